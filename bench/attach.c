@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "core/base/clock.h"
-#include "sources/uprobe/probe.h"
+#include "sources/uprobe/uprobe.h"
 
 static void on_attach(void *ctx, const struct gs_attach *attach)
 {
@@ -31,7 +31,7 @@ static void on_process(void *ctx, pid_t pid)
 int main(int argc, char **argv)
 {
 	pid_t pid = argc > 1 ? (pid_t)atoi(argv[1]) : 0;
-	struct gs_probe_options options = {
+	struct gs_uprobe_options options = {
 		.size = sizeof(options),
 		.events = true,
 		.pids = &pid,
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
 		.on_late = on_late,
 		.on_process = on_process,
 	};
-	struct gs_probe *probe = NULL;
+	struct gs_uprobe *probe = NULL;
 	struct gs_err err = {{0}};
 	uint64_t t[4];
 	unsigned n;
@@ -57,17 +57,17 @@ int main(int argc, char **argv)
 	if (argc > 2 && strcmp(argv[2], "single") == 0)
 		options.avoid = GS_AVOID_SESSION | GS_AVOID_MULTI;
 	t[0] = gs_clock_mono_ns();
-	r = pid ? gs_probe_new(&options, &probe, &err) : -EINVAL;
+	r = pid ? gs_uprobe_new(&options, &probe, &err) : -EINVAL;
 	t[1] = gs_clock_mono_ns();
 	if (r == 0)
-		r = gs_probe_attach_process(probe, pid);
+		r = gs_uprobe_attach_process(probe, pid);
 	if (r < 0) {
 		fprintf(stderr, "attach: %s\n", gs_err_text(&err, r));
 		return 1;
 	}
 	t[2] = gs_clock_mono_ns();
-	n = gs_probe_n_probes(probe);
-	gs_probe_free(&probe);
+	n = gs_uprobe_n_probes(probe);
+	gs_uprobe_free(&probe);
 	t[3] = gs_clock_mono_ns();
 	printf("{\"probes\":%u,\"load_ms\":%.1f,\"attach_ms\":%.1f,\"detach_ms\":%.1f}\n", n,
 	       (double)(t[1] - t[0]) / 1e6, (double)(t[2] - t[1]) / 1e6,

@@ -27,7 +27,7 @@
 #include "core/base/mem.h"
 #include "gpuscope.pb-c.h"
 #include "model/node/record.h"
-#include "net/grpc/rpc_client.h"
+#include "net/grpc/grpc_client.h"
 
 #define SECOND_NS    1000000000ull
 #define LATENCIES_MS 60000
@@ -39,9 +39,9 @@ struct batch {
 };
 
 struct node {
-	struct gs_rpc_client *client;
-	struct gs_rpc_request *request;
-	struct gs_rpc_backoff backoff;
+	struct gs_grpc_client *client;
+	struct gs_grpc_request *request;
+	struct gs_grpc_backoff backoff;
 	uint64_t retry_ns;
 	unsigned number;
 	bool welcomed;
@@ -91,7 +91,7 @@ static int make_moment(void)
 		snprintf(g->info[i].name, sizeof(g->info[i].name), "NVIDIA H200");
 		snprintf(g->info[i].pci_bus_id, sizeof(g->info[i].pci_bus_id), "00000000:%02X:00.0",
 			 i + 16);
-		memset(g->sample[i].why, GS_GPU_WHY_NOT_READ, sizeof(g->sample[i].why));
+		memset(g->sample[i].why, GS_GPU_REASON_NOT_READ, sizeof(g->sample[i].why));
 	}
 	h->sample.n_cpus = 128;
 	h->sample.mem_total_bytes = 2ll << 40;
@@ -158,7 +158,7 @@ static void pump(struct node *n)
 	while (n->welcomed && n->sent < n->seq) {
 		const struct batch *next = &n->batches[n->sent];
 
-		if (gs_rpc_request_send(n->request, next->message, next->bytes) < 0)
+		if (gs_grpc_request_send(n->request, next->message, next->bytes) < 0)
 			return;
 		n->sent++;
 	}
@@ -183,7 +183,7 @@ static void on_ack(struct node *n, uint64_t seq)
 	}
 }
 
-static void on_message(void *ctx, struct gs_rpc_request *request, const void *data, size_t bytes)
+static void on_message(void *ctx, struct gs_grpc_request *request, const void *data, size_t bytes)
 {
 	Gpuscope__V1__ToNode *m = gpuscope__v1__to_node__unpack(NULL, bytes, data);
 	struct node *n = ctx;
@@ -209,7 +209,7 @@ static void not_welcome(struct node *n)
 	n->welcomed = false;
 }
 
-static void on_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_status status,
+static void on_ended(void *ctx, struct gs_grpc_request *request, enum gs_grpc_status status,
 		     const char *text)
 {
 	struct node *n = ctx;
@@ -218,7 +218,7 @@ static void on_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_stat
 	if (status < GS_ARRAY_LEN(b.ended_by))
 		b.ended_by[status]++;
 	/* As a node does: again, over another connection. */
-	gs_rpc_client_disconnect(n->client, false);
+	gs_grpc_client_disconnect(n->client, false);
 }
 
 static void on_connected(void *ctx, const char *address)
@@ -226,10 +226,10 @@ static void on_connected(void *ctx, const char *address)
 	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
 	Gpuscope__V1__Hello hello = GPUSCOPE__V1__HELLO__INIT;
 	struct node *n = ctx;
-	struct gs_rpc_request_options o = {.size = sizeof(o),
-					   .path = "/gpuscope.v1.Node/Link",
-					   .events = {.message = on_message, .ended = on_ended},
-					   .ctx = n};
+	struct gs_grpc_request_options o = {.size = sizeof(o),
+					    .path = "/gpuscope.v1.Node/Link",
+					    .events = {.message = on_message, .ended = on_ended},
+					    .ctx = n};
 	char name[32];
 	uint8_t out[256];
 
@@ -241,25 +241,25 @@ static void on_connected(void *ctx, const char *address)
 	hello.version = (char *)"bench";
 	m.body_case = GPUSCOPE__V1__TO_HEAD__BODY_HELLO;
 	m.hello = &hello;
-	if (gs_rpc_client_call(n->client, &o, &n->request) < 0 ||
-	    gs_rpc_request_send(n->request, out, gpuscope__v1__to_head__pack(&m, out)) < 0)
+	if (gs_grpc_client_call(n->client, &o, &n->request) < 0 ||
+	    gs_grpc_request_send(n->request, out, gpuscope__v1__to_head__pack(&m, out)) < 0)
 		b.failures++;
 }
 
-static void on_disconnected(void *ctx, enum gs_rpc_status status, const char *why)
+static void on_disconnected(void *ctx, enum gs_grpc_status status, const char *why)
 {
 	struct node *n = ctx;
 
 	not_welcome(n);
 	n->retry_ns =
 		gs_clock_mono_ns() +
-		gs_rpc_backoff_next_ns(&n->backoff, (uint64_t)rand() << 33 | (uint64_t)rand());
+		gs_grpc_backoff_next_ns(&n->backoff, (uint64_t)rand() << 33 | (uint64_t)rand());
 }
 
 static void open_node(struct node *n, unsigned number, int epoll_fd)
 {
 	const char *const addresses[] = {b.head_address};
-	struct gs_rpc_client_options o = {
+	struct gs_grpc_client_options o = {
 		.size = sizeof(o),
 		.addresses = addresses,
 		.n_addresses = 1,
@@ -272,7 +272,7 @@ static void open_node(struct node *n, unsigned number, int epoll_fd)
 	n->number = number;
 	for (size_t i = 0; i < GS_ARRAY_LEN(n->wander); i++)
 		n->wander[i] = (double)(rand() % 1000) / 1000;
-	if (gs_rpc_client_new(&o, &n->client, &err) < 0) {
+	if (gs_grpc_client_new(&o, &n->client, &err) < 0) {
 		fprintf(stderr, "cluster: %s\n", err.text);
 		exit(1);
 	}
@@ -280,7 +280,7 @@ static void open_node(struct node *n, unsigned number, int epoll_fd)
 	if (!n->batches)
 		die("memory");
 	n->retry_ns = 0;
-	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, gs_rpc_client_fd(n->client), &e) < 0)
+	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, gs_grpc_client_fd(n->client), &e) < 0)
 		die("epoll_ctl");
 }
 
@@ -317,13 +317,13 @@ static void look_at_all(uint64_t now)
 	for (unsigned i = 0; i < b.n_nodes; i++) {
 		struct node *n = &b.node[i];
 
-		if (n->retry_ns <= now && !gs_rpc_client_connected(n->client)) {
+		if (n->retry_ns <= now && !gs_grpc_client_connected(n->client)) {
 			n->retry_ns = UINT64_MAX;
-			if (gs_rpc_client_connect(n->client) < 0)
+			if (gs_grpc_client_connect(n->client) < 0)
 				b.failures++;
 		}
-		if (gs_rpc_client_next_ns(n->client) <= now)
-			gs_rpc_client_work(n->client);
+		if (gs_grpc_client_next_ns(n->client) <= now)
+			gs_grpc_client_work(n->client);
 	}
 	b.look_ns = now + SECOND_NS / 20;
 }
@@ -339,7 +339,7 @@ static void serve(int epoll_fd, uint64_t now)
 		look_at_all(now);
 	n_events = epoll_wait(epoll_fd, events, 256, 2);
 	for (int i = 0; i < n_events; i++)
-		gs_rpc_client_work(((struct node *)events[i].data.ptr)->client);
+		gs_grpc_client_work(((struct node *)events[i].data.ptr)->client);
 	if (b.began_ns && !b.were_all && b.n_welcomed == b.n_nodes) {
 		printf("{\"event\": \"back\"}\n");
 		fflush(stdout);
@@ -411,7 +411,7 @@ static void say_result(double cpu_before, uint64_t took_ns)
 	for (unsigned i = 0, n = 0; i < GS_ARRAY_LEN(b.ended_by); i++)
 		if (b.ended_by[i])
 			printf("%s\"%s\": %llu", n++ ? ", " : "",
-			       gs_rpc_status_name((enum gs_rpc_status)i),
+			       gs_grpc_status_name((enum gs_grpc_status)i),
 			       (unsigned long long)b.ended_by[i]);
 	printf("}, ");
 	say_counts("durable_ms", b.latency_ms);

@@ -103,11 +103,12 @@ int main(int argc, char **argv)
 	offsets[1] = offset + (sites ? strtoul(argv[5], NULL, 0) : 0);
 	/* The links live as long as this process. */
 	if (!session && !sites)
-		r = link_create_uprobe_multi(bpf_program__fd(prog), type, UPROBE_MULTI_RETURN,
-					     argv[2], offsets, NULL, cookies, 1, 0);
+		r = uprobe_link_create_uprobe_multi(bpf_program__fd(prog), type,
+						    UPROBE_MULTI_RETURN, argv[2], offsets, NULL,
+						    cookies, 1, 0);
 	if (r >= 0)
-		r = link_create_uprobe_multi(bpf_program__fd(prog), type, 0, argv[2], offsets, NULL,
-					     cookies, sites ? 2 : 1, 0);
+		r = uprobe_link_create_uprobe_multi(bpf_program__fd(prog), type, 0, argv[2],
+						    offsets, NULL, cookies, sites ? 2 : 1, 0);
 	if (r < 0)
 		return fail("attach", r);
 	sigemptyset(&set);

@@ -2,7 +2,7 @@
  * What counting system calls costs at least on this kernel: programs on the return of system calls,
  * or on both ends, that do nothing, find the thread's own memory, read the clock, or count.
  */
-#include "bpf/tasks/work_kernel.bpf.h"
+#include "bpf/tasks/taskstats_kernel.bpf.h"
 
 struct note {
 	__u64 enter_ns, calls, ns;

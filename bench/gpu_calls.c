@@ -221,7 +221,7 @@ static void slow(double *wall_room)
 	TIME_OF(pcie_gen, "CurrPcieLinkGeneration", dev, &a);
 	TIME_OF(pcie_width, "CurrPcieLinkWidth", dev, &a);
 	TIME_OF(pcie_gen_max, "MaxPcieLinkGeneration", dev, &a);
-	TIME_OF(link_state, "NvLinkState", dev, 0u, &a);
+	TIME_OF(uplink_state, "NvLinkState", dev, 0u, &a);
 	TIME_OF(link_version, "NvLinkVersion", dev, 0u, &a);
 	TIME_OF(link_errors, "NvLinkErrorCounter", dev, 0u, NVML_LINK_CRC_FLIT, &wide);
 	TIME_OF(link_type, "NvLinkRemoteDeviceType", dev, 0u, &a);

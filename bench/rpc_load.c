@@ -11,13 +11,13 @@
 #include <sys/resource.h>
 
 #include "core/base/clock.h"
-#include "net/grpc/rpc_client.h"
+#include "net/grpc/grpc_client.h"
 
 #define UNARY_AT_ONCE 8
 
 struct load {
-	struct gs_rpc_client *client;
-	struct gs_rpc_request *stream;
+	struct gs_grpc_client *client;
+	struct gs_grpc_request *stream;
 	bool connected, over;
 };
 
@@ -34,16 +34,16 @@ static void die(const char *what, const char *why)
 	exit(1);
 }
 
-static void send_more(void *ctx, struct gs_rpc_request *r)
+static void send_more(void *ctx, struct gs_grpc_request *r)
 {
 	(void)ctx;
-	while (!ending && gs_rpc_request_send(r, data, bytes) == 0)
+	while (!ending && gs_grpc_request_send(r, data, bytes) == 0)
 		;
 	if (ending)
-		gs_rpc_request_end(r);
+		gs_grpc_request_end(r);
 }
 
-static void on_sum(void *ctx, struct gs_rpc_request *r, const void *answer, size_t n)
+static void on_sum(void *ctx, struct gs_grpc_request *r, const void *answer, size_t n)
 {
 	char text[64] = "";
 
@@ -54,14 +54,14 @@ static void on_sum(void *ctx, struct gs_rpc_request *r, const void *answer, size
 
 static void begin_unary(struct load *l);
 
-static void on_ended(void *ctx, struct gs_rpc_request *r, enum gs_rpc_status status,
+static void on_ended(void *ctx, struct gs_grpc_request *r, enum gs_grpc_status status,
 		     const char *text)
 {
 	struct load *l = ctx;
 
 	(void)r;
-	if (status != GS_RPC_OK)
-		die(gs_rpc_status_name(status), text);
+	if (status != GS_GRPC_OK)
+		die(gs_grpc_status_name(status), text);
 	if (!unary) {
 		l->stream = NULL;
 		n_over++;
@@ -74,10 +74,10 @@ static void on_ended(void *ctx, struct gs_rpc_request *r, enum gs_rpc_status sta
 
 static void begin_unary(struct load *l)
 {
-	const struct gs_rpc_request_options o = {
+	const struct gs_grpc_request_options o = {
 		.size = sizeof(o), .path = "/t.T/Echo", .events.ended = on_ended, .ctx = l};
 
-	if (gs_rpc_client_unary(l->client, &o, data, bytes, NULL) < 0)
+	if (gs_grpc_client_unary(l->client, &o, data, bytes, NULL) < 0)
 		die("call", "refused");
 }
 
@@ -87,7 +87,7 @@ static void on_connected(void *ctx, const char *address)
 	n_connected++;
 }
 
-static void on_disconnected(void *ctx, enum gs_rpc_status status, const char *why)
+static void on_disconnected(void *ctx, enum gs_grpc_status status, const char *why)
 {
 	(void)ctx, (void)status;
 	die("disconnected", why);
@@ -95,16 +95,16 @@ static void on_disconnected(void *ctx, enum gs_rpc_status status, const char *wh
 
 static void begin(struct load *l)
 {
-	const struct gs_rpc_request_options o = {.size = sizeof(o),
-						 .path = "/t.T/Sum",
-						 .events = {on_sum, send_more, on_ended},
-						 .ctx = l};
+	const struct gs_grpc_request_options o = {.size = sizeof(o),
+						  .path = "/t.T/Sum",
+						  .events = {on_sum, send_more, on_ended},
+						  .ctx = l};
 
 	for (int i = 0; unary && i < UNARY_AT_ONCE; i++)
 		begin_unary(l);
 	if (unary)
 		return;
-	if (gs_rpc_client_call(l->client, &o, &l->stream) < 0)
+	if (gs_grpc_client_call(l->client, &o, &l->stream) < 0)
 		die("call", "refused");
 	send_more(l, l->stream);
 }
@@ -115,25 +115,25 @@ static void work(int epoll_fd)
 	int n = epoll_wait(epoll_fd, events, 256, 10);
 
 	for (int i = 0; i < n; i++)
-		gs_rpc_client_work(((struct load *)events[i].data.ptr)->client);
+		gs_grpc_client_work(((struct load *)events[i].data.ptr)->client);
 }
 
 static void open_all(const char *address, int epoll_fd)
 {
 	for (unsigned i = 0; i < n_loads; i++) {
 		struct epoll_event e = {.events = EPOLLIN, .data.ptr = &loads[i]};
-		struct gs_rpc_client_options o = {.size = sizeof(o),
-						  .addresses = &address,
-						  .n_addresses = 1,
-						  .events = {on_connected, NULL, on_disconnected},
-						  .max_queue_bytes = 65536,
-						  .connect_ns = 60000000000ULL};
+		struct gs_grpc_client_options o = {.size = sizeof(o),
+						   .addresses = &address,
+						   .n_addresses = 1,
+						   .events = {on_connected, NULL, on_disconnected},
+						   .max_queue_bytes = 65536,
+						   .connect_ns = 60000000000ULL};
 
-		if (gs_rpc_client_new(&o, &loads[i].client, NULL) < 0 ||
-		    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, gs_rpc_client_fd(loads[i].client), &e) < 0)
+		if (gs_grpc_client_new(&o, &loads[i].client, NULL) < 0 ||
+		    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, gs_grpc_client_fd(loads[i].client), &e) < 0)
 			die("client", "cannot be made");
-		(void)gs_rpc_client_connect(loads[i].client);
-		gs_rpc_client_work(loads[i].client);
+		(void)gs_grpc_client_connect(loads[i].client);
+		gs_grpc_client_work(loads[i].client);
 	}
 	while (n_connected < n_loads)
 		work(epoll_fd);
@@ -160,7 +160,7 @@ int main(int argc, char **argv)
 	end = start + (uint64_t)(atof(argv[5]) * 1e9);
 	for (unsigned i = 0; i < n_loads; i++) {
 		begin(&loads[i]);
-		gs_rpc_client_work(loads[i].client);
+		gs_grpc_client_work(loads[i].client);
 	}
 	while (gs_clock_mono_ns() < end)
 		work(epoll_fd);
@@ -171,9 +171,9 @@ int main(int argc, char **argv)
 	ending = true;
 	for (unsigned i = 0; i < n_loads; i++)
 		if (loads[i].stream)
-			gs_rpc_request_end(loads[i].stream);
+			gs_grpc_request_end(loads[i].stream);
 	for (unsigned i = 0; i < n_loads; i++)
-		gs_rpc_client_work(loads[i].client);
+		gs_grpc_client_work(loads[i].client);
 	while (n_over < n_loads)
 		work(epoll_fd);
 	printf("%lu %.6f\n", n_answered, (double)(gs_clock_mono_ns() - start) / 1e9);

@@ -12,7 +12,7 @@ from agent_help import Agent, config_text
 from harness import case, main, wait_until
 from head_help import Head, Node, account, skewed
 
-MAGIC = 0x31507347  # src/core/queue/spool_int.h
+MAGIC = 0x31507347  # src/core/queue/queue_int.h
 SAMPLES = 1  # GS_STORE_SAMPLES, src/server/store/store.h
 
 

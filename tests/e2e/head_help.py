@@ -122,7 +122,7 @@ class Node:
         return told
 
     def state(self):
-        """The spool's own words: src/core/queue/spool.c, struct spool_state."""
+        """The spool's own words: src/core/queue/queue.c, struct queue_state."""
         names = ('stream', 'acked_seq', 'next_seq', 'lost_batches', 'lost_samples', 'memory_batches', 'memory_samples')
         try:
             with open(os.path.join(self.spool, 'state'), 'rb') as f:
@@ -132,7 +132,7 @@ class Node:
         return dict(zip(names, struct.unpack('<7Q', data[8:64]))) if len(data) >= 64 else None
 
     def last_seq(self):
-        """The highest number in the spool's files: src/core/queue/spool_int.h, struct spool_entry."""
+        """The highest number in the spool's files: src/core/queue/queue_int.h, struct queue_entry."""
         last = 0
         for name in os.listdir(self.spool):
             if not name.endswith('.batches'):

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "net/grpc/rpc_client.h"
+#include "net/grpc/grpc_client.h"
 
 static uint32_t sum(const uint8_t *data, size_t bytes)
 {
@@ -45,27 +45,27 @@ static void say(const char *fmt, ...)
 
 /* --- the server --- */
 
-static void on_echo(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
+static void on_echo(void *ctx, struct gs_grpc_call *call, const void *data, size_t bytes)
 {
 	(void)ctx;
-	(void)gs_rpc_call_reply(call, data, bytes);
+	(void)gs_grpc_call_reply(call, data, bytes);
 }
 
 static void *answer_later(void *arg)
 {
-	struct gs_rpc_call *call = arg;
+	struct gs_grpc_call *call = arg;
 
-	(void)gs_rpc_call_reply(call, "later", 5);
-	gs_rpc_call_unref(&call);
+	(void)gs_grpc_call_reply(call, "later", 5);
+	gs_grpc_call_unref(&call);
 	return NULL;
 }
 
-static void on_later(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
+static void on_later(void *ctx, struct gs_grpc_call *call, const void *data, size_t bytes)
 {
 	pthread_t thread;
 
 	(void)ctx, (void)data, (void)bytes;
-	if (pthread_create(&thread, NULL, answer_later, gs_rpc_call_ref(call)) == 0)
+	if (pthread_create(&thread, NULL, answer_later, gs_grpc_call_ref(call)) == 0)
 		pthread_detach(thread);
 }
 
@@ -73,50 +73,50 @@ struct tally {
 	uint64_t messages, bytes;
 };
 
-static void start_sum(void *ctx, struct gs_rpc_call *call)
+static void start_sum(void *ctx, struct gs_grpc_call *call)
 {
 	(void)ctx;
-	gs_rpc_call_set_user(call, calloc(1, sizeof(struct tally)));
+	gs_grpc_call_set_user(call, calloc(1, sizeof(struct tally)));
 }
 
-static void on_sum(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
+static void on_sum(void *ctx, struct gs_grpc_call *call, const void *data, size_t bytes)
 {
-	struct tally *t = gs_rpc_call_user(call);
+	struct tally *t = gs_grpc_call_user(call);
 
 	(void)ctx, (void)data;
 	t->messages++;
 	t->bytes += bytes;
 }
 
-static void end_sum(void *ctx, struct gs_rpc_call *call)
+static void end_sum(void *ctx, struct gs_grpc_call *call)
 {
-	struct tally *t = gs_rpc_call_user(call);
+	struct tally *t = gs_grpc_call_user(call);
 	char text[80];
 
 	(void)ctx;
 	snprintf(text, sizeof(text), "%llu %llu", (unsigned long long)t->messages,
 		 (unsigned long long)t->bytes);
-	(void)gs_rpc_call_reply(call, text, strlen(text));
+	(void)gs_grpc_call_reply(call, text, strlen(text));
 }
 
-static void free_user(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status)
+static void free_user(void *ctx, struct gs_grpc_call *call, enum gs_grpc_status status)
 {
 	(void)ctx, (void)status;
-	free(gs_rpc_call_user(call));
+	free(gs_grpc_call_user(call));
 }
 
 /* Each message back; when it does not fit the client is read no further. */
-static void on_talk(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
+static void on_talk(void *ctx, struct gs_grpc_call *call, const void *data, size_t bytes)
 {
 	(void)ctx;
-	if (gs_rpc_call_send(call, data, bytes) == -ENOBUFS)
-		(void)gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED, "you do not read");
+	if (gs_grpc_call_send(call, data, bytes) == -ENOBUFS)
+		(void)gs_grpc_call_finish(call, GS_GRPC_RESOURCE_EXHAUSTED, "you do not read");
 }
 
-static void end_talk(void *ctx, struct gs_rpc_call *call)
+static void end_talk(void *ctx, struct gs_grpc_call *call)
 {
 	(void)ctx;
-	(void)gs_rpc_call_finish(call, GS_RPC_OK, NULL);
+	(void)gs_grpc_call_finish(call, GS_GRPC_OK, NULL);
 }
 
 /* "COUNT BYTES": as many messages as wanted, as fast as they are read. */
@@ -126,18 +126,18 @@ struct many {
 	uint8_t *data;
 };
 
-static void more_many(void *ctx, struct gs_rpc_call *call)
+static void more_many(void *ctx, struct gs_grpc_call *call)
 {
-	struct many *m = gs_rpc_call_user(call);
+	struct many *m = gs_grpc_call_user(call);
 
 	(void)ctx;
-	while (m && m->left && gs_rpc_call_send(call, m->data, m->bytes) == 0)
+	while (m && m->left && gs_grpc_call_send(call, m->data, m->bytes) == 0)
 		m->left--;
 	if (m && !m->left)
-		(void)gs_rpc_call_finish(call, GS_RPC_OK, NULL);
+		(void)gs_grpc_call_finish(call, GS_GRPC_OK, NULL);
 }
 
-static void on_many(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
+static void on_many(void *ctx, struct gs_grpc_call *call, const void *data, size_t bytes)
 {
 	struct many *m = calloc(1, sizeof(*m));
 	char text[64] = "";
@@ -146,16 +146,16 @@ static void on_many(void *ctx, struct gs_rpc_call *call, const void *data, size_
 	if (!m || sscanf(text, "%lu %zu", &m->left, &m->bytes) != 2 ||
 	    !(m->data = calloc(1, m->bytes + 1))) {
 		free(m);
-		(void)gs_rpc_call_finish(call, GS_RPC_INVALID_ARGUMENT, "COUNT BYTES");
+		(void)gs_grpc_call_finish(call, GS_GRPC_INVALID_ARGUMENT, "COUNT BYTES");
 		return;
 	}
-	gs_rpc_call_set_user(call, m);
+	gs_grpc_call_set_user(call, m);
 	more_many(ctx, call);
 }
 
-static void closed_many(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status)
+static void closed_many(void *ctx, struct gs_grpc_call *call, enum gs_grpc_status status)
 {
-	struct many *m = gs_rpc_call_user(call);
+	struct many *m = gs_grpc_call_user(call);
 
 	(void)ctx, (void)status;
 	if (m)
@@ -163,7 +163,7 @@ static void closed_many(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status 
 	free(m);
 }
 
-static void on_fail(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
+static void on_fail(void *ctx, struct gs_grpc_call *call, const void *data, size_t bytes)
 {
 	char text[512] = "", *end;
 	unsigned long status;
@@ -171,77 +171,77 @@ static void on_fail(void *ctx, struct gs_rpc_call *call, const void *data, size_
 	(void)ctx;
 	memcpy(text, data, bytes < sizeof(text) - 1 ? bytes : sizeof(text) - 1);
 	status = strtoul(text, &end, 10);
-	(void)gs_rpc_call_finish(call, (enum gs_rpc_status)status, *end == ' ' ? end + 1 : end);
+	(void)gs_grpc_call_finish(call, (enum gs_grpc_status)status, *end == ' ' ? end + 1 : end);
 }
 
-static void on_meta(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
+static void on_meta(void *ctx, struct gs_grpc_call *call, const void *data, size_t bytes)
 {
 	static const uint8_t binary[] = {0, 255, 1, 254};
-	struct gs_rpc_metadata m;
+	struct gs_grpc_metadata m;
 	char text[4096] = "";
 	size_t n = 0;
 
 	(void)ctx, (void)data, (void)bytes;
-	for (size_t i = 0; gs_rpc_call_metadata_at(call, i, &m) && n < sizeof(text); i++)
+	for (size_t i = 0; gs_grpc_call_metadata_at(call, i, &m) && n < sizeof(text); i++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s=%s\n", m.name, m.value);
 	n += (size_t)snprintf(text + n, sizeof(text) - n, "peer=%s\nidentity=%s\n",
-			      gs_rpc_call_peer(call),
-			      gs_rpc_call_identity(call) ? gs_rpc_call_identity(call) : "");
-	(void)gs_rpc_call_header(call, "x-header", "first", 5);
-	(void)gs_rpc_call_trailer(call, "x-trailer", "last", 4);
-	(void)gs_rpc_call_trailer(call, "x-some-bin", binary, sizeof(binary));
-	(void)gs_rpc_call_reply(call, text, strlen(text));
+			      gs_grpc_call_peer(call),
+			      gs_grpc_call_identity(call) ? gs_grpc_call_identity(call) : "");
+	(void)gs_grpc_call_header(call, "x-header", "first", 5);
+	(void)gs_grpc_call_trailer(call, "x-trailer", "last", 4);
+	(void)gs_grpc_call_trailer(call, "x-some-bin", binary, sizeof(binary));
+	(void)gs_grpc_call_reply(call, text, strlen(text));
 }
 
-static void on_hang(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
+static void on_hang(void *ctx, struct gs_grpc_call *call, const void *data, size_t bytes)
 {
 	(void)ctx, (void)data, (void)bytes;
-	say("hanging %s\n", gs_rpc_call_deadline_ns(call) == UINT64_MAX ? "for ever" : "a while");
+	say("hanging %s\n", gs_grpc_call_deadline_ns(call) == UINT64_MAX ? "for ever" : "a while");
 }
 
-static void closed_hang(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status)
+static void closed_hang(void *ctx, struct gs_grpc_call *call, enum gs_grpc_status status)
 {
 	(void)ctx, (void)call;
-	say("ended %s\n", gs_rpc_status_name(status));
+	say("ended %s\n", gs_grpc_status_name(status));
 }
 
-static enum gs_rpc_status check_token(void *ctx, const struct gs_rpc_call *call,
-				      const struct gs_rpc_method *method, const char *token)
+static enum gs_grpc_status check_token(void *ctx, const struct gs_grpc_call *call,
+				       const struct gs_grpc_method *method, const char *token)
 {
 	(void)ctx, (void)call;
 	if (method->role == 0)
-		return GS_RPC_OK;
+		return GS_GRPC_OK;
 	if (!token)
-		return GS_RPC_UNAUTHENTICATED;
-	return strcmp(token, "secret") == 0 ? GS_RPC_OK : GS_RPC_PERMISSION_DENIED;
+		return GS_GRPC_UNAUTHENTICATED;
+	return strcmp(token, "secret") == 0 ? GS_GRPC_OK : GS_GRPC_PERMISSION_DENIED;
 }
 
-static const struct gs_rpc_method methods[] = {
-	{.path = "/t.T/Echo", .kind = GS_RPC_UNARY, .message = on_echo},
-	{.path = "/t.T/Later", .kind = GS_RPC_UNARY, .message = on_later},
-	{.path = "/t.T/Fail", .kind = GS_RPC_UNARY, .message = on_fail},
-	{.path = "/t.T/Meta", .kind = GS_RPC_UNARY, .message = on_meta},
-	{.path = "/t.T/Secret", .kind = GS_RPC_UNARY, .role = 1, .message = on_echo},
-	{.path = "/t.T/Hang", .kind = GS_RPC_STREAM, .message = on_hang, .closed = closed_hang},
+static const struct gs_grpc_method methods[] = {
+	{.path = "/t.T/Echo", .kind = GS_GRPC_UNARY, .message = on_echo},
+	{.path = "/t.T/Later", .kind = GS_GRPC_UNARY, .message = on_later},
+	{.path = "/t.T/Fail", .kind = GS_GRPC_UNARY, .message = on_fail},
+	{.path = "/t.T/Meta", .kind = GS_GRPC_UNARY, .message = on_meta},
+	{.path = "/t.T/Secret", .kind = GS_GRPC_UNARY, .role = 1, .message = on_echo},
+	{.path = "/t.T/Hang", .kind = GS_GRPC_STREAM, .message = on_hang, .closed = closed_hang},
 	{.path = "/t.T/Sum",
-	 .kind = GS_RPC_STREAM,
+	 .kind = GS_GRPC_STREAM,
 	 .start = start_sum,
 	 .message = on_sum,
 	 .half_closed = end_sum,
 	 .closed = free_user},
-	{.path = "/t.T/Talk", .kind = GS_RPC_STREAM, .message = on_talk, .half_closed = end_talk},
+	{.path = "/t.T/Talk", .kind = GS_GRPC_STREAM, .message = on_talk, .half_closed = end_talk},
 	{.path = "/t.T/Many",
-	 .kind = GS_RPC_UNARY,
+	 .kind = GS_GRPC_UNARY,
 	 .message = on_many,
 	 .writable = more_many,
 	 .closed = closed_many},
 };
 
-static void say_stats(const struct gs_rpc_server *server)
+static void say_stats(const struct gs_grpc_server *server)
 {
-	struct gs_rpc_stats s;
+	struct gs_grpc_stats s;
 
-	gs_rpc_server_stats(server, &s);
+	gs_grpc_server_stats(server, &s);
 	say("{\"connections\": %lu, \"connections_now\": %lu, \"calls\": %lu, \"calls_now\": %lu, "
 	    "\"messages_in\": %lu, \"messages_out\": %lu, \"message_bytes_in\": %lu, "
 	    "\"message_bytes_out\": %lu, \"queued_bytes_now\": %lu, \"held_bytes_now\": %lu, "
@@ -249,8 +249,8 @@ static void say_stats(const struct gs_rpc_server *server)
 	    s.connections, s.connections_now, s.calls, s.calls_now, s.messages_in, s.messages_out,
 	    s.message_bytes_in, s.message_bytes_out, s.queued_bytes_now, s.held_bytes_now,
 	    s.throttled);
-	for (int i = 1; i < GS_RPC_REFUSAL_COUNT; i++)
-		say(", \"%s\": %lu", gs_rpc_refusal_name(i), s.refused[i]);
+	for (int i = 1; i < GS_GRPC_REFUSAL_COUNT; i++)
+		say(", \"%s\": %lu", gs_grpc_refusal_name(i), s.refused[i]);
 	say("}\n");
 }
 
@@ -262,13 +262,13 @@ static int fail(const struct gs_err *err, int r)
 
 static int serve(int argc, char **argv)
 {
-	const char *listen[GS_RPC_LISTEN_MAX] = {"127.0.0.1:0"};
-	struct gs_rpc_server_options o = {.size = sizeof(o),
-					  .listen = listen,
-					  .methods = methods,
-					  .n_methods = GS_ARRAY_LEN(methods),
-					  .authorize = check_token};
-	struct gs_rpc_server *server = NULL;
+	const char *listen[GS_GRPC_LISTEN_MAX] = {"127.0.0.1:0"};
+	struct gs_grpc_server_options o = {.size = sizeof(o),
+					   .listen = listen,
+					   .methods = methods,
+					   .n_methods = GS_ARRAY_LEN(methods),
+					   .authorize = check_token};
+	struct gs_grpc_server *server = NULL;
 	struct gs_err err = {0};
 	char line[64];
 	int r;
@@ -292,33 +292,33 @@ static int serve(int argc, char **argv)
 			o.max_queue_bytes = (size_t)atol(v);
 	}
 	o.n_listen = o.n_listen ? o.n_listen : 1;
-	r = gs_rpc_server_start(&o, &server, &err);
+	r = gs_grpc_server_start(&o, &server, &err);
 	if (r < 0)
 		return fail(&err, r);
-	for (size_t i = 0; gs_rpc_server_address(server, i); i++)
-		say("listening %s\n", gs_rpc_server_address(server, i));
+	for (size_t i = 0; gs_grpc_server_address(server, i); i++)
+		say("listening %s\n", gs_grpc_server_address(server, i));
 	while (fgets(line, sizeof(line), stdin)) {
 		if (strncmp(line, "stats", 5) == 0) {
 			say_stats(server);
 		} else if (strncmp(line, "reload", 6) == 0) {
-			r = gs_rpc_server_reload_tls(server, &err);
+			r = gs_grpc_server_reload_tls(server, &err);
 			say("reloaded %s\n", r < 0 ? err.text : "");
 		} else if (strncmp(line, "stop", 4) == 0) {
-			gs_rpc_server_stop(&server, strtoull(line + 4, NULL, 10) * 1000000);
+			gs_grpc_server_stop(&server, strtoull(line + 4, NULL, 10) * 1000000);
 			say("stopped\n");
 			return 0;
 		}
 	}
-	gs_rpc_server_stop(&server, 0);
+	gs_grpc_server_stop(&server, 0);
 	return 0;
 }
 
 /* --- the client --- */
 
 struct caller {
-	struct gs_rpc_client *client;
-	struct gs_rpc_request_options call;
-	struct gs_rpc_request *request;
+	struct gs_grpc_client *client;
+	struct gs_grpc_request_options call;
+	struct gs_grpc_request *request;
 	uint64_t left;
 	uint8_t *data;
 	size_t bytes;
@@ -326,17 +326,17 @@ struct caller {
 	int rc;
 };
 
-static void send_more(void *ctx, struct gs_rpc_request *request)
+static void send_more(void *ctx, struct gs_grpc_request *request)
 {
 	struct caller *c = ctx;
 
-	while (c->left && gs_rpc_request_send(request, c->data, c->bytes) == 0)
+	while (c->left && gs_grpc_request_send(request, c->data, c->bytes) == 0)
 		c->left--;
 	if (!c->left)
-		gs_rpc_request_end(request);
+		gs_grpc_request_end(request);
 }
 
-static void on_message(void *ctx, struct gs_rpc_request *request, const void *data, size_t bytes)
+static void on_message(void *ctx, struct gs_grpc_request *request, const void *data, size_t bytes)
 {
 	(void)ctx, (void)request;
 	say("message %zu %u", bytes, sum(data, bytes));
@@ -345,59 +345,59 @@ static void on_message(void *ctx, struct gs_rpc_request *request, const void *da
 	say("\n");
 }
 
-static void on_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_status status,
+static void on_ended(void *ctx, struct gs_grpc_request *request, enum gs_grpc_status status,
 		     const char *text)
 {
 	struct caller *c = ctx;
-	const char *trailer = gs_rpc_request_metadata(request, "x-trailer");
+	const char *trailer = gs_grpc_request_metadata(request, "x-trailer");
 
-	say("ended %s %s\n", gs_rpc_status_name(status), text);
+	say("ended %s %s\n", gs_grpc_status_name(status), text);
 	if (trailer)
 		say("trailer %s\n", trailer);
 	c->rc = (int)status;
 	c->request = NULL;
-	gs_rpc_client_disconnect(c->client, true);
+	gs_grpc_client_disconnect(c->client, true);
 }
 
 static void on_connected(void *ctx, const char *address)
 {
 	struct caller *c = ctx;
-	int r = gs_rpc_client_call(c->client, &c->call, &c->request);
+	int r = gs_grpc_client_call(c->client, &c->call, &c->request);
 
 	say("connected %s\n", address);
 	if (r < 0) {
 		say("refused %s\n", strerror(-r));
 		c->rc = 100;
-		gs_rpc_client_disconnect(c->client, true);
+		gs_grpc_client_disconnect(c->client, true);
 		return;
 	}
 	send_more(c, c->request);
 }
 
-static void on_disconnected(void *ctx, enum gs_rpc_status status, const char *why)
+static void on_disconnected(void *ctx, enum gs_grpc_status status, const char *why)
 {
 	struct caller *c = ctx;
 
-	say("disconnected %s %s\n", gs_rpc_status_name(status), why);
-	if (status != GS_RPC_OK && c->rc == 0)
+	say("disconnected %s %s\n", gs_grpc_status_name(status), why);
+	if (status != GS_GRPC_OK && c->rc == 0)
 		c->rc = 101;
 	c->done = true;
 }
 
 static int call(int argc, char **argv)
 {
-	static struct gs_rpc_metadata metadata[16];
+	static struct gs_grpc_metadata metadata[16];
 	const char *addresses[1] = {argv[0]};
 	struct caller c = {.call = {.size = sizeof(c.call),
 				    .events = {on_message, send_more, on_ended},
 				    .ctx = &c,
 				    .metadata = metadata}};
-	struct gs_rpc_client_options o = {.size = sizeof(o),
-					  .addresses = addresses,
-					  .n_addresses = 1,
-					  .events = {on_connected, NULL, on_disconnected},
-					  .ctx = &c,
-					  .max_message_bytes = 64U << 20};
+	struct gs_grpc_client_options o = {.size = sizeof(o),
+					   .addresses = addresses,
+					   .n_addresses = 1,
+					   .events = {on_connected, NULL, on_disconnected},
+					   .ctx = &c,
+					   .max_message_bytes = 64U << 20};
 	struct gs_err err = {0};
 	int i = 1, r;
 
@@ -420,7 +420,7 @@ static int call(int argc, char **argv)
 			c.call.timeout_ns = strtoull(argv[++i], NULL, 10) * 1000000;
 		else if (strcmp(k, "--meta") == 0 && i + 2 < argc) {
 			metadata[c.call.n_metadata++] =
-				(struct gs_rpc_metadata){argv[i + 1], argv[i + 2]};
+				(struct gs_grpc_metadata){argv[i + 1], argv[i + 2]};
 			i += 2;
 		}
 	}
@@ -434,13 +434,13 @@ static int call(int argc, char **argv)
 		return 1;
 	for (size_t n = 0; n < c.bytes; n++)
 		c.data[n] = argv[i + 2][0] == '=' ? (uint8_t)argv[i + 2][n + 1] : (uint8_t)n;
-	r = gs_rpc_client_new(&o, &c.client, &err);
+	r = gs_grpc_client_new(&o, &c.client, &err);
 	if (r < 0)
 		return fail(&err, r);
-	r = gs_rpc_client_connect(c.client);
+	r = gs_grpc_client_connect(c.client);
 	while (r == 0 && !c.done)
-		gs_rpc_client_wait(c.client, 1000000000);
-	gs_rpc_client_free(&c.client);
+		gs_grpc_client_wait(c.client, 1000000000);
+	gs_grpc_client_free(&c.client);
 	free(c.data);
 	return c.rc;
 }

@@ -30,8 +30,8 @@
 #define SAMPLE_MAX 4000000
 
 /* Whatever the function takes, its arguments are words, in registers and then on the stack. */
-typedef uint64_t (*target_fn)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
-			      uint64_t, uint64_t, uint64_t, uint64_t);
+typedef uint64_t (*uprobe_target_fn)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+				     uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
 static struct {
 	const char *lib, *func;
@@ -51,7 +51,7 @@ struct worker {
 	cudaLaunchConfig_t config;
 };
 
-static target_fn target;
+static uprobe_target_fn target;
 static pthread_barrier_t start;
 static double tsc_per_ns, tsc_cost;
 
@@ -283,7 +283,7 @@ int main(int argc, char **argv)
 		die("--lib wants a path with a slash");
 	if (!handle)
 		die("%s", dlerror());
-	target = (target_fn)dlsym(handle, opt.func);
+	target = (uprobe_target_fn)dlsym(handle, opt.func);
 	if (!target)
 		die("%s", dlerror());
 	calibrate();

@@ -56,7 +56,7 @@ static void restore(const uint8_t *data, size_t bytes)
 			      &err) < 0)
 		assert(err.text[0]);
 	/* What was taken can be kept again. */
-	assert(gs_alerts_keep(a, 7, 1700000000000000000, &kept) == 0);
+	assert(gs_alerts_save(a, 7, 1700000000000000000, &kept) == 0);
 	assert(gs_alerts_restore(a, (char *)kept.data, kept.bytes, 7, 1700000000000000000, &ignored,
 				 &err) == 0);
 	gs_buf_fini(&kept);

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "sources/identity/job_cgroup.h"
-#include "sources/identity/place.h"
+#include "sources/identity/identity.h"
 #include "replay_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	char out[GS_PLACE_CONTAINER_BYTES];
+	char out[GS_IDENTITY_CONTAINER_BYTES];
 	struct gs_job_cgroup group;
 	char *text = malloc(bytes + 1);
 
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		memcpy(text, data, bytes);
 	text[bytes] = '\0';
 	memset(out, 'x', sizeof(out));
-	gs_place_container_of_cgroup(text, out);
+	gs_identity_container_of_cgroup(text, out);
 	assert(memchr(out, '\0', sizeof(out)));
 	for (size_t i = 0; out[i]; i++)
 		assert((unsigned char)out[i] >= 0x20 && out[i] != 0x7f);

@@ -21,7 +21,7 @@ static void check_error(int r, const struct gs_err *err)
 static void head(const uint8_t *data, size_t bytes)
 {
 	static struct gs_head_conf conf;
-	struct gs_head_keep keep;
+	struct gs_head_retention keep;
 	struct gs_err err = {{0}};
 	int r = gs_conf_parse(&gs_head_conf_schema, "f", data, bytes, &conf, NULL, &err);
 
@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (r == 0) {
 		assert(memchr(conf.http.listen, '\0', sizeof(conf.http.listen)));
 		assert(conf.sampling.interval_ns >= 100000000);
-		assert(conf.metrics.names >= 0 && conf.metrics.names <= GS_PROM_DCGM_NEW);
+		assert(conf.metrics.names >= 0 && conf.metrics.names <= GS_METRICS_DCGM_NEW);
 		agent_conf_resolve(&conf);
 		for (int i = 0; i < AGENT_GROUPS; i++)
 			assert(conf.group[i].interval_ns >= 100000000 &&

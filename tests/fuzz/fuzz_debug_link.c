@@ -21,7 +21,7 @@ static void look(struct gs_elf *elf, struct gs_elf **debug, bool by_build_id)
 	struct gs_symbols *symbols = NULL;
 	char name[64];
 
-	(void)gs_debug_fits(elf, *debug, by_build_id, true);
+	(void)gs_unwind_debug_fits(elf, *debug, by_build_id, true);
 	if (gs_symbols_new(elf, debug, &symbols) == 0)
 		(void)gs_symbols_name(symbols, 0x1000, name, sizeof(name));
 	gs_symbols_free(&symbols);
@@ -39,8 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	sparse_open(&f, data, bytes);
 	if (gs_elf_open(f.path, &elf, NULL) == 0) {
 		(void)gs_elf_debug_link(elf, link, &crc);
-		gs_debug_paths(gs_elf_build_id(elf), link, "/usr/bin/app", roots, 2, any_path,
-			       NULL);
+		gs_unwind_debug_paths(gs_elf_build_id(elf), link, "/usr/bin/app", roots, 2,
+				      any_path, NULL);
 		for (int by_build_id = 0; by_build_id < 2; by_build_id++) {
 			if (gs_elf_open_debug(f.path, NULL, &debug, NULL) == 0)
 				look(elf, &debug, by_build_id);

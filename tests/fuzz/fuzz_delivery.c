@@ -28,7 +28,7 @@ static void hide(const char *text, size_t bytes, bool all_of_them)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	struct gs_job_delivery d;
+	struct gs_job_report_delivery d;
 	struct gs_err err = {{0}};
 	/* Of the exact size, without a zero behind it. */
 	char *copy = malloc(bytes ? bytes : 1);
@@ -36,12 +36,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (!copy)
 		abort();
 	memcpy(copy, data, bytes);
-	if (gs_job_delivery_read(&d, copy, bytes, &err) < 0) {
+	if (gs_job_report_delivery_read(&d, copy, bytes, &err) < 0) {
 		assert(err.text[0]);
 	} else {
 		assert(d.report[0] && d.job[0] && d.begin_wall_ns > 0 &&
 		       d.end_wall_ns >= d.begin_wall_ns &&
-		       strcmp(gs_job_delivery_state_name(d.state), "unknown") != 0);
+		       strcmp(gs_job_report_delivery_state_name(d.state), "unknown") != 0);
 		is_clean(d.report, sizeof(d.report));
 		is_clean(d.source, sizeof(d.source));
 		is_clean(d.kind, sizeof(d.kind));

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		abort();
 	memcpy(symbol, data, bytes);
 	symbol[bytes] = 0;
-	if (gs_demangle(symbol, out, sizeof(out)) && strlen(out) >= sizeof(out))
+	if (gs_unwind_demangle(symbol, out, sizeof(out)) && strlen(out) >= sizeof(out))
 		abort();
 	free(symbol);
 	return 0;

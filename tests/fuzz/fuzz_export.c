@@ -13,7 +13,7 @@
 #include "core/base/mem.h"
 #include "output/trace_export/export.h"
 #include "replay_main.h"
-#include "pipeline/correlate/span.h"
+#include "pipeline/correlate/correlate.h"
 #include "core/text/text.h"
 
 #define CHECK(c)                                                                                   \
@@ -76,7 +76,7 @@ static void check_file(const char *path, bool text, size_t bytes_in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct gs_export_options o = {.size = sizeof(o), .max_bytes = MAX_BYTES};
-	GS_CLEANUP(gs_span_free) struct gs_span *span = NULL;
+	GS_CLEANUP(gs_correlate_free) struct gs_correlate *span = NULL;
 	struct gs_export *export = NULL;
 	/* A copy of the exact size and alignment: reading past the end is caught. */
 	GS_FREE uint8_t *copy = malloc(bytes ? bytes : 1);
@@ -94,11 +94,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	memcpy(copy, data + 1, bytes);
 	snprintf(path, sizeof(path), "%s/a%s", folder, suffix);
 	CHECK(gs_export_open(path, &o, &export, NULL) == 0);
-	CHECK(gs_span_new(gs_export_sink(export), &span) == 0);
+	CHECK(gs_correlate_new(gs_export_sink(export), &span) == 0);
 	/* Twice: handles and ids come again. */
 	b = (struct gs_batch){copy, bytes};
 	for (unsigned round = 0; round < 2; round++) {
-		const struct gs_sink *sink = gs_span_sink(span);
+		const struct gs_sink *sink = gs_correlate_sink(span);
 
 		sink->push(sink->ctx, &b);
 	}

@@ -18,11 +18,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	memcpy(text, data, bytes);
 	text[bytes] = '\0';
 	spec.row.flags = GS_USER_RETURN;
-	if (value_parse("arg1", "u64 size", &spec, &which, &fault) < 0 ||
-	    value_parse("arg2", "str path", &spec, &which, &fault) < 0 ||
-	    value_parse("ret", "i32 r", &spec, &which, &fault) < 0)
+	if (probefile_parse_value("arg1", "u64 size", &spec, &which, &fault) < 0 ||
+	    probefile_parse_value("arg2", "str path", &spec, &which, &fault) < 0 ||
+	    probefile_parse_value("ret", "i32 r", &spec, &which, &fault) < 0)
 		abort();
-	if (filter_parse(text, &spec, &fault) == 0) {
+	if (probefile_parse_filter(text, &spec, &fault) == 0) {
 		/* One operand is left, and there are never too many. */
 		for (unsigned i = 0; i < spec.row.n_ops; i++) {
 			unsigned code = spec.row.ops[i].code;

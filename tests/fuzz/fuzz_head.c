@@ -10,7 +10,7 @@
 #include "gpuscope.pb-c.h"
 #include "compat/gswarm/gswarm_int.h"
 #include "server/head/head_int.h"
-#include "moment_again.h"
+#include "snapshot_again.h"
 #include "replay_main.h"
 
 static void can_be_stored(const struct gs_node_snapshot *node)
@@ -53,7 +53,7 @@ static void of_gswarm(const uint8_t *data, size_t bytes)
 
 	for (int on = 0; m && on < 2; on++) {
 		struct gswarm_seen seen = {on, on, on};
-		struct gs_node_snapshot *n = gswarm_moment(m, 1700000000000000000, &seen);
+		struct gs_node_snapshot *n = gswarm_sample(m, 1700000000000000000, &seen);
 
 		if (!n)
 			abort();

@@ -5,8 +5,8 @@
 #include "sparse_file.h"
 
 #include "core/base/mem.h"
-#include "pipeline/recording/journal.h"
-#include "pipeline/recording/journal_int.h"
+#include "pipeline/recording/recording.h"
+#include "pipeline/recording/recording_int.h"
 #include "replay_main.h"
 #include "sources/unwind/perf_map.h"
 
@@ -44,14 +44,15 @@ static void read_perf_map(const struct sparse_file *f)
  * have them. */
 static void mend(const struct sparse_file *f)
 {
-	struct gs_journal_header file;
+	struct gs_recording_header file;
 	struct gs_frame_header h;
 	struct gs_crc32 crc;
 
-	gs_crc32_init(&crc);
+	gs_recording_crc32_init(&crc);
 	if (pread(f->fd, &file, sizeof(file), 0) != sizeof(file))
 		return;
-	file.header_crc = gs_crc32(&crc, &file, offsetof(struct gs_journal_header, header_crc));
+	file.header_crc =
+		gs_recording_crc32(&crc, &file, offsetof(struct gs_recording_header, header_crc));
 	if (pwrite(f->fd, &file, sizeof(file), 0) != sizeof(file))
 		abort();
 	for (unsigned i = 0; i < f->n_chunks; i++) {
@@ -64,8 +65,9 @@ static void mend(const struct sparse_file *f)
 		if (h.payload_bytes <= sizeof(payload) &&
 		    pread(f->fd, payload, h.payload_bytes, at + (off_t)sizeof(h)) ==
 			    h.payload_bytes)
-			h.payload_crc = gs_crc32(&crc, payload, h.payload_bytes);
-		h.header_crc = gs_crc32(&crc, &h, offsetof(struct gs_frame_header, header_crc));
+			h.payload_crc = gs_recording_crc32(&crc, payload, h.payload_bytes);
+		h.header_crc =
+			gs_recording_crc32(&crc, &h, offsetof(struct gs_frame_header, header_crc));
 		if (pwrite(f->fd, &h, sizeof(h), at) != sizeof(h))
 			abort();
 	}
@@ -73,8 +75,8 @@ static void mend(const struct sparse_file *f)
 
 static void read_gst(const struct sparse_file *f)
 {
-	struct gs_journal_reader *r = NULL;
-	struct gs_journal_stats st;
+	struct gs_recording_reader *r = NULL;
+	struct gs_recording_stats st;
 	struct gs_batch batch;
 	struct gs_err err;
 	uint64_t before;
@@ -82,13 +84,13 @@ static void read_gst(const struct sparse_file *f)
 
 	mend(f);
 	before = bytes_read();
-	if (gs_journal_open(f->path, &r, &err) < 0)
+	if (gs_recording_open(f->path, &r, &err) < 0)
 		return;
-	while ((e = gs_journal_next(r, &batch)) == 0)
+	while ((e = gs_recording_next(r, &batch)) == 0)
 		;
-	gs_journal_stats(r, &st);
-	gs_journal_reader_close(&r);
-	if (e != GS_JOURNAL_EOF ||
+	gs_recording_stats(r, &st);
+	gs_recording_reader_close(&r);
+	if (e != GS_RECORDING_EOF ||
 	    bytes_read() - before > (64u << 20) + f->n_chunks * (16ull << 20) ||
 	    st.vain_bytes > (72ull << 20) + 4 * f->bytes)
 		abort();

@@ -54,20 +54,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	text[bytes - 1] = 0;
 	switch (data[0] % 5) {
 	case 1:
-		if (gs_maps_parse(text, &line) && line.path)
+		if (gs_elf_parse_maps(text, &line) && line.path)
 			(void)strlen(line.path);
 		break;
 	case 2:
-		(void)gs_pyvenv_home(text, bytes - 1, out);
+		(void)gs_elf_pyvenv_home(text, bytes - 1, out);
 		break;
 	case 3:
-		if (gs_script_parse(text, bytes - 1, &script) && !script.interpreter[0])
+		if (gs_elf_parse_script(text, bytes - 1, &script) && !script.interpreter[0])
 			abort();
 		break;
 	default:
 		list = text;
-		while (gs_list_next(&list, ":;", out))
-			gs_path_folder(out, out);
+		while (gs_elf_list_next(&list, ":;", out))
+			gs_elf_path_folder(out, out);
 	}
 	free(text);
 	return 0;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sources/identity/place_int.h"
+#include "sources/identity/identity_int.h"
 #include "replay_main.h"
 
 static void check_text(const char *text, size_t max_bytes)
@@ -18,17 +18,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	/* A copy of the exact size: reading past the end is seen. */
 	char *text = malloc(bytes ? bytes : 1), out[64];
-	struct gs_place_stat stat = {0};
+	struct gs_identity_stat stat = {0};
 	uint32_t uid = 0, ns_pid = 0;
 
 	if (!text)
 		return 0;
 	if (bytes)
 		memcpy(text, data, bytes);
-	if (gs_place_parse_stat(text, bytes, &stat))
+	if (gs_identity_parse_stat(text, bytes, &stat))
 		check_text(stat.comm, sizeof(stat.comm));
-	gs_place_parse_status(text, bytes, &uid, &ns_pid);
-	gs_place_parse_cmdline(text, bytes, out, sizeof(out));
+	gs_identity_parse_status(text, bytes, &uid, &ns_pid);
+	gs_identity_parse_cmdline(text, bytes, out, sizeof(out));
 	check_text(out, sizeof(out));
 	free(text);
 	return 0;

@@ -12,7 +12,7 @@
 #include <zlib.h>
 
 #include "core/base/mem.h"
-#include "core/queue/spool_int.h"
+#include "core/queue/queue_int.h"
 #include "replay_main.h"
 
 #define CHECK(c)                                                                                   \
@@ -55,8 +55,8 @@ static void make_folder(void)
 /* Checksums of entries that lie one behind the other. */
 static void mend(uint8_t *data, size_t bytes)
 {
-	const size_t skip = offsetof(struct spool_entry, seq);
-	struct spool_entry e;
+	const size_t skip = offsetof(struct queue_entry, seq);
+	struct queue_entry e;
 
 	for (size_t off = 0; bytes - off >= sizeof(e); off += sizeof(e) + e.bytes) {
 		uLong crc;
@@ -87,9 +87,9 @@ static void write_segment(const uint8_t *data, size_t bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	struct gs_spool_options o = {.size = sizeof(o), .dir = folder};
-	struct gs_spool_batch b;
-	struct gs_spool *spool = NULL;
+	struct gs_queue_options o = {.size = sizeof(o), .dir = folder};
+	struct gs_queue_batch b;
+	struct gs_queue *spool = NULL;
 	struct gs_err err = {{0}};
 	uint64_t seq = 0;
 	size_t got = 0;
@@ -99,19 +99,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		make_folder();
 	remove_files();
 	write_segment(data, bytes);
-	if (gs_spool_open(&o, &spool, &err) < 0)
+	if (gs_queue_open(&o, &spool, &err) < 0)
 		return 0;
 	/* Each batch once, in its order; together no more than the file had. */
-	while ((r = gs_spool_get(spool, seq + 1, &b)) != GS_SPOOL_END) {
-		CHECK(r == 0 && b.seq > seq && b.bytes <= GS_SPOOL_BATCH_MAX);
+	while ((r = gs_queue_get(spool, seq + 1, &b)) != GS_QUEUE_END) {
+		CHECK(r == 0 && b.seq > seq && b.bytes <= GS_QUEUE_BATCH_MAX);
 		seq = b.seq;
-		got += sizeof(struct spool_entry) + b.bytes;
+		got += sizeof(struct queue_entry) + b.bytes;
 		CHECK(got <= bytes);
 		if (seq % 3 == 0)
-			gs_spool_ack(spool, seq);
+			gs_queue_ack(spool, seq);
 		if (seq == UINT64_MAX)
 			break;
 	}
-	gs_spool_close(&spool);
+	gs_queue_close(&spool);
 	return 0;
 }

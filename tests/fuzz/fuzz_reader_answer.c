@@ -26,30 +26,30 @@ static void on_attach(void *ctx, const struct gs_attach *attach)
 
 static void take_plan(uint8_t *data, size_t bytes)
 {
-	struct gs_plan_options options = {.layers = 0xff,
-					  .python_calls = true,
-					  .python_gc = true,
-					  .python_gil = true,
-					  .many_links = true,
-					  .on_attach = on_attach};
+	struct gs_attach_plan_options options = {.layers = 0xff,
+						 .python_calls = true,
+						 .python_gc = true,
+						 .python_gil = true,
+						 .many_links = true,
+						 .on_attach = on_attach};
 	struct gs_wire_in in = GS_WIRE_IN(data, bytes);
-	struct gs_plan_selection selection;
-	struct gs_plan plan = {0};
+	struct gs_attach_plan_selection selection;
+	struct gs_attach_plan plan = {0};
 	int r;
 
 	options.funcs = gs_func_set_new();
-	if (!options.funcs || gs_plan_select(&selection, &options, NULL) < 0)
+	if (!options.funcs || gs_attach_plan_select(&selection, &options, NULL) < 0)
 		abort();
-	r = gs_plan_take_answer(&plan, &selection, &options, "/lib", FILE_BYTES, &in);
+	r = gs_attach_plan_take_answer(&plan, &selection, &options, "/lib", FILE_BYTES, &in);
 	assert(r == 0 || r == -EBADMSG || r == -ENOBUFS);
 	for (size_t i = 0; r == 0 && i < plan.n; i++) {
-		const struct gs_plan_place *p = &plan.places[i];
+		const struct gs_attach_plan_place *p = &plan.places[i];
 
 		assert(p->file_off < FILE_BYTES && p->ref_ctr_off < FILE_BYTES);
 		assert(p->family <= GS_FAMILY_UNWIND);
 		assert(!p->func || gs_func_set_get(options.funcs, p->func));
 	}
-	gs_plan_fini(&plan);
+	gs_attach_plan_fini(&plan);
 	gs_func_set_free(&options.funcs);
 }
 
@@ -104,13 +104,13 @@ static void take_described(uint8_t *data, size_t bytes)
 	static const struct gs_described_want wants[] = {{.function = "f*", .is_glob = true},
 							 {.function = "f", .scope = true},
 							 {.provider = "p*", .probe = "*"}};
-	const struct gs_plan_options options = {.on_attach = on_attach};
+	const struct gs_attach_plan_options options = {.on_attach = on_attach};
 	const struct gs_described_query query = {
 		.options = &options, .path = "/lib", .wants = wants, .n_wants = 3};
 	const struct gs_described_handler handler = {on_function, on_site, NULL};
 	struct gs_wire_in in = GS_WIRE_IN(data, bytes);
 
-	(void)gs_plan_take_described(&query, FILE_BYTES, &in, &handler);
+	(void)gs_attach_plan_take_described(&query, FILE_BYTES, &in, &handler);
 }
 
 static void (*const takers[])(uint8_t *data, size_t bytes) = {take_plan, take_row, take_interpreter,

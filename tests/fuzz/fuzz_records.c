@@ -10,8 +10,8 @@
 #include "core/base/mem.h"
 #include "pipeline/flamegraph/flame.h"
 #include "replay_main.h"
-#include "pipeline/correlate/span.h"
-#include "pipeline/aggregate/view.h"
+#include "pipeline/correlate/correlate.h"
+#include "pipeline/aggregate/aggregate.h"
 
 static void through_flame(const uint8_t *data, size_t bytes, enum gs_flame_by by)
 {
@@ -46,17 +46,18 @@ static void through_flame(const uint8_t *data, size_t bytes, enum gs_flame_by by
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	GS_CLEANUP(gs_summary_free) struct gs_summary *summary = NULL;
-	GS_CLEANUP(gs_span_free) struct gs_span *span = NULL;
-	GS_CLEANUP(gs_view_free) struct gs_view *view = NULL;
+	GS_CLEANUP(gs_correlate_free) struct gs_correlate *span = NULL;
+	GS_CLEANUP(gs_aggregate_free) struct gs_aggregate *view = NULL;
 	/* A copy of the exact size and alignment: reading past the end is caught. */
 	GS_FREE uint8_t *copy = malloc(bytes ? bytes : 1);
 	const struct gs_sink *sink;
 
-	if (!copy || gs_view_new(&view) < 0 || gs_span_new(gs_view_sink(view), &span) < 0)
+	if (!copy || gs_aggregate_new(&view) < 0 ||
+	    gs_correlate_new(gs_aggregate_sink(view), &span) < 0)
 		abort();
 	if (bytes)
 		memcpy(copy, data, bytes);
-	sink = gs_span_sink(span);
+	sink = gs_correlate_sink(span);
 	/* In two halves at a record's border, then all once more: handles and ids come again. */
 	for (unsigned round = 0; round < 3; round++) {
 		size_t middle = 0, from = round == 1 ? bytes / 16 * 8 : 0;
@@ -68,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			       : (struct gs_batch){copy + middle, bytes - middle};
 		sink->push(sink->ctx, &b);
 	}
-	if (gs_view_summary(view, &summary) < 0)
+	if (gs_aggregate_make_summary(view, &summary) < 0)
 		abort();
 	for (unsigned by = GS_FLAME_AUTO; by < GS_FLAME_BY_COUNT; by++)
 		through_flame(copy, bytes, by);

@@ -10,8 +10,8 @@
 
 #include "core/base/mem.h"
 #include "core/sender/sender.h"
-#include "net/http_client/fetch_int.h"
-#include "net/uplink/link_int.h"
+#include "net/http_client/http_client_int.h"
+#include "net/uplink/uplink_int.h"
 #include "replay_main.h"
 
 #define CHECK(c)                                                                                   \
@@ -52,15 +52,16 @@ static void check_same(const struct gs_wire_out *out, const uint8_t *data, size_
 
 static void read_http(struct gs_wire_in *in, struct gs_wire_out *out)
 {
-	struct gs_fetch_http first, second;
+	struct gs_http_client_http first, second;
 	struct gs_wire_in again;
 	uint64_t most, most_again;
 
-	if (!fetch_take_http(in, &first, &most))
+	if (!http_client_take_http(in, &first, &most))
 		return;
-	fetch_put_http(out, &first, most);
+	http_client_put_http(out, &first, most);
 	again = GS_WIRE_IN(out->buf->data, out->buf->bytes);
-	CHECK(out->r == 0 && fetch_take_http(&again, &second, &most_again) && most == most_again);
+	CHECK(out->r == 0 && http_client_take_http(&again, &second, &most_again) &&
+	      most == most_again);
 	CHECK(strcmp(first.url, second.url) == 0 && first.timeout_ns == second.timeout_ns);
 	CHECK(!first.body == !second.body);
 	CHECK(!first.body ||
@@ -69,28 +70,28 @@ static void read_http(struct gs_wire_in *in, struct gs_wire_out *out)
 
 static void read_mail(struct gs_wire_in *in, struct gs_wire_out *out)
 {
-	struct gs_fetch_mail first, second;
+	struct gs_http_client_mail first, second;
 	struct gs_wire_in again;
 
-	if (!fetch_take_mail(in, &first))
+	if (!http_client_take_mail(in, &first))
 		return;
-	fetch_put_mail(out, &first);
+	http_client_put_mail(out, &first);
 	again = GS_WIRE_IN(out->buf->data, out->buf->bytes);
-	CHECK(out->r == 0 && fetch_take_mail(&again, &second));
+	CHECK(out->r == 0 && http_client_take_mail(&again, &second));
 	CHECK(strcmp(first.recipients, second.recipients) == 0 && first.bytes == second.bytes);
 }
 
 static void read_result(struct gs_wire_in *in, struct gs_wire_out *out)
 {
-	struct fetch_result first, second;
+	struct http_client_result first, second;
 	struct gs_wire_in again;
 
-	if (!fetch_take_result(in, &first))
+	if (!http_client_take_result(in, &first))
 		return;
 	CHECK(first.r <= 0 && first.r > -4096 && first.status >= 0 && first.status < 1000);
-	fetch_put_result(out, &first);
+	http_client_put_result(out, &first);
 	again = GS_WIRE_IN(out->buf->data, out->buf->bytes);
-	CHECK(out->r == 0 && fetch_take_result(&again, &second));
+	CHECK(out->r == 0 && http_client_take_result(&again, &second));
 	CHECK(first.r == second.r && first.status == second.status &&
 	      first.retry_after_ns == second.retry_after_ns &&
 	      strcmp(first.err.text, second.err.text) == 0);
@@ -99,35 +100,35 @@ static void read_result(struct gs_wire_in *in, struct gs_wire_out *out)
 static void read_reply(struct gs_wire_in *in, struct gs_wire_out *out, const uint8_t *data,
 		       size_t bytes)
 {
-	struct link_reply reply = {0};
+	struct uplink_reply reply = {0};
 
-	if (!link_take_reply(in, &reply))
+	if (!uplink_take_reply(in, &reply))
 		return;
-	link_put_reply(out, &reply);
+	uplink_put_reply(out, &reply);
 	check_same(out, data, bytes);
 }
 
 static void read_state(struct gs_wire_in *in, struct gs_wire_out *out)
 {
-	const struct link_state before = {.connects = 1, .sent_bytes = 1000};
-	struct link_state first, second;
+	const struct uplink_state before = {.connects = 1, .sent_bytes = 1000};
+	struct uplink_state first, second;
 	struct gs_wire_in again;
 
-	if (!link_take_state(in, &before, &first))
+	if (!uplink_take_state(in, &before, &first))
 		return;
 	CHECK(first.connects >= 1 && first.sent_bytes >= 1000);
 	CHECK(strlen(first.head) < sizeof(first.head));
-	link_put_state(out, &first);
+	uplink_put_state(out, &first);
 	again = GS_WIRE_IN(out->buf->data, out->buf->bytes);
-	CHECK(out->r == 0 && link_take_state(&again, &before, &second));
+	CHECK(out->r == 0 && uplink_take_state(&again, &before, &second));
 	CHECK(strcmp(first.trouble, second.trouble) == 0 && first.retry_ns == second.retry_ns);
 }
 
 static void read_wish(struct gs_wire_in *in)
 {
-	struct gs_link_wish wish;
+	struct gs_uplink_config wish;
 
-	CHECK(!link_take_wish(in, &wish) || wish.interval_ns <= LINK_WISH_MOST_NS);
+	CHECK(!uplink_take_config(in, &wish) || wish.interval_ns <= LINK_WISH_MOST_NS);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

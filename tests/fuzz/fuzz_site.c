@@ -44,7 +44,7 @@ static void check_exits(const uint8_t *code, size_t bytes)
 	struct again again = {code, bytes};
 	const struct gs_exit_around around = {&again, read_again, any_callee};
 	struct gs_exit exits[8];
-	int n = gs_exits_x86_64(code, bytes, &around, exits, 8);
+	int n = gs_x86_find_exits(code, bytes, &around, exits, 8);
 
 	REQUIRE(n == -EILSEQ || n == -E2BIG || (n > 0 && n <= 8));
 	for (int i = 0; i < n; i++) {
@@ -58,22 +58,22 @@ static void check_exits(const uint8_t *code, size_t bytes)
 
 /* The whole function may only make the answer more careful. */
 static void check_find(const uint8_t *code, size_t bytes, uint64_t function_bytes,
-		       const struct gs_site_rules *rules, struct gs_site first)
+		       const struct gs_x86_site_rules *rules, struct gs_x86_site first)
 {
 	struct again again = {code, bytes};
-	const struct gs_site_source source = {&again, read_again, function_bytes};
-	struct gs_site site = gs_site_find_x86_64(&source, rules);
+	const struct gs_x86_site_source source = {&again, read_again, function_bytes};
+	struct gs_x86_site site = gs_x86_find_site(&source, rules);
 
-	REQUIRE(site.kind >= GS_SITE_EMULATED && site.kind <= GS_SITE_REFUSED);
-	REQUIRE((site.kind >= GS_SITE_STEPPED) == (site.reason != NULL));
-	if (bytes <= 64 && first.kind != GS_SITE_MOVED)
+	REQUIRE(site.kind >= GS_X86_SITE_EMULATED && site.kind <= GS_X86_SITE_REFUSED);
+	REQUIRE((site.kind >= GS_X86_SITE_STEPPED) == (site.reason != NULL));
+	if (bytes <= 64 && first.kind != GS_X86_SITE_MOVED)
 		REQUIRE(site.kind == first.kind);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	struct gs_site_rules rules;
-	struct gs_site site, again;
+	struct gs_x86_site_rules rules;
+	struct gs_x86_site site, again;
 	uint64_t function_bytes;
 	uint8_t *code;
 	size_t code_bytes;
@@ -89,17 +89,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	REQUIRE(code);
 	memcpy(code, data + 2, code_bytes);
 
-	site = gs_site_choose_x86_64(code, code_bytes, function_bytes, &rules);
-	REQUIRE(site.kind >= GS_SITE_EMULATED && site.kind <= GS_SITE_REFUSED);
-	REQUIRE((site.kind == GS_SITE_MOVED) == (site.offset_bytes != 0));
-	REQUIRE((site.kind >= GS_SITE_STEPPED) == (site.reason != NULL));
-	if (site.kind <= GS_SITE_MOVED) {
+	site = gs_x86_choose_site(code, code_bytes, function_bytes, &rules);
+	REQUIRE(site.kind >= GS_X86_SITE_EMULATED && site.kind <= GS_X86_SITE_REFUSED);
+	REQUIRE((site.kind == GS_X86_SITE_MOVED) == (site.offset_bytes != 0));
+	REQUIRE((site.kind >= GS_X86_SITE_STEPPED) == (site.reason != NULL));
+	if (site.kind <= GS_X86_SITE_MOVED) {
 		REQUIRE(site.offset_bytes < code_bytes);
 		REQUIRE(!function_bytes || site.offset_bytes < function_bytes);
 		/* At the site itself the first instruction is emulated. */
-		again = gs_site_choose_x86_64(code + site.offset_bytes,
-					      code_bytes - site.offset_bytes, 0, &rules);
-		REQUIRE(again.kind == GS_SITE_EMULATED);
+		again = gs_x86_choose_site(code + site.offset_bytes, code_bytes - site.offset_bytes,
+					   0, &rules);
+		REQUIRE(again.kind == GS_X86_SITE_EMULATED);
 	}
 	check_find(code, code_bytes, function_bytes, &rules, site);
 	check_exits(code, code_bytes);

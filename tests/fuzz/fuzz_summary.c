@@ -43,7 +43,7 @@ static void check_text(const char *text, size_t bytes, bool table, size_t width)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	struct gs_summary_style style = {.size = sizeof(style), .threads = true, .n_top = 1};
+	struct gs_report_summary_style style = {.size = sizeof(style), .threads = true, .n_top = 1};
 	char *copy GS_FREE = malloc(bytes + 1);
 	const char *text[16];
 	size_t at = 2;
@@ -114,7 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
 		if (!f)
 			return 0;
-		CHECK(gs_summary_write(f, &s, format, &style) == 0);
+		CHECK(gs_report_summary_write(f, &s, format, &style) == 0);
 		fclose(f);
 		check_text(out, n, format == GS_SUMMARY_TABLE, style.width);
 	}

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sources/amdgpu/amd.h"
+#include "sources/amdgpu/amdgpu.h"
 #include "core/base/pci.h"
 #include "replay_main.h"
 
@@ -18,9 +18,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (bytes)
 		memcpy(text, data, bytes);
 	text[bytes] = '\0';
-	if (gs_amd_parse_levels(text, &a, &b))
+	if (gs_amdgpu_parse_levels(text, &a, &b))
 		assert(a && a <= b);
-	gs_amd_parse_number(text, &a);
+	gs_amdgpu_parse_number(text, &a);
 	if (gs_pci_bus_id(text, bus))
 		assert(strlen(bus) == 16);
 	free(text);

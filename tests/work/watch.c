@@ -18,23 +18,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sources/taskstats/work.h"
+#include "sources/taskstats/taskstats.h"
 
-static void put_io(const struct gs_work_io_count *io)
+static void put_io(const struct gs_taskstats_io_count *io)
 {
 	printf("{\"reads\":%llu,\"writes\":%llu,\"read_bytes\":%llu,\"write_bytes\":%llu,"
 	       "\"errors\":%llu,\"total_ns\":%llu}",
 	       io->reads, io->writes, io->read_bytes, io->write_bytes, io->errors, io->total_ns);
 }
 
-static void put_work(const struct gs_work *w)
+static void put_work(const struct gs_taskstats *w)
 {
 	printf("\"time\":{");
 	for (unsigned i = 0; i < GS_TIME_COUNT; i++)
-		printf("%s\"%s\":%llu", i ? "," : "", gs_work_time_name(i), w->time_ns[i]);
-	printf("},\"wall_ns\":%" PRIu64 ",\"io\":{", gs_work_wall_ns(w));
-	for (unsigned i = 0; i < GS_WORK_IO_KINDS; i++) {
-		printf("%s\"%s\":", i ? "," : "", gs_work_io_name(i));
+		printf("%s\"%s\":%llu", i ? "," : "", gs_taskstats_time_name(i), w->time_ns[i]);
+	printf("},\"wall_ns\":%" PRIu64 ",\"io\":{", gs_taskstats_wall_ns(w));
+	for (unsigned i = 0; i < GS_TASKSTATS_IO_KINDS; i++) {
+		printf("%s\"%s\":", i ? "," : "", gs_taskstats_io_name(i));
 		put_io(&w->io[i]);
 	}
 	printf("},\"voluntary\":%llu,\"forced\":%llu,\"migrations\":%llu,\"started\":%llu,"
@@ -44,44 +44,44 @@ static void put_work(const struct gs_work *w)
 	printf("\"disk_reads\":%llu,\"disk_writes\":%llu,\"disk_read_bytes\":%llu,"
 	       "\"disk_write_bytes\":%llu,\"disk_ns\":%llu,\"cached_bytes\":%" PRIu64 ",",
 	       w->disk_reads, w->disk_writes, w->disk_read_bytes, w->disk_write_bytes, w->disk_ns,
-	       gs_work_cached_bytes(w));
+	       gs_taskstats_cached_bytes(w));
 	printf("\"sent\":%llu,\"received\":%llu,\"connects\":%llu,\"accepts\":%llu,"
 	       "\"retransmits\":%llu,\"minor\":%llu,\"major\":%llu,\"oom\":%llu",
 	       w->net_sent_bytes, w->net_received_bytes, w->net_connects, w->net_accepts,
 	       w->net_retransmits, w->faults_minor, w->faults_major, w->oom_kills);
 }
 
-static uint64_t sum_hist(const __u32 hist[GS_WORK_LOG2])
+static uint64_t sum_hist(const __u32 hist[GS_TASKSTATS_LOG2])
 {
 	uint64_t sum = 0;
 
-	for (unsigned b = 0; b < GS_WORK_LOG2; b++)
+	for (unsigned b = 0; b < GS_TASKSTATS_LOG2; b++)
 		sum += hist[b];
 	return sum;
 }
 
-static void put_calls(const struct gs_work_row *row)
+static void put_calls(const struct gs_taskstats_row *row)
 {
 	char name[64];
 
 	printf(",\"calls\":{");
 	for (size_t i = 0; i < row->n_calls; i++) {
-		const struct gs_work_syscall *c = &row->calls[i].call;
+		const struct gs_taskstats_syscall *c = &row->calls[i].call;
 		uint64_t in_hist = sum_hist(c->hist);
 
 		printf("%s\"%s\":{\"calls\":%llu,\"errors\":%llu,\"total_ns\":%llu,\"max_ns\":%llu,"
 		       "\"timed\":%llu,\"in_hist\":%" PRIu64 "}",
-		       i ? "," : "", gs_work_call_name(row->calls[i].id, name, sizeof(name)),
+		       i ? "," : "", gs_taskstats_call_name(row->calls[i].id, name, sizeof(name)),
 		       c->calls, c->errors, c->total_ns, c->max_ns, c->timed, in_hist);
 	}
 	printf("}");
 }
 
-static void put_tables(const struct gs_work_row *row)
+static void put_tables(const struct gs_taskstats_row *row)
 {
 	printf(",\"disks\":[");
 	for (size_t i = 0; i < row->n_disks; i++) {
-		const struct gs_work_disk_row *d = &row->disks[i];
+		const struct gs_taskstats_disk_row *d = &row->disks[i];
 
 		printf("%s{\"name\":\"%s\",\"major\":%u,\"minor\":%u,\"reads\":%llu,\"read_bytes\":"
 		       "%"
@@ -95,14 +95,14 @@ static void put_tables(const struct gs_work_row *row)
 	for (size_t i = 0; i < row->n_mounts; i++) {
 		printf("%s{\"path\":\"%s\",\"type\":\"%s\",\"kind\":\"%s\",\"io\":", i ? "," : "",
 		       row->mounts[i].path, row->mounts[i].type,
-		       gs_work_io_name(row->mounts[i].kind));
+		       gs_taskstats_io_name(row->mounts[i].kind));
 		put_io(&row->mounts[i].io);
 		printf("}");
 	}
 	printf("],\"peers\":[");
 	for (size_t i = 0; i < row->n_peers; i++) {
-		const struct gs_work_peer_row *r = &row->peers[i];
-		const struct gs_work_peer *p = &r->peer;
+		const struct gs_taskstats_peer_row *r = &row->peers[i];
+		const struct gs_taskstats_peer *p = &r->peer;
 
 		printf("%s{\"family\":%u,\"port\":%u,\"addr\":\"", i ? "," : "", r->family,
 		       r->port);
@@ -117,12 +117,12 @@ static void put_tables(const struct gs_work_row *row)
 	printf("]");
 }
 
-static void put(const struct gs_work_snapshot *s, const struct gs_work_probe *p)
+static void put(const struct gs_taskstats_snapshot *s, const struct gs_taskstats_probe *p)
 {
 	printf("{\"elapsed_ns\":[%" PRIu64 ",%" PRIu64 "],\"missing\":[", s->mono_ns - s->ready_ns,
 	       s->mono_ns - s->begun_ns);
-	for (size_t i = 0; gs_work_probe_missing(p, i); i++)
-		printf("%s\"%s\"", i ? "," : "", gs_work_probe_missing(p, i));
+	for (size_t i = 0; gs_taskstats_probe_missing(p, i); i++)
+		printf("%s\"%s\"", i ? "," : "", gs_taskstats_probe_missing(p, i));
 	printf("],\"missed\":%" PRIu64 ",\"ends\":%" PRIu64 ",\"open\":%" PRIu64
 	       ",\"open_bytes\":%" PRIu64 ",\"losses\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64
 	       ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "],\"rows\":[",
@@ -130,7 +130,7 @@ static void put(const struct gs_work_snapshot *s, const struct gs_work_probe *p)
 	       s->losses.keys_full, s->losses.cells_full, s->losses.threads, s->losses.requests,
 	       s->losses.torn, s->losses.aio);
 	for (size_t i = 0; i < s->n_rows; i++) {
-		const struct gs_work_row *r = &s->rows[i];
+		const struct gs_taskstats_row *r = &s->rows[i];
 
 		printf("%s{\"id\":%" PRIu64
 		       ",\"pid\":%u,\"parent\":%u,\"uid\":%u,\"cgroup\":%" PRIu64
@@ -167,14 +167,14 @@ static pid_t start(char **argv, int *ret_go)
 }
 
 /* Reads and forgets until one that has ended was given back: its last switch comes after wait(). */
-static size_t forget_one(struct gs_work_probe *p, struct gs_err *err)
+static size_t forget_one(struct gs_taskstats_probe *p, struct gs_err *err)
 {
-	struct gs_work_snapshot *s;
+	struct gs_taskstats_snapshot *s;
 	size_t n = 0;
 
-	for (int i = 0; n == 0 && i < 5000 && gs_work_probe_read(p, &s, err) == 0; i++) {
-		n = gs_work_probe_forget_ended(p, s);
-		gs_work_snapshot_free(s);
+	for (int i = 0; n == 0 && i < 5000 && gs_taskstats_probe_read(p, &s, err) == 0; i++) {
+		n = gs_taskstats_probe_forget_ended(p, s);
+		gs_taskstats_snapshot_free(s);
 		if (n == 0)
 			usleep(2000);
 	}
@@ -182,14 +182,14 @@ static size_t forget_one(struct gs_work_probe *p, struct gs_err *err)
 }
 
 /* The command once more, followed from before its first instruction. */
-static int run_again(struct gs_work_probe *p, char **argv, struct gs_err *err)
+static int run_again(struct gs_taskstats_probe *p, char **argv, struct gs_err *err)
 {
 	int go, status, r;
 	pid_t child = start(argv, &go);
 
 	if (child < 0)
 		return -errno;
-	r = gs_work_probe_follow_pid(p, (uint32_t)child, err);
+	r = gs_taskstats_probe_follow_pid(p, (uint32_t)child, err);
 	if (r == 0 && write(go, "", 1) != 1)
 		r = -errno;
 	if (r < 0)
@@ -207,11 +207,11 @@ static int fail(int r, const struct gs_err *err)
 
 int main(int argc, char **argv)
 {
-	struct gs_work_options o = {.size = sizeof(o)};
+	struct gs_taskstats_options o = {.size = sizeof(o)};
 	uint32_t pids[64], major;
 	uint64_t cgroup;
-	struct gs_work_snapshot *s;
-	struct gs_work_probe *p;
+	struct gs_taskstats_snapshot *s;
+	struct gs_taskstats_probe *p;
 	struct gs_err err = {""};
 	double seconds = 0;
 	long times = 0;
@@ -222,7 +222,7 @@ int main(int argc, char **argv)
 
 	o.pids = pids;
 	while ((opt = getopt(argc, argv, "+f:gnaTe:p:c:s:k:m:r:q")) != -1) {
-		if (opt == 'f' && gs_work_families_parse(optarg, &o.families, &err) < 0)
+		if (opt == 'f' && gs_taskstats_families_parse(optarg, &o.families, &err) < 0)
 			return fail(-EINVAL, &err) + 1;
 		if (opt == 'g')
 			o.by_cgroup = true;
@@ -262,7 +262,7 @@ int main(int argc, char **argv)
 		if (!o.n_cgroups && !o.all)
 			pids[o.n_pids++] = (uint32_t)child;
 	}
-	r = gs_work_probe_new(&o, &p, &err);
+	r = gs_taskstats_probe_new(&o, &p, &err);
 	if (r < 0) {
 		if (child > 0)
 			kill(child, SIGKILL);
@@ -292,19 +292,19 @@ int main(int argc, char **argv)
 	 */
 	for (int i = 0; i < 100; i++) {
 		usleep(20000);
-		r = gs_work_probe_read(p, &s, &err);
+		r = gs_taskstats_probe_read(p, &s, &err);
 		if (r < 0)
 			return fail(r, &err);
 		if (s->open_requests == 0 || i == 99)
 			break;
-		gs_work_snapshot_free(s);
+		gs_taskstats_snapshot_free(s);
 	}
 	if (!quiet)
 		put(s, p);
 	if (gone)
 		fprintf(stderr, "forgot %zu\n", gone);
-	gs_work_snapshot_free(s);
-	gs_work_probe_free(p);
+	gs_taskstats_snapshot_free(s);
+	gs_taskstats_probe_free(p);
 	if (child > 0 && seconds > 0)
 		kill(child, SIGKILL);
 	return 0;

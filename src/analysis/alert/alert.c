@@ -164,7 +164,7 @@ static void message_of(const struct gs_alerts *a, const struct entry *e,
 	gs_alert_rule_text(rule, s, m->text, sizeof(m->text));
 }
 
-static void tell(struct gs_alerts *a, const struct gs_alert_message *m)
+static void report_message(struct gs_alerts *a, const struct gs_alert_message *m)
 {
 	if (a->options.sink)
 		a->options.sink(a->options.ctx, m);
@@ -179,8 +179,8 @@ static bool minute_has_room(struct gs_alerts *a, uint64_t now_ns)
 	return a->n_starts < max || now_ns - oldest >= MINUTE_NS;
 }
 
-static void start(struct gs_alerts *a, struct entry *e, const struct gs_alert_subject *s,
-		  uint64_t now_ns, int64_t wall_ns)
+static void start_alert(struct gs_alerts *a, struct entry *e, const struct gs_alert_subject *s,
+			uint64_t now_ns, int64_t wall_ns)
 {
 	e->state = ENTRY_FIRING;
 	e->told_ns = now_ns;
@@ -196,17 +196,17 @@ static void start(struct gs_alerts *a, struct entry *e, const struct gs_alert_su
 
 		message_of(a, e, s, &m);
 		m.event = GS_ALERT_START;
-		tell(a, &m);
+		report_message(a, &m);
 		return;
 	}
 	message_of(a, e, s, e->last);
 	e->last->event = GS_ALERT_START;
-	tell(a, e->last);
+	report_message(a, e->last);
 }
 
 /* subject NULL: it is gone. */
-static void end(struct gs_alerts *a, struct entry *e, const struct gs_alert_subject *s,
-		const char *cause, uint64_t now_ns, int64_t wall_ns)
+static void end_alert(struct gs_alerts *a, struct entry *e, const struct gs_alert_subject *s,
+		      const char *cause, uint64_t now_ns, int64_t wall_ns)
 {
 	struct gs_alert_message m;
 
@@ -226,11 +226,11 @@ static void end(struct gs_alerts *a, struct entry *e, const struct gs_alert_subj
 	e->cool_until_ns = now_ns + a->rule[e->rule]->cooldown_ns;
 	a->stats.ended++;
 	a->generation++;
-	tell(a, &m);
+	report_message(a, &m);
 }
 
-static void pend(struct gs_alerts *a, struct entry *e, const struct gs_alert_subject *s,
-		 uint64_t now_ns, int64_t wall_ns)
+static void pend_alert(struct gs_alerts *a, struct entry *e, const struct gs_alert_subject *s,
+		       uint64_t now_ns, int64_t wall_ns)
 {
 	const struct gs_alert_rule *rule = a->rule[e->rule];
 
@@ -248,30 +248,30 @@ static void pend(struct gs_alerts *a, struct entry *e, const struct gs_alert_sub
 		a->stats.limited += !e->was_limited;
 		e->was_limited = true;
 	} else {
-		start(a, e, s, now_ns, wall_ns);
+		start_alert(a, e, s, now_ns, wall_ns);
 	}
 }
 
-static double truth(double v)
+static double truth_of(double v)
 {
 	return isnan(v) ? NAN : v != 0;
 }
 
-static void burn(struct gs_alerts *a, struct entry *e, const struct gs_alert_subject *s,
-		 double holds, uint64_t now_ns, int64_t wall_ns)
+static void burn_entry(struct gs_alerts *a, struct entry *e, const struct gs_alert_subject *s,
+		       double holds, uint64_t now_ns, int64_t wall_ns)
 {
 	const struct gs_alert_rule *rule = a->rule[e->rule];
-	bool over = rule->clear ? truth(gs_expr_value_of(rule->clear, s->v)) == 1 : holds == 0;
+	bool over = rule->clear ? truth_of(gs_expr_value_of(rule->clear, s->v)) == 1 : holds == 0;
 
 	if (over) {
-		end(a, e, s, "cleared", now_ns, wall_ns);
+		end_alert(a, e, s, "cleared", now_ns, wall_ns);
 	} else if (a->options.repeat_ns && now_ns - e->told_ns >= a->options.repeat_ns) {
 		struct gs_alert_message m;
 
 		e->told_ns = now_ns;
 		message_of(a, e, s, &m);
 		m.event = GS_ALERT_STILL;
-		tell(a, &m);
+		report_message(a, &m);
 	}
 }
 
@@ -284,15 +284,15 @@ void gs_alerts_push(struct gs_alerts *a, const struct gs_alert_subject *s, uint6
 
 		if (a->rule[i]->kind != s->kind)
 			continue;
-		holds = truth(gs_expr_value_of(a->rule[i]->when, s->v));
+		holds = truth_of(gs_expr_value_of(a->rule[i]->when, s->v));
 		e = gs_alert_entry(a, i, s->id, holds == 1);
 		if (!e)
 			continue;
 		e->seen_ns = now_ns;
 		if (e->state == ENTRY_FIRING)
-			burn(a, e, s, holds, now_ns, wall_ns);
+			burn_entry(a, e, s, holds, now_ns, wall_ns);
 		else if (holds == 1)
-			pend(a, e, s, now_ns, wall_ns);
+			pend_alert(a, e, s, now_ns, wall_ns);
 		else
 			e->state = ENTRY_QUIET;
 		if (e->state == ENTRY_QUIET && now_ns >= e->cool_until_ns)
@@ -309,7 +309,7 @@ void gs_alerts_sweep(struct gs_alerts *a, enum gs_alert_kind kind, uint64_t sinc
 		if (a->rule[e->rule]->kind != kind || e->seen_ns >= since_ns)
 			continue;
 		if (e->state == ENTRY_FIRING)
-			end(a, e, NULL, "gone", now_ns, wall_ns);
+			end_alert(a, e, NULL, "gone", now_ns, wall_ns);
 		e->state = ENTRY_QUIET;
 		if (now_ns >= e->cool_until_ns)
 			gs_alert_entry_drop(a, e);

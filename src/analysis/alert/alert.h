@@ -12,8 +12,8 @@
  * An unknown value (NAN) neither fires nor clears. Pure: no clock, no file, no thread of its own;
  * times come from the caller, wall times only pass through into messages and into what is kept.
  */
-#ifndef GS_ALERT_ALERT_H
-#define GS_ALERT_ALERT_H
+#ifndef GS_ANALYSIS_ALERT_ALERT_H
+#define GS_ANALYSIS_ALERT_ALERT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,7 +28,7 @@
 #define GS_ALERT_RULES_MAX    72
 #define GS_ALERT_ENTRIES_MAX  8192 /* pairs of rule and subject that are not quiet */
 #define GS_ALERT_MINUTE_MAX   1000
-#define GS_ALERT_KEEP_BYTES   (4u << 20) /* of what gs_alerts_keep() writes, at most */
+#define GS_ALERT_KEEP_BYTES   (4u << 20) /* of what gs_alerts_save() writes, at most */
 
 enum gs_alert_severity { GS_ALERT_INFO = 0, GS_ALERT_WARNING = 1, GS_ALERT_CRITICAL = 2 };
 const char *gs_alert_severity_name(enum gs_alert_severity severity);
@@ -130,13 +130,13 @@ void gs_alerts_firing(const struct gs_alerts *alerts, gs_alert_sink_fn fn, void 
 
 void gs_alerts_stats(const struct gs_alerts *alerts, struct gs_alerts_stats *ret_stats);
 
-/* Changes with every change of what gs_alerts_keep() would write. */
+/* Changes with every change of what gs_alerts_save() would write. */
 uint64_t gs_alerts_generation(const struct gs_alerts *alerts);
 
 /* What must not be told again after a restart, as lines of text: what fires, what cools down.
  * restore() takes lines of rules that are still there; others are counted in *ret_ignored. A line
  * that is none is -EINVAL with its number in err, and what stood before it is taken. */
-int gs_alerts_keep(const struct gs_alerts *alerts, uint64_t now_ns, int64_t wall_ns,
+int gs_alerts_save(const struct gs_alerts *alerts, uint64_t now_ns, int64_t wall_ns,
 		   struct gs_buf *out);
 int gs_alerts_restore(struct gs_alerts *alerts, const char *text, size_t bytes, uint64_t now_ns,
 		      int64_t wall_ns, uint64_t *ret_ignored, struct gs_err *err);

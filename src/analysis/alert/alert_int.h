@@ -1,6 +1,6 @@
 /* Between the files of this room. */
-#ifndef GS_ALERT_ALERT_INT_H
-#define GS_ALERT_ALERT_INT_H
+#ifndef GS_ANALYSIS_ALERT_ALERT_INT_H
+#define GS_ANALYSIS_ALERT_ALERT_INT_H
 
 #include "analysis/alert/alert.h"
 #include "core/base/map.h"

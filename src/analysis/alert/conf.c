@@ -284,14 +284,14 @@ struct maker { /* rules being made, or only checked */
 	size_t n;
 };
 
-static int refuse(const struct maker *m, const struct gs_conf_cell *at, const char *what)
+static int refuse_rule(const struct maker *m, const struct gs_conf_cell *at, const char *what)
 {
 	return m->where ? gs_conf_refuse_at(m->where, at->line, at->column, m->err, "%s", what)
 			: -EINVAL;
 }
 
-static int add(struct maker *m, const struct gs_alert_rule_text *text, enum gs_alert_part *part,
-	       struct gs_err *why)
+static int add_rule(struct maker *m, const struct gs_alert_rule_text *text,
+		    enum gs_alert_part *part, struct gs_err *why)
 {
 	int r;
 
@@ -302,8 +302,8 @@ static int add(struct maker *m, const struct gs_alert_rule_text *text, enum gs_a
 	return r;
 }
 
-static int duration(const struct maker *m, const struct gs_conf_cell *row, int column,
-		    uint64_t preset_ns, uint64_t *ret_ns)
+static int read_duration(const struct maker *m, const struct gs_conf_cell *row, int column,
+			 uint64_t preset_ns, uint64_t *ret_ns)
 {
 	const char *text = row[column].text;
 	size_t n = strlen(text);
@@ -319,7 +319,7 @@ static int duration(const struct maker *m, const struct gs_conf_cell *row, int c
 		 "rule \"%.47s\": %s takes 0, or a duration up to 168h, as 30s or 5m, not "
 		 "\"%.60s\"",
 		 row[NAME].text, rule_columns[column], text);
-	return refuse(m, &row[column], what);
+	return refuse_rule(m, &row[column], what);
 }
 
 static int kind_of(const struct maker *m, const struct gs_conf_cell *row, enum gs_alert_kind *ret)
@@ -337,7 +337,7 @@ static int kind_of(const struct maker *m, const struct gs_conf_cell *row, enum g
 	snprintf(what, sizeof(what),
 		 "rule \"%.47s\": subject takes one of job, gpu, node, not \"%.60s\"",
 		 row[NAME].text, row[SUBJECT].text);
-	return refuse(m, &row[SUBJECT], what);
+	return refuse_rule(m, &row[SUBJECT], what);
 }
 
 static int same_name(const struct maker *m, const struct gs_conf_rows *rows, size_t row)
@@ -349,7 +349,7 @@ static int same_name(const struct maker *m, const struct gs_conf_rows *rows, siz
 			continue;
 		snprintf(what, sizeof(what), "rule \"%.47s\" is there twice, first on line %u",
 			 rows->cell[row][NAME].text, rows->cell[i][NAME].line);
-		return refuse(m, &rows->cell[row][NAME], what);
+		return refuse_rule(m, &rows->cell[row][NAME], what);
 	}
 	return 0;
 }
@@ -380,12 +380,12 @@ static int add_row(struct maker *m, const struct gs_conf_rows *rows, size_t i)
 			 "rule \"%.47s\" has no condition, as condition: \"temperature_celsius > "
 			 "90\"",
 			 row[NAME].text);
-		return refuse(m, &row[NAME], what);
+		return refuse_rule(m, &row[NAME], what);
 	}
 	if (r == 0)
-		r = duration(m, row, FOR, m->conf->for_ns, &text.for_ns);
+		r = read_duration(m, row, FOR, m->conf->for_ns, &text.for_ns);
 	if (r == 0)
-		r = duration(m, row, COOLDOWN, m->conf->cooldown_ns, &text.cooldown_ns);
+		r = read_duration(m, row, COOLDOWN, m->conf->cooldown_ns, &text.cooldown_ns);
 	if (r == 0)
 		r = kind_of(m, row, &text.kind);
 	if (r == 0 && row[SEVERITY].line &&
@@ -394,15 +394,15 @@ static int add_row(struct maker *m, const struct gs_conf_rows *rows, size_t i)
 			 "rule \"%.47s\": severity takes one of info, warning, critical, not "
 			 "\"%.60s\"",
 			 row[NAME].text, row[SEVERITY].text);
-		return refuse(m, &row[SEVERITY], what);
+		return refuse_rule(m, &row[SEVERITY], what);
 	}
 	if (r < 0)
 		return r;
-	r = add(m, &text, &part, &why);
+	r = add_rule(m, &text, &part, &why);
 	if (r == 0 || r == -ENOMEM)
 		return r;
 	snprintf(what, sizeof(what), "rule \"%.47s\": %.560s", row[NAME].text, why.text);
-	return refuse(m, row[columns[part]].line ? &row[columns[part]] : &row[NAME], what);
+	return refuse_rule(m, row[columns[part]].line ? &row[columns[part]] : &row[NAME], what);
 }
 
 /* A trigger as a rule of its own; hysteresis: the value must be back by a part of the threshold. */
@@ -430,7 +430,7 @@ static int add_trigger(struct maker *m, const struct trigger *t, double threshol
 		 threshold);
 	snprintf(cleared, sizeof(cleared), "%s %s %.17g", t->value, t->below ? ">=" : "<=", clear);
 	snprintf(text, sizeof(text), t->message, threshold);
-	return add(m, &rule, &part, m->err);
+	return add_rule(m, &rule, &part, m->err);
 }
 
 /* The threshold of a trigger: of ours, of the README's or of the shipped file's section. */
@@ -474,16 +474,16 @@ static int check_shipped(const struct maker *m)
 				 "trigger \"%.60s\": there are low_efficiency and "
 				 "high_context_switches",
 				 row[0].text);
-			return refuse(m, &row[0], what);
+			return refuse_rule(m, &row[0], what);
 		}
 		if (!row[1].line || *end || !isfinite(v) || v < 0) {
 			snprintf(what, sizeof(what),
 				 "trigger \"%.60s\": threshold takes a number, not \"%.60s\"",
 				 row[0].text, row[1].text);
-			return refuse(m, row[1].line ? &row[1] : &row[0], what);
+			return refuse_rule(m, row[1].line ? &row[1] : &row[0], what);
 		}
 		if (strchr(row[2].text, '{'))
-			return refuse(m, &row[2], "a message of a trigger without braces");
+			return refuse_rule(m, &row[2], "a message of a trigger without braces");
 	}
 	return 0;
 }
@@ -597,7 +597,7 @@ int gs_alert_conf_check(const struct gs_alert_conf *c, const struct gs_conf_wher
 	return r;
 }
 
-static int check(const void *whole, const struct gs_conf_where *where, struct gs_err *err)
+static int check_rules(const void *whole, const struct gs_conf_where *where, struct gs_err *err)
 {
 	return gs_alert_conf_check(whole, where, err);
 }
@@ -609,7 +609,7 @@ const struct gs_conf_schema *gs_alert_conf_schema(void)
 		.bytes = sizeof(struct gs_alert_conf),
 		.sections = sections,
 		.n_sections = GS_ARRAY_LEN(sections),
-		.check = check,
+		.check = check_rules,
 	};
 
 	return &schema;

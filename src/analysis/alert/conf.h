@@ -4,8 +4,8 @@
  * ebpf-hpc-monitor's README (external_systems.email) and of the file it ships
  * (integrations.notifications) are read as they are.
  */
-#ifndef GS_ALERT_CONF_H
-#define GS_ALERT_CONF_H
+#ifndef GS_ANALYSIS_ALERT_CONF_H
+#define GS_ANALYSIS_ALERT_CONF_H
 
 #include "analysis/alert/alert.h"
 #include "core/base/conf.h"

@@ -95,7 +95,7 @@ static int parse_when(const struct gs_alert_rule_text *t, struct gs_alert_rule *
 }
 
 /* The word between braces at text ("{name}..."); its length with the braces, 0 when it is none. */
-static size_t braced(const char *text, char word[64])
+static size_t read_braced_word(const char *text, char word[64])
 {
 	size_t n = strcspn(text + 1, "{}");
 
@@ -114,7 +114,7 @@ static int check_message(const struct gs_alert_rule *rule, const char *message, 
 		return gs_err_set(err, -E2BIG, "a message has at most %zu bytes",
 				  sizeof(rule->message) - 1);
 	for (const char *at = strchr(message, '{'); at; at = strchr(at + 1, '{')) {
-		if (!braced(at, word))
+		if (!read_braced_word(at, word))
 			return gs_err_set(err, -EINVAL,
 					  "column %zu: a brace that is not closed, as in "
 					  "{cpu_percent}",
@@ -198,7 +198,7 @@ void gs_alert_rule_text(const struct gs_alert_rule *rule, const struct gs_alert_
 
 	out[0] = '\0';
 	while (*at && n < bytes - 1) {
-		size_t taken = *at == '{' ? braced(at, word) : 0;
+		size_t taken = *at == '{' ? read_braced_word(at, word) : 0;
 
 		if (taken)
 			n += (size_t)put_value(out + n, bytes - n,

@@ -36,7 +36,7 @@ const char *gs_alert_kind_name(enum gs_alert_kind kind)
 	return (unsigned)kind < GS_ALERT_KINDS ? names[kind] : "none";
 }
 
-static int find(const char *const *keys, size_t n, const char *key)
+static int find_key(const char *const *keys, size_t n, const char *key)
 {
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(keys[i], key) == 0)
@@ -65,9 +65,9 @@ int gs_alert_value_of(enum gs_alert_kind kind, const char *key)
 	case GS_ALERT_JOB:
 		return strcmp(key, score_key) == 0 ? SCORE_AT : gs_figure_by_key(key);
 	case GS_ALERT_NODE:
-		return find(node_keys, GS_ARRAY_LEN(node_keys), key);
+		return find_key(node_keys, GS_ARRAY_LEN(node_keys), key);
 	case GS_ALERT_GPU:
-		i = find(gpu_keys, GS_ARRAY_LEN(gpu_keys), key);
+		i = find_key(gpu_keys, GS_ARRAY_LEN(gpu_keys), key);
 		if (i >= 0)
 			return MORE_AT + i;
 		i = percent_of(key);
@@ -185,7 +185,7 @@ void gs_alert_of_gpu(struct gs_alert_subject *s, const struct gs_gpu_snapshot *g
 				  strcmp(gpus->event[i].pci_bus_id, info->pci_bus_id) == 0;
 }
 
-static double known(double v)
+static double nan_unless_known(double v)
 {
 	return v < 0 ? NAN : v;
 }
@@ -194,13 +194,13 @@ static void put_host(struct gs_alert_subject *s, const struct gs_host_sample *h)
 {
 	double *v = s->v;
 
-	v[GS_ALERT_NODE_CPU] = known(h->elapsed_ns ? 100 * h->cpu_ratio : -1);
-	v[GS_ALERT_NODE_IOWAIT] = known(h->elapsed_ns ? 100 * h->iowait_ratio : -1);
-	v[GS_ALERT_NODE_LOAD1] = known(h->load1);
-	v[GS_ALERT_NODE_LOAD5] = known(h->load5);
-	v[GS_ALERT_NODE_LOAD15] = known(h->load15);
-	v[GS_ALERT_NODE_CPUS] = known(h->n_cpus);
-	v[GS_ALERT_NODE_RUNNING] = known(h->n_running);
+	v[GS_ALERT_NODE_CPU] = nan_unless_known(h->elapsed_ns ? 100 * h->cpu_ratio : -1);
+	v[GS_ALERT_NODE_IOWAIT] = nan_unless_known(h->elapsed_ns ? 100 * h->iowait_ratio : -1);
+	v[GS_ALERT_NODE_LOAD1] = nan_unless_known(h->load1);
+	v[GS_ALERT_NODE_LOAD5] = nan_unless_known(h->load5);
+	v[GS_ALERT_NODE_LOAD15] = nan_unless_known(h->load15);
+	v[GS_ALERT_NODE_CPUS] = nan_unless_known(h->n_cpus);
+	v[GS_ALERT_NODE_RUNNING] = nan_unless_known(h->n_running);
 	if (h->mem_total_bytes > 0 && h->mem_used_bytes >= 0) {
 		v[GS_ALERT_NODE_MEMORY] =
 			100 * (double)h->mem_used_bytes / (double)h->mem_total_bytes;
@@ -210,10 +210,10 @@ static void put_host(struct gs_alert_subject *s, const struct gs_host_sample *h)
 		v[GS_ALERT_NODE_SWAP] = h->swap_total_bytes ? 100 * (double)h->swap_used_bytes /
 								      (double)h->swap_total_bytes
 							    : 0;
-	v[GS_ALERT_NODE_DISK_READ] = known(h->elapsed_ns ? h->disk_read_bps : -1);
-	v[GS_ALERT_NODE_DISK_WRITE] = known(h->elapsed_ns ? h->disk_write_bps : -1);
-	v[GS_ALERT_NODE_NET_RX] = known(h->elapsed_ns ? h->net_rx_bps : -1);
-	v[GS_ALERT_NODE_NET_TX] = known(h->elapsed_ns ? h->net_tx_bps : -1);
+	v[GS_ALERT_NODE_DISK_READ] = nan_unless_known(h->elapsed_ns ? h->disk_read_bps : -1);
+	v[GS_ALERT_NODE_DISK_WRITE] = nan_unless_known(h->elapsed_ns ? h->disk_write_bps : -1);
+	v[GS_ALERT_NODE_NET_RX] = nan_unless_known(h->elapsed_ns ? h->net_rx_bps : -1);
+	v[GS_ALERT_NODE_NET_TX] = nan_unless_known(h->elapsed_ns ? h->net_tx_bps : -1);
 }
 
 void gs_alert_of_node(struct gs_alert_subject *s, const char *name,

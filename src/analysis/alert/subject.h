@@ -7,8 +7,8 @@
  * those of model/node/gpu_field.h, and each "..._ratio" as "..._percent" too; of the node those of
  * GS_ALERT_NODE_VALUES.
  */
-#ifndef GS_ALERT_SUBJECT_H
-#define GS_ALERT_SUBJECT_H
+#ifndef GS_ANALYSIS_ALERT_SUBJECT_H
+#define GS_ANALYSIS_ALERT_SUBJECT_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -5,11 +5,11 @@
 
 #define POWER_STANDS_NS 60000000000ll /* readings further apart have a gap between them */
 
-static const enum gs_gpu_field field_of[GS_GPU_USE_VALUES] = {
-	[GS_GPU_USE_UTIL] = GS_GPU_UTIL,
-	[GS_GPU_USE_SM] = GS_GPU_SM_ACTIVE,
-	[GS_GPU_USE_TENSOR] = GS_GPU_PIPE_TENSOR,
-	[GS_GPU_USE_DRAM] = GS_GPU_DRAM_ACTIVE,
+static const enum gs_gpu_field field_of[GS_ACCOUNTING_GPU_USE_VALUES] = {
+	[GS_ACCOUNTING_GPU_USE_UTIL] = GS_GPU_UTIL,
+	[GS_ACCOUNTING_GPU_USE_SM] = GS_GPU_SM_ACTIVE,
+	[GS_ACCOUNTING_GPU_USE_TENSOR] = GS_GPU_PIPE_TENSOR,
+	[GS_ACCOUNTING_GPU_USE_DRAM] = GS_GPU_DRAM_ACTIVE,
 };
 
 static double value_of(const struct gs_gpu_sample *v, enum gs_gpu_field field)
@@ -24,9 +24,10 @@ static bool is_at_work(const struct gs_gpu_sample *v)
 
 /* A GPU of whose means nothing is known yet: its first value has no time before it. It counts a
  * nanosecond, so that it stands until there is another one. */
-static void weigh_values(struct gs_gpu_use_sums *s, const struct gs_gpu_sample *v, uint64_t ns)
+static void weigh_values(struct gs_accounting_gpu_use_sums *s, const struct gs_gpu_sample *v,
+			 uint64_t ns)
 {
-	for (unsigned i = 0; i < GS_GPU_USE_VALUES; i++) {
+	for (unsigned i = 0; i < GS_ACCOUNTING_GPU_USE_VALUES; i++) {
 		double value = value_of(v, field_of[i]);
 		uint64_t weight = ns ? ns : 1;
 
@@ -46,8 +47,8 @@ static void add_energy(struct gs_gpu_held *g, const struct gs_gpu_sample *v, uin
 		      isnan(joules) ? value_of(v, GS_GPU_POWER) : NAN, NAN, POWER_STANDS_NS);
 }
 
-static void add_gpu(struct gs_gpu_use *j, uint32_t i, const struct gs_gpu_sample *v, uint64_t ns,
-		    uint64_t now_ns, uint64_t idle_after_ns)
+static void add_gpu(struct gs_accounting_gpu_use *j, uint32_t i, const struct gs_gpu_sample *v,
+		    uint64_t ns, uint64_t now_ns, uint64_t idle_after_ns)
 {
 	struct gs_gpu_held *g = &j->gpu[i];
 	uint64_t since;
@@ -81,11 +82,11 @@ static void end_hold(struct gs_gpu_held *g)
 }
 
 /* A correction may lower the meter for a while; a total does not step back. */
-static void sum_energy(struct gs_gpu_use *j)
+static void sum_energy(struct gs_accounting_gpu_use *j)
 {
 	double sum = NAN;
 
-	for (uint32_t i = 0; i < GS_GPU_USE_GPUS_MAX; i++) {
+	for (uint32_t i = 0; i < GS_ACCOUNTING_GPU_USE_GPUS_MAX; i++) {
 		const struct gs_gpu_held *g = &j->gpu[i];
 		double joules = gs_energy_joules(&g->energy);
 
@@ -96,8 +97,8 @@ static void sum_energy(struct gs_gpu_use *j)
 	j->joules = fmax(j->joules, sum); /* the one that is a number, if one is */
 }
 
-static void add_gpus(struct gs_gpu_use *j, const struct gs_gpu_snapshot *g, uint64_t now_ns,
-		     uint64_t idle_after_ns)
+static void add_gpus(struct gs_accounting_gpu_use *j, const struct gs_gpu_snapshot *g,
+		     uint64_t now_ns, uint64_t idle_after_ns)
 {
 	uint64_t ns = j->read_ns && now_ns > j->read_ns ? now_ns - j->read_ns : 0;
 
@@ -105,7 +106,7 @@ static void add_gpus(struct gs_gpu_use *j, const struct gs_gpu_snapshot *g, uint
 		j->joules = j->memory_ratio = NAN;
 	j->is_read = true;
 	j->n_now = j->n_idle = 0;
-	for (uint32_t i = 0; i < GS_GPU_USE_GPUS_MAX; i++) {
+	for (uint32_t i = 0; i < GS_ACCOUNTING_GPU_USE_GPUS_MAX; i++) {
 		if (i >= g->n_gpus || !(j->mask >> i & 1)) {
 			end_hold(&j->gpu[i]);
 			continue;
@@ -117,15 +118,15 @@ static void add_gpus(struct gs_gpu_use *j, const struct gs_gpu_snapshot *g, uint
 	sum_energy(j);
 }
 
-static void add_processes(struct gs_gpu_use *const *jobs, size_t n_jobs,
+static void add_processes(struct gs_accounting_gpu_use *const *jobs, size_t n_jobs,
 			  const struct gs_map *job_of, const struct gs_gpu_snapshot *g)
 {
 	for (uint32_t i = 0; i < g->n_processes; i++) {
 		const struct gs_gpu_process *p = &g->process[i];
-		struct gs_gpu_use *j;
+		struct gs_accounting_gpu_use *j;
 		uint64_t job;
 
-		if (p->ended || p->gpu >= GS_GPU_USE_GPUS_MAX ||
+		if (p->ended || p->gpu >= GS_ACCOUNTING_GPU_USE_GPUS_MAX ||
 		    !gs_map_get(job_of, p->pid, &job) || job >= n_jobs || !jobs[job])
 			continue;
 		j = jobs[job];
@@ -137,9 +138,10 @@ static void add_processes(struct gs_gpu_use *const *jobs, size_t n_jobs,
 	}
 }
 
-void gs_gpu_use_read(struct gs_gpu_use *const *jobs, const uint64_t *allotted, size_t n_jobs,
-		     const struct gs_map *job_of, const struct gs_gpu_snapshot *g, uint64_t now_ns,
-		     uint64_t idle_after_ns)
+void gs_accounting_gpu_use_read(struct gs_accounting_gpu_use *const *jobs, const uint64_t *allotted,
+				size_t n_jobs, const struct gs_map *job_of,
+				const struct gs_gpu_snapshot *g, uint64_t now_ns,
+				uint64_t idle_after_ns)
 {
 	for (size_t i = 0; i < n_jobs; i++) {
 		if (!jobs[i])
@@ -158,8 +160,9 @@ void gs_gpu_use_read(struct gs_gpu_use *const *jobs, const uint64_t *allotted, s
 	}
 }
 
-double gs_gpu_use_mean(const struct gs_gpu_use_sums *now, const struct gs_gpu_use_sums *before,
-		       enum gs_gpu_use_value which)
+double gs_accounting_gpu_use_mean(const struct gs_accounting_gpu_use_sums *now,
+				  const struct gs_accounting_gpu_use_sums *before,
+				  enum gs_accounting_gpu_use_value which)
 {
 	uint64_t ns = now->known_ns[which] - (before ? before->known_ns[which] : 0);
 	double sum = now->value_ns[which] - (before ? before->value_ns[which] : 0);
@@ -167,7 +170,7 @@ double gs_gpu_use_mean(const struct gs_gpu_use_sums *now, const struct gs_gpu_us
 	return ns ? sum / (double)ns : NAN;
 }
 
-void gs_gpu_use_usage(const struct gs_gpu_use *g, struct gs_job_usage *u)
+void gs_accounting_gpu_use_usage(const struct gs_accounting_gpu_use *g, struct gs_job_usage *u)
 {
 	bool has = g->is_read && g->seen;
 
@@ -179,8 +182,8 @@ void gs_gpu_use_usage(const struct gs_gpu_use *g, struct gs_job_usage *u)
 	u->gpus_idle = has ? __builtin_popcountll(u->gpu_idle_mask) : NAN;
 	u->gpu_memory_ratio = has ? g->memory_ratio : NAN;
 	u->energy_joules = has ? g->joules : NAN;
-	u->gpu_ratio = gs_gpu_use_mean(&g->sums, NULL, GS_GPU_USE_UTIL);
-	u->sm_ratio = gs_gpu_use_mean(&g->sums, NULL, GS_GPU_USE_SM);
-	u->tensor_ratio = gs_gpu_use_mean(&g->sums, NULL, GS_GPU_USE_TENSOR);
-	u->dram_ratio = gs_gpu_use_mean(&g->sums, NULL, GS_GPU_USE_DRAM);
+	u->gpu_ratio = gs_accounting_gpu_use_mean(&g->sums, NULL, GS_ACCOUNTING_GPU_USE_UTIL);
+	u->sm_ratio = gs_accounting_gpu_use_mean(&g->sums, NULL, GS_ACCOUNTING_GPU_USE_SM);
+	u->tensor_ratio = gs_accounting_gpu_use_mean(&g->sums, NULL, GS_ACCOUNTING_GPU_USE_TENSOR);
+	u->dram_ratio = gs_accounting_gpu_use_mean(&g->sums, NULL, GS_ACCOUNTING_GPU_USE_DRAM);
 }

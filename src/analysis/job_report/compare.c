@@ -19,7 +19,7 @@
 #define TREND_RUNS   4
 #define TREND_CHANCE 0.1
 
-const char *gs_job_compared_key(unsigned what)
+const char *gs_job_report_compared_key(unsigned what)
 {
 	static const char *const keys[] = {
 #define KEY(id, key, ...) [GS_JOB_COMPARED_##id] = key,
@@ -30,7 +30,7 @@ const char *gs_job_compared_key(unsigned what)
 	return what < GS_JOB_COMPARED_COUNT ? keys[what] : "";
 }
 
-const char *gs_job_compared_title(unsigned what)
+const char *gs_job_report_compared_title(unsigned what)
 {
 	static const char *const titles[] = {
 #define TITLE(id, key, title, ...) [GS_JOB_COMPARED_##id] = title,
@@ -52,7 +52,7 @@ static double least_deviation(unsigned what)
 	return least[what];
 }
 
-void gs_job_comparison_fini(struct gs_job_comparison *c)
+void gs_job_report_comparison_fini(struct gs_job_report_comparison *c)
 {
 	free(c->rows);
 	free(c->outliers);
@@ -62,27 +62,27 @@ void gs_job_comparison_fini(struct gs_job_comparison *c)
 	memset(c, 0, sizeof(*c));
 }
 
-static int rising(const void *a, const void *b)
+static int compare_rising(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
 }
 
-double gs_job_median(double *v, size_t n)
+double gs_job_report_median(double *v, size_t n)
 {
 	if (!n)
 		return NAN;
-	qsort(v, n, sizeof(*v), rising);
+	qsort(v, n, sizeof(*v), compare_rising);
 	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-static void statistic(const struct gs_job_comparison *c, unsigned what, double *scratch,
-		      struct gs_job_stat *s)
+static void compute_statistic(const struct gs_job_report_comparison *c, unsigned what,
+			      double *scratch, struct gs_job_report_stat *s)
 {
 	double sum = 0, squares = 0;
 
-	*s = (struct gs_job_stat){0, NAN, NAN, NAN, NAN, NAN, NAN};
+	*s = (struct gs_job_report_stat){0, NAN, NAN, NAN, NAN, NAN, NAN};
 	for (size_t i = 0; i < c->n_rows; i++)
 		if (!isnan(c->rows[i].v[what])) {
 			scratch[s->n++] = c->rows[i].v[what];
@@ -91,7 +91,7 @@ static void statistic(const struct gs_job_comparison *c, unsigned what, double *
 	if (!s->n)
 		return;
 	s->mean = sum / (double)s->n;
-	s->median = gs_job_median(scratch, s->n);
+	s->median = gs_job_report_median(scratch, s->n);
 	s->min = scratch[0];
 	s->max = scratch[s->n - 1];
 	for (size_t i = 0; i < s->n; i++) {
@@ -99,18 +99,18 @@ static void statistic(const struct gs_job_comparison *c, unsigned what, double *
 		scratch[i] = fabs(scratch[i] - s->median);
 	}
 	s->stddev = s->n > 1 ? sqrt(squares / (double)(s->n - 1)) : 0;
-	s->mad = gs_job_median(scratch, s->n);
+	s->mad = gs_job_report_median(scratch, s->n);
 }
 
-static int farther(const void *a, const void *b)
+static int compare_distance(const void *a, const void *b)
 {
-	double x = fabs(((const struct gs_job_outlier *)a)->score);
-	double y = fabs(((const struct gs_job_outlier *)b)->score);
+	double x = fabs(((const struct gs_job_report_outlier *)a)->score);
+	double y = fabs(((const struct gs_job_report_outlier *)b)->score);
 
 	return (x < y) - (x > y);
 }
 
-static int find_outliers(struct gs_job_comparison *c)
+static int find_outliers(struct gs_job_report_comparison *c)
 {
 	size_t most = c->n_rows * GS_JOB_COMPARED_COUNT;
 
@@ -118,7 +118,7 @@ static int find_outliers(struct gs_job_comparison *c)
 	if (!c->outliers)
 		return -ENOMEM;
 	for (unsigned what = 0; what < GS_JOB_COMPARED_COUNT; what++) {
-		const struct gs_job_stat *s = &c->stat[what];
+		const struct gs_job_report_stat *s = &c->stat[what];
 		/* Where most are alike to the digit, the spread would be nothing. */
 		double spread = fmax(1.4826 * s->mad, least_deviation(what) / OUTLIER_FROM);
 
@@ -128,21 +128,23 @@ static int find_outliers(struct gs_job_comparison *c)
 			double z = (c->rows[i].v[what] - s->median) / spread;
 
 			if (fabs(z) > OUTLIER_FROM)
-				c->outliers[c->n_outliers++] = (struct gs_job_outlier){i, what, z};
+				c->outliers[c->n_outliers++] =
+					(struct gs_job_report_outlier){i, what, z};
 		}
 	}
-	qsort(c->outliers, c->n_outliers, sizeof(*c->outliers), farther);
+	qsort(c->outliers, c->n_outliers, sizeof(*c->outliers), compare_distance);
 	return 0;
 }
 
 struct run { /* a row in the order of time, among those of its name and user */
 	size_t row;
-	const struct gs_job_row *of;
+	const struct gs_job_report_row *of;
 };
 
 static int by_series(const void *a, const void *b)
 {
-	const struct gs_job_row *x = ((const struct run *)a)->of, *y = ((const struct run *)b)->of;
+	const struct gs_job_report_row *x = ((const struct run *)a)->of,
+				       *y = ((const struct run *)b)->of;
 	int r = strcmp(x->user, y->user);
 
 	if (r == 0)
@@ -150,9 +152,9 @@ static int by_series(const void *a, const void *b)
 	return r ? r : (x->start_s > y->start_s) - (x->start_s < y->start_s);
 }
 
-static struct gs_job_trend trend_of(const struct run *run, size_t n, double *slopes)
+static struct gs_job_report_trend trend_of(const struct run *run, size_t n, double *slopes)
 {
-	struct gs_job_trend t = {.first_row = run[0].row, .n = n};
+	struct gs_job_report_trend t = {.first_row = run[0].row, .n = n};
 	size_t n_slopes = 0;
 	double s = 0, variance = (double)n * ((double)n - 1) * (2 * (double)n + 5) / 18, z;
 
@@ -164,7 +166,7 @@ static struct gs_job_trend trend_of(const struct run *run, size_t n, double *slo
 			s += (d > 0) - (d < 0);
 			slopes[n_slopes++] = d / (double)(k - i);
 		}
-	t.slope = gs_job_median(slopes, n_slopes);
+	t.slope = gs_job_report_median(slopes, n_slopes);
 	z = s == 0 ? 0 : (fabs(s) - 1) / sqrt(variance);
 	t.probability = erfc(z / sqrt(2));
 	if (t.probability < TREND_CHANCE && t.slope != 0)
@@ -174,7 +176,7 @@ static struct gs_job_trend trend_of(const struct run *run, size_t n, double *slo
 
 #define TREND_MAX_RUNS 400 /* the last ones; all pairs are looked at */
 
-static int find_trends(struct gs_job_comparison *c)
+static int find_trends(struct gs_job_report_comparison *c)
 {
 	GS_FREE struct run *run = calloc(c->n_rows + 1, sizeof(*run));
 	GS_FREE double *slopes = calloc(TREND_MAX_RUNS * TREND_MAX_RUNS / 2, sizeof(*slopes));
@@ -204,19 +206,19 @@ static int find_trends(struct gs_job_comparison *c)
 
 static int more_wasted(const void *a, const void *b)
 {
-	const struct gs_job_user *x = a, *y = b;
+	const struct gs_job_report_user *x = a, *y = b;
 
 	return (x->wasted_core_s < y->wasted_core_s) - (x->wasted_core_s > y->wasted_core_s);
 }
 
-static int find_users(struct gs_job_comparison *c, double *scratch)
+static int find_users(struct gs_job_report_comparison *c, double *scratch)
 {
 	c->users = calloc(c->n_rows + 1, sizeof(*c->users));
 	if (!c->users)
 		return -ENOMEM;
 	for (size_t i = 0; i < c->n_rows; i++) {
-		const struct gs_job_row *row = &c->rows[i];
-		struct gs_job_user *u = c->users;
+		const struct gs_job_report_row *row = &c->rows[i];
+		struct gs_job_report_user *u = c->users;
 		double unused = row->cores * row->v[GS_JOB_COMPARED_DURATION] *
 				(1 - row->v[GS_JOB_COMPARED_CPU] / 100);
 
@@ -236,7 +238,7 @@ static int find_users(struct gs_job_comparison *c, double *scratch)
 			if (strcmp(c->rows[i].user, c->users[k].name) == 0 &&
 			    !isnan(c->rows[i].v[GS_JOB_COMPARED_SCORE]))
 				scratch[n++] = c->rows[i].v[GS_JOB_COMPARED_SCORE];
-		c->users[k].median_score = gs_job_median(scratch, n);
+		c->users[k].median_score = gs_job_report_median(scratch, n);
 	}
 	qsort(c->users, c->n_users, sizeof(*c->users), more_wasted);
 	return 0;
@@ -244,12 +246,12 @@ static int find_users(struct gs_job_comparison *c, double *scratch)
 
 static int more_common(const void *a, const void *b)
 {
-	const struct gs_job_class *x = a, *y = b;
+	const struct gs_job_report_class *x = a, *y = b;
 
 	return x->n != y->n ? (x->n < y->n) - (x->n > y->n) : strcmp(x->name, y->name);
 }
 
-static int count_classes(struct gs_job_comparison *c)
+static int count_classes(struct gs_job_report_comparison *c)
 {
 	c->classes = calloc(GS_JOB_CLASSES_MAX + 1, sizeof(*c->classes));
 	if (!c->classes)
@@ -271,7 +273,7 @@ static int count_classes(struct gs_job_comparison *c)
 	return 0;
 }
 
-int gs_job_compare_finish(struct gs_job_comparison *c)
+int gs_job_report_compare_finish(struct gs_job_report_comparison *c)
 {
 	GS_FREE double *scratch = calloc(c->n_rows + 1, sizeof(*scratch));
 	int r;
@@ -279,7 +281,7 @@ int gs_job_compare_finish(struct gs_job_comparison *c)
 	if (!scratch)
 		return -ENOMEM;
 	for (unsigned what = 0; what < GS_JOB_COMPARED_COUNT; what++)
-		statistic(c, what, scratch, &c->stat[what]);
+		compute_statistic(c, what, scratch, &c->stat[what]);
 	r = count_classes(c);
 	if (r == 0)
 		r = find_outliers(c);
@@ -290,7 +292,7 @@ int gs_job_compare_finish(struct gs_job_comparison *c)
 	return r;
 }
 
-const char *gs_job_pattern_key(unsigned p)
+const char *gs_job_report_pattern_key(unsigned p)
 {
 	static const char *const keys[] = {
 #define KEY(id, key, words) [GS_JOB_PATTERN_##id] = key,
@@ -301,7 +303,7 @@ const char *gs_job_pattern_key(unsigned p)
 	return p < GS_JOB_PATTERN_COUNT ? keys[p] : "";
 }
 
-const char *gs_job_pattern_words(unsigned p)
+const char *gs_job_report_pattern_words(unsigned p)
 {
 	static const char *const texts[] = {
 #define WORDS(id, key, words) [GS_JOB_PATTERN_##id] = words,
@@ -312,7 +314,7 @@ const char *gs_job_pattern_words(unsigned p)
 	return p < GS_JOB_PATTERN_COUNT ? texts[p] : "";
 }
 
-bool gs_job_row_is(const struct gs_job_row *row, unsigned p)
+bool gs_job_report_row_is(const struct gs_job_report_row *row, unsigned p)
 {
 	double score = row->v[GS_JOB_COMPARED_SCORE], cpu = row->v[GS_JOB_COMPARED_CPU];
 	double io = row->v[GS_JOB_COMPARED_IO];
@@ -333,7 +335,8 @@ bool gs_job_row_is(const struct gs_job_row *row, unsigned p)
 	}
 }
 
-bool gs_job_compare_advice(const struct gs_job_comparison *c, size_t i, char *out, size_t bytes)
+bool gs_job_report_compare_advice(const struct gs_job_report_comparison *c, size_t i, char *out,
+				  size_t bytes)
 {
 	double score = c->stat[GS_JOB_COMPARED_SCORE].median;
 	double cpu = c->stat[GS_JOB_COMPARED_CPU].median;
@@ -343,7 +346,7 @@ bool gs_job_compare_advice(const struct gs_job_comparison *c, size_t i, char *ou
 	size_t at = 0;
 
 	for (size_t k = 0; k < c->n_rows; k++)
-		under += gs_job_row_is(&c->rows[k], GS_JOB_PATTERN_UNDERUSED);
+		under += gs_job_report_row_is(&c->rows[k], GS_JOB_PATTERN_UNDERUSED);
 	holds[0] = score < 50;
 	holds[1] = cpu < 40;
 	holds[2] = (double)under > 0.3 * (double)c->n_rows;

@@ -3,8 +3,8 @@
  * single wild job moves neither a median nor what counts as an outlier. Nothing is made up: what a
  * report does not tell is left out of the statistics that need it.
  */
-#ifndef GS_JOB_COMPARE_H
-#define GS_JOB_COMPARE_H
+#ifndef GS_ANALYSIS_JOB_REPORT_COMPARE_H
+#define GS_ANALYSIS_JOB_REPORT_COMPARE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,39 +28,39 @@
 	X(SYSCALLS, "syscalls_per_second", "Calls/s", 100)                                         \
 	X(DURATION, "duration_seconds", "Seconds", 1)
 
-enum gs_job_compared {
+enum gs_job_report_compared {
 #define GS_JOB_COMPARED_ID(id, ...) GS_JOB_COMPARED_##id,
 	GS_JOB_COMPARED(GS_JOB_COMPARED_ID)
 #undef GS_JOB_COMPARED_ID
 		GS_JOB_COMPARED_COUNT
 };
 
-struct gs_job_row { /* one job of one report */
+struct gs_job_report_row { /* one job of one report */
 	char file[256], id[64], user[64], name[128], job_class[64];
 	double v[GS_JOB_COMPARED_COUNT]; /* NAN: the report does not tell */
 	double cores;
 	double start_s; /* of the measurement, time of day; NAN */
 };
 
-struct gs_job_stat {
+struct gs_job_report_stat {
 	size_t n; /* jobs that know it; below 1 all others are NAN */
 	double median, mad, mean, stddev, min, max;
 };
 
-struct gs_job_outlier {
+struct gs_job_report_outlier {
 	size_t row;
-	enum gs_job_compared what;
+	enum gs_job_report_compared what;
 	double score; /* modified z: (value - median) / (1.4826 MAD) */
 };
 
-struct gs_job_trend { /* of runs of one name by one user, in the order of time */
+struct gs_job_report_trend { /* of runs of one name by one user, in the order of time */
 	size_t first_row, n;
 	double slope;       /* points of score from one run to the next, the median of all pairs */
 	double probability; /* that chance alone makes such an order (Mann and Kendall) */
 	int direction;      /* 1 improving, -1 declining, 0 neither */
 };
 
-struct gs_job_user {
+struct gs_job_report_user {
 	char name[64];
 	size_t n;
 	double median_score, wasted_core_s;
@@ -68,49 +68,50 @@ struct gs_job_user {
 
 #define GS_JOB_CLASSES_MAX 256 /* different ones; further ones count as "other" */
 
-struct gs_job_class {
+struct gs_job_report_class {
 	char name[64];
 	size_t n;
 };
 
-struct gs_job_comparison {
-	struct gs_job_row *rows; /* owned; in the order given */
+struct gs_job_report_comparison {
+	struct gs_job_report_row *rows; /* owned; in the order given */
 	size_t n_rows, capacity;
-	struct gs_job_stat stat[GS_JOB_COMPARED_COUNT];
-	struct gs_job_outlier *outliers; /* owned; the farthest first */
+	struct gs_job_report_stat stat[GS_JOB_COMPARED_COUNT];
+	struct gs_job_report_outlier *outliers; /* owned; the farthest first */
 	size_t n_outliers;
-	struct gs_job_trend *trends; /* owned */
+	struct gs_job_report_trend *trends; /* owned */
 	size_t n_trends;
-	struct gs_job_class *classes; /* owned; the most common first */
+	struct gs_job_report_class *classes; /* owned; the most common first */
 	size_t n_classes;
-	struct gs_job_user *users; /* owned; the most wasted first */
+	struct gs_job_report_user *users; /* owned; the most wasted first */
 	size_t n_users;
 };
 
 #define GS_JOB_COMPARE_MAX 100000 /* jobs in all */
 
-void gs_job_comparison_fini(struct gs_job_comparison *c);
+void gs_job_report_comparison_fini(struct gs_job_report_comparison *c);
 
 /* Add the jobs of a report. name is for messages and the column "file". -EINVAL with
  * FILE:LINE:COLUMN and what is wrong. */
-int gs_job_compare_text(struct gs_job_comparison *c, const char *name, const char *text,
-			size_t bytes, struct gs_err *err);
-int gs_job_compare_file(struct gs_job_comparison *c, const char *path, struct gs_err *err);
+int gs_job_report_compare_text(struct gs_job_report_comparison *c, const char *name,
+			       const char *text, size_t bytes, struct gs_err *err);
+int gs_job_report_compare_file(struct gs_job_report_comparison *c, const char *path,
+			       struct gs_err *err);
 
 /* The same of reports that are no files: a measurement of this program, or what another machine
- * sent (a text that it sent is one for gs_job_compare_text()). -E2BIG, -ENOMEM. */
-int gs_job_compare_session(struct gs_job_comparison *c, const char *name,
-			   const struct gs_job_session *session);
+ * sent (a text that it sent is one for gs_job_report_compare_text()). -E2BIG, -ENOMEM. */
+int gs_job_report_compare_session(struct gs_job_report_comparison *c, const char *name,
+				  const struct gs_job_report_session *session);
 
 /* Statistics, outliers, trends and users of what was added. -ENOMEM. */
-int gs_job_compare_finish(struct gs_job_comparison *c);
+int gs_job_report_compare_finish(struct gs_job_report_comparison *c);
 
 /* Table, JSON or HTML. */
-int gs_job_compare_write(FILE *out, const struct gs_job_comparison *c,
-			 const struct gs_job_style *style);
+int gs_job_report_compare_write(FILE *out, const struct gs_job_report_comparison *c,
+				const struct gs_job_report_style *style);
 
-const char *gs_job_compared_key(unsigned what);
-const char *gs_job_compared_title(unsigned what);
-double gs_job_median(double *values, size_t n); /* orders them; NAN of none */
+const char *gs_job_report_compared_key(unsigned what);
+const char *gs_job_report_compared_title(unsigned what);
+double gs_job_report_median(double *values, size_t n); /* orders them; NAN of none */
 
 #endif

@@ -1,6 +1,6 @@
 /* Between the files of comparisons. */
-#ifndef GS_JOB_COMPARE_INT_H
-#define GS_JOB_COMPARE_INT_H
+#ifndef GS_ANALYSIS_JOB_REPORT_COMPARE_INT_H
+#define GS_ANALYSIS_JOB_REPORT_COMPARE_INT_H
 
 #include "analysis/job_report/compare.h"
 #include "core/text/pen.h"
@@ -14,23 +14,24 @@
 	X(BALANCED, "balanced", "30 to 80 % CPU and 10 to 40 % I/O")                               \
 	X(UNDERUSED, "underutilized", "less than 30 % CPU and less than 20 % I/O")
 
-enum gs_job_pattern {
+enum gs_job_report_pattern {
 #define GS_JOB_PATTERN_ID(id, ...) GS_JOB_PATTERN_##id,
 	GS_JOB_PATTERNS(GS_JOB_PATTERN_ID)
 #undef GS_JOB_PATTERN_ID
 		GS_JOB_PATTERN_COUNT
 };
 
-const char *gs_job_pattern_key(unsigned pattern);
-const char *gs_job_pattern_words(unsigned pattern);
-bool gs_job_row_is(const struct gs_job_row *row, unsigned pattern);
+const char *gs_job_report_pattern_key(unsigned pattern);
+const char *gs_job_report_pattern_words(unsigned pattern);
+bool gs_job_report_row_is(const struct gs_job_report_row *row, unsigned pattern);
 
 /* What follows for all jobs together: text i, false past the last one. */
-bool gs_job_compare_advice(const struct gs_job_comparison *c, size_t i, char *out, size_t bytes);
+bool gs_job_report_compare_advice(const struct gs_job_report_comparison *c, size_t i, char *out,
+				  size_t bytes);
 
 /* Room for one more job, all zero; NULL: no memory. */
-struct gs_job_row *gs_job_new_row(struct gs_job_comparison *c);
+struct gs_job_report_row *gs_job_report_new_row(struct gs_job_report_comparison *c);
 
-void gs_job_put_html(struct gs_pen *pen, const struct gs_job_comparison *c);
+void gs_job_report_put_html(struct gs_pen *pen, const struct gs_job_report_comparison *c);
 
 #endif

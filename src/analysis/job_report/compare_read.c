@@ -18,7 +18,7 @@
 #define PERCENT_MAX 1e6  /* the sum over many processors may pass 100 */
 
 /* What no measuring says is not known: it would make every table and mean useless. */
-static double bounded(const json_t *object, const char *key, double most)
+static double read_bounded(const json_t *object, const char *key, double most)
 {
 	const json_t *v = json_object_get(object, key);
 	double d = json_is_number(v) ? json_number_value(v) : NAN;
@@ -26,17 +26,17 @@ static double bounded(const json_t *object, const char *key, double most)
 	return d >= 0 && d <= most ? d : NAN;
 }
 
-static double number(const json_t *object, const char *key)
+static double read_number(const json_t *object, const char *key)
 {
-	return bounded(object, key, NUMBER_MAX);
+	return read_bounded(object, key, NUMBER_MAX);
 }
 
-static double percent(const json_t *object, const char *key)
+static double read_percent(const json_t *object, const char *key)
 {
-	return bounded(object, key, PERCENT_MAX);
+	return read_bounded(object, key, PERCENT_MAX);
 }
 
-static void text(const json_t *object, const char *key, char *out, size_t bytes)
+static void read_text(const json_t *object, const char *key, char *out, size_t bytes)
 {
 	const json_t *v = json_object_get(object, key);
 
@@ -66,7 +66,7 @@ static double first_of(double a, double b)
 	return isnan(a) ? b : a;
 }
 
-static void read_class(const json_t *job, struct gs_job_row *row)
+static void read_class(const json_t *job, struct gs_job_report_row *row)
 {
 	const json_t *c = json_object_get(job, "classification");
 	const json_t *analysis = json_object_get(job, "analysis");
@@ -75,47 +75,50 @@ static void read_class(const json_t *job, struct gs_job_row *row)
 	if (json_is_string(c)) {
 		snprintf(row->job_class, sizeof(row->job_class), "%s", json_string_value(c));
 	} else if (json_is_object(c)) {
-		text(c, "type", row->job_class, sizeof(row->job_class));
-		row->v[GS_JOB_COMPARED_SCORE] = bounded(c, "efficiency_score", 100);
+		read_text(c, "type", row->job_class, sizeof(row->job_class));
+		row->v[GS_JOB_COMPARED_SCORE] = read_bounded(c, "efficiency_score", 100);
 	}
 	if (json_is_object(analysis)) {
 		if (!row->job_class[0])
-			text(analysis, "classification", row->job_class, sizeof(row->job_class));
-		row->v[GS_JOB_COMPARED_SCORE] = first_of(
-			row->v[GS_JOB_COMPARED_SCORE], bounded(analysis, "efficiency_score", 100));
+			read_text(analysis, "classification", row->job_class,
+				  sizeof(row->job_class));
+		row->v[GS_JOB_COMPARED_SCORE] =
+			first_of(row->v[GS_JOB_COMPARED_SCORE],
+				 read_bounded(analysis, "efficiency_score", 100));
 	}
 	if (!row->job_class[0])
 		snprintf(row->job_class, sizeof(row->job_class), "Unknown");
 }
 
-static void read_job(const json_t *job, double start_s, double session_s, struct gs_job_row *row)
+static void read_job(const json_t *job, double start_s, double session_s,
+		     struct gs_job_report_row *row)
 {
 	const json_t *m = json_object_get(job, "metrics"), *f = json_object_get(job, "figures");
-	double seconds = first_of(number(job, "duration_seconds"), session_s);
+	double seconds = first_of(read_number(job, "duration_seconds"), session_s);
 
-	text(job, "job_id", row->id, sizeof(row->id));
-	text(job, "user", row->user, sizeof(row->user));
-	text(job, "job_name", row->name, sizeof(row->name));
+	read_text(job, "job_id", row->id, sizeof(row->id));
+	read_text(job, "user", row->user, sizeof(row->user));
+	read_text(job, "job_name", row->name, sizeof(row->name));
 	read_class(job, row);
-	row->v[GS_JOB_COMPARED_CPU] = percent(m, "cpu_percent");
-	row->v[GS_JOB_COMPARED_IO] = percent(m, "io_percent");
-	row->v[GS_JOB_COMPARED_WAIT] = percent(m, "wait_percent");
-	row->v[GS_JOB_COMPARED_NET] = percent(m, "net_percent");
+	row->v[GS_JOB_COMPARED_CPU] = read_percent(m, "cpu_percent");
+	row->v[GS_JOB_COMPARED_IO] = read_percent(m, "io_percent");
+	row->v[GS_JOB_COMPARED_WAIT] = read_percent(m, "wait_percent");
+	row->v[GS_JOB_COMPARED_NET] = read_percent(m, "net_percent");
 	row->v[GS_JOB_COMPARED_MEMORY] =
-		first_of(percent(m, "memory_usage"), percent(f, "memory_usage"));
-	row->v[GS_JOB_COMPARED_GPU] = percent(f, "gpu_percent");
-	row->v[GS_JOB_COMPARED_RANKS] = percent(f, "rank_imbalance_percent");
+		first_of(read_percent(m, "memory_usage"), read_percent(f, "memory_usage"));
+	row->v[GS_JOB_COMPARED_GPU] = read_percent(f, "gpu_percent");
+	row->v[GS_JOB_COMPARED_RANKS] = read_percent(f, "rank_imbalance_percent");
 	row->v[GS_JOB_COMPARED_DURATION] = seconds;
 	/* A total says nothing without the time that it took. */
 	row->v[GS_JOB_COMPARED_SWITCHES] =
-		seconds > 0 ? number(m, "context_switches") / seconds : NAN;
+		seconds > 0 ? read_number(m, "context_switches") / seconds : NAN;
 	row->v[GS_JOB_COMPARED_SYSCALLS] =
-		seconds > 0 ? number(m, "total_syscalls") / seconds : NAN;
-	row->cores = number(job, "cpus");
+		seconds > 0 ? read_number(m, "total_syscalls") / seconds : NAN;
+	row->cores = read_number(job, "cpus");
 	row->start_s = start_s;
 }
 
-struct gs_job_row *gs_job_new_row(struct gs_job_comparison *c)
+struct gs_job_report_row *gs_job_report_new_row(struct gs_job_report_comparison *c)
 {
 	if (c->n_rows == c->capacity) {
 		size_t more = c->capacity ? c->capacity * 2 : 64;
@@ -130,7 +133,7 @@ struct gs_job_row *gs_job_new_row(struct gs_job_comparison *c)
 	return &c->rows[c->n_rows++];
 }
 
-static int read_report(struct gs_job_comparison *c, const char *name, const json_t *root,
+static int read_report(struct gs_job_report_comparison *c, const char *name, const json_t *root,
 		       struct gs_err *err)
 {
 	const json_t *session = json_object_get(root, "monitoring_session");
@@ -144,7 +147,7 @@ static int read_report(struct gs_job_comparison *c, const char *name, const json
 				  name);
 	json_array_foreach(jobs, i, job)
 	{
-		struct gs_job_row *row;
+		struct gs_job_report_row *row;
 
 		if (!json_is_object(job))
 			return gs_err_set(err, -EINVAL, "%s: entry %zu of \"jobs\" is no object",
@@ -152,18 +155,18 @@ static int read_report(struct gs_job_comparison *c, const char *name, const json
 		if (c->n_rows >= GS_JOB_COMPARE_MAX)
 			return gs_err_set(err, -E2BIG, "%s: more than %d jobs in all", name,
 					  GS_JOB_COMPARE_MAX);
-		row = gs_job_new_row(c);
+		row = gs_job_report_new_row(c);
 		if (!row)
 			return -ENOMEM;
 		snprintf(row->file, sizeof(row->file), "%s", name);
-		read_job(job, time_of(session, "start_time"), number(session, "duration_seconds"),
-			 row);
+		read_job(job, time_of(session, "start_time"),
+			 read_number(session, "duration_seconds"), row);
 	}
 	return 0;
 }
 
-int gs_job_compare_text(struct gs_job_comparison *c, const char *name, const char *content,
-			size_t bytes, struct gs_err *err)
+int gs_job_report_compare_text(struct gs_job_report_comparison *c, const char *name,
+			       const char *content, size_t bytes, struct gs_err *err)
 {
 	json_error_t why;
 	json_t *root = json_loadb(content ? content : "", bytes, 0, &why);
@@ -177,7 +180,8 @@ int gs_job_compare_text(struct gs_job_comparison *c, const char *name, const cha
 	return r;
 }
 
-int gs_job_compare_file(struct gs_job_comparison *c, const char *path, struct gs_err *err)
+int gs_job_report_compare_file(struct gs_job_report_comparison *c, const char *path,
+			       struct gs_err *err)
 {
 	GS_FCLOSE FILE *f = fopen(path, "re");
 	GS_FREE char *content = NULL;
@@ -199,5 +203,5 @@ int gs_job_compare_file(struct gs_job_comparison *c, const char *path, struct gs
 	}
 	if (ferror(f))
 		return gs_err_set(err, -EIO, "cannot read %s: %s", path, strerror(errno));
-	return gs_job_compare_text(c, path, content, n, err);
+	return gs_job_report_compare_text(c, path, content, n, err);
 }

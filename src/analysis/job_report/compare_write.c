@@ -11,25 +11,25 @@
 
 #define TABLE_ROWS 200
 
-static double rounded(double v)
+static double round_number(double v)
 {
 	return isnan(v) ? v : round(v * 100) / 100;
 }
 
-static void put_stat(struct gs_doc *doc, const char *key, const struct gs_job_stat *s)
+static void put_stat(struct gs_doc *doc, const char *key, const struct gs_job_report_stat *s)
 {
 	gs_doc_begin_flat(doc, key);
 	gs_doc_put_u64(doc, "n", s->n);
-	gs_doc_put_double(doc, "median", rounded(s->median));
-	gs_doc_put_double(doc, "mad", rounded(s->mad));
-	gs_doc_put_double(doc, "mean", rounded(s->mean));
-	gs_doc_put_double(doc, "std", rounded(s->stddev));
-	gs_doc_put_double(doc, "min", rounded(s->min));
-	gs_doc_put_double(doc, "max", rounded(s->max));
+	gs_doc_put_double(doc, "median", round_number(s->median));
+	gs_doc_put_double(doc, "mad", round_number(s->mad));
+	gs_doc_put_double(doc, "mean", round_number(s->mean));
+	gs_doc_put_double(doc, "std", round_number(s->stddev));
+	gs_doc_put_double(doc, "min", round_number(s->min));
+	gs_doc_put_double(doc, "max", round_number(s->max));
 	gs_doc_end(doc);
 }
 
-static void put_summary(struct gs_doc *doc, const struct gs_job_comparison *c)
+static void put_summary(struct gs_doc *doc, const struct gs_job_report_comparison *c)
 {
 	gs_doc_begin_map(doc, "summary");
 	gs_doc_put_u64(doc, "total_jobs", c->n_rows);
@@ -40,16 +40,16 @@ static void put_summary(struct gs_doc *doc, const struct gs_job_comparison *c)
 	put_stat(doc, "efficiency_stats", &c->stat[GS_JOB_COMPARED_SCORE]);
 	gs_doc_begin_map(doc, "resource_usage_stats");
 	for (unsigned what = 1; what < GS_JOB_COMPARED_COUNT; what++)
-		put_stat(doc, gs_job_compared_key(what), &c->stat[what]);
+		put_stat(doc, gs_job_report_compared_key(what), &c->stat[what]);
 	gs_doc_end(doc);
 	gs_doc_end(doc);
 }
 
-static void put_rows(struct gs_doc *doc, const struct gs_job_comparison *c)
+static void put_rows(struct gs_doc *doc, const struct gs_job_report_comparison *c)
 {
 	gs_doc_begin_list(doc, "jobs", c->n_rows);
 	for (size_t i = 0; i < c->n_rows; i++) {
-		const struct gs_job_row *row = &c->rows[i];
+		const struct gs_job_report_row *row = &c->rows[i];
 
 		gs_doc_begin_flat(doc, NULL);
 		gs_doc_put_text(doc, "job_id", row->id);
@@ -58,14 +58,15 @@ static void put_rows(struct gs_doc *doc, const struct gs_job_comparison *c)
 		gs_doc_put_text(doc, "file", row->file);
 		gs_doc_put_text(doc, "classification", row->job_class);
 		for (unsigned what = 0; what < GS_JOB_COMPARED_COUNT; what++)
-			gs_doc_put_double(doc, gs_job_compared_key(what), rounded(row->v[what]));
+			gs_doc_put_double(doc, gs_job_report_compared_key(what),
+					  round_number(row->v[what]));
 		gs_doc_end(doc);
 		gs_pen_yield(doc->pen);
 	}
 	gs_doc_end(doc);
 }
 
-static void put_patterns(struct gs_doc *doc, const struct gs_job_comparison *c)
+static void put_patterns(struct gs_doc *doc, const struct gs_job_report_comparison *c)
 {
 	gs_doc_begin_map(doc, "patterns");
 	gs_doc_put_text(doc, "most_common", c->n_classes ? c->classes[0].name : "");
@@ -73,16 +74,16 @@ static void put_patterns(struct gs_doc *doc, const struct gs_job_comparison *c)
 		size_t n = 0;
 
 		for (size_t i = 0; i < c->n_rows; i++)
-			n += gs_job_row_is(&c->rows[i], p);
-		gs_doc_begin_list(doc, gs_job_pattern_key(p), n);
+			n += gs_job_report_row_is(&c->rows[i], p);
+		gs_doc_begin_list(doc, gs_job_report_pattern_key(p), n);
 		for (size_t i = 0; i < c->n_rows; i++)
-			if (gs_job_row_is(&c->rows[i], p))
+			if (gs_job_report_row_is(&c->rows[i], p))
 				gs_doc_put_text(doc, NULL, c->rows[i].id);
 		gs_doc_end(doc);
 	}
 	gs_doc_begin_list(doc, "trends", c->n_trends);
 	for (size_t i = 0; i < c->n_trends; i++) {
-		const struct gs_job_trend *t = &c->trends[i];
+		const struct gs_job_report_trend *t = &c->trends[i];
 
 		gs_doc_begin_flat(doc, NULL);
 		gs_doc_put_text(doc, "job_name", c->rows[t->first_row].name);
@@ -92,7 +93,7 @@ static void put_patterns(struct gs_doc *doc, const struct gs_job_comparison *c)
 				t->direction > 0   ? "improving"
 				: t->direction < 0 ? "declining"
 						   : "steady");
-		gs_doc_put_double(doc, "points_per_run", rounded(t->slope));
+		gs_doc_put_double(doc, "points_per_run", round_number(t->slope));
 		gs_doc_put_double(doc, "chance", t->probability);
 		gs_doc_end(doc);
 	}
@@ -100,7 +101,7 @@ static void put_patterns(struct gs_doc *doc, const struct gs_job_comparison *c)
 	gs_doc_end(doc);
 }
 
-static void put_rest(struct gs_doc *doc, const struct gs_job_comparison *c)
+static void put_rest(struct gs_doc *doc, const struct gs_job_report_comparison *c)
 {
 	char text[256];
 	size_t n = 0;
@@ -110,36 +111,37 @@ static void put_rest(struct gs_doc *doc, const struct gs_job_comparison *c)
 		gs_doc_begin_flat(doc, NULL);
 		gs_doc_put_text(doc, "user", c->users[i].name);
 		gs_doc_put_u64(doc, "jobs", c->users[i].n);
-		gs_doc_put_double(doc, "median_efficiency", rounded(c->users[i].median_score));
-		gs_doc_put_double(doc, "unused_core_seconds", rounded(c->users[i].wasted_core_s));
+		gs_doc_put_double(doc, "median_efficiency", round_number(c->users[i].median_score));
+		gs_doc_put_double(doc, "unused_core_seconds",
+				  round_number(c->users[i].wasted_core_s));
 		gs_doc_end(doc);
 	}
 	gs_doc_end(doc);
-	while (gs_job_compare_advice(c, n, text, sizeof(text)))
+	while (gs_job_report_compare_advice(c, n, text, sizeof(text)))
 		n++;
 	gs_doc_begin_list(doc, "recommendations", n);
 	for (size_t i = 0; i < n; i++) {
-		gs_job_compare_advice(c, i, text, sizeof(text));
+		gs_job_report_compare_advice(c, i, text, sizeof(text));
 		gs_doc_put_text(doc, NULL, text);
 	}
 	gs_doc_end(doc);
 	gs_doc_begin_list(doc, "outliers", c->n_outliers);
 	for (size_t i = 0; i < c->n_outliers; i++) {
-		const struct gs_job_outlier *o = &c->outliers[i];
+		const struct gs_job_report_outlier *o = &c->outliers[i];
 
 		gs_doc_begin_flat(doc, NULL);
 		gs_doc_put_text(doc, "job_id", c->rows[o->row].id);
 		gs_doc_put_text(doc, "file", c->rows[o->row].file);
-		gs_doc_put_text(doc, "metric", gs_job_compared_key(o->what));
-		gs_doc_put_double(doc, "value", rounded(c->rows[o->row].v[o->what]));
-		gs_doc_put_double(doc, "median", rounded(c->stat[o->what].median));
-		gs_doc_put_double(doc, "deviations", rounded(o->score));
+		gs_doc_put_text(doc, "metric", gs_job_report_compared_key(o->what));
+		gs_doc_put_double(doc, "value", round_number(c->rows[o->row].v[o->what]));
+		gs_doc_put_double(doc, "median", round_number(c->stat[o->what].median));
+		gs_doc_put_double(doc, "deviations", round_number(o->score));
 		gs_doc_end(doc);
 	}
 	gs_doc_end(doc);
 }
 
-static void put_doc(struct gs_pen *pen, const struct gs_job_comparison *c,
+static void put_doc(struct gs_pen *pen, const struct gs_job_report_comparison *c,
 		    const struct gs_doc_ops *ops)
 {
 	struct gs_doc doc = {.ops = ops, .pen = pen};
@@ -153,7 +155,7 @@ static void put_doc(struct gs_pen *pen, const struct gs_job_comparison *c,
 	gs_pen_puts(pen, "\n");
 }
 
-static const char *number(char out[32], double v)
+static const char *format_number(char out[32], double v)
 {
 	if (isnan(v))
 		snprintf(out, 32, "-");
@@ -167,10 +169,10 @@ static void grid_numbers(struct gs_grid *g, const double v[GS_JOB_COMPARED_COUNT
 	char text[32];
 
 	for (unsigned what = 0; what < GS_JOB_COMPARED_COUNT; what++)
-		gs_grid_right(g, GS_INK_PLAIN, number(text, v[what]));
+		gs_grid_right(g, GS_INK_PLAIN, format_number(text, v[what]));
 }
 
-static void put_grid(struct gs_grid *g, const struct gs_job_comparison *c)
+static void put_grid(struct gs_grid *g, const struct gs_job_report_comparison *c)
 {
 	size_t n = c->n_rows < TABLE_ROWS ? c->n_rows : TABLE_ROWS;
 	double median[GS_JOB_COMPARED_COUNT], mad[GS_JOB_COMPARED_COUNT];
@@ -178,7 +180,7 @@ static void put_grid(struct gs_grid *g, const struct gs_job_comparison *c)
 	gs_grid_left(g, GS_INK_DIM, "Job", GS_CUT_END);
 	gs_grid_left(g, GS_INK_DIM, "User", GS_CUT_END);
 	for (unsigned what = 0; what < GS_JOB_COMPARED_COUNT; what++) {
-		gs_grid_right(g, GS_INK_DIM, gs_job_compared_title(what));
+		gs_grid_right(g, GS_INK_DIM, gs_job_report_compared_title(what));
 		median[what] = c->stat[what].median;
 		mad[what] = c->stat[what].mad;
 	}
@@ -206,17 +208,17 @@ static void put_line(struct gs_page *page, enum gs_ink ink, const char *text)
 	gs_page_words(page, ink, text);
 }
 
-static void put_findings(struct gs_page *page, const struct gs_job_comparison *c)
+static void put_findings(struct gs_page *page, const struct gs_job_report_comparison *c)
 {
 	char text[512], a[GS_FMT_BYTES];
 
 	gs_page_line(page);
 	for (size_t i = 0; i < c->n_outliers && i < 20; i++) {
-		const struct gs_job_outlier *o = &c->outliers[i];
+		const struct gs_job_report_outlier *o = &c->outliers[i];
 
 		snprintf(text, sizeof(text),
 			 "outlier: %s has %s %.1f, half have %.1f or %s (%+.1f deviations)",
-			 c->rows[o->row].id, gs_job_compared_key(o->what),
+			 c->rows[o->row].id, gs_job_report_compared_key(o->what),
 			 c->rows[o->row].v[o->what], c->stat[o->what].median,
 			 o->score > 0 ? "less" : "more", o->score);
 		put_line(page, GS_INK_WARN, text);
@@ -227,7 +229,7 @@ static void put_findings(struct gs_page *page, const struct gs_job_comparison *c
 		put_line(page, GS_INK_DIM, text);
 	}
 	for (size_t i = 0; i < c->n_trends; i++) {
-		const struct gs_job_trend *t = &c->trends[i];
+		const struct gs_job_report_trend *t = &c->trends[i];
 
 		snprintf(text, sizeof(text), "%s: %s of %s, %+.1f points a run over %zu runs",
 			 t->direction > 0   ? "improving"
@@ -244,12 +246,12 @@ static void put_findings(struct gs_page *page, const struct gs_job_comparison *c
 			 gs_fmt_ns(a, (uint64_t)(fmax(0, c->users[i].wasted_core_s) * 1e9)));
 		put_line(page, GS_INK_PLAIN, text);
 	}
-	for (size_t i = 0; gs_job_compare_advice(c, i, text, sizeof(text)); i++)
+	for (size_t i = 0; gs_job_report_compare_advice(c, i, text, sizeof(text)); i++)
 		put_line(page, GS_INK_BOLD, text);
 }
 
-static void put_table(struct gs_pen *pen, const struct gs_job_comparison *c,
-		      const struct gs_job_style *style)
+static void put_table(struct gs_pen *pen, const struct gs_job_report_comparison *c,
+		      const struct gs_job_report_style *style)
 {
 	struct gs_page page;
 	struct gs_grid grid;
@@ -269,8 +271,8 @@ static void put_table(struct gs_pen *pen, const struct gs_job_comparison *c,
 	gs_page_fini(&page);
 }
 
-int gs_job_compare_write(FILE *out, const struct gs_job_comparison *c,
-			 const struct gs_job_style *style)
+int gs_job_report_compare_write(FILE *out, const struct gs_job_report_comparison *c,
+				const struct gs_job_report_style *style)
 {
 	struct gs_pen pen;
 
@@ -280,7 +282,7 @@ int gs_job_compare_write(FILE *out, const struct gs_job_comparison *c,
 		put_table(&pen, c, style);
 		break;
 	case GS_JOB_HTML:
-		gs_job_put_html(&pen, c);
+		gs_job_report_put_html(&pen, c);
 		break;
 	default:
 		put_doc(&pen, c, style->format == GS_JOB_YAML ? &gs_doc_yaml : &gs_doc_json);

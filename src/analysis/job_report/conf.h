@@ -3,8 +3,8 @@
  * ebpf-hpc-monitor's README and of the file it ships, so that either is read as it is; sections of
  * it that are no matter of this command are told by line.
  */
-#ifndef GS_JOB_CONF_H
-#define GS_JOB_CONF_H
+#ifndef GS_ANALYSIS_JOB_REPORT_CONF_H
+#define GS_ANALYSIS_JOB_REPORT_CONF_H
 
 #include "core/base/buf.h"
 #include "core/base/conf.h"
@@ -15,7 +15,7 @@
 #define GS_JOB_THRESHOLDS_MAX 24
 #define GS_JOB_FOREIGN_MAX    24
 
-struct gs_job_conf {
+struct gs_job_report_conf {
 	double threshold[GS_JOB_THRESHOLDS_MAX]; /* by gs_threshold_get() */
 	double alias[5];                         /* other names of some; NAN not given */
 	struct gs_conf_rows custom, advice;
@@ -34,12 +34,12 @@ struct gs_job_conf {
 extern const char *const gs_job_filters[];
 
 /* The table of keys; made at the first call, since thresholds are a table of their own. */
-const struct gs_conf_schema *gs_job_conf_schema(void);
+const struct gs_conf_schema *gs_job_report_conf_schema(void);
 
 /* The rules that a configuration (already read) makes. NULL: no memory. */
-struct gs_rules *gs_job_conf_rules(const struct gs_job_conf *conf);
+struct gs_rules *gs_job_report_conf_rules(const struct gs_job_report_conf *conf);
 
 /* The names of keys that were found and are not read, with their lines, in one line; "" none. */
-void gs_job_conf_foreign(const struct gs_job_conf *conf, char *out, size_t bytes);
+void gs_job_report_conf_foreign(const struct gs_job_report_conf *conf, char *out, size_t bytes);
 
 #endif

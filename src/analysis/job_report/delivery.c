@@ -22,12 +22,12 @@ static const char *const states[] = {
 	[GS_JOB_DELIVERY_PARTIAL] = "partial",
 };
 
-const char *gs_job_delivery_state_name(unsigned state)
+const char *gs_job_report_delivery_state_name(unsigned state)
 {
 	return state < GS_ARRAY_LEN(states) && states[state] ? states[state] : "unknown";
 }
 
-int gs_job_delivery_name(char out[65])
+int gs_job_report_delivery_name(char out[65])
 {
 	unsigned char random[16];
 
@@ -40,11 +40,12 @@ int gs_job_delivery_name(char out[65])
 
 /* --- writing --- */
 
-void gs_job_put_delivery(struct gs_doc *doc, const struct gs_job_delivery *d, bool trimmed)
+void gs_job_report_put_delivery(struct gs_doc *doc, const struct gs_job_report_delivery *d,
+				bool trimmed)
 {
 	gs_doc_begin_map(doc, "delivery");
 	gs_doc_put_text(doc, "report", d->report);
-	gs_doc_put_text(doc, "state", gs_job_delivery_state_name(d->state));
+	gs_doc_put_text(doc, "state", gs_job_report_delivery_state_name(d->state));
 	gs_doc_put_text(doc, "source", d->source);
 	gs_doc_put_text(doc, "kind", d->kind);
 	gs_doc_put_i64_if(doc, "begin_wall_ns", d->begin_wall_ns, true);
@@ -53,15 +54,15 @@ void gs_job_put_delivery(struct gs_doc *doc, const struct gs_job_delivery *d, bo
 	gs_doc_end(doc);
 }
 
-static int write_one(struct gs_buf *out, const struct gs_job_session *session,
-		     const struct gs_job_delivery *delivery, bool trimmed)
+static int write_one(struct gs_buf *out, const struct gs_job_report_session *session,
+		     const struct gs_job_report_delivery *delivery, bool trimmed)
 {
-	const struct gs_job_style style = {.format = GS_JOB_JSON,
-					   .syscalls = true,
-					   .advice = true,
-					   .precision = -1,
-					   .delivery = delivery,
-					   .trimmed = trimmed};
+	const struct gs_job_report_style style = {.format = GS_JOB_JSON,
+						  .syscalls = true,
+						  .advice = true,
+						  .precision = -1,
+						  .delivery = delivery,
+						  .trimmed = trimmed};
 	GS_FREE char *text = NULL;
 	size_t bytes = 0;
 	FILE *f = open_memstream(&text, &bytes);
@@ -82,16 +83,16 @@ static int write_one(struct gs_buf *out, const struct gs_job_session *session,
 	return r;
 }
 
-static void cut(size_t *n, size_t most)
+static void cut_count(size_t *n, size_t most)
 {
 	if (*n > most)
 		*n = most;
 }
 
-int gs_job_delivery_write(struct gs_buf *out, const struct gs_job_session *session, size_t job,
-			  const struct gs_job_delivery *delivery)
+int gs_job_report_delivery_write(struct gs_buf *out, const struct gs_job_report_session *session,
+				 size_t job, const struct gs_job_report_delivery *delivery)
 {
-	struct gs_job_session one = *session;
+	struct gs_job_report_session one = *session;
 	struct gs_job_report report = session->jobs[job]; /* its tables stay the session's */
 	int r;
 
@@ -100,17 +101,17 @@ int gs_job_delivery_write(struct gs_buf *out, const struct gs_job_session *sessi
 	r = write_one(out, &one, delivery, false);
 	if (r != -EFBIG)
 		return r;
-	cut(&report.n_pids, TRIMMED_PIDS);
-	cut(&report.n_ranks, TRIMMED_RANKS);
-	cut(&report.tables.n_disks, TRIMMED_ROWS);
-	cut(&report.tables.n_mounts, TRIMMED_ROWS);
-	cut(&report.tables.n_peers, TRIMMED_ROWS);
+	cut_count(&report.n_pids, TRIMMED_PIDS);
+	cut_count(&report.n_ranks, TRIMMED_RANKS);
+	cut_count(&report.tables.n_disks, TRIMMED_ROWS);
+	cut_count(&report.tables.n_mounts, TRIMMED_ROWS);
+	cut_count(&report.tables.n_peers, TRIMMED_ROWS);
 	return write_one(out, &one, delivery, true);
 }
 
 /* --- reading --- */
 
-static int wrong(struct gs_err *err, const char *what)
+static int refuse_delivery(struct gs_err *err, const char *what)
 {
 	return gs_err_set(err, -EINVAL, "no report of a job: %s", what);
 }
@@ -132,7 +133,7 @@ static size_t whole_letters(const char *text, size_t n)
 }
 
 /* Shown on terminals and pages: nothing in it steers them. */
-static void take(char *out, size_t bytes, const char *text)
+static void take_text(char *out, size_t bytes, const char *text)
 {
 	size_t n = whole_letters(text, strnlen(text, bytes - 1));
 
@@ -165,59 +166,60 @@ static unsigned state_of(const json_t *map)
 	return 0;
 }
 
-static int read_delivery(struct gs_job_delivery *d, const json_t *map, struct gs_err *err)
+static int read_delivery(struct gs_job_report_delivery *d, const json_t *map, struct gs_err *err)
 {
 	const json_t *begin = json_object_get(map, "begin_wall_ns");
 	const json_t *end = json_object_get(map, "end_wall_ns");
 
 	if (!name_of(map, "report", "._-", d->report, sizeof(d->report)))
-		return wrong(err, "its name is 1 to 64 letters, digits, '.', '_', '-'");
+		return refuse_delivery(err, "its name is 1 to 64 letters, digits, '.', '_', '-'");
 	if (!name_of(map, "source", "", d->source, sizeof(d->source)) ||
 	    !name_of(map, "kind", "", d->kind, sizeof(d->kind)))
-		return wrong(err, "source and kind are 1 to 15 letters");
+		return refuse_delivery(err, "source and kind are 1 to 15 letters");
 	d->state = state_of(map);
 	if (!d->state)
-		return wrong(err, "its state is running, finished or partial");
+		return refuse_delivery(err, "its state is running, finished or partial");
 	d->begin_wall_ns = json_integer_value(begin);
 	d->end_wall_ns = json_integer_value(end);
 	/* Room to set them right by a clock's offset. */
 	if (!json_is_integer(begin) || !json_is_integer(end) || d->begin_wall_ns <= 0 ||
 	    d->end_wall_ns < d->begin_wall_ns || d->end_wall_ns > INT64_MAX / 2)
-		return wrong(err, "it does not say from when to when it was measured");
+		return refuse_delivery(err, "it does not say from when to when it was measured");
 	return 0;
 }
 
 /* As comparisons read it: what they cannot use is of no use here. */
-static int read_row(struct gs_job_delivery *d, const char *text, size_t bytes, struct gs_err *err)
+static int read_row(struct gs_job_report_delivery *d, const char *text, size_t bytes,
+		    struct gs_err *err)
 {
-	struct gs_job_comparison c = {0};
-	int r = gs_job_compare_text(&c, "report", text, bytes, err);
+	struct gs_job_report_comparison c = {0};
+	int r = gs_job_report_compare_text(&c, "report", text, bytes, err);
 
 	if (r == 0 && (c.n_rows != 1 || !c.rows[0].id[0]))
-		r = wrong(err, "it is not of one job with an id");
+		r = refuse_delivery(err, "it is not of one job with an id");
 	if (r == 0) {
-		const struct gs_job_row *row = &c.rows[0];
+		const struct gs_job_report_row *row = &c.rows[0];
 
-		take(d->job, sizeof(d->job), row->id);
-		take(d->user, sizeof(d->user), row->user);
-		take(d->name, sizeof(d->name), row->name);
-		take(d->job_class, sizeof(d->job_class), row->job_class);
+		take_text(d->job, sizeof(d->job), row->id);
+		take_text(d->user, sizeof(d->user), row->user);
+		take_text(d->name, sizeof(d->name), row->name);
+		take_text(d->job_class, sizeof(d->job_class), row->job_class);
 		d->score = row->v[GS_JOB_COMPARED_SCORE];
 	}
-	gs_job_comparison_fini(&c);
+	gs_job_report_comparison_fini(&c);
 	return r;
 }
 
-int gs_job_delivery_read(struct gs_job_delivery *ret_delivery, const char *text, size_t bytes,
-			 struct gs_err *err)
+int gs_job_report_delivery_read(struct gs_job_report_delivery *ret_delivery, const char *text,
+				size_t bytes, struct gs_err *err)
 {
-	struct gs_job_delivery d = {.score = NAN};
+	struct gs_job_report_delivery d = {.score = NAN};
 	json_error_t why;
 	json_t *root;
 	int r;
 
 	if (bytes > GS_JOB_DELIVERY_MAX)
-		return wrong(err, "it is larger than 1 MiB");
+		return refuse_delivery(err, "it is larger than 1 MiB");
 	root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
 	if (!root)
 		return gs_err_set(err, -EINVAL, "no report of a job: not JSON: %s", why.text);

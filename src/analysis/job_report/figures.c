@@ -4,18 +4,18 @@
 
 #include "analysis/job_report/report.h"
 
-double gs_job_core_ns(const struct gs_job_usage *u)
+double gs_job_report_core_ns(const struct gs_job_usage *u)
 {
 	return u->cores * (double)u->elapsed_ns;
 }
 
-struct gs_work_io_count gs_job_file_io(const struct gs_work *w)
+struct gs_taskstats_io_count gs_job_report_file_io(const struct gs_taskstats *w)
 {
-	static const enum gs_work_io kinds[] = {GS_IO_FILE, GS_IO_NETFILE, GS_IO_TMPFS};
-	struct gs_work_io_count sum = {0};
+	static const enum gs_taskstats_io kinds[] = {GS_IO_FILE, GS_IO_NETFILE, GS_IO_TMPFS};
+	struct gs_taskstats_io_count sum = {0};
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		const struct gs_work_io_count *c = &w->io[kinds[i]];
+		const struct gs_taskstats_io_count *c = &w->io[kinds[i]];
 
 		sum.reads += c->reads;
 		sum.writes += c->writes;
@@ -27,17 +27,17 @@ struct gs_work_io_count gs_job_file_io(const struct gs_work *w)
 	return sum;
 }
 
-static bool knows(const struct gs_job_usage *u, enum gs_job_family family)
+static bool knows_family(const struct gs_job_usage *u, enum gs_job_family family)
 {
 	return u->known >> family & 1;
 }
 
-static double ratio(double part, double whole)
+static double ratio_of(double part, double whole)
 {
 	return whole > 0 ? part / whole : NAN;
 }
 
-static double percent(double r)
+static double percent_of(double r)
 {
 	return isnan(r) ? NAN : 100 * fmin(1, fmax(0, r));
 }
@@ -45,19 +45,19 @@ static double percent(double r)
 static void put_times(const struct gs_job_usage *u, struct gs_figures *f)
 {
 	const __u64 *t = u->work.time_ns;
-	double core_ns = gs_job_core_ns(u), cpu = (double)t[GS_TIME_CPU];
+	double core_ns = gs_job_report_core_ns(u), cpu = (double)t[GS_TIME_CPU];
 	double queue = (double)t[GS_TIME_RUNQUEUE], threads_ns = 0, lock;
 
-	f->v[GS_FIGURE_CPU] = percent(ratio(cpu, core_ns));
-	f->v[GS_FIGURE_CPUS] = ratio(cpu, (double)u->elapsed_ns);
-	if (!knows(u, GS_JOB_KNOWS_RUNQUEUE))
+	f->v[GS_FIGURE_CPU] = percent_of(ratio_of(cpu, core_ns));
+	f->v[GS_FIGURE_CPUS] = ratio_of(cpu, (double)u->elapsed_ns);
+	if (!knows_family(u, GS_JOB_KNOWS_RUNQUEUE))
 		queue = 0;
 	else
-		f->v[GS_FIGURE_RUNQUEUE] = cpu + queue > 0 ? percent(queue / (cpu + queue)) : 0;
-	if (knows(u, GS_JOB_KNOWS_RUNQUEUE))
-		f->v[GS_FIGURE_CPU_DEMAND] = percent(ratio(cpu + queue, core_ns));
-	f->v[GS_FIGURE_WAIT] = percent(ratio(core_ns - fmin(core_ns, cpu + queue), core_ns));
-	if (!knows(u, GS_JOB_KNOWS_CAUSES))
+		f->v[GS_FIGURE_RUNQUEUE] = cpu + queue > 0 ? percent_of(queue / (cpu + queue)) : 0;
+	if (knows_family(u, GS_JOB_KNOWS_RUNQUEUE))
+		f->v[GS_FIGURE_CPU_DEMAND] = percent_of(ratio_of(cpu + queue, core_ns));
+	f->v[GS_FIGURE_WAIT] = percent_of(ratio_of(core_ns - fmin(core_ns, cpu + queue), core_ns));
+	if (!knows_family(u, GS_JOB_KNOWS_CAUSES))
 		return;
 	/* A shell that waits for its command, and the reading end of a pipe, are part of whatever
 	 * they wait for: counted, they would make every share small. */
@@ -67,11 +67,11 @@ static void put_times(const struct gs_job_usage *u, struct gs_figures *f)
 	/* And so are the threads of a pool that have nothing to do. */
 	threads_ns -= (double)u->work.idle_ns;
 	lock = (double)t[GS_TIME_LOCK] - (double)u->work.idle_ns;
-	f->v[GS_FIGURE_IO] = percent(ratio((double)t[GS_TIME_DISK], threads_ns));
-	f->v[GS_FIGURE_NET] = percent(ratio((double)t[GS_TIME_NETWORK], threads_ns));
-	f->v[GS_FIGURE_LOCK] = percent(ratio(lock, threads_ns));
-	f->v[GS_FIGURE_GPU_SYNC] = percent(ratio((double)t[GS_TIME_GPU], threads_ns));
-	f->v[GS_FIGURE_SLEEP] = percent(ratio((double)t[GS_TIME_SLEEP], threads_ns));
+	f->v[GS_FIGURE_IO] = percent_of(ratio_of((double)t[GS_TIME_DISK], threads_ns));
+	f->v[GS_FIGURE_NET] = percent_of(ratio_of((double)t[GS_TIME_NETWORK], threads_ns));
+	f->v[GS_FIGURE_LOCK] = percent_of(ratio_of(lock, threads_ns));
+	f->v[GS_FIGURE_GPU_SYNC] = percent_of(ratio_of((double)t[GS_TIME_GPU], threads_ns));
+	f->v[GS_FIGURE_SLEEP] = percent_of(ratio_of((double)t[GS_TIME_SLEEP], threads_ns));
 }
 
 static void put_bytes(struct gs_figures *f, enum gs_figure figure, int64_t bytes)
@@ -84,7 +84,7 @@ static void put_memory(const struct gs_job_usage *u, struct gs_figures *f)
 {
 	double used = (double)u->memory_peak_bytes;
 
-	if (!knows(u, GS_JOB_KNOWS_MEMORY) || u->memory_peak_bytes < 0)
+	if (!knows_family(u, GS_JOB_KNOWS_MEMORY) || u->memory_peak_bytes < 0)
 		return;
 	f->v[GS_FIGURE_MEMORY_USED] = used;
 	put_bytes(f, GS_FIGURE_MEMORY_ANONYMOUS, u->memory_anonymous_bytes);
@@ -103,86 +103,86 @@ static void put_quota(const struct gs_job_usage *u, struct gs_figures *f)
 	if (!u->quota_periods)
 		return;
 	f->v[GS_FIGURE_THROTTLED] =
-		percent((double)u->throttled_periods / (double)u->quota_periods);
+		percent_of((double)u->throttled_periods / (double)u->quota_periods);
 	f->v[GS_FIGURE_THROTTLED_S] = (double)u->throttled_ns / 1e9;
 }
 
 static void put_pressure(const struct gs_job_usage *u, struct gs_figures *f)
 {
-	if (!knows(u, GS_JOB_KNOWS_PRESSURE))
+	if (!knows_family(u, GS_JOB_KNOWS_PRESSURE))
 		return;
-	f->v[GS_FIGURE_CPU_PRESSURE] = percent(u->pressure_ratio[GS_STALL_CPU_SOME]);
-	f->v[GS_FIGURE_MEMORY_PRESSURE] = percent(u->pressure_ratio[GS_STALL_MEMORY_SOME]);
-	f->v[GS_FIGURE_IO_PRESSURE] = percent(u->pressure_ratio[GS_STALL_IO_SOME]);
+	f->v[GS_FIGURE_CPU_PRESSURE] = percent_of(u->pressure_ratio[GS_STALL_CPU_SOME]);
+	f->v[GS_FIGURE_MEMORY_PRESSURE] = percent_of(u->pressure_ratio[GS_STALL_MEMORY_SOME]);
+	f->v[GS_FIGURE_IO_PRESSURE] = percent_of(u->pressure_ratio[GS_STALL_IO_SOME]);
 }
 
 static void put_gpus(const struct gs_job_usage *u, struct gs_figures *f)
 {
-	if (!knows(u, GS_JOB_KNOWS_GPU))
+	if (!knows_family(u, GS_JOB_KNOWS_GPU))
 		return;
 	f->v[GS_FIGURE_N_GPUS] = u->n_gpus;
 	f->v[GS_FIGURE_GPUS_IDLE] = u->gpus_idle;
-	f->v[GS_FIGURE_GPU] = percent(u->gpu_ratio);
-	f->v[GS_FIGURE_GPU_MEMORY] = percent(u->gpu_memory_ratio);
-	f->v[GS_FIGURE_SM] = percent(u->sm_ratio);
-	f->v[GS_FIGURE_TENSOR] = percent(u->tensor_ratio);
-	f->v[GS_FIGURE_DRAM] = percent(u->dram_ratio);
+	f->v[GS_FIGURE_GPU] = percent_of(u->gpu_ratio);
+	f->v[GS_FIGURE_GPU_MEMORY] = percent_of(u->gpu_memory_ratio);
+	f->v[GS_FIGURE_SM] = percent_of(u->sm_ratio);
+	f->v[GS_FIGURE_TENSOR] = percent_of(u->tensor_ratio);
+	f->v[GS_FIGURE_DRAM] = percent_of(u->dram_ratio);
 	f->v[GS_FIGURE_GPU_ENERGY] = u->energy_joules;
 }
 
 static void put_io(const struct gs_job_usage *u, double seconds, struct gs_figures *f)
 {
-	const struct gs_work *w = &u->work;
-	struct gs_work_io_count io = gs_job_file_io(w);
+	const struct gs_taskstats *w = &u->work;
+	struct gs_taskstats_io_count io = gs_job_report_file_io(w);
 
-	if (knows(u, GS_JOB_KNOWS_IO)) {
-		f->v[GS_FIGURE_READ_BPS] = ratio((double)io.read_bytes, seconds);
-		f->v[GS_FIGURE_WRITE_BPS] = ratio((double)io.write_bytes, seconds);
-		f->v[GS_FIGURE_IO_SIZE] = ratio((double)(io.read_bytes + io.write_bytes),
-						(double)(io.reads + io.writes));
+	if (knows_family(u, GS_JOB_KNOWS_IO)) {
+		f->v[GS_FIGURE_READ_BPS] = ratio_of((double)io.read_bytes, seconds);
+		f->v[GS_FIGURE_WRITE_BPS] = ratio_of((double)io.write_bytes, seconds);
+		f->v[GS_FIGURE_IO_SIZE] = ratio_of((double)(io.read_bytes + io.write_bytes),
+						   (double)(io.reads + io.writes));
 	}
-	if (knows(u, GS_JOB_KNOWS_NET)) {
+	if (knows_family(u, GS_JOB_KNOWS_NET)) {
 		f->v[GS_FIGURE_NET_BPS] =
-			ratio((double)(w->net_sent_bytes + w->net_received_bytes), seconds);
+			ratio_of((double)(w->net_sent_bytes + w->net_received_bytes), seconds);
 		f->v[GS_FIGURE_NET_OPS] =
 			(double)(w->io[GS_IO_SOCKET].reads + w->io[GS_IO_SOCKET].writes);
 	}
 }
 
-void gs_job_figures_of(const struct gs_job_usage *u, struct gs_figures *f)
+void gs_job_report_figures_of(const struct gs_job_usage *u, struct gs_figures *f)
 {
-	double core_s = gs_job_core_ns(u) / 1e9, seconds = (double)u->elapsed_ns / 1e9;
-	const struct gs_work *w = &u->work;
+	double core_s = gs_job_report_core_ns(u) / 1e9, seconds = (double)u->elapsed_ns / 1e9;
+	const struct gs_taskstats *w = &u->work;
 
 	gs_figures_clear(f);
 	f->v[GS_FIGURE_DURATION] = seconds;
 	f->v[GS_FIGURE_CORES] = u->cores;
-	if (knows(u, GS_JOB_KNOWS_TIME))
+	if (knows_family(u, GS_JOB_KNOWS_TIME))
 		put_times(u, f);
-	if (knows(u, GS_JOB_KNOWS_SWITCHES)) {
+	if (knows_family(u, GS_JOB_KNOWS_SWITCHES)) {
 		f->v[GS_FIGURE_SWITCHES] =
-			ratio((double)(w->switches_voluntary + w->switches_forced), core_s);
-		f->v[GS_FIGURE_FORCED] = ratio((double)w->switches_forced, core_s);
+			ratio_of((double)(w->switches_voluntary + w->switches_forced), core_s);
+		f->v[GS_FIGURE_FORCED] = ratio_of((double)w->switches_forced, core_s);
 	}
-	if (knows(u, GS_JOB_KNOWS_SYSCALLS))
-		f->v[GS_FIGURE_SYSCALLS] = ratio((double)w->syscalls, core_s);
-	if (knows(u, GS_JOB_KNOWS_FAULTS)) {
-		f->v[GS_FIGURE_FAULTS_MINOR] = ratio((double)w->faults_minor, seconds);
-		f->v[GS_FIGURE_FAULTS_MAJOR] = ratio((double)w->faults_major, seconds);
+	if (knows_family(u, GS_JOB_KNOWS_SYSCALLS))
+		f->v[GS_FIGURE_SYSCALLS] = ratio_of((double)w->syscalls, core_s);
+	if (knows_family(u, GS_JOB_KNOWS_FAULTS)) {
+		f->v[GS_FIGURE_FAULTS_MINOR] = ratio_of((double)w->faults_minor, seconds);
+		f->v[GS_FIGURE_FAULTS_MAJOR] = ratio_of((double)w->faults_major, seconds);
 	}
 	put_io(u, seconds, f);
 	put_memory(u, f);
 	put_quota(u, f);
 	put_pressure(u, f);
 	/* The cgroup tells of those that the probes cannot know of. */
-	if (knows(u, GS_JOB_KNOWS_FAULTS) || w->oom_kills)
+	if (knows_family(u, GS_JOB_KNOWS_FAULTS) || w->oom_kills)
 		f->v[GS_FIGURE_OOM_KILLS] = (double)w->oom_kills;
-	if (knows(u, GS_JOB_KNOWS_NET))
-		f->v[GS_FIGURE_RETRANSMITS] = ratio((double)w->net_retransmits, seconds);
+	if (knows_family(u, GS_JOB_KNOWS_NET))
+		f->v[GS_FIGURE_RETRANSMITS] = ratio_of((double)w->net_retransmits, seconds);
 	put_gpus(u, f);
-	if (knows(u, GS_JOB_KNOWS_CUDA)) {
-		f->v[GS_FIGURE_LAUNCHES] = ratio(u->launches, seconds);
-		f->v[GS_FIGURE_NCCL] = percent(u->nccl_ratio);
+	if (knows_family(u, GS_JOB_KNOWS_CUDA)) {
+		f->v[GS_FIGURE_LAUNCHES] = ratio_of(u->launches, seconds);
+		f->v[GS_FIGURE_NCCL] = percent_of(u->nccl_ratio);
 	}
 	f->v[GS_FIGURE_SLOWEST_RANK] = u->slowest_rank;
 	f->v[GS_FIGURE_IMBALANCE] = isnan(u->imbalance_ratio) ? NAN : 100 * u->imbalance_ratio;

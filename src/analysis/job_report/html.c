@@ -11,7 +11,7 @@
 
 #define DIGITS_MAX 3
 
-void gs_job_html_text(struct gs_pen *pen, const char *text)
+void gs_job_report_html_text(struct gs_pen *pen, const char *text)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf clean = GS_BUF_INIT(1u << 16);
 
@@ -39,7 +39,7 @@ void gs_job_html_text(struct gs_pen *pen, const char *text)
 		}
 }
 
-void gs_job_html_number(struct gs_pen *pen, double v, int digits)
+void gs_job_report_html_number(struct gs_pen *pen, double v, int digits)
 {
 	static const double scale[DIGITS_MAX + 1] = {1, 10, 100, 1000};
 
@@ -50,20 +50,20 @@ void gs_job_html_number(struct gs_pen *pen, double v, int digits)
 		gs_pen_double(pen, round(v * scale[digits]) / scale[digits] + 0.0);
 }
 
-void gs_job_html_cell(struct gs_pen *pen, double v, int digits)
+void gs_job_report_html_cell(struct gs_pen *pen, double v, int digits)
 {
 	gs_pen_puts(pen, "<td class=n>");
-	gs_job_html_number(pen, v, digits);
+	gs_job_report_html_number(pen, v, digits);
 	gs_pen_puts(pen, "</td>");
 }
 
-void gs_job_html_begin(struct gs_pen *pen, const char *title, const char *style)
+void gs_job_report_html_begin(struct gs_pen *pen, const char *title, const char *style)
 {
 	gs_pen_puts(pen,
 		    "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "
 		    "content='width=device-width'><meta http-equiv=Content-Security-Policy "
 		    "content=\"default-src 'none'; style-src 'unsafe-inline'\"><title>");
-	gs_job_html_text(pen, title);
+	gs_job_report_html_text(pen, title);
 	gs_pen_puts(
 		pen,
 		"</title>\n<style>:root{color-scheme:light dark;--ink:#1a1a1a;--page:#fff;"
@@ -88,25 +88,25 @@ void gs_job_html_begin(struct gs_pen *pen, const char *title, const char *style)
 	gs_pen_puts(pen, "</style></head><body>\n");
 }
 
-void gs_job_html_end(struct gs_pen *pen)
+void gs_job_report_html_end(struct gs_pen *pen)
 {
 	gs_pen_puts(pen, "</body></html>\n");
 }
 
-void gs_job_html_table(struct gs_pen *pen, const char *label, const char *const *heads)
+void gs_job_report_html_table(struct gs_pen *pen, const char *label, const char *const *heads)
 {
 	gs_pen_puts(pen, "<div class=t tabindex=0 role=region aria-label=\"");
-	gs_job_html_text(pen, label);
+	gs_job_report_html_text(pen, label);
 	gs_pen_puts(pen, "\"><table><tr>");
 	for (; *heads; heads++) {
 		gs_pen_puts(pen, **heads == '#' ? "<th scope=col class=n>" : "<th scope=col>");
-		gs_job_html_text(pen, *heads + (**heads == '#'));
+		gs_job_report_html_text(pen, *heads + (**heads == '#'));
 		gs_pen_puts(pen, "</th>");
 	}
 	gs_pen_puts(pen, "</tr>\n");
 }
 
-void gs_job_html_table_end(struct gs_pen *pen)
+void gs_job_report_html_table_end(struct gs_pen *pen)
 {
 	gs_pen_puts(pen, "</table></div>\n");
 }

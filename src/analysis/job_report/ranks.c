@@ -13,7 +13,7 @@
 #define LEAST_S     0.05 /* of work in all, by rank: less is not worth comparing */
 #define LEAST_RATIO 0.02
 
-static double work_of(const struct gs_job_rank *r, bool of_gpu)
+static double work_of(const struct gs_job_report_rank *r, bool of_gpu)
 {
 	return of_gpu ? r->gpu_ratio : r->cpu_s;
 }
@@ -33,12 +33,12 @@ static void wait_text(const struct gs_job_report *job, size_t most, char *out, s
 		 gs_fmt_ns(theirs, (uint64_t)(sum / (double)(job->n_ranks - 1) * 1e9)));
 }
 
-void gs_job_rank_of(const struct gs_work *w, const char *step, int32_t rank, uint32_t n_processes,
-		    struct gs_job_rank *ret)
+void gs_job_report_rank_of(const struct gs_taskstats *w, const char *step, int32_t rank,
+			   uint32_t n_processes, struct gs_job_report_rank *ret)
 {
-	struct gs_work_io_count io = gs_job_file_io(w);
+	struct gs_taskstats_io_count io = gs_job_report_file_io(w);
 
-	*ret = (struct gs_job_rank){
+	*ret = (struct gs_job_report_rank){
 		.rank = rank,
 		.n_processes = n_processes,
 		.cpu_s = (double)w->time_ns[GS_TIME_CPU] / 1e9,
@@ -53,15 +53,15 @@ void gs_job_rank_of(const struct gs_work *w, const char *step, int32_t rank, uin
 		ret->wait_s += (double)w->time_ns[i] / 1e9;
 }
 
-void gs_job_judge_ranks(struct gs_job_report *job)
+void gs_job_report_judge_ranks(struct gs_job_report *job)
 {
-	struct gs_job_imbalance *b = &job->imbalance;
+	struct gs_job_report_imbalance *b = &job->imbalance;
 	bool of_gpu = true;
 	double sum = 0, mean;
 	size_t most = 0;
 	char a[GS_FMT_BYTES], c[GS_FMT_BYTES], waits[128];
 
-	*b = (struct gs_job_imbalance){.of = "", .ratio = NAN, .rank = -1};
+	*b = (struct gs_job_report_imbalance){.of = "", .ratio = NAN, .rank = -1};
 	job->usage.imbalance_ratio = job->usage.slowest_rank = NAN;
 	if (job->n_ranks < 2)
 		return;

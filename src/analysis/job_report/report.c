@@ -15,17 +15,17 @@ static const char *const format_names[] = {
 	[GS_JOB_YAML] = "yaml",   [GS_JOB_HTML] = "html",
 };
 
-int gs_job_format_parse(const char *name, enum gs_job_format *ret)
+int gs_job_report_format_parse(const char *name, enum gs_job_report_format *ret)
 {
 	for (size_t i = 0; i < GS_ARRAY_LEN(format_names); i++)
 		if (strcasecmp(name, format_names[i]) == 0) {
-			*ret = (enum gs_job_format)i;
+			*ret = (enum gs_job_report_format)i;
 			return 0;
 		}
 	return -EINVAL;
 }
 
-int gs_job_format_of_path(const char *path, enum gs_job_format *ret)
+int gs_job_report_format_of_path(const char *path, enum gs_job_report_format *ret)
 {
 	const char *dot = strrchr(path, '.');
 
@@ -43,10 +43,10 @@ int gs_job_format_of_path(const char *path, enum gs_job_format *ret)
 		*ret = GS_JOB_HTML;
 		return 0;
 	}
-	return strcasecmp(dot, ".table") == 0 ? -EINVAL : gs_job_format_parse(dot + 1, ret);
+	return strcasecmp(dot, ".table") == 0 ? -EINVAL : gs_job_report_format_parse(dot + 1, ret);
 }
 
-void gs_job_session_fini(struct gs_job_session *s)
+void gs_job_report_session_fini(struct gs_job_report_session *s)
 {
 	for (size_t i = 0; i < s->n_jobs; i++) {
 		free(s->jobs[i].pids);
@@ -59,7 +59,7 @@ void gs_job_session_fini(struct gs_job_session *s)
 	s->n_jobs = 0;
 }
 
-const char *gs_job_family_key(unsigned family)
+const char *gs_job_report_family_key(unsigned family)
 {
 	static const char *const keys[GS_JOB_KNOWS_COUNT] = {
 #define KEY(id, key) [GS_JOB_KNOWS_##id] = key,
@@ -70,7 +70,7 @@ const char *gs_job_family_key(unsigned family)
 	return family < GS_JOB_KNOWS_COUNT ? keys[family] : "";
 }
 
-bool gs_job_knows(const struct gs_job_report *job, enum gs_job_family family)
+bool gs_job_report_knows(const struct gs_job_report *job, enum gs_job_family family)
 {
 	return job->usage.known >> family & 1;
 }
@@ -79,7 +79,7 @@ static int64_t calls_among(const struct gs_job_report *job, const char *const *n
 {
 	int64_t sum = 0;
 
-	if (!gs_job_knows(job, GS_JOB_KNOWS_SYSCALLS) || job->calls_partial)
+	if (!gs_job_report_knows(job, GS_JOB_KNOWS_SYSCALLS) || job->calls_partial)
 		return -1;
 	for (size_t i = 0; i < job->n_calls; i++)
 		for (size_t k = 0; k < n; k++)
@@ -88,7 +88,7 @@ static int64_t calls_among(const struct gs_job_report *job, const char *const *n
 	return sum;
 }
 
-int64_t gs_job_io_calls(const struct gs_job_report *job)
+int64_t gs_job_report_io_calls(const struct gs_job_report *job)
 {
 	static const char *const names[] = {
 		"read",         "write",           "open",
@@ -110,7 +110,7 @@ int64_t gs_job_io_calls(const struct gs_job_report *job)
 	return calls_among(job, names, GS_ARRAY_LEN(names));
 }
 
-int64_t gs_job_net_calls(const struct gs_job_report *job)
+int64_t gs_job_report_net_calls(const struct gs_job_report *job)
 {
 	static const char *const names[] = {
 		"socket",  "connect",     "accept",      "accept4",    "sendto",     "recvfrom",
@@ -121,8 +121,8 @@ int64_t gs_job_net_calls(const struct gs_job_report *job)
 	return calls_among(job, names, GS_ARRAY_LEN(names));
 }
 
-int gs_job_report_write(FILE *out, const struct gs_job_session *session,
-			const struct gs_job_style *style)
+int gs_job_report_write(FILE *out, const struct gs_job_report_session *session,
+			const struct gs_job_report_style *style)
 {
 	struct gs_pen pen;
 
@@ -130,27 +130,27 @@ int gs_job_report_write(FILE *out, const struct gs_job_session *session,
 	switch (style->format) {
 	case GS_JOB_JSON:
 	case GS_JOB_YAML:
-		gs_job_put_doc(&pen, session, style);
+		gs_job_report_put_doc(&pen, session, style);
 		break;
 	case GS_JOB_CSV:
-		gs_job_put_csv(&pen, session, style);
+		gs_job_report_put_csv(&pen, session, style);
 		break;
 	case GS_JOB_HTML:
-		gs_job_put_html_report(&pen, session, style);
+		gs_job_report_put_html_report(&pen, session, style);
 		break;
 	default:
-		gs_job_put_table(&pen, session, style);
+		gs_job_report_put_table(&pen, session, style);
 		break;
 	}
 	return gs_pen_close(&pen);
 }
 
-int gs_job_live_write(FILE *out, const struct gs_job_session *session,
-		      const struct gs_job_style *style)
+int gs_job_report_live_write(FILE *out, const struct gs_job_report_session *session,
+			     const struct gs_job_report_style *style)
 {
 	struct gs_pen pen;
 
 	gs_pen_open(&pen, out);
-	gs_job_put_live(&pen, session, style);
+	gs_job_report_put_live(&pen, session, style);
 	return gs_pen_close(&pen);
 }

@@ -2,8 +2,8 @@
  * Reports of jobs: what was measured, the verdict on it, and how that is written: as
  * ebpf-hpc-monitor documents it (JSON, YAML, CSV), with more keys of ours, or as a table.
  */
-#ifndef GS_JOB_REPORT_H
-#define GS_JOB_REPORT_H
+#ifndef GS_ANALYSIS_JOB_REPORT_REPORT_H
+#define GS_ANALYSIS_JOB_REPORT_REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,17 +12,17 @@
 
 #include "model/node/job.h"
 #include "model/node/job_usage.h"
-#include "model/trace/work_rows.h"
+#include "model/trace/taskstats_rows.h"
 #include "analysis/rules/verdict.h"
 
-struct gs_job_call { /* a system call of the job */
+struct gs_job_report_call { /* a system call of the job */
 	char name[48];
 	uint64_t calls, errors, total_ns, max_ns;
-	uint64_t timed;              /* of the calls; total_ns and hist speak for all */
-	uint32_t hist[GS_WORK_LOG2]; /* 2^i .. 2^(i+1) ns */
+	uint64_t timed;                   /* of the calls; total_ns and hist speak for all */
+	uint32_t hist[GS_TASKSTATS_LOG2]; /* 2^i .. 2^(i+1) ns */
 };
 
-struct gs_job_rank { /* a task of a step, with all that it started; NAN unknown */
+struct gs_job_report_rank { /* a task of a step, with all that it started; NAN unknown */
 	char step[24];
 	int32_t rank;
 	uint32_t n_processes; /* that were seen */
@@ -34,7 +34,7 @@ struct gs_job_rank { /* a task of a step, with all that it started; NAN unknown 
 	double file_bytes, net_bytes;
 };
 
-struct gs_job_imbalance {
+struct gs_job_report_imbalance {
 	const char *of; /* "cpu_seconds", "gpu_ratio"; "": there is nothing to compare */
 	double ratio;   /* the largest over the mean */
 	int32_t rank;   /* that has it */
@@ -52,17 +52,18 @@ struct gs_job_report { /* one job */
 	uint32_t *pids; /* owned; rising: watched at the end, or all when it had ended */
 	size_t n_pids;
 	uint32_t n_processes_seen;
-	bool ended;                /* no process was left at the end */
-	struct gs_job_rank *ranks; /* owned; of its largest step, by number; of one task: none */
+	bool ended; /* no process was left at the end */
+	struct gs_job_report_rank
+		*ranks; /* owned; of its largest step, by number; of one task: none */
 	size_t n_ranks;
-	struct gs_job_imbalance imbalance; /* gs_job_judge_ranks() */
-	struct gs_job_call *calls;         /* owned; by time, largest first */
+	struct gs_job_report_imbalance imbalance; /* gs_job_report_judge_ranks() */
+	struct gs_job_report_call *calls;         /* owned; by time, largest first */
 	size_t n_calls;
-	bool calls_partial;           /* only the longest are in it: they do not add up */
-	struct gs_work_tables tables; /* devices, file systems, peers; most bytes first */
+	bool calls_partial;                /* only the longest are in it: they do not add up */
+	struct gs_taskstats_tables tables; /* devices, file systems, peers; most bytes first */
 };
 
-struct gs_job_session {
+struct gs_job_report_session {
 	int64_t start_wall_ns, end_wall_ns;
 	uint64_t elapsed_ns;
 	char host[65], kernel[65], slurm_version[32];
@@ -84,21 +85,21 @@ struct gs_job_session {
 };
 
 /* A rank by what it and what it started did; nothing of its GPU. */
-void gs_job_rank_of(const struct gs_work *work, const char *step, int32_t rank,
-		    uint32_t n_processes, struct gs_job_rank *ret_rank);
+void gs_job_report_rank_of(const struct gs_taskstats *work, const char *step, int32_t rank,
+			   uint32_t n_processes, struct gs_job_report_rank *ret_rank);
 
-void gs_job_session_fini(struct gs_job_session *session);
+void gs_job_report_session_fini(struct gs_job_report_session *session);
 
 /* The imbalance of the ranks, into the report and its usage: before the figures. */
-void gs_job_judge_ranks(struct gs_job_report *job);
+void gs_job_report_judge_ranks(struct gs_job_report *job);
 
 /* The figures of what was used. */
-void gs_job_figures_of(const struct gs_job_usage *usage, struct gs_figures *ret_figures);
+void gs_job_report_figures_of(const struct gs_job_usage *usage, struct gs_figures *ret_figures);
 
 /* Ns that all its processors together offered. */
-double gs_job_core_ns(const struct gs_job_usage *usage);
+double gs_job_report_core_ns(const struct gs_job_usage *usage);
 
-enum gs_job_format {
+enum gs_job_report_format {
 	GS_JOB_TABLE = 0,
 	GS_JOB_JSON = 1,
 	GS_JOB_CSV = 2,
@@ -107,13 +108,13 @@ enum gs_job_format {
 };
 
 /* "table", "json", "csv", "yaml", "html"; by name or as the suffix of a path. -EINVAL. */
-int gs_job_format_parse(const char *name, enum gs_job_format *ret_format);
-int gs_job_format_of_path(const char *path, enum gs_job_format *ret_format);
+int gs_job_report_format_parse(const char *name, enum gs_job_report_format *ret_format);
+int gs_job_report_format_of_path(const char *path, enum gs_job_report_format *ret_format);
 
-struct gs_job_delivery;
+struct gs_job_report_delivery;
 
-struct gs_job_style {
-	enum gs_job_format format;
+struct gs_job_report_style {
+	enum gs_job_report_format format;
 	unsigned width;  /* columns of the terminal, 0 no limit */
 	bool color;      /* ANSI colours in tables */
 	bool verbose;    /* tables: every figure, call and source */
@@ -123,23 +124,23 @@ struct gs_job_style {
 	unsigned n_jobs; /* most jobs in a table; 0 all */
 	/* JSON of one that is sent to a head: which it is (delivery.h), and that rows were left
 	 * out of its tables. NULL: of others. */
-	const struct gs_job_delivery *delivery;
+	const struct gs_job_report_delivery *delivery;
 	bool trimmed;
 };
 
 /* 0, or a negative errno of writing. */
-int gs_job_report_write(FILE *out, const struct gs_job_session *session,
-			const struct gs_job_style *style);
+int gs_job_report_write(FILE *out, const struct gs_job_report_session *session,
+			const struct gs_job_report_style *style);
 
 /* The live table: a line for each job. */
-int gs_job_live_write(FILE *out, const struct gs_job_session *session,
-		      const struct gs_job_style *style);
+int gs_job_report_live_write(FILE *out, const struct gs_job_report_session *session,
+			     const struct gs_job_report_style *style);
 
 /* Calls on files and on sockets, of all that is in the list; -1 when calls are not known. */
-int64_t gs_job_io_calls(const struct gs_job_report *job);
-int64_t gs_job_net_calls(const struct gs_job_report *job);
+int64_t gs_job_report_io_calls(const struct gs_job_report *job);
+int64_t gs_job_report_net_calls(const struct gs_job_report *job);
 
 /* Bytes and operations on files of every kind of file system. */
-struct gs_work_io_count gs_job_file_io(const struct gs_work *work);
+struct gs_taskstats_io_count gs_job_report_file_io(const struct gs_taskstats *work);
 
 #endif

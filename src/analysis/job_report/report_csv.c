@@ -6,7 +6,7 @@
 #include "analysis/job_report/report_int.h"
 #include "core/text/text.h"
 
-const char *gs_job_metric_key(unsigned metric)
+const char *gs_job_report_metric_key(unsigned metric)
 {
 	static const char *const keys[GS_JOB_METRIC_COUNT] = {
 #define KEY(id, key) [GS_JOB_METRIC_##id] = key,
@@ -17,7 +17,7 @@ const char *gs_job_metric_key(unsigned metric)
 	return metric < GS_JOB_METRIC_COUNT ? keys[metric] : "";
 }
 
-static double io_metric(const struct gs_work_io_count *io, unsigned metric)
+static double io_metric(const struct gs_taskstats_io_count *io, unsigned metric)
 {
 	switch (metric) {
 	case GS_JOB_METRIC_READ_BYTES:
@@ -31,7 +31,7 @@ static double io_metric(const struct gs_work_io_count *io, unsigned metric)
 	}
 }
 
-static double net_metric(const struct gs_work *w, unsigned metric)
+static double net_metric(const struct gs_taskstats *w, unsigned metric)
 {
 	switch (metric) {
 	case GS_JOB_METRIC_SEND_BYTES:
@@ -49,16 +49,16 @@ static double net_metric(const struct gs_work *w, unsigned metric)
 
 static double syscall_metric(const struct gs_job_report *job, unsigned metric)
 {
-	const struct gs_work *w = &job->usage.work;
+	const struct gs_taskstats *w = &job->usage.work;
 	uint64_t max_ns = 0;
 
 	switch (metric) {
 	case GS_JOB_METRIC_TOTAL_SYSCALLS:
 		return (double)w->syscalls;
 	case GS_JOB_METRIC_IO_SYSCALLS:
-		return (double)gs_job_io_calls(job);
+		return (double)gs_job_report_io_calls(job);
 	case GS_JOB_METRIC_NET_SYSCALLS:
-		return (double)gs_job_net_calls(job);
+		return (double)gs_job_report_net_calls(job);
 	case GS_JOB_METRIC_AVG_SYSCALL:
 		return w->syscalls ? (double)w->syscall_ns / (double)w->syscalls : NAN;
 	default:
@@ -69,11 +69,11 @@ static double syscall_metric(const struct gs_job_report *job, unsigned metric)
 	}
 }
 
-double gs_job_metric(const struct gs_job_report *job, unsigned metric)
+double gs_job_report_metric(const struct gs_job_report *job, unsigned metric)
 {
 	const struct gs_job_usage *u = &job->usage;
-	const struct gs_work *w = &u->work;
-	struct gs_work_io_count io = gs_job_file_io(w);
+	const struct gs_taskstats *w = &u->work;
+	struct gs_taskstats_io_count io = gs_job_report_file_io(w);
 
 	switch (metric) {
 	case GS_JOB_METRIC_CPU_PERCENT:
@@ -89,30 +89,32 @@ double gs_job_metric(const struct gs_job_report *job, unsigned metric)
 	case GS_JOB_METRIC_MONITORED_PIDS:
 		return job->n_processes_seen;
 	case GS_JOB_METRIC_CONTEXT_SWITCHES:
-		return gs_job_knows(job, GS_JOB_KNOWS_SWITCHES)
+		return gs_job_report_knows(job, GS_JOB_KNOWS_SWITCHES)
 			       ? (double)(w->switches_voluntary + w->switches_forced)
 			       : NAN;
 	case GS_JOB_METRIC_CPU_TIME_NS:
-		return gs_job_knows(job, GS_JOB_KNOWS_TIME) ? (double)w->time_ns[GS_TIME_CPU] : NAN;
+		return gs_job_report_knows(job, GS_JOB_KNOWS_TIME) ? (double)w->time_ns[GS_TIME_CPU]
+								   : NAN;
 	case GS_JOB_METRIC_WAIT_TIME_NS:
-		return floor(job->figures.v[GS_FIGURE_WAIT] / 100 * gs_job_core_ns(u));
+		return floor(job->figures.v[GS_FIGURE_WAIT] / 100 * gs_job_report_core_ns(u));
 	case GS_JOB_METRIC_TOTAL_IO_BYTES:
 	case GS_JOB_METRIC_READ_BYTES:
 	case GS_JOB_METRIC_WRITE_BYTES:
 	case GS_JOB_METRIC_IO_OPERATIONS:
-		return gs_job_knows(job, GS_JOB_KNOWS_IO) ? io_metric(&io, metric) : NAN;
+		return gs_job_report_knows(job, GS_JOB_KNOWS_IO) ? io_metric(&io, metric) : NAN;
 	case GS_JOB_METRIC_TOTAL_SYSCALLS:
 	case GS_JOB_METRIC_IO_SYSCALLS:
 	case GS_JOB_METRIC_NET_SYSCALLS:
 	case GS_JOB_METRIC_AVG_SYSCALL:
 	case GS_JOB_METRIC_MAX_SYSCALL:
-		return gs_job_knows(job, GS_JOB_KNOWS_SYSCALLS) ? syscall_metric(job, metric) : NAN;
+		return gs_job_report_knows(job, GS_JOB_KNOWS_SYSCALLS) ? syscall_metric(job, metric)
+								       : NAN;
 	default:
-		return gs_job_knows(job, GS_JOB_KNOWS_NET) ? net_metric(w, metric) : NAN;
+		return gs_job_report_knows(job, GS_JOB_KNOWS_NET) ? net_metric(w, metric) : NAN;
 	}
 }
 
-double gs_job_rounded(const struct gs_job_style *style, double v)
+double gs_job_report_rounded(const struct gs_job_report_style *style, double v)
 {
 	double scale = pow(10, style->precision);
 
@@ -136,13 +138,13 @@ static void put_number(struct gs_pen *pen, double v)
 		gs_pen_double(pen, v);
 }
 
-void gs_job_put_csv(struct gs_pen *pen, const struct gs_job_session *s,
-		    const struct gs_job_style *style)
+void gs_job_report_put_csv(struct gs_pen *pen, const struct gs_job_report_session *s,
+			   const struct gs_job_report_style *style)
 {
 	gs_pen_puts(pen, "job_id,user,job_name,partition,duration,classification,confidence,"
 			 "efficiency_score");
 	for (unsigned m = 0; m < GS_JOB_METRIC_COUNT; m++)
-		gs_pen_printf(pen, ",%s", gs_job_metric_key(m));
+		gs_pen_printf(pen, ",%s", gs_job_report_metric_key(m));
 	/* Behind what older readers know. */
 	gs_pen_puts(pen, ",uid,host,command" GS_TEXT_CSV_EOL);
 	for (size_t i = 0; i < s->n_jobs; i++) {
@@ -152,15 +154,15 @@ void gs_job_put_csv(struct gs_pen *pen, const struct gs_job_session *s,
 		put_text(pen, job->job.user);
 		put_text(pen, job->job.name);
 		put_text(pen, job->job.partition);
-		put_number(pen, gs_job_rounded(style, (double)job->usage.elapsed_ns / 1e9));
+		put_number(pen, gs_job_report_rounded(style, (double)job->usage.elapsed_ns / 1e9));
 		gs_pen_puts(pen, ",");
 		put_text(pen, job->verdict.job_class);
-		put_number(pen, gs_job_rounded(style, job->verdict.confidence));
+		put_number(pen, gs_job_report_rounded(style, job->verdict.confidence));
 		gs_pen_puts(pen, ",");
-		put_number(pen, gs_job_rounded(style, job->verdict.score));
+		put_number(pen, gs_job_report_rounded(style, job->verdict.score));
 		for (unsigned m = 0; m < GS_JOB_METRIC_COUNT; m++) {
 			gs_pen_puts(pen, ",");
-			put_number(pen, gs_job_rounded(style, gs_job_metric(job, m)));
+			put_number(pen, gs_job_report_rounded(style, gs_job_report_metric(job, m)));
 		}
 		gs_pen_puts(pen, ",");
 		put_number(pen, job->job.uid >= 0 ? (double)job->job.uid : NAN);
@@ -175,5 +177,5 @@ void gs_job_put_csv(struct gs_pen *pen, const struct gs_job_session *s,
 	/* A second table, behind an empty line. */
 	gs_pen_puts(pen, GS_TEXT_CSV_EOL "job_id,table,row,key,value" GS_TEXT_CSV_EOL);
 	for (size_t i = 0; i < s->n_jobs; i++)
-		gs_job_put_detail_csv(pen, &s->jobs[i]);
+		gs_job_report_put_detail_csv(pen, &s->jobs[i]);
 }

@@ -23,7 +23,7 @@ static const char *const pressure_keys[GS_STALL_COUNT] = {
 
 /* ---- names of rows ---- */
 
-void gs_job_name_disk(const struct gs_work_disk_row *r, char out[GS_JOB_ROW_BYTES])
+void gs_job_report_name_disk(const struct gs_taskstats_disk_row *r, char out[GS_JOB_ROW_BYTES])
 {
 	if (r->name[0])
 		snprintf(out, GS_JOB_ROW_BYTES, "%s", r->name);
@@ -31,7 +31,7 @@ void gs_job_name_disk(const struct gs_work_disk_row *r, char out[GS_JOB_ROW_BYTE
 		snprintf(out, GS_JOB_ROW_BYTES, "%u:%u", r->major, r->minor);
 }
 
-void gs_job_name_mount(const struct gs_work_mount_row *r, char out[GS_JOB_ROW_BYTES])
+void gs_job_report_name_mount(const struct gs_taskstats_mount_row *r, char out[GS_JOB_ROW_BYTES])
 {
 	if (r->path[0])
 		snprintf(out, GS_JOB_ROW_BYTES, "%s", r->path);
@@ -40,7 +40,7 @@ void gs_job_name_mount(const struct gs_work_mount_row *r, char out[GS_JOB_ROW_BY
 }
 
 /* The port is there when the job connected to it. */
-void gs_job_name_peer(const struct gs_work_peer_row *r, char out[GS_JOB_ROW_BYTES])
+void gs_job_report_name_peer(const struct gs_taskstats_peer_row *r, char out[GS_JOB_ROW_BYTES])
 {
 	char text[INET6_ADDRSTRLEN] = "?";
 
@@ -55,14 +55,14 @@ void gs_job_name_peer(const struct gs_work_peer_row *r, char out[GS_JOB_ROW_BYTE
 /* ---- trees ---- */
 
 /* Pairs: from how many ns, how many calls. Empty places are left out. */
-static void put_hist(struct gs_doc *doc, const uint32_t hist[GS_WORK_LOG2])
+static void put_hist(struct gs_doc *doc, const uint32_t hist[GS_TASKSTATS_LOG2])
 {
 	size_t n = 0;
 
-	for (unsigned i = 0; i < GS_WORK_LOG2; i++)
+	for (unsigned i = 0; i < GS_TASKSTATS_LOG2; i++)
 		n += hist[i] != 0;
 	gs_doc_begin_list(doc, "histogram", n);
-	for (unsigned i = 0; i < GS_WORK_LOG2; i++) {
+	for (unsigned i = 0; i < GS_TASKSTATS_LOG2; i++) {
 		if (!hist[i])
 			continue;
 		gs_doc_begin_flat(doc, NULL);
@@ -73,25 +73,27 @@ static void put_hist(struct gs_doc *doc, const uint32_t hist[GS_WORK_LOG2])
 	gs_doc_end(doc);
 }
 
-void gs_job_queue_hist(const struct gs_work *w, uint32_t out[GS_WORK_LOG2])
+void gs_job_report_queue_hist(const struct gs_taskstats *w, uint32_t out[GS_TASKSTATS_LOG2])
 {
-	for (unsigned i = 0; i < GS_WORK_LOG2; i++)
+	for (unsigned i = 0; i < GS_TASKSTATS_LOG2; i++)
 		out[i] = w->queue_hist[i] < UINT32_MAX ? (uint32_t)w->queue_hist[i] : UINT32_MAX;
 }
 
-static void put_quantile(struct gs_doc *doc, const char *key, const struct gs_work *w, double q)
+static void put_quantile(struct gs_doc *doc, const char *key, const struct gs_taskstats *w,
+			 double q)
 {
-	double ns = gs_work_queue_quantile_ns(w, q);
+	double ns = gs_taskstats_queue_quantile_ns(w, q);
 
 	gs_doc_put_u64_if(doc, key, isnan(ns) ? 0 : (uint64_t)ns, !isnan(ns));
 }
 
 static void put_scheduling(struct gs_doc *doc, const struct gs_job_report *job)
 {
-	const struct gs_work *w = &job->usage.work;
-	bool switches = gs_job_knows(job, GS_JOB_KNOWS_SWITCHES), rows = job->usage.sched_rows;
-	uint64_t n = gs_work_queue_timed(w);
-	uint32_t hist[GS_WORK_LOG2];
+	const struct gs_taskstats *w = &job->usage.work;
+	bool switches = gs_job_report_knows(job, GS_JOB_KNOWS_SWITCHES),
+	     rows = job->usage.sched_rows;
+	uint64_t n = gs_taskstats_queue_timed(w);
+	uint32_t hist[GS_TASKSTATS_LOG2];
 
 	gs_doc_begin_map(doc, "scheduling");
 	gs_doc_put_u64_if(doc, "switches_voluntary", w->switches_voluntary, switches);
@@ -99,7 +101,7 @@ static void put_scheduling(struct gs_doc *doc, const struct gs_job_report *job)
 	gs_doc_put_u64_if(doc, "wakeups", w->wakeups, rows);
 	gs_doc_put_u64_if(doc, "migrations", w->migrations, rows);
 	if (rows) {
-		gs_job_queue_hist(w, hist);
+		gs_job_report_queue_hist(w, hist);
 		gs_doc_begin_map(doc, "run_queue");
 		gs_doc_put_u64(doc, "waits", w->queue_waits);
 		gs_doc_put_u64(doc, "waits_with_length", n);
@@ -119,7 +121,7 @@ static void put_calls(struct gs_doc *doc, const struct gs_job_report *job)
 {
 	gs_doc_begin_list(doc, "syscalls", job->n_calls);
 	for (size_t i = 0; i < job->n_calls; i++) {
-		const struct gs_job_call *c = &job->calls[i];
+		const struct gs_job_report_call *c = &job->calls[i];
 		bool known = c->timed || !c->calls;
 
 		gs_doc_begin_map(doc, NULL);
@@ -135,15 +137,15 @@ static void put_calls(struct gs_doc *doc, const struct gs_job_report *job)
 	gs_doc_end(doc);
 }
 
-static void put_disks(struct gs_doc *doc, const struct gs_work_tables *t)
+static void put_disks(struct gs_doc *doc, const struct gs_taskstats_tables *t)
 {
 	char name[GS_JOB_ROW_BYTES];
 
 	gs_doc_begin_list(doc, "block_devices", t->n_disks);
 	for (size_t i = 0; i < t->n_disks; i++) {
-		const struct gs_work_disk *d = &t->disks[i].disk;
+		const struct gs_taskstats_disk *d = &t->disks[i].disk;
 
-		gs_job_name_disk(&t->disks[i], name);
+		gs_job_report_name_disk(&t->disks[i], name);
 		gs_doc_begin_map(doc, NULL);
 		gs_doc_put_text(doc, "name", name);
 		gs_doc_put_u64(doc, "reads", d->reads);
@@ -162,19 +164,19 @@ static void put_disks(struct gs_doc *doc, const struct gs_work_tables *t)
 	gs_doc_end(doc);
 }
 
-static void put_mounts(struct gs_doc *doc, const struct gs_work_tables *t)
+static void put_mounts(struct gs_doc *doc, const struct gs_taskstats_tables *t)
 {
 	char name[GS_JOB_ROW_BYTES];
 
 	gs_doc_begin_list(doc, "file_systems", t->n_mounts);
 	for (size_t i = 0; i < t->n_mounts; i++) {
-		const struct gs_work_mount_row *m = &t->mounts[i];
+		const struct gs_taskstats_mount_row *m = &t->mounts[i];
 
-		gs_job_name_mount(m, name);
+		gs_job_report_name_mount(m, name);
 		gs_doc_begin_flat(doc, NULL);
 		gs_doc_put_text(doc, "path", name);
 		gs_doc_put_text(doc, "type", m->type);
-		gs_doc_put_text(doc, "kind", gs_work_io_name(m->kind));
+		gs_doc_put_text(doc, "kind", gs_taskstats_io_name(m->kind));
 		gs_doc_put_u64(doc, "reads", m->io.reads);
 		gs_doc_put_u64(doc, "read_bytes", m->io.read_bytes);
 		gs_doc_put_u64(doc, "writes", m->io.writes);
@@ -186,15 +188,15 @@ static void put_mounts(struct gs_doc *doc, const struct gs_work_tables *t)
 	gs_doc_end(doc);
 }
 
-static void put_peers(struct gs_doc *doc, const struct gs_work_tables *t)
+static void put_peers(struct gs_doc *doc, const struct gs_taskstats_tables *t)
 {
 	char name[GS_JOB_ROW_BYTES];
 
 	gs_doc_begin_list(doc, "peers", t->n_peers);
 	for (size_t i = 0; i < t->n_peers; i++) {
-		const struct gs_work_peer *p = &t->peers[i].peer;
+		const struct gs_taskstats_peer *p = &t->peers[i].peer;
 
-		gs_job_name_peer(&t->peers[i], name);
+		gs_job_report_name_peer(&t->peers[i], name);
 		gs_doc_begin_flat(doc, NULL);
 		gs_doc_put_text(doc, "peer", name);
 		gs_doc_put_u64(doc, "sends", p->sends);
@@ -216,31 +218,32 @@ static void put_peers(struct gs_doc *doc, const struct gs_work_tables *t)
 	gs_doc_end(doc);
 }
 
-void gs_job_put_pressure(struct gs_doc *doc, const double ratio[GS_STALL_COUNT],
-			 const struct gs_job_style *style)
+void gs_job_report_put_pressure(struct gs_doc *doc, const double ratio[GS_STALL_COUNT],
+				const struct gs_job_report_style *style)
 {
 	gs_doc_begin_flat(doc, "pressure");
 	for (unsigned i = 0; i < GS_STALL_COUNT; i++)
-		gs_doc_put_double(doc, pressure_keys[i], gs_job_rounded(style, 100 * ratio[i]));
+		gs_doc_put_double(doc, pressure_keys[i],
+				  gs_job_report_rounded(style, 100 * ratio[i]));
 	gs_doc_end(doc);
 }
 
-void gs_job_put_detail(struct gs_doc *doc, const struct gs_job_report *job,
-		       const struct gs_job_style *style)
+void gs_job_report_put_detail(struct gs_doc *doc, const struct gs_job_report *job,
+			      const struct gs_job_report_style *style)
 {
-	const struct gs_work *w = &job->usage.work;
-	bool io = gs_job_knows(job, GS_JOB_KNOWS_IO) && job->usage.io_rows;
-	bool net = gs_job_knows(job, GS_JOB_KNOWS_NET);
-	bool faults = gs_job_knows(job, GS_JOB_KNOWS_FAULTS);
+	const struct gs_taskstats *w = &job->usage.work;
+	bool io = gs_job_report_knows(job, GS_JOB_KNOWS_IO) && job->usage.io_rows;
+	bool net = gs_job_report_knows(job, GS_JOB_KNOWS_NET);
+	bool faults = gs_job_report_knows(job, GS_JOB_KNOWS_FAULTS);
 
-	if (style->syscalls && gs_job_knows(job, GS_JOB_KNOWS_SYSCALLS))
+	if (style->syscalls && gs_job_report_knows(job, GS_JOB_KNOWS_SYSCALLS))
 		put_calls(doc, job);
 	if (io) {
 		put_mounts(doc, &job->tables);
 		put_disks(doc, &job->tables);
 	}
 	gs_doc_begin_map(doc, "page_cache");
-	gs_doc_put_u64_if(doc, "cached_read_bytes", gs_work_cached_bytes(w), io);
+	gs_doc_put_u64_if(doc, "cached_read_bytes", gs_taskstats_cached_bytes(w), io);
 	gs_doc_put_u64_if(doc, "device_read_bytes", w->disk_read_bytes, io);
 	gs_doc_put_u64_if(doc, "device_write_bytes", w->disk_write_bytes, io);
 	gs_doc_end(doc);
@@ -256,7 +259,7 @@ void gs_job_put_detail(struct gs_doc *doc, const struct gs_job_report *job,
 	gs_doc_put_u64_if(doc, "minor", w->faults_minor, faults);
 	gs_doc_put_u64_if(doc, "major", w->faults_major, faults);
 	gs_doc_end(doc);
-	gs_job_put_pressure(doc, job->usage.pressure_ratio, style);
+	gs_job_report_put_pressure(doc, job->usage.pressure_ratio, style);
 	gs_doc_put_double(doc, "oom_kills", job->figures.v[GS_FIGURE_OOM_KILLS]);
 }
 
@@ -280,11 +283,11 @@ static void csv_line(const struct csv *c, const char *table, const char *row, co
 }
 
 static void csv_hist(const struct csv *c, const char *table, const char *row,
-		     const uint32_t hist[GS_WORK_LOG2])
+		     const uint32_t hist[GS_TASKSTATS_LOG2])
 {
 	char key[32];
 
-	for (unsigned i = 0; i < GS_WORK_LOG2; i++) {
+	for (unsigned i = 0; i < GS_TASKSTATS_LOG2; i++) {
 		if (!hist[i])
 			continue;
 		snprintf(key, sizeof(key), "from_%llu_ns", i ? 1ull << i : 0);
@@ -295,7 +298,7 @@ static void csv_hist(const struct csv *c, const char *table, const char *row,
 static void csv_calls(const struct csv *c, const struct gs_job_report *job)
 {
 	for (size_t i = 0; i < job->n_calls; i++) {
-		const struct gs_job_call *call = &job->calls[i];
+		const struct gs_job_report_call *call = &job->calls[i];
 
 		csv_line(c, "syscall", call->name, "calls", call->calls);
 		csv_line(c, "syscall", call->name, "errors", call->errors);
@@ -308,21 +311,21 @@ static void csv_calls(const struct csv *c, const struct gs_job_report *job)
 	}
 }
 
-static void csv_tables(const struct csv *c, const struct gs_work_tables *t)
+static void csv_tables(const struct csv *c, const struct gs_taskstats_tables *t)
 {
 	char name[GS_JOB_ROW_BYTES];
 
 	for (size_t i = 0; i < t->n_mounts; i++) {
-		gs_job_name_mount(&t->mounts[i], name);
+		gs_job_report_name_mount(&t->mounts[i], name);
 		csv_line(c, "file_system", name, "read_bytes", t->mounts[i].io.read_bytes);
 		csv_line(c, "file_system", name, "write_bytes", t->mounts[i].io.write_bytes);
 		csv_line(c, "file_system", name, "reads", t->mounts[i].io.reads);
 		csv_line(c, "file_system", name, "writes", t->mounts[i].io.writes);
 	}
 	for (size_t i = 0; i < t->n_disks; i++) {
-		const struct gs_work_disk *d = &t->disks[i].disk;
+		const struct gs_taskstats_disk *d = &t->disks[i].disk;
 
-		gs_job_name_disk(&t->disks[i], name);
+		gs_job_report_name_disk(&t->disks[i], name);
 		csv_line(c, "block_device", name, "read_bytes", d->read_bytes);
 		csv_line(c, "block_device", name, "write_bytes", d->write_bytes);
 		csv_line(c, "block_device", name, "requests", d->reads + d->writes);
@@ -334,9 +337,9 @@ static void csv_tables(const struct csv *c, const struct gs_work_tables *t)
 		csv_hist(c, "block_device", name, d->hist);
 	}
 	for (size_t i = 0; i < t->n_peers; i++) {
-		const struct gs_work_peer *p = &t->peers[i].peer;
+		const struct gs_taskstats_peer *p = &t->peers[i].peer;
 
-		gs_job_name_peer(&t->peers[i], name);
+		gs_job_report_name_peer(&t->peers[i], name);
 		csv_line(c, "peer", name, "sent_bytes", p->sent_bytes);
 		csv_line(c, "peer", name, "received_bytes", p->received_bytes);
 		csv_line(c, "peer", name, "connects", p->connects);
@@ -344,20 +347,20 @@ static void csv_tables(const struct csv *c, const struct gs_work_tables *t)
 	}
 }
 
-static void csv_scheduling(const struct csv *c, const struct gs_work *w)
+static void csv_scheduling(const struct csv *c, const struct gs_taskstats *w)
 {
-	uint32_t hist[GS_WORK_LOG2];
+	uint32_t hist[GS_TASKSTATS_LOG2];
 
 	csv_line(c, "scheduling", "threads", "wakeups", w->wakeups);
 	csv_line(c, "scheduling", "threads", "migrations", w->migrations);
 	csv_line(c, "scheduling", "run_queue", "waits", w->queue_waits);
-	csv_line(c, "scheduling", "run_queue", "waits_with_length", gs_work_queue_timed(w));
+	csv_line(c, "scheduling", "run_queue", "waits_with_length", gs_taskstats_queue_timed(w));
 	csv_line(c, "scheduling", "run_queue", "total_ns", w->time_ns[GS_TIME_RUNQUEUE]);
-	gs_job_queue_hist(w, hist);
+	gs_job_report_queue_hist(w, hist);
 	csv_hist(c, "scheduling", "run_queue", hist);
 }
 
-void gs_job_put_detail_csv(struct gs_pen *pen, const struct gs_job_report *job)
+void gs_job_report_put_detail_csv(struct gs_pen *pen, const struct gs_job_report *job)
 {
 	const struct csv c = {pen, job->job.id};
 
@@ -378,16 +381,16 @@ struct lines {
 };
 
 /* Buckets as bars of one character: where the calls are, at a glance. */
-static void bars_of(const uint32_t hist[GS_WORK_LOG2], char *out, size_t bytes)
+static void bars_of(const uint32_t hist[GS_TASKSTATS_LOG2], char *out, size_t bytes)
 {
 	static const char *const bar[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 	char a[GS_FMT_BYTES], b[GS_FMT_BYTES];
-	unsigned first = GS_WORK_LOG2, last = 0;
+	unsigned first = GS_TASKSTATS_LOG2, last = 0;
 	uint32_t most = 0;
 	size_t n;
 
 	out[0] = '\0';
-	for (unsigned i = 0; i < GS_WORK_LOG2; i++) {
+	for (unsigned i = 0; i < GS_TASKSTATS_LOG2; i++) {
 		if (!hist[i])
 			continue;
 		first = first < i ? first : i;
@@ -410,7 +413,7 @@ static void lines_of_calls(const struct lines *l, const struct gs_job_report *jo
 	int n;
 
 	for (size_t i = 0; i < job->n_calls && (l->all || i < LINES_FEW); i++) {
-		const struct gs_job_call *call = &job->calls[i];
+		const struct gs_job_report_call *call = &job->calls[i];
 
 		n = snprintf(line, sizeof(line), "%-20s %10s", call->name,
 			     gs_fmt_count(a, call->calls));
@@ -430,26 +433,26 @@ static void lines_of_calls(const struct lines *l, const struct gs_job_report *jo
 	}
 }
 
-static void lines_of_tables(const struct lines *l, const struct gs_work_tables *t)
+static void lines_of_tables(const struct lines *l, const struct gs_taskstats_tables *t)
 {
 	char line[1024], name[GS_JOB_ROW_BYTES], bars[256];
 	char a[GS_FMT_BYTES], b[GS_FMT_BYTES], c[GS_FMT_BYTES], d[GS_FMT_BYTES];
 
 	for (size_t i = 0; i < t->n_mounts && (l->all || i < LINES_FEW); i++) {
-		const struct gs_work_mount_row *m = &t->mounts[i];
+		const struct gs_taskstats_mount_row *m = &t->mounts[i];
 
-		gs_job_name_mount(m, name);
+		gs_job_report_name_mount(m, name);
 		snprintf(line, sizeof(line), "%-20s %s, %s: %s read, %s written", name,
-			 m->type[0] ? m->type : "?", gs_work_io_name(m->kind),
+			 m->type[0] ? m->type : "?", gs_taskstats_io_name(m->kind),
 			 gs_fmt_bytes(a, m->io.read_bytes), gs_fmt_bytes(b, m->io.write_bytes));
 		l->put(l->ctx, i ? "" : "by mount", line);
 	}
 	for (size_t i = 0; i < t->n_disks && (l->all || i < LINES_FEW); i++) {
-		const struct gs_work_disk *k = &t->disks[i].disk;
+		const struct gs_taskstats_disk *k = &t->disks[i].disk;
 		uint64_t requests = k->reads + k->writes;
 		int n;
 
-		gs_job_name_disk(&t->disks[i], name);
+		gs_job_report_name_disk(&t->disks[i], name);
 		bars_of(k->hist, bars, sizeof(bars));
 		n = snprintf(line, sizeof(line), "%-20s %s read, %s written; %s each, %s at most",
 			     name, gs_fmt_bytes(a, k->read_bytes), gs_fmt_bytes(b, k->write_bytes),
@@ -463,10 +466,10 @@ static void lines_of_tables(const struct lines *l, const struct gs_work_tables *
 		l->put(l->ctx, i ? "" : "by device", line);
 	}
 	for (size_t i = 0; i < t->n_peers && (l->all || i < LINES_FEW); i++) {
-		const struct gs_work_peer *p = &t->peers[i].peer;
+		const struct gs_taskstats_peer *p = &t->peers[i].peer;
 		int n;
 
-		gs_job_name_peer(&t->peers[i], name);
+		gs_job_report_name_peer(&t->peers[i], name);
 		n = snprintf(line, sizeof(line), "%-20s %s sent, %s received", name,
 			     gs_fmt_bytes(a, p->sent_bytes), gs_fmt_bytes(b, p->received_bytes));
 		if (p->rtt_count)
@@ -495,34 +498,35 @@ static void line_of_pressure(const struct lines *l, const double ratio[GS_STALL_
 	l->put(l->ctx, "pressure", line);
 }
 
-static void line_of_queue(const struct lines *l, const struct gs_work *w)
+static void line_of_queue(const struct lines *l, const struct gs_taskstats *w)
 {
 	char line[512], bars[256], a[GS_FMT_BYTES], b[GS_FMT_BYTES], c[GS_FMT_BYTES],
 		d[GS_FMT_BYTES], e[GS_FMT_BYTES], f[GS_FMT_BYTES];
-	uint32_t hist[GS_WORK_LOG2];
+	uint32_t hist[GS_TASKSTATS_LOG2];
 	int at;
 
-	if (!gs_work_queue_timed(w))
+	if (!gs_taskstats_queue_timed(w))
 		return;
 	at = snprintf(line, sizeof(line),
 		      "%s waits for a CPU, p50 %s, p95 %s, p99 %s; %s wake-ups, %s migrations",
 		      gs_fmt_count(a, w->queue_waits),
-		      gs_fmt_ns(b, (uint64_t)gs_work_queue_quantile_ns(w, 0.5)),
-		      gs_fmt_ns(c, (uint64_t)gs_work_queue_quantile_ns(w, 0.95)),
-		      gs_fmt_ns(d, (uint64_t)gs_work_queue_quantile_ns(w, 0.99)),
+		      gs_fmt_ns(b, (uint64_t)gs_taskstats_queue_quantile_ns(w, 0.5)),
+		      gs_fmt_ns(c, (uint64_t)gs_taskstats_queue_quantile_ns(w, 0.95)),
+		      gs_fmt_ns(d, (uint64_t)gs_taskstats_queue_quantile_ns(w, 0.99)),
 		      gs_fmt_count(e, w->wakeups), gs_fmt_count(f, w->migrations));
-	gs_job_queue_hist(w, hist);
+	gs_job_report_queue_hist(w, hist);
 	bars_of(hist, bars, sizeof(bars));
 	if (l->all)
 		snprintf(line + at, sizeof(line) - (size_t)at, "  %s", bars);
 	l->put(l->ctx, "run queue", line);
 }
 
-void gs_job_each_detail_line(const struct gs_job_report *job, bool all,
-			     void (*put)(void *ctx, const char *lead, const char *line), void *ctx)
+void gs_job_report_each_detail_line(const struct gs_job_report *job, bool all,
+				    void (*put)(void *ctx, const char *lead, const char *line),
+				    void *ctx)
 {
 	const struct lines l = {put, ctx, all};
-	const struct gs_work *w = &job->usage.work;
+	const struct gs_taskstats *w = &job->usage.work;
 	char line[256], a[GS_FMT_BYTES], b[GS_FMT_BYTES];
 
 	if (job->usage.sched_rows)
@@ -530,7 +534,7 @@ void gs_job_each_detail_line(const struct gs_job_report *job, bool all,
 	if (job->tables.n_mounts) {
 		snprintf(line, sizeof(line),
 			 "%s read from memory, %s from devices; %s written to devices",
-			 gs_fmt_bytes(a, gs_work_cached_bytes(w)),
+			 gs_fmt_bytes(a, gs_taskstats_cached_bytes(w)),
 			 gs_fmt_bytes(b, w->disk_read_bytes),
 			 gs_fmt_bytes((char[GS_FMT_BYTES]){0}, w->disk_write_bytes));
 		put(ctx, "page cache", line);

@@ -24,8 +24,8 @@ static void put_seconds(struct gs_doc *doc, const char *key, int64_t wall_ns)
 		gs_doc_put_text(doc, key, text);
 }
 
-static void put_session(struct gs_doc *doc, const struct gs_job_session *s,
-			const struct gs_job_style *style)
+static void put_session(struct gs_doc *doc, const struct gs_job_report_session *s,
+			const struct gs_job_report_style *style)
 {
 	size_t n_pids = 0;
 
@@ -35,7 +35,7 @@ static void put_session(struct gs_doc *doc, const struct gs_job_session *s,
 	put_seconds(doc, "start_time", s->start_wall_ns);
 	put_seconds(doc, "end_time", s->end_wall_ns);
 	gs_doc_put_double(doc, "duration_seconds",
-			  gs_job_rounded(style, (double)s->elapsed_ns / 1e9));
+			  gs_job_report_rounded(style, (double)s->elapsed_ns / 1e9));
 	if (s->unfinished)
 		gs_doc_put_bool(doc, "complete", false);
 	gs_doc_begin_list(doc, "monitored_pids", n_pids);
@@ -56,31 +56,32 @@ static void put_session(struct gs_doc *doc, const struct gs_job_session *s,
 	gs_doc_put_u64(doc, "device_bytes_without_an_end", s->open_bytes);
 	gs_doc_begin_map(doc, "sources");
 	for (unsigned i = 0; i < GS_JOB_KNOWS_COUNT; i++)
-		gs_doc_put_text(doc, gs_job_family_key(i), s->source[i]);
+		gs_doc_put_text(doc, gs_job_report_family_key(i), s->source[i]);
 	if (s->ranks_source[0])
 		gs_doc_put_text(doc, "ranks", s->ranks_source);
 	gs_doc_end(doc);
 	gs_doc_end(doc);
 }
 
-static void put_system(struct gs_doc *doc, const struct gs_job_session *s,
-		       const struct gs_job_style *style)
+static void put_system(struct gs_doc *doc, const struct gs_job_report_session *s,
+		       const struct gs_job_report_style *style)
 {
 	gs_doc_begin_map(doc, "system_info");
 	gs_doc_put_text(doc, "hostname", s->host);
 	gs_doc_put_text(doc, "kernel_version", s->kernel);
 	gs_doc_put_i64_if(doc, "cpu_cores", s->n_cpus, s->n_cpus > 0);
 	gs_doc_put_double(doc, "memory_gb",
-			  s->memory_bytes > 0
-				  ? gs_job_rounded(style, (double)s->memory_bytes / 1073741824)
-				  : NAN);
+			  s->memory_bytes > 0 ? gs_job_report_rounded(
+							style, (double)s->memory_bytes / 1073741824)
+					      : NAN);
 	gs_doc_put_text(doc, "slurm_version", s->slurm_version);
-	gs_job_put_pressure(doc, s->pressure_ratio, style);
+	gs_job_report_put_pressure(doc, s->pressure_ratio, style);
 	gs_doc_end(doc);
 }
 
 /* "node[01-02,05],gpu7" at the commas outside of brackets. */
-static void put_nodes(struct gs_doc *doc, const struct gs_job_session *s, const struct gs_job *job)
+static void put_nodes(struct gs_doc *doc, const struct gs_job_report_session *s,
+		      const struct gs_job *job)
 {
 	const char *list = job->nodes[0] ? job->nodes : s->host;
 	size_t n = 1;
@@ -106,7 +107,7 @@ static void put_nodes(struct gs_doc *doc, const struct gs_job_session *s, const 
 	gs_doc_end(doc);
 }
 
-void gs_job_advice_text(const struct gs_advice *a, char *out, size_t bytes)
+void gs_job_report_advice_text(const struct gs_advice *a, char *out, size_t bytes)
 {
 	snprintf(out, bytes, "%s %s Next time: %s. %s", a->fact, a->cause, a->next, a->benefit);
 }
@@ -118,21 +119,21 @@ static void put_recommendations(struct gs_doc *doc, const struct gs_job_report *
 
 	gs_doc_begin_list(doc, key, job->verdict.n_advice);
 	for (size_t i = 0; i < job->verdict.n_advice; i++) {
-		gs_job_advice_text(&job->verdict.advice[i], text, sizeof(text));
+		gs_job_report_advice_text(&job->verdict.advice[i], text, sizeof(text));
 		gs_doc_put_text(doc, NULL, text);
 	}
 	gs_doc_end(doc);
 }
 
 static void put_classification(struct gs_doc *doc, const struct gs_job_report *job,
-			       const struct gs_job_style *style)
+			       const struct gs_job_report_style *style)
 {
 	const struct gs_verdict *v = &job->verdict;
 
 	gs_doc_begin_map(doc, "classification");
 	gs_doc_put_text(doc, "type", v->job_class);
-	gs_doc_put_double(doc, "confidence", gs_job_rounded(style, v->confidence));
-	gs_doc_put_double(doc, "efficiency_score", gs_job_rounded(style, v->score));
+	gs_doc_put_double(doc, "confidence", gs_job_report_rounded(style, v->confidence));
+	gs_doc_put_double(doc, "efficiency_score", gs_job_report_rounded(style, v->score));
 	gs_doc_begin_list(doc, "evidence", v->n_evidence);
 	for (size_t i = 0; i < v->n_evidence; i++)
 		gs_doc_put_text(doc, NULL, v->evidence[i]);
@@ -141,7 +142,7 @@ static void put_classification(struct gs_doc *doc, const struct gs_job_report *j
 	for (size_t i = 0; i < v->n_parts; i++) {
 		gs_doc_begin_flat(doc, NULL);
 		gs_doc_put_text(doc, "name", v->part[i].name);
-		gs_doc_put_double(doc, "points", gs_job_rounded(style, v->part[i].points));
+		gs_doc_put_double(doc, "points", gs_job_report_rounded(style, v->part[i].points));
 		gs_doc_put_double(doc, "max_points", v->part[i].max_points);
 		gs_doc_put_text(doc, "because", v->part[i].because);
 		gs_doc_end(doc);
@@ -166,7 +167,7 @@ static void put_classification(struct gs_doc *doc, const struct gs_job_report *j
 
 static void put_calls(struct gs_doc *doc, const struct gs_job_report *job)
 {
-	if (!gs_job_knows(job, GS_JOB_KNOWS_SYSCALLS)) {
+	if (!gs_job_report_knows(job, GS_JOB_KNOWS_SYSCALLS)) {
 		gs_doc_put_null(doc, "syscall_breakdown");
 		return;
 	}
@@ -182,7 +183,7 @@ struct bottleneck {
 };
 
 /* What takes most of its time away, as the documented report names it. */
-static size_t bottlenecks(const struct gs_job_report *job, struct bottleneck out[6])
+static size_t list_bottlenecks(const struct gs_job_report *job, struct bottleneck out[6])
 {
 	static const struct {
 		const char *type, *words;
@@ -213,17 +214,20 @@ static size_t bottlenecks(const struct gs_job_report *job, struct bottleneck out
 }
 
 static void put_analysis(struct gs_doc *doc, const struct gs_job_report *job,
-			 const struct gs_job_style *style)
+			 const struct gs_job_report_style *style)
 {
 	const struct gs_figures *f = &job->figures;
 	struct bottleneck b[6];
-	size_t n = bottlenecks(job, b);
+	size_t n = list_bottlenecks(job, b);
 
 	gs_doc_begin_map(doc, "performance_analysis");
-	gs_doc_put_double(doc, "cpu_efficiency", gs_job_rounded(style, f->v[GS_FIGURE_CPU]));
-	gs_doc_put_double(doc, "io_efficiency", gs_job_rounded(style, 100 - f->v[GS_FIGURE_IO]));
-	gs_doc_put_double(doc, "memory_efficiency", gs_job_rounded(style, f->v[GS_FIGURE_MEMORY]));
-	gs_doc_put_double(doc, "overall_efficiency", gs_job_rounded(style, job->verdict.score));
+	gs_doc_put_double(doc, "cpu_efficiency", gs_job_report_rounded(style, f->v[GS_FIGURE_CPU]));
+	gs_doc_put_double(doc, "io_efficiency",
+			  gs_job_report_rounded(style, 100 - f->v[GS_FIGURE_IO]));
+	gs_doc_put_double(doc, "memory_efficiency",
+			  gs_job_report_rounded(style, f->v[GS_FIGURE_MEMORY]));
+	gs_doc_put_double(doc, "overall_efficiency",
+			  gs_job_report_rounded(style, job->verdict.score));
 	gs_doc_begin_list(doc, "bottlenecks", n);
 	for (size_t i = 0; i < n; i++) {
 		gs_doc_begin_flat(doc, NULL);
@@ -243,7 +247,7 @@ static void put_analysis(struct gs_doc *doc, const struct gs_job_report *job,
 }
 
 static void put_times(struct gs_doc *doc, const struct gs_job_report *job,
-		      const struct gs_job_style *style)
+		      const struct gs_job_report_style *style)
 {
 	static const char *const names[GS_TIME_COUNT] = {
 		[GS_TIME_CPU] = "cpu",     [GS_TIME_RUNQUEUE] = "runqueue",
@@ -252,42 +256,44 @@ static void put_times(struct gs_doc *doc, const struct gs_job_report *job,
 		[GS_TIME_SLEEP] = "sleep", [GS_TIME_PIPE] = "pipe",
 		[GS_TIME_OTHER] = "other",
 	};
-	const struct gs_work *w = &job->usage.work;
+	const struct gs_taskstats *w = &job->usage.work;
 
 	gs_doc_begin_map(doc, "thread_seconds");
 	for (unsigned i = 0; i < GS_TIME_COUNT; i++) {
-		bool known = gs_job_knows(job, i == GS_TIME_CPU ? GS_JOB_KNOWS_TIME
-								: GS_JOB_KNOWS_CAUSES);
+		bool known = gs_job_report_knows(job, i == GS_TIME_CPU ? GS_JOB_KNOWS_TIME
+								       : GS_JOB_KNOWS_CAUSES);
 		double ns = (double)w->time_ns[i];
 
 		if (i == GS_TIME_LOCK)
 			ns -= (double)w->idle_ns;
-		gs_doc_put_double(doc, names[i], known ? gs_job_rounded(style, ns / 1e9) : NAN);
+		gs_doc_put_double(doc, names[i],
+				  known ? gs_job_report_rounded(style, ns / 1e9) : NAN);
 	}
 	gs_doc_put_double(doc, "idle",
-			  gs_job_knows(job, GS_JOB_KNOWS_CAUSES)
-				  ? gs_job_rounded(style, (double)w->idle_ns / 1e9)
+			  gs_job_report_knows(job, GS_JOB_KNOWS_CAUSES)
+				  ? gs_job_report_rounded(style, (double)w->idle_ns / 1e9)
 				  : NAN);
 	gs_doc_end(doc);
 }
 
 static void put_ranks(struct gs_doc *doc, const struct gs_job_report *job,
-		      const struct gs_job_style *style)
+		      const struct gs_job_report_style *style)
 {
-	const struct gs_job_imbalance *b = &job->imbalance;
+	const struct gs_job_report_imbalance *b = &job->imbalance;
 
 	gs_doc_begin_list(doc, "ranks", job->n_ranks);
 	for (size_t i = 0; i < job->n_ranks; i++) {
-		const struct gs_job_rank *r = &job->ranks[i];
+		const struct gs_job_report_rank *r = &job->ranks[i];
 
 		gs_doc_begin_flat(doc, NULL);
 		gs_doc_put_i64_if(doc, "rank", r->rank, true);
 		gs_doc_put_text(doc, "step", r->step);
 		gs_doc_put_u64(doc, "processes", r->n_processes);
-		gs_doc_put_double(doc, "cpu_seconds", gs_job_rounded(style, r->cpu_s));
-		gs_doc_put_double(doc, "wait_seconds", gs_job_rounded(style, r->wait_s));
-		gs_doc_put_double(doc, "gpu_wait_seconds", gs_job_rounded(style, r->gpu_wait_s));
-		gs_doc_put_double(doc, "gpu_ratio", gs_job_rounded(style, r->gpu_ratio));
+		gs_doc_put_double(doc, "cpu_seconds", gs_job_report_rounded(style, r->cpu_s));
+		gs_doc_put_double(doc, "wait_seconds", gs_job_report_rounded(style, r->wait_s));
+		gs_doc_put_double(doc, "gpu_wait_seconds",
+				  gs_job_report_rounded(style, r->gpu_wait_s));
+		gs_doc_put_double(doc, "gpu_ratio", gs_job_report_rounded(style, r->gpu_ratio));
 		gs_doc_put_i64_if(doc, "gpu_memory_bytes", r->gpu_memory_bytes,
 				  r->gpu_memory_bytes >= 0);
 		gs_doc_put_double(doc, "file_bytes", r->file_bytes);
@@ -301,7 +307,7 @@ static void put_ranks(struct gs_doc *doc, const struct gs_job_report *job,
 	}
 	gs_doc_begin_map(doc, "imbalance");
 	gs_doc_put_text(doc, "of", b->of);
-	gs_doc_put_double(doc, "max_over_mean", gs_job_rounded(style, b->ratio));
+	gs_doc_put_double(doc, "max_over_mean", gs_job_report_rounded(style, b->ratio));
 	gs_doc_put_i64_if(doc, "slowest_rank", b->rank, true);
 	gs_doc_put_text(doc, "evidence", b->evidence);
 	gs_doc_end(doc);
@@ -318,7 +324,7 @@ static void put_mask(struct gs_doc *doc, const char *key, uint64_t mask)
 
 static void put_gpus(struct gs_doc *doc, const struct gs_job_report *job)
 {
-	if (!gs_job_knows(job, GS_JOB_KNOWS_GPU)) {
+	if (!gs_job_report_knows(job, GS_JOB_KNOWS_GPU)) {
 		gs_doc_put_null(doc, "gpus");
 		gs_doc_put_null(doc, "gpus_never_used");
 		return;
@@ -327,8 +333,8 @@ static void put_gpus(struct gs_doc *doc, const struct gs_job_report *job)
 	put_mask(doc, "gpus_never_used", job->usage.gpu_idle_mask);
 }
 
-static void put_job(struct gs_doc *doc, const struct gs_job_session *s,
-		    const struct gs_job_report *job, const struct gs_job_style *style)
+static void put_job(struct gs_doc *doc, const struct gs_job_report_session *s,
+		    const struct gs_job_report *job, const struct gs_job_report_style *style)
 {
 	gs_doc_begin_map(doc, NULL);
 	gs_doc_put_text(doc, "job_id", job->job.id);
@@ -344,7 +350,7 @@ static void put_job(struct gs_doc *doc, const struct gs_job_session *s,
 	gs_doc_put_double(doc, "cpus", job->usage.cores);
 	put_seconds(doc, "start_time", job->job.start_s > 0 ? job->job.start_s * 1000000000 : 0);
 	gs_doc_put_double(doc, "duration_seconds",
-			  gs_job_rounded(style, (double)job->usage.elapsed_ns / 1e9));
+			  gs_job_report_rounded(style, (double)job->usage.elapsed_ns / 1e9));
 	gs_doc_put_bool(doc, "ended", job->ended);
 	gs_doc_begin_list(doc, "pids", job->n_pids);
 	for (size_t i = 0; i < job->n_pids; i++)
@@ -352,8 +358,8 @@ static void put_job(struct gs_doc *doc, const struct gs_job_session *s,
 	gs_doc_end(doc);
 	gs_doc_begin_map(doc, "metrics");
 	for (unsigned m = 0; m < GS_JOB_METRIC_COUNT; m++)
-		gs_doc_put_double(doc, gs_job_metric_key(m),
-				  gs_job_rounded(style, gs_job_metric(job, m)));
+		gs_doc_put_double(doc, gs_job_report_metric_key(m),
+				  gs_job_report_rounded(style, gs_job_report_metric(job, m)));
 	gs_doc_end(doc);
 	put_classification(doc, job, style);
 	if (style->advice)
@@ -362,17 +368,19 @@ static void put_job(struct gs_doc *doc, const struct gs_job_session *s,
 		put_calls(doc, job);
 	put_analysis(doc, job, style);
 	put_times(doc, job, style);
-	gs_job_put_detail(doc, job, style);
+	gs_job_report_put_detail(doc, job, style);
 	put_gpus(doc, job);
 	put_ranks(doc, job, style);
 	gs_doc_begin_map(doc, "figures");
 	for (unsigned i = 0; i < GS_FIGURE_COUNT; i++)
-		gs_doc_put_double(doc, gs_figure_key(i), gs_job_rounded(style, job->figures.v[i]));
+		gs_doc_put_double(doc, gs_figure_key(i),
+				  gs_job_report_rounded(style, job->figures.v[i]));
 	gs_doc_end(doc);
 	gs_doc_end(doc);
 }
 
-static size_t jobs_of_class(const struct gs_job_session *s, const char *name, bool first_only)
+static size_t jobs_of_class(const struct gs_job_report_session *s, const char *name,
+			    bool first_only)
 {
 	size_t n = 0;
 
@@ -385,7 +393,7 @@ static size_t jobs_of_class(const struct gs_job_session *s, const char *name, bo
 	return n;
 }
 
-const char *gs_job_common_class(const struct gs_job_session *s)
+const char *gs_job_report_common_class(const struct gs_job_report_session *s)
 {
 	const char *best = "";
 	size_t most = 0;
@@ -401,7 +409,7 @@ const char *gs_job_common_class(const struct gs_job_session *s)
 	return best;
 }
 
-double gs_job_mean_score(const struct gs_job_session *s)
+double gs_job_report_mean_score(const struct gs_job_report_session *s)
 {
 	double sum = 0;
 	size_t n = 0;
@@ -415,12 +423,12 @@ double gs_job_mean_score(const struct gs_job_session *s)
 }
 
 /* The sum of a metric over the jobs that know it. */
-static double sum_of(const struct gs_job_session *s, unsigned metric)
+static double sum_of(const struct gs_job_report_session *s, unsigned metric)
 {
 	double sum = NAN;
 
 	for (size_t i = 0; i < s->n_jobs; i++) {
-		double v = gs_job_metric(&s->jobs[i], metric);
+		double v = gs_job_report_metric(&s->jobs[i], metric);
 
 		if (!isnan(v))
 			sum = isnan(sum) ? v : sum + v;
@@ -428,7 +436,7 @@ static double sum_of(const struct gs_job_session *s, unsigned metric)
 	return sum;
 }
 
-static double mean_of(const struct gs_job_session *s, enum gs_figure figure)
+static double mean_of(const struct gs_job_report_session *s, enum gs_figure figure)
 {
 	double sum = 0;
 	size_t n = 0;
@@ -441,12 +449,12 @@ static double mean_of(const struct gs_job_session *s, enum gs_figure figure)
 	return n ? sum / (double)n : NAN;
 }
 
-static void put_summary(struct gs_doc *doc, const struct gs_job_session *s,
-			const struct gs_job_style *style)
+static void put_summary(struct gs_doc *doc, const struct gs_job_report_session *s,
+			const struct gs_job_report_style *style)
 {
 	static const struct {
 		const char *key;
-		enum gs_job_metric metric;
+		enum gs_job_report_metric metric;
 	} totals[] = {
 		{"total_context_switches", GS_JOB_METRIC_CONTEXT_SWITCHES},
 		{"total_syscalls", GS_JOB_METRIC_TOTAL_SYSCALLS},
@@ -457,8 +465,9 @@ static void put_summary(struct gs_doc *doc, const struct gs_job_session *s,
 
 	gs_doc_begin_map(doc, "summary");
 	gs_doc_put_u64(doc, "total_jobs_monitored", s->n_jobs);
-	gs_doc_put_double(doc, "average_efficiency", gs_job_rounded(style, gs_job_mean_score(s)));
-	gs_doc_put_text(doc, "most_common_type", gs_job_common_class(s));
+	gs_doc_put_double(doc, "average_efficiency",
+			  gs_job_report_rounded(style, gs_job_report_mean_score(s)));
+	gs_doc_put_text(doc, "most_common_type", gs_job_report_common_class(s));
 	doc->ops->begin(doc, "job_classifications", false, s->n_jobs == 0, false);
 	for (size_t i = 0; i < s->n_jobs; i++)
 		if (jobs_of_class(s, s->jobs[i].verdict.job_class, true) == i)
@@ -466,16 +475,17 @@ static void put_summary(struct gs_doc *doc, const struct gs_job_session *s,
 				       jobs_of_class(s, s->jobs[i].verdict.job_class, false));
 	gs_doc_end(doc);
 	gs_doc_put_double(doc, "total_monitoring_time",
-			  gs_job_rounded(style, (double)s->elapsed_ns / 1e9));
+			  gs_job_report_rounded(style, (double)s->elapsed_ns / 1e9));
 	gs_doc_put_double(doc, "monitoring_duration_seconds",
-			  gs_job_rounded(style, (double)s->elapsed_ns / 1e9));
+			  gs_job_report_rounded(style, (double)s->elapsed_ns / 1e9));
 	gs_doc_begin_map(doc, "system_utilization");
 	gs_doc_put_double(doc, "total_cpu_percent",
-			  gs_job_rounded(style, mean_of(s, GS_FIGURE_CPU)));
-	gs_doc_put_double(doc, "total_io_percent", gs_job_rounded(style, mean_of(s, GS_FIGURE_IO)));
+			  gs_job_report_rounded(style, mean_of(s, GS_FIGURE_CPU)));
+	gs_doc_put_double(doc, "total_io_percent",
+			  gs_job_report_rounded(style, mean_of(s, GS_FIGURE_IO)));
 	for (size_t i = 0; i < GS_ARRAY_LEN(totals); i++)
 		gs_doc_put_double(doc, totals[i].key,
-				  gs_job_rounded(style, sum_of(s, totals[i].metric)));
+				  gs_job_report_rounded(style, sum_of(s, totals[i].metric)));
 	gs_doc_end(doc);
 	for (size_t i = 0; i < s->n_jobs && style->advice; i++)
 		n_texts += s->jobs[i].verdict.n_advice > 0;
@@ -493,15 +503,15 @@ static void put_summary(struct gs_doc *doc, const struct gs_job_session *s,
 	gs_doc_end(doc);
 }
 
-void gs_job_put_doc(struct gs_pen *pen, const struct gs_job_session *s,
-		    const struct gs_job_style *style)
+void gs_job_report_put_doc(struct gs_pen *pen, const struct gs_job_report_session *s,
+			   const struct gs_job_report_style *style)
 {
 	struct gs_doc doc = {.ops = style->format == GS_JOB_YAML ? &gs_doc_yaml : &gs_doc_json,
 			     .pen = pen};
 
 	gs_doc_begin_map(&doc, NULL);
 	if (style->delivery)
-		gs_job_put_delivery(&doc, style->delivery, style->trimmed);
+		gs_job_report_put_delivery(&doc, style->delivery, style->trimmed);
 	put_session(&doc, s, style);
 	put_system(&doc, s, style);
 	gs_doc_begin_list(&doc, "jobs", s->n_jobs);

@@ -50,14 +50,14 @@ static const char *class_of_score(double score)
 static void put_name(struct gs_pen *pen, const char *name)
 {
 	gs_pen_puts(pen, "<bdi>");
-	gs_job_html_text(pen, name);
+	gs_job_report_html_text(pen, name);
 	gs_pen_puts(pen, "</bdi>");
 }
 
 static void name_cell(struct gs_pen *pen, const char *name)
 {
 	gs_pen_puts(pen, "<tr><td class=w title=\"");
-	gs_job_html_text(pen, name);
+	gs_job_report_html_text(pen, name);
 	gs_pen_puts(pen, "\">");
 	put_name(pen, name);
 	gs_pen_puts(pen, "</td>");
@@ -66,7 +66,7 @@ static void name_cell(struct gs_pen *pen, const char *name)
 static void text_cell(struct gs_pen *pen, const char *text)
 {
 	gs_pen_puts(pen, "<td class=n>");
-	gs_job_html_text(pen, text);
+	gs_job_report_html_text(pen, text);
 	gs_pen_puts(pen, "</td>");
 }
 
@@ -97,7 +97,7 @@ static void table_end(struct gs_pen *pen, size_t n, size_t columns)
 	if (n > HTML_ROWS)
 		gs_pen_printf(pen, "<tr><td colspan=%zu class=dim>and %zu more</td></tr>\n",
 			      columns, n - HTML_ROWS);
-	gs_job_html_table_end(pen);
+	gs_job_report_html_table_end(pen);
 	gs_pen_yield(pen);
 }
 
@@ -112,7 +112,7 @@ static void put_fact(struct gs_pen *pen, const char *what, const char *text)
 
 /* --- the top --- */
 
-static void put_who(struct gs_pen *pen, const struct gs_job_session *s,
+static void put_who(struct gs_pen *pen, const struct gs_job_report_session *s,
 		    const struct gs_job_report *job, size_t i)
 {
 	char text[GS_FMT_BYTES];
@@ -143,7 +143,7 @@ static void put_meter(struct gs_pen *pen, double part, double whole)
 
 	gs_pen_printf(pen, "<span class=m0 aria-hidden=true><i%s style=\"width:",
 		      part < 0 ? " class=neg" : "");
-	gs_job_html_number(pen, 100 * ratio, 1);
+	gs_job_report_html_number(pen, 100 * ratio, 1);
 	gs_pen_puts(pen, "%\"></i></span>");
 }
 
@@ -154,37 +154,37 @@ static void put_score(struct gs_pen *pen, const struct gs_verdict *v)
 	gs_pen_puts(pen, "<div class=g><div class=k><h3>Efficiency</h3><div class=\"big ");
 	gs_pen_puts(pen, class_of_score(v->score));
 	gs_pen_puts(pen, "\">");
-	gs_job_html_number(pen, v->score, 1);
+	gs_job_report_html_number(pen, v->score, 1);
 	gs_pen_puts(pen, " <span class=dim>of 100</span></div>");
 	put_meter(pen, v->score, 100);
 	gs_pen_puts(pen, "</div><div class=k><h3>Class</h3><div class=big>");
 	put_name(pen, v->job_class);
 	gs_pen_puts(pen, "</div><div class=dim>confidence ");
-	gs_job_html_number(pen, v->confidence, 2);
+	gs_job_report_html_number(pen, v->confidence, 2);
 	gs_pen_puts(pen, "</div><ul>");
 	for (size_t i = 0; i < v->n_evidence; i++) {
 		gs_pen_puts(pen, "<li>");
-		gs_job_html_text(pen, v->evidence[i]);
+		gs_job_report_html_text(pen, v->evidence[i]);
 		gs_pen_puts(pen, "</li>");
 	}
 	gs_pen_puts(pen, "</ul></div></div>\n");
 	if (!v->n_parts)
 		return;
 	gs_pen_puts(pen, "<h3>What the score is made of</h3>");
-	gs_job_html_table(pen, "parts of the score", heads);
+	gs_job_report_html_table(pen, "parts of the score", heads);
 	for (size_t i = 0; i < v->n_parts; i++) {
 		const struct gs_verdict_part *p = &v->part[i];
 
 		name_cell(pen, p->name);
-		gs_job_html_cell(pen, p->points, 1);
-		gs_job_html_cell(pen, p->max_points, 0);
+		gs_job_report_html_cell(pen, p->points, 1);
+		gs_job_report_html_cell(pen, p->max_points, 0);
 		gs_pen_puts(pen, "<td>");
 		put_meter(pen, p->points, p->max_points);
 		gs_pen_puts(pen, "</td><td class=l>");
-		gs_job_html_text(pen, p->because);
+		gs_job_report_html_text(pen, p->because);
 		gs_pen_puts(pen, "</td></tr>\n");
 	}
-	gs_job_html_table_end(pen);
+	gs_job_report_html_table_end(pen);
 }
 
 static void put_advice(struct gs_pen *pen, const struct gs_verdict *v)
@@ -196,13 +196,13 @@ static void put_advice(struct gs_pen *pen, const struct gs_verdict *v)
 		const struct gs_advice *a = &v->advice[i];
 
 		gs_pen_puts(pen, "<div class=k><h3>");
-		gs_job_html_text(pen, a->fact);
+		gs_job_report_html_text(pen, a->fact);
 		gs_pen_puts(pen, "</h3><div>");
-		gs_job_html_text(pen, a->cause);
+		gs_job_report_html_text(pen, a->cause);
 		gs_pen_puts(pen, "</div><div><b>Next time: </b>");
-		gs_job_html_text(pen, a->next);
+		gs_job_report_html_text(pen, a->next);
 		gs_pen_puts(pen, "</div><div class=dim>");
-		gs_job_html_text(pen, a->benefit);
+		gs_job_report_html_text(pen, a->benefit);
 		gs_pen_puts(pen, "</div></div>\n");
 	}
 	gs_pen_puts(pen, "</div>\n");
@@ -213,7 +213,7 @@ static void put_advice(struct gs_pen *pen, const struct gs_verdict *v)
 static void put_times(struct gs_pen *pen, const struct gs_job_report *job)
 {
 	static const char *const heads[] = {"Threads were", "#Time", "#Percent", NULL};
-	const struct gs_work *w = &job->usage.work;
+	const struct gs_taskstats *w = &job->usage.work;
 	uint64_t ns[GS_TIME_COUNT + 1];
 	double all = 0;
 
@@ -223,7 +223,7 @@ static void put_times(struct gs_pen *pen, const struct gs_job_report *job)
 		all += (double)w->time_ns[i];
 	}
 	ns[GS_TIME_COUNT] = w->idle_ns;
-	if (!gs_job_knows(job, GS_JOB_KNOWS_TIME) || !(all > 0)) {
+	if (!gs_job_report_knows(job, GS_JOB_KNOWS_TIME) || !(all > 0)) {
 		gs_pen_puts(pen, "<p class=dim>Not known, or no time was spent.</p>\n");
 		return;
 	}
@@ -232,33 +232,33 @@ static void put_times(struct gs_pen *pen, const struct gs_job_report *job)
 		if (!ns[i])
 			continue;
 		gs_pen_printf(pen, "<i class=c%u title=\"%s\" style=\"width:", i, time_words[i]);
-		gs_job_html_number(pen, 100 * (double)ns[i] / all, 2);
+		gs_job_report_html_number(pen, 100 * (double)ns[i] / all, 2);
 		gs_pen_puts(pen, "%\"></i>");
 	}
 	gs_pen_puts(pen, "</div>\n");
-	gs_job_html_table(pen, "time of the threads", heads);
+	gs_job_report_html_table(pen, "time of the threads", heads);
 	for (unsigned i = 0; i <= GS_TIME_COUNT; i++) {
 		if (!ns[i])
 			continue;
 		gs_pen_printf(pen, "<tr><td><span class=\"sw c%u\" aria-hidden=true></span>%s</td>",
 			      i, time_words[i]);
 		ns_cell(pen, (double)ns[i]);
-		gs_job_html_cell(pen, 100 * (double)ns[i] / all, 1);
+		gs_job_report_html_cell(pen, 100 * (double)ns[i] / all, 1);
 		gs_pen_puts(pen, "</tr>\n");
 	}
-	gs_job_html_table_end(pen);
+	gs_job_report_html_table_end(pen);
 }
 
 /* --- tables --- */
 
-static void put_hist(struct gs_pen *pen, const uint32_t hist[GS_WORK_LOG2])
+static void put_hist(struct gs_pen *pen, const uint32_t hist[GS_TASKSTATS_LOG2])
 {
 	char a[GS_FMT_BYTES], b[GS_FMT_BYTES];
-	unsigned first = GS_WORK_LOG2, last = 0;
+	unsigned first = GS_TASKSTATS_LOG2, last = 0;
 	uint32_t most = 0;
 
 	gs_pen_puts(pen, "<td>");
-	for (unsigned i = 0; i < GS_WORK_LOG2; i++)
+	for (unsigned i = 0; i < GS_TASKSTATS_LOG2; i++)
 		if (hist[i]) {
 			first = first < i ? first : i;
 			last = i;
@@ -286,9 +286,9 @@ static void put_calls(struct gs_pen *pen, const struct gs_job_report *job)
 	if (!job->n_calls)
 		return;
 	gs_pen_puts(pen, "<h3>System calls</h3>");
-	gs_job_html_table(pen, "system calls", heads);
+	gs_job_report_html_table(pen, "system calls", heads);
 	for (size_t i = 0; i < job->n_calls && i < HTML_ROWS; i++) {
-		const struct gs_job_call *c = &job->calls[i];
+		const struct gs_job_report_call *c = &job->calls[i];
 		double total = c->timed ? (double)c->total_ns : NAN;
 
 		name_cell(pen, c->name);
@@ -308,27 +308,27 @@ static void put_waits(struct gs_pen *pen, const struct gs_job_report *job)
 	static const char *const heads[] = {
 		"Waits for a CPU", "#Waits",      "#p50",          "#p95", "#p99",
 		"#Wake-ups",       "#Migrations", "How long each", NULL};
-	const struct gs_work *w = &job->usage.work;
-	uint32_t hist[GS_WORK_LOG2];
+	const struct gs_taskstats *w = &job->usage.work;
+	uint32_t hist[GS_TASKSTATS_LOG2];
 
-	if (!job->usage.sched_rows || !gs_work_queue_timed(w))
+	if (!job->usage.sched_rows || !gs_taskstats_queue_timed(w))
 		return;
 	gs_pen_puts(pen, "<h3>Waits for a CPU</h3>");
-	gs_job_html_table(pen, "waits for a CPU", heads);
+	gs_job_report_html_table(pen, "waits for a CPU", heads);
 	name_cell(pen, "all threads");
 	count_cell(pen, w->queue_waits);
-	ns_cell(pen, gs_work_queue_quantile_ns(w, 0.5));
-	ns_cell(pen, gs_work_queue_quantile_ns(w, 0.95));
-	ns_cell(pen, gs_work_queue_quantile_ns(w, 0.99));
+	ns_cell(pen, gs_taskstats_queue_quantile_ns(w, 0.5));
+	ns_cell(pen, gs_taskstats_queue_quantile_ns(w, 0.95));
+	ns_cell(pen, gs_taskstats_queue_quantile_ns(w, 0.99));
 	count_cell(pen, w->wakeups);
 	count_cell(pen, w->migrations);
-	gs_job_queue_hist(w, hist);
+	gs_job_report_queue_hist(w, hist);
 	put_hist(pen, hist);
 	gs_pen_puts(pen, "</tr>\n");
-	gs_job_html_table_end(pen);
+	gs_job_report_html_table_end(pen);
 }
 
-static void put_files(struct gs_pen *pen, const struct gs_work_tables *t)
+static void put_files(struct gs_pen *pen, const struct gs_taskstats_tables *t)
 {
 	static const char *const heads[] = {"File system", "Type",    "#Reads", "#Read", "#Writes",
 					    "#Written",    "#Failed", "#Time",  NULL};
@@ -337,14 +337,14 @@ static void put_files(struct gs_pen *pen, const struct gs_work_tables *t)
 	if (!t->n_mounts)
 		return;
 	gs_pen_puts(pen, "<h3>Files</h3>");
-	gs_job_html_table(pen, "file systems", heads);
+	gs_job_report_html_table(pen, "file systems", heads);
 	for (size_t i = 0; i < t->n_mounts && i < HTML_ROWS; i++) {
-		const struct gs_work_mount_row *m = &t->mounts[i];
+		const struct gs_taskstats_mount_row *m = &t->mounts[i];
 
-		gs_job_name_mount(m, name);
+		gs_job_report_name_mount(m, name);
 		name_cell(pen, name);
 		gs_pen_puts(pen, "<td>");
-		gs_job_html_text(pen, m->type[0] ? m->type : gs_work_io_name(m->kind));
+		gs_job_report_html_text(pen, m->type[0] ? m->type : gs_taskstats_io_name(m->kind));
 		gs_pen_puts(pen, "</td>");
 		count_cell(pen, m->io.reads);
 		bytes_cell(pen, (double)m->io.read_bytes);
@@ -357,7 +357,7 @@ static void put_files(struct gs_pen *pen, const struct gs_work_tables *t)
 	table_end(pen, t->n_mounts, 8);
 }
 
-static void put_devices(struct gs_pen *pen, const struct gs_work_tables *t)
+static void put_devices(struct gs_pen *pen, const struct gs_taskstats_tables *t)
 {
 	static const char *const heads[] = {"Device",   "#Reads",      "#Read",         "#Writes",
 					    "#Written", "#Failed",     "#Each",         "#Most",
@@ -367,12 +367,12 @@ static void put_devices(struct gs_pen *pen, const struct gs_work_tables *t)
 	if (!t->n_disks)
 		return;
 	gs_pen_puts(pen, "<h3>Block devices</h3>");
-	gs_job_html_table(pen, "block devices", heads);
+	gs_job_report_html_table(pen, "block devices", heads);
 	for (size_t i = 0; i < t->n_disks && i < HTML_ROWS; i++) {
-		const struct gs_work_disk *d = &t->disks[i].disk;
+		const struct gs_taskstats_disk *d = &t->disks[i].disk;
 		uint64_t n = d->reads + d->writes;
 
-		gs_job_name_disk(&t->disks[i], name);
+		gs_job_report_name_disk(&t->disks[i], name);
 		name_cell(pen, name);
 		count_cell(pen, d->reads);
 		bytes_cell(pen, (double)d->read_bytes);
@@ -389,7 +389,7 @@ static void put_devices(struct gs_pen *pen, const struct gs_work_tables *t)
 	table_end(pen, t->n_disks, 11);
 }
 
-static void put_peers(struct gs_pen *pen, const struct gs_work_tables *t)
+static void put_peers(struct gs_pen *pen, const struct gs_taskstats_tables *t)
 {
 	static const char *const heads[] = {
 		"Peer",      "#Sent",           "#Received",   "#Connected", "#Refused",
@@ -399,11 +399,11 @@ static void put_peers(struct gs_pen *pen, const struct gs_work_tables *t)
 	if (!t->n_peers)
 		return;
 	gs_pen_puts(pen, "<h3>Network</h3>");
-	gs_job_html_table(pen, "peers", heads);
+	gs_job_report_html_table(pen, "peers", heads);
 	for (size_t i = 0; i < t->n_peers && i < HTML_ROWS; i++) {
-		const struct gs_work_peer *p = &t->peers[i].peer;
+		const struct gs_taskstats_peer *p = &t->peers[i].peer;
 
-		gs_job_name_peer(&t->peers[i], name);
+		gs_job_report_name_peer(&t->peers[i], name);
 		name_cell(pen, name);
 		bytes_cell(pen, (double)p->sent_bytes);
 		bytes_cell(pen, (double)p->received_bytes);
@@ -422,23 +422,23 @@ static void put_gpus(struct gs_pen *pen, const struct gs_job_report *job)
 	static const char *const heads[] = {"GPU", "Used", NULL};
 	const struct gs_figures *f = &job->figures;
 
-	if (!gs_job_knows(job, GS_JOB_KNOWS_GPU) || !job->usage.gpu_mask)
+	if (!gs_job_report_knows(job, GS_JOB_KNOWS_GPU) || !job->usage.gpu_mask)
 		return;
 	gs_pen_puts(pen, "<h3>GPUs</h3><p>utilisation ");
-	gs_job_html_number(pen, f->v[GS_FIGURE_GPU], 1);
+	gs_job_report_html_number(pen, f->v[GS_FIGURE_GPU], 1);
 	gs_pen_puts(pen, " %, memory ");
-	gs_job_html_number(pen, f->v[GS_FIGURE_GPU_MEMORY], 1);
+	gs_job_report_html_number(pen, f->v[GS_FIGURE_GPU_MEMORY], 1);
 	gs_pen_puts(pen, " %, energy ");
-	gs_job_html_number(pen, f->v[GS_FIGURE_GPU_ENERGY], 0);
+	gs_job_report_html_number(pen, f->v[GS_FIGURE_GPU_ENERGY], 0);
 	gs_pen_puts(pen, " J</p>");
-	gs_job_html_table(pen, "GPUs", heads);
+	gs_job_report_html_table(pen, "GPUs", heads);
 	for (unsigned i = 0; i < 64; i++)
 		if (job->usage.gpu_mask >> i & 1)
 			gs_pen_printf(pen, "<tr><td>%u</td><td>%s</td></tr>\n", i,
 				      job->usage.gpu_idle_mask >> i & 1
 					      ? "<span class=bad>never</span>"
 					      : "yes");
-	gs_job_html_table_end(pen);
+	gs_job_report_html_table_end(pen);
 }
 
 static void put_ranks(struct gs_pen *pen, const struct gs_job_report *job)
@@ -450,24 +450,24 @@ static void put_ranks(struct gs_pen *pen, const struct gs_job_report *job)
 	if (job->n_ranks < 2)
 		return;
 	gs_pen_puts(pen, "<h3>Ranks</h3><p>");
-	gs_job_html_text(pen, job->imbalance.evidence[0] ? job->imbalance.evidence
-							 : "too little work to compare");
+	gs_job_report_html_text(pen, job->imbalance.evidence[0] ? job->imbalance.evidence
+								: "too little work to compare");
 	gs_pen_puts(pen, "</p>");
-	gs_job_html_table(pen, "ranks", heads);
+	gs_job_report_html_table(pen, "ranks", heads);
 	for (size_t i = 0; i < job->n_ranks && i < HTML_ROWS; i++) {
-		const struct gs_job_rank *r = &job->ranks[i];
+		const struct gs_job_report_rank *r = &job->ranks[i];
 
 		gs_pen_printf(pen, "<tr%s><td class=n>%d</td><td>",
 			      !isnan(job->imbalance.ratio) && job->imbalance.rank == r->rank
 				      ? " class=s"
 				      : "",
 			      r->rank);
-		gs_job_html_text(pen, r->step);
+		gs_job_report_html_text(pen, r->step);
 		gs_pen_puts(pen, "</td>");
 		ns_cell(pen, r->cpu_s * 1e9);
 		ns_cell(pen, r->wait_s * 1e9);
 		ns_cell(pen, r->gpu_wait_s * 1e9);
-		gs_job_html_cell(pen, 100 * r->gpu_ratio, 1);
+		gs_job_report_html_cell(pen, 100 * r->gpu_ratio, 1);
 		bytes_cell(pen, (double)r->gpu_memory_bytes);
 		bytes_cell(pen, r->file_bytes);
 		bytes_cell(pen, r->net_bytes);
@@ -491,29 +491,29 @@ static void put_figures(struct gs_pen *pen, const struct gs_job_report *job)
 	static const char *const heads[] = {"Figure", "#Value", NULL};
 
 	gs_pen_puts(pen, "<h3>More</h3><dl>");
-	gs_job_each_detail_line(job, false, put_line, pen);
+	gs_job_report_each_detail_line(job, false, put_line, pen);
 	gs_pen_puts(pen, "</dl><details><summary>All figures</summary>");
-	gs_job_html_table(pen, "figures", heads);
+	gs_job_report_html_table(pen, "figures", heads);
 	for (unsigned i = 0; i < GS_FIGURE_COUNT; i++) {
 		if (isnan(job->figures.v[i]))
 			continue;
 		name_cell(pen, gs_figure_key(i));
-		gs_job_html_cell(pen, job->figures.v[i], 2);
+		gs_job_report_html_cell(pen, job->figures.v[i], 2);
 		gs_pen_puts(pen, "</tr>\n");
 	}
-	gs_job_html_table_end(pen);
+	gs_job_report_html_table_end(pen);
 	gs_pen_puts(pen, "</details>\n");
 }
 
 /* --- the page --- */
 
-static void put_contents(struct gs_pen *pen, const struct gs_job_session *s)
+static void put_contents(struct gs_pen *pen, const struct gs_job_report_session *s)
 {
 	static const char *const heads[] = {"Job", "Name", "User", "Class", "#Score", NULL};
 
 	if (s->n_jobs < 2)
 		return;
-	gs_job_html_table(pen, "jobs", heads);
+	gs_job_report_html_table(pen, "jobs", heads);
 	for (size_t i = 0; i < s->n_jobs; i++) {
 		const struct gs_job_report *job = &s->jobs[i];
 		const char *texts[] = {job->job.name, job->job.user, job->verdict.job_class};
@@ -526,13 +526,13 @@ static void put_contents(struct gs_pen *pen, const struct gs_job_session *s)
 			put_name(pen, texts[k]);
 			gs_pen_puts(pen, "</td>");
 		}
-		gs_job_html_cell(pen, job->verdict.score, 1);
+		gs_job_report_html_cell(pen, job->verdict.score, 1);
 		gs_pen_puts(pen, "</tr>\n");
 	}
-	gs_job_html_table_end(pen);
+	gs_job_report_html_table_end(pen);
 }
 
-static void put_session(struct gs_pen *pen, const struct gs_job_session *s)
+static void put_session(struct gs_pen *pen, const struct gs_job_report_session *s)
 {
 	char text[64];
 
@@ -541,7 +541,7 @@ static void put_session(struct gs_pen *pen, const struct gs_job_session *s)
 	put_fact(pen, "kernel", s->kernel);
 	put_fact(pen, "gpuscope", GS_VERSION);
 	for (unsigned i = 0; i < GS_JOB_KNOWS_COUNT; i++)
-		put_fact(pen, gs_job_family_key(i), s->source[i]);
+		put_fact(pen, gs_job_report_family_key(i), s->source[i]);
 	if (s->unfinished)
 		put_fact(pen, "unfinished",
 			 "saved while the recorder ran; it was killed, or still runs");
@@ -557,8 +557,8 @@ static void put_session(struct gs_pen *pen, const struct gs_job_session *s)
 	gs_pen_puts(pen, "</dl></footer>\n");
 }
 
-void gs_job_put_html_report(struct gs_pen *pen, const struct gs_job_session *s,
-			    const struct gs_job_style *style)
+void gs_job_report_put_html_report(struct gs_pen *pen, const struct gs_job_report_session *s,
+				   const struct gs_job_report_style *style)
 {
 	char title[256];
 
@@ -566,9 +566,9 @@ void gs_job_put_html_report(struct gs_pen *pen, const struct gs_job_session *s,
 		snprintf(title, sizeof(title), "gpuscope: job %s", s->jobs[0].job.id);
 	else
 		snprintf(title, sizeof(title), "gpuscope: %zu jobs on %s", s->n_jobs, s->host);
-	gs_job_html_begin(pen, title, style_of_reports);
+	gs_job_report_html_begin(pen, title, style_of_reports);
 	gs_pen_puts(pen, "<main><h1>");
-	gs_job_html_text(pen, title);
+	gs_job_report_html_text(pen, title);
 	gs_pen_puts(pen, "</h1>\n");
 	put_contents(pen, s);
 	for (size_t i = 0; i < s->n_jobs; i++) {
@@ -593,5 +593,5 @@ void gs_job_put_html_report(struct gs_pen *pen, const struct gs_job_session *s,
 	}
 	gs_pen_puts(pen, "</main>");
 	put_session(pen, s);
-	gs_job_html_end(pen);
+	gs_job_report_html_end(pen);
 }

@@ -1,13 +1,13 @@
 /* Between the files of reports. */
-#ifndef GS_JOB_REPORT_INT_H
-#define GS_JOB_REPORT_INT_H
+#ifndef GS_ANALYSIS_JOB_REPORT_REPORT_INT_H
+#define GS_ANALYSIS_JOB_REPORT_REPORT_INT_H
 
 #include "analysis/job_report/report.h"
 #include "core/text/doc.h"
 #include "core/text/pen.h"
 
-const char *gs_job_family_key(unsigned family);
-bool gs_job_knows(const struct gs_job_report *job, enum gs_job_family family);
+const char *gs_job_report_family_key(unsigned family);
+bool gs_job_report_knows(const struct gs_job_report *job, enum gs_job_family family);
 
 /* The numbers that ebpf-hpc-monitor calls metrics, in the order of its reports. X(id, key) */
 #define GS_JOB_METRICS(X)                                                                          \
@@ -36,60 +36,62 @@ bool gs_job_knows(const struct gs_job_report *job, enum gs_job_family family);
 	X(MONITORED_PIDS, "monitored_pids")                                                        \
 	X(MEMORY_USAGE, "memory_usage")
 
-enum gs_job_metric {
+enum gs_job_report_metric {
 #define GS_JOB_METRIC_ID(id, key) GS_JOB_METRIC_##id,
 	GS_JOB_METRICS(GS_JOB_METRIC_ID)
 #undef GS_JOB_METRIC_ID
 		GS_JOB_METRIC_COUNT
 };
 
-const char *gs_job_metric_key(unsigned metric);
-double gs_job_metric(const struct gs_job_report *job, unsigned metric); /* NAN: not known */
+const char *gs_job_report_metric_key(unsigned metric);
+double gs_job_report_metric(const struct gs_job_report *job, unsigned metric); /* NAN: not known */
 
 /* Rounded as the style wants it. */
-double gs_job_rounded(const struct gs_job_style *style, double v);
+double gs_job_report_rounded(const struct gs_job_report_style *style, double v);
 
 /* "fact Cause? Next time: ... Benefit" in one line. */
-void gs_job_advice_text(const struct gs_advice *advice, char *out, size_t bytes);
+void gs_job_report_advice_text(const struct gs_advice *advice, char *out, size_t bytes);
 
-void gs_job_put_doc(struct gs_pen *pen, const struct gs_job_session *s,
-		    const struct gs_job_style *style);
+void gs_job_report_put_doc(struct gs_pen *pen, const struct gs_job_report_session *s,
+			   const struct gs_job_report_style *style);
 /* The map "delivery" of a report that is sent: delivery.c */
-void gs_job_put_delivery(struct gs_doc *doc, const struct gs_job_delivery *delivery, bool trimmed);
-void gs_job_put_csv(struct gs_pen *pen, const struct gs_job_session *s,
-		    const struct gs_job_style *style);
-void gs_job_put_table(struct gs_pen *pen, const struct gs_job_session *s,
-		      const struct gs_job_style *style);
-void gs_job_put_live(struct gs_pen *pen, const struct gs_job_session *s,
-		     const struct gs_job_style *style);
+void gs_job_report_put_delivery(struct gs_doc *doc, const struct gs_job_report_delivery *delivery,
+				bool trimmed);
+void gs_job_report_put_csv(struct gs_pen *pen, const struct gs_job_report_session *s,
+			   const struct gs_job_report_style *style);
+void gs_job_report_put_table(struct gs_pen *pen, const struct gs_job_report_session *s,
+			     const struct gs_job_report_style *style);
+void gs_job_report_put_live(struct gs_pen *pen, const struct gs_job_report_session *s,
+			    const struct gs_job_report_style *style);
 
-void gs_job_put_html_report(struct gs_pen *pen, const struct gs_job_session *s,
-			    const struct gs_job_style *style);
+void gs_job_report_put_html_report(struct gs_pen *pen, const struct gs_job_report_session *s,
+				   const struct gs_job_report_style *style);
 
 /* --- report_detail.c: what the job's threads did, row by row --- */
 
 #define GS_JOB_ROW_BYTES 400
 
 /* The histogram of waits for a processor, as the others are. */
-void gs_job_queue_hist(const struct gs_work *work, uint32_t out[GS_WORK_LOG2]);
+void gs_job_report_queue_hist(const struct gs_taskstats *work, uint32_t out[GS_TASKSTATS_LOG2]);
 
 /* What rows of tables are called. */
-void gs_job_name_disk(const struct gs_work_disk_row *r, char out[GS_JOB_ROW_BYTES]);
-void gs_job_name_mount(const struct gs_work_mount_row *r, char out[GS_JOB_ROW_BYTES]);
-void gs_job_name_peer(const struct gs_work_peer_row *r, char out[GS_JOB_ROW_BYTES]);
+void gs_job_report_name_disk(const struct gs_taskstats_disk_row *r, char out[GS_JOB_ROW_BYTES]);
+void gs_job_report_name_mount(const struct gs_taskstats_mount_row *r, char out[GS_JOB_ROW_BYTES]);
+void gs_job_report_name_peer(const struct gs_taskstats_peer_row *r, char out[GS_JOB_ROW_BYTES]);
 
-void gs_job_put_detail(struct gs_doc *doc, const struct gs_job_report *job,
-		       const struct gs_job_style *style);
-void gs_job_put_pressure(struct gs_doc *doc, const double ratio[GS_STALL_COUNT],
-			 const struct gs_job_style *style);
+void gs_job_report_put_detail(struct gs_doc *doc, const struct gs_job_report *job,
+			      const struct gs_job_report_style *style);
+void gs_job_report_put_pressure(struct gs_doc *doc, const double ratio[GS_STALL_COUNT],
+				const struct gs_job_report_style *style);
 /* Lines of "job_id,table,row,key,value". */
-void gs_job_put_detail_csv(struct gs_pen *pen, const struct gs_job_report *job);
+void gs_job_report_put_detail_csv(struct gs_pen *pen, const struct gs_job_report *job);
 /* Lines of text: each is handed over with the words that lead its table, "" for further ones. */
-void gs_job_each_detail_line(const struct gs_job_report *job, bool all,
-			     void (*put)(void *ctx, const char *lead, const char *line), void *ctx);
+void gs_job_report_each_detail_line(const struct gs_job_report *job, bool all,
+				    void (*put)(void *ctx, const char *lead, const char *line),
+				    void *ctx);
 
 /* The class that most jobs have, "" without any; and the mean score, NAN. */
-const char *gs_job_common_class(const struct gs_job_session *s);
-double gs_job_mean_score(const struct gs_job_session *s);
+const char *gs_job_report_common_class(const struct gs_job_report_session *s);
+double gs_job_report_mean_score(const struct gs_job_report_session *s);
 
 #endif

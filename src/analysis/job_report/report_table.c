@@ -16,7 +16,7 @@ static enum gs_ink score_ink(double score)
 	return isnan(score) || score >= 70 ? GS_INK_PLAIN : score >= 40 ? GS_INK_WARN : GS_INK_RED;
 }
 
-static const char *number(char out[32], double v, const char *fmt)
+static const char *format_number(char out[32], double v, const char *fmt)
 {
 	if (isnan(v))
 		snprintf(out, 32, "-");
@@ -34,14 +34,14 @@ static const char *bytes_text(char out[GS_FMT_BYTES], double v)
 	return out;
 }
 
-static void row(struct gs_page *page, const char *name, enum gs_ink ink, const char *text)
+static void put_row(struct gs_page *page, const char *name, enum gs_ink ink, const char *text)
 {
 	gs_page_gap(page, 2);
 	gs_page_left(page, GS_INK_DIM, name, 12, GS_CUT_END);
 	gs_page_words(page, ink, text);
 }
 
-static void put_head(struct gs_page *page, const struct gs_job_session *s,
+static void put_head(struct gs_page *page, const struct gs_job_report_session *s,
 		     const struct gs_job_report *job)
 {
 	char line[1024], age[GS_FMT_BYTES];
@@ -72,7 +72,7 @@ static void put_command(struct gs_page *page, const struct gs_job_report *job)
 	if (seconds > 0 && gmtime_r(&seconds, &tm))
 		strftime(since, sizeof(since), ", since %Y-%m-%dT%H:%M:%SZ", &tm);
 	snprintf(line, sizeof(line), "%s%s", job->command, since);
-	row(page, "command", GS_INK_PLAIN, line);
+	put_row(page, "command", GS_INK_PLAIN, line);
 }
 
 static void put_verdict(struct gs_page *page, const struct gs_job_report *job)
@@ -81,18 +81,18 @@ static void put_verdict(struct gs_page *page, const struct gs_job_report *job)
 	char line[512], a[32], b[32];
 
 	snprintf(line, sizeof(line), "%s (confidence %s)", v->job_class,
-		 number(a, v->confidence, "%.2f"));
-	row(page, "class", GS_INK_BOLD, line);
+		 format_number(a, v->confidence, "%.2f"));
+	put_row(page, "class", GS_INK_BOLD, line);
 	for (size_t i = 0; i < v->n_evidence; i++)
-		row(page, i ? "" : "because", GS_INK_PLAIN, v->evidence[i]);
-	snprintf(line, sizeof(line), "%s of 100", number(a, v->score, "%.1f"));
-	row(page, "efficiency", score_ink(v->score), line);
+		put_row(page, i ? "" : "because", GS_INK_PLAIN, v->evidence[i]);
+	snprintf(line, sizeof(line), "%s of 100", format_number(a, v->score, "%.1f"));
+	put_row(page, "efficiency", score_ink(v->score), line);
 	for (size_t i = 0; i < v->n_parts; i++) {
 		snprintf(line, sizeof(line), "%s of %s  %s: %s",
-			 number(a, v->part[i].points, "%+.1f"),
-			 number(b, v->part[i].max_points, "%+.0f"), v->part[i].name,
+			 format_number(a, v->part[i].points, "%+.1f"),
+			 format_number(b, v->part[i].max_points, "%+.0f"), v->part[i].name,
 			 v->part[i].because);
-		row(page, "", GS_INK_PLAIN, line);
+		put_row(page, "", GS_INK_PLAIN, line);
 	}
 }
 
@@ -108,8 +108,8 @@ static void put_times(struct gs_page *page, const struct gs_job_report *job)
 	double all = 0;
 	int n = 0;
 
-	if (!gs_job_knows(job, GS_JOB_KNOWS_TIME)) {
-		row(page, "threads", GS_INK_PLAIN, "their time is not known");
+	if (!gs_job_report_knows(job, GS_JOB_KNOWS_TIME)) {
+		put_row(page, "threads", GS_INK_PLAIN, "their time is not known");
 		return;
 	}
 	for (unsigned i = 0; i < GS_TIME_COUNT; i++)
@@ -122,60 +122,62 @@ static void put_times(struct gs_page *page, const struct gs_job_report *job)
 				      n ? ", " : "", names[i], gs_fmt_ns(ns, v),
 				      100 * (double)v / all);
 	}
-	row(page, "threads", GS_INK_PLAIN, n ? line : "no time was spent");
+	put_row(page, "threads", GS_INK_PLAIN, n ? line : "no time was spent");
 }
 
 static void put_counts(struct gs_page *page, const struct gs_job_report *job)
 {
-	const struct gs_work *w = &job->usage.work;
+	const struct gs_taskstats *w = &job->usage.work;
 	const struct gs_figures *f = &job->figures;
 	char line[512], a[GS_FMT_BYTES], b[GS_FMT_BYTES], c[32], d[32];
 
 	snprintf(line, sizeof(line), "%s %% of %s (%u process%s seen)",
-		 number(c, f->v[GS_FIGURE_CPU], "%.1f"), number(d, job->usage.cores, "%g"),
-		 job->n_processes_seen, job->n_processes_seen == 1 ? "" : "es");
-	row(page, "processors", GS_INK_PLAIN, line);
-	if (gs_job_knows(job, GS_JOB_KNOWS_SWITCHES)) {
+		 format_number(c, f->v[GS_FIGURE_CPU], "%.1f"),
+		 format_number(d, job->usage.cores, "%g"), job->n_processes_seen,
+		 job->n_processes_seen == 1 ? "" : "es");
+	put_row(page, "processors", GS_INK_PLAIN, line);
+	if (gs_job_report_knows(job, GS_JOB_KNOWS_SWITCHES)) {
 		snprintf(line, sizeof(line), "%s, %s of them forced; %s by core and second",
 			 gs_fmt_count(a, w->switches_voluntary + w->switches_forced),
 			 gs_fmt_count(b, w->switches_forced),
-			 number(c, f->v[GS_FIGURE_SWITCHES], "%.0f"));
-		row(page, "switches", GS_INK_PLAIN, line);
+			 format_number(c, f->v[GS_FIGURE_SWITCHES], "%.0f"));
+		put_row(page, "switches", GS_INK_PLAIN, line);
 	}
-	if (gs_job_knows(job, GS_JOB_KNOWS_SYSCALLS)) {
+	if (gs_job_report_knows(job, GS_JOB_KNOWS_SYSCALLS)) {
 		snprintf(line, sizeof(line), "%s, %s failed", gs_fmt_count(a, w->syscalls),
 			 gs_fmt_count(b, w->syscall_errors));
-		row(page, "calls", GS_INK_PLAIN, line);
+		put_row(page, "calls", GS_INK_PLAIN, line);
 	}
-	if (gs_job_knows(job, GS_JOB_KNOWS_IO)) {
-		struct gs_work_io_count io = gs_job_file_io(w);
+	if (gs_job_report_knows(job, GS_JOB_KNOWS_IO)) {
+		struct gs_taskstats_io_count io = gs_job_report_file_io(w);
 
 		snprintf(line, sizeof(line), "%s read, %s written; %s each",
 			 gs_fmt_bytes(a, io.read_bytes), gs_fmt_bytes(b, io.write_bytes),
 			 bytes_text(c, f->v[GS_FIGURE_IO_SIZE]));
-		row(page, "files", GS_INK_PLAIN, line);
+		put_row(page, "files", GS_INK_PLAIN, line);
 	}
-	if (gs_job_knows(job, GS_JOB_KNOWS_NET)) {
+	if (gs_job_report_knows(job, GS_JOB_KNOWS_NET)) {
 		snprintf(line, sizeof(line), "%s sent, %s received",
 			 gs_fmt_bytes(a, w->net_sent_bytes),
 			 gs_fmt_bytes(b, w->net_received_bytes));
-		row(page, "network", GS_INK_PLAIN, line);
+		put_row(page, "network", GS_INK_PLAIN, line);
 	}
-	if (gs_job_knows(job, GS_JOB_KNOWS_MEMORY)) {
+	if (gs_job_report_knows(job, GS_JOB_KNOWS_MEMORY)) {
 		snprintf(line, sizeof(line), "at most %s, %s %% of what %s",
 			 bytes_text(a, f->v[GS_FIGURE_MEMORY_USED]),
-			 number(c, f->v[GS_FIGURE_MEMORY], "%.1f"),
+			 format_number(c, f->v[GS_FIGURE_MEMORY], "%.1f"),
 			 isnan(f->v[GS_FIGURE_MEMORY_ALLOCATED]) ? "the machine has"
 								 : "was allocated");
-		row(page, "memory", GS_INK_PLAIN, line);
+		put_row(page, "memory", GS_INK_PLAIN, line);
 	}
-	if (gs_job_knows(job, GS_JOB_KNOWS_GPU) && f->v[GS_FIGURE_N_GPUS] > 0) {
+	if (gs_job_report_knows(job, GS_JOB_KNOWS_GPU) && f->v[GS_FIGURE_N_GPUS] > 0) {
 		snprintf(line, sizeof(line),
 			 "%.0f, utilisation %s %%, memory %s %%, never used %.0f, energy %s J",
-			 f->v[GS_FIGURE_N_GPUS], number(c, f->v[GS_FIGURE_GPU], "%.1f"),
-			 number(d, f->v[GS_FIGURE_GPU_MEMORY], "%.1f"), f->v[GS_FIGURE_GPUS_IDLE],
-			 number(b, f->v[GS_FIGURE_GPU_ENERGY], "%.0f"));
-		row(page, "GPUs", GS_INK_PLAIN, line);
+			 f->v[GS_FIGURE_N_GPUS], format_number(c, f->v[GS_FIGURE_GPU], "%.1f"),
+			 format_number(d, f->v[GS_FIGURE_GPU_MEMORY], "%.1f"),
+			 f->v[GS_FIGURE_GPUS_IDLE],
+			 format_number(b, f->v[GS_FIGURE_GPU_ENERGY], "%.0f"));
+		put_row(page, "GPUs", GS_INK_PLAIN, line);
 	}
 }
 
@@ -186,19 +188,21 @@ static void put_ranks(struct gs_page *page, const struct gs_job_report *job, boo
 
 	if (job->n_ranks < 2)
 		return;
-	row(page, "ranks",
-	    isnan(job->imbalance.ratio) || job->imbalance.ratio < 1.15 ? GS_INK_PLAIN : GS_INK_WARN,
-	    job->imbalance.evidence[0] ? job->imbalance.evidence : "too little work to compare");
+	put_row(page, "ranks",
+		isnan(job->imbalance.ratio) || job->imbalance.ratio < 1.15 ? GS_INK_PLAIN
+									   : GS_INK_WARN,
+		job->imbalance.evidence[0] ? job->imbalance.evidence
+					   : "too little work to compare");
 	for (size_t i = 0; i < job->n_ranks && (all || job->n_ranks <= 8); i++) {
-		const struct gs_job_rank *r = &job->ranks[i];
+		const struct gs_job_report_rank *r = &job->ranks[i];
 
 		snprintf(line, sizeof(line),
 			 "%5d  %s on CPU, %s waiting, GPU %s %%, files %s, network %s", r->rank,
 			 gs_fmt_ns(a, (uint64_t)(r->cpu_s * 1e9)),
 			 isnan(r->wait_s) ? "-" : gs_fmt_ns(e, (uint64_t)(r->wait_s * 1e9)),
-			 number(d, 100 * r->gpu_ratio, "%.1f"), bytes_text(c, r->file_bytes),
+			 format_number(d, 100 * r->gpu_ratio, "%.1f"), bytes_text(c, r->file_bytes),
 			 bytes_text(b, r->net_bytes));
-		row(page, "", GS_INK_PLAIN, line);
+		put_row(page, "", GS_INK_PLAIN, line);
 	}
 }
 
@@ -207,14 +211,14 @@ static void put_advice(struct gs_page *page, const struct gs_job_report *job)
 	char text[1024];
 
 	for (size_t i = 0; i < job->verdict.n_advice; i++) {
-		gs_job_advice_text(&job->verdict.advice[i], text, sizeof(text));
-		row(page, i ? "" : "advice", GS_INK_PLAIN, text);
+		gs_job_report_advice_text(&job->verdict.advice[i], text, sizeof(text));
+		put_row(page, i ? "" : "advice", GS_INK_PLAIN, text);
 	}
 }
 
 static void put_line(void *page, const char *lead, const char *line)
 {
-	row(page, lead, GS_INK_PLAIN, line);
+	put_row(page, lead, GS_INK_PLAIN, line);
 }
 
 static void put_figures(struct gs_page *page, const struct gs_job_report *job)
@@ -226,23 +230,23 @@ static void put_figures(struct gs_page *page, const struct gs_job_report *job)
 		if (isnan(job->figures.v[i]))
 			continue;
 		snprintf(line, sizeof(line), "%-34s %14.2f", gs_figure_key(i), job->figures.v[i]);
-		row(page, first ? "figures" : "", GS_INK_PLAIN, line);
+		put_row(page, first ? "figures" : "", GS_INK_PLAIN, line);
 		first = false;
 	}
 }
 
-static void put_sources(struct gs_page *page, const struct gs_job_session *s)
+static void put_sources(struct gs_page *page, const struct gs_job_report_session *s)
 {
 	char line[400];
 
 	for (unsigned i = 0; i < GS_JOB_KNOWS_COUNT; i++) {
-		snprintf(line, sizeof(line), "%s: %s", gs_job_family_key(i), s->source[i]);
-		row(page, i ? "" : "sources", GS_INK_DIM, line);
+		snprintf(line, sizeof(line), "%s: %s", gs_job_report_family_key(i), s->source[i]);
+		put_row(page, i ? "" : "sources", GS_INK_DIM, line);
 	}
 }
 
-void gs_job_put_table(struct gs_pen *pen, const struct gs_job_session *s,
-		      const struct gs_job_style *style)
+void gs_job_report_put_table(struct gs_pen *pen, const struct gs_job_report_session *s,
+			     const struct gs_job_report_style *style)
 {
 	struct gs_page page;
 	char line[512];
@@ -260,7 +264,7 @@ void gs_job_put_table(struct gs_pen *pen, const struct gs_job_session *s,
 		put_counts(&page, job);
 		put_ranks(&page, job, style->verbose);
 		if (style->syscalls)
-			gs_job_each_detail_line(job, style->verbose, put_line, &page);
+			gs_job_report_each_detail_line(job, style->verbose, put_line, &page);
 		if (style->verbose)
 			put_figures(&page, job);
 		if (style->advice)
@@ -271,21 +275,21 @@ void gs_job_put_table(struct gs_pen *pen, const struct gs_job_session *s,
 		gs_page_line(&page);
 	put_sources(&page, s);
 	if (s->unfinished)
-		row(&page, "unfinished", GS_INK_WARN,
-		    "saved while the recorder ran; it was killed, or still runs");
-	row(&page, "lost", s->loss[0] ? GS_INK_WARN : GS_INK_PLAIN,
-	    s->loss[0] ? s->loss : "nothing");
+		put_row(&page, "unfinished", GS_INK_WARN,
+			"saved while the recorder ran; it was killed, or still runs");
+	put_row(&page, "lost", s->loss[0] ? GS_INK_WARN : GS_INK_PLAIN,
+		s->loss[0] ? s->loss : "nothing");
 	if (s->open_bytes) {
 		char bytes[GS_FMT_BYTES];
 
 		snprintf(line, sizeof(line), "%s of requests to devices have no end yet",
 			 gs_fmt_bytes(bytes, s->open_bytes));
-		row(&page, "", GS_INK_WARN, line);
+		put_row(&page, "", GS_INK_WARN, line);
 	}
 	if (s->failed_reads) {
 		snprintf(line, sizeof(line), "%llu files of /proc could not be read",
 			 (unsigned long long)s->failed_reads);
-		row(&page, "", GS_INK_WARN, line);
+		put_row(&page, "", GS_INK_WARN, line);
 	}
 	gs_page_fini(&page);
 }
@@ -297,14 +301,15 @@ static void live_row(struct gs_grid *g, const struct gs_job_report *job)
 
 	gs_grid_left(g, GS_INK_PLAIN, job->job.id, GS_CUT_MIDDLE);
 	gs_grid_left(g, GS_INK_PLAIN, job->job.user[0] ? job->job.user : "-", GS_CUT_END);
-	gs_grid_right(g, GS_INK_PLAIN, number(text, f->v[GS_FIGURE_CPU], "%.1f"));
-	gs_grid_right(g, GS_INK_PLAIN, number(text, f->v[GS_FIGURE_IO], "%.1f"));
-	gs_grid_right(g, GS_INK_PLAIN, number(text, f->v[GS_FIGURE_NET], "%.1f"));
-	gs_grid_right(g, GS_INK_PLAIN, number(text, f->v[GS_FIGURE_LOCK], "%.1f"));
-	gs_grid_right(g, GS_INK_PLAIN, number(text, f->v[GS_FIGURE_SWITCHES], "%.0f"));
-	gs_grid_right(g, GS_INK_PLAIN, number(text, f->v[GS_FIGURE_GPU], "%.0f"));
+	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_CPU], "%.1f"));
+	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_IO], "%.1f"));
+	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_NET], "%.1f"));
+	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_LOCK], "%.1f"));
+	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_SWITCHES], "%.0f"));
+	gs_grid_right(g, GS_INK_PLAIN, format_number(text, f->v[GS_FIGURE_GPU], "%.0f"));
 	gs_grid_right(g, GS_INK_PLAIN, bytes_text(text, f->v[GS_FIGURE_MEMORY_USED]));
-	gs_grid_right(g, score_ink(job->verdict.score), number(text, job->verdict.score, "%.0f"));
+	gs_grid_right(g, score_ink(job->verdict.score),
+		      format_number(text, job->verdict.score, "%.0f"));
 	snprintf(text, sizeof(text), "%zu", job->n_pids);
 	gs_grid_right(g, GS_INK_PLAIN, text);
 	gs_grid_rest(g, GS_INK_PLAIN, job->verdict.job_class, GS_CUT_END);
@@ -322,8 +327,8 @@ static void live_head(struct gs_grid *g)
 	gs_grid_rest(g, GS_INK_DIM, "Classification", GS_CUT_END);
 }
 
-void gs_job_put_live(struct gs_pen *pen, const struct gs_job_session *s,
-		     const struct gs_job_style *style)
+void gs_job_report_put_live(struct gs_pen *pen, const struct gs_job_report_session *s,
+			    const struct gs_job_report_style *style)
 {
 	size_t n = style->n_jobs && style->n_jobs < s->n_jobs ? style->n_jobs : s->n_jobs;
 	struct gs_page page;

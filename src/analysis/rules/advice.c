@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "core/base/mem.h"
-#include "analysis/rules/verdict_int.h"
+#include "analysis/rules/rules_int.h"
 
 static const struct {
 	const char *name, *condition, *fact, *cause, *next, *benefit;
@@ -104,7 +104,7 @@ static const struct {
 	 "look with `gpuscope trace -p PID`; end it when it hangs", "Nothing is held for nothing."},
 };
 
-int gs_advice_add_built_in(struct gs_rules *rules)
+int gs_rules_add_built_in_advice(struct gs_rules *rules)
 {
 	for (size_t i = 0; i < GS_ARRAY_LEN(built_in); i++) {
 		int r = gs_rules_add_advice(rules, built_in[i].name, built_in[i].condition,
@@ -117,7 +117,7 @@ int gs_advice_add_built_in(struct gs_rules *rules)
 	return 0;
 }
 
-void gs_advise(const struct gs_rules *rules, const struct gs_figures *f, struct gs_verdict *v)
+void gs_rules_advise(const struct gs_rules *rules, const struct gs_figures *f, struct gs_verdict *v)
 {
 	for (size_t i = 0; i < rules->n_advice && v->n_advice < GS_VERDICT_ADVICE_MAX; i++) {
 		const struct gs_advice_rule *rule = &rules->advice[i];
@@ -127,10 +127,10 @@ void gs_advise(const struct gs_rules *rules, const struct gs_figures *f, struct 
 			continue;
 		snprintf(a->rule, sizeof(a->rule), "%s", rule->name);
 		/* They were looked at when they were added. */
-		gs_template(rule->fact, f, a->fact, sizeof(a->fact), NULL);
-		gs_template(rule->cause, f, a->cause, sizeof(a->cause), NULL);
-		gs_template(rule->next, f, a->next, sizeof(a->next), NULL);
-		gs_template(rule->benefit, f, a->benefit, sizeof(a->benefit), NULL);
+		gs_rules_fill_template(rule->fact, f, a->fact, sizeof(a->fact), NULL);
+		gs_rules_fill_template(rule->cause, f, a->cause, sizeof(a->cause), NULL);
+		gs_rules_fill_template(rule->next, f, a->next, sizeof(a->next), NULL);
+		gs_rules_fill_template(rule->benefit, f, a->benefit, sizeof(a->benefit), NULL);
 		v->n_advice++;
 	}
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "analysis/rules/verdict_int.h"
+#include "analysis/rules/rules_int.h"
 
 /* One figure against one threshold. */
 struct test {
@@ -73,17 +73,19 @@ static const struct row cpu_rows[] = {
 	{"Mixed-intensive", 1, {AT_LEAST(SWITCHES, SWITCHES)}},
 };
 
-static bool holds(const struct gs_rules *rules, const struct gs_figures *f, const struct test *t)
+static bool test_holds(const struct gs_rules *rules, const struct gs_figures *f,
+		       const struct test *t)
 {
 	double v = f->v[t->figure], limit = rules->threshold[t->threshold];
 
 	return t->above ? v >= limit : v < limit; /* both false for NAN */
 }
 
-static bool matches(const struct gs_rules *rules, const struct gs_figures *f, const struct row *row)
+static bool row_matches(const struct gs_rules *rules, const struct gs_figures *f,
+			const struct row *row)
 {
 	for (size_t i = 0; i < row->n; i++)
-		if (!holds(rules, f, &row->test[i]))
+		if (!test_holds(rules, f, &row->test[i]))
 			return false;
 	return true;
 }
@@ -96,7 +98,7 @@ static void add_evidence(struct gs_verdict *v, const char *text)
 
 /* 0.5 at the threshold, 1 as far from it as it can be: the end of the scale, or twice a threshold
  * of what has no end. */
-static double sureness(const struct test *t, double value, double limit)
+static double sureness_of(const struct test *t, double value, double limit)
 {
 	double room = t->above ? (limit < 100 ? 100 - limit : limit) : limit;
 	double distance = fabs(value - limit);
@@ -119,12 +121,13 @@ static void take_row(const struct gs_rules *rules, const struct gs_figures *f,
 			 value, t->above ? "at or above" : "below",
 			 gs_threshold_get(t->threshold)->key, limit);
 		add_evidence(v, text);
-		v->confidence = fmin(v->confidence, sureness(t, value, limit));
+		v->confidence = fmin(v->confidence, sureness_of(t, value, limit));
 	}
 }
 
 /* The user's class that matches, the latest first; NULL none. */
-static const struct gs_class_rule *custom(const struct gs_rules *rules, const struct gs_figures *f)
+static const struct gs_class_rule *find_custom_class(const struct gs_rules *rules,
+						     const struct gs_figures *f)
 {
 	for (size_t i = rules->n_classes; i > 0; i--)
 		if (gs_expr_value(rules->classes[i - 1].condition, f) == 1)
@@ -150,9 +153,10 @@ static void take_custom(const struct gs_class_rule *rule, const struct gs_figure
 	}
 }
 
-void gs_classify(const struct gs_rules *rules, const struct gs_figures *f, struct gs_verdict *v)
+void gs_rules_classify(const struct gs_rules *rules, const struct gs_figures *f,
+		       struct gs_verdict *v)
 {
-	const struct gs_class_rule *rule = custom(rules, f);
+	const struct gs_class_rule *rule = find_custom_class(rules, f);
 
 	if (rule) {
 		take_custom(rule, f, v);
@@ -160,12 +164,12 @@ void gs_classify(const struct gs_rules *rules, const struct gs_figures *f, struc
 	}
 	if (f->v[GS_FIGURE_N_GPUS] > 0)
 		for (size_t i = 0; i < GS_ARRAY_LEN(gpu_rows); i++)
-			if (matches(rules, f, &gpu_rows[i])) {
+			if (row_matches(rules, f, &gpu_rows[i])) {
 				take_row(rules, f, &gpu_rows[i], v);
 				return;
 			}
 	for (size_t i = 0; i < GS_ARRAY_LEN(cpu_rows); i++)
-		if (matches(rules, f, &cpu_rows[i])) {
+		if (row_matches(rules, f, &cpu_rows[i])) {
 			take_row(rules, f, &cpu_rows[i], v);
 			return;
 		}

@@ -70,7 +70,7 @@ struct parser {
 	int r;
 };
 
-static void fail(struct parser *p, int code, const char *what)
+static void fail_parsing(struct parser *p, int code, const char *what)
 {
 	if (p->r == 0)
 		p->r = gs_err_set(p->err, code, "\"%.200s\", column %zu: %s", p->text,
@@ -83,13 +83,13 @@ static void emit_of(struct parser *p, enum op op, double number, unsigned figure
 	if (p->r < 0)
 		return;
 	if (p->expr->n == GS_CODE_MAX) {
-		fail(p, -E2BIG, "the expression is too long");
+		fail_parsing(p, -E2BIG, "the expression is too long");
 		return;
 	}
 	p->expr->code[p->expr->n++] = (struct step){op, number, figure, dim};
 }
 
-static void emit(struct parser *p, enum op op)
+static void emit_op(struct parser *p, enum op op)
 {
 	emit_of(p, op, 0, 0, DIM_NONE);
 }
@@ -101,7 +101,7 @@ static void skip_blanks(struct parser *p)
 }
 
 /* True when the operator stands here; it is passed over. A word must end where it ends. */
-static bool take(struct parser *p, const char *token)
+static bool take_token(struct parser *p, const char *token)
 {
 	size_t n = strlen(token);
 
@@ -174,10 +174,10 @@ static void check_units(struct parser *p, const struct step *a, const struct ste
 	    (unit == DIM_SCALE && (figure == DIM_BYTES || figure == DIM_COUNT)))
 		return;
 	snprintf(text, sizeof(text), "%s %s", p->figure, is[figure]);
-	fail(p, -EINVAL, text);
+	fail_parsing(p, -EINVAL, text);
 }
 
-static void number(struct parser *p)
+static void parse_number(struct parser *p)
 {
 	char *end;
 	double v = strtod(p->at, &end), factor = 1;
@@ -185,7 +185,7 @@ static void number(struct parser *p)
 	size_t n = 0;
 
 	if (!isfinite(v) || end == p->at) {
-		fail(p, -EINVAL, "not a number");
+		fail_parsing(p, -EINVAL, "not a number");
 		return;
 	}
 	p->at = end;
@@ -197,14 +197,15 @@ static void number(struct parser *p)
 	if (n)
 		factor = unit_factor(p->at, n, &dim);
 	if (factor == 0) {
-		fail(p, -EINVAL, "not a unit: use %, B, KB, KiB, ... TiB, us, ms, s, min, h or d");
+		fail_parsing(p, -EINVAL,
+			     "not a unit: use %, B, KB, KiB, ... TiB, us, ms, s, min, h or d");
 		return;
 	}
 	p->at += n;
 	emit_of(p, OP_NUMBER, v * factor, 0, dim);
 }
 
-static void name(struct parser *p)
+static void parse_name(struct parser *p)
 {
 	char word[64];
 	size_t n = 0;
@@ -213,7 +214,7 @@ static void name(struct parser *p)
 	while (isalnum((unsigned char)p->at[n]) || p->at[n] == '_')
 		n++;
 	if (n >= sizeof(word)) {
-		fail(p, -EINVAL, "no figure has such a long name");
+		fail_parsing(p, -EINVAL, "no figure has such a long name");
 		return;
 	}
 	memcpy(word, p->at, n);
@@ -225,7 +226,7 @@ static void name(struct parser *p)
 	}
 	figure = p->find(word);
 	if (figure < 0) {
-		fail(p, -EINVAL, "no figure has this name");
+		fail_parsing(p, -EINVAL, "no figure has this name");
 		return;
 	}
 	p->at += n;
@@ -233,67 +234,67 @@ static void name(struct parser *p)
 	emit_of(p, OP_FIGURE, 0, (unsigned)figure, dimension_of(word));
 }
 
-static void either(struct parser *p);
+static void parse_either(struct parser *p);
 
-static void primary(struct parser *p)
+static void parse_primary(struct parser *p)
 {
 	skip_blanks(p);
 	if (p->r < 0)
 		return;
 	if (p->depth == GS_NEST_MAX) {
-		fail(p, -E2BIG, "too many levels of brackets and signs");
+		fail_parsing(p, -E2BIG, "too many levels of brackets and signs");
 		return;
 	}
 	p->depth++;
-	if (take(p, "(")) {
-		either(p);
-		if (!take(p, ")"))
-			fail(p, -EINVAL, "a closing bracket is missing");
-	} else if (take(p, "-")) {
-		primary(p);
-		emit(p, OP_NEGATE);
-	} else if (*p->at == '!' && p->at[1] != '=' && take(p, "!")) {
-		primary(p);
-		emit(p, OP_NOT);
+	if (take_token(p, "(")) {
+		parse_either(p);
+		if (!take_token(p, ")"))
+			fail_parsing(p, -EINVAL, "a closing bracket is missing");
+	} else if (take_token(p, "-")) {
+		parse_primary(p);
+		emit_op(p, OP_NEGATE);
+	} else if (*p->at == '!' && p->at[1] != '=' && take_token(p, "!")) {
+		parse_primary(p);
+		emit_op(p, OP_NOT);
 	} else if (isdigit((unsigned char)*p->at) || *p->at == '.') {
-		number(p);
+		parse_number(p);
 	} else if (isalpha((unsigned char)*p->at) || *p->at == '_') {
-		name(p);
+		parse_name(p);
 	} else {
-		fail(p, -EINVAL,
-		     *p->at ? "a figure or a number is expected here"
-			    : "it ends where a figure or a number is expected");
+		fail_parsing(p, -EINVAL,
+			     *p->at ? "a figure or a number is expected here"
+				    : "it ends where a figure or a number is expected");
 	}
 	p->depth--;
 }
 
-static void product(struct parser *p)
+static void parse_product(struct parser *p)
 {
-	primary(p);
+	parse_primary(p);
 	while (p->r == 0) {
-		enum op op = take(p, "*") ? OP_MUL : take(p, "/") ? OP_DIV : OP_NUMBER;
+		enum op op = take_token(p, "*") ? OP_MUL : take_token(p, "/") ? OP_DIV : OP_NUMBER;
 
 		if (op == OP_NUMBER)
 			return;
-		primary(p);
-		emit(p, op);
+		parse_primary(p);
+		emit_op(p, op);
 	}
 }
 
-static void sum(struct parser *p)
+static void parse_sum(struct parser *p)
 {
-	product(p);
+	parse_product(p);
 	while (p->r == 0) {
-		enum op op = take(p, "+") ? OP_ADD : take(p, "-") ? OP_SUB : OP_NUMBER;
+		enum op op = take_token(p, "+") ? OP_ADD : take_token(p, "-") ? OP_SUB : OP_NUMBER;
 
 		if (op == OP_NUMBER)
 			return;
-		product(p);
-		emit(p, op);
+		parse_product(p);
+		emit_op(p, op);
 	}
 }
 
-static void comparison(struct parser *p)
+static void parse_comparison(struct parser *p)
 {
 	static const struct {
 		const char *token;
@@ -303,52 +304,52 @@ static void comparison(struct parser *p)
 
 	size_t first = p->expr->n, second;
 
-	sum(p);
+	parse_sum(p);
 	second = p->expr->n;
 	for (size_t i = 0; p->r == 0 && i < GS_ARRAY_LEN(ops); i++) {
-		if (!take(p, ops[i].token))
+		if (!take_token(p, ops[i].token))
 			continue;
-		sum(p);
+		parse_sum(p);
 		if (p->r == 0 && second == first + 1 && p->expr->n == second + 1)
 			check_units(p, &p->expr->code[first], &p->expr->code[second]);
-		emit(p, ops[i].op);
+		emit_op(p, ops[i].op);
 		skip_blanks(p);
 		if (p->r == 0 && *p->at && strchr("<>=!", *p->at))
-			fail(p, -EINVAL, "one comparison at a time: join two by &&");
+			fail_parsing(p, -EINVAL, "one comparison at a time: join two by &&");
 		return;
 	}
 }
 
 /* The word takes a whole comparison, as in Python; the sign only what stands next to it, as in C.
  */
-static void negation(struct parser *p)
+static void parse_negation(struct parser *p)
 {
 	unsigned n = 0;
 
-	while (take(p, "not"))
+	while (take_token(p, "not"))
 		n++;
-	comparison(p);
+	parse_comparison(p);
 	if (n)
-		emit(p, OP_NOT);
+		emit_op(p, OP_NOT);
 	if (n && n % 2 == 0)
-		emit(p, OP_NOT);
+		emit_op(p, OP_NOT);
 }
 
-static void both(struct parser *p)
+static void parse_both(struct parser *p)
 {
-	negation(p);
-	while (p->r == 0 && (take(p, "&&") || take(p, "and"))) {
-		negation(p);
-		emit(p, OP_AND);
+	parse_negation(p);
+	while (p->r == 0 && (take_token(p, "&&") || take_token(p, "and"))) {
+		parse_negation(p);
+		emit_op(p, OP_AND);
 	}
 }
 
-static void either(struct parser *p)
+static void parse_either(struct parser *p)
 {
-	both(p);
-	while (p->r == 0 && (take(p, "||") || take(p, "or"))) {
-		both(p);
-		emit(p, OP_OR);
+	parse_both(p);
+	while (p->r == 0 && (take_token(p, "||") || take_token(p, "or"))) {
+		parse_both(p);
+		emit_op(p, OP_OR);
 	}
 }
 
@@ -365,10 +366,10 @@ int gs_expr_parse_names(const char *text, gs_expr_find_fn find, struct gs_expr *
 	p.expr = calloc(1, sizeof(*p.expr));
 	if (!p.expr)
 		return -ENOMEM;
-	either(&p);
+	parse_either(&p);
 	skip_blanks(&p);
 	if (p.r == 0 && *p.at)
-		fail(&p, -EINVAL, "an operator is expected here");
+		fail_parsing(&p, -EINVAL, "an operator is expected here");
 	if (p.r < 0) {
 		gs_expr_free(&p.expr);
 		return p.r;
@@ -402,12 +403,12 @@ void gs_expr_free(struct gs_expr **expr)
 	*expr = NULL;
 }
 
-static double truth(double v)
+static double truth_of(double v)
 {
 	return isnan(v) ? NAN : v != 0;
 }
 
-static double compare(enum op op, double a, double b)
+static double compare_values(enum op op, double a, double b)
 {
 	if (isnan(a) || isnan(b))
 		return NAN;
@@ -427,7 +428,7 @@ static double compare(enum op op, double a, double b)
 	}
 }
 
-static double combine(enum op op, double a, double b)
+static double combine_values(enum op op, double a, double b)
 {
 	switch (op) {
 	case OP_MUL:
@@ -439,15 +440,15 @@ static double combine(enum op op, double a, double b)
 	case OP_SUB:
 		return a - b;
 	case OP_AND:
-		a = truth(a);
-		b = truth(b);
+		a = truth_of(a);
+		b = truth_of(b);
 		return a == 0 || b == 0 ? 0 : isnan(a) || isnan(b) ? NAN : 1;
 	case OP_OR:
-		a = truth(a);
-		b = truth(b);
+		a = truth_of(a);
+		b = truth_of(b);
 		return a == 1 || b == 1 ? 1 : isnan(a) || isnan(b) ? NAN : 0;
 	default:
-		return compare(op, a, b);
+		return compare_values(op, a, b);
 	}
 }
 
@@ -479,7 +480,7 @@ double gs_expr_value_of(const struct gs_expr *e, const double *values)
 			break;
 		default:
 			n--;
-			stack[n - 1] = combine(s->op, stack[n - 1], stack[n]);
+			stack[n - 1] = combine_values(s->op, stack[n - 1], stack[n]);
 		}
 	}
 	return stack[0];

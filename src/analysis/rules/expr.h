@@ -10,8 +10,8 @@
  * not known makes every comparison with it unknown; unknown && false is false, unknown || true is
  * true, as SQL does it.
  */
-#ifndef GS_VERDICT_EXPR_H
-#define GS_VERDICT_EXPR_H
+#ifndef GS_ANALYSIS_RULES_EXPR_H
+#define GS_ANALYSIS_RULES_EXPR_H
 
 #include "core/base/err.h"
 #include "analysis/rules/verdict.h"

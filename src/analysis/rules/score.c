@@ -17,13 +17,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "analysis/rules/verdict_int.h"
+#include "analysis/rules/rules_int.h"
 
-static void part(struct gs_verdict *v, const char *name, double points, double max_points,
-		 const char *fmt, ...) GS_PRINTF(5, 6);
+static void add_part(struct gs_verdict *v, const char *name, double points, double max_points,
+		     const char *fmt, ...) GS_PRINTF(5, 6);
 
-static void part(struct gs_verdict *v, const char *name, double points, double max_points,
-		 const char *fmt, ...)
+static void add_part(struct gs_verdict *v, const char *name, double points, double max_points,
+		     const char *fmt, ...)
 {
 	struct gs_verdict_part *p = &v->part[v->n_parts];
 	va_list ap;
@@ -39,7 +39,7 @@ static void part(struct gs_verdict *v, const char *name, double points, double m
 	va_end(ap);
 }
 
-static double share(double percent)
+static double share_of(double percent)
 {
 	return fmin(1, fmax(0, percent / 100));
 }
@@ -51,35 +51,36 @@ static double gpu_use(const struct gs_figures *f)
 	double sm = f->v[GS_FIGURE_SM], gpu = f->v[GS_FIGURE_GPU], dram = f->v[GS_FIGURE_DRAM];
 
 	if (isnan(sm))
-		return share(gpu);
+		return share_of(gpu);
 	/* Bandwidth of 80 % is as much as can be had (NVIDIA's guidance). */
-	return fmax(share(sm), isnan(dram) ? 0 : share(dram / 0.8));
+	return fmax(share_of(sm), isnan(dram) ? 0 : share_of(dram / 0.8));
 }
 
-static void earn(const struct gs_figures *f, struct gs_verdict *v)
+static void earn_points(const struct gs_figures *f, struct gs_verdict *v)
 {
 	double cpu = f->v[GS_FIGURE_CPU], gpu = f->v[GS_FIGURE_GPU];
-	double feed = fmin(1, 2 * share(cpu));
+	double feed = fmin(1, 2 * share_of(cpu));
 
 	if (!(f->v[GS_FIGURE_N_GPUS] > 0) || isnan(gpu)) {
-		part(v, "processors used", 100 * share(cpu), 100, "%.1f %% of their time", cpu);
+		add_part(v, "processors used", 100 * share_of(cpu), 100, "%.1f %% of their time",
+			 cpu);
 		return;
 	}
-	part(v, "GPUs used", 75 * gpu_use(f), 75, "%s %.1f %%",
-	     isnan(f->v[GS_FIGURE_SM]) ? "utilisation" : "SMs active",
-	     isnan(f->v[GS_FIGURE_SM]) ? gpu : f->v[GS_FIGURE_SM]);
+	add_part(v, "GPUs used", 75 * gpu_use(f), 75, "%s %.1f %%",
+		 isnan(f->v[GS_FIGURE_SM]) ? "utilisation" : "SMs active",
+		 isnan(f->v[GS_FIGURE_SM]) ? gpu : f->v[GS_FIGURE_SM]);
 	if (!isnan(cpu))
-		part(v, "processors used", 25 * feed, 25, "%.1f %% of their time", cpu);
+		add_part(v, "processors used", 25 * feed, 25, "%.1f %% of their time", cpu);
 }
 
-static void take(struct gs_verdict *v, const char *name, double percent, double most,
-		 const char *what)
+static void take_points(struct gs_verdict *v, const char *name, double percent, double most,
+			const char *what)
 {
 	if (percent > 0)
-		part(v, name, -most * share(percent), -most, "%.1f %% %s", percent, what);
+		add_part(v, name, -most * share_of(percent), -most, "%.1f %% %s", percent, what);
 }
 
-void gs_score(const struct gs_figures *f, struct gs_verdict *v)
+void gs_rules_score(const struct gs_figures *f, struct gs_verdict *v)
 {
 	double io = f->v[GS_FIGURE_IO], net = f->v[GS_FIGURE_NET];
 	double blocked = (isnan(io) ? 0 : io) + (isnan(net) ? 0 : net);
@@ -89,19 +90,19 @@ void gs_score(const struct gs_figures *f, struct gs_verdict *v)
 	v->score = NAN;
 	if (isnan(f->v[GS_FIGURE_CPU]) && isnan(f->v[GS_FIGURE_GPU]))
 		return;
-	earn(f, v);
-	take(v, "disks and network", blocked, 20, "of its threads' time blocked");
-	take(v, "locks", f->v[GS_FIGURE_LOCK], 10, "of its threads' time blocked");
+	earn_points(f, v);
+	take_points(v, "disks and network", blocked, 20, "of its threads' time blocked");
+	take_points(v, "locks", f->v[GS_FIGURE_LOCK], 10, "of its threads' time blocked");
 	if (forced > 0)
-		part(v, "forced switches", -10 * fmin(1, forced / 2000), -10,
-		     "%.0f by core and second", forced);
+		add_part(v, "forced switches", -10 * fmin(1, forced / 2000), -10,
+			 "%.0f by core and second", forced);
 	if (idle > 0 && f->v[GS_FIGURE_N_GPUS] > 0)
-		part(v, "GPUs never used", -30 * share(100 * idle / f->v[GS_FIGURE_N_GPUS]), -30,
-		     "%.0f of %.0f", idle, f->v[GS_FIGURE_N_GPUS]);
-	take(v, "ranks out of step", f->v[GS_FIGURE_IMBALANCE], 15, "slower than the mean");
+		add_part(v, "GPUs never used", -30 * share_of(100 * idle / f->v[GS_FIGURE_N_GPUS]),
+			 -30, "%.0f of %.0f", idle, f->v[GS_FIGURE_N_GPUS]);
+	take_points(v, "ranks out of step", f->v[GS_FIGURE_IMBALANCE], 15, "slower than the mean");
 	if (memory < 50 && f->v[GS_FIGURE_MEMORY_ALLOCATED] > 0)
-		part(v, "memory asked for", -10 * (1 - memory / 50), -10, "%.1f %% of it used",
-		     memory);
+		add_part(v, "memory asked for", -10 * (1 - memory / 50), -10, "%.1f %% of it used",
+			 memory);
 	for (size_t i = 0; i < v->n_parts; i++)
 		sum += v->part[i].points;
 	v->score = fmin(100, fmax(0, sum));

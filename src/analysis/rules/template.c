@@ -6,7 +6,7 @@
 
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
-#include "analysis/rules/verdict_int.h"
+#include "analysis/rules/rules_int.h"
 
 #define EXPR_BYTES 200
 
@@ -36,7 +36,7 @@ static enum form form_of(const char *name)
 	return FORM_NONE;
 }
 
-static void put(char *out, size_t bytes, double v, enum form form)
+static void put_number(char *out, size_t bytes, double v, enum form form)
 {
 	char text[GS_FMT_BYTES];
 	unsigned long long s;
@@ -98,13 +98,13 @@ static int put_expr(const char *text, const char **ret_end, const struct gs_figu
 	if (r < 0)
 		return r;
 	if (figures)
-		put(out, bytes, gs_expr_value(expr, figures), form);
+		put_number(out, bytes, gs_expr_value(expr, figures), form);
 	gs_expr_free(&expr);
 	return 0;
 }
 
-int gs_template(const char *text, const struct gs_figures *figures, char *out, size_t out_bytes,
-		struct gs_err *err)
+int gs_rules_fill_template(const char *text, const struct gs_figures *figures, char *out,
+			   size_t out_bytes, struct gs_err *err)
 {
 	size_t n = 0;
 

@@ -3,8 +3,8 @@
  * (trace.c), each with its thresholds, the share of wall time that it speaks of, evidence, what to
  * do, and the command that shows more. Nothing is guessed: where no rule holds, it says so.
  */
-#ifndef GS_VERDICT_TRACE_H
-#define GS_VERDICT_TRACE_H
+#ifndef GS_ANALYSIS_RULES_TRACE_H
+#define GS_ANALYSIS_RULES_TRACE_H
 
 #include "model/trace/summary.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "analysis/rules/verdict_int.h"
+#include "analysis/rules/rules_int.h"
 
 /* The first four under the names and with the values of ebpf-hpc-monitor's configuration; its
  * limit of switches was a total whatever the duration, ours is by core and second. */
@@ -57,7 +57,7 @@ struct gs_rules *gs_rules_new(void)
 	r->advice = calloc(GS_RULES_MAX, sizeof(*r->advice));
 	for (size_t i = 0; i < GS_T_COUNT; i++)
 		r->threshold[i] = thresholds[i].value;
-	if (!r->classes || !r->advice || gs_advice_add_built_in(r) < 0)
+	if (!r->classes || !r->advice || gs_rules_add_built_in_advice(r) < 0)
 		gs_rules_free(&r);
 	return r;
 }
@@ -142,7 +142,7 @@ int gs_rules_add_advice(struct gs_rules *r, const char *name, const char *condit
 	for (size_t i = 0; i < GS_ARRAY_LEN(texts); i++) {
 		if (strlen(texts[i]) >= (i == 3 ? sizeof(a->benefit) : sizeof(a->fact)))
 			return gs_err_set(err, -EINVAL, "rule %s: a text is too long", name);
-		e = gs_template(texts[i], NULL, ignored, sizeof(ignored), err);
+		e = gs_rules_fill_template(texts[i], NULL, ignored, sizeof(ignored), err);
 		if (e < 0)
 			return e;
 	}
@@ -169,7 +169,7 @@ void gs_verdict_of(const struct gs_rules *rules, const struct gs_figures *figure
 		   struct gs_verdict *v)
 {
 	memset(v, 0, sizeof(*v));
-	gs_classify(rules, figures, v);
-	gs_score(figures, v);
-	gs_advise(rules, figures, v);
+	gs_rules_classify(rules, figures, v);
+	gs_rules_score(figures, v);
+	gs_rules_advise(rules, figures, v);
 }

@@ -3,8 +3,8 @@
  * figures that it rests on. Pure: values in, values out; thresholds and rules come from a
  * configuration, built-in defaults otherwise.
  */
-#ifndef GS_VERDICT_VERDICT_H
-#define GS_VERDICT_VERDICT_H
+#ifndef GS_ANALYSIS_RULES_VERDICT_H
+#define GS_ANALYSIS_RULES_VERDICT_H
 
 #include <stdbool.h>
 #include <stddef.h>

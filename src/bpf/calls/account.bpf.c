@@ -28,7 +28,7 @@ const volatile struct gs_account_config gs_account_config = {};
  * instead of at every place that calls them. */
 #define ALONE __attribute__((noinline))
 
-static __always_inline bool running(void)
+static __always_inline bool is_running(void)
 {
 	struct gs_kernel_state *s = state_get();
 
@@ -251,7 +251,7 @@ int gs_account_walk(struct bpf_iter__task *ctx)
 		account_describe(a, p);
 		return 0;
 	}
-	if (!running() || !is_wanted(p))
+	if (!is_running() || !is_wanted(p))
 		return 0;
 	state = p->on_cpu    ? GS_STATE_CPU
 		: p->__state ? state_of_wait(p, p->__state, false, &sp)
@@ -266,7 +266,7 @@ int gs_account_newtask(__u64 *ctx)
 	struct task_struct *p = (void *)ctx[0];
 	bool thread = p->pid != p->tgid;
 
-	if (p->flags & PF_KTHREAD || !running())
+	if (p->flags & PF_KTHREAD || !is_running())
 		return 0;
 	if ((account_of(bpf_get_current_task_btf()) && (thread || gs_config.follow)) ||
 	    meets_criteria(p))
@@ -281,7 +281,7 @@ int gs_account_exec(__u64 *ctx)
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct gs_account *a = account_of(p);
 
-	if (!running())
+	if (!is_running())
 		return 0;
 	if (a) {
 		a->thread = 0;
@@ -299,7 +299,7 @@ int gs_account_exit(__u64 *ctx)
 	__u32 *mark = bpf_task_storage_get(&gs_account_marks, p, 0, 0);
 	struct gs_account *a = mark ? account_at(*mark) : NULL;
 
-	if (!a || !running())
+	if (!a || !is_running())
 		return 0;
 	account_move(a, GS_STATE_CPU, GS_INSIDE_NONE, bpf_ktime_get_ns());
 	BPF_CORE_READ_INTO(&a->comm, p, comm);
@@ -336,7 +336,7 @@ int gs_account_switch(__u64 *ctx)
 	struct gs_account *a = account_of(prev);
 	__u64 task_state;
 
-	if (a && running()) {
+	if (a && is_running()) {
 		if (gs_account_config.switch_state)
 			task_state = (__u32)ctx[3];
 		else
@@ -344,7 +344,7 @@ int gs_account_switch(__u64 *ctx)
 		leave_cpu(prev, a, ctx[0] & 1, task_state, bpf_ktime_get_ns());
 	}
 	a = account_of(next);
-	if (a && running())
+	if (a && is_running())
 		account_move(a, GS_STATE_CPU, GS_INSIDE_NONE, bpf_ktime_get_ns());
 	return 0;
 }
@@ -356,7 +356,7 @@ int gs_account_wakeup(__u64 *ctx)
 	struct gs_account *a = account_of(p);
 
 	/* One that is woken before it has left its processor goes on there. */
-	if (!a || a->state == GS_STATE_CPU || a->state == GS_STATE_RUNQUEUE || !running())
+	if (!a || a->state == GS_STATE_CPU || a->state == GS_STATE_RUNQUEUE || !is_running())
 		return 0;
 	account_move(a, GS_STATE_RUNQUEUE, a->inside, bpf_ktime_get_ns());
 	return 0;

@@ -3,8 +3,8 @@
  * change of a thread's state happens under the lock of the run queue it is on, or of its wakeup, so
  * nothing here is atomic; user space reads by the sequence.
  */
-#ifndef GS_BPF_ACCOUNT_H
-#define GS_BPF_ACCOUNT_H
+#ifndef GS_BPF_CALLS_ACCOUNT_BPF_H
+#define GS_BPF_CALLS_ACCOUNT_BPF_H
 
 #include "thread.bpf.h"
 
@@ -74,7 +74,7 @@ static __always_inline void account_begin(struct task_struct *p, __u8 state, __u
 	if (mark && *mark)
 		return;
 	if (!mark || !a) {
-		lose(GS_LAYER_NONE, GS_LOSS_ACCOUNT);
+		count_loss(GS_LAYER_NONE, GS_LOSS_ACCOUNT);
 		return;
 	}
 	a->parent_pid = ids_of(p->real_parent) >> 32;

@@ -12,8 +12,8 @@
  * to its caller (longjmp, exception) is noticed by the stack pointer: open frames lie above the
  * present one.
  */
-#ifndef GS_BPF_CALL_H
-#define GS_BPF_CALL_H
+#ifndef GS_BPF_CALLS_CALL_BPF_H
+#define GS_BPF_CALLS_CALL_BPF_H
 
 #include "decide.bpf.h"
 #include "native.bpf.h"
@@ -98,7 +98,7 @@ static __always_inline __u32 drop_stale(struct gs_thread *t, __u32 depth, __u64 
 						   (f->jumps && !(cookie & GS_COOKIE_JUMPS)))))
 			break;
 		depth--;
-		lose(gs_desc[f->func & FUNC_MASK].layer, GS_LOSS_UNMATCHED);
+		count_loss(gs_desc[f->func & FUNC_MASK].layer, GS_LOSS_UNMATCHED);
 	}
 	return depth;
 }
@@ -163,7 +163,7 @@ static __always_inline void untimed_count(struct pt_regs *ctx, struct gs_thread 
 
 	if (c)
 		c->calls++;
-	lose(gs_desc[id & FUNC_MASK].layer, GS_LOSS_UNTIMED);
+	count_loss(gs_desc[id & FUNC_MASK].layer, GS_LOSS_UNTIMED);
 	if (passed_on)
 		return;
 	t->untimed_id = id;
@@ -220,7 +220,7 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 		return false;
 	}
 	if (depth >= GS_DEPTH_MAX) {
-		lose(d->layer, GS_LOSS_TOO_DEEP);
+		count_loss(d->layer, GS_LOSS_TOO_DEEP);
 		return false;
 	}
 	f = &t->frame[depth & DEPTH_MASK];
@@ -264,13 +264,13 @@ static __always_inline bool send_call(struct gs_thread *t, __u32 slot, struct gs
 	e->scope = scope_around(t, f->sp, &scope) ? scope->func : 0;
 	e->py_stack = py_stack;
 	e->native_stack = o->native_stack;
-	e->aux = saved(f, d->v_aux);
+	e->aux = saved_argument(f, d->v_aux);
 	e->bytes = o->bytes;
-	e->stream = saved(f, d->v_stream);
-	e->arg[0] = saved(f, d->v_arg[0]);
-	e->arg[1] = saved(f, d->v_arg[1]);
-	e->arg[2] = saved(f, d->v_arg[2]);
-	e->arg[3] = saved(f, d->v_arg[3]);
+	e->stream = saved_argument(f, d->v_stream);
+	e->arg[0] = saved_argument(f, d->v_arg[0]);
+	e->arg[1] = saved_argument(f, d->v_arg[1]);
+	e->arg[2] = saved_argument(f, d->v_arg[2]);
+	e->arg[3] = saved_argument(f, d->v_arg[3]);
 	fill_post(e, f, d, o);
 	e->flags = f->flags | o->flags;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
@@ -298,19 +298,19 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 		gs_launch_add(slot, f->sp);
 	if (gs_config.events) {
 		if (mode_of(id) != GS_MODE_EVENTS) {
-			lose(d->layer, GS_LOSS_THINNED);
+			count_loss(d->layer, GS_LOSS_THINNED);
 		} else if (o.dur_ns < gs_config.min_dur_ns) {
-			lose(d->layer, GS_LOSS_SHORT);
+			count_loss(d->layer, GS_LOSS_SHORT);
 		} else {
 			if (gs_config.native_stack_at)
 				o.native_stack =
 					native_at_return(ctx, d->layer, d->op, ctx->sp == f->sp);
 			if (send_call(t, slot, f, d, depth, &o))
 				return;
-			lose(d->layer, GS_LOSS_RING_FULL);
+			count_loss(d->layer, GS_LOSS_RING_FULL);
 		}
 	}
-	aggregate(cell_get(t, slot, id), &o);
+	aggregate_call(cell_get(t, slot, id), &o);
 	if (gs_config.scopes)
 		gs_use_add(slot, f->sp, d->op, o.dur_ns, o.failed ? 0 : o.bytes);
 }
@@ -327,7 +327,7 @@ static __always_inline struct gs_thread *call_leave(struct pt_regs *ctx, __u64 p
 	if (!t || !s || s->stopped)
 		return NULL;
 	if (depth >= t->depth || t->frame[depth & DEPTH_MASK].func != id) {
-		lose(gs_desc[id].layer, GS_LOSS_UNMATCHED);
+		count_loss(gs_desc[id].layer, GS_LOSS_UNMATCHED);
 		return NULL;
 	}
 	call_close(ctx, t, slot, depth, id, now);

@@ -5,8 +5,8 @@
  * while its function was the innermost open one, as far as these calls were not sent whole: sent
  * calls name it themselves.
  */
-#ifndef GS_BPF_CELL_H
-#define GS_BPF_CELL_H
+#ifndef GS_BPF_CALLS_CELL_BPF_H
+#define GS_BPF_CALLS_CELL_BPF_H
 
 #include "decide.bpf.h"
 #include "model/trace/class.h"
@@ -103,7 +103,7 @@ static __always_inline struct gs_cell *cell_get(struct gs_thread *t, __u32 slot,
 	if (!idx) {
 		idx = cell_take(slot, id);
 		if (!idx) {
-			lose(gs_desc[id & FUNC_MASK].layer, GS_LOSS_NO_CELL);
+			count_loss(gs_desc[id & FUNC_MASK].layer, GS_LOSS_NO_CELL);
 			return NULL;
 		}
 		t->cell[id & FUNC_MASK] = idx;
@@ -124,7 +124,7 @@ static __always_inline void count_error(struct gs_cell *c, __s32 ret)
 	}
 }
 
-static __always_inline void aggregate(struct gs_cell *c, const struct outcome *o)
+static __always_inline void aggregate_call(struct gs_cell *c, const struct outcome *o)
 {
 	__u32 bucket = gs_hist_bucket(o->dur_ns);
 
@@ -155,7 +155,7 @@ static __noinline __u32 dynamic_cell_find(__u32 slot, __u32 func, __u32 layer)
 	if (idx && bpf_map_update_elem(&gs_cell_of, &key, &idx, BPF_ANY) == 0)
 		return idx;
 	/* A cell that was taken and has no key is free again when its thread ends. */
-	lose(layer, GS_LOSS_NO_CELL);
+	count_loss(layer, GS_LOSS_NO_CELL);
 	return 0;
 }
 

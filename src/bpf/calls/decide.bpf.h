@@ -2,8 +2,8 @@
  * Is the calling thread followed? Decided at its first call and kept in its mark; decided again
  * when the choice of processes changes.
  */
-#ifndef GS_BPF_DECIDE_H
-#define GS_BPF_DECIDE_H
+#ifndef GS_BPF_CALLS_DECIDE_BPF_H
+#define GS_BPF_CALLS_DECIDE_BPF_H
 
 #include "account.bpf.h"
 
@@ -40,7 +40,7 @@ static __always_inline bool criteria_met(void)
 	return true;
 }
 
-static __always_inline bool followed(__u32 pid)
+static __always_inline bool is_followed(__u32 pid)
 {
 	__u32 one = 1;
 
@@ -98,17 +98,17 @@ static __noinline __u32 thread_decide(__u32 layer)
 		return 0;
 	m = mark_get(true);
 	if (!m) {
-		lose(layer, GS_LOSS_NO_THREAD);
+		count_loss(layer, GS_LOSS_NO_THREAD);
 		return 0;
 	}
 	m->filter_gen = s->filter_gen;
-	if (m->slot || !followed(id >> 32))
+	if (m->slot || !is_followed(id >> 32))
 		return m->slot;
 	slot = slot_take();
 	t = bpf_map_lookup_elem(&gs_threads, &slot);
 	if (!slot || !t) {
 		m->filter_gen = s->filter_gen - 1; /* ask again: a slot may be free by then */
-		lose(layer, GS_LOSS_NO_THREAD);
+		count_loss(layer, GS_LOSS_NO_THREAD);
 		return 0;
 	}
 	t->pid = id >> 32;

@@ -3,8 +3,8 @@
  * where tasks outside of it have none and are not followed; up to 8 deep in ours are found. A
  * process is in the upper half.
  */
-#ifndef GS_BPF_IDS_H
-#define GS_BPF_IDS_H
+#ifndef GS_BPF_CALLS_IDS_BPF_H
+#define GS_BPF_CALLS_IDS_BPF_H
 
 #include "maps.bpf.h"
 

@@ -3,8 +3,8 @@
  * own type information (CO-RE), so only names and types matter here, not layout; struct pt_regs is
  * the exception: it is the fixed x86-64 layout of a uprobe's context (asm/ptrace.h).
  */
-#ifndef GS_BPF_KERNEL_H
-#define GS_BPF_KERNEL_H
+#ifndef GS_BPF_CALLS_KERNEL_BPF_H
+#define GS_BPF_CALLS_KERNEL_BPF_H
 
 #include <linux/bpf.h>
 #include <linux/types.h>

@@ -3,8 +3,8 @@
  * are handed the same ones before they load (src/sources/uprobe/kernel.c), so every family declares
  * them all.
  */
-#ifndef GS_BPF_MAPS_H
-#define GS_BPF_MAPS_H
+#ifndef GS_BPF_CALLS_MAPS_BPF_H
+#define GS_BPF_CALLS_MAPS_BPF_H
 
 #include "kernel.bpf.h"
 #include "model/trace/kernel_side.h"

@@ -7,8 +7,8 @@
  *
  * Of return addresses that return probes have replaced, the kernel's list says what stood there.
  */
-#ifndef GS_BPF_NATIVE_H
-#define GS_BPF_NATIVE_H
+#ifndef GS_BPF_CALLS_NATIVE_BPF_H
+#define GS_BPF_CALLS_NATIVE_BPF_H
 
 #include "returns.bpf.h"
 #include "stack.bpf.h"

@@ -117,7 +117,7 @@ static __always_inline void send_comm(struct pt_regs *ctx, struct gs_thread *t, 
 		return;
 	e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 	if (!e) {
-		lose(GS_LAYER_NCCL, GS_LOSS_NOTICE);
+		count_loss(GS_LAYER_NCCL, GS_LOSS_NOTICE);
 		return;
 	}
 	__builtin_memset(e, 0, sizeof(*e));

@@ -5,14 +5,14 @@
  * What is rare is in functions that are not static: the verifier looks at those once, whatever the
  * state that they are called in, so the time to load the programs stays short.
  */
-#ifndef GS_BPF_POST_H
-#define GS_BPF_POST_H
+#ifndef GS_BPF_CALLS_POST_BPF_H
+#define GS_BPF_CALLS_POST_BPF_H
 
 #include "cell.bpf.h"
 
 #define V_MASK (GS_V_MAX - 1)
 
-static __always_inline __u64 saved(const struct gs_frame *f, __u32 v)
+static __always_inline __u64 saved_argument(const struct gs_frame *f, __u32 v)
 {
 	return f->v[v & V_MASK];
 }
@@ -159,17 +159,18 @@ __noinline int post_bytes(struct gs_frame *f, struct outcome *o, __u32 id)
 
 	if (!f || !o)
 		return 0;
-	b = saved(f, d->v_bytes);
+	b = saved_argument(f, d->v_bytes);
 	o->bytes = 0;
 	switch (d->post) {
 	case GS_POST_COPY_BATCH:
-		o->bytes = sum_sizes(b, saved(f, d->v_bytes2), o);
+		o->bytes = sum_sizes(b, saved_argument(f, d->v_bytes2), o);
 		break;
 	case GS_POST_COPY3D_BATCH:
-		o->bytes = sum_boxes(b, saved(f, d->v_bytes2), o);
+		o->bytes = sum_boxes(b, saved_argument(f, d->v_bytes2), o);
 		break;
 	case GS_POST_ARRAY3D:
-		o->bytes = array_bytes(f, saved(f, d->v_bytes2), saved(f, d->v_aux), o);
+		o->bytes = array_bytes(f, saved_argument(f, d->v_bytes2),
+				       saved_argument(f, d->v_aux), o);
 		break;
 	case GS_POST_PITCH32:
 		if (!o->failed && read_user(part, 4, f->v[1], o))
@@ -181,13 +182,13 @@ __noinline int post_bytes(struct gs_frame *f, struct outcome *o, __u32 id)
 		break;
 	case GS_POST_PITCHED_PTR:
 		if (!o->failed && read_user(v, 16, f->v[0], o))
-			o->bytes = v[1] * b * saved(f, d->v_bytes2);
+			o->bytes = v[1] * b * saved_argument(f, d->v_bytes2);
 		break;
 	case GS_POST_ARRAY: /* bits of x, y, z and w of cudaChannelFormatDesc; height 0: one row */
 		if (!read_user(part, 16, f->v[1], o))
 			break;
 		b *= (part[0] + part[1] + part[2] + part[3]) / 8;
-		o->bytes = saved(f, d->v_bytes2) ? b * saved(f, d->v_bytes2) : b;
+		o->bytes = saved_argument(f, d->v_bytes2) ? b * saved_argument(f, d->v_bytes2) : b;
 		break;
 	default:
 		o->bytes = copy_struct_bytes(f, d->post, o);
@@ -226,7 +227,7 @@ int mpi_measure(struct gs_frame *f, struct outcome *o);
 static __always_inline void call_bytes(struct gs_frame *f, const volatile struct gs_func_desc *d,
 				       struct outcome *o)
 {
-	__u64 b = saved(f, d->v_bytes);
+	__u64 b = saved_argument(f, d->v_bytes);
 
 #ifdef GS_WITH_MPI
 	if (d->post == GS_POST_MPI) {
@@ -239,13 +240,13 @@ static __always_inline void call_bytes(struct gs_frame *f, const volatile struct
 		return;
 	}
 	if (d->post == GS_POST_NCCL) {
-		o->bytes = b * nccl_type_bytes(saved(f, d->v_bytes2) & 0xffffffff);
+		o->bytes = b * nccl_type_bytes(saved_argument(f, d->v_bytes2) & 0xffffffff);
 		return;
 	}
 	if (d->v_bytes2 != GS_V_NONE)
-		b *= saved(f, d->v_bytes2);
+		b *= saved_argument(f, d->v_bytes2);
 	if (d->post == GS_POST_EXTENT3)
-		b *= saved(f, d->v_arg[1]);
+		b *= saved_argument(f, d->v_arg[1]);
 	else if (d->post == GS_POST_FILL16)
 		b *= 2;
 	else if (d->post == GS_POST_FILL32)
@@ -365,11 +366,11 @@ static __always_inline void fill_copy_struct(struct gs_event_call *e, const stru
 static __always_inline void fill_batch(struct gs_event_call *e, const struct gs_frame *f,
 				       const volatile struct gs_func_desc *d, struct outcome *o)
 {
-	__u64 n = saved(f, d->v_bytes2), p[2] = {};
+	__u64 n = saved_argument(f, d->v_bytes2), p[2] = {};
 
 	if (n && d->post == GS_POST_COPY3D_BATCH) {
-		read_user(&p[0], 8, saved(f, d->v_bytes) + 48, o);
-		read_user(&p[1], 8, saved(f, d->v_bytes) + 8, o);
+		read_user(&p[0], 8, saved_argument(f, d->v_bytes) + 48, o);
+		read_user(&p[1], 8, saved_argument(f, d->v_bytes) + 8, o);
 	} else if (n) {
 		read_user(&p[0], 8, e->arg[0], o);
 		if (e->arg[1])
@@ -386,7 +387,8 @@ static __always_inline __u32 nccl_aux(const struct gs_frame *f,
 				      const volatile struct gs_func_desc *d)
 {
 	__u32 v_op = d->v_aux & V_MASK, v_root = d->v_aux >> 4 & V_MASK;
-	__u32 dtype = saved(f, d->v_bytes2), op = saved(f, v_op), root = saved(f, v_root);
+	__u32 dtype = saved_argument(f, d->v_bytes2), op = saved_argument(f, v_op),
+	      root = saved_argument(f, v_root);
 
 	if (v_op == GS_V_NONE)
 		op = 255;

@@ -203,18 +203,18 @@ __noinline __u32 gs_pyfunc_meet(__u64 code, __u64 tag, __u32 layout)
 		w = NULL;
 	}
 	if (!w) {
-		lose(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
+		count_loss(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
 		return 0;
 	}
 	if (gs_pyfunc_read(scratch, code, layout)) {
-		lose(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
+		count_loss(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
 		w->busy = 0;
 		return 0;
 	}
 	if (!now.number && gs_pyfunc_wanted(scratch)) {
 		now.number = number_take();
 		if (!now.number) {
-			lose(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
+			count_loss(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
 			w->busy = 0;
 			return 0;
 		}
@@ -238,7 +238,7 @@ static __always_inline __u32 pyfunc_of(__u64 code, __u32 layout)
 	 */
 	if (bpf_probe_read_user(names, sizeof(names),
 				(void *)(code + gs_py_layouts[layout].code_filename))) {
-		lose(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
+		count_loss(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
 		return 0;
 	}
 	tag = stack_mix(stack_mix(stack_mix(0, names[0]), names[1]), names[2]);
@@ -277,7 +277,7 @@ static __always_inline void pycall_enter(struct pt_regs *ctx, __u64 cookie)
 		return;
 	if (bpf_probe_read_user(&code, sizeof(code),
 				(void *)(frame + gs_py_layouts[layout].frame_code))) {
-		lose(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
+		count_loss(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
 		return;
 	}
 	number = pyfunc_of(code, layout);
@@ -332,7 +332,7 @@ static __always_inline void pycall_leave(const struct pt_regs *ctx, __u64 cookie
 	if (depth >= GS_SCOPE_MAX)
 		return;
 	if (t->scope_depth > depth + 1)
-		lose(GS_LAYER_PYTHON, GS_LOSS_UNMATCHED);
+		count_loss(GS_LAYER_PYTHON, GS_LOSS_UNMATCHED);
 	scope_close(ctx, t, slot, depth, now, 0);
 }
 
@@ -355,7 +355,7 @@ static __always_inline __u64 frame_now(const struct pt_regs *ctx, __u64 cookie, 
 	if (at && p->cframe_frame != GS_PY_NONE)
 		at = py_read(at + p->cframe_frame);
 	if (!at)
-		lose(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
+		count_loss(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
 	return at;
 }
 
@@ -426,7 +426,7 @@ static __always_inline void pycall_end(const struct pt_regs *ctx, __u64 cookie, 
 	if (depth >= GS_SCOPE_MAX)
 		return;
 	if (t->scope_depth > depth + 1)
-		lose(GS_LAYER_PYTHON, GS_LOSS_UNMATCHED);
+		count_loss(GS_LAYER_PYTHON, GS_LOSS_UNMATCHED);
 	scope_close(ctx, t, slot, depth, now, 0);
 }
 

@@ -18,8 +18,8 @@
  * preemptible kernels, another thread may come in between, so there are several, taken and given
  * back.
  */
-#ifndef GS_BPF_PYTHON_H
-#define GS_BPF_PYTHON_H
+#ifndef GS_BPF_CALLS_PYTHON_BPF_H
+#define GS_BPF_CALLS_PYTHON_BPF_H
 
 #include "model/trace/class.h"
 #include "stack.bpf.h"
@@ -468,13 +468,13 @@ __noinline __u32 py_stack_of(__u32 slot)
 		return 0;
 	w = py_scratch_take();
 	if (!w) {
-		lose(GS_LAYER_PYTHON, GS_LOSS_STACK);
+		count_loss(GS_LAYER_PYTHON, GS_LOSS_STACK);
 		return 0;
 	}
 	w->proc = *proc;
 	id = py_take(w, t);
 	if (w->flags & GS_STACK_PARTIAL)
-		lose(GS_LAYER_PYTHON, GS_LOSS_STACK);
+		count_loss(GS_LAYER_PYTHON, GS_LOSS_STACK);
 	w->busy = 0;
 	return id;
 }

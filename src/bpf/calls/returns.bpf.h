@@ -3,8 +3,8 @@
  * trampoline, and the true one is kept in a list of the thread (prepare_uretprobe() of
  * kernel/events/uprobes.c). Those of other tracers are among them.
  */
-#ifndef GS_BPF_RETURNS_H
-#define GS_BPF_RETURNS_H
+#ifndef GS_BPF_CALLS_RETURNS_BPF_H
+#define GS_BPF_CALLS_RETURNS_BPF_H
 
 #include "kernel.bpf.h"
 

@@ -18,7 +18,7 @@ static __always_inline void send_sample(struct gs_thread *t, __u32 py_stack, __u
 	struct gs_event_sample *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 
 	if (!e) {
-		lose(GS_LAYER_PYTHON, GS_LOSS_STACK);
+		count_loss(GS_LAYER_PYTHON, GS_LOSS_STACK);
 		return;
 	}
 	e->head.kind = GS_EV_SAMPLE;
@@ -51,7 +51,7 @@ static __noinline __u32 native_of_sample(const struct pt_regs *regs)
 	if (!bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs) ||
 	    bpf_probe_read_kernel(&user, sizeof(user),
 				  (void *)bpf_task_pt_regs((void *)bpf_get_current_task_btf()))) {
-		lose(GS_LAYER_PYTHON, GS_LOSS_STACK);
+		count_loss(GS_LAYER_PYTHON, GS_LOSS_STACK);
 		return 0;
 	}
 	native_take_regs(&to, &user);

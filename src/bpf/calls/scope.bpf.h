@@ -13,8 +13,8 @@
  * which the function is left for good, some ns before its ret (src/sources/x86/exit.h). Functions
  * that never throw may use either.
  */
-#ifndef GS_BPF_SCOPE_H
-#define GS_BPF_SCOPE_H
+#ifndef GS_BPF_CALLS_SCOPE_BPF_H
+#define GS_BPF_CALLS_SCOPE_BPF_H
 
 #include "cell.bpf.h"
 #include "native.bpf.h"
@@ -98,19 +98,19 @@ static __always_inline void scope_close(const struct pt_regs *ctx, struct gs_thr
 	account_scope(t, slot, s, depth, o.dur_ns);
 	if (gs_config.events) {
 		if (mode_of(s->func) != GS_MODE_EVENTS) {
-			lose(s->layer, GS_LOSS_THINNED);
+			count_loss(s->layer, GS_LOSS_THINNED);
 		} else if (o.dur_ns < gs_config.min_dur_ns) {
-			lose(s->layer, GS_LOSS_SHORT);
+			count_loss(s->layer, GS_LOSS_SHORT);
 		} else {
 			if (ctx && !is_pyfunc(s->func))
 				o.native_stack = native_at_scope(ctx, s->layer, o.dur_ns);
 			if (scope_send(t, slot, s, depth, &o))
 				return;
-			lose(s->layer, GS_LOSS_RING_FULL);
+			count_loss(s->layer, GS_LOSS_RING_FULL);
 		}
 	}
 	c = scope_cell(slot, s);
-	aggregate(c, &o);
+	aggregate_call(c, &o);
 	if (c && is_pyfunc(s->func)) {
 		c->py.self_ns += self_ns(s, o.dur_ns);
 		c->py.launches += s->launches;
@@ -133,7 +133,7 @@ __noinline int gs_scope_trim(__u32 slot, __u64 sp, __u32 id)
 			break;
 		depth--;
 		if (s->resumed != SCOPE_OF_FRAME)
-			lose(s->layer, GS_LOSS_UNMATCHED);
+			count_loss(s->layer, GS_LOSS_UNMATCHED);
 	}
 	return depth;
 }
@@ -173,7 +173,7 @@ __noinline int gs_scope_untimed(__u32 slot, __u32 id, __u32 layer)
 
 	if (c && idx)
 		c->calls++;
-	lose(layer, GS_LOSS_UNTIMED);
+	count_loss(layer, GS_LOSS_UNTIMED);
 	return 0;
 }
 
@@ -196,7 +196,7 @@ static __always_inline bool scope_begin(struct pt_regs *ctx, struct gs_thread *t
 		if (is_pyfunc(id))
 			gs_scope_untimed(slot, id, layer);
 		else
-			lose(layer, GS_LOSS_TOO_DEEP);
+			count_loss(layer, GS_LOSS_TOO_DEEP);
 		return false;
 	}
 	s = &t->scope[depth & SCOPE_MASK];
@@ -244,7 +244,7 @@ static __always_inline void scope_leave(__u64 place, __u32 layer)
 	if (!t || !state || state->stopped)
 		return;
 	if (depth >= t->scope_depth || t->scope[depth & SCOPE_MASK].func != id) {
-		lose(layer, GS_LOSS_UNMATCHED);
+		count_loss(layer, GS_LOSS_UNMATCHED);
 		return;
 	}
 	scope_close(NULL, t, slot, depth, now, 0);
@@ -291,7 +291,7 @@ static __always_inline void scope_leave_at(const struct pt_regs *ctx, __u64 cook
 		depth--;
 		if (s->func == id && s->sp >= sp) {
 			if (top > depth + 1)
-				lose(s->layer, GS_LOSS_UNMATCHED);
+				count_loss(s->layer, GS_LOSS_UNMATCHED);
 			scope_close(ctx, t, slot, depth, now, 0);
 			return;
 		}

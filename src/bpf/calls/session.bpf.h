@@ -2,8 +2,8 @@
  * Session uprobes (Linux 6.13): one program runs at entry and at return of a call, with eight bytes
  * of its own in between. A program that returns 1 at entry is not called at the return.
  */
-#ifndef GS_BPF_SESSION_H
-#define GS_BPF_SESSION_H
+#ifndef GS_BPF_CALLS_SESSION_BPF_H
+#define GS_BPF_CALLS_SESSION_BPF_H
 
 #include "kernel.bpf.h"
 

@@ -62,7 +62,7 @@ static __noinline __u32 new_id(struct span_name *name)
 	/* Before the id is used by anybody, so that the name is there when the first call is. */
 	e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 	if (!e) {
-		lose(GS_LAYER_TORCH, GS_LOSS_RING_FULL);
+		count_loss(GS_LAYER_TORCH, GS_LOSS_RING_FULL);
 		return other;
 	}
 	__builtin_memset(e, 0, sizeof(*e));
@@ -131,7 +131,7 @@ static __always_inline void span_begin(struct pt_regs *ctx)
 		return;
 	}
 	if (depth >= GS_SCOPE_MAX) {
-		lose(GS_LAYER_TORCH, GS_LOSS_TOO_DEEP);
+		count_loss(GS_LAYER_TORCH, GS_LOSS_TOO_DEEP);
 		return;
 	}
 	s = &t->scope[depth & SCOPE_MASK];
@@ -146,7 +146,7 @@ static __always_inline void span_begin(struct pt_regs *ctx)
 	open.start_ns = bpf_ktime_get_ns();
 	s->start_ns = open.start_ns;
 	if (bpf_map_update_elem(&gs_span_open, &key, &open, BPF_ANY)) {
-		lose(GS_LAYER_TORCH, GS_LOSS_TOO_DEEP);
+		count_loss(GS_LAYER_TORCH, GS_LOSS_TOO_DEEP);
 		return;
 	}
 	t->scope_depth = depth + 1;
@@ -173,11 +173,11 @@ static __always_inline void span_end(struct pt_regs *ctx)
 	/* Ended by another thread, or together with a scope around it. */
 	if (slot != open.slot || depth >= t->scope_depth || s->func != open.func ||
 	    s->start_ns != open.start_ns) {
-		lose(GS_LAYER_TORCH, GS_LOSS_UNMATCHED);
+		count_loss(GS_LAYER_TORCH, GS_LOSS_UNMATCHED);
 		return;
 	}
 	if (t->scope_depth > depth + 1)
-		lose(GS_LAYER_TORCH, GS_LOSS_UNMATCHED);
+		count_loss(GS_LAYER_TORCH, GS_LOSS_UNMATCHED);
 	scope_close(NULL, t, slot, depth, now, 0);
 }
 

@@ -3,8 +3,8 @@
  * samples carry the number. Which stacks were sent is remembered by a hash of their frames; one
  * that was forgotten for lack of room is sent again under a new number.
  */
-#ifndef GS_BPF_STACK_H
-#define GS_BPF_STACK_H
+#ifndef GS_BPF_CALLS_STACK_BPF_H
+#define GS_BPF_CALLS_STACK_BPF_H
 
 #include "model/trace/class.h"
 #include "thread.bpf.h"

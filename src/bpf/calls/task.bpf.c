@@ -11,7 +11,7 @@ static __always_inline void send_task(struct task_struct *p, __u32 change, __u32
 	__u64 id = ids_of(p);
 
 	if (!e) {
-		lose(GS_LAYER_NONE, GS_LOSS_NOTICE);
+		count_loss(GS_LAYER_NONE, GS_LOSS_NOTICE);
 		return;
 	}
 	e->head.kind = GS_EV_TASK;

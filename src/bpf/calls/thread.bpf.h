@@ -2,8 +2,8 @@
  * The way from the current task to its struct gs_thread: on the hot path one look into the task's
  * own storage and one into an array.
  */
-#ifndef GS_BPF_THREAD_H
-#define GS_BPF_THREAD_H
+#ifndef GS_BPF_CALLS_THREAD_BPF_H
+#define GS_BPF_CALLS_THREAD_BPF_H
 
 #include "ids.bpf.h"
 
@@ -14,7 +14,7 @@ static __always_inline struct gs_kernel_state *state_get(void)
 	return bpf_map_lookup_elem(&gs_state, &zero);
 }
 
-static __always_inline void lose(__u32 layer, __u32 cause)
+static __always_inline void count_loss(__u32 layer, __u32 cause)
 {
 	struct gs_kernel_state *s = state_get();
 

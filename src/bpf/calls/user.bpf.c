@@ -53,7 +53,7 @@ static __always_inline struct gs_user_cell *user_cell_get(const struct gs_user_r
 	if (c)
 		bpf_get_current_comm(c->comm, sizeof(c->comm));
 	else
-		lose(row->layer, GS_LOSS_NO_CELL);
+		count_loss(row->layer, GS_LOSS_NO_CELL);
 	return c;
 }
 
@@ -96,7 +96,7 @@ __noinline int user_add_up(__u32 slot, __u32 depth, __u32 row_id, __u64 dur_ns)
 	return 0;
 }
 
-static __always_inline __u64 picked(const struct user_frame *f, __u32 i)
+static __always_inline __u64 pick_value(const struct user_frame *f, __u32 i)
 {
 	return i < GS_USER_VALUE_MAX ? f->e.value[i] : 0;
 }
@@ -119,9 +119,10 @@ static __always_inline void take_stacks(const struct pt_regs *ctx, const struct 
 	}
 }
 
-static __always_inline bool send(const struct pt_regs *ctx, const struct gs_user_row *row,
-				 __u32 row_id, struct user_frame *f, const struct gs_thread *t,
-				 __u32 slot, __u32 scope_depth, __u64 dur_ns, bool at_ret)
+static __always_inline bool send_values(const struct pt_regs *ctx, const struct gs_user_row *row,
+					__u32 row_id, struct user_frame *f,
+					const struct gs_thread *t, __u32 slot, __u32 scope_depth,
+					__u64 dur_ns, bool at_ret)
 {
 	__u32 bytes = sizeof(struct gs_event_call), n_texts = row->n_texts;
 	struct gs_event_call *e = &f->e.call;
@@ -147,9 +148,9 @@ static __always_inline bool send(const struct pt_regs *ctx, const struct gs_user
 	if (!(row->flags & GS_USER_RETURN))
 		e->flags |= GS_CALL_INSTANT;
 	e->scope = scope_depth ? t->scope[(scope_depth - 1) & SCOPE_MASK].func : 0;
-	e->aux = picked(f, row->v_aux);
-	e->stream = picked(f, row->v_stream);
-	e->arg[0] = picked(f, row->v_arg0);
+	e->aux = pick_value(f, row->v_aux);
+	e->stream = pick_value(f, row->v_stream);
+	e->arg[0] = pick_value(f, row->v_arg0);
 	e->arg[1] = e->arg[2] = e->arg[3] = 0;
 	take_stacks(ctx, row, e, slot, at_ret);
 	f->e.row = row_id;
@@ -159,21 +160,21 @@ static __always_inline bool send(const struct pt_regs *ctx, const struct gs_user
 }
 
 /* A call with all its values read: filtered, then sent or added up. */
-static __always_inline void account(const struct pt_regs *ctx, const struct gs_user_row *row,
-				    __u32 row_id, struct user_frame *f, const struct gs_thread *t,
-				    __u32 slot, __u32 depth, __u32 scope_depth, __u64 dur_ns,
-				    bool at_ret)
+static __always_inline void account_values(const struct pt_regs *ctx, const struct gs_user_row *row,
+					   __u32 row_id, struct user_frame *f,
+					   const struct gs_thread *t, __u32 slot, __u32 depth,
+					   __u32 scope_depth, __u64 dur_ns, bool at_ret)
 {
-	f->e.call.bytes = picked(f, row->v_bytes);
+	f->e.call.bytes = pick_value(f, row->v_bytes);
 	if (!row->aggregate && (gs_config.events || row->flags & GS_USER_ALWAYS)) {
 		if (mode_of(row->func) != GS_MODE_EVENTS)
-			lose(row->layer, GS_LOSS_THINNED);
+			count_loss(row->layer, GS_LOSS_THINNED);
 		else if (row->flags & GS_USER_RETURN && dur_ns < gs_config.min_dur_ns)
-			lose(row->layer, GS_LOSS_SHORT);
-		else if (send(ctx, row, row_id, f, t, slot, scope_depth, dur_ns, at_ret))
+			count_loss(row->layer, GS_LOSS_SHORT);
+		else if (send_values(ctx, row, row_id, f, t, slot, scope_depth, dur_ns, at_ret))
 			return;
 		else
-			lose(row->layer, GS_LOSS_RING_FULL);
+			count_loss(row->layer, GS_LOSS_RING_FULL);
 	}
 	user_add_up(slot, depth, row_id, dur_ns);
 }
@@ -218,7 +219,7 @@ static __always_inline void drop_stale(struct user_thread *u, __u64 sp, __u64 ip
 			break;
 		depth--;
 		if (f->sp)
-			lose(layer, GS_LOSS_UNMATCHED);
+			count_loss(layer, GS_LOSS_UNMATCHED);
 	}
 	u->depth = depth;
 }
@@ -309,7 +310,7 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 	drop_stale(u, sp, ip, row_id, row->layer, !(row->flags & GS_USER_RETURN));
 	depth = u->depth;
 	if (depth >= GS_USER_DEPTH_MAX) {
-		lose(row->layer, GS_LOSS_TOO_DEEP);
+		count_loss(row->layer, GS_LOSS_TOO_DEEP);
 		return false;
 	}
 	if (depth)
@@ -332,7 +333,7 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 	f->start_ns = now;
 	scope = scope_open(t, slot, sp, row, now, is_second);
 	if (!(row->flags & GS_USER_RETURN)) {
-		account(ctx, row, row_id, f, t, slot, depth, scope, 0, false);
+		account_values(ctx, row, row_id, f, t, slot, depth, scope, 0, false);
 		return false;
 	}
 	u->depth = depth + 1;
@@ -377,7 +378,7 @@ static __always_inline void user_close(struct pt_regs *ctx, struct gs_thread *t,
 		gs_scope_skip(slot, row->func, row->layer, true);
 		return;
 	}
-	account(ctx, row, row_id, f, t, slot, depth, scope, dur_ns, at_ret);
+	account_values(ctx, row, row_id, f, t, slot, depth, scope, dur_ns, at_ret);
 }
 
 static __always_inline void user_leave(struct pt_regs *ctx, __u64 place)
@@ -391,7 +392,7 @@ static __always_inline void user_leave(struct pt_regs *ctx, __u64 place)
 	if (!t || !u || !state || state->stopped)
 		return;
 	if (u->tid != t->tid || depth >= u->depth || u->frame[depth & OPEN_MASK].e.row != row_id) {
-		lose(GS_LAYER_USER, GS_LOSS_UNMATCHED);
+		count_loss(GS_LAYER_USER, GS_LOSS_UNMATCHED);
 		return;
 	}
 	user_close(ctx, t, u, slot, depth, row_id, now, false);
@@ -466,7 +467,7 @@ static __always_inline void user_leave_at(struct pt_regs *ctx)
 			return;
 		}
 		if (f->sp && f->sp < sp) /* left by a jump or an exception */
-			lose(row->layer, GS_LOSS_UNMATCHED);
+			count_loss(row->layer, GS_LOSS_UNMATCHED);
 	}
 }
 

@@ -2,8 +2,8 @@
  * The frame of an open call of a described probe (user.bpf.c), the values that are read into it,
  * and the filter that is asked of them.
  */
-#ifndef GS_BPF_USER_FRAME_H
-#define GS_BPF_USER_FRAME_H
+#ifndef GS_BPF_CALLS_USER_FRAME_BPF_H
+#define GS_BPF_CALLS_USER_FRAME_BPF_H
 
 #include "cell.bpf.h"
 #include "ids.bpf.h"
@@ -60,7 +60,7 @@ static __always_inline bool read_memory(void *to, __u32 bytes, __u64 from)
 	return bpf_probe_read_user(to, bytes, (void *)from) == 0;
 }
 
-static __always_inline __u64 narrow(__u64 v, __u32 bytes, bool is_signed)
+static __always_inline __u64 narrow_value(__u64 v, __u32 bytes, bool is_signed)
 {
 	__u32 shift = (64 - bytes * 8) & 63;
 
@@ -100,7 +100,7 @@ static __always_inline bool value_follow(const struct gs_user_value *v, __u64 a,
 			return false;
 		a = next;
 	}
-	*ret = narrow(a, v->bytes, v->is_signed);
+	*ret = narrow_value(a, v->bytes, v->is_signed);
 	return true;
 }
 
@@ -196,7 +196,7 @@ __noinline int user_read_values(__u32 slot, __u32 depth, __u32 row_id, __u32 is_
 
 /* --- filters --- */
 
-static __always_inline __u64 divide(__u64 a, __u64 b, bool is_signed, bool rest)
+static __always_inline __u64 divide_values(__u64 a, __u64 b, bool is_signed, bool rest)
 {
 	bool minus_a = is_signed && (__s64)a < 0, minus_b = is_signed && (__s64)b < 0;
 	__u64 r;
@@ -210,7 +210,7 @@ static __always_inline __u64 divide(__u64 a, __u64 b, bool is_signed, bool rest)
 	return (rest ? minus_a : minus_a != minus_b) ? -r : r;
 }
 
-static __always_inline __u64 operate(__u32 code, __u64 a, __u64 b)
+static __always_inline __u64 apply_operator(__u32 code, __u64 a, __u64 b)
 {
 	__s64 sa = a, sb = b;
 
@@ -223,10 +223,10 @@ static __always_inline __u64 operate(__u32 code, __u64 a, __u64 b)
 		return a * b;
 	case GS_OP_DIV:
 	case GS_OP_DIV_S:
-		return divide(a, b, code == GS_OP_DIV_S, false);
+		return divide_values(a, b, code == GS_OP_DIV_S, false);
 	case GS_OP_MOD:
 	case GS_OP_MOD_S:
-		return divide(a, b, code == GS_OP_MOD_S, true);
+		return divide_values(a, b, code == GS_OP_MOD_S, true);
 	case GS_OP_BIT_AND:
 		return a & b;
 	case GS_OP_BIT_OR:
@@ -267,8 +267,8 @@ static __always_inline __u64 operate(__u32 code, __u64 a, __u64 b)
 	return 0;
 }
 
-static __always_inline __u64 push(const struct gs_user_op *op, const struct user_frame *f,
-				  __u64 dur_ns)
+static __always_inline __u64 push_operand(const struct gs_user_op *op, const struct user_frame *f,
+					  __u64 dur_ns)
 {
 	switch (op->code) {
 	case GS_OP_VALUE:
@@ -301,7 +301,7 @@ __noinline int user_filter_passes(__u32 slot, __u32 depth, __u32 row_id, __u64 d
 		if (i >= row->n_ops)
 			break;
 		if (op->code <= GS_OP_TID) {
-			f->operand[n & OPERAND_MASK] = push(op, f, dur_ns);
+			f->operand[n & OPERAND_MASK] = push_operand(op, f, dur_ns);
 			f->n_operands = n + 1;
 			continue;
 		}
@@ -313,7 +313,7 @@ __noinline int user_filter_passes(__u32 slot, __u32 depth, __u32 row_id, __u64 d
 			continue;
 		}
 		n = (n - 2) & OPERAND_MASK;
-		f->operand[n] = operate(op->code, f->operand[n], a);
+		f->operand[n] = apply_operator(op->code, f->operand[n], a);
 		f->n_operands = n + 1;
 	}
 	return f->operand[0] != 0;

@@ -18,7 +18,7 @@ static __always_inline void comm_end(struct gs_thread *t, const struct gs_frame 
 		bpf_map_delete_elem(&gs_mpi_comms, &key);
 }
 
-static __noinline void entered(__u64 place)
+static __noinline void enter_call(__u64 place)
 {
 	__u32 slot = place & 0xffff, id = place >> 32 & FUNC_MASK;
 	struct gs_thread *t;
@@ -36,7 +36,7 @@ static __noinline void send_comm(struct gs_thread *t, const struct gs_frame *f,
 	struct gs_event_comm *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 
 	if (!e) {
-		lose(GS_LAYER_MPI, GS_LOSS_NOTICE);
+		count_loss(GS_LAYER_MPI, GS_LOSS_NOTICE);
 		return;
 	}
 	__builtin_memset(e, 0, sizeof(*e));
@@ -89,7 +89,7 @@ static __always_inline void note_span(struct gs_thread *t, const struct gs_frame
 	__sync_fetch_and_add(&row->calls, 1);
 }
 
-static __noinline int left(struct pt_regs *ctx, struct gs_thread *t, __u32 depth)
+static __noinline int leave_call(struct pt_regs *ctx, struct gs_thread *t, __u32 depth)
 {
 	struct gs_frame *f = &t->frame[depth & DEPTH_MASK];
 	__u32 post = gs_desc[f->func & FUNC_MASK].post;
@@ -106,7 +106,7 @@ static __always_inline void leave_by_ret(struct pt_regs *ctx)
 	struct gs_thread *t = call_leave_by_ret(ctx, &depth);
 
 	if (t)
-		left(ctx, t, depth);
+		leave_call(ctx, t, depth);
 }
 
 SEC("?uprobe")
@@ -118,7 +118,7 @@ int gs_mpi_session(struct pt_regs *ctx)
 	if (session_is_return(place)) {
 		t = call_leave(ctx, *place);
 		if (t)
-			left(ctx, t, *place >> 16 & 0xffff);
+			leave_call(ctx, t, *place >> 16 & 0xffff);
 		return 0;
 	}
 	if (call_is_exit(ctx)) {
@@ -127,7 +127,7 @@ int gs_mpi_session(struct pt_regs *ctx)
 	}
 	if (!call_enter(ctx, place))
 		return SESSION_NO_RETURN;
-	entered(*place);
+	enter_call(*place);
 	return call_has_exits(ctx) ? SESSION_NO_RETURN : 0;
 }
 
@@ -139,7 +139,7 @@ int gs_mpi_enter(struct pt_regs *ctx)
 	if (call_is_exit(ctx))
 		leave_by_ret(ctx);
 	else if (call_enter(ctx, &place))
-		entered(place);
+		enter_call(place);
 	return 0;
 }
 
@@ -150,7 +150,7 @@ int gs_mpi_leave(struct pt_regs *ctx)
 	struct gs_thread *t = call_leave_unpaired(ctx, &depth);
 
 	if (t)
-		left(ctx, t, depth);
+		leave_call(ctx, t, depth);
 	return 0;
 }
 

@@ -2,8 +2,8 @@
  * Bytes and peers of a call of MPI. Arguments mean what mpi.h of MPICH 4.0 and Open MPI 4.1 say;
  * what differs between these follows from the cookie of the entry (model/trace/mpi.h).
  */
-#ifndef GS_BPF_MPI_H
-#define GS_BPF_MPI_H
+#ifndef GS_BPF_MPI_MPI_BPF_H
+#define GS_BPF_MPI_MPI_BPF_H
 
 #include "bpf/calls/post.bpf.h"
 #include "model/trace/mpi.h"
@@ -45,7 +45,7 @@ static __noinline __u32 mpi_row_find(const struct gs_mpi_key *key)
 		idx = __sync_fetch_and_add(&row->calls, 1) + 1;
 	row = idx ? bpf_map_lookup_elem(&gs_mpi_rows, &idx) : NULL;
 	if (!row) {
-		lose(GS_LAYER_MPI, GS_LOSS_PEERS);
+		count_loss(GS_LAYER_MPI, GS_LOSS_PEERS);
 		return 0;
 	}
 	row->key = *key;
@@ -224,8 +224,8 @@ static __always_inline __u64 mpi_by_shape(struct gs_frame *f, struct outcome *o,
 					  const volatile struct gs_func_desc *d, __u32 *peer)
 {
 	__u32 shape = d->v_aux >> 4, abi = f->abi, from;
-	__u64 count = saved(f, d->v_bytes), type = saved(f, d->v_bytes2), bytes;
-	__u64 comm = mpi_handle(saved(f, d->v_arg[1]), abi);
+	__u64 count = saved_argument(f, d->v_bytes), type = saved_argument(f, d->v_bytes2), bytes;
+	__u64 comm = mpi_handle(saved_argument(f, d->v_arg[1]), abi);
 
 	switch (shape) {
 	case GS_MPI_GATHER:
@@ -275,7 +275,7 @@ static __always_inline __u64 mpi_by_shape(struct gs_frame *f, struct outcome *o,
 		mpi_transfer(o, GS_MPI_SENT, *peer, comm, bytes);
 		return bytes;
 	case GS_MPI_RECV:
-		return mpi_receive(o, abi, saved(f, d->v_stream), peer, comm, bytes);
+		return mpi_receive(o, abi, saved_argument(f, d->v_stream), peer, comm, bytes);
 	case GS_MPI_SENDRECV:
 		from = mpi_peer(f->v[8], abi);
 		type = mpi_bytes(f->v[6], f->v[7], abi);
@@ -307,11 +307,11 @@ __noinline int mpi_measure(struct gs_frame *f, struct outcome *o)
 		return 0;
 	d = &gs_desc[o->id & FUNC_MASK];
 	if ((d->v_aux & V_MASK) != GS_V_NONE)
-		peer = mpi_peer(saved(f, d->v_aux), f->abi);
+		peer = mpi_peer(saved_argument(f, d->v_aux), f->abi);
 	bytes = mpi_by_shape(f, o, d, &peer);
 	if (bytes == ~0ull && !o->failed) {
 		o->flags |= GS_CALL_ARGS_UNREAD;
-		lose(GS_LAYER_MPI, GS_LOSS_SIZE);
+		count_loss(GS_LAYER_MPI, GS_LOSS_SIZE);
 	}
 	o->bytes = bytes == ~0ull ? 0 : bytes;
 	f->v[14] = peer;

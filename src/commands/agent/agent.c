@@ -24,8 +24,8 @@
 #include "core/sandbox/sandbox.h"
 #include "commands/agent/agent.h"
 #include "commands/common/cli.h"
-#include "net/http_client/fetch.h"
-#include "sources/identity/place.h"
+#include "net/http_client/http_client.h"
+#include "sources/identity/identity.h"
 
 #define CONF_PATH "/etc/gpuscope/agent.yaml"
 
@@ -100,7 +100,7 @@ static int apply_option(const char *section, const char *key, const char *value,
 
 static void tell_wrong(const char *text)
 {
-	gs_say("agent: %s", text);
+	gs_cli_say("agent: %s", text);
 }
 
 /* The configuration as it is to be used. */
@@ -118,8 +118,8 @@ static int read_conf(const struct agent_options *o, struct agent_conf *ret_conf,
 	if (r == 0)
 		agent_conf_adopt(&conf, unused, sizeof(unused));
 	if (unused[0])
-		gs_say("agent: %s: not used by the agent: %s", o->path ? o->path : CONF_PATH,
-		       unused);
+		gs_cli_say("agent: %s: not used by the agent: %s", o->path ? o->path : CONF_PATH,
+			   unused);
 	if (r == 0 && o->listen)
 		r = apply_option("http", "listen", o->listen, &conf, err);
 	if (r == 0 && o->compat)
@@ -141,7 +141,7 @@ static int read_conf(const struct agent_options *o, struct agent_conf *ret_conf,
 
 static void tell_of_server(void *ctx, const char *text)
 {
-	gs_say("agent: %s", text);
+	gs_cli_say("agent: %s", text);
 }
 
 static struct gs_http_options http_options(struct agent_conf *c, struct agent_state *state)
@@ -239,7 +239,7 @@ static int restart_push(struct agent *a, const struct agent_conf *conf, struct g
 	return r;
 }
 
-static int reload(struct agent *a, struct gs_err *err)
+static int reload_conf(struct agent *a, struct gs_err *err)
 {
 	bool same_jobs, same_push;
 	struct gs_gpu *gpu = NULL;
@@ -278,7 +278,7 @@ static int reload(struct agent *a, struct gs_err *err)
 	if (gpu) /* a group that is off now shall not keep its last reading for ever */
 		gs_gpu_snapshot_free(&a->state.latest);
 	a->state.conf = conf;
-	gs_place_keep_commands((enum gs_place_commands)conf.processes.commands);
+	gs_identity_keep_commands((enum gs_identity_commands)conf.processes.commands);
 	old_alert = a->state.alert;
 	a->state.alert = alert;
 	agent_schedule_init(&a->state.schedule, &conf, gs_clock_mono_ns());
@@ -313,27 +313,27 @@ static void where_text(const struct agent *a, char *out, size_t bytes)
 }
 
 /* One line at the start, and one whenever the driver's state changes. */
-static void tell(struct agent *a, const struct gs_gpu_snapshot *s)
+static void report_driver_state(struct agent *a, const struct gs_gpu_snapshot *s)
 {
 	char where[400], interval[GS_FMT_BYTES];
 
 	if (!a->told_start) {
 		where_text(a, where, sizeof(where));
-		gs_say("agent: %u GPU%s, read every %s, served at %s%s%s", s->n_gpus,
-		       s->n_gpus == 1 ? "" : "s",
-		       gs_fmt_ns(interval, a->state.conf.sampling.interval_ns), where,
-		       s->state == GS_GPU_STATE_OK ? "" : "; ",
-		       s->state == GS_GPU_STATE_OK ? ""
-		       : s->state_text[0]          ? s->state_text
-						   : gs_gpu_state_name(s->state));
+		gs_cli_say("agent: %u GPU%s, read every %s, served at %s%s%s", s->n_gpus,
+			   s->n_gpus == 1 ? "" : "s",
+			   gs_fmt_ns(interval, a->state.conf.sampling.interval_ns), where,
+			   s->state == GS_GPU_STATE_OK ? "" : "; ",
+			   s->state == GS_GPU_STATE_OK ? ""
+			   : s->state_text[0]          ? s->state_text
+						       : gs_gpu_state_name(s->state));
 	} else if (s->state != a->told_state) {
-		gs_say("agent: GPUs: %s%s%s, %u of them", gs_gpu_state_name(s->state),
-		       s->state_text[0] ? ": " : "", s->state_text, s->n_gpus);
+		gs_cli_say("agent: GPUs: %s%s%s, %u of them", gs_gpu_state_name(s->state),
+			   s->state_text[0] ? ": " : "", s->state_text, s->n_gpus);
 	}
 	for (uint32_t i = 0; i < s->n_events; i++)
 		if (s->event[i].xid)
-			gs_say("agent: XID %u on %s: %s", s->event[i].xid, s->event[i].pci_bus_id,
-			       s->event[i].text);
+			gs_cli_say("agent: XID %u on %s: %s", s->event[i].xid,
+				   s->event[i].pci_bus_id, s->event[i].text);
 	a->told_start = true;
 	a->told_state = s->state;
 }
@@ -347,7 +347,7 @@ static int handle_reload(struct agent *a, struct gs_err *err)
 	int r;
 
 	gs_systemd_reloading();
-	r = reload(a, err);
+	r = reload_conf(a, err);
 	pthread_mutex_lock(&a->state.lock);
 	a->state.last_reload_ok = r == 0;
 	a->state.reloads_ok += r == 0;
@@ -355,32 +355,33 @@ static int handle_reload(struct agent *a, struct gs_err *err)
 	pthread_mutex_unlock(&a->state.lock);
 	where_text(a, where, sizeof(where));
 	if (r < 0)
-		gs_say("agent: the old configuration stays in use: %s", gs_err_text(err, r));
+		gs_cli_say("agent: the old configuration stays in use: %s", gs_err_text(err, r));
 	else
-		gs_say("agent: configuration read again; served at %s", where);
+		gs_cli_say("agent: configuration read again; served at %s", where);
 	agent_shrink_begin(&a->shrink, gs_clock_mono_ns());
 	gs_systemd_ready();
 	return r;
 }
 
 /* False: a call of the driver hangs, and it is let go of when that has come back. */
-static bool release(struct agent *a)
+static bool release_driver(struct agent *a)
 {
 	bool done = gs_gpu_release(a->gpu) == 0;
 
 	a->released = true;
-	gs_say("agent: the driver is %s; SIGUSR2 or `gpuscope agent ctl resume-gpus` takes it up "
-	       "again",
-	       done ? "let go" : "to be let go, but one of its calls does not come back");
+	gs_cli_say(
+		"agent: the driver is %s; SIGUSR2 or `gpuscope agent ctl resume-gpus` takes it up "
+		"again",
+		done ? "let go" : "to be let go, but one of its calls does not come back");
 	return done;
 }
 
-static void resume(struct agent *a)
+static void resume_driver(struct agent *a)
 {
 	gs_gpu_resume(a->gpu);
 	a->released = false;
 	agent_shrink_begin(&a->shrink, gs_clock_mono_ns());
-	gs_say("agent: the driver is taken up again");
+	gs_cli_say("agent: the driver is taken up again");
 }
 
 static void handle_signals(struct agent *a)
@@ -394,10 +395,10 @@ static void handle_signals(struct agent *a)
 			(void)handle_reload(a, &err);
 			break;
 		case SIGUSR1:
-			(void)release(a);
+			(void)release_driver(a);
 			break;
 		case SIGUSR2:
-			resume(a);
+			resume_driver(a);
 			break;
 		default:
 			a->ending = true;
@@ -443,11 +444,12 @@ static void run_command(void *ctx, const char *command, struct gs_buf *answer)
 		put_status(a, answer);
 	} else if (strcmp(command, "release-gpus") == 0) {
 		(void)gs_buf_puts(answer,
-				  release(a) ? "ok: the driver is let go\n"
-					     : "error: a call of the driver does not come back; "
-					       "it is let go as soon as it does\n");
+				  release_driver(a)
+					  ? "ok: the driver is let go\n"
+					  : "error: a call of the driver does not come back; "
+					    "it is let go as soon as it does\n");
 	} else if (strcmp(command, "resume-gpus") == 0) {
-		resume(a);
+		resume_driver(a);
 		(void)gs_buf_puts(answer, "ok: the driver is taken up again\n");
 	} else if (strcmp(command, "reload") == 0) {
 		int r = handle_reload(a, &err);
@@ -462,7 +464,7 @@ static void run_command(void *ctx, const char *command, struct gs_buf *answer)
 }
 
 /* Read the groups that are due. */
-static int sample(struct agent *a)
+static int sample_groups(struct agent *a)
 {
 	struct gs_gpu_snapshot *s = NULL;
 	unsigned groups;
@@ -476,7 +478,7 @@ static int sample(struct agent *a)
 	r = gs_gpu_read_groups(a->gpu, groups, &s);
 	if (r < 0)
 		return r;
-	tell(a, s);
+	report_driver_state(a, s);
 	agent_state_put(&a->state, &s, groups, a->gpu);
 	/* Only this thread changes it. Without basic values it is no moment of its own. */
 	if (groups & GS_GPU_READ_BASIC)
@@ -492,7 +494,7 @@ static void feed_watchdog(struct agent *a)
 		gs_systemd_alive();
 }
 
-static int loop(struct agent *a)
+static int run_loop(struct agent *a)
 {
 	bool ready = false;
 	int r = 0;
@@ -522,14 +524,14 @@ static int loop(struct agent *a)
 		}
 		if (a->ending)
 			break;
-		r = sample(a);
+		r = sample_groups(a);
 		if (r < 0)
-			gs_say("agent: cannot read the GPUs: %s", strerror(-r));
-		agent_alert_look(&a->state, gs_clock_mono_ns());
+			gs_cli_say("agent: cannot read the GPUs: %s", strerror(-r));
+		agent_alert_poll(&a->state, gs_clock_mono_ns());
 		if (!ready && r == 0)
 			gs_systemd_ready();
 		ready = true;
-		agent_shrink_look(&a->shrink, &a->state, gs_clock_mono_ns());
+		agent_shrink_tick(&a->shrink, &a->state, gs_clock_mono_ns());
 		feed_watchdog(a);
 	}
 	return r;
@@ -547,7 +549,7 @@ static int start_control(struct agent *a, struct gs_err *err)
 		return 0;
 	if (strcmp(c->control.path, AGENT_CONTROL_PATH) == 0 && !c->control.group[0] &&
 	    !a->options->control) {
-		gs_say("agent: no control socket, only signals: %s", gs_err_text(&why, r));
+		gs_cli_say("agent: no control socket, only signals: %s", gs_err_text(&why, r));
 		return 0;
 	}
 	*err = why;
@@ -565,7 +567,7 @@ static bool sends_by_http_client(const struct agent_conf *c)
 	return alerts;
 }
 
-static int start(struct agent *a, struct gs_err *err)
+static int start_agent(struct agent *a, struct gs_err *err)
 {
 	struct gs_http_options o = http_options(&a->state.conf, &a->state);
 	struct agent_alert *alert = NULL;
@@ -586,7 +588,7 @@ static int start(struct agent *a, struct gs_err *err)
 		return gs_err_set(err, -errno, "cannot watch for signals: %s", strerror(errno));
 	/* It gets ready beside what follows. */
 	if (sends_by_http_client(&a->state.conf))
-		gs_fetch_begin();
+		gs_http_client_begin();
 	a->page = agent_page_new(&a->state);
 	if (!a->page)
 		return gs_err_set(err, -ENOMEM, "no memory");
@@ -621,24 +623,24 @@ static int start(struct agent *a, struct gs_err *err)
 }
 
 /* Frees conf as soon as it has a copy. */
-static int run(const struct agent_options *o, struct agent_conf **conf)
+static int run_agent(const struct agent_options *o, struct agent_conf **conf)
 {
 	struct agent a = {.options = o, .signal_fd = -1, .control_fd = -1};
 	struct gs_err err = {{0}};
 	int r = agent_state_init(&a.state, *conf);
 
 	gs_sandbox_keep_tracing(true); /* before the first thread */
-	gs_place_keep_commands((enum gs_place_commands)(*conf)->processes.commands);
+	gs_identity_keep_commands((enum gs_identity_commands)(*conf)->processes.commands);
 	gs_free_p(conf);
 	if (r < 0) {
-		gs_say("agent: %s", strerror(-r));
+		gs_cli_say("agent: %s", strerror(-r));
 		return GS_EXIT_FAILED;
 	}
-	r = start(&a, &err);
+	r = start_agent(&a, &err);
 	if (r < 0)
-		gs_say("agent: %s", gs_err_text(&err, r));
+		gs_cli_say("agent: %s", gs_err_text(&err, r));
 	else
-		r = loop(&a);
+		r = run_loop(&a);
 	gs_systemd_stopping();
 	gs_http_stop(&a.http);
 	agent_page_free(&a.page);
@@ -654,7 +656,7 @@ static int run(const struct agent_options *o, struct agent_conf **conf)
 	gs_close_p(&a.signal_fd);
 	agent_control_close(&a.state.conf, &a.control_fd);
 	agent_state_fini(&a.state);
-	return r < 0 ? gs_exit_status_of(r) : GS_EXIT_DONE;
+	return r < 0 ? gs_cli_exit_status_of(r) : GS_EXIT_DONE;
 }
 
 static int print_defaults(void)
@@ -666,13 +668,13 @@ static int print_defaults(void)
 		r = -errno;
 	gs_buf_fini(&out);
 	if (r < 0)
-		gs_say("agent: cannot print: %s", strerror(-r));
+		gs_cli_say("agent: cannot print: %s", strerror(-r));
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
 
 /* --- options --- */
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct agent_options *o = state->input;
 
@@ -735,7 +737,7 @@ int gs_cmd_agent(int argc, char **argv)
 	};
 	static const struct argp argp = {
 		.options = option_table,
-		.parser = parse,
+		.parser = parse_option,
 		.help_filter = gs_cli_help_filter,
 		.doc = "Reads the GPUs and the jobs of this node and serves what it reads to "
 		       "Prometheus, and to browsers as a page.\v"
@@ -766,15 +768,15 @@ int gs_cmd_agent(int argc, char **argv)
 	conf = calloc(1, sizeof(*conf));
 	r = conf ? read_conf(&o, conf, &err) : -ENOMEM;
 	if (r < 0) {
-		gs_say("agent: %s", gs_err_text(&err, r));
-		return r == -EINVAL ? GS_EXIT_USAGE : gs_exit_status_of(r);
+		gs_cli_say("agent: %s", gs_err_text(&err, r));
+		return r == -EINVAL ? GS_EXIT_USAGE : gs_cli_exit_status_of(r);
 	}
 	if (o.check) {
 		struct gs_http_options ho = http_options(conf, NULL);
 
 		r = gs_http_check(&ho, &err);
 		if (r < 0) {
-			gs_say("agent: %s", gs_err_text(&err, r));
+			gs_cli_say("agent: %s", gs_err_text(&err, r));
 			return GS_EXIT_USAGE;
 		}
 		if (o.path || access(CONF_PATH, F_OK) == 0)
@@ -783,5 +785,5 @@ int gs_cmd_agent(int argc, char **argv)
 			printf("there is no %s: the defaults are ok\n", CONF_PATH);
 		return fflush(stdout) == 0 ? GS_EXIT_DONE : GS_EXIT_FAILED;
 	}
-	return run(&o, &conf);
+	return run_agent(&o, &conf);
 }

@@ -3,8 +3,8 @@
  * signals; the HTTP server's thread renders what was read last. Between them stands struct
  * agent_state with its lock.
  */
-#ifndef GS_AGENT_AGENT_H
-#define GS_AGENT_AGENT_H
+#ifndef GS_COMMANDS_AGENT_AGENT_H
+#define GS_COMMANDS_AGENT_AGENT_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -18,7 +18,7 @@
 #include "sources/gpu/gpu.h"
 #include "net/http/http.h"
 #include "model/node/job_account.h"
-#include "output/metrics/prom.h"
+#include "output/metrics/metrics.h"
 #include "output/metrics_push/set.h"
 
 /* --- agent_conf.c: the configuration --- */
@@ -44,7 +44,7 @@ struct agent_jobs_conf {
 	bool enabled, slurm, pods, containers, units, cgroups, users, probes, controller;
 	uint64_t interval_ns, linger_ns, window_ns, gpu_idle_ns;
 	int64_t max, syscalls;
-	int names; /* enum gs_prom_job_names */
+	int names; /* enum gs_metrics_job_names */
 };
 
 struct agent_conf {
@@ -70,11 +70,11 @@ struct agent_conf {
 		uint64_t timeout_ns;
 	} http;
 	struct {
-		int commands; /* enum gs_place_commands */
+		int commands; /* enum gs_identity_commands */
 	} processes;
 	struct gs_push_conf push[GS_PUSH_PROTOCOLS];
 	struct {
-		int names; /* enum gs_prom_names */
+		int names; /* enum gs_metrics_names */
 		bool processes, links, timestamps;
 		int64_t max_processes;
 		char hostname[256];
@@ -157,7 +157,7 @@ double agent_resident_bytes(int pid);
 struct agent_state {
 	pthread_mutex_t lock;
 	struct gs_gpu_snapshot *latest; /* owned; groups not read keep their last reading */
-	struct gs_prom_xid *xids;       /* owned */
+	struct gs_metrics_xid *xids;    /* owned */
 	size_t n_xids;
 	uint64_t xids_dropped; /* XIDs for which there was no room */
 	struct agent_conf conf;
@@ -206,7 +206,7 @@ struct gs_job_accounts *agent_jobs_copy(struct agent_jobs *jobs);
 bool agent_jobs_same(const struct agent_jobs_conf *a, const struct agent_jobs_conf *b);
 
 /* Families of the jobs and of reading them. gpus may be NULL. */
-void agent_jobs_render(struct agent_jobs *jobs, struct gs_prom *p,
+void agent_jobs_render(struct agent_jobs *jobs, struct gs_metrics *p,
 		       const struct gs_gpu_snapshot *gpus, int names);
 /* --- agent_alert.c: rules over what was read --- */
 
@@ -220,10 +220,10 @@ void agent_alert_close(struct agent_alert **alert);
 uint64_t agent_alert_next(const struct agent_alert *alert);
 
 /* Look at what was read last, if it is time. The main thread's; holds the lock only to copy. */
-void agent_alert_look(struct agent_state *state, uint64_t now_ns);
+void agent_alert_poll(struct agent_state *state, uint64_t now_ns);
 
 /* The caller holds the lock. */
-void agent_alert_metrics(struct gs_prom *p, const struct agent_alert *alert);
+void agent_alert_metrics(struct gs_metrics *p, const struct agent_alert *alert);
 
 /* --- agent_shrink.c: memory that only a start needed --- */
 
@@ -239,7 +239,7 @@ void agent_shrink_begin(struct agent_shrink *s, uint64_t now_ns);
 uint64_t agent_shrink_next(const struct agent_shrink *s); /* monotonic; UINT64_MAX never */
 
 /* Give back what is free, if it is time. The main thread's; takes the lock of state. */
-void agent_shrink_look(struct agent_shrink *s, struct agent_state *state, uint64_t now_ns);
+void agent_shrink_tick(struct agent_shrink *s, struct agent_state *state, uint64_t now_ns);
 
 /* --- agent_routes.c: what is served --- */
 
@@ -268,10 +268,10 @@ void agent_head_end_jobs(struct agent_head *head, const struct gs_job_accounts *
 /* --- agent_report.c: reports of jobs, for agent_head.c --- */
 
 struct agent_report;
-struct gs_link_options;
+struct gs_uplink_options;
 
 /* link: as of moments; its kind, and its spool (DIR-jobs), are set here. */
-int agent_report_start(const struct gs_link_options *link, uint64_t interval_ns,
+int agent_report_start(const struct gs_uplink_options *link, uint64_t interval_ns,
 		       struct agent_report **ret_report, struct gs_err *err);
 
 /* How many reports are left in the spool. */

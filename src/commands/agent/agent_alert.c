@@ -46,10 +46,10 @@ static void restore_text(struct agent_alert *a, const void *text, size_t bytes, 
 				  (int64_t)gs_clock_wall_ns(), &ignored, &err);
 
 	if (r < 0)
-		gs_say("agent: %s: %s; alerts may be told twice", name, gs_err_text(&err, r));
+		gs_cli_say("agent: %s: %s; alerts may be told twice", name, gs_err_text(&err, r));
 }
 
-static void restore(struct agent_alert *a)
+static void restore_alerts(struct agent_alert *a)
 {
 	GS_CLOSE int fd = open(a->state_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	GS_FREE char *text = malloc(GS_ALERT_KEEP_BYTES);
@@ -57,8 +57,8 @@ static void restore(struct agent_alert *a)
 	ssize_t n = 1;
 
 	if (fd < 0 && errno != ENOENT)
-		gs_say("agent: cannot read %s: %s; alerts may be told twice", a->state_file,
-		       strerror(errno));
+		gs_cli_say("agent: cannot read %s: %s; alerts may be told twice", a->state_file,
+			   strerror(errno));
 	if (fd < 0 || !text)
 		return;
 	while (bytes < GS_ALERT_KEEP_BYTES && n > 0) {
@@ -92,7 +92,7 @@ static int write_file(const char *path, const struct gs_buf *text)
 	return r;
 }
 
-static void keep(struct agent_alert *a)
+static void save_alerts(struct agent_alert *a)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf text = GS_BUF_INIT(GS_ALERT_KEEP_BYTES);
 	int r;
@@ -100,13 +100,13 @@ static void keep(struct agent_alert *a)
 	if (!a->state_file[0] || gs_alerts_generation(a->alerts) == a->generation)
 		return;
 	a->generation = gs_alerts_generation(a->alerts);
-	r = gs_alerts_keep(a->alerts, gs_clock_mono_ns(), (int64_t)gs_clock_wall_ns(), &text);
+	r = gs_alerts_save(a->alerts, gs_clock_mono_ns(), (int64_t)gs_clock_wall_ns(), &text);
 	if (r == 0)
 		r = write_file(a->state_file, &text);
 	if (r < 0 && !a->state_errors++)
-		gs_say("agent: cannot keep alerts in %s: %s; after a restart they may be told "
-		       "twice",
-		       a->state_file, strerror(-r));
+		gs_cli_say("agent: cannot keep alerts in %s: %s; after a restart they may be told "
+			   "twice",
+			   a->state_file, strerror(-r));
 }
 
 /* --- life --- */
@@ -148,11 +148,11 @@ int agent_alert_open(const struct agent_conf *conf, const struct agent_alert *be
 	if (before) {
 		GS_CLEANUP(gs_buf_fini) struct gs_buf text = GS_BUF_INIT(GS_ALERT_KEEP_BYTES);
 
-		if (gs_alerts_keep(before->alerts, gs_clock_mono_ns(), (int64_t)gs_clock_wall_ns(),
+		if (gs_alerts_save(before->alerts, gs_clock_mono_ns(), (int64_t)gs_clock_wall_ns(),
 				   &text) == 0)
 			restore_text(a, text.data, text.bytes, "reload");
 	} else if (a->state_file[0]) {
-		restore(a);
+		restore_alerts(a);
 	}
 	*ret = a;
 	return 0;
@@ -253,7 +253,7 @@ static void look_at_jobs(struct agent_alert *a, struct agent_jobs *jobs, uint64_
 	gs_job_accounts_free(&accounts);
 }
 
-void agent_alert_look(struct agent_state *s, uint64_t now_ns)
+void agent_alert_poll(struct agent_state *s, uint64_t now_ns)
 {
 	struct agent_alert *a = s->alert;
 	int64_t wall_ns = (int64_t)gs_clock_wall_ns();
@@ -265,7 +265,7 @@ void agent_alert_look(struct agent_state *s, uint64_t now_ns)
 	look_at_gpus(a, s, now_ns, wall_ns);
 	look_at_node(a, s, now_ns, wall_ns);
 	look_at_jobs(a, s->jobs, now_ns, wall_ns);
-	keep(a);
+	save_alerts(a);
 	pthread_mutex_lock(&s->lock);
 	gs_alerts_stats(a->alerts, &a->figures);
 	pthread_mutex_unlock(&s->lock);
@@ -279,21 +279,23 @@ void agent_alert_firing(const struct agent_alert *a, gs_alert_sink_fn fn, void *
 
 /* --- metrics --- */
 
-static void by(struct gs_prom *p, const char *label, const char *label_value, double value)
+static void write_metric_by(struct gs_metrics *p, const char *label, const char *label_value,
+			    double value)
 {
-	struct gs_prom_label l = {label, label_value};
+	struct gs_metrics_label l = {label, label_value};
 
-	gs_prom_line(p, "", &l, 1, value, 0);
+	gs_metrics_line(p, "", &l, 1, value, 0);
 }
 
-static void dropped(struct gs_prom *p, const char *receiver, const char *cause, double value)
+static void write_dropped(struct gs_metrics *p, const char *receiver, const char *cause,
+			  double value)
 {
-	struct gs_prom_label l[] = {{"receiver", receiver}, {"cause", cause}};
+	struct gs_metrics_label l[] = {{"receiver", receiver}, {"cause", cause}};
 
-	gs_prom_line(p, "", l, GS_ARRAY_LEN(l), value, 0);
+	gs_metrics_line(p, "", l, GS_ARRAY_LEN(l), value, 0);
 }
 
-void agent_alert_metrics(struct gs_prom *p, const struct agent_alert *a)
+void agent_alert_metrics(struct gs_metrics *p, const struct agent_alert *a)
 {
 	struct gs_notify_stats r[GS_NOTIFY_RECEIVERS_MAX];
 	const struct gs_alerts_stats *f;
@@ -302,45 +304,45 @@ void agent_alert_metrics(struct gs_prom *p, const struct agent_alert *a)
 	if (!a)
 		return;
 	f = &a->figures;
-	gs_prom_one(p, "gpuscope_agent_alerts_firing", GS_PROM_GAUGE, (double)f->firing,
-		    "Alerts that go on.");
-	gs_prom_one(p, "gpuscope_agent_alerts_pending", GS_PROM_GAUGE, (double)f->pending,
-		    "Conditions that hold and have not begun to be alerts.");
-	gs_prom_one(p, "gpuscope_agent_alerts_started", GS_PROM_COUNTER, (double)f->started,
-		    "Alerts that began.");
-	gs_prom_one(p, "gpuscope_agent_alerts_ended", GS_PROM_COUNTER, (double)f->ended,
-		    "Alerts that are over.");
-	gs_prom_family(p, "gpuscope_agent_alerts_held_back", GS_PROM_COUNTER, "",
-		       "Alerts that had to wait: cooldown of their rule, limit of alerts in a "
-		       "minute; or that were not kept: no_room.");
-	by(p, "cause", "cooldown", (double)f->cooled);
-	by(p, "cause", "limit", (double)f->limited);
-	by(p, "cause", "no_room", (double)f->full);
-	gs_prom_one(p, "gpuscope_agent_alerts_state_errors", GS_PROM_COUNTER,
-		    (double)a->state_errors, "Writes of alerts.state_file that failed.");
+	gs_metrics_one(p, "gpuscope_agent_alerts_firing", GS_METRICS_GAUGE, (double)f->firing,
+		       "Alerts that go on.");
+	gs_metrics_one(p, "gpuscope_agent_alerts_pending", GS_METRICS_GAUGE, (double)f->pending,
+		       "Conditions that hold and have not begun to be alerts.");
+	gs_metrics_one(p, "gpuscope_agent_alerts_started", GS_METRICS_COUNTER, (double)f->started,
+		       "Alerts that began.");
+	gs_metrics_one(p, "gpuscope_agent_alerts_ended", GS_METRICS_COUNTER, (double)f->ended,
+		       "Alerts that are over.");
+	gs_metrics_family(p, "gpuscope_agent_alerts_held_back", GS_METRICS_COUNTER, "",
+			  "Alerts that had to wait: cooldown of their rule, limit of alerts in a "
+			  "minute; or that were not kept: no_room.");
+	write_metric_by(p, "cause", "cooldown", (double)f->cooled);
+	write_metric_by(p, "cause", "limit", (double)f->limited);
+	write_metric_by(p, "cause", "no_room", (double)f->full);
+	gs_metrics_one(p, "gpuscope_agent_alerts_state_errors", GS_METRICS_COUNTER,
+		       (double)a->state_errors, "Writes of alerts.state_file that failed.");
 	n = gs_notify_stats(a->notify, r);
-	gs_prom_family(p, "gpuscope_agent_alert_messages_sent", GS_PROM_COUNTER, "",
-		       "Messages that a receiver took.");
+	gs_metrics_family(p, "gpuscope_agent_alert_messages_sent", GS_METRICS_COUNTER, "",
+			  "Messages that a receiver took.");
 	for (size_t i = 0; i < n; i++)
-		by(p, "receiver", r[i].name, (double)r[i].sent);
-	gs_prom_family(p, "gpuscope_agent_alert_failed_attempts", GS_PROM_COUNTER, "",
-		       "Attempts to send a message that failed; it is tried again.");
+		write_metric_by(p, "receiver", r[i].name, (double)r[i].sent);
+	gs_metrics_family(p, "gpuscope_agent_alert_failed_attempts", GS_METRICS_COUNTER, "",
+			  "Attempts to send a message that failed; it is tried again.");
 	for (size_t i = 0; i < n; i++)
-		by(p, "receiver", r[i].name, (double)r[i].failed_attempts);
-	gs_prom_family(p, "gpuscope_agent_alert_messages_dropped", GS_PROM_COUNTER, "",
-		       "Messages that never arrived: queue_full, given_up after alerts.give_up, "
-		       "refused by the receiver.");
+		write_metric_by(p, "receiver", r[i].name, (double)r[i].failed_attempts);
+	gs_metrics_family(p, "gpuscope_agent_alert_messages_dropped", GS_METRICS_COUNTER, "",
+			  "Messages that never arrived: queue_full, given_up after alerts.give_up, "
+			  "refused by the receiver.");
 	for (size_t i = 0; i < n; i++) {
-		dropped(p, r[i].name, "queue_full", (double)r[i].dropped_full);
-		dropped(p, r[i].name, "given_up", (double)r[i].dropped_given_up);
-		dropped(p, r[i].name, "refused", (double)r[i].dropped_refused);
+		write_dropped(p, r[i].name, "queue_full", (double)r[i].dropped_full);
+		write_dropped(p, r[i].name, "given_up", (double)r[i].dropped_given_up);
+		write_dropped(p, r[i].name, "refused", (double)r[i].dropped_refused);
 	}
-	gs_prom_family(p, "gpuscope_agent_alert_messages_waiting", GS_PROM_GAUGE, "",
-		       "Messages in a receiver's queue.");
+	gs_metrics_family(p, "gpuscope_agent_alert_messages_waiting", GS_METRICS_GAUGE, "",
+			  "Messages in a receiver's queue.");
 	for (size_t i = 0; i < n; i++)
-		by(p, "receiver", r[i].name, (double)r[i].waiting);
-	gs_prom_family(p, "gpuscope_agent_alert_receiver_ok", GS_PROM_GAUGE, "",
-		       "0 when the last attempt to send failed.");
+		write_metric_by(p, "receiver", r[i].name, (double)r[i].waiting);
+	gs_metrics_family(p, "gpuscope_agent_alert_receiver_ok", GS_METRICS_GAUGE, "",
+			  "0 when the last attempt to send failed.");
 	for (size_t i = 0; i < n; i++)
-		by(p, "receiver", r[i].name, !r[i].last_failed);
+		write_metric_by(p, "receiver", r[i].name, !r[i].last_failed);
 }

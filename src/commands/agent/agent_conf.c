@@ -210,7 +210,7 @@ static const struct gs_conf_key http_keys[] = {
 	 .max = 300 * S},
 };
 
-/* As gs_place_choose_commands() has them. */
+/* As gs_identity_choose_commands() has them. */
 static const char *const commands_choices[] = {"scrubbed", "name", "full", NULL};
 
 static const struct gs_conf_key processes_keys[] = {
@@ -573,7 +573,7 @@ static const struct gs_conf_section sections[] = {
 	SECTION("integrations.prometheus", "", hpc_monitor, shipped_prometheus),
 };
 
-static int check(const void *whole, const struct gs_conf_where *where, struct gs_err *err)
+static int check_conf(const void *whole, const struct gs_conf_where *where, struct gs_err *err)
 {
 	const struct agent_conf *c = whole;
 	char key[64];
@@ -624,7 +624,7 @@ const struct gs_conf_schema agent_conf_schema = {
 	.bytes = sizeof(struct agent_conf),
 	.sections = sections,
 	.n_sections = GS_ARRAY_LEN(sections),
-	.check = check,
+	.check = check_conf,
 };
 
 static void list_unused(const struct agent_conf *c, char *out, size_t bytes)
@@ -664,7 +664,7 @@ void agent_conf_adopt(struct agent_conf *c, char *ret_unused, size_t bytes)
 			snprintf(c->http.listen, sizeof(c->http.listen), "127.0.0.1:%d",
 				 (int)c->hpc_monitor.prometheus[i].port);
 		if (c->jobs.names == usual.jobs.names)
-			c->jobs.names = GS_PROM_JOBS_HPC_MONITOR;
+			c->jobs.names = GS_METRICS_JOBS_HPC_MONITOR;
 		if (c->jobs.interval_ns == usual.jobs.interval_ns &&
 		    c->hpc_monitor.prometheus[i].update_s)
 			c->jobs.interval_ns =

@@ -92,7 +92,8 @@ void agent_control_serve(int listen_fd, void *ctx,
 	gs_buf_fini(&answer);
 }
 
-static int ask(const char *path, const char *command, struct gs_buf *ret_answer, struct gs_err *err)
+static int ask_agent(const char *path, const char *command, struct gs_buf *ret_answer,
+		     struct gs_err *err)
 {
 	GS_CLOSE int fd = -1;
 	char line[REQUEST_MAX];
@@ -195,9 +196,9 @@ int agent_control_command(int argc, char **argv)
 	argv[0] = name;
 	if (argp_parse(&argp, argc, argv, 0, NULL, o) != 0)
 		return GS_EXIT_USAGE;
-	r = ask(o[0], o[1], &answer, &err);
+	r = ask_agent(o[0], o[1], &answer, &err);
 	if (r < 0) {
-		gs_say("agent ctl: %s", gs_err_text(&err, r));
+		gs_cli_say("agent ctl: %s", gs_err_text(&err, r));
 		gs_buf_fini(&answer);
 		return r == -EACCES ? GS_EXIT_NOT_PERMITTED : GS_EXIT_FAILED;
 	}

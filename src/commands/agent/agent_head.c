@@ -15,18 +15,18 @@
 #include "core/base/mem.h"
 #include "core/base/secret.h"
 #include "commands/common/cli.h"
-#include "net/uplink/link.h"
+#include "net/uplink/uplink.h"
 #include "model/node/record.h"
-#include "sources/sampler/moment.h"
+#include "sources/sampler/sampler.h"
 
 #define HEADS_MAX  8
 #define DRAIN_NS   5000000000ull
 #define RECORD_MAX (8u << 20) /* of one moment */
 
 struct agent_head {
-	struct gs_link *link;
+	struct gs_uplink *link;
 	struct agent_report *report; /* NULL: jobs are not delivered */
-	struct gs_moment *moment;
+	struct gs_sampler *moment;
 	struct gs_buf records;
 	bool all_processes;
 	_Atomic uint64_t wish_ns; /* between two moments, as the head wants; 0 each */
@@ -37,14 +37,14 @@ struct agent_head {
 
 /* --- the link's callbacks, on its thread --- */
 
-static void on_wish(void *ctx, const struct gs_link_wish *wish)
+static void on_wish(void *ctx, const struct gs_uplink_config *wish)
 {
 	((struct agent_head *)ctx)->wish_ns = wish->interval_ns;
 }
 
 static void on_say(void *ctx, const char *text)
 {
-	gs_say("agent: %s", text);
+	gs_cli_say("agent: %s", text);
 }
 
 /* --- life --- */
@@ -53,7 +53,7 @@ static int start_link(struct agent_head *h, const struct agent_conf *c, struct g
 {
 	char addresses[sizeof(c->head.addresses)], token[512] = "";
 	const char *address[HEADS_MAX];
-	struct gs_link_options o = {
+	struct gs_uplink_options o = {
 		.size = sizeof(o),
 		.addresses = address,
 		.tls = c->head.tls || c->head.tls_ca[0] || c->head.tls_cert[0],
@@ -61,7 +61,7 @@ static int start_link(struct agent_head *h, const struct agent_conf *c, struct g
 		.tls_cert = c->head.tls_cert[0] ? c->head.tls_cert : NULL,
 		.tls_key = c->head.tls_key[0] ? c->head.tls_key : NULL,
 		.server_name = c->head.server_name[0] ? c->head.server_name : NULL,
-		.kind = GS_LINK_SAMPLES,
+		.kind = GS_UPLINK_SAMPLES,
 		.machine_id = c->head.machine_id[0] ? c->head.machine_id : NULL,
 		.instance = c->head.instance,
 		.spool_dir = c->head.resilient ? c->head.spool : NULL,
@@ -89,7 +89,7 @@ static int start_link(struct agent_head *h, const struct agent_conf *c, struct g
 		(void)mkdir(parent, 0755);
 	}
 	if (r == 0)
-		r = gs_link_start(&o, &h->link, err);
+		r = gs_uplink_start(&o, &h->link, err);
 	if (r == 0 && c->head.jobs && c->jobs.enabled)
 		r = agent_report_start(&o, c->head.jobs_interval_ns, &h->report, err);
 	explicit_bzero(token, sizeof(token));
@@ -110,7 +110,7 @@ int agent_head_start(const struct agent_conf *conf, struct agent_head **ret_head
 		return gs_err_set(err, -ENOMEM, "no memory");
 	h->records = GS_BUF_INIT(RECORD_MAX);
 	h->all_processes = conf->head.all_processes;
-	r = gs_moment_new(&h->moment, err);
+	r = gs_sampler_new(&h->moment, err);
 	if (r == 0)
 		r = start_link(h, conf, err);
 	if (r < 0)
@@ -127,14 +127,14 @@ void agent_head_stop(struct agent_head **head)
 
 	if (!h)
 		return;
-	left = gs_link_stop(&h->link, DRAIN_NS, false);
+	left = gs_uplink_stop(&h->link, DRAIN_NS, false);
 	if (left)
 		gs_log(0, "agent: %llu moments wait for the head", (unsigned long long)left);
 	left = agent_report_stop(&h->report, DRAIN_NS);
 	if (left)
 		gs_log(0, "agent: %llu reports of jobs wait for the head",
 		       (unsigned long long)left);
-	gs_moment_free(&h->moment);
+	gs_sampler_free(&h->moment);
 	gs_buf_fini(&h->records);
 	gs_free_p(head);
 }
@@ -142,17 +142,17 @@ void agent_head_stop(struct agent_head **head)
 /* --- moments --- */
 
 /* The GPUs are lent. */
-static int deliver(struct agent_head *h, struct gs_gpu_snapshot *gpu)
+static int deliver_sample(struct agent_head *h, struct gs_gpu_snapshot *gpu)
 {
 	struct gs_node_snapshot *node = calloc(1, sizeof(*node));
-	struct gs_link_span span = {.n_samples = 1};
+	struct gs_uplink_span span = {.n_samples = 1};
 	struct gs_batch batch;
 	int r;
 
 	if (!node)
 		return -ENOMEM;
 	node->gpu = gpu;
-	r = gs_moment_fill(h->moment, h->all_processes, true, node);
+	r = gs_sampler_fill(h->moment, h->all_processes, true, node);
 	gs_buf_reset(&h->records);
 	if (r == 0)
 		r = gs_node_encode(&h->records, node);
@@ -162,7 +162,7 @@ static int deliver(struct agent_head *h, struct gs_gpu_snapshot *gpu)
 	if (r < 0)
 		return r;
 	batch = (struct gs_batch){h->records.data, h->records.bytes};
-	return gs_link_push(h->link, &batch, &span);
+	return gs_uplink_push(h->link, &batch, &span);
 }
 
 void agent_head_take(struct agent_head *h, struct gs_gpu_snapshot *gpu)
@@ -175,15 +175,15 @@ void agent_head_take(struct agent_head *h, struct gs_gpu_snapshot *gpu)
 		return;
 	wish_ns = h->wish_ns;
 	h->due_ns = h->due_ns + wish_ns > now ? h->due_ns + wish_ns : now + wish_ns;
-	r = deliver(h, gpu);
+	r = deliver_sample(h, gpu);
 	if (r == 0) {
 		h->n_delivered++;
 		return;
 	}
 	h->n_failed++;
 	if (!h->told_failed)
-		gs_say("agent: a moment for the head could not be kept: %s; such are counted",
-		       strerror(-r));
+		gs_cli_say("agent: a moment for the head could not be kept: %s; such are counted",
+			   strerror(-r));
 	h->told_failed = true;
 }
 
@@ -201,11 +201,11 @@ void agent_head_end_jobs(struct agent_head *h, const struct gs_job_accounts *acc
 
 void agent_head_stats(struct agent_head *h, struct agent_head_stats *ret)
 {
-	struct gs_link_stats st;
+	struct gs_uplink_stats st;
 
-	gs_link_stats(h->link, &st);
+	gs_uplink_stats(h->link, &st);
 	*ret = (struct agent_head_stats){
-		.connected = st.state == GS_LINK_CONNECTED,
+		.connected = st.state == GS_UPLINK_CONNECTED,
 		.connects = st.connects,
 		.moments = h->n_delivered,
 		.failed = h->n_failed,

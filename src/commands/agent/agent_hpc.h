@@ -1,6 +1,6 @@
 /* What the agent takes from a configuration of ebpf-hpc-monitor. */
-#ifndef GS_AGENT_AGENT_HPC_H
-#define GS_AGENT_AGENT_HPC_H
+#ifndef GS_COMMANDS_AGENT_AGENT_HPC_H
+#define GS_COMMANDS_AGENT_AGENT_HPC_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "analysis/job_accounting/account.h"
+#include "analysis/job_accounting/accounting.h"
 #include "commands/agent/agent.h"
 #include "core/base/clock.h"
 #include "core/base/log.h"
@@ -64,12 +64,12 @@ static struct agent_head *head_of(struct agent_jobs *j)
 	return head;
 }
 
-static void read_once(struct agent_jobs *j, struct gs_account *account)
+static void read_once(struct agent_jobs *j, struct gs_accounting *account)
 {
 	struct gs_gpu_snapshot *gpus = gpus_now(j);
 	struct gs_job_accounts *fresh = NULL, *old = NULL;
 	struct gs_err err = {{0}};
-	int r = gs_account_read(account, gpus, &fresh, &err);
+	int r = gs_accounting_read(account, gpus, &fresh, &err);
 
 	gs_gpu_snapshot_free(&gpus);
 	if (r == 0)
@@ -80,7 +80,7 @@ static void read_once(struct agent_jobs *j, struct gs_account *account)
 	if (r < 0) {
 		/* The same trouble each time is told once. */
 		if (!j->failed++)
-			gs_say("agent: cannot read the jobs: %s", gs_err_text(&err, r));
+			gs_cli_say("agent: cannot read the jobs: %s", gs_err_text(&err, r));
 	} else {
 		old = j->latest;
 		j->latest = fresh;
@@ -102,9 +102,9 @@ struct gs_job_accounts *agent_jobs_copy(struct agent_jobs *j)
 static void *read_on(void *arg)
 {
 	struct agent_jobs *j = arg;
-	struct gs_account *account = NULL;
+	struct gs_accounting *account = NULL;
 	struct gs_err err = {{0}};
-	const struct gs_account_options o = {
+	const struct gs_accounting_options o = {
 		.size = sizeof(o),
 		.kinds = kinds_of(&j->conf),
 		.max_jobs = (uint32_t)j->conf.max,
@@ -115,11 +115,11 @@ static void *read_on(void *arg)
 		.window_ns = j->conf.window_ns,
 		.gpu_idle_ns = j->conf.gpu_idle_ns,
 	};
-	int r = gs_account_new(&o, &account, &err);
+	int r = gs_accounting_new(&o, &account, &err);
 	struct timespec due;
 
 	if (r < 0) {
-		gs_say("agent: no jobs: %s", gs_err_text(&err, r));
+		gs_cli_say("agent: no jobs: %s", gs_err_text(&err, r));
 		return NULL;
 	}
 	clock_gettime(CLOCK_MONOTONIC, &due);
@@ -142,7 +142,7 @@ static void *read_on(void *arg)
 	}
 	pthread_mutex_unlock(&j->lock);
 	agent_head_end_jobs(head_of(j), j->latest);
-	gs_account_free(&account);
+	gs_accounting_free(&account);
 	return NULL;
 }
 
@@ -208,7 +208,7 @@ bool agent_jobs_same(const struct agent_jobs_conf *a, const struct agent_jobs_co
 	       a->window_ns == b->window_ns && a->gpu_idle_ns == b->gpu_idle_ns;
 }
 
-static void put_trouble(struct gs_prom *p, const struct gs_job_account_trouble *t)
+static void put_trouble(struct gs_metrics *p, const struct gs_job_account_trouble *t)
 {
 	const struct {
 		const char *cause;
@@ -220,50 +220,50 @@ static void put_trouble(struct gs_prom *p, const struct gs_job_account_trouble *
 		{"slurm", t->questions_failed},
 	};
 
-	gs_prom_one(p, "gpuscope_agent_jobs_left_out", GS_PROM_COUNTER, (double)t->jobs_left_out,
-		    "Jobs that are not told, for jobs.max.");
-	gs_prom_one(p, "gpuscope_agent_job_claims_left_out", GS_PROM_COUNTER,
-		    (double)t->claims_left_out,
-		    "Claims to jobs that are not followed: too many at once, or of one user.");
-	gs_prom_family(p, "gpuscope_agent_jobs_errors", GS_PROM_COUNTER, "",
-		       "What is missing in the totals of jobs: not_followed, processes without "
-		       "room; lost, rows and events of the probes; failed_read, files; slurm, "
-		       "questions to Slurm without an answer.");
+	gs_metrics_one(p, "gpuscope_agent_jobs_left_out", GS_METRICS_COUNTER,
+		       (double)t->jobs_left_out, "Jobs that are not told, for jobs.max.");
+	gs_metrics_one(p, "gpuscope_agent_job_claims_left_out", GS_METRICS_COUNTER,
+		       (double)t->claims_left_out,
+		       "Claims to jobs that are not followed: too many at once, or of one user.");
+	gs_metrics_family(p, "gpuscope_agent_jobs_errors", GS_METRICS_COUNTER, "",
+			  "What is missing in the totals of jobs: not_followed, processes without "
+			  "room; lost, rows and events of the probes; failed_read, files; slurm, "
+			  "questions to Slurm without an answer.");
 	for (size_t i = 0; i < GS_ARRAY_LEN(of); i++) {
-		struct gs_prom_label l = {"cause", of[i].cause};
+		struct gs_metrics_label l = {"cause", of[i].cause};
 
-		gs_prom_line(p, "", &l, 1, (double)of[i].n, 0);
+		gs_metrics_line(p, "", &l, 1, (double)of[i].n, 0);
 	}
 }
 
-void agent_jobs_render(struct agent_jobs *j, struct gs_prom *p, const struct gs_gpu_snapshot *gpus,
-		       int names)
+void agent_jobs_render(struct agent_jobs *j, struct gs_metrics *p,
+		       const struct gs_gpu_snapshot *gpus, int names)
 {
 	const struct gs_job_accounts *a;
 
 	pthread_mutex_lock(&j->lock);
 	a = j->latest;
-	gs_prom_one(p, "gpuscope_agent_jobs_reads", GS_PROM_COUNTER, (double)j->reads,
-		    "Readings of the jobs.");
-	gs_prom_one(p, "gpuscope_agent_jobs_reads_failed", GS_PROM_COUNTER, (double)j->failed,
-		    "Of them, those that failed.");
-	gs_prom_one(p, "gpuscope_agent_jobs_cpu_seconds", GS_PROM_COUNTER,
-		    (double)j->read_cpu_ns / 1e9, "Processor time used to read jobs.");
+	gs_metrics_one(p, "gpuscope_agent_jobs_reads", GS_METRICS_COUNTER, (double)j->reads,
+		       "Readings of the jobs.");
+	gs_metrics_one(p, "gpuscope_agent_jobs_reads_failed", GS_METRICS_COUNTER, (double)j->failed,
+		       "Of them, those that failed.");
+	gs_metrics_one(p, "gpuscope_agent_jobs_cpu_seconds", GS_METRICS_COUNTER,
+		       (double)j->read_cpu_ns / 1e9, "Processor time used to read jobs.");
 	if (a) {
-		struct gs_prom_label why = {"reason", a->why};
+		struct gs_metrics_label why = {"reason", a->why};
 
-		gs_prom_one(p, "gpuscope_agent_jobs", GS_PROM_GAUGE, a->n_accounts,
-			    "Jobs that are told, ended ones for a while.");
-		gs_prom_family(p, "gpuscope_agent_jobs_probes", GS_PROM_GAUGE, "",
-			       "1 when the kernel counts for the jobs, 0 when procfs is read: "
-			       "system calls, network and device I/O are then unknown. reason: "
-			       "why, or what this kernel cannot tell.");
-		gs_prom_line(p, "", &why, 1, a->probes, 0);
-		gs_prom_one(p, "gpuscope_agent_jobs_read_duration_seconds", GS_PROM_GAUGE,
-			    (double)a->read_ns / 1e9,
-			    "How long the last reading of the jobs took.");
+		gs_metrics_one(p, "gpuscope_agent_jobs", GS_METRICS_GAUGE, a->n_accounts,
+			       "Jobs that are told, ended ones for a while.");
+		gs_metrics_family(p, "gpuscope_agent_jobs_probes", GS_METRICS_GAUGE, "",
+				  "1 when the kernel counts for the jobs, 0 when procfs is read: "
+				  "system calls, network and device I/O are then unknown. reason: "
+				  "why, or what this kernel cannot tell.");
+		gs_metrics_line(p, "", &why, 1, a->probes, 0);
+		gs_metrics_one(p, "gpuscope_agent_jobs_read_duration_seconds", GS_METRICS_GAUGE,
+			       (double)a->read_ns / 1e9,
+			       "How long the last reading of the jobs took.");
 		put_trouble(p, &a->trouble);
-		gs_prom_jobs(p, a, gpus, (enum gs_prom_job_names)names);
+		gs_metrics_jobs(p, a, gpus, (enum gs_metrics_job_names)names);
 	}
 	pthread_mutex_unlock(&j->lock);
 }

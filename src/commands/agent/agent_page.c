@@ -14,10 +14,10 @@
 #include "commands/agent/agent.h"
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "server/registry/cluster.h"
+#include "server/registry/registry.h"
 #include "commands/common/cli.h"
 #include "server/live/live.h"
-#include "sources/sampler/moment.h"
+#include "sources/sampler/sampler.h"
 
 #define NODE       1              /* its number */
 #define SPACING_NS 900000000ull   /* pages do not ask more often */
@@ -26,11 +26,11 @@
 
 struct agent_page {
 	struct agent_state *state;
-	struct gs_cluster *cluster;
+	struct gs_registry *cluster;
 	struct gs_live *live;
 	struct gs_http_route route[ROUTES_MAX];
 	size_t n_routes;
-	struct gs_moment *moment; /* NULL: nobody looks, or it cannot be had */
+	struct gs_sampler *moment; /* NULL: nobody looks, or it cannot be had */
 	bool told_failed;
 	uint64_t taken_ns;
 	pthread_mutex_t lock; /* what follows */
@@ -54,7 +54,7 @@ static size_t put_head(const struct agent_state *s, struct gs_live_fact *f)
 	return 3;
 }
 
-static size_t facts(void *ctx, struct gs_live_fact *ret)
+static size_t fill_facts(void *ctx, struct gs_live_fact *ret)
 {
 	struct agent_page *p = ctx;
 	struct agent_state *s = p->state;
@@ -87,7 +87,7 @@ static size_t facts(void *ctx, struct gs_live_fact *ret)
 	return n;
 }
 
-static size_t alerts(void *ctx, struct gs_live_alert *ret)
+static size_t fill_alerts(void *ctx, struct gs_live_alert *ret)
 {
 	struct agent_page *p = ctx;
 	size_t n;
@@ -112,13 +112,13 @@ static void add_routes(struct agent_page *p)
 struct agent_page *agent_page_new(struct agent_state *state)
 {
 	struct agent_page *p = calloc(1, sizeof(*p));
-	struct gs_cluster_node node = {.id = NODE};
+	struct gs_registry_node node = {.id = NODE};
 	struct gs_live_options o = {
 		.size = sizeof(o),
 		.role = "agent",
 		.interval_ns = state->conf.sampling.interval_ns,
-		.facts = facts,
-		.alerts = alerts,
+		.facts = fill_facts,
+		.alerts = fill_alerts,
 		.ctx = p,
 	};
 
@@ -127,13 +127,13 @@ struct agent_page *agent_page_new(struct agent_state *state)
 	pthread_mutex_init(&p->lock, NULL);
 	p->state = state;
 	snprintf(node.hostname, sizeof(node.hostname), "%s", state->conf.metrics.hostname);
-	o.cluster = p->cluster = gs_cluster_new();
-	p->live = p->cluster && gs_cluster_put(p->cluster, &node) == 0 ? gs_live_new(&o) : NULL;
+	o.cluster = p->cluster = gs_registry_new();
+	p->live = p->cluster && gs_registry_put(p->cluster, &node) == 0 ? gs_live_new(&o) : NULL;
 	if (!p->live) {
 		agent_page_free(&p);
 		return NULL;
 	}
-	gs_cluster_connected(p->cluster, NODE, "", GS_VERSION);
+	gs_registry_connected(p->cluster, NODE, "", GS_VERSION);
 	add_routes(p);
 	return p;
 }
@@ -145,8 +145,8 @@ void agent_page_free(struct agent_page **page)
 	if (!p)
 		return;
 	gs_live_free(&p->live);
-	gs_cluster_free(&p->cluster);
-	gs_moment_free(&p->moment);
+	gs_registry_free(&p->cluster);
+	gs_sampler_free(&p->moment);
 	pthread_mutex_destroy(&p->lock);
 	free(p->alert);
 	gs_free_p(page);
@@ -170,19 +170,19 @@ static struct gs_host_snapshot *empty_host(void)
 	return h;
 }
 
-static int fill(struct agent_page *p, bool looked, struct gs_node_snapshot *node)
+static int fill_page(struct agent_page *p, bool looked, struct gs_node_snapshot *node)
 {
 	struct gs_err err = {{0}};
 	int r;
 
 	if (!looked)
-		gs_moment_free(&p->moment);
-	else if (!p->moment && !p->told_failed && gs_moment_new(&p->moment, &err) < 0) {
-		gs_say("agent: the page has no values of processes: %s", err.text);
+		gs_sampler_free(&p->moment);
+	else if (!p->moment && !p->told_failed && gs_sampler_new(&p->moment, &err) < 0) {
+		gs_cli_say("agent: the page has no values of processes: %s", err.text);
 		p->told_failed = true;
 	}
 	if (p->moment) {
-		r = gs_moment_fill(p->moment, false, true, node);
+		r = gs_sampler_fill(p->moment, false, true, node);
 		if (r == 0 && p->state->jobs) /* this thread alone changes it */
 			node->jobs = agent_jobs_copy(p->state->jobs);
 		return r;
@@ -257,10 +257,10 @@ void agent_page_take(struct agent_page *p, const struct gs_gpu_snapshot *gpu)
 	node = calloc(1, sizeof(*node));
 	if (node)
 		node->gpu = gs_gpu_snapshot_copy(gpu);
-	if (node && node->gpu && fill(p, looked, node) == 0) {
-		gs_cluster_apply(p->cluster, NODE, &node);
-		gs_cluster_counts(p->cluster, NODE, p->state->samples, 0,
-				  gpu->missed_samples + p->state->schedule.missed);
+	if (node && node->gpu && fill_page(p, looked, node) == 0) {
+		gs_registry_apply(p->cluster, NODE, &node);
+		gs_registry_counts(p->cluster, NODE, p->state->samples, 0,
+				   gpu->missed_samples + p->state->schedule.missed);
 	}
 	gs_node_snapshot_free(&node);
 	if (looked)

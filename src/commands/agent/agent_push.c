@@ -5,16 +5,17 @@
 #include "commands/common/cli.h"
 
 /* Units and types are in OpenMetrics alone. */
-static int render(void *ctx, enum gs_push_protocol protocol, unsigned part, struct gs_buf *out)
+static int render_metrics(void *ctx, enum gs_push_protocol protocol, unsigned part,
+			  struct gs_buf *out)
 {
 	(void)protocol, (void)part; /* the same for all, in one piece */
 	return agent_render(ctx, true, out);
 }
 
-static void say(void *ctx, const char *text)
+static void log_push(void *ctx, const char *text)
 {
 	(void)ctx;
-	gs_say("agent: push: %s", text);
+	gs_cli_say("agent: push: %s", text);
 }
 
 int agent_push_open(const struct agent_conf *conf, struct agent_state *state,
@@ -24,8 +25,8 @@ int agent_push_open(const struct agent_conf *conf, struct agent_state *state,
 		.size = sizeof(o),
 		.conf = conf->push,
 		.hostname = conf->metrics.hostname,
-		.render = render,
-		.say = say,
+		.render = render_metrics,
+		.say = log_push,
 		.ctx = state,
 	};
 

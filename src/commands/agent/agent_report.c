@@ -12,13 +12,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "analysis/job_accounting/account.h"
+#include "analysis/job_accounting/accounting.h"
 #include "commands/agent/agent.h"
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "commands/common/cli.h"
 #include "analysis/job_report/delivery.h"
-#include "net/uplink/link.h"
+#include "net/uplink/uplink.h"
 
 struct entry { /* a job that is told to the head */
 	struct gs_job job;
@@ -29,14 +29,14 @@ struct entry { /* a job that is told to the head */
 };
 
 struct agent_report {
-	struct gs_link *link; /* owned */
+	struct gs_uplink *link; /* owned */
 	struct gs_rules *rules;
 	uint64_t interval_ns;
 	struct gs_buf text;
 	char host[65], kernel[65];
 	int64_t memory_bytes;
 	/* Owned each; NULL: none. */
-	struct entry *entry[GS_ACCOUNT_JOBS_MAX + GS_JOB_CLAIMS_MAX];
+	struct entry *entry[GS_ACCOUNTING_JOBS_MAX + GS_JOB_CLAIMS_MAX];
 	_Atomic uint64_t n_kept, n_failed;
 	bool told_failed;
 };
@@ -48,7 +48,8 @@ static int64_t wall_of(uint64_t boot_ns)
 	return (int64_t)(gs_clock_wall_ns() - gs_clock_boot_ns() + boot_ns);
 }
 
-static double stalled(const struct gs_job_account *a, enum gs_pressure p, int all, uint64_t ns)
+static double stalled_share(const struct gs_job_account *a, enum gs_pressure p, int all,
+			    uint64_t ns)
 {
 	return a->pressure_ns[p][all] >= 0 && ns
 		       ? fmin(1, (double)a->pressure_ns[p][all] / (double)ns)
@@ -73,11 +74,13 @@ static void fill_usage(const struct agent_report *r, const struct gs_job_account
 		.memory_cache_bytes = -1,
 		.memory_reclaimable_bytes = -1,
 		.machine_bytes = r->memory_bytes,
-		.pressure_ratio = {[GS_STALL_CPU_SOME] = stalled(a, GS_PRESSURE_CPU, 0, ns),
-				   [GS_STALL_MEMORY_SOME] = stalled(a, GS_PRESSURE_MEMORY, 0, ns),
-				   [GS_STALL_MEMORY_FULL] = stalled(a, GS_PRESSURE_MEMORY, 1, ns),
-				   [GS_STALL_IO_SOME] = stalled(a, GS_PRESSURE_IO, 0, ns),
-				   [GS_STALL_IO_FULL] = stalled(a, GS_PRESSURE_IO, 1, ns)},
+		.pressure_ratio = {[GS_STALL_CPU_SOME] = stalled_share(a, GS_PRESSURE_CPU, 0, ns),
+				   [GS_STALL_MEMORY_SOME] =
+					   stalled_share(a, GS_PRESSURE_MEMORY, 0, ns),
+				   [GS_STALL_MEMORY_FULL] =
+					   stalled_share(a, GS_PRESSURE_MEMORY, 1, ns),
+				   [GS_STALL_IO_SOME] = stalled_share(a, GS_PRESSURE_IO, 0, ns),
+				   [GS_STALL_IO_FULL] = stalled_share(a, GS_PRESSURE_IO, 1, ns)},
 		.n_gpus = a->n_gpus < 0 ? NAN : __builtin_popcountll(a->gpu_seen_mask),
 		.gpus_idle = a->gpu_seen_mask
 				     ? __builtin_popcountll(a->gpu_seen_mask & ~a->gpu_used_mask)
@@ -111,7 +114,7 @@ static int fill_calls(const struct gs_job_account *a, struct gs_job_report *job)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < a->n_calls; i++) {
 		const struct gs_job_call_count *from = &a->calls[i];
-		struct gs_job_call *to = &job->calls[i];
+		struct gs_job_report_call *to = &job->calls[i];
 
 		memcpy(to->name, from->name, sizeof(to->name));
 		to->calls = from->calls;
@@ -127,7 +130,7 @@ static int fill_calls(const struct gs_job_account *a, struct gs_job_report *job)
 
 static int by_rank(const void *a, const void *b)
 {
-	const struct gs_job_rank *x = a, *y = b;
+	const struct gs_job_report_rank *x = a, *y = b;
 
 	return (x->rank > y->rank) - (x->rank < y->rank);
 }
@@ -160,19 +163,19 @@ static int fill_ranks(const struct gs_job_account *a, struct gs_job_report *job)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < a->n_ranks; i++)
 		if (strcmp(a->ranks[i].step, step) == 0)
-			gs_job_rank_of(&a->ranks[i].work, a->ranks[i].step, a->ranks[i].rank,
-				       a->ranks[i].n_processes, &job->ranks[job->n_ranks++]);
+			gs_job_report_rank_of(&a->ranks[i].work, a->ranks[i].step, a->ranks[i].rank,
+					      a->ranks[i].n_processes, &job->ranks[job->n_ranks++]);
 	qsort(job->ranks, job->n_ranks, sizeof(*job->ranks), by_rank);
-	gs_job_judge_ranks(job);
+	gs_job_report_judge_ranks(job);
 	return 0;
 }
 
 static void fill_session(const struct agent_report *r, const struct gs_job_accounts *accounts,
-			 const struct gs_job_account *a, struct gs_job_session *s)
+			 const struct gs_job_account *a, struct gs_job_report_session *s)
 {
 	const struct gs_job_account_trouble *t = &accounts->trouble;
 
-	*s = (struct gs_job_session){
+	*s = (struct gs_job_report_session){
 		.start_wall_ns = wall_of(a->first_ns),
 		.end_wall_ns = wall_of(a->last_ns),
 		.elapsed_ns = a->last_ns - a->first_ns,
@@ -205,10 +208,10 @@ static void fill_session(const struct agent_report *r, const struct gs_job_accou
 			 (unsigned long long)t->lost, (unsigned long long)t->not_followed);
 }
 
-static int make(struct agent_report *r, const struct gs_job_accounts *accounts,
-		const struct gs_job_account *a, const struct gs_job_delivery *d)
+static int make_report(struct agent_report *r, const struct gs_job_accounts *accounts,
+		       const struct gs_job_account *a, const struct gs_job_report_delivery *d)
 {
-	struct gs_job_session session;
+	struct gs_job_report_session session;
 	struct gs_job_report *job = calloc(1, sizeof(*job));
 	int e = job ? fill_calls(a, job) : -ENOMEM;
 
@@ -227,46 +230,46 @@ static int make(struct agent_report *r, const struct gs_job_accounts *accounts,
 	job->job = a->job;
 	job->n_processes_seen = a->n_processes;
 	job->ended = !a->n_processes;
-	gs_job_figures_of(&job->usage, &job->figures);
+	gs_job_report_figures_of(&job->usage, &job->figures);
 	gs_verdict_of(r->rules, &job->figures, &job->verdict);
-	e = gs_job_delivery_write(&r->text, &session, 0, d);
-	gs_job_session_fini(&session);
+	e = gs_job_report_delivery_write(&r->text, &session, 0, d);
+	gs_job_report_session_fini(&session);
 	return e;
 }
 
 /* --- sending --- */
 
-static void send(struct agent_report *r, const struct gs_job_accounts *accounts,
-		 const struct gs_job_account *a, struct entry *e, unsigned state)
+static void send_report(struct agent_report *r, const struct gs_job_accounts *accounts,
+			const struct gs_job_account *a, struct entry *e, unsigned state)
 {
-	struct gs_job_delivery d = {.state = state,
-				    .source = "agent",
-				    .begin_wall_ns = wall_of(a->first_ns),
-				    .end_wall_ns = wall_of(a->last_ns)};
-	const struct gs_link_span span = {
+	struct gs_job_report_delivery d = {.state = state,
+					   .source = "agent",
+					   .begin_wall_ns = wall_of(a->first_ns),
+					   .end_wall_ns = wall_of(a->last_ns)};
+	const struct gs_uplink_span span = {
 		.first_wall_ns = d.begin_wall_ns, .last_wall_ns = d.end_wall_ns, .n_samples = 1};
 	struct gs_batch batch;
 	int code;
 
 	memcpy(d.report, e->report, sizeof(d.report));
 	snprintf(d.kind, sizeof(d.kind), "%s", gs_job_kind_name(a->job.kind));
-	code = make(r, accounts, a, &d);
+	code = make_report(r, accounts, a, &d);
 	batch = (struct gs_batch){r->text.data, r->text.bytes};
 	if (code == 0)
-		code = gs_link_push(r->link, &batch, &span);
+		code = gs_uplink_push(r->link, &batch, &span);
 	if (code == 0) {
 		r->n_kept++;
 		return;
 	}
 	r->n_failed++;
 	if (!r->told_failed)
-		gs_say("agent: the report of job %s cannot be kept for the head: %s; such are "
-		       "counted",
-		       a->job.id, strerror(-code));
+		gs_cli_say("agent: the report of job %s cannot be kept for the head: %s; such are "
+			   "counted",
+			   a->job.id, strerror(-code));
 	r->told_failed = true;
 }
 
-static bool same(const struct entry *e, const struct gs_job_account *a)
+static bool is_same_job(const struct entry *e, const struct gs_job_account *a)
 {
 	if (!e || e->first_ns != a->first_ns || e->job.kind != a->job.kind)
 		return false;
@@ -284,7 +287,7 @@ static struct entry *entry_of(struct agent_report *r, const struct gs_job_accoun
 	struct entry **place = NULL;
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(r->entry); i++) {
-		if (same(r->entry[i], a))
+		if (is_same_job(r->entry[i], a))
 			return r->entry[i];
 		if (!r->entry[i] && !place)
 			place = &r->entry[i];
@@ -293,7 +296,7 @@ static struct entry *entry_of(struct agent_report *r, const struct gs_job_accoun
 		return NULL;
 	**place = (struct entry){
 		.job = a->job, .first_ns = a->first_ns, .due_ns = now_ns + r->interval_ns};
-	if (gs_job_delivery_name((*place)->report) < 0)
+	if (gs_job_report_delivery_name((*place)->report) < 0)
 		gs_free_p(place);
 	return *place;
 }
@@ -305,7 +308,7 @@ static void forget_gone(struct agent_report *r, const struct gs_job_accounts *ac
 		bool there = !r->entry[k];
 
 		for (uint32_t i = 0; !there && i < accounts->n_accounts; i++)
-			there = same(r->entry[k], &accounts->account[i]);
+			there = is_same_job(r->entry[k], &accounts->account[i]);
 		if (!there)
 			gs_free_p(&r->entry[k]);
 	}
@@ -314,11 +317,11 @@ static void forget_gone(struct agent_report *r, const struct gs_job_accounts *ac
 void agent_report_take(struct agent_report *r, const struct gs_job_accounts *accounts)
 {
 	uint64_t now_ns = gs_clock_mono_ns();
-	struct gs_link_stats st;
+	struct gs_uplink_stats st;
 
 	if (!r)
 		return;
-	gs_link_stats(r->link, &st);
+	gs_uplink_stats(r->link, &st);
 	forget_gone(r, accounts);
 	for (uint32_t i = 0; i < accounts->n_accounts; i++) {
 		const struct gs_job_account *a = &accounts->account[i];
@@ -330,7 +333,7 @@ void agent_report_take(struct agent_report *r, const struct gs_job_accounts *acc
 		}
 		if (!a->n_processes) {
 			if (!e->finished)
-				send(r, accounts, a, e, GS_JOB_DELIVERY_FINISHED);
+				send_report(r, accounts, a, e, GS_JOB_DELIVERY_FINISHED);
 			e->finished = true;
 			continue;
 		}
@@ -339,7 +342,7 @@ void agent_report_take(struct agent_report *r, const struct gs_job_accounts *acc
 		if (now_ns < e->due_ns || st.waiting_batches)
 			continue;
 		e->due_ns = now_ns + r->interval_ns;
-		send(r, accounts, a, e, GS_JOB_DELIVERY_RUNNING);
+		send_report(r, accounts, a, e, GS_JOB_DELIVERY_RUNNING);
 	}
 }
 
@@ -358,18 +361,18 @@ void agent_report_end(struct agent_report *r, const struct gs_job_accounts *acco
 		struct entry *e = a->n_processes ? entry_of(r, a, gs_clock_mono_ns()) : NULL;
 
 		if (e)
-			send(r, accounts, a, e, GS_JOB_DELIVERY_PARTIAL);
+			send_report(r, accounts, a, e, GS_JOB_DELIVERY_PARTIAL);
 	}
 	forget_all(r);
 }
 
 /* --- life --- */
 
-int agent_report_start(const struct gs_link_options *link, uint64_t interval_ns,
+int agent_report_start(const struct gs_uplink_options *link, uint64_t interval_ns,
 		       struct agent_report **ret_report, struct gs_err *err)
 {
 	struct agent_report *r = calloc(1, sizeof(*r));
-	struct gs_link_options o = *link;
+	struct gs_uplink_options o = *link;
 	struct utsname names;
 	struct sysinfo info;
 	char spool[320];
@@ -387,14 +390,14 @@ int agent_report_start(const struct gs_link_options *link, uint64_t interval_ns,
 	r->rules = gs_rules_new();
 	if (!r->rules)
 		e = gs_err_set(err, -ENOMEM, "no memory");
-	o.kind = GS_LINK_JOBS;
+	o.kind = GS_UPLINK_JOBS;
 	o.wish = NULL; /* what is to be measured is told to the link of moments */
 	if (o.spool_dir) {
 		snprintf(spool, sizeof(spool), "%s-jobs", o.spool_dir);
 		o.spool_dir = spool;
 	}
 	if (e == 0)
-		e = gs_link_start(&o, &r->link, err);
+		e = gs_uplink_start(&o, &r->link, err);
 	if (e < 0)
 		(void)agent_report_stop(&r, 0);
 	else
@@ -409,7 +412,7 @@ uint64_t agent_report_stop(struct agent_report **report, uint64_t drain_ns)
 
 	if (!r)
 		return 0;
-	left = gs_link_stop(&r->link, drain_ns, false);
+	left = gs_uplink_stop(&r->link, drain_ns, false);
 	forget_all(r);
 	gs_rules_free(&r->rules);
 	gs_buf_fini(&r->text);
@@ -419,9 +422,9 @@ uint64_t agent_report_stop(struct agent_report **report, uint64_t drain_ns)
 
 void agent_report_stats(struct agent_report *r, struct agent_report_stats *ret)
 {
-	struct gs_link_stats st;
+	struct gs_uplink_stats st;
 
-	gs_link_stats(r->link, &st);
+	gs_uplink_stats(r->link, &st);
 	*ret = (struct agent_report_stats){.reports = r->n_kept,
 					   .failed = r->n_failed,
 					   .waiting = st.waiting_samples,

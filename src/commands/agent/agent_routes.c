@@ -36,89 +36,92 @@ double agent_resident_bytes(int pid)
 	return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
-static void by(struct gs_prom *p, const char *label, const char *label_value, double value)
+static void write_metric_by(struct gs_metrics *p, const char *label, const char *label_value,
+			    double value)
 {
-	struct gs_prom_label l = {label, label_value};
+	struct gs_metrics_label l = {label, label_value};
 
-	gs_prom_line(p, "", &l, 1, value, 0);
+	gs_metrics_line(p, "", &l, 1, value, 0);
 }
 
-static void own_process(struct gs_prom *p, const struct agent_state *s)
+static void own_process(struct gs_metrics *p, const struct agent_state *s)
 {
-	struct gs_prom_label version = {"version", GS_VERSION};
+	struct gs_metrics_label version = {"version", GS_VERSION};
 	double resident = agent_resident_bytes(getpid());
 	struct rusage u;
 
-	gs_prom_family(p, "gpuscope_agent_build", GS_PROM_INFO, "", "Version; always 1.");
-	gs_prom_line(p, "", &version, 1, 1, 0);
-	gs_prom_one(p, "gpuscope_agent_start_time_seconds", GS_PROM_GAUGE,
-		    (double)(s->started_wall_ns / 1000000) / 1e3,
-		    "When the agent started, in seconds since 1970.");
+	gs_metrics_family(p, "gpuscope_agent_build", GS_METRICS_INFO, "", "Version; always 1.");
+	gs_metrics_line(p, "", &version, 1, 1, 0);
+	gs_metrics_one(p, "gpuscope_agent_start_time_seconds", GS_METRICS_GAUGE,
+		       (double)(s->started_wall_ns / 1000000) / 1e3,
+		       "When the agent started, in seconds since 1970.");
 	if (getrusage(RUSAGE_SELF, &u) == 0)
-		gs_prom_one(p, "gpuscope_agent_cpu_seconds", GS_PROM_COUNTER,
-			    (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-				    (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6,
-			    "Processor time used by the agent.");
+		gs_metrics_one(p, "gpuscope_agent_cpu_seconds", GS_METRICS_COUNTER,
+			       (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+				       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6,
+			       "Processor time used by the agent.");
 	if (resident >= 0)
-		gs_prom_one(p, "gpuscope_agent_resident_memory_bytes", GS_PROM_GAUGE, resident,
-			    "Memory of the agent that is in RAM.");
-	gs_prom_family(p, "gpuscope_agent_config_reloads", GS_PROM_COUNTER, "",
-		       "Reloads of the configuration, by what came of them.");
-	by(p, "result", "ok", (double)s->reloads_ok);
-	by(p, "result", "failed", (double)s->reloads_failed);
-	gs_prom_one(p, "gpuscope_agent_config_last_reload_successful", GS_PROM_GAUGE,
-		    s->last_reload_ok,
-		    "0 when the last reload failed and the configuration before it is "
-		    "in use.");
+		gs_metrics_one(p, "gpuscope_agent_resident_memory_bytes", GS_METRICS_GAUGE,
+			       resident, "Memory of the agent that is in RAM.");
+	gs_metrics_family(p, "gpuscope_agent_config_reloads", GS_METRICS_COUNTER, "",
+			  "Reloads of the configuration, by what came of them.");
+	write_metric_by(p, "result", "ok", (double)s->reloads_ok);
+	write_metric_by(p, "result", "failed", (double)s->reloads_failed);
+	gs_metrics_one(p, "gpuscope_agent_config_last_reload_successful", GS_METRICS_GAUGE,
+		       s->last_reload_ok,
+		       "0 when the last reload failed and the configuration before it is "
+		       "in use.");
 }
 
-static void own_sampling(struct gs_prom *p, const struct agent_state *s)
+static void own_sampling(struct gs_metrics *p, const struct agent_state *s)
 {
-	gs_prom_one(p, "gpuscope_agent_samples", GS_PROM_COUNTER, (double)s->samples,
-		    "Readings of the GPUs.");
-	gs_prom_family(p, "gpuscope_agent_group_reads", GS_PROM_COUNTER, "",
-		       "Readings, by group of values.");
+	gs_metrics_one(p, "gpuscope_agent_samples", GS_METRICS_COUNTER, (double)s->samples,
+		       "Readings of the GPUs.");
+	gs_metrics_family(p, "gpuscope_agent_group_reads", GS_METRICS_COUNTER, "",
+			  "Readings, by group of values.");
 	for (int i = 0; i < AGENT_GROUPS; i++)
-		by(p, "group", agent_group_name[i], (double)s->schedule.group[i].reads);
-	gs_prom_family(p, "gpuscope_agent_group_interval_seconds", GS_PROM_GAUGE, "seconds",
-		       "Time between two readings of a group as of now; absent when it is off.");
+		write_metric_by(p, "group", agent_group_name[i],
+				(double)s->schedule.group[i].reads);
+	gs_metrics_family(p, "gpuscope_agent_group_interval_seconds", GS_METRICS_GAUGE, "seconds",
+			  "Time between two readings of a group as of now; absent when it is off.");
 	for (int i = 0; i < AGENT_GROUPS; i++)
 		if (s->conf.group[i].enabled)
-			by(p, "group", agent_group_name[i],
-			   (double)s->schedule.group[i].turns.interval_ns / 1e9);
-	gs_prom_family(p, "gpuscope_agent_group_read_timestamp_seconds", GS_PROM_GAUGE, "seconds",
-		       "When a group was read last, in seconds since 1970.");
+			write_metric_by(p, "group", agent_group_name[i],
+					(double)s->schedule.group[i].turns.interval_ns / 1e9);
+	gs_metrics_family(p, "gpuscope_agent_group_read_timestamp_seconds", GS_METRICS_GAUGE,
+			  "seconds", "When a group was read last, in seconds since 1970.");
 	for (int i = 0; i < AGENT_GROUPS; i++)
 		if (s->schedule.group[i].read_ns)
-			by(p, "group", agent_group_name[i],
-			   ((double)gs_clock_wall_ns() -
-			    (double)(gs_clock_mono_ns() - s->schedule.group[i].read_ns)) /
-				   1e9);
-	gs_prom_family(
-		p, "gpuscope_agent_samples_missed", GS_PROM_COUNTER, "",
+			write_metric_by(
+				p, "group", agent_group_name[i],
+				((double)gs_clock_wall_ns() -
+				 (double)(gs_clock_mono_ns() - s->schedule.group[i].read_ns)) /
+					1e9);
+	gs_metrics_family(
+		p, "gpuscope_agent_samples_missed", GS_METRICS_COUNTER, "",
 		"Readings that did not take place: late, because the agent or the machine was "
 		"too slow; driver, because a call of the driver hung.");
-	by(p, "cause", "late", (double)s->schedule.missed);
-	by(p, "cause", "driver", s->latest ? (double)s->latest->missed_samples : 0);
-	gs_prom_one(p, "gpuscope_agent_sample_lag_seconds", GS_PROM_GAUGE,
-		    (double)s->schedule.lag_ns / 1e9, "How late the last reading began.");
+	write_metric_by(p, "cause", "late", (double)s->schedule.missed);
+	write_metric_by(p, "cause", "driver", s->latest ? (double)s->latest->missed_samples : 0);
+	gs_metrics_one(p, "gpuscope_agent_sample_lag_seconds", GS_METRICS_GAUGE,
+		       (double)s->schedule.lag_ns / 1e9, "How late the last reading began.");
 	if (s->sampled_ns)
-		gs_prom_one(p, "gpuscope_agent_sample_duration_seconds", GS_PROM_GAUGE,
-			    (double)s->sample_ns / 1e9, "How long the last reading took.");
-	gs_prom_family(
-		p, "gpuscope_agent_errors", GS_PROM_COUNTER, "",
+		gs_metrics_one(p, "gpuscope_agent_sample_duration_seconds", GS_METRICS_GAUGE,
+			       (double)s->sample_ns / 1e9, "How long the last reading took.");
+	gs_metrics_family(
+		p, "gpuscope_agent_errors", GS_METRICS_COUNTER, "",
 		"What went wrong, by cause: driver_call, a call that failed; no_gpu, a reading "
 		"that found none.");
-	by(p, "cause", "driver_call", s->latest ? (double)s->latest->failed_calls : 0);
-	by(p, "cause", "no_gpu", (double)s->empty_samples);
-	gs_prom_family(p, "gpuscope_agent_events_lost", GS_PROM_COUNTER, "",
-		       "XID errors that could not be counted, by why.");
-	by(p, "cause", "overrun", s->latest ? (double)s->latest->lost_events : 0);
-	by(p, "cause", "too_many_codes", (double)s->xids_dropped);
+	write_metric_by(p, "cause", "driver_call", s->latest ? (double)s->latest->failed_calls : 0);
+	write_metric_by(p, "cause", "no_gpu", (double)s->empty_samples);
+	gs_metrics_family(p, "gpuscope_agent_events_lost", GS_METRICS_COUNTER, "",
+			  "XID errors that could not be counted, by why.");
+	write_metric_by(p, "cause", "overrun", s->latest ? (double)s->latest->lost_events : 0);
+	write_metric_by(p, "cause", "too_many_codes", (double)s->xids_dropped);
 }
 
 /* What the driver's library costs, call by call and value by value. */
-static void own_reading(struct gs_prom *p, const struct agent_state *s)
+static void own_reading(struct gs_metrics *p, const struct agent_state *s)
 {
 	static const struct {
 		const char *name, *unit, *help;
@@ -144,27 +147,28 @@ static void own_reading(struct gs_prom *p, const struct agent_state *s)
 		const struct gs_gpu_cost *c = rows[k].by_call ? s->call_cost : s->part_cost;
 		size_t n = rows[k].by_call ? s->n_call_costs : s->n_part_costs;
 
-		gs_prom_family(p, rows[k].name, GS_PROM_COUNTER, rows[k].unit, rows[k].help);
+		gs_metrics_family(p, rows[k].name, GS_METRICS_COUNTER, rows[k].unit, rows[k].help);
 		for (size_t i = 0; i < n; i++) {
 			uint64_t value = *(const uint64_t *)((const char *)&c[i] + rows[k].offset);
 
-			by(p, rows[k].by_call ? "call" : "values", c[i].name,
-			   rows[k].unit[0] ? (double)value / 1e9 : (double)value);
+			write_metric_by(p, rows[k].by_call ? "call" : "values", c[i].name,
+					rows[k].unit[0] ? (double)value / 1e9 : (double)value);
 		}
 	}
-	gs_prom_family(p, "gpuscope_agent_values_interval_seconds", GS_PROM_GAUGE, "seconds",
-		       "With a budget: time between two readings as of now, of the GPU where it is "
-		       "longest; and in which way they are read.");
+	gs_metrics_family(
+		p, "gpuscope_agent_values_interval_seconds", GS_METRICS_GAUGE, "seconds",
+		"With a budget: time between two readings as of now, of the GPU where it is "
+		"longest; and in which way they are read.");
 	for (size_t i = 0; i < s->n_part_costs; i++) {
 		const struct gs_gpu_cost *c = &s->part_cost[i];
-		struct gs_prom_label l[] = {{"values", c->name}, {"way", c->way}};
+		struct gs_metrics_label l[] = {{"values", c->name}, {"way", c->way}};
 
 		if (c->interval_ns)
-			gs_prom_line(p, "", l, 2, (double)c->interval_ns / 1e9, 0);
+			gs_metrics_line(p, "", l, 2, (double)c->interval_ns / 1e9, 0);
 	}
 }
 
-static void own_http(struct gs_prom *p, const struct agent_state *s)
+static void own_http(struct gs_metrics *p, const struct agent_state *s)
 {
 	static const char *const classes[GS_HTTP_CLASSES] = {"1xx", "2xx", "3xx", "4xx", "5xx"};
 	struct gs_http_stats h = {0};
@@ -173,101 +177,104 @@ static void own_http(struct gs_prom *p, const struct agent_state *s)
 	if (s->http)
 		gs_http_stats(s->http, &h);
 	resident = h.pid ? agent_resident_bytes(h.pid) : -1;
-	gs_prom_one(p, "gpuscope_agent_scrapes", GS_PROM_COUNTER, (double)s->scrapes,
-		    "Scrapes before this one.");
+	gs_metrics_one(p, "gpuscope_agent_scrapes", GS_METRICS_COUNTER, (double)s->scrapes,
+		       "Scrapes before this one.");
 	if (s->scrapes)
-		gs_prom_one(p, "gpuscope_agent_scrape_duration_seconds", GS_PROM_GAUGE,
-			    (double)s->scrape_ns / 1e9,
-			    "Time to write the answer of the scrape before.");
-	gs_prom_one(p, "gpuscope_agent_processes_dropped", GS_PROM_COUNTER,
-		    (double)s->processes_dropped,
-		    "Processes left out of scrapes for metrics.max_processes.");
-	gs_prom_family(p, "gpuscope_agent_http_requests", GS_PROM_COUNTER, "",
-		       "Answers, by class of status.");
+		gs_metrics_one(p, "gpuscope_agent_scrape_duration_seconds", GS_METRICS_GAUGE,
+			       (double)s->scrape_ns / 1e9,
+			       "Time to write the answer of the scrape before.");
+	gs_metrics_one(p, "gpuscope_agent_processes_dropped", GS_METRICS_COUNTER,
+		       (double)s->processes_dropped,
+		       "Processes left out of scrapes for metrics.max_processes.");
+	gs_metrics_family(p, "gpuscope_agent_http_requests", GS_METRICS_COUNTER, "",
+			  "Answers, by class of status.");
 	for (int i = 1; i < GS_HTTP_CLASSES; i++)
-		by(p, "status", classes[i], (double)h.requests[i]);
-	gs_prom_one(p, "gpuscope_agent_http_open_connections", GS_PROM_GAUGE, (double)h.open,
-		    "Connections that are open.");
-	gs_prom_family(p, "gpuscope_agent_http_connections_ended", GS_PROM_COUNTER, "",
-		       "Connections that were ended for a reason.");
-	by(p, "reason", "too_many", (double)h.refused);
-	by(p, "reason", "evicted", (double)h.evicted);
-	by(p, "reason", "too_slow", (double)h.timed_out);
-	by(p, "reason", "tls_handshake", (double)h.tls_failures);
-	gs_prom_family(p, "gpuscope_agent_http_server_restarts", GS_PROM_COUNTER, "",
-		       "Processes that served HTTP and were replaced by another one, by cause.");
-	by(p, "reason", "ended", (double)h.restarts);
-	by(p, "reason", "hung", (double)h.hung);
-	by(p, "reason", "lied", (double)h.lied);
+		write_metric_by(p, "status", classes[i], (double)h.requests[i]);
+	gs_metrics_one(p, "gpuscope_agent_http_open_connections", GS_METRICS_GAUGE, (double)h.open,
+		       "Connections that are open.");
+	gs_metrics_family(p, "gpuscope_agent_http_connections_ended", GS_METRICS_COUNTER, "",
+			  "Connections that were ended for a reason.");
+	write_metric_by(p, "reason", "too_many", (double)h.refused);
+	write_metric_by(p, "reason", "evicted", (double)h.evicted);
+	write_metric_by(p, "reason", "too_slow", (double)h.timed_out);
+	write_metric_by(p, "reason", "tls_handshake", (double)h.tls_failures);
+	gs_metrics_family(p, "gpuscope_agent_http_server_restarts", GS_METRICS_COUNTER, "",
+			  "Processes that served HTTP and were replaced by another one, by cause.");
+	write_metric_by(p, "reason", "ended", (double)h.restarts);
+	write_metric_by(p, "reason", "hung", (double)h.hung);
+	write_metric_by(p, "reason", "lied", (double)h.lied);
 	if (resident >= 0)
-		gs_prom_one(p, "gpuscope_agent_http_server_resident_memory_bytes", GS_PROM_GAUGE,
-			    resident, "Memory of the process that serves HTTP that is in RAM.");
+		gs_metrics_one(p, "gpuscope_agent_http_server_resident_memory_bytes",
+			       GS_METRICS_GAUGE, resident,
+			       "Memory of the process that serves HTTP that is in RAM.");
 }
 
-static void own_senders(struct gs_prom *p)
+static void own_senders(struct gs_metrics *p)
 {
 	uint64_t lost[GS_SENDER_N_LOSSES];
 
 	gs_sender_losses(lost);
-	gs_prom_family(
-		p, "gpuscope_agent_senders_lost", GS_PROM_COUNTER, "",
+	gs_metrics_family(
+		p, "gpuscope_agent_senders_lost", GS_METRICS_COUNTER, "",
 		"Processes that sent (to heads, engines, receivers of alerts) and were replaced "
 		"by another one, by cause.");
 	for (int i = 0; i < GS_SENDER_N_LOSSES; i++)
-		by(p, "reason", gs_sender_loss_name((enum gs_sender_loss)i), (double)lost[i]);
+		write_metric_by(p, "reason", gs_sender_loss_name((enum gs_sender_loss)i),
+				(double)lost[i]);
 }
 
 /* The caller holds the lock; the link has one of its own below it. */
-static void own_head(struct gs_prom *p, const struct agent_state *s)
+static void own_head(struct gs_metrics *p, const struct agent_state *s)
 {
 	struct agent_head_stats h;
 
 	if (!s->head)
 		return;
 	agent_head_stats(s->head, &h);
-	gs_prom_one(p, "gpuscope_agent_head_connected", GS_PROM_GAUGE, h.connected,
-		    "1: a head takes what is delivered.");
-	gs_prom_one(p, "gpuscope_agent_head_connections", GS_PROM_COUNTER, (double)h.connects,
-		    "Connections to heads so far.");
-	gs_prom_one(p, "gpuscope_agent_head_moments", GS_PROM_COUNTER, (double)h.moments,
-		    "Moments kept for the head.");
-	gs_prom_one(p, "gpuscope_agent_head_moments_failed", GS_PROM_COUNTER, (double)h.failed,
-		    "Moments that could not be made or kept.");
-	gs_prom_one(p, "gpuscope_agent_head_acknowledged_batches", GS_PROM_COUNTER,
-		    (double)h.acked_batches, "Batches that the head has stored.");
-	gs_prom_one(p, "gpuscope_agent_head_sent_bytes", GS_PROM_COUNTER, (double)h.sent_bytes,
-		    "Bytes of batches sent, also again.");
-	gs_prom_one(p, "gpuscope_agent_head_waiting_moments", GS_PROM_GAUGE,
-		    (double)h.waiting_samples, "Moments that the head does not have yet.");
-	gs_prom_one(p, "gpuscope_agent_head_waiting_bytes", GS_PROM_GAUGE, (double)h.waiting_bytes,
-		    "Their bytes, on disk and in memory.");
-	gs_prom_one(p, "gpuscope_agent_head_lost_moments", GS_PROM_COUNTER, (double)h.lost_samples,
-		    "Moments given up: no room for them, or the head refused them.");
+	gs_metrics_one(p, "gpuscope_agent_head_connected", GS_METRICS_GAUGE, h.connected,
+		       "1: a head takes what is delivered.");
+	gs_metrics_one(p, "gpuscope_agent_head_connections", GS_METRICS_COUNTER, (double)h.connects,
+		       "Connections to heads so far.");
+	gs_metrics_one(p, "gpuscope_agent_head_moments", GS_METRICS_COUNTER, (double)h.moments,
+		       "Moments kept for the head.");
+	gs_metrics_one(p, "gpuscope_agent_head_moments_failed", GS_METRICS_COUNTER,
+		       (double)h.failed, "Moments that could not be made or kept.");
+	gs_metrics_one(p, "gpuscope_agent_head_acknowledged_batches", GS_METRICS_COUNTER,
+		       (double)h.acked_batches, "Batches that the head has stored.");
+	gs_metrics_one(p, "gpuscope_agent_head_sent_bytes", GS_METRICS_COUNTER,
+		       (double)h.sent_bytes, "Bytes of batches sent, also again.");
+	gs_metrics_one(p, "gpuscope_agent_head_waiting_moments", GS_METRICS_GAUGE,
+		       (double)h.waiting_samples, "Moments that the head does not have yet.");
+	gs_metrics_one(p, "gpuscope_agent_head_waiting_bytes", GS_METRICS_GAUGE,
+		       (double)h.waiting_bytes, "Their bytes, on disk and in memory.");
+	gs_metrics_one(p, "gpuscope_agent_head_lost_moments", GS_METRICS_COUNTER,
+		       (double)h.lost_samples,
+		       "Moments given up: no room for them, or the head refused them.");
 	if (h.has_reports) {
-		gs_prom_one(p, "gpuscope_agent_head_job_reports", GS_PROM_COUNTER,
-			    (double)h.reports.reports, "Reports of jobs kept for the head.");
-		gs_prom_one(p, "gpuscope_agent_head_job_reports_failed", GS_PROM_COUNTER,
-			    (double)h.reports.failed, "Those that could not be made or kept.");
-		gs_prom_one(p, "gpuscope_agent_head_waiting_job_reports", GS_PROM_GAUGE,
-			    (double)h.reports.waiting, "Those that the head does not have yet.");
-		gs_prom_one(p, "gpuscope_agent_head_lost_job_reports", GS_PROM_COUNTER,
-			    (double)h.reports.lost,
-			    "Those given up: no room for them, or the head refused them.");
+		gs_metrics_one(p, "gpuscope_agent_head_job_reports", GS_METRICS_COUNTER,
+			       (double)h.reports.reports, "Reports of jobs kept for the head.");
+		gs_metrics_one(p, "gpuscope_agent_head_job_reports_failed", GS_METRICS_COUNTER,
+			       (double)h.reports.failed, "Those that could not be made or kept.");
+		gs_metrics_one(p, "gpuscope_agent_head_waiting_job_reports", GS_METRICS_GAUGE,
+			       (double)h.reports.waiting, "Those that the head does not have yet.");
+		gs_metrics_one(p, "gpuscope_agent_head_lost_job_reports", GS_METRICS_COUNTER,
+			       (double)h.reports.lost,
+			       "Those given up: no room for them, or the head refused them.");
 	}
-	gs_prom_one(p, "gpuscope_agent_head_spool_failed", GS_PROM_GAUGE, h.spool_failed,
-		    "1: the spool's disk cannot be written to, and memory is used.");
+	gs_metrics_one(p, "gpuscope_agent_head_spool_failed", GS_METRICS_GAUGE, h.spool_failed,
+		       "1: the spool's disk cannot be written to, and memory is used.");
 }
 
 int agent_render(struct agent_state *s, bool openmetrics, struct gs_buf *out)
 {
 	uint64_t began = gs_clock_mono_ns();
-	struct gs_prom_gpu_options o = {.size = sizeof(o)};
+	struct gs_metrics_gpu_options o = {.size = sizeof(o)};
 	unsigned dropped = 0;
-	struct gs_prom p;
+	struct gs_metrics p;
 
-	gs_prom_init(&p, out, openmetrics);
+	gs_metrics_init(&p, out, openmetrics);
 	pthread_mutex_lock(&s->lock);
-	o.names = (enum gs_prom_names)s->conf.metrics.names;
+	o.names = (enum gs_metrics_names)s->conf.metrics.names;
 	o.hostname = s->conf.metrics.hostname;
 	o.links = s->conf.metrics.links;
 	o.processes = s->conf.metrics.processes;
@@ -281,22 +288,22 @@ int agent_render(struct agent_state *s, bool openmetrics, struct gs_buf *out)
 	own_senders(&p);
 	agent_alert_metrics(&p, s->alert);
 	gs_push_set_metrics(&p, s->push, "gpuscope_agent");
-	gs_prom_gpu(&p, s->latest, s->xids, s->n_xids, &o, &dropped);
+	gs_metrics_gpu(&p, s->latest, s->xids, s->n_xids, &o, &dropped);
 	if (s->jobs)
 		agent_jobs_render(s->jobs, &p, s->latest, s->conf.jobs.names);
 	s->processes_dropped += dropped;
 	s->scrapes++;
 	s->scrape_ns = gs_clock_mono_ns() - began;
 	pthread_mutex_unlock(&s->lock);
-	return gs_prom_end(&p);
+	return gs_metrics_end(&p);
 }
 
 static void serve_metrics(void *ctx, const struct gs_http_request *request,
 			  struct gs_http_reply *reply)
 {
-	bool open = gs_prom_accepts_openmetrics(gs_http_header(request, "accept"));
+	bool open = gs_metrics_accepts_openmetrics(gs_http_header(request, "accept"));
 
-	reply->type = open ? GS_PROM_TYPE_OPENMETRICS : GS_PROM_TYPE_TEXT;
+	reply->type = open ? GS_METRICS_TYPE_OPENMETRICS : GS_METRICS_TYPE_TEXT;
 	if (agent_render(ctx, open, &reply->body) < 0) {
 		reply->status = 500;
 		reply->type = "text/plain; charset=utf-8";

@@ -68,7 +68,7 @@ enum agent_group agent_group_of(enum gs_gpu_field field)
 	}
 }
 
-static bool differs(double before, double now, double threshold)
+static bool value_differs(double before, double now, double threshold)
 {
 	/* Beside 0 every change is endless: a millionth is taken for the least that counts. */
 	return fabs(now - before) >= threshold * (fabs(before) + 1e-6) && now != before;
@@ -91,7 +91,7 @@ static bool gpu_changed(const struct gs_gpu_sample *a, const struct gs_gpu_sampl
 		/* Sums of energy, time and bytes always grow; a count of errors that grows is news.
 		 */
 		if (info->counter ? info->unit == GS_UNIT_OF_NONE && a->value[f] != b->value[f]
-				  : differs(a->value[f], b->value[f], threshold))
+				  : value_differs(a->value[f], b->value[f], threshold))
 			return true;
 	}
 	return false;
@@ -107,8 +107,8 @@ static bool processes_changed(const struct gs_gpu_snapshot *a, const struct gs_g
 		const struct gs_gpu_process *x = &a->process[i], *y = &b->process[i];
 
 		if (x->pid != y->pid || x->gpu != y->gpu ||
-		    differs((double)x->used_bytes, (double)y->used_bytes, threshold) ||
-		    differs(x->sm_ratio, y->sm_ratio, threshold))
+		    value_differs((double)x->used_bytes, (double)y->used_bytes, threshold) ||
+		    value_differs(x->sm_ratio, y->sm_ratio, threshold))
 			return true;
 	}
 	return false;

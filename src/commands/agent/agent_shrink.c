@@ -29,7 +29,7 @@ uint64_t agent_shrink_next(const struct agent_shrink *s)
 	return s->turn < AGENT_SHRINK_TURNS ? s->next_ns : UINT64_MAX;
 }
 
-void agent_shrink_look(struct agent_shrink *s, struct agent_state *state, uint64_t now_ns)
+void agent_shrink_tick(struct agent_shrink *s, struct agent_state *state, uint64_t now_ns)
 {
 	struct gs_shrunk shrunk;
 	char took[GS_FMT_BYTES];

@@ -97,7 +97,7 @@ int agent_merge(struct gs_gpu_snapshot *fresh, const struct gs_gpu_snapshot *bef
 
 static void count_xid(struct agent_state *s, const struct gs_gpu_event *e)
 {
-	struct gs_prom_xid *x = NULL;
+	struct gs_metrics_xid *x = NULL;
 
 	for (size_t i = 0; i < s->n_xids && !x; i++)
 		if (s->xids[i].xid == e->xid && strcmp(s->xids[i].uuid, e->uuid) == 0 &&

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-void gs_say(const char *fmt, ...)
+void gs_cli_say(const char *fmt, ...)
 {
 	va_list ap;
 
@@ -17,12 +17,12 @@ void gs_say(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
-void gs_say_text(const char *text)
+void gs_cli_say_text(const char *text)
 {
-	gs_say("%s", text);
+	gs_cli_say("%s", text);
 }
 
-int gs_exit_status_of(int error)
+int gs_cli_exit_status_of(int error)
 {
 	switch (error) {
 	case -EPERM:

@@ -2,8 +2,8 @@
  * What all commands share: how they talk to the user and how the program ends. The commands alone
  * do that and handle signals; everything else returns.
  */
-#ifndef GS_CLI_CLI_H
-#define GS_CLI_CLI_H
+#ifndef GS_COMMANDS_COMMON_CLI_H
+#define GS_COMMANDS_COMMON_CLI_H
 
 #include <stdbool.h>
 
@@ -37,13 +37,13 @@ int gs_cmd_probes(int argc, char **argv);
 int gs_cmd_plot(char **paths, size_t n, const char *output, unsigned panels);
 
 /* "gpuscope: ..." on stderr, one line. */
-void gs_say(const char *fmt, ...) GS_PRINTF(1, 2);
-void gs_say_text(const char *text); /* the same of a whole text */
+void gs_cli_say(const char *fmt, ...) GS_PRINTF(1, 2);
+void gs_cli_say_text(const char *text); /* the same of a whole text */
 
 /* For struct argp: the help texts without what helps nobody. */
 char *gs_cli_help_filter(int key, const char *text, void *input);
 
 /* The exit status that fits a negative errno of starting something. */
-int gs_exit_status_of(int error);
+int gs_cli_exit_status_of(int error);
 
 #endif

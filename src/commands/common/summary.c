@@ -10,7 +10,7 @@
 #include "core/base/output.h"
 #include "commands/common/cli.h"
 
-void gs_cli_summary_style(FILE *stream, bool color_auto, struct gs_summary_style *style)
+void gs_cli_summary_style(FILE *stream, bool color_auto, struct gs_report_summary_style *style)
 {
 	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
 	struct winsize ws;
@@ -24,8 +24,8 @@ void gs_cli_summary_style(FILE *stream, bool color_auto, struct gs_summary_style
 }
 
 int gs_cli_summary_write(const char *path, unsigned flags, FILE *fallback,
-			 const struct gs_summary *summary, enum gs_summary_format format,
-			 const struct gs_summary_style *style)
+			 const struct gs_summary *summary, enum gs_report_summary_format format,
+			 const struct gs_report_summary_style *style)
 {
 	struct gs_output file = GS_OUTPUT_INIT;
 	struct gs_err err = {{0}};
@@ -35,11 +35,11 @@ int gs_cli_summary_write(const char *path, unsigned flags, FILE *fallback,
 	if (r == 0 && path)
 		out = gs_output_stream(&file);
 	if (r == 0)
-		r = out ? gs_summary_write(out, summary, format, style) : -ENOMEM;
+		r = out ? gs_report_summary_write(out, summary, format, style) : -ENOMEM;
 	if (r == 0 && fflush(out) != 0)
 		r = -errno;
 	r = gs_output_close(&file, r, &err);
 	if (r < 0)
-		gs_say("the summary: %s", err.text[0] ? err.text : strerror(-r));
+		gs_cli_say("the summary: %s", err.text[0] ? err.text : strerror(-r));
 	return r;
 }

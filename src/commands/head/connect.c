@@ -21,10 +21,10 @@
 #include "commands/head/remote.h"
 #include "commands/head/to_head.h"
 #include "sources/gpu/gpu.h"
-#include "net/uplink/link.h"
+#include "net/uplink/uplink.h"
 #include "model/node/record.h"
-#include "sources/sampler/moment.h"
-#include "sources/identity/place.h"
+#include "sources/sampler/sampler.h"
+#include "sources/identity/identity.h"
 
 #define HEADS_MAX         8
 #define INTERVAL_NS       1000000000ull /* when the head leaves it to us */
@@ -59,7 +59,7 @@ enum {
 struct connect_options {
 	const char *heads[HEADS_MAX];
 	size_t n_heads;
-	struct gs_link_options link;
+	struct gs_uplink_options link;
 	bool resilient, bandwidth, nvlink, all_processes, quiet;
 	const char *token_file, *nvml;
 	uint64_t interval_ns; /* 0: as the head says */
@@ -68,20 +68,20 @@ struct connect_options {
 
 struct connect {
 	const struct connect_options *o;
-	struct gs_link *link;
+	struct gs_uplink *link;
 	struct gs_gpu *gpu;
-	struct gs_moment *moment;
+	struct gs_sampler *moment;
 	struct gs_buf records;
 	int signal_fd, wish_fd;
 	pthread_mutex_t lock;
-	struct gs_link_wish wish; /* under the lock */
+	struct gs_uplink_config wish; /* under the lock */
 	uint64_t n_read, n_missed, n_not_kept;
-	struct gs_left *left; /* owned */
+	struct gs_backlog *left; /* owned */
 };
 
 /* --- the link's callbacks, on its thread --- */
 
-static void on_wish(void *ctx, const struct gs_link_wish *wish)
+static void on_wish(void *ctx, const struct gs_uplink_config *wish)
 {
 	struct connect *c = ctx;
 	const uint64_t one = 1;
@@ -98,12 +98,12 @@ static void on_say(void *ctx, const char *text)
 	const struct connect *c = ctx;
 
 	if (!c->o->quiet)
-		gs_say("%s", text);
+		gs_cli_say("%s", text);
 }
 
 /* --- reading --- */
 
-static unsigned groups_of(const struct connect *c, const struct gs_link_wish *w)
+static unsigned groups_of(const struct connect *c, const struct gs_uplink_config *w)
 {
 	unsigned groups =
 		GS_GPU_READ_BASIC | GS_GPU_READ_HEALTH | GS_GPU_READ_EVENTS | GS_GPU_READ_PROCESSES;
@@ -116,12 +116,12 @@ static unsigned groups_of(const struct connect *c, const struct gs_link_wish *w)
 	return groups;
 }
 
-static int deliver(struct connect *c, const struct gs_node_snapshot *node, uint64_t missed)
+static int deliver_sample(struct connect *c, const struct gs_node_snapshot *node, uint64_t missed)
 {
-	struct gs_link_span span = {.first_wall_ns = node->wall_ns,
-				    .last_wall_ns = node->wall_ns,
-				    .n_samples = 1,
-				    .missed_samples = missed};
+	struct gs_uplink_span span = {.first_wall_ns = node->wall_ns,
+				      .last_wall_ns = node->wall_ns,
+				      .n_samples = 1,
+				      .missed_samples = missed};
 	struct gs_batch batch;
 	int r;
 
@@ -130,10 +130,10 @@ static int deliver(struct connect *c, const struct gs_node_snapshot *node, uint6
 	if (r < 0)
 		return r;
 	batch = (struct gs_batch){c->records.data, c->records.bytes};
-	return gs_link_push(c->link, &batch, &span);
+	return gs_uplink_push(c->link, &batch, &span);
 }
 
-static int read_one(struct connect *c, const struct gs_link_wish *wish, uint64_t missed)
+static int read_one(struct connect *c, const struct gs_uplink_config *wish, uint64_t missed)
 {
 	struct gs_node_snapshot *node = NULL;
 	int r = -ENOMEM;
@@ -142,10 +142,10 @@ static int read_one(struct connect *c, const struct gs_link_wish *wish, uint64_t
 	if (node)
 		r = gs_gpu_read_groups(c->gpu, groups_of(c, wish), &node->gpu);
 	if (r == 0)
-		r = gs_moment_fill(c->moment, c->o->all_processes, true, node);
+		r = gs_sampler_fill(c->moment, c->o->all_processes, true, node);
 	if (r == 0) {
 		c->n_read++;
-		r = deliver(c, node, missed);
+		r = deliver_sample(c, node, missed);
 	} else if (r != -ENOMEM) {
 		gs_node_snapshot_free(&node);
 		return r;
@@ -154,11 +154,11 @@ static int read_one(struct connect *c, const struct gs_link_wish *wish, uint64_t
 	if (r == -ENOMEM)
 		return r;
 	if (r < 0 && c->n_not_kept++ == 0)
-		gs_say("a sample could not be kept: %s; such are counted", strerror(-r));
+		gs_cli_say("a sample could not be kept: %s; such are counted", strerror(-r));
 	return 0;
 }
 
-static uint64_t interval_of(const struct connect *c, const struct gs_link_wish *w)
+static uint64_t interval_of(const struct connect *c, const struct gs_uplink_config *w)
 {
 	uint64_t ns = c->o->interval_ns ? c->o->interval_ns
 		      : w->interval_ns  ? w->interval_ns
@@ -208,16 +208,16 @@ static bool wait_until(struct connect *c, uint64_t due_ns)
 /* Refused by the first head ever asked: nobody wants to find that out next morning. */
 static bool refused_at_once(struct connect *c)
 {
-	struct gs_link_stats st;
+	struct gs_uplink_stats st;
 
-	gs_link_stats(c->link, &st);
-	return st.state == GS_LINK_REFUSED && st.connects == 0;
+	gs_uplink_stats(c->link, &st);
+	return st.state == GS_UPLINK_REFUSED && st.connects == 0;
 }
 
-static int loop(struct connect *c)
+static int run_loop(struct connect *c)
 {
 	struct gs_schedule turns;
-	struct gs_link_wish wish;
+	struct gs_uplink_config wish;
 	bool end = false;
 	int r = 0;
 
@@ -287,13 +287,13 @@ static int open_gpu(const struct connect_options *o, struct gs_gpu **ret_gpu, st
 
 static void on_left(void *ctx, const char *text)
 {
-	gs_say("%s", text);
+	gs_cli_say("%s", text);
 }
 
 /* Traces and reports of this machine that ended while the head was away. */
 static void deliver_left(struct connect *c)
 {
-	struct gs_left_options o = {
+	struct gs_backlog_options o = {
 		.size = sizeof(o), .like = &c->o->link, .link = c->link, .say = on_left};
 	char base[512] = "";
 	struct gs_err err;
@@ -304,22 +304,23 @@ static void deliver_left(struct connect *c)
 		(void)gs_folder_state(base, sizeof(base), "the spool", "--left", &err);
 	o.base = base;
 	if (base[0])
-		gs_left_start(&o, &c->left);
+		gs_backlog_start(&o, &c->left);
 }
 
-static void tell_end(const struct connect *c, const struct gs_link_stats *st, uint64_t left)
+static void tell_end(const struct connect *c, const struct gs_uplink_stats *st, uint64_t left)
 {
-	gs_say("%llu samples read, %llu missed; %llu batches delivered, %llu samples wait%s, %llu "
-	       "lost",
-	       (unsigned long long)c->n_read, (unsigned long long)c->n_missed,
-	       (unsigned long long)st->acked_batches, (unsigned long long)left,
-	       left ? (c->o->resilient ? " in the spool for the next start"
-				       : " and are given up (--resilient keeps them)")
-		    : "",
-	       (unsigned long long)st->lost_samples);
+	gs_cli_say(
+		"%llu samples read, %llu missed; %llu batches delivered, %llu samples wait%s, %llu "
+		"lost",
+		(unsigned long long)c->n_read, (unsigned long long)c->n_missed,
+		(unsigned long long)st->acked_batches, (unsigned long long)left,
+		left ? (c->o->resilient ? " in the spool for the next start"
+					: " and are given up (--resilient keeps them)")
+		     : "",
+		(unsigned long long)st->lost_samples);
 }
 
-static int run(struct connect_options *o)
+static int run_connect(struct connect_options *o)
 {
 	struct connect c = {.o = o,
 			    .records = GS_BUF_INIT(RECORD_MAX),
@@ -327,7 +328,7 @@ static int run(struct connect_options *o)
 			    .wish_fd = -1,
 			    .lock = PTHREAD_MUTEX_INITIALIZER};
 	char token[512] = "", spool[640];
-	struct gs_link_stats st = {.state = 0};
+	struct gs_uplink_stats st = {.state = 0};
 	struct gs_err err = {{0}};
 	uint64_t left;
 	bool refused;
@@ -341,7 +342,7 @@ static int run(struct connect_options *o)
 		o->link.spool_dir = spool;
 	}
 	if (r == 0)
-		r = gs_moment_new(&c.moment, &err);
+		r = gs_sampler_new(&c.moment, &err);
 	if (r == 0)
 		r = open_gpu(o, &c.gpu, &err);
 	if (r == 0) {
@@ -349,33 +350,33 @@ static int run(struct connect_options *o)
 		o->link.wish = on_wish;
 		o->link.say = on_say;
 		o->link.ctx = &c;
-		r = gs_link_start(&o->link, &c.link, &err);
+		r = gs_uplink_start(&o->link, &c.link, &err);
 	}
 	if (r == 0)
 		deliver_left(&c);
 	explicit_bzero(token, sizeof(token));
 	if (r < 0) {
-		gs_say("%s", gs_err_text(&err, r));
-		gs_moment_free(&c.moment);
+		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_sampler_free(&c.moment);
 		gs_gpu_close(&c.gpu);
-		return gs_exit_status_of(r);
+		return gs_cli_exit_status_of(r);
 	}
-	r = loop(&c);
-	gs_link_stats(c.link, &st);
-	refused = st.state == GS_LINK_REFUSED && st.connects == 0;
+	r = run_loop(&c);
+	gs_uplink_stats(c.link, &st);
+	refused = st.state == GS_UPLINK_REFUSED && st.connects == 0;
 	if (r < 0)
-		gs_say("cannot read this node: %s", strerror(-r));
-	gs_left_stop(&c.left);
-	left = gs_link_drain(c.link, refused ? 0 : DRAIN_NS, false);
-	gs_link_stats(c.link, &st); /* with what was delivered only now */
-	(void)gs_link_stop(&c.link, 0, false);
+		gs_cli_say("cannot read this node: %s", strerror(-r));
+	gs_backlog_stop(&c.left);
+	left = gs_uplink_drain(c.link, refused ? 0 : DRAIN_NS, false);
+	gs_uplink_stats(c.link, &st); /* with what was delivered only now */
+	(void)gs_uplink_stop(&c.link, 0, false);
 	tell_end(&c, &st, left);
-	gs_moment_free(&c.moment);
+	gs_sampler_free(&c.moment);
 	gs_gpu_close(&c.gpu);
 	gs_buf_fini(&c.records);
 	gs_close_p(&c.signal_fd);
 	gs_close_p(&c.wish_fd);
-	return r < 0 ? gs_exit_status_of(r) : refused ? GS_EXIT_FAILED : GS_EXIT_DONE;
+	return r < 0 ? gs_cli_exit_status_of(r) : refused ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
 
 /* --- options --- */
@@ -388,7 +389,7 @@ static bool instance_valid(const char *text)
 		       0;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct connect_options *o = state->input;
 
@@ -469,7 +470,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->link.machine_id = arg;
 		return 0;
 	case OPT_COMMANDS:
-		if (!gs_place_choose_commands(arg))
+		if (!gs_identity_choose_commands(arg))
 			argp_error(state, "--commands takes scrubbed, name or full, not \"%s\"",
 				   arg);
 		return 0;
@@ -539,7 +540,7 @@ int gs_cmd_connect(int argc, char **argv)
 	};
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = parse_option,
 		.args_doc = "HEAD:PORT...",
 		.doc = "Measures this node and delivers it to a head (gpuscope head, or one of "
 		       "gswarm-profiler).\vWith several heads the next one is tried when one does "
@@ -548,12 +549,12 @@ int gs_cmd_connect(int argc, char **argv)
 		.help_filter = gs_cli_help_filter,
 	};
 	struct connect_options o = {
-		.link = {.size = sizeof(struct gs_link_options), .kind = GS_LINK_SAMPLES}};
+		.link = {.size = sizeof(struct gs_uplink_options), .kind = GS_UPLINK_SAMPLES}};
 
 	argp_err_exit_status = GS_EXIT_USAGE;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
 		return GS_EXIT_USAGE;
 	o.link.addresses = o.heads;
 	o.link.n_addresses = o.n_heads;
-	return run(&o);
+	return run_connect(&o);
 }

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "server/session_export/archive.h"
+#include "server/session_export/session_export.h"
 #include "commands/common/cli.h"
 #include "commands/head/session.h"
 #include "gswarm_profiler.pb-c.h"
@@ -51,10 +51,10 @@ bool gsprof_is_called(const char *argv0)
 	return strcmp(slash ? slash + 1 : argv0, "gsprof") == 0;
 }
 
-static int failed(int r, const struct gs_err *err)
+static int report_failure(int r, const struct gs_err *err)
 {
-	gs_say("%s", gs_err_text(err, r));
-	return gs_exit_status_of(r);
+	gs_cli_say("%s", gs_err_text(err, r));
+	return gs_cli_exit_status_of(r);
 }
 
 /* A head's words, harmless. */
@@ -69,7 +69,7 @@ static void print_line(const char *what, const char *text)
 
 /* --- calls --- */
 
-static int profile(const struct gsprof *g, struct remote *remote, struct gs_err *err)
+static int start_profile(const struct gsprof *g, struct remote *remote, struct gs_err *err)
 {
 	GswarmProfiler__StartProfilingRequest m = GSWARM_PROFILER__START_PROFILING_REQUEST__INIT;
 	GswarmProfiler__StartProfilingResponse *out;
@@ -104,18 +104,19 @@ static Gpuscope__V1__HeadStatus *head_of(struct remote *remote)
 }
 
 /* gswarm's head writes the file when a session stops: we fetch it. */
-static int fetch(const struct gsprof *g, struct remote *remote, const Gpuscope__V1__HeadStatus *h,
-		 struct gs_err *err)
+static int fetch_file(const struct gsprof *g, struct remote *remote,
+		      const Gpuscope__V1__HeadStatus *h, struct gs_err *err)
 {
 	int r = 0;
 
 	for (size_t i = 0; h && r == 0 && i < h->n_active; i++)
 		if (!g->name || strcmp(h->active[i]->name, g->name) == 0)
-			r = session_export(remote, h->active[i]->id, GS_ARCHIVE_GSWARM, NULL, err);
+			r = session_export(remote, h->active[i]->id, GS_SESSION_EXPORT_GSWARM, NULL,
+					   err);
 	return r;
 }
 
-static int stop(const struct gsprof *g, struct remote *remote, struct gs_err *err)
+static int stop_profile(const struct gsprof *g, struct remote *remote, struct gs_err *err)
 {
 	GswarmProfiler__StopProfilingRequest m = GSWARM_PROFILER__STOP_PROFILING_REQUEST__INIT;
 	GswarmProfiler__StopProfilingResponse *out;
@@ -133,13 +134,13 @@ static int stop(const struct gsprof *g, struct remote *remote, struct gs_err *er
 		gswarm_profiler__stop_profiling_response__free_unpacked(out, NULL);
 	}
 	if (r == 0)
-		r = fetch(g, remote, h, err);
+		r = fetch_file(g, remote, h, err);
 	if (h)
 		gpuscope__v1__head_status__free_unpacked(h, NULL);
 	return r;
 }
 
-static int status(const struct gsprof *g, struct remote *remote, struct gs_err *err)
+static int show_status(const struct gsprof *g, struct remote *remote, struct gs_err *err)
 {
 	GswarmProfiler__Empty m = GSWARM_PROFILER__EMPTY__INIT;
 	GswarmProfiler__StatusResponse *s;
@@ -164,7 +165,7 @@ static int status(const struct gsprof *g, struct remote *remote, struct gs_err *
 	return 0;
 }
 
-static int end(const struct gsprof *g, struct remote *remote, struct gs_err *err)
+static int end_profile(const struct gsprof *g, struct remote *remote, struct gs_err *err)
 {
 	GswarmProfiler__Empty m = GSWARM_PROFILER__EMPTY__INIT, *out;
 	int r = remote_call(remote, SERVICE "Exit", &m.base, &gswarm_profiler__empty__descriptor,
@@ -175,7 +176,7 @@ static int end(const struct gsprof *g, struct remote *remote, struct gs_err *err
 	return r;
 }
 
-static int recover(const struct gsprof *g, struct remote *remote, struct gs_err *err)
+static int recover_profile(const struct gsprof *g, struct remote *remote, struct gs_err *err)
 {
 	Gpuscope__V1__SessionQuery q = GPUSCOPE__V1__SESSION_QUERY__INIT;
 	Gpuscope__V1__SessionName n = GPUSCOPE__V1__SESSION_NAME__INIT;
@@ -185,7 +186,7 @@ static int recover(const struct gsprof *g, struct remote *remote, struct gs_err 
 	int r;
 
 	if (g->export && which)
-		return session_export(remote, which, GS_ARCHIVE_GSWARM, NULL, err);
+		return session_export(remote, which, GS_SESSION_EXPORT_GSWARM, NULL, err);
 	if (which) {
 		n.name = (char *)which;
 		r = remote_call(remote, "/gpuscope.v1.Control/ResumeSession", &n.base,
@@ -217,12 +218,12 @@ static int recover_data(const struct gsprof *g, struct gs_err *err)
 		return gs_err_set(err, -EINVAL,
 				  "only a head that runs can go on with a session: "
 				  "start it, or give --export");
-	return session_export_store(g->data, which, GS_ARCHIVE_GSWARM, NULL, err);
+	return session_export_store(g->data, which, GS_SESSION_EXPORT_GSWARM, NULL, err);
 }
 
 /* --- command lines of calls --- */
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct gsprof *g = state->input;
 
@@ -294,20 +295,21 @@ static const struct call_row {
 	int (*run)(const struct gsprof *g, struct remote *remote, struct gs_err *err);
 	bool needs_head;
 } calls[] = {
-	{"profile", "Begins a session.", profile_options, profile, false},
-	{"stop", "Stops a session, or all, and writes NAME.json here.", stop_options, stop, false},
-	{"status", "Tells how a head is.", no_options, status, false},
-	{"exit", "Ends a head that allows it.", no_options, end, true},
+	{"profile", "Begins a session.", profile_options, start_profile, false},
+	{"stop", "Stops a session, or all, and writes NAME.json here.", stop_options, stop_profile,
+	 false},
+	{"status", "Tells how a head is.", no_options, show_status, false},
+	{"exit", "Ends a head that allows it.", no_options, end_profile, true},
 	{"recover", "Lists sessions, goes on with one, or writes it to a file.", recover_options,
-	 recover, false},
+	 recover_profile, false},
 };
 
 static int run_call(const struct call_row *row, int argc, char **argv)
 {
 	static const struct argp_child children[] = {{&remote_argp, 0, "The head:", 8}, {0}};
 	const struct argp argp = {.options = row->options,
-				  .parser = parse,
-				  .args_doc = row->run == recover ? "" : "[HEAD:PORT]",
+				  .parser = parse_option,
+				  .args_doc = row->run == recover_profile ? "" : "[HEAD:PORT]",
 				  .doc = row->help,
 				  .children = children,
 				  .help_filter = gs_cli_help_filter};
@@ -320,12 +322,13 @@ static int run_call(const struct call_row *row, int argc, char **argv)
 	if (argp_parse(&argp, argc, argv, 0, NULL, &g))
 		return GS_EXIT_USAGE;
 	if (row->needs_head && !g.has_head) {
-		gs_say("which head? gsprof %s HEAD:PORT", row->name);
+		gs_cli_say("which head? gsprof %s HEAD:PORT", row->name);
 		return GS_EXIT_USAGE;
 	}
-	if (row->run == recover && !g.list && !g.session_id && !g.name) {
-		gs_say("recover what? --list, --session-id ID or --name NAME, with --export for a "
-		       "file");
+	if (row->run == recover_profile && !g.list && !g.session_id && !g.name) {
+		gs_cli_say(
+			"recover what? --list, --session-id ID or --name NAME, with --export for a "
+			"file");
 		return GS_EXIT_USAGE;
 	}
 	if (g.data)
@@ -333,7 +336,7 @@ static int run_call(const struct call_row *row, int argc, char **argv)
 	else if ((r = remote_open(&g.remote, &remote, &err)) == 0)
 		r = row->run(&g, remote, &err);
 	remote_close(&remote);
-	return r < 0 ? failed(r, &err) : GS_EXIT_DONE;
+	return r < 0 ? report_failure(r, &err) : GS_EXIT_DONE;
 }
 
 /* --- start --- */
@@ -344,7 +347,7 @@ struct start {
 	int n;
 };
 
-static void pass(struct start *s, const char *word)
+static void pass_word(struct start *s, const char *word)
 {
 	if (s->n < WORDS_MAX - 1)
 		s->word[s->n++] = (char *)word;
@@ -364,35 +367,35 @@ static error_t parse_start(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_FREQ:
 	case 'f':
-		pass(s, "--freq");
-		pass(s, arg);
+		pass_word(s, "--freq");
+		pass_word(s, arg);
 		return 0;
 	case OPT_DATA:
-		pass(s, "--data");
-		pass(s, arg);
+		pass_word(s, "--data");
+		pass_word(s, arg);
 		return 0;
 	case OPT_BANDWIDTH:
-		pass(s, "--enable-bandwidth");
+		pass_word(s, "--enable-bandwidth");
 		return 0;
 	case OPT_NVLINK:
-		pass(s, "--enable-nvlink");
+		pass_word(s, "--enable-nvlink");
 		return 0;
 	case OPT_NO_BANDWIDTH:
-		pass(s, "--disable-bandwidth");
+		pass_word(s, "--disable-bandwidth");
 		return 0;
 	case OPT_NO_NVLINK:
-		pass(s, "--disable-nvlink");
+		pass_word(s, "--disable-nvlink");
 		return 0;
 	case OPT_HTTP_PORT:
-		pass(s, "--http-port");
-		pass(s, arg);
+		pass_word(s, "--http-port");
+		pass_word(s, arg);
 		return 0;
 	case OPT_ANONYMOUS_CONTROL:
-		pass(s, "--anonymous-control");
+		pass_word(s, "--anonymous-control");
 		return 0;
 	case OPT_BACKGROUND:
 	case 'b':
-		pass(s, "--background");
+		pass_word(s, "--background");
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "what is \"%s\"? start takes options only", arg);
@@ -402,7 +405,7 @@ static error_t parse_start(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static int start(int argc, char **argv)
+static int start_head(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{"host", OPT_HOST, "HOST", 0, "Where to listen, with HTTP too (localhost)", 1},
@@ -428,27 +431,28 @@ static int start(int argc, char **argv)
 
 	argp_err_exit_status = GS_EXIT_USAGE;
 	s.word[0] = argv[0];
-	pass(&s, "--allow-exit");
-	pass(&s, "--data");
-	pass(&s, ".gswarm_profiler_data");
-	pass(&s, "--freq");
-	pass(&s, "500");
+	pass_word(&s, "--allow-exit");
+	pass_word(&s, "--data");
+	pass_word(&s, ".gswarm_profiler_data");
+	pass_word(&s, "--freq");
+	pass_word(&s, "500");
 	if (argp_parse(&argp, argc, argv, 0, NULL, &s))
 		return GS_EXIT_USAGE;
 	snprintf(address, sizeof(address), strchr(s.host, ':') ? "[%s]:%s" : "%s:%s", s.host,
 		 s.port);
-	pass(&s, "--listen");
-	pass(&s, address);
-	pass(&s, "--http-listen"); /* its head's HTTP is where its gRPC is */
-	pass(&s, s.host);
-	pass(&s, "--http-anonymous"); /* as its HTTP API is, for whoever reaches that address */
+	pass_word(&s, "--listen");
+	pass_word(&s, address);
+	pass_word(&s, "--http-listen"); /* its head's HTTP is where its gRPC is */
+	pass_word(&s, s.host);
+	pass_word(&s,
+		  "--http-anonymous"); /* as its HTTP API is, for whoever reaches that address */
 	s.word[s.n] = NULL;
 	return gs_cmd_head(s.n, s.word);
 }
 
 /* --- the program --- */
 
-static void help(FILE *out)
+static void print_help(FILE *out)
 {
 	fputs("Usage: gsprof COMMAND [OPTION...]\n\n"
 	      "The commands of gswarm-profiler, done by gpuscope.\n\n"
@@ -469,7 +473,7 @@ int gsprof_main(int argc, char **argv)
 
 	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
 	    (strcmp(argv[1], "help") == 0 && argc == 2)) {
-		help(argc < 2 ? stderr : stdout);
+		print_help(argc < 2 ? stderr : stdout);
 		return argc < 2 ? GS_EXIT_USAGE : GS_EXIT_DONE;
 	}
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
@@ -490,7 +494,8 @@ int gsprof_main(int argc, char **argv)
 		bool is_start = argv[1][0] == 's';
 
 		argv[1] = name;
-		return is_start ? start(argc - 1, argv + 1) : gs_cmd_connect(argc - 1, argv + 1);
+		return is_start ? start_head(argc - 1, argv + 1)
+				: gs_cmd_connect(argc - 1, argv + 1);
 	}
 	if (strcmp(argv[1], "stat") == 0) {
 		argv[1] = name;
@@ -503,6 +508,6 @@ int gsprof_main(int argc, char **argv)
 		argv[1] = name;
 		return gsprof_http(argc - 1, argv + 1, command);
 	}
-	gs_say("no command \"%s\": `gsprof help` lists them", argv[1]);
+	gs_cli_say("no command \"%s\": `gsprof help` lists them", argv[1]);
 	return GS_EXIT_USAGE;
 }

@@ -1,6 +1,6 @@
 /* The program under the name gsprof: gswarm-profiler's command lines. */
-#ifndef GS_HEADCMD_GSPROF_H
-#define GS_HEADCMD_GSPROF_H
+#ifndef GS_COMMANDS_HEAD_GSPROF_H
+#define GS_COMMANDS_HEAD_GSPROF_H
 
 #include <stdbool.h>
 

@@ -8,7 +8,7 @@
 #include "commands/common/cli.h"
 #include "commands/head/gsprof.h"
 #include "commands/head/session.h"
-#include "net/http_client/fetch.h"
+#include "net/http_client/http_client.h"
 #include "output/plot/plot.h"
 #include "core/text/text.h"
 
@@ -127,7 +127,7 @@ static const char *message_of(const json_t *answer)
 			      json_object_get(json_object_get(answer, "error"), "message"));
 }
 
-static int tell(const struct gs_buf *body, long status, bool whole)
+static int report_answer(const struct gs_buf *body, long status, bool whole)
 {
 	json_t *answer = json_loadb((const char *)body->data, body->bytes, 0, NULL);
 	const char *message = message_of(answer);
@@ -144,36 +144,37 @@ static int tell(const struct gs_buf *body, long status, bool whole)
 	} else if (message) {
 		print_text(stderr, message);
 	} else {
-		gs_say("the head answers %ld, and not with what this command understands", status);
+		gs_cli_say("the head answers %ld, and not with what this command understands",
+			   status);
 	}
 	free(text);
 	json_decref(answer);
 	return r;
 }
 
-static int ask(const struct http_options *o, const char *path, json_t *body, bool whole)
+static int ask_head(const struct http_options *o, const char *path, json_t *body, bool whole)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf answer = GS_BUF_INIT(ANSWER_MAX);
 	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 	atomic_bool stop = false;
 	char url[600];
-	struct gs_fetch_http q = {.url = url,
-				  .body = text,
-				  .bytes = text ? strlen(text) : 0,
-				  .timeout_ns = TIMEOUT_NS,
-				  .stop = &stop,
-				  .answer = &answer};
+	struct gs_http_client_http q = {.url = url,
+					.body = text,
+					.bytes = text ? strlen(text) : 0,
+					.timeout_ns = TIMEOUT_NS,
+					.stop = &stop,
+					.answer = &answer};
 	struct gs_err err = {{0}};
 	long status = 0;
-	int r = body && !text ? -ENOMEM : gs_fetch_load(&err);
+	int r = body && !text ? -ENOMEM : gs_http_client_load(&err);
 
 	snprintf(url, sizeof(url), "http://%s%s", o->head, path);
 	if (r == 0)
-		r = gs_fetch_http(&q, &status, NULL, &err);
+		r = gs_http_client_http(&q, &status, NULL, &err);
 	if (r < 0)
-		gs_say("no head answers at %s: %s", o->head, gs_err_text(&err, r));
+		gs_cli_say("no head answers at %s: %s", o->head, gs_err_text(&err, r));
 	else
-		r = tell(&answer, status, whole);
+		r = report_answer(&answer, status, whole);
 	free(text);
 	return r < 0 ? GS_EXIT_FAILED : r;
 }
@@ -186,14 +187,14 @@ static json_t *active_of(const struct http_options *o)
 	GS_CLEANUP(gs_buf_fini) struct gs_buf answer = GS_BUF_INIT(ANSWER_MAX);
 	atomic_bool stop = false;
 	char url[600];
-	struct gs_fetch_http q = {
+	struct gs_http_client_http q = {
 		.url = url, .timeout_ns = TIMEOUT_NS, .stop = &stop, .answer = &answer};
 	struct gs_err err = {{0}};
 	long status = 0;
 	json_t *all = NULL;
 
 	snprintf(url, sizeof(url), "http://%s/api/v1/sessions?state=active&limit=2000", o->head);
-	if (gs_fetch_load(&err) == 0 && gs_fetch_http(&q, &status, NULL, &err) == 0 &&
+	if (gs_http_client_load(&err) == 0 && gs_http_client_http(&q, &status, NULL, &err) == 0 &&
 	    status == 200)
 		all = json_loadb((const char *)answer.data, answer.bytes, 0, NULL);
 	return all;
@@ -209,14 +210,14 @@ static int fill_file(void *fill_ctx, session_take take, void *ctx, struct gs_err
 	const struct file_wish *w = fill_ctx;
 	atomic_bool stop = false;
 	char url[600];
-	struct gs_fetch_http q = {
+	struct gs_http_client_http q = {
 		.url = url, .timeout_ns = EXPORT_NS, .stop = &stop, .take = take, .take_ctx = ctx};
 	long status = 0;
 	int r;
 
 	snprintf(url, sizeof(url), "http://%s/api/v1/sessions/%s/export?format=gswarm", w->o->head,
 		 w->id);
-	r = gs_fetch_http(&q, &status, NULL, err);
+	r = gs_http_client_http(&q, &status, NULL, err);
 	if (r == 0 && status != 200)
 		r = gs_err_set(err, -EIO, "the head answers %ld, and not with the session's file",
 			       status);
@@ -242,7 +243,7 @@ static int fetch_stopped(const struct http_options *o, const json_t *active)
 		snprintf(file, sizeof(file), "%s.json", name);
 		r = session_write_file(file, fill_file, &w, &err);
 		if (r < 0) {
-			gs_say("%s", gs_err_text(&err, r));
+			gs_cli_say("%s", gs_err_text(&err, r));
 			return GS_EXIT_FAILED;
 		}
 	}
@@ -252,7 +253,7 @@ static int fetch_stopped(const struct http_options *o, const json_t *active)
 static int stop_by_http(const struct http_options *o, json_t *body)
 {
 	json_t *active = active_of(o);
-	int r = ask(o, "/profiling/stop", body, false);
+	int r = ask_head(o, "/profiling/stop", body, false);
 
 	if (r == GS_EXIT_DONE)
 		r = fetch_stopped(o, active);
@@ -282,14 +283,14 @@ int gsprof_http(int argc, char **argv, const char *command)
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
 		return GS_EXIT_USAGE;
 	if (is_status)
-		return ask(&o, "/status", NULL, true);
+		return ask_head(&o, "/status", NULL, true);
 	body = o.name ? json_pack("{s:s}", "name", o.name) : json_object();
 	if (!body) {
-		gs_say("the name of a session is text in UTF-8");
+		gs_cli_say("the name of a session is text in UTF-8");
 		return GS_EXIT_USAGE;
 	}
 	r = strcmp(command, "http-stop") == 0 ? stop_by_http(&o, body)
-					      : ask(&o, "/profiling/start", body, false);
+					      : ask_head(&o, "/profiling/start", body, false);
 	json_decref(body);
 	return r;
 }

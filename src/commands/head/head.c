@@ -101,9 +101,9 @@ struct head_command {
 	int ready_fd; /* of --background: told that it listens */
 };
 
-static void say(void *ctx, const char *text)
+static void log_head(void *ctx, const char *text)
 {
-	gs_say("%s", text);
+	gs_cli_say("%s", text);
 }
 
 /* --- configuration --- */
@@ -114,10 +114,11 @@ static int read_conf(const struct head_command *c, struct gs_head_conf *ret_conf
 	/* Without --config the usual one, if it is there. */
 	const char *path = c->path || access(CONF_PATH, F_OK) < 0 ? c->path : CONF_PATH;
 
-	return gs_head_conf_read(path, c->override, c->n_overrides, ret_conf, gs_say_text, err);
+	return gs_head_conf_read(path, c->override, c->n_overrides, ret_conf, gs_cli_say_text, err);
 }
 
-static void override(struct head_command *c, struct argp_state *state, size_t key, const char *arg)
+static void override_key(struct head_command *c, struct argp_state *state, size_t key,
+			 const char *arg)
 {
 	size_t i = 0;
 
@@ -155,7 +156,7 @@ static const char *with_unit(struct argp_state *state, const char *arg)
 	return text;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct head_command *c = state->input;
 	const char *value = arg;
@@ -167,7 +168,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			value = another_address(c, state, arg);
 		else if (key == OPT_FREQ)
 			value = with_unit(state, arg);
-		override(c, state, i, value);
+		override_key(c, state, i, value);
 		return 0;
 	}
 	switch (key) {
@@ -200,7 +201,7 @@ static int print_defaults(void)
 		r = -errno;
 	gs_buf_fini(&out);
 	if (r < 0)
-		gs_say("cannot print: %s", strerror(-r));
+		gs_cli_say("cannot print: %s", strerror(-r));
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
 
@@ -221,7 +222,7 @@ static int set_options(struct head_command *c, struct gs_err *err)
 		.interval_ns = conf->sampling.interval_ns,
 		.bandwidth = conf->sampling.bandwidth,
 		.nvlink = conf->sampling.nvlink,
-		.say = say,
+		.say = log_head,
 	};
 	gs_head_conf_keep(conf, &o->keep);
 	memcpy(c->listen_split, conf->nodes.listen, sizeof(c->listen_split));
@@ -236,19 +237,19 @@ static int set_options(struct head_command *c, struct gs_err *err)
 }
 
 /* Whoever can reach the address can do everything, and can read along. */
-static void warn(const struct head_command *c)
+static void warn_unprotected(const struct head_command *c)
 {
 	int64_t left_s;
 	size_t unbound;
 
-	if (c->head.tls_cert && gs_rpc_certificate_left(c->head.tls_cert, &left_s) &&
+	if (c->head.tls_cert && gs_grpc_certificate_left(c->head.tls_cert, &left_s) &&
 	    left_s < CERT_WARN_S)
-		gs_say(left_s < 0 ? "warning: the certificate %s has expired: nobody will connect"
-				  : "warning: the certificate %s expires within %lld day%s: "
-				    "a new one "
-				    "is read at SIGHUP",
-		       c->head.tls_cert, (long long)((left_s + 86399) / 86400),
-		       left_s <= 86400 ? "" : "s");
+		gs_cli_say(left_s < 0
+				   ? "warning: the certificate %s has expired: nobody will connect"
+				   : "warning: the certificate %s expires within %lld day%s: "
+				     "a new one is read at SIGHUP",
+			   c->head.tls_cert, (long long)((left_s + 86399) / 86400),
+			   left_s <= 86400 ? "" : "s");
 	unbound = c->tokens ? head_tokens_unbound(c->tokens) : 0;
 	for (size_t i = 0; i < c->head.n_listen; i++) {
 		const char *l = c->listen[i];
@@ -258,21 +259,22 @@ static void warn(const struct head_command *c)
 		if (own)
 			continue;
 		if (unbound)
-			gs_say("warning: %zu token%s of nodes say%s not of which: who has one can "
-			       "deliver as any node; write `node TOKEN NAME`, or `node TOKEN *`",
-			       unbound, unbound == 1 ? "" : "s", unbound == 1 ? "s" : "");
+			gs_cli_say(
+				"warning: %zu token%s of nodes say%s not of which: who has one can "
+				"deliver as any node; write `node TOKEN NAME`, or `node TOKEN *`",
+				unbound, unbound == 1 ? "" : "s", unbound == 1 ? "s" : "");
 		unbound = 0;
 		if (!c->tokens && !c->head.tls_client_ca)
-			gs_say(c->conf.nodes.anonymous_control
-				       ? "warning: anyone who reaches %s can deliver, read and "
-					 "control: give --token-file or --tls-client-ca"
-				       : "warning: anyone who reaches %s can deliver and read: "
-					 "give --token-file or --tls-client-ca",
-			       l);
+			gs_cli_say(c->conf.nodes.anonymous_control
+					   ? "warning: anyone who reaches %s can deliver, read and "
+					     "control: give --token-file or --tls-client-ca"
+					   : "warning: anyone who reaches %s can deliver and read: "
+					     "give --token-file or --tls-client-ca",
+				   l);
 		if (!c->head.tls_cert)
-			gs_say("warning: what goes over %s, tokens too, is not encrypted: give "
-			       "--tls-cert and --tls-key",
-			       l);
+			gs_cli_say("warning: what goes over %s, tokens too, is not encrypted: give "
+				   "--tls-cert and --tls-key",
+				   l);
 	}
 }
 
@@ -285,7 +287,7 @@ static bool go_to_background(struct head_command *c, int *ret_status)
 	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC) < 0 || (pid = fork()) < 0) {
-		gs_say("cannot go to the background: %s", strerror(errno));
+		gs_cli_say("cannot go to the background: %s", strerror(errno));
 		*ret_status = GS_EXIT_FAILED;
 		return true;
 	}
@@ -299,14 +301,14 @@ static bool go_to_background(struct head_command *c, int *ret_status)
 	*ret_status = read(fds[0], &word, 1) == 1 ? GS_EXIT_DONE : GS_EXIT_FAILED;
 	close(fds[0]);
 	if (*ret_status == GS_EXIT_DONE)
-		gs_say("runs in the background, process %d", (int)pid);
+		gs_cli_say("runs in the background, process %d", (int)pid);
 	else if (waitpid(pid, ret_status, 0) == pid)
 		*ret_status = WIFEXITED(*ret_status) ? WEXITSTATUS(*ret_status) : GS_EXIT_FAILED;
 	return true;
 }
 
 /* From now on nobody sees what is said: it goes to a file beside the data. */
-static void listening(struct head_command *c)
+static void report_listening(struct head_command *c)
 {
 	char path[4200];
 	int log, null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -323,7 +325,7 @@ static void listening(struct head_command *c)
 		close(null);
 	}
 	if (write(c->ready_fd, "1", 1) != 1)
-		gs_say("nobody waits for this head to listen");
+		gs_cli_say("nobody waits for this head to listen");
 	gs_close_p(&c->ready_fd);
 }
 
@@ -339,16 +341,16 @@ static void apply_conf(struct head_command *c, struct gs_head *head)
 	int r = now ? read_conf(c, now, &err) : -ENOMEM;
 
 	if (r < 0) {
-		gs_say("the old configuration stays: %s", gs_err_text(&err, r));
+		gs_cli_say("the old configuration stays: %s", gs_err_text(&err, r));
 		return;
 	}
 	gs_head_apply(head, &c->conf, now, c->hostname);
 	memcpy(&c->conf, now, sizeof(*now));
-	gs_say("read the configuration again");
+	gs_cli_say("read the configuration again");
 }
 
 /* Configuration, tokens and certificates may have changed. */
-static void reload(struct head_command *c, struct gs_head *head)
+static void reload_conf(struct head_command *c, struct gs_head *head)
 {
 	struct gs_err err = {{0}};
 	int r;
@@ -356,15 +358,15 @@ static void reload(struct head_command *c, struct gs_head *head)
 	gs_systemd_reloading();
 	r = c->tokens ? head_tokens_reload(c->tokens, &err) : 0;
 	if (r < 0)
-		gs_say("the old tokens stay: %s", gs_err_text(&err, r));
+		gs_cli_say("the old tokens stay: %s", gs_err_text(&err, r));
 	err.text[0] = 0;
 	r = gs_head_reload_tls(head, &err);
 	if (r == 0 && c->api)
 		r = gs_api_reload(c->api, &err);
 	if (r < 0)
-		gs_say("the old certificate stays: %s", gs_err_text(&err, r));
+		gs_cli_say("the old certificate stays: %s", gs_err_text(&err, r));
 	else
-		gs_say("read tokens and certificates again");
+		gs_cli_say("read tokens and certificates again");
 	apply_conf(c, head);
 	gs_systemd_ready();
 }
@@ -377,7 +379,7 @@ static void feed_watchdog(struct head_command *c, struct gs_head *head)
 		gs_systemd_alive();
 }
 
-static void loop(struct head_command *c, struct gs_head *head, int signal_fd)
+static void run_loop(struct head_command *c, struct gs_head *head, int signal_fd)
 {
 	for (;;) {
 		struct pollfd fd = {signal_fd, POLLIN, 0};
@@ -387,7 +389,7 @@ static void loop(struct head_command *c, struct gs_head *head, int signal_fd)
 		    read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
 			if (info.ssi_signo != SIGHUP)
 				return;
-			reload(c, head);
+			reload_conf(c, head);
 		}
 		gs_head_tick(head);
 		if (c->api)
@@ -407,28 +409,28 @@ static int usual_folder(char *out, size_t bytes, struct gs_err *err)
 
 /* Who may call what: a user whom the kernel names on the Unix socket, a token, and without tokens
  * anyone who reads or delivers. A certificate that the head asks for is as good as a token. */
-static enum gs_rpc_status authorize(void *ctx, const struct gs_rpc_call *call,
-				    const struct gs_rpc_method *method, const char *token)
+static enum gs_grpc_status authorize_call(void *ctx, const struct gs_grpc_call *call,
+					  const struct gs_grpc_method *method, const char *token)
 {
 	const struct head_command *c = ctx;
 
-	if (gs_rpc_call_trusted(call))
-		return GS_RPC_OK;
+	if (gs_grpc_call_trusted(call))
+		return GS_GRPC_OK;
 	if (c->tokens)
 		return head_tokens_authorize(c->tokens, call, method, token);
 	if (method->role == GS_HEAD_ROLE_CONTROL && !c->conf.nodes.anonymous_control &&
-	    !gs_rpc_call_identity(call))
-		return GS_RPC_PERMISSION_DENIED;
-	return GS_RPC_OK;
+	    !gs_grpc_call_identity(call))
+		return GS_GRPC_PERMISSION_DENIED;
+	return GS_GRPC_OK;
 }
 
-static bool may_be(void *ctx, const struct gs_rpc_call *call, const char *hostname, char *why,
+static bool may_be(void *ctx, const struct gs_grpc_call *call, const char *hostname, char *why,
 		   size_t bytes)
 {
 	const struct head_command *c = ctx;
-	const char *names = gs_rpc_call_names(call);
+	const char *names = gs_grpc_call_names(call);
 
-	if (gs_rpc_call_trusted(call))
+	if (gs_grpc_call_trusted(call))
 		return true;
 	if (names && c->conf.nodes.certificate_names && !head_names_fit(names, hostname)) {
 		snprintf(why, bytes, "this certificate is of %.120s, and not of %s", names,
@@ -441,19 +443,19 @@ static bool may_be(void *ctx, const struct gs_rpc_call *call, const char *hostna
 /* As over HTTP: whole to who may control, scrubbed to who may read and is known, nothing of it to
  * whom nobody knows. A certificate is that of a node, which has no business with others' commands.
  */
-static enum gs_archive_commands may_see(void *ctx, const struct gs_rpc_call *call)
+static enum gs_session_export_commands may_see(void *ctx, const struct gs_grpc_call *call)
 {
 	const struct head_command *c = ctx;
 	unsigned role = c->tokens ? head_tokens_role(c->tokens, call) : GS_HEAD_ROLE_ANY;
 
-	if (gs_rpc_call_trusted(call) || role == GS_HEAD_ROLE_CONTROL)
-		return GS_ARCHIVE_COMMANDS_STORED;
-	return role == GS_HEAD_ROLE_READ || (!c->tokens && gs_rpc_call_identity(call))
-		       ? GS_ARCHIVE_COMMANDS_SCRUBBED
-		       : GS_ARCHIVE_COMMANDS_NONE;
+	if (gs_grpc_call_trusted(call) || role == GS_HEAD_ROLE_CONTROL)
+		return GS_SESSION_EXPORT_COMMANDS_STORED;
+	return role == GS_HEAD_ROLE_READ || (!c->tokens && gs_grpc_call_identity(call))
+		       ? GS_SESSION_EXPORT_COMMANDS_SCRUBBED
+		       : GS_SESSION_EXPORT_COMMANDS_NONE;
 }
 
-static int start(struct head_command *c, struct gs_head **ret_head, struct gs_err *err)
+static int start_head(struct head_command *c, struct gs_head **ret_head, struct gs_err *err)
 {
 	int r = c->head.data ? 0 : usual_folder(c->data, sizeof(c->data), err);
 
@@ -462,7 +464,7 @@ static int start(struct head_command *c, struct gs_head **ret_head, struct gs_er
 	if (r == 0 && c->conf.nodes.token_file[0]) {
 		r = head_tokens_read(c->conf.nodes.token_file, &c->tokens, err);
 	}
-	c->head.authorize = authorize;
+	c->head.authorize = authorize_call;
 	c->head.authorize_ctx = c;
 	c->head.may_be = may_be;
 	c->head.may_be_ctx = c;
@@ -480,7 +482,7 @@ static int start(struct head_command *c, struct gs_head **ret_head, struct gs_er
 	if (r < 0)
 		return r;
 	c->head.service = gs_gswarm_service(c->gswarm);
-	warn(c);
+	warn_unprotected(c);
 	return gs_head_start(&c->head, ret_head, err);
 }
 
@@ -490,9 +492,9 @@ static unsigned http_role(void *ctx, const char *token)
 	static const unsigned roles[] = {GS_HEAD_ROLE_CONTROL, GS_HEAD_ROLE_READ};
 
 	for (unsigned i = 0; i < GS_ARRAY_LEN(roles); i++) {
-		const struct gs_rpc_method method = {.role = roles[i]};
+		const struct gs_grpc_method method = {.role = roles[i]};
 
-		if (head_tokens_authorize(ctx, NULL, &method, token) == GS_RPC_OK)
+		if (head_tokens_authorize(ctx, NULL, &method, token) == GS_GRPC_OK)
 			return 2 - i;
 	}
 	return 0;
@@ -525,24 +527,25 @@ static int start_http(struct head_command *c, struct gs_head *head, struct gs_er
 	o.listen = listen;
 	r = gs_api_start(&o, &c->api, err);
 	if (r == -EADDRINUSE && !port[0] && strcmp(host, "127.0.0.1") == 0) {
-		gs_say("no HTTP: %s (--http-port takes another one)", gs_err_text(err, r));
+		gs_cli_say("no HTTP: %s (--http-port takes another one)", gs_err_text(err, r));
 		return 0;
 	}
 	if (r == 0 && !c->tokens && strncmp(host, "127.", 4) != 0 && strcmp(host, "::1") != 0 &&
 	    strcmp(host, "localhost") != 0)
-		gs_say(c->conf.http.anonymous
-			       ? "warning: anyone who can connect to %s can read and control by "
-				 "HTTP: give --token-file"
-			       : "without --token-file, HTTP on %s gives other machines metrics "
-				 "only (--http-anonymous)",
-		       host);
+		gs_cli_say(
+			c->conf.http.anonymous
+				? "warning: anyone who can connect to %s can read and control by "
+				  "HTTP: give --token-file"
+				: "without --token-file, HTTP on %s gives other machines metrics "
+				  "only (--http-anonymous)",
+			host);
 	if (r == 0)
-		gs_say("page and API on %s://%s", o.tls_cert ? "https" : "http",
-		       gs_api_address(c->api));
+		gs_cli_say("page and API on %s://%s", o.tls_cert ? "https" : "http",
+			   gs_api_address(c->api));
 	return r;
 }
 
-static int run(struct head_command *c)
+static int run_head(struct head_command *c)
 {
 	struct gs_head *head = NULL;
 	struct gs_err err = {{0}};
@@ -561,10 +564,10 @@ static int run(struct head_command *c)
 	signal(SIGXFSZ, SIG_IGN);
 	signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
 	if (signal_fd < 0) {
-		gs_say("cannot wait for signals: %s", strerror(errno));
+		gs_cli_say("cannot wait for signals: %s", strerror(errno));
 		return GS_EXIT_FAILED;
 	}
-	r = start(c, &head, &err);
+	r = start_head(c, &head, &err);
 	if (r == 0)
 		r = head_local_open(&c->conf, head, c->local, sizeof(c->local), &err);
 	if (r == 0)
@@ -576,16 +579,16 @@ static int run(struct head_command *c)
 		gs_api_stop(&c->api);
 		gs_head_stop(&head);
 		gs_gswarm_free(&c->gswarm);
-		gs_say("%s", gs_err_text(&err, r));
+		gs_cli_say("%s", gs_err_text(&err, r));
 		head_tokens_free(&c->tokens);
-		return gs_exit_status_of(r);
+		return gs_cli_exit_status_of(r);
 	}
-	gs_say("head on %s, data in %s", gs_head_address(head, 0), c->head.data);
+	gs_cli_say("head on %s, data in %s", gs_head_address(head, 0), c->head.data);
 	if (c->background)
-		listening(c);
+		report_listening(c);
 	gs_systemd_watchdog_start(&c->watchdog);
 	gs_systemd_ready();
-	loop(c, head, signal_fd);
+	run_loop(c, head, signal_fd);
 	gs_systemd_stopping();
 	head_local_close(c->local);
 	gs_head_push_end(head);
@@ -641,7 +644,7 @@ int gs_cmd_head(int argc, char **argv)
 	};
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = parse_option,
 		.doc = "The centre of a cluster: nodes deliver what they measure (gpuscope "
 		       "connect), and "
 		       "it keeps it.",
@@ -661,12 +664,12 @@ int gs_cmd_head(int argc, char **argv)
 	if (r == 0)
 		r = set_options(&c, &err);
 	if (r < 0) {
-		gs_say("%s", gs_err_text(&err, r));
-		return r == -EINVAL ? GS_EXIT_USAGE : gs_exit_status_of(r);
+		gs_cli_say("%s", gs_err_text(&err, r));
+		return r == -EINVAL ? GS_EXIT_USAGE : gs_cli_exit_status_of(r);
 	}
 	if (c.check) {
 		printf("%s: ok\n", c.path ? c.path : CONF_PATH);
 		return GS_EXIT_DONE;
 	}
-	return run(&c);
+	return run_head(&c);
 }

@@ -1,7 +1,7 @@
 /* The Unix socket of a head, on which the kernel says who calls: how it is made, and how commands
  * on the same machine find it. */
-#ifndef GS_HEADCMD_HEAD_LOCAL_H
-#define GS_HEADCMD_HEAD_LOCAL_H
+#ifndef GS_COMMANDS_HEAD_HEAD_LOCAL_H
+#define GS_COMMANDS_HEAD_HEAD_LOCAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

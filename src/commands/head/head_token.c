@@ -70,7 +70,7 @@ static int add_line(const char *path, unsigned number, char *line, struct token 
 	return 0;
 }
 
-static int load(const char *path, struct token **ret_list, size_t *ret_n, struct gs_err *err)
+static int load_tokens(const char *path, struct token **ret_list, size_t *ret_n, struct gs_err *err)
 {
 	GS_FREE char *text = malloc(FILE_MAX_BYTES);
 	char *next = text;
@@ -108,7 +108,7 @@ int head_tokens_read(const char *path, struct head_tokens **ret_tokens, struct g
 		return gs_err_set(err, -ENOMEM, "no memory");
 	pthread_mutex_init(&t->lock, NULL);
 	snprintf(t->path, sizeof(t->path), "%s", path);
-	r = load(path, &t->token, &t->n, err);
+	r = load_tokens(path, &t->token, &t->n, err);
 	if (r < 0)
 		head_tokens_free(&t);
 	else
@@ -133,7 +133,7 @@ int head_tokens_reload(struct head_tokens *tokens, struct gs_err *err)
 {
 	struct token *list;
 	size_t n;
-	int r = load(tokens->path, &list, &n, err);
+	int r = load_tokens(tokens->path, &list, &n, err);
 
 	if (r < 0)
 		return r;
@@ -146,7 +146,7 @@ int head_tokens_reload(struct head_tokens *tokens, struct gs_err *err)
 }
 
 /* The time tells nothing of where they differ. */
-static bool same(const char a[TOKEN_BYTES], const char b[TOKEN_BYTES])
+static bool is_same_token(const char a[TOKEN_BYTES], const char b[TOKEN_BYTES])
 {
 	volatile unsigned char differs = 0;
 
@@ -155,31 +155,31 @@ static bool same(const char a[TOKEN_BYTES], const char b[TOKEN_BYTES])
 	return differs == 0;
 }
 
-static bool enough(unsigned has, unsigned needs)
+static bool is_enough(unsigned has, unsigned needs)
 {
 	return needs == GS_HEAD_ROLE_ANY || has == needs ||
 	       (has == GS_HEAD_ROLE_CONTROL && needs == GS_HEAD_ROLE_READ);
 }
 
-enum gs_rpc_status head_tokens_authorize(void *ctx, const struct gs_rpc_call *call,
-					 const struct gs_rpc_method *method, const char *token)
+enum gs_grpc_status head_tokens_authorize(void *ctx, const struct gs_grpc_call *call,
+					  const struct gs_grpc_method *method, const char *token)
 {
 	struct head_tokens *t = ctx;
 	char shown[TOKEN_BYTES] = "";
 	bool known = false, allowed = false;
 
 	if (!token || strlen(token) >= sizeof(shown))
-		return GS_RPC_UNAUTHENTICATED;
+		return GS_GRPC_UNAUTHENTICATED;
 	memcpy(shown, token, strlen(token));
 	pthread_mutex_lock(&t->lock);
 	for (size_t i = 0; i < t->n; i++) /* all of them, also behind one that fits */
-		if (same(shown, t->token[i].text)) {
+		if (is_same_token(shown, t->token[i].text)) {
 			known = true;
-			allowed |= enough(t->token[i].role, method->role);
+			allowed |= is_enough(t->token[i].role, method->role);
 		}
 	pthread_mutex_unlock(&t->lock);
 	explicit_bzero(shown, sizeof(shown));
-	return allowed ? GS_RPC_OK : known ? GS_RPC_PERMISSION_DENIED : GS_RPC_UNAUTHENTICATED;
+	return allowed ? GS_GRPC_OK : known ? GS_GRPC_PERMISSION_DENIED : GS_GRPC_UNAUTHENTICATED;
 }
 
 /* --- which node --- */
@@ -220,9 +220,9 @@ bool head_names_fit(const char *names, const char *hostname)
 }
 
 /* What stands behind "Bearer ", into a token's room; false: it is none that a line could hold. */
-static bool token_of(const struct gs_rpc_call *call, char ret[TOKEN_BYTES])
+static bool token_of(const struct gs_grpc_call *call, char ret[TOKEN_BYTES])
 {
-	const char *text = gs_rpc_call_metadata(call, "authorization");
+	const char *text = gs_grpc_call_metadata(call, "authorization");
 
 	memset(ret, 0, TOKEN_BYTES);
 	if (!text || strncasecmp(text, "bearer ", 7) != 0)
@@ -234,7 +234,7 @@ static bool token_of(const struct gs_rpc_call *call, char ret[TOKEN_BYTES])
 	return true;
 }
 
-unsigned head_tokens_role(struct head_tokens *t, const struct gs_rpc_call *call)
+unsigned head_tokens_role(struct head_tokens *t, const struct gs_grpc_call *call)
 {
 	unsigned role = GS_HEAD_ROLE_ANY;
 	char shown[TOKEN_BYTES];
@@ -243,15 +243,15 @@ unsigned head_tokens_role(struct head_tokens *t, const struct gs_rpc_call *call)
 		return role;
 	pthread_mutex_lock(&t->lock);
 	for (size_t i = 0; i < t->n; i++)
-		if (same(shown, t->token[i].text) && t->token[i].role > role)
+		if (is_same_token(shown, t->token[i].text) && t->token[i].role > role)
 			role = t->token[i].role;
 	pthread_mutex_unlock(&t->lock);
 	explicit_bzero(shown, sizeof(shown));
 	return role;
 }
 
-bool head_tokens_may_be(struct head_tokens *t, const struct gs_rpc_call *call, const char *hostname,
-			char *why, size_t bytes)
+bool head_tokens_may_be(struct head_tokens *t, const struct gs_grpc_call *call,
+			const char *hostname, char *why, size_t bytes)
 {
 	bool is_named = false, is_others = false, is_open = false;
 	char shown[TOKEN_BYTES], names[NAMES_BYTES] = "";
@@ -263,7 +263,7 @@ bool head_tokens_may_be(struct head_tokens *t, const struct gs_rpc_call *call, c
 	pthread_mutex_lock(&t->lock);
 	for (size_t i = 0; i < t->n; i++) {
 		const struct token *line = &t->token[i];
-		bool is_its = same(shown, line->text), any = is_any(line->names);
+		bool is_its = is_same_token(shown, line->text), any = is_any(line->names);
 		bool fits = line->role == GS_HEAD_ROLE_NODE && !any &&
 			    head_names_fit(line->names, hostname);
 

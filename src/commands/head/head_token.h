@@ -1,9 +1,9 @@
 /* Who may call what of a head: a file of roles and tokens. */
-#ifndef GS_HEADCMD_HEAD_TOKEN_H
-#define GS_HEADCMD_HEAD_TOKEN_H
+#ifndef GS_COMMANDS_HEAD_HEAD_TOKEN_H
+#define GS_COMMANDS_HEAD_HEAD_TOKEN_H
 
 #include "core/base/err.h"
-#include "net/grpc/rpc.h"
+#include "net/grpc/grpc.h"
 
 struct head_tokens;
 
@@ -16,17 +16,17 @@ void head_tokens_free(struct head_tokens **tokens);
 int head_tokens_reload(struct head_tokens *tokens, struct gs_err *err);
 
 /* The hook of rpc.h; ctx is a struct head_tokens. */
-enum gs_rpc_status head_tokens_authorize(void *ctx, const struct gs_rpc_call *call,
-					 const struct gs_rpc_method *method, const char *token);
+enum gs_grpc_status head_tokens_authorize(void *ctx, const struct gs_grpc_call *call,
+					  const struct gs_grpc_method *method, const char *token);
 
 /* Whether the token of the call may deliver as this node. One that names no nodes may be any but
  * those that another line names. Otherwise why not. Any thread. */
-bool head_tokens_may_be(struct head_tokens *tokens, const struct gs_rpc_call *call,
+bool head_tokens_may_be(struct head_tokens *tokens, const struct gs_grpc_call *call,
 			const char *hostname, char *why, size_t bytes);
 
 /* What the token of the call may: enum gs_head_role; GS_HEAD_ROLE_ANY: it shows none that is known.
  * Any thread. */
-unsigned head_tokens_role(struct head_tokens *tokens, const struct gs_rpc_call *call);
+unsigned head_tokens_role(struct head_tokens *tokens, const struct gs_grpc_call *call);
 
 /* Tokens of nodes on whose line no name stands, not even "*". */
 size_t head_tokens_unbound(struct head_tokens *tokens);

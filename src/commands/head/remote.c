@@ -14,11 +14,11 @@
 #define MESSAGE_MAX (64u << 20)
 
 struct remote {
-	struct gs_rpc_client *client;
+	struct gs_grpc_client *client;
 	const char *head; /* lent */
 	bool lost, tls;
 	char why[256];
-	enum gs_rpc_status why_status;
+	enum gs_grpc_status why_status;
 };
 
 struct call {
@@ -27,13 +27,13 @@ struct call {
 	void *ctx;
 	int r;
 	bool ended;
-	enum gs_rpc_status status;
-	char text[GS_RPC_TEXT_MAX];
+	enum gs_grpc_status status;
+	char text[GS_GRPC_TEXT_MAX];
 };
 
 /* --- connection --- */
 
-static void on_disconnected(void *ctx, enum gs_rpc_status status, const char *why)
+static void on_disconnected(void *ctx, enum gs_grpc_status status, const char *why)
 {
 	struct remote *r = ctx;
 
@@ -45,12 +45,12 @@ static void on_disconnected(void *ctx, enum gs_rpc_status status, const char *wh
 static int connect_now(struct remote *r, struct gs_err *err)
 {
 	uint64_t until = gs_clock_mono_ns() + CONNECT_NS;
-	int code = gs_rpc_client_connect(r->client);
+	int code = gs_grpc_client_connect(r->client);
 
-	while (code == 0 && !r->lost && !gs_rpc_client_connected(r->client) &&
+	while (code == 0 && !r->lost && !gs_grpc_client_connected(r->client) &&
 	       gs_clock_mono_ns() < until)
-		gs_rpc_client_wait(r->client, 100000000ull);
-	if (code == 0 && gs_rpc_client_connected(r->client))
+		gs_grpc_client_wait(r->client, 100000000ull);
+	if (code == 0 && gs_grpc_client_connected(r->client))
 		return 0;
 	if (strstr(r->why, "--tls")) /* it answered, and what to do is said */
 		return gs_err_set(err, -ECONNREFUSED, "%s", r->why);
@@ -70,7 +70,7 @@ int remote_open(const struct remote_options *options, struct remote **ret_remote
 	bool is_local = !options->tls && !options->token_file &&
 			head_local_find(options->head, local, sizeof(local));
 	const char *addresses[] = {is_local ? local : options->head};
-	struct gs_rpc_client_options o = {
+	struct gs_grpc_client_options o = {
 		.size = sizeof(o),
 		.addresses = addresses,
 		.n_addresses = 1,
@@ -93,7 +93,7 @@ int remote_open(const struct remote_options *options, struct remote **ret_remote
 	if (code == 0) {
 		r->head = options->head;
 		r->tls = options->tls;
-		code = gs_rpc_client_new(&o, &r->client, err);
+		code = gs_grpc_client_new(&o, &r->client, err);
 	}
 	explicit_bzero(token, sizeof(token));
 	if (code == 0)
@@ -111,13 +111,13 @@ void remote_close(struct remote **remote)
 	if (!*remote)
 		return;
 	if ((*remote)->client)
-		gs_rpc_client_free(&(*remote)->client);
+		gs_grpc_client_free(&(*remote)->client);
 	gs_free_p(remote);
 }
 
 /* --- calls --- */
 
-static void on_message(void *ctx, struct gs_rpc_request *request, const void *data, size_t bytes)
+static void on_message(void *ctx, struct gs_grpc_request *request, const void *data, size_t bytes)
 {
 	struct call *c = ctx;
 	ProtobufCMessage *m = protobuf_c_message_unpack(c->out, NULL, bytes, data);
@@ -128,7 +128,7 @@ static void on_message(void *ctx, struct gs_rpc_request *request, const void *da
 		protobuf_c_message_free_unpacked(m, NULL);
 }
 
-static void on_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_status status,
+static void on_ended(void *ctx, struct gs_grpc_request *request, enum gs_grpc_status status,
 		     const char *text)
 {
 	struct call *c = ctx;
@@ -139,34 +139,34 @@ static void on_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_stat
 }
 
 /* A head's words are shown as they are but for what steers a terminal. */
-static void clean(char *text)
+static void clean_text(char *text)
 {
 	for (; *text; text++)
 		if ((unsigned char)*text < 0x20 || *text == 0x7f)
 			*text = '?';
 }
 
-static int told(const struct remote *r, struct call *c, struct gs_err *err)
+static int report_answer(const struct remote *r, struct call *c, struct gs_err *err)
 {
-	static const int codes[GS_RPC_STATUS_COUNT] = {
-		[GS_RPC_NOT_FOUND] = -ENOENT,          [GS_RPC_ALREADY_EXISTS] = -EEXIST,
-		[GS_RPC_PERMISSION_DENIED] = -EACCES,  [GS_RPC_UNAUTHENTICATED] = -EACCES,
-		[GS_RPC_INVALID_ARGUMENT] = -EINVAL,   [GS_RPC_UNIMPLEMENTED] = -ENOTSUP,
-		[GS_RPC_RESOURCE_EXHAUSTED] = -ENOSPC,
+	static const int codes[GS_GRPC_STATUS_COUNT] = {
+		[GS_GRPC_NOT_FOUND] = -ENOENT,          [GS_GRPC_ALREADY_EXISTS] = -EEXIST,
+		[GS_GRPC_PERMISSION_DENIED] = -EACCES,  [GS_GRPC_UNAUTHENTICATED] = -EACCES,
+		[GS_GRPC_INVALID_ARGUMENT] = -EINVAL,   [GS_GRPC_UNIMPLEMENTED] = -ENOTSUP,
+		[GS_GRPC_RESOURCE_EXHAUSTED] = -ENOSPC,
 	};
-	int code = (unsigned)c->status < GS_RPC_STATUS_COUNT && codes[c->status] ? codes[c->status]
-										 : -EIO;
+	int code = (unsigned)c->status < GS_GRPC_STATUS_COUNT && codes[c->status] ? codes[c->status]
+										  : -EIO;
 
-	clean(c->text);
-	if (c->status == GS_RPC_UNIMPLEMENTED)
+	clean_text(c->text);
+	if (c->status == GS_GRPC_UNIMPLEMENTED)
 		return gs_err_set(err, code,
 				  "the head at %s does not know this call: is it another program?",
 				  r->head);
-	if (c->status == GS_RPC_UNAUTHENTICATED)
+	if (c->status == GS_GRPC_UNAUTHENTICATED)
 		return gs_err_set(err, code,
 				  "the head at %s wants a token: give --token-file FILE%s%s",
 				  r->head, c->text[0] ? ": " : "", c->text);
-	return gs_err_set(err, code, "%s", c->text[0] ? c->text : gs_rpc_status_name(c->status));
+	return gs_err_set(err, code, "%s", c->text[0] ? c->text : gs_grpc_status_name(c->status));
 }
 
 int remote_each(struct remote *remote, const char *path, const ProtobufCMessage *in,
@@ -174,32 +174,32 @@ int remote_each(struct remote *remote, const char *path, const ProtobufCMessage 
 		void *ctx, struct gs_err *err)
 {
 	struct call c = {.out = out, .fn = fn, .ctx = ctx};
-	struct gs_rpc_request_options o = {.size = sizeof(o),
-					   .path = path,
-					   .events = {.message = on_message, .ended = on_ended},
-					   .ctx = &c,
-					   .timeout_ns = fn ? TIMEOUT_NS : 0};
+	struct gs_grpc_request_options o = {.size = sizeof(o),
+					    .path = path,
+					    .events = {.message = on_message, .ended = on_ended},
+					    .ctx = &c,
+					    .timeout_ns = fn ? TIMEOUT_NS : 0};
 	size_t bytes = protobuf_c_message_get_packed_size(in);
 	GS_FREE uint8_t *data = malloc(bytes + 1);
-	struct gs_rpc_request *request = NULL;
+	struct gs_grpc_request *request = NULL;
 	int r;
 
 	if (!data)
 		return gs_err_set(err, -ENOMEM, "no memory");
 	protobuf_c_message_pack(in, data);
-	r = gs_rpc_client_unary(remote->client, &o, data, bytes, &request);
+	r = gs_grpc_client_unary(remote->client, &o, data, bytes, &request);
 	if (r < 0)
 		return gs_err_set(err, r, "cannot call the head at %s: %s", remote->head,
 				  strerror(-r));
 	while (!c.ended && c.r == 0)
-		gs_rpc_client_wait(remote->client, 1000000000ull);
+		gs_grpc_client_wait(remote->client, 1000000000ull);
 	if (!c.ended)
-		gs_rpc_request_cancel(&request);
+		gs_grpc_request_cancel(&request);
 	if (c.r < 0)
 		return err && err->text[0]
 			       ? c.r
 			       : gs_err_set(err, c.r, "the head's answer: %s", strerror(-c.r));
-	return c.status == GS_RPC_OK ? 0 : told(remote, &c, err);
+	return c.status == GS_GRPC_OK ? 0 : report_answer(remote, &c, err);
 }
 
 struct kept {
@@ -208,7 +208,7 @@ struct kept {
 };
 
 /* Only its bytes outlive the callback: packed and unpacked once more. */
-static int keep(void *ctx, const void *message)
+static int keep_message(void *ctx, const void *message)
 {
 	struct kept *k = ctx;
 	size_t bytes = protobuf_c_message_get_packed_size(message);
@@ -225,7 +225,7 @@ int remote_call(struct remote *remote, const char *path, const ProtobufCMessage 
 		const ProtobufCMessageDescriptor *out, void *ret_message, struct gs_err *err)
 {
 	struct kept k = {.out = out};
-	int r = remote_each(remote, path, in, out, keep, &k, err);
+	int r = remote_each(remote, path, in, out, keep_message, &k, err);
 
 	if (r == 0 && !k.message)
 		r = gs_err_set(err, -EBADMSG, "the head at %s answered nothing", remote->head);
@@ -254,7 +254,7 @@ const char *remote_address(struct argp_state *state, const char *text)
 	return text;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct remote_options *o = state->input;
 
@@ -304,4 +304,4 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-const struct argp remote_argp = {.options = options, .parser = parse};
+const struct argp remote_argp = {.options = options, .parser = parse_option};

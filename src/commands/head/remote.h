@@ -1,13 +1,13 @@
 /* Calls to a head, one after the other: what `gpuscope session` and gsprof do. */
-#ifndef GS_HEADCMD_REMOTE_H
-#define GS_HEADCMD_REMOTE_H
+#ifndef GS_COMMANDS_HEAD_REMOTE_H
+#define GS_COMMANDS_HEAD_REMOTE_H
 
 #include <argp.h>
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 
 #include "core/base/err.h"
-#include "net/grpc/rpc_client.h"
+#include "net/grpc/grpc_client.h"
 
 struct remote_options {
 	const char *head; /* "host:port" */

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "server/session_export/archive.h"
+#include "server/session_export/session_export.h"
 #include "core/base/clock.h"
 #include "core/base/fmt.h"
 #include "commands/common/cli.h"
@@ -70,19 +70,19 @@ struct verb {
 
 #define CONTROL "/gpuscope.v1.Control/"
 
-static bool json(const struct session_command *c)
+static bool wants_json(const struct session_command *c)
 {
 	return c->format && strcmp(c->format, "json") == 0;
 }
 
 static int show_one(const struct session_command *c, Gpuscope__V1__Session *s)
 {
-	return session_show(&s, 1, json(c));
+	return session_show(&s, 1, wants_json(c));
 }
 
 /* --- verbs --- */
 
-static int start(const struct session_command *c, struct remote *remote, struct gs_err *err)
+static int start_session(const struct session_command *c, struct remote *remote, struct gs_err *err)
 {
 	Gpuscope__V1__SessionStart m = GPUSCOPE__V1__SESSION_START__INIT;
 	Gpuscope__V1__Session *s;
@@ -119,22 +119,24 @@ static int by_name(const struct session_command *c, struct remote *remote, const
 	r = remote_call(remote, path, &m.base, &gpuscope__v1__sessions__descriptor, &s, err);
 	if (r < 0)
 		return r;
-	r = session_show(s->sessions, s->n_sessions, json(c));
+	r = session_show(s->sessions, s->n_sessions, wants_json(c));
 	gpuscope__v1__sessions__free_unpacked(s, NULL);
 	return r;
 }
 
-static int stop(const struct session_command *c, struct remote *remote, struct gs_err *err)
+static int stop_session(const struct session_command *c, struct remote *remote, struct gs_err *err)
 {
 	return by_name(c, remote, CONTROL "StopSession", c->n_args ? c->arg[0] : "", err);
 }
 
-static int delete (const struct session_command *c, struct remote *remote, struct gs_err *err)
+static int delete_session(const struct session_command *c, struct remote *remote,
+			  struct gs_err *err)
 {
 	return by_name(c, remote, CONTROL "DeleteSession", c->arg[0], err);
 }
 
-static int resume(const struct session_command *c, struct remote *remote, struct gs_err *err)
+static int resume_session(const struct session_command *c, struct remote *remote,
+			  struct gs_err *err)
 {
 	Gpuscope__V1__SessionName m = GPUSCOPE__V1__SESSION_NAME__INIT;
 	Gpuscope__V1__Session *s;
@@ -151,7 +153,7 @@ static int resume(const struct session_command *c, struct remote *remote, struct
 }
 
 /* All pages of it, in one list. */
-static int list(const struct session_command *c, struct remote *remote, struct gs_err *err)
+static int list_sessions(const struct session_command *c, struct remote *remote, struct gs_err *err)
 {
 	Gpuscope__V1__SessionQuery q = GPUSCOPE__V1__SESSION_QUERY__INIT;
 	Gpuscope__V1__Sessions *page[1000];
@@ -180,14 +182,14 @@ static int list(const struct session_command *c, struct remote *remote, struct g
 		q.after = n ? all[n - 1]->id : "";
 	} while (page[n_pages - 1]->more && n_pages < GS_ARRAY_LEN(page));
 	if (r == 0)
-		r = session_show(all, n, json(c));
+		r = session_show(all, n, wants_json(c));
 	free(all);
 	while (n_pages)
 		gpuscope__v1__sessions__free_unpacked(page[--n_pages], NULL);
 	return r;
 }
 
-static int status(const struct session_command *c, struct remote *remote, struct gs_err *err)
+static int show_status(const struct session_command *c, struct remote *remote, struct gs_err *err)
 {
 	Gpuscope__V1__HeadQuery q = GPUSCOPE__V1__HEAD_QUERY__INIT;
 	Gpuscope__V1__HeadStatus *h;
@@ -196,12 +198,12 @@ static int status(const struct session_command *c, struct remote *remote, struct
 
 	if (r < 0)
 		return r;
-	r = session_show_head(h, json(c));
+	r = session_show_head(h, wants_json(c));
 	gpuscope__v1__head_status__free_unpacked(h, NULL);
 	return r;
 }
 
-static int set(const struct session_command *c, struct remote *remote, struct gs_err *err)
+static int set_values(const struct session_command *c, struct remote *remote, struct gs_err *err)
 {
 	Gpuscope__V1__Switches m = GPUSCOPE__V1__SWITCHES__INIT;
 	Gpuscope__V1__HeadStatus *h;
@@ -219,13 +221,13 @@ static int set(const struct session_command *c, struct remote *remote, struct gs
 			err);
 	if (r < 0)
 		return r;
-	if (json(c))
+	if (wants_json(c))
 		r = session_show_head(h, true);
 	gpuscope__v1__head_status__free_unpacked(h, NULL);
 	return r;
 }
 
-static int mark(const struct session_command *c, struct remote *remote, struct gs_err *err)
+static int mark_session(const struct session_command *c, struct remote *remote, struct gs_err *err)
 {
 	Gpuscope__V1__Mark m = GPUSCOPE__V1__MARK__INIT;
 	Gpuscope__V1__Mark__ValuesEntry value[LIST_MAX], *pointers[LIST_MAX];
@@ -257,10 +259,11 @@ static int mark(const struct session_command *c, struct remote *remote, struct g
 	return r;
 }
 
-static int export(const struct session_command *c, struct remote *remote, struct gs_err *err)
+static int export_session(const struct session_command *c, struct remote *remote,
+			  struct gs_err *err)
 {
 	const char *name = c->compat ? c->compat : c->format ? c->format : "json";
-	int format = gs_archive_format(name);
+	int format = gs_session_export_format(name);
 
 	if (c->compat && c->format && strcmp(c->format, "json") != 0)
 		return gs_err_set(err, -EDOM, "--compat gswarm is a kind of JSON");
@@ -275,26 +278,28 @@ static int export(const struct session_command *c, struct remote *remote, struct
 
 static const struct verb verbs[] = {
 	{"start", "[NAME]", "begin a session", TAKES_SHAPE | TAKES_SWITCH | TAKES_JSON, 0, 1,
-	 start},
+	 start_session},
 	{"stop", "NAME | --all", "end it; what it covers is kept", TAKES_ALL | TAKES_JSON, 0, 1,
-	 stop},
-	{"list", "", "sessions, newest first", TAKES_STATE | TAKES_DATA | TAKES_JSON, 0, 0, list},
-	{"status", "", "the head, its nodes, sessions that are active", TAKES_JSON, 0, 0, status},
+	 stop_session},
+	{"list", "", "sessions, newest first", TAKES_STATE | TAKES_DATA | TAKES_JSON, 0, 0,
+	 list_sessions},
+	{"status", "", "the head, its nodes, sessions that are active", TAKES_JSON, 0, 0,
+	 show_status},
 	{"resume", "NAME", "go on with one that was interrupted or stopped", TAKES_JSON, 1, 1,
-	 resume},
-	{"recover", "NAME", "the same", TAKES_JSON, 1, 1, resume},
-	{"export", "NAME", "write it to a file", TAKES_DATA | TAKES_FILE, 1, 1, export},
+	 resume_session},
+	{"recover", "NAME", "the same", TAKES_JSON, 1, 1, resume_session},
+	{"export", "NAME", "write it to a file", TAKES_DATA | TAKES_FILE, 1, 1, export_session},
 	{"delete", "NAME", "forget it; what only it covers is removed when it is old", TAKES_JSON,
-	 1, 1, delete},
+	 1, 1, delete_session},
 	{"mark", "TEXT [KEY=NUMBER...]", "note a moment in active sessions", TAKES_MARK, 1,
-	 LIST_MAX, mark},
+	 LIST_MAX, mark_session},
 	{"set", "", "what the head measures without any session",
-	 TAKES_SHAPE | TAKES_SWITCH | TAKES_JSON, 0, 0, set},
+	 TAKES_SHAPE | TAKES_SWITCH | TAKES_JSON, 0, 0, set_values},
 };
 
 /* --- options --- */
 
-static void split(struct words *w, char *text, const char *what, struct argp_state *state)
+static void split_words(struct words *w, char *text, const char *what, struct argp_state *state)
 {
 	for (char *part = strtok(text, ","); part; part = strtok(NULL, ",")) {
 		if (w->n == LIST_MAX)
@@ -319,7 +324,7 @@ static const struct verb *verb_of(const char *name)
 	return NULL;
 }
 
-static void check(struct session_command *c, struct argp_state *state)
+static void check_options(struct session_command *c, struct argp_state *state)
 {
 	const struct verb *v = c->verb;
 
@@ -332,13 +337,13 @@ static void check(struct session_command *c, struct argp_state *state)
 	if (c->n_args > v->max_args)
 		argp_error(state, "what is \"%s\"? session %s %s", c->arg[v->max_args], v->name,
 			   v->args);
-	if (v->run == stop && !c->n_args == !c->all)
+	if (v->run == stop_session && !c->n_args == !c->all)
 		argp_error(state, "which session? give its NAME, or --all");
 	if (c->used & ~v->takes)
 		argp_error(state, "session %s does not take one of these options", v->name);
-	if (v->run == set && (c->metrics.n || c->nodes.n || c->reports.n))
+	if (v->run == set_values && (c->metrics.n || c->nodes.n || c->reports.n))
 		argp_error(state, "set takes --interval, bandwidth and nvlink only");
-	if (v->run != export && c->format && strcmp(c->format, "json") != 0 &&
+	if (v->run != export_session && c->format && strcmp(c->format, "json") != 0 &&
 	    strcmp(c->format, "table") != 0)
 		argp_error(state, "--format is table or json");
 }
@@ -360,7 +365,7 @@ static error_t parse_arg(struct session_command *c, char *arg, struct argp_state
 	return 0;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct session_command *c = state->input;
 
@@ -389,15 +394,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		c->used |= TAKES_SHAPE;
 		return 0;
 	case OPT_METRICS:
-		split(&c->metrics, arg, "values", state);
+		split_words(&c->metrics, arg, "values", state);
 		c->used |= TAKES_SHAPE;
 		return 0;
 	case OPT_NODES:
-		split(&c->nodes, arg, "patterns", state);
+		split_words(&c->nodes, arg, "patterns", state);
 		c->used |= TAKES_SHAPE;
 		return 0;
 	case OPT_REPORT:
-		split(&c->reports, arg, "plots", state);
+		split_words(&c->reports, arg, "plots", state);
 		c->used |= TAKES_SHAPE;
 		return 0;
 	case OPT_BANDWIDTH:
@@ -439,14 +444,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG:
 		return parse_arg(c, arg, state);
 	case ARGP_KEY_END:
-		check(c, state);
+		check_options(c, state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
 }
 
-static int run(const struct session_command *c)
+static int run_verb(const struct session_command *c)
 {
 	struct remote *remote = NULL;
 	struct gs_err err = {{0}};
@@ -454,8 +459,8 @@ static int run(const struct session_command *c)
 
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
-	if (c->data && c->verb->run == list)
-		r = session_show_store(c->data, c->state, json(c), &err);
+	if (c->data && c->verb->run == list_sessions)
+		r = session_show_store(c->data, c->state, wants_json(c), &err);
 	else if (c->data)
 		r = c->verb->run(c, NULL, &err);
 	else if ((r = remote_open(&c->remote, &remote, &err)) == 0)
@@ -463,8 +468,8 @@ static int run(const struct session_command *c)
 	remote_close(&remote);
 	if (r >= 0)
 		return GS_EXIT_DONE;
-	gs_say("%s", gs_err_text(&err, r));
-	return r == -EDOM ? GS_EXIT_USAGE : gs_exit_status_of(r);
+	gs_cli_say("%s", gs_err_text(&err, r));
+	return r == -EDOM ? GS_EXIT_USAGE : gs_cli_exit_status_of(r);
 }
 
 int gs_cmd_session(int argc, char **argv)
@@ -501,7 +506,7 @@ int gs_cmd_session(int argc, char **argv)
 	static const struct argp_child children[] = {{&remote_argp, 0, "The head:", 8}, {0}};
 	static const struct argp argp = {
 		.options = options,
-		.parser = parse,
+		.parser = parse_option,
 		.args_doc = "start [NAME]\nstop NAME | --all\nlist\nstatus\nresume NAME\nexport "
 			    "NAME\ndelete NAME\nmark TEXT [KEY=NUMBER...]\nset",
 		.doc = "Sessions of a head: what nodes measure in a stretch of time, under a name.",
@@ -513,5 +518,5 @@ int gs_cmd_session(int argc, char **argv)
 	argp_err_exit_status = GS_EXIT_USAGE;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &c))
 		return GS_EXIT_USAGE;
-	return run(&c);
+	return run_verb(&c);
 }

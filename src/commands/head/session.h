@@ -1,6 +1,6 @@
 /* Sessions as the commands show them: `gpuscope session` and gsprof. */
-#ifndef GS_HEADCMD_SESSION_H
-#define GS_HEADCMD_SESSION_H
+#ifndef GS_COMMANDS_HEAD_SESSION_H
+#define GS_COMMANDS_HEAD_SESSION_H
 
 #include "commands/head/remote.h"
 #include "gpuscope.pb-c.h"
@@ -15,7 +15,7 @@ int session_show_head(const Gpuscope__V1__HeadStatus *head, bool json);
 int session_show_store(const char *dir, unsigned state, bool json, struct gs_err *err);
 
 /* The session's files. out NULL: "NAME.json" (or .csv, .gst) here; "-" standard output. format:
- * enum gs_archive_format. They appear under their names when they are whole. */
+ * enum gs_session_export_format. They appear under their names when they are whole. */
 int session_export(struct remote *remote, const char *name, unsigned format, const char *out,
 		   struct gs_err *err);
 int session_export_store(const char *dir, const char *name, unsigned format, const char *out,

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/session_export/archive.h"
+#include "server/session_export/session_export.h"
 #include "core/base/output.h"
 #include "commands/common/cli.h"
 #include "commands/head/session.h"
@@ -26,7 +26,7 @@ static int close_file(struct gs_output *f, int r, struct gs_err *err)
 
 	r = gs_output_close(f, r, err);
 	if (r == 0 && is_open)
-		gs_say("wrote %s", f->path);
+		gs_cli_say("wrote %s", f->path);
 	return r;
 }
 
@@ -66,7 +66,7 @@ int session_write_file(const char *name,
 }
 
 /* Where a further file of the export goes: beside the first. */
-static void beside(const char *first, const char *name, char *out, size_t bytes)
+static void name_beside(const char *first, const char *name, char *out, size_t bytes)
 {
 	const char *slash = strrchr(first, '/');
 
@@ -98,7 +98,7 @@ static int begin_file(struct download *d, const char *name)
 						 "this export has several files: give -o FILE")
 				    : 0;
 	if (d->n_files++)
-		beside(d->first, name, path, sizeof(path));
+		name_beside(d->first, name, path, sizeof(path));
 	else
 		snprintf(path, sizeof(path), "%s", d->out ? d->out : name);
 	if (d->n_files == 1)
@@ -114,9 +114,10 @@ static int on_part(void *ctx, const void *message)
 	int fd = d->to_stdout ? STDOUT_FILENO : d->file.fd;
 
 	if (m->traces_left_out)
-		gs_say("left out %u trace%s: the head gives them to its own user, or for a token "
-		       "(--token-file)",
-		       m->traces_left_out, m->traces_left_out == 1 ? "" : "s");
+		gs_cli_say(
+			"left out %u trace%s: the head gives them to its own user, or for a token "
+			"(--token-file)",
+			m->traces_left_out, m->traces_left_out == 1 ? "" : "s");
 	if (r < 0 || !m->data.len)
 		return r;
 	if (fd < 0)
@@ -146,7 +147,7 @@ int session_export(struct remote *remote, const char *name, unsigned format, con
 /* --- from a store --- */
 
 struct traces {
-	const struct gs_archive_options *o;
+	const struct gs_session_export_options *o;
 	const char *first;
 	struct gs_err *err;
 };
@@ -158,14 +159,15 @@ static int write_trace(void *ctx, int64_t stream, const char *name)
 	char path[4096];
 	int r;
 
-	beside(t->first, name, path, sizeof(path));
+	name_beside(t->first, name, path, sizeof(path));
 	r = gs_output_open(path, 0, &f, t->err);
 	if (r == 0)
-		r = gs_archive_trace(t->o, stream, f.fd, t->err);
+		r = gs_session_export_trace(t->o, stream, f.fd, t->err);
 	return close_file(&f, r, t->err);
 }
 
-static int export_here(const struct gs_archive_options *o, const char *out, struct gs_err *err)
+static int export_here(const struct gs_session_export_options *o, const char *out,
+		       struct gs_err *err)
 {
 	char path[4096];
 	struct gs_output f = GS_OUTPUT_INIT;
@@ -173,18 +175,18 @@ static int export_here(const struct gs_archive_options *o, const char *out, stru
 	int r;
 
 	if (out && strcmp(out, "-") == 0)
-		return gs_archive_write(o, STDOUT_FILENO, NULL, err);
+		return gs_session_export_write(o, STDOUT_FILENO, NULL, err);
 	if (out)
 		snprintf(path, sizeof(path), "%s", out);
 	else
 		snprintf(path, sizeof(path), "%s%s", o->session->name,
-			 gs_archive_suffix(o->format));
+			 gs_session_export_suffix(o->format));
 	r = gs_output_open(path, 0, &f, err);
 	if (r == 0)
-		r = gs_archive_write(o, f.fd, NULL, err);
+		r = gs_session_export_write(o, f.fd, NULL, err);
 	r = close_file(&f, r, err);
-	if (r == 0 && o->format == GS_ARCHIVE_GST)
-		r = gs_archive_traces(o, write_trace, &t);
+	if (r == 0 && o->format == GS_SESSION_EXPORT_GST)
+		r = gs_session_export_traces(o, write_trace, &t);
 	return r;
 }
 
@@ -192,8 +194,8 @@ int session_export_store(const char *dir, const char *name, unsigned format, con
 			 struct gs_err *err)
 {
 	struct gs_store_session s;
-	struct gs_archive_options o = {
-		.size = sizeof(o), .session = &s, .format = (enum gs_archive_format)format};
+	struct gs_session_export_options o = {
+		.size = sizeof(o), .session = &s, .format = (enum gs_session_export_format)format};
 	int r = gs_store_open(dir, GS_STORE_READ, &o.store, err);
 
 	if (r < 0)

@@ -14,7 +14,7 @@ static const char *state_name(const Gpuscope__V1__Session *s)
 	return gs_store_session_state_name((unsigned)s->state);
 }
 
-static const char *when(char out[32], int64_t wall_ns)
+static const char *format_time(char out[32], int64_t wall_ns)
 {
 	time_t s = (time_t)(wall_ns / 1000000000);
 	struct tm tm;
@@ -25,7 +25,7 @@ static const char *when(char out[32], int64_t wall_ns)
 }
 
 /* A text of a node or head in a column: what steers a terminal is made visible. */
-static void cell(struct gs_pen *pen, const char *text, int width)
+static void put_cell(struct gs_pen *pen, const char *text, int width)
 {
 	size_t columns = gs_text_columns(text);
 
@@ -34,7 +34,7 @@ static void cell(struct gs_pen *pen, const char *text, int width)
 }
 
 /* Of a column that has this text too. */
-static int wider(int width, const char *text)
+static int wider_of(int width, const char *text)
 {
 	size_t columns = gs_text_columns(text);
 
@@ -42,19 +42,19 @@ static int wider(int width, const char *text)
 }
 
 /* What a session asks for beside the usual values. */
-static const char *extras(const Gpuscope__V1__Session *s)
+static const char *name_extras(const Gpuscope__V1__Session *s)
 {
 	if (s->bandwidth)
 		return s->nvlink ? "bandwidth, NVLink" : "bandwidth";
 	return s->nvlink ? "NVLink" : "-";
 }
 
-static void table(struct gs_pen *pen, Gpuscope__V1__Session *const *s, size_t n)
+static void put_table(struct gs_pen *pen, Gpuscope__V1__Session *const *s, size_t n)
 {
 	int width = 4;
 
 	for (size_t i = 0; i < n; i++)
-		width = wider(width, s[i]->name);
+		width = wider_of(width, s[i]->name);
 	if (!n) {
 		gs_pen_puts(pen, "no sessions\n");
 		return;
@@ -65,20 +65,20 @@ static void table(struct gs_pen *pen, Gpuscope__V1__Session *const *s, size_t n)
 		int64_t end = s[i]->end_wall_ns ? s[i]->end_wall_ns : (int64_t)gs_clock_wall_ns();
 		char began[32], lasted[GS_FMT_BYTES], every[GS_FMT_BYTES], samples[GS_FMT_BYTES];
 
-		cell(pen, s[i]->name, width);
+		put_cell(pen, s[i]->name, width);
 		gs_pen_printf(pen, "  %-11s  %-19s  %9s  %8s  %10s  %5llu  %6llu  %s\n",
-			      state_name(s[i]), when(began, s[i]->start_wall_ns),
+			      state_name(s[i]), format_time(began, s[i]->start_wall_ns),
 			      gs_fmt_ns(lasted, end > s[i]->start_wall_ns
 							? (uint64_t)(end - s[i]->start_wall_ns)
 							: 0),
 			      gs_fmt_ns(every, s[i]->interval_ns),
 			      gs_fmt_count(samples, s[i]->sample_count),
 			      (unsigned long long)s[i]->node_count,
-			      (unsigned long long)s[i]->lost_samples, extras(s[i]));
+			      (unsigned long long)s[i]->lost_samples, name_extras(s[i]));
 	}
 }
 
-static void list(struct gs_doc *d, const char *key, char *const *part, size_t n)
+static void put_list(struct gs_doc *d, const char *key, char *const *part, size_t n)
 {
 	gs_doc_begin_list(d, key, n);
 	for (size_t i = 0; i < n; i++)
@@ -103,9 +103,9 @@ static void doc_sessions(struct gs_doc *d, const char *key, Gpuscope__V1__Sessio
 		gs_doc_put_double(d, "interval_seconds", (double)s[i]->interval_ns / 1e9);
 		gs_doc_put_bool(d, "bandwidth", s[i]->bandwidth);
 		gs_doc_put_bool(d, "nvlink", s[i]->nvlink);
-		list(d, "metrics", s[i]->metrics, s[i]->n_metrics);
-		list(d, "nodes", s[i]->nodes, s[i]->n_nodes);
-		list(d, "report_metrics", s[i]->report_metrics, s[i]->n_report_metrics);
+		put_list(d, "metrics", s[i]->metrics, s[i]->n_metrics);
+		put_list(d, "nodes", s[i]->nodes, s[i]->n_nodes);
+		put_list(d, "report_metrics", s[i]->report_metrics, s[i]->n_report_metrics);
 		gs_doc_put_u64(d, "samples", s[i]->sample_count);
 		gs_doc_put_u64(d, "nodes_delivering", s[i]->node_count);
 		gs_doc_put_u64(d, "lost_samples", s[i]->lost_samples);
@@ -127,7 +127,7 @@ int session_show(Gpuscope__V1__Session *const *sessions, size_t n, bool json)
 		gs_doc_end(&d);
 		gs_pen_puts(&pen, "\n");
 	} else {
-		table(&pen, sessions, n);
+		put_table(&pen, sessions, n);
 	}
 	return gs_pen_close(&pen);
 }
@@ -139,8 +139,8 @@ static void nodes_table(struct gs_pen *pen, const Gpuscope__V1__HeadStatus *h)
 	int name = 4, address = 7;
 
 	for (size_t i = 0; i < h->n_nodes; i++) {
-		name = wider(name, h->nodes[i]->name);
-		address = wider(address, h->nodes[i]->address);
+		name = wider_of(name, h->nodes[i]->name);
+		address = wider_of(address, h->nodes[i]->address);
 	}
 	if (!h->n_nodes)
 		gs_pen_puts(pen, "no node has delivered anything yet\n");
@@ -151,9 +151,9 @@ static void nodes_table(struct gs_pen *pen, const Gpuscope__V1__HeadStatus *h)
 		const Gpuscope__V1__NodeInfo *n = h->nodes[i];
 		char samples[GS_FMT_BYTES];
 
-		cell(pen, n->name, name);
+		put_cell(pen, n->name, name);
 		gs_pen_puts(pen, "  ");
-		cell(pen, n->address, address);
+		put_cell(pen, n->address, address);
 		gs_pen_printf(pen, "  %-9s  %4u  %10s  %6llu  %+.3f s\n",
 			      n->healthy     ? "healthy"
 			      : n->connected ? "silent"
@@ -238,7 +238,7 @@ int session_show_head(const Gpuscope__V1__HeadStatus *h, bool json)
 	gs_pen_puts(&pen, "\n");
 	nodes_table(&pen, h);
 	gs_pen_puts(&pen, "\nactive sessions:\n");
-	table(&pen, h->active, h->n_active);
+	put_table(&pen, h->active, h->n_active);
 	return gs_pen_close(&pen);
 }
 
@@ -250,7 +250,7 @@ struct rows {
 	size_t n;
 };
 
-static int add(void *ctx, const struct gs_store_session *s)
+static int add_session(void *ctx, const struct gs_store_session *s)
 {
 	struct rows *l = ctx;
 	struct gs_store_tally tally = {0};
@@ -291,7 +291,7 @@ int session_show_store(const char *dir, unsigned state, bool json, struct gs_err
 
 	if (r < 0)
 		return r;
-	r = gs_store_sessions(l.store, 0, state, add, &l);
+	r = gs_store_sessions(l.store, 0, state, add_session, &l);
 	if (r < 0)
 		(void)gs_err_set(err, r, "cannot read %s: %s", dir, gs_store_trouble(l.store));
 	else

@@ -53,7 +53,7 @@ static const struct argp_option option_table[] = {
 	{0},
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct to_head_options *o = state->input;
 
@@ -106,12 +106,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-const struct argp to_head_argp = {.options = option_table, .parser = parse};
+const struct argp to_head_argp = {.options = option_table, .parser = parse_option};
 
 /* --- life --- */
 
 struct to_head {
-	struct gs_outbox *outbox;
+	struct gs_uplink_outbox *outbox;
 	const struct words *words;
 	char title[TITLE_BYTES], token[512];
 };
@@ -120,8 +120,8 @@ static const struct words {
 	const char *folder, *what, *stream;
 	uint64_t drain_ns; /* an epilog waits for a report */
 } words_of[] = {
-	[GS_LINK_TRACE] = {"traces", "record", "trace", 10000000000ull},
-	[GS_LINK_JOBS] = {"reports", "report", "measurement", 5000000000ull},
+	[GS_UPLINK_TRACE] = {"traces", "record", "trace", 10000000000ull},
+	[GS_UPLINK_JOBS] = {"reports", "report", "measurement", 5000000000ull},
 };
 
 static void on_say(void *ctx, const char *text)
@@ -145,11 +145,11 @@ static int folder_of(const struct to_head_options *o, const char *name, char *ou
 	return r;
 }
 
-int to_head_open(const struct to_head_options *options, enum gs_link_kind kind, const char *title,
+int to_head_open(const struct to_head_options *options, enum gs_uplink_kind kind, const char *title,
 		 struct to_head **ret_head, struct gs_err *err)
 {
 	struct to_head *h = calloc(1, sizeof(*h));
-	struct gs_link_options o = {
+	struct gs_uplink_options o = {
 		.size = sizeof(o),
 		.addresses = options->addresses,
 		.n_addresses = options->n_addresses,
@@ -178,7 +178,7 @@ int to_head_open(const struct to_head_options *options, enum gs_link_kind kind, 
 	if (r == 0)
 		r = folder_of(options, h->words->folder, folder, sizeof(folder), err);
 	if (r == 0)
-		r = gs_outbox_open(&o, folder, &h->outbox, err);
+		r = gs_uplink_outbox_open(&o, folder, &h->outbox, err);
 	if (r < 0)
 		to_head_abandon(&h);
 	else
@@ -186,55 +186,56 @@ int to_head_open(const struct to_head_options *options, enum gs_link_kind kind, 
 	return r;
 }
 
-struct gs_link *to_head_link(struct to_head *head)
+struct gs_uplink *to_head_link(struct to_head *head)
 {
-	return gs_outbox_link(head->outbox);
+	return gs_uplink_outbox_link(head->outbox);
 }
 
-struct gs_outbox *to_head_outbox(struct to_head *head)
+struct gs_uplink_outbox *to_head_outbox(struct to_head *head)
 {
 	return head->outbox;
 }
 
-static void tell(const struct words *w, const struct gs_outbox_result *r)
+static void report_result(const struct words *w, const struct gs_uplink_outbox_result *r)
 {
 	if (r->lost_samples)
-		gs_say("%llu %ss found no room to wait for the head (--head-spool-max)",
-		       (unsigned long long)r->lost_samples, w->what);
+		gs_cli_say("%llu %ss found no room to wait for the head (--head-spool-max)",
+			   (unsigned long long)r->lost_samples, w->what);
 	if (r->given_up_samples)
-		gs_say("%llu %ss that the head has not taken are given up: %s cannot be written to",
-		       (unsigned long long)r->given_up_samples, w->what, r->path);
+		gs_cli_say("%llu %ss that the head has not taken are given up: %s cannot be "
+			   "written to",
+			   (unsigned long long)r->given_up_samples, w->what, r->path);
 	if (r->left_samples)
-		gs_say("the head has not taken %llu %s%s yet%s%s; the next %s with --head, or "
-		       "gpuscope connect, takes them along from %s",
-		       (unsigned long long)r->left_samples, w->what,
-		       r->left_samples == 1 ? "" : "s", r->trouble[0] ? ": " : "", r->trouble,
-		       w->stream, r->path);
+		gs_cli_say("the head has not taken %llu %s%s yet%s%s; the next %s with --head, or "
+			   "gpuscope connect, takes them along from %s",
+			   (unsigned long long)r->left_samples, w->what,
+			   r->left_samples == 1 ? "" : "s", r->trouble[0] ? ": " : "", r->trouble,
+			   w->stream, r->path);
 	else
 		gs_log(1, "the head has what there is");
 	if (r->n_sent)
-		gs_say("%u earlier %s%s delivered to the head as well", r->n_sent, w->stream,
-		       r->n_sent == 1 ? "" : "s");
+		gs_cli_say("%u earlier %s%s delivered to the head as well", r->n_sent, w->stream,
+			   r->n_sent == 1 ? "" : "s");
 	if (r->n_left)
-		gs_say("%u earlier %s%s still wait%s in %s", r->n_left, w->stream,
-		       r->n_left == 1 ? "" : "s", r->n_left == 1 ? "s" : "", r->folder);
+		gs_cli_say("%u earlier %s%s still wait%s in %s", r->n_left, w->stream,
+			   r->n_left == 1 ? "" : "s", r->n_left == 1 ? "s" : "", r->folder);
 }
 
 int to_head_finish(struct to_head **head)
 {
 	struct to_head *h = *head;
-	struct gs_outbox_result result;
-	struct gs_link_stats stats;
+	struct gs_uplink_outbox_result result;
+	struct gs_uplink_stats stats;
 
 	if (!h)
 		return 0;
-	gs_link_stats(to_head_link(h), &stats);
+	gs_uplink_stats(to_head_link(h), &stats);
 	if (stats.waiting_samples)
-		gs_say("delivering %llu %ss to the head; waiting at most %u s",
-		       (unsigned long long)stats.waiting_samples, h->words->what,
-		       (unsigned)(h->words->drain_ns / 1000000000u));
-	gs_outbox_finish(&h->outbox, h->words->drain_ns, &result);
-	tell(h->words, &result);
+		gs_cli_say("delivering %llu %ss to the head; waiting at most %u s",
+			   (unsigned long long)stats.waiting_samples, h->words->what,
+			   (unsigned)(h->words->drain_ns / 1000000000u));
+	gs_uplink_outbox_finish(&h->outbox, h->words->drain_ns, &result);
+	report_result(h->words, &result);
 	to_head_abandon(head);
 	return result.lost_samples || result.given_up_samples ? -ENOBUFS : 0;
 }
@@ -245,7 +246,7 @@ void to_head_abandon(struct to_head **head)
 
 	if (!h)
 		return;
-	gs_outbox_abandon(&h->outbox);
+	gs_uplink_outbox_abandon(&h->outbox);
 	explicit_bzero(h->token, sizeof(h->token));
 	gs_free_p(head);
 }

@@ -1,12 +1,12 @@
 /* Reaching a head: what commands that deliver to one share. */
-#ifndef GS_HEADCMD_TO_HEAD_H
-#define GS_HEADCMD_TO_HEAD_H
+#ifndef GS_COMMANDS_HEAD_TO_HEAD_H
+#define GS_COMMANDS_HEAD_TO_HEAD_H
 
 #include <argp.h>
 
 #include "core/base/err.h"
-#include "net/uplink/left.h"
-#include "net/uplink/link.h"
+#include "net/uplink/backlog.h"
+#include "net/uplink/uplink.h"
 #include "net/uplink/outbox.h"
 #include "model/trace/record.h"
 
@@ -26,12 +26,12 @@ extern const struct argp to_head_argp;
 
 struct to_head;
 
-/* A stream of its own (GS_LINK_TRACE, GS_LINK_JOBS) with that title. What earlier ones of its kind
+/* A stream of its own (GS_UPLINK_TRACE, GS_UPLINK_JOBS) with that title. What earlier ones of its kind
  * could not deliver is taken along. */
-int to_head_open(const struct to_head_options *options, enum gs_link_kind kind, const char *title,
+int to_head_open(const struct to_head_options *options, enum gs_uplink_kind kind, const char *title,
 		 struct to_head **ret_head, struct gs_err *err);
-struct gs_link *to_head_link(struct to_head *head);
-struct gs_outbox *to_head_outbox(struct to_head *head);
+struct gs_uplink *to_head_link(struct to_head *head);
+struct gs_uplink_outbox *to_head_outbox(struct to_head *head);
 
 /* Waits for delivery, some seconds at most, and says what is left. 0, or a negative errno when
  * something is lost for good. */

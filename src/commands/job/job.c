@@ -22,7 +22,7 @@
 #include "commands/job/job_id.h"
 #include "commands/job/job_linger.h"
 #include "commands/common/summary.h"
-#include "sources/identity/place.h"
+#include "sources/identity/identity.h"
 
 enum {
 	OPT_FORMAT = 256,
@@ -165,7 +165,7 @@ static void parse_duration(struct job_options *o, const char *arg, struct argp_s
 		argp_error(state, "--duration takes seconds, or a time as 90s or 5m");
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct job_options *o = state->input;
 
@@ -217,7 +217,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--launcher is of one job: -j ID");
 		return 0;
 	case OPT_FORMAT:
-		if (gs_job_format_parse(arg, &o->format) < 0)
+		if (gs_job_report_format_parse(arg, &o->format) < 0)
 			argp_error(state, "--format takes table, json, csv, yaml or html");
 		o->format_given = true;
 		return 0;
@@ -234,7 +234,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->verbose = true;
 		return 0;
 	case OPT_COMMANDS:
-		if (!gs_place_choose_commands(arg))
+		if (!gs_identity_choose_commands(arg))
 			argp_error(state, "--commands takes scrubbed, name or full, not \"%s\"",
 				   arg);
 		return 0;
@@ -264,10 +264,10 @@ static void pause_for(uint64_t ns)
 	nanosleep(&ts, NULL); /* a signal ends it early, as it should */
 }
 
-static struct gs_job_style style_of(const struct job_options *o, bool to_terminal)
+static struct gs_job_report_style style_of(const struct job_options *o, bool to_terminal)
 {
-	struct gs_summary_style terminal = {.size = sizeof(terminal)};
-	struct gs_job_style style = {
+	struct gs_report_summary_style terminal = {.size = sizeof(terminal)};
+	struct gs_job_report_style style = {
 		.format = o->format,
 		.verbose = o->verbose,
 		.syscalls = o->conf.syscalls,
@@ -288,29 +288,29 @@ static struct gs_job_style style_of(const struct job_options *o, bool to_termina
 static int show_live(const struct job_options *o, struct job_measure *m,
 		     const struct gs_rules *rules)
 {
-	struct gs_job_style style = style_of(o, true);
-	struct gs_job_session session;
+	struct gs_job_report_style style = style_of(o, true);
+	struct gs_job_report_session session;
 	int r = job_measure_report(m, rules, &session);
 
 	if (r < 0)
 		return r;
 	if (isatty(STDOUT_FILENO))
 		fputs("\033[H\033[J", stdout);
-	r = gs_job_live_write(stdout, &session, &style);
-	gs_job_session_fini(&session);
+	r = gs_job_report_live_write(stdout, &session, &style);
+	gs_job_report_session_fini(&session);
 	return r;
 }
 
 static int look_for_alerts(struct job_measure *m, const struct gs_rules *rules,
 			   struct job_alert *alert, uint64_t now_ns)
 {
-	struct gs_job_session session;
+	struct gs_job_report_session session;
 	int r = job_measure_report(m, rules, &session);
 
 	if (r < 0)
 		return r;
-	job_alert_look(alert, &session, now_ns);
-	gs_job_session_fini(&session);
+	job_alert_poll(alert, &session, now_ns);
+	gs_job_report_session_fini(&session);
 	return 0;
 }
 
@@ -319,10 +319,10 @@ static bool is_stopped(void *ctx)
 	return stop;
 }
 
-static int write_one(const struct job_options *o, const struct gs_job_session *session,
-		     const char *path, enum gs_job_format format)
+static int write_one(const struct job_options *o, const struct gs_job_report_session *session,
+		     const char *path, enum gs_job_report_format format)
 {
-	struct gs_job_style style = style_of(o, !path);
+	struct gs_job_report_style style = style_of(o, !path);
 	struct gs_output file = GS_OUTPUT_INIT;
 	struct gs_err err = {{0}};
 	FILE *out = stdout;
@@ -338,13 +338,13 @@ static int write_one(const struct job_options *o, const struct gs_job_session *s
 		r = out ? gs_job_report_write(out, session, &style) : -ENOMEM;
 	r = gs_output_close(&file, r, &err);
 	if (r < 0 && err.text[0])
-		gs_say("%s", err.text);
+		gs_cli_say("%s", err.text);
 	else if (r < 0)
-		gs_say("cannot write %s: %s", path ? path : "the report", strerror(-r));
+		gs_cli_say("cannot write %s: %s", path ? path : "the report", strerror(-r));
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
 
-static int write_report(const struct job_options *o, const struct gs_job_session *session)
+static int write_report(const struct job_options *o, const struct gs_job_report_session *session)
 {
 	int status = GS_EXIT_DONE;
 
@@ -361,7 +361,7 @@ static int write_report(const struct job_options *o, const struct gs_job_session
 static bool save_report(const struct job_options *o, struct job_measure *m,
 			const struct gs_rules *rules, struct job_head *head)
 {
-	struct gs_job_session session;
+	struct gs_job_report_session session;
 	bool saved = true;
 	int r;
 
@@ -369,14 +369,14 @@ static bool save_report(const struct job_options *o, struct job_measure *m,
 		return true;
 	r = job_measure_report(m, rules, &session);
 	if (r < 0) {
-		gs_say("cannot save the report: %s", strerror(-r));
+		gs_cli_say("cannot save the report: %s", strerror(-r));
 		return false;
 	}
 	session.unfinished = true;
 	if (o->n_outputs)
 		saved = write_report(o, &session) == GS_EXIT_DONE;
 	saved &= job_head_save(head, &session) == 0;
-	gs_job_session_fini(&session);
+	gs_job_report_session_fini(&session);
 	return saved;
 }
 
@@ -390,7 +390,7 @@ static bool is_over(const struct job_options *o, const struct job_measure *m,
 		if (!job_linger_is_over(linger, job_measure_alive(m), &why))
 			return false;
 		if (why)
-			gs_say("%s", why);
+			gs_cli_say("%s", why);
 		return true;
 	}
 	return o->by != JOB_OF_ALL && o->by != JOB_OF_USER && job_measure_jobs(m) &&
@@ -398,9 +398,9 @@ static bool is_over(const struct job_options *o, const struct job_measure *m,
 }
 
 /* Until the time is over, the jobs have ended, or a signal. linger: of a recorder, else NULL. */
-static int watch(const struct job_options *o, struct job_measure *m, const struct gs_rules *rules,
-		 struct job_alert *alert, struct gs_guard *guard, struct job_linger *linger,
-		 struct job_head *head)
+static int watch_jobs(const struct job_options *o, struct job_measure *m,
+		      const struct gs_rules *rules, struct job_alert *alert, struct gs_guard *guard,
+		      struct job_linger *linger, struct job_head *head)
 {
 	uint64_t start_ns = gs_clock_mono_ns(), shown_ns = start_ns, now_ns = start_ns;
 	uint64_t save_ns = start_ns + SAVE_NS;
@@ -417,15 +417,15 @@ static int watch(const struct job_options *o, struct job_measure *m, const struc
 		if (o->duration_ns && pause_ns > o->duration_ns - (now_ns - start_ns))
 			pause_ns = o->duration_ns - (now_ns - start_ns);
 		pause_for(pause_ns);
-		job_measure_look(m);
+		job_measure_poll(m);
 		now_ns = gs_clock_mono_ns();
 		if (live && now_ns - shown_ns >= (uint64_t)o->conf.refresh_s * 1000000000) {
 			shown_ns = now_ns;
 			r = show_live(o, m, rules);
 			/* Who reads the table is gone; the report has another reader. */
 			if (r < 0 && (o->n_outputs || o->head.n_addresses)) {
-				gs_say("cannot write the live table: %s; the measuring goes on",
-				       strerror(-r));
+				gs_cli_say("cannot write the live table: %s; the measuring goes on",
+					   strerror(-r));
 				live = false;
 				r = 0;
 			}
@@ -445,21 +445,21 @@ static void say_nothing_found(const struct job_options *o)
 {
 	switch (o->by) {
 	case JOB_OF_IDS:
-		gs_say("no process of job %s%s here: is it running, and on this node?", o->ids[0],
-		       o->n_select > 1 ? " (or the others)" : "");
+		gs_cli_say("no process of job %s%s here: is it running, and on this node?",
+			   o->ids[0], o->n_select > 1 ? " (or the others)" : "");
 		break;
 	case JOB_OF_USER:
-		gs_say("no process of user %s here", o->user);
+		gs_cli_say("no process of user %s here", o->user);
 		break;
 	case JOB_OF_CGROUP:
-		gs_say("no process in the cgroup %s here (paths are those of /proc/PID/cgroup)",
-		       o->cgroup);
+		gs_cli_say("no process in the cgroup %s here (paths are those of /proc/PID/cgroup)",
+			   o->cgroup);
 		break;
 	case JOB_OF_PIDS:
-		gs_say("no process %u here", o->pids[0]);
+		gs_cli_say("no process %u here", o->pids[0]);
 		break;
 	default:
-		gs_say("no job here; -u USER or -p PID measure what no batch system started");
+		gs_cli_say("no job here; -u USER or -p PID measure what no batch system started");
 	}
 }
 
@@ -470,14 +470,14 @@ static void say_missing(const struct job_options *o, uint64_t found)
 		if (found >> i & 1)
 			continue;
 		if (o->by == JOB_OF_IDS)
-			gs_say("no process of job %s was here", o->ids[i]);
+			gs_cli_say("no process of job %s was here", o->ids[i]);
 		else
-			gs_say("no process %u was here", o->pids[i]);
+			gs_cli_say("no process %u was here", o->pids[i]);
 	}
 }
 
-static int measure(const struct job_options *o, const struct gs_rules *rules,
-		   struct job_alert *alert)
+static int measure_jobs(const struct job_options *o, const struct gs_rules *rules,
+			struct job_alert *alert)
 {
 	const struct gs_guard_options limits = {.size = sizeof(limits), .stop = is_stopped};
 	GS_CLEANUP(gs_guard_free) struct gs_guard *guard = NULL;
@@ -485,13 +485,13 @@ static int measure(const struct job_options *o, const struct gs_rules *rules,
 	GS_CLEANUP(job_head_fini) struct job_head head = {0};
 	GS_CLEANUP(job_linger_free) struct job_linger *linger = NULL;
 	struct job_measure *m = NULL;
-	struct gs_job_session session;
+	struct gs_job_report_session session;
 	struct gs_err err = {{0}};
 	int r = gs_guard_new(&limits, &guard), status;
 
 	gs_guard_enter(guard);
 	if (r == 0 && o->head.n_addresses)
-		r = to_head_open(&o->head, GS_LINK_JOBS, "gpuscope job", &to, &err);
+		r = to_head_open(&o->head, GS_UPLINK_JOBS, "gpuscope job", &to, &err);
 	head.to = to;
 
 	if (r == 0 && o->detach)
@@ -499,8 +499,8 @@ static int measure(const struct job_options *o, const struct gs_rules *rules,
 	if (r == 0)
 		r = job_measure_open(o, &m, &err);
 	if (r < 0) {
-		gs_say("%s", gs_err_text(&err, r));
-		return gs_exit_status_of(r);
+		gs_cli_say("%s", gs_err_text(&err, r));
+		return gs_cli_exit_status_of(r);
 	}
 	/* A user's or a machine's processes may come later. */
 	if ((!o->detach || o->by == JOB_OF_PIDS) && !job_measure_jobs(m) &&
@@ -511,7 +511,7 @@ static int measure(const struct job_options *o, const struct gs_rules *rules,
 	}
 	if (o->detach)
 		job_detach_ready(o->detach);
-	r = watch(o, m, rules, alert, guard, linger, &head);
+	r = watch_jobs(o, m, rules, alert, guard, linger, &head);
 	job_measure_settle(m);
 	if (o->detach && !job_measure_jobs(m)) {
 		say_nothing_found(o);
@@ -521,7 +521,7 @@ static int measure(const struct job_options *o, const struct gs_rules *rules,
 	if (r == 0)
 		r = job_measure_report(m, rules, &session);
 	if (r < 0) {
-		gs_say("cannot report: %s", strerror(-r));
+		gs_cli_say("cannot report: %s", strerror(-r));
 		job_measure_close(&m);
 		return GS_EXIT_FAILED;
 	}
@@ -529,7 +529,7 @@ static int measure(const struct job_options *o, const struct gs_rules *rules,
 	status = write_report(o, &session);
 	if (to && (job_head_push(&head, &session) < 0 || to_head_finish(&to) < 0))
 		status = GS_EXIT_FAILED;
-	gs_job_session_fini(&session);
+	gs_job_report_session_fini(&session);
 	job_measure_close(&m);
 	return status;
 }
@@ -538,7 +538,7 @@ static int print_config(void)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf out = GS_BUF_INIT(1u << 20);
 
-	if (gs_conf_print(gs_job_conf_schema(), &out) < 0 ||
+	if (gs_conf_print(gs_job_report_conf_schema(), &out) < 0 ||
 	    fwrite(out.data, 1, out.bytes, stdout) != out.bytes || fflush(stdout) != 0)
 		return GS_EXIT_FAILED;
 	return GS_EXIT_DONE;
@@ -547,7 +547,7 @@ static int print_config(void)
 /* 0, or an exit status after having said why. */
 static int load_config(struct job_options *o)
 {
-	const struct gs_conf_schema *schema = gs_job_conf_schema();
+	const struct gs_conf_schema *schema = gs_job_report_conf_schema();
 	char foreign[512];
 	struct gs_err err = {{0}};
 	int r;
@@ -555,33 +555,33 @@ static int load_config(struct job_options *o)
 	gs_conf_defaults(schema, &o->conf);
 	if (!o->config)
 		return 0;
-	r = gs_conf_load(schema, o->config, &o->conf, gs_say_text, &err);
+	r = gs_conf_load(schema, o->config, &o->conf, gs_cli_say_text, &err);
 	if (r < 0) {
-		gs_say("%s", gs_err_text(&err, r));
+		gs_cli_say("%s", gs_err_text(&err, r));
 		return r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
 	}
-	gs_job_conf_foreign(&o->conf, foreign, sizeof(foreign));
+	gs_job_report_conf_foreign(&o->conf, foreign, sizeof(foreign));
 	/* --alerts of the same file tells what neither of the two reads. */
 	if (foreign[0] && !(o->alerts && strcmp(o->alerts, o->config) == 0))
-		gs_say("%s: no matter of gpuscope job, not read: %s", o->config, foreign);
+		gs_cli_say("%s: no matter of gpuscope job, not read: %s", o->config, foreign);
 	return 0;
 }
 
 /* Where a report goes tells its format, unless it was said. */
-static int format_of(const struct job_options *o, const char *path, enum gs_job_format *ret)
+static int format_of(const struct job_options *o, const char *path, enum gs_job_report_format *ret)
 {
-	static const enum gs_job_format by_choice[] = {GS_JOB_JSON, GS_JOB_CSV, GS_JOB_YAML,
-						       GS_JOB_TABLE};
+	static const enum gs_job_report_format by_choice[] = {GS_JOB_JSON, GS_JOB_CSV, GS_JOB_YAML,
+							      GS_JOB_TABLE};
 
 	*ret = o->format;
 	if (o->format_given)
 		return 0;
-	if (gs_job_format_of_path(path, ret) == 0)
+	if (gs_job_report_format_of_path(path, ret) == 0)
 		return 0;
 	if (strchr(path, '.') && !o->config) {
-		gs_say("%s: the suffix tells no format: .json, .csv, .yaml, .html or .txt, or "
-		       "--format",
-		       path);
+		gs_cli_say("%s: the suffix tells no format: .json, .csv, .yaml, .html or .txt, or "
+			   "--format",
+			   path);
 		return GS_EXIT_USAGE;
 	}
 	*ret = by_choice[o->conf.format];
@@ -607,7 +607,7 @@ static bool is_writable(const char *path)
 		r = access(folder, W_OK);
 	}
 	if (r < 0)
-		gs_say("cannot write %s: %s", path, strerror(errno));
+		gs_cli_say("cannot write %s: %s", path, strerror(errno));
 	return r == 0;
 }
 
@@ -620,7 +620,7 @@ static int choose_formats(struct job_options *o)
 	for (size_t i = 0; status == 0 && i < o->n_outputs; i++) {
 		status = format_of(o, o->output[i], &o->output_format[i]);
 		if (status == 0 && o->detach && o->output[i][0] != '/') {
-			gs_say("%s: with --detach, -o takes an absolute path", o->output[i]);
+			gs_cli_say("%s: with --detach, -o takes an absolute path", o->output[i]);
 			status = GS_EXIT_USAGE;
 		}
 	}
@@ -629,8 +629,9 @@ static int choose_formats(struct job_options *o)
 			status = GS_EXIT_FAILED;
 	if (o->detach &&
 	    (o->detach[0] != '/' || o->live || (!o->n_outputs && !o->head.n_addresses))) {
-		gs_say("--detach takes an absolute path and -o or --head, and no --real-time: it "
-		       "has no terminal");
+		gs_cli_say(
+			"--detach takes an absolute path and -o or --head, and no --real-time: it "
+			"has no terminal");
 		status = GS_EXIT_USAGE;
 	}
 	return status;
@@ -682,7 +683,7 @@ int gs_cmd_job(int argc, char **argv)
 						     {0}};
 	static const struct argp argp = {
 		.options = option_table,
-		.parser = parse,
+		.parser = parse_option,
 		.children = children,
 		.help_filter = gs_cli_help_filter,
 		.doc = "What jobs do with this machine: time on the processors and off them, and "
@@ -712,7 +713,7 @@ int gs_cmd_job(int argc, char **argv)
 	if (status == 0 && o->check_config && o->alerts) {
 		r = job_alert_open(o->alerts, &alert, &err);
 		if (r < 0)
-			gs_say("%s", gs_err_text(&err, r));
+			gs_cli_say("%s", gs_err_text(&err, r));
 		job_alert_close(&alert);
 		status = r == 0 ? 0 : r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
 	}
@@ -724,9 +725,9 @@ int gs_cmd_job(int argc, char **argv)
 	if (o->detach && job_detach_fork(o->detach, &status) != 0)
 		return status;
 	gs_sandbox_keep_tracing(true);
-	rules = gs_job_conf_rules(&o->conf);
+	rules = gs_job_report_conf_rules(&o->conf);
 	if (!rules) {
-		gs_say("out of memory");
+		gs_cli_say("out of memory");
 		return GS_EXIT_FAILED;
 	}
 	sigaction(SIGINT, &sa, NULL);
@@ -738,10 +739,10 @@ int gs_cmd_job(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	r = o->alerts ? job_alert_open(o->alerts, &alert, &err) : 0;
 	if (r < 0) {
-		gs_say("%s", gs_err_text(&err, r));
+		gs_cli_say("%s", gs_err_text(&err, r));
 		status = r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
 	} else {
-		status = measure(o, rules, alert);
+		status = measure_jobs(o, rules, alert);
 	}
 	if (o->detach)
 		job_detach_end(status);

@@ -1,6 +1,6 @@
 /* What the files of `gpuscope job` share. */
-#ifndef GS_JOBCMD_JOB_H
-#define GS_JOBCMD_JOB_H
+#ifndef GS_COMMANDS_JOB_JOB_H
+#define GS_COMMANDS_JOB_JOB_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,18 +25,18 @@ struct job_options {
 	uint64_t duration_ns; /* 0: until the jobs end or a signal */
 	bool live, verbose, print_config, check_config, format_given, filter_given;
 	const char *output[JOB_OUTPUTS_MAX]; /* of -o; none: standard output */
-	enum gs_job_format output_format[JOB_OUTPUTS_MAX];
+	enum gs_job_report_format output_format[JOB_OUTPUTS_MAX];
 	size_t n_outputs;
 	struct to_head_options head;
 	const char *config, *alerts, *nvml;
 	const char *detach, *stop; /* files of recorders in the background */
 	uint32_t launcher;         /* 0 none */
 	uint64_t linger_ns;        /* of a recorder: how long it waits for processes */
-	enum gs_job_format format;
+	enum gs_job_report_format format;
 	char filter[32];   /* as it was given; the two below are what it means */
-	uint32_t families; /* enum gs_work_family, ored */
+	uint32_t families; /* enum gs_taskstats_family, ored */
 	bool cuda;
-	struct gs_job_conf conf;
+	struct gs_job_report_conf conf;
 };
 
 /* --- job_filter.c --- */
@@ -56,7 +56,7 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 void job_measure_close(struct job_measure **measure);
 
 /* Look now; call it every conf.poll_ms. */
-void job_measure_look(struct job_measure *measure);
+void job_measure_poll(struct job_measure *measure);
 
 /* How long to wait until the next look, so that looking stays cheap. */
 uint64_t job_measure_pause_ns(const struct job_measure *measure);
@@ -72,6 +72,6 @@ void job_measure_settle(struct job_measure *measure);
 
 /* What was learned so far, judged by the rules. The session is the caller's. */
 int job_measure_report(struct job_measure *measure, const struct gs_rules *rules,
-		       struct gs_job_session *ret_session);
+		       struct gs_job_report_session *ret_session);
 
 #endif

@@ -34,9 +34,10 @@ static int open_parts(struct job_alert *a, const struct gs_alert_conf *c, const 
 
 	if (r == 0 &&
 	    (gs_alerts_wants(a->alerts, GS_ALERT_GPU) || gs_alerts_wants(a->alerts, GS_ALERT_NODE)))
-		gs_say("%s: rules about GPUs and the node are the agent's; here those about jobs "
-		       "are looked at",
-		       path);
+		gs_cli_say(
+			"%s: rules about GPUs and the node are the agent's; here those about jobs "
+			"are looked at",
+			path);
 	return r == 0 ? gs_notify_open(c, a->host, &a->notify, err) : r;
 }
 
@@ -45,7 +46,7 @@ int job_alert_open(const char *path, struct job_alert **ret, struct gs_err *err)
 	GS_FREE struct gs_alert_conf *conf = calloc(1, sizeof(*conf));
 	struct job_alert *a = calloc(1, sizeof(*a));
 	char foreign[512];
-	int r = conf && a ? gs_conf_load(gs_alert_conf_schema(), path, conf, gs_say_text, err)
+	int r = conf && a ? gs_conf_load(gs_alert_conf_schema(), path, conf, gs_cli_say_text, err)
 			  : -ENOMEM;
 
 	*ret = NULL;
@@ -53,14 +54,14 @@ int job_alert_open(const char *path, struct job_alert **ret, struct gs_err *err)
 		gs_alert_conf_resolve(conf);
 		gs_alert_conf_foreign(conf, foreign, sizeof(foreign));
 		if (foreign[0])
-			gs_say("%s: no matter of alerts, not read: %s", path, foreign);
+			gs_cli_say("%s: no matter of alerts, not read: %s", path, foreign);
 		(void)gethostname(a->host, sizeof(a->host) - 1);
 		a->interval_ns = conf->interval_ns;
 		r = open_parts(a, conf, path, err);
 	}
 	if (r == 0 && (!conf->enabled || !gs_alerts_wants(a->alerts, GS_ALERT_JOB))) {
-		gs_say("%s: %s: nothing will be told", path,
-		       conf->enabled ? "no rule about jobs" : "alerts.enabled is false");
+		gs_cli_say("%s: %s: nothing will be told", path,
+			   conf->enabled ? "no rule about jobs" : "alerts.enabled is false");
 		job_alert_close(&a);
 	}
 	if (r < 0)
@@ -74,7 +75,7 @@ uint64_t job_alert_next(const struct job_alert *a)
 	return a ? a->next_ns : UINT64_MAX;
 }
 
-void job_alert_look(struct job_alert *a, const struct gs_job_session *s, uint64_t now_ns)
+void job_alert_poll(struct job_alert *a, const struct gs_job_report_session *s, uint64_t now_ns)
 {
 	int64_t wall_ns = (int64_t)gs_clock_wall_ns();
 
@@ -103,9 +104,9 @@ static void tell_losses(struct job_alert *a)
 				r[i].waiting;
 
 		if (lost)
-			gs_say("alerts: %llu of %llu messages did not reach the %s: %s",
-			       (unsigned long long)lost, (unsigned long long)(lost + r[i].sent),
-			       r[i].name, r[i].last_error[0] ? r[i].last_error : "too slow");
+			gs_cli_say("alerts: %llu of %llu messages did not reach the %s: %s",
+				   (unsigned long long)lost, (unsigned long long)(lost + r[i].sent),
+				   r[i].name, r[i].last_error[0] ? r[i].last_error : "too slow");
 	}
 }
 

@@ -1,6 +1,6 @@
 /* Alerts of `gpuscope job --alerts`. */
-#ifndef GS_JOBCMD_JOB_ALERT_H
-#define GS_JOBCMD_JOB_ALERT_H
+#ifndef GS_COMMANDS_JOB_JOB_ALERT_H
+#define GS_COMMANDS_JOB_JOB_ALERT_H
 
 #include <stdint.h>
 
@@ -15,7 +15,8 @@ int job_alert_open(const char *path, struct job_alert **ret, struct gs_err *err)
 
 /* When to look again, monotonic; UINT64_MAX without rules. */
 uint64_t job_alert_next(const struct job_alert *alert);
-void job_alert_look(struct job_alert *alert, const struct gs_job_session *session, uint64_t now_ns);
+void job_alert_poll(struct job_alert *alert, const struct gs_job_report_session *session,
+		    uint64_t now_ns);
 
 /* Waits some seconds for messages that are still on their way; tells what did not arrive. */
 void job_alert_close(struct job_alert **alert);

@@ -10,8 +10,8 @@
 
 /* --- from a head --- */
 
-static int add_all(struct gs_job_comparison *c, const Gpuscope__V1__JobReports *m, uint32_t *left,
-		   struct gs_err *err)
+static int add_all(struct gs_job_report_comparison *c, const Gpuscope__V1__JobReports *m,
+		   uint32_t *left, struct gs_err *err)
 {
 	int r = 0;
 
@@ -20,14 +20,14 @@ static int add_all(struct gs_job_comparison *c, const Gpuscope__V1__JobReports *
 		char name[160];
 
 		snprintf(name, sizeof(name), "%s#%lld", report->node, (long long)report->id);
-		r = gs_job_compare_text(c, name, (const char *)report->document.data,
-					report->document.len, err);
+		r = gs_job_report_compare_text(c, name, (const char *)report->document.data,
+					       report->document.len, err);
 	}
 	return r;
 }
 
 /* Newest first, an answer after the other. */
-static int read_head(const struct compare_from *from, struct gs_job_comparison *c,
+static int read_head(const struct compare_from *from, struct gs_job_report_comparison *c,
 		     struct gs_err *err)
 {
 	Gpuscope__V1__JobReportQuery query = GPUSCOPE__V1__JOB_REPORT_QUERY__INIT;
@@ -66,36 +66,37 @@ static int read_head(const struct compare_from *from, struct gs_job_comparison *
 int gs_cmd_compare(char **paths, size_t n, const struct compare_from *from, const char *output,
 		   const char *format)
 {
-	struct gs_summary_style terminal = {.size = sizeof(terminal)};
-	struct gs_job_comparison c = {0};
-	struct gs_job_style style = {.precision = 2};
+	struct gs_report_summary_style terminal = {.size = sizeof(terminal)};
+	struct gs_job_report_comparison c = {0};
+	struct gs_job_report_style style = {.precision = 2};
 	struct gs_output file = GS_OUTPUT_INIT;
 	FILE *out = stdout;
 	struct gs_err err = {{0}};
 	int r = 0;
 
-	if (format ? gs_job_format_parse(format, &style.format) < 0
-		   : output && gs_job_format_of_path(output, &style.format) < 0) {
-		gs_say("a comparison is a table, JSON, YAML or HTML: --format, or -o FILE.html");
+	if (format ? gs_job_report_format_parse(format, &style.format) < 0
+		   : output && gs_job_report_format_of_path(output, &style.format) < 0) {
+		gs_cli_say(
+			"a comparison is a table, JSON, YAML or HTML: --format, or -o FILE.html");
 		return GS_EXIT_USAGE;
 	}
 	if (style.format == GS_JOB_CSV) {
-		gs_say("a comparison has no CSV form: table, json, yaml or html");
+		gs_cli_say("a comparison has no CSV form: table, json, yaml or html");
 		return GS_EXIT_USAGE;
 	}
 	if (from->remote.head)
 		r = read_head(from, &c, &err);
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = gs_job_compare_file(&c, paths[i], &err);
+		r = gs_job_report_compare_file(&c, paths[i], &err);
 	if (r == 0 && !c.n_rows)
 		r = gs_err_set(&err, -ENOENT, "there is no job in %s: nothing to compare",
 			       n == 1 ? paths[0] : "any of these reports");
 	if (r == 0)
-		r = gs_job_compare_finish(&c);
+		r = gs_job_report_compare_finish(&c);
 	if (r < 0) {
-		gs_say("%s", gs_err_text(&err, r));
-		gs_job_comparison_fini(&c);
-		return from->remote.head ? gs_exit_status_of(r) : GS_EXIT_FAILED;
+		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_job_report_comparison_fini(&c);
+		return from->remote.head ? gs_cli_exit_status_of(r) : GS_EXIT_FAILED;
 	}
 	if (output) {
 		r = gs_output_open(output, 0, &file, &err);
@@ -106,12 +107,12 @@ int gs_cmd_compare(char **paths, size_t n, const struct compare_from *from, cons
 		style.color = terminal.color;
 	}
 	if (r == 0)
-		r = out ? gs_job_compare_write(out, &c, &style) : -ENOMEM;
+		r = out ? gs_job_report_compare_write(out, &c, &style) : -ENOMEM;
 	r = gs_output_close(&file, r, &err);
 	if (r < 0 && err.text[0])
-		gs_say("%s", err.text);
+		gs_cli_say("%s", err.text);
 	else if (r < 0)
-		gs_say("cannot write %s: %s", output ? output : "the comparison", strerror(-r));
-	gs_job_comparison_fini(&c);
+		gs_cli_say("cannot write %s: %s", output ? output : "the comparison", strerror(-r));
+	gs_job_report_comparison_fini(&c);
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }

@@ -1,6 +1,6 @@
 /* What is compared: reports of jobs out of files, and from a head. */
-#ifndef GS_JOBCMD_JOB_COMPARE_H
-#define GS_JOBCMD_JOB_COMPARE_H
+#ifndef GS_COMMANDS_JOB_JOB_COMPARE_H
+#define GS_COMMANDS_JOB_JOB_COMPARE_H
 
 #include "commands/head/remote.h"
 #include "analysis/job_report/compare.h"

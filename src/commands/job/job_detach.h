@@ -1,6 +1,6 @@
 /* Recording in the background: `gpuscope job --detach PIDFILE ...`, ended by --stop PIDFILE. */
-#ifndef GS_JOBCMD_JOB_DETACH_H
-#define GS_JOBCMD_JOB_DETACH_H
+#ifndef GS_COMMANDS_JOB_JOB_DETACH_H
+#define GS_COMMANDS_JOB_JOB_DETACH_H
 
 /* Fork. In the child 0, and it goes on; in the parent, when the child is ready or has failed, 1 and
  * the exit status with which to end; -1 with an exit status after having said why. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "commands/job/job.h"
-#include "sources/taskstats/work.h"
+#include "sources/taskstats/taskstats.h"
 
 /* "cuda" out of a list: whether it was there, and the others. */
 static bool take_cuda(const char *text, char *rest, size_t bytes)
@@ -39,17 +39,18 @@ int job_filter_parse(struct job_options *o, const char *text)
 	if (!*text || strlen(text) >= sizeof(o->filter))
 		return -EINVAL;
 	cuda = take_cuda(text, rest, sizeof(rest));
-	if ((rest[0] || !cuda) && gs_work_families_parse(rest, &families, &ignored) < 0)
+	if ((rest[0] || !cuda) && gs_taskstats_families_parse(rest, &families, &ignored) < 0)
 		return -EINVAL;
 	o->families = families;
-	o->cuda = cuda || families == GS_WORK_ALL;
+	o->cuda = cuda || families == GS_TASKSTATS_ALL;
 	snprintf(o->filter, sizeof(o->filter), "%s", text);
 	return 0;
 }
 
 void job_filter_configure(struct job_options *o)
 {
-	static const uint32_t family[] = {GS_WORK_SYSCALL, GS_WORK_SCHED, GS_WORK_IO, GS_WORK_NET};
+	static const uint32_t family[] = {GS_TASKSTATS_SYSCALL, GS_TASKSTATS_SCHED, GS_TASKSTATS_IO,
+					  GS_TASKSTATS_NET};
 
 	for (unsigned i = 0; i < sizeof(family) / sizeof(family[0]); i++)
 		if (!o->conf.probes[i])

@@ -1,6 +1,6 @@
 /* The GPUs of this machine, for `gpuscope job`. */
-#ifndef GS_JOBCMD_JOB_GPU_H
-#define GS_JOBCMD_JOB_GPU_H
+#ifndef GS_COMMANDS_JOB_JOB_GPU_H
+#define GS_COMMANDS_JOB_JOB_GPU_H
 
 #include "core/base/err.h"
 

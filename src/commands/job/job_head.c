@@ -24,17 +24,17 @@ static int name_reports(struct job_head *h, size_t n)
 		return -ENOMEM;
 	h->name = more;
 	while (r == 0 && h->n_names < n) {
-		r = gs_job_delivery_name(h->name[h->n_names]);
+		r = gs_job_report_delivery_name(h->name[h->n_names]);
 		h->n_names += r == 0;
 	}
 	return r;
 }
 
 /* The document of job i; the batch points into text. */
-static int write_document(const struct job_head *h, const struct gs_job_session *session, size_t i,
-			  struct gs_buf *text, struct gs_batch *ret_batch)
+static int write_document(const struct job_head *h, const struct gs_job_report_session *session,
+			  size_t i, struct gs_buf *text, struct gs_batch *ret_batch)
 {
-	struct gs_job_delivery d = {
+	struct gs_job_report_delivery d = {
 		.state =
 			session->jobs[i].ended ? GS_JOB_DELIVERY_FINISHED : GS_JOB_DELIVERY_PARTIAL,
 		.source = "job",
@@ -47,23 +47,23 @@ static int write_document(const struct job_head *h, const struct gs_job_session 
 	snprintf(d.kind, sizeof(d.kind), "%s", gs_job_kind_name(session->jobs[i].job.kind));
 	if (!d.kind[0])
 		strcpy(d.kind, "processes");
-	r = gs_job_delivery_write(text, session, i, &d);
+	r = gs_job_report_delivery_write(text, session, i, &d);
 	*ret_batch = (struct gs_batch){text->data, text->bytes};
 	return r;
 }
 
-static int each_report(struct job_head *h, const struct gs_job_session *session,
+static int each_report(struct job_head *h, const struct gs_job_report_session *session,
 		       int (*deliver)(struct job_head *h, size_t i, const struct gs_batch *batch,
-				      const struct gs_link_span *span))
+				      const struct gs_uplink_span *span))
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf text = GS_BUF_INIT(2 * GS_JOB_DELIVERY_MAX);
-	const struct gs_link_span span = {.first_wall_ns = session->start_wall_ns,
-					  .last_wall_ns = session->end_wall_ns,
-					  .n_samples = 1};
+	const struct gs_uplink_span span = {.first_wall_ns = session->start_wall_ns,
+					    .last_wall_ns = session->end_wall_ns,
+					    .n_samples = 1};
 	int r = name_reports(h, session->n_jobs);
 
 	if (r < 0) {
-		gs_say("the reports cannot be kept for the head: %s", strerror(-r));
+		gs_cli_say("the reports cannot be kept for the head: %s", strerror(-r));
 		return r;
 	}
 	for (size_t i = 0; i < session->n_jobs; i++) {
@@ -74,39 +74,39 @@ static int each_report(struct job_head *h, const struct gs_job_session *session,
 			one = deliver(h, i, &batch, &span);
 		if (one == 0)
 			continue;
-		gs_say("the report of job %s cannot be kept for the head: %s",
-		       session->jobs[i].job.id, strerror(-one));
+		gs_cli_say("the report of job %s cannot be kept for the head: %s",
+			   session->jobs[i].job.id, strerror(-one));
 		r = one;
 	}
 	return r;
 }
 
 static int save_one(struct job_head *h, size_t i, const struct gs_batch *batch,
-		    const struct gs_link_span *span)
+		    const struct gs_uplink_span *span)
 {
-	return gs_outbox_save(to_head_outbox(h->to), h->name[i], batch, span);
+	return gs_uplink_outbox_save(to_head_outbox(h->to), h->name[i], batch, span);
 }
 
-int job_head_save(struct job_head *h, const struct gs_job_session *session)
+int job_head_save(struct job_head *h, const struct gs_job_report_session *session)
 {
 	return h->to ? each_report(h, session, save_one) : 0;
 }
 
 static int push_one(struct job_head *h, size_t i, const struct gs_batch *batch,
-		    const struct gs_link_span *span)
+		    const struct gs_uplink_span *span)
 {
 	int r;
 
 	/* Should this program be killed between the next two steps, the same report comes twice,
 	 * and not an older one last. */
-	(void)gs_outbox_save(to_head_outbox(h->to), h->name[i], batch, span);
-	r = gs_link_push(to_head_link(h->to), batch, span);
+	(void)gs_uplink_outbox_save(to_head_outbox(h->to), h->name[i], batch, span);
+	r = gs_uplink_push(to_head_link(h->to), batch, span);
 	if (r == 0)
-		gs_outbox_unsave(to_head_outbox(h->to), h->name[i]);
+		gs_uplink_outbox_unsave(to_head_outbox(h->to), h->name[i]);
 	return r;
 }
 
-int job_head_push(struct job_head *h, const struct gs_job_session *session)
+int job_head_push(struct job_head *h, const struct gs_job_report_session *session)
 {
 	return h->to ? each_report(h, session, push_one) : 0;
 }

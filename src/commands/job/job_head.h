@@ -1,6 +1,6 @@
 /* Reports of jobs on their way to a head, of `gpuscope job --head`. */
-#ifndef GS_JOBCMD_JOB_HEAD_H
-#define GS_JOBCMD_JOB_HEAD_H
+#ifndef GS_COMMANDS_JOB_JOB_HEAD_H
+#define GS_COMMANDS_JOB_JOB_HEAD_H
 
 #include "commands/head/to_head.h"
 #include "analysis/job_report/report.h"
@@ -16,9 +16,9 @@ void job_head_fini(struct job_head *head);
 
 /* Keeps the report of each job for who comes next, should this program be killed. 0 or a negative
  * errno, after having said why. */
-int job_head_save(struct job_head *head, const struct gs_job_session *session);
+int job_head_save(struct job_head *head, const struct gs_job_report_session *session);
 
 /* Each job's report, to be delivered. 0 or a negative errno, after having said why. */
-int job_head_push(struct job_head *head, const struct gs_job_session *session);
+int job_head_push(struct job_head *head, const struct gs_job_report_session *session);
 
 #endif

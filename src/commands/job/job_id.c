@@ -18,7 +18,7 @@ char *job_id_end(char *text)
 }
 
 /* The number at *at, which moves behind it. */
-static bool take(const char **at, int64_t *ret)
+static bool take_number(const char **at, int64_t *ret)
 {
 	const char *p = *at;
 
@@ -40,20 +40,20 @@ static bool in_list(const char *at, int64_t n, bool *ret_is)
 
 	*ret_is = false;
 	for (;;) {
-		if (!take(&at, &a))
+		if (!take_number(&at, &a))
 			return false;
 		b = a;
 		step = 1;
-		if (*at == '-' && (at++, !take(&at, &b) || b < a))
+		if (*at == '-' && (at++, !take_number(&at, &b) || b < a))
 			return false;
-		if (*at == ':' && (at++, !take(&at, &step) || !step))
+		if (*at == ':' && (at++, !take_number(&at, &step) || !step))
 			return false;
 		found |= n >= a && n <= b && (n - a) % step == 0;
 		if (*at != ',')
 			break;
 		at++;
 	}
-	if (*at == '%' && (at++, !take(&at, &step)))
+	if (*at == '%' && (at++, !take_number(&at, &step)))
 		return false;
 	*ret_is = at[0] == ']' && !at[1];
 	return found;
@@ -66,12 +66,12 @@ struct id {
 	const char *list;     /* behind its bracket; NULL */
 };
 
-static bool parse(const char *text, struct id *ret)
+static bool parse_id(const char *text, struct id *ret)
 {
 	bool is = true;
 
 	*ret = (struct id){.part = -1};
-	if (!take(&text, &ret->number))
+	if (!take_number(&text, &ret->number))
 		return false;
 	if (!*text)
 		return true;
@@ -84,7 +84,7 @@ static bool parse(const char *text, struct id *ret)
 		in_list(ret->list, 0, &is);
 		return is;
 	}
-	return take(&text, &ret->part) && !*text;
+	return take_number(&text, &ret->part) && !*text;
 }
 
 bool job_id_is(const char *text)
@@ -92,7 +92,7 @@ bool job_id_is(const char *text)
 	struct id id;
 
 	if (isdigit((unsigned char)*text))
-		return parse(text, &id);
+		return parse_id(text, &id);
 	/* A SLUID of Slurm 26.05. */
 	for (const char *p = text; *p; p++)
 		if (!isalnum((unsigned char)*p))
@@ -107,7 +107,7 @@ bool job_id_names(const char *text, const struct gs_job *job)
 
 	if (strcmp(text, job->id) == 0 || (job->sluid[0] && strcmp(text, job->sluid) == 0))
 		return true;
-	if (!parse(text, &id) || id.number <= 0)
+	if (!parse_id(text, &id) || id.number <= 0)
 		return false;
 	if (!id.sign) /* a whole array or het job, too */
 		return id.number == job->job_id || id.number == job->array_job_id ||

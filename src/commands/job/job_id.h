@@ -1,7 +1,7 @@
 /* Ids of jobs as people write them for -j: 4711, 4711_3 (a task of an array), 4711_[1-3,7:2] (some
  * of them, as squeue writes them), 4711+1 (a component of a het job), a SLUID. Pure. */
-#ifndef GS_JOBCMD_JOB_ID_H
-#define GS_JOBCMD_JOB_ID_H
+#ifndef GS_COMMANDS_JOB_JOB_ID_H
+#define GS_COMMANDS_JOB_JOB_ID_H
 
 #include <stdbool.h>
 

@@ -12,37 +12,37 @@
 #include "core/base/log.h"
 #include "core/base/map.h"
 #include "core/base/mem.h"
-#include "sources/host/work.h"
+#include "sources/host/taskstats.h"
 #include "model/node/job_tables.h"
-#include "sources/taskstats/work.h"
+#include "sources/taskstats/taskstats.h"
 
 #define ANCESTORS_MAX 32
 #define FOLD_AT       256 /* ended processes */
 #define FOLD_NS       1000000000ull
 #define FOLD_BUSY_NS  200000000ull /* while many come and go */
-#define JOBS_MAX      GS_HOST_WORK_GROUPS
+#define JOBS_MAX      GS_HOST_TASKSTATS_GROUPS
 
 struct ended { /* what processes of a job did whose rooms were given back */
-	struct gs_work work;
-	struct gs_job_call *calls; /* owned */
+	struct gs_taskstats work;
+	struct gs_job_report_call *calls; /* owned */
 	size_t n_calls;
-	struct gs_work_tables tables;
+	struct gs_taskstats_tables tables;
 	uint32_t n_processes;
 };
 
 struct job_kernel {
-	struct gs_work_probe *probe;
-	struct gs_work_snapshot *now; /* owned; NULL before the first reading */
-	struct gs_map job_of;         /* pid -> job */
-	struct gs_map holders;        /* pid -> nothing: those that do not count */
-	struct gs_map row_at;         /* pid -> row of now: there may be tens of thousands */
+	struct gs_taskstats_probe *probe;
+	struct gs_taskstats_snapshot *now; /* owned; NULL before the first reading */
+	struct gs_map job_of;              /* pid -> job */
+	struct gs_map holders;             /* pid -> nothing: those that do not count */
+	struct gs_map row_at;              /* pid -> row of now: there may be tens of thousands */
 	uint32_t families;
 	uint32_t *pending; /* owned: to be followed at the next flush */
 	size_t n_pending, pending_room;
 	uint64_t n_not_followed;
-	uint64_t read_ns;          /* boot clock */
-	struct ended *ended;       /* owned; JOBS_MAX */
-	struct gs_work *rank_work; /* owned; likewise by rank */
+	uint64_t read_ns;               /* boot clock */
+	struct ended *ended;            /* owned; JOBS_MAX */
+	struct gs_taskstats *rank_work; /* owned; likewise by rank */
 	size_t n_ranks;
 	struct gs_map gone_job, gone_rank; /* pid of those -> job, rank: of what they started */
 	uint64_t fold_ns;
@@ -52,7 +52,7 @@ struct job_kernel {
 int job_kernel_open(uint32_t families, struct job_kernel **ret, struct gs_err *err)
 {
 	GS_FREE struct job_kernel *k = calloc(1, sizeof(*k));
-	struct gs_work_options options = {.size = sizeof(options), .families = families};
+	struct gs_taskstats_options options = {.size = sizeof(options), .families = families};
 	int r;
 
 	if (!k)
@@ -60,12 +60,13 @@ int job_kernel_open(uint32_t families, struct job_kernel **ret, struct gs_err *e
 	if (!families)
 		return gs_err_set(err, -ENOTSUP, "every probe is off");
 	k->families = families;
-	r = gs_work_probe_new(&options, &k->probe, err);
+	r = gs_taskstats_probe_new(&options, &k->probe, err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0, n = 0; gs_work_probe_missing(k->probe, i) && n < sizeof(k->missing); i++)
+	for (size_t i = 0, n = 0; gs_taskstats_probe_missing(k->probe, i) && n < sizeof(k->missing);
+	     i++)
 		n += (size_t)snprintf(k->missing + n, sizeof(k->missing) - n, "%s%s", n ? "; " : "",
-				      gs_work_probe_missing(k->probe, i));
+				      gs_taskstats_probe_missing(k->probe, i));
 	k->job_of = GS_MAP_INIT(1u << 20);
 	k->holders = GS_MAP_INIT(1u << 12);
 	k->gone_job = k->gone_rank = GS_MAP_INIT(1u << 20);
@@ -87,8 +88,8 @@ void job_kernel_close(struct job_kernel **ref)
 
 	if (!k)
 		return;
-	gs_work_snapshot_free(k->now);
-	gs_work_probe_free(k->probe);
+	gs_taskstats_snapshot_free(k->now);
+	gs_taskstats_probe_free(k->probe);
 	gs_map_fini(&k->job_of);
 	gs_map_fini(&k->holders);
 	gs_map_fini(&k->row_at);
@@ -133,7 +134,7 @@ uint64_t job_kernel_flush(struct job_kernel *k)
 
 	if (!k->n_pending)
 		return 0;
-	r = gs_work_probe_follow_pids(k->probe, k->pending, k->n_pending, &err);
+	r = gs_taskstats_probe_follow_pids(k->probe, k->pending, k->n_pending, &err);
 	if (r < 0) {
 		gs_log(1, "%s", gs_err_text(&err, r));
 		k->n_not_followed += k->n_pending;
@@ -152,12 +153,12 @@ void job_kernel_follow_holder(struct job_kernel *k, uint32_t pid, uint32_t job)
 
 int job_kernel_read(struct job_kernel *k)
 {
-	struct gs_work_snapshot *next = NULL;
-	int r = gs_work_probe_read(k->probe, &next, NULL);
+	struct gs_taskstats_snapshot *next = NULL;
+	int r = gs_taskstats_probe_read(k->probe, &next, NULL);
 
 	if (r < 0)
 		return r;
-	gs_work_snapshot_free(k->now);
+	gs_taskstats_snapshot_free(k->now);
 	k->now = next;
 	gs_map_fini(&k->row_at);
 	k->row_at = GS_MAP_INIT(1u << 20);
@@ -174,7 +175,7 @@ uint64_t job_kernel_read_ns(const struct job_kernel *k)
 	return k->read_ns;
 }
 
-static const struct gs_work_row *row_of(const struct job_kernel *k, uint32_t pid)
+static const struct gs_taskstats_row *row_of(const struct job_kernel *k, uint32_t pid)
 {
 	uint64_t at;
 
@@ -183,7 +184,7 @@ static const struct gs_work_row *row_of(const struct job_kernel *k, uint32_t pid
 
 /* What is known of a row: of its own, or of the nearest ancestor of which it is known. */
 static bool known_of(const struct job_kernel *k, const struct gs_map *map,
-		     const struct gs_work_row *row, uint64_t *ret)
+		     const struct gs_taskstats_row *row, uint64_t *ret)
 {
 	for (int up = 0; row && up < ANCESTORS_MAX; up++) {
 		if (gs_map_get(map, row->pid, ret) || gs_map_get(map, row->parent_pid, ret) ||
@@ -195,23 +196,23 @@ static bool known_of(const struct job_kernel *k, const struct gs_map *map,
 	return false;
 }
 
-static bool is_of(const struct job_kernel *k, const struct gs_work_row *row, uint32_t job)
+static bool is_of(const struct job_kernel *k, const struct gs_taskstats_row *row, uint32_t job)
 {
 	uint64_t of;
 
 	return known_of(k, &k->job_of, row, &of) && of == job;
 }
 
-void job_kernel_add_by(const struct job_kernel *k, const struct gs_map *of, struct gs_work *sums,
-		       size_t n_sums)
+void job_kernel_add_by(const struct job_kernel *k, const struct gs_map *of,
+		       struct gs_taskstats *sums, size_t n_sums)
 {
 	uint64_t i;
 
 	for (size_t rank = 0; rank < k->n_ranks && rank < n_sums; rank++)
-		gs_work_add(&sums[rank], &k->rank_work[rank]);
+		gs_taskstats_add(&sums[rank], &k->rank_work[rank]);
 	for (size_t row = 0; k->now && row < k->now->n_rows; row++)
 		if (known_of(k, of, &k->now->rows[row], &i) && i < n_sums)
-			gs_work_add(&sums[i], &k->now->rows[row].work);
+			gs_taskstats_add(&sums[i], &k->now->rows[row].work);
 }
 
 uint64_t job_kernel_since_ns(const struct job_kernel *k, uint32_t job)
@@ -219,7 +220,7 @@ uint64_t job_kernel_since_ns(const struct job_kernel *k, uint32_t job)
 	uint64_t n_threads = 0, all_ns = 0, none;
 
 	for (size_t i = 0; k->now && i < k->now->n_rows; i++) {
-		const struct gs_work_row *row = &k->now->rows[i];
+		const struct gs_taskstats_row *row = &k->now->rows[i];
 
 		if (gs_map_get(&k->holders, row->pid, &none) || !is_of(k, row, job))
 			continue;
@@ -227,14 +228,15 @@ uint64_t job_kernel_since_ns(const struct job_kernel *k, uint32_t job)
 		for (unsigned t = 0; t < GS_TIME_COUNT; t++)
 			all_ns += row->work.time_ns[t];
 	}
-	if (!(k->families & GS_WORK_SCHED) || !n_threads || all_ns / n_threads > k->read_ns)
+	if (!(k->families & GS_TASKSTATS_SCHED) || !n_threads || all_ns / n_threads > k->read_ns)
 		return 0;
 	return k->read_ns - all_ns / n_threads;
 }
 
-static int merge_call(struct gs_job_call **calls, size_t *n, const struct gs_job_call *from)
+static int merge_call(struct gs_job_report_call **calls, size_t *n,
+		      const struct gs_job_report_call *from)
 {
-	struct gs_job_call *c = NULL;
+	struct gs_job_report_call *c = NULL;
 	void *more;
 
 	for (size_t i = 0; i < *n && !c; i++)
@@ -246,42 +248,43 @@ static int merge_call(struct gs_job_call **calls, size_t *n, const struct gs_job
 			return -ENOMEM;
 		*calls = more;
 		c = &(*calls)[(*n)++];
-		*c = (struct gs_job_call){0};
+		*c = (struct gs_job_report_call){0};
 		memcpy(c->name, from->name, sizeof(c->name));
 	}
 	c->calls += from->calls;
 	c->errors += from->errors;
 	c->total_ns += from->total_ns;
 	c->timed += from->timed;
-	for (unsigned i = 0; i < GS_WORK_LOG2; i++)
+	for (unsigned i = 0; i < GS_TASKSTATS_LOG2; i++)
 		c->hist[i] += from->hist[i];
 	if (from->max_ns > c->max_ns)
 		c->max_ns = from->max_ns;
 	return 0;
 }
 
-static int add_call(struct gs_job_call **calls, size_t *n, const struct gs_work_call_row *row)
+static int add_call(struct gs_job_report_call **calls, size_t *n,
+		    const struct gs_taskstats_call_row *row)
 {
-	struct gs_job_call c = {.calls = row->call.calls,
-				.errors = row->call.errors,
-				.total_ns = row->call.total_ns,
-				.timed = row->call.timed,
-				.max_ns = row->call.max_ns};
+	struct gs_job_report_call c = {.calls = row->call.calls,
+				       .errors = row->call.errors,
+				       .total_ns = row->call.total_ns,
+				       .timed = row->call.timed,
+				       .max_ns = row->call.max_ns};
 
-	gs_work_call_name(row->id, c.name, sizeof(c.name));
-	for (unsigned i = 0; i < GS_WORK_LOG2; i++)
+	gs_taskstats_call_name(row->id, c.name, sizeof(c.name));
+	for (unsigned i = 0; i < GS_TASKSTATS_LOG2; i++)
 		c.hist[i] = row->call.hist[i];
 	return merge_call(calls, n, &c);
 }
 
-static int longer(const void *a, const void *b)
+static int compare_time(const void *a, const void *b)
 {
-	const struct gs_job_call *x = a, *y = b;
+	const struct gs_job_report_call *x = a, *y = b;
 
 	return (x->total_ns < y->total_ns) - (x->total_ns > y->total_ns);
 }
 
-static int add_tables(struct gs_work_tables *t, const struct gs_work_row *row)
+static int add_tables(struct gs_taskstats_tables *t, const struct gs_taskstats_row *row)
 {
 	int r = 0;
 
@@ -294,7 +297,7 @@ static int add_tables(struct gs_work_tables *t, const struct gs_work_row *row)
 	return r;
 }
 
-static int merge_tables(struct gs_work_tables *t, const struct gs_work_tables *from)
+static int merge_tables(struct gs_taskstats_tables *t, const struct gs_taskstats_tables *from)
 {
 	int r = 0;
 
@@ -307,10 +310,10 @@ static int merge_tables(struct gs_work_tables *t, const struct gs_work_tables *f
 	return r;
 }
 
-static struct gs_work *rank_work(struct job_kernel *k, uint64_t rank)
+static struct gs_taskstats *rank_work(struct job_kernel *k, uint64_t rank)
 {
 	if (rank >= k->n_ranks) {
-		struct gs_work *more = realloc(k->rank_work, (rank + 1) * sizeof(*more));
+		struct gs_taskstats *more = realloc(k->rank_work, (rank + 1) * sizeof(*more));
 
 		if (!more)
 			return NULL;
@@ -323,10 +326,10 @@ static struct gs_work *rank_work(struct job_kernel *k, uint64_t rank)
 
 /* One that has ended, into the sums of its job and rank. */
 static void fold_row(struct job_kernel *k, const struct gs_map *rank_of,
-		     const struct gs_work_row *row)
+		     const struct gs_taskstats_row *row)
 {
 	uint64_t job, rank, none;
-	struct gs_work *of_rank;
+	struct gs_taskstats *of_rank;
 	struct ended *e;
 	int r = 0;
 
@@ -337,7 +340,7 @@ static void fold_row(struct job_kernel *k, const struct gs_map *rank_of,
 		r |= gs_map_put(&k->gone_rank, row->pid, rank);
 		of_rank = rank_work(k, rank);
 		if (of_rank)
-			gs_work_add(of_rank, &row->work);
+			gs_taskstats_add(of_rank, &row->work);
 	}
 	if (r < 0)
 		k->n_not_followed++; /* what it started is nobody's */
@@ -345,7 +348,7 @@ static void fold_row(struct job_kernel *k, const struct gs_map *rank_of,
 		return;
 	e = &k->ended[job];
 	e->n_processes++;
-	gs_work_add(&e->work, &row->work);
+	gs_taskstats_add(&e->work, &row->work);
 	for (size_t c = 0; c < row->n_calls; c++)
 		(void)add_call(&e->calls, &e->n_calls, &row->calls[c]);
 	if (add_tables(&e->tables, row) < 0)
@@ -362,13 +365,13 @@ void job_kernel_fold(struct job_kernel *k, const struct gs_map *rank_of)
 	for (size_t i = 0; i < k->now->n_rows; i++)
 		n += !k->now->rows[i].n_threads;
 	k->fold_ns = now_ns + (k->now->n_rows >= 4 * FOLD_AT ? FOLD_BUSY_NS : FOLD_NS);
-	if (n < FOLD_AT || gs_work_probe_forget_ended(k->probe, k->now) == 0)
+	if (n < FOLD_AT || gs_taskstats_probe_forget_ended(k->probe, k->now) == 0)
 		return;
 	for (size_t i = 0; i < k->now->n_rows; i++)
 		if (!k->now->rows[i].n_threads)
 			fold_row(k, rank_of, &k->now->rows[i]);
 	/* Some of its rows are in the sums now: the next reading has the others. */
-	gs_work_snapshot_free(k->now);
+	gs_taskstats_snapshot_free(k->now);
 	k->now = NULL;
 }
 
@@ -379,7 +382,7 @@ void job_kernel_take(const struct job_kernel *k, uint32_t job, struct gs_job_rep
 
 	u->work = e->work;
 	u->io_rows = true;
-	u->sched_rows = k->families & GS_WORK_SCHED;
+	u->sched_rows = k->families & GS_TASKSTATS_SCHED;
 	report->n_processes_seen = e->n_processes;
 	for (size_t c = 0; c < e->n_calls; c++)
 		if (merge_call(&report->calls, &report->n_calls, &e->calls[c]) < 0)
@@ -387,13 +390,13 @@ void job_kernel_take(const struct job_kernel *k, uint32_t job, struct gs_job_rep
 	if (merge_tables(&report->tables, &e->tables) < 0)
 		gs_log(1, "no memory for the tables of a job");
 	for (size_t i = 0; k->now && i < k->now->n_rows; i++) {
-		const struct gs_work_row *row = &k->now->rows[i];
+		const struct gs_taskstats_row *row = &k->now->rows[i];
 		uint64_t none;
 
 		if (gs_map_get(&k->holders, row->pid, &none) || !is_of(k, row, job))
 			continue;
 		report->n_processes_seen++;
-		gs_work_add(&u->work, &row->work);
+		gs_taskstats_add(&u->work, &row->work);
 		for (size_t c = 0; c < row->n_calls; c++)
 			if (add_call(&report->calls, &report->n_calls, &row->calls[c]) < 0)
 				break;
@@ -401,7 +404,7 @@ void job_kernel_take(const struct job_kernel *k, uint32_t job, struct gs_job_rep
 			gs_log(1, "no memory for the tables of a job");
 	}
 	if (report->n_calls)
-		qsort(report->calls, report->n_calls, sizeof(*report->calls), longer);
+		qsort(report->calls, report->n_calls, sizeof(*report->calls), compare_time);
 	gs_job_tables_sort(&report->tables);
 	u->known |= gs_job_families_of(k->families);
 }
@@ -413,7 +416,7 @@ uint64_t job_kernel_open_bytes(const struct job_kernel *k)
 
 void job_kernel_losses(const struct job_kernel *k, char *out, size_t bytes)
 {
-	const struct gs_work_losses *l = k->now ? &k->now->losses : NULL;
+	const struct gs_taskstats_losses *l = k->now ? &k->now->losses : NULL;
 	const struct {
 		uint64_t n;
 		const char *words;

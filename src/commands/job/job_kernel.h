@@ -1,6 +1,6 @@
 /* The kernel's counters of the processes of jobs, for `gpuscope job`. */
-#ifndef GS_JOBCMD_JOB_KERNEL_H
-#define GS_JOBCMD_JOB_KERNEL_H
+#ifndef GS_COMMANDS_JOB_JOB_KERNEL_H
+#define GS_COMMANDS_JOB_JOB_KERNEL_H
 
 #include <stdbool.h>
 
@@ -9,7 +9,7 @@
 
 struct job_kernel;
 
-/* families: enum gs_work_family, ored. Negative with the reason: not permitted, or not supported by
+/* families: enum gs_taskstats_family, ored. Negative with the reason: not permitted, or not supported by
  * this kernel. */
 int job_kernel_open(uint32_t families, struct job_kernel **ret_kernel, struct gs_err *err);
 void job_kernel_close(struct job_kernel **kernel);
@@ -50,7 +50,7 @@ uint64_t job_kernel_open_bytes(const struct job_kernel *kernel);
 /* Adds each process's counters to sums[i], where of says that it, or the nearest of its ancestors
  * that of knows, is i. */
 void job_kernel_add_by(const struct job_kernel *kernel, const struct gs_map *of,
-		       struct gs_work *sums, size_t n_sums);
+		       struct gs_taskstats *sums, size_t n_sums);
 
 /* What was lost, in words; "" nothing. And what this kernel cannot tell. */
 void job_kernel_losses(const struct job_kernel *kernel, char *out, size_t bytes);

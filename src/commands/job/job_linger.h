@@ -9,8 +9,8 @@
  * run -j, --cgroup when no process has been here for --linger and Slurm has not said that it goes
  * on -u, all      never
  */
-#ifndef GS_JOBCMD_JOB_LINGER_H
-#define GS_JOBCMD_JOB_LINGER_H
+#ifndef GS_COMMANDS_JOB_JOB_LINGER_H
+#define GS_COMMANDS_JOB_JOB_LINGER_H
 
 #include <stdbool.h>
 

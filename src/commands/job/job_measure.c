@@ -26,8 +26,8 @@
 #include "commands/job/job_rank.h"
 #include "commands/job/job_who.h"
 #include "sources/host/pressure.h"
-#include "sources/host/work.h"
-#include "sources/launches/launch.h"
+#include "sources/host/taskstats.h"
+#include "sources/launches/launches.h"
 
 #define SCAN_NS         500000000ull /* between two searches for new processes */
 #define HURRY_NS        50000000ull  /* the same, while a job that is waited for begins */
@@ -47,13 +47,13 @@ struct member { /* a job that is watched */
 	bool is_limited;  /* limits were read, of a group that may hold others too */
 	uint32_t any_pid; /* whose cgroup is read */
 	int64_t cgroup_peak, anonymous_peak, cache_peak, reclaimable_peak; /* -1 unknown */
-	struct gs_gpu_use gpu;
+	struct gs_accounting_gpu_use gpu;
 	uint64_t start_ns, last_alive_ns; /* boot clock */
 };
 
 struct job_measure {
 	const struct job_options *options;
-	struct gs_host_work *work;
+	struct gs_host_taskstats *work;
 	struct job_who *who;
 	struct job_gpu *gpu;
 	struct gs_launches *cuda; /* NULL: not wanted */
@@ -61,7 +61,7 @@ struct job_measure {
 	struct job_kernel *kernel; /* NULL: no probes, why_no_kernel tells the reason */
 	char why_no_kernel[256];
 	char slurm_version[32]; /* at the end */
-	struct member member[GS_HOST_WORK_GROUPS];
+	struct member member[GS_HOST_TASKSTATS_GROUPS];
 	size_t n_members;
 	uint64_t start_ns, scan_ns, group_ns, look_cost_ns, last_ns;
 	int64_t start_wall_ns;
@@ -85,7 +85,7 @@ static size_t n_claims(const struct job_measure *m, int64_t uid)
 static bool claims_full(const struct job_measure *m, int64_t uid)
 {
 	return n_claims(m, -1) >= GS_JOB_CLAIMS_MAX || n_claims(m, uid) >= GS_JOB_CLAIMS_USER_MAX ||
-	       m->n_members >= GS_HOST_WORK_GROUPS;
+	       m->n_members >= GS_HOST_TASKSTATS_GROUPS;
 }
 
 static struct member *member_of(struct job_measure *m, const struct gs_job *job)
@@ -93,7 +93,7 @@ static struct member *member_of(struct job_measure *m, const struct gs_job *job)
 	struct member *x;
 	size_t most = m->options->by == JOB_OF_ALL && job->kind != GS_JOB_SLURM
 			      ? (size_t)m->options->conf.max_jobs
-			      : GS_HOST_WORK_GROUPS - GS_JOB_CLAIMS_MAX;
+			      : GS_HOST_TASKSTATS_GROUPS - GS_JOB_CLAIMS_MAX;
 
 	for (size_t i = 0; i < m->n_members; i++)
 		if (gs_job_is_same(&m->member[i].job, job))
@@ -119,7 +119,7 @@ static struct member *member_of(struct job_measure *m, const struct gs_job *job)
 }
 
 /* One process: watched when it belongs to a job that was asked for. */
-static bool consider(struct job_measure *m, uint32_t pid)
+static bool consider_process(struct job_measure *m, uint32_t pid)
 {
 	struct gs_job_task task;
 	struct gs_job job;
@@ -127,7 +127,7 @@ static bool consider(struct job_measure *m, uint32_t pid)
 
 	uint64_t none;
 
-	if (gs_host_work_watches(m->work, pid) ||
+	if (gs_host_taskstats_watches(m->work, pid) ||
 	    (gs_map_get(&m->holders, pid, &none) && job_who_is_holder(pid)) ||
 	    !job_who_is(m->who, pid, &job))
 		return false;
@@ -138,7 +138,8 @@ static bool consider(struct job_measure *m, uint32_t pid)
 		x->any_pid = pid;
 		return false;
 	}
-	if (!x || gs_host_work_add(m->work, (uint32_t)(x - m->member), pid, m->first_scan_done) < 0)
+	if (!x ||
+	    gs_host_taskstats_add(m->work, (uint32_t)(x - m->member), pid, m->first_scan_done) < 0)
 		return false;
 	if (m->kernel)
 		job_kernel_follow(m->kernel, pid, (uint32_t)(x - m->member));
@@ -156,13 +157,13 @@ static bool consider(struct job_measure *m, uint32_t pid)
 }
 
 /* A recorder is there before its job: the first seconds of that shall not be missed. */
-static bool hurries(const struct job_measure *m)
+static bool is_hurried(const struct job_measure *m)
 {
 	return m->options->detach && !job_measure_alive(m) &&
 	       m->last_ns - m->start_ns < HURRY_FOR_NS;
 }
 
-static void scan(struct job_measure *m)
+static void scan_processes(struct job_measure *m)
 {
 	size_t n_before = m->n_members;
 	bool again = true;
@@ -177,7 +178,7 @@ static void scan(struct job_measure *m)
 		job_who_scan(m->who);
 		while (dir && (d = readdir(dir)))
 			if (d->d_name[0] >= '1' && d->d_name[0] <= '9' &&
-			    consider(m, (uint32_t)strtoul(d->d_name, NULL, 10)))
+			    consider_process(m, (uint32_t)strtoul(d->d_name, NULL, 10)))
 				again = m->options->by == JOB_OF_PIDS;
 		if (dir)
 			closedir(dir);
@@ -256,12 +257,12 @@ static bool map_processes(const struct job_measure *m, struct gs_map *job_of)
 	int r = 0;
 
 	for (size_t i = 0; i < m->n_members; i++) {
-		size_t n = gs_host_work_pids(m->work, (uint32_t)i, NULL, 0);
+		size_t n = gs_host_taskstats_pids(m->work, (uint32_t)i, NULL, 0);
 		GS_FREE uint32_t *pids = calloc(n + 1, sizeof(*pids));
 
 		if (!pids)
 			return false;
-		gs_host_work_pids(m->work, (uint32_t)i, pids, n);
+		gs_host_taskstats_pids(m->work, (uint32_t)i, pids, n);
 		for (size_t k = 0; r == 0 && k < n; k++)
 			r = gs_map_put(job_of, pids[k], i);
 	}
@@ -270,8 +271,8 @@ static bool map_processes(const struct job_measure *m, struct gs_map *job_of)
 
 static void read_gpus(struct job_measure *m)
 {
-	struct gs_gpu_use *use[GS_HOST_WORK_GROUPS];
-	uint64_t allotted[GS_HOST_WORK_GROUPS];
+	struct gs_accounting_gpu_use *use[GS_HOST_TASKSTATS_GROUPS];
+	uint64_t allotted[GS_HOST_TASKSTATS_GROUPS];
 	struct gs_map job_of = GS_MAP_INIT(1u << 20);
 
 	for (size_t i = 0; i < m->n_members; i++) {
@@ -279,8 +280,9 @@ static void read_gpus(struct job_measure *m)
 		allotted[i] = m->member[i].job.gpu_mask;
 	}
 	if (map_processes(m, &job_of))
-		gs_gpu_use_read(use, allotted, m->n_members, &job_of, job_gpu_snapshot(m->gpu),
-				gs_clock_boot_ns(), UINT64_MAX);
+		gs_accounting_gpu_use_read(use, allotted, m->n_members, &job_of,
+					   job_gpu_snapshot(m->gpu), gs_clock_boot_ns(),
+					   UINT64_MAX);
 	gs_map_fini(&job_of);
 }
 
@@ -314,31 +316,31 @@ static void read_groups(struct job_measure *m)
 	}
 	job_gpu_read(m->gpu);
 	job_who_gpus(m->who, job_gpu_snapshot(m->gpu));
-	job_ranks_look(m->ranks, job_gpu_snapshot(m->gpu), m->kernel ? NULL : m->work);
+	job_ranks_poll(m->ranks, job_gpu_snapshot(m->gpu), m->kernel ? NULL : m->work);
 	read_gpus(m);
 }
 
-void job_measure_look(struct job_measure *m)
+void job_measure_poll(struct job_measure *m)
 {
 	uint64_t now_ns = gs_clock_boot_ns();
 
-	if (now_ns - m->scan_ns >= (m->options->detach ? DETACHED_NS : SCAN_NS) || hurries(m)) {
+	if (now_ns - m->scan_ns >= (m->options->detach ? DETACHED_NS : SCAN_NS) || is_hurried(m)) {
 		m->scan_ns = now_ns;
-		scan(m);
+		scan_processes(m);
 	}
-	m->look_cost_ns = gs_host_work_look(m->work);
+	m->look_cost_ns = gs_host_taskstats_poll(m->work);
 	if (m->kernel)
 		job_kernel_fold(m->kernel, job_ranks_map(m->ranks));
 	if (m->cuda)
-		gs_launches_look(m->cuda);
+		gs_launches_poll(m->cuda);
 	if (now_ns - m->group_ns >= GROUP_NS) {
 		m->group_ns = now_ns;
 		read_groups(m);
 	}
 	for (size_t i = 0; i < m->n_members; i++) {
-		struct gs_host_work_total t;
+		struct gs_host_taskstats_total t;
 
-		gs_host_work_total(m->work, (uint32_t)i, &t);
+		gs_host_taskstats_total(m->work, (uint32_t)i, &t);
 		if (t.n_processes)
 			m->member[i].last_alive_ns = gs_clock_boot_ns();
 	}
@@ -352,7 +354,7 @@ uint64_t job_measure_pause_ns(const struct job_measure *m)
 	/* The kernel counts by itself; looking only finds new processes and the end. */
 	if (m->kernel && pause_ns < KERNEL_PAUSE_NS)
 		pause_ns = KERNEL_PAUSE_NS;
-	if (hurries(m))
+	if (is_hurried(m))
 		return HURRY_NS;
 	if (m->options->detach && m->kernel)
 		pause_ns = DETACHED_NS;
@@ -362,11 +364,11 @@ uint64_t job_measure_pause_ns(const struct job_measure *m)
 
 size_t job_measure_alive(const struct job_measure *m)
 {
-	struct gs_host_work_total t;
+	struct gs_host_taskstats_total t;
 	size_t n = 0;
 
 	for (size_t i = 0; i < m->n_members; i++) {
-		gs_host_work_total(m->work, (uint32_t)i, &t);
+		gs_host_taskstats_total(m->work, (uint32_t)i, &t);
 		n += t.n_processes;
 	}
 	return n;
@@ -383,7 +385,7 @@ size_t job_measure_jobs(const struct job_measure *m)
 }
 
 /* Families of figures that are asked for. */
-static uint32_t wanted(const struct job_options *o)
+static uint32_t wanted_families(const struct job_options *o)
 {
 	uint32_t all =
 		1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_GPU | 1u << GS_JOB_KNOWS_PRESSURE;
@@ -436,7 +438,7 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 		m->holders = GS_MAP_INIT(1u << 12);
 		m->start_ns = m->last_ns = gs_clock_boot_ns();
 		m->start_wall_ns = (int64_t)gs_clock_wall_ns();
-		r = gs_host_work_open("/proc", &m->work, err);
+		r = gs_host_taskstats_open("/proc", &m->work, err);
 	}
 	if (r == 0)
 		r = job_who_open(options, &m->who, err);
@@ -449,7 +451,7 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 		return r;
 	}
 	open_kernel(m);
-	if (options->conf.ebpf && wanted(options) >> GS_JOB_KNOWS_CUDA & 1 &&
+	if (options->conf.ebpf && wanted_families(options) >> GS_JOB_KNOWS_CUDA & 1 &&
 	    gs_launches_open(&m->cuda) < 0) {
 		job_measure_close(&m);
 		return -ENOMEM;
@@ -459,7 +461,7 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 	gs_host_stalls_read("/proc/pressure", &m->stall_first);
 	if (options->launcher)
 		follow_launcher(m);
-	scan(m);
+	scan_processes(m);
 	read_groups(m);
 	m->group_ns = gs_clock_boot_ns();
 	*ret = m;
@@ -473,7 +475,7 @@ void job_measure_close(struct job_measure **ref)
 	if (!m)
 		return;
 	gs_map_fini(&m->holders);
-	gs_host_work_close(&m->work);
+	gs_host_taskstats_close(&m->work);
 	job_who_close(&m->who);
 	job_gpu_close(&m->gpu);
 	job_kernel_close(&m->kernel);
@@ -484,8 +486,8 @@ void job_measure_close(struct job_measure **ref)
 }
 
 /* What part of the time between two readings some task was stalled. */
-static void stalled(const struct gs_host_stalls *first, const struct gs_host_stalls *last,
-		    uint64_t elapsed_ns, double ratio[GS_STALL_COUNT])
+static void stalled_shares(const struct gs_host_stalls *first, const struct gs_host_stalls *last,
+			   uint64_t elapsed_ns, double ratio[GS_STALL_COUNT])
 {
 	for (unsigned i = 0; i < GS_STALL_COUNT; i++) {
 		int64_t a = first->total_us[i], b = last->total_us[i];
@@ -496,7 +498,7 @@ static void stalled(const struct gs_host_stalls *first, const struct gs_host_sta
 	}
 }
 
-static double cores_of(const struct member *x, const struct gs_host_work_total *t)
+static double cores_of(const struct member *x, const struct gs_host_taskstats_total *t)
 {
 	double cores = t->n_cores ? t->n_cores : NAN;
 
@@ -507,7 +509,7 @@ static double cores_of(const struct member *x, const struct gs_host_work_total *
 	return cores;
 }
 
-static void use_of_memory(const struct member *x, const struct gs_host_work_total *t,
+static void use_of_memory(const struct member *x, const struct gs_host_taskstats_total *t,
 			  struct gs_job_usage *u)
 {
 	u->memory_peak_bytes = t->rss_peak_bytes > 0 ? t->rss_peak_bytes : -1;
@@ -533,12 +535,12 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 {
 	struct member *x = &m->member[i];
 	struct gs_job_usage *u = &ret->usage;
-	struct gs_host_work_total t;
+	struct gs_host_taskstats_total t;
 	uint64_t end_ns, now_s = gs_clock_wall_ns() / 1000000000;
 	struct sysinfo machine;
 	uint32_t pids[8192];
 
-	gs_host_work_total(m->work, (uint32_t)i, &t);
+	gs_host_taskstats_total(m->work, (uint32_t)i, &t);
 	*ret = (struct gs_job_report){
 		.job = x->job, .n_processes_seen = t.n_processes_seen, .ended = t.n_processes == 0};
 	end_ns = ret->ended && x->last_alive_ns ? x->last_alive_ns : m->last_ns;
@@ -549,25 +551,25 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 	if (m->kernel)
 		job_kernel_take(m->kernel, (uint32_t)i, ret);
 	else
-		u->known = gs_host_work_families(t.known);
+		u->known = gs_host_taskstats_families(t.known);
 	u->known = (u->known | 1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_PRESSURE) &
-		   wanted(m->options);
-	stalled(&x->stall_first, &x->stall_last, x->stall_ns, u->pressure_ratio);
+		   wanted_families(m->options);
+	stalled_shares(&x->stall_first, &x->stall_last, x->stall_ns, u->pressure_ratio);
 	u->machine_bytes =
 		sysinfo(&machine) == 0 ? (int64_t)machine.totalram * machine.mem_unit : -1;
 	use_of_memory(x, &t, u);
 	use_of_quota(x, u);
-	gs_gpu_use_usage(&x->gpu, u);
+	gs_accounting_gpu_use_usage(&x->gpu, u);
 	u->launches = u->nccl_ratio = NAN;
 	if (m->cuda)
 		gs_launches_usage(m->cuda, (uint32_t)i, u);
 	job_ranks_take(m->ranks, (uint32_t)i, m->kernel, &ret->ranks, &ret->n_ranks);
-	gs_job_judge_ranks(ret);
+	gs_job_report_judge_ranks(ret);
 	u->run_s = x->job.start_s > 0 && now_s > (uint64_t)x->job.start_s
 			   ? (double)(now_s - (uint64_t)x->job.start_s)
 			   : NAN;
 	u->limit_s = x->job.limit_s > 0 ? (double)x->job.limit_s : NAN;
-	ret->n_pids = gs_host_work_pids(m->work, (uint32_t)i, pids, GS_ARRAY_LEN(pids));
+	ret->n_pids = gs_host_taskstats_pids(m->work, (uint32_t)i, pids, GS_ARRAY_LEN(pids));
 	if (ret->n_pids > GS_ARRAY_LEN(pids))
 		ret->n_pids = GS_ARRAY_LEN(pids);
 	ret->pids = calloc(ret->n_pids + 1, sizeof(*pids));
@@ -575,13 +577,13 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 		memcpy(ret->pids, pids, ret->n_pids * sizeof(*pids));
 	else
 		ret->n_pids = 0;
-	gs_job_figures_of(u, &ret->figures);
+	gs_job_report_figures_of(u, &ret->figures);
 	gs_verdict_of(rules, &ret->figures, &ret->verdict);
 }
 
-static void put_sources(const struct job_measure *m, struct gs_job_session *s)
+static void put_sources(const struct job_measure *m, struct gs_job_report_session *s)
 {
-	uint32_t want = wanted(m->options);
+	uint32_t want = wanted_families(m->options);
 	unsigned long long every = (unsigned long long)(job_measure_pause_ns(m) / 1000000);
 
 	for (unsigned i = 0; i < GS_JOB_KNOWS_COUNT; i++) {
@@ -651,7 +653,7 @@ static void put_sources(const struct job_measure *m, struct gs_job_session *s)
 	}
 }
 
-static void put_machine(struct gs_job_session *s)
+static void put_machine(struct gs_job_report_session *s)
 {
 	struct sysinfo machine;
 	struct utsname name;
@@ -665,12 +667,12 @@ static void put_machine(struct gs_job_session *s)
 		s->memory_bytes = (int64_t)machine.totalram * machine.mem_unit;
 }
 
-static void put_stalls(const struct job_measure *m, struct gs_job_session *s)
+static void put_stalls(const struct job_measure *m, struct gs_job_report_session *s)
 {
 	struct gs_host_stalls now;
 
 	gs_host_stalls_read("/proc/pressure", &now);
-	stalled(&m->stall_first, &now, gs_clock_boot_ns() - m->start_ns, s->pressure_ratio);
+	stalled_shares(&m->stall_first, &now, gs_clock_boot_ns() - m->start_ns, s->pressure_ratio);
 	s->open_bytes = m->kernel ? job_kernel_open_bytes(m->kernel) : 0;
 }
 
@@ -687,7 +689,7 @@ void job_measure_settle(struct job_measure *m)
 		job_who_slurm_version(m->who, m->slurm_version, sizeof(m->slurm_version));
 }
 
-static void add_loss(struct gs_job_session *s, const char *text)
+static void add_loss(struct gs_job_report_session *s, const char *text)
 {
 	size_t n = strlen(s->loss);
 
@@ -695,7 +697,7 @@ static void add_loss(struct gs_job_session *s, const char *text)
 		snprintf(s->loss + n, sizeof(s->loss) - n, "%s%s", n ? "; " : "", text);
 }
 
-static void put_losses(const struct job_measure *m, struct gs_job_session *s)
+static void put_losses(const struct job_measure *m, struct gs_job_report_session *s)
 {
 	char text[256] = "";
 	unsigned unknown = 0;
@@ -726,7 +728,7 @@ static void put_losses(const struct job_measure *m, struct gs_job_session *s)
 }
 
 int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
-		       struct gs_job_session *s)
+		       struct gs_job_report_session *s)
 {
 	int r = m->kernel ? job_kernel_read(m->kernel) : 0;
 
@@ -735,7 +737,7 @@ int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
 	/* What the kernel has counted is of this moment, however long reading it took. */
 	if (m->kernel)
 		m->last_ns = job_kernel_read_ns(m->kernel);
-	*s = (struct gs_job_session){
+	*s = (struct gs_job_report_session){
 		.ebpf = m->kernel != NULL,
 		.start_wall_ns = m->start_wall_ns,
 		.end_wall_ns = (int64_t)gs_clock_wall_ns(),
@@ -750,9 +752,9 @@ int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
 	put_stalls(m, s);
 	put_sources(m, s);
 	for (size_t i = 0; i < m->n_members; i++) {
-		struct gs_host_work_total t;
+		struct gs_host_taskstats_total t;
 
-		gs_host_work_total(m->work, (uint32_t)i, &t);
+		gs_host_taskstats_total(m->work, (uint32_t)i, &t);
 		s->failed_reads += t.failed_reads;
 		s->slurm |= m->member[i].job.kind == GS_JOB_SLURM;
 		report_one(m, i, rules, &s->jobs[s->n_jobs++]);

@@ -66,7 +66,7 @@ const struct gs_map *job_ranks_map(const struct job_ranks *r)
 }
 
 /* Room for one more; NULL: no memory. */
-static void *grown(void *array, size_t n, size_t *room, size_t bytes)
+static void *grow_array(void *array, size_t n, size_t *room, size_t bytes)
 {
 	size_t more = *room ? 2 * *room : 32;
 	void *p;
@@ -90,7 +90,7 @@ void job_ranks_note(struct job_ranks *r, uint32_t pid, uint32_t job, const struc
 				  strcmp(r->rank[i].step, task->step) != 0))
 		i++;
 	if (i == r->n_ranks) {
-		more = grown(r->rank, r->n_ranks, &r->room_ranks, sizeof(*more));
+		more = grow_array(r->rank, r->n_ranks, &r->room_ranks, sizeof(*more));
 		if (!more)
 			return;
 		r->rank = more;
@@ -104,16 +104,17 @@ void job_ranks_note(struct job_ranks *r, uint32_t pid, uint32_t job, const struc
 
 /* What a process used since it was looked at before; the first look is where it begins, unless it
  * was born meanwhile: then src/host counts from 0. */
-static void look_at(struct job_ranks *r, const struct gs_host_work *host, uint32_t pid, size_t rank)
+static void look_at(struct job_ranks *r, const struct gs_host_taskstats *host, uint32_t pid,
+		    size_t rank)
 {
-	struct gs_host_work_process now;
+	struct gs_host_taskstats_process now;
 	struct process *p;
 	uint64_t at;
 
-	if (!gs_host_work_of(host, pid, &now))
+	if (!gs_host_taskstats_of(host, pid, &now))
 		return;
 	if (!gs_map_get(&r->last_of, pid, &at)) {
-		p = grown(r->process, r->n_processes, &r->room_processes, sizeof(*p));
+		p = grow_array(r->process, r->n_processes, &r->room_processes, sizeof(*p));
 		if (!p)
 			return;
 		r->process = p;
@@ -133,8 +134,8 @@ static void look_at(struct job_ranks *r, const struct gs_host_work *host, uint32
 	}
 }
 
-void job_ranks_look(struct job_ranks *r, const struct gs_gpu_snapshot *g,
-		    const struct gs_host_work *host)
+void job_ranks_poll(struct job_ranks *r, const struct gs_gpu_snapshot *g,
+		    const struct gs_host_taskstats *host)
 {
 	uint64_t at;
 
@@ -160,28 +161,28 @@ void job_ranks_look(struct job_ranks *r, const struct gs_gpu_snapshot *g,
 
 static int by_rank(const void *a, const void *b)
 {
-	const struct gs_job_rank *x = a, *y = b;
+	const struct gs_job_report_rank *x = a, *y = b;
 
 	return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-static struct gs_job_rank told(const struct rank *r, const struct gs_work *w)
+static struct gs_job_report_rank report_rank(const struct rank *r, const struct gs_taskstats *w)
 {
-	struct gs_job_rank t = {.rank = r->rank,
-				.n_processes = r->n_processes,
-				.cpu_s = (double)r->cpu_ns / 1e9,
-				.wait_s = NAN,
-				.gpu_wait_s = NAN,
-				.gpu_ratio = r->n_gpu ? r->gpu_sum / (double)r->n_gpu : NAN,
-				.gpu_memory_bytes = r->gpu_memory_peak,
-				.file_bytes = (double)r->file_bytes,
-				.net_bytes = NAN};
+	struct gs_job_report_rank t = {.rank = r->rank,
+				       .n_processes = r->n_processes,
+				       .cpu_s = (double)r->cpu_ns / 1e9,
+				       .wait_s = NAN,
+				       .gpu_wait_s = NAN,
+				       .gpu_ratio = r->n_gpu ? r->gpu_sum / (double)r->n_gpu : NAN,
+				       .gpu_memory_bytes = r->gpu_memory_peak,
+				       .file_bytes = (double)r->file_bytes,
+				       .net_bytes = NAN};
 	double gpu_ratio = t.gpu_ratio;
 
 	memcpy(t.step, r->step, sizeof(t.step));
 	if (!w)
 		return t;
-	gs_job_rank_of(w, r->step, r->rank, r->n_processes, &t);
+	gs_job_report_rank_of(w, r->step, r->rank, r->n_processes, &t);
 	t.gpu_ratio = gpu_ratio;
 	t.gpu_memory_bytes = r->gpu_memory_peak;
 	return t;
@@ -210,10 +211,10 @@ static const char *largest_step(const struct job_ranks *r, uint32_t job)
 }
 
 void job_ranks_take(const struct job_ranks *r, uint32_t job, const struct job_kernel *kernel,
-		    struct gs_job_rank **ret, size_t *ret_n)
+		    struct gs_job_report_rank **ret, size_t *ret_n)
 {
-	GS_FREE struct gs_work *sums = calloc(r->n_ranks + 1, sizeof(*sums));
-	struct gs_job_rank *list = calloc(r->n_ranks + 1, sizeof(*list));
+	GS_FREE struct gs_taskstats *sums = calloc(r->n_ranks + 1, sizeof(*sums));
+	struct gs_job_report_rank *list = calloc(r->n_ranks + 1, sizeof(*list));
 	const char *step = largest_step(r, job);
 	size_t n = 0;
 
@@ -227,7 +228,7 @@ void job_ranks_take(const struct job_ranks *r, uint32_t job, const struct job_ke
 		job_kernel_add_by(kernel, &r->rank_of, sums, r->n_ranks);
 	for (size_t i = 0; i < r->n_ranks; i++)
 		if (r->rank[i].job == job && strcmp(r->rank[i].step, step) == 0)
-			list[n++] = told(&r->rank[i], kernel ? &sums[i] : NULL);
+			list[n++] = report_rank(&r->rank[i], kernel ? &sums[i] : NULL);
 	qsort(list, n, sizeof(*list), by_rank);
 	*ret = list;
 	*ret_n = n;

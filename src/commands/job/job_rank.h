@@ -1,9 +1,9 @@
 /* The ranks of jobs, for `gpuscope job`: which process is of which, and what each rank did. */
-#ifndef GS_JOBCMD_JOB_RANK_H
-#define GS_JOBCMD_JOB_RANK_H
+#ifndef GS_COMMANDS_JOB_JOB_RANK_H
+#define GS_COMMANDS_JOB_JOB_RANK_H
 
 #include "commands/job/job_kernel.h"
-#include "sources/host/work.h"
+#include "sources/host/taskstats.h"
 #include "analysis/job_report/report.h"
 #include "model/node/gpu.h"
 #include "model/node/job.h"
@@ -21,12 +21,12 @@ void job_ranks_note(struct job_ranks *ranks, uint32_t pid, uint32_t job,
 const struct gs_map *job_ranks_map(const struct job_ranks *ranks);
 
 /* Once a second: processes on GPUs, and without probes what the processes used so far. */
-void job_ranks_look(struct job_ranks *ranks, const struct gs_gpu_snapshot *gpus,
-		    const struct gs_host_work *host);
+void job_ranks_poll(struct job_ranks *ranks, const struct gs_gpu_snapshot *gpus,
+		    const struct gs_host_taskstats *host);
 
 /* The ranks of the job's largest step, by number; the list is the caller's. kernel: what was read
  * last, or NULL. */
 void job_ranks_take(const struct job_ranks *ranks, uint32_t job, const struct job_kernel *kernel,
-		    struct gs_job_rank **ret_list, size_t *ret_n);
+		    struct gs_job_report_rank **ret_list, size_t *ret_n);
 
 #endif

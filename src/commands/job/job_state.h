@@ -3,8 +3,8 @@
  * of it, which may be the pause between two of its steps or its end. Asked of `squeue` in the
  * background, seldom; nothing here waits.
  */
-#ifndef GS_JOBCMD_JOB_STATE_H
-#define GS_JOBCMD_JOB_STATE_H
+#ifndef GS_COMMANDS_JOB_JOB_STATE_H
+#define GS_COMMANDS_JOB_JOB_STATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -14,7 +14,7 @@
 #include "commands/job/job_id.h"
 #include "sources/identity/job.h"
 #include "sources/identity/job_cgroup.h"
-#include "sources/identity/place.h"
+#include "sources/identity/identity.h"
 
 /* A process that was none of ours is asked for again: soon while it is new, for what starts jobs
  * first makes a process and then puts it where it belongs. */
@@ -100,7 +100,7 @@ static void name_file(const char *path, char *out, size_t bytes)
 }
 
 /* A script is called by its own name, not by that of what runs it. */
-static void name_program(const struct gs_place_process *p, char *out, size_t bytes)
+static void name_program(const struct gs_identity_process *p, char *out, size_t bytes)
 {
 	static const char *const run[] = {"python", "pypy", "bash", "sh",    "dash",
 					  "perl",   "ruby", "node", "julia", "Rscript"};
@@ -126,14 +126,14 @@ static int read_root(struct job_who *w, size_t i)
 {
 	uint64_t boot_ns = gs_clock_boot_ns(), wall_ns = gs_clock_wall_ns(), start;
 	uint32_t pid = w->options->pids[i], parent;
-	const struct gs_place_process *p;
+	const struct gs_identity_process *p;
 	struct root *root = &w->root[i];
-	struct gs_place *place = gs_place_new("/proc");
+	struct gs_identity *place = gs_identity_new("/proc");
 
 	if (!place)
 		return -ENOMEM;
 	start = start_of(pid, &parent);
-	p = gs_place_process(place, pid);
+	p = gs_identity_process(place, pid);
 	if (start && p && !p->gone && gs_map_put(&w->tree, pid, start * JOB_SELECT_MAX + i) == 0) {
 		root->job.uid = p->uid;
 		gs_jobs_name_user(p->uid, root->job.user, sizeof(root->job.user));
@@ -143,7 +143,7 @@ static int read_root(struct job_who *w, size_t i)
 			root->job.start_s =
 				(int64_t)((wall_ns - boot_ns + p->start_ns) / 1000000000);
 	}
-	gs_place_free(&place);
+	gs_identity_free(&place);
 	return 0;
 }
 
@@ -321,7 +321,7 @@ uint64_t job_who_found(const struct job_who *w)
 	return w->found;
 }
 
-static bool decide(struct job_who *w, uint32_t pid, struct gs_job *ret)
+static bool decide_job(struct job_who *w, uint32_t pid, struct gs_job *ret)
 {
 	const struct job_options *o = w->options;
 	struct gs_job_task task;
@@ -375,7 +375,7 @@ bool job_who_is(struct job_who *w, uint32_t pid, struct gs_job *ret)
 			return false;
 	}
 	/* The measuring is not part of what is measured. */
-	is = pid != (uint32_t)getpid() && decide(w, pid, ret);
+	is = pid != (uint32_t)getpid() && decide_job(w, pid, ret);
 	if (is)
 		gs_map_del(&w->others, pid);
 	else if (gs_map_put(&w->others, pid, (uint64_t)first_ms << 32 | now_ms) == -ENOBUFS) {

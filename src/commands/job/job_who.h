@@ -1,6 +1,6 @@
 /* Which processes `gpuscope job` was asked for, and whose job each is. */
-#ifndef GS_JOBCMD_JOB_WHO_H
-#define GS_JOBCMD_JOB_WHO_H
+#ifndef GS_COMMANDS_JOB_JOB_WHO_H
+#define GS_COMMANDS_JOB_JOB_WHO_H
 
 #include <stdbool.h>
 

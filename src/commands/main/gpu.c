@@ -15,7 +15,7 @@
 #include "core/base/fmt.h"
 #include "commands/common/cli.h"
 #include "commands/common/summary.h"
-#include "sources/identity/place.h"
+#include "sources/identity/identity.h"
 #include "output/report/gpu.h"
 #include "output/report/summary.h"
 #include "sources/gpu/gpu.h"
@@ -43,7 +43,7 @@ enum {
 
 struct options {
 	struct gs_gpu_options gpu;
-	struct gs_gpu_style style;
+	struct gs_report_gpu_style style;
 	uint64_t watch_ns, window_ns; /* watch 0: one shot */
 	uint64_t count;               /* 0: no end */
 	bool format_given, topology, list_fields;
@@ -122,7 +122,7 @@ static void parse_fields(struct options *o, char *list, struct argp_state *state
 /* What would have no effect is not taken in silence. */
 static void check_together(struct options *o, struct argp_state *state)
 {
-	const struct gs_gpu_style *style = &o->style;
+	const struct gs_report_gpu_style *style = &o->style;
 	bool scrolls = style->view == GS_GPU_VIEW_DMON || style->view == GS_GPU_VIEW_PMON;
 	unsigned left_out = style->view == GS_GPU_VIEW_PMON   ? GS_GPU_SHOW_DEVICES
 			    : style->view == GS_GPU_VIEW_DMON ? GS_GPU_SHOW_PROCESSES
@@ -155,14 +155,14 @@ static void check_together(struct options *o, struct argp_state *state)
 		o->watch_ns = 1000000000;
 }
 
-static void set_view(struct options *o, enum gs_gpu_view view, struct argp_state *state)
+static void set_view(struct options *o, enum gs_report_gpu_view view, struct argp_state *state)
 {
 	if (o->style.view != GS_GPU_VIEW_ALL && o->style.view != view)
 		argp_error(state, "--dmon, --pmon and the names of --compat exclude each other");
 	o->style.view = view;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
 	struct gs_err err;
@@ -188,7 +188,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "-i: %s", err.text);
 		return 0;
 	case OPT_FORMAT:
-		if (gs_summary_format_parse(arg, &o->style.format) < 0)
+		if (gs_report_summary_format_parse(arg, &o->style.format) < 0)
 			argp_error(state, "--format takes table, json, csv or yaml");
 		return 0;
 	case OPT_FIELDS:
@@ -227,7 +227,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 				   "500ms; 0 reads once, without rates");
 		return 0;
 	case OPT_COMMANDS:
-		if (!gs_place_choose_commands(arg))
+		if (!gs_identity_choose_commands(arg))
 			argp_error(state, "--commands takes scrubbed, name or full, not \"%s\"",
 				   arg);
 		return 0;
@@ -253,10 +253,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static int written(int r)
+static int check_written(int r)
 {
 	if (r < 0)
-		gs_say("cannot write: %s", strerror(-r));
+		gs_cli_say("cannot write: %s", strerror(-r));
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
 
@@ -282,7 +282,7 @@ static int print_topology(struct gs_gpu *gpu, const struct gs_gpu_snapshot *s)
 		else
 			puts("-");
 	}
-	return written(fflush(stdout) == 0 ? 0 : -errno);
+	return check_written(fflush(stdout) == 0 ? 0 : -errno);
 }
 
 /* Until then, or until a signal. */
@@ -317,11 +317,11 @@ static void tell_events(const struct options *o, const struct gs_gpu_snapshot *s
 	if (o->style.view == GS_GPU_VIEW_ALL && o->style.format != GS_SUMMARY_CSV)
 		return;
 	for (unsigned i = 0; i < s->n_events; i++)
-		gs_say("%s", gs_gpu_event_line(line, &s->event[i]));
+		gs_cli_say("%s", gs_report_gpu_event_line(line, &s->event[i]));
 }
 
-static int show(struct options *o, const struct gs_gpu_snapshot *s, uint64_t n,
-		const struct gs_gpu_snapshot *before)
+static int show_snapshot(struct options *o, const struct gs_gpu_snapshot *s, uint64_t n,
+			 const struct gs_gpu_snapshot *before)
 {
 	bool scrolls = o->style.view == GS_GPU_VIEW_DMON || o->style.view == GS_GPU_VIEW_PMON;
 
@@ -331,14 +331,14 @@ static int show(struct options *o, const struct gs_gpu_snapshot *s, uint64_t n,
 	/* Tables that follow each other are apart. */
 	if (n && !scrolls && o->style.format == GS_SUMMARY_TABLE)
 		putchar('\n');
-	return written(gs_gpu_write(stdout, s, &o->style));
+	return check_written(gs_report_gpu_write(stdout, s, &o->style));
 }
 
 /* What is wrong, once for each time that it changes. */
 static void tell_state(const struct gs_gpu_snapshot *s, unsigned *told)
 {
 	if (s->state != *told && s->state != GS_GPU_STATE_OK)
-		gs_say("%s", s->state_text);
+		gs_cli_say("%s", s->state_text);
 	*told = s->state;
 }
 
@@ -356,7 +356,7 @@ static void name_jobs(struct gs_jobs *jobs, struct gs_gpu_snapshot *s)
 	}
 }
 
-static int run(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
+static int run_gpu(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 {
 	struct gs_gpu_snapshot *s = NULL, *before = NULL;
 	bool released = false;
@@ -366,12 +366,12 @@ static int run(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 	int r = gs_gpu_read(gpu, &s), status;
 
 	if (r < 0) {
-		gs_say("cannot read the GPUs: %s", strerror(-r));
+		gs_cli_say("cannot read the GPUs: %s", strerror(-r));
 		return GS_EXIT_FAILED;
 	}
 	status = exit_of(s);
 	if (status != GS_EXIT_DONE && !s->n_gpus) {
-		gs_say("%s", s->state_text);
+		gs_cli_say("%s", s->state_text);
 		gs_gpu_snapshot_free(&s);
 		return status;
 	}
@@ -381,13 +381,13 @@ static int run(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 		return status;
 	}
 	if (gs_gpu_accounting_off(gpu))
-		gs_say("--accounting: a GPU keeps no record of processes that ended; "
-		       "`nvidia-smi -am 1` (as root) switches it on");
+		gs_cli_say("--accounting: a GPU keeps no record of processes that ended; "
+			   "`nvidia-smi -am 1` (as root) switches it on");
 	status = GS_EXIT_DONE;
 	next_ns = gs_clock_mono_ns() +
 		  (o->watch_ns && o->watch_ns < o->window_ns ? o->watch_ns : o->window_ns);
 	if (o->select[0] && gs_gpu_select(s, o->select, &err) < 0) {
-		gs_say("%s", err.text);
+		gs_cli_say("%s", err.text);
 		status = GS_EXIT_USAGE;
 	}
 	while (!stop && status == GS_EXIT_DONE) {
@@ -407,7 +407,7 @@ static int run(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 				break;
 			r = gs_gpu_read(gpu, &s);
 			if (r < 0) {
-				gs_say("cannot read the GPUs: %s", strerror(-r));
+				gs_cli_say("cannot read the GPUs: %s", strerror(-r));
 				status = GS_EXIT_FAILED;
 				break;
 			}
@@ -420,7 +420,7 @@ static int run(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 			tell_state(s, &told);
 		tell_events(o, s);
 		name_jobs(jobs, s);
-		status = show(o, s, shown++, before);
+		status = show_snapshot(o, s, shown++, before);
 		if (!o->watch_ns || (o->count && shown >= o->count))
 			break;
 		/* On time: what is late already is left out, and counted. */
@@ -431,7 +431,7 @@ static int run(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 	if (status == GS_EXIT_DONE && !o->watch_ns && s) {
 		status = exit_of(s);
 		if (status != GS_EXIT_DONE && o->style.format != GS_SUMMARY_TABLE)
-			gs_say("%s", s->state_text);
+			gs_cli_say("%s", s->state_text);
 	}
 	gs_gpu_snapshot_free(&s);
 	gs_gpu_snapshot_free(&before);
@@ -477,14 +477,14 @@ static const struct argp_option option_table[] = {
 static void say_waiting(void *ctx, const char *text)
 {
 	(void)ctx;
-	gs_say("waiting for NVIDIA's driver: %s", text);
+	gs_cli_say("waiting for NVIDIA's driver: %s", text);
 }
 
 int gs_cmd_gpu(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = option_table,
-		.parser = parse,
+		.parser = parse_option,
 		.help_filter = gs_cli_help_filter,
 		.doc = "Values of every GPU and of the processes on it.\v"
 		       "SIGUSR1 lets go of NVIDIA's driver, so that a GPU can be reset or divided; "
@@ -497,7 +497,7 @@ int gs_cmd_gpu(int argc, char **argv)
 				    .nvml_option = "--nvml PATH",
 				    .on_slow = say_waiting},
 			    .style = {.size = sizeof(o.style)}};
-	struct gs_summary_style terminal = {.size = sizeof(terminal)};
+	struct gs_report_summary_style terminal = {.size = sizeof(terminal)};
 	/* Its id is all that is shown, and this machine knows it by itself. */
 	struct gs_jobs_options jo = {.size = sizeof(jo), .no_node = true, .no_controller = true};
 	struct gs_jobs *jobs = NULL;
@@ -510,7 +510,7 @@ int gs_cmd_gpu(int argc, char **argv)
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return GS_EXIT_USAGE;
 	if (o.list_fields)
-		return written(gs_gpu_write_fields(stdout));
+		return check_written(gs_report_gpu_write_fields(stdout));
 	o.style.fields = o.fields;
 	o.gpu.leave_out = not_asked_for(&o);
 	gs_cli_summary_style(stdout, true, &terminal);
@@ -525,15 +525,15 @@ int gs_cmd_gpu(int argc, char **argv)
 		sigaction(SIGUSR1, &sa, NULL);
 	r = gs_gpu_open(&o.gpu, &gpu, &err);
 	if (r < 0) {
-		gs_say("%s", gs_err_text(&err, r));
+		gs_cli_say("%s", gs_err_text(&err, r));
 		return GS_EXIT_FAILED;
 	}
 	r = gs_jobs_new(&jo, &jobs, &err);
 	if (r < 0) {
-		gs_say("%s", gs_err_text(&err, r));
+		gs_cli_say("%s", gs_err_text(&err, r));
 		r = GS_EXIT_FAILED;
 	} else {
-		r = run(&o, gpu, jobs);
+		r = run_gpu(&o, gpu, jobs);
 	}
 	gs_jobs_free(&jobs);
 	gs_gpu_close(&gpu);

@@ -5,10 +5,10 @@
 
 #include "core/base/conf.h"
 #include "commands/common/cli.h"
-#include "net/http_client/fetch.h"
+#include "net/http_client/http_client.h"
 #include "commands/head/gsprof.h"
 #include "net/http/http.h"
-#include "net/uplink/link.h"
+#include "net/uplink/uplink.h"
 #include "sources/attach_plan/described.h"
 #include "sources/attach_plan/remote.h"
 #include "core/reader/reader.h"
@@ -39,7 +39,7 @@ static const struct {
 	 gs_cmd_probes},
 };
 
-static void help(FILE *out)
+static void print_help(FILE *out)
 {
 	fputs("Usage: gpuscope COMMAND [OPTION...]\n\n"
 	      "Shows what an AI or HPC job does on this machine, without touching the job.\n\n"
@@ -67,9 +67,10 @@ static int main_refuse(const char *word)
 	unsigned best = 3, d;
 
 	if (word[0] == '-') {
-		gs_say("options follow the command, as in `gpuscope trace %s`; `gpuscope --help` "
-		       "lists the commands",
-		       word);
+		gs_cli_say(
+			"options follow the command, as in `gpuscope trace %s`; `gpuscope --help` "
+			"lists the commands",
+			word);
 		return GS_EXIT_USAGE;
 	}
 	for (size_t i = 0; i < GS_ARRAY_LEN(commands); i++)
@@ -78,9 +79,9 @@ static int main_refuse(const char *word)
 			near = commands[i].name;
 		}
 	if (near)
-		gs_say("no command \"%s\"; did you mean \"%s\"?", word, near);
+		gs_cli_say("no command \"%s\"; did you mean \"%s\"?", word, near);
 	else
-		gs_say("no command \"%s\"; `gpuscope --help` lists them", word);
+		gs_cli_say("no command \"%s\"; `gpuscope --help` lists them", word);
 	return GS_EXIT_USAGE;
 }
 
@@ -101,8 +102,8 @@ static int main_run(int argc, char **argv)
 
 /* What a reader can be asked. */
 static const gs_reader_serve_fn reader_services[GS_READER_N_SERVICES] = {
-	[GS_READER_PLAN] = gs_plan_serve,
-	[GS_READER_DESCRIBED] = gs_plan_serve_described,
+	[GS_READER_PLAN] = gs_attach_plan_serve,
+	[GS_READER_DESCRIBED] = gs_attach_plan_serve_described,
 	[GS_READER_PYTHON] = gs_python_serve,
 	[GS_READER_NATIVE] = gs_native_serve,
 };
@@ -114,20 +115,20 @@ int main(int argc, char **argv)
 	if (gs_http_apart_is_called(argc, argv))
 		return gs_http_apart_main();
 	if (gs_sender_is_called(argc, argv, "fetch"))
-		return gs_fetch_sender_main();
+		return gs_http_client_sender_main();
 	if (gs_sender_is_called(argc, argv, "link"))
-		return gs_link_sender_main();
+		return gs_uplink_sender_main();
 	static char help_option[] = "--help";
 
 	if (gsprof_is_called(argv[0]))
 		return gsprof_main(argc, argv);
 	argp_program_version = "gpuscope " GS_VERSION;
 	if (argc < 2) {
-		help(stderr);
+		print_help(stderr);
 		return GS_EXIT_USAGE;
 	}
 	if (main_is_help(argv[1]) || (strcmp(argv[1], "help") == 0 && argc == 2)) {
-		help(stdout);
+		print_help(stdout);
 		return GS_EXIT_DONE;
 	}
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {

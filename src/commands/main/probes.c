@@ -26,7 +26,7 @@
 #include "sources/elf/elf.h"
 #include "sources/elf/library.h"
 #include "sources/elf/usdt.h"
-#include "sources/attach_plan/plan.h"
+#include "sources/attach_plan/attach_plan.h"
 
 enum { OPT_MATCH = 256, OPT_GENERATE, OPT_USDT, OPT_FORMAT };
 
@@ -37,7 +37,7 @@ enum { OPT_MATCH = 256, OPT_GENERATE, OPT_USDT, OPT_FORMAT };
 
 struct function {
 	struct gs_elf_function f;
-	struct gs_site site;
+	struct gs_x86_site site;
 };
 
 struct opened {
@@ -58,7 +58,7 @@ struct probes {
 	const char *match, *generate;
 	bool only_usdt, json;
 
-	struct gs_site_rules rules;
+	struct gs_x86_site_rules rules;
 	FILE *out; /* of --generate: file, or stdout */
 	struct gs_output file;
 	const char *path;
@@ -83,7 +83,7 @@ static const struct argp_option option_table[] = {
 	{0},
 };
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct probes *p = state->input;
 
@@ -137,14 +137,14 @@ static void put_heading(struct probes *p)
 	p->heading = true;
 }
 
-static const char *kind_word(enum gs_site_kind kind)
+static const char *kind_word(enum gs_x86_site_kind kind)
 {
 	switch (kind) {
-	case GS_SITE_EMULATED:
+	case GS_X86_SITE_EMULATED:
 		return "cheap";
-	case GS_SITE_MOVED:
+	case GS_X86_SITE_MOVED:
 		return "moved";
-	case GS_SITE_STEPPED:
+	case GS_X86_SITE_STEPPED:
 		return "single-stepped";
 	default:
 		return "refused";
@@ -152,7 +152,7 @@ static const char *kind_word(enum gs_site_kind kind)
 }
 
 static void list_function(struct probes *p, const struct gs_elf_function *f,
-			  const struct gs_site *site)
+			  const struct gs_x86_site *site)
 {
 	const char *why = site->reason ? site->reason : "";
 
@@ -193,7 +193,7 @@ static void tell_functions(struct probes *p)
 		qsort(p->functions, p->n_functions, sizeof(*p->functions), by_name);
 	for (size_t i = 0; i < p->n_functions; i++) {
 		struct function *f = &p->functions[i];
-		bool refused = f->site.kind == GS_SITE_REFUSED;
+		bool refused = f->site.kind == GS_X86_SITE_REFUSED;
 
 		list_function(p, &f->f, &f->site);
 		if (p->out) {
@@ -210,7 +210,7 @@ static void tell_functions(struct probes *p)
 }
 
 static int keep_function(struct probes *p, const struct gs_elf_function *f,
-			 const struct gs_site *site)
+			 const struct gs_x86_site *site)
 {
 	char *name = strdup(f->name);
 
@@ -236,16 +236,17 @@ static int on_function(void *ctx, const struct gs_elf_function *f)
 {
 	struct probes *p = ctx;
 	uint64_t key = f->file_off ^ gs_hash_bytes(f->name, strlen(f->name)), ignored;
-	struct gs_site site = {.kind = GS_SITE_REFUSED,
-			       .reason = "an indirect function: which code runs is chosen when the "
-					 "program starts"};
+	struct gs_x86_site site = {
+		.kind = GS_X86_SITE_REFUSED,
+		.reason = "an indirect function: which code runs is chosen when the "
+			  "program starts"};
 
 	if (p->match && fnmatch(p->match, f->name, 0) != 0)
 		return 0;
 	if (gs_map_get(&p->seen, key, &ignored) || gs_map_put(&p->seen, key, 1) < 0)
 		return 0;
 	if (!f->indirect)
-		site = gs_plan_site(p->elf, f->file_off, f->size_bytes, &p->rules);
+		site = gs_attach_plan_site(p->elf, f->file_off, f->size_bytes, &p->rules);
 	return keep_function(p, f, &site);
 }
 
@@ -293,9 +294,9 @@ static int on_site(void *ctx, const struct gs_usdt_site *s)
 	return 0;
 }
 
-static void failed(struct probes *p, const struct gs_err *err, int r)
+static void report_failure(struct probes *p, const struct gs_err *err, int r)
 {
-	gs_say("%s", gs_err_text(err, r));
+	gs_cli_say("%s", gs_err_text(err, r));
 	if (!p->first_error)
 		p->first_error = r;
 }
@@ -314,7 +315,7 @@ static void list_file(struct probes *p, struct opened *file)
 	if (r == 0)
 		r = gs_elf_usdt(p->elf, on_site, p, &err);
 	if (r < 0)
-		failed(p, &err, r);
+		report_failure(p, &err, r);
 	else
 		p->n_files++;
 	gs_map_fini(&p->seen);
@@ -336,7 +337,7 @@ static void list_all(struct probes *p, struct tally *tally)
 		list_file(p, &p->files[i]);
 	wrong = fflush(stdout) != 0 || (p->out && fflush(p->out) != 0);
 	if (wrong)
-		gs_say("cannot write the list: %s", strerror(errno));
+		gs_cli_say("cannot write the list: %s", strerror(errno));
 	*tally = (struct tally){p->n_listed, p->n_written, p->n_files, p->first_error};
 	_exit(wrong);
 }
@@ -366,11 +367,12 @@ static int list_apart(struct probes *p)
 	p->first_error = first_error ? first_error : tally->first_error;
 	munmap(tally, sizeof(*tally));
 	if (pid < 0) {
-		gs_say("cannot start a process that reads the files: %s", strerror(errno));
+		gs_cli_say("cannot start a process that reads the files: %s", strerror(errno));
 		return -EAGAIN;
 	}
 	if (WIFSIGNALED(status))
-		gs_say("the process that read the files was ended by signal %d", WTERMSIG(status));
+		gs_cli_say("the process that read the files was ended by signal %d",
+			   WTERMSIG(status));
 	return status == 0 ? 0 : -EIO;
 }
 
@@ -394,10 +396,12 @@ static void open_file(struct probes *p, const char *open_path, const char *path)
 	if (r == 0) {
 		p->files[p->n_opened++] = (struct opened){gs_take_fd(&file.fd), gs_take(name)};
 	} else if (r == -EINVAL) {
-		failed(p, &err, gs_err_set(&err, -ENOEXEC, "%s: it is not a regular file", path));
+		report_failure(p, &err,
+			       gs_err_set(&err, -ENOEXEC, "%s: it is not a regular file", path));
 	} else {
-		failed(p, &err,
-		       gs_err_set(&err, r, "cannot open %s: %s", open_path, gs_foreign_reason(r)));
+		report_failure(
+			p, &err,
+			gs_err_set(&err, r, "cannot open %s: %s", open_path, gs_foreign_reason(r)));
 	}
 	gs_foreign_close(&file);
 	free(name);
@@ -432,9 +436,10 @@ static void list_process(struct probes *p, const char *number)
 	int r = gs_library_scan_process(atoi(number), on_file, p);
 
 	if (r < 0)
-		failed(p, &err,
-		       gs_err_set(&err, r, "process %s: %s", number,
-				  r == -ESRCH ? "there is none of this number" : strerror(-r)));
+		report_failure(
+			p, &err,
+			gs_err_set(&err, r, "process %s: %s", number,
+				   r == -ESRCH ? "there is none of this number" : strerror(-r)));
 }
 
 /* A process by its number, a file by its path, a command with what it loads, or a library. */
@@ -454,14 +459,15 @@ static void list_target(struct probes *p, const char *target)
 		    gs_library_by_name(target, getenv("LD_LIBRARY_PATH"), path) == 0)
 			list_path(p, path);
 		else if (r < 0)
-			failed(p, &err,
-			       gs_err_set(&err, r, "%s: no such file, process, command or library",
-					  target));
+			report_failure(p, &err,
+				       gs_err_set(&err, r,
+						  "%s: no such file, process, command or library",
+						  target));
 	}
 }
 
 /* 0 or an exit status, said. */
-static int finish(struct probes *p)
+static int finish_probes(struct probes *p)
 {
 	free(p->functions);
 	for (size_t i = 0; i < p->n_opened; i++) {
@@ -477,21 +483,21 @@ static int finish(struct probes *p)
 
 		p->out = NULL;
 		if (r < 0) {
-			gs_say("%s", gs_err_text(&err, r));
+			gs_cli_say("%s", gs_err_text(&err, r));
 			return GS_EXIT_FAILED;
 		}
-		gs_say("%s: %" PRIu64 " probes; gpuscope trace --probes %s -- COMMAND", p->generate,
-		       p->n_written, p->generate);
+		gs_cli_say("%s: %" PRIu64 " probes; gpuscope trace --probes %s -- COMMAND",
+			   p->generate, p->n_written, p->generate);
 	}
 	if (fflush(stdout) != 0) {
-		gs_say("cannot write the list: %s", strerror(errno));
+		gs_cli_say("cannot write the list: %s", strerror(errno));
 		return GS_EXIT_FAILED;
 	}
 	if (p->first_error)
-		return gs_exit_status_of(p->first_error);
+		return gs_cli_exit_status_of(p->first_error);
 	if (!p->n_listed) {
-		gs_say("nothing %s%s in %" PRIu64 " file%s", p->match ? "matches " : "to probe",
-		       p->match ? p->match : "", p->n_files, p->n_files == 1 ? "" : "s");
+		gs_cli_say("nothing %s%s in %" PRIu64 " file%s", p->match ? "matches " : "to probe",
+			   p->match ? p->match : "", p->n_files, p->n_files == 1 ? "" : "s");
 		return GS_EXIT_FAILED;
 	}
 	return GS_EXIT_DONE;
@@ -501,7 +507,7 @@ int gs_cmd_probes(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.options = option_table,
-		.parser = parse,
+		.parser = parse_option,
 		.help_filter = gs_cli_help_filter,
 		.args_doc = "FILE...|PID|COMMAND|LIBRARY",
 		.doc = "Lists functions and static probes (USDT) that can be traced, and what a "
@@ -521,7 +527,7 @@ int gs_cmd_probes(int argc, char **argv)
 	argp_err_exit_status = GS_EXIT_USAGE;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &p) != 0)
 		return GS_EXIT_USAGE;
-	gs_site_rules_here(&p.rules);
+	gs_x86_site_rules_here(&p.rules);
 	if (p.generate) {
 		bool to_stdout = strcmp(p.generate, "-") == 0;
 		struct gs_err err = {{0}};
@@ -531,7 +537,7 @@ int gs_cmd_probes(int argc, char **argv)
 		if (r == 0)
 			p.out = to_stdout ? stdout : gs_output_stream(&p.file);
 		if (!p.out) {
-			gs_say("%s", gs_err_text(&err, r < 0 ? r : -ENOMEM));
+			gs_cli_say("%s", gs_err_text(&err, r < 0 ? r : -ENOMEM));
 			return GS_EXIT_FAILED;
 		}
 		fputs("# A probe file: `man gpuscope-probes` describes what each probe may also "
@@ -546,5 +552,5 @@ int gs_cmd_probes(int argc, char **argv)
 	r = list_apart(&p);
 	if (r < 0 && !p.first_error)
 		p.first_error = r;
-	return finish(&p);
+	return finish_probes(&p);
 }

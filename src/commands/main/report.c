@@ -11,13 +11,13 @@
 #include "commands/common/summary.h"
 #include "output/trace_export/export.h"
 #include "commands/job/job_compare.h"
-#include "pipeline/recording/journal.h"
+#include "pipeline/recording/recording.h"
 #include "core/text/text.h"
 #include "model/node/record.h"
 #include "output/plot/plot.h"
 #include "pipeline/aggregate/python_glob.h"
 #include "pipeline/aggregate/under.h"
-#include "pipeline/aggregate/view.h"
+#include "pipeline/aggregate/aggregate.h"
 
 enum {
 	OPT_FORMAT = 256,
@@ -54,8 +54,8 @@ struct report_options {
 	size_t n_under;
 	const char *line_filters[LINE_FILTERS_MAX]; /* --python-filter */
 	size_t n_line_filters;
-	enum gs_summary_format format;
-	struct gs_summary_style style;
+	enum gs_report_summary_format format;
+	struct gs_report_summary_style style;
 };
 
 /* What goes with one file of calls and with reports of jobs differs. */
@@ -81,7 +81,7 @@ static void check_together(struct report_options *o, struct argp_state *state)
 		argp_error(state, "-o takes a file ending in one of " GS_EXPORT_SUFFIXES);
 	if (o->flame_by_given && !(o->output && gs_export_is_flame(o->output)))
 		argp_error(state, "--flame is for flame graphs: add -o FILE.svg or -o FILE.folded");
-	if (o->format_name && gs_summary_format_parse(o->format_name, &o->format) < 0)
+	if (o->format_name && gs_report_summary_format_parse(o->format_name, &o->format) < 0)
 		argp_error(state, "--format takes table, json, csv or yaml");
 }
 
@@ -91,7 +91,7 @@ static void take_under(struct report_options *o, char *list, struct argp_state *
 
 	for (char *w = strtok_r(list, ",", &save); w; w = strtok_r(NULL, ",", &save))
 		if (o->n_under == GS_PY_GLOB_MAX ||
-		    gs_py_glob_parse(w, &o->under[o->n_under++]) < 0)
+		    gs_aggregate_parse_py_glob(w, &o->under[o->n_under++]) < 0)
 			argp_error(state,
 				   "--under takes at most %d functions or patterns of at "
 				   "most %d characters, such as forward or 'train.py:*'",
@@ -132,7 +132,7 @@ static unsigned parse_panels(const char *text, struct argp_state *state)
 	return panels;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct report_options *o = state->input;
 	char *end;
@@ -216,18 +216,19 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 /* What reading found wrong, in a line each. */
-static void tell_damage(const char *path, const struct gs_journal_stats *s)
+static void tell_damage(const char *path, const struct gs_recording_stats *s)
 {
 	char n[GS_FMT_BYTES];
 
 	if (s->cut_bytes)
-		gs_say("%s: torn at its end: the last %s could not be read, all %llu whole frames "
-		       "before "
-		       "were",
-		       path, gs_fmt_bytes(n, s->cut_bytes), (unsigned long long)s->n_frames);
+		gs_cli_say(
+			"%s: torn at its end: the last %s could not be read, all %llu whole frames "
+			"before were",
+			path, gs_fmt_bytes(n, s->cut_bytes), (unsigned long long)s->n_frames);
 	if (s->n_skipped_frames || s->skipped_bytes)
-		gs_say("%s: damaged: %llu frames (%s) were skipped", path,
-		       (unsigned long long)s->n_skipped_frames, gs_fmt_bytes(n, s->skipped_bytes));
+		gs_cli_say("%s: damaged: %llu frames (%s) were skipped", path,
+			   (unsigned long long)s->n_skipped_frames,
+			   gs_fmt_bytes(n, s->skipped_bytes));
 }
 
 /* Samples of GPUs, machine and processes in the file, which no summary of calls shows. */
@@ -295,37 +296,37 @@ static void tell_samples(const struct report_options *o, const struct samples *s
 }
 
 /* Who is under which function is known when the whole file has been read. */
-static int look_under(const char *path, struct gs_under *under)
+static int look_under(const char *path, struct gs_aggregate_under *under)
 {
-	struct gs_journal_reader *reader = NULL;
+	struct gs_recording_reader *reader = NULL;
 	struct gs_err err = {{0}};
 	struct gs_batch batch;
-	int r = gs_journal_open(path, &reader, &err);
+	int r = gs_recording_open(path, &reader, &err);
 
-	while (r == 0 && (r = gs_journal_next(reader, &batch)) == 0)
-		r = gs_under_look(under, &batch);
-	gs_journal_reader_close(&reader);
+	while (r == 0 && (r = gs_recording_next(reader, &batch)) == 0)
+		r = gs_aggregate_under_scan(under, &batch);
+	gs_recording_reader_close(&reader);
 	if (r < 0)
-		gs_say("cannot read %s: %s", path, gs_err_text(&err, r));
+		gs_cli_say("cannot read %s: %s", path, gs_err_text(&err, r));
 	return r < 0 ? r : 0;
 }
 
-static int replay(const char *path, struct gs_journal_reader *reader, struct gs_under *under,
-		  const struct gs_sink *view, const struct gs_sink *file, const char *file_path,
-		  struct samples *samples)
+static int replay_file(const char *path, struct gs_recording_reader *reader,
+		       struct gs_aggregate_under *under, const struct gs_sink *view,
+		       const struct gs_sink *file, const char *file_path, struct samples *samples)
 {
 	struct gs_batch batch;
 	int r;
 
-	while ((r = gs_journal_next(reader, &batch)) == 0) {
+	while ((r = gs_recording_next(reader, &batch)) == 0) {
 		count_samples(samples, &batch);
-		r = under ? gs_under_choose(under, &batch, &batch) : 0;
+		r = under ? gs_aggregate_under_choose(under, &batch, &batch) : 0;
 		if (r == 0)
 			r = view->push(view->ctx, &batch);
 		if (r == 0 && file) {
 			r = file->push(file->ctx, &batch);
 			if (r < 0) {
-				gs_say("cannot write %s: %s", file_path, strerror(-r));
+				gs_cli_say("cannot write %s: %s", file_path, strerror(-r));
 				return r;
 			}
 		}
@@ -333,51 +334,54 @@ static int replay(const char *path, struct gs_journal_reader *reader, struct gs_
 			return r;
 	}
 	if (r < 0)
-		gs_say("cannot read %s: %s", path, strerror(-r));
+		gs_cli_say("cannot read %s: %s", path, strerror(-r));
 	return r < 0 ? r : 0;
 }
 
-static void tell_under(const struct report_options *o, const struct gs_under *under)
+static void tell_under(const struct report_options *o, const struct gs_aggregate_under *under)
 {
-	if (!gs_under_n_chosen(under))
-		gs_say("%s: nothing ran under these functions: their calls were not traced "
-		       "(--python-calls), and no Python stack has them (--python-at, --python-hz)",
-		       o->path);
-	if (gs_under_n_added_up(under))
-		gs_say("%s: %llu calls were added up in the kernel, and may have been under these "
-		       "functions: they are left out",
-		       o->path, (unsigned long long)gs_under_n_added_up(under));
+	if (!gs_aggregate_under_n_chosen(under))
+		gs_cli_say(
+			"%s: nothing ran under these functions: their calls were not traced "
+			"(--python-calls), and no Python stack has them (--python-at, --python-hz)",
+			o->path);
+	if (gs_aggregate_under_n_added_up(under))
+		gs_cli_say(
+			"%s: %llu calls were added up in the kernel, and may have been under these "
+			"functions: they are left out",
+			o->path, (unsigned long long)gs_aggregate_under_n_added_up(under));
 }
 
-static int run(const struct report_options *o, struct gs_journal_reader *reader,
-	       struct gs_export *export)
+static int run_report(const struct report_options *o, struct gs_recording_reader *reader,
+		      struct gs_export *export)
 {
-	struct gs_summary_style style = o->style;
+	struct gs_report_summary_style style = o->style;
 	struct gs_summary *summary = NULL;
-	struct gs_journal_stats stats;
+	struct gs_recording_stats stats;
 	struct samples samples = {.gpus = GS_MAP_INIT(1u << 20)};
-	struct gs_under *under = o->n_under ? gs_under_new(o->under, o->n_under) : NULL;
+	struct gs_aggregate_under *under =
+		o->n_under ? gs_aggregate_under_new(o->under, o->n_under) : NULL;
 	bool no_filter = o->n_line_filters == 1 && strcmp(o->line_filters[0], "none") == 0;
-	struct gs_view *view = NULL;
+	struct gs_aggregate *view = NULL;
 	bool only_samples;
-	int r = o->n_under && !under ? -ENOMEM : gs_view_new(&view);
+	int r = o->n_under && !under ? -ENOMEM : gs_aggregate_new(&view);
 
 	style.part = o->n_under;
 	if (r == 0 && o->n_line_filters)
-		r = gs_view_set_line_filter(view, o->line_filters,
-					    no_filter ? 0 : o->n_line_filters);
+		r = gs_aggregate_set_line_filter(view, o->line_filters,
+						 no_filter ? 0 : o->n_line_filters);
 	if (r == 0 && under)
 		r = look_under(o->path, under);
 	if (r == 0)
-		r = replay(o->path, reader, under, gs_view_sink(view),
-			   export ? gs_export_sink(export) : NULL, o->output, &samples);
-	gs_journal_stats(reader, &stats);
+		r = replay_file(o->path, reader, under, gs_aggregate_sink(view),
+				export ? gs_export_sink(export) : NULL, o->output, &samples);
+	gs_recording_stats(reader, &stats);
 	if (r == 0)
 		tell_damage(o->path, &stats);
 	if (r == 0 && under)
 		tell_under(o, under);
 	if (r == 0)
-		r = gs_view_summary(view, &summary);
+		r = gs_aggregate_make_summary(view, &summary);
 	only_samples = samples.n_moments && r == 0 && summary->mode == GS_SESSION_SAMPLES;
 	if (r == 0 && samples.n_moments)
 		tell_samples(o, &samples, only_samples);
@@ -391,8 +395,8 @@ static int run(const struct report_options *o, struct gs_journal_reader *reader,
 	}
 	gs_map_fini(&samples.gpus);
 	gs_summary_free(&summary);
-	gs_view_free(&view);
-	gs_under_free(&under);
+	gs_aggregate_free(&view);
+	gs_aggregate_under_free(&under);
 	return r;
 }
 
@@ -434,7 +438,7 @@ int gs_cmd_report(int argc, char **argv)
 		{&remote_argp, 0, "Reports of jobs from a head:", 8}, {0}};
 	static const struct argp argp = {
 		.options = option_table,
-		.parser = parse,
+		.parser = parse_option,
 		.children = children,
 		.help_filter = gs_cli_help_filter,
 		.args_doc = "FILE.gst\n--compare REPORT.json...\n--compare --head "
@@ -446,7 +450,7 @@ int gs_cmd_report(int argc, char **argv)
 	};
 	static struct report_options o = {.style = {.size = sizeof(o.style), .n_top = 20}};
 	struct gs_export_options eo = {.size = sizeof(eo)};
-	struct gs_journal_reader *reader = NULL;
+	struct gs_recording_reader *reader = NULL;
 	struct gs_export *export = NULL;
 	struct gs_err err = {{0}};
 	struct stat st;
@@ -459,27 +463,27 @@ int gs_cmd_report(int argc, char **argv)
 		return gs_cmd_compare(o.reports, o.n_reports, &o.from, o.output, o.format_name);
 	if (o.plot)
 		return gs_cmd_plot(o.reports, o.n_reports, o.plot, o.panels);
-	r = gs_journal_open(o.path, &reader, &err);
+	r = gs_recording_open(o.path, &reader, &err);
 	eo.flame_by = o.flame_by;
 	/* What was for one user's eyes stays so in another format. */
 	eo.is_private = o.path && stat(o.path, &st) == 0 && !(st.st_mode & 077);
 	if (r == 0 && o.output)
 		r = gs_export_open(o.output, &eo, &export, &err);
 	if (r < 0) {
-		gs_say("%s", gs_err_text(&err, r));
-		gs_journal_reader_close(&reader);
+		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_recording_reader_close(&reader);
 		return GS_EXIT_FAILED;
 	}
-	r = run(&o, reader, export);
+	r = run_report(&o, reader, export);
 	if (export) {
 		gs_export_end(export);
 		if (gs_export_is_empty(export))
-			gs_say("%s shows nothing: %s", o.output, gs_export_is_empty(export));
+			gs_cli_say("%s shows nothing: %s", o.output, gs_export_is_empty(export));
 	}
 	if (export)
 		close_r = gs_export_close(&export, &err);
 	if (r == 0 && close_r < 0)
-		gs_say("%s", gs_err_text(&err, close_r));
-	gs_journal_reader_close(&reader);
+		gs_cli_say("%s", gs_err_text(&err, close_r));
+	gs_recording_reader_close(&reader);
 	return r < 0 || close_r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }

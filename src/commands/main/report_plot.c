@@ -3,20 +3,20 @@
 #include <string.h>
 
 #include "commands/common/cli.h"
-#include "pipeline/recording/journal.h"
+#include "pipeline/recording/recording.h"
 #include "model/node/record.h"
 #include "output/plot/plot.h"
 
-static int add_journal(struct gs_plot *plot, const char *path, struct gs_journal_reader *reader,
+static int add_journal(struct gs_plot *plot, const char *path, struct gs_recording_reader *reader,
 		       struct gs_err *err)
 {
 	struct gs_node_decoder *decoder = gs_node_decoder_new();
 	struct gs_node_snapshot *node = NULL;
-	struct gs_journal_stats st;
+	struct gs_recording_stats st;
 	struct gs_batch batch;
 	int r = decoder ? 0 : -ENOMEM;
 
-	while (r == 0 && (r = gs_journal_next(reader, &batch)) == 0)
+	while (r == 0 && (r = gs_recording_next(reader, &batch)) == 0)
 		gs_records_for_each (&batch, record) {
 			r = gs_node_decode(decoder, record, &node);
 			if (r == GS_NODE_WHOLE) {
@@ -26,14 +26,14 @@ static int add_journal(struct gs_plot *plot, const char *path, struct gs_journal
 			if (r < 0)
 				break;
 		}
-	gs_journal_stats(reader, &st);
+	gs_recording_stats(reader, &st);
 	if (st.cut_bytes || st.skipped_bytes || st.n_skipped_frames)
-		gs_say("%s: damaged or torn: %llu frames and %llu bytes could not be read", path,
-		       (unsigned long long)st.n_skipped_frames,
-		       (unsigned long long)(st.cut_bytes + st.skipped_bytes));
+		gs_cli_say("%s: damaged or torn: %llu frames and %llu bytes could not be read",
+			   path, (unsigned long long)st.n_skipped_frames,
+			   (unsigned long long)(st.cut_bytes + st.skipped_bytes));
 	if (decoder && gs_node_decoder_torn(decoder))
-		gs_say("%s: %llu moments were not whole", path,
-		       (unsigned long long)gs_node_decoder_torn(decoder));
+		gs_cli_say("%s: %llu moments were not whole", path,
+			   (unsigned long long)gs_node_decoder_torn(decoder));
 	gs_node_decoder_free(&decoder);
 	return r < 0 ? gs_err_set(err, r, "cannot read %s: %s", path, strerror(-r)) : 0;
 }
@@ -49,16 +49,16 @@ static int add_json(struct gs_plot *plot, const char *path, struct gs_err *err)
 
 static int add_file(struct gs_plot *plot, const char *path, struct gs_err *err)
 {
-	struct gs_journal_reader *reader = NULL;
+	struct gs_recording_reader *reader = NULL;
 	const char *dot = strrchr(path, '.');
 	int r;
 
 	if (dot && strcmp(dot, ".json") == 0)
 		return add_json(plot, path, err);
-	r = gs_journal_open(path, &reader, err);
+	r = gs_recording_open(path, &reader, err);
 	if (r == 0)
 		r = add_journal(plot, path, reader, err);
-	gs_journal_reader_close(&reader);
+	gs_recording_reader_close(&reader);
 	return r;
 }
 
@@ -75,16 +75,16 @@ int gs_cmd_plot(char **paths, size_t n, const char *output, unsigned panels)
 	if (r == 0)
 		r = gs_plot_write(plot, output, &err);
 	if (r < 0) {
-		gs_say("%s", gs_err_text(&err, r));
+		gs_cli_say("%s", gs_err_text(&err, r));
 	} else {
 		gs_plot_stats(plot, &st);
-		gs_say("%s: %llu sample%s of %llu GPU%s, %llu gap%s", output,
-		       (unsigned long long)st.n_samples, st.n_samples == 1 ? "" : "s",
-		       (unsigned long long)st.n_devices, st.n_devices == 1 ? "" : "s",
-		       (unsigned long long)st.n_gaps, st.n_gaps == 1 ? "" : "s");
+		gs_cli_say("%s: %llu sample%s of %llu GPU%s, %llu gap%s", output,
+			   (unsigned long long)st.n_samples, st.n_samples == 1 ? "" : "s",
+			   (unsigned long long)st.n_devices, st.n_devices == 1 ? "" : "s",
+			   (unsigned long long)st.n_gaps, st.n_gaps == 1 ? "" : "s");
 		if (st.n_left_out)
-			gs_say("%llu moments were left out: their clocks are too far apart",
-			       (unsigned long long)st.n_left_out);
+			gs_cli_say("%llu moments were left out: their clocks are too far apart",
+				   (unsigned long long)st.n_left_out);
 	}
 	gs_plot_free(&plot);
 	return r == 0 ? GS_EXIT_DONE : r == -ENOPKG ? GS_EXIT_NOT_PERMITTED : GS_EXIT_FAILED;

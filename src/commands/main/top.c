@@ -12,7 +12,7 @@
 #include "commands/common/cli.h"
 #include "commands/main/top.h"
 #include "sources/gpu/select.h"
-#include "sources/identity/place.h"
+#include "sources/identity/identity.h"
 #include "output/report/node.h"
 
 enum {
@@ -50,7 +50,7 @@ static int word_in(const char *word, const char *const *words, size_t n)
 	return -1;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	static const char *const formats[] = {"table", "json", "csv"};
 	static const char *const themes[] = {"dark", "light", "mono"};
@@ -104,7 +104,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->record = arg;
 		return 0;
 	case OPT_COMMANDS:
-		if (!gs_place_choose_commands(arg))
+		if (!gs_identity_choose_commands(arg))
 			argp_error(state, "--commands takes scrubbed, name or full, not \"%s\"",
 				   arg);
 		return 0;
@@ -146,25 +146,25 @@ static int columns_of_output(void)
 	return n >= 20 && n <= 1000 ? (int)n : ONCE_COLUMNS;
 }
 
-static int print(const struct top_command *c, const struct gs_node_snapshot *before,
-		 const struct gs_node_snapshot *node)
+static int print_sample(const struct top_command *c, const struct gs_node_snapshot *before,
+			const struct gs_node_snapshot *node)
 {
 	int r;
 
 	switch (c->format) {
 	case TOP_JSON:
-		r = gs_export_node_json(stdout, node);
+		r = gs_report_node_json(stdout, node);
 		break;
 	case TOP_CSV:
-		r = c->options.tui.jobs ? gs_export_node_jobs_csv(stdout, node)
-					: gs_export_node_csv(stdout, node);
+		r = c->options.tui.jobs ? gs_report_node_jobs_csv(stdout, node)
+					: gs_report_node_csv(stdout, node);
 		break;
 	default:
 		r = gs_tui_print(stdout, before, node, &c->options.tui, columns_of_output());
 		break;
 	}
 	if (r < 0 && r != -EPIPE)
-		gs_say("cannot write the output: %s", strerror(-r));
+		gs_cli_say("cannot write the output: %s", strerror(-r));
 	return r;
 }
 
@@ -177,17 +177,17 @@ static int once_live(const struct top_command *c, struct top_live *live, struct 
 	int r = top_live_read(live, &before, err);
 
 	if (r < 0) {
-		gs_say("%s", gs_err_text(err, r));
+		gs_cli_say("%s", gs_err_text(err, r));
 		return r;
 	}
 	while (nanosleep(&pause, &pause) < 0 && errno == EINTR)
 		;
 	r = top_live_read(live, &node, err);
 	if (r < 0) {
-		gs_say("%s", gs_err_text(err, r));
+		gs_cli_say("%s", gs_err_text(err, r));
 		return r;
 	}
-	return print(c, before, node);
+	return print_sample(c, before, node);
 }
 
 static int once_replay(const struct top_command *c, struct top_replay *replay, struct gs_err *err)
@@ -197,10 +197,10 @@ static int once_replay(const struct top_command *c, struct top_replay *replay, s
 	int r = top_replay_last(replay, &before, &node, err);
 
 	if (r < 0) {
-		gs_say("%s", gs_err_text(err, r));
+		gs_cli_say("%s", gs_err_text(err, r));
 		return r;
 	}
-	return print(c, before, node);
+	return print_sample(c, before, node);
 }
 
 static int run_live(const struct top_command *c, struct gs_err *err)
@@ -210,7 +210,7 @@ static int run_live(const struct top_command *c, struct gs_err *err)
 	int r = top_live_new(&c->options, &live, err), close_r;
 
 	if (r < 0) {
-		gs_say("%s", gs_err_text(err, r));
+		gs_cli_say("%s", gs_err_text(err, r));
 		return r;
 	}
 	if (c->once) {
@@ -220,11 +220,11 @@ static int run_live(const struct top_command *c, struct gs_err *err)
 		if (r == 0)
 			r = gs_tui_run(&source, &c->options.tui, err);
 		if (r < 0)
-			gs_say("%s", gs_err_text(err, r));
+			gs_cli_say("%s", gs_err_text(err, r));
 	}
 	close_r = top_live_close(&live, err);
 	if (r == 0 && close_r < 0)
-		gs_say("%s", gs_err_text(err, close_r));
+		gs_cli_say("%s", gs_err_text(err, close_r));
 	return r < 0 ? r : close_r;
 }
 
@@ -235,17 +235,17 @@ static int run_replay(const struct top_command *c, struct gs_err *err)
 	int r = top_replay_open(&c->options, &replay, err);
 
 	if (r < 0) {
-		gs_say("%s", gs_err_text(err, r));
+		gs_cli_say("%s", gs_err_text(err, r));
 		return r;
 	}
-	top_replay_tell(replay);
+	top_replay_position(replay);
 	if (c->once) {
 		r = once_replay(c, replay, err);
 	} else {
 		top_replay_source(replay, &source);
 		r = gs_tui_run(&source, &c->options.tui, err);
 		if (r < 0)
-			gs_say("%s", gs_err_text(err, r));
+			gs_cli_say("%s", gs_err_text(err, r));
 	}
 	top_replay_close(&replay);
 	return r;
@@ -277,7 +277,7 @@ int gs_cmd_top(int argc, char **argv)
 	};
 	static const struct argp argp = {
 		.options = option_table,
-		.parser = parse,
+		.parser = parse_option,
 		.help_filter = gs_cli_help_filter,
 		.doc = "GPUs, their processes and the machine on a full screen; F1 tells the "
 		       "keys.\v"
@@ -307,5 +307,5 @@ int gs_cmd_top(int argc, char **argv)
 	r = c.options.replay ? run_replay(&c, &err) : run_live(&c, &err);
 	if (r == -ENODEV) /* of -i */
 		return GS_EXIT_USAGE;
-	return r < 0 ? gs_exit_status_of(r) : GS_EXIT_DONE;
+	return r < 0 ? gs_cli_exit_status_of(r) : GS_EXIT_DONE;
 }

@@ -1,6 +1,6 @@
 /* Among the files of `gpuscope top`. */
-#ifndef GS_CMD_TOP_H
-#define GS_CMD_TOP_H
+#ifndef GS_COMMANDS_MAIN_TOP_H
+#define GS_COMMANDS_MAIN_TOP_H
 
 #include "output/tui/tui.h"
 
@@ -42,7 +42,7 @@ int top_replay_last(struct top_replay *replay, struct gs_node_snapshot **ret_bef
 		    struct gs_node_snapshot **ret_node, struct gs_err *err);
 
 /* What reading found wrong, in a line each. */
-void top_replay_tell(const struct top_replay *replay);
+void top_replay_position(const struct top_replay *replay);
 
 /* Only the GPUs that were asked for. -ENODEV: one of them is not there, and *known (all were there
  * once) is still false. */

@@ -11,16 +11,16 @@
 #include <sys/utsname.h>
 #include <time.h>
 
-#include "analysis/job_accounting/account.h"
+#include "analysis/job_accounting/accounting.h"
 #include "core/base/clock.h"
 #include "commands/common/cli.h"
 #include "commands/main/top.h"
 #include "sources/gpu/gpu.h"
 #include "sources/host/host.h"
-#include "pipeline/recording/journal.h"
+#include "pipeline/recording/recording.h"
 #include "sources/gpu/select.h"
 #include "model/node/record.h"
-#include "sources/sampler/moment.h"
+#include "sources/sampler/sampler.h"
 
 #define QUEUE_MAX     16 /* moments that wait; then the oldest is given up */
 #define HANG_NS       2000000000ull
@@ -42,12 +42,12 @@
 struct top_live {
 	const struct top_options *options;
 	struct gs_gpu *gpu;
-	struct gs_moment *moment;   /* of the thread that reads */
-	struct gs_host *ui_host;    /* of the screen: signals, environments */
-	struct gs_account *account; /* of the thread that reads; NULL: jobs are not shown */
+	struct gs_sampler *moment;     /* of the thread that reads */
+	struct gs_host *ui_host;       /* of the screen: signals, environments */
+	struct gs_accounting *account; /* of the thread that reads; NULL: jobs are not shown */
 	char name[GS_HOST_NAME_BYTES];
 
-	struct gs_journal *journal; /* NULL: nothing is recorded */
+	struct gs_recording *journal; /* NULL: nothing is recorded */
 	struct gs_buf records;
 	uint64_t missed; /* readings that did not take place because those before took too long */
 	bool known;      /* the GPUs that were asked for have been seen */
@@ -105,9 +105,9 @@ static int put_session(struct top_live *l)
 	return r;
 }
 
-static int push(struct top_live *l)
+static int push_sample(struct top_live *l)
 {
-	const struct gs_sink *sink = gs_journal_sink(l->journal);
+	const struct gs_sink *sink = gs_recording_sink(l->journal);
 	struct gs_batch batch = {l->records.data, l->records.bytes};
 	int r = sink->push(sink->ctx, &batch);
 
@@ -115,12 +115,13 @@ static int push(struct top_live *l)
 	return r;
 }
 
-static int record(struct top_live *l, const struct gs_node_snapshot *node, struct gs_err *err)
+static int record_sample(struct top_live *l, const struct gs_node_snapshot *node,
+			 struct gs_err *err)
 {
 	int r = gs_node_encode(&l->records, node);
 
 	if (r == 0)
-		r = push(l);
+		r = push_sample(l);
 	if (r < 0)
 		gs_err_set(err, r, "cannot write %s: %s", l->options->record, strerror(-r));
 	return r;
@@ -128,15 +129,15 @@ static int record(struct top_live *l, const struct gs_node_snapshot *node, struc
 
 static int open_record(struct top_live *l, struct gs_err *err)
 {
-	struct gs_journal_options jo = {.size = sizeof(jo),
-					.sync_every_ms = SYNC_EVERY_MS,
-					.is_private = geteuid() == 0}; /* it sees all users */
-	int r = gs_journal_create(l->options->record, &jo, &l->journal, err);
+	struct gs_recording_options jo = {.size = sizeof(jo),
+					  .sync_every_ms = SYNC_EVERY_MS,
+					  .is_private = geteuid() == 0}; /* it sees all users */
+	int r = gs_recording_create(l->options->record, &jo, &l->journal, err);
 
 	if (r == 0)
 		r = put_session(l);
 	if (r == 0)
-		r = push(l);
+		r = push_sample(l);
 	return r;
 }
 
@@ -152,8 +153,8 @@ static int close_record(struct top_live *l, struct gs_err *err)
 		end->end_ns = gs_clock_boot_ns();
 		end->exit_status = -1;
 	}
-	e = push(l);
-	r = gs_journal_close(&l->journal, err);
+	e = push_sample(l);
+	r = gs_recording_close(&l->journal, err);
 	return r < 0 ? r : e;
 }
 
@@ -162,7 +163,7 @@ static int close_record(struct top_live *l, struct gs_err *err)
 /* What the jobs do, as long as somebody looks at them: nothing is counted otherwise. */
 static int read_jobs(struct top_live *l, struct gs_node_snapshot *n, struct gs_err *err)
 {
-	const struct gs_account_options o = {
+	const struct gs_accounting_options o = {
 		.size = sizeof(o),
 		.kinds = UINT32_MAX,
 		.probes = true,
@@ -172,14 +173,15 @@ static int read_jobs(struct top_live *l, struct gs_node_snapshot *n, struct gs_e
 	int r = 0;
 
 	if (!l->wants_jobs) {
-		gs_account_free(&l->account);
+		gs_accounting_free(&l->account);
 		return 0;
 	}
 	if (!l->account)
-		r = gs_account_new(&o, &l->account, err);
+		r = gs_accounting_new(&o, &l->account, err);
 	return r < 0 ? r
-		     : gs_account_read(l->account, n->gpu->state == GS_GPU_STATE_OK ? n->gpu : NULL,
-				       &n->jobs, err);
+		     : gs_accounting_read(l->account,
+					  n->gpu->state == GS_GPU_STATE_OK ? n->gpu : NULL,
+					  &n->jobs, err);
 }
 
 /* Machine and processes beside what GPUs said. */
@@ -192,7 +194,7 @@ static int read_host(struct top_live *l, struct gs_node_snapshot *n)
 		n->gpu->state == GS_GPU_STATE_FAILED || n->gpu->state == GS_GPU_STATE_READING;
 
 	/* Who they are takes longer than what they do: not before the first screen. */
-	return gs_moment_fill(l->moment, all, n->gpu->state != GS_GPU_STATE_READING, n);
+	return gs_sampler_fill(l->moment, all, n->gpu->state != GS_GPU_STATE_READING, n);
 }
 
 static int read_node(struct top_live *l, bool quick, struct gs_node_snapshot *n, struct gs_err *err)
@@ -207,7 +209,7 @@ static int read_node(struct top_live *l, bool quick, struct gs_node_snapshot *n,
 		r = read_host(l, n);
 	if (r == 0)
 		r = read_jobs(l, n, err);
-	return r == 0 && l->journal ? record(l, n, err) : r;
+	return r == 0 && l->journal ? record_sample(l, n, err) : r;
 }
 
 /* What is there before NVIDIA's library has started. */
@@ -276,7 +278,7 @@ int top_live_new(const struct top_options *options, struct top_live **ret, struc
 	pthread_mutex_init(&l->lock, NULL);
 	if (gethostname(l->name, sizeof(l->name) - 1) < 0)
 		l->name[0] = '\0';
-	r = gs_moment_new(&l->moment, err);
+	r = gs_sampler_new(&l->moment, err);
 	if (r == 0)
 		r = gs_host_open("/proc", &l->ui_host, err);
 	if (r == 0)
@@ -371,7 +373,7 @@ static void *read_on(void *arg)
 	return NULL;
 }
 
-static int next(void *ctx, struct gs_node_snapshot **ret, struct gs_err *err)
+static int next_sample(void *ctx, struct gs_node_snapshot **ret, struct gs_err *err)
 {
 	struct top_live *l = ctx;
 	uint64_t count;
@@ -436,7 +438,7 @@ static int send_signal(void *ctx, uint32_t pid, uint64_t start_ns, int number)
 	return gs_host_signal(l->ui_host, pid, start_ns, number);
 }
 
-static int environment(void *ctx, uint32_t pid, struct gs_buf *buf)
+static int read_environment(void *ctx, uint32_t pid, struct gs_buf *buf)
 {
 	struct top_live *l = ctx;
 
@@ -467,13 +469,13 @@ int top_live_start(struct top_live *l, struct gs_tui_source *ret, struct gs_err 
 	*ret = (struct gs_tui_source){
 		.ctx = l,
 		.title = "",
-		.next = next,
+		.next = next_sample,
 		.wake_fd = l->event_fd,
 		.set_interval = set_interval,
 		.set_all = set_all,
 		.set_jobs = set_jobs,
 		.signal = send_signal,
-		.environment = environment,
+		.environment = read_environment,
 	};
 	return 0;
 }
@@ -498,9 +500,9 @@ int top_live_close(struct top_live **ref, struct gs_err *err)
 	for (size_t i = 0; i < l->n_queue; i++)
 		gs_node_snapshot_free(&l->queue[i]);
 	gs_gpu_close(&l->gpu);
-	gs_moment_free(&l->moment);
+	gs_sampler_free(&l->moment);
 	gs_host_close(&l->ui_host);
-	gs_account_free(&l->account);
+	gs_accounting_free(&l->account);
 	gs_close_p(&l->event_fd);
 	gs_buf_fini(&l->records);
 	free(l);

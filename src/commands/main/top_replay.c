@@ -9,26 +9,26 @@
 #include "core/base/fmt.h"
 #include "commands/common/cli.h"
 #include "commands/main/top.h"
-#include "pipeline/recording/journal.h"
+#include "pipeline/recording/recording.h"
 #include "model/node/record.h"
 
 struct moment {
-	struct gs_journal_place place; /* of the frame that it begins in */
-	size_t offset;                 /* in the frame's records */
+	struct gs_recording_place place; /* of the frame that it begins in */
+	size_t offset;                   /* in the frame's records */
 };
 
 struct top_replay {
 	const struct top_options *options;
-	struct gs_journal_reader *reader;
+	struct gs_recording_reader *reader;
 	struct gs_node_decoder *decoder;
 	struct gs_batch batch; /* lent by the reader */
-	struct gs_journal_place batch_place;
+	struct gs_recording_place batch_place;
 	size_t offset; /* of the next record in it */
 	struct moment begun;
 	struct moment *moments; /* owned */
 	size_t n, room;
 	size_t at; /* the moment that comes next */
-	struct gs_journal_stats stats;
+	struct gs_recording_stats stats;
 	bool known; /* the GPUs that were asked for have been seen */
 };
 
@@ -41,10 +41,10 @@ static int read_moment(struct top_replay *p, struct gs_node_snapshot **ret, stru
 		int e;
 
 		if (!r) {
-			gs_journal_tell(p->reader, &p->batch_place);
-			e = gs_journal_next(p->reader, &p->batch);
+			gs_recording_position(p->reader, &p->batch_place);
+			e = gs_recording_next(p->reader, &p->batch);
 			p->offset = 0;
-			if (e == GS_JOURNAL_EOF) {
+			if (e == GS_RECORDING_EOF) {
 				p->batch = (struct gs_batch){0};
 				return GS_TUI_END;
 			}
@@ -63,7 +63,7 @@ static int read_moment(struct top_replay *p, struct gs_node_snapshot **ret, stru
 	}
 }
 
-static int note(struct top_replay *p)
+static int note_position(struct top_replay *p)
 {
 	if (p->n == p->room) {
 		size_t room = p->room ? p->room * 2 : 256;
@@ -78,7 +78,7 @@ static int note(struct top_replay *p)
 	return 0;
 }
 
-static int seek(void *ctx, size_t moment, struct gs_err *err)
+static int seek_sample(void *ctx, size_t moment, struct gs_err *err)
 {
 	struct top_replay *p = ctx;
 	const struct moment *m = &p->moments[moment];
@@ -86,11 +86,11 @@ static int seek(void *ctx, size_t moment, struct gs_err *err)
 
 	if (moment >= p->n)
 		return gs_err_set(err, -ERANGE, "the recording has %zu moments", p->n);
-	e = gs_journal_seek(p->reader, &m->place);
+	e = gs_recording_seek(p->reader, &m->place);
 	if (e < 0)
 		return gs_err_set(err, e, "cannot go back in %s: it must be a file",
 				  p->options->replay);
-	e = gs_journal_next(p->reader, &p->batch);
+	e = gs_recording_next(p->reader, &p->batch);
 	if (e)
 		return gs_err_set(err, e < 0 ? e : -EIO, "%s changed while it was read",
 				  p->options->replay);
@@ -101,14 +101,14 @@ static int seek(void *ctx, size_t moment, struct gs_err *err)
 	return 0;
 }
 
-static int next(void *ctx, struct gs_node_snapshot **ret, struct gs_err *err)
+static int next_sample(void *ctx, struct gs_node_snapshot **ret, struct gs_err *err)
 {
 	struct top_replay *p = ctx;
 	int e = read_moment(p, ret, err);
 
 	if (e == GS_TUI_MOMENT) {
 		if (p->at == p->n)
-			e = note(p);
+			e = note_position(p);
 		p->at++;
 		if (e == 0)
 			e = top_select(p->options, &p->known, *ret, err);
@@ -118,7 +118,7 @@ static int next(void *ctx, struct gs_node_snapshot **ret, struct gs_err *err)
 	return e;
 }
 
-static size_t length(void *ctx)
+static size_t count_samples(void *ctx)
 {
 	return ((struct top_replay *)ctx)->n;
 }
@@ -149,7 +149,7 @@ int top_replay_open(const struct top_options *options, struct top_replay **ret, 
 		return gs_err_set(err, -ENOMEM, "no memory");
 	p->options = options;
 	p->decoder = gs_node_decoder_new();
-	e = p->decoder ? gs_journal_open(options->replay, &p->reader, err)
+	e = p->decoder ? gs_recording_open(options->replay, &p->reader, err)
 		       : gs_err_set(err, -ENOMEM, "no memory");
 	while (e == 0) {
 		struct gs_node_snapshot *node = NULL;
@@ -157,12 +157,12 @@ int top_replay_open(const struct top_options *options, struct top_replay **ret, 
 		e = read_moment(p, &node, err);
 		gs_node_snapshot_free(&node);
 		if (e == GS_TUI_MOMENT)
-			e = note(p);
+			e = note_position(p);
 	}
 	if (p->reader)
-		gs_journal_stats(p->reader, &p->stats);
+		gs_recording_stats(p->reader, &p->stats);
 	if (e == GS_TUI_END)
-		e = p->n ? seek(p, 0, err) : nothing_in_it(p, err);
+		e = p->n ? seek_sample(p, 0, err) : nothing_in_it(p, err);
 	if (e < 0)
 		top_replay_close(&p);
 	else
@@ -176,7 +176,7 @@ void top_replay_close(struct top_replay **ref)
 
 	if (!p)
 		return;
-	gs_journal_reader_close(&p->reader);
+	gs_recording_reader_close(&p->reader);
 	gs_node_decoder_free(&p->decoder);
 	free(p->moments);
 	free(p);
@@ -189,23 +189,23 @@ void top_replay_source(struct top_replay *p, struct gs_tui_source *ret)
 		.ctx = p,
 		.title = p->options->replay,
 		.is_replay = true,
-		.next = next,
+		.next = next_sample,
 		.wake_fd = -1,
-		.length = length,
-		.seek = seek,
+		.length = count_samples,
+		.seek = seek_sample,
 	};
 }
 
 int top_replay_last(struct top_replay *p, struct gs_node_snapshot **ret_before,
 		    struct gs_node_snapshot **ret_node, struct gs_err *err)
 {
-	int e = seek(p, p->n > 1 ? p->n - 2 : 0, err);
+	int e = seek_sample(p, p->n > 1 ? p->n - 2 : 0, err);
 
 	*ret_before = *ret_node = NULL;
 	if (e == 0 && p->n > 1)
-		e = next(p, ret_before, err);
+		e = next_sample(p, ret_before, err);
 	if (e == 0)
-		e = next(p, ret_node, err);
+		e = next_sample(p, ret_node, err);
 	if (e) {
 		gs_node_snapshot_free(ret_before);
 		gs_node_snapshot_free(ret_node);
@@ -213,19 +213,20 @@ int top_replay_last(struct top_replay *p, struct gs_node_snapshot **ret_before,
 	return e > 0 ? -EIO : e;
 }
 
-void top_replay_tell(const struct top_replay *p)
+void top_replay_position(const struct top_replay *p)
 {
-	const struct gs_journal_stats *s = &p->stats;
+	const struct gs_recording_stats *s = &p->stats;
 	uint64_t torn = gs_node_decoder_torn(p->decoder);
 	char n[GS_FMT_BYTES];
 
 	if (s->cut_bytes)
-		gs_say("%s: torn at its end: the last %s could not be read", p->options->replay,
-		       gs_fmt_bytes(n, s->cut_bytes));
+		gs_cli_say("%s: torn at its end: the last %s could not be read", p->options->replay,
+			   gs_fmt_bytes(n, s->cut_bytes));
 	if (s->n_skipped_frames || s->skipped_bytes)
-		gs_say("%s: damaged: %llu frames (%s) were skipped", p->options->replay,
-		       (unsigned long long)s->n_skipped_frames, gs_fmt_bytes(n, s->skipped_bytes));
+		gs_cli_say("%s: damaged: %llu frames (%s) were skipped", p->options->replay,
+			   (unsigned long long)s->n_skipped_frames,
+			   gs_fmt_bytes(n, s->skipped_bytes));
 	if (torn)
-		gs_say("%s: %llu moments were not whole and are left out", p->options->replay,
-		       (unsigned long long)torn);
+		gs_cli_say("%s: %llu moments were not whole and are left out", p->options->replay,
+			   (unsigned long long)torn);
 }

@@ -13,7 +13,8 @@
 #include "commands/common/cli.h"
 #include "commands/trace/trace.h"
 
-static void become(char **command, const struct inherited_signals *signals, int go_fd, int error_fd)
+static void become_command(char **command, const struct inherited_signals *signals, int go_fd,
+			   int error_fd)
 {
 	char go;
 	int e;
@@ -34,7 +35,8 @@ static void become(char **command, const struct inherited_signals *signals, int 
 	_exit(e == ENOENT ? GS_EXIT_NOT_FOUND : GS_EXIT_NOT_EXECUTABLE);
 }
 
-int child_prepare(struct child *child, char **command, const struct inherited_signals *signals)
+int trace_child_prepare(struct child *child, char **command,
+			const struct inherited_signals *signals)
 {
 	int go[2] = {-1, -1}, error[2] = {-1, -1};
 	int r;
@@ -49,7 +51,7 @@ int child_prepare(struct child *child, char **command, const struct inherited_si
 	}
 	if (r == 0 && child->pid == 0) {
 		close(go[1]);
-		become(command, signals, go[0], error[1]);
+		become_command(command, signals, go[0], error[1]);
 	}
 	close(go[0]);
 	gs_close_p(&error[1]);
@@ -63,12 +65,12 @@ int child_prepare(struct child *child, char **command, const struct inherited_si
 	return 0;
 }
 
-int child_start(struct child *child, char **command)
+int trace_child_start(struct child *child, char **command)
 {
 	int e = 0, status;
 
 	if (write(child->go_fd, "g", 1) != 1) {
-		gs_say("the command could not be started: %s", strerror(errno));
+		gs_cli_say("the command could not be started: %s", strerror(errno));
 		return GS_EXIT_FAILED;
 	}
 	gs_close_p(&child->go_fd);
@@ -80,14 +82,14 @@ int child_start(struct child *child, char **command)
 	waitpid(child->pid, &status, 0);
 	child->pid = -1;
 	if (e == ENOENT) {
-		gs_say("%s: command not found", command[0]);
+		gs_cli_say("%s: command not found", command[0]);
 		return GS_EXIT_NOT_FOUND;
 	}
-	gs_say("%s: cannot be executed: %s", command[0], strerror(e));
+	gs_cli_say("%s: cannot be executed: %s", command[0], strerror(e));
 	return GS_EXIT_NOT_EXECUTABLE;
 }
 
-void child_abandon(struct child *child)
+void trace_child_abandon(struct child *child)
 {
 	gs_close_p(&child->go_fd);
 	gs_close_p(&child->error_fd);

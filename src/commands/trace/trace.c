@@ -47,7 +47,7 @@ struct trace {
 	struct gs_func_set *funcs; /* outlives probe and output */
 	struct gs_reader *reader;  /* of files; the control thread's */
 	struct gs_reader *stacks;  /* of files for native stacks; NULL: there are none */
-	struct gs_probe *probe;
+	struct gs_uprobe *probe;
 	struct trace_output *output;
 	struct trace_python *python;
 	struct trace_budget *budget; /* NULL: what tracing costs is not known here */
@@ -119,7 +119,7 @@ static void on_off(void *ctx, unsigned func)
 	char detail[512], since[GS_FMT_BYTES];
 
 	gs_fmt_ns(since, gs_clock_mono_ns() - t->start_ns);
-	gs_say("--max-overhead: the probes of %s are off, %s after the start", name, since);
+	gs_cli_say("--max-overhead: the probes of %s are off, %s after the start", name, since);
 	snprintf(detail, sizeof(detail), "%.400s, %s after the start", name, since);
 	trace_output_loss(t->output, f ? f->desc.layer : GS_LAYER_NONE, GS_LOSS_OFF, detail, 1);
 }
@@ -142,7 +142,7 @@ static void on_python(void *ctx, pid_t pid)
 {
 	struct trace *t = ctx;
 
-	trace_python_look(t->python, pid);
+	trace_python_find(t->python, pid);
 }
 
 /* --- what was refused --- */
@@ -191,7 +191,7 @@ static bool consumer_is_over(void *ctx)
 		gs_clock_mono_ns() - atomic_load(&t->consumer_stop_ns) > rest_ns);
 }
 
-static void *consume(void *ctx)
+static void *consume_events(void *ctx)
 {
 	struct trace *t = ctx;
 	uint64_t next_harvest_ns = gs_clock_mono_ns() + HARVEST_NS;
@@ -225,7 +225,7 @@ static void *consume(void *ctx)
 
 static int start_consumer(struct trace *t)
 {
-	int e = pthread_create(&t->consumer, NULL, consume, t);
+	int e = pthread_create(&t->consumer, NULL, consume_events, t);
 
 	t->consumer_runs = e == 0;
 	return -e;
@@ -351,8 +351,8 @@ static bool on_signal(struct trace *t, const struct signalfd_siginfo *s)
 		if (s->ssi_code <= 0)
 			kill(t->child.pid, (int)s->ssi_signo);
 		clear_live(t);
-		gs_say("waiting for the command to end; once more stops tracing and leaves it "
-		       "running");
+		gs_cli_say("waiting for the command to end; once more stops tracing and leaves it "
+			   "running");
 		return false;
 	}
 	return true;
@@ -444,7 +444,7 @@ static int time_left_ms(const struct trace *t)
 	return left < CONTROL_MS ? (int)left : CONTROL_MS;
 }
 
-static void control(struct trace *t)
+static void control_trace(struct trace *t)
 {
 	uint64_t next_slow_ns = 0;
 
@@ -455,14 +455,14 @@ static void control(struct trace *t)
 		uint64_t now;
 
 		fds[0] = (struct pollfd){.fd = t->signal_fd, .events = POLLIN};
-		fds[1] = (struct pollfd){.fd = gs_probe_watch_fd(t->probe), .events = POLLIN};
+		fds[1] = (struct pollfd){.fd = gs_uprobe_watch_fd(t->probe), .events = POLLIN};
 		for (size_t i = 0; i < t->options.n_pids; i++) {
 			if (t->pid_fds[i] < 0)
 				continue;
 			which[n] = i;
 			fds[2 + n++] = (struct pollfd){.fd = t->pid_fds[i], .events = POLLIN};
 		}
-		if (gs_probe_n_waiting(t->probe))
+		if (gs_uprobe_n_waiting(t->probe))
 			timeout = 0;
 		retry = trace_python_tick(t->python);
 		if (retry >= 0 && retry < timeout)
@@ -473,14 +473,14 @@ static void control(struct trace *t)
 		if (read_signals(t) || check_targets(t, fds + 2, which, n))
 			return;
 		now = gs_clock_mono_ns();
-		gs_probe_regroup(t->probe);
-		if (fds[1].revents || gs_probe_n_waiting(t->probe) ||
+		gs_uprobe_regroup(t->probe);
+		if (fds[1].revents || gs_uprobe_n_waiting(t->probe) ||
 		    (fds[1].fd < 0 && now >= next_slow_ns))
-			gs_probe_watch_poll(t->probe);
+			gs_uprobe_watch_poll(t->probe);
 		if (fds[1].fd < 0 && now >= next_slow_ns)
-			trace_python_look_all(t->python);
+			trace_python_find_all(t->python);
 		if (now >= next_slow_ns) {
-			gs_probe_rescan(t->probe);
+			gs_uprobe_rescan(t->probe);
 			tell_refused(t, t->guard);
 			show_live(t);
 			next_slow_ns = now + CONTROL_MS * 1000000ull;
@@ -501,7 +501,7 @@ static int open_targets(struct trace *t)
 	for (size_t i = 0; i < t->options.n_pids; i++) {
 		t->pid_fds[i] = (int)syscall(SYS_pidfd_open, t->options.pids[i], 0);
 		if (t->pid_fds[i] < 0) {
-			trace_tell_no_process(t->options.pids[i]);
+			trace_report_no_process(t->options.pids[i]);
 			return -ESRCH;
 		}
 		t->n_pids_left++;
@@ -512,7 +512,7 @@ static int open_targets(struct trace *t)
 static int start_probe(struct trace *t, struct gs_err *err)
 {
 	const struct trace_options *o = &t->options;
-	struct gs_probe_options po = {
+	struct gs_uprobe_options po = {
 		.size = sizeof(po),
 		.events = !o->summary_only,
 		.min_dur_ns = o->min_dur_ns,
@@ -554,7 +554,7 @@ static int start_probe(struct trace *t, struct gs_err *err)
 	};
 
 	trace_python_calls(o, &po);
-	return gs_probe_new(&po, &t->probe, err);
+	return gs_uprobe_new(&po, &t->probe, err);
 }
 
 /* What is there to attach to before the first event. */
@@ -566,16 +566,16 @@ static void attach_first(struct trace *t)
 		trace_command_attach(t->probe, o->command, environ);
 		return;
 	}
-	gs_probe_attach_running(t->probe);
+	gs_uprobe_attach_running(t->probe);
 	if (o->n_pids && !o->follow) {
 		for (size_t i = 0; i < o->n_pids; i++)
-			trace_python_look(t->python, o->pids[i]);
+			trace_python_find(t->python, o->pids[i]);
 	} else {
-		trace_python_look_all(t->python);
+		trace_python_find_all(t->python);
 	}
 	/* Processes to come: the places where any program may load its libraries from. */
 	if (!o->n_pids || o->follow)
-		gs_probe_attach_candidates(t->probe, "/proc/self/exe", environ);
+		gs_uprobe_attach_candidates(t->probe, "/proc/self/exe", environ);
 }
 
 /* The summary is written when all is over: better to know now that it cannot be. */
@@ -585,7 +585,7 @@ static int try_summary_path(const char *path)
 	int r = path ? gs_output_try(path, &err) : 0;
 
 	if (r < 0)
-		gs_say("the summary: %s", gs_err_text(&err, r));
+		gs_cli_say("the summary: %s", gs_err_text(&err, r));
 	return r;
 }
 
@@ -604,7 +604,7 @@ static void raise_file_limit(void)
 }
 
 /* Everything up to the first event. 0 or an exit status, said. */
-static int start(struct trace *t)
+static int start_trace(struct trace *t)
 {
 	const struct gs_reader_options reads_files = {.name = "files"};
 	const struct gs_reader_options reads_stacks = {.name = "stacks", .keeps_state = true};
@@ -621,9 +621,9 @@ static int start(struct trace *t)
 	if (try_summary_path(t->options.summary_path) < 0)
 		return GS_EXIT_FAILED;
 	if (t->options.command) {
-		r = child_prepare(&t->child, t->options.command, &t->inherited);
+		r = trace_child_prepare(&t->child, t->options.command, &t->inherited);
 		if (r < 0) {
-			gs_say("cannot start a process: %s", strerror(-r));
+			gs_cli_say("cannot start a process: %s", strerror(-r));
 			return GS_EXIT_FAILED;
 		}
 	}
@@ -632,7 +632,7 @@ static int start(struct trace *t)
 	if (r == 0 && t->options.native_stack_at)
 		r = gs_reader_new(&reads_stacks, &t->stacks, &err);
 	if (r < 0) {
-		gs_say("%s", gs_err_text(&err, r));
+		gs_cli_say("%s", gs_err_text(&err, r));
 		return GS_EXIT_FAILED;
 	}
 	raise_file_limit();
@@ -650,28 +650,28 @@ static int start(struct trace *t)
 	if (r == 0 && trace_check_sight(&t->options) < 0)
 		return GS_EXIT_NOT_PERMITTED;
 	if (r == 0)
-		r = trace_output_new(&t->options, gs_probe_engine(t->probe), target, t->funcs,
+		r = trace_output_new(&t->options, gs_uprobe_engine(t->probe), target, t->funcs,
 				     t->stacks, &t->output, &err);
 	if (r < 0) {
-		gs_say("%s", gs_err_text(&err, r));
+		gs_cli_say("%s", gs_err_text(&err, r));
 		if (r == -ENOENT && !t->probe)
 			return t->options.cgroup ? GS_EXIT_NOTHING : GS_EXIT_USAGE;
-		return gs_exit_status_of(r);
+		return gs_cli_exit_status_of(r);
 	}
 	r = trace_python_new(&t->options, t->probe, t->reader, t->output, &t->python);
-	trace_budget_set_python(t->budget, gs_probe_python_id(t->probe));
+	trace_budget_set_python(t->budget, gs_uprobe_python_id(t->probe));
 	trace_output_set_budget(t->output, t->budget);
 	trace_budget_tick(t->budget, NULL);
 	if (r == 0)
 		r = start_consumer(t);
 	if (r < 0) {
-		gs_say("cannot start a thread: %s", strerror(-r));
+		gs_cli_say("cannot start a thread: %s", strerror(-r));
 		return GS_EXIT_FAILED;
 	}
 	attach_first(t);
 	t->start_ns = gs_clock_mono_ns();
 	begin_duration(t);
-	return t->options.command ? child_start(&t->child, t->options.command) : 0;
+	return t->options.command ? trace_child_start(&t->child, t->options.command) : 0;
 }
 
 /* Was there nothing that could have been traced? Then the reason is reported. */
@@ -686,20 +686,20 @@ static bool trace_saw_nothing(const struct trace *t)
 		n_calls += calls[i];
 	if (n_calls)
 		return false;
-	if (!o->command && !o->n_pids && !o->all && !gs_probe_saw_target(t->probe)) {
+	if (!o->command && !o->n_pids && !o->all && !gs_uprobe_saw_target(t->probe)) {
 		if (o->comm)
-			gs_say("no process named %s ran; names are as in /proc/PID/comm, cut to 15 "
-			       "characters",
-			       o->comm);
+			gs_cli_say("no process named %s ran; names are as in /proc/PID/comm, cut "
+				   "to 15 characters",
+				   o->comm);
 		else
-			gs_say("no process of the selection ran");
+			gs_cli_say("no process of the selection ran");
 		return true;
 	}
-	return gs_probe_n_files(t->probe) == 0 && !trace_python_n_found(t->python);
+	return gs_uprobe_n_files(t->probe) == 0 && !trace_python_n_found(t->python);
 }
 
 /* Stops tracing and writes the results. The exit status when there was no command. */
-static int finish(struct trace *t)
+static int finish_trace(struct trace *t)
 {
 	bool nothing = false;
 	size_t n_waiting;
@@ -709,14 +709,14 @@ static int finish(struct trace *t)
 	stop_consumer(t);
 	t->is_over = true;
 	gs_guard_set_deadline(t->guard, gs_clock_mono_ns() + REST_NS);
-	n_waiting = gs_probe_n_waiting(t->probe);
+	n_waiting = gs_uprobe_n_waiting(t->probe);
 	/* Libraries mapped in the last moments are at least told. */
 	if (!n_waiting)
-		gs_probe_watch_poll(t->probe);
+		gs_uprobe_watch_poll(t->probe);
 	else
 		trace_output_loss(t->output, GS_LAYER_NONE, GS_LOSS_LATE,
 				  "files whose turn did not come before the end", n_waiting);
-	gs_probe_tell_missing(t->probe);
+	gs_uprobe_report_missing(t->probe);
 	tell_refused(t, t->guard);
 	/* The stacks of the last events are read under the consumer's guard. */
 	gs_guard_set_deadline(t->consumer_guard, 0);
@@ -731,7 +731,7 @@ static int finish(struct trace *t)
 		s = trace_output_write_plan(t->output);
 	else
 		s = trace_output_summary(t->output);
-	trace_budget_tell(t->budget);
+	trace_budget_report(t->budget);
 	/* Last: a head that does not answer must not hold the results back. */
 	head = trace_output_deliver(t->output);
 	if (r < 0 || s < 0 || head < 0)
@@ -744,7 +744,7 @@ static void wait_for_child(struct trace *t)
 {
 	if (t->child.pid <= 0 || t->n_interrupts > 1)
 		return;
-	gs_say("tracing is over; waiting for the command (Ctrl-C leaves it running)");
+	gs_cli_say("tracing is over; waiting for the command (Ctrl-C leaves it running)");
 	while (!t->child_ended) {
 		struct pollfd fd = {.fd = t->signal_fd, .events = POLLIN};
 
@@ -754,12 +754,12 @@ static void wait_for_child(struct trace *t)
 	}
 }
 
-static void cleanup(struct trace *t)
+static void cleanup_trace(struct trace *t)
 {
 	stop_consumer(t);
 	trace_python_free(&t->python);
 	trace_output_free(&t->output);
-	gs_probe_free(&t->probe);
+	gs_uprobe_free(&t->probe);
 	gs_reader_free(&t->reader);
 	gs_reader_free(&t->stacks);
 	trace_budget_free(&t->budget);
@@ -783,18 +783,18 @@ int gs_cmd_trace(int argc, char **argv)
 		return r;
 	}
 	memset(t.pid_fds, -1, sizeof(t.pid_fds));
-	r = start(&t);
+	r = start_trace(&t);
 	if (r) {
-		child_abandon(&t.child);
-		cleanup(&t);
+		trace_child_abandon(&t.child);
+		cleanup_trace(&t);
 		return r;
 	}
-	control(&t);
-	r = finish(&t);
+	control_trace(&t);
+	r = finish_trace(&t);
 	/* From here a signal ends us at once: everything is written. */
-	gs_probe_free(&t.probe);
+	gs_uprobe_free(&t.probe);
 	wait_for_child(&t);
-	cleanup(&t);
+	cleanup_trace(&t);
 	/* The command's own status comes first: to wrap it changes nothing for who waits for it. */
 	return t.options.command && t.child_ended ? t.child_status : r;
 }

@@ -1,6 +1,6 @@
 /* What the files of `gpuscope trace` share. */
-#ifndef GS_TRACECMD_TRACE_H
-#define GS_TRACECMD_TRACE_H
+#ifndef GS_COMMANDS_TRACE_TRACE_H
+#define GS_COMMANDS_TRACE_TRACE_H
 
 #include <signal.h>
 #include <stdbool.h>
@@ -10,14 +10,14 @@
 #include "core/base/err.h"
 #include "commands/head/to_head.h"
 #include "output/trace_export/export.h"
-#include "pipeline/ingest/feed.h"
-#include "pipeline/recording/journal.h"
-#include "sources/identity/place.h"
-#include "sources/attach_plan/plan.h"
-#include "sources/uprobe/probe.h"
+#include "pipeline/ingest/ingest.h"
+#include "pipeline/recording/recording.h"
+#include "sources/identity/identity.h"
+#include "sources/attach_plan/attach_plan.h"
+#include "sources/uprobe/uprobe.h"
 #include "output/report/summary.h"
-#include "pipeline/correlate/span.h"
-#include "pipeline/aggregate/view.h"
+#include "pipeline/correlate/correlate.h"
+#include "pipeline/aggregate/aggregate.h"
 
 #define TRACE_MAX_PIDS    64
 #define TRACE_MAX_GLOBS   32
@@ -64,8 +64,8 @@ struct trace_options {
 	const char *summary_path; /* NULL: stdout, or stderr with a command */
 	bool summary_to_stdout;   /* also with a command */
 	bool output_to_stdout;    /* a trace is written there: the summary goes to stderr */
-	enum gs_summary_format format;
-	struct gs_summary_style style;
+	enum gs_report_summary_format format;
+	struct gs_report_summary_style style;
 	bool color_auto; /* colours when the summary goes to a terminal */
 	bool list;       /* only list the functions */
 	bool quiet;      /* no live line */
@@ -93,7 +93,7 @@ int trace_check_stacks(
 /* May what the chosen processes use be seen? 0 or -EPERM, said. */
 int trace_check_sight(const struct trace_options *options);
 /* Says that there is no such process. */
-void trace_tell_no_process(pid_t id);
+void trace_report_no_process(pid_t id);
 
 /* --- trace_list.c: --list, its exit status --- */
 
@@ -130,9 +130,9 @@ void trace_output_map(struct trace_output *output, pid_t pid, uint64_t mono_ns,
 		      const struct gs_mapping *mapping);
 
 /* Read what the kernel side has; harvest: also its cells, losses, and flush. */
-void trace_output_glance(struct trace_output *output, struct gs_probe *probe); /* for the budget */
-void trace_output_poll(struct trace_output *output, struct gs_probe *probe, bool harvest);
-void trace_output_stop(struct trace_output *output, struct gs_probe *probe);
+void trace_output_glance(struct trace_output *output, struct gs_uprobe *probe); /* for the budget */
+void trace_output_poll(struct trace_output *output, struct gs_uprobe *probe, bool harvest);
+void trace_output_stop(struct trace_output *output, struct gs_uprobe *probe);
 
 /* Calls so far and those missing from the trace, for the live line. */
 void trace_output_progress(struct trace_output *output, uint64_t ret_calls[GS_LAYER_COUNT],
@@ -156,7 +156,7 @@ void trace_output_free(struct trace_output **output);
 /* --- trace_command.c --- */
 
 /* Attach to the files that the command, or a program that is named in its words, may load. */
-void trace_command_attach(struct gs_probe *probe, char *const *command, char *const *environment);
+void trace_command_attach(struct gs_uprobe *probe, char *const *command, char *const *environment);
 
 /* --- trace_python.c --- */
 
@@ -167,23 +167,23 @@ bool trace_python_take_call(struct trace_options *options, const char *word); /*
 void trace_python_settle(struct trace_options *options);
 
 /* What the probe has to know for --python-calls. */
-void trace_python_calls(const struct trace_options *options, struct gs_probe_options *probe);
+void trace_python_calls(const struct trace_options *options, struct gs_uprobe_options *probe);
 
 /* --python-filter. 0 or -ENOMEM. */
-int trace_python_filter(const struct trace_options *options, struct gs_view *view);
+int trace_python_filter(const struct trace_options *options, struct gs_aggregate *view);
 
 /* Tells the probe of interpreters. Stays NULL when no stacks are asked for, which all these take.
  */
 struct trace_python;
 
-int trace_python_new(const struct trace_options *options, struct gs_probe *probe,
+int trace_python_new(const struct trace_options *options, struct gs_uprobe *probe,
 		     struct gs_reader *reader, struct trace_output *output,
 		     struct trace_python **ret_python);
 void trace_python_free(struct trace_python **python);
 
 /* A process may have got an interpreter; all may. */
-void trace_python_look(struct trace_python *python, pid_t pid);
-void trace_python_look_all(struct trace_python *python);
+void trace_python_find(struct trace_python *python, pid_t pid);
+void trace_python_find_all(struct trace_python *python);
 
 /* Asks again for those that were not ready. In how many ms it is to be called next; -1 none. */
 int trace_python_tick(struct trace_python *python);
@@ -211,12 +211,13 @@ struct inherited_signals {
 };
 
 /* A child that waits before it becomes the command, with these signals. Negative errno. */
-int child_prepare(struct child *child, char **command, const struct inherited_signals *signals);
+int trace_child_prepare(struct child *child, char **command,
+			const struct inherited_signals *signals);
 
 /* Lets it run. 0, or an exit status (126, 127) after having said why it could not be started. */
-int child_start(struct child *child, char **command);
+int trace_child_start(struct child *child, char **command);
 
 /* Ends a child that never started. */
-void child_abandon(struct child *child);
+void trace_child_abandon(struct child *child);
 
 #endif

@@ -7,19 +7,19 @@
 #include "core/base/clock.h"
 #include "core/base/fmt.h"
 #include "core/base/log.h"
-#include "sources/overhead/budget.h"
+#include "sources/overhead/overhead.h"
 #include "commands/common/cli.h"
 #include "model/trace/func.h"
-#include "sources/uprobe/price.h"
+#include "sources/uprobe/cost.h"
 #include "core/text/put.h"
 
 struct trace_budget {
 	const struct trace_options *options;
 	const struct gs_func_set *funcs;
-	struct gs_prices prices;
-	struct gs_budget *budget;   /* owned */
+	struct gs_costs prices;
+	struct gs_overhead *budget; /* owned */
 	unsigned py_func;           /* what Python functions count as; 0 none */
-	struct gs_probe *probe;     /* of the tick under way */
+	struct gs_uprobe *probe;    /* of the tick under way */
 	_Atomic int64_t ratio_ppm;  /* of the last interval; -1 none yet */
 	uint64_t start_ns, last_ns; /* of what was counted */
 	_Atomic bool begun;         /* a call was counted: of a plan that waits for it */
@@ -28,34 +28,35 @@ struct trace_budget {
 void trace_budget_free(struct trace_budget **budget)
 {
 	if (*budget)
-		gs_budget_free(&(*budget)->budget);
+		gs_overhead_free(&(*budget)->budget);
 	free(*budget);
 	*budget = NULL;
 }
 
 /* Communicators are known by the calls that make them: these are rare, and always told. */
-static void pin_communicators(struct gs_budget *b)
+static void pin_communicators(struct gs_overhead *b)
 {
 	for (unsigned id = 1; id <= gs_func_count(); id++)
 		if (gs_func_by_id(id)->desc.op == GS_CLASS_COMM)
-			gs_budget_pin(b, id);
+			gs_overhead_pin(b, id);
 }
 
-static void tell_prices(const struct gs_prices *p, const struct gs_price_options *o, bool python)
+static void tell_prices(const struct gs_costs *p, const struct gs_uprobe_cost_options *o,
+			bool python)
 {
-	const bool is_used[GS_PRICE_N] = {[GS_PRICE_CALL] = true,
-					  [GS_PRICE_PLACE] = o->users,
-					  [GS_PRICE_SCOPE] = o->scopes,
-					  [GS_PRICE_USER] = o->users,
-					  [GS_PRICE_PYTHON] = python};
-	static const char *const words[GS_PRICE_N] = {
-		[GS_PRICE_CALL] = "call",
-		[GS_PRICE_PLACE] = "described probe without a return",
-		[GS_PRICE_SCOPE] = "call of an operator",
-		[GS_PRICE_USER] = "described probe with its return",
-		[GS_PRICE_PYTHON] = "call of a Python function"};
+	const bool is_used[GS_COST_N] = {[GS_COST_CALL] = true,
+					 [GS_COST_PLACE] = o->users,
+					 [GS_COST_SCOPE] = o->scopes,
+					 [GS_COST_USER] = o->users,
+					 [GS_COST_PYTHON] = python};
+	static const char *const words[GS_COST_N] = {
+		[GS_COST_CALL] = "call",
+		[GS_COST_PLACE] = "described probe without a return",
+		[GS_COST_SCOPE] = "call of an operator",
+		[GS_COST_USER] = "described probe with its return",
+		[GS_COST_PYTHON] = "call of a Python function"};
 
-	for (unsigned i = 0; i < GS_PRICE_N; i++) {
+	for (unsigned i = 0; i < GS_COST_N; i++) {
 		if (!is_used[i])
 			continue;
 		gs_log(1, "a %s costs %.0f ns as an event, %.0f ns added up, %.0f ns only counted",
@@ -72,7 +73,7 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 		     struct trace_budget **ret_budget, struct gs_err *err)
 {
 	bool needed = options->max_overhead > 0 || options->plan;
-	const struct gs_price_options po = {
+	const struct gs_uprobe_cost_options po = {
 		.avoid = options->avoid,
 		.events = !options->summary_only || options->plan,
 		.scopes = options->layers >> GS_LAYER_TORCH & 1 || options->python_gc ||
@@ -88,9 +89,9 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 	b->options = options;
 	b->funcs = funcs;
 	b->ratio_ppm = -1;
-	r = gs_price_measure(&po, &b->prices, err);
+	r = gs_uprobe_measure_cost(&po, &b->prices, err);
 	if (r == 0)
-		b->budget = gs_budget_new(&b->prices, options->max_overhead);
+		b->budget = gs_overhead_new(&b->prices, options->max_overhead);
 	if (r < 0 && !needed) {
 		gs_log(1, "%s", gs_err_text(err, r));
 		trace_budget_free(&b);
@@ -123,20 +124,20 @@ static unsigned counted_as(const struct trace_budget *b, unsigned func)
 void trace_budget_function(struct trace_budget *b, unsigned func, const struct gs_hit *hit)
 {
 	if (b)
-		gs_budget_place(b->budget, func, hit);
+		gs_overhead_place(b->budget, func, hit);
 }
 
 static void add_hits(struct trace_budget *b, uint32_t pid, uint32_t tid, const struct gs_hits *h)
 {
-	const struct gs_budget_hits hits = {.pid = pid,
-					    .tid = tid,
-					    .func = counted_as(b, h->func),
-					    .traced = h->traced,
-					    .counted = h->counted,
-					    .stepped = h->stepped,
-					    .stepped_exits = h->stepped_exits};
+	const struct gs_overhead_hits hits = {.pid = pid,
+					      .tid = tid,
+					      .func = counted_as(b, h->func),
+					      .traced = h->traced,
+					      .counted = h->counted,
+					      .stepped = h->stepped,
+					      .stepped_exits = h->stepped_exits};
 
-	gs_budget_add_hits(b->budget, &hits);
+	gs_overhead_add_hits(b->budget, &hits);
 }
 
 void trace_budget_event(struct trace_budget *b, const struct gs_event *event)
@@ -157,7 +158,7 @@ void trace_budget_hits(struct trace_budget *b, const struct gs_thread *thread,
 void trace_budget_cpu(struct trace_budget *b, const struct gs_thread *thread, uint64_t cpu_ns)
 {
 	if (b)
-		gs_budget_add_cpu(b->budget, thread->pid, thread->tid, cpu_ns);
+		gs_overhead_add_cpu(b->budget, thread->pid, thread->tid, cpu_ns);
 }
 
 void trace_budget_user(struct trace_budget *b, const struct gs_user_sum *sum)
@@ -175,7 +176,7 @@ static const char *name_of(const struct trace_budget *b, unsigned func)
 	return f ? f->name : "unknown";
 }
 
-static void make_step(void *ctx, const struct gs_budget_step *s)
+static void make_step(void *ctx, const struct gs_overhead_step *s)
 {
 	static const char *const words[GS_MODE_N] = {
 		"an event each", "added up in the kernel, no longer in the trace",
@@ -183,20 +184,20 @@ static void make_step(void *ctx, const struct gs_budget_step *s)
 		"being taken off: its calls are no longer seen"};
 	struct trace_budget *b = ctx;
 
-	gs_probe_set_mode(b->probe, s->func, s->mode);
-	gs_say("--max-overhead: %s (%.0f calls/s, %.1f %% of processor time) is now %s",
-	       name_of(b, s->func), s->hits_per_s, 100 * s->ratio, words[s->mode]);
+	gs_uprobe_set_mode(b->probe, s->func, s->mode);
+	gs_cli_say("--max-overhead: %s (%.0f calls/s, %.1f %% of processor time) is now %s",
+		   name_of(b, s->func), s->hits_per_s, 100 * s->ratio, words[s->mode]);
 }
 
 static bool any_hit(const struct trace_budget *b)
 {
 	for (unsigned i = 1; i < GS_FUNC_MAX; i++)
-		if (gs_budget_func_hits(b->budget, i))
+		if (gs_overhead_func_hits(b->budget, i))
 			return true;
 	return false;
 }
 
-void trace_budget_tick(struct trace_budget *b, struct gs_probe *probe)
+void trace_budget_tick(struct trace_budget *b, struct gs_uprobe *probe)
 {
 	double ratio;
 
@@ -212,7 +213,7 @@ void trace_budget_tick(struct trace_budget *b, struct gs_probe *probe)
 	}
 	if (!b->start_ns)
 		b->start_ns = b->last_ns;
-	gs_budget_tick(b->budget, b->last_ns, &ratio, probe ? make_step : NULL, b);
+	gs_overhead_tick(b->budget, b->last_ns, &ratio, probe ? make_step : NULL, b);
 	atomic_store(&b->ratio_ppm, (int64_t)(ratio * 1e6));
 }
 
@@ -229,7 +230,7 @@ double trace_budget_ratio(const struct trace_budget *b)
 
 double trace_budget_mean_ratio(const struct trace_budget *b)
 {
-	return gs_budget_mean_ratio(b->budget);
+	return gs_overhead_mean_ratio(b->budget);
 }
 
 double trace_budget_step_ns(const struct trace_budget *b)
@@ -240,10 +241,10 @@ double trace_budget_step_ns(const struct trace_budget *b)
 double trace_budget_price_ns(const struct trace_budget *b)
 {
 	return b->prices
-		.ns[GS_PRICE_CALL][b->options->summary_only ? GS_MODE_AGGREGATE : GS_MODE_EVENTS];
+		.ns[GS_COST_CALL][b->options->summary_only ? GS_MODE_AGGREGATE : GS_MODE_EVENTS];
 }
 
-void trace_budget_tell(const struct trace_budget *b)
+void trace_budget_report(const struct trace_budget *b)
 {
 	double limit = b ? b->options->max_overhead : 0, ratio;
 
@@ -251,9 +252,9 @@ void trace_budget_tell(const struct trace_budget *b)
 		return;
 	ratio = trace_budget_ratio(b);
 	if (ratio > limit)
-		gs_say("--max-overhead was not kept: tracing took %.1f %% of processor time at "
-		       "the end; choose fewer functions (--func, --op, --layer)",
-		       100 * ratio);
+		gs_cli_say("--max-overhead was not kept: tracing took %.1f %% of processor time at "
+			   "the end; choose fewer functions (--func, --op, --layer)",
+			   100 * ratio);
 }
 
 /* --- --plan --- */
@@ -265,7 +266,7 @@ struct row {
 	bool is_stepped;
 };
 
-static int dearer(const void *a, const void *b)
+static int compare_cost(const void *a, const void *b)
 {
 	const struct row *x = a, *y = b;
 
@@ -276,11 +277,11 @@ static int dearer(const void *a, const void *b)
 
 static struct row row_of(const struct trace_budget *b, unsigned func)
 {
-	struct row r = {.func = func, .hits = gs_budget_func_hits(b->budget, func)};
+	struct row r = {.func = func, .hits = gs_overhead_func_hits(b->budget, func)};
 
-	r.events_ns = gs_budget_func_cost_in(b->budget, func, GS_MODE_EVENTS);
-	r.added_ns = gs_budget_func_cost_in(b->budget, func, GS_MODE_AGGREGATE);
-	r.is_stepped = gs_budget_func_steps(b->budget, func) != 0;
+	r.events_ns = gs_overhead_func_cost_in(b->budget, func, GS_MODE_EVENTS);
+	r.added_ns = gs_overhead_func_cost_in(b->budget, func, GS_MODE_AGGREGATE);
+	r.is_stepped = gs_overhead_func_steps(b->budget, func) != 0;
 	return r;
 }
 
@@ -297,7 +298,7 @@ static int name_width(const struct trace_budget *b, const struct row *rows, size
 	return width < 44 ? (int)width : 44;
 }
 
-static void plan_row(FILE *out, enum gs_summary_format format, int width, const char *name,
+static void plan_row(FILE *out, enum gs_report_summary_format format, int width, const char *name,
 		     const char *layer, const struct row *row, double seconds)
 {
 	char text[6 * 256 + 8];
@@ -325,7 +326,7 @@ static void plan_row(FILE *out, enum gs_summary_format format, int width, const 
 	}
 }
 
-int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_summary_format format)
+int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_report_summary_format format)
 {
 	double seconds = (double)(b->last_ns - b->start_ns) / 1e9;
 	GS_FREE struct row *rows = calloc(GS_FUNC_MAX, sizeof(*rows));
@@ -345,14 +346,14 @@ int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_summary_f
 		all.is_stepped |= rows[n].hits && rows[n].is_stepped;
 		n += rows[n].hits != 0;
 	}
-	qsort(rows, n, sizeof(*rows), dearer);
+	qsort(rows, n, sizeof(*rows), compare_cost);
 	width = name_width(b, rows, n);
 	if (format == GS_SUMMARY_JSON)
 		fprintf(out,
 			"{\"seconds\":%.3f,\"event_price_ns\":%.0f,\"summary_price_ns\":%.0f,"
 			"\"single_step_price_ns\":%.0f,\"functions\":[",
-			seconds, b->prices.ns[GS_PRICE_CALL][GS_MODE_EVENTS],
-			b->prices.ns[GS_PRICE_CALL][GS_MODE_AGGREGATE], b->prices.step_ns);
+			seconds, b->prices.ns[GS_COST_CALL][GS_MODE_EVENTS],
+			b->prices.ns[GS_COST_CALL][GS_MODE_AGGREGATE], b->prices.step_ns);
 	else if (format == GS_SUMMARY_CSV)
 		fprintf(out, "function,layer,calls,calls_per_s,event_cost_ratio,summary_cost_ratio,"
 			     "event_price_ns,single_stepped\r\n");

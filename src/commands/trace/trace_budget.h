@@ -1,7 +1,7 @@
 /* What tracing costs the traced program: told live and at the end, kept within --max-overhead, and
  * foretold by --plan. */
-#ifndef GS_TRACECMD_TRACE_BUDGET_H
-#define GS_TRACECMD_TRACE_BUDGET_H
+#ifndef GS_COMMANDS_TRACE_TRACE_BUDGET_H
+#define GS_COMMANDS_TRACE_TRACE_BUDGET_H
 
 #include "commands/trace/trace.h"
 
@@ -28,7 +28,7 @@ void trace_budget_user(struct trace_budget *budget, const struct gs_user_sum *su
 
 /* An interval is over: makes the steps that --max-overhead asks for, and tells them (none with
  * probe NULL). The first one starts the clock. */
-void trace_budget_tick(struct trace_budget *budget, struct gs_probe *probe);
+void trace_budget_tick(struct trace_budget *budget, struct gs_uprobe *probe);
 
 /* Of any thread: false while a plan that is to wait for the first call has seen none. */
 bool trace_budget_has_begun(const struct trace_budget *budget);
@@ -45,7 +45,8 @@ double trace_budget_price_ns(const struct trace_budget *budget);
 double trace_budget_step_ns(const struct trace_budget *budget);
 
 /* At the end: says when the limit was not kept; the plan. */
-void trace_budget_tell(const struct trace_budget *budget);
-int trace_budget_plan(const struct trace_budget *budget, FILE *out, enum gs_summary_format format);
+void trace_budget_report(const struct trace_budget *budget);
+int trace_budget_plan(const struct trace_budget *budget, FILE *out,
+		      enum gs_report_summary_format format);
 
 #endif

@@ -13,9 +13,9 @@
 #include "commands/common/cli.h"
 #include "commands/trace/trace.h"
 
-static int wrong(const char *text)
+static int refuse_trace(const char *text)
 {
-	gs_say("%s", text);
+	gs_cli_say("%s", text);
 	return GS_EXIT_USAGE;
 }
 
@@ -26,25 +26,28 @@ static int check_target(const struct trace_options *o)
 	bool chosen = o->n_pids || o->comm || others;
 
 	if (!o->command && !chosen)
-		return wrong("nothing to trace: give a command (gpuscope trace -- python "
-			     "train.py), -p PID, -u USER, -c NAME, --cgroup PATH or -a");
+		return refuse_trace("nothing to trace: give a command (gpuscope trace -- python "
+				    "train.py), -p PID, -u USER, -c NAME, --cgroup PATH or -a");
 	if (o->command && chosen)
-		return wrong("a command is traced alone: leave out -p, -u, -c, --cgroup and -a, "
-			     "or the command");
+		return refuse_trace(
+			"a command is traced alone: leave out -p, -u, -c, --cgroup and -a, "
+			"or the command");
 	if (o->all && (o->n_pids || o->uid >= 0 || o->comm || o->cgroup))
-		return wrong("-a is every process: leave it out, or -p, -u, -c and --cgroup");
+		return refuse_trace(
+			"-a is every process: leave it out, or -p, -u, -c and --cgroup");
 	if (o->follow && others && !o->n_pids && !o->comm)
-		return wrong("--follow is for -p and -c: leave it out, -u, --cgroup and -a take "
-			     "children by themselves");
+		return refuse_trace(
+			"--follow is for -p and -c: leave it out, -u, --cgroup and -a take "
+			"children by themselves");
 	return 0;
 }
 
 static int check_plan(const struct trace_options *o)
 {
 	if (o->n_outputs || o->head.n_addresses || o->max_overhead > 0)
-		return wrong("--plan only counts: leave out -o, --head and --max-overhead");
+		return refuse_trace("--plan only counts: leave out -o, --head and --max-overhead");
 	if (o->format == GS_SUMMARY_YAML)
-		return wrong("--plan prints a table, json or csv");
+		return refuse_trace("--plan prints a table, json or csv");
 	return 0;
 }
 
@@ -52,19 +55,22 @@ static int check_plan(const struct trace_options *o)
 static int check_events(const struct trace_options *o)
 {
 	if (o->summary_only && o->head.n_addresses)
-		return wrong("--summary-only sends no events, so there is nothing to deliver: "
-			     "leave out --head, or --summary-only");
+		return refuse_trace(
+			"--summary-only sends no events, so there is nothing to deliver: "
+			"leave out --head, or --summary-only");
 	if (o->summary_only && o->n_outputs) {
-		gs_say("--summary-only sends no events, so there is nothing to write into %s: "
-		       "leave out one of the two",
-		       o->outputs[0]);
+		gs_cli_say("--summary-only sends no events, so there is nothing to write into %s: "
+			   "leave out one of the two",
+			   o->outputs[0]);
 		return GS_EXIT_USAGE;
 	}
 	if (o->summary_only && o->min_dur_ns)
-		return wrong("--min-duration chooses the calls that become events, and none do "
-			     "without a file: add -o FILE");
+		return refuse_trace(
+			"--min-duration chooses the calls that become events, and none do "
+			"without a file: add -o FILE");
 	if (o->max_bytes && !o->n_outputs)
-		return wrong("--max-size is the size of files, and there is none: add -o FILE");
+		return refuse_trace(
+			"--max-size is the size of files, and there is none: add -o FILE");
 	return 0;
 }
 
@@ -78,14 +84,15 @@ static int check_files(const struct trace_options *o)
 		n_stdout += gs_export_is_stdout(o->outputs[i]);
 		for (size_t j = 0; j < i; j++)
 			if (strcmp(o->outputs[i], o->outputs[j]) == 0)
-				return wrong("-o names one file twice");
+				return refuse_trace("-o names one file twice");
 		if (o->summary_path && strcmp(o->outputs[i], o->summary_path) == 0)
-			return wrong("--summary and -o name the same file");
+			return refuse_trace("--summary and -o name the same file");
 	}
 	if (n_stdout > 1)
-		return wrong("only one of -o - and --summary - can have standard output");
+		return refuse_trace("only one of -o - and --summary - can have standard output");
 	if (o->flame_by_given && !flame)
-		return wrong("--flame is for flame graphs: add -o FILE.svg or -o FILE.folded");
+		return refuse_trace(
+			"--flame is for flame graphs: add -o FILE.svg or -o FILE.folded");
 	return 0;
 }
 
@@ -100,20 +107,22 @@ int trace_check(const struct trace_options *o)
 	if (r == 0)
 		r = check_files(o);
 	if (r == 0 && o->n_ops && o->op_set_given)
-		r = wrong("--op and --op-set both choose operators: leave out one of the two");
+		r = refuse_trace(
+			"--op and --op-set both choose operators: leave out one of the two");
 	if (r == 0 && o->layers == 1u << GS_LAYER_USER && !o->n_probe_files)
-		r = wrong("--layer user is what probe files describe: add --probes FILE (gpuscope "
-			  "probes makes one)");
+		r = refuse_trace(
+			"--layer user is what probe files describe: add --probes FILE (gpuscope "
+			"probes makes one)");
 	return r;
 }
 
 int trace_check_stacks(const struct trace_options *o)
 {
 	if (o->stack_bytes && !o->native_stack_at)
-		return wrong("--stack-bytes is for native stacks: add --stacks native");
+		return refuse_trace("--stack-bytes is for native stacks: add --stacks native");
 	if (o->n_line_filters && !o->py_stack_at)
-		return wrong("--python-filter is for Python stacks: add --layer python, "
-			     "--python-hz or --python-at");
+		return refuse_trace("--python-filter is for Python stacks: add --layer python, "
+				    "--python-hz or --python-at");
 	return 0;
 }
 
@@ -141,19 +150,19 @@ int trace_check_sight(const struct trace_options *o)
 	for (size_t i = 0; i < o->n_pids; i++) {
 		if (may_see_libraries_of(o->pids[i]))
 			continue;
-		gs_say("process %d is not this user's, and which libraries it uses may not be "
-		       "seen: "
-		       "run as root or with CAP_SYS_PTRACE",
-		       (int)o->pids[i]);
+		gs_cli_say("process %d is not this user's, and which libraries it uses may not be "
+			   "seen: run as root or with CAP_SYS_PTRACE",
+			   (int)o->pids[i]);
 		return -EPERM;
 	}
 	if (!o->command && !o->n_pids && !may_see_all())
-		gs_say("only this user's processes are traced: others need root or CAP_SYS_PTRACE");
+		gs_cli_say("only this user's processes are traced: others need root or "
+			   "CAP_SYS_PTRACE");
 	return 0;
 }
 
 /* top and ps -L also show the ids of threads. */
-void trace_tell_no_process(pid_t id)
+void trace_report_no_process(pid_t id)
 {
 	char path[64], line[128];
 	GS_FCLOSE FILE *f = NULL;
@@ -165,7 +174,7 @@ void trace_tell_no_process(pid_t id)
 		if (sscanf(line, "Tgid: %d", &pid) != 1)
 			pid = 0;
 	if (pid > 0 && pid != id)
-		gs_say("%d is a thread of process %d: give -p %d", (int)id, pid, pid);
+		gs_cli_say("%d is a thread of process %d: give -p %d", (int)id, pid, pid);
 	else
-		gs_say("no process has the id %d", (int)id);
+		gs_cli_say("no process has the id %d", (int)id);
 }

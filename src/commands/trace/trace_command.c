@@ -16,24 +16,24 @@
 #define LIBRARY_PATH  "LD_LIBRARY_PATH="
 
 struct programs {
-	struct gs_probe *probe;
+	struct gs_uprobe *probe;
 	char **environment; /* its first place is for a LD_LIBRARY_PATH that a word has set */
 	unsigned n;
 };
 
-static void look(struct programs *p, char *word)
+static void look_at_program(struct programs *p, char *word)
 {
 	char **environment = p->environment + (p->environment[0] ? 0 : 1);
 
 	if (strncmp(word, LIBRARY_PATH, strlen(LIBRARY_PATH)) == 0)
 		p->environment[0] = word;
 	else if (*word != '-' && p->n < MAX_PROGRAMS &&
-		 gs_probe_attach_candidates(p->probe, word, environment) == 0)
+		 gs_uprobe_attach_candidates(p->probe, word, environment) == 0)
 		p->n++;
 }
 
 /* All words in one text with ends between them, those of a shell's "-c" too. */
-static char *join(char *const *words)
+static char *join_words(char *const *words)
 {
 	size_t bytes = 1;
 	char *text, *end;
@@ -50,21 +50,21 @@ static char *join(char *const *words)
 	return text;
 }
 
-void trace_command_attach(struct gs_probe *probe, char *const *command, char *const *environment)
+void trace_command_attach(struct gs_uprobe *probe, char *const *command, char *const *environment)
 {
 	char *text GS_FREE = NULL, **more GS_FREE = NULL, *save = NULL;
 	struct programs p = {.probe = probe};
 	size_t n = 0;
 
-	gs_probe_attach_candidates(probe, command[0], environment);
+	gs_uprobe_attach_candidates(probe, command[0], environment);
 	while (environment[n])
 		n++;
-	text = join(command + 1);
+	text = join_words(command + 1);
 	p.environment = more = calloc(n + 2, sizeof(*more));
 	if (!text || !more)
 		return;
 	memcpy(more + 1, environment, n * sizeof(*more));
 	for (char *w = strtok_r(text, BETWEEN_WORDS, &save); w;
 	     w = strtok_r(NULL, BETWEEN_WORDS, &save))
-		look(&p, w);
+		look_at_program(&p, w);
 }

@@ -17,7 +17,7 @@ struct trace_head {
 /* --- records in --- */
 
 /* When the records are from: those of calls say it, others are of now. */
-static void look_at_times(struct gs_link_span *span, const struct gs_record *r,
+static void look_at_times(struct gs_uplink_span *span, const struct gs_record *r,
 			  int64_t wall_minus_boot)
 {
 	const struct gs_rec_call *c = (const struct gs_rec_call *)r;
@@ -34,21 +34,21 @@ static void look_at_times(struct gs_link_span *span, const struct gs_record *r,
 }
 
 static int push_chunk(struct trace_head *h, const uint8_t *data, size_t bytes,
-		      struct gs_link_span *span)
+		      struct gs_uplink_span *span)
 {
 	struct gs_batch part = {.data = data, .bytes = bytes};
 
-	return bytes ? gs_link_push(to_head_link(h->to), &part, span) : 0;
+	return bytes ? gs_uplink_push(to_head_link(h->to), &part, span) : 0;
 }
 
 /* Feed's batches may be larger than what a head takes: cut between records. */
-static int push(void *ctx, const struct gs_batch *batch)
+static int push_batch(void *ctx, const struct gs_batch *batch)
 {
 	struct trace_head *h = ctx;
 	const int64_t now = (int64_t)gs_clock_wall_ns();
 	const int64_t wall_minus_boot = now - (int64_t)gs_clock_boot_ns();
-	const struct gs_link_span fresh = {.first_wall_ns = now, .last_wall_ns = now};
-	struct gs_link_span span = fresh;
+	const struct gs_uplink_span fresh = {.first_wall_ns = now, .last_wall_ns = now};
+	struct gs_uplink_span span = fresh;
 	size_t begin = 0, end = 0;
 	int r = 0;
 
@@ -77,12 +77,12 @@ int trace_head_new(const struct to_head_options *options, const char *title,
 
 	if (!h)
 		return gs_err_set(err, -ENOMEM, "no memory");
-	r = to_head_open(options, GS_LINK_TRACE, title, &h->to, err);
+	r = to_head_open(options, GS_UPLINK_TRACE, title, &h->to, err);
 	if (r < 0) {
 		gs_free_p(&h);
 		return r;
 	}
-	h->sink = (struct gs_sink){.push = push, .ctx = h};
+	h->sink = (struct gs_sink){.push = push_batch, .ctx = h};
 	*ret_head = h;
 	return 0;
 }

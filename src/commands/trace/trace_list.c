@@ -16,8 +16,8 @@ struct list {
 	unsigned n;
 };
 
-static void put(struct list *l, unsigned layer, unsigned func_class, const char *name,
-		const char *remark)
+static void put_function(struct list *l, unsigned layer, unsigned func_class, const char *name,
+			 const char *remark)
 {
 	printf("%-13s %-13s %s%s\n", gs_layer_name(layer), gs_class_name(func_class), name, remark);
 	l->n++;
@@ -39,8 +39,8 @@ static void on_operator(void *ctx, const char *name, bool by_default, const char
 	if (!l->library)
 		l->library = strdup(path);
 	if (l->library && strcmp(l->library, path) == 0 && operator_wanted(l->options, name))
-		put(l, GS_LAYER_TORCH, GS_CLASS_OPERATOR, name,
-		    by_default ? "" : "   (only by --op or --op-set all)");
+		put_function(l, GS_LAYER_TORCH, GS_CLASS_OPERATOR, name,
+			     by_default ? "" : "   (only by --op or --op-set all)");
 }
 
 /* Operators are those of the library that the command would load, or Python's, when there is none.
@@ -49,13 +49,13 @@ static void list_operators(struct list *l)
 {
 	const char *command = l->options->command ? l->options->command[0] : "python3";
 
-	gs_plan_list_operators(command, environ, on_operator, l);
+	gs_attach_plan_list_operators(command, environ, on_operator, l);
 	if (l->library)
-		gs_say("these are the operators of %s", l->library);
+		gs_cli_say("these are the operators of %s", l->library);
 	else
-		gs_say("%s has no PyTorch whose operators could be listed: give the command behind "
-		       "--list --layer torch --",
-		       command);
+		gs_cli_say("%s has no PyTorch whose operators could be listed: give the command "
+			   "behind --list --layer torch --",
+			   command);
 	free(l->library);
 }
 
@@ -78,24 +78,25 @@ int trace_list(const struct trace_options *o)
 		const struct gs_func *f = gs_func_by_id(id);
 
 		if (layers >> f->desc.layer & 1 && function_wanted(o, f->name))
-			put(&l, f->desc.layer, f->desc.op, f->name,
-			    f->by_default ? "" : "   (only by --func)");
+			put_function(&l, f->desc.layer, f->desc.op, f->name,
+				     f->by_default ? "" : "   (only by --func)");
 	}
 	if (layers >> GS_LAYER_TORCH & 1)
 		list_operators(&l);
 	if (layers >> GS_LAYER_TORCH_MEM & 1) {
-		put(&l, GS_LAYER_TORCH_MEM, GS_CLASS_ALLOC, "pytorch:malloc", "");
-		put(&l, GS_LAYER_TORCH_MEM, GS_CLASS_FREE, "pytorch:free", "");
+		put_function(&l, GS_LAYER_TORCH_MEM, GS_CLASS_ALLOC, "pytorch:malloc", "");
+		put_function(&l, GS_LAYER_TORCH_MEM, GS_CLASS_FREE, "pytorch:free", "");
 	}
 	if (layers >> GS_LAYER_PYTHON & 1) {
-		put(&l, GS_LAYER_PYTHON, GS_CLASS_PYTHON, "gc", "");
-		put(&l, GS_LAYER_PYTHON, GS_CLASS_PYTHON, "gil wait", "   (only by --python-gil)");
-		put(&l, GS_LAYER_PYTHON, GS_CLASS_PYTHON, "functions of Python",
-		    "   (only by --python-calls)");
+		put_function(&l, GS_LAYER_PYTHON, GS_CLASS_PYTHON, "gc", "");
+		put_function(&l, GS_LAYER_PYTHON, GS_CLASS_PYTHON, "gil wait",
+			     "   (only by --python-gil)");
+		put_function(&l, GS_LAYER_PYTHON, GS_CLASS_PYTHON, "functions of Python",
+			     "   (only by --python-calls)");
 	}
 	if (layers >> GS_LAYER_USER & 1)
-		gs_say("what --layer user can trace: gpuscope probes LIBRARY");
+		gs_cli_say("what --layer user can trace: gpuscope probes LIBRARY");
 	else if (!l.n)
-		gs_say("nothing that can be traced has such a name");
+		gs_cli_say("nothing that can be traced has such a name");
 	return l.n || layers >> GS_LAYER_USER & 1 ? GS_EXIT_DONE : GS_EXIT_FAILED;
 }

@@ -12,7 +12,7 @@
 #include "commands/trace/trace.h"
 #include "model/trace/func.h"
 #include "model/trace/record_stack.h"
-#include "sources/identity/place.h"
+#include "sources/identity/identity.h"
 #include "sources/probefile/probefile.h"
 
 #define PLAN_NS 2000000000ull
@@ -153,8 +153,8 @@ static const struct argp_option option_table[] = {
 	{0},
 };
 
-static int split(char *list, bool (*take)(struct trace_options *, const char *),
-		 struct trace_options *o)
+static int split_list(char *list, bool (*take)(struct trace_options *, const char *),
+		      struct trace_options *o)
 {
 	char *save = NULL;
 	int n = 0;
@@ -308,16 +308,16 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 {
 	switch (key) {
 	case 'p':
-		return split(arg, take_pid, o) == 0;
+		return split_list(arg, take_pid, o) == 0;
 	case 'u':
 		return take_user(o, arg);
 	case 'c':
 		o->comm = arg;
 		return *arg;
 	case OPT_LAYER:
-		return split(arg, take_layer, o) == 0;
+		return split_list(arg, take_layer, o) == 0;
 	case OPT_FUNC:
-		return split(arg, take_glob, o) == 0;
+		return split_list(arg, take_glob, o) == 0;
 	case OPT_STACKS:
 		return trace_stacks_take(o, arg);
 	case OPT_STACK_BYTES:
@@ -325,18 +325,18 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 	case OPT_PYTHON_HZ:
 		return trace_python_take_hz(o, arg);
 	case OPT_PYTHON_AT:
-		return split(arg, trace_python_take_at, o) == 0;
+		return split_list(arg, trace_python_take_at, o) == 0;
 	case OPT_PYTHON_CALLS:
 		o->python_calls = true;
-		return !arg || split(arg, trace_python_take_call, o) == 0;
+		return !arg || split_list(arg, trace_python_take_call, o) == 0;
 	case OPT_PYTHON_FILTER:
-		return split(arg, take_line_filter, o) == 0;
+		return split_list(arg, take_line_filter, o) == 0;
 	case OPT_OP:
-		return split(arg, take_op, o) == 0;
+		return split_list(arg, take_op, o) == 0;
 	case OPT_OP_SET:
 		return take_op_set(o, arg);
 	case OPT_AVOID:
-		return split(arg, take_avoid, o) == 0;
+		return split_list(arg, take_avoid, o) == 0;
 	case OPT_MIN_DURATION:
 		return gs_parse_ns(arg, 1000, &o->min_dur_ns) == 0;
 	case OPT_DURATION:
@@ -346,7 +346,7 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 	case OPT_RING_SIZE:
 		return take_ring_size(o, arg);
 	case OPT_FORMAT:
-		return gs_summary_format_parse(arg, &o->format) == 0;
+		return gs_report_summary_format_parse(arg, &o->format) == 0;
 	case OPT_TOP:
 		return take_top(o, arg);
 	case OPT_MAX_OVERHEAD:
@@ -363,7 +363,7 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 	}
 }
 
-static const char *expected(int key)
+static const char *expected_value(int key)
 {
 	switch (key) {
 	case 'p':
@@ -435,7 +435,7 @@ static const char *option_name(int key)
 	return "";
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
 	struct trace_options *o = state->input;
 
@@ -457,7 +457,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_PROBES:
 		if (o->n_probe_files == GS_ARRAY_LEN(o->probe_files)) {
-			gs_say("--probes: at most %zu files", GS_ARRAY_LEN(o->probe_files));
+			gs_cli_say("--probes: at most %zu files", GS_ARRAY_LEN(o->probe_files));
 			return EINVAL;
 		}
 		o->probe_files[o->n_probe_files++] = arg;
@@ -482,7 +482,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_PYTHON_CALLS:
 		if (!take_option(o, key, arg)) {
-			gs_say("--python-calls takes %s", expected(key));
+			gs_cli_say("--python-calls takes %s", expected_value(key));
 			return EINVAL;
 		}
 		return 0;
@@ -493,7 +493,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->python_gil = true;
 		return 0;
 	case OPT_COMMANDS:
-		if (!gs_place_choose_commands(arg))
+		if (!gs_identity_choose_commands(arg))
 			argp_error(state, "--commands takes scrubbed, name or full, not \"%s\"",
 				   arg);
 		return 0;
@@ -509,13 +509,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!arg)
 			return ARGP_ERR_UNKNOWN;
 		if (key == 'o' && o->n_outputs == TRACE_MAX_OUTPUTS) {
-			gs_say("-o may be given %d times at most; `gpuscope report` converts a "
-			       ".gst file to the other formats",
-			       TRACE_MAX_OUTPUTS);
+			gs_cli_say("-o may be given %d times at most; `gpuscope report` converts a "
+				   ".gst file to the other formats",
+				   TRACE_MAX_OUTPUTS);
 			return EINVAL;
 		}
 		if (!take_option(o, key, arg)) {
-			gs_say("--%s takes %s", option_name(key), expected(key));
+			gs_cli_say("--%s takes %s", option_name(key), expected_value(key));
 			return EINVAL;
 		}
 		return 0;
@@ -560,7 +560,7 @@ static int read_probes(struct trace_options *o)
 
 	o->users = gs_user_set_new();
 	if (!o->users) {
-		gs_say("no memory");
+		gs_cli_say("no memory");
 		return GS_EXIT_FAILED;
 	}
 	for (size_t i = 0; i < o->n_probe_files; i++) {
@@ -568,17 +568,18 @@ static int read_probes(struct trace_options *o)
 		int r = gs_probefile_read(o->probe_files[i], o->users, &err);
 
 		if (r < 0) {
-			gs_say("%s", gs_err_text(&err, r));
+			gs_cli_say("%s", gs_err_text(&err, r));
 			return r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
 		}
 		n = gs_user_set_n_twice(o->users) - n;
 		if (n > 0)
-			gs_say("%s: %zu of its probes %s described before in the same way: a call "
-			       "is counted once",
-			       o->probe_files[i], n, n == 1 ? "was" : "were");
+			gs_cli_say(
+				"%s: %zu of its probes %s described before in the same way: a call "
+				"is counted once",
+				o->probe_files[i], n, n == 1 ? "was" : "were");
 	}
 	if (o->layers >> GS_LAYER_TORCH_MEM & 1 && add_torch_memory(o->users) < 0) {
-		gs_say("no memory");
+		gs_cli_say("no memory");
 		return GS_EXIT_FAILED;
 	}
 	return 0;
@@ -596,9 +597,9 @@ static int settle_probes(struct trace_options *o)
 			o->native_stack_at |= GS_AT_PROBE;
 	}
 	if (o->native_stack_at & GS_AT_PROBE && !o->n_outputs) {
-		gs_say("a probe of %s takes native stacks, and there is no file to write them "
-		       "into: add -o FILE, or say \"stack: python\" there",
-		       o->probe_files[0]);
+		gs_cli_say("a probe of %s takes native stacks, and there is no file to write them "
+			   "into: add -o FILE, or say \"stack: python\" there",
+			   o->probe_files[0]);
 		return GS_EXIT_USAGE;
 	}
 	trace_stacks_settle(o);
@@ -616,7 +617,7 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 						     {0}};
 	static const struct argp argp = {
 		.options = option_table,
-		.parser = parse,
+		.parser = parse_option,
 		.children = children,
 		.help_filter = gs_cli_help_filter,
 		.args_doc = "-- COMMAND [ARGUMENT...]\n-p PID[,PID]...\n-a | -u USER | -c NAME | "
@@ -636,7 +637,7 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	int r;
 
 	*o = (struct trace_options){.uid = -1, .color_auto = true};
-	o->style = (struct gs_summary_style){.size = sizeof(o->style), .n_top = 20};
+	o->style = (struct gs_report_summary_style){.size = sizeof(o->style), .n_top = 20};
 	*ret_done = false;
 	argp_err_exit_status = GS_EXIT_USAGE;
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, o) != 0)
@@ -652,13 +653,14 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	}
 	trace_python_settle(o);
 	if (o->summary_only && o->python_wants_calls) {
-		gs_say("--summary-only adds calls up in the kernel, so there are none to note a "
-		       "Python stack at: leave it out, or ask for --python-hz alone");
+		gs_cli_say(
+			"--summary-only adds calls up in the kernel, so there are none to note a "
+			"Python stack at: leave it out, or ask for --python-hz alone");
 		return GS_EXIT_USAGE;
 	}
 	if (o->native_stack_at && !o->n_outputs && !o->head.n_addresses) {
-		gs_say("--stacks native notes a stack for each event, and there is no file to "
-		       "write events into: add -o FILE");
+		gs_cli_say("--stacks native notes a stack for each event, and there is no file to "
+			   "write events into: add -o FILE");
 		return GS_EXIT_USAGE;
 	}
 	if (!o->n_outputs && !o->head.n_addresses && !o->python_wants_calls)
@@ -682,7 +684,8 @@ static void describe_command(char **command, char *out, size_t bytes)
 
 	for (char **w = command; *w && n < sizeof(arguments); w++)
 		n += (size_t)snprintf(arguments + n, sizeof(arguments) - n, "%s", *w) + 1;
-	gs_place_command_line(arguments, n < sizeof(arguments) ? n : sizeof(arguments), out, bytes);
+	gs_identity_command_line(arguments, n < sizeof(arguments) ? n : sizeof(arguments), out,
+				 bytes);
 	if (!out[0])
 		snprintf(out, bytes, "%s", command[0]);
 }

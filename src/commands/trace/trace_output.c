@@ -19,17 +19,17 @@
 
 struct file_output {
 	const char *path;
-	struct gs_export *export;   /* owned; or: */
-	struct gs_journal *journal; /* owned */
+	struct gs_export *export;     /* owned; or: */
+	struct gs_recording *journal; /* owned */
 };
 
 struct trace_output {
 	pthread_mutex_t lock;
 	const struct trace_options *options;
-	struct gs_place *place;
-	struct gs_feed *feed;
-	struct gs_span *span;
-	struct gs_view *view;
+	struct gs_identity *place;
+	struct gs_ingest *feed;
+	struct gs_correlate *span;
+	struct gs_aggregate *view;
 	struct trace_budget *budget; /* borrowed; NULL none */
 	struct file_output files[TRACE_MAX_OUTPUTS];
 	size_t n_files;
@@ -62,25 +62,26 @@ static int open_file(struct trace_output *o, const char *path, struct gs_err *er
 			return r;
 		sink = gs_export_sink(f->export);
 	} else {
-		struct gs_journal_options jo = {.size = sizeof(jo),
-						.max_bytes = o->options->max_bytes,
-						.sync_every_ms = 5000,
-						.is_private = is_private};
+		struct gs_recording_options jo = {.size = sizeof(jo),
+						  .max_bytes = o->options->max_bytes,
+						  .sync_every_ms = 5000,
+						  .is_private = is_private};
 
-		r = gs_journal_create(path, &jo, &f->journal, err);
+		r = gs_recording_create(path, &jo, &f->journal, err);
 		if (r < 0)
 			return r;
-		sink = gs_journal_sink(f->journal);
+		sink = gs_recording_sink(f->journal);
 	}
 	o->n_files++;
-	return gs_feed_add_sink(o->feed, path, sink);
+	return gs_ingest_add_sink(o->feed, path, sink);
 }
 
-static int build(struct trace_output *o, const char *engine, const char *target,
-		 const struct gs_func_set *funcs, struct gs_reader *stacks, struct gs_err *err)
+static int build_summary(struct trace_output *o, const char *engine, const char *target,
+			 const struct gs_func_set *funcs, struct gs_reader *stacks,
+			 struct gs_err *err)
 {
 	const struct trace_options *options = o->options;
-	struct gs_feed_options fo = {
+	struct gs_ingest_options fo = {
 		.size = sizeof(fo),
 		.mode = options->summary_only ? GS_SESSION_SUMMARY : GS_SESSION_EVENTS,
 		.command = target,
@@ -92,27 +93,27 @@ static int build(struct trace_output *o, const char *engine, const char *target,
 	};
 	int r;
 
-	o->place = gs_place_new("/proc");
+	o->place = gs_identity_new("/proc");
 	if (!o->place)
 		return -ENOMEM;
 	fo.place = o->place;
-	r = gs_feed_new(&fo, &o->feed);
+	r = gs_ingest_new(&fo, &o->feed);
 	if (r == 0)
-		r = gs_view_new(&o->view);
+		r = gs_aggregate_new(&o->view);
 	if (r == 0 && options->n_line_filters)
 		r = trace_python_filter(options, o->view);
 	if (r == 0)
-		r = gs_feed_add_sink(o->feed, "summary", gs_view_sink(o->view));
+		r = gs_ingest_add_sink(o->feed, "summary", gs_aggregate_sink(o->view));
 	if (r == 0)
-		r = gs_span_new(gs_feed_outlet(o->feed), &o->span);
+		r = gs_correlate_new(gs_ingest_outlet(o->feed), &o->span);
 	if (r == 0)
-		gs_feed_set_stage(o->feed, gs_span_sink(o->span));
+		gs_ingest_set_stage(o->feed, gs_correlate_sink(o->span));
 	for (size_t i = 0; r == 0 && i < options->n_outputs; i++)
 		r = open_file(o, options->outputs[i], err);
 	if (r == 0 && options->head.n_addresses) {
 		r = trace_head_new(&options->head, target, &o->head, err);
 		if (r == 0)
-			r = gs_feed_add_sink(o->feed, "to the head", trace_head_sink(o->head));
+			r = gs_ingest_add_sink(o->feed, "to the head", trace_head_sink(o->head));
 	}
 	return r;
 }
@@ -128,7 +129,7 @@ int trace_output_new(const struct trace_options *options, const char *engine, co
 		return -ENOMEM;
 	o->options = options;
 	pthread_mutex_init(&o->lock, NULL);
-	r = build(o, engine, target, funcs, stacks, err);
+	r = build_summary(o, engine, target, funcs, stacks, err);
 	if (r < 0)
 		trace_output_free(&o);
 	else
@@ -139,7 +140,7 @@ int trace_output_new(const struct trace_options *options, const char *engine, co
 void trace_output_attach(struct trace_output *o, const struct gs_attach *attach)
 {
 	pthread_mutex_lock(&o->lock);
-	gs_feed_attach(o->feed, attach);
+	gs_ingest_attach(o->feed, attach);
 	pthread_mutex_unlock(&o->lock);
 }
 
@@ -147,15 +148,15 @@ void trace_output_loss(struct trace_output *o, unsigned layer, enum gs_loss caus
 		       const char *detail, uint64_t count)
 {
 	pthread_mutex_lock(&o->lock);
-	gs_feed_loss(o->feed, layer, cause, detail, count);
+	gs_ingest_loss(o->feed, layer, cause, detail, count);
 	pthread_mutex_unlock(&o->lock);
 }
 
 void trace_output_process(struct trace_output *o, pid_t pid)
 {
 	pthread_mutex_lock(&o->lock);
-	gs_place_refresh(o->place, (uint32_t)pid);
-	gs_place_process(o->place, (uint32_t)pid);
+	gs_identity_refresh(o->place, (uint32_t)pid);
+	gs_identity_process(o->place, (uint32_t)pid);
 	pthread_mutex_unlock(&o->lock);
 }
 
@@ -163,7 +164,7 @@ void trace_output_map(struct trace_output *o, pid_t pid, uint64_t mono_ns,
 		      const struct gs_mapping *mapping)
 {
 	pthread_mutex_lock(&o->lock);
-	gs_feed_map(o->feed, (uint32_t)pid, mono_ns, mapping);
+	gs_ingest_map(o->feed, (uint32_t)pid, mono_ns, mapping);
 	pthread_mutex_unlock(&o->lock);
 }
 
@@ -171,9 +172,9 @@ static void put_cost(struct trace_output *o)
 {
 	if (!o->budget)
 		return;
-	gs_feed_counter(o->feed, GS_COUNTER_COST, (int64_t)(trace_budget_ratio(o->budget) * 1e6));
-	gs_feed_counter(o->feed, GS_COUNTER_MEAN,
-			(int64_t)(trace_budget_mean_ratio(o->budget) * 1e6));
+	gs_ingest_counter(o->feed, GS_COUNTER_COST, (int64_t)(trace_budget_ratio(o->budget) * 1e6));
+	gs_ingest_counter(o->feed, GS_COUNTER_MEAN,
+			  (int64_t)(trace_budget_mean_ratio(o->budget) * 1e6));
 }
 
 void trace_output_set_budget(struct trace_output *o, struct trace_budget *budget)
@@ -181,9 +182,9 @@ void trace_output_set_budget(struct trace_output *o, struct trace_budget *budget
 	o->budget = budget;
 	if (!budget)
 		return;
-	gs_feed_counter(o->feed, GS_COUNTER_PRICE, (int64_t)trace_budget_price_ns(budget));
-	gs_feed_counter(o->feed, GS_COUNTER_STEP, (int64_t)trace_budget_step_ns(budget));
-	gs_feed_counter(o->feed, GS_COUNTER_COST, 0);
+	gs_ingest_counter(o->feed, GS_COUNTER_PRICE, (int64_t)trace_budget_price_ns(budget));
+	gs_ingest_counter(o->feed, GS_COUNTER_STEP, (int64_t)trace_budget_step_ns(budget));
+	gs_ingest_counter(o->feed, GS_COUNTER_COST, 0);
 }
 
 static void on_event(void *ctx, const struct gs_event *event)
@@ -191,18 +192,18 @@ static void on_event(void *ctx, const struct gs_event *event)
 	struct trace_output *o = ctx;
 
 	trace_budget_event(o->budget, event);
-	gs_feed_event(o->feed, event);
+	gs_ingest_event(o->feed, event);
 }
 
 static void on_cell(void *ctx, const struct gs_thread *thread, const struct gs_cell *before,
 		    const struct gs_cell *now)
 {
-	gs_feed_cell(((struct trace_output *)ctx)->feed, thread, before, now);
+	gs_ingest_cell(((struct trace_output *)ctx)->feed, thread, before, now);
 }
 
 static void on_mpi(void *ctx, const struct gs_mpi_row *before, const struct gs_mpi_row *now)
 {
-	gs_feed_mpi(((struct trace_output *)ctx)->feed, before, now);
+	gs_ingest_mpi(((struct trace_output *)ctx)->feed, before, now);
 }
 
 static void on_hits(void *ctx, const struct gs_thread *thread, const struct gs_hits *hits)
@@ -218,7 +219,7 @@ static void on_cpu(void *ctx, const struct gs_thread *thread, uint64_t cpu_ns)
 static void on_open_call(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
 			 unsigned depth, uint64_t now_mono_ns)
 {
-	gs_feed_open_call(((struct trace_output *)ctx)->feed, thread, frame, depth, now_mono_ns);
+	gs_ingest_open_call(((struct trace_output *)ctx)->feed, thread, frame, depth, now_mono_ns);
 }
 
 static void on_user_cell(void *ctx, const struct gs_user_sum *sum)
@@ -226,36 +227,36 @@ static void on_user_cell(void *ctx, const struct gs_user_sum *sum)
 	struct trace_output *o = ctx;
 
 	trace_budget_user(o->budget, sum);
-	gs_feed_user(o->feed, sum);
+	gs_ingest_user(o->feed, sum);
 }
 
 static void on_open_scope(void *ctx, const struct gs_thread *thread, unsigned depth,
 			  uint64_t now_mono_ns)
 {
-	gs_feed_open_scope(((struct trace_output *)ctx)->feed, thread, depth, now_mono_ns);
+	gs_ingest_open_scope(((struct trace_output *)ctx)->feed, thread, depth, now_mono_ns);
 }
 
 static void on_account(void *ctx, const struct gs_account_reading *reading)
 {
-	gs_feed_account(((struct trace_output *)ctx)->feed, reading);
+	gs_ingest_account(((struct trace_output *)ctx)->feed, reading);
 }
 
-static struct gs_probe_handler handler_of(struct trace_output *o)
+static struct gs_uprobe_handler handler_of(struct trace_output *o)
 {
-	return (struct gs_probe_handler){.event = on_event,
-					 .cell = on_cell,
-					 .hits = on_hits,
-					 .cpu = on_cpu,
-					 .open_call = on_open_call,
-					 .mpi = on_mpi,
-					 .user_cell = on_user_cell,
-					 .open_scope = on_open_scope,
-					 .account = on_account,
-					 .ctx = o};
+	return (struct gs_uprobe_handler){.event = on_event,
+					  .cell = on_cell,
+					  .hits = on_hits,
+					  .cpu = on_cpu,
+					  .open_call = on_open_call,
+					  .mpi = on_mpi,
+					  .user_cell = on_user_cell,
+					  .open_scope = on_open_scope,
+					  .account = on_account,
+					  .ctx = o};
 }
 
 /* What the kernel side lost since it was told last. */
-static void tell_losses(struct trace_output *o, const struct gs_probe *probe)
+static void tell_losses(struct trace_output *o, const struct gs_uprobe *probe)
 {
 	for (unsigned layer = 0; layer < GS_LAYER_COUNT; layer++) {
 		for (unsigned cause = 1; cause < GS_LOSS_COUNT; cause++) {
@@ -263,10 +264,10 @@ static void tell_losses(struct trace_output *o, const struct gs_probe *probe)
 
 			if (cause == GS_LOSS_MAPS && layer)
 				continue;
-			now = gs_probe_lost(probe, layer, cause);
+			now = gs_uprobe_lost(probe, layer, cause);
 			if (now <= *told)
 				continue;
-			gs_feed_loss(o->feed, layer, cause, NULL, now - *told);
+			gs_ingest_loss(o->feed, layer, cause, NULL, now - *told);
 			*told = now;
 		}
 	}
@@ -275,50 +276,50 @@ static void tell_losses(struct trace_output *o, const struct gs_probe *probe)
 static void note_progress(struct trace_output *o)
 {
 	for (unsigned layer = 0; layer < GS_LAYER_COUNT; layer++)
-		o->calls[layer] = gs_view_calls(o->view, layer);
-	o->lost = gs_view_lost(o->view);
+		o->calls[layer] = gs_aggregate_calls(o->view, layer);
+	o->lost = gs_aggregate_lost(o->view);
 }
 
-void trace_output_glance(struct trace_output *o, struct gs_probe *probe)
+void trace_output_glance(struct trace_output *o, struct gs_uprobe *probe)
 {
-	struct gs_probe_handler h = handler_of(o);
+	struct gs_uprobe_handler h = handler_of(o);
 
 	pthread_mutex_lock(&o->lock);
-	gs_probe_poll(probe, &h);
-	gs_probe_glance(probe, &h);
+	gs_uprobe_poll(probe, &h);
+	gs_uprobe_glance(probe, &h);
 	trace_budget_tick(o->budget, probe);
 	pthread_mutex_unlock(&o->lock);
 }
 
-void trace_output_poll(struct trace_output *o, struct gs_probe *probe, bool harvest)
+void trace_output_poll(struct trace_output *o, struct gs_uprobe *probe, bool harvest)
 {
-	struct gs_probe_handler h = handler_of(o);
+	struct gs_uprobe_handler h = handler_of(o);
 
 	pthread_mutex_lock(&o->lock);
-	gs_probe_poll(probe, &h);
+	gs_uprobe_poll(probe, &h);
 	if (harvest) {
-		gs_probe_harvest(probe, &h);
+		gs_uprobe_drain(probe, &h);
 		trace_budget_tick(o->budget, probe);
 		put_cost(o);
 		tell_losses(o, probe);
-		gs_feed_flush(o->feed);
+		gs_ingest_flush(o->feed);
 		note_progress(o);
 	}
 	pthread_mutex_unlock(&o->lock);
 }
 
-void trace_output_stop(struct trace_output *o, struct gs_probe *probe)
+void trace_output_stop(struct trace_output *o, struct gs_uprobe *probe)
 {
-	struct gs_probe_handler h = handler_of(o);
+	struct gs_uprobe_handler h = handler_of(o);
 
 	pthread_mutex_lock(&o->lock);
-	gs_probe_stop(probe, &h);
+	gs_uprobe_stop(probe, &h);
 	trace_budget_tick(o->budget, NULL);
 	put_cost(o);
 	tell_losses(o, probe);
-	if (gs_span_untracked(o->span))
-		gs_feed_loss(o->feed, GS_LAYER_NONE, GS_LOSS_BLOCKS, NULL,
-			     gs_span_untracked(o->span));
+	if (gs_correlate_untracked(o->span))
+		gs_ingest_loss(o->feed, GS_LAYER_NONE, GS_LOSS_BLOCKS, NULL,
+			       gs_correlate_untracked(o->span));
 	pthread_mutex_unlock(&o->lock);
 }
 
@@ -342,19 +343,19 @@ static int close_file(struct file_output *f)
 		gs_export_end(f->export);
 		left_out = gs_export_left_out(f->export);
 		if (gs_export_is_empty(f->export))
-			gs_say("%s shows nothing: %s", f->path, gs_export_is_empty(f->export));
+			gs_cli_say("%s shows nothing: %s", f->path, gs_export_is_empty(f->export));
 		r = gs_export_close(&f->export, &err);
 	} else if (f->journal) {
-		left_out = gs_journal_left_out(f->journal);
-		r = gs_journal_close(&f->journal, &err);
+		left_out = gs_recording_left_out(f->journal);
+		r = gs_recording_close(&f->journal, &err);
 	}
 	if (r < 0)
-		gs_say("%s", gs_err_text(&err, r));
+		gs_cli_say("%s", gs_err_text(&err, r));
 	else if (left_out)
-		gs_say("%s is full (--max-size): the last %llu records are not in it; the summary "
-		       "has "
-		       "them",
-		       f->path, (unsigned long long)left_out);
+		gs_cli_say(
+			"%s is full (--max-size): the last %llu records are not in it; the summary "
+			"has them",
+			f->path, (unsigned long long)left_out);
 	return r;
 }
 
@@ -363,13 +364,12 @@ int trace_output_end(struct trace_output *o, int exit_status, const char *reason
 	const char *name = NULL;
 	int first, r;
 
-	gs_feed_end(o->feed, exit_status, reason);
-	first = gs_feed_sink_error(o->feed, &name);
+	gs_ingest_end(o->feed, exit_status, reason);
+	first = gs_ingest_sink_error(o->feed, &name);
 	if (first < 0)
-		gs_say("writing %s stopped: %s; what was written before is whole, the summary "
-		       "counts all "
-		       "calls",
-		       name, strerror(-first));
+		gs_cli_say("writing %s stopped: %s; what was written before is whole, the summary "
+			   "counts all calls",
+			   name, strerror(-first));
 	for (size_t i = 0; i < o->n_files; i++) {
 		r = close_file(&o->files[i]);
 		if (first == 0)
@@ -389,12 +389,12 @@ int trace_output_summary(struct trace_output *o)
 	bool to_stderr =
 		options->output_to_stdout || (options->command && !options->summary_to_stdout);
 	FILE *fallback = to_stderr ? stderr : stdout;
-	struct gs_summary_style style = options->style;
+	struct gs_report_summary_style style = options->style;
 	struct gs_summary *summary = NULL;
-	int r = gs_view_summary(o->view, &summary);
+	int r = gs_aggregate_make_summary(o->view, &summary);
 
 	if (r < 0) {
-		gs_say("no memory for the summary");
+		gs_cli_say("no memory for the summary");
 		return r;
 	}
 	gs_verdict_trace(summary);
@@ -421,7 +421,7 @@ int trace_output_write_plan(const struct trace_output *o)
 		r = out ? trace_budget_plan(o->budget, out, options->format) : -ENOMEM;
 	r = gs_output_close(&file, r, &err);
 	if (r < 0)
-		gs_say("the plan: %s", gs_err_text(&err, r));
+		gs_cli_say("the plan: %s", gs_err_text(&err, r));
 	return r;
 }
 
@@ -435,13 +435,13 @@ void trace_output_free(struct trace_output **ref)
 		if (o->files[i].export)
 			gs_export_close(&o->files[i].export, NULL);
 		if (o->files[i].journal)
-			gs_journal_close(&o->files[i].journal, NULL);
+			gs_recording_close(&o->files[i].journal, NULL);
 	}
 	trace_head_free(&o->head);
-	gs_feed_free(&o->feed);
-	gs_span_free(&o->span);
-	gs_view_free(&o->view);
-	gs_place_free(&o->place);
+	gs_ingest_free(&o->feed);
+	gs_correlate_free(&o->span);
+	gs_aggregate_free(&o->view);
+	gs_identity_free(&o->place);
 	pthread_mutex_destroy(&o->lock);
 	free(o);
 	*ref = NULL;

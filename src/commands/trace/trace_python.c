@@ -34,7 +34,7 @@ struct waiting {   /* a process whose interpreter is not in place yet */
 
 struct trace_python {
 	struct gs_pythons *pythons;
-	struct gs_probe *probe;      /* borrowed */
+	struct gs_uprobe *probe;     /* borrowed */
 	struct trace_output *output; /* borrowed */
 	struct waiting waiting[N_WAITING];
 	unsigned n_found;
@@ -82,10 +82,10 @@ bool trace_python_take_at(struct trace_options *o, const char *word)
 bool trace_python_take_call(struct trace_options *o, const char *word)
 {
 	return o->n_python_globs < GS_PY_GLOB_MAX &&
-	       gs_py_glob_parse(word, &o->python_globs[o->n_python_globs++]) == 0;
+	       gs_aggregate_parse_py_glob(word, &o->python_globs[o->n_python_globs++]) == 0;
 }
 
-void trace_python_calls(const struct trace_options *o, struct gs_probe_options *po)
+void trace_python_calls(const struct trace_options *o, struct gs_uprobe_options *po)
 {
 	po->python_calls = o->python_calls;
 	memcpy(po->py_globs, o->python_globs, sizeof(po->py_globs));
@@ -113,16 +113,16 @@ void trace_python_settle(struct trace_options *o)
 	o->python_wants_calls = o->py_stack_at & ~(unsigned)GS_AT_SAMPLE;
 }
 
-int trace_python_filter(const struct trace_options *o, struct gs_view *view)
+int trace_python_filter(const struct trace_options *o, struct gs_aggregate *view)
 {
 	bool none = o->n_line_filters == 1 && strcmp(o->line_filters[0], "none") == 0;
 
-	return gs_view_set_line_filter(view, o->line_filters, none ? 0 : o->n_line_filters);
+	return gs_aggregate_set_line_filter(view, o->line_filters, none ? 0 : o->n_line_filters);
 }
 
 /* --- interpreters --- */
 
-int trace_python_new(const struct trace_options *options, struct gs_probe *probe,
+int trace_python_new(const struct trace_options *options, struct gs_uprobe *probe,
 		     struct gs_reader *reader, struct trace_output *output,
 		     struct trace_python **ret)
 {
@@ -175,7 +175,7 @@ static void tell_unreadable(struct trace_python *p, const char *text)
 
 /* 0: done with it; -EAGAIN: to be asked again. While a program is being started, its loader has
  * mapped the library's beginning over all of its place: what is read there then is no version. */
-static int look(struct trace_python *p, pid_t pid, unsigned n_tries)
+static int look_for_python(struct trace_python *p, pid_t pid, unsigned n_tries)
 {
 	struct gs_err err = {{0}};
 	struct gs_py_proc python;
@@ -186,14 +186,14 @@ static int look(struct trace_python *p, pid_t pid, unsigned n_tries)
 		return -EAGAIN;
 	if (r == -ENOENT) {
 		/* What was known is of the program before. */
-		gs_probe_python(p->probe, pid, NULL);
+		gs_uprobe_python(p->probe, pid, NULL);
 	} else if (r == -ENOTSUP) {
 		tell_unreadable(p, gs_err_text(&err, r));
 	} else if (r == 0) {
-		r = gs_probe_python(p->probe, pid, &python);
+		r = gs_uprobe_python(p->probe, pid, &python);
 		/* It ran exec() meanwhile: what was found is of the program before. */
 		if (r == 0 && gs_python_image(pid, &image) != -ESRCH && image != python.image) {
-			gs_probe_python(p->probe, pid, NULL);
+			gs_uprobe_python(p->probe, pid, NULL);
 			return -EAGAIN;
 		}
 		p->n_found++;
@@ -223,20 +223,20 @@ static void wait_for(struct trace_python *p, pid_t pid)
 		*at = (struct waiting){.pid = pid, .next_ns = gs_clock_mono_ns() + FIRST_TRY_NS};
 }
 
-void trace_python_look(struct trace_python *p, pid_t pid)
+void trace_python_find(struct trace_python *p, pid_t pid)
 {
-	if (p && look(p, pid, 0) == -EAGAIN)
+	if (p && look_for_python(p, pid, 0) == -EAGAIN)
 		wait_for(p, pid);
 }
 
-void trace_python_look_all(struct trace_python *p)
+void trace_python_find_all(struct trace_python *p)
 {
 	DIR *proc = p ? opendir("/proc") : NULL;
 	struct dirent *e;
 
 	while (!gs_guard_stopped() && proc && (e = readdir(proc)) != NULL)
 		if (isdigit((unsigned char)e->d_name[0]))
-			trace_python_look(p, (pid_t)atoi(e->d_name));
+			trace_python_find(p, (pid_t)atoi(e->d_name));
 	if (proc)
 		closedir(proc);
 }
@@ -252,7 +252,8 @@ int trace_python_tick(struct trace_python *p)
 			continue;
 		if (now >= w->next_ns) {
 			w->next_ns = now + (FIRST_TRY_NS << ++w->n_tries);
-			if (w->n_tries > MAX_TRIES || look(p, w->pid, w->n_tries) != -EAGAIN) {
+			if (w->n_tries > MAX_TRIES ||
+			    look_for_python(p, w->pid, w->n_tries) != -EAGAIN) {
 				*w = (struct waiting){0};
 				continue;
 			}

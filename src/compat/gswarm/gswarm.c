@@ -6,22 +6,22 @@
 
 #include "server/head/reply.h"
 
-void gswarm_refuse(struct gs_rpc_call *call, const char *text)
+void gswarm_refuse(struct gs_grpc_call *call, const char *text)
 {
-	gs_rpc_call_finish(call, GS_RPC_INVALID_ARGUMENT, text);
+	gs_grpc_call_finish(call, GS_GRPC_INVALID_ARGUMENT, text);
 }
 
 /* --- asking and steering --- */
 
 struct ask {
 	struct gs_head *head;
-	struct gs_rpc_call *call; /* referenced */
+	struct gs_grpc_call *call; /* referenced */
 	void *message;
 	char stopped[256];
 	size_t n;
 };
 
-static void on_connect(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
+static void on_connect(void *ctx, struct gs_grpc_call *call, const void *data, size_t bytes)
 {
 	GswarmProfiler__InitialInfo *m = gswarm_profiler__initial_info__unpack(NULL, bytes, data);
 	GswarmProfiler__ConnectResponse out = GSWARM_PROFILER__CONNECT_RESPONSE__INIT;
@@ -128,13 +128,13 @@ static void set_nvlink(struct ask *a, struct gs_store *store)
 
 static void exit_head(struct ask *a, struct gs_store *store)
 {
-	if (gs_head_exit(a->head, gs_rpc_call_peer(a->call)) < 0)
-		gs_rpc_call_finish(
-			a->call, GS_RPC_PERMISSION_DENIED,
+	if (gs_head_exit(a->head, gs_grpc_call_peer(a->call)) < 0)
+		gs_grpc_call_finish(
+			a->call, GS_GRPC_PERMISSION_DENIED,
 			"this head is not ended by calls: start it with --allow-exit for "
 			"that, or end it where it runs");
 	else
-		gs_rpc_call_reply(a->call, "", 0);
+		gs_grpc_call_reply(a->call, "", 0);
 }
 
 static void get_status(struct ask *a, struct gs_store *store)
@@ -180,34 +180,34 @@ static const struct {
 	 set_nvlink, false},
 };
 
-static size_t row_of(const struct gs_rpc_call *call)
+static size_t row_of(const struct gs_grpc_call *call)
 {
 	size_t i = 0;
 
-	while (strcmp(rows[i].path, gs_rpc_call_method(call)->path) != 0)
+	while (strcmp(rows[i].path, gs_grpc_call_method(call)->path) != 0)
 		i++;
 	return i;
 }
 
 static void ask_free(struct ask *a)
 {
-	gs_rpc_call_unref(&a->call);
+	gs_grpc_call_unref(&a->call);
 	protobuf_c_message_free_unpacked(a->message, NULL);
 	free(a);
 }
 
-static void work(void *ctx, struct gs_store *store)
+static void end_sessions(void *ctx, struct gs_store *store)
 {
 	struct ask *a = ctx;
 
 	if (store)
 		rows[row_of(a->call)].run(a, store);
 	else
-		gs_rpc_call_finish(a->call, GS_RPC_UNAVAILABLE, "the head ends");
+		gs_grpc_call_finish(a->call, GS_GRPC_UNAVAILABLE, "the head ends");
 	ask_free(a);
 }
 
-static void on_message(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
+static void on_message(void *ctx, struct gs_grpc_call *call, const void *data, size_t bytes)
 {
 	struct gs_gswarm *g = ctx;
 	size_t i = row_of(call);
@@ -221,23 +221,23 @@ static void on_message(void *ctx, struct gs_rpc_call *call, const void *data, si
 		return;
 	}
 	a->head = g->head;
-	a->call = gs_rpc_call_ref(call);
-	if ((rows[i].writes ? gs_head_write : gs_head_read)(a->head, work, a) < 0) {
-		gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED, "the head has no memory");
+	a->call = gs_grpc_call_ref(call);
+	if ((rows[i].writes ? gs_head_write : gs_head_read)(a->head, end_sessions, a) < 0) {
+		gs_grpc_call_finish(call, GS_GRPC_RESOURCE_EXHAUSTED, "the head has no memory");
 		ask_free(a);
 	}
 }
 
 #define METHOD(name, needs, handler)                                                               \
 	{                                                                                          \
-		.path = PATH name, .kind = GS_RPC_UNARY, .role = needs,                            \
+		.path = PATH name, .kind = GS_GRPC_UNARY, .role = needs,                           \
 		.max_message_bytes = 1 << 20, .message = handler                                   \
 	}
 
-static const struct gs_rpc_method methods[GSWARM_METHODS] = {
+static const struct gs_grpc_method methods[GSWARM_METHODS] = {
 	METHOD("Connect", GS_HEAD_ROLE_NODE, on_connect),
 	{.path = PATH "StreamMetrics",
-	 .kind = GS_RPC_STREAM,
+	 .kind = GS_GRPC_STREAM,
 	 .role = GS_HEAD_ROLE_NODE,
 	 .max_message_bytes = 1 << 20,
 	 .message = gswarm_on_update,
@@ -255,7 +255,7 @@ static const struct gs_rpc_method methods[GSWARM_METHODS] = {
 
 /* --- life --- */
 
-static void begin(void *ctx, struct gs_head *head)
+static void begin_service(void *ctx, struct gs_head *head)
 {
 	struct gs_gswarm *g = ctx;
 
@@ -280,6 +280,8 @@ void gs_gswarm_free(struct gs_gswarm **gswarm)
 
 struct gs_head_service gs_gswarm_service(struct gs_gswarm *g)
 {
-	return (struct gs_head_service){
-		.methods = g->methods, .n_methods = GSWARM_METHODS, .begin = begin, .ctx = g};
+	return (struct gs_head_service){.methods = g->methods,
+					.n_methods = GSWARM_METHODS,
+					.begin = begin_service,
+					.ctx = g};
 }

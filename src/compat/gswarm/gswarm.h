@@ -3,8 +3,8 @@
  * and scripts: what they send becomes moments like those of our own nodes, and sessions are the
  * same sessions.
  */
-#ifndef GS_GSWARM_GSWARM_H
-#define GS_GSWARM_GSWARM_H
+#ifndef GS_COMPAT_GSWARM_GSWARM_H
+#define GS_COMPAT_GSWARM_GSWARM_H
 
 #include "server/head/head.h"
 

@@ -1,6 +1,6 @@
 /* Private to the room. */
-#ifndef GS_GSWARM_GSWARM_INT_H
-#define GS_GSWARM_GSWARM_INT_H
+#ifndef GS_COMPAT_GSWARM_GSWARM_INT_H
+#define GS_COMPAT_GSWARM_GSWARM_INT_H
 
 #include <stdlib.h>
 
@@ -17,20 +17,20 @@ struct gswarm_client;
 
 struct gs_gswarm {
 	struct gs_head *head;
-	struct gs_rpc_method methods[GSWARM_METHODS];
+	struct gs_grpc_method methods[GSWARM_METHODS];
 	struct gswarm_client *clients; /* a list; of the rpc's thread */
 };
 
-void gswarm_refuse(struct gs_rpc_call *call, const char *text);
+void gswarm_refuse(struct gs_grpc_call *call, const char *text);
 
 /* --- stream.c: StreamMetrics --- */
 
 bool gswarm_hostname_valid(const char *name);
-void gswarm_on_update(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes);
-void gswarm_on_updates_end(void *ctx, struct gs_rpc_call *call);
-void gswarm_on_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status);
+void gswarm_on_update(void *ctx, struct gs_grpc_call *call, const void *data, size_t bytes);
+void gswarm_on_updates_end(void *ctx, struct gs_grpc_call *call);
+void gswarm_on_closed(void *ctx, struct gs_grpc_call *call, enum gs_grpc_status status);
 
-/* --- moment.c: messages to moments --- */
+/* --- sample.c: messages to moments --- */
 
 /* A message that came, checked to be one; NULL: it is none. Freed by ..._free_unpacked(). */
 GswarmProfiler__MetricsUpdate *gswarm_update(const void *data, size_t bytes);
@@ -43,13 +43,13 @@ struct gswarm_seen {
 
 /* A moment of it. now_wall_ns: the time of those that have none. seen: of this client, updated.
  * NULL: no memory. */
-struct gs_node_snapshot *gswarm_moment(const GswarmProfiler__MetricsUpdate *update,
+struct gs_node_snapshot *gswarm_sample(const GswarmProfiler__MetricsUpdate *update,
 				       int64_t now_wall_ns, struct gswarm_seen *seen);
 
 /* --- status.c: answers --- */
 
-void gswarm_status(struct gs_head *h, struct gs_rpc_call *call);
-void gswarm_cluster(struct gs_head *h, struct gs_rpc_call *call);
-void gswarm_node(struct gs_head *h, struct gs_rpc_call *call, const char *node_id);
+void gswarm_status(struct gs_head *h, struct gs_grpc_call *call);
+void gswarm_cluster(struct gs_head *h, struct gs_grpc_call *call);
+void gswarm_node(struct gs_head *h, struct gs_grpc_call *call, const char *node_id);
 
 #endif

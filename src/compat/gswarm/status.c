@@ -27,7 +27,7 @@ static char *sessions_json(const struct gs_store_session *s, size_t n)
 }
 
 /* Owned by the caller; NULL: no memory. */
-static char *label_of(const struct gs_cluster_node *c)
+static char *label_of(const struct gs_registry_node *c)
 {
 	char label[GS_NODE_LABEL_BYTES];
 
@@ -36,7 +36,7 @@ static char *label_of(const struct gs_cluster_node *c)
 	return strdup(label);
 }
 
-static bool is_node(const struct gs_cluster_node *c, const char *name)
+static bool is_node(const struct gs_registry_node *c, const char *name)
 {
 	GS_FREE char *label = label_of(c);
 
@@ -44,25 +44,25 @@ static bool is_node(const struct gs_cluster_node *c, const char *name)
 	       (label && strcmp(label, name) == 0);
 }
 
-static size_t connected(struct gs_head *h, char ***ret_names)
+static size_t list_connected(struct gs_head *h, char ***ret_names)
 {
-	struct gs_cluster_view *view = gs_cluster_view(gs_head_cluster(h));
-	size_t n = 0, all = gs_cluster_view_count(view);
+	struct gs_registry_view *view = gs_registry_view(gs_head_cluster(h));
+	size_t n = 0, all = gs_registry_view_count(view);
 	char **names;
 
 	names = calloc(all + 1, sizeof(*names));
 	for (size_t i = 0; names && i < all; i++) {
-		const struct gs_cluster_node *c = gs_cluster_view_at(view, i);
+		const struct gs_registry_node *c = gs_registry_view_at(view, i);
 
 		if (c->n_connections && (names[n] = label_of(c)))
 			n++;
 	}
-	gs_cluster_view_unref(&view);
+	gs_registry_view_unref(&view);
 	*ret_names = names;
 	return n;
 }
 
-void gswarm_status(struct gs_head *h, struct gs_rpc_call *call)
+void gswarm_status(struct gs_head *h, struct gs_grpc_call *call)
 {
 	GswarmProfiler__StatusResponse m = GSWARM_PROFILER__STATUS_RESPONSE__INIT;
 	struct gs_store_session *active = NULL;
@@ -94,7 +94,7 @@ void gswarm_status(struct gs_head *h, struct gs_rpc_call *call)
 	json = sessions_json(active, n);
 	m.output_filename = file;
 	m.active_sessions_json = json ? json : "";
-	m.n_connected_clients = connected(h, &m.connected_clients);
+	m.n_connected_clients = list_connected(h, &m.connected_clients);
 	gs_head_reply(call, &m.base);
 	for (size_t i = 0; i < m.n_connected_clients; i++)
 		free(m.connected_clients[i]);
@@ -104,13 +104,13 @@ void gswarm_status(struct gs_head *h, struct gs_rpc_call *call)
 
 /* --- nodes --- */
 
-static double value(const struct gs_gpu_sample *s, enum gs_gpu_field f, double factor)
+static double value_of(const struct gs_gpu_sample *s, enum gs_gpu_field f, double factor)
 {
 	return gs_gpu_has(s, f) ? s->value[f] * factor : -1;
 }
 
 /* Of both directions; -1: neither is known. */
-static double both(const struct gs_gpu_sample *s, enum gs_gpu_field rx, enum gs_gpu_field tx)
+static double sum_of_both(const struct gs_gpu_sample *s, enum gs_gpu_field rx, enum gs_gpu_field tx)
 {
 	if (!gs_gpu_has(s, rx) && !gs_gpu_has(s, tx))
 		return -1;
@@ -123,17 +123,17 @@ static void fill_gpu(GswarmProfiler__GPUStatus *m, const struct gs_gpu_info *inf
 {
 	gswarm_profiler__gpustatus__init(m);
 	m->gpu_id = (int32_t)info->index;
-	m->utilization = value(s, GS_GPU_UTIL, 100);
-	m->memory_used = (int64_t)value(s, GS_GPU_MEM_USED, 1 / MB);
-	m->memory_total = (int64_t)value(s, GS_GPU_MEM_TOTAL, 1 / MB);
-	m->dram_bandwidth = both(s, GS_GPU_PCIE_RX_BPS, GS_GPU_PCIE_TX_BPS);
-	m->nvlink_bandwidth = both(s, GS_GPU_NVLINK_RX_BPS, GS_GPU_NVLINK_TX_BPS);
-	m->temperature = value(s, GS_GPU_TEMP_GPU, 1);
-	m->power = value(s, GS_GPU_POWER, 1);
+	m->utilization = value_of(s, GS_GPU_UTIL, 100);
+	m->memory_used = (int64_t)value_of(s, GS_GPU_MEM_USED, 1 / MB);
+	m->memory_total = (int64_t)value_of(s, GS_GPU_MEM_TOTAL, 1 / MB);
+	m->dram_bandwidth = sum_of_both(s, GS_GPU_PCIE_RX_BPS, GS_GPU_PCIE_TX_BPS);
+	m->nvlink_bandwidth = sum_of_both(s, GS_GPU_NVLINK_RX_BPS, GS_GPU_NVLINK_TX_BPS);
+	m->temperature = value_of(s, GS_GPU_TEMP_GPU, 1);
+	m->power = value_of(s, GS_GPU_POWER, 1);
 }
 
 /* A copy, to be freed by node_free(); NULL: no memory. */
-static GswarmProfiler__NodeStatus *node_new(const struct gs_cluster_node *c)
+static GswarmProfiler__NodeStatus *node_new(const struct gs_registry_node *c)
 {
 	const struct gs_gpu_snapshot *g = c->latest ? c->latest->gpu : NULL;
 	size_t n = g ? g->n_gpus : 0;
@@ -173,20 +173,20 @@ static void node_free(GswarmProfiler__NodeStatus *m)
 	free(m);
 }
 
-void gswarm_cluster(struct gs_head *h, struct gs_rpc_call *call)
+void gswarm_cluster(struct gs_head *h, struct gs_grpc_call *call)
 {
 	GswarmProfiler__ClusterStatusResponse m = GSWARM_PROFILER__CLUSTER_STATUS_RESPONSE__INIT;
-	struct gs_cluster_view *view = gs_cluster_view(gs_head_cluster(h));
-	size_t all = gs_cluster_view_count(view);
+	struct gs_registry_view *view = gs_registry_view(gs_head_cluster(h));
+	size_t all = gs_registry_view_count(view);
 
 	m.nodes = calloc(all + 1, sizeof(*m.nodes));
 	for (size_t i = 0; m.nodes && i < all; i++) {
-		const struct gs_cluster_node *c = gs_cluster_view_at(view, i);
+		const struct gs_registry_node *c = gs_registry_view_at(view, i);
 
 		if (c->n_connections && (m.nodes[m.n_nodes] = node_new(c)))
 			m.n_nodes++;
 	}
-	gs_cluster_view_unref(&view);
+	gs_registry_view_unref(&view);
 	m.success = true;
 	m.message = "ok";
 	m.cluster_id = (char *)gs_head_address(h, 0);
@@ -196,18 +196,18 @@ void gswarm_cluster(struct gs_head *h, struct gs_rpc_call *call)
 	free(m.nodes);
 }
 
-void gswarm_node(struct gs_head *h, struct gs_rpc_call *call, const char *node_id)
+void gswarm_node(struct gs_head *h, struct gs_grpc_call *call, const char *node_id)
 {
 	GswarmProfiler__NodeStatusResponse m = GSWARM_PROFILER__NODE_STATUS_RESPONSE__INIT;
-	struct gs_cluster_view *view = gs_cluster_view(gs_head_cluster(h));
+	struct gs_registry_view *view = gs_registry_view(gs_head_cluster(h));
 
-	for (size_t i = 0; !m.node_status && i < gs_cluster_view_count(view); i++) {
-		const struct gs_cluster_node *c = gs_cluster_view_at(view, i);
+	for (size_t i = 0; !m.node_status && i < gs_registry_view_count(view); i++) {
+		const struct gs_registry_node *c = gs_registry_view_at(view, i);
 
 		if (is_node(c, node_id))
 			m.node_status = node_new(c);
 	}
-	gs_cluster_view_unref(&view);
+	gs_registry_view_unref(&view);
 	m.success = m.node_status != NULL;
 	m.message = m.success ? "ok" : "there is no such node";
 	gs_head_reply(call, &m.base);

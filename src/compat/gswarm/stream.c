@@ -18,7 +18,7 @@
 
 struct gswarm_client {
 	struct gswarm_client *next, **prev;
-	struct gs_rpc_call *call; /* lent: its end is the client's */
+	struct gs_grpc_call *call; /* lent: its end is the client's */
 	struct gs_head_stream *stream;
 	char hostname[64], host[48]; /* host: its address without the port */
 	unsigned number;             /* 0: another one has taken it over */
@@ -45,7 +45,7 @@ static void host_of(const char *peer, char *out, size_t bytes)
 }
 
 /* Silent for longer than a client at work would be. */
-static bool silent(struct gs_gswarm *g, const struct gswarm_client *c)
+static bool is_silent(struct gs_gswarm *g, const struct gswarm_client *c)
 {
 	struct gs_head_switches own;
 	uint64_t limit;
@@ -57,8 +57,8 @@ static bool silent(struct gs_gswarm *g, const struct gswarm_client *c)
 	return gs_clock_mono_ns() - c->heard_ns > limit;
 }
 
-static struct gswarm_client *find(struct gs_gswarm *g, const char *hostname, const char *host,
-				  unsigned number)
+static struct gswarm_client *find_client(struct gs_gswarm *g, const char *hostname,
+					 const char *host, unsigned number)
 {
 	struct gswarm_client *c = g->clients;
 
@@ -75,11 +75,11 @@ static unsigned number_of(struct gs_gswarm *g, const char *hostname, const char 
 {
 	*ret_old = NULL;
 	for (unsigned n = 1; n <= CLIENTS_MAX; n++) {
-		struct gswarm_client *taken = find(g, hostname, host, n);
+		struct gswarm_client *taken = find_client(g, hostname, host, n);
 
 		if (!taken)
 			return n;
-		if (silent(g, taken)) {
+		if (is_silent(g, taken)) {
 			taken->number = 0;
 			*ret_old = taken;
 			return n;
@@ -89,8 +89,8 @@ static unsigned number_of(struct gs_gswarm *g, const char *hostname, const char 
 }
 
 /* NULL: there are too many of it, or there is no memory. */
-static struct gswarm_client *begin(struct gs_gswarm *g, struct gs_rpc_call *call,
-				   const char *hostname)
+static struct gswarm_client *begin_client(struct gs_gswarm *g, struct gs_grpc_call *call,
+					  const char *hostname)
 {
 	struct gswarm_client *c = calloc(1, sizeof(*c)), *old;
 	struct gs_store_node node = {.id = 0};
@@ -100,11 +100,11 @@ static struct gswarm_client *begin(struct gs_gswarm *g, struct gs_rpc_call *call
 	c->call = call;
 	c->heard_ns = gs_clock_mono_ns();
 	snprintf(c->hostname, sizeof(c->hostname), "%s", hostname);
-	host_of(gs_rpc_call_peer(call), c->host, sizeof(c->host));
+	host_of(gs_grpc_call_peer(call), c->host, sizeof(c->host));
 	c->number = number_of(g, hostname, c->host, &old);
 	if (old)
-		gs_rpc_call_finish(old->call, GS_RPC_ABORTED,
-				   "the client has come back on another call");
+		gs_grpc_call_finish(old->call, GS_GRPC_ABORTED,
+				    "the client has come back on another call");
 	snprintf(node.hostname, sizeof(node.hostname), "%s", hostname);
 	snprintf(node.machine_id, sizeof(node.machine_id), "%s", hostname);
 	snprintf(node.instance, sizeof(node.instance), "gswarm %s %u", c->host, c->number);
@@ -119,21 +119,21 @@ static struct gswarm_client *begin(struct gs_gswarm *g, struct gs_rpc_call *call
 	if (c->next)
 		c->next->prev = &c->next;
 	g->clients = c;
-	gs_rpc_call_set_user(call, c);
+	gs_grpc_call_set_user(call, c);
 	return c;
 }
 
 static int take_update(struct gswarm_client *c, const GswarmProfiler__MetricsUpdate *m)
 {
-	struct gs_node_snapshot *moment = gswarm_moment(m, (int64_t)gs_clock_wall_ns(), &c->seen);
+	struct gs_node_snapshot *moment = gswarm_sample(m, (int64_t)gs_clock_wall_ns(), &c->seen);
 
-	return moment ? gs_head_stream_moment(c->stream, &moment) : -ENOMEM;
+	return moment ? gs_head_stream_sample(c->stream, &moment) : -ENOMEM;
 }
 
-void gswarm_on_update(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
+void gswarm_on_update(void *ctx, struct gs_grpc_call *call, const void *data, size_t bytes)
 {
 	struct gs_gswarm *g = ctx;
-	struct gswarm_client *c = gs_rpc_call_user(call);
+	struct gswarm_client *c = gs_grpc_call_user(call);
 	GswarmProfiler__MetricsUpdate *m = gswarm_update(data, bytes);
 
 	if (!m || !gswarm_hostname_valid(m->hostname)) {
@@ -142,29 +142,29 @@ void gswarm_on_update(void *ctx, struct gs_rpc_call *call, const void *data, siz
 		gswarm_refuse(call, "a stream is of one host");
 	} else {
 		if (!c)
-			c = begin(g, call, m->hostname);
+			c = begin_client(g, call, m->hostname);
 		if (c)
 			c->heard_ns = gs_clock_mono_ns();
 		if (!c || take_update(c, m) < 0)
-			gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED,
-					   "too many clients of this host, or no memory");
+			gs_grpc_call_finish(call, GS_GRPC_RESOURCE_EXHAUSTED,
+					    "too many clients of this host, or no memory");
 	}
 	if (m)
 		gswarm_profiler__metrics_update__free_unpacked(m, NULL);
 }
 
-void gswarm_on_updates_end(void *ctx, struct gs_rpc_call *call)
+void gswarm_on_updates_end(void *ctx, struct gs_grpc_call *call)
 {
-	struct gswarm_client *c = gs_rpc_call_user(call);
+	struct gswarm_client *c = gs_grpc_call_user(call);
 
 	if (c)
 		gs_head_stream_end(c->stream);
-	gs_rpc_call_reply(call, "", 0); /* Empty has no bytes */
+	gs_grpc_call_reply(call, "", 0); /* Empty has no bytes */
 }
 
-void gswarm_on_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status)
+void gswarm_on_closed(void *ctx, struct gs_grpc_call *call, enum gs_grpc_status status)
 {
-	struct gswarm_client *c = gs_rpc_call_user(call);
+	struct gswarm_client *c = gs_grpc_call_user(call);
 
 	if (!c)
 		return;

@@ -2,8 +2,8 @@
  * A growable byte buffer with a maximum. Growth doubles; what would pass the maximum is refused
  * with -ENOBUFS and leaves the buffer as it was.
  */
-#ifndef GS_BASE_BUF_H
-#define GS_BASE_BUF_H
+#ifndef GS_CORE_BASE_BUF_H
+#define GS_CORE_BASE_BUF_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * (CLOCK_BOOTTIME); the kernel side stamps with the monotonic clock, which is cheaper to read there
  * and differs from it only by the time the machine was suspended.
  */
-#ifndef GS_BASE_CLOCK_H
-#define GS_BASE_CLOCK_H
+#ifndef GS_CORE_BASE_CLOCK_H
+#define GS_CORE_BASE_CLOCK_H
 
 #include <stdint.h>
 

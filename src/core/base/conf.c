@@ -35,7 +35,7 @@ struct walk {
 	struct gs_conf_where *where;
 	yaml_document_t *document;
 	char *conf;
-	gs_conf_tell_fn tell;
+	gs_conf_report_fn tell;
 	unsigned n_wrong;
 	struct gs_err wrong; /* the last one, not told yet */
 	struct gs_err *err;
@@ -102,8 +102,8 @@ static bool is_mapping_of_schema(const struct gs_conf_schema *schema, const char
 }
 
 /* The name of this mapping that is nearest to what was written; "" when none is near. */
-static void suggest(const struct gs_conf_schema *schema, const char *path, const char *written,
-		    char *out, size_t bytes)
+static void suggest_key(const struct gs_conf_schema *schema, const char *path, const char *written,
+			char *out, size_t bytes)
 {
 	const struct gs_conf_section *section = find_section(schema, path);
 	unsigned best = (unsigned)strlen(written) / 2 + 1, d;
@@ -131,7 +131,7 @@ static int refuse_unknown(const struct walk *w, const char *path, const char *wr
 	char near[PATH_MAX_BYTES], text[400];
 	int n;
 
-	suggest(w->schema, path, written, near, sizeof(near));
+	suggest_key(w->schema, path, written, near, sizeof(near));
 	n = snprintf(text, sizeof(text), "unknown key \"%.60s\"", written);
 	if (path[0])
 		n += snprintf(text + n, sizeof(text) - (size_t)n, " in %s", path);
@@ -143,7 +143,7 @@ static int refuse_unknown(const struct walk *w, const char *path, const char *wr
 	return fail_node(w, node, text);
 }
 
-static int remember(const struct walk *w, const char *path, const yaml_node_t *node)
+static int remember_node(const struct walk *w, const char *path, const yaml_node_t *node)
 {
 	struct gs_conf_where *where = w->where;
 	char text[PATH_MAX_BYTES + 64];
@@ -360,12 +360,12 @@ static int walk_pair(struct walk *w, const char *path, const yaml_node_t *name,
 		return refuse_unknown(w, path, written, name);
 	for (size_t i = 0; section && i < section->n_keys; i++)
 		if (strcmp(section->keys[i].name, written) == 0) {
-			r = remember(w, full, name);
+			r = remember_node(w, full, name);
 			return r < 0 ? r : walk_value(w, section, &section->keys[i], value);
 		}
 	if (!is_mapping_of_schema(w->schema, path, written))
 		return refuse_unknown(w, path, written, name);
-	r = remember(w, full, name);
+	r = remember_node(w, full, name);
 	return r < 0 ? r : walk_mapping(w, full, value);
 }
 
@@ -451,7 +451,7 @@ static int walk_document(struct walk *w, yaml_parser_t *parser, const char *text
 }
 
 int gs_conf_parse(const struct gs_conf_schema *schema, const char *name, const void *text,
-		  size_t bytes, void *ret_conf, gs_conf_tell_fn tell, struct gs_err *err)
+		  size_t bytes, void *ret_conf, gs_conf_report_fn tell, struct gs_err *err)
 {
 	GS_FREE struct gs_conf_where *where = calloc(1, sizeof(*where));
 	GS_FREE char *conf = calloc(1, schema->bytes);
@@ -480,7 +480,7 @@ int gs_conf_parse(const struct gs_conf_schema *schema, const char *name, const v
 }
 
 int gs_conf_load(const struct gs_conf_schema *schema, const char *path, void *ret_conf,
-		 gs_conf_tell_fn tell, struct gs_err *err)
+		 gs_conf_report_fn tell, struct gs_err *err)
 {
 	GS_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	GS_FREE char *text = malloc(GS_CONF_FILE_MAX + 1);
@@ -644,7 +644,7 @@ static int print_key(struct gs_buf *out, unsigned indent, const struct gs_conf_k
 }
 
 /* Whether the section has a key that the default file shows. */
-static bool prints(const struct gs_conf_section *s)
+static bool has_printed_key(const struct gs_conf_section *s)
 {
 	for (size_t k = 0; k < s->n_keys; k++)
 		if (prints_key(&s->keys[k]))
@@ -663,7 +663,7 @@ int gs_conf_print(const struct gs_conf_schema *schema, struct gs_buf *out)
 		int top = dot ? (int)(dot - s->name) : (int)strlen(s->name);
 		unsigned indent = dot ? 2 : 0;
 
-		if (!prints(s))
+		if (!has_printed_key(s))
 			continue;
 		r = gs_buf_puts(out, "\n");
 		/* A mapping in a mapping whose outer one is not a section of its own. */

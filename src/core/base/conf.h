@@ -6,8 +6,8 @@
  *
  * Every message starts with FILE:LINE:COLUMN and says what was found and what is expected.
  */
-#ifndef GS_BASE_CONF_H
-#define GS_BASE_CONF_H
+#ifndef GS_CORE_BASE_CONF_H
+#define GS_CORE_BASE_CONF_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -87,17 +87,17 @@ struct gs_conf_schema {
 void gs_conf_defaults(const struct gs_conf_schema *schema, void *ret_conf);
 
 /* One of several things that are wrong, "FILE:LINE:COLUMN: what". */
-typedef void (*gs_conf_tell_fn)(const char *text);
+typedef void (*gs_conf_report_fn)(const char *text);
 
 /* Read text (a whole file, called name in messages). ret_conf is written only on success. -EINVAL
  * with err, or -ENOMEM. When more keys than one are wrong, tell (may be NULL) is given all but the
  * last of them, in the order of the file, and err has the last; after 20 no more are looked for. */
 int gs_conf_parse(const struct gs_conf_schema *schema, const char *name, const void *text,
-		  size_t bytes, void *ret_conf, gs_conf_tell_fn tell, struct gs_err *err);
+		  size_t bytes, void *ret_conf, gs_conf_report_fn tell, struct gs_err *err);
 
 /* The same with a file. Also -ENOENT, -EACCES, ... with err. */
 int gs_conf_load(const struct gs_conf_schema *schema, const char *path, void *ret_conf,
-		 gs_conf_tell_fn tell, struct gs_err *err);
+		 gs_conf_report_fn tell, struct gs_err *err);
 
 /* One key ("http.listen") from elsewhere than a file, as an option: -EINVAL and in err what it
  * takes. schema->check is not asked. The key is one of the schema's and no ROWS. */

@@ -1,6 +1,6 @@
 /* Between the files of configuration: one scalar and its key. */
-#ifndef GS_BASE_CONF_INT_H
-#define GS_BASE_CONF_INT_H
+#ifndef GS_CORE_BASE_CONF_INT_H
+#define GS_CORE_BASE_CONF_INT_H
 
 #include "core/base/conf.h"
 

@@ -19,8 +19,8 @@ static void add_power(struct gs_energy *e, int64_t wall_ns, double watts, int64_
 }
 
 /* Whether the counter can have come from there to here. */
-static bool reaches(const struct gs_energy *e, const struct gs_energy_source *s, int64_t wall_ns,
-		    double joules, double limit_watts)
+static bool counter_reaches(const struct gs_energy *e, const struct gs_energy_source *s,
+			    int64_t wall_ns, double joules, double limit_watts)
 {
 	double most = isnan(limit_watts) ? 1.5 * e->most_watts
 					 : fmax(1.2 * limit_watts, 1.2 * e->most_watts);
@@ -31,7 +31,8 @@ static bool reaches(const struct gs_energy *e, const struct gs_energy_source *s,
 	return most <= 0 || growth <= most * (double)(wall_ns - s->changed_ns) / 1e9 + SLACK_JOULES;
 }
 
-static void grow(struct gs_energy *e, struct gs_energy_source *s, int64_t wall_ns, double joules)
+static void grow_energy(struct gs_energy *e, struct gs_energy_source *s, int64_t wall_ns,
+			double joules)
 {
 	/* A counter that stands still at first: how old its value was when it came, nobody knows,
 	 * and what was used from then on is the power's to tell, if there is one. */
@@ -62,12 +63,13 @@ static void add_counter(struct gs_energy *e, int64_t wall_ns, double joules, dou
 
 	for (uint32_t i = 0; i < e->n_sources; i++) {
 		s = &e->source[i];
-		if (reaches(e, s, wall_ns, joules, limit_watts) && (!best || is_better(best, s)))
+		if (counter_reaches(e, s, wall_ns, joules, limit_watts) &&
+		    (!best || is_better(best, s)))
 			best = s;
 	}
 	if (best) {
 		if (joules > best->joules)
-			grow(e, best, wall_ns, joules);
+			grow_energy(e, best, wall_ns, joules);
 		else
 			best->n_repeats++;
 		return;

@@ -3,8 +3,8 @@
  * known in words, the place that knows it also fills a struct gs_err with one line that says what
  * is wrong and what to do. The text is only valid when the call failed.
  */
-#ifndef GS_BASE_ERR_H
-#define GS_BASE_ERR_H
+#ifndef GS_CORE_BASE_ERR_H
+#define GS_CORE_BASE_ERR_H
 
 #include "core/base/mem.h"
 

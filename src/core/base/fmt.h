@@ -2,8 +2,8 @@
  * Numbers for people: three to four significant digits and the unit. Every function writes into
  * out (GS_FMT_BYTES) and returns it.
  */
-#ifndef GS_BASE_FMT_H
-#define GS_BASE_FMT_H
+#ifndef GS_CORE_BASE_FMT_H
+#define GS_CORE_BASE_FMT_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Folders that are chosen for who names none. */
-#ifndef GS_BASE_FOLDER_H
-#define GS_BASE_FOLDER_H
+#ifndef GS_CORE_BASE_FOLDER_H
+#define GS_CORE_BASE_FOLDER_H
 
 #include <stdbool.h>
 #include <stddef.h>

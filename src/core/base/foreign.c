@@ -213,7 +213,7 @@ static uint64_t file_share(const struct gs_foreign *file)
 	return want < FILE_MIN_BYTES ? FILE_MIN_BYTES : want;
 }
 
-static uint64_t times(uint32_t uid)
+static uint64_t limit_of_user(uint32_t uid)
 {
 	return uid ? 1 : ROOT_TIMES;
 }
@@ -237,8 +237,8 @@ static struct user *user_of(struct gs_guard *g, uint32_t uid)
 	if (gs_map_put(&g->user_of_uid, uid, g->n_users) < 0)
 		return NULL;
 	g->users[g->n_users] =
-		(struct user){.bytes = {times(uid) * USER_MAX_BYTES, gs_clock_mono_ns()},
-			      .time_ns = {times(uid) * USER_MAX_NS, gs_clock_mono_ns()}};
+		(struct user){.bytes = {limit_of_user(uid) * USER_MAX_BYTES, gs_clock_mono_ns()},
+			      .time_ns = {limit_of_user(uid) * USER_MAX_NS, gs_clock_mono_ns()}};
 	return &g->users[g->n_users++];
 }
 
@@ -254,8 +254,8 @@ int gs_guard_charge(uint32_t uid, uint64_t bytes)
 		return -ECANCELED;
 	g->read_bytes += bytes;
 	user = user_of(g, uid);
-	if (user &&
-	    share_use(&user->bytes, bytes, times(uid) * USER_MAX_BYTES, times(uid) * USER_PER_S))
+	if (user && share_use(&user->bytes, bytes, limit_of_user(uid) * USER_MAX_BYTES,
+			      limit_of_user(uid) * USER_PER_S))
 		return 0;
 	snprintf(what, sizeof(what), "a file of user %u", uid);
 	if (!bytes)
@@ -274,8 +274,8 @@ int gs_guard_charge_time(uint32_t uid, uint64_t cpu_ns, const char *what)
 		return -ECANCELED;
 	g->time_ns += cpu_ns;
 	user = user_of(g, uid);
-	if (user &&
-	    share_use(&user->time_ns, cpu_ns, times(uid) * USER_MAX_NS, times(uid) * USER_NS_PER_S))
+	if (user && share_use(&user->time_ns, cpu_ns, limit_of_user(uid) * USER_MAX_NS,
+			      limit_of_user(uid) * USER_NS_PER_S))
 		return 0;
 	if (!cpu_ns)
 		gs_guard_refuse(GS_REFUSED_USER_TIME, 1, what);
@@ -335,7 +335,7 @@ static void count_refused(struct gs_foreign *file, enum gs_refused cause)
 }
 
 /* May so much be read now? */
-static int charge(struct gs_foreign *file, size_t bytes)
+static int charge_bytes(struct gs_foreign *file, size_t bytes)
 {
 	struct share own = {file->left_bytes, file->filled_ns};
 	struct gs_guard *g = current;
@@ -355,8 +355,9 @@ static int charge(struct gs_foreign *file, size_t bytes)
 		if (g->stopped)
 			return -ECANCELED;
 		user = user_of(g, file->uid);
-		if (!user || !share_take(&user->bytes, bytes, times(file->uid) * USER_MAX_BYTES,
-					 times(file->uid) * USER_PER_S)) {
+		if (!user ||
+		    !share_take(&user->bytes, bytes, limit_of_user(file->uid) * USER_MAX_BYTES,
+				limit_of_user(file->uid) * USER_PER_S)) {
 			count_refused(file, GS_REFUSED_USER_BYTES);
 			return -EDQUOT;
 		}
@@ -447,7 +448,7 @@ void gs_foreign_close(struct gs_foreign *file)
 ssize_t gs_foreign_read(struct gs_foreign *file, uint64_t off, void *to, size_t bytes)
 {
 	size_t done = 0;
-	int r = charge(file, bytes);
+	int r = charge_bytes(file, bytes);
 
 	if (r < 0)
 		return r;

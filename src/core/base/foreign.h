@@ -16,8 +16,8 @@
  * The shares and the way to be stopped belong to a guard. Each thread that reads has one of its
  * own; a thread without one reads with the limits of a file alone.
  */
-#ifndef GS_BASE_FOREIGN_H
-#define GS_BASE_FOREIGN_H
+#ifndef GS_CORE_BASE_FOREIGN_H
+#define GS_CORE_BASE_FOREIGN_H
 
 #include <stdbool.h>
 #include <stddef.h>

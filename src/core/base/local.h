@@ -1,6 +1,6 @@
 /* Unix sockets: who is at the other end is what the kernel says. */
-#ifndef GS_BASE_LOCAL_H
-#define GS_BASE_LOCAL_H
+#ifndef GS_CORE_BASE_LOCAL_H
+#define GS_CORE_BASE_LOCAL_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * kinds of message that a user sees (a warning, the reason of a failure) are printed by the
  * commands (commands/common/cli.h).
  */
-#ifndef GS_BASE_LOG_H
-#define GS_BASE_LOG_H
+#ifndef GS_CORE_BASE_LOG_H
+#define GS_CORE_BASE_LOG_H
 
 #include "core/base/mem.h"
 

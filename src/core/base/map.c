@@ -6,7 +6,7 @@
 enum { SLOT_FREE, SLOT_USED, SLOT_DELETED };
 
 /* The finaliser of splitmix64: every bit of the key reaches the low bits. */
-static uint64_t mix(uint64_t x)
+static uint64_t mix_bits(uint64_t x)
 {
 	x ^= x >> 30;
 	x *= 0xbf58476d1ce4e5b9ull;
@@ -21,13 +21,13 @@ void gs_map_fini(struct gs_map *map)
 	*map = GS_MAP_INIT(map->max_used);
 }
 
-static struct gs_map_slot *find(const struct gs_map *map, uint64_t key)
+static struct gs_map_slot *find_slot(const struct gs_map *map, uint64_t key)
 {
 	size_t mask = map->n_slots - 1;
 
 	if (!map->n_slots)
 		return NULL;
-	for (size_t i = mix(key) & mask;; i = (i + 1) & mask) {
+	for (size_t i = mix_bits(key) & mask;; i = (i + 1) & mask) {
 		struct gs_map_slot *s = &map->slots[i];
 
 		if (s->state == SLOT_FREE)
@@ -37,14 +37,14 @@ static struct gs_map_slot *find(const struct gs_map *map, uint64_t key)
 	}
 }
 
-static int rehash(struct gs_map *map, size_t n_slots)
+static int rehash_slots(struct gs_map *map, size_t n_slots)
 {
 	struct gs_map_slot *slots = calloc(n_slots, sizeof(*slots));
 
 	if (!slots)
 		return -ENOMEM;
 	gs_map_for_each (map, s) {
-		size_t i = mix(s->key) & (n_slots - 1);
+		size_t i = mix_bits(s->key) & (n_slots - 1);
 
 		while (slots[i].state)
 			i = (i + 1) & (n_slots - 1);
@@ -59,7 +59,7 @@ static int rehash(struct gs_map *map, size_t n_slots)
 
 bool gs_map_get(const struct gs_map *map, uint64_t key, uint64_t *ret_value)
 {
-	const struct gs_map_slot *s = find(map, key);
+	const struct gs_map_slot *s = find_slot(map, key);
 
 	if (!s)
 		return false;
@@ -69,7 +69,7 @@ bool gs_map_get(const struct gs_map *map, uint64_t key, uint64_t *ret_value)
 
 int gs_map_put(struct gs_map *map, uint64_t key, uint64_t value)
 {
-	struct gs_map_slot *s = find(map, key);
+	struct gs_map_slot *s = find_slot(map, key);
 	size_t i;
 	int r;
 
@@ -85,11 +85,11 @@ int gs_map_put(struct gs_map *map, uint64_t key, uint64_t value)
 
 		if (map->n_used + 1 > n / 2)
 			n *= 2;
-		r = rehash(map, n);
+		r = rehash_slots(map, n);
 		if (r < 0)
 			return r;
 	}
-	for (i = mix(key) & (map->n_slots - 1); map->slots[i].state == SLOT_USED;)
+	for (i = mix_bits(key) & (map->n_slots - 1); map->slots[i].state == SLOT_USED;)
 		i = (i + 1) & (map->n_slots - 1);
 	if (map->slots[i].state == SLOT_FREE)
 		map->n_filled++;
@@ -100,7 +100,7 @@ int gs_map_put(struct gs_map *map, uint64_t key, uint64_t value)
 
 bool gs_map_del(struct gs_map *map, uint64_t key)
 {
-	struct gs_map_slot *s = find(map, key);
+	struct gs_map_slot *s = find_slot(map, key);
 
 	if (!s)
 		return false;

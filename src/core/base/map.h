@@ -2,8 +2,8 @@
  * A hash map from a 64-bit key to a 64-bit value (a number or an index, never an owned pointer),
  * open addressing, grown at 3/4 full up to a maximum number of entries.
  */
-#ifndef GS_BASE_MAP_H
-#define GS_BASE_MAP_H
+#ifndef GS_CORE_BASE_MAP_H
+#define GS_CORE_BASE_MAP_H
 
 #include <stdbool.h>
 #include <stddef.h>

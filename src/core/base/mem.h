@@ -3,8 +3,8 @@
  * NULL or -1, so that a reader of one function sees that it neither leaks nor frees twice; a value
  * that leaves the function leaves it through gs_take().
  */
-#ifndef GS_BASE_MEM_H
-#define GS_BASE_MEM_H
+#ifndef GS_CORE_BASE_MEM_H
+#define GS_CORE_BASE_MEM_H
 
 #include <stdio.h>
 #include <stdlib.h>

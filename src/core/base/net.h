@@ -1,6 +1,6 @@
 /* Addresses as people write them, and sockets that listen on them. */
-#ifndef GS_BASE_NET_H
-#define GS_BASE_NET_H
+#ifndef GS_CORE_BASE_NET_H
+#define GS_CORE_BASE_NET_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -17,7 +17,7 @@
 
 #define LINKS_MAX 16
 
-static int fail(struct gs_output *o, int r, struct gs_err *err)
+static int fail_output(struct gs_output *o, int r, struct gs_err *err)
 {
 	gs_close_p(&o->fd);
 	gs_close_p(&o->dir_fd);
@@ -83,7 +83,7 @@ static int follow_link(struct gs_output *o, const char *path, unsigned flags, in
 	int r;
 
 	if (fstatat(o->dir_fd, o->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return fail(o, -errno, err);
+		return fail_output(o, -errno, err);
 	if (!is_trusted_owner(st.st_uid)) {
 		gs_close_p(&o->dir_fd);
 		return gs_err_set(err, -ELOOP,
@@ -92,21 +92,21 @@ static int follow_link(struct gs_output *o, const char *path, unsigned flags, in
 				  o->path, (unsigned)st.st_uid);
 	}
 	if (depth == LINKS_MAX)
-		return fail(o, -ELOOP, err);
+		return fail_output(o, -ELOOP, err);
 	/* What /proc calls a link has no name to go by: a pipe, a file that was removed. */
 	if (folder_is_proc(o->dir_fd)) {
 		r = open_as_it_is(o, path);
-		return r < 0 ? fail(o, r, err) : 0;
+		return r < 0 ? fail_output(o, r, err) : 0;
 	}
 	n = readlinkat(o->dir_fd, o->name, text, sizeof(text) - 1);
 	if (n < 0)
-		return fail(o, -errno, err);
+		return fail_output(o, -errno, err);
 	text[n] = '\0';
 	gs_close_p(&o->dir_fd);
 	if (snprintf(target, sizeof(target), "%.*s%s",
 		     text[0] == '/' || !slash ? 0 : (int)(slash - path + 1), path,
 		     text) >= (int)sizeof(target))
-		return fail(o, -ENAMETOOLONG, err);
+		return fail_output(o, -ENAMETOOLONG, err);
 	return open_named(o, target, flags, depth + 1, err);
 }
 
@@ -116,14 +116,14 @@ static int open_special(struct gs_output *o, const struct stat *st, struct gs_er
 	struct stat now;
 
 	if (S_ISDIR(st->st_mode))
-		return fail(o, -EISDIR, err);
+		return fail_output(o, -EISDIR, err);
 	if (!S_ISCHR(st->st_mode) && !is_trusted_owner(st->st_uid) && geteuid() == 0)
-		return fail(o, -EPERM, err);
+		return fail_output(o, -EPERM, err);
 	o->fd = openat(o->dir_fd, o->name, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW);
 	if (o->fd < 0)
-		return fail(o, -errno, err);
+		return fail_output(o, -errno, err);
 	if (fstat(o->fd, &now) < 0 || now.st_dev != st->st_dev || now.st_ino != st->st_ino)
-		return fail(o, -ESTALE, err);
+		return fail_output(o, -ESTALE, err);
 	gs_close_p(&o->dir_fd);
 	return 0;
 }
@@ -194,11 +194,11 @@ static int open_named(struct gs_output *o, const char *path, unsigned flags, int
 
 	if (is_own_descriptor(path)) {
 		r = open_as_it_is(o, path);
-		return r < 0 ? fail(o, r, err) : 0;
+		return r < 0 ? fail_output(o, r, err) : 0;
 	}
 	r = open_folder(o, path);
 	if (r < 0)
-		return fail(o, r, err);
+		return fail_output(o, r, err);
 	if (fstatat(o->dir_fd, o->name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 		if (S_ISLNK(st.st_mode))
 			return follow_link(o, path, flags, depth, err);
@@ -206,7 +206,7 @@ static int open_named(struct gs_output *o, const char *path, unsigned flags, int
 			return open_special(o, &st, err);
 		/* As ever: a file that may not be written is not replaced either. */
 		if (faccessat(o->dir_fd, o->name, W_OK, AT_EACCESS) < 0)
-			return fail(o, -errno, err);
+			return fail_output(o, -errno, err);
 	}
 	r = create_part(o, mode);
 	if (r == 0 && (flags & GS_OUTPUT_GROWS)) {
@@ -218,7 +218,7 @@ static int open_named(struct gs_output *o, const char *path, unsigned flags, int
 	}
 	if (is_refused(r))
 		r = open_in_place(o, r, mode);
-	return r < 0 ? fail(o, r, err) : 0;
+	return r < 0 ? fail_output(o, r, err) : 0;
 }
 
 int gs_output_open(const char *path, unsigned flags, struct gs_output *o, struct gs_err *err)
@@ -228,7 +228,7 @@ int gs_output_open(const char *path, unsigned flags, struct gs_output *o, struct
 	snprintf(o->path, sizeof(o->path), "%s", path ? path : "standard output");
 	if (!path) {
 		o->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-		return o->fd < 0 ? fail(o, -errno, err) : 0;
+		return o->fd < 0 ? fail_output(o, -errno, err) : 0;
 	}
 	return open_named(o, path, flags, 0, err);
 }
@@ -241,7 +241,7 @@ FILE *gs_output_stream(struct gs_output *o)
 }
 
 /* What waits in the stream, then on the way to the disk. */
-static int settle(struct gs_output *o)
+static int settle_output(struct gs_output *o)
 {
 	if (o->file && fflush(o->file) != 0)
 		return -errno;
@@ -258,7 +258,7 @@ int gs_output_close(struct gs_output *o, int r, struct gs_err *err)
 	if (o->fd < 0)
 		return r;
 	if (r == 0)
-		r = settle(o);
+		r = settle_output(o);
 	/* NFS and quotas tell only now that there was no room. */
 	if ((o->file ? fclose(o->file) : close(o->fd)) != 0 && r == 0)
 		r = -errno;

@@ -7,8 +7,8 @@
  * takes it at once. A FIFO, a terminal or another device, and what /dev/stdout and /dev/fd/N stand
  * for, are written to as they are.
  */
-#ifndef GS_BASE_OUTPUT_H
-#define GS_BASE_OUTPUT_H
+#ifndef GS_CORE_BASE_OUTPUT_H
+#define GS_CORE_BASE_OUTPUT_H
 
 #include <stdbool.h>
 #include <stdio.h>

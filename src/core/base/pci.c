@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 /* A hexadecimal number of 1 to max_digits digits; false: it is none, or longer. */
-static bool hex(const char **at, unsigned max_digits, unsigned *ret)
+static bool read_hex(const char **at, unsigned max_digits, unsigned *ret)
 {
 	unsigned n = 0;
 
@@ -23,10 +23,10 @@ bool gs_pci_bus_id(const char *text, char ret_bus_id[32])
 {
 	unsigned domain, bus, device, function = 0;
 
-	if (!hex(&text, 8, &domain) || *text++ != ':' || !hex(&text, 2, &bus) || *text++ != ':' ||
-	    !hex(&text, 2, &device) || device > 0x1f)
+	if (!read_hex(&text, 8, &domain) || *text++ != ':' || !read_hex(&text, 2, &bus) ||
+	    *text++ != ':' || !read_hex(&text, 2, &device) || device > 0x1f)
 		return false;
-	if (*text == '.' && (text++, !hex(&text, 1, &function)))
+	if (*text == '.' && (text++, !read_hex(&text, 1, &function)))
 		return false;
 	if (*text)
 		return false;

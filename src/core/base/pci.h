@@ -1,6 +1,6 @@
 /* Addresses of PCI devices as texts. */
-#ifndef GS_BASE_PCI_H
-#define GS_BASE_PCI_H
+#ifndef GS_CORE_BASE_PCI_H
+#define GS_CORE_BASE_PCI_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* The namespace of process ids that this process is in: a container mostly has its own. */
-#ifndef GS_BASE_PIDNS_H
-#define GS_BASE_PIDNS_H
+#ifndef GS_CORE_BASE_PIDNS_H
+#define GS_CORE_BASE_PIDNS_H
 
 #include <stdint.h>
 

@@ -4,8 +4,8 @@
  * next turn is the next one of the grid, and what fell into the stall is counted once and never
  * made up for. No clock in here: who uses it passes the time.
  */
-#ifndef GS_BASE_SCHEDULE_H
-#define GS_BASE_SCHEDULE_H
+#ifndef GS_CORE_BASE_SCHEDULE_H
+#define GS_CORE_BASE_SCHEDULE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * root or of the user this program runs as, in a folder where others cannot put another one. Every
  * function says so in the same words, and returns -EPERM then. what: for messages, as "the key".
  */
-#ifndef GS_BASE_SECRET_H
-#define GS_BASE_SECRET_H
+#ifndef GS_CORE_BASE_SECRET_H
+#define GS_CORE_BASE_SECRET_H
 
 #include <stddef.h>
 

@@ -11,8 +11,8 @@
  * Each function takes constant time; gs_shares_ask() over many calls, as it looks through what has
  * become empty since.
  */
-#ifndef GS_BASE_SHARE_H
-#define GS_BASE_SHARE_H
+#ifndef GS_CORE_BASE_SHARE_H
+#define GS_CORE_BASE_SHARE_H
 
 #include "core/base/map.h"
 

@@ -4,8 +4,8 @@
  * What is given back comes again by itself when it is touched: free heap and stack as zeroes, pages
  * of files out of the page cache. Nothing of it changes what the program computes.
  */
-#ifndef GS_BASE_SHRINK_H
-#define GS_BASE_SHRINK_H
+#ifndef GS_CORE_BASE_SHRINK_H
+#define GS_CORE_BASE_SHRINK_H
 
 #include <stdbool.h>
 #include <stddef.h>

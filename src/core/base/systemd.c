@@ -13,7 +13,7 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 
-static void tell(const char *text)
+static void notify_systemd(const char *text)
 {
 	const char *path = getenv("NOTIFY_SOCKET");
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -34,7 +34,7 @@ static void tell(const char *text)
 
 void gs_systemd_ready(void)
 {
-	tell("READY=1");
+	notify_systemd("READY=1");
 }
 
 void gs_systemd_reloading(void)
@@ -43,12 +43,12 @@ void gs_systemd_reloading(void)
 
 	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%llu",
 		 (unsigned long long)gs_clock_mono_ns() / 1000);
-	tell(text);
+	notify_systemd(text);
 }
 
 void gs_systemd_stopping(void)
 {
-	tell("STOPPING=1");
+	notify_systemd("STOPPING=1");
 }
 
 /* --- the watchdog --- */
@@ -83,5 +83,5 @@ bool gs_systemd_watchdog_due(struct gs_systemd_watchdog *w)
 
 void gs_systemd_alive(void)
 {
-	tell("WATCHDOG=1");
+	notify_systemd("WATCHDOG=1");
 }

@@ -2,8 +2,8 @@
  * What a service tells systemd of itself (Type=notify, WatchdogSec=). Nothing happens where nobody
  * wants to hear it.
  */
-#ifndef GS_BASE_SYSTEMD_H
-#define GS_BASE_SYSTEMD_H
+#ifndef GS_CORE_BASE_SYSTEMD_H
+#define GS_CORE_BASE_SYSTEMD_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,18 +3,18 @@
 
 #include "core/base/timer.h"
 
-static void place(struct gs_timers *t, size_t i, struct gs_timer *timer)
+static void place_timer(struct gs_timers *t, size_t i, struct gs_timer *timer)
 {
 	t->heap[i] = timer;
 	timer->index = i + 1;
 }
 
-static void sift(struct gs_timers *t, size_t i)
+static void sift_timer(struct gs_timers *t, size_t i)
 {
 	struct gs_timer *timer = t->heap[i];
 
 	for (; i > 0 && t->heap[(i - 1) / 2]->due_ns > timer->due_ns; i = (i - 1) / 2)
-		place(t, i, t->heap[(i - 1) / 2]);
+		place_timer(t, i, t->heap[(i - 1) / 2]);
 	for (;;) {
 		size_t child = i * 2 + 1;
 
@@ -22,10 +22,10 @@ static void sift(struct gs_timers *t, size_t i)
 			child++;
 		if (child >= t->n || t->heap[child]->due_ns >= timer->due_ns)
 			break;
-		place(t, i, t->heap[child]);
+		place_timer(t, i, t->heap[child]);
 		i = child;
 	}
-	place(t, i, timer);
+	place_timer(t, i, timer);
 }
 
 int gs_timer_set(struct gs_timers *t, struct gs_timer *timer, uint64_t due_ns)
@@ -37,8 +37,8 @@ int gs_timer_set(struct gs_timers *t, struct gs_timer *timer, uint64_t due_ns)
 			return 0;
 		timer->index = 0;
 		if (i != t->n--) {
-			place(t, i - 1, t->heap[t->n]);
-			sift(t, i - 1);
+			place_timer(t, i - 1, t->heap[t->n]);
+			sift_timer(t, i - 1);
 		}
 		if (t->n == 0) {
 			free(t->heap);
@@ -57,10 +57,10 @@ int gs_timer_set(struct gs_timers *t, struct gs_timer *timer, uint64_t due_ns)
 			t->room = room;
 		}
 		i = ++t->n;
-		place(t, i - 1, timer);
+		place_timer(t, i - 1, timer);
 	}
 	timer->due_ns = due_ns;
-	sift(t, i - 1);
+	sift_timer(t, i - 1);
 	return 0;
 }
 

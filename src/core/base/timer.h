@@ -2,8 +2,8 @@
  * A binary heap of times. A timer lies in whatever waits, and knows its place in the heap, so that
  * it can be moved and taken out.
  */
-#ifndef GS_BASE_TIMER_H
-#define GS_BASE_TIMER_H
+#ifndef GS_CORE_BASE_TIMER_H
+#define GS_CORE_BASE_TIMER_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
  * reserved, and pieces of the array are mapped there as places are handed out: they only ever
  * become more, and nothing moves.
  */
-#ifndef GS_BASE_WINDOW_H
-#define GS_BASE_WINDOW_H
+#ifndef GS_CORE_BASE_WINDOW_H
+#define GS_CORE_BASE_WINDOW_H
 
 #include <stddef.h>
 

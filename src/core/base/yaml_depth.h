@@ -2,8 +2,8 @@
  * libyaml takes time that grows with the square of how deep a document is nested (100,000 brackets
  * took 17 s), so a text is walked first, only as far as its depth is reasonable.
  */
-#ifndef GS_BASE_YAML_DEPTH_H
-#define GS_BASE_YAML_DEPTH_H
+#ifndef GS_CORE_BASE_YAML_DEPTH_H
+#define GS_CORE_BASE_YAML_DEPTH_H
 
 #include <stddef.h>
 

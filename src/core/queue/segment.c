@@ -1,5 +1,5 @@
 /* One file of batches, or the same in memory. */
-#include "core/queue/spool_int.h"
+#include "core/queue/queue_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,63 +13,63 @@
 
 #include "core/base/mem.h"
 
-void spool_segment_name(uint64_t first_seq, char out[40])
+void queue_segment_name(uint64_t first_seq, char out[40])
 {
 	snprintf(out, 40, "%020llu.batches", (unsigned long long)first_seq);
 }
 
-static uint32_t crc_of(const struct spool_entry *e, const uint8_t *data)
+static uint32_t crc_of(const struct queue_entry *e, const uint8_t *data)
 {
-	const size_t skip = offsetof(struct spool_entry, seq);
+	const size_t skip = offsetof(struct queue_entry, seq);
 	uLong crc = crc32(0, (const Bytef *)e + skip, (uInt)(sizeof(*e) - skip));
 
 	/* Without data there may be no buffer, for which zlib answers with a begin's sum. */
 	return (uint32_t)(e->bytes ? crc32(crc, data, e->bytes) : crc);
 }
 
-static int remember(struct spool_segment *s, const struct spool_entry *e)
+static int remember_entry(struct queue_segment *s, const struct queue_entry *e)
 {
 	if (s->n == s->n_max) {
 		uint32_t n_max = s->n_max ? s->n_max * 2 : 64;
-		struct spool_where *w = reallocarray(s->where, n_max, sizeof(*w));
+		struct queue_where *w = reallocarray(s->where, n_max, sizeof(*w));
 
 		if (!w)
 			return -ENOMEM;
 		s->where = w;
 		s->n_max = n_max;
 	}
-	s->where[s->n++] = (struct spool_where){
+	s->where[s->n++] = (struct queue_where){
 		.seq = e->seq, .off = s->bytes, .bytes = e->bytes, .n_samples = e->n_samples};
 	s->bytes += (uint32_t)sizeof(*e) + e->bytes;
 	return 0;
 }
 
-int spool_segment_new(int dir_fd, uint64_t first_seq, struct spool_segment *ret_segment)
+int queue_segment_new(int dir_fd, uint64_t first_seq, struct queue_segment *ret_segment)
 {
 	char name[40];
 	int fd;
 
-	spool_segment_name(first_seq, name);
+	queue_segment_name(first_seq, name);
 	fd = dir_fd < 0 ? memfd_create("batches", MFD_CLOEXEC)
 			: openat(dir_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
 				 0600);
 	if (fd < 0)
 		return -errno;
 	*ret_segment =
-		(struct spool_segment){.fd = fd, .in_memory = dir_fd < 0, .first_seq = first_seq};
+		(struct queue_segment){.fd = fd, .in_memory = dir_fd < 0, .first_seq = first_seq};
 	return 0;
 }
 
 /* The whole entry at s->bytes: 1 and it is remembered; 0: there is none. */
-static int scan_one(struct spool_segment *s, uint64_t file_bytes, uint8_t *buffer)
+static int scan_one(struct queue_segment *s, uint64_t file_bytes, uint8_t *buffer)
 {
-	struct spool_entry e;
+	struct queue_entry e;
 	int r;
 
 	if (file_bytes - s->bytes < sizeof(e) ||
 	    pread(s->fd, &e, sizeof(e), s->bytes) != (ssize_t)sizeof(e))
 		return 0;
-	if (e.magic != SPOOL_MAGIC || e.bytes > GS_SPOOL_BATCH_MAX ||
+	if (e.magic != SPOOL_MAGIC || e.bytes > GS_QUEUE_BATCH_MAX ||
 	    e.bytes > file_bytes - s->bytes - sizeof(e))
 		return 0;
 	if (s->n ? e.seq <= s->where[s->n - 1].seq : e.seq != s->first_seq)
@@ -80,22 +80,22 @@ static int scan_one(struct spool_segment *s, uint64_t file_bytes, uint8_t *buffe
 	if (pread(s->fd, buffer, e.bytes, (off_t)(s->bytes + sizeof(e))) != (ssize_t)e.bytes ||
 	    crc_of(&e, buffer) != e.crc)
 		return 0;
-	r = remember(s, &e);
+	r = remember_entry(s, &e);
 	return r < 0 ? r : 1;
 }
 
-int spool_segment_open(int dir_fd, uint64_t first_seq, struct spool_segment *ret_segment,
+int queue_segment_open(int dir_fd, uint64_t first_seq, struct queue_segment *ret_segment,
 		       uint64_t *torn_bytes)
 {
-	struct spool_segment s = {.fd = -1, .first_seq = first_seq};
-	GS_FREE uint8_t *buffer = malloc(GS_SPOOL_BATCH_MAX);
+	struct queue_segment s = {.fd = -1, .first_seq = first_seq};
+	GS_FREE uint8_t *buffer = malloc(GS_QUEUE_BATCH_MAX);
 	struct stat st;
 	char name[40];
 	int r = 1;
 
 	if (!buffer)
 		return -ENOMEM;
-	spool_segment_name(first_seq, name);
+	queue_segment_name(first_seq, name);
 	s.fd = openat(dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (s.fd < 0 || fstat(s.fd, &st) < 0)
 		r = -errno;
@@ -107,23 +107,23 @@ int spool_segment_open(int dir_fd, uint64_t first_seq, struct spool_segment *ret
 			r = -errno;
 	}
 	if (r < 0) {
-		spool_segment_close(&s);
+		queue_segment_close(&s);
 		return r;
 	}
 	*ret_segment = s;
 	return 0;
 }
 
-void spool_segment_close(struct spool_segment *segment)
+void queue_segment_close(struct queue_segment *segment)
 {
 	gs_close_p(&segment->fd);
 	gs_free_p(&segment->where);
 }
 
-int spool_segment_put(struct spool_segment *segment, const struct gs_spool_batch *batch,
+int queue_segment_put(struct queue_segment *segment, const struct gs_queue_batch *batch,
 		      uint64_t seq)
 {
-	struct spool_entry e = {
+	struct queue_entry e = {
 		.magic = SPOOL_MAGIC,
 		.seq = seq,
 		.first_wall_ns = batch->first_wall_ns,
@@ -142,7 +142,7 @@ int spool_segment_put(struct spool_segment *segment, const struct gs_spool_batch
 	e.crc = crc_of(&e, batch->data);
 	n = pwritev(segment->fd, part, 2, before);
 	if (n == (ssize_t)(sizeof(e) + batch->bytes)) {
-		r = remember(segment, &e);
+		r = remember_entry(segment, &e);
 		if (r == 0)
 			return 0;
 	} else {
@@ -154,10 +154,10 @@ int spool_segment_put(struct spool_segment *segment, const struct gs_spool_batch
 	return r;
 }
 
-int spool_segment_read(const struct spool_segment *segment, uint32_t i,
-		       struct spool_entry *ret_entry, uint8_t *buffer)
+int queue_segment_read(const struct queue_segment *segment, uint32_t i,
+		       struct queue_entry *ret_entry, uint8_t *buffer)
 {
-	const struct spool_where *w = &segment->where[i];
+	const struct queue_where *w = &segment->where[i];
 	struct iovec part[2] = {{ret_entry, sizeof(*ret_entry)}, {buffer, w->bytes}};
 	ssize_t n = preadv(segment->fd, part, 2, w->off);
 
@@ -170,11 +170,11 @@ int spool_segment_read(const struct spool_segment *segment, uint32_t i,
 	return 0;
 }
 
-int spool_segment_save(const struct spool_segment *segment, int dir_fd)
+int queue_segment_save(const struct queue_segment *segment, int dir_fd)
 {
-	struct spool_segment file;
+	struct queue_segment file;
 	off_t at = 0;
-	int r = spool_segment_new(dir_fd, segment->where[0].seq, &file);
+	int r = queue_segment_new(dir_fd, segment->where[0].seq, &file);
 
 	if (r < 0)
 		return r;
@@ -188,9 +188,9 @@ int spool_segment_save(const struct spool_segment *segment, int dir_fd)
 	if (r < 0) {
 		char name[40];
 
-		spool_segment_name(segment->where[0].seq, name);
+		queue_segment_name(segment->where[0].seq, name);
 		(void)unlinkat(dir_fd, name, 0);
 	}
-	spool_segment_close(&file);
+	queue_segment_close(&file);
 	return r;
 }

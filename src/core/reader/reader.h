@@ -15,8 +15,8 @@
  * layout, and can be had at any moment from a program with threads, which a fork() cannot. It costs
  * some milliseconds, beside what the holder does at its start.
  */
-#ifndef GS_READER_READER_H
-#define GS_READER_READER_H
+#ifndef GS_CORE_READER_READER_H
+#define GS_CORE_READER_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>

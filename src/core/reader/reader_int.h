@@ -1,6 +1,6 @@
 /* What both ends know: the messages, and how a reader is started. */
-#ifndef GS_READER_READER_INT_H
-#define GS_READER_READER_INT_H
+#ifndef GS_CORE_READER_READER_INT_H
+#define GS_CORE_READER_READER_INT_H
 
 #include <sys/types.h>
 

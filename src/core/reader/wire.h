@@ -4,8 +4,8 @@
  * reader may be written by whoever broke into it: taking never reads beyond the end, a text has an
  * end and no other zero, and one that does not fit makes the whole message bad.
  */
-#ifndef GS_READER_WIRE_H
-#define GS_READER_WIRE_H
+#ifndef GS_CORE_READER_WIRE_H
+#define GS_CORE_READER_WIRE_H
 
 #include <stdbool.h>
 #include <stddef.h>

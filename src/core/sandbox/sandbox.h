@@ -8,8 +8,8 @@
  * has no Landlock, a service manager may have refused a call. What holds is returned, so that the
  * caller can show it; nothing of it is ever undone, and children inherit it.
  */
-#ifndef GS_SANDBOX_SANDBOX_H
-#define GS_SANDBOX_SANDBOX_H
+#ifndef GS_CORE_SANDBOX_SANDBOX_H
+#define GS_CORE_SANDBOX_SANDBOX_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Between the files of the room. */
-#ifndef GS_SANDBOX_SANDBOX_INT_H
-#define GS_SANDBOX_SANDBOX_INT_H
+#ifndef GS_CORE_SANDBOX_SANDBOX_INT_H
+#define GS_CORE_SANDBOX_SANDBOX_INT_H
 
 #include "core/sandbox/sandbox.h"
 

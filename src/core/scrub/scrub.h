@@ -6,8 +6,8 @@
  * headers, short options of some programs, the shapes of well-known tokens. What has none of these
  * stays; a site adds names of its own in GS_SCRUB_WORDS_PATH, one on each line.
  */
-#ifndef GS_SCRUB_SCRUB_H
-#define GS_SCRUB_SCRUB_H
+#ifndef GS_CORE_SCRUB_SCRUB_H
+#define GS_CORE_SCRUB_SCRUB_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,8 +8,8 @@
  * closes its socket; when it dies, hangs or says what cannot be, the holder starts another one and
  * sends again what was not acknowledged.
  */
-#ifndef GS_SENDER_SENDER_H
-#define GS_SENDER_SENDER_H
+#ifndef GS_CORE_SENDER_SENDER_H
+#define GS_CORE_SENDER_SENDER_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  * knows which keys there are speaks to a gs_doc, whose functions know how a key, a list or a number
  * is spelled.
  */
-#ifndef GS_TEXT_DOC_H
-#define GS_TEXT_DOC_H
+#ifndef GS_CORE_TEXT_DOC_H
+#define GS_CORE_TEXT_DOC_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -27,7 +27,8 @@ static void start_value(struct gs_doc *doc, const char *key)
 	}
 }
 
-static void begin(struct gs_doc *doc, const char *key, bool list, bool empty GS_UNUSED, bool flat)
+static void begin_value(struct gs_doc *doc, const char *key, bool list, bool empty GS_UNUSED,
+			bool flat)
 {
 	start_value(doc, key);
 	gs_pen_puts(doc->pen, list ? "[" : "{");
@@ -37,7 +38,7 @@ static void begin(struct gs_doc *doc, const char *key, bool list, bool empty GS_
 	doc->depth++;
 }
 
-static void end(struct gs_doc *doc)
+static void end_value(struct gs_doc *doc)
 {
 	doc->depth--;
 	if (doc->level[doc->depth].n && !doc->level[doc->depth].flat)
@@ -45,4 +46,4 @@ static void end(struct gs_doc *doc)
 	gs_pen_puts(doc->pen, doc->level[doc->depth].list ? "]" : "}");
 }
 
-const struct gs_doc_ops gs_doc_json = {begin, end, start_value, gs_text_json};
+const struct gs_doc_ops gs_doc_json = {begin_value, end_value, start_value, gs_text_json};

@@ -38,7 +38,8 @@ static void start_plain(struct gs_doc *doc, const char *key)
 		gs_pen_puts(doc->pen, " ");
 }
 
-static void begin(struct gs_doc *doc, const char *key, bool list, bool empty, bool flat GS_UNUSED)
+static void begin_value(struct gs_doc *doc, const char *key, bool list, bool empty,
+			bool flat GS_UNUSED)
 {
 	if (doc->depth && doc->level[doc->depth - 1].n)
 		gs_pen_puts(doc->pen, "\n");
@@ -52,9 +53,9 @@ static void begin(struct gs_doc *doc, const char *key, bool list, bool empty, bo
 	doc->depth++;
 }
 
-static void end(struct gs_doc *doc)
+static void end_value(struct gs_doc *doc)
 {
 	doc->depth--;
 }
 
-const struct gs_doc_ops gs_doc_yaml = {begin, end, start_plain, gs_text_yaml};
+const struct gs_doc_ops gs_doc_yaml = {begin_value, end_value, start_plain, gs_text_yaml};

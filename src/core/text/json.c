@@ -15,10 +15,10 @@ static bool is_plain(const char *text)
 	return !*text;
 }
 
-/* The comma and the key, and room for more bytes behind them, of which the caller says by end() how
+/* The comma and the key, and room for more bytes behind them, of which the caller says by end_value() how
  * many there are; NULL: the buffer is at its end. Keys are mostly this program's own, and there are
  * hundreds of thousands of them in a long answer. */
-static char *begin(struct gs_buf *out, const char *key, size_t more)
+static char *begin_value(struct gs_buf *out, const char *key, size_t more)
 {
 	char last = out->bytes ? (char)out->data[out->bytes - 1] : '[';
 	size_t n = key ? strlen(key) : 0;
@@ -47,27 +47,27 @@ static char *begin(struct gs_buf *out, const char *key, size_t more)
 	return p;
 }
 
-static void end(struct gs_buf *out, char *p)
+static void end_value(struct gs_buf *out, char *p)
 {
 	if (p)
 		out->bytes = (size_t)(p - (char *)out->data);
 }
 
 /* A word of this program. */
-static void word(struct gs_buf *out, const char *key, const char *text)
+static void put_word(struct gs_buf *out, const char *key, const char *text)
 {
-	char *p = begin(out, key, 8);
+	char *p = begin_value(out, key, 8);
 
-	end(out, p ? gs_put(p, text) : NULL);
+	end_value(out, p ? gs_put(p, text) : NULL);
 }
 
 void gs_json_open(struct gs_buf *out, const char *key, char bracket)
 {
-	char *p = begin(out, key, 1);
+	char *p = begin_value(out, key, 1);
 
 	if (p)
 		*p++ = bracket;
-	end(out, p);
+	end_value(out, p);
 }
 
 void gs_json_close(struct gs_buf *out, char bracket)
@@ -77,25 +77,25 @@ void gs_json_close(struct gs_buf *out, char bracket)
 
 void gs_json_text(struct gs_buf *out, const char *key, const char *text)
 {
-	char *p = begin(out, key, 0);
+	char *p = begin_value(out, key, 0);
 
-	end(out, p);
+	end_value(out, p);
 	if (p)
 		(void)gs_text_json(out, text);
 }
 
 void gs_json_i64(struct gs_buf *out, const char *key, int64_t v)
 {
-	char *p = begin(out, key, 24);
+	char *p = begin_value(out, key, 24);
 
-	end(out, p ? gs_put_i64(p, v) : NULL);
+	end_value(out, p ? gs_put_i64(p, v) : NULL);
 }
 
 void gs_json_u64(struct gs_buf *out, const char *key, uint64_t v)
 {
-	char *p = begin(out, key, 24);
+	char *p = begin_value(out, key, 24);
 
-	end(out, p ? gs_put_u64(p, v) : NULL);
+	end_value(out, p ? gs_put_u64(p, v) : NULL);
 }
 
 void gs_json_double(struct gs_buf *out, const char *key, double v)
@@ -106,18 +106,18 @@ void gs_json_double(struct gs_buf *out, const char *key, double v)
 		gs_json_null(out, key);
 		return;
 	}
-	p = begin(out, key, GS_PUT_DOUBLE);
-	end(out, p ? gs_put_double(p, v) : NULL);
+	p = begin_value(out, key, GS_PUT_DOUBLE);
+	end_value(out, p ? gs_put_double(p, v) : NULL);
 }
 
 void gs_json_bool(struct gs_buf *out, const char *key, bool v)
 {
-	word(out, key, v ? "true" : "false");
+	put_word(out, key, v ? "true" : "false");
 }
 
 void gs_json_null(struct gs_buf *out, const char *key)
 {
-	word(out, key, "null");
+	put_word(out, key, "null");
 }
 
 void gs_json_time(struct gs_buf *out, const char *key, int64_t wall_ns)

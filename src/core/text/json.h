@@ -3,8 +3,8 @@
  * lists. Commas are its business. Failures are those of the buffer, which the caller meets when it
  * has all of it.
  */
-#ifndef GS_TEXT_JSON_H
-#define GS_TEXT_JSON_H
+#ifndef GS_CORE_TEXT_JSON_H
+#define GS_CORE_TEXT_JSON_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -24,7 +24,7 @@ void gs_page_fini(struct gs_page *page)
 }
 
 /* Harmless and terminated; lent until the next. */
-static const char *clean(struct gs_page *page, const char *text)
+static const char *clean_text(struct gs_page *page, const char *text)
 {
 	int r;
 
@@ -38,7 +38,7 @@ static const char *clean(struct gs_page *page, const char *text)
 
 size_t gs_page_columns(struct gs_page *page, const char *text)
 {
-	return gs_text_columns(clean(page, text));
+	return gs_text_columns(clean_text(page, text));
 }
 
 /* Bytes of the longest start of text that takes at most this many columns; *ret_used: how many. */
@@ -135,12 +135,12 @@ void gs_page_left(struct gs_page *page, enum gs_ink ink, const char *text, size_
 {
 	if (columns > columns_left(page))
 		columns = columns_left(page);
-	gs_page_gap(page, columns - put_text(page, ink, clean(page, text), columns, cut));
+	gs_page_gap(page, columns - put_text(page, ink, clean_text(page, text), columns, cut));
 }
 
 void gs_page_right(struct gs_page *page, enum gs_ink ink, const char *text, size_t columns)
 {
-	const char *c = clean(page, text);
+	const char *c = clean_text(page, text);
 	size_t used = gs_text_columns(c);
 
 	if (columns > columns_left(page))
@@ -152,7 +152,7 @@ void gs_page_right(struct gs_page *page, enum gs_ink ink, const char *text, size
 
 void gs_page_rest(struct gs_page *page, enum gs_ink ink, const char *text, enum gs_cut cut)
 {
-	put_text(page, ink, clean(page, text), columns_left(page), cut);
+	put_text(page, ink, clean_text(page, text), columns_left(page), cut);
 }
 
 void gs_page_line(struct gs_page *page)
@@ -181,7 +181,7 @@ static size_t words_within(const char *text, size_t columns)
 
 void gs_page_words(struct gs_page *page, enum gs_ink ink, const char *text)
 {
-	const char *words = clean(page, text);
+	const char *words = clean_text(page, text);
 	size_t indent = page->at;
 
 	/* No room to speak of: the indent gives way. */
@@ -244,7 +244,7 @@ bool gs_grid_piece(struct gs_grid *grid, size_t keep)
 }
 
 /* True when the cell is not written: only measured, or not of this piece. */
-static bool skip(struct gs_grid *grid, const char *text)
+static bool skip_cell(struct gs_grid *grid, const char *text)
 {
 	size_t columns;
 
@@ -265,13 +265,13 @@ static bool skip(struct gs_grid *grid, const char *text)
 
 void gs_grid_left(struct gs_grid *grid, enum gs_ink ink, const char *text, enum gs_cut cut)
 {
-	if (!skip(grid, text))
+	if (!skip_cell(grid, text))
 		gs_page_left(grid->page, ink, text, grid->columns[grid->n++], cut);
 }
 
 void gs_grid_right(struct gs_grid *grid, enum gs_ink ink, const char *text)
 {
-	if (!skip(grid, text))
+	if (!skip_cell(grid, text))
 		gs_page_right(grid->page, ink, text, grid->columns[grid->n++]);
 }
 

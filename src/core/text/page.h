@@ -6,8 +6,8 @@
  * A grid is a small table on a page whose columns are as wide as what they hold: its rows are put
  * twice, first with measuring set and then, after gs_grid_fit(), for good.
  */
-#ifndef GS_TEXT_PAGE_H
-#define GS_TEXT_PAGE_H
+#ifndef GS_CORE_TEXT_PAGE_H
+#define GS_CORE_TEXT_PAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * for its length and closed when its content is known, so nothing is measured beforehand or
  * copied; the length is padded to the room kept for it, which every reader of protobuf takes.
  */
-#ifndef GS_TEXT_PB_H
-#define GS_TEXT_PB_H
+#ifndef GS_CORE_TEXT_PB_H
+#define GS_CORE_TEXT_PB_H
 
 #include <stddef.h>
 #include <stdint.h>

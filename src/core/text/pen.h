@@ -3,8 +3,8 @@
  * Its first error sticks: what comes after it is dropped, and gs_pen_close() returns it, so that
  * renderers need not look at every single write.
  */
-#ifndef GS_TEXT_PEN_H
-#define GS_TEXT_PEN_H
+#ifndef GS_CORE_TEXT_PEN_H
+#define GS_CORE_TEXT_PEN_H
 
 #include <stdio.h>
 

@@ -3,8 +3,8 @@
  * of millions of them. What is no UTF-8 becomes U+FFFD,
  * and so does what steers the text around it (gs_text_is_steering()).
  */
-#ifndef GS_TEXT_PUT_H
-#define GS_TEXT_PUT_H
+#ifndef GS_CORE_TEXT_PUT_H
+#define GS_CORE_TEXT_PUT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  * U+FFFD. Texts are terminated strings; NULL is the empty text. All return 0 or the error of
  * gs_buf_put(), and then may have appended a part.
  */
-#ifndef GS_TEXT_TEXT_H
-#define GS_TEXT_TEXT_H
+#ifndef GS_CORE_TEXT_TEXT_H
+#define GS_CORE_TEXT_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -195,7 +195,7 @@ bool gs_gpu_plausible(enum gs_gpu_field f, double value)
 	return value >= units[info->unit].least && value <= most;
 }
 
-const char *gs_gpu_why_name(unsigned why)
+const char *gs_gpu_reason_name(unsigned why)
 {
 	static const char *const names[] = {"ok",       "not_supported", "not_permitted",
 					    "not_read", "failed",        "timed_out",

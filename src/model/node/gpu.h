@@ -3,8 +3,8 @@
  * others. A value that could not be had is not there (its valid bit is 0) and is never shown as 0.
  * GPUs are known by UUID and PCI bus id; an index is for display only and may change.
  */
-#ifndef GS_NODE_GPU_H
-#define GS_NODE_GPU_H
+#ifndef GS_MODEL_NODE_GPU_H
+#define GS_MODEL_NODE_GPU_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -93,17 +93,17 @@ enum gs_gpu_vendor {
 };
 
 /* Why a value is not there. */
-enum gs_gpu_why {
-	GS_GPU_WHY_OK = 0,
-	GS_GPU_WHY_NOT_SUPPORTED = 1,
-	GS_GPU_WHY_NOT_PERMITTED = 2,
-	GS_GPU_WHY_NOT_READ = 3, /* not asked for, or its turn has not come yet */
-	GS_GPU_WHY_FAILED = 4,
-	GS_GPU_WHY_TIMED_OUT = 5,
-	GS_GPU_WHY_LOST = 6, /* the GPU is off the bus */
+enum gs_gpu_reason {
+	GS_GPU_REASON_OK = 0,
+	GS_GPU_REASON_NOT_SUPPORTED = 1,
+	GS_GPU_REASON_NOT_PERMITTED = 2,
+	GS_GPU_REASON_NOT_READ = 3, /* not asked for, or its turn has not come yet */
+	GS_GPU_REASON_FAILED = 4,
+	GS_GPU_REASON_TIMED_OUT = 5,
+	GS_GPU_REASON_LOST = 6, /* the GPU is off the bus */
 	/* The driver's answer cannot be: all bits set, which means "not known" in many of its
 	 * calls, or out of the range that gs_gpu_plausible() allows. */
-	GS_GPU_WHY_IMPLAUSIBLE = 7,
+	GS_GPU_REASON_IMPLAUSIBLE = 7,
 };
 
 /* What stays as it is while the GPU is there. Texts are "" when unknown. */
@@ -171,7 +171,7 @@ struct gs_gpu_sample {
 	uint64_t time_ns;    /* boot clock, when this GPU was read */
 	uint64_t elapsed_ns; /* since the sample before; 0 the first: rates are not there yet */
 	double value[GS_GPU_FIELD_COUNT];
-	uint8_t why[GS_GPU_FIELD_COUNT]; /* enum gs_gpu_why: 0 the value is there */
+	uint8_t why[GS_GPU_FIELD_COUNT]; /* enum gs_gpu_reason: 0 the value is there */
 	uint32_t n_links;
 	struct gs_gpu_link link[GS_GPU_LINK_MAX];
 	uint8_t lost; /* no longer answers: everything else is what was known last */
@@ -184,7 +184,7 @@ struct gs_gpu_sample {
 
 static inline bool gs_gpu_has(const struct gs_gpu_sample *s, enum gs_gpu_field f)
 {
-	return s->why[f] == GS_GPU_WHY_OK;
+	return s->why[f] == GS_GPU_REASON_OK;
 }
 
 /* Can a GPU have this value? The ranges are wide: they separate measurements from answers that are
@@ -194,16 +194,16 @@ bool gs_gpu_plausible(enum gs_gpu_field f, double value);
 static inline void gs_gpu_set(struct gs_gpu_sample *s, enum gs_gpu_field f, double value)
 {
 	s->value[f] = value;
-	s->why[f] = GS_GPU_WHY_OK;
+	s->why[f] = GS_GPU_REASON_OK;
 }
 
 /* The same for what a driver or another program says: a value that is not plausible is not known,
- * GS_GPU_WHY_IMPLAUSIBLE. */
+ * GS_GPU_REASON_IMPLAUSIBLE. */
 static inline void gs_gpu_set_checked(struct gs_gpu_sample *s, enum gs_gpu_field f, double value)
 {
 	gs_gpu_set(s, f, value);
 	if (!gs_gpu_plausible(f, value))
-		s->why[f] = GS_GPU_WHY_IMPLAUSIBLE;
+		s->why[f] = GS_GPU_REASON_IMPLAUSIBLE;
 }
 
 /* How long before the sample began the value was read; 0 also when that is not known. */
@@ -275,7 +275,7 @@ enum gs_gpu_state {
 };
 
 const char *gs_gpu_state_name(unsigned state); /* "ok", "no_library", ... */
-const char *gs_gpu_why_name(unsigned why);
+const char *gs_gpu_reason_name(unsigned why);
 
 /* One moment of all GPUs. Immutable once handed out; freed by its holder. */
 struct gs_gpu_snapshot {

@@ -2,8 +2,8 @@
  * Whose work it is: a job of Slurm, or what takes its place without one. Plain values, made by
  * src/place, used by every room above it. Texts are "" and numbers -1 when unknown.
  */
-#ifndef GS_NODE_JOB_H
-#define GS_NODE_JOB_H
+#ifndef GS_MODEL_NODE_JOB_H
+#define GS_MODEL_NODE_JOB_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -80,15 +80,15 @@ uint32_t gs_job_families_of(uint32_t families)
 {
 	uint32_t all = 0;
 
-	if (families & GS_WORK_SCHED)
+	if (families & GS_TASKSTATS_SCHED)
 		all |= 1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
 		       1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
 		       1u << GS_JOB_KNOWS_FAULTS;
-	if (families & GS_WORK_SYSCALL)
+	if (families & GS_TASKSTATS_SYSCALL)
 		all |= 1u << GS_JOB_KNOWS_SYSCALLS;
-	if (families & GS_WORK_IO)
+	if (families & GS_TASKSTATS_IO)
 		all |= 1u << GS_JOB_KNOWS_IO;
-	if (families & GS_WORK_NET)
+	if (families & GS_TASKSTATS_NET)
 		all |= 1u << GS_JOB_KNOWS_NET;
 	return all;
 }

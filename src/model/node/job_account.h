@@ -2,8 +2,8 @@
  * What the jobs of a node have used since they were first seen: running totals that only grow, and
  * how they are now. Plain values, made by src/account, written by src/prom and shown by src/tui.
  */
-#ifndef GS_NODE_JOB_ACCOUNT_H
-#define GS_NODE_JOB_ACCOUNT_H
+#ifndef GS_MODEL_NODE_JOB_ACCOUNT_H
+#define GS_MODEL_NODE_JOB_ACCOUNT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,7 +29,7 @@ struct gs_job_rank_count { /* a task of a step, with all that it started */
 	char step[24];
 	int32_t rank;
 	uint32_t n_processes; /* seen so far */
-	struct gs_work work;
+	struct gs_taskstats work;
 };
 
 /* Numbers that are not known are -1, ratios and rates NAN. */
@@ -40,7 +40,7 @@ struct gs_job_account {
 	uint32_t known;             /* 1 << enum gs_job_family, ored */
 
 	/* Since it was first seen; each only grows. */
-	struct gs_work work;
+	struct gs_taskstats work;
 	int64_t pressure_ns[GS_PRESSURE_COUNT][2]; /* some of its tasks, all of them stood still */
 	uint64_t gpu_ns, gpu_busy_ns, gpu_idle_ns; /* of all its GPUs: held, at work, never used */
 	uint64_t gpu_seen_mask, gpu_used_mask;     /* held at any time; of these, ever at work */

@@ -17,14 +17,14 @@ static void *one_more(void **rows, size_t *n, size_t bytes)
 	return more + (*n)++ * bytes;
 }
 
-int gs_job_tables_add_disk(struct gs_work_tables *t, const struct gs_work_disk_row *row)
+int gs_job_tables_add_disk(struct gs_taskstats_tables *t, const struct gs_taskstats_disk_row *row)
 {
-	struct gs_work_disk_row *r;
+	struct gs_taskstats_disk_row *r;
 
 	for (size_t i = 0; i < t->n_disks; i++) {
 		r = &t->disks[i];
 		if (r->major == row->major && r->minor == row->minor) {
-			gs_work_disk_add(&r->disk, &row->disk);
+			gs_taskstats_disk_add(&r->disk, &row->disk);
 			return 0;
 		}
 	}
@@ -35,14 +35,14 @@ int gs_job_tables_add_disk(struct gs_work_tables *t, const struct gs_work_disk_r
 	return 0;
 }
 
-int gs_job_tables_add_mount(struct gs_work_tables *t, const struct gs_work_mount_row *row)
+int gs_job_tables_add_mount(struct gs_taskstats_tables *t, const struct gs_taskstats_mount_row *row)
 {
-	struct gs_work_mount_row *r;
+	struct gs_taskstats_mount_row *r;
 
 	for (size_t i = 0; i < t->n_mounts; i++) {
 		r = &t->mounts[i];
 		if (r->major == row->major && r->minor == row->minor && r->kind == row->kind) {
-			gs_work_io_add(&r->io, &row->io);
+			gs_taskstats_io_add(&r->io, &row->io);
 			return 0;
 		}
 	}
@@ -53,15 +53,15 @@ int gs_job_tables_add_mount(struct gs_work_tables *t, const struct gs_work_mount
 	return 0;
 }
 
-int gs_job_tables_add_peer(struct gs_work_tables *t, const struct gs_work_peer_row *row)
+int gs_job_tables_add_peer(struct gs_taskstats_tables *t, const struct gs_taskstats_peer_row *row)
 {
-	struct gs_work_peer_row *r;
+	struct gs_taskstats_peer_row *r;
 
 	for (size_t i = 0; i < t->n_peers; i++) {
 		r = &t->peers[i];
 		if (r->family == row->family && r->port == row->port &&
 		    memcmp(r->addr, row->addr, sizeof(r->addr)) == 0) {
-			gs_work_peer_add(&r->peer, &row->peer);
+			gs_taskstats_peer_add(&r->peer, &row->peer);
 			return 0;
 		}
 	}
@@ -79,29 +79,29 @@ static int by_more(uint64_t a, uint64_t b)
 
 static int by_disk(const void *a, const void *b)
 {
-	const struct gs_work_disk *x = &((const struct gs_work_disk_row *)a)->disk;
-	const struct gs_work_disk *y = &((const struct gs_work_disk_row *)b)->disk;
+	const struct gs_taskstats_disk *x = &((const struct gs_taskstats_disk_row *)a)->disk;
+	const struct gs_taskstats_disk *y = &((const struct gs_taskstats_disk_row *)b)->disk;
 
 	return by_more(x->read_bytes + x->write_bytes, y->read_bytes + y->write_bytes);
 }
 
 static int by_mount(const void *a, const void *b)
 {
-	const struct gs_work_io_count *x = &((const struct gs_work_mount_row *)a)->io;
-	const struct gs_work_io_count *y = &((const struct gs_work_mount_row *)b)->io;
+	const struct gs_taskstats_io_count *x = &((const struct gs_taskstats_mount_row *)a)->io;
+	const struct gs_taskstats_io_count *y = &((const struct gs_taskstats_mount_row *)b)->io;
 
 	return by_more(x->read_bytes + x->write_bytes, y->read_bytes + y->write_bytes);
 }
 
 static int by_peer(const void *a, const void *b)
 {
-	const struct gs_work_peer *x = &((const struct gs_work_peer_row *)a)->peer;
-	const struct gs_work_peer *y = &((const struct gs_work_peer_row *)b)->peer;
+	const struct gs_taskstats_peer *x = &((const struct gs_taskstats_peer_row *)a)->peer;
+	const struct gs_taskstats_peer *y = &((const struct gs_taskstats_peer_row *)b)->peer;
 
 	return by_more(x->sent_bytes + x->received_bytes, y->sent_bytes + y->received_bytes);
 }
 
-void gs_job_tables_sort(struct gs_work_tables *t)
+void gs_job_tables_sort(struct gs_taskstats_tables *t)
 {
 	if (t->n_disks)
 		qsort(t->disks, t->n_disks, sizeof(*t->disks), by_disk);
@@ -111,10 +111,10 @@ void gs_job_tables_sort(struct gs_work_tables *t)
 		qsort(t->peers, t->n_peers, sizeof(*t->peers), by_peer);
 }
 
-void gs_job_tables_fini(struct gs_work_tables *t)
+void gs_job_tables_fini(struct gs_taskstats_tables *t)
 {
 	free(t->disks);
 	free(t->mounts);
 	free(t->peers);
-	*t = (struct gs_work_tables){0};
+	*t = (struct gs_taskstats_tables){0};
 }

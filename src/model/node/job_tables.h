@@ -1,16 +1,19 @@
 /* Tables of what several processes did, added up to those of their job. */
-#ifndef GS_JOB_TABLES_H
-#define GS_JOB_TABLES_H
+#ifndef GS_MODEL_NODE_JOB_TABLES_H
+#define GS_MODEL_NODE_JOB_TABLES_H
 
-#include "model/trace/work_rows.h"
+#include "model/trace/taskstats_rows.h"
 
 /* Adds one row: to the one of the same device, file system or peer, or as a new one. -ENOMEM. */
-int gs_job_tables_add_disk(struct gs_work_tables *tables, const struct gs_work_disk_row *row);
-int gs_job_tables_add_mount(struct gs_work_tables *tables, const struct gs_work_mount_row *row);
-int gs_job_tables_add_peer(struct gs_work_tables *tables, const struct gs_work_peer_row *row);
+int gs_job_tables_add_disk(struct gs_taskstats_tables *tables,
+			   const struct gs_taskstats_disk_row *row);
+int gs_job_tables_add_mount(struct gs_taskstats_tables *tables,
+			    const struct gs_taskstats_mount_row *row);
+int gs_job_tables_add_peer(struct gs_taskstats_tables *tables,
+			   const struct gs_taskstats_peer_row *row);
 
 /* Each table by bytes moved, most first. */
-void gs_job_tables_sort(struct gs_work_tables *tables);
-void gs_job_tables_fini(struct gs_work_tables *tables);
+void gs_job_tables_sort(struct gs_taskstats_tables *tables);
+void gs_job_tables_fini(struct gs_taskstats_tables *tables);
 
 #endif

@@ -2,13 +2,13 @@
  * What a job used over an interval, as far as it could be learned: input of its figures. Made from
  * the kernel's counters or from procfs; which it was is told family by family.
  */
-#ifndef GS_NODE_JOB_USAGE_H
-#define GS_NODE_JOB_USAGE_H
+#ifndef GS_MODEL_NODE_JOB_USAGE_H
+#define GS_MODEL_NODE_JOB_USAGE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "model/trace/work.h"
+#include "model/trace/taskstats.h"
 
 /* What is learned together. X(id, key) */
 #define GS_JOB_FAMILIES(X)                                                                         \
@@ -32,7 +32,7 @@ enum gs_job_family {
 		GS_JOB_KNOWS_COUNT
 };
 
-/* What families of figures the kernel's counters give: families is of enum gs_work_family, the
+/* What families of figures the kernel's counters give: families is of enum gs_taskstats_family, the
  * answer of enum gs_job_family. */
 uint32_t gs_job_families_of(uint32_t families);
 
@@ -49,7 +49,7 @@ enum gs_stall {
 struct gs_job_usage {
 	uint64_t elapsed_ns;
 	double cores; /* that it may use; NAN unknown */
-	struct gs_work work;
+	struct gs_taskstats work;
 	uint32_t known;             /* 1 << enum gs_job_family, ored */
 	bool io_rows;               /* the kernel told of I/O file system by file system */
 	bool sched_rows;            /* it told of wake-ups, migrations and each wait for a CPU */

@@ -38,8 +38,8 @@ static size_t texts_bytes(const struct text *texts, size_t n, uint16_t *text_byt
 
 /* A record: *fields (whose head is empty) and the texts, whose lengths go to fields + lengths_off.
  */
-static int put(struct gs_buf *buf, enum gs_record_kind kind, void *fields, size_t bytes,
-	       size_t lengths_off, const struct text *texts, size_t n)
+static int put_record(struct gs_buf *buf, enum gs_record_kind kind, void *fields, size_t bytes,
+		      size_t lengths_off, const struct text *texts, size_t n)
 {
 	uint16_t lengths[16];
 	size_t tail = texts_bytes(texts, n, lengths);
@@ -63,8 +63,8 @@ static int put(struct gs_buf *buf, enum gs_record_kind kind, void *fields, size_
 		(char *)(array), sizeof(array)                                                     \
 	}
 #define PUT(buf, kind, fields, texts)                                                              \
-	put(buf, kind, &(fields), sizeof(fields), offsetof(__typeof__(fields), text_bytes), texts, \
-	    GS_ARRAY_LEN(texts))
+	put_record(buf, kind, &(fields), sizeof(fields), offsetof(__typeof__(fields), text_bytes), \
+		   texts, GS_ARRAY_LEN(texts))
 
 /* A ratio in two bytes: 0 says that it is unknown, as do files that are older than the field. */
 static uint16_t small_ratio(double ratio)
@@ -162,7 +162,7 @@ static int put_sample(struct gs_buf *buf, uint32_t gpu, const struct gs_gpu_samp
 		 n_links = s->n_links < GS_GPU_LINK_MAX ? s->n_links : GS_GPU_LINK_MAX;
 
 	for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++)
-		n_values += s->why[f] != GS_GPU_WHY_NOT_READ;
+		n_values += s->why[f] != GS_GPU_REASON_NOT_READ;
 	r = gs_record_put(buf, GS_REC_GPU_SAMPLE, sizeof(*r),
 			  n_values * sizeof(*v) + n_links * sizeof(*l));
 	if (!r)
@@ -175,11 +175,11 @@ static int put_sample(struct gs_buf *buf, uint32_t gpu, const struct gs_gpu_samp
 	r->n_links = n_links;
 	v = (void *)(r + 1);
 	for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++)
-		if (s->why[f] != GS_GPU_WHY_NOT_READ) {
+		if (s->why[f] != GS_GPU_REASON_NOT_READ) {
 			*v = (struct gs_rec_gpu_value){
 				.key_hash = gs_gpu_key_hash(gs_gpu_field_info(f)->key),
 				.why = s->why[f],
-				.value = s->why[f] == GS_GPU_WHY_OK ? s->value[f] : 0,
+				.value = s->why[f] == GS_GPU_REASON_OK ? s->value[f] : 0,
 			};
 			gs_rec_gpu_value_set_age(v++, gs_gpu_age_ns(s, f));
 		}
@@ -364,7 +364,7 @@ uint64_t gs_node_decoder_torn(const struct gs_node_decoder *d)
 	return d->n_torn;
 }
 
-static double clean(double v)
+static double clean_number(double v)
 {
 	return isfinite(v) && v > -VALUE_MAX && v < VALUE_MAX ? v : -1;
 }
@@ -400,7 +400,7 @@ static bool take_texts(const struct gs_record *r, size_t fields_bytes, const uin
 /* A new, zeroed row behind n others, of which n_told are to come in all: heads keep the newest
  * moment of each node, so there is no more room than is needed, nor more than a lie about them
  * costs. NULL: no memory. */
-static void *grow(void *rows, uint32_t n, uint32_t n_told, uint32_t *room, size_t bytes)
+static void *grow_rows(void *rows, uint32_t n, uint32_t n_told, uint32_t *room, size_t bytes)
 {
 	void **at = rows;
 
@@ -419,7 +419,7 @@ static void *grow(void *rows, uint32_t n, uint32_t n_told, uint32_t *room, size_
 	return (char *)*at + n * bytes;
 }
 
-static int begin(struct gs_node_decoder *d, const struct gs_rec_host_sample *r)
+static int begin_snapshot(struct gs_node_decoder *d, const struct gs_rec_host_sample *r)
 {
 	struct gs_node_snapshot *n = calloc(1, sizeof(*n));
 	struct gs_gpu_snapshot *g = calloc(1, sizeof(*g));
@@ -450,19 +450,19 @@ static int begin(struct gs_node_decoder *d, const struct gs_rec_host_sample *r)
 		.n_cpus = r->n_cpus,
 		.n_tasks = r->n_tasks,
 		.n_running = r->n_running,
-		.cpu_ratio = clean(r->cpu_ratio),
-		.iowait_ratio = clean(r->iowait_ratio),
-		.load1 = clean(r->load1),
-		.load5 = clean(r->load5),
-		.load15 = clean(r->load15),
+		.cpu_ratio = clean_number(r->cpu_ratio),
+		.iowait_ratio = clean_number(r->iowait_ratio),
+		.load1 = clean_number(r->load1),
+		.load5 = clean_number(r->load5),
+		.load15 = clean_number(r->load15),
 		.mem_total_bytes = clean_bytes(r->mem_total_bytes),
 		.mem_used_bytes = clean_bytes(r->mem_used_bytes),
 		.swap_total_bytes = clean_bytes(r->swap_total_bytes),
 		.swap_used_bytes = clean_bytes(r->swap_used_bytes),
-		.disk_read_bps = clean(r->disk_read_bps),
-		.disk_write_bps = clean(r->disk_write_bps),
-		.net_rx_bps = clean(r->net_rx_bps),
-		.net_tx_bps = clean(r->net_tx_bps),
+		.disk_read_bps = clean_number(r->disk_read_bps),
+		.disk_write_bps = clean_number(r->disk_write_bps),
+		.net_rx_bps = clean_number(r->net_rx_bps),
+		.net_tx_bps = clean_number(r->net_tx_bps),
 		.failed_reads = r->failed_reads,
 		.mem_used_ratio = ratio_of((uint16_t)(r->head.flags >> GS_HOST_SAMPLE_MEM_SHIFT)),
 		.root_used_ratio = ratio_of((uint16_t)(r->head.flags >> GS_HOST_SAMPLE_ROOT_SHIFT)),
@@ -497,7 +497,7 @@ static int take_info(struct gs_node_decoder *d, const struct gs_rec_gpu_info *r)
 
 	if (s->n_gpus == d->n_gpus || r->gpu != s->n_gpus)
 		return -EBADMSG;
-	g = grow(&s->info, s->n_gpus, d->n_gpus, &d->room_gpus, sizeof(*g));
+	g = grow_rows(&s->info, s->n_gpus, d->n_gpus, &d->room_gpus, sizeof(*g));
 	if (!g)
 		return -ENOMEM;
 	s->n_gpus++;
@@ -543,7 +543,7 @@ static int take_sample(struct gs_node_decoder *d, const struct gs_rec_gpu_sample
 	    r->n_values > tail / sizeof(*v) || r->n_links > GS_GPU_LINK_MAX ||
 	    r->n_links > (tail - r->n_values * sizeof(*v)) / sizeof(*l))
 		return -EBADMSG;
-	s = grow(&d->node->gpu->sample, d->n_samples, d->n_gpus, &d->room_samples, sizeof(*s));
+	s = grow_rows(&d->node->gpu->sample, d->n_samples, d->n_gpus, &d->room_samples, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
 	d->n_samples++;
@@ -551,7 +551,7 @@ static int take_sample(struct gs_node_decoder *d, const struct gs_rec_gpu_sample
 	s->elapsed_ns = r->elapsed_ns;
 	s->lost = r->lost != 0;
 	s->n_links = r->n_links;
-	memset(s->why, GS_GPU_WHY_NOT_READ, sizeof(s->why));
+	memset(s->why, GS_GPU_REASON_NOT_READ, sizeof(s->why));
 	for (uint32_t i = 0; i < r->n_values; i++, v++) {
 		uint32_t f = field_of(d, v->key_hash);
 
@@ -559,8 +559,8 @@ static int take_sample(struct gs_node_decoder *d, const struct gs_rec_gpu_sample
 			continue;
 		s->why[f] = v->why;
 		s->value[f] = v->value;
-		if (v->why == GS_GPU_WHY_OK && clean(v->value) != v->value)
-			s->why[f] = GS_GPU_WHY_FAILED;
+		if (v->why == GS_GPU_REASON_OK && clean_number(v->value) != v->value)
+			s->why[f] = GS_GPU_REASON_FAILED;
 		gs_gpu_set_age(s, f, gs_rec_gpu_value_age(v));
 	}
 	l = (const void *)v;
@@ -592,8 +592,8 @@ static int take_process(struct gs_node_decoder *d, const struct gs_rec_gpu_proce
 
 	if (s->n_processes == d->n_gpu_processes || r->gpu >= d->n_gpus)
 		return -EBADMSG;
-	p = grow(&s->process, s->n_processes, d->n_gpu_processes, &d->room_gpu_processes,
-		 sizeof(*p));
+	p = grow_rows(&s->process, s->n_processes, d->n_gpu_processes, &d->room_gpu_processes,
+		      sizeof(*p));
 	if (!p)
 		return -ENOMEM;
 	s->n_processes++;
@@ -603,12 +603,12 @@ static int take_process(struct gs_node_decoder *d, const struct gs_rec_gpu_proce
 		.kind = r->kind,
 		.uid = r->uid,
 		.used_bytes = clean_bytes(r->used_bytes),
-		.sm_ratio = clean(r->sm_ratio),
-		.mem_ratio = clean(r->mem_ratio),
-		.enc_ratio = clean(r->enc_ratio),
-		.dec_ratio = clean(r->dec_ratio),
-		.jpg_ratio = clean(r->jpg_ratio),
-		.ofa_ratio = clean(r->ofa_ratio),
+		.sm_ratio = clean_number(r->sm_ratio),
+		.mem_ratio = clean_number(r->mem_ratio),
+		.enc_ratio = clean_number(r->enc_ratio),
+		.dec_ratio = clean_number(r->dec_ratio),
+		.jpg_ratio = clean_number(r->jpg_ratio),
+		.ofa_ratio = clean_number(r->ofa_ratio),
 		.start_ns = r->start_ns,
 		.ended = r->ended,
 		.gone = r->gone,
@@ -625,7 +625,7 @@ static int take_event(struct gs_node_decoder *d, const struct gs_rec_gpu_event *
 
 	if (s->n_events == d->n_gpu_events)
 		return -EBADMSG;
-	e = grow(&s->event, s->n_events, d->n_gpu_events, &d->room_gpu_events, sizeof(*e));
+	e = grow_rows(&s->event, s->n_events, d->n_gpu_events, &d->room_gpu_events, sizeof(*e));
 	if (!e)
 		return -ENOMEM;
 	s->n_events++;
@@ -645,8 +645,8 @@ static int take_host_process(struct gs_node_decoder *d, const struct gs_rec_host
 	if (s->n_processes == d->n_host_processes ||
 	    (s->n_processes && r->pid <= s->process[s->n_processes - 1].pid))
 		return -EBADMSG;
-	p = grow(&s->process, s->n_processes, d->n_host_processes, &d->room_host_processes,
-		 sizeof(*p));
+	p = grow_rows(&s->process, s->n_processes, d->n_host_processes, &d->room_host_processes,
+		      sizeof(*p));
 	if (!p)
 		return -ENOMEM;
 	s->n_processes++;
@@ -657,7 +657,7 @@ static int take_host_process(struct gs_node_decoder *d, const struct gs_rec_host
 		.n_threads = r->n_threads,
 		.flags = r->flags,
 		.state = r->state,
-		.cpu_ratio = clean(r->cpu_ratio),
+		.cpu_ratio = clean_number(r->cpu_ratio),
 		.rss_bytes = clean_bytes(r->rss_bytes),
 		.cpu_ns = r->cpu_ns,
 		.start_ns = r->start_ns,
@@ -669,7 +669,7 @@ static int take_host_process(struct gs_node_decoder *d, const struct gs_rec_host
 
 static double known_or_nan(double v)
 {
-	return clean(v) < 0 ? NAN : v;
+	return clean_number(v) < 0 ? NAN : v;
 }
 
 static int take_job(struct gs_node_decoder *d, const struct gs_rec_host_job *r)
@@ -680,7 +680,7 @@ static int take_job(struct gs_node_decoder *d, const struct gs_rec_host_job *r)
 
 	if (!s || s->n_accounts == d->n_jobs)
 		return -EBADMSG;
-	a = grow(&s->account, s->n_accounts, d->n_jobs, &d->room_jobs, sizeof(*a));
+	a = grow_rows(&s->account, s->n_accounts, d->n_jobs, &d->room_jobs, sizeof(*a));
 	if (!a)
 		return -ENOMEM;
 	s->n_accounts++;
@@ -728,7 +728,7 @@ static int take_job(struct gs_node_decoder *d, const struct gs_rec_host_job *r)
 	return ok ? 0 : -EBADMSG;
 }
 
-static int take(struct gs_node_decoder *d, const struct gs_record *r)
+static int take_record(struct gs_node_decoder *d, const struct gs_record *r)
 {
 	switch (r->kind) {
 	case GS_REC_GPU_INFO:
@@ -760,9 +760,9 @@ int gs_node_decode(struct gs_node_decoder *d, const struct gs_record *r,
 	if (r->kind == GS_REC_HOST_SAMPLE) {
 		d->n_torn += d->node != NULL;
 		gs_node_decoder_reset(d);
-		e = begin(d, (const void *)r);
+		e = begin_snapshot(d, (const void *)r);
 	} else if (d->node) {
-		e = take(d, r);
+		e = take_record(d, r);
 	} else {
 		return 0; /* the rest of a moment whose beginning is missing */
 	}

@@ -1,6 +1,6 @@
 /* Snapshots of a machine to records (model/trace/record_node.h) and back. */
-#ifndef GS_NODE_RECORD_H
-#define GS_NODE_RECORD_H
+#ifndef GS_MODEL_NODE_RECORD_H
+#define GS_MODEL_NODE_RECORD_H
 
 #include "model/trace/record_node.h"
 #include "model/node/host.h"

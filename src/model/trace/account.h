@@ -6,8 +6,8 @@
  * A thread is in one state at a time, and outside or inside of one traced call (the outermost open
  * one), so the cells of the matrix sum to the thread's wall time exactly.
  */
-#ifndef GS_MODEL_ACCOUNT_H
-#define GS_MODEL_ACCOUNT_H
+#ifndef GS_MODEL_TRACE_ACCOUNT_H
+#define GS_MODEL_TRACE_ACCOUNT_H
 
 #ifndef __bpf__
 #include <linux/types.h>

@@ -1,6 +1,6 @@
 /* What became of probing one file, or one function of it. Plain values; the texts are lent. */
-#ifndef GS_MODEL_ATTACH_H
-#define GS_MODEL_ATTACH_H
+#ifndef GS_MODEL_TRACE_ATTACH_H
+#define GS_MODEL_TRACE_ATTACH_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
  * What a function does, as far as its arguments and its place among others go. Both sides of the
  * kernel border know it.
  */
-#ifndef GS_MODEL_CLASS_H
-#define GS_MODEL_CLASS_H
+#ifndef GS_MODEL_TRACE_CLASS_H
+#define GS_MODEL_TRACE_CLASS_H
 
 /* The numbers are stored. */
 enum gs_func_class {

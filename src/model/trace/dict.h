@@ -3,8 +3,8 @@
  * id. Every consumer that needs names owns one and feeds it each record before its own work.
  * Everything returned is lent until the next gs_dict_apply() or gs_dict_free().
  */
-#ifndef GS_MODEL_DICT_H
-#define GS_MODEL_DICT_H
+#ifndef GS_MODEL_TRACE_DICT_H
+#define GS_MODEL_TRACE_DICT_H
 
 #include "model/trace/record.h"
 #include "model/trace/record_stack.h"

@@ -258,7 +258,7 @@ static const struct code nccl_codes[] = {
 	{6, "ncclRemoteError"},   {7, "ncclInProgress"},         {8, "ncclTimeout"},
 };
 
-static const char *find(const struct code *codes, size_t n, int32_t code)
+static const char *find_code(const struct code *codes, size_t n, int32_t code)
 {
 	for (size_t i = 0; i < n; i++)
 		if (codes[i].code == code)
@@ -270,11 +270,11 @@ const char *gs_error_name(unsigned layer, int32_t code)
 {
 	switch (layer) {
 	case GS_LAYER_CUDA_RUNTIME:
-		return find(runtime_codes, GS_ARRAY_LEN(runtime_codes), code);
+		return find_code(runtime_codes, GS_ARRAY_LEN(runtime_codes), code);
 	case GS_LAYER_CUDA_DRIVER:
-		return find(driver_codes, GS_ARRAY_LEN(driver_codes), code);
+		return find_code(driver_codes, GS_ARRAY_LEN(driver_codes), code);
 	case GS_LAYER_NCCL:
-		return find(nccl_codes, GS_ARRAY_LEN(nccl_codes), code);
+		return find_code(nccl_codes, GS_ARRAY_LEN(nccl_codes), code);
 	case GS_LAYER_TORCH: /* left by an exception: src/bpf/calls/scope.bpf.h */
 		return code == 1 ? "exception" : NULL;
 	default:

@@ -6,8 +6,8 @@
  * Times are CLOCK_MONOTONIC ns; pid is the process (tgid), tid the thread, both as gpuscope's own
  * pid namespace numbers them.
  */
-#ifndef GS_MODEL_EVENT_H
-#define GS_MODEL_EVENT_H
+#ifndef GS_MODEL_TRACE_EVENT_H
+#define GS_MODEL_TRACE_EVENT_H
 
 #ifndef __bpf__
 #include <linux/types.h>

@@ -3,8 +3,8 @@
  * struct gs_event_call. One row of the table in func.c is all that a new function needs: the
  * kernel side, the attach plan, the summary and the trace files follow it.
  */
-#ifndef GS_MODEL_FUNC_H
-#define GS_MODEL_FUNC_H
+#ifndef GS_MODEL_TRACE_FUNC_H
+#define GS_MODEL_TRACE_FUNC_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * (operators, Python functions, probes of the user), which get ids from GS_FUNC_FIXED on. One
  * thread adds, any thread looks up; nothing is ever taken out.
  */
-#ifndef GS_MODEL_FUNC_SET_H
-#define GS_MODEL_FUNC_SET_H
+#ifndef GS_MODEL_TRACE_FUNC_SET_H
+#define GS_MODEL_TRACE_FUNC_SET_H
 
 #include "model/trace/func.h"
 

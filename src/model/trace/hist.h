@@ -8,8 +8,8 @@
  *
  * The last bucket takes all from 2^44 ns (4.9 hours) on.
  */
-#ifndef GS_MODEL_HIST_H
-#define GS_MODEL_HIST_H
+#ifndef GS_MODEL_TRACE_HIST_H
+#define GS_MODEL_TRACE_HIST_H
 
 #ifndef __bpf__
 #include <stdint.h>

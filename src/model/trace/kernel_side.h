@@ -3,8 +3,8 @@
  * threads in arrays that both map, and how a function's arguments are read. Compiled by the BPF
  * compiler and by the host's, like model/trace/event.h.
  */
-#ifndef GS_MODEL_KERNEL_SIDE_H
-#define GS_MODEL_KERNEL_SIDE_H
+#ifndef GS_MODEL_TRACE_KERNEL_SIDE_H
+#define GS_MODEL_TRACE_KERNEL_SIDE_H
 
 #include "model/trace/account.h"
 #include "model/trace/event.h"

@@ -2,8 +2,8 @@
  * What the kernel side adds up for MPI beside the functions' cells: messages and bytes by peer, and
  * from when to when a process called MPI. Both sides of the kernel border know it.
  */
-#ifndef GS_MODEL_MPI_H
-#define GS_MODEL_MPI_H
+#ifndef GS_MODEL_TRACE_MPI_H
+#define GS_MODEL_TRACE_MPI_H
 
 #ifndef __bpf__
 #include <linux/types.h>

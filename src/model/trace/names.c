@@ -5,7 +5,7 @@
 
 #include "core/base/mem.h"
 
-static const char *word(const char *const *words, size_t n, unsigned i)
+static const char *word_of(const char *const *words, size_t n, unsigned i)
 {
 	return i < n && words[i] ? words[i] : "unknown";
 }
@@ -16,7 +16,7 @@ const char *gs_layer_name(unsigned layer)
 						      "nccl",   "torch",        "torchmem",
 						      "python", "user",         "mpi"};
 
-	return word(w, GS_ARRAY_LEN(w), layer);
+	return word_of(w, GS_ARRAY_LEN(w), layer);
 }
 
 const char *gs_layer_title(unsigned layer)
@@ -25,7 +25,7 @@ const char *gs_layer_title(unsigned layer)
 		"all layers",     "CUDA runtime", "CUDA driver", "NCCL", "PyTorch operators",
 		"PyTorch memory", "Python",       "user probes", "MPI"};
 
-	return word(w, GS_ARRAY_LEN(w), layer);
+	return word_of(w, GS_ARRAY_LEN(w), layer);
 }
 
 const char *gs_class_name(unsigned func_class)
@@ -36,7 +36,7 @@ const char *gs_class_name(unsigned func_class)
 		"collective", "p2p",    "group",        "comm",  "query",  "operator",
 		"python",     "gc",     "gil",          "probe", "site"};
 
-	return word(w, GS_ARRAY_LEN(w), func_class);
+	return word_of(w, GS_ARRAY_LEN(w), func_class);
 }
 
 const char *gs_loss_name(unsigned cause)
@@ -49,7 +49,7 @@ const char *gs_loss_name(unsigned cause)
 		"file_full",   "refused",      "notices",     "sizes",         "peers",
 		"account"};
 
-	return word(w, GS_ARRAY_LEN(w), cause);
+	return word_of(w, GS_ARRAY_LEN(w), cause);
 }
 
 const char *gs_loss_text(unsigned cause)
@@ -96,7 +96,7 @@ const char *gs_loss_text(unsigned cause)
 				    "time",
 	};
 
-	return word(w, GS_ARRAY_LEN(w), cause);
+	return word_of(w, GS_ARRAY_LEN(w), cause);
 }
 
 /* ncclDataType_t and ncclRedOp_t of nccl.h (NCCL 2.28). */
@@ -128,11 +128,11 @@ const char *gs_copy_kind_name(unsigned kind)
 {
 	static const char *const w[] = {"HtoH", "HtoD", "DtoH", "DtoD", "default", "peer"};
 
-	return word(w, GS_ARRAY_LEN(w), kind);
+	return word_of(w, GS_ARRAY_LEN(w), kind);
 }
 
-static struct gs_arg *add(struct gs_arg *args, size_t *n, const char *name, enum gs_arg_type type,
-			  uint64_t value)
+static struct gs_arg *add_arg(struct gs_arg *args, size_t *n, const char *name,
+			      enum gs_arg_type type, uint64_t value)
 {
 	struct gs_arg *a = &args[(*n)++];
 
@@ -160,7 +160,7 @@ static char *put_u32(char *p, uint32_t v)
 
 static void add_text(struct gs_arg *args, size_t *n, const char *name, const char *text)
 {
-	struct gs_arg *a = add(args, n, name, GS_ARG_TEXT, 0);
+	struct gs_arg *a = add_arg(args, n, name, GS_ARG_TEXT, 0);
 
 	size_t bytes = strlen(text);
 
@@ -174,7 +174,7 @@ static void add_text(struct gs_arg *args, size_t *n, const char *name, const cha
 static void add_dim3(struct gs_arg *args, size_t *n, const char *name, uint64_t x, uint64_t y,
 		     uint64_t z)
 {
-	struct gs_arg *a = add(args, n, name, GS_ARG_TEXT, 0);
+	struct gs_arg *a = add_arg(args, n, name, GS_ARG_TEXT, 0);
 
 	char *p = put_u32(a->text, (uint32_t)x);
 
@@ -192,18 +192,18 @@ static size_t nccl_args(const struct gs_rec_call *c, unsigned func_class, struct
 	size_t n = 0;
 
 	if (func_class == GS_CLASS_COLLECTIVE || func_class == GS_CLASS_P2P) {
-		add(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
-		add(args, &n, "count", GS_ARG_U64, c->arg[0]);
+		add_arg(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
+		add_arg(args, &n, "count", GS_ARG_U64, c->arg[0]);
 		add_text(args, &n, "datatype", gs_nccl_dtype_name(dtype));
 		if (op != 0xff)
 			add_text(args, &n, "op", gs_nccl_op_name(op));
 		if (root != 0xffff)
-			add(args, &n, func_class == GS_CLASS_P2P ? "peer" : "root", GS_ARG_U64,
-			    root);
-		add(args, &n, "comm", GS_ARG_HANDLE, c->arg[1]);
-		add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
+			add_arg(args, &n, func_class == GS_CLASS_P2P ? "peer" : "root", GS_ARG_U64,
+				root);
+		add_arg(args, &n, "comm", GS_ARG_HANDLE, c->arg[1]);
+		add_arg(args, &n, "stream", GS_ARG_HANDLE, c->stream);
 	} else if (c->arg[0]) {
-		add(args, &n, "comm", GS_ARG_HANDLE, c->arg[0]);
+		add_arg(args, &n, "comm", GS_ARG_HANDLE, c->arg[0]);
 	}
 	return n;
 }
@@ -213,14 +213,14 @@ static size_t mpi_args(const struct gs_rec_call *c, unsigned func_class, struct 
 	size_t n = 0;
 
 	if (c->bytes)
-		add(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
+		add_arg(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
 	if (c->aux == GS_MPI_AUX_ANY || c->aux == GS_MPI_AUX_NOBODY)
 		add_text(args, &n, "peer", c->aux == GS_MPI_AUX_ANY ? "any" : "none");
 	else if (c->aux)
-		add(args, &n, func_class == GS_CLASS_COLLECTIVE ? "root" : "peer", GS_ARG_U64,
-		    c->aux - 1);
+		add_arg(args, &n, func_class == GS_CLASS_COLLECTIVE ? "root" : "peer", GS_ARG_U64,
+			c->aux - 1);
 	if (c->arg[1])
-		add(args, &n, "comm", GS_ARG_HANDLE, c->arg[1]);
+		add_arg(args, &n, "comm", GS_ARG_HANDLE, c->arg[1]);
 	return n;
 }
 
@@ -230,63 +230,63 @@ static size_t cuda_args(const struct gs_rec_call *c, unsigned func_class, struct
 
 	switch (func_class) {
 	case GS_CLASS_LAUNCH:
-		add(args, &n, "function", GS_ARG_HANDLE, c->arg[0]);
+		add_arg(args, &n, "function", GS_ARG_HANDLE, c->arg[0]);
 		add_dim3(args, &n, "grid", c->arg[1], c->arg[1] >> 32, c->arg[2]);
 		add_dim3(args, &n, "block", c->arg[2] >> 32, c->arg[3], c->arg[3] >> 32);
-		add(args, &n, "shared_bytes", GS_ARG_BYTES, c->aux);
-		add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
+		add_arg(args, &n, "shared_bytes", GS_ARG_BYTES, c->aux);
+		add_arg(args, &n, "stream", GS_ARG_HANDLE, c->stream);
 		break;
 	case GS_CLASS_GRAPH_LAUNCH:
-		add(args, &n, "graph", GS_ARG_HANDLE, c->arg[0]);
-		add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
+		add_arg(args, &n, "graph", GS_ARG_HANDLE, c->arg[0]);
+		add_arg(args, &n, "stream", GS_ARG_HANDLE, c->stream);
 		break;
 	case GS_CLASS_ALLOC:
 	case GS_CLASS_FREE:
-		add(args, &n, "pointer", GS_ARG_HANDLE, c->arg[0]);
-		add(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
+		add_arg(args, &n, "pointer", GS_ARG_HANDLE, c->arg[0]);
+		add_arg(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
 		if (c->stream)
-			add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
+			add_arg(args, &n, "stream", GS_ARG_HANDLE, c->stream);
 		break;
 	case GS_CLASS_COPY:
-		add(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
+		add_arg(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
 		add_text(args, &n, "kind", gs_copy_kind_name(c->aux));
-		add(args, &n, "destination", GS_ARG_HANDLE, c->arg[0]);
-		add(args, &n, "source", GS_ARG_HANDLE, c->arg[1]);
+		add_arg(args, &n, "destination", GS_ARG_HANDLE, c->arg[0]);
+		add_arg(args, &n, "source", GS_ARG_HANDLE, c->arg[1]);
 		if (c->arg[2])
-			add(args, &n, "copies", GS_ARG_U64, c->arg[2]);
-		add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
+			add_arg(args, &n, "copies", GS_ARG_U64, c->arg[2]);
+		add_arg(args, &n, "stream", GS_ARG_HANDLE, c->stream);
 		break;
 	case GS_CLASS_MEMSET:
-		add(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
-		add(args, &n, "value", GS_ARG_U64, c->aux);
-		add(args, &n, "pointer", GS_ARG_HANDLE, c->arg[0]);
-		add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
+		add_arg(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
+		add_arg(args, &n, "value", GS_ARG_U64, c->aux);
+		add_arg(args, &n, "pointer", GS_ARG_HANDLE, c->arg[0]);
+		add_arg(args, &n, "stream", GS_ARG_HANDLE, c->stream);
 		break;
 	case GS_CLASS_STREAM:
 	case GS_CLASS_EVENT:
 	case GS_CLASS_SYNC:
 	case GS_CLASS_QUERY:
-		add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
+		add_arg(args, &n, "stream", GS_ARG_HANDLE, c->stream);
 		if (c->arg[0])
-			add(args, &n, "event", GS_ARG_HANDLE, c->arg[0]);
+			add_arg(args, &n, "event", GS_ARG_HANDLE, c->arg[0]);
 		if (c->aux)
-			add(args, &n, "flags", GS_ARG_U64, c->aux);
+			add_arg(args, &n, "flags", GS_ARG_U64, c->aux);
 		break;
 	case GS_CLASS_DEVICE:
-		add(args, &n, "device", GS_ARG_U64, c->aux);
+		add_arg(args, &n, "device", GS_ARG_U64, c->aux);
 		break;
 	case GS_CLASS_PYTHON:
-		add(args, &n, "self_ns", GS_ARG_U64, c->arg[0]);
+		add_arg(args, &n, "self_ns", GS_ARG_U64, c->arg[0]);
 		if (c->arg[1])
-			add(args, &n, "launches", GS_ARG_U64, c->arg[1]);
+			add_arg(args, &n, "launches", GS_ARG_U64, c->arg[1]);
 		if (c->call_flags & GS_CALL_RESUMED)
 			add_text(args, &n, "entry", "resumed");
 		break;
 	default:
 		if (c->arg[0])
-			add(args, &n, "handle", GS_ARG_HANDLE, c->arg[0]);
+			add_arg(args, &n, "handle", GS_ARG_HANDLE, c->arg[0]);
 		if (c->bytes)
-			add(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
+			add_arg(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
 		break;
 	}
 	return n;
@@ -302,14 +302,14 @@ size_t gs_call_args(const struct gs_rec_call *c, unsigned layer, unsigned func_c
 					   : cuda_args(c, func_class, args);
 
 	if (layer == GS_LAYER_TORCH_MEM && func_class == GS_CLASS_ALLOC)
-		add(args, &n, "device", GS_ARG_U64, c->aux);
+		add_arg(args, &n, "device", GS_ARG_U64, c->aux);
 	if (c->ret) {
 		const char *name = gs_error_name(layer, c->ret);
 
 		if (name)
 			add_text(args, &n, "result", name);
 		else
-			add(args, &n, "result", GS_ARG_U64, (uint32_t)c->ret);
+			add_arg(args, &n, "result", GS_ARG_U64, (uint32_t)c->ret);
 	}
 	return n;
 }

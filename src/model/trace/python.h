@@ -2,8 +2,8 @@
  * What the kernel side is told of a Python interpreter, and what it tells of a code object that it
  * meets. Compiled by the BPF compiler and by the host's, like model/trace/event.h.
  */
-#ifndef GS_MODEL_PYTHON_H
-#define GS_MODEL_PYTHON_H
+#ifndef GS_MODEL_TRACE_PYTHON_H
+#define GS_MODEL_TRACE_PYTHON_H
 
 #include "model/trace/event.h"
 

@@ -9,8 +9,8 @@
  *
  * Times are CLOCK_BOOTTIME ns; SESSION ties them to the time of day.
  */
-#ifndef GS_MODEL_RECORD_H
-#define GS_MODEL_RECORD_H
+#ifndef GS_MODEL_TRACE_RECORD_H
+#define GS_MODEL_TRACE_RECORD_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ enum gs_record_kind {
 	GS_REC_HOST_PROCESS = 25,
 	GS_REC_LEAK = 26,     /* of PyTorch's allocator: model/trace/record_stack.h */
 	GS_REC_HOST_JOB = 27, /* of samples */
-	GS_REC_COARSE = 28,   /* of samples: server/store/coarse.h */
+	GS_REC_ROLLUP = 28,   /* of samples: server/store/rollup.h */
 	GS_REC_MPI = 29,      /* model/trace/record_mpi.h */
 	GS_REC_ACCOUNT = 30,  /* model/trace/record_account.h */
 	GS_REC_COUNT

@@ -3,8 +3,8 @@
  * calls are). A running total: the last one of a thread is the one that counts. It carries names of
  * its own, since most threads that have an account make no call that would announce them.
  */
-#ifndef GS_MODEL_RECORD_ACCOUNT_H
-#define GS_MODEL_RECORD_ACCOUNT_H
+#ifndef GS_MODEL_TRACE_RECORD_ACCOUNT_H
+#define GS_MODEL_TRACE_RECORD_ACCOUNT_H
 
 #include "model/trace/account.h"
 #include "model/trace/record.h"

@@ -1,6 +1,6 @@
 /* What a process moved by MPI, by peer, and when it called MPI at all: model/trace/mpi.h. */
-#ifndef GS_MODEL_RECORD_MPI_H
-#define GS_MODEL_RECORD_MPI_H
+#ifndef GS_MODEL_TRACE_RECORD_MPI_H
+#define GS_MODEL_TRACE_RECORD_MPI_H
 
 #include "model/trace/mpi.h"
 #include "model/trace/record.h"

@@ -8,8 +8,8 @@
  * how long each is. A value of a GPU is known by the hash of its key in model/node/gpu_field.h, so
  * that rows can be added there; a reader leaves out values that it does not know.
  */
-#ifndef GS_MODEL_RECORD_NODE_H
-#define GS_MODEL_RECORD_NODE_H
+#ifndef GS_MODEL_TRACE_RECORD_NODE_H
+#define GS_MODEL_TRACE_RECORD_NODE_H
 
 #include "model/trace/record.h"
 
@@ -55,7 +55,7 @@ struct gs_rec_gpu_info {
 
 struct gs_rec_gpu_value {
 	uint32_t key_hash; /* gs_gpu_key_hash() */
-	uint8_t why;       /* enum gs_gpu_why; the value counts when it is 0 */
+	uint8_t why;       /* enum gs_gpu_reason; the value counts when it is 0 */
 	/* How long before the sample's time it was read, in ms, least byte first; values that cost
 	 * much are read less often than samples are taken. All bits set: that long or longer. */
 	uint8_t age_ms[3];

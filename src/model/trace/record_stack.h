@@ -2,8 +2,8 @@
  * Records of the layers above CUDA: places in code, stacks of them, samples of the timer, values
  * that a user's probe read, and what was done under an operator.
  */
-#ifndef GS_MODEL_RECORD_STACK_H
-#define GS_MODEL_RECORD_STACK_H
+#ifndef GS_MODEL_TRACE_RECORD_STACK_H
+#define GS_MODEL_TRACE_RECORD_STACK_H
 
 #include "model/trace/record.h"
 
@@ -85,7 +85,7 @@ struct gs_rec_use {
 	uint64_t total_ns; /* of all these calls */
 	uint64_t bytes;    /* of those that succeeded */
 	/* From here on: not in older files. Of a Python function, and 0 of others: as
-	 * struct gs_py_use of model/trace/kernel_side.h. */
+	 * struct gs_py_use of model/trace/uprobe_kernel_side.h. */
 	uint64_t py_self_ns, py_launches, py_resumes;
 };
 #define GS_REC_USE_V1_BYTES 80

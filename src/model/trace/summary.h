@@ -2,8 +2,8 @@
  * A summary: plain values, made by view and rendered by export. Everything hangs off one
  * allocation family and is freed by gs_summary_free(); strings are owned by the summary.
  */
-#ifndef GS_MODEL_SUMMARY_H
-#define GS_MODEL_SUMMARY_H
+#ifndef GS_MODEL_TRACE_SUMMARY_H
+#define GS_MODEL_TRACE_SUMMARY_H
 
 #include <stddef.h>
 #include <stdint.h>

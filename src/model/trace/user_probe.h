@@ -4,8 +4,8 @@
  * where, which calls are of interest, and what becomes of them. Compiled by the BPF compiler and by
  * the host's, like model/trace/event.h.
  */
-#ifndef GS_MODEL_USER_PROBE_H
-#define GS_MODEL_USER_PROBE_H
+#ifndef GS_MODEL_TRACE_USER_PROBE_H
+#define GS_MODEL_TRACE_USER_PROBE_H
 
 #include "model/trace/event.h"
 #include "model/trace/hist.h"

@@ -3,8 +3,8 @@
  * they were found in files (the names of the values of each row). One thread adds rows, any thread
  * looks them up.
  */
-#ifndef GS_MODEL_USER_SET_H
-#define GS_MODEL_USER_SET_H
+#ifndef GS_MODEL_TRACE_USER_SET_H
+#define GS_MODEL_TRACE_USER_SET_H
 
 #include <stdbool.h>
 #include <stddef.h>

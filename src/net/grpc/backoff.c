@@ -1,7 +1,7 @@
 /* When to try again. */
-#include "net/grpc/rpc_client.h"
+#include "net/grpc/grpc_client.h"
 
-uint64_t gs_rpc_backoff_next_ns(struct gs_rpc_backoff *b, uint64_t random)
+uint64_t gs_grpc_backoff_next_ns(struct gs_grpc_backoff *b, uint64_t random)
 {
 	uint64_t max = b->max_ns ? b->max_ns : 60000000000ULL;
 	uint64_t bound = b->base_ns ? b->base_ns : 1000000000ULL;
@@ -15,8 +15,8 @@ uint64_t gs_rpc_backoff_next_ns(struct gs_rpc_backoff *b, uint64_t random)
 	return (uint64_t)((__uint128_t)random * (bound + 1) >> 64);
 }
 
-void gs_rpc_backoff_held(struct gs_rpc_backoff *b, uint64_t held_ns)
+void gs_grpc_backoff_held(struct gs_grpc_backoff *b, uint64_t held_ns)
 {
-	if (held_ns > GS_RPC_BACKOFF_HELD_NS)
+	if (held_ns > GS_GRPC_BACKOFF_HELD_NS)
 		b->n_failures = 0;
 }

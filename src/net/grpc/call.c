@@ -6,9 +6,9 @@
 
 #include "net/grpc/server_int.h"
 
-struct gs_rpc_call *gs_rpc_call_new(struct gs_rpc_core *core, struct gs_rpc_peer *peer)
+struct gs_grpc_call *gs_grpc_call_new(struct gs_grpc_core *core, struct gs_grpc_peer *peer)
 {
-	struct gs_rpc_call *call = calloc(1, sizeof(*call));
+	struct gs_grpc_call *call = calloc(1, sizeof(*call));
 
 	if (!call)
 		return NULL;
@@ -19,62 +19,62 @@ struct gs_rpc_call *gs_rpc_call_new(struct gs_rpc_core *core, struct gs_rpc_peer
 	atomic_fetch_add(&peer->refs, 1);
 	call->deadline_ns = UINT64_MAX;
 	call->metadata.max_bytes = core->o.max_metadata_bytes;
-	call->headers.max_bytes = call->trailers.max_bytes = GS_RPC_OWN_METADATA_BYTES;
+	call->headers.max_bytes = call->trailers.max_bytes = GS_GRPC_OWN_METADATA_BYTES;
 	return call;
 }
 
-struct gs_rpc_call *gs_rpc_call_ref(struct gs_rpc_call *call)
+struct gs_grpc_call *gs_grpc_call_ref(struct gs_grpc_call *call)
 {
 	atomic_fetch_add(&call->refs, 1);
 	return call;
 }
 
-void gs_rpc_call_unref(struct gs_rpc_call **ref)
+void gs_grpc_call_unref(struct gs_grpc_call **ref)
 {
-	struct gs_rpc_call *call = *ref;
+	struct gs_grpc_call *call = *ref;
 
 	*ref = NULL;
 	if (!call || atomic_fetch_sub(&call->refs, 1) != 1)
 		return;
-	gs_rpc_table_fini(&call->metadata);
-	gs_rpc_table_fini(&call->headers);
-	gs_rpc_table_fini(&call->trailers);
-	gs_rpc_outbox_fini(&call->out);
+	gs_grpc_table_fini(&call->metadata);
+	gs_grpc_table_fini(&call->headers);
+	gs_grpc_table_fini(&call->trailers);
+	gs_grpc_outbox_fini(&call->out);
 	free(call->text);
-	gs_rpc_peer_unref(&call->peer);
-	gs_rpc_core_unref(&call->core);
+	gs_grpc_peer_unref(&call->peer);
+	gs_grpc_core_unref(&call->core);
 	free(call);
 }
 
-void gs_rpc_call_mark_dirty(struct gs_rpc_call *call)
+void gs_grpc_call_mark_dirty(struct gs_grpc_call *call)
 {
-	struct gs_rpc_core *c = call->core;
+	struct gs_grpc_core *c = call->core;
 
 	if (call->dirty || call->over)
 		return;
 	call->dirty = true;
 	call->next_dirty = NULL;
-	gs_rpc_call_ref(call);
+	gs_grpc_call_ref(call);
 	*c->dirty_end = call;
 	c->dirty_end = &call->next_dirty;
-	gs_rpc_core_wake(c);
+	gs_grpc_core_wake(c);
 }
 
-int gs_rpc_call_send(struct gs_rpc_call *call, const void *data, size_t bytes)
+int gs_grpc_call_send(struct gs_grpc_call *call, const void *data, size_t bytes)
 {
-	struct gs_rpc_core *c = call->core;
+	struct gs_grpc_core *c = call->core;
 	int r = -EPIPE;
 
 	pthread_mutex_lock(&c->lock);
 	if (!call->over && !call->finished) {
 		size_t before = call->out.bytes;
 
-		r = gs_rpc_outbox_put(&call->out, data, bytes, c->o.max_queue_bytes);
+		r = gs_grpc_outbox_put(&call->out, data, bytes, c->o.max_queue_bytes);
 		call->wants_writable |= r == -ENOBUFS;
 		if (r == 0) {
 			call->queued_any = true;
-			gs_rpc_count(&c->counters.queued_bytes_now, call->out.bytes - before);
-			gs_rpc_call_mark_dirty(call);
+			gs_grpc_count(&c->counters.queued_bytes_now, call->out.bytes - before);
+			gs_grpc_call_mark_dirty(call);
 		}
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -82,61 +82,62 @@ int gs_rpc_call_send(struct gs_rpc_call *call, const void *data, size_t bytes)
 }
 
 /* A text for the trailer; NULL: none, or no memory for it. */
-static char *encode(const char *text)
+static char *encode_text(const char *text)
 {
-	char *out = text && text[0] ? malloc(GS_RPC_TEXT_MAX * 3) : NULL;
-	char cut[GS_RPC_TEXT_MAX];
+	char *out = text && text[0] ? malloc(GS_GRPC_TEXT_MAX * 3) : NULL;
+	char cut[GS_GRPC_TEXT_MAX];
 
 	if (!out)
 		return NULL;
 	snprintf(cut, sizeof(cut), "%s", text);
-	gs_rpc_percent_encode(cut, out, GS_RPC_TEXT_MAX * 3);
+	gs_grpc_percent_encode(cut, out, GS_GRPC_TEXT_MAX * 3);
 	return out;
 }
 
-int gs_rpc_call_finish(struct gs_rpc_call *call, enum gs_rpc_status status, const char *text)
+int gs_grpc_call_finish(struct gs_grpc_call *call, enum gs_grpc_status status, const char *text)
 {
-	GS_FREE char *encoded = encode(text);
+	GS_FREE char *encoded = encode_text(text);
 	int r = -EPIPE;
 
 	pthread_mutex_lock(&call->core->lock);
 	if (!call->over && !call->finished) {
 		call->finished = true;
-		call->status = status < GS_RPC_STATUS_COUNT ? status : GS_RPC_UNKNOWN;
+		call->status = status < GS_GRPC_STATUS_COUNT ? status : GS_GRPC_UNKNOWN;
 		call->text = gs_take(encoded);
-		gs_rpc_call_mark_dirty(call);
+		gs_grpc_call_mark_dirty(call);
 		r = 0;
 	}
 	pthread_mutex_unlock(&call->core->lock);
 	return r;
 }
 
-int gs_rpc_call_finishf(struct gs_rpc_call *call, enum gs_rpc_status status, const char *fmt, ...)
+int gs_grpc_call_finishf(struct gs_grpc_call *call, enum gs_grpc_status status, const char *fmt,
+			 ...)
 {
-	char text[GS_RPC_TEXT_MAX];
+	char text[GS_GRPC_TEXT_MAX];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	return gs_rpc_call_finish(call, status, text);
+	return gs_grpc_call_finish(call, status, text);
 }
 
-int gs_rpc_call_reply(struct gs_rpc_call *call, const void *data, size_t bytes)
+int gs_grpc_call_reply(struct gs_grpc_call *call, const void *data, size_t bytes)
 {
-	int r = gs_rpc_call_send(call, data, bytes);
+	int r = gs_grpc_call_send(call, data, bytes);
 
-	return r < 0 ? r : gs_rpc_call_finish(call, GS_RPC_OK, NULL);
+	return r < 0 ? r : gs_grpc_call_finish(call, GS_GRPC_OK, NULL);
 }
 
-void gs_rpc_call_settle(struct gs_rpc_call *call, enum gs_rpc_status status, const char *text)
+void gs_grpc_call_settle(struct gs_grpc_call *call, enum gs_grpc_status status, const char *text)
 {
-	GS_FREE char *encoded = encode(text);
+	GS_FREE char *encoded = encode_text(text);
 	GS_FREE char *before = NULL;
 
 	pthread_mutex_lock(&call->core->lock);
-	gs_rpc_count(&call->core->counters.queued_bytes_now, -(uint64_t)call->out.bytes);
-	gs_rpc_outbox_fini(&call->out);
+	gs_grpc_count(&call->core->counters.queued_bytes_now, -(uint64_t)call->out.bytes);
+	gs_grpc_outbox_fini(&call->out);
 	before = call->text;
 	call->text = gs_take(encoded);
 	call->status = status;
@@ -144,8 +145,8 @@ void gs_rpc_call_settle(struct gs_rpc_call *call, enum gs_rpc_status status, con
 	pthread_mutex_unlock(&call->core->lock);
 }
 
-static int add(struct gs_rpc_call *call, struct gs_rpc_table *table, const char *name,
-	       const void *value, size_t bytes)
+static int add_to_table(struct gs_grpc_call *call, struct gs_grpc_table *table, const char *name,
+			const void *value, size_t bytes)
 {
 	int r;
 
@@ -155,45 +156,47 @@ static int add(struct gs_rpc_call *call, struct gs_rpc_table *table, const char 
 	else if (table == &call->headers && call->queued_any)
 		r = -EALREADY;
 	else
-		r = gs_rpc_table_add_own(table, name, value, bytes);
+		r = gs_grpc_table_add_own(table, name, value, bytes);
 	pthread_mutex_unlock(&call->core->lock);
 	return r;
 }
 
-int gs_rpc_call_header(struct gs_rpc_call *call, const char *name, const void *value, size_t bytes)
+int gs_grpc_call_header(struct gs_grpc_call *call, const char *name, const void *value,
+			size_t bytes)
 {
-	return add(call, &call->headers, name, value, bytes);
+	return add_to_table(call, &call->headers, name, value, bytes);
 }
 
-int gs_rpc_call_trailer(struct gs_rpc_call *call, const char *name, const void *value, size_t bytes)
+int gs_grpc_call_trailer(struct gs_grpc_call *call, const char *name, const void *value,
+			 size_t bytes)
 {
-	return add(call, &call->trailers, name, value, bytes);
+	return add_to_table(call, &call->trailers, name, value, bytes);
 }
 
-void gs_rpc_call_pause(struct gs_rpc_call *call)
+void gs_grpc_call_pause(struct gs_grpc_call *call)
 {
 	call->paused++;
 }
 
-void gs_rpc_call_resume(struct gs_rpc_call *call)
+void gs_grpc_call_resume(struct gs_grpc_call *call)
 {
 	if (call->paused-- != 1)
 		return;
 	pthread_mutex_lock(&call->core->lock);
-	gs_rpc_call_mark_dirty(call);
+	gs_grpc_call_mark_dirty(call);
 	pthread_mutex_unlock(&call->core->lock);
 }
 
-void gs_rpc_call_flow(struct gs_rpc_call *call, struct gs_rpc_flow *ret_flow)
+void gs_grpc_call_flow(struct gs_grpc_call *call, struct gs_grpc_flow *ret_flow)
 {
 	pthread_mutex_lock(&call->core->lock);
-	*ret_flow = (struct gs_rpc_flow){.queued_bytes = call->out.bytes,
-					 .queued_messages = call->out.messages,
-					 .window_bytes = call->window_bytes};
+	*ret_flow = (struct gs_grpc_flow){.queued_bytes = call->out.bytes,
+					  .queued_messages = call->out.messages,
+					  .window_bytes = call->window_bytes};
 	pthread_mutex_unlock(&call->core->lock);
 }
 
-bool gs_rpc_call_over(const struct gs_rpc_call *call)
+bool gs_grpc_call_over(const struct gs_grpc_call *call)
 {
 	bool over;
 
@@ -203,58 +206,58 @@ bool gs_rpc_call_over(const struct gs_rpc_call *call)
 	return over;
 }
 
-const struct gs_rpc_method *gs_rpc_call_method(const struct gs_rpc_call *call)
+const struct gs_grpc_method *gs_grpc_call_method(const struct gs_grpc_call *call)
 {
 	return call->method;
 }
 
-const char *gs_rpc_call_peer(const struct gs_rpc_call *call)
+const char *gs_grpc_call_peer(const struct gs_grpc_call *call)
 {
 	return call->peer->address;
 }
 
-const char *gs_rpc_call_names(const struct gs_rpc_call *call)
+const char *gs_grpc_call_names(const struct gs_grpc_call *call)
 {
 	return call->peer->names[0] ? call->peer->names : NULL;
 }
 
-bool gs_rpc_call_trusted(const struct gs_rpc_call *call)
+bool gs_grpc_call_trusted(const struct gs_grpc_call *call)
 {
 	return call->peer->is_trusted;
 }
 
-const char *gs_rpc_call_identity(const struct gs_rpc_call *call)
+const char *gs_grpc_call_identity(const struct gs_grpc_call *call)
 {
 	return call->peer->identity[0] ? call->peer->identity : NULL;
 }
 
-uint64_t gs_rpc_call_connection(const struct gs_rpc_call *call)
+uint64_t gs_grpc_call_connection(const struct gs_grpc_call *call)
 {
 	return call->peer->connection;
 }
 
-uint64_t gs_rpc_call_deadline_ns(const struct gs_rpc_call *call)
+uint64_t gs_grpc_call_deadline_ns(const struct gs_grpc_call *call)
 {
 	return call->deadline_ns;
 }
 
-const char *gs_rpc_call_metadata(const struct gs_rpc_call *call, const char *name)
+const char *gs_grpc_call_metadata(const struct gs_grpc_call *call, const char *name)
 {
-	return gs_rpc_table_get(&call->metadata, name);
+	return gs_grpc_table_get(&call->metadata, name);
 }
 
-bool gs_rpc_call_metadata_at(const struct gs_rpc_call *call, size_t i,
-			     struct gs_rpc_metadata *ret_metadata)
+bool gs_grpc_call_metadata_at(const struct gs_grpc_call *call, size_t i,
+			      struct gs_grpc_metadata *ret_metadata)
 {
-	return gs_rpc_table_at(&call->metadata, i, ret_metadata);
+	return gs_grpc_table_at(&call->metadata, i, ret_metadata);
 }
 
-void gs_rpc_call_set_user(struct gs_rpc_call *call, void *user)
+void gs_grpc_call_set_user(struct gs_grpc_call *call, void *user)
 {
 	call->user = user;
 }
 
-void *gs_rpc_call_user(const struct gs_rpc_call *call)
+void *gs_grpc_call_user(const struct gs_grpc_call *call)
 {
 	return call->user;
 }

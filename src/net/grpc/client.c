@@ -24,7 +24,7 @@
 #define OUT_BYTES     131072
 #define OUT_MAX_BYTES (OUT_BYTES + (1U << 20))
 
-static uint64_t after(uint64_t start_ns, uint64_t ns)
+static uint64_t time_after(uint64_t start_ns, uint64_t ns)
 {
 	return ns > UINT64_MAX - 1 - start_ns ? UINT64_MAX : start_ns + ns;
 }
@@ -33,7 +33,7 @@ static uint64_t after(uint64_t start_ns, uint64_t ns)
 
 #define DEFAULT(field, value) (o->field = o->field ? o->field : (value))
 
-static void fill_in(struct gs_rpc_client_options *o)
+static void fill_in(struct gs_grpc_client_options *o)
 {
 	DEFAULT(max_message_bytes, 4U << 20);
 	DEFAULT(max_metadata_bytes, 16384);
@@ -48,7 +48,7 @@ static void fill_in(struct gs_rpc_client_options *o)
 }
 
 /* "unix:/PATH": a socket of this machine. */
-static bool take_local_target(struct gs_rpc_target *t, const char *text)
+static bool take_local_target(struct gs_grpc_target *t, const char *text)
 {
 	const char *path = text + 5;
 
@@ -64,16 +64,16 @@ static bool take_local_target(struct gs_rpc_target *t, const char *text)
 	return true;
 }
 
-static int read_targets(struct gs_rpc_client *c, struct gs_err *err)
+static int read_targets(struct gs_grpc_client *c, struct gs_err *err)
 {
-	if (c->o.n_addresses < 1 || c->o.n_addresses > GS_RPC_LISTEN_MAX)
+	if (c->o.n_addresses < 1 || c->o.n_addresses > GS_GRPC_LISTEN_MAX)
 		return gs_err_set(err, -EINVAL, "one to %d addresses to connect to are needed",
-				  GS_RPC_LISTEN_MAX);
+				  GS_GRPC_LISTEN_MAX);
 	c->targets = calloc(c->o.n_addresses, sizeof(*c->targets));
 	if (!c->targets)
 		return -ENOMEM;
 	for (size_t i = 0; i < c->o.n_addresses; i++) {
-		struct gs_rpc_target *t = &c->targets[i];
+		struct gs_grpc_target *t = &c->targets[i];
 
 		snprintf(t->text, sizeof(t->text), "%s", c->o.addresses[i]);
 		if (take_local_target(t, c->o.addresses[i]))
@@ -89,18 +89,18 @@ static int read_targets(struct gs_rpc_client *c, struct gs_err *err)
 	return 0;
 }
 
-static int copy_texts(struct gs_rpc_client *c, struct gs_err *err)
+static int copy_texts(struct gs_grpc_client *c, struct gs_err *err)
 {
-	const struct gs_rpc_client_options *o = &c->o;
+	const struct gs_grpc_client_options *o = &c->o;
 
 	if (o->token && o->token[0]) {
-		if (!gs_rpc_value_valid(o->token, strlen(o->token)))
+		if (!gs_grpc_value_valid(o->token, strlen(o->token)))
 			return gs_err_set(err, -EINVAL,
 					  "the token holds characters that cannot be sent");
 		if (asprintf(&c->bearer, "Bearer %s", o->token) < 0)
 			return -ENOMEM;
 	}
-	if (o->user_agent && !gs_rpc_value_valid(o->user_agent, strlen(o->user_agent)))
+	if (o->user_agent && !gs_grpc_value_valid(o->user_agent, strlen(o->user_agent)))
 		return gs_err_set(err, -EINVAL,
 				  "the user agent holds characters that cannot be sent");
 	c->user_agent = strdup(o->user_agent ? o->user_agent : "gpuscope/" GS_VERSION);
@@ -114,12 +114,12 @@ static int copy_texts(struct gs_rpc_client *c, struct gs_err *err)
 	return 0;
 }
 
-int gs_rpc_client_new(const struct gs_rpc_client_options *o, struct gs_rpc_client **ret_client,
-		      struct gs_err *err)
+int gs_grpc_client_new(const struct gs_grpc_client_options *o, struct gs_grpc_client **ret_client,
+		       struct gs_err *err)
 {
-	const struct gs_rpc_tls_options tls = {
+	const struct gs_grpc_tls_options tls = {
 		.ca = o->tls_ca, .cert = o->tls_cert, .key = o->tls_key};
-	GS_CLEANUP(gs_rpc_client_free) struct gs_rpc_client *c = calloc(1, sizeof(*c));
+	GS_CLEANUP(gs_grpc_client_free) struct gs_grpc_client *c = calloc(1, sizeof(*c));
 	int r;
 
 	if (!c)
@@ -135,7 +135,7 @@ int gs_rpc_client_new(const struct gs_rpc_client_options *o, struct gs_rpc_clien
 	if (r == 0)
 		r = copy_texts(c, err);
 	if (r == 0 && o->tls)
-		r = gs_rpc_tls_open(&tls, &c->tls, err);
+		r = gs_grpc_tls_open(&tls, &c->tls, err);
 	if (r < 0)
 		return r;
 	c->in = malloc(READ_BYTES);
@@ -147,15 +147,15 @@ int gs_rpc_client_new(const struct gs_rpc_client_options *o, struct gs_rpc_clien
 }
 
 /* Whatever an attempt or a connection holds. */
-static void drop_connection(struct gs_rpc_client *c)
+static void drop_connection(struct gs_grpc_client *c)
 {
-	gs_rpc_resolve_drop(&c->resolve);
+	gs_grpc_resolve_drop(&c->resolve);
 	if (c->found)
 		freeaddrinfo(c->found);
 	c->found = c->candidate = NULL;
 	nghttp2_session_del(c->h2);
 	c->h2 = NULL;
-	gs_rpc_wire_fini(&c->wire);
+	gs_grpc_wire_fini(&c->wire);
 	gs_buf_fini(&c->out);
 	c->sent_bytes = 0;
 	c->events = 0;
@@ -163,16 +163,16 @@ static void drop_connection(struct gs_rpc_client *c)
 	c->pinged_ns = 0;
 }
 
-void gs_rpc_client_free(struct gs_rpc_client **ref)
+void gs_grpc_client_free(struct gs_grpc_client **ref)
 {
-	struct gs_rpc_client *c = *ref;
+	struct gs_grpc_client *c = *ref;
 
 	*ref = NULL;
 	if (!c)
 		return;
-	gs_rpc_client_forget_all(c);
+	gs_grpc_client_forget_all(c);
 	drop_connection(c);
-	gs_rpc_tls_close(&c->tls);
+	gs_grpc_tls_close(&c->tls);
 	gs_close_p(&c->epoll_fd);
 	free(c->timers.heap);
 	free(c->targets);
@@ -187,27 +187,27 @@ void gs_rpc_client_free(struct gs_rpc_client **ref)
 
 /* --- the end of an attempt or a connection --- */
 
-static void go_idle(struct gs_rpc_client *c, enum gs_rpc_status status, const char *why)
+static void go_idle(struct gs_grpc_client *c, enum gs_grpc_status status, const char *why)
 {
 	char text[sizeof(c->why)];
 
 	snprintf(text, sizeof(text), "%s", why);
-	gs_rpc_client_end_all(c, status == GS_RPC_OK ? GS_RPC_CANCELLED : status, text);
+	gs_grpc_client_end_all(c, status == GS_GRPC_OK ? GS_GRPC_CANCELLED : status, text);
 	drop_connection(c);
-	c->state = GS_RPC_IDLE;
+	c->state = GS_GRPC_IDLE;
 	if (c->o.events.disconnected)
 		c->o.events.disconnected(c->o.ctx, status, text);
 }
 
-static void lose(struct gs_rpc_client *c, const char *why)
+static void lose_connection(struct gs_grpc_client *c, const char *why)
 {
 	bool left = c->leaving;
 
 	c->target = (c->target + 1) % c->o.n_addresses;
-	go_idle(c, left ? GS_RPC_OK : GS_RPC_UNAVAILABLE, why);
+	go_idle(c, left ? GS_GRPC_OK : GS_GRPC_UNAVAILABLE, why);
 }
 
-static void watch(struct gs_rpc_client *c, int fd, uint32_t events)
+static void watch_socket(struct gs_grpc_client *c, int fd, uint32_t events)
 {
 	struct epoll_event e = {.events = events};
 
@@ -218,9 +218,9 @@ static void watch(struct gs_rpc_client *c, int fd, uint32_t events)
 }
 
 /* The address did not work: another of the same name, or of the list. */
-static void next_candidate(struct gs_rpc_client *c, const char *why)
+static void next_candidate(struct gs_grpc_client *c, const char *why)
 {
-	const struct gs_rpc_target *t = &c->targets[c->target];
+	const struct gs_grpc_target *t = &c->targets[c->target];
 	char text[sizeof(c->why)];
 
 	c->stats.connect_failures++;
@@ -228,11 +228,11 @@ static void next_candidate(struct gs_rpc_client *c, const char *why)
 		 c->address[0] ? " (" : "", c->address, c->address[0] ? ")" : "", why);
 	nghttp2_session_del(c->h2);
 	c->h2 = NULL;
-	gs_rpc_wire_fini(&c->wire);
+	gs_grpc_wire_fini(&c->wire);
 	gs_buf_fini(&c->out);
 	c->sent_bytes = 0;
 	c->events = 0;
-	c->state = GS_RPC_START;
+	c->state = GS_GRPC_START;
 	if (c->candidate)
 		c->candidate = c->candidate->ai_next;
 	if (c->candidate)
@@ -244,16 +244,16 @@ static void next_candidate(struct gs_rpc_client *c, const char *why)
 	if (++c->n_tried < c->o.n_addresses)
 		return;
 	memcpy(text, c->why, sizeof(text));
-	go_idle(c, GS_RPC_UNAVAILABLE, text);
+	go_idle(c, GS_GRPC_UNAVAILABLE, text);
 }
 
 /* --- the steps; true: go on at once --- */
 
-static bool start_address(struct gs_rpc_client *c)
+static bool start_address(struct gs_grpc_client *c)
 {
 	const struct addrinfo numeric = {.ai_socktype = SOCK_STREAM,
 					 .ai_flags = AI_NUMERICSERV | AI_NUMERICHOST};
-	struct gs_rpc_target *t = &c->targets[c->target];
+	struct gs_grpc_target *t = &c->targets[c->target];
 	int r;
 
 	c->address[0] = '\0';
@@ -267,39 +267,39 @@ static bool start_address(struct gs_rpc_client *c)
 		return true;
 	}
 	c->found = NULL;
-	r = gs_rpc_resolve_start(t->host, t->port, &c->resolve);
+	r = gs_grpc_resolve_start(t->host, t->port, &c->resolve);
 	if (r < 0) {
 		next_candidate(c, strerror(-r));
 		return true;
 	}
-	watch(c, gs_rpc_resolve_fd(c->resolve), EPOLLIN);
-	c->state = GS_RPC_RESOLVING;
+	watch_socket(c, gs_grpc_resolve_fd(c->resolve), EPOLLIN);
+	c->state = GS_GRPC_RESOLVING;
 	return true;
 }
 
-static bool step_resolving(struct gs_rpc_client *c)
+static bool step_resolving(struct gs_grpc_client *c)
 {
 	char why[300];
-	int r = gs_rpc_resolve_result(c->resolve, &c->found, why, sizeof(why));
+	int r = gs_grpc_resolve_result(c->resolve, &c->found, why, sizeof(why));
 
 	if (r == -EAGAIN)
 		return false;
-	(void)epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, gs_rpc_resolve_fd(c->resolve), NULL);
+	(void)epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, gs_grpc_resolve_fd(c->resolve), NULL);
 	c->events = 0;
-	gs_rpc_resolve_drop(&c->resolve);
+	gs_grpc_resolve_drop(&c->resolve);
 	if (r < 0) {
 		next_candidate(c, why);
 	} else {
 		c->candidate = c->found;
-		c->state = GS_RPC_START;
+		c->state = GS_GRPC_START;
 	}
 	return true;
 }
 
-static bool start_connect(struct gs_rpc_client *c)
+static bool start_connect(struct gs_grpc_client *c)
 {
 	const struct addrinfo *a = c->candidate;
-	const struct gs_rpc_target *t = &c->targets[c->target];
+	const struct gs_grpc_target *t = &c->targets[c->target];
 	struct sockaddr_storage address = {0};
 	bool by_owner = a == &t->local && c->o.connect_local;
 	int fd = by_owner ? c->o.connect_local(c->o.ctx, c->target)
@@ -328,16 +328,17 @@ static bool start_connect(struct gs_rpc_client *c)
 		next_candidate(c, strerror(saved));
 		return true;
 	}
-	if (gs_rpc_wire_init(&c->wire, fd, c->tls, c->server_name ? c->server_name : t->host) < 0) {
+	if (gs_grpc_wire_init(&c->wire, fd, c->tls, c->server_name ? c->server_name : t->host) <
+	    0) {
 		next_candidate(c, "no memory for TLS");
 		return true;
 	}
-	watch(c, c->wire.fd, EPOLLOUT);
-	c->state = GS_RPC_CONNECTING;
+	watch_socket(c, c->wire.fd, EPOLLOUT);
+	c->state = GS_GRPC_CONNECTING;
 	return true;
 }
 
-static bool step_connecting(struct gs_rpc_client *c)
+static bool step_connecting(struct gs_grpc_client *c)
 {
 	struct pollfd p = {.fd = c->wire.fd, .events = POLLOUT};
 	socklen_t n = sizeof(int);
@@ -350,43 +351,43 @@ static bool step_connecting(struct gs_rpc_client *c)
 	if (error)
 		next_candidate(c, strerror(error));
 	else
-		c->state = GS_RPC_HANDSHAKE;
+		c->state = GS_GRPC_HANDSHAKE;
 	return true;
 }
 
-static const char *wire_why(const struct gs_rpc_client *c, ssize_t r)
+static const char *wire_why(const struct gs_grpc_client *c, ssize_t r)
 {
 	if (c->wire.why[0])
 		return c->wire.why;
 	return r == 0 ? "the other side closed the connection" : strerror((int)-r);
 }
 
-static bool step_handshake(struct gs_rpc_client *c)
+static bool step_handshake(struct gs_grpc_client *c)
 {
-	int r = gs_rpc_wire_handshake(&c->wire);
+	int r = gs_grpc_wire_handshake(&c->wire);
 
 	if (r == -EAGAIN) {
-		watch(c, c->wire.fd, c->wire.wants);
+		watch_socket(c, c->wire.fd, c->wire.wants);
 		return false;
 	}
 	if (r == 0)
-		r = gs_rpc_client_h2_new(c);
+		r = gs_grpc_client_h2_new(c);
 	if (r < 0) {
 		next_candidate(c, wire_why(c, r));
 		return true;
 	}
 	c->heard_ns = gs_clock_mono_ns();
-	c->state = GS_RPC_GREETING;
+	c->state = GS_GRPC_GREETING;
 	return true;
 }
 
 /* --- the connection --- */
 
 /* 0, or why it is at its end (words in ret_why). */
-static int read_some(struct gs_rpc_client *c, const char **ret_why)
+static int read_some(struct gs_grpc_client *c, const char **ret_why)
 {
 	for (int i = 0; i < READS_AT_ONCE; i++) {
-		ssize_t n = gs_rpc_wire_read(&c->wire, c->in, READ_BYTES), used;
+		ssize_t n = gs_grpc_wire_read(&c->wire, c->in, READ_BYTES), used;
 
 		if (n == -EAGAIN)
 			return 0;
@@ -411,7 +412,7 @@ static int read_some(struct gs_rpc_client *c, const char **ret_why)
 	return 0;
 }
 
-static int write_some(struct gs_rpc_client *c, const char **ret_why)
+static int write_some(struct gs_grpc_client *c, const char **ret_why)
 {
 	for (;;) {
 		ssize_t n;
@@ -422,21 +423,21 @@ static int write_some(struct gs_rpc_client *c, const char **ret_why)
 			c->sent_bytes = 0;
 			gs_buf_reset(&c->out);
 			before = c->out.bytes;
-			if (gs_rpc_pull(c->h2, &c->out, OUT_BYTES) < 0) {
+			if (gs_grpc_pull(c->h2, &c->out, OUT_BYTES) < 0) {
 				*ret_why = "no memory, or broken HTTP/2";
 				return -EPROTO;
 			}
 			c->stats.wire_bytes_out += c->out.bytes - before;
 			if (c->out.bytes == 0) {
 				gs_buf_fini(&c->out);
-				watch(c, c->wire.fd, EPOLLIN);
+				watch_socket(c, c->wire.fd, EPOLLIN);
 				return 0;
 			}
 		}
-		n = gs_rpc_wire_write(&c->wire, c->out.data + c->sent_bytes,
-				      c->out.bytes - c->sent_bytes);
+		n = gs_grpc_wire_write(&c->wire, c->out.data + c->sent_bytes,
+				       c->out.bytes - c->sent_bytes);
 		if (n == -EAGAIN) {
-			watch(c, c->wire.fd, EPOLLIN | c->wire.wants);
+			watch_socket(c, c->wire.fd, EPOLLIN | c->wire.wants);
 			return 0;
 		}
 		if (n < 0) {
@@ -447,43 +448,43 @@ static int write_some(struct gs_rpc_client *c, const char **ret_why)
 	}
 }
 
-static bool h2_done(const struct gs_rpc_client *c)
+static bool h2_done(const struct gs_grpc_client *c)
 {
 	return !nghttp2_session_want_read(c->h2) && !nghttp2_session_want_write(c->h2) &&
 	       c->sent_bytes == c->out.bytes;
 }
 
 /* A PING is out, and nothing at all has come since. */
-static bool waits_for_life(const struct gs_rpc_client *c)
+static bool waits_for_life(const struct gs_grpc_client *c)
 {
 	return c->pinged_ns && c->heard_ns < c->pinged_ns;
 }
 
-static uint64_t keepalive_due_ns(const struct gs_rpc_client *c)
+static uint64_t keepalive_due_ns(const struct gs_grpc_client *c)
 {
 	if (waits_for_life(c))
-		return after(c->pinged_ns, c->o.keepalive_timeout_ns);
-	return c->n_requests || c->o.keepalive_idle ? after(c->heard_ns, c->keepalive_ns)
+		return time_after(c->pinged_ns, c->o.keepalive_timeout_ns);
+	return c->n_requests || c->o.keepalive_idle ? time_after(c->heard_ns, c->keepalive_ns)
 						    : UINT64_MAX;
 }
 
-static void keep_alive(struct gs_rpc_client *c, uint64_t now)
+static void keep_alive(struct gs_grpc_client *c, uint64_t now)
 {
-	if (c->state != GS_RPC_UP || waits_for_life(c) || now < keepalive_due_ns(c))
+	if (c->state != GS_GRPC_UP || waits_for_life(c) || now < keepalive_due_ns(c))
 		return;
 	nghttp2_submit_ping(c->h2, 0, NULL);
 	c->pinged_ns = now;
 }
 
-static bool step_connection(struct gs_rpc_client *c)
+static bool step_connection(struct gs_grpc_client *c)
 {
 	char said[sizeof(c->why)];
 	const char *why = NULL;
 	uint64_t now;
 	int r = read_some(c, &why);
 
-	if (r == 0 && c->greeted && !c->going_away && c->state == GS_RPC_GREETING) {
-		c->state = GS_RPC_UP;
+	if (r == 0 && c->greeted && !c->going_away && c->state == GS_GRPC_GREETING) {
+		c->state = GS_GRPC_UP;
 		c->stats.connects++;
 		if (c->o.events.connected)
 			c->o.events.connected(c->o.ctx, c->address);
@@ -503,7 +504,7 @@ static bool step_connection(struct gs_rpc_client *c)
 		r = write_some(c, &why);
 	if (r == 0 && h2_done(c)) {
 		why = c->leaving ? "left" : "HTTP/2 was broken";
-		gs_rpc_wire_shut(&c->wire);
+		gs_grpc_wire_shut(&c->wire);
 		r = -ECONNRESET;
 	}
 	if (r == 0)
@@ -512,39 +513,40 @@ static bool step_connection(struct gs_rpc_client *c)
 		snprintf(said, sizeof(said), "%s", c->why); /* which both write anew */
 		why = said;
 	}
-	if (c->state == GS_RPC_GREETING)
+	if (c->state == GS_GRPC_GREETING)
 		next_candidate(c, why);
 	else
-		lose(c, why);
+		lose_connection(c, why);
 	return true;
 }
 
-static bool step(struct gs_rpc_client *c)
+static bool step_client(struct gs_grpc_client *c)
 {
-	bool early = c->state != GS_RPC_IDLE && c->state != GS_RPC_UP && c->state != GS_RPC_START;
+	bool early =
+		c->state != GS_GRPC_IDLE && c->state != GS_GRPC_UP && c->state != GS_GRPC_START;
 
-	if (early && gs_clock_mono_ns() >= after(c->started_ns, c->o.connect_ns)) {
+	if (early && gs_clock_mono_ns() >= time_after(c->started_ns, c->o.connect_ns)) {
 		if (c->resolve) {
-			(void)epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, gs_rpc_resolve_fd(c->resolve),
+			(void)epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, gs_grpc_resolve_fd(c->resolve),
 					NULL);
-			gs_rpc_resolve_drop(&c->resolve);
+			gs_grpc_resolve_drop(&c->resolve);
 		}
 		next_candidate(c, "no answer in time");
 		return true;
 	}
 	switch (c->state) {
-	case GS_RPC_IDLE:
+	case GS_GRPC_IDLE:
 		return false;
-	case GS_RPC_START:
+	case GS_GRPC_START:
 		return c->candidate ? start_connect(c) : start_address(c);
-	case GS_RPC_RESOLVING:
+	case GS_GRPC_RESOLVING:
 		return step_resolving(c);
-	case GS_RPC_CONNECTING:
+	case GS_GRPC_CONNECTING:
 		return step_connecting(c);
-	case GS_RPC_HANDSHAKE:
+	case GS_GRPC_HANDSHAKE:
 		return step_handshake(c);
-	case GS_RPC_GREETING:
-	case GS_RPC_UP:
+	case GS_GRPC_GREETING:
+	case GS_GRPC_UP:
 		return step_connection(c);
 	}
 	return false;
@@ -552,41 +554,41 @@ static bool step(struct gs_rpc_client *c)
 
 /* --- for the owner --- */
 
-int gs_rpc_client_connect(struct gs_rpc_client *c)
+int gs_grpc_client_connect(struct gs_grpc_client *c)
 {
-	if (c->state != GS_RPC_IDLE)
+	if (c->state != GS_GRPC_IDLE)
 		return -EALREADY;
 	c->n_tried = 0;
-	c->state = GS_RPC_START;
+	c->state = GS_GRPC_START;
 	return 0;
 }
 
-void gs_rpc_client_disconnect(struct gs_rpc_client *c, bool wait_for_calls)
+void gs_grpc_client_disconnect(struct gs_grpc_client *c, bool wait_for_calls)
 {
-	if (c->state == GS_RPC_IDLE)
+	if (c->state == GS_GRPC_IDLE)
 		return;
 	c->leaving = true;
-	if (c->state != GS_RPC_UP)
+	if (c->state != GS_GRPC_UP)
 		c->lost = true;
 	else if (!wait_for_calls)
-		gs_rpc_client_end_all(c, GS_RPC_CANCELLED, "the client leaves");
+		gs_grpc_client_end_all(c, GS_GRPC_CANCELLED, "the client leaves");
 }
 
-int gs_rpc_client_fd(const struct gs_rpc_client *c)
+int gs_grpc_client_fd(const struct gs_grpc_client *c)
 {
 	return c->epoll_fd;
 }
 
-uint64_t gs_rpc_client_next_ns(const struct gs_rpc_client *c)
+uint64_t gs_grpc_client_next_ns(const struct gs_grpc_client *c)
 {
 	uint64_t next = gs_timers_next_ns(&c->timers), due = UINT64_MAX;
 
-	if (c->state == GS_RPC_IDLE)
+	if (c->state == GS_GRPC_IDLE)
 		return UINT64_MAX;
-	if (c->state == GS_RPC_START || c->lost)
+	if (c->state == GS_GRPC_START || c->lost)
 		return 0;
-	if (c->state != GS_RPC_UP) {
-		due = after(c->started_ns, c->o.connect_ns);
+	if (c->state != GS_GRPC_UP) {
+		due = time_after(c->started_ns, c->o.connect_ns);
 	} else {
 		bool blocked = c->events & EPOLLOUT;
 
@@ -598,38 +600,38 @@ uint64_t gs_rpc_client_next_ns(const struct gs_rpc_client *c)
 	return due < next ? due : next;
 }
 
-void gs_rpc_client_work(struct gs_rpc_client *c)
+void gs_grpc_client_work(struct gs_grpc_client *c)
 {
 	/* Not endlessly: all addresses may be refused at once, and be tried again by callbacks. */
 	for (int i = 0; i < 64; i++) {
 		if (c->lost) {
-			go_idle(c, GS_RPC_OK, "left");
+			go_idle(c, GS_GRPC_OK, "left");
 			return;
 		}
-		if (!step(c))
+		if (!step_client(c))
 			return;
 	}
 }
 
-void gs_rpc_client_wait(struct gs_rpc_client *c, uint64_t timeout_ns)
+void gs_grpc_client_wait(struct gs_grpc_client *c, uint64_t timeout_ns)
 {
 	struct pollfd p = {.fd = c->epoll_fd, .events = POLLIN};
-	uint64_t now = gs_clock_mono_ns(), until = after(now, timeout_ns);
-	uint64_t next = gs_rpc_client_next_ns(c), ns;
+	uint64_t now = gs_clock_mono_ns(), until = time_after(now, timeout_ns);
+	uint64_t next = gs_grpc_client_next_ns(c), ns;
 
 	if (next < until)
 		until = next;
 	ns = until > now ? until - now : 0;
 	(void)poll(&p, 1, ns > 3600000000000ULL ? 3600000 : (int)((ns + 999999) / 1000000));
-	gs_rpc_client_work(c);
+	gs_grpc_client_work(c);
 }
 
-bool gs_rpc_client_connected(const struct gs_rpc_client *c)
+bool gs_grpc_client_connected(const struct gs_grpc_client *c)
 {
-	return c->state == GS_RPC_UP;
+	return c->state == GS_GRPC_UP;
 }
 
-void gs_rpc_client_stats(const struct gs_rpc_client *c, struct gs_rpc_client_stats *ret_stats)
+void gs_grpc_client_stats(const struct gs_grpc_client *c, struct gs_grpc_client_stats *ret_stats)
 {
 	*ret_stats = c->stats;
 	ret_stats->calls_now = c->n_requests;

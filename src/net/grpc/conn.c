@@ -28,24 +28,24 @@
 #define OUT_MAX_BYTES    (OUT_BYTES + (1U << 20)) /* a header block may come on top */
 #define DRAIN_NS         1000000000ULL
 
-static uint64_t earlier(uint64_t a, uint64_t b)
+static uint64_t earlier_of(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
 static uint64_t conn_due_ns(const struct conn *c)
 {
-	const struct gs_rpc_server_options *o = &c->server->core->o;
+	const struct gs_grpc_server_options *o = &c->server->core->o;
 	uint64_t due;
 
 	if (c->state == DRAIN)
-		return gs_rpc_after(c->opened_ns, DRAIN_NS);
+		return gs_grpc_after(c->opened_ns, DRAIN_NS);
 	if (c->state < UP || !c->session->greeted)
-		return gs_rpc_after(c->opened_ns, o->handshake_ns);
-	due = c->pinged_ns ? gs_rpc_after(c->pinged_ns, o->keepalive_timeout_ns)
-			   : gs_rpc_after(c->heard_ns, o->keepalive_ns);
+		return gs_grpc_after(c->opened_ns, o->handshake_ns);
+	due = c->pinged_ns ? gs_grpc_after(c->pinged_ns, o->keepalive_timeout_ns)
+			   : gs_grpc_after(c->heard_ns, o->keepalive_ns);
 	if (c->session->n_started == 0)
-		due = earlier(due, gs_rpc_after(c->session->idle_since_ns, o->idle_ns));
+		due = earlier_of(due, gs_grpc_after(c->session->idle_since_ns, o->idle_ns));
 	return due;
 }
 
@@ -61,29 +61,29 @@ static void set_timer(struct conn *c)
 
 /* --- the ends of connections --- */
 
-void gs_rpc_conn_close(struct conn *c)
+void gs_grpc_conn_close(struct conn *c)
 {
-	struct gs_rpc_server *s = c->server;
+	struct gs_grpc_server *s = c->server;
 
 	if (c->state == CLOSED)
 		return;
 	c->state = CLOSED;
 	gs_timer_set(&s->core->timers, &c->timer, UINT64_MAX);
-	gs_rpc_session_free(&c->session);
-	gs_rpc_wire_fini(&c->wire); /* which takes it out of epoll */
+	gs_grpc_session_free(&c->session);
+	gs_grpc_wire_fini(&c->wire); /* which takes it out of epoll */
 	gs_buf_fini(&c->out);
 	*c->prev = c->next;
 	if (c->next)
 		c->next->prev = c->prev;
 	gs_share_leave(&s->shares, &c->share);
 	s->n_closed++;
-	gs_rpc_count(&s->core->counters.connections_now, -1ULL);
+	gs_grpc_count(&s->core->counters.connections_now, -1ULL);
 	/* Events of this turn may still name it. */
 	c->next = s->dead;
 	s->dead = c;
 }
 
-void gs_rpc_conn_bury(struct gs_rpc_server *s)
+void gs_grpc_conn_bury(struct gs_grpc_server *s)
 {
 	while (s->dead) {
 		struct conn *c = s->dead;
@@ -93,13 +93,13 @@ void gs_rpc_conn_bury(struct gs_rpc_server *s)
 	}
 }
 
-static void refuse(struct conn *c, enum gs_rpc_refusal why)
+static void refuse_conn(struct conn *c, enum gs_grpc_refusal why)
 {
-	gs_rpc_core_refuse(c->server->core, why);
-	gs_rpc_conn_close(c);
+	gs_grpc_core_refuse(c->server->core, why);
+	gs_grpc_conn_close(c);
 }
 
-static void want(struct conn *c, uint32_t events)
+static void want_events(struct conn *c, uint32_t events)
 {
 	struct epoll_event e = {.events = events, .data.ptr = c};
 
@@ -107,18 +107,18 @@ static void want(struct conn *c, uint32_t events)
 		return;
 	c->events = events;
 	if (epoll_ctl(c->server->epoll_fd, EPOLL_CTL_MOD, c->wire.fd, &e) < 0)
-		gs_rpc_conn_close(c);
+		gs_grpc_conn_close(c);
 }
 
 static void start_drain(struct conn *c)
 {
-	gs_rpc_session_free(&c->session);
+	gs_grpc_session_free(&c->session);
 	gs_buf_fini(&c->out);
-	gs_rpc_wire_shut(&c->wire);
+	gs_grpc_wire_shut(&c->wire);
 	c->state = DRAIN;
 	c->opened_ns = gs_clock_mono_ns();
 	(void)gs_timer_set(&c->server->core->timers, &c->timer, conn_due_ns(c));
-	want(c, EPOLLIN);
+	want_events(c, EPOLLIN);
 }
 
 /* Write what there is. False: the connection is gone or waits. */
@@ -130,32 +130,32 @@ static void conn_flush(struct conn *c)
 		if (c->sent_bytes == c->out.bytes) {
 			c->sent_bytes = 0;
 			gs_buf_reset(&c->out);
-			if (gs_rpc_session_output(c->session, &c->out, OUT_BYTES) < 0) {
-				gs_rpc_conn_close(c);
+			if (gs_grpc_session_output(c->session, &c->out, OUT_BYTES) < 0) {
+				gs_grpc_conn_close(c);
 				return;
 			}
 			if (c->out.bytes == 0) {
 				gs_buf_fini(&c->out); /* an idle connection holds no memory */
-				if (gs_rpc_session_done(c->session))
+				if (gs_grpc_session_done(c->session))
 					start_drain(c);
 				else
-					want(c, EPOLLIN);
+					want_events(c, EPOLLIN);
 				return;
 			}
 		}
-		n = gs_rpc_wire_write(&c->wire, c->out.data + c->sent_bytes,
-				      c->out.bytes - c->sent_bytes);
+		n = gs_grpc_wire_write(&c->wire, c->out.data + c->sent_bytes,
+				       c->out.bytes - c->sent_bytes);
 		if (n < 0 && n != -EAGAIN) {
-			gs_rpc_conn_close(c);
+			gs_grpc_conn_close(c);
 			return;
 		}
 		if (n < 0) {
-			want(c, EPOLLIN | c->wire.wants);
+			want_events(c, EPOLLIN | c->wire.wants);
 			return;
 		}
 		c->sent_bytes += (size_t)n;
 	}
-	want(c, EPOLLIN | EPOLLOUT);
+	want_events(c, EPOLLIN | EPOLLOUT);
 }
 
 /* Whoever waits for nothing of us may have to make room. */
@@ -169,7 +169,7 @@ static void note_work(struct conn *c)
 		gs_share_rest(&c->server->shares, &c->share);
 }
 
-static void heard(struct conn *c)
+static void note_heard(struct conn *c)
 {
 	c->heard_ns = gs_clock_mono_ns();
 	c->pinged_ns = 0;
@@ -177,45 +177,45 @@ static void heard(struct conn *c)
 
 static void conn_read(struct conn *c)
 {
-	struct gs_rpc_server *s = c->server;
+	struct gs_grpc_server *s = c->server;
 
 	for (int i = 0; i < (c->wire.ssl ? RECORDS_PER_TURN : READS_PER_TURN); i++) {
-		ssize_t n = gs_rpc_wire_read(&c->wire, s->in, GS_RPC_READ_BYTES);
+		ssize_t n = gs_grpc_wire_read(&c->wire, s->in, GS_GRPC_READ_BYTES);
 
 		if (n == -EAGAIN) {
 			if (c->wire.wants & EPOLLOUT)
-				want(c, EPOLLIN | EPOLLOUT);
+				want_events(c, EPOLLIN | EPOLLOUT);
 			return;
 		}
 		if (n <= 0) {
-			gs_rpc_conn_close(c);
+			gs_grpc_conn_close(c);
 			return;
 		}
-		heard(c);
-		if (gs_rpc_session_input(c->session, s->in, (size_t)n) < 0) {
+		note_heard(c);
+		if (gs_grpc_session_input(c->session, s->in, (size_t)n) < 0) {
 			/* Say GOAWAY if it can still be said. */
 			conn_flush(c);
 			if (c->state == UP)
 				start_drain(c);
 			return;
 		}
-		if (!c->wire.ssl && n < GS_RPC_READ_BYTES)
+		if (!c->wire.ssl && n < GS_GRPC_READ_BYTES)
 			return;
 	}
 }
 
-static void conn_up(struct conn *c, struct gs_rpc_peer *peer)
+static void conn_up(struct conn *c, struct gs_grpc_peer *peer)
 {
-	gs_rpc_wire_identity(&c->wire, peer->identity, sizeof(peer->identity));
-	gs_rpc_wire_names(&c->wire, peer->identity, peer->names, sizeof(peer->names));
-	if (gs_rpc_session_new(c->server->core, peer, c, &c->session) < 0) {
-		refuse(c, GS_RPC_REFUSED_MEMORY);
+	gs_grpc_wire_identity(&c->wire, peer->identity, sizeof(peer->identity));
+	gs_grpc_wire_names(&c->wire, peer->identity, peer->names, sizeof(peer->names));
+	if (gs_grpc_session_new(c->server->core, peer, c, &c->session) < 0) {
+		refuse_conn(c, GS_GRPC_REFUSED_MEMORY);
 		return;
 	}
 	c->state = UP;
-	heard(c);
+	note_heard(c);
 	if (c->server->stop)
-		gs_rpc_session_leave(c->session, NGHTTP2_NO_ERROR, "the server stops");
+		gs_grpc_session_leave(c->session, NGHTTP2_NO_ERROR, "the server stops");
 }
 
 /* How the other end is called; true: it is a user who may do everything. */
@@ -238,23 +238,23 @@ static bool know_peer(int fd, gid_t group, char *out, size_t bytes)
 
 static void conn_handshake(struct conn *c)
 {
-	struct gs_rpc_peer *peer;
+	struct gs_grpc_peer *peer;
 	char text[GS_NET_TEXT_MAX];
 	bool is_trusted;
-	int r = gs_rpc_wire_handshake(&c->wire);
+	int r = gs_grpc_wire_handshake(&c->wire);
 
 	if (r == -EAGAIN) {
-		want(c, c->wire.wants);
+		want_events(c, c->wire.wants);
 		return;
 	}
 	if (r < 0) {
-		refuse(c, GS_RPC_REFUSED_HANDSHAKE);
+		refuse_conn(c, GS_GRPC_REFUSED_HANDSHAKE);
 		return;
 	}
 	is_trusted = know_peer(c->wire.fd, c->server->local_group, text, sizeof(text));
-	peer = gs_rpc_peer_new(c->server->core, text);
+	peer = gs_grpc_peer_new(c->server->core, text);
 	if (!peer) {
-		refuse(c, GS_RPC_REFUSED_MEMORY);
+		refuse_conn(c, GS_GRPC_REFUSED_MEMORY);
 		return;
 	}
 	peer->is_trusted = is_trusted;
@@ -267,7 +267,7 @@ static void refuse_plain(struct conn *c)
 {
 	static const uint8_t alert[] = {21, 3, 1, 0, 2, 2, 70};
 
-	gs_rpc_core_refuse(c->server->core, GS_RPC_REFUSED_HANDSHAKE);
+	gs_grpc_core_refuse(c->server->core, GS_GRPC_REFUSED_HANDSHAKE);
 	(void)!send(c->wire.fd, alert, sizeof(alert), MSG_NOSIGNAL | MSG_DONTWAIT);
 	start_drain(c);
 }
@@ -275,7 +275,7 @@ static void refuse_plain(struct conn *c)
 /* The first bytes are there. */
 static void conn_begin(struct conn *c)
 {
-	struct gs_rpc_server *s = c->server;
+	struct gs_grpc_server *s = c->server;
 	char first[4] = "";
 	bool is_plain;
 	int r;
@@ -283,14 +283,14 @@ static void conn_begin(struct conn *c)
 	pthread_mutex_lock(&s->core->lock);
 	is_plain = s->tls && recv(c->wire.fd, first, sizeof(first), MSG_PEEK) == 4 &&
 		   memcmp(first, "PRI ", 4) == 0;
-	r = is_plain ? 0 : gs_rpc_wire_init(&c->wire, c->wire.fd, s->tls, NULL);
+	r = is_plain ? 0 : gs_grpc_wire_init(&c->wire, c->wire.fd, s->tls, NULL);
 	pthread_mutex_unlock(&s->core->lock);
 	if (is_plain) {
 		refuse_plain(c);
 		return;
 	}
 	if (r < 0)
-		refuse(c, GS_RPC_REFUSED_MEMORY);
+		refuse_conn(c, GS_GRPC_REFUSED_MEMORY);
 	else
 		c->state = HANDSHAKE;
 }
@@ -303,13 +303,13 @@ static void conn_drain(struct conn *c)
 		ssize_t n = recv(c->wire.fd, piece, sizeof(piece), MSG_DONTWAIT);
 
 		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-			gs_rpc_conn_close(c);
+			gs_grpc_conn_close(c);
 		if (n <= 0)
 			return;
 	}
 }
 
-void gs_rpc_conn_event(struct conn *c, uint32_t events)
+void gs_grpc_conn_event(struct conn *c, uint32_t events)
 {
 	if (c->state == SILENT && events)
 		conn_begin(c);
@@ -330,8 +330,8 @@ void gs_rpc_conn_event(struct conn *c, uint32_t events)
 static void conn_due(struct gs_timer *timer)
 {
 	struct conn *c = (void *)((char *)timer - offsetof(struct conn, timer));
-	struct gs_rpc_core *core = c->server->core;
-	const struct gs_rpc_server_options *o = &core->o;
+	struct gs_grpc_core *core = c->server->core;
+	const struct gs_grpc_server_options *o = &core->o;
 	uint64_t now = gs_clock_mono_ns();
 
 	if (conn_due_ns(c) > now) {
@@ -339,45 +339,45 @@ static void conn_due(struct gs_timer *timer)
 		return;
 	}
 	if (c->state == DRAIN) {
-		gs_rpc_conn_close(c);
+		gs_grpc_conn_close(c);
 		return;
 	}
 	if (c->state < UP || !c->session->greeted) {
-		refuse(c, GS_RPC_REFUSED_SLOW);
+		refuse_conn(c, GS_GRPC_REFUSED_SLOW);
 		return;
 	}
 	if (c->pinged_ns) {
-		refuse(c, GS_RPC_REFUSED_SILENT);
+		refuse_conn(c, GS_GRPC_REFUSED_SILENT);
 		return;
 	}
 	if (c->session->n_started == 0 &&
-	    now >= gs_rpc_after(c->session->idle_since_ns, o->idle_ns)) {
+	    now >= gs_grpc_after(c->session->idle_since_ns, o->idle_ns)) {
 		if (c->session->leaving) { /* it had time to take the hint */
-			gs_rpc_conn_close(c);
+			gs_grpc_conn_close(c);
 			return;
 		}
-		gs_rpc_count(&core->counters.idle_closed, 1);
-		gs_rpc_session_leave(c->session, NGHTTP2_NO_ERROR, "idle");
+		gs_grpc_count(&core->counters.idle_closed, 1);
+		gs_grpc_session_leave(c->session, NGHTTP2_NO_ERROR, "idle");
 		c->session->idle_since_ns = now;
 	} else {
-		gs_rpc_session_ping(c->session);
+		gs_grpc_session_ping(c->session);
 		c->pinged_ns = now;
 	}
 	set_timer(c);
 }
 
 /* One of the greediest client has to go; it is told, if it takes that at once. */
-void gs_rpc_conn_evict(struct conn *c)
+void gs_grpc_conn_evict(struct conn *c)
 {
-	gs_rpc_core_refuse(c->server->core, GS_RPC_REFUSED_EVICTED);
+	gs_grpc_core_refuse(c->server->core, GS_GRPC_REFUSED_EVICTED);
 	if (c->state == UP && c->session->greeted) {
-		gs_rpc_session_leave(c->session, NGHTTP2_NO_ERROR, "its place is needed");
+		gs_grpc_session_leave(c->session, NGHTTP2_NO_ERROR, "its place is needed");
 		conn_flush(c);
 	}
-	gs_rpc_conn_close(c);
+	gs_grpc_conn_close(c);
 }
 
-void gs_rpc_conn_new(struct gs_rpc_server *s, int fd, uint64_t key)
+void gs_grpc_conn_new(struct gs_grpc_server *s, int fd, uint64_t key)
 {
 	struct conn *c = calloc(1, sizeof(*c));
 	struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
@@ -386,7 +386,7 @@ void gs_rpc_conn_new(struct gs_rpc_server *s, int fd, uint64_t key)
 	if (!c || gs_share_take(&s->shares, key, &c->share) < 0) {
 		close(fd);
 		free(c);
-		gs_rpc_core_refuse(s->core, GS_RPC_REFUSED_MEMORY);
+		gs_grpc_core_refuse(s->core, GS_GRPC_REFUSED_MEMORY);
 		return;
 	}
 	*c = (struct conn){.kind = CONN,
@@ -403,18 +403,18 @@ void gs_rpc_conn_new(struct gs_rpc_server *s, int fd, uint64_t key)
 	if (s->conns)
 		s->conns->prev = &c->next;
 	s->conns = c;
-	gs_rpc_count(&s->core->counters.connections, 1);
-	gs_rpc_count(&s->core->counters.connections_now, 1);
+	gs_grpc_count(&s->core->counters.connections, 1);
+	gs_grpc_count(&s->core->counters.connections_now, 1);
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &e) < 0 ||
 	    gs_timer_set(&s->core->timers, &c->timer, conn_due_ns(c)) < 0) {
-		refuse(c, GS_RPC_REFUSED_MEMORY);
+		refuse_conn(c, GS_GRPC_REFUSED_MEMORY);
 		return;
 	}
 	note_work(c);
 }
 
-void gs_rpc_conn_ready(struct conn *c)
+void gs_grpc_conn_ready(struct conn *c)
 {
 	if (c->state == UP)
 		conn_flush(c);

@@ -8,20 +8,20 @@
 
 static int by_path(const void *a, const void *b)
 {
-	return strcmp((*(const struct gs_rpc_method *const *)a)->path,
-		      (*(const struct gs_rpc_method *const *)b)->path);
+	return strcmp((*(const struct gs_grpc_method *const *)a)->path,
+		      (*(const struct gs_grpc_method *const *)b)->path);
 }
 
-static int sort_methods(struct gs_rpc_core *c, struct gs_err *err)
+static int sort_methods(struct gs_grpc_core *c, struct gs_err *err)
 {
 	c->methods = calloc(c->o.n_methods + 1, sizeof(*c->methods));
 	if (!c->methods)
 		return -ENOMEM;
 	for (size_t i = 0; i < c->o.n_methods; i++) {
-		const struct gs_rpc_method *m = &c->o.methods[i];
+		const struct gs_grpc_method *m = &c->o.methods[i];
 
 		if (!m->path || m->path[0] != '/' || !m->message ||
-		    (m->kind != GS_RPC_UNARY && m->kind != GS_RPC_STREAM))
+		    (m->kind != GS_GRPC_UNARY && m->kind != GS_GRPC_STREAM))
 			return gs_err_set(err, -EINVAL, "method %s: path, kind or handler missing",
 					  m->path ? m->path : "?");
 		c->methods[i] = m;
@@ -34,9 +34,9 @@ static int sort_methods(struct gs_rpc_core *c, struct gs_err *err)
 	return 0;
 }
 
-const struct gs_rpc_method *gs_rpc_core_method(const struct gs_rpc_core *c, const char *path)
+const struct gs_grpc_method *gs_grpc_core_method(const struct gs_grpc_core *c, const char *path)
 {
-	const struct gs_rpc_method wanted = {.path = path}, *key = &wanted, **found;
+	const struct gs_grpc_method wanted = {.path = path}, *key = &wanted, **found;
 
 	found = bsearch(&key, c->methods, c->o.n_methods, sizeof(*c->methods), by_path);
 	return found ? *found : NULL;
@@ -44,7 +44,7 @@ const struct gs_rpc_method *gs_rpc_core_method(const struct gs_rpc_core *c, cons
 
 #define DEFAULT(field, value) (o->field = o->field ? o->field : (value))
 
-static void fill_in(struct gs_rpc_server_options *o)
+static void fill_in(struct gs_grpc_server_options *o)
 {
 	DEFAULT(max_connections, 16384);
 	DEFAULT(max_streams, 256);
@@ -65,10 +65,10 @@ static void fill_in(struct gs_rpc_server_options *o)
 			o->messages_per_second < 1 ? 1 : (unsigned)o->messages_per_second;
 }
 
-int gs_rpc_core_new(const struct gs_rpc_server_options *options, struct gs_rpc_core **ret_core,
-		    struct gs_err *err)
+int gs_grpc_core_new(const struct gs_grpc_server_options *options, struct gs_grpc_core **ret_core,
+		     struct gs_err *err)
 {
-	GS_CLEANUP(gs_rpc_core_unref) struct gs_rpc_core *c = calloc(1, sizeof(*c));
+	GS_CLEANUP(gs_grpc_core_unref) struct gs_grpc_core *c = calloc(1, sizeof(*c));
 	int r;
 
 	if (!c)
@@ -89,9 +89,9 @@ int gs_rpc_core_new(const struct gs_rpc_server_options *options, struct gs_rpc_c
 	return 0;
 }
 
-void gs_rpc_core_unref(struct gs_rpc_core **ref)
+void gs_grpc_core_unref(struct gs_grpc_core **ref)
 {
-	struct gs_rpc_core *c = *ref;
+	struct gs_grpc_core *c = *ref;
 
 	*ref = NULL;
 	if (!c || atomic_fetch_sub(&c->refs, 1) != 1)
@@ -103,12 +103,12 @@ void gs_rpc_core_unref(struct gs_rpc_core **ref)
 	free(c);
 }
 
-void gs_rpc_core_refuse(struct gs_rpc_core *c, enum gs_rpc_refusal why)
+void gs_grpc_core_refuse(struct gs_grpc_core *c, enum gs_grpc_refusal why)
 {
-	gs_rpc_count(&c->counters.refused[why], 1);
+	gs_grpc_count(&c->counters.refused[why], 1);
 }
 
-void gs_rpc_core_wake(struct gs_rpc_core *c)
+void gs_grpc_core_wake(struct gs_grpc_core *c)
 {
 	uint64_t one = 1;
 
@@ -119,22 +119,22 @@ void gs_rpc_core_wake(struct gs_rpc_core *c)
 	(void)!write(c->wake_fd, &one, sizeof(one));
 }
 
-int gs_rpc_core_post(struct gs_rpc_core *c, void (*fn)(void *arg), void *arg)
+int gs_grpc_core_post(struct gs_grpc_core *c, void (*fn)(void *arg), void *arg)
 {
-	struct gs_rpc_post *p = malloc(sizeof(*p));
+	struct gs_grpc_post *p = malloc(sizeof(*p));
 
 	if (!p)
 		return -ENOMEM;
-	*p = (struct gs_rpc_post){.fn = fn, .arg = arg};
+	*p = (struct gs_grpc_post){.fn = fn, .arg = arg};
 	pthread_mutex_lock(&c->lock);
 	*c->posts_end = p;
 	c->posts_end = &p->next;
-	gs_rpc_core_wake(c);
+	gs_grpc_core_wake(c);
 	pthread_mutex_unlock(&c->lock);
 	return 0;
 }
 
-bool gs_rpc_core_pending(struct gs_rpc_core *c)
+bool gs_grpc_core_pending(struct gs_grpc_core *c)
 {
 	bool pending;
 
@@ -144,9 +144,9 @@ bool gs_rpc_core_pending(struct gs_rpc_core *c)
 	return pending;
 }
 
-static struct gs_rpc_post *take_post(struct gs_rpc_core *c)
+static struct gs_grpc_post *take_post(struct gs_grpc_core *c)
 {
-	struct gs_rpc_post *p;
+	struct gs_grpc_post *p;
 
 	pthread_mutex_lock(&c->lock);
 	p = c->posts;
@@ -156,9 +156,9 @@ static struct gs_rpc_post *take_post(struct gs_rpc_core *c)
 	return p;
 }
 
-static struct gs_rpc_call *take_dirty(struct gs_rpc_core *c)
+static struct gs_grpc_call *take_dirty(struct gs_grpc_core *c)
 {
-	struct gs_rpc_call *call;
+	struct gs_grpc_call *call;
 
 	pthread_mutex_lock(&c->lock);
 	call = c->dirty;
@@ -171,15 +171,15 @@ static struct gs_rpc_call *take_dirty(struct gs_rpc_core *c)
 	return call;
 }
 
-bool gs_rpc_core_run(struct gs_rpc_core *c)
+bool gs_grpc_core_run(struct gs_grpc_core *c)
 {
-	struct gs_rpc_call *call;
-	struct gs_rpc_post *post;
+	struct gs_grpc_call *call;
+	struct gs_grpc_post *post;
 	bool any = false;
 
 	for (; (call = take_dirty(c)); any = true) {
-		gs_rpc_session_update(call);
-		gs_rpc_call_unref(&call);
+		gs_grpc_session_update(call);
+		gs_grpc_call_unref(&call);
 	}
 	for (; (post = take_post(c)); any = true) {
 		post->fn(post->arg);
@@ -188,11 +188,11 @@ bool gs_rpc_core_run(struct gs_rpc_core *c)
 	return any;
 }
 
-void gs_rpc_core_stats(const struct gs_rpc_core *c, struct gs_rpc_stats *s)
+void gs_grpc_core_stats(const struct gs_grpc_core *c, struct gs_grpc_stats *s)
 {
-	const struct gs_rpc_counters *n = &c->counters;
+	const struct gs_grpc_counters *n = &c->counters;
 
-	*s = (struct gs_rpc_stats){
+	*s = (struct gs_grpc_stats){
 		.connections = n->connections,
 		.connections_now = n->connections_now,
 		.calls = n->calls,
@@ -208,8 +208,8 @@ void gs_rpc_core_stats(const struct gs_rpc_core *c, struct gs_rpc_stats *s)
 		.throttled = n->throttled,
 		.idle_closed = n->idle_closed,
 	};
-	for (int i = 0; i < GS_RPC_STATUS_COUNT; i++)
+	for (int i = 0; i < GS_GRPC_STATUS_COUNT; i++)
 		s->calls_by_status[i] = n->calls_by_status[i];
-	for (int i = 0; i < GS_RPC_REFUSAL_COUNT; i++)
+	for (int i = 0; i < GS_GRPC_REFUSAL_COUNT; i++)
 		s->refused[i] = n->refused[i];
 }

@@ -6,7 +6,7 @@
 #include "net/grpc/session_int.h"
 
 /* Control frames (PING, SETTINGS, PRIORITY, resets, empty DATA) that nobody needs in such numbers:
- * GS_RPC_CONTROL_BURST at once, then so many a second. */
+ * GS_GRPC_CONTROL_BURST at once, then so many a second. */
 #define CONTROL_PER_SECOND 500
 
 /* A block of headers a little above the limit gets a status. One byte on the wire can stand for 4
@@ -15,7 +15,7 @@
 #define HEADERS_EXCESS 4
 #define HEADER_STRIKES 3
 
-bool gs_rpc_flood_take_token(double *tokens, uint64_t *filled_ns, double burst, double per_second)
+bool gs_grpc_flood_take_token(double *tokens, uint64_t *filled_ns, double burst, double per_second)
 {
 	uint64_t now = gs_clock_mono_ns();
 
@@ -29,15 +29,15 @@ bool gs_rpc_flood_take_token(double *tokens, uint64_t *filled_ns, double burst, 
 	return true;
 }
 
-static void end_flood(struct gs_rpc_session *s, const char *why)
+static void end_flood(struct gs_grpc_session *s, const char *why)
 {
 	if (s->broken)
 		return;
 	s->broken = true;
-	gs_rpc_session_leave(s, NGHTTP2_ENHANCE_YOUR_CALM, why);
+	gs_grpc_session_leave(s, NGHTTP2_ENHANCE_YOUR_CALM, why);
 }
 
-static void take_ping(struct gs_rpc_session *s)
+static void take_ping(struct gs_grpc_session *s)
 {
 	uint64_t now = gs_clock_mono_ns(), min = s->core->o.min_ping_ns;
 
@@ -46,7 +46,7 @@ static void take_ping(struct gs_rpc_session *s)
 	if (s->ping_ns && now - s->ping_ns < min)
 		s->ping_strikes++;
 	s->ping_ns = now;
-	if (s->ping_strikes > GS_RPC_PING_STRIKES)
+	if (s->ping_strikes > GS_GRPC_PING_STRIKES)
 		end_flood(s, "too_many_pings"); /* the words that grpcio knows */
 }
 
@@ -64,17 +64,18 @@ static bool is_control(const nghttp2_frame *frame)
 	return false;
 }
 
-bool gs_rpc_flood_frame(struct gs_rpc_session *s, const nghttp2_frame *frame)
+bool gs_grpc_flood_frame(struct gs_grpc_session *s, const nghttp2_frame *frame)
 {
-	if (is_control(frame) && !gs_rpc_flood_take_token(&s->control_tokens, &s->control_ns,
-							  GS_RPC_CONTROL_BURST, CONTROL_PER_SECOND))
+	if (is_control(frame) &&
+	    !gs_grpc_flood_take_token(&s->control_tokens, &s->control_ns, GS_GRPC_CONTROL_BURST,
+				      CONTROL_PER_SECOND))
 		end_flood(s, "too_many_control_frames");
 	else if (frame->hd.type == NGHTTP2_PING && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
 		take_ping(s);
 	return s->broken;
 }
 
-int gs_rpc_flood_header(struct gs_rpc_session *s, size_t name_bytes, size_t value_bytes)
+int gs_grpc_flood_header(struct gs_grpc_session *s, size_t name_bytes, size_t value_bytes)
 {
 	s->block_bytes += name_bytes + value_bytes + 32;
 	if (s->block_bytes <= s->core->o.max_metadata_bytes * HEADERS_EXCESS)

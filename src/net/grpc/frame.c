@@ -7,19 +7,20 @@
 #include <errno.h>
 #include <string.h>
 
-#include "net/grpc/rpc_int.h"
+#include "net/grpc/grpc_int.h"
 
 #define KEEP_BYTES 65536 /* of memory of a message that is over */
 
-void gs_rpc_inbox_init(struct gs_rpc_inbox *in, struct gs_rpc_held *held, size_t max_message_bytes)
+void gs_grpc_inbox_init(struct gs_grpc_inbox *in, struct gs_grpc_held *held,
+			size_t max_message_bytes)
 {
-	*in = (struct gs_rpc_inbox){.held = held,
-				    .max_message_bytes = max_message_bytes,
-				    .partial = GS_BUF_INIT(max_message_bytes),
-				    .waiting = GS_BUF_INIT(SIZE_MAX / 2)};
+	*in = (struct gs_grpc_inbox){.held = held,
+				     .max_message_bytes = max_message_bytes,
+				     .partial = GS_BUF_INIT(max_message_bytes),
+				     .waiting = GS_BUF_INIT(SIZE_MAX / 2)};
 }
 
-static int hold(struct gs_rpc_inbox *in, size_t bytes)
+static int hold_bytes(struct gs_grpc_inbox *in, size_t bytes)
 {
 	if (atomic_fetch_add(&in->held->bytes, bytes) + bytes > in->held->max_bytes) {
 		atomic_fetch_sub(&in->held->bytes, bytes);
@@ -29,13 +30,13 @@ static int hold(struct gs_rpc_inbox *in, size_t bytes)
 	return 0;
 }
 
-static void let_go(struct gs_rpc_inbox *in, size_t bytes)
+static void let_go(struct gs_grpc_inbox *in, size_t bytes)
 {
 	atomic_fetch_sub(&in->held->bytes, bytes);
 	in->held_bytes -= bytes;
 }
 
-void gs_rpc_inbox_fini(struct gs_rpc_inbox *in)
+void gs_grpc_inbox_fini(struct gs_grpc_inbox *in)
 {
 	if (in->held)
 		let_go(in, in->held_bytes);
@@ -44,30 +45,31 @@ void gs_rpc_inbox_fini(struct gs_rpc_inbox *in)
 	in->lent_bytes = 0;
 }
 
-static int append(struct gs_rpc_inbox *in, struct gs_buf *buf, const uint8_t *data, size_t bytes)
+static int append_bytes(struct gs_grpc_inbox *in, struct gs_buf *buf, const uint8_t *data,
+			size_t bytes)
 {
-	int r = hold(in, bytes);
+	int r = hold_bytes(in, bytes);
 
 	if (r == 0 && (r = gs_buf_put(buf, data, bytes)) < 0)
 		let_go(in, bytes);
 	return r;
 }
 
-static size_t n_waiting(const struct gs_rpc_inbox *in)
+static size_t n_waiting(const struct gs_grpc_inbox *in)
 {
 	return in->waiting.bytes - in->waiting_offset;
 }
 
-int gs_rpc_inbox_put(struct gs_rpc_inbox *in, const uint8_t *data, size_t bytes)
+int gs_grpc_inbox_put(struct gs_grpc_inbox *in, const uint8_t *data, size_t bytes)
 {
 	if (n_waiting(in))
-		return append(in, &in->waiting, data, bytes);
+		return append_bytes(in, &in->waiting, data, bytes);
 	in->lent = data;
 	in->lent_bytes = bytes;
 	return 0;
 }
 
-int gs_rpc_inbox_keep(struct gs_rpc_inbox *in)
+int gs_grpc_inbox_keep(struct gs_grpc_inbox *in)
 {
 	size_t bytes = in->lent_bytes;
 
@@ -77,16 +79,16 @@ int gs_rpc_inbox_keep(struct gs_rpc_inbox *in)
 	/* All that waited before was used up before the chunk was. */
 	gs_buf_reset(&in->waiting);
 	in->waiting_offset = 0;
-	return append(in, &in->waiting, in->lent, bytes);
+	return append_bytes(in, &in->waiting, in->lent, bytes);
 }
 
-static const uint8_t *source(const struct gs_rpc_inbox *in, size_t *ret_bytes)
+static const uint8_t *source_bytes(const struct gs_grpc_inbox *in, size_t *ret_bytes)
 {
 	*ret_bytes = n_waiting(in) ? n_waiting(in) : in->lent_bytes;
 	return n_waiting(in) ? in->waiting.data + in->waiting_offset : in->lent;
 }
 
-static void advance(struct gs_rpc_inbox *in, size_t bytes, size_t *used)
+static void advance_inbox(struct gs_grpc_inbox *in, size_t bytes, size_t *used)
 {
 	*used += bytes;
 	if (n_waiting(in)) {
@@ -99,7 +101,7 @@ static void advance(struct gs_rpc_inbox *in, size_t bytes, size_t *used)
 }
 
 /* What the message before has left behind. */
-static void tidy(struct gs_rpc_inbox *in)
+static void tidy_inbox(struct gs_grpc_inbox *in)
 {
 	if (in->partial.bytes && in->n_head == 0) {
 		let_go(in, in->partial.bytes);
@@ -113,7 +115,7 @@ static void tidy(struct gs_rpc_inbox *in)
 	}
 }
 
-static int read_head(struct gs_rpc_inbox *in)
+static int read_head(struct gs_grpc_inbox *in)
 {
 	in->message_bytes = (size_t)in->head[1] << 24 | (size_t)in->head[2] << 16 |
 			    (size_t)in->head[3] << 8 | in->head[4];
@@ -123,19 +125,19 @@ static int read_head(struct gs_rpc_inbox *in)
 }
 
 /* One step: 1 a message, 0 go on, or why not. */
-static int step(struct gs_rpc_inbox *in, const uint8_t *data, size_t n, const void **ret_data,
-		size_t *ret_used)
+static int step_message(struct gs_grpc_inbox *in, const uint8_t *data, size_t n,
+			const void **ret_data, size_t *ret_used)
 {
 	int r = 0;
 
-	if (in->n_head < GS_RPC_HEAD_BYTES) {
-		size_t take = GS_RPC_HEAD_BYTES - in->n_head;
+	if (in->n_head < GS_GRPC_HEAD_BYTES) {
+		size_t take = GS_GRPC_HEAD_BYTES - in->n_head;
 
 		take = take < n ? take : n;
 		memcpy(in->head + in->n_head, data, take);
 		in->n_head += (unsigned)take;
-		advance(in, take, ret_used);
-		if (in->n_head < GS_RPC_HEAD_BYTES || (r = read_head(in)) < 0)
+		advance_inbox(in, take, ret_used);
+		if (in->n_head < GS_GRPC_HEAD_BYTES || (r = read_head(in)) < 0)
 			return r;
 		if (in->message_bytes)
 			return 0;
@@ -144,21 +146,21 @@ static int step(struct gs_rpc_inbox *in, const uint8_t *data, size_t n, const vo
 	}
 	if (in->partial.bytes == 0 && n >= in->message_bytes) {
 		*ret_data = data;
-		advance(in, in->message_bytes, ret_used);
+		advance_inbox(in, in->message_bytes, ret_used);
 		return 1;
 	}
 	if (n > in->message_bytes - in->partial.bytes)
 		n = in->message_bytes - in->partial.bytes;
-	r = append(in, &in->partial, data, n);
+	r = append_bytes(in, &in->partial, data, n);
 	if (r < 0)
 		return r;
-	advance(in, n, ret_used);
+	advance_inbox(in, n, ret_used);
 	*ret_data = in->partial.data;
 	return in->partial.bytes == in->message_bytes;
 }
 
-int gs_rpc_inbox_next(struct gs_rpc_inbox *in, const void **ret_data, size_t *ret_bytes,
-		      size_t *ret_used)
+int gs_grpc_inbox_next(struct gs_grpc_inbox *in, const void **ret_data, size_t *ret_bytes,
+		       size_t *ret_used)
 {
 	size_t n;
 	int r = 0;
@@ -166,9 +168,9 @@ int gs_rpc_inbox_next(struct gs_rpc_inbox *in, const void **ret_data, size_t *re
 	*ret_used = 0;
 	if (in->failed)
 		return 0;
-	tidy(in);
-	for (const uint8_t *data; r == 0 && (data = source(in, &n), n);)
-		r = step(in, data, n, ret_data, ret_used);
+	tidy_inbox(in);
+	for (const uint8_t *data; r == 0 && (data = source_bytes(in, &n), n);)
+		r = step_message(in, data, n, ret_data, ret_used);
 	if (r == 1) {
 		in->n_head = 0;
 		*ret_bytes = in->message_bytes;
@@ -179,39 +181,39 @@ int gs_rpc_inbox_next(struct gs_rpc_inbox *in, const void **ret_data, size_t *re
 	return r;
 }
 
-bool gs_rpc_inbox_empty(const struct gs_rpc_inbox *in)
+bool gs_grpc_inbox_empty(const struct gs_grpc_inbox *in)
 {
 	return in->n_head == 0 && n_waiting(in) == 0 && in->lent_bytes == 0;
 }
 
 /* --- out --- */
 
-struct gs_rpc_out {
-	struct gs_rpc_out *next;
+struct gs_grpc_out {
+	struct gs_grpc_out *next;
 	size_t bytes; /* with the head */
 	uint8_t data[];
 };
 
-int gs_rpc_outbox_put(struct gs_rpc_outbox *box, const void *data, size_t bytes, size_t max_bytes)
+int gs_grpc_outbox_put(struct gs_grpc_outbox *box, const void *data, size_t bytes, size_t max_bytes)
 {
-	struct gs_rpc_out *m;
+	struct gs_grpc_out *m;
 
 	if (bytes > UINT32_MAX)
 		return -EMSGSIZE;
 	if (box->messages && (bytes > max_bytes || box->bytes > max_bytes - bytes))
 		return -ENOBUFS;
-	m = malloc(sizeof(*m) + GS_RPC_HEAD_BYTES + bytes);
+	m = malloc(sizeof(*m) + GS_GRPC_HEAD_BYTES + bytes);
 	if (!m)
 		return -ENOMEM;
 	m->next = NULL;
-	m->bytes = GS_RPC_HEAD_BYTES + bytes;
+	m->bytes = GS_GRPC_HEAD_BYTES + bytes;
 	m->data[0] = 0;
 	m->data[1] = (uint8_t)(bytes >> 24);
 	m->data[2] = (uint8_t)(bytes >> 16);
 	m->data[3] = (uint8_t)(bytes >> 8);
 	m->data[4] = (uint8_t)bytes;
 	if (bytes)
-		memcpy(m->data + GS_RPC_HEAD_BYTES, data, bytes);
+		memcpy(m->data + GS_GRPC_HEAD_BYTES, data, bytes);
 	if (box->last)
 		box->last->next = m;
 	else
@@ -222,9 +224,9 @@ int gs_rpc_outbox_put(struct gs_rpc_outbox *box, const void *data, size_t bytes,
 	return 0;
 }
 
-static void drop_first(struct gs_rpc_outbox *box)
+static void drop_first(struct gs_grpc_outbox *box)
 {
-	struct gs_rpc_out *m = box->first;
+	struct gs_grpc_out *m = box->first;
 
 	box->first = m->next;
 	if (!box->first)
@@ -235,8 +237,8 @@ static void drop_first(struct gs_rpc_outbox *box)
 	free(m);
 }
 
-size_t gs_rpc_outbox_take(struct gs_rpc_outbox *box, uint8_t *out, size_t bytes,
-			  uint64_t *ret_messages, uint64_t *ret_message_bytes)
+size_t gs_grpc_outbox_take(struct gs_grpc_outbox *box, uint8_t *out, size_t bytes,
+			   uint64_t *ret_messages, uint64_t *ret_message_bytes)
 {
 	size_t n = 0;
 
@@ -251,20 +253,20 @@ size_t gs_rpc_outbox_take(struct gs_rpc_outbox *box, uint8_t *out, size_t bytes,
 		box->bytes -= take;
 		if (take == left) {
 			++*ret_messages;
-			*ret_message_bytes += box->first->bytes - GS_RPC_HEAD_BYTES;
+			*ret_message_bytes += box->first->bytes - GS_GRPC_HEAD_BYTES;
 			drop_first(box);
 		}
 	}
 	return n;
 }
 
-void gs_rpc_outbox_fini(struct gs_rpc_outbox *box)
+void gs_grpc_outbox_fini(struct gs_grpc_outbox *box)
 {
 	while (box->first)
 		drop_first(box);
 }
 
-int gs_rpc_pull(nghttp2_session *h2, struct gs_buf *out, size_t up_to)
+int gs_grpc_pull(nghttp2_session *h2, struct gs_buf *out, size_t up_to)
 {
 	while (out->bytes < up_to) {
 		const uint8_t *data;

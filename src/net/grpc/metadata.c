@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "net/grpc/rpc_int.h"
+#include "net/grpc/grpc_int.h"
 
-int gs_rpc_table_add(struct gs_rpc_table *t, const void *name, size_t name_bytes, const void *value,
-		     size_t value_bytes)
+int gs_grpc_table_add(struct gs_grpc_table *t, const void *name, size_t name_bytes,
+		      const void *value, size_t value_bytes)
 {
 	size_t counted = name_bytes + value_bytes + 32; /* RFC 9113, 6.5.2 */
 	uint8_t *text;
@@ -35,25 +35,27 @@ int gs_rpc_table_add(struct gs_rpc_table *t, const void *name, size_t name_bytes
 	return 0;
 }
 
-int gs_rpc_table_add_own(struct gs_rpc_table *t, const char *name, const void *value, size_t bytes)
+int gs_grpc_table_add_own(struct gs_grpc_table *t, const char *name, const void *value,
+			  size_t bytes)
 {
 	size_t n = strlen(name);
 	GS_FREE char *encoded = NULL;
 
-	if (!gs_rpc_name_valid(name))
+	if (!gs_grpc_name_valid(name))
 		return -EINVAL;
 	if (n <= 4 || strcmp(name + n - 4, "-bin") != 0)
-		return gs_rpc_value_valid(value, bytes) ? gs_rpc_table_add(t, name, n, value, bytes)
-							: -EINVAL;
+		return gs_grpc_value_valid(value, bytes)
+			       ? gs_grpc_table_add(t, name, n, value, bytes)
+			       : -EINVAL;
 	if (bytes > t->max_bytes)
 		return -ENOBUFS;
 	encoded = malloc(bytes / 3 * 4 + 8);
 	if (!encoded)
 		return -ENOMEM;
-	return gs_rpc_table_add(t, name, n, encoded, gs_rpc_bin_encode(value, bytes, encoded));
+	return gs_grpc_table_add(t, name, n, encoded, gs_grpc_bin_encode(value, bytes, encoded));
 }
 
-bool gs_rpc_table_at(const struct gs_rpc_table *t, size_t i, struct gs_rpc_metadata *ret)
+bool gs_grpc_table_at(const struct gs_grpc_table *t, size_t i, struct gs_grpc_metadata *ret)
 {
 	if (i >= t->n)
 		return false;
@@ -62,19 +64,19 @@ bool gs_rpc_table_at(const struct gs_rpc_table *t, size_t i, struct gs_rpc_metad
 	return true;
 }
 
-const char *gs_rpc_table_get(const struct gs_rpc_table *t, const char *name)
+const char *gs_grpc_table_get(const struct gs_grpc_table *t, const char *name)
 {
-	struct gs_rpc_metadata m;
+	struct gs_grpc_metadata m;
 
-	for (size_t i = 0; gs_rpc_table_at(t, i, &m); i++)
+	for (size_t i = 0; gs_grpc_table_at(t, i, &m); i++)
 		if (strcmp(m.name, name) == 0)
 			return m.value;
 	return NULL;
 }
 
-void gs_rpc_table_fini(struct gs_rpc_table *t)
+void gs_grpc_table_fini(struct gs_grpc_table *t)
 {
 	gs_buf_fini(&t->text);
 	free(t->offset);
-	*t = (struct gs_rpc_table){.max_bytes = t->max_bytes};
+	*t = (struct gs_grpc_table){.max_bytes = t->max_bytes};
 }

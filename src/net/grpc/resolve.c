@@ -6,7 +6,7 @@
 
 #include "net/grpc/client_int.h"
 
-struct gs_rpc_resolve {
+struct gs_grpc_resolve {
 	atomic_uint refs; /* the client's and the thread's */
 	atomic_bool done;
 	int fd;
@@ -18,7 +18,7 @@ struct gs_rpc_resolve {
 
 static const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
 
-static void unref(struct gs_rpc_resolve *r)
+static void unref_resolve(struct gs_grpc_resolve *r)
 {
 	if (atomic_fetch_sub(&r->refs, 1) != 1)
 		return;
@@ -30,20 +30,20 @@ static void unref(struct gs_rpc_resolve *r)
 
 static void *resolve_thread(void *arg)
 {
-	struct gs_rpc_resolve *r = arg;
+	struct gs_grpc_resolve *r = arg;
 	uint64_t one = 1;
 
 	r->result = getaddrinfo(r->host, r->port, &wanted, &r->found);
 	r->saved_errno = errno;
 	r->done = true;
 	(void)!write(r->fd, &one, sizeof(one));
-	unref(r);
+	unref_resolve(r);
 	return NULL;
 }
 
-int gs_rpc_resolve_start(const char *host, const char *port, struct gs_rpc_resolve **ret_resolve)
+int gs_grpc_resolve_start(const char *host, const char *port, struct gs_grpc_resolve **ret_resolve)
 {
-	struct gs_rpc_resolve *r = calloc(1, sizeof(*r));
+	struct gs_grpc_resolve *r = calloc(1, sizeof(*r));
 	pthread_attr_t attr;
 	sigset_t all, before;
 	pthread_t thread;
@@ -64,20 +64,20 @@ int gs_rpc_resolve_start(const char *host, const char *port, struct gs_rpc_resol
 	pthread_attr_destroy(&attr);
 	if (e) {
 		r->refs = 1;
-		unref(r);
+		unref_resolve(r);
 		return -e;
 	}
 	*ret_resolve = r;
 	return 0;
 }
 
-int gs_rpc_resolve_fd(const struct gs_rpc_resolve *r)
+int gs_grpc_resolve_fd(const struct gs_grpc_resolve *r)
 {
 	return r->fd;
 }
 
-int gs_rpc_resolve_result(struct gs_rpc_resolve *r, struct addrinfo **ret_found, char *why,
-			  size_t bytes)
+int gs_grpc_resolve_result(struct gs_grpc_resolve *r, struct addrinfo **ret_found, char *why,
+			   size_t bytes)
 {
 	if (!r->done)
 		return -EAGAIN;
@@ -90,9 +90,9 @@ int gs_rpc_resolve_result(struct gs_rpc_resolve *r, struct addrinfo **ret_found,
 	return -ENOENT;
 }
 
-void gs_rpc_resolve_drop(struct gs_rpc_resolve **r)
+void gs_grpc_resolve_drop(struct gs_grpc_resolve **r)
 {
 	if (*r)
-		unref(*r);
+		unref_resolve(*r);
 	*r = NULL;
 }

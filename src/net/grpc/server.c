@@ -24,18 +24,18 @@
 /* --- new connections --- */
 
 /* 0: there is room for one more of this client. */
-static enum gs_rpc_refusal make_room(struct gs_rpc_server *s, uint64_t key)
+static enum gs_grpc_refusal make_room(struct gs_grpc_server *s, uint64_t key)
 {
 	struct gs_share *victim;
 
 	switch (gs_shares_ask(&s->shares, key, &victim)) {
 	case GS_SHARE_EVICT:
-		gs_rpc_conn_evict((struct conn *)((char *)victim - offsetof(struct conn, share)));
+		gs_grpc_conn_evict((struct conn *)((char *)victim - offsetof(struct conn, share)));
 		return 0;
 	case GS_SHARE_OWNER_FULL:
-		return GS_RPC_REFUSED_ADDRESS;
+		return GS_GRPC_REFUSED_ADDRESS;
 	case GS_SHARE_FULL:
-		return GS_RPC_REFUSED_CONNECTIONS;
+		return GS_GRPC_REFUSED_CONNECTIONS;
 	case GS_SHARE_FREE:
 		break;
 	}
@@ -44,8 +44,8 @@ static enum gs_rpc_refusal make_room(struct gs_rpc_server *s, uint64_t key)
 
 static void listen_again(struct gs_timer *timer)
 {
-	struct gs_rpc_server *s =
-		(void *)((char *)timer - offsetof(struct gs_rpc_server, accept_again));
+	struct gs_grpc_server *s =
+		(void *)((char *)timer - offsetof(struct gs_grpc_server, accept_again));
 
 	for (size_t i = 0; i < s->n_listeners; i++) {
 		struct epoll_event e = {.events = EPOLLIN, .data.ptr = &s->listeners[i]};
@@ -56,9 +56,9 @@ static void listen_again(struct gs_timer *timer)
 }
 
 /* No file descriptors: the socket would stay readable, and the thread would run in a circle. */
-static void listen_later(struct gs_rpc_server *s)
+static void listen_later(struct gs_grpc_server *s)
 {
-	gs_rpc_core_refuse(s->core, GS_RPC_REFUSED_NO_FD);
+	gs_grpc_core_refuse(s->core, GS_GRPC_REFUSED_NO_FD);
 	for (size_t i = 0; i < s->n_listeners; i++) {
 		struct epoll_event e = {.events = 0, .data.ptr = &s->listeners[i]};
 
@@ -67,13 +67,13 @@ static void listen_later(struct gs_rpc_server *s)
 	(void)gs_timer_set(&s->core->timers, &s->accept_again, gs_clock_mono_ns() + 100000000);
 }
 
-static void accept_all(struct gs_rpc_server *s, struct listener *l)
+static void accept_all(struct gs_grpc_server *s, struct listener *l)
 {
 	for (int i = 0; i < ACCEPTS && l->fd >= 0; i++) {
 		struct sockaddr_storage a = {0};
 		socklen_t n = sizeof(a);
 		int fd = accept4(l->fd, (struct sockaddr *)&a, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		enum gs_rpc_refusal why;
+		enum gs_grpc_refusal why;
 		uint64_t key;
 
 		if (fd < 0) {
@@ -84,17 +84,17 @@ static void accept_all(struct gs_rpc_server *s, struct listener *l)
 		key = gs_net_peer_key(fd, &a);
 		why = make_room(s, key);
 		if (why == 0) {
-			gs_rpc_conn_new(s, fd, key);
+			gs_grpc_conn_new(s, fd, key);
 			continue;
 		}
-		gs_rpc_core_refuse(s->core, why);
+		gs_grpc_core_refuse(s->core, why);
 		close(fd);
 	}
 }
 
 /* --- the loop --- */
 
-static void close_listeners(struct gs_rpc_server *s)
+static void close_listeners(struct gs_grpc_server *s)
 {
 	for (size_t i = 0; i < s->n_listeners; i++)
 		gs_close_p(&s->listeners[i].fd);
@@ -103,14 +103,14 @@ static void close_listeners(struct gs_rpc_server *s)
 
 static void grace_over(struct gs_timer *timer)
 {
-	struct gs_rpc_server *s = (void *)((char *)timer - offsetof(struct gs_rpc_server, grace));
+	struct gs_grpc_server *s = (void *)((char *)timer - offsetof(struct gs_grpc_server, grace));
 	struct conn *next;
 
 	if (s->aborted) {
 		/* They had a moment to take what we said. */
 		for (struct conn *c = s->conns; c; c = next) {
 			next = c->next;
-			gs_rpc_conn_close(c);
+			gs_grpc_conn_close(c);
 		}
 		return;
 	}
@@ -118,13 +118,13 @@ static void grace_over(struct gs_timer *timer)
 	for (struct conn *c = s->conns; c; c = next) {
 		next = c->next;
 		if (c->session)
-			gs_rpc_session_abort_calls(c->session, GS_RPC_UNAVAILABLE,
-						   "the server stops");
+			gs_grpc_session_abort_calls(c->session, GS_GRPC_UNAVAILABLE,
+						    "the server stops");
 	}
 	(void)gs_timer_set(&s->core->timers, &s->grace, gs_clock_mono_ns() + ABORT_NS);
 }
 
-static void begin_stop(struct gs_rpc_server *s)
+static void begin_stop(struct gs_grpc_server *s)
 {
 	struct conn *next;
 
@@ -133,28 +133,28 @@ static void begin_stop(struct gs_rpc_server *s)
 	for (struct conn *c = s->conns; c; c = next) {
 		next = c->next;
 		if (c->session)
-			gs_rpc_session_leave(c->session, NGHTTP2_NO_ERROR, "the server stops");
+			gs_grpc_session_leave(c->session, NGHTTP2_NO_ERROR, "the server stops");
 		else if (c->state < UP)
-			gs_rpc_conn_close(c);
+			gs_grpc_conn_close(c);
 	}
 	if (gs_timer_set(&s->core->timers, &s->grace, s->grace_until_ns) < 0)
 		grace_over(&s->grace);
 }
 
-static void serve_ready(struct gs_rpc_server *s)
+static void serve_ready(struct gs_grpc_server *s)
 {
-	struct gs_rpc_session *list = s->core->ready;
+	struct gs_grpc_session *list = s->core->ready;
 
 	/* Those that become ready meanwhile come in the next turn. */
 	s->core->ready = NULL;
 	while (list) {
-		struct gs_rpc_session *session = list;
+		struct gs_grpc_session *session = list;
 		struct conn *c = session->owner;
 
 		list = session->next_ready;
 		session->is_ready = false;
 		session->next_ready = NULL;
-		gs_rpc_conn_ready(c);
+		gs_grpc_conn_ready(c);
 	}
 }
 
@@ -166,23 +166,24 @@ static void serve_ready(struct gs_rpc_server *s)
 
 static void shrink_heap(struct gs_timer *timer)
 {
-	struct gs_rpc_server *s = (void *)((char *)timer - offsetof(struct gs_rpc_server, shrink));
+	struct gs_grpc_server *s =
+		(void *)((char *)timer - offsetof(struct gs_grpc_server, shrink));
 
 	s->n_closed = 0;
 	gs_shrink_heap();
 }
 
-static void note_closed(struct gs_rpc_server *s)
+static void note_closed(struct gs_grpc_server *s)
 {
 	if (s->n_closed >= SHRINK_CONNECTIONS && !s->shrink.index)
 		(void)gs_timer_set(&s->core->timers, &s->shrink, gs_clock_mono_ns() + SHRINK_NS);
 }
 
-static int wait_ms(struct gs_rpc_server *s)
+static int wait_ms(struct gs_grpc_server *s)
 {
 	uint64_t next = gs_timers_next_ns(&s->core->timers), now;
 
-	if (s->core->ready || gs_rpc_core_pending(s->core))
+	if (s->core->ready || gs_grpc_core_pending(s->core))
 		return 0;
 	if (next == UINT64_MAX)
 		return -1;
@@ -192,7 +193,7 @@ static int wait_ms(struct gs_rpc_server *s)
 	return next - now > 3600000000000ULL ? 3600000 : (int)((next - now + 999999) / 1000000);
 }
 
-static void take_wake(struct gs_rpc_server *s)
+static void take_wake(struct gs_grpc_server *s)
 {
 	uint64_t n;
 
@@ -203,7 +204,7 @@ static void take_wake(struct gs_rpc_server *s)
 	pthread_mutex_unlock(&s->core->lock);
 }
 
-static void turn(struct gs_rpc_server *s)
+static void turn_server(struct gs_grpc_server *s)
 {
 	struct epoll_event events[EVENTS];
 	int n = epoll_wait(s->epoll_fd, events, EVENTS, wait_ms(s));
@@ -216,35 +217,35 @@ static void turn(struct gs_rpc_server *s)
 		else if (*kind == LISTENER)
 			accept_all(s, events[i].data.ptr);
 		else if (((struct conn *)events[i].data.ptr)->state != CLOSED)
-			gs_rpc_conn_event(events[i].data.ptr, events[i].events);
+			gs_grpc_conn_event(events[i].data.ptr, events[i].events);
 	}
 	if (s->stop && !s->core->stopping)
 		begin_stop(s);
-	gs_rpc_core_run(s->core);
+	gs_grpc_core_run(s->core);
 	gs_timers_run(&s->core->timers, gs_clock_mono_ns());
 	serve_ready(s);
-	gs_rpc_conn_bury(s);
+	gs_grpc_conn_bury(s);
 	note_closed(s);
 }
 
 static void *server_thread(void *arg)
 {
-	struct gs_rpc_server *s = arg;
+	struct gs_grpc_server *s = arg;
 
 	pthread_setname_np(pthread_self(), "rpc");
 	pthread_mutex_lock(&s->core->lock);
 	s->core->thread = pthread_self();
 	pthread_mutex_unlock(&s->core->lock);
 	while (!s->core->stopping || s->conns)
-		turn(s);
+		turn_server(s);
 	gs_timer_set(&s->core->timers, &s->grace, UINT64_MAX);
 	gs_timer_set(&s->core->timers, &s->shrink, UINT64_MAX);
-	gs_rpc_core_run(s->core);
+	gs_grpc_core_run(s->core);
 	return NULL;
 }
 
 /* Signals are for the program's own threads. */
-static int start_thread(struct gs_rpc_server *s)
+static int start_thread(struct gs_grpc_server *s)
 {
 	sigset_t all, before;
 	int r;
@@ -258,9 +259,9 @@ static int start_thread(struct gs_rpc_server *s)
 
 /* --- for the caller --- */
 
-static void server_free(struct gs_rpc_server **ref)
+static void server_free(struct gs_grpc_server **ref)
 {
-	struct gs_rpc_server *s = *ref;
+	struct gs_grpc_server *s = *ref;
 
 	*ref = NULL;
 	if (!s)
@@ -269,9 +270,9 @@ static void server_free(struct gs_rpc_server **ref)
 		gs_close_p(&s->listeners[i].fd);
 	gs_close_p(&s->local_fd);
 	gs_close_p(&s->epoll_fd);
-	gs_rpc_tls_close(&s->tls);
+	gs_grpc_tls_close(&s->tls);
 	gs_shares_fini(&s->shares);
-	gs_rpc_core_unref(&s->core);
+	gs_grpc_core_unref(&s->core);
 	free(s->cert);
 	free(s->key);
 	free(s->client_ca);
@@ -279,28 +280,28 @@ static void server_free(struct gs_rpc_server **ref)
 	free(s);
 }
 
-static char *copy(const char *text)
+static char *copy_text(const char *text)
 {
 	return strdup(text ? text : "");
 }
 
-static int open_tls(struct gs_rpc_server *s, struct gs_rpc_tls **ret_tls, struct gs_err *err)
+static int open_tls(struct gs_grpc_server *s, struct gs_grpc_tls **ret_tls, struct gs_err *err)
 {
-	const struct gs_rpc_tls_options o = {
+	const struct gs_grpc_tls_options o = {
 		.cert = s->cert, .key = s->key, .ca = s->client_ca, .server = true};
 
-	return gs_rpc_tls_open(&o, ret_tls, err);
+	return gs_grpc_tls_open(&o, ret_tls, err);
 }
 
-static int open_all(struct gs_rpc_server *s, const struct gs_rpc_server_options *o,
+static int open_all(struct gs_grpc_server *s, const struct gs_grpc_server_options *o,
 		    struct gs_err *err)
 {
 	struct epoll_event e = {.events = EPOLLIN, .data.ptr = s};
 
-	s->in = malloc(GS_RPC_READ_BYTES);
-	s->cert = copy(o->tls_cert);
-	s->key = copy(o->tls_key);
-	s->client_ca = copy(o->tls_client_ca);
+	s->in = malloc(GS_GRPC_READ_BYTES);
+	s->cert = copy_text(o->tls_cert);
+	s->key = copy_text(o->tls_key);
+	s->client_ca = copy_text(o->tls_client_ca);
 	if (!s->in || !s->cert || !s->key || !s->client_ca)
 		return -ENOMEM;
 	if (s->cert[0] || s->key[0] || s->client_ca[0]) {
@@ -350,19 +351,19 @@ static unsigned connections_possible(unsigned wanted)
 	return limit.rlim_cur - spare < wanted ? (unsigned)(limit.rlim_cur - spare) : wanted;
 }
 
-static void set_shares(struct gs_rpc_server *s)
+static void set_shares(struct gs_grpc_server *s)
 {
-	const struct gs_rpc_server_options *o = &s->core->o;
+	const struct gs_grpc_server_options *o = &s->core->o;
 	unsigned n = connections_possible(o->max_connections);
 
 	s->shares = GS_SHARES_INIT(
 		n, o->max_connections_per_address ? o->max_connections_per_address : (n + 1) / 2);
 }
 
-int gs_rpc_server_start(const struct gs_rpc_server_options *o, struct gs_rpc_server **ret_server,
-			struct gs_err *err)
+int gs_grpc_server_start(const struct gs_grpc_server_options *o, struct gs_grpc_server **ret_server,
+			 struct gs_err *err)
 {
-	GS_CLEANUP(server_free) struct gs_rpc_server *s = calloc(1, sizeof(*s));
+	GS_CLEANUP(server_free) struct gs_grpc_server *s = calloc(1, sizeof(*s));
 	int r;
 
 	if (!s)
@@ -373,10 +374,10 @@ int gs_rpc_server_start(const struct gs_rpc_server_options *o, struct gs_rpc_ser
 	s->accept_again.fire = listen_again;
 	s->grace.fire = grace_over;
 	s->shrink.fire = shrink_heap;
-	if (o->n_listen < 1 || o->n_listen > GS_RPC_LISTEN_MAX)
+	if (o->n_listen < 1 || o->n_listen > GS_GRPC_LISTEN_MAX)
 		return gs_err_set(err, -EINVAL, "one to %d addresses to listen on are needed",
-				  GS_RPC_LISTEN_MAX);
-	r = gs_rpc_core_new(o, &s->core, err);
+				  GS_GRPC_LISTEN_MAX);
+	r = gs_grpc_core_new(o, &s->core, err);
 	if (r == 0) {
 		set_shares(s);
 		r = open_all(s, o, err);
@@ -389,24 +390,24 @@ int gs_rpc_server_start(const struct gs_rpc_server_options *o, struct gs_rpc_ser
 	return 0;
 }
 
-void gs_rpc_server_stop(struct gs_rpc_server **ref, uint64_t grace_ns)
+void gs_grpc_server_stop(struct gs_grpc_server **ref, uint64_t grace_ns)
 {
-	struct gs_rpc_server *s = *ref;
+	struct gs_grpc_server *s = *ref;
 
 	if (!s)
 		return;
-	s->grace_until_ns = gs_rpc_after(gs_clock_mono_ns(), grace_ns);
+	s->grace_until_ns = gs_grpc_after(gs_clock_mono_ns(), grace_ns);
 	s->stop = true;
 	pthread_mutex_lock(&s->core->lock);
-	gs_rpc_core_wake(s->core);
+	gs_grpc_core_wake(s->core);
 	pthread_mutex_unlock(&s->core->lock);
 	pthread_join(s->thread, NULL);
 	server_free(ref);
 }
 
-int gs_rpc_server_reload_tls(struct gs_rpc_server *s, struct gs_err *err)
+int gs_grpc_server_reload_tls(struct gs_grpc_server *s, struct gs_err *err)
 {
-	struct gs_rpc_tls *tls = NULL, *old;
+	struct gs_grpc_tls *tls = NULL, *old;
 	int r;
 
 	if (!s->tls)
@@ -418,14 +419,14 @@ int gs_rpc_server_reload_tls(struct gs_rpc_server *s, struct gs_err *err)
 	old = s->tls;
 	s->tls = tls;
 	pthread_mutex_unlock(&s->core->lock);
-	gs_rpc_tls_close(&old);
+	gs_grpc_tls_close(&old);
 	return 0;
 }
 
 /* On the server's thread. */
 static void add_local(void *arg)
 {
-	struct gs_rpc_server *s = arg;
+	struct gs_grpc_server *s = arg;
 	struct listener *l = &s->listeners[s->n_listeners];
 	struct epoll_event e = {.events = EPOLLIN, .data.ptr = l};
 
@@ -437,24 +438,24 @@ static void add_local(void *arg)
 		s->n_listeners++;
 }
 
-int gs_rpc_server_add_local(struct gs_rpc_server *s, int fd, gid_t group)
+int gs_grpc_server_add_local(struct gs_grpc_server *s, int fd, gid_t group)
 {
 	s->local_fd = fd;
 	s->local_group = group;
-	return gs_rpc_core_post(s->core, add_local, s);
+	return gs_grpc_core_post(s->core, add_local, s);
 }
 
-int gs_rpc_server_post(struct gs_rpc_server *s, void (*fn)(void *arg), void *arg)
+int gs_grpc_server_post(struct gs_grpc_server *s, void (*fn)(void *arg), void *arg)
 {
-	return gs_rpc_core_post(s->core, fn, arg);
+	return gs_grpc_core_post(s->core, fn, arg);
 }
 
-const char *gs_rpc_server_address(const struct gs_rpc_server *s, size_t i)
+const char *gs_grpc_server_address(const struct gs_grpc_server *s, size_t i)
 {
 	return i < s->n_listeners ? s->listeners[i].address : NULL;
 }
 
-void gs_rpc_server_stats(const struct gs_rpc_server *s, struct gs_rpc_stats *ret_stats)
+void gs_grpc_server_stats(const struct gs_grpc_server *s, struct gs_grpc_stats *ret_stats)
 {
-	gs_rpc_core_stats(s->core, ret_stats);
+	gs_grpc_core_stats(s->core, ret_stats);
 }

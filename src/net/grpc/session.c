@@ -12,7 +12,7 @@
 #include "core/base/clock.h"
 #include "net/grpc/session_int.h"
 
-static void make_ready(struct gs_rpc_session *s)
+static void make_ready(struct gs_grpc_session *s)
 {
 	if (s->is_ready)
 		return;
@@ -21,49 +21,49 @@ static void make_ready(struct gs_rpc_session *s)
 	s->core->ready = s;
 }
 
-static void *ctx_of(const struct gs_rpc_call *call)
+static void *ctx_of(const struct gs_grpc_call *call)
 {
 	return call->method->ctx ? call->method->ctx : call->core->o.ctx;
 }
 
 /* --- the end of a call --- */
 
-static void call_over(struct gs_rpc_call *call, enum gs_rpc_status status)
+static void call_over(struct gs_grpc_call *call, enum gs_grpc_status status)
 {
-	struct gs_rpc_core *c = call->core;
-	struct gs_rpc_session *s = call->session;
+	struct gs_grpc_core *c = call->core;
+	struct gs_grpc_session *s = call->session;
 
 	*call->prev = call->next;
 	if (call->next)
 		call->next->prev = call->prev;
 	call->session = NULL;
 	gs_timer_set(&c->timers, &call->deadline, UINT64_MAX);
-	gs_rpc_inbox_fini(&call->inbox);
+	gs_grpc_inbox_fini(&call->inbox);
 	pthread_mutex_lock(&c->lock);
 	call->over = true;
-	gs_rpc_count(&c->counters.queued_bytes_now, -(uint64_t)call->out.bytes);
-	gs_rpc_outbox_fini(&call->out);
+	gs_grpc_count(&c->counters.queued_bytes_now, -(uint64_t)call->out.bytes);
+	gs_grpc_outbox_fini(&call->out);
 	pthread_mutex_unlock(&c->lock);
 	if (call->started) {
 		if (--s->n_started == 0)
 			s->idle_since_ns = gs_clock_mono_ns();
-		gs_rpc_count(&c->counters.calls_now, -1ULL);
-		gs_rpc_count(&c->counters.calls_by_status[status], 1);
+		gs_grpc_count(&c->counters.calls_now, -1ULL);
+		gs_grpc_count(&c->counters.calls_by_status[status], 1);
 		if (call->method->closed)
 			call->method->closed(ctx_of(call), call, status);
 	}
-	gs_rpc_call_unref(&call);
+	gs_grpc_call_unref(&call);
 }
 
 static int on_stream_close(nghttp2_session *h2, int32_t stream, uint32_t error_code, void *user)
 {
-	struct gs_rpc_call *call = nghttp2_session_get_stream_user_data(h2, stream);
+	struct gs_grpc_call *call = nghttp2_session_get_stream_user_data(h2, stream);
 
 	(void)error_code, (void)user;
 	if (!call)
 		return 0;
 	nghttp2_session_set_stream_user_data(h2, stream, NULL);
-	call_over(call, call->ended_out ? call->status : GS_RPC_CANCELLED);
+	call_over(call, call->ended_out ? call->status : GS_GRPC_CANCELLED);
 	return 0;
 }
 
@@ -80,29 +80,29 @@ static void fields_free(struct fields *f)
 	free(f->nv);
 }
 
-static void put(struct fields *f, const char *name, const char *value)
+static void put_field(struct fields *f, const char *name, const char *value)
 {
-	f->nv[f->n++] = gs_rpc_nv(name, value);
+	f->nv[f->n++] = gs_grpc_nv(name, value);
 }
 
-static void put_table(struct fields *f, const struct gs_rpc_table *t)
+static void put_table(struct fields *f, const struct gs_grpc_table *t)
 {
-	struct gs_rpc_metadata m;
+	struct gs_grpc_metadata m;
 
-	for (size_t i = 0; gs_rpc_table_at(t, i, &m); i++)
-		put(f, m.name, m.value);
+	for (size_t i = 0; gs_grpc_table_at(t, i, &m); i++)
+		put_field(f, m.name, m.value);
 }
 
-static void put_status(struct fields *f, const struct gs_rpc_call *call)
+static void put_status(struct fields *f, const struct gs_grpc_call *call)
 {
 	snprintf(f->status, sizeof(f->status), "%u", (unsigned)call->status % 100);
-	put(f, "grpc-status", f->status);
+	put_field(f, "grpc-status", f->status);
 	if (call->text)
-		put(f, "grpc-message", call->text);
+		put_field(f, "grpc-message", call->text);
 	put_table(f, &call->trailers);
 }
 
-static int submit_trailers(struct gs_rpc_call *call)
+static int submit_trailers(struct gs_grpc_call *call)
 {
 	GS_CLEANUP(fields_free)
 	struct fields f = {.nv = calloc(call->trailers.n + 2, sizeof(nghttp2_nv))};
@@ -114,7 +114,7 @@ static int submit_trailers(struct gs_rpc_call *call)
 	return nghttp2_submit_trailer(call->session->h2, call->stream, f.nv, f.n);
 }
 
-static void tell_writable(struct gs_rpc_call *call)
+static void tell_writable(struct gs_grpc_call *call)
 {
 	if (call->method->writable)
 		call->method->writable(ctx_of(call), call);
@@ -123,24 +123,24 @@ static void tell_writable(struct gs_rpc_call *call)
 static ssize_t read_data(nghttp2_session *h2, int32_t stream, uint8_t *out, size_t bytes,
 			 uint32_t *flags, nghttp2_data_source *source, void *user)
 {
-	struct gs_rpc_call *call = source->ptr;
-	struct gs_rpc_core *c = call->core;
+	struct gs_grpc_call *call = source->ptr;
+	struct gs_grpc_core *c = call->core;
 	uint64_t messages, message_bytes;
 	bool end, writable;
 	size_t n;
 
 	(void)user;
 	pthread_mutex_lock(&c->lock);
-	n = gs_rpc_outbox_take(&call->out, out, bytes, &messages, &message_bytes);
+	n = gs_grpc_outbox_take(&call->out, out, bytes, &messages, &message_bytes);
 	end = call->finished && !call->out.first;
 	writable = call->wants_writable && call->out.bytes <= c->o.max_queue_bytes / 2;
 	if (writable)
 		call->wants_writable = false;
 	pthread_mutex_unlock(&c->lock);
 	call->window_bytes = (size_t)nghttp2_session_get_stream_remote_window_size(h2, stream) - n;
-	gs_rpc_count(&c->counters.queued_bytes_now, -(uint64_t)n);
-	gs_rpc_count(&c->counters.messages_out, messages);
-	gs_rpc_count(&c->counters.message_bytes_out, message_bytes);
+	gs_grpc_count(&c->counters.queued_bytes_now, -(uint64_t)n);
+	gs_grpc_count(&c->counters.messages_out, messages);
+	gs_grpc_count(&c->counters.message_bytes_out, message_bytes);
 	if (writable)
 		tell_writable(call);
 	if (end) {
@@ -153,7 +153,7 @@ static ssize_t read_data(nghttp2_session *h2, int32_t stream, uint8_t *out, size
 }
 
 /* The head of the answer; the whole of it when there is nothing but a status. */
-static int submit_response(struct gs_rpc_call *call, bool alone)
+static int submit_response(struct gs_grpc_call *call, bool alone)
 {
 	nghttp2_data_provider provider = {.source.ptr = call, .read_callback = read_data};
 	GS_CLEANUP(fields_free)
@@ -164,9 +164,9 @@ static int submit_response(struct gs_rpc_call *call, bool alone)
 	if (!f.nv)
 		return NGHTTP2_ERR_NOMEM;
 	snprintf(http, sizeof(http), "%d", call->http_status ? call->http_status : 200);
-	put(&f, ":status", http);
-	put(&f, "content-type", "application/grpc");
-	put(&f, "grpc-accept-encoding", "identity");
+	put_field(&f, ":status", http);
+	put_field(&f, "content-type", "application/grpc");
+	put_field(&f, "grpc-accept-encoding", "identity");
 	put_table(&f, &call->headers);
 	if (alone) {
 		put_status(&f, call);
@@ -177,13 +177,14 @@ static int submit_response(struct gs_rpc_call *call, bool alone)
 				       alone ? NULL : &provider);
 }
 
-void gs_rpc_session_end_call(struct gs_rpc_call *call, enum gs_rpc_status status, const char *text)
+void gs_grpc_session_end_call(struct gs_grpc_call *call, enum gs_grpc_status status,
+			      const char *text)
 {
-	struct gs_rpc_session *s = call->session;
+	struct gs_grpc_session *s = call->session;
 
 	if (call->ended_out)
 		return;
-	gs_rpc_call_settle(call, status, text);
+	gs_grpc_call_settle(call, status, text);
 	if (!call->responded) {
 		if (submit_response(call, true) != 0)
 			nghttp2_submit_rst_stream(s->h2, 0, call->stream, NGHTTP2_INTERNAL_ERROR);
@@ -198,16 +199,16 @@ void gs_rpc_session_end_call(struct gs_rpc_call *call, enum gs_rpc_status status
 	make_ready(s);
 }
 
-static void refuse(struct gs_rpc_call *call, enum gs_rpc_refusal why, enum gs_rpc_status status,
-		   const char *text)
+static void refuse_call(struct gs_grpc_call *call, enum gs_grpc_refusal why,
+			enum gs_grpc_status status, const char *text)
 {
-	gs_rpc_core_refuse(call->core, why);
-	gs_rpc_session_end_call(call, status, text);
+	gs_grpc_core_refuse(call->core, why);
+	gs_grpc_session_end_call(call, status, text);
 }
 
 /* --- messages --- */
 
-static void refuse_message(struct gs_rpc_call *call, int r)
+static void refuse_message(struct gs_grpc_call *call, int r)
 {
 	char text[120];
 
@@ -216,26 +217,26 @@ static void refuse_message(struct gs_rpc_call *call, int r)
 		snprintf(text, sizeof(text),
 			 "a message of %zu bytes is larger than the %zu that are taken",
 			 call->inbox.message_bytes, call->inbox.max_message_bytes);
-		refuse(call, GS_RPC_REFUSED_MESSAGE, GS_RPC_RESOURCE_EXHAUSTED, text);
+		refuse_call(call, GS_GRPC_REFUSED_MESSAGE, GS_GRPC_RESOURCE_EXHAUSTED, text);
 		return;
 	case -EOPNOTSUPP:
-		refuse(call, GS_RPC_REFUSED_ENCODING, GS_RPC_INTERNAL,
-		       "a compressed message without grpc-encoding");
+		refuse_call(call, GS_GRPC_REFUSED_ENCODING, GS_GRPC_INTERNAL,
+			    "a compressed message without grpc-encoding");
 		return;
 	case -EPROTO:
-		refuse(call, GS_RPC_REFUSED_FRAMING, GS_RPC_INTERNAL,
-		       "what came is not framed as gRPC messages are");
+		refuse_call(call, GS_GRPC_REFUSED_FRAMING, GS_GRPC_INTERNAL,
+			    "what came is not framed as gRPC messages are");
 		return;
 	}
-	refuse(call, GS_RPC_REFUSED_MEMORY, GS_RPC_RESOURCE_EXHAUSTED,
-	       "the server has no memory for more messages now");
+	refuse_call(call, GS_GRPC_REFUSED_MEMORY, GS_GRPC_RESOURCE_EXHAUSTED,
+		    "the server has no memory for more messages now");
 }
 
 /* False: not now. */
-static bool rate_allows(struct gs_rpc_call *call)
+static bool rate_allows(struct gs_grpc_call *call)
 {
-	struct gs_rpc_session *s = call->session;
-	const struct gs_rpc_server_options *o = &call->core->o;
+	struct gs_grpc_session *s = call->session;
+	const struct gs_grpc_server_options *o = &call->core->o;
 
 	if (o->messages_per_second <= 0)
 		return true;
@@ -245,63 +246,63 @@ static bool rate_allows(struct gs_rpc_call *call)
 		s->message_ns = gs_clock_mono_ns();
 		s->message_tokens = o->message_burst;
 	}
-	if (gs_rpc_flood_take_token(&s->message_tokens, &s->message_ns, o->message_burst,
-				    o->messages_per_second))
+	if (gs_grpc_flood_take_token(&s->message_tokens, &s->message_ns, o->message_burst,
+				     o->messages_per_second))
 		return true;
-	if (call->method->kind == GS_RPC_UNARY) {
-		refuse(call, GS_RPC_REFUSED_RATE, GS_RPC_RESOURCE_EXHAUSTED,
-		       "too many messages a second");
+	if (call->method->kind == GS_GRPC_UNARY) {
+		refuse_call(call, GS_GRPC_REFUSED_RATE, GS_GRPC_RESOURCE_EXHAUSTED,
+			    "too many messages a second");
 		return false;
 	}
-	gs_rpc_count(&call->core->counters.throttled, 1);
+	gs_grpc_count(&call->core->counters.throttled, 1);
 	gs_timer_set(&call->core->timers, &s->throttle,
 		     gs_clock_mono_ns() + (uint64_t)(1e9 / o->messages_per_second) + 1000000);
 	return false;
 }
 
-static void deliver(struct gs_rpc_call *call, const void *data, size_t bytes)
+static void deliver_message(struct gs_grpc_call *call, const void *data, size_t bytes)
 {
-	struct gs_rpc_core *c = call->core;
+	struct gs_grpc_core *c = call->core;
 
-	if (call->method->kind == GS_RPC_UNARY && call->n_messages == 1) {
-		refuse(call, GS_RPC_REFUSED_FRAMING, GS_RPC_INTERNAL,
-		       "a call of this method has one message, two came");
+	if (call->method->kind == GS_GRPC_UNARY && call->n_messages == 1) {
+		refuse_call(call, GS_GRPC_REFUSED_FRAMING, GS_GRPC_INTERNAL,
+			    "a call of this method has one message, two came");
 		return;
 	}
 	call->n_messages++;
-	gs_rpc_count(&c->counters.messages_in, 1);
-	gs_rpc_count(&c->counters.message_bytes_in, bytes);
+	gs_grpc_count(&c->counters.messages_in, 1);
+	gs_grpc_count(&c->counters.message_bytes_in, bytes);
 	call->method->message(ctx_of(call), call, data, bytes);
 }
 
 /* The client has sent everything, and everything was delivered. */
-static void half_closed(struct gs_rpc_call *call)
+static void half_closed(struct gs_grpc_call *call)
 {
 	call->told_ended = true;
-	if (!gs_rpc_inbox_empty(&call->inbox))
-		refuse(call, GS_RPC_REFUSED_FRAMING, GS_RPC_INTERNAL,
-		       "the last message was cut off");
-	else if (call->method->kind == GS_RPC_UNARY && call->n_messages == 0)
-		refuse(call, GS_RPC_REFUSED_FRAMING, GS_RPC_INTERNAL,
-		       "a call of this method has one message, none came");
-	else if (call->method->kind == GS_RPC_STREAM && call->method->half_closed)
+	if (!gs_grpc_inbox_empty(&call->inbox))
+		refuse_call(call, GS_GRPC_REFUSED_FRAMING, GS_GRPC_INTERNAL,
+			    "the last message was cut off");
+	else if (call->method->kind == GS_GRPC_UNARY && call->n_messages == 0)
+		refuse_call(call, GS_GRPC_REFUSED_FRAMING, GS_GRPC_INTERNAL,
+			    "a call of this method has one message, none came");
+	else if (call->method->kind == GS_GRPC_STREAM && call->method->half_closed)
 		call->method->half_closed(ctx_of(call), call);
 }
 
 /* Deliver what is there, unless it is not wanted now. */
-static void take_messages(struct gs_rpc_call *call)
+static void take_messages(struct gs_grpc_call *call)
 {
 	nghttp2_session *h2 = call->session->h2;
 	const void *data;
 	size_t bytes, used;
 	int r = 0;
 
-	while (!call->paused && !gs_rpc_call_over(call)) {
+	while (!call->paused && !gs_grpc_call_over(call)) {
 		/* A message costs its token before it is known to be whole: one that is not gives
 		 * it back. */
 		if (!rate_allows(call))
 			return;
-		r = gs_rpc_inbox_next(&call->inbox, &data, &bytes, &used);
+		r = gs_grpc_inbox_next(&call->inbox, &data, &bytes, &used);
 		nghttp2_session_consume_stream(h2, call->stream, used);
 		if (r != 1)
 			call->session->message_tokens += 1;
@@ -309,41 +310,41 @@ static void take_messages(struct gs_rpc_call *call)
 			refuse_message(call, r);
 		if (r != 1)
 			break;
-		deliver(call, data, bytes);
+		deliver_message(call, data, bytes);
 	}
 	if (r == 0 && call->peer_ended && !call->told_ended && !call->paused &&
-	    !gs_rpc_call_over(call))
+	    !gs_grpc_call_over(call))
 		half_closed(call);
 }
 
 static int on_data(nghttp2_session *h2, uint8_t flags, int32_t stream, const uint8_t *data,
 		   size_t bytes, void *user)
 {
-	struct gs_rpc_call *call = nghttp2_session_get_stream_user_data(h2, stream);
-	struct gs_rpc_session *s = user;
+	struct gs_grpc_call *call = nghttp2_session_get_stream_user_data(h2, stream);
+	struct gs_grpc_session *s = user;
 	int r;
 
 	(void)flags;
 	nghttp2_session_consume_connection(h2, bytes);
 	s->ping_strikes = 0;
-	if (!call || !call->started || gs_rpc_call_over(call)) {
+	if (!call || !call->started || gs_grpc_call_over(call)) {
 		nghttp2_session_consume_stream(h2, stream, bytes);
 		return 0;
 	}
-	r = gs_rpc_inbox_put(&call->inbox, data, bytes);
+	r = gs_grpc_inbox_put(&call->inbox, data, bytes);
 	if (r == 0) {
 		take_messages(call);
-		r = gs_rpc_inbox_keep(&call->inbox);
+		r = gs_grpc_inbox_keep(&call->inbox);
 	}
-	if (r < 0 && !gs_rpc_call_over(call))
+	if (r < 0 && !gs_grpc_call_over(call))
 		refuse_message(call, r);
 	return 0;
 }
 
 /* The first call goes to the end, so that each has its turn at the tokens. */
-static void rotate_calls(struct gs_rpc_session *s)
+static void rotate_calls(struct gs_grpc_session *s)
 {
-	struct gs_rpc_call *first = s->calls, **end = &s->calls;
+	struct gs_grpc_call *first = s->calls, **end = &s->calls;
 
 	if (!first->next)
 		return;
@@ -358,12 +359,12 @@ static void rotate_calls(struct gs_rpc_session *s)
 
 static void throttle_over(struct gs_timer *timer)
 {
-	struct gs_rpc_session *s =
-		(void *)((char *)timer - offsetof(struct gs_rpc_session, throttle));
+	struct gs_grpc_session *s =
+		(void *)((char *)timer - offsetof(struct gs_grpc_session, throttle));
 
 	if (s->calls)
 		rotate_calls(s);
-	for (struct gs_rpc_call *call = s->calls, *next; call; call = next) {
+	for (struct gs_grpc_call *call = s->calls, *next; call; call = next) {
 		next = call->next;
 		if (call->started)
 			take_messages(call);
@@ -371,9 +372,9 @@ static void throttle_over(struct gs_timer *timer)
 	make_ready(s);
 }
 
-void gs_rpc_session_update(struct gs_rpc_call *call)
+void gs_grpc_session_update(struct gs_grpc_call *call)
 {
-	struct gs_rpc_session *s = call->session;
+	struct gs_grpc_session *s = call->session;
 	bool queued, finished;
 
 	if (!s)
@@ -397,23 +398,24 @@ void gs_rpc_session_update(struct gs_rpc_call *call)
 
 static void deadline_over(struct gs_timer *timer)
 {
-	struct gs_rpc_call *call = (void *)((char *)timer - offsetof(struct gs_rpc_call, deadline));
+	struct gs_grpc_call *call =
+		(void *)((char *)timer - offsetof(struct gs_grpc_call, deadline));
 
-	gs_rpc_session_end_call(call, GS_RPC_DEADLINE_EXCEEDED, "the deadline has passed");
+	gs_grpc_session_end_call(call, GS_GRPC_DEADLINE_EXCEEDED, "the deadline has passed");
 }
 
 static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 {
-	struct gs_rpc_session *s = user;
-	struct gs_rpc_call *call;
+	struct gs_grpc_session *s = user;
+	struct gs_grpc_call *call;
 
 	s->ping_strikes = 0;
 	s->block_bytes = 0;
 	if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
-	call = gs_rpc_call_new(s->core, s->peer);
+	call = gs_grpc_call_new(s->core, s->peer);
 	if (!call) {
-		gs_rpc_core_refuse(s->core, GS_RPC_REFUSED_MEMORY);
+		gs_grpc_core_refuse(s->core, GS_GRPC_REFUSED_MEMORY);
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 	}
 	call->session = s;
@@ -435,44 +437,44 @@ static int on_invalid_header(nghttp2_session *h2, const nghttp2_frame *frame, co
 			     uint8_t flags, void *user)
 {
 	(void)h2, (void)frame, (void)name, (void)value, (void)flags;
-	return gs_rpc_flood_header(user, name_bytes, value_bytes);
+	return gs_grpc_flood_header(user, name_bytes, value_bytes);
 }
 
 static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint8_t *name,
 		     size_t name_bytes, const uint8_t *value, size_t value_bytes, uint8_t flags,
 		     void *user)
 {
-	struct gs_rpc_call *call = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
-	int r = gs_rpc_flood_header(user, name_bytes, value_bytes);
+	struct gs_grpc_call *call = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
+	int r = gs_grpc_flood_header(user, name_bytes, value_bytes);
 
 	(void)flags;
 	if (r == 0 && call && !call->started && frame->hd.type == NGHTTP2_HEADERS &&
 	    frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-		gs_rpc_header_take(call, (const char *)name, name_bytes, (const char *)value,
-				   value_bytes);
+		gs_grpc_header_take(call, (const char *)name, name_bytes, (const char *)value,
+				    value_bytes);
 	return r;
 }
 
-static void begin_call(struct gs_rpc_call *call)
+static void begin_call(struct gs_grpc_call *call)
 {
-	struct gs_rpc_core *c = call->core;
+	struct gs_grpc_core *c = call->core;
 	const char *text = NULL;
-	enum gs_rpc_status status = gs_rpc_header_check(call, &text);
+	enum gs_grpc_status status = gs_grpc_header_check(call, &text);
 	size_t max;
 
-	if (status != GS_RPC_OK) {
-		gs_rpc_session_end_call(call, status, text);
+	if (status != GS_GRPC_OK) {
+		gs_grpc_session_end_call(call, status, text);
 		return;
 	}
 	max = call->method->max_message_bytes;
-	gs_rpc_inbox_init(&call->inbox, &c->held, max ? max : c->o.max_message_bytes);
+	gs_grpc_inbox_init(&call->inbox, &c->held, max ? max : c->o.max_message_bytes);
 	call->started = true;
 	call->session->n_started++;
-	gs_rpc_count(&c->counters.calls, 1);
-	gs_rpc_count(&c->counters.calls_now, 1);
+	gs_grpc_count(&c->counters.calls, 1);
+	gs_grpc_count(&c->counters.calls_now, 1);
 	if (call->deadline_ns != UINT64_MAX &&
 	    gs_timer_set(&c->timers, &call->deadline, call->deadline_ns) < 0) {
-		refuse(call, GS_RPC_REFUSED_MEMORY, GS_RPC_RESOURCE_EXHAUSTED, "no memory");
+		refuse_call(call, GS_GRPC_REFUSED_MEMORY, GS_GRPC_RESOURCE_EXHAUSTED, "no memory");
 		return;
 	}
 	if (call->method->start)
@@ -483,12 +485,12 @@ static void begin_call(struct gs_rpc_call *call)
 
 static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 {
-	struct gs_rpc_session *s = user;
-	struct gs_rpc_call *call =
+	struct gs_grpc_session *s = user;
+	struct gs_grpc_call *call =
 		frame->hd.stream_id ? nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id)
 				    : NULL;
 
-	if (gs_rpc_flood_frame(s, frame))
+	if (gs_grpc_flood_frame(s, frame))
 		return 0;
 	if (frame->hd.type == NGHTTP2_SETTINGS)
 		s->greeted = true;
@@ -510,20 +512,20 @@ static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *
 
 static int on_invalid_frame(nghttp2_session *h2, const nghttp2_frame *frame, int error, void *user)
 {
-	struct gs_rpc_session *s = user;
+	struct gs_grpc_session *s = user;
 
 	(void)h2, (void)frame;
 	if (error == NGHTTP2_ERR_REFUSED_STREAM)
-		gs_rpc_core_refuse(s->core, GS_RPC_REFUSED_STREAMS);
+		gs_grpc_core_refuse(s->core, GS_GRPC_REFUSED_STREAMS);
 	else if (error == NGHTTP2_ERR_HTTP_HEADER || error == NGHTTP2_ERR_HTTP_MESSAGING)
-		gs_rpc_core_refuse(s->core, GS_RPC_REFUSED_REQUEST);
+		gs_grpc_core_refuse(s->core, GS_GRPC_REFUSED_REQUEST);
 	return 0;
 }
 
 static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 {
-	struct gs_rpc_session *s = user;
-	struct gs_rpc_call *call;
+	struct gs_grpc_session *s = user;
+	struct gs_grpc_call *call;
 
 	if (frame->hd.type == NGHTTP2_PING || frame->hd.type == NGHTTP2_SETTINGS)
 		return 0;
@@ -531,9 +533,9 @@ static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *
 	if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR &&
 	    !s->blamed) {
 		s->blamed = true;
-		gs_rpc_core_refuse(s->core, frame->goaway.error_code == NGHTTP2_ENHANCE_YOUR_CALM
-						    ? GS_RPC_REFUSED_FLOOD
-						    : GS_RPC_REFUSED_PROTOCOL);
+		gs_grpc_core_refuse(s->core, frame->goaway.error_code == NGHTTP2_ENHANCE_YOUR_CALM
+						     ? GS_GRPC_REFUSED_FLOOD
+						     : GS_GRPC_REFUSED_PROTOCOL);
 	}
 	if (frame->hd.type != NGHTTP2_HEADERS || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
 		return 0;
@@ -546,7 +548,7 @@ static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *
 
 /* --- sessions --- */
 
-static int new_h2(struct gs_rpc_session *s)
+static int new_h2(struct gs_grpc_session *s)
 {
 	nghttp2_session_callbacks *cb = NULL;
 	nghttp2_option *option = NULL;
@@ -574,11 +576,11 @@ static int new_h2(struct gs_rpc_session *s)
 	return r;
 }
 
-static int greet(struct gs_rpc_session *s)
+static int greet_peer(struct gs_grpc_session *s)
 {
-	const struct gs_rpc_server_options *o = &s->core->o;
+	const struct gs_grpc_server_options *o = &s->core->o;
 	const nghttp2_settings_entry settings[] = {
-		{NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, GS_RPC_HPACK_BYTES},
+		{NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, GS_GRPC_HPACK_BYTES},
 		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, o->max_streams},
 		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, (uint32_t)o->window_bytes},
 		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)o->max_metadata_bytes},
@@ -594,28 +596,28 @@ static int greet(struct gs_rpc_session *s)
 	return 0;
 }
 
-int gs_rpc_session_new(struct gs_rpc_core *core, struct gs_rpc_peer *peer, void *owner,
-		       struct gs_rpc_session **ret_session)
+int gs_grpc_session_new(struct gs_grpc_core *core, struct gs_grpc_peer *peer, void *owner,
+			struct gs_grpc_session **ret_session)
 {
-	struct gs_rpc_session *s = calloc(1, sizeof(*s));
+	struct gs_grpc_session *s = calloc(1, sizeof(*s));
 	int r = -ENOMEM;
 
 	if (s) {
-		*s = (struct gs_rpc_session){.core = core,
-					     .peer = peer,
-					     .owner = owner,
-					     .idle_since_ns = gs_clock_mono_ns(),
-					     .control_ns = gs_clock_mono_ns(),
-					     .control_tokens = GS_RPC_CONTROL_BURST,
-					     .throttle.fire = throttle_over};
+		*s = (struct gs_grpc_session){.core = core,
+					      .peer = peer,
+					      .owner = owner,
+					      .idle_since_ns = gs_clock_mono_ns(),
+					      .control_ns = gs_clock_mono_ns(),
+					      .control_tokens = GS_GRPC_CONTROL_BURST,
+					      .throttle.fire = throttle_over};
 		r = new_h2(s);
 		if (r == 0)
-			r = greet(s);
+			r = greet_peer(s);
 	} else {
-		gs_rpc_peer_unref(&peer);
+		gs_grpc_peer_unref(&peer);
 	}
 	if (r < 0) {
-		gs_rpc_session_free(&s);
+		gs_grpc_session_free(&s);
 		return r;
 	}
 	make_ready(s);
@@ -623,33 +625,33 @@ int gs_rpc_session_new(struct gs_rpc_core *core, struct gs_rpc_peer *peer, void 
 	return 0;
 }
 
-void gs_rpc_session_free(struct gs_rpc_session **ref)
+void gs_grpc_session_free(struct gs_grpc_session **ref)
 {
-	struct gs_rpc_session *s = *ref;
+	struct gs_grpc_session *s = *ref;
 
 	*ref = NULL;
 	if (!s)
 		return;
 	while (s->calls) {
 		nghttp2_session_set_stream_user_data(s->h2, s->calls->stream, NULL);
-		call_over(s->calls, s->calls->ended_out ? s->calls->status : GS_RPC_CANCELLED);
+		call_over(s->calls, s->calls->ended_out ? s->calls->status : GS_GRPC_CANCELLED);
 	}
 	gs_timer_set(&s->core->timers, &s->throttle, UINT64_MAX);
-	for (struct gs_rpc_session **p = &s->core->ready; *p; p = &(*p)->next_ready)
+	for (struct gs_grpc_session **p = &s->core->ready; *p; p = &(*p)->next_ready)
 		if (*p == s) {
 			*p = s->next_ready;
 			break;
 		}
 	nghttp2_session_del(s->h2);
-	gs_rpc_peer_unref(&s->peer);
+	gs_grpc_peer_unref(&s->peer);
 	free(s);
 }
 
-int gs_rpc_session_input(struct gs_rpc_session *s, const uint8_t *data, size_t bytes)
+int gs_grpc_session_input(struct gs_grpc_session *s, const uint8_t *data, size_t bytes)
 {
 	ssize_t r;
 
-	gs_rpc_count(&s->core->counters.wire_bytes_in, bytes);
+	gs_grpc_count(&s->core->counters.wire_bytes_in, bytes);
 	if (s->broken)
 		return 0;
 	r = nghttp2_session_mem_recv(s->h2, data, bytes);
@@ -657,37 +659,37 @@ int gs_rpc_session_input(struct gs_rpc_session *s, const uint8_t *data, size_t b
 	if (r >= 0)
 		return 0;
 	if (!s->blamed)
-		gs_rpc_core_refuse(s->core, r == NGHTTP2_ERR_BAD_CLIENT_MAGIC
-						    ? GS_RPC_REFUSED_HANDSHAKE
-					    : r == NGHTTP2_ERR_FLOODED ? GS_RPC_REFUSED_FLOOD
-					    : r == NGHTTP2_ERR_NOMEM   ? GS_RPC_REFUSED_MEMORY
-								       : GS_RPC_REFUSED_PROTOCOL);
+		gs_grpc_core_refuse(s->core, r == NGHTTP2_ERR_BAD_CLIENT_MAGIC
+						     ? GS_GRPC_REFUSED_HANDSHAKE
+					     : r == NGHTTP2_ERR_FLOODED ? GS_GRPC_REFUSED_FLOOD
+					     : r == NGHTTP2_ERR_NOMEM   ? GS_GRPC_REFUSED_MEMORY
+									: GS_GRPC_REFUSED_PROTOCOL);
 	s->blamed = true;
 	return r == NGHTTP2_ERR_NOMEM ? -ENOMEM : -EPROTO;
 }
 
-int gs_rpc_session_output(struct gs_rpc_session *s, struct gs_buf *out, size_t up_to)
+int gs_grpc_session_output(struct gs_grpc_session *s, struct gs_buf *out, size_t up_to)
 {
 	size_t before = out->bytes;
-	int r = gs_rpc_pull(s->h2, out, up_to);
+	int r = gs_grpc_pull(s->h2, out, up_to);
 
-	gs_rpc_count(&s->core->counters.wire_bytes_out, out->bytes - before);
+	gs_grpc_count(&s->core->counters.wire_bytes_out, out->bytes - before);
 	return r;
 }
 
-bool gs_rpc_session_done(const struct gs_rpc_session *s)
+bool gs_grpc_session_done(const struct gs_grpc_session *s)
 {
 	return (s->broken || !nghttp2_session_want_read(s->h2)) &&
 	       !nghttp2_session_want_write(s->h2);
 }
 
-void gs_rpc_session_ping(struct gs_rpc_session *s)
+void gs_grpc_session_ping(struct gs_grpc_session *s)
 {
 	nghttp2_submit_ping(s->h2, 0, NULL);
 	make_ready(s);
 }
 
-void gs_rpc_session_leave(struct gs_rpc_session *s, uint32_t error_code, const char *why)
+void gs_grpc_session_leave(struct gs_grpc_session *s, uint32_t error_code, const char *why)
 {
 	if (s->leaving && error_code == NGHTTP2_NO_ERROR)
 		return;
@@ -697,16 +699,16 @@ void gs_rpc_session_leave(struct gs_rpc_session *s, uint32_t error_code, const c
 	make_ready(s);
 }
 
-void gs_rpc_session_abort_calls(struct gs_rpc_session *s, enum gs_rpc_status status,
-				const char *text)
+void gs_grpc_session_abort_calls(struct gs_grpc_session *s, enum gs_grpc_status status,
+				 const char *text)
 {
-	for (struct gs_rpc_call *call = s->calls; call; call = call->next)
-		gs_rpc_session_end_call(call, status, text);
+	for (struct gs_grpc_call *call = s->calls; call; call = call->next)
+		gs_grpc_session_end_call(call, status, text);
 }
 
-struct gs_rpc_peer *gs_rpc_peer_new(struct gs_rpc_core *core, const char *address)
+struct gs_grpc_peer *gs_grpc_peer_new(struct gs_grpc_core *core, const char *address)
 {
-	struct gs_rpc_peer *p = calloc(1, sizeof(*p));
+	struct gs_grpc_peer *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return NULL;
@@ -716,9 +718,9 @@ struct gs_rpc_peer *gs_rpc_peer_new(struct gs_rpc_core *core, const char *addres
 	return p;
 }
 
-void gs_rpc_peer_unref(struct gs_rpc_peer **ref)
+void gs_grpc_peer_unref(struct gs_grpc_peer **ref)
 {
-	struct gs_rpc_peer *p = *ref;
+	struct gs_grpc_peer *p = *ref;
 
 	*ref = NULL;
 	if (p && atomic_fetch_sub(&p->refs, 1) == 1)

@@ -3,65 +3,65 @@
 #include <errno.h>
 #include <string.h>
 
-#include "net/grpc/rpc_int.h"
+#include "net/grpc/grpc_int.h"
 
-const char *gs_rpc_status_name(unsigned status)
+const char *gs_grpc_status_name(unsigned status)
 {
 	static const char *const names[] = {
-		[GS_RPC_OK] = "OK",
-		[GS_RPC_CANCELLED] = "CANCELLED",
-		[GS_RPC_UNKNOWN] = "UNKNOWN",
-		[GS_RPC_INVALID_ARGUMENT] = "INVALID_ARGUMENT",
-		[GS_RPC_DEADLINE_EXCEEDED] = "DEADLINE_EXCEEDED",
-		[GS_RPC_NOT_FOUND] = "NOT_FOUND",
-		[GS_RPC_ALREADY_EXISTS] = "ALREADY_EXISTS",
-		[GS_RPC_PERMISSION_DENIED] = "PERMISSION_DENIED",
-		[GS_RPC_RESOURCE_EXHAUSTED] = "RESOURCE_EXHAUSTED",
-		[GS_RPC_FAILED_PRECONDITION] = "FAILED_PRECONDITION",
-		[GS_RPC_ABORTED] = "ABORTED",
-		[GS_RPC_OUT_OF_RANGE] = "OUT_OF_RANGE",
-		[GS_RPC_UNIMPLEMENTED] = "UNIMPLEMENTED",
-		[GS_RPC_INTERNAL] = "INTERNAL",
-		[GS_RPC_UNAVAILABLE] = "UNAVAILABLE",
-		[GS_RPC_DATA_LOSS] = "DATA_LOSS",
-		[GS_RPC_UNAUTHENTICATED] = "UNAUTHENTICATED",
+		[GS_GRPC_OK] = "OK",
+		[GS_GRPC_CANCELLED] = "CANCELLED",
+		[GS_GRPC_UNKNOWN] = "UNKNOWN",
+		[GS_GRPC_INVALID_ARGUMENT] = "INVALID_ARGUMENT",
+		[GS_GRPC_DEADLINE_EXCEEDED] = "DEADLINE_EXCEEDED",
+		[GS_GRPC_NOT_FOUND] = "NOT_FOUND",
+		[GS_GRPC_ALREADY_EXISTS] = "ALREADY_EXISTS",
+		[GS_GRPC_PERMISSION_DENIED] = "PERMISSION_DENIED",
+		[GS_GRPC_RESOURCE_EXHAUSTED] = "RESOURCE_EXHAUSTED",
+		[GS_GRPC_FAILED_PRECONDITION] = "FAILED_PRECONDITION",
+		[GS_GRPC_ABORTED] = "ABORTED",
+		[GS_GRPC_OUT_OF_RANGE] = "OUT_OF_RANGE",
+		[GS_GRPC_UNIMPLEMENTED] = "UNIMPLEMENTED",
+		[GS_GRPC_INTERNAL] = "INTERNAL",
+		[GS_GRPC_UNAVAILABLE] = "UNAVAILABLE",
+		[GS_GRPC_DATA_LOSS] = "DATA_LOSS",
+		[GS_GRPC_UNAUTHENTICATED] = "UNAUTHENTICATED",
 	};
 
-	return status < GS_RPC_STATUS_COUNT ? names[status] : "UNKNOWN";
+	return status < GS_GRPC_STATUS_COUNT ? names[status] : "UNKNOWN";
 }
 
-const char *gs_rpc_refusal_name(enum gs_rpc_refusal refusal)
+const char *gs_grpc_refusal_name(enum gs_grpc_refusal refusal)
 {
 	static const char *const names[] = {
-		[GS_RPC_REFUSED_CONNECTIONS] = "too many connections",
-		[GS_RPC_REFUSED_ADDRESS] = "too many connections of one address",
-		[GS_RPC_REFUSED_EVICTED] = "closed for a new connection",
-		[GS_RPC_REFUSED_NO_FD] = "no file descriptors",
-		[GS_RPC_REFUSED_HANDSHAKE] = "handshake failed",
-		[GS_RPC_REFUSED_SLOW] = "handshake too slow",
-		[GS_RPC_REFUSED_SILENT] = "keepalive unanswered",
-		[GS_RPC_REFUSED_PROTOCOL] = "protocol error",
-		[GS_RPC_REFUSED_FLOOD] = "flood of control frames or headers",
-		[GS_RPC_REFUSED_STREAMS] = "too many calls at once",
-		[GS_RPC_REFUSED_METADATA] = "metadata too large",
-		[GS_RPC_REFUSED_REQUEST] = "not a gRPC request",
-		[GS_RPC_REFUSED_METHOD] = "unknown method",
-		[GS_RPC_REFUSED_ENCODING] = "compressed messages",
-		[GS_RPC_REFUSED_TOKEN] = "not allowed",
-		[GS_RPC_REFUSED_MESSAGE] = "message too large",
-		[GS_RPC_REFUSED_FRAMING] = "messages miscounted",
-		[GS_RPC_REFUSED_MEMORY] = "out of memory for messages",
-		[GS_RPC_REFUSED_RATE] = "too many messages a second",
+		[GS_GRPC_REFUSED_CONNECTIONS] = "too many connections",
+		[GS_GRPC_REFUSED_ADDRESS] = "too many connections of one address",
+		[GS_GRPC_REFUSED_EVICTED] = "closed for a new connection",
+		[GS_GRPC_REFUSED_NO_FD] = "no file descriptors",
+		[GS_GRPC_REFUSED_HANDSHAKE] = "handshake failed",
+		[GS_GRPC_REFUSED_SLOW] = "handshake too slow",
+		[GS_GRPC_REFUSED_SILENT] = "keepalive unanswered",
+		[GS_GRPC_REFUSED_PROTOCOL] = "protocol error",
+		[GS_GRPC_REFUSED_FLOOD] = "flood of control frames or headers",
+		[GS_GRPC_REFUSED_STREAMS] = "too many calls at once",
+		[GS_GRPC_REFUSED_METADATA] = "metadata too large",
+		[GS_GRPC_REFUSED_REQUEST] = "not a gRPC request",
+		[GS_GRPC_REFUSED_METHOD] = "unknown method",
+		[GS_GRPC_REFUSED_ENCODING] = "compressed messages",
+		[GS_GRPC_REFUSED_TOKEN] = "not allowed",
+		[GS_GRPC_REFUSED_MESSAGE] = "message too large",
+		[GS_GRPC_REFUSED_FRAMING] = "messages miscounted",
+		[GS_GRPC_REFUSED_MEMORY] = "out of memory for messages",
+		[GS_GRPC_REFUSED_RATE] = "too many messages a second",
 	};
 
-	return refusal > 0 && refusal < GS_RPC_REFUSAL_COUNT ? names[refusal] : "unknown";
+	return refusal > 0 && refusal < GS_GRPC_REFUSAL_COUNT ? names[refusal] : "unknown";
 }
 
 /* --- grpc-message --- */
 
 static const char hex[] = "0123456789ABCDEF";
 
-void gs_rpc_percent_encode(const char *text, char *out, size_t bytes)
+void gs_grpc_percent_encode(const char *text, char *out, size_t bytes)
 {
 	size_t n = 0, whole = 0;
 
@@ -93,7 +93,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-void gs_rpc_percent_decode(const char *text, size_t text_bytes, char *out, size_t bytes)
+void gs_grpc_percent_decode(const char *text, size_t text_bytes, char *out, size_t bytes)
 {
 	size_t n = 0;
 
@@ -122,7 +122,7 @@ static const struct {
 } units[] = {{'n', 1},          {'u', 1000},           {'m', 1000000},
 	     {'S', 1000000000}, {'M', 60000000000ULL}, {'H', 3600000000000ULL}};
 
-bool gs_rpc_timeout_parse(const char *text, uint64_t *ret_ns)
+bool gs_grpc_timeout_parse(const char *text, uint64_t *ret_ns)
 {
 	size_t digits = strspn(text, "0123456789");
 	uint64_t n = 0;
@@ -141,25 +141,25 @@ bool gs_rpc_timeout_parse(const char *text, uint64_t *ret_ns)
 	return false;
 }
 
-void gs_rpc_timeout_format(uint64_t ns, char out[GS_RPC_TIMEOUT_MAX])
+void gs_grpc_timeout_format(uint64_t ns, char out[GS_GRPC_TIMEOUT_MAX])
 {
 	/* Rounded up: the server shall not give up before the client does. */
 	for (size_t i = 0; i < GS_ARRAY_LEN(units); i++) {
 		uint64_t n = ns / units[i].ns + (ns % units[i].ns != 0);
 
 		if (n <= 99999999) {
-			snprintf(out, GS_RPC_TIMEOUT_MAX, "%u%c", (unsigned)n, units[i].name);
+			snprintf(out, GS_GRPC_TIMEOUT_MAX, "%u%c", (unsigned)n, units[i].name);
 			return;
 		}
 	}
-	snprintf(out, GS_RPC_TIMEOUT_MAX, "99999999H");
+	snprintf(out, GS_GRPC_TIMEOUT_MAX, "99999999H");
 }
 
 /* --- "-bin" values: base64, padding optional (RFC 4648) --- */
 
 static const char digits64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-size_t gs_rpc_bin_encode(const void *data, size_t bytes, char *out)
+size_t gs_grpc_bin_encode(const void *data, size_t bytes, char *out)
 {
 	const uint8_t *p = data;
 	uint32_t bits = 0;
@@ -177,7 +177,7 @@ size_t gs_rpc_bin_encode(const void *data, size_t bytes, char *out)
 	return n;
 }
 
-ssize_t gs_rpc_bin_decode(const char *text, void *ret_data, size_t max_bytes)
+ssize_t gs_grpc_bin_decode(const char *text, void *ret_data, size_t max_bytes)
 {
 	uint8_t *out = ret_data;
 	uint32_t bits = 0;
@@ -205,7 +205,7 @@ ssize_t gs_rpc_bin_decode(const char *text, void *ret_data, size_t max_bytes)
 
 /* --- metadata --- */
 
-bool gs_rpc_name_valid(const char *name)
+bool gs_grpc_name_valid(const char *name)
 {
 	size_t n = strlen(name);
 
@@ -217,7 +217,7 @@ bool gs_rpc_name_valid(const char *name)
 	       strcmp(name, "content-length") != 0 && strcmp(name, "proxy-connection") != 0;
 }
 
-bool gs_rpc_value_valid(const char *value, size_t bytes)
+bool gs_grpc_value_valid(const char *value, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i++)
 		if (value[i] < 0x20 || value[i] > 0x7e)
@@ -229,38 +229,38 @@ bool gs_rpc_value_valid(const char *value, size_t bytes)
 /* --- statuses that others tell --- */
 
 /* gRPC's doc/http-grpc-status-mapping.md. */
-enum gs_rpc_status gs_rpc_status_of_http(int http_status)
+enum gs_grpc_status gs_grpc_status_of_http(int http_status)
 {
 	switch (http_status) {
 	case 400:
-		return GS_RPC_INTERNAL;
+		return GS_GRPC_INTERNAL;
 	case 401:
-		return GS_RPC_UNAUTHENTICATED;
+		return GS_GRPC_UNAUTHENTICATED;
 	case 403:
-		return GS_RPC_PERMISSION_DENIED;
+		return GS_GRPC_PERMISSION_DENIED;
 	case 404:
-		return GS_RPC_UNIMPLEMENTED;
+		return GS_GRPC_UNIMPLEMENTED;
 	case 429:
 	case 502:
 	case 503:
 	case 504:
-		return GS_RPC_UNAVAILABLE;
+		return GS_GRPC_UNAVAILABLE;
 	}
-	return GS_RPC_UNKNOWN;
+	return GS_GRPC_UNKNOWN;
 }
 
 /* gRPC's doc/PROTOCOL-HTTP2.md, "Errors". */
-enum gs_rpc_status gs_rpc_status_of_h2(uint32_t error_code)
+enum gs_grpc_status gs_grpc_status_of_h2(uint32_t error_code)
 {
 	switch (error_code) {
 	case NGHTTP2_REFUSED_STREAM:
-		return GS_RPC_UNAVAILABLE;
+		return GS_GRPC_UNAVAILABLE;
 	case NGHTTP2_CANCEL:
-		return GS_RPC_CANCELLED;
+		return GS_GRPC_CANCELLED;
 	case NGHTTP2_ENHANCE_YOUR_CALM:
-		return GS_RPC_RESOURCE_EXHAUSTED;
+		return GS_GRPC_RESOURCE_EXHAUSTED;
 	case NGHTTP2_INADEQUATE_SECURITY:
-		return GS_RPC_PERMISSION_DENIED;
+		return GS_GRPC_PERMISSION_DENIED;
 	}
-	return GS_RPC_INTERNAL;
+	return GS_GRPC_INTERNAL;
 }

@@ -14,22 +14,22 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "net/grpc/rpc_int.h"
+#include "net/grpc/grpc_int.h"
 #include "net/tls/context.h"
 
-struct gs_rpc_tls {
+struct gs_grpc_tls {
 	SSL_CTX *ctx;
 	bool server;
 };
 
 static const unsigned char alpn_h2[] = {2, 'h', '2'};
 
-static bool given(const char *path)
+static bool is_given(const char *path)
 {
 	return path && path[0];
 }
 
-bool gs_rpc_certificate_left(const char *cert, int64_t *ret_s)
+bool gs_grpc_certificate_left(const char *cert, int64_t *ret_s)
 {
 	FILE *f = fopen(cert, "re");
 	X509 *x = f ? PEM_read_X509(f, NULL, NULL, NULL) : NULL;
@@ -63,20 +63,20 @@ static int load_system(SSL_CTX *ctx, struct gs_err *err)
 	return any ? 0 : gs_err_set(err, -EINVAL, "the system's certificates cannot be read");
 }
 
-static int load_files(SSL_CTX *ctx, const struct gs_rpc_tls_options *o, struct gs_err *err)
+static int load_files(SSL_CTX *ctx, const struct gs_grpc_tls_options *o, struct gs_err *err)
 {
 	int r = 0;
 
-	if (given(o->cert) != given(o->key))
+	if (is_given(o->cert) != is_given(o->key))
 		return gs_err_set(err, -EINVAL,
 				  "a certificate and its key are needed, not one alone");
-	if (o->server && !given(o->cert))
+	if (o->server && !is_given(o->cert))
 		return gs_err_set(err, -EINVAL,
 				  "clients can be asked for certificates only by a "
 				  "server that has one");
-	if (given(o->cert))
+	if (is_given(o->cert))
 		r = gs_tls_context_own(ctx, o->cert, o->key, err);
-	if (r == 0 && given(o->ca))
+	if (r == 0 && is_given(o->ca))
 		return gs_tls_context_trust(ctx, o->ca, o->server, "certificates of an authority",
 					    err);
 	if (r == 0 && !o->server) {
@@ -96,10 +96,10 @@ static int select_h2(SSL *ssl, const unsigned char **out, unsigned char *out_byt
 	return SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-int gs_rpc_tls_open(const struct gs_rpc_tls_options *o, struct gs_rpc_tls **ret_tls,
-		    struct gs_err *err)
+int gs_grpc_tls_open(const struct gs_grpc_tls_options *o, struct gs_grpc_tls **ret_tls,
+		     struct gs_err *err)
 {
-	GS_CLEANUP(gs_rpc_tls_close) struct gs_rpc_tls *tls = calloc(1, sizeof(*tls));
+	GS_CLEANUP(gs_grpc_tls_close) struct gs_grpc_tls *tls = calloc(1, sizeof(*tls));
 	int r;
 
 	ERR_clear_error();
@@ -118,7 +118,7 @@ int gs_rpc_tls_open(const struct gs_rpc_tls_options *o, struct gs_rpc_tls **ret_
 	return 0;
 }
 
-void gs_rpc_tls_close(struct gs_rpc_tls **tls)
+void gs_grpc_tls_close(struct gs_grpc_tls **tls)
 {
 	if (!*tls)
 		return;
@@ -165,7 +165,7 @@ static BIO_METHOD *bio_method;
 
 static void make_method(void)
 {
-	bio_method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "gs_rpc");
+	bio_method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "gs_grpc");
 	if (!bio_method)
 		return;
 	BIO_meth_set_write(bio_method, bio_write);
@@ -199,11 +199,12 @@ static bool expect_name(SSL *ssl, const char *name)
 	return SSL_set_tlsext_host_name(ssl, name) == 1 && SSL_set1_host(ssl, name) == 1;
 }
 
-int gs_rpc_wire_init(struct gs_rpc_wire *w, int fd, struct gs_rpc_tls *tls, const char *server_name)
+int gs_grpc_wire_init(struct gs_grpc_wire *w, int fd, struct gs_grpc_tls *tls,
+		      const char *server_name)
 {
 	SSL *ssl;
 
-	*w = (struct gs_rpc_wire){.fd = fd, .wants = EPOLLIN};
+	*w = (struct gs_grpc_wire){.fd = fd, .wants = EPOLLIN};
 	if (!tls)
 		return 0;
 	ERR_clear_error();
@@ -211,7 +212,7 @@ int gs_rpc_wire_init(struct gs_rpc_wire *w, int fd, struct gs_rpc_tls *tls, cons
 	if (!ssl || !set_socket(ssl, fd) ||
 	    (!tls->server && server_name && !expect_name(ssl, server_name))) {
 		ERR_clear_error();
-		gs_rpc_wire_fini(w);
+		gs_grpc_wire_fini(w);
 		return -ENOMEM;
 	}
 	if (tls->server)
@@ -221,7 +222,7 @@ int gs_rpc_wire_init(struct gs_rpc_wire *w, int fd, struct gs_rpc_tls *tls, cons
 	return 0;
 }
 
-static ssize_t plain_result(struct gs_rpc_wire *w, ssize_t n, unsigned wants)
+static ssize_t plain_result(struct gs_grpc_wire *w, ssize_t n, unsigned wants)
 {
 	if (n >= 0)
 		return n;
@@ -229,7 +230,7 @@ static ssize_t plain_result(struct gs_rpc_wire *w, ssize_t n, unsigned wants)
 	return errno == EINTR ? -EAGAIN : -errno;
 }
 
-static void say_why(struct gs_rpc_wire *w)
+static void say_why(struct gs_grpc_wire *w)
 {
 	unsigned long e = ERR_peek_last_error();
 	long verified = SSL_get_verify_result(w->ssl);
@@ -244,7 +245,7 @@ static void say_why(struct gs_rpc_wire *w)
 		snprintf(w->why, sizeof(w->why), "TLS: %s", ERR_reason_error_string(e));
 }
 
-static int tls_result(struct gs_rpc_wire *w, int r)
+static int tls_result(struct gs_grpc_wire *w, int r)
 {
 	int saved = errno, e = SSL_get_error(w->ssl, r);
 
@@ -257,7 +258,7 @@ static int tls_result(struct gs_rpc_wire *w, int r)
 	return e == SSL_ERROR_SYSCALL && saved ? -saved : -ECONNRESET;
 }
 
-int gs_rpc_wire_handshake(struct gs_rpc_wire *w)
+int gs_grpc_wire_handshake(struct gs_grpc_wire *w)
 {
 	const unsigned char *protocol = NULL;
 	unsigned bytes = 0;
@@ -276,7 +277,7 @@ int gs_rpc_wire_handshake(struct gs_rpc_wire *w)
 	return -EPROTONOSUPPORT;
 }
 
-ssize_t gs_rpc_wire_read(struct gs_rpc_wire *w, void *data, size_t bytes)
+ssize_t gs_grpc_wire_read(struct gs_grpc_wire *w, void *data, size_t bytes)
 {
 	size_t n = 0;
 	int r;
@@ -290,7 +291,7 @@ ssize_t gs_rpc_wire_read(struct gs_rpc_wire *w, void *data, size_t bytes)
 	return SSL_get_error(w->ssl, r) == SSL_ERROR_ZERO_RETURN ? 0 : tls_result(w, r);
 }
 
-ssize_t gs_rpc_wire_write(struct gs_rpc_wire *w, const void *data, size_t bytes)
+ssize_t gs_grpc_wire_write(struct gs_grpc_wire *w, const void *data, size_t bytes)
 {
 	size_t n = 0;
 	int r;
@@ -302,7 +303,7 @@ ssize_t gs_rpc_wire_write(struct gs_rpc_wire *w, const void *data, size_t bytes)
 	return r == 1 ? (ssize_t)n : tls_result(w, r);
 }
 
-void gs_rpc_wire_identity(const struct gs_rpc_wire *w, char *out, size_t bytes)
+void gs_grpc_wire_identity(const struct gs_grpc_wire *w, char *out, size_t bytes)
 {
 	X509 *cert = w->ssl ? SSL_get0_peer_certificate(w->ssl) : NULL;
 
@@ -329,7 +330,7 @@ static void add_name(char *out, size_t bytes, const char *name, size_t n)
 	snprintf(out + at, bytes - at, "%s%.*s", at ? "," : "", (int)n, name);
 }
 
-void gs_rpc_wire_names(const struct gs_rpc_wire *w, const char *identity, char *out, size_t bytes)
+void gs_grpc_wire_names(const struct gs_grpc_wire *w, const char *identity, char *out, size_t bytes)
 {
 	X509 *cert = w->ssl ? SSL_get0_peer_certificate(w->ssl) : NULL;
 	GENERAL_NAMES *all;
@@ -349,7 +350,7 @@ void gs_rpc_wire_names(const struct gs_rpc_wire *w, const char *identity, char *
 	add_name(out, bytes, identity, strlen(identity));
 }
 
-void gs_rpc_wire_shut(struct gs_rpc_wire *w)
+void gs_grpc_wire_shut(struct gs_grpc_wire *w)
 {
 	if (w->ssl) {
 		ERR_clear_error();
@@ -359,7 +360,7 @@ void gs_rpc_wire_shut(struct gs_rpc_wire *w)
 	(void)shutdown(w->fd, SHUT_WR);
 }
 
-void gs_rpc_wire_fini(struct gs_rpc_wire *w)
+void gs_grpc_wire_fini(struct gs_grpc_wire *w)
 {
 	SSL_free(w->ssl);
 	w->ssl = NULL;

@@ -230,7 +230,7 @@ static void answer_request(struct gs_http *h, uint64_t id, uint32_t route,
 	gs_http_reply_fini(&reply);
 	if (out.r == 0)
 		return;
-	gs_http_say(&reply, 503, "no memory for the answer");
+	gs_http_error(&reply, 503, "no memory for the answer");
 	out.r = 0;
 	http_apart_put_answer(&out, id, &reply);
 	gs_http_reply_fini(&reply);
@@ -355,7 +355,7 @@ static void write_socket(struct gs_http *h)
 static void pass_news(struct gs_http *h)
 {
 	struct http_apart *a = h->apart;
-	struct gs_buf news = http_news_take(h);
+	struct gs_buf news = http_events_take(h);
 	struct gs_wire_out out = {&a->out, 0};
 	size_t at;
 
@@ -478,7 +478,7 @@ void *http_apart_thread(void *http)
 	struct gs_http *h = http;
 
 	pthread_setname_np(pthread_self(), "http");
-	http_later_serving(h);
+	http_deferred_serving(h);
 	look_at_server(h, gs_clock_mono_ns());
 	while (!h->stopping)
 		apart_turn(h);

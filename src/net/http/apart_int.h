@@ -6,8 +6,8 @@
  *   server ─► holder   HELLO, REQUEST, COUNTS, PONG
  *   holder ─► server   START, SETTINGS, ANSWER, NEWS, PING
  */
-#ifndef GS_HTTP_APART_INT_H
-#define GS_HTTP_APART_INT_H
+#ifndef GS_NET_HTTP_APART_INT_H
+#define GS_NET_HTTP_APART_INT_H
 
 #include "net/http/server_int.h"
 #include "core/reader/wire.h"

@@ -30,7 +30,7 @@ struct passed { /* a request that the holder has, or gets */
 	uint64_t id;
 	uint64_t deadline_ns; /* of a vital one; 0 none */
 	bool sent;
-	struct gs_http_later *later;
+	struct gs_http_deferred *later;
 	struct gs_buf message;
 	char if_none_match[256];
 	struct passed *next;
@@ -146,7 +146,7 @@ static void pass_on(void *ctx, const struct gs_http_request *q, struct gs_http_r
 	uint64_t one = 1;
 
 	if (!r) {
-		gs_http_say(reply, 503, "no memory");
+		gs_http_error(reply, 503, "no memory");
 		return;
 	}
 	r->message = GS_BUF_INIT(sizeof(struct http_apart_head) + HTTP_APART_MESSAGE_MAX);
@@ -155,14 +155,14 @@ static void pass_on(void *ctx, const struct gs_http_request *q, struct gs_http_r
 	pthread_mutex_unlock(&p->lock);
 	if (!http_apart_put_request(&(struct gs_wire_out){&r->message, 0}, r->id, route->number,
 				    q)) {
-		gs_http_say(reply, 400,
-			    "the path or the query is too long, or has characters that must be "
-			    "written with %");
+		gs_http_error(reply, 400,
+			      "the path or the query is too long, or has characters that must be "
+			      "written with %");
 		return;
 	}
-	r->later = gs_http_later(reply);
+	r->later = gs_http_defer(reply);
 	if (!r->later) {
-		gs_http_say(reply, 503, "no memory");
+		gs_http_error(reply, 503, "no memory");
 		return;
 	}
 	snprintf(r->if_none_match, sizeof(r->if_none_match), "%s", known ? known : "");
@@ -240,7 +240,7 @@ static void take_answer(struct server_process *p, struct gs_wire_in *in)
 	body = gs_wire_bytes(in, bytes);
 	if (in->bad || (body && gs_buf_put(&reply.body, body, bytes) < 0)) {
 		reply.topics = 0;
-		gs_http_say(&reply, 503, "no memory for the answer");
+		gs_http_error(&reply, 503, "no memory for the answer");
 	} else if (reply.status == 200 && gs_http_etag_known(r->if_none_match, reply.etag)) {
 		reply.status = 304;
 		gs_buf_reset(&reply.body);
@@ -304,7 +304,8 @@ static void answer_late(struct server_process *p, uint64_t now)
 		if (!late)
 			return;
 		reply = gs_http_reply_new(late->later);
-		gs_http_say(&reply, 503, "the process that has the values did not answer in time");
+		gs_http_error(&reply, 503,
+			      "the process that has the values did not answer in time");
 		gs_http_answer(&late->later, &reply);
 	}
 }

@@ -233,7 +233,7 @@ struct settings *http_apart_take_settings(struct gs_wire_in *in)
 	take_bytes(in, &s->pem.cert);
 	take_bytes(in, &s->pem.key);
 	take_bytes(in, &s->pem.client_ca);
-	if (in->bad || (s->pem.cert.bytes && gs_tls_open(&s->pem, &s->tls, NULL) < 0))
+	if (in->bad || (s->pem.cert.bytes && gs_http_tls_open(&s->pem, &s->tls, NULL) < 0))
 		return NULL;
 	gs_http_pem_forget(&s->pem);
 	return gs_take(s);

@@ -37,7 +37,7 @@ static int add_line(struct gs_http_secrets *s, const char *path, unsigned number
 	return 0;
 }
 
-static int load(struct gs_http_secrets *s, const char *path, bool user, struct gs_err *err)
+static int load_secrets(struct gs_http_secrets *s, const char *path, bool user, struct gs_err *err)
 {
 	const char *what = user ? "the file of users" : "the file of tokens";
 	char text[GS_SECRET_FILE_MAX];
@@ -67,9 +67,9 @@ int gs_http_auth_load(struct gs_http_auth *auth, const char *token_file, const c
 	auth->tokens = token_file && token_file[0];
 	auth->basic = basic_file && basic_file[0];
 	if (auth->tokens)
-		r = load(&auth->token, token_file, false, err);
+		r = load_secrets(&auth->token, token_file, false, err);
 	if (r == 0 && auth->basic)
-		r = load(&auth->user, basic_file, true, err);
+		r = load_secrets(&auth->user, basic_file, true, err);
 	return r;
 }
 

@@ -28,11 +28,11 @@ void http_conn_close(struct gs_http *h, struct conn *c)
 {
 	if (c->state == CLOSED)
 		return;
-	gs_tls_conn_free(&c->tls);
+	gs_http_tls_conn_free(&c->tls);
 	close(c->fd);
 	gs_buf_fini(&c->in);
 	gs_buf_fini(&c->out);
-	http_later_forget(c);
+	http_deferred_forget(c);
 	gs_share_leave(&h->places, &c->place);
 	gs_share_leave(&h->stream_places, &c->stream);
 	h->n_turned_away -= c->turned_away;
@@ -46,12 +46,12 @@ static ssize_t raw_result(ssize_t n)
 {
 	if (n >= 0)
 		return n;
-	return errno == EAGAIN || errno == EINTR ? GS_TLS_WANT_READ : GS_TLS_FAILED;
+	return errno == EAGAIN || errno == EINTR ? GS_HTTP_TLS_WANT_READ : GS_HTTP_TLS_FAILED;
 }
 
 static ssize_t conn_read(struct conn *c, void *data, size_t bytes)
 {
-	return c->tls ? gs_tls_conn_read(c->tls, data, bytes)
+	return c->tls ? gs_http_tls_conn_read(c->tls, data, bytes)
 		      : raw_result(recv(c->fd, data, bytes, 0));
 }
 
@@ -60,19 +60,19 @@ static ssize_t conn_write(struct conn *c, const void *data, size_t bytes)
 	ssize_t n;
 
 	if (c->tls)
-		return gs_tls_conn_write(c->tls, data, bytes);
+		return gs_http_tls_conn_write(c->tls, data, bytes);
 	n = raw_result(send(c->fd, data, bytes, MSG_NOSIGNAL));
-	return n == GS_TLS_WANT_READ ? GS_TLS_WANT_WRITE : n;
+	return n == GS_HTTP_TLS_WANT_READ ? GS_HTTP_TLS_WANT_WRITE : n;
 }
 
 /* True: it would block, and poll waits for what it wants. */
 static bool would_block(struct conn *c, ssize_t r)
 {
-	if (r == GS_TLS_WANT_READ)
+	if (r == GS_HTTP_TLS_WANT_READ)
 		c->events = POLLIN;
-	else if (r == GS_TLS_WANT_WRITE)
+	else if (r == GS_HTTP_TLS_WANT_WRITE)
 		c->events = POLLOUT;
-	return r == GS_TLS_WANT_READ || r == GS_TLS_WANT_WRITE;
+	return r == GS_HTTP_TLS_WANT_READ || r == GS_HTTP_TLS_WANT_WRITE;
 }
 
 /* --- requests --- */
@@ -86,7 +86,7 @@ static bool may_stream(struct gs_http *h, struct conn *c, struct gs_http_reply *
 	    gs_share_take(&h->stream_places, c->peer, &c->stream) == 0)
 		return true;
 	reply->topics = 0;
-	gs_http_say(reply, 503, "too many clients listen for events already");
+	gs_http_error(reply, 503, "too many clients listen for events already");
 	return false;
 }
 
@@ -139,13 +139,13 @@ static void refuse_with(struct gs_http *h, struct conn *c, int status, const cha
 	struct gs_http_reply reply = {.json_errors = h->settings->json_errors,
 				      .body = GS_BUF_INIT(4096)};
 
-	gs_http_say(&reply, status, text);
+	gs_http_error(&reply, status, text);
 	gs_buf_reset(&c->in);
 	c->shape = (struct gs_http_shape){0};
 	http_conn_answer(h, c, &reply, more);
 }
 
-static void refuse(struct gs_http *h, struct conn *c, int status, const char *text)
+static void refuse_conn(struct gs_http *h, struct conn *c, int status, const char *text)
 {
 	refuse_with(h, c, status, text, "");
 }
@@ -202,7 +202,7 @@ static void reply_made(struct gs_http *h, struct conn *c, const struct gs_http_r
 		gs_share_work(&h->places, &c->place);
 		c->events = 0; /* but its end is told */
 		c->deadline_ns = gs_clock_mono_ns() + LATER_NS;
-		http_later_bind(reply->later, c);
+		http_deferred_bind(reply->later, c);
 		return;
 	}
 	if (reply->status == 200 &&
@@ -233,11 +233,12 @@ static bool take_request(struct gs_http *h, struct conn *c)
 	if (head == 0 && c->in.bytes < s->max_head_bytes)
 		return false;
 	if (head <= 0) {
-		refuse(h, c, head ? (int)-head : 431, gs_http_why_refused(head ? (int)-head : 431));
+		refuse_conn(h, c, head ? (int)-head : 431,
+			    gs_http_refusal_reason(head ? (int)-head : 431));
 		return true;
 	}
 	if (q.content_bytes > s->max_body_bytes) {
-		refuse(h, c, 413, "the body of the request is larger than this server takes");
+		refuse_conn(h, c, 413, "the body of the request is larger than this server takes");
 		return true;
 	}
 	if (c->in.bytes < (size_t)head + q.content_bytes)
@@ -282,7 +283,7 @@ static bool step_handshake(struct gs_http *h, struct conn *c)
 {
 	static const char plain[] = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 				    "400 Bad Request: this port speaks HTTPS\n";
-	int r = gs_tls_conn_accept(c->tls);
+	int r = gs_http_tls_conn_accept(c->tls);
 
 	if (r == 0) {
 		c->state = READ;
@@ -291,7 +292,7 @@ static bool step_handshake(struct gs_http *h, struct conn *c)
 	if (would_block(c, r))
 		return false;
 	h->tls_failures++;
-	if (r == GS_TLS_PLAIN_HTTP)
+	if (r == GS_HTTP_TLS_PLAIN_HTTP)
 		(void)!send(c->fd, plain, sizeof(plain) - 1, MSG_NOSIGNAL);
 	http_conn_close(h, c);
 	return false;
@@ -359,7 +360,7 @@ static bool step_write(struct gs_http *h, struct conn *c)
 		return true;
 	}
 	if (c->tls)
-		gs_tls_conn_shutdown(c->tls);
+		gs_http_tls_conn_shutdown(c->tls);
 	shutdown(c->fd, SHUT_WR);
 	c->state = DRAIN;
 	c->deadline_ns = gs_clock_mono_ns() + DRAIN_NS;
@@ -529,14 +530,14 @@ void http_conn_timed_out(struct gs_http *h, struct conn *c)
 	if (!idle && c->state != DRAIN)
 		h->timed_out++;
 	if (c->state == WAIT) {
-		http_later_forget(c);
-		refuse(h, c, 503, "the answer took too long");
+		http_deferred_forget(c);
+		refuse_conn(h, c, 503, "the answer took too long");
 		http_conn_step(h, c);
 		return;
 	}
 	h->cut += c->state == STREAM;
 	if (c->state == READ && c->in.bytes) {
-		refuse(h, c, 408, "the request did not come in time");
+		refuse_conn(h, c, 408, "the request did not come in time");
 		http_conn_step(h, c);
 		return;
 	}

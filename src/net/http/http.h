@@ -7,8 +7,8 @@
  *
  * Handlers run on the server's thread and must be quick.
  */
-#ifndef GS_HTTP_HTTP_H
-#define GS_HTTP_HTTP_H
+#ifndef GS_NET_HTTP_HTTP_H
+#define GS_NET_HTTP_HTTP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,7 +70,7 @@ int gs_http_query(const struct gs_http_request *request, const char *name, char 
 /* As gzip, into an empty buffer. False: it is too small to gain anything, or there is no memory. */
 bool gs_http_gzip(const struct gs_buf *body, struct gs_buf *out);
 
-struct gs_http_later;
+struct gs_http_deferred;
 
 /* A body that is read from a descriptor (a pipe) until its end, and sent as it comes. */
 struct gs_http_source {
@@ -88,29 +88,29 @@ struct gs_http_reply {
 	struct gs_buf body;  /* filled by the handler, owned by the server */
 	bool no_compression; /* of bodies that are compressed already */
 	bool is_gzip;        /* the body is gzip, because the request takes it: gs_http_gzip() */
-	bool json_errors;    /* what gs_http_say() writes */
+	bool json_errors;    /* what gs_http_error() writes */
 	const char *etag; /* "\"...\"": may be kept and asked for again; lent for ever; NULL none */
 	const char *policy;  /* Content-Security-Policy; lent for ever; NULL: nothing is allowed */
 	char file_name[160]; /* to be saved under it; "" to be shown. ASCII, without quotes */
 	unsigned topics;     /* not 0: no end; what gs_http_publish() says of any of these */
 	bool has_source;     /* instead of the body */
 	struct gs_http_source source;
-	struct gs_http_later *later; /* set by gs_http_later() */
+	struct gs_http_deferred *later; /* set by gs_http_defer() */
 };
 
 /* The reply as an error: "404 Not Found: text", or where the server has json_errors
  * {"error":{"code":"NOT_FOUND","message":"text"}}. text is UTF-8. */
-void gs_http_say(struct gs_http_reply *reply, int status, const char *text);
+void gs_http_error(struct gs_http_reply *reply, int status, const char *text);
 
 /* In a handler: the answer comes from elsewhere. The handle is the caller's, for one call of
  * gs_http_answer() from any thread, also after the client or the server went. NULL: no memory. */
-struct gs_http_later *gs_http_later(struct gs_http_reply *reply);
+struct gs_http_deferred *gs_http_defer(struct gs_http_reply *reply);
 
 /* The reply is taken over (and empty afterwards), the handle is gone. */
-void gs_http_answer(struct gs_http_later **later, struct gs_http_reply *reply);
+void gs_http_answer(struct gs_http_deferred **later, struct gs_http_reply *reply);
 
 /* An empty reply for gs_http_answer(). */
-struct gs_http_reply gs_http_reply_new(const struct gs_http_later *later);
+struct gs_http_reply gs_http_reply_new(const struct gs_http_deferred *later);
 
 struct gs_http_route {
 	const char *path; /* "/a/{}/b": a part that is not empty stands for {}. First match wins */

@@ -217,7 +217,7 @@ static const char *error_code(int status)
 	}
 }
 
-void gs_http_say(struct gs_http_reply *reply, int status, const char *text)
+void gs_http_error(struct gs_http_reply *reply, int status, const char *text)
 {
 	reply->status = status;
 	gs_buf_reset(&reply->body);

@@ -60,10 +60,10 @@ static void say_not_found(const struct gs_http_site *site, struct gs_http_reply 
 	for (size_t i = 0; i < site->n_routes; i++)
 		(void)gs_buf_printf(&text, " %s", site->routes[i].path);
 	(void)gs_buf_put(&text, "", 1);
-	gs_http_say(reply, 404,
-		    text.data && !text.data[text.bytes - 1] && !reply->json_errors
-			    ? (const char *)text.data
-			    : "nothing is here");
+	gs_http_error(reply, 404,
+		      text.data && !text.data[text.bytes - 1] && !reply->json_errors
+			      ? (const char *)text.data
+			      : "nothing is here");
 	gs_buf_fini(&text);
 }
 
@@ -118,11 +118,11 @@ static bool may_control(const struct gs_http_site *site, const struct gs_http_re
 			      : "without tokens, changes are made by `gpuscope session` on the "
 				"head's machine: set a token_file, or nodes.anonymous_control";
 	if (why) {
-		gs_http_say(reply, 403, why);
+		gs_http_error(reply, 403, why);
 		return false;
 	}
 	if (q->content_bytes && !is_json(gs_http_header(q, "content-type"))) {
-		gs_http_say(reply, 415, "a body must be JSON: Content-Type: application/json");
+		gs_http_error(reply, 415, "a body must be JSON: Content-Type: application/json");
 		return false;
 	}
 	return true;
@@ -142,18 +142,18 @@ static bool host_is_known(const struct gs_http_site *site, const struct gs_http_
 		return true;
 	case GS_HTTP_HOST_NAME:
 		if (gs_http_host_known(site->hosts, name) ||
-		    (site->tls && gs_tls_has_name(site->tls, name)))
+		    (site->tls && gs_http_tls_has_name(site->tls, name)))
 			return true;
 		snprintf(text, sizeof(text),
 			 "this server is not known as %s: ask by address, localhost or the host's "
 			 "own name, or add the name to http.hosts",
 			 name);
-		gs_http_say(reply, 421, text);
+		gs_http_error(reply, 421, text);
 		return false;
 	case GS_HTTP_HOST_INVALID:
 		break;
 	}
-	gs_http_say(reply, 400, "the header Host is no name and no address");
+	gs_http_error(reply, 400, "the header Host is no name and no address");
 	return false;
 }
 
@@ -186,14 +186,14 @@ void gs_http_serve(const struct gs_http_site *site, struct gs_http_request *q,
 				       "charset=\"UTF-8\"\r\n"
 				     : "",
 			 auth->tokens ? "WWW-Authenticate: Bearer realm=\"gpuscope\"\r\n" : "");
-		gs_http_say(reply, 401, "this needs a valid token or user and password");
+		gs_http_error(reply, 401, "this needs a valid token or user and password");
 		return;
 	}
 	if (!identified && !site->anonymous && !q->local &&
 	    !(route ? route->open || route->harmless : open)) {
-		gs_http_say(reply, 403,
-			    "without tokens, other machines get metrics and health only: set a "
-			    "token_file, or http.anonymous");
+		gs_http_error(reply, 403,
+			      "without tokens, other machines get metrics and health only: set a "
+			      "token_file, or http.anonymous");
 		return;
 	}
 	if (!methods) {
@@ -202,14 +202,14 @@ void gs_http_serve(const struct gs_http_site *site, struct gs_http_request *q,
 	}
 	if (!route) {
 		allow_header(methods, more, more_bytes);
-		gs_http_say(reply, 405, "not with this method");
+		gs_http_error(reply, 405, "not with this method");
 		return;
 	}
 	if (!route->control || may_control(site, q, reply))
 		route->serve(route->ctx ? route->ctx : site->ctx, q, reply);
 }
 
-const char *gs_http_why_refused(int status)
+const char *gs_http_refusal_reason(int status)
 {
 	switch (status) {
 	case 431:

@@ -1,6 +1,6 @@
 /*
  * The server's thread: one poll(2) over the listening socket, a wake-up and all connections. What a
- * connection does is in conn.c; what other threads hand in comes by later.c.
+ * connection does is in conn.c; what other threads hand in comes by deferred.c.
  *
  * A settings object (socket, certificate, secrets, limits) is read and built by the caller's thread
  * and handed over whole; the server's thread owns it from then on.
@@ -27,7 +27,7 @@ void http_settings_free(struct settings **ref)
 		return;
 	if (s->listen_fd >= 0)
 		close(s->listen_fd);
-	gs_tls_close(&s->tls);
+	gs_http_tls_close(&s->tls);
 	gs_http_pem_forget(&s->pem);
 	explicit_bzero(&s->auth, sizeof(s->auth));
 	free(s);
@@ -97,11 +97,11 @@ static struct conn *conn_new(struct gs_http *h, int fd, uint64_t peer, bool has_
 		}
 	}
 	if (c && h->settings->tls)
-		c->tls = gs_tls_conn_new(h->settings->tls, fd);
+		c->tls = gs_http_tls_conn_new(h->settings->tls, fd);
 	if (!c || h->n_conns == h->room_conns || (h->settings->tls && !c->tls) ||
 	    (has_place && gs_share_take(&h->places, peer, &c->place) < 0)) {
 		if (c)
-			gs_tls_conn_free(&c->tls);
+			gs_http_tls_conn_free(&c->tls);
 		free(c);
 		return NULL;
 	}
@@ -227,7 +227,7 @@ static struct pollfd poll_of(const struct conn *c)
 }
 
 /* One turn. */
-static void turn(struct gs_http *h, struct pollfd *fds)
+static void turn_server(struct gs_http *h, struct pollfd *fds)
 {
 	uint64_t now = gs_clock_mono_ns(), woken;
 	size_t n = h->n_conns;
@@ -243,8 +243,8 @@ static void turn(struct gs_http *h, struct pollfd *fds)
 
 		http_settings_take(h);
 		h->answered = asked;
-		http_mail_deliver(h);
-		http_news_deliver(h);
+		http_completions_deliver(h);
+		http_events_deliver(h);
 	}
 	for (size_t i = 0; i < n; i++)
 		if (fds[i + 2].revents)
@@ -265,7 +265,7 @@ static void *server_thread(void *arg)
 	size_t room = 0;
 
 	pthread_setname_np(pthread_self(), "http");
-	http_later_serving(h);
+	http_deferred_serving(h);
 	while (!h->stopping) {
 		if (!fds || room < h->n_conns + 2) {
 			struct pollfd *more = realloc(fds, (h->n_conns * 2 + 32) * sizeof(*more));
@@ -275,7 +275,7 @@ static void *server_thread(void *arg)
 			fds = more;
 			room = h->n_conns * 2 + 32;
 		}
-		turn(h, fds);
+		turn_server(h, fds);
 	}
 	free(fds);
 	return NULL;
@@ -315,11 +315,11 @@ static int settings_new(const struct gs_http_options *o, const char *listening,
 		r = gs_http_pem_read(&s->pem, o->tls_cert, o->tls_key ? o->tls_key : "",
 				     o->tls_client_ca, err);
 	if (r == 0 && tls)
-		r = gs_tls_open(&s->pem, &s->tls, err);
+		r = gs_http_tls_open(&s->pem, &s->tls, err);
 	if (r == 0 && tls)
 		r = gs_secret_check(s->pem.name[1], "the key", err);
 	if (o->apart) /* it was only tried */
-		gs_tls_close(&s->tls);
+		gs_http_tls_close(&s->tls);
 	else
 		gs_http_pem_forget(&s->pem);
 	if (r == 0 && (!listening || strcmp(listening, o->listen) != 0)) {
@@ -386,7 +386,7 @@ static int start_server(struct settings **settings, const struct gs_http_options
 		r = -errno;
 	if (r == 0 && !(h->scratch = malloc(h->settings->max_head_bytes + 1)))
 		r = -ENOMEM;
-	if (r == 0 && !(h->mail = http_mail_new(h->wake_fd)))
+	if (r == 0 && !(h->mail = http_completions_new(h->wake_fd)))
 		r = -ENOMEM;
 	if (r == 0 && o->apart)
 		r = http_apart_new(h, o);
@@ -397,7 +397,7 @@ static int start_server(struct settings **settings, const struct gs_http_options
 	if (r < 0) {
 		*ret_http = NULL;
 		http_settings_free(&h->settings);
-		http_mail_close(&h->mail);
+		http_completions_close(&h->mail);
 		http_apart_free(&h->apart);
 		gs_close_p(&h->wake_fd);
 		free(h->scratch);
@@ -422,7 +422,7 @@ int http_server_start(struct settings **settings, const struct gs_http_route *ro
 	return start_server(settings, &o, ret_http);
 }
 
-static void wake(struct gs_http *h)
+static void wake_server(struct gs_http *h)
 {
 	uint64_t one = 1;
 
@@ -433,7 +433,7 @@ static void wake(struct gs_http *h)
 static void come_around(struct gs_http *h)
 {
 	h->asked++;
-	wake(h);
+	wake_server(h);
 	for (int i = 0; i < 2000 && h->answered != h->asked; i++)
 		usleep(1000);
 }
@@ -481,7 +481,7 @@ void http_settings_hand_in(struct gs_http *h, struct settings **settings)
 	http_settings_free(&h->pending);
 	h->pending = s;
 	pthread_mutex_unlock(&h->lock);
-	wake(h);
+	wake_server(h);
 }
 
 int gs_http_reload(struct gs_http *h, const struct gs_http_options *o, struct gs_err *err)
@@ -509,13 +509,13 @@ void gs_http_stop(struct gs_http **ref)
 	if (!h)
 		return;
 	h->stopping = true;
-	wake(h);
+	wake_server(h);
 	pthread_join(h->thread, NULL);
 	for (size_t i = 0; i < h->n_conns; i++) {
 		http_conn_close(h, h->conns[i]);
 		free(h->conns[i]);
 	}
-	http_mail_close(&h->mail);
+	http_completions_close(&h->mail);
 	http_apart_free(&h->apart);
 	gs_shares_fini(&h->places);
 	gs_shares_fini(&h->stream_places);
@@ -541,7 +541,7 @@ bool gs_http_answers(struct gs_http *h)
 	bool came = h->answered == h->asked;
 
 	h->asked++;
-	wake(h);
+	wake_server(h);
 	return came;
 }
 

@@ -1,7 +1,7 @@
 /* Between the files of the server's thread: server.c (the loop), conn.c (the machine of one
- * connection), later.c (answers of other threads, events). */
-#ifndef GS_HTTP_SERVER_INT_H
-#define GS_HTTP_SERVER_INT_H
+ * connection), deferred.c (answers of other threads, events). */
+#ifndef GS_NET_HTTP_SERVER_INT_H
+#define GS_NET_HTTP_SERVER_INT_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,9 +17,9 @@
 struct settings {
 	int listen_fd; /* -1: take over that of the settings before */
 	char listen[280], address[80];
-	bool inherited;         /* listen_fd is systemd's */
-	struct gs_tls *tls;     /* NULL: none */
-	struct gs_http_pem pem; /* of tls; kept for a server process */
+	bool inherited;          /* listen_fd is systemd's */
+	struct gs_http_tls *tls; /* NULL: none */
+	struct gs_http_pem pem;  /* of tls; kept for a server process */
 	struct gs_http_auth auth;
 	struct gs_http_hosts hosts;
 	bool client_ca, anonymous, guarded;
@@ -34,7 +34,7 @@ enum conn_state { HANDSHAKE, READ, WAIT, WRITE, STREAM, EVENTS, DRAIN, CLOSED };
 
 struct conn {
 	int fd;
-	struct gs_tls_conn *tls; /* NULL: none */
+	struct gs_http_tls_conn *tls; /* NULL: none */
 	enum conn_state state;
 	short events;         /* what poll waits for */
 	uint64_t deadline_ns; /* monotonic */
@@ -47,11 +47,11 @@ struct conn {
 	size_t drained_bytes;
 	struct gs_buf in, out;
 	size_t sent_bytes;
-	struct gs_http_shape shape;  /* of the reply that is being made or sent */
-	struct gs_http_later *later; /* WAIT: whose answer this connection gets */
-	struct gs_http_reply reply;  /* STREAM: its source */
-	bool body_ended, wait_body;  /* STREAM; wait_body: poll looks at the source, not at fd */
-	unsigned topics;             /* EVENTS */
+	struct gs_http_shape shape;     /* of the reply that is being made or sent */
+	struct gs_http_deferred *later; /* WAIT: whose answer this connection gets */
+	struct gs_http_reply reply;     /* STREAM: its source */
+	bool body_ended, wait_body;     /* STREAM; wait_body: poll looks at the source, not at fd */
+	unsigned topics;                /* EVENTS */
 };
 
 struct gs_http { /* the server */
@@ -71,7 +71,7 @@ struct gs_http { /* the server */
 	_Atomic uint64_t requests[GS_HTTP_CLASSES], connections, refused, timed_out, tls_failures,
 		open;
 	_Atomic uint64_t streams, slow, unpublished, cut, evicted;
-	struct gs_http_mail *mail; /* answers from elsewhere; referenced */
+	struct gs_http_completions *mail; /* answers from elsewhere; referenced */
 	struct gs_buf news; /* under lock: pieces for streams, each behind a struct http_piece */
 	/* Of the server's thread alone. */
 	struct settings *settings;
@@ -114,30 +114,31 @@ void http_conn_hear(struct gs_http *h, struct conn *c);
 void http_conn_answer(struct gs_http *h, struct conn *c, struct gs_http_reply *reply,
 		      const char *more);
 
-/* --- later.c --- */
+/* --- deferred.c --- */
 
-struct gs_http_mail *http_mail_new(int wake_fd);
-void http_mail_close(struct gs_http_mail **mail); /* answers that come later are thrown away */
+struct gs_http_completions *http_completions_new(int wake_fd);
+void http_completions_close(
+	struct gs_http_completions **mail); /* answers that come later are thrown away */
 
 /* The handle belongs to this connection from now on. */
-void http_later_bind(struct gs_http_later *later, struct conn *c);
+void http_deferred_bind(struct gs_http_deferred *later, struct conn *c);
 
-/* gs_http_later() is called by handlers of this server from now on, on this thread. */
-void http_later_serving(struct gs_http *h);
+/* gs_http_defer() is called by handlers of this server from now on, on this thread. */
+void http_deferred_serving(struct gs_http *h);
 
 /* The connection does not wait any more. */
-void http_later_forget(struct conn *c);
+void http_deferred_forget(struct conn *c);
 
 /* Give answers that came to their connections, and news to streams. */
-void http_mail_deliver(struct gs_http *h);
-void http_news_deliver(struct gs_http *h);
+void http_completions_deliver(struct gs_http *h);
+void http_events_deliver(struct gs_http *h);
 
 struct http_piece { /* of news; the text behind it */
 	uint32_t topics, bytes;
 };
 
 /* What was published and not delivered yet; the caller's. */
-struct gs_buf http_news_take(struct gs_http *h);
+struct gs_buf http_events_take(struct gs_http *h);
 
 /* --- apart.c: a process of its own serves, this one answers --- */
 

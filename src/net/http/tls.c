@@ -12,11 +12,11 @@
 #include "net/http/http_int.h"
 #include "net/tls/context.h"
 
-struct gs_tls {
+struct gs_http_tls {
 	SSL_CTX *ctx;
 };
 
-struct gs_tls_conn {
+struct gs_http_tls_conn {
 	SSL *ssl;
 };
 
@@ -42,9 +42,10 @@ void gs_http_pem_forget(struct gs_http_pem *pem)
 	gs_tls_file_forget(&pem->client_ca);
 }
 
-int gs_tls_open(const struct gs_http_pem *pem, struct gs_tls **ret_tls, struct gs_err *err)
+int gs_http_tls_open(const struct gs_http_pem *pem, struct gs_http_tls **ret_tls,
+		     struct gs_err *err)
 {
-	struct gs_tls *tls = calloc(1, sizeof(*tls));
+	struct gs_http_tls *tls = calloc(1, sizeof(*tls));
 	int r = -ENOMEM;
 
 	ERR_clear_error();
@@ -57,14 +58,14 @@ int gs_tls_open(const struct gs_http_pem *pem, struct gs_tls **ret_tls, struct g
 		r = gs_tls_context_trust_bytes(tls->ctx, &pem->client_ca, pem->name[2], true, err);
 	ERR_clear_error();
 	if (r < 0) {
-		gs_tls_close(&tls);
+		gs_http_tls_close(&tls);
 		return r;
 	}
 	*ret_tls = tls;
 	return 0;
 }
 
-void gs_tls_close(struct gs_tls **tls)
+void gs_http_tls_close(struct gs_http_tls **tls)
 {
 	if (!*tls)
 		return;
@@ -73,28 +74,28 @@ void gs_tls_close(struct gs_tls **tls)
 	*tls = NULL;
 }
 
-bool gs_tls_has_name(const struct gs_tls *tls, const char *name)
+bool gs_http_tls_has_name(const struct gs_http_tls *tls, const char *name)
 {
 	X509 *certificate = SSL_CTX_get0_certificate(tls->ctx);
 
 	return certificate && X509_check_host(certificate, name, 0, 0, NULL) == 1;
 }
 
-struct gs_tls_conn *gs_tls_conn_new(struct gs_tls *tls, int fd)
+struct gs_http_tls_conn *gs_http_tls_conn_new(struct gs_http_tls *tls, int fd)
 {
-	struct gs_tls_conn *c = calloc(1, sizeof(*c));
+	struct gs_http_tls_conn *c = calloc(1, sizeof(*c));
 
 	if (c)
 		c->ssl = SSL_new(tls->ctx); /* holds the context while it lives */
 	if (!c || !c->ssl || SSL_set_fd(c->ssl, fd) != 1) {
-		gs_tls_conn_free(&c);
+		gs_http_tls_conn_free(&c);
 		return NULL;
 	}
 	SSL_set_accept_state(c->ssl);
 	return c;
 }
 
-void gs_tls_conn_free(struct gs_tls_conn **conn)
+void gs_http_tls_conn_free(struct gs_http_tls_conn **conn)
 {
 	if (!*conn)
 		return;
@@ -103,29 +104,29 @@ void gs_tls_conn_free(struct gs_tls_conn **conn)
 	*conn = NULL;
 }
 
-static int outcome(SSL *ssl, int r)
+static int outcome_of(SSL *ssl, int r)
 {
 	int e = SSL_get_error(ssl, r), reason = ERR_GET_REASON(ERR_peek_error());
 
 	ERR_clear_error();
 	if (e == SSL_ERROR_WANT_READ)
-		return GS_TLS_WANT_READ;
+		return GS_HTTP_TLS_WANT_READ;
 	if (e == SSL_ERROR_WANT_WRITE)
-		return GS_TLS_WANT_WRITE;
-	return e == SSL_ERROR_SSL && reason == SSL_R_HTTP_REQUEST ? GS_TLS_PLAIN_HTTP
-								  : GS_TLS_FAILED;
+		return GS_HTTP_TLS_WANT_WRITE;
+	return e == SSL_ERROR_SSL && reason == SSL_R_HTTP_REQUEST ? GS_HTTP_TLS_PLAIN_HTTP
+								  : GS_HTTP_TLS_FAILED;
 }
 
-int gs_tls_conn_accept(struct gs_tls_conn *conn)
+int gs_http_tls_conn_accept(struct gs_http_tls_conn *conn)
 {
 	int r;
 
 	ERR_clear_error();
 	r = SSL_do_handshake(conn->ssl);
-	return r == 1 ? 0 : outcome(conn->ssl, r);
+	return r == 1 ? 0 : outcome_of(conn->ssl, r);
 }
 
-ssize_t gs_tls_conn_read(struct gs_tls_conn *conn, void *data, size_t bytes)
+ssize_t gs_http_tls_conn_read(struct gs_http_tls_conn *conn, void *data, size_t bytes)
 {
 	size_t n = 0;
 	int r, e;
@@ -135,20 +136,20 @@ ssize_t gs_tls_conn_read(struct gs_tls_conn *conn, void *data, size_t bytes)
 	if (r == 1)
 		return (ssize_t)n;
 	e = SSL_get_error(conn->ssl, r);
-	return e == SSL_ERROR_ZERO_RETURN ? 0 : outcome(conn->ssl, r);
+	return e == SSL_ERROR_ZERO_RETURN ? 0 : outcome_of(conn->ssl, r);
 }
 
-ssize_t gs_tls_conn_write(struct gs_tls_conn *conn, const void *data, size_t bytes)
+ssize_t gs_http_tls_conn_write(struct gs_http_tls_conn *conn, const void *data, size_t bytes)
 {
 	size_t n = 0;
 	int r;
 
 	ERR_clear_error();
 	r = SSL_write_ex(conn->ssl, data, bytes, &n);
-	return r == 1 ? (ssize_t)n : outcome(conn->ssl, r);
+	return r == 1 ? (ssize_t)n : outcome_of(conn->ssl, r);
 }
 
-void gs_tls_conn_shutdown(struct gs_tls_conn *conn)
+void gs_http_tls_conn_shutdown(struct gs_http_tls_conn *conn)
 {
 	ERR_clear_error();
 	(void)SSL_shutdown(conn->ssl);

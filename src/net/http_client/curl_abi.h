@@ -4,8 +4,8 @@
  * include/curl/curl.h of 7.20 and newer, and tests/unit/notify checks them against the header where
  * it is installed.
  */
-#ifndef GS_FETCH_CURL_ABI_H
-#define GS_FETCH_CURL_ABI_H
+#ifndef GS_NET_HTTP_CLIENT_CURL_ABI_H
+#define GS_NET_HTTP_CLIENT_CURL_ABI_H
 
 /* X(name, value) */
 #define GS_CURL_NUMBERS(X)                                                                         \

@@ -15,7 +15,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "net/http_client/fetch_int.h"
+#include "net/http_client/http_client_int.h"
 
 #define IDLE_MAX     8
 #define CA_MAX_BYTES (4u << 20)
@@ -23,16 +23,16 @@
 #define LATE_NS      5000000000ull  /* more than the request's own time */
 #define URL_BYTES    700
 
-struct fetch_sender {
+struct http_client_sender {
 	struct gs_sender_process process;
 	bool is_ready;       /* its first message was read */
 	char url[URL_BYTES]; /* that it served; "" none yet */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of idle */
-static struct fetch_sender idle[IDLE_MAX];               /* pid 0: no sender */
+static struct http_client_sender idle[IDLE_MAX];         /* pid 0: no sender */
 
-static void put_idle(struct fetch_sender *s)
+static void put_idle(struct http_client_sender *s)
 {
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < IDLE_MAX && s->process.pid; i++)
@@ -45,13 +45,13 @@ static void put_idle(struct fetch_sender *s)
 }
 
 /* One that has served this URL or none, and that still lives. */
-static bool take_idle(const char *url, struct fetch_sender *ret)
+static bool take_idle(const char *url, struct http_client_sender *ret)
 {
 	bool found = false;
 
 	pthread_mutex_lock(&lock);
 	for (unsigned i = 0; i < IDLE_MAX && !found; i++) {
-		struct fetch_sender *s = &idle[i];
+		struct http_client_sender *s = &idle[i];
 		char why[80];
 		int status;
 
@@ -71,7 +71,7 @@ static bool take_idle(const char *url, struct fetch_sender *ret)
 	return found;
 }
 
-static int end_lost(struct fetch_sender *s, int r, struct gs_err *err)
+static int end_lost(struct http_client_sender *s, int r, struct gs_err *err)
 {
 	char why[80];
 
@@ -80,7 +80,7 @@ static int end_lost(struct fetch_sender *s, int r, struct gs_err *err)
 }
 
 /* The first message of a sender: it has given up its rights and has libcurl. */
-static int await_hello(struct fetch_sender *s, struct gs_err *err)
+static int await_hello(struct http_client_sender *s, struct gs_err *err)
 {
 	const struct gs_sender_wait wait = {.until_ns = gs_clock_mono_ns() + HELLO_NS};
 	GS_CLEANUP(gs_buf_fini) struct gs_buf in = GS_BUF_INIT(4096);
@@ -111,14 +111,14 @@ static int await_hello(struct fetch_sender *s, struct gs_err *err)
 }
 
 /* One that serves this URL from now on; "" none yet. */
-static int get_sender(const char *url, struct fetch_sender *ret, struct gs_err *err)
+static int get_sender(const char *url, struct http_client_sender *ret, struct gs_err *err)
 {
 	int r = 0;
 
 	if (strlen(url) >= sizeof(ret->url))
 		return gs_err_set(err, -EINVAL, "the URL is longer than %d bytes", URL_BYTES - 1);
 	if (!take_idle(url, ret)) {
-		*ret = (struct fetch_sender){.url = ""};
+		*ret = (struct http_client_sender){.url = ""};
 		r = gs_sender_start(FETCH_WORK, NULL, 0, &ret->process, err);
 	}
 	if (r == 0 && !ret->is_ready)
@@ -128,17 +128,17 @@ static int get_sender(const char *url, struct fetch_sender *ret, struct gs_err *
 	return r;
 }
 
-void gs_fetch_begin(void)
+void gs_http_client_begin(void)
 {
-	struct fetch_sender s = {.url = ""};
+	struct http_client_sender s = {.url = ""};
 
 	if (gs_sender_start(FETCH_WORK, NULL, 0, &s.process, NULL) == 0)
 		put_idle(&s);
 }
 
-int gs_fetch_load(struct gs_err *err)
+int gs_http_client_load(struct gs_err *err)
 {
-	struct fetch_sender s;
+	struct http_client_sender s;
 	int r = get_sender("", &s, err);
 
 	if (r == 0)
@@ -178,8 +178,8 @@ static int open_authorities(const char *path, int *ret_fd, struct gs_err *err)
 }
 
 /* What comes back until it is done. Negative: the sender is not to be kept. */
-static int receive_answer(struct fetch_sender *s, const struct gs_fetch_http *q,
-			  const struct gs_sender_wait *wait, struct fetch_result *ret)
+static int receive_answer(struct http_client_sender *s, const struct gs_http_client_http *q,
+			  const struct gs_sender_wait *wait, struct http_client_result *ret)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf in = GS_BUF_INIT(FETCH_DATA_MAX);
 
@@ -191,7 +191,7 @@ static int receive_answer(struct fetch_sender *s, const struct gs_fetch_http *q,
 		if (r < 0)
 			return r;
 		if (kind == FETCH_DONE)
-			return fetch_take_result(&w, ret) ? 0 : -EBADMSG;
+			return http_client_take_result(&w, ret) ? 0 : -EBADMSG;
 		if (kind != FETCH_DATA || !q)
 			return -EBADMSG;
 		/* What has no room is dropped: nobody reads that far. */
@@ -203,14 +203,15 @@ static int receive_answer(struct fetch_sender *s, const struct gs_fetch_http *q,
 }
 
 /* Send what is in out and take the answer. */
-static int exchange(const char *url, struct gs_wire_out *out, const char *ca_file,
-		    uint64_t timeout_ns, const atomic_bool *stop, const struct gs_fetch_http *q,
-		    struct fetch_result *ret, struct gs_err *err)
+static int exchange_messages(const char *url, struct gs_wire_out *out, const char *ca_file,
+			     uint64_t timeout_ns, const atomic_bool *stop,
+			     const struct gs_http_client_http *q, struct http_client_result *ret,
+			     struct gs_err *err)
 {
 	struct gs_sender_wait wait = {
 		.until_ns = timeout_ns ? gs_clock_mono_ns() + timeout_ns + LATE_NS : UINT64_MAX,
 		.stop = stop};
-	struct fetch_sender s = {.process.fd = -1};
+	struct http_client_sender s = {.process.fd = -1};
 	GS_CLOSE int ca = -1;
 	int r = out->r < 0 ? out->r : open_authorities(ca_file, &ca, err);
 
@@ -234,38 +235,38 @@ static int exchange(const char *url, struct gs_wire_out *out, const char *ca_fil
 	return ret->r;
 }
 
-int gs_fetch_http(const struct gs_fetch_http *q, long *ret_status, uint64_t *ret_retry_after_ns,
-		  struct gs_err *err)
+int gs_http_client_http(const struct gs_http_client_http *q, long *ret_status,
+			uint64_t *ret_retry_after_ns, struct gs_err *err)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf request = GS_BUF_INIT(GS_SENDER_MAX_BYTES);
 	struct gs_wire_out out = {&request, 0};
-	struct fetch_result result = {0};
+	struct http_client_result result = {0};
 	size_t at = gs_sender_begin(&out);
 	int r;
 
-	fetch_put_http(&out, q,
-		       q->take     ? UINT64_MAX
-		       : q->answer ? q->answer->max_bytes - q->answer->bytes
-				   : 0);
+	http_client_put_http(&out, q,
+			     q->take     ? UINT64_MAX
+			     : q->answer ? q->answer->max_bytes - q->answer->bytes
+					 : 0);
 	gs_sender_close(&out, at, FETCH_HTTP);
-	r = exchange(q->url, &out, q->ca_file, q->timeout_ns, q->stop, q, &result, err);
+	r = exchange_messages(q->url, &out, q->ca_file, q->timeout_ns, q->stop, q, &result, err);
 	*ret_status = result.status;
 	if (ret_retry_after_ns)
 		*ret_retry_after_ns = result.retry_after_ns;
 	return r;
 }
 
-int gs_fetch_mail(const struct gs_fetch_mail *m, long *ret_status, struct gs_err *err)
+int gs_http_client_mail(const struct gs_http_client_mail *m, long *ret_status, struct gs_err *err)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf request = GS_BUF_INIT(GS_SENDER_MAX_BYTES);
 	struct gs_wire_out out = {&request, 0};
-	struct fetch_result result = {0};
+	struct http_client_result result = {0};
 	size_t at = gs_sender_begin(&out);
 	int r;
 
-	fetch_put_mail(&out, m);
+	http_client_put_mail(&out, m);
 	gs_sender_close(&out, at, FETCH_MAIL);
-	r = exchange(m->url, &out, m->ca_file, m->timeout_ns, m->stop, NULL, &result, err);
+	r = exchange_messages(m->url, &out, m->ca_file, m->timeout_ns, m->stop, NULL, &result, err);
 	*ret_status = result.status;
 	return r;
 }

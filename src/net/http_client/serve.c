@@ -6,7 +6,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "net/http_client/fetch_int.h"
+#include "net/http_client/http_client_int.h"
 
 static const struct gs_sender_wait forever = {.until_ns = UINT64_MAX};
 
@@ -44,38 +44,38 @@ static int pass_answer(void *ctx, const void *data, size_t bytes)
 
 /* False: the holder never says that. */
 static bool serve_one(uint32_t kind, struct gs_wire_in *in, const char *ca_file,
-		      struct fetch_result *ret)
+		      struct http_client_result *ret)
 {
 	static const atomic_bool never;
-	struct gs_fetch_http http;
-	struct gs_fetch_mail mail;
+	struct gs_http_client_http http;
+	struct gs_http_client_mail mail;
 	struct answer answer;
 
-	if (kind == FETCH_HTTP && fetch_take_http(in, &http, &answer.left)) {
+	if (kind == FETCH_HTTP && http_client_take_http(in, &http, &answer.left)) {
 		http.ca_file = ca_file;
 		http.stop = &never; /* then the holder ends this process */
 		http.take = pass_answer;
 		http.take_ctx = &answer;
-		fetch_perform_http(&http, ret);
+		http_client_perform_http(&http, ret);
 		return true;
 	}
-	if (kind == FETCH_MAIL && fetch_take_mail(in, &mail)) {
+	if (kind == FETCH_MAIL && http_client_take_mail(in, &mail)) {
 		mail.ca_file = ca_file;
 		mail.stop = &never;
-		fetch_perform_mail(&mail, ret);
+		http_client_perform_mail(&mail, ret);
 		return true;
 	}
 	return false;
 }
 
-int gs_fetch_sender_main(void)
+int gs_http_client_sender_main(void)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf in = GS_BUF_INIT(GS_SENDER_MAX_BYTES);
 	GS_CLEANUP(gs_buf_fini) struct gs_buf buf = GS_BUF_INIT(65536);
 	struct gs_wire_out out = {&buf, 0};
 	/* Before: it loads libraries, reads their configuration, and has not read a byte of others
 	 * by then. */
-	const char *why_not = fetch_load_curl();
+	const char *why_not = http_client_load_curl();
 	size_t at = gs_sender_begin(&out);
 
 	gs_wire_put_u32(&out, gs_sender_confine());
@@ -83,7 +83,7 @@ int gs_fetch_sender_main(void)
 	gs_sender_close(&out, at, FETCH_HELLO);
 	send_out(&out);
 	for (;;) {
-		struct fetch_result result = {0};
+		struct http_client_result result = {0};
 		struct gs_wire_in w;
 		char ca_file[64] = "";
 		uint32_t kind;
@@ -100,7 +100,7 @@ int gs_fetch_sender_main(void)
 		gs_close_p(&fd);
 		explicit_bzero(in.data, in.bytes);
 		at = gs_sender_begin(&out);
-		fetch_put_result(&out, &result);
+		http_client_put_result(&out, &result);
 		gs_sender_close(&out, at, FETCH_DONE);
 		send_out(&out);
 	}

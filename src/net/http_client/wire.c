@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "net/http_client/fetch_int.h"
+#include "net/http_client/http_client_int.h"
 
 static void put_body(struct gs_wire_out *out, const void *body, size_t bytes)
 {
@@ -23,24 +23,26 @@ static const void *take_body(struct gs_wire_in *in, size_t *ret_bytes)
 	return is_there ? body : NULL;
 }
 
-void fetch_put_http(struct gs_wire_out *out, const struct gs_fetch_http *q, uint64_t answer_max)
+void http_client_put_http(struct gs_wire_out *out, const struct gs_http_client_http *q,
+			  uint64_t answer_max)
 {
 	gs_wire_put_text(out, q->url);
 	gs_wire_put_text(out, q->token);
 	gs_wire_put_text(out, q->type);
-	for (unsigned i = 0; i < GS_FETCH_HEADERS_MAX; i++)
+	for (unsigned i = 0; i < GS_HTTP_CLIENT_HEADERS_MAX; i++)
 		gs_wire_put_text(out, q->header[i]);
 	gs_wire_put_u64(out, q->timeout_ns);
 	gs_wire_put_u64(out, answer_max);
 	put_body(out, q->body, q->bytes);
 }
 
-bool fetch_take_http(struct gs_wire_in *in, struct gs_fetch_http *ret, uint64_t *ret_answer_max)
+bool http_client_take_http(struct gs_wire_in *in, struct gs_http_client_http *ret,
+			   uint64_t *ret_answer_max)
 {
-	*ret = (struct gs_fetch_http){.url = gs_wire_text(in)};
+	*ret = (struct gs_http_client_http){.url = gs_wire_text(in)};
 	ret->token = gs_wire_text(in);
 	ret->type = gs_wire_text(in);
-	for (unsigned i = 0; i < GS_FETCH_HEADERS_MAX; i++)
+	for (unsigned i = 0; i < GS_HTTP_CLIENT_HEADERS_MAX; i++)
 		ret->header[i] = gs_wire_text(in);
 	ret->timeout_ns = gs_wire_u64(in);
 	*ret_answer_max = gs_wire_u64(in);
@@ -48,7 +50,7 @@ bool fetch_take_http(struct gs_wire_in *in, struct gs_fetch_http *ret, uint64_t 
 	return gs_wire_is_done(in) && ret->url;
 }
 
-void fetch_put_mail(struct gs_wire_out *out, const struct gs_fetch_mail *m)
+void http_client_put_mail(struct gs_wire_out *out, const struct gs_http_client_mail *m)
 {
 	gs_wire_put_text(out, m->url);
 	gs_wire_put_u32(out, (uint32_t)m->use_ssl);
@@ -60,9 +62,9 @@ void fetch_put_mail(struct gs_wire_out *out, const struct gs_fetch_mail *m)
 	put_body(out, m->body, m->bytes);
 }
 
-bool fetch_take_mail(struct gs_wire_in *in, struct gs_fetch_mail *ret)
+bool http_client_take_mail(struct gs_wire_in *in, struct gs_http_client_mail *ret)
 {
-	*ret = (struct gs_fetch_mail){.url = gs_wire_text(in)};
+	*ret = (struct gs_http_client_mail){.url = gs_wire_text(in)};
 	ret->use_ssl = (int)gs_wire_u32(in);
 	ret->username = gs_wire_text(in);
 	ret->password = gs_wire_text(in);
@@ -74,7 +76,7 @@ bool fetch_take_mail(struct gs_wire_in *in, struct gs_fetch_mail *ret)
 	       ret->recipients && ret->body;
 }
 
-void fetch_put_result(struct gs_wire_out *out, const struct fetch_result *result)
+void http_client_put_result(struct gs_wire_out *out, const struct http_client_result *result)
 {
 	gs_wire_put_u32(out, (uint32_t)-result->r);
 	gs_wire_put_u32(out, (uint32_t)result->status);
@@ -82,12 +84,12 @@ void fetch_put_result(struct gs_wire_out *out, const struct fetch_result *result
 	gs_wire_put_text(out, result->err.text);
 }
 
-bool fetch_take_result(struct gs_wire_in *in, struct fetch_result *ret)
+bool http_client_take_result(struct gs_wire_in *in, struct http_client_result *ret)
 {
 	uint32_t code = gs_wire_u32(in), status = gs_wire_u32(in);
 	const char *text;
 
-	*ret = (struct fetch_result){.retry_after_ns = gs_wire_u64(in)};
+	*ret = (struct http_client_result){.retry_after_ns = gs_wire_u64(in)};
 	text = gs_wire_line(in);
 	if (!gs_wire_is_done(in) || !text || code >= 4096 || status >= 1000 ||
 	    ret->retry_after_ns > 86400ull * 1000000000)

@@ -3,8 +3,8 @@
  * and each thing that can be wrong with one of them in words. OpenSSL is linked statically into the
  * release build, which knows no other TLS.
  */
-#ifndef GS_TLS_CONTEXT_H
-#define GS_TLS_CONTEXT_H
+#ifndef GS_NET_TLS_CONTEXT_H
+#define GS_NET_TLS_CONTEXT_H
 
 #include <stdbool.h>
 

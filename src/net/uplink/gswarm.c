@@ -4,7 +4,7 @@
  * system values percent. It answers nothing while the stream runs, so what went out counts as
  * delivered.
  */
-#include "net/uplink/link_int.h"
+#include "net/uplink/uplink_int.h"
 
 #include <errno.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 typedef GswarmProfiler__GPUMetric Metric;
 
 /* The newest moment that waits, to say which GPUs there are; NULL: none. The caller frees it. */
-static struct gs_node_snapshot *decode(const struct gs_spool_batch *b)
+static struct gs_node_snapshot *decode_newest(const struct gs_queue_batch *b)
 {
 	GS_FREE uint8_t *raw = malloc((size_t)b->raw_bytes + 8);
 	struct gs_node_decoder *d = gs_node_decoder_new();
@@ -41,27 +41,27 @@ static struct gs_node_snapshot *decode(const struct gs_spool_batch *b)
 	return last;
 }
 
-static double value(const struct gs_gpu_sample *s, enum gs_gpu_field f)
+static double value_of(const struct gs_gpu_sample *s, enum gs_gpu_field f)
 {
 	return gs_gpu_has(s, f) ? s->value[f] : 0;
 }
 
 static void fill_metric(Metric *m, const struct gs_gpu_info *info, const struct gs_gpu_sample *s)
 {
-	double total = value(s, GS_GPU_MEM_TOTAL);
+	double total = value_of(s, GS_GPU_MEM_TOTAL);
 
 	m->physical_idx = (int32_t)info->index;
 	m->name = (char *)info->name;
-	m->gpu_util = value(s, GS_GPU_UTIL);
-	m->mem_util = total > 0 ? value(s, GS_GPU_MEM_USED) / total : 0;
-	m->dram_bw_gbps_rx = value(s, GS_GPU_PCIE_RX_BPS) / 1024;
-	m->dram_bw_gbps_tx = value(s, GS_GPU_PCIE_TX_BPS) / 1024;
-	m->nvlink_bw_gbps_rx = value(s, GS_GPU_NVLINK_RX_BPS) / 1024;
-	m->nvlink_bw_gbps_tx = value(s, GS_GPU_NVLINK_TX_BPS) / 1024;
+	m->gpu_util = value_of(s, GS_GPU_UTIL);
+	m->mem_util = total > 0 ? value_of(s, GS_GPU_MEM_USED) / total : 0;
+	m->dram_bw_gbps_rx = value_of(s, GS_GPU_PCIE_RX_BPS) / 1024;
+	m->dram_bw_gbps_tx = value_of(s, GS_GPU_PCIE_TX_BPS) / 1024;
+	m->nvlink_bw_gbps_rx = value_of(s, GS_GPU_NVLINK_RX_BPS) / 1024;
+	m->nvlink_bw_gbps_tx = value_of(s, GS_GPU_NVLINK_TX_BPS) / 1024;
 }
 
 /* One message of a moment; 0 or a negative errno. */
-static int send_update(struct link_line *l, const struct gs_node_snapshot *node)
+static int send_update(struct uplink_line *l, const struct gs_node_snapshot *node)
 {
 	GswarmProfiler__MetricsUpdate m = GSWARM_PROFILER__METRICS_UPDATE__INIT;
 	GswarmProfiler__SystemMetrics system = GSWARM_PROFILER__SYSTEM_METRICS__INIT;
@@ -95,56 +95,56 @@ static int send_update(struct link_line *l, const struct gs_node_snapshot *node)
 	if (r < 0)
 		return r;
 	gswarm_profiler__metrics_update__pack(&m, l->out.data);
-	return gs_rpc_request_send(l->request, l->out.data, bytes);
+	return gs_grpc_request_send(l->request, l->out.data, bytes);
 }
 
 /* --- the stream --- */
 
-static void on_writable(void *ctx, struct gs_rpc_request *request)
+static void on_writable(void *ctx, struct gs_grpc_request *request)
 {
-	((struct link_line *)ctx)->blocked = false;
+	((struct uplink_line *)ctx)->blocked = false;
 }
 
-static void on_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_status status,
+static void on_ended(void *ctx, struct gs_grpc_request *request, enum gs_grpc_status status,
 		     const char *text)
 {
-	struct link_line *l = ctx;
+	struct uplink_line *l = ctx;
 
 	l->request = NULL;
-	link_failed(l, status, text,
-		    status == GS_RPC_UNIMPLEMENTED || status == GS_RPC_UNAUTHENTICATED ||
-			    status == GS_RPC_PERMISSION_DENIED);
+	uplink_failed(l, status, text,
+		      status == GS_GRPC_UNIMPLEMENTED || status == GS_GRPC_UNAUTHENTICATED ||
+			      status == GS_GRPC_PERMISSION_DENIED);
 }
 
-static void begin_stream(struct link_line *l)
+static void begin_stream(struct uplink_line *l)
 {
-	struct gs_rpc_request_options o = {
+	struct gs_grpc_request_options o = {
 		.size = sizeof(o),
 		.path = SERVICE "StreamMetrics",
 		.events = {.writable = on_writable, .ended = on_ended},
 		.ctx = l,
 	};
-	int r = gs_rpc_client_call(l->client, &o, &l->request);
+	int r = gs_grpc_client_call(l->client, &o, &l->request);
 
 	if (r < 0) {
-		link_failed(l, GS_RPC_UNAVAILABLE, strerror(-r), false);
+		uplink_failed(l, GS_GRPC_UNAVAILABLE, strerror(-r), false);
 		return;
 	}
 	l->welcomed = true;
-	l->state.state = GS_LINK_CONNECTED;
+	l->state.state = GS_UPLINK_CONNECTED;
 	l->state.gswarm = true;
 	l->state.connects++;
-	link_say(l, "connected to the head of gswarm-profiler at %s", l->state.head);
+	uplink_log(l, "connected to the head of gswarm-profiler at %s", l->state.head);
 }
 
 /* --- Connect, and how it samples --- */
 
-static void on_status(void *ctx, struct gs_rpc_request *request, const void *data, size_t bytes)
+static void on_status(void *ctx, struct gs_grpc_request *request, const void *data, size_t bytes)
 {
-	struct link_line *l = ctx;
+	struct uplink_line *l = ctx;
 	GswarmProfiler__StatusResponse *m =
 		gswarm_profiler__status_response__unpack(NULL, bytes, data);
-	struct gs_link_wish wish = {.processes = false};
+	struct gs_uplink_config wish = {.processes = false};
 
 	if (!m)
 		return;
@@ -153,14 +153,14 @@ static void on_status(void *ctx, struct gs_rpc_request *request, const void *dat
 		wish.interval_ns = LINK_WISH_MOST_NS;
 	wish.bandwidth = m->enable_bandwidth_profiling;
 	wish.nvlink = m->enable_nvlink_profiling;
-	link_tell_wish(l, &wish);
+	uplink_report_config(l, &wish);
 	gswarm_profiler__status_response__free_unpacked(m, NULL);
 }
 
-static void on_connect_reply(void *ctx, struct gs_rpc_request *request, const void *data,
+static void on_connect_reply(void *ctx, struct gs_grpc_request *request, const void *data,
 			     size_t bytes)
 {
-	struct link_line *l = ctx;
+	struct uplink_line *l = ctx;
 	GswarmProfiler__ConnectResponse *m =
 		gswarm_profiler__connect_response__unpack(NULL, bytes, data);
 
@@ -169,32 +169,32 @@ static void on_connect_reply(void *ctx, struct gs_rpc_request *request, const vo
 		gswarm_profiler__connect_response__free_unpacked(m, NULL);
 }
 
-static void on_connect_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_status status,
+static void on_connect_ended(void *ctx, struct gs_grpc_request *request, enum gs_grpc_status status,
 			     const char *text)
 {
-	struct link_line *l = ctx;
+	struct uplink_line *l = ctx;
 	GswarmProfiler__Empty empty = GSWARM_PROFILER__EMPTY__INIT;
-	struct gs_rpc_request_options o = {.size = sizeof(o),
-					   .path = SERVICE "GetStatus",
-					   .events = {.message = on_status},
-					   .ctx = l};
+	struct gs_grpc_request_options o = {.size = sizeof(o),
+					    .path = SERVICE "GetStatus",
+					    .events = {.message = on_status},
+					    .ctx = l};
 
 	l->request = NULL;
-	if (status != GS_RPC_OK || !l->welcomed) {
-		on_ended(l, NULL, status == GS_RPC_OK ? GS_RPC_FAILED_PRECONDITION : status,
-			 status == GS_RPC_OK ? "the head does not take us" : text);
+	if (status != GS_GRPC_OK || !l->welcomed) {
+		on_ended(l, NULL, status == GS_GRPC_OK ? GS_GRPC_FAILED_PRECONDITION : status,
+			 status == GS_GRPC_OK ? "the head does not take us" : text);
 		return;
 	}
 	(void)gswarm_profiler__empty__get_packed_size(&empty); /* nothing: no bytes */
-	(void)gs_rpc_client_unary(l->client, &o, "", 0, NULL);
+	(void)gs_grpc_client_unary(l->client, &o, "", 0, NULL);
 	begin_stream(l);
 }
 
 /* Say who we are, with the GPUs of the oldest moment that waits: there is one before we connect, or
  * the head learns of GPUs from the stream. */
-static void begin(struct link_line *l)
+static void begin_line(struct uplink_line *l)
 {
-	struct gs_rpc_request_options o = {
+	struct gs_grpc_request_options o = {
 		.size = sizeof(o),
 		.path = SERVICE "Connect",
 		.events = {.message = on_connect_reply, .ended = on_connect_ended},
@@ -204,13 +204,13 @@ static void begin(struct link_line *l)
 	GswarmProfiler__InitialInfo m = GSWARM_PROFILER__INITIAL_INFO__INIT;
 	struct gs_node_snapshot *node = NULL;
 	GswarmProfiler__GPUInfo *info = NULL, **pointers = NULL;
-	struct link_reply got;
+	struct uplink_reply got;
 	size_t n = 0, bytes;
 	int r = -ENOMEM;
 
 	l->state.gswarm = false; /* not before the stream stands */
-	if (link_ask(l, LINK_GET, 0, &got) == 0)
-		node = decode(&got.batch);
+	if (uplink_ask(l, LINK_GET, 0, &got) == 0)
+		node = decode_newest(&got.batch);
 	n = node ? node->gpu->n_gpus : 0;
 	info = calloc(n + 1, sizeof(*info));
 	pointers = calloc(n + 1, sizeof(*pointers));
@@ -227,24 +227,24 @@ static void begin(struct link_line *l)
 	bytes = gswarm_profiler__initial_info__get_packed_size(&m);
 	if (info && pointers && gs_buf_reserve(&l->out, bytes) == 0) {
 		gswarm_profiler__initial_info__pack(&m, l->out.data);
-		r = gs_rpc_client_unary(l->client, &o, l->out.data, bytes, &l->request);
+		r = gs_grpc_client_unary(l->client, &o, l->out.data, bytes, &l->request);
 	}
 	free(info);
 	free(pointers);
 	gs_node_snapshot_free(&node);
 	if (r < 0)
-		link_failed(l, GS_RPC_UNAVAILABLE, strerror(-r), false);
+		uplink_failed(l, GS_GRPC_UNAVAILABLE, strerror(-r), false);
 }
 
-static void pump(struct link_line *l)
+static void pump_line(struct uplink_line *l)
 {
-	struct link_reply got, acked;
+	struct uplink_reply got, acked;
 	int r = 0;
 
 	/* A head of gswarm takes moments alone. */
-	if (!l->welcomed || l->kind != GS_LINK_SAMPLES || !l->state.gswarm)
+	if (!l->welcomed || l->kind != GS_UPLINK_SAMPLES || !l->state.gswarm)
 		return;
-	while ((r = link_ask(l, LINK_GET, l->next_send, &got)) != GS_SPOOL_END) {
+	while ((r = uplink_ask(l, LINK_GET, l->next_send, &got)) != GS_QUEUE_END) {
 		struct gs_node_snapshot *node;
 		uint64_t seq = got.batch.seq, bytes = got.batch.bytes;
 
@@ -252,7 +252,7 @@ static void pump(struct link_line *l)
 			continue;
 		if (r < 0)
 			break;
-		node = decode(&got.batch);
+		node = decode_newest(&got.batch);
 		r = node ? send_update(l, node) : 0;
 		gs_node_snapshot_free(&node);
 		if (r < 0)
@@ -260,16 +260,17 @@ static void pump(struct link_line *l)
 		l->next_send = seq + 1;
 		l->state.sent_batches++;
 		l->state.sent_bytes += bytes;
-		(void)link_ask(l, LINK_SENT, seq, &acked);
-		(void)link_ask(l, LINK_ACK, seq, &acked);
+		(void)uplink_ask(l, LINK_SENT, seq, &acked);
+		(void)uplink_ask(l, LINK_ACK, seq, &acked);
 		l->state.acked_batches++;
 	}
 	l->blocked = r == -ENOBUFS;
 }
 
-static void end(struct link_line *l)
+static void end_line(struct uplink_line *l)
 {
-	gs_rpc_request_end(l->request);
+	gs_grpc_request_end(l->request);
 }
 
-const struct link_protocol link_gswarm = {.begin = begin, .pump = pump, .end = end};
+const struct uplink_protocol link_gswarm = {
+	.begin = begin_line, .pump = pump_line, .end = end_line};

@@ -22,7 +22,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "net/uplink/link_int.h"
+#include "net/uplink/uplink_int.h"
 
 #define PING_NS       5000000000ull
 #define HUNG_NS       15000000000ull
@@ -33,10 +33,10 @@
 #define SOON_NS       10000000000ull
 #define SAYS_MOST     100 /* lines that a sender may have printed in a minute */
 
-struct gs_link {
-	struct gs_link_options o; /* callbacks; texts not, but in what follows */
+struct gs_uplink {
+	struct gs_uplink_options o; /* callbacks; texts not, but in what follows */
 	char machine_id[64], instance[64], hostname[65], title[256], token[512], server_name[256];
-	char address[GS_RPC_LISTEN_MAX][256];
+	char address[GS_GRPC_LISTEN_MAX][256];
 	int tls_fd[3]; /* owned: authorities, certificate, key; -1 none */
 	uint64_t run;  /* of Hello */
 	pthread_t thread;
@@ -57,16 +57,16 @@ struct gs_link {
 	bool done;
 
 	pthread_mutex_t lock; /* what follows */
-	struct gs_spool *spool;
+	struct gs_queue *spool;
 	struct gs_buf packed;
-	struct link_state state;     /* of this sender */
-	struct gs_link_stats before; /* counts of those that ended */
-	struct link_news news;
+	struct uplink_state state;     /* of this sender */
+	struct gs_uplink_stats before; /* counts of those that ended */
+	struct uplink_news news;
 };
 
-static void say_words(struct gs_link *l, const char *fmt, ...) GS_PRINTF(2, 3);
+static void say_words(struct gs_uplink *l, const char *fmt, ...) GS_PRINTF(2, 3);
 
-static void say_words(struct gs_link *l, const char *fmt, ...)
+static void say_words(struct gs_uplink *l, const char *fmt, ...)
 {
 	char text[512];
 	va_list args;
@@ -79,7 +79,7 @@ static void say_words(struct gs_link *l, const char *fmt, ...)
 	l->o.say(l->o.ctx, text);
 }
 
-static void wake_thread(struct gs_link *l)
+static void wake_thread(struct gs_uplink *l)
 {
 	const uint64_t one = 1;
 
@@ -90,7 +90,7 @@ static void wake_thread(struct gs_link *l)
 
 /* --- the process --- */
 
-static int end_sender(struct gs_link *l)
+static int end_sender(struct gs_uplink *l)
 {
 	int status = gs_sender_end(&l->process);
 
@@ -100,13 +100,13 @@ static int end_sender(struct gs_link *l)
 	l->before.sent_batches += l->state.sent_batches;
 	l->before.sent_bytes += l->state.sent_bytes;
 	l->before.acked_batches += l->state.acked_batches;
-	l->state = (struct link_state){.state = GS_LINK_CONNECTING, .retry_ns = UINT64_MAX};
+	l->state = (struct uplink_state){.state = GS_UPLINK_CONNECTING, .retry_ns = UINT64_MAX};
 	pthread_mutex_unlock(&l->lock);
 	return status;
 }
 
 /* It is started again: at once after a good while, later and later when it ends at once. */
-static void lose_sender(struct gs_link *l, int r)
+static void lose_sender(struct gs_uplink *l, int r)
 {
 	uint64_t now = gs_clock_mono_ns(), wait = 0;
 	char why[128], trouble[200];
@@ -126,21 +126,21 @@ static void lose_sender(struct gs_link *l, int r)
 		  wait > 1000000000 ? " in some seconds" : "");
 }
 
-static struct gs_sender_wait soon(void)
+static struct gs_sender_wait wait_briefly(void)
 {
 	return (struct gs_sender_wait){.until_ns = gs_clock_mono_ns() + MESSAGE_NS};
 }
 
-static void send_message(struct gs_link *l, struct gs_wire_out *out, int pass_fd)
+static void send_message(struct gs_uplink *l, struct gs_wire_out *out, int pass_fd)
 {
-	const struct gs_sender_wait wait = soon();
+	const struct gs_sender_wait wait = wait_briefly();
 	int r = out->r < 0 ? out->r : gs_sender_send(l->process.fd, out->buf, pass_fd, &wait);
 
 	if (r < 0)
 		lose_sender(l, r);
 }
 
-static void put_start(struct gs_link *l, struct gs_wire_out *out)
+static void put_start(struct gs_uplink *l, struct gs_wire_out *out)
 {
 	size_t at = gs_sender_begin(out);
 
@@ -161,7 +161,7 @@ static void put_start(struct gs_link *l, struct gs_wire_out *out)
 	gs_sender_close(out, at, LINK_START);
 }
 
-static void start_sender(struct gs_link *l)
+static void start_sender(struct gs_uplink *l)
 {
 	struct gs_wire_out out = {&l->message, 0};
 	int fds[GS_ARRAY_LEN(l->tls_fd)];
@@ -189,7 +189,7 @@ static void start_sender(struct gs_link *l)
 
 /* A socket of this machine that the configuration names: the sender, being another user, might not
  * be let in. */
-static int connect_socket(const struct gs_link *l, uint64_t number)
+static int connect_socket(const struct gs_uplink *l, uint64_t number)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	GS_CLOSE int fd = -1;
@@ -208,11 +208,12 @@ static int connect_socket(const struct gs_link *l, uint64_t number)
 }
 
 /* With the lock held. False: no sender of ours asks that. */
-static bool ask_spool(struct gs_link *l, enum link_message what, uint64_t n, struct link_reply *ret)
+static bool ask_spool(struct gs_uplink *l, enum uplink_message what, uint64_t n,
+		      struct uplink_reply *ret)
 {
-	struct gs_spool_stats st;
+	struct gs_queue_stats st;
 
-	gs_spool_stats(l->spool, &st);
+	gs_queue_stats(l->spool, &st);
 	switch (what) {
 	case LINK_BEGIN:
 		l->attempt++;
@@ -220,34 +221,34 @@ static bool ask_spool(struct gs_link *l, enum link_message what, uint64_t n, str
 	case LINK_WAITING:
 		return true;
 	case LINK_GET:
-		ret->r = gs_spool_get(l->spool, n, &ret->batch);
+		ret->r = gs_queue_get(l->spool, n, &ret->batch);
 		if (ret->r != 0)
-			ret->batch = (struct gs_spool_batch){0};
+			ret->batch = (struct gs_queue_batch){0};
 		return true;
 	case LINK_SENT:
 		if (n >= st.next_seq)
 			return false;
-		gs_spool_sent(l->spool, n);
+		gs_queue_sent(l->spool, n);
 		if (n > l->sent_seq)
 			l->sent_seq = n;
 		return true;
 	case LINK_ACK:
 		if (n > l->sent_seq)
 			return false;
-		gs_spool_ack(l->spool, n);
+		gs_queue_ack(l->spool, n);
 		return true;
 	case LINK_RESUME:
 		if (n > l->sent_seq && n >= st.opened_seq)
 			return false;
-		gs_spool_resume(l->spool, n);
+		gs_queue_resume(l->spool, n);
 		return true;
 	case LINK_DROP:
-		ret->r = gs_spool_drop(l->spool, n);
+		ret->r = gs_queue_drop(l->spool, n);
 		return true;
 	case LINK_RENEW:
 		if (n != 0 && n != st.opened_seq)
 			return false;
-		ret->r = gs_spool_renew(l->spool, n);
+		ret->r = gs_queue_renew(l->spool, n);
 		l->sent_seq = 0;
 		return true;
 	default:
@@ -255,11 +256,11 @@ static bool ask_spool(struct gs_link *l, enum link_message what, uint64_t n, str
 	}
 }
 
-static bool answer(struct gs_link *l, enum link_message what, uint64_t number)
+static bool answer_line(struct gs_uplink *l, enum uplink_message what, uint64_t number)
 {
-	struct link_reply reply = {.r = 0};
+	struct uplink_reply reply = {.r = 0};
 	struct gs_wire_out out = {&l->message, 0};
-	struct gs_spool_stats st;
+	struct gs_queue_stats st;
 	GS_CLOSE int fd = -1;
 	size_t at = gs_sender_begin(&out);
 	bool ok = true;
@@ -274,8 +275,8 @@ static bool answer(struct gs_link *l, enum link_message what, uint64_t number)
 	if (what == LINK_GET) /* nothing may be asked of the spool before its data are copied */
 		memset(&st, 0, sizeof(st));
 	else
-		gs_spool_stats(l->spool, &st);
-	reply.stream = gs_spool_stream(l->spool);
+		gs_queue_stats(l->spool, &st);
+	reply.stream = gs_queue_stream(l->spool);
 	reply.attempt = l->attempt;
 	reply.first_seq = st.first_seq;
 	reply.next_seq = st.next_seq;
@@ -284,7 +285,7 @@ static bool answer(struct gs_link *l, enum link_message what, uint64_t number)
 	reply.sent_seq = l->sent_seq;
 	reply.wall_ns = gs_clock_wall_ns();
 	reply.boot_ns = gs_clock_boot_ns();
-	link_put_reply(&out, &reply);
+	uplink_put_reply(&out, &reply);
 	pthread_mutex_unlock(&l->lock);
 	gs_sender_close(&out, at, LINK_REPLY);
 	if (ok)
@@ -293,7 +294,7 @@ static bool answer(struct gs_link *l, enum link_message what, uint64_t number)
 }
 
 /* A sender that does nothing but talk does not fill the disk with its lines. */
-static void pass_line(struct gs_link *l, const char *text)
+static void pass_line(struct gs_uplink *l, const char *text)
 {
 	uint64_t now = gs_clock_mono_ns();
 
@@ -308,10 +309,10 @@ static void pass_line(struct gs_link *l, const char *text)
 }
 
 /* False: it says what it may not say. */
-static bool take_message(struct gs_link *l, enum link_message kind, struct gs_wire_in *in)
+static bool take_message(struct gs_uplink *l, enum uplink_message kind, struct gs_wire_in *in)
 {
-	struct gs_link_wish wish;
-	struct link_state state;
+	struct gs_uplink_config wish;
+	struct uplink_state state;
 	char names[128];
 	const char *text;
 	uint64_t number;
@@ -328,7 +329,7 @@ static bool take_message(struct gs_link *l, enum link_message kind, struct gs_wi
 		l->said_hello = (held & GS_SANDBOX_SECCOMP) && gs_wire_is_done(in);
 		return l->said_hello;
 	case LINK_STATE:
-		if (!link_take_state(in, &l->state, &state))
+		if (!uplink_take_state(in, &l->state, &state))
 			return false;
 		pthread_mutex_lock(&l->lock);
 		l->state = state;
@@ -341,7 +342,7 @@ static bool take_message(struct gs_link *l, enum link_message kind, struct gs_wi
 		pass_line(l, text);
 		return true;
 	case LINK_WISH:
-		if (!link_take_wish(in, &wish))
+		if (!uplink_take_config(in, &wish))
 			return false;
 		if (l->o.wish)
 			l->o.wish(l->o.ctx, &wish);
@@ -351,19 +352,19 @@ static bool take_message(struct gs_link *l, enum link_message kind, struct gs_wi
 		return l->done;
 	default:
 		number = gs_wire_u64(in);
-		return gs_wire_is_done(in) && answer(l, kind, number);
+		return gs_wire_is_done(in) && answer_line(l, kind, number);
 	}
 }
 
-static void read_message(struct gs_link *l)
+static void read_message(struct gs_uplink *l)
 {
-	const struct gs_sender_wait wait = soon();
+	const struct gs_sender_wait wait = wait_briefly();
 	struct gs_wire_in in;
 	uint32_t kind;
 	int r = gs_sender_receive(l->process.fd, &l->in, LINK_MESSAGE_MAX, &kind, NULL, &wait);
 
 	in = GS_WIRE_IN(l->in.data, l->in.bytes);
-	if (r == 0 && !take_message(l, (enum link_message)kind, &in))
+	if (r == 0 && !take_message(l, (enum uplink_message)kind, &in))
 		r = -EBADMSG;
 	l->asked_ns = 0;
 	l->has_news = false; /* it asks for what waits, whenever it can send */
@@ -373,7 +374,7 @@ static void read_message(struct gs_link *l)
 
 /* --- the loop --- */
 
-static void tell_news(struct gs_link *l, const struct link_news *news)
+static void tell_news(struct gs_uplink *l, const struct uplink_news *news)
 {
 	struct gs_wire_out out = {&l->message, 0};
 	size_t at = gs_sender_begin(&out);
@@ -388,7 +389,7 @@ static void tell_news(struct gs_link *l, const struct link_news *news)
 	send_message(l, &out, -1);
 }
 
-static void ping_sender(struct gs_link *l)
+static void ping_sender(struct gs_uplink *l)
 {
 	struct gs_wire_out out = {&l->message, 0};
 
@@ -399,7 +400,7 @@ static void ping_sender(struct gs_link *l)
 	send_message(l, &out, -1);
 }
 
-static int turn_wait_ms(const struct gs_link *l, const struct link_news *news)
+static int turn_wait_ms(const struct gs_uplink *l, const struct uplink_news *news)
 {
 	uint64_t now = gs_clock_mono_ns(), next = l->process.pid ? l->ping_ns : l->start_after_ns;
 
@@ -408,7 +409,7 @@ static int turn_wait_ms(const struct gs_link *l, const struct link_news *news)
 	return next <= now ? 0 : (int)((next - now) / 1000000 + 1);
 }
 
-static void turn_once(struct gs_link *l, const struct link_news *news)
+static void turn_once(struct gs_uplink *l, const struct uplink_news *news)
 {
 	struct pollfd fds[2] = {{l->wake_fd, POLLIN, 0}, {-1, POLLIN, 0}};
 	uint64_t drop;
@@ -432,7 +433,7 @@ static void turn_once(struct gs_link *l, const struct link_news *news)
 }
 
 /* Whether the end has come, also for a sender that does not see it. */
-static bool is_over(const struct gs_link *l, const struct link_news *news)
+static bool is_over(const struct gs_uplink *l, const struct uplink_news *news)
 {
 	uint64_t now = gs_clock_mono_ns();
 
@@ -444,8 +445,8 @@ static bool is_over(const struct gs_link *l, const struct link_news *news)
 
 static void *run_holder(void *arg)
 {
-	struct gs_link *l = arg;
-	struct link_news news;
+	struct gs_uplink *l = arg;
+	struct uplink_news news;
 
 	for (;;) {
 		pthread_mutex_lock(&l->lock);
@@ -461,7 +462,7 @@ static void *run_holder(void *arg)
 
 /* --- life --- */
 
-int gs_link_machine_id(char *out, size_t bytes)
+int gs_uplink_machine_id(char *out, size_t bytes)
 {
 	char text[64] = "", name[65] = "";
 	int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
@@ -500,7 +501,7 @@ static void take_title(char *out, size_t bytes, const char *title)
 	out[n] = 0;
 }
 
-static int take_names(struct gs_link *l, const struct gs_link_options *o, struct gs_err *err)
+static int take_names(struct gs_uplink *l, const struct gs_uplink_options *o, struct gs_err *err)
 {
 	snprintf(l->instance, sizeof(l->instance), "%s", o->instance ? o->instance : "");
 	take_title(l->title, sizeof(l->title), o->title ? o->title : "");
@@ -517,7 +518,7 @@ static int take_names(struct gs_link *l, const struct gs_link_options *o, struct
 		snprintf(l->machine_id, sizeof(l->machine_id), "%s", o->machine_id);
 		return 0;
 	}
-	if (gs_link_machine_id(l->machine_id, sizeof(l->machine_id)) < 0)
+	if (gs_uplink_machine_id(l->machine_id, sizeof(l->machine_id)) < 0)
 		return gs_err_set(err, -ENOENT,
 				  "this machine has no number of its own (/etc/machine-id): run "
 				  "systemd-machine-id-setup or give --machine-id");
@@ -526,10 +527,10 @@ static int take_names(struct gs_link *l, const struct gs_link_options *o, struct
 
 /* The sender cannot say what is wrong with an address or a file: that is looked at here, once. The
  * files stay open for it. */
-static int check_options(struct gs_link *l, const struct gs_link_options *o, struct gs_err *err)
+static int check_options(struct gs_uplink *l, const struct gs_uplink_options *o, struct gs_err *err)
 {
 	const char *const files[] = {o->tls_ca, o->tls_cert, o->tls_key};
-	const struct gs_rpc_client_options c = {
+	const struct gs_grpc_client_options c = {
 		.size = sizeof(c),
 		.addresses = o->addresses,
 		.n_addresses = o->n_addresses,
@@ -540,10 +541,10 @@ static int check_options(struct gs_link *l, const struct gs_link_options *o, str
 		.server_name = o->server_name,
 		.token = o->token,
 	};
-	struct gs_rpc_client *client = NULL;
-	int r = gs_rpc_client_new(&c, &client, err);
+	struct gs_grpc_client *client = NULL;
+	int r = gs_grpc_client_new(&c, &client, err);
 
-	gs_rpc_client_free(&client);
+	gs_grpc_client_free(&client);
 	for (unsigned i = 0; r == 0 && o->tls && i < GS_ARRAY_LEN(files); i++) {
 		if (!files[i] || !files[i][0])
 			continue;
@@ -555,11 +556,11 @@ static int check_options(struct gs_link *l, const struct gs_link_options *o, str
 	return r;
 }
 
-static void free_link(struct gs_link **link)
+static void free_link(struct gs_uplink **link)
 {
-	struct gs_link *l = *link;
+	struct gs_uplink *l = *link;
 
-	gs_spool_close(&l->spool);
+	gs_queue_close(&l->spool);
 	gs_buf_fini(&l->packed);
 	gs_buf_fini(&l->in);
 	gs_buf_fini(&l->message);
@@ -571,15 +572,15 @@ static void free_link(struct gs_link **link)
 	gs_free_p(link);
 }
 
-int gs_link_start(const struct gs_link_options *options, struct gs_link **ret_link,
-		  struct gs_err *err)
+int gs_uplink_start(const struct gs_uplink_options *options, struct gs_uplink **ret_link,
+		    struct gs_err *err)
 {
-	struct gs_spool_options spool = {.size = sizeof(spool),
+	struct gs_queue_options spool = {.size = sizeof(spool),
 					 .dir = options->spool_dir,
 					 .max_bytes = options->spool_max_bytes,
 					 .max_memory_bytes = options->memory_max_bytes,
 					 .keep_oldest = options->keep_oldest};
-	struct gs_link *l = calloc(1, sizeof(*l));
+	struct gs_uplink *l = calloc(1, sizeof(*l));
 	int r;
 
 	if (!l)
@@ -587,13 +588,13 @@ int gs_link_start(const struct gs_link_options *options, struct gs_link **ret_li
 	pthread_mutex_init(&l->lock, NULL);
 	l->o = *options;
 	l->in = GS_BUF_INIT(LINK_MESSAGE_MAX);
-	l->message = GS_BUF_INIT(GS_SPOOL_BATCH_MAX + 65536);
-	l->packed = GS_BUF_INIT(2 * GS_SPOOL_BATCH_MAX);
+	l->message = GS_BUF_INIT(GS_QUEUE_BATCH_MAX + 65536);
+	l->packed = GS_BUF_INIT(2 * GS_QUEUE_BATCH_MAX);
 	l->process.fd = l->tls_fd[0] = l->tls_fd[1] = l->tls_fd[2] = -1;
 	if (getrandom(&l->run, sizeof(l->run), 0) < 0)
 		l->run = gs_clock_boot_ns();
 	l->state.retry_ns = UINT64_MAX;
-	l->state.state = GS_LINK_CONNECTING;
+	l->state.state = GS_UPLINK_CONNECTING;
 	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	r = l->wake_fd < 0 ? gs_err_set(err, -errno, "eventfd: %s", strerror(errno)) : 0;
 	if (r == 0)
@@ -601,7 +602,7 @@ int gs_link_start(const struct gs_link_options *options, struct gs_link **ret_li
 	if (r == 0)
 		r = take_names(l, options, err);
 	if (r == 0)
-		r = gs_spool_open(&spool, &l->spool, err);
+		r = gs_queue_open(&spool, &l->spool, err);
 	if (r == 0) {
 		r = -pthread_create(&l->thread, NULL, run_holder, l);
 		if (r < 0)
@@ -615,10 +616,10 @@ int gs_link_start(const struct gs_link_options *options, struct gs_link **ret_li
 	return 0;
 }
 
-int gs_link_push(struct gs_link *link, const struct gs_batch *records,
-		 const struct gs_link_span *span)
+int gs_uplink_push(struct gs_uplink *link, const struct gs_batch *records,
+		   const struct gs_uplink_span *span)
 {
-	struct gs_spool_batch b = {
+	struct gs_queue_batch b = {
 		.first_wall_ns = span->first_wall_ns,
 		.last_wall_ns = span->last_wall_ns,
 		.n_samples = span->n_samples,
@@ -630,9 +631,9 @@ int gs_link_push(struct gs_link *link, const struct gs_batch *records,
 
 	pthread_mutex_lock(&link->lock);
 	gs_buf_reset(&link->packed);
-	if (records->bytes > GS_SPOOL_BATCH_MAX) { /* no head takes it: counted as lost there */
+	if (records->bytes > GS_QUEUE_BATCH_MAX) { /* no head takes it: counted as lost there */
 		b.raw_bytes = UINT32_MAX;
-		r = gs_spool_put(link->spool, &b);
+		r = gs_queue_put(link->spool, &b);
 		pthread_mutex_unlock(&link->lock);
 		return r;
 	}
@@ -643,25 +644,25 @@ int gs_link_push(struct gs_link *link, const struct gs_batch *records,
 		b.codec = ZSTD_isError(n) ? 0 : 1; /* enum Codec */
 		b.data = b.codec ? link->packed.data : records->data;
 		b.bytes = b.codec ? n : records->bytes;
-		r = gs_spool_put(link->spool, &b);
+		r = gs_queue_put(link->spool, &b);
 	}
 	pthread_mutex_unlock(&link->lock);
 	wake_thread(link);
 	return r;
 }
 
-void gs_link_stats(struct gs_link *link, struct gs_link_stats *ret_stats)
+void gs_uplink_stats(struct gs_uplink *link, struct gs_uplink_stats *ret_stats)
 {
-	struct gs_spool_stats st;
-	const struct link_state *s = &link->state;
+	struct gs_queue_stats st;
+	const struct uplink_state *s = &link->state;
 	uint64_t now = gs_clock_mono_ns();
 
 	pthread_mutex_lock(&link->lock);
-	gs_spool_stats(link->spool, &st);
-	*ret_stats = (struct gs_link_stats){
+	gs_queue_stats(link->spool, &st);
+	*ret_stats = (struct gs_uplink_stats){
 		.state = s->state,
 		.gswarm = s->gswarm,
-		.retry_in_ns = s->state == GS_LINK_WAITING && s->retry_ns > now &&
+		.retry_in_ns = s->state == GS_UPLINK_WAITING && s->retry_ns > now &&
 					       s->retry_ns != UINT64_MAX
 				       ? s->retry_ns - now
 				       : 0,
@@ -682,29 +683,29 @@ void gs_link_stats(struct gs_link *link, struct gs_link_stats *ret_stats)
 	pthread_mutex_unlock(&link->lock);
 }
 
-uint64_t gs_link_drain(struct gs_link *l, uint64_t drain_ns, bool ended)
+uint64_t gs_uplink_drain(struct gs_uplink *l, uint64_t drain_ns, bool ended)
 {
-	struct gs_spool_stats st;
+	struct gs_queue_stats st;
 
 	pthread_mutex_lock(&l->lock);
-	l->news = (struct link_news){true, ended, gs_clock_mono_ns() + drain_ns};
+	l->news = (struct uplink_news){true, ended, gs_clock_mono_ns() + drain_ns};
 	pthread_mutex_unlock(&l->lock);
 	wake_thread(l);
 	if (!l->joined)
 		pthread_join(l->thread, NULL);
 	l->joined = true;
-	gs_spool_save(l->spool);
-	gs_spool_stats(l->spool, &st);
+	gs_queue_save(l->spool);
+	gs_queue_stats(l->spool, &st);
 	return st.n_samples;
 }
 
-uint64_t gs_link_stop(struct gs_link **link, uint64_t drain_ns, bool ended)
+uint64_t gs_uplink_stop(struct gs_uplink **link, uint64_t drain_ns, bool ended)
 {
 	uint64_t left;
 
 	if (!*link)
 		return 0;
-	left = gs_link_drain(*link, drain_ns, ended);
+	left = gs_uplink_drain(*link, drain_ns, ended);
 	free_link(link);
 	return left;
 }

@@ -1,5 +1,5 @@
 /* The sender's thread: connecting, waiting, trying again. */
-#include "net/uplink/link_int.h"
+#include "net/uplink/uplink_int.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -13,7 +13,7 @@
 
 #define REFUSED_RETRY_NS 60000000000ull
 
-void link_say(struct link_line *l, const char *fmt, ...)
+void uplink_log(struct uplink_line *l, const char *fmt, ...)
 {
 	char text[512];
 	va_list args;
@@ -21,50 +21,51 @@ void link_say(struct link_line *l, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	link_tell_text(l, text);
+	uplink_report_text(l, text);
 }
 
-static void set_state(struct link_line *l, unsigned state, const char *trouble)
+static void set_state(struct uplink_line *l, unsigned state, const char *trouble)
 {
 	l->state.state = state;
 	snprintf(l->state.trouble, sizeof(l->state.trouble), "%s", trouble);
-	if (state != GS_LINK_CONNECTED)
+	if (state != GS_UPLINK_CONNECTED)
 		l->state.head[0] = 0;
 }
 
-void link_give_up(struct link_line *l, uint64_t seq, const char *why)
+void uplink_give_up(struct uplink_line *l, uint64_t seq, const char *why)
 {
-	struct link_reply reply;
+	struct uplink_reply reply;
 
-	if (link_ask(l, LINK_DROP, seq, &reply) < 0)
+	if (uplink_ask(l, LINK_DROP, seq, &reply) < 0)
 		return;
 	l->given_up.n++;
 	l->given_up.seq = seq;
 	snprintf(l->given_up.why, sizeof(l->given_up.why), "%s", why);
 }
 
-static void tell_given_up(struct link_line *l)
+static void tell_given_up(struct uplink_line *l)
 {
-	const struct link_given_up *g = &l->given_up;
+	const struct uplink_given_up *g = &l->given_up;
 
 	if (g->n)
-		link_say(l,
-			 "%llu batch%s given up and counted as lost (the last is number %llu): %s",
-			 (unsigned long long)g->n, g->n == 1 ? "" : "es",
-			 (unsigned long long)g->seq, g->why);
+		uplink_log(
+			l,
+			"%llu batch%s given up and counted as lost (the last is number %llu): %s",
+			(unsigned long long)g->n, g->n == 1 ? "" : "es", (unsigned long long)g->seq,
+			g->why);
 	l->given_up.n = 0;
 }
 
 /* --- the connection --- */
 
-static void forget_flight(struct link_line *l)
+static void forget_flight(struct uplink_line *l)
 {
 	l->flight_bytes = l->flight_batches = 0;
 	l->next_send = 0;
 	l->welcomed = l->blocked = false;
 }
 
-static void try_later(struct link_line *l, const char *why)
+static void try_later(struct uplink_line *l, const char *why)
 {
 	uint64_t random = 0;
 	uint64_t delay_ns;
@@ -72,32 +73,33 @@ static void try_later(struct link_line *l, const char *why)
 	if (getrandom(&random, sizeof(random), 0) < 0)
 		random = gs_clock_mono_ns();
 	if (l->connected_ns)
-		gs_rpc_backoff_held(&l->backoff, gs_clock_mono_ns() - l->connected_ns);
+		gs_grpc_backoff_held(&l->backoff, gs_clock_mono_ns() - l->connected_ns);
 	l->connected_ns = 0;
-	delay_ns = gs_rpc_backoff_next_ns(&l->backoff, random);
+	delay_ns = gs_grpc_backoff_next_ns(&l->backoff, random);
 	l->state.retry_ns = gs_clock_mono_ns() + delay_ns;
-	set_state(l, GS_LINK_WAITING, why);
-	link_say(l, "no connection to the head: %s; next attempt in %.1f s", why,
-		 (double)delay_ns / 1e9);
+	set_state(l, GS_UPLINK_WAITING, why);
+	uplink_log(l, "no connection to the head: %s; next attempt in %.1f s", why,
+		   (double)delay_ns / 1e9);
 }
 
-void link_failed(struct link_line *l, enum gs_rpc_status status, const char *text, bool final)
+void uplink_failed(struct uplink_line *l, enum gs_grpc_status status, const char *text, bool final)
 {
 	if (l->request)
-		gs_rpc_request_cancel(&l->request);
+		gs_grpc_request_cancel(&l->request);
 	forget_flight(l);
 	if (final) {
 		/* Somebody may mend it there: a token, a certificate. */
 		l->state.retry_ns = gs_clock_mono_ns() + REFUSED_RETRY_NS;
-		set_state(l, GS_LINK_REFUSED, text[0] ? text : gs_rpc_status_name(status));
-		link_say(l, "the head refuses us: %s", text[0] ? text : gs_rpc_status_name(status));
-	} else if (gs_rpc_client_connected(l->client)) {
+		set_state(l, GS_UPLINK_REFUSED, text[0] ? text : gs_grpc_status_name(status));
+		uplink_log(l, "the head refuses us: %s",
+			   text[0] ? text : gs_grpc_status_name(status));
+	} else if (gs_grpc_client_connected(l->client)) {
 		snprintf(l->state.trouble, sizeof(l->state.trouble), "%s", text);
 	}
-	gs_rpc_client_disconnect(l->client, false);
+	gs_grpc_client_disconnect(l->client, false);
 }
 
-void link_switch(struct link_line *l, const struct link_protocol *protocol)
+void uplink_switch(struct uplink_line *l, const struct uplink_protocol *protocol)
 {
 	l->protocol = protocol;
 	forget_flight(l);
@@ -106,34 +108,34 @@ void link_switch(struct link_line *l, const struct link_protocol *protocol)
 
 static void on_connected(void *ctx, const char *address)
 {
-	struct link_line *l = ctx;
+	struct uplink_line *l = ctx;
 
 	l->connected_ns = gs_clock_mono_ns();
 	snprintf(l->state.head, sizeof(l->state.head), "%s", address);
 	l->state.trouble[0] = 0;
 	/* A head may have become another one meanwhile. */
-	link_switch(l, &link_node);
+	uplink_switch(l, &link_node);
 }
 
-static void on_disconnected(void *ctx, enum gs_rpc_status status, const char *why)
+static void on_disconnected(void *ctx, enum gs_grpc_status status, const char *why)
 {
-	struct link_line *l = ctx;
+	struct uplink_line *l = ctx;
 	char text[256];
 
 	l->request = NULL;
 	forget_flight(l);
 	snprintf(text, sizeof(text), "%s", l->state.trouble[0] ? l->state.trouble : why);
-	if (l->state.state != GS_LINK_REFUSED && !l->left)
-		try_later(l, text[0] ? text : gs_rpc_status_name(status));
+	if (l->state.state != GS_UPLINK_REFUSED && !l->left)
+		try_later(l, text[0] ? text : gs_grpc_status_name(status));
 }
 
-static void connect_now(struct link_line *l)
+static void connect_now(struct uplink_line *l)
 {
 	int r;
 
 	l->state.retry_ns = UINT64_MAX;
-	set_state(l, GS_LINK_CONNECTING, "");
-	r = gs_rpc_client_connect(l->client);
+	set_state(l, GS_UPLINK_CONNECTING, "");
+	r = gs_grpc_client_connect(l->client);
 	if (r < 0 && r != -EALREADY)
 		try_later(l, strerror(-r));
 }
@@ -141,20 +143,20 @@ static void connect_now(struct link_line *l)
 /* --- the loop --- */
 
 /* Whether nothing is left to do, or there is no time for it. */
-static bool finished(struct link_line *l)
+static bool is_finished(struct uplink_line *l)
 {
-	struct link_reply st;
+	struct uplink_reply st;
 
 	if (!l->news.stopping)
 		return false;
-	(void)link_ask(l, LINK_WAITING, 0, &st);
+	(void)uplink_ask(l, LINK_WAITING, 0, &st);
 	return (st.n_batches == 0 && (l->ended_sent || !l->news.ended || l->state.gswarm)) ||
-	       l->state.state == GS_LINK_REFUSED || gs_clock_mono_ns() >= l->news.drain_until_ns;
+	       l->state.state == GS_UPLINK_REFUSED || gs_clock_mono_ns() >= l->news.drain_until_ns;
 }
 
-static int wait_ms(const struct link_line *l)
+static int wait_ms(const struct uplink_line *l)
 {
-	uint64_t next = gs_rpc_client_next_ns(l->client), now = gs_clock_mono_ns();
+	uint64_t next = gs_grpc_client_next_ns(l->client), now = gs_clock_mono_ns();
 
 	if (l->state.retry_ns < next)
 		next = l->state.retry_ns;
@@ -165,42 +167,42 @@ static int wait_ms(const struct link_line *l)
 	return next <= now ? 0 : (int)((next - now) / 1000000 + 1);
 }
 
-static void run_line(struct link_line *l)
+static void run_line(struct uplink_line *l)
 {
 	bool tried_at_stop = false;
 
 	connect_now(l);
 	for (;;) {
-		struct pollfd fds[2] = {{gs_rpc_client_fd(l->client), POLLIN, 0},
+		struct pollfd fds[2] = {{gs_grpc_client_fd(l->client), POLLIN, 0},
 					{GS_SENDER_SOCKET, POLLIN, 0}};
 		bool done;
 
 		if (l->request && !l->blocked)
 			l->protocol->pump(l);
-		done = finished(l);
+		done = is_finished(l);
 		tell_given_up(l);
 		if (l->pinged || memcmp(&l->state, &l->told, sizeof(l->told)) != 0)
-			link_tell(l, LINK_STATE);
+			uplink_report(l, LINK_STATE);
 		if (done)
 			break;
 		if (l->news.stopping && !tried_at_stop && l->state.retry_ns != UINT64_MAX)
 			l->state.retry_ns = 0; /* once more, at once */
 		tried_at_stop |= l->news.stopping;
 		(void)poll(fds, 2, wait_ms(l));
-		link_listen(l);
-		gs_rpc_client_work(l->client);
+		uplink_listen(l);
+		gs_grpc_client_work(l->client);
 		if (l->state.retry_ns <= gs_clock_mono_ns())
 			connect_now(l);
 	}
 	if (l->request)
 		l->protocol->end(l);
 	l->left = true;
-	gs_rpc_client_disconnect(l->client, true);
+	gs_grpc_client_disconnect(l->client, true);
 	/* The last frames go out; a head that does not take them is not waited for. */
-	for (int i = 0; i < 20 && gs_rpc_client_connected(l->client); i++)
-		gs_rpc_client_wait(l->client, 50000000);
-	link_tell(l, LINK_STATE);
-	link_tell(l, LINK_DONE);
+	for (int i = 0; i < 20 && gs_grpc_client_connected(l->client); i++)
+		gs_grpc_client_wait(l->client, 50000000);
+	uplink_report(l, LINK_STATE);
+	uplink_report(l, LINK_DONE);
 }
 
 /* --- the start --- */
@@ -224,16 +226,16 @@ static const char *take_file(struct gs_wire_in *in, int *fd, char *name, size_t 
 
 /* What holder.c's put_start() says. The rights are given up when the keys are read, before the
  * first name is looked up. */
-static int take_start(struct link_line *l)
+static int take_start(struct uplink_line *l)
 {
 	const struct gs_sender_wait forever = {.until_ns = UINT64_MAX};
-	const char *address[GS_RPC_LISTEN_MAX];
+	const char *address[GS_GRPC_LISTEN_MAX];
 	char files[3][32];
-	struct gs_rpc_client_options c = {
+	struct gs_grpc_client_options c = {
 		.size = sizeof(c),
 		.addresses = address,
 		.events = {.connected = on_connected, .disconnected = on_disconnected},
-		.connect_local = link_ask_socket,
+		.connect_local = uplink_ask_socket,
 		.ctx = l,
 		.max_queue_bytes = 2 * LINK_FLIGHT_BYTES + (8u << 20),
 	};
@@ -245,7 +247,7 @@ static int take_start(struct link_line *l)
 	if (r < 0 || kind != LINK_START)
 		return -EPROTO;
 	in = GS_WIRE_IN(l->in.data, l->in.bytes);
-	l->kind = (enum gs_link_kind)gs_wire_u32(&in);
+	l->kind = (enum gs_uplink_kind)gs_wire_u32(&in);
 	l->run = gs_wire_u64(&in);
 	take_name(&in, l->machine_id, sizeof(l->machine_id));
 	take_name(&in, l->instance, sizeof(l->instance));
@@ -258,30 +260,30 @@ static int take_start(struct link_line *l)
 	c.tls_cert = take_file(&in, &fd, files[1], sizeof(files[1]));
 	c.tls_key = take_file(&in, &fd, files[2], sizeof(files[2]));
 	c.n_addresses = gs_wire_count(&in, 5);
-	if (c.n_addresses > GS_RPC_LISTEN_MAX)
+	if (c.n_addresses > GS_GRPC_LISTEN_MAX)
 		return -EPROTO;
 	for (size_t i = 0; i < c.n_addresses; i++)
 		address[i] = gs_wire_text(&in);
 	if (!gs_wire_is_done(&in))
 		return -EPROTO;
-	r = gs_rpc_client_new(&c, &l->client, NULL);
+	r = gs_grpc_client_new(&c, &l->client, NULL);
 	explicit_bzero(l->in.data, l->in.bytes);
 	while (fd > GS_SENDER_FIRST_FILE)
 		close(--fd);
 	return r;
 }
 
-int gs_link_sender_main(void)
+int gs_uplink_sender_main(void)
 {
-	static struct link_line l;
+	static struct uplink_line l;
 	struct gs_wire_out out = {&l.ask, 0};
 	size_t at;
 
 	l.in = GS_BUF_INIT(GS_SENDER_MAX_BYTES);
 	l.ask = GS_BUF_INIT(LINK_MESSAGE_MAX + 1024);
-	l.out = GS_BUF_INIT(GS_SPOOL_BATCH_MAX + 65536);
+	l.out = GS_BUF_INIT(GS_QUEUE_BATCH_MAX + 65536);
 	l.protocol = &link_node;
-	l.state.state = GS_LINK_CONNECTING;
+	l.state.state = GS_UPLINK_CONNECTING;
 	l.state.retry_ns = UINT64_MAX;
 	if (take_start(&l) < 0)
 		return 1;

@@ -1,5 +1,5 @@
 /* Talking to a head of gpuscope: proto/gpuscope.proto, service Node. */
-#include "net/uplink/link_int.h"
+#include "net/uplink/uplink_int.h"
 
 #include <errno.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #define PATH        "/gpuscope.v1.Node/Link"
 #define BLAMED_MOST 3 /* so often a stream may end at the same batch */
 
-static int send_message(struct link_line *l, const Gpuscope__V1__ToHead *m)
+static int send_message(struct uplink_line *l, const Gpuscope__V1__ToHead *m)
 {
 	size_t bytes = gpuscope__v1__to_head__get_packed_size(m);
 	int r;
@@ -19,69 +19,70 @@ static int send_message(struct link_line *l, const Gpuscope__V1__ToHead *m)
 	if (r < 0)
 		return r;
 	gpuscope__v1__to_head__pack(m, l->out.data);
-	return gs_rpc_request_send(l->request, l->out.data, bytes);
+	return gs_grpc_request_send(l->request, l->out.data, bytes);
 }
 
 /* --- what the head says --- */
 
 /* Somebody else delivers our stream: our folder is a copy, or an older one. What waits is delivered
  * as a stream of its own, so that nobody's numbers stand for two things. */
-static void renew(struct link_line *l, uint64_t keep_seq, const char *why)
+static void renew_stream(struct uplink_line *l, uint64_t keep_seq, const char *why)
 {
-	struct link_reply reply;
-	int r = link_ask(l, LINK_RENEW, keep_seq, &reply);
+	struct uplink_reply reply;
+	int r = uplink_ask(l, LINK_RENEW, keep_seq, &reply);
 
-	link_failed(l, GS_RPC_ABORTED, r < 0 ? "the spool cannot be begun anew" : why, false);
+	uplink_failed(l, GS_GRPC_ABORTED, r < 0 ? "the spool cannot be begun anew" : why, false);
 }
 
-static void on_config(struct link_line *l, const Gpuscope__V1__Config *c)
+static void on_config(struct uplink_line *l, const Gpuscope__V1__Config *c)
 {
-	struct gs_link_wish wish = {.interval_ns = c->interval_ns < LINK_WISH_MOST_NS
-							   ? c->interval_ns
-							   : LINK_WISH_MOST_NS,
-				    .bandwidth = c->bandwidth,
-				    .nvlink = c->nvlink,
-				    .processes = c->processes};
+	struct gs_uplink_config wish = {.interval_ns = c->interval_ns < LINK_WISH_MOST_NS
+							       ? c->interval_ns
+							       : LINK_WISH_MOST_NS,
+					.bandwidth = c->bandwidth,
+					.nvlink = c->nvlink,
+					.processes = c->processes};
 
-	link_tell_wish(l, &wish);
+	uplink_report_config(l, &wish);
 }
 
-static void on_welcome(struct link_line *l, const Gpuscope__V1__Welcome *w)
+static void on_welcome(struct uplink_line *l, const Gpuscope__V1__Welcome *w)
 {
-	struct link_reply before, after;
+	struct uplink_reply before, after;
 
 	if (l->welcomed) {
-		link_failed(l, GS_RPC_INTERNAL, "the head welcomes us twice", false);
+		uplink_failed(l, GS_GRPC_INTERNAL, "the head welcomes us twice", false);
 		return;
 	}
-	(void)link_ask(l, LINK_WAITING, 0, &before);
+	(void)uplink_ask(l, LINK_WAITING, 0, &before);
 	l->next_send = w->last_seq + 1;
 	l->max_batch = w->max_batch_bytes;
-	l->state.state = GS_LINK_CONNECTED;
+	l->state.state = GS_UPLINK_CONNECTED;
 	l->state.gswarm = false;
 	l->state.connects++;
 	/* Neither sent by this program nor by one that had the folder before. */
 	if (w->last_seq > before.sent_seq && w->last_seq >= before.opened_seq) {
-		renew(l, before.opened_seq,
-		      "the head has numbers of this stream that we did not send: is the spool a "
-		      "copy, or an old one? Begun anew");
+		renew_stream(
+			l, before.opened_seq,
+			"the head has numbers of this stream that we did not send: is the spool a "
+			"copy, or an old one? Begun anew");
 		return;
 	}
 	/* Stored, but its Ack did not get here. */
-	(void)link_ask(l, LINK_RESUME, w->last_seq, &after);
+	(void)uplink_ask(l, LINK_RESUME, w->last_seq, &after);
 	l->state.acked_batches += before.n_batches - after.n_batches;
 	l->welcomed = true;
-	link_say(l, "connected to the head at %s", l->state.head);
+	uplink_log(l, "connected to the head at %s", l->state.head);
 	if (w->config)
 		on_config(l, w->config);
 }
 
 /* What is on its way. Its bytes are known as a whole alone: none when all has arrived. */
-static void count_flight(struct link_line *l)
+static void count_flight(struct uplink_line *l)
 {
-	struct link_reply st;
+	struct uplink_reply st;
 
-	(void)link_ask(l, LINK_WAITING, 0, &st);
+	(void)uplink_ask(l, LINK_WAITING, 0, &st);
 	l->flight_batches =
 		st.first_seq && st.first_seq < l->next_send ? l->next_send - st.first_seq : 0;
 	if (l->flight_batches == 0)
@@ -89,38 +90,38 @@ static void count_flight(struct link_line *l)
 }
 
 /* The head takes no batch of this number. */
-static void on_refused(struct link_line *l, uint64_t seq, const char *why)
+static void on_refused(struct uplink_line *l, uint64_t seq, const char *why)
 {
 	char text[160];
 
 	snprintf(text, sizeof(text), "the head refuses it: %s", why);
-	link_give_up(l, seq, text);
+	uplink_give_up(l, seq, text);
 	count_flight(l);
 }
 
-static void on_ack(struct link_line *l, uint64_t seq)
+static void on_ack(struct uplink_line *l, uint64_t seq)
 {
-	struct link_reply before, after;
+	struct uplink_reply before, after;
 
 	if (!l->welcomed || seq >= l->next_send) {
-		link_failed(l, GS_RPC_INTERNAL, "the head acknowledges what it was not sent",
-			    false);
+		uplink_failed(l, GS_GRPC_INTERNAL, "the head acknowledges what it was not sent",
+			      false);
 		return;
 	}
-	(void)link_ask(l, LINK_WAITING, 0, &before);
-	(void)link_ask(l, LINK_ACK, seq, &after);
+	(void)uplink_ask(l, LINK_WAITING, 0, &before);
+	(void)uplink_ask(l, LINK_ACK, seq, &after);
 	l->state.acked_batches += before.n_batches - after.n_batches;
 	count_flight(l);
 }
 
 /* By the clocks that samples are stamped with: asked of their process, in the time of an answer. */
-static void on_clock(struct link_line *l, const Gpuscope__V1__Clock *c)
+static void on_clock(struct uplink_line *l, const Gpuscope__V1__Clock *c)
 {
 	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
 	Gpuscope__V1__ClockReply reply = GPUSCOPE__V1__CLOCK_REPLY__INIT;
-	struct link_reply now;
+	struct uplink_reply now;
 
-	(void)link_ask(l, LINK_WAITING, 0, &now);
+	(void)uplink_ask(l, LINK_WAITING, 0, &now);
 	reply.id = c->id;
 	reply.receive_wall_ns = reply.send_wall_ns = (int64_t)now.wall_ns;
 	reply.send_boot_ns = now.boot_ns;
@@ -129,13 +130,13 @@ static void on_clock(struct link_line *l, const Gpuscope__V1__Clock *c)
 	(void)send_message(l, &m); /* a head without an answer asks again */
 }
 
-static void on_message(void *ctx, struct gs_rpc_request *request, const void *data, size_t bytes)
+static void on_message(void *ctx, struct gs_grpc_request *request, const void *data, size_t bytes)
 {
-	struct link_line *l = ctx;
+	struct uplink_line *l = ctx;
 	Gpuscope__V1__ToNode *m = gpuscope__v1__to_node__unpack(NULL, bytes, data);
 
 	if (!m) {
-		link_failed(l, GS_RPC_INTERNAL, "the head sends what is no message", false);
+		uplink_failed(l, GS_GRPC_INTERNAL, "the head sends what is no message", false);
 		return;
 	}
 	switch (m->body_case) {
@@ -155,8 +156,8 @@ static void on_message(void *ctx, struct gs_rpc_request *request, const void *da
 		if (m->reject->seq)
 			on_refused(l, m->reject->seq, m->reject->reason);
 		else
-			link_failed(l, GS_RPC_FAILED_PRECONDITION, m->reject->reason,
-				    m->reject->final);
+			uplink_failed(l, GS_GRPC_FAILED_PRECONDITION, m->reject->reason,
+				      m->reject->final);
 		break;
 	default: /* of a later head: nothing that we must know */
 		break;
@@ -164,55 +165,55 @@ static void on_message(void *ctx, struct gs_rpc_request *request, const void *da
 	gpuscope__v1__to_node__free_unpacked(m, NULL);
 }
 
-static void on_writable(void *ctx, struct gs_rpc_request *request)
+static void on_writable(void *ctx, struct gs_grpc_request *request)
 {
-	((struct link_line *)ctx)->blocked = false;
+	((struct uplink_line *)ctx)->blocked = false;
 }
 
 /* A head that cannot name the batch ends the stream: it is the oldest that it has not taken. Twice
  * may be chance, since others are on their way behind it. */
-static void blame(struct link_line *l, const char *why)
+static void blame_batch(struct uplink_line *l, const char *why)
 {
-	struct link_reply st;
+	struct uplink_reply st;
 
-	(void)link_ask(l, LINK_WAITING, 0, &st);
+	(void)uplink_ask(l, LINK_WAITING, 0, &st);
 	if (st.first_seq && st.first_seq < l->next_send) {
 		l->n_blamed = l->blamed_seq == st.first_seq ? l->n_blamed + 1 : 1;
 		l->blamed_seq = st.first_seq;
 		if (l->n_blamed == BLAMED_MOST)
-			link_give_up(l, st.first_seq, why);
+			uplink_give_up(l, st.first_seq, why);
 	}
 }
 
-static void on_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_status status,
+static void on_ended(void *ctx, struct gs_grpc_request *request, enum gs_grpc_status status,
 		     const char *text)
 {
-	struct link_line *l = ctx;
+	struct uplink_line *l = ctx;
 	const bool welcomed = l->welcomed;
 
 	l->request = NULL;
-	if (status == GS_RPC_ABORTED && welcomed) {
-		renew(l, 0,
-		      "another program delivers this stream: is the spool a copy? Begun anew; give "
-		      "one of them another --spool and --machine-id");
+	if (status == GS_GRPC_ABORTED && welcomed) {
+		renew_stream(l, 0,
+			     "another program delivers this stream: is the spool a copy? Begun "
+			     "anew; give one of them another --spool and --machine-id");
 		return;
 	}
-	if (status == GS_RPC_INVALID_ARGUMENT && welcomed)
-		blame(l, text);
-	if (status == GS_RPC_UNIMPLEMENTED) {
-		link_switch(l, &link_gswarm);
+	if (status == GS_GRPC_INVALID_ARGUMENT && welcomed)
+		blame_batch(l, text);
+	if (status == GS_GRPC_UNIMPLEMENTED) {
+		uplink_switch(l, &link_gswarm);
 		return;
 	}
-	link_failed(l, status, text,
-		    status == GS_RPC_UNAUTHENTICATED || status == GS_RPC_PERMISSION_DENIED ||
-			    (status == GS_RPC_INVALID_ARGUMENT && !welcomed));
+	uplink_failed(l, status, text,
+		      status == GS_GRPC_UNAUTHENTICATED || status == GS_GRPC_PERMISSION_DENIED ||
+			      (status == GS_GRPC_INVALID_ARGUMENT && !welcomed));
 }
 
 /* --- what we say --- */
 
-static void begin(struct link_line *l)
+static void begin_line(struct uplink_line *l)
 {
-	struct gs_rpc_request_options o = {
+	struct gs_grpc_request_options o = {
 		.size = sizeof(o),
 		.path = PATH,
 		.events = {.message = on_message, .writable = on_writable, .ended = on_ended},
@@ -220,14 +221,14 @@ static void begin(struct link_line *l)
 	};
 	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
 	Gpuscope__V1__Hello hello = GPUSCOPE__V1__HELLO__INIT;
-	struct link_reply st;
-	int r = gs_rpc_client_call(l->client, &o, &l->request);
+	struct uplink_reply st;
+	int r = gs_grpc_client_call(l->client, &o, &l->request);
 
 	if (r < 0) {
-		link_failed(l, GS_RPC_UNAVAILABLE, strerror(-r), false);
+		uplink_failed(l, GS_GRPC_UNAVAILABLE, strerror(-r), false);
 		return;
 	}
-	(void)link_ask(l, LINK_BEGIN, 0, &st);
+	(void)uplink_ask(l, LINK_BEGIN, 0, &st);
 	hello.stream = st.stream;
 	hello.protocol = 1;
 	hello.machine_id = l->machine_id;
@@ -244,10 +245,10 @@ static void begin(struct link_line *l)
 	m.hello = &hello;
 	r = send_message(l, &m);
 	if (r < 0)
-		link_failed(l, GS_RPC_UNAVAILABLE, strerror(-r), false);
+		uplink_failed(l, GS_GRPC_UNAVAILABLE, strerror(-r), false);
 }
 
-static int send_batch(struct link_line *l, const struct gs_spool_batch *b)
+static int send_batch(struct uplink_line *l, const struct gs_queue_batch *b)
 {
 	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
 	Gpuscope__V1__Batch batch = GPUSCOPE__V1__BATCH__INIT;
@@ -268,7 +269,7 @@ static int send_batch(struct link_line *l, const struct gs_spool_batch *b)
 	return send_message(l, &m);
 }
 
-static void send_bye(struct link_line *l)
+static void send_bye(struct uplink_line *l)
 {
 	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
 	Gpuscope__V1__Bye bye = GPUSCOPE__V1__BYE__INIT;
@@ -279,22 +280,22 @@ static void send_bye(struct link_line *l)
 	l->ended_sent = send_message(l, &m) == 0;
 }
 
-static void pump(struct link_line *l)
+static void pump_line(struct uplink_line *l)
 {
-	struct link_reply got, sent;
-	const struct gs_spool_batch *b = &got.batch;
+	struct uplink_reply got, sent;
+	const struct gs_queue_batch *b = &got.batch;
 	int r = 0;
 
 	if (!l->welcomed)
 		return;
 	while (l->flight_batches < LINK_FLIGHT_BATCHES && l->flight_bytes < LINK_FLIGHT_BYTES) {
-		r = link_ask(l, LINK_GET, l->next_send, &got);
+		r = uplink_ask(l, LINK_GET, l->next_send, &got);
 		if (r == -EBADMSG || r == -EIO)
 			continue; /* counted as lost by the spool: the next */
 		if (r != 0)
 			break;
 		if (l->max_batch && b->raw_bytes > l->max_batch) {
-			link_give_up(l, b->seq, "it is larger than the head takes");
+			uplink_give_up(l, b->seq, "it is larger than the head takes");
 			continue;
 		}
 		r = send_batch(l, b);
@@ -302,7 +303,7 @@ static void pump(struct link_line *l)
 			break;
 		/* It goes out when this function has returned: the holder knows before, since this
 		 * process may end at any moment. */
-		(void)link_ask(l, LINK_SENT, b->seq, &sent);
+		(void)uplink_ask(l, LINK_SENT, b->seq, &sent);
 		l->next_send = b->seq + 1;
 		l->flight_batches++;
 		l->flight_bytes += b->bytes;
@@ -310,13 +311,13 @@ static void pump(struct link_line *l)
 		l->state.sent_bytes += b->bytes;
 	}
 	l->blocked = r == -ENOBUFS;
-	if (r == GS_SPOOL_END && l->news.stopping && l->news.ended && !l->ended_sent)
+	if (r == GS_QUEUE_END && l->news.stopping && l->news.ended && !l->ended_sent)
 		send_bye(l);
 }
 
-static void end(struct link_line *l)
+static void end_line(struct uplink_line *l)
 {
-	gs_rpc_request_end(l->request);
+	gs_grpc_request_end(l->request);
 }
 
-const struct link_protocol link_node = {.begin = begin, .pump = pump, .end = end};
+const struct uplink_protocol link_node = {.begin = begin_line, .pump = pump_line, .end = end_line};

@@ -29,10 +29,10 @@ struct saved_head { /* of a file of saved records, in this machine's order of by
 	uint32_t n_samples, bytes;
 };
 
-struct gs_outbox {
-	struct gs_link *link;
-	struct gs_link_options options; /* of the link; texts borrowed or below */
-	char folder[512], path[640];    /* of all streams, of this one */
+struct gs_uplink_outbox {
+	struct gs_uplink *link;
+	struct gs_uplink_options options; /* of the link; texts borrowed or below */
+	char folder[512], path[640];      /* of all streams, of this one */
 };
 
 /* --- folders --- */
@@ -75,7 +75,7 @@ static void remove_folder(const char *path)
 	(void)rmdir(path);
 }
 
-static int make_folder(struct gs_outbox *b, struct gs_err *err)
+static int make_folder(struct gs_uplink_outbox *b, struct gs_err *err)
 {
 	time_t now = time(NULL);
 	struct tm tm;
@@ -136,8 +136,8 @@ static int read_whole(int fd, void *data, size_t bytes)
 	return 0;
 }
 
-int gs_outbox_save(struct gs_outbox *b, const char *name, const struct gs_batch *records,
-		   const struct gs_link_span *span)
+int gs_uplink_outbox_save(struct gs_uplink_outbox *b, const char *name,
+			  const struct gs_batch *records, const struct gs_uplink_span *span)
 {
 	struct saved_head head = {
 		.magic = SAVED_MAGIC,
@@ -168,7 +168,7 @@ int gs_outbox_save(struct gs_outbox *b, const char *name, const struct gs_batch 
 	return r;
 }
 
-void gs_outbox_unsave(struct gs_outbox *b, const char *name)
+void gs_uplink_outbox_unsave(struct gs_uplink_outbox *b, const char *name)
 {
 	char path[800];
 
@@ -177,12 +177,12 @@ void gs_outbox_unsave(struct gs_outbox *b, const char *name)
 }
 
 /* -EBADMSG: it is not what was saved. */
-static int push_saved_file(int dir_fd, const char *name, struct gs_link *link)
+static int push_saved_file(int dir_fd, const char *name, struct gs_uplink *link)
 {
 	GS_CLOSE int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	GS_FREE uint8_t *data = NULL;
 	struct saved_head head;
-	struct gs_link_span span;
+	struct gs_uplink_span span;
 	struct gs_batch records;
 	int r = fd < 0 ? -errno : read_whole(fd, &head, sizeof(head));
 
@@ -199,14 +199,14 @@ static int push_saved_file(int dir_fd, const char *name, struct gs_link *link)
 	if (r < 0)
 		return r;
 	records = (struct gs_batch){data, head.bytes};
-	span = (struct gs_link_span){.first_wall_ns = head.first_wall_ns,
-				     .last_wall_ns = head.last_wall_ns,
-				     .n_samples = head.n_samples};
-	return gs_link_push(link, &records, &span);
+	span = (struct gs_uplink_span){.first_wall_ns = head.first_wall_ns,
+				       .last_wall_ns = head.last_wall_ns,
+				       .n_samples = head.n_samples};
+	return gs_uplink_push(link, &records, &span);
 }
 
 /* What a stream that was killed had saved, into its spool. False: some found no room there. */
-static bool push_saved(const char *path, struct gs_link *link)
+static bool push_saved(const char *path, struct gs_uplink *link)
 {
 	DIR *d = opendir(path);
 	bool all = true;
@@ -232,10 +232,10 @@ static bool push_saved(const char *path, struct gs_link *link)
 
 /* --- life --- */
 
-int gs_outbox_open(const struct gs_link_options *options, const char *folder,
-		   struct gs_outbox **ret_outbox, struct gs_err *err)
+int gs_uplink_outbox_open(const struct gs_uplink_options *options, const char *folder,
+			  struct gs_uplink_outbox **ret_outbox, struct gs_err *err)
 {
-	struct gs_outbox *b = calloc(1, sizeof(*b));
+	struct gs_uplink_outbox *b = calloc(1, sizeof(*b));
 	int r;
 
 	if (!b)
@@ -246,27 +246,27 @@ int gs_outbox_open(const struct gs_link_options *options, const char *folder,
 	if (r == 0) {
 		b->options.spool_dir = b->path;
 		b->options.keep_oldest = true;
-		r = gs_link_start(&b->options, &b->link, err);
+		r = gs_uplink_start(&b->options, &b->link, err);
 	}
 	if (r < 0)
-		gs_outbox_abandon(&b);
+		gs_uplink_outbox_abandon(&b);
 	else
 		*ret_outbox = b;
 	return r;
 }
 
-struct gs_link *gs_outbox_link(struct gs_outbox *outbox)
+struct gs_uplink *gs_uplink_outbox_link(struct gs_uplink_outbox *outbox)
 {
 	return outbox->link;
 }
 
-void gs_outbox_abandon(struct gs_outbox **outbox)
+void gs_uplink_outbox_abandon(struct gs_uplink_outbox **outbox)
 {
-	struct gs_outbox *b = *outbox;
+	struct gs_uplink_outbox *b = *outbox;
 
 	if (!b)
 		return;
-	if (gs_link_stop(&b->link, 0, true) == 0 && b->path[0])
+	if (gs_uplink_stop(&b->link, 0, true) == 0 && b->path[0])
 		remove_folder(b->path);
 	gs_free_p(outbox);
 }
@@ -278,14 +278,14 @@ static bool is_settled(const char *path)
 	return stat(path, &st) == 0 && time(NULL) - st.st_mtime >= SETTLED_S;
 }
 
-void gs_outbox_deliver(const struct gs_link_options *like, const char *folder, uint64_t until_ns,
-		       bool settled, unsigned *sent, unsigned *left)
+void gs_uplink_outbox_deliver(const struct gs_uplink_options *like, const char *folder,
+			      uint64_t until_ns, bool settled, unsigned *sent, unsigned *left)
 {
 	DIR *d = opendir(folder);
 
 	for (struct dirent *e; d && (e = readdir(d));) {
-		struct gs_link_options o = *like;
-		struct gs_link *link = NULL;
+		struct gs_uplink_options o = *like;
+		struct gs_uplink *link = NULL;
 		struct gs_err err = {{0}};
 		char path[1000], title[TITLE_BYTES];
 		uint64_t now = gs_clock_mono_ns();
@@ -304,10 +304,10 @@ void gs_outbox_deliver(const struct gs_link_options *like, const char *folder, u
 			++*left;
 			continue;
 		}
-		if (gs_link_start(&o, &link, &err) < 0)
+		if (gs_uplink_start(&o, &link, &err) < 0)
 			continue; /* of one that still goes on */
 		pushed = push_saved(path, link);
-		if (gs_link_stop(&link, until_ns - now, true) > 0 || !pushed) {
+		if (gs_uplink_stop(&link, until_ns - now, true) > 0 || !pushed) {
 			++*left;
 			continue;
 		}
@@ -318,16 +318,17 @@ void gs_outbox_deliver(const struct gs_link_options *like, const char *folder, u
 		closedir(d);
 }
 
-void gs_outbox_finish(struct gs_outbox **outbox, uint64_t drain_ns, struct gs_outbox_result *result)
+void gs_uplink_outbox_finish(struct gs_uplink_outbox **outbox, uint64_t drain_ns,
+			     struct gs_uplink_outbox_result *result)
 {
-	struct gs_outbox *b = *outbox;
+	struct gs_uplink_outbox *b = *outbox;
 	const uint64_t until = gs_clock_mono_ns() + drain_ns;
-	struct gs_link_stats st;
-	uint64_t left = gs_link_drain(b->link, drain_ns, true);
+	struct gs_uplink_stats st;
+	uint64_t left = gs_uplink_drain(b->link, drain_ns, true);
 
-	gs_link_stats(b->link, &st);
-	(void)gs_link_stop(&b->link, 0, true);
-	*result = (struct gs_outbox_result){
+	gs_uplink_stats(b->link, &st);
+	(void)gs_uplink_stop(&b->link, 0, true);
+	*result = (struct gs_uplink_outbox_result){
 		.lost_samples = st.lost_samples,
 		.given_up_samples = st.memory_samples,
 		.left_samples = left > st.memory_samples ? left - st.memory_samples : 0,
@@ -337,8 +338,8 @@ void gs_outbox_finish(struct gs_outbox **outbox, uint64_t drain_ns, struct gs_ou
 	snprintf(result->trouble, sizeof(result->trouble), "%s", st.trouble);
 	if (!result->left_samples) {
 		remove_folder(b->path);
-		gs_outbox_deliver(&b->options, b->folder, until, false, &result->n_sent,
-				  &result->n_left);
+		gs_uplink_outbox_deliver(&b->options, b->folder, until, false, &result->n_sent,
+					 &result->n_left);
 	}
 	gs_free_p(outbox);
 }

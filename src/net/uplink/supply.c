@@ -7,9 +7,9 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "net/uplink/link_int.h"
+#include "net/uplink/uplink_int.h"
 
-#define REPLY_MAX (GS_SPOOL_BATCH_MAX + 4096)
+#define REPLY_MAX (GS_QUEUE_BATCH_MAX + 4096)
 
 static const struct gs_sender_wait forever = {.until_ns = UINT64_MAX};
 
@@ -20,7 +20,7 @@ static void send_out(struct gs_wire_out *out)
 }
 
 /* The next message; NEWS and PING are taken here. */
-static enum link_message next_message(struct link_line *l, int *ret_fd)
+static enum uplink_message next_message(struct uplink_line *l, int *ret_fd)
 {
 	uint32_t kind;
 	struct gs_wire_in in;
@@ -31,20 +31,20 @@ static enum link_message next_message(struct link_line *l, int *ret_fd)
 	if (kind == LINK_PING)
 		l->pinged = true;
 	if (kind == LINK_NEWS) {
-		l->news = (struct link_news){.stopping = gs_wire_u8(&in)};
+		l->news = (struct uplink_news){.stopping = gs_wire_u8(&in)};
 		l->news.ended = gs_wire_u8(&in);
 		l->news.drain_until_ns = gs_wire_u64(&in);
 	}
-	return (enum link_message)kind;
+	return (enum uplink_message)kind;
 }
 
-static int ask_holder(struct link_line *l, enum link_message what, uint64_t number,
-		      struct link_reply *ret, int *ret_fd)
+static int ask_holder(struct uplink_line *l, enum uplink_message what, uint64_t number,
+		      struct uplink_reply *ret, int *ret_fd)
 {
 	struct gs_wire_out out = {&l->ask, 0};
 	size_t at = gs_sender_begin(&out);
 	struct gs_wire_in in;
-	enum link_message said;
+	enum uplink_message said;
 
 	gs_wire_put_u64(&out, number);
 	gs_sender_close(&out, at, what);
@@ -53,19 +53,20 @@ static int ask_holder(struct link_line *l, enum link_message what, uint64_t numb
 		if (said != LINK_NEWS && said != LINK_PING)
 			_exit(1);
 	in = GS_WIRE_IN(l->in.data, l->in.bytes);
-	if (!link_take_reply(&in, ret))
+	if (!uplink_take_reply(&in, ret))
 		_exit(1);
 	return ret->r;
 }
 
-int link_ask(struct link_line *l, enum link_message what, uint64_t number, struct link_reply *ret)
+int uplink_ask(struct uplink_line *l, enum uplink_message what, uint64_t number,
+	       struct uplink_reply *ret)
 {
 	return ask_holder(l, what, number, ret, NULL);
 }
 
-int link_ask_socket(void *line, size_t address)
+int uplink_ask_socket(void *line, size_t address)
 {
-	struct link_reply reply;
+	struct uplink_reply reply;
 	int fd = -1, r = ask_holder(line, LINK_CONNECT, address, &reply, &fd);
 
 	if (r == 0 && fd < 0)
@@ -73,13 +74,13 @@ int link_ask_socket(void *line, size_t address)
 	return r < 0 ? r : fd;
 }
 
-void link_tell(struct link_line *l, enum link_message what)
+void uplink_report(struct uplink_line *l, enum uplink_message what)
 {
 	struct gs_wire_out out = {&l->ask, 0};
 	size_t at = gs_sender_begin(&out);
 
 	if (what == LINK_STATE) {
-		link_put_state(&out, &l->state);
+		uplink_put_state(&out, &l->state);
 		l->told = l->state;
 		l->pinged = false;
 	}
@@ -87,7 +88,7 @@ void link_tell(struct link_line *l, enum link_message what)
 	send_out(&out);
 }
 
-void link_tell_text(struct link_line *l, const char *text)
+void uplink_report_text(struct uplink_line *l, const char *text)
 {
 	struct gs_wire_out out = {&l->ask, 0};
 	size_t at = gs_sender_begin(&out);
@@ -97,20 +98,20 @@ void link_tell_text(struct link_line *l, const char *text)
 	send_out(&out);
 }
 
-void link_tell_wish(struct link_line *l, const struct gs_link_wish *wish)
+void uplink_report_config(struct uplink_line *l, const struct gs_uplink_config *wish)
 {
 	struct gs_wire_out out = {&l->ask, 0};
 	size_t at = gs_sender_begin(&out);
 
-	link_put_wish(&out, wish);
+	uplink_put_config(&out, wish);
 	gs_sender_close(&out, at, LINK_WISH);
 	send_out(&out);
 }
 
-void link_listen(struct link_line *l)
+void uplink_listen(struct uplink_line *l)
 {
 	struct pollfd p = {GS_SENDER_SOCKET, POLLIN, 0};
-	enum link_message said;
+	enum uplink_message said;
 
 	while (poll(&p, 1, 0) > 0) {
 		said = next_message(l, NULL);

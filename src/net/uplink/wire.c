@@ -1,9 +1,9 @@
-/* The messages of link_int.h as bytes. */
+/* The messages of uplink_int.h as bytes. */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "net/uplink/link_int.h"
+#include "net/uplink/uplink_int.h"
 
 #define REPLY_NUMBERS(X)                                                                           \
 	X(stream)                                                                                  \
@@ -20,9 +20,9 @@
 	X(batch.lost_samples)                                                                      \
 	X(batch.missed_samples)
 
-void link_put_reply(struct gs_wire_out *out, const struct link_reply *reply)
+void uplink_put_reply(struct gs_wire_out *out, const struct uplink_reply *reply)
 {
-	const struct gs_spool_batch *b = &reply->batch;
+	const struct gs_queue_batch *b = &reply->batch;
 
 	gs_wire_put_u32(out, (uint32_t)reply->r);
 #define PUT(field) gs_wire_put_u64(out, reply->field);
@@ -38,9 +38,9 @@ void link_put_reply(struct gs_wire_out *out, const struct link_reply *reply)
 		gs_wire_put(out, b->data, b->bytes);
 }
 
-bool link_take_reply(struct gs_wire_in *in, struct link_reply *ret)
+bool uplink_take_reply(struct gs_wire_in *in, struct uplink_reply *ret)
 {
-	struct gs_spool_batch *b = &ret->batch;
+	struct gs_queue_batch *b = &ret->batch;
 
 	ret->r = (int)gs_wire_u32(in);
 #define TAKE(field) ret->field = gs_wire_u64(in);
@@ -62,7 +62,7 @@ bool link_take_reply(struct gs_wire_in *in, struct link_reply *ret)
 	X(sent_bytes)                                                                              \
 	X(acked_batches)
 
-void link_put_state(struct gs_wire_out *out, const struct link_state *s)
+void uplink_put_state(struct gs_wire_out *out, const struct uplink_state *s)
 {
 	gs_wire_put_u32(out, s->state);
 	gs_wire_put_u8(out, s->gswarm);
@@ -74,9 +74,10 @@ void link_put_state(struct gs_wire_out *out, const struct link_state *s)
 #undef PUT
 }
 
-bool link_take_state(struct gs_wire_in *in, const struct link_state *before, struct link_state *ret)
+bool uplink_take_state(struct gs_wire_in *in, const struct uplink_state *before,
+		       struct uplink_state *ret)
 {
-	struct link_state s = {.state = gs_wire_u32(in), .gswarm = gs_wire_u8(in)};
+	struct uplink_state s = {.state = gs_wire_u32(in), .gswarm = gs_wire_u8(in)};
 	const char *head = gs_wire_line(in), *trouble = gs_wire_line(in);
 	bool grows = true;
 
@@ -86,8 +87,8 @@ bool link_take_state(struct gs_wire_in *in, const struct link_state *before, str
 	grows &= s.field >= before->field && s.field < UINT64_MAX / 2;
 	STATE_COUNTS(TAKE)
 #undef TAKE
-	if (!gs_wire_is_done(in) || !grows || !head || !trouble || s.state < GS_LINK_CONNECTING ||
-	    s.state > GS_LINK_REFUSED)
+	if (!gs_wire_is_done(in) || !grows || !head || !trouble || s.state < GS_UPLINK_CONNECTING ||
+	    s.state > GS_UPLINK_REFUSED)
 		return false;
 	snprintf(s.head, sizeof(s.head), "%s", head);
 	snprintf(s.trouble, sizeof(s.trouble), "%s", trouble);
@@ -95,7 +96,7 @@ bool link_take_state(struct gs_wire_in *in, const struct link_state *before, str
 	return true;
 }
 
-void link_put_wish(struct gs_wire_out *out, const struct gs_link_wish *wish)
+void uplink_put_config(struct gs_wire_out *out, const struct gs_uplink_config *wish)
 {
 	gs_wire_put_u64(out, wish->interval_ns);
 	gs_wire_put_u8(out, wish->bandwidth);
@@ -103,9 +104,9 @@ void link_put_wish(struct gs_wire_out *out, const struct gs_link_wish *wish)
 	gs_wire_put_u8(out, wish->processes);
 }
 
-bool link_take_wish(struct gs_wire_in *in, struct gs_link_wish *ret)
+bool uplink_take_config(struct gs_wire_in *in, struct gs_uplink_config *ret)
 {
-	*ret = (struct gs_link_wish){.interval_ns = gs_wire_u64(in)};
+	*ret = (struct gs_uplink_config){.interval_ns = gs_wire_u64(in)};
 	ret->bandwidth = gs_wire_u8(in);
 	ret->nvlink = gs_wire_u8(in);
 	ret->processes = gs_wire_u8(in);

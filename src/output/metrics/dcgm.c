@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "output/metrics/prom_int.h"
+#include "output/metrics/metrics_int.h"
 
 #define MIB (1.0 / 1048576)
 
@@ -174,7 +174,7 @@ static const struct row rows[] = {
 
 /* dcgm-exporter shows a part under its GPU's UUID, and knows no compute instances: of those that
  * share a GPU instance the first stands for all. */
-static void part_of(const struct gs_prom_gpus *g, uint32_t gpu, const char **ret_uuid,
+static void part_of(const struct gs_metrics_gpus *g, uint32_t gpu, const char **ret_uuid,
 		    bool *ret_hidden)
 {
 	const struct gs_gpu_info *info = g->snapshot->info, *part = &info[gpu];
@@ -189,9 +189,9 @@ static void part_of(const struct gs_prom_gpus *g, uint32_t gpu, const char **ret
 	}
 }
 
-int gs_prom_dcgm_labels(struct gs_prom_gpus *g)
+int gs_metrics_dcgm_labels(struct gs_metrics_gpus *g)
 {
-	bool is_new = g->options->names == GS_PROM_DCGM_NEW;
+	bool is_new = g->options->names == GS_METRICS_DCGM_NEW;
 	int r = 0;
 
 	for (uint32_t i = 0; r == 0 && i < g->snapshot->n_gpus; i++) {
@@ -202,14 +202,14 @@ int gs_prom_dcgm_labels(struct gs_prom_gpus *g)
 		snprintf(index, sizeof(index), "%u", info->index);
 		snprintf(device, sizeof(device), "nvidia%d",
 			 info->minor >= 0 ? info->minor : (int)info->index);
-		g->hidden[i] = gs_prom_gpu_hidden(g, i);
+		g->hidden[i] = gs_metrics_gpu_hidden(g, i);
 		if (info->is_mig) {
 			snprintf(instance, sizeof(instance), "%d", info->gpu_instance);
 			part_of(g, i, &uuid, &g->hidden[i]);
 		}
-		r = gs_prom_gpus_add(
+		r = gs_metrics_gpus_add(
 			g, i,
-			(struct gs_prom_label[]){
+			(struct gs_metrics_label[]){
 				{"gpu", index},
 				{"UUID", uuid},
 				{"pci_bus_id", info->pci_bus_id},
@@ -226,9 +226,9 @@ int gs_prom_dcgm_labels(struct gs_prom_gpus *g)
 }
 
 /* The code of the newest XID; dcgm-exporter shows 0 when there was none. */
-static uint32_t last_xid(const struct gs_prom_gpus *g, const char *uuid)
+static uint32_t last_xid(const struct gs_metrics_gpus *g, const char *uuid)
 {
-	const struct gs_prom_xid *last = NULL;
+	const struct gs_metrics_xid *last = NULL;
 
 	for (size_t i = 0; i < g->n_xids; i++)
 		if (strcmp(g->xids[i].uuid, uuid) == 0 &&
@@ -237,18 +237,18 @@ static uint32_t last_xid(const struct gs_prom_gpus *g, const char *uuid)
 	return last ? last->xid : 0;
 }
 
-void gs_prom_dcgm(struct gs_prom *p, const struct gs_prom_gpus *g)
+void gs_metrics_dcgm(struct gs_metrics *p, const struct gs_metrics_gpus *g)
 {
-	bool is_new = g->options->names == GS_PROM_DCGM_NEW;
+	bool is_new = g->options->names == GS_METRICS_DCGM_NEW;
 	const struct gs_gpu_snapshot *s = g->snapshot;
 
 	for (size_t k = 0; k < GS_ARRAY_LEN(rows); k++) {
 		const struct row *row = &rows[k];
 		bool renamed = is_new && row->new_name;
 
-		gs_prom_family(p, renamed ? row->new_name : row->name,
-			       row->counter ? GS_PROM_BARE : GS_PROM_GAUGE, "",
-			       renamed ? row->new_help : row->help);
+		gs_metrics_family(p, renamed ? row->new_name : row->name,
+				  row->counter ? GS_METRICS_BARE : GS_METRICS_GAUGE, "",
+				  renamed ? row->new_help : row->help);
 		for (uint32_t i = 0; i < s->n_gpus; i++) {
 			double value = s->sample[i].value[row->field];
 
@@ -260,13 +260,14 @@ void gs_prom_dcgm(struct gs_prom *p, const struct gs_prom_gpus *g)
 				if (row->whole)
 					value = floor(value + 1e-6);
 			}
-			gs_prom_line(p, gs_prom_gpu_labels(g, i), NULL, 0, value, g->time_ms[i]);
+			gs_metrics_line(p, gs_metrics_gpu_labels(g, i), NULL, 0, value,
+					g->time_ms[i]);
 		}
 	}
-	gs_prom_family(p, is_new ? "DCGM_FI_DEV_XID_ERROR" : "DCGM_FI_DEV_XID_ERRORS",
-		       GS_PROM_GAUGE, "", "Value of the last XID error encountered.");
+	gs_metrics_family(p, is_new ? "DCGM_FI_DEV_XID_ERROR" : "DCGM_FI_DEV_XID_ERRORS",
+			  GS_METRICS_GAUGE, "", "Value of the last XID error encountered.");
 	for (uint32_t i = 0; i < s->n_gpus; i++)
 		if (!g->hidden[i])
-			gs_prom_line(p, gs_prom_gpu_labels(g, i), NULL, 0,
-				     last_xid(g, s->info[i].uuid), g->time_ms[i]);
+			gs_metrics_line(p, gs_metrics_gpu_labels(g, i), NULL, 0,
+					last_xid(g, s->info[i].uuid), g->time_ms[i]);
 }

@@ -3,20 +3,20 @@
 #include <errno.h>
 #include <string.h>
 
-#include "output/metrics/prom_int.h"
+#include "output/metrics/metrics_int.h"
 
-int gs_prom_gpus_add(struct gs_prom_gpus *g, uint32_t gpu, const struct gs_prom_label *labels,
-		     size_t n_labels)
+int gs_metrics_gpus_add(struct gs_metrics_gpus *g, uint32_t gpu,
+			const struct gs_metrics_label *labels, size_t n_labels)
 {
 	struct gs_buf one = GS_BUF_INIT(64 << 10);
 	int r = 0;
 
 	for (size_t i = 0;
-	     r == 0 && g->options->names == GS_PROM_NATIVE && i < g->options->n_labels; i++)
-		r = gs_prom_put_label(&one, g->options->labels[i].name,
-				      g->options->labels[i].value);
+	     r == 0 && g->options->names == GS_METRICS_NATIVE && i < g->options->n_labels; i++)
+		r = gs_metrics_put_label(&one, g->options->labels[i].name,
+					 g->options->labels[i].value);
 	for (size_t i = 0; r == 0 && i < n_labels; i++)
-		r = gs_prom_put_label(&one, labels[i].name, labels[i].value);
+		r = gs_metrics_put_label(&one, labels[i].name, labels[i].value);
 	g->label_offset[gpu] = g->labels.bytes;
 	if (r == 0)
 		r = gs_buf_put(&g->labels, one.data, one.bytes);
@@ -26,14 +26,14 @@ int gs_prom_gpus_add(struct gs_prom_gpus *g, uint32_t gpu, const struct gs_prom_
 	return r;
 }
 
-static int native_labels(struct gs_prom_gpus *g)
+static int native_labels(struct gs_metrics_gpus *g)
 {
 	int r = 0;
 
 	for (uint32_t i = 0; r == 0 && i < g->snapshot->n_gpus; i++) {
 		const struct gs_gpu_info *info = &g->snapshot->info[i];
 		char index[16], instance[16] = "";
-		struct gs_prom_label labels[] = {
+		struct gs_metrics_label labels[] = {
 			{"gpu", index},
 			{"uuid", info->uuid},
 			{"pci_bus_id", info->pci_bus_id},
@@ -44,8 +44,8 @@ static int native_labels(struct gs_prom_gpus *g)
 		snprintf(index, sizeof(index), "%u", info->index);
 		if (info->is_mig && info->gpu_instance >= 0)
 			snprintf(instance, sizeof(instance), "%d", info->gpu_instance);
-		r = gs_prom_gpus_add(g, i, labels, GS_ARRAY_LEN(labels));
-		g->hidden[i] = gs_prom_gpu_hidden(g, i);
+		r = gs_metrics_gpus_add(g, i, labels, GS_ARRAY_LEN(labels));
+		g->hidden[i] = gs_metrics_gpu_hidden(g, i);
 	}
 	return r;
 }
@@ -57,7 +57,7 @@ static int64_t wall_ns_of(const struct gs_gpu_snapshot *s, uint32_t gpu)
 }
 
 /* When a value was read, in ms since 1970; 0 when lines carry no time. */
-static int64_t time_ms_of(const struct gs_prom_gpus *g, uint32_t gpu, unsigned field)
+static int64_t time_ms_of(const struct gs_metrics_gpus *g, uint32_t gpu, unsigned field)
 {
 	const struct gs_gpu_snapshot *s = g->snapshot;
 	uint64_t read_ns = s->sample[gpu].part_ns[gs_gpu_part_of(field)];
@@ -67,7 +67,7 @@ static int64_t time_ms_of(const struct gs_prom_gpus *g, uint32_t gpu, unsigned f
 	return (s->wall_ns - (int64_t)(s->time_ns - read_ns)) / 1000000;
 }
 
-static void families(struct gs_prom *p, const struct gs_prom_gpus *g)
+static void write_families(struct gs_metrics *p, const struct gs_metrics_gpus *g)
 {
 	static const char *const units[] = {"",        "ratio",   "bytes",
 					    "celsius", "watts",   "joules",
@@ -84,33 +84,33 @@ static void families(struct gs_prom *p, const struct gs_prom_gpus *g)
 		if (!first)
 			continue;
 		snprintf(name, sizeof(name), "gpuscope_%s", first->family);
-		gs_prom_family(p, name, first->counter ? GS_PROM_COUNTER : GS_PROM_GAUGE,
-			       units[first->unit], first->help);
+		gs_metrics_family(p, name, first->counter ? GS_METRICS_COUNTER : GS_METRICS_GAUGE,
+				  units[first->unit], first->help);
 		for (unsigned k = f; k < GS_GPU_FIELD_COUNT; k++) {
 			const struct gs_gpu_field_info *info = gs_gpu_field_info(k);
-			struct gs_prom_label label = {info->label, info->label_value};
+			struct gs_metrics_label label = {info->label, info->label_value};
 
 			if (strcmp(info->family, first->family) != 0)
 				continue;
 			for (uint32_t i = 0; i < g->snapshot->n_gpus; i++)
 				if (!g->hidden[i] && gs_gpu_has(&g->snapshot->sample[i], k))
-					gs_prom_line(p, gs_prom_gpu_labels(g, i), &label,
-						     info->label[0] ? 1 : 0,
-						     g->snapshot->sample[i].value[k],
-						     time_ms_of(g, i, k));
+					gs_metrics_line(p, gs_metrics_gpu_labels(g, i), &label,
+							info->label[0] ? 1 : 0,
+							g->snapshot->sample[i].value[k],
+							time_ms_of(g, i, k));
 		}
 	}
 }
 
-static void identity(struct gs_prom *p, const struct gs_prom_gpus *g)
+static void write_identity(struct gs_metrics *p, const struct gs_metrics_gpus *g)
 {
 	static const char *const vendors[] = {"", "nvidia", "amd"};
 
-	gs_prom_family(p, "gpuscope_gpu", GS_PROM_INFO, "", "What the GPU is; always 1.");
+	gs_metrics_family(p, "gpuscope_gpu", GS_METRICS_INFO, "", "What the GPU is; always 1.");
 	for (uint32_t i = 0; i < g->snapshot->n_gpus; i++) {
 		const struct gs_gpu_info *info = &g->snapshot->info[i];
 		char device[24] = "", numa[16] = "", capability[32] = "";
-		struct gs_prom_label labels[] = {
+		struct gs_metrics_label labels[] = {
 			{"name", info->name},
 			{"vendor",
 			 info->vendor < GS_ARRAY_LEN(vendors) ? vendors[info->vendor] : ""},
@@ -134,124 +134,127 @@ static void identity(struct gs_prom *p, const struct gs_prom_gpus *g)
 		if (info->compute_major >= 0 && info->compute_minor >= 0)
 			snprintf(capability, sizeof(capability), "%d.%d", info->compute_major,
 				 info->compute_minor);
-		gs_prom_line(p, gs_prom_gpu_labels(g, i), labels, GS_ARRAY_LEN(labels), 1, 0);
+		gs_metrics_line(p, gs_metrics_gpu_labels(g, i), labels, GS_ARRAY_LEN(labels), 1, 0);
 	}
 }
 
-static void presence(struct gs_prom *p, const struct gs_prom_gpus *g)
+static void write_presence(struct gs_metrics *p, const struct gs_metrics_gpus *g)
 {
 	const struct gs_gpu_snapshot *s = g->snapshot;
 
-	gs_prom_family(p, "gpuscope_gpu_lost", GS_PROM_GAUGE, "",
-		       "1 when the GPU no longer answers; its other values are then left out.");
+	gs_metrics_family(p, "gpuscope_gpu_lost", GS_METRICS_GAUGE, "",
+			  "1 when the GPU no longer answers; its other values are then left out.");
 	for (uint32_t i = 0; i < s->n_gpus; i++)
-		gs_prom_line(p, gs_prom_gpu_labels(g, i), NULL, 0, s->sample[i].lost ? 1 : 0, 0);
-	gs_prom_family(p, "gpuscope_gpu_sample_timestamp_seconds", GS_PROM_GAUGE, "seconds",
-		       "When the GPU was read last, in seconds since 1970.");
+		gs_metrics_line(p, gs_metrics_gpu_labels(g, i), NULL, 0, s->sample[i].lost ? 1 : 0,
+				0);
+	gs_metrics_family(p, "gpuscope_gpu_sample_timestamp_seconds", GS_METRICS_GAUGE, "seconds",
+			  "When the GPU was read last, in seconds since 1970.");
 	for (uint32_t i = 0; i < s->n_gpus; i++)
 		if (s->sample[i].time_ns)
-			gs_prom_line(p, gs_prom_gpu_labels(g, i), NULL, 0,
-				     (double)(wall_ns_of(s, i) / 1000000) / 1e3, 0);
-	gs_prom_family(p, "gpuscope_gpu_values_timestamp_seconds", GS_PROM_GAUGE, "seconds",
-		       "When values that are read together were read last, in seconds since 1970.");
+			gs_metrics_line(p, gs_metrics_gpu_labels(g, i), NULL, 0,
+					(double)(wall_ns_of(s, i) / 1000000) / 1e3, 0);
+	gs_metrics_family(
+		p, "gpuscope_gpu_values_timestamp_seconds", GS_METRICS_GAUGE, "seconds",
+		"When values that are read together were read last, in seconds since 1970.");
 	for (uint32_t i = 0; i < s->n_gpus; i++)
 		for (unsigned part = 0; !g->hidden[i] && part < GS_GPU_PARTS; part++) {
-			struct gs_prom_label label = {"values", gs_gpu_part_name(part)};
+			struct gs_metrics_label label = {"values", gs_gpu_part_name(part)};
 			uint64_t read_ns = s->sample[i].part_ns[part];
 
 			if (read_ns)
-				gs_prom_line(
-					p, gs_prom_gpu_labels(g, i), &label, 1,
+				gs_metrics_line(
+					p, gs_metrics_gpu_labels(g, i), &label, 1,
 					(double)((s->wall_ns - (int64_t)(s->time_ns - read_ns)) /
 						 1000000) /
 						1e3,
 					0);
 		}
-	gs_prom_family(p, "gpuscope_gpu_values_unavailable", GS_PROM_GAUGE, "",
-		       "Values that are left out, by why they could not be had.");
+	gs_metrics_family(p, "gpuscope_gpu_values_unavailable", GS_METRICS_GAUGE, "",
+			  "Values that are left out, by why they could not be had.");
 	for (uint32_t i = 0; i < s->n_gpus; i++)
-		for (unsigned why = GS_GPU_WHY_NOT_SUPPORTED; why <= GS_GPU_WHY_IMPLAUSIBLE;
+		for (unsigned why = GS_GPU_REASON_NOT_SUPPORTED; why <= GS_GPU_REASON_IMPLAUSIBLE;
 		     why++) {
-			struct gs_prom_label label = {"reason", gs_gpu_why_name(why)};
+			struct gs_metrics_label label = {"reason", gs_gpu_reason_name(why)};
 			unsigned n = 0;
 
 			for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++)
 				n += s->sample[i].why[f] == why;
-			gs_prom_line(p, gs_prom_gpu_labels(g, i), &label, 1, n, 0);
+			gs_metrics_line(p, gs_metrics_gpu_labels(g, i), &label, 1, n, 0);
 		}
 }
 
-static void link_family(struct gs_prom *p, const struct gs_prom_gpus *g, const char *name,
-			enum gs_prom_kind kind, const char *unit, const char *help)
+static void link_family(struct gs_metrics *p, const struct gs_metrics_gpus *g, const char *name,
+			enum gs_metrics_kind kind, const char *unit, const char *help)
 {
-	gs_prom_family(p, name, kind, unit, help);
+	gs_metrics_family(p, name, kind, unit, help);
 	for (uint32_t i = 0; i < g->snapshot->n_gpus; i++) {
 		const struct gs_gpu_sample *s = &g->snapshot->sample[i];
 
 		for (uint32_t k = 0; !g->hidden[i] && k < s->n_links && k < GS_GPU_LINK_MAX; k++) {
 			const struct gs_gpu_link *l = &s->link[k];
 			char number[16];
-			struct gs_prom_label labels[3] = {{"link", number}};
-			const char *lead = gs_prom_gpu_labels(g, i);
+			struct gs_metrics_label labels[3] = {{"link", number}};
+			const char *lead = gs_metrics_gpu_labels(g, i);
 
 			snprintf(number, sizeof(number), "%u", k);
 			if (!l->present)
 				continue;
-			if (kind == GS_PROM_GAUGE) {
-				labels[1] = (struct gs_prom_label){"remote_pci_bus_id",
-								   l->remote_bus_id};
-				gs_prom_line(p, lead, labels, 2, l->up ? 1 : 0, g->time_ms[i]);
+			if (kind == GS_METRICS_GAUGE) {
+				labels[1] = (struct gs_metrics_label){"remote_pci_bus_id",
+								      l->remote_bus_id};
+				gs_metrics_line(p, lead, labels, 2, l->up ? 1 : 0, g->time_ms[i]);
 			} else if (unit[0] && l->have_bytes) {
-				labels[1] = (struct gs_prom_label){"direction", "tx"};
-				gs_prom_line(p, lead, labels, 2, (double)l->tx_bytes,
-					     g->time_ms[i]);
+				labels[1] = (struct gs_metrics_label){"direction", "tx"};
+				gs_metrics_line(p, lead, labels, 2, (double)l->tx_bytes,
+						g->time_ms[i]);
 				labels[1].value = "rx";
-				gs_prom_line(p, lead, labels, 2, (double)l->rx_bytes,
-					     g->time_ms[i]);
+				gs_metrics_line(p, lead, labels, 2, (double)l->rx_bytes,
+						g->time_ms[i]);
 			} else if (!unit[0] && l->have_errors) {
-				labels[1] = (struct gs_prom_label){"kind", "crc"};
-				gs_prom_line(p, lead, labels, 2, (double)l->crc_errors,
-					     g->time_ms[i]);
+				labels[1] = (struct gs_metrics_label){"kind", "crc"};
+				gs_metrics_line(p, lead, labels, 2, (double)l->crc_errors,
+						g->time_ms[i]);
 				labels[1].value = "replay";
-				gs_prom_line(p, lead, labels, 2, (double)l->replay_errors,
-					     g->time_ms[i]);
+				gs_metrics_line(p, lead, labels, 2, (double)l->replay_errors,
+						g->time_ms[i]);
 				labels[1].value = "recovery";
-				gs_prom_line(p, lead, labels, 2, (double)l->recovery_errors,
-					     g->time_ms[i]);
+				gs_metrics_line(p, lead, labels, 2, (double)l->recovery_errors,
+						g->time_ms[i]);
 			}
 			for (unsigned c = 0;
-			     kind == GS_PROM_COUNTER && !unit[0] && c < GS_GPU_LINK_COUNTS; c++) {
+			     kind == GS_METRICS_COUNTER && !unit[0] && c < GS_GPU_LINK_COUNTS;
+			     c++) {
 				if (!(l->have_counts >> c & 1))
 					continue;
 				labels[1].name = "kind";
 				labels[1].value =
 					gs_gpu_field_info(GS_GPU_LINK_COUNT_FIELD(c))->label_value;
-				gs_prom_line(p, lead, labels, 2, (double)l->count[c],
-					     g->time_ms[i]);
+				gs_metrics_line(p, lead, labels, 2, (double)l->count[c],
+						g->time_ms[i]);
 			}
 		}
 	}
 }
 
-static void xid_family(struct gs_prom *p, const struct gs_prom_gpus *g)
+static void xid_family(struct gs_metrics *p, const struct gs_metrics_gpus *g)
 {
-	gs_prom_family(p, "gpuscope_gpu_xid_errors", GS_PROM_COUNTER, "",
-		       "XID errors seen since the agent started, by code.");
+	gs_metrics_family(p, "gpuscope_gpu_xid_errors", GS_METRICS_COUNTER, "",
+			  "XID errors seen since the agent started, by code.");
 	for (size_t i = 0; i < g->n_xids; i++) {
-		const struct gs_prom_xid *x = &g->xids[i];
+		const struct gs_metrics_xid *x = &g->xids[i];
 		const char *lead = NULL;
 		char code[16];
-		struct gs_prom_label labels[] = {
+		struct gs_metrics_label labels[] = {
 			{"uuid", x->uuid}, {"pci_bus_id", x->pci_bus_id}, {"xid", code}};
 
 		snprintf(code, sizeof(code), "%u", x->xid);
 		for (uint32_t k = 0; !lead && g->snapshot && k < g->snapshot->n_gpus; k++)
 			if (strcmp(g->snapshot->info[k].uuid, x->uuid) == 0)
-				lead = gs_prom_gpu_labels(g, k);
+				lead = gs_metrics_gpu_labels(g, k);
 		if (lead)
-			gs_prom_line(p, lead, labels + 2, 1, (double)x->count, 0);
+			gs_metrics_line(p, lead, labels + 2, 1, (double)x->count, 0);
 		else
-			gs_prom_line(p, "", labels, 3, (double)x->count, 0);
+			gs_metrics_line(p, "", labels, 3, (double)x->count, 0);
 	}
 }
 
@@ -265,22 +268,22 @@ static int by_memory(const void *a, const void *b)
 	return x->used_bytes < y->used_bytes ? 1 : x->used_bytes > y->used_bytes ? -1 : 0;
 }
 
-static void process_line(struct gs_prom *p, const struct gs_prom_gpus *g,
+static void process_line(struct gs_metrics *p, const struct gs_metrics_gpus *g,
 			 const struct gs_gpu_process *x, const char *engine, double value)
 {
 	char pid[16];
-	struct gs_prom_label labels[] = {{"pid", pid},
-					 {"comm", x->comm},
-					 {"user", x->user},
-					 {"container", x->container},
-					 {"engine", engine}};
+	struct gs_metrics_label labels[] = {{"pid", pid},
+					    {"comm", x->comm},
+					    {"user", x->user},
+					    {"container", x->container},
+					    {"engine", engine}};
 
 	snprintf(pid, sizeof(pid), "%u", x->pid);
-	gs_prom_line(p, gs_prom_gpu_labels(g, x->gpu), labels, GS_ARRAY_LEN(labels), value,
-		     g->time_ms[x->gpu]);
+	gs_metrics_line(p, gs_metrics_gpu_labels(g, x->gpu), labels, GS_ARRAY_LEN(labels), value,
+			g->time_ms[x->gpu]);
 }
 
-static void process_families(struct gs_prom *p, const struct gs_prom_gpus *g,
+static void process_families(struct gs_metrics *p, const struct gs_metrics_gpus *g,
 			     struct gs_gpu_process *const *list, uint32_t n)
 {
 	static const struct {
@@ -295,14 +298,14 @@ static void process_families(struct gs_prom *p, const struct gs_prom_gpus *g,
 		{"ofa", offsetof(struct gs_gpu_process, ofa_ratio)},
 	};
 
-	gs_prom_family(p, "gpuscope_gpu_process_memory_used_bytes", GS_PROM_GAUGE, "bytes",
-		       "Device memory of a process.");
+	gs_metrics_family(p, "gpuscope_gpu_process_memory_used_bytes", GS_METRICS_GAUGE, "bytes",
+			  "Device memory of a process.");
 	for (uint32_t i = 0; i < n; i++)
 		if (list[i]->used_bytes >= 0)
 			process_line(p, g, list[i], "", (double)list[i]->used_bytes);
-	gs_prom_family(p, "gpuscope_gpu_process_utilization_ratio", GS_PROM_GAUGE, "ratio",
-		       "Share of an engine of the GPU that a process used since the sample "
-		       "before.");
+	gs_metrics_family(p, "gpuscope_gpu_process_utilization_ratio", GS_METRICS_GAUGE, "ratio",
+			  "Share of an engine of the GPU that a process used since the sample "
+			  "before.");
 	for (uint32_t i = 0; i < n; i++)
 		for (size_t k = 0; k < GS_ARRAY_LEN(shares); k++) {
 			double share = *(const double *)((const char *)list[i] + shares[k].offset);
@@ -317,7 +320,8 @@ static bool same_process(const struct gs_gpu_process *a, const struct gs_gpu_pro
 	return a->pid == b->pid && a->gpu == b->gpu;
 }
 
-static void processes(struct gs_prom *p, const struct gs_prom_gpus *g, unsigned *ret_dropped)
+static void write_processes(struct gs_metrics *p, const struct gs_metrics_gpus *g,
+			    unsigned *ret_dropped)
 {
 	const struct gs_gpu_snapshot *s = g->snapshot;
 	GS_FREE struct gs_gpu_process **list = calloc(s->n_processes + 1, sizeof(void *));
@@ -342,10 +346,12 @@ static void processes(struct gs_prom *p, const struct gs_prom_gpus *g, unsigned 
 		count[x->gpu]++;
 		list[n++] = x;
 	}
-	gs_prom_family(p, "gpuscope_gpu_processes", GS_PROM_GAUGE, "", "Processes on the GPU.");
+	gs_metrics_family(p, "gpuscope_gpu_processes", GS_METRICS_GAUGE, "",
+			  "Processes on the GPU.");
 	for (uint32_t i = 0; i < s->n_gpus; i++)
 		if (!g->hidden[i])
-			gs_prom_line(p, gs_prom_gpu_labels(g, i), NULL, 0, count[i], g->time_ms[i]);
+			gs_metrics_line(p, gs_metrics_gpu_labels(g, i), NULL, 0, count[i],
+					g->time_ms[i]);
 	if (!g->options->processes)
 		return;
 	qsort(list, n, sizeof(void *), by_memory);
@@ -358,54 +364,55 @@ static void processes(struct gs_prom *p, const struct gs_prom_gpus *g, unsigned 
 
 /* --- the whole --- */
 
-static void native(struct gs_prom *p, const struct gs_prom_gpus *g, unsigned *ret_dropped)
+static void write_native(struct gs_metrics *p, const struct gs_metrics_gpus *g,
+			 unsigned *ret_dropped)
 {
-	identity(p, g);
-	presence(p, g);
-	families(p, g);
+	write_identity(p, g);
+	write_presence(p, g);
+	write_families(p, g);
 	if (g->options->links) {
-		link_family(p, g, "gpuscope_gpu_nvlink_link_up", GS_PROM_GAUGE, "",
+		link_family(p, g, "gpuscope_gpu_nvlink_link_up", GS_METRICS_GAUGE, "",
 			    "1 when this NVLink is up.");
-		link_family(p, g, "gpuscope_gpu_nvlink_link_bytes", GS_PROM_COUNTER, "bytes",
+		link_family(p, g, "gpuscope_gpu_nvlink_link_bytes", GS_METRICS_COUNTER, "bytes",
 			    "Bytes over this NVLink; tx: sent by the GPU.");
-		link_family(p, g, "gpuscope_gpu_nvlink_link_errors", GS_PROM_COUNTER, "",
+		link_family(p, g, "gpuscope_gpu_nvlink_link_errors", GS_METRICS_COUNTER, "",
 			    "Errors of this NVLink.");
 	}
-	processes(p, g, ret_dropped);
+	write_processes(p, g, ret_dropped);
 }
 
-static void driver_state(struct gs_prom *p, const struct gs_gpu_snapshot *s,
-			 const struct gs_prom_gpu_options *o)
+static void driver_state(struct gs_metrics *p, const struct gs_gpu_snapshot *s,
+			 const struct gs_metrics_gpu_options *o)
 {
 	struct gs_buf lead = GS_BUF_INIT(64 << 10);
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && o->names == GS_PROM_NATIVE && i < o->n_labels; i++)
-		r = gs_prom_put_label(&lead, o->labels[i].name, o->labels[i].value);
+	for (size_t i = 0; r == 0 && o->names == GS_METRICS_NATIVE && i < o->n_labels; i++)
+		r = gs_metrics_put_label(&lead, o->labels[i].name, o->labels[i].value);
 	if (r == 0)
 		r = gs_buf_put(&lead, "", 1);
 	if (r < 0)
 		p->error = r;
-	gs_prom_family(p, "gpuscope_driver_state", GS_PROM_GAUGE, "",
-		       "1 for the state that the GPU driver is in, 0 for the others.");
+	gs_metrics_family(p, "gpuscope_driver_state", GS_METRICS_GAUGE, "",
+			  "1 for the state that the GPU driver is in, 0 for the others.");
 	for (unsigned i = 0; i <= GS_GPU_STATE_FAILED; i++) {
-		struct gs_prom_label label = {"state", gs_gpu_state_name(i)};
+		struct gs_metrics_label label = {"state", gs_gpu_state_name(i)};
 
 		if (r == 0)
-			gs_prom_line(p, (const char *)lead.data, &label, 1, s->state == i, 0);
+			gs_metrics_line(p, (const char *)lead.data, &label, 1, s->state == i, 0);
 	}
 	gs_buf_fini(&lead);
 }
 
-void gs_prom_gpu(struct gs_prom *p, const struct gs_gpu_snapshot *gpus,
-		 const struct gs_prom_xid *xids, size_t n_xids,
-		 const struct gs_prom_gpu_options *options, unsigned *ret_dropped)
+void gs_metrics_gpu(struct gs_metrics *p, const struct gs_gpu_snapshot *gpus,
+		    const struct gs_metrics_xid *xids, size_t n_xids,
+		    const struct gs_metrics_gpu_options *options, unsigned *ret_dropped)
 {
-	struct gs_prom_gpus g = {.snapshot = gpus,
-				 .xids = xids,
-				 .n_xids = n_xids,
-				 .options = options,
-				 .labels = GS_BUF_INIT(8 << 20)};
+	struct gs_metrics_gpus g = {.snapshot = gpus,
+				    .xids = xids,
+				    .n_xids = n_xids,
+				    .options = options,
+				    .labels = GS_BUF_INIT(8 << 20)};
 	uint32_t n = gpus ? gpus->n_gpus : 0;
 	int r = 0;
 
@@ -420,17 +427,18 @@ void gs_prom_gpu(struct gs_prom *p, const struct gs_gpu_snapshot *gpus,
 	for (uint32_t i = 0; r == 0 && options->timestamps && i < n; i++)
 		g.time_ms[i] = wall_ns_of(gpus, i) / 1000000;
 	if (r == 0 && gpus)
-		r = options->names == GS_PROM_NATIVE ? native_labels(&g) : gs_prom_dcgm_labels(&g);
+		r = options->names == GS_METRICS_NATIVE ? native_labels(&g)
+							: gs_metrics_dcgm_labels(&g);
 	if (r < 0)
 		p->error = r;
 	if (r == 0 && gpus) {
 		driver_state(p, gpus, options);
-		if (options->names == GS_PROM_NATIVE)
-			native(p, &g, ret_dropped);
+		if (options->names == GS_METRICS_NATIVE)
+			write_native(p, &g, ret_dropped);
 		else
-			gs_prom_dcgm(p, &g);
+			gs_metrics_dcgm(p, &g);
 	}
-	if (r == 0 && options->names == GS_PROM_NATIVE)
+	if (r == 0 && options->names == GS_METRICS_NATIVE)
 		xid_family(p, &g);
 	gs_buf_fini(&g.labels);
 	free(g.label_offset);

@@ -12,7 +12,7 @@ enum { ALWAYS = GS_JOB_KNOWS_COUNT }; /* instead of a family: what is always kno
 
 struct one { /* a family with one line for each value of a label, or one line */
 	const char *name;
-	enum gs_prom_kind kind;
+	enum gs_metrics_kind kind;
 	const char *unit, *help;
 	unsigned needs; /* enum gs_job_family */
 	/* The i-th line: its labels' values, and its value; false: there are no more. */
@@ -20,7 +20,7 @@ struct one { /* a family with one line for each value of a label, or one line */
 	const char *labels[2];
 };
 
-static bool only(unsigned i, double *v, double value)
+static bool only_first(unsigned i, double *v, double value)
 {
 	*v = value;
 	return i == 0;
@@ -33,46 +33,50 @@ static bool thread_seconds(const struct gs_job_account *a, unsigned i, const cha
 {
 	if (i >= GS_TIME_COUNT)
 		return false;
-	values[0] = gs_work_time_name(i);
+	values[0] = gs_taskstats_time_name(i);
 	*v = S(a->work.time_ns[i]);
 	/* Without the causes all of the waiting stands in one state. */
-	if ((i == GS_TIME_RUNQUEUE && !gs_prom_job_knows(a, GS_JOB_KNOWS_RUNQUEUE)) ||
+	if ((i == GS_TIME_RUNQUEUE && !gs_metrics_job_knows(a, GS_JOB_KNOWS_RUNQUEUE)) ||
 	    (i > GS_TIME_RUNQUEUE && i != GS_TIME_OTHER &&
-	     !gs_prom_job_knows(a, GS_JOB_KNOWS_CAUSES)))
+	     !gs_metrics_job_knows(a, GS_JOB_KNOWS_CAUSES)))
 		*v = NAN;
 	return true;
 }
 
-static bool switches(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
+static bool read_switches(const struct gs_job_account *a, unsigned i, const char *values[2],
+			  double *v)
 {
 	values[0] = i ? "forced" : "voluntary";
 	*v = (double)(i ? a->work.switches_forced : a->work.switches_voluntary);
 	return i < 2;
 }
 
-static bool migrations(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
+static bool read_migrations(const struct gs_job_account *a, unsigned i, const char *values[2],
+			    double *v)
 {
-	return only(i, v, (double)a->work.migrations);
+	return only_first(i, v, (double)a->work.migrations);
 }
 
-static bool wakeups(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
+static bool read_wakeups(const struct gs_job_account *a, unsigned i, const char *values[2],
+			 double *v)
 {
-	return only(i, v, (double)a->work.wakeups);
+	return only_first(i, v, (double)a->work.wakeups);
 }
 
 static bool queue_waits(const struct gs_job_account *a, unsigned i, const char *values[2],
 			double *v)
 {
-	return only(i, v, (double)a->work.queue_waits);
+	return only_first(i, v, (double)a->work.queue_waits);
 }
 
 static bool threads_started(const struct gs_job_account *a, unsigned i, const char *values[2],
 			    double *v)
 {
-	return only(i, v, (double)a->work.threads_started);
+	return only_first(i, v, (double)a->work.threads_started);
 }
 
-static bool faults(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
+static bool read_faults(const struct gs_job_account *a, unsigned i, const char *values[2],
+			double *v)
 {
 	values[0] = i ? "major" : "minor";
 	*v = (double)(i ? a->work.faults_major : a->work.faults_minor);
@@ -81,18 +85,19 @@ static bool faults(const struct gs_job_account *a, unsigned i, const char *value
 
 /* --- calls --- */
 
-static bool syscalls(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
+static bool read_syscalls(const struct gs_job_account *a, unsigned i, const char *values[2],
+			  double *v)
 {
-	return only(i, v, (double)a->work.syscalls);
+	return only_first(i, v, (double)a->work.syscalls);
 }
 
 static bool syscall_errors(const struct gs_job_account *a, unsigned i, const char *values[2],
 			   double *v)
 {
-	return only(i, v, (double)a->work.syscall_errors);
+	return only_first(i, v, (double)a->work.syscall_errors);
 }
 
-static bool calls(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
+static bool read_calls(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
 {
 	if (i >= a->n_calls)
 		return false;
@@ -123,19 +128,19 @@ static bool call_seconds(const struct gs_job_account *a, unsigned i, const char 
 
 /* --- input and output --- */
 
-static const struct gs_work_io_count *io_line(const struct gs_job_account *a, unsigned i,
-					      const char *values[2])
+static const struct gs_taskstats_io_count *io_line(const struct gs_job_account *a, unsigned i,
+						   const char *values[2])
 {
-	if (i >= 2 * GS_WORK_IO_KINDS)
+	if (i >= 2 * GS_TASKSTATS_IO_KINDS)
 		return NULL;
-	values[0] = gs_work_io_name(i / 2);
+	values[0] = gs_taskstats_io_name(i / 2);
 	values[1] = i % 2 ? "write" : "read";
 	return &a->work.io[i / 2];
 }
 
 static bool io_bytes(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
 {
-	const struct gs_work_io_count *c = io_line(a, i, values);
+	const struct gs_taskstats_io_count *c = io_line(a, i, values);
 
 	*v = c ? (double)(i % 2 ? c->write_bytes : c->read_bytes) : 0;
 	return c;
@@ -144,7 +149,7 @@ static bool io_bytes(const struct gs_job_account *a, unsigned i, const char *val
 static bool io_operations(const struct gs_job_account *a, unsigned i, const char *values[2],
 			  double *v)
 {
-	const struct gs_work_io_count *c = io_line(a, i, values);
+	const struct gs_taskstats_io_count *c = io_line(a, i, values);
 
 	*v = c ? (double)(i % 2 ? c->writes : c->reads) : 0;
 	return c;
@@ -175,34 +180,37 @@ static bool net_connections(const struct gs_job_account *a, unsigned i, const ch
 static bool net_retransmits(const struct gs_job_account *a, unsigned i, const char *values[2],
 			    double *v)
 {
-	return only(i, v, (double)a->work.net_retransmits);
+	return only_first(i, v, (double)a->work.net_retransmits);
 }
 
 /* --- memory --- */
 
-static bool memory(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
+static bool read_memory(const struct gs_job_account *a, unsigned i, const char *values[2],
+			double *v)
 {
-	return only(i, v, a->memory_bytes < 0 || !a->n_processes ? NAN : (double)a->memory_bytes);
+	return only_first(i, v,
+			  a->memory_bytes < 0 || !a->n_processes ? NAN : (double)a->memory_bytes);
 }
 
 static bool memory_peak(const struct gs_job_account *a, unsigned i, const char *values[2],
 			double *v)
 {
-	return only(i, v, a->memory_peak_bytes < 0 ? NAN : (double)a->memory_peak_bytes);
+	return only_first(i, v, a->memory_peak_bytes < 0 ? NAN : (double)a->memory_peak_bytes);
 }
 
 static bool memory_limit(const struct gs_job_account *a, unsigned i, const char *values[2],
 			 double *v)
 {
-	return only(i, v, a->memory_limit_bytes < 0 ? NAN : (double)a->memory_limit_bytes);
+	return only_first(i, v, a->memory_limit_bytes < 0 ? NAN : (double)a->memory_limit_bytes);
 }
 
 static bool oom_kills(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
 {
-	return only(i, v, (double)a->work.oom_kills);
+	return only_first(i, v, (double)a->work.oom_kills);
 }
 
-static bool pressure(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
+static bool read_pressure(const struct gs_job_account *a, unsigned i, const char *values[2],
+			  double *v)
 {
 	if (i >= 2 * GS_PRESSURE_COUNT)
 		return false;
@@ -214,357 +222,363 @@ static bool pressure(const struct gs_job_account *a, unsigned i, const char *val
 
 /* --- GPUs --- */
 
-static bool gpus(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
+static bool read_gpus(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
 {
-	return only(i, v, a->n_gpus < 0 || !a->n_processes ? NAN : a->n_gpus);
+	return only_first(i, v, a->n_gpus < 0 || !a->n_processes ? NAN : a->n_gpus);
 }
 
 static bool gpus_idle(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
 {
-	return only(i, v, a->gpus_idle < 0 || !a->n_processes ? NAN : a->gpus_idle);
+	return only_first(i, v, a->gpus_idle < 0 || !a->n_processes ? NAN : a->gpus_idle);
 }
 
 static bool gpu_seconds(const struct gs_job_account *a, unsigned i, const char *values[2],
 			double *v)
 {
-	return only(i, v, S(a->gpu_ns));
+	return only_first(i, v, S(a->gpu_ns));
 }
 
 static bool gpu_busy(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
 {
-	return only(i, v, S(a->gpu_busy_ns));
+	return only_first(i, v, S(a->gpu_busy_ns));
 }
 
 static bool gpu_idle(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
 {
-	return only(i, v, S(a->gpu_idle_ns));
+	return only_first(i, v, S(a->gpu_idle_ns));
 }
 
-static bool energy(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
+static bool read_energy(const struct gs_job_account *a, unsigned i, const char *values[2],
+			double *v)
 {
-	return only(i, v, a->energy_joules);
+	return only_first(i, v, a->energy_joules);
 }
 
 static bool gpu_memory(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
 {
-	return only(i, v,
-		    a->gpu_memory_bytes < 0 || !a->n_processes ? NAN : (double)a->gpu_memory_bytes);
+	return only_first(i, v,
+			  a->gpu_memory_bytes < 0 || !a->n_processes ? NAN
+								     : (double)a->gpu_memory_bytes);
 }
 
 /* --- the job itself --- */
 
 static bool start_time(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
 {
-	return only(i, v, a->job.start_s > 0 ? (double)a->job.start_s : NAN);
+	return only_first(i, v, a->job.start_s > 0 ? (double)a->job.start_s : NAN);
 }
 
 static bool time_limit(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
 {
-	return only(i, v, a->job.limit_s > 0 ? (double)a->job.limit_s : NAN);
+	return only_first(i, v, a->job.limit_s > 0 ? (double)a->job.limit_s : NAN);
 }
 
-static bool processes(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
+static bool read_processes(const struct gs_job_account *a, unsigned i, const char *values[2],
+			   double *v)
 {
-	return only(i, v, a->n_processes);
+	return only_first(i, v, a->n_processes);
 }
 
-static bool cpus(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
+static bool read_cpus(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
 {
-	return only(i, v, a->cores);
+	return only_first(i, v, a->cores);
 }
 
-static bool efficiency(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
+static bool read_efficiency(const struct gs_job_account *a, unsigned i, const char *values[2],
+			    double *v)
 {
-	return only(i, v, a->score / 100);
+	return only_first(i, v, a->score / 100);
 }
 
 static bool job_class(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
 {
 	values[0] = a->job_class;
-	return only(i, v, a->job_class[0] ? 1 : NAN);
+	return only_first(i, v, a->job_class[0] ? 1 : NAN);
 }
 
-static bool confidence(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
+static bool read_confidence(const struct gs_job_account *a, unsigned i, const char *values[2],
+			    double *v)
 {
-	return only(i, v, a->job_class[0] ? a->confidence : NAN);
+	return only_first(i, v, a->job_class[0] ? a->confidence : NAN);
 }
 
 static const struct one families[] = {
 	{"gpuscope_job_start_time_seconds",
-	 GS_PROM_GAUGE,
+	 GS_METRICS_GAUGE,
 	 "seconds",
 	 "When Slurm started the job, in seconds since 1970.",
 	 ALWAYS,
 	 start_time,
 	 {0}},
 	{"gpuscope_job_time_limit_seconds",
-	 GS_PROM_GAUGE,
+	 GS_METRICS_GAUGE,
 	 "seconds",
 	 "Time that was asked for.",
 	 ALWAYS,
 	 time_limit,
 	 {0}},
 	{"gpuscope_job_processes",
-	 GS_PROM_GAUGE,
+	 GS_METRICS_GAUGE,
 	 "",
 	 "Processes alive on this node; 0: it has ended, and is told for a while.",
 	 ALWAYS,
-	 processes,
+	 read_processes,
 	 {0}},
 	{"gpuscope_job_cpus",
-	 GS_PROM_GAUGE,
+	 GS_METRICS_GAUGE,
 	 "",
 	 "Processors that the job may use on this node.",
 	 ALWAYS,
-	 cpus,
+	 read_cpus,
 	 {0}},
 	{"gpuscope_job_thread_seconds",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "seconds",
 	 "Time of its threads, by what it was spent on; the states sum to threads times wall time.",
 	 GS_JOB_KNOWS_TIME,
 	 thread_seconds,
 	 {"state"}},
 	{"gpuscope_job_context_switches",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "",
 	 "Switches: voluntary ones, and those against its will.",
 	 GS_JOB_KNOWS_SWITCHES,
-	 switches,
+	 read_switches,
 	 {"kind"}},
 	{"gpuscope_job_migrations",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "",
 	 "Moves of threads to another processor.",
 	 GS_JOB_KNOWS_SYSCALLS,
-	 migrations,
+	 read_migrations,
 	 {0}},
 	{"gpuscope_job_wakeups",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "",
 	 "Times that a thread was woken.",
 	 GS_JOB_KNOWS_SYSCALLS,
-	 wakeups,
+	 read_wakeups,
 	 {0}},
 	{"gpuscope_job_run_queue_waits",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "",
 	 "Waits of threads for a processor that have ended.",
 	 GS_JOB_KNOWS_SYSCALLS,
 	 queue_waits,
 	 {0}},
 	{"gpuscope_job_threads_started",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "",
 	 "Threads seen, those alive when following began too.",
 	 GS_JOB_KNOWS_SYSCALLS,
 	 threads_started,
 	 {0}},
 	{"gpuscope_job_page_faults",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "",
 	 "Page faults: minor, and major ones that waited for a disk.",
 	 GS_JOB_KNOWS_FAULTS,
-	 faults,
+	 read_faults,
 	 {"kind"}},
 	{"gpuscope_job_syscalls",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "",
 	 "System calls.",
 	 GS_JOB_KNOWS_SYSCALLS,
-	 syscalls,
+	 read_syscalls,
 	 {0}},
 	{"gpuscope_job_syscall_errors",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "",
 	 "System calls that failed.",
 	 GS_JOB_KNOWS_SYSCALLS,
 	 syscall_errors,
 	 {0}},
 	{"gpuscope_job_calls",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "",
 	 "System calls by name: the longest ones, as many as jobs.syscalls wants.",
 	 GS_JOB_KNOWS_SYSCALLS,
-	 calls,
+	 read_calls,
 	 {"call"}},
 	{"gpuscope_job_call_errors",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "",
 	 "Failed system calls by name.",
 	 GS_JOB_KNOWS_SYSCALLS,
 	 call_errors,
 	 {"call"}},
 	{"gpuscope_job_call_seconds",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "seconds",
 	 "Time in system calls by name.",
 	 GS_JOB_KNOWS_SYSCALLS,
 	 call_seconds,
 	 {"call"}},
 	{"gpuscope_job_io_bytes",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "bytes",
 	 "Bytes that reads and writes returned, by kind of file.",
 	 GS_JOB_KNOWS_IO,
 	 io_bytes,
 	 {"kind", "direction"}},
 	{"gpuscope_job_io_operations",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "",
 	 "Reads and writes, by kind of file.",
 	 GS_JOB_KNOWS_IO,
 	 io_operations,
 	 {"kind", "direction"}},
 	{"gpuscope_job_disk_bytes",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "bytes",
 	 "Bytes that reached a block device, as far as it can be told for whom.",
 	 GS_JOB_KNOWS_IO,
 	 disk_bytes,
 	 {"direction"}},
 	{"gpuscope_job_network_bytes",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "bytes",
 	 "Bytes of network sockets.",
 	 GS_JOB_KNOWS_NET,
 	 net_bytes,
 	 {"direction"}},
 	{"gpuscope_job_network_connections",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "",
 	 "Connections made and taken.",
 	 GS_JOB_KNOWS_NET,
 	 net_connections,
 	 {"direction"}},
 	{"gpuscope_job_network_retransmits",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "",
 	 "TCP segments sent again.",
 	 GS_JOB_KNOWS_NET,
 	 net_retransmits,
 	 {0}},
 	{"gpuscope_job_memory_bytes",
-	 GS_PROM_GAUGE,
+	 GS_METRICS_GAUGE,
 	 "bytes",
 	 "Memory in use: of the job's own group, else resident memory of its processes.",
 	 GS_JOB_KNOWS_MEMORY,
-	 memory,
+	 read_memory,
 	 {0}},
 	{"gpuscope_job_memory_peak_bytes",
-	 GS_PROM_GAUGE,
+	 GS_METRICS_GAUGE,
 	 "bytes",
 	 "Highest memory in use.",
 	 GS_JOB_KNOWS_MEMORY,
 	 memory_peak,
 	 {0}},
 	{"gpuscope_job_memory_limit_bytes",
-	 GS_PROM_GAUGE,
+	 GS_METRICS_GAUGE,
 	 "bytes",
 	 "Memory that it was given.",
 	 ALWAYS,
 	 memory_limit,
 	 {0}},
 	{"gpuscope_job_oom_kills",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "",
 	 "Its processes killed for want of memory.",
 	 GS_JOB_KNOWS_SYSCALLS,
 	 oom_kills,
 	 {0}},
 	{"gpuscope_job_pressure_seconds",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "seconds",
 	 "Time in which some or all of its tasks stood still for want of a resource (PSI).",
 	 ALWAYS,
-	 pressure,
+	 read_pressure,
 	 {"resource", "scope"}},
 	{"gpuscope_job_gpus",
-	 GS_PROM_GAUGE,
+	 GS_METRICS_GAUGE,
 	 "",
 	 "GPUs that it was given, or that it uses.",
 	 GS_JOB_KNOWS_GPU,
-	 gpus,
+	 read_gpus,
 	 {0}},
 	{"gpuscope_job_gpus_idle",
-	 GS_PROM_GAUGE,
+	 GS_METRICS_GAUGE,
 	 "",
 	 "Of them, those on which nothing ran for as long as jobs.gpu_idle.",
 	 GS_JOB_KNOWS_GPU,
 	 gpus_idle,
 	 {0}},
 	{"gpuscope_job_gpu_seconds",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "seconds",
 	 "Time of GPUs that it held.",
 	 GS_JOB_KNOWS_GPU,
 	 gpu_seconds,
 	 {0}},
 	{"gpuscope_job_gpu_busy_seconds",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "seconds",
 	 "Of that, in which a kernel ran on them.",
 	 GS_JOB_KNOWS_GPU,
 	 gpu_busy,
 	 {0}},
 	{"gpuscope_job_gpu_idle_seconds",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "seconds",
 	 "Of that, between readings at which nothing ran.",
 	 GS_JOB_KNOWS_GPU,
 	 gpu_idle,
 	 {0}},
 	{"gpuscope_job_gpu_energy_joules",
-	 GS_PROM_COUNTER,
+	 GS_METRICS_COUNTER,
 	 "joules",
 	 "Energy of its GPUs; of one that jobs share, all of it for each.",
 	 GS_JOB_KNOWS_GPU,
-	 energy,
+	 read_energy,
 	 {0}},
 	{"gpuscope_job_gpu_memory_bytes",
-	 GS_PROM_GAUGE,
+	 GS_METRICS_GAUGE,
 	 "bytes",
 	 "Device memory of its processes.",
 	 GS_JOB_KNOWS_GPU,
 	 gpu_memory,
 	 {0}},
 	{"gpuscope_job_efficiency_ratio",
-	 GS_PROM_GAUGE,
+	 GS_METRICS_GAUGE,
 	 "ratio",
 	 "Efficiency score of the last minutes, 0 to 1.",
 	 ALWAYS,
-	 efficiency,
+	 read_efficiency,
 	 {0}},
 	{"gpuscope_job_class",
-	 GS_PROM_GAUGE,
+	 GS_METRICS_GAUGE,
 	 "",
 	 "What it is short of, of the last minutes; 1.",
 	 ALWAYS,
 	 job_class,
 	 {"class"}},
 	{"gpuscope_job_class_confidence_ratio",
-	 GS_PROM_GAUGE,
+	 GS_METRICS_GAUGE,
 	 "ratio",
 	 "How sure that is, 0 to 1.",
 	 ALWAYS,
-	 confidence,
+	 read_confidence,
 	 {0}},
 };
 
-static void number(char *out, size_t bytes, int64_t v)
+static void format_number(char *out, size_t bytes, int64_t v)
 {
 	out[0] = '\0';
 	if (v >= 0)
 		snprintf(out, bytes, "%lld", (long long)v);
 }
 
-static void identity(struct gs_prom *p, const struct gs_job_accounts *jobs)
+static void write_identity(struct gs_metrics *p, const struct gs_job_accounts *jobs)
 {
-	gs_prom_family(p, "gpuscope_job", GS_PROM_INFO, "", "Who and what the job is; always 1.");
+	gs_metrics_family(p, "gpuscope_job", GS_METRICS_INFO, "",
+			  "Who and what the job is; always 1.");
 	for (uint32_t i = 0; i < jobs->n_accounts; i++) {
 		const struct gs_job *j = &jobs->account[i].job;
 		char uid[24], array[24], task[24], het[24];
-		const struct gs_prom_label labels[] = {
+		const struct gs_metrics_label labels[] = {
 			{"jobid", j->id},
 			{"kind", gs_job_kind_name(j->kind)},
 			{"user", j->user},
@@ -583,23 +597,23 @@ static void identity(struct gs_prom *p, const struct gs_job_accounts *jobs)
 			{"proof", gs_job_proof_name(j)},
 		};
 
-		number(uid, sizeof(uid), j->uid);
-		number(array, sizeof(array), j->array_job_id > 0 ? j->array_job_id : -1);
-		number(task, sizeof(task), j->array_job_id > 0 ? j->array_task_id : -1);
-		number(het, sizeof(het), j->het_job_id > 0 ? j->het_job_id : -1);
-		gs_prom_line(p, "", labels, GS_ARRAY_LEN(labels), 1, 0);
+		format_number(uid, sizeof(uid), j->uid);
+		format_number(array, sizeof(array), j->array_job_id > 0 ? j->array_job_id : -1);
+		format_number(task, sizeof(task), j->array_job_id > 0 ? j->array_task_id : -1);
+		format_number(het, sizeof(het), j->het_job_id > 0 ? j->het_job_id : -1);
+		gs_metrics_line(p, "", labels, GS_ARRAY_LEN(labels), 1, 0);
 	}
 }
 
 /* Which GPUs are whose: for joins with families of GPUs. */
-static void gpu_identity(struct gs_prom *p, const struct gs_job_accounts *jobs,
+static void gpu_identity(struct gs_metrics *p, const struct gs_job_accounts *jobs,
 			 const struct gs_gpu_snapshot *g)
 {
-	gs_prom_family(p, "gpuscope_job_gpu", GS_PROM_INFO, "", "A GPU of a job; always 1.");
+	gs_metrics_family(p, "gpuscope_job_gpu", GS_METRICS_INFO, "", "A GPU of a job; always 1.");
 	for (uint32_t i = 0; i < jobs->n_accounts; i++)
 		for (uint32_t k = 0; k < g->n_gpus && k < 64; k++) {
 			char index[16];
-			const struct gs_prom_label labels[] = {
+			const struct gs_metrics_label labels[] = {
 				{"jobid", jobs->account[i].job.id},
 				{"gpu", index},
 				{"uuid", g->info[k].uuid},
@@ -607,45 +621,46 @@ static void gpu_identity(struct gs_prom *p, const struct gs_job_accounts *jobs,
 
 			snprintf(index, sizeof(index), "%u", g->info[k].index);
 			if (jobs->account[i].n_processes && jobs->account[i].gpu_mask >> k & 1)
-				gs_prom_line(p, "", labels, GS_ARRAY_LEN(labels), 1, 0);
+				gs_metrics_line(p, "", labels, GS_ARRAY_LEN(labels), 1, 0);
 		}
 }
 
-static void family(struct gs_prom *p, const struct gs_job_accounts *jobs, const struct one *f)
+static void write_family(struct gs_metrics *p, const struct gs_job_accounts *jobs,
+			 const struct one *f)
 {
-	gs_prom_family(p, f->name, f->kind, f->unit, f->help);
+	gs_metrics_family(p, f->name, f->kind, f->unit, f->help);
 	for (uint32_t i = 0; i < jobs->n_accounts; i++) {
 		const struct gs_job_account *a = &jobs->account[i];
 		const char *values[2] = {NULL, NULL};
 		double v;
 
-		if (f->needs != ALWAYS && !gs_prom_job_knows(a, (enum gs_job_family)f->needs))
+		if (f->needs != ALWAYS && !gs_metrics_job_knows(a, (enum gs_job_family)f->needs))
 			continue;
 		for (unsigned k = 0; f->line(a, k, values, &v); k++) {
-			const struct gs_prom_label labels[] = {
+			const struct gs_metrics_label labels[] = {
 				{"jobid", a->job.id},
 				{f->labels[0], values[0]},
 				{f->labels[1], values[1]},
 			};
 
-			gs_prom_line(p, "", labels,
-				     1 + (f->labels[0] != NULL) + (f->labels[1] != NULL), v, 0);
+			gs_metrics_line(p, "", labels,
+					1 + (f->labels[0] != NULL) + (f->labels[1] != NULL), v, 0);
 		}
 	}
 }
 
-void gs_prom_jobs(struct gs_prom *p, const struct gs_job_accounts *jobs,
-		  const struct gs_gpu_snapshot *g, enum gs_prom_job_names names)
+void gs_metrics_jobs(struct gs_metrics *p, const struct gs_job_accounts *jobs,
+		     const struct gs_gpu_snapshot *g, enum gs_metrics_job_names names)
 {
 	if (!jobs)
 		return;
-	if (names != GS_PROM_JOBS_HPC_MONITOR) {
-		identity(p, jobs);
+	if (names != GS_METRICS_JOBS_HPC_MONITOR) {
+		write_identity(p, jobs);
 		if (g)
 			gpu_identity(p, jobs, g);
 		for (size_t i = 0; i < GS_ARRAY_LEN(families); i++)
-			family(p, jobs, &families[i]);
+			write_family(p, jobs, &families[i]);
 	}
-	if (names != GS_PROM_JOBS_NATIVE)
-		gs_prom_jobs_hpc_monitor(p, jobs);
+	if (names != GS_METRICS_JOBS_NATIVE)
+		gs_metrics_jobs_hpc_monitor(p, jobs);
 }

@@ -4,21 +4,22 @@
  * gpuscope_job_info). It is not called job, for that is Prometheus's own label of the target, and
  * what is scraped under that name becomes exported_job.
  */
-#ifndef GS_PROM_JOB_H
-#define GS_PROM_JOB_H
+#ifndef GS_OUTPUT_METRICS_JOB_H
+#define GS_OUTPUT_METRICS_JOB_H
 
 #include "model/node/job_account.h"
-#include "output/metrics/prom.h"
+#include "output/metrics/metrics.h"
 
-enum gs_prom_job_names {
-	GS_PROM_JOBS_NATIVE = 0,
-	GS_PROM_JOBS_HPC_MONITOR = 1, /* hpc_monitor_ and the names of ebpf-hpc-monitor's metrics */
-	GS_PROM_JOBS_BOTH = 2,
+enum gs_metrics_job_names {
+	GS_METRICS_JOBS_NATIVE = 0,
+	GS_METRICS_JOBS_HPC_MONITOR =
+		1, /* hpc_monitor_ and the names of ebpf-hpc-monitor's metrics */
+	GS_METRICS_JOBS_BOTH = 2,
 };
 
 /* All of them (may be NULL: nothing was read yet). gpus: for the labels of their GPUs; may be NULL.
  */
-void gs_prom_jobs(struct gs_prom *p, const struct gs_job_accounts *accounts,
-		  const struct gs_gpu_snapshot *gpus, enum gs_prom_job_names names);
+void gs_metrics_jobs(struct gs_metrics *p, const struct gs_job_accounts *accounts,
+		     const struct gs_gpu_snapshot *gpus, enum gs_metrics_job_names names);
 
 #endif

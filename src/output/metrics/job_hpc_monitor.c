@@ -30,60 +30,60 @@ enum metric {
 
 static const struct {
 	const char *name;
-	enum gs_prom_kind kind;
+	enum gs_metrics_kind kind;
 	int needs; /* enum gs_job_family; -1 nothing */
 	const char *help;
 } metrics[METRICS] = {
-	[CPU_PERCENT] = {"hpc_monitor_cpu_percent", GS_PROM_GAUGE, -1,
+	[CPU_PERCENT] = {"hpc_monitor_cpu_percent", GS_METRICS_GAUGE, -1,
 			 "Time on CPU, of all its cores' time, of the last minutes."},
-	[IO_PERCENT] = {"hpc_monitor_io_percent", GS_PROM_GAUGE, -1,
+	[IO_PERCENT] = {"hpc_monitor_io_percent", GS_METRICS_GAUGE, -1,
 			"Time blocked on disks and file systems, of its threads' time."},
-	[WAIT_PERCENT] = {"hpc_monitor_wait_percent", GS_PROM_GAUGE, -1,
+	[WAIT_PERCENT] = {"hpc_monitor_wait_percent", GS_METRICS_GAUGE, -1,
 			  "Time that its cores had nothing of it to run."},
-	[NET_PERCENT] = {"hpc_monitor_net_percent", GS_PROM_GAUGE, -1,
+	[NET_PERCENT] = {"hpc_monitor_net_percent", GS_METRICS_GAUGE, -1,
 			 "Time blocked on the network, of its threads' time."},
-	[MEMORY_USAGE] = {"hpc_monitor_memory_usage", GS_PROM_GAUGE, -1,
+	[MEMORY_USAGE] = {"hpc_monitor_memory_usage", GS_METRICS_GAUGE, -1,
 			  "Highest memory used, percent of what was allocated."},
-	[EFFICIENCY_SCORE] = {"hpc_monitor_efficiency_score", GS_PROM_GAUGE, -1,
+	[EFFICIENCY_SCORE] = {"hpc_monitor_efficiency_score", GS_METRICS_GAUGE, -1,
 			      "Efficiency score, 0 to 100."},
-	[MONITORED_PIDS] = {"hpc_monitor_monitored_pids", GS_PROM_GAUGE, -1, "Processes alive."},
-	[TOTAL_SYSCALLS] = {"hpc_monitor_total_syscalls", GS_PROM_BARE, GS_JOB_KNOWS_SYSCALLS,
+	[MONITORED_PIDS] = {"hpc_monitor_monitored_pids", GS_METRICS_GAUGE, -1, "Processes alive."},
+	[TOTAL_SYSCALLS] = {"hpc_monitor_total_syscalls", GS_METRICS_BARE, GS_JOB_KNOWS_SYSCALLS,
 			    "System calls."},
-	[CONTEXT_SWITCHES] = {"hpc_monitor_context_switches", GS_PROM_BARE, GS_JOB_KNOWS_SWITCHES,
-			      "Context switches, voluntary and forced."},
-	[CPU_TIME_NS] = {"hpc_monitor_cpu_time_ns", GS_PROM_BARE, GS_JOB_KNOWS_TIME,
+	[CONTEXT_SWITCHES] = {"hpc_monitor_context_switches", GS_METRICS_BARE,
+			      GS_JOB_KNOWS_SWITCHES, "Context switches, voluntary and forced."},
+	[CPU_TIME_NS] = {"hpc_monitor_cpu_time_ns", GS_METRICS_BARE, GS_JOB_KNOWS_TIME,
 			 "Time on CPU."},
-	[TOTAL_IO_BYTES] = {"hpc_monitor_total_io_bytes", GS_PROM_BARE, GS_JOB_KNOWS_IO,
+	[TOTAL_IO_BYTES] = {"hpc_monitor_total_io_bytes", GS_METRICS_BARE, GS_JOB_KNOWS_IO,
 			    "Bytes read from and written to files."},
-	[READ_BYTES] = {"hpc_monitor_read_bytes", GS_PROM_BARE, GS_JOB_KNOWS_IO,
+	[READ_BYTES] = {"hpc_monitor_read_bytes", GS_METRICS_BARE, GS_JOB_KNOWS_IO,
 			"Bytes read from files."},
-	[WRITE_BYTES] = {"hpc_monitor_write_bytes", GS_PROM_BARE, GS_JOB_KNOWS_IO,
+	[WRITE_BYTES] = {"hpc_monitor_write_bytes", GS_METRICS_BARE, GS_JOB_KNOWS_IO,
 			 "Bytes written to files."},
-	[IO_OPERATIONS] = {"hpc_monitor_io_operations", GS_PROM_BARE, GS_JOB_KNOWS_IO,
+	[IO_OPERATIONS] = {"hpc_monitor_io_operations", GS_METRICS_BARE, GS_JOB_KNOWS_IO,
 			   "Reads and writes of files."},
-	[TOTAL_NET_BYTES] = {"hpc_monitor_total_net_bytes", GS_PROM_BARE, GS_JOB_KNOWS_NET,
+	[TOTAL_NET_BYTES] = {"hpc_monitor_total_net_bytes", GS_METRICS_BARE, GS_JOB_KNOWS_NET,
 			     "Bytes sent and received."},
-	[SEND_BYTES] = {"hpc_monitor_send_bytes", GS_PROM_BARE, GS_JOB_KNOWS_NET, "Bytes sent."},
-	[RECV_BYTES] = {"hpc_monitor_recv_bytes", GS_PROM_BARE, GS_JOB_KNOWS_NET,
+	[SEND_BYTES] = {"hpc_monitor_send_bytes", GS_METRICS_BARE, GS_JOB_KNOWS_NET, "Bytes sent."},
+	[RECV_BYTES] = {"hpc_monitor_recv_bytes", GS_METRICS_BARE, GS_JOB_KNOWS_NET,
 			"Bytes received."},
-	[NET_OPERATIONS] = {"hpc_monitor_net_operations", GS_PROM_BARE, GS_JOB_KNOWS_NET,
+	[NET_OPERATIONS] = {"hpc_monitor_net_operations", GS_METRICS_BARE, GS_JOB_KNOWS_NET,
 			    "Calls that sent or received."},
 };
 
-static struct gs_work_io_count files_of(const struct gs_work *w)
+static struct gs_taskstats_io_count files_of(const struct gs_taskstats *w)
 {
-	static const enum gs_work_io kinds[] = {GS_IO_FILE, GS_IO_NETFILE, GS_IO_TMPFS};
-	struct gs_work_io_count sum = {0};
+	static const enum gs_taskstats_io kinds[] = {GS_IO_FILE, GS_IO_NETFILE, GS_IO_TMPFS};
+	struct gs_taskstats_io_count sum = {0};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(kinds); i++)
-		gs_work_io_add(&sum, &w->io[kinds[i]]);
+		gs_taskstats_io_add(&sum, &w->io[kinds[i]]);
 	return sum;
 }
 
 static double value_of(const struct gs_job_account *a, enum metric m)
 {
-	const struct gs_work *w = &a->work;
-	struct gs_work_io_count io = files_of(w);
+	const struct gs_taskstats *w = &a->work;
+	struct gs_taskstats_io_count io = files_of(w);
 
 	switch (m) {
 	case CPU_PERCENT:
@@ -127,28 +127,28 @@ static double value_of(const struct gs_job_account *a, enum metric m)
 	}
 }
 
-void gs_prom_jobs_hpc_monitor(struct gs_prom *p, const struct gs_job_accounts *jobs)
+void gs_metrics_jobs_hpc_monitor(struct gs_metrics *p, const struct gs_job_accounts *jobs)
 {
-	gs_prom_family(p, "hpc_monitor_job", GS_PROM_INFO, "", "Who and what the job is.");
+	gs_metrics_family(p, "hpc_monitor_job", GS_METRICS_INFO, "", "Who and what the job is.");
 	for (uint32_t i = 0; i < jobs->n_accounts; i++) {
 		const struct gs_job_account *a = &jobs->account[i];
-		const struct gs_prom_label labels[] = {
+		const struct gs_metrics_label labels[] = {
 			{"job_id", a->job.id},     {"user", a->job.user},
 			{"job_name", a->job.name}, {"partition", a->job.partition},
 			{"nodes", a->job.nodes},   {"classification", a->job_class},
 		};
 
-		gs_prom_line(p, "", labels, GS_ARRAY_LEN(labels), 1, 0);
+		gs_metrics_line(p, "", labels, GS_ARRAY_LEN(labels), 1, 0);
 	}
 	for (unsigned m = 0; m < METRICS; m++) {
-		gs_prom_family(p, metrics[m].name, metrics[m].kind, "", metrics[m].help);
+		gs_metrics_family(p, metrics[m].name, metrics[m].kind, "", metrics[m].help);
 		for (uint32_t i = 0; i < jobs->n_accounts; i++) {
 			const struct gs_job_account *a = &jobs->account[i];
-			const struct gs_prom_label label = {"job_id", a->job.id};
+			const struct gs_metrics_label label = {"job_id", a->job.id};
 
 			if (metrics[m].needs < 0 ||
-			    gs_prom_job_knows(a, (enum gs_job_family)metrics[m].needs))
-				gs_prom_line(p, "", &label, 1, value_of(a, m), 0);
+			    gs_metrics_job_knows(a, (enum gs_job_family)metrics[m].needs))
+				gs_metrics_line(p, "", &label, 1, value_of(a, m), 0);
 		}
 	}
 }

@@ -1,13 +1,13 @@
 /* Between the files of jobs. */
-#ifndef GS_PROM_JOB_INT_H
-#define GS_PROM_JOB_INT_H
+#ifndef GS_OUTPUT_METRICS_JOB_INT_H
+#define GS_OUTPUT_METRICS_JOB_INT_H
 
 #include "output/metrics/job.h"
 
 /* The names that ebpf-hpc-monitor gives its metrics (its JSON keys), behind hpc_monitor_. */
-void gs_prom_jobs_hpc_monitor(struct gs_prom *p, const struct gs_job_accounts *accounts);
+void gs_metrics_jobs_hpc_monitor(struct gs_metrics *p, const struct gs_job_accounts *accounts);
 
-static inline bool gs_prom_job_knows(const struct gs_job_account *a, enum gs_job_family family)
+static inline bool gs_metrics_job_knows(const struct gs_job_account *a, enum gs_job_family family)
 {
 	return a->known >> family & 1;
 }

@@ -23,7 +23,7 @@ static bool is_name(const char *s, size_t bytes)
 }
 
 /* The line's family: its name, with what types put behind it. */
-static bool belongs(const struct family *f, const char *name)
+static bool belongs_to_family(const struct family *f, const char *name)
 {
 	size_t n = strlen(f->name);
 
@@ -40,7 +40,7 @@ static enum push_type type_of(const char *word)
 }
 
 /* "# TYPE name counter" and the like; what is of a new name begins a new family. */
-static void comment(struct family *f, char *line)
+static void parse_comment(struct family *f, char *line)
 {
 	char *save, *what, *name, *rest;
 
@@ -63,7 +63,7 @@ static void comment(struct family *f, char *line)
 }
 
 /* A quoted value at *p, unescaped in place. NULL: it does not end. */
-static char *unquote(char **p)
+static char *unquote_value(char **p)
 {
 	char *in = *p + 1, *out = in, *value = in;
 
@@ -85,7 +85,7 @@ static char *unquote(char **p)
 }
 
 /* Behind '{'. The end, NULL: not understood. */
-static char *labels(char *p, struct push_sample *s)
+static char *parse_labels(char *p, struct push_sample *s)
 {
 	while (*p != '}') {
 		char *name = p, *value;
@@ -94,7 +94,7 @@ static char *labels(char *p, struct push_sample *s)
 		if (p[bytes] != '=' || !is_name(name, bytes) || s->n_labels == PUSH_LABELS_MAX)
 			return NULL;
 		p += bytes + 1;
-		value = unquote(&p);
+		value = unquote_value(&p);
 		if (!value)
 			return NULL;
 		name[bytes] = 0;
@@ -107,7 +107,7 @@ static char *labels(char *p, struct push_sample *s)
 	return p + 1;
 }
 
-static bool number(char *text, double *ret_value)
+static bool parse_number(char *text, double *ret_value)
 {
 	char *end;
 
@@ -115,7 +115,7 @@ static bool number(char *text, double *ret_value)
 	return end != text && *end == 0;
 }
 
-static bool sample(char *line, bool openmetrics, struct push_sample *s)
+static bool parse_sample(char *line, bool openmetrics, struct push_sample *s)
 {
 	size_t bytes = strcspn(line, "{ ");
 	char *p = line + bytes, *save, *value, *time;
@@ -128,14 +128,14 @@ static bool sample(char *line, bool openmetrics, struct push_sample *s)
 	s->n_labels = 0;
 	*p++ = 0;
 	if (sign == '{') {
-		p = labels(p, s);
+		p = parse_labels(p, s);
 		if (!p)
 			return false;
 	}
 	value = strtok_r(p, " ", &save);
 	time = value ? strtok_r(NULL, " ", &save) : NULL;
-	if (!value || !number(value, &s->value) || (time && !number(time, &t)) || !isfinite(t) ||
-	    fabs(t) > 1e15)
+	if (!value || !parse_number(value, &s->value) || (time && !parse_number(time, &t)) ||
+	    !isfinite(t) || fabs(t) > 1e15)
 		return false;
 	s->time_ms = (int64_t)(openmetrics ? t * 1000 : t);
 	return true;
@@ -167,13 +167,13 @@ int push_parse(char *text, size_t bytes, int (*fn)(void *ctx, const struct push_
 			continue;
 		}
 		if (*line == '#') {
-			comment(&family, line);
+			parse_comment(&family, line);
 		} else if (*line) {
-			if (!sample(line, openmetrics, &s)) {
+			if (!parse_sample(line, openmetrics, &s)) {
 				++*ret_bad;
 				continue;
 			}
-			s.type = belongs(&family, s.name) ? family.type : PUSH_UNKNOWN;
+			s.type = belongs_to_family(&family, s.name) ? family.type : PUSH_UNKNOWN;
 			s.unit = s.type == PUSH_UNKNOWN ? "" : family.unit;
 			s.help = s.type == PUSH_UNKNOWN ? "" : family.help;
 			r = fn(ctx, &s);

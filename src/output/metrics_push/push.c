@@ -18,8 +18,8 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "net/http_client/fetch.h"
-#include "core/queue/spool.h"
+#include "net/http_client/http_client.h"
+#include "core/queue/queue.h"
 
 #define INTERVAL_NS 15000000000ull
 #define TIMEOUT_NS  10000000000ull
@@ -46,7 +46,7 @@ struct gs_push {
 
 	pthread_mutex_t lock; /* what follows */
 	pthread_cond_t wake;
-	struct gs_spool *spool; /* of the thread, but for its statistics */
+	struct gs_queue *spool; /* of the thread, but for its statistics */
 	struct gs_push_stats stats;
 	bool stopping;
 };
@@ -61,7 +61,7 @@ bool gs_push_url_valid(const char *url)
 	       !url[strcspn(url, " \t\r\n\"<>")];
 }
 
-static void say(struct gs_push *p, const char *fmt, ...)
+static void log_push(struct gs_push *p, const char *fmt, ...)
 {
 	char text[512];
 	va_list args;
@@ -76,7 +76,7 @@ static void say(struct gs_push *p, const char *fmt, ...)
 
 /* --- making --- */
 
-static int encode(struct gs_push *p, uint64_t *ret_bad)
+static int encode_batch(struct gs_push *p, uint64_t *ret_bad)
 {
 	struct push_message *m = &p->message;
 	bool otlp = p->o.protocol == GS_PUSH_OTLP;
@@ -96,9 +96,9 @@ static int encode(struct gs_push *p, uint64_t *ret_bad)
 	return r;
 }
 
-static int keep(struct gs_push *p)
+static int keep_batch(struct gs_push *p)
 {
-	struct gs_spool_batch b = {.first_wall_ns = p->message.now_ms * 1000000,
+	struct gs_queue_batch b = {.first_wall_ns = p->message.now_ms * 1000000,
 				   .last_wall_ns = p->message.now_ms * 1000000,
 				   .n_samples = (uint32_t)p->message.n_samples,
 				   .raw_bytes = (uint32_t)p->message.out.bytes,
@@ -114,12 +114,12 @@ static int keep(struct gs_push *p)
 	}
 	pthread_mutex_lock(&p->lock);
 	if (r == 0)
-		r = gs_spool_put(p->spool, &b);
+		r = gs_queue_put(p->spool, &b);
 	pthread_mutex_unlock(&p->lock);
 	return r;
 }
 
-static void make(struct gs_push *p)
+static void make_batch(struct gs_push *p)
 {
 	uint64_t bad = 0, errors = 0;
 	unsigned part = 0;
@@ -128,9 +128,9 @@ static void make(struct gs_push *p)
 	do {
 		gs_buf_reset(&p->text);
 		r = p->o.render(p->o.ctx, part++, &p->text);
-		encoded = r < 0 ? r : encode(p, &bad);
+		encoded = r < 0 ? r : encode_batch(p, &bad);
 		if (encoded == 0 && p->message.n_samples)
-			(void)keep(p); /* what has no room is counted by the spool */
+			(void)keep_batch(p); /* what has no room is counted by the spool */
 		errors += encoded < 0;
 	} while (r == GS_PUSH_MORE && !p->abort);
 	pthread_mutex_lock(&p->lock);
@@ -160,19 +160,20 @@ static void wait_longer(struct gs_push *p, uint64_t asked_ns)
 	p->retry_ns = gs_clock_mono_ns() + (asked_ns > delay ? asked_ns : delay);
 }
 
-static void failed(struct gs_push *p, const char *why, uint64_t asked_ns)
+static void note_failure(struct gs_push *p, const char *why, uint64_t asked_ns)
 {
 	pthread_mutex_lock(&p->lock);
 	p->stats.failures++;
 	snprintf(p->stats.trouble, sizeof(p->stats.trouble), "%s", why);
 	pthread_mutex_unlock(&p->lock);
 	if (!p->told)
-		say(p, "%s does not take metrics: %s; they are kept meanwhile", p->shown, why);
+		log_push(p, "%s does not take metrics: %s; they are kept meanwhile", p->shown, why);
 	p->told = true;
 	wait_longer(p, asked_ns);
 }
 
-static void done(struct gs_push *p, const struct gs_spool_batch *b, bool taken, const char *why)
+static void finish_batch(struct gs_push *p, const struct gs_queue_batch *b, bool taken,
+			 const char *why)
 {
 	pthread_mutex_lock(&p->lock);
 	p->stats.requests++;
@@ -184,20 +185,20 @@ static void done(struct gs_push *p, const struct gs_spool_batch *b, bool taken, 
 		p->stats.rejected_samples += b->n_samples;
 	}
 	snprintf(p->stats.trouble, sizeof(p->stats.trouble), "%s", why);
-	gs_spool_ack(p->spool, b->seq);
+	gs_queue_ack(p->spool, b->seq);
 	pthread_mutex_unlock(&p->lock);
 	if (!taken)
-		say(p, "%s refuses %u samples for good: %s", p->shown, b->n_samples, why);
+		log_push(p, "%s refuses %u samples for good: %s", p->shown, b->n_samples, why);
 	else if (p->told)
-		say(p, "%s takes metrics again", p->shown);
+		log_push(p, "%s takes metrics again", p->shown);
 	p->told = false;
 	p->n_failures = 0;
 	p->retry_ns = 0;
 }
 
-static void send_one(struct gs_push *p, const struct gs_spool_batch *b)
+static void send_one(struct gs_push *p, const struct gs_queue_batch *b)
 {
-	struct gs_fetch_http q = {
+	struct gs_http_client_http q = {
 		.url = p->url,
 		.token = p->token,
 		.ca_file = p->ca_file,
@@ -219,31 +220,31 @@ static void send_one(struct gs_push *p, const struct gs_spool_batch *b)
 		q.header[1] = "X-Prometheus-Remote-Write-Version: 0.1.0";
 	}
 	gs_buf_reset(&p->answer);
-	r = gs_fetch_http(&q, &status, &asked_ns, &err);
+	r = gs_http_client_http(&q, &status, &asked_ns, &err);
 	if (r < 0) {
-		failed(p, err.text, 0);
+		note_failure(p, err.text, 0);
 		return;
 	}
 	snprintf(why, sizeof(why), "it answers %ld%s%.*s", status, p->answer.bytes ? ": " : "",
 		 (int)strcspn(p->answer.bytes ? (const char *)p->answer.data : "", "\r\n"),
 		 p->answer.bytes ? (const char *)p->answer.data : "");
 	if (status >= 200 && status < 300)
-		done(p, b, true, "");
+		finish_batch(p, b, true, "");
 	else if (try_again(p, status))
-		failed(p, why, asked_ns);
+		note_failure(p, why, asked_ns);
 	else
-		done(p, b, false, why);
+		finish_batch(p, b, false, why);
 }
 
 /* What waits, one after the other, until there is none or one fails. */
 static void send_all(struct gs_push *p)
 {
-	struct gs_spool_batch b;
+	struct gs_queue_batch b;
 	int r = 0;
 
-	while (r != GS_SPOOL_END && p->retry_ns <= gs_clock_mono_ns() && !p->abort) {
+	while (r != GS_QUEUE_END && p->retry_ns <= gs_clock_mono_ns() && !p->abort) {
 		pthread_mutex_lock(&p->lock);
-		r = gs_spool_get(p->spool, 0, &b);
+		r = gs_queue_get(p->spool, 0, &b);
 		pthread_mutex_unlock(&p->lock);
 		/* The data stay until the next get, and this thread alone gets. */
 		if (r == 0)
@@ -268,7 +269,7 @@ static bool wait_until(struct gs_push *p, uint64_t until_ns)
 	return stop;
 }
 
-static void *run(void *arg)
+static void *run_push(void *arg)
 {
 	struct gs_push *p = arg;
 	uint64_t interval = p->o.interval_ns ? p->o.interval_ns : INTERVAL_NS;
@@ -282,7 +283,7 @@ static void *run(void *arg)
 		stop = wait_until(p, next);
 		now = gs_clock_mono_ns();
 		if (now >= due || stop) {
-			make(p);
+			make_batch(p);
 			due += ((now - due) / interval + 1) * interval;
 			due = due > now ? due : now + interval;
 		}
@@ -304,7 +305,7 @@ static int copy_options(struct gs_push *p, const struct gs_push_options *o, stru
 		return gs_err_set(err, -EINVAL, "more than %d labels", GS_PUSH_LABELS_MAX);
 	p->o = *o;
 	snprintf(p->url, sizeof(p->url), "%s", o->url);
-	gs_fetch_shown(o->url, false, p->shown, sizeof(p->shown));
+	gs_http_client_shown(o->url, false, p->shown, sizeof(p->shown));
 	snprintf(p->token, sizeof(p->token), "%s", o->token ? o->token : "");
 	snprintf(p->ca_file, sizeof(p->ca_file), "%s", o->ca_file ? o->ca_file : "");
 	snprintf(p->dir, sizeof(p->dir), "%s", o->spool_dir ? o->spool_dir : "");
@@ -321,7 +322,7 @@ static void free_push(struct gs_push **push)
 {
 	struct gs_push *p = *push;
 
-	gs_spool_close(&p->spool);
+	gs_queue_close(&p->spool);
 	gs_buf_fini(&p->text);
 	gs_buf_fini(&p->answer);
 	gs_buf_fini(&p->packed);
@@ -335,7 +336,7 @@ static void free_push(struct gs_push **push)
 int gs_push_start(const struct gs_push_options *options, struct gs_push **ret_push,
 		  struct gs_err *err)
 {
-	struct gs_spool_options so = {.size = sizeof(so)};
+	struct gs_queue_options so = {.size = sizeof(so)};
 	struct gs_push *p = calloc(1, sizeof(*p));
 	pthread_condattr_t attr;
 	int r;
@@ -355,15 +356,15 @@ int gs_push_start(const struct gs_push_options *options, struct gs_push **ret_pu
 					   .start_ms = (int64_t)(gs_clock_wall_ns() / 1000000)};
 	r = copy_options(p, options, err);
 	if (r == 0)
-		r = gs_fetch_load(err);
+		r = gs_http_client_load(err);
 	so.dir = p->dir[0] ? p->dir : NULL;
 	so.max_bytes = so.max_memory_bytes =
 		options->spool_max_bytes ? options->spool_max_bytes : SPOOL_BYTES;
 	so.segment_bytes = 1 << 20;
 	if (r == 0)
-		r = gs_spool_open(&so, &p->spool, err);
+		r = gs_queue_open(&so, &p->spool, err);
 	if (r == 0) {
-		r = -pthread_create(&p->thread, NULL, run, p);
+		r = -pthread_create(&p->thread, NULL, run_push, p);
 		if (r < 0)
 			(void)gs_err_set(err, r, "cannot start a thread: %s", strerror(-r));
 	}
@@ -397,10 +398,10 @@ void gs_push_stop(struct gs_push **push, uint64_t drain_ns)
 
 void gs_push_stats(struct gs_push *push, struct gs_push_stats *ret_stats)
 {
-	struct gs_spool_stats st;
+	struct gs_queue_stats st;
 
 	pthread_mutex_lock(&push->lock);
-	gs_spool_stats(push->spool, &st);
+	gs_queue_stats(push->spool, &st);
 	*ret_stats = push->stats;
 	pthread_mutex_unlock(&push->lock);
 	ret_stats->waiting_batches = st.n_batches;

@@ -8,8 +8,8 @@
  * A thread of its own makes and sends; memory and disk are bounded, and what is given up is
  * counted.
  */
-#ifndef GS_PUSH_PUSH_H
-#define GS_PUSH_PUSH_H
+#ifndef GS_OUTPUT_METRICS_PUSH_PUSH_H
+#define GS_OUTPUT_METRICS_PUSH_PUSH_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Private to the room: a scrape's text, read; and the two messages made of it. */
-#ifndef GS_PUSH_PUSH_INT_H
-#define GS_PUSH_PUSH_INT_H
+#ifndef GS_OUTPUT_METRICS_PUSH_PUSH_INT_H
+#define GS_OUTPUT_METRICS_PUSH_PUSH_INT_H
 
 #include "output/metrics_push/push.h"
 

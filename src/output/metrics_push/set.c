@@ -15,7 +15,7 @@ static const char *const names[GS_PUSH_PROTOCOLS] = {"remote_write", "otlp"};
 
 /* --- configuration --- */
 
-#define PUSH_AT(field) offsetof(struct gs_push_conf, field)
+#define PUSH_AT(field_of) offsetof(struct gs_push_conf, field_of)
 
 const struct gs_conf_key gs_push_conf_keys[GS_PUSH_CONF_KEYS] = {
 	{.name = "url",
@@ -115,14 +115,14 @@ struct gs_push_set {
 	struct one one[GS_PUSH_PROTOCOLS];
 };
 
-static int render(void *ctx, unsigned part, struct gs_buf *out)
+static int render_metrics(void *ctx, unsigned part, struct gs_buf *out)
 {
 	const struct one *one = ctx;
 
 	return one->set->o.render(one->set->o.ctx, one->protocol, part, out);
 }
 
-static void say(void *ctx, const char *text)
+static void log_push(void *ctx, const char *text)
 {
 	const struct one *one = ctx;
 
@@ -144,8 +144,8 @@ static int open_one(struct one *one, const struct gs_push_conf *c, const char *h
 		.n_labels = 2,
 		.spool_dir = c->spool,
 		.spool_max_bytes = (uint64_t)c->spool_max_mib << 20,
-		.render = render,
-		.say = say,
+		.render = render_metrics,
+		.say = log_push,
 		.ctx = one,
 	};
 	char token[512] = "", what[64], labels[sizeof(c->labels)];
@@ -206,7 +206,7 @@ void gs_push_set_close(struct gs_push_set **set)
 
 enum { SAMPLES, REJECTED, LOST, FAILURES, BAD, WAITING, BYTES, LAST, FIELDS };
 
-static double field(const struct gs_push_stats *s, int which)
+static double field_of(const struct gs_push_stats *s, int which)
 {
 	switch (which) {
 	case SAMPLES:
@@ -227,26 +227,27 @@ static double field(const struct gs_push_stats *s, int which)
 	return (double)s->last_ok_wall_ns / 1e9;
 }
 
-void gs_push_set_metrics(struct gs_prom *p, struct gs_push_set *set, const char *prefix)
+void gs_push_set_metrics(struct gs_metrics *p, struct gs_push_set *set, const char *prefix)
 {
 	static const struct {
 		const char *name, *unit, *help;
-		enum gs_prom_kind kind;
+		enum gs_metrics_kind kind;
 	} families[FIELDS] = {
-		[SAMPLES] = {"push_samples", "", "Samples that a receiver took.", GS_PROM_COUNTER},
+		[SAMPLES] = {"push_samples", "", "Samples that a receiver took.",
+			     GS_METRICS_COUNTER},
 		[REJECTED] = {"push_rejected_samples", "",
-			      "Samples that a receiver refused for good.", GS_PROM_COUNTER},
+			      "Samples that a receiver refused for good.", GS_METRICS_COUNTER},
 		[LOST] = {"push_lost_samples", "", "Samples given up for want of room.",
-			  GS_PROM_COUNTER},
+			  GS_METRICS_COUNTER},
 		[FAILURES] = {"push_failures", "", "Requests that failed and were tried again.",
-			      GS_PROM_COUNTER},
+			      GS_METRICS_COUNTER},
 		[BAD] = {"push_errors", "", "Texts and lines that could not be sent.",
-			 GS_PROM_COUNTER},
+			 GS_METRICS_COUNTER},
 		[WAITING] = {"push_waiting_samples", "", "Samples that wait for their receiver.",
-			     GS_PROM_GAUGE},
-		[BYTES] = {"push_bytes", "bytes", "Bytes that receivers took.", GS_PROM_COUNTER},
+			     GS_METRICS_GAUGE},
+		[BYTES] = {"push_bytes", "bytes", "Bytes that receivers took.", GS_METRICS_COUNTER},
 		[LAST] = {"push_last_success_timestamp_seconds", "seconds",
-			  "When a receiver took something last.", GS_PROM_GAUGE},
+			  "When a receiver took something last.", GS_METRICS_GAUGE},
 	};
 	struct gs_push_stats stats[GS_PUSH_PROTOCOLS];
 
@@ -257,12 +258,12 @@ void gs_push_set_metrics(struct gs_prom *p, struct gs_push_set *set, const char 
 		char name[128];
 
 		snprintf(name, sizeof(name), "%s_%s", prefix, families[f].name);
-		gs_prom_family(p, name, families[f].kind, families[f].unit, families[f].help);
+		gs_metrics_family(p, name, families[f].kind, families[f].unit, families[f].help);
 		for (int i = 0; i < GS_PUSH_PROTOCOLS; i++) {
-			struct gs_prom_label label = {"protocol", names[i]};
+			struct gs_metrics_label label = {"protocol", names[i]};
 
 			if (set->one[i].push)
-				gs_prom_line(p, "", &label, 1, field(&stats[i], f), 0);
+				gs_metrics_line(p, "", &label, 1, field_of(&stats[i], f), 0);
 		}
 	}
 }

@@ -3,11 +3,11 @@
  * sections, their checks, opening and the families about it are the same for every program that
  * pushes.
  */
-#ifndef GS_PUSH_SET_H
-#define GS_PUSH_SET_H
+#ifndef GS_OUTPUT_METRICS_PUSH_SET_H
+#define GS_OUTPUT_METRICS_PUSH_SET_H
 
 #include "core/base/conf.h"
-#include "output/metrics/prom.h"
+#include "output/metrics/metrics.h"
 #include "output/metrics_push/push.h"
 
 #define GS_PUSH_PROTOCOLS 2 /* of enum gs_push_protocol */
@@ -67,6 +67,6 @@ int gs_push_set_open(const struct gs_push_set_options *options, struct gs_push_s
 void gs_push_set_close(struct gs_push_set **set);
 
 /* Families about it, called PREFIX_push_...; set may be NULL. */
-void gs_push_set_metrics(struct gs_prom *p, struct gs_push_set *set, const char *prefix);
+void gs_push_set_metrics(struct gs_metrics *p, struct gs_push_set *set, const char *prefix);
 
 #endif

@@ -12,7 +12,7 @@ static int (*compress)(const char *in, size_t bytes, char *out, size_t *out_byte
 static size_t (*max_length)(size_t bytes);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void load(void)
+static void load_library(void)
 {
 	void *library = dlopen("libsnappy.so.1", RTLD_NOW | RTLD_LOCAL);
 
@@ -53,7 +53,7 @@ int push_snappy(const struct gs_buf *in, struct gs_buf *out)
 	size_t bytes;
 	int r;
 
-	pthread_once(&once, load);
+	pthread_once(&once, load_library);
 	if (!compress)
 		return push_snappy_plain(in, out);
 	bytes = max_length(in->bytes);

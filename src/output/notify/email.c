@@ -4,7 +4,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/secret.h"
-#include "net/http_client/fetch.h"
+#include "net/http_client/http_client.h"
 #include "output/notify/notify_int.h"
 
 struct email {
@@ -19,24 +19,24 @@ static int send_one(void *ctx, const struct gs_alert_message *m, const atomic_bo
 {
 	struct email *e = ctx;
 	GS_CLEANUP(gs_buf_fini) struct gs_buf body = GS_BUF_INIT(1 << 16);
-	struct gs_fetch_mail mail = {.url = e->url,
-				     .use_ssl = e->use_ssl,
-				     .username = e->conf.username,
-				     .password = e->conf.password,
-				     .ca_file = e->conf.ca_file,
-				     .from = e->conf.from,
-				     .recipients = e->conf.recipients,
-				     .timeout_ns = e->timeout_ns,
-				     .stop = stop};
+	struct gs_http_client_mail mail = {.url = e->url,
+					   .use_ssl = e->use_ssl,
+					   .username = e->conf.username,
+					   .password = e->conf.password,
+					   .ca_file = e->conf.ca_file,
+					   .from = e->conf.from,
+					   .recipients = e->conf.recipients,
+					   .timeout_ns = e->timeout_ns,
+					   .stop = stop};
 	long status;
-	int r = gs_payload_mail(m, e->conf.from, e->conf.recipients, (int64_t)gs_clock_wall_ns(),
-				&body);
+	int r = gs_notify_payload_mail(m, e->conf.from, e->conf.recipients,
+				       (int64_t)gs_clock_wall_ns(), &body);
 
 	if (r < 0)
 		return gs_err_set(err, r, "no memory for the message");
 	mail.body = (const char *)body.data;
 	mail.bytes = body.bytes;
-	r = gs_fetch_mail(&mail, &status, err);
+	r = gs_http_client_mail(&mail, &status, err);
 	/* RFC 5321, 4.2.1: 5yz is for good, 4yz asks to come again. */
 	return r < 0 && status >= 500 && status < 600 ? GS_NOTIFY_REFUSED : r;
 }
@@ -49,11 +49,11 @@ static void free_email(void *ctx)
 	free(e);
 }
 
-int gs_email_open(const struct gs_alert_conf *c, const char *host, struct gs_sender *ret,
-		  struct gs_err *err)
+int gs_notify_email_open(const struct gs_alert_conf *c, const char *host,
+			 struct gs_notify_sender *ret, struct gs_err *err)
 {
 	GS_FREE struct email *e = calloc(1, sizeof(*e));
-	int r = e ? gs_fetch_load(err) : -ENOMEM, tls = c->email[0].tls;
+	int r = e ? gs_http_client_load(err) : -ENOMEM, tls = c->email[0].tls;
 
 	if (r < 0)
 		return r;
@@ -71,16 +71,17 @@ int gs_email_open(const struct gs_alert_conf *c, const char *host, struct gs_sen
 		tls = GS_ALERT_TLS_TLS;
 	else if (tls == GS_ALERT_TLS_AUTO && e->conf.username[0])
 		tls = GS_ALERT_TLS_STARTTLS; /* no password goes in the clear unasked */
-	e->use_ssl = tls == GS_ALERT_TLS_AUTO       ? GS_FETCH_SSL_TRY
-		     : tls == GS_ALERT_TLS_STARTTLS ? GS_FETCH_SSL_ALWAYS
-						    : GS_FETCH_SSL_NO;
+	e->use_ssl = tls == GS_ALERT_TLS_AUTO       ? GS_HTTP_CLIENT_SSL_TRY
+		     : tls == GS_ALERT_TLS_STARTTLS ? GS_HTTP_CLIENT_SSL_ALWAYS
+						    : GS_HTTP_CLIENT_SSL_NO;
 	snprintf(e->url, sizeof(e->url), "%s://%s:%lld/%s",
 		 tls == GS_ALERT_TLS_TLS ? "smtps" : "smtp", e->conf.server,
 		 (long long)e->conf.port, host[0] ? host : "localhost");
-	*ret = (struct gs_sender){.name = "email",
-				  .send = send_one,
-				  .free = free_email,
-				  .min_severity = (enum gs_alert_severity)e->conf.min_severity};
+	*ret = (struct gs_notify_sender){.name = "email",
+					 .send = send_one,
+					 .free = free_email,
+					 .min_severity =
+						 (enum gs_alert_severity)e->conf.min_severity};
 	ret->ctx = gs_take(e);
 	return 0;
 }

@@ -62,7 +62,7 @@ static int send_one(void *ctx, const struct gs_alert_message *m, const atomic_bo
 	struct logfile *l = ctx;
 	GS_CLEANUP(gs_buf_fini) struct gs_buf line = GS_BUF_INIT(1 << 14);
 	struct stat st, there;
-	int r = gs_payload_line(m, (int64_t)gs_clock_wall_ns(), l->journal, &line);
+	int r = gs_notify_payload_line(m, (int64_t)gs_clock_wall_ns(), l->journal, &line);
 
 	(void)stop;
 	if (r < 0)
@@ -93,7 +93,8 @@ static void free_log(void *ctx)
 	free(l);
 }
 
-int gs_logfile_open(const struct gs_alert_conf *c, struct gs_sender *ret, struct gs_err *err)
+int gs_notify_logfile_open(const struct gs_alert_conf *c, struct gs_notify_sender *ret,
+			   struct gs_err *err)
 {
 	struct logfile *l = calloc(1, sizeof(*l));
 	int r = 0;
@@ -113,6 +114,7 @@ int gs_logfile_open(const struct gs_alert_conf *c, struct gs_sender *ret, struct
 		free_log(l);
 		return r;
 	}
-	*ret = (struct gs_sender){.name = "log", .send = send_one, .free = free_log, .ctx = l};
+	*ret = (struct gs_notify_sender){
+		.name = "log", .send = send_one, .free = free_log, .ctx = l};
 	return 0;
 }

@@ -21,7 +21,7 @@ struct waiting {
 };
 
 struct receiver {
-	struct gs_sender sender;
+	struct gs_notify_sender sender;
 	struct waiting *queue; /* owned; ring */
 	size_t max, first, n;
 	uint64_t give_up_ns;
@@ -45,7 +45,7 @@ static struct timespec timespec_of(uint64_t ns)
 
 /* Wait for a time. Closing ends it early, for one more attempt, and makes the next ones short. The
  * caller holds the lock. */
-static void rest(struct receiver *r, uint64_t ns)
+static void rest_receiver(struct receiver *r, uint64_t ns)
 {
 	bool was_closing = r->closing;
 	struct timespec until;
@@ -59,14 +59,14 @@ static void rest(struct receiver *r, uint64_t ns)
 }
 
 /* The first message has got somewhere, or nowhere. */
-static void pop(struct receiver *r)
+static void pop_message(struct receiver *r)
 {
 	r->first = (r->first + 1) % r->max;
 	r->n--;
 	pthread_cond_broadcast(&r->changed);
 }
 
-static void *work(void *ctx)
+static void *run_receiver(void *ctx)
 {
 	struct receiver *r = ctx;
 	uint64_t pause_ns = PAUSE_FIRST_NS;
@@ -93,7 +93,7 @@ static void *work(void *ctx)
 		if (sent == 0) {
 			r->stats.sent++;
 			pause_ns = PAUSE_FIRST_NS;
-			pop(r);
+			pop_message(r);
 			continue;
 		}
 		r->stats.failed_attempts++;
@@ -102,12 +102,12 @@ static void *work(void *ctx)
 		gs_log(1, "alerts: %s: %s", r->sender.name, r->stats.last_error);
 		if (sent == GS_NOTIFY_REFUSED) {
 			r->stats.dropped_refused++;
-			pop(r);
+			pop_message(r);
 		} else if (gs_clock_mono_ns() - w.queued_ns >= r->give_up_ns) {
 			r->stats.dropped_given_up++;
-			pop(r);
+			pop_message(r);
 		} else {
-			rest(r, pause_ns);
+			rest_receiver(r, pause_ns);
 			pause_ns = pause_ns < PAUSE_MOST_NS / 2 ? 2 * pause_ns : PAUSE_MOST_NS;
 		}
 	}
@@ -117,8 +117,8 @@ static void *work(void *ctx)
 	return NULL;
 }
 
-static int start(struct receiver *r, const struct gs_sender *sender, const struct gs_alert_conf *c,
-		 struct gs_err *err)
+static int start_receiver(struct receiver *r, const struct gs_notify_sender *sender,
+			  const struct gs_alert_conf *c, struct gs_err *err)
 {
 	pthread_condattr_t attr;
 	sigset_t all, before;
@@ -140,7 +140,7 @@ static int start(struct receiver *r, const struct gs_sender *sender, const struc
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	r->started = true;
-	code = pthread_create(&r->thread, NULL, work, r);
+	code = pthread_create(&r->thread, NULL, run_receiver, r);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (code == 0)
 		return 0;
@@ -150,11 +150,11 @@ static int start(struct receiver *r, const struct gs_sender *sender, const struc
 	return gs_err_set(err, -code, "cannot start a thread for alerts: %s", strerror(code));
 }
 
-static int add(struct gs_notify *n, const struct gs_sender *sender, const struct gs_alert_conf *c,
-	       struct gs_err *err)
+static int add_receiver(struct gs_notify *n, const struct gs_notify_sender *sender,
+			const struct gs_alert_conf *c, struct gs_err *err)
 {
 	struct receiver *r = &n->receiver[n->n];
-	int code = start(r, sender, c, err);
+	int code = start_receiver(r, sender, c, err);
 
 	if (code < 0) {
 		pthread_mutex_destroy(&r->lock);
@@ -170,20 +170,20 @@ int gs_notify_open(const struct gs_alert_conf *c, const char *host, struct gs_no
 		   struct gs_err *err)
 {
 	struct gs_notify *n = calloc(1, sizeof(*n));
-	struct gs_sender s;
+	struct gs_notify_sender s;
 	int r = n ? 0 : -ENOMEM;
 
 	if (r == 0 && c->webhook.url[0]) {
-		r = gs_webhook_open(c, &s, err);
-		r = r == 0 ? add(n, &s, c, err) : r;
+		r = gs_notify_webhook_open(c, &s, err);
+		r = r == 0 ? add_receiver(n, &s, c, err) : r;
 	}
 	if (r == 0 && c->email[0].enabled && c->email[0].server[0]) {
-		r = gs_email_open(c, host, &s, err);
-		r = r == 0 ? add(n, &s, c, err) : r;
+		r = gs_notify_email_open(c, host, &s, err);
+		r = r == 0 ? add_receiver(n, &s, c, err) : r;
 	}
 	if (r == 0 && c->log.enabled) {
-		r = gs_logfile_open(c, &s, err);
-		r = r == 0 ? add(n, &s, c, err) : r;
+		r = gs_notify_logfile_open(c, &s, err);
+		r = r == 0 ? add_receiver(n, &s, c, err) : r;
 	}
 	if (r < 0) {
 		gs_notify_close(&n, 0);

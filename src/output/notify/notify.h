@@ -6,8 +6,8 @@
  *
  * libcurl is opened at run time, and only when a webhook or e-mail is configured.
  */
-#ifndef GS_NOTIFY_NOTIFY_H
-#define GS_NOTIFY_NOTIFY_H
+#ifndef GS_OUTPUT_NOTIFY_NOTIFY_H
+#define GS_OUTPUT_NOTIFY_NOTIFY_H
 
 #include "analysis/alert/alert.h"
 #include "analysis/alert/conf.h"

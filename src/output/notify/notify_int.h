@@ -1,6 +1,6 @@
 /* Between the files of this room. */
-#ifndef GS_NOTIFY_NOTIFY_INT_H
-#define GS_NOTIFY_NOTIFY_INT_H
+#ifndef GS_OUTPUT_NOTIFY_NOTIFY_INT_H
+#define GS_OUTPUT_NOTIFY_NOTIFY_INT_H
 
 #include <stdatomic.h>
 
@@ -11,7 +11,7 @@
 
 /* A way to send, made by one of the files below. send: 0, GS_NOTIFY_REFUSED or a negative errno
  * (try again later), the last two with err. It ends soon after *stop becomes true. */
-struct gs_sender {
+struct gs_notify_sender {
 	const char *name;
 	int (*send)(void *ctx, const struct gs_alert_message *message, const atomic_bool *stop,
 		    struct gs_err *err);
@@ -21,22 +21,24 @@ struct gs_sender {
 	enum gs_alert_severity min_severity;
 };
 
-int gs_webhook_open(const struct gs_alert_conf *conf, struct gs_sender *ret, struct gs_err *err);
-int gs_email_open(const struct gs_alert_conf *conf, const char *host, struct gs_sender *ret,
-		  struct gs_err *err);
-int gs_logfile_open(const struct gs_alert_conf *conf, struct gs_sender *ret, struct gs_err *err);
+int gs_notify_webhook_open(const struct gs_alert_conf *conf, struct gs_notify_sender *ret,
+			   struct gs_err *err);
+int gs_notify_email_open(const struct gs_alert_conf *conf, const char *host,
+			 struct gs_notify_sender *ret, struct gs_err *err);
+int gs_notify_logfile_open(const struct gs_alert_conf *conf, struct gs_notify_sender *ret,
+			   struct gs_err *err);
 
 /* --- payload.c: messages as text --- */
 
-int gs_payload_json(const struct gs_alert_message *message, struct gs_buf *out);
+int gs_notify_payload_json(const struct gs_alert_message *message, struct gs_buf *out);
 /* now_wall_ns: one that goes on is told to be over at some time behind that, unless told again. */
-int gs_payload_alertmanager(const struct gs_alert_message *message, int64_t now_wall_ns,
-			    uint64_t repeat_ns, struct gs_buf *out);
+int gs_notify_payload_alertmanager(const struct gs_alert_message *message, int64_t now_wall_ns,
+				   uint64_t repeat_ns, struct gs_buf *out);
 /* A whole mail with its heads, lines ending in CR LF. */
-int gs_payload_mail(const struct gs_alert_message *message, const char *from,
-		    const char *recipients, int64_t now_wall_ns, struct gs_buf *out);
+int gs_notify_payload_mail(const struct gs_alert_message *message, const char *from,
+			   const char *recipients, int64_t now_wall_ns, struct gs_buf *out);
 /* One line with its end. */
-int gs_payload_line(const struct gs_alert_message *message, int64_t now_wall_ns, bool journal,
-		    struct gs_buf *out);
+int gs_notify_payload_line(const struct gs_alert_message *message, int64_t now_wall_ns,
+			   bool journal, struct gs_buf *out);
 
 #endif

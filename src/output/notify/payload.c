@@ -29,7 +29,7 @@ struct writer {
 	int r;
 };
 
-static void put(struct writer *w, const char *text)
+static void append_text(struct writer *w, const char *text)
 {
 	if (w->r == 0)
 		w->r = gs_buf_puts(w->out, text);
@@ -37,27 +37,27 @@ static void put(struct writer *w, const char *text)
 
 static void put_text(struct writer *w, const char *lead, const char *key, const char *value)
 {
-	put(w, lead);
+	append_text(w, lead);
 	if (w->r == 0)
 		w->r = gs_text_json(w->out, key);
-	put(w, ": ");
+	append_text(w, ": ");
 	if (w->r == 0)
 		w->r = gs_text_json(w->out, value);
 }
 
 static void put_when(struct writer *w, const char *key, int64_t wall_ns)
 {
-	put(w, ", \"");
-	put(w, key);
-	put(w, "\": ");
+	append_text(w, ", \"");
+	append_text(w, key);
+	append_text(w, "\": ");
 	if (!wall_ns) {
-		put(w, "null");
+		append_text(w, "null");
 		return;
 	}
-	put(w, "\"");
+	append_text(w, "\"");
 	if (w->r == 0)
 		w->r = put_time(w->out, wall_ns);
-	put(w, "\"");
+	append_text(w, "\"");
 }
 
 static void put_number(struct writer *w, double v)
@@ -67,7 +67,7 @@ static void put_number(struct writer *w, double v)
 				   : gs_buf_puts(w->out, "null");
 }
 
-int gs_payload_json(const struct gs_alert_message *m, struct gs_buf *out)
+int gs_notify_payload_json(const struct gs_alert_message *m, struct gs_buf *out)
 {
 	struct writer w = {out, 0};
 
@@ -79,30 +79,30 @@ int gs_payload_json(const struct gs_alert_message *m, struct gs_buf *out)
 	put_text(&w, ", \"subject\": {", "kind", gs_alert_kind_name(m->kind));
 	put_text(&w, ", ", "id", m->id);
 	put_text(&w, ", ", "title", m->title);
-	put(&w, "}, \"labels\": {");
+	append_text(&w, "}, \"labels\": {");
 	for (size_t i = 0; i < m->n_labels; i++)
 		put_text(&w, i ? ", " : "", m->label[i].name, m->label[i].value);
-	put(&w, "}");
+	append_text(&w, "}");
 	put_text(&w, ", ", "condition", m->condition);
-	put(&w, ", \"values\": {");
+	append_text(&w, ", \"values\": {");
 	for (size_t i = 0; i < m->n_evidence; i++) {
-		put(&w, i ? ", \"" : "\"");
-		put(&w, m->evidence[i].key);
-		put(&w, "\": ");
+		append_text(&w, i ? ", \"" : "\"");
+		append_text(&w, m->evidence[i].key);
+		append_text(&w, "\": ");
 		put_number(&w, m->evidence[i].value);
 	}
-	put(&w, "}");
+	append_text(&w, "}");
 	put_text(&w, ", ", "message", m->text);
 	put_when(&w, "starts_at", m->start_wall_ns);
 	put_when(&w, "ends_at", m->end_wall_ns);
 	if (m->event == GS_ALERT_END)
 		put_text(&w, ", ", "ended_because", m->cause);
-	put(&w, "}\n");
+	append_text(&w, "}\n");
 	return w.r;
 }
 
-int gs_payload_alertmanager(const struct gs_alert_message *m, int64_t now_wall_ns,
-			    uint64_t repeat_ns, struct gs_buf *out)
+int gs_notify_payload_alertmanager(const struct gs_alert_message *m, int64_t now_wall_ns,
+				   uint64_t repeat_ns, struct gs_buf *out)
 {
 	struct writer w = {out, 0};
 	/* As Prometheus does it: over after four repeats that did not come. */
@@ -119,15 +119,15 @@ int gs_payload_alertmanager(const struct gs_alert_message *m, int64_t now_wall_n
 	put_text(&w, "}, \"annotations\": {", "summary", m->title);
 	put_text(&w, ", ", "description", m->text);
 	put_text(&w, ", ", "condition", m->condition);
-	put(&w, "}");
+	append_text(&w, "}");
 	put_when(&w, "startsAt", m->start_wall_ns);
 	put_when(&w, "endsAt", end_ns);
-	put(&w, "}]\n");
+	append_text(&w, "}]\n");
 	return w.r;
 }
 
-int gs_payload_line(const struct gs_alert_message *m, int64_t now_wall_ns, bool journal,
-		    struct gs_buf *out)
+int gs_notify_payload_line(const struct gs_alert_message *m, int64_t now_wall_ns, bool journal,
+			   struct gs_buf *out)
 {
 	/* sd-daemon(3): 3 err, 4 warning, 5 notice, 6 info. */
 	static const int priority[] = {6, 4, 3};
@@ -144,7 +144,7 @@ int gs_payload_line(const struct gs_alert_message *m, int64_t now_wall_ns, bool 
 		 m->text[0] ? ": " : "", m->text, m->cause[0] ? " - " : "", m->cause);
 	if (w.r == 0)
 		w.r = gs_text_line(out, text);
-	put(&w, "\n");
+	append_text(&w, "\n");
 	return w.r;
 }
 
@@ -180,12 +180,12 @@ static bool is_plain(const char *text)
 /* An unstructured head: as it is, or in encoded words that end with whole characters. */
 static void put_head(struct writer *w, const char *name, const char *text)
 {
-	put(w, name);
-	put(w, ":");
+	append_text(w, name);
+	append_text(w, ":");
 	if (is_plain(text) && !strstr(text, "=?") && strlen(text) < 900) {
-		put(w, " ");
-		put(w, text);
-		put(w, "\r\n");
+		append_text(w, " ");
+		append_text(w, text);
+		append_text(w, "\r\n");
 		return;
 	}
 	while (*text && w->r == 0) {
@@ -202,12 +202,12 @@ static void put_head(struct writer *w, const char *name, const char *text)
 				w->r = gs_buf_put(&piece, text, n);
 			text += n;
 		}
-		put(w, " =?UTF-8?B?");
+		append_text(w, " =?UTF-8?B?");
 		if (w->r == 0)
 			w->r = put_base64(w->out, piece.data, piece.bytes);
-		put(w, *text ? "?=\r\n" : "?=");
+		append_text(w, *text ? "?=\r\n" : "?=");
 	}
-	put(w, "\r\n");
+	append_text(w, "\r\n");
 }
 
 static void put_date(struct writer *w, int64_t wall_ns)
@@ -231,7 +231,7 @@ static void put_row(struct writer *w, const char *name, const char *value)
 		w->r = gs_buf_printf(w->out, "%-12s", name);
 	if (w->r == 0 && value[0])
 		w->r = gs_text_line(w->out, value);
-	put(w, value[0] ? "\r\n" : "");
+	append_text(w, value[0] ? "\r\n" : "");
 }
 
 static int mail_text(const struct gs_alert_message *m, struct gs_buf *out)
@@ -246,15 +246,15 @@ static int mail_text(const struct gs_alert_message *m, struct gs_buf *out)
 	put_row(&w, "severity", gs_alert_severity_name(m->severity));
 	put_row(&w, "condition", m->condition);
 	put_row(&w, "node", m->host);
-	put(&w, "since       ");
+	append_text(&w, "since       ");
 	if (w.r == 0)
 		w.r = put_time(out, m->start_wall_ns);
 	if (m->end_wall_ns) {
-		put(&w, "\r\nuntil       ");
+		append_text(&w, "\r\nuntil       ");
 		if (w.r == 0)
 			w.r = put_time(out, m->end_wall_ns);
 	}
-	put(&w, "\r\n\r\n");
+	append_text(&w, "\r\n\r\n");
 	for (size_t i = 0; i < m->n_evidence; i++) {
 		snprintf(number, sizeof(number),
 			 isfinite(m->evidence[i].value) ? "%.6g" : "unknown", m->evidence[i].value);
@@ -266,8 +266,8 @@ static int mail_text(const struct gs_alert_message *m, struct gs_buf *out)
 	return w.r;
 }
 
-int gs_payload_mail(const struct gs_alert_message *m, const char *from, const char *recipients,
-		    int64_t now_wall_ns, struct gs_buf *out)
+int gs_notify_payload_mail(const struct gs_alert_message *m, const char *from,
+			   const char *recipients, int64_t now_wall_ns, struct gs_buf *out)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf body = GS_BUF_INIT(1 << 15);
 	struct writer w = {out, mail_text(m, &body)};
@@ -278,14 +278,14 @@ int gs_payload_mail(const struct gs_alert_message *m, const char *from, const ch
 		 m->rule, m->title);
 	put_date(&w, now_wall_ns);
 	put_head(&w, "From", from);
-	put(&w, "To: ");
+	append_text(&w, "To: ");
 	for (const char *at = recipients; *at && w.r == 0;) {
 		size_t n = strcspn(at, ",");
 
 		w.r = gs_buf_printf(out, "%s%.*s", at == recipients ? "" : ",\r\n ", (int)n, at);
 		at += n + (at[n] == ',');
 	}
-	put(&w, "\r\n");
+	append_text(&w, "\r\n");
 	put_head(&w, "Subject", subject);
 	if (w.r == 0)
 		w.r = gs_buf_printf(out, "Message-ID: <%s.%s.%lld@gpuscope>\r\n", m->key,
@@ -293,12 +293,12 @@ int gs_payload_mail(const struct gs_alert_message *m, const char *from, const ch
 	/* What was resolved is filed below what it resolves. */
 	if (w.r == 0)
 		w.r = gs_buf_printf(out, "References: <%s@gpuscope>\r\n", m->key);
-	put(&w, "Auto-Submitted: auto-generated\r\n"
-		"MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"
-		"Content-Transfer-Encoding: base64\r\n\r\n");
+	append_text(&w, "Auto-Submitted: auto-generated\r\n"
+			"MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"
+			"Content-Transfer-Encoding: base64\r\n\r\n");
 	for (size_t i = 0; i < body.bytes && w.r == 0; i += 57) {
 		w.r = put_base64(out, body.data + i, body.bytes - i < 57 ? body.bytes - i : 57);
-		put(&w, "\r\n");
+		append_text(&w, "\r\n");
 	}
 	return w.r;
 }

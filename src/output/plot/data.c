@@ -39,7 +39,7 @@ double plot_energy_j(const struct plot_device *d)
 }
 
 /* Two bins become one. */
-static void halve(struct gs_plot *p)
+static void halve_bins(struct gs_plot *p)
 {
 	for (size_t i = 0; i < p->n; i++)
 		for (int v = 0; v < PLOT_VALUES; v++) {
@@ -58,7 +58,7 @@ static void halve(struct gs_plot *p)
 }
 
 /* Nodes do not begin at once: what is older than the first bin moves all of them to the right. */
-static void shift(struct gs_plot *p, int64_t bins)
+static void shift_bins(struct gs_plot *p, int64_t bins)
 {
 	for (size_t i = 0; i < p->n; i++)
 		for (int v = 0; v < PLOT_VALUES; v++) {
@@ -78,14 +78,14 @@ static bool make_room(struct gs_plot *p, int64_t wall_ns)
 			p->last_ns < p->start_ns ? 0 : (p->last_ns - p->start_ns) / p->bin_ns + 1;
 
 		if (bins + used <= PLOT_BINS)
-			shift(p, bins);
+			shift_bins(p, bins);
 		else if (p->bin_ns < INT64_MAX / 4)
-			halve(p);
+			halve_bins(p);
 		else
 			return false;
 	}
 	while ((wall_ns - p->start_ns) / p->bin_ns >= PLOT_BINS)
-		halve(p);
+		halve_bins(p);
 	return true;
 }
 
@@ -122,7 +122,7 @@ static int find_device(struct gs_plot *p, const char *key, struct plot_device **
 	return 0;
 }
 
-static void put(struct plot_device *d, enum plot_value v, int64_t bin, double value)
+static void put_value(struct plot_device *d, enum plot_value v, int64_t bin, double value)
 {
 	struct plot_bin *b = &d->bin[v][bin];
 
@@ -229,16 +229,16 @@ static int add_gpu(struct gs_plot *p, const struct gs_node_snapshot *m, uint32_t
 	d->n_samples++;
 	add_energy(d, s, watts, m->wall_ns, add_time(d, m->wall_ns, s->elapsed_ns));
 	add_util(d, value_of(s, GS_GPU_UTIL));
-	put(d, PLOT_UTIL, bin, value_of(s, GS_GPU_UTIL));
-	put(d, PLOT_MEMORY, bin, total > 0 ? used / total : NAN);
+	put_value(d, PLOT_UTIL, bin, value_of(s, GS_GPU_UTIL));
+	put_value(d, PLOT_MEMORY, bin, total > 0 ? used / total : NAN);
 	if (total > 0 && used / total > d->memory_max)
 		d->memory_max = used / total;
-	put(d, PLOT_PCIE_RX, bin, value_of(s, GS_GPU_PCIE_RX_BPS));
-	put(d, PLOT_PCIE_TX, bin, value_of(s, GS_GPU_PCIE_TX_BPS));
-	put(d, PLOT_NVLINK_RX, bin, value_of(s, GS_GPU_NVLINK_RX_BPS));
-	put(d, PLOT_NVLINK_TX, bin, value_of(s, GS_GPU_NVLINK_TX_BPS));
-	put(d, PLOT_DRAM, bin, value_of(s, GS_GPU_DRAM_ACTIVE));
-	put(d, PLOT_POWER, bin, watts);
+	put_value(d, PLOT_PCIE_RX, bin, value_of(s, GS_GPU_PCIE_RX_BPS));
+	put_value(d, PLOT_PCIE_TX, bin, value_of(s, GS_GPU_PCIE_TX_BPS));
+	put_value(d, PLOT_NVLINK_RX, bin, value_of(s, GS_GPU_NVLINK_RX_BPS));
+	put_value(d, PLOT_NVLINK_TX, bin, value_of(s, GS_GPU_NVLINK_TX_BPS));
+	put_value(d, PLOT_DRAM, bin, value_of(s, GS_GPU_DRAM_ACTIVE));
+	put_value(d, PLOT_POWER, bin, watts);
 	return 0;
 }
 

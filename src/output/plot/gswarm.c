@@ -68,7 +68,7 @@ static double number_at(const json_t *array, size_t i, double of_text, double of
 	return isfinite(x) ? x : NAN;
 }
 
-static void set(struct gs_gpu_sample *s, enum gs_gpu_field f, double value)
+static void set_value(struct gs_gpu_sample *s, enum gs_gpu_field f, double value)
 {
 	if (!isnan(value))
 		gs_gpu_set(s, f, value);
@@ -111,7 +111,7 @@ static void add_more(struct gs_gpu_sample *s, const json_t *values)
 		const json_t *v = json_object_get(values, gs_gpu_field_info(fields[i])->key);
 
 		if (json_is_number(v))
-			set(s, fields[i], json_number_value(v));
+			set_value(s, fields[i], json_number_value(v));
 	}
 }
 
@@ -125,25 +125,26 @@ static int add_gpu(struct gs_plot *plot, const json_t *frame, size_t i, int64_t 
 	struct gs_node_snapshot node = {.wall_ns = wall_ns, .gpu = &gpu};
 
 	memset(&sample, 0, sizeof(sample));
-	memset(sample.why, GS_GPU_WHY_NOT_READ, sizeof(sample.why));
+	memset(sample.why, GS_GPU_REASON_NOT_READ, sizeof(sample.why));
 	if (!id || !split_id(id, node.name, sizeof(node.name), &info))
 		return -EBADMSG;
 	/* Nobody delivered it then: a gap, of what was there before. */
 	if (json_is_false(json_array_get(json_object_get(frame, "available"), i)))
 		return 0;
-	set(&sample, GS_GPU_UTIL, number_at(json_object_get(frame, "gpu_util"), i, 1, 0.01));
-	set(&sample, GS_GPU_MEM_USED, number_at(json_object_get(frame, "gpu_memory"), i, 1, 0.01));
+	set_value(&sample, GS_GPU_UTIL, number_at(json_object_get(frame, "gpu_util"), i, 1, 0.01));
+	set_value(&sample, GS_GPU_MEM_USED,
+		  number_at(json_object_get(frame, "gpu_memory"), i, 1, 0.01));
 	gs_gpu_set(&sample, GS_GPU_MEM_TOTAL, 1);
-	set(&sample, GS_GPU_PCIE_RX_BPS,
-	    number_at(json_object_get(frame, "dram_bandwidth_rx"), i, 1024, 1e9));
-	set(&sample, GS_GPU_PCIE_TX_BPS,
-	    number_at(json_object_get(frame, "dram_bandwidth_tx"), i, 1024, 1e9));
-	set(&sample, GS_GPU_NVLINK_RX_BPS,
-	    number_at(json_object_get(frame, "nvlink_rx"), i, 1024, 1e9));
-	set(&sample, GS_GPU_NVLINK_TX_BPS,
-	    number_at(json_object_get(frame, "nvlink_tx"), i, 1024, 1e9));
-	set(&sample, GS_GPU_DRAM_ACTIVE,
-	    number_at(json_object_get(frame, "dram_active"), i, 1, 0.01));
+	set_value(&sample, GS_GPU_PCIE_RX_BPS,
+		  number_at(json_object_get(frame, "dram_bandwidth_rx"), i, 1024, 1e9));
+	set_value(&sample, GS_GPU_PCIE_TX_BPS,
+		  number_at(json_object_get(frame, "dram_bandwidth_tx"), i, 1024, 1e9));
+	set_value(&sample, GS_GPU_NVLINK_RX_BPS,
+		  number_at(json_object_get(frame, "nvlink_rx"), i, 1024, 1e9));
+	set_value(&sample, GS_GPU_NVLINK_TX_BPS,
+		  number_at(json_object_get(frame, "nvlink_tx"), i, 1024, 1e9));
+	set_value(&sample, GS_GPU_DRAM_ACTIVE,
+		  number_at(json_object_get(frame, "dram_active"), i, 1, 0.01));
 	add_more(&sample, json_array_get(json_object_get(frame, "extra_metrics"), i));
 	return gs_plot_add(plot, &node);
 }
@@ -163,7 +164,7 @@ static int add_frame(struct gs_plot *plot, const json_t *frame)
 /* --- the file: frame by frame, since a session of days has more of them than memory has room ---
  */
 
-static int next(FILE *file)
+static int next_char(FILE *file)
 {
 	int c;
 
@@ -193,7 +194,7 @@ static int rest_of_text(FILE *file, char *out, size_t bytes)
 }
 
 /* A value that nobody asked for, whose first letter is c. */
-static int skip(FILE *file, int c)
+static int skip_value(FILE *file, int c)
 {
 	int depth = 0;
 
@@ -215,15 +216,15 @@ static int skip(FILE *file, int c)
 static int add_frames(struct gs_plot *plot, FILE *file, struct gs_err *err)
 {
 	size_t k = 1;
-	int c = next(file);
+	int c = next_char(file);
 
-	for (; c != ']'; c = next(file), k++) {
+	for (; c != ']'; c = next_char(file), k++) {
 		json_error_t je = {.text = ""};
 		json_t *frame = NULL;
 		int r = -EBADMSG;
 
 		if (k > 1 && c == ',')
-			c = next(file);
+			c = next_char(file);
 		else if (k > 1)
 			c = EOF;
 		if (c == '{' && ungetc(c, file) != EOF)
@@ -249,16 +250,16 @@ int gs_plot_add_gswarm(struct gs_plot *plot, FILE *file, struct gs_err *err)
 {
 	bool found = false;
 	char key[32];
-	int c = next(file), r = c == '{' ? 0 : -EBADMSG;
+	int c = next_char(file), r = c == '{' ? 0 : -EBADMSG;
 
-	for (c = r == 0 ? next(file) : EOF; r == 0 && c != '}'; c = next(file)) {
+	for (c = r == 0 ? next_char(file) : EOF; r == 0 && c != '}'; c = next_char(file)) {
 		if (c == ',')
-			c = next(file);
-		if (c != '"' || rest_of_text(file, key, sizeof(key)) < 0 || next(file) != ':')
+			c = next_char(file);
+		if (c != '"' || rest_of_text(file, key, sizeof(key)) < 0 || next_char(file) != ':')
 			return gs_err_set(err, -EBADMSG, "it is no JSON, or it is cut off");
-		c = next(file);
+		c = next_char(file);
 		if (strcmp(key, "frames") != 0) {
-			r = skip(file, c);
+			r = skip_value(file, c);
 		} else if (c == '[') {
 			found = true;
 			r = add_frames(plot, file, err);

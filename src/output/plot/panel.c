@@ -47,7 +47,7 @@ static int n_bins(const struct gs_plot *plot)
 }
 
 /* The largest mean of all bins; negative: there is no value. */
-static double largest(const struct gs_plot *plot, enum plot_value v)
+static double largest_mean(const struct gs_plot *plot, enum plot_value v)
 {
 	double max = -1;
 
@@ -71,10 +71,10 @@ double plot_panel_height(const struct gs_plot *plot, unsigned panel)
 	const struct kind *k = kind_of(panel);
 
 	if (panel == GS_PLOT_BUBBLE)
-		return largest(plot, PLOT_UTIL) < 0
+		return largest_mean(plot, PLOT_UTIL) < 0
 			       ? 0
 			       : HEAD + row_height(plot->n) * (double)plot->n + FOOT + 4;
-	if (!k || fmax(largest(plot, k->value), largest(plot, k->second)) < 0)
+	if (!k || fmax(largest_mean(plot, k->value), largest_mean(plot, k->second)) < 0)
 		return 0;
 	return HEAD + LINES_HEIGHT + FOOT;
 }
@@ -224,7 +224,8 @@ static void draw_lines(const struct gs_plot *plot, const struct plot_pen *p, con
 	char title[128], note[160];
 
 	if (f.max <= 0) {
-		f.max = fmax(largest(plot, k->value), largest(plot, k->second)) * k->scale;
+		f.max = fmax(largest_mean(plot, k->value), largest_mean(plot, k->second)) *
+			k->scale;
 		f.max = f.max > 0 ? ceil(f.max / plot_round_step(f.max, 4)) *
 					    plot_round_step(f.max, 4)
 				  : 1;
@@ -256,7 +257,7 @@ static void draw_lines(const struct gs_plot *plot, const struct plot_pen *p, con
 
 /* From idle to busy: a run of colours whose lightness falls evenly (after matplotlib's viridis,
  * reversed), so that it can be read in grey too. */
-static struct plot_colour heat(double v)
+static struct plot_colour heat_colour(double v)
 {
 	static const struct plot_colour at[] = {{0.99, 0.91, 0.14}, {0.48, 0.82, 0.32},
 						{0.13, 0.66, 0.52}, {0.16, 0.47, 0.56},
@@ -284,7 +285,7 @@ static void draw_row(const struct gs_plot *plot, const struct plot_pen *p,
 			while (next < n_bins(plot) && next - b < gap &&
 			       isnan(plot_mean(d, PLOT_UTIL, next)))
 				next++;
-			plot_colour(p, heat(m), 1);
+			plot_colour(p, heat_colour(m), 1);
 			p->c->rectangle(p->to, plot_x(p, plot->start_ns + b * plot->bin_ns), y,
 					(p->right - p->left) * (double)(next - b) *
 							(double)plot->bin_ns /
@@ -300,7 +301,7 @@ static void draw_row(const struct gs_plot *plot, const struct plot_pen *p,
 static void draw_scale(const struct plot_pen *p, double top)
 {
 	for (int i = 0; i < 60; i++) {
-		plot_colour(p, heat(i / 59.0), 1);
+		plot_colour(p, heat_colour(i / 59.0), 1);
 		p->c->rectangle(p->to, p->right - 150 + 2 * i, top + 7, 2.2, 9);
 		p->c->fill(p->to);
 	}

@@ -169,8 +169,8 @@ static bool is_suffix(const char *suffix, const char *name)
 }
 
 /* Devices in their order, and how high the page is; what keeps it from being drawn. */
-static int begin(struct gs_plot *plot, const struct plot_cairo **ret_cairo, double *ret_height,
-		 struct gs_err *err)
+static int begin_page(struct gs_plot *plot, const struct plot_cairo **ret_cairo, double *ret_height,
+		      struct gs_err *err)
 {
 	int r;
 
@@ -197,7 +197,7 @@ int gs_plot_write(struct gs_plot *plot, const char *path, struct gs_err *err)
 	if (!gs_plot_knows(path))
 		return gs_err_set(err, -EINVAL,
 				  "a plot is a file ending in one of " GS_PLOT_SUFFIXES);
-	r = begin(plot, &c, &height, err);
+	r = begin_page(plot, &c, &height, err);
 	if (r == 0)
 		r = gs_output_open(path, 0, &file, err);
 	if (r < 0)
@@ -228,7 +228,7 @@ int gs_plot_write(struct gs_plot *plot, const char *path, struct gs_err *err)
 	return gs_err_set(err, -EIO, "cannot write %s: %s", path, c->status_to_string(status));
 }
 
-static int take(void *ctx, const unsigned char *data, unsigned bytes)
+static int take_bytes(void *ctx, const unsigned char *data, unsigned bytes)
 {
 	return gs_buf_put(ctx, data, bytes) < 0 ? 11 : 0; /* CAIRO_STATUS_WRITE_ERROR */
 }
@@ -243,7 +243,7 @@ int gs_plot_render(struct gs_plot *plot, const char *suffix, struct gs_buf *out,
 
 	if (!png && !is_suffix(suffix, "pdf") && !is_suffix(suffix, "svg"))
 		return gs_err_set(err, -EINVAL, "a plot is one of pdf, svg, png");
-	r = begin(plot, &c, &height, err);
+	r = begin_page(plot, &c, &height, err);
 	if (r < 0)
 		return r;
 	if (png) {
@@ -251,15 +251,15 @@ int gs_plot_render(struct gs_plot *plot, const char *suffix, struct gs_buf *out,
 			     sqrt(PNG_PIXELS_MAX / (WIDTH * height)));
 		surface = c->image_surface_create(1, (int)(WIDTH * scale), (int)(height * scale));
 	} else {
-		surface = (is_suffix(suffix, "pdf")
-				   ? c->pdf_surface_create_for_stream
-				   : c->svg_surface_create_for_stream)(take, out, WIDTH, height);
+		surface = (is_suffix(suffix, "pdf") ? c->pdf_surface_create_for_stream
+						    : c->svg_surface_create_for_stream)(
+			take_bytes, out, WIDTH, height);
 	}
 	status = c->surface_status(surface);
 	if (status == 0)
 		status = draw_to(plot, c, surface, scale);
 	if (status == 0 && png)
-		status = c->surface_write_to_png_stream(surface, take, out);
+		status = c->surface_write_to_png_stream(surface, take_bytes, out);
 	c->surface_finish(surface);
 	if (status == 0)
 		status = c->surface_status(surface);

@@ -6,8 +6,8 @@
  *
  * Drawn by cairo, which is opened when it is needed.
  */
-#ifndef GS_PLOT_PLOT_H
-#define GS_PLOT_PLOT_H
+#ifndef GS_OUTPUT_PLOT_PLOT_H
+#define GS_OUTPUT_PLOT_PLOT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Private to the room: bins, and what is drawn. */
-#ifndef GS_PLOT_PLOT_INT_H
-#define GS_PLOT_PLOT_INT_H
+#ifndef GS_OUTPUT_PLOT_PLOT_INT_H
+#define GS_OUTPUT_PLOT_PLOT_INT_H
 
 #include "core/base/energy.h"
 #include "core/base/map.h"

@@ -28,8 +28,8 @@ static const struct {
 	{"mean W", 0.93},  {"energy Wh", 1.00},
 };
 
-static void cell(const struct plot_pen *p, size_t column, double y, const char *format,
-		 double value)
+static void put_cell(const struct plot_pen *p, size_t column, double y, const char *format,
+		     double value)
 {
 	char text[32];
 
@@ -46,16 +46,16 @@ static void draw_row(const struct plot_pen *p, const struct plot_device *d, doub
 	double n = (double)d->n_util;
 
 	plot_text(p, p->left, y, 9, PLOT_LEFT, false, d->label);
-	cell(p, 0, y, "%.0f", n);
-	cell(p, 1, y, "%.0f", (double)d->n_gaps);
-	cell(p, 2, y, "%.1f", n > 0 ? 100 * (double)d->n_idle / n : NAN);
-	cell(p, 3, y, "%.1f", n > 0 ? 100 * d->util_sum / n : NAN);
-	cell(p, 4, y, "%.1f", 100 * plot_util_percentile(d, 0.05));
-	cell(p, 5, y, "%.1f", 100 * plot_util_percentile(d, 0.50));
-	cell(p, 6, y, "%.1f", 100 * plot_util_percentile(d, 0.95));
-	cell(p, 7, y, "%.1f", d->memory_max > 0 ? 100 * d->memory_max : NAN);
-	cell(p, 8, y, "%.0f", d->n_power ? d->power_sum / (double)d->n_power : NAN);
-	cell(p, 9, y, "%.2f", plot_energy_j(d) / 3600);
+	put_cell(p, 0, y, "%.0f", n);
+	put_cell(p, 1, y, "%.0f", (double)d->n_gaps);
+	put_cell(p, 2, y, "%.1f", n > 0 ? 100 * (double)d->n_idle / n : NAN);
+	put_cell(p, 3, y, "%.1f", n > 0 ? 100 * d->util_sum / n : NAN);
+	put_cell(p, 4, y, "%.1f", 100 * plot_util_percentile(d, 0.05));
+	put_cell(p, 5, y, "%.1f", 100 * plot_util_percentile(d, 0.50));
+	put_cell(p, 6, y, "%.1f", 100 * plot_util_percentile(d, 0.95));
+	put_cell(p, 7, y, "%.1f", d->memory_max > 0 ? 100 * d->memory_max : NAN);
+	put_cell(p, 8, y, "%.0f", d->n_power ? d->power_sum / (double)d->n_power : NAN);
+	put_cell(p, 9, y, "%.2f", plot_energy_j(d) / 3600);
 }
 
 static int least_busy(const void *a, const void *b)

@@ -10,13 +10,13 @@
 #include "core/text/text.h"
 
 typedef unsigned (*row_fn)(const struct gs_gpu_snapshot *s, unsigned i,
-			   const struct gs_gpu_style *style, struct gs_gpu_cell *cells,
-			   char texts[][32]);
+			   const struct gs_report_gpu_style *style,
+			   struct gs_report_gpu_cell *cells, char texts[][32]);
 
 static void rows_csv(struct gs_pen *pen, const struct gs_gpu_snapshot *s,
-		     const struct gs_gpu_style *style, row_fn row, unsigned n_rows)
+		     const struct gs_report_gpu_style *style, row_fn row, unsigned n_rows)
 {
-	struct gs_gpu_cell cells[GS_GPU_CELLS_MAX];
+	struct gs_report_gpu_cell cells[GS_GPU_CELLS_MAX];
 	bool head = style->head;
 	char texts[4][32];
 
@@ -42,9 +42,9 @@ static void rows_csv(struct gs_pen *pen, const struct gs_gpu_snapshot *s,
 }
 
 static void rows_doc(struct gs_doc *doc, const char *key, const struct gs_gpu_snapshot *s,
-		     const struct gs_gpu_style *style, row_fn row, unsigned n_rows)
+		     const struct gs_report_gpu_style *style, row_fn row, unsigned n_rows)
 {
-	struct gs_gpu_cell cells[GS_GPU_CELLS_MAX];
+	struct gs_report_gpu_cell cells[GS_GPU_CELLS_MAX];
 	char texts[4][32];
 
 	gs_doc_begin_list(doc, key, n_rows);
@@ -64,9 +64,9 @@ static void rows_doc(struct gs_doc *doc, const char *key, const struct gs_gpu_sn
 }
 
 static void put_rows(struct gs_grid *g, const struct gs_gpu_snapshot *s,
-		     const struct gs_gpu_style *style, row_fn row, unsigned n_rows)
+		     const struct gs_report_gpu_style *style, row_fn row, unsigned n_rows)
 {
-	struct gs_gpu_cell cells[GS_GPU_CELLS_MAX];
+	struct gs_report_gpu_cell cells[GS_GPU_CELLS_MAX];
 	char texts[4][32], text[32];
 
 	for (unsigned i = 0; i < n_rows; i++) {
@@ -90,7 +90,7 @@ static void put_rows(struct gs_grid *g, const struct gs_gpu_snapshot *s,
 }
 
 static void rows_table(struct gs_page *page, const struct gs_gpu_snapshot *s,
-		       const struct gs_gpu_style *style, row_fn row, unsigned n_rows)
+		       const struct gs_report_gpu_style *style, row_fn row, unsigned n_rows)
 {
 	struct gs_grid g = {.page = page, .measuring = true};
 
@@ -99,7 +99,7 @@ static void rows_table(struct gs_page *page, const struct gs_gpu_snapshot *s,
 		put_rows(&g, s, style, row, n_rows);
 }
 
-static unsigned parts_of(const struct gs_gpu_style *style)
+static unsigned parts_of(const struct gs_report_gpu_style *style)
 {
 	if (style->view == GS_GPU_VIEW_GSWARM)
 		return GS_GPU_SHOW_DEVICES; /* it has no processes */
@@ -107,7 +107,7 @@ static unsigned parts_of(const struct gs_gpu_style *style)
 }
 
 static void put_doc(struct gs_pen *pen, const struct gs_gpu_snapshot *s,
-		    const struct gs_gpu_style *style)
+		    const struct gs_report_gpu_style *style)
 {
 	bool yaml = style->format == GS_SUMMARY_YAML;
 	struct gs_doc doc = {.ops = yaml ? &gs_doc_yaml : &gs_doc_json, .pen = pen};
@@ -116,21 +116,22 @@ static void put_doc(struct gs_pen *pen, const struct gs_gpu_snapshot *s,
 	if (yaml && style->stream)
 		gs_pen_puts(pen, "---\n");
 	if (style->view == GS_GPU_VIEW_ALL) {
-		gs_gpu_doc(&doc, s, style);
+		gs_report_gpu_doc(&doc, s, style);
 	} else {
 		gs_doc_begin_map(&doc, NULL);
 		gs_doc_put_time(&doc, "time", s->wall_ns);
 		if (parts & GS_GPU_SHOW_DEVICES)
-			rows_doc(&doc, "gpus", s, style, gs_gpu_row_device, s->n_gpus);
+			rows_doc(&doc, "gpus", s, style, gs_report_gpu_row_device, s->n_gpus);
 		if (parts & GS_GPU_SHOW_PROCESSES)
-			rows_doc(&doc, "processes", s, style, gs_gpu_row_process, s->n_processes);
+			rows_doc(&doc, "processes", s, style, gs_report_gpu_row_process,
+				 s->n_processes);
 		gs_doc_end(&doc);
 	}
 	gs_pen_puts(pen, "\n");
 }
 
 static void put_table(struct gs_pen *pen, const struct gs_gpu_snapshot *s,
-		      const struct gs_gpu_style *style)
+		      const struct gs_report_gpu_style *style)
 {
 	bool scrolls = style->view == GS_GPU_VIEW_DMON || style->view == GS_GPU_VIEW_PMON;
 	unsigned parts = parts_of(style);
@@ -140,26 +141,27 @@ static void put_table(struct gs_pen *pen, const struct gs_gpu_snapshot *s,
 	gs_page_init(&page, pen, scrolls ? 0 : style->width, style->color);
 	switch (style->view) {
 	case GS_GPU_VIEW_ALL:
-		gs_gpu_table(&page, s, style);
+		gs_report_gpu_table(&page, s, style);
 		break;
 	case GS_GPU_VIEW_DMON:
 	case GS_GPU_VIEW_PMON:
-		gs_gpu_scroll(&page, s, style);
+		gs_report_gpu_scroll(&page, s, style);
 		break;
 	case GS_GPU_VIEW_EACGM:
 	case GS_GPU_VIEW_GSWARM:
 		if (parts & GS_GPU_SHOW_DEVICES)
-			rows_table(&page, s, style, gs_gpu_row_device, s->n_gpus);
+			rows_table(&page, s, style, gs_report_gpu_row_device, s->n_gpus);
 		if (parts == (GS_GPU_SHOW_DEVICES | GS_GPU_SHOW_PROCESSES) && s->n_processes)
 			gs_page_line(&page);
 		if (parts & GS_GPU_SHOW_PROCESSES)
-			rows_table(&page, s, style, gs_gpu_row_process, s->n_processes);
+			rows_table(&page, s, style, gs_report_gpu_row_process, s->n_processes);
 		break;
 	}
 	gs_page_fini(&page);
 }
 
-int gs_gpu_write(FILE *out, const struct gs_gpu_snapshot *s, const struct gs_gpu_style *style)
+int gs_report_gpu_write(FILE *out, const struct gs_gpu_snapshot *s,
+			const struct gs_report_gpu_style *style)
 {
 	struct gs_pen pen;
 
@@ -177,15 +179,15 @@ int gs_gpu_write(FILE *out, const struct gs_gpu_snapshot *s, const struct gs_gpu
 	case GS_SUMMARY_CSV:
 		/* One kind of row in a file: GPUs, but for where only processes are asked for. */
 		if (parts_of(style) & GS_GPU_SHOW_DEVICES)
-			rows_csv(&pen, s, style, gs_gpu_row_device, s->n_gpus);
+			rows_csv(&pen, s, style, gs_report_gpu_row_device, s->n_gpus);
 		else
-			rows_csv(&pen, s, style, gs_gpu_row_process, s->n_processes);
+			rows_csv(&pen, s, style, gs_report_gpu_row_process, s->n_processes);
 		break;
 	}
 	return gs_pen_close(&pen);
 }
 
-int gs_gpu_write_fields(FILE *out)
+int gs_report_gpu_write_fields(FILE *out)
 {
 	struct gs_pen pen;
 

@@ -2,8 +2,8 @@
  * GPUs as text: one snapshot for people (tables, scrolling lines) or for programs (JSON, CSV,
  * YAML), under gpuscope's names or under those of tools that came before.
  */
-#ifndef GS_RENDER_GPU_H
-#define GS_RENDER_GPU_H
+#ifndef GS_OUTPUT_REPORT_GPU_H
+#define GS_OUTPUT_REPORT_GPU_H
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "output/report/summary.h"
 #include "model/node/gpu.h"
 
-enum gs_gpu_view {
+enum gs_report_gpu_view {
 	GS_GPU_VIEW_ALL = 0,    /* devices, processes and events, as far as the format has room */
 	GS_GPU_VIEW_DMON = 1,   /* a line for each GPU, as `nvidia-smi dmon` (table only) */
 	GS_GPU_VIEW_PMON = 2,   /* a line for each process, as `nvidia-smi pmon` (table only) */
@@ -20,16 +20,16 @@ enum gs_gpu_view {
 };
 
 /* Ored; CSV takes one. */
-enum gs_gpu_show {
+enum gs_report_gpu_show {
 	GS_GPU_SHOW_DEVICES = 1,
 	GS_GPU_SHOW_PROCESSES = 2,
 };
 
-struct gs_gpu_style {
+struct gs_report_gpu_style {
 	size_t size; /* of this struct */
-	enum gs_summary_format format;
-	enum gs_gpu_view view;
-	unsigned parts;    /* enum gs_gpu_show; 0: all */
+	enum gs_report_summary_format format;
+	enum gs_report_gpu_view view;
+	unsigned parts;    /* enum gs_report_gpu_show; 0: all */
 	unsigned width;    /* columns of the terminal, 0: no limit */
 	bool color;        /* ANSI colours in tables */
 	bool head;         /* names of columns first: CSV, scrolling lines */
@@ -42,14 +42,15 @@ struct gs_gpu_style {
 };
 
 /* 0, or a negative errno of writing to out. */
-int gs_gpu_write(FILE *out, const struct gs_gpu_snapshot *snapshot,
-		 const struct gs_gpu_style *style);
+int gs_report_gpu_write(FILE *out, const struct gs_gpu_snapshot *snapshot,
+			const struct gs_report_gpu_style *style);
 
 /* "00000000:3B:00.0: XID 79: GPU has fallen off the bus"; returns out. */
 #define GS_GPU_EVENT_LINE_BYTES 320
-const char *gs_gpu_event_line(char out[GS_GPU_EVENT_LINE_BYTES], const struct gs_gpu_event *event);
+const char *gs_report_gpu_event_line(char out[GS_GPU_EVENT_LINE_BYTES],
+				     const struct gs_gpu_event *event);
 
 /* The names of --fields with what they mean. */
-int gs_gpu_write_fields(FILE *out);
+int gs_report_gpu_write_fields(FILE *out);
 
 #endif

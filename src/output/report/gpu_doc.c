@@ -65,7 +65,7 @@ static void put_links(struct gs_doc *doc, const struct gs_gpu_sample *v)
 }
 
 static void put_gpu(struct gs_doc *doc, const struct gs_gpu_snapshot *s, unsigned gpu,
-		    const struct gs_gpu_style *style)
+		    const struct gs_report_gpu_style *style)
 {
 	const struct gs_gpu_sample *v = &s->sample[gpu];
 	unsigned n = style->n_fields ? style->n_fields : GS_GPU_FIELD_COUNT, missing = 0;
@@ -91,7 +91,8 @@ static void put_gpu(struct gs_doc *doc, const struct gs_gpu_snapshot *s, unsigne
 		unsigned f = style->n_fields ? (unsigned)style->fields[i] : i;
 
 		if (!gs_gpu_has(v, f))
-			gs_doc_put_text(doc, gs_gpu_field_info(f)->key, gs_gpu_why_name(v->why[f]));
+			gs_doc_put_text(doc, gs_gpu_field_info(f)->key,
+					gs_gpu_reason_name(v->why[f]));
 	}
 	gs_doc_end(doc);
 	/* Which of the ways to these values it was. */
@@ -163,8 +164,8 @@ static void put_events(struct gs_doc *doc, const struct gs_gpu_snapshot *s)
 	gs_doc_end(doc);
 }
 
-void gs_gpu_doc(struct gs_doc *doc, const struct gs_gpu_snapshot *s,
-		const struct gs_gpu_style *style)
+void gs_report_gpu_doc(struct gs_doc *doc, const struct gs_gpu_snapshot *s,
+		       const struct gs_report_gpu_style *style)
 {
 	unsigned parts = style->parts ? style->parts : GS_GPU_SHOW_DEVICES | GS_GPU_SHOW_PROCESSES;
 

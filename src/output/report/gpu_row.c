@@ -9,23 +9,23 @@
 
 #include "output/report/gpu_int.h"
 
-static struct gs_gpu_cell text(const char *name, const char *t)
+static struct gs_report_gpu_cell text_cell(const char *name, const char *t)
 {
-	return (struct gs_gpu_cell){.name = name, .text = t && *t ? t : NULL};
+	return (struct gs_report_gpu_cell){.name = name, .text = t && *t ? t : NULL};
 }
 
-static struct gs_gpu_cell number(const char *name, double v)
+static struct gs_report_gpu_cell number_cell(const char *name, double v)
 {
-	return (struct gs_gpu_cell){.name = name, .number = true, .value = v};
+	return (struct gs_report_gpu_cell){.name = name, .number = true, .value = v};
 }
 
-static struct gs_gpu_cell number_if(const char *name, double v, bool known)
+static struct gs_report_gpu_cell number_if(const char *name, double v, bool known)
 {
-	return known ? number(name, v) : text(name, NULL);
+	return known ? number_cell(name, v) : text_cell(name, NULL);
 }
 
-static struct gs_gpu_cell value(const char *name, const struct gs_gpu_sample *s,
-				enum gs_gpu_field field, double scale)
+static struct gs_report_gpu_cell value_cell(const char *name, const struct gs_gpu_sample *s,
+					    enum gs_gpu_field field, double scale)
 {
 	double v = s->value[field] * scale;
 
@@ -34,7 +34,7 @@ static struct gs_gpu_cell value(const char *name, const struct gs_gpu_sample *s,
 }
 
 static unsigned own_device(const struct gs_gpu_snapshot *s, unsigned gpu,
-			   const struct gs_gpu_style *style, struct gs_gpu_cell *c,
+			   const struct gs_report_gpu_style *style, struct gs_report_gpu_cell *c,
 			   char texts[][32])
 {
 	const struct gs_gpu_info *info = &s->info[gpu];
@@ -43,73 +43,75 @@ static unsigned own_device(const struct gs_gpu_snapshot *s, unsigned gpu,
 
 	snprintf(texts[0], 32, "%lld.%03u", (long long)(s->wall_ns / 1000000000),
 		 (unsigned)(s->wall_ns % 1000000000 / 1000000));
-	c[n++] = text("unix_seconds", texts[0]);
-	c[n++] = number("gpu", info->index);
-	c[n++] = text("uuid", info->uuid);
-	c[n++] = text("pci_bus_id", info->pci_bus_id);
-	c[n++] = text("name", info->name);
+	c[n++] = text_cell("unix_seconds", texts[0]);
+	c[n++] = number_cell("gpu", info->index);
+	c[n++] = text_cell("uuid", info->uuid);
+	c[n++] = text_cell("pci_bus_id", info->pci_bus_id);
+	c[n++] = text_cell("name", info->name);
 	c[n++] = number_if("gpu_instance", info->gpu_instance, info->gpu_instance >= 0);
-	c[n++] = text("mig_profile", info->mig_profile);
-	c[n++] = number("lost", v->lost);
+	c[n++] = text_cell("mig_profile", info->mig_profile);
+	c[n++] = number_cell("lost", v->lost);
 	for (unsigned i = 0; i < fields; i++) {
 		unsigned field = style->n_fields ? (unsigned)style->fields[i] : i;
 
-		c[n++] = value(gs_gpu_field_info(field)->key, v, field, 1);
+		c[n++] = value_cell(gs_gpu_field_info(field)->key, v, field, 1);
 	}
 	return n;
 }
 
 /* eACGM, sampler/gpusampler.py: percent, bytes, degrees, watts. */
-static unsigned eacgm_device(const struct gs_gpu_snapshot *s, unsigned gpu, struct gs_gpu_cell *c)
+static unsigned eacgm_device(const struct gs_gpu_snapshot *s, unsigned gpu,
+			     struct gs_report_gpu_cell *c)
 {
 	const struct gs_gpu_sample *v = &s->sample[gpu];
 	unsigned n = 0;
 
-	c[n++] = number("gpu", s->info[gpu].index);
-	c[n++] = text("name", s->info[gpu].name);
-	c[n++] = value("sm", v, GS_GPU_UTIL, 100);
-	c[n++] = value("totMem", v, GS_GPU_MEM_TOTAL, 1);
-	c[n++] = value("usedMem", v, GS_GPU_MEM_USED, 1);
-	c[n++] = value("enc", v, GS_GPU_ENC_UTIL, 100);
-	c[n++] = value("dec", v, GS_GPU_DEC_UTIL, 100);
-	c[n++] = value("tmp", v, GS_GPU_TEMP_GPU, 1);
-	c[n++] = value("fan", v, GS_GPU_FAN, 100);
-	c[n++] = value("usedPower", v, GS_GPU_POWER, 1);
-	c[n++] = value("totPower", v, GS_GPU_POWER_LIMIT, 1);
+	c[n++] = number_cell("gpu", s->info[gpu].index);
+	c[n++] = text_cell("name", s->info[gpu].name);
+	c[n++] = value_cell("sm", v, GS_GPU_UTIL, 100);
+	c[n++] = value_cell("totMem", v, GS_GPU_MEM_TOTAL, 1);
+	c[n++] = value_cell("usedMem", v, GS_GPU_MEM_USED, 1);
+	c[n++] = value_cell("enc", v, GS_GPU_ENC_UTIL, 100);
+	c[n++] = value_cell("dec", v, GS_GPU_DEC_UTIL, 100);
+	c[n++] = value_cell("tmp", v, GS_GPU_TEMP_GPU, 1);
+	c[n++] = value_cell("fan", v, GS_GPU_FAN, 100);
+	c[n++] = value_cell("usedPower", v, GS_GPU_POWER, 1);
+	c[n++] = value_cell("totPower", v, GS_GPU_POWER_LIMIT, 1);
 	return n;
 }
 
 /* gswarm, GPUMetric: shares of 1; what it calls DRAM bandwidth is that of PCIe. 10^9 bytes a
  * second. */
-static unsigned gswarm_device(const struct gs_gpu_snapshot *s, unsigned gpu, struct gs_gpu_cell *c)
+static unsigned gswarm_device(const struct gs_gpu_snapshot *s, unsigned gpu,
+			      struct gs_report_gpu_cell *c)
 {
 	const struct gs_gpu_sample *v = &s->sample[gpu];
 	bool memory = gs_gpu_has(v, GS_GPU_MEM_USED) && gs_gpu_has(v, GS_GPU_MEM_TOTAL) &&
 		      v->value[GS_GPU_MEM_TOTAL] > 0;
 	unsigned n = 0;
 
-	c[n++] = number("physical_idx", s->info[gpu].index);
-	c[n++] = text("name", s->info[gpu].name);
-	c[n++] = value("gpu_util", v, GS_GPU_UTIL, 1);
+	c[n++] = number_cell("physical_idx", s->info[gpu].index);
+	c[n++] = text_cell("name", s->info[gpu].name);
+	c[n++] = value_cell("gpu_util", v, GS_GPU_UTIL, 1);
 	c[n++] = number_if("mem_util",
 			   memory ? v->value[GS_GPU_MEM_USED] / v->value[GS_GPU_MEM_TOTAL] : 0,
 			   memory);
-	c[n++] = value("dram_bw_gbps_rx", v, GS_GPU_PCIE_RX_BPS, 1e-9);
-	c[n++] = value("dram_bw_gbps_tx", v, GS_GPU_PCIE_TX_BPS, 1e-9);
-	c[n++] = value("nvlink_bw_gbps_rx", v, GS_GPU_NVLINK_RX_BPS, 1e-9);
-	c[n++] = value("nvlink_bw_gbps_tx", v, GS_GPU_NVLINK_TX_BPS, 1e-9);
+	c[n++] = value_cell("dram_bw_gbps_rx", v, GS_GPU_PCIE_RX_BPS, 1e-9);
+	c[n++] = value_cell("dram_bw_gbps_tx", v, GS_GPU_PCIE_TX_BPS, 1e-9);
+	c[n++] = value_cell("nvlink_bw_gbps_rx", v, GS_GPU_NVLINK_RX_BPS, 1e-9);
+	c[n++] = value_cell("nvlink_bw_gbps_tx", v, GS_GPU_NVLINK_TX_BPS, 1e-9);
 	/* The extra metrics that gswarm takes by the names of nvitop's methods, in its units. */
-	c[n++] = value("gpu_clock", v, GS_GPU_CLOCK_GRAPHICS, 1e-6);
-	c[n++] = value("sm_clock", v, GS_GPU_CLOCK_SM, 1e-6);
-	c[n++] = value("memory_clock", v, GS_GPU_CLOCK_MEM, 1e-6);
-	c[n++] = value("temperature", v, GS_GPU_TEMP_GPU, 1);
-	c[n++] = value("power_draw", v, GS_GPU_POWER, 1000);
+	c[n++] = value_cell("gpu_clock", v, GS_GPU_CLOCK_GRAPHICS, 1e-6);
+	c[n++] = value_cell("sm_clock", v, GS_GPU_CLOCK_SM, 1e-6);
+	c[n++] = value_cell("memory_clock", v, GS_GPU_CLOCK_MEM, 1e-6);
+	c[n++] = value_cell("temperature", v, GS_GPU_TEMP_GPU, 1);
+	c[n++] = value_cell("power_draw", v, GS_GPU_POWER, 1000);
 	return n;
 }
 
-unsigned gs_gpu_row_device(const struct gs_gpu_snapshot *s, unsigned gpu,
-			   const struct gs_gpu_style *style, struct gs_gpu_cell *cells,
-			   char texts[][32])
+unsigned gs_report_gpu_row_device(const struct gs_gpu_snapshot *s, unsigned gpu,
+				  const struct gs_report_gpu_style *style,
+				  struct gs_report_gpu_cell *cells, char texts[][32])
 {
 	if (style->view == GS_GPU_VIEW_EACGM)
 		return eacgm_device(s, gpu, cells);
@@ -125,9 +127,9 @@ static const char *kind_text(uint32_t kind)
 	return names[kind & 7];
 }
 
-unsigned gs_gpu_row_process(const struct gs_gpu_snapshot *s, unsigned process,
-			    const struct gs_gpu_style *style, struct gs_gpu_cell *c,
-			    char texts[][32])
+unsigned gs_report_gpu_row_process(const struct gs_gpu_snapshot *s, unsigned process,
+				   const struct gs_report_gpu_style *style,
+				   struct gs_report_gpu_cell *c, char texts[][32])
 {
 	const struct gs_gpu_process *p = &s->process[process];
 	const struct gs_gpu_info *info = &s->info[p->gpu];
@@ -135,10 +137,10 @@ unsigned gs_gpu_row_process(const struct gs_gpu_snapshot *s, unsigned process,
 
 	if (style->view == GS_GPU_VIEW_EACGM) {
 		/* eACGM, sampler/nvmlsampler.py. Its task is always None; here it is the name. */
-		c[n++] = text("task", p->comm);
-		c[n++] = number("pid", p->pid);
-		c[n++] = number("gpu", info->index);
-		c[n++] = number("timestamp", floor((double)s->wall_ns / 1000));
+		c[n++] = text_cell("task", p->comm);
+		c[n++] = number_cell("pid", p->pid);
+		c[n++] = number_cell("gpu", info->index);
+		c[n++] = number_cell("timestamp", floor((double)s->wall_ns / 1000));
 		c[n++] = number_if("sm", round(p->sm_ratio * 100), p->sm_ratio >= 0);
 		c[n++] = number_if("mem", round(p->mem_ratio * 100), p->mem_ratio >= 0);
 		c[n++] = number_if("enc", round(p->enc_ratio * 100), p->enc_ratio >= 0);
@@ -147,12 +149,12 @@ unsigned gs_gpu_row_process(const struct gs_gpu_snapshot *s, unsigned process,
 	}
 	snprintf(texts[0], 32, "%lld.%03u", (long long)(s->wall_ns / 1000000000),
 		 (unsigned)(s->wall_ns % 1000000000 / 1000000));
-	c[n++] = text("unix_seconds", texts[0]);
-	c[n++] = number("gpu", info->index);
-	c[n++] = text("uuid", info->uuid);
-	c[n++] = number("pid", p->pid);
-	c[n++] = text("type", kind_text(p->kind));
-	c[n++] = text("user", p->user);
+	c[n++] = text_cell("unix_seconds", texts[0]);
+	c[n++] = number_cell("gpu", info->index);
+	c[n++] = text_cell("uuid", info->uuid);
+	c[n++] = number_cell("pid", p->pid);
+	c[n++] = text_cell("type", kind_text(p->kind));
+	c[n++] = text_cell("user", p->user);
 	c[n++] = number_if("used_bytes", (double)p->used_bytes, p->used_bytes >= 0);
 	c[n++] = number_if("sm_ratio", p->sm_ratio, p->sm_ratio >= 0);
 	c[n++] = number_if("memory_ratio", p->mem_ratio, p->mem_ratio >= 0);
@@ -160,10 +162,10 @@ unsigned gs_gpu_row_process(const struct gs_gpu_snapshot *s, unsigned process,
 	c[n++] = number_if("decoder_ratio", p->dec_ratio, p->dec_ratio >= 0);
 	c[n++] = number_if("jpeg_ratio", p->jpg_ratio, p->jpg_ratio >= 0);
 	c[n++] = number_if("ofa_ratio", p->ofa_ratio, p->ofa_ratio >= 0);
-	c[n++] = number("ended", p->ended);
-	c[n++] = text("container", p->container);
-	c[n++] = text("job", p->job);
-	c[n++] = text("comm", p->comm);
-	c[n++] = text("cmdline", p->cmdline);
+	c[n++] = number_cell("ended", p->ended);
+	c[n++] = text_cell("container", p->container);
+	c[n++] = text_cell("job", p->job);
+	c[n++] = text_cell("comm", p->comm);
+	c[n++] = text_cell("cmdline", p->cmdline);
 	return n;
 }

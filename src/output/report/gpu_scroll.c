@@ -48,12 +48,12 @@ static void put_cell(struct gs_page *page, enum gs_ink ink, const char *text, un
 	gs_page_right(page, ink, text, n > width ? n : width);
 }
 
-static bool shown(const struct gs_gpu_style *style, size_t i)
+static bool is_shown(const struct gs_report_gpu_style *style, size_t i)
 {
 	return strchr(style->dmon && *style->dmon ? style->dmon : "puc", columns[i].group) != NULL;
 }
 
-static const struct gs_gpu_sample *sample_before(const struct gs_gpu_style *style,
+static const struct gs_gpu_sample *sample_before(const struct gs_report_gpu_style *style,
 						 const struct gs_gpu_info *info)
 {
 	for (unsigned i = 0; style->before && i < style->before->n_gpus; i++)
@@ -63,8 +63,8 @@ static const struct gs_gpu_sample *sample_before(const struct gs_gpu_style *styl
 }
 
 /* The share of the time since the snapshot before in which a counter of seconds ran. */
-static bool share(const struct gs_gpu_sample *v, const struct gs_gpu_sample *before,
-		  enum gs_gpu_field f, double *ret)
+static bool share_between(const struct gs_gpu_sample *v, const struct gs_gpu_sample *before,
+			  enum gs_gpu_field f, double *ret)
 {
 	if (!before || !gs_gpu_has(v, f) || !gs_gpu_has(before, f) || v->time_ns <= before->time_ns)
 		return false;
@@ -83,10 +83,10 @@ static void put_value(struct gs_page *page, size_t i, const struct gs_gpu_sample
 	bool known = gs_gpu_has(v, f);
 
 	if (columns[i].how != NOW)
-		known = share(v, before, f, &number);
+		known = share_between(v, before, f, &number);
 	if (columns[i].how == ANY) {
 		/* By the driver or by the hardware itself. */
-		bool hardware = share(v, before, GS_GPU_THROTTLE_HW_THERMAL, &more);
+		bool hardware = share_between(v, before, GS_GPU_THROTTLE_HW_THERMAL, &more);
 
 		number = (known && number > 0) || (hardware && more > 0);
 		known |= hardware;
@@ -103,13 +103,13 @@ static void put_index(struct gs_page *page, enum gs_ink ink, const struct gs_gpu
 	gs_page_right(page, ink, gs_gpu_number(text, info), 5);
 }
 
-static void dmon(struct gs_page *page, const struct gs_gpu_snapshot *s,
-		 const struct gs_gpu_style *style)
+static void write_dmon(struct gs_page *page, const struct gs_gpu_snapshot *s,
+		       const struct gs_report_gpu_style *style)
 {
 	for (unsigned line = 0; style->head && line < 2; line++) {
 		gs_page_left(page, GS_INK_BOLD, line ? "# Idx" : "# gpu", 5, GS_CUT_END);
 		for (size_t i = 0; i < GS_ARRAY_LEN(columns); i++)
-			if (shown(style, i))
+			if (is_shown(style, i))
 				gs_page_right(page, GS_INK_BOLD,
 					      line ? columns[i].unit : columns[i].name,
 					      columns[i].width);
@@ -120,14 +120,14 @@ static void dmon(struct gs_page *page, const struct gs_gpu_snapshot *s,
 
 		put_index(page, GS_INK_PLAIN, &s->info[k]);
 		for (size_t i = 0; i < GS_ARRAY_LEN(columns); i++)
-			if (shown(style, i))
+			if (is_shown(style, i))
 				put_value(page, i, &s->sample[k], before);
 		gs_page_line(page);
 	}
 }
 
-static void pmon(struct gs_page *page, const struct gs_gpu_snapshot *s,
-		 const struct gs_gpu_style *style)
+static void write_pmon(struct gs_page *page, const struct gs_gpu_snapshot *s,
+		       const struct gs_report_gpu_style *style)
 {
 	static const char *const names[] = {"pid", "type", "sm",  "mem", "enc",
 					    "dec", "jpg",  "ofa", "fb"};
@@ -183,11 +183,11 @@ static void pmon(struct gs_page *page, const struct gs_gpu_snapshot *s,
 	}
 }
 
-void gs_gpu_scroll(struct gs_page *page, const struct gs_gpu_snapshot *s,
-		   const struct gs_gpu_style *style)
+void gs_report_gpu_scroll(struct gs_page *page, const struct gs_gpu_snapshot *s,
+			  const struct gs_report_gpu_style *style)
 {
 	if (style->view == GS_GPU_VIEW_DMON)
-		dmon(page, s, style);
+		write_dmon(page, s, style);
 	else
-		pmon(page, s, style);
+		write_pmon(page, s, style);
 }

@@ -19,7 +19,7 @@ static const int usual_fields[] = {
 	GS_GPU_NVLINK_RX_BPS,
 };
 
-const char *gs_gpu_value_text(char out[32], const struct gs_gpu_sample *s, unsigned field)
+const char *gs_report_gpu_value_text(char out[32], const struct gs_gpu_sample *s, unsigned field)
 {
 	double v = s->value[field];
 	char n[GS_FMT_BYTES];
@@ -86,7 +86,7 @@ static void put_gpus(struct gs_grid *g, const struct gs_gpu_snapshot *s, const i
 		gs_grid_right(g, GS_INK_BOLD, gs_gpu_number(text, info));
 		for (unsigned j = 0; j < n; j++)
 			gs_grid_right(g, v->lost ? GS_INK_DIM : ink_of(v, (unsigned)fields[j]),
-				      gs_gpu_value_text(text, v, (unsigned)fields[j]));
+				      gs_report_gpu_value_text(text, v, (unsigned)fields[j]));
 		/* The driver's name of a part may have its profile already. */
 		part = info->is_mig && !strstr(info->name, info->mig_profile);
 		snprintf(name, sizeof(name), "%s%s%s%s", info->name, part ? " part " : "",
@@ -96,7 +96,7 @@ static void put_gpus(struct gs_grid *g, const struct gs_gpu_snapshot *s, const i
 	}
 }
 
-static const char *percent(char out[32], double ratio)
+static const char *format_percent(char out[32], double ratio)
 {
 	if (ratio < 0)
 		return "-";
@@ -127,10 +127,10 @@ static void put_processes(struct gs_grid *g, const struct gs_gpu_snapshot *s)
 		gs_grid_right(g, GS_INK_PLAIN, text);
 		gs_grid_right(g, GS_INK_PLAIN,
 			      p->used_bytes < 0 ? "-" : gs_fmt_bytes(n, (uint64_t)p->used_bytes));
-		gs_grid_right(g, GS_INK_PLAIN, percent(text, p->sm_ratio));
-		gs_grid_right(g, GS_INK_PLAIN, percent(text, p->mem_ratio));
-		gs_grid_right(g, GS_INK_PLAIN, percent(text, p->enc_ratio));
-		gs_grid_right(g, GS_INK_PLAIN, percent(text, p->dec_ratio));
+		gs_grid_right(g, GS_INK_PLAIN, format_percent(text, p->sm_ratio));
+		gs_grid_right(g, GS_INK_PLAIN, format_percent(text, p->mem_ratio));
+		gs_grid_right(g, GS_INK_PLAIN, format_percent(text, p->enc_ratio));
+		gs_grid_right(g, GS_INK_PLAIN, format_percent(text, p->dec_ratio));
 		snprintf(command, sizeof(command), "%s%s%s%s%s%s",
 			 p->ended  ? "(ended) "
 			 : p->gone ? "(not in /proc: another pid namespace, or just ended) "
@@ -142,7 +142,8 @@ static void put_processes(struct gs_grid *g, const struct gs_gpu_snapshot *s)
 	}
 }
 
-const char *gs_gpu_event_line(char out[GS_GPU_EVENT_LINE_BYTES], const struct gs_gpu_event *e)
+const char *gs_report_gpu_event_line(char out[GS_GPU_EVENT_LINE_BYTES],
+				     const struct gs_gpu_event *e)
 {
 	const char *where = e->pci_bus_id[0] ? e->pci_bus_id : "a GPU";
 
@@ -176,8 +177,8 @@ static void put_losses(struct gs_page *page, const struct gs_gpu_snapshot *s)
 		gs_page_words(page, GS_INK_WARN, text);
 }
 
-void gs_gpu_table(struct gs_page *page, const struct gs_gpu_snapshot *s,
-		  const struct gs_gpu_style *style)
+void gs_report_gpu_table(struct gs_page *page, const struct gs_gpu_snapshot *s,
+			 const struct gs_report_gpu_style *style)
 {
 	const int *fields = style->n_fields ? style->fields : usual_fields;
 	unsigned n = style->n_fields ? style->n_fields : GS_ARRAY_LEN(usual_fields);
@@ -207,7 +208,8 @@ void gs_gpu_table(struct gs_page *page, const struct gs_gpu_snapshot *s,
 		gs_page_line(page);
 	}
 	for (unsigned i = 0; i < s->n_events; i++) {
-		gs_page_rest(page, GS_INK_RED, gs_gpu_event_line(text, &s->event[i]), GS_CUT_END);
+		gs_page_rest(page, GS_INK_RED, gs_report_gpu_event_line(text, &s->event[i]),
+			     GS_CUT_END);
 		gs_page_line(page);
 	}
 	put_losses(page, s);

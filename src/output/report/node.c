@@ -18,38 +18,38 @@ struct page {
 	bool first; /* in its list or map */
 };
 
-static void keep(struct page *p, int r)
+static void keep_error(struct page *p, int r)
 {
 	if (r < 0 && p->r == 0)
 		p->r = r;
 }
 
-static void raw(struct page *p, const char *text)
+static void put_raw(struct page *p, const char *text)
 {
-	keep(p, gs_buf_puts(&p->buf, text));
+	keep_error(p, gs_buf_puts(&p->buf, text));
 }
 
-static void comma(struct page *p)
+static void put_comma(struct page *p)
 {
 	if (!p->first)
-		raw(p, ",");
+		put_raw(p, ",");
 	p->first = false;
 }
 
-static void key(struct page *p, const char *name)
+static void put_key(struct page *p, const char *name)
 {
-	comma(p);
-	keep(p, gs_text_json(&p->buf, name));
-	raw(p, ":");
+	put_comma(p);
+	keep_error(p, gs_text_json(&p->buf, name));
+	put_raw(p, ":");
 }
 
 static void put_text(struct page *p, const char *name, const char *text)
 {
-	key(p, name);
+	put_key(p, name);
 	if (text && text[0])
-		keep(p, gs_text_json(&p->buf, text));
+		keep_error(p, gs_text_json(&p->buf, text));
 	else
-		raw(p, "null");
+		put_raw(p, "null");
 }
 
 /* The shortest text that is read back as this number. */
@@ -66,34 +66,34 @@ static void put_number(struct page *p, const char *name, double v, bool known)
 {
 	char text[40] = "null";
 
-	key(p, name);
+	put_key(p, name);
 	if (known && isfinite(v))
 		number_text(text, v);
-	raw(p, text);
+	put_raw(p, text);
 }
 
 static void put_int(struct page *p, const char *name, int64_t v, bool known)
 {
-	key(p, name);
+	put_key(p, name);
 	if (known)
-		keep(p, gs_buf_printf(&p->buf, "%lld", (long long)v));
+		keep_error(p, gs_buf_printf(&p->buf, "%lld", (long long)v));
 	else
-		raw(p, "null");
+		put_raw(p, "null");
 }
 
 static void open_map(struct page *p, const char *name)
 {
 	if (name)
-		key(p, name);
+		put_key(p, name);
 	else
-		comma(p);
-	raw(p, "{");
+		put_comma(p);
+	put_raw(p, "{");
 	p->first = true;
 }
 
 static void close_with(struct page *p, const char *mark)
 {
-	raw(p, mark);
+	put_raw(p, mark);
 	p->first = false;
 }
 
@@ -134,8 +134,8 @@ static void put_gpu(struct page *p, const struct gs_gpu_info *g, const struct gs
 		put_int(p, "gpu_instance", g->gpu_instance, g->gpu_instance >= 0);
 		put_int(p, "compute_instance", g->compute_instance, g->compute_instance >= 0);
 	}
-	key(p, "lost");
-	raw(p, s->lost ? "true" : "false");
+	put_key(p, "lost");
+	put_raw(p, s->lost ? "true" : "false");
 	put_int(p, "time_ns", (int64_t)s->time_ns, true);
 	for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++)
 		put_number(p, gs_gpu_field_info(f)->key, s->value[f],
@@ -150,7 +150,7 @@ struct both {
 	const struct gs_gpu_info *info;
 };
 
-static const char *either(const struct both *b, size_t host_off, size_t gpu_off)
+static const char *either_text(const struct both *b, size_t host_off, size_t gpu_off)
 {
 	const char *host = b->h ? (const char *)b->h + host_off : "";
 
@@ -170,22 +170,22 @@ static void put_process(struct page *p, const struct both *b, const struct gs_no
 	put_int(p, "parent_pid", h ? h->parent_pid : 0, h != NULL);
 	put_int(p, "uid", uid, uid != UINT32_MAX);
 	put_text(p, "user",
-		 either(b, offsetof(struct gs_host_process, user),
-			offsetof(struct gs_gpu_process, user)));
+		 either_text(b, offsetof(struct gs_host_process, user),
+			     offsetof(struct gs_gpu_process, user)));
 	put_int(p, "gpu_index", b->info ? b->info->index : 0, b->info != NULL);
 	put_text(p, "gpu_uuid", b->info ? b->info->uuid : NULL);
-	key(p, "type");
-	keep(p, gs_buf_printf(&p->buf, g ? "\"%s%s%s\"" : "null",
-			      g && g->kind & GS_GPU_PROCESS_COMPUTE ? "C" : "",
-			      g && g->kind & GS_GPU_PROCESS_GRAPHICS ? "G" : "",
-			      g && g->kind & GS_GPU_PROCESS_MPS ? "M" : ""));
+	put_key(p, "type");
+	keep_error(p, gs_buf_printf(&p->buf, g ? "\"%s%s%s\"" : "null",
+				    g && g->kind & GS_GPU_PROCESS_COMPUTE ? "C" : "",
+				    g && g->kind & GS_GPU_PROCESS_GRAPHICS ? "G" : "",
+				    g && g->kind & GS_GPU_PROCESS_MPS ? "M" : ""));
 	put_int(p, "gpu_memory_bytes", g ? g->used_bytes : 0, g && g->used_bytes >= 0);
 	put_number(p, "sm_ratio", g ? g->sm_ratio : 0, g && g->sm_ratio >= 0);
 	put_number(p, "memory_ratio", g ? g->mem_ratio : 0, g && g->mem_ratio >= 0);
 	put_number(p, "encoder_ratio", g ? g->enc_ratio : 0, g && g->enc_ratio >= 0);
 	put_number(p, "decoder_ratio", g ? g->dec_ratio : 0, g && g->dec_ratio >= 0);
-	key(p, "ended");
-	raw(p, g && g->ended ? "true" : "false");
+	put_key(p, "ended");
+	put_raw(p, g && g->ended ? "true" : "false");
 	put_text(p, "state", state);
 	put_int(p, "threads", h ? h->n_threads : 0, h != NULL);
 	put_number(p, "cpu_ratio", h ? h->cpu_ratio : 0, h && h->cpu_ratio >= 0);
@@ -194,15 +194,15 @@ static void put_process(struct page *p, const struct both *b, const struct gs_no
 		   start_ns && n->time_ns >= start_ns ? (double)(n->time_ns - start_ns) / 1e9 : 0,
 		   start_ns && n->time_ns >= start_ns);
 	put_text(p, "container",
-		 either(b, offsetof(struct gs_host_process, container),
-			offsetof(struct gs_gpu_process, container)));
+		 either_text(b, offsetof(struct gs_host_process, container),
+			     offsetof(struct gs_gpu_process, container)));
 	put_text(p, "job", h ? h->job : NULL);
 	put_text(p, "comm",
-		 either(b, offsetof(struct gs_host_process, comm),
-			offsetof(struct gs_gpu_process, comm)));
+		 either_text(b, offsetof(struct gs_host_process, comm),
+			     offsetof(struct gs_gpu_process, comm)));
 	put_text(p, "command",
-		 either(b, offsetof(struct gs_host_process, cmdline),
-			offsetof(struct gs_gpu_process, cmdline)));
+		 either_text(b, offsetof(struct gs_host_process, cmdline),
+			     offsetof(struct gs_gpu_process, cmdline)));
 	close_with(p, "}");
 }
 
@@ -249,7 +249,7 @@ static void for_each_process(struct page *p, const struct gs_node_snapshot *n, r
 	bool *on_gpu = calloc((size_t)host->n_processes + 1, sizeof(*on_gpu));
 
 	if (!on_gpu) {
-		keep(p, -ENOMEM);
+		keep_error(p, -ENOMEM);
 		return;
 	}
 	for (uint32_t i = 0; i < g->n_processes; i++) {
@@ -295,7 +295,7 @@ static int write_out(FILE *out, struct page *p)
 	return r;
 }
 
-int gs_export_node_json(FILE *out, const struct gs_node_snapshot *n)
+int gs_report_node_json(FILE *out, const struct gs_node_snapshot *n)
 {
 	struct page p = {.buf = GS_BUF_INIT(MAX_BYTES), .first = true};
 	const struct gs_gpu_snapshot *g = n->gpu;
@@ -310,27 +310,27 @@ int gs_export_node_json(FILE *out, const struct gs_node_snapshot *n)
 	put_int(&p, "failed_calls", (int64_t)g->failed_calls, true);
 	put_int(&p, "lost_events", (int64_t)g->lost_events, true);
 	put_host(&p, &n->host->sample);
-	key(&p, "gpus");
-	raw(&p, "[");
+	put_key(&p, "gpus");
+	put_raw(&p, "[");
 	p.first = true;
 	for (uint32_t i = 0; i < g->n_gpus; i++)
 		put_gpu(&p, &g->info[i], &g->sample[i]);
 	close_with(&p, "]");
-	key(&p, "processes");
-	raw(&p, "[");
+	put_key(&p, "processes");
+	put_raw(&p, "[");
 	p.first = true;
 	for_each_process(&p, n, put_process);
 	close_with(&p, "]");
 	if (n->jobs) {
-		key(&p, "jobs");
-		raw(&p, "[");
+		put_key(&p, "jobs");
+		put_raw(&p, "[");
 		p.first = true;
 		for (uint32_t i = 0; i < n->jobs->n_accounts; i++)
 			put_job(&p, &n->jobs->account[i], n->jobs->probes);
 		close_with(&p, "]");
 	}
-	key(&p, "events");
-	raw(&p, "[");
+	put_key(&p, "events");
+	put_raw(&p, "[");
 	p.first = true;
 	for (uint32_t i = 0; i < g->n_events; i++) {
 		const struct gs_gpu_event *e = &g->event[i];
@@ -351,18 +351,18 @@ int gs_export_node_json(FILE *out, const struct gs_node_snapshot *n)
 
 static void field_text(struct page *p, const char *text)
 {
-	comma(p);
-	keep(p, gs_text_csv(&p->buf, text));
+	put_comma(p);
+	keep_error(p, gs_text_csv(&p->buf, text));
 }
 
 static void field_number(struct page *p, double v, bool known)
 {
 	char text[40] = "";
 
-	comma(p);
+	put_comma(p);
 	if (known && isfinite(v))
 		number_text(text, v);
-	raw(p, text);
+	put_raw(p, text);
 }
 
 static void csv_row(struct page *p, const struct both *b, const struct gs_node_snapshot *n)
@@ -375,8 +375,8 @@ static void csv_row(struct page *p, const struct both *b, const struct gs_node_s
 	field_number(p, b->info ? b->info->index : 0, b->info != NULL);
 	field_text(p, b->info ? b->info->uuid : "");
 	field_number(p, h ? h->pid : g->pid, true);
-	field_text(p, either(b, offsetof(struct gs_host_process, user),
-			     offsetof(struct gs_gpu_process, user)));
+	field_text(p, either_text(b, offsetof(struct gs_host_process, user),
+				  offsetof(struct gs_gpu_process, user)));
 	field_number(p, g ? (double)g->used_bytes : 0, g && g->used_bytes >= 0);
 	field_number(p, g ? g->sm_ratio : 0, g && g->sm_ratio >= 0);
 	field_number(p, g ? g->mem_ratio : 0, g && g->mem_ratio >= 0);
@@ -385,12 +385,12 @@ static void csv_row(struct page *p, const struct both *b, const struct gs_node_s
 	field_number(p,
 		     start_ns && n->time_ns >= start_ns ? (double)(n->time_ns - start_ns) / 1e9 : 0,
 		     start_ns && n->time_ns >= start_ns);
-	field_text(p, either(b, offsetof(struct gs_host_process, container),
-			     offsetof(struct gs_gpu_process, container)));
+	field_text(p, either_text(b, offsetof(struct gs_host_process, container),
+				  offsetof(struct gs_gpu_process, container)));
 	field_text(p, h ? h->job : "");
-	field_text(p, either(b, offsetof(struct gs_host_process, cmdline),
-			     offsetof(struct gs_gpu_process, cmdline)));
-	raw(p, GS_TEXT_CSV_EOL);
+	field_text(p, either_text(b, offsetof(struct gs_host_process, cmdline),
+				  offsetof(struct gs_gpu_process, cmdline)));
+	put_raw(p, GS_TEXT_CSV_EOL);
 }
 
 static void csv_job(struct page *p, const struct gs_job_account *a)
@@ -414,27 +414,27 @@ static void csv_job(struct page *p, const struct gs_job_account *a)
 	field_number(p, a->net_bps, a->net_bps >= 0);
 	field_text(p, a->job_class);
 	field_number(p, a->score, a->score >= 0);
-	raw(p, GS_TEXT_CSV_EOL);
+	put_raw(p, GS_TEXT_CSV_EOL);
 }
 
-int gs_export_node_jobs_csv(FILE *out, const struct gs_node_snapshot *n)
+int gs_report_node_jobs_csv(FILE *out, const struct gs_node_snapshot *n)
 {
 	struct page p = {.buf = GS_BUF_INIT(MAX_BYTES)};
 
-	raw(&p, "id,kind,user,name,partition,processes,cpu_ratio,memory_bytes,gpus,gpus_idle,"
-		"gpu_ratio,gpu_memory_bytes,io_bytes_per_second,network_bytes_per_second,class,"
-		"efficiency_score" GS_TEXT_CSV_EOL);
+	put_raw(&p, "id,kind,user,name,partition,processes,cpu_ratio,memory_bytes,gpus,gpus_idle,"
+		    "gpu_ratio,gpu_memory_bytes,io_bytes_per_second,network_bytes_per_second,class,"
+		    "efficiency_score" GS_TEXT_CSV_EOL);
 	for (uint32_t i = 0; n->jobs && i < n->jobs->n_accounts; i++)
 		csv_job(&p, &n->jobs->account[i]);
 	return write_out(out, &p);
 }
 
-int gs_export_node_csv(FILE *out, const struct gs_node_snapshot *n)
+int gs_report_node_csv(FILE *out, const struct gs_node_snapshot *n)
 {
 	struct page p = {.buf = GS_BUF_INIT(MAX_BYTES)};
 
-	raw(&p, "gpu_index,gpu_uuid,pid,user,gpu_memory_bytes,sm_ratio,memory_ratio,cpu_ratio,"
-		"rss_bytes,age_seconds,container,job,command" GS_TEXT_CSV_EOL);
+	put_raw(&p, "gpu_index,gpu_uuid,pid,user,gpu_memory_bytes,sm_ratio,memory_ratio,cpu_ratio,"
+		    "rss_bytes,age_seconds,container,job,command" GS_TEXT_CSV_EOL);
 	for_each_process(&p, n, csv_row);
 	return write_out(out, &p);
 }

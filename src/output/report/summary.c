@@ -11,18 +11,18 @@ static void put_doc(struct gs_pen *pen, const struct gs_summary *summary,
 {
 	struct gs_doc doc = {.ops = ops, .pen = pen};
 
-	gs_doc_summary(&doc, summary);
+	gs_report_summary_doc(&doc, summary);
 	gs_pen_puts(pen, "\n");
 }
 
 static void put_json(struct gs_pen *pen, const struct gs_summary *summary,
-		     const struct gs_summary_style *style GS_UNUSED)
+		     const struct gs_report_summary_style *style GS_UNUSED)
 {
 	put_doc(pen, summary, &gs_doc_json);
 }
 
 static void put_yaml(struct gs_pen *pen, const struct gs_summary *summary,
-		     const struct gs_summary_style *style GS_UNUSED)
+		     const struct gs_report_summary_style *style GS_UNUSED)
 {
 	put_doc(pen, summary, &gs_doc_yaml);
 }
@@ -30,26 +30,27 @@ static void put_yaml(struct gs_pen *pen, const struct gs_summary *summary,
 static const struct {
 	const char *name;
 	void (*render)(struct gs_pen *pen, const struct gs_summary *summary,
-		       const struct gs_summary_style *style);
+		       const struct gs_report_summary_style *style);
 } formats[] = {
-	[GS_SUMMARY_TABLE] = {"table", gs_summary_table},
+	[GS_SUMMARY_TABLE] = {"table", gs_report_summary_table},
 	[GS_SUMMARY_JSON] = {"json", put_json},
-	[GS_SUMMARY_CSV] = {"csv", gs_summary_csv},
+	[GS_SUMMARY_CSV] = {"csv", gs_report_summary_csv},
 	[GS_SUMMARY_YAML] = {"yaml", put_yaml},
 };
 
-int gs_summary_format_parse(const char *name, enum gs_summary_format *ret_format)
+int gs_report_summary_format_parse(const char *name, enum gs_report_summary_format *ret_format)
 {
 	for (size_t i = 0; i < GS_ARRAY_LEN(formats); i++)
 		if (strcmp(name, formats[i].name) == 0) {
-			*ret_format = (enum gs_summary_format)i;
+			*ret_format = (enum gs_report_summary_format)i;
 			return 0;
 		}
 	return -EINVAL;
 }
 
-int gs_summary_write(FILE *out, const struct gs_summary *summary, enum gs_summary_format format,
-		     const struct gs_summary_style *style)
+int gs_report_summary_write(FILE *out, const struct gs_summary *summary,
+			    enum gs_report_summary_format format,
+			    const struct gs_report_summary_style *style)
 {
 	struct gs_pen pen;
 

@@ -1,8 +1,8 @@
 /*
  * A summary as a table, JSON, CSV or YAML.
  */
-#ifndef GS_RENDER_SUMMARY_H
-#define GS_RENDER_SUMMARY_H
+#ifndef GS_OUTPUT_REPORT_SUMMARY_H
+#define GS_OUTPUT_REPORT_SUMMARY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 
 #include "model/trace/summary.h"
 
-enum gs_summary_format {
+enum gs_report_summary_format {
 	GS_SUMMARY_TABLE = 0,
 	GS_SUMMARY_JSON = 1,
 	GS_SUMMARY_CSV = 2,
@@ -18,9 +18,9 @@ enum gs_summary_format {
 };
 
 /* "table", "json", "csv", "yaml". 0, or -EINVAL. */
-int gs_summary_format_parse(const char *name, enum gs_summary_format *ret_format);
+int gs_report_summary_format_parse(const char *name, enum gs_report_summary_format *ret_format);
 
-struct gs_summary_style {
+struct gs_report_summary_style {
 	size_t size;    /* of this struct */
 	unsigned width; /* columns of the terminal, 0: no limit */
 	bool color;     /* ANSI colours in the table */
@@ -30,7 +30,8 @@ struct gs_summary_style {
 };
 
 /* Render; 0 or a negative errno of writing to out. */
-int gs_summary_write(FILE *out, const struct gs_summary *summary, enum gs_summary_format format,
-		     const struct gs_summary_style *style);
+int gs_report_summary_write(FILE *out, const struct gs_summary *summary,
+			    enum gs_report_summary_format format,
+			    const struct gs_report_summary_style *style);
 
 #endif

@@ -94,7 +94,7 @@ static void put_others(struct gs_page *page, const struct gs_summary *s)
 	gs_page_words(page, GS_INK_DIM, text);
 }
 
-void gs_summary_account_table(struct gs_page *page, const struct gs_summary *s)
+void gs_report_summary_account_table(struct gs_page *page, const struct gs_summary *s)
 {
 	const struct gs_account_thread *t = critical_of(s);
 	struct row rows[GS_PART_COUNT + 1];
@@ -106,7 +106,7 @@ void gs_summary_account_table(struct gs_page *page, const struct gs_summary *s)
 	n = rows_of(t, rows);
 	snprintf(head, sizeof(head),
 		 "Where the time went: %s of wall time of thread %" PRIu32 " %.16s",
-		 gs_fmt_ns(time, t->wall_ns), t->tid, gs_text_of(t->comm));
+		 gs_fmt_ns(time, t->wall_ns), t->tid, gs_report_text_of(t->comm));
 	gs_page_line(page);
 	gs_page_rest(page, GS_INK_BOLD, head, GS_CUT_END);
 	gs_page_line(page);
@@ -124,7 +124,7 @@ static void put_verdict_line(struct gs_page *page, const char *key, const char *
 	gs_page_words(page, GS_INK_PLAIN, text);
 }
 
-void gs_summary_verdict_table(struct gs_page *page, const struct gs_summary *s)
+void gs_report_summary_verdict_table(struct gs_page *page, const struct gs_summary *s)
 {
 	const struct gs_verdict_summary *v = &s->verdict;
 	char head[256];
@@ -132,12 +132,12 @@ void gs_summary_verdict_table(struct gs_page *page, const struct gs_summary *s)
 	if (!v->class_name)
 		return;
 	if (v->is_unknown)
-		snprintf(head, sizeof(head), "No verdict: %s", gs_text_of(v->title));
+		snprintf(head, sizeof(head), "No verdict: %s", gs_report_text_of(v->title));
 	else if (v->share >= 0)
 		snprintf(head, sizeof(head), "Verdict: %s (%.0f %% of wall time, confidence %.1f)",
-			 gs_text_of(v->title), 100 * v->share, v->confidence);
+			 gs_report_text_of(v->title), 100 * v->share, v->confidence);
 	else
-		snprintf(head, sizeof(head), "Verdict: %s", gs_text_of(v->title));
+		snprintf(head, sizeof(head), "Verdict: %s", gs_report_text_of(v->title));
 	gs_page_rest(page, GS_INK_BOLD, head, GS_CUT_END);
 	gs_page_line(page);
 	put_verdict_line(page, "why", v->evidence);
@@ -148,12 +148,12 @@ void gs_summary_verdict_table(struct gs_page *page, const struct gs_summary *s)
 
 /* --- the tree --- */
 
-static double thousandths(double v)
+static double round_thousandths(double v)
 {
 	return (double)(int64_t)(v * 1000 + 0.5) / 1000;
 }
 
-void gs_summary_verdict_doc(struct gs_doc *doc, const struct gs_summary *s)
+void gs_report_summary_verdict_doc(struct gs_doc *doc, const struct gs_summary *s)
 {
 	const struct gs_verdict_summary *v = &s->verdict;
 
@@ -164,8 +164,9 @@ void gs_summary_verdict_doc(struct gs_doc *doc, const struct gs_summary *s)
 	gs_doc_begin_map(doc, "verdict");
 	gs_doc_put_text(doc, "class", v->class_name);
 	gs_doc_put_text(doc, "title", v->title);
-	gs_doc_put_double(doc, "share", v->share >= 0 ? thousandths(v->share) : NAN);
-	gs_doc_put_double(doc, "confidence", v->is_unknown ? NAN : thousandths(v->confidence));
+	gs_doc_put_double(doc, "share", v->share >= 0 ? round_thousandths(v->share) : NAN);
+	gs_doc_put_double(doc, "confidence",
+			  v->is_unknown ? NAN : round_thousandths(v->confidence));
 	gs_doc_put_text(doc, "evidence", v->evidence);
 	gs_doc_put_text(doc, "advice", v->advice);
 	gs_doc_put_text(doc, "see", v->command);
@@ -236,7 +237,7 @@ static void put_thread(struct gs_doc *doc, const struct gs_account_thread *t)
 	gs_doc_end(doc);
 }
 
-void gs_summary_account_doc(struct gs_doc *doc, const struct gs_summary *s)
+void gs_report_summary_account_doc(struct gs_doc *doc, const struct gs_summary *s)
 {
 	const struct gs_account_summary *a = &s->account;
 	const struct gs_account_thread *critical = critical_of(s);

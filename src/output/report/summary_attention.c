@@ -24,7 +24,7 @@
 #define N_LOST   3 /* of one cause in one layer */
 #define N_FAILED 20
 
-static const char *plural(uint64_t n)
+static const char *plural_ending(uint64_t n)
 {
 	return n == 1 ? "" : "s";
 }
@@ -82,7 +82,8 @@ static void put_comm(struct gs_grid *g, const struct gs_comm_summary *c, uint32_
 		snprintf(ranks, sizeof(ranks), "%" PRId32, c->n_ranks);
 	snprintf(text, sizeof(text), "rank %s of %s", rank, ranks);
 	gs_grid_left(g, GS_INK_PLAIN, text, GS_CUT_END);
-	snprintf(text, sizeof(text), "%s call%s", gs_fmt_count(out, c->calls), plural(c->calls));
+	snprintf(text, sizeof(text), "%s call%s", gs_fmt_count(out, c->calls),
+		 plural_ending(c->calls));
 	gs_grid_right(g, GS_INK_PLAIN, counted ? text : "-");
 	gs_grid_right(g, GS_INK_PLAIN, counted ? gs_fmt_bytes(out, c->bytes) : "-");
 	snprintf(text, sizeof(text), "process %" PRIu32, c->pid);
@@ -172,7 +173,8 @@ static void put_open_call(struct gs_grid *g, const struct gs_open_call *c)
 
 	gs_grid_right(g, GS_INK_WARN, gs_fmt_ns(out, c->age_ns));
 	gs_grid_left(g, GS_INK_PLAIN, c->function, GS_CUT_MIDDLE);
-	snprintf(text, sizeof(text), "process %" PRIu32 " %.64s", c->pid, gs_text_of(c->comm));
+	snprintf(text, sizeof(text), "process %" PRIu32 " %.64s", c->pid,
+		 gs_report_text_of(c->comm));
 	gs_grid_left(g, GS_INK_PLAIN, text, GS_CUT_END);
 	snprintf(text, sizeof(text), "thread %" PRIu32 "%s", c->tid,
 		 c->depth ? ", inside another call" : "");
@@ -203,7 +205,7 @@ static void put_open_calls(struct gs_page *page, const struct gs_summary *s, boo
 static void put_error(struct gs_grid *g, const struct gs_error_count *e)
 {
 	char text[128], out[GS_FMT_BYTES];
-	const char *name = *gs_text_of(e->name) ? e->name : "unknown error";
+	const char *name = *gs_report_text_of(e->name) ? e->name : "unknown error";
 
 	gs_grid_right(g, GS_INK_RED, gs_fmt_count(out, e->count));
 	gs_grid_left(g, GS_INK_PLAIN, gs_layer_title(e->layer), GS_CUT_END);
@@ -236,14 +238,14 @@ static void put_errors(struct gs_page *page, const struct gs_summary *s, bool al
 	if (n < s->n_errors) {
 		snprintf(text, sizeof(text), "... and %s more kinds, %s time%s",
 			 gs_fmt_count(lines, s->n_errors - n), gs_fmt_count(out, rest),
-			 plural(rest));
+			 plural_ending(rest));
 		put_remark(page, GS_INK_DIM, text);
 	}
 }
 
 static void put_loss(struct gs_grid *g, struct gs_buf *text, const struct gs_lost_count *l)
 {
-	const char *detail = gs_text_of(l->detail);
+	const char *detail = gs_report_text_of(l->detail);
 	char out[GS_FMT_BYTES];
 	int r;
 
@@ -320,10 +322,10 @@ static void put_lost(struct gs_page *page, const struct gs_summary *s, bool all)
 static void put_file(struct gs_grid *g, const struct gs_attach_status *a)
 {
 	char text[256], out[GS_FMT_BYTES], moved[48] = "", stepped[48] = "";
-	const char *remark = gs_text_of(a->reason);
+	const char *remark = gs_report_text_of(a->reason);
 
 	snprintf(text, sizeof(text), "%s probe%s", gs_fmt_count(out, a->n_probes),
-		 plural(a->n_probes));
+		 plural_ending(a->n_probes));
 	gs_grid_right(g, GS_INK_PLAIN, text);
 	gs_grid_left(g, GS_INK_PLAIN, a->path, GS_CUT_START);
 	if (a->n_moved)
@@ -354,7 +356,7 @@ static void put_attach(struct gs_page *page, const struct gs_summary *s, bool al
 		n_probes += s->attached[i].n_probes;
 	if (n < s->n_attached) {
 		snprintf(text, sizeof(text), "... and %zu more files, %" PRIu64 " probe%s",
-			 s->n_attached - n, n_probes, plural(n_probes));
+			 s->n_attached - n, n_probes, plural_ending(n_probes));
 		put_remark(page, GS_INK_DIM, text);
 	}
 	if (!s->n_attached)
@@ -374,14 +376,15 @@ static void put_attach_failures(struct gs_page *page, const struct gs_summary *s
 	put_title(page, GS_INK_BOLD, "Could not attach");
 	for (size_t i = 0; i < n; i++) {
 		const struct gs_attach_status *a = &s->attach_failures[i];
-		const char *function = gs_text_of(a->function), *reason = gs_text_of(a->reason);
+		const char *function = gs_report_text_of(a->function),
+			   *reason = gs_report_text_of(a->reason);
 		int r;
 
 		if (!*reason)
 			reason = a->status < 0 ? strerror(-a->status) : "unknown reason";
 		gs_buf_reset(&text);
 		r = gs_buf_printf(&text, "%s%s%s: %s", function, *function ? " in " : "",
-				  gs_text_of(a->path), reason);
+				  gs_report_text_of(a->path), reason);
 		gs_pen_check(page->pen, r);
 		put_remark(page, GS_INK_RED, r == 0 ? (const char *)text.data : "");
 	}
@@ -392,11 +395,11 @@ static void put_attach_failures(struct gs_page *page, const struct gs_summary *s
 	}
 }
 
-void gs_summary_attention(struct gs_page *page, const struct gs_summary *s, bool all)
+void gs_report_summary_attention(struct gs_page *page, const struct gs_summary *s, bool all)
 {
 	put_uses(page, s, all);
-	gs_summary_probed_table(page, s, all);
-	gs_summary_mpi_table(page, s, all);
+	gs_report_summary_probed_table(page, s, all);
+	gs_report_summary_mpi_table(page, s, all);
 	put_comms(page, s, all);
 	put_open_calls(page, s, all);
 	put_errors(page, s, all);

@@ -311,7 +311,7 @@ static void put_mpi(struct row *row, const struct gs_summary *s)
 		put_text(row, COL_LAYER, gs_layer_name(GS_LAYER_MPI));
 		put_number(row, COL_CALLS, p->calls);
 		put_number(row, COL_BYTES, p->bytes);
-		put_text(row, COL_NAME, gs_summary_mpi_direction(p->direction));
+		put_text(row, COL_NAME, gs_report_summary_mpi_direction(p->direction));
 		snprintf(detail, sizeof(detail), "rank=%d;peer=%d;communicator=0x%llx;unsized=%llu",
 			 p->rank, p->peer, (unsigned long long)p->comm,
 			 (unsigned long long)p->unsized);
@@ -351,8 +351,8 @@ static void put_attach_failures(struct row *row, const struct gs_summary *s)
 	}
 }
 
-void gs_summary_csv(struct gs_pen *pen, const struct gs_summary *s,
-		    const struct gs_summary_style *style GS_UNUSED)
+void gs_report_summary_csv(struct gs_pen *pen, const struct gs_summary *s,
+			   const struct gs_report_summary_style *style GS_UNUSED)
 {
 	struct row row = {.pen = pen};
 

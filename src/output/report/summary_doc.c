@@ -239,7 +239,7 @@ static void put_lost(struct gs_doc *doc, const struct gs_summary *s)
 
 		any[layer] = seen[layer][cause] = true;
 		sum[layer][cause] += l->count;
-		n_details += *gs_text_of(l->detail) != '\0';
+		n_details += *gs_report_text_of(l->detail) != '\0';
 	}
 	doc->ops->begin(doc, "lost", false, s->n_lost == 0, false);
 	for (unsigned i = 0; i <= GS_LAYER_COUNT; i++) {
@@ -256,7 +256,7 @@ static void put_lost(struct gs_doc *doc, const struct gs_summary *s)
 	for (size_t i = 0; i < s->n_lost; i++) {
 		const struct gs_lost_count *l = &s->lost[i];
 
-		if (!*gs_text_of(l->detail))
+		if (!*gs_report_text_of(l->detail))
 			continue;
 		gs_doc_begin_flat(doc, NULL);
 		gs_doc_put_text(doc, "layer", gs_layer_name(l->layer));
@@ -278,7 +278,7 @@ static void put_native(struct gs_doc *doc, const struct gs_native_count *n)
 	gs_doc_end(doc);
 }
 
-void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *s)
+void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *s)
 {
 	const char *mode = s->mode == GS_SESSION_EVENTS    ? "events"
 			   : s->mode == GS_SESSION_SUMMARY ? "summary"
@@ -301,17 +301,17 @@ void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *s)
 	gs_doc_put_i64_if(doc, "exit_status", s->exit_status, s->exit_status >= 0);
 	gs_doc_put_bool(doc, "complete", s->complete);
 	gs_doc_put_tenths(doc, "percentile_error_pct", (unsigned)(GS_HIST_ERROR_PCT * 10 + 0.5));
-	gs_summary_verdict_doc(doc, s);
-	gs_summary_account_doc(doc, s);
+	gs_report_summary_verdict_doc(doc, s);
+	gs_report_summary_account_doc(doc, s);
 	put_functions(doc, &s->functions);
 	put_processes(doc, s);
 	put_uses(doc, s);
 	put_errors(doc, s);
 	put_open_calls(doc, s);
 	put_comms(doc, s);
-	gs_summary_mpi_doc(doc, s);
-	gs_summary_probed_doc(doc, s);
-	gs_summary_python_doc(doc, s);
+	gs_report_summary_mpi_doc(doc, s);
+	gs_report_summary_probed_doc(doc, s);
+	gs_report_summary_python_doc(doc, s);
 	put_python(doc, s);
 	put_attach(doc, s);
 	put_native(doc, &s->native);

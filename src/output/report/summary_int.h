@@ -1,6 +1,6 @@
 /* Among the files that render a summary: one renderer by format. */
-#ifndef GS_RENDER_SUMMARY_INT_H
-#define GS_RENDER_SUMMARY_INT_H
+#ifndef GS_OUTPUT_REPORT_SUMMARY_INT_H
+#define GS_OUTPUT_REPORT_SUMMARY_INT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,15 +12,15 @@
 #include "model/trace/summary.h"
 
 /* The whole summary as one map. */
-void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *summary);
+void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *summary);
 
-void gs_summary_table(struct gs_pen *pen, const struct gs_summary *summary,
-		      const struct gs_summary_style *style);
-void gs_summary_csv(struct gs_pen *pen, const struct gs_summary *summary,
-		    const struct gs_summary_style *style);
+void gs_report_summary_table(struct gs_pen *pen, const struct gs_summary *summary,
+			     const struct gs_report_summary_style *style);
+void gs_report_summary_csv(struct gs_pen *pen, const struct gs_summary *summary,
+			   const struct gs_report_summary_style *style);
 
 /* A text of the summary, "" instead of NULL. */
-static inline const char *gs_text_of(const char *text)
+static inline const char *gs_report_text_of(const char *text)
 {
 	return text ? text : "";
 }

@@ -115,7 +115,7 @@ static void leave_columns(const struct gs_page *page, bool shown[N_COLUMNS])
 	}
 }
 
-void gs_summary_lines(struct gs_page *page, const struct gs_summary *s, unsigned n_top)
+void gs_report_summary_lines(struct gs_page *page, const struct gs_summary *s, unsigned n_top)
 {
 	size_t most = n_top ? n_top : N_LINES, n = s->n_python_lines;
 	struct gs_grid g = {.page = page, .measuring = true};

@@ -9,7 +9,7 @@
 #define N_RANKS 32
 #define N_PEERS 32
 
-const char *gs_summary_mpi_direction(unsigned direction)
+const char *gs_report_summary_mpi_direction(unsigned direction)
 {
 	return direction == GS_MPI_SENT       ? "sent"
 	       : direction == GS_MPI_RECEIVED ? "received"
@@ -74,7 +74,8 @@ static void put_rank(struct gs_grid *g, const struct gs_mpi_rank_summary *r)
 		g, GS_INK_PLAIN,
 		format_moved(text, "received", r->received_calls, r->received_bytes, r->room_calls),
 		GS_CUT_END);
-	snprintf(text, sizeof(text), "process %" PRIu32 " %.32s", r->pid, gs_text_of(r->comm));
+	snprintf(text, sizeof(text), "process %" PRIu32 " %.32s", r->pid,
+		 gs_report_text_of(r->comm));
 	gs_grid_rest(g, GS_INK_DIM, text, GS_CUT_END);
 }
 
@@ -100,7 +101,7 @@ static void put_peer(struct gs_grid *g, const struct gs_mpi_peer_summary *p)
 	gs_grid_rest(g, GS_INK_DIM, text, GS_CUT_END);
 }
 
-void gs_summary_mpi_table(struct gs_page *page, const struct gs_summary *s, bool all)
+void gs_report_summary_mpi_table(struct gs_page *page, const struct gs_summary *s, bool all)
 {
 	size_t n_ranks = all || s->n_mpi_ranks <= N_RANKS + 1 ? s->n_mpi_ranks : N_RANKS;
 	size_t n_peers = all || s->n_mpi_peers <= N_PEERS + 1 ? s->n_mpi_peers : N_PEERS;
@@ -157,7 +158,7 @@ static void doc_peer(struct gs_doc *doc, const struct gs_mpi_peer_summary *p)
 	gs_doc_begin_flat(doc, NULL);
 	gs_doc_put_u64(doc, "pid", p->pid);
 	gs_doc_put_i64_if(doc, "rank", p->rank, p->rank >= 0);
-	gs_doc_put_text(doc, "direction", gs_summary_mpi_direction(p->direction));
+	gs_doc_put_text(doc, "direction", gs_report_summary_mpi_direction(p->direction));
 	gs_doc_put_i64_if(doc, "peer", p->peer, p->peer >= 0);
 	gs_doc_put_text(doc, "communicator", handle);
 	gs_doc_put_u64(doc, "calls", p->calls);
@@ -166,7 +167,7 @@ static void doc_peer(struct gs_doc *doc, const struct gs_mpi_peer_summary *p)
 	gs_doc_end(doc);
 }
 
-void gs_summary_mpi_doc(struct gs_doc *doc, const struct gs_summary *s)
+void gs_report_summary_mpi_doc(struct gs_doc *doc, const struct gs_summary *s)
 {
 	gs_doc_begin_list(doc, "mpi_ranks", s->n_mpi_ranks);
 	for (size_t i = 0; i < s->n_mpi_ranks; i++)

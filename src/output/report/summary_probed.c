@@ -123,7 +123,7 @@ static void put_allocator(struct gs_page *page, const struct gs_allocator_summar
 			 100.0 - 100.0 * (double)a->process_live_bytes / (double)a->reserved_bytes);
 }
 
-void gs_summary_probed_table(struct gs_page *page, const struct gs_summary *s, bool all)
+void gs_report_summary_probed_table(struct gs_page *page, const struct gs_summary *s, bool all)
 {
 	size_t n = all || s->n_leaks <= MAX_LEAKS ? s->n_leaks : MAX_LEAKS;
 	char bytes[GS_FMT_BYTES], blocks[GS_FMT_BYTES];
@@ -231,7 +231,7 @@ static void doc_allocator(struct gs_doc *doc, const struct gs_allocator_summary 
 	doc->ops->end(doc);
 }
 
-void gs_summary_probed_doc(struct gs_doc *doc, const struct gs_summary *s)
+void gs_report_summary_probed_doc(struct gs_doc *doc, const struct gs_summary *s)
 {
 	if (s->n_aggregates) {
 		doc->ops->begin(doc, "aggregates", true, false, false);

@@ -1,12 +1,13 @@
 /* The parts of a summary that tell of described probes and of PyTorch's allocator; nothing where
  * there were none. */
-#ifndef GS_RENDER_SUMMARY_PROBED_H
-#define GS_RENDER_SUMMARY_PROBED_H
+#ifndef GS_OUTPUT_REPORT_SUMMARY_PROBED_H
+#define GS_OUTPUT_REPORT_SUMMARY_PROBED_H
 
 #include "output/report/summary_int.h"
 #include "core/text/page.h"
 
-void gs_summary_probed_table(struct gs_page *page, const struct gs_summary *summary, bool all);
-void gs_summary_probed_doc(struct gs_doc *doc, const struct gs_summary *summary);
+void gs_report_summary_probed_table(struct gs_page *page, const struct gs_summary *summary,
+				    bool all);
+void gs_report_summary_probed_doc(struct gs_doc *doc, const struct gs_summary *summary);
 
 #endif

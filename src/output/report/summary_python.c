@@ -38,7 +38,7 @@ static void put_function(struct gs_grid *g, const struct gs_python_function *f,
 		else
 			gs_grid_right(g, GS_INK_PLAIN, gs_fmt_count(out, v));
 	}
-	snprintf(text, sizeof(text), "%.900s", gs_text_of(f->name));
+	snprintf(text, sizeof(text), "%.900s", gs_report_text_of(f->name));
 	gs_grid_rest(g, GS_INK_PLAIN, text, GS_CUT_START);
 }
 
@@ -48,7 +48,8 @@ static void put_remark(struct gs_page *page, const char *text)
 	gs_page_words(page, GS_INK_DIM, text);
 }
 
-void gs_summary_python_table(struct gs_page *page, const struct gs_summary *s, unsigned n_top)
+void gs_report_summary_python_table(struct gs_page *page, const struct gs_summary *s,
+				    unsigned n_top)
 {
 	size_t n = s->n_python_functions;
 	struct gs_grid g = {.page = page, .measuring = true};
@@ -82,7 +83,7 @@ void gs_summary_python_table(struct gs_page *page, const struct gs_summary *s, u
 	}
 }
 
-void gs_summary_python_doc(struct gs_doc *doc, const struct gs_summary *s)
+void gs_report_summary_python_doc(struct gs_doc *doc, const struct gs_summary *s)
 {
 	gs_doc_begin_list(doc, "python_functions", s->n_python_functions);
 	for (size_t i = 0; i < s->n_python_functions; i++) {

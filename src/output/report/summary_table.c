@@ -66,7 +66,7 @@ enum part {
 struct table {
 	struct gs_page page;
 	const struct gs_summary *s;
-	const struct gs_summary_style *style;
+	const struct gs_report_summary_style *style;
 	bool measuring;
 	size_t name_columns;
 	size_t columns[N_COLUMNS]; /* 0: left out */
@@ -82,7 +82,7 @@ struct row {
 	bool sum; /* of several functions: there are no percentiles */
 };
 
-static const char *plural(uint64_t n)
+static const char *plural_ending(uint64_t n)
 {
 	return n == 1 ? "" : "s";
 }
@@ -138,7 +138,7 @@ static const char *format_cell(const struct table *t, const struct row *row, enu
 	return "";
 }
 
-static void measure(struct table *t, unsigned indent, const char *name)
+static void measure_name(struct table *t, unsigned indent, const char *name)
 {
 	size_t n = indent + gs_page_columns(&t->page, name);
 
@@ -151,7 +151,7 @@ static void put_row(struct table *t, const struct row *row)
 	char out[GS_FMT_BYTES];
 
 	if (t->measuring) {
-		measure(t, row->indent, row->name);
+		measure_name(t, row->indent, row->name);
 	} else {
 		gs_page_gap(&t->page, row->indent);
 		gs_page_left(&t->page, row->ink, row->name, t->name_columns - row->indent,
@@ -173,7 +173,7 @@ static void put_row(struct table *t, const struct row *row)
 }
 
 /* Not the bytes: allocated, freed and copied ones have no sum that means anything. */
-static void add(struct gs_function_stats *sum, const struct gs_function_stats *f)
+static void add_stats(struct gs_function_stats *sum, const struct gs_function_stats *f)
 {
 	sum->calls += f->calls;
 	sum->errors += f->errors;
@@ -188,7 +188,7 @@ static struct gs_function_stats sum_of(const struct gs_function_stats *items, si
 	struct gs_function_stats sum = {0};
 
 	for (size_t i = 0; i < n; i++)
-		add(&sum, &items[i]);
+		add_stats(&sum, &items[i]);
 	sum.mean_ns = sum.calls ? sum.total_ns / sum.calls : 0;
 	return sum;
 }
@@ -205,7 +205,7 @@ static void put_rows(struct table *t, unsigned indent, const struct gs_function_
 
 	for (size_t i = 0; i < shown; i++) {
 		row.f = &items[i];
-		row.name = gs_text_of(items[i].name);
+		row.name = gs_report_text_of(items[i].name);
 		put_row(t, &row);
 	}
 	row.sum = true;
@@ -229,7 +229,7 @@ static void put_rows(struct table *t, unsigned indent, const struct gs_function_
 static void put_heads(struct table *t, unsigned indent, const char *title, bool of_columns)
 {
 	if (t->measuring) {
-		measure(t, indent, title);
+		measure_name(t, indent, title);
 		return;
 	}
 	gs_page_gap(&t->page, indent);
@@ -288,10 +288,11 @@ static void put_inner(struct table *t, const struct gs_function_stats *items, si
 	r = gs_buf_puts(&text, "entered from inside other calls, and counted there:");
 	for (unsigned i = 0; i < shown && r == 0; i++) {
 		named[i] = next_inner(items, n, named, i);
-		r = gs_buf_printf(&text, "%s %s %s", i ? "," : "", gs_text_of(named[i]->name),
+		r = gs_buf_printf(&text, "%s %s %s", i ? "," : "",
+				  gs_report_text_of(named[i]->name),
 				  gs_fmt_count(count, named[i]->inner));
 		if (i == 0 && r == 0)
-			r = gs_buf_printf(&text, " time%s", plural(named[i]->inner));
+			r = gs_buf_printf(&text, " time%s", plural_ending(named[i]->inner));
 	}
 	if (shown < n_inner && r == 0)
 		r = gs_buf_printf(&text, ", and %u more functions", n_inner - shown);
@@ -317,7 +318,7 @@ static void put_row_notes(struct table *t, const struct gs_function_stats *items
 			continue;
 		r = r < 0 ? r
 			  : gs_buf_printf(&text, "%s%s", n_stepped++ ? ", " : "",
-					  gs_text_of(items[i].name));
+					  gs_report_text_of(items[i].name));
 	}
 	gs_pen_check(t->page.pen, r);
 	if (t->measuring || r < 0)
@@ -389,11 +390,13 @@ static void put_layers(struct table *t, unsigned indent, const struct gs_functio
 static void put_process_head(struct table *t, const struct gs_process_summary *p)
 {
 	struct gs_buf text GS_CLEANUP(gs_buf_fini) = GS_BUF_INIT(1u << 16);
-	const char *container = gs_text_of(p->container), *cmdline = gs_text_of(p->cmdline);
+	const char *container = gs_report_text_of(p->container),
+		   *cmdline = gs_report_text_of(p->cmdline);
 	char head[64];
 	int r = 0;
 
-	snprintf(head, sizeof(head), "Process %" PRIu32 " %.32s", p->pid, gs_text_of(p->comm));
+	snprintf(head, sizeof(head), "Process %" PRIu32 " %.32s", p->pid,
+		 gs_report_text_of(p->comm));
 	/* A container's id as short as its tools show it. */
 	if (*container)
 		r = gs_buf_printf(&text, ", container %.12s", container);
@@ -416,7 +419,7 @@ static void put_thread(struct table *t, const struct gs_thread_summary *th, size
 	if (!t->measuring) {
 		gs_page_gap(&t->page, GAP);
 		snprintf(text, sizeof(text), "Thread %" PRIu32 " %.32s", th->tid,
-			 gs_text_of(th->comm));
+			 gs_report_text_of(th->comm));
 		gs_page_rest(&t->page, GS_INK_BOLD, text, GS_CUT_END);
 		gs_page_line(&t->page);
 	}
@@ -484,7 +487,7 @@ static size_t table_columns(const struct table *t, size_t name_columns)
 }
 
 /* Leave out what has no room. */
-static void fit(struct table *t)
+static void fit_columns(struct table *t)
 {
 	size_t want = t->name_columns < NAME_FAIR ? t->name_columns : NAME_FAIR;
 
@@ -520,7 +523,7 @@ static void put_fact(struct table *t, const char *key, const char *fmt, ...)
 static void put_ran(struct table *t)
 {
 	const struct gs_summary *s = t->s;
-	const char *host = gs_text_of(s->host), *kernel = gs_text_of(s->kernel);
+	const char *host = gs_report_text_of(s->host), *kernel = gs_report_text_of(s->kernel);
 	time_t seconds = (time_t)(s->start_wall_ns / 1000000000);
 	char duration[GS_FMT_BYTES], when[64] = "";
 	struct tm tm;
@@ -546,7 +549,8 @@ static void put_native(struct table *t, const struct gs_native_count *n)
 static void put_head(struct table *t)
 {
 	const struct gs_summary *s = t->s;
-	const char *reason = gs_text_of(s->end_reason), *engine = gs_text_of(s->engine);
+	const char *reason = gs_report_text_of(s->end_reason),
+		   *engine = gs_report_text_of(s->engine);
 	size_t n_threads = 0;
 	char status[32] = "";
 
@@ -554,8 +558,8 @@ static void put_head(struct table *t)
 		gs_page_words(&t->page, GS_INK_WARN,
 			      "This trace stopped without its end (killed, or its file was cut): "
 			      "what follows is all that was written until then.");
-	gs_page_rest(&t->page, GS_INK_BOLD, *gs_text_of(s->command) ? s->command : "gpuscope",
-		     GS_CUT_END);
+	gs_page_rest(&t->page, GS_INK_BOLD,
+		     *gs_report_text_of(s->command) ? s->command : "gpuscope", GS_CUT_END);
 	gs_page_line(&t->page);
 	put_ran(t);
 	if (s->exit_status >= 0)
@@ -569,7 +573,8 @@ static void put_head(struct table *t)
 		 s->mode == GS_SESSION_SUMMARY  ? "sums only, no single events; "
 		 : s->mode == GS_SESSION_EVENTS ? "every call; "
 						: "",
-		 s->n_processes, s->n_processes == 1 ? "" : "es", n_threads, plural(n_threads));
+		 s->n_processes, s->n_processes == 1 ? "" : "es", n_threads,
+		 plural_ending(n_threads));
 	if (*engine && gs_page_columns(&t->page, engine) <= 60)
 		put_fact(t, "engine", "%s", engine);
 	put_native(t, &s->native);
@@ -619,7 +624,8 @@ static void put_nothing(struct table *t)
 		snprintf(text, sizeof(text),
 			 "No CUDA or NCCL call was made: %" PRIu64 " probe%s in %zu file%s, and "
 			 "none of these functions was called.",
-			 n_probes, plural(n_probes), s->n_attached, plural(s->n_attached));
+			 n_probes, plural_ending(n_probes), s->n_attached,
+			 plural_ending(s->n_attached));
 	else if (s->n_attach_failures)
 		snprintf(text, sizeof(text),
 			 "No CUDA or NCCL call was seen: what was found could "
@@ -632,8 +638,8 @@ static void put_nothing(struct table *t)
 	gs_page_words(&t->page, GS_INK_BOLD, text);
 }
 
-void gs_summary_table(struct gs_pen *pen, const struct gs_summary *s,
-		      const struct gs_summary_style *style)
+void gs_report_summary_table(struct gs_pen *pen, const struct gs_summary *s,
+			     const struct gs_report_summary_style *style)
 {
 	struct table t = {.s = s, .style = style, .measuring = true};
 
@@ -641,19 +647,19 @@ void gs_summary_table(struct gs_pen *pen, const struct gs_summary *s,
 	for (unsigned i = 0; i < N_COLUMNS; i++)
 		t.columns[i] = strlen(columns[i].head);
 	put_functions(&t);
-	fit(&t);
+	fit_columns(&t);
 	t.measuring = false;
-	gs_summary_verdict_table(&t.page, s);
+	gs_report_summary_verdict_table(&t.page, s);
 	put_head(&t);
 	if (!style->part)
-		gs_summary_account_table(&t.page, s);
+		gs_report_summary_account_table(&t.page, s);
 	if (without_idle(s->functions.items, s->functions.n) ||
 	    count_inner(s->functions.items, s->functions.n))
 		put_functions(&t);
 	else if (!s->n_python_functions)
 		put_nothing(&t);
-	gs_summary_python_table(&t.page, s, style->n_top);
-	gs_summary_lines(&t.page, s, style->n_top);
-	gs_summary_attention(&t.page, s, style->n_top == 0);
+	gs_report_summary_python_table(&t.page, s, style->n_top);
+	gs_report_summary_lines(&t.page, s, style->n_top);
+	gs_report_summary_attention(&t.page, s, style->n_top == 0);
 	gs_page_fini(&t.page);
 }

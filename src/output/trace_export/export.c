@@ -10,10 +10,10 @@
 
 #include "core/base/mem.h"
 
-static const struct gs_writer *const writers[] = {
+static const struct gs_export_writer *const writers[] = {
 	&gs_writer_perfetto, &gs_writer_json, &gs_writer_csv, &gs_writer_folded, &gs_writer_svg};
 
-static const struct gs_writer *writer_of(const char *path)
+static const struct gs_export_writer *writer_of(const char *path)
 {
 	const char *name = strrchr(path, '/');
 	const char *dot;
@@ -43,7 +43,7 @@ bool gs_export_is_stdout(const char *path)
 
 bool gs_export_is_flame(const char *path)
 {
-	const struct gs_writer *w = writer_of(path);
+	const struct gs_export_writer *w = writer_of(path);
 
 	return w == &gs_writer_folded || w == &gs_writer_svg;
 }
@@ -58,11 +58,11 @@ static void export_free(struct gs_export **export)
 		e->writer->fini(e->state);
 	free(e->state);
 	gs_dict_free(&e->dict);
-	gs_timeline_free(&e->timeline);
+	gs_export_timeline_free(&e->timeline);
 	gs_buf_fini(&e->values_buf);
 	if (e->out.file.fd >= 0) {
 		e->out.error = -ECANCELED; /* nothing was finished */
-		(void)gs_out_close(&e->out, NULL);
+		(void)gs_export_out_close(&e->out, NULL);
 	}
 	free(e->path);
 	free(e);
@@ -74,22 +74,22 @@ static void start_once(struct gs_export *e)
 	if (e->started)
 		return;
 	e->started = true;
-	gs_out_commit(&e->out, e->writer->start(e, gs_out_begin(&e->out)));
+	gs_export_out_commit(&e->out, e->writer->start(e, gs_export_out_begin(&e->out)));
 }
 
 void gs_export_write(struct gs_export *e, const struct gs_record *r)
 {
-	uint8_t *p = gs_out_begin(&e->out);
+	uint8_t *p = gs_export_out_begin(&e->out);
 
 	if (!e->full) {
 		uint8_t *end = e->writer->record(e, r, p);
 
 		if (e->max_bytes && !e->writer->at_end &&
-		    e->out.file_bytes + (uint64_t)(end - e->out.buf) + GS_OUT_TAIL_BYTES >
+		    e->out.file_bytes + (uint64_t)(end - e->out.buf) + GS_EXPORT_OUT_TAIL_BYTES >
 			    e->max_bytes)
 			e->full = true;
 		else
-			gs_out_commit(&e->out, end);
+			gs_export_out_commit(&e->out, end);
 	}
 	if (e->full && r->kind == GS_REC_CALL)
 		e->left_out++;
@@ -155,14 +155,14 @@ static int push_record(struct gs_export *e, const struct gs_record *r)
 	if (r->kind == GS_REC_VALUES)
 		return keep_values(e, (const void *)r);
 	if (r->kind == GS_REC_CALL && e->timeline)
-		gs_timeline_call(e, (const void *)r);
+		gs_export_timeline_call(e, (const void *)r);
 	else
 		gs_export_write(e, r);
 	e->values = NULL;
 	return 0;
 }
 
-static int push(void *ctx, const struct gs_batch *batch)
+static int push_batch(void *ctx, const struct gs_batch *batch)
 {
 	struct gs_export *e = ctx;
 	const struct gs_record *r;
@@ -179,18 +179,18 @@ static int push(void *ctx, const struct gs_batch *batch)
 	return offset == batch->bytes ? 0 : -EINVAL;
 }
 
-static int flush(void *ctx)
+static int flush_export(void *ctx)
 {
 	struct gs_export *e = ctx;
 
-	return gs_out_flush(&e->out);
+	return gs_export_out_flush(&e->out);
 }
 
 int gs_export_open(const char *path, const struct gs_export_options *options,
 		   struct gs_export **ret_export, struct gs_err *err)
 {
 	GS_CLEANUP(export_free) struct gs_export *e = NULL;
-	const struct gs_writer *writer = writer_of(path);
+	const struct gs_export_writer *writer = writer_of(path);
 	/* A trace that was cut off can be read, half a picture cannot. */
 	unsigned flags = gs_export_is_flame(path) ? 0 : GS_OUTPUT_GROWS;
 	int r;
@@ -219,7 +219,7 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 	gs_dict_keep_stacks(e->dict);
 	e->values_buf = GS_BUF_INIT(GS_RECORD_MAX_BYTES);
 	if (writer->is_timeline) {
-		e->timeline = gs_timeline_new();
+		e->timeline = gs_export_timeline_new();
 		if (!e->timeline)
 			return gs_err_set(err, -ENOMEM, "no memory to write %s", path);
 	}
@@ -228,10 +228,10 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 		    offsetof(struct gs_export_options, is_private) + sizeof(options->is_private) &&
 	    options->is_private)
 		flags |= GS_OUTPUT_PRIVATE;
-	r = gs_out_open(&e->out, gs_export_is_stdout(path) ? NULL : path, flags, err);
+	r = gs_export_out_open(&e->out, gs_export_is_stdout(path) ? NULL : path, flags, err);
 	if (r < 0)
 		return r;
-	e->sink = (struct gs_sink){.push = push, .flush = flush, .ctx = e};
+	e->sink = (struct gs_sink){.push = push_batch, .flush = flush_export, .ctx = e};
 	*ret_export = gs_take(e);
 	return 0;
 }
@@ -267,9 +267,9 @@ void gs_export_end(struct gs_export *e)
 	e->finished = true;
 	start_once(e);
 	if (e->timeline)
-		gs_timeline_end(e);
+		gs_export_timeline_end(e);
 	if (e->writer->finish)
-		gs_out_commit(&e->out, e->writer->finish(e, gs_out_begin(&e->out)));
+		gs_export_out_commit(&e->out, e->writer->finish(e, gs_export_out_begin(&e->out)));
 }
 
 int gs_export_close(struct gs_export **export, struct gs_err *err)
@@ -279,14 +279,14 @@ int gs_export_close(struct gs_export **export, struct gs_err *err)
 
 	*export = NULL;
 	gs_export_end(e);
-	r = gs_out_flush(&e->out);
+	r = gs_export_out_flush(&e->out);
 	if (r < 0 && e->writer->last_words && e->out.file_bytes)
-		gs_out_last_words(&e->out, e->writer->last_words);
-	return gs_out_close(&e->out, err);
+		gs_export_out_last_words(&e->out, e->writer->last_words);
+	return gs_export_out_close(&e->out, err);
 }
 
-void gs_call_view(const struct gs_dict *dict, const struct gs_rec_call *call,
-		  struct gs_call_view *v)
+void gs_export_view_call(const struct gs_dict *dict, const struct gs_rec_call *call,
+			 struct gs_export_call_view *v)
 {
 	v->call = call;
 	v->function = gs_dict_function(dict, call->function);
@@ -330,7 +330,8 @@ static void add_text(struct gs_arg *a, const char *name, const char *text)
 }
 
 /* The communicator of an NCCL call, when it is known. */
-static const struct gs_rec_comm *comm_of(const struct gs_dict *dict, const struct gs_call_view *v)
+static const struct gs_rec_comm *comm_of(const struct gs_dict *dict,
+					 const struct gs_export_call_view *v)
 {
 	uint64_t handle;
 
@@ -351,7 +352,7 @@ static const struct gs_rec_comm *comm_of(const struct gs_dict *dict, const struc
 	return handle ? gs_dict_comm(dict, v->thread->process, handle) : NULL;
 }
 
-size_t gs_export_args(const struct gs_dict *dict, const struct gs_call_view *v,
+size_t gs_export_args(const struct gs_dict *dict, const struct gs_export_call_view *v,
 		      struct gs_arg args[GS_EXPORT_ARG_MAX])
 {
 	const struct gs_rec_call *c = v->call;
@@ -375,7 +376,7 @@ size_t gs_export_args(const struct gs_dict *dict, const struct gs_call_view *v,
 	return n;
 }
 
-unsigned gs_arg_name_id(struct gs_arg_names *names, const char *name)
+unsigned gs_export_arg_name_id(struct gs_export_arg_names *names, const char *name)
 {
 	uintptr_t h = (uintptr_t)name;
 	size_t slot = (h ^ h >> 7) % GS_ARG_NAME_SLOTS;

@@ -2,8 +2,8 @@
  * Trace files. A writer takes records as they come and leaves a file of a format that others read.
  * Each format is one file and one row in a table.
  */
-#ifndef GS_EXPORT_EXPORT_H
-#define GS_EXPORT_EXPORT_H
+#ifndef GS_OUTPUT_TRACE_EXPORT_EXPORT_H
+#define GS_OUTPUT_TRACE_EXPORT_EXPORT_H
 
 #include <stdbool.h>
 

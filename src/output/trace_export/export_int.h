@@ -2,13 +2,13 @@
  * What the trace writers share. A writer is a row of functions; export.c owns the file's object,
  * keeps the dictionary, and asks the writer to turn one record at a time into bytes:
  *
- *     push -> dictionary -> writer->record -> struct gs_out -> file
+ *     push -> dictionary -> writer->record -> struct gs_export_out -> file
  *
- * A writer puts bytes without asking for room at each: gs_out_begin() leaves GS_OUT_RECORD_BYTES,
+ * A writer puts bytes without asking for room at each: gs_export_out_begin() leaves GS_EXPORT_OUT_RECORD_BYTES,
  * and no record makes more, since every text is cut at GS_PUT_MAX bytes.
  */
-#ifndef GS_EXPORT_INT_H
-#define GS_EXPORT_INT_H
+#ifndef GS_OUTPUT_TRACE_EXPORT_EXPORT_INT_H
+#define GS_OUTPUT_TRACE_EXPORT_EXPORT_INT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,50 +22,51 @@
 #include "model/trace/record_stack.h"
 #include "core/text/put.h"
 
-#define GS_OUT_BYTES        (1u << 20)
-#define GS_OUT_RECORD_BYTES (256u << 10) /* at most of one record in any format */
-#define GS_OUT_TAIL_BYTES   2048         /* at most of the end of a file in any format */
-#define GS_OUT_MARK_BYTES   4096
+#define GS_EXPORT_OUT_BYTES        (1u << 20)
+#define GS_EXPORT_OUT_RECORD_BYTES (256u << 10) /* at most of one record in any format */
+#define GS_EXPORT_OUT_TAIL_BYTES   2048         /* at most of the end of a file in any format */
+#define GS_EXPORT_OUT_MARK_BYTES   4096
 /*
  * The file: one large buffer, written when the next record might not fit. Marks remember where
  * records end in it, so that after a failed write the file is cut where a record ends.
  */
-struct gs_out {
+struct gs_export_out {
 	struct gs_output file;
 	bool is_stdout; /* whose file may have had something before: never cut */
 	int error;      /* negative errno of the first failed write; nothing is written after it */
-	uint8_t *buf;   /* owned, GS_OUT_BYTES */
+	uint8_t *buf;   /* owned, GS_EXPORT_OUT_BYTES */
 	size_t used_bytes;
 	uint64_t file_bytes; /* in the file */
 	uint32_t n_marks;
-	uint32_t marks[GS_OUT_BYTES / GS_OUT_MARK_BYTES];
+	uint32_t marks[GS_EXPORT_OUT_BYTES / GS_EXPORT_OUT_MARK_BYTES];
 };
 
 /* path NULL: standard output. flags: enum gs_output_flag. */
-int gs_out_open(struct gs_out *out, const char *path, unsigned flags, struct gs_err *err);
+int gs_export_out_open(struct gs_export_out *out, const char *path, unsigned flags,
+		       struct gs_err *err);
 
 /* Put what is buffered into the file. 0, or the negative errno of this or an earlier failure. */
-int gs_out_flush(struct gs_out *out);
+int gs_export_out_flush(struct gs_export_out *out);
 
 /* After a failure: put text behind what was kept, as far as that works. */
-void gs_out_last_words(struct gs_out *out, const char *text);
+void gs_export_out_last_words(struct gs_export_out *out, const char *text);
 
 /* Flush, and close. The same errors, or that it could not take its place, with err. */
-int gs_out_close(struct gs_out *out, struct gs_err *err);
+int gs_export_out_close(struct gs_export_out *out, struct gs_err *err);
 
-/* Where the next record's bytes go; GS_OUT_RECORD_BYTES of room. */
-static inline uint8_t *gs_out_begin(struct gs_out *out)
+/* Where the next record's bytes go; GS_EXPORT_OUT_RECORD_BYTES of room. */
+static inline uint8_t *gs_export_out_begin(struct gs_export_out *out)
 {
-	if (out->used_bytes > GS_OUT_BYTES - GS_OUT_RECORD_BYTES)
-		(void)gs_out_flush(out); /* kept in out->error */
+	if (out->used_bytes > GS_EXPORT_OUT_BYTES - GS_EXPORT_OUT_RECORD_BYTES)
+		(void)gs_export_out_flush(out); /* kept in out->error */
 	return out->buf + out->used_bytes;
 }
 
 /* The record ends here. */
-void gs_out_commit(struct gs_out *out, const void *end);
+void gs_export_out_commit(struct gs_export_out *out, const void *end);
 
 /* What a call that is being written has to do with its flow. */
-enum gs_arrow {
+enum gs_export_arrow {
 	GS_ARROW_NONE = 0,
 	GS_ARROW_FROM, /* the last work that a wait was for */
 	GS_ARROW_TO,   /* that wait */
@@ -73,21 +74,21 @@ enum gs_arrow {
 
 /* An open trace file. */
 struct gs_export {
-	const struct gs_writer *writer;
+	const struct gs_export_writer *writer;
 	void *state; /* the writer's own */
 	struct gs_dict *dict;
-	struct gs_out out;
+	struct gs_export_out out;
 	struct gs_sink sink;
 	char *path;
 	uint64_t max_bytes;
 	enum gs_flame_by flame_by;
-	bool shows_nothing;           /* of a flame graph, after its end */
-	uint64_t left_out;            /* calls; of what is made at the end: its lines */
-	uint64_t now_ns;              /* the latest time seen in the stream */
-	struct gs_timeline *timeline; /* owned; NULL unless the writer draws one */
+	bool shows_nothing;                  /* of a flame graph, after its end */
+	uint64_t left_out;                   /* calls; of what is made at the end: its lines */
+	uint64_t now_ns;                     /* the latest time seen in the stream */
+	struct gs_export_timeline *timeline; /* owned; NULL unless the writer draws one */
 	/* Of the call that is being written: */
 	uint64_t begin_ns; /* its start, or a ns before, so that it stands around its first child */
-	enum gs_arrow arrow;
+	enum gs_export_arrow arrow;
 	const struct gs_rec_values *values; /* its named values, or NULL */
 	struct gs_buf values_buf;           /* owned */
 	struct gs_rec_end end;
@@ -98,7 +99,7 @@ struct gs_export {
 };
 
 /* One format. Functions write at p and return where they ended. */
-struct gs_writer {
+struct gs_export_writer {
 	const char *suffix;
 	size_t state_bytes; /* zeroed at open */
 	bool is_timeline;   /* calls nest by time, and flows are drawn */
@@ -108,21 +109,21 @@ struct gs_writer {
 	uint8_t *(*start)(struct gs_export *e, uint8_t *p);
 	/* One record that the dictionary has taken in. */
 	uint8_t *(*record)(struct gs_export *e, const struct gs_record *r, uint8_t *p);
-	/* What stands at its end, GS_OUT_TAIL_BYTES at most unless at_end; e->ended tells whether
+	/* What stands at its end, GS_EXPORT_OUT_TAIL_BYTES at most unless at_end; e->ended tells whether
 	 * the stream came to its END. NULL: nothing. */
 	uint8_t *(*finish)(struct gs_export *e, uint8_t *p);
 	const char *last_words; /* ends a file that could not be written on; NULL: nothing needed */
 	void (*fini)(void *state); /* may be NULL */
 };
 
-extern const struct gs_writer gs_writer_perfetto;
-extern const struct gs_writer gs_writer_json;
-extern const struct gs_writer gs_writer_csv;
-extern const struct gs_writer gs_writer_folded;
-extern const struct gs_writer gs_writer_svg;
+extern const struct gs_export_writer gs_writer_perfetto;
+extern const struct gs_export_writer gs_writer_json;
+extern const struct gs_export_writer gs_writer_csv;
+extern const struct gs_export_writer gs_writer_folded;
+extern const struct gs_export_writer gs_writer_svg;
 
 /* A call with the entities that it names; pointers are NULL for ids never announced. */
-struct gs_call_view {
+struct gs_export_call_view {
 	const struct gs_rec_call *call;
 	const struct gs_rec_function *function;
 	const struct gs_rec_thread *thread;
@@ -132,32 +133,32 @@ struct gs_call_view {
 	const char *layer_name, *function_name, *class_name;
 };
 
-void gs_call_view(const struct gs_dict *dict, const struct gs_rec_call *call,
-		  struct gs_call_view *ret_view);
+void gs_export_view_call(const struct gs_dict *dict, const struct gs_rec_call *call,
+			 struct gs_export_call_view *ret_view);
 
 #define GS_EXPORT_ARG_MAX (GS_ARG_MAX + 5)
 
 /* gs_call_args(), and what the communicator and the flags of the call add: "rank" and "nranks",
  * "state" of a call that did not return, "arguments" when some could not be read, "python" the
  * line that it came from. */
-size_t gs_export_args(const struct gs_dict *dict, const struct gs_call_view *v,
+size_t gs_export_args(const struct gs_dict *dict, const struct gs_export_call_view *v,
 		      struct gs_arg ret_args[GS_EXPORT_ARG_MAX]);
 
 /* --- timeline.c: nesting, and arrows between calls --- */
 
-struct gs_timeline *gs_timeline_new(void);
-void gs_timeline_free(struct gs_timeline **timeline);
+struct gs_export_timeline *gs_export_timeline_new(void);
+void gs_export_timeline_free(struct gs_export_timeline **timeline);
 
 /* A CALL on its way to the writer: sets e->begin_ns and e->arrow, and may keep it for a while. */
-void gs_timeline_call(struct gs_export *e, const struct gs_rec_call *call);
+void gs_export_timeline_call(struct gs_export *e, const struct gs_rec_call *call);
 
 /* Writes the calls that are kept. */
-void gs_timeline_end(struct gs_export *e);
+void gs_export_timeline_end(struct gs_export *e);
 
 /* Of export.c: one record to the writer, within the limit of the file. */
 void gs_export_write(struct gs_export *e, const struct gs_record *r);
 
-#define GS_EXPORT_VALUES_MAX 24 /* of a call: more would pass GS_OUT_RECORD_BYTES */
+#define GS_EXPORT_VALUES_MAX 24 /* of a call: more would pass GS_EXPORT_OUT_RECORD_BYTES */
 
 /* The operator (or other function of a layer above) around a call: its name, or NULL. *ret_key:
  * what to call it: "operator" or "inside". */
@@ -168,7 +169,7 @@ const char *gs_export_scope(const struct gs_dict *dict, const struct gs_rec_call
 uint32_t gs_export_py_frame(const struct gs_dict *dict, const struct gs_rec_call *call);
 
 /* True for what is a moment and not a span: a static probe, or one at an entry only. */
-static inline bool gs_export_is_instant(const struct gs_call_view *v)
+static inline bool gs_export_is_instant(const struct gs_export_call_view *v)
 {
 	if (v->call->call_flags & GS_CALL_INSTANT)
 		return true;
@@ -179,7 +180,7 @@ static inline bool gs_export_is_instant(const struct gs_call_view *v)
 /* Numbers for the names of arguments, from 1 in order of appearance. Names are literals, so one is
  * found by its address; the same name may stand at several. */
 #define GS_ARG_NAME_SLOTS 128
-struct gs_arg_names {
+struct gs_export_arg_names {
 	const char *name[GS_ARG_NAME_SLOTS];
 	uint8_t id[GS_ARG_NAME_SLOTS];
 	uint8_t n_slots; /* used */
@@ -187,9 +188,9 @@ struct gs_arg_names {
 };
 
 /* The number of name, a new one (last_id moves) when it has none; 0 when there is no room. */
-unsigned gs_arg_name_id(struct gs_arg_names *names, const char *name);
+unsigned gs_export_arg_name_id(struct gs_export_arg_names *names, const char *name);
 
 /* A value that is no text; json: what JSON has no number for is quoted. */
-char *gs_put_value(char *p, const struct gs_rec_value *v, bool json);
+char *gs_export_put_value(char *p, const struct gs_rec_value *v, bool json);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* From here on it is whole characters. */
-static const char *whole(const char *text)
+static const char *skip_to_whole(const char *text)
 {
 	while ((*text & 0xc0) == 0x80)
 		text++;
@@ -17,7 +17,7 @@ void gs_export_line_text(const struct gs_dict *dict, const struct gs_rec_frame *
 	const char *file = gs_dict_string(dict, frame->file_str);
 	const char *function = gs_dict_string(dict, frame->function_str);
 	size_t file_bytes = strlen(file), most = bytes / 2;
-	const char *from = file_bytes > most ? whole(file + file_bytes - most) : file;
+	const char *from = file_bytes > most ? skip_to_whole(file + file_bytes - most) : file;
 
 	snprintf(out, bytes, "%s%s:%u %s", from == file ? "" : "..", *file ? from : "?",
 		 frame->line, *function ? function : "?");

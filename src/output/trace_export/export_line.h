@@ -1,6 +1,6 @@
 /* Lines of Python code as texts of trace files. */
-#ifndef GS_EXPORT_LINE_H
-#define GS_EXPORT_LINE_H
+#ifndef GS_OUTPUT_TRACE_EXPORT_EXPORT_LINE_H
+#define GS_OUTPUT_TRACE_EXPORT_EXPORT_LINE_H
 
 #include "model/trace/line.h"
 

@@ -32,7 +32,7 @@ static char *put_weight(char *p, enum gs_flame_by by, uint64_t weight)
 	return gs_put(p, gs_fmt_ns(text, weight));
 }
 
-static const char *heading(enum gs_flame_by by)
+static const char *heading_of(enum gs_flame_by by)
 {
 	switch (by) {
 	case GS_FLAME_SAMPLES:
@@ -65,7 +65,7 @@ static char *put_note(struct gs_export *e, char *p, const struct gs_flame *flame
 		      const struct gs_flame_node *nodes, uint64_t n_hidden)
 {
 	const struct gs_rec_session *s = gs_dict_session(e->dict);
-	const struct gs_flame_file *x = e->state;
+	const struct gs_export_flame_file *x = e->state;
 	char n[GS_FMT_BYTES];
 
 	p = put_weight(p, gs_flame_shown(flame), nodes[0].total);
@@ -89,12 +89,12 @@ static char *put_note(struct gs_export *e, char *p, const struct gs_flame *flame
 	return p;
 }
 
-static void head(struct gs_export *e, const struct gs_flame *flame,
-		 const struct gs_flame_node *nodes, unsigned n_rows, uint64_t n_hidden)
+static void put_head(struct gs_export *e, const struct gs_flame *flame,
+		     const struct gs_flame_node *nodes, unsigned n_rows, uint64_t n_hidden)
 {
 	const struct gs_rec_session *s = gs_dict_session(e->dict);
-	const char *what = heading(gs_flame_shown(flame));
-	char *p = (char *)gs_out_begin(&e->out);
+	const char *what = heading_of(gs_flame_shown(flame));
+	char *p = (char *)gs_export_out_begin(&e->out);
 
 	p = gs_put(p, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
 		      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"100%\" height=\"");
@@ -119,12 +119,12 @@ static void head(struct gs_export *e, const struct gs_flame *flame,
 		      "<svg id=\"graph\" role=\"tree\" x=\"1%\" y=\"");
 	p = gs_put_u64(p, TOP_PX);
 	p = gs_put_u64(gs_put(p, "\" width=\"98%\" height=\""), n_rows * ROW_PX);
-	gs_out_commit(&e->out, gs_put(p, "\">\n"));
+	gs_export_out_commit(&e->out, gs_put(p, "\">\n"));
 }
 
 /* --- frames --- */
 
-static unsigned colour(const struct gs_flame_node *n)
+static unsigned colour_of(const struct gs_flame_node *n)
 {
 	if (n->kind != GS_FLAME_FUNCTION)
 		return n->kind;
@@ -143,16 +143,16 @@ static unsigned colour(const struct gs_flame_node *n)
 	}
 }
 
-static void frame(struct gs_export *e, const struct gs_flame *flame,
-		  const struct gs_flame_node *nodes, uint32_t i, uint64_t left)
+static void put_frame(struct gs_export *e, const struct gs_flame *flame,
+		      const struct gs_flame_node *nodes, uint32_t i, uint64_t left)
 {
 	const struct gs_flame_node *n = &nodes[i];
 	enum gs_flame_by by = gs_flame_shown(flame);
 	uint64_t all = nodes[0].total;
-	char label[GS_FLAME_LABEL_BYTES], *p = (char *)gs_out_begin(&e->out);
+	char label[GS_FLAME_LABEL_BYTES], *p = (char *)gs_export_out_begin(&e->out);
 
 	gs_flame_label(flame, i, label);
-	p = gs_put_u64(gs_put(p, "<svg class=\"f k"), colour(n));
+	p = gs_put_u64(gs_put(p, "<svg class=\"f k"), colour_of(n));
 	p = gs_put_u64(gs_put(p, " v"), (n->ref + n->depth) % 3);
 	p = gs_put_u64(gs_put(p, "\" role=\"treeitem\" tabindex=\"-1\" data-d=\""), n->depth);
 	p = gs_put_u64(gs_put(p, "\" data-v=\""), n->total);
@@ -169,7 +169,7 @@ static void frame(struct gs_export *e, const struct gs_flame *flame,
 	p = gs_put(p, "</title><rect width=\"100%\" height=\"100%\" rx=\"1\"/>"
 		      "<text x=\"3\" y=\"12\">");
 	p = gs_put_xml(p, label, GS_PUT_MAX);
-	gs_out_commit(&e->out, gs_put(p, "</text></svg>\n"));
+	gs_export_out_commit(&e->out, gs_put(p, "</text></svg>\n"));
 }
 
 /* Frames that are wide enough, in the order of the walk: told how many, how deep, and about how
@@ -200,19 +200,20 @@ static struct walk walk_frames(struct gs_export *e, const struct gs_flame *flame
 			w.n++;
 			w.n_rows = f->depth + 1u > w.n_rows ? f->depth + 1u : w.n_rows;
 			if (e)
-				frame(e, flame, nodes, i, left);
+				put_frame(e, flame, nodes, i, left);
 			else
 				w.bytes +=
 					FRAME_BYTES + 3 * strlen(gs_flame_label(flame, i, label));
 		}
-		i = shown ? gs_flame_file_next(nodes, i) : gs_flame_file_skip(nodes, i);
+		i = shown ? gs_export_flame_file_next(nodes, i)
+			  : gs_export_flame_file_skip(nodes, i);
 	} while (i);
 	return w;
 }
 
-static uint8_t *finish(struct gs_export *e, uint8_t *out)
+static uint8_t *finish_export(struct gs_export *e, uint8_t *out)
 {
-	const struct gs_flame *flame = gs_flame_file_end(e);
+	const struct gs_flame *flame = gs_export_flame_file_end(e);
 	uint64_t fixed = sizeof(flame_css) + sizeof(flame_js) + 4096;
 	const struct gs_flame_node *nodes;
 	double min_weight;
@@ -232,9 +233,9 @@ static uint8_t *finish(struct gs_export *e, uint8_t *out)
 	}
 	if (e->full)
 		e->left_out = n - w.n;
-	head(e, flame, nodes, w.n_rows, n - (w.n ? w.n : 1));
+	put_head(e, flame, nodes, w.n_rows, n - (w.n ? w.n : 1));
 	walk_frames(e, flame, min_weight);
-	p = gs_put((char *)gs_out_begin(&e->out), "</svg>\n");
+	p = gs_put((char *)gs_export_out_begin(&e->out), "</svg>\n");
 	if (!w.n)
 		p = gs_put(p, "<text x=\"1%\" y=\"130\">Nothing was recorded that this graph "
 			      "could show.</text>\n");
@@ -244,12 +245,12 @@ static uint8_t *finish(struct gs_export *e, uint8_t *out)
 	return (uint8_t *)gs_put(p, "</svg>\n");
 }
 
-const struct gs_writer gs_writer_svg = {
+const struct gs_export_writer gs_writer_svg = {
 	.suffix = ".svg",
-	.state_bytes = sizeof(struct gs_flame_file),
+	.state_bytes = sizeof(struct gs_export_flame_file),
 	.at_end = true,
-	.start = gs_flame_file_start,
-	.record = gs_flame_file_record,
-	.finish = finish,
-	.fini = gs_flame_file_fini,
+	.start = gs_export_flame_file_start,
+	.record = gs_export_flame_file_record,
+	.finish = finish_export,
+	.fini = gs_export_flame_file_fini,
 };

@@ -9,7 +9,7 @@
  */
 #include "output/trace_export/flame_file.h"
 
-#define LINE_MAX_BYTES (GS_OUT_RECORD_BYTES - 8192) /* of one line; what is inside is cut */
+#define LINE_MAX_BYTES (GS_EXPORT_OUT_RECORD_BYTES - 8192) /* of one line; what is inside is cut */
 #define DEPTH_MAX      4096
 
 static char *put_label(char *p, const struct gs_flame *flame, uint32_t node)
@@ -49,38 +49,38 @@ static char *put_line(char *p, const struct gs_flame *flame, const struct gs_fla
 	return p;
 }
 
-static uint8_t *finish(struct gs_export *e, uint8_t *out)
+static uint8_t *finish_export(struct gs_export *e, uint8_t *out)
 {
-	const struct gs_flame *flame = gs_flame_file_end(e);
+	const struct gs_flame *flame = gs_export_flame_file_end(e);
 	const struct gs_flame_node *nodes;
 	uint32_t n;
 
 	if (!flame)
 		return out;
 	nodes = gs_flame_nodes(flame, &n);
-	for (uint32_t i = 0;; i = gs_flame_file_next(nodes, i)) {
+	for (uint32_t i = 0;; i = gs_export_flame_file_next(nodes, i)) {
 		if (nodes[i].self && !e->full) {
-			uint8_t *p = gs_out_begin(&e->out);
+			uint8_t *p = gs_export_out_begin(&e->out);
 			uint8_t *end = (uint8_t *)put_line((char *)p, flame, nodes, i);
 
 			e->full = e->max_bytes &&
 				  e->out.file_bytes + (uint64_t)(end - e->out.buf) > e->max_bytes;
 			if (!e->full)
-				gs_out_commit(&e->out, end);
+				gs_export_out_commit(&e->out, end);
 		}
 		e->left_out += nodes[i].self && e->full;
-		if (!gs_flame_file_next(nodes, i))
+		if (!gs_export_flame_file_next(nodes, i))
 			break;
 	}
-	return gs_out_begin(&e->out);
+	return gs_export_out_begin(&e->out);
 }
 
-const struct gs_writer gs_writer_folded = {
+const struct gs_export_writer gs_writer_folded = {
 	.suffix = ".folded",
-	.state_bytes = sizeof(struct gs_flame_file),
+	.state_bytes = sizeof(struct gs_export_flame_file),
 	.at_end = true,
-	.start = gs_flame_file_start,
-	.record = gs_flame_file_record,
-	.finish = finish,
-	.fini = gs_flame_file_fini,
+	.start = gs_export_flame_file_start,
+	.record = gs_export_flame_file_record,
+	.finish = finish_export,
+	.fini = gs_export_flame_file_fini,
 };

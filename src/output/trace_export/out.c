@@ -11,9 +11,10 @@
 
 #include "core/base/mem.h"
 
-int gs_out_open(struct gs_out *out, const char *path, unsigned flags, struct gs_err *err)
+int gs_export_out_open(struct gs_export_out *out, const char *path, unsigned flags,
+		       struct gs_err *err)
 {
-	GS_FREE uint8_t *buf = malloc(GS_OUT_BYTES);
+	GS_FREE uint8_t *buf = malloc(GS_EXPORT_OUT_BYTES);
 	struct gs_output file;
 	int r;
 
@@ -22,7 +23,8 @@ int gs_out_open(struct gs_out *out, const char *path, unsigned flags, struct gs_
 				  path ? path : "standard output");
 	r = gs_output_open(path, flags, &file, err);
 	if (r == 0)
-		*out = (struct gs_out){.file = file, .is_stdout = !path, .buf = gs_take(buf)};
+		*out = (struct gs_export_out){
+			.file = file, .is_stdout = !path, .buf = gs_take(buf)};
 	return r;
 }
 
@@ -58,7 +60,7 @@ static ssize_t write_quietly(int fd, const void *data, size_t bytes)
 }
 
 /* The end of the last record within the bytes that were written, leaving room for last words. */
-static void cut_at_record(struct gs_out *out, size_t written_bytes)
+static void cut_at_record(struct gs_export_out *out, size_t written_bytes)
 {
 	size_t keep = 0;
 
@@ -71,7 +73,7 @@ static void cut_at_record(struct gs_out *out, size_t written_bytes)
 		return;
 }
 
-int gs_out_flush(struct gs_out *out)
+int gs_export_out_flush(struct gs_export_out *out)
 {
 	size_t done = 0;
 
@@ -92,7 +94,7 @@ int gs_out_flush(struct gs_out *out)
 	return out->error;
 }
 
-void gs_out_last_words(struct gs_out *out, const char *text)
+void gs_export_out_last_words(struct gs_export_out *out, const char *text)
 {
 	if (out->is_stdout || lseek(out->file.fd, (off_t)out->file_bytes, SEEK_SET) < 0)
 		return;
@@ -100,21 +102,21 @@ void gs_out_last_words(struct gs_out *out, const char *text)
 		return; /* the error that counts is the one before */
 }
 
-int gs_out_close(struct gs_out *out, struct gs_err *err)
+int gs_export_out_close(struct gs_export_out *out, struct gs_err *err)
 {
-	int flushed = gs_out_flush(out), r = gs_output_close(&out->file, flushed, err);
+	int flushed = gs_export_out_flush(out), r = gs_output_close(&out->file, flushed, err);
 
 	gs_free_p(&out->buf);
 	return flushed < 0 ? gs_err_set(err, r, "cannot write %s: %s", out->file.path, strerror(-r))
 			   : r;
 }
 
-void gs_out_commit(struct gs_out *out, const void *end)
+void gs_export_out_commit(struct gs_export_out *out, const void *end)
 {
 	size_t used = (size_t)((const uint8_t *)end - out->buf);
 	uint32_t last = out->n_marks ? out->marks[out->n_marks - 1] : 0;
 
 	out->used_bytes = used;
-	if (used - last >= GS_OUT_MARK_BYTES && out->n_marks < GS_ARRAY_LEN(out->marks))
+	if (used - last >= GS_EXPORT_OUT_MARK_BYTES && out->n_marks < GS_ARRAY_LEN(out->marks))
 		out->marks[out->n_marks++] = (uint32_t)used;
 }

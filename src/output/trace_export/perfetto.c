@@ -134,7 +134,7 @@ struct perfetto {
 	uint8_t processes[GS_DICT_MAX_ID];
 	bool loss_track, unknown_track, unknown_name, python_mapping;
 	struct gs_map counters; /* (process, name) -> 1, 2, ... */
-	struct gs_arg_names arg_names;
+	struct gs_export_arg_names arg_names;
 	struct text_slot texts[TEXT_SLOTS];
 	uint32_t scope_texts[GS_DICT_MAX_ID]; /* numbers of the same kind, by function */
 	uint32_t frame_texts[GS_DICT_MAX_ID]; /* and by frame */
@@ -164,7 +164,7 @@ static void packet_close(struct gs_pb *pb, uint8_t *packet)
 	gs_pb_close(pb, packet, GS_PB_LARGE);
 }
 
-static void entry(struct gs_pb *pb, uint32_t table, uint64_t iid, const char *text)
+static void put_entry(struct gs_pb *pb, uint32_t table, uint64_t iid, const char *text)
 {
 	uint8_t *m = gs_pb_open(pb, table, GS_PB_SMALL);
 
@@ -174,12 +174,12 @@ static void entry(struct gs_pb *pb, uint32_t table, uint64_t iid, const char *te
 }
 
 /* A packet that gives a number to a text. */
-static void intern(struct gs_pb *pb, uint32_t table, uint64_t iid, const char *text)
+static void intern_text(struct gs_pb *pb, uint32_t table, uint64_t iid, const char *text)
 {
 	uint8_t *packet = packet_open(pb);
 	uint8_t *m = gs_pb_open(pb, PACKET_INTERNED_DATA, GS_PB_LARGE);
 
-	entry(pb, table, iid, text);
+	put_entry(pb, table, iid, text);
 	gs_pb_close(pb, m, GS_PB_LARGE);
 	packet_close(pb, packet);
 }
@@ -226,7 +226,7 @@ static void own_track(struct gs_pb *pb, uint64_t uuid, const char *name)
 	packet_close(pb, packet);
 }
 
-static void clock(struct gs_pb *pb, unsigned id, uint64_t time_ns)
+static void put_clock(struct gs_pb *pb, unsigned id, uint64_t time_ns)
 {
 	uint8_t *m = gs_pb_open(pb, SNAPSHOT_CLOCKS, GS_PB_SMALL);
 
@@ -236,14 +236,14 @@ static void clock(struct gs_pb *pb, unsigned id, uint64_t time_ns)
 }
 
 /* Ties the boot clock to the time of day, and says what is traced. */
-static void session(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_session *s)
+static void put_session(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_session *s)
 {
 	uint8_t *packet = packet_open(pb), *m;
 
 	gs_pb_uint(pb, PACKET_TIMESTAMP, s->start_ns);
 	m = gs_pb_open(pb, PACKET_CLOCK_SNAPSHOT, GS_PB_LARGE);
-	clock(pb, CLOCK_ID_BOOTTIME, s->start_ns);
-	clock(pb, CLOCK_ID_REALTIME, s->start_ns + (uint64_t)s->wall_minus_boot_ns);
+	put_clock(pb, CLOCK_ID_BOOTTIME, s->start_ns);
+	put_clock(pb, CLOCK_ID_REALTIME, s->start_ns + (uint64_t)s->wall_minus_boot_ns);
 	gs_pb_close(pb, m, GS_PB_LARGE);
 	packet_close(pb, packet);
 
@@ -260,7 +260,7 @@ static void session(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_s
 	packet_close(pb, packet);
 }
 
-static uint8_t *start(struct gs_export *e, uint8_t *p)
+static uint8_t *start_export(struct gs_export *e, uint8_t *p)
 {
 	const struct gs_rec_session *s = gs_dict_session(e->dict);
 	struct perfetto *x = e->state;
@@ -275,15 +275,15 @@ static uint8_t *start(struct gs_export *e, uint8_t *p)
 	gs_pb_close(&pb, m, GS_PB_SMALL);
 	m = gs_pb_open(&pb, PACKET_INTERNED_DATA, GS_PB_LARGE);
 	for (unsigned i = 1; i < GS_LAYER_COUNT; i++)
-		entry(&pb, INTERNED_CATEGORIES, i, gs_layer_name(i));
-	entry(&pb, INTERNED_CATEGORIES, CATEGORY_UNKNOWN, "unknown");
-	entry(&pb, INTERNED_CATEGORIES, CATEGORY_ERROR, "error");
-	entry(&pb, INTERNED_CATEGORIES, CATEGORY_GPUSCOPE, "gpuscope");
+		put_entry(&pb, INTERNED_CATEGORIES, i, gs_layer_name(i));
+	put_entry(&pb, INTERNED_CATEGORIES, CATEGORY_UNKNOWN, "unknown");
+	put_entry(&pb, INTERNED_CATEGORIES, CATEGORY_ERROR, "error");
+	put_entry(&pb, INTERNED_CATEGORIES, CATEGORY_GPUSCOPE, "gpuscope");
 	gs_pb_close(&pb, m, GS_PB_LARGE);
 	packet_close(&pb, packet);
 	own_track(&pb, UUID_GPUSCOPE, "gpuscope");
 	if (s)
-		session(e, &pb, s);
+		put_session(e, &pb, s);
 	return pb.at;
 }
 
@@ -345,7 +345,8 @@ static uint64_t need_process(struct gs_export *e, struct gs_pb *pb, const struct
 	return UUID(TRACK_OF_PROCESS, r->id);
 }
 
-static uint64_t need_thread(struct gs_export *e, struct gs_pb *pb, const struct gs_call_view *v)
+static uint64_t need_thread(struct gs_export *e, struct gs_pb *pb,
+			    const struct gs_export_call_view *v)
 {
 	struct perfetto *x = e->state;
 
@@ -364,27 +365,28 @@ static uint64_t need_thread(struct gs_export *e, struct gs_pb *pb, const struct 
 	return UUID(TRACK_OF_THREAD, v->thread->id);
 }
 
-static uint64_t need_event_name(struct perfetto *x, struct gs_pb *pb, const struct gs_call_view *v)
+static uint64_t need_event_name(struct perfetto *x, struct gs_pb *pb,
+				const struct gs_export_call_view *v)
 {
 	if (!v->function) {
 		if (!x->unknown_name)
-			intern(pb, INTERNED_EVENT_NAMES, EVENT_NAME_UNKNOWN, "unknown");
+			intern_text(pb, INTERNED_EVENT_NAMES, EVENT_NAME_UNKNOWN, "unknown");
 		x->unknown_name = true;
 		return EVENT_NAME_UNKNOWN;
 	}
 	if (!x->functions[v->function->id]) {
 		x->functions[v->function->id] = 1;
-		intern(pb, INTERNED_EVENT_NAMES, v->function->id + 1, v->function_name);
+		intern_text(pb, INTERNED_EVENT_NAMES, v->function->id + 1, v->function_name);
 	}
 	return v->function->id + 1;
 }
 
 static unsigned need_arg_name(struct perfetto *x, struct gs_pb *pb, const char *name)
 {
-	unsigned known = x->arg_names.last_id, iid = gs_arg_name_id(&x->arg_names, name);
+	unsigned known = x->arg_names.last_id, iid = gs_export_arg_name_id(&x->arg_names, name);
 
 	if (iid > known)
-		intern(pb, INTERNED_ANNOTATION_NAMES, iid, name);
+		intern_text(pb, INTERNED_ANNOTATION_NAMES, iid, name);
 	return iid;
 }
 
@@ -396,7 +398,7 @@ static uint64_t need_text(struct perfetto *x, struct gs_pb *pb, const char *text
 	if (slot->iid == 0 || memcmp(slot->text, text, bytes) != 0) {
 		slot->iid = ++x->last_text_iid;
 		memcpy(slot->text, text, bytes);
-		intern(pb, INTERNED_ANNOTATION_STRINGS, slot->iid, text);
+		intern_text(pb, INTERNED_ANNOTATION_STRINGS, slot->iid, text);
 	}
 	return slot->iid;
 }
@@ -414,7 +416,7 @@ static struct context need_context(struct gs_export *e, struct gs_pb *pb,
 		context.scope_key = need_arg_name(x, pb, key);
 		if (!x->scope_texts[function]) {
 			x->scope_texts[function] = ++x->last_text_iid;
-			intern(pb, INTERNED_ANNOTATION_STRINGS, x->last_text_iid, name);
+			intern_text(pb, INTERNED_ANNOTATION_STRINGS, x->last_text_iid, name);
 		}
 		context.scope = x->scope_texts[function];
 	}
@@ -422,8 +424,8 @@ static struct context need_context(struct gs_export *e, struct gs_pb *pb,
 		context.py_key = need_arg_name(x, pb, "python");
 		if (!x->frame_texts[frame]) {
 			x->frame_texts[frame] = ++x->last_text_iid;
-			intern(pb, INTERNED_ANNOTATION_STRINGS, x->last_text_iid,
-			       gs_flame_frame_label(e->dict, frame, label));
+			intern_text(pb, INTERNED_ANNOTATION_STRINGS, x->last_text_iid,
+				    gs_flame_frame_label(e->dict, frame, label));
 		}
 		context.py = x->frame_texts[frame];
 	}
@@ -473,7 +475,8 @@ static void annotate_values(struct gs_export *e, struct gs_pb *pb, const struct 
 	}
 }
 
-static void annotate(struct gs_pb *pb, const struct gs_arg *a, unsigned name_iid, uint64_t text_iid)
+static void put_annotation(struct gs_pb *pb, const struct gs_arg *a, unsigned name_iid,
+			   uint64_t text_iid)
 {
 	uint8_t *m = gs_pb_open(pb, EVENT_ANNOTATION, GS_PB_SMALL);
 
@@ -490,20 +493,20 @@ static void annotate(struct gs_pb *pb, const struct gs_arg *a, unsigned name_iid
 	gs_pb_close(pb, m, GS_PB_SMALL);
 }
 
-static void call(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_call *c)
+static void put_call(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_call *c)
 {
 	struct gs_arg args[GS_EXPORT_ARG_MAX];
 	unsigned names[GS_EXPORT_ARG_MAX];
 	uint64_t texts[GS_EXPORT_ARG_MAX] = {0}, track, name;
 	struct perfetto *x = e->state;
 	struct context context;
-	struct gs_call_view v;
+	struct gs_export_call_view v;
 	uint8_t *packet, *m;
 	bool instant;
 	size_t n;
 
 	/* What the slice refers to has to come before it. */
-	gs_call_view(e->dict, c, &v);
+	gs_export_view_call(e->dict, c, &v);
 	n = gs_export_args(e->dict, &v, args);
 	track = need_thread(e, pb, &v);
 	name = need_event_name(x, pb, &v);
@@ -524,7 +527,7 @@ static void call(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_call
 	if (c->failed)
 		gs_pb_uint(pb, EVENT_CATEGORY_IID, CATEGORY_ERROR);
 	for (size_t i = 0; i < n; i++)
-		annotate(pb, &args[i], names[i], texts[i]);
+		put_annotation(pb, &args[i], names[i], texts[i]);
 	annotate_context(pb, context.scope_key, context.scope);
 	annotate_context(pb, context.py_key, context.py);
 	if (e->values)
@@ -546,7 +549,7 @@ static void call(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_call
 
 /* A line of Python code as a frame. Readers ask for a mapping and a place in it: all lines are of
  * one that is called python, each at its number. */
-static void frame(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_frame *f)
+static void put_frame(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_frame *f)
 {
 	struct perfetto *x = e->state;
 	uint8_t *packet, *data, *m;
@@ -558,14 +561,14 @@ static void frame(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_fra
 	packet = packet_open(pb);
 	data = gs_pb_open(pb, PACKET_INTERNED_DATA, GS_PB_LARGE);
 	if (!x->python_mapping) {
-		entry(pb, INTERNED_MAPPING_PATHS, 1, "python");
+		put_entry(pb, INTERNED_MAPPING_PATHS, 1, "python");
 		m = gs_pb_open(pb, INTERNED_MAPPINGS, GS_PB_SMALL);
 		gs_pb_uint(pb, ENTRY_IID, 1);
 		gs_pb_uint(pb, MAPPING_PATH_IDS, 1);
 		gs_pb_close(pb, m, GS_PB_SMALL);
 	}
 	x->python_mapping = true;
-	entry(pb, INTERNED_FUNCTION_NAMES, f->id, text);
+	put_entry(pb, INTERNED_FUNCTION_NAMES, f->id, text);
 	m = gs_pb_open(pb, INTERNED_FRAMES, GS_PB_SMALL);
 	gs_pb_uint(pb, ENTRY_IID, f->id);
 	gs_pb_uint(pb, FRAME_FUNCTION_IID, f->id);
@@ -576,7 +579,7 @@ static void frame(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_fra
 	packet_close(pb, packet);
 }
 
-static void stack(struct gs_pb *pb, const struct gs_rec_stack *s)
+static void put_stack(struct gs_pb *pb, const struct gs_rec_stack *s)
 {
 	uint8_t *packet, *data, *m;
 
@@ -593,9 +596,9 @@ static void stack(struct gs_pb *pb, const struct gs_rec_stack *s)
 	packet_close(pb, packet);
 }
 
-static void sample(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_sample *s)
+static void put_sample(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_sample *s)
 {
-	struct gs_call_view v = {.thread = gs_dict_thread(e->dict, s->thread)};
+	struct gs_export_call_view v = {.thread = gs_dict_thread(e->dict, s->thread)};
 	uint8_t *packet, *m;
 
 	if (v.thread)
@@ -635,7 +638,7 @@ static void counter_track(struct gs_export *e, struct gs_pb *pb, const struct gs
 	packet_close(pb, packet);
 }
 
-static void counter(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_counter *c)
+static void put_counter(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_counter *c)
 {
 	uint64_t key = (uint64_t)c->process << 32 | c->name_str, n;
 	struct perfetto *x = e->state;
@@ -656,7 +659,7 @@ static void counter(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_c
 	packet_close(pb, packet);
 }
 
-static void loss(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_loss *l)
+static void put_loss(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_loss *l)
 {
 	struct perfetto *x = e->state;
 	uint8_t *packet, *m;
@@ -677,29 +680,29 @@ static void loss(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_loss
 	packet_close(pb, packet);
 }
 
-static uint8_t *record(struct gs_export *e, const struct gs_record *r, uint8_t *p)
+static uint8_t *put_record(struct gs_export *e, const struct gs_record *r, uint8_t *p)
 {
 	struct perfetto *x = e->state;
 	struct gs_pb pb = {p};
 
 	switch (r->kind) {
 	case GS_REC_CALL:
-		call(e, &pb, (const void *)r);
+		put_call(e, &pb, (const void *)r);
 		break;
 	case GS_REC_FRAME:
-		frame(e, &pb, (const void *)r);
+		put_frame(e, &pb, (const void *)r);
 		break;
 	case GS_REC_STACK:
-		stack(&pb, (const void *)r);
+		put_stack(&pb, (const void *)r);
 		break;
 	case GS_REC_SAMPLE:
-		sample(e, &pb, (const void *)r);
+		put_sample(e, &pb, (const void *)r);
 		break;
 	case GS_REC_COUNTER:
-		counter(e, &pb, (const void *)r);
+		put_counter(e, &pb, (const void *)r);
 		break;
 	case GS_REC_LOSS:
-		loss(e, &pb, (const void *)r);
+		put_loss(e, &pb, (const void *)r);
 		break;
 	case GS_REC_PROCESS: /* more is known of it now: its track is described again */
 		if (x->processes[((const struct gs_rec_process *)r)->id])
@@ -718,7 +721,7 @@ static uint8_t *record(struct gs_export *e, const struct gs_record *r, uint8_t *
 	return pb.at;
 }
 
-static uint8_t *finish(struct gs_export *e, uint8_t *p)
+static uint8_t *finish_export(struct gs_export *e, uint8_t *p)
 {
 	struct gs_pb pb = {p};
 	uint8_t *packet = packet_open(&pb), *m;
@@ -742,19 +745,19 @@ static uint8_t *finish(struct gs_export *e, uint8_t *p)
 	return pb.at;
 }
 
-static void fini(void *state)
+static void free_state(void *state)
 {
 	struct perfetto *x = state;
 
 	gs_map_fini(&x->counters);
 }
 
-const struct gs_writer gs_writer_perfetto = {
+const struct gs_export_writer gs_writer_perfetto = {
 	.suffix = ".pftrace",
 	.is_timeline = true,
 	.state_bytes = sizeof(struct perfetto),
-	.start = start,
-	.record = record,
-	.finish = finish,
-	.fini = fini,
+	.start = start_export,
+	.record = put_record,
+	.finish = finish_export,
+	.fini = free_state,
 };

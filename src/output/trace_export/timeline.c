@@ -39,19 +39,19 @@ struct kept {
 	bool used;
 };
 
-struct gs_timeline {
+struct gs_export_timeline {
 	struct thread *threads[MAX_THREADS]; /* owned elements; by id */
 	struct kept kept[MAX_KEPT];          /* by flow */
 };
 
-struct gs_timeline *gs_timeline_new(void)
+struct gs_export_timeline *gs_export_timeline_new(void)
 {
-	return calloc(1, sizeof(struct gs_timeline));
+	return calloc(1, sizeof(struct gs_export_timeline));
 }
 
-void gs_timeline_free(struct gs_timeline **timeline)
+void gs_export_timeline_free(struct gs_export_timeline **timeline)
 {
-	struct gs_timeline *t = *timeline;
+	struct gs_export_timeline *t = *timeline;
 
 	for (uint32_t i = 0; t && i < MAX_THREADS; i++)
 		free(t->threads[i]);
@@ -60,7 +60,7 @@ void gs_timeline_free(struct gs_timeline **timeline)
 }
 
 /* When the call is written as begun. */
-static uint64_t begin_of(struct gs_timeline *timeline, const struct gs_rec_call *c)
+static uint64_t begin_of(struct gs_export_timeline *timeline, const struct gs_rec_call *c)
 {
 	uint64_t begin_ns = c->start_ns, end_ns = c->start_ns + c->dur_ns;
 	struct thread *t = c->thread < MAX_THREADS ? timeline->threads[c->thread] : NULL;
@@ -91,14 +91,14 @@ static uint64_t begin_of(struct gs_timeline *timeline, const struct gs_rec_call 
 }
 
 static void write_call(struct gs_export *e, const struct gs_rec_call *c, uint64_t begin_ns,
-		       enum gs_arrow arrow)
+		       enum gs_export_arrow arrow)
 {
 	e->begin_ns = begin_ns;
 	e->arrow = arrow;
 	gs_export_write(e, &c->head);
 }
 
-static void write_kept(struct gs_export *e, struct kept *k, enum gs_arrow arrow)
+static void write_kept(struct gs_export *e, struct kept *k, enum gs_export_arrow arrow)
 {
 	const struct gs_rec_values *values = e->values;
 
@@ -108,7 +108,7 @@ static void write_kept(struct gs_export *e, struct kept *k, enum gs_arrow arrow)
 	e->values = values;
 }
 
-void gs_timeline_call(struct gs_export *e, const struct gs_rec_call *c)
+void gs_export_timeline_call(struct gs_export *e, const struct gs_rec_call *c)
 {
 	uint64_t begin_ns = begin_of(e->timeline, c), flow = gs_call_flow(c);
 	struct kept *k = &e->timeline->kept[flow % MAX_KEPT];
@@ -132,7 +132,7 @@ void gs_timeline_call(struct gs_export *e, const struct gs_rec_call *c)
 	}
 }
 
-void gs_timeline_end(struct gs_export *e)
+void gs_export_timeline_end(struct gs_export *e)
 {
 	for (size_t i = 0; i < MAX_KEPT; i++)
 		if (e->timeline->kept[i].used)
@@ -157,7 +157,7 @@ uint32_t gs_export_py_frame(const struct gs_dict *dict, const struct gs_rec_call
 	return line ? line->id : 0;
 }
 
-char *gs_put_value(char *p, const struct gs_rec_value *v, bool json)
+char *gs_export_put_value(char *p, const struct gs_rec_value *v, bool json)
 {
 	char text[32];
 	double d;

@@ -59,13 +59,13 @@ static const char first_columns[] =
 	"depth,finished,failed,result,result_name,arguments_unread";
 
 struct csv {
-	struct gs_arg_names names;
+	struct gs_export_arg_names names;
 	uint8_t column[GS_ARG_NAME_SLOTS]; /* by the number of a name; or NO_COLUMN */
 	int64_t second;                    /* since 1970, that second_text shows */
 	char second_text[24];              /* "2026-01-01T00:00:00." */
 };
 
-static uint8_t *start(struct gs_export *e GS_UNUSED, uint8_t *out)
+static uint8_t *start_export(struct gs_export *e GS_UNUSED, uint8_t *out)
 {
 	char *p = gs_put((char *)out, first_columns);
 
@@ -86,7 +86,7 @@ static unsigned find_column(const char *arg)
 
 static unsigned column_of(struct csv *x, const char *arg)
 {
-	unsigned known = x->names.last_id, id = gs_arg_name_id(&x->names, arg);
+	unsigned known = x->names.last_id, id = gs_export_arg_name_id(&x->names, arg);
 
 	if (id == 0)
 		return find_column(arg);
@@ -95,7 +95,7 @@ static unsigned column_of(struct csv *x, const char *arg)
 	return x->column[id];
 }
 
-static char *wall(struct csv *x, char *p, int64_t wall_ns)
+static char *put_wall_time(struct csv *x, char *p, int64_t wall_ns)
 {
 	int64_t second = wall_ns / 1000000000;
 	int32_t rest = (int32_t)(wall_ns % 1000000000);
@@ -120,7 +120,7 @@ static char *wall(struct csv *x, char *p, int64_t wall_ns)
 }
 
 /* start_ns to container. */
-static char *put_who(struct gs_export *e, char *p, const struct gs_call_view *v)
+static char *put_who(struct gs_export *e, char *p, const struct gs_export_call_view *v)
 {
 	const struct gs_rec_session *s = gs_dict_session(e->dict);
 	const struct gs_rec_call *c = v->call;
@@ -128,7 +128,8 @@ static char *put_who(struct gs_export *e, char *p, const struct gs_call_view *v)
 	p = gs_put_u64(p, c->start_ns);
 	*p++ = ',';
 	if (s)
-		p = wall(e->state, p, (int64_t)(c->start_ns + (uint64_t)s->wall_minus_boot_ns));
+		p = put_wall_time(e->state, p,
+				  (int64_t)(c->start_ns + (uint64_t)s->wall_minus_boot_ns));
 	*p++ = ',';
 	p = gs_put_u64(p, c->dur_ns);
 	*p++ = ',';
@@ -157,7 +158,7 @@ static char *put_who(struct gs_export *e, char *p, const struct gs_call_view *v)
 }
 
 /* cpu to arguments_unread. */
-static char *put_how(char *p, const struct gs_call_view *v)
+static char *put_how(char *p, const struct gs_export_call_view *v)
 {
 	const struct gs_rec_call *c = v->call;
 	bool finished = !(c->call_flags & GS_CALL_UNFINISHED);
@@ -182,7 +183,7 @@ static char *put_how(char *p, const struct gs_call_view *v)
 	return p;
 }
 
-static char *put_args(struct gs_export *e, char *p, const struct gs_call_view *v)
+static char *put_args(struct gs_export *e, char *p, const struct gs_export_call_view *v)
 {
 	const struct gs_arg *by_column[N_COLUMNS] = {NULL};
 	struct gs_arg args[GS_EXPORT_ARG_MAX];
@@ -231,7 +232,7 @@ static char *put_values(struct gs_export *e, char *p)
 		q = a->value_type == GS_VALUE_STR
 			    ? gs_put_json(q, gs_dict_string(e->dict, (uint32_t)a->value),
 					  GS_PUT_MAX_SHORT)
-			    : gs_put_value(q, a, true);
+			    : gs_export_put_value(q, a, true);
 	}
 	*q++ = '}';
 	*q = '\0';
@@ -261,14 +262,14 @@ static char *put_context(struct gs_export *e, char *p, const struct gs_rec_call 
 	return put_values(e, p);
 }
 
-static uint8_t *record(struct gs_export *e, const struct gs_record *r, uint8_t *out)
+static uint8_t *put_record(struct gs_export *e, const struct gs_record *r, uint8_t *out)
 {
-	struct gs_call_view v;
+	struct gs_export_call_view v;
 	char *p = (char *)out;
 
 	if (r->kind != GS_REC_CALL)
 		return out;
-	gs_call_view(e->dict, (const void *)r, &v);
+	gs_export_view_call(e->dict, (const void *)r, &v);
 	p = put_who(e, p, &v);
 	p = put_how(p, &v);
 	p = put_args(e, p, &v);
@@ -277,9 +278,9 @@ static uint8_t *record(struct gs_export *e, const struct gs_record *r, uint8_t *
 	return (uint8_t *)p;
 }
 
-const struct gs_writer gs_writer_csv = {
+const struct gs_export_writer gs_writer_csv = {
 	.suffix = ".csv",
 	.state_bytes = sizeof(struct csv),
-	.start = start,
-	.record = record,
+	.start = start_export,
+	.record = put_record,
 };

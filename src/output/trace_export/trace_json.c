@@ -24,18 +24,18 @@ struct json {
 	bool unknown_thread;
 };
 
-static char *member(char *p, const char *key, const char *text, size_t max_bytes)
+static char *put_member(char *p, const char *key, const char *text, size_t max_bytes)
 {
 	p = gs_put(p, key);
 	return gs_put_json(p, text, max_bytes);
 }
 
-static char *number(char *p, const char *key, uint64_t v)
+static char *put_number(char *p, const char *key, uint64_t v)
 {
 	return gs_put_u64(gs_put(p, key), v);
 }
 
-static uint8_t *start(struct gs_export *e, uint8_t *out)
+static uint8_t *start_export(struct gs_export *e, uint8_t *out)
 {
 	const struct gs_rec_session *s = gs_dict_session(e->dict);
 	char *p = (char *)out;
@@ -43,12 +43,15 @@ static uint8_t *start(struct gs_export *e, uint8_t *out)
 	p = gs_put(p, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"writer\":\"gpuscope\","
 		      "\"clock\":\"CLOCK_BOOTTIME\"");
 	if (s) {
-		p = member(p, ",\"host\":", gs_dict_string(e->dict, s->host_str), GS_PUT_MAX);
-		p = member(p, ",\"command\":", gs_dict_string(e->dict, s->command_str), GS_PUT_MAX);
-		p = member(p, ",\"kernel\":", gs_dict_string(e->dict, s->kernel_str), GS_PUT_MAX);
-		p = member(p, ",\"engine\":", gs_dict_string(e->dict, s->engine_str), GS_PUT_MAX);
+		p = put_member(p, ",\"host\":", gs_dict_string(e->dict, s->host_str), GS_PUT_MAX);
+		p = put_member(p, ",\"command\":", gs_dict_string(e->dict, s->command_str),
+			       GS_PUT_MAX);
+		p = put_member(p, ",\"kernel\":", gs_dict_string(e->dict, s->kernel_str),
+			       GS_PUT_MAX);
+		p = put_member(p, ",\"engine\":", gs_dict_string(e->dict, s->engine_str),
+			       GS_PUT_MAX);
 		/* As text: a number this large would be rounded by a reader that uses doubles. */
-		p = number(p, ",\"start_ns\":\"", s->start_ns);
+		p = put_number(p, ",\"start_ns\":\"", s->start_ns);
 		p = gs_put(p, "\",\"wall_minus_boot_ns\":\"");
 		p = gs_put_i64(p, s->wall_minus_boot_ns);
 		*p++ = '"';
@@ -56,52 +59,53 @@ static uint8_t *start(struct gs_export *e, uint8_t *out)
 	return (uint8_t *)gs_put(p, "},\"traceEvents\":[");
 }
 
-static char *event(struct json *x, char *p)
+static char *begin_event(struct json *x, char *p)
 {
 	p = gs_put(p, x->any ? ",\n" : "\n");
 	x->any = true;
 	return p;
 }
 
-static char *metadata(struct json *x, char *p, const char *what, uint32_t pid, uint32_t tid)
+static char *put_metadata(struct json *x, char *p, const char *what, uint32_t pid, uint32_t tid)
 {
-	p = gs_put(event(x, p), "{\"ph\":\"M\",\"name\":\"");
+	p = gs_put(begin_event(x, p), "{\"ph\":\"M\",\"name\":\"");
 	p = gs_put(p, what);
-	p = number(p, "\",\"pid\":", pid);
-	p = number(p, ",\"tid\":", tid);
+	p = put_number(p, "\",\"pid\":", pid);
+	p = put_number(p, ",\"tid\":", tid);
 	return gs_put(p, ",\"args\":{");
 }
 
-static char *process(struct gs_export *e, char *p, const struct gs_rec_process *r)
+static char *put_process(struct gs_export *e, char *p, const struct gs_rec_process *r)
 {
 	struct json *x = e->state;
 
-	p = metadata(x, p, "process_name", r->pid, r->pid);
-	p = member(p, "\"name\":", gs_dict_string(e->dict, r->comm_str), GS_PUT_MAX);
-	p = member(p, ",\"cmdline\":", gs_dict_string(e->dict, r->cmdline_str), GS_PUT_MAX);
-	p = member(p, ",\"exe\":", gs_dict_string(e->dict, r->exe_str), GS_PUT_MAX);
+	p = put_metadata(x, p, "process_name", r->pid, r->pid);
+	p = put_member(p, "\"name\":", gs_dict_string(e->dict, r->comm_str), GS_PUT_MAX);
+	p = put_member(p, ",\"cmdline\":", gs_dict_string(e->dict, r->cmdline_str), GS_PUT_MAX);
+	p = put_member(p, ",\"exe\":", gs_dict_string(e->dict, r->exe_str), GS_PUT_MAX);
 	p = gs_put(p, "}}");
 	if (r->container_str) {
-		p = metadata(x, p, "process_labels", r->pid, r->pid);
-		p = member(p, "\"labels\":", gs_dict_string(e->dict, r->container_str), GS_PUT_MAX);
+		p = put_metadata(x, p, "process_labels", r->pid, r->pid);
+		p = put_member(p, "\"labels\":", gs_dict_string(e->dict, r->container_str),
+			       GS_PUT_MAX);
 		p = gs_put(p, "}}");
 	}
-	p = metadata(x, p, "process_sort_index", r->pid, r->pid);
-	p = number(p, "\"sort_index\":", r->id);
+	p = put_metadata(x, p, "process_sort_index", r->pid, r->pid);
+	p = put_number(p, "\"sort_index\":", r->id);
 	return gs_put(p, "}}");
 }
 
-static char *thread(struct gs_export *e, char *p, const struct gs_rec_thread *t,
-		    const struct gs_rec_process *r)
+static char *put_thread(struct gs_export *e, char *p, const struct gs_rec_thread *t,
+			const struct gs_rec_process *r)
 {
 	uint32_t pid = r ? r->pid : 0;
 	struct json *x = e->state;
 
-	p = metadata(x, p, "thread_name", pid, t->tid);
-	p = member(p, "\"name\":", gs_dict_string(e->dict, t->comm_str), GS_PUT_MAX);
+	p = put_metadata(x, p, "thread_name", pid, t->tid);
+	p = put_member(p, "\"name\":", gs_dict_string(e->dict, t->comm_str), GS_PUT_MAX);
 	p = gs_put(p, "}}");
-	p = metadata(x, p, "thread_sort_index", pid, t->tid);
-	p = number(p, "\"sort_index\":", t->tid == pid ? 0 : t->tid);
+	p = put_metadata(x, p, "thread_sort_index", pid, t->tid);
+	p = put_number(p, "\"sort_index\":", t->tid == pid ? 0 : t->tid);
 	return gs_put(p, "}}");
 }
 
@@ -112,16 +116,16 @@ static char *need_process(struct gs_export *e, char *p, const struct gs_rec_proc
 	if (!r || x->processes[r->id])
 		return p;
 	x->processes[r->id] = 1;
-	return process(e, p, r);
+	return put_process(e, p, r);
 }
 
-static char *need_thread(struct gs_export *e, char *p, const struct gs_call_view *v)
+static char *need_thread(struct gs_export *e, char *p, const struct gs_export_call_view *v)
 {
 	struct json *x = e->state;
 
 	if (!v->thread) {
 		if (!x->unknown_thread)
-			p = gs_put(metadata(x, p, "thread_name", 0, 0),
+			p = gs_put(put_metadata(x, p, "thread_name", 0, 0),
 				   "\"name\":\"unknown thread\"}}");
 		x->unknown_thread = true;
 		return p;
@@ -130,7 +134,7 @@ static char *need_thread(struct gs_export *e, char *p, const struct gs_call_view
 		return p;
 	x->threads[v->thread->id] = 1;
 	p = need_process(e, p, v->process);
-	return thread(e, p, v->thread, v->process);
+	return put_thread(e, p, v->thread, v->process);
 }
 
 static char *text_arg(char *p, const char *key, const char *text, bool first)
@@ -138,7 +142,7 @@ static char *text_arg(char *p, const char *key, const char *text, bool first)
 	if (!first)
 		*p++ = ',';
 	*p++ = '"';
-	return member(gs_put(p, key), "\":", text, GS_PUT_MAX);
+	return put_member(gs_put(p, key), "\":", text, GS_PUT_MAX);
 }
 
 /* Where the call was made. n: arguments before. */
@@ -170,12 +174,12 @@ static char *put_values(struct gs_export *e, char *p, size_t n)
 			*p++ = ',';
 		p = gs_put_json(p, gs_dict_string(e->dict, a->name_str), GS_PUT_MAX_SHORT);
 		*p++ = ':';
-		p = text ? gs_put_json(p, text, GS_PUT_MAX) : gs_put_value(p, a, true);
+		p = text ? gs_put_json(p, text, GS_PUT_MAX) : gs_export_put_value(p, a, true);
 	}
 	return gs_put(p, "}}");
 }
 
-static char *call_args(struct gs_export *e, char *p, const struct gs_call_view *v)
+static char *call_args(struct gs_export *e, char *p, const struct gs_export_call_view *v)
 {
 	struct gs_arg args[GS_EXPORT_ARG_MAX];
 	size_t n = gs_export_args(e->dict, v, args);
@@ -203,48 +207,49 @@ static char *call_args(struct gs_export *e, char *p, const struct gs_call_view *
 }
 
 /* An arrow: "s" in the call that it comes from, "f" in the one that it goes to. */
-static char *arrow(struct gs_export *e, char *p, const struct gs_call_view *v)
+static char *put_arrow(struct gs_export *e, char *p, const struct gs_export_call_view *v)
 {
 	bool from = e->arrow == GS_ARROW_FROM;
 
-	p = gs_put(event(e->state, p),
+	p = gs_put(begin_event(e->state, p),
 		   from ? "{\"ph\":\"s\",\"name\":\"waited for\",\"cat\":\"sync\",\"id\":"
 			: "{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"waited for\",\"cat\":\"sync\","
 			  "\"id\":");
 	p = gs_put_u64(p, gs_call_flow(v->call));
 	p = gs_put_us(gs_put(p, ",\"ts\":"), e->begin_ns);
-	p = number(p, ",\"pid\":", v->process ? v->process->pid : 0);
-	p = number(p, ",\"tid\":", v->thread ? v->thread->tid : 0);
+	p = put_number(p, ",\"pid\":", v->process ? v->process->pid : 0);
+	p = put_number(p, ",\"tid\":", v->thread ? v->thread->tid : 0);
 	return gs_put(p, "}");
 }
 
-static char *call(struct gs_export *e, char *p, const struct gs_rec_call *c)
+static char *put_call(struct gs_export *e, char *p, const struct gs_rec_call *c)
 {
 	bool open = c->call_flags & GS_CALL_UNFINISHED, instant;
-	struct gs_call_view v;
+	struct gs_export_call_view v;
 
-	gs_call_view(e->dict, c, &v);
+	gs_export_view_call(e->dict, c, &v);
 	p = need_thread(e, p, &v);
 	instant = gs_export_is_instant(&v);
-	p = gs_put(event(e->state, p), open      ? "{\"ph\":\"B\",\"name\":"
-				       : instant ? "{\"ph\":\"i\",\"s\":\"t\",\"name\":"
-						 : "{\"ph\":\"X\",\"name\":");
+	p = gs_put(begin_event(e->state, p), open      ? "{\"ph\":\"B\",\"name\":"
+					     : instant ? "{\"ph\":\"i\",\"s\":\"t\",\"name\":"
+						       : "{\"ph\":\"X\",\"name\":");
 	p = gs_put_json(p, v.function_name, GS_PUT_MAX);
 	p = gs_put(gs_put(p, ",\"cat\":\""), v.layer_name);
 	p = gs_put(p, c->failed ? ",error\",\"ts\":" : "\",\"ts\":");
 	p = gs_put_us(p, e->begin_ns);
 	if (!open && !instant)
 		p = gs_put_us(gs_put(p, ",\"dur\":"), c->start_ns + c->dur_ns - e->begin_ns);
-	p = number(p, ",\"pid\":", v.process ? v.process->pid : 0);
-	p = number(p, ",\"tid\":", v.thread ? v.thread->tid : 0);
+	p = put_number(p, ",\"pid\":", v.process ? v.process->pid : 0);
+	p = put_number(p, ",\"tid\":", v.thread ? v.thread->tid : 0);
 	p = call_args(e, p, &v);
-	return e->arrow ? arrow(e, p, &v) : p;
+	return e->arrow ? put_arrow(e, p, &v) : p;
 }
 
 /* A thread with its process, as a call's view has them. */
-static char *need_thread_of(struct gs_export *e, char *p, uint32_t id, struct gs_call_view *ret)
+static char *need_thread_of(struct gs_export *e, char *p, uint32_t id,
+			    struct gs_export_call_view *ret)
 {
-	*ret = (struct gs_call_view){.thread = gs_dict_thread(e->dict, id)};
+	*ret = (struct gs_export_call_view){.thread = gs_dict_thread(e->dict, id)};
 	if (ret->thread)
 		ret->process = gs_dict_process(e->dict, ret->thread->process);
 	return need_thread(e, p, ret);
@@ -252,23 +257,23 @@ static char *need_thread_of(struct gs_export *e, char *p, uint32_t id, struct gs
 
 /* An instant, named by the line that the thread was at, with the whole stack, the innermost first.
  */
-static char *sample(struct gs_export *e, char *p, const struct gs_rec_sample *s)
+static char *put_sample(struct gs_export *e, char *p, const struct gs_rec_sample *s)
 {
 	const struct gs_rec_stack *stack = gs_dict_stack(e->dict, s->py_stack);
 	const struct gs_rec_frame *line = gs_line_of_stack(e->dict, s->py_stack);
-	struct gs_call_view v;
+	struct gs_export_call_view v;
 	char text[LINE_BYTES];
 
 	p = need_thread_of(e, p, s->thread, &v);
-	p = gs_put(event(e->state, p), "{\"ph\":\"i\",\"s\":\"t\",\"name\":");
+	p = gs_put(begin_event(e->state, p), "{\"ph\":\"i\",\"s\":\"t\",\"name\":");
 	if (line)
 		gs_export_line_text(e->dict, line, text, sizeof(text));
 	p = gs_put_json(p, line ? text : "no Python function", GS_PUT_MAX);
 	p = gs_put_us(gs_put(p, ",\"cat\":\"python-sample\",\"ts\":"), s->time_ns);
-	p = number(p, ",\"pid\":", v.process ? v.process->pid : 0);
-	p = number(p, ",\"tid\":", v.thread ? v.thread->tid : 0);
-	p = number(p, ",\"args\":{\"cpu\":", s->cpu);
-	p = number(p, ",\"period_ns\":", s->period_ns);
+	p = put_number(p, ",\"pid\":", v.process ? v.process->pid : 0);
+	p = put_number(p, ",\"tid\":", v.thread ? v.thread->tid : 0);
+	p = put_number(p, ",\"args\":{\"cpu\":", s->cpu);
+	p = put_number(p, ",\"period_ns\":", s->period_ns);
 	p = gs_put(p, ",\"stack\":[");
 	for (uint32_t i = 0; stack && i < stack->n_frames && i < GS_STACK_MAX; i++) {
 		const struct gs_rec_frame *f = gs_dict_frame(e->dict, stack->frames[i]);
@@ -282,15 +287,15 @@ static char *sample(struct gs_export *e, char *p, const struct gs_rec_sample *s)
 	return gs_put(p, "]}}");
 }
 
-static char *counter(struct gs_export *e, char *p, const struct gs_rec_counter *c)
+static char *put_counter(struct gs_export *e, char *p, const struct gs_rec_counter *c)
 {
 	const struct gs_rec_process *r = gs_dict_process(e->dict, c->process);
 
 	p = need_process(e, p, r);
-	p = gs_put(event(e->state, p), "{\"ph\":\"C\"");
-	p = member(p, ",\"name\":", gs_dict_string(e->dict, c->name_str), GS_PUT_MAX);
+	p = gs_put(begin_event(e->state, p), "{\"ph\":\"C\"");
+	p = put_member(p, ",\"name\":", gs_dict_string(e->dict, c->name_str), GS_PUT_MAX);
 	p = gs_put_us(gs_put(p, ",\"ts\":"), c->time_ns);
-	p = number(p, ",\"pid\":", r ? r->pid : 0);
+	p = put_number(p, ",\"pid\":", r ? r->pid : 0);
 	p = gs_put(p, c->unit == GS_UNIT_BYTES   ? ",\"args\":{\"bytes\":"
 		      : c->unit == GS_UNIT_COUNT ? ",\"args\":{\"count\":"
 						 : ",\"args\":{\"value\":");
@@ -298,48 +303,48 @@ static char *counter(struct gs_export *e, char *p, const struct gs_rec_counter *
 	return gs_put(p, "}}");
 }
 
-static char *loss(struct gs_export *e, char *p, const struct gs_rec_loss *l)
+static char *put_loss(struct gs_export *e, char *p, const struct gs_rec_loss *l)
 {
 	const char *detail = gs_dict_string(e->dict, l->detail_str);
 
-	p = gs_put(event(e->state, p), "{\"ph\":\"i\",\"s\":\"g\",\"name\":\"lost: ");
+	p = gs_put(begin_event(e->state, p), "{\"ph\":\"i\",\"s\":\"g\",\"name\":\"lost: ");
 	p = gs_put(p, gs_loss_name(l->cause));
 	p = gs_put_us(gs_put(p, "\",\"cat\":\"gpuscope\",\"ts\":"), e->now_ns);
-	p = number(p, ",\"pid\":0,\"tid\":0,\"args\":{\"count\":", l->count);
-	p = member(p, ",\"cause\":", gs_loss_text(l->cause), GS_PUT_MAX);
-	p = member(p, ",\"layer\":", gs_layer_name(l->layer), GS_PUT_MAX);
+	p = put_number(p, ",\"pid\":0,\"tid\":0,\"args\":{\"count\":", l->count);
+	p = put_member(p, ",\"cause\":", gs_loss_text(l->cause), GS_PUT_MAX);
+	p = put_member(p, ",\"layer\":", gs_layer_name(l->layer), GS_PUT_MAX);
 	if (detail[0])
-		p = member(p, ",\"detail\":", detail, GS_PUT_MAX);
+		p = put_member(p, ",\"detail\":", detail, GS_PUT_MAX);
 	return gs_put(p, "}}");
 }
 
-static uint8_t *record(struct gs_export *e, const struct gs_record *r, uint8_t *out)
+static uint8_t *put_record(struct gs_export *e, const struct gs_record *r, uint8_t *out)
 {
 	struct json *x = e->state;
 	char *p = (char *)out;
 
 	switch (r->kind) {
 	case GS_REC_CALL:
-		p = call(e, p, (const void *)r);
+		p = put_call(e, p, (const void *)r);
 		break;
 	case GS_REC_SAMPLE:
-		p = sample(e, p, (const void *)r);
+		p = put_sample(e, p, (const void *)r);
 		break;
 	case GS_REC_COUNTER:
-		p = counter(e, p, (const void *)r);
+		p = put_counter(e, p, (const void *)r);
 		break;
 	case GS_REC_LOSS:
-		p = loss(e, p, (const void *)r);
+		p = put_loss(e, p, (const void *)r);
 		break;
 	case GS_REC_PROCESS: /* more is known of it now: named again */
 		if (x->processes[((const struct gs_rec_process *)r)->id])
-			p = process(e, p, (const void *)r);
+			p = put_process(e, p, (const void *)r);
 		break;
 	case GS_REC_THREAD: {
 		const struct gs_rec_thread *t = (const void *)r;
 
 		if (x->threads[t->id])
-			p = thread(e, p, t, gs_dict_process(e->dict, t->process));
+			p = put_thread(e, p, t, gs_dict_process(e->dict, t->process));
 		break;
 	}
 	default:
@@ -348,27 +353,27 @@ static uint8_t *record(struct gs_export *e, const struct gs_record *r, uint8_t *
 	return (uint8_t *)p;
 }
 
-static uint8_t *finish(struct gs_export *e, uint8_t *out)
+static uint8_t *finish_export(struct gs_export *e, uint8_t *out)
 {
 	char *p = gs_put((char *)out, "\n],\"gpuscopeEnd\":{\"complete\":");
 
 	p = gs_put(p, e->ended ? "true" : "false");
 	if (e->ended) {
-		p = member(p, ",\"reason\":", gs_dict_string(e->dict, e->end.reason_str),
-			   GS_PUT_MAX_SHORT);
+		p = put_member(p, ",\"reason\":", gs_dict_string(e->dict, e->end.reason_str),
+			       GS_PUT_MAX_SHORT);
 		p = gs_put_i64(gs_put(p, ",\"exit_status\":"), e->end.exit_status);
 		p = gs_put_us(gs_put(p, ",\"ts\":"), e->end.end_ns);
 	}
-	p = number(p, ",\"calls_left_out\":", e->left_out);
+	p = put_number(p, ",\"calls_left_out\":", e->left_out);
 	return (uint8_t *)gs_put(p, "}}\n");
 }
 
-const struct gs_writer gs_writer_json = {
+const struct gs_export_writer gs_writer_json = {
 	.suffix = ".json",
 	.is_timeline = true,
 	.state_bytes = sizeof(struct json),
-	.start = start,
-	.record = record,
-	.finish = finish,
+	.start = start_export,
+	.record = put_record,
+	.finish = finish_export,
 	.last_words = "\n]}\n",
 };

@@ -1,6 +1,6 @@
 /* Columns of the screen's tables. */
-#ifndef GS_TUI_COLUMNS_H
-#define GS_TUI_COLUMNS_H
+#ifndef GS_OUTPUT_TUI_COLUMNS_H
+#define GS_OUTPUT_TUI_COLUMNS_H
 
 #include <stdbool.h>
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *unknown(char *out)
+static const char *put_unknown(char *out)
 {
 	return strcpy(out, "-");
 }
@@ -14,7 +14,7 @@ const char *tui_bytes(char out[TUI_NUMBER_BYTES], double v)
 	int i = 0;
 
 	if (!(v >= 0))
-		return unknown(out);
+		return put_unknown(out);
 	while (v >= 999.5 && i < 6) {
 		v /= 1024;
 		i++;
@@ -33,7 +33,7 @@ const char *tui_bytes(char out[TUI_NUMBER_BYTES], double v)
 const char *tui_percent(char out[TUI_NUMBER_BYTES], double v)
 {
 	if (!(v >= 0))
-		return unknown(out);
+		return put_unknown(out);
 	snprintf(out, TUI_NUMBER_BYTES, "%.0f", v < 1e6 ? v * 100 : 1e8);
 	return out;
 }
@@ -41,7 +41,7 @@ const char *tui_percent(char out[TUI_NUMBER_BYTES], double v)
 const char *tui_number(char out[TUI_NUMBER_BYTES], double v)
 {
 	if (!(v >= 0))
-		return unknown(out);
+		return put_unknown(out);
 	snprintf(out, TUI_NUMBER_BYTES, "%.0f", v < 1e15 ? v : 1e15);
 	return out;
 }
@@ -51,7 +51,7 @@ const char *tui_duration(char out[TUI_NUMBER_BYTES], double ns)
 	unsigned long long s;
 
 	if (!(ns >= 0) || ns > 1e19)
-		return unknown(out);
+		return put_unknown(out);
 	s = (unsigned long long)(ns / 1e9);
 	if (s < 60)
 		snprintf(out, TUI_NUMBER_BYTES, "%llus", s);

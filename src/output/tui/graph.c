@@ -36,7 +36,7 @@ int tui_graph_values(const struct tui_screen *s, int columns)
 }
 
 /* Height of a value in steps, 0: not there. */
-static int steps(float v, int most)
+static int steps_of(float v, int most)
 {
 	int n;
 
@@ -52,7 +52,7 @@ static void graph_ascii(struct tui_screen *s, int y, int x, int rows, int column
 	static const char part[] = {' ', '.', ':', '|'};
 
 	for (int c = 0; c < columns; c++) {
-		int i = n - columns + c, high = i >= 0 ? steps(values[i], rows * 3) : 0;
+		int i = n - columns + c, high = i >= 0 ? steps_of(values[i], rows * 3) : 0;
 
 		for (int r = 0; r < rows; r++) {
 			int left = high - (rows - 1 - r) * 3;
@@ -81,8 +81,8 @@ void tui_graph(struct tui_screen *s, int y, int x, int rows, int columns, const 
 	}
 	for (int c = 0; c < columns; c++) {
 		int i = n - columns * 2 + c * 2;
-		int a = i >= 0 && i < n ? steps(values[i], rows * 4) : 0;
-		int b = i + 1 >= 0 && i + 1 < n ? steps(values[i + 1], rows * 4) : 0;
+		int a = i >= 0 && i < n ? steps_of(values[i], rows * 4) : 0;
+		int b = i + 1 >= 0 && i + 1 < n ? steps_of(values[i + 1], rows * 4) : 0;
 
 		for (int r = 0; r < rows; r++) {
 			int below = (rows - 1 - r) * 4;

@@ -36,7 +36,7 @@ void tui_history_next(struct tui_history *h)
 	}
 }
 
-static struct tui_series *add(struct tui_history *h, uint64_t key)
+static struct tui_series *add_series(struct tui_history *h, uint64_t key)
 {
 	struct tui_series *s;
 
@@ -67,7 +67,7 @@ struct tui_series *tui_history_put(struct tui_history *h, uint64_t key,
 	struct tui_series *s;
 	uint64_t at;
 
-	s = gs_map_get(&h->by_key, key, &at) ? h->series[at] : add(h, key);
+	s = gs_map_get(&h->by_key, key, &at) ? h->series[at] : add_series(h, key);
 	if (!s)
 		return NULL;
 	while (s->last_round < h->round) {

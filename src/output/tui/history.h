@@ -1,6 +1,6 @@
 /* The last values of things that are watched: GPUs, processes, the machine. */
-#ifndef GS_TUI_HISTORY_H
-#define GS_TUI_HISTORY_H
+#ifndef GS_OUTPUT_TUI_HISTORY_H
+#define GS_OUTPUT_TUI_HISTORY_H
 
 #include <stdint.h>
 

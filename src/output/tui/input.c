@@ -15,13 +15,13 @@ const int tui_n_signals = (int)GS_ARRAY_LEN(tui_signals);
 
 static const struct tui_asked nothing = {TUI_ASK_NOTHING, 0};
 
-static void refill(struct tui_ui *ui)
+static void refill_table(struct tui_ui *ui)
 {
 	if (ui->node && tui_ui_fill(ui) < 0)
 		tui_ui_say(ui, TUI_BAD, "no memory for the table");
 }
 
-static const struct tui_row *selected(const struct tui_ui *ui)
+static const struct tui_row *selected_row(const struct tui_ui *ui)
 {
 	const struct tui_table *t = &ui->table;
 
@@ -132,7 +132,7 @@ static void open_job(struct tui_ui *ui)
 
 static void open_detail(struct tui_ui *ui)
 {
-	const struct tui_row *r = selected(ui);
+	const struct tui_row *r = selected_row(ui);
 
 	if (ui->shows_jobs) {
 		open_job(ui);
@@ -247,7 +247,7 @@ static void key_of_filter(struct tui_ui *ui, int key)
 		gs_buf_fini(&text);
 		tui_screen_fini(&one);
 	}
-	refill(ui);
+	refill_table(ui);
 }
 
 /* --- the main screen --- */
@@ -260,7 +260,7 @@ static void sort_by(struct tui_ui *ui, enum tui_column c)
 	t->sort = c;
 	tui_ui_say(ui, TUI_DIM, "sorted by %s%s", tui_column_title(c),
 		   t->reverse ? ", turned round" : "");
-	refill(ui);
+	refill_table(ui);
 }
 
 static void sort_jobs_by(struct tui_ui *ui, enum tui_job_column c, bool turn)
@@ -271,7 +271,7 @@ static void sort_jobs_by(struct tui_ui *ui, enum tui_job_column c, bool turn)
 	t->sort = c;
 	tui_ui_say(ui, TUI_DIM, "sorted by %s%s", tui_job_title(c),
 		   t->reverse ? ", turned round" : "");
-	refill(ui);
+	refill_table(ui);
 }
 
 static void sort_next(struct tui_ui *ui, int by)
@@ -288,7 +288,7 @@ static void sort_next(struct tui_ui *ui, int by)
 	t->sort = (enum tui_column)(((int)t->sort + by + TUI_N_COLUMNS) % TUI_N_COLUMNS);
 	t->reverse = false;
 	tui_ui_say(ui, TUI_DIM, "sorted by %s", tui_column_title(t->sort));
-	refill(ui);
+	refill_table(ui);
 }
 
 static struct tui_asked change_interval(struct tui_ui *ui, int direction)
@@ -352,7 +352,7 @@ static void select_row(struct tui_ui *ui, int row)
 }
 
 /* Keys that move in the table; false: none of them. */
-static bool move(struct tui_ui *ui, int key, int rows)
+static bool move_selection(struct tui_ui *ui, int key, int rows)
 {
 	int page = rows > 12 ? rows / 2 : 5;
 	int at = ui->shows_jobs ? ui->jobs.selected : ui->table.selected;
@@ -445,7 +445,7 @@ static struct tui_asked key_of_main(struct tui_ui *ui, int key, int rows)
 
 	if (ui->source->is_replay)
 		asked = key_of_replay(ui, key);
-	if (asked.what != TUI_ASK_NOTHING || move(ui, key, rows))
+	if (asked.what != TUI_ASK_NOTHING || move_selection(ui, key, rows))
 		return asked;
 	if (ui->shows_jobs && job_column_of_key(key) < TUI_JOB_N_COLUMNS) {
 		sort_jobs_by(ui, job_column_of_key(key), true);
@@ -473,16 +473,16 @@ static struct tui_asked key_of_main(struct tui_ui *ui, int key, int rows)
 		t->filter[0] = '\0';
 		t->gpu = -1;
 		t->mine = false;
-		refill(ui);
+		refill_table(ui);
 		break;
 	case 'u':
 		t->mine = !t->mine;
-		refill(ui);
+		refill_table(ui);
 		break;
 	case 't':
 	case TUI_KEY_F(5):
 		t->tree = !t->tree;
-		refill(ui);
+		refill_table(ui);
 		break;
 	case 'a':
 		show_all(ui);
@@ -516,7 +516,7 @@ static struct tui_asked key_of_main(struct tui_ui *ui, int key, int rows)
 		break;
 	case 'k':
 	case TUI_KEY_F(9):
-		open_signals(ui, selected(ui));
+		open_signals(ui, selected_row(ui));
 		break;
 	case ' ':
 		ui->paused = !ui->paused;
@@ -534,7 +534,7 @@ static struct tui_asked key_of_main(struct tui_ui *ui, int key, int rows)
 
 /* Keys that scroll a screen of lines; false: none of them. How far it goes is known when it is
  * drawn. */
-static bool scroll(struct tui_ui *ui, int key, int rows)
+static bool scroll_rows(struct tui_ui *ui, int key, int rows)
 {
 	int page = rows > 4 ? rows - 3 : 1, by = 0;
 
@@ -557,7 +557,7 @@ static bool scroll(struct tui_ui *ui, int key, int rows)
 /* Of all of one process or job. */
 static struct tui_asked key_of_detail(struct tui_ui *ui, int key, int rows)
 {
-	if (scroll(ui, key, rows))
+	if (scroll_rows(ui, key, rows))
 		return nothing;
 	if (ui->mode == TUI_DETAIL && (key == 'k' || key == TUI_KEY_F(9))) {
 		/* To the process that is shown, wherever the selection went meanwhile. */
@@ -584,7 +584,7 @@ struct tui_asked tui_key(struct tui_ui *ui, int key, int rows)
 	ui->message[0] = '\0';
 	switch (ui->mode) {
 	case TUI_HELP:
-		if (!scroll(ui, key, rows))
+		if (!scroll_rows(ui, key, rows))
 			ui->mode = TUI_MAIN;
 		return nothing;
 	case TUI_FILTER:
@@ -628,7 +628,7 @@ struct tui_asked tui_mouse(struct tui_ui *ui, const struct tui_screen *s, int y,
 		return nothing;
 	case TUI_HIT_GPU:
 		ui->table.gpu = ui->table.gpu == hit->arg ? -1 : hit->arg;
-		refill(ui);
+		refill_table(ui);
 		return nothing;
 	default:
 		return tui_key(ui, hit->what, s->rows);

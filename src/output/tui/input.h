@@ -2,8 +2,8 @@
  * Keys and mouse: how they change what is shown. Pure but for the source's functions that a key
  * asks for (a signal, another part of a recording).
  */
-#ifndef GS_TUI_INPUT_H
-#define GS_TUI_INPUT_H
+#ifndef GS_OUTPUT_TUI_INPUT_H
+#define GS_OUTPUT_TUI_INPUT_H
 
 #include "output/tui/ui.h"
 

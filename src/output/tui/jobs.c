@@ -60,7 +60,7 @@ void tui_jobs_select(struct tui_jobs *t, int row)
 	t->selected_kind = t->rows[row]->job.kind;
 }
 
-static bool passes(const struct gs_job_account *a, const char *filter, bool mine, uid_t uid)
+static bool passes_filter(const struct gs_job_account *a, const char *filter, bool mine, uid_t uid)
 {
 	const struct gs_job *j = &a->job;
 	const char *const texts[] = {
@@ -156,7 +156,7 @@ int tui_jobs_fill(struct tui_jobs *t, const struct gs_node_snapshot *node, const
 		return -ENOMEM;
 	t->rows = rows;
 	for (uint32_t i = 0; i < n; i++)
-		if (passes(&node->jobs->account[i], filter, mine, uid))
+		if (passes_filter(&node->jobs->account[i], filter, mine, uid))
 			rows[t->n_rows++] = &node->jobs->account[i];
 		else
 			t->n_hidden++;
@@ -171,7 +171,7 @@ int tui_jobs_fill(struct tui_jobs *t, const struct gs_node_snapshot *node, const
 	return 0;
 }
 
-static void cell(const struct gs_job_account *a, enum tui_job_column c, char out[CELL_BYTES])
+static void write_cell(const struct gs_job_account *a, enum tui_job_column c, char out[CELL_BYTES])
 {
 	char n[TUI_NUMBER_BYTES];
 	const char *text = word_of(a, c);
@@ -216,7 +216,7 @@ static const char *end_of(const char *text, int columns_of_it)
 	return text;
 }
 
-static void choose(const struct tui_jobs *t, int room, bool shown[TUI_JOB_N_COLUMNS])
+static void choose_columns(const struct tui_jobs *t, int room, bool shown[TUI_JOB_N_COLUMNS])
 {
 	bool gpus = false;
 
@@ -271,7 +271,7 @@ static void draw_row(struct tui_screen *s, int y, const struct gs_job_account *a
 
 		if (!shown[c])
 			continue;
-		cell(a, (enum tui_job_column)c, text);
+		write_cell(a, (enum tui_job_column)c, text);
 		if (columns[c].right)
 			tui_put_right(s, y, x, width, style_of(a, (enum tui_job_column)c), text);
 		else
@@ -289,7 +289,7 @@ void tui_jobs_draw(struct tui_jobs *t, const struct gs_node_snapshot *node, stru
 
 	if (rows < 1)
 		return;
-	choose(t, s->columns, shown);
+	choose_columns(t, s->columns, shown);
 	tui_columns_head(s, y, columns, TUI_JOB_N_COLUMNS, shown, (int)t->sort);
 	if (t->selected >= 0 && t->selected < t->top)
 		t->top = t->selected;

@@ -2,8 +2,8 @@
  * The jobs of a machine as a table, a row each, in place of the processes: sorted, filtered, and
  * one of them in full.
  */
-#ifndef GS_TUI_JOBS_H
-#define GS_TUI_JOBS_H
+#ifndef GS_OUTPUT_TUI_JOBS_H
+#define GS_OUTPUT_TUI_JOBS_H
 
 #include "model/node/host.h"
 #include "output/tui/screen.h"

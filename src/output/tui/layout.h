@@ -1,6 +1,6 @@
 /* From what is to be shown to cells. Pure: no terminal, no clock, nothing is read. */
-#ifndef GS_TUI_LAYOUT_H
-#define GS_TUI_LAYOUT_H
+#ifndef GS_OUTPUT_TUI_LAYOUT_H
+#define GS_OUTPUT_TUI_LAYOUT_H
 
 #include "output/tui/ui.h"
 

@@ -7,17 +7,17 @@
 #define TEXT_MIN   16 /* columns; with less the text stands below its name */
 #define TEXT_BYTES 2048
 
-static int room(const struct tui_lines *l)
+static int room_left(const struct tui_lines *l)
 {
 	return l->s->rows > 2 ? l->s->rows - 2 : l->s->rows > 1;
 }
 
 /* The screen's row of the line that comes next; -1: it is not visible. */
-static int next(struct tui_lines *l)
+static int next_line(struct tui_lines *l)
 {
 	int at = l->n++ - l->skip;
 
-	return at >= 0 && at < room(l) ? 1 + at : -1;
+	return at >= 0 && at < room_left(l) ? 1 + at : -1;
 }
 
 void tui_lines_begin(struct tui_lines *l, struct tui_screen *s, int name_columns, int skip)
@@ -27,14 +27,14 @@ void tui_lines_begin(struct tui_lines *l, struct tui_screen *s, int name_columns
 }
 
 /* The name belongs to the first line. */
-static void put(struct tui_lines *l, int x, const char *name, enum tui_style style,
-		const char *text)
+static void put_field(struct tui_lines *l, int x, const char *name, enum tui_style style,
+		      const char *text)
 {
 	int columns = l->s->columns - x;
 
 	do {
 		size_t bytes = tui_words_within(text, columns < 1 ? 1 : columns);
-		int y = next(l);
+		int y = next_line(l);
 
 		if (y >= 0 && name)
 			tui_put(l->s, y, 1, x - 2, l->style, name);
@@ -58,19 +58,19 @@ void tui_line(struct tui_lines *l, const char *name, const char *fmt, ...)
 	if (!text[0])
 		return;
 	if (l->s->columns - x < TEXT_MIN) {
-		int y = name[0] ? next(l) : -1;
+		int y = name[0] ? next_line(l) : -1;
 
 		if (y >= 0)
 			tui_put(l->s, y, 1, l->s->columns - 1, l->style, name);
-		put(l, 3, NULL, TUI_PLAIN, text);
+		put_field(l, 3, NULL, TUI_PLAIN, text);
 	} else {
-		put(l, x, name, TUI_PLAIN, text);
+		put_field(l, x, name, TUI_PLAIN, text);
 	}
 }
 
 void tui_line_text(struct tui_lines *l, enum tui_style style, const char *text)
 {
-	put(l, 1, NULL, style, text);
+	put_field(l, 1, NULL, style, text);
 }
 
 void tui_lines_gap(struct tui_lines *l)
@@ -83,12 +83,12 @@ int tui_lines_block(struct tui_lines *l, int rows)
 	int at = l->n - l->skip;
 
 	l->n += rows;
-	return at >= 0 && at + rows <= room(l) ? 1 + at : -1;
+	return at >= 0 && at + rows <= room_left(l) ? 1 + at : -1;
 }
 
 bool tui_lines_too_far(const struct tui_lines *l, int *skip)
 {
-	int most = l->n > room(l) ? l->n - room(l) : 0;
+	int most = l->n > room_left(l) ? l->n - room_left(l) : 0;
 
 	if (*skip <= most)
 		return false;
@@ -98,5 +98,5 @@ bool tui_lines_too_far(const struct tui_lines *l, int *skip)
 
 bool tui_lines_hidden(const struct tui_lines *l)
 {
-	return l->skip > 0 || l->n > room(l);
+	return l->skip > 0 || l->n > room_left(l);
 }

@@ -1,6 +1,6 @@
 /* A screen of named lines that can be scrolled: help, one process, one job. */
-#ifndef GS_TUI_LINES_H
-#define GS_TUI_LINES_H
+#ifndef GS_OUTPUT_TUI_LINES_H
+#define GS_OUTPUT_TUI_LINES_H
 
 #include "output/tui/screen.h"
 

@@ -24,7 +24,7 @@ struct run {
 	bool quit;
 };
 
-static int show(struct run *r, struct gs_node_snapshot *node)
+static int show_sample(struct run *r, struct gs_node_snapshot *node)
 {
 	r->heard_ns = gs_clock_mono_ns();
 	if (r->is_silent)
@@ -34,7 +34,7 @@ static int show(struct run *r, struct gs_node_snapshot *node)
 }
 
 /* Go to a moment of a recording, with the moments before it as its history. */
-static int go(struct run *r, int64_t moment, struct gs_err *err)
+static int go_to_sample(struct run *r, int64_t moment, struct gs_err *err)
 {
 	int64_t n = (int64_t)r->source->length(r->source->ctx), from;
 	int e;
@@ -50,7 +50,7 @@ static int go(struct run *r, int64_t moment, struct gs_err *err)
 
 		e = r->source->next(r->source->ctx, &node, err);
 		if (e == GS_TUI_MOMENT)
-			e = show(r, node);
+			e = show_sample(r, node);
 		else if (e > 0)
 			break;
 	}
@@ -61,7 +61,7 @@ static int go(struct run *r, int64_t moment, struct gs_err *err)
 }
 
 /* Everything that is new; of a recording the next moment. */
-static int take(struct run *r, struct gs_err *err)
+static int take_samples(struct run *r, struct gs_err *err)
 {
 	for (;;) {
 		struct gs_node_snapshot *node = NULL;
@@ -77,7 +77,7 @@ static int take(struct run *r, struct gs_err *err)
 			r->heard_ns = gs_clock_mono_ns();
 			continue;
 		}
-		e = show(r, node);
+		e = show_sample(r, node);
 		if (e < 0)
 			return e;
 		if (r->source->is_replay) {
@@ -88,7 +88,7 @@ static int take(struct run *r, struct gs_err *err)
 	}
 }
 
-static int answer(struct run *r, struct tui_asked asked, struct gs_err *err)
+static int answer_ui(struct run *r, struct tui_asked asked, struct gs_err *err)
 {
 	switch (asked.what) {
 	case TUI_ASK_QUIT:
@@ -102,11 +102,11 @@ static int answer(struct run *r, struct tui_asked asked, struct gs_err *err)
 	case TUI_ASK_STEP:
 		r->ui.paused = true;
 		if (asked.value == 1)
-			return take(r, err);
-		return go(r, (int64_t)r->ui.position - 1 + asked.value, err);
+			return take_samples(r, err);
+		return go_to_sample(r, (int64_t)r->ui.position - 1 + asked.value, err);
 	case TUI_ASK_GO:
 		r->ui.paused = true;
-		return go(r, asked.value, err);
+		return go_to_sample(r, asked.value, err);
 	default:
 		return 0;
 	}
@@ -122,10 +122,11 @@ static int hear_user(struct run *r, struct gs_err *err)
 		if (ev.kind == TUI_EVENT_NONE)
 			break;
 		if (ev.kind == TUI_EVENT_KEY)
-			e = answer(r, tui_key(&r->ui, ev.key, r->screen.rows), err);
+			e = answer_ui(r, tui_key(&r->ui, ev.key, r->screen.rows), err);
 		else if (ev.kind == TUI_EVENT_MOUSE)
-			e = answer(r, tui_mouse(&r->ui, &r->screen, ev.y, ev.x, ev.wheel, ev.twice),
-				   err);
+			e = answer_ui(r,
+				      tui_mouse(&r->ui, &r->screen, ev.y, ev.x, ev.wheel, ev.twice),
+				      err);
 	}
 	return e;
 }
@@ -141,7 +142,7 @@ static void age_message(struct run *r)
 	}
 }
 
-static int draw(struct run *r)
+static int draw_screen(struct run *r)
 {
 	int rows, columns, e;
 
@@ -181,15 +182,15 @@ static int wait_ms(const struct run *r)
 	return r->next_ns <= now_ns ? 0 : (int)((r->next_ns - now_ns) / 1000000 + 1);
 }
 
-static int loop(struct run *r, struct gs_err *err)
+static int run_loop(struct run *r, struct gs_err *err)
 {
-	int e = take(r, err);
+	int e = take_samples(r, err);
 
 	while (e == 0 && !r->quit && !tui_term_is_interrupted()) {
 		struct pollfd fds[2] = {{STDIN_FILENO, POLLIN, 0}, {r->source->wake_fd, POLLIN, 0}};
 		int n;
 
-		e = draw(r);
+		e = draw_screen(r);
 		if (e < 0)
 			return e;
 		r->next_ns =
@@ -204,12 +205,12 @@ static int loop(struct run *r, struct gs_err *err)
 			return e;
 		if (r->source->wake_fd >= 0) {
 			if (n > 0 && fds[1].revents)
-				e = take(r, err);
+				e = take_samples(r, err);
 			else
 				note_silence(r);
 		} else if (!r->ui.paused && gs_clock_mono_ns() >= r->next_ns) {
 			r->next_ns = 0;
-			e = take(r, err);
+			e = take_samples(r, err);
 		}
 	}
 	return e;
@@ -224,7 +225,7 @@ int gs_tui_run(const struct gs_tui_source *source, const struct gs_tui_options *
 	if (e == 0)
 		e = tui_term_open(options->theme, err);
 	if (e == 0) {
-		e = loop(&r, err);
+		e = run_loop(&r, err);
 		tui_term_close();
 	}
 	tui_screen_fini(&r.screen);

@@ -31,7 +31,7 @@ void tui_screen_fini(struct tui_screen *s)
 	s->rows = s->columns = 0;
 }
 
-static struct tui_cell *cell(struct tui_screen *s, int y, int x)
+static struct tui_cell *cell_at(struct tui_screen *s, int y, int x)
 {
 	return y >= 0 && y < s->rows && x >= 0 && x < s->columns
 		       ? &s->cells[(size_t)y * (size_t)s->columns + (size_t)x]
@@ -42,7 +42,7 @@ void tui_clear(struct tui_screen *s, int y, int x, int rows, int columns)
 {
 	for (int i = 0; i < rows; i++)
 		for (int j = 0; j < columns; j++) {
-			struct tui_cell *c = cell(s, y + i, x + j);
+			struct tui_cell *c = cell_at(s, y + i, x + j);
 
 			if (c)
 				*c = (struct tui_cell){' ', TUI_PLAIN};
@@ -52,7 +52,7 @@ void tui_clear(struct tui_screen *s, int y, int x, int rows, int columns)
 void tui_restyle(struct tui_screen *s, int y, int x, int columns, enum tui_style style)
 {
 	for (int j = 0; j < columns; j++) {
-		struct tui_cell *c = cell(s, y, x + j);
+		struct tui_cell *c = cell_at(s, y, x + j);
 
 		if (c)
 			c->style = (uint8_t)style;
@@ -60,7 +60,7 @@ void tui_restyle(struct tui_screen *s, int y, int x, int columns, enum tui_style
 }
 
 /* The character at *text, which moves behind it; '?' for what is no UTF-8 (RFC 3629). */
-static uint32_t decode(const char **text)
+static uint32_t decode_char(const char **text)
 {
 	const unsigned char *p = (const unsigned char *)*text;
 	static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
@@ -95,7 +95,7 @@ static bool is_steering(uint32_t c)
 }
 
 /* Columns of a character, which becomes one that may be shown; 0: leave it out. */
-static int tame(uint32_t *c)
+static int tame_char(uint32_t *c)
 {
 	int n;
 
@@ -120,9 +120,9 @@ int tui_columns_of(const char *text)
 	int n = 0;
 
 	while (*text) {
-		uint32_t c = decode(&text);
+		uint32_t c = decode_char(&text);
 
-		n += tame(&c);
+		n += tame_char(&c);
 	}
 	return n;
 }
@@ -133,9 +133,9 @@ size_t tui_words_within(const char *text, int columns)
 
 	for (int used = 0; *p;) {
 		const char *from = p;
-		uint32_t c = decode(&p);
+		uint32_t c = decode_char(&p);
 
-		used += tame(&c);
+		used += tame_char(&c);
 		if (c == ' ')
 			word = from;
 		else if (used > columns)
@@ -146,7 +146,7 @@ size_t tui_words_within(const char *text, int columns)
 
 void tui_put_char(struct tui_screen *s, int y, int x, enum tui_style style, uint32_t ch)
 {
-	struct tui_cell *c = cell(s, y, x);
+	struct tui_cell *c = cell_at(s, y, x);
 
 	if (c)
 		*c = (struct tui_cell){ch, (uint8_t)style};
@@ -157,8 +157,8 @@ int tui_put(struct tui_screen *s, int y, int x, int max, enum tui_style style, c
 	int at = 0;
 
 	while (*text) {
-		uint32_t c = decode(&text);
-		int n = tame(&c);
+		uint32_t c = decode_char(&text);
+		int n = tame_char(&c);
 
 		if (!n)
 			continue;

@@ -66,8 +66,8 @@ void tui_table_select(struct tui_table *t, int row)
 	t->selected_gpu = t->rows[t->selected].gpu ? t->rows[t->selected].gpu->gpu : UINT32_MAX;
 }
 
-static bool passes(const struct tui_table *t, const struct gs_node_snapshot *node,
-		   const struct tui_row *r)
+static bool passes_filter(const struct tui_table *t, const struct gs_node_snapshot *node,
+			  const struct tui_row *r)
 {
 	static const enum tui_column searched[] = {TUI_COL_PID, TUI_COL_USER, TUI_COL_CONTAINER,
 						   TUI_COL_JOB, TUI_COL_COMMAND};
@@ -308,7 +308,7 @@ int tui_table_fill(struct tui_table *t, const struct gs_node_snapshot *node, uid
 		if (h)
 			on_gpu[h - host->process] = true;
 		rows[n] = row_of(node, g, h, uid);
-		if (passes(t, node, &rows[n]))
+		if (passes_filter(t, node, &rows[n]))
 			n++;
 		else
 			t->n_hidden++;
@@ -320,7 +320,7 @@ int tui_table_fill(struct tui_table *t, const struct gs_node_snapshot *node, uid
 		if (on_gpu[i] || (h->flags & GS_HOST_PROCESS_ANCESTOR && !t->tree))
 			continue;
 		rows[n] = row_of(node, NULL, h, uid);
-		if (passes(t, node, &rows[n]))
+		if (passes_filter(t, node, &rows[n]))
 			n++;
 		else
 			t->n_hidden++;

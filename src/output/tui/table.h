@@ -2,8 +2,8 @@
  * The process table: processes on GPUs joined with what the machine knows of them, sorted, filtered
  * or as a tree. A process on two GPUs has two rows.
  */
-#ifndef GS_TUI_TABLE_H
-#define GS_TUI_TABLE_H
+#ifndef GS_OUTPUT_TUI_TABLE_H
+#define GS_OUTPUT_TUI_TABLE_H
 
 #include <stdbool.h>
 

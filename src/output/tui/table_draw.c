@@ -128,8 +128,8 @@ void tui_cell_text(const struct gs_node_snapshot *node, const struct tui_row *r,
 }
 
 /* Which columns there are: those that have something to say and room. */
-static void choose(const struct tui_table *t, const struct gs_node_snapshot *node, int room,
-		   bool shown[TUI_N_COLUMNS])
+static void choose_columns(const struct tui_table *t, const struct gs_node_snapshot *node, int room,
+			   bool shown[TUI_N_COLUMNS])
 {
 	char text[TUI_CELL_BYTES];
 	int need;
@@ -239,7 +239,7 @@ void tui_table_draw(struct tui_table *t, const struct gs_node_snapshot *node, st
 
 	if (rows < 1)
 		return;
-	choose(t, node, s->columns, shown);
+	choose_columns(t, node, s->columns, shown);
 	tui_columns_head(s, y, columns, TUI_N_COLUMNS, shown, (int)t->sort);
 	if (t->selected >= 0 && t->selected < t->top)
 		t->top = t->selected;

@@ -1,6 +1,6 @@
 /* The terminal, and all that is known of ncurses. One at a time in a program. */
-#ifndef GS_TUI_TERM_H
-#define GS_TUI_TERM_H
+#ifndef GS_OUTPUT_TUI_TERM_H
+#define GS_OUTPUT_TUI_TERM_H
 
 #include <stdbool.h>
 

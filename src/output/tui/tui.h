@@ -5,8 +5,8 @@
  * The screen is made in two steps: pure functions lay out cells from snapshots, history and what
  * the user chose (screen.h, layout.h), and one file puts cells on a terminal (term.c).
  */
-#ifndef GS_TUI_TUI_H
-#define GS_TUI_TUI_H
+#ifndef GS_OUTPUT_TUI_TUI_H
+#define GS_OUTPUT_TUI_TUI_H
 
 #include <stdbool.h>
 #include <stdint.h>

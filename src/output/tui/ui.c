@@ -142,9 +142,10 @@ static const struct gs_gpu_process *holder_of(const struct gs_gpu_snapshot *g, u
 	return NULL;
 }
 
-static void worse(struct tui_health *h, int level, enum tui_style style, const char *fmt, ...)
-	GS_PRINTF(4, 5);
-static void worse(struct tui_health *h, int level, enum tui_style style, const char *fmt, ...)
+static void worsen_health(struct tui_health *h, int level, enum tui_style style, const char *fmt,
+			  ...) GS_PRINTF(4, 5);
+static void worsen_health(struct tui_health *h, int level, enum tui_style style, const char *fmt,
+			  ...)
 {
 	va_list ap;
 
@@ -165,12 +166,12 @@ static void judge_heat(const struct gs_gpu_sample *s, struct tui_health *h)
 	if (!(limit > 0))
 		limit = HOT_CELSIUS + HOT_MARGIN;
 	if (t >= limit - HOT_MARGIN)
-		worse(h, 5, TUI_BAD, "hot: %.0f of %.0f C", t, limit);
+		worsen_health(h, 5, TUI_BAD, "hot: %.0f of %.0f C", t, limit);
 	if (mem_limit > 0 && mem >= mem_limit - HOT_MARGIN)
-		worse(h, 5, TUI_BAD, "memory hot: %.0f of %.0f C", mem, mem_limit);
+		worsen_health(h, 5, TUI_BAD, "memory hot: %.0f of %.0f C", mem, mem_limit);
 }
 
-static void judge(struct tui_ui *ui, uint32_t i, const struct tui_series *series)
+static void judge_gpu(struct tui_ui *ui, uint32_t i, const struct tui_series *series)
 {
 	static const char *const actions[] = {"", "reset it", "reboot", "drain P2P",
 					      "drain and reset it"};
@@ -187,30 +188,30 @@ static void judge(struct tui_ui *ui, uint32_t i, const struct tui_series *series
 
 	*h = (struct tui_health){.style = TUI_PLAIN};
 	if (s->lost)
-		worse(h, 9, TUI_ALARM, "LOST: off the bus");
+		worsen_health(h, 9, TUI_ALARM, "LOST: off the bus");
 	if (action >= 1)
-		worse(h, 8, TUI_ALARM, "broken: %s",
-		      action < GS_ARRAY_LEN(actions) ? actions[(int)action]
-						     : "see the driver's log");
+		worsen_health(h, 8, TUI_ALARM, "broken: %s",
+			      action < GS_ARRAY_LEN(actions) ? actions[(int)action]
+							     : "see the driver's log");
 	if (x && ui->node->time_ns - x->time_ns < XID_FRESH_NS)
-		worse(h, 7, TUI_BAD, "XID %u %s ago", x->xid,
-		      tui_duration(n, (double)(ui->node->time_ns - x->time_ns)));
+		worsen_health(h, 7, TUI_BAD, "XID %u %s ago", x->xid,
+			      tui_duration(n, (double)(ui->node->time_ns - x->time_ns)));
 	if (value_of(s, GS_GPU_REMAP_FAILED) > 0)
-		worse(h, 7, TUI_BAD, "memory row remap failed");
+		worsen_health(h, 7, TUI_BAD, "memory row remap failed");
 	mask = value_of(s, GS_GPU_THROTTLE_REASONS);
 	text = tui_throttle_text(mask, &level);
 	if (level > 1)
-		worse(h, level, level > 2 ? TUI_BAD : TUI_WARN, "%s", text);
+		worsen_health(h, level, level > 2 ? TUI_BAD : TUI_WARN, "%s", text);
 	judge_heat(s, h);
 	if (series && series->idle_since_ns && holder &&
 	    ui->node->time_ns - series->idle_since_ns >= IDLE_LEAST_NS)
-		worse(h, 4, TUI_WARN, "idle %s, held by %s",
-		      tui_duration(n, (double)(ui->node->time_ns - series->idle_since_ns)),
-		      holder->user[0] ? holder->user : "a process");
+		worsen_health(h, 4, TUI_WARN, "idle %s, held by %s",
+			      tui_duration(n, (double)(ui->node->time_ns - series->idle_since_ns)),
+			      holder->user[0] ? holder->user : "a process");
 	if (value_of(s, GS_GPU_REMAP_PENDING) > 0)
-		worse(h, 4, TUI_WARN, "row remap waits for a reset");
+		worsen_health(h, 4, TUI_WARN, "row remap waits for a reset");
 	if (width > 0 && width < most)
-		worse(h, 3, TUI_WARN, "PCIe x%.0f of x%.0f", width, most);
+		worsen_health(h, 3, TUI_WARN, "PCIe x%.0f of x%.0f", width, most);
 }
 
 /* A part of a divided GPU stands behind it, and the whole group where its worst part belongs. */
@@ -236,7 +237,7 @@ static int by_health(const void *a, const void *b, void *ctx)
 	return (x > y) - (x < y);
 }
 
-static void remember(struct tui_ui *ui)
+static void remember_samples(struct tui_ui *ui)
 {
 	const struct gs_node_snapshot *n = ui->node;
 	const struct gs_gpu_snapshot *g = n->gpu;
@@ -273,7 +274,7 @@ static void remember(struct tui_ui *ui)
 			else if (!series->idle_since_ns)
 				series->idle_since_ns = n->time_ns;
 		}
-		judge(ui, i, series);
+		judge_gpu(ui, i, series);
 	}
 	for (uint32_t i = 0; i < g->n_processes; i++) {
 		const struct gs_gpu_process *p = &g->process[i];
@@ -334,7 +335,7 @@ int tui_ui_show(struct tui_ui *ui, struct gs_node_snapshot *node)
 	}
 	ui->node = node;
 	note_events(ui);
-	remember(ui);
+	remember_samples(ui);
 	tui_ui_sort_gpus(ui);
 	if (ui->table.gpu >= (int)n)
 		ui->table.gpu = -1;

@@ -2,8 +2,8 @@
  * What the screen is made of: the moment that is shown, its history, and what the user chose. One
  * struct, changed by ui.c (a new moment) and input.c (a key), read by the layout.
  */
-#ifndef GS_TUI_UI_H
-#define GS_TUI_UI_H
+#ifndef GS_OUTPUT_TUI_UI_H
+#define GS_OUTPUT_TUI_UI_H
 
 #include "output/tui/history.h"
 #include "output/tui/jobs.h"

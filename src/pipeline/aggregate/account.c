@@ -22,7 +22,7 @@ static uint64_t account_key(const struct gs_rec_account *r)
 	return gs_hash_bytes(name, sizeof(name));
 }
 
-int gs_view_take_account(struct gs_view *v, const struct gs_rec_account *r)
+int gs_aggregate_take_account(struct gs_aggregate *v, const struct gs_rec_account *r)
 {
 	struct view_account *a = NULL;
 	uint64_t key = account_key(r), idx;
@@ -32,7 +32,7 @@ int gs_view_take_account(struct gs_view *v, const struct gs_rec_account *r)
 	if (gs_map_get(&v->account_idx, key, &idx)) {
 		a = &((struct view_account *)v->accounts.items)[idx];
 	} else {
-		a = gs_view_grow(&v->accounts, sizeof(*a), GS_VIEW_MAX_ACCOUNTS);
+		a = gs_aggregate_grow(&v->accounts, sizeof(*a), GS_AGGREGATE_MAX_ACCOUNTS);
 		if (a && gs_map_put(&v->account_idx, key, v->accounts.n - 1) < 0) {
 			v->accounts.n--;
 			a = NULL;
@@ -195,7 +195,7 @@ static struct gs_account_thread *pace_without_launches(struct gs_account_summary
 	return t;
 }
 
-int gs_view_add_account(struct gs_view *v, struct gs_summary *s)
+int gs_aggregate_add_account(struct gs_aggregate *v, struct gs_summary *s)
 {
 	const struct gs_rec_session *session = gs_dict_session(v->dict);
 	const struct view_account *from = v->accounts.items;

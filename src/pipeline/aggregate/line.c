@@ -31,14 +31,14 @@ struct view_lines {
 	size_t n_filter;
 };
 
-static struct view_lines *lines_of(struct gs_view *v)
+static struct view_lines *lines_of(struct gs_aggregate *v)
 {
 	if (!v->lines)
 		v->lines = calloc(1, sizeof(*v->lines));
 	return v->lines;
 }
 
-void gs_view_lines_free(struct gs_view *v)
+void gs_aggregate_lines_free(struct gs_aggregate *v)
 {
 	struct view_lines *l = v->lines;
 
@@ -52,7 +52,7 @@ void gs_view_lines_free(struct gs_view *v)
 	v->lines = NULL;
 }
 
-int gs_view_set_line_filter(struct gs_view *v, const char *const *globs, size_t n)
+int gs_aggregate_set_line_filter(struct gs_aggregate *v, const char *const *globs, size_t n)
 {
 	struct view_lines *l = lines_of(v);
 
@@ -69,7 +69,7 @@ int gs_view_set_line_filter(struct gs_view *v, const char *const *globs, size_t 
 }
 
 /* Where a stack's uses are counted; NULL: no memory. Ids past the dictionary's go to 0. */
-static struct line_use *use_of(struct gs_view *v, uint32_t stack)
+static struct line_use *use_of(struct gs_aggregate *v, uint32_t stack)
 {
 	struct view_lines *l = lines_of(v);
 	uint32_t n;
@@ -92,7 +92,7 @@ static struct line_use *use_of(struct gs_view *v, uint32_t stack)
 	return &more[stack];
 }
 
-int gs_view_line_sample(struct gs_view *v, const struct gs_rec_sample *s)
+int gs_aggregate_line_sample(struct gs_aggregate *v, const struct gs_rec_sample *s)
 {
 	struct line_use *u = use_of(v, s->py_stack);
 
@@ -105,7 +105,7 @@ int gs_view_line_sample(struct gs_view *v, const struct gs_rec_sample *s)
 	return 0;
 }
 
-int gs_view_line_call(struct gs_view *v, const struct gs_rec_call *c)
+int gs_aggregate_line_call(struct gs_aggregate *v, const struct gs_rec_call *c)
 {
 	const struct gs_rec_function *f = gs_dict_function(v->dict, c->function);
 	struct line_use *u = use_of(v, gs_call_py_stack(c));
@@ -163,7 +163,7 @@ static bool is_passed_over(const struct view_lines *l, const char *file)
 	return false;
 }
 
-static bool passes(const struct gs_view *v, struct line_row *rows, uint32_t frame)
+static bool passes_filter(const struct gs_aggregate *v, struct line_row *rows, uint32_t frame)
 {
 	const struct gs_rec_frame *f = gs_dict_frame(v->dict, frame);
 
@@ -188,8 +188,8 @@ static void add_use(struct line_use *sum, const struct line_use *u)
 	sum->op_ns += u->op_ns;
 }
 
-static void add_stack(const struct gs_view *v, struct line_row *rows, uint32_t n_rows, uint32_t id,
-		      struct line_use *nowhere)
+static void add_stack(const struct gs_aggregate *v, struct line_row *rows, uint32_t n_rows,
+		      uint32_t id, struct line_use *nowhere)
 {
 	const struct gs_rec_stack *s = id ? gs_dict_stack(v->dict, id) : NULL;
 	const struct line_use *u = &v->lines->by_stack[id];
@@ -199,7 +199,7 @@ static void add_stack(const struct gs_view *v, struct line_row *rows, uint32_t n
 		uint32_t frame = s->frames[i];
 		struct line_row *r = &rows[frame];
 
-		if (!frame || frame >= n_rows || !passes(v, rows, frame))
+		if (!frame || frame >= n_rows || !passes_filter(v, rows, frame))
 			continue;
 		if (!shown)
 			shown = frame;
@@ -244,8 +244,8 @@ static int compare_lines(const void *a, const void *b)
 	return strcmp(x->function, y->function);
 }
 
-static void fill(const struct gs_view *v, struct gs_summary *s, uint32_t frame,
-		 const struct line_row *r, struct gs_line_stats *out)
+static void fill_line(const struct gs_aggregate *v, struct gs_summary *s, uint32_t frame,
+		      const struct line_row *r, struct gs_line_stats *out)
 {
 	const struct gs_rec_frame *f = gs_dict_frame(v->dict, frame);
 
@@ -275,7 +275,7 @@ static bool is_used(const struct line_row *r)
 }
 
 /* Samples may have been taken for their native stacks alone. */
-static bool are_native_alone(const struct gs_view *v)
+static bool are_native_alone(const struct gs_aggregate *v)
 {
 	for (uint32_t id = 1; id < v->lines->n; id++) {
 		const struct line_use *u = &v->lines->by_stack[id];
@@ -286,7 +286,7 @@ static bool are_native_alone(const struct gs_view *v)
 	return v->native.taken;
 }
 
-int gs_view_lines(struct gs_view *v, struct gs_summary *s)
+int gs_aggregate_lines(struct gs_aggregate *v, struct gs_summary *s)
 {
 	uint32_t n_rows = gs_dict_max_frame(v->dict) + 1;
 	GS_FREE struct line_row *rows = NULL;
@@ -313,7 +313,7 @@ int gs_view_lines(struct gs_view *v, struct gs_summary *s)
 		return -ENOMEM;
 	for (uint32_t i = 1; i < n_rows; i++)
 		if (is_used(&rows[i]))
-			fill(v, s, i, &rows[i], &s->python_lines[s->n_python_lines++]);
+			fill_line(v, s, i, &rows[i], &s->python_lines[s->n_python_lines++]);
 	qsort(s->python_lines, n, sizeof(*s->python_lines), compare_lines);
 	return 0;
 }

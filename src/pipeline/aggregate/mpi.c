@@ -14,7 +14,7 @@ static bool is_row(const struct view_mpi *m, const struct gs_rec_mpi *r)
 	       m->direction == r->direction;
 }
 
-static struct view_mpi *row_of(struct gs_view *v, const struct gs_rec_mpi *r)
+static struct view_mpi *row_of(struct gs_aggregate *v, const struct gs_rec_mpi *r)
 {
 	uint64_t parts[3] = {r->comm, (uint64_t)r->process << 32 | (uint32_t)r->peer, r->direction};
 	uint64_t key = gs_hash_bytes(parts, sizeof(parts)), idx;
@@ -25,7 +25,7 @@ static struct view_mpi *row_of(struct gs_view *v, const struct gs_rec_mpi *r)
 		if (is_row(m, r))
 			return m;
 	}
-	m = gs_view_grow(&v->mpi, sizeof(*m), MAX_ROWS);
+	m = gs_aggregate_grow(&v->mpi, sizeof(*m), MAX_ROWS);
 	if (!m || gs_map_put(&v->mpi_idx, key, v->mpi.n - 1) < 0) {
 		v->mpi.n -= m != NULL;
 		v->n_left_out++;
@@ -36,12 +36,12 @@ static struct view_mpi *row_of(struct gs_view *v, const struct gs_rec_mpi *r)
 	return m;
 }
 
-void gs_view_mpi_init(struct gs_view *v)
+void gs_aggregate_mpi_init(struct gs_aggregate *v)
 {
 	v->mpi_idx = GS_MAP_INIT(MAX_ROWS);
 }
 
-void gs_view_take_mpi(struct gs_view *v, const struct gs_rec_mpi *r)
+void gs_aggregate_take_mpi(struct gs_aggregate *v, const struct gs_rec_mpi *r)
 {
 	struct view_mpi *m = row_of(v, r);
 
@@ -56,7 +56,7 @@ void gs_view_take_mpi(struct gs_view *v, const struct gs_rec_mpi *r)
 		m->last_ns = r->last_ns;
 }
 
-void gs_view_mpi_fini(struct gs_view *v)
+void gs_aggregate_mpi_fini(struct gs_aggregate *v)
 {
 	free(v->mpi.items);
 	gs_map_fini(&v->mpi_idx);
@@ -64,20 +64,20 @@ void gs_view_mpi_fini(struct gs_view *v)
 
 /* --- the summary --- */
 
-bool gs_view_is_mpi_comm(const struct gs_view *v, const struct view_comm *c)
+bool gs_aggregate_is_mpi_comm(const struct gs_aggregate *v, const struct view_comm *c)
 {
 	return strncmp(gs_dict_string(v->dict, c->origin_str), "MPI_", 4) == 0;
 }
 
 /* Which rank it is of how many: by its largest communicator, which is the world, whatever number
  * the implementation gives that. Two that are as large and disagree: not known. */
-static void find_rank(const struct gs_view *v, uint32_t process, struct gs_mpi_rank_summary *s)
+static void find_rank(const struct gs_aggregate *v, uint32_t process, struct gs_mpi_rank_summary *s)
 {
 	const struct view_comm *c = v->comms.items;
 
 	s->rank = s->n_ranks = -1;
 	for (size_t i = 0; i < v->comms.n; i++) {
-		if (c[i].process != process || !gs_view_is_mpi_comm(v, &c[i]))
+		if (c[i].process != process || !gs_aggregate_is_mpi_comm(v, &c[i]))
 			continue;
 		if (c[i].n_ranks > s->n_ranks) {
 			s->n_ranks = c[i].n_ranks;
@@ -144,7 +144,7 @@ static const struct gs_mpi_rank_summary *rank_of(const struct gs_summary *s, uin
 	return NULL;
 }
 
-static void add_rank(struct gs_view *v, struct gs_summary *s, const struct view_mpi *m)
+static void add_rank(struct gs_aggregate *v, struct gs_summary *s, const struct view_mpi *m)
 {
 	const struct gs_rec_process *p = gs_dict_process(v->dict, m->process);
 	struct gs_mpi_rank_summary *rank = &s->mpi_ranks[s->n_mpi_ranks++];
@@ -161,7 +161,7 @@ static void add_rank(struct gs_view *v, struct gs_summary *s, const struct view_
 			add_moved(rank, &rows[i]);
 }
 
-int gs_view_add_mpi(struct gs_view *v, struct gs_summary *s)
+int gs_aggregate_add_mpi(struct gs_aggregate *v, struct gs_summary *s)
 {
 	const struct view_mpi *m = v->mpi.items;
 

@@ -9,7 +9,7 @@
 
 #define MAX_AGGREGATES 16384
 
-static struct view_aggregate *aggregate_of(struct gs_view *v, uint32_t process,
+static struct view_aggregate *aggregate_of(struct gs_aggregate *v, uint32_t process,
 					   const struct gs_rec_aggregate *r)
 {
 	struct view_aggregate *a = v->aggregates.items;
@@ -18,7 +18,7 @@ static struct view_aggregate *aggregate_of(struct gs_view *v, uint32_t process,
 		if (a[i].process == process && a[i].function == r->function &&
 		    a[i].sum.value_str == r->value_str && a[i].sum.aggregate == r->aggregate)
 			return &a[i];
-	a = gs_view_grow(&v->aggregates, sizeof(*a), MAX_AGGREGATES);
+	a = gs_aggregate_grow(&v->aggregates, sizeof(*a), MAX_AGGREGATES);
 	if (!a) {
 		v->n_left_out++;
 		return NULL;
@@ -36,7 +36,7 @@ static struct view_aggregate *aggregate_of(struct gs_view *v, uint32_t process,
 	return a;
 }
 
-int gs_view_take_aggregate(struct gs_view *v, const struct gs_rec_aggregate *r)
+int gs_aggregate_take_aggregate(struct gs_aggregate *v, const struct gs_rec_aggregate *r)
 {
 	const struct gs_rec_thread *t = gs_dict_thread(v->dict, r->thread);
 	struct view_aggregate *a = aggregate_of(v, t ? t->process : 0, r);
@@ -58,7 +58,7 @@ int gs_view_take_aggregate(struct gs_view *v, const struct gs_rec_aggregate *r)
 	return 0;
 }
 
-void gs_view_probed_fini(struct gs_view *v)
+void gs_aggregate_probed_fini(struct gs_aggregate *v)
 {
 	struct view_aggregate *a = v->aggregates.items;
 
@@ -71,19 +71,20 @@ void gs_view_probed_fini(struct gs_view *v)
 
 /* --- the summary --- */
 
-static const char *text_of(const struct gs_view *v, struct gs_summary *s, uint32_t id)
+static const char *text_of(const struct gs_aggregate *v, struct gs_summary *s, uint32_t id)
 {
 	return gs_summary_text(s, gs_dict_string(v->dict, id));
 }
 
-static const char *function_of(const struct gs_view *v, struct gs_summary *s, uint32_t function)
+static const char *function_of(const struct gs_aggregate *v, struct gs_summary *s,
+			       uint32_t function)
 {
 	const struct gs_rec_function *f = gs_dict_function(v->dict, function);
 
 	return f ? text_of(v, s, f->name_str) : gs_summary_text(s, "");
 }
 
-static uint32_t pid_of(const struct gs_view *v, struct gs_summary *s, uint32_t process,
+static uint32_t pid_of(const struct gs_aggregate *v, struct gs_summary *s, uint32_t process,
 		       const char **ret_comm)
 {
 	const struct gs_rec_process *p = gs_dict_process(v->dict, process);
@@ -118,7 +119,8 @@ static int add_ranges(struct gs_summary *s, struct gs_aggregate_summary *a, cons
 	return 0;
 }
 
-static int add_aggregate(struct gs_view *v, struct gs_summary *s, const struct view_aggregate *from)
+static int add_aggregate(struct gs_aggregate *v, struct gs_summary *s,
+			 const struct view_aggregate *from)
 {
 	const struct gs_rec_function *f = gs_dict_function(v->dict, from->function);
 	struct gs_aggregate_summary *a = &s->aggregates[s->n_aggregates++];
@@ -146,7 +148,8 @@ static int add_aggregate(struct gs_view *v, struct gs_summary *s, const struct v
 	return add_ranges(s, a, from->hist);
 }
 
-static void add_allocator(struct gs_view *v, struct gs_summary *s, const struct gs_rec_allocator *r)
+static void add_allocator(struct gs_aggregate *v, struct gs_summary *s,
+			  const struct gs_rec_allocator *r)
 {
 	const struct gs_rec_allocator *all = v->allocators.items;
 	struct gs_allocator_summary *a = &s->allocators[s->n_allocators++];
@@ -175,7 +178,7 @@ static int compare_leaks(const void *a, const void *b)
 	return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
-int gs_view_add_probed(struct gs_view *v, struct gs_summary *s)
+int gs_aggregate_add_probed(struct gs_aggregate *v, struct gs_summary *s)
 {
 	const struct view_aggregate *a = v->aggregates.items;
 	const struct gs_rec_allocator *m = v->allocators.items;

@@ -1,7 +1,7 @@
 /* Patterns that choose Python functions, as options give them: compared by the kernel side where
  * calls are traced, and here where a recorded file is read. */
-#ifndef GS_VIEW_PYTHON_GLOB_H
-#define GS_VIEW_PYTHON_GLOB_H
+#ifndef GS_PIPELINE_AGGREGATE_PYTHON_GLOB_H
+#define GS_PIPELINE_AGGREGATE_PYTHON_GLOB_H
 
 #include <stdbool.h>
 
@@ -9,8 +9,9 @@
 
 /* By name ("forward", "test_*"), or by file and name ("train.py:*", "models/x*.py:forward"; a path
  * that does not begin with a slash is the end of one). -EINVAL: empty; -E2BIG: too long. */
-int gs_py_glob_parse(const char *text, struct gs_py_glob *ret_glob);
+int gs_aggregate_parse_py_glob(const char *text, struct gs_py_glob *ret_glob);
 
-bool gs_py_glob_matches(const struct gs_py_glob *glob, const char *file, const char *name);
+bool gs_aggregate_matches_py_glob(const struct gs_py_glob *glob, const char *file,
+				  const char *name);
 
 #endif

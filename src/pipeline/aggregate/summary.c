@@ -12,29 +12,29 @@
 #include "pipeline/aggregate/tally.h"
 
 struct table {
-	struct acc sum[GS_VIEW_MAX_FUNCTIONS]; /* by function; each hist owned */
+	struct acc sum[GS_AGGREGATE_MAX_FUNCTIONS]; /* by function; each hist owned */
 };
 
 /* A thread that has accumulators, by what it was announced as. */
 struct row {
 	uint32_t process, thread; /* ids, 0 unknown */
-	uint32_t idx;             /* into gs_view.threads */
+	uint32_t idx;             /* into gs_aggregate.threads */
 };
 
 struct build {
-	struct gs_view *v;
+	struct gs_aggregate *v;
 	struct gs_summary *s; /* owned until the end */
 	struct row *rows;     /* owned */
 	size_t n_rows;
 	struct table *all, *process, *thread; /* owned */
-	const char *names[GS_VIEW_MAX_FUNCTIONS];
+	const char *names[GS_AGGREGATE_MAX_FUNCTIONS];
 };
 
 static void table_free(struct table **table)
 {
 	if (!*table)
 		return;
-	for (uint32_t f = 0; f < GS_VIEW_MAX_FUNCTIONS; f++)
+	for (uint32_t f = 0; f < GS_AGGREGATE_MAX_FUNCTIONS; f++)
 		free((*table)->sum[f].hist);
 	free(*table);
 	*table = NULL;
@@ -61,9 +61,9 @@ static bool acc_is_empty(const struct acc *a)
 }
 
 /* The function's id when it was announced, else 0. */
-static uint32_t known_function(const struct gs_view *v, uint32_t id)
+static uint32_t known_function(const struct gs_aggregate *v, uint32_t id)
 {
-	return id < GS_VIEW_MAX_FUNCTIONS && gs_dict_function(v->dict, id) ? id : 0;
+	return id < GS_AGGREGATE_MAX_FUNCTIONS && gs_dict_function(v->dict, id) ? id : 0;
 }
 
 static const char *function_name(struct build *b, uint32_t id)
@@ -101,7 +101,7 @@ static int table_add_table(struct build *b, struct table *sum, const struct tabl
 {
 	for (uint32_t f = 0; f < b->v->n_funcs; f++)
 		if (!acc_is_empty(&more->sum[f]) &&
-		    gs_view_acc_add(&sum->sum[f], &more->sum[f]) < 0)
+		    gs_aggregate_acc_add(&sum->sum[f], &more->sum[f]) < 0)
 			return -ENOMEM;
 	return 0;
 }
@@ -225,7 +225,7 @@ static int compare_rows(const void *a, const void *b)
 	return x->idx < y->idx ? -1 : x->idx > y->idx;
 }
 
-static bool thread_has_calls(const struct gs_view *v, const struct view_thread *t)
+static bool thread_has_calls(const struct gs_aggregate *v, const struct view_thread *t)
 {
 	for (uint32_t f = 0; f < t->n_cells; f++)
 		if (t->cell[f] && !acc_is_empty(&v->accs[t->cell[f]]))
@@ -235,7 +235,7 @@ static bool thread_has_calls(const struct gs_view *v, const struct view_thread *
 
 static int collect_rows(struct build *b)
 {
-	struct gs_view *v = b->v;
+	struct gs_aggregate *v = b->v;
 
 	b->rows = malloc((v->n_threads + 1) * sizeof(*b->rows));
 	if (!b->rows)
@@ -273,8 +273,9 @@ static int64_t add_thread(struct build *b, size_t i, struct gs_thread_summary *r
 		const struct view_thread *t = &b->v->threads[b->rows[i].idx];
 
 		for (uint32_t f = 0; f < t->n_cells; f++)
-			if (t->cell[f] && gs_view_acc_add(&b->thread->sum[known_function(b->v, f)],
-							  &b->v->accs[t->cell[f]]) < 0)
+			if (t->cell[f] &&
+			    gs_aggregate_acc_add(&b->thread->sum[known_function(b->v, f)],
+						 &b->v->accs[t->cell[f]]) < 0)
 				return -ENOMEM;
 	}
 	ret->tid = rec ? rec->tid : 0;
@@ -302,7 +303,7 @@ static int compare_processes(const void *a, const void *b)
 }
 
 /* True when row i begins another process (or thread of one). */
-static bool starts(const struct build *b, size_t i, bool thread)
+static bool starts_group(const struct build *b, size_t i, bool thread)
 {
 	const struct row *r = &b->rows[i];
 
@@ -327,7 +328,7 @@ static int64_t add_process(struct build *b, size_t i, struct gs_process_summary 
 		ret->uid = rec->uid;
 	}
 	for (size_t j = i; j < b->n_rows && b->rows[j].process == id; j++)
-		n += j == i || starts(b, j, true);
+		n += j == i || starts_group(b, j, true);
 	if (summary_array(b, n, sizeof(*ret->threads), &ret->threads) < 0)
 		return -ENOMEM;
 	table_clear(b, b->process);
@@ -353,7 +354,7 @@ static int add_calls(struct build *b)
 	if (collect_rows(b) < 0)
 		return -ENOMEM;
 	for (size_t j = 0; j < b->n_rows; j++)
-		n += starts(b, j, false);
+		n += starts_group(b, j, false);
 	if (summary_array(b, n, sizeof(*s->processes), &s->processes) < 0)
 		return -ENOMEM;
 	while (s->n_processes < n) {
@@ -386,11 +387,11 @@ static int add_uses(struct build *b)
 	struct gs_summary *s = b->s;
 	size_t n = 0;
 
-	for (uint32_t f = 0; f < GS_VIEW_MAX_FUNCTIONS; f++)
+	for (uint32_t f = 0; f < GS_AGGREGATE_MAX_FUNCTIONS; f++)
 		n += use_calls(&b->v->funcs[f].use) != 0;
 	if (summary_array(b, n, sizeof(*s->uses), &s->uses) < 0)
 		return -ENOMEM;
-	for (uint32_t f = 0; n && f < GS_VIEW_MAX_FUNCTIONS; f++) {
+	for (uint32_t f = 0; n && f < GS_AGGREGATE_MAX_FUNCTIONS; f++) {
 		const struct view_use *u = &b->v->funcs[f].use;
 		uint32_t id = known_function(b->v, f);
 
@@ -503,11 +504,11 @@ static int add_errors(struct build *b)
 {
 	size_t n = 0;
 
-	for (uint32_t f = 0; f < GS_VIEW_MAX_FUNCTIONS; f++)
+	for (uint32_t f = 0; f < GS_AGGREGATE_MAX_FUNCTIONS; f++)
 		n += b->v->funcs[f].n_errs + (b->v->funcs[f].n_other_errs != 0);
 	if (summary_array(b, n, sizeof(*b->s->errors), &b->s->errors) < 0)
 		return -ENOMEM;
-	for (uint32_t f = 0; n && f < GS_VIEW_MAX_FUNCTIONS; f++) {
+	for (uint32_t f = 0; n && f < GS_AGGREGATE_MAX_FUNCTIONS; f++) {
 		const struct view_func *func = &b->v->funcs[f];
 		uint32_t id = known_function(b->v, f);
 
@@ -615,7 +616,7 @@ static int add_comms(struct build *b)
 	for (size_t i = 0; i < b->v->comms.n; i++) {
 		const struct gs_rec_process *p = gs_dict_process(b->v->dict, c[i].process);
 
-		if (gs_view_is_mpi_comm(b->v, &c[i]))
+		if (gs_aggregate_is_mpi_comm(b->v, &c[i]))
 			continue;
 		s->comms[s->n_comms++] =
 			(struct gs_comm_summary){.pid = p ? p->pid : 0,
@@ -656,7 +657,7 @@ static void add_session(struct build *b)
 	s->duration_ns = end_ns > rec->start_ns ? end_ns - rec->start_ns : 0;
 }
 
-int gs_view_summary(struct gs_view *v, struct gs_summary **ret_summary)
+int gs_aggregate_make_summary(struct gs_aggregate *v, struct gs_summary **ret_summary)
 {
 	GS_CLEANUP(build_free) struct build *b = calloc(1, sizeof(*b));
 
@@ -672,8 +673,9 @@ int gs_view_summary(struct gs_view *v, struct gs_summary **ret_summary)
 	add_session(b);
 	if (add_calls(b) < 0 || add_uses(b) < 0 || add_python_functions(b) < 0 ||
 	    add_errors(b) < 0 || add_attached(b) < 0 || add_lost(b) < 0 || add_open_calls(b) < 0 ||
-	    add_comms(b) < 0 || gs_view_lines(v, b->s) < 0 || gs_view_add_probed(v, b->s) < 0 ||
-	    gs_view_add_mpi(v, b->s) < 0 || gs_view_add_account(v, b->s) < 0)
+	    add_comms(b) < 0 || gs_aggregate_lines(v, b->s) < 0 ||
+	    gs_aggregate_add_probed(v, b->s) < 0 || gs_aggregate_add_mpi(v, b->s) < 0 ||
+	    gs_aggregate_add_account(v, b->s) < 0)
 		return -ENOMEM;
 	*ret_summary = gs_take(b->s);
 	return 0;

@@ -1,13 +1,13 @@
 /*
- * What a view remembers, shared by the file that counts (view.c) and the one that adds up
+ * What a view remembers, shared by the file that counts (aggregate.c) and the one that adds up
  * (summary.c) and by nobody else.
  *
  * threads[thread id].cell[function id] is an index into accs: three loads and no hashing for a
  * call. Index 0 means none yet; thread 0 and function 0 stand for all that have no place of their
  * own.
  */
-#ifndef GS_VIEW_TALLY_H
-#define GS_VIEW_TALLY_H
+#ifndef GS_PIPELINE_AGGREGATE_TALLY_H
+#define GS_PIPELINE_AGGREGATE_TALLY_H
 
 #include <stdbool.h>
 
@@ -17,7 +17,7 @@
 #include "model/trace/record_mpi.h"
 #include "model/trace/record_account.h"
 #include "model/trace/record_stack.h"
-#include "pipeline/aggregate/view.h"
+#include "pipeline/aggregate/aggregate.h"
 
 struct acc {
 	uint64_t calls;
@@ -97,7 +97,7 @@ struct view_account {
 	uint64_t ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
 };
 
-/* A growable array of any element; see grow() in view.c. */
+/* A growable array of any element; see grow() in aggregate.c. */
 struct array {
 	void *items; /* owned */
 	size_t n;
@@ -121,7 +121,7 @@ struct view_mpi {
 	uint64_t first_ns, last_ns; /* of GS_MPI_SPAN */
 };
 
-struct gs_view {
+struct gs_aggregate {
 	struct gs_sink sink;
 	struct gs_dict *dict;        /* owned */
 	struct view_thread *threads; /* owned, by id */
@@ -151,46 +151,47 @@ struct gs_view {
 	uint32_t n_funcs;      /* one more than the largest id that had calls */
 	struct gs_rec_end end; /* valid when ended */
 	bool ended;
-	struct view_lines *lines;                      /* owned; of line.c, NULL until needed */
-	struct view_func funcs[GS_VIEW_MAX_FUNCTIONS]; /* by id */
+	struct view_lines *lines; /* owned; of line.c, NULL until needed */
+	struct view_func funcs[GS_AGGREGATE_MAX_FUNCTIONS]; /* by id */
 };
 
 /* Room for one more of item_bytes; returns it zeroed, or NULL at max or without memory. */
-void *gs_view_grow(struct array *a, size_t item_bytes, size_t max);
+void *gs_aggregate_grow(struct array *a, size_t item_bytes, size_t max);
 
 /* --- probed.c: AGGREGATE, ALLOCATOR and LEAK --- */
 
-int gs_view_take_aggregate(struct gs_view *v, const struct gs_rec_aggregate *record);
-void gs_view_probed_fini(struct gs_view *v);
+int gs_aggregate_take_aggregate(struct gs_aggregate *v, const struct gs_rec_aggregate *record);
+void gs_aggregate_probed_fini(struct gs_aggregate *v);
 
 /* 0 or -ENOMEM. */
-int gs_view_add_probed(struct gs_view *v, struct gs_summary *summary);
+int gs_aggregate_add_probed(struct gs_aggregate *v, struct gs_summary *summary);
 
 /* --- account.c: where the time of threads went --- */
 
-int gs_view_take_account(struct gs_view *v, const struct gs_rec_account *record);
+int gs_aggregate_take_account(struct gs_aggregate *v, const struct gs_rec_account *record);
 
 /* After the calls were added. 0 or -ENOMEM. */
-int gs_view_add_account(struct gs_view *v, struct gs_summary *summary);
+int gs_aggregate_add_account(struct gs_aggregate *v, struct gs_summary *summary);
 
 /* Add one of a view, or a sum that is not empty, to a sum; 0 or -ENOMEM. */
-int gs_view_acc_add(struct acc *sum, const struct acc *more);
+int gs_aggregate_acc_add(struct acc *sum, const struct acc *more);
 
 /* --- mpi.c --- */
 
-void gs_view_mpi_init(struct gs_view *v);
-void gs_view_mpi_fini(struct gs_view *v);
-void gs_view_take_mpi(struct gs_view *v, const struct gs_rec_mpi *record);
-bool gs_view_is_mpi_comm(const struct gs_view *v, const struct view_comm *comm);
+void gs_aggregate_mpi_init(struct gs_aggregate *v);
+void gs_aggregate_mpi_fini(struct gs_aggregate *v);
+void gs_aggregate_take_mpi(struct gs_aggregate *v, const struct gs_rec_mpi *record);
+bool gs_aggregate_is_mpi_comm(const struct gs_aggregate *v, const struct view_comm *comm);
 
 /* When processes are in the summary; 0 or -ENOMEM. */
-int gs_view_add_mpi(struct gs_view *v, struct gs_summary *summary);
+int gs_aggregate_add_mpi(struct gs_aggregate *v, struct gs_summary *summary);
 
 /* --- line.c: 0 or -ENOMEM --- */
 
-int gs_view_line_sample(struct gs_view *view, const struct gs_rec_sample *sample);
-int gs_view_line_call(struct gs_view *view, const struct gs_rec_call *call); /* with a stack */
-int gs_view_lines(struct gs_view *view, struct gs_summary *summary);
-void gs_view_lines_free(struct gs_view *view);
+int gs_aggregate_line_sample(struct gs_aggregate *view, const struct gs_rec_sample *sample);
+int gs_aggregate_line_call(struct gs_aggregate *view,
+			   const struct gs_rec_call *call); /* with a stack */
+int gs_aggregate_lines(struct gs_aggregate *view, struct gs_summary *summary);
+void gs_aggregate_lines_free(struct gs_aggregate *view);
 
 #endif

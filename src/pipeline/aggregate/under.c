@@ -22,10 +22,10 @@ struct span {
 
 struct times { /* of one thread: when one of the functions was open */
 	struct gs_buf spans;
-	size_t n; /* after settle(): sorted, none overlaps another */
+	size_t n; /* after settle_calls(): sorted, none overlaps another */
 };
 
-struct gs_under {
+struct gs_aggregate_under {
 	struct gs_py_glob globs[GS_PY_GLOB_MAX];
 	size_t n_globs;
 	struct gs_dict *dict;
@@ -39,9 +39,9 @@ struct gs_under {
 	uint64_t n_chosen, n_added_up;
 };
 
-struct gs_under *gs_under_new(const struct gs_py_glob *globs, size_t n)
+struct gs_aggregate_under *gs_aggregate_under_new(const struct gs_py_glob *globs, size_t n)
 {
-	struct gs_under *u = calloc(1, sizeof(*u));
+	struct gs_aggregate_under *u = calloc(1, sizeof(*u));
 
 	if (!u)
 		return NULL;
@@ -55,13 +55,13 @@ struct gs_under *gs_under_new(const struct gs_py_glob *globs, size_t n)
 	if (u->dict)
 		gs_dict_keep_stacks(u->dict);
 	else
-		gs_under_free(&u);
+		gs_aggregate_under_free(&u);
 	return u;
 }
 
-void gs_under_free(struct gs_under **ref)
+void gs_aggregate_under_free(struct gs_aggregate_under **ref)
 {
-	struct gs_under *u = *ref;
+	struct gs_aggregate_under *u = *ref;
 
 	if (!u)
 		return;
@@ -77,18 +77,18 @@ void gs_under_free(struct gs_under **ref)
 	*ref = NULL;
 }
 
-static bool matches(const struct gs_under *u, uint32_t file_str, const char *name)
+static bool matches_pattern(const struct gs_aggregate_under *u, uint32_t file_str, const char *name)
 {
 	const char *file = gs_dict_string(u->dict, file_str);
 
 	for (size_t i = 0; i < u->n_globs; i++)
-		if (gs_py_glob_matches(&u->globs[i], file, name))
+		if (gs_aggregate_matches_py_glob(&u->globs[i], file, name))
 			return true;
 	return false;
 }
 
 /* Is it one of the functions whose calls were traced? "file:NAME/line" is what it is called. */
-static bool is_wanted(struct gs_under *u, uint32_t function)
+static bool is_wanted(struct gs_aggregate_under *u, uint32_t function)
 {
 	const struct gs_rec_function *f = gs_dict_function(u->dict, function);
 	const char *text = f ? gs_dict_string(u->dict, f->name_str) : "";
@@ -102,14 +102,14 @@ static bool is_wanted(struct gs_under *u, uint32_t function)
 		for (colon = slash; colon > text && colon[-1] != ':';)
 			colon--;
 		snprintf(name, sizeof(name), "%.*s", (int)(slash - colon), colon);
-		known = matches(u, f->file_str, name);
+		known = matches_pattern(u, f->file_str, name);
 	}
 	/* Without memory it is looked at again. */
 	(void)gs_map_put(&u->is_function, function, known);
 	return known;
 }
 
-static bool has_wanted(struct gs_under *u, uint32_t stack)
+static bool has_wanted(struct gs_aggregate_under *u, uint32_t stack)
 {
 	const struct gs_rec_stack *s;
 	uint64_t known = 0;
@@ -123,7 +123,8 @@ static bool has_wanted(struct gs_under *u, uint32_t stack)
 		const struct gs_rec_frame *f = gs_dict_frame(u->dict, s->frames[i]);
 
 		if (f && f->frame_kind == GS_FRAME_PYTHON)
-			known = matches(u, f->file_str, gs_dict_string(u->dict, f->function_str));
+			known = matches_pattern(u, f->file_str,
+						gs_dict_string(u->dict, f->function_str));
 	}
 	(void)gs_map_put(&u->is_stack, stack, known);
 	return known;
@@ -131,7 +132,7 @@ static bool has_wanted(struct gs_under *u, uint32_t stack)
 
 /* --- the first pass --- */
 
-static struct times *times_of(struct gs_under *u, uint32_t thread)
+static struct times *times_of(struct gs_aggregate_under *u, uint32_t thread)
 {
 	struct times *more;
 	uint64_t i;
@@ -148,7 +149,7 @@ static struct times *times_of(struct gs_under *u, uint32_t thread)
 	return &more[u->n_threads++];
 }
 
-static int note_call(struct gs_under *u, const struct gs_rec_call *c)
+static int note_call(struct gs_aggregate_under *u, const struct gs_rec_call *c)
 {
 	struct span span = {c->start_ns, c->start_ns + c->dur_ns};
 	struct times *t;
@@ -169,7 +170,7 @@ static int note_call(struct gs_under *u, const struct gs_rec_call *c)
 	return 0;
 }
 
-int gs_under_look(struct gs_under *u, const struct gs_batch *batch)
+int gs_aggregate_under_scan(struct gs_aggregate_under *u, const struct gs_batch *batch)
 {
 	int ret = 0;
 
@@ -193,7 +194,7 @@ static int by_start(const void *a, const void *b)
 }
 
 /* Open calls are told at the end, whenever they began. */
-static void settle(struct gs_under *u)
+static void settle_calls(struct gs_aggregate_under *u)
 {
 	for (size_t k = 0; k < u->n_threads; k++) {
 		struct times *t = &u->threads[k];
@@ -212,7 +213,8 @@ static void settle(struct gs_under *u)
 	u->is_settled = true;
 }
 
-static bool is_within(const struct gs_under *u, uint32_t thread, uint64_t start_ns, uint64_t end_ns)
+static bool is_within(const struct gs_aggregate_under *u, uint32_t thread, uint64_t start_ns,
+		      uint64_t end_ns)
 {
 	const struct span *spans;
 	size_t low = 0, high;
@@ -233,7 +235,7 @@ static bool is_within(const struct gs_under *u, uint32_t thread, uint64_t start_
 	return low && end_ns <= spans[low - 1].end_ns;
 }
 
-static bool keeps(struct gs_under *u, const struct gs_record *r)
+static bool keeps_record(struct gs_aggregate_under *u, const struct gs_record *r)
 {
 	const struct gs_rec_sample *s = (const void *)r;
 	const struct gs_rec_call *c = (const void *)r;
@@ -266,19 +268,20 @@ static bool keeps(struct gs_under *u, const struct gs_record *r)
 	}
 }
 
-int gs_under_choose(struct gs_under *u, const struct gs_batch *batch, struct gs_batch *ret_batch)
+int gs_aggregate_under_choose(struct gs_aggregate_under *u, const struct gs_batch *batch,
+			      struct gs_batch *ret_batch)
 {
 	const struct gs_record *values = NULL;
 
 	if (!u->is_settled)
-		settle(u);
+		settle_calls(u);
 	gs_buf_reset(&u->out);
 	gs_records_for_each (batch, r) {
 		if (r->kind == GS_REC_VALUES) { /* of the call behind it */
 			values = r;
 			continue;
 		}
-		if (keeps(u, r)) {
+		if (keeps_record(u, r)) {
 			if (values && gs_buf_put(&u->out, values, values->bytes) < 0)
 				return -ENOMEM;
 			if (gs_buf_put(&u->out, r, r->bytes) < 0)
@@ -290,12 +293,12 @@ int gs_under_choose(struct gs_under *u, const struct gs_batch *batch, struct gs_
 	return 0;
 }
 
-uint64_t gs_under_n_chosen(const struct gs_under *u)
+uint64_t gs_aggregate_under_n_chosen(const struct gs_aggregate_under *u)
 {
 	return u->n_chosen;
 }
 
-uint64_t gs_under_n_added_up(const struct gs_under *u)
+uint64_t gs_aggregate_under_n_added_up(const struct gs_aggregate_under *u)
 {
 	return u->n_added_up;
 }

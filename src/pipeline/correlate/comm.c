@@ -29,17 +29,17 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "pipeline/correlate/span.h"
+#include "pipeline/correlate/correlate.h"
 
-void comms_init(struct comms *cs)
+void correlate_comms_init(struct comms *cs)
 {
 	*cs = (struct comms){
-		.by_handle = GS_MAP_INIT(GS_SPAN_MAX_COMMS),
-		.by_group = GS_MAP_INIT(GS_SPAN_MAX_COMMS),
+		.by_handle = GS_MAP_INIT(GS_CORRELATE_MAX_COMMS),
+		.by_group = GS_MAP_INIT(GS_CORRELATE_MAX_COMMS),
 	};
 }
 
-void comms_fini(struct comms *cs)
+void correlate_comms_fini(struct comms *cs)
 {
 	free(cs->items);
 	free(cs->groups);
@@ -63,7 +63,7 @@ static bool is_known(const struct comm *c)
 /* --- places --- */
 
 /* Give the place back unless somebody still needs it. */
-static void release(struct comms *cs, uint32_t i)
+static void release_comm(struct comms *cs, uint32_t i)
 {
 	struct comm *c = &cs->items[i];
 
@@ -82,7 +82,7 @@ static void close_handle(struct comms *cs, uint32_t i)
 		return;
 	gs_map_del(&cs->by_handle, hash_of(c->process, c->handle, 0));
 	c->open = false;
-	release(cs, i);
+	release_comm(cs, i);
 }
 
 /* Take a child out of its parent's list; the parent's place is free when it was the last one of a
@@ -96,7 +96,7 @@ static void stop_waiting(struct comms *cs, uint32_t i)
 		link = &cs->items[*link].next;
 	*link = c->next;
 	c->next = c->parent = 0;
-	release(cs, parent);
+	release_comm(cs, parent);
 }
 
 static void free_group(struct comms *cs, uint32_t g)
@@ -116,13 +116,13 @@ static void dissolve_group(struct comms *cs, uint32_t g)
 
 		next = c->next;
 		c->next = c->group = 0;
-		release(cs, i);
+		release_comm(cs, i);
 	}
 	free_group(cs, g);
 }
 
 /* All places are taken: give up what is closed and waits for others that may never come. */
-static void sweep(struct comms *cs)
+static void sweep_comms(struct comms *cs)
 {
 	for (uint32_t i = 1; i < cs->n_items; i++) {
 		struct comm *c = &cs->items[i];
@@ -131,7 +131,7 @@ static void sweep(struct comms *cs)
 			continue;
 		if (c->parent) {
 			stop_waiting(cs, i);
-			release(cs, i);
+			release_comm(cs, i);
 		} else if (c->group) {
 			dissolve_group(cs, c->group);
 		}
@@ -143,13 +143,13 @@ static uint32_t new_comm(struct comms *cs, enum comm_kind kind, uint32_t process
 {
 	uint32_t i;
 
-	if (!cs->first_free && cs->n_items >= GS_SPAN_MAX_COMMS)
-		sweep(cs);
+	if (!cs->first_free && cs->n_items >= GS_CORRELATE_MAX_COMMS)
+		sweep_comms(cs);
 	if (cs->first_free) {
 		i = cs->first_free;
 		cs->first_free = cs->items[i].next;
 	} else {
-		if (cs->n_items >= GS_SPAN_MAX_COMMS)
+		if (cs->n_items >= GS_CORRELATE_MAX_COMMS)
 			return 0;
 		if (cs->n_items + 1 >= cs->n_room) {
 			uint32_t n = cs->n_room ? cs->n_room * 2 : 32;
@@ -221,13 +221,13 @@ static bool open_handle(struct comms *cs, uint32_t i, uint64_t handle)
 	c->handle = handle;
 	c->open = gs_map_put(&cs->by_handle, key, i) == 0;
 	if (!c->open)
-		release(cs, i);
+		release_comm(cs, i);
 	return c->open;
 }
 
 /* --- becoming known --- */
 
-static void emit(const struct comms *cs, uint32_t i, struct gs_buf *extra)
+static void emit_comm(const struct comms *cs, uint32_t i, struct gs_buf *extra)
 {
 	const struct comm *c = &cs->items[i];
 	struct gs_rec_comm *r;
@@ -339,7 +339,7 @@ static void number_members(struct comms *cs, const struct group *group, struct m
 				c->id_hash =
 					hash_of(hash_of(group->parent_hash, group->generation, 3),
 						(uint32_t)c->color, 4);
-			emit(cs, m[i].comm, extra);
+			emit_comm(cs, m[i].comm, extra);
 			list_known(cs, m[i].comm, known);
 		}
 	}
@@ -409,7 +409,7 @@ static void place_child(struct comms *cs, uint32_t i, uint32_t parent, uint32_t 
 	if (c->kind == COMM_SPLIT) {
 		join_group(cs, i, &cs->items[parent], known, extra);
 	} else if (resolve_shrink(c, &cs->items[parent])) {
-		emit(cs, i, extra);
+		emit_comm(cs, i, extra);
 		list_known(cs, i, known);
 	}
 }
@@ -427,11 +427,11 @@ static void place_children(struct comms *cs, uint32_t *known, struct gs_buf *ext
 				continue;
 			stop_waiting(cs, i);
 			place_child(cs, i, parent, known, extra);
-			release(cs, i);
+			release_comm(cs, i);
 		}
 		/* Until here its place could not be given away. */
 		cs->items[parent].listed = false;
-		release(cs, parent);
+		release_comm(cs, parent);
 	}
 }
 
@@ -474,7 +474,7 @@ static uint32_t find_parent(struct comms *cs, uint32_t process, uint64_t handle)
 	return i && open_handle(cs, i, handle) ? i : 0;
 }
 
-static void fill(struct comm *c, const struct gs_rec_comm *r, enum comm_kind kind)
+static void fill_comm(struct comm *c, const struct gs_rec_comm *r, enum comm_kind kind)
 {
 	c->kind = kind;
 	c->announced = true;
@@ -520,7 +520,7 @@ static uint32_t find_or_make(struct comms *cs, const struct gs_rec_comm *r, enum
 		*ret_new = true;
 	}
 	if (*ret_new)
-		fill(&cs->items[i], r, kind);
+		fill_comm(&cs->items[i], r, kind);
 	return i;
 }
 
@@ -542,7 +542,8 @@ static void take_init_all(struct comms *cs, struct gs_rec_comm *r)
 	cs->all_next_rank++;
 }
 
-void comms_take(struct comms *cs, struct gs_rec_comm *r, bool init_all, struct gs_buf *extra)
+void correlate_comms_take(struct comms *cs, struct gs_rec_comm *r, bool init_all,
+			  struct gs_buf *extra)
 {
 	enum comm_kind kind = !r->parent                     ? COMM_ROOT
 			      : r->color != GS_COMM_NO_SPLIT ? COMM_SPLIT
@@ -587,7 +588,7 @@ void comms_take(struct comms *cs, struct gs_rec_comm *r, bool init_all, struct g
 	cs->current = 0;
 	/* One without a handle was only waiting, and may be gone by now. */
 	if (!r->comm) {
-		release(cs, i);
+		release_comm(cs, i);
 		return;
 	}
 	r->rank = cs->items[i].rank;
@@ -595,7 +596,7 @@ void comms_take(struct comms *cs, struct gs_rec_comm *r, bool init_all, struct g
 	r->id_hash = cs->items[i].id_hash;
 }
 
-void comms_end(struct comms *cs, uint32_t process, uint64_t handle)
+void correlate_comms_end(struct comms *cs, uint32_t process, uint64_t handle)
 {
 	uint32_t i = find_open(cs, process, handle);
 
@@ -603,7 +604,7 @@ void comms_end(struct comms *cs, uint32_t process, uint64_t handle)
 		close_handle(cs, i);
 }
 
-void comms_end_process(struct comms *cs, uint32_t process)
+void correlate_comms_end_process(struct comms *cs, uint32_t process)
 {
 	for (uint32_t i = 1; i < cs->n_items; i++)
 		if (cs->items[i].open && cs->items[i].process == process)

@@ -1,8 +1,8 @@
 /*
  * Communicators: who is rank what of which. Inside the room only.
  */
-#ifndef GS_SPAN_COMM_H
-#define GS_SPAN_COMM_H
+#ifndef GS_PIPELINE_CORRELATE_COMM_H
+#define GS_PIPELINE_CORRELATE_COMM_H
 
 #include "core/base/map.h"
 #include "model/trace/record.h"
@@ -78,18 +78,19 @@ struct comms {
 	uint32_t n_alls;
 };
 
-void comms_init(struct comms *comms);
-void comms_fini(struct comms *comms);
+void correlate_comms_init(struct comms *comms);
+void correlate_comms_fini(struct comms *comms);
 
 /* Take in a COMM record and complete it in place as far as is known now. Communicators of others
  * that became known with it are appended to extra as COMM records. init_all: ncclCommInitAll() made
  * it. */
-void comms_take(struct comms *comms, struct gs_rec_comm *rec, bool init_all, struct gs_buf *extra);
+void correlate_comms_take(struct comms *comms, struct gs_rec_comm *rec, bool init_all,
+			  struct gs_buf *extra);
 
 /* The communicator was destroyed. */
-void comms_end(struct comms *comms, uint32_t process, uint64_t handle);
+void correlate_comms_end(struct comms *comms, uint32_t process, uint64_t handle);
 
 /* The process runs another program: all of its communicators are gone. */
-void comms_end_process(struct comms *comms, uint32_t process);
+void correlate_comms_end_process(struct comms *comms, uint32_t process);
 
 #endif

@@ -11,11 +11,11 @@
 #include <string.h>
 
 #include "model/trace/dict.h"
-#include "pipeline/correlate/span.h"
+#include "pipeline/correlate/correlate.h"
 
 #define FIRST_SLOTS 256
 
-void ledger_fini(struct ledger *l)
+void correlate_ledger_fini(struct ledger *l)
 {
 	for (uint32_t i = 0; i < l->n_processes; i++)
 		free(l->processes[i]);
@@ -24,18 +24,19 @@ void ledger_fini(struct ledger *l)
 	*l = (struct ledger){0};
 }
 
-struct ledger_process *ledger_find_process(const struct ledger *l, uint32_t process)
+struct correlate_ledger_process *correlate_ledger_find_process(const struct ledger *l,
+							       uint32_t process)
 {
 	return process < l->n_processes ? l->processes[process] : NULL;
 }
 
-struct ledger_process *ledger_process(struct ledger *l, uint32_t process)
+struct correlate_ledger_process *correlate_ledger_process(struct ledger *l, uint32_t process)
 {
 	if (process >= GS_DICT_MAX_ID)
 		return NULL;
 	if (process >= l->n_processes) {
 		uint32_t n = l->n_processes ? l->n_processes : 16;
-		struct ledger_process **p;
+		struct correlate_ledger_process **p;
 
 		while (n <= process)
 			n *= 2;
@@ -51,7 +52,7 @@ struct ledger_process *ledger_process(struct ledger *l, uint32_t process)
 	return l->processes[process];
 }
 
-static size_t home(const struct ledger *l, uint32_t process, uint32_t space, uint64_t pointer)
+static size_t home_of(const struct ledger *l, uint32_t process, uint32_t space, uint64_t pointer)
 {
 	uint64_t x = pointer ^ (uint64_t)process << 40 ^ (uint64_t)space << 63;
 
@@ -62,9 +63,9 @@ static size_t home(const struct ledger *l, uint32_t process, uint32_t space, uin
 }
 
 /* The slot of the block, or the free one where it would go. */
-static size_t find(const struct ledger *l, uint32_t process, uint32_t space, uint64_t pointer)
+static size_t find_slot(const struct ledger *l, uint32_t process, uint32_t space, uint64_t pointer)
 {
-	size_t i = home(l, process, space, pointer);
+	size_t i = home_of(l, process, space, pointer);
 
 	while (l->slots[i].pointer &&
 	       (l->slots[i].pointer != pointer || l->slots[i].process != process ||
@@ -73,7 +74,7 @@ static size_t find(const struct ledger *l, uint32_t process, uint32_t space, uin
 	return i;
 }
 
-static int grow(struct ledger *l)
+static int grow_ledger(struct ledger *l)
 {
 	struct ledger bigger = *l;
 
@@ -85,28 +86,28 @@ static int grow(struct ledger *l)
 		const struct block *b = &l->slots[i];
 
 		if (b->pointer)
-			bigger.slots[find(&bigger, b->process, b->space, b->pointer)] = *b;
+			bigger.slots[find_slot(&bigger, b->process, b->space, b->pointer)] = *b;
 	}
 	free(l->slots);
 	*l = bigger;
 	return 0;
 }
 
-static void see_peak(struct ledger_process *p, enum space space)
+static void see_peak(struct correlate_ledger_process *p, enum space space)
 {
 	if (p->live_bytes[space] > p->peak_bytes[space])
 		p->peak_bytes[space] = p->live_bytes[space];
 }
 
-int ledger_put(struct ledger *l, uint32_t process, enum space space, uint64_t pointer,
-	       uint64_t bytes)
+int correlate_ledger_put(struct ledger *l, uint32_t process, enum space space, uint64_t pointer,
+			 uint64_t bytes)
 {
-	struct ledger_process *p = ledger_find_process(l, process);
+	struct correlate_ledger_process *p = correlate_ledger_find_process(l, process);
 	struct block *b;
 
-	if (!l->n_slots && grow(l) < 0)
+	if (!l->n_slots && grow_ledger(l) < 0)
 		return -ENOMEM;
-	b = &l->slots[find(l, process, space, pointer)];
+	b = &l->slots[find_slot(l, process, space, pointer)];
 	if (b->pointer) {
 		p->live_bytes[space] += bytes - b->bytes;
 		if (b->is_segment)
@@ -116,12 +117,12 @@ int ledger_put(struct ledger *l, uint32_t process, enum space space, uint64_t po
 		see_peak(p, space);
 		return 0;
 	}
-	if (l->n_used >= GS_SPAN_MAX_BLOCKS)
+	if (l->n_used >= GS_CORRELATE_MAX_BLOCKS)
 		return -ENOBUFS;
 	if (l->n_used + 1 > l->n_slots / 4 * 3) {
-		if (grow(l) < 0)
+		if (grow_ledger(l) < 0)
 			return -ENOMEM;
-		b = &l->slots[find(l, process, space, pointer)];
+		b = &l->slots[find_slot(l, process, space, pointer)];
 	}
 	*b = (struct block){pointer, bytes, process, (uint16_t)space, 0};
 	l->n_used++;
@@ -131,7 +132,7 @@ int ledger_put(struct ledger *l, uint32_t process, enum space space, uint64_t po
 }
 
 /* Empty slot i and close the gap. */
-static void vacate(struct ledger *l, size_t i)
+static void vacate_slot(struct ledger *l, size_t i)
 {
 	size_t mask = l->n_slots - 1;
 
@@ -139,7 +140,8 @@ static void vacate(struct ledger *l, size_t i)
 		const struct block *b = &l->slots[j];
 
 		/* It may move back to i unless its home lies behind i. */
-		if (((j - home(l, b->process, b->space, b->pointer)) & mask) >= ((j - i) & mask)) {
+		if (((j - home_of(l, b->process, b->space, b->pointer)) & mask) >=
+		    ((j - i) & mask)) {
 			l->slots[i] = *b;
 			i = j;
 		}
@@ -148,33 +150,33 @@ static void vacate(struct ledger *l, size_t i)
 	l->n_used--;
 }
 
-bool ledger_take(struct ledger *l, uint32_t process, enum space space, uint64_t pointer,
-		 uint64_t *ret_bytes)
+bool correlate_ledger_take(struct ledger *l, uint32_t process, enum space space, uint64_t pointer,
+			   uint64_t *ret_bytes)
 {
-	struct ledger_process *p = ledger_find_process(l, process);
+	struct correlate_ledger_process *p = correlate_ledger_find_process(l, process);
 	size_t i;
 
 	if (!p || !l->n_slots || !pointer)
 		return false;
-	i = find(l, process, space, pointer);
+	i = find_slot(l, process, space, pointer);
 	if (!l->slots[i].pointer)
 		return false;
 	*ret_bytes = l->slots[i].bytes;
 	p->live_bytes[space] -= *ret_bytes;
 	if (l->slots[i].is_segment)
 		p->segment_bytes -= *ret_bytes;
-	vacate(l, i);
+	vacate_slot(l, i);
 	return true;
 }
 
-void ledger_mark_segment(struct ledger *l, uint32_t process, uint64_t pointer)
+void correlate_ledger_mark_segment(struct ledger *l, uint32_t process, uint64_t pointer)
 {
-	struct ledger_process *p = ledger_find_process(l, process);
+	struct correlate_ledger_process *p = correlate_ledger_find_process(l, process);
 	struct block *b;
 
 	if (!p || !l->n_slots || !pointer)
 		return;
-	b = &l->slots[find(l, process, SPACE_DEVICE, pointer)];
+	b = &l->slots[find_slot(l, process, SPACE_DEVICE, pointer)];
 	if (!b->pointer || b->is_segment)
 		return;
 	b->is_segment = 1;
@@ -183,9 +185,9 @@ void ledger_mark_segment(struct ledger *l, uint32_t process, uint64_t pointer)
 		p->peak_segment_bytes = p->segment_bytes;
 }
 
-void ledger_drop(struct ledger *l, uint32_t process)
+void correlate_ledger_drop(struct ledger *l, uint32_t process)
 {
-	struct ledger_process *p = ledger_find_process(l, process);
+	struct correlate_ledger_process *p = correlate_ledger_find_process(l, process);
 
 	if (!p)
 		return;
@@ -193,7 +195,7 @@ void ledger_drop(struct ledger *l, uint32_t process)
 	 * already, at its beginning. */
 	for (size_t i = 0; i < l->n_slots;) {
 		if (l->slots[i].pointer && l->slots[i].process == process)
-			vacate(l, i);
+			vacate_slot(l, i);
 		else
 			i++;
 	}

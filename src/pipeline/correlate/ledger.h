@@ -2,8 +2,8 @@
  * The ledger of live blocks: (process, space, pointer) -> bytes, and the sum by process and space.
  * Inside the room only.
  */
-#ifndef GS_SPAN_LEDGER_H
-#define GS_SPAN_LEDGER_H
+#ifndef GS_PIPELINE_CORRELATE_LEDGER_H
+#define GS_PIPELINE_CORRELATE_LEDGER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ struct block {
 	uint16_t is_segment; /* PyTorch's caching allocator hands out parts of it */
 };
 
-struct ledger_process {
+struct correlate_ledger_process {
 	uint64_t live_bytes[SPACE_COUNT];
 	uint64_t peak_bytes[SPACE_COUNT];
 	uint64_t segment_bytes, peak_segment_bytes; /* of blocks that are segments */
@@ -38,31 +38,32 @@ struct ledger {
 	struct block *slots; /* owned */
 	size_t n_slots;      /* a power of two, or 0 */
 	size_t n_used;
-	struct ledger_process **processes; /* owned, and each element; by id */
+	struct correlate_ledger_process **processes; /* owned, and each element; by id */
 	uint32_t n_processes;
 };
 
-void ledger_fini(struct ledger *ledger);
+void correlate_ledger_fini(struct ledger *ledger);
 
 /* The sums of a process, made when missing; NULL: no memory, or the id is out of range. */
-struct ledger_process *ledger_process(struct ledger *ledger, uint32_t process);
+struct correlate_ledger_process *correlate_ledger_process(struct ledger *ledger, uint32_t process);
 
 /* The same when it is there, else NULL. */
-struct ledger_process *ledger_find_process(const struct ledger *ledger, uint32_t process);
+struct correlate_ledger_process *correlate_ledger_find_process(const struct ledger *ledger,
+							       uint32_t process);
 
 /* Enter a block of a known process; one with the same pointer is replaced (its free was not seen).
  * 0, -ENOMEM or -ENOBUFS. */
-int ledger_put(struct ledger *ledger, uint32_t process, enum space space, uint64_t pointer,
-	       uint64_t bytes);
+int correlate_ledger_put(struct ledger *ledger, uint32_t process, enum space space,
+			 uint64_t pointer, uint64_t bytes);
 
 /* Take a block out; false when it is not known. */
-bool ledger_take(struct ledger *ledger, uint32_t process, enum space space, uint64_t pointer,
-		 uint64_t *ret_bytes);
+bool correlate_ledger_take(struct ledger *ledger, uint32_t process, enum space space,
+			   uint64_t pointer, uint64_t *ret_bytes);
 
 /* A block of device memory turned out to be a segment; one that is not known is left alone. */
-void ledger_mark_segment(struct ledger *ledger, uint32_t process, uint64_t pointer);
+void correlate_ledger_mark_segment(struct ledger *ledger, uint32_t process, uint64_t pointer);
 
 /* All blocks of the process are gone. */
-void ledger_drop(struct ledger *ledger, uint32_t process);
+void correlate_ledger_drop(struct ledger *ledger, uint32_t process);
 
 #endif

@@ -45,13 +45,13 @@ struct sync_entry {
 	struct stretch deps[MAX_DEPS]; /* done when this stream is: events that it waited for */
 };
 
-void syncs_fini(struct syncs *s)
+void correlate_syncs_fini(struct syncs *s)
 {
 	free(s->entries);
 	free(s->slots);
 }
 
-static uint32_t *find(const struct syncs *s, const struct key *k)
+static uint32_t *find_key(const struct syncs *s, const struct key *k)
 {
 	uint64_t h = (k->handle ^ (uint64_t)k->process << 32 ^ k->thread) * 0x9e3779b97f4a7c15ull;
 
@@ -70,7 +70,7 @@ static void forget_all(struct syncs *s)
 	s->n_entries = 1;
 }
 
-static bool grow(struct syncs *s)
+static bool grow_syncs(struct syncs *s)
 {
 	uint32_t capacity = s->capacity ? 2 * s->capacity : FIRST_ENTRIES;
 	struct sync_entry *entries;
@@ -90,7 +90,7 @@ static bool grow(struct syncs *s)
 	if (!s->n_entries)
 		memset(&entries[s->n_entries++], 0, sizeof(*entries));
 	for (uint32_t i = 1; i < s->n_entries; i++)
-		*find(s, &entries[i].key) = i;
+		*find_key(s, &entries[i].key) = i;
 	return true;
 }
 
@@ -99,17 +99,17 @@ static uint32_t entry_of(struct syncs *s, const struct key *k, bool make)
 {
 	uint32_t *slot;
 
-	if (!s->capacity && (!make || !grow(s)))
+	if (!s->capacity && (!make || !grow_syncs(s)))
 		return 0;
-	slot = find(s, k);
+	slot = find_key(s, k);
 	if (*slot || !make)
 		return *slot;
 	if (s->n_entries == s->capacity) {
 		if (s->capacity >= SYNC_MAX_ENTRIES)
 			forget_all(s);
-		else if (!grow(s))
+		else if (!grow_syncs(s))
 			return 0;
-		slot = find(s, k);
+		slot = find_key(s, k);
 	}
 	s->entries[s->n_entries] = (struct sync_entry){.key = *k};
 	*slot = s->n_entries;
@@ -267,8 +267,8 @@ static bool copy_waits(const struct gs_rec_call *c)
 	       !(c->aux == GS_COPY_H2D && c->bytes <= STAGED_BYTES);
 }
 
-uint64_t syncs_take(struct syncs *s, uint32_t process, const struct gs_rec_call *c,
-		    enum sync_kind kind, bool per_thread, bool *ret_waited)
+uint64_t correlate_syncs_take(struct syncs *s, uint32_t process, const struct gs_rec_call *c,
+			      enum sync_kind kind, bool per_thread, bool *ret_waited)
 {
 	bool has_event = kind == SYNC_RECORD || kind == SYNC_STREAM_WAITS;
 	uint32_t stream = 0, event = 0;
@@ -334,21 +334,21 @@ uint64_t syncs_take(struct syncs *s, uint32_t process, const struct gs_rec_call 
 	return 0;
 }
 
-void syncs_drop(struct syncs *s, uint32_t process)
+void correlate_syncs_drop(struct syncs *s, uint32_t process)
 {
 	for (uint32_t i = 1; i < s->n_entries; i++)
 		if (s->entries[i].key.process == process)
 			s->entries[i] = (struct sync_entry){.key = s->entries[i].key};
 }
 
-bool sync_is_per_thread(const char *name)
+bool correlate_sync_is_per_thread(const char *name)
 {
 	size_t n = strlen(name);
 
 	return n > 5 && (strcmp(name + n - 5, "_ptsz") == 0 || strcmp(name + n - 5, "_ptds") == 0);
 }
 
-enum sync_kind sync_kind_of(unsigned layer, unsigned func_class, const char *name)
+enum sync_kind correlate_sync_kind_of(unsigned layer, unsigned func_class, const char *name)
 {
 	if (layer > GS_LAYER_NCCL)
 		return SYNC_NONE;

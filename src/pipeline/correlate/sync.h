@@ -12,8 +12,8 @@
  * for several streams (of the device) carries the number of the newest work among them.
  * Inside the room only.
  */
-#ifndef GS_SPAN_SYNC_H
-#define GS_SPAN_SYNC_H
+#ifndef GS_PIPELINE_CORRELATE_SYNC_H
+#define GS_PIPELINE_CORRELATE_SYNC_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,10 +41,10 @@ enum sync_kind {
 };
 
 /* What a function means here. */
-enum sync_kind sync_kind_of(unsigned layer, unsigned func_class, const char *name);
+enum sync_kind correlate_sync_kind_of(unsigned layer, unsigned func_class, const char *name);
 
 /* Names that end so take the calling thread's own default stream for stream 0. */
-bool sync_is_per_thread(const char *name);
+bool correlate_sync_is_per_thread(const char *name);
 
 struct sync_entry;
 
@@ -56,13 +56,13 @@ struct syncs {
 	uint64_t last_id;
 };
 
-void syncs_fini(struct syncs *syncs);
+void correlate_syncs_fini(struct syncs *syncs);
 
 /* A finished call that succeeded; its flow, 0 none. *ret_waited: it waited for that. */
-uint64_t syncs_take(struct syncs *syncs, uint32_t process, const struct gs_rec_call *call,
-		    enum sync_kind kind, bool per_thread, bool *ret_waited);
+uint64_t correlate_syncs_take(struct syncs *syncs, uint32_t process, const struct gs_rec_call *call,
+			      enum sync_kind kind, bool per_thread, bool *ret_waited);
 
 /* The process runs a new program. */
-void syncs_drop(struct syncs *syncs, uint32_t process);
+void correlate_syncs_drop(struct syncs *syncs, uint32_t process);
 
 #endif

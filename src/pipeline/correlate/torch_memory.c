@@ -6,19 +6,19 @@
 
 #include "core/base/mem.h"
 #include "model/trace/record_stack.h"
-#include "pipeline/correlate/span.h"
+#include "pipeline/correlate/correlate.h"
 
-void torch_memory_init(struct torch_memory *m)
+void correlate_torch_memory_init(struct torch_memory *m)
 {
-	*m = (struct torch_memory){.index = GS_MAP_INIT(GS_SPAN_MAX_BLOCKS)};
+	*m = (struct torch_memory){.index = GS_MAP_INIT(GS_CORRELATE_MAX_BLOCKS)};
 }
 
-void torch_memory_fini(struct torch_memory *m)
+void correlate_torch_memory_fini(struct torch_memory *m)
 {
 	gs_map_fini(&m->index);
 	free(m->blocks);
 	free(m->devices);
-	torch_memory_init(m);
+	correlate_torch_memory_init(m);
 }
 
 /* Addresses of user space have 47 bits. */
@@ -57,7 +57,8 @@ static struct torch_block *block_new(struct torch_memory *m)
 	if (m->n_blocks == m->room_blocks) {
 		uint32_t room = m->room_blocks ? m->room_blocks * 2 : 1024;
 
-		b = m->n_blocks < GS_SPAN_MAX_BLOCKS ? realloc(m->blocks, room * sizeof(*b)) : NULL;
+		b = m->n_blocks < GS_CORRELATE_MAX_BLOCKS ? realloc(m->blocks, room * sizeof(*b))
+							  : NULL;
 		if (!b)
 			return NULL;
 		m->blocks = b;
@@ -84,8 +85,9 @@ static uint64_t take_out(struct torch_memory *m, uint64_t key, uint64_t i)
 	return bytes;
 }
 
-struct torch_device *torch_memory_alloc(struct torch_memory *m, uint32_t process,
-					const struct gs_rec_call *c, uint64_t *n_untracked)
+struct torch_device *correlate_torch_memory_alloc(struct torch_memory *m, uint32_t process,
+						  const struct gs_rec_call *c,
+						  uint64_t *n_untracked)
 {
 	struct torch_device *d = device_of(m, process, (int32_t)c->aux);
 	uint64_t key = key_of(process, c->arg[0]), old;
@@ -116,8 +118,8 @@ struct torch_device *torch_memory_alloc(struct torch_memory *m, uint32_t process
 	return d;
 }
 
-struct torch_device *torch_memory_free(struct torch_memory *m, uint32_t process,
-				       const struct gs_rec_call *c, uint64_t *ret_bytes)
+struct torch_device *correlate_torch_memory_free(struct torch_memory *m, uint32_t process,
+						 const struct gs_rec_call *c, uint64_t *ret_bytes)
 {
 	uint64_t key = key_of(process, c->arg[0]), i;
 	struct torch_device *d;
@@ -134,7 +136,7 @@ struct torch_device *torch_memory_free(struct torch_memory *m, uint32_t process,
 	return d;
 }
 
-void torch_memory_drop(struct torch_memory *m, uint32_t process)
+void correlate_torch_memory_drop(struct torch_memory *m, uint32_t process)
 {
 	for (uint32_t i = 0; i < m->n_blocks; i++) {
 		const struct torch_block *b = &m->blocks[i];
@@ -173,7 +175,8 @@ static void add_to_site(struct site *sites, size_t *n, const struct torch_block 
 
 static int put_device(const struct torch_device *d, const struct ledger *ledger, struct gs_buf *out)
 {
-	const struct ledger_process *p = ledger_find_process(ledger, d->process);
+	const struct correlate_ledger_process *p =
+		correlate_ledger_find_process(ledger, d->process);
 	struct gs_rec_allocator *a = gs_record_put(out, GS_REC_ALLOCATOR, sizeof(*a), 0);
 
 	if (!a)
@@ -191,8 +194,8 @@ static int put_device(const struct torch_device *d, const struct ledger *ledger,
 	return 0;
 }
 
-int torch_memory_finish(const struct torch_memory *m, const struct ledger *ledger,
-			struct gs_buf *out)
+int correlate_torch_memory_finish(const struct torch_memory *m, const struct ledger *ledger,
+				  struct gs_buf *out)
 {
 	GS_FREE struct site *sites = calloc(TORCH_MAX_SITES, sizeof(*sites));
 	size_t n = 0;

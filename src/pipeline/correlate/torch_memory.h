@@ -3,8 +3,8 @@
  * only. It hands out parts of what it got from CUDA (the ledger's blocks): both together tell how
  * much of that lies idle.
  */
-#ifndef GS_SPAN_TORCH_MEMORY_H
-#define GS_SPAN_TORCH_MEMORY_H
+#ifndef GS_PIPELINE_CORRELATE_TORCH_MEMORY_H
+#define GS_PIPELINE_CORRELATE_TORCH_MEMORY_H
 
 #include "core/base/map.h"
 #include "model/trace/record.h"
@@ -38,22 +38,24 @@ struct torch_memory {
 	uint32_t n_devices, room_devices;
 };
 
-void torch_memory_init(struct torch_memory *m);
-void torch_memory_fini(struct torch_memory *m);
+void correlate_torch_memory_init(struct torch_memory *m);
+void correlate_torch_memory_fini(struct torch_memory *m);
 
 /* Enter a block. NULL without memory, or when there are too many (*n_untracked counts). */
-struct torch_device *torch_memory_alloc(struct torch_memory *m, uint32_t process,
-					const struct gs_rec_call *call, uint64_t *n_untracked);
+struct torch_device *correlate_torch_memory_alloc(struct torch_memory *m, uint32_t process,
+						  const struct gs_rec_call *call,
+						  uint64_t *n_untracked);
 
 /* Take a block out; NULL when it is not known. */
-struct torch_device *torch_memory_free(struct torch_memory *m, uint32_t process,
-				       const struct gs_rec_call *call, uint64_t *ret_bytes);
+struct torch_device *correlate_torch_memory_free(struct torch_memory *m, uint32_t process,
+						 const struct gs_rec_call *call,
+						 uint64_t *ret_bytes);
 
 /* The process runs another program: its blocks are gone, and were not leaked. */
-void torch_memory_drop(struct torch_memory *m, uint32_t process);
+void correlate_torch_memory_drop(struct torch_memory *m, uint32_t process);
 
 /* Append ALLOCATOR and LEAK records. 0 or a negative errno. */
-int torch_memory_finish(const struct torch_memory *m, const struct ledger *ledger,
-			struct gs_buf *out);
+int correlate_torch_memory_finish(const struct torch_memory *m, const struct ledger *ledger,
+				  struct gs_buf *out);
 
 #endif

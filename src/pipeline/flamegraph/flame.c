@@ -37,8 +37,8 @@ void gs_flame_free(struct gs_flame **flame)
 
 	if (!f)
 		return;
-	forest_free(&f->forest);
-	tree_fini(&f->tree);
+	flame_forest_free(&f->forest);
+	flame_tree_fini(&f->tree);
 	free(f->samples);
 	free(f->slots);
 	free(f);
@@ -53,9 +53,10 @@ int gs_flame_new(const struct gs_dict *dict, enum gs_flame_by by, struct gs_flam
 	if (!f)
 		return -ENOMEM;
 	f->by = by;
-	r = tree_init(&f->tree, dict);
+	r = flame_tree_init(&f->tree, dict);
 	if (r == 0 && by != GS_FLAME_SAMPLES)
-		r = forest_new(&f->tree, by == GS_FLAME_AUTO ? GS_FLAME_TIME : by, &f->forest);
+		r = flame_forest_new(&f->tree, by == GS_FLAME_AUTO ? GS_FLAME_TIME : by,
+				     &f->forest);
 	if (r == 0)
 		*ret_flame = gs_take(f);
 	return r;
@@ -126,7 +127,7 @@ static int take_sample(struct gs_flame *f, const struct gs_rec_sample *s)
 int gs_flame_record(struct gs_flame *f, const struct gs_record *r)
 {
 	if (r->kind == GS_REC_CALL && f->forest)
-		return forest_call(f->forest, (const void *)r);
+		return flame_forest_call(f->forest, (const void *)r);
 	if (r->kind == GS_REC_SAMPLE && (f->by == GS_FLAME_AUTO || f->by == GS_FLAME_SAMPLES))
 		return take_sample(f, (const void *)r);
 	return 0;
@@ -135,19 +136,19 @@ int gs_flame_record(struct gs_flame *f, const struct gs_record *r)
 static int enter_sample(struct gs_flame *f, const struct sample *s)
 {
 	struct tree_at at = {0};
-	int r = tree_thread(&f->tree, s->key.thread, &at.node);
+	int r = flame_tree_thread(&f->tree, s->key.thread, &at.node);
 
 	if (r == -ENOBUFS)
 		at.full = true;
 	else if (r < 0)
 		return r;
-	r = tree_push_python(&f->tree, &at, s->key.py_stack);
+	r = flame_tree_push_python(&f->tree, &at, s->key.py_stack);
 	if (r == 0 && s->key.scope)
-		r = tree_push_function(&f->tree, &at, s->key.scope);
+		r = flame_tree_push_function(&f->tree, &at, s->key.scope);
 	if (r == 0)
-		r = tree_push_native(&f->tree, &at, s->key.native_stack, 0);
+		r = flame_tree_push_native(&f->tree, &at, s->key.native_stack, 0);
 	if (r == 0)
-		tree_add(&f->tree, &at, s->weight_ns);
+		flame_tree_add(&f->tree, &at, s->weight_ns);
 	return r;
 }
 
@@ -157,8 +158,8 @@ static int enter_samples(struct gs_flame *f)
 	const struct gs_dict *dict = f->tree.dict;
 	int r;
 
-	tree_fini(&f->tree);
-	r = tree_init(&f->tree, dict);
+	flame_tree_fini(&f->tree);
+	r = flame_tree_init(&f->tree, dict);
 	for (uint32_t i = 0; r == 0 && i < f->n_samples; i++)
 		r = enter_sample(f, &f->samples[i]);
 	f->tree.coarse += f->samples_coarse_ns;
@@ -171,8 +172,8 @@ int gs_flame_finish(struct gs_flame *f)
 
 	if (f->by == GS_FLAME_AUTO)
 		f->by = f->n_samples ? GS_FLAME_SAMPLES : GS_FLAME_TIME;
-	r = f->by == GS_FLAME_SAMPLES ? enter_samples(f) : forest_finish(f->forest);
-	return r < 0 ? r : tree_finish(&f->tree);
+	r = f->by == GS_FLAME_SAMPLES ? enter_samples(f) : flame_forest_finish(f->forest);
+	return r < 0 ? r : flame_tree_finish(&f->tree);
 }
 
 enum gs_flame_by gs_flame_shown(const struct gs_flame *f)

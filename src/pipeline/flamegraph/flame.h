@@ -12,8 +12,8 @@
  * Python frames stand over native frames: of a native stack what is inside the innermost frame of
  * the interpreter (or of an operator's entry) is shown, and the Python stack stands for the rest.
  */
-#ifndef GS_FLAME_FLAME_H
-#define GS_FLAME_FLAME_H
+#ifndef GS_PIPELINE_FLAMEGRAPH_FLAME_H
+#define GS_PIPELINE_FLAMEGRAPH_FLAME_H
 
 #include <stddef.h>
 #include <stdint.h>

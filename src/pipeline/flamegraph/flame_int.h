@@ -1,6 +1,6 @@
 /* Inside the room: the tree that is shown, and the forest of calls that it is made of. */
-#ifndef GS_FLAME_INT_H
-#define GS_FLAME_INT_H
+#ifndef GS_PIPELINE_FLAMEGRAPH_FLAME_INT_H
+#define GS_PIPELINE_FLAMEGRAPH_FLAME_INT_H
 
 #include <stdbool.h>
 
@@ -17,14 +17,15 @@ struct tree {
 	uint64_t coarse;
 };
 
-int tree_init(struct tree *tree, const struct gs_dict *dict);
-void tree_fini(struct tree *tree);
+int flame_tree_init(struct tree *tree, const struct gs_dict *dict);
+void flame_tree_fini(struct tree *tree);
 
 /* The child of that kind and ref; made when it is missing. -ENOMEM, -ENOBUFS: no room. */
-int tree_child(struct tree *tree, uint32_t parent, unsigned kind, uint32_t ref, uint32_t *ret_node);
+int flame_tree_child(struct tree *tree, uint32_t parent, unsigned kind, uint32_t ref,
+		     uint32_t *ret_node);
 
 /* The node of a thread, below its process. */
-int tree_thread(struct tree *tree, uint32_t thread, uint32_t *ret_node);
+int flame_tree_thread(struct tree *tree, uint32_t thread, uint32_t *ret_node);
 
 /* A place in the tree on the way down. */
 struct tree_at {
@@ -36,30 +37,30 @@ struct tree_at {
 };
 
 /* Python frames that the stack has beyond those that stand above already. */
-int tree_push_python(struct tree *tree, struct tree_at *at, uint32_t py_stack);
+int flame_tree_push_python(struct tree *tree, struct tree_at *at, uint32_t py_stack);
 
 /* Native frames inside the interpreter and inside the operator; not the function itself. */
-int tree_push_native(struct tree *tree, struct tree_at *at, uint32_t native_stack,
-		     uint32_t function);
+int flame_tree_push_native(struct tree *tree, struct tree_at *at, uint32_t native_stack,
+			   uint32_t function);
 
-int tree_push_function(struct tree *tree, struct tree_at *at, uint32_t function);
+int flame_tree_push_function(struct tree *tree, struct tree_at *at, uint32_t function);
 
-void tree_add(struct tree *tree, const struct tree_at *at, uint64_t weight);
+void flame_tree_add(struct tree *tree, const struct tree_at *at, uint64_t weight);
 
 /* Totals, and children in order. */
-int tree_finish(struct tree *tree);
+int flame_tree_finish(struct tree *tree);
 
 /* --- forest.c: from calls, which come at their return, to the tree --- */
 
 struct forest;
 
-int forest_new(struct tree *tree, enum gs_flame_by by, struct forest **ret_forest);
-void forest_free(struct forest **forest);
+int flame_forest_new(struct tree *tree, enum gs_flame_by by, struct forest **ret_forest);
+void flame_forest_free(struct forest **forest);
 
-int forest_call(struct forest *forest, const struct gs_rec_call *call);
+int flame_forest_call(struct forest *forest, const struct gs_rec_call *call);
 
 /* What still waits for a call around it goes into the tree as it is. */
-int forest_finish(struct forest *forest);
+int flame_forest_finish(struct forest *forest);
 
 /* --- flame.c --- */
 

@@ -71,7 +71,7 @@ struct forest {
 
 /* --- spans: a pool, and a hash of (parent, key) --- */
 
-static uint32_t *bucket(const struct forest *f, uint32_t parent, const struct span_key *k)
+static uint32_t *bucket_of(const struct forest *f, uint32_t parent, const struct span_key *k)
 {
 	uint64_t h = ((uint64_t)parent << 32 | k->function) * 0x9e3779b97f4a7c15ull;
 
@@ -84,7 +84,7 @@ static uint32_t *bucket(const struct forest *f, uint32_t parent, const struct sp
 static void hash_in(struct forest *f, uint32_t span)
 {
 	struct span *s = &f->spans[span];
-	uint32_t *b = bucket(f, s->parent, &s->key);
+	uint32_t *b = bucket_of(f, s->parent, &s->key);
 
 	s->hash_next = *b;
 	*b = span;
@@ -93,23 +93,23 @@ static void hash_in(struct forest *f, uint32_t span)
 static void hash_out(struct forest *f, uint32_t span)
 {
 	struct span *s = &f->spans[span];
-	uint32_t *at = bucket(f, s->parent, &s->key);
+	uint32_t *at = bucket_of(f, s->parent, &s->key);
 
 	while (*at != span)
 		at = &f->spans[*at].hash_next;
 	*at = s->hash_next;
 }
 
-static uint32_t find(const struct forest *f, uint32_t parent, const struct span_key *k)
+static uint32_t find_span(const struct forest *f, uint32_t parent, const struct span_key *k)
 {
-	uint32_t i = *bucket(f, parent, k);
+	uint32_t i = *bucket_of(f, parent, k);
 
 	while (i && (f->spans[i].parent != parent || memcmp(&f->spans[i].key, k, sizeof(*k)) != 0))
 		i = f->spans[i].hash_next;
 	return i;
 }
 
-static int grow(struct forest *f)
+static int grow_spans(struct forest *f)
 {
 	uint32_t capacity = f->capacity ? 2 * f->capacity : FIRST_SPANS;
 	struct span *spans;
@@ -145,7 +145,7 @@ static int new_span(struct forest *f, uint32_t *ret_span)
 		f->free_list = f->spans[i].next;
 	} else {
 		if (f->n_spans == f->capacity) {
-			int r = grow(f);
+			int r = grow_spans(f);
 
 			if (r < 0)
 				return r;
@@ -164,7 +164,7 @@ static void free_span(struct forest *f, uint32_t i)
 }
 
 /* Put a span without parent below one; it is gone when there was the same. */
-static void attach(struct forest *f, uint32_t parent, uint32_t i);
+static void attach_span(struct forest *f, uint32_t parent, uint32_t i);
 
 static void move_children(struct forest *f, uint32_t from, uint32_t to)
 {
@@ -176,15 +176,15 @@ static void move_children(struct forest *f, uint32_t from, uint32_t to)
 
 		hash_out(f, child);
 		f->spans[child].parent = 0;
-		attach(f, to, child);
+		attach_span(f, to, child);
 		child = next;
 	}
 }
 
 /* As deep as the spans are high: MAX_HEIGHT at most. */
-static void attach(struct forest *f, uint32_t parent, uint32_t i)
+static void attach_span(struct forest *f, uint32_t parent, uint32_t i)
 {
-	uint32_t same = find(f, parent, &f->spans[i].key);
+	uint32_t same = find_span(f, parent, &f->spans[i].key);
 
 	if (f->spans[parent].height <= f->spans[i].height)
 		f->spans[parent].height = f->spans[i].height + 1;
@@ -203,7 +203,7 @@ static void attach(struct forest *f, uint32_t parent, uint32_t i)
 /* A call with nothing inside, below parent. */
 static int add_leaf(struct forest *f, uint32_t parent, const struct span_key *k, uint64_t weight)
 {
-	uint32_t i = find(f, parent, k);
+	uint32_t i = find_span(f, parent, k);
 	int r;
 
 	if (i) {
@@ -220,7 +220,7 @@ static int add_leaf(struct forest *f, uint32_t parent, const struct span_key *k,
 		return r;
 	f->spans[i].key = *k;
 	f->spans[i].weight = weight;
-	attach(f, parent, i);
+	attach_span(f, parent, i);
 	return 0;
 }
 
@@ -271,7 +271,7 @@ static void give_up(struct forest *f, struct thread *t)
 
 	if (h->scope) {
 		f->spans[span].key = (struct span_key){.function = h->scope};
-		attach(f, t->root, span);
+		attach_span(f, t->root, span);
 	} else {
 		f->spans[t->root].weight += f->spans[span].weight;
 		move_children(f, span, t->root);
@@ -376,8 +376,8 @@ static int holder_for(struct forest *f, struct thread *t, const struct gs_rec_ca
 }
 
 /* Takes what waited for the call out of the holders. The span that has it below, 0 none. */
-static uint32_t claim(struct forest *f, struct thread *t, const struct gs_rec_call *c, bool upper,
-		      uint64_t *ret_inside_ns)
+static uint32_t claim_spans(struct forest *f, struct thread *t, const struct gs_rec_call *c,
+			    bool upper, uint64_t *ret_inside_ns)
 {
 	uint32_t span = 0;
 
@@ -415,7 +415,7 @@ static int take_call(struct forest *f, const struct gs_rec_call *c)
 	}
 	if (r < 0)
 		return r;
-	span = claim(f, t, c, upper, &inside_ns);
+	span = claim_spans(f, t, c, upper, &inside_ns);
 	weight = weight_of(f, c, func_class, inside_ns);
 	parent = t->root;
 	if (gs_call_scope(c) || c->depth) {
@@ -437,7 +437,7 @@ static int take_call(struct forest *f, const struct gs_rec_call *c)
 		key.py_stack = stack_inside(f, span);
 	f->spans[span].key = key;
 	f->spans[span].weight += weight;
-	attach(f, parent, span);
+	attach_span(f, parent, span);
 	return 0;
 }
 
@@ -460,7 +460,7 @@ static int keep_open(struct forest *f, const struct gs_rec_call *c)
 	return 0;
 }
 
-int forest_call(struct forest *f, const struct gs_rec_call *c)
+int flame_forest_call(struct forest *f, const struct gs_rec_call *c)
 {
 	return c->call_flags & GS_CALL_UNFINISHED ? keep_open(f, c) : take_call(f, c);
 }
@@ -475,20 +475,20 @@ static int innermost_first(const void *a, const void *b)
 }
 
 /* Into the tree: a span and all below it. As deep as the spans are high. */
-static int enter(struct forest *f, uint32_t span, struct tree_at at)
+static int enter_span(struct forest *f, uint32_t span, struct tree_at at)
 {
 	const struct span *s = &f->spans[span];
-	int r = tree_push_python(f->tree, &at, s->key.py_stack);
+	int r = flame_tree_push_python(f->tree, &at, s->key.py_stack);
 
 	if (r == 0)
-		r = tree_push_native(f->tree, &at, s->key.native_stack, s->key.function);
+		r = flame_tree_push_native(f->tree, &at, s->key.native_stack, s->key.function);
 	if (r == 0)
-		r = tree_push_function(f->tree, &at, s->key.function);
+		r = flame_tree_push_function(f->tree, &at, s->key.function);
 	if (r < 0)
 		return r;
-	tree_add(f->tree, &at, s->weight);
+	flame_tree_add(f->tree, &at, s->weight);
 	for (uint32_t i = s->first_child; r == 0 && i; i = f->spans[i].next)
-		r = enter(f, i, at);
+		r = enter_span(f, i, at);
 	return r;
 }
 
@@ -499,20 +499,20 @@ static int finish_thread(struct forest *f, struct thread *t)
 
 	while (t->n_holders)
 		give_up(f, t);
-	r = tree_thread(f->tree, t->id, &at.node);
+	r = flame_tree_thread(f->tree, t->id, &at.node);
 	if (r == -ENOBUFS) {
 		at.full = true;
 		r = 0;
 	}
 	if (r < 0)
 		return r;
-	tree_add(f->tree, &at, f->spans[t->root].weight);
+	flame_tree_add(f->tree, &at, f->spans[t->root].weight);
 	for (uint32_t i = f->spans[t->root].first_child; r == 0 && i; i = f->spans[i].next)
-		r = enter(f, i, at);
+		r = enter_span(f, i, at);
 	return r;
 }
 
-int forest_finish(struct forest *f)
+int flame_forest_finish(struct forest *f)
 {
 	int r = 0;
 
@@ -526,7 +526,7 @@ int forest_finish(struct forest *f)
 	return r;
 }
 
-int forest_new(struct tree *tree, enum gs_flame_by by, struct forest **ret_forest)
+int flame_forest_new(struct tree *tree, enum gs_flame_by by, struct forest **ret_forest)
 {
 	struct forest *f = calloc(1, sizeof(*f));
 
@@ -535,10 +535,10 @@ int forest_new(struct tree *tree, enum gs_flame_by by, struct forest **ret_fores
 	f->tree = tree;
 	f->by = by;
 	*ret_forest = f;
-	return grow(f) < 0 ? -ENOMEM : 0;
+	return grow_spans(f) < 0 ? -ENOMEM : 0;
 }
 
-void forest_free(struct forest **forest)
+void flame_forest_free(struct forest **forest)
 {
 	struct forest *f = *forest;
 

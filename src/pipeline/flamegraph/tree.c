@@ -14,7 +14,7 @@
 #define FIRST_NODES 256
 #define MAX_DEPTH   2048 /* of the tree; deeper ones count at their ancestor */
 
-static uint32_t hash(uint32_t parent, unsigned kind, uint32_t ref)
+static uint32_t hash_node(uint32_t parent, unsigned kind, uint32_t ref)
 {
 	uint64_t h = ((uint64_t)parent << 32 | ref) * 0x9e3779b97f4a7c15ull;
 
@@ -23,9 +23,9 @@ static uint32_t hash(uint32_t parent, unsigned kind, uint32_t ref)
 }
 
 /* The slot of the node, or the free one where it belongs. */
-static uint32_t *find(const struct tree *t, uint32_t parent, unsigned kind, uint32_t ref)
+static uint32_t *find_node(const struct tree *t, uint32_t parent, unsigned kind, uint32_t ref)
 {
-	for (uint32_t i = hash(parent, kind, ref);; i++) {
+	for (uint32_t i = hash_node(parent, kind, ref);; i++) {
 		uint32_t *slot = &t->slots[i & (t->n_slots - 1)];
 		const struct gs_flame_node *n = &t->nodes[*slot];
 
@@ -35,7 +35,7 @@ static uint32_t *find(const struct tree *t, uint32_t parent, unsigned kind, uint
 }
 
 /* Room for one more; slots are at most half full. */
-static int grow(struct tree *t)
+static int grow_tree(struct tree *t)
 {
 	uint32_t capacity = t->capacity ? 2 * t->capacity : FIRST_NODES;
 	struct gs_flame_node *nodes;
@@ -57,16 +57,16 @@ static int grow(struct tree *t)
 	t->nodes = nodes;
 	t->capacity = capacity;
 	for (uint32_t i = 1; i < t->n_nodes; i++)
-		*find(t, nodes[i].parent, nodes[i].kind, nodes[i].ref) = i;
+		*find_node(t, nodes[i].parent, nodes[i].kind, nodes[i].ref) = i;
 	return 0;
 }
 
-int tree_init(struct tree *t, const struct gs_dict *dict)
+int flame_tree_init(struct tree *t, const struct gs_dict *dict)
 {
 	int r;
 
 	*t = (struct tree){.dict = dict};
-	r = grow(t);
+	r = grow_tree(t);
 	if (r == 0) {
 		memset(t->nodes, 0, sizeof(*t->nodes));
 		t->n_nodes = 1;
@@ -74,15 +74,16 @@ int tree_init(struct tree *t, const struct gs_dict *dict)
 	return r;
 }
 
-void tree_fini(struct tree *t)
+void flame_tree_fini(struct tree *t)
 {
 	free(t->nodes);
 	free(t->slots);
 }
 
-int tree_child(struct tree *t, uint32_t parent, unsigned kind, uint32_t ref, uint32_t *ret_node)
+int flame_tree_child(struct tree *t, uint32_t parent, unsigned kind, uint32_t ref,
+		     uint32_t *ret_node)
 {
-	uint32_t *slot = find(t, parent, kind, ref);
+	uint32_t *slot = find_node(t, parent, kind, ref);
 	struct gs_flame_node *n;
 	int r;
 
@@ -92,7 +93,7 @@ int tree_child(struct tree *t, uint32_t parent, unsigned kind, uint32_t ref, uin
 	}
 	if (t->nodes[parent].depth >= MAX_DEPTH)
 		return -ENOBUFS;
-	r = grow(t);
+	r = grow_tree(t);
 	if (r < 0)
 		return r;
 	n = &t->nodes[t->n_nodes];
@@ -105,33 +106,33 @@ int tree_child(struct tree *t, uint32_t parent, unsigned kind, uint32_t ref, uin
 
 		n->layer = f && f->layer < GS_LAYER_COUNT ? (uint8_t)f->layer : GS_LAYER_NONE;
 	}
-	*find(t, parent, kind, ref) = t->n_nodes;
+	*find_node(t, parent, kind, ref) = t->n_nodes;
 	*ret_node = t->n_nodes++;
 	return 0;
 }
 
-int tree_thread(struct tree *t, uint32_t thread, uint32_t *ret_node)
+int flame_tree_thread(struct tree *t, uint32_t thread, uint32_t *ret_node)
 {
 	const struct gs_rec_thread *r = gs_dict_thread(t->dict, thread);
 	uint32_t process;
-	int e = tree_child(t, 0, GS_FLAME_PROCESS, r ? r->process : 0, &process);
+	int e = flame_tree_child(t, 0, GS_FLAME_PROCESS, r ? r->process : 0, &process);
 
-	return e < 0 ? e : tree_child(t, process, GS_FLAME_THREAD, thread, ret_node);
+	return e < 0 ? e : flame_tree_child(t, process, GS_FLAME_THREAD, thread, ret_node);
 }
 
 /* One step down; what finds no room ends the way. -ENOMEM alone is an error. */
-static int step(struct tree *t, struct tree_at *at, unsigned kind, uint32_t ref)
+static int step_down(struct tree *t, struct tree_at *at, unsigned kind, uint32_t ref)
 {
 	int r;
 
 	if (at->full)
 		return 0;
-	r = tree_child(t, at->node, kind, ref, &at->node);
+	r = flame_tree_child(t, at->node, kind, ref, &at->node);
 	at->full = r == -ENOBUFS;
 	return r == -ENOBUFS ? 0 : r;
 }
 
-int tree_push_python(struct tree *t, struct tree_at *at, uint32_t py_stack)
+int flame_tree_push_python(struct tree *t, struct tree_at *at, uint32_t py_stack)
 {
 	const struct gs_rec_stack *now = gs_dict_stack(t->dict, py_stack), *above;
 	uint32_t n, n_same = 0;
@@ -146,7 +147,7 @@ int tree_push_python(struct tree *t, struct tree_at *at, uint32_t py_stack)
 	       now->frames[n - 1 - n_same] == above->frames[above->n_frames - 1 - n_same])
 		n_same++;
 	for (uint32_t i = n - n_same; r == 0 && i > 0; i--)
-		r = step(t, at, GS_FLAME_PYTHON, now->frames[i - 1]);
+		r = step_down(t, at, GS_FLAME_PYTHON, now->frames[i - 1]);
 	at->py_stack = py_stack;
 	return r;
 }
@@ -176,12 +177,13 @@ static int push_perf_python(struct tree *t, struct tree_at *at, const struct gs_
 		const struct gs_rec_frame *f = gs_dict_frame(t->dict, s->frames[i - 1]);
 
 		if (f && strncmp(gs_dict_string(t->dict, f->function_str), "py::", 4) == 0)
-			r = step(t, at, GS_FLAME_NATIVE, s->frames[i - 1]);
+			r = step_down(t, at, GS_FLAME_NATIVE, s->frames[i - 1]);
 	}
 	return r;
 }
 
-int tree_push_native(struct tree *t, struct tree_at *at, uint32_t native_stack, uint32_t function)
+int flame_tree_push_native(struct tree *t, struct tree_at *at, uint32_t native_stack,
+			   uint32_t function)
 {
 	const struct gs_rec_stack *s = gs_dict_stack(t->dict, native_stack);
 	const struct gs_rec_function *func = gs_dict_function(t->dict, function);
@@ -203,11 +205,11 @@ int tree_push_native(struct tree *t, struct tree_at *at, uint32_t native_stack, 
 		   gs_dict_string(t->dict, func->name_str)) == 0)
 		first = 1;
 	for (uint32_t i = n; r == 0 && i > first; i--)
-		r = step(t, at, GS_FLAME_NATIVE, s->frames[i - 1]);
+		r = step_down(t, at, GS_FLAME_NATIVE, s->frames[i - 1]);
 	return r;
 }
 
-int tree_push_function(struct tree *t, struct tree_at *at, uint32_t function)
+int flame_tree_push_function(struct tree *t, struct tree_at *at, uint32_t function)
 {
 	const struct gs_rec_function *f = gs_dict_function(t->dict, function);
 
@@ -215,17 +217,17 @@ int tree_push_function(struct tree *t, struct tree_at *at, uint32_t function)
 		at->py_calls = true;
 	if (f && f->func_class == GS_CLASS_OPERATOR)
 		at->in_operator = true;
-	return step(t, at, GS_FLAME_FUNCTION, function);
+	return step_down(t, at, GS_FLAME_FUNCTION, function);
 }
 
-void tree_add(struct tree *t, const struct tree_at *at, uint64_t weight)
+void flame_tree_add(struct tree *t, const struct tree_at *at, uint64_t weight)
 {
 	t->nodes[at->node].self += weight;
 	if (at->full)
 		t->coarse += weight;
 }
 
-static int heavier(const void *a, const void *b, void *ctx)
+static int compare_weight(const void *a, const void *b, void *ctx)
 {
 	const struct gs_flame_node *nodes = ctx;
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -237,7 +239,7 @@ static int heavier(const void *a, const void *b, void *ctx)
 	return x < y ? -1 : x > y;
 }
 
-int tree_finish(struct tree *t)
+int flame_tree_finish(struct tree *t)
 {
 	GS_FREE uint32_t *order = calloc(t->n_nodes, sizeof(*order));
 
@@ -251,7 +253,7 @@ int tree_finish(struct tree *t)
 		if (i)
 			t->nodes[n->parent].total += n->total;
 	}
-	qsort_r(order + 1, t->n_nodes - 1, sizeof(*order), heavier, t->nodes);
+	qsort_r(order + 1, t->n_nodes - 1, sizeof(*order), compare_weight, t->nodes);
 	/* From the lightest: each becomes the first of what stands behind it. */
 	for (uint32_t i = t->n_nodes; i-- > 1;) {
 		struct gs_flame_node *n = &t->nodes[order[i]], *p = &t->nodes[n->parent];

@@ -1,19 +1,19 @@
 /* The wall-clock account of a thread, as the kernel side added it up. */
 #include <string.h>
 
-#include "pipeline/ingest/feed_int.h"
+#include "pipeline/ingest/ingest_int.h"
 #include "model/trace/record_account.h"
 
-void gs_feed_account(struct gs_feed *f, const struct gs_account_reading *a)
+void gs_ingest_account(struct gs_ingest *f, const struct gs_account_reading *a)
 {
 	uint32_t comm_str, process_str;
 	struct gs_rec_account *r;
 
 	if (f->ended)
 		return;
-	comm_str = gs_feed_intern_of(f, a->uid, a->comm);
-	process_str = gs_feed_intern_of(f, a->uid, a->process);
-	r = gs_feed_put(f, GS_REC_ACCOUNT, sizeof(*r), sizeof(a->time_ns));
+	comm_str = gs_ingest_intern_of(f, a->uid, a->comm);
+	process_str = gs_ingest_intern_of(f, a->uid, a->process);
+	r = gs_ingest_put(f, GS_REC_ACCOUNT, sizeof(*r), sizeof(a->time_ns));
 	r->pid = a->pid;
 	r->tid = a->tid;
 	r->uid = a->uid;
@@ -26,5 +26,5 @@ void gs_feed_account(struct gs_feed *f, const struct gs_account_reading *a)
 	r->born_ns = a->born_mono_ns + (uint64_t)f->boot_minus_mono_ns;
 	r->time_ns = a->now_mono_ns + (uint64_t)f->boot_minus_mono_ns;
 	memcpy(r->ns, a->time_ns, sizeof(a->time_ns));
-	gs_feed_settle(f);
+	gs_ingest_settle(f);
 }

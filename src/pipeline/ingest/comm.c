@@ -8,7 +8,7 @@
  * of the id; for InitAll, which makes all ranks in one process, one made up of process, time and
  * first handle.
  */
-#include "pipeline/ingest/feed_int.h"
+#include "pipeline/ingest/ingest_int.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,14 +16,14 @@
 #define COMM_MAX         16384
 #define NCCL_IN_PROGRESS 7
 
-int gs_feed_comms_init(struct gs_feed *f)
+int gs_ingest_comms_init(struct gs_ingest *f)
 {
 	f->comm_of_key = GS_MAP_INIT(COMM_MAX + 1); /* a new one goes in before the old goes out */
 	f->comms = calloc(COMM_MAX, sizeof(*f->comms));
 	return f->comms ? 0 : -ENOMEM;
 }
 
-void gs_feed_comms_fini(struct gs_feed *f)
+void gs_ingest_comms_fini(struct gs_ingest *f)
 {
 	gs_map_fini(&f->comm_of_key);
 	free(f->comms);
@@ -36,7 +36,7 @@ static uint64_t comm_key(uint32_t process, uint64_t comm)
 	return gs_hash_bytes(k, sizeof(k));
 }
 
-static struct gs_rec_comm *comm_get(const struct gs_feed *f, uint32_t process, uint64_t comm)
+static struct gs_rec_comm *comm_get(const struct gs_ingest *f, uint32_t process, uint64_t comm)
 {
 	struct gs_rec_comm *c;
 	uint64_t idx;
@@ -48,7 +48,7 @@ static struct gs_rec_comm *comm_get(const struct gs_feed *f, uint32_t process, u
 }
 
 /* Keep a copy; one that cannot be kept is only not merged with later. */
-static void comm_keep(struct gs_feed *f, const struct gs_rec_comm *comm)
+static void comm_keep(struct gs_ingest *f, const struct gs_rec_comm *comm)
 {
 	struct gs_rec_comm *c = comm_get(f, comm->process, comm->comm);
 
@@ -68,9 +68,9 @@ static void comm_keep(struct gs_feed *f, const struct gs_rec_comm *comm)
 	*c = *comm;
 }
 
-static void put_comm(struct gs_feed *f, const struct gs_rec_comm *comm)
+static void put_comm(struct gs_ingest *f, const struct gs_rec_comm *comm)
 {
-	struct gs_rec_comm *r = gs_feed_put(f, GS_REC_COMM, sizeof(*r), 0);
+	struct gs_rec_comm *r = gs_ingest_put(f, GS_REC_COMM, sizeof(*r), 0);
 	struct gs_record head = r->head;
 
 	*r = *comm;
@@ -94,7 +94,7 @@ static unsigned list_len(const struct gs_event_comm *ev)
 	return ev->n_list < GS_COMM_LIST_MAX ? ev->n_list : GS_COMM_LIST_MAX;
 }
 
-static void init_all(struct gs_feed *f, const struct gs_event_comm *ev, struct gs_rec_comm c)
+static void init_all(struct gs_ingest *f, const struct gs_event_comm *ev, struct gs_rec_comm c)
 {
 	uint64_t k[3] = {ev->pid, ev->time_ns, ev->list[0]};
 
@@ -108,7 +108,7 @@ static void init_all(struct gs_feed *f, const struct gs_event_comm *ev, struct g
 	}
 }
 
-static void learn(struct gs_feed *f, const struct gs_event_comm *ev, struct gs_rec_comm c)
+static void learn_comm(struct gs_ingest *f, const struct gs_event_comm *ev, struct gs_rec_comm c)
 {
 	const struct gs_rec_comm *known = comm_get(f, c.process, ev->comm);
 	bool more = false;
@@ -131,7 +131,7 @@ static void learn(struct gs_feed *f, const struct gs_event_comm *ev, struct gs_r
 		put_comm(f, &c);
 }
 
-bool gs_feed_comm(struct gs_feed *f, const struct gs_event_comm *ev)
+bool gs_ingest_comm(struct gs_ingest *f, const struct gs_event_comm *ev)
 {
 	const struct gs_func *func = gs_func_by_id(ev->func);
 	unsigned post = func ? func->desc.post : GS_POST_NONE;
@@ -147,12 +147,12 @@ bool gs_feed_comm(struct gs_feed *f, const struct gs_event_comm *ev)
 	 */
 	if (!ev->comm && post != GS_POST_COMM_INIT_ALL && post != GS_POST_COMM_SPLIT)
 		return true;
-	if (!gs_feed_thread(f, ev->pid, ev->tid)) {
+	if (!gs_ingest_thread(f, ev->pid, ev->tid)) {
 		f->pending_loss[GS_LOSS_NO_THREAD]++;
 		return true;
 	}
-	c.process = gs_feed_process_id(f, ev->pid);
-	c.origin_str = gs_feed_intern(f, func->name);
+	c.process = gs_ingest_process_id(f, ev->pid);
+	c.origin_str = gs_ingest_intern(f, func->name);
 	c.comm = ev->comm;
 	c.parent = ev->parent;
 	switch (post) {
@@ -178,7 +178,7 @@ bool gs_feed_comm(struct gs_feed *f, const struct gs_event_comm *ev)
 		put_comm(f, &c);
 		break;
 	default:
-		learn(f, ev, c);
+		learn_comm(f, ev, c);
 	}
 	return true;
 }

@@ -14,7 +14,7 @@
  * Tables that are full give up an ended entry, or, when the search meets none, a living one, which
  * then gets a new number at its next event.
  */
-#include "pipeline/ingest/feed_int.h"
+#include "pipeline/ingest/ingest_int.h"
 
 #include <errno.h>
 #include <string.h>
@@ -35,7 +35,7 @@
 /* How far the start of a process, told in ticks of 10 ms, may lie before the fork that made it. */
 #define START_SLACK_NS 20000000
 
-int gs_feed_entities_init(struct gs_feed *f)
+int gs_ingest_entities_init(struct gs_ingest *f)
 {
 	f->strings = GS_MAP_INIT(STRING_MAX);
 	f->text_of_uid = GS_MAP_INIT(PROCESS_MAX);
@@ -47,7 +47,7 @@ int gs_feed_entities_init(struct gs_feed *f)
 	return f->processes && f->threads ? 0 : -ENOMEM;
 }
 
-void gs_feed_entities_fini(struct gs_feed *f)
+void gs_ingest_entities_fini(struct gs_ingest *f)
 {
 	gs_map_fini(&f->strings);
 	gs_map_fini(&f->text_of_uid);
@@ -58,7 +58,7 @@ void gs_feed_entities_fini(struct gs_feed *f)
 	free(f->threads);
 }
 
-uint32_t gs_feed_intern(struct gs_feed *f, const char *text)
+uint32_t gs_ingest_intern(struct gs_ingest *f, const char *text)
 {
 	size_t bytes = strnlen(text, STRING_MAX_BYTES);
 	uint64_t key = gs_hash_bytes(text, bytes), id = 0;
@@ -75,7 +75,7 @@ uint32_t gs_feed_intern(struct gs_feed *f, const char *text)
 	return (uint32_t)id;
 }
 
-uint32_t gs_feed_intern_of(struct gs_feed *f, uint32_t uid, const char *text)
+uint32_t gs_ingest_intern_of(struct gs_ingest *f, uint32_t uid, const char *text)
 {
 	size_t bytes = strnlen(text, STRING_MAX_BYTES);
 	uint64_t id = 0, used = 0, n = 0, times = uid ? 1 : STRINGS_BYTES / 2 / USER_BYTES;
@@ -90,22 +90,22 @@ uint32_t gs_feed_intern_of(struct gs_feed *f, uint32_t uid, const char *text)
 		f->pending_loss[GS_LOSS_REFUSED]++;
 		return 0;
 	}
-	return gs_feed_intern(f, text);
+	return gs_ingest_intern(f, text);
 }
 
-const struct gs_func *gs_feed_function(struct gs_feed *f, unsigned id)
+const struct gs_func *gs_ingest_function(struct gs_ingest *f, unsigned id)
 {
 	const struct gs_func *func;
 	struct gs_rec_function *r;
 	uint32_t name_str;
 
 	if (id >= GS_FUNC_MAX)
-		return gs_feed_pyfunc(f, id);
+		return gs_ingest_pyfunc(f, id);
 	func = gs_func_set_get(f->funcs, id);
 	if (!func || f->function_told[id])
 		return func;
-	name_str = gs_feed_intern(f, func->name);
-	r = gs_feed_put(f, GS_REC_FUNCTION, sizeof(*r), 0);
+	name_str = gs_ingest_intern(f, func->name);
+	r = gs_ingest_put(f, GS_REC_FUNCTION, sizeof(*r), 0);
 	r->id = func->id;
 	r->layer = func->desc.layer;
 	r->func_class = func->desc.op;
@@ -121,33 +121,33 @@ static uint64_t thread_key(uint32_t pid, uint32_t tid)
 	return (uint64_t)pid << 32 | tid;
 }
 
-static struct gs_feed_thread *thread_get(const struct gs_feed *f, uint32_t pid, uint32_t tid)
+static struct gs_ingest_thread *thread_get(const struct gs_ingest *f, uint32_t pid, uint32_t tid)
 {
 	uint64_t idx;
 
 	return gs_map_get(&f->thread_of_key, thread_key(pid, tid), &idx) ? &f->threads[idx] : NULL;
 }
 
-static void unsee(struct gs_feed *f, uint32_t pid, uint32_t tid)
+static void unsee_thread(struct gs_ingest *f, uint32_t pid, uint32_t tid)
 {
-	struct gs_feed_seen *s = &f->seen[tid % GS_FEED_CACHE];
+	struct gs_ingest_seen *s = &f->seen[tid % GS_INGEST_CACHE];
 
 	if (s->pid == pid && s->tid == tid)
-		*s = (struct gs_feed_seen){0};
+		*s = (struct gs_ingest_seen){0};
 }
 
-static void thread_forget(struct gs_feed *f, struct gs_feed_thread *t)
+static void thread_forget(struct gs_ingest *f, struct gs_ingest_thread *t)
 {
-	unsee(f, t->pid, t->tid);
+	unsee_thread(f, t->pid, t->tid);
 	gs_map_del(&f->thread_of_key, thread_key(t->pid, t->tid));
-	*t = (struct gs_feed_thread){0};
+	*t = (struct gs_ingest_thread){0};
 }
 
 /* A free slot. */
-static struct gs_feed_thread *thread_slot(struct gs_feed *f)
+static struct gs_ingest_thread *thread_slot(struct gs_ingest *f)
 {
 	uint32_t first = f->thread_hand, i = 0;
-	struct gs_feed_thread *t;
+	struct gs_ingest_thread *t;
 
 	if (f->n_threads < THREAD_MAX)
 		return &f->threads[f->n_threads++];
@@ -164,10 +164,10 @@ static struct gs_feed_thread *thread_slot(struct gs_feed *f)
 	return t;
 }
 
-static void put_thread(struct gs_feed *f, struct gs_feed_thread *t, const char *comm)
+static void put_thread(struct gs_ingest *f, struct gs_ingest_thread *t, const char *comm)
 {
-	uint32_t comm_str = gs_feed_intern_of(f, t->uid, comm);
-	struct gs_rec_thread *r = gs_feed_put(f, GS_REC_THREAD, sizeof(*r), 0);
+	uint32_t comm_str = gs_ingest_intern_of(f, t->uid, comm);
+	struct gs_rec_thread *r = gs_ingest_put(f, GS_REC_THREAD, sizeof(*r), 0);
 
 	r->id = t->id;
 	r->process = t->process;
@@ -176,17 +176,17 @@ static void put_thread(struct gs_feed *f, struct gs_feed_thread *t, const char *
 	t->nameless = !comm[0];
 }
 
-static struct gs_feed_thread *thread_make(struct gs_feed *f, uint32_t pid, uint32_t tid,
-					  const struct gs_feed_process *p, const char *comm)
+static struct gs_ingest_thread *thread_make(struct gs_ingest *f, uint32_t pid, uint32_t tid,
+					    const struct gs_ingest_process *p, const char *comm)
 {
-	struct gs_feed_thread *t;
+	struct gs_ingest_thread *t;
 
 	if (f->last_thread_id + 1 >= GS_DICT_MAX_ID)
 		return NULL;
 	t = thread_slot(f);
 	if (gs_map_put(&f->thread_of_key, thread_key(pid, tid), (uint64_t)(t - f->threads)) < 0)
 		return NULL; /* the slot stays free, to be found by the next search */
-	*t = (struct gs_feed_thread){
+	*t = (struct gs_ingest_thread){
 		.pid = pid,
 		.tid = tid,
 		.id = ++f->last_thread_id,
@@ -199,17 +199,17 @@ static struct gs_feed_thread *thread_make(struct gs_feed *f, uint32_t pid, uint3
 }
 
 /* Let each thread of a process be looked at anew (or, when it is to be forgotten, not at all). */
-static void threads_of_process(struct gs_feed *f, uint32_t process, bool forget)
+static void threads_of_process(struct gs_ingest *f, uint32_t process, bool forget)
 {
 	for (uint32_t i = 0; i < f->n_threads; i++) {
-		struct gs_feed_thread *t = &f->threads[i];
+		struct gs_ingest_thread *t = &f->threads[i];
 
 		if (!t->pid || t->process != process)
 			continue;
 		if (forget) {
 			thread_forget(f, t);
 		} else {
-			unsee(f, t->pid, t->tid);
+			unsee_thread(f, t->pid, t->tid);
 			t->checked = false;
 		}
 	}
@@ -217,31 +217,31 @@ static void threads_of_process(struct gs_feed *f, uint32_t process, bool forget)
 
 /* --- processes --- */
 
-static struct gs_feed_process *process_get(const struct gs_feed *f, uint32_t pid)
+static struct gs_ingest_process *process_get(const struct gs_ingest *f, uint32_t pid)
 {
 	uint64_t idx;
 
 	return gs_map_get(&f->process_of_pid, pid, &idx) ? &f->processes[idx] : NULL;
 }
 
-uint32_t gs_feed_process_id(const struct gs_feed *f, uint32_t pid)
+uint32_t gs_ingest_process_id(const struct gs_ingest *f, uint32_t pid)
 {
-	const struct gs_feed_process *p = process_get(f, pid);
+	const struct gs_ingest_process *p = process_get(f, pid);
 
 	return p ? p->id : 0;
 }
 
-static void process_forget(struct gs_feed *f, struct gs_feed_process *p)
+static void process_forget(struct gs_ingest *f, struct gs_ingest_process *p)
 {
 	threads_of_process(f, p->id, true);
 	gs_map_del(&f->process_of_pid, p->pid);
-	*p = (struct gs_feed_process){0};
+	*p = (struct gs_ingest_process){0};
 }
 
-static struct gs_feed_process *process_slot(struct gs_feed *f)
+static struct gs_ingest_process *process_slot(struct gs_ingest *f)
 {
 	uint32_t first = f->process_hand, i = 0;
-	struct gs_feed_process *p;
+	struct gs_ingest_process *p;
 
 	if (f->n_processes < PROCESS_MAX)
 		return &f->processes[f->n_processes++];
@@ -258,15 +258,15 @@ static struct gs_feed_process *process_slot(struct gs_feed *f)
 	return p;
 }
 
-static void put_process(struct gs_feed *f, struct gs_feed_process *p,
-			const struct gs_place_process *known, const char *comm_hint)
+static void put_process(struct gs_ingest *f, struct gs_ingest_process *p,
+			const struct gs_identity_process *known, const char *comm_hint)
 {
 	const char *comm = known->comm[0] ? known->comm : comm_hint;
-	uint32_t uid = p->uid, comm_str = gs_feed_intern_of(f, uid, comm);
-	uint32_t exe_str = gs_feed_intern_of(f, uid, known->exe);
-	uint32_t cmdline_str = gs_feed_intern_of(f, uid, known->cmdline);
-	uint32_t container_str = gs_feed_intern_of(f, uid, known->container);
-	struct gs_rec_process *r = gs_feed_put(f, GS_REC_PROCESS, sizeof(*r), 0);
+	uint32_t uid = p->uid, comm_str = gs_ingest_intern_of(f, uid, comm);
+	uint32_t exe_str = gs_ingest_intern_of(f, uid, known->exe);
+	uint32_t cmdline_str = gs_ingest_intern_of(f, uid, known->cmdline);
+	uint32_t container_str = gs_ingest_intern_of(f, uid, known->container);
+	struct gs_rec_process *r = gs_ingest_put(f, GS_REC_PROCESS, sizeof(*r), 0);
 
 	r->id = p->id;
 	r->pid = p->pid;
@@ -280,22 +280,22 @@ static void put_process(struct gs_feed *f, struct gs_feed_process *p,
 	r->start_ns = known->start_ns;
 	p->nameless = !comm[0];
 	if (known->gone && !p->loss_told) {
-		gs_feed_put_loss(f, GS_LAYER_NONE, GS_LOSS_PROC, comm, 1);
+		gs_ingest_put_loss(f, GS_LAYER_NONE, GS_LOSS_PROC, comm, 1);
 		p->loss_told = true;
 	}
 }
 
-static struct gs_feed_process *process_make(struct gs_feed *f, const struct gs_place_process *known,
-					    const char *comm_hint)
+static struct gs_ingest_process *
+process_make(struct gs_ingest *f, const struct gs_identity_process *known, const char *comm_hint)
 {
-	struct gs_feed_process *p;
+	struct gs_ingest_process *p;
 
 	if (f->last_process_id + 1 >= GS_DICT_MAX_ID)
 		return NULL;
 	p = process_slot(f);
 	if (gs_map_put(&f->process_of_pid, known->pid, (uint64_t)(p - f->processes)) < 0)
 		return NULL;
-	*p = (struct gs_feed_process){
+	*p = (struct gs_ingest_process){
 		.pid = known->pid,
 		.id = ++f->last_process_id,
 		.start_ns = known->start_ns,
@@ -306,14 +306,15 @@ static struct gs_feed_process *process_make(struct gs_feed *f, const struct gs_p
 }
 
 /* The process that has the pid now; NULL: too many, or no memory. */
-static struct gs_feed_process *process_find(struct gs_feed *f, uint32_t pid, const char *comm_hint)
+static struct gs_ingest_process *process_find(struct gs_ingest *f, uint32_t pid,
+					      const char *comm_hint)
 {
-	struct gs_feed_process *p = process_get(f, pid);
-	const struct gs_place_process *known;
+	struct gs_ingest_process *p = process_get(f, pid);
+	const struct gs_identity_process *known;
 
 	if (p && !p->exited)
 		return p;
-	known = gs_place_process(f->place, pid);
+	known = gs_identity_process(f->place, pid);
 	if (!known)
 		return p;
 	if (p) {
@@ -324,17 +325,18 @@ static struct gs_feed_process *process_find(struct gs_feed *f, uint32_t pid, con
 	return process_make(f, known, comm_hint);
 }
 
-uint32_t gs_feed_thread_find(struct gs_feed *f, uint32_t pid, uint32_t tid, const char *comm_hint,
-			     uint32_t cell_slot)
+uint32_t gs_ingest_thread_find(struct gs_ingest *f, uint32_t pid, uint32_t tid,
+			       const char *comm_hint, uint32_t cell_slot)
 {
-	struct gs_feed_thread *t = thread_get(f, pid, tid);
-	struct gs_feed_process *p;
+	struct gs_ingest_thread *t = thread_get(f, pid, tid);
+	struct gs_ingest_process *p;
 	char comm[16];
 
-	if (t && t->ended && cell_slot && (cell_slot == t->ended_slot || cell_slot == GS_FEED_PAST))
+	if (t && t->ended && cell_slot &&
+	    (cell_slot == t->ended_slot || cell_slot == GS_INGEST_PAST))
 		return t->id;
 	if (!t || t->ended || !t->checked) {
-		gs_place_thread_comm(f->place, pid, tid, comm_hint, comm);
+		gs_identity_thread_comm(f->place, pid, tid, comm_hint, comm);
 		p = process_find(f, pid, comm);
 		if (!p)
 			return 0;
@@ -349,15 +351,15 @@ uint32_t gs_feed_thread_find(struct gs_feed *f, uint32_t pid, uint32_t tid, cons
 			return 0;
 		t->checked = true;
 	}
-	f->seen[tid % GS_FEED_CACHE] = (struct gs_feed_seen){pid, tid, t->id};
+	f->seen[tid % GS_INGEST_CACHE] = (struct gs_ingest_seen){pid, tid, t->id};
 	return t->id;
 }
 
 /* --- what is told of tasks --- */
 
-static void task_fork(struct gs_feed *f, const struct gs_event_task *ev)
+static void task_fork(struct gs_ingest *f, const struct gs_event_task *ev)
 {
-	struct gs_feed_process *p = process_get(f, ev->pid);
+	struct gs_ingest_process *p = process_get(f, ev->pid);
 	uint64_t fork_ns = ev->time_ns + (uint64_t)f->boot_minus_mono_ns;
 
 	/* The fork may be told after the first call of the process that it made. */
@@ -366,23 +368,23 @@ static void task_fork(struct gs_feed *f, const struct gs_event_task *ev)
 	if (p)
 		process_forget(f, p);
 	/* The child may be gone when it is looked at: then it was as its parent is. */
-	gs_place_process(f->place, ev->parent_pid);
-	gs_place_fork(f->place, ev->pid, ev->parent_pid);
+	gs_identity_process(f->place, ev->parent_pid);
+	gs_identity_fork(f->place, ev->pid, ev->parent_pid);
 }
 
 /* The program is another one, the process is not; of its threads only the first lives on. */
-static void task_exec(struct gs_feed *f, const struct gs_event_task *ev)
+static void task_exec(struct gs_ingest *f, const struct gs_event_task *ev)
 {
-	struct gs_feed_process *p = process_get(f, ev->pid);
-	const struct gs_place_process *known;
-	struct gs_feed_thread *t;
+	struct gs_ingest_process *p = process_get(f, ev->pid);
+	const struct gs_identity_process *known;
+	struct gs_ingest_thread *t;
 	char comm[16];
 
-	gs_place_exec(f->place, ev->pid);
+	gs_identity_exec(f->place, ev->pid);
 	if (!p)
 		return;
-	gs_place_thread_comm(f->place, ev->pid, ev->pid, ev->comm, comm);
-	known = gs_place_process(f->place, ev->pid);
+	gs_identity_thread_comm(f->place, ev->pid, ev->pid, ev->comm, comm);
+	known = gs_identity_process(f->place, ev->pid);
 	if (known)
 		put_process(f, p, known, comm);
 	t = thread_get(f, ev->pid, ev->pid);
@@ -397,17 +399,17 @@ static void task_exec(struct gs_feed *f, const struct gs_event_task *ev)
 	}
 }
 
-static void task_exit(struct gs_feed *f, const struct gs_event_task *ev)
+static void task_exit(struct gs_ingest *f, const struct gs_event_task *ev)
 {
-	struct gs_feed_thread *t = thread_get(f, ev->pid, ev->tid);
-	struct gs_feed_process *p = process_get(f, ev->pid);
+	struct gs_ingest_thread *t = thread_get(f, ev->pid, ev->tid);
+	struct gs_ingest_process *p = process_get(f, ev->pid);
 	char comm[16];
 
 	if (ev->tid == ev->pid) {
-		gs_place_exit(f->place, ev->pid, ev->comm);
+		gs_identity_exit(f->place, ev->pid, ev->comm);
 		if (p) {
-			const struct gs_place_process *known =
-				p->nameless ? gs_place_process(f->place, ev->pid) : NULL;
+			const struct gs_identity_process *known =
+				p->nameless ? gs_identity_process(f->place, ev->pid) : NULL;
 
 			p->exited = true;
 			threads_of_process(f, p->id, false);
@@ -419,15 +421,15 @@ static void task_exit(struct gs_feed *f, const struct gs_event_task *ev)
 	if (!t || t->ended)
 		return;
 	if (t->nameless && ev->comm[0]) {
-		gs_place_thread_comm(f->place, ev->pid, ev->tid, ev->comm, comm);
+		gs_identity_thread_comm(f->place, ev->pid, ev->tid, ev->comm, comm);
 		put_thread(f, t, comm);
 	}
-	unsee(f, t->pid, t->tid);
+	unsee_thread(f, t->pid, t->tid);
 	t->ended = true;
 	t->ended_slot = ev->thread_slot;
 }
 
-bool gs_feed_task(struct gs_feed *f, const struct gs_event_task *ev)
+bool gs_ingest_task(struct gs_ingest *f, const struct gs_event_task *ev)
 {
 	if (!ev->pid)
 		return false;

@@ -1,38 +1,38 @@
 /*
- * Events, cells and open calls to records. gs_feed_event() for a call of a known thread is the path
+ * Events, cells and open calls to records. gs_ingest_event() for a call of a known thread is the path
  * that every traced call takes: one look into a small table, one record.
  */
-#include "pipeline/ingest/feed.h"
+#include "pipeline/ingest/ingest.h"
 
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "pipeline/ingest/feed_int.h"
+#include "pipeline/ingest/ingest_int.h"
 #include "model/trace/record_stack.h"
 
-static void bad(struct gs_feed *f)
+static void count_bad_event(struct gs_ingest *f)
 {
 	f->pending_loss[GS_LOSS_EVENT_BAD]++;
 }
 
-bool gs_feed_call(struct gs_feed *f, const struct gs_event_call *ev,
-		  const struct gs_event_values *values)
+bool gs_ingest_call(struct gs_ingest *f, const struct gs_event_call *ev,
+		    const struct gs_event_values *values)
 {
-	const struct gs_func *func = gs_feed_function(f, ev->func);
-	const struct gs_func *scope = ev->scope ? gs_feed_function(f, ev->scope) : NULL;
+	const struct gs_func *func = gs_ingest_function(f, ev->func);
+	const struct gs_func *scope = ev->scope ? gs_ingest_function(f, ev->scope) : NULL;
 	struct gs_rec_call *c;
 	uint32_t thread;
 
 	if (!func || !ev->pid || !ev->tid || (ev->scope && !scope))
 		return false;
-	thread = gs_feed_thread(f, ev->pid, ev->tid);
+	thread = gs_ingest_thread(f, ev->pid, ev->tid);
 	if (!thread) {
 		f->pending_loss[GS_LOSS_NO_THREAD]++;
 		return true;
 	}
-	if (values && !gs_feed_put_values(f, values))
+	if (values && !gs_ingest_put_values(f, values))
 		return false;
-	c = gs_feed_put(f, GS_REC_CALL, sizeof(*c), 0);
+	c = gs_ingest_put(f, GS_REC_CALL, sizeof(*c), 0);
 	c->start_ns = ev->start_ns + (uint64_t)f->boot_minus_mono_ns;
 	c->dur_ns = ev->dur_ns;
 	c->thread = thread;
@@ -48,13 +48,13 @@ bool gs_feed_call(struct gs_feed *f, const struct gs_event_call *ev,
 	memcpy(c->arg, ev->arg, sizeof(c->arg));
 	c->scope = scope ? scope->id : 0;
 	c->py_stack = ev->py_stack;
-	c->native_stack = gs_feed_native_id(f, ev->native_stack);
+	c->native_stack = gs_ingest_native_id(f, ev->native_stack);
 	return true;
 }
 
 #define ANY_BYTES 0xffff /* its size is checked where it is read */
 
-void gs_feed_event(struct gs_feed *f, const struct gs_event *ev)
+void gs_ingest_event(struct gs_ingest *f, const struct gs_event *ev)
 {
 	static const uint16_t kind_bytes[GS_EV_COUNT] = {
 		[GS_EV_CALL] = sizeof(struct gs_event_call),
@@ -71,9 +71,9 @@ void gs_feed_event(struct gs_feed *f, const struct gs_event *ev)
 	if (f->ended)
 		return;
 	if (ev->kind == GS_EV_VALUES) { /* of its own length each */
-		if (!gs_feed_values(f, ev))
-			bad(f);
-		gs_feed_settle(f);
+		if (!gs_ingest_values(f, ev))
+			count_bad_event(f);
+		gs_ingest_settle(f);
 		return;
 	}
 	/* The kernel side is of the same build: other sizes than these are damage. */
@@ -81,35 +81,35 @@ void gs_feed_event(struct gs_feed *f, const struct gs_event *ev)
 	    (ev->bytes == kind_bytes[ev->kind] || kind_bytes[ev->kind] == ANY_BYTES)) {
 		switch (ev->kind) {
 		case GS_EV_STACK:
-			good = gs_feed_stack(f, (const void *)ev);
+			good = gs_ingest_stack(f, (const void *)ev);
 			break;
 		case GS_EV_SAMPLE:
-			good = gs_feed_sample(f, (const void *)ev);
+			good = gs_ingest_sample(f, (const void *)ev);
 			break;
 		case GS_EV_CODE:
-			good = gs_feed_code(f, (const void *)ev);
+			good = gs_ingest_code(f, (const void *)ev);
 			break;
 		case GS_EV_PYFUNC:
-			good = gs_feed_pyfunc_named(f, (const void *)ev);
+			good = gs_ingest_pyfunc_named(f, (const void *)ev);
 			break;
 		case GS_EV_STACK_BYTES:
-			good = gs_feed_native(f, (const void *)ev);
+			good = gs_ingest_native(f, (const void *)ev);
 			break;
 		case GS_EV_CALL:
-			good = gs_feed_call(f, (const void *)ev, NULL);
+			good = gs_ingest_call(f, (const void *)ev, NULL);
 			break;
 		case GS_EV_COMM:
-			good = gs_feed_comm(f, (const void *)ev);
+			good = gs_ingest_comm(f, (const void *)ev);
 			break;
 		case GS_EV_TASK:
-			good = gs_feed_task(f, (const void *)ev);
-			gs_feed_native_task(f, (const void *)ev);
+			good = gs_ingest_task(f, (const void *)ev);
+			gs_ingest_native_task(f, (const void *)ev);
 			break;
 		}
 	}
 	if (!good)
-		bad(f);
-	gs_feed_settle(f);
+		count_bad_event(f);
+	gs_ingest_settle(f);
 }
 
 /* Non-zero differences of the two histograms, modulo 2^32; returns how many. */
@@ -149,7 +149,7 @@ static bool use_changed(const struct gs_cell *before, const struct gs_cell *now)
 	       memcmp(&before->py, &now->py, sizeof(now->py)) != 0;
 }
 
-static void put_use(struct gs_feed *f, uint32_t thread, uint32_t function,
+static void put_use(struct gs_ingest *f, uint32_t thread, uint32_t function,
 		    const struct gs_cell *before, const struct gs_cell *now)
 {
 	const struct gs_use *a = &before->use, *b = &now->use;
@@ -157,7 +157,7 @@ static void put_use(struct gs_feed *f, uint32_t thread, uint32_t function,
 
 	if (!use_changed(before, now))
 		return;
-	u = gs_feed_put(f, GS_REC_USE, sizeof(*u), 0);
+	u = gs_ingest_put(f, GS_REC_USE, sizeof(*u), 0);
 	u->thread = thread;
 	u->function = function;
 	u->time_ns = gs_clock_boot_ns();
@@ -173,7 +173,7 @@ static void put_use(struct gs_feed *f, uint32_t thread, uint32_t function,
 	u->py_resumes = now->py.resumes - before->py.resumes;
 }
 
-static bool grew(const struct gs_cell *before, const struct gs_cell *now)
+static bool cell_grew(const struct gs_cell *before, const struct gs_cell *now)
 {
 	return now->calls >= before->calls && now->errors >= before->errors &&
 	       now->total_ns >= before->total_ns && now->bytes >= before->bytes &&
@@ -181,8 +181,8 @@ static bool grew(const struct gs_cell *before, const struct gs_cell *now)
 	       now->stepped >= before->stepped;
 }
 
-void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struct gs_cell *before,
-		  const struct gs_cell *now)
+void gs_ingest_cell(struct gs_ingest *f, const struct gs_thread *thread,
+		    const struct gs_cell *before, const struct gs_cell *now)
 {
 	struct gs_rec_bucket buckets[GS_HIST_N_BUCKETS];
 	const struct gs_func *func;
@@ -199,27 +199,27 @@ void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struc
 		return;
 	/* A Python function is known to feed alone. */
 	func = now->func < GS_FUNC_MAX ? gs_func_set_get(f->funcs, now->func)
-				       : gs_feed_pyfunc(f, now->func);
-	if (!func || !thread->pid || !thread->tid || !grew(before, now)) {
-		bad(f);
+				       : gs_ingest_pyfunc(f, now->func);
+	if (!func || !thread->pid || !thread->tid || !cell_grew(before, now)) {
+		count_bad_event(f);
 		return;
 	}
-	id = gs_feed_thread_find(f, thread->pid, thread->tid, thread->comm, now->thread_slot);
+	id = gs_ingest_thread_find(f, thread->pid, thread->tid, thread->comm, now->thread_slot);
 	if (!id) {
 		f->pending_loss[GS_LOSS_NO_THREAD] += now->calls - before->calls;
 		return;
 	}
-	gs_feed_function(f, now->func);
+	gs_ingest_function(f, now->func);
 	put_use(f, id, func->id, before, now);
 	if (now->skipped != before->skipped)
-		gs_feed_loss(f, func->desc.layer, GS_LOSS_BUDGET, func->name,
-			     now->skipped - before->skipped);
+		gs_ingest_loss(f, func->desc.layer, GS_LOSS_BUDGET, func->name,
+			       now->skipped - before->skipped);
 	if (n == 0 && now->calls == before->calls && now->inner == before->inner &&
 	    now->stepped == before->stepped) {
-		gs_feed_settle(f);
+		gs_ingest_settle(f);
 		return;
 	}
-	s = gs_feed_put(f, GS_REC_STATS, sizeof(*s), n * sizeof(s->buckets[0]));
+	s = gs_ingest_put(f, GS_REC_STATS, sizeof(*s), n * sizeof(s->buckets[0]));
 	s->thread = id;
 	s->function = func->id;
 	s->time_ns = gs_clock_boot_ns();
@@ -233,11 +233,11 @@ void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struc
 	error_difference(before, now, s);
 	s->n_buckets = n;
 	memcpy(s->buckets, buckets, n * sizeof(buckets[0]));
-	gs_feed_settle(f);
+	gs_ingest_settle(f);
 }
 
-void gs_feed_open_call(struct gs_feed *f, const struct gs_thread *thread,
-		       const struct gs_frame *frame, unsigned depth, uint64_t now_mono_ns)
+void gs_ingest_open_call(struct gs_ingest *f, const struct gs_thread *thread,
+			 const struct gs_frame *frame, unsigned depth, uint64_t now_mono_ns)
 {
 	const struct gs_func *func;
 	struct gs_rec_call *c;
@@ -245,29 +245,29 @@ void gs_feed_open_call(struct gs_feed *f, const struct gs_thread *thread,
 
 	if (f->ended)
 		return;
-	func = gs_feed_function(f, frame->func);
+	func = gs_ingest_function(f, frame->func);
 	if (!func || !thread->pid || !thread->tid) {
-		bad(f);
+		count_bad_event(f);
 		return;
 	}
-	id = gs_feed_thread_find(f, thread->pid, thread->tid, thread->comm, 0);
+	id = gs_ingest_thread_find(f, thread->pid, thread->tid, thread->comm, 0);
 	if (!id) {
 		f->pending_loss[GS_LOSS_NO_THREAD]++;
 		return;
 	}
-	c = gs_feed_put(f, GS_REC_CALL, sizeof(*c), 0);
+	c = gs_ingest_put(f, GS_REC_CALL, sizeof(*c), 0);
 	c->start_ns = frame->start_ns + (uint64_t)f->boot_minus_mono_ns;
 	c->dur_ns = now_mono_ns > frame->start_ns ? now_mono_ns - frame->start_ns : 0;
 	c->thread = id;
 	c->function = func->id;
 	c->depth = (uint8_t)depth;
 	c->call_flags = frame->flags | GS_CALL_UNFINISHED;
-	gs_feed_open_args(&func->desc, frame, c);
-	gs_feed_settle(f);
+	gs_ingest_open_args(&func->desc, frame, c);
+	gs_ingest_settle(f);
 }
 
-void gs_feed_open_scope(struct gs_feed *f, const struct gs_thread *thread, unsigned depth,
-			uint64_t now_mono_ns)
+void gs_ingest_open_scope(struct gs_ingest *f, const struct gs_thread *thread, unsigned depth,
+			  uint64_t now_mono_ns)
 {
 	const struct gs_scope *scope = &thread->scope[depth];
 	const struct gs_func *func;
@@ -277,18 +277,18 @@ void gs_feed_open_scope(struct gs_feed *f, const struct gs_thread *thread, unsig
 
 	if (f->ended)
 		return;
-	func = gs_feed_function(f, scope->func);
-	outer = around ? gs_feed_function(f, around) : NULL;
+	func = gs_ingest_function(f, scope->func);
+	outer = around ? gs_ingest_function(f, around) : NULL;
 	if (!func || !thread->pid || !thread->tid || (around && !outer)) {
-		bad(f);
+		count_bad_event(f);
 		return;
 	}
-	id = gs_feed_thread_find(f, thread->pid, thread->tid, thread->comm, 0);
+	id = gs_ingest_thread_find(f, thread->pid, thread->tid, thread->comm, 0);
 	if (!id) {
 		f->pending_loss[GS_LOSS_NO_THREAD]++;
 		return;
 	}
-	c = gs_feed_put(f, GS_REC_CALL, sizeof(*c), 0);
+	c = gs_ingest_put(f, GS_REC_CALL, sizeof(*c), 0);
 	c->start_ns = scope->start_ns + (uint64_t)f->boot_minus_mono_ns;
 	c->dur_ns = now_mono_ns > scope->start_ns ? now_mono_ns - scope->start_ns : 0;
 	c->thread = id;
@@ -296,5 +296,5 @@ void gs_feed_open_scope(struct gs_feed *f, const struct gs_thread *thread, unsig
 	c->depth = (uint8_t)depth;
 	c->call_flags = GS_CALL_UNFINISHED;
 	c->scope = outer ? outer->id : 0;
-	gs_feed_settle(f);
+	gs_ingest_settle(f);
 }

@@ -1,8 +1,9 @@
 /* Peers of MPI: rows of the kernel side to records. */
-#include "pipeline/ingest/feed_int.h"
+#include "pipeline/ingest/ingest_int.h"
 #include "model/trace/record_mpi.h"
 
-void gs_feed_mpi(struct gs_feed *f, const struct gs_mpi_row *before, const struct gs_mpi_row *now)
+void gs_ingest_mpi(struct gs_ingest *f, const struct gs_mpi_row *before,
+		   const struct gs_mpi_row *now)
 {
 	const struct gs_mpi_key *key = &now->key;
 	struct gs_rec_mpi *r;
@@ -15,13 +16,13 @@ void gs_feed_mpi(struct gs_feed *f, const struct gs_mpi_row *before, const struc
 		return;
 	}
 	/* The thread that called has mostly been announced, by a cell. */
-	if (!gs_feed_process_id(f, key->pid) &&
-	    !gs_feed_thread_find(f, key->pid, key->pid, "", GS_FEED_PAST)) {
+	if (!gs_ingest_process_id(f, key->pid) &&
+	    !gs_ingest_thread_find(f, key->pid, key->pid, "", GS_INGEST_PAST)) {
 		f->pending_loss[GS_LOSS_NO_THREAD]++;
 		return;
 	}
-	r = gs_feed_put(f, GS_REC_MPI, sizeof(*r), 0);
-	r->process = gs_feed_process_id(f, key->pid);
+	r = gs_ingest_put(f, GS_REC_MPI, sizeof(*r), 0);
+	r->process = gs_ingest_process_id(f, key->pid);
 	r->peer = key->peer;
 	r->comm = key->comm;
 	r->direction = key->direction;
@@ -33,5 +34,5 @@ void gs_feed_mpi(struct gs_feed *f, const struct gs_mpi_row *before, const struc
 		r->bytes = now->bytes - before->bytes;
 		r->unsized = now->unsized - before->unsized;
 	}
-	gs_feed_settle(f);
+	gs_ingest_settle(f);
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "pipeline/ingest/feed_int.h"
+#include "pipeline/ingest/ingest_int.h"
 #include "model/trace/record_stack.h"
 #include "sources/unwind/native.h"
 
@@ -31,7 +31,7 @@ struct capture {
 	uint32_t stack;
 };
 
-struct gs_feed_native {
+struct gs_ingest_native {
 	struct gs_native *native; /* owned */
 	struct gs_map frame_of;   /* hash of a place in code -> FRAME */
 	struct gs_map stack_of;   /* hash of process and frames -> STACK */
@@ -43,7 +43,7 @@ struct gs_feed_native {
 	char name[MAX_NAME_BYTES];
 };
 
-static void native_free(struct gs_feed_native *n)
+static void native_free(struct gs_ingest_native *n)
 {
 	for (uint32_t i = 0; i < n->n_deferred; i++)
 		free(n->deferred[i].event);
@@ -53,7 +53,7 @@ static void native_free(struct gs_feed_native *n)
 	free(n);
 }
 
-void gs_feed_native_fini(struct gs_feed *f)
+void gs_ingest_native_fini(struct gs_ingest *f)
 {
 	if (f->native)
 		native_free(f->native);
@@ -61,9 +61,9 @@ void gs_feed_native_fini(struct gs_feed *f)
 }
 
 /* Made when the first stack comes: most runs take none. */
-static struct gs_feed_native *native_get(struct gs_feed *f)
+static struct gs_ingest_native *native_get(struct gs_ingest *f)
 {
-	struct gs_feed_native *n = f->native;
+	struct gs_ingest_native *n = f->native;
 
 	if (n || !f->reader)
 		return n;
@@ -79,7 +79,7 @@ static struct gs_feed_native *native_get(struct gs_feed *f)
 	return f->native = n;
 }
 
-void gs_feed_native_task(struct gs_feed *f, const struct gs_event_task *ev)
+void gs_ingest_native_task(struct gs_ingest *f, const struct gs_event_task *ev)
 {
 	if (!f->native)
 		return;
@@ -89,10 +89,10 @@ void gs_feed_native_task(struct gs_feed *f, const struct gs_event_task *ev)
 		gs_native_stale(f->native->native, ev->pid);
 }
 
-void gs_feed_map(struct gs_feed *f, uint32_t pid, uint64_t mono_ns,
-		 const struct gs_mapping *mapping)
+void gs_ingest_map(struct gs_ingest *f, uint32_t pid, uint64_t mono_ns,
+		   const struct gs_mapping *mapping)
 {
-	struct gs_feed_native *n = f->ended ? NULL : native_get(f);
+	struct gs_ingest_native *n = f->ended ? NULL : native_get(f);
 
 	if (n && mapping)
 		gs_native_map(n->native, pid, mono_ns, mapping);
@@ -101,9 +101,9 @@ void gs_feed_map(struct gs_feed *f, uint32_t pid, uint64_t mono_ns,
 }
 
 /* The FRAME of a place, told when it is new; 0 when there are too many. */
-static uint32_t frame_id(struct gs_feed *f, uint32_t pid, const struct gs_native_frame *frame)
+static uint32_t frame_id(struct gs_ingest *f, uint32_t pid, const struct gs_native_frame *frame)
 {
-	struct gs_feed_native *n = f->native;
+	struct gs_ingest_native *n = f->native;
 	/* Code without a file (written by a compiler at run time) is its process's own. */
 	uint64_t where[3] = {frame->file, frame->file ? frame->file_off : frame->pc,
 			     frame->file ? 0 : pid};
@@ -120,19 +120,19 @@ static uint32_t frame_id(struct gs_feed *f, uint32_t pid, const struct gs_native
 	named = gs_native_name(n->native, frame, n->name, sizeof(n->name));
 	if (!named)
 		f->pending_loss[GS_LOSS_FRAME]++;
-	function_str = gs_feed_intern(f, named ? n->name : "");
-	file_str = gs_feed_intern(f, gs_native_path(n->native, frame->file));
-	r = gs_feed_put(f, GS_REC_FRAME, sizeof(*r), 0);
+	function_str = gs_ingest_intern(f, named ? n->name : "");
+	file_str = gs_ingest_intern(f, gs_native_path(n->native, frame->file));
+	r = gs_ingest_put(f, GS_REC_FRAME, sizeof(*r), 0);
 	r->id = GS_NATIVE_ID | n->n_frames;
 	r->frame_kind = GS_FRAME_NATIVE;
 	r->function_str = function_str;
 	r->file_str = file_str;
 	r->file_off = frame->file ? frame->file_off : frame->pc;
-	gs_feed_settle(f); /* a stack of long names is more than a batch has to spare */
+	gs_ingest_settle(f); /* a stack of long names is more than a batch has to spare */
 	return GS_NATIVE_ID | n->n_frames;
 }
 
-static bool find_frames(struct gs_feed *f, uint32_t pid, const struct gs_native_stack *s,
+static bool find_frames(struct gs_ingest *f, uint32_t pid, const struct gs_native_stack *s,
 			uint32_t frames[GS_STACK_MAX])
 {
 	for (unsigned i = 0; i < s->n_frames; i++) {
@@ -143,11 +143,11 @@ static bool find_frames(struct gs_feed *f, uint32_t pid, const struct gs_native_
 	return true;
 }
 
-static void put_stack(struct gs_feed *f, uint32_t id, uint32_t process,
+static void put_stack(struct gs_ingest *f, uint32_t id, uint32_t process,
 		      const struct gs_native_stack *s, const uint32_t *frames)
 {
 	struct gs_rec_stack *r =
-		gs_feed_put(f, GS_REC_STACK, sizeof(*r), s->n_frames * sizeof(r->frames[0]));
+		gs_ingest_put(f, GS_REC_STACK, sizeof(*r), s->n_frames * sizeof(r->frames[0]));
 
 	r->id = id;
 	r->process = process;
@@ -158,10 +158,10 @@ static void put_stack(struct gs_feed *f, uint32_t id, uint32_t process,
 }
 
 /* The STACK of these frames; 0 when there are too many. */
-static uint32_t stack_id(struct gs_feed *f, uint32_t process, uint32_t pid,
+static uint32_t stack_id(struct gs_ingest *f, uint32_t process, uint32_t pid,
 			 const struct gs_native_stack *s)
 {
-	struct gs_feed_native *n = f->native;
+	struct gs_ingest_native *n = f->native;
 	uint32_t words[GS_STACK_MAX + 2] = {process, s->flags};
 	uint64_t key, known;
 	uint32_t id;
@@ -181,7 +181,7 @@ static uint32_t stack_id(struct gs_feed *f, uint32_t process, uint32_t pid,
 
 /* News of what a process has mapped come by another way than its stacks, and may come later: the
  * stack gets its number now and its frames when they can be found. */
-static uint32_t defer(struct gs_feed_native *n, const struct gs_event_stack_bytes *ev)
+static uint32_t defer_stack(struct gs_ingest_native *n, const struct gs_event_stack_bytes *ev)
 {
 	struct deferred *d = &n->deferred[n->n_deferred];
 
@@ -196,9 +196,9 @@ static uint32_t defer(struct gs_feed_native *n, const struct gs_event_stack_byte
 	return d->stack;
 }
 
-void gs_feed_native_retry(struct gs_feed *f, bool last)
+void gs_ingest_native_retry(struct gs_ingest *f, bool last)
 {
-	struct gs_feed_native *n = f->native;
+	struct gs_ingest_native *n = f->native;
 	uint32_t frames[GS_STACK_MAX], left = 0;
 
 	for (uint32_t i = 0; n && i < n->n_deferred; i++) {
@@ -216,18 +216,18 @@ void gs_feed_native_retry(struct gs_feed *f, bool last)
 			n->stack.flags = GS_STACK_PARTIAL;
 			f->pending_loss[GS_LOSS_STACK]++;
 		}
-		gs_feed_thread(f, d.event->pid, d.event->tid);
-		put_stack(f, d.stack, gs_feed_process_id(f, d.event->pid), &n->stack, frames);
-		gs_feed_settle(f);
+		gs_ingest_thread(f, d.event->pid, d.event->tid);
+		put_stack(f, d.stack, gs_ingest_process_id(f, d.event->pid), &n->stack, frames);
+		gs_ingest_settle(f);
 		free(d.event);
 	}
 	if (n)
 		n->n_deferred = left;
 }
 
-bool gs_feed_native(struct gs_feed *f, const struct gs_event_stack_bytes *ev)
+bool gs_ingest_native(struct gs_ingest *f, const struct gs_event_stack_bytes *ev)
 {
-	struct gs_feed_native *n = native_get(f);
+	struct gs_ingest_native *n = native_get(f);
 	uint32_t process, id = 0;
 	int r;
 
@@ -241,11 +241,11 @@ bool gs_feed_native(struct gs_feed *f, const struct gs_event_stack_bytes *ev)
 	if (r == -EINVAL)
 		return false;
 	if (r == 0 && n->stack.n_frames) {
-		gs_feed_thread(f, ev->pid, ev->tid);
-		process = gs_feed_process_id(f, ev->pid);
+		gs_ingest_thread(f, ev->pid, ev->tid);
+		process = gs_ingest_process_id(f, ev->pid);
 		id = stack_id(f, process, ev->pid, &n->stack);
 	} else if (r == -ESRCH) {
-		id = defer(n, ev);
+		id = defer_stack(n, ev);
 	}
 	if (!id)
 		f->pending_loss[GS_LOSS_STACK]++;
@@ -253,7 +253,7 @@ bool gs_feed_native(struct gs_feed *f, const struct gs_event_stack_bytes *ev)
 	return true;
 }
 
-uint32_t gs_feed_native_id(const struct gs_feed *f, uint32_t capture)
+uint32_t gs_ingest_native_id(const struct gs_ingest *f, uint32_t capture)
 {
 	const struct capture *c = f->native ? &f->native->captures[capture & (CAPTURES - 1)] : NULL;
 

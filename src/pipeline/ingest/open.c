@@ -4,21 +4,21 @@
  * Handles that the call has yet to make, and what lies in memory of the process, are not known
  * here: they are 0, and GS_CALL_ARGS_UNREAD says so where an argument is missing.
  */
-#include "pipeline/ingest/feed_int.h"
+#include "pipeline/ingest/ingest_int.h"
 
 #include "model/trace/func.h"
 
-static uint64_t word(const struct gs_frame *frame, unsigned v)
+static uint64_t word_of(const struct gs_frame *frame, unsigned v)
 {
 	return v < GS_V_NONE ? frame->v[v] : 0;
 }
 
-static uint64_t pair(uint64_t low, uint64_t high)
+static uint64_t pair_words(uint64_t low, uint64_t high)
 {
 	return (uint64_t)(uint32_t)low | high << 32;
 }
 
-static uint32_t clamp(uint64_t value, uint32_t max)
+static uint32_t clamp_value(uint64_t value, uint32_t max)
 {
 	return (uint32_t)value < max ? (uint32_t)value : max;
 }
@@ -27,12 +27,12 @@ static void nccl_args(const struct gs_func_desc *d, const struct gs_frame *frame
 		      struct gs_rec_call *c)
 {
 	unsigned op = d->v_aux & 15, root = d->v_aux >> 4;
-	uint32_t dtype = (uint32_t)word(frame, d->v_bytes2);
-	uint32_t op_word = op == GS_V_NONE ? 0xff : clamp(word(frame, op), 0xfe);
-	uint32_t root_word = root == GS_V_NONE ? 0xffff : clamp(word(frame, root), 0xffff);
+	uint32_t dtype = (uint32_t)word_of(frame, d->v_bytes2);
+	uint32_t op_word = op == GS_V_NONE ? 0xff : clamp_value(word_of(frame, op), 0xfe);
+	uint32_t root_word = root == GS_V_NONE ? 0xffff : clamp_value(word_of(frame, root), 0xffff);
 
-	c->bytes = word(frame, d->v_bytes) * gs_nccl_dtype_bytes(dtype);
-	c->aux = clamp(dtype, 0xff) | (d->op == GS_CLASS_P2P ? 0xffu : op_word) << 8 |
+	c->bytes = word_of(frame, d->v_bytes) * gs_nccl_dtype_bytes(dtype);
+	c->aux = clamp_value(dtype, 0xff) | (d->op == GS_CLASS_P2P ? 0xffu : op_word) << 8 |
 		 root_word << 16;
 }
 
@@ -41,29 +41,29 @@ static void launch_args(unsigned post, const struct gs_frame *frame, struct gs_r
 	const __u64 *v = frame->v;
 
 	if (post == GS_POST_LAUNCH_GRID) {
-		c->arg[1] = pair(v[1], v[2]);
+		c->arg[1] = pair_words(v[1], v[2]);
 		c->arg[2] = 1;
 	} else if (post == GS_POST_LAUNCH_RT) {
 		c->arg[1] = v[1];
-		c->arg[2] = pair(v[2], v[3]);
-		c->arg[3] = pair(v[3] >> 32, v[4]);
+		c->arg[2] = pair_words(v[2], v[3]);
+		c->arg[3] = pair_words(v[3] >> 32, v[4]);
 	} else {
-		c->arg[1] = pair(v[1], v[2]);
-		c->arg[2] = pair(v[3], v[4]);
-		c->arg[3] = pair(v[5], v[6]);
+		c->arg[1] = pair_words(v[1], v[2]);
+		c->arg[2] = pair_words(v[3], v[4]);
+		c->arg[3] = pair_words(v[5], v[6]);
 	}
 }
 
-void gs_feed_open_args(const struct gs_func_desc *d, const struct gs_frame *frame,
-		       struct gs_rec_call *c)
+void gs_ingest_open_args(const struct gs_func_desc *d, const struct gs_frame *frame,
+			 struct gs_rec_call *c)
 {
-	c->bytes = word(frame, d->v_bytes);
+	c->bytes = word_of(frame, d->v_bytes);
 	if (d->v_bytes2 != GS_V_NONE)
-		c->bytes *= word(frame, d->v_bytes2);
-	c->stream = word(frame, d->v_stream);
-	c->aux = (uint32_t)word(frame, d->v_aux);
+		c->bytes *= word_of(frame, d->v_bytes2);
+	c->stream = word_of(frame, d->v_stream);
+	c->aux = (uint32_t)word_of(frame, d->v_aux);
 	for (unsigned i = 0; i < 4; i++)
-		c->arg[i] = word(frame, d->v_arg[i]);
+		c->arg[i] = word_of(frame, d->v_arg[i]);
 
 	switch (d->post) {
 	case GS_POST_LAUNCH_RT:

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pipeline/ingest/feed_int.h"
+#include "pipeline/ingest/ingest_int.h"
 
 #define FUNCS_MAX  (GS_FUNCTION_ID_MAX - GS_FUNC_MAX)
 #define NAME_BYTES 1024
@@ -20,7 +20,7 @@ struct pyfunc {
 	bool told;
 };
 
-struct gs_feed_pyfuncs {
+struct gs_ingest_pyfuncs {
 	uint16_t of_number[GS_PYFUNC_MAX]; /* index into funcs, plus 1 */
 	struct pyfunc funcs[FUNCS_MAX];    /* the last: all that have no place, or no name */
 	uint32_t n;
@@ -28,9 +28,9 @@ struct gs_feed_pyfuncs {
 	struct gs_map by_name;  /* hash of the name as shown */
 };
 
-void gs_feed_pyfuncs_fini(struct gs_feed *f)
+void gs_ingest_pyfuncs_fini(struct gs_ingest *f)
 {
-	struct gs_feed_pyfuncs *p = f->pyfuncs;
+	struct gs_ingest_pyfuncs *p = f->pyfuncs;
 
 	if (!p)
 		return;
@@ -62,9 +62,9 @@ static int pyfunc_init(struct pyfunc *to, uint32_t idx, const char *name, uint32
 	return 0;
 }
 
-static struct gs_feed_pyfuncs *pyfuncs_of(struct gs_feed *f)
+static struct gs_ingest_pyfuncs *pyfuncs_of(struct gs_ingest *f)
 {
-	struct gs_feed_pyfuncs *p = f->pyfuncs;
+	struct gs_ingest_pyfuncs *p = f->pyfuncs;
 
 	if (p)
 		return p;
@@ -103,7 +103,7 @@ static const char *short_path(const char *path)
 }
 
 /* Files of the same name in other folders are shown with their whole path. */
-static void name_of(struct gs_feed_pyfuncs *p, const char *file, const char *name, uint32_t line,
+static void name_of(struct gs_ingest_pyfuncs *p, const char *file, const char *name, uint32_t line,
 		    char out[NAME_BYTES])
 {
 	uint64_t other;
@@ -114,7 +114,7 @@ static void name_of(struct gs_feed_pyfuncs *p, const char *file, const char *nam
 }
 
 /* The index of the function; FUNCS_MAX - 1 when there is no room. */
-static uint32_t place_pyfunc(struct gs_feed *f, struct gs_feed_pyfuncs *p, const char *file,
+static uint32_t place_pyfunc(struct gs_ingest *f, struct gs_ingest_pyfuncs *p, const char *file,
 			     const char *name, uint32_t line)
 {
 	uint64_t key[3] = {gs_hash_bytes(file, strlen(file)), gs_hash_bytes(name, strlen(name)),
@@ -128,7 +128,7 @@ static uint32_t place_pyfunc(struct gs_feed *f, struct gs_feed_pyfuncs *p, const
 		return FUNCS_MAX - 1;
 	name_of(p, file, name, line, shown);
 	idx = p->n;
-	if (pyfunc_init(&p->funcs[idx], p->n, shown, gs_feed_intern(f, file), line) < 0)
+	if (pyfunc_init(&p->funcs[idx], p->n, shown, gs_ingest_intern(f, file), line) < 0)
 		return FUNCS_MAX - 1;
 	p->n++;
 	/* Without memory it is told again under another id: a second line of the same name. */
@@ -137,10 +137,10 @@ static uint32_t place_pyfunc(struct gs_feed *f, struct gs_feed_pyfuncs *p, const
 	return (uint32_t)idx;
 }
 
-bool gs_feed_pyfunc_named(struct gs_feed *f, const struct gs_event_code *ev)
+bool gs_ingest_pyfunc_named(struct gs_ingest *f, const struct gs_event_code *ev)
 {
-	struct gs_feed_pyfuncs *p = pyfuncs_of(f);
-	char file[GS_FEED_TEXT_BYTES], name[GS_FEED_TEXT_BYTES];
+	struct gs_ingest_pyfuncs *p = pyfuncs_of(f);
+	char file[GS_INGEST_TEXT_BYTES], name[GS_INGEST_TEXT_BYTES];
 	uint32_t number = ev->func - GS_FUNC_MAX;
 
 	if (ev->head.bytes != sizeof(*ev) || !ev->pid || ev->func < GS_FUNC_MAX ||
@@ -148,17 +148,17 @@ bool gs_feed_pyfunc_named(struct gs_feed *f, const struct gs_event_code *ev)
 		return false;
 	if (!p)
 		return true;
-	gs_feed_python_text(ev->pid, &ev->file, ev->file_text, sizeof(ev->file_text), file);
-	gs_feed_python_text(ev->pid, &ev->name, ev->name_text, sizeof(ev->name_text), name);
+	gs_ingest_python_text(ev->pid, &ev->file, ev->file_text, sizeof(ev->file_text), file);
+	gs_ingest_python_text(ev->pid, &ev->name, ev->name_text, sizeof(ev->name_text), name);
 	p->of_number[number] =
 		(uint16_t)(1 + place_pyfunc(f, p, *file ? file : "?", *name ? name : "?",
 					    ev->first_line > 0 ? (uint32_t)ev->first_line : 0));
 	return true;
 }
 
-const struct gs_func *gs_feed_pyfunc(struct gs_feed *f, unsigned id)
+const struct gs_func *gs_ingest_pyfunc(struct gs_ingest *f, unsigned id)
 {
-	struct gs_feed_pyfuncs *p = pyfuncs_of(f);
+	struct gs_ingest_pyfuncs *p = pyfuncs_of(f);
 	struct gs_rec_function *r;
 	struct pyfunc *one;
 	uint32_t name_str;
@@ -169,8 +169,8 @@ const struct gs_func *gs_feed_pyfunc(struct gs_feed *f, unsigned id)
 						       : FUNCS_MAX - 1];
 	if (one->told)
 		return &one->func;
-	name_str = gs_feed_intern(f, one->func.name);
-	r = gs_feed_put(f, GS_REC_FUNCTION, sizeof(*r), 0);
+	name_str = gs_ingest_intern(f, one->func.name);
+	r = gs_ingest_put(f, GS_REC_FUNCTION, sizeof(*r), 0);
 	r->id = one->func.id;
 	r->layer = GS_LAYER_PYTHON;
 	r->func_class = GS_CLASS_PYTHON;

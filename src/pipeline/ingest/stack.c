@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pipeline/ingest/feed_int.h"
+#include "pipeline/ingest/ingest_int.h"
 #include "model/trace/record_stack.h"
 #include "sources/unwind/python.h"
 
@@ -32,7 +32,7 @@ struct code {
 	uint8_t *table;       /* owned */
 };
 
-struct gs_feed_stacks {
+struct gs_ingest_stacks {
 	struct gs_map code_of; /* hash of process and address -> index */
 	struct code *codes;    /* owned; a ring: the oldest is overwritten */
 	uint32_t n_codes, code_hand;
@@ -41,9 +41,9 @@ struct gs_feed_stacks {
 	uint32_t last_frame;
 };
 
-int gs_feed_stacks_init(struct gs_feed *f)
+int gs_ingest_stacks_init(struct gs_ingest *f)
 {
-	struct gs_feed_stacks *s = calloc(1, sizeof(*s));
+	struct gs_ingest_stacks *s = calloc(1, sizeof(*s));
 
 	f->stacks = s;
 	if (!s)
@@ -53,9 +53,9 @@ int gs_feed_stacks_init(struct gs_feed *f)
 	return 0;
 }
 
-void gs_feed_stacks_fini(struct gs_feed *f)
+void gs_ingest_stacks_fini(struct gs_ingest *f)
 {
-	struct gs_feed_stacks *s = f->stacks;
+	struct gs_ingest_stacks *s = f->stacks;
 
 	if (!s)
 		return;
@@ -77,7 +77,7 @@ static uint64_t code_key(uint32_t pid, uint64_t address)
 	return gs_hash_bytes(k, sizeof(k));
 }
 
-static struct code *code_get(const struct gs_feed_stacks *s, uint32_t pid, uint64_t address)
+static struct code *code_get(const struct gs_ingest_stacks *s, uint32_t pid, uint64_t address)
 {
 	struct code *c;
 	uint64_t idx;
@@ -88,7 +88,7 @@ static struct code *code_get(const struct gs_feed_stacks *s, uint32_t pid, uint6
 	return c->pid == pid && c->address == address ? c : NULL;
 }
 
-static void code_forget(struct gs_feed_stacks *s, struct code *c)
+static void code_forget(struct gs_ingest_stacks *s, struct code *c)
 {
 	s->tables_bytes -= c->table_whole;
 	free(c->table);
@@ -97,7 +97,7 @@ static void code_forget(struct gs_feed_stacks *s, struct code *c)
 }
 
 /* A place for a code object, emptied. NULL: no memory. */
-static struct code *code_place(struct gs_feed_stacks *s, uint32_t pid, uint64_t address)
+static struct code *code_place(struct gs_ingest_stacks *s, uint32_t pid, uint64_t address)
 {
 	struct code *c = code_get(s, pid, address);
 	uint64_t idx;
@@ -123,12 +123,12 @@ static struct code *code_place(struct gs_feed_stacks *s, uint32_t pid, uint64_t 
 	return c;
 }
 
-void gs_feed_python_text(uint32_t pid, const struct gs_py_text *t, const uint8_t *bytes,
-			 size_t max_bytes, char out[GS_FEED_TEXT_BYTES])
+void gs_ingest_python_text(uint32_t pid, const struct gs_py_text *t, const uint8_t *bytes,
+			   size_t max_bytes, char out[GS_INGEST_TEXT_BYTES])
 {
 	size_t n = t->n_bytes < max_bytes ? t->n_bytes : max_bytes;
 	uint64_t whole = (uint64_t)t->length * t->char_bytes;
-	uint8_t raw[GS_FEED_TEXT_BYTES];
+	uint8_t raw[GS_INGEST_TEXT_BYTES];
 
 	if (whole > n) {
 		size_t want = whole < sizeof(raw) ? whole : sizeof(raw) / 4 * 4;
@@ -139,20 +139,20 @@ void gs_feed_python_text(uint32_t pid, const struct gs_py_text *t, const uint8_t
 			n = want;
 		}
 	}
-	gs_python_text(bytes, n, t->char_bytes, out, GS_FEED_TEXT_BYTES);
+	gs_python_text(bytes, n, t->char_bytes, out, GS_INGEST_TEXT_BYTES);
 }
 
-static uint32_t intern_text(struct gs_feed *f, uint32_t pid, const struct gs_py_text *t,
+static uint32_t intern_text(struct gs_ingest *f, uint32_t pid, const struct gs_py_text *t,
 			    const uint8_t *bytes, size_t max_bytes)
 {
-	char text[GS_FEED_TEXT_BYTES];
+	char text[GS_INGEST_TEXT_BYTES];
 
-	gs_feed_python_text(pid, t, bytes, max_bytes, text);
-	return gs_feed_intern(f, text);
+	gs_ingest_python_text(pid, t, bytes, max_bytes, text);
+	return gs_ingest_intern(f, text);
 }
 
 /* A piece of the line table: they come in order, unless one found no room in the ring. */
-static void take_table(struct gs_feed_stacks *s, struct code *c, const struct gs_event_code *ev)
+static void take_table(struct gs_ingest_stacks *s, struct code *c, const struct gs_event_code *ev)
 {
 	if (ev->table_off == 0) {
 		size_t whole =
@@ -171,9 +171,9 @@ static void take_table(struct gs_feed_stacks *s, struct code *c, const struct gs
 	c->table_cut = c->table_bytes < ev->table_bytes;
 }
 
-bool gs_feed_code(struct gs_feed *f, const struct gs_event_code *ev)
+bool gs_ingest_code(struct gs_ingest *f, const struct gs_event_code *ev)
 {
-	struct gs_feed_stacks *s = f->stacks;
+	struct gs_ingest_stacks *s = f->stacks;
 	struct code *c;
 
 	if (ev->head.bytes < sizeof(*ev) || !ev->pid ||
@@ -197,9 +197,9 @@ bool gs_feed_code(struct gs_feed *f, const struct gs_event_code *ev)
 /* --- frames --- */
 
 /* The id of a frame, told when it is new; 0 when there are too many. */
-static uint32_t frame_id(struct gs_feed *f, const struct gs_rec_frame *want)
+static uint32_t frame_id(struct gs_ingest *f, const struct gs_rec_frame *want)
 {
-	struct gs_feed_stacks *s = f->stacks;
+	struct gs_ingest_stacks *s = f->stacks;
 	uint64_t key = gs_hash_bytes(&want->frame_kind,
 				     sizeof(*want) - offsetof(struct gs_rec_frame, frame_kind)),
 		 id;
@@ -209,7 +209,7 @@ static uint32_t frame_id(struct gs_feed *f, const struct gs_rec_frame *want)
 		return (uint32_t)id;
 	if (gs_map_put(&s->frame_of, key, s->last_frame + 1) < 0)
 		return 0;
-	r = gs_feed_put(f, GS_REC_FRAME, sizeof(*r), 0);
+	r = gs_ingest_put(f, GS_REC_FRAME, sizeof(*r), 0);
 	r->id = ++s->last_frame;
 	r->frame_kind = want->frame_kind;
 	r->function_str = want->function_str;
@@ -220,7 +220,7 @@ static uint32_t frame_id(struct gs_feed *f, const struct gs_rec_frame *want)
 	return r->id;
 }
 
-static uint32_t python_frame(struct gs_feed *f, uint32_t pid, const struct gs_raw_frame *raw)
+static uint32_t python_frame(struct gs_ingest *f, uint32_t pid, const struct gs_raw_frame *raw)
 {
 	const struct code *c = code_get(f->stacks, pid, raw->code);
 	struct gs_rec_frame r = {.frame_kind = GS_FRAME_PYTHON};
@@ -237,7 +237,7 @@ static uint32_t python_frame(struct gs_feed *f, uint32_t pid, const struct gs_ra
 	return frame_id(f, &r);
 }
 
-bool gs_feed_stack(struct gs_feed *f, const struct gs_event_stack *ev)
+bool gs_ingest_stack(struct gs_ingest *f, const struct gs_event_stack *ev)
 {
 	uint32_t ids[GS_STACK_MAX], process;
 	struct gs_rec_stack *r;
@@ -246,14 +246,14 @@ bool gs_feed_stack(struct gs_feed *f, const struct gs_event_stack *ev)
 	    ev->head.bytes != sizeof(*ev) + ev->n_frames * sizeof(ev->frames[0]) ||
 	    ev->kind != GS_STACK_PYTHON || !ev->pid || !ev->tid)
 		return false;
-	if (!gs_feed_thread(f, ev->pid, ev->tid)) {
+	if (!gs_ingest_thread(f, ev->pid, ev->tid)) {
 		f->pending_loss[GS_LOSS_STACK]++;
 		return true;
 	}
-	process = gs_feed_process_id(f, ev->pid);
+	process = gs_ingest_process_id(f, ev->pid);
 	for (unsigned i = 0; i < ev->n_frames; i++)
 		ids[i] = python_frame(f, ev->pid, &ev->frames[i]);
-	r = gs_feed_put(f, GS_REC_STACK, sizeof(*r), ev->n_frames * sizeof(ids[0]));
+	r = gs_ingest_put(f, GS_REC_STACK, sizeof(*r), ev->n_frames * sizeof(ids[0]));
 	r->id = ev->id;
 	r->process = process;
 	r->stack_kind = ev->kind;
@@ -263,26 +263,26 @@ bool gs_feed_stack(struct gs_feed *f, const struct gs_event_stack *ev)
 	return true;
 }
 
-bool gs_feed_sample(struct gs_feed *f, const struct gs_event_sample *ev)
+bool gs_ingest_sample(struct gs_ingest *f, const struct gs_event_sample *ev)
 {
-	const struct gs_func *scope = ev->scope ? gs_feed_function(f, ev->scope) : NULL;
+	const struct gs_func *scope = ev->scope ? gs_ingest_function(f, ev->scope) : NULL;
 	struct gs_rec_sample *r;
 	uint32_t thread;
 
 	if (ev->head.bytes != sizeof(*ev) || !ev->pid || !ev->tid || (ev->scope && !scope))
 		return false;
-	thread = gs_feed_thread(f, ev->pid, ev->tid);
+	thread = gs_ingest_thread(f, ev->pid, ev->tid);
 	if (!thread) {
 		f->pending_loss[GS_LOSS_NO_THREAD]++;
 		return true;
 	}
-	r = gs_feed_put(f, GS_REC_SAMPLE, sizeof(*r), 0);
+	r = gs_ingest_put(f, GS_REC_SAMPLE, sizeof(*r), 0);
 	r->time_ns = ev->time_ns + (uint64_t)f->boot_minus_mono_ns;
 	r->period_ns = ev->period_ns;
 	r->thread = thread;
 	r->scope = scope ? scope->id : 0;
 	r->py_stack = ev->py_stack;
-	r->native_stack = gs_feed_native_id(f, ev->native_stack);
+	r->native_stack = gs_ingest_native_id(f, ev->native_stack);
 	r->cpu = ev->cpu;
 	return true;
 }

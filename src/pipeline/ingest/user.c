@@ -2,11 +2,11 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "pipeline/ingest/feed_int.h"
+#include "pipeline/ingest/ingest_int.h"
 #include "model/trace/record_stack.h"
 
 /* As many values as the row has, and texts as the event says, all inside of it. */
-static const struct gs_user_name *check(const struct gs_feed *f, const struct gs_event *ev)
+static const struct gs_user_name *check_values(const struct gs_ingest *f, const struct gs_event *ev)
 {
 	const struct gs_event_values *e = (const void *)ev;
 	const struct gs_user_name *names;
@@ -19,11 +19,11 @@ static const struct gs_user_name *check(const struct gs_feed *f, const struct gs
 	return names && n == e->n_values ? names : NULL;
 }
 
-bool gs_feed_values(struct gs_feed *f, const struct gs_event *ev)
+bool gs_ingest_values(struct gs_ingest *f, const struct gs_event *ev)
 {
 	const struct gs_event_values *e = (const void *)ev;
 
-	return check(f, ev) && gs_feed_call(f, &e->call, e);
+	return check_values(f, ev) && gs_ingest_call(f, &e->call, e);
 }
 
 static uint64_t as_double(uint64_t bits, bool is_f32)
@@ -40,9 +40,9 @@ static uint64_t as_double(uint64_t bits, bool is_f32)
 	return bits;
 }
 
-bool gs_feed_put_values(struct gs_feed *f, const struct gs_event_values *e)
+bool gs_ingest_put_values(struct gs_ingest *f, const struct gs_event_values *e)
 {
-	const struct gs_user_name *names = check(f, &e->call.head);
+	const struct gs_user_name *names = check_values(f, &e->call.head);
 	uint32_t name_str[GS_USER_VALUE_MAX];
 	uint64_t value[GS_USER_VALUE_MAX];
 	struct gs_rec_values *v;
@@ -55,7 +55,7 @@ bool gs_feed_put_values(struct gs_feed *f, const struct gs_event_values *e)
 	for (unsigned i = 0; i < e->n_values; i++) {
 		char copy[GS_USER_TEXT_BYTES + 1];
 
-		name_str[i] = gs_feed_intern(f, names[i].name);
+		name_str[i] = gs_ingest_intern(f, names[i].name);
 		value[i] = e->value[i];
 		if (names[i].value_type == GS_VALUE_F64) {
 			value[i] = as_double(value[i], names[i].is_f32);
@@ -64,11 +64,11 @@ bool gs_feed_put_values(struct gs_feed *f, const struct gs_event_values *e)
 				return false;
 			memcpy(copy, e->text[text++], GS_USER_TEXT_BYTES);
 			copy[GS_USER_TEXT_BYTES] = '\0';
-			value[i] = gs_feed_intern(f, copy);
+			value[i] = gs_ingest_intern(f, copy);
 		}
 		n += !(e->unread >> i & 1);
 	}
-	v = gs_feed_put(f, GS_REC_VALUES, sizeof(*v), n * sizeof(v->values[0]));
+	v = gs_ingest_put(f, GS_REC_VALUES, sizeof(*v), n * sizeof(v->values[0]));
 	for (unsigned i = 0; i < e->n_values; i++) {
 		if (e->unread >> i & 1)
 			continue;
@@ -81,7 +81,7 @@ bool gs_feed_put_values(struct gs_feed *f, const struct gs_event_values *e)
 	return true;
 }
 
-static void put_aggregate(struct gs_feed *f, const struct gs_user_sum *sum, uint32_t thread)
+static void put_aggregate(struct gs_ingest *f, const struct gs_user_sum *sum, uint32_t thread)
 {
 	bool of_duration = sum->aggregate == GS_AGGREGATE_HIST_DURATION;
 	const uint32_t *now = of_duration ? sum->now->hist_ns : sum->now->hist;
@@ -92,11 +92,11 @@ static void put_aggregate(struct gs_feed *f, const struct gs_user_sum *sum, uint
 	uint32_t n = 0, value_str = 0;
 
 	if (of_value || of_duration)
-		value_str = gs_feed_intern(f, of_value ? sum->value->name : "duration");
+		value_str = gs_ingest_intern(f, of_value ? sum->value->name : "duration");
 	for (uint32_t i = 0; i < GS_HIST_N_BUCKETS && (of_value || of_duration); i++)
 		if (now[i] != before[i])
 			buckets[n++] = (struct gs_rec_bucket){i, now[i] - before[i]};
-	a = gs_feed_put(f, GS_REC_AGGREGATE, sizeof(*a), n * sizeof(a->buckets[0]));
+	a = gs_ingest_put(f, GS_REC_AGGREGATE, sizeof(*a), n * sizeof(a->buckets[0]));
 	a->thread = thread;
 	a->function = sum->func;
 	a->time_ns = gs_clock_boot_ns();
@@ -119,7 +119,7 @@ static void put_aggregate(struct gs_feed *f, const struct gs_user_sum *sum, uint
 	a->max = of_duration ? sum->now->max_ns : 0;
 }
 
-void gs_feed_user(struct gs_feed *f, const struct gs_user_sum *sum)
+void gs_ingest_user(struct gs_ingest *f, const struct gs_user_sum *sum)
 {
 	struct gs_thread thread = {.pid = sum->pid, .tid = sum->tid};
 	struct gs_cell before = {.func = sum->func}, now = {.func = sum->func};
@@ -127,7 +127,7 @@ void gs_feed_user(struct gs_feed *f, const struct gs_user_sum *sum)
 
 	if (f->ended)
 		return;
-	now.thread_slot = GS_FEED_PAST; /* sums are read some time after the calls */
+	now.thread_slot = GS_INGEST_PAST; /* sums are read some time after the calls */
 	memcpy(thread.comm, sum->now->comm, sizeof(thread.comm));
 	before.calls = sum->before->calls;
 	before.total_ns = sum->before->total_ns;
@@ -139,12 +139,12 @@ void gs_feed_user(struct gs_feed *f, const struct gs_user_sum *sum)
 	now.max_ns = sum->now->max_ns;
 	now.bytes = sum->now->bytes;
 	memcpy(now.hist, sum->now->hist_ns, sizeof(now.hist));
-	gs_feed_cell(f, &thread, &before, &now);
+	gs_ingest_cell(f, &thread, &before, &now);
 	if (!sum->aggregate || f->ended)
 		return;
-	id = gs_feed_thread_find(f, sum->pid, sum->tid, thread.comm, GS_FEED_PAST);
-	if (!id || !gs_feed_function(f, sum->func))
+	id = gs_ingest_thread_find(f, sum->pid, sum->tid, thread.comm, GS_INGEST_PAST);
+	if (!id || !gs_ingest_function(f, sum->func))
 		return;
 	put_aggregate(f, sum, id);
-	gs_feed_settle(f);
+	gs_ingest_settle(f);
 }

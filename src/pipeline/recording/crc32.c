@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "pipeline/recording/journal_int.h"
+#include "pipeline/recording/recording_int.h"
 
-void gs_crc32_init(struct gs_crc32 *crc)
+void gs_recording_crc32_init(struct gs_crc32 *crc)
 {
 	for (uint32_t i = 0; i < 256; i++) {
 		uint32_t c = i;
@@ -22,7 +22,7 @@ void gs_crc32_init(struct gs_crc32 *crc)
 					   (crc->table[k - 1][i] >> 8);
 }
 
-uint32_t gs_crc32(const struct gs_crc32 *crc, const void *data, size_t bytes)
+uint32_t gs_recording_crc32(const struct gs_crc32 *crc, const void *data, size_t bytes)
 {
 	const uint32_t(*t)[256] = crc->table;
 	const uint8_t *p = data;

@@ -10,19 +10,19 @@
 #include <string.h>
 
 #include "core/base/log.h"
-#include "pipeline/recording/journal_int.h"
+#include "pipeline/recording/recording_int.h"
 
-void gs_defs_init(struct gs_defs *defs)
+void gs_recording_defs_init(struct gs_recording_defs *defs)
 {
-	for (size_t i = 0; i < GS_DEFS_N_ARRAYS; i++)
-		defs->arrays[i] = GS_BUF_INIT(GS_DEFS_MAX_BYTES);
-	defs->offset_of = GS_MAP_INIT(GS_DEFS_MAX_ENTRIES);
+	for (size_t i = 0; i < GS_RECORDING_DEFS_N_ARRAYS; i++)
+		defs->arrays[i] = GS_BUF_INIT(GS_RECORDING_DEFS_MAX_BYTES);
+	defs->offset_of = GS_MAP_INIT(GS_RECORDING_DEFS_MAX_ENTRIES);
 	defs->is_full = false;
 }
 
-void gs_defs_fini(struct gs_defs *defs)
+void gs_recording_defs_fini(struct gs_recording_defs *defs)
 {
-	for (size_t i = 0; i < GS_DEFS_N_ARRAYS; i++)
+	for (size_t i = 0; i < GS_RECORDING_DEFS_N_ARRAYS; i++)
 		gs_buf_fini(&defs->arrays[i]);
 	gs_map_fini(&defs->offset_of);
 }
@@ -37,18 +37,19 @@ static uint64_t comm_key(const struct gs_rec_comm *c)
 }
 
 /* The array that a record belongs to, and its key there; NULL for what is not a definition. */
-static struct gs_buf *place_of(struct gs_defs *defs, const struct gs_record *r, uint64_t *ret_key)
+static struct gs_buf *place_of(struct gs_recording_defs *defs, const struct gs_record *r,
+			       uint64_t *ret_key)
 {
-	struct gs_buf *entities = &defs->arrays[GS_DEFS_ENTITIES];
+	struct gs_buf *entities = &defs->arrays[GS_RECORDING_DEFS_ENTITIES];
 	uint64_t kind = (uint64_t)r->kind << 32;
 
 	switch (r->kind) {
 	case GS_REC_SESSION:
 		*ret_key = kind;
-		return &defs->arrays[GS_DEFS_SESSION];
+		return &defs->arrays[GS_RECORDING_DEFS_SESSION];
 	case GS_REC_STRING:
 		*ret_key = kind | ((const struct gs_rec_string *)(const void *)r)->id;
-		return &defs->arrays[GS_DEFS_STRINGS];
+		return &defs->arrays[GS_RECORDING_DEFS_STRINGS];
 	case GS_REC_PROCESS:
 		*ret_key = kind | ((const struct gs_rec_process *)(const void *)r)->id;
 		return entities;
@@ -66,7 +67,7 @@ static struct gs_buf *place_of(struct gs_defs *defs, const struct gs_record *r, 
 	}
 }
 
-void gs_defs_keep(struct gs_defs *defs, const struct gs_record *r)
+void gs_recording_defs_keep(struct gs_recording_defs *defs, const struct gs_record *r)
 {
 	uint64_t key, offset;
 	struct gs_buf *array = place_of(defs, r, &key);
@@ -93,6 +94,6 @@ void gs_defs_keep(struct gs_defs *defs, const struct gs_record *r)
 	if (e < 0 && !defs->is_full) {
 		defs->is_full = true;
 		gs_log(1, "journal: too many definitions to repeat them all (%zu bytes kept)",
-		       gs_defs_bytes(defs));
+		       gs_recording_defs_bytes(defs));
 	}
 }

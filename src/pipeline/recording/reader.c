@@ -3,7 +3,7 @@
  * header's checksum, its payload's, zstd's own and the records inside all agree. Where they do not,
  * the search goes on one byte further for the next frame header, so damage costs the frames that it
  * touches. No length is believed before the checksum over it held, and then only within the bounds
- * of journal_int.h.
+ * of recording_int.h.
  *
  *    ...│header│payload│header│pay####│header│payload│head        # damaged
  *       └── handed out ┘      └skipped┘└─ handed out ┘└ cut (the end of the file came first)
@@ -17,7 +17,7 @@
  * over frame headers and handed out first (a detour), in a pipe it comes when it comes. Without a
  * gap snapshots repeat what is known and are passed over.
  */
-#include "pipeline/recording/journal.h"
+#include "pipeline/recording/recording.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "pipeline/recording/journal_int.h"
+#include "pipeline/recording/recording_int.h"
 
 #define WINDOW_BYTES      (sizeof(struct gs_frame_header) + GS_FRAME_PAYLOAD_MAX_BYTES)
 #define READ_BYTES        (256u << 10)
@@ -35,7 +35,7 @@
 #define VAIN_BYTES        (64ull << 20) /* of frames that are none, before they are passed over, */
 #define VAIN_TIMES        4             /* and so many times what lies before them */
 
-struct gs_journal_reader {
+struct gs_recording_reader {
 	int fd; /* owned */
 	bool is_regular;
 	struct gs_crc32 crc;
@@ -58,15 +58,15 @@ struct gs_journal_reader {
 	bool is_searched_all;  /* the search ended there by a snapshot or by damage */
 	bool has_later;        /* the snapshot there was handed out, whole */
 
-	struct gs_journal_stats stats;
+	struct gs_recording_stats stats;
 };
 
 /*
  * Bytes of the file from off on: at least bytes of them, unless it ends before. off is not before
  * an earlier one, bar rewind_to(). The pointer is good until the next call.
  */
-static int peek(struct gs_journal_reader *r, uint64_t off, size_t bytes, const uint8_t **ret_data,
-		size_t *ret_bytes)
+static int peek_bytes(struct gs_recording_reader *r, uint64_t off, size_t bytes,
+		      const uint8_t **ret_data, size_t *ret_bytes)
 {
 	size_t at = (size_t)(off - r->window_off);
 
@@ -98,7 +98,7 @@ static int peek(struct gs_journal_reader *r, uint64_t off, size_t bytes, const u
 }
 
 /* The window starts anew at off; in a regular file only. */
-static int rewind_to(struct gs_journal_reader *r, uint64_t off)
+static int rewind_to(struct gs_recording_reader *r, uint64_t off)
 {
 	if (lseek(r->fd, (off_t)off, SEEK_SET) < 0)
 		return -errno;
@@ -113,12 +113,12 @@ static uint64_t frame_bytes(const struct gs_frame_header *h)
 }
 
 /* A frame header of any .gst file. */
-static bool take_header(const struct gs_journal_reader *r, const uint8_t *data,
+static bool take_header(const struct gs_recording_reader *r, const uint8_t *data,
 			struct gs_frame_header *h)
 {
 	memcpy(h, data, sizeof(*h));
-	return h->magic == GS_FRAME_MAGIC && h->version == GS_JOURNAL_MAJOR &&
-	       gs_crc32(&r->crc, h, offsetof(struct gs_frame_header, header_crc)) ==
+	return h->magic == GS_FRAME_MAGIC && h->version == GS_RECORDING_MAJOR &&
+	       gs_recording_crc32(&r->crc, h, offsetof(struct gs_frame_header, header_crc)) ==
 		       h->header_crc &&
 	       h->payload_bytes > 0 && h->payload_bytes <= GS_FRAME_PAYLOAD_MAX_BYTES &&
 	       h->raw_bytes > 0 && h->raw_bytes <= GS_FRAME_RAW_MAX_BYTES;
@@ -126,7 +126,7 @@ static bool take_header(const struct gs_journal_reader *r, const uint8_t *data,
 
 /* Is the frame whose header is at off whole? 1 yes, 0 no or not all there, negative errno.
  * ret_seen: so many bytes from off on were looked at as a frame, 0: there is no header. */
-static int check_frame(struct gs_journal_reader *r, uint64_t off, struct gs_frame_header *h,
+static int check_frame(struct gs_recording_reader *r, uint64_t off, struct gs_frame_header *h,
 		       size_t *ret_seen)
 {
 	const uint8_t *p;
@@ -134,30 +134,30 @@ static int check_frame(struct gs_journal_reader *r, uint64_t off, struct gs_fram
 	int e;
 
 	*ret_seen = 0;
-	e = peek(r, off, sizeof(*h), &p, &n);
+	e = peek_bytes(r, off, sizeof(*h), &p, &n);
 	if (e < 0)
 		return e;
 	if (n < sizeof(*h) || !take_header(r, p, h) || h->file_id != r->file_id)
 		return 0;
-	e = peek(r, off, frame_bytes(h), &p, &n);
+	e = peek_bytes(r, off, frame_bytes(h), &p, &n);
 	if (e < 0)
 		return e;
 	*ret_seen = n < frame_bytes(h) ? n : (size_t)frame_bytes(h);
 	return n >= frame_bytes(h) &&
-	       gs_crc32(&r->crc, p + sizeof(*h), h->payload_bytes) == h->payload_crc;
+	       gs_recording_crc32(&r->crc, p + sizeof(*h), h->payload_bytes) == h->payload_crc;
 }
 
 /* Where to look on when so many bytes from off on were looked at in vain. Within them, a frame may
  * begin that the damage has moved; but frames can be made so that each holds the next, or claims
  * the same bytes. */
-static uint64_t behind_vain(struct gs_journal_reader *r, uint64_t off, uint64_t seen)
+static uint64_t behind_vain(struct gs_recording_reader *r, uint64_t off, uint64_t seen)
 {
 	r->stats.vain_bytes += seen;
 	return r->stats.vain_bytes > VAIN_BYTES + VAIN_TIMES * off ? off + seen : off + 1;
 }
 
 /* Past a hole, of which a file can have any length. */
-static int skip_hole(struct gs_journal_reader *r, uint64_t *off)
+static int skip_hole(struct gs_recording_reader *r, uint64_t *off)
 {
 	struct stat st;
 	off_t data;
@@ -174,8 +174,8 @@ static int skip_hole(struct gs_journal_reader *r, uint64_t *off)
 	return rewind_to(r, *off);
 }
 
-/* The next whole frame at or behind *off; *off moves to it. 0, GS_JOURNAL_EOF or negative errno. */
-static int find_frame(struct gs_journal_reader *r, uint64_t *off, struct gs_frame_header *h)
+/* The next whole frame at or behind *off; *off moves to it. 0, GS_RECORDING_EOF or negative errno. */
+static int find_frame(struct gs_recording_reader *r, uint64_t *off, struct gs_frame_header *h)
 {
 	static const uint32_t magic = GS_FRAME_MAGIC;
 
@@ -191,11 +191,11 @@ static int find_frame(struct gs_journal_reader *r, uint64_t *off, struct gs_fram
 			*off = behind_vain(r, *off, seen);
 			continue;
 		}
-		e = peek(r, *off, sizeof(*h), &p, &n);
+		e = peek_bytes(r, *off, sizeof(*h), &p, &n);
 		if (e < 0)
 			return e;
 		if (n < sizeof(*h))
-			return GS_JOURNAL_EOF;
+			return GS_RECORDING_EOF;
 		q = memmem(p + 1, n - 1, &magic, sizeof(magic));
 		*off += q ? (size_t)(q - p) : n - (sizeof(magic) - 1);
 		e = q ? 0 : skip_hole(r, off);
@@ -206,7 +206,8 @@ static int find_frame(struct gs_journal_reader *r, uint64_t *off, struct gs_fram
 
 /* Unpack the frame at off, checked before, into raw. 1, 0 when it is not what its header says, or
  * negative errno. */
-static int unpack(struct gs_journal_reader *r, uint64_t off, const struct gs_frame_header *h)
+static int unpack_frame(struct gs_recording_reader *r, uint64_t off,
+			const struct gs_frame_header *h)
 {
 	struct gs_batch batch = {r->raw, h->raw_bytes};
 	size_t n, at = 0;
@@ -214,7 +215,7 @@ static int unpack(struct gs_journal_reader *r, uint64_t off, const struct gs_fra
 	const uint8_t *p;
 	int e;
 
-	e = peek(r, off, frame_bytes(h), &p, &n);
+	e = peek_bytes(r, off, frame_bytes(h), &p, &n);
 	if (e < 0)
 		return e;
 	if (ZSTD_decompressDCtx(r->dctx, r->raw, h->raw_bytes, p + sizeof(*h), h->payload_bytes) !=
@@ -225,7 +226,7 @@ static int unpack(struct gs_journal_reader *r, uint64_t off, const struct gs_fra
 	return at == h->raw_bytes && n_records == h->n_records;
 }
 
-static void hand_out(struct gs_journal_reader *r, const struct gs_frame_header *h,
+static void hand_out(struct gs_recording_reader *r, const struct gs_frame_header *h,
 		     struct gs_batch *ret_batch)
 {
 	if (h->flags & GS_FRAME_SNAPSHOT_FIRST)
@@ -242,7 +243,7 @@ static void hand_out(struct gs_journal_reader *r, const struct gs_frame_header *
  * on the way ends the search: behind it there is another gap, and another search. Payloads are not
  * looked at here.
  */
-static int start_detour(struct gs_journal_reader *r)
+static int start_detour(struct gs_recording_reader *r)
 {
 	uint64_t off = r->next_off;
 	uint8_t data[sizeof(struct gs_frame_header)];
@@ -281,7 +282,7 @@ static int start_detour(struct gs_journal_reader *r)
 }
 
 /* The next frame of the snapshot. 1 it was handed out, 0 the detour is over, or negative errno. */
-static int next_of_detour(struct gs_journal_reader *r, struct gs_batch *ret_batch)
+static int next_of_detour(struct gs_recording_reader *r, struct gs_batch *ret_batch)
 {
 	struct gs_frame_header h;
 	size_t seen;
@@ -290,7 +291,7 @@ static int next_of_detour(struct gs_journal_reader *r, struct gs_batch *ret_batc
 	if (r->has_gap) /* the last frame of it was not there yet */
 		e = check_frame(r, r->detour_off, &h, &seen);
 	if (e > 0 && h.flags & GS_FRAME_SNAPSHOT && h.sequence == r->detour_sequence)
-		e = unpack(r, r->detour_off, &h);
+		e = unpack_frame(r, r->detour_off, &h);
 	else if (e > 0)
 		e = 0;
 	if (e < 0)
@@ -306,7 +307,7 @@ static int next_of_detour(struct gs_journal_reader *r, struct gs_batch *ret_batc
 	return rewind_to(r, r->next_off);
 }
 
-static int end_of_file(struct gs_journal_reader *r)
+static int end_of_file(struct gs_recording_reader *r)
 {
 	r->stats.file_bytes = r->window_off + r->window_bytes;
 	r->stats.cut_bytes = r->stats.file_bytes - r->next_off;
@@ -317,11 +318,11 @@ static int end_of_file(struct gs_journal_reader *r)
 		if (e < 0)
 			return e;
 	}
-	return GS_JOURNAL_EOF;
+	return GS_RECORDING_EOF;
 }
 
 /* What lies between next_off and off is no frame, and so many frames are missing. */
-static void note_skipped(struct gs_journal_reader *r, uint64_t off, uint64_t n_missing)
+static void note_skipped(struct gs_recording_reader *r, uint64_t off, uint64_t n_missing)
 {
 	r->stats.skipped_bytes += off - r->next_off;
 	r->stats.n_skipped_frames += n_missing;
@@ -333,7 +334,7 @@ static void note_skipped(struct gs_journal_reader *r, uint64_t off, uint64_t n_m
 	}
 }
 
-int gs_journal_next(struct gs_journal_reader *r, struct gs_batch *ret_batch)
+int gs_recording_next(struct gs_recording_reader *r, struct gs_batch *ret_batch)
 {
 	uint64_t off = r->next_off, n_missing;
 	struct gs_frame_header h;
@@ -355,7 +356,7 @@ int gs_journal_next(struct gs_journal_reader *r, struct gs_batch *ret_batch)
 			continue;
 		}
 		if (!(h.flags & GS_FRAME_SNAPSHOT) || r->has_gap || n_missing) {
-			e = unpack(r, off, &h);
+			e = unpack_frame(r, off, &h);
 			if (e < 0)
 				return e;
 			if (e == 0) {
@@ -381,12 +382,12 @@ int gs_journal_next(struct gs_journal_reader *r, struct gs_batch *ret_batch)
 	}
 }
 
-void gs_journal_tell(const struct gs_journal_reader *r, struct gs_journal_place *ret)
+void gs_recording_position(const struct gs_recording_reader *r, struct gs_recording_place *ret)
 {
-	*ret = (struct gs_journal_place){r->next_off, r->next_sequence};
+	*ret = (struct gs_recording_place){r->next_off, r->next_sequence};
 }
 
-int gs_journal_seek(struct gs_journal_reader *r, const struct gs_journal_place *place)
+int gs_recording_seek(struct gs_recording_reader *r, const struct gs_recording_place *place)
 {
 	if (!r->is_regular)
 		return -ESPIPE;
@@ -397,14 +398,15 @@ int gs_journal_seek(struct gs_journal_reader *r, const struct gs_journal_place *
 	return rewind_to(r, place->off);
 }
 
-void gs_journal_stats(const struct gs_journal_reader *reader, struct gs_journal_stats *ret_stats)
+void gs_recording_stats(const struct gs_recording_reader *reader,
+			struct gs_recording_stats *ret_stats)
 {
 	*ret_stats = reader->stats;
 }
 
-void gs_journal_reader_close(struct gs_journal_reader **reader)
+void gs_recording_reader_close(struct gs_recording_reader **reader)
 {
-	struct gs_journal_reader *r = *reader;
+	struct gs_recording_reader *r = *reader;
 
 	if (!r)
 		return;
@@ -420,28 +422,29 @@ void gs_journal_reader_close(struct gs_journal_reader **reader)
  * Take the header of the file. When it is damaged and a frame header stands behind it, the file is
  * read all the same: a frame says all that is needed.
  */
-static int check_file(struct gs_journal_reader *r, const char *path, struct gs_err *err)
+static int check_file(struct gs_recording_reader *r, const char *path, struct gs_err *err)
 {
-	struct gs_journal_header h = {0};
+	struct gs_recording_header h = {0};
 	struct gs_frame_header frame;
 	const uint8_t *p;
 	bool has_magic;
 	size_t n;
 	int e;
 
-	e = peek(r, 0, sizeof(h) + sizeof(frame), &p, &n);
+	e = peek_bytes(r, 0, sizeof(h) + sizeof(frame), &p, &n);
 	if (e < 0)
 		return gs_err_set(err, e, "cannot read %s: %s", path, strerror(-e));
 	if (n == 0)
 		return gs_err_set(err, -EBADMSG, "%s is empty, not a .gst file", path);
 	memcpy(&h, p, n < sizeof(h) ? n : sizeof(h));
-	has_magic = memcmp(h.magic, GS_JOURNAL_MAGIC, GS_JOURNAL_MAGIC_BYTES) == 0;
+	has_magic = memcmp(h.magic, GS_RECORDING_MAGIC, GS_RECORDING_MAGIC_BYTES) == 0;
 	if (n < sizeof(h) && has_magic)
 		return gs_err_set(err, -EBADMSG, "%s ends inside its header: nothing to read",
 				  path);
 	if (n >= sizeof(h) && has_magic &&
-	    h.header_crc == gs_crc32(&r->crc, &h, offsetof(struct gs_journal_header, header_crc)) &&
-	    h.major == GS_JOURNAL_MAJOR) {
+	    h.header_crc == gs_recording_crc32(&r->crc, &h,
+					       offsetof(struct gs_recording_header, header_crc)) &&
+	    h.major == GS_RECORDING_MAJOR) {
 		if (h.record_version > GS_RECORD_VERSION || h.flags)
 			return gs_err_set(
 				err, -EBADMSG,
@@ -460,20 +463,20 @@ static int check_file(struct gs_journal_reader *r, const char *path, struct gs_e
 		r->stats.skipped_bytes = sizeof(h);
 		return 0;
 	}
-	if (has_magic && h.major > GS_JOURNAL_MAJOR)
+	if (has_magic && h.major > GS_RECORDING_MAJOR)
 		return gs_err_set(err, -EBADMSG,
 				  "%s is of format version %u, this program reads up to %u: use a "
 				  "later gpuscope",
-				  path, h.major, GS_JOURNAL_MAJOR);
+				  path, h.major, GS_RECORDING_MAJOR);
 	if (has_magic)
 		return gs_err_set(err, -EBADMSG, "the header of %s is damaged", path);
 	return gs_err_set(err, -EBADMSG, "%s is not a .gst file", path);
 }
 
-int gs_journal_open(const char *path, struct gs_journal_reader **ret_reader, struct gs_err *err)
+int gs_recording_open(const char *path, struct gs_recording_reader **ret_reader, struct gs_err *err)
 {
-	GS_CLEANUP(gs_journal_reader_close)
-	struct gs_journal_reader *r = calloc(1, sizeof(*r));
+	GS_CLEANUP(gs_recording_reader_close)
+	struct gs_recording_reader *r = calloc(1, sizeof(*r));
 	const uint8_t *p;
 	struct stat st;
 	size_t n;
@@ -481,7 +484,7 @@ int gs_journal_open(const char *path, struct gs_journal_reader **ret_reader, str
 
 	if (!r)
 		return gs_err_set(err, -ENOMEM, "cannot read %s: no memory", path);
-	gs_crc32_init(&r->crc);
+	gs_recording_crc32_init(&r->crc);
 	r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (r->fd < 0 || fstat(r->fd, &st) < 0)
 		return gs_err_set(err, -errno, "cannot read %s: %s", path, strerror(errno));
@@ -494,8 +497,8 @@ int gs_journal_open(const char *path, struct gs_journal_reader **ret_reader, str
 	e = check_file(r, path, err);
 	if (e < 0)
 		return e;
-	/* Have the bytes behind the header in the window, as peek() asks. */
-	e = peek(r, 0, r->next_off, &p, &n);
+	/* Have the bytes behind the header in the window, as peek_bytes() asks. */
+	e = peek_bytes(r, 0, r->next_off, &p, &n);
 	if (e < 0)
 		return gs_err_set(err, e, "cannot read %s: %s", path, strerror(-e));
 	if (n < r->next_off)

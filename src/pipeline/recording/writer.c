@@ -13,7 +13,7 @@
  *   records, but not before four times its own size was written: it costs a quarter at most. A
  *   last one comes at closing, so that a loss anywhere leaves the names known.
  */
-#include "pipeline/recording/journal.h"
+#include "pipeline/recording/recording.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/output.h"
-#include "pipeline/recording/journal_int.h"
+#include "pipeline/recording/recording_int.h"
 
 #define FRAME_BYTES_DEFAULT   (256u << 10)
 #define SNAPSHOT_EVERY_FRAMES 64
@@ -37,12 +37,12 @@
 /* Near max_bytes frames are closed early, as their size is known only then; not below this. */
 #define LIMIT_STEP_BYTES (16u << 10)
 
-struct gs_journal {
+struct gs_recording {
 	struct gs_output file; /* owned */
 	bool is_regular;       /* can be cut back and synced */
 	char *path;            /* owned */
 	struct gs_sink sink;
-	struct gs_journal_options options; /* defaults filled in */
+	struct gs_recording_options options; /* defaults filled in */
 	struct gs_crc32 crc;
 	ZSTD_CCtx *cctx; /* owned */
 
@@ -54,7 +54,7 @@ struct gs_journal {
 	uint8_t *out; /* owned; room for a frame of raw_capacity_bytes */
 	size_t out_capacity_bytes;
 
-	struct gs_defs defs;
+	struct gs_recording_defs defs;
 	uint64_t frames_since_snapshot, bytes_since_snapshot;
 
 	uint64_t file_id, sequence, file_bytes;
@@ -81,7 +81,7 @@ static int write_all(int fd, const uint8_t *data, size_t bytes)
 	return 0;
 }
 
-static int fail(struct gs_journal *j, int error)
+static int fail_writing(struct gs_recording *j, int error)
 {
 	j->error = error;
 	/* What was written of the last frame goes. When even that fails it stays as a torn tail,
@@ -91,41 +91,42 @@ static int fail(struct gs_journal *j, int error)
 	return error;
 }
 
-static int put_out(struct gs_journal *j, size_t bytes)
+static int put_out(struct gs_recording *j, size_t bytes)
 {
 	int r = write_all(j->file.fd, j->out, bytes);
 
 	if (r < 0)
-		return fail(j, r);
+		return fail_writing(j, r);
 	j->file_bytes += bytes;
 	return 0;
 }
 
 /* Fill the rest of the header, compress data behind it and write both. */
-static int write_frame(struct gs_journal *j, struct gs_frame_header *h, const void *data,
+static int write_frame(struct gs_recording *j, struct gs_frame_header *h, const void *data,
 		       size_t bytes)
 {
 	size_t n = ZSTD_compress2(j->cctx, j->out + sizeof(*h), j->out_capacity_bytes - sizeof(*h),
 				  data, bytes);
 
 	if (ZSTD_isError(n))
-		return fail(j,
-			    ZSTD_getErrorCode(n) == ZSTD_error_memory_allocation ? -ENOMEM : -EIO);
+		return fail_writing(
+			j, ZSTD_getErrorCode(n) == ZSTD_error_memory_allocation ? -ENOMEM : -EIO);
 	h->magic = GS_FRAME_MAGIC;
-	h->version = GS_JOURNAL_MAJOR;
+	h->version = GS_RECORDING_MAJOR;
 	h->file_id = j->file_id;
 	h->sequence = j->sequence;
 	h->payload_bytes = (uint32_t)n;
 	h->raw_bytes = (uint32_t)bytes;
-	h->payload_crc = gs_crc32(&j->crc, j->out + sizeof(*h), n);
-	h->header_crc = gs_crc32(&j->crc, h, offsetof(struct gs_frame_header, header_crc));
+	h->payload_crc = gs_recording_crc32(&j->crc, j->out + sizeof(*h), n);
+	h->header_crc =
+		gs_recording_crc32(&j->crc, h, offsetof(struct gs_frame_header, header_crc));
 	memcpy(j->out, h, sizeof(*h));
 	j->sequence++;
 	return put_out(j, sizeof(*h) + n);
 }
 
 /* How many whole records from data on fit into a frame; *ret_bytes is their size. */
-static uint32_t count_records(const struct gs_journal *j, const uint8_t *data, size_t bytes,
+static uint32_t count_records(const struct gs_recording *j, const uint8_t *data, size_t bytes,
 			      size_t *ret_bytes)
 {
 	struct gs_batch batch = {data, bytes};
@@ -140,12 +141,12 @@ static uint32_t count_records(const struct gs_journal *j, const uint8_t *data, s
 	return n;
 }
 
-static int write_snapshot(struct gs_journal *j)
+static int write_snapshot(struct gs_recording *j)
 {
-	size_t left_bytes = gs_defs_bytes(&j->defs);
+	size_t left_bytes = gs_recording_defs_bytes(&j->defs);
 	uint16_t first = GS_FRAME_SNAPSHOT_FIRST;
 
-	for (size_t i = 0; i < GS_DEFS_N_ARRAYS; i++) {
+	for (size_t i = 0; i < GS_RECORDING_DEFS_N_ARRAYS; i++) {
 		const struct gs_buf *a = &j->defs.arrays[i];
 		size_t bytes;
 
@@ -168,16 +169,16 @@ static int write_snapshot(struct gs_journal *j)
 	return 0;
 }
 
-static bool is_snapshot_due(const struct gs_journal *j)
+static bool is_snapshot_due(const struct gs_recording *j)
 {
 	if (j->frames_since_snapshot < SNAPSHOT_EVERY_FRAMES &&
 	    j->bytes_since_snapshot < SNAPSHOT_EVERY_BYTES)
 		return false;
-	return j->bytes_since_snapshot >= SNAPSHOT_MIN_RATIO * gs_defs_bytes(&j->defs);
+	return j->bytes_since_snapshot >= SNAPSHOT_MIN_RATIO * gs_recording_defs_bytes(&j->defs);
 }
 
 /* The records gathered so far become a frame. */
-static int write_pending(struct gs_journal *j)
+static int write_pending(struct gs_recording *j)
 {
 	struct gs_frame_header h = {
 		.n_records = j->n_records,
@@ -200,7 +201,7 @@ static int write_pending(struct gs_journal *j)
 	return is_snapshot_due(j) ? write_snapshot(j) : 0;
 }
 
-static bool fits_limit(const struct gs_journal *j, size_t bytes)
+static bool fits_limit(const struct gs_recording *j, size_t bytes)
 {
 	return j->file_bytes + sizeof(struct gs_frame_header) +
 		       ZSTD_compressBound(j->raw_bytes + bytes) <=
@@ -208,7 +209,7 @@ static bool fits_limit(const struct gs_journal *j, size_t bytes)
 }
 
 /* May a record that max_bytes applies to be taken? Sets is_limited when not, for good. */
-static int check_limit(struct gs_journal *j, size_t bytes)
+static int check_limit(struct gs_recording *j, size_t bytes)
 {
 	int r;
 
@@ -223,7 +224,7 @@ static int check_limit(struct gs_journal *j, size_t bytes)
 	return 0;
 }
 
-static void note_call(struct gs_journal *j, const struct gs_rec_call *c)
+static void note_call(struct gs_recording *j, const struct gs_rec_call *c)
 {
 	uint64_t end_ns = c->start_ns + c->dur_ns;
 
@@ -233,10 +234,10 @@ static void note_call(struct gs_journal *j, const struct gs_rec_call *c)
 		j->last_ns = end_ns;
 }
 
-static int add_record(struct gs_journal *j, const struct gs_record *r);
+static int add_record(struct gs_recording *j, const struct gs_record *r);
 
 /* Who reads the file adds up what is in it: the rest must be told there. */
-static int tell_left_out(struct gs_journal *j)
+static int tell_left_out(struct gs_recording *j)
 {
 	const struct gs_rec_loss l = {.head = {.bytes = sizeof(l), .kind = GS_REC_LOSS},
 				      .cause = GS_LOSS_FULL,
@@ -245,7 +246,7 @@ static int tell_left_out(struct gs_journal *j)
 	return j->n_left_out ? add_record(j, &l.head) : 0;
 }
 
-static int add_record(struct gs_journal *j, const struct gs_record *r)
+static int add_record(struct gs_recording *j, const struct gs_record *r)
 {
 	int e = r->kind == GS_REC_END ? tell_left_out(j) : 0;
 
@@ -261,7 +262,7 @@ static int add_record(struct gs_journal *j, const struct gs_record *r)
 			return 0;
 		}
 	} else {
-		gs_defs_keep(&j->defs, r);
+		gs_recording_defs_keep(&j->defs, r);
 	}
 	if (j->raw_bytes + r->bytes > j->raw_capacity_bytes) {
 		e = write_pending(j);
@@ -276,14 +277,14 @@ static int add_record(struct gs_journal *j, const struct gs_record *r)
 	return j->raw_bytes >= j->options.frame_bytes ? write_pending(j) : 0;
 }
 
-static int sync_file(struct gs_journal *j)
+static int sync_file(struct gs_recording *j)
 {
 	if (j->is_regular && fdatasync(j->file.fd) < 0)
-		return fail(j, -errno);
+		return fail_writing(j, -errno);
 	return 0;
 }
 
-static int sync_when_due(struct gs_journal *j)
+static int sync_when_due(struct gs_recording *j)
 {
 	uint64_t now_ns;
 	int r;
@@ -298,9 +299,9 @@ static int sync_when_due(struct gs_journal *j)
 	return r < 0 ? r : sync_file(j);
 }
 
-static int push(void *ctx, const struct gs_batch *batch)
+static int push_batch(void *ctx, const struct gs_batch *batch)
 {
-	struct gs_journal *j = ctx;
+	struct gs_recording *j = ctx;
 	const struct gs_record *r;
 	size_t offset = 0;
 	int e;
@@ -317,9 +318,9 @@ static int push(void *ctx, const struct gs_batch *batch)
 	return sync_when_due(j);
 }
 
-static int flush(void *ctx)
+static int flush_file(void *ctx)
 {
-	struct gs_journal *j = ctx;
+	struct gs_recording *j = ctx;
 	int r = j->error;
 
 	if (r == 0)
@@ -327,15 +328,15 @@ static int flush(void *ctx)
 	return r < 0 ? r : sync_when_due(j);
 }
 
-static void journal_free(struct gs_journal **journal)
+static void journal_free(struct gs_recording **journal)
 {
-	struct gs_journal *j = *journal;
+	struct gs_recording *j = *journal;
 
 	if (!j)
 		return;
 	(void)gs_output_close(&j->file, -ECANCELED, NULL);
 	ZSTD_freeCCtx(j->cctx);
-	gs_defs_fini(&j->defs);
+	gs_recording_defs_fini(&j->defs);
 	free(j->raw);
 	free(j->out);
 	free(j->path);
@@ -343,12 +344,12 @@ static void journal_free(struct gs_journal **journal)
 	*journal = NULL;
 }
 
-static int take_options(const struct gs_journal_options *given, struct gs_journal_options *o,
+static int take_options(const struct gs_recording_options *given, struct gs_recording_options *o,
 			struct gs_err *err)
 {
 	ZSTD_bounds levels = ZSTD_cParam_getBounds(ZSTD_c_compressionLevel);
 
-	*o = (struct gs_journal_options){.size = sizeof(*o)};
+	*o = (struct gs_recording_options){.size = sizeof(*o)};
 	if (given)
 		memcpy(o, given, given->size < sizeof(*o) ? given->size : sizeof(*o));
 	if (o->frame_bytes == 0)
@@ -365,7 +366,7 @@ static int take_options(const struct gs_journal_options *given, struct gs_journa
 }
 
 /* All memory that writing needs, but for the definitions. */
-static int allocate(struct gs_journal *j, const char *path)
+static int allocate_memory(struct gs_recording *j, const char *path)
 {
 	/* A frame is closed by the record that reaches frame_bytes, so it may pass them by one. */
 	j->raw_capacity_bytes = j->options.frame_bytes + (size_t)GS_RECORD_MAX_BYTES;
@@ -384,38 +385,39 @@ static int allocate(struct gs_journal *j, const char *path)
 	return 0;
 }
 
-static int write_header(struct gs_journal *j)
+static int write_header(struct gs_recording *j)
 {
-	struct gs_journal_header h = {
-		.major = GS_JOURNAL_MAJOR,
-		.minor = GS_JOURNAL_MINOR,
+	struct gs_recording_header h = {
+		.major = GS_RECORDING_MAJOR,
+		.minor = GS_RECORDING_MINOR,
 		.header_bytes = sizeof(h),
 		.record_version = GS_RECORD_VERSION,
 		.file_id = j->file_id,
 	};
 
-	memcpy(h.magic, GS_JOURNAL_MAGIC, GS_JOURNAL_MAGIC_BYTES);
-	h.header_crc = gs_crc32(&j->crc, &h, offsetof(struct gs_journal_header, header_crc));
+	memcpy(h.magic, GS_RECORDING_MAGIC, GS_RECORDING_MAGIC_BYTES);
+	h.header_crc =
+		gs_recording_crc32(&j->crc, &h, offsetof(struct gs_recording_header, header_crc));
 	memcpy(j->out, &h, sizeof(h));
 	return put_out(j, sizeof(h));
 }
 
-int gs_journal_create(const char *path, const struct gs_journal_options *options,
-		      struct gs_journal **ret_journal, struct gs_err *err)
+int gs_recording_create(const char *path, const struct gs_recording_options *options,
+			struct gs_recording **ret_journal, struct gs_err *err)
 {
-	GS_CLEANUP(journal_free) struct gs_journal *j = calloc(1, sizeof(*j));
+	GS_CLEANUP(journal_free) struct gs_recording *j = calloc(1, sizeof(*j));
 	struct stat st;
 	int r;
 
 	if (!j)
 		return gs_err_set(err, -ENOMEM, "cannot write %s: no memory", path);
 	j->file = (struct gs_output)GS_OUTPUT_INIT;
-	gs_defs_init(&j->defs);
-	gs_crc32_init(&j->crc);
+	gs_recording_defs_init(&j->defs);
+	gs_recording_crc32_init(&j->crc);
 	r = take_options(options, &j->options, err);
 	if (r < 0)
 		return r;
-	r = allocate(j, path);
+	r = allocate_memory(j, path);
 	if (r < 0)
 		return gs_err_set(err, r, "cannot write %s: no memory", path);
 	r = gs_output_open(path, GS_OUTPUT_GROWS | (j->options.is_private ? GS_OUTPUT_PRIVATE : 0),
@@ -431,24 +433,24 @@ int gs_journal_create(const char *path, const struct gs_journal_options *options
 	if (r < 0)
 		return gs_err_set(err, r, "cannot write %s: %s", path, strerror(-r));
 	j->last_sync_ns = gs_clock_mono_ns();
-	j->sink = (struct gs_sink){.push = push, .flush = flush, .ctx = j};
+	j->sink = (struct gs_sink){.push = push_batch, .flush = flush_file, .ctx = j};
 	*ret_journal = gs_take(j);
 	return 0;
 }
 
-const struct gs_sink *gs_journal_sink(struct gs_journal *journal)
+const struct gs_sink *gs_recording_sink(struct gs_recording *journal)
 {
 	return &journal->sink;
 }
 
-uint64_t gs_journal_left_out(const struct gs_journal *journal)
+uint64_t gs_recording_left_out(const struct gs_recording *journal)
 {
 	return journal->n_left_out;
 }
 
-int gs_journal_close(struct gs_journal **journal, struct gs_err *err)
+int gs_recording_close(struct gs_recording **journal, struct gs_err *err)
 {
-	GS_CLEANUP(journal_free) struct gs_journal *j = gs_take(*journal);
+	GS_CLEANUP(journal_free) struct gs_recording *j = gs_take(*journal);
 	int r;
 
 	if (!j)

@@ -61,7 +61,7 @@ const size_t api_n_endpoints = GS_ARRAY_LEN(api_endpoints);
 
 /* --- what live shows of the head (server/live/live.h) --- */
 
-static void settings(void *ctx, struct gs_live_settings *ret)
+static void fill_settings(void *ctx, struct gs_live_settings *ret)
 {
 	const struct gs_api *a = ctx;
 	struct gs_store_session *active = NULL;
@@ -78,7 +78,7 @@ static void settings(void *ctx, struct gs_live_settings *ret)
 	free(active);
 }
 
-static size_t facts(void *ctx, struct gs_live_fact *ret)
+static size_t fill_facts(void *ctx, struct gs_live_fact *ret)
 {
 	struct gs_api *a = ctx;
 	struct gs_head_stats st;
@@ -96,7 +96,7 @@ static size_t facts(void *ctx, struct gs_live_fact *ret)
 	return n;
 }
 
-static size_t alerts(void *ctx, struct gs_live_alert *ret)
+static size_t fill_alerts(void *ctx, struct gs_live_alert *ret)
 {
 	const struct gs_api *a = ctx;
 	struct gs_head_stats st;
@@ -119,9 +119,9 @@ static struct gs_live *live_new(struct gs_api *a)
 		.has_control = true,
 		.keeps_answers = true,
 		.ctx = a,
-		.settings = settings,
-		.facts = facts,
-		.alerts = alerts,
+		.settings = fill_settings,
+		.facts = fill_facts,
+		.alerts = fill_alerts,
 		.past_process = api_past_process,
 		.past_series = api_past_series,
 		.jobs = api_jobs,

@@ -7,8 +7,8 @@
  * something is a job for the head's store; what takes long to read has a thread of its own, of
  * which there are few.
  */
-#ifndef GS_API_API_H
-#define GS_API_API_H
+#ifndef GS_SERVER_API_API_H
+#define GS_SERVER_API_API_H
 
 #include "core/base/err.h"
 #include "server/head/head.h"

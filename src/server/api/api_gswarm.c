@@ -35,7 +35,7 @@ static void answer_started(struct gs_http_reply *reply, int r, const struct gs_e
 
 /* --- status and clients --- */
 
-static void put_gpus(struct gs_buf *b, const char *key, const struct gs_cluster_node *n, bool more)
+static void put_gpus(struct gs_buf *b, const char *key, const struct gs_registry_node *n, bool more)
 {
 	const struct gs_gpu_snapshot *g = n->latest ? n->latest->gpu : NULL;
 	char id[256], capability[32];
@@ -68,14 +68,14 @@ static void put_gpus(struct gs_buf *b, const char *key, const struct gs_cluster_
 	j_close(b, ']');
 }
 
-static void put_clients(struct gs_buf *b, const struct gs_live_look *l)
+static void put_clients(struct gs_buf *b, const struct gs_live_snapshot *l)
 {
 	char id[160];
 	size_t n_gpus = 0;
 
 	j_open(b, "connected_clients", '[');
 	for (size_t i = 0; i < l->n_nodes; i++) {
-		const struct gs_cluster_node *n = gs_cluster_view_at(l->view, i);
+		const struct gs_registry_node *n = gs_registry_view_at(l->view, i);
 
 		if (!n->n_connections)
 			continue;
@@ -87,7 +87,7 @@ static void put_clients(struct gs_buf *b, const struct gs_live_look *l)
 	j_u64(b, "total_gpus", n_gpus);
 	j_open(b, "gpu_info", '{');
 	for (size_t i = 0; i < l->n_nodes; i++) {
-		const struct gs_cluster_node *n = gs_cluster_view_at(l->view, i);
+		const struct gs_registry_node *n = gs_registry_view_at(l->view, i);
 
 		if (!n->n_connections)
 			continue;
@@ -123,7 +123,7 @@ API_LOOK(api_status)
 
 	gs_head_switches(a->o.head, &s);
 	if (gs_head_active(a->o.head, &active, &n_active) < 0) {
-		gs_http_say(reply, 503, "no memory");
+		gs_http_error(reply, 503, "no memory");
 		return;
 	}
 	if (n_active)
@@ -151,7 +151,7 @@ API_LOOK(api_clients)
 	j_u64(b, "total_clients", l->n_nodes);
 	j_open(b, "clients", '[');
 	for (size_t i = 0; i < l->n_nodes; i++) {
-		const struct gs_cluster_node *n = gs_cluster_view_at(l->view, i);
+		const struct gs_registry_node *n = gs_registry_view_at(l->view, i);
 
 		gs_live_client_id(n, id, sizeof(id));
 		j_open(b, NULL, '{');
@@ -239,7 +239,7 @@ API_LOOK(api_metrics_latest)
 	j_time(b, "timestamp", (int64_t)gs_clock_wall_ns());
 	j_open(b, "client_data", '{');
 	for (size_t i = 0; i < l->n_nodes; i++) {
-		const struct gs_cluster_node *n = gs_cluster_view_at(l->view, i);
+		const struct gs_registry_node *n = gs_registry_view_at(l->view, i);
 
 		if (!n->latest || !n->n_connections)
 			continue;
@@ -258,7 +258,7 @@ API_LOOK(api_metrics_latest)
 
 struct change {
 	struct gs_api *api;
-	struct gs_http_later *later;
+	struct gs_http_deferred *later;
 	struct gs_store_session session;
 	char name[GS_STORE_SESSION_NAME_BYTES];
 	size_t n;
@@ -281,16 +281,16 @@ static void hand_over(struct change *c, struct gs_http_reply *reply, gs_head_job
 {
 	struct gs_http_reply failed;
 
-	c->later = gs_http_later(reply);
+	c->later = gs_http_defer(reply);
 	if (!c->later) {
-		gs_http_say(reply, 503, "no memory");
+		gs_http_error(reply, 503, "no memory");
 		change_free(c);
 		return;
 	}
 	if (gs_head_write(c->api->o.head, fn, c) == 0)
 		return;
 	failed = gs_http_reply_new(c->later);
-	gs_http_say(&failed, 503, "no memory");
+	gs_http_error(&failed, 503, "no memory");
 	gs_http_answer(&c->later, &failed);
 	change_free(c);
 }
@@ -335,7 +335,7 @@ API_HANDLER(api_profiling_start)
 	json_decref(body);
 }
 
-static void stopped(void *arg, const struct gs_store_session *s)
+static void note_stopped(void *arg, const struct gs_store_session *s)
 {
 	struct change *c = arg;
 
@@ -349,7 +349,7 @@ static void stop_job(void *arg, struct gs_store *store)
 	struct gs_http_reply reply = gs_http_reply_new(c->later);
 	struct gs_err err = {{0}};
 	char message[GS_STORE_SESSION_NAME_BYTES + 48];
-	int r = store ? gs_head_session_stop(c->api->o.head, store, c->name, stopped, c, &err)
+	int r = store ? gs_head_session_stop(c->api->o.head, store, c->name, note_stopped, c, &err)
 		      : -ESHUTDOWN;
 
 	if (r >= 0 && !c->n)
@@ -429,7 +429,7 @@ static void record_job(void *arg, struct gs_store *store)
 	struct change *c = arg;
 	struct gs_http_reply reply = gs_http_reply_new(c->later);
 	struct gs_err err = {{0}};
-	struct gs_head_mark mark = {
+	struct gs_head_annotation mark = {
 		.session = "",
 		.kind = "request",
 		.name = c->app,
@@ -437,7 +437,7 @@ static void record_job(void *arg, struct gs_store *store)
 		.values = c->values,
 		.n_values = c->n_values,
 	};
-	int r = store ? gs_head_mark(c->api->o.head, store, &mark, NULL, &err) : -ESHUTDOWN;
+	int r = store ? gs_head_annotate(c->api->o.head, store, &mark, NULL, &err) : -ESHUTDOWN;
 
 	if (r < 0) {
 		gs_live_fail(&reply, r, &err);
@@ -469,7 +469,7 @@ API_HANDLER(api_profiling_record)
 		hand_over(c, reply, record_job);
 		return;
 	}
-	gs_http_say(reply, 400, why);
+	gs_http_error(reply, 400, why);
 	change_free(c);
 }
 
@@ -530,16 +530,16 @@ API_HANDLER(api_profiling_sessions)
 {
 	struct change *c = calloc(1, sizeof(*c));
 
-	if (!c || !(c->later = gs_http_later(reply))) {
+	if (!c || !(c->later = gs_http_defer(reply))) {
 		free(c);
-		gs_http_say(reply, 503, "no memory");
+		gs_http_error(reply, 503, "no memory");
 		return;
 	}
 	c->api = ctx;
 	if (gs_head_read(c->api->o.head, list_job, c) < 0) {
 		struct gs_http_reply failed = gs_http_reply_new(c->later);
 
-		gs_http_say(&failed, 503, "no memory");
+		gs_http_error(&failed, 503, "no memory");
 		gs_http_answer(&c->later, &failed);
 		change_free(c);
 	}

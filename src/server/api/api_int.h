@@ -1,6 +1,6 @@
 /* Private to the room. */
-#ifndef GS_API_API_INT_H
-#define GS_API_API_INT_H
+#ifndef GS_SERVER_API_API_INT_H
+#define GS_SERVER_API_API_INT_H
 
 #include <jansson.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include "net/http/http.h"
 #include "server/live/answer.h"
 #include "server/live/live.h"
-#include "server/live/look.h"
+#include "server/live/snapshot.h"
 #include "server/live/reply.h"
 
 #define API_THREADS_MAX 6 /* that read the store for one request each */
@@ -50,7 +50,7 @@ bool api_list(json_t *body, const char *key, char *out, size_t bytes, struct gs_
 
 struct api_task {
 	struct gs_api *api;
-	struct gs_http_later *later;
+	struct gs_http_deferred *later;
 	struct gs_store *store; /* of the thread */
 	void (*run)(struct api_task *task);
 	void *arg; /* freed with free() */
@@ -71,12 +71,12 @@ void api_tasks_wait(struct gs_api *api);
 
 /* api_series.c: fn for each moment of the range, until a time of the monotonic clock. mark: what it
  * stands for when it was made coarser. 1: that was not all of it. */
-struct gs_coarse_mark;
-typedef void (*api_moment_fn)(void *ctx, const struct gs_store_found *found,
+struct gs_rollup_mark;
+typedef void (*api_sample_fn)(void *ctx, const struct gs_store_found *found,
 			      const struct gs_node_snapshot *moment,
-			      const struct gs_coarse_mark *mark);
-int api_read_moments(struct gs_store *store, const struct gs_store_range *range, uint64_t until_ns,
-		     api_moment_fn fn, void *ctx);
+			      const struct gs_rollup_mark *mark);
+int api_read_samples(struct gs_store *store, const struct gs_store_range *range, uint64_t until_ns,
+		     api_sample_fn fn, void *ctx);
 
 /* --- hooks of live: what is not there now --- */
 
@@ -92,7 +92,7 @@ void api_jobs(void *ctx, const struct gs_http_request *q, size_t limit,
 
 /* One that makes its answer out of a look. */
 #define API_LOOK(name)                                                                             \
-	static void look_##name(void *ctx, const struct gs_live_look *l,                           \
+	static void look_##name(void *ctx, const struct gs_live_snapshot *l,                       \
 				const struct gs_http_request *q, struct gs_http_reply *reply);     \
 	API_HANDLER(name)                                                                          \
 	{                                                                                          \
@@ -100,7 +100,7 @@ void api_jobs(void *ctx, const struct gs_http_request *q, size_t limit,
                                                                                                    \
 		gs_live_answer(api->live, q, reply, look_##name, ctx);                             \
 	}                                                                                          \
-	static void look_##name(void *ctx, const struct gs_live_look *l,                           \
+	static void look_##name(void *ctx, const struct gs_live_snapshot *l,                       \
 				const struct gs_http_request *q, struct gs_http_reply *reply)
 
 API_HANDLER(api_status);

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "server/session_export/archive.h"
+#include "server/session_export/session_export.h"
 #include "core/base/clock.h"
 #include "output/plot/plot.h"
 
@@ -24,7 +24,7 @@ struct plot_request {
 	uint64_t until_ns;
 };
 
-static int add(void *ctx, const struct gs_node_snapshot *moment)
+static int add_sample(void *ctx, const struct gs_node_snapshot *moment)
 {
 	struct plot_request *p = ctx;
 	struct gs_plot_stats st;
@@ -38,8 +38,8 @@ static int add(void *ctx, const struct gs_node_snapshot *moment)
 	return gs_clock_mono_ns() > p->until_ns ? -ETIME : 0;
 }
 
-static int draw(struct plot_request *p, const struct gs_archive_options *o, struct gs_buf *out,
-		struct gs_err *err)
+static int draw_plot(struct plot_request *p, const struct gs_session_export_options *o,
+		     struct gs_buf *out, struct gs_err *err)
 {
 	struct gs_plot_options po = {
 		.size = sizeof(po), .panels = p->panels, .title = o->session->name};
@@ -48,7 +48,7 @@ static int draw(struct plot_request *p, const struct gs_archive_options *o, stru
 
 	p->plot = gs_plot_new(&po);
 	p->until_ns = gs_clock_mono_ns() + API_READ_NS;
-	r = p->plot ? gs_archive_moments(o, add, p, NULL, err) : -ENOMEM;
+	r = p->plot ? gs_session_export_samples(o, add_sample, p, NULL, err) : -ENOMEM;
 	if (r == -ETIME) {
 		snprintf(title, sizeof(title),
 			 "%s (only its beginning: reading all of it takes too long; export it)",
@@ -92,20 +92,20 @@ static void make_plot(struct api_task *t)
 	struct plot_request *p = t->arg;
 	struct gs_http_reply reply = gs_http_reply_new(t->later);
 	struct gs_store_session session;
-	struct gs_archive_options o = {.size = sizeof(o),
-				       .store = t->store,
-				       .session = &session,
-				       .format = GS_ARCHIVE_GST,
-				       .node = p->node};
+	struct gs_session_export_options o = {.size = sizeof(o),
+					      .store = t->store,
+					      .session = &session,
+					      .format = GS_SESSION_EXPORT_GST,
+					      .node = p->node};
 	int r = gs_store_session_get(t->store, p->session, &session);
 
 	if (r == -ENOENT)
 		(void)gs_err_set(&t->err, r, "no session has this name or id");
 	if (r == 0)
-		r = draw(p, &o, &reply.body, &t->err);
+		r = draw_plot(p, &o, &reply.body, &t->err);
 	if (r < 0) {
 		gs_buf_reset(&reply.body);
-		gs_http_say(&reply, status_of(r), gs_err_text(&t->err, r));
+		gs_http_error(&reply, status_of(r), gs_err_text(&t->err, r));
 	} else {
 		reply.type = type_of(p->suffix);
 		reply.no_compression = strcmp(p->suffix, ".svg") != 0;
@@ -115,8 +115,8 @@ static void make_plot(struct api_task *t)
 	gs_http_answer(&t->later, &reply);
 }
 
-static bool parse(const struct gs_http_request *q, struct gs_http_reply *reply,
-		  struct plot_request *p)
+static bool parse_query(const struct gs_http_request *q, struct gs_http_reply *reply,
+			struct plot_request *p)
 {
 	char format[8], panels[128], *next;
 	double node = 0;
@@ -126,7 +126,7 @@ static bool parse(const struct gs_http_request *q, struct gs_http_reply *reply,
 	snprintf(p->suffix, sizeof(p->suffix), ".%s", format);
 	if (strcmp(format, "svg") != 0 && strcmp(format, "png") != 0 &&
 	    strcmp(format, "pdf") != 0) {
-		gs_http_say(reply, 400, "format is svg, png or pdf");
+		gs_http_error(reply, 400, "format is svg, png or pdf");
 		return false;
 	}
 	if (gs_live_number(q, reply, "node", 1, 9e15, &node) < 0)
@@ -140,9 +140,9 @@ static bool parse(const struct gs_http_request *q, struct gs_http_reply *reply,
 		p->panels |= panel;
 		if (panel)
 			continue;
-		gs_http_say(reply, 400,
-			    "panels are utilization, bubble, memory, dram, pcie, nvlink, power, "
-			    "devices, with commas");
+		gs_http_error(reply, 400,
+			      "panels are utilization, bubble, memory, dram, pcie, nvlink, power, "
+			      "devices, with commas");
 		return false;
 	}
 	return true;
@@ -152,16 +152,16 @@ API_HANDLER(api_session_plot)
 {
 	struct plot_request asked = {0}, *p;
 
-	if (!parse(q, reply, &asked))
+	if (!parse_query(q, reply, &asked))
 		return;
 	if (strlen(q->param[0]) >= sizeof(asked.session)) {
-		gs_http_say(reply, 404, "no session has this name or id");
+		gs_http_error(reply, 404, "no session has this name or id");
 		return;
 	}
 	strcpy(asked.session, q->param[0]);
 	p = malloc(sizeof(*p));
 	if (!p) {
-		gs_http_say(reply, 503, "no memory; ask again later");
+		gs_http_error(reply, 503, "no memory; ask again later");
 		return;
 	}
 	*p = asked;

@@ -6,9 +6,9 @@
 
 #include "core/base/clock.h"
 #include "server/live/process.h"
-#include "server/live/stretch.h"
+#include "server/live/bucket.h"
 #include "model/node/record.h"
-#include "server/store/coarse.h"
+#include "server/store/rollup.h"
 
 #define SAME_START_NS 2000000000ll /* a start is told by clocks of which two never quite agree */
 
@@ -16,7 +16,7 @@ struct process_request {
 	struct gs_live_process who;
 	int64_t started_ns; /* wall; 0: whichever process had this number */
 	/* of the series */
-	struct gs_live_stretches in;
+	struct gs_live_buckets in;
 	uint64_t coarse_ns; /* how far apart samples are that were made coarser; 0: none was */
 	/* of the last time it was seen */
 	int64_t seen_ns;
@@ -29,8 +29,8 @@ static const char *const keys[N_VALUES] = {"cpu_ratio", "host_memory_bytes",
 
 /* --- when it was last seen --- */
 
-static void see(void *ctx, const struct gs_store_found *found, const struct gs_node_snapshot *m,
-		const struct gs_coarse_mark *mark)
+static void see_process(void *ctx, const struct gs_store_found *found,
+			const struct gs_node_snapshot *m, const struct gs_rollup_mark *mark)
 {
 	struct process_request *r = ctx;
 	int64_t wall = m->wall_ns + found->batch.clock_offset_ns;
@@ -59,7 +59,7 @@ static int look_back(struct process_request *r, struct gs_store *store)
 			.n_nodes = 1,
 		};
 
-		got = api_read_moments(store, &range, until, see, r);
+		got = api_read_samples(store, &range, until, see_process, r);
 		end = range.from_wall_ns;
 	}
 	return got;
@@ -78,10 +78,11 @@ static void read_last(struct api_task *t)
 	else if (got < 0)
 		gs_live_fail(&reply, got, NULL);
 	else
-		gs_http_say(&reply, 404,
-			    got == 0 ? "this process was not seen in the last week"
-				     : "this process was not seen in as much of the past as can be "
-				       "read in a request");
+		gs_http_error(
+			&reply, 404,
+			got == 0 ? "this process was not seen in the last week"
+				 : "this process was not seen in as much of the past as can be "
+				   "read in a request");
 	gs_buf_fini(&r->document);
 	gs_http_answer(&t->later, &reply);
 }
@@ -91,7 +92,7 @@ void api_past_process(void *ctx, const struct gs_live_process *asked, struct gs_
 	struct process_request *r = calloc(1, sizeof(*r));
 
 	if (!r) {
-		gs_http_say(reply, 503, "no memory");
+		gs_http_error(reply, 503, "no memory");
 		return;
 	}
 	r->who = *asked;
@@ -100,13 +101,14 @@ void api_past_process(void *ctx, const struct gs_live_process *asked, struct gs_
 
 /* --- over time --- */
 
-static void add(struct process_request *r, unsigned value, int64_t wall_ns, double v, uint32_t n)
+static void add_value(struct process_request *r, unsigned value, int64_t wall_ns, double v,
+		      uint32_t n)
 {
-	gs_live_stretch_add_mean(&r->in, value, wall_ns, v, v, n);
+	gs_live_bucket_add_mean(&r->in, value, wall_ns, v, v, n);
 }
 
 static void add_moment(void *ctx, const struct gs_store_found *found,
-		       const struct gs_node_snapshot *m, const struct gs_coarse_mark *mark)
+		       const struct gs_node_snapshot *m, const struct gs_rollup_mark *mark)
 {
 	struct process_request *r = ctx;
 	int64_t offset = found->batch.clock_offset_ns, wall = m->wall_ns + offset;
@@ -119,10 +121,10 @@ static void add_moment(void *ctx, const struct gs_store_found *found,
 	    (r->started_ns && started && llabs(started + offset - r->started_ns) > SAME_START_NS))
 		return;
 	gs_live_process_gpus(m->gpu, r->who.pid, &memory, &sm);
-	add(r, CPU, wall, h && h->cpu_ratio >= 0 ? h->cpu_ratio : NAN, n);
-	add(r, HOST_MEMORY, wall, h && h->rss_bytes >= 0 ? (double)h->rss_bytes : NAN, n);
-	add(r, GPU_MEMORY, wall, memory, n);
-	add(r, SM, wall, sm, n);
+	add_value(r, CPU, wall, h && h->cpu_ratio >= 0 ? h->cpu_ratio : NAN, n);
+	add_value(r, HOST_MEMORY, wall, h && h->rss_bytes >= 0 ? (double)h->rss_bytes : NAN, n);
+	add_value(r, GPU_MEMORY, wall, memory, n);
+	add_value(r, SM, wall, sm, n);
 	if (wall >= r->in.from_ns && wall < r->in.to_ns && mark->interval_ns > r->coarse_ns)
 		r->coarse_ns = mark->interval_ns;
 }
@@ -139,7 +141,7 @@ static void read_series(struct api_task *t)
 		.n_nodes = 1,
 	};
 	int got =
-		api_read_moments(t->store, &range, gs_clock_mono_ns() + API_READ_NS, add_moment, r);
+		api_read_samples(t->store, &range, gs_clock_mono_ns() + API_READ_NS, add_moment, r);
 	struct gs_buf *b = &reply.body;
 
 	if (got < 0) {
@@ -150,12 +152,12 @@ static void read_series(struct api_task *t)
 		j_u64(b, "pid", r->who.pid);
 		j_text(b, "source", "store");
 		j_bool(b, "complete", got == 0);
-		gs_live_stretch_put_time(b, &r->in);
+		gs_live_bucket_put_time(b, &r->in);
 		if (r->coarse_ns)
 			j_double(b, "downsampled_seconds", (double)r->coarse_ns / 1e9);
 		j_open(b, "values", '{');
 		for (size_t v = 0; v < N_VALUES; v++)
-			gs_live_stretch_put(b, keys[v], &r->in, v);
+			gs_live_bucket_put(b, keys[v], &r->in, v);
 		j_close(b, '}');
 		j_close(b, '}');
 	}
@@ -165,7 +167,7 @@ static void read_series(struct api_task *t)
 API_HANDLER(api_process_series)
 {
 	struct gs_api *a = ctx;
-	struct gs_live_look *l;
+	struct gs_live_snapshot *l;
 	double node = 0, pid = 0, started = 0;
 	struct process_request asked = {0}, *r;
 	bool known;
@@ -175,24 +177,24 @@ API_HANDLER(api_process_series)
 	    gs_live_number(q, reply, "started", 0, 9e9, &started) < 0)
 		return;
 	if (node < 1 || pid < 1) {
-		gs_http_say(reply, 400, "node and pid say which process");
+		gs_http_error(reply, 400, "node and pid say which process");
 		return;
 	}
 	asked.who.node = (int64_t)node;
 	asked.who.pid = (uint32_t)pid;
 	asked.started_ns = (int64_t)(started * 1e9);
-	if (!gs_live_stretch_parse(q, reply, N_VALUES, &asked.in))
+	if (!gs_live_bucket_parse(q, reply, N_VALUES, &asked.in))
 		return;
-	l = gs_live_look(a->live);
-	known = l && gs_cluster_view_find(l->view, asked.who.node);
-	gs_live_look_unref(&l);
+	l = gs_live_take_snapshot(a->live);
+	known = l && gs_registry_view_find(l->view, asked.who.node);
+	gs_live_snapshot_unref(&l);
 	if (!known) {
-		gs_http_say(reply, 404, "no node has this number");
+		gs_http_error(reply, 404, "no node has this number");
 		return;
 	}
-	r = gs_live_stretch_new(&asked, sizeof(asked), offsetof(struct process_request, in));
+	r = gs_live_bucket_new(&asked, sizeof(asked), offsetof(struct process_request, in));
 	if (r)
 		api_task_start(a, reply, read_series, r);
 	else
-		gs_http_say(reply, 503, "no memory");
+		gs_http_error(reply, 503, "no memory");
 }

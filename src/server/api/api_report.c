@@ -28,7 +28,7 @@
 
 struct inquiry {
 	struct gs_api *api;
-	struct gs_http_later *later;
+	struct gs_http_deferred *later;
 	void (*run)(struct inquiry *inquiry, struct gs_store *store, struct gs_http_reply *reply);
 	struct gs_store_report_query query; /* its texts: */
 	char user[FILTER_BYTES], name[FILTER_BYTES], job[FILTER_BYTES], node[FILTER_BYTES],
@@ -39,15 +39,15 @@ struct inquiry {
 	struct gs_buf *b;
 	enum gs_http_see see; /* who asks */
 	/* of a comparison */
-	struct gs_job_comparison comparison;
+	struct gs_job_report_comparison comparison;
 	size_t bytes;
 	struct gs_err err;
 };
 
 /* --- requests --- */
 
-static bool filter(const struct gs_http_request *q, struct gs_http_reply *reply, const char *key,
-		   char *out, const char **ret)
+static bool parse_filter(const struct gs_http_request *q, struct gs_http_reply *reply,
+			 const char *key, char *out, const char **ret)
 {
 	char why[96];
 
@@ -56,7 +56,7 @@ static bool filter(const struct gs_http_request *q, struct gs_http_reply *reply,
 	if (gs_http_query(q, key, out, FILTER_BYTES) >= 0)
 		return true;
 	snprintf(why, sizeof(why), "%s is a text of less than %d bytes", key, FILTER_BYTES);
-	gs_http_say(reply, 400, why);
+	gs_http_error(reply, 400, why);
 	return false;
 }
 
@@ -68,11 +68,11 @@ static bool state_of(const struct gs_http_request *q, struct gs_http_reply *repl
 	if (gs_http_query(q, "state", text, sizeof(text)) == 0)
 		return true;
 	for (unsigned s = GS_STORE_REPORT_RUNNING; s <= GS_STORE_REPORT_PARTIAL; s++)
-		if (strcmp(text, gs_job_delivery_state_name(s)) == 0) {
+		if (strcmp(text, gs_job_report_delivery_state_name(s)) == 0) {
 			query->state = s;
 			return true;
 		}
-	gs_http_say(reply, 400, "state is running, finished or partial");
+	gs_http_error(reply, 400, "state is running, finished or partial");
 	return false;
 }
 
@@ -95,17 +95,17 @@ inquiry_new(struct gs_api *api, const struct gs_http_request *q, struct gs_http_
 	struct inquiry *l = calloc(1, sizeof(*l));
 
 	if (!l) {
-		gs_http_say(reply, 503, "no memory");
+		gs_http_error(reply, 503, "no memory");
 		return NULL;
 	}
 	l->api = api;
 	l->run = run;
 	l->see = q->see;
-	if (filter(q, reply, "user", l->user, &l->query.user) &&
-	    filter(q, reply, "name", l->name, &l->query.name) &&
-	    filter(q, reply, "job", l->job, &l->query.job) &&
-	    filter(q, reply, "kind", l->kind, &l->query.kind) &&
-	    filter(q, reply, "node", l->node, &l->query.hostname) &&
+	if (parse_filter(q, reply, "user", l->user, &l->query.user) &&
+	    parse_filter(q, reply, "name", l->name, &l->query.name) &&
+	    parse_filter(q, reply, "job", l->job, &l->query.job) &&
+	    parse_filter(q, reply, "kind", l->kind, &l->query.kind) &&
+	    parse_filter(q, reply, "node", l->node, &l->query.hostname) &&
 	    state_of(q, reply, &l->query) && time_of(q, reply, "from", &l->query.from_wall_ns) &&
 	    time_of(q, reply, "to", &l->query.to_wall_ns))
 		return l;
@@ -121,7 +121,7 @@ static void run_inquiry(void *arg, struct gs_store *store)
 	if (store)
 		l->run(l, store, &reply);
 	else
-		gs_http_say(&reply, 503, "the head ends");
+		gs_http_error(&reply, 503, "the head ends");
 	gs_http_answer(&l->later, &reply);
 	free(l);
 }
@@ -131,13 +131,13 @@ static void inquiry_start(struct inquiry *l, struct gs_http_reply *reply)
 {
 	struct gs_http_reply failed;
 
-	l->later = gs_http_later(reply);
+	l->later = gs_http_defer(reply);
 	if (!l->later) {
-		gs_http_say(reply, 503, "no memory");
+		gs_http_error(reply, 503, "no memory");
 		free(l);
 	} else if (gs_head_read(l->api->o.head, run_inquiry, l) < 0) {
 		failed = gs_http_reply_new(l->later);
-		gs_http_say(&failed, 503, "no memory");
+		gs_http_error(&failed, 503, "no memory");
 		gs_http_answer(&l->later, &failed);
 		free(l);
 	}
@@ -151,7 +151,7 @@ static void put_row(struct gs_buf *b, const struct gs_store_report *r)
 	j_i64(b, "node", r->node);
 	j_text(b, "node_name", r->hostname);
 	j_text(b, "report", r->report);
-	j_text(b, "state", gs_job_delivery_state_name(r->state));
+	j_text(b, "state", gs_job_report_delivery_state_name(r->state));
 	j_bool(b, "stale",
 	       r->state == GS_STORE_REPORT_RUNNING &&
 		       (int64_t)gs_clock_wall_ns() - r->received_wall_ns > STALE_NS);
@@ -175,14 +175,14 @@ static int list_one(void *ctx, const struct gs_store_report *r, const char *text
 	if (l->n == l->limit)
 		return 1;
 	l->n++;
-	gs_store_report_after(r, l->next);
+	gs_store_report_newer(r, l->next);
 	j_open(l->b, NULL, '{');
 	put_row(l->b, r);
 	j_close(l->b, '}');
 	return 0;
 }
 
-static void list(struct inquiry *l, struct gs_store *store, struct gs_http_reply *reply)
+static void list_reports(struct inquiry *l, struct gs_store *store, struct gs_http_reply *reply)
 {
 	int r;
 
@@ -208,12 +208,12 @@ API_HANDLER(api_job_reports)
 
 	if (!limit)
 		return;
-	l = inquiry_new(ctx, q, reply, list);
+	l = inquiry_new(ctx, q, reply, list_reports);
 	if (!l)
 		return;
 	if (gs_http_query(q, "after", after, sizeof(after)) < 0 ||
-	    gs_store_report_behind(&l->query, after) < 0) {
-		gs_http_say(reply, 400, "after is the next of an answer");
+	    gs_store_report_older(&l->query, after) < 0) {
+		gs_http_error(reply, 400, "after is the next of an answer");
 		free(l);
 		return;
 	}
@@ -243,7 +243,7 @@ static int put_document(struct gs_buf *b, const struct gs_buf *text, enum gs_htt
 	return r < 0 ? r : gs_buf_puts(b, shown);
 }
 
-static void show(struct inquiry *l, struct gs_store *store, struct gs_http_reply *reply)
+static void show_report(struct inquiry *l, struct gs_store *store, struct gs_http_reply *reply)
 {
 	struct gs_buf text = GS_BUF_INIT(GS_STORE_REPORT_MAX + 64);
 	struct gs_store_report row;
@@ -251,7 +251,7 @@ static void show(struct inquiry *l, struct gs_store *store, struct gs_http_reply
 	struct gs_buf *b;
 
 	if (r == -ENOENT) {
-		gs_http_say(reply, 404, "no report has this number");
+		gs_http_error(reply, 404, "no report has this number");
 	} else if (r < 0) {
 		gs_live_fail(reply, r, NULL);
 	} else {
@@ -273,10 +273,10 @@ API_HANDLER(api_job_report)
 	int64_t id;
 
 	if (!parse_id(q->param[0], strlen(q->param[0]), &id)) {
-		gs_http_say(reply, 404, "no report has this number");
+		gs_http_error(reply, 404, "no report has this number");
 		return;
 	}
-	l = inquiry_new(ctx, q, reply, show);
+	l = inquiry_new(ctx, q, reply, show_report);
 	if (!l)
 		return;
 	l->ids[0] = id;
@@ -300,7 +300,7 @@ static int compare_one(void *ctx, const struct gs_store_report *r, const char *t
 				  COMPARE_BYTES >> 20);
 	/* Its number is behind the last '#'. */
 	snprintf(name, sizeof(name), "%s#%lld", r->hostname, (long long)r->id);
-	return text ? gs_job_compare_text(&l->comparison, name, text, bytes, &l->err) : 0;
+	return text ? gs_job_report_compare_text(&l->comparison, name, text, bytes, &l->err) : 0;
 }
 
 static int compare_ids(struct inquiry *l, struct gs_store *store)
@@ -324,18 +324,18 @@ static int compare_ids(struct inquiry *l, struct gs_store *store)
 
 static int write_comparison(struct inquiry *l, struct gs_http_reply *reply)
 {
-	const struct gs_job_style style = {.format = GS_JOB_JSON, .precision = 2};
+	const struct gs_job_report_style style = {.format = GS_JOB_JSON, .precision = 2};
 	GS_FREE char *text = NULL;
 	size_t bytes = 0;
 	FILE *f = open_memstream(&text, &bytes);
-	int r = f ? gs_job_compare_write(f, &l->comparison, &style) : -errno;
+	int r = f ? gs_job_report_compare_write(f, &l->comparison, &style) : -errno;
 
 	if (f && fclose(f) != 0 && r == 0)
 		r = -ENOMEM;
 	return r < 0 ? r : gs_buf_put(gs_live_json(reply), text, bytes);
 }
 
-static void compare(struct api_task *t)
+static void compare_reports(struct api_task *t)
 {
 	struct inquiry *l = t->arg;
 	struct gs_http_reply reply = gs_http_reply_new(t->later);
@@ -343,12 +343,12 @@ static void compare(struct api_task *t)
 			 : gs_store_reports(t->store, &l->query, compare_one, l);
 
 	if (r >= 0)
-		r = gs_job_compare_finish(&l->comparison);
+		r = gs_job_report_compare_finish(&l->comparison);
 	if (r == 0)
 		r = write_comparison(l, &reply);
-	gs_job_comparison_fini(&l->comparison);
+	gs_job_report_comparison_fini(&l->comparison);
 	if (r == -E2BIG)
-		gs_http_say(&reply, 413, l->err.text);
+		gs_http_error(&reply, 413, l->err.text);
 	else if (r < 0)
 		gs_live_fail(&reply, r, &l->err);
 	gs_http_answer(&t->later, &reply);
@@ -368,7 +368,7 @@ static bool ids_of(struct inquiry *l, const struct gs_http_request *q, struct gs
 		at = *end ? end + 1 : NULL;
 	}
 	if (r < 0)
-		gs_http_say(reply, 400, "ids are numbers of reports with commas, 200 at most");
+		gs_http_error(reply, 400, "ids are numbers of reports with commas, 200 at most");
 	return r >= 0;
 }
 
@@ -386,7 +386,7 @@ API_HANDLER(api_job_reports_compare)
 	l->query.whole = true;
 	l->query.not_running = !l->query.state;
 	if (ids_of(l, q, reply))
-		api_task_start(ctx, reply, compare, l);
+		api_task_start(ctx, reply, compare_reports, l);
 	else
 		free(l);
 }

@@ -10,14 +10,14 @@
 #include "core/base/clock.h"
 #include "server/live/series.h"
 #include "model/node/record.h"
-#include "server/store/coarse.h"
+#include "server/store/rollup.h"
 
 #define SKEW_NS API_SKEW_NS
 
 static void read_records(struct gs_node_decoder *d, const struct gs_store_found *found,
-			 api_moment_fn fn, void *ctx)
+			 api_sample_fn fn, void *ctx)
 {
-	struct gs_coarse_mark mark = {0};
+	struct gs_rollup_mark mark = {0};
 	size_t offset = 0;
 	const struct gs_record *r;
 
@@ -25,17 +25,17 @@ static void read_records(struct gs_node_decoder *d, const struct gs_store_found 
 	while ((r = gs_record_next(&found->records, &offset))) {
 		struct gs_node_snapshot *m = NULL;
 
-		(void)gs_coarse_read(r, &mark);
+		(void)gs_rollup_read(r, &mark);
 		if (gs_node_decode(d, r, &m) == GS_NODE_WHOLE) {
 			fn(ctx, found, m, &mark);
-			mark = (struct gs_coarse_mark){0};
+			mark = (struct gs_rollup_mark){0};
 		}
 		gs_node_snapshot_free(&m);
 	}
 }
 
-int api_read_moments(struct gs_store *store, const struct gs_store_range *range, uint64_t until_ns,
-		     api_moment_fn fn, void *ctx)
+int api_read_samples(struct gs_store *store, const struct gs_store_range *range, uint64_t until_ns,
+		     api_sample_fn fn, void *ctx)
 {
 	struct gs_node_decoder *d = gs_node_decoder_new();
 	struct gs_store_cursor *cursor = NULL;
@@ -57,7 +57,7 @@ int api_read_moments(struct gs_store *store, const struct gs_store_range *range,
 }
 
 static void add_moment(void *ctx, const struct gs_store_found *found,
-		       const struct gs_node_snapshot *m, const struct gs_coarse_mark *mark)
+		       const struct gs_node_snapshot *m, const struct gs_rollup_mark *mark)
 {
 	int64_t wall_ns = m->wall_ns + found->batch.clock_offset_ns;
 	struct gs_live_series *s = ctx;
@@ -66,9 +66,9 @@ static void add_moment(void *ctx, const struct gs_store_found *found,
 	for (size_t v = 0; gpu >= 0 && v < s->n_values; v++) {
 		double x = gs_live_field(&m->gpu->sample[gpu], s->field[v]);
 
-		gs_live_stretch_add_mean(&s->in, v, wall_ns, x,
-					 gs_coarse_most(mark, (uint32_t)gpu, s->field[v], x),
-					 gs_coarse_n(mark, (uint32_t)gpu, s->field[v]));
+		gs_live_bucket_add_mean(&s->in, v, wall_ns, x,
+					gs_rollup_max(mark, (uint32_t)gpu, s->field[v], x),
+					gs_rollup_n(mark, (uint32_t)gpu, s->field[v]));
 	}
 	if (wall_ns >= s->in.from_ns && wall_ns < s->in.to_ns && mark->interval_ns > s->coarse_ns)
 		s->coarse_ns = mark->interval_ns;
@@ -85,7 +85,7 @@ static void read_series(struct api_task *t)
 		.nodes = &s->node,
 		.n_nodes = 1,
 	};
-	int r = api_read_moments(t->store, &range, gs_clock_mono_ns() + API_READ_NS, add_moment, s);
+	int r = api_read_samples(t->store, &range, gs_clock_mono_ns() + API_READ_NS, add_moment, s);
 
 	if (r < 0)
 		gs_live_fail(&reply, r, NULL);
@@ -97,12 +97,12 @@ static void read_series(struct api_task *t)
 void api_past_series(void *ctx, const struct gs_live_series *asked, struct gs_http_reply *reply)
 {
 	struct gs_live_series *s =
-		gs_live_stretch_new(asked, sizeof(*asked), offsetof(struct gs_live_series, in));
+		gs_live_bucket_new(asked, sizeof(*asked), offsetof(struct gs_live_series, in));
 
 	if (s)
 		api_task_start(ctx, reply, read_series, s);
 	else
-		gs_http_say(reply, 503, "no memory");
+		gs_http_error(reply, 503, "no memory");
 }
 
 /* --- a session's means --- */
@@ -156,14 +156,14 @@ static struct gpu_sums *sums_of(struct summary *m, int64_t node, const struct gs
 	return more;
 }
 
-static void most(double *at, double v)
+static void keep_max(double *at, double v)
 {
 	if (v > *at)
 		*at = v;
 }
 
 static void sum_sample(struct gpu_sums *g, uint32_t i, const struct gs_gpu_sample *s,
-		       const struct gs_coarse_mark *mark, int64_t wall_ns)
+		       const struct gs_rollup_mark *mark, int64_t wall_ns)
 {
 	uint32_t n;
 	double util = gs_live_field(s, GS_GPU_UTIL), power = gs_live_field(s, GS_GPU_POWER);
@@ -171,7 +171,7 @@ static void sum_sample(struct gpu_sums *g, uint32_t i, const struct gs_gpu_sampl
 
 	g->n += mark->n_samples ? mark->n_samples : 1;
 	if (!isnan(util)) {
-		n = gs_coarse_n(mark, i, GS_GPU_UTIL);
+		n = gs_rollup_n(mark, i, GS_GPU_UTIL);
 		g->n_util += n;
 		g->util_sum += util * n;
 		g->util[(int)lround(fmax(0, fmin(util, 1)) * 100)] += n;
@@ -179,25 +179,25 @@ static void sum_sample(struct gpu_sums *g, uint32_t i, const struct gs_gpu_sampl
 	if (!isnan(memory)) {
 		g->n_memory++;
 		g->memory_sum += memory;
-		most(&g->memory_most, memory);
+		keep_max(&g->memory_most, memory);
 	}
 	if (!isnan(power)) {
-		n = gs_coarse_n(mark, i, GS_GPU_POWER);
+		n = gs_rollup_n(mark, i, GS_GPU_POWER);
 		g->n_power += n;
 		g->power_sum += power * n;
-		most(&g->power_most, gs_coarse_most(mark, i, GS_GPU_POWER, power));
+		keep_max(&g->power_most, gs_rollup_max(mark, i, GS_GPU_POWER, power));
 		/* Over a gap nobody knows what it used. */
 		if (g->last_ns && wall_ns > g->last_ns &&
 		    wall_ns - g->last_ns < 10000000000ll + 2 * (int64_t)mark->interval_ns)
 			g->joules += power * (double)(wall_ns - g->last_ns) / 1e9;
 	}
-	most(&g->temperature_most,
-	     gs_coarse_most(mark, i, GS_GPU_TEMP_GPU, gs_live_field(s, GS_GPU_TEMP_GPU)));
+	keep_max(&g->temperature_most,
+		 gs_rollup_max(mark, i, GS_GPU_TEMP_GPU, gs_live_field(s, GS_GPU_TEMP_GPU)));
 	g->last_ns = wall_ns;
 }
 
 static void sum_moment(void *ctx, const struct gs_store_found *found,
-		       const struct gs_node_snapshot *moment, const struct gs_coarse_mark *mark)
+		       const struct gs_node_snapshot *moment, const struct gs_rollup_mark *mark)
 {
 	struct summary *m = ctx;
 	int64_t wall = moment->wall_ns + found->batch.clock_offset_ns;
@@ -225,7 +225,7 @@ static int add_node(void *ctx, const struct gs_store_node *n)
 	return 0;
 }
 
-static double percentile(const struct gpu_sums *g, double share)
+static double percentile_of(const struct gpu_sums *g, double share)
 {
 	uint64_t seen = 0;
 
@@ -254,8 +254,8 @@ static void put_summary(struct gs_buf *b, const struct summary *m, bool complete
 		j_text(b, "name", g->name);
 		j_u64(b, "samples", g->n);
 		j_double(b, "utilization_mean_ratio", g->util_sum / (double)g->n_util);
-		j_double(b, "utilization_p50_ratio", percentile(g, 0.5));
-		j_double(b, "utilization_p95_ratio", percentile(g, 0.95));
+		j_double(b, "utilization_p50_ratio", percentile_of(g, 0.5));
+		j_double(b, "utilization_p95_ratio", percentile_of(g, 0.95));
 		j_double(b, "memory_mean_ratio", g->memory_sum / (double)g->n_memory);
 		j_double(b, "memory_most_ratio", g->n_memory ? g->memory_most : NAN);
 		j_double(b, "power_mean_watts", g->power_sum / (double)g->n_power);
@@ -283,10 +283,10 @@ static void read_summary(struct api_task *t)
 	range.to_wall_ns = m->end_ns + SKEW_NS;
 	range.n_nodes = m->n_nodes;
 	if (r == 0 && m->n_nodes)
-		r = api_read_moments(t->store, &range, gs_clock_mono_ns() + API_READ_NS, sum_moment,
+		r = api_read_samples(t->store, &range, gs_clock_mono_ns() + API_READ_NS, sum_moment,
 				     m);
 	if (r == -ENOENT)
-		gs_http_say(&reply, 404, "no session has this name or id");
+		gs_http_error(&reply, 404, "no session has this name or id");
 	else if (r < 0)
 		gs_live_fail(&reply, r, NULL);
 	else
@@ -300,8 +300,8 @@ API_HANDLER(api_session_summary)
 	struct summary *m = calloc(1, sizeof(*m));
 
 	if (!m || strlen(q->param[0]) >= sizeof(m->session)) {
-		gs_http_say(reply, m ? 404 : 503,
-			    m ? "no session has this name or id" : "no memory");
+		gs_http_error(reply, m ? 404 : 503,
+			      m ? "no session has this name or id" : "no memory");
 		free(m);
 		return;
 	}

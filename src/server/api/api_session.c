@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/session_export/archive.h"
+#include "server/session_export/session_export.h"
 #include "core/base/clock.h"
 #include "core/base/conf.h"
 #include "core/text/text.h"
@@ -37,7 +37,7 @@ static bool api_keys_known(json_t *body, const char *const *keys, struct gs_http
 			continue;
 		snprintf(why, sizeof(why), "unknown key \"%.60s\"%s%s%s", key,
 			 near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
-		gs_http_say(reply, 400, why);
+		gs_http_error(reply, 400, why);
 		return false;
 	}
 	return true;
@@ -52,7 +52,7 @@ json_t *api_body(const struct gs_http_request *q, const char *const *keys,
 				     : json_object();
 
 	if (!json_is_object(j))
-		gs_http_say(reply, 400, "the body is not a JSON object");
+		gs_http_error(reply, 400, "the body is not a JSON object");
 	else if (!keys || api_keys_known(j, keys, reply))
 		return j;
 	json_decref(j);
@@ -73,7 +73,7 @@ bool api_text(json_t *body, const char *key, char *out, size_t bytes, struct gs_
 		return true;
 	}
 	snprintf(why, sizeof(why), "%s is a text of less than %zu bytes", key, bytes);
-	gs_http_say(reply, 400, why);
+	gs_http_error(reply, 400, why);
 	return false;
 }
 
@@ -99,7 +99,7 @@ bool api_list(json_t *body, const char *key, char *out, size_t bytes, struct gs_
 	if (json_is_array(list) && n < bytes)
 		return true;
 	snprintf(why, sizeof(why), "%s is a list of names", key);
-	gs_http_say(reply, 400, why);
+	gs_http_error(reply, 400, why);
 	return false;
 }
 
@@ -140,7 +140,7 @@ void api_put_session(struct gs_buf *b, const char *key, const struct gs_store_se
 
 struct job {
 	struct gs_api *api;
-	struct gs_http_later *later;
+	struct gs_http_deferred *later;
 	void (*run)(struct job *job, struct gs_store *store, struct gs_http_reply *reply);
 	char name[GS_STORE_SESSION_NAME_BYTES]; /* or id */
 	struct gs_store_session session;
@@ -151,7 +151,7 @@ struct job {
 	int64_t last;
 	struct gs_buf *b;
 	/* of a mark */
-	struct gs_head_mark mark;
+	struct gs_head_annotation mark;
 	char mark_name[256], mark_kind[32];
 	json_t *values; /* owned */
 };
@@ -170,7 +170,7 @@ static void run_job(void *arg, struct gs_store *store)
 	if (store)
 		j->run(j, store, &reply);
 	else
-		gs_http_say(&reply, 503, "the head ends");
+		gs_http_error(&reply, 503, "the head ends");
 	gs_http_answer(&j->later, &reply);
 	job_free(j);
 }
@@ -181,12 +181,12 @@ static struct job *job_new(struct gs_api *a, const char *name, struct gs_http_re
 	struct job *j;
 
 	if (strlen(name) >= sizeof(j->name)) {
-		gs_http_say(reply, 404, "no session has this name or id");
+		gs_http_error(reply, 404, "no session has this name or id");
 		return NULL;
 	}
 	j = calloc(1, sizeof(*j));
 	if (!j) {
-		gs_http_say(reply, 503, "no memory");
+		gs_http_error(reply, 503, "no memory");
 		return NULL;
 	}
 	j->api = a;
@@ -200,13 +200,13 @@ static void job_start(struct job *j, struct gs_http_reply *reply, bool writes)
 	struct gs_head *head = j->api->o.head;
 	struct gs_http_reply failed;
 
-	j->later = gs_http_later(reply);
+	j->later = gs_http_defer(reply);
 	if (!j->later) {
-		gs_http_say(reply, 503, "no memory");
+		gs_http_error(reply, 503, "no memory");
 		job_free(j);
 	} else if ((writes ? gs_head_write : gs_head_read)(head, run_job, j) < 0) {
 		failed = gs_http_reply_new(j->later);
-		gs_http_say(&failed, 503, "no memory");
+		gs_http_error(&failed, 503, "no memory");
 		gs_http_answer(&j->later, &failed);
 		job_free(j);
 	}
@@ -226,7 +226,7 @@ static int list_one(void *ctx, const struct gs_store_session *s)
 	return 0;
 }
 
-static void list(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
+static void list_sessions(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
 {
 	int r;
 
@@ -259,10 +259,10 @@ API_HANDLER(api_sessions)
 			if (strcmp(state, gs_store_session_state_name(s)) == 0)
 				break;
 	if (s > GS_STORE_SESSION_RECOVERABLE) {
-		gs_http_say(reply, 400, "state is active, stopped or recoverable");
+		gs_http_error(reply, 400, "state is active, stopped or recoverable");
 		return;
 	}
-	j = job_new(ctx, "", reply, list);
+	j = job_new(ctx, "", reply, list_sessions);
 	if (j) {
 		j->limit = limit;
 		j->after = (int64_t)after;
@@ -271,24 +271,24 @@ API_HANDLER(api_sessions)
 	}
 }
 
-static bool get(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
+static bool get_session(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
 {
 	int r = gs_store_session_get(store, j->name, &j->session);
 
 	if (r == -ENOENT)
-		gs_http_say(reply, 404, "no session has this name or id");
+		gs_http_error(reply, 404, "no session has this name or id");
 	else if (r < 0)
 		gs_live_fail(reply, r, NULL);
 	return r == 0;
 }
 
-static void show(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
+static void show_session(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
 {
 	struct gs_store_tally t = {0};
 	struct gs_buf *b;
 	int r;
 
-	if (!get(j, store, reply))
+	if (!get_session(j, store, reply))
 		return;
 	r = gs_store_session_tally(store, &j->session, &t);
 	if (r < 0) {
@@ -307,13 +307,13 @@ static void show(struct job *j, struct gs_store *store, struct gs_http_reply *re
 
 API_HANDLER(api_session)
 {
-	struct job *j = job_new(ctx, q->param[0], reply, show);
+	struct job *j = job_new(ctx, q->param[0], reply, show_session);
 
 	if (j)
 		job_start(j, reply, false);
 }
 
-static int put_mark(void *ctx, const struct gs_store_mark *m)
+static int put_mark(void *ctx, const struct gs_store_annotation *m)
 {
 	struct gs_buf *b = ctx;
 
@@ -327,15 +327,15 @@ static int put_mark(void *ctx, const struct gs_store_mark *m)
 	return 0;
 }
 
-static void marks(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
+static void list_marks(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
 {
 	int r;
 
-	if (!get(j, store, reply))
+	if (!get_session(j, store, reply))
 		return;
 	j_open(gs_live_json(reply), NULL, '{');
 	j_open(&reply->body, "marks", '[');
-	r = gs_store_marks(store, j->session.number, put_mark, &reply->body);
+	r = gs_store_annotations(store, j->session.number, put_mark, &reply->body);
 	j_close(&reply->body, ']');
 	j_close(&reply->body, '}');
 	if (r < 0)
@@ -344,7 +344,7 @@ static void marks(struct job *j, struct gs_store *store, struct gs_http_reply *r
 
 API_HANDLER(api_session_marks)
 {
-	struct job *j = job_new(ctx, q->param[0], reply, marks);
+	struct job *j = job_new(ctx, q->param[0], reply, list_marks);
 
 	if (j)
 		job_start(j, reply, false);
@@ -352,8 +352,8 @@ API_HANDLER(api_session_marks)
 
 /* --- changes --- */
 
-static void answer(struct gs_http_reply *reply, int r, const struct gs_err *err,
-		   const struct gs_store_session *s)
+static void answer_change(struct gs_http_reply *reply, int r, const struct gs_err *err,
+			  const struct gs_store_session *s)
 {
 	if (r < 0) {
 		gs_live_fail(reply, r, err);
@@ -364,12 +364,12 @@ static void answer(struct gs_http_reply *reply, int r, const struct gs_err *err,
 	j_close(&reply->body, '}');
 }
 
-static void start(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
+static void start_session(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
 {
 	struct gs_err err = {{0}};
 
-	answer(reply, gs_head_session_start(j->api->o.head, store, &j->session, &err), &err,
-	       &j->session);
+	answer_change(reply, gs_head_session_start(j->api->o.head, store, &j->session, &err), &err,
+		      &j->session);
 }
 
 static bool bool_of(json_t *body, const char *key, bool *ret, struct gs_http_reply *reply)
@@ -384,7 +384,7 @@ static bool bool_of(json_t *body, const char *key, bool *ret, struct gs_http_rep
 		return true;
 	}
 	snprintf(why, sizeof(why), "%s is true or false", key);
-	gs_http_say(reply, 400, why);
+	gs_http_error(reply, 400, why);
 	return false;
 }
 
@@ -399,7 +399,7 @@ static bool interval_of(json_t *body, uint64_t *ret_ns, struct gs_http_reply *re
 		*ret_ns = (uint64_t)(json_number_value(v) * 1e9 + 0.5);
 		return true;
 	}
-	gs_http_say(reply, 400, "interval_seconds is a number from 0.05 to 3600");
+	gs_http_error(reply, 400, "interval_seconds is a number from 0.05 to 3600");
 	return false;
 }
 
@@ -409,7 +409,7 @@ API_HANDLER(api_session_start)
 		"name",   "metrics",          "nodes", "report_metrics", "bandwidth",
 		"nvlink", "interval_seconds", NULL};
 	json_t *body = api_body(q, keys, reply);
-	struct job *j = body ? job_new(ctx, "", reply, start) : NULL;
+	struct job *j = body ? job_new(ctx, "", reply, start_session) : NULL;
 	struct gs_head_switches own;
 	struct gs_store_session *s;
 
@@ -433,33 +433,35 @@ API_HANDLER(api_session_start)
 	json_decref(body);
 }
 
-static void stopped(void *ctx, const struct gs_store_session *s)
+static void note_stopped(void *ctx, const struct gs_store_session *s)
 {
 	((struct job *)ctx)->session = *s;
 }
 
-static void stop(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
+static void stop_session(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
 {
 	struct gs_err err = {{0}};
-	int r = gs_head_session_stop(j->api->o.head, store, j->name, stopped, j, &err);
+	int r = gs_head_session_stop(j->api->o.head, store, j->name, note_stopped, j, &err);
 
-	answer(reply, r < 0 ? r : 0, &err, &j->session);
+	answer_change(reply, r < 0 ? r : 0, &err, &j->session);
 }
 
-static void resume(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
+static void resume_session(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
 {
 	struct gs_err err = {{0}};
 
-	answer(reply, gs_head_session_resume(j->api->o.head, store, j->name, &j->session, &err),
-	       &err, &j->session);
+	answer_change(reply,
+		      gs_head_session_resume(j->api->o.head, store, j->name, &j->session, &err),
+		      &err, &j->session);
 }
 
-static void forget(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
+static void forget_session(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
 {
 	struct gs_err err = {{0}};
 
-	answer(reply, gs_head_session_delete(j->api->o.head, store, j->name, &j->session, &err),
-	       &err, &j->session);
+	answer_change(reply,
+		      gs_head_session_delete(j->api->o.head, store, j->name, &j->session, &err),
+		      &err, &j->session);
 }
 
 #define CHANGE(handler, run)                                                                       \
@@ -471,11 +473,11 @@ static void forget(struct job *j, struct gs_store *store, struct gs_http_reply *
 			job_start(j, reply, true);                                                 \
 	}
 
-CHANGE(api_session_stop, stop)
-CHANGE(api_session_resume, resume)
-CHANGE(api_session_delete, forget)
+CHANGE(api_session_stop, stop_session)
+CHANGE(api_session_resume, resume_session)
+CHANGE(api_session_delete, forget_session)
 
-static void mark(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
+static void write_mark(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
 {
 	size_t n = json_object_size(j->values), i = 0;
 	const char *keys[64];
@@ -496,8 +498,8 @@ static void mark(struct job *j, struct gs_store *store, struct gs_http_reply *re
 	j->mark.keys = keys;
 	j->mark.values = values;
 	j->mark.n_values = n;
-	r = gs_head_mark(j->api->o.head, store, &j->mark, &j->session, &err);
-	answer(reply, r < 0 ? r : 0, &err, &j->session);
+	r = gs_head_annotate(j->api->o.head, store, &j->mark, &j->session, &err);
+	answer_change(reply, r < 0 ? r : 0, &err, &j->session);
 }
 
 static bool values_of(struct job *j, json_t *body, struct gs_http_reply *reply)
@@ -513,7 +515,7 @@ static bool values_of(struct job *j, json_t *body, struct gs_http_reply *reply)
 	if (fine)
 		j->values = json_incref(values);
 	else
-		gs_http_say(reply, 400, "values is an object of at most 64 numbers");
+		gs_http_error(reply, 400, "values is an object of at most 64 numbers");
 	return fine;
 }
 
@@ -521,7 +523,7 @@ API_HANDLER(api_mark)
 {
 	static const char *const keys[] = {"name", "kind", "values", NULL};
 	json_t *body = api_body(q, keys, reply);
-	struct job *j = body ? job_new(ctx, q->param[0], reply, mark) : NULL;
+	struct job *j = body ? job_new(ctx, q->param[0], reply, write_mark) : NULL;
 
 	if (j) {
 		if (api_text(body, "name", j->mark_name, sizeof(j->mark_name), reply) &&
@@ -590,8 +592,8 @@ struct export /* shared by the thread that makes it and the server that sends it
 
 struct export_request {
 	char session[GS_STORE_SESSION_NAME_BYTES];
-	enum gs_archive_format format;
-	enum gs_archive_commands commands;
+	enum gs_session_export_format format;
+	enum gs_session_export_commands commands;
 };
 
 static void export_unref(void *ctx)
@@ -620,11 +622,11 @@ void api_file_name(const char *name, const char *suffix, char *out, size_t bytes
 	snprintf(out + n, bytes - n, "%s", suffix);
 }
 
-static const char *type_of(enum gs_archive_format format)
+static const char *type_of(enum gs_session_export_format format)
 {
-	return format == GS_ARCHIVE_CSV   ? "text/csv; charset=utf-8"
-	       : format == GS_ARCHIVE_GST ? "application/octet-stream"
-					  : "application/json";
+	return format == GS_SESSION_EXPORT_CSV   ? "text/csv; charset=utf-8"
+	       : format == GS_SESSION_EXPORT_GST ? "application/octet-stream"
+						 : "application/json";
 }
 
 static void make_export(struct api_task *t)
@@ -633,11 +635,11 @@ static void make_export(struct api_task *t)
 	struct gs_http_reply reply = gs_http_reply_new(t->later);
 	struct export *e = calloc(1, sizeof(*e));
 	struct gs_store_session session;
-	struct gs_archive_options o = {.size = sizeof(o),
-				       .store = t->store,
-				       .session = &session,
-				       .format = request->format,
-				       .commands = request->commands};
+	struct gs_session_export_options o = {.size = sizeof(o),
+					      .store = t->store,
+					      .session = &session,
+					      .format = request->format,
+					      .commands = request->commands};
 	int fds[2] = {-1, -1};
 	int r = e ? gs_store_session_get(t->store, request->session, &session) : -ENOMEM;
 
@@ -645,7 +647,7 @@ static void make_export(struct api_task *t)
 		r = -errno;
 	if (r < 0) {
 		if (r == -ENOENT)
-			gs_http_say(&reply, 404, "no session has this name or id");
+			gs_http_error(&reply, 404, "no session has this name or id");
 		else
 			gs_live_fail(&reply, r, NULL);
 		gs_http_answer(&t->later, &reply);
@@ -654,12 +656,12 @@ static void make_export(struct api_task *t)
 	}
 	e->refs = 2;
 	reply.type = type_of(request->format);
-	api_file_name(session.name, gs_archive_suffix(request->format), reply.file_name,
+	api_file_name(session.name, gs_session_export_suffix(request->format), reply.file_name,
 		      sizeof(reply.file_name));
 	reply.has_source = true;
 	reply.source = (struct gs_http_source){fds[0], export_whole, export_unref, e};
 	gs_http_answer(&t->later, &reply);
-	r = gs_archive_write(&o, fds[1], NULL, &t->err);
+	r = gs_session_export_write(&o, fds[1], NULL, &t->err);
 	e->whole = r == 0; /* before the end of the pipe is seen */
 	close(fds[1]);
 	export_unref(e);
@@ -669,27 +671,27 @@ API_HANDLER(api_session_export)
 {
 	struct export_request *e;
 	char format[16];
-	int f = GS_ARCHIVE_JSON;
+	int f = GS_SESSION_EXPORT_JSON;
 
 	if (gs_http_query(q, "format", format, sizeof(format)) != 0)
-		f = gs_archive_format(format);
+		f = gs_session_export_format(format);
 	if (f < 0) {
-		gs_http_say(reply, 400, "format is json, gswarm, csv or gst");
+		gs_http_error(reply, 400, "format is json, gswarm, csv or gst");
 		return;
 	}
 	if (strlen(q->param[0]) >= sizeof(e->session)) {
-		gs_http_say(reply, 404, "no session has this name or id");
+		gs_http_error(reply, 404, "no session has this name or id");
 		return;
 	}
 	e = calloc(1, sizeof(*e));
 	if (!e) {
-		gs_http_say(reply, 503, "no memory");
+		gs_http_error(reply, 503, "no memory");
 		return;
 	}
 	strcpy(e->session, q->param[0]);
-	e->format = (enum gs_archive_format)f;
-	e->commands = q->see == GS_HTTP_SEE_WHOLE      ? GS_ARCHIVE_COMMANDS_STORED
-		      : q->see == GS_HTTP_SEE_SCRUBBED ? GS_ARCHIVE_COMMANDS_SCRUBBED
-						       : GS_ARCHIVE_COMMANDS_NONE;
+	e->format = (enum gs_session_export_format)f;
+	e->commands = q->see == GS_HTTP_SEE_WHOLE      ? GS_SESSION_EXPORT_COMMANDS_STORED
+		      : q->see == GS_HTTP_SEE_SCRUBBED ? GS_SESSION_EXPORT_COMMANDS_SCRUBBED
+						       : GS_SESSION_EXPORT_COMMANDS_NONE;
 	api_task_start(ctx, reply, make_export, e);
 }

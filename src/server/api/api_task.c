@@ -6,7 +6,7 @@
 
 #include "server/api/api_int.h"
 
-static void *run(void *arg)
+static void *run_tasks(void *arg)
 {
 	struct api_task *t = arg;
 	struct gs_api *a = t->api;
@@ -57,7 +57,7 @@ static int start_thread(struct api_task *t)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = -pthread_create(&thread, &attr, run, t);
+	r = -pthread_create(&thread, &attr, run_tasks, t);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return r;
@@ -73,16 +73,16 @@ void api_task_start_few(struct gs_api *api, struct gs_http_reply *reply,
 			void (*fn)(struct api_task *task), void *arg, unsigned most)
 {
 	struct api_task *t;
-	struct gs_http_later *later;
+	struct gs_http_deferred *later;
 	int r;
 
 	if (!take_place(api, most)) {
 		free(arg);
-		gs_http_say(reply, 503, "too many long requests run already; ask again later");
+		gs_http_error(reply, 503, "too many long requests run already; ask again later");
 		return;
 	}
 	t = calloc(1, sizeof(*t));
-	later = t ? gs_http_later(reply) : NULL;
+	later = t ? gs_http_defer(reply) : NULL;
 	if (later) {
 		*t = (struct api_task){
 			.api = api, .later = later, .run = fn, .arg = arg, .of_few = most > 0};
@@ -91,10 +91,10 @@ void api_task_start_few(struct gs_api *api, struct gs_http_reply *reply,
 			return;
 		struct gs_http_reply failed = gs_http_reply_new(later);
 
-		gs_http_say(&failed, 503, "no more threads can be had; ask again later");
+		gs_http_error(&failed, 503, "no more threads can be had; ask again later");
 		gs_http_answer(&later, &failed);
 	} else {
-		gs_http_say(reply, 503, "no memory; ask again later");
+		gs_http_error(reply, 503, "no memory; ask again later");
 	}
 	free(t);
 	free(arg);

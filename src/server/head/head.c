@@ -10,7 +10,7 @@
 #define INTERVAL_NS 1000000000ull
 #define GRACE_NS    1000000000ull
 
-void head_say(struct gs_head *h, const char *fmt, ...)
+void head_log(struct gs_head *h, const char *fmt, ...)
 {
 	char text[512];
 	va_list args;
@@ -23,28 +23,31 @@ void head_say(struct gs_head *h, const char *fmt, ...)
 	h->o.say(h->o.say_ctx, text);
 }
 
-static enum gs_rpc_status authorize(void *ctx, const struct gs_rpc_call *call,
-				    const struct gs_rpc_method *method, const char *token)
+static enum gs_grpc_status authorize_call(void *ctx, const struct gs_grpc_call *call,
+					  const struct gs_grpc_method *method, const char *token)
 {
 	const struct gs_head *h = ctx;
 
-	return h->o.authorize ? h->o.authorize(h->o.authorize_ctx, call, method, token) : GS_RPC_OK;
+	return h->o.authorize ? h->o.authorize(h->o.authorize_ctx, call, method, token)
+			      : GS_GRPC_OK;
 }
 
-enum gs_archive_commands head_may_see(const struct gs_head *h, const struct gs_rpc_call *call)
+enum gs_session_export_commands head_may_see(const struct gs_head *h,
+					     const struct gs_grpc_call *call)
 {
-	return h->o.may_see ? h->o.may_see(h->o.may_see_ctx, call) : GS_ARCHIVE_COMMANDS_NONE;
+	return h->o.may_see ? h->o.may_see(h->o.may_see_ctx, call)
+			    : GS_SESSION_EXPORT_COMMANDS_NONE;
 }
 
 int head_know_node(void *ctx, const struct gs_store_node *node)
 {
 	struct gs_head *h = ctx;
-	struct gs_cluster_node n = {.id = node->id, .last_wall_ns = node->last_wall_ns};
+	struct gs_registry_node n = {.id = node->id, .last_wall_ns = node->last_wall_ns};
 
 	memcpy(n.machine_id, node->machine_id, sizeof(n.machine_id));
 	memcpy(n.instance, node->instance, sizeof(n.instance));
 	memcpy(n.hostname, node->hostname, sizeof(n.hostname));
-	return gs_cluster_put(h->cluster, &n);
+	return gs_registry_put(h->cluster, &n);
 }
 
 int head_know_stream(void *ctx, const struct gs_store_stream *stream)
@@ -52,8 +55,8 @@ int head_know_stream(void *ctx, const struct gs_store_stream *stream)
 	struct gs_head *h = ctx;
 
 	if (stream->kind != GS_STORE_JOBS)
-		gs_cluster_counts(h->cluster, stream->node, stream->n_samples, stream->lost_samples,
-				  stream->missed_samples);
+		gs_registry_counts(h->cluster, stream->node, stream->n_samples,
+				   stream->lost_samples, stream->missed_samples);
 	return 0;
 }
 
@@ -61,7 +64,7 @@ static int start_rpc(struct gs_head *h, struct gs_err *err)
 {
 	const struct gs_head_service *service = &h->o.service;
 	size_t n = 1 + HEAD_N_CONTROL + service->n_methods;
-	struct gs_rpc_server_options o = {
+	struct gs_grpc_server_options o = {
 		.size = sizeof(o),
 		.listen = h->o.listen,
 		.n_listen = h->o.n_listen,
@@ -70,7 +73,7 @@ static int start_rpc(struct gs_head *h, struct gs_err *err)
 		.tls_client_ca = h->o.tls_client_ca,
 		.n_methods = n,
 		.ctx = h,
-		.authorize = authorize,
+		.authorize = authorize_call,
 		.denied = h->o.denied,
 	};
 
@@ -84,7 +87,7 @@ static int start_rpc(struct gs_head *h, struct gs_err *err)
 		       service->n_methods * sizeof(*h->methods));
 		service->begin(service->ctx, h);
 	}
-	return gs_rpc_server_start(&o, &h->rpc, err);
+	return gs_grpc_server_start(&o, &h->rpc, err);
 }
 
 int gs_head_start(const struct gs_head_options *options, struct gs_head **ret_head,
@@ -102,12 +105,12 @@ int gs_head_start(const struct gs_head_options *options, struct gs_head **ret_he
 	h->o = *options;
 	h->o.interval_ns = options->interval_ns ? options->interval_ns : INTERVAL_NS;
 	h->raw = GS_BUF_INIT(GS_STORE_BATCH_MAX + 64);
-	h->cluster = gs_cluster_new();
+	h->cluster = gs_registry_new();
 	r = h->cluster ? head_store_start(h, err) : gs_err_set(err, -ENOMEM, "no memory");
 	if (r == 0)
 		r = head_reader_start(h, err);
 	if (r == 0)
-		r = head_coarse_start(h, err);
+		r = head_rollup_start(h, err);
 	if (r == 0)
 		r = start_rpc(h, err);
 	if (r < 0) {
@@ -126,35 +129,35 @@ void gs_head_stop(struct gs_head **head)
 		return;
 	gs_head_push_end(h);
 	if (h->rpc)
-		gs_rpc_server_stop(&h->rpc, GRACE_NS);
-	head_coarse_stop(h); /* it waits for a job at most */
+		gs_grpc_server_stop(&h->rpc, GRACE_NS);
+	head_rollup_stop(h); /* it waits for a job at most */
 	head_jobs_end(h);
 	head_export_stop(h);
 	head_store_stop(h);
 	free(h->methods);
 	free(h->active);
-	gs_cluster_free(&h->cluster);
+	gs_registry_free(&h->cluster);
 	gs_buf_fini(&h->raw);
 	pthread_mutex_destroy(&h->lock);
 	pthread_mutex_destroy(&h->push_lock);
 	gs_free_p(head);
 }
 
-static void tell_health(void *ctx, const struct gs_cluster_node *node)
+static void tell_health(void *ctx, const struct gs_registry_node *node)
 {
-	head_say(ctx, node->healthy ? "node %s delivers again" : "node %s is silent",
+	head_log(ctx, node->healthy ? "node %s delivers again" : "node %s is silent",
 		 node->hostname);
 }
 
 void gs_head_tick(struct gs_head *head)
 {
-	gs_cluster_tick(head->cluster, gs_clock_mono_ns(), tell_health, head);
+	gs_registry_tick(head->cluster, gs_clock_mono_ns(), tell_health, head);
 	head_keep(head);
 }
 
 int gs_head_reload_tls(struct gs_head *head, struct gs_err *err)
 {
-	return head->o.tls_cert && head->o.tls_cert[0] ? gs_rpc_server_reload_tls(head->rpc, err)
+	return head->o.tls_cert && head->o.tls_cert[0] ? gs_grpc_server_reload_tls(head->rpc, err)
 						       : 0;
 }
 
@@ -162,22 +165,22 @@ int gs_head_exit(struct gs_head *head, const char *peer)
 {
 	if (!head->o.exit)
 		return -EPERM;
-	head_say(head, "told to end by %s", peer);
+	head_log(head, "told to end by %s", peer);
 	head->o.exit(head->o.exit_ctx);
 	return 0;
 }
 
 const char *gs_head_address(const struct gs_head *head, size_t i)
 {
-	return gs_rpc_server_address(head->rpc, i);
+	return gs_grpc_server_address(head->rpc, i);
 }
 
 int gs_head_add_local(struct gs_head *head, int fd, gid_t group)
 {
-	return gs_rpc_server_add_local(head->rpc, fd, group);
+	return gs_grpc_server_add_local(head->rpc, fd, group);
 }
 
-struct gs_cluster *gs_head_cluster(struct gs_head *head)
+struct gs_registry *gs_head_cluster(struct gs_head *head)
 {
 	return head->cluster;
 }
@@ -195,7 +198,7 @@ bool gs_head_answers(struct gs_head *head)
 		return false;
 	head->asked = true;
 	/* Who has no memory for the question has not been asked. */
-	if (gs_rpc_server_post(head->rpc, come_around, head) < 0)
+	if (gs_grpc_server_post(head->rpc, come_around, head) < 0)
 		head->asked = false;
 	return true;
 }

@@ -10,17 +10,17 @@
  * (the disk is full) stays in the queue; when that is full, nodes are read no further, and keep
  * what they measure themselves.
  */
-#ifndef GS_HEAD_HEAD_H
-#define GS_HEAD_HEAD_H
+#ifndef GS_SERVER_HEAD_HEAD_H
+#define GS_SERVER_HEAD_HEAD_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "server/session_export/archive.h"
+#include "server/session_export/session_export.h"
 #include "core/base/err.h"
-#include "server/registry/cluster.h"
-#include "net/grpc/rpc.h"
+#include "server/registry/registry.h"
+#include "net/grpc/grpc.h"
 
 struct gs_head;
 
@@ -41,7 +41,7 @@ struct gs_head_level { /* of downsampling */
 };
 
 /* What is kept of what is stored, and how fine. */
-struct gs_head_keep {
+struct gs_head_retention {
 	/* What no session covers is removed when it is older, or when more is stored; 0: never. */
 	uint64_t keep_ns, keep_bytes;
 	struct gs_head_level level[GS_HEAD_LEVELS_MAX]; /* n_levels; both rise */
@@ -51,7 +51,7 @@ struct gs_head_keep {
 
 /* Calls of another protocol than ours, beside the head's own (src/gswarm). */
 struct gs_head_service {
-	const struct gs_rpc_method *methods; /* lent until the stop */
+	const struct gs_grpc_method *methods; /* lent until the stop */
 	size_t n_methods;
 	void (*begin)(void *ctx, struct gs_head *head); /* once, before the first call */
 	void *ctx;
@@ -63,21 +63,21 @@ struct gs_head_options {
 	const char *const *listen;
 	size_t n_listen;
 	const char *tls_cert, *tls_key, *tls_client_ca;
-	gs_rpc_authorize_fn authorize; /* NULL: everybody */
+	gs_grpc_authorize_fn authorize; /* NULL: everybody */
 	void *authorize_ctx;
 	/* Whether who makes the call may deliver as the node of this host name; otherwise why not.
 	 * Any thread. NULL: as any. */
-	bool (*may_be)(void *ctx, const struct gs_rpc_call *call, const char *hostname, char *why,
+	bool (*may_be)(void *ctx, const struct gs_grpc_call *call, const char *hostname, char *why,
 		       size_t bytes);
 	void *may_be_ctx;
 	/* How much of command lines and users who makes the call may see in exports and reports;
 	 * traces only with some of it. Any thread. NULL: none of it. */
-	enum gs_archive_commands (*may_see)(void *ctx, const struct gs_rpc_call *call);
+	enum gs_session_export_commands (*may_see)(void *ctx, const struct gs_grpc_call *call);
 	void *may_see_ctx;
 	const char *denied;   /* what a call that is not permitted is told; NULL: of its token */
 	uint64_t interval_ns; /* between samples when no session asks for less; 0: 1 s */
 	bool bandwidth, nvlink;
-	struct gs_head_keep keep;
+	struct gs_head_retention keep;
 	struct gs_head_service service; /* n_methods 0: none */
 	/* A call that ends the head came (gs_head_exit); any thread. NULL: it is refused. */
 	void (*exit)(void *ctx);
@@ -98,7 +98,7 @@ void gs_head_stop(struct gs_head **head);
 void gs_head_tick(struct gs_head *head);
 
 /* From now on. The thread that started it. */
-void gs_head_set_keep(struct gs_head *head, const struct gs_head_keep *keep);
+void gs_head_set_retention(struct gs_head *head, const struct gs_head_retention *keep);
 
 /* Certificate and key are read again. */
 int gs_head_reload_tls(struct gs_head *head, struct gs_err *err);
@@ -107,10 +107,10 @@ int gs_head_reload_tls(struct gs_head *head, struct gs_err *err);
 int gs_head_exit(struct gs_head *head, const char *peer);
 
 const char *gs_head_address(const struct gs_head *head, size_t i); /* of gRPC */
-/* A Unix socket as well, as gs_rpc_server_add_local(). Once; the thread that started it. */
+/* A Unix socket as well, as gs_grpc_server_add_local(). Once; the thread that started it. */
 int gs_head_add_local(struct gs_head *head, int fd, gid_t group);
 
-struct gs_cluster *gs_head_cluster(struct gs_head *head);
+struct gs_registry *gs_head_cluster(struct gs_head *head);
 
 struct gs_head_stats {
 	uint64_t batches, samples, bytes; /* stored */

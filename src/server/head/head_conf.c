@@ -266,7 +266,7 @@ static const struct gs_conf_section sections[] = {
 /* --- what belongs together --- */
 
 /* The key that is wrong, and why; NULL: none. */
-static const char *wrong(const struct gs_head_conf *c, const char **ret_key)
+static const char *find_wrong_key(const struct gs_head_conf *c, const char **ret_key)
 {
 	*ret_key = c->nodes.tls_cert[0] ? "nodes.tls_cert" : "nodes.tls_key";
 	if (!c->nodes.tls_cert[0] != !c->nodes.tls_key[0])
@@ -326,10 +326,10 @@ static int check_levels(const struct gs_head_conf *c, const struct gs_conf_where
 	return 0;
 }
 
-static int check(const void *whole, const struct gs_conf_where *where, struct gs_err *err)
+static int check_conf(const void *whole, const struct gs_conf_where *where, struct gs_err *err)
 {
 	const struct gs_head_conf *c = whole;
-	const char *key, *why = wrong(c, &key);
+	const char *key, *why = find_wrong_key(c, &key);
 	int r = why ? gs_conf_refuse(where, key, err, "%s", why) : 0;
 
 	if (r == 0)
@@ -345,11 +345,11 @@ const struct gs_conf_schema gs_head_conf_schema = {
 	.bytes = sizeof(struct gs_head_conf),
 	.sections = sections,
 	.n_sections = GS_ARRAY_LEN(sections),
-	.check = check,
+	.check = check_conf,
 };
 
 int gs_head_conf_read(const char *path, const struct gs_head_override *overrides, size_t n,
-		      struct gs_head_conf *ret_conf, gs_conf_tell_fn tell, struct gs_err *err)
+		      struct gs_head_conf *ret_conf, gs_conf_report_fn tell, struct gs_err *err)
 {
 	GS_FREE struct gs_head_conf *conf = calloc(1, sizeof(*conf));
 	const char *key, *why;
@@ -370,7 +370,7 @@ int gs_head_conf_read(const char *path, const struct gs_head_override *overrides
 			return gs_err_set(err, r, "--%s: %s", overrides[i].name, wrong_value.text);
 	}
 	/* A file and options that are right each for itself need not be so together. */
-	why = r == 0 ? wrong(conf, &key) : NULL;
+	why = r == 0 ? find_wrong_key(conf, &key) : NULL;
 	if (why)
 		r = gs_err_set(err, -EINVAL, "%s: %s", key, why);
 	if (r == 0)
@@ -378,9 +378,9 @@ int gs_head_conf_read(const char *path, const struct gs_head_override *overrides
 	return r;
 }
 
-void gs_head_conf_keep(const struct gs_head_conf *conf, struct gs_head_keep *ret_keep)
+void gs_head_conf_keep(const struct gs_head_conf *conf, struct gs_head_retention *ret_keep)
 {
-	*ret_keep = (struct gs_head_keep){.coarse_sessions = conf->store.downsample_sessions};
+	*ret_keep = (struct gs_head_retention){.coarse_sessions = conf->store.downsample_sessions};
 	if (strcmp(conf->store.keep, "forever") != 0)
 		(void)parse_age(conf->store.keep, &ret_keep->keep_ns);
 	(void)gs_parse_bytes(conf->store.keep_size, &ret_keep->keep_bytes);
@@ -392,8 +392,8 @@ void gs_head_conf_keep(const struct gs_head_conf *conf, struct gs_head_keep *ret
 
 /* --- a head that runs --- */
 
-static void fix(const char *old, char *now, size_t bytes, const char *name, char *names,
-		size_t names_bytes)
+static void keep_fixed(const char *old, char *now, size_t bytes, const char *name, char *names,
+		       size_t names_bytes)
 {
 	size_t n = strlen(names);
 
@@ -408,8 +408,8 @@ void gs_head_conf_fixed(const struct gs_head_conf *old, struct gs_head_conf *now
 {
 	ret_names[0] = '\0';
 #define FIX(section, field)                                                                        \
-	fix(old->section.field, now->section.field, sizeof(now->section.field),                    \
-	    #section "." #field, ret_names, bytes)
+	keep_fixed(old->section.field, now->section.field, sizeof(now->section.field),             \
+		   #section "." #field, ret_names, bytes)
 	FIX(nodes, listen);
 	FIX(nodes, tls_cert);
 	FIX(nodes, tls_key);
@@ -466,22 +466,22 @@ void gs_head_apply(struct gs_head *head, const struct gs_head_conf *old, struct 
 		   const char *hostname)
 {
 	struct gs_err err = {{0}};
-	struct gs_head_keep keep;
+	struct gs_head_retention keep;
 	char fixed[512];
 	int r;
 
 	gs_head_conf_fixed(old, now, fixed, sizeof(fixed));
 	if (fixed[0])
-		head_say(head, "changed, but not before this head is started anew: %s", fixed);
+		head_log(head, "changed, but not before this head is started anew: %s", fixed);
 	gs_head_conf_keep(now, &keep);
-	gs_head_set_keep(head, &keep);
+	gs_head_set_retention(head, &keep);
 	r = apply_switches(head, old, now, &err);
 	if (r < 0)
-		head_say(head, "%s", gs_err_text(&err, r));
+		head_log(head, "%s", gs_err_text(&err, r));
 	if (gs_push_conf_same(old->push, now->push))
 		return;
 	err.text[0] = 0;
 	r = gs_head_push(head, now->push, hostname, &err);
 	if (r < 0)
-		head_say(head, "nothing is pushed: %s", gs_err_text(&err, r));
+		head_log(head, "nothing is pushed: %s", gs_err_text(&err, r));
 }

@@ -2,8 +2,8 @@
  * The head's configuration file: the tables of which src/core/base/conf makes the parser and the
  * commented default. What options of the command line say is put over it by the same parser.
  */
-#ifndef GS_HEAD_HEAD_CONF_H
-#define GS_HEAD_HEAD_CONF_H
+#ifndef GS_SERVER_HEAD_HEAD_CONF_H
+#define GS_SERVER_HEAD_HEAD_CONF_H
 
 #include "core/base/conf.h"
 #include "server/head/head.h"
@@ -46,10 +46,10 @@ struct gs_head_override { /* an option of the command line: its name, the key, w
 /* The file (NULL: the defaults), and options over it. -EINVAL, ... with err; tell: as in
  * core/base/conf.h. */
 int gs_head_conf_read(const char *path, const struct gs_head_override *overrides, size_t n,
-		      struct gs_head_conf *ret_conf, gs_conf_tell_fn tell, struct gs_err *err);
+		      struct gs_head_conf *ret_conf, gs_conf_report_fn tell, struct gs_err *err);
 
 /* How long and how fine what is stored is kept. Of a valid configuration. */
-void gs_head_conf_keep(const struct gs_head_conf *conf, struct gs_head_keep *ret_keep);
+void gs_head_conf_keep(const struct gs_head_conf *conf, struct gs_head_retention *ret_keep);
 
 /* A new configuration of a head that runs: keys whose change needs a new start keep their old
  * values in now, and are named in ret_names, with commas ("" none). */

@@ -16,7 +16,7 @@
 /* One call that waits for its job. */
 struct ask {
 	struct gs_head *head;
-	struct gs_rpc_call *call;         /* referenced */
+	struct gs_grpc_call *call;        /* referenced */
 	void *message;                    /* unpacked */
 	struct gs_store_session *session; /* n; of an answer that is a list */
 	struct gs_store_tally *tally;     /* likewise, or NULL */
@@ -27,30 +27,30 @@ struct ask {
 
 static void ask_free(struct ask *a)
 {
-	gs_rpc_call_unref(&a->call);
+	gs_grpc_call_unref(&a->call);
 	protobuf_c_message_free_unpacked(a->message, NULL);
 	free(a->session);
 	free(a->tally);
 	free(a);
 }
 
-static const enum gs_rpc_status status_of[] = {
-	[EINVAL] = GS_RPC_INVALID_ARGUMENT,   [ENOENT] = GS_RPC_NOT_FOUND,
-	[EEXIST] = GS_RPC_ALREADY_EXISTS,     [EALREADY] = GS_RPC_FAILED_PRECONDITION,
-	[EBUSY] = GS_RPC_FAILED_PRECONDITION, [ENOSPC] = GS_RPC_RESOURCE_EXHAUSTED,
-	[ENOMEM] = GS_RPC_RESOURCE_EXHAUSTED, [EACCES] = GS_RPC_PERMISSION_DENIED,
-	[EUCLEAN] = GS_RPC_DATA_LOSS,
+static const enum gs_grpc_status status_of[] = {
+	[EINVAL] = GS_GRPC_INVALID_ARGUMENT,   [ENOENT] = GS_GRPC_NOT_FOUND,
+	[EEXIST] = GS_GRPC_ALREADY_EXISTS,     [EALREADY] = GS_GRPC_FAILED_PRECONDITION,
+	[EBUSY] = GS_GRPC_FAILED_PRECONDITION, [ENOSPC] = GS_GRPC_RESOURCE_EXHAUSTED,
+	[ENOMEM] = GS_GRPC_RESOURCE_EXHAUSTED, [EACCES] = GS_GRPC_PERMISSION_DENIED,
+	[EUCLEAN] = GS_GRPC_DATA_LOSS,
 };
 
-enum gs_rpc_status head_status_of(int r)
+enum gs_grpc_status head_status_of(int r)
 {
 	return r < 0 && (size_t)-r < GS_ARRAY_LEN(status_of) && status_of[-r] ? status_of[-r]
-									      : GS_RPC_INTERNAL;
+									      : GS_GRPC_INTERNAL;
 }
 
-static void fail(struct ask *a, int r, const struct gs_err *err)
+static void fail_request(struct ask *a, int r, const struct gs_err *err)
 {
-	gs_rpc_call_finish(a->call, head_status_of(r), gs_err_text(err, r));
+	gs_grpc_call_finish(a->call, head_status_of(r), gs_err_text(err, r));
 }
 
 /* --- sessions as messages --- */
@@ -170,7 +170,7 @@ static void reply_sessions(struct ask *a, bool more)
 	m.n_sessions = a->n;
 	m.more = more;
 	if (!m.sessions) {
-		fail(a, -ENOMEM, NULL);
+		fail_request(a, -ENOMEM, NULL);
 		return;
 	}
 	gs_head_reply(a->call, &m.base);
@@ -194,16 +194,16 @@ static int ask_add(struct ask *a, const struct gs_store_session *s)
 
 /* --- changes: on the store's thread --- */
 
-static bool ended(struct ask *a, const struct gs_store *store)
+static bool is_ended(struct ask *a, const struct gs_store *store)
 {
 	if (store)
 		return false;
-	gs_rpc_call_finish(a->call, GS_RPC_UNAVAILABLE, "the head ends");
+	gs_grpc_call_finish(a->call, GS_GRPC_UNAVAILABLE, "the head ends");
 	return true;
 }
 
 /* Strings into one with commas. A comma inside of one would make two of it. */
-static int join(char *out, size_t bytes, char *const *part, size_t n)
+static int join_strings(char *out, size_t bytes, char *const *part, size_t n)
 {
 	size_t at = 0;
 
@@ -237,12 +237,12 @@ static void start_session(struct ask *a, struct gs_store *store)
 	if (r < 0)
 		(void)gs_err_set(&err, r, "a session's name is at most 128 bytes long");
 	if (r == 0)
-		r = join(s.metrics, sizeof(s.metrics), m->metrics, m->n_metrics);
+		r = join_strings(s.metrics, sizeof(s.metrics), m->metrics, m->n_metrics);
 	if (r == 0)
-		r = join(s.nodes, sizeof(s.nodes), m->nodes, m->n_nodes);
+		r = join_strings(s.nodes, sizeof(s.nodes), m->nodes, m->n_nodes);
 	if (r == 0)
-		r = join(s.report_metrics, sizeof(s.report_metrics), m->report_metrics,
-			 m->n_report_metrics);
+		r = join_strings(s.report_metrics, sizeof(s.report_metrics), m->report_metrics,
+				 m->n_report_metrics);
 	if (r < 0 && !err.text[0])
 		(void)gs_err_set(&err, r,
 				 "metrics, nodes and plots are short names without "
@@ -250,7 +250,7 @@ static void start_session(struct ask *a, struct gs_store *store)
 	if (r == 0)
 		r = gs_head_session_start(a->head, store, &s, &err);
 	if (r < 0)
-		fail(a, r, &err);
+		fail_request(a, r, &err);
 	else
 		reply_session(a, &s);
 }
@@ -277,15 +277,15 @@ static void the_first(struct ask *a)
 	reply_session(a, &a->session[0]);
 }
 
-static void count(void *ctx, struct gs_store *store)
+static void count_sessions(void *ctx, struct gs_store *store)
 {
 	struct ask *a = ctx;
 	int r;
 
-	if (!ended(a, store)) {
+	if (!is_ended(a, store)) {
 		r = tally_all(a, store);
 		if (r < 0)
-			fail(a, r, NULL);
+			fail_request(a, r, NULL);
 		else
 			a->reply(a);
 	}
@@ -299,9 +299,9 @@ static void reply_counted(struct ask *a, void (*reply)(struct ask *a))
 
 	a->reply = reply;
 	*handed_on = true; /* from the next line on it may be gone */
-	if (gs_head_read(a->head, count, a) < 0) {
+	if (gs_head_read(a->head, count_sessions, a) < 0) {
 		*handed_on = false;
-		fail(a, -ENOMEM, NULL);
+		fail_request(a, -ENOMEM, NULL);
 	}
 }
 
@@ -317,7 +317,7 @@ static void stop_session(struct ask *a, struct gs_store *store)
 	int r = gs_head_session_stop(a->head, store, m->name, add_stopped, a, &err);
 
 	if (r < 0)
-		fail(a, r, &err);
+		fail_request(a, r, &err);
 	else
 		reply_counted(a, all_of_them);
 }
@@ -332,7 +332,7 @@ static void resume_session(struct ask *a, struct gs_store *store)
 	if (r == 0)
 		r = ask_add(a, &s);
 	if (r < 0)
-		fail(a, r, &err);
+		fail_request(a, r, &err);
 	else
 		reply_counted(a, the_first);
 }
@@ -347,7 +347,7 @@ static void delete_session(struct ask *a, struct gs_store *store)
 	if (r == 0)
 		r = ask_add(a, &s);
 	if (r < 0)
-		fail(a, r, &err);
+		fail_request(a, r, &err);
 	else
 		reply_counted(a, all_of_them);
 }
@@ -357,13 +357,13 @@ static void add_mark(struct ask *a, struct gs_store *store)
 	const Gpuscope__V1__Mark *m = a->message;
 	const char *keys[64];
 	double values[64];
-	struct gs_head_mark mark = {.session = m->session,
-				    .wall_ns = m->wall_ns,
-				    .kind = "mark",
-				    .name = m->name,
-				    .keys = keys,
-				    .values = values,
-				    .n_values = m->n_values};
+	struct gs_head_annotation mark = {.session = m->session,
+					  .wall_ns = m->wall_ns,
+					  .kind = "mark",
+					  .name = m->name,
+					  .keys = keys,
+					  .values = values,
+					  .n_values = m->n_values};
 	struct gs_store_session s;
 	struct gs_err err = {{0}};
 	int r;
@@ -372,16 +372,16 @@ static void add_mark(struct ask *a, struct gs_store *store)
 		keys[i] = m->values[i]->key;
 		values[i] = m->values[i]->value;
 	}
-	r = gs_head_mark(a->head, store, &mark, &s, &err);
+	r = gs_head_annotate(a->head, store, &mark, &s, &err);
 	if (r < 0)
-		fail(a, r, &err);
+		fail_request(a, r, &err);
 	else
 		reply_session(a, &s);
 }
 
 /* --- looks: on the reader's thread --- */
 
-static int listed(void *ctx, const struct gs_store_session *s)
+static int list_session(void *ctx, const struct gs_store_session *s)
 {
 	struct ask *a = ctx;
 	const Gpuscope__V1__SessionQuery *q = a->message;
@@ -405,32 +405,32 @@ static void list_sessions(struct ask *a, struct gs_store *store)
 	if (q->after[0])
 		r = gs_store_session_get(store, q->after, &after);
 	if (r == -ENOENT) {
-		fail(a, r, (gs_err_set(&err, r, "there is no session to list from"), &err));
+		fail_request(a, r, (gs_err_set(&err, r, "there is no session to list from"), &err));
 		return;
 	}
 	if (r == 0)
-		r = gs_store_sessions(store, after.number, (unsigned)q->state, listed, a);
+		r = gs_store_sessions(store, after.number, (unsigned)q->state, list_session, a);
 	more = r == 1;
 	a->n -= more;
 	if (r >= 0)
 		r = tally_all(a, store);
 	if (r < 0)
-		fail(a, r, NULL);
+		fail_request(a, r, NULL);
 	else
 		reply_sessions(a, more);
 }
 
-static int copy_nodes(struct gs_cluster *cluster, Gpuscope__V1__NodeInfo ***ret_nodes,
+static int copy_nodes(struct gs_registry *cluster, Gpuscope__V1__NodeInfo ***ret_nodes,
 		      size_t *ret_n)
 {
 	Gpuscope__V1__NodeInfo **node, *info;
-	struct gs_cluster_view *view = gs_cluster_view(cluster);
-	size_t n = gs_cluster_view_count(view);
+	struct gs_registry_view *view = gs_registry_view(cluster);
+	size_t n = gs_registry_view_count(view);
 
 	node = calloc(n + 1, sizeof(*node));
 	info = calloc(n + 1, sizeof(*info));
 	for (size_t i = 0; node && info && i < n; i++) {
-		const struct gs_cluster_node *c = gs_cluster_view_at(view, i);
+		const struct gs_registry_node *c = gs_registry_view_at(view, i);
 		Gpuscope__V1__NodeInfo *m = node[i] = &info[i];
 		char id[160], name[GS_NODE_LABEL_BYTES];
 
@@ -452,7 +452,7 @@ static int copy_nodes(struct gs_cluster *cluster, Gpuscope__V1__NodeInfo ***ret_
 		m->lost_samples = c->lost_samples + c->missed_samples;
 		m->clock_offset_s = c->clock_known ? (double)c->clock_offset_ns / 1e9 : 0;
 	}
-	gs_cluster_view_unref(&view);
+	gs_registry_view_unref(&view);
 	if (!node || !info) {
 		free(node);
 		free(info);
@@ -508,7 +508,7 @@ static void get_head(struct ask *a, struct gs_store *store)
 		r = m.active ? 0 : -ENOMEM;
 	}
 	if (r < 0)
-		fail(a, r, NULL);
+		fail_request(a, r, NULL);
 	else
 		gs_head_reply(a->call, &m.base);
 	if (m.active)
@@ -517,14 +517,14 @@ static void get_head(struct ask *a, struct gs_store *store)
 		free_nodes(m.nodes, m.n_nodes);
 }
 
-static bool switched(Gpuscope__V1__Switch s, bool now)
+static bool switch_of(Gpuscope__V1__Switch s, bool now)
 {
 	return s == GPUSCOPE__V1__SWITCH__SWITCH_ON    ? true
 	       : s == GPUSCOPE__V1__SWITCH__SWITCH_OFF ? false
 						       : now;
 }
 
-static void set(struct ask *a, struct gs_store *store)
+static void set_values(struct ask *a, struct gs_store *store)
 {
 	const Gpuscope__V1__Switches *m = a->message;
 	struct gs_head_switches own;
@@ -532,13 +532,13 @@ static void set(struct ask *a, struct gs_store *store)
 	int r;
 
 	gs_head_switches(a->head, &own);
-	own.bandwidth = switched(m->bandwidth, own.bandwidth);
-	own.nvlink = switched(m->nvlink, own.nvlink);
+	own.bandwidth = switch_of(m->bandwidth, own.bandwidth);
+	own.nvlink = switch_of(m->nvlink, own.nvlink);
 	if (m->interval_ns)
 		own.interval_ns = m->interval_ns;
 	r = gs_head_set(a->head, &own, &err);
 	if (r < 0)
-		fail(a, r, &err);
+		fail_request(a, r, &err);
 	else
 		get_head(a, store);
 }
@@ -556,7 +556,7 @@ static void export_session(struct ask *a, struct gs_store *store)
 	if (r == 0)
 		r = head_export_start(a->head, a->call, &s, (unsigned)m->format, &err);
 	if (r < 0)
-		fail(a, r, &err);
+		fail_request(a, r, &err);
 }
 
 static void list_reports(struct ask *a, struct gs_store *store)
@@ -579,14 +579,14 @@ static const struct {
 	{&gpuscope__v1__mark__descriptor, add_mark, true},
 	{&gpuscope__v1__export_request__descriptor, export_session, false},
 	{&gpuscope__v1__head_query__descriptor, get_head, false},
-	{&gpuscope__v1__switches__descriptor, set, false},
+	{&gpuscope__v1__switches__descriptor, set_values, false},
 	{&gpuscope__v1__job_report_query__descriptor, list_reports, false},
 };
 
-static size_t row_of(const struct gs_rpc_call *call)
+static size_t row_of(const struct gs_grpc_call *call)
 {
 	/* Methods are copied into the head's table in this order. */
-	const char *path = gs_rpc_call_method(call)->path;
+	const char *path = gs_grpc_call_method(call)->path;
 	size_t i = 0;
 
 	while (strcmp(head_control_methods[i].path, path) != 0)
@@ -594,57 +594,57 @@ static size_t row_of(const struct gs_rpc_call *call)
 	return i;
 }
 
-static void work(void *ctx, struct gs_store *store)
+static void run_request(void *ctx, struct gs_store *store)
 {
 	struct ask *a = ctx;
 
 	bool handed_on = false;
 
 	a->handed_on = &handed_on;
-	if (!ended(a, store))
+	if (!is_ended(a, store))
 		rows[row_of(a->call)].run(a, store);
 	if (!handed_on)
 		ask_free(a);
 }
 
-static void on_message(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
+static void on_message(void *ctx, struct gs_grpc_call *call, const void *data, size_t bytes)
 {
 	size_t i = row_of(call);
 	struct ask *a = calloc(1, sizeof(*a));
 	ProtobufCMessage *m = protobuf_c_message_unpack(rows[i].in, NULL, bytes, data);
 
 	if (!a || !m) {
-		gs_rpc_call_finish(call, a ? GS_RPC_INVALID_ARGUMENT : GS_RPC_RESOURCE_EXHAUSTED,
-				   a ? "no message of this method" : "the head has no memory");
+		gs_grpc_call_finish(call, a ? GS_GRPC_INVALID_ARGUMENT : GS_GRPC_RESOURCE_EXHAUSTED,
+				    a ? "no message of this method" : "the head has no memory");
 		free(a);
 		if (m)
 			protobuf_c_message_free_unpacked(m, NULL);
 		return;
 	}
-	*a = (struct ask){.head = ctx, .call = gs_rpc_call_ref(call), .message = m};
-	if ((rows[i].writes ? gs_head_write : gs_head_read)(a->head, work, a) < 0) {
-		fail(a, -ENOMEM, NULL);
+	*a = (struct ask){.head = ctx, .call = gs_grpc_call_ref(call), .message = m};
+	if ((rows[i].writes ? gs_head_write : gs_head_read)(a->head, run_request, a) < 0) {
+		fail_request(a, -ENOMEM, NULL);
 		ask_free(a);
 	}
 }
 
-static void on_writable(void *ctx, struct gs_rpc_call *call)
+static void on_writable(void *ctx, struct gs_grpc_call *call)
 {
 	head_export_wake(call);
 }
 
-static void on_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status)
+static void on_closed(void *ctx, struct gs_grpc_call *call, enum gs_grpc_status status)
 {
 	head_export_wake(call);
 }
 
 #define METHOD(name, needs)                                                                        \
 	{                                                                                          \
-		.path = "/gpuscope.v1.Control/" name, .kind = GS_RPC_UNARY, .role = needs,         \
+		.path = "/gpuscope.v1.Control/" name, .kind = GS_GRPC_UNARY, .role = needs,        \
 		.max_message_bytes = 65536, .message = on_message                                  \
 	}
 
-const struct gs_rpc_method head_control_methods[HEAD_N_CONTROL] = {
+const struct gs_grpc_method head_control_methods[HEAD_N_CONTROL] = {
 	METHOD("StartSession", GS_HEAD_ROLE_CONTROL),
 	METHOD("StopSession", GS_HEAD_ROLE_CONTROL),
 	METHOD("ListSessions", GS_HEAD_ROLE_READ),
@@ -652,7 +652,7 @@ const struct gs_rpc_method head_control_methods[HEAD_N_CONTROL] = {
 	METHOD("DeleteSession", GS_HEAD_ROLE_CONTROL),
 	METHOD("AddMark", GS_HEAD_ROLE_CONTROL),
 	{.path = "/gpuscope.v1.Control/ExportSession",
-	 .kind = GS_RPC_UNARY,
+	 .kind = GS_GRPC_UNARY,
 	 .role = GS_HEAD_ROLE_READ,
 	 .max_message_bytes = 65536,
 	 .message = on_message,

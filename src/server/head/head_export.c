@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "server/session_export/archive.h"
+#include "server/session_export/session_export.h"
 #include "gpuscope.pb-c.h"
 
 #define EXPORTS_MAX 8
@@ -21,10 +21,10 @@
 struct export
 {
 	struct gs_head *head;
-	struct gs_rpc_call *call; /* referenced */
-	struct gs_store *store;   /* of the thread that makes */
+	struct gs_grpc_call *call; /* referenced */
+	struct gs_store *store;    /* of the thread that makes */
 	struct gs_store_session session;
-	struct gs_archive_options o;
+	struct gs_session_export_options o;
 	int64_t trace;       /* 0: the samples */
 	unsigned n_left_out; /* traces that the caller may not see */
 	int pipe[2];
@@ -37,7 +37,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t woken = PTHREAD_COND_INITIALIZER;
 static uint64_t n_wakes;
 
-void head_export_wake(struct gs_rpc_call *call)
+void head_export_wake(struct gs_grpc_call *call)
 {
 	pthread_mutex_lock(&lock);
 	n_wakes++;
@@ -45,12 +45,12 @@ void head_export_wake(struct gs_rpc_call *call)
 	pthread_mutex_unlock(&lock);
 }
 
-static void *make(void *arg)
+static void *make_export(void *arg)
 {
 	struct export *e = arg;
 
-	e->made = e->trace ? gs_archive_trace(&e->o, e->trace, e->pipe[1], &e->err)
-			   : gs_archive_write(&e->o, e->pipe[1], NULL, &e->err);
+	e->made = e->trace ? gs_session_export_trace(&e->o, e->trace, e->pipe[1], &e->err)
+			   : gs_session_export_write(&e->o, e->pipe[1], NULL, &e->err);
 	gs_close_p(&e->pipe[1]);
 	return NULL;
 }
@@ -76,7 +76,7 @@ static int send_message(struct export *e, const Gpuscope__V1__ExportPart *m)
 		pthread_mutex_lock(&lock);
 		before = n_wakes;
 		pthread_mutex_unlock(&lock);
-		r = gs_rpc_call_send(e->call, out, n);
+		r = gs_grpc_call_send(e->call, out, n);
 		if (r != -ENOBUFS)
 			return r;
 		pthread_mutex_lock(&lock);
@@ -119,7 +119,7 @@ static int send_file(struct export *e, const char *name)
 
 	if (!part || pipe2(e->pipe, O_CLOEXEC) < 0)
 		return part ? -errno : -ENOMEM;
-	r = -pthread_create(&maker, NULL, make, e);
+	r = -pthread_create(&maker, NULL, make_export, e);
 	if (r < 0) {
 		gs_close_p(&e->pipe[0]);
 		gs_close_p(&e->pipe[1]);
@@ -137,7 +137,7 @@ static int send_trace(void *ctx, int64_t stream, const char *name)
 {
 	struct export *e = ctx;
 
-	if (e->o.commands == GS_ARCHIVE_COMMANDS_NONE) {
+	if (e->o.commands == GS_SESSION_EXPORT_COMMANDS_NONE) {
 		e->n_left_out++;
 		return 0;
 	}
@@ -150,7 +150,7 @@ static void export_free(struct export *e)
 	struct gs_head *h = e->head;
 
 	gs_store_close(&e->store);
-	gs_rpc_call_unref(&e->call);
+	gs_grpc_call_unref(&e->call);
 	free(e);
 	pthread_mutex_lock(&h->lock);
 	h->n_exports--;
@@ -158,43 +158,44 @@ static void export_free(struct export *e)
 	pthread_mutex_unlock(&h->lock);
 }
 
-static void *run(void *arg)
+static void *run_exports(void *arg)
 {
 	struct export *e = arg;
 	char name[GS_STORE_SESSION_NAME_BYTES + 8];
 	struct gs_store *lister = NULL;
-	struct gs_archive_options list = e->o;
+	struct gs_session_export_options list = e->o;
 	int r;
 
-	snprintf(name, sizeof(name), "%s%s", e->session.name, gs_archive_suffix(e->o.format));
+	snprintf(name, sizeof(name), "%s%s", e->session.name,
+		 gs_session_export_suffix(e->o.format));
 	r = send_file(e, name);
-	if (r == 0 && e->o.format == GS_ARCHIVE_GST) {
+	if (r == 0 && e->o.format == GS_SESSION_EXPORT_GST) {
 		/* Traces are listed by one connection and made by another, on its own thread. */
 		r = gs_head_reader(e->head, &lister, &e->err);
 		list.store = lister;
 		if (r == 0)
-			r = gs_archive_traces(&list, send_trace, e);
+			r = gs_session_export_traces(&list, send_trace, e);
 		if (r == 0)
 			r = send_left_out(e);
 		gs_store_close(&lister);
 	}
 	if (r < 0)
-		gs_rpc_call_finish(e->call, head_status_of(r), gs_err_text(&e->err, r));
+		gs_grpc_call_finish(e->call, head_status_of(r), gs_err_text(&e->err, r));
 	else
-		gs_rpc_call_finish(e->call, GS_RPC_OK, NULL);
+		gs_grpc_call_finish(e->call, GS_GRPC_OK, NULL);
 	export_free(e);
 	return NULL;
 }
 
-int head_export_start(struct gs_head *h, struct gs_rpc_call *call, const struct gs_store_session *s,
-		      unsigned format, struct gs_err *err)
+int head_export_start(struct gs_head *h, struct gs_grpc_call *call,
+		      const struct gs_store_session *s, unsigned format, struct gs_err *err)
 {
 	struct export *e;
 	pthread_t thread;
 	bool full;
 	int r;
 
-	if (format > GS_ARCHIVE_GST)
+	if (format > GS_SESSION_EXPORT_GST)
 		return gs_err_set(err, -EINVAL, "this head knows no such format");
 	e = calloc(1, sizeof(*e));
 	if (!e)
@@ -209,15 +210,15 @@ int head_export_start(struct gs_head *h, struct gs_rpc_call *call, const struct 
 				  EXPORTS_MAX);
 	}
 	*e = (struct export){
-		.head = h, .call = gs_rpc_call_ref(call), .session = *s, .pipe = {-1, -1}};
-	e->o = (struct gs_archive_options){.size = sizeof(e->o),
-					   .session = &e->session,
-					   .format = (enum gs_archive_format)format,
-					   .commands = head_may_see(h, call)};
+		.head = h, .call = gs_grpc_call_ref(call), .session = *s, .pipe = {-1, -1}};
+	e->o = (struct gs_session_export_options){.size = sizeof(e->o),
+						  .session = &e->session,
+						  .format = (enum gs_session_export_format)format,
+						  .commands = head_may_see(h, call)};
 	r = gs_head_reader(h, &e->store, err);
 	e->o.store = e->store;
 	if (r == 0)
-		r = -pthread_create(&thread, NULL, run, e);
+		r = -pthread_create(&thread, NULL, run_exports, e);
 	if (r < 0) {
 		export_free(e);
 		return gs_err_set(err, r, "cannot begin the export: %s", strerror(-r));

@@ -1,6 +1,6 @@
 /* Private to the room. */
-#ifndef GS_HEAD_HEAD_INT_H
-#define GS_HEAD_HEAD_INT_H
+#ifndef GS_SERVER_HEAD_HEAD_INT_H
+#define GS_SERVER_HEAD_HEAD_INT_H
 
 #include <protobuf-c/protobuf-c.h>
 #include <pthread.h>
@@ -26,8 +26,8 @@ struct gs_head_stream {
 	struct gs_head_stream *before, *behind; /* of those that somebody delivers now */
 	bool live, shown_connected, paused; /* paused: its call is not read, the queue is full */
 
-	struct gs_rpc_call *call; /* referenced */
-	bool is_mute;             /* of moments (stream.h): its node knows no answers */
+	struct gs_grpc_call *call; /* referenced */
+	bool is_mute;              /* of moments (stream.h): its node knows no answers */
 	struct gs_store_node node;
 	struct gs_store_stream stream; /* id 0: the store has not been asked yet. Of its thread */
 	char address[64], version[32];
@@ -73,10 +73,10 @@ struct head_jobs { /* under the head's lock */
 
 struct gs_head {
 	struct gs_head_options o; /* keep: under the lock */
-	struct gs_rpc_server *rpc;
-	struct gs_rpc_method *methods; /* owned: our own, and those of o.service */
+	struct gs_grpc_server *rpc;
+	struct gs_grpc_method *methods; /* owned: our own, and those of o.service */
 	_Atomic bool asked; /* whether the rpc's thread comes around; it says so by false */
-	struct gs_cluster *cluster;
+	struct gs_registry *cluster;
 	struct gs_store *store; /* of the store's thread */
 	pthread_t thread;
 	bool has_thread;
@@ -126,19 +126,20 @@ int head_reader_start(struct gs_head *h, struct gs_err *err);
 /* No more jobs are taken; the reader's thread ends. */
 void head_jobs_end(struct gs_head *h);
 
-/* Now and then: what is too old is removed, a little at a time. head_keep.c */
+/* Now and then: what is too old is removed, a little at a time. head_retention.c */
 void head_keep(struct gs_head *h);
-void head_kept(struct gs_head *h, struct gs_head_keep *ret_keep); /* a copy, as it is now */
+void head_kept(struct gs_head *h, struct gs_head_retention *ret_keep); /* a copy, as it is now */
 
-/* Downsampling, on a thread of its own: head_coarse.c */
-int head_coarse_start(struct gs_head *h, struct gs_err *err);
-void head_coarse_stop(struct gs_head *h);
+/* Downsampling, on a thread of its own: head_rollup.c */
+int head_rollup_start(struct gs_head *h, struct gs_err *err);
+void head_rollup_stop(struct gs_head *h);
 
 /* --- sessions: head_session.c --- */
 
 /* What a node of that host name shall measure: the head's switches and what sessions ask for. With
  * the lock held. */
-void head_wish_locked(const struct gs_head *h, const char *hostname, struct gs_head_switches *wish);
+void head_config_locked(const struct gs_head *h, const char *hostname,
+			struct gs_head_switches *wish);
 
 /* A text of somebody else in a message: cut, and without what steers a terminal. */
 struct head_shown {
@@ -163,7 +164,7 @@ void head_item_free(struct head_item *item);
 bool head_store_full(struct gs_head_stream *s);
 
 /* A stream of this call, with one reference: the call's. NULL: no memory. */
-struct gs_head_stream *head_stream_new(struct gs_head *h, struct gs_rpc_call *call);
+struct gs_head_stream *head_stream_new(struct gs_head *h, struct gs_grpc_call *call);
 void head_stream_unref(struct gs_head_stream **stream);
 void head_stream_live(struct gs_head_stream *s); /* one of those that somebody delivers now */
 
@@ -189,23 +190,24 @@ bool head_report_look(const struct Gpuscope__V1__Batch *batch, struct gs_buf *ra
 		      struct gs_store_report *ret_report);
 
 /* The answer to ListJobReports, on the reader's thread (NULL: the head ends). */
-void head_reports_list(const struct gs_head *h, struct gs_rpc_call *call, const void *query,
+void head_reports_list(const struct gs_head *h, struct gs_grpc_call *call, const void *query,
 		       struct gs_store *store);
 
 /* What who makes the call may see of other people's commands. Any thread. */
-enum gs_archive_commands head_may_see(const struct gs_head *h, const struct gs_rpc_call *call);
+enum gs_session_export_commands head_may_see(const struct gs_head *h,
+					     const struct gs_grpc_call *call);
 
-extern const struct gs_rpc_method head_node_method;
+extern const struct gs_grpc_method head_node_method;
 
-enum gs_rpc_status head_status_of(int r); /* that fits a negative errno */
+enum gs_grpc_status head_status_of(int r); /* that fits a negative errno */
 
 /* Sends a session in a format of ExportRequest, from a thread of its own; it ends the call. */
-int head_export_start(struct gs_head *h, struct gs_rpc_call *call, const struct gs_store_session *s,
-		      unsigned format, struct gs_err *err);
-void head_export_wake(struct gs_rpc_call *call); /* there is room to send, or the call is over */
-void head_export_stop(struct gs_head *h);        /* waits for those that run */
+int head_export_start(struct gs_head *h, struct gs_grpc_call *call,
+		      const struct gs_store_session *s, unsigned format, struct gs_err *err);
+void head_export_wake(struct gs_grpc_call *call); /* there is room to send, or the call is over */
+void head_export_stop(struct gs_head *h);         /* waits for those that run */
 
-extern const struct gs_rpc_method head_control_methods[HEAD_N_CONTROL];
+extern const struct gs_grpc_method head_control_methods[HEAD_N_CONTROL];
 
 /* What the head wants measured has changed: tell all nodes. Any thread. */
 void head_node_config(struct gs_head *h);
@@ -215,6 +217,6 @@ int head_know_node(void *head, const struct gs_store_node *node);
 /* And what is stored of them, and what was lost. */
 int head_know_stream(void *head, const struct gs_store_stream *stream);
 
-void head_say(struct gs_head *h, const char *fmt, ...) GS_PRINTF(2, 3);
+void head_log(struct gs_head *h, const char *fmt, ...) GS_PRINTF(2, 3);
 
 #endif

@@ -14,7 +14,7 @@ struct head_job {
 	void *ctx;
 };
 
-static int put(struct gs_head *h, struct head_jobs *jobs, gs_head_job_fn fn, void *ctx)
+static int put_job(struct gs_head *h, struct head_jobs *jobs, gs_head_job_fn fn, void *ctx)
 {
 	struct head_job *job = malloc(sizeof(*job));
 	bool ended;
@@ -42,12 +42,12 @@ static int put(struct gs_head *h, struct head_jobs *jobs, gs_head_job_fn fn, voi
 
 int gs_head_write(struct gs_head *head, gs_head_job_fn fn, void *ctx)
 {
-	return put(head, &head->writes, fn, ctx);
+	return put_job(head, &head->writes, fn, ctx);
 }
 
 int gs_head_read(struct gs_head *head, gs_head_job_fn fn, void *ctx)
 {
-	return put(head, &head->reads, fn, ctx);
+	return put_job(head, &head->reads, fn, ctx);
 }
 
 void head_jobs_run(struct gs_head *h, struct head_jobs *jobs, struct gs_store *store)
@@ -72,7 +72,7 @@ void head_jobs_run(struct gs_head *h, struct head_jobs *jobs, struct gs_store *s
 
 /* --- the reader's thread --- */
 
-static void *run(void *arg)
+static void *run_jobs(void *arg)
 {
 	struct gs_head *h = arg;
 	bool stop = false;
@@ -99,7 +99,7 @@ int head_reader_start(struct gs_head *h, struct gs_err *err)
 
 	if (r < 0)
 		return r;
-	r = -pthread_create(&h->read_thread, NULL, run, h);
+	r = -pthread_create(&h->read_thread, NULL, run_jobs, h);
 	h->has_read_thread = r == 0;
 	return r < 0 ? gs_err_set(err, r, "cannot start a thread: %s", strerror(-r)) : 0;
 }

@@ -4,66 +4,69 @@
 
 #include "server/head/head_int.h"
 
-static void put_cluster(struct gs_prom *p, struct gs_cluster *c)
+static void put_cluster(struct gs_metrics *p, struct gs_registry *c)
 {
-	struct gs_cluster_view *view = gs_cluster_view(c);
-	size_t n = gs_cluster_view_count(view);
+	struct gs_registry_view *view = gs_registry_view(c);
+	size_t n = gs_registry_view_count(view);
 	uint64_t healthy = 0, lost = 0, missed = 0, events = 0;
 
 	if (!view)
 		return; /* no memory: other figures are told */
 	for (size_t i = 0; i < n; i++) {
-		const struct gs_cluster_node *node = gs_cluster_view_at(view, i);
+		const struct gs_registry_node *node = gs_registry_view_at(view, i);
 
 		healthy += node->healthy;
 		lost += node->lost_samples;
 		missed += node->missed_samples;
 		events += node->n_gpu_events;
 	}
-	gs_cluster_view_unref(&view);
-	gs_prom_one(p, "gpuscope_head_nodes", GS_PROM_GAUGE, (double)n,
-		    "Nodes that ever delivered.");
-	gs_prom_one(p, "gpuscope_head_nodes_healthy", GS_PROM_GAUGE, (double)healthy,
-		    "Nodes that are connected and deliver.");
-	gs_prom_one(p, "gpuscope_head_samples_lost", GS_PROM_COUNTER, (double)lost,
-		    "Samples that nodes could not keep until they were delivered.");
-	gs_prom_one(p, "gpuscope_head_samples_missed", GS_PROM_COUNTER, (double)missed,
-		    "Samples that nodes did not take in time.");
-	gs_prom_one(p, "gpuscope_head_gpu_events", GS_PROM_COUNTER, (double)events,
-		    "Errors of GPUs (XID) that nodes told of.");
+	gs_registry_view_unref(&view);
+	gs_metrics_one(p, "gpuscope_head_nodes", GS_METRICS_GAUGE, (double)n,
+		       "Nodes that ever delivered.");
+	gs_metrics_one(p, "gpuscope_head_nodes_healthy", GS_METRICS_GAUGE, (double)healthy,
+		       "Nodes that are connected and deliver.");
+	gs_metrics_one(p, "gpuscope_head_samples_lost", GS_METRICS_COUNTER, (double)lost,
+		       "Samples that nodes could not keep until they were delivered.");
+	gs_metrics_one(p, "gpuscope_head_samples_missed", GS_METRICS_COUNTER, (double)missed,
+		       "Samples that nodes did not take in time.");
+	gs_metrics_one(p, "gpuscope_head_gpu_events", GS_METRICS_COUNTER, (double)events,
+		       "Errors of GPUs (XID) that nodes told of.");
 }
 
-static void put_head(struct gs_prom *p, const struct gs_head_stats *s)
+static void put_head(struct gs_metrics *p, const struct gs_head_stats *s)
 {
-	gs_prom_one(p, "gpuscope_head_batches", GS_PROM_COUNTER, (double)s->batches,
-		    "Batches stored.");
-	gs_prom_one(p, "gpuscope_head_samples", GS_PROM_COUNTER, (double)s->samples,
-		    "Samples stored.");
-	gs_prom_one(p, "gpuscope_head_stored_bytes", GS_PROM_COUNTER, (double)s->bytes,
-		    "Bytes of batches stored, as packed.");
-	gs_prom_one(p, "gpuscope_head_batches_duplicate", GS_PROM_COUNTER, (double)s->duplicates,
-		    "Batches that came again and were dropped.");
-	gs_prom_one(p, "gpuscope_head_batches_refused", GS_PROM_COUNTER, (double)s->refused,
-		    "Batches that no node could have made.");
-	gs_prom_one(p, "gpuscope_head_batches_waiting", GS_PROM_GAUGE, (double)s->waiting_batches,
-		    "Batches that are not stored yet.");
-	gs_prom_one(p, "gpuscope_head_waiting_bytes", GS_PROM_GAUGE, (double)s->waiting_bytes,
-		    "Their bytes.");
-	gs_prom_one(p, "gpuscope_head_streams_paused", GS_PROM_GAUGE, (double)s->paused_streams,
-		    "Nodes that are not read while the queue is full.");
-	gs_prom_one(p, "gpuscope_head_commits", GS_PROM_COUNTER, (double)s->commits,
-		    "Transactions of the store.");
-	gs_prom_one(p, "gpuscope_head_commit_seconds", GS_PROM_COUNTER, (double)s->commit_ns / 1e9,
-		    "Time that they took.");
-	gs_prom_one(p, "gpuscope_head_latency_seconds", GS_PROM_GAUGE, (double)s->latency_ns / 1e9,
-		    "From taking a batch to its being on the disk, of the last transaction.");
-	gs_prom_one(p, "gpuscope_head_expired_batches", GS_PROM_COUNTER, (double)s->expired_batches,
-		    "Batches removed because they were too old or too many.");
-	gs_prom_one(p, "gpuscope_head_store_failing", GS_PROM_GAUGE, s->trouble[0] != 0,
-		    "1 while nothing can be stored.");
+	gs_metrics_one(p, "gpuscope_head_batches", GS_METRICS_COUNTER, (double)s->batches,
+		       "Batches stored.");
+	gs_metrics_one(p, "gpuscope_head_samples", GS_METRICS_COUNTER, (double)s->samples,
+		       "Samples stored.");
+	gs_metrics_one(p, "gpuscope_head_stored_bytes", GS_METRICS_COUNTER, (double)s->bytes,
+		       "Bytes of batches stored, as packed.");
+	gs_metrics_one(p, "gpuscope_head_batches_duplicate", GS_METRICS_COUNTER,
+		       (double)s->duplicates, "Batches that came again and were dropped.");
+	gs_metrics_one(p, "gpuscope_head_batches_refused", GS_METRICS_COUNTER, (double)s->refused,
+		       "Batches that no node could have made.");
+	gs_metrics_one(p, "gpuscope_head_batches_waiting", GS_METRICS_GAUGE,
+		       (double)s->waiting_batches, "Batches that are not stored yet.");
+	gs_metrics_one(p, "gpuscope_head_waiting_bytes", GS_METRICS_GAUGE, (double)s->waiting_bytes,
+		       "Their bytes.");
+	gs_metrics_one(p, "gpuscope_head_streams_paused", GS_METRICS_GAUGE,
+		       (double)s->paused_streams,
+		       "Nodes that are not read while the queue is full.");
+	gs_metrics_one(p, "gpuscope_head_commits", GS_METRICS_COUNTER, (double)s->commits,
+		       "Transactions of the store.");
+	gs_metrics_one(p, "gpuscope_head_commit_seconds", GS_METRICS_COUNTER,
+		       (double)s->commit_ns / 1e9, "Time that they took.");
+	gs_metrics_one(p, "gpuscope_head_latency_seconds", GS_METRICS_GAUGE,
+		       (double)s->latency_ns / 1e9,
+		       "From taking a batch to its being on the disk, of the last transaction.");
+	gs_metrics_one(p, "gpuscope_head_expired_batches", GS_METRICS_COUNTER,
+		       (double)s->expired_batches,
+		       "Batches removed because they were too old or too many.");
+	gs_metrics_one(p, "gpuscope_head_store_failing", GS_METRICS_GAUGE, s->trouble[0] != 0,
+		       "1 while nothing can be stored.");
 }
 
-static void put_coarse(struct gs_prom *p, const struct gs_head_stats *s)
+static void put_coarse(struct gs_metrics *p, const struct gs_head_stats *s)
 {
 	static const char *const when[] = {"before", "after"};
 	const uint64_t values[][2] = {
@@ -81,20 +84,20 @@ static void put_coarse(struct gs_prom *p, const struct gs_head_stats *s)
 	};
 
 	for (unsigned f = 0; f < GS_ARRAY_LEN(families); f++) {
-		gs_prom_family(p, families[f].name, GS_PROM_COUNTER, families[f].unit,
-			       families[f].help);
+		gs_metrics_family(p, families[f].name, GS_METRICS_COUNTER, families[f].unit,
+				  families[f].help);
 		for (unsigned i = 0; i < 2; i++) {
-			struct gs_prom_label l = {"when", when[i]};
+			struct gs_metrics_label l = {"when", when[i]};
 
-			gs_prom_line(p, "", &l, 1, (double)values[f][i], 0);
+			gs_metrics_line(p, "", &l, 1, (double)values[f][i], 0);
 		}
 	}
-	gs_prom_one(p, "gpuscope_head_downsample_damaged", GS_PROM_COUNTER,
-		    (double)s->coarse_damaged,
-		    "Batches that could not be read and stay as they are.");
+	gs_metrics_one(p, "gpuscope_head_downsample_damaged", GS_METRICS_COUNTER,
+		       (double)s->coarse_damaged,
+		       "Batches that could not be read and stay as they are.");
 }
 
-void gs_head_metrics(struct gs_head *head, struct gs_prom *p)
+void gs_head_metrics(struct gs_head *head, struct gs_metrics *p)
 {
 	struct gs_store_session *active = NULL;
 	struct gs_head_stats stats;
@@ -106,8 +109,8 @@ void gs_head_metrics(struct gs_head *head, struct gs_prom *p)
 	put_cluster(p, head->cluster);
 	put_head(p, &stats);
 	put_coarse(p, &stats);
-	gs_prom_one(p, "gpuscope_head_sessions_active", GS_PROM_GAUGE, (double)n_active,
-		    "Sessions that are active.");
+	gs_metrics_one(p, "gpuscope_head_sessions_active", GS_METRICS_GAUGE, (double)n_active,
+		       "Sessions that are active.");
 	pthread_mutex_lock(&head->push_lock);
 	gs_push_set_metrics(p, head->push, "gpuscope_head");
 	pthread_mutex_unlock(&head->push_lock);

@@ -14,7 +14,7 @@
 #define CLOCK_FORGET_NS 600000000000ull /* clocks drift: an estimate that old is made anew */
 #define CLOCK_SET_NS    100000000ll     /* what is slewed in the time of an estimate is less */
 
-static void send(struct gs_head_stream *s, const Gpuscope__V1__ToNode *m)
+static void send_message(struct gs_head_stream *s, const Gpuscope__V1__ToNode *m)
 {
 	uint8_t small[1024];
 	size_t bytes = gpuscope__v1__to_node__get_packed_size(m);
@@ -25,7 +25,7 @@ static void send(struct gs_head_stream *s, const Gpuscope__V1__ToNode *m)
 		return;
 	gpuscope__v1__to_node__pack(m, out);
 	/* A node that does not read its acknowledgements gets the next one, which covers them. */
-	(void)gs_rpc_call_send(s->call, out, bytes);
+	(void)gs_grpc_call_send(s->call, out, bytes);
 }
 
 /* --- answers --- */
@@ -35,7 +35,7 @@ static void fill_config(const struct gs_head *h, const char *hostname, Gpuscope_
 {
 	struct gs_head_switches wish;
 
-	head_wish_locked(h, hostname, &wish);
+	head_config_locked(h, hostname, &wish);
 	gpuscope__v1__config__init(c);
 	c->version = h->wish_version;
 	c->interval_ns = wish.interval_ns;
@@ -51,7 +51,7 @@ void head_node_welcome(struct gs_head_stream *s, int r)
 	Gpuscope__V1__Config config;
 
 	if (r < 0) {
-		gs_rpc_call_finish(s->call, GS_RPC_INVALID_ARGUMENT, "no batch of a node");
+		gs_grpc_call_finish(s->call, GS_GRPC_INVALID_ARGUMENT, "no batch of a node");
 		return;
 	}
 	if (s->is_mute)
@@ -64,7 +64,7 @@ void head_node_welcome(struct gs_head_stream *s, int r)
 	welcome.config = &config;
 	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_WELCOME;
 	m.welcome = &welcome;
-	send(s, &m);
+	send_message(s, &m);
 }
 
 void head_node_ack(struct gs_head_stream *s, uint64_t seq)
@@ -77,7 +77,7 @@ void head_node_ack(struct gs_head_stream *s, uint64_t seq)
 	ack.seq = seq;
 	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_ACK;
 	m.ack = &ack;
-	send(s, &m);
+	send_message(s, &m);
 }
 
 void head_node_reject(struct gs_head_stream *s, uint64_t seq, const char *reason)
@@ -91,21 +91,21 @@ void head_node_reject(struct gs_head_stream *s, uint64_t seq, const char *reason
 	reject.reason = (char *)reason;
 	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_REJECT;
 	m.reject = &reject;
-	send(s, &m);
+	send_message(s, &m);
 }
 
 void head_node_denied(struct gs_head_stream *s)
 {
 	if (!s->call)
 		return;
-	head_say(s->head, "%s, from %s, is refused: %s", s->node.hostname, s->address, s->denied);
-	gs_rpc_call_finish(s->call, GS_RPC_PERMISSION_DENIED, s->denied);
+	head_log(s->head, "%s, from %s, is refused: %s", s->node.hostname, s->address, s->denied);
+	gs_grpc_call_finish(s->call, GS_GRPC_PERMISSION_DENIED, s->denied);
 }
 
 void head_node_superseded(struct gs_head_stream *s)
 {
 	if (s->call)
-		gs_rpc_call_finish(s->call, GS_RPC_ABORTED, "delivered over a newer connection");
+		gs_grpc_call_finish(s->call, GS_GRPC_ABORTED, "delivered over a newer connection");
 }
 
 void head_node_config(struct gs_head *h)
@@ -119,7 +119,7 @@ void head_node_config(struct gs_head *h)
 	for (struct gs_head_stream *s = h->live; s; s = s->behind)
 		if (!s->is_mute && s->node_id) {
 			fill_config(h, s->node.hostname, &config);
-			send(s, &m);
+			send_message(s, &m);
 		}
 	pthread_mutex_unlock(&h->lock);
 }
@@ -138,7 +138,7 @@ static void ask_clock(struct gs_head_stream *s)
 	m.clock = &clock;
 	s->clock_sent_wall_ns = (int64_t)gs_clock_wall_ns();
 	s->clock_sent_ns = gs_clock_mono_ns();
-	send(s, &m);
+	send_message(s, &m);
 }
 
 /* The offset of the quickest round trip is the least wrong: half of the trip at most. */
@@ -167,7 +167,7 @@ static void on_clock(struct gs_head_stream *s, const Gpuscope__V1__ClockReply *c
 	s->offset_ns = offset_ns;
 	s->base_ns = s->clock_sent_wall_ns - (int64_t)s->clock_sent_ns;
 	s->node_base_ns = c->send_boot_ns ? c->send_wall_ns - (int64_t)c->send_boot_ns : 0;
-	gs_cluster_clock(s->head->cluster, s->node_id, s->offset_ns, trip / 2);
+	gs_registry_clock(s->head->cluster, s->node_id, s->offset_ns, trip / 2);
 }
 
 /* What is to be added to the node's times in this batch, whose newest moment has this base (0: not
@@ -191,9 +191,9 @@ static int64_t offset_of(struct gs_head_stream *s, uint64_t seq, int64_t node_ba
 
 /* --- messages of a node --- */
 
-static void refuse(struct gs_rpc_call *call, const char *text)
+static void refuse_node(struct gs_grpc_call *call, const char *text)
 {
-	gs_rpc_call_finish(call, GS_RPC_INVALID_ARGUMENT, text);
+	gs_grpc_call_finish(call, GS_GRPC_INVALID_ARGUMENT, text);
 }
 
 /* Names that are shown and stored: no control characters, not longer than their fields. */
@@ -207,28 +207,29 @@ static bool name_valid(const char *text, size_t bytes, bool may_be_empty)
 	return true;
 }
 
-static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope__V1__Hello *m)
+static void on_hello(struct gs_head *h, struct gs_grpc_call *call, const Gpuscope__V1__Hello *m)
 {
 	struct gs_head_stream *s;
 	struct head_item *item;
 
-	if (gs_rpc_call_user(call)) {
-		refuse(call, "a second Hello");
+	if (gs_grpc_call_user(call)) {
+		refuse_node(call, "a second Hello");
 		return;
 	}
 	if (m->protocol != 1 || !m->stream ||
 	    (m->kind != GPUSCOPE__V1__STREAM_KIND__STREAM_KIND_SAMPLES &&
 	     m->kind != GPUSCOPE__V1__STREAM_KIND__STREAM_KIND_TRACE &&
 	     m->kind != GPUSCOPE__V1__STREAM_KIND__STREAM_KIND_JOBS)) {
-		refuse(call,
-		       "not a Hello that this head understands: is the node's gpuscope newer?");
+		refuse_node(
+			call,
+			"not a Hello that this head understands: is the node's gpuscope newer?");
 		return;
 	}
 	if (!name_valid(m->machine_id, sizeof(s->node.machine_id), false) ||
 	    !name_valid(m->instance, sizeof(s->node.instance), true) ||
 	    !name_valid(m->hostname, sizeof(s->node.hostname), false) ||
 	    !name_valid(m->title, sizeof(s->stream.title), true)) {
-		refuse(call, "a name is too long, or has control characters");
+		refuse_node(call, "a name is too long, or has control characters");
 		return;
 	}
 	s = head_stream_new(h, call);
@@ -237,7 +238,7 @@ static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope
 	if (!s || !s->decoder) {
 		if (s)
 			head_stream_unref(&s);
-		gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED, "the head has no memory");
+		gs_grpc_call_finish(call, GS_GRPC_RESOURCE_EXHAUSTED, "the head has no memory");
 		return;
 	}
 	strcpy(s->node.machine_id, m->machine_id);
@@ -251,7 +252,7 @@ static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope
 	s->live_seq = m->next_seq;
 	snprintf(s->version, sizeof(s->version), "%s",
 		 name_valid(m->version, sizeof(s->version), true) ? m->version : "");
-	gs_rpc_call_set_user(call, s);
+	gs_grpc_call_set_user(call, s);
 	head_stream_live(s);
 	/* The answer comes before the first batch, so that each one has an estimate. */
 	ask_clock(s);
@@ -259,7 +260,7 @@ static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope
 	if (item)
 		head_store_put(h, item);
 	else
-		gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED, "the head has no memory");
+		gs_grpc_call_finish(call, GS_GRPC_RESOURCE_EXHAUSTED, "the head has no memory");
 }
 
 bool head_batch_look(const struct Gpuscope__V1__Batch *b, unsigned kind,
@@ -305,12 +306,12 @@ static bool look_at(struct gs_head_stream *s, const Gpuscope__V1__Batch *b,
 	if (ok && newest && newest->time_ns)
 		*ret_base_ns = newest->wall_ns - (int64_t)newest->time_ns;
 	if (ok && newest)
-		gs_cluster_apply(s->head->cluster, s->node_id, &newest);
+		gs_registry_apply(s->head->cluster, s->node_id, &newest);
 	gs_node_snapshot_free(&newest);
 	return ok;
 }
 
-static void on_batch(struct gs_head_stream *s, struct gs_rpc_call *call,
+static void on_batch(struct gs_head_stream *s, struct gs_grpc_call *call,
 		     const Gpuscope__V1__Batch *b)
 {
 	GS_FREE struct gs_store_report *report = NULL;
@@ -318,11 +319,11 @@ static void on_batch(struct gs_head_stream *s, struct gs_rpc_call *call,
 	int64_t base_ns, offset_ns;
 
 	if (!s->node_id) {
-		refuse(call, "a batch before Welcome");
+		refuse_node(call, "a batch before Welcome");
 		return;
 	}
 	if (!b->seq) {
-		refuse(call, "a batch without a number");
+		refuse_node(call, "a batch without a number");
 		return;
 	}
 	if (!look_at(s, b, &report, &base_ns)) {
@@ -336,7 +337,7 @@ static void on_batch(struct gs_head_stream *s, struct gs_rpc_call *call,
 	ask_clock(s);
 	item = head_item_new(s, HEAD_BATCH, b->records.data, b->records.len);
 	if (!item) {
-		gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED, "the head has no memory");
+		gs_grpc_call_finish(call, GS_GRPC_RESOURCE_EXHAUSTED, "the head has no memory");
 		return;
 	}
 	item->batch.seq = b->seq;
@@ -354,21 +355,21 @@ static void on_batch(struct gs_head_stream *s, struct gs_rpc_call *call,
 	(void)head_store_full(s);
 }
 
-static void on_message(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
+static void on_message(void *ctx, struct gs_grpc_call *call, const void *data, size_t bytes)
 {
 	struct gs_head *h = ctx;
-	struct gs_head_stream *s = gs_rpc_call_user(call);
+	struct gs_head_stream *s = gs_grpc_call_user(call);
 	Gpuscope__V1__ToHead *m = gpuscope__v1__to_head__unpack(NULL, bytes, data);
 	struct head_item *item;
 
 	if (!m) {
-		refuse(call, "no message of this service");
+		refuse_node(call, "no message of this service");
 		return;
 	}
 	if (m->body_case == GPUSCOPE__V1__TO_HEAD__BODY_HELLO)
 		on_hello(h, call, m->hello);
 	else if (!s)
-		refuse(call, "Hello comes first");
+		refuse_node(call, "Hello comes first");
 	else if (m->body_case == GPUSCOPE__V1__TO_HEAD__BODY_BATCH)
 		on_batch(s, call, m->batch);
 	else if (m->body_case == GPUSCOPE__V1__TO_HEAD__BODY_CLOCK)
@@ -379,22 +380,22 @@ static void on_message(void *ctx, struct gs_rpc_call *call, const void *data, si
 	gpuscope__v1__to_head__free_unpacked(m, NULL);
 }
 
-static void on_half_closed(void *ctx, struct gs_rpc_call *call)
+static void on_half_closed(void *ctx, struct gs_grpc_call *call)
 {
-	gs_rpc_call_finish(call, GS_RPC_OK, NULL);
+	gs_grpc_call_finish(call, GS_GRPC_OK, NULL);
 }
 
-static void on_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status)
+static void on_closed(void *ctx, struct gs_grpc_call *call, enum gs_grpc_status status)
 {
-	struct gs_head_stream *s = gs_rpc_call_user(call);
+	struct gs_head_stream *s = gs_grpc_call_user(call);
 
 	if (s)
 		gs_head_stream_close(&s);
 }
 
-const struct gs_rpc_method head_node_method = {
+const struct gs_grpc_method head_node_method = {
 	.path = "/gpuscope.v1.Node/Link",
-	.kind = GS_RPC_STREAM,
+	.kind = GS_GRPC_STREAM,
 	.role = GS_HEAD_ROLE_NODE,
 	.max_message_bytes = GS_STORE_BATCH_MAX + 4096,
 	.message = on_message,

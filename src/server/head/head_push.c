@@ -18,8 +18,8 @@
 #define OLDEST_NS 300000000000ll
 
 struct gs_head_pusher {
-	struct gs_cluster_view *view; /* of the parts that are being made; referenced */
-	size_t next;                  /* node to look at */
+	struct gs_registry_view *view; /* of the parts that are being made; referenced */
+	size_t next;                   /* node to look at */
 	struct gs_map sent; /* node to the time of the newest of its moments that was taken, ns */
 };
 
@@ -36,24 +36,24 @@ void gs_head_pusher_free(struct gs_head_pusher **pusher)
 {
 	if (!*pusher)
 		return;
-	gs_cluster_view_unref(&(*pusher)->view);
+	gs_registry_view_unref(&(*pusher)->view);
 	gs_map_fini(&(*pusher)->sent);
 	gs_free_p(pusher);
 }
 
 /* --- rendering --- */
 
-static void node_value(struct gs_prom *p, const char *name, const char *unit, const char *help,
-		       const struct gs_prom_label *labels, double value, int64_t wall_ns)
+static void node_value(struct gs_metrics *p, const char *name, const char *unit, const char *help,
+		       const struct gs_metrics_label *labels, double value, int64_t wall_ns)
 {
 	if (value < 0)
 		return;
-	gs_prom_family(p, name, GS_PROM_GAUGE, unit, help);
-	gs_prom_line(p, "", labels, 2, value, wall_ns / 1000000);
+	gs_metrics_family(p, name, GS_METRICS_GAUGE, unit, help);
+	gs_metrics_line(p, "", labels, 2, value, wall_ns / 1000000);
 }
 
 /* Whether its moment was not sent before, and is young enough; it counts as sent then. */
-static bool is_new(struct gs_head_pusher *p, const struct gs_cluster_node *n, int64_t wall_ns)
+static bool is_new(struct gs_head_pusher *p, const struct gs_registry_node *n, int64_t wall_ns)
 {
 	uint64_t before = 0;
 
@@ -63,12 +63,12 @@ static bool is_new(struct gs_head_pusher *p, const struct gs_cluster_node *n, in
 	       gs_map_put(&p->sent, (uint64_t)n->id, (uint64_t)wall_ns) >= 0;
 }
 
-static void put_moment(struct gs_prom *p, const struct gs_cluster_node *n,
-		       const struct gs_prom_label *labels, size_t n_labels)
+static void put_moment(struct gs_metrics *p, const struct gs_registry_node *n,
+		       const struct gs_metrics_label *labels, size_t n_labels)
 {
-	const struct gs_prom_gpu_options o = {
+	const struct gs_metrics_gpu_options o = {
 		.size = sizeof(o),
-		.names = GS_PROM_NATIVE,
+		.names = GS_METRICS_NATIVE,
 		.timestamps = true,
 		.sample_timestamps = true,
 		.labels = labels,
@@ -89,14 +89,14 @@ static void put_moment(struct gs_prom *p, const struct gs_cluster_node *n,
 		   "Memory that is not available to a new program.", labels,
 		   (double)h->mem_used_bytes, wall_ns);
 	gpu.wall_ns += n->clock_offset_ns;
-	gs_prom_gpu(p, &gpu, NULL, 0, &o, &dropped);
+	gs_metrics_gpu(p, &gpu, NULL, 0, &o, &dropped);
 }
 
-static void put_node(struct gs_head_pusher *pusher, struct gs_prom *p,
-		     const struct gs_cluster_node *n)
+static void put_node(struct gs_head_pusher *pusher, struct gs_metrics *p,
+		     const struct gs_registry_node *n)
 {
 	char client[160];
-	const struct gs_prom_label labels[] = {{"instance", client}, {"node", n->hostname}};
+	const struct gs_metrics_label labels[] = {{"instance", client}, {"node", n->hostname}};
 
 	/* As the API calls clients. */
 	if (n->instance[0] && strcmp(n->instance, "default") != 0)
@@ -114,49 +114,50 @@ static void put_node(struct gs_head_pusher *pusher, struct gs_prom *p,
 		put_moment(p, n, labels, GS_ARRAY_LEN(labels));
 }
 
-int gs_head_push_render(struct gs_head_pusher *p, struct gs_cluster *cluster, unsigned part,
+int gs_head_push_render(struct gs_head_pusher *p, struct gs_registry *cluster, unsigned part,
 			struct gs_buf *out)
 {
-	struct gs_prom prom;
+	struct gs_metrics prom;
 	bool more;
 	int r;
 
 	if (part == 0) {
-		gs_cluster_view_unref(&p->view);
-		p->view = gs_cluster_view(cluster);
+		gs_registry_view_unref(&p->view);
+		p->view = gs_registry_view(cluster);
 		p->next = 0;
 	}
 	if (!p->view)
 		return -ENOMEM;
-	gs_prom_init(&prom, out, true);
-	while (p->next < gs_cluster_view_count(p->view) && out->bytes < PART_BYTES)
-		put_node(p, &prom, gs_cluster_view_at(p->view, p->next++));
-	r = gs_prom_end(&prom);
-	more = p->next < gs_cluster_view_count(p->view);
+	gs_metrics_init(&prom, out, true);
+	while (p->next < gs_registry_view_count(p->view) && out->bytes < PART_BYTES)
+		put_node(p, &prom, gs_registry_view_at(p->view, p->next++));
+	r = gs_metrics_end(&prom);
+	more = p->next < gs_registry_view_count(p->view);
 	if (!more || r < 0)
-		gs_cluster_view_unref(&p->view); /* it keeps moments in memory */
+		gs_registry_view_unref(&p->view); /* it keeps moments in memory */
 	return r < 0 ? r : more ? GS_PUSH_MORE : 0;
 }
 
 /* --- the head's --- */
 
-static int render(void *ctx, enum gs_push_protocol protocol, unsigned part, struct gs_buf *out)
+static int render_metrics(void *ctx, enum gs_push_protocol protocol, unsigned part,
+			  struct gs_buf *out)
 {
 	struct gs_head *h = ctx;
-	struct gs_prom p;
+	struct gs_metrics p;
 	int r;
 
 	if (part)
 		return gs_head_push_render(h->pusher[protocol], h->cluster, part - 1, out);
-	gs_prom_init(&p, out, true);
+	gs_metrics_init(&p, out, true);
 	gs_head_metrics(h, &p);
-	r = gs_prom_end(&p);
+	r = gs_metrics_end(&p);
 	return r < 0 ? r : GS_PUSH_MORE;
 }
 
-static void say(void *ctx, const char *text)
+static void log_push(void *ctx, const char *text)
 {
-	head_say(ctx, "push: %s", text);
+	head_log(ctx, "push: %s", text);
 }
 
 void gs_head_push_end(struct gs_head *head)
@@ -180,8 +181,8 @@ int gs_head_push(struct gs_head *head, const struct gs_push_conf conf[GS_PUSH_PR
 		.size = sizeof(o),
 		.conf = conf,
 		.hostname = hostname,
-		.render = render,
-		.say = say,
+		.render = render_metrics,
+		.say = log_push,
 		.ctx = head,
 	};
 	struct gs_push_set *set = NULL;

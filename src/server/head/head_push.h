@@ -3,8 +3,8 @@
  * others (src/push). A node's values carry the time at which they were read, set right by its
  * clock's offset, and are sent once; those of a node that is silent are not sent again.
  */
-#ifndef GS_HEAD_HEAD_PUSH_H
-#define GS_HEAD_HEAD_PUSH_H
+#ifndef GS_SERVER_HEAD_HEAD_PUSH_H
+#define GS_SERVER_HEAD_HEAD_PUSH_H
 
 #include "server/head/head.h"
 #include "output/metrics_push/set.h"
@@ -19,7 +19,7 @@ void gs_head_push_end(struct gs_head *head);
 
 /* Families of the head itself: its cluster in numbers, its store, sessions, and what is pushed. Any
  * thread. */
-void gs_head_metrics(struct gs_head *head, struct gs_prom *p);
+void gs_head_metrics(struct gs_head *head, struct gs_metrics *p);
 
 /* --- for tests --- */
 
@@ -29,7 +29,7 @@ struct gs_head_pusher *gs_head_pusher_new(void);
 void gs_head_pusher_free(struct gs_head_pusher **pusher);
 
 /* One part of the text, as gs_push asks for it. All parts show one view of the cluster. */
-int gs_head_push_render(struct gs_head_pusher *pusher, struct gs_cluster *cluster, unsigned part,
+int gs_head_push_render(struct gs_head_pusher *pusher, struct gs_registry *cluster, unsigned part,
 			struct gs_buf *out);
 
 #endif

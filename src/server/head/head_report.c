@@ -22,13 +22,13 @@ _Static_assert((int)GS_STORE_REPORT_RUNNING == GS_JOB_DELIVERY_RUNNING &&
 bool head_report_look(const struct Gpuscope__V1__Batch *b, struct gs_buf *raw,
 		      struct gs_store_report *ret_report)
 {
-	struct gs_job_delivery d;
+	struct gs_job_report_delivery d;
 	struct gs_err err;
 
 	if (!b->seq || b->first_wall_ns > b->last_wall_ns || b->raw_bytes > GS_STORE_REPORT_MAX ||
 	    gs_store_unpack((uint32_t)b->codec, b->records.data, b->records.len, b->raw_bytes,
 			    raw) < 0 ||
-	    gs_job_delivery_read(&d, (const char *)raw->data, raw->bytes, &err) < 0)
+	    gs_job_report_delivery_read(&d, (const char *)raw->data, raw->bytes, &err) < 0)
 		return false;
 	*ret_report = (struct gs_store_report){
 		.state = d.state,
@@ -51,18 +51,18 @@ bool head_report_look(const struct Gpuscope__V1__Batch *b, struct gs_buf *raw,
 struct answer {
 	Gpuscope__V1__JobReport **report; /* owned, as all in it */
 	size_t n, limit, bytes;
-	enum gs_archive_commands commands; /* that who asks may see */
+	enum gs_session_export_commands commands; /* that who asks may see */
 	char next[GS_STORE_REPORT_AFTER_BYTES];
 };
 
 /* The document as far as who asks may see it. */
-static int put_document(Gpuscope__V1__JobReport *m, enum gs_archive_commands commands,
+static int put_document(Gpuscope__V1__JobReport *m, enum gs_session_export_commands commands,
 			const char *text, size_t bytes)
 {
 	char *shown = NULL;
 	int r;
 
-	if (commands == GS_ARCHIVE_COMMANDS_STORED) {
+	if (commands == GS_SESSION_EXPORT_COMMANDS_STORED) {
 		m->document.data = malloc(bytes + 1);
 		if (!m->document.data)
 			return -ENOMEM;
@@ -70,7 +70,7 @@ static int put_document(Gpuscope__V1__JobReport *m, enum gs_archive_commands com
 		m->document.len = bytes;
 		return 0;
 	}
-	r = gs_scrub_json(text, bytes, commands == GS_ARCHIVE_COMMANDS_NONE, &shown);
+	r = gs_scrub_json(text, bytes, commands == GS_SESSION_EXPORT_COMMANDS_NONE, &shown);
 	if (r == 0) {
 		m->document.data = (uint8_t *)shown;
 		m->document.len = strlen(shown);
@@ -78,7 +78,8 @@ static int put_document(Gpuscope__V1__JobReport *m, enum gs_archive_commands com
 	return r;
 }
 
-static int add(void *ctx, const struct gs_store_report *report, const char *text, size_t bytes)
+static int add_report(void *ctx, const struct gs_store_report *report, const char *text,
+		      size_t bytes)
 {
 	struct answer *a = ctx;
 	Gpuscope__V1__JobReport *m;
@@ -100,7 +101,7 @@ static int add(void *ctx, const struct gs_store_report *report, const char *text
 	if (r < 0)
 		return r;
 	a->bytes += m->document.len;
-	gs_store_report_after(report, a->next);
+	gs_store_report_newer(report, a->next);
 	return 0;
 }
 
@@ -119,7 +120,7 @@ static bool text_fits(const char *text, size_t bytes)
 	return strlen(text) < bytes;
 }
 
-void head_reports_list(const struct gs_head *h, struct gs_rpc_call *call, const void *query,
+void head_reports_list(const struct gs_head *h, struct gs_grpc_call *call, const void *query,
 		       struct gs_store *store)
 {
 	const Gpuscope__V1__JobReportQuery *m = query;
@@ -141,18 +142,19 @@ void head_reports_list(const struct gs_head *h, struct gs_rpc_call *call, const 
 	int r;
 
 	if (!text_fits(m->user, 256) || !text_fits(m->name, 256) || !text_fits(m->job, 256) ||
-	    q.state > GS_STORE_REPORT_PARTIAL || gs_store_report_behind(&q, m->after) < 0) {
-		gs_rpc_call_finish(call, GS_RPC_INVALID_ARGUMENT, "no reports can be asked for so");
+	    q.state > GS_STORE_REPORT_PARTIAL || gs_store_report_older(&q, m->after) < 0) {
+		gs_grpc_call_finish(call, GS_GRPC_INVALID_ARGUMENT,
+				    "no reports can be asked for so");
 		return;
 	}
 	a.report = calloc(a.limit, sizeof(*a.report));
-	r = a.report ? gs_store_reports(store, &q, add, &a) : -ENOMEM;
+	r = a.report ? gs_store_reports(store, &q, add_report, &a) : -ENOMEM;
 	out.n_reports = a.n;
 	out.reports = a.report;
 	if (r == 1)
 		out.next = a.next;
 	if (r < 0)
-		gs_rpc_call_finish(call, head_status_of(r), gs_store_trouble(store));
+		gs_grpc_call_finish(call, head_status_of(r), gs_store_trouble(store));
 	else
 		gs_head_reply(call, &out.base);
 	answer_fini(&a);

@@ -25,7 +25,7 @@ struct list {
 	size_t n, n_max;
 };
 
-static int add(void *ctx, const struct gs_store_session *session)
+static int add_session(void *ctx, const struct gs_store_session *session)
 {
 	struct list *l = ctx;
 
@@ -43,10 +43,10 @@ static int add(void *ctx, const struct gs_store_session *session)
 }
 
 /* The copy is made anew from the store, and nodes are told. */
-static int changed(struct gs_head *h, struct gs_store *store)
+static int publish_change(struct gs_head *h, struct gs_store *store)
 {
 	struct list l = {0};
-	int r = gs_store_sessions(store, 0, GS_STORE_SESSION_ACTIVE, add, &l);
+	int r = gs_store_sessions(store, 0, GS_STORE_SESSION_ACTIVE, add_session, &l);
 
 	if (r < 0) {
 		free(l.session);
@@ -62,7 +62,8 @@ static int changed(struct gs_head *h, struct gs_store *store)
 	return 0;
 }
 
-void head_wish_locked(const struct gs_head *h, const char *hostname, struct gs_head_switches *wish)
+void head_config_locked(const struct gs_head *h, const char *hostname,
+			struct gs_head_switches *wish)
 {
 	*wish = (struct gs_head_switches){h->o.interval_ns, h->o.bandwidth, h->o.nvlink};
 	for (size_t i = 0; i < h->n_active; i++) {
@@ -235,7 +236,7 @@ static void default_name(struct gs_store *store, char *out, size_t bytes)
 
 /* --- changes --- */
 
-static int tell(struct gs_store *store, int r, const char *name, struct gs_err *err)
+static int report_change(struct gs_store *store, int r, const char *name, struct gs_err *err)
 {
 	struct head_shown shown = head_shown(name);
 
@@ -279,10 +280,10 @@ int gs_head_session_start(struct gs_head *head, struct gs_store *store,
 		session->interval_ns = own.interval_ns;
 	r = gs_store_session_start(store, session);
 	if (r == 0)
-		r = changed(head, store);
+		r = publish_change(head, store);
 	if (r < 0)
-		return tell(store, r, session->name, err);
-	head_say(head, "session %s begins", session->name);
+		return report_change(store, r, session->name, err);
+	head_log(head, "session %s begins", session->name);
 	return 0;
 }
 
@@ -295,13 +296,13 @@ static int stop_one(struct gs_head *head, struct gs_store *store, struct gs_stor
 		return gs_err_set(err, r, "the session \"%s\" is stopped already", s->name);
 	/* What is stored since stands before the start. */
 	if (r == 0 && end_wall_ns < s->start_wall_ns)
-		head_say(head,
+		head_log(head,
 			 "session %s: this machine's clock was set back behind its start; what was "
 			 "measured since then is not in it",
 			 s->name);
 	if (r == 0)
 		r = gs_store_session_get(store, s->id, s);
-	return r < 0 ? tell(store, r, s->name, err) : 0;
+	return r < 0 ? report_change(store, r, s->name, err) : 0;
 }
 
 static int stop_all(struct gs_head *head, struct gs_store *store, struct list *l,
@@ -311,7 +312,7 @@ static int stop_all(struct gs_head *head, struct gs_store *store, struct list *l
 	int r = gs_store_begin(store);
 
 	if (r < 0)
-		return tell(store, r, "", err);
+		return report_change(store, r, "", err);
 	for (size_t i = 0; r == 0 && i < l->n; i++)
 		r = stop_one(head, store, &l->session[i], now, err);
 	if (r < 0) {
@@ -319,7 +320,7 @@ static int stop_all(struct gs_head *head, struct gs_store *store, struct list *l
 		return r;
 	}
 	r = gs_store_commit(store);
-	return r < 0 ? tell(store, r, "", err) : 0;
+	return r < 0 ? report_change(store, r, "", err) : 0;
 }
 
 int gs_head_session_stop(struct gs_head *head, struct gs_store *store, const char *name,
@@ -333,15 +334,15 @@ int gs_head_session_stop(struct gs_head *head, struct gs_store *store, const cha
 	if (name[0]) {
 		r = gs_store_session_get(store, name, &one);
 		if (r == 0)
-			r = add(&l, &one);
+			r = add_session(&l, &one);
 	} else {
-		r = gs_store_sessions(store, 0, GS_STORE_SESSION_ACTIVE, add, &l);
+		r = gs_store_sessions(store, 0, GS_STORE_SESSION_ACTIVE, add_session, &l);
 	}
-	r = r < 0 ? tell(store, r, name, err) : l.n ? stop_all(head, store, &l, err) : 0;
+	r = r < 0 ? report_change(store, r, name, err) : l.n ? stop_all(head, store, &l, err) : 0;
 	if (r == 0 && l.n)
-		r = changed(head, store);
+		r = publish_change(head, store);
 	for (size_t i = 0; r == 0 && i < l.n; i++) {
-		head_say(head, "session %s is stopped", l.session[i].name);
+		head_log(head, "session %s is stopped", l.session[i].name);
 		fn(ctx, &l.session[i]);
 	}
 	free(l.session);
@@ -358,12 +359,12 @@ int gs_head_session_resume(struct gs_head *head, struct gs_store *store, const c
 	if (r == -EALREADY)
 		return gs_err_set(err, r, "the session \"%s\" is active", ret_session->name);
 	if (r == 0)
-		r = changed(head, store);
+		r = publish_change(head, store);
 	if (r == 0)
 		r = gs_store_session_get(store, ret_session->id, ret_session);
 	if (r < 0)
-		return tell(store, r, name, err);
-	head_say(head, "session %s goes on", ret_session->name);
+		return report_change(store, r, name, err);
+	head_log(head, "session %s goes on", ret_session->name);
 	return 0;
 }
 
@@ -378,15 +379,15 @@ int gs_head_session_delete(struct gs_head *head, struct gs_store *store, const c
 		return gs_err_set(err, r, "the session \"%s\" is active: stop it first",
 				  ret_session->name);
 	if (r < 0)
-		return tell(store, r, name, err);
-	head_say(head, "session %s is deleted", ret_session->name);
+		return report_change(store, r, name, err);
+	head_log(head, "session %s is deleted", ret_session->name);
 	return 0;
 }
 
 /* --- marks --- */
 
 /* The values as a JSON object; NULL: one of them cannot be. The caller frees. */
-static char *values_text(const struct gs_head_mark *mark)
+static char *values_text(const struct gs_head_annotation *mark)
 {
 	json_t *object = json_object(), *name = json_string(mark->name);
 	char *text = NULL;
@@ -404,11 +405,12 @@ static char *values_text(const struct gs_head_mark *mark)
 	return text;
 }
 
-int gs_head_mark(struct gs_head *head, struct gs_store *store, const struct gs_head_mark *mark,
-		 struct gs_store_session *ret_session, struct gs_err *err)
+int gs_head_annotate(struct gs_head *head, struct gs_store *store,
+		     const struct gs_head_annotation *mark, struct gs_store_session *ret_session,
+		     struct gs_err *err)
 {
-	struct gs_store_mark m = {.wall_ns = mark->wall_ns ? mark->wall_ns
-							   : (int64_t)gs_clock_wall_ns()};
+	struct gs_store_annotation m = {.wall_ns = mark->wall_ns ? mark->wall_ns
+								 : (int64_t)gs_clock_wall_ns()};
 	GS_FREE char *values = NULL;
 	struct list l = {0};
 	struct gs_store_session one;
@@ -430,9 +432,9 @@ int gs_head_mark(struct gs_head *head, struct gs_store *store, const struct gs_h
 	if (mark->session[0]) {
 		r = gs_store_session_get(store, mark->session, &one);
 		if (r == 0)
-			r = add(&l, &one);
+			r = add_session(&l, &one);
 	} else {
-		r = gs_store_sessions(store, 0, GS_STORE_SESSION_ACTIVE, add, &l);
+		r = gs_store_sessions(store, 0, GS_STORE_SESSION_ACTIVE, add_session, &l);
 		if (r == 0 && !l.n)
 			return gs_err_set(err, -ENOENT, "no session is active");
 	}
@@ -441,7 +443,7 @@ int gs_head_mark(struct gs_head *head, struct gs_store *store, const struct gs_h
 	if (r == 0) {
 		for (size_t i = 0; r == 0 && i < l.n; i++) {
 			m.session = l.session[i].number;
-			r = gs_store_mark_add(store, &m);
+			r = gs_store_annotation_add(store, &m);
 		}
 		if (r == 0)
 			r = gs_store_commit(store);
@@ -450,7 +452,7 @@ int gs_head_mark(struct gs_head *head, struct gs_store *store, const struct gs_h
 	}
 	if (r == 0 && ret_session)
 		r = gs_store_session_get(store, l.session[l.n - 1].id, ret_session);
-	r = r < 0 ? tell(store, r, mark->session, err) : (int)l.n;
+	r = r < 0 ? report_change(store, r, mark->session, err) : (int)l.n;
 	free(l.session);
 	return r;
 }

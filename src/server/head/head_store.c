@@ -22,7 +22,7 @@ static void read_on(struct gs_head *h)
 			if (s->paused) {
 				s->paused = false;
 				h->n_paused--;
-				gs_rpc_call_resume(s->call);
+				gs_grpc_call_resume(s->call);
 			}
 	pthread_mutex_unlock(&h->lock);
 }
@@ -31,7 +31,7 @@ static void read_on(struct gs_head *h)
 
 /* The newest connection of a stream has it: what comes over older ones from now on is not stored,
  * since this one is told now where to go on. */
-static void supersede(struct gs_head *h, struct gs_head_stream *by)
+static void supersede_streams(struct gs_head *h, struct gs_head_stream *by)
 {
 	pthread_mutex_lock(&h->lock);
 	for (struct gs_head_stream *s = h->live; s; s = s->behind) {
@@ -81,7 +81,7 @@ static int check_node(struct gs_head *h, struct gs_head_stream *s)
 
 static int open_stream(struct gs_head *h, struct gs_head_stream *s)
 {
-	struct gs_cluster_node node = {.id = 0};
+	struct gs_registry_node node = {.id = 0};
 	int r = check_node(h, s);
 
 	if (r == 0)
@@ -97,12 +97,12 @@ static int open_stream(struct gs_head *h, struct gs_head_stream *s)
 	memcpy(node.machine_id, s->node.machine_id, sizeof(node.machine_id));
 	memcpy(node.instance, s->node.instance, sizeof(node.instance));
 	memcpy(node.hostname, s->node.hostname, sizeof(node.hostname));
-	supersede(h, s);
+	supersede_streams(h, s);
 	/* Who only sends reports of jobs is no node to be watched: most of them come once. */
 	if (s->stream.kind == GS_STORE_JOBS)
 		return 0;
 	node.last_wall_ns = s->stream.last_wall_ns;
-	return gs_cluster_put(h->cluster, &node);
+	return gs_registry_put(h->cluster, &node);
 }
 
 static int store_one(struct gs_head *h, struct head_item *i)
@@ -160,19 +160,19 @@ static void show_connected(struct gs_head *h, struct gs_head_stream *s)
 
 	pthread_mutex_lock(&h->lock);
 	if (s->live && s->stream.kind != GS_STORE_JOBS) {
-		gs_cluster_connected(h->cluster, s->node.id, s->address, s->version);
+		gs_registry_connected(h->cluster, s->node.id, s->address, s->version);
 		s->shown_connected = true;
 	}
 	s->node_id = s->node.id;
 	early = gs_take(s->early);
 	pthread_mutex_unlock(&h->lock);
 	if (early)
-		gs_cluster_apply(h->cluster, s->node.id, &early);
-	gs_cluster_counts(h->cluster, s->node.id, 0, s->stream.lost_samples, 0);
+		gs_registry_apply(h->cluster, s->node.id, &early);
+	gs_registry_counts(h->cluster, s->node.id, 0, s->stream.lost_samples, 0);
 }
 
 /* It is on the disk: the nodes may forget it. */
-static void tell(struct gs_head *h, struct head_item *list, const int *results)
+static void acknowledge_items(struct gs_head *h, struct head_item *list, const int *results)
 {
 	size_t n = 0;
 
@@ -193,9 +193,9 @@ static void tell(struct gs_head *h, struct head_item *list, const int *results)
 			head_node_welcome(s, 0);
 		} else if (i->kind == HEAD_BATCH) {
 			if (results[n] == 0)
-				gs_cluster_counts(h->cluster, s->node.id,
-						  i->report ? 0 : b->n_samples, b->lost_samples,
-						  b->missed_samples);
+				gs_registry_counts(h->cluster, s->node.id,
+						   i->report ? 0 : b->n_samples, b->lost_samples,
+						   b->missed_samples);
 			if (b->seq > s->acked)
 				s->acked = b->seq;
 		}
@@ -207,7 +207,8 @@ static void tell(struct gs_head *h, struct head_item *list, const int *results)
 	tell_superseded(h);
 }
 
-static void count(struct gs_head *h, struct head_item *list, const int *results, uint64_t began_ns)
+static void count_items(struct gs_head *h, struct head_item *list, const int *results,
+			uint64_t began_ns)
 {
 	uint64_t now = gs_clock_mono_ns();
 	size_t n = 0;
@@ -244,7 +245,7 @@ static void set_trouble(struct gs_head *h, int r)
 		 gs_store_trouble(h->store));
 	pthread_mutex_unlock(&h->lock);
 	if (is_new)
-		head_say(h,
+		head_log(h,
 			 "cannot store what nodes deliver: %s (%s); they keep it until this is "
 			 "mended",
 			 strerror(-r), gs_store_trouble(h->store));
@@ -253,7 +254,7 @@ static void set_trouble(struct gs_head *h, int r)
 /* --- the thread --- */
 
 /* Up to a transaction's worth from the front; it stays counted until it is stored. */
-static struct head_item *take(struct gs_head *h, uint64_t wait_until_ns, bool *ret_stop)
+static struct head_item *take_items(struct gs_head *h, uint64_t wait_until_ns, bool *ret_stop)
 {
 	struct head_item *list, *last;
 	struct timespec at = {(time_t)(wait_until_ns / 1000000000ull),
@@ -281,7 +282,7 @@ static struct head_item *take(struct gs_head *h, uint64_t wait_until_ns, bool *r
 	return list;
 }
 
-static bool stopping(struct gs_head *h)
+static bool is_stopping(struct gs_head *h)
 {
 	bool stop;
 
@@ -296,13 +297,13 @@ static void wait_for_room(struct gs_head *h)
 {
 	static const struct timespec step = {0, RETRY_NS / 10};
 
-	for (int i = 0; i < 10 && !stopping(h); i++) {
+	for (int i = 0; i < 10 && !is_stopping(h); i++) {
 		head_jobs_run(h, &h->writes, h->store);
 		nanosleep(&step, NULL);
 	}
 }
 
-static void *run(void *arg)
+static void *run_store(void *arg)
 {
 	struct gs_head *h = arg;
 	int results[TRANSACTION_MAX];
@@ -310,19 +311,19 @@ static void *run(void *arg)
 	bool stop = false;
 
 	while (!stop) {
-		struct head_item *list = take(h, next_ns, &stop);
+		struct head_item *list = take_items(h, next_ns, &stop);
 		uint64_t began = gs_clock_mono_ns();
 		bool had_list = list;
 		int r = list ? store_all(h, list, results) : 0;
 
-		while (r < 0 && !stopping(h)) {
+		while (r < 0 && !is_stopping(h)) {
 			set_trouble(h, r);
 			wait_for_room(h);
 			r = store_all(h, list, results);
 		}
 		if (list && r == 0) {
-			tell(h, list, results);
-			count(h, list, results, began);
+			acknowledge_items(h, list, results);
+			count_items(h, list, results, began);
 		}
 		while (list) {
 			struct head_item *next = list->next;
@@ -350,7 +351,7 @@ int head_store_start(struct gs_head *h, struct gs_err *err)
 		return gs_err_set(err, r, "cannot read the sessions: %s",
 				  gs_store_trouble(h->store));
 	if (r > 0)
-		head_say(h,
+		head_log(h,
 			 "%d session%s interrupted when this head last ended: `gpuscope session "
 			 "list`, then `session resume NAME` or `session export NAME`",
 			 r, r == 1 ? " was" : "s were");
@@ -363,7 +364,7 @@ int head_store_start(struct gs_head *h, struct gs_err *err)
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&h->more, &attr);
 	pthread_condattr_destroy(&attr);
-	r = -pthread_create(&h->thread, NULL, run, h);
+	r = -pthread_create(&h->thread, NULL, run_store, h);
 	h->has_thread = r == 0;
 	return r < 0 ? gs_err_set(err, r, "cannot start a thread: %s", strerror(-r)) : 0;
 }

@@ -7,7 +7,7 @@
 
 #include "core/base/clock.h"
 
-struct gs_head_stream *head_stream_new(struct gs_head *h, struct gs_rpc_call *call)
+struct gs_head_stream *head_stream_new(struct gs_head *h, struct gs_grpc_call *call)
 {
 	struct gs_head_stream *s = calloc(1, sizeof(*s));
 
@@ -15,8 +15,8 @@ struct gs_head_stream *head_stream_new(struct gs_head *h, struct gs_rpc_call *ca
 		return NULL;
 	s->refs = 1;
 	s->head = h;
-	s->call = gs_rpc_call_ref(call);
-	snprintf(s->address, sizeof(s->address), "%s", gs_rpc_call_peer(call));
+	s->call = gs_grpc_call_ref(call);
+	snprintf(s->address, sizeof(s->address), "%s", gs_grpc_call_peer(call));
 	return s;
 }
 
@@ -32,7 +32,7 @@ void head_stream_unref(struct gs_head_stream **stream)
 	if (refs)
 		return;
 	if (s->call)
-		gs_rpc_call_unref(&s->call);
+		gs_grpc_call_unref(&s->call);
 	gs_node_decoder_free(&s->decoder);
 	gs_node_snapshot_free(&s->early);
 	free(s);
@@ -64,7 +64,7 @@ void gs_head_stream_close(struct gs_head_stream **stream)
 	if (s->behind)
 		s->behind->before = s->before;
 	if (s->shown_connected)
-		gs_cluster_gone(h->cluster, s->node_id);
+		gs_registry_gone(h->cluster, s->node_id);
 	pthread_mutex_unlock(&h->lock);
 	head_stream_unref(stream);
 }
@@ -124,13 +124,13 @@ bool head_store_full(struct gs_head_stream *s)
 	}
 	pthread_mutex_unlock(&h->lock);
 	if (pause)
-		gs_rpc_call_pause(s->call);
+		gs_grpc_call_pause(s->call);
 	return full;
 }
 
 /* --- streams of moments --- */
 
-struct gs_head_stream *gs_head_stream_open(struct gs_head *head, struct gs_rpc_call *call,
+struct gs_head_stream *gs_head_stream_open(struct gs_head *head, struct gs_grpc_call *call,
 					   const struct gs_store_node *node, const char *version)
 {
 	struct gs_head_stream *s = head_stream_new(head, call);
@@ -159,7 +159,7 @@ struct gs_head_stream *gs_head_stream_open(struct gs_head *head, struct gs_rpc_c
 }
 
 /* The newest moment; until the store knows the stream it waits for head_store.c. */
-static void show(struct gs_head_stream *s, struct gs_node_snapshot **moment)
+static void show_newest(struct gs_head_stream *s, struct gs_node_snapshot **moment)
 {
 	int64_t id;
 
@@ -171,10 +171,10 @@ static void show(struct gs_head_stream *s, struct gs_node_snapshot **moment)
 	}
 	pthread_mutex_unlock(&s->head->lock);
 	if (id)
-		gs_cluster_apply(s->head->cluster, id, moment);
+		gs_registry_apply(s->head->cluster, id, moment);
 }
 
-int gs_head_stream_moment(struct gs_head_stream *s, struct gs_node_snapshot **moment)
+int gs_head_stream_sample(struct gs_head_stream *s, struct gs_node_snapshot **moment)
 {
 	struct gs_buf *raw = &s->head->raw;
 	struct head_item *item = NULL;
@@ -190,7 +190,7 @@ int gs_head_stream_moment(struct gs_head_stream *s, struct gs_node_snapshot **mo
 		item->batch.n_samples = 1;
 		item->batch.raw_bytes = (uint32_t)raw->bytes;
 		item->batch.codec = GS_STORE_PLAIN;
-		show(s, moment);
+		show_newest(s, moment);
 		head_store_put(s->head, item);
 		(void)head_store_full(s);
 	}

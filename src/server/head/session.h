@@ -6,8 +6,8 @@
  * that calls gs_head_session_*() and answers from there. What takes time to read is a job for the
  * reader's thread: gs_head_read(). Neither waits; both may be called from any thread.
  */
-#ifndef GS_HEAD_SESSION_H
-#define GS_HEAD_SESSION_H
+#ifndef GS_SERVER_HEAD_SESSION_H
+#define GS_SERVER_HEAD_SESSION_H
 
 #include "core/base/err.h"
 #include "server/head/head.h"
@@ -45,7 +45,7 @@ int gs_head_session_resume(struct gs_head *head, struct gs_store *store, const c
 int gs_head_session_delete(struct gs_head *head, struct gs_store *store, const char *name,
 			   struct gs_store_session *ret_session, struct gs_err *err);
 
-struct gs_head_mark {
+struct gs_head_annotation {
 	const char *session; /* name or id; "" all that are active */
 	int64_t wall_ns;     /* 0 now */
 	const char *kind;    /* "mark", "request" */
@@ -57,8 +57,9 @@ struct gs_head_mark {
 
 /* -ENOENT no such session, or none is active; -EINVAL a name or number that cannot be. How many
  * sessions got it; ret_session (may be NULL): the last of them. */
-int gs_head_mark(struct gs_head *head, struct gs_store *store, const struct gs_head_mark *mark,
-		 struct gs_store_session *ret_session, struct gs_err *err);
+int gs_head_annotate(struct gs_head *head, struct gs_store *store,
+		     const struct gs_head_annotation *mark, struct gs_store_session *ret_session,
+		     struct gs_err *err);
 
 /* --- any thread --- */
 

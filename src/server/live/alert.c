@@ -10,8 +10,8 @@ struct alerts {
 	size_t n, limit;
 };
 
-static void alert(struct alerts *to, const char *severity, const struct gs_cluster_node *n, int gpu,
-		  const char *text)
+static void add_alert(struct alerts *to, const char *severity, const struct gs_registry_node *n,
+		      int gpu, const char *text)
 {
 	char id[160];
 
@@ -35,13 +35,13 @@ static void alert(struct alerts *to, const char *severity, const struct gs_clust
 	j_close(to->b, '}');
 }
 
-static void alerts_of(struct alerts *to, const struct gs_live_look *l, size_t at, unsigned turn)
+static void alerts_of(struct alerts *to, const struct gs_live_snapshot *l, size_t at, unsigned turn)
 {
-	const struct gs_cluster_node *n = gs_cluster_view_at(l->view, at);
+	const struct gs_registry_node *n = gs_registry_view_at(l->view, at);
 	char text[160];
 
-	for (uint32_t i = 0; i < gs_live_look_gpus(l, at); i++) {
-		enum gs_live_state state = gs_live_look_state(l, at, i);
+	for (uint32_t i = 0; i < gs_live_snapshot_gpus(l, at); i++) {
+		enum gs_live_state state = gs_live_snapshot_state(l, at, i);
 		const char *failure = state == GS_LIVE_FAILING ? live_failure_of(n, i) : NULL;
 
 		if (turn == 0 && failure) {
@@ -50,44 +50,45 @@ static void alerts_of(struct alerts *to, const struct gs_live_look *l, size_t at
 					 failure);
 			else
 				snprintf(text, sizeof(text), "%s", failure);
-			alert(to, "critical", n, (int)i, text);
+			add_alert(to, "critical", n, (int)i, text);
 		}
 		if (turn == 1 && state == GS_LIVE_THROTTLED)
-			alert(to, "warning", n, (int)i, "its clocks are held down");
+			add_alert(to, "warning", n, (int)i, "its clocks are held down");
 	}
 	if (turn == 0 && !n->healthy)
-		alert(to, "critical", n, -1,
-		      n->n_connections ? "it is silent" : "it is not connected");
+		add_alert(to, "critical", n, -1,
+			  n->n_connections ? "it is silent" : "it is not connected");
 	if (turn == 1 && n->latest && n->latest->gpu->state_text[0])
-		alert(to, "warning", n, -1, n->latest->gpu->state_text);
+		add_alert(to, "warning", n, -1, n->latest->gpu->state_text);
 	if (turn == 1 && n->lost_samples) {
 		snprintf(text, sizeof(text), "%llu samples were lost before they reached the head",
 			 (unsigned long long)n->lost_samples);
-		alert(to, "warning", n, -1, text);
+		add_alert(to, "warning", n, -1, text);
 	}
 	if (turn == 1 && n->clock_known && llabs(n->clock_offset_ns) > 1000000000ll) {
 		snprintf(text, sizeof(text), "its clock is %.1f s %s the head's",
 			 fabs((double)n->clock_offset_ns) / 1e9,
 			 n->clock_offset_ns > 0 ? "behind" : "ahead of");
-		alert(to, "warning", n, -1, text);
+		add_alert(to, "warning", n, -1, text);
 	}
 }
 
 /* What the server itself has to say. */
 static void alerts_of_server(struct alerts *to, const struct gs_live *a,
-			     const struct gs_live_look *l)
+			     const struct gs_live_snapshot *l)
 {
 	GS_FREE struct gs_live_alert *list = calloc(GS_LIVE_ALERTS_MAX, sizeof(*list));
 	size_t n = list && a->o.alerts ? a->o.alerts(a->o.ctx, list) : 0;
 
 	for (size_t i = 0; i < n; i++)
 		if (list[i].of_server || l->n_nodes)
-			alert(to, list[i].critical ? "critical" : "warning",
-			      list[i].of_server ? NULL : gs_cluster_view_at(l->view, 0),
-			      list[i].gpu, list[i].text);
+			add_alert(to, list[i].critical ? "critical" : "warning",
+				  list[i].of_server ? NULL : gs_registry_view_at(l->view, 0),
+				  list[i].gpu, list[i].text);
 }
 
-static void stragglers(struct alerts *to, const struct gs_live *live, const struct gs_live_look *l)
+static void add_stragglers(struct alerts *to, const struct gs_live *live,
+			   const struct gs_live_snapshot *l)
 {
 	size_t n;
 	GS_FREE struct live_job *jobs = live_jobs_now(live, l, &n);
@@ -100,7 +101,7 @@ static void stragglers(struct alerts *to, const struct gs_live *live, const stru
 			 "%.0f %% busy over the last minute, the GPUs of its job %s %.0f %% "
 			 "(median)",
 			 jobs[i].straggler_mean * 100, jobs[i].job, jobs[i].median_mean * 100);
-		alert(to, "warning", jobs[i].node, (int)jobs[i].gpu, text);
+		add_alert(to, "warning", jobs[i].node, (int)jobs[i].gpu, text);
 	}
 }
 
@@ -116,7 +117,7 @@ LIVE_LOOK(live_alerts)
 	for (unsigned turn = 0; turn < 2; turn++)
 		for (size_t i = 0; i < l->n_nodes; i++)
 			alerts_of(&to, l, i, turn);
-	stragglers(&to, ctx, l);
+	add_stragglers(&to, ctx, l);
 	j_close(to.b, ']');
 	j_u64(to.b, "total", to.n);
 	j_close(to.b, '}');

@@ -26,7 +26,7 @@ struct live_answers {
 	size_t n, bytes;
 };
 
-static void forget(struct live_answers *k, size_t i)
+static void forget_answer(struct live_answers *k, size_t i)
 {
 	struct live_kept *e = &k->kept[i];
 
@@ -40,15 +40,15 @@ static void forget(struct live_answers *k, size_t i)
 void live_answers_free(struct gs_live *a)
 {
 	while (a->answers && a->answers->n)
-		forget(a->answers, 0);
+		forget_answer(a->answers, 0);
 	gs_free_p(&a->answers);
 }
 
-static struct live_kept *find(struct live_answers *k, const char *key, uint64_t now_ns)
+static struct live_kept *find_answer(struct live_answers *k, const char *key, uint64_t now_ns)
 {
 	for (size_t i = k->n; i-- > 0;)
 		if (k->kept[i].until_ns <= now_ns)
-			forget(k, i);
+			forget_answer(k, i);
 	for (size_t i = 0; i < k->n; i++)
 		if (strcmp(k->kept[i].key, key) == 0)
 			return &k->kept[i];
@@ -56,8 +56,8 @@ static struct live_kept *find(struct live_answers *k, const char *key, uint64_t 
 }
 
 /* Takes the key over, also on failure. NULL: it is not kept. */
-static struct live_kept *keep(struct live_answers *k, char *key, const struct gs_http_reply *reply,
-			      uint64_t until_ns)
+static struct live_kept *keep_answer(struct live_answers *k, char *key,
+				     const struct gs_http_reply *reply, uint64_t until_ns)
 {
 	struct live_kept *e;
 
@@ -96,8 +96,8 @@ static char *key_of(struct gs_live *a, const struct gs_http_request *q)
 }
 
 /* In the form that is cheapest in all for who asks. */
-static void give(struct live_answers *k, struct live_kept *e, const struct gs_http_request *q,
-		 struct gs_http_reply *reply)
+static void give_answer(struct live_answers *k, struct live_kept *e,
+			const struct gs_http_request *q, struct gs_http_reply *reply)
 {
 	const struct gs_buf *body = &e->body;
 
@@ -111,20 +111,20 @@ static void give(struct live_answers *k, struct live_kept *e, const struct gs_ht
 	gs_buf_reset(&reply->body);
 	if (gs_buf_put(&reply->body, body->data, body->bytes) < 0) {
 		reply->is_gzip = false;
-		gs_http_say(reply, 503, "no memory");
+		gs_http_error(reply, 503, "no memory");
 	}
 }
 
-static void make(struct gs_live *a, const struct gs_http_request *q, struct gs_http_reply *reply,
-		 gs_live_answer_fn fn, void *ctx)
+static void make_answer(struct gs_live *a, const struct gs_http_request *q,
+			struct gs_http_reply *reply, gs_live_answer_fn fn, void *ctx)
 {
-	struct gs_live_look *l = gs_live_look(a);
+	struct gs_live_snapshot *l = gs_live_take_snapshot(a);
 
 	if (l)
 		fn(ctx, l, q, reply);
 	else
-		gs_http_say(reply, 503, "no memory");
-	gs_live_look_unref(&l);
+		gs_http_error(reply, 503, "no memory");
+	gs_live_snapshot_unref(&l);
 }
 
 void gs_live_answer(struct gs_live *a, const struct gs_http_request *q, struct gs_http_reply *reply,
@@ -139,16 +139,16 @@ void gs_live_answer(struct gs_live *a, const struct gs_http_request *q, struct g
 		a->answers = calloc(1, sizeof(*a->answers));
 	reply->no_compression = q->local;
 	if (key && a->answers)
-		e = find(a->answers, key, began);
+		e = find_answer(a->answers, key, began);
 	if (e) {
-		give(a->answers, e, q, reply);
+		give_answer(a->answers, e, q, reply);
 		return;
 	}
-	make(a, q, reply, fn, ctx);
+	make_answer(a, q, reply, fn, ctx);
 	now = gs_clock_mono_ns();
 	if (!key || !a->answers || reply->status != 200 || now - began < WORTH_NS)
 		return;
-	e = keep(a->answers, gs_take(key), reply, live_again_until(began, now));
+	e = keep_answer(a->answers, gs_take(key), reply, live_again_until(began, now));
 	if (e)
-		give(a->answers, e, q, reply);
+		give_answer(a->answers, e, q, reply);
 }

@@ -1,10 +1,10 @@
 /* Answers out of a look, which are used again for a moment. */
-#ifndef GS_LIVE_ANSWER_H
-#define GS_LIVE_ANSWER_H
+#ifndef GS_SERVER_LIVE_ANSWER_H
+#define GS_SERVER_LIVE_ANSWER_H
 
-#include "server/live/look.h"
+#include "server/live/snapshot.h"
 
-typedef void (*gs_live_answer_fn)(void *ctx, const struct gs_live_look *l,
+typedef void (*gs_live_answer_fn)(void *ctx, const struct gs_live_snapshot *l,
 				  const struct gs_http_request *q, struct gs_http_reply *reply);
 
 /* The answer that fn makes out of a look, or the same as a moment ago for who asks the same. For

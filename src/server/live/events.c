@@ -7,13 +7,13 @@
 #define TOPIC 1u
 
 /* The head of one event; one line of JSON follows. */
-static void begin(struct gs_buf *b, const char *name)
+static void begin_event(struct gs_buf *b, const char *name)
 {
 	gs_buf_reset(b);
 	(void)gs_buf_printf(b, "event: %s\ndata: ", name);
 }
 
-static void hello(struct gs_buf *b)
+static void put_hello(struct gs_buf *b)
 {
 	(void)gs_buf_puts(b,
 			  "retry: 2000\nevent: hello\ndata: {\"version\":\"" GS_VERSION "\"}\n\n");
@@ -23,18 +23,18 @@ LIVE_HANDLER(live_events)
 {
 	reply->type = "text/event-stream";
 	reply->topics = TOPIC;
-	hello(&reply->body);
+	put_hello(&reply->body);
 }
 
 /* How the cluster is: small, however large it is. Pages ask for what they show when it changed. */
-static void put_state(const struct gs_live *a, struct gs_buf *b, const struct gs_live_look *l)
+static void put_state(const struct gs_live *a, struct gs_buf *b, const struct gs_live_snapshot *l)
 {
 	struct gs_live_settings settings;
 
 	live_settings(a, &settings);
 	(void)gs_buf_puts(b, "{"); /* behind "data: " */
 	j_time(b, "time", (int64_t)gs_clock_wall_ns());
-	j_u64(b, "version", gs_cluster_view_version(l->view));
+	j_u64(b, "version", gs_registry_view_version(l->view));
 	j_u64(b, "nodes", l->n_nodes);
 	j_u64(b, "healthy_nodes", l->n_healthy);
 	j_u64(b, "gpus", l->all.n_gpus);
@@ -49,15 +49,15 @@ static void put_state(const struct gs_live *a, struct gs_buf *b, const struct gs
 
 void live_publish(struct gs_live *a, struct gs_http *http)
 {
-	struct gs_live_look *l;
+	struct gs_live_snapshot *l;
 	struct gs_buf b = GS_BUF_INIT(65536);
 
-	l = gs_live_look(a);
+	l = gs_live_take_snapshot(a);
 	if (!l)
 		return;
-	begin(&b, "state");
+	begin_event(&b, "state");
 	put_state(a, &b, l);
-	gs_live_look_unref(&l);
+	gs_live_snapshot_unref(&l);
 	if (gs_buf_puts(&b, "\n\n") == 0)
 		(void)gs_http_publish(http, TOPIC, (const char *)b.data, b.bytes);
 	gs_buf_fini(&b);

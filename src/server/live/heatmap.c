@@ -16,13 +16,13 @@
 static const struct {
 	const char *key;
 	double full; /* the value that is 100 */
-} values[GS_CLUSTER_VALUES] = {
-	[GS_CLUSTER_UTIL] = {"utilization_ratio", 1},
-	[GS_CLUSTER_MEMORY] = {"memory_used_ratio", 1},
-	[GS_CLUSTER_DRAM] = {"dram_active_ratio", 1},
-	[GS_CLUSTER_POWER] = {"power_watts", 1000},
-	[GS_CLUSTER_TEMPERATURE] = {"temperature_celsius", 100},
-	[GS_CLUSTER_CLOCK] = {"sm_clock_hertz", 2.5e9},
+} values[GS_REGISTRY_VALUES] = {
+	[GS_REGISTRY_UTIL] = {"utilization_ratio", 1},
+	[GS_REGISTRY_MEMORY] = {"memory_used_ratio", 1},
+	[GS_REGISTRY_DRAM] = {"dram_active_ratio", 1},
+	[GS_REGISTRY_POWER] = {"power_watts", 1000},
+	[GS_REGISTRY_TEMPERATURE] = {"temperature_celsius", 100},
+	[GS_REGISTRY_CLOCK] = {"sm_clock_hertz", 2.5e9},
 };
 
 #define LATE_COLUMNS  10 /* behind now, in which samples may still come */
@@ -30,7 +30,7 @@ static const struct {
 #define MOST          999
 
 struct heat {
-	enum gs_cluster_value value;
+	enum gs_registry_value value;
 	size_t n_columns; /* of the answer: all, or those at the end that may be new */
 	size_t n_points;  /* that were asked for */
 	size_t after, limit;
@@ -55,7 +55,7 @@ static int64_t number_of(const struct heat *h)
 	return h->end_wall_ns / h->step_ns;
 }
 
-static void place_points(const struct heat *h, const struct gs_cluster_node *n,
+static void place_points(const struct heat *h, const struct gs_registry_node *n,
 			 const int64_t *wall_ns, size_t n_points, struct place *places)
 {
 	int64_t before = -1;
@@ -78,14 +78,14 @@ static void place_points(const struct heat *h, const struct gs_cluster_node *n,
 static void put_columns(struct gs_buf *b, const struct heat *h, const struct place *places,
 			const uint16_t *steps, size_t n_points)
 {
-	int16_t column[GS_CLUSTER_POINTS + EXTRA_COLUMNS];
+	int16_t column[GS_REGISTRY_POINTS + EXTRA_COLUMNS];
 	char *p;
 
 	memset(column, 0xff, sizeof(column));
 	for (size_t i = 0; i < n_points; i++) {
 		const struct place *at = &places[i];
 
-		if (at->column >= 0 && steps[i] != GS_CLUSTER_UNKNOWN)
+		if (at->column >= 0 && steps[i] != GS_REGISTRY_UNKNOWN)
 			column[at->column] = (int16_t)fmin(steps[i] * h->scale + 0.5, MOST);
 		if (at->fill_from >= 0 && column[at->fill_from] >= 0)
 			column[at->column - 1] = column[at->fill_from];
@@ -103,24 +103,24 @@ static void put_columns(struct gs_buf *b, const struct heat *h, const struct pla
 }
 
 /* The rows of a node's GPUs from one to another. */
-static void put_rows(struct gs_buf *b, struct gs_cluster *c, const struct gs_live_look *l,
+static void put_rows(struct gs_buf *b, struct gs_registry *c, const struct gs_live_snapshot *l,
 		     size_t at, uint32_t from, uint32_t to, struct heat *h)
 {
-	const struct gs_cluster_node *n = gs_cluster_view_at(l->view, at);
+	const struct gs_registry_node *n = gs_registry_view_at(l->view, at);
 	/* With those before that decide about the first columns. */
 	size_t n_points = h->n_columns * (size_t)h->step_ns / 990000000 + 16;
-	struct place places[GS_CLUSTER_POINTS];
-	int64_t wall_ns[GS_CLUSTER_POINTS];
+	struct place places[GS_REGISTRY_POINTS];
+	int64_t wall_ns[GS_REGISTRY_POINTS];
 	const uint16_t *steps;
 	char name[160];
 
 	gs_buf_reset(&h->steps);
-	if (gs_buf_reserve(&h->steps, (size_t)to * GS_CLUSTER_POINTS * sizeof(*steps)) < 0)
+	if (gs_buf_reserve(&h->steps, (size_t)to * GS_REGISTRY_POINTS * sizeof(*steps)) < 0)
 		return;
 	steps = (const uint16_t *)h->steps.data;
-	n_points = gs_cluster_points(c, n->id, h->value, to,
-				     n_points < GS_CLUSTER_POINTS ? n_points : GS_CLUSTER_POINTS,
-				     wall_ns, (uint16_t *)h->steps.data);
+	n_points = gs_registry_points(c, n->id, h->value, to,
+				      n_points < GS_REGISTRY_POINTS ? n_points : GS_REGISTRY_POINTS,
+				      wall_ns, (uint16_t *)h->steps.data);
 	place_points(h, n, wall_ns, n_points, places);
 	gs_live_client_id(n, name, sizeof(name));
 	for (uint32_t g = from; g < to; g++) {
@@ -130,14 +130,14 @@ static void put_rows(struct gs_buf *b, struct gs_cluster *c, const struct gs_liv
 			j_text(b, "node_name", name);
 			j_u64(b, "gpu", g);
 		}
-		j_text(b, "state", gs_live_state_name(gs_live_look_state(l, at, g)));
-		put_columns(b, h, places, steps + (size_t)g * GS_CLUSTER_POINTS, n_points);
+		j_text(b, "state", gs_live_state_name(gs_live_snapshot_state(l, at, g)));
+		put_columns(b, h, places, steps + (size_t)g * GS_REGISTRY_POINTS, n_points);
 		j_close(b, '}');
 	}
 }
 
 /* FNV-1a over what makes two answers have the same rows. */
-static uint64_t hash_rows(const struct heat *h, const struct gs_live_look *l)
+static uint64_t hash_rows(const struct heat *h, const struct gs_live_snapshot *l)
 {
 	uint64_t hash = 0xcbf29ce484222325ull;
 	const uint64_t first[] = {h->value, h->n_points, h->after, h->limit, (uint64_t)h->step_ns};
@@ -145,8 +145,8 @@ static uint64_t hash_rows(const struct heat *h, const struct gs_live_look *l)
 	for (size_t i = 0; i < GS_ARRAY_LEN(first); i++)
 		hash = (hash ^ first[i]) * 0x100000001b3ull;
 	for (size_t i = 0; i < l->n_nodes; i++) {
-		hash = (hash ^ (uint64_t)gs_cluster_view_at(l->view, i)->id) * 0x100000001b3ull;
-		hash = (hash ^ gs_live_look_gpus(l, i)) * 0x100000001b3ull;
+		hash = (hash ^ (uint64_t)gs_registry_view_at(l->view, i)->id) * 0x100000001b3ull;
+		hash = (hash ^ gs_live_snapshot_gpus(l, i)) * 0x100000001b3ull;
 	}
 	return hash;
 }
@@ -164,30 +164,30 @@ static void look_since(struct heat *h)
 	h->n_columns = (size_t)ago + LATE_COLUMNS;
 }
 
-static int parse(const struct gs_http_request *q, struct gs_http_reply *reply, struct heat *h)
+static int parse_query(const struct gs_http_request *q, struct gs_http_reply *reply, struct heat *h)
 {
 	char key[64], mark[48];
 	double points = 120;
 	unsigned i = 0;
 
 	if (gs_http_query(q, "value", key, sizeof(key)) >= 0)
-		while (i < GS_CLUSTER_VALUES && key[0] && strcmp(key, values[i].key) != 0)
+		while (i < GS_REGISTRY_VALUES && key[0] && strcmp(key, values[i].key) != 0)
 			i++;
 	else
-		i = GS_CLUSTER_VALUES;
-	if (i == GS_CLUSTER_VALUES) {
-		gs_http_say(reply, 400,
-			    "value is utilization_ratio, memory_used_ratio, "
-			    "dram_active_ratio, power_watts, temperature_celsius or "
-			    "sm_clock_hertz");
+		i = GS_REGISTRY_VALUES;
+	if (i == GS_REGISTRY_VALUES) {
+		gs_http_error(reply, 400,
+			      "value is utilization_ratio, memory_used_ratio, "
+			      "dram_active_ratio, power_watts, temperature_celsius or "
+			      "sm_clock_hertz");
 		return -EINVAL;
 	}
-	if (gs_live_number(q, reply, "points", 1, GS_CLUSTER_POINTS, &points) < 0)
+	if (gs_live_number(q, reply, "points", 1, GS_REGISTRY_POINTS, &points) < 0)
 		return -EINVAL;
-	*h = (struct heat){.value = (enum gs_cluster_value)i,
+	*h = (struct heat){.value = (enum gs_registry_value)i,
 			   .n_columns = (size_t)points,
 			   .n_points = (size_t)points,
-			   .scale = 100 / (gs_cluster_steps(i) * values[i].full)};
+			   .scale = 100 / (gs_registry_steps(i) * values[i].full)};
 	if (gs_http_query(q, "since", mark, sizeof(mark)) == 1)
 		h->has_since = sscanf(mark, "%16" SCNx64 "-%" SCNd64, &h->since_hash,
 				      &h->since_column) == 2;
@@ -220,7 +220,7 @@ LIVE_LOOK(live_heatmap)
 	double after = 0;
 	struct heat h;
 
-	if (parse(q, reply, &h) < 0 || !(h.limit = gs_live_limit(q, reply)) ||
+	if (parse_query(q, reply, &h) < 0 || !(h.limit = gs_live_limit(q, reply)) ||
 	    gs_live_number(q, reply, "after", 0, 1e9, &after) < 0)
 		return;
 	h.after = (size_t)after;
@@ -231,7 +231,7 @@ LIVE_LOOK(live_heatmap)
 	h.end_wall_ns = (int64_t)gs_clock_wall_ns();
 	h.end_wall_ns -= h.end_wall_ns % h.step_ns;
 	h.rows_hash = hash_rows(&h, l);
-	h.steps = GS_BUF_INIT((size_t)GS_CLUSTER_GPUS_MAX * GS_CLUSTER_POINTS * sizeof(uint16_t));
+	h.steps = GS_BUF_INIT((size_t)GS_REGISTRY_GPUS_MAX * GS_REGISTRY_POINTS * sizeof(uint16_t));
 	look_since(&h);
 	j_open(gs_live_json(reply), NULL, '{');
 	put_head(b, &h);

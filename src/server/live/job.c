@@ -7,7 +7,7 @@
 
 #include "server/live/live_int.h"
 
-const char *live_job_of(const struct gs_cluster_node *n, const struct gs_gpu_process *p)
+const char *live_job_of(const struct gs_registry_node *n, const struct gs_gpu_process *p)
 {
 	const struct gs_host_process *h = gs_host_process_of(n->latest->host, p->pid);
 
@@ -16,7 +16,7 @@ const char *live_job_of(const struct gs_cluster_node *n, const struct gs_gpu_pro
 
 struct member { /* a GPU of a job */
 	const char *job, *user;
-	const struct gs_cluster_node *node;
+	const struct gs_registry_node *node;
 	uint32_t gpu;
 	double util; /* now */
 	double mean; /* over the last minute */
@@ -54,13 +54,13 @@ static int by_mean(const void *a, const void *b)
 }
 
 /* Each GPU of each job once, by job. What it points to is the look's. */
-static struct member *members(const struct gs_live_look *l, size_t *ret_n)
+static struct member *list_members(const struct gs_live_snapshot *l, size_t *ret_n)
 {
 	struct member *list = NULL;
 	size_t n = 0, n_max = 0, kept = 0;
 
 	for (size_t i = 0; i < l->n_nodes; i++) {
-		const struct gs_cluster_node *at = gs_cluster_view_at(l->view, i);
+		const struct gs_registry_node *at = gs_registry_view_at(l->view, i);
 
 		for (uint32_t p = 0; at->latest && p < at->latest->gpu->n_processes; p++) {
 			const struct gs_gpu_process *process = &at->latest->gpu->process[p];
@@ -98,14 +98,14 @@ static struct member *members(const struct gs_live_look *l, size_t *ret_n)
 }
 
 /* A GPU that has done less than half of what the others of its job did may hold them all up. */
-static void find_straggler(struct gs_cluster *cluster, struct live_job *j, struct member *m,
+static void find_straggler(struct gs_registry *cluster, struct live_job *j, struct member *m,
 			   size_t n)
 {
 	if (n < STRAGGLER_GPUS)
 		return;
 	for (size_t i = 0; i < n; i++) {
-		m[i].mean = gs_cluster_mean(cluster, m[i].node->id, m[i].gpu, GS_CLUSTER_UTIL,
-					    STRAGGLER_SPAN_NS, &m[i].n_points);
+		m[i].mean = gs_registry_mean(cluster, m[i].node->id, m[i].gpu, GS_REGISTRY_UTIL,
+					     STRAGGLER_SPAN_NS, &m[i].n_points);
 		/* Of one that is not known for long enough, nothing is said, nor of the job. */
 		if (m[i].n_points < STRAGGLER_POINTS)
 			return;
@@ -119,7 +119,7 @@ static void find_straggler(struct gs_cluster *cluster, struct live_job *j, struc
 	j->gpu = m[0].gpu;
 }
 
-static void fill_job(struct gs_cluster *cluster, struct live_job *j, struct member *m, size_t n)
+static void fill_job(struct gs_registry *cluster, struct live_job *j, struct member *m, size_t n)
 {
 	qsort(m, n, sizeof(*m), by_util);
 	*j = (struct live_job){
@@ -129,11 +129,11 @@ static void fill_job(struct gs_cluster *cluster, struct live_job *j, struct memb
 	find_straggler(cluster, j, m, n);
 }
 
-struct live_job *live_jobs_now(const struct gs_live *live, const struct gs_live_look *l,
+struct live_job *live_jobs_now(const struct gs_live *live, const struct gs_live_snapshot *l,
 			       size_t *ret_n)
 {
 	size_t n, n_jobs = 0;
-	struct member *list = members(l, &n);
+	struct member *list = list_members(l, &n);
 	struct live_job *jobs = list ? calloc(n + 1, sizeof(*jobs)) : NULL;
 
 	for (size_t i = 0, end; jobs && i < n; i = end) {
@@ -181,15 +181,15 @@ static int put_job(struct gs_buf *b, const struct live_job *j, gs_live_report_fn
 void gs_live_jobs(struct gs_live *a, size_t limit, gs_live_report_fn report, void *ctx,
 		  struct gs_http_reply *reply)
 {
-	struct gs_live_look *look = gs_live_look(a);
+	struct gs_live_snapshot *look = gs_live_take_snapshot(a);
 	size_t n = 0;
 	GS_FREE struct live_job *jobs = look ? live_jobs_now(a, look, &n) : NULL;
 	struct gs_buf *b;
 	int r = 0;
 
 	if (!jobs) {
-		gs_live_look_unref(&look);
-		gs_http_say(reply, 503, "no memory");
+		gs_live_snapshot_unref(&look);
+		gs_http_error(reply, 503, "no memory");
 		return;
 	}
 	b = gs_live_json(reply);
@@ -197,7 +197,7 @@ void gs_live_jobs(struct gs_live *a, size_t limit, gs_live_report_fn report, voi
 	j_open(b, "jobs", '[');
 	for (size_t i = 0; r == 0 && i < n && i < limit; i++)
 		r = put_job(b, &jobs[i], report, ctx);
-	gs_live_look_unref(&look);
+	gs_live_snapshot_unref(&look);
 	j_close(b, ']');
 	j_u64(b, "total", n);
 	j_close(b, '}');

@@ -1,6 +1,6 @@
 /* Jobs that are on GPUs now. */
-#ifndef GS_LIVE_JOB_H
-#define GS_LIVE_JOB_H
+#ifndef GS_SERVER_LIVE_JOB_H
+#define GS_SERVER_LIVE_JOB_H
 
 #include "server/live/live.h"
 

@@ -55,7 +55,7 @@ static LIVE_HANDLER(root)
 	j_close(&reply->body, '}');
 }
 
-static void serve(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply)
+static void serve_request(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply)
 {
 	const struct live_route *route = ctx;
 
@@ -74,7 +74,7 @@ void gs_live_routes(struct gs_live *a, struct gs_http_route ret[GS_LIVE_ENDPOINT
 						.methods = e->method,
 						.open = e->open,
 						.control = e->control,
-						.serve = serve,
+						.serve = serve_request,
 						.ctx = &a->route[i]};
 	}
 }
@@ -92,12 +92,12 @@ struct gs_live *gs_live_new(const struct gs_live_options *options)
 
 static void forget_look(struct gs_live *a)
 {
-	struct gs_live_look *l;
+	struct gs_live_snapshot *l;
 
 	pthread_mutex_lock(&a->lock);
 	l = gs_take(a->look);
 	pthread_mutex_unlock(&a->lock);
-	gs_live_look_unref(&l);
+	gs_live_snapshot_unref(&l);
 }
 
 void gs_live_free(struct gs_live **live)
@@ -126,7 +126,7 @@ void gs_live_tick(struct gs_live *a, struct gs_http *http)
 	} else if (gs_clock_mono_ns() - a->asked_ns > KEEP_NS) {
 		forget_look(a);
 	}
-	live_look_forget(a);
+	live_snapshot_forget(a);
 }
 
 /* --- what the server says of itself --- */

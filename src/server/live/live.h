@@ -5,11 +5,11 @@
  *
  * Hooks and handlers run on the server's thread.
  */
-#ifndef GS_LIVE_LIVE_H
-#define GS_LIVE_LIVE_H
+#ifndef GS_SERVER_LIVE_LIVE_H
+#define GS_SERVER_LIVE_LIVE_H
 
 #include "core/base/err.h"
-#include "server/registry/cluster.h"
+#include "server/registry/registry.h"
 #include "net/http/http.h"
 
 struct gs_live;
@@ -38,14 +38,14 @@ struct gs_live_settings {            /* what the server has been told to do, now
 };
 
 struct gs_live_options {
-	size_t size;                /* of this struct */
-	struct gs_cluster *cluster; /* lent until the end */
-	const char *role;           /* "head", "agent": of the overview; lent for ever */
-	const char *grpc_address;   /* shown on the page; lent until the end; NULL: none */
-	bool has_control;           /* calls that steer: who may call them is told so */
-	bool keeps_answers;         /* many ask the same: an answer is used again for a moment */
-	uint64_t interval_ns;       /* without settings */
-	void *ctx;                  /* of the hooks, each of which may be NULL: */
+	size_t size;                 /* of this struct */
+	struct gs_registry *cluster; /* lent until the end */
+	const char *role;            /* "head", "agent": of the overview; lent for ever */
+	const char *grpc_address;    /* shown on the page; lent until the end; NULL: none */
+	bool has_control;            /* calls that steer: who may call them is told so */
+	bool keeps_answers;          /* many ask the same: an answer is used again for a moment */
+	uint64_t interval_ns;        /* without settings */
+	void *ctx;                   /* of the hooks, each of which may be NULL: */
 	void (*settings)(void *ctx, struct gs_live_settings *ret);
 	/* How many of each. */
 	size_t (*facts)(void *ctx, struct gs_live_fact ret[GS_LIVE_FACTS_MAX]);

@@ -1,6 +1,6 @@
 /* Private to the room. */
-#ifndef GS_LIVE_LIVE_INT_H
-#define GS_LIVE_LIVE_INT_H
+#ifndef GS_SERVER_LIVE_LIVE_INT_H
+#define GS_SERVER_LIVE_LIVE_INT_H
 
 #include <pthread.h>
 
@@ -9,7 +9,7 @@
 #include "core/base/mem.h"
 #include "server/live/answer.h"
 #include "server/live/live.h"
-#include "server/live/look.h"
+#include "server/live/snapshot.h"
 #include "server/live/reply.h"
 
 struct live_route {
@@ -23,7 +23,7 @@ struct gs_live {
 	_Atomic uint64_t asked_ns;
 	struct live_answers *answers; /* owned; of the server's thread */
 	pthread_mutex_t lock;
-	struct gs_live_look *look; /* under it: the newest; referenced; NULL: none yet */
+	struct gs_live_snapshot *look; /* under it: the newest; referenced; NULL: none yet */
 };
 
 /* --- live.c --- */
@@ -33,7 +33,7 @@ void live_settings(const struct gs_live *a, struct gs_live_settings *ret);
 /* The facts, as an object of the overview. */
 void live_put_facts(const struct gs_live *a, struct gs_buf *b);
 
-/* --- look.c --- */
+/* --- snapshot.c --- */
 
 /* What was made with some effort is used again for so many times as long as it took, but no longer
  * than a second, which is how often nodes measure. */
@@ -43,13 +43,13 @@ uint64_t live_again_until(uint64_t began_ns, uint64_t now_ns);
 
 /* Now and then: one that nobody will use again is given back, for it keeps old moments in memory.
  */
-void live_look_forget(struct gs_live *a);
+void live_snapshot_forget(struct gs_live *a);
 
 /* What the GPU itself says is broken; NULL: nothing. */
-const char *live_failure_of(const struct gs_cluster_node *n, uint32_t gpu);
+const char *live_failure_of(const struct gs_registry_node *n, uint32_t gpu);
 
 /* Whether the node's last error of a GPU is of this one, and not long ago. */
-bool live_event_is_of(const struct gs_cluster_node *n, const struct gs_gpu_info *g);
+bool live_event_is_of(const struct gs_registry_node *n, const struct gs_gpu_info *g);
 
 /* --- answer.c --- */
 
@@ -63,17 +63,17 @@ struct live_job {
 	double least, median, most; /* of their utilization now */
 	/* Over the last minute one GPU did much less than the others, which may wait for it: */
 	bool has_straggler;
-	const struct gs_cluster_node *node; /* of that one; the look's */
+	const struct gs_registry_node *node; /* of that one; the look's */
 	uint32_t gpu;
 	double straggler_mean, median_mean; /* utilization of it and of all, over the minute */
 };
 
 /* By name, to be freed. NULL: no memory. */
-struct live_job *live_jobs_now(const struct gs_live *live, const struct gs_live_look *look,
+struct live_job *live_jobs_now(const struct gs_live *live, const struct gs_live_snapshot *look,
 			       size_t *ret_n);
 
 /* The job of a process; "" none. The look's. */
-const char *live_job_of(const struct gs_cluster_node *n, const struct gs_gpu_process *p);
+const char *live_job_of(const struct gs_registry_node *n, const struct gs_gpu_process *p);
 
 /* --- events.c --- */
 
@@ -87,13 +87,13 @@ void live_publish(struct gs_live *a, struct gs_http *http);
 
 /* One that makes its answer out of a look. */
 #define LIVE_LOOK(name)                                                                            \
-	static void look_##name(void *ctx, const struct gs_live_look *l,                           \
+	static void look_##name(void *ctx, const struct gs_live_snapshot *l,                       \
 				const struct gs_http_request *q, struct gs_http_reply *reply);     \
 	LIVE_HANDLER(name)                                                                         \
 	{                                                                                          \
 		gs_live_answer(ctx, q, reply, look_##name, ctx);                                   \
 	}                                                                                          \
-	static void look_##name(void *ctx, const struct gs_live_look *l,                           \
+	static void look_##name(void *ctx, const struct gs_live_snapshot *l,                       \
 				const struct gs_http_request *q, struct gs_http_reply *reply)
 
 LIVE_HANDLER(live_overview);

@@ -52,14 +52,14 @@ LIVE_LOOK(live_overview)
 
 /* --- nodes --- */
 
-static void put_node(struct gs_buf *b, const struct gs_live_look *l, size_t at)
+static void put_node(struct gs_buf *b, const struct gs_live_snapshot *l, size_t at)
 {
-	const struct gs_cluster_node *n = gs_cluster_view_at(l->view, at);
+	const struct gs_registry_node *n = gs_registry_view_at(l->view, at);
 	struct gs_live_sums s;
 	char id[160];
 
 	gs_live_client_id(n, id, sizeof(id));
-	gs_live_look_sums(l, at, &s);
+	gs_live_snapshot_sums(l, at, &s);
 	j_i64(b, "id", n->id);
 	j_text(b, "name", id);
 	j_text(b, "hostname", n->hostname);
@@ -101,7 +101,7 @@ LIVE_LOOK(live_nodes)
 
 	if (!limit || gs_live_number(q, reply, "after", 0, 9e15, &after) < 0)
 		return;
-	while (at < l->n_nodes && (double)gs_cluster_view_at(l->view, at)->id <= after)
+	while (at < l->n_nodes && (double)gs_registry_view_at(l->view, at)->id <= after)
 		at++;
 	j_open(gs_live_json(reply), NULL, '{');
 	j_u64(b, "total", l->n_nodes);
@@ -113,18 +113,18 @@ LIVE_LOOK(live_nodes)
 	}
 	j_close(b, ']');
 	if (at > 0 && at < l->n_nodes)
-		j_i64(b, "next", gs_cluster_view_at(l->view, at - 1)->id);
+		j_i64(b, "next", gs_registry_view_at(l->view, at - 1)->id);
 	else
 		j_null(b, "next");
 	j_close(b, '}');
 }
 
-static void put_gpu(struct gs_buf *b, const struct gs_live_look *l, size_t at, uint32_t i)
+static void put_gpu(struct gs_buf *b, const struct gs_live_snapshot *l, size_t at, uint32_t i)
 {
-	const struct gs_cluster_node *n = gs_cluster_view_at(l->view, at);
+	const struct gs_registry_node *n = gs_registry_view_at(l->view, at);
 	const struct gs_gpu_info *g = &n->latest->gpu->info[i];
 	const struct gs_gpu_sample *s = &n->latest->gpu->sample[i];
-	enum gs_live_state state = gs_live_look_state(l, at, i);
+	enum gs_live_state state = gs_live_snapshot_state(l, at, i);
 	const char *failure = state == GS_LIVE_FAILING ? live_failure_of(n, i) : NULL;
 	char id[160], reason[160];
 
@@ -155,7 +155,7 @@ static void put_gpu(struct gs_buf *b, const struct gs_live_look *l, size_t at, u
 	j_double(b, "throttle_reasons_mask", gs_live_value(s, GS_GPU_THROTTLE_REASONS));
 }
 
-static void put_details(struct gs_buf *b, const struct gs_cluster_node *n, uint32_t i)
+static void put_details(struct gs_buf *b, const struct gs_registry_node *n, uint32_t i)
 {
 	const struct gs_gpu_info *g = &n->latest->gpu->info[i];
 	const struct gs_gpu_sample *s = &n->latest->gpu->sample[i];
@@ -166,13 +166,13 @@ static void put_details(struct gs_buf *b, const struct gs_cluster_node *n, uint3
 	j_text(b, "architecture", g->architecture);
 	j_open(b, "values", '{');
 	for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++)
-		if (s->why[f] == GS_GPU_WHY_OK)
+		if (s->why[f] == GS_GPU_REASON_OK)
 			j_double(b, gs_gpu_field_info(f)->key, s->value[f]);
 	j_close(b, '}');
 	j_open(b, "missing", '{'); /* why a value is not there */
 	for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++)
-		if (s->why[f] != GS_GPU_WHY_OK && s->why[f] != GS_GPU_WHY_NOT_READ)
-			j_text(b, gs_gpu_field_info(f)->key, gs_gpu_why_name(s->why[f]));
+		if (s->why[f] != GS_GPU_REASON_OK && s->why[f] != GS_GPU_REASON_NOT_READ)
+			j_text(b, gs_gpu_field_info(f)->key, gs_gpu_reason_name(s->why[f]));
 	j_close(b, '}');
 }
 
@@ -186,19 +186,19 @@ static int64_t id_of(const char *text)
 
 LIVE_LOOK(live_node)
 {
-	const struct gs_cluster_node *n = gs_cluster_view_find(l->view, id_of(q->param[0]));
+	const struct gs_registry_node *n = gs_registry_view_find(l->view, id_of(q->param[0]));
 	struct gs_buf *b = &reply->body;
 	size_t at;
 
 	if (!n) {
-		gs_http_say(reply, 404, "no node has this number");
+		gs_http_error(reply, 404, "no node has this number");
 		return;
 	}
-	at = (size_t)(n - gs_cluster_view_at(l->view, 0));
+	at = (size_t)(n - gs_registry_view_at(l->view, 0));
 	j_open(gs_live_json(reply), NULL, '{');
 	put_node(b, l, at);
 	j_open(b, "gpu_list", '[');
-	for (uint32_t i = 0; i < gs_live_look_gpus(l, at); i++) {
+	for (uint32_t i = 0; i < gs_live_snapshot_gpus(l, at); i++) {
 		j_open(b, NULL, '{');
 		put_gpu(b, l, at, i);
 		put_details(b, n, i);
@@ -210,7 +210,7 @@ LIVE_LOOK(live_node)
 
 /* --- GPUs --- */
 
-static bool name_has(const struct gs_cluster_node *n, const char *text)
+static bool name_has(const struct gs_registry_node *n, const char *text)
 {
 	return !text[0] || strcasestr(n->hostname, text) || strcasestr(n->instance, text);
 }
@@ -219,11 +219,11 @@ struct gpu_choice {
 	char sort[16], state[16], name[128];
 };
 
-static bool is_chosen(const struct gs_live_look *l, const struct gpu_choice *c,
-		      const struct gs_live_look_gpu *g)
+static bool is_chosen(const struct gs_live_snapshot *l, const struct gpu_choice *c,
+		      const struct gs_live_snapshot_gpu *g)
 {
 	return (!c->state[0] || strcmp(c->state, gs_live_state_name(g->state)) == 0) &&
-	       name_has(gs_cluster_view_at(l->view, g->node), c->name);
+	       name_has(gs_registry_view_at(l->view, g->node), c->name);
 }
 
 LIVE_LOOK(live_gpus)
@@ -239,15 +239,15 @@ LIVE_LOOK(live_gpus)
 	    (c.sort[0] && strcmp(c.sort, "worst") != 0) ||
 	    gs_http_query(q, "state", c.state, sizeof(c.state)) < 0 ||
 	    gs_http_query(q, "q", c.name, sizeof(c.name)) < 0) {
-		gs_http_say(reply, 400,
-			    "sort is \"worst\"; state is ok, idle, throttled, "
-			    "unreachable or failing; q is a part of a node's name");
+		gs_http_error(reply, 400,
+			      "sort is \"worst\"; state is ok, idle, throttled, "
+			      "unreachable or failing; q is a part of a node's name");
 		return;
 	}
 	j_open(gs_live_json(reply), NULL, '{');
 	j_open(b, "gpus", '[');
 	for (size_t i = 0; i < l->all.n_gpus; i++) {
-		const struct gs_live_look_gpu *g = &l->gpu[c.sort[0] ? l->worst[i] : i];
+		const struct gs_live_snapshot_gpu *g = &l->gpu[c.sort[0] ? l->worst[i] : i];
 
 		if (!is_chosen(l, &c, g) || n++ < (size_t)after || put == limit)
 			continue;
@@ -263,7 +263,7 @@ LIVE_LOOK(live_gpus)
 
 /* --- processes --- */
 
-static void put_process(struct gs_buf *b, const struct gs_cluster_node *n,
+static void put_process(struct gs_buf *b, const struct gs_registry_node *n,
 			const struct gs_gpu_process *p, enum gs_http_see see)
 {
 	const struct gs_host_process *h = gs_host_process_of(n->latest->host, p->pid);
@@ -297,13 +297,13 @@ LIVE_LOOK(live_processes)
 	    gs_live_number(q, reply, "node", 1, 9e15, &node) < 0)
 		return;
 	if (gs_http_query(q, "job", job, sizeof(job)) < 0) {
-		gs_http_say(reply, 400, "job is the name of a job");
+		gs_http_error(reply, 400, "job is the name of a job");
 		return;
 	}
 	j_open(gs_live_json(reply), NULL, '{');
 	j_open(b, "processes", '[');
 	for (size_t i = 0; i < l->n_nodes; i++) {
-		const struct gs_cluster_node *at = gs_cluster_view_at(l->view, i);
+		const struct gs_registry_node *at = gs_registry_view_at(l->view, i);
 
 		if (!at->latest || (node > 0 && (double)at->id != node))
 			continue;

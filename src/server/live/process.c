@@ -165,16 +165,16 @@ LIVE_HANDLER(live_process)
 {
 	struct gs_live *a = ctx;
 	struct gs_live_process asked = {.node = node_of(q->param[0]), .see = q->see};
-	const struct gs_cluster_node *n;
-	struct gs_live_look *l;
+	const struct gs_registry_node *n;
+	struct gs_live_snapshot *l;
 	bool there = false, known;
 
 	if (!pid_of(q->param[1], &asked.pid)) {
-		gs_http_say(reply, 404, "a process is known by its number");
+		gs_http_error(reply, 404, "a process is known by its number");
 		return;
 	}
-	l = gs_live_look(a);
-	n = l ? gs_cluster_view_find(l->view, asked.node) : NULL;
+	l = gs_live_take_snapshot(a);
+	n = l ? gs_registry_view_find(l->view, asked.node) : NULL;
 	known = n != NULL;
 	if (n) {
 		gs_live_client_id(n, asked.node_name, sizeof(asked.node_name));
@@ -183,13 +183,13 @@ LIVE_HANDLER(live_process)
 	if (there)
 		gs_live_put_process(gs_live_json(reply), &asked, n->latest, n->clock_offset_ns,
 				    n->healthy);
-	gs_live_look_unref(&l);
+	gs_live_snapshot_unref(&l);
 	if (there)
 		return;
 	if (!known)
-		gs_http_say(reply, 404, "no node has this number");
+		gs_http_error(reply, 404, "no node has this number");
 	else if (!a->o.past_process)
-		gs_http_say(reply, 404, "this process is not there now; a head knows the past");
+		gs_http_error(reply, 404, "this process is not there now; a head knows the past");
 	else
 		a->o.past_process(a->o.ctx, &asked, reply);
 }

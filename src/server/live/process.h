@@ -1,6 +1,6 @@
 /* One process, in a moment of its node. */
-#ifndef GS_LIVE_PROCESS_H
-#define GS_LIVE_PROCESS_H
+#ifndef GS_SERVER_LIVE_PROCESS_H
+#define GS_SERVER_LIVE_PROCESS_H
 
 #include "core/base/buf.h"
 #include "net/http/http.h"

@@ -55,7 +55,7 @@ void gs_live_fail(struct gs_http_reply *reply, int r, const struct gs_err *err)
 	/* Names of others may be in it. */
 	if (gs_text_utf8(&clean, text) == 0 && gs_buf_put(&clean, "", 1) == 0)
 		text = (const char *)clean.data;
-	gs_http_say(reply, gs_live_status_of(r), text);
+	gs_http_error(reply, gs_live_status_of(r), text);
 	gs_buf_fini(&clean);
 }
 
@@ -74,7 +74,7 @@ int gs_live_number(const struct gs_http_request *q, struct gs_http_reply *reply,
 		return 1;
 	}
 	snprintf(why, sizeof(why), "%s is a number from %.15g to %.15g", name, least, most);
-	gs_http_say(reply, 400, why);
+	gs_http_error(reply, 400, why);
 	return -EINVAL;
 }
 

@@ -1,6 +1,6 @@
 /* What requests say, and how answers are written: of all endpoints that answer in JSON. */
-#ifndef GS_LIVE_REPLY_H
-#define GS_LIVE_REPLY_H
+#ifndef GS_SERVER_LIVE_REPLY_H
+#define GS_SERVER_LIVE_REPLY_H
 
 #include "core/base/err.h"
 #include "net/http/http.h"

@@ -30,13 +30,13 @@ void gs_live_put_series(struct gs_buf *b, const struct gs_live_series *s, const 
 	j_text(b, "gpu", s->gpu);
 	j_text(b, "source", source);
 	j_bool(b, "complete", complete);
-	gs_live_stretch_put_time(b, &s->in);
+	gs_live_bucket_put_time(b, &s->in);
 	/* Points between two samples are empty, and yet nothing is missing there. */
 	if (s->coarse_ns)
 		j_double(b, "downsampled_seconds", (double)s->coarse_ns / 1e9);
 	j_open(b, "values", '{');
 	for (size_t v = 0; v < s->n_values; v++)
-		gs_live_stretch_put(b, gs_gpu_field_info((unsigned)s->field[v])->key, &s->in, v);
+		gs_live_bucket_put(b, gs_gpu_field_info((unsigned)s->field[v])->key, &s->in, v);
 	j_close(b, '}');
 	j_close(b, '}');
 }
@@ -70,8 +70,8 @@ static bool parse_values(struct gs_live_series *s, char *keys)
 	return true;
 }
 
-static bool parse(const struct gs_http_request *q, struct gs_http_reply *reply,
-		  struct gs_live_series *s)
+static bool parse_query(const struct gs_http_request *q, struct gs_http_reply *reply,
+			struct gs_live_series *s)
 {
 	double node = 0;
 	char keys[512];
@@ -80,12 +80,12 @@ static bool parse(const struct gs_http_request *q, struct gs_http_reply *reply,
 		return false;
 	if (node < 1 || gs_http_query(q, "gpu", s->gpu, sizeof(s->gpu)) != 1 ||
 	    gs_http_query(q, "values", keys, sizeof(keys)) < 0 || !parse_values(s, keys)) {
-		gs_http_say(reply, 400,
-			    "node and gpu say which; values are at most 8 keys of GPU values");
+		gs_http_error(reply, 400,
+			      "node and gpu say which; values are at most 8 keys of GPU values");
 		return false;
 	}
 	s->node = (int64_t)node;
-	return gs_live_stretch_parse(q, reply, s->n_values, &s->in);
+	return gs_live_bucket_parse(q, reply, s->n_values, &s->in);
 }
 
 /* --- from memory --- */
@@ -95,75 +95,75 @@ static bool is_remembered(const struct gs_live *a, const struct gs_live_series *
 	int64_t now = (int64_t)gs_clock_wall_ns();
 
 	/* Where nobody knows more, this is all. */
-	if (a->o.past_series && s->in.from_ns < now - (GS_CLUSTER_POINTS + 2) * 1000000000ll)
+	if (a->o.past_series && s->in.from_ns < now - (GS_REGISTRY_POINTS + 2) * 1000000000ll)
 		return false;
 	for (size_t v = 0; v < s->n_values; v++) {
 		unsigned i = 0;
 
-		while (i < GS_CLUSTER_VALUES && gs_cluster_value_field(i) != s->field[v])
+		while (i < GS_REGISTRY_VALUES && gs_registry_value_field(i) != s->field[v])
 			i++;
 		/* The share of used memory is what is remembered of its bytes. */
-		if (i == GS_CLUSTER_MEMORY ||
-		    (i == GS_CLUSTER_VALUES && s->field[v] != GS_GPU_MEM_USED_RATIO))
+		if (i == GS_REGISTRY_MEMORY ||
+		    (i == GS_REGISTRY_VALUES && s->field[v] != GS_GPU_MEM_USED_RATIO))
 			return false;
 	}
 	return true;
 }
 
-static void remember(struct gs_live_series *s, struct gs_cluster *c,
-		     const struct gs_cluster_node *n, uint32_t gpu)
+static void remember_series(struct gs_live_series *s, struct gs_registry *c,
+			    const struct gs_registry_node *n, uint32_t gpu)
 {
-	int64_t wall[GS_CLUSTER_POINTS];
-	double v[GS_CLUSTER_POINTS];
+	int64_t wall[GS_REGISTRY_POINTS];
+	double v[GS_REGISTRY_POINTS];
 
 	for (size_t k = 0; k < s->n_values; k++) {
 		unsigned i = 0;
 		size_t n_points;
 
-		while (i < GS_CLUSTER_VALUES && gs_cluster_value_field(i) != s->field[k])
+		while (i < GS_REGISTRY_VALUES && gs_registry_value_field(i) != s->field[k])
 			i++;
-		if (i == GS_CLUSTER_VALUES)
-			i = GS_CLUSTER_MEMORY;
-		n_points = gs_cluster_history(c, n->id, gpu, i, wall, v);
+		if (i == GS_REGISTRY_VALUES)
+			i = GS_REGISTRY_MEMORY;
+		n_points = gs_registry_history(c, n->id, gpu, i, wall, v);
 		for (size_t p = 0; p < n_points; p++)
-			gs_live_stretch_add(&s->in, k, wall[p] + n->clock_offset_ns, v[p]);
+			gs_live_bucket_add(&s->in, k, wall[p] + n->clock_offset_ns, v[p]);
 	}
 }
 
 LIVE_HANDLER(live_series)
 {
 	struct gs_live *a = ctx;
-	const struct gs_cluster_node *n;
-	struct gs_live_look *l = NULL;
+	const struct gs_registry_node *n;
+	struct gs_live_snapshot *l = NULL;
 	struct gs_live_series asked = {0};
 	int gpu = -1;
 	bool known;
 
-	if (!parse(q, reply, &asked))
+	if (!parse_query(q, reply, &asked))
 		return;
-	l = gs_live_look(a);
-	n = l ? gs_cluster_view_find(l->view, asked.node) : NULL;
+	l = gs_live_take_snapshot(a);
+	n = l ? gs_registry_view_find(l->view, asked.node) : NULL;
 	known = n != NULL;
 	if (n && n->latest)
 		gpu = gs_live_find_gpu(n->latest->gpu, asked.gpu);
 	if (gpu >= 0 && is_remembered(a, &asked)) {
-		GS_FREE struct gs_live_series *s = gs_live_stretch_new(
+		GS_FREE struct gs_live_series *s = gs_live_bucket_new(
 			&asked, sizeof(asked), offsetof(struct gs_live_series, in));
 
 		if (s) {
-			remember(s, a->o.cluster, n, (uint32_t)gpu);
+			remember_series(s, a->o.cluster, n, (uint32_t)gpu);
 			gs_live_put_series(gs_live_json(reply), s, "memory", true);
 		} else {
-			gs_http_say(reply, 503, "no memory");
+			gs_http_error(reply, 503, "no memory");
 		}
 	} else if (!known) {
-		gs_http_say(reply, 404, "no node has this number");
+		gs_http_error(reply, 404, "no node has this number");
 	} else if (!a->o.past_series) {
-		gs_http_say(reply, 404,
-			    "of this there is no memory here: the past, and other values, are "
-			    "known by a head");
+		gs_http_error(reply, 404,
+			      "of this there is no memory here: the past, and other values, are "
+			      "known by a head");
 	} else {
 		a->o.past_series(a->o.ctx, &asked, reply);
 	}
-	gs_live_look_unref(&l);
+	gs_live_snapshot_unref(&l);
 }

@@ -1,8 +1,8 @@
 /* Values of a GPU over time. */
-#ifndef GS_LIVE_SERIES_H
-#define GS_LIVE_SERIES_H
+#ifndef GS_SERVER_LIVE_SERIES_H
+#define GS_SERVER_LIVE_SERIES_H
 
-#include "server/live/stretch.h"
+#include "server/live/bucket.h"
 #include "model/node/gpu.h"
 
 #define GS_LIVE_SERIES_VALUES 8
@@ -13,7 +13,7 @@ struct gs_live_series {
 	size_t n_values;
 	/* enum gs_gpu_field; MEM_USED_RATIO is made when it is not told */
 	int field[GS_LIVE_SERIES_VALUES];
-	struct gs_live_stretches in;
+	struct gs_live_buckets in;
 	uint64_t coarse_ns; /* how far apart samples are that were made coarser; 0: none was */
 };
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/openapi/describe_int.h"
+#include "server/openapi/openapi_int.h"
 #include "core/text/json.h"
 
 /* "/a/{}" with the name of the parameter; moves *names on to the next. */
@@ -25,7 +25,7 @@ static void put_path(const char *pattern, const char **names, char *out, size_t 
 	out[n] = '\0';
 }
 
-static const struct gs_describe_name *parameter(const struct gs_describe *d, const char *name)
+static const struct gs_openapi_name *add_parameter(const struct gs_openapi *d, const char *name)
 {
 	for (size_t i = 0; i < d->n_parameters; i++)
 		if (strcmp(d->parameters[i].name, name) == 0)
@@ -33,11 +33,11 @@ static const struct gs_describe_name *parameter(const struct gs_describe *d, con
 	return NULL;
 }
 
-static void put_parameters(struct gs_buf *b, const struct gs_describe *d,
-			   const struct gs_describe_endpoint *e)
+static void put_parameters(struct gs_buf *b, const struct gs_openapi *d,
+			   const struct gs_openapi_endpoint *e)
 {
 	const char *names = e->params;
-	const struct gs_describe_name *known;
+	const struct gs_openapi_name *known;
 	size_t in_path = 0;
 	char name[32];
 
@@ -54,10 +54,10 @@ static void put_parameters(struct gs_buf *b, const struct gs_describe *d,
 		gs_json_text(b, "in", in_path ? "path" : "query");
 		if (in_path)
 			gs_json_bool(b, "required", true);
-		known = parameter(d, name);
+		known = add_parameter(d, name);
 		if (known && known->text)
 			gs_json_text(b, "description", known->text);
-		describe_schema(b, "schema", known ? known->schema : "text");
+		openapi_schema(b, "schema", known ? known->schema : "text");
 		gs_json_close(b, '}');
 		in_path -= in_path > 0;
 	}
@@ -70,7 +70,7 @@ static void put_content(struct gs_buf *b, const char *schema)
 	gs_json_open(b, "content", '{');
 	if (schema[0] != '@') {
 		gs_json_open(b, "application/json", '{');
-		describe_schema(b, "schema", schema);
+		openapi_schema(b, "schema", schema);
 		gs_json_close(b, '}');
 	} else {
 		char types[256], *next;
@@ -102,8 +102,8 @@ static void put_id(struct gs_buf *b, const char *method, const char *path)
 	gs_json_text(b, "operationId", id);
 }
 
-static void put_operation(struct gs_buf *b, const struct gs_describe *d,
-			  const struct gs_describe_endpoint *e, const char *path)
+static void put_operation(struct gs_buf *b, const struct gs_openapi *d,
+			  const struct gs_openapi_endpoint *e, const char *path)
 {
 	gs_json_open(b, e->method, '{');
 	put_id(b, e->method, path);
@@ -132,13 +132,13 @@ static void put_operation(struct gs_buf *b, const struct gs_describe *d,
 	gs_json_close(b, '}');
 }
 
-static void put_paths(struct gs_buf *b, const struct gs_describe *d)
+static void put_paths(struct gs_buf *b, const struct gs_openapi *d)
 {
 	char path[256];
 
 	gs_json_open(b, "paths", '{');
 	for (size_t i = 0; i < d->n_endpoints; i++) {
-		const struct gs_describe_endpoint *e = &d->endpoints[i];
+		const struct gs_openapi_endpoint *e = &d->endpoints[i];
 		const char *names = e->params;
 
 		/* Methods of one path follow each other. */
@@ -153,7 +153,7 @@ static void put_paths(struct gs_buf *b, const struct gs_describe *d)
 	gs_json_close(b, '}');
 }
 
-void gs_describe(struct gs_buf *b, const struct gs_describe *d)
+void gs_openapi_write(struct gs_buf *b, const struct gs_openapi *d)
 {
 	gs_json_open(b, NULL, '{');
 	gs_json_text(b, "openapi", "3.1.0");
@@ -164,7 +164,7 @@ void gs_describe(struct gs_buf *b, const struct gs_describe *d)
 	gs_json_open(b, "components", '{');
 	gs_json_open(b, "schemas", '{');
 	for (size_t i = 0; i < d->n_types; i++)
-		describe_schema(b, d->types[i].name, d->types[i].schema);
+		openapi_schema(b, d->types[i].name, d->types[i].schema);
 	gs_json_close(b, '}');
 	gs_json_open(b, "securitySchemes", '{');
 	gs_json_open(b, "token", '{');

@@ -1,18 +1,18 @@
-/* From the short form of a schema (describe.h) to JSON Schema. */
+/* From the short form of a schema (openapi.h) to JSON Schema. */
 #include <stdio.h>
 #include <string.h>
 
-#include "server/openapi/describe_int.h"
+#include "server/openapi/openapi_int.h"
 #include "core/text/json.h"
 
-static const char *skip(const char *p)
+static const char *skip_spaces(const char *p)
 {
 	while (*p == ' ' || *p == ',')
 		p++;
 	return p;
 }
 
-static size_t word(const char *p)
+static size_t word_bytes(const char *p)
 {
 	return strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
 }
@@ -45,8 +45,8 @@ static void put_required(struct gs_buf *b, const char *p)
 	unsigned depth = 1;
 
 	gs_json_open(b, "required", '[');
-	for (p = skip(p + 1); depth; p++) {
-		size_t n = depth == 1 ? word(p) : 0;
+	for (p = skip_spaces(p + 1); depth; p++) {
+		size_t n = depth == 1 ? word_bytes(p) : 0;
 		char key[64];
 
 		if (n && n < sizeof(key) && (p[n] == ':' || (p[n] == '?' && p[n + 1] == ':'))) {
@@ -69,10 +69,10 @@ static const char *put_object(struct gs_buf *b, const char *p)
 	const char *begin = p;
 
 	if (strncmp(p, "{*:", 3) == 0)
-		return skip(put_type(b, "additionalProperties", p + 3)) + 1;
+		return skip_spaces(put_type(b, "additionalProperties", p + 3)) + 1;
 	gs_json_open(b, "properties", '{');
-	for (p = skip(p + 1); *p != '}'; p = skip(p)) {
-		size_t n = word(p);
+	for (p = skip_spaces(p + 1); *p != '}'; p = skip_spaces(p)) {
+		size_t n = word_bytes(p);
 		char key[64];
 
 		snprintf(key, sizeof(key), "%.*s", (int)n, p);
@@ -139,7 +139,7 @@ static const char *put_simple(struct gs_buf *b, const char *p, bool nullable)
 		const char *word, *type;
 	} simple[] = {{"text", "string"},   {"time", "string"},  {"int", "integer"},
 		      {"number", "number"}, {"bool", "boolean"}, {"any", NULL}};
-	size_t n = word(p);
+	size_t n = word_bytes(p);
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(simple); i++) {
 		if (strlen(simple[i].word) != n || strncmp(simple[i].word, p, n) != 0)
@@ -159,7 +159,7 @@ static const char *put_type(struct gs_buf *b, const char *key, const char *p)
 {
 	bool nullable;
 
-	p = skip(p);
+	p = skip_spaces(p);
 	nullable = is_nullable(p);
 	gs_json_open(b, key, '{');
 	if (*p == '{') {
@@ -167,7 +167,7 @@ static const char *put_type(struct gs_buf *b, const char *key, const char *p)
 		p = put_object(b, p);
 	} else if (*p == '[') {
 		put_kind(b, "array", nullable);
-		p = skip(put_type(b, "items", p + 1)) + 1;
+		p = skip_spaces(put_type(b, "items", p + 1)) + 1;
 	} else if (*p == '\'') {
 		p = put_words(b, p, nullable);
 	} else {
@@ -177,7 +177,7 @@ static const char *put_type(struct gs_buf *b, const char *key, const char *p)
 	return p + nullable;
 }
 
-void describe_schema(struct gs_buf *b, const char *key, const char *schema)
+void openapi_schema(struct gs_buf *b, const char *key, const char *schema)
 {
 	(void)put_type(b, key, schema);
 }

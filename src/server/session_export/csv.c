@@ -1,7 +1,7 @@
 /* One row for each sample of each GPU, with the sample's own time. */
 #include <math.h>
 
-#include "server/session_export/archive_int.h"
+#include "server/session_export/session_export_int.h"
 #include "core/text/doc.h"
 #include "core/text/text.h"
 
@@ -28,11 +28,11 @@ static void put_number(struct gs_pen *pen, double v)
 	gs_pen_double(pen, strtod(text, NULL));
 }
 
-static int moment(void *ctx, const struct archive_moment *m)
+static int write_sample(void *ctx, const struct session_export_sample *m)
 {
 	const struct csv *c = ctx;
 	const struct gs_gpu_snapshot *g = m->snapshot->gpu;
-	const struct archive_node *node = &c->a->node[m->node];
+	const struct session_export_node *node = &c->a->node[m->node];
 	char time[ARCHIVE_TIME_BYTES];
 
 	for (uint32_t i = 0; i < g->n_gpus; i++) {
@@ -44,7 +44,7 @@ static int moment(void *ctx, const struct archive_moment *m)
 		if (!s->time_ns || !m->snapshot->time_ns ||
 		    llabs(wall_ns - m->wall_ns) > 60000000000ll)
 			wall_ns = m->wall_ns;
-		gs_pen_puts(c->pen, archive_time(time, wall_ns, false));
+		gs_pen_puts(c->pen, session_export_time(time, wall_ns, false));
 		put_text(c->pen, node->client);
 		gs_pen_printf(c->pen, ",%u", g->info[i].index);
 		put_text(c->pen, g->info[i].uuid);
@@ -59,7 +59,7 @@ static int moment(void *ctx, const struct archive_moment *m)
 		if (m->mark.n_samples)
 			gs_pen_double(c->pen, (double)m->mark.interval_ns / 1e9);
 		gs_pen_puts(c->pen, ",");
-		age_s = archive_age_s(s, c->field, c->n_fields);
+		age_s = session_export_age_s(s, c->field, c->n_fields);
 		if (!isnan(age_s))
 			put_number(c->pen, age_s);
 		gs_pen_puts(c->pen, GS_TEXT_CSV_EOL);
@@ -68,17 +68,17 @@ static int moment(void *ctx, const struct archive_moment *m)
 	return c->pen->r;
 }
 
-int archive_csv(struct archive *a, struct gs_pen *pen)
+int session_export_csv(struct archive *a, struct gs_pen *pen)
 {
 	struct csv c = {.a = a, .pen = pen};
-	struct archive_sink sink = {.moment = moment, .ctx = &c};
+	struct session_export_sink sink = {.moment = write_sample, .ctx = &c};
 
-	c.n_fields = archive_fields(a->o->session, c.field);
+	c.n_fields = session_export_fields(a->o->session, c.field);
 	gs_pen_puts(pen, "time,node,gpu,uuid,name,available");
 	for (size_t f = 0; f < c.n_fields; f++)
 		put_text(pen, gs_gpu_field_info(c.field[f])->key);
 	put_text(pen, "downsampled_seconds");
 	put_text(pen, "oldest_value_seconds");
 	gs_pen_puts(pen, GS_TEXT_CSV_EOL);
-	return archive_read(a, &sink);
+	return session_export_read(a, &sink);
 }

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "server/session_export/archive_int.h"
+#include "server/session_export/session_export_int.h"
 
 #define WINDOW       65536 /* frames that may be open */
 #define BEHIND       3     /* frames that stay open behind the time that is passed */
@@ -16,31 +16,31 @@
 #define SEVERAL      0.6 /* frames between samples: below it a frame has several */
 #define RELOCK       3.0 /* frames without a sample: the phase is taken anew */
 
-struct archive_pace {
+struct session_export_pace {
 	double phase;
 	double last;   /* where the last sample was, in frames */
 	double period; /* between samples, in frames, of late */
 	bool locked;
 };
 
-int archive_frames_open(struct archive_frames *f, struct archive *a)
+int session_export_frames_open(struct session_export_frames *f, struct archive *a)
 {
 	const struct gs_store_session *s = a->o->session;
 
 	f->a = a;
 	f->interval_ns = s->interval_ns ? s->interval_ns : 1000000000ull;
-	f->n_fields = archive_fields(s, f->field);
+	f->n_fields = session_export_fields(s, f->field);
 	f->n_values = ARCHIVE_N_VALUES + f->n_fields;
 	f->gpus = GS_MAP_INIT(1u << 24);
 	f->pairs = GS_MAP_INIT(1u << 20);
 	f->client = calloc(a->n_nodes + 1, sizeof(*f->client));
 	f->pace = calloc(a->n_nodes + 1, sizeof(*f->pace));
-	f->open = calloc(WINDOW, sizeof(struct archive_frame *));
+	f->open = calloc(WINDOW, sizeof(struct session_export_frame *));
 	f->gap_told = true;
 	return f->client && f->pace && f->open ? 0 : -ENOMEM;
 }
 
-static void frame_free(struct archive_frame *frame)
+static void frame_free(struct session_export_frame *frame)
 {
 	if (!frame)
 		return;
@@ -51,7 +51,7 @@ static void frame_free(struct archive_frame *frame)
 	free(frame);
 }
 
-void archive_frames_close(struct archive_frames *f)
+void session_export_frames_close(struct session_export_frames *f)
 {
 	for (size_t i = 0; f->open && i < WINDOW; i++)
 		frame_free(f->open[i]);
@@ -70,7 +70,8 @@ void archive_frames_close(struct archive_frames *f)
 
 /* --- which frame --- */
 
-static int64_t frame_of(const struct archive_frames *f, struct archive_pace *p, int64_t wall_ns)
+static int64_t frame_of(const struct session_export_frames *f, struct session_export_pace *p,
+			int64_t wall_ns)
 {
 	double x = (double)(wall_ns - f->a->from_wall_ns) / (double)f->interval_ns;
 	int64_t number;
@@ -93,10 +94,11 @@ static int64_t frame_of(const struct archive_frames *f, struct archive_pace *p, 
 
 /* --- writing frames out --- */
 
-static int write_first(struct archive_frames *f)
+static int write_first(struct session_export_frames *f)
 {
-	struct archive_frame **slot = &f->open[f->first % WINDOW], none = {.number = f->first};
-	const struct archive_frame *frame = *slot ? *slot : &none;
+	struct session_export_frame **slot = &f->open[f->first % WINDOW],
+				    none = {.number = f->first};
+	const struct session_export_frame *frame = *slot ? *slot : &none;
 	int r = 0;
 
 	/* Of a time without any sample the first frame alone is written: it ends the curves. Where
@@ -114,7 +116,7 @@ static int write_first(struct archive_frames *f)
 }
 
 /* All before that one. */
-static int write_until(struct archive_frames *f, int64_t number)
+static int write_until(struct session_export_frames *f, int64_t number)
 {
 	int r = 0;
 
@@ -135,15 +137,15 @@ static int write_until(struct archive_frames *f, int64_t number)
 	return r;
 }
 
-int archive_frames_passed(void *ctx, int64_t wall_ns)
+int session_export_frames_passed(void *ctx, int64_t wall_ns)
 {
-	struct archive_frames *f = ctx;
+	struct session_export_frames *f = ctx;
 	double x = (double)(wall_ns - f->a->from_wall_ns) / (double)f->interval_ns;
 
 	return write_until(f, (int64_t)floor(x) - BEHIND);
 }
 
-int archive_frames_end(struct archive_frames *f)
+int session_export_frames_end(struct session_export_frames *f)
 {
 	int64_t last = -1;
 
@@ -155,9 +157,10 @@ int archive_frames_end(struct archive_frames *f)
 
 /* --- filling frames --- */
 
-static int frame_at(struct archive_frames *f, int64_t number, struct archive_frame **ret_frame)
+static int frame_at(struct session_export_frames *f, int64_t number,
+		    struct session_export_frame **ret_frame)
 {
-	struct archive_frame *frame;
+	struct session_export_frame *frame;
 	int r = number >= f->first + WINDOW ? write_until(f, number - WINDOW + 1) : 0;
 
 	*ret_frame = NULL;
@@ -184,9 +187,9 @@ static int frame_at(struct archive_frames *f, int64_t number, struct archive_fra
 }
 
 /* The frame has room for all columns there are. */
-static int widen(const struct archive_frames *f, struct archive_frame *frame)
+static int widen_frame(const struct session_export_frames *f, struct session_export_frame *frame)
 {
-	struct archive_mean *value;
+	struct session_export_mean *value;
 	uint32_t *n_samples;
 	size_t old = frame->n_gpus;
 
@@ -212,12 +215,12 @@ static int widen(const struct archive_frames *f, struct archive_frame *frame)
 	return 0;
 }
 
-static int column(struct archive_frames *f, uint32_t node, const struct gs_gpu_info *info,
-		  size_t *ret_column)
+static int find_column(struct session_export_frames *f, uint32_t node,
+		       const struct gs_gpu_info *info, size_t *ret_column)
 {
 	char id[320];
 	uint64_t key, at;
-	struct archive_gpu *g;
+	struct session_export_gpu *g;
 	int n = snprintf(id, sizeof(id), "%u/%s/%u/%s/%d/%d", node, info->uuid, info->index,
 			 info->name, info->gpu_instance, info->compute_instance);
 
@@ -228,7 +231,7 @@ static int column(struct archive_frames *f, uint32_t node, const struct gs_gpu_i
 	}
 	if (f->n_gpus == f->max_gpus) {
 		size_t n_max = f->max_gpus ? f->max_gpus * 2 : 16;
-		struct archive_gpu *more = reallocarray(f->gpu, n_max, sizeof(*more));
+		struct session_export_gpu *more = reallocarray(f->gpu, n_max, sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
@@ -236,8 +239,8 @@ static int column(struct archive_frames *f, uint32_t node, const struct gs_gpu_i
 		f->max_gpus = n_max;
 	}
 	g = &f->gpu[f->n_gpus];
-	*g = (struct archive_gpu){.node = node};
-	archive_gpu_name(&f->a->node[node], info, id, sizeof(id));
+	*g = (struct session_export_gpu){.node = node};
+	session_export_gpu_name(&f->a->node[node], info, id, sizeof(id));
 	g->id = strdup(id);
 	g->uuid = strdup(info->uuid);
 	if (!g->id || !g->uuid || gs_map_put(&f->gpus, key, f->n_gpus) < 0) {
@@ -255,28 +258,28 @@ struct told { /* a value, and what it stands for */
 	uint32_t n;
 };
 
-static struct told told_of(const struct gs_coarse_mark *mark, uint32_t gpu, unsigned field,
+static struct told told_of(const struct gs_rollup_mark *mark, uint32_t gpu, unsigned field,
 			   double v)
 {
-	return (struct told){v, gs_coarse_most(mark, gpu, field, v), gs_coarse_n(mark, gpu, field)};
+	return (struct told){v, gs_rollup_max(mark, gpu, field, v), gs_rollup_n(mark, gpu, field)};
 }
 
-static void add_peak(struct archive_mean *mean, double *peak, struct told t)
+static void add_peak(struct session_export_mean *mean, double *peak, struct told t)
 {
 	if (!mean->n || t.most > *peak)
 		*peak = t.most;
-	archive_add_mean(mean, t.mean, t.n);
+	session_export_add_mean(mean, t.mean, t.n);
 }
 
 /* Of used memory the highest is kept as bytes, or as a share. */
-static void add_memory(struct archive_gpu *g, uint32_t gpu, const struct gs_gpu_sample *s,
-		       const struct gs_coarse_mark *mark)
+static void add_memory(struct session_export_gpu *g, uint32_t gpu, const struct gs_gpu_sample *s,
+		       const struct gs_rollup_mark *mark)
 {
 	unsigned field = gs_gpu_has(s, GS_GPU_MEM_USED) ? GS_GPU_MEM_USED : GS_GPU_MEM_USED_RATIO;
 	struct told t;
 	double v;
 
-	if (!archive_memory(s, &v))
+	if (!session_export_memory(s, &v))
 		return;
 	t = told_of(mark, gpu, field, gs_gpu_has(s, field) ? s->value[field] : v);
 	t.most = t.mean > 0 ? v * t.most / t.mean : v;
@@ -285,7 +288,7 @@ static void add_memory(struct archive_gpu *g, uint32_t gpu, const struct gs_gpu_
 }
 
 /* The power holds for as long as samples are usually apart, and not through a gap. */
-static void add_energy(struct archive_gpu *g, const struct gs_gpu_sample *s, int64_t wall_ns)
+static void add_energy(struct session_export_gpu *g, const struct gs_gpu_sample *s, int64_t wall_ns)
 {
 	int64_t own = (int64_t)(s->elapsed_ns ? s->elapsed_ns : 1000000000ull), stands = own;
 
@@ -298,8 +301,8 @@ static void add_energy(struct archive_gpu *g, const struct gs_gpu_sample *s, int
 	g->before_ns = own;
 }
 
-static void summarize(struct archive_gpu *g, uint32_t gpu, const struct gs_gpu_sample *s,
-		      const struct gs_coarse_mark *mark, int64_t wall_ns)
+static void summarize_gpu(struct session_export_gpu *g, uint32_t gpu, const struct gs_gpu_sample *s,
+			  const struct gs_rollup_mark *mark, int64_t wall_ns)
 {
 	struct told t;
 	double v;
@@ -319,13 +322,13 @@ static void summarize(struct archive_gpu *g, uint32_t gpu, const struct gs_gpu_s
 		add_peak(&g->temperature, &g->temperature_max,
 			 told_of(mark, gpu, GS_GPU_TEMP_GPU, s->value[GS_GPU_TEMP_GPU]));
 	if (gs_gpu_has(s, GS_GPU_DRAM_ACTIVE))
-		archive_add_mean(&g->dram, s->value[GS_GPU_DRAM_ACTIVE],
-				 gs_coarse_n(mark, gpu, GS_GPU_DRAM_ACTIVE));
+		session_export_add_mean(&g->dram, s->value[GS_GPU_DRAM_ACTIVE],
+					gs_rollup_n(mark, gpu, GS_GPU_DRAM_ACTIVE));
 	add_energy(g, s, wall_ns);
 }
 
-static void fill(const struct archive_frames *f, struct archive_mean *out,
-		 const struct gs_gpu_sample *s)
+static void fill_mean(const struct session_export_frames *f, struct session_export_mean *out,
+		      const struct gs_gpu_sample *s)
 {
 	static const unsigned base[ARCHIVE_N_VALUES] = {
 		[ARCHIVE_UTIL] = GS_GPU_UTIL,
@@ -340,33 +343,35 @@ static void fill(const struct archive_frames *f, struct archive_mean *out,
 
 	for (size_t i = 0; i < ARCHIVE_N_VALUES; i++)
 		if (i == ARCHIVE_AGE) {
-			v = archive_age_s(s, base, ARCHIVE_AGE);
+			v = session_export_age_s(s, base, ARCHIVE_AGE);
 			if (!isnan(v))
-				archive_add(&out[i], v);
+				session_export_add(&out[i], v);
 		} else if (i == ARCHIVE_MEMORY) {
-			if (archive_memory(s, &v))
-				archive_add(&out[i], v);
+			if (session_export_memory(s, &v))
+				session_export_add(&out[i], v);
 		} else if (gs_gpu_has(s, base[i])) {
-			archive_add(&out[i], s->value[base[i]]);
+			session_export_add(&out[i], s->value[base[i]]);
 		}
 	for (size_t i = 0; i < f->n_fields; i++) {
-		struct archive_mean *m = &out[ARCHIVE_N_VALUES + i];
+		struct session_export_mean *m = &out[ARCHIVE_N_VALUES + i];
 
 		if (!gs_gpu_has(s, f->field[i]))
 			continue;
 		if (gs_gpu_field_info(f->field[i])->counter)
-			*m = (struct archive_mean){s->value[f->field[i]], 1}; /* the last one */
+			*m = (struct session_export_mean){s->value[f->field[i]],
+							  1}; /* the last one */
 		else
-			archive_add(m, s->value[f->field[i]]);
+			session_export_add(m, s->value[f->field[i]]);
 	}
 }
 
 /* --- pairs with direct links --- */
 
-static int pair_of(struct archive_frames *f, size_t x, size_t y, struct archive_pair **ret_pair)
+static int pair_of(struct session_export_frames *f, size_t x, size_t y,
+		   struct session_export_pair **ret_pair)
 {
 	uint64_t key = x < y ? (uint64_t)x << 32 | y : (uint64_t)y << 32 | x, at;
-	struct archive_pair *more;
+	struct session_export_pair *more;
 
 	if (!gs_map_get(&f->pairs, key, &at)) {
 		more = reallocarray(f->pair, f->n_pairs + 1, sizeof(*more));
@@ -374,7 +379,7 @@ static int pair_of(struct archive_frames *f, size_t x, size_t y, struct archive_
 			return -ENOMEM;
 		f->pair = more;
 		f->pair[f->n_pairs] =
-			(struct archive_pair){.gpu = {(uint32_t)(key >> 32), (uint32_t)key}};
+			(struct session_export_pair){.gpu = {(uint32_t)(key >> 32), (uint32_t)key}};
 		at = f->n_pairs++;
 		if (gs_map_put(&f->pairs, key, at) < 0)
 			return -ENOMEM;
@@ -383,13 +388,14 @@ static int pair_of(struct archive_frames *f, size_t x, size_t y, struct archive_
 	return 0;
 }
 
-static int add_pair_rate(struct archive_frames *f, struct archive_frame *frame,
-			 struct archive_pair *p, uint64_t bytes, uint64_t time_ns)
+static int add_pair_rate(struct session_export_frames *f, struct session_export_frame *frame,
+			 struct session_export_pair *p, uint64_t bytes, uint64_t time_ns)
 {
 	size_t at = (size_t)(p - f->pair);
 
 	if (at >= frame->n_pairs) {
-		struct archive_mean *more = reallocarray(frame->pair, f->n_pairs, sizeof(*more));
+		struct session_export_mean *more =
+			reallocarray(frame->pair, f->n_pairs, sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
@@ -398,16 +404,16 @@ static int add_pair_rate(struct archive_frames *f, struct archive_frame *frame,
 		frame->n_pairs = f->n_pairs;
 	}
 	if (p->before_ns && time_ns > p->before_ns && bytes >= p->before_bytes)
-		archive_add(&frame->pair[at], (double)(bytes - p->before_bytes) * 1e9 /
-						      (double)(time_ns - p->before_ns));
+		session_export_add(&frame->pair[at], (double)(bytes - p->before_bytes) * 1e9 /
+							     (double)(time_ns - p->before_ns));
 	p->before_bytes = bytes;
 	p->before_ns = time_ns;
 	return 0;
 }
 
 /* Links of one GPU to others of the machine; each pair from its GPU that comes first. */
-static int add_links(struct archive_frames *f, struct archive_frame *frame, uint32_t node,
-		     const struct gs_gpu_snapshot *g, uint32_t i, size_t own)
+static int add_links(struct session_export_frames *f, struct session_export_frame *frame,
+		     uint32_t node, const struct gs_gpu_snapshot *g, uint32_t i, size_t own)
 {
 	const struct gs_gpu_sample *s = &g->sample[i];
 	int r = 0;
@@ -415,7 +421,7 @@ static int add_links(struct archive_frames *f, struct archive_frame *frame, uint
 	for (uint32_t k = i + 1; k < g->n_gpus && r == 0; k++) {
 		uint64_t bytes = 0;
 		bool any = false;
-		struct archive_pair *pair;
+		struct session_export_pair *pair;
 		size_t other;
 
 		for (uint32_t l = 0; l < s->n_links; l++)
@@ -427,7 +433,7 @@ static int add_links(struct archive_frames *f, struct archive_frame *frame, uint
 			}
 		if (!any)
 			continue;
-		r = column(f, node, &g->info[k], &other);
+		r = find_column(f, node, &g->info[k], &other);
 		if (r == 0)
 			r = pair_of(f, own, other, &pair);
 		if (r == 0)
@@ -438,22 +444,23 @@ static int add_links(struct archive_frames *f, struct archive_frame *frame, uint
 
 /* --- moments --- */
 
-static void add_client(struct archive_client *c, const struct gs_host_sample *h)
+static void add_client(struct session_export_client *c, const struct gs_host_sample *h)
 {
 	c->n_samples++;
 	if (h->mem_total_bytes > 0 && h->mem_used_bytes >= 0)
-		archive_add(&c->memory, (double)h->mem_used_bytes / (double)h->mem_total_bytes);
+		session_export_add(&c->memory,
+				   (double)h->mem_used_bytes / (double)h->mem_total_bytes);
 	else if (h->mem_used_ratio >= 0)
-		archive_add(&c->memory, h->mem_used_ratio);
+		session_export_add(&c->memory, h->mem_used_ratio);
 	if (h->root_used_ratio >= 0)
-		archive_add(&c->disk, h->root_used_ratio);
+		session_export_add(&c->disk, h->root_used_ratio);
 }
 
-int archive_frames_moment(void *ctx, const struct archive_moment *m)
+int session_export_frames_sample(void *ctx, const struct session_export_sample *m)
 {
-	struct archive_frames *f = ctx;
+	struct session_export_frames *f = ctx;
 	const struct gs_gpu_snapshot *g = m->snapshot->gpu;
-	struct archive_frame *frame;
+	struct session_export_frame *frame;
 	int r = frame_at(f, frame_of(f, &f->pace[m->node], m->wall_ns), &frame);
 
 	if (r < 0 || !frame)
@@ -464,16 +471,16 @@ int archive_frames_moment(void *ctx, const struct archive_moment *m)
 	for (uint32_t i = 0; i < g->n_gpus && r == 0; i++) {
 		size_t at;
 
-		r = column(f, m->node, &g->info[i], &at);
+		r = find_column(f, m->node, &g->info[i], &at);
 		if (r == 0)
-			r = widen(f, frame);
+			r = widen_frame(f, frame);
 		if (r < 0)
 			break;
 		if (g->sample[i].lost)
 			continue; /* its values are old ones */
-		summarize(&f->gpu[at], i, &g->sample[i], &m->mark, m->wall_ns);
+		summarize_gpu(&f->gpu[at], i, &g->sample[i], &m->mark, m->wall_ns);
 		f->gpu[at].n_frames += frame->n_samples[at]++ == 0;
-		fill(f, &frame->value[at * f->n_values], &g->sample[i]);
+		fill_mean(f, &frame->value[at * f->n_values], &g->sample[i]);
 		r = add_links(f, frame, m->node, g, i, at);
 	}
 	return r;

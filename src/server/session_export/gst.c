@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "server/session_export/archive_int.h"
+#include "server/session_export/session_export_int.h"
 #include "core/scrub/scrub.h"
-#include "pipeline/recording/journal.h"
+#include "pipeline/recording/recording.h"
 #include "model/node/record.h"
 
 #define RECORDS_MAX (8u << 20)
@@ -19,29 +19,29 @@
 struct gst {
 	const struct gs_sink *sink;
 	struct gs_buf records;
-	enum gs_archive_commands commands;
+	enum gs_session_export_commands commands;
 };
 
-static void shift(uint64_t *time_ns, int64_t by_ns)
+static void shift_time(uint64_t *time_ns, int64_t by_ns)
 {
 	if (*time_ns)
 		*time_ns = (uint64_t)((int64_t)*time_ns + by_ns);
 }
 
-static void hide_owner(enum gs_archive_commands commands, char *user, char *command,
+static void hide_owner(enum gs_session_export_commands commands, char *user, char *command,
 		       size_t command_bytes)
 {
 	char scrubbed[GS_HOST_CMDLINE_BYTES];
 
-	if (commands == GS_ARCHIVE_COMMANDS_NONE) {
+	if (commands == GS_SESSION_EXPORT_COMMANDS_NONE) {
 		user[0] = command[0] = '\0';
-	} else if (commands == GS_ARCHIVE_COMMANDS_SCRUBBED) {
+	} else if (commands == GS_SESSION_EXPORT_COMMANDS_SCRUBBED) {
 		gs_scrub_text(command, scrubbed, sizeof(scrubbed));
 		snprintf(command, command_bytes, "%s", scrubbed);
 	}
 }
 
-static void hide_owners(enum gs_archive_commands commands, struct gs_node_snapshot *s)
+static void hide_owners(enum gs_session_export_commands commands, struct gs_node_snapshot *s)
 {
 	for (uint32_t i = 0; i < s->gpu->n_processes; i++)
 		hide_owner(commands, s->gpu->process[i].user, s->gpu->process[i].cmdline,
@@ -51,7 +51,7 @@ static void hide_owners(enum gs_archive_commands commands, struct gs_node_snapsh
 			   sizeof(s->host->process[i].cmdline));
 }
 
-static int moment(void *ctx, const struct archive_moment *m)
+static int copy_sample(void *ctx, const struct session_export_sample *m)
 {
 	struct gst *g = ctx;
 	struct gs_node_snapshot *s = m->snapshot;
@@ -59,17 +59,17 @@ static int moment(void *ctx, const struct archive_moment *m)
 	struct gs_batch batch;
 	int r;
 
-	shift(&s->time_ns, by);
-	shift(&s->gpu->time_ns, by);
-	shift(&s->host->sample.time_ns, by);
+	shift_time(&s->time_ns, by);
+	shift_time(&s->gpu->time_ns, by);
+	shift_time(&s->host->sample.time_ns, by);
 	for (uint32_t i = 0; i < s->gpu->n_gpus; i++)
-		shift(&s->gpu->sample[i].time_ns, by);
+		shift_time(&s->gpu->sample[i].time_ns, by);
 	for (uint32_t i = 0; i < s->gpu->n_processes; i++)
-		shift(&s->gpu->process[i].start_ns, by);
+		shift_time(&s->gpu->process[i].start_ns, by);
 	for (uint32_t i = 0; i < s->gpu->n_events; i++)
-		shift(&s->gpu->event[i].time_ns, by);
+		shift_time(&s->gpu->event[i].time_ns, by);
 	for (uint32_t i = 0; i < s->host->n_processes; i++)
-		shift(&s->host->process[i].start_ns, by);
+		shift_time(&s->host->process[i].start_ns, by);
 	s->gpu->wall_ns += m->wall_ns - s->wall_ns;
 	s->wall_ns = m->wall_ns;
 	hide_owners(g->commands, s);
@@ -125,31 +125,31 @@ static int put_end(struct gst *g, const struct archive *a)
 	return g->sink->push(g->sink->ctx, &batch);
 }
 
-static int journal_on(int fd, struct gs_journal **ret_journal, struct gs_err *err)
+static int journal_on(int fd, struct gs_recording **ret_journal, struct gs_err *err)
 {
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return gs_journal_create(path, NULL, ret_journal, err);
+	return gs_recording_create(path, NULL, ret_journal, err);
 }
 
-int archive_gst(struct archive *a, int fd, struct gs_err *err)
+int session_export_gst(struct archive *a, int fd, struct gs_err *err)
 {
 	struct gst g = {.records = GS_BUF_INIT(RECORDS_MAX), .commands = a->o->commands};
-	struct archive_sink sink = {.moment = moment, .ctx = &g};
-	struct gs_journal *journal = NULL;
+	struct session_export_sink sink = {.moment = copy_sample, .ctx = &g};
+	struct gs_recording *journal = NULL;
 	int r = journal_on(fd, &journal, err), closed;
 
 	if (r < 0)
 		return r;
-	g.sink = gs_journal_sink(journal);
+	g.sink = gs_recording_sink(journal);
 	r = put_session(&g, a);
 	if (r == 0)
-		r = archive_read(a, &sink);
+		r = session_export_read(a, &sink);
 	if (r == 0)
 		r = put_end(&g, a);
 	gs_buf_fini(&g.records);
-	closed = gs_journal_close(&journal, err);
+	closed = gs_recording_close(&journal, err);
 	return r < 0 ? r : closed;
 }
 
@@ -162,7 +162,7 @@ struct traces {
 	unsigned n;
 };
 
-static int trace(void *ctx, const struct gs_store_stream *s)
+static int copy_trace(void *ctx, const struct gs_store_stream *s)
 {
 	struct traces *t = ctx;
 	char name[GS_STORE_SESSION_NAME_BYTES + 128], host[65];
@@ -185,16 +185,16 @@ static int trace(void *ctx, const struct gs_store_stream *s)
 	return t->fn(t->ctx, s->id, name);
 }
 
-int gs_archive_traces(const struct gs_archive_options *options,
-		      int (*fn)(void *ctx, int64_t stream, const char *name), void *ctx)
+int gs_session_export_traces(const struct gs_session_export_options *options,
+			     int (*fn)(void *ctx, int64_t stream, const char *name), void *ctx)
 {
 	struct archive a;
 	struct traces t = {.a = &a, .fn = fn, .ctx = ctx};
-	int r = archive_open(&a, options);
+	int r = session_export_open(&a, options);
 
 	if (r == 0)
-		r = gs_store_streams(options->store, 0, trace, &t);
-	archive_close(&a);
+		r = gs_store_streams(options->store, 0, copy_trace, &t);
+	session_export_close(&a);
 	return r;
 }
 
@@ -223,29 +223,29 @@ static int put_scrubbed(struct gs_buf *out, const struct gs_batch *batch)
 	return r < 0 ? r : off == batch->bytes ? 0 : -EBADMSG;
 }
 
-int gs_archive_trace(const struct gs_archive_options *options, int64_t stream, int fd,
-		     struct gs_err *err)
+int gs_session_export_trace(const struct gs_session_export_options *options, int64_t stream, int fd,
+			    struct gs_err *err)
 {
 	/* Whole, whatever the session's time: definitions stand at its begin. */
 	struct gs_store_range range = {
 		.from_wall_ns = INT64_MIN, .to_wall_ns = INT64_MAX, .stream = stream};
 	struct gs_store_cursor *cursor = NULL;
 	struct gs_store_found found;
-	struct gs_journal *journal = NULL;
+	struct gs_recording *journal = NULL;
 	struct gs_buf records = GS_BUF_INIT(2 * GS_STORE_BATCH_MAX);
 	int r, closed;
 
-	if (options->commands == GS_ARCHIVE_COMMANDS_NONE)
+	if (options->commands == GS_SESSION_EXPORT_COMMANDS_NONE)
 		return gs_err_set(err, -EACCES, "a trace is not for those who may see no commands");
 	r = journal_on(fd, &journal, err);
 	if (r < 0)
 		return r;
 	r = gs_store_cursor_open(options->store, &range, &cursor);
 	while (r == 0 && (r = gs_store_cursor_next(cursor, &found)) == 0) {
-		const struct gs_sink *sink = gs_journal_sink(journal);
+		const struct gs_sink *sink = gs_recording_sink(journal);
 		struct gs_batch batch = found.records;
 
-		if (options->commands == GS_ARCHIVE_COMMANDS_SCRUBBED) {
+		if (options->commands == GS_SESSION_EXPORT_COMMANDS_SCRUBBED) {
 			r = put_scrubbed(&records, &batch);
 			batch = (struct gs_batch){records.data, records.bytes};
 		}
@@ -254,6 +254,6 @@ int gs_archive_trace(const struct gs_archive_options *options, int64_t stream, i
 	}
 	gs_buf_fini(&records);
 	gs_store_cursor_close(&cursor);
-	closed = gs_journal_close(&journal, err);
+	closed = gs_recording_close(&journal, err);
 	return r == GS_STORE_END ? closed : r;
 }

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "server/session_export/archive_int.h"
+#include "server/session_export/session_export_int.h"
 #include "core/text/doc.h"
 #include "core/text/put.h"
 #include "core/text/text.h"
@@ -15,27 +15,27 @@
 struct json {
 	struct archive *a;
 	struct gs_pen *pen;
-	struct archive_frames f;
+	struct session_export_frames f;
 	bool gswarm;
 	bool any; /* something was written in this list */
 };
 
 /* --- plain values --- */
 
-static void text(struct gs_pen *pen, const char *s)
+static void put_text(struct gs_pen *pen, const char *s)
 {
 	gs_pen_check(pen, gs_text_json(&pen->buf, s));
 }
 
-static void key(struct gs_pen *pen, const char *k)
+static void put_key(struct gs_pen *pen, const char *k)
 {
-	text(pen, k);
+	put_text(pen, k);
 	gs_pen_puts(pen, ": ");
 }
 
 /* Six digits behind the point at most: more are noise of the arithmetic. Numbers are most of a
  * file, so they are made of two integers. */
-static void number(struct gs_pen *pen, double v)
+static void put_number(struct gs_pen *pen, double v)
 {
 	char text[48], *p = text;
 	int64_t millionths;
@@ -72,19 +72,20 @@ static void number(struct gs_pen *pen, double v)
 }
 
 /* A mean times a factor; in the other flavour a text of two digits behind the point. */
-static void mean(struct json *j, const struct archive_mean *m, double ours, double theirs)
+static void put_mean(struct json *j, const struct session_export_mean *m, double ours,
+		     double theirs)
 {
 	double v = m && m->n ? m->sum / m->n : NAN;
 
 	if (!j->gswarm)
-		number(j->pen, v * ours);
+		put_number(j->pen, v * ours);
 	else if (isnan(v))
 		gs_pen_puts(j->pen, "\"nan\"");
 	else
 		gs_pen_printf(j->pen, "\"%.2f\"", v * theirs);
 }
 
-static void comma(struct json *j, size_t i)
+static void put_comma(struct json *j, size_t i)
 {
 	if (i)
 		gs_pen_puts(j->pen, ", ");
@@ -92,68 +93,69 @@ static void comma(struct json *j, size_t i)
 
 /* --- a frame --- */
 
-static const struct archive_mean *value_of(const struct json *j, const struct archive_frame *frame,
-					   size_t gpu, size_t value)
+static const struct session_export_mean *
+value_of(const struct json *j, const struct session_export_frame *frame, size_t gpu, size_t value)
 {
 	return gpu < frame->n_gpus ? &frame->value[gpu * j->f.n_values + value] : NULL;
 }
 
-static void gpu_list(struct json *j, const struct archive_frame *frame, const char *name,
-		     enum archive_value value, double ours, double theirs)
+static void gpu_list(struct json *j, const struct session_export_frame *frame, const char *name,
+		     enum session_export_value value, double ours, double theirs)
 {
 	gs_pen_printf(j->pen, ", \"%s\": [", name);
 	for (size_t i = 0; i < j->f.n_gpus; i++) {
-		comma(j, i);
-		mean(j, value_of(j, frame, i, value), ours, theirs);
+		put_comma(j, i);
+		put_mean(j, value_of(j, frame, i, value), ours, theirs);
 	}
 	gs_pen_puts(j->pen, "]");
 }
 
 /* Both directions added up. */
-static void sum_list(struct json *j, const struct archive_frame *frame)
+static void sum_list(struct json *j, const struct session_export_frame *frame)
 {
 	gs_pen_puts(j->pen, ", \"dram_bandwidth\": [");
 	for (size_t i = 0; i < j->f.n_gpus; i++) {
-		const struct archive_mean *rx = value_of(j, frame, i, ARCHIVE_PCIE_RX);
-		const struct archive_mean *tx = value_of(j, frame, i, ARCHIVE_PCIE_TX);
-		struct archive_mean sum = {0, 0};
+		const struct session_export_mean *rx = value_of(j, frame, i, ARCHIVE_PCIE_RX);
+		const struct session_export_mean *tx = value_of(j, frame, i, ARCHIVE_PCIE_TX);
+		struct session_export_mean sum = {0, 0};
 
 		if (rx && rx->n && tx->n)
-			sum = (struct archive_mean){rx->sum / rx->n + tx->sum / tx->n, 1};
-		comma(j, i);
-		mean(j, &sum, 1e-9, 1.0 / 1024);
+			sum = (struct session_export_mean){rx->sum / rx->n + tx->sum / tx->n, 1};
+		put_comma(j, i);
+		put_mean(j, &sum, 1e-9, 1.0 / 1024);
 	}
 	gs_pen_puts(j->pen, "]");
 }
 
-static void clients(struct json *j, const struct archive_frame *frame)
+static void put_clients(struct json *j, const struct session_export_frame *frame)
 {
-	static const struct archive_client none = {.n_samples = 0};
+	static const struct session_export_client none = {.n_samples = 0};
 	const struct archive *a = j->a;
 
 	gs_pen_puts(j->pen, ", \"client_id\": [");
 	for (size_t i = 0; i < a->n_nodes; i++) {
-		comma(j, i);
-		text(j->pen, a->node[i].client);
+		put_comma(j, i);
+		put_text(j->pen, a->node[i].client);
 	}
 	for (int disk = 0; disk < 2; disk++) {
 		gs_pen_puts(j->pen, disk ? "], \"disk_util\": [" : "], \"dram_util\": [");
 		for (size_t i = 0; i < a->n_nodes; i++) {
-			const struct archive_client *c = frame->client ? &frame->client[i] : &none;
+			const struct session_export_client *c =
+				frame->client ? &frame->client[i] : &none;
 
-			comma(j, i);
-			mean(j, disk ? &c->disk : &c->memory, 100, 100);
+			put_comma(j, i);
+			put_mean(j, disk ? &c->disk : &c->memory, 100, 100);
 		}
 	}
 	gs_pen_puts(j->pen, "], \"client_available\": [");
 	for (size_t i = 0; i < a->n_nodes; i++) {
-		comma(j, i);
+		put_comma(j, i);
 		gs_pen_puts(j->pen, frame->client && frame->client[i].n_samples ? "true" : "false");
 	}
 	gs_pen_puts(j->pen, "]");
 }
 
-static void extras(struct json *j, const struct archive_frame *frame)
+static void put_extras(struct json *j, const struct session_export_frame *frame)
 {
 	gs_pen_puts(j->pen, ", \"extra_metrics\": [");
 	for (size_t i = 0; i < j->f.n_gpus; i++) {
@@ -161,44 +163,45 @@ static void extras(struct json *j, const struct archive_frame *frame)
 
 		gs_pen_puts(j->pen, i ? ", {" : "{");
 		for (size_t k = 0; k < j->f.n_fields; k++) {
-			const struct archive_mean *m = value_of(j, frame, i, ARCHIVE_N_VALUES + k);
+			const struct session_export_mean *m =
+				value_of(j, frame, i, ARCHIVE_N_VALUES + k);
 
 			if (!m || !m->n)
 				continue;
-			comma(j, n++);
+			put_comma(j, n++);
 			gs_pen_puts(j->pen, "\""); /* keys are our own: nothing to escape */
 			gs_pen_puts(j->pen, gs_gpu_field_info(j->f.field[k])->key);
 			gs_pen_puts(j->pen, "\": ");
-			number(j->pen, m->sum / m->n);
+			put_number(j->pen, m->sum / m->n);
 		}
 		gs_pen_puts(j->pen, "}");
 	}
 	gs_pen_puts(j->pen, "]");
 }
 
-static void pairs(struct json *j, const struct archive_frame *frame)
+static void put_pairs(struct json *j, const struct session_export_frame *frame)
 {
 	size_t n = 0;
 
 	gs_pen_puts(j->pen, ", \"gpu_bandwidth\": [");
 	for (size_t i = 0; i < frame->n_pairs; i++) {
-		const struct archive_pair *p = &j->f.pair[i];
+		const struct session_export_pair *p = &j->f.pair[i];
 
 		if (!frame->pair[i].n)
 			continue;
-		comma(j, n++);
+		put_comma(j, n++);
 		gs_pen_puts(j->pen, "{\"id1\": ");
-		text(j->pen, j->f.gpu[p->gpu[0]].id);
+		put_text(j->pen, j->f.gpu[p->gpu[0]].id);
 		gs_pen_puts(j->pen, ", \"id2\": ");
-		text(j->pen, j->f.gpu[p->gpu[1]].id);
+		put_text(j->pen, j->f.gpu[p->gpu[1]].id);
 		gs_pen_puts(j->pen, ", \"utilization\": ");
-		mean(j, &frame->pair[i], 1e-9, 1.0 / 1024);
+		put_mean(j, &frame->pair[i], 1e-9, 1.0 / 1024);
 		gs_pen_puts(j->pen, "}");
 	}
 	gs_pen_puts(j->pen, "]");
 }
 
-static int write_frame(void *ctx, const struct archive_frame *frame)
+static int write_frame(void *ctx, const struct session_export_frame *frame)
 {
 	struct json *j = ctx;
 	const struct gs_store_session *s = j->a->o->session;
@@ -206,26 +209,26 @@ static int write_frame(void *ctx, const struct archive_frame *frame)
 
 	gs_pen_printf(j->pen, "%s\n    {\"frame_id\": %lld, \"time\": \"%s\", \"gpu_id\": [",
 		      j->any ? "," : "", (long long)frame->number + 1,
-		      archive_time(time,
-				   j->a->from_wall_ns + frame->number * (int64_t)j->f.interval_ns,
-				   j->gswarm));
+		      session_export_time(
+			      time, j->a->from_wall_ns + frame->number * (int64_t)j->f.interval_ns,
+			      j->gswarm));
 	j->any = true;
 	for (size_t i = 0; i < j->f.n_gpus; i++) {
-		comma(j, i);
-		text(j->pen, j->f.gpu[i].id);
+		put_comma(j, i);
+		put_text(j->pen, j->f.gpu[i].id);
 	}
 	gs_pen_puts(j->pen, "]");
 	gpu_list(j, frame, "gpu_util", ARCHIVE_UTIL, 100, 1);
 	gpu_list(j, frame, "gpu_memory", ARCHIVE_MEMORY, 100, 1);
 	gs_pen_puts(j->pen, ", \"available\": [");
 	for (size_t i = 0; i < j->f.n_gpus; i++) {
-		comma(j, i);
+		put_comma(j, i);
 		gs_pen_puts(j->pen, i < frame->n_gpus && frame->n_samples[i] ? "true" : "false");
 	}
 	gs_pen_puts(j->pen, "]");
 	if (!j->gswarm)
 		gpu_list(j, frame, "value_age_seconds", ARCHIVE_AGE, 1, 1);
-	clients(j, frame);
+	put_clients(j, frame);
 	if (s->bandwidth) {
 		sum_list(j, frame);
 		gpu_list(j, frame, "dram_bandwidth_rx", ARCHIVE_PCIE_RX, 1e-9, 1.0 / 1024);
@@ -237,9 +240,9 @@ static int write_frame(void *ctx, const struct archive_frame *frame)
 		gpu_list(j, frame, "nvlink_tx", ARCHIVE_NVLINK_TX, 1e-9, 1.0 / 1024);
 	}
 	if (s->bandwidth || s->nvlink)
-		pairs(j, frame);
+		put_pairs(j, frame);
 	if (!j->gswarm || s->metrics[0])
-		extras(j, frame);
+		put_extras(j, frame);
 	gs_pen_puts(j->pen, "}");
 	gs_pen_yield(j->pen);
 	return j->pen->r;
@@ -247,7 +250,7 @@ static int write_frame(void *ctx, const struct archive_frame *frame)
 
 /* --- summaries --- */
 
-static double percentile(const struct archive_gpu *g, double share)
+static double percentile_of(const struct session_export_gpu *g, double share)
 {
 	uint64_t upto = 0;
 
@@ -259,61 +262,62 @@ static double percentile(const struct archive_gpu *g, double share)
 	return NAN;
 }
 
-static void put(struct gs_pen *pen, const char *k, double v)
+static void put_value(struct gs_pen *pen, const char *k, double v)
 {
 	gs_pen_puts(pen, ", ");
-	key(pen, k);
-	number(pen, v);
+	put_key(pen, k);
+	put_number(pen, v);
 }
 
-static double mean_of(const struct archive_mean *m)
+static double mean_of(const struct session_export_mean *m)
 {
 	return m->n ? m->sum / m->n : NAN;
 }
 
-static double known(const struct archive_mean *m, double v)
+static double known_or_nan(const struct session_export_mean *m, double v)
 {
 	return m->n ? v : NAN;
 }
 
-static void device(struct json *j, const struct archive_gpu *g)
+static void put_device(struct json *j, const struct session_export_gpu *g)
 {
 	struct gs_pen *pen = j->pen;
 
-	key(pen, g->id);
+	put_key(pen, g->id);
 	gs_pen_puts(pen, "{\"avg_gpu_util\": ");
-	mean(j, &g->util, 100, 1);
+	put_mean(j, &g->util, 100, 1);
 	gs_pen_puts(pen, ", \"avg_gpu_memory\": ");
-	mean(j, &g->memory, 100, 1);
+	put_mean(j, &g->memory, 100, 1);
 	if (j->gswarm) {
 		gs_pen_puts(pen, "}");
 		return;
 	}
-	put(pen, "p50_gpu_util", percentile(g, 0.5));
-	put(pen, "p95_gpu_util", percentile(g, 0.95));
-	put(pen, "max_gpu_util", known(&g->util, g->util_max * 100));
-	put(pen, "max_gpu_memory", known(&g->memory, g->memory_max * 100));
-	put(pen, "avg_dram_active", mean_of(&g->dram) * 100);
-	put(pen, "avg_power_watts", mean_of(&g->power));
-	put(pen, "max_power_watts", known(&g->power, g->power_max));
-	put(pen, "max_temperature_celsius", known(&g->temperature, g->temperature_max));
-	put(pen, "energy_joules", gs_energy_joules(&g->energy));
+	put_value(pen, "p50_gpu_util", percentile_of(g, 0.5));
+	put_value(pen, "p95_gpu_util", percentile_of(g, 0.95));
+	put_value(pen, "max_gpu_util", known_or_nan(&g->util, g->util_max * 100));
+	put_value(pen, "max_gpu_memory", known_or_nan(&g->memory, g->memory_max * 100));
+	put_value(pen, "avg_dram_active", mean_of(&g->dram) * 100);
+	put_value(pen, "avg_power_watts", mean_of(&g->power));
+	put_value(pen, "max_power_watts", known_or_nan(&g->power, g->power_max));
+	put_value(pen, "max_temperature_celsius",
+		  known_or_nan(&g->temperature, g->temperature_max));
+	put_value(pen, "energy_joules", gs_energy_joules(&g->energy));
 	gs_pen_printf(pen, ", \"samples\": %llu, \"frames\": %llu, \"uuid\": ",
 		      (unsigned long long)g->n_samples, (unsigned long long)g->n_frames);
-	text(pen, g->uuid);
+	put_text(pen, g->uuid);
 	gs_pen_puts(pen, "}");
 }
 
-static void client(struct json *j, size_t i)
+static void put_client(struct json *j, size_t i)
 {
-	const struct archive_node *n = &j->a->node[i];
+	const struct session_export_node *n = &j->a->node[i];
 	struct gs_pen *pen = j->pen;
 
-	key(pen, n->client);
+	put_key(pen, n->client);
 	gs_pen_puts(pen, "{\"avg_dram_util\": ");
-	mean(j, &j->f.client[i].memory, 100, 100);
+	put_mean(j, &j->f.client[i].memory, 100, 100);
 	gs_pen_puts(pen, ", \"avg_disk_util\": ");
-	mean(j, &j->f.client[i].disk, 100, 100);
+	put_mean(j, &j->f.client[i].disk, 100, 100);
 	if (!j->gswarm)
 		gs_pen_printf(pen,
 			      ", \"samples\": %llu, \"lost_samples\": %llu, \"missed_samples\": "
@@ -323,18 +327,18 @@ static void client(struct json *j, size_t i)
 	gs_pen_puts(pen, "}");
 }
 
-static void summaries(struct json *j)
+static void put_summaries(struct json *j)
 {
 	gs_pen_puts(j->pen, "  \"summary_by_device\": {");
 	for (size_t i = 0; i < j->f.n_gpus; i++) {
 		gs_pen_puts(j->pen, i ? ",\n    " : "\n    ");
-		device(j, &j->f.gpu[i]);
+		put_device(j, &j->f.gpu[i]);
 		gs_pen_yield(j->pen);
 	}
 	gs_pen_puts(j->pen, "\n  },\n  \"summary_by_client\": {");
 	for (size_t i = 0; i < j->a->n_nodes; i++) {
 		gs_pen_puts(j->pen, i ? ",\n    " : "\n    ");
-		client(j, i);
+		put_client(j, i);
 		gs_pen_yield(j->pen);
 	}
 	gs_pen_puts(j->pen, "\n  },\n");
@@ -352,7 +356,7 @@ struct requests {
 
 /* {"queue_time": 1, "processing_time": 2, "other": 3} as the values stand there; the first two keep
  * their names, all others go into other_times. */
-static void request(struct gs_pen *pen, const char *values)
+static void put_request(struct gs_pen *pen, const char *values)
 {
 	static const char *const own[] = {"\"queue_time\":", "\"processing_time\":"};
 	size_t n_other = 0;
@@ -384,7 +388,7 @@ static void request(struct gs_pen *pen, const char *values)
 	gs_pen_printf(pen, "\"other_times\": {%s}}", rest);
 }
 
-static int each_request(void *ctx, const struct gs_store_mark *m)
+static int each_request(void *ctx, const struct gs_store_annotation *m)
 {
 	struct requests *q = ctx;
 	uint64_t hash = gs_hash_bytes(m->name, strlen(m->name)), zero;
@@ -401,13 +405,13 @@ static int each_request(void *ctx, const struct gs_store_mark *m)
 	if (strcmp(q->app, m->name) == 0) {
 		gs_pen_puts(q->j->pen, q->any ? ",\n      " : "\n      ");
 		q->any = true;
-		request(q->j->pen, m->values);
+		put_request(q->j->pen, m->values);
 		gs_pen_yield(q->j->pen);
 	}
 	return q->j->pen->r;
 }
 
-static int requests(struct json *j)
+static int put_requests(struct json *j)
 {
 	struct requests q = {.j = j, .seen = GS_MAP_INIT(1u << 20)};
 	const int64_t session = j->a->o->session->number;
@@ -415,12 +419,12 @@ static int requests(struct json *j)
 	int r;
 
 	gs_pen_puts(j->pen, "  \"request_time_info\": {");
-	while ((r = gs_store_marks(j->a->o->store, session, each_request, &q)) == 1) {
+	while ((r = gs_store_annotations(j->a->o->store, session, each_request, &q)) == 1) {
 		gs_pen_puts(j->pen, first ? "\n    " : ",\n    ");
-		key(j->pen, q.app);
+		put_key(j->pen, q.app);
 		gs_pen_puts(j->pen, "[");
 		q.any = first = false;
-		r = gs_store_marks(j->a->o->store, session, each_request, &q);
+		r = gs_store_annotations(j->a->o->store, session, each_request, &q);
 		if (r < 0)
 			break;
 		gs_pen_puts(j->pen, "\n    ]");
@@ -431,7 +435,7 @@ static int requests(struct json *j)
 	return r;
 }
 
-static int each_mark(void *ctx, const struct gs_store_mark *m)
+static int each_mark(void *ctx, const struct gs_store_annotation *m)
 {
 	struct json *j = ctx;
 	char time[ARCHIVE_TIME_BYTES];
@@ -439,9 +443,9 @@ static int each_mark(void *ctx, const struct gs_store_mark *m)
 	if (strcmp(m->kind, "request") == 0)
 		return 0;
 	gs_pen_printf(j->pen, "%s\n    {\"time\": \"%s\", \"name\": ", j->any ? "," : "",
-		      archive_time(time, m->wall_ns, j->gswarm));
+		      session_export_time(time, m->wall_ns, j->gswarm));
 	j->any = true;
-	text(j->pen, m->name);
+	put_text(j->pen, m->name);
 	gs_pen_printf(j->pen, ", \"values\": %s}", m->values);
 	gs_pen_yield(j->pen);
 	return j->pen->r;
@@ -459,31 +463,31 @@ static void list_of(struct json *j, const char *k, const char *commas)
 		size_t bytes = strcspn(p, ",");
 
 		snprintf(part, sizeof(part), "%.*s", (int)bytes, p);
-		comma(j, n);
-		text(j->pen, part);
+		put_comma(j, n);
+		put_text(j->pen, part);
 		p += bytes + (p[bytes] == ',');
 	}
 	gs_pen_puts(j->pen, "],\n");
 }
 
-static void head(struct json *j)
+static void put_head(struct json *j)
 {
 	const struct gs_store_session *s = j->a->o->session;
 	char time[ARCHIVE_TIME_BYTES];
 
 	gs_pen_puts(j->pen, "{\n  \"session_name\": ");
-	text(j->pen, s->name);
+	put_text(j->pen, s->name);
 	gs_pen_printf(j->pen, ",\n  \"session_id\": \"%s\",\n  \"start_time\": \"%s\",\n", s->id,
-		      archive_time(time, s->start_wall_ns, j->gswarm));
+		      session_export_time(time, s->start_wall_ns, j->gswarm));
 	if (s->end_wall_ns)
 		gs_pen_printf(j->pen, "  \"end_time\": \"%s\",\n",
-			      archive_time(time, s->end_wall_ns, j->gswarm));
+			      session_export_time(time, s->end_wall_ns, j->gswarm));
 	else
 		gs_pen_puts(j->pen, "  \"end_time\": null,\n");
 	if (!j->gswarm) {
 		gs_pen_printf(j->pen, "  \"state\": \"%s\",\n  \"interval_seconds\": ",
 			      gs_store_session_state_name(s->state));
-		number(j->pen, (double)j->f.interval_ns / 1e9);
+		put_number(j->pen, (double)j->f.interval_ns / 1e9);
 		gs_pen_puts(j->pen, ",\n");
 		list_of(j, "nodes", s->nodes);
 		list_of(j, "metrics", s->metrics);
@@ -512,37 +516,38 @@ static void put_account(struct gs_pen *pen, const struct archive *a)
 		      (unsigned long long)a->stats.n_coarse_of, (double)a->stats.coarse_ns / 1e9);
 }
 
-int archive_json(struct archive *a, struct gs_pen *pen)
+int session_export_json(struct archive *a, struct gs_pen *pen)
 {
-	struct json j = {.a = a, .pen = pen, .gswarm = a->o->format == GS_ARCHIVE_GSWARM};
-	struct archive_sink sink = {
-		.moment = archive_frames_moment, .passed = archive_frames_passed, .ctx = &j.f};
+	struct json j = {.a = a, .pen = pen, .gswarm = a->o->format == GS_SESSION_EXPORT_GSWARM};
+	struct session_export_sink sink = {.moment = session_export_frames_sample,
+					   .passed = session_export_frames_passed,
+					   .ctx = &j.f};
 	int r;
 
 	j.f.write = write_frame;
 	j.f.ctx = &j;
-	r = archive_frames_open(&j.f, a);
+	r = session_export_frames_open(&j.f, a);
 	if (r == 0) {
-		head(&j);
+		put_head(&j);
 		gs_pen_puts(pen, "  \"frames\": [");
-		r = archive_read(a, &sink);
+		r = session_export_read(a, &sink);
 	}
 	if (r == 0)
-		r = archive_frames_end(&j.f);
+		r = session_export_frames_end(&j.f);
 	if (r == 0) {
 		gs_pen_puts(pen, "\n  ],\n");
-		summaries(&j);
-		r = requests(&j);
+		put_summaries(&j);
+		r = put_requests(&j);
 	}
 	if (r == 0) {
 		gs_pen_puts(pen, ",\n  \"marks\": [");
 		j.any = false;
-		r = gs_store_marks(a->o->store, a->o->session->number, each_mark, &j);
+		r = gs_store_annotations(a->o->store, a->o->session->number, each_mark, &j);
 		gs_pen_puts(pen, j.any ? "\n  ]" : "]");
 	}
 	if (r == 0 && !j.gswarm)
 		put_account(pen, a);
 	gs_pen_puts(pen, "\n}\n");
-	archive_frames_close(&j.f);
+	session_export_frames_close(&j.f);
 	return r;
 }

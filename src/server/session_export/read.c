@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "server/session_export/archive_int.h"
+#include "server/session_export/session_export_int.h"
 #include "core/base/clock.h"
 #include "model/node/record.h"
 
@@ -35,7 +35,7 @@ struct group {
 static int add_node(void *ctx, const struct gs_store_node *n)
 {
 	struct archive *a = ctx;
-	struct archive_node *more;
+	struct session_export_node *more;
 	uint64_t key = gs_node_label_hash(n->hostname, n->instance), count = 0;
 
 	(void)gs_map_get(&a->names, key, &count);
@@ -49,7 +49,7 @@ static int add_node(void *ctx, const struct gs_store_node *n)
 		return -ENOMEM;
 	a->node = more;
 	more = &a->node[a->n_nodes];
-	*more = (struct archive_node){.id = n->id};
+	*more = (struct session_export_node){.id = n->id};
 	snprintf(more->hostname, sizeof(more->hostname), "%s", n->hostname);
 	snprintf(more->machine_id, sizeof(more->machine_id), "%s", n->machine_id);
 	snprintf(more->instance, sizeof(more->instance), "%s", n->instance);
@@ -59,7 +59,7 @@ static int add_node(void *ctx, const struct gs_store_node *n)
 static int name_nodes(struct archive *a)
 {
 	for (size_t i = 0; i < a->n_nodes; i++) {
-		struct archive_node *n = &a->node[i];
+		struct session_export_node *n = &a->node[i];
 		char label[GS_NODE_LABEL_BYTES];
 		uint64_t count = 0;
 
@@ -73,7 +73,7 @@ static int name_nodes(struct archive *a)
 	return 0;
 }
 
-int archive_open(struct archive *a, const struct gs_archive_options *options)
+int session_export_open(struct archive *a, const struct gs_session_export_options *options)
 {
 	const struct gs_store_session *s = options->session;
 	int r;
@@ -89,7 +89,7 @@ int archive_open(struct archive *a, const struct gs_archive_options *options)
 	return r == 0 ? name_nodes(a) : r;
 }
 
-void archive_close(struct archive *a)
+void session_export_close(struct archive *a)
 {
 	for (size_t i = 0; i < a->n_nodes; i++)
 		free(a->node[i].client);
@@ -188,7 +188,7 @@ static int open_groups(struct archive *a, struct streams *l, struct group *group
 
 /* --- reading --- */
 
-static int fetch(struct archive *a, struct group *g)
+static int fetch_group(struct archive *a, struct group *g)
 {
 	int r;
 
@@ -200,7 +200,7 @@ static int fetch(struct archive *a, struct group *g)
 
 /* A cursor that stays open keeps the head's log from being put away, and a file may take hours to
  * be written: begun anew now and then, where a batch comes that is later than the one before. */
-static int refresh(struct archive *a, struct group *g)
+static int refresh_group(struct archive *a, struct group *g)
 {
 	int r;
 
@@ -211,7 +211,7 @@ static int refresh(struct archive *a, struct group *g)
 	gs_store_cursor_close(&g->cursor);
 	r = gs_store_cursor_open(a->o->store, &g->range, &g->cursor);
 	g->opened_ns = gs_clock_mono_ns();
-	return r < 0 ? r : fetch(a, g);
+	return r < 0 ? r : fetch_group(a, g);
 }
 
 /* How much the clock was off. Before the first estimate of a stream it is that of the others. */
@@ -228,9 +228,9 @@ static int64_t offset_of(const struct streams *l, const struct gs_store_found *f
 }
 
 static int read_batch(struct archive *a, const struct streams *l, struct gs_node_decoder *decoder,
-		      const struct gs_store_found *found, const struct archive_sink *sink)
+		      const struct gs_store_found *found, const struct session_export_sink *sink)
 {
-	struct archive_moment m = {0};
+	struct session_export_sample m = {0};
 	uint64_t node;
 	int r = 0;
 
@@ -240,7 +240,7 @@ static int read_batch(struct archive *a, const struct streams *l, struct gs_node
 	gs_records_for_each (&found->records, record) {
 		struct gs_node_snapshot *snapshot = NULL;
 
-		(void)gs_coarse_read(record, &m.mark);
+		(void)gs_rollup_read(record, &m.mark);
 		r = gs_node_decode(decoder, record, &snapshot);
 		if (r < 0)
 			break;
@@ -259,7 +259,7 @@ static int read_batch(struct archive *a, const struct streams *l, struct gs_node
 			r = sink->moment(sink->ctx, &m);
 		}
 		gs_node_snapshot_free(&snapshot);
-		m.mark = (struct gs_coarse_mark){0};
+		m.mark = (struct gs_rollup_mark){0};
 		if (r < 0)
 			break;
 	}
@@ -267,7 +267,7 @@ static int read_batch(struct archive *a, const struct streams *l, struct gs_node
 	return r < 0 ? r : 0;
 }
 
-int archive_read(struct archive *a, const struct archive_sink *sink)
+int session_export_read(struct archive *a, const struct session_export_sink *sink)
 {
 	struct streams l = {.a = a, .by_id = GS_MAP_INIT(1u << 24)};
 	struct gs_node_decoder *decoder = gs_node_decoder_new();
@@ -278,7 +278,7 @@ int archive_read(struct archive *a, const struct archive_sink *sink)
 	if (r == 0)
 		r = open_groups(a, &l, group, &n_groups);
 	for (size_t i = 0; i < n_groups && r == 0; i++)
-		r = fetch(a, &group[i]);
+		r = fetch_group(a, &group[i]);
 	while (r == 0) {
 		struct group *least = NULL;
 
@@ -289,7 +289,7 @@ int archive_read(struct archive *a, const struct archive_sink *sink)
 				least = &group[i];
 		if (!least)
 			break;
-		r = refresh(a, least);
+		r = refresh_group(a, least);
 		if (r < 0 || !least->have)
 			continue;
 		if (sink->passed)
@@ -299,7 +299,7 @@ int archive_read(struct archive *a, const struct archive_sink *sink)
 			r = read_batch(a, &l, decoder, &least->found, sink);
 		least->done_wall_ns = least->found.batch.first_wall_ns;
 		if (r == 0)
-			r = fetch(a, least);
+			r = fetch_group(a, least);
 	}
 	for (size_t i = 0; i < n_groups; i++) {
 		gs_store_cursor_close(&group[i].cursor);

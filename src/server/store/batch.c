@@ -135,7 +135,7 @@ int gs_store_usage(struct gs_store *store, struct gs_store_usage *ret_usage)
 	return 0;
 }
 
-static int64_t pragma(struct gs_store *s, const char *sql)
+static int64_t read_pragma(struct gs_store *s, const char *sql)
 {
 	STORE_STMT *stmt = NULL;
 
@@ -146,9 +146,10 @@ static int64_t pragma(struct gs_store *s, const char *sql)
 
 uint64_t gs_store_used_bytes(struct gs_store *store)
 {
-	int64_t pages = pragma(store, "PRAGMA page_count") - pragma(store, "PRAGMA freelist_count");
+	int64_t pages = read_pragma(store, "PRAGMA page_count") -
+			read_pragma(store, "PRAGMA freelist_count");
 
-	return pages > 0 ? (uint64_t)(pages * pragma(store, "PRAGMA page_size")) : 0;
+	return pages > 0 ? (uint64_t)(pages * read_pragma(store, "PRAGMA page_size")) : 0;
 }
 
 int gs_store_oldest(struct gs_store *store, int64_t *ret_wall_ns)
@@ -169,8 +170,8 @@ int gs_store_oldest(struct gs_store *store, int64_t *ret_wall_ns)
 /* By how much clocks of nodes are off, at most. */
 static int64_t clock_spread(struct gs_store *s)
 {
-	return pragma(s, "SELECT max(max(abs(coalesce(clock_low_ns, 0))),"
-			 " max(abs(coalesce(clock_high_ns, 0)))) FROM stream");
+	return read_pragma(s, "SELECT max(max(abs(coalesce(clock_low_ns, 0))),"
+			      " max(abs(coalesce(clock_high_ns, 0)))) FROM stream");
 }
 
 /* At most max batches of [from, to) that are older than before and that no session covers. */

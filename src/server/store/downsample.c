@@ -8,7 +8,7 @@
 #include "core/base/map.h"
 #include "core/base/mem.h"
 #include "model/node/record.h"
-#include "server/store/coarse.h"
+#include "server/store/rollup.h"
 #include "server/store/store_int.h"
 
 #define CELLS         8          /* intervals in a stretch */
@@ -111,7 +111,7 @@ uint64_t gs_store_scan_damaged(const struct gs_store_scan *scan)
 
 /* --- what is in a stretch --- */
 
-static void *grow(void *rows, size_t n, size_t *room, size_t bytes)
+static void *grow_rows(void *rows, size_t n, size_t *room, size_t bytes)
 {
 	size_t larger = *room ? *room * 2 : 256;
 	void *more;
@@ -137,7 +137,7 @@ static int read_sessions(struct gs_store_scan *s)
 	s->n_cover = 0;
 	r = store_prepare(s->store, "SELECT start_wall_ns, end_wall_ns FROM session", &stmt);
 	while (r == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-		struct cover *more = grow(s->cover, s->n_cover, &room, sizeof(*more));
+		struct cover *more = grow_rows(s->cover, s->n_cover, &room, sizeof(*more));
 
 		if (!more || s->n_cover == SESSIONS_MAX)
 			return more ? -ENOBUFS : -ENOMEM;
@@ -180,7 +180,7 @@ static int lane_of(struct gs_store_scan *s, int64_t stream, struct lane **ret_la
 		*ret_lane = &s->lane[at];
 		return 0;
 	}
-	more = grow(s->lane, s->n_lanes, &s->max_lanes, sizeof(*more));
+	more = grow_rows(s->lane, s->n_lanes, &s->max_lanes, sizeof(*more));
 	if (!more)
 		return -ENOMEM;
 	s->lane = more;
@@ -243,7 +243,7 @@ static int look_at(struct gs_store_scan *s, sqlite3_stmt *stmt)
 	lane->wanted |= n > to - from + 1 || (lane->seen && from <= lane->last_cell);
 	lane->last_cell = !lane->seen || to > lane->last_cell ? to : lane->last_cell;
 	lane->seen = true;
-	more = grow(s->row, s->n_rows, &s->max_rows, sizeof(*more));
+	more = grow_rows(s->row, s->n_rows, &s->max_rows, sizeof(*more));
 	if (!more)
 		return -ENOMEM;
 	s->row = more;
@@ -324,7 +324,7 @@ static int next_stretch(struct gs_store_scan *s, int64_t *ret_from_ns)
 struct work { /* of one piece */
 	struct gs_store_scan *s;
 	struct gs_store_piece *p;
-	struct gs_coarse *coarse;
+	struct gs_rollup *coarse;
 	struct gs_buf records; /* of the batch that is being made */
 	struct gs_store_batch batch;
 	int64_t cell;
@@ -344,7 +344,7 @@ static int end_batch(struct work *w)
 
 	if (!w->records.bytes)
 		return 0;
-	more = grow(p->batch, p->n_batches, &w->max_batches, sizeof(*more));
+	more = grow_rows(p->batch, p->n_batches, &w->max_batches, sizeof(*more));
 	if (!more)
 		return -ENOMEM;
 	p->batch = more;
@@ -385,7 +385,7 @@ static int end_cell(struct work *w)
 	int64_t wall_ns, apart = w->offset_ns - w->batch.clock_offset_ns;
 	int r = 0;
 
-	if (!gs_coarse_count(w->coarse))
+	if (!gs_rollup_count(w->coarse))
 		return 0;
 	if (w->records.bytes >= PART_BYTES ||
 	    (w->batch.n_samples &&
@@ -393,7 +393,7 @@ static int end_cell(struct work *w)
 	      !w->offset_ns != !w->batch.clock_offset_ns || offset_moves_out(w))))
 		r = end_batch(w);
 	if (r == 0)
-		r = gs_coarse_put(w->coarse, &w->records, &wall_ns);
+		r = gs_rollup_put(w->coarse, &w->records, &wall_ns);
 	if (r < 0)
 		return r;
 	if (!w->batch.n_samples || wall_ns < w->batch.first_wall_ns)
@@ -407,14 +407,14 @@ static int end_cell(struct work *w)
 }
 
 static int add_moment(struct work *w, struct gs_node_snapshot **m,
-		      const struct gs_coarse_mark *mark, const struct gs_store_batch *b)
+		      const struct gs_rollup_mark *mark, const struct gs_store_batch *b)
 {
 	int64_t cell = cell_of(w->s, (*m)->wall_ns), apart = b->clock_offset_ns - w->offset_ns;
 	int64_t wall_ns = (*m)->wall_ns + b->clock_offset_ns;
 	int r = 0;
 
-	if (gs_coarse_count(w->coarse) &&
-	    (cell != w->cell || !gs_coarse_fits(w->coarse, *m) || apart > OFFSET_SPREAD ||
+	if (gs_rollup_count(w->coarse) &&
+	    (cell != w->cell || !gs_rollup_fits(w->coarse, *m) || apart > OFFSET_SPREAD ||
 	     apart < -OFFSET_SPREAD || !b->clock_offset_ns != !w->offset_ns ||
 	     is_cut(w->s, w->before_ns, wall_ns)))
 		r = end_cell(w);
@@ -423,13 +423,13 @@ static int add_moment(struct work *w, struct gs_node_snapshot **m,
 	w->offset_ns = b->clock_offset_ns;
 	w->seq = b->seq;
 	if (r == 0)
-		r = gs_coarse_add(w->coarse, m, mark);
+		r = gs_rollup_add(w->coarse, m, mark);
 	return r;
 }
 
 struct moments {                          /* of a batch */
 	struct gs_node_snapshot **moment; /* n, owned */
-	struct gs_coarse_mark *mark;
+	struct gs_rollup_mark *mark;
 	size_t n, room, mark_room;
 };
 
@@ -442,26 +442,26 @@ static void moments_free(struct moments *l)
 }
 
 /* All of them, or it is not touched. -EBADMSG. */
-static int decode(struct gs_store_scan *s, const struct gs_batch *records, uint32_t n_samples,
-		  struct moments *l)
+static int decode_batches(struct gs_store_scan *s, const struct gs_batch *records,
+			  uint32_t n_samples, struct moments *l)
 {
-	struct gs_coarse_mark mark = {0};
+	struct gs_rollup_mark mark = {0};
 	int r = 0;
 
 	gs_node_decoder_reset(s->decoder);
 	gs_records_for_each (records, record) {
 		struct gs_node_snapshot *m = NULL, **more;
-		struct gs_coarse_mark *marks;
+		struct gs_rollup_mark *marks;
 
-		(void)gs_coarse_read(record, &mark);
+		(void)gs_rollup_read(record, &mark);
 		r = gs_node_decode(s->decoder, record, &m);
 		if (r < 0)
 			break;
 		if (r != GS_NODE_WHOLE)
 			continue;
-		more = grow(l->moment, l->n, &l->room, sizeof(*more));
+		more = grow_rows(l->moment, l->n, &l->room, sizeof(*more));
 		l->moment = more ? more : l->moment;
-		marks = grow(l->mark, l->n, &l->mark_room, sizeof(*marks));
+		marks = grow_rows(l->mark, l->n, &l->mark_room, sizeof(*marks));
 		l->mark = marks ? marks : l->mark;
 		if (!more || !marks) {
 			gs_node_snapshot_free(&m);
@@ -470,7 +470,7 @@ static int decode(struct gs_store_scan *s, const struct gs_batch *records, uint3
 		}
 		l->mark[l->n] = mark;
 		l->moment[l->n++] = m;
-		mark = (struct gs_coarse_mark){0};
+		mark = (struct gs_rollup_mark){0};
 	}
 	gs_node_decoder_reset(s->decoder);
 	return r < 0 ? r : l->n == n_samples ? 0 : -EBADMSG;
@@ -481,13 +481,13 @@ static int add_batch(struct work *w, int64_t id, const struct gs_store_batch *b,
 {
 	struct moments l = {0};
 	int64_t *ids;
-	int r = decode(w->s, records, b->n_samples, &l);
+	int r = decode_batches(w->s, records, b->n_samples, &l);
 
 	if (r == -EBADMSG) {
 		w->s->n_damaged++;
 		r = 0;
 	} else if (r == 0) {
-		ids = grow(w->p->ids, w->p->n_ids, &w->max_ids, sizeof(*ids));
+		ids = grow_rows(w->p->ids, w->p->n_ids, &w->max_ids, sizeof(*ids));
 		r = ids ? 0 : -ENOMEM;
 		if (ids) {
 			w->p->ids = ids;
@@ -565,7 +565,7 @@ static int make_piece(struct gs_store_scan *s, struct gs_store_piece **ret_piece
 	while (end < s->n_rows && s->row[end].stream == s->row[s->at].stream)
 		end++;
 	w.p = calloc(1, sizeof(*w.p));
-	w.coarse = gs_coarse_new(s->o.interval_ns);
+	w.coarse = gs_rollup_new(s->o.interval_ns);
 	if (w.p && w.coarse) {
 		w.p->data = GS_BUF_INIT(1u << 30);
 		w.p->stream = s->row[s->at].stream;
@@ -574,7 +574,7 @@ static int make_piece(struct gs_store_scan *s, struct gs_store_piece **ret_piece
 		r = -ENOMEM;
 	}
 	s->at = end;
-	gs_coarse_free(&w.coarse);
+	gs_rollup_free(&w.coarse);
 	gs_buf_fini(&w.records);
 	if (r < 0) {
 		gs_store_piece_free(&w.p);

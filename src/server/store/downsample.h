@@ -1,6 +1,6 @@
 /*
  * Downsampling: batches of samples that are old are replaced by coarser ones
- * (server/store/coarse.h). One connection looks for them and makes what shall take their place, a
+ * (server/store/rollup.h). One connection looks for them and makes what shall take their place, a
  * piece at a time: of one stream and a stretch of eight intervals. Another one, which writes,
  * replaces a piece in a transaction: each moment is there in the old form or in the new one, never
  * in both and never in none, whenever the program is killed.
@@ -9,8 +9,8 @@
  * and its number of samples, without being read. So what arrives late, from a node that was away
  * for a week, is found by the next scan as well.
  */
-#ifndef GS_STORE_DOWNSAMPLE_H
-#define GS_STORE_DOWNSAMPLE_H
+#ifndef GS_SERVER_STORE_DOWNSAMPLE_H
+#define GS_SERVER_STORE_DOWNSAMPLE_H
 
 #include "server/store/store.h"
 

@@ -71,7 +71,7 @@ int store_layout_newest(void)
 	return (int)GS_ARRAY_LEN(steps);
 }
 
-static int step(struct gs_store *s, int to)
+static int step_layout(struct gs_store *s, int to)
 {
 	char version[48];
 	int r = store_exec(s, "BEGIN IMMEDIATE");
@@ -95,6 +95,6 @@ int store_layout_bring(struct gs_store *s)
 	int r = s->layout == 0 ? store_exec(s, pragmas_sql) : 0;
 
 	while (r == 0 && s->layout < store_layout_newest())
-		r = step(s, s->layout + 1);
+		r = step_layout(s, s->layout + 1);
 	return r;
 }

@@ -149,7 +149,7 @@ static int read_text(sqlite3_stmt *stmt, struct gs_buf *out)
 }
 
 /* Only what is asked for, so that an index of it can be used. The texts are parameters. */
-static int choose(struct gs_buf *sql, const struct gs_store_report_query *q)
+static int choose_reports(struct gs_buf *sql, const struct gs_store_report_query *q)
 {
 	size_t star = q->name ? strlen(q->name) : 0;
 	int r = gs_buf_puts(sql, "WHERE 1");
@@ -210,7 +210,7 @@ int gs_store_reports(struct gs_store *store, const struct gs_store_report_query 
 	r = gs_buf_printf(&sql, COLUMNS "%s" FROM_TABLE,
 			  q->whole ? ", r.codec, r.raw_bytes, r.data" : "");
 	if (r == 0)
-		r = choose(&sql, q);
+		r = choose_reports(&sql, q);
 	if (r == 0)
 		r = store_prepare(store, (const char *)sql.data, &stmt);
 	if (r < 0)
@@ -227,14 +227,14 @@ int gs_store_reports(struct gs_store *store, const struct gs_store_report_query 
 	return r != 0 || rc == SQLITE_DONE ? r : store_error(store, rc);
 }
 
-void gs_store_report_after(const struct gs_store_report *report,
+void gs_store_report_newer(const struct gs_store_report *report,
 			   char out[GS_STORE_REPORT_AFTER_BYTES])
 {
 	snprintf(out, GS_STORE_REPORT_AFTER_BYTES, "%lld-%lld", (long long)report->begin_wall_ns,
 		 (long long)report->id);
 }
 
-int gs_store_report_behind(struct gs_store_report_query *query, const char *after)
+int gs_store_report_older(struct gs_store_report_query *query, const char *after)
 {
 	char *end;
 

@@ -3,8 +3,8 @@
  * it came, beside what lists choose it by. A node that sends a report of the same name again
  * replaces it; so a job that runs for a week has one report.
  */
-#ifndef GS_STORE_REPORT_H
-#define GS_STORE_REPORT_H
+#ifndef GS_SERVER_STORE_REPORT_H
+#define GS_SERVER_STORE_REPORT_H
 
 #include "server/store/store.h"
 
@@ -57,9 +57,9 @@ int gs_store_reports(struct gs_store *store, const struct gs_store_report_query 
 
 /* "BEGIN-ID": what a list is to go on behind; and back into the query. "" begins it. -EINVAL. */
 #define GS_STORE_REPORT_AFTER_BYTES 48
-void gs_store_report_after(const struct gs_store_report *report,
+void gs_store_report_newer(const struct gs_store_report *report,
 			   char out[GS_STORE_REPORT_AFTER_BYTES]);
-int gs_store_report_behind(struct gs_store_report_query *query, const char *after);
+int gs_store_report_older(struct gs_store_report_query *query, const char *after);
 
 /* One of them, with its document. -ENOENT; -EBADMSG it cannot be unpacked. */
 int gs_store_report_get(struct gs_store *store, int64_t id, struct gs_store_report *ret_report,

@@ -189,7 +189,7 @@ static int not_changed(struct gs_store *s, int64_t number)
 	return sqlite3_step(stmt) == SQLITE_ROW ? -EALREADY : -ENOENT;
 }
 
-static int change(struct gs_store *s, const char *sql, int64_t number, int64_t value)
+static int change_session(struct gs_store *s, const char *sql, int64_t number, int64_t value)
 {
 	STORE_STMT *stmt = NULL;
 	int r = store_prepare(s, sql, &stmt);
@@ -205,23 +205,24 @@ static int change(struct gs_store *s, const char *sql, int64_t number, int64_t v
 
 int gs_store_session_resume(struct gs_store *store, int64_t number)
 {
-	return change(store,
-		      "UPDATE session SET state = 1, end_wall_ns = 0"
-		      " WHERE number = ?1 AND state <> 1",
-		      number, 0);
+	return change_session(store,
+			      "UPDATE session SET state = 1, end_wall_ns = 0"
+			      " WHERE number = ?1 AND state <> 1",
+			      number, 0);
 }
 
 int gs_store_session_stop(struct gs_store *store, int64_t number, int64_t end_wall_ns)
 {
-	return change(store,
-		      "UPDATE session SET state = 2, end_wall_ns = max(?2, start_wall_ns)"
-		      " WHERE number = ?1 AND state <> 2",
-		      number, end_wall_ns);
+	return change_session(store,
+			      "UPDATE session SET state = 2, end_wall_ns = max(?2, start_wall_ns)"
+			      " WHERE number = ?1 AND state <> 2",
+			      number, end_wall_ns);
 }
 
 int gs_store_session_delete(struct gs_store *store, int64_t number)
 {
-	int r = change(store, "DELETE FROM session WHERE number = ?1 AND state <> 1", number, 0);
+	int r = change_session(store, "DELETE FROM session WHERE number = ?1 AND state <> 1",
+			       number, 0);
 
 	return r == -EALREADY ? -EBUSY : r;
 }
@@ -235,7 +236,7 @@ int gs_store_sessions_interrupted(struct gs_store *store)
 
 /* --- what is in one --- */
 
-static bool fits(const char *pattern, size_t bytes, const char *name)
+static bool fits_pattern(const char *pattern, size_t bytes, const char *name)
 {
 	const char *end = pattern + bytes, *star = NULL, *again = NULL;
 
@@ -267,7 +268,7 @@ bool gs_store_session_has(const struct gs_store_session *session, const char *ho
 	for (;;) {
 		size_t bytes = strcspn(p, ",");
 
-		if (fits(p, bytes, hostname))
+		if (fits_pattern(p, bytes, hostname))
 			return true;
 		if (!p[bytes])
 			return false;
@@ -369,7 +370,7 @@ int gs_store_session_tally(struct gs_store *store, const struct gs_store_session
 
 /* --- marks --- */
 
-int gs_store_mark_add(struct gs_store *store, const struct gs_store_mark *mark)
+int gs_store_annotation_add(struct gs_store *store, const struct gs_store_annotation *mark)
 {
 	STORE_STMT *stmt = NULL;
 	int r = store_prepare(store,
@@ -387,8 +388,8 @@ int gs_store_mark_add(struct gs_store *store, const struct gs_store_mark *mark)
 	return store_run(store, stmt);
 }
 
-int gs_store_marks(struct gs_store *store, int64_t session,
-		   int (*fn)(void *ctx, const struct gs_store_mark *mark), void *ctx)
+int gs_store_annotations(struct gs_store *store, int64_t session,
+			 int (*fn)(void *ctx, const struct gs_store_annotation *mark), void *ctx)
 {
 	STORE_STMT *stmt = NULL;
 	int r = store_prepare(store,
@@ -400,7 +401,7 @@ int gs_store_marks(struct gs_store *store, int64_t session,
 	if (r == 0)
 		sqlite3_bind_int64(stmt, 1, session);
 	while (r == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
-		struct gs_store_mark m = {
+		struct gs_store_annotation m = {
 			.session = session,
 			.wall_ns = sqlite3_column_int64(stmt, 0),
 			.values = (const char *)sqlite3_column_text(stmt, 3),

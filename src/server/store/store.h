@@ -11,8 +11,8 @@
  * Functions return 0 or a negative errno: -ENOSPC the disk is full (nothing of the transaction is
  * stored, and it can be tried again), -EUCLEAN the file is damaged, -EBUSY another program writes.
  */
-#ifndef GS_STORE_STORE_H
-#define GS_STORE_STORE_H
+#ifndef GS_SERVER_STORE_STORE_H
+#define GS_SERVER_STORE_STORE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -212,7 +212,7 @@ int gs_store_session_delete(struct gs_store *store, int64_t number);
 int gs_store_sessions_interrupted(struct gs_store *store);
 
 /* Something that an application tells: the begin of an epoch, times of a request. */
-struct gs_store_mark {
+struct gs_store_annotation {
 	int64_t session; /* number */
 	int64_t wall_ns;
 	char kind[32]; /* "mark", "request" */
@@ -220,9 +220,9 @@ struct gs_store_mark {
 	const char *values; /* JSON object of numbers */
 };
 
-int gs_store_mark_add(struct gs_store *store, const struct gs_store_mark *mark);
-int gs_store_marks(struct gs_store *store, int64_t session,
-		   int (*fn)(void *ctx, const struct gs_store_mark *mark), void *ctx);
+int gs_store_annotation_add(struct gs_store *store, const struct gs_store_annotation *mark);
+int gs_store_annotations(struct gs_store *store, int64_t session,
+			 int (*fn)(void *ctx, const struct gs_store_annotation *mark), void *ctx);
 
 /* --- keeping --- */
 

@@ -1,6 +1,6 @@
 /* Private to the room: the connection and its statements. */
-#ifndef GS_STORE_STORE_INT_H
-#define GS_STORE_STORE_INT_H
+#ifndef GS_SERVER_STORE_STORE_INT_H
+#define GS_SERVER_STORE_STORE_INT_H
 
 #include <sqlite3.h>
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "sources/attach_plan/plan_int.h"
+#include "sources/attach_plan/attach_plan_int.h"
 
 #define MAX_NAME_BYTES 256
 
@@ -53,7 +53,7 @@ static enum gs_callee kind_of(struct gs_elf *elf, uint64_t file_off)
 	return GS_CALLEE_WORK;
 }
 
-enum gs_callee around_callee(void *around, int64_t offset_bytes)
+enum gs_callee attach_plan_around_callee(void *around, int64_t offset_bytes)
 {
 	const struct around *a = around;
 	uint64_t file_off = a->file_off + (uint64_t)offset_bytes, kind;
@@ -66,7 +66,7 @@ enum gs_callee around_callee(void *around, int64_t offset_bytes)
 	return (enum gs_callee)kind;
 }
 
-size_t around_read(void *around, int64_t offset_bytes, uint8_t *buf, size_t bytes)
+size_t attach_plan_read_around(void *around, int64_t offset_bytes, uint8_t *buf, size_t bytes)
 {
 	const struct around *a = around;
 	long n = gs_elf_read(a->context->elf, a->file_off + (uint64_t)offset_bytes, buf, bytes);
@@ -87,20 +87,21 @@ static size_t own_read(void *ctx, int64_t offset_bytes, uint8_t *buf, size_t byt
 	return n > 0 ? (size_t)n : 0;
 }
 
-struct gs_site gs_plan_site(struct gs_elf *elf, uint64_t file_off, uint64_t function_bytes,
-			    const struct gs_site_rules *rules)
+struct gs_x86_site gs_attach_plan_site(struct gs_elf *elf, uint64_t file_off,
+				       uint64_t function_bytes,
+				       const struct gs_x86_site_rules *rules)
 {
 	struct own_code own = {elf, file_off};
-	const struct gs_site_source source = {&own, own_read, function_bytes};
+	const struct gs_x86_site_source source = {&own, own_read, function_bytes};
 
-	return gs_site_find_x86_64(&source, rules);
+	return gs_x86_find_site(&source, rules);
 }
 
-const char *gs_plan_first_refusal(struct gs_elf *elf, uint64_t file_off,
-				  const struct gs_site_rules *rules)
+const char *gs_attach_plan_first_refusal(struct gs_elf *elf, uint64_t file_off,
+					 const struct gs_x86_site_rules *rules)
 {
 	struct own_code own = {elf, file_off};
 	uint8_t code[16];
 
-	return gs_site_refusal(code, own_read(&own, 0, code, sizeof(code)), rules);
+	return gs_x86_site_refusal(code, own_read(&own, 0, code, sizeof(code)), rules);
 }

@@ -6,13 +6,13 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "sources/attach_plan/plan_int.h"
+#include "sources/attach_plan/attach_plan_int.h"
 
 struct search {
 	const struct gs_described_query *query;
 	const struct gs_described_handler *handler;
 	struct gs_elf *elf;
-	struct gs_map callees; /* of struct gs_plan_context */
+	struct gs_map callees; /* of struct gs_attach_plan_context */
 	bool *is_wanted;       /* owned, by want */
 	unsigned n;
 };
@@ -31,12 +31,12 @@ static bool matches_site(const struct gs_described_want *w, const struct gs_usdt
 
 static int tell_function(struct search *s, unsigned want, const struct gs_elf_function *f)
 {
-	const struct gs_plan_options *options = s->query->options;
-	const struct gs_plan_context c = {
+	const struct gs_attach_plan_options *options = s->query->options;
+	const struct gs_attach_plan_context c = {
 		.options = options, .path = s->query->path, .elf = s->elf, .callees = &s->callees};
 	const struct gs_elf_symbol symbol = {
 		.found = true, .file_off = f->file_off, .size_bytes = f->size_bytes};
-	GS_CLEANUP(gs_plan_fini) struct gs_plan plan = {0};
+	GS_CLEANUP(gs_attach_plan_fini) struct gs_attach_plan plan = {0};
 	struct gs_described_function d = {.want = want,
 					  .name = f->name,
 					  .file_off = f->file_off,
@@ -48,16 +48,17 @@ static int tell_function(struct search *s, unsigned want, const struct gs_elf_fu
 
 	d.has_scope = w->scope && !f->indirect;
 	if (d.has_scope)
-		r = w->values ? gs_plan_add_call(&plan, &c, &symbol, f->name, w->by_ret)
-			      : gs_plan_add_scope(&plan, &c, &symbol, f->name, GS_FAMILY_USCOPE, 0,
-						  0);
+		r = w->values ? gs_attach_plan_add_call(&plan, &c, &symbol, f->name, w->by_ret)
+			      : gs_attach_plan_add_scope(&plan, &c, &symbol, f->name,
+							 GS_FAMILY_USCOPE, 0, 0);
 	if (!f->indirect)
-		d.site = gs_plan_site(s->elf, f->file_off, f->size_bytes, &options->sites);
-	if (d.site.kind == GS_SITE_MOVED && options->first_byte) {
-		const char *why = gs_plan_first_refusal(s->elf, f->file_off, &options->sites);
+		d.site = gs_attach_plan_site(s->elf, f->file_off, f->size_bytes, &options->sites);
+	if (d.site.kind == GS_X86_SITE_MOVED && options->first_byte) {
+		const char *why =
+			gs_attach_plan_first_refusal(s->elf, f->file_off, &options->sites);
 
 		if (why)
-			d.site = (struct gs_site){GS_SITE_REFUSED, 0, why};
+			d.site = (struct gs_x86_site){GS_X86_SITE_REFUSED, 0, why};
 	}
 	return r < 0 ? r : s->handler->function(s->handler->ctx, &d);
 }
@@ -95,7 +96,7 @@ static int on_site(void *ctx, const struct gs_usdt_site *site)
 		if (s->n++ == GS_DESCRIBED_MAX)
 			return 1;
 		n = gs_elf_read(s->elf, site->file_off, code, sizeof(code));
-		d.is_nop5 = n > 0 && gs_site_is_nop5(code, (size_t)n);
+		d.is_nop5 = n > 0 && gs_x86_site_is_nop5(code, (size_t)n);
 		r = s->handler->site(s->handler->ctx, &d);
 		if (r != 0)
 			return r;
@@ -118,14 +119,14 @@ static bool choose_wanted(struct search *s)
 	return any;
 }
 
-int gs_plan_described(const struct gs_described_query *query, struct gs_elf *elf,
-		      const struct gs_described_handler *handler, struct gs_err *err)
+int gs_attach_plan_described(const struct gs_described_query *query, struct gs_elf *elf,
+			     const struct gs_described_handler *handler, struct gs_err *err)
 {
 	GS_FREE bool *is_wanted = calloc(query->n_wants + 1, sizeof(*is_wanted));
 	struct search s = {.query = query,
 			   .handler = handler,
 			   .elf = elf,
-			   .callees = GS_MAP_INIT(GS_PLAN_CALLEES_MAX),
+			   .callees = GS_MAP_INIT(GS_ATTACH_PLAN_CALLEES_MAX),
 			   .is_wanted = is_wanted};
 	int r = 0;
 

@@ -2,11 +2,11 @@
  * Functions and static probes of a file that the user described: found by a reader, or by this
  * process where there is none. What is done with them is for room probe.
  */
-#ifndef GS_PLAN_DESCRIBED_H
-#define GS_PLAN_DESCRIBED_H
+#ifndef GS_SOURCES_ATTACH_PLAN_DESCRIBED_H
+#define GS_SOURCES_ATTACH_PLAN_DESCRIBED_H
 
 #include "sources/elf/usdt.h"
-#include "sources/attach_plan/plan.h"
+#include "sources/attach_plan/attach_plan.h"
 #include "core/reader/reader.h"
 
 /* So many functions and sites of a file are told: more than a run can have. */
@@ -27,9 +27,10 @@ struct gs_described_function {
 	const char *name;
 	uint64_t file_off, size_bytes;
 	bool indirect;
-	struct gs_site site;        /* where a probe of its entry goes; not of an indirect one */
-	bool has_scope;             /* asked for: */
-	const struct gs_plan *plan; /* as gs_plan_add_scope() or, with values, gs_plan_add_call()
+	struct gs_x86_site site; /* where a probe of its entry goes; not of an indirect one */
+	bool has_scope;          /* asked for: */
+	const struct gs_attach_plan
+		*plan; /* as gs_attach_plan_add_scope() or, with values, gs_attach_plan_add_call()
 				     * makes it, without an id: n 0 when it must not be probed */
 };
 
@@ -46,27 +47,29 @@ struct gs_described_handler {
 	void *ctx;
 };
 
-struct gs_described_query {                    /* all borrowed */
-	const struct gs_plan_options *options; /* how places are chosen, and who is told */
-	const char *path;                      /* as the process names it */
+struct gs_described_query {                           /* all borrowed */
+	const struct gs_attach_plan_options *options; /* how places are chosen, and who is told */
+	const char *path;                             /* as the process names it */
 	const struct gs_described_want *wants;
 	unsigned n_wants;
 };
 
 /* 0, what the handler returned, or a negative errno: the file could not be read. */
-int gs_plan_described(const struct gs_described_query *query, struct gs_elf *elf,
-		      const struct gs_described_handler *handler, struct gs_err *err);
+int gs_attach_plan_described(const struct gs_described_query *query, struct gs_elf *elf,
+			     const struct gs_described_handler *handler, struct gs_err *err);
 
 /* The same by a reader, of an open file (lent); also the errors of gs_reader_ask(). */
-int gs_plan_ask_described(const struct gs_described_query *query, struct gs_reader *reader, int fd,
-			  const struct gs_described_handler *handler, struct gs_err *err);
+int gs_attach_plan_ask_described(const struct gs_described_query *query, struct gs_reader *reader,
+				 int fd, const struct gs_described_handler *handler,
+				 struct gs_err *err);
 
 /* Take the answer of a reader: -EBADMSG when nothing can have answered so. */
-int gs_plan_take_described(const struct gs_described_query *query, uint64_t file_bytes,
-			   struct gs_wire_in *in, const struct gs_described_handler *handler);
+int gs_attach_plan_take_described(const struct gs_described_query *query, uint64_t file_bytes,
+				  struct gs_wire_in *in,
+				  const struct gs_described_handler *handler);
 
 /* GS_READER_DESCRIBED of a reader. */
-int gs_plan_serve_described(void **state, struct gs_reader_request *request,
-			    struct gs_wire_out *reply, struct gs_err *err);
+int gs_attach_plan_serve_described(void **state, struct gs_reader_request *request,
+				   struct gs_wire_out *reply, struct gs_err *err);
 
 #endif

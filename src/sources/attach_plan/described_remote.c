@@ -7,7 +7,7 @@
 #include "core/base/mem.h"
 #include "sources/elf/elf.h"
 #include "sources/attach_plan/described.h"
-#include "sources/attach_plan/plan_int.h"
+#include "sources/attach_plan/attach_plan_int.h"
 #include "sources/attach_plan/remote_int.h"
 
 #define WANT_BYTES 17 /* at least */
@@ -19,7 +19,7 @@ enum { ANSWER_END, ANSWER_FUNCTION, ANSWER_SITE, ANSWER_TOLD };
 
 static void put_query(struct gs_wire_out *out, const struct gs_described_query *q)
 {
-	remote_put_options(out, q->options);
+	attach_plan_put_options(out, q->options);
 	gs_wire_put_text(out, q->path);
 	gs_wire_put_u32(out, q->n_wants);
 	for (unsigned i = 0; i < q->n_wants; i++) {
@@ -70,7 +70,7 @@ static void tell_told(void *ctx, const struct gs_attach *attach)
 	struct gs_wire_out *out = ctx;
 
 	gs_wire_put_u8(out, ANSWER_TOLD);
-	remote_put_told(out, attach);
+	attach_plan_put_reported(out, attach);
 }
 
 static int put_function(void *ctx, const struct gs_described_function *f)
@@ -87,7 +87,7 @@ static int put_function(void *ctx, const struct gs_described_function *f)
 	gs_wire_put_u32(out, f->site.offset_bytes);
 	gs_wire_put_text(out, f->site.reason);
 	gs_wire_put_u8(out, f->has_scope);
-	remote_put_plan(out, f->plan);
+	attach_plan_put_plan(out, f->plan);
 	return out->r;
 }
 
@@ -122,16 +122,16 @@ static int put_site(void *ctx, const struct gs_described_site *d)
 	return out->r;
 }
 
-int gs_plan_serve_described(void **state, struct gs_reader_request *request,
-			    struct gs_wire_out *reply, struct gs_err *err)
+int gs_attach_plan_serve_described(void **state, struct gs_reader_request *request,
+				   struct gs_wire_out *reply, struct gs_err *err)
 {
 	const struct gs_described_handler handler = {put_function, put_site, reply};
-	GS_CLEANUP(remote_options_fini)
+	GS_CLEANUP(attach_plan_options_fini)
 	struct remote_options options = {.on_attach = tell_told, .ctx = reply};
 	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
 	GS_FREE struct gs_described_want *wants = NULL;
 	struct gs_described_query q = {.options = &options.options};
-	int r = remote_take_options(&request->in, &options);
+	int r = attach_plan_take_options(&request->in, &options);
 
 	q.path = gs_wire_text(&request->in);
 	if (r == 0)
@@ -140,7 +140,7 @@ int gs_plan_serve_described(void **state, struct gs_reader_request *request,
 	if (r == 0)
 		r = gs_elf_open_fd(&request->fds[0], q.path, false, &elf, err);
 	if (r == 0)
-		r = gs_plan_described(&q, elf, &handler, err);
+		r = gs_attach_plan_described(&q, elf, &handler, err);
 	if (r == 0)
 		gs_wire_put_u8(reply, ANSWER_END);
 	return r;
@@ -154,10 +154,10 @@ static const struct gs_described_want *want_of(const struct gs_described_query *
 }
 
 /* Places where a call begins and ends: of its family, without ids, inside the file. */
-static bool is_scope(const struct gs_plan *plan, enum gs_family family, uint64_t file_bytes)
+static bool is_scope(const struct gs_attach_plan *plan, enum gs_family family, uint64_t file_bytes)
 {
 	for (size_t i = 0; i < plan->n; i++) {
-		const struct gs_plan_place *p = &plan->places[i];
+		const struct gs_attach_plan_place *p = &plan->places[i];
 
 		if (p->family != family || p->func || (p->cookie & 0xffff) ||
 		    p->cookie >> GS_COOKIE_GROUP_SHIFT & GS_COOKIE_GROUP_MASK ||
@@ -172,17 +172,17 @@ static int take_function(const struct gs_described_query *q, uint64_t file_bytes
 {
 	struct gs_described_function f = {.want = gs_wire_u32(in), .name = gs_wire_line(in)};
 	const struct gs_described_want *w = want_of(q, f.want);
-	GS_CLEANUP(gs_plan_fini) struct gs_plan plan = {0};
+	GS_CLEANUP(gs_attach_plan_fini) struct gs_attach_plan plan = {0};
 	int r;
 
 	f.file_off = gs_wire_u64(in);
 	f.size_bytes = gs_wire_u64(in);
 	f.indirect = gs_wire_u8(in);
-	f.site.kind = (enum gs_site_kind)gs_wire_u8(in);
+	f.site.kind = (enum gs_x86_site_kind)gs_wire_u8(in);
 	f.site.offset_bytes = gs_wire_u32(in);
 	f.site.reason = gs_wire_line(in);
 	f.has_scope = gs_wire_u8(in);
-	r = remote_take_plan(in, &plan);
+	r = attach_plan_take_plan(in, &plan);
 	if (r < 0)
 		return r;
 	f.plan = &plan;
@@ -191,10 +191,10 @@ static int take_function(const struct gs_described_query *q, uint64_t file_bytes
 	     (!w->is_glob || fnmatch(w->function, f.name, 0) != 0)))
 		return -EBADMSG;
 	if (f.file_off >= file_bytes || f.site.offset_bytes >= file_bytes - f.file_off ||
-	    f.site.kind > GS_SITE_REFUSED || (f.has_scope && !w->scope) ||
+	    f.site.kind > GS_X86_SITE_REFUSED || (f.has_scope && !w->scope) ||
 	    !is_scope(&plan, w->values ? GS_FAMILY_USER : GS_FAMILY_USCOPE, file_bytes))
 		return -EBADMSG;
-	if (!f.indirect && (!f.site.kind || (f.site.kind == GS_SITE_REFUSED && !f.site.reason)))
+	if (!f.indirect && (!f.site.kind || (f.site.kind == GS_X86_SITE_REFUSED && !f.site.reason)))
 		return -EBADMSG;
 	return handler->function(handler->ctx, &f);
 }
@@ -246,8 +246,8 @@ static int take_site(const struct gs_described_query *q, uint64_t file_bytes, st
 	return handler->site(handler->ctx, &d);
 }
 
-int gs_plan_take_described(const struct gs_described_query *q, uint64_t file_bytes,
-			   struct gs_wire_in *in, const struct gs_described_handler *handler)
+int gs_attach_plan_take_described(const struct gs_described_query *q, uint64_t file_bytes,
+				  struct gs_wire_in *in, const struct gs_described_handler *handler)
 {
 	for (;;) {
 		int r;
@@ -260,7 +260,7 @@ int gs_plan_take_described(const struct gs_described_query *q, uint64_t file_byt
 			r = take_site(q, file_bytes, in, handler);
 			break;
 		case ANSWER_TOLD:
-			r = remote_take_told(in, q->options, q->path);
+			r = attach_plan_take_reported(in, q->options, q->path);
 			break;
 		default: /* the end, also of what was cut */
 			return gs_wire_is_done(in) ? 0 : -EBADMSG;
@@ -270,8 +270,9 @@ int gs_plan_take_described(const struct gs_described_query *q, uint64_t file_byt
 	}
 }
 
-int gs_plan_ask_described(const struct gs_described_query *q, struct gs_reader *reader, int fd,
-			  const struct gs_described_handler *handler, struct gs_err *err)
+int gs_attach_plan_ask_described(const struct gs_described_query *q, struct gs_reader *reader,
+				 int fd, const struct gs_described_handler *handler,
+				 struct gs_err *err)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf request = GS_BUF_INIT(GS_READER_MAX_BYTES);
 	GS_CLEANUP(gs_buf_fini) struct gs_buf reply = GS_BUF_INIT(GS_READER_MAX_BYTES);
@@ -288,6 +289,6 @@ int gs_plan_ask_described(const struct gs_described_query *q, struct gs_reader *
 	if (r < 0)
 		return r;
 	in = GS_WIRE_IN(reply.data, reply.bytes);
-	r = gs_plan_take_described(q, (uint64_t)st.st_size, &in, handler);
+	r = gs_attach_plan_take_described(q, (uint64_t)st.st_size, &in, handler);
 	return r == -EBADMSG ? gs_reader_distrust(reader, err) : r;
 }

@@ -9,7 +9,7 @@
 #include "sources/elf/object.h"
 #include "model/trace/func.h"
 #include "model/trace/mpi.h"
-#include "sources/attach_plan/plan_int.h"
+#include "sources/attach_plan/attach_plan_int.h"
 
 #define NAMES_MAX  384 /* two for each function */
 #define NAME_BYTES 48
@@ -46,7 +46,8 @@ static bool is_alias(const struct gs_elf_symbol *symbols, size_t i)
 	return false;
 }
 
-int mpi_plan(struct gs_plan *plan, const struct gs_plan_context *c, bool is_exe, struct gs_err *err)
+int attach_plan_mpi(struct gs_attach_plan *plan, const struct gs_attach_plan_context *c,
+		    bool is_exe, struct gs_err *err)
 {
 	struct gs_elf_symbol symbols[NAMES_MAX];
 	char texts[NAMES_MAX][NAME_BYTES];
@@ -81,7 +82,7 @@ int mpi_plan(struct gs_plan *plan, const struct gs_plan_context *c, bool is_exe,
 
 		if (!symbols[i].found || is_alias(symbols, i))
 			continue;
-		r = plan_add_fixed(plan, c, &symbols[i], ids[i]);
+		r = attach_plan_add_fixed(plan, c, &symbols[i], ids[i]);
 		for (size_t k = before; k < plan->n; k++)
 			if (!(plan->places[k].cookie & GS_COOKIE_EXIT))
 				plan->places[k].cookie |= (uint64_t)abi << GS_COOKIE_MPI_SHIFT;

@@ -7,7 +7,7 @@
 #include "sources/elf/python_site.h"
 #include "model/trace/func.h"
 #include "model/trace/python.h"
-#include "sources/attach_plan/plan_int.h"
+#include "sources/attach_plan/attach_plan_int.h"
 
 #define EVALUATE "_PyEval_EvalFrameDefault"
 /* What it ends with: looks whether the result and an exception go together. */
@@ -15,7 +15,7 @@
 
 /* The evaluation function, whose entry that place is, has ways out that are not known, or that the
  * kernel has to single-step, which costs more than all else. */
-static bool is_dear(const struct gs_plan *plan, size_t entry)
+static bool is_dear(const struct gs_attach_plan *plan, size_t entry)
 {
 	for (size_t i = entry + 1; i < plan->n; i++)
 		if (plan->places[i].is_stepped)
@@ -24,21 +24,21 @@ static bool is_dear(const struct gs_plan *plan, size_t entry)
 }
 
 /* The static probe in place of ways out. */
-static int add_left(struct gs_plan *plan, const struct gs_plan_context *c, unsigned layout,
-		    const struct gs_usdt_places *left)
+static int add_left(struct gs_attach_plan *plan, const struct gs_attach_plan_context *c,
+		    unsigned layout, const struct gs_usdt_places *left)
 {
-	return plan_add_probes(plan, left, GS_FAMILY_PYCALL,
-			       GS_COOKIE_EXIT | (uint64_t)layout << GS_COOKIE_CC_SHIFT,
-			       c->selection->py_func);
+	return attach_plan_add_probes(plan, left, GS_FAMILY_PYCALL,
+				      GS_COOKIE_EXIT | (uint64_t)layout << GS_COOKIE_CC_SHIFT,
+				      c->selection->py_func);
 }
 
-static int plan_timed(struct gs_plan *plan, const struct gs_plan_context *c,
+static int plan_timed(struct gs_attach_plan *plan, const struct gs_attach_plan_context *c,
 		      const struct gs_elf_symbol *symbol, unsigned layout,
 		      const struct gs_usdt_places *left)
 {
 	size_t before = plan->n;
-	int r = plan_add_loop(plan, c, symbol, EVALUATE, GS_FAMILY_PYCALL, GS_LAYER_PYTHON,
-			      c->selection->py_func);
+	int r = attach_plan_add_loop(plan, c, symbol, EVALUATE, GS_FAMILY_PYCALL, GS_LAYER_PYTHON,
+				     c->selection->py_func);
 
 	if ((r < 0 && r != -EILSEQ && r != -E2BIG) || plan->n == before)
 		return r;
@@ -50,12 +50,13 @@ static int plan_timed(struct gs_plan *plan, const struct gs_plan_context *c,
 	}
 	if (r < 0) {
 		plan->n = before;
-		plan_tell(c, EVALUATE, PLAN_NO_EXITS, -EOPNOTSUPP, GS_LAYER_PYTHON);
+		attach_plan_report(c, EVALUATE, PLAN_NO_EXITS, -EOPNOTSUPP, GS_LAYER_PYTHON);
 	}
 	return 0;
 }
 
-int pycall_plan(struct gs_plan *plan, const struct gs_plan_context *c, struct gs_err *err)
+int attach_plan_pycall(struct gs_attach_plan *plan, const struct gs_attach_plan_context *c,
+		       struct gs_err *err)
 {
 	const char *names[] = {EVALUATE, CHECK};
 	struct gs_usdt_places left;
@@ -70,21 +71,23 @@ int pycall_plan(struct gs_plan *plan, const struct gs_plan_context *c, struct gs
 	if (r < 0)
 		return r;
 	if (version >= GS_PYCALL_FIRST + GS_PYCALL_LEFT && left.n) {
-		plan_tell(c, "python:function__entry",
-			  "Python 3.11 tells only when a function is left: its calls are counted, "
-			  "without a time, and each call of any function pays for that: "
-			  "--max-overhead bounds it, --python-hz 99 shows where the time goes",
-			  -EOPNOTSUPP, GS_LAYER_PYTHON);
+		attach_plan_report(
+			c, "python:function__entry",
+			"Python 3.11 tells only when a function is left: its calls are counted, "
+			"without a time, and each call of any function pays for that: "
+			"--max-overhead bounds it, --python-hz 99 shows where the time goes",
+			-EOPNOTSUPP, GS_LAYER_PYTHON);
 		return add_left(plan, c, GS_PYCALL_LEFT, &left);
 	}
 	if (version < GS_PYCALL_FIRST || version >= GS_PYCALL_FIRST + GS_PYCALL_LEFT) {
-		plan_tell(c, EVALUATE,
-			  version ? "Python 3.11 and newer runs calls from Python to Python "
-				    "without calling a function of C, so that they cannot be seen "
-				    "from outside: --python-hz 99 shows where its time goes (a "
-				    "3.11 built --with-dtrace, as Debian's, has its calls counted)"
-				  : "a Python older than 3.8: its calls cannot be traced",
-			  -EOPNOTSUPP, GS_LAYER_PYTHON);
+		attach_plan_report(
+			c, EVALUATE,
+			version ? "Python 3.11 and newer runs calls from Python to Python "
+				  "without calling a function of C, so that they cannot be seen "
+				  "from outside: --python-hz 99 shows where its time goes (a "
+				  "3.11 built --with-dtrace, as Debian's, has its calls counted)"
+				: "a Python older than 3.8: its calls cannot be traced",
+			-EOPNOTSUPP, GS_LAYER_PYTHON);
 		return 0;
 	}
 	r = gs_elf_find(c->elf, names, GS_ARRAY_LEN(names), true, symbols, err);

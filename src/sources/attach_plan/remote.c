@@ -14,7 +14,7 @@
 #include "core/base/mem.h"
 #include "sources/elf/elf.h"
 #include "model/trace/func.h"
-#include "sources/attach_plan/plan_int.h"
+#include "sources/attach_plan/attach_plan_int.h"
 #include "sources/attach_plan/remote.h"
 #include "sources/attach_plan/remote_int.h"
 
@@ -37,9 +37,9 @@ static void put_texts(struct gs_wire_out *out, const char *const *texts, size_t 
 }
 
 /* As they are, so that a new option is carried too; but for what points into our memory. */
-void remote_put_options(struct gs_wire_out *out, const struct gs_plan_options *o)
+void attach_plan_put_options(struct gs_wire_out *out, const struct gs_attach_plan_options *o)
 {
-	struct gs_plan_options plain = *o;
+	struct gs_attach_plan_options plain = *o;
 
 	plain.globs = plain.ops = NULL;
 	plain.funcs = NULL;
@@ -51,10 +51,11 @@ void remote_put_options(struct gs_wire_out *out, const struct gs_plan_options *o
 	put_texts(out, o->ops, o->n_ops);
 }
 
-void gs_plan_put_request(struct gs_wire_out *out, const struct gs_plan_options *options,
-			 const struct gs_mapped_file *file)
+void gs_attach_plan_put_request(struct gs_wire_out *out,
+				const struct gs_attach_plan_options *options,
+				const struct gs_mapped_file *file)
 {
-	remote_put_options(out, options);
+	attach_plan_put_options(out, options);
 	gs_wire_put_text(out, file->path);
 	gs_wire_put_u8(out, file->is_exe);
 }
@@ -74,16 +75,16 @@ static int take_texts(struct gs_wire_in *in, const char ***ret_texts, size_t *re
 	return in->bad ? -EBADMSG : 0;
 }
 
-void remote_options_fini(struct remote_options *o)
+void attach_plan_options_fini(struct remote_options *o)
 {
 	free(o->globs);
 	free(o->ops);
 	gs_func_set_free(&o->funcs);
 }
 
-int remote_take_options(struct gs_wire_in *in, struct remote_options *ro)
+int attach_plan_take_options(struct gs_wire_in *in, struct remote_options *ro)
 {
-	struct gs_plan_options *o = &ro->options;
+	struct gs_attach_plan_options *o = &ro->options;
 	const void *plain = gs_wire_bytes(in, sizeof(*o));
 	bool with_funcs = gs_wire_u8(in);
 	int r;
@@ -105,7 +106,7 @@ int remote_take_options(struct gs_wire_in *in, struct remote_options *ro)
 	return with_funcs && !ro->funcs ? -ENOMEM : 0;
 }
 
-void remote_put_told(struct gs_wire_out *out, const struct gs_attach *attach)
+void attach_plan_put_reported(struct gs_wire_out *out, const struct gs_attach *attach)
 {
 	gs_wire_put_text(out, attach->function);
 	gs_wire_put_text(out, attach->reason);
@@ -129,12 +130,12 @@ static void tell_holder(void *ctx, const struct gs_attach *attach)
 	struct telling *t = ctx;
 
 	t->n++;
-	remote_put_told(&t->out, attach);
+	attach_plan_put_reported(&t->out, attach);
 }
 
 /* ---- places ---- */
 
-static void put_functions(struct gs_wire_out *out, const struct gs_plan *plan,
+static void put_functions(struct gs_wire_out *out, const struct gs_attach_plan *plan,
 			  const struct gs_func_set *funcs)
 {
 	bool used[GS_FUNC_MAX] = {false};
@@ -159,14 +160,14 @@ static void put_functions(struct gs_wire_out *out, const struct gs_plan *plan,
 	}
 }
 
-void remote_put_plan(struct gs_wire_out *out, const struct gs_plan *plan)
+void attach_plan_put_plan(struct gs_wire_out *out, const struct gs_attach_plan *plan)
 {
 	gs_wire_put_u32(out, plan->n_moved);
 	gs_wire_put_u32(out, plan->n_stepped);
 	gs_wire_put_u32(out, plan->layer);
 	gs_wire_put_u32(out, (uint32_t)plan->n);
 	for (size_t i = 0; i < plan->n; i++) {
-		const struct gs_plan_place *p = &plan->places[i];
+		const struct gs_attach_plan_place *p = &plan->places[i];
 
 		gs_wire_put_u64(out, p->file_off);
 		gs_wire_put_u64(out, p->ref_ctr_off);
@@ -182,18 +183,18 @@ void remote_put_plan(struct gs_wire_out *out, const struct gs_plan *plan)
 #define FUNCTION_BYTES 9  /* at least */
 #define TOLD_BYTES     16 /* at least */
 
-int gs_plan_serve(void **state, struct gs_reader_request *request, struct gs_wire_out *reply,
-		  struct gs_err *err)
+int gs_attach_plan_serve(void **state, struct gs_reader_request *request, struct gs_wire_out *reply,
+			 struct gs_err *err)
 {
 	GS_CLEANUP(telling_fini)
 	struct telling told = {.buf = GS_BUF_INIT(GS_READER_MAX_BYTES / 2)};
-	GS_CLEANUP(remote_options_fini)
+	GS_CLEANUP(attach_plan_options_fini)
 	struct remote_options options = {.on_attach = tell_holder, .ctx = &told};
-	GS_CLEANUP(gs_plan_fini) struct gs_plan plan = {0};
+	GS_CLEANUP(gs_attach_plan_fini) struct gs_attach_plan plan = {0};
 	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
-	struct gs_plan_selection selection;
+	struct gs_attach_plan_selection selection;
 	struct gs_mapped_file file = {.path = NULL};
-	int r = remote_take_options(&request->in, &options);
+	int r = attach_plan_take_options(&request->in, &options);
 
 	told.out.buf = &told.buf;
 	file.path = gs_wire_text(&request->in);
@@ -201,32 +202,32 @@ int gs_plan_serve(void **state, struct gs_reader_request *request, struct gs_wir
 	if (r == 0 && (!file.path || !gs_wire_is_done(&request->in)))
 		r = -EBADMSG;
 	if (r == 0)
-		r = gs_plan_select(&selection, &options.options, err);
+		r = gs_attach_plan_select(&selection, &options.options, err);
 	if (r == 0)
 		r = gs_elf_open_fd(&request->fds[0], file.path, false, &elf, err);
 	if (r == 0)
-		r = gs_plan_file(&plan, &selection, &options.options, &file, elf, err);
+		r = gs_attach_plan_file(&plan, &selection, &options.options, &file, elf, err);
 	if (r < 0)
 		return r;
 	put_functions(reply, &plan, options.funcs);
 	gs_wire_put_u32(reply, told.n);
 	gs_wire_put(reply, told.buf.data, told.buf.bytes);
-	remote_put_plan(reply, &plan);
+	attach_plan_put_plan(reply, &plan);
 	return told.out.r;
 }
 
 /* ---- the answer, in the holder ---- */
 
 struct answer {
-	const struct gs_plan_options *options;
-	const struct gs_plan_selection *selection;
+	const struct gs_attach_plan_options *options;
+	const struct gs_attach_plan_selection *selection;
 	const char *path;
 	uint64_t file_bytes;
 	uint16_t ours[GS_FUNC_MAX]; /* the reader's ids from GS_FUNC_FIXED on -> ours; 0 none */
 };
 
 /* What the reader may name: its operators, and what interpreters do. */
-static bool may_name(const struct gs_plan_selection *s, unsigned layer, unsigned func_class)
+static bool may_name(const struct gs_attach_plan_selection *s, unsigned layer, unsigned func_class)
 {
 	if (layer == GS_LAYER_TORCH)
 		return s->operators && func_class == GS_CLASS_OPERATOR;
@@ -255,7 +256,8 @@ static int take_functions(struct gs_wire_in *in, struct answer *a)
 	return in->bad ? -EBADMSG : 0;
 }
 
-int remote_take_told(struct gs_wire_in *in, const struct gs_plan_options *options, const char *path)
+int attach_plan_take_reported(struct gs_wire_in *in, const struct gs_attach_plan_options *options,
+			      const char *path)
 {
 	struct gs_attach attach = {.path = path};
 
@@ -275,12 +277,12 @@ static int take_told(struct gs_wire_in *in, const struct answer *a)
 	int r = 0;
 
 	for (uint32_t i = 0; r == 0 && i < n; i++)
-		r = remote_take_told(in, a->options, a->path);
+		r = attach_plan_take_reported(in, a->options, a->path);
 	return in->bad ? -EBADMSG : r;
 }
 
 /* The family that places of a function have which was found. */
-static bool found_family(const struct answer *a, const struct gs_plan_place *p)
+static bool found_family(const struct answer *a, const struct gs_attach_plan_place *p)
 {
 	const struct gs_func *f = gs_func_set_get(a->options->funcs, p->func);
 
@@ -297,9 +299,9 @@ static bool found_family(const struct answer *a, const struct gs_plan_place *p)
 }
 
 /* Of the family's kind, and of what was asked for; its id becomes ours. */
-static bool check_place(const struct answer *a, struct gs_plan_place *p)
+static bool check_place(const struct answer *a, struct gs_attach_plan_place *p)
 {
-	const struct gs_plan_selection *s = a->selection;
+	const struct gs_attach_plan_selection *s = a->selection;
 	uint16_t theirs = p->func;
 
 	if (p->file_off >= a->file_bytes || p->ref_ctr_off >= a->file_bytes ||
@@ -313,7 +315,7 @@ static bool check_place(const struct answer *a, struct gs_plan_place *p)
 	if ((uint16_t)p->cookie != theirs)
 		return false;
 	if (theirs < GS_FUNC_FIXED)
-		return theirs && s->wanted[theirs] && p->family == plan_fixed_family(theirs);
+		return theirs && s->wanted[theirs] && p->family == attach_plan_fixed_family(theirs);
 	if (theirs >= GS_FUNC_MAX || !a->ours[theirs])
 		return false;
 	p->func = a->ours[theirs];
@@ -321,7 +323,7 @@ static bool check_place(const struct answer *a, struct gs_plan_place *p)
 	return found_family(a, p);
 }
 
-int remote_take_plan(struct gs_wire_in *in, struct gs_plan *plan)
+int attach_plan_take_plan(struct gs_wire_in *in, struct gs_attach_plan *plan)
 {
 	uint32_t n;
 
@@ -339,7 +341,7 @@ int remote_take_plan(struct gs_wire_in *in, struct gs_plan *plan)
 		return -ENOMEM;
 	plan->n_room = n + 1;
 	for (; plan->n < n; plan->n++) {
-		struct gs_plan_place *p = &plan->places[plan->n];
+		struct gs_attach_plan_place *p = &plan->places[plan->n];
 		unsigned flags;
 
 		p->file_off = gs_wire_u64(in);
@@ -354,9 +356,9 @@ int remote_take_plan(struct gs_wire_in *in, struct gs_plan *plan)
 	return in->bad ? -EBADMSG : 0;
 }
 
-static int take_plan(struct gs_wire_in *in, const struct answer *a, struct gs_plan *plan)
+static int take_plan(struct gs_wire_in *in, const struct answer *a, struct gs_attach_plan *plan)
 {
-	int r = remote_take_plan(in, plan);
+	int r = attach_plan_take_plan(in, plan);
 
 	if (r < 0)
 		return r;
@@ -366,9 +368,10 @@ static int take_plan(struct gs_wire_in *in, const struct answer *a, struct gs_pl
 	return gs_wire_is_done(in) ? 0 : -EBADMSG;
 }
 
-int gs_plan_take_answer(struct gs_plan *plan, const struct gs_plan_selection *selection,
-			const struct gs_plan_options *options, const char *path,
-			uint64_t file_bytes, struct gs_wire_in *in)
+int gs_attach_plan_take_answer(struct gs_attach_plan *plan,
+			       const struct gs_attach_plan_selection *selection,
+			       const struct gs_attach_plan_options *options, const char *path,
+			       uint64_t file_bytes, struct gs_wire_in *in)
 {
 	struct answer a = {
 		.options = options, .selection = selection, .path = path, .file_bytes = file_bytes};
@@ -379,9 +382,10 @@ int gs_plan_take_answer(struct gs_plan *plan, const struct gs_plan_selection *se
 	return r == 0 ? take_plan(in, &a, plan) : r;
 }
 
-int gs_plan_ask(struct gs_plan *plan, struct gs_reader *reader,
-		const struct gs_plan_selection *selection, const struct gs_plan_options *options,
-		const struct gs_mapped_file *file, int fd, struct gs_err *err)
+int gs_attach_plan_ask(struct gs_attach_plan *plan, struct gs_reader *reader,
+		       const struct gs_attach_plan_selection *selection,
+		       const struct gs_attach_plan_options *options,
+		       const struct gs_mapped_file *file, int fd, struct gs_err *err)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf request = GS_BUF_INIT(GS_READER_MAX_BYTES);
 	GS_CLEANUP(gs_buf_fini) struct gs_buf reply = GS_BUF_INIT(GS_READER_MAX_BYTES);
@@ -392,16 +396,17 @@ int gs_plan_ask(struct gs_plan *plan, struct gs_reader *reader,
 
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	gs_plan_put_request(&out, options, file);
+	gs_attach_plan_put_request(&out, options, file);
 	if (out.r < 0)
 		return out.r;
 	r = gs_reader_ask(reader, GS_READER_PLAN, &request, &fd, 1, &reply, err);
 	if (r < 0)
 		return r;
 	in = GS_WIRE_IN(reply.data, reply.bytes);
-	r = gs_plan_take_answer(plan, selection, options, file->path, (uint64_t)st.st_size, &in);
+	r = gs_attach_plan_take_answer(plan, selection, options, file->path, (uint64_t)st.st_size,
+				       &in);
 	if (r == -EBADMSG) {
-		gs_plan_fini(plan);
+		gs_attach_plan_fini(plan);
 		return gs_reader_distrust(reader, err);
 	}
 	return r;

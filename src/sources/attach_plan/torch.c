@@ -13,7 +13,7 @@
 #include "core/base/mem.h"
 #include "sources/elf/elf.h"
 #include "model/trace/func.h"
-#include "sources/attach_plan/plan_int.h"
+#include "sources/attach_plan/attach_plan_int.h"
 #include "sources/elf/torch_name.h"
 
 #define MAX_OPERATORS (GS_FUNC_MAX - GS_FUNC_FIXED)
@@ -44,15 +44,16 @@ static void operators_fini(struct operators *o)
 	gs_map_fini(&o->by_part);
 }
 
-static bool wants_spans(const struct gs_plan_options *o)
+static bool wants_spans(const struct gs_attach_plan_options *o)
 {
 	for (size_t i = 0; i < o->n_ops; i++)
-		if (gs_torch_matches(o->ops[i], GS_PLAN_SPANS))
+		if (gs_torch_matches(o->ops[i], GS_ATTACH_PLAN_SPANS))
 			return true;
 	return !o->n_ops && o->op_set != GS_OPS_EACGM;
 }
 
-int torch_select(struct gs_plan_selection *s, const struct gs_plan_options *o, struct gs_err *err)
+int attach_plan_select_torch(struct gs_attach_plan_selection *s,
+			     const struct gs_attach_plan_options *o, struct gs_err *err)
 {
 	if (!o->funcs)
 		return gs_err_set(err, -EINVAL, "operators need a set of functions");
@@ -60,7 +61,7 @@ int torch_select(struct gs_plan_selection *s, const struct gs_plan_options *o, s
 	if (!wants_spans(o))
 		return 0;
 	if (gs_func_set_reserve(o->funcs, GS_LAYER_TORCH, GS_CLASS_OPERATOR, GS_SPAN_NAMES,
-				GS_PLAN_SPANS, &s->span_first) < 0)
+				GS_ATTACH_PLAN_SPANS, &s->span_first) < 0)
 		return gs_err_set(err, -ENOMEM, "no memory for the names of spans");
 	return 0;
 }
@@ -155,7 +156,7 @@ static void full_name(const struct operator* op, char out[GS_TORCH_NAME_BYTES + 
 	snprintf(out, GS_TORCH_NAME_BYTES + 8, "%s%s", op->is_span ? "" : "aten::", op->name);
 }
 
-static bool is_chosen(const struct gs_plan_options *o, const struct operator* op,
+static bool is_chosen(const struct gs_attach_plan_options *o, const struct operator* op,
 		      const char *full_name, const char **ret_name)
 {
 	*ret_name = full_name;
@@ -177,7 +178,7 @@ static bool is_chosen(const struct gs_plan_options *o, const struct operator* op
 }
 
 /* Where spans are seen. */
-static int add_spans(struct gs_plan *plan, const struct gs_plan_context *c,
+static int add_spans(struct gs_attach_plan *plan, const struct gs_attach_plan_context *c,
 		     const struct operators *o)
 {
 	static const char *const names[GS_SPAN_END + 1] = {
@@ -189,8 +190,8 @@ static int add_spans(struct gs_plan *plan, const struct gs_plan_context *c,
 
 	for (unsigned i = GS_SPAN_NAME; r == 0 && i <= GS_SPAN_END; i++) {
 		if (o->span[i].found) {
-			r = plan_add(plan, c, &o->span[i], names[i], GS_FAMILY_SPAN, GS_LAYER_TORCH,
-				     0);
+			r = attach_plan_add(plan, c, &o->span[i], names[i], GS_FAMILY_SPAN,
+					    GS_LAYER_TORCH, 0);
 			if (plan->n == before + i)
 				plan->places[plan->n - 1].cookie = i;
 		}
@@ -198,16 +199,17 @@ static int add_spans(struct gs_plan *plan, const struct gs_plan_context *c,
 			continue;
 		plan->n = before;
 		if (r == 0)
-			plan_tell(c, names[i],
-				  "it cannot be probed here, so steps of optimizers, waits for "
-				  "data loaders and other spans are not seen",
-				  -ENOENT, GS_LAYER_TORCH);
+			attach_plan_report(
+				c, names[i],
+				"it cannot be probed here, so steps of optimizers, waits for "
+				"data loaders and other spans are not seen",
+				-ENOENT, GS_LAYER_TORCH);
 		return r;
 	}
 	return r;
 }
 
-static int add_chosen(struct gs_plan *plan, const struct gs_plan_context *c,
+static int add_chosen(struct gs_attach_plan *plan, const struct gs_attach_plan_context *c,
 		      const struct operators *o)
 {
 	unsigned room = c->options->many_links ? MAX_OPERATORS : MAX_SINGLE_OPERATORS;
@@ -231,18 +233,19 @@ static int add_chosen(struct gs_plan *plan, const struct gs_plan_context *c,
 		r = gs_func_set_add(c->options->funcs, GS_LAYER_TORCH, GS_CLASS_OPERATOR, name,
 				    &id);
 		if (r == 0)
-			r = gs_plan_add_scope(plan, c, &op->symbol, name, GS_FAMILY_TORCH,
-					      GS_LAYER_TORCH, id);
+			r = gs_attach_plan_add_scope(plan, c, &op->symbol, name, GS_FAMILY_TORCH,
+						     GS_LAYER_TORCH, id);
 	}
 	if (r == 0 && plan->n == before && !n_refused && !c->selection->span_first)
-		plan_tell(c, "operators", "no operator is chosen by these names", -ENOENT,
-			  GS_LAYER_TORCH);
+		attach_plan_report(c, "operators", "no operator is chosen by these names", -ENOENT,
+				   GS_LAYER_TORCH);
 	if (n_refused)
-		plan_tell(c, "operators",
-			  "this kernel has no links for many functions (Linux 6.6), and so many "
-			  "single ones take minutes to remove: the first 32 are traced; choose "
-			  "yours with --op, or --op-set eacgm",
-			  -E2BIG, GS_LAYER_TORCH);
+		attach_plan_report(
+			c, "operators",
+			"this kernel has no links for many functions (Linux 6.6), and so many "
+			"single ones take minutes to remove: the first 32 are traced; choose "
+			"yours with --op, or --op-set eacgm",
+			-E2BIG, GS_LAYER_TORCH);
 	return r;
 }
 
@@ -263,7 +266,8 @@ static int read_operators(struct gs_elf *elf, const char *path, struct operators
 	return r;
 }
 
-int torch_plan(struct gs_plan *plan, const struct gs_plan_context *c, struct gs_err *err)
+int attach_plan_torch(struct gs_attach_plan *plan, const struct gs_attach_plan_context *c,
+		      struct gs_err *err)
 {
 	GS_CLEANUP(operators_fini) struct operators o = {.by_part = GS_MAP_INIT(GS_FUNC_MAX)};
 	int r = read_operators(c->elf, c->path, &o, err);
@@ -285,7 +289,7 @@ static int list_file(void *ctx, const struct gs_mapped_file *file)
 {
 	GS_CLEANUP(operators_fini) struct operators o = {.by_part = GS_MAP_INIT(GS_FUNC_MAX)};
 	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
-	const struct gs_plan_options defaults = {.op_set = GS_OPS_DEFAULT};
+	const struct gs_attach_plan_options defaults = {.op_set = GS_OPS_DEFAULT};
 	const struct listing *l = ctx;
 
 	if (gs_elf_open(file->open_path, &elf, NULL) < 0 ||
@@ -301,8 +305,8 @@ static int list_file(void *ctx, const struct gs_mapped_file *file)
 	return 0;
 }
 
-int gs_plan_list_operators(const char *command, char *const environment[], gs_operator_fn fn,
-			   void *ctx)
+int gs_attach_plan_list_operators(const char *command, char *const environment[], gs_operator_fn fn,
+				  void *ctx)
 {
 	struct listing l = {fn, ctx};
 

@@ -35,12 +35,12 @@ struct object { /* a file that the loader would load */
 };
 
 struct loader {
-	struct gs_walk *walk;
+	struct gs_elf_walk *walk;
 	struct gs_ldcache cache;
 	struct object *objects;
 	size_t n_objects;
 	struct gs_map names; /* hashes of the names that have been looked for */
-	struct gs_seen files;
+	struct gs_elf_seen files;
 	const char *library_path;
 };
 
@@ -69,15 +69,15 @@ static void loader_fini(struct loader *l)
 	}
 	free(l->objects);
 	gs_map_fini(&l->names);
-	gs_seen_fini(&l->files);
+	gs_elf_seen_fini(&l->files);
 	gs_ldcache_fini(&l->cache);
 }
 
-static void walk_fini(struct gs_walk *walk)
+static void walk_fini(struct gs_elf_walk *walk)
 {
-	gs_seen_fini(&walk->files);
-	gs_seen_fini(&walk->folders);
-	gs_seen_fini(&walk->sites);
+	gs_elf_seen_fini(&walk->files);
+	gs_elf_seen_fini(&walk->folders);
+	gs_elf_seen_fini(&walk->sites);
 }
 
 /* ---- one object ------------------------------------------------------------------------ */
@@ -130,24 +130,24 @@ static int walk_list(struct loader *l, const char *list, const char *separators,
 	char part[PATH_MAX], folder[PATH_MAX];
 	int r = 0;
 
-	while (r == 0 && gs_list_next(&list, separators, part)) {
+	while (r == 0 && gs_elf_list_next(&list, separators, part)) {
 		if (expand_tokens(part, origin, folder))
-			r = gs_walk_folder(l->walk, folder);
+			r = gs_elf_walk_folder(l->walk, folder);
 	}
 	return r;
 }
 
 /* musl's loader is its libc: no list of needed libraries has it. */
-static int walk_musl(struct gs_walk *walk, struct gs_elf *elf)
+static int walk_musl(struct gs_elf_walk *walk, struct gs_elf *elf)
 {
 	char path[PATH_MAX] = "", real[PATH_MAX];
 	struct gs_elf_part part;
 
 	if (gs_elf_section_bytes(elf, ".interp", &part) < 0 || part.bytes >= sizeof(path) ||
 	    gs_elf_read(elf, part.off, (uint8_t *)path, part.bytes) != (long)part.bytes ||
-	    strncmp(gs_path_name(path), "ld-musl", 7) != 0 || !realpath(path, real))
+	    strncmp(gs_elf_path_name(path), "ld-musl", 7) != 0 || !realpath(path, real))
 		return 0;
-	return gs_walk_file(walk, real, false);
+	return gs_elf_walk_file(walk, real, false);
 }
 
 /* Take a file as one that the loader loads, unless it is none that it could load. Of the same file
@@ -164,11 +164,11 @@ static int add_object(struct loader *l, const char *path, size_t parent, bool *r
 	if (stat(path, &st) < 0 || gs_elf_open(path, &elf, NULL) < 0)
 		return 0;
 	*ret_found = true;
-	r = gs_seen_add(&l->files, gs_file_id_of(&st));
+	r = gs_elf_seen_add(&l->files, gs_elf_file_id_of(&st));
 	if (r <= 0 || l->n_objects >= MAX_OBJECTS)
 		return r < 0 ? r : 0;
 	/* Of a link to a program the kernel tells the loader where it leads. */
-	gs_path_folder(parent == NO_PARENT && realpath(path, real) ? real : path, origin);
+	gs_elf_path_folder(parent == NO_PARENT && realpath(path, real) ? real : path, origin);
 	grown = realloc(l->objects, (l->n_objects + 1) * sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
@@ -180,7 +180,7 @@ static int add_object(struct loader *l, const char *path, size_t parent, bool *r
 	l->n_objects++;
 	if (gs_elf_read_needs(elf, &o->needs) < 0)
 		gs_log(1, "%s: its dynamic segment is malformed", path);
-	r = gs_walk_file(l->walk, path, parent == NO_PARENT);
+	r = gs_elf_walk_file(l->walk, path, parent == NO_PARENT);
 	if (r == 0 && parent == NO_PARENT)
 		r = walk_musl(l->walk, elf);
 	if (r == 0 && o->needs.rpath)
@@ -210,7 +210,7 @@ static int look_in_list(struct loader *l, const char *list, const char *separato
 	int r = 0;
 
 	*ret_found = false;
-	while (r == 0 && !*ret_found && gs_list_next(&list, separators, part)) {
+	while (r == 0 && !*ret_found && gs_elf_list_next(&list, separators, part)) {
 		if (expand_tokens(part, origin, folder))
 			r = look_in_folder(l, folder, name, parent, ret_found);
 	}
@@ -287,20 +287,20 @@ static int load_needed(struct loader *l, const char *name, size_t from)
 
 static int load_preloads(struct loader *l)
 {
-	const char *list = gs_walk_getenv(l->walk, "LD_PRELOAD"), *at;
+	const char *list = gs_elf_walk_getenv(l->walk, "LD_PRELOAD"), *at;
 	char part[PATH_MAX], text[MAX_PRELOAD_BYTES], line[PATH_MAX];
 	int r = 0;
 
 	if (list && !*list)
 		list = NULL;
-	while (r == 0 && gs_list_next(&list, " :", part)) {
+	while (r == 0 && gs_elf_list_next(&list, " :", part)) {
 		if (strcmp(part, ".") != 0) /* an empty part */
 			r = load_needed(l, part, 0);
 	}
 	at = gs_foreign_read_text("/etc/ld.so.preload", NULL, text, sizeof(text)) > 0 ? text : NULL;
-	while (r == 0 && gs_list_next(&at, "\n", line)) {
+	while (r == 0 && gs_elf_list_next(&at, "\n", line)) {
 		line[strcspn(line, "#")] = 0;
-		for (list = line; r == 0 && gs_list_next(&list, " \t:", part);) {
+		for (list = line; r == 0 && gs_elf_list_next(&list, " \t:", part);) {
 			if (strcmp(part, ".") != 0)
 				r = load_needed(l, part, 0);
 		}
@@ -326,7 +326,7 @@ static int load_program(struct loader *l, const char *path)
 
 /* ---- folders and the cache ------------------------------------------------------------- */
 
-static int walk_toolkits(struct gs_walk *walk)
+static int walk_toolkits(struct gs_elf_walk *walk)
 {
 	static const char *const libs[] = {"lib64", "lib", "compat", "targets/x86_64-linux/lib"};
 	DIR *dir = opendir("/usr/local");
@@ -339,7 +339,7 @@ static int walk_toolkits(struct gs_walk *walk)
 			if (strncmp(d->d_name, "cuda", 4) != 0)
 				break;
 			snprintf(folder, sizeof(folder), "/usr/local/%s/%s", d->d_name, libs[i]);
-			r = gs_walk_folder(walk, folder);
+			r = gs_elf_walk_folder(walk, folder);
 		}
 	}
 	if (dir)
@@ -353,13 +353,13 @@ static int walk_system(struct loader *l)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < l->cache.n_entries; i++) {
-		if (gs_ldcache_get(&l->cache, i, &name, &path) && gs_is_traced_library(name))
-			r = gs_walk_file(l->walk, path, false);
+		if (gs_ldcache_get(&l->cache, i, &name, &path) && gs_elf_is_traced_library(name))
+			r = gs_elf_walk_file(l->walk, path, false);
 	}
 	for (size_t i = 0; r == 0 && i < GS_ARRAY_LEN(default_folders); i++)
-		r = gs_walk_folder(l->walk, default_folders[i]);
+		r = gs_elf_walk_folder(l->walk, default_folders[i]);
 	for (size_t i = 0; r == 0 && i < GS_ARRAY_LEN(driver_folders); i++)
-		r = gs_walk_folder(l->walk, driver_folders[i]);
+		r = gs_elf_walk_folder(l->walk, driver_folders[i]);
 	return r == 0 ? walk_toolkits(l->walk) : r;
 }
 
@@ -373,9 +373,9 @@ static bool can_run(const char *path)
 }
 
 /* 0, or -ENOENT: there is no such command. */
-static int find_command(const struct gs_walk *walk, const char *command, char out[PATH_MAX])
+static int find_command(const struct gs_elf_walk *walk, const char *command, char out[PATH_MAX])
 {
-	const char *list = gs_walk_getenv(walk, "PATH");
+	const char *list = gs_elf_walk_getenv(walk, "PATH");
 	char folder[PATH_MAX];
 
 	if (strlen(command) >= PATH_MAX || !*command)
@@ -386,7 +386,7 @@ static int find_command(const struct gs_walk *walk, const char *command, char ou
 	}
 	if (!list)
 		list = "/bin:/usr/bin";
-	while (gs_list_next(&list, ":", folder)) {
+	while (gs_elf_list_next(&list, ":", folder)) {
 		if ((size_t)snprintf(out, PATH_MAX, "%s/%s", folder, command) < PATH_MAX &&
 		    can_run(out))
 			return 0;
@@ -404,14 +404,14 @@ static size_t read_head(const char *path, char *out, size_t bytes)
 
 /* pyenv puts a shell script in the place of each command ("<root>/shims/python3"), which chooses a
  * version when it runs: any of "<root>/versions/<any>/bin/python3" may be the interpreter. */
-static int walk_shim(struct gs_walk *walk, const char *path)
+static int walk_shim(struct gs_elf_walk *walk, const char *path)
 {
 	char folder[PATH_MAX], versions[PATH_MAX], python[PATH_MAX];
 	DIR *dir;
 	int r = 0;
 
-	gs_path_folder(path, folder);
-	if (strcmp(gs_path_name(folder), "shims") != 0 ||
+	gs_elf_path_folder(path, folder);
+	if (strcmp(gs_elf_path_name(folder), "shims") != 0 ||
 	    (size_t)snprintf(versions, sizeof(versions), "%s/../versions", folder) >= PATH_MAX)
 		return 0;
 	dir = opendir(versions);
@@ -420,7 +420,7 @@ static int walk_shim(struct gs_walk *walk, const char *path)
 		    (size_t)snprintf(python, sizeof(python), "%s/%s/bin/python", versions,
 				     d->d_name) >= PATH_MAX)
 			continue;
-		r = gs_walk_python(walk, python);
+		r = gs_elf_walk_python(walk, python);
 	}
 	if (dir)
 		closedir(dir);
@@ -428,7 +428,7 @@ static int walk_shim(struct gs_walk *walk, const char *path)
 }
 
 /* Follow "#!" until an executable is reached, whose path is put into path. */
-static int follow_scripts(struct gs_walk *walk, char path[PATH_MAX])
+static int follow_scripts(struct gs_elf_walk *walk, char path[PATH_MAX])
 {
 	for (int i = 0; i < MAX_SCRIPTS; i++) {
 		struct gs_script script;
@@ -436,7 +436,7 @@ static int follow_scripts(struct gs_walk *walk, char path[PATH_MAX])
 		size_t bytes = read_head(path, head, sizeof(head));
 		int r;
 
-		if (!gs_script_parse(head, bytes, &script))
+		if (!gs_elf_parse_script(head, bytes, &script))
 			return 0;
 		r = walk_shim(walk, path);
 		if (r != 0)
@@ -456,20 +456,20 @@ int gs_library_candidates(const char *command, char *const environment[], gs_map
 			  void *ctx)
 {
 	GS_CLEANUP(walk_fini)
-	struct gs_walk walk = {
+	struct gs_elf_walk walk = {
 		.fn = fn,
 		.ctx = ctx,
 		.environment = environment,
-		.files = GS_SEEN_INIT,
-		.folders = GS_SEEN_INIT,
-		.sites = GS_SEEN_INIT,
+		.files = GS_ELF_SEEN_INIT,
+		.folders = GS_ELF_SEEN_INIT,
+		.sites = GS_ELF_SEEN_INIT,
 	};
 	GS_CLEANUP(loader_fini)
 	struct loader l = {
 		.walk = &walk,
 		.cache = GS_LDCACHE_INIT,
-		.names = GS_MAP_INIT(GS_SEEN_MAX),
-		.files = GS_SEEN_INIT,
+		.names = GS_MAP_INIT(GS_ELF_SEEN_MAX),
+		.files = GS_ELF_SEEN_INIT,
 	};
 	char path[PATH_MAX];
 	int r = find_command(&walk, command, path);
@@ -479,7 +479,7 @@ int gs_library_candidates(const char *command, char *const environment[], gs_map
 	r = gs_ldcache_load(&l.cache, "/etc/ld.so.cache");
 	if (r < 0)
 		gs_log(1, "/etc/ld.so.cache: %s", strerror(-r));
-	l.library_path = gs_walk_getenv(&walk, "LD_LIBRARY_PATH");
+	l.library_path = gs_elf_walk_getenv(&walk, "LD_LIBRARY_PATH");
 	if (l.library_path && !*l.library_path)
 		l.library_path = NULL;
 
@@ -488,8 +488,8 @@ int gs_library_candidates(const char *command, char *const environment[], gs_map
 		r = load_program(&l, path);
 	if (r == 0 && l.library_path)
 		r = walk_list(&l, l.library_path, ":;", ".");
-	if (r == 0 && gs_is_python(gs_path_name(path)))
-		r = gs_walk_python(&walk, path);
+	if (r == 0 && gs_elf_is_python(gs_elf_path_name(path)))
+		r = gs_elf_walk_python(&walk, path);
 	walk.in_system = true;
 	return r == 0 ? walk_system(&l) : r;
 }

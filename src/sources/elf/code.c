@@ -188,7 +188,7 @@ static bool names_code(const Elf64_Sym *sym)
 	return type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE;
 }
 
-static void fill(const Elf64_Sym *sym, struct gs_elf_code_symbol *ret)
+static void fill_symbol(const Elf64_Sym *sym, struct gs_elf_code_symbol *ret)
 {
 	*ret = (struct gs_elf_code_symbol){.vaddr = sym->st_value,
 					   .size_bytes = sym->st_size,
@@ -222,7 +222,7 @@ int gs_elf_each_code_symbol(struct gs_elf *elf, enum gs_elf_table_kind kind,
 		for (size_t i = 0; i < n; i++) {
 			if (!names_code(&block[i]))
 				continue;
-			fill(&block[i], &s);
+			fill_symbol(&block[i], &s);
 			r = fn(ctx, done + i, &s);
 			if (r)
 				return r;
@@ -242,7 +242,7 @@ bool gs_elf_code_symbol_at(const struct gs_elf *elf, enum gs_elf_table_kind kind
 	    gs_elf_pread(elf, table->sym_off + idx * sizeof(sym), &sym, sizeof(sym)) < 0 ||
 	    !names_code(&sym))
 		return false;
-	fill(&sym, ret_symbol);
+	fill_symbol(&sym, ret_symbol);
 	return true;
 }
 

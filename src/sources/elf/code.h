@@ -3,8 +3,8 @@
  * address, and the file that holds its debug information. Like sources/elf/elf.h nothing is loaded
  * whole, and nothing in the file is trusted.
  */
-#ifndef GS_ELF_CODE_H
-#define GS_ELF_CODE_H
+#ifndef GS_SOURCES_ELF_CODE_H
+#define GS_SOURCES_ELF_CODE_H
 
 #include <stdbool.h>
 #include <stddef.h>

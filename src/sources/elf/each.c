@@ -53,7 +53,8 @@ static int add_function(struct functions *f, const struct function *one)
 	return 0;
 }
 
-static int collect(const struct gs_elf *elf, const struct gs_elf_table *table, struct functions *f)
+static int collect_functions(const struct gs_elf *elf, const struct gs_elf_table *table,
+			     struct functions *f)
 {
 	const size_t max = BLOCK_BYTES / sizeof(Elf64_Sym);
 	GS_FREE Elf64_Sym *block = calloc(max, sizeof(*block));
@@ -159,7 +160,7 @@ static int name_all(const struct gs_elf *elf, const struct gs_elf_table *table,
 	return 0;
 }
 
-static int fail(const struct gs_elf *elf, int r, struct gs_err *err)
+static int fail_elf(const struct gs_elf *elf, int r, struct gs_err *err)
 {
 	if (r == -EFBIG)
 		return gs_err_set(err, r, "%s: its tables are too big", elf->path);
@@ -182,13 +183,13 @@ int gs_elf_each_symbol(struct gs_elf *elf, const char *prefix, gs_elf_symbol_fn 
 	int r = table->n_symbols ? 0 : gs_elf_read_sections(elf);
 
 	if (r == 0)
-		r = collect(elf, table, &f);
+		r = collect_functions(elf, table, &f);
 	if (r < 0)
-		return fail(elf, r, err);
+		return fail_elf(elf, r, err);
 	if (f.n)
 		qsort(f.items, f.n, sizeof(*f.items), by_name);
 	r = name_all(elf, table, &f, prefix, fn, ctx);
-	return is_of_reading(r) ? fail(elf, r, err) : r;
+	return is_of_reading(r) ? fail_elf(elf, r, err) : r;
 }
 
 /* The texts of one section. Each place where the needle stands belongs to one text: its beginning
@@ -301,12 +302,12 @@ int gs_elf_each_text(struct gs_elf *elf, const char *needle, gs_elf_text_fn fn, 
 	int r = find_parts(elf, &parts);
 
 	if (r < 0)
-		return fail(elf, r, err);
+		return fail_elf(elf, r, err);
 	p = (const void *)parts.data;
 	for (size_t i = 0; r == 0 && i < parts.bytes / sizeof(*p); i++) {
 		r = texts_of(elf, p[i].off, p[i].bytes, needle, fn, ctx, &n_left);
 		if (is_of_reading(r))
-			return fail(elf, r, err);
+			return fail_elf(elf, r, err);
 	}
 	return r;
 }

@@ -31,7 +31,7 @@
 
 #define GS_ELF_CLOSE GS_CLEANUP(gs_elf_close)
 
-static int refuse(const struct gs_elf *elf, struct gs_err *err, const char *why)
+static int refuse_elf(const struct gs_elf *elf, struct gs_err *err, const char *why)
 {
 	return gs_err_set(err, -ENOEXEC, "%s: %s", elf->path, why);
 }
@@ -83,21 +83,22 @@ static int read_segments(struct gs_elf *elf, const Elf64_Ehdr *eh, bool only_deb
 	int r;
 
 	if (eh->e_phentsize != sizeof(*ph) || eh->e_phnum == 0 || eh->e_phnum > MAX_SEGMENTS)
-		return refuse(elf, err, "its program headers are not those of a program");
+		return refuse_elf(elf, err, "its program headers are not those of a program");
 	ph = calloc(eh->e_phnum, sizeof(*ph));
 	elf->loads = calloc(eh->e_phnum, sizeof(*elf->loads));
 	if (!ph || !elf->loads)
 		return -ENOMEM;
 	r = gs_elf_pread(elf, eh->e_phoff, ph, eh->e_phnum * sizeof(*ph));
 	if (r < 0)
-		return refuse(elf, err, "it is cut short: no program headers");
+		return refuse_elf(elf, err, "it is cut short: no program headers");
 	for (unsigned i = 0; i < eh->e_phnum; i++) {
 		if (ph[i].p_type != PT_LOAD && ph[i].p_type != PT_DYNAMIC)
 			continue;
 		if (only_debug)
 			continue;
 		if (!gs_elf_inside(elf, ph[i].p_offset, ph[i].p_filesz))
-			return refuse(elf, err, "it is cut short: a segment ends behind its end");
+			return refuse_elf(elf, err,
+					  "it is cut short: a segment ends behind its end");
 		if (ph[i].p_type == PT_DYNAMIC) {
 			elf->dynamic_off = ph[i].p_offset;
 			elf->dynamic_bytes = ph[i].p_filesz;
@@ -123,17 +124,17 @@ static int place_sections(struct gs_elf *elf, const Elf64_Ehdr *eh, struct gs_er
 	if (eh->e_shoff == 0)
 		return 0;
 	if (eh->e_shentsize != sizeof(first))
-		return n ? refuse(elf, err, "its section headers are malformed") : 0;
+		return n ? refuse_elf(elf, err, "its section headers are malformed") : 0;
 	if (n == 0) {
 		if (gs_elf_pread(elf, eh->e_shoff, &first, sizeof(first)) < 0)
-			return refuse(elf, err, "it is cut short: no section headers");
+			return refuse_elf(elf, err, "it is cut short: no section headers");
 		n = first.sh_size;
 	}
 	if (n > MAX_SECTIONS)
-		return refuse(elf, err, "it has more sections than any program");
+		return refuse_elf(elf, err, "it has more sections than any program");
 	if (n > elf->file_bytes / sizeof(first) ||
 	    !gs_elf_inside(elf, eh->e_shoff, n * sizeof(first)))
-		return refuse(elf, err, "it is cut short: no section headers");
+		return refuse_elf(elf, err, "it is cut short: no section headers");
 	elf->section_off = eh->e_shoff;
 	elf->n_sections = n;
 	return 0;
@@ -212,12 +213,12 @@ static int read_dynamic_tables(struct gs_elf *elf)
 static int check_header(const struct gs_elf *elf, const Elf64_Ehdr *eh, struct gs_err *err)
 {
 	if (memcmp(eh->e_ident, ELFMAG, SELFMAG) != 0)
-		return refuse(elf, err, "it is not an ELF file");
+		return refuse_elf(elf, err, "it is not an ELF file");
 	if (eh->e_ident[EI_CLASS] != ELFCLASS64 || eh->e_ident[EI_DATA] != ELFDATA2LSB ||
 	    eh->e_machine != EM_X86_64)
-		return refuse(elf, err, "it is an ELF file, but not one for x86-64");
+		return refuse_elf(elf, err, "it is an ELF file, but not one for x86-64");
 	if (eh->e_type != ET_EXEC && eh->e_type != ET_DYN)
-		return refuse(elf, err, "it is an ELF file, but no program or shared library");
+		return refuse_elf(elf, err, "it is an ELF file, but no program or shared library");
 	return 0;
 }
 
@@ -240,7 +241,7 @@ static int open_elf(const char *path, int *fd, const struct gs_foreign_want *wan
 		return -ENOMEM;
 	r = fd ? gs_foreign_adopt(fd, want, elf->file) : gs_foreign_open(path, want, elf->file);
 	if (r == -EINVAL)
-		return refuse(elf, err, "it is not a regular file");
+		return refuse_elf(elf, err, "it is not a regular file");
 	if (r < 0)
 		return gs_err_set(err, r, "cannot open %s: %s", path, gs_foreign_reason(r));
 	elf->file_bytes = elf->file->bytes;
@@ -248,7 +249,7 @@ static int open_elf(const char *path, int *fd, const struct gs_foreign_want *wan
 	if (r == -ECANCELED || r == -EDQUOT)
 		return gs_err_set(err, r, "%s: %s", path, gs_foreign_reason(r));
 	if (r < 0)
-		return refuse(elf, err, "it is too short for an ELF file");
+		return refuse_elf(elf, err, "it is too short for an ELF file");
 	r = check_header(elf, &eh, err);
 	if (r < 0)
 		return r;

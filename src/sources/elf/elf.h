@@ -3,8 +3,8 @@
  * its build id. Only what is asked for is read (a library of 450 MB costs some MB of memory), and
  * nothing in a file is trusted: a malformed one gives an error, never a wrong read.
  */
-#ifndef GS_ELF_ELF_H
-#define GS_ELF_ELF_H
+#ifndef GS_SOURCES_ELF_ELF_H
+#define GS_SOURCES_ELF_ELF_H
 
 #include <stdbool.h>
 #include <stddef.h>

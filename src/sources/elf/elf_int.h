@@ -2,8 +2,8 @@
  * What the files of this room share about an open ELF file. Offsets are into the file; every one
  * that is kept here has been checked against the file's size when it was read from the file.
  */
-#ifndef GS_ELF_ELF_INT_H
-#define GS_ELF_ELF_INT_H
+#ifndef GS_SOURCES_ELF_ELF_INT_H
+#define GS_SOURCES_ELF_ELF_INT_H
 
 #include <elf.h>
 #include <stdbool.h>

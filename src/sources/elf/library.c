@@ -40,7 +40,7 @@ static bool take_hex(char **p, char stop, uint64_t *ret_value)
 }
 
 /* The kernel writes a newline in a name as "\012" and leaves all else as it is. */
-static void unescape(char *text)
+static void unescape_path(char *text)
 {
 	char *out = text;
 
@@ -55,7 +55,7 @@ static void unescape(char *text)
 	*out = 0;
 }
 
-bool gs_maps_parse(char *line, struct gs_maps_line *ret_line)
+bool gs_elf_parse_maps(char *line, struct gs_maps_line *ret_line)
 {
 	struct gs_maps_line l = {0};
 	uint64_t ignored;
@@ -80,7 +80,7 @@ bool gs_maps_parse(char *line, struct gs_maps_line *ret_line)
 	/* "[vdso]", "anon_inode:..." and "//anon" are no files; a memfd has no path to open. */
 	if (l.ino && p[0] == '/' && p[1] != '/' && strncmp(p, "/memfd:", 7) != 0) {
 		l.path = p;
-		unescape(p);
+		unescape_path(p);
 	}
 	*ret_line = l;
 	return true;
@@ -121,7 +121,7 @@ static void scan_init(struct scan *scan, pid_t pid)
 	scan->root[n > 1 ? n : 0] = 0; /* of one byte: "/" */
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
 	if (stat(path, &st) == 0) {
-		scan->exe = gs_file_id_of(&st);
+		scan->exe = gs_elf_file_id_of(&st);
 		scan->have_exe = true;
 	}
 }
@@ -136,7 +136,7 @@ static bool take_file(const struct scan *scan, const char *open_path, const char
 		return false;
 	strcpy(file->open_path, open_path);
 	file->path = path;
-	file->id = gs_file_id_of(st);
+	file->id = gs_elf_file_id_of(st);
 	file->uid = st->st_uid;
 	file->is_exe =
 		scan->have_exe && scan->exe.dev == file->id.dev && scan->exe.ino == file->id.ino;
@@ -188,20 +188,20 @@ static bool resolve_mapping(const struct scan *scan, struct gs_maps_line *line,
 }
 
 /* named: what is mapped under one name with one inode number is looked up once. */
-static int scan_line(struct scan *scan, char *text, struct gs_seen *named, struct gs_seen *seen,
-		     gs_mapped_file_fn fn, void *ctx)
+static int scan_line(struct scan *scan, char *text, struct gs_elf_seen *named,
+		     struct gs_elf_seen *seen, gs_mapped_file_fn fn, void *ctx)
 {
 	struct gs_mapped_file file;
 	struct gs_maps_line line;
 	int r;
 
-	if (!gs_maps_parse(text, &line) || !line.executable || !line.path)
+	if (!gs_elf_parse_maps(text, &line) || !line.executable || !line.path)
 		return 0;
-	r = gs_seen_add(named,
-			(struct gs_file_id){gs_hash_bytes(line.path, strlen(line.path)), line.ino});
+	r = gs_elf_seen_add(
+		named, (struct gs_file_id){gs_hash_bytes(line.path, strlen(line.path)), line.ino});
 	if (r <= 0 || !resolve_mapping(scan, &line, &file))
 		return r < 0 ? r : 0;
-	r = gs_seen_add(seen, file.id);
+	r = gs_elf_seen_add(seen, file.id);
 	return r > 0 ? fn(ctx, &file) : r;
 }
 
@@ -211,7 +211,7 @@ static int visit_mapping(struct scan *scan, char *text, gs_mapping_fn fn, void *
 	struct gs_maps_line line;
 	struct gs_mapping m;
 
-	if (!gs_maps_parse(text, &line) || !line.executable || line.end <= line.start)
+	if (!gs_elf_parse_maps(text, &line) || !line.executable || line.end <= line.start)
 		return 0;
 	m = (struct gs_mapping){.start = line.start,
 				.end = line.end,
@@ -225,8 +225,8 @@ static int visit_mapping(struct scan *scan, char *text, gs_mapping_fn fn, void *
 /* Each line of maps to one of the two: once a file, or once a mapping. */
 static int scan_lines(pid_t pid, gs_mapped_file_fn file_fn, gs_mapping_fn mapping_fn, void *ctx)
 {
-	GS_CLEANUP(gs_seen_fini) struct gs_seen named = GS_SEEN_INIT;
-	GS_CLEANUP(gs_seen_fini) struct gs_seen seen = GS_SEEN_INIT;
+	GS_CLEANUP(gs_elf_seen_fini) struct gs_elf_seen named = GS_ELF_SEEN_INIT;
+	GS_CLEANUP(gs_elf_seen_fini) struct gs_elf_seen seen = GS_ELF_SEEN_INIT;
 	GS_CLEANUP(gs_guard_end) struct gs_guard_work work = {0};
 	GS_FCLOSE FILE *maps = NULL;
 	GS_FREE char *text = NULL;

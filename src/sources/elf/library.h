@@ -2,8 +2,8 @@
  * Which files hold the functions that we trace: in a running process, and, before a command is
  * started, where it may load them from.
  */
-#ifndef GS_ELF_LIBRARY_H
-#define GS_ELF_LIBRARY_H
+#ifndef GS_SOURCES_ELF_LIBRARY_H
+#define GS_SOURCES_ELF_LIBRARY_H
 
 #include <limits.h>
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  * caller's function, the ld.so cache, and the readers of small texts (apart, so that they can be
  * tested and fuzzed).
  */
-#ifndef GS_ELF_LIBRARY_INT_H
-#define GS_ELF_LIBRARY_INT_H
+#ifndef GS_SOURCES_ELF_LIBRARY_INT_H
+#define GS_SOURCES_ELF_LIBRARY_INT_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -17,22 +17,22 @@
 
 /* ---- files that have been visited ------------------------------------------------------- */
 
-struct gs_seen {
+struct gs_elf_seen {
 	struct gs_file_id *ids; /* owned */
 	size_t n_ids;
 	size_t capacity;
 	struct gs_map by_hash; /* hash of an id -> its index */
 };
 
-#define GS_SEEN_MAX  65536
-#define GS_SEEN_INIT ((struct gs_seen){.by_hash = GS_MAP_INIT(GS_SEEN_MAX)})
+#define GS_ELF_SEEN_MAX  65536
+#define GS_ELF_SEEN_INIT ((struct gs_elf_seen){.by_hash = GS_MAP_INIT(GS_ELF_SEEN_MAX)})
 
-void gs_seen_fini(struct gs_seen *seen);
+void gs_elf_seen_fini(struct gs_elf_seen *seen);
 
-/* 1: it is new and added; 0: it was there; -ENOMEM, or -ENOBUFS after GS_SEEN_MAX files. */
-int gs_seen_add(struct gs_seen *seen, struct gs_file_id id);
+/* 1: it is new and added; 0: it was there; -ENOMEM, or -ENOBUFS after GS_ELF_SEEN_MAX files. */
+int gs_elf_seen_add(struct gs_elf_seen *seen, struct gs_file_id id);
 
-struct gs_file_id gs_file_id_of(const struct stat *st);
+struct gs_file_id gs_elf_file_id_of(const struct stat *st);
 
 /* ---- /proc/PID/maps --------------------------------------------------------------------- */
 
@@ -47,7 +47,7 @@ struct gs_maps_line {
 };
 
 /* Takes the line apart in place. False when it is not such a line. */
-bool gs_maps_parse(char *line, struct gs_maps_line *ret_line);
+bool gs_elf_parse_maps(char *line, struct gs_maps_line *ret_line);
 
 /* ---- the ld.so cache -------------------------------------------------------------------- */
 
@@ -77,47 +77,47 @@ long gs_ldcache_find(const struct gs_ldcache *cache, const char *name);
 /* ---- a walk over candidates ------------------------------------------------------------- */
 
 /* A non-zero answer of what follows is the visitor's own or a negative errno, and ends the walk. */
-struct gs_walk {
+struct gs_elf_walk {
 	gs_mapped_file_fn fn;
 	void *ctx;
-	char *const *environment; /* may be NULL */
-	struct gs_seen files;     /* visited */
-	struct gs_seen folders;   /* looked through for libraries that we trace */
-	struct gs_seen sites;     /* looked through as site-packages */
-	bool in_system;           /* what is found from now on is a guess */
+	char *const *environment;   /* may be NULL */
+	struct gs_elf_seen files;   /* visited */
+	struct gs_elf_seen folders; /* looked through for libraries that we trace */
+	struct gs_elf_seen sites;   /* looked through as site-packages */
+	bool in_system;             /* what is found from now on is a guess */
 };
 
 /* The value of a variable in the environment of the command, or NULL. */
-const char *gs_walk_getenv(const struct gs_walk *walk, const char *name);
+const char *gs_elf_walk_getenv(const struct gs_elf_walk *walk, const char *name);
 
 /* Visit the file if it is one and is new. */
-int gs_walk_file(struct gs_walk *walk, const char *path, bool is_exe);
+int gs_elf_walk_file(struct gs_elf_walk *walk, const char *path, bool is_exe);
 
 /* Visit those files of a folder that are libraries of CUDA or NCCL, or hold a copy of one. */
-int gs_walk_folder(struct gs_walk *walk, const char *path);
+int gs_elf_walk_folder(struct gs_elf_walk *walk, const char *path);
 
-/* True for the file names that gs_walk_folder() looks for. */
-bool gs_is_traced_library(const char *name);
+/* True for the file names that gs_elf_walk_folder() looks for. */
+bool gs_elf_is_traced_library(const char *name);
 
 /* The next part of a list with separators (any byte of the text), copied to out; an empty part
  * becomes ".". False at the end. A part that is too long is left out. */
-bool gs_list_next(const char **list, const char *separators, char out[PATH_MAX]);
+bool gs_elf_list_next(const char **list, const char *separators, char out[PATH_MAX]);
 
 /* out = the folder of a path, "." when it names none. */
-void gs_path_folder(const char *path, char out[PATH_MAX]);
-const char *gs_path_name(const char *path);
+void gs_elf_path_folder(const char *path, char out[PATH_MAX]);
+const char *gs_elf_path_name(const char *path);
 
 /* ---- Python ----------------------------------------------------------------------------- */
 
 /* True for the file name of a Python interpreter. */
-bool gs_is_python(const char *name);
+bool gs_elf_is_python(const char *name);
 
 /* Visit the folders from which the interpreter loads extension modules. path is the interpreter as
  * it was found (a link in a virtual environment is not followed). */
-int gs_walk_python(struct gs_walk *walk, const char *path);
+int gs_elf_walk_python(struct gs_elf_walk *walk, const char *path);
 
 /* The value of "home" in the text of a pyvenv.cfg (bytes long); false when it has none. */
-bool gs_pyvenv_home(const char *text, size_t bytes, char out[PATH_MAX]);
+bool gs_elf_pyvenv_home(const char *text, size_t bytes, char out[PATH_MAX]);
 
 /* ---- scripts ---------------------------------------------------------------------------- */
 
@@ -128,6 +128,6 @@ struct gs_script {
 
 /* What runs a file that begins with these bytes: its "#!" line, through env, and the two-line form
  * that pip writes where a path does not fit into one. False when it is not a script. */
-bool gs_script_parse(const char *text, size_t bytes, struct gs_script *ret_script);
+bool gs_elf_parse_script(const char *text, size_t bytes, struct gs_script *ret_script);
 
 #endif

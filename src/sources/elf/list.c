@@ -19,8 +19,8 @@ struct window { /* a piece of the string table */
 	uint64_t off, bytes;
 };
 
-static int fill(const struct gs_elf *elf, const struct gs_elf_table *t, struct window *w,
-		uint64_t off, uint64_t bytes)
+static int fill_window(const struct gs_elf *elf, const struct gs_elf_table *t, struct window *w,
+		       uint64_t off, uint64_t bytes)
 {
 	uint64_t left = t->str_bytes - off;
 	int r;
@@ -47,9 +47,9 @@ static int name_at(const struct gs_elf *elf, const struct gs_elf_table *t, struc
 		*ret_name = w->data + (off - w->off);
 		return 0;
 	}
-	r = fill(elf, t, w, off, WINDOW_BYTES);
+	r = fill_window(elf, t, w, off, WINDOW_BYTES);
 	if (r == 0 && !memchr(w->data, 0, w->bytes))
-		r = fill(elf, t, w, off, NAME_BYTES);
+		r = fill_window(elf, t, w, off, NAME_BYTES);
 	if (r == 0 && memchr(w->data, 0, w->bytes))
 		*ret_name = w->data;
 	return r;

@@ -34,8 +34,8 @@ static int read_block(const struct gs_elf *elf, uint64_t off, uint64_t bytes, ch
 	return 0;
 }
 
-static int search(const struct gs_elf *elf, const struct gs_elf_table *table,
-		  const char *const *names, size_t n, uint64_t *ret_vaddr)
+static int search_table(const struct gs_elf *elf, const struct gs_elf_table *table,
+			const char *const *names, size_t n, uint64_t *ret_vaddr)
 {
 	GS_FREE char *symbols = NULL, *strings = NULL;
 	int r;
@@ -70,10 +70,10 @@ int gs_elf_objects(struct gs_elf *elf, const char *const *names, size_t n, uint6
 	memset(ret_vaddr, 0, n * sizeof(*ret_vaddr));
 	if (r < 0)
 		return r;
-	r = search(elf, &elf->dynsym, names, n, ret_vaddr);
+	r = search_table(elf, &elf->dynsym, names, n, ret_vaddr);
 	for (size_t k = 0; r == 0 && k < n; k++)
 		if (!ret_vaddr[k])
-			return search(elf, &elf->symtab, names, n, ret_vaddr);
+			return search_table(elf, &elf->symtab, names, n, ret_vaddr);
 	return r;
 }
 

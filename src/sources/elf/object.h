@@ -3,8 +3,8 @@
  * mapped. Addresses are those of the file; gs_elf_bias() of sources/elf/code.h says what a mapping
  * adds.
  */
-#ifndef GS_ELF_OBJECT_H
-#define GS_ELF_OBJECT_H
+#ifndef GS_SOURCES_ELF_OBJECT_H
+#define GS_SOURCES_ELF_OBJECT_H
 
 #include "sources/elf/elf.h"
 

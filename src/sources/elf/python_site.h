@@ -1,8 +1,8 @@
 /*
  * Where an interpreter does something beside running code: collecting garbage, and taking its lock.
  */
-#ifndef GS_ELF_PYTHON_SITE_H
-#define GS_ELF_PYTHON_SITE_H
+#ifndef GS_SOURCES_ELF_PYTHON_SITE_H
+#define GS_SOURCES_ELF_PYTHON_SITE_H
 
 #include "sources/elf/usdt.h"
 

@@ -66,7 +66,7 @@ static bool parse_env(const char *p, const char *end, struct gs_script *script)
 	return false;
 }
 
-bool gs_script_parse(const char *text, size_t bytes, struct gs_script *ret_script)
+bool gs_elf_parse_script(const char *text, size_t bytes, struct gs_script *ret_script)
 {
 	struct gs_script script = {.in_path = false};
 	const char *p = text + 2, *end, *exec_at;
@@ -90,7 +90,7 @@ bool gs_script_parse(const char *text, size_t bytes, struct gs_script *ret_scrip
 	script.interpreter[n] = 0;
 	if (n == 0)
 		return false;
-	if (strcmp(gs_path_name(script.interpreter), "env") == 0 && !parse_env(p, end, &script))
+	if (strcmp(gs_elf_path_name(script.interpreter), "env") == 0 && !parse_env(p, end, &script))
 		return false;
 
 	exec_at = end < text + bytes ? end + 1 : end;

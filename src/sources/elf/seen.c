@@ -7,19 +7,19 @@
 #include <errno.h>
 #include <stdlib.h>
 
-void gs_seen_fini(struct gs_seen *seen)
+void gs_elf_seen_fini(struct gs_elf_seen *seen)
 {
 	free(seen->ids);
 	gs_map_fini(&seen->by_hash);
-	*seen = GS_SEEN_INIT;
+	*seen = GS_ELF_SEEN_INIT;
 }
 
-struct gs_file_id gs_file_id_of(const struct stat *st)
+struct gs_file_id gs_elf_file_id_of(const struct stat *st)
 {
 	return (struct gs_file_id){.dev = st->st_dev, .ino = st->st_ino};
 }
 
-int gs_seen_add(struct gs_seen *seen, struct gs_file_id id)
+int gs_elf_seen_add(struct gs_elf_seen *seen, struct gs_file_id id)
 {
 	uint64_t hash = gs_hash_bytes(&id, sizeof(id)), i;
 	int r;

@@ -5,8 +5,8 @@
  * library registers at its start ("add.Tensor(Tensor self, ...) -> Tensor") do, and lie in its
  * constant data.
  */
-#ifndef GS_ELF_TORCH_NAME_H
-#define GS_ELF_TORCH_NAME_H
+#ifndef GS_SOURCES_ELF_TORCH_NAME_H
+#define GS_SOURCES_ELF_TORCH_NAME_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * with a provider, a name and a description of where its arguments are. They are told by notes
  * named "stapsdt" (sys/sdt.h of SystemTap; the same header is in glibc, Python, PyTorch ...).
  */
-#ifndef GS_ELF_USDT_H
-#define GS_ELF_USDT_H
+#ifndef GS_SOURCES_ELF_USDT_H
+#define GS_SOURCES_ELF_USDT_H
 
 #include "sources/elf/elf.h"
 

@@ -1,6 +1,6 @@
 /* What a described probe reads at one site of a static probe. */
-#ifndef GS_ELF_USDT_ROW_H
-#define GS_ELF_USDT_ROW_H
+#ifndef GS_SOURCES_ELF_USDT_ROW_H
+#define GS_SOURCES_ELF_USDT_ROW_H
 
 #include "sources/elf/usdt.h"
 #include "model/trace/user_set.h"

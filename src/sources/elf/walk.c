@@ -16,7 +16,7 @@ static void closedir_p(DIR **dir)
 		closedir(*dir);
 }
 
-const char *gs_walk_getenv(const struct gs_walk *walk, const char *name)
+const char *gs_elf_walk_getenv(const struct gs_elf_walk *walk, const char *name)
 {
 	size_t bytes = strlen(name);
 
@@ -27,7 +27,7 @@ const char *gs_walk_getenv(const struct gs_walk *walk, const char *name)
 	return NULL;
 }
 
-int gs_walk_file(struct gs_walk *walk, const char *path, bool is_exe)
+int gs_elf_walk_file(struct gs_elf_walk *walk, const char *path, bool is_exe)
 {
 	struct gs_mapped_file file = {.path = path, .is_exe = is_exe, .is_guess = walk->in_system};
 	struct stat st;
@@ -35,16 +35,16 @@ int gs_walk_file(struct gs_walk *walk, const char *path, bool is_exe)
 
 	if (strlen(path) >= sizeof(file.open_path) || stat(path, &st) < 0 || !S_ISREG(st.st_mode))
 		return 0;
-	file.id = gs_file_id_of(&st);
+	file.id = gs_elf_file_id_of(&st);
 	file.uid = st.st_uid;
-	r = gs_seen_add(&walk->files, file.id);
+	r = gs_elf_seen_add(&walk->files, file.id);
 	if (r <= 0)
 		return r;
 	strcpy(file.open_path, path);
 	return walk->fn(walk->ctx, &file);
 }
 
-bool gs_is_traced_library(const char *name)
+bool gs_elf_is_traced_library(const char *name)
 {
 	/* Builds of PyTorch carry NCCL inside libtorch_cuda. The last one catches exceptions. */
 	static const char *const heads[] = {"libcudart",     "libcuda.so",   "libnccl",
@@ -59,7 +59,7 @@ bool gs_is_traced_library(const char *name)
 	return false;
 }
 
-int gs_walk_folder(struct gs_walk *walk, const char *path)
+int gs_elf_walk_folder(struct gs_elf_walk *walk, const char *path)
 {
 	GS_CLEANUP(closedir_p) DIR *dir = NULL;
 	struct stat st;
@@ -67,18 +67,18 @@ int gs_walk_folder(struct gs_walk *walk, const char *path)
 
 	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
 		return 0;
-	r = gs_seen_add(&walk->folders, gs_file_id_of(&st));
+	r = gs_elf_seen_add(&walk->folders, gs_elf_file_id_of(&st));
 	if (r <= 0)
 		return r;
 	dir = opendir(path);
 	for (struct dirent *d; dir && (d = readdir(dir));) {
 		char file[PATH_MAX];
 
-		if (!gs_is_traced_library(d->d_name))
+		if (!gs_elf_is_traced_library(d->d_name))
 			continue;
 		if ((size_t)snprintf(file, sizeof(file), "%s/%s", path, d->d_name) >= sizeof(file))
 			continue;
-		r = gs_walk_file(walk, file, false);
+		r = gs_elf_walk_file(walk, file, false);
 		if (r != 0)
 			return r;
 	}
@@ -99,7 +99,7 @@ static void squeeze_slashes(char *path)
 	*out = 0;
 }
 
-bool gs_list_next(const char **list, const char *separators, char out[PATH_MAX])
+bool gs_elf_list_next(const char **list, const char *separators, char out[PATH_MAX])
 {
 	while (*list) {
 		const char *part = *list;
@@ -118,16 +118,16 @@ bool gs_list_next(const char **list, const char *separators, char out[PATH_MAX])
 	return false;
 }
 
-const char *gs_path_name(const char *path)
+const char *gs_elf_path_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
 	return slash ? slash + 1 : path;
 }
 
-void gs_path_folder(const char *path, char out[PATH_MAX])
+void gs_elf_path_folder(const char *path, char out[PATH_MAX])
 {
-	size_t bytes = gs_path_name(path) - path;
+	size_t bytes = gs_elf_path_name(path) - path;
 
 	while (bytes > 1 && path[bytes - 1] == '/')
 		bytes--;

@@ -14,7 +14,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "sources/gpu/gpu_int.h"
-#include "sources/identity/place.h"
+#include "sources/identity/identity.h"
 
 #define USERS_MAX 256
 
@@ -26,7 +26,7 @@ struct user {
 struct gs_gpu {
 	struct gs_gpu_worker *worker;
 	struct gs_gpu_snapshot *last; /* owned copy; NULL: none yet */
-	struct gs_place *place;
+	struct gs_identity *place;
 	struct gs_kmsg kmsg;
 	unsigned groups;
 	unsigned event_sources;
@@ -52,10 +52,10 @@ int gs_gpu_open(const struct gs_gpu_options *options, struct gs_gpu **ret, struc
 	o.sysfs_root = o.sysfs_root ? o.sysfs_root : "/sys";
 	o.proc_root = o.proc_root ? o.proc_root : "/proc";
 	gpu->groups = o.groups;
-	gpu->place = gs_place_new(o.proc_root);
+	gpu->place = gs_identity_new(o.proc_root);
 	r = gpu->place ? gs_gpu_worker_new(&o, &gpu->worker, err) : -ENOMEM;
 	if (r < 0) {
-		gs_place_free(&gpu->place);
+		gs_identity_free(&gpu->place);
 		free(gpu);
 		return r;
 	}
@@ -80,7 +80,7 @@ void gs_gpu_close(struct gs_gpu **ref)
 		return;
 	gs_gpu_worker_free(&gpu->worker);
 	gs_gpu_snapshot_free(&gpu->last);
-	gs_place_free(&gpu->place);
+	gs_identity_free(&gpu->place);
 	gs_kmsg_close(&gpu->kmsg);
 	free(gpu->pids);
 	free(gpu);
@@ -116,7 +116,7 @@ static void forget_ended(struct gs_gpu *gpu, const struct gs_gpu_snapshot *s)
 		for (unsigned j = 0; j < s->n_processes && !there; j++)
 			there = s->process[j].pid == gpu->pids[i];
 		if (!there)
-			gs_place_exit(gpu->place, gpu->pids[i], "");
+			gs_identity_exit(gpu->place, gpu->pids[i], "");
 	}
 	for (unsigned i = 0; pids && i < s->n_processes; i++)
 		pids[i] = s->process[i].pid;
@@ -130,7 +130,7 @@ static void name_processes(struct gs_gpu *gpu, struct gs_gpu_snapshot *s)
 	forget_ended(gpu, s);
 	for (unsigned i = 0; i < s->n_processes; i++) {
 		struct gs_gpu_process *p = &s->process[i];
-		const struct gs_place_process *who = gs_place_process(gpu->place, p->pid);
+		const struct gs_identity_process *who = gs_identity_process(gpu->place, p->pid);
 
 		if (!who || (who->gone && !who->comm[0])) {
 			p->gone = 1;
@@ -183,7 +183,7 @@ static int take_events(struct gs_gpu *gpu, struct gs_gpu_snapshot *s)
 }
 
 /* What was known last, told as such. */
-static struct gs_gpu_snapshot *hung(struct gs_gpu *gpu, uint64_t since_ns)
+static struct gs_gpu_snapshot *snapshot_of_hung(struct gs_gpu *gpu, uint64_t since_ns)
 {
 	struct gs_gpu_snapshot *s =
 		gpu->last ? gs_gpu_snapshot_copy(gpu->last) : calloc(1, sizeof(*s));
@@ -218,7 +218,7 @@ int gs_gpu_read_groups(struct gs_gpu *gpu, unsigned groups, struct gs_gpu_snapsh
 	int r = gs_gpu_worker_read(gpu->worker, groups, &s);
 
 	if (r == -ETIMEDOUT) {
-		s = hung(gpu, since_ns);
+		s = snapshot_of_hung(gpu, since_ns);
 		r = s ? 0 : -ENOMEM;
 	} else if (r == 0) {
 		name_processes(gpu, s);

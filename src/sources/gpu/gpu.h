@@ -6,8 +6,8 @@
  *
  * One thread at a time calls these functions; the room's own thread is inside.
  */
-#ifndef GS_GPU_GPU_H
-#define GS_GPU_GPU_H
+#ifndef GS_SOURCES_GPU_GPU_H
+#define GS_SOURCES_GPU_GPU_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -15,8 +15,8 @@
  * Only the worker touches struct gs_nvml; the event thread has a reference to the session's
  * library.
  */
-#ifndef GS_GPU_GPU_INT_H
-#define GS_GPU_GPU_INT_H
+#ifndef GS_SOURCES_GPU_GPU_INT_H
+#define GS_SOURCES_GPU_GPU_INT_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -133,7 +133,7 @@ struct gs_nvml_device {
 	uint8_t gpm_at;        /* which of the two was taken last */
 	uint8_t gpm_state;     /* 0 not asked yet, 1 supported, 2 not */
 	uint64_t util_last_us, util_time_ns;
-	uint8_t util_why;               /* enum gs_gpu_why of the shares */
+	uint8_t util_why;               /* enum gs_gpu_reason of the shares */
 	struct nvml_process_util *util; /* owned; rows of the last reading */
 	unsigned n_util;
 	struct gs_map accounted; /* pid -> 1: not to be told (again) */
@@ -199,7 +199,7 @@ const char *gs_nvml_call_name(enum nvml_call call);
 bool gs_nvml_skip(const struct gs_nvml_device *dev, enum nvml_call call);
 nvml_return gs_nvml_note(struct gs_nvml *nv, struct gs_nvml_device *dev, enum nvml_call call,
 			 nvml_return r);
-enum gs_gpu_why gs_nvml_why(nvml_return r);
+enum gs_gpu_reason gs_nvml_why(nvml_return r);
 
 /* Set a field of the device's sample, or why it is not there. */
 void gs_nvml_put(struct gs_nvml_device *dev, enum gs_gpu_field field, nvml_return r, double value);
@@ -246,7 +246,7 @@ void gs_nvml_part_read(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned 
 /* All that are due, but processes. */
 void gs_nvml_parts_read(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned groups,
 			bool slow_turn, uint64_t now_ns);
-const char *gs_nvml_part_way(const struct gs_nvml_device *dev, unsigned part);
+const char *gs_nvml_part_method(const struct gs_nvml_device *dev, unsigned part);
 
 /* Each reads one part, in one way. */
 void gs_nvml_read_memory(struct gs_nvml *nv, struct gs_nvml_device *dev);

@@ -39,7 +39,7 @@ void gs_kmsg_close(struct gs_kmsg *kmsg)
 	gs_close_p(&kmsg->fd);
 }
 
-static bool number(const char **at, const char *end, uint64_t *ret)
+static bool read_number(const char **at, const char *end, uint64_t *ret)
 {
 	const char *p = *at;
 
@@ -55,7 +55,7 @@ static bool number(const char **at, const char *end, uint64_t *ret)
 	return true;
 }
 
-static bool skip(const char **at, const char *end, const char *word)
+static bool skip_word(const char **at, const char *end, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -73,8 +73,9 @@ bool gs_kmsg_parse(const char *text, size_t bytes, struct gs_gpu_event *ret_even
 	char bus[32];
 	size_t n;
 
-	if (!number(&p, end, &prio) || !skip(&p, end, ",") || !number(&p, end, &seq) ||
-	    !skip(&p, end, ",") || !number(&p, end, &usec) || usec > UINT64_MAX / 1000)
+	if (!read_number(&p, end, &prio) || !skip_word(&p, end, ",") ||
+	    !read_number(&p, end, &seq) || !skip_word(&p, end, ",") ||
+	    !read_number(&p, end, &usec) || usec > UINT64_MAX / 1000)
 		return false;
 	/* Only the kernel says what its hardware does: facility 0. Anyone may write into the log.
 	 */
@@ -84,7 +85,7 @@ bool gs_kmsg_parse(const char *text, size_t bytes, struct gs_gpu_event *ret_even
 	if (!p)
 		return false;
 	p++;
-	if (!skip(&p, end, "NVRM: Xid (PCI:"))
+	if (!skip_word(&p, end, "NVRM: Xid (PCI:"))
 		return false;
 	close = memchr(p, ')', (size_t)(end - p));
 	if (!close || (size_t)(close - p) >= sizeof(bus))
@@ -94,12 +95,12 @@ bool gs_kmsg_parse(const char *text, size_t bytes, struct gs_gpu_event *ret_even
 	bus[strcspn(bus, " ")] = '\0'; /* of a divided GPU: "PCI:0000:3b:00 GPU-I:05" */
 	p = close;
 	memset(ret_event, 0, sizeof(*ret_event));
-	if (!skip(&p, end, "): ") || !number(&p, end, &xid) || !xid || xid > UINT32_MAX ||
+	if (!skip_word(&p, end, "): ") || !read_number(&p, end, &xid) || !xid || xid > UINT32_MAX ||
 	    !gs_pci_bus_id(bus, ret_event->pci_bus_id))
 		return false;
 	ret_event->xid = (uint32_t)xid;
 	ret_event->source = GS_GPU_EVENT_KMSG;
-	if (!skip(&p, end, ", ") && !skip(&p, end, ","))
+	if (!skip_word(&p, end, ", ") && !skip_word(&p, end, ","))
 		p = end;
 	/* The message is one line; what follows are the record's properties. */
 	for (n = 0; p < end && *p != '\n' && n + 1 < sizeof(ret_event->text); p++, n++)

@@ -117,24 +117,24 @@ nvml_return gs_nvml_note(struct gs_nvml *nv, struct gs_nvml_device *dev, enum nv
 	return r;
 }
 
-enum gs_gpu_why gs_nvml_why(nvml_return r)
+enum gs_gpu_reason gs_nvml_why(nvml_return r)
 {
 	switch (r) {
 	case NVML_OK:
-		return GS_GPU_WHY_OK;
+		return GS_GPU_REASON_OK;
 	case NVML_NOT_SUPPORTED:
 	case NVML_FUNCTION_NOT_FOUND:
 	case NVML_DEPRECATED:
 	case NVML_ARGUMENT_VERSION_MISMATCH:
-		return GS_GPU_WHY_NOT_SUPPORTED;
+		return GS_GPU_REASON_NOT_SUPPORTED;
 	case NVML_NO_PERMISSION:
-		return GS_GPU_WHY_NOT_PERMITTED;
+		return GS_GPU_REASON_NOT_PERMITTED;
 	case NVML_GPU_IS_LOST:
-		return GS_GPU_WHY_LOST;
+		return GS_GPU_REASON_LOST;
 	case NVML_TIMEOUT:
-		return GS_GPU_WHY_TIMED_OUT;
+		return GS_GPU_REASON_TIMED_OUT;
 	default:
-		return GS_GPU_WHY_FAILED;
+		return GS_GPU_REASON_FAILED;
 	}
 }
 
@@ -158,7 +158,7 @@ void gs_nvml_library_unref(struct gs_nvml_library **ref)
 }
 
 /* Fill the table of calls; the name of one that is needed and missing, NULL: all are there. */
-static const char *resolve(struct gs_nvml_library *library)
+static const char *resolve_calls(struct gs_nvml_library *library)
 {
 	const char *missing = NULL;
 
@@ -187,9 +187,10 @@ static void *open_at(struct gs_nvml *nv, const char *path)
 	return handle;
 }
 
-static void fail(struct gs_nvml *nv, enum gs_gpu_state state, const char *fmt, ...) GS_PRINTF(3, 4);
+static void fail_nvml(struct gs_nvml *nv, enum gs_gpu_state state, const char *fmt, ...)
+	GS_PRINTF(3, 4);
 
-static void fail(struct gs_nvml *nv, enum gs_gpu_state state, const char *fmt, ...)
+static void fail_nvml(struct gs_nvml *nv, enum gs_gpu_state state, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -199,7 +200,7 @@ static void fail(struct gs_nvml *nv, enum gs_gpu_state state, const char *fmt, .
 	va_end(ap);
 }
 
-static bool load(struct gs_nvml *nv)
+static bool load_library(struct gs_nvml *nv)
 {
 	const char *given = nv->options->nvml_path, *missing, *path = given;
 	struct gs_nvml_library *library;
@@ -212,32 +213,33 @@ static bool load(struct gs_nvml *nv)
 	if (!handle && given) {
 		const char *why = dlerror();
 
-		fail(nv, GS_GPU_STATE_NO_LIBRARY, "cannot open the NVML library: %s",
-		     why ? why : given);
+		fail_nvml(nv, GS_GPU_STATE_NO_LIBRARY, "cannot open the NVML library: %s",
+			  why ? why : given);
 		return false;
 	}
 	if (!handle) {
 		const char *option = nv->options->nvml_option;
 
-		fail(nv, GS_GPU_STATE_NO_LIBRARY,
-		     "libnvidia-ml.so.1 was not found: NVIDIA's driver is not installed%s%s",
-		     option ? ", or its library is elsewhere: set " : "", option ? option : "");
+		fail_nvml(nv, GS_GPU_STATE_NO_LIBRARY,
+			  "libnvidia-ml.so.1 was not found: NVIDIA's driver is not installed%s%s",
+			  option ? ", or its library is elsewhere: set " : "",
+			  option ? option : "");
 		return false;
 	}
 	library = calloc(1, sizeof(*library));
 	if (!library) {
 		dlclose(handle);
-		fail(nv, GS_GPU_STATE_FAILED, "out of memory");
+		fail_nvml(nv, GS_GPU_STATE_FAILED, "out of memory");
 		return false;
 	}
 	library->handle = handle;
 	atomic_store(&library->refs, 1);
 	snprintf(library->path, sizeof(library->path), "%s", path);
-	missing = resolve(library);
+	missing = resolve_calls(library);
 	if (missing) {
-		fail(nv, GS_GPU_STATE_FAILED,
-		     "%s has no %s: the driver is too old, or this is not the NVML library", path,
-		     missing);
+		fail_nvml(nv, GS_GPU_STATE_FAILED,
+			  "%s has no %s: the driver is too old, or this is not the NVML library",
+			  path, missing);
 		gs_nvml_library_unref(&library);
 		return false;
 	}
@@ -249,21 +251,23 @@ static void tell_init(struct gs_nvml *nv, nvml_return r)
 {
 	switch (r) {
 	case NVML_DRIVER_NOT_LOADED:
-		fail(nv, GS_GPU_STATE_NO_DRIVER,
-		     "NVIDIA's kernel module is not loaded: `modprobe nvidia` (or this machine "
-		     "has no such GPU)");
+		fail_nvml(
+			nv, GS_GPU_STATE_NO_DRIVER,
+			"NVIDIA's kernel module is not loaded: `modprobe nvidia` (or this machine "
+			"has no such GPU)");
 		break;
 	case NVML_LIB_RM_VERSION_MISMATCH:
-		fail(nv, GS_GPU_STATE_NO_DRIVER,
-		     "NVIDIA's library and kernel module are of different versions: the driver "
-		     "was updated, reboot or reload the module");
+		fail_nvml(
+			nv, GS_GPU_STATE_NO_DRIVER,
+			"NVIDIA's library and kernel module are of different versions: the driver "
+			"was updated, reboot or reload the module");
 		break;
 	case NVML_NO_PERMISSION:
-		fail(nv, GS_GPU_STATE_FAILED,
-		     "no permission to open /dev/nvidiactl: join its group, or run as root");
+		fail_nvml(nv, GS_GPU_STATE_FAILED,
+			  "no permission to open /dev/nvidiactl: join its group, or run as root");
 		break;
 	default:
-		fail(nv, GS_GPU_STATE_FAILED, "NVML does not start (its error %d)", r);
+		fail_nvml(nv, GS_GPU_STATE_FAILED, "NVML does not start (its error %d)", r);
 	}
 }
 
@@ -297,7 +301,7 @@ void gs_nvml_start(struct gs_nvml *nv, uint64_t now_ns)
 	if (nv->options->retry_ns)
 		nv->retry_after_ns = nv->options->retry_ns;
 	nv->retry_ns = now_ns + nv->retry_after_ns;
-	if (!nv->library && !load(nv))
+	if (!nv->library && !load_library(nv))
 		return;
 	r = NVML(nv, init);
 	if (r != NVML_OK) {
@@ -310,14 +314,14 @@ void gs_nvml_start(struct gs_nvml *nv, uint64_t now_ns)
 	nv->lost = nv->changed = false;
 	read_versions(nv);
 	if (gs_nvml_enumerate(nv) < 0) {
-		fail(nv, GS_GPU_STATE_FAILED, "NVML starts but tells no GPUs");
+		fail_nvml(nv, GS_GPU_STATE_FAILED, "NVML starts but tells no GPUs");
 		gs_nvml_stop(nv, true);
 		return;
 	}
 	if (nv->n_devices)
-		fail(nv, GS_GPU_STATE_OK, "%s", "");
+		fail_nvml(nv, GS_GPU_STATE_OK, "%s", "");
 	else
-		fail(nv, GS_GPU_STATE_NO_GPU, "NVIDIA's driver is loaded and knows no GPU");
+		fail_nvml(nv, GS_GPU_STATE_NO_GPU, "NVIDIA's driver is loaded and knows no GPU");
 	if (nv->options->groups & GS_GPU_READ_EVENTS)
 		gs_nvml_events_start(nv);
 	nv->next_layout_ns = now_ns + nv->options->slow_ns;

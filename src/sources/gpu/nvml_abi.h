@@ -4,8 +4,8 @@
  * nvml.h (API 13; unchanged since the version named at each); layouts are asserted here, and
  * tests/unit/gpu compares all of it with a real nvml.h where one is installed.
  */
-#ifndef GS_GPU_NVML_ABI_H
-#define GS_GPU_NVML_ABI_H
+#ifndef GS_SOURCES_GPU_NVML_ABI_H
+#define GS_SOURCES_GPU_NVML_ABI_H
 
 #include <assert.h>
 #include <stddef.h>

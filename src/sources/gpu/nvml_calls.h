@@ -1,6 +1,6 @@
 /* The functions of NVML that gpuscope calls, as one table: names and arguments. */
-#ifndef GS_GPU_NVML_CALLS_H
-#define GS_GPU_NVML_CALLS_H
+#ifndef GS_SOURCES_GPU_NVML_CALLS_H
+#define GS_SOURCES_GPU_NVML_CALLS_H
 
 #include "sources/gpu/nvml_abi.h"
 
@@ -83,7 +83,7 @@
 	  "nvmlDeviceGetRemappedRows")                                                             \
 	X(OPTIONAL, fan, (nvml_dev, unsigned *), "nvmlDeviceGetFanSpeed")                          \
 	X(OPTIONAL, fields, (nvml_dev, int, struct nvml_field *), "nvmlDeviceGetFieldValues")      \
-	X(OPTIONAL, link_state, (nvml_dev, unsigned, unsigned *), "nvmlDeviceGetNvLinkState")      \
+	X(OPTIONAL, uplink_state, (nvml_dev, unsigned, unsigned *), "nvmlDeviceGetNvLinkState")      \
 	X(OPTIONAL, link_version, (nvml_dev, unsigned, unsigned *), "nvmlDeviceGetNvLinkVersion")  \
 	X(OPTIONAL, link_errors, (nvml_dev, unsigned, unsigned, unsigned long long *),             \
 	  "nvmlDeviceGetNvLinkErrorCounter")                                                       \

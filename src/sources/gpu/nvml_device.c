@@ -14,7 +14,7 @@
 #include "core/base/mem.h"
 #include "sources/gpu/gpu_int.h"
 
-#define UTIL_UNSUPPORTED GS_GPU_WHY_NOT_READ
+#define UTIL_UNSUPPORTED GS_GPU_REASON_NOT_READ
 
 void gs_nvml_device_fini(struct gs_nvml *nv, struct gs_nvml_device *dev)
 {
@@ -123,11 +123,11 @@ static void read_part(struct gs_nvml *nv, nvml_dev handle, struct gs_gpu_info *i
 static void clear_sample(struct gs_nvml_device *dev)
 {
 	memset(&dev->sample, 0, sizeof(dev->sample));
-	memset(dev->sample.why, GS_GPU_WHY_NOT_READ, sizeof(dev->sample.why));
+	memset(dev->sample.why, GS_GPU_REASON_NOT_READ, sizeof(dev->sample.why));
 }
 
 /* Room for one more in the table that is being built. */
-static struct gs_nvml_device *add(struct gs_nvml *nv)
+static struct gs_nvml_device *add_device(struct gs_nvml *nv)
 {
 	struct gs_nvml_device *grown, *dev;
 
@@ -150,7 +150,7 @@ static struct gs_nvml_device *add(struct gs_nvml *nv)
 }
 
 /* What was known of this GPU in the table before goes into the new one. */
-static void inherit(struct gs_nvml_device *dev, struct gs_nvml_device *old, unsigned n_old)
+static void inherit_device(struct gs_nvml_device *dev, struct gs_nvml_device *old, unsigned n_old)
 {
 	for (unsigned i = 0; i < n_old; i++) {
 		if (!old[i].info.uuid[0] || strcmp(old[i].info.uuid, dev->info.uuid) != 0)
@@ -181,7 +181,7 @@ static void inherit(struct gs_nvml_device *dev, struct gs_nvml_device *old, unsi
 /* The GPU at this index does not answer: what was known of it stays in the table. */
 static void add_lost(struct gs_nvml *nv, unsigned index, struct gs_nvml_device *old, unsigned n_old)
 {
-	struct gs_nvml_device *dev = add(nv);
+	struct gs_nvml_device *dev = add_device(nv);
 
 	if (!dev)
 		return;
@@ -189,7 +189,7 @@ static void add_lost(struct gs_nvml *nv, unsigned index, struct gs_nvml_device *
 	for (unsigned i = 0; i < n_old; i++)
 		if (!old[i].info.is_mig && old[i].info.index == index && old[i].info.uuid[0]) {
 			dev->info = old[i].info;
-			inherit(dev, old, n_old);
+			inherit_device(dev, old, n_old);
 			break;
 		}
 	snprintf(dev->info.driver_version, sizeof(dev->info.driver_version), "%s",
@@ -211,7 +211,7 @@ static void add_parts(struct gs_nvml *nv, unsigned parent, struct gs_nvml_device
 		/* Parts may have gaps between their indices. */
 		if (NVML(nv, mig_by_index, nv->device[parent].handle, i, &handle) != NVML_OK)
 			continue;
-		dev = add(nv);
+		dev = add_device(nv);
 		if (!dev)
 			return;
 		dev->handle = handle;
@@ -223,7 +223,7 @@ static void add_parts(struct gs_nvml *nv, unsigned parent, struct gs_nvml_device
 		dev->info.uuid[0] = dev->info.serial[0] = '\0';
 		NVML(nv, uuid, handle, dev->info.uuid, (unsigned)sizeof(dev->info.uuid));
 		read_part(nv, handle, &dev->info);
-		inherit(dev, old, n_old);
+		inherit_device(dev, old, n_old);
 	}
 }
 
@@ -246,7 +246,7 @@ int gs_nvml_enumerate(struct gs_nvml *nv)
 			nv->lost = true;
 			continue;
 		}
-		dev = add(nv);
+		dev = add_device(nv);
 		if (!dev)
 			break;
 		dev->handle = handle;
@@ -257,7 +257,7 @@ int gs_nvml_enumerate(struct gs_nvml *nv)
 			 nv->cuda_version);
 		NVML(nv, uuid, handle, dev->info.uuid, (unsigned)sizeof(dev->info.uuid));
 		read_info(nv, handle, &dev->info);
-		inherit(dev, old, n_old);
+		inherit_device(dev, old, n_old);
 		if (NVML(nv, mig_mode, handle, &current, &pending) == NVML_OK && current) {
 			dev->info.mig_enabled = 1;
 			add_parts(nv, nv->n_devices - 1, old, n_old);

@@ -29,7 +29,7 @@ struct waiter {
 	} gpu[];
 };
 
-static void tell(const struct waiter *w, const struct nvml_event *from)
+static void report_event(const struct waiter *w, const struct nvml_event *from)
 {
 	struct gs_gpu_event e = {.time_ns = gs_clock_boot_ns(), .source = GS_GPU_EVENT_NVML};
 
@@ -68,7 +68,7 @@ static void *wait_for_events(void *arg)
 		nvml_return r = library->api.event_wait(library->event_set, &e, WAIT_MS);
 
 		if (r == NVML_OK)
-			tell(w, &e);
+			report_event(w, &e);
 		else if (r == NVML_GPU_IS_LOST) /* of one; the others may still have events */
 			usleep(WAIT_MS * 1000);
 		else if (r != NVML_TIMEOUT)

@@ -53,7 +53,7 @@ static void put_all(struct gs_nvml_device *dev, nvml_return r)
 }
 
 /* Whether the GPU has GPM, and the room for two samples. */
-static bool prepare(struct gs_nvml *nv, struct gs_nvml_device *dev)
+static bool prepare_gpm(struct gs_nvml *nv, struct gs_nvml_device *dev)
 {
 	struct nvml_gpm_support support = {.version = 1};
 	nvml_return r;
@@ -81,7 +81,7 @@ static bool prepare(struct gs_nvml *nv, struct gs_nvml_device *dev)
 	return true;
 }
 
-static void compute(struct gs_nvml *nv, struct gs_nvml_device *dev)
+static void compute_gpm(struct gs_nvml *nv, struct gs_nvml_device *dev)
 {
 	struct nvml_gpm_metrics *m = nv->gpm_room;
 	nvml_return r;
@@ -126,7 +126,7 @@ void gs_nvml_read_gpm(struct gs_nvml *nv, struct gs_nvml_device *dev)
 	unsigned next = !dev->gpm_at;
 	nvml_return r;
 
-	if (!prepare(nv, dev) || (dev->gpm_time_ns && now_ns - dev->gpm_time_ns < APART_NS))
+	if (!prepare_gpm(nv, dev) || (dev->gpm_time_ns && now_ns - dev->gpm_time_ns < APART_NS))
 		return;
 	if (dev->parent)
 		r = NVML(nv, gpm_get_mig, dev->parent, (unsigned)dev->info.gpu_instance,
@@ -140,10 +140,10 @@ void gs_nvml_read_gpm(struct gs_nvml *nv, struct gs_nvml_device *dev)
 	}
 	dev->gpm_at = (uint8_t)next;
 	if (dev->gpm_time_ns)
-		compute(nv, dev);
+		compute_gpm(nv, dev);
 	else
 		for (size_t i = 0; i < GS_ARRAY_LEN(metrics); i++)
 			if (!has_other_source(metrics[i].field))
-				dev->sample.why[metrics[i].field] = GS_GPU_WHY_NOT_READ;
+				dev->sample.why[metrics[i].field] = GS_GPU_REASON_NOT_READ;
 	dev->gpm_time_ns = now_ns;
 }

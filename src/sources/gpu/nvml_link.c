@@ -155,7 +155,7 @@ void gs_nvml_read_links(struct gs_nvml *nv, struct gs_nvml_device *dev)
 		unsigned up = 0;
 
 		/* The first link that is not there ends the list. */
-		r = NVML(nv, link_state, dev->handle, i, &up);
+		r = NVML(nv, uplink_state, dev->handle, i, &up);
 		if (r != NVML_OK)
 			break;
 		set_up(dev, i, up != 0);

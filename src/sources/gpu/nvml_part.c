@@ -120,7 +120,7 @@ static double turn_s(const struct gs_nvml *nv, const struct rule *rule)
 	return s;
 }
 
-static bool wanted(const struct gs_nvml *nv, const struct gs_nvml_device *dev, unsigned part)
+static bool is_wanted(const struct gs_nvml *nv, const struct gs_nvml_device *dev, unsigned part)
 {
 	const struct rule *rule = &rules[part];
 
@@ -128,7 +128,7 @@ static bool wanted(const struct gs_nvml *nv, const struct gs_nvml_device *dev, u
 	       !(nv->options->leave_out >> part & 1);
 }
 
-static bool tried(const struct gs_nvml_part *p, const struct rule *rule)
+static bool was_tried(const struct gs_nvml_part *p, const struct rule *rule)
 {
 	return p->tries[0] >= TRIES && (!rule->read[1] || p->tries[1] >= TRIES);
 }
@@ -154,7 +154,7 @@ static double load_at(struct gs_nvml *nv, struct gs_nvml_device *dev, const doub
 	for (unsigned i = 0; i < GS_GPU_PARTS; i++) {
 		double shortest = turn_s(nv, &rules[i]), longest = rules[i].longest_s, t;
 
-		if (!wanted(nv, dev, i))
+		if (!is_wanted(nv, dev, i))
 			continue;
 		if (i == GS_GPU_PART_UTILIZATION && dev->util_from_gpm)
 			longest = LONG_S;
@@ -167,7 +167,7 @@ static double load_at(struct gs_nvml *nv, struct gs_nvml_device *dev, const doub
 	return sum;
 }
 
-static void plan(struct gs_nvml *nv, struct gs_nvml_device *dev, uint64_t now_ns)
+static void plan_parts(struct gs_nvml *nv, struct gs_nvml_device *dev, uint64_t now_ns)
 {
 	double budget = nv->options->budget / (nv->n_devices ? nv->n_devices : 1);
 	double root[GS_GPU_PARTS], low = 1e-3, high = 1e6;
@@ -195,7 +195,7 @@ static void plan(struct gs_nvml *nv, struct gs_nvml_device *dev, uint64_t now_ns
 }
 
 /* The first readings of all GPUs fall together; those after them shall not. */
-static void shift(const struct gs_nvml *nv, const struct gs_nvml_device *dev, unsigned part)
+static void shift_first(const struct gs_nvml *nv, const struct gs_nvml_device *dev, unsigned part)
 {
 	double n = (double)(dev - nv->device) * GS_GPU_PARTS + part, whole;
 	struct gs_nvml_part *p = &((struct gs_nvml_device *)dev)->part[part];
@@ -228,7 +228,7 @@ bool gs_nvml_part_due(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned p
 	struct gs_nvml_part *p = &dev->part[part];
 	uint64_t half_turn_ns;
 
-	if (!wanted(nv, dev, part))
+	if (!is_wanted(nv, dev, part))
 		return false;
 	if (!has_budget(nv))
 		return groups & rule->group && (!rule->slow || slow_turn);
@@ -238,10 +238,10 @@ bool gs_nvml_part_due(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned p
 		return false;
 	if (!rule->slow && !(groups & rule->group))
 		return false;
-	if (!p->last_ns || (!rule->slow && !tried(p, rule)))
+	if (!p->last_ns || (!rule->slow && !was_tried(p, rule)))
 		return true;
-	if (tried(p, rule) && !p->shifted)
-		shift(nv, dev, part);
+	if (was_tried(p, rule) && !p->shifted)
+		shift_first(nv, dev, part);
 	half_turn_ns = (uint64_t)(turn_s(nv, rule) * 0.5e9);
 	if (rule->slow)
 		half_turn_ns = 0;
@@ -298,7 +298,7 @@ void gs_nvml_part_end(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned p
 		p->tries[way]++;
 		/* The first call pays for what the library does only once. */
 		p->price_ns = p->price_ns && cpu_ns > p->price_ns ? p->price_ns : cpu_ns;
-		if (tried(p, rule) && rule->read[1]) {
+		if (was_tried(p, rule) && rule->read[1]) {
 			p->way = p->way_ns[1] < p->way_ns[0] - p->way_ns[0] / 8;
 			p->price_ns = p->way_ns[p->way] == UINT64_MAX ? cpu_ns : p->way_ns[p->way];
 		}
@@ -324,7 +324,7 @@ void gs_nvml_parts_read(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned
 		if (rules[i].read[0] && gs_nvml_part_due(nv, dev, i, groups, slow_turn, now_ns))
 			gs_nvml_part_read(nv, dev, i);
 	if (has_budget(nv) && (now_ns >= dev->plan_ns || nv->plans_due))
-		plan(nv, dev, now_ns);
+		plan_parts(nv, dev, now_ns);
 }
 
 /* Who has another budget reads at another pace. The turn that brings it lies between the two paces,
@@ -354,7 +354,7 @@ void gs_nvml_part_turn(struct gs_nvml *nv, unsigned groups, uint64_t now_ns)
 	}
 }
 
-const char *gs_nvml_part_way(const struct gs_nvml_device *dev, unsigned part)
+const char *gs_nvml_part_method(const struct gs_nvml_device *dev, unsigned part)
 {
 	if (part == GS_GPU_PART_UTILIZATION && dev->util_from_gpm)
 		return "gpm";

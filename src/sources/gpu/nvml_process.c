@@ -46,7 +46,7 @@ struct gs_gpu_process *gs_gpu_rows_add(struct gs_gpu_rows *rows, uint32_t gpu, u
 	return &rows->item[rows->n++];
 }
 
-static struct gs_gpu_process *find(struct gs_gpu_rows *rows, unsigned first, uint32_t pid)
+static struct gs_gpu_process *find_process(struct gs_gpu_rows *rows, unsigned first, uint32_t pid)
 {
 	for (unsigned i = first; i < rows->n; i++)
 		if (rows->item[i].pid == pid)
@@ -55,7 +55,7 @@ static struct gs_gpu_process *find(struct gs_gpu_rows *rows, unsigned first, uin
 }
 
 /* Rows of the oldest calls, spread to the newer form; from the end, in place. */
-static void widen(struct nvml_process *rows, unsigned n)
+static void widen_rows(struct nvml_process *rows, unsigned n)
 {
 	const char *old = (const char *)rows;
 
@@ -86,7 +86,7 @@ static void widen(struct nvml_process *rows, unsigned n)
 			r = NVML_OF(nv, dev, kind##_v1, dev->handle, ret_n,                        \
 				    (struct nvml_process_v1 *)(void *)nv->process_room);           \
 			if (r == NVML_OK)                                                          \
-				widen(nv->process_room, *ret_n);                                   \
+				widen_rows(nv->process_room, *ret_n);                              \
 		}                                                                                  \
 		if (*ret_n > GS_GPU_PROCESS_MAX)                                                   \
 			*ret_n = GS_GPU_PROCESS_MAX;                                               \
@@ -108,7 +108,7 @@ static int add_list(struct gs_nvml *nv, nvml_return r, unsigned n, uint32_t kind
 
 		if (!from->pid || from->pid > INT32_MAX)
 			continue;
-		p = find(rows, first, from->pid);
+		p = find_process(rows, first, from->pid);
 		if (!p)
 			p = gs_gpu_rows_add(rows, gpu, from->pid);
 		if (!p)
@@ -143,7 +143,7 @@ static nvml_return ask_shares(struct gs_nvml *nv, struct gs_nvml_device *dev)
 		return r;
 	}
 	/* The older call; without JPEG and OFA. */
-	if (gs_nvml_why(r) == GS_GPU_WHY_NOT_SUPPORTED) {
+	if (gs_nvml_why(r) == GS_GPU_REASON_NOT_SUPPORTED) {
 		GS_FREE struct nvml_process_sample *rows = NULL;
 
 		n = 0;
@@ -179,7 +179,7 @@ static nvml_return ask_shares(struct gs_nvml *nv, struct gs_nvml_device *dev)
 
 /* What drivers answer that cannot be true. A row of a time to come would also hide all rows until
  * then. */
-static bool garbage(const struct nvml_process_util *row, uint64_t after_us, uint64_t now_us)
+static bool is_garbage(const struct nvml_process_util *row, uint64_t after_us, uint64_t now_us)
 {
 	return row->time_us <= after_us || row->time_us > now_us + SECOND_US || row->sm > 100 ||
 	       row->mem > 100 || row->enc > 100 || row->dec > 100;
@@ -202,9 +202,9 @@ static void refresh_shares(struct gs_nvml *nv, struct gs_nvml_device *dev, uint6
 	after_us = newest_us = dev->util_last_us;
 	r = ask_shares(nv, dev);
 	now_us = gs_clock_wall_ns() / 1000;
-	dev->util_why = (uint8_t)(r == NVML_NOT_FOUND ? GS_GPU_WHY_OK : gs_nvml_why(r));
+	dev->util_why = (uint8_t)(r == NVML_NOT_FOUND ? GS_GPU_REASON_OK : gs_nvml_why(r));
 	for (unsigned i = 0; i < dev->n_util; i++) {
-		if (garbage(&dev->util[i], after_us, now_us))
+		if (is_garbage(&dev->util[i], after_us, now_us))
 			continue;
 		if (dev->util[i].time_us > newest_us)
 			newest_us = dev->util[i].time_us;
@@ -225,7 +225,7 @@ static void put_shares(const struct gs_nvml_device *dev, struct gs_gpu_process *
 	const struct nvml_process_util *row = NULL;
 	bool engines = !gs_nvml_skip(dev, NVML_CALL_processes_util);
 
-	if (dev->util_why != GS_GPU_WHY_OK)
+	if (dev->util_why != GS_GPU_REASON_OK)
 		return;
 	for (unsigned i = 0; i < dev->n_util; i++)
 		if (dev->util[i].pid == p->pid && (!row || dev->util[i].time_us > row->time_us))
@@ -262,7 +262,7 @@ static int add_ended(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t gp
 		struct gs_gpu_process *p;
 		uint64_t start_us = 0;
 
-		if (find(rows, first, pids[i]))
+		if (find_process(rows, first, pids[i]))
 			continue;
 		if (NVML(nv, accounting_stats, dev->handle, pids[i], &stats) != NVML_OK ||
 		    stats.is_running)
@@ -324,7 +324,8 @@ static int list_all(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t gpu
 }
 
 /* For the turns in which the lists are not due. What ended is told once. */
-static int keep(struct gs_nvml_device *dev, unsigned first, const struct gs_gpu_rows *rows)
+static int keep_processes(struct gs_nvml_device *dev, unsigned first,
+			  const struct gs_gpu_rows *rows)
 {
 	gs_free_p(&dev->kept);
 	dev->n_kept = 0;
@@ -370,7 +371,7 @@ int gs_nvml_processes(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t g
 	if (gs_nvml_part_due(nv, dev, GS_GPU_PART_PROCESSES, asked, true, now_ns)) {
 		e = list_all(nv, dev, gpu, first, rows);
 		if (e == 0 && budget)
-			e = keep(dev, first, rows);
+			e = keep_processes(dev, first, rows);
 	} else {
 		e = add_kept(dev, gpu, rows);
 	}

@@ -86,7 +86,7 @@ static bool is_blank(const struct nvml_field *f)
 
 /* Counters of bytes over PCIe may be 32 bits wide and start again at 0 (nvml.h: "value can wrap"):
  * carried on as 64 bits. One of 64 bits is as it is. */
-static double unwrapped(struct gs_nvml_device *dev, unsigned i, const struct nvml_field *f)
+static double unwrap_counter(struct gs_nvml_device *dev, unsigned i, const struct nvml_field *f)
 {
 	uint64_t now;
 
@@ -109,7 +109,7 @@ void gs_nvml_read_rows(struct gs_nvml *nv, struct gs_nvml_device *dev,
 	memset(f, 0, sizeof(f));
 	for (unsigned i = 0; i < n_rows && n < GS_ARRAY_LEN(f); i++) {
 		if (dev->no_field[rows[i].id] && !rows[i].rest)
-			dev->sample.why[rows[i].field] = GS_GPU_WHY_NOT_SUPPORTED;
+			dev->sample.why[rows[i].field] = GS_GPU_REASON_NOT_SUPPORTED;
 		if (dev->no_field[rows[i].id])
 			continue;
 		f[n].id = rows[i].id;
@@ -135,7 +135,7 @@ void gs_nvml_read_rows(struct gs_nvml *nv, struct gs_nvml_device *dev,
 			continue;
 		if (each == NVML_OK &&
 		    (row->id == NVML_FI_PCIE_TX_BYTES || row->id == NVML_FI_PCIE_RX_BYTES))
-			v = unwrapped(dev, row->id == NVML_FI_PCIE_RX_BYTES, &f[i]);
+			v = unwrap_counter(dev, row->id == NVML_FI_PCIE_RX_BYTES, &f[i]);
 		else
 			v = each == NVML_OK ? gs_nvml_scaled(gs_nvml_number(&f[i]), row->scale) : 0;
 		gs_nvml_put(dev, row->field, each, v);
@@ -158,7 +158,7 @@ static void check_memory(struct gs_gpu_sample *s)
 	for (size_t i = 0; i < GS_ARRAY_LEN(parts); i++)
 		if (gs_gpu_has(s, GS_GPU_MEM_TOTAL) && gs_gpu_has(s, parts[i]) &&
 		    s->value[parts[i]] > s->value[GS_GPU_MEM_TOTAL])
-			s->why[parts[i]] = GS_GPU_WHY_IMPLAUSIBLE;
+			s->why[parts[i]] = GS_GPU_REASON_IMPLAUSIBLE;
 }
 
 void gs_nvml_read_utilization(struct gs_nvml *nv, struct gs_nvml_device *dev)
@@ -254,7 +254,7 @@ void gs_nvml_read_memory_temperature(struct gs_nvml *nv, struct gs_nvml_device *
 	gs_nvml_read_rows(nv, dev, memory_temperature_rows, GS_ARRAY_LEN(memory_temperature_rows));
 	/* 0 means "no sensor" where the memory has none. */
 	if (gs_gpu_has(&dev->sample, GS_GPU_TEMP_MEM) && dev->sample.value[GS_GPU_TEMP_MEM] <= 0)
-		dev->sample.why[GS_GPU_TEMP_MEM] = GS_GPU_WHY_NOT_SUPPORTED;
+		dev->sample.why[GS_GPU_TEMP_MEM] = GS_GPU_REASON_NOT_SUPPORTED;
 }
 
 void gs_nvml_read_fan(struct gs_nvml *nv, struct gs_nvml_device *dev)
@@ -307,8 +307,8 @@ static bool pcie_due(const struct gs_nvml *nv, const struct gs_nvml_device *dev,
 			 !(nv->options->leave_out >> GS_GPU_PART_GPM & 1);
 
 	if (dev->parent || nv->options->leave_out >> GS_GPU_PART_PCIE_RATE & 1 ||
-	    dev->sample.why[GS_GPU_PCIE_TX] != GS_GPU_WHY_NOT_SUPPORTED ||
-	    dev->sample.why[GS_GPU_PCIE_RX] != GS_GPU_WHY_NOT_SUPPORTED)
+	    dev->sample.why[GS_GPU_PCIE_TX] != GS_GPU_REASON_NOT_SUPPORTED ||
+	    dev->sample.why[GS_GPU_PCIE_RX] != GS_GPU_REASON_NOT_SUPPORTED)
 		return false;
 	/* GPM is read after this: in the first turn it is not known yet whether there is one. */
 	if (gpm_asked && dev->gpm_state != 2)
@@ -375,7 +375,7 @@ void gs_nvml_put_rate(struct gs_nvml_device *dev, enum gs_gpu_field rate, enum g
 		return;
 	now = (uint64_t)s->value[counter];
 	if (!before_ns)
-		s->why[rate] = keep ? s->why[rate] : GS_GPU_WHY_NOT_READ;
+		s->why[rate] = keep ? s->why[rate] : GS_GPU_REASON_NOT_READ;
 	else if (now >= dev->bytes_last[slot] && !keep) { /* else: reset in between */
 		gs_gpu_set_checked(s, rate,
 				   (double)(now - dev->bytes_last[slot]) * 1e9 /
@@ -414,8 +414,8 @@ void gs_nvml_sample(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned gro
 	/* What belongs to the GPU as a whole is not there for a part of it. */
 	if (dev->parent)
 		for (unsigned i = 0; i < GS_GPU_FIELD_COUNT; i++)
-			if (s->why[i] == GS_GPU_WHY_NOT_READ &&
+			if (s->why[i] == GS_GPU_REASON_NOT_READ &&
 			    !(groups & GS_GPU_READ_GPM && i >= GS_GPU_GR_ACTIVE &&
 			      i <= GS_GPU_DRAM_ACTIVE))
-				s->why[i] = GS_GPU_WHY_NOT_SUPPORTED;
+				s->why[i] = GS_GPU_REASON_NOT_SUPPORTED;
 }

@@ -22,7 +22,7 @@ static unsigned links_to(struct gs_nvml *nv, struct gs_nvml_device *dev, const c
 		struct nvml_pci pci = {{0}};
 		char remote[32] = "";
 
-		if (NVML(nv, link_state, dev->handle, i, &up) != NVML_OK)
+		if (NVML(nv, uplink_state, dev->handle, i, &up) != NVML_OK)
 			break;
 		if (!up)
 			continue;
@@ -40,7 +40,7 @@ static unsigned links_to(struct gs_nvml *nv, struct gs_nvml_device *dev, const c
 	return n;
 }
 
-static uint8_t connection(struct gs_nvml *nv, struct gs_nvml_device *a, struct gs_nvml_device *b)
+static uint8_t connection_of(struct gs_nvml *nv, struct gs_nvml_device *a, struct gs_nvml_device *b)
 {
 	unsigned level = 0, n, m;
 
@@ -94,7 +94,7 @@ void gs_nvml_topology(struct gs_nvml *nv)
 			else if (a->info.is_mig || b->info.is_mig) /* as their GPUs are */
 				*at = nv->topology[a->parent_index * n + b->parent_index];
 			else
-				*at = connection(nv, a, b);
+				*at = connection_of(nv, a, b);
 			nv->topology[j * n + i] = *at;
 		}
 	}

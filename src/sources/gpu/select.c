@@ -21,7 +21,7 @@ struct piece {
 };
 
 /* Decimal digits alone, as far as the end character; behind it, or NULL. */
-static const char *decimal(const char *text, const char *ends, unsigned *ret)
+static const char *read_decimal(const char *text, const char *ends, unsigned *ret)
 {
 	size_t n = strspn(text, "0123456789");
 
@@ -31,14 +31,14 @@ static const char *decimal(const char *text, const char *ends, unsigned *ret)
 	return text + n + (text[n] != '\0');
 }
 
-static void understand(struct piece *p)
+static void understand_piece(struct piece *p)
 {
 	const char *colon = strchr(p->text, ':'), *rest;
 	char whole[PIECE_MAX + 8];
 
-	p->is_index = decimal(p->text, "", &p->index) != NULL;
-	rest = p->is_index ? NULL : decimal(p->text, ":.", &p->index);
-	p->is_part = rest && decimal(rest, "", &p->part);
+	p->is_index = read_decimal(p->text, "", &p->index) != NULL;
+	rest = p->is_index ? NULL : read_decimal(p->text, ":.", &p->index);
+	p->is_part = rest && read_decimal(rest, "", &p->part);
 	p->has_domain = colon && strchr(colon + 1, ':');
 	snprintf(whole, sizeof(whole), "%s%s", p->has_domain ? "" : "0:", p->text);
 	p->is_bus_id = colon && gs_pci_bus_id(whole, p->bus_id);
@@ -53,20 +53,20 @@ static bool is_at(const struct piece *p, const struct gs_gpu_info *g)
 	       strcmp(id + (p->has_domain ? 0 : 8), p->bus_id + (p->has_domain ? 0 : 8)) == 0;
 }
 
-static bool begins(const struct piece *p, const struct gs_gpu_info *g)
+static bool begins_name(const struct piece *p, const struct gs_gpu_info *g)
 {
 	size_t n = strlen(p->text);
 
 	return n >= BEGINNING_MIN && strncasecmp(g->uuid, p->text, n) == 0;
 }
 
-static bool names(const struct piece *p, const struct gs_gpu_info *g)
+static bool names_gpu(const struct piece *p, const struct gs_gpu_info *g)
 {
 	if (p->is_index)
 		return g->index == p->index;
 	if (p->is_part && g->is_mig && g->index == p->index && g->gpu_instance == (int)p->part)
 		return true;
-	return is_at(p, g) || begins(p, g);
+	return is_at(p, g) || begins_name(p, g);
 }
 
 /* Two GPUs (not a GPU and its parts) that a text fits are one too many. */
@@ -82,7 +82,7 @@ static int keep_piece(const struct piece *p, const struct gs_gpu_snapshot *s, bo
 	int first = -1;
 
 	for (unsigned i = 0; i < s->n_gpus; i++) {
-		if (!names(p, &s->info[i]))
+		if (!names_gpu(p, &s->info[i]))
 			continue;
 		if (strcasecmp(s->info[i].uuid, p->text) == 0) {
 			keep[i] = true;
@@ -101,7 +101,7 @@ static int keep_piece(const struct piece *p, const struct gs_gpu_snapshot *s, bo
 				  "`nvidia-smi -L` and `gpuscope gpu` show them",
 				  p->text);
 	for (unsigned i = 0; i < s->n_gpus; i++)
-		keep[i] |= names(p, &s->info[i]);
+		keep[i] |= names_gpu(p, &s->info[i]);
 	return 0;
 }
 
@@ -122,7 +122,7 @@ int gs_gpu_select(struct gs_gpu_snapshot *s, const char *list, struct gs_err *er
 			to--;
 		if (to > from) {
 			snprintf(p.text, sizeof(p.text), "%.*s", (int)(to - from), list + from);
-			understand(&p);
+			understand_piece(&p);
 			e = keep_piece(&p, s, keep, r == 0 ? err : NULL);
 			r = r == 0 ? e : r;
 			n++;

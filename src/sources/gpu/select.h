@@ -1,6 +1,6 @@
 /* Which GPUs a person means. */
-#ifndef GS_GPU_SELECT_H
-#define GS_GPU_SELECT_H
+#ifndef GS_SOURCES_GPU_SELECT_H
+#define GS_SOURCES_GPU_SELECT_H
 
 #include "core/base/err.h"
 #include "model/node/gpu.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "sources/amdgpu/amd.h"
+#include "sources/amdgpu/amdgpu.h"
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
@@ -39,7 +39,7 @@ struct gs_gpu_worker {
 	/* The worker's. */
 	struct gs_gpu_options options;
 	struct gs_nvml nv;
-	struct gs_amd *amd;
+	struct gs_amdgpu *amd;
 	uint64_t next_amd_ns;
 	uint64_t mends_since_ns; /* how often the session was opened anew, and since when */
 	unsigned n_mends;
@@ -55,7 +55,7 @@ static void free_all(struct gs_gpu_worker *w)
 {
 	gs_gpu_events_unref(&w->events);
 	gs_gpu_snapshot_free(&w->result);
-	gs_amd_free(&w->amd);
+	gs_amdgpu_free(&w->amd);
 	free(w->topology);
 	free((char *)w->options.nvml_path);
 	free((char *)w->options.sysfs_root);
@@ -73,7 +73,7 @@ static bool any_lost(const struct gs_nvml *nv)
 }
 
 /* Bring the session to where it should be: open it, or open it anew when GPUs have changed. */
-static void mend(struct gs_gpu_worker *w, uint64_t now_ns)
+static void mend_session(struct gs_gpu_worker *w, uint64_t now_ns)
 {
 	struct gs_nvml *nv = &w->nv;
 
@@ -109,7 +109,7 @@ static void sample_nvidia(struct gs_gpu_worker *w, unsigned groups, struct gs_gp
 	for (unsigned turn = 0; turn < 2; turn++) {
 		uint64_t now_ns = gs_clock_mono_ns();
 
-		mend(w, now_ns);
+		mend_session(w, now_ns);
 		rows->n = 0;
 		if (!nv->started)
 			return;
@@ -161,7 +161,7 @@ static void keep_costs(struct gs_gpu_worker *w)
 	memcpy(w->call_cost, nv->call_cost, sizeof(w->call_cost));
 	memcpy(w->part_cost, nv->part_cost, sizeof(w->part_cost));
 	for (unsigned i = 0; i < GS_GPU_PARTS; i++) {
-		w->part_way[i] = nv->n_devices ? gs_nvml_part_way(&nv->device[0], i) : "";
+		w->part_way[i] = nv->n_devices ? gs_nvml_part_method(&nv->device[0], i) : "";
 		w->part_interval_ns[i] = 0;
 		for (unsigned j = 0; j < nv->n_devices; j++)
 			if (nv->device[j].part[i].interval_ns > w->part_interval_ns[i])
@@ -187,11 +187,11 @@ static int add_amd_process(void *ctx, unsigned gpu, uint32_t pid, uint64_t bytes
 	return 0;
 }
 
-static int fill(struct gs_gpu_worker *w, unsigned groups, bool released, struct gs_gpu_snapshot *s,
-		struct gs_gpu_rows *rows)
+static int fill_rows(struct gs_gpu_worker *w, unsigned groups, bool released,
+		     struct gs_gpu_snapshot *s, struct gs_gpu_rows *rows)
 {
 	struct gs_nvml *nv = &w->nv;
-	unsigned n = nv->n_devices, n_amd = w->amd ? gs_amd_count(w->amd) : 0;
+	unsigned n = nv->n_devices, n_amd = w->amd ? gs_amdgpu_count(w->amd) : 0;
 	int r = 0;
 
 	s->n_gpus = n + n_amd;
@@ -210,10 +210,10 @@ static int fill(struct gs_gpu_worker *w, unsigned groups, bool released, struct 
 	if (n_amd) {
 		struct amd_rows to = {rows, n};
 
-		gs_amd_read(w->amd, groups & GS_GPU_READ_BASIC, groups & GS_GPU_READ_HEALTH,
-			    s->info + n, s->sample + n);
+		gs_amdgpu_read(w->amd, groups & GS_GPU_READ_BASIC, groups & GS_GPU_READ_HEALTH,
+			       s->info + n, s->sample + n);
 		if (groups & GS_GPU_READ_PROCESSES)
-			r = gs_amd_processes(w->amd, add_amd_process, &to);
+			r = gs_amdgpu_processes(w->amd, add_amd_process, &to);
 	}
 	s->state = released ? GS_GPU_STATE_RELEASED : nv->session_state;
 	memcpy(s->state_text, nv->text, sizeof(s->state_text));
@@ -251,10 +251,10 @@ static int read_all(struct gs_gpu_worker *w, unsigned groups, bool released,
 	if (!released)
 		sample_nvidia(w, groups, &rows);
 	if (w->amd && start_ns >= w->next_amd_ns) {
-		gs_amd_look(w->amd);
+		gs_amdgpu_rescan(w->amd);
 		w->next_amd_ns = start_ns + w->options.slow_ns;
 	}
-	r = fill(w, groups, released, s, &rows);
+	r = fill_rows(w, groups, released, s, &rows);
 	keep_topology(w);
 	keep_costs(w);
 	if (rows.n)
@@ -270,7 +270,7 @@ static int read_all(struct gs_gpu_worker *w, unsigned groups, bool released,
 	return r;
 }
 
-static void *work(void *arg)
+static void *run_worker(void *arg)
 {
 	struct gs_gpu_worker *w = arg;
 	bool abandoned;
@@ -513,7 +513,7 @@ int gs_gpu_worker_new(const struct gs_gpu_options *options, struct gs_gpu_worker
 	pthread_cond_init(&w->cond, &attr);
 	pthread_condattr_destroy(&attr);
 	w->events = gs_gpu_events_new();
-	w->amd = w->options.sysfs_root ? gs_amd_new(w->options.sysfs_root) : NULL;
+	w->amd = w->options.sysfs_root ? gs_amdgpu_new(w->options.sysfs_root) : NULL;
 	w->nv = (struct gs_nvml){.options = &w->options, .watch = &w->watch, .events = w->events};
 	if (!w->events || !w->amd || (options->nvml_path && !w->options.nvml_path)) {
 		free_all(w);
@@ -521,7 +521,7 @@ int gs_gpu_worker_new(const struct gs_gpu_options *options, struct gs_gpu_worker
 	}
 	pthread_attr_init(&detached);
 	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	r = pthread_create(&thread, &detached, work, w);
+	r = pthread_create(&thread, &detached, run_worker, w);
 	pthread_attr_destroy(&detached);
 	if (r != 0) {
 		free_all(w);

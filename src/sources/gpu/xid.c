@@ -39,7 +39,7 @@ void gs_gpu_events_unref(struct gs_gpu_events **ref)
 	}
 }
 
-static bool same(const struct gs_gpu_event *a, const struct gs_gpu_event *b)
+static bool is_same_event(const struct gs_gpu_event *a, const struct gs_gpu_event *b)
 {
 	uint64_t apart_ns =
 		a->time_ns > b->time_ns ? a->time_ns - b->time_ns : b->time_ns - a->time_ns;
@@ -54,7 +54,7 @@ void gs_gpu_events_add(struct gs_gpu_events *events, const struct gs_gpu_event *
 	for (unsigned i = 0; i < events->n; i++) {
 		struct gs_gpu_event *e = &events->item[i];
 
-		if (!same(e, event))
+		if (!is_same_event(e, event))
 			continue;
 		e->source |= event->source;
 		if (event->time_ns < e->time_ns)

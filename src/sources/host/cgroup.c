@@ -8,7 +8,7 @@
 
 #include "core/base/mem.h"
 #include "sources/host/host_int.h"
-#include "sources/host/work.h"
+#include "sources/host/taskstats.h"
 
 #define PATH_BYTES 1024
 /* Version 1 writes "no limit" as the largest multiple of a page (mm/page_counter.c). */
@@ -75,7 +75,7 @@ bool gs_host_parse_cgroup(const char *text, const char *hierarchy, char *out, si
 }
 
 /* The lowest limit of the group and those above it. */
-static int64_t lowest(const char *mount, const char *path, const char *file)
+static int64_t lowest_limit(const char *mount, const char *path, const char *file)
 {
 	char folder[PATH_BYTES * 2];
 	int64_t best = -1;
@@ -198,7 +198,7 @@ static bool read_v2(const char *mount, const char *path, struct gs_host_cgroup *
 	c->memory_bytes = read_number(folder, "memory.current", NULL);
 	c->memory_peak_bytes = read_number(folder, "memory.peak", NULL); /* Linux 5.19 */
 	read_stat(folder, &words, c);
-	c->memory_limit_bytes = lowest(mount, path, "memory.max");
+	c->memory_limit_bytes = lowest_limit(mount, path, "memory.max");
 	c->oom_kills = read_number(folder, "memory.events", "oom_kill");
 	c->cpu_ns = read_number(folder, "cpu.stat", "usage_usec");
 	if (c->cpu_ns >= 0)
@@ -221,7 +221,7 @@ static bool read_v1(const char *root, const char *const path[3], struct gs_host_
 		c->memory_bytes = read_number(folder, "memory.usage_in_bytes", NULL);
 		c->memory_peak_bytes = read_number(folder, "memory.max_usage_in_bytes", NULL);
 		read_stat(folder, &words, c);
-		c->memory_limit_bytes = lowest(mount, path[0], "memory.limit_in_bytes");
+		c->memory_limit_bytes = lowest_limit(mount, path[0], "memory.limit_in_bytes");
 		c->oom_kills = read_number(folder, "memory.oom_control", "oom_kill");
 	}
 	if (path[1][0]) {

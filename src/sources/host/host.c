@@ -95,7 +95,7 @@ static int read_again(struct gs_host *h, int fd)
 	return 0;
 }
 
-static double rate(uint64_t now, uint64_t before, uint64_t elapsed_ns)
+static double rate_of(uint64_t now, uint64_t before, uint64_t elapsed_ns)
 {
 	/* Counters may go back: an interface went away, or a disk. */
 	if (now == UINT64_MAX || before == UINT64_MAX || now < before || !elapsed_ns)
@@ -103,7 +103,7 @@ static double rate(uint64_t now, uint64_t before, uint64_t elapsed_ns)
 	return (double)(now - before) / ((double)elapsed_ns / 1e9);
 }
 
-static double share(uint64_t now, uint64_t before, uint64_t all)
+static double share_of(uint64_t now, uint64_t before, uint64_t all)
 {
 	return now == UINT64_MAX || before == UINT64_MAX || now < before || !all
 		       ? -1
@@ -169,14 +169,15 @@ static void read_machine(struct gs_host *h, struct gs_host_sample *s)
 				now.cpu_total > before->cpu_total
 			? now.cpu_total - before->cpu_total
 			: 0;
-	s->iowait_ratio = share(now.cpu_iowait, before->cpu_iowait, ticks);
-	s->cpu_ratio = share(now.cpu_idle, before->cpu_idle, ticks);
+	s->iowait_ratio = share_of(now.cpu_iowait, before->cpu_iowait, ticks);
+	s->cpu_ratio = share_of(now.cpu_idle, before->cpu_idle, ticks);
 	if (s->cpu_ratio >= 0)
 		s->cpu_ratio = s->cpu_ratio > 1 ? 0 : 1 - s->cpu_ratio;
-	s->disk_read_bps = rate(now.disk_read_bytes, before->disk_read_bytes, s->elapsed_ns);
-	s->disk_write_bps = rate(now.disk_written_bytes, before->disk_written_bytes, s->elapsed_ns);
-	s->net_rx_bps = rate(now.net_rx_bytes, before->net_rx_bytes, s->elapsed_ns);
-	s->net_tx_bps = rate(now.net_tx_bytes, before->net_tx_bytes, s->elapsed_ns);
+	s->disk_read_bps = rate_of(now.disk_read_bytes, before->disk_read_bytes, s->elapsed_ns);
+	s->disk_write_bps =
+		rate_of(now.disk_written_bytes, before->disk_written_bytes, s->elapsed_ns);
+	s->net_rx_bps = rate_of(now.net_rx_bytes, before->net_rx_bytes, s->elapsed_ns);
+	s->net_tx_bps = rate_of(now.net_tx_bytes, before->net_tx_bytes, s->elapsed_ns);
 	*before = now;
 	h->time_ns = s->time_ns;
 }

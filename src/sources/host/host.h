@@ -5,8 +5,8 @@
  *
  * One thread at a time.
  */
-#ifndef GS_HOST_HOST_H
-#define GS_HOST_HOST_H
+#ifndef GS_SOURCES_HOST_HOST_H
+#define GS_SOURCES_HOST_HOST_H
 
 #include <stdbool.h>
 #include <stddef.h>

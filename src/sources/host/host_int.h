@@ -1,6 +1,6 @@
 /* Between the files of host: pure parsers of procfs texts, each of any content. */
-#ifndef GS_HOST_INT_H
-#define GS_HOST_INT_H
+#ifndef GS_SOURCES_HOST_HOST_INT_H
+#define GS_SOURCES_HOST_HOST_INT_H
 
 #include <stdbool.h>
 #include <stddef.h>

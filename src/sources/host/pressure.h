@@ -2,8 +2,8 @@
  * Pressure (PSI): how long tasks stalled for want of processors, memory or I/O, of the machine or
  * of a cgroup of the unified hierarchy.
  */
-#ifndef GS_HOST_PRESSURE_H
-#define GS_HOST_PRESSURE_H
+#ifndef GS_SOURCES_HOST_PRESSURE_H
+#define GS_SOURCES_HOST_PRESSURE_H
 
 #include <stdbool.h>
 #include <stdint.h>

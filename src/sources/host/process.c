@@ -67,7 +67,7 @@ enum gs_host_change gs_host_change_of(const struct gs_host *h, uint32_t pid)
 	return s ? (enum gs_host_change)s->change : GS_HOST_NEW;
 }
 
-static int grow(void **items, size_t *capacity, size_t n, size_t bytes)
+static int grow_items(void **items, size_t *capacity, size_t n, size_t bytes)
 {
 	size_t wanted = *capacity ? *capacity * 2 : 64;
 	void *p;
@@ -91,8 +91,8 @@ static bool is_fresh(const struct gs_host *h, const struct host_seen *s)
 }
 
 /* What is known of a process now: read, or as it was. 0, -ENOENT: it is gone. */
-static int look(struct gs_host *h, uint32_t pid, bool exact, uint64_t now_ns, struct host_seen *ret,
-		double *ret_cpu_ratio)
+static int look_at_process(struct gs_host *h, uint32_t pid, bool exact, uint64_t now_ns,
+			   struct host_seen *ret, double *ret_cpu_ratio)
 {
 	const struct host_seen *before = seen_of(h, pid);
 	struct gs_host_stat stat;
@@ -138,8 +138,8 @@ static int look(struct gs_host *h, uint32_t pid, bool exact, uint64_t now_ns, st
 
 /* Read one process into g. exact: now, whatever is known of it, and also a thread of the kernel. 1
  * it is there (or was already), 0 it is gone or not listed, negative: no memory. */
-static int add(struct gs_host *h, struct growing *g, uint32_t pid, uint32_t flags, bool exact,
-	       uint64_t now_ns, uint32_t *ret_parent)
+static int add_process(struct gs_host *h, struct growing *g, uint32_t pid, uint32_t flags,
+		       bool exact, uint64_t now_ns, uint32_t *ret_parent)
 {
 	struct host_seen seen;
 	double cpu_ratio;
@@ -152,10 +152,10 @@ static int add(struct gs_host *h, struct growing *g, uint32_t pid, uint32_t flag
 		*ret_parent = g->process[at].parent_pid;
 		return 1;
 	}
-	if (look(h, pid, exact, now_ns, &seen, &cpu_ratio) < 0)
+	if (look_at_process(h, pid, exact, now_ns, &seen, &cpu_ratio) < 0)
 		return 0;
-	if (grow((void **)&g->seen, &g->seen_capacity, g->n_seen, sizeof(*g->seen)) < 0 ||
-	    grow((void **)&g->process, &g->capacity, g->n, sizeof(*g->process)) < 0)
+	if (grow_items((void **)&g->seen, &g->seen_capacity, g->n_seen, sizeof(*g->seen)) < 0 ||
+	    grow_items((void **)&g->process, &g->capacity, g->n, sizeof(*g->process)) < 0)
 		return -ENOMEM;
 	if (!exact && seen.is_kernel) {
 		g->seen[g->n_seen++] = seen;
@@ -202,7 +202,7 @@ static int add_all(struct gs_host *h, struct growing *g, uint64_t now_ns)
 		uint32_t parent;
 
 		if (d->d_name[0] >= '1' && d->d_name[0] <= '9' && !*end && pid <= UINT32_MAX)
-			r = add(h, g, (uint32_t)pid, 0, false, now_ns, &parent);
+			r = add_process(h, g, (uint32_t)pid, 0, false, now_ns, &parent);
 	}
 	closedir(dir);
 	return r < 0 ? r : 0;
@@ -233,9 +233,10 @@ int gs_host_read_processes(struct gs_host *h, const uint32_t *pids, size_t n_pid
 	for (size_t i = 0; r >= 0 && i < n_pids; i++) {
 		uint32_t parent = 0;
 
-		r = add(h, &g, pids[i], 0, true, now_ns, &parent);
+		r = add_process(h, &g, pids[i], 0, true, now_ns, &parent);
 		for (unsigned up = 0; r > 0 && parent && up < ANCESTOR_MAX && !all; up++)
-			r = add(h, &g, parent, GS_HOST_PROCESS_ANCESTOR, true, now_ns, &parent);
+			r = add_process(h, &g, parent, GS_HOST_PROCESS_ANCESTOR, true, now_ns,
+					&parent);
 	}
 	if (all && r >= 0)
 		r = add_all(h, &g, now_ns);

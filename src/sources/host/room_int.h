@@ -1,6 +1,6 @@
 /* What is behind struct gs_host, for the files of the room. */
-#ifndef GS_HOST_ROOM_INT_H
-#define GS_HOST_ROOM_INT_H
+#ifndef GS_SOURCES_HOST_ROOM_INT_H
+#define GS_SOURCES_HOST_ROOM_INT_H
 
 #include <stdbool.h>
 

@@ -37,29 +37,31 @@ int gs_host_parse_syscall(const char *text, struct host_syscall *ret)
 	return 1;
 }
 
-static bool starts(const char *text, const char *with)
+static bool starts_with(const char *text, const char *with)
 {
 	return strncmp(text, with, strlen(with)) == 0;
 }
 
-enum gs_work_time gs_host_wait_of_link(const char *link)
+enum gs_taskstats_time gs_host_wait_of_link(const char *link)
 {
-	if (starts(link, "socket:"))
+	if (starts_with(link, "socket:"))
 		return GS_TIME_NETWORK;
-	if (starts(link, "pipe:") || starts(link, "/dev/pts/") || starts(link, "/dev/tty") ||
-	    starts(link, "anon_inode:[eventfd") || starts(link, "anon_inode:inotify") ||
-	    starts(link, "anon_inode:[signalfd") || starts(link, "anon_inode:[pidfd"))
+	if (starts_with(link, "pipe:") || starts_with(link, "/dev/pts/") ||
+	    starts_with(link, "/dev/tty") || starts_with(link, "anon_inode:[eventfd") ||
+	    starts_with(link, "anon_inode:inotify") || starts_with(link, "anon_inode:[signalfd") ||
+	    starts_with(link, "anon_inode:[pidfd"))
 		return GS_TIME_PIPE;
-	if (starts(link, "anon_inode:[timerfd"))
+	if (starts_with(link, "anon_inode:[timerfd"))
 		return GS_TIME_SLEEP;
-	if (starts(link, "/dev/nvidia") || starts(link, "/dev/dri/") || starts(link, "/dev/kfd"))
+	if (starts_with(link, "/dev/nvidia") || starts_with(link, "/dev/dri/") ||
+	    starts_with(link, "/dev/kfd"))
 		return GS_TIME_GPU;
-	if (starts(link, "anon_inode:[io_uring]"))
+	if (starts_with(link, "anon_inode:[io_uring]"))
 		return GS_TIME_DISK;
-	return link[0] == '/' && !starts(link, "/dev/") ? GS_TIME_DISK : GS_TIME_OTHER;
+	return link[0] == '/' && !starts_with(link, "/dev/") ? GS_TIME_DISK : GS_TIME_OTHER;
 }
 
-static enum gs_work_time of_fd(int proc_fd, uint32_t pid, uint64_t fd)
+static enum gs_taskstats_time of_fd(int proc_fd, uint32_t pid, uint64_t fd)
 {
 	char name[64], link[256];
 	ssize_t n;
@@ -73,7 +75,7 @@ static enum gs_work_time of_fd(int proc_fd, uint32_t pid, uint64_t fd)
 }
 
 /* The first of several files that tells something. */
-static enum gs_work_time better(enum gs_work_time a, enum gs_work_time b)
+static enum gs_taskstats_time better_wait(enum gs_taskstats_time a, enum gs_taskstats_time b)
 {
 	/* A program that waits for requests also has a pipe or event to be woken by. */
 	if (a == GS_TIME_NETWORK || b == GS_TIME_OTHER)
@@ -81,9 +83,9 @@ static enum gs_work_time better(enum gs_work_time a, enum gs_work_time b)
 	return b == GS_TIME_NETWORK || a == GS_TIME_OTHER ? b : a;
 }
 
-static enum gs_work_time of_epoll(int proc_fd, uint32_t pid, uint64_t epoll_fd)
+static enum gs_taskstats_time of_epoll(int proc_fd, uint32_t pid, uint64_t epoll_fd)
 {
-	enum gs_work_time cause = GS_TIME_OTHER;
+	enum gs_taskstats_time cause = GS_TIME_OTHER;
 	char name[64], text[4096], *at = text;
 	GS_CLOSE int fd = -1;
 	ssize_t n;
@@ -96,51 +98,51 @@ static enum gs_work_time of_epoll(int proc_fd, uint32_t pid, uint64_t epoll_fd)
 	text[n] = '\0';
 	for (int i = 0; i < POLL_LOOK && (at = strstr(at, "tfd:")); i++) {
 		at += 4;
-		cause = better(cause, of_fd(proc_fd, pid, strtoull(at, NULL, 10)));
+		cause = better_wait(cause, of_fd(proc_fd, pid, strtoull(at, NULL, 10)));
 	}
 	return cause;
 }
 
-static bool peek(uint32_t pid, uint64_t address, void *out, size_t bytes)
+static bool peek_memory(uint32_t pid, uint64_t address, void *out, size_t bytes)
 {
 	struct iovec to = {out, bytes}, from = {(void *)(uintptr_t)address, bytes};
 
 	return process_vm_readv((pid_t)pid, &to, 1, &from, 1, 0) == (ssize_t)bytes;
 }
 
-static enum gs_work_time of_poll(int proc_fd, uint32_t pid, uint64_t address, uint64_t n)
+static enum gs_taskstats_time of_poll(int proc_fd, uint32_t pid, uint64_t address, uint64_t n)
 {
-	enum gs_work_time cause = GS_TIME_OTHER;
+	enum gs_taskstats_time cause = GS_TIME_OTHER;
 	struct pollfd fds[POLL_LOOK];
 
 	if (!n)
 		return GS_TIME_SLEEP; /* it waits for nothing but the time */
 	if (n > POLL_LOOK)
 		n = POLL_LOOK;
-	if (!peek(pid, address, fds, n * sizeof(fds[0])))
+	if (!peek_memory(pid, address, fds, n * sizeof(fds[0])))
 		return GS_TIME_OTHER;
 	for (uint64_t i = 0; i < n; i++)
 		if (fds[i].fd >= 0)
-			cause = better(cause, of_fd(proc_fd, pid, (uint64_t)fds[i].fd));
+			cause = better_wait(cause, of_fd(proc_fd, pid, (uint64_t)fds[i].fd));
 	return cause;
 }
 
-static enum gs_work_time of_select(int proc_fd, uint32_t pid, const uint64_t arg[6])
+static enum gs_taskstats_time of_select(int proc_fd, uint32_t pid, const uint64_t arg[6])
 {
-	enum gs_work_time cause = GS_TIME_OTHER;
+	enum gs_taskstats_time cause = GS_TIME_OTHER;
 	uint64_t bits;
 
 	if (!arg[0] || (!arg[1] && !arg[2] && !arg[3]))
 		return GS_TIME_SLEEP;
 	for (int set = 1; set <= 2; set++)
-		if (arg[set] && peek(pid, arg[set], &bits, sizeof(bits)))
+		if (arg[set] && peek_memory(pid, arg[set], &bits, sizeof(bits)))
 			for (; bits; bits &= bits - 1)
-				cause = better(cause, of_fd(proc_fd, pid,
-							    (uint64_t)__builtin_ctzll(bits)));
+				cause = better_wait(cause, of_fd(proc_fd, pid,
+								 (uint64_t)__builtin_ctzll(bits)));
 	return cause;
 }
 
-static enum gs_work_time of_call(int proc_fd, uint32_t pid, const struct host_syscall *s)
+static enum gs_taskstats_time of_call(int proc_fd, uint32_t pid, const struct host_syscall *s)
 {
 	switch (s->nr) {
 	case SYS_futex:
@@ -184,7 +186,7 @@ static enum gs_work_time of_call(int proc_fd, uint32_t pid, const struct host_sy
 	case SYS_splice:
 		return of_fd(proc_fd, pid, s->arg[0]);
 	case SYS_sendfile:
-		return better(of_fd(proc_fd, pid, s->arg[0]), of_fd(proc_fd, pid, s->arg[1]));
+		return better_wait(of_fd(proc_fd, pid, s->arg[0]), of_fd(proc_fd, pid, s->arg[1]));
 	case SYS_poll:
 	case SYS_ppoll:
 		return of_poll(proc_fd, pid, s->arg[0], s->arg[1]);
@@ -213,10 +215,10 @@ static enum gs_work_time of_call(int proc_fd, uint32_t pid, const struct host_sy
 	}
 }
 
-enum gs_work_time gs_host_wait_cause(int proc_fd, uint32_t pid, char state,
-				     const struct host_syscall *s)
+enum gs_taskstats_time gs_host_wait_cause(int proc_fd, uint32_t pid, char state,
+					  const struct host_syscall *s)
 {
-	enum gs_work_time cause;
+	enum gs_taskstats_time cause;
 
 	if (state == 'T' || state == 't' || state == 'Z' || state == 'X')
 		return GS_TIME_OTHER;

@@ -1,10 +1,10 @@
 /* Between the files of host: what a thread that is off the processor waits for. */
-#ifndef GS_HOST_WAIT_H
-#define GS_HOST_WAIT_H
+#ifndef GS_SOURCES_HOST_WAIT_H
+#define GS_SOURCES_HOST_WAIT_H
 
 #include <stdint.h>
 
-#include "model/trace/work.h"
+#include "model/trace/taskstats.h"
 
 struct host_syscall { /* /proc/PID/task/TID/syscall */
 	long nr;      /* -1: in none (a page fault) */
@@ -15,10 +15,10 @@ struct host_syscall { /* /proc/PID/task/TID/syscall */
 int gs_host_parse_syscall(const char *text, struct host_syscall *ret_syscall);
 
 /* proc_fd is a descriptor of proc_root. state as in /proc/PID/stat. */
-enum gs_work_time gs_host_wait_cause(int proc_fd, uint32_t pid, char state,
-				     const struct host_syscall *syscall);
+enum gs_taskstats_time gs_host_wait_cause(int proc_fd, uint32_t pid, char state,
+					  const struct host_syscall *syscall);
 
 /* What a link in /proc/PID/fd tells of waiting on it. */
-enum gs_work_time gs_host_wait_of_link(const char *link);
+enum gs_taskstats_time gs_host_wait_of_link(const char *link);
 
 #endif

@@ -12,12 +12,12 @@
  *   lxc.payload.NAME  lxc.payload/NAME  lxc/NAME      lxc
  *   apptainer-PID.scope  singularity-PID.scope        apptainer, when it has a group at all
  */
-#include "sources/identity/place.h"
+#include "sources/identity/identity.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-#include "sources/identity/place_int.h"
+#include "sources/identity/identity_int.h"
 
 #define ID_HEX_LEN 64
 
@@ -43,7 +43,7 @@ static bool is_digits(const char *p, size_t len)
 	return len > 0;
 }
 
-static bool equals(struct piece p, const char *word)
+static bool piece_equals(struct piece p, const char *word)
 {
 	return p.len == strlen(word) && memcmp(p.at, word, p.len) == 0;
 }
@@ -122,7 +122,7 @@ static bool match_name(struct piece c, struct piece parent, struct piece *ret)
 		return cut_suffix(ret, ".service") && ret->len > 0;
 	if (cut_prefix(ret, "lxc.payload."))
 		return ret->len > 0;
-	return equals(parent, "lxc") || equals(parent, "lxc.payload");
+	return piece_equals(parent, "lxc") || piece_equals(parent, "lxc.payload");
 }
 
 /* The innermost container of a path; depth of its component, 0 none. */
@@ -147,7 +147,7 @@ static unsigned match_path(struct piece path, struct piece *ret)
 			*ret = id;
 			found = depth;
 		}
-		below_ecs |= equals(c, "ecs");
+		below_ecs |= piece_equals(c, "ecs");
 		parent = c;
 	}
 	return found;
@@ -161,7 +161,7 @@ static int hex_digit(char c)
 /* Names of systemd units hold \xNN for what a unit name must not. */
 static void copy_id(struct piece id, char *out)
 {
-	char plain[GS_PLACE_CONTAINER_BYTES];
+	char plain[GS_IDENTITY_CONTAINER_BYTES];
 	size_t n = 0;
 
 	for (size_t i = 0; i < id.len && n < sizeof(plain); n++) {
@@ -173,10 +173,10 @@ static void copy_id(struct piece id, char *out)
 			plain[n] = id.at[i++];
 		}
 	}
-	gs_place_copy_clean(out, GS_PLACE_CONTAINER_BYTES, plain, n);
+	gs_identity_copy_clean(out, GS_IDENTITY_CONTAINER_BYTES, plain, n);
 }
 
-void gs_place_container_of_cgroup(const char *cgroup_text, char *out)
+void gs_identity_container_of_cgroup(const char *cgroup_text, char *out)
 {
 	struct piece best = {"", 0};
 	unsigned best_depth = 0;

@@ -17,8 +17,8 @@
 
 #include "core/base/mem.h"
 #include "sources/identity/job_table_int.h"
-#include "sources/identity/place.h"
-#include "sources/identity/place_int.h"
+#include "sources/identity/identity.h"
+#include "sources/identity/identity_int.h"
 
 #define SMALL_BYTES    16384
 #define YOUNG_NS       5000000000ull
@@ -66,7 +66,7 @@ static bool is_new_folder(struct job_entry *e, uint64_t path, uint64_t inode)
 	return false;
 }
 
-static bool differ(int64_t a, int64_t b)
+static bool numbers_differ(int64_t a, int64_t b)
 {
 	return a >= 0 && b >= 0 && a != b;
 }
@@ -87,8 +87,9 @@ static bool is_other_run(const struct gs_jobs *j, struct job_entry *e,
 		return is_new_folder(e, gs_hash_bytes(key, (size_t)n), inode);
 	}
 	/* SLURM_RESTART_COUNT is not set in the first run. */
-	return differ(e->job.start_s, env->job.start_s) || differ(e->restart, env->restart) ||
-	       (e->restart == 0 && env->restart > 0) || (e->restart > 0 && env->restart < 0);
+	return numbers_differ(e->job.start_s, env->job.start_s) ||
+	       numbers_differ(e->restart, env->restart) || (e->restart == 0 && env->restart > 0) ||
+	       (e->restart > 0 && env->restart < 0);
 }
 
 static void learn_environ(struct job_entry *e, const struct gs_job_environ *env)
@@ -114,7 +115,7 @@ static void learn_environ(struct job_entry *e, const struct gs_job_environ *env)
 struct facts { /* what was read of one process */
 	struct gs_job_cgroup group;
 	struct gs_job_environ environ;
-	char container[GS_PLACE_CONTAINER_BYTES];
+	char container[GS_IDENTITY_CONTAINER_BYTES];
 	bool has_group, has_environ, is_refused;
 	uint32_t uid;
 	const struct gs_job_pid *told; /* by slurmd; NULL */
@@ -289,12 +290,12 @@ static uint32_t root_of_tree(struct gs_jobs *j, uint32_t pid, uint32_t parent)
 	if (j->in_container)
 		return 1;
 	for (int i = 0; i < PARENTS_MAX && parent > 1; i++) {
-		struct gs_place_stat st;
+		struct gs_identity_stat st;
 		char path[32];
 
 		snprintf(path, sizeof(path), "%u/stat", parent);
 		if (read_file(j, j->proc_fd, path) < 0 ||
-		    !gs_place_parse_stat((char *)j->text.data, j->text.bytes, &st))
+		    !gs_identity_parse_stat((char *)j->text.data, j->text.bytes, &st))
 			break;
 		pid = parent;
 		parent = st.parent_pid;
@@ -417,7 +418,7 @@ static void read_facts(struct gs_jobs *j, int folder, struct facts *f)
 	if (read_file(j, folder, "cgroup") == 0 && j->text.bytes) {
 		f->has_group = gs_job_of_owned_cgroup((char *)j->text.data, gs_jobs_group_owner, j,
 						      &f->group);
-		gs_place_container_of_cgroup((char *)j->text.data, f->container);
+		gs_identity_container_of_cgroup((char *)j->text.data, f->container);
 	}
 	r = read_file(j, folder, "environ");
 	j->stats.n_environs_long += r == -ENOBUFS;
@@ -431,10 +432,10 @@ static void read_facts(struct gs_jobs *j, int folder, struct facts *f)
 	/* One that may not be dumped has a folder of root's: only this file says whose it is. */
 	if ((of_slurms_group(f) || f->environ.job.kind == GS_JOB_SLURM) &&
 	    read_file(j, folder, "status") == 0 && j->text.bytes)
-		gs_place_parse_status((char *)j->text.data, j->text.bytes, &f->uid, &ns_pid);
+		gs_identity_parse_status((char *)j->text.data, j->text.bytes, &f->uid, &ns_pid);
 }
 
-static void attach(struct job_process *p, struct job_entry *e, uint64_t now)
+static void attach_process(struct job_process *p, struct job_entry *e, uint64_t now)
 {
 	if (p->job != e) {
 		if (p->job)
@@ -448,7 +449,7 @@ static void attach(struct job_process *p, struct job_entry *e, uint64_t now)
 }
 
 static void read_process(struct gs_jobs *j, int folder, struct job_process *p,
-			 const struct gs_place_stat *st)
+			 const struct gs_identity_stat *st)
 {
 	struct facts f = {.pid = p->pid, .parent_pid = st->parent_pid, .is_kernel = st->is_kernel};
 	struct gs_job_task task;
@@ -484,7 +485,7 @@ static void read_process(struct gs_jobs *j, int folder, struct job_process *p,
 	}
 	if (f.told && task.rank < 0)
 		task.rank = f.told->task.rank;
-	attach(p, e, j->now_ns());
+	attach_process(p, e, j->now_ns());
 	p->task = task;
 	p->is_read = true;
 	p->read_ns = j->now_ns();
@@ -494,7 +495,7 @@ static void read_process(struct gs_jobs *j, int folder, struct job_process *p,
 
 void gs_jobs_drop_process(struct gs_jobs *j, struct job_process *p)
 {
-	attach(p, NULL, 0);
+	attach_process(p, NULL, 0);
 	gs_map_del(&j->by_pid, p->pid);
 	p->pid = 0;
 	p->next_free = j->free_process;
@@ -556,13 +557,13 @@ struct job_process *gs_jobs_process(struct gs_jobs *j, uint32_t pid)
 	uint64_t at, now = j->now_ns(), age, good;
 	struct job_process *p = gs_map_get(&j->by_pid, pid, &at) ? &j->process[at] : NULL;
 	GS_CLOSE int folder = -1;
-	struct gs_place_stat st;
+	struct gs_identity_stat st;
 	char path[16];
 
 	snprintf(path, sizeof(path), "%u", pid);
 	folder = j->proc_fd < 0 ? -1 : openat(j->proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (folder < 0 || read_file(j, folder, "stat") < 0 ||
-	    !gs_place_parse_stat((char *)j->text.data, j->text.bytes, &st))
+	    !gs_identity_parse_stat((char *)j->text.data, j->text.bytes, &st))
 		return p; /* it ended: what was known of it, if anything */
 	if (p && p->start_ticks != st.start_ticks) {
 		gs_jobs_drop_process(j, p);

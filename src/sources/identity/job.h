@@ -11,8 +11,8 @@
  *
  * One thread at a time. Control bytes in names are '?'.
  */
-#ifndef GS_PLACE_JOB_H
-#define GS_PLACE_JOB_H
+#ifndef GS_SOURCES_IDENTITY_JOB_H
+#define GS_SOURCES_IDENTITY_JOB_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -17,7 +17,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "sources/identity/job_table_int.h"
-#include "sources/identity/place_int.h"
+#include "sources/identity/identity_int.h"
 
 #define PAUSE_NS   60000000000ull
 #define NO_NODE_NS (10 * PAUSE_NS) /* no slurmd here, or none that runs */
@@ -27,7 +27,7 @@
 
 /* --- commands --- */
 
-static int start(struct gs_jobs *j, enum question question, struct job_entry *e)
+static int start_question(struct gs_jobs *j, enum question question, struct job_entry *e)
 {
 	char program[FOLDERS_MAX + 16], conf[sizeof(j->slurm_conf) + 16], path[FOLDERS_MAX + 8];
 	char id[32];
@@ -84,7 +84,7 @@ void gs_jobs_slurm_version(const struct gs_jobs *j, char *out, size_t bytes)
 	if (gs_command_start(&c, argv, envp, 1000000000) == 0 &&
 	    gs_command_poll(&c, 1000000000) == GS_COMMAND_DONE && gs_buf_put(&c.out, "", 1) == 0 &&
 	    (word = strchr((char *)c.out.data, ' ')))
-		gs_place_copy_clean(out, bytes, word + 1, strcspn(word + 1, " \n"));
+		gs_identity_copy_clean(out, bytes, word + 1, strcspn(word + 1, " \n"));
 	gs_command_fini(&c);
 }
 
@@ -123,7 +123,7 @@ static bool ask_next(struct gs_jobs *j)
 	if (!j->no_node && j->n_unreadable && now >= j->node_ns) {
 		j->node_ns = now + j->cache_ns;
 		j->n_unreadable = 0;
-		if (start(j, Q_PIDS, NULL) == 0)
+		if (start_question(j, Q_PIDS, NULL) == 0)
 			return true;
 	}
 	if (j->no_controller)
@@ -131,7 +131,7 @@ static bool ask_next(struct gs_jobs *j)
 	e = next_to_ask(j, now);
 	if (!e)
 		return false;
-	if (start(j, j->json_fails ? Q_TEXT : Q_JSON, e) == 0) {
+	if (start_question(j, j->json_fails ? Q_TEXT : Q_JSON, e) == 0) {
 		if (e->job.is_claimed)
 			gs_jobs_count_claim_ask(j, now);
 		return true;
@@ -141,7 +141,7 @@ static bool ask_next(struct gs_jobs *j)
 	return false;
 }
 
-static void failed(struct gs_jobs *j, bool is_late)
+static void note_failure(struct gs_jobs *j, bool is_late)
 {
 	struct job_entry *e = j->asked;
 	uint64_t now = j->now_ns();
@@ -225,7 +225,7 @@ static int learn_job(struct gs_jobs *j)
 }
 
 /* The command ended: what it said. */
-static void digest(struct gs_jobs *j, enum gs_command_state state)
+static void digest_answer(struct gs_jobs *j, enum gs_command_state state)
 {
 	enum question question = j->question;
 	struct job_entry *e = j->asked;
@@ -248,15 +248,15 @@ static void digest(struct gs_jobs *j, enum gs_command_state state)
 	if (question == Q_JSON && !j->json_works && state == GS_COMMAND_FAILED) {
 		/* An option that it does not know, or a job: the text form tells which. */
 		j->stats.n_commands_failed--;
-		if (start(j, Q_TEXT, e) == 0)
+		if (start_question(j, Q_TEXT, e) == 0)
 			return;
 	}
 	if (question == Q_JSON && state == GS_COMMAND_DONE && r == -EBADMSG &&
-	    start(j, Q_TEXT, e) == 0)
+	    start_question(j, Q_TEXT, e) == 0)
 		return;
 	j->question = question;
 	j->asked = e;
-	failed(j, state == GS_COMMAND_LATE);
+	note_failure(j, state == GS_COMMAND_LATE);
 	j->question = Q_NONE;
 }
 
@@ -284,7 +284,7 @@ size_t gs_jobs_ask(struct gs_jobs *j, uint64_t wait_ns)
 
 		if (state == GS_COMMAND_RUNS)
 			break;
-		digest(j, state);
+		digest_answer(j, state);
 		/* The text form answered what JSON did not: no more JSON. */
 		if (question == Q_TEXT && state == GS_COMMAND_DONE && !j->json_works)
 			j->json_fails = true;
@@ -298,7 +298,7 @@ struct drop {
 	struct gs_jobs *jobs;
 };
 
-static void dropped(void *ctx, int64_t job_id, int64_t uid, uint64_t mask)
+static void note_drop(void *ctx, int64_t job_id, int64_t uid, uint64_t mask)
 {
 	struct gs_jobs *j = ((struct drop *)ctx)->jobs;
 	struct job_entry *e = gs_jobs_entry_of(j, gs_jobs_key_of_job(job_id), true);
@@ -338,7 +338,7 @@ static void read_folder(struct gs_jobs *j, const char *folder)
 		if (n > 0 && (fstat(fd, &st) < 0 || !gs_jobs_trusts_file(j, &st)))
 			j->stats.n_drops_bad++;
 		else if (n > 0 &&
-			 !gs_job_parse_drop(d->d_name, text, (size_t)n, &j->gpus, dropped, &drop))
+			 !gs_job_parse_drop(d->d_name, text, (size_t)n, &j->gpus, note_drop, &drop))
 			j->stats.n_drops_bad++;
 	}
 	if (dir)

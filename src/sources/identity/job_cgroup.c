@@ -29,7 +29,7 @@ struct path {
 	size_t n;
 };
 
-static void split(const char *from, size_t bytes, struct path *p)
+static void split_path(const char *from, size_t bytes, struct path *p)
 {
 	char *c = p->text;
 
@@ -245,7 +245,7 @@ static bool knows_more(const struct gs_job_cgroup *a, const struct gs_job_cgroup
 	       (a->step[0] != 0) + (a->task_id != -1) > (b->step[0] != 0) + (b->task_id != -1);
 }
 
-static void clean(char *text)
+static void clean_text(char *text)
 {
 	for (; *text; text++)
 		if ((unsigned char)*text < 0x20 || *text == 0x7f)
@@ -282,7 +282,7 @@ bool gs_job_of_owned_cgroup(const char *text, gs_job_owner_fn owner, void *ctx,
 			const char *whole = second + 1;
 			size_t bytes = line - (size_t)(whole - text);
 
-			split(whole, bytes, &p);
+			split_path(whole, bytes, &p);
 			if (of_slurm(&p, whole, &g) || of_pod(&p, whole, &g) || of_unit(&p, &g) ||
 			    of_any(&p, whole, bytes, &g)) {
 				snprintf(g.hierarchy, sizeof(g.hierarchy), "%.*s",
@@ -297,9 +297,9 @@ bool gs_job_of_owned_cgroup(const char *text, gs_job_owner_fn owner, void *ctx,
 		}
 		text += line + (text[line] == '\n');
 	}
-	clean(ret->name);
-	clean(ret->node);
-	clean(ret->path);
-	clean(ret->hierarchy);
+	clean_text(ret->name);
+	clean_text(ret->node);
+	clean_text(ret->path);
+	clean_text(ret->hierarchy);
 	return ret->kind != GS_JOB_NONE;
 }

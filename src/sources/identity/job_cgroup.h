@@ -2,8 +2,8 @@
  * Whose group is this: the job of Slurm, the pod of Kubernetes or the unit of systemd that a
  * /proc/PID/cgroup text names. Pure.
  */
-#ifndef GS_PLACE_JOB_CGROUP_H
-#define GS_PLACE_JOB_CGROUP_H
+#ifndef GS_SOURCES_IDENTITY_JOB_CGROUP_H
+#define GS_SOURCES_IDENTITY_JOB_CGROUP_H
 
 #include <stdbool.h>
 #include <stdint.h>

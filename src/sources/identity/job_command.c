@@ -78,7 +78,7 @@ int gs_command_start(struct gs_command *c, char *const argv[], char *const envp[
 	return 0;
 }
 
-static void stop(struct gs_command *c)
+static void stop_command(struct gs_command *c)
 {
 	if (c->pid > 0) {
 		kill(-c->pid, SIGKILL);
@@ -91,7 +91,7 @@ static void stop(struct gs_command *c)
 
 void gs_command_fini(struct gs_command *c)
 {
-	stop(c);
+	stop_command(c);
 	gs_buf_fini(&c->out);
 }
 
@@ -142,6 +142,6 @@ enum gs_command_state gs_command_poll(struct gs_command *c, uint64_t wait_ns)
 			poll(NULL, 0, 1);
 		}
 	}
-	stop(c);
+	stop_command(c);
 	return state;
 }

@@ -1,6 +1,6 @@
 /* Commands of Slurm, run in the background. */
-#ifndef GS_IDENTITY_JOB_COMMAND_H
-#define GS_IDENTITY_JOB_COMMAND_H
+#ifndef GS_SOURCES_IDENTITY_JOB_COMMAND_H
+#define GS_SOURCES_IDENTITY_JOB_COMMAND_H
 
 #include <stdbool.h>
 #include <stddef.h>

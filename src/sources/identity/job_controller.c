@@ -16,7 +16,7 @@
 
 #include "core/base/mem.h"
 #include "sources/identity/job_int.h"
-#include "sources/identity/place_int.h"
+#include "sources/identity/identity_int.h"
 
 #define MIB 1048576.0
 
@@ -66,7 +66,7 @@ static void make_utf8(char *text, size_t bytes)
 	}
 }
 
-static int64_t number(const json_t *object, const char *key)
+static int64_t read_number(const json_t *object, const char *key)
 {
 	const json_t *v = json_object_get(object, key);
 
@@ -86,7 +86,7 @@ static void text_of(const json_t *object, const char *key, char *out, size_t byt
 	const json_t *v = json_object_get(object, key);
 
 	if (json_is_string(v))
-		gs_place_copy_clean(out, bytes, json_string_value(v), json_string_length(v));
+		gs_identity_copy_clean(out, bytes, json_string_value(v), json_string_length(v));
 }
 
 static bool is_wanted(const json_t *job, int64_t job_id, const char *sluid)
@@ -94,7 +94,7 @@ static bool is_wanted(const json_t *job, int64_t job_id, const char *sluid)
 	const json_t *v = json_object_get(job, "sluid");
 
 	if (job_id >= 0)
-		return number(job, "job_id") == job_id;
+		return read_number(job, "job_id") == job_id;
 	return sluid[0] && json_is_string(v) && strcmp(json_string_value(v), sluid) == 0;
 }
 
@@ -147,14 +147,14 @@ static void read_allocation(const json_t *job, const char *node, struct gs_job_a
 	int64_t cpus, mib, at;
 
 	if (on) {
-		cpus = number(json_object_get(on, "cpus"), "count");
+		cpus = read_number(json_object_get(on, "cpus"), "count");
 		if (cpus < 0)
 			cpus = count_cores(on);
-		if (number(job, "node_count") == 1 && number(job, "cpus") > 0)
-			cpus = number(job, "cpus");
+		if (read_number(job, "node_count") == 1 && read_number(job, "cpus") > 0)
+			cpus = read_number(job, "cpus");
 		memory = json_object_get(on, "memory");
-		mib = json_is_object(memory) ? number(memory, "allocated")
-					     : number(on, "memory_allocated");
+		mib = json_is_object(memory) ? read_number(memory, "allocated")
+					     : read_number(on, "memory_allocated");
 		a->job.n_cpus = cpus > 0 && cpus <= INT32_MAX ? (int32_t)cpus : -1;
 		if (mib > 0)
 			a->job.mem_bytes = (int64_t)((double)mib * MIB);
@@ -176,18 +176,18 @@ static void read_allocation(const json_t *job, const char *node, struct gs_job_a
 static void read_job(const json_t *job, const char *node, struct gs_job_answer *a)
 {
 	struct gs_job *j = &a->job;
-	int64_t minutes = number(job, "time_limit");
+	int64_t minutes = read_number(job, "time_limit");
 
-	j->job_id = number(job, "job_id");
-	if (number(job, "array_job_id") > 0 && number(job, "array_task_id") >= 0) {
-		j->array_job_id = number(job, "array_job_id");
-		j->array_task_id = number(job, "array_task_id");
+	j->job_id = read_number(job, "job_id");
+	if (read_number(job, "array_job_id") > 0 && read_number(job, "array_task_id") >= 0) {
+		j->array_job_id = read_number(job, "array_job_id");
+		j->array_task_id = read_number(job, "array_task_id");
 	}
-	if (number(job, "het_job_id") > 0 && number(job, "het_job_offset") >= 0) {
-		j->het_job_id = number(job, "het_job_id");
-		j->het_offset = number(job, "het_job_offset");
+	if (read_number(job, "het_job_id") > 0 && read_number(job, "het_job_offset") >= 0) {
+		j->het_job_id = read_number(job, "het_job_id");
+		j->het_offset = read_number(job, "het_job_offset");
 	}
-	j->uid = number(job, "user_id");
+	j->uid = read_number(job, "user_id");
 	text_of(job, "sluid", j->sluid, sizeof(j->sluid));
 	text_of(job, "cluster", j->cluster, sizeof(j->cluster));
 	text_of(job, "name", j->name, sizeof(j->name));
@@ -196,8 +196,8 @@ static void read_job(const json_t *job, const char *node, struct gs_job_answer *
 	text_of(job, "partition", j->partition, sizeof(j->partition));
 	text_of(job, "qos", j->qos, sizeof(j->qos));
 	text_of(job, "nodes", j->nodes, sizeof(j->nodes));
-	if (number(job, "start_time") > 0)
-		j->start_s = number(job, "start_time");
+	if (read_number(job, "start_time") > 0)
+		j->start_s = read_number(job, "start_time");
 	if (minutes >= 0)
 		j->limit_s = minutes * 60;
 	gs_job_name_id(j);
@@ -240,7 +240,7 @@ struct piece {
 	const char *at, *end;
 };
 
-static const char *find(struct piece p, const char *word)
+static const char *find_word(struct piece p, const char *word)
 {
 	return memmem(p.at, (size_t)(p.end - p.at), word, strlen(word));
 }
@@ -248,7 +248,7 @@ static const char *find(struct piece p, const char *word)
 /* The value behind " KEY=", up to the next blank; false when there is none. */
 static bool value_of(struct piece record, const char *key, struct piece *ret)
 {
-	const char *at = find(record, key);
+	const char *at = find_word(record, key);
 
 	if (!at)
 		return false;
@@ -270,7 +270,7 @@ static void copy_of(struct piece record, const char *key, char *out, size_t byte
 	struct piece v;
 
 	if (value_of(record, key, &v) && !(v.end - v.at == 6 && memcmp(v.at, "(null)", 6) == 0))
-		gs_place_copy_clean(out, bytes, v.at, (size_t)(v.end - v.at));
+		gs_identity_copy_clean(out, bytes, v.at, (size_t)(v.end - v.at));
 }
 
 /* "NAME(UID) GroupId=" behind " UserId=". */
@@ -303,7 +303,7 @@ static const char *end_of_name(struct piece record, int64_t uid, struct piece *r
 	struct piece name;
 	int64_t n;
 
-	while ((at = find(record, key))) {
+	while ((at = find_word(record, key))) {
 		record.at = at + sizeof(key) - 1;
 		if (!user_at(record.at, record.end, &name, &n))
 			continue;
@@ -319,7 +319,7 @@ static const char *end_of_name(struct piece record, int64_t uid, struct piece *r
 }
 
 /* "1-02:03:04", "02:03:04", "03:04"; negative: no limit. */
-static int64_t duration(struct piece v)
+static int64_t read_duration(struct piece v)
 {
 	int64_t days = 0, n = 0, sum = 0;
 	const char *dash = memchr(v.at, '-', (size_t)(v.end - v.at));
@@ -368,7 +368,7 @@ static int64_t count_indices(struct piece v)
 static void read_groups(struct piece record, const char *node, struct gs_job_answer *a)
 {
 	static const char key[] = " Nodes=";
-	const char *at = find(record, key);
+	const char *at = find_word(record, key);
 
 	while (at) {
 		struct piece group = {at, record.end}, v;
@@ -377,13 +377,13 @@ static void read_groups(struct piece record, const char *node, struct gs_job_ans
 		int64_t n;
 
 		record.at = at + sizeof(key) - 1;
-		next = find(record, key);
+		next = find_word(record, key);
 		if (next)
 			group.end = next;
 		at = next;
 		if (value_of(group, key, &v))
 			list = strndup(v.at, (size_t)(v.end - v.at));
-		if (!list || !find(group, " CPU_IDs=") ||
+		if (!list || !find_word(group, " CPU_IDs=") ||
 		    (node[0] ? gs_job_node_position(list, node) < 0 : strpbrk(list, "[,") != NULL))
 			continue;
 		if (value_of(group, " CPU_IDs=", &v)) {
@@ -405,7 +405,7 @@ static const char *find_record(struct piece all, int64_t job_id)
 	const char *at = all.at;
 
 	snprintf(head, sizeof(head), "JobId=%lld ", (long long)job_id);
-	while ((at = find((struct piece){at, all.end}, head))) {
+	while ((at = find_word((struct piece){at, all.end}, head))) {
 		if (at == all.at || at[-1] == '\n')
 			return at;
 		at++;
@@ -426,19 +426,19 @@ int gs_job_parse_text(const char *text, size_t bytes, int64_t job_id, const char
 	record.at = find_record(record, job_id);
 	if (!record.at)
 		return -ENOENT;
-	name = find(record, name_key);
+	name = find_word(record, name_key);
 	end = name ? end_of_name(record, uid, &user, &user_id) : NULL;
 	if (!end || end < name + sizeof(name_key) - 1)
 		return -EBADMSG;
 	head = (struct piece){record.at, name};
 	name += sizeof(name_key) - 1;
 	record.at = end;
-	end = find(record, "\nJobId=");
+	end = find_word(record, "\nJobId=");
 	if (end)
 		record.end = end;
 	j->job_id = job_id;
 	j->uid = user_id;
-	gs_place_copy_clean(j->user, sizeof(j->user), user.at, (size_t)(user.end - user.at));
+	gs_identity_copy_clean(j->user, sizeof(j->user), user.at, (size_t)(user.end - user.at));
 	if (number_of(head, " ArrayJobId=", &n) && number_of(head, " ArrayTaskId=", &m)) {
 		j->array_job_id = n;
 		j->array_task_id = m;
@@ -446,11 +446,11 @@ int gs_job_parse_text(const char *text, size_t bytes, int64_t job_id, const char
 	if (number_of(head, " HetJobId=", &n) && number_of(head, " HetJobOffset=", &m)) {
 		j->het_job_id = n;
 		j->het_offset = m;
-		set = find((struct piece){name, record.at}, set_key);
+		set = find_word((struct piece){name, record.at}, set_key);
 		if (set)
 			record.at = set;
 	}
-	gs_place_copy_clean(j->name, sizeof(j->name), name, (size_t)(record.at - name));
+	gs_identity_copy_clean(j->name, sizeof(j->name), name, (size_t)(record.at - name));
 	copy_of(record, " Account=", j->account, sizeof(j->account));
 	copy_of(record, " QOS=", j->qos, sizeof(j->qos));
 	copy_of(record, " Partition=", j->partition, sizeof(j->partition));
@@ -458,7 +458,7 @@ int gs_job_parse_text(const char *text, size_t bytes, int64_t job_id, const char
 	if (number_of(record, " StartTime=", &n))
 		j->start_s = n;
 	if (value_of(record, " TimeLimit=", &v))
-		j->limit_s = duration(v);
+		j->limit_s = read_duration(v);
 	gs_job_name_id(j);
 	read_groups(record, node, ret);
 	return 0;
@@ -496,8 +496,8 @@ size_t gs_job_parse_pids(const char *text, size_t bytes, struct gs_job_pid *ret,
 			continue;
 		ret[n] = (struct gs_job_pid){.pid = (uint32_t)pid, .job_id = job};
 		gs_job_task_clear(&ret[n].task);
-		gs_place_copy_clean(ret[n].task.step, sizeof(ret[n].task.step), word[2].at,
-				    (size_t)(word[2].end - word[2].at));
+		gs_identity_copy_clean(ret[n].task.step, sizeof(ret[n].task.step), word[2].at,
+				       (size_t)(word[2].end - word[2].at));
 		if (words == 5 && NUMBER(3, &local) && NUMBER(4, &global) && local <= INT32_MAX &&
 		    global <= INT32_MAX) {
 			ret[n].task.task_id = ret[n].task.local_rank = (int32_t)local;

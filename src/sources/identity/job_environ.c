@@ -10,7 +10,7 @@
 
 #include "core/base/mem.h"
 #include "sources/identity/job_int.h"
-#include "sources/identity/place_int.h"
+#include "sources/identity/identity_int.h"
 
 /* Numbers of steps (slurm.h: SLURM_BATCH_SCRIPT, SLURM_EXTERN_CONT, SLURM_INTERACTIVE_STEP). */
 #define STEP_INTERACTIVE 4294967290
@@ -92,8 +92,8 @@ struct reading {
 	bool is_script; /* of the node's prolog or epilog */
 };
 
-static void take(struct reading *r, struct gs_job_environ *e, const char *name, size_t name_bytes,
-		 const char *value, size_t bytes)
+static void take_variable(struct reading *r, struct gs_job_environ *e, const char *name,
+			  size_t name_bytes, const char *value, size_t bytes)
 {
 	static const char het[] = "SLURM_JOB_ID_HET_GROUP_";
 	static const char prolog[] = "prolog_slurm", epilog[] = "epilog_slurm";
@@ -108,12 +108,12 @@ static void take(struct reading *r, struct gs_job_environ *e, const char *name, 
 		}
 	for (size_t i = 0; i < GS_ARRAY_LEN(texts); i++)
 		if (IS(texts[i].name)) {
-			gs_place_copy_clean((char *)&e->job + texts[i].offset, texts[i].bytes,
-					    value, bytes);
+			gs_identity_copy_clean((char *)&e->job + texts[i].offset, texts[i].bytes,
+					       value, bytes);
 			return;
 		}
 	if (IS("SLURMD_NODENAME"))
-		gs_place_copy_clean(e->node, sizeof(e->node), value, bytes);
+		gs_identity_copy_clean(e->node, sizeof(e->node), value, bytes);
 	else if (IS("SLURM_SCRIPT_CONTEXT"))
 		r->is_script = bytes >= sizeof(prolog) - 1 &&
 			       (memcmp(value, prolog, sizeof(prolog) - 1) == 0 ||
@@ -141,33 +141,33 @@ static void name_step(int64_t step, bool is_task, char *out, size_t bytes)
 		snprintf(out, bytes, "%lld", (long long)step);
 }
 
-static int32_t small(int64_t n)
+static int32_t small_number(int64_t n)
 {
 	return n >= 0 && n <= INT32_MAX ? (int32_t)n : -1;
 }
 
-static void rank(const struct reading *r, struct gs_job_task *task)
+static void read_rank(const struct reading *r, struct gs_job_task *task)
 {
 	const int64_t *v = r->v;
 
 	if (v[V_RANK] >= 0 && v[V_LOCAL_RANK] >= 0 && v[V_WORLD_SIZE] > v[V_RANK]) {
-		task->rank = small(v[V_RANK]);
-		task->local_rank = small(v[V_LOCAL_RANK]);
+		task->rank = small_number(v[V_RANK]);
+		task->local_rank = small_number(v[V_LOCAL_RANK]);
 		task->launched = true;
 		return;
 	}
-	task->local_rank = small(v[V_LOCALID]);
+	task->local_rank = small_number(v[V_LOCALID]);
 	if (v[V_OMPI_RANK] >= 0) {
-		task->rank = small(v[V_OMPI_RANK]);
-		task->local_rank = small(v[V_OMPI_LOCAL]);
+		task->rank = small_number(v[V_OMPI_RANK]);
+		task->local_rank = small_number(v[V_OMPI_LOCAL]);
 		task->launched = true;
 	} else if (v[V_PMIX_RANK] >= 0 || v[V_PMI_RANK] >= 0) {
-		task->rank = small(v[V_PMIX_RANK] >= 0 ? v[V_PMIX_RANK] : v[V_PMI_RANK]);
+		task->rank = small_number(v[V_PMIX_RANK] >= 0 ? v[V_PMIX_RANK] : v[V_PMI_RANK]);
 		task->launched = true;
 		if (v[V_MPI_LOCAL] >= 0)
-			task->local_rank = small(v[V_MPI_LOCAL]);
+			task->local_rank = small_number(v[V_MPI_LOCAL]);
 	} else {
-		task->rank = small(v[V_PROCID]);
+		task->rank = small_number(v[V_PROCID]);
 	}
 }
 
@@ -187,13 +187,13 @@ void gs_job_parse_environ(const char *data, size_t bytes, struct gs_job_environ 
 		const char *equals = memchr(data, '=', len);
 
 		if (equals)
-			take(&r, e, data, (size_t)(equals - data), equals + 1,
-			     len - (size_t)(equals + 1 - data));
+			take_variable(&r, e, data, (size_t)(equals - data), equals + 1,
+				      len - (size_t)(equals + 1 - data));
 		len += end != NULL;
 		data += len;
 		bytes -= len;
 	}
-	rank(&r, &e->task);
+	read_rank(&r, &e->task);
 	e->restart = r.v[V_RESTART];
 	/* What slurmd and slurmctld run before and after a job is told of it, and is none of it.
 	 * The user's own prologs of tasks ("prolog_task") are. (slurm, prep_script.c) */
@@ -223,7 +223,7 @@ void gs_job_parse_environ(const char *data, size_t bytes, struct gs_job_environ 
 	if (r.v[V_START] > 0 && r.v[V_END] > r.v[V_START])
 		j->limit_s = r.v[V_END] - r.v[V_START];
 	name_step(r.v[V_STEP], r.v[V_PROCID] >= 0, e->task.step, sizeof(e->task.step));
-	e->task.task_id = small(r.v[V_LOCALID]);
+	e->task.task_id = small_number(r.v[V_LOCALID]);
 	/* Both set: the step's were seen wrong (a step of part of the GPUs renumbers them). */
 	e->has_gpus = r.has_job_gpus || r.has_step_gpus;
 	e->gpus = r.has_job_gpus ? r.job_gpus : r.step_gpus;

@@ -17,7 +17,7 @@
 
 #include "core/base/mem.h"
 #include "sources/identity/job_int.h"
-#include "sources/identity/place_int.h"
+#include "sources/identity/identity_int.h"
 
 #define TEXT_BYTES 4096
 #define OPEN_MAX   8192 /* descriptors of one process that are looked at */
@@ -59,9 +59,9 @@ bool gs_job_parse_information(const char *text, size_t bytes, struct gs_job_gpu 
 
 	*ret = (struct gs_job_gpu){.minor = -1, .index = -1};
 	if (line_of(text, bytes, "GPU UUID", &at, &n))
-		gs_place_copy_clean(ret->uuid, sizeof(ret->uuid), at, n);
+		gs_identity_copy_clean(ret->uuid, sizeof(ret->uuid), at, n);
 	if (line_of(text, bytes, "Bus Location", &at, &n))
-		gs_place_copy_clean(ret->bus_id, sizeof(ret->bus_id), at, n);
+		gs_identity_copy_clean(ret->bus_id, sizeof(ret->bus_id), at, n);
 	if (line_of(text, bytes, "Device Minor", &at, &n) && gs_job_number(at, n, &minor) &&
 	    minor <= INT32_MAX)
 		ret->minor = (int32_t)minor;
@@ -138,7 +138,7 @@ static bool conf_value(const char *line, const char *end, const char *key, char 
 			continue;
 		while (e < end && !isspace((unsigned char)*e))
 			e++;
-		gs_place_copy_clean(out, bytes, p + n + 1, (size_t)(e - (p + n + 1)));
+		gs_identity_copy_clean(out, bytes, p + n + 1, (size_t)(e - (p + n + 1)));
 		return true;
 	}
 	return false;

@@ -2,8 +2,8 @@
  * Between the files of place that know jobs: pure parsers, each takes bytes of any content; and
  * commands.
  */
-#ifndef GS_PLACE_JOB_INT_H
-#define GS_PLACE_JOB_INT_H
+#ifndef GS_SOURCES_IDENTITY_JOB_INT_H
+#define GS_SOURCES_IDENTITY_JOB_INT_H
 
 #include <stdbool.h>
 #include <stddef.h>

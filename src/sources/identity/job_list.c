@@ -16,7 +16,7 @@ struct listing {
 	size_t n_entries;
 };
 
-static int add(struct listing *l, const struct gs_jobs *j, const struct job_process *p)
+static int add_to_list(struct listing *l, const struct gs_jobs *j, const struct job_process *p)
 {
 	if (l->n == l->room) {
 		size_t room = l->room ? 2 * l->room : 256;
@@ -79,7 +79,7 @@ static int read_all(struct gs_jobs *j, uint32_t kinds, struct listing *l)
 		if (!p->job || (kinds && !(kinds >> p->job->job.kind & 1)))
 			continue;
 		look_at_devices(j, p);
-		r = add(l, j, p);
+		r = add_to_list(l, j, p);
 	}
 	closedir(dir);
 	/* Those that ended since: their jobs are remembered, they are not. */

@@ -12,8 +12,8 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/pidns.h"
-#include "sources/identity/place.h"
-#include "sources/identity/place_int.h"
+#include "sources/identity/identity.h"
+#include "sources/identity/identity_int.h"
 
 #define COMMAND_BYTES   (8u << 20)
 #define CACHE_NS        30000000000ull
@@ -113,7 +113,7 @@ uint64_t gs_jobs_key_of_job(int64_t job_id)
 
 uint64_t gs_jobs_key_of_text(uint32_t kind, const char *text)
 {
-	char key[GS_PLACE_CMDLINE_BYTES];
+	char key[GS_IDENTITY_CMDLINE_BYTES];
 	int n = snprintf(key, sizeof(key), "%u %s", kind, text);
 
 	return gs_hash_bytes(key, n < (int)sizeof(key) ? (size_t)n : sizeof(key) - 1);
@@ -237,7 +237,7 @@ void gs_jobs_name_user(int64_t uid, char *out, size_t bytes)
 	if (uid < 0 || uid > UINT32_MAX)
 		return;
 	if (getpwuid_r((uid_t)uid, &who, room, sizeof(room), &found) == 0 && found)
-		gs_place_copy_clean(out, bytes, who.pw_name, strlen(who.pw_name));
+		gs_identity_copy_clean(out, bytes, who.pw_name, strlen(who.pw_name));
 	else
 		snprintf(out, bytes, "%lld", (long long)uid);
 }

@@ -2,8 +2,8 @@
  * The table of jobs and processes behind gs_jobs, between job.c (who is it), job_ask.c (what is
  * asked in the background) and job_list.c.
  */
-#ifndef GS_PLACE_JOB_TABLE_INT_H
-#define GS_PLACE_JOB_TABLE_INT_H
+#ifndef GS_SOURCES_IDENTITY_JOB_TABLE_INT_H
+#define GS_SOURCES_IDENTITY_JOB_TABLE_INT_H
 
 #include <sys/stat.h>
 

@@ -81,8 +81,8 @@ struct walk {
 	bool end;
 };
 
-static void expand(struct walk *w, const char *head, size_t head_bytes, const char *rest,
-		   size_t rest_bytes)
+static void expand_names(struct walk *w, const char *head, size_t head_bytes, const char *rest,
+			 size_t rest_bytes)
 {
 	const char *open = memchr(rest, '[', rest_bytes), *close, *p;
 	char name[NAME_BYTES];
@@ -124,8 +124,8 @@ static void expand(struct walk *w, const char *head, size_t head_bytes, const ch
 			if (head_bytes + (size_t)n >= sizeof(name))
 				return;
 			memcpy(name + head_bytes, number, (size_t)n + 1);
-			expand(w, name, head_bytes + (size_t)n, close + 1,
-			       rest_bytes - (size_t)(close + 1 - rest));
+			expand_names(w, name, head_bytes + (size_t)n, close + 1,
+				     rest_bytes - (size_t)(close + 1 - rest));
 		}
 		if (p < close && *p != ',')
 			return;
@@ -145,7 +145,7 @@ size_t gs_job_each_node(const char *list, bool (*visit)(void *, const char *, si
 			depth -= list[n] == ']' && depth;
 		}
 		if (n)
-			expand(&w, "", 0, list, n);
+			expand_names(&w, "", 0, list, n);
 		list += n + (list[n] == ',');
 	}
 	return w.n;
@@ -156,7 +156,7 @@ struct search {
 	int64_t at;
 };
 
-static bool compare(void *ctx, const char *name, size_t at)
+static bool compare_name(void *ctx, const char *name, size_t at)
 {
 	struct search *s = ctx;
 
@@ -170,7 +170,7 @@ int64_t gs_job_node_position(const char *list, const char *name)
 {
 	struct search s = {name, -1};
 
-	gs_job_each_node(list, compare, &s);
+	gs_job_each_node(list, compare_name, &s);
 	return s.at;
 }
 

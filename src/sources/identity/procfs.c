@@ -2,16 +2,16 @@
  * The texts of /proc/PID, taken apart. The name of a task is chosen by the task: it may hold
  * blanks, parentheses and newlines, and nothing may be found by looking for these before its end.
  */
-#include "sources/identity/place_int.h"
+#include "sources/identity/identity_int.h"
 
 #include <string.h>
 
 #include "core/base/mem.h"
 #include "core/base/pidns.h"
 #include "core/scrub/scrub.h"
-#include "sources/identity/place.h"
+#include "sources/identity/identity.h"
 
-void gs_place_copy_clean(char *out, size_t out_bytes, const char *text, size_t bytes)
+void gs_identity_copy_clean(char *out, size_t out_bytes, const char *text, size_t bytes)
 {
 	size_t n = bytes < out_bytes ? bytes : out_bytes - 1;
 
@@ -49,7 +49,7 @@ static void skip_blanks(const char **at, const char *end)
 		(*at)++;
 }
 
-bool gs_place_parse_stat(const char *text, size_t bytes, struct gs_place_stat *ret)
+bool gs_identity_parse_stat(const char *text, size_t bytes, struct gs_identity_stat *ret)
 {
 	enum {
 		STATE = 3,
@@ -94,11 +94,12 @@ bool gs_place_parse_stat(const char *text, size_t bytes, struct gs_place_stat *r
 	ret->n_threads = threads;
 	ret->state = state;
 	ret->is_kernel = flags & GS_PF_KTHREAD;
-	gs_place_copy_clean(ret->comm, sizeof(ret->comm), open + 1, (size_t)(close - open - 1));
+	gs_identity_copy_clean(ret->comm, sizeof(ret->comm), open + 1, (size_t)(close - open - 1));
 	return true;
 }
 
-void gs_place_parse_status(const char *text, size_t bytes, uint32_t *ret_uid, uint32_t *ret_ns_pid)
+void gs_identity_parse_status(const char *text, size_t bytes, uint32_t *ret_uid,
+			      uint32_t *ret_ns_pid)
 {
 	const char *end = text + bytes;
 
@@ -123,48 +124,48 @@ void gs_place_parse_status(const char *text, size_t bytes, uint32_t *ret_uid, ui
 	}
 }
 
-static _Atomic enum gs_place_commands kept_commands;
+static _Atomic enum gs_identity_commands kept_commands;
 
-void gs_place_keep_commands(enum gs_place_commands which)
+void gs_identity_keep_commands(enum gs_identity_commands which)
 {
 	kept_commands = which;
 }
 
-bool gs_place_choose_commands(const char *name)
+bool gs_identity_choose_commands(const char *name)
 {
 	static const char *const names[] = {"scrubbed", "name", "full"};
 
 	for (unsigned i = 0; i < GS_ARRAY_LEN(names); i++)
 		if (strcmp(name, names[i]) == 0) {
-			gs_place_keep_commands((enum gs_place_commands)i);
+			gs_identity_keep_commands((enum gs_identity_commands)i);
 			return true;
 		}
 	return false;
 }
 
-void gs_place_command_line(const char *arguments, size_t bytes, char *out, size_t out_bytes)
+void gs_identity_command_line(const char *arguments, size_t bytes, char *out, size_t out_bytes)
 {
 	/* Control bytes become one '?' each, so that as much fits as out holds. */
-	char kept[GS_PLACE_CMDLINE_BYTES];
+	char kept[GS_IDENTITY_CMDLINE_BYTES];
 
 	out[0] = '\0';
-	switch ((enum gs_place_commands)kept_commands) { /* clang 14 takes no _Atomic there */
-	case GS_PLACE_COMMANDS_NAME:
+	switch ((enum gs_identity_commands)kept_commands) { /* clang 14 takes no _Atomic there */
+	case GS_IDENTITY_COMMANDS_NAME:
 		return;
-	case GS_PLACE_COMMANDS_FULL:
+	case GS_IDENTITY_COMMANDS_FULL:
 		break;
-	case GS_PLACE_COMMANDS_SCRUBBED:
+	case GS_IDENTITY_COMMANDS_SCRUBBED:
 		bytes = gs_scrub_arguments(arguments, bytes, kept, sizeof(kept));
 		arguments = kept;
 	}
-	gs_place_parse_cmdline(arguments, bytes, out, out_bytes);
+	gs_identity_parse_cmdline(arguments, bytes, out, out_bytes);
 }
 
-void gs_place_parse_cmdline(const char *data, size_t bytes, char *out, size_t out_bytes)
+void gs_identity_parse_cmdline(const char *data, size_t bytes, char *out, size_t out_bytes)
 {
 	while (bytes && data[bytes - 1] == '\0')
 		bytes--;
-	gs_place_copy_clean(out, out_bytes, data, bytes);
+	gs_identity_copy_clean(out, out_bytes, data, bytes);
 	/* The cleaning made '?' of what stood between the arguments. */
 	for (size_t i = 0; out[i]; i++)
 		if (data[i] == '\0')

@@ -44,12 +44,12 @@ struct filter {
 	unsigned nesting;
 };
 
-static size_t offset(const struct filter *f)
+static size_t offset_of(const struct filter *f)
 {
 	return (size_t)(f->at - f->text);
 }
 
-static void emit(struct filter *f, unsigned code, unsigned arg, uint64_t imm, int growth)
+static void emit_op(struct filter *f, unsigned code, unsigned arg, uint64_t imm, int growth)
 {
 	if (f->n_ops < GS_USER_OP_MAX)
 		f->spec->row.ops[f->n_ops] =
@@ -60,7 +60,7 @@ static void emit(struct filter *f, unsigned code, unsigned arg, uint64_t imm, in
 		f->most_waiting = f->waiting;
 }
 
-static void skip(struct filter *f)
+static void skip_spaces(struct filter *f)
 {
 	while (isspace((unsigned char)*f->at))
 		f->at++;
@@ -102,9 +102,9 @@ static int parse_unit(struct filter *f, size_t at, uint64_t *value, double fract
 		n++;
 	*ret_kind = IS_NUMBER;
 	if (!n)
-		return has_fraction ? fault_set(f->fault, at,
-						"only numbers with a unit may have a "
-						"fraction, such as 1.5MB")
+		return has_fraction ? probefile_set_fault(f->fault, at,
+							  "only numbers with a unit may have a "
+							  "fraction, such as 1.5MB")
 				    : 0;
 	for (size_t i = 0; i < GS_ARRAY_LEN(units); i++) {
 		const struct unit *u = &units[i];
@@ -112,16 +112,17 @@ static int parse_unit(struct filter *f, size_t at, uint64_t *value, double fract
 		if (strlen(u->name) != n || memcmp(u->name, f->at, n) != 0)
 			continue;
 		if (*value > UINT64_MAX / u->factor / 2)
-			return fault_set(f->fault, at, "the number is too large");
+			return probefile_set_fault(f->fault, at, "the number is too large");
 		*value = *value * u->factor + (uint64_t)(fraction * (double)u->factor);
 		*ret_kind = u->kind;
 		f->at += n;
 		return 0;
 	}
-	return fault_set(f->fault, offset(f),
-			 "\"%.*s\" is no unit: KB MB GB TB of bytes (powers of 1024), ns us ms s m "
-			 "of time",
-			 (int)n, f->at);
+	return probefile_set_fault(
+		f->fault, offset_of(f),
+		"\"%.*s\" is no unit: KB MB GB TB of bytes (powers of 1024), ns us ms s m "
+		"of time",
+		(int)n, f->at);
 }
 
 static int parse_number(struct filter *f, struct operand *o)
@@ -137,7 +138,7 @@ static int parse_number(struct filter *f, struct operand *o)
 	value = strtoull(f->at, &end,
 			 f->at[0] == '0' && (f->at[1] == 'x' || f->at[1] == 'X') ? 16 : 10);
 	if (errno)
-		return fault_set(f->fault, o->at, "the number is too large");
+		return probefile_set_fault(f->fault, o->at, "the number is too large");
 	f->at = end;
 	if (*f->at == '.') {
 		const char *p = f->at + 1;
@@ -150,7 +151,7 @@ static int parse_number(struct filter *f, struct operand *o)
 	}
 	r = parse_unit(f, o->at, &value, fraction, has_fraction, &o->kind);
 	if (r == 0)
-		emit(f, GS_OP_CONSTANT, 0, value, 1);
+		emit_op(f, GS_OP_CONSTANT, 0, value, 1);
 	return r;
 }
 
@@ -165,7 +166,7 @@ static int parse_string(struct filter *f, struct operand *o)
 		if (*f->at == '\\' && f->at[1])
 			f->at++;
 		if (n == sizeof(text) - 1)
-			return fault_set(
+			return probefile_set_fault(
 				f->fault, o->at,
 				"the kernel side reads strings of up to %d bytes: this one "
 				"never matches",
@@ -173,12 +174,12 @@ static int parse_string(struct filter *f, struct operand *o)
 		text[n++] = *f->at;
 	}
 	if (!*f->at)
-		return fault_set(f->fault, o->at, "the string has no end");
+		return probefile_set_fault(f->fault, o->at, "the string has no end");
 	f->at++;
 	text[n] = '\0';
 	o->kind = IS_STRING;
 	f->spec->row.flags |= GS_USER_HASH;
-	emit(f, GS_OP_CONSTANT, 0, gs_user_hash(text), 1);
+	emit_op(f, GS_OP_CONSTANT, 0, gs_user_hash(text), 1);
 	return 0;
 }
 
@@ -187,9 +188,10 @@ static int use_value(struct filter *f, int i, struct operand *o)
 	const struct gs_user_value *v = &f->spec->row.values[i];
 
 	if (v->value_type == GS_VALUE_F64)
-		return fault_set(f->fault, o->at,
-				 "%s is a floating-point number: the kernel cannot compute with it",
-				 f->spec->names[i].name);
+		return probefile_set_fault(
+			f->fault, o->at,
+			"%s is a floating-point number: the kernel cannot compute with it",
+			f->spec->names[i].name);
 	if (v->when != GS_WHEN_ENTRY)
 		f->spec->row.flags |= GS_USER_FILTER_LATE;
 	o->kind = v->is_signed ? IS_SIGNED : IS_NUMBER;
@@ -199,7 +201,7 @@ static int use_value(struct filter *f, int i, struct operand *o)
 	} else if (v->value_type == GS_VALUE_BYTES) {
 		o->kind = IS_BYTES;
 	}
-	emit(f, GS_OP_VALUE, (unsigned)i, 0, 1);
+	emit_op(f, GS_OP_VALUE, (unsigned)i, 0, 1);
 	return 0;
 }
 
@@ -213,27 +215,28 @@ static int parse_name(struct filter *f, struct operand *o)
 	while (isalnum((unsigned char)name[n]) || name[n] == '_')
 		n++;
 	f->at += n;
-	i = value_find(f->spec, name, n);
+	i = probefile_find_value(f->spec, name, n);
 	if (i >= 0)
 		return use_value(f, i, o);
 	if (n == 8 && memcmp(name, "duration", n) == 0) {
-		if (!spec_want_return(f->spec))
-			return fault_set(f->fault, o->at,
-					 "duration needs the return, which this probe does not "
-					 "see");
+		if (!probefile_want_return(f->spec))
+			return probefile_set_fault(
+				f->fault, o->at,
+				"duration needs the return, which this probe does not "
+				"see");
 		f->spec->row.flags |= GS_USER_FILTER_LATE;
 		o->kind = IS_TIME;
-		emit(f, GS_OP_DURATION, 0, 0, 1);
+		emit_op(f, GS_OP_DURATION, 0, 0, 1);
 		return 0;
 	}
 	if (n == 3 && (memcmp(name, "pid", n) == 0 || memcmp(name, "tid", n) == 0)) {
 		o->kind = IS_NUMBER;
-		emit(f, *name == 'p' ? GS_OP_PID : GS_OP_TID, 0, 0, 1);
+		emit_op(f, *name == 'p' ? GS_OP_PID : GS_OP_TID, 0, 0, 1);
 		return 0;
 	}
-	value_list(f->spec, known, sizeof(known));
-	return fault_set(f->fault, o->at, "no value is named \"%.*s\": there are %s", (int)n, name,
-			 known);
+	probefile_list_values(f->spec, known, sizeof(known));
+	return probefile_set_fault(f->fault, o->at, "no value is named \"%.*s\": there are %s",
+				   (int)n, name, known);
 }
 
 static int parse_level(struct filter *f, unsigned level, struct operand *o);
@@ -248,13 +251,13 @@ static int parse_unary(struct filter *f, struct operand *o)
 	char c;
 	int r;
 
-	skip(f);
-	o->at = offset(f);
+	skip_spaces(f);
+	o->at = offset_of(f);
 	c = *f->at;
 	if (f->nesting > MAX_NESTING)
-		return fault_set(f->fault, o->at,
-				 "the filter is too complex for the kernel: nested "
-				 "too deep");
+		return probefile_set_fault(f->fault, o->at,
+					   "the filter is too complex for the kernel: nested "
+					   "too deep");
 	if (c == '!' || c == '-' || c == '~') {
 		struct operand inner;
 
@@ -265,12 +268,12 @@ static int parse_unary(struct filter *f, struct operand *o)
 		if (r < 0)
 			return r;
 		if (c == '!' ? inner.kind != IS_CONDITION : !is_number(inner.kind))
-			return fault_set(f->fault, inner.at, "%c needs %s, and this is %s", c,
-					 c == '!' ? "a condition (such as !(size > 4))"
-						  : "a number",
-					 kind_names[inner.kind]);
+			return probefile_set_fault(
+				f->fault, inner.at, "%c needs %s, and this is %s", c,
+				c == '!' ? "a condition (such as !(size > 4))" : "a number",
+				kind_names[inner.kind]);
 		o->kind = c == '!' ? IS_CONDITION : c == '-' ? IS_SIGNED : inner.kind;
-		emit(f, c == '!' ? GS_OP_NOT : c == '-' ? GS_OP_NEGATE : GS_OP_INVERT, 0, 0, 0);
+		emit_op(f, c == '!' ? GS_OP_NOT : c == '-' ? GS_OP_NEGATE : GS_OP_INVERT, 0, 0, 0);
 		return 0;
 	}
 	if (c == '(') {
@@ -282,9 +285,10 @@ static int parse_unary(struct filter *f, struct operand *o)
 		f->nesting--;
 		if (r < 0)
 			return r;
-		skip(f);
+		skip_spaces(f);
 		if (*f->at != ')')
-			return fault_set(f->fault, offset(f), "a \")\" is missing here");
+			return probefile_set_fault(f->fault, offset_of(f),
+						   "a \")\" is missing here");
 		f->at++;
 		o->at = at;
 		return 0;
@@ -295,8 +299,8 @@ static int parse_unary(struct filter *f, struct operand *o)
 		return parse_number(f, o);
 	if (isalpha((unsigned char)c) || c == '_')
 		return parse_name(f, o);
-	return c ? fault_set(f->fault, o->at, "\"%c\" is not understood here", c)
-		 : fault_set(f->fault, o->at, "a value is missing at the end");
+	return c ? probefile_set_fault(f->fault, o->at, "\"%c\" is not understood here", c)
+		 : probefile_set_fault(f->fault, o->at, "a value is missing at the end");
 }
 
 /* --- operators, the loosest first --- */
@@ -347,15 +351,15 @@ static const struct rule *rule_here(const struct filter *f, unsigned level)
 }
 
 /* Bytes and times go with plain numbers and their like. */
-static bool comparable(enum kind a, enum kind b)
+static bool is_comparable(enum kind a, enum kind b)
 {
 	if (!is_number(a) || !is_number(b))
 		return a == b;
 	return !((a == IS_BYTES && b == IS_TIME) || (a == IS_TIME && b == IS_BYTES));
 }
 
-static int combine(struct filter *f, const struct rule *op, struct operand *a,
-		   const struct operand *b)
+static int combine_operands(struct filter *f, const struct rule *op, struct operand *a,
+			    const struct operand *b)
 {
 	bool is_signed = a->kind == IS_SIGNED || b->kind == IS_SIGNED;
 
@@ -363,18 +367,19 @@ static int combine(struct filter *f, const struct rule *op, struct operand *a,
 		const struct operand *wrong = a->kind != IS_CONDITION ? a : b;
 
 		if (wrong->kind != IS_CONDITION)
-			return fault_set(f->fault, wrong->at,
-					 "%s needs conditions on both sides, and this is %s "
-					 "(compare it with something)",
-					 op->text, kind_names[wrong->kind]);
-	} else if (!comparable(a->kind, b->kind)) {
-		return fault_set(f->fault, b->at, "%s cannot be compared with %s",
-				 kind_names[b->kind], kind_names[a->kind]);
+			return probefile_set_fault(
+				f->fault, wrong->at,
+				"%s needs conditions on both sides, and this is %s "
+				"(compare it with something)",
+				op->text, kind_names[wrong->kind]);
+	} else if (!is_comparable(a->kind, b->kind)) {
+		return probefile_set_fault(f->fault, b->at, "%s cannot be compared with %s",
+					   kind_names[b->kind], kind_names[a->kind]);
 	} else if (op->sort != OF_EQUALITY && !is_number(a->kind)) {
-		return fault_set(f->fault, a->at, "%s is for numbers, and this is %s", op->text,
-				 kind_names[a->kind]);
+		return probefile_set_fault(f->fault, a->at, "%s is for numbers, and this is %s",
+					   op->text, kind_names[a->kind]);
 	}
-	emit(f, is_signed && op->signed_code ? op->signed_code : op->code, 0, 0, -1);
+	emit_op(f, is_signed && op->signed_code ? op->signed_code : op->code, 0, 0, -1);
 	if (op->sort != OF_NUMBERS)
 		a->kind = IS_CONDITION;
 	else if (is_signed)
@@ -392,18 +397,18 @@ static int parse_level(struct filter *f, unsigned level, struct operand *o)
 	if (level == N_LEVELS)
 		return parse_unary(f, o);
 	r = parse_level(f, level + 1, o);
-	for (skip(f); r == 0 && (op = rule_here(f, level)) != NULL; skip(f)) {
+	for (skip_spaces(f); r == 0 && (op = rule_here(f, level)) != NULL; skip_spaces(f)) {
 		struct operand right;
 
 		f->at += strlen(op->text);
 		r = parse_level(f, level + 1, &right);
 		if (r == 0)
-			r = combine(f, op, o, &right);
+			r = combine_operands(f, op, o, &right);
 	}
 	return r;
 }
 
-int filter_parse(const char *text, struct gs_user_spec *spec, struct fault *fault)
+int probefile_parse_filter(const char *text, struct gs_user_spec *spec, struct fault *fault)
 {
 	struct filter f = {.text = text, .at = text, .spec = spec, .fault = fault};
 	struct operand o;
@@ -412,17 +417,17 @@ int filter_parse(const char *text, struct gs_user_spec *spec, struct fault *faul
 	if (r < 0)
 		return r;
 	if (*f.at)
-		return fault_set(fault, offset(&f), "\"%s\" is not understood here%s", f.at,
-				 *f.at == '=' ? " (== compares)" : "");
+		return probefile_set_fault(fault, offset_of(&f), "\"%s\" is not understood here%s",
+					   f.at, *f.at == '=' ? " (== compares)" : "");
 	if (o.kind != IS_CONDITION)
-		return fault_set(fault, o.at, "a filter is a condition, and this is %s",
-				 kind_names[o.kind]);
+		return probefile_set_fault(fault, o.at, "a filter is a condition, and this is %s",
+					   kind_names[o.kind]);
 	if (f.n_ops > GS_USER_OP_MAX)
-		return fault_set(fault, 0,
-				 "the filter is too complex for the kernel: %u steps, at most %d",
-				 f.n_ops, GS_USER_OP_MAX);
+		return probefile_set_fault(
+			fault, 0, "the filter is too complex for the kernel: %u steps, at most %d",
+			f.n_ops, GS_USER_OP_MAX);
 	if (f.most_waiting > GS_USER_STACK_MAX)
-		return fault_set(
+		return probefile_set_fault(
 			fault, 0,
 			"the filter is too complex for the kernel: %u operands wait at one "
 			"time, at most %d (fewer parentheses on the right)",
@@ -433,7 +438,7 @@ int filter_parse(const char *text, struct gs_user_spec *spec, struct fault *faul
 
 /* --- aggregates --- */
 
-int aggregate_parse(const char *text, struct gs_user_spec *spec, struct fault *fault)
+int probefile_parse_aggregate(const char *text, struct gs_user_spec *spec, struct fault *fault)
 {
 	bool is_sum = strncmp(text, "sum(", 4) == 0, is_hist = strncmp(text, "hist(", 5) == 0;
 	size_t at = is_sum ? 4 : 5, n = strcspn(text + (is_sum || is_hist ? at : 0), ")");
@@ -447,30 +452,32 @@ int aggregate_parse(const char *text, struct gs_user_spec *spec, struct fault *f
 		return 0;
 	}
 	if ((!is_sum && !is_hist) || strcmp(text + at + n, ")") != 0)
-		return fault_set(fault, 0,
-				 "\"%s\" is no aggregate: count, sum(VALUE), hist(VALUE) or "
-				 "hist(duration)",
-				 text);
+		return probefile_set_fault(
+			fault, 0,
+			"\"%s\" is no aggregate: count, sum(VALUE), hist(VALUE) or "
+			"hist(duration)",
+			text);
 	if (is_hist && n == 8 && memcmp(text + at, "duration", n) == 0) {
-		if (!spec_want_return(spec))
-			return fault_set(fault, at,
-					 "duration needs the return, which this probe does not "
-					 "see");
+		if (!probefile_want_return(spec))
+			return probefile_set_fault(
+				fault, at,
+				"duration needs the return, which this probe does not "
+				"see");
 		row->aggregate = GS_AGGREGATE_HIST_DURATION;
 		return 0;
 	}
-	i = value_find(spec, text + at, n);
+	i = probefile_find_value(spec, text + at, n);
 	if (i < 0) {
-		value_list(spec, known, sizeof(known));
-		return fault_set(fault, at, "no value is named \"%.*s\": there are %s", (int)n,
-				 text + at, known);
+		probefile_list_values(spec, known, sizeof(known));
+		return probefile_set_fault(fault, at, "no value is named \"%.*s\": there are %s",
+					   (int)n, text + at, known);
 	}
 	if (row->values[i].value_type == GS_VALUE_STR || row->values[i].value_type == GS_VALUE_F64)
-		return fault_set(fault, at, "%s is %s: only whole numbers can be added up",
-				 spec->names[i].name,
-				 row->values[i].value_type == GS_VALUE_STR
-					 ? "a string"
-					 : "a floating-point number");
+		return probefile_set_fault(
+			fault, at, "%s is %s: only whole numbers can be added up",
+			spec->names[i].name,
+			row->values[i].value_type == GS_VALUE_STR ? "a string"
+								  : "a floating-point number");
 	row->aggregate = is_sum ? GS_AGGREGATE_SUM : GS_AGGREGATE_HIST;
 	row->aggregate_value = (uint8_t)i;
 	return 0;

@@ -3,8 +3,8 @@
  * struct gs_user_spec. `man gpuscope-probes` has the format. Also takes the attach lists of eACGM,
  * as they are: a list of {name, exe_path: [...], exe_sym: [...]}.
  */
-#ifndef GS_PROBEFILE_PROBEFILE_H
-#define GS_PROBEFILE_PROBEFILE_H
+#ifndef GS_SOURCES_PROBEFILE_PROBEFILE_H
+#define GS_SOURCES_PROBEFILE_PROBEFILE_H
 
 #include "core/base/err.h"
 #include "model/trace/user_set.h"

@@ -17,7 +17,7 @@
 #define MAX_ARG 12
 #define REG_AX  10 /* of struct pt_regs, asm/ptrace.h */
 
-int fault_set(struct fault *fault, size_t at, const char *fmt, ...)
+int probefile_set_fault(struct fault *fault, size_t at, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -89,9 +89,9 @@ struct place {
 static int add_deref(struct place *p, int64_t offset, size_t at, struct fault *fault)
 {
 	if (p->derefs == 3)
-		return fault_set(fault, at, "more than three pointers to follow");
+		return probefile_set_fault(fault, at, "more than three pointers to follow");
 	if (offset > INT32_MAX || offset < INT32_MIN)
-		return fault_set(fault, at, "the offset is out of range");
+		return probefile_set_fault(fault, at, "the offset is out of range");
 	p->chain[p->derefs++] = (int32_t)offset;
 	return 0;
 }
@@ -105,14 +105,15 @@ static int parse_base(const char **at, const char *text, struct place *p, struct
 		return 0;
 	}
 	if (strncmp(*at, "arg", 3) != 0 || !isdigit((unsigned char)(*at)[3]))
-		return fault_set(fault, (size_t)(*at - text),
-				 "\"%s\" is no place: arg1 ... arg%d, ret, *arg1, arg1+8, "
-				 "arg1->8, *arg1@return",
-				 text, MAX_ARG);
+		return probefile_set_fault(
+			fault, (size_t)(*at - text),
+			"\"%s\" is no place: arg1 ... arg%d, ret, *arg1, arg1+8, "
+			"arg1->8, *arg1@return",
+			text, MAX_ARG);
 	p->arg = (unsigned)strtoul(*at + 3, &end, 10);
 	if (p->arg < 1 || p->arg > MAX_ARG)
-		return fault_set(fault, (size_t)(*at - text), "arguments are arg1 to arg%d",
-				 MAX_ARG);
+		return probefile_set_fault(fault, (size_t)(*at - text),
+					   "arguments are arg1 to arg%d", MAX_ARG);
 	*at = end;
 	return 0;
 }
@@ -138,8 +139,8 @@ static int parse_place(const char *text, struct place *p, struct fault *fault)
 
 		at += arrow ? 2 : 1;
 		if (!isdigit((unsigned char)*at))
-			return fault_set(fault, (size_t)(at - text),
-					 "a number of bytes is missing here");
+			return probefile_set_fault(fault, (size_t)(at - text),
+						   "a number of bytes is missing here");
 		offset = strtoll(at, &end, 0);
 		at = end;
 		r = add_deref(p, minus ? -offset : offset, (size_t)(from - text), fault);
@@ -148,17 +149,19 @@ static int parse_place(const char *text, struct place *p, struct fault *fault)
 		at += 7;
 		p->later = true;
 		if (!p->arg)
-			return fault_set(fault, (size_t)(at - 7 - text),
-					 "ret is of the return anyway: leave out @return");
+			return probefile_set_fault(
+				fault, (size_t)(at - 7 - text),
+				"ret is of the return anyway: leave out @return");
 	}
 	if (r == 0 && *at)
-		return fault_set(fault, (size_t)(at - text), "\"%s\" is not understood here", at);
+		return probefile_set_fault(fault, (size_t)(at - text),
+					   "\"%s\" is not understood here", at);
 	return r;
 }
 
 /* --- the value --- */
 
-int value_find(const struct gs_user_spec *spec, const char *name, size_t n)
+int probefile_find_value(const struct gs_user_spec *spec, const char *name, size_t n)
 {
 	for (int i = 0; i < spec->row.n_values; i++)
 		if (strlen(spec->names[i].name) == n && memcmp(spec->names[i].name, name, n) == 0)
@@ -166,7 +169,7 @@ int value_find(const struct gs_user_spec *spec, const char *name, size_t n)
 	return -1;
 }
 
-bool spec_want_return(struct gs_user_spec *spec)
+bool probefile_want_return(struct gs_user_spec *spec)
 {
 	if (spec->row.flags & GS_USER_RETURN)
 		return true;
@@ -177,7 +180,7 @@ bool spec_want_return(struct gs_user_spec *spec)
 	return true;
 }
 
-void value_list(const struct gs_user_spec *spec, char *out, size_t bytes)
+void probefile_list_values(const struct gs_user_spec *spec, char *out, size_t bytes)
 {
 	size_t n = 0;
 
@@ -198,36 +201,39 @@ static int parse_type(const char *text, const char *place, struct gs_user_spec *
 
 	*ret_type = type_find(word, n);
 	if (!*ret_type)
-		return fault_set(fault, skip,
-				 "\"%.*s\" is no type: u8 u16 u32 u64 i8 i16 i32 i64 bool bytes "
-				 "ptr str f32 f64 char[N] (N up to 127)",
-				 (int)n, word);
+		return probefile_set_fault(
+			fault, skip,
+			"\"%.*s\" is no type: u8 u16 u32 u64 i8 i16 i32 i64 bool bytes "
+			"ptr str f32 f64 char[N] (N up to 127)",
+			(int)n, word);
 	label += strspn(label, " ");
 	n = strcspn(label, " ");
 	if (label[n + strspn(label + n, " ")])
-		return fault_set(fault, (size_t)(label + n - text) + 1,
-				 "a type and one name are expected, such as \"u64 size\"");
+		return probefile_set_fault(
+			fault, (size_t)(label + n - text) + 1,
+			"a type and one name are expected, such as \"u64 size\"");
 	if (!n) {
 		label = place;
 		n = strlen(place);
 	} else if (!isalpha((unsigned char)*label) && *label != '_') {
-		return fault_set(fault, (size_t)(label - text),
-				 "\"%s\" is no name: letters, digits and _", label);
+		return probefile_set_fault(fault, (size_t)(label - text),
+					   "\"%s\" is no name: letters, digits and _", label);
 	}
 	for (size_t i = 0; label != place && i < n; i++)
 		if (!isalnum((unsigned char)label[i]) && label[i] != '_')
-			return fault_set(fault, (size_t)(label - text) + i,
-					 "\"%.*s\" is no name: letters, digits and _", (int)n,
-					 label);
+			return probefile_set_fault(fault, (size_t)(label - text) + i,
+						   "\"%.*s\" is no name: letters, digits and _",
+						   (int)n, label);
 	if (n >= GS_USER_NAME_MAX)
-		return fault_set(fault, (size_t)(label - text), "the name is too long");
-	if (value_find(spec, label, n) >= 0)
-		return fault_set(fault, label == place ? 0 : (size_t)(label - text),
-				 "a second value with the name \"%.*s\"", (int)n, label);
+		return probefile_set_fault(fault, (size_t)(label - text), "the name is too long");
+	if (probefile_find_value(spec, label, n) >= 0)
+		return probefile_set_fault(fault, label == place ? 0 : (size_t)(label - text),
+					   "a second value with the name \"%.*s\"", (int)n, label);
 	if ((n == 8 && memcmp(label, "duration", 8) == 0) ||
 	    (n == 3 && (memcmp(label, "pid", 3) == 0 || memcmp(label, "tid", 3) == 0)))
-		return fault_set(fault, (size_t)(label - text),
-				 "\"%.*s\" is what filters call the call's own", (int)n, label);
+		return probefile_set_fault(fault, (size_t)(label - text),
+					   "\"%.*s\" is what filters call the call's own", (int)n,
+					   label);
 	*name = (struct gs_user_name){.value_type = (*ret_type)->value_type,
 				      .is_f32 = (*ret_type)->is_f32};
 	memcpy(name->name, label, n);
@@ -235,25 +241,27 @@ static int parse_type(const char *text, const char *place, struct gs_user_spec *
 }
 
 /* What the place and the type ask of each other and of the probe. */
-static int check(const struct place *p, const struct type *t, struct gs_user_spec *spec,
-		 unsigned *ret_which, struct fault *fault)
+static int check_value(const struct place *p, const struct type *t, struct gs_user_spec *spec,
+		       unsigned *ret_which, struct fault *fault)
 {
 	*ret_which = 0;
-	if ((!p->arg || p->later) && !spec_want_return(spec))
-		return fault_set(fault, 0, "%s needs the return, which this probe does not see%s",
-				 p->arg ? "@return" : "ret",
-				 spec->function ? " (return: false)" : "");
+	if ((!p->arg || p->later) && !probefile_want_return(spec))
+		return probefile_set_fault(
+			fault, 0, "%s needs the return, which this probe does not see%s",
+			p->arg ? "@return" : "ret", spec->function ? " (return: false)" : "");
 	if (p->later && !p->derefs && t->value_type != GS_VALUE_STR)
-		return fault_set(fault, 0, "at the return only memory can be read: *arg%u@return?",
-				 p->arg);
+		return probefile_set_fault(
+			fault, 0, "at the return only memory can be read: *arg%u@return?", p->arg);
 	*ret_which = 1;
 	if (t == &type_text && !p->derefs)
-		return fault_set(fault, 0, "char[N] is text in memory: *arg%u, arg%u+8 or str?",
-				 p->arg ? p->arg : 1, p->arg ? p->arg : 1);
+		return probefile_set_fault(fault, 0,
+					   "char[N] is text in memory: *arg%u, arg%u+8 or str?",
+					   p->arg ? p->arg : 1, p->arg ? p->arg : 1);
 	if (t->value_type == GS_VALUE_F64 && !p->derefs)
-		return fault_set(fault, 0,
-				 "floating-point arguments are in registers that a probe cannot "
-				 "read; those in memory can be");
+		return probefile_set_fault(
+			fault, 0,
+			"floating-point arguments are in registers that a probe cannot "
+			"read; those in memory can be");
 	return 0;
 }
 
@@ -276,8 +284,8 @@ static void fill_start(struct gs_user_value *v, const struct place *p)
 		v->when = GS_WHEN_MEMORY_LATER;
 }
 
-int value_parse(const char *place, const char *type, struct gs_user_spec *spec, unsigned *ret_which,
-		struct fault *fault)
+int probefile_parse_value(const char *place, const char *type, struct gs_user_spec *spec,
+			  unsigned *ret_which, struct fault *fault)
 {
 	struct gs_user_row *row = &spec->row;
 	const struct type *t;
@@ -287,20 +295,22 @@ int value_parse(const char *place, const char *type, struct gs_user_spec *spec, 
 
 	*ret_which = 0;
 	if (row->n_values == GS_USER_VALUE_MAX)
-		return fault_set(fault, 0, "more than %d values: the kernel side has room for %d",
-				 GS_USER_VALUE_MAX, GS_USER_VALUE_MAX);
+		return probefile_set_fault(fault, 0,
+					   "more than %d values: the kernel side has room for %d",
+					   GS_USER_VALUE_MAX, GS_USER_VALUE_MAX);
 	r = parse_place(place, &p, fault);
 	if (r < 0)
 		return r;
 	*ret_which = 1;
 	r = parse_type(type, place, spec, &t, &spec->names[row->n_values], fault);
 	if (r == 0)
-		r = check(&p, t, spec, ret_which, fault);
+		r = check_value(&p, t, spec, ret_which, fault);
 	if (r < 0)
 		return r;
 	if (t->value_type == GS_VALUE_STR && row->n_texts == GS_USER_TEXT_MAX)
-		return fault_set(fault, 0, "more than %d strings: the kernel side has room for %d",
-				 GS_USER_TEXT_MAX, GS_USER_TEXT_MAX);
+		return probefile_set_fault(fault, 0,
+					   "more than %d strings: the kernel side has room for %d",
+					   GS_USER_TEXT_MAX, GS_USER_TEXT_MAX);
 	v = &row->values[row->n_values];
 	*v = (struct gs_user_value){.value_type = t->value_type,
 				    .index_reg = GS_USER_NONE,

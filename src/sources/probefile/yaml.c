@@ -25,8 +25,8 @@ struct file {
 };
 
 /* -EINVAL with "FILE:LINE:COLUMN: ..."; more: columns behind the mark. */
-static int GS_PRINTF(4, 5)
-	refuse(const struct file *f, const yaml_mark_t *mark, size_t more, const char *fmt, ...)
+static int GS_PRINTF(4, 5) refuse_file(const struct file *f, const yaml_mark_t *mark, size_t more,
+				       const char *fmt, ...)
 {
 	char text[640];
 	va_list ap;
@@ -44,7 +44,7 @@ static int refuse_text(const struct file *f, const yaml_node_t *node, const stru
 	bool quoted = node->data.scalar.style == YAML_SINGLE_QUOTED_SCALAR_STYLE ||
 		      node->data.scalar.style == YAML_DOUBLE_QUOTED_SCALAR_STYLE;
 
-	return refuse(f, &node->start_mark, fault->at + quoted, "%s", fault->text);
+	return refuse_file(f, &node->start_mark, fault->at + quoted, "%s", fault->text);
 }
 
 static yaml_node_t *node_at(struct file *f, int id)
@@ -101,12 +101,13 @@ static int sort_keys(struct file *f, yaml_node_t *node, struct item *item)
 		while (name && k < N_KEYS && strcmp(name, key_names[k]) != 0)
 			k++;
 		if (!name || k == N_KEYS)
-			return refuse(f, &key->start_mark, 0,
-				      "\"%s\" is no key of a probe: name lib function usdt return "
-				      "args filter aggregate stack",
-				      name ? name : "?");
+			return refuse_file(
+				f, &key->start_mark, 0,
+				"\"%s\" is no key of a probe: name lib function usdt return "
+				"args filter aggregate stack",
+				name ? name : "?");
 		if (item->key[k])
-			return refuse(f, &key->start_mark, 0, "\"%s\" is there twice", name);
+			return refuse_file(f, &key->start_mark, 0, "\"%s\" is there twice", name);
 		item->key[k] = node_at(f, p->value);
 	}
 	return 0;
@@ -122,9 +123,9 @@ static int take_text(struct file *f, const struct item *item, enum key key, cons
 		return 0;
 	*ret = text_of(n);
 	if (!*ret || !**ret)
-		return refuse(f, &n->start_mark, 0, "\"%s\" takes a text", key_names[key]);
+		return refuse_file(f, &n->start_mark, 0, "\"%s\" takes a text", key_names[key]);
 	if (strlen(*ret) > 1024)
-		return refuse(f, &n->start_mark, 0, "\"%s\" is too long", key_names[key]);
+		return refuse_file(f, &n->start_mark, 0, "\"%s\" is too long", key_names[key]);
 	return 0;
 }
 
@@ -137,11 +138,11 @@ static int take_return(struct file *f, const struct item *item, struct gs_user_s
 	if (n) {
 		spec->return_given = true;
 		if (!text || (strcmp(text, "true") != 0 && strcmp(text, "false") != 0))
-			return refuse(f, &n->start_mark, 0, "\"return\" takes true or false");
+			return refuse_file(f, &n->start_mark, 0, "\"return\" takes true or false");
 		wanted = strcmp(text, "true") == 0;
 		if (spec->probe && wanted)
-			return refuse(f, &n->start_mark, 0,
-				      "a static probe is a place, which does not return");
+			return refuse_file(f, &n->start_mark, 0,
+					   "a static probe is a place, which does not return");
 	}
 	if (wanted)
 		spec->row.flags |= GS_USER_RETURN;
@@ -156,7 +157,7 @@ static int take_value(struct file *f, struct gs_user_spec *spec, const yaml_node
 {
 	struct fault fault;
 	unsigned which;
-	int r = value_parse(place, type, spec, &which, &fault);
+	int r = probefile_parse_value(place, type, spec, &which, &fault);
 
 	if (r < 0 && which == 1)
 		fault.at += type_at;
@@ -171,9 +172,10 @@ static int take_value_text(struct file *f, struct gs_user_spec *spec, const yaml
 	size_t bytes;
 
 	if (!colon)
-		return refuse(f, &n->start_mark, 0,
-			      "a value is described as \"PLACE: TYPE NAME\", such as \"arg1: u64 "
-			      "size\"");
+		return refuse_file(
+			f, &n->start_mark, 0,
+			"a value is described as \"PLACE: TYPE NAME\", such as \"arg1: u64 "
+			"size\"");
 	bytes = (size_t)(colon - text);
 	while (bytes && text[bytes - 1] == ' ')
 		bytes--;
@@ -193,9 +195,9 @@ static int take_pairs(struct file *f, struct gs_user_spec *spec, const yaml_node
 		const char *place = text_of(key), *type = text_of(value);
 
 		if (!place || !type)
-			return refuse(f, &key->start_mark, 0,
-				      "a value is described as \"PLACE: TYPE NAME\", such as "
-				      "\"arg1: u64 size\"");
+			return refuse_file(f, &key->start_mark, 0,
+					   "a value is described as \"PLACE: TYPE NAME\", such as "
+					   "\"arg1: u64 size\"");
 		r = take_value(f, spec, key, place, value, type, 0);
 	}
 	return r;
@@ -211,7 +213,7 @@ static int take_args(struct file *f, const struct item *item, struct gs_user_spe
 	if (n->type == YAML_MAPPING_NODE)
 		return take_pairs(f, spec, n);
 	if (n->type != YAML_SEQUENCE_NODE)
-		return refuse(f, &n->start_mark, 0, "\"args\" takes a list");
+		return refuse_file(f, &n->start_mark, 0, "\"args\" takes a list");
 	for (yaml_node_item_t *i = n->data.sequence.items.start;
 	     r == 0 && i < n->data.sequence.items.top; i++) {
 		const yaml_node_t *v = node_at(f, *i);
@@ -230,11 +232,11 @@ static int take_filter(struct file *f, const struct item *item, struct gs_user_s
 	const char *text;
 	int r = take_text(f, item, KEY_FILTER, &text);
 
-	if (r == 0 && text && filter_parse(text, spec, &fault) < 0)
+	if (r == 0 && text && probefile_parse_filter(text, spec, &fault) < 0)
 		r = refuse_text(f, item->key[KEY_FILTER], &fault);
 	if (r == 0)
 		r = take_text(f, item, KEY_AGGREGATE, &text);
-	if (r == 0 && text && aggregate_parse(text, spec, &fault) < 0)
+	if (r == 0 && text && probefile_parse_aggregate(text, spec, &fault) < 0)
 		r = refuse_text(f, item->key[KEY_AGGREGATE], &fault);
 	return r;
 }
@@ -257,14 +259,15 @@ static int take_stack(struct file *f, const struct item *item, struct gs_user_sp
 		if (!text || strcmp(text, words[i].word) != 0)
 			continue;
 		if (words[i].flags && spec->row.aggregate)
-			return refuse(f, &n->start_mark, 0,
-				      "calls that are added up have no stacks: \"stack\" and "
-				      "\"aggregate\" do not go together");
+			return refuse_file(f, &n->start_mark, 0,
+					   "calls that are added up have no stacks: \"stack\" and "
+					   "\"aggregate\" do not go together");
 		/* A stack belongs to a call: these calls come one by one, whatever others do. */
 		spec->row.flags |= words[i].flags | (words[i].flags ? GS_USER_ALWAYS : 0);
 		return 0;
 	}
-	return refuse(f, &n->start_mark, 0, "\"stack\" takes native, python, true (both) or false");
+	return refuse_file(f, &n->start_mark, 0,
+			   "\"stack\" takes native, python, true (both) or false");
 }
 
 /* What is probed where. */
@@ -283,19 +286,19 @@ static int take_target(struct file *f, const struct item *item, struct gs_user_s
 	if (r < 0)
 		return r;
 	if (!spec->function == !usdt)
-		return refuse(f, &item->node->start_mark, 0,
-			      usdt ? "a probe has \"function\" or \"usdt\", not both"
-				   : "what is to be probed? \"function: NAME\" or \"usdt: "
-				     "PROVIDER:NAME\" is missing");
+		return refuse_file(f, &item->node->start_mark, 0,
+				   usdt ? "a probe has \"function\" or \"usdt\", not both"
+					: "what is to be probed? \"function: NAME\" or \"usdt: "
+					  "PROVIDER:NAME\" is missing");
 	if (spec->function && !spec->library && strpbrk(spec->function, "*?["))
-		return refuse(f, &item->key[KEY_FUNCTION]->start_mark, 0,
-			      "a pattern of functions needs \"lib\": the files to look in");
+		return refuse_file(f, &item->key[KEY_FUNCTION]->start_mark, 0,
+				   "a pattern of functions needs \"lib\": the files to look in");
 	if (!usdt)
 		return 0;
 	colon = strchr(usdt, ':');
 	if (!colon || colon == usdt || !colon[1])
-		return refuse(f, &item->key[KEY_USDT]->start_mark, 0,
-			      "\"usdt\" takes PROVIDER:NAME, such as pytorch:malloc");
+		return refuse_file(f, &item->key[KEY_USDT]->start_mark, 0,
+				   "\"usdt\" takes PROVIDER:NAME, such as pytorch:malloc");
 	*ret_provider = strndup(usdt, (size_t)(colon - usdt));
 	if (!*ret_provider)
 		return -ENOMEM;
@@ -320,7 +323,8 @@ static int add_spec(struct file *f, const struct gs_user_spec *spec, const yaml_
 	int r = gs_user_set_add(f->set, spec);
 
 	if (r == -ENOBUFS)
-		return refuse(f, &node->start_mark, 0, "more than %d probes", GS_USER_SPEC_MAX);
+		return refuse_file(f, &node->start_mark, 0, "more than %d probes",
+				   GS_USER_SPEC_MAX);
 	return r == -EEXIST ? 0 : r;
 }
 
@@ -362,7 +366,8 @@ static int list_text(struct file *f, const struct item *item, enum key key, size
 	*ret_node = n;
 	*ret_text = text_of(n);
 	if (!*ret_text || !**ret_text)
-		return refuse(f, &n->start_mark, 0, "\"%s\" takes a list of texts", key_names[key]);
+		return refuse_file(f, &n->start_mark, 0, "\"%s\" takes a list of texts",
+				   key_names[key]);
 	return 0;
 }
 
@@ -374,11 +379,12 @@ static int take_attach(struct file *f, const struct item *item)
 
 	for (unsigned k = KEY_LIB; k < KEY_EXE_PATH; k++)
 		if (item->key[k])
-			return refuse(f, &item->key[k]->start_mark, 0,
-				      "\"%s\" does not go with exe_path and exe_sym", key_names[k]);
+			return refuse_file(f, &item->key[k]->start_mark, 0,
+					   "\"%s\" does not go with exe_path and exe_sym",
+					   key_names[k]);
 	if (!item->key[KEY_EXE_PATH] || !item->key[KEY_EXE_SYM])
-		return refuse(f, &item->node->start_mark, 0,
-			      "exe_path and exe_sym go together: one of them is missing");
+		return refuse_file(f, &item->node->start_mark, 0,
+				   "exe_path and exe_sym go together: one of them is missing");
 	r = take_text(f, item, KEY_NAME, &path);
 	for (size_t i = 0; r == 0; i++) {
 		r = list_text(f, item, KEY_EXE_PATH, i, &node, &path);
@@ -407,16 +413,16 @@ static int take_list(struct file *f, const yaml_node_t *list)
 	int r = 0;
 
 	if (list->data.sequence.items.start == list->data.sequence.items.top)
-		return refuse(f, &list->start_mark, 0, "the list has no probes");
+		return refuse_file(f, &list->start_mark, 0, "the list has no probes");
 	for (yaml_node_item_t *i = list->data.sequence.items.start;
 	     r == 0 && i < list->data.sequence.items.top; i++) {
 		yaml_node_t *node = node_at(f, *i);
 		struct item item;
 
 		if (node->type != YAML_MAPPING_NODE)
-			return refuse(f, &node->start_mark, 0,
-				      "a probe is a mapping: \"function: NAME\" or \"usdt: "
-				      "PROVIDER:NAME\", and more keys");
+			return refuse_file(f, &node->start_mark, 0,
+					   "a probe is a mapping: \"function: NAME\" or \"usdt: "
+					   "PROVIDER:NAME\", and more keys");
 		r = sort_keys(f, node, &item);
 		if (r < 0)
 			return r;
@@ -434,20 +440,21 @@ static int take_document(struct file *f)
 	yaml_node_t *root = yaml_document_get_root_node(&f->doc);
 
 	if (!root)
-		return refuse(f, &start, 0, "the file is empty");
+		return refuse_file(f, &start, 0, "the file is empty");
 	if (root->type == YAML_MAPPING_NODE) {
 		yaml_node_pair_t *p = root->data.mapping.pairs.start;
 		const char *key =
 			p < root->data.mapping.pairs.top ? text_of(node_at(f, p->key)) : NULL;
 
 		if (!key || strcmp(key, "probes") != 0 || p + 1 != root->data.mapping.pairs.top)
-			return refuse(f, &root->start_mark, 0,
-				      "the file is a list of probes, or \"probes:\" with such a "
-				      "list and nothing else");
+			return refuse_file(
+				f, &root->start_mark, 0,
+				"the file is a list of probes, or \"probes:\" with such a "
+				"list and nothing else");
 		root = node_at(f, p->value);
 	}
 	if (root->type != YAML_SEQUENCE_NODE)
-		return refuse(f, &root->start_mark, 0, "a list of probes is expected here");
+		return refuse_file(f, &root->start_mark, 0, "a list of probes is expected here");
 	return take_list(f, root);
 }
 
@@ -460,7 +467,7 @@ static int refuse_yaml(const struct file *f, const yaml_parser_t *parser)
 		return -ENOMEM;
 	if (strstr(what, "undefined alias"))
 		hint = " (* begins an alias in YAML: put \"*arg1: ...\" in quotes)";
-	return refuse(f, &parser->problem_mark, 0, "not YAML: %s%s", what, hint);
+	return refuse_file(f, &parser->problem_mark, 0, "not YAML: %s%s", what, hint);
 }
 
 int gs_probefile_parse(const char *text, size_t bytes, const char *path, struct gs_user_set *set,

@@ -3,8 +3,8 @@
  * GS_PYFUNC_MAX). The kernel side gives a number when it meets a function, and tells it; it may
  * give it again when its process has ended and nothing of it can come any more.
  */
-#ifndef GS_WATCH_PYFUNC_SET_H
-#define GS_WATCH_PYFUNC_SET_H
+#ifndef GS_SOURCES_SIDEBAND_PYFUNC_SET_H
+#define GS_SOURCES_SIDEBAND_PYFUNC_SET_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
  * What each system call means to the work probes, by name, so that the three numberings need one
  * table: why a thread sleeps in it, and what its result says of a file.
  */
-#include "sources/taskstats/work_int.h"
+#include "sources/taskstats/taskstats_int.h"
 
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 static const struct {
 	const char *name;
-	struct gs_work_call_desc desc;
+	struct gs_taskstats_call_desc desc;
 } known[] = {
 	{"read", {GS_WAIT_FD0, GS_OP_READ}},
 	{"pread64", {GS_WAIT_FD0, GS_OP_READ}},
@@ -108,19 +108,20 @@ static const struct {
 	{"io_uring_enter", {GS_WAIT_URING, GS_OP_NONE}},
 };
 
-static struct gs_work_call_desc describe(const char *name)
+static struct gs_taskstats_call_desc describe_call(const char *name)
 {
 	for (size_t i = 0; name && i < GS_ARRAY_LEN(known); i++) {
 		if (strcmp(known[i].name, name) == 0)
 			return known[i].desc;
 	}
-	return (struct gs_work_call_desc){GS_WAIT_OTHER, GS_OP_NONE};
+	return (struct gs_taskstats_call_desc){GS_WAIT_OTHER, GS_OP_NONE};
 }
 
-void work_calls_fill(struct gs_work_call_desc calls[2][GS_WORK_TABLE_CALLS])
+void taskstats_calls_fill(struct gs_taskstats_call_desc calls[2][GS_TASKSTATS_TABLE_CALLS])
 {
 	for (uint32_t abi = 0; abi < 2; abi++) {
-		for (uint32_t nr = 0; nr < GS_WORK_TABLE_CALLS; nr++)
-			calls[abi][nr] = describe(gs_work_call_word(GS_WORK_CALL(abi, nr)));
+		for (uint32_t nr = 0; nr < GS_TASKSTATS_TABLE_CALLS; nr++)
+			calls[abi][nr] =
+				describe_call(gs_taskstats_call_word(GS_TASKSTATS_CALL(abi, nr)));
 	}
 }

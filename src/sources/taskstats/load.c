@@ -13,8 +13,8 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/pidns.h"
-#include "sources/taskstats/work_int.h"
-#include "work.skel.h"
+#include "sources/taskstats/taskstats_int.h"
+#include "taskstats.skel.h"
 
 struct prog {
 	struct bpf_program *prog;
@@ -93,40 +93,44 @@ static const char *uring_complete(const struct btf *btf)
 
 /* ---- programs ---- */
 
-static int choose(struct gs_work_probe *p, const struct btf *btf, uint32_t families,
-		  bool call_times, struct prog *progs, size_t max)
+static int choose_programs(struct gs_taskstats_probe *p, const struct btf *btf, uint32_t families,
+			   bool call_times, struct prog *progs, size_t max)
 {
-	const uint32_t calls = GS_WORK_SYSCALL | GS_WORK_IO | GS_WORK_NET;
+	const uint32_t calls = GS_TASKSTATS_SYSCALL | GS_TASKSTATS_IO | GS_TASKSTATS_NET;
 	const uint32_t enter = call_times ? calls : 0;
-	struct gs_work_bpf *s = p->skeleton;
+	struct gs_taskstats_bpf *s = p->skeleton;
 	const struct prog all[] = {
-		{s->progs.gs_work_newtask, if_there(btf, "task_newtask"), GS_WORK_ALL, NULL},
-		{s->progs.gs_work_attach, if_there(btf, "cgroup_attach_task"), GS_WORK_ALL,
+		{s->progs.gs_tasks_newtask, if_there(btf, "task_newtask"), GS_TASKSTATS_ALL, NULL},
+		{s->progs.gs_tasks_attach, if_there(btf, "cgroup_attach_task"), GS_TASKSTATS_ALL,
 		 "processes that are moved into a followed cgroup are not seen"},
-		{s->progs.gs_work_exec, if_there(btf, "sched_process_exec"), GS_WORK_ALL, NULL},
-		{s->progs.gs_work_exit, if_there(btf, "sched_process_exit"), GS_WORK_ALL, NULL},
+		{s->progs.gs_tasks_exec, if_there(btf, "sched_process_exec"), GS_TASKSTATS_ALL,
+		 NULL},
+		{s->progs.gs_tasks_exit, if_there(btf, "sched_process_exit"), GS_TASKSTATS_ALL,
+		 NULL},
 		/* Always: who has ended is known by the last switch. */
-		{s->progs.gs_work_switch, if_there(btf, "sched_switch"), GS_WORK_ALL, NULL},
-		{s->progs.gs_work_wakeup, if_there(btf, "sched_wakeup"), GS_WORK_SCHED, NULL},
-		{s->progs.gs_work_migrate, if_there(btf, "sched_migrate_task"), GS_WORK_SCHED,
+		{s->progs.gs_tasks_switch, if_there(btf, "sched_switch"), GS_TASKSTATS_ALL, NULL},
+		{s->progs.gs_tasks_wakeup, if_there(btf, "sched_wakeup"), GS_TASKSTATS_SCHED, NULL},
+		{s->progs.gs_tasks_migrate, if_there(btf, "sched_migrate_task"), GS_TASKSTATS_SCHED,
 		 "migrations are not counted"},
-		{s->progs.gs_work_oom, arg_is_pointer(btf, "mark_victim", 0) ? "mark_victim" : NULL,
-		 GS_WORK_SCHED, "OOM kills are not counted (Linux 6.8 and newer tell whom)"},
-		{s->progs.gs_work_sys_enter, if_there(btf, "sys_enter"), enter, NULL},
-		{s->progs.gs_work_sys_exit, if_there(btf, "sys_exit"), calls, NULL},
-		{s->progs.gs_work_uring_submit, uring_complete(btf) ? uring_submit(btf) : NULL,
+		{s->progs.gs_tasks_oom,
+		 arg_is_pointer(btf, "mark_victim", 0) ? "mark_victim" : NULL, GS_TASKSTATS_SCHED,
+		 "OOM kills are not counted (Linux 6.8 and newer tell whom)"},
+		{s->progs.gs_tasks_sys_enter, if_there(btf, "sys_enter"), enter, NULL},
+		{s->progs.gs_tasks_sys_exit, if_there(btf, "sys_exit"), calls, NULL},
+		{s->progs.gs_tasks_submit_uring, uring_complete(btf) ? uring_submit(btf) : NULL,
 		 calls, "operations of io_uring are not counted (Linux 5.19 and newer tell whose)"},
-		{s->progs.gs_work_uring_complete, uring_submit(btf) ? uring_complete(btf) : NULL,
+		{s->progs.gs_tasks_complete_uring, uring_submit(btf) ? uring_complete(btf) : NULL,
 		 calls, ""},
-		{s->progs.gs_work_rq_made, request_maker(btf), GS_WORK_IO,
+		{s->progs.gs_tasks_rq_made, request_maker(btf), GS_TASKSTATS_IO,
 		 "block requests made for others by the kernel's threads have no owner"},
-		{s->progs.gs_work_rq_issue, if_there(btf, "block_rq_issue"), GS_WORK_IO,
+		{s->progs.gs_tasks_rq_issue, if_there(btf, "block_rq_issue"), GS_TASKSTATS_IO,
 		 "requests to block devices are not counted"},
-		{s->progs.gs_work_rq_complete, if_there(btf, "block_rq_complete"), GS_WORK_IO, ""},
-		{s->progs.gs_work_sock_state, if_there(btf, "inet_sock_set_state"), GS_WORK_NET,
-		 "connections are not counted"},
-		{s->progs.gs_work_retransmit, if_there(btf, "tcp_retransmit_skb"), GS_WORK_NET,
-		 "retransmits are not counted"},
+		{s->progs.gs_tasks_rq_complete, if_there(btf, "block_rq_complete"), GS_TASKSTATS_IO,
+		 ""},
+		{s->progs.gs_tasks_sock_state, if_there(btf, "inet_sock_set_state"),
+		 GS_TASKSTATS_NET, "connections are not counted"},
+		{s->progs.gs_tasks_retransmit, if_there(btf, "tcp_retransmit_skb"),
+		 GS_TASKSTATS_NET, "retransmits are not counted"},
 	};
 	size_t n = 0;
 
@@ -144,7 +148,7 @@ static int choose(struct gs_work_probe *p, const struct btf *btf, uint32_t famil
 	return (int)n;
 }
 
-static unsigned stripes(void)
+static unsigned count_stripes(void)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 	unsigned n = 1;
@@ -154,31 +158,31 @@ static unsigned stripes(void)
 	return n;
 }
 
-static void gpu_majors(struct gs_work_config *c, const struct gs_work_options *o)
+static void gpu_majors(struct gs_taskstats_config *c, const struct gs_taskstats_options *o)
 {
-	uint32_t found[GS_WORK_GPU_MAJORS];
+	uint32_t found[GS_TASKSTATS_GPU_MAJORS];
 	char text[16384] = "";
 	size_t n;
 
 	if (o->gpu_majors) {
-		for (n = 0; n < o->n_gpu_majors && n < GS_WORK_GPU_MAJORS; n++)
+		for (n = 0; n < o->n_gpu_majors && n < GS_TASKSTATS_GPU_MAJORS; n++)
 			c->gpu_majors[n] = o->gpu_majors[n];
 	} else {
 		GS_FCLOSE FILE *f = fopen("/proc/devices", "re");
 
 		if (f)
 			text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
-		n = work_gpu_majors(text, found, GS_WORK_GPU_MAJORS);
+		n = taskstats_gpu_majors(text, found, GS_TASKSTATS_GPU_MAJORS);
 		memcpy(c->gpu_majors, found, n * sizeof(found[0]));
 	}
 	c->n_gpu_majors = (uint8_t)n;
 }
 
-static void configure(struct gs_work_config *c, const struct gs_work_options *o,
-		      const struct btf *btf)
+static void configure_kernel(struct gs_taskstats_config *c, const struct gs_taskstats_options *o,
+			     const struct btf *btf)
 {
-	c->families = o->families ? o->families : GS_WORK_ALL;
-	c->stripes_mask = stripes() - 1;
+	c->families = o->families ? o->families : GS_TASKSTATS_ALL;
+	c->stripes_mask = count_stripes() - 1;
 	c->all = o->all;
 	c->follow = !o->no_follow;
 	c->by_cgroup = o->by_cgroup;
@@ -189,12 +193,12 @@ static void configure(struct gs_work_config *c, const struct gs_work_options *o,
 	c->rq_made = point_proto(btf, REQUEST_MAKER) != NULL;
 	c->uring_cqe = point_args(btf, "io_uring_complete") == 3;
 	gpu_majors(c, o);
-	work_calls_fill(c->calls);
+	taskstats_calls_fill(c->calls);
 }
 
-static int size_maps(struct gs_work_probe *p, const struct gs_work_options *o)
+static int size_maps(struct gs_taskstats_probe *p, const struct gs_taskstats_options *o)
 {
-	struct gs_work_bpf *s = p->skeleton;
+	struct gs_taskstats_bpf *s = p->skeleton;
 	uint32_t keys = o->max_keys ? o->max_keys : 4096;
 	uint32_t cells = o->max_cells ? o->max_cells : 32768;
 	int r = 0;
@@ -202,12 +206,12 @@ static int size_maps(struct gs_work_probe *p, const struct gs_work_options *o)
 	/* Processes of several threads take several slots; most have one. */
 	p->n_slots = keys * 2 + 1;
 	p->n_cells = cells + 1;
-	r |= bpf_map__set_max_entries(s->maps.gs_work_slots, p->n_slots);
-	r |= bpf_map__set_max_entries(s->maps.gs_work_slot_of, p->n_slots);
-	r |= bpf_map__set_max_entries(s->maps.gs_work_free_slots, p->n_slots);
-	r |= bpf_map__set_max_entries(s->maps.gs_work_cells, p->n_cells);
-	r |= bpf_map__set_max_entries(s->maps.gs_work_cell_of, p->n_cells);
-	r |= bpf_map__set_max_entries(s->maps.gs_work_free_cells, p->n_cells);
+	r |= bpf_map__set_max_entries(s->maps.gs_tasks_slots, p->n_slots);
+	r |= bpf_map__set_max_entries(s->maps.gs_taskstats_slot_of, p->n_slots);
+	r |= bpf_map__set_max_entries(s->maps.gs_tasks_free_slots, p->n_slots);
+	r |= bpf_map__set_max_entries(s->maps.gs_tasks_cells, p->n_cells);
+	r |= bpf_map__set_max_entries(s->maps.gs_taskstats_cell_of, p->n_cells);
+	r |= bpf_map__set_max_entries(s->maps.gs_tasks_free_cells, p->n_cells);
 	return r ? -EINVAL : 0;
 }
 
@@ -220,18 +224,18 @@ static const void *map_read_only(struct bpf_map *map, uint32_t n, size_t *ret_by
 	return at == MAP_FAILED ? NULL : at;
 }
 
-int work_show(struct gs_work_probe *p)
+int taskstats_show(struct gs_taskstats_probe *p)
 {
 	if (!p->slots)
 		p->slots =
-			map_read_only(p->skeleton->maps.gs_work_slots, p->n_slots, &p->slot_bytes);
+			map_read_only(p->skeleton->maps.gs_tasks_slots, p->n_slots, &p->slot_bytes);
 	if (p->slots && !p->cells)
 		p->cells =
-			map_read_only(p->skeleton->maps.gs_work_cells, p->n_cells, &p->cell_bytes);
+			map_read_only(p->skeleton->maps.gs_tasks_cells, p->n_cells, &p->cell_bytes);
 	return p->slots && p->cells ? 0 : -errno;
 }
 
-void gs_work_probe_rest(struct gs_work_probe *p)
+void gs_taskstats_probe_rest(struct gs_taskstats_probe *p)
 {
 	if (p->slots)
 		munmap((void *)p->slots, p->slot_bytes * p->n_slots);
@@ -240,28 +244,28 @@ void gs_work_probe_rest(struct gs_work_probe *p)
 	p->slots = p->cells = NULL;
 }
 
-static int share(struct gs_work_probe *p)
+static int share_maps(struct gs_taskstats_probe *p)
 {
-	struct gs_work_bpf *s = p->skeleton;
+	struct gs_taskstats_bpf *s = p->skeleton;
 	size_t bytes;
 	int r = 0;
 
-	p->state = map_read_only(s->maps.gs_work_state, 1, &bytes);
+	p->state = map_read_only(s->maps.gs_taskstats_state, 1, &bytes);
 	if (!p->state)
 		return -errno;
-	r = work_show(p);
+	r = taskstats_show(p);
 	if (r < 0)
 		return r;
-	p->slots_fd = bpf_map__fd(s->maps.gs_work_slots);
-	p->cells_fd = bpf_map__fd(s->maps.gs_work_cells);
-	p->slot_of_fd = bpf_map__fd(s->maps.gs_work_slot_of);
-	p->cell_of_fd = bpf_map__fd(s->maps.gs_work_cell_of);
-	p->free_slots_fd = bpf_map__fd(s->maps.gs_work_free_slots);
-	p->free_cells_fd = bpf_map__fd(s->maps.gs_work_free_cells);
-	p->pids_fd = bpf_map__fd(s->maps.gs_work_pids);
-	p->groups_fd = bpf_map__fd(s->maps.gs_work_groups);
-	p->rqs_fd = bpf_map__fd(s->maps.gs_work_rqs);
-	p->socks_fd = bpf_map__fd(s->maps.gs_work_socks);
+	p->slots_fd = bpf_map__fd(s->maps.gs_tasks_slots);
+	p->cells_fd = bpf_map__fd(s->maps.gs_tasks_cells);
+	p->slot_of_fd = bpf_map__fd(s->maps.gs_taskstats_slot_of);
+	p->cell_of_fd = bpf_map__fd(s->maps.gs_taskstats_cell_of);
+	p->free_slots_fd = bpf_map__fd(s->maps.gs_tasks_free_slots);
+	p->free_cells_fd = bpf_map__fd(s->maps.gs_tasks_free_cells);
+	p->pids_fd = bpf_map__fd(s->maps.gs_tasks_pids);
+	p->groups_fd = bpf_map__fd(s->maps.gs_tasks_groups);
+	p->rqs_fd = bpf_map__fd(s->maps.gs_tasks_rqs);
+	p->socks_fd = bpf_map__fd(s->maps.gs_tasks_socks);
 	for (uint32_t i = 1; r == 0 && i < p->n_slots; i++)
 		r = bpf_map_update_elem(p->free_slots_fd, NULL, &i, BPF_ANY);
 	for (uint32_t i = 1; r == 0 && i < p->n_cells; i++)
@@ -269,7 +273,7 @@ static int share(struct gs_work_probe *p)
 	return r;
 }
 
-int work_walk(struct gs_work_probe *p)
+int taskstats_walk(struct gs_taskstats_probe *p)
 {
 	GS_CLOSE int fd = bpf_iter_create(bpf_link__fd(p->walk));
 	char none[64];
@@ -284,21 +288,21 @@ int work_walk(struct gs_work_probe *p)
 	return r < 0 ? -errno : 0;
 }
 
-static int quiet(enum libbpf_print_level level, const char *fmt, va_list ap)
+static int silence_libbpf(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
 	return gs_log_level() < 3 ? 0 : vfprintf(stderr, fmt, ap);
 }
 
-static int load(struct gs_work_probe *p, const struct gs_work_options *o, const struct btf *btf,
-		struct gs_err *err)
+static int load_programs(struct gs_taskstats_probe *p, const struct gs_taskstats_options *o,
+			 const struct btf *btf, struct gs_err *err)
 {
-	struct gs_work_config *config =
-		(struct gs_work_config *)&p->skeleton->rodata->gs_work_config;
+	struct gs_taskstats_config *config =
+		(struct gs_taskstats_config *)&p->skeleton->rodata->gs_taskstats_config;
 	struct prog progs[WORK_MAX_LINKS];
 	int n, r;
 
-	configure(config, o, btf);
-	n = choose(p, btf, config->families, config->call_times, progs, WORK_MAX_LINKS);
+	configure_kernel(config, o, btf);
+	n = choose_programs(p, btf, config->families, config->call_times, progs, WORK_MAX_LINKS);
 	if (n < 0)
 		return gs_err_set(err, n,
 				  "this kernel lacks a tracepoint of the scheduler or of "
@@ -310,15 +314,15 @@ static int load(struct gs_work_probe *p, const struct gs_work_options *o, const 
 			r = bpf_program__set_attach_target(progs[i].prog, 0, progs[i].point);
 	}
 	if (r == 0)
-		r = bpf_program__set_autoload(p->skeleton->progs.gs_work_walk, true);
+		r = bpf_program__set_autoload(p->skeleton->progs.gs_tasks_walk, true);
 	if (r == 0)
-		r = gs_work_bpf__load(p->skeleton);
+		r = gs_taskstats_bpf__load(p->skeleton);
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused the probes of the host: %s%s",
 				  strerror(-r),
 				  r == -EPERM ? " (run as root, or with CAP_BPF and CAP_PERFMON)"
 					      : " (Linux 5.15 or newer is needed)");
-	r = share(p);
+	r = share_maps(p);
 	if (r < 0)
 		return gs_err_set(err, r, "cannot share the counters of the host: %s",
 				  strerror(-r));
@@ -331,14 +335,14 @@ static int load(struct gs_work_probe *p, const struct gs_work_options *o, const 
 		p->prog_fds[p->n_links] = bpf_program__fd(progs[i].prog);
 		p->links[p->n_links++] = link;
 	}
-	p->walk = bpf_program__attach_iter(p->skeleton->progs.gs_work_walk, NULL);
+	p->walk = bpf_program__attach_iter(p->skeleton->progs.gs_tasks_walk, NULL);
 	if (!p->walk)
 		return gs_err_set(err, -errno, "the kernel refused to walk over its tasks: %s",
 				  strerror(errno));
 	return 0;
 }
 
-static int follow_first(struct gs_work_probe *p, const struct gs_work_options *o,
+static int follow_first(struct gs_taskstats_probe *p, const struct gs_taskstats_options *o,
 			struct gs_err *err)
 {
 	uint32_t one = 1;
@@ -350,7 +354,7 @@ static int follow_first(struct gs_work_probe *p, const struct gs_work_options *o
 		r = bpf_map_update_elem(p->groups_fd, &o->cgroups[i], &one, BPF_ANY);
 	p->begun_ns = gs_clock_mono_ns();
 	if (r == 0)
-		r = work_walk(p);
+		r = taskstats_walk(p);
 	p->ready_ns = gs_clock_mono_ns();
 	/* By now they carry marks: an id that is given to another process later is nobody. */
 	for (size_t i = 0; i < o->n_pids; i++)
@@ -358,17 +362,17 @@ static int follow_first(struct gs_work_probe *p, const struct gs_work_options *o
 	return r < 0 ? gs_err_set(err, r, "cannot begin to follow processes: %s", strerror(-r)) : 0;
 }
 
-int gs_work_probe_new(const struct gs_work_options *options, struct gs_work_probe **ret_probe,
-		      struct gs_err *err)
+int gs_taskstats_probe_new(const struct gs_taskstats_options *options,
+			   struct gs_taskstats_probe **ret_probe, struct gs_err *err)
 {
-	struct gs_work_options o = {0};
-	struct gs_work_probe *p;
+	struct gs_taskstats_options o = {0};
+	struct gs_taskstats_probe *p;
 	struct btf *btf;
 	int r;
 
 	memcpy(&o, options, options->size < sizeof(o) ? options->size : sizeof(o));
 	*ret_probe = NULL;
-	libbpf_set_print(quiet);
+	libbpf_set_print(silence_libbpf);
 	btf = btf__load_vmlinux_btf();
 	if (!btf)
 		return gs_err_set(err, -ENOTSUP,
@@ -379,36 +383,36 @@ int gs_work_probe_new(const struct gs_work_options *options, struct gs_work_prob
 		btf__free(btf);
 		return -ENOMEM;
 	}
-	p->families = o.families ? o.families : GS_WORK_ALL;
-	p->skeleton = gs_work_bpf__open();
-	r = p->skeleton ? load(p, &o, btf, err) : -errno;
+	p->families = o.families ? o.families : GS_TASKSTATS_ALL;
+	p->skeleton = gs_taskstats_bpf__open();
+	r = p->skeleton ? load_programs(p, &o, btf, err) : -errno;
 	btf__free(btf);
 	if (r == 0)
 		r = follow_first(p, &o, err);
 	if (r < 0) {
-		gs_work_probe_free(p);
+		gs_taskstats_probe_free(p);
 		return r;
 	}
 	*ret_probe = p;
 	return 0;
 }
 
-void gs_work_probe_free(struct gs_work_probe *p)
+void gs_taskstats_probe_free(struct gs_taskstats_probe *p)
 {
 	if (!p)
 		return;
 	for (size_t i = 0; i < p->n_links; i++)
 		bpf_link__destroy(p->links[i]);
 	bpf_link__destroy(p->walk);
-	gs_work_probe_rest(p);
+	gs_taskstats_probe_rest(p);
 	if (p->state)
 		munmap((void *)p->state, (sizeof(*p->state) + 7) & ~(size_t)7);
 	if (p->skeleton)
-		gs_work_bpf__destroy(p->skeleton);
+		gs_taskstats_bpf__destroy(p->skeleton);
 	free(p);
 }
 
-const char *gs_work_probe_missing(const struct gs_work_probe *p, size_t i)
+const char *gs_taskstats_probe_missing(const struct gs_taskstats_probe *p, size_t i)
 {
 	return i < p->n_missing ? p->missing[i] : NULL;
 }

@@ -1,12 +1,12 @@
 /* Texts of /proc that tell what device numbers are. */
-#include "sources/taskstats/work_int.h"
+#include "sources/taskstats/taskstats_int.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "core/base/mem.h"
 
-size_t work_gpu_majors(const char *text, uint32_t *majors, size_t max)
+size_t taskstats_gpu_majors(const char *text, uint32_t *majors, size_t max)
 {
 	/* NVIDIA's, the kernel's own of AMD (compute), and the nodes of NVSwitches. */
 	static const char *const names[] = {"nvidia", "kfd"};
@@ -63,11 +63,11 @@ static const char *next_word(const char **at, const char **ret_end)
 	return n ? p : NULL;
 }
 
-bool work_mount_line(const char *line, struct work_mount *ret, bool *ret_whole)
+bool taskstats_mount_line(const char *line, struct taskstats_mount *ret, bool *ret_whole)
 {
 	const char *at = line, *end, *word[5], *ends[5];
 
-	*ret = (struct work_mount){0};
+	*ret = (struct taskstats_mount){0};
 	for (int i = 0; i < 5; i++) {
 		word[i] = next_word(&at, &ends[i]);
 		if (!word[i])

@@ -25,7 +25,7 @@ static struct gs_cfi_value *value_of(struct run *run, uint64_t reg)
 	return reg < GS_REG_COUNT ? &run->row.reg[reg] : NULL;
 }
 
-static void set(struct run *run, uint64_t reg, enum gs_cfi_rule rule, int64_t arg)
+static void set_rule(struct run *run, uint64_t reg, enum gs_cfi_rule rule, int64_t arg)
 {
 	struct gs_cfi_value *v = value_of(run, reg);
 
@@ -33,12 +33,12 @@ static void set(struct run *run, uint64_t reg, enum gs_cfi_rule rule, int64_t ar
 		*v = (struct gs_cfi_value){.rule = (uint8_t)rule, .arg = arg};
 }
 
-static void set_expr(struct run *run, struct gs_cursor *c, uint64_t reg, enum gs_cfi_rule rule)
+static void set_expr(struct run *run, struct gs_cfi_cursor *c, uint64_t reg, enum gs_cfi_rule rule)
 {
-	uint64_t bytes = gs_cursor_uleb(c), at = gs_cursor_vaddr(c);
+	uint64_t bytes = gs_cfi_cursor_uleb(c), at = gs_cfi_cursor_vaddr(c);
 	struct gs_cfi_value *v = value_of(run, reg);
 
-	gs_cursor_skip(c, bytes);
+	gs_cfi_cursor_skip(c, bytes);
 	if (bytes > UINT16_MAX)
 		c->bad = true;
 	if (v)
@@ -46,7 +46,7 @@ static void set_expr(struct run *run, struct gs_cursor *c, uint64_t reg, enum gs
 			.rule = (uint8_t)rule, .expr_bytes = (uint16_t)bytes, .arg = (int64_t)at};
 }
 
-static void set_cfa(struct run *run, uint64_t reg, int64_t offset, struct gs_cursor *c)
+static void set_cfa(struct run *run, uint64_t reg, int64_t offset, struct gs_cfi_cursor *c)
 {
 	if (reg >= GS_REG_COUNT)
 		c->bad = true;
@@ -55,19 +55,19 @@ static void set_cfa(struct run *run, uint64_t reg, int64_t offset, struct gs_cur
 	run->row.cfa_arg = offset;
 }
 
-static void restore(struct run *run, uint64_t reg)
+static void restore_rule(struct run *run, uint64_t reg)
 {
 	if (reg < GS_REG_COUNT)
 		run->row.reg[reg] = run->initial.reg[reg];
 }
 
 /* Offsets count in units of the CIE's factor; a product that overflows is damage, not ours. */
-static int64_t factored(const struct run *run, int64_t n)
+static int64_t factor_offset(const struct run *run, int64_t n)
 {
 	return (int64_t)((uint64_t)n * (uint64_t)run->cie->data_align);
 }
 
-static void remember(struct run *run, struct gs_cursor *c)
+static void remember_row(struct run *run, struct gs_cfi_cursor *c)
 {
 	if (run->n_remembered == MAX_REMEMBERED)
 		c->bad = true;
@@ -75,7 +75,7 @@ static void remember(struct run *run, struct gs_cursor *c)
 		run->remembered[run->n_remembered++] = run->row;
 }
 
-static void recall(struct run *run, struct gs_cursor *c)
+static void recall_row(struct run *run, struct gs_cfi_cursor *c)
 {
 	if (run->n_remembered == 0)
 		c->bad = true;
@@ -83,13 +83,13 @@ static void recall(struct run *run, struct gs_cursor *c)
 		run->row = run->remembered[--run->n_remembered];
 }
 
-static void advance(struct run *run, uint64_t units)
+static void advance_location(struct run *run, uint64_t units)
 {
 	run->at += units * run->cie->code_align;
 }
 
 /* Instructions without an operand in their first byte (DWARF 5 table 7.29, and GNU's). */
-static void extended(struct run *run, struct gs_cursor *c, uint8_t op)
+static void run_extended(struct run *run, struct gs_cfi_cursor *c, uint8_t op)
 {
 	uint64_t reg, n;
 
@@ -97,92 +97,95 @@ static void extended(struct run *run, struct gs_cursor *c, uint8_t op)
 	case 0x00: /* nop */
 		return;
 	case 0x01: /* set_loc */
-		run->at = gs_cursor_pointer(c, run->cie->fde_encoding, 0);
+		run->at = gs_cfi_cursor_pointer(c, run->cie->fde_encoding, 0);
 		return;
 	case 0x02: /* advance_loc1, 2, 4 */
-		advance(run, gs_cursor_uint(c, 1));
+		advance_location(run, gs_cfi_cursor_uint(c, 1));
 		return;
 	case 0x03:
-		advance(run, gs_cursor_uint(c, 2));
+		advance_location(run, gs_cfi_cursor_uint(c, 2));
 		return;
 	case 0x04:
-		advance(run, gs_cursor_uint(c, 4));
+		advance_location(run, gs_cfi_cursor_uint(c, 4));
 		return;
 	case 0x05: /* offset_extended */
-		reg = gs_cursor_uleb(c);
-		set(run, reg, GS_CFI_OFFSET, factored(run, (int64_t)gs_cursor_uleb(c)));
+		reg = gs_cfi_cursor_uleb(c);
+		set_rule(run, reg, GS_CFI_OFFSET,
+			 factor_offset(run, (int64_t)gs_cfi_cursor_uleb(c)));
 		return;
 	case 0x06: /* restore_extended */
-		restore(run, gs_cursor_uleb(c));
+		restore_rule(run, gs_cfi_cursor_uleb(c));
 		return;
 	case 0x07:
-		set(run, gs_cursor_uleb(c), GS_CFI_UNDEFINED, 0);
+		set_rule(run, gs_cfi_cursor_uleb(c), GS_CFI_UNDEFINED, 0);
 		return;
 	case 0x08:
-		set(run, gs_cursor_uleb(c), GS_CFI_SAME, 0);
+		set_rule(run, gs_cfi_cursor_uleb(c), GS_CFI_SAME, 0);
 		return;
 	case 0x09: /* register */
-		reg = gs_cursor_uleb(c);
-		n = gs_cursor_uleb(c);
+		reg = gs_cfi_cursor_uleb(c);
+		n = gs_cfi_cursor_uleb(c);
 		c->bad |= n >= GS_REG_COUNT;
-		set(run, reg, GS_CFI_REGISTER, (int64_t)n);
+		set_rule(run, reg, GS_CFI_REGISTER, (int64_t)n);
 		return;
 	case 0x0a:
-		remember(run, c);
+		remember_row(run, c);
 		return;
 	case 0x0b:
-		recall(run, c);
+		recall_row(run, c);
 		return;
 	case 0x0c: /* def_cfa */
-		reg = gs_cursor_uleb(c);
-		set_cfa(run, reg, (int64_t)gs_cursor_uleb(c), c);
+		reg = gs_cfi_cursor_uleb(c);
+		set_cfa(run, reg, (int64_t)gs_cfi_cursor_uleb(c), c);
 		return;
 	case 0x0d: /* def_cfa_register */
-		set_cfa(run, gs_cursor_uleb(c), run->row.cfa_arg, c);
+		set_cfa(run, gs_cfi_cursor_uleb(c), run->row.cfa_arg, c);
 		return;
 	case 0x0e: /* def_cfa_offset */
-		run->row.cfa_arg = (int64_t)gs_cursor_uleb(c);
+		run->row.cfa_arg = (int64_t)gs_cfi_cursor_uleb(c);
 		return;
 	case 0x0f: /* def_cfa_expression */
-		n = gs_cursor_uleb(c);
+		n = gs_cfi_cursor_uleb(c);
 		run->row.cfa_is_expr = true;
-		run->row.cfa_arg = (int64_t)gs_cursor_vaddr(c);
+		run->row.cfa_arg = (int64_t)gs_cfi_cursor_vaddr(c);
 		run->row.cfa_expr_bytes = (uint16_t)n;
 		c->bad |= n > UINT16_MAX;
-		gs_cursor_skip(c, n);
+		gs_cfi_cursor_skip(c, n);
 		return;
 	case 0x10:
-		set_expr(run, c, gs_cursor_uleb(c), GS_CFI_EXPR);
+		set_expr(run, c, gs_cfi_cursor_uleb(c), GS_CFI_EXPR);
 		return;
 	case 0x11: /* offset_extended_sf */
-		reg = gs_cursor_uleb(c);
-		set(run, reg, GS_CFI_OFFSET, factored(run, gs_cursor_sleb(c)));
+		reg = gs_cfi_cursor_uleb(c);
+		set_rule(run, reg, GS_CFI_OFFSET, factor_offset(run, gs_cfi_cursor_sleb(c)));
 		return;
 	case 0x12: /* def_cfa_sf */
-		reg = gs_cursor_uleb(c);
-		set_cfa(run, reg, factored(run, gs_cursor_sleb(c)), c);
+		reg = gs_cfi_cursor_uleb(c);
+		set_cfa(run, reg, factor_offset(run, gs_cfi_cursor_sleb(c)), c);
 		return;
 	case 0x13: /* def_cfa_offset_sf */
-		run->row.cfa_arg = factored(run, gs_cursor_sleb(c));
+		run->row.cfa_arg = factor_offset(run, gs_cfi_cursor_sleb(c));
 		return;
 	case 0x14: /* val_offset */
-		reg = gs_cursor_uleb(c);
-		set(run, reg, GS_CFI_VAL_OFFSET, factored(run, (int64_t)gs_cursor_uleb(c)));
+		reg = gs_cfi_cursor_uleb(c);
+		set_rule(run, reg, GS_CFI_VAL_OFFSET,
+			 factor_offset(run, (int64_t)gs_cfi_cursor_uleb(c)));
 		return;
 	case 0x15: /* val_offset_sf */
-		reg = gs_cursor_uleb(c);
-		set(run, reg, GS_CFI_VAL_OFFSET, factored(run, gs_cursor_sleb(c)));
+		reg = gs_cfi_cursor_uleb(c);
+		set_rule(run, reg, GS_CFI_VAL_OFFSET, factor_offset(run, gs_cfi_cursor_sleb(c)));
 		return;
 	case 0x16:
-		set_expr(run, c, gs_cursor_uleb(c), GS_CFI_VAL_EXPR);
+		set_expr(run, c, gs_cfi_cursor_uleb(c), GS_CFI_VAL_EXPR);
 		return;
 	case 0x2e: /* GNU_args_size */
-		gs_cursor_uleb(c);
+		gs_cfi_cursor_uleb(c);
 		return;
 	case 0x2f: /* GNU_negative_offset_extended */
-		reg = gs_cursor_uleb(c);
-		set(run, reg, GS_CFI_OFFSET,
-		    (int64_t)(0 - (uint64_t)factored(run, (int64_t)gs_cursor_uleb(c))));
+		reg = gs_cfi_cursor_uleb(c);
+		set_rule(run, reg, GS_CFI_OFFSET,
+			 (int64_t)(0 -
+				   (uint64_t)factor_offset(run, (int64_t)gs_cfi_cursor_uleb(c))));
 		return;
 	default:
 		c->bad = true;
@@ -190,10 +193,11 @@ static void extended(struct run *run, struct gs_cursor *c, uint8_t op)
 }
 
 /* Run the instructions at [from, to) of the file until they pass the address. */
-static int execute(struct gs_cfi *cfi, struct run *run, uint64_t from, uint64_t to, uint64_t vaddr)
+static int execute_range(struct gs_cfi *cfi, struct run *run, uint64_t from, uint64_t to,
+			 uint64_t vaddr)
 {
 	GS_FREE uint8_t *code = NULL;
-	struct gs_cursor c;
+	struct gs_cfi_cursor c;
 
 	if (to <= from)
 		return 0;
@@ -202,22 +206,23 @@ static int execute(struct gs_cfi *cfi, struct run *run, uint64_t from, uint64_t 
 		return -ENOMEM;
 	if (gs_elf_read_vaddr(cfi->elf, from, code, to - from) != (long)(to - from))
 		return -ENOEXEC;
-	c = (struct gs_cursor){.p = code, .end = code + (to - from), .vaddr = to};
+	c = (struct gs_cfi_cursor){.p = code, .end = code + (to - from), .vaddr = to};
 	while (c.p < c.end && !c.bad && run->at <= vaddr) {
-		uint8_t op = (uint8_t)gs_cursor_uint(&c, 1), low = op & 0x3f;
+		uint8_t op = (uint8_t)gs_cfi_cursor_uint(&c, 1), low = op & 0x3f;
 
 		switch (op >> 6) {
 		case 1: /* advance_loc */
-			advance(run, low);
+			advance_location(run, low);
 			break;
 		case 2: /* offset */
-			set(run, low, GS_CFI_OFFSET, factored(run, (int64_t)gs_cursor_uleb(&c)));
+			set_rule(run, low, GS_CFI_OFFSET,
+				 factor_offset(run, (int64_t)gs_cfi_cursor_uleb(&c)));
 			break;
 		case 3:
-			restore(run, low);
+			restore_rule(run, low);
 			break;
 		default:
-			extended(run, &c, op);
+			run_extended(run, &c, op);
 		}
 	}
 	return c.bad ? -ENOEXEC : 0;
@@ -260,12 +265,12 @@ int gs_cfi_find(struct gs_cfi *cfi, uint64_t vaddr, struct gs_cfi_row *ret_row)
 	run->cie = &fde.cie;
 	run->row.signal = fde.cie.signal;
 	run->row.reg[GS_REG_RIP].rule = GS_CFI_UNDEFINED;
-	r = execute(cfi, run, fde.cie.insns, fde.cie.insns_end, UINT64_MAX);
+	r = execute_range(cfi, run, fde.cie.insns, fde.cie.insns_end, UINT64_MAX);
 	if (r < 0)
 		return r;
 	run->initial = run->row;
 	run->at = fde.start;
-	r = execute(cfi, run, fde.insns, fde.insns_end, vaddr);
+	r = execute_range(cfi, run, fde.insns, fde.insns_end, vaddr);
 	if (r < 0)
 		return r;
 	*ret_row = run->row;

@@ -3,8 +3,8 @@
  * its caller, as compilers write it into .eh_frame for exceptions (DWARF 5 section 6.4; Linux
  * Standard Base, "Exception Frames"). x86-64 only. Nothing in the tables is trusted.
  */
-#ifndef GS_STACK_CFI_H
-#define GS_STACK_CFI_H
+#ifndef GS_SOURCES_UNWIND_CFI_H
+#define GS_SOURCES_UNWIND_CFI_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Between cfi.c (rows), cfi_table.c (finding entries) and cfi_step.c (their meaning). */
-#ifndef GS_STACK_CFI_INT_H
-#define GS_STACK_CFI_INT_H
+#ifndef GS_SOURCES_UNWIND_CFI_INT_H
+#define GS_SOURCES_UNWIND_CFI_INT_H
 
 #include <stddef.h>
 
@@ -8,25 +8,25 @@
 #include "sources/unwind/cfi.h"
 
 /* Bytes of a table; a read past the end gives zeros and sets bad. */
-struct gs_cursor {
+struct gs_cfi_cursor {
 	const uint8_t *p, *end;
 	uint64_t vaddr; /* of end: addresses in tables count from where they stand */
 	bool bad;
 };
 
-uint64_t gs_cursor_uint(struct gs_cursor *c, unsigned bytes);
-int64_t gs_cursor_int(struct gs_cursor *c, unsigned bytes);
-uint64_t gs_cursor_uleb(struct gs_cursor *c);
-int64_t gs_cursor_sleb(struct gs_cursor *c);
-void gs_cursor_skip(struct gs_cursor *c, uint64_t bytes);
+uint64_t gs_cfi_cursor_uint(struct gs_cfi_cursor *c, unsigned bytes);
+int64_t gs_cfi_cursor_int(struct gs_cfi_cursor *c, unsigned bytes);
+uint64_t gs_cfi_cursor_uleb(struct gs_cfi_cursor *c);
+int64_t gs_cfi_cursor_sleb(struct gs_cfi_cursor *c);
+void gs_cfi_cursor_skip(struct gs_cfi_cursor *c, uint64_t bytes);
 
-static inline uint64_t gs_cursor_vaddr(const struct gs_cursor *c)
+static inline uint64_t gs_cfi_cursor_vaddr(const struct gs_cfi_cursor *c)
 {
 	return c->vaddr - (uint64_t)(c->end - c->p);
 }
 
 /* A pointer in one of the encodings DW_EH_PE_*; data_vaddr: what datarel counts from. */
-uint64_t gs_cursor_pointer(struct gs_cursor *c, uint8_t encoding, uint64_t data_vaddr);
+uint64_t gs_cfi_cursor_pointer(struct gs_cfi_cursor *c, uint8_t encoding, uint64_t data_vaddr);
 
 #define GS_PE_OMIT 0xff
 

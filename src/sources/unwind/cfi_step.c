@@ -19,7 +19,7 @@ struct machine {
 	int error;
 };
 
-static void push(struct machine *m, uint64_t v)
+static void push_value(struct machine *m, uint64_t v)
 {
 	if (m->n == EXPR_STACK)
 		m->error = -ENOEXEC;
@@ -27,7 +27,7 @@ static void push(struct machine *m, uint64_t v)
 		m->stack[m->n++] = v;
 }
 
-static uint64_t pop(struct machine *m)
+static uint64_t pop_value(struct machine *m)
 {
 	if (m->n == 0) {
 		m->error = -ENOEXEC;
@@ -45,9 +45,9 @@ static uint64_t reg_value(struct machine *m, uint64_t reg)
 	return m->regs->value[reg];
 }
 
-static void deref(struct machine *m, unsigned bytes)
+static void deref_top(struct machine *m, unsigned bytes)
 {
-	uint64_t v = 0, addr = pop(m);
+	uint64_t v = 0, addr = pop_value(m);
 
 	if (m->error)
 		return;
@@ -55,12 +55,12 @@ static void deref(struct machine *m, unsigned bytes)
 		m->error = -EFAULT;
 	else if (bytes < 8)
 		v &= (1ull << (8 * bytes)) - 1;
-	push(m, v);
+	push_value(m, v);
 }
 
-static void binary(struct machine *m, uint8_t op)
+static void apply_binary(struct machine *m, uint8_t op)
 {
-	uint64_t b = pop(m), a = pop(m), v = 0;
+	uint64_t b = pop_value(m), a = pop_value(m), v = 0;
 	int64_t sa = (int64_t)a, sb = (int64_t)b;
 
 	switch (op) {
@@ -122,48 +122,48 @@ static void binary(struct machine *m, uint8_t op)
 		v = sa != sb;
 		break;
 	}
-	push(m, v);
+	push_value(m, v);
 }
 
-static void pick(struct machine *m, uint64_t depth)
+static void pick_value(struct machine *m, uint64_t depth)
 {
 	if (depth >= m->n)
 		m->error = -ENOEXEC;
 	else
-		push(m, m->stack[m->n - 1 - depth]);
+		push_value(m, m->stack[m->n - 1 - depth]);
 }
 
-static void rotate(struct machine *m)
+static void rotate_top(struct machine *m)
 {
-	uint64_t a = pop(m), b = pop(m), c = pop(m);
+	uint64_t a = pop_value(m), b = pop_value(m), c = pop_value(m);
 
-	push(m, a);
-	push(m, c);
-	push(m, b);
+	push_value(m, a);
+	push_value(m, c);
+	push_value(m, b);
 }
 
-static void constant(struct machine *m, struct gs_cursor *c, uint8_t op)
+static void push_constant(struct machine *m, struct gs_cfi_cursor *c, uint8_t op)
 {
 	static const uint8_t bytes[] = {1, 1, 2, 2, 4, 4, 8, 8};
 
 	switch (op) {
 	case 0x03: /* addr */
-		push(m, gs_cursor_uint(c, 8) + m->bias);
+		push_value(m, gs_cfi_cursor_uint(c, 8) + m->bias);
 		return;
 	case 0x10: /* constu */
-		push(m, gs_cursor_uleb(c));
+		push_value(m, gs_cfi_cursor_uleb(c));
 		return;
 	case 0x11: /* consts */
-		push(m, (uint64_t)gs_cursor_sleb(c));
+		push_value(m, (uint64_t)gs_cfi_cursor_sleb(c));
 		return;
 	default: /* const1u, const1s, const2u, ... const8s */
 		op -= 0x08;
-		push(m,
-		     op & 1 ? (uint64_t)gs_cursor_int(c, bytes[op]) : gs_cursor_uint(c, bytes[op]));
+		push_value(m, op & 1 ? (uint64_t)gs_cfi_cursor_int(c, bytes[op])
+				     : gs_cfi_cursor_uint(c, bytes[op]));
 	}
 }
 
-static void jump(struct gs_cursor *c, const uint8_t *begin, int64_t by)
+static void jump_by(struct gs_cfi_cursor *c, const uint8_t *begin, int64_t by)
 {
 	if (by < begin - c->p || by > c->end - c->p)
 		c->bad = true;
@@ -171,117 +171,119 @@ static void jump(struct gs_cursor *c, const uint8_t *begin, int64_t by)
 		c->p += by;
 }
 
-static void operation(struct machine *m, struct gs_cursor *c, const uint8_t *begin, uint8_t op)
+static void run_operation(struct machine *m, struct gs_cfi_cursor *c, const uint8_t *begin,
+			  uint8_t op)
 {
 	uint64_t v, w;
 	int64_t by;
 
 	if (op >= 0x30 && op <= 0x4f) { /* lit0.. */
-		push(m, op - 0x30u);
+		push_value(m, op - 0x30u);
 		return;
 	}
 	if (op >= 0x70 && op <= 0x8f) { /* breg0.. */
-		by = gs_cursor_sleb(c);
-		push(m, reg_value(m, op - 0x70u) + (uint64_t)by);
+		by = gs_cfi_cursor_sleb(c);
+		push_value(m, reg_value(m, op - 0x70u) + (uint64_t)by);
 		return;
 	}
 	if (op == 0x03 || (op >= 0x08 && op <= 0x11)) {
-		constant(m, c, op);
+		push_constant(m, c, op);
 		return;
 	}
 	switch (op) {
 	case 0x06:
-		deref(m, 8);
+		deref_top(m, 8);
 		return;
 	case 0x94: /* deref_size */
-		deref(m, (unsigned)gs_cursor_uint(c, 1));
+		deref_top(m, (unsigned)gs_cfi_cursor_uint(c, 1));
 		return;
 	case 0x12: /* dup */
-		pick(m, 0);
+		pick_value(m, 0);
 		return;
 	case 0x13: /* drop */
-		pop(m);
+		pop_value(m);
 		return;
 	case 0x14: /* over */
-		pick(m, 1);
+		pick_value(m, 1);
 		return;
 	case 0x15:
-		pick(m, gs_cursor_uint(c, 1));
+		pick_value(m, gs_cfi_cursor_uint(c, 1));
 		return;
 	case 0x16: /* swap */
-		v = pop(m);
-		w = pop(m);
-		push(m, v);
-		push(m, w);
+		v = pop_value(m);
+		w = pop_value(m);
+		push_value(m, v);
+		push_value(m, w);
 		return;
 	case 0x17:
-		rotate(m);
+		rotate_top(m);
 		return;
 	case 0x19: /* abs */
-		v = pop(m);
-		push(m, (int64_t)v < 0 ? 0 - v : v);
+		v = pop_value(m);
+		push_value(m, (int64_t)v < 0 ? 0 - v : v);
 		return;
 	case 0x1f: /* neg */
-		push(m, 0 - pop(m));
+		push_value(m, 0 - pop_value(m));
 		return;
 	case 0x20: /* not */
-		push(m, ~pop(m));
+		push_value(m, ~pop_value(m));
 		return;
 	case 0x23: /* plus_uconst */
-		v = gs_cursor_uleb(c);
-		push(m, pop(m) + v);
+		v = gs_cfi_cursor_uleb(c);
+		push_value(m, pop_value(m) + v);
 		return;
 	case 0x28: /* bra */
-		by = gs_cursor_int(c, 2);
-		if (pop(m))
-			jump(c, begin, by);
+		by = gs_cfi_cursor_int(c, 2);
+		if (pop_value(m))
+			jump_by(c, begin, by);
 		return;
 	case 0x2f: /* skip */
-		by = gs_cursor_int(c, 2);
-		jump(c, begin, by);
+		by = gs_cfi_cursor_int(c, 2);
+		jump_by(c, begin, by);
 		return;
 	case 0x92: /* bregx */
-		v = gs_cursor_uleb(c);
-		by = gs_cursor_sleb(c);
-		push(m, reg_value(m, v) + (uint64_t)by);
+		v = gs_cfi_cursor_uleb(c);
+		by = gs_cfi_cursor_sleb(c);
+		push_value(m, reg_value(m, v) + (uint64_t)by);
 		return;
 	case 0x96: /* nop */
 		return;
 	}
 	if ((op >= 0x1a && op <= 0x27) || (op >= 0x29 && op <= 0x2e))
-		binary(m, op);
+		apply_binary(m, op);
 	else
 		m->error = -ENOEXEC;
 }
 
 /* What the expression of the row leaves; with cfa it begins with that on its stack. */
-static int evaluate(const struct gs_cfi_row *row, struct machine *m, int64_t at, uint16_t bytes,
-		    const uint64_t *cfa, uint64_t *ret)
+static int evaluate_expression(const struct gs_cfi_row *row, struct machine *m, int64_t at,
+			       uint16_t bytes, const uint64_t *cfa, uint64_t *ret)
 {
 	const uint8_t *code = row->exprs + at;
-	struct gs_cursor c = {.p = code, .end = code + bytes};
+	struct gs_cfi_cursor c = {.p = code, .end = code + bytes};
 
 	if (at < 0 || at > row->n_exprs || bytes == 0 || bytes > row->n_exprs - at)
 		return -ENOEXEC;
 	m->n = 0;
 	m->error = 0;
 	if (cfa)
-		push(m, *cfa);
+		push_value(m, *cfa);
 	for (unsigned steps = 0; c.p < c.end && !c.bad && !m->error; steps++) {
 		if (steps == MAX_EXPR_STEPS)
 			return -ENOEXEC;
-		operation(m, &c, code, (uint8_t)gs_cursor_uint(&c, 1));
+		run_operation(m, &c, code, (uint8_t)gs_cfi_cursor_uint(&c, 1));
 	}
 	if (c.bad)
 		return -ENOEXEC;
-	*ret = pop(m);
+	*ret = pop_value(m);
 	return m->error;
 }
 
 static int find_cfa(const struct gs_cfi_row *row, struct machine *m, uint64_t *ret_cfa)
 {
 	if (row->cfa_is_expr)
-		return evaluate(row, m, row->cfa_arg, row->cfa_expr_bytes, NULL, ret_cfa);
+		return evaluate_expression(row, m, row->cfa_arg, row->cfa_expr_bytes, NULL,
+					   ret_cfa);
 	m->error = 0;
 	*ret_cfa = reg_value(m, row->cfa_reg) + (uint64_t)row->cfa_arg;
 	return m->error;
@@ -306,12 +308,12 @@ static int find_value(const struct gs_cfi_row *row, struct machine *m, const str
 		*ret = reg_value(m, (uint64_t)v->arg);
 		return m->error;
 	case GS_CFI_EXPR:
-		r = evaluate(row, m, v->arg, v->expr_bytes, &cfa, &at);
+		r = evaluate_expression(row, m, v->arg, v->expr_bytes, &cfa, &at);
 		if (r < 0)
 			return r;
 		break;
 	case GS_CFI_VAL_EXPR:
-		return evaluate(row, m, v->arg, v->expr_bytes, &cfa, ret);
+		return evaluate_expression(row, m, v->arg, v->expr_bytes, &cfa, ret);
 	case GS_CFI_OFFSET:
 		break;
 	default:

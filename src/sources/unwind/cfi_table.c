@@ -17,7 +17,7 @@
 
 /* ---- bytes ----------------------------------------------------------------------------- */
 
-void gs_cursor_skip(struct gs_cursor *c, uint64_t bytes)
+void gs_cfi_cursor_skip(struct gs_cfi_cursor *c, uint64_t bytes)
 {
 	if (bytes > (uint64_t)(c->end - c->p)) {
 		c->bad = true;
@@ -27,31 +27,31 @@ void gs_cursor_skip(struct gs_cursor *c, uint64_t bytes)
 	c->p += bytes;
 }
 
-uint64_t gs_cursor_uint(struct gs_cursor *c, unsigned bytes)
+uint64_t gs_cfi_cursor_uint(struct gs_cfi_cursor *c, unsigned bytes)
 {
 	const uint8_t *p = c->p;
 	uint64_t v = 0;
 
-	gs_cursor_skip(c, bytes);
+	gs_cfi_cursor_skip(c, bytes);
 	if (!c->bad)
 		memcpy(&v, p, bytes);
 	return v;
 }
 
-int64_t gs_cursor_int(struct gs_cursor *c, unsigned bytes)
+int64_t gs_cfi_cursor_int(struct gs_cfi_cursor *c, unsigned bytes)
 {
-	uint64_t v = gs_cursor_uint(c, bytes);
+	uint64_t v = gs_cfi_cursor_uint(c, bytes);
 	unsigned shift = 64 - 8 * bytes;
 
 	return (int64_t)(v << shift) >> shift;
 }
 
-uint64_t gs_cursor_uleb(struct gs_cursor *c)
+uint64_t gs_cfi_cursor_uleb(struct gs_cfi_cursor *c)
 {
 	uint64_t v = 0;
 
 	for (unsigned shift = 0;; shift += 7) {
-		uint8_t byte = (uint8_t)gs_cursor_uint(c, 1);
+		uint8_t byte = (uint8_t)gs_cfi_cursor_uint(c, 1);
 
 		if (shift < 64)
 			v |= (uint64_t)(byte & 0x7f) << shift;
@@ -60,14 +60,14 @@ uint64_t gs_cursor_uleb(struct gs_cursor *c)
 	}
 }
 
-int64_t gs_cursor_sleb(struct gs_cursor *c)
+int64_t gs_cfi_cursor_sleb(struct gs_cfi_cursor *c)
 {
 	uint64_t v = 0;
 	unsigned shift = 0;
 	uint8_t byte;
 
 	do {
-		byte = (uint8_t)gs_cursor_uint(c, 1);
+		byte = (uint8_t)gs_cfi_cursor_uint(c, 1);
 		if (shift < 64)
 			v |= (uint64_t)(byte & 0x7f) << shift;
 		shift += 7;
@@ -77,9 +77,9 @@ int64_t gs_cursor_sleb(struct gs_cursor *c)
 	return (int64_t)v;
 }
 
-uint64_t gs_cursor_pointer(struct gs_cursor *c, uint8_t encoding, uint64_t data_vaddr)
+uint64_t gs_cfi_cursor_pointer(struct gs_cfi_cursor *c, uint8_t encoding, uint64_t data_vaddr)
 {
-	uint64_t base = 0, at = gs_cursor_vaddr(c), v;
+	uint64_t base = 0, at = gs_cfi_cursor_vaddr(c), v;
 
 	if (encoding == GS_PE_OMIT)
 		return 0;
@@ -87,25 +87,25 @@ uint64_t gs_cursor_pointer(struct gs_cursor *c, uint8_t encoding, uint64_t data_
 	case 0x00: /* absptr */
 	case 0x04:
 	case 0x0c:
-		v = gs_cursor_uint(c, 8);
+		v = gs_cfi_cursor_uint(c, 8);
 		break;
 	case 0x01:
-		v = gs_cursor_uleb(c);
+		v = gs_cfi_cursor_uleb(c);
 		break;
 	case 0x02:
-		v = gs_cursor_uint(c, 2);
+		v = gs_cfi_cursor_uint(c, 2);
 		break;
 	case 0x03:
-		v = gs_cursor_uint(c, 4);
+		v = gs_cfi_cursor_uint(c, 4);
 		break;
 	case 0x09:
-		v = (uint64_t)gs_cursor_sleb(c);
+		v = (uint64_t)gs_cfi_cursor_sleb(c);
 		break;
 	case 0x0a:
-		v = (uint64_t)gs_cursor_int(c, 2);
+		v = (uint64_t)gs_cfi_cursor_int(c, 2);
 		break;
 	case 0x0b:
-		v = (uint64_t)gs_cursor_int(c, 4);
+		v = (uint64_t)gs_cfi_cursor_int(c, 4);
 		break;
 	default:
 		c->bad = true;
@@ -169,15 +169,15 @@ static int read_entry(const struct gs_cfi *cfi, uint64_t vaddr, struct entry *re
 	return 0;
 }
 
-static struct gs_cursor cursor_of(const struct entry *e)
+static struct gs_cfi_cursor cursor_of(const struct entry *e)
 {
-	return (struct gs_cursor){
+	return (struct gs_cfi_cursor){
 		.p = e->data, .end = e->data + e->bytes, .vaddr = e->vaddr + e->bytes};
 }
 
-static void take_augmentation(struct gs_cursor *c, const char *letters, struct gs_cie *cie)
+static void take_augmentation(struct gs_cfi_cursor *c, const char *letters, struct gs_cie *cie)
 {
-	uint64_t bytes = gs_cursor_uleb(c);
+	uint64_t bytes = gs_cfi_cursor_uleb(c);
 	const uint8_t *end;
 
 	if (bytes > (uint64_t)(c->end - c->p)) {
@@ -189,13 +189,13 @@ static void take_augmentation(struct gs_cursor *c, const char *letters, struct g
 	for (; *letters && !c->bad; letters++) {
 		switch (*letters) {
 		case 'R':
-			cie->fde_encoding = (uint8_t)gs_cursor_uint(c, 1);
+			cie->fde_encoding = (uint8_t)gs_cfi_cursor_uint(c, 1);
 			break;
 		case 'P':
-			gs_cursor_pointer(c, (uint8_t)gs_cursor_uint(c, 1) & 0x7f, 0);
+			gs_cfi_cursor_pointer(c, (uint8_t)gs_cfi_cursor_uint(c, 1) & 0x7f, 0);
 			break;
 		case 'L':
-			gs_cursor_uint(c, 1);
+			gs_cfi_cursor_uint(c, 1);
 			break;
 		case 'S':
 			cie->signal = true;
@@ -213,7 +213,7 @@ static int read_cie(const struct gs_cfi *cfi, uint64_t vaddr, struct gs_cie *ret
 {
 	GS_CLEANUP(entry_fini) struct entry e;
 	const char *letters;
-	struct gs_cursor c;
+	struct gs_cfi_cursor c;
 	uint64_t version;
 	int r = read_entry(cfi, vaddr, &e);
 
@@ -221,25 +221,25 @@ static int read_cie(const struct gs_cfi *cfi, uint64_t vaddr, struct gs_cie *ret
 		return r == -ENOENT ? -ENOEXEC : r;
 	c = cursor_of(&e);
 	*ret = (struct gs_cie){0};
-	if (gs_cursor_uint(&c, 4) != 0)
+	if (gs_cfi_cursor_uint(&c, 4) != 0)
 		return -ENOEXEC;
-	version = gs_cursor_uint(&c, 1);
+	version = gs_cfi_cursor_uint(&c, 1);
 	if (version != 1 && version != 3)
 		return -ENOEXEC;
 	letters = (const char *)c.p;
-	gs_cursor_skip(&c, strnlen(letters, (size_t)(c.end - c.p)) + 1);
+	gs_cfi_cursor_skip(&c, strnlen(letters, (size_t)(c.end - c.p)) + 1);
 	if (c.bad)
 		return -ENOEXEC;
-	ret->code_align = gs_cursor_uleb(&c);
-	ret->data_align = gs_cursor_sleb(&c);
-	ret->ra_reg = version == 1 ? gs_cursor_uint(&c, 1) : gs_cursor_uleb(&c);
+	ret->code_align = gs_cfi_cursor_uleb(&c);
+	ret->data_align = gs_cfi_cursor_sleb(&c);
+	ret->ra_reg = version == 1 ? gs_cfi_cursor_uint(&c, 1) : gs_cfi_cursor_uleb(&c);
 	if (letters[0] == 'z')
 		take_augmentation(&c, letters + 1, ret);
 	else if (letters[0])
 		return -ENOEXEC;
 	if (c.bad || ret->ra_reg != GS_REG_RIP)
 		return -ENOEXEC;
-	ret->insns = gs_cursor_vaddr(&c);
+	ret->insns = gs_cfi_cursor_vaddr(&c);
 	ret->insns_end = c.vaddr;
 	return 0;
 }
@@ -249,7 +249,7 @@ static int read_fde(const struct gs_cfi *cfi, uint64_t vaddr, struct gs_fde *ret
 		    uint64_t *ret_next)
 {
 	GS_CLEANUP(entry_fini) struct entry e;
-	struct gs_cursor c;
+	struct gs_cfi_cursor c;
 	uint64_t at, back, bytes;
 	int r = read_entry(cfi, vaddr, &e);
 
@@ -257,22 +257,22 @@ static int read_fde(const struct gs_cfi *cfi, uint64_t vaddr, struct gs_fde *ret
 	if (r < 0)
 		return r;
 	c = cursor_of(&e);
-	at = gs_cursor_vaddr(&c);
-	back = gs_cursor_uint(&c, 4);
+	at = gs_cfi_cursor_vaddr(&c);
+	back = gs_cfi_cursor_uint(&c, 4);
 	if (back == 0)
 		return 1;
 	r = read_cie(cfi, at - back, &ret->cie);
 	if (r < 0)
 		return r;
-	ret->start = gs_cursor_pointer(&c, ret->cie.fde_encoding, 0);
-	ret->end = ret->start + gs_cursor_pointer(&c, ret->cie.fde_encoding & 0x0f, 0);
+	ret->start = gs_cfi_cursor_pointer(&c, ret->cie.fde_encoding, 0);
+	ret->end = ret->start + gs_cfi_cursor_pointer(&c, ret->cie.fde_encoding & 0x0f, 0);
 	if (ret->cie.augmented) {
-		bytes = gs_cursor_uleb(&c);
-		gs_cursor_skip(&c, bytes);
+		bytes = gs_cfi_cursor_uleb(&c);
+		gs_cfi_cursor_skip(&c, bytes);
 	}
 	if (c.bad)
 		return -ENOEXEC;
-	ret->insns = gs_cursor_vaddr(&c);
+	ret->insns = gs_cfi_cursor_vaddr(&c);
 	ret->insns_end = c.vaddr;
 	return 0;
 }
@@ -282,7 +282,7 @@ static int read_fde(const struct gs_cfi *cfi, uint64_t vaddr, struct gs_fde *ret
 static int open_table(struct gs_cfi *cfi)
 {
 	struct gs_elf_part part;
-	struct gs_cursor c;
+	struct gs_cfi_cursor c;
 	uint8_t head[16];
 	uint64_t n;
 	int r = gs_elf_unwind_index(cfi->elf, &part);
@@ -295,11 +295,11 @@ static int open_table(struct gs_cfi *cfi)
 	 * GNU ld, gold, lld and mold write. */
 	if (head[0] != 1 || head[2] != 0x03 || head[3] != 0x3b)
 		return -ENOENT;
-	c = (struct gs_cursor){.p = head + 4, .end = head + 12, .vaddr = part.vaddr + 12};
-	gs_cursor_pointer(&c, head[1], part.vaddr);
+	c = (struct gs_cfi_cursor){.p = head + 4, .end = head + 12, .vaddr = part.vaddr + 12};
+	gs_cfi_cursor_pointer(&c, head[1], part.vaddr);
 	if (c.bad || c.p != head + 8)
 		return -ENOENT;
-	n = gs_cursor_uint(&c, 4);
+	n = gs_cfi_cursor_uint(&c, 4);
 	if (n > (part.bytes - 12) / 8)
 		return -ENOEXEC;
 	cfi->hdr = part.vaddr;
@@ -315,7 +315,7 @@ static int by_start(const void *a, const void *b)
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
-static int scan(struct gs_cfi *cfi)
+static int scan_entries(struct gs_cfi *cfi)
 {
 	struct gs_elf_part part;
 	size_t capacity = 0;
@@ -364,7 +364,7 @@ int gs_cfi_new(struct gs_elf *elf, struct gs_cfi **ret_cfi)
 	cfi->elf = elf;
 	r = open_table(cfi);
 	if (r < 0) {
-		r = scan(cfi);
+		r = scan_entries(cfi);
 		if (r < 0)
 			return r;
 	}
@@ -399,7 +399,7 @@ static int read_pair(const struct gs_cfi *cfi, uint64_t i, uint64_t ret_pair[2])
 }
 
 /* The address of the last entry that begins at or before vaddr. */
-static int search(struct gs_cfi *cfi, uint64_t vaddr, uint64_t *ret_fde)
+static int search_index(struct gs_cfi *cfi, uint64_t vaddr, uint64_t *ret_fde)
 {
 	uint64_t low = 0, high = cfi->n_table ? cfi->n_table : cfi->n_entries, pair[2];
 
@@ -426,7 +426,7 @@ static int search(struct gs_cfi *cfi, uint64_t vaddr, uint64_t *ret_fde)
 int gs_cfi_find_fde(struct gs_cfi *cfi, uint64_t vaddr, struct gs_fde *ret_fde)
 {
 	uint64_t fde, next;
-	int r = search(cfi, vaddr, &fde);
+	int r = search_index(cfi, vaddr, &fde);
 
 	if (r < 0)
 		return r;

@@ -25,7 +25,7 @@ struct text {
 	jmp_buf full;
 };
 
-static void take(const char *part, size_t bytes, void *ctx)
+static void append_text(const char *part, size_t bytes, void *ctx)
 {
 	struct text *t = ctx;
 	size_t room = t->bytes - 1 - t->used;
@@ -79,10 +79,10 @@ static bool demangle_rust(const char *symbol, struct text *t)
 	}
 	if (has_others)
 		return n_repeats <= MAX_REPEATS && rust_demangle_callback(symbol, 0, take_part, t);
-	return setjmp(t->full) != 0 || rust_demangle_callback(symbol, 0, take, t);
+	return setjmp(t->full) != 0 || rust_demangle_callback(symbol, 0, append_text, t);
 }
 
-bool gs_demangle(const char *symbol, char *out, size_t bytes)
+bool gs_unwind_demangle(const char *symbol, char *out, size_t bytes)
 {
 	struct text t = {.out = out, .bytes = bytes};
 
@@ -104,7 +104,7 @@ bool gs_demangle(const char *symbol, char *out, size_t bytes)
 		return false;
 	if (setjmp(t.full) == 0 &&
 	    !cplus_demangle_v3_callback(symbol, DMGL_PARAMS | DMGL_ANSI | DMGL_NO_RECURSE_LIMIT,
-					take, &t))
+					append_text, &t))
 		return false;
 	out[t.used] = 0;
 	cut_rust_hash(symbol, out);

@@ -180,8 +180,8 @@ static int step_by_end(const struct gs_event_stack_bytes *e, uint64_t pc, struct
 }
 
 /* 0, 1 at the outermost frame, or a negative errno where the caller cannot be known. */
-static int step(struct gs_native *n, const struct gs_event_stack_bytes *e,
-		struct gs_native_frame *f, bool after_call, struct gs_regs *regs)
+static int step_frame(struct gs_native *n, const struct gs_event_stack_bytes *e,
+		      struct gs_native_frame *f, bool after_call, struct gs_regs *regs)
 {
 	const struct native_row *row = f->file ? row_find(n, f->file, f->vaddr) : NULL;
 	uint64_t slot = 0;
@@ -255,7 +255,7 @@ int gs_native_unwind(struct gs_native *n, const struct gs_event_stack_bytes *e,
 		if (!frame_at(n, e->pid, pc - after_call, &s->frames[s->n_frames]))
 			break;
 		f = &s->frames[s->n_frames++];
-		r = step(n, e, f, after_call, &regs);
+		r = step_frame(n, e, f, after_call, &regs);
 		if (r == 1)
 			return 0;
 		if (r < 0) {

@@ -6,8 +6,8 @@
  * GS_NATIVE_INDEX_BYTES, the rows of unwind tables that are kept 1.5 MiB, mappings 10 MiB, names of
  * generated code GS_PERF_MAPS_BYTES; what was used longest ago goes, and is read again when needed.
  */
-#ifndef GS_STACK_NATIVE_H
-#define GS_STACK_NATIVE_H
+#ifndef GS_SOURCES_UNWIND_NATIVE_H
+#define GS_SOURCES_UNWIND_NATIVE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -302,7 +302,7 @@ static struct native_file *open_with_debug(struct gs_native *n, uint32_t file)
 	/* Its own root first: a container brings the debug files of its libraries. */
 	snprintf(root, sizeof(root), "/proc/%u/root", f->pid);
 	roots[0] = root;
-	gs_debug_paths(f->build_id, f->debug_link, f->path, roots, 2, offer_debug, &offer);
+	gs_unwind_debug_paths(f->build_id, f->debug_link, f->path, roots, 2, offer_debug, &offer);
 	return f;
 }
 

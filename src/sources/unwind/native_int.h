@@ -1,7 +1,7 @@
 /* Between native.c (unwinding), native_maps.c (processes), native_file.c (files) and native_ask.c
  * (what a reader knows of them). */
-#ifndef GS_STACK_NATIVE_INT_H
-#define GS_STACK_NATIVE_INT_H
+#ifndef GS_SOURCES_UNWIND_NATIVE_INT_H
+#define GS_SOURCES_UNWIND_NATIVE_INT_H
 
 #include <limits.h>
 

@@ -225,8 +225,8 @@ void gs_native_stale(struct gs_native *n, uint32_t pid)
 }
 
 /* Put it in its place; what it overlaps goes, or with keep it is left out itself. */
-static void insert(struct gs_native *native, struct native_process *p, const struct native_map *m,
-		   bool keep)
+static void insert_map(struct gs_native *native, struct native_process *p,
+		       const struct native_map *m, bool keep)
 {
 	struct native_map *grown;
 	size_t at = 0, n = 0;
@@ -272,7 +272,7 @@ void gs_native_map(struct gs_native *n, uint32_t pid, uint64_t mono_ns, const st
 	if (p->read_ns > mono_ns)
 		return;
 	map.file = native_file_of(n, pid, m->file);
-	insert(n, p, &map, false);
+	insert_map(n, p, &map, false);
 }
 
 void gs_native_fork(struct gs_native *n, uint32_t pid, uint32_t parent_pid, uint64_t mono_ns)
@@ -286,5 +286,5 @@ void gs_native_fork(struct gs_native *n, uint32_t pid, uint32_t parent_pid, uint
 	p->used = ++n->uses;
 	from = process_find(n, parent_pid);
 	for (size_t i = 0; from && from != p && i < from->n_maps; i++)
-		insert(n, p, &from->maps[i], true);
+		insert_map(n, p, &from->maps[i], true);
 }

@@ -129,7 +129,7 @@ static int serve_debug(struct served_file *f, struct gs_reader_request *q, struc
 	if (!name || !gs_wire_is_done(&q->in))
 		return -EBADMSG;
 	fits = gs_elf_open_fd(&q->fds[0], name, true, &debug, NULL) == 0 &&
-	       gs_debug_fits(f->elf, debug, by_build_id, is_trusted);
+	       gs_unwind_debug_fits(f->elf, debug, by_build_id, is_trusted);
 	if (fits) {
 		gs_elf_close(&f->debug);
 		f->debug = gs_take(debug);

@@ -4,8 +4,8 @@
  * knows a file by the number that the holder gave it, for as long as it lives; -ESTALE: it is
  * another reader, which does not know it.
  */
-#ifndef GS_STACK_NATIVE_WIRE_H
-#define GS_STACK_NATIVE_WIRE_H
+#ifndef GS_SOURCES_UNWIND_NATIVE_WIRE_H
+#define GS_SOURCES_UNWIND_NATIVE_WIRE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -133,7 +133,7 @@ static void map_take(struct gs_perf_map *m, struct content *c)
 }
 
 /* Give back what of this user, c aside, was used longest ago. False: there is nothing. */
-static bool evict(struct gs_perf_maps *all, const struct content *c, uint32_t uid)
+static bool evict_maps(struct gs_perf_maps *all, const struct content *c, uint32_t uid)
 {
 	struct content *oldest = NULL;
 
@@ -175,10 +175,10 @@ static int content_reserve(struct gs_perf_maps *all, struct content *c, struct g
 		return 0;
 	more = buf->capacity_bytes + bytes + 4096; /* it doubles */
 	while (user_bytes(all, c->uid) + more > most)
-		if (!evict(all, c, c->uid))
+		if (!evict_maps(all, c, c->uid))
 			return -ENOBUFS;
 	while (gs_perf_maps_bytes(all) + more > GS_PERF_MAPS_BYTES)
-		if (!evict(all, c, greatest_user(all)))
+		if (!evict_maps(all, c, greatest_user(all)))
 			return -ENOBUFS;
 	return gs_buf_reserve(buf, bytes);
 }
@@ -387,7 +387,7 @@ static void sort_content(struct content *c)
 }
 
 /* The newest that covers the address, of those that begin last below it. */
-static const struct entry *find(struct gs_perf_map *m, uint64_t pc)
+static const struct entry *find_entry(struct gs_perf_map *m, uint64_t pc)
 {
 	struct content *c = m->content;
 	const struct entry *entries;
@@ -412,7 +412,7 @@ static const struct entry *find(struct gs_perf_map *m, uint64_t pc)
 
 bool gs_perf_map_name(struct gs_perf_map *m, uint64_t pc, char *ret_name, size_t bytes)
 {
-	const struct entry *e = find(m, pc);
+	const struct entry *e = find_entry(m, pc);
 
 	if (e)
 		snprintf(ret_name, bytes, "%s", (const char *)m->content->names.data + e->name_at);

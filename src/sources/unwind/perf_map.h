@@ -7,8 +7,8 @@
  * identity, whatever it is linked as; all files together have a bound of memory, and each user a
  * part of it. Who has used that up loses the names of his own that were used longest ago.
  */
-#ifndef GS_STACK_PERF_MAP_H
-#define GS_STACK_PERF_MAP_H
+#ifndef GS_SOURCES_UNWIND_PERF_MAP_H
+#define GS_SOURCES_UNWIND_PERF_MAP_H
 
 #include <stdbool.h>
 #include <stddef.h>

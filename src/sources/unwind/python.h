@@ -5,8 +5,8 @@
  * CPython 3.8 to 3.14, on x86-64, as released: system, conda, pyenv, uv; in the executable or in
  * libpython; a free-threaded build from 3.13 on.
  */
-#ifndef GS_STACK_PYTHON_H
-#define GS_STACK_PYTHON_H
+#ifndef GS_SOURCES_UNWIND_PYTHON_H
+#define GS_SOURCES_UNWIND_PYTHON_H
 
 #include <stdbool.h>
 #include <stddef.h>

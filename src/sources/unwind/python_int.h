@@ -1,6 +1,6 @@
 /* Between python_find.c (processes) and python_file.c (files). */
-#ifndef GS_STACK_PYTHON_INT_H
-#define GS_STACK_PYTHON_INT_H
+#ifndef GS_SOURCES_UNWIND_PYTHON_INT_H
+#define GS_SOURCES_UNWIND_PYTHON_INT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -112,22 +112,22 @@ static const struct gs_py_proc layouts[] = {
 	},
 };
 
-static uint16_t larger(uint16_t a, uint16_t b)
+static uint16_t larger_of(uint16_t a, uint16_t b)
 {
 	return a > b ? a : b;
 }
 
 /* What follows from the offsets, or is the same in all versions of the table. */
-static void complete(struct gs_py_proc *p)
+static void complete_layout(struct gs_py_proc *p)
 {
-	p->state_bytes = larger(larger(p->state_thread_id, p->state_frame),
-				larger(p->state_interp, p->state_next)) +
+	p->state_bytes = larger_of(larger_of(p->state_thread_id, p->state_frame),
+				   larger_of(p->state_interp, p->state_next)) +
 			 8;
-	p->frame_bytes = larger(larger(p->frame_code, p->frame_previous), p->frame_at) + 8;
+	p->frame_bytes = larger_of(larger_of(p->frame_code, p->frame_previous), p->frame_at) + 8;
 	if (p->frame_owner != NONE)
-		p->frame_bytes = larger(p->frame_bytes, p->frame_owner + 1);
+		p->frame_bytes = larger_of(p->frame_bytes, p->frame_owner + 1);
 	if (p->frame_tlbc != NONE)
-		p->frame_bytes = larger(p->frame_bytes, p->frame_tlbc + 8);
+		p->frame_bytes = larger_of(p->frame_bytes, p->frame_tlbc + 8);
 }
 
 int gs_python_layout(uint16_t version, struct gs_py_proc *ret_proc)
@@ -144,7 +144,7 @@ int gs_python_layout(uint16_t version, struct gs_py_proc *ret_proc)
 		ret_proc->text_shift = 2;
 		ret_proc->bytes_length = 16;
 		ret_proc->bytes_data = 32;
-		complete(ret_proc);
+		complete_layout(ret_proc);
 		return 0;
 	}
 	return -ENOTSUP;
@@ -206,7 +206,7 @@ static const uint8_t words_3_14[N_WORDS] = {
 	[W_TEXT_LENGTH] = 79,   [W_TEXT_ASCII] = 80,
 };
 
-static uint64_t number(const uint8_t *data, size_t bytes, size_t idx)
+static uint64_t number_at(const uint8_t *data, size_t bytes, size_t idx)
 {
 	uint64_t v = UINT64_MAX;
 
@@ -250,8 +250,8 @@ int gs_python_layout_debug(const void *data, size_t bytes, struct gs_py_proc *re
 
 	if (bytes < 24 || memcmp(data, "xdebugpy", 8) != 0)
 		return -ENOENT;
-	version = number(data, bytes, 1) >> 16;
-	free_threaded = number(data, bytes, 2);
+	version = number_at(data, bytes, 1) >> 16;
+	free_threaded = number_at(data, bytes, 2);
 	if (version == 0x030d)
 		words = words_3_13;
 	else if (version == 0x030e)
@@ -260,7 +260,7 @@ int gs_python_layout_debug(const void *data, size_t bytes, struct gs_py_proc *re
 		return -ENOTSUP;
 	for (unsigned i = 0; i < N_WORDS; i++)
 		if (words[i])
-			v[i] = number(data, bytes, words[i]);
+			v[i] = number_at(data, bytes, words[i]);
 	if (!is_plausible(v))
 		return -ENOTSUP;
 	*ret_proc = (struct gs_py_proc){
@@ -296,6 +296,6 @@ int gs_python_layout_debug(const void *data, size_t bytes, struct gs_py_proc *re
 		.bytes_length = (uint16_t)v[W_BYTES_LENGTH],
 		.bytes_data = (uint16_t)v[W_BYTES_DATA],
 	};
-	complete(ret_proc);
+	complete_layout(ret_proc);
 	return 0;
 }

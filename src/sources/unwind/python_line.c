@@ -15,7 +15,7 @@
 
 #define MAX_LINE (1 << 28) /* a file of that many lines has a damaged table */
 
-static uint32_t checked(int64_t line)
+static uint32_t check_line(int64_t line)
 {
 	return line > 0 && line < MAX_LINE ? (uint32_t)line : 0;
 }
@@ -30,7 +30,7 @@ static uint32_t line_by_lnotab(const uint8_t *t, size_t bytes, int32_t first, in
 			break;
 		line += (int8_t)t[i + 1];
 	}
-	return checked(line);
+	return check_line(line);
 }
 
 static uint32_t line_by_ranges(const uint8_t *t, size_t bytes, int32_t first, int64_t at)
@@ -44,7 +44,7 @@ static uint32_t line_by_ranges(const uint8_t *t, size_t bytes, int32_t first, in
 			line += delta;
 		end += t[i];
 		if (at < end)
-			return delta == -128 ? 0 : checked(line);
+			return delta == -128 ? 0 : check_line(line);
 	}
 	return 0;
 }
@@ -94,7 +94,7 @@ static uint32_t line_by_locations(const uint8_t *t, size_t bytes, int32_t first,
 		}
 		end += ((head & 7) + 1) * 2;
 		if (at < end)
-			return code == LOC_NONE ? 0 : checked(line);
+			return code == LOC_NONE ? 0 : check_line(line);
 		while (i < bytes && !(t[i] & 0x80))
 			i++;
 	}
@@ -106,7 +106,7 @@ uint32_t gs_python_line(uint16_t version, const uint8_t *table, size_t table_byt
 {
 	/* A frame that has not begun is on its first line. */
 	if (at_bytes < 0)
-		return checked(first);
+		return check_line(first);
 	if (version < 0x030a)
 		return line_by_lnotab(table, table_bytes, first, at_bytes);
 	if (version == 0x030a)

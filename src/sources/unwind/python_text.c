@@ -15,7 +15,7 @@ static uint32_t char_at(const uint8_t *p, unsigned char_bytes)
 }
 
 /* 1 to 4 bytes. */
-static size_t encode(uint32_t c, char out[4])
+static size_t encode_char(uint32_t c, char out[4])
 {
 	if (c < 0x20 || c == 0x7f) {
 		out[0] = '?';
@@ -57,7 +57,7 @@ size_t gs_python_text(const void *data, size_t bytes, unsigned char_bytes, char 
 		bytes = 0;
 	for (; bytes >= char_bytes && bytes; p += char_bytes, bytes -= char_bytes) {
 		char one[4];
-		size_t k = encode(char_at(p, char_bytes), one);
+		size_t k = encode_char(char_at(p, char_bytes), one);
 
 		if (n + k >= out_bytes)
 			break;

@@ -70,7 +70,8 @@ static bool may_sum(struct gs_elf *elf, struct gs_elf *debug, bool is_trusted)
 	return false;
 }
 
-bool gs_debug_fits(struct gs_elf *elf, struct gs_elf *debug, bool by_build_id, bool is_trusted)
+bool gs_unwind_debug_fits(struct gs_elf *elf, struct gs_elf *debug, bool by_build_id,
+			  bool is_trusted)
 {
 	const char *own = gs_elf_build_id(debug);
 	char name[256];
@@ -97,8 +98,9 @@ static bool is_file_name(const char *name)
 	       strcmp(name, "..") != 0;
 }
 
-void gs_debug_paths(const char *build_id, const char *link, const char *path,
-		    const char *const *roots, size_t n_roots, gs_debug_path_fn fn, void *ctx)
+void gs_unwind_debug_paths(const char *build_id, const char *link, const char *path,
+			   const char *const *roots, size_t n_roots, gs_unwind_debug_path_fn fn,
+			   void *ctx)
 {
 	static const char *const forms[] = {"%s%.*s/%s", "%s%.*s/.debug/%s",
 					    "%s/usr/lib/debug%.*s/%s"};
@@ -123,7 +125,7 @@ void gs_debug_paths(const char *build_id, const char *link, const char *path,
 
 /* ---- the index ------------------------------------------------------------------------- */
 
-static int add(void *ctx, uint64_t idx, const struct gs_elf_code_symbol *sym)
+static int add_symbol(void *ctx, uint64_t idx, const struct gs_elf_code_symbol *sym)
 {
 	struct gs_symbols *s = ctx;
 	int64_t at;
@@ -163,7 +165,7 @@ static int by_vaddr(const void *a, const void *b)
 }
 
 /* Of several names of one address only the best stays. */
-static void sort(struct gs_symbols *s)
+static void sort_symbols(struct gs_symbols *s)
 {
 	struct entry *shrunk;
 	size_t n = 0;
@@ -195,11 +197,11 @@ int gs_symbols_new(struct gs_elf *elf, struct gs_elf **debug, struct gs_symbols 
 	if (!gs_elf_has_symtab(elf) && debug)
 		s->debug = gs_take(*debug);
 	s->kind = s->debug || gs_elf_has_symtab(elf) ? GS_ELF_SYMTAB : GS_ELF_DYNSYM;
-	r = gs_elf_each_code_symbol(s->debug ? s->debug : elf, s->kind, add, s);
+	r = gs_elf_each_code_symbol(s->debug ? s->debug : elf, s->kind, add_symbol, s);
 	if (r == -ENOMEM)
 		return r;
 	/* Tables that cannot be read to their end name what they could be read for. */
-	sort(s);
+	sort_symbols(s);
 	*ret_symbols = gs_take(s);
 	return 0;
 }
@@ -221,7 +223,7 @@ size_t gs_symbols_bytes(const struct gs_symbols *s)
 
 /* The symbol that covers the address: the nearest one with a size that reaches so far, or, where
  * none has, the nearest when it has no size (assembler). */
-static bool find(const struct gs_symbols *s, uint64_t vaddr, struct gs_elf_code_symbol *ret)
+static bool find_symbol(const struct gs_symbols *s, uint64_t vaddr, struct gs_elf_code_symbol *ret)
 {
 	const struct gs_elf *elf = s->debug ? s->debug : s->elf;
 	size_t low = 0, high = s->n;
@@ -261,13 +263,13 @@ bool gs_symbols_name(struct gs_symbols *s, uint64_t vaddr, char *ret_name, size_
 	struct gs_elf_code_symbol sym;
 	char *version;
 
-	if (bytes == 0 || !find(s, vaddr, &sym) ||
+	if (bytes == 0 || !find_symbol(s, vaddr, &sym) ||
 	    !gs_elf_symbol_name(elf, s->kind, sym.name_off, text, sizeof(text)))
 		return false;
 	version = strchr(text, '@');
 	if (version && version > text)
 		*version = 0;
-	if (!gs_demangle(text, ret_name, bytes))
+	if (!gs_unwind_demangle(text, ret_name, bytes))
 		snprintf(ret_name, bytes, "%s", text);
 	return true;
 }

@@ -3,8 +3,8 @@
  * names stay in the file and are read when asked for. 700,000 functions of a library of 450 MB are
  * 5.6 MB.
  */
-#ifndef GS_STACK_SYMBOLIZE_H
-#define GS_STACK_SYMBOLIZE_H
+#ifndef GS_SOURCES_UNWIND_SYMBOLIZE_H
+#define GS_SOURCES_UNWIND_SYMBOLIZE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,12 +32,14 @@ bool gs_symbols_name(struct gs_symbols *symbols, uint64_t vaddr, char *ret_name,
  * process names the program; roots: the folders that are "/" to look in, in their order. fn returns
  * true at the one that it takes, which ends the walk. build_id and link are not trusted, and may be
  * NULL. */
-typedef bool (*gs_debug_path_fn)(void *ctx, const char *path, bool by_build_id);
-void gs_debug_paths(const char *build_id, const char *link, const char *path,
-		    const char *const *roots, size_t n_roots, gs_debug_path_fn fn, void *ctx);
+typedef bool (*gs_unwind_debug_path_fn)(void *ctx, const char *path, bool by_build_id);
+void gs_unwind_debug_paths(const char *build_id, const char *link, const char *path,
+			   const char *const *roots, size_t n_roots, gs_unwind_debug_path_fn fn,
+			   void *ctx);
 
 /* Is debug (opened as such) what elf was stripped to: by its build id, else by a checksum, which is
  * taken of files that root has put there (is_trusted, or its owner), and of no other. */
-bool gs_debug_fits(struct gs_elf *elf, struct gs_elf *debug, bool by_build_id, bool is_trusted);
+bool gs_unwind_debug_fits(struct gs_elf *elf, struct gs_elf *debug, bool by_build_id,
+			  bool is_trusted);
 
 #endif

@@ -16,7 +16,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "sources/uprobe/probe_int.h"
+#include "sources/uprobe/uprobe_int.h"
 
 #include "account.skel.h"
 
@@ -132,7 +132,7 @@ static bool has_helper(const struct btf *btf, const char *name)
 	return false;
 }
 
-static int fill_config(struct gs_account_config *c, const struct gs_probe *probe)
+static int fill_config(struct gs_account_config *c, const struct gs_uprobe *probe)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
 	struct stat st;
@@ -150,12 +150,12 @@ static int fill_config(struct gs_account_config *c, const struct gs_probe *probe
 	return 0;
 }
 
-static int load_programs(struct gs_probe *probe, struct gs_account_bpf *s)
+static int load_programs(struct gs_uprobe *probe, struct gs_account_bpf *s)
 {
 	struct bpf_program *const programs[ACCOUNT_LINKS] = {
 		s->progs.gs_account_newtask, s->progs.gs_account_exec,   s->progs.gs_account_exit,
 		s->progs.gs_account_switch,  s->progs.gs_account_wakeup, s->progs.gs_account_walk};
-	struct kernel_side *k = &probe->kernel;
+	struct uprobe_kernel_side *k = &probe->kernel;
 	int r = 0;
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(programs); i++)
@@ -169,11 +169,11 @@ static int load_programs(struct gs_probe *probe, struct gs_account_bpf *s)
 	return r;
 }
 
-int account_load(struct gs_probe *probe, const struct gs_kernel_config *config,
-		 const struct features *f, uint32_t ring_bytes)
+int uprobe_account_load(struct gs_uprobe *probe, const struct gs_kernel_config *config,
+			const struct features *f, uint32_t ring_bytes)
 {
 	struct gs_account_bpf *s = gs_account_bpf__open();
-	struct kernel_side *k = &probe->kernel;
+	struct uprobe_kernel_side *k = &probe->kernel;
 	int r;
 
 	if (!s)
@@ -182,7 +182,7 @@ int account_load(struct gs_probe *probe, const struct gs_kernel_config *config,
 	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
 	r = fill_config((struct gs_account_config *)&s->rodata->gs_account_config, probe);
 	if (r == 0)
-		r = kernel_share_maps(k, s->obj, f, config, ring_bytes);
+		r = uprobe_kernel_share_maps(k, s->obj, f, config, ring_bytes);
 	if (r == 0)
 		r = load_programs(probe, s);
 	if (r == 0) {
@@ -199,11 +199,11 @@ int account_load(struct gs_probe *probe, const struct gs_kernel_config *config,
 		r = probe->account_handed_ns ? 0 : -ENOMEM;
 	}
 	if (r < 0)
-		account_unload(k);
+		uprobe_account_unload(k);
 	return r;
 }
 
-void account_unload(struct kernel_side *k)
+void uprobe_account_unload(struct uprobe_kernel_side *k)
 {
 	for (size_t i = 0; i < GS_ARRAY_LEN(k->account_links); i++) {
 		bpf_link__destroy(k->account_links[i]);
@@ -217,9 +217,9 @@ void account_unload(struct kernel_side *k)
 }
 
 /* The last link is that of the walk. */
-void account_walk(struct gs_probe *probe)
+void uprobe_account_walk(struct gs_uprobe *probe)
 {
-	struct kernel_side *k = &probe->kernel;
+	struct uprobe_kernel_side *k = &probe->kernel;
 	GS_CLOSE int fd = -1;
 	char none[64];
 	ssize_t r;
@@ -235,13 +235,13 @@ void account_walk(struct gs_probe *probe)
 	while (r > 0 || (r < 0 && (errno == EAGAIN || errno == EINTR)));
 }
 
-void account_rescan(struct gs_probe *probe)
+void uprobe_account_rescan(struct gs_uprobe *probe)
 {
-	const struct gs_probe_options *o = &probe->options;
+	const struct gs_uprobe_options *o = &probe->options;
 
 	/* Others come into the choice by what they become, which no tracepoint shows. */
 	if (probe->account_stale || o->all || o->uid >= 0 || o->comm || o->cgroup)
-		account_walk(probe);
+		uprobe_account_walk(probe);
 	probe->account_stale = false;
 }
 
@@ -260,10 +260,10 @@ static bool copy_account(const struct gs_account *a, struct gs_account *ret)
 }
 
 /* How long the outermost call of the thread, and its outermost operator, have been open. */
-static void open_times(const struct gs_probe *probe, const struct gs_account *a, uint64_t now_ns,
+static void open_times(const struct gs_uprobe *probe, const struct gs_account *a, uint64_t now_ns,
 		       uint64_t open_ns[GS_INSIDE_COUNT])
 {
-	const struct gs_thread *t = thread_is_mapped(&probe->kernel, a->thread)
+	const struct gs_thread *t = uprobe_thread_is_mapped(&probe->kernel, a->thread)
 					    ? &probe->kernel.threads[a->thread]
 					    : NULL;
 	uint32_t span_first = probe->selection.span_first, scopes;
@@ -290,7 +290,7 @@ static void open_times(const struct gs_probe *probe, const struct gs_account *a,
 	}
 }
 
-static void hand_over(struct gs_probe *probe, const struct gs_probe_handler *h, uint32_t slot,
+static void hand_over(struct gs_uprobe *probe, const struct gs_uprobe_handler *h, uint32_t slot,
 		      uint64_t now_ns)
 {
 	const struct gs_account *a = &probe->kernel.accounts[slot];
@@ -309,7 +309,7 @@ static void hand_over(struct gs_probe *probe, const struct gs_probe_handler *h, 
 	probe->account_handed_ns[slot] = now_ns;
 }
 
-static void free_account(struct gs_probe *probe, uint32_t slot)
+static void free_account(struct gs_uprobe *probe, uint32_t slot)
 {
 	memset(&probe->kernel.accounts[slot], 0, sizeof(struct gs_account));
 	probe->account_handed_ns[slot] = 0;
@@ -317,9 +317,9 @@ static void free_account(struct gs_probe *probe, uint32_t slot)
 			    BPF_ANY);
 }
 
-void account_harvest(struct gs_probe *probe, const struct gs_probe_handler *h, bool last)
+void uprobe_account_drain(struct gs_uprobe *probe, const struct gs_uprobe_handler *h, bool last)
 {
-	struct kernel_side *k = &probe->kernel;
+	struct uprobe_kernel_side *k = &probe->kernel;
 	uint64_t now_ns = gs_clock_mono_ns();
 	uint32_t n;
 

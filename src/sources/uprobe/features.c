@@ -17,7 +17,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "sources/uprobe/link_create.h"
-#include "sources/uprobe/probe_int.h"
+#include "sources/uprobe/uprobe_int.h"
 
 /* include/uapi/linux/capability.h */
 enum { CAP_SYS_ADMIN_BIT = 21, CAP_SYS_PTRACE_BIT = 19, CAP_PERFMON_BIT = 38, CAP_BPF_BIT = 39 };
@@ -63,7 +63,7 @@ static int tiny_program(enum bpf_attach_type expected)
 }
 
 /* A link to a folder: a kernel that knows the type looks at the path and answers EBADF. */
-static bool link_type_known(unsigned attach_type)
+static bool uprobe_link_type_known(unsigned attach_type)
 {
 	unsigned long offset = 1;
 	GS_CLOSE int prog = tiny_program(attach_type);
@@ -71,14 +71,15 @@ static bool link_type_known(unsigned attach_type)
 
 	if (prog < 0)
 		return false;
-	link = link_create_uprobe_multi(prog, attach_type, 0, "/", &offset, NULL, NULL, 1, 0);
+	link = uprobe_link_create_uprobe_multi(prog, attach_type, 0, "/", &offset, NULL, NULL, 1,
+					       0);
 	return link == -EBADF;
 }
 
 /* What the version says of the kernel is what is believed when it could not be tried. */
 static int apply_selftest(struct features *f, struct gs_err *err)
 {
-	struct selftest test = selftest_get();
+	struct selftest test = uprobe_selftest_get();
 
 	if (!test.done)
 		return 0;
@@ -91,7 +92,7 @@ static int apply_selftest(struct features *f, struct gs_err *err)
 	return 0;
 }
 
-int features_detect(unsigned avoid, struct features *f, struct gs_err *err)
+int uprobe_features_detect(unsigned avoid, struct features *f, struct gs_err *err)
 {
 	int r = check_capabilities(err);
 	GS_CLOSE int prog = tiny_program(0);
@@ -111,15 +112,15 @@ int features_detect(unsigned avoid, struct features *f, struct gs_err *err)
 		return gs_err_set(
 			err, -ENOTSUP,
 			"this kernel has no BPF ring buffer: Linux 5.15 or newer is needed");
-	session = link_type_known(ATTACH_UPROBE_SESSION);
-	multi = link_type_known(ATTACH_UPROBE_MULTI);
+	session = uprobe_link_type_known(ATTACH_UPROBE_SESSION);
+	multi = uprobe_link_type_known(ATTACH_UPROBE_MULTI);
 	storage = libbpf_probe_bpf_map_type(BPF_MAP_TYPE_TASK_STORAGE, NULL) == 1;
 	*f = (struct features){
 		.session = session && !(avoid & (GS_AVOID_SESSION | GS_AVOID_MULTI)),
 		.multi = multi && !(avoid & GS_AVOID_MULTI),
 		.task_storage = storage && !(avoid & GS_AVOID_TASK_STORAGE),
 	};
-	gs_site_rules_here(&f->sites);
+	gs_x86_site_rules_here(&f->sites);
 	r = apply_selftest(f, err);
 	gs_log(1, "kernel: session links %s, multi links %s, task storage %s",
 	       f->session ? "used"

@@ -18,7 +18,7 @@
 #include "sources/elf/torch_name.h"
 #include "model/trace/func.h"
 #include "sources/attach_plan/remote.h"
-#include "sources/uprobe/probe_int.h"
+#include "sources/uprobe/uprobe_int.h"
 
 #define MAX_FILES   65536u
 #define USER_FILES  256u   /* that have probes, of one user, */
@@ -53,7 +53,7 @@ struct file_table {
 	size_t n_users, capacity_users;
 };
 
-struct file_table *files_new(void)
+struct file_table *uprobe_files_new(void)
 {
 	struct file_table *t = calloc(1, sizeof(*t));
 
@@ -86,12 +86,12 @@ static struct file_user *user_of(struct file_table *t, uint32_t uid)
 	return &t->users[t->n_users++];
 }
 
-void files_free(struct file_table **table, struct links *ret_links)
+void uprobe_files_free(struct file_table **table, struct links *ret_links)
 {
 	struct file_table *t = *table;
 
 	for (size_t i = 0; t && i < t->n; i++) {
-		links_move(ret_links, &t->files[i].links);
+		uprobe_links_move(ret_links, &t->files[i].links);
 		gs_close_p(&t->files[i].fd);
 		free(t->files[i].users);
 	}
@@ -112,7 +112,7 @@ static uint64_t key_of(struct gs_file_id id, pid_t only_pid)
 	return gs_hash_bytes(key, sizeof(key));
 }
 
-static struct file *find(struct file_table *t, struct gs_file_id id, pid_t only_pid)
+static struct file *find_file(struct file_table *t, struct gs_file_id id, pid_t only_pid)
 {
 	uint64_t i;
 
@@ -120,7 +120,7 @@ static struct file *find(struct file_table *t, struct gs_file_id id, pid_t only_
 	return gs_map_get(&t->at, key_of(id, only_pid), &i) ? &t->files[i] : NULL;
 }
 
-static void forget(struct file_table *t, struct file *f)
+static void forget_file(struct file_table *t, struct file *f)
 {
 	struct file *last = &t->files[t->n - 1];
 
@@ -139,10 +139,10 @@ static void forget_plain(struct file_table *t)
 {
 	for (size_t i = t->n; i-- > 0;)
 		if (!t->files[i].n_probes)
-			forget(t, &t->files[i]);
+			forget_file(t, &t->files[i]);
 }
 
-static struct file *add(struct file_table *t, struct gs_file_id id, pid_t only_pid)
+static struct file *add_file(struct file_table *t, struct gs_file_id id, pid_t only_pid)
 {
 	if (t->n == MAX_FILES)
 		forget_plain(t);
@@ -183,8 +183,8 @@ static void add_user(struct file *f, pid_t pid)
 	f->unused_since_ns = 0;
 }
 
-void files_tell_failure(struct gs_probe *probe, const char *path, const char *function,
-			const char *reason, int status, uint32_t layer)
+void uprobe_files_report_failure(struct gs_uprobe *probe, const char *path, const char *function,
+				 const char *reason, int status, uint32_t layer)
 {
 	struct gs_attach a = {.path = path,
 			      .function = function,
@@ -195,7 +195,7 @@ void files_tell_failure(struct gs_probe *probe, const char *path, const char *fu
 	probe->options.on_attach(probe->options.ctx, &a);
 }
 
-const char *files_reason_of(int status)
+const char *uprobe_files_reason_of(int status)
 {
 	switch (status) {
 	case -EOPNOTSUPP:
@@ -213,42 +213,42 @@ const char *files_reason_of(int status)
 }
 
 /* A file that comes when the function is gone already. */
-bool files_is_off(const struct gs_probe *probe, uint16_t func)
+bool uprobe_files_is_off(const struct gs_uprobe *probe, uint16_t func)
 {
 	return probe->options.modes && probe->kernel.modes->mode[func] == GS_MODE_OFF;
 }
 
-void files_tell_price(struct gs_probe *probe, const struct gs_plan_place *p,
-		      const struct gs_user_row *row)
+void uprobe_files_report_cost(struct gs_uprobe *probe, const struct gs_attach_plan_place *p,
+			      const struct gs_user_row *row)
 {
-	struct gs_hit hit = {.kind = GS_PRICE_CALL};
+	struct gs_hit hit = {.kind = GS_COST_CALL};
 
 	if (!probe->options.on_function || !p->func)
 		return;
 	if (row) {
 		hit.kind = p->has_return || p->cookie & (GS_COOKIE_BY_EXITS | GS_COOKIE_EXIT)
-				   ? GS_PRICE_USER
-				   : GS_PRICE_PLACE;
+				   ? GS_COST_USER
+				   : GS_COST_PLACE;
 		for (unsigned i = 0; i < row->n_values; i++)
 			hit.n_values += row->values[i].n_chain > 0;
 		hit.n_texts = row->n_texts;
 	} else if (p->family == GS_FAMILY_PYCALL) {
-		hit.kind = GS_PRICE_PYTHON;
+		hit.kind = GS_COST_PYTHON;
 	} else if (p->family > GS_FAMILY_MPI) {
-		hit.kind = GS_PRICE_SCOPE;
+		hit.kind = GS_COST_SCOPE;
 	}
 	probe->options.on_function(probe->options.ctx, p->func, &hit);
 }
 
 /* Which of the chosen names of operators the file has. */
-static void note_operators(struct gs_probe *probe, const struct gs_plan *plan)
+static void note_operators(struct gs_uprobe *probe, const struct gs_attach_plan *plan)
 {
-	const struct gs_probe_options *o = &probe->options;
+	const struct gs_uprobe_options *o = &probe->options;
 
 	for (size_t i = 0; i < plan->n; i++) {
-		const struct gs_plan_place *p = &plan->places[i];
+		const struct gs_attach_plan_place *p = &plan->places[i];
 		const struct gs_func *func = gs_func_set_get(o->funcs, p->func);
-		const char *name = p->family == GS_FAMILY_SPAN            ? GS_PLAN_SPANS
+		const char *name = p->family == GS_FAMILY_SPAN            ? GS_ATTACH_PLAN_SPANS
 				   : p->family == GS_FAMILY_TORCH && func ? func->name
 									  : NULL;
 
@@ -258,36 +258,37 @@ static void note_operators(struct gs_probe *probe, const struct gs_plan *plan)
 	}
 }
 
-void files_tell_missing_ops(struct gs_probe *probe)
+void uprobe_files_report_missing_ops(struct gs_uprobe *probe)
 {
-	const struct gs_probe_options *o = &probe->options;
+	const struct gs_uprobe_options *o = &probe->options;
 
 	for (size_t op = 0; probe->ops_found && op < o->n_ops && op < 64; op++)
 		if (!(probe->ops_found >> op & 1))
-			files_tell_failure(probe, "PyTorch", o->ops[op],
-					   "no library that was used has such an operator", -ENOENT,
-					   GS_LAYER_TORCH);
+			uprobe_files_report_failure(probe, "PyTorch", o->ops[op],
+						    "no library that was used has such an operator",
+						    -ENOENT, GS_LAYER_TORCH);
 }
 
 /* One family's places of the plan. */
-static int attach_family(struct gs_probe *probe, struct file *f, const struct gs_mapped_file *file,
-			 const struct gs_plan *plan, enum gs_family family)
+static int attach_family(struct gs_uprobe *probe, struct file *f, const struct gs_mapped_file *file,
+			 const struct gs_attach_plan *plan, enum gs_family family)
 {
-	GS_FREE struct gs_plan_place *places = calloc(plan->n + 1, sizeof(*places));
+	GS_FREE struct gs_attach_plan_place *places = calloc(plan->n + 1, sizeof(*places));
 	GS_FREE int *status = calloc(plan->n + 1, sizeof(*status));
 	size_t n = 0;
 	int done;
 
 	for (size_t i = 0; places && i < plan->n; i++)
-		if (plan->places[i].family == family && !files_is_off(probe, plan->places[i].func))
+		if (plan->places[i].family == family &&
+		    !uprobe_files_is_off(probe, plan->places[i].func))
 			places[n++] = plan->places[i];
 	if (!n || !status)
 		return 0;
-	done = links_attach(&f->links, &probe->kernel, &probe->features, family, file->open_path,
-			    f->only_pid, places, n, status);
+	done = uprobe_links_attach(&f->links, &probe->kernel, &probe->features, family,
+				   file->open_path, f->only_pid, places, n, status);
 	if (done < 0) {
-		files_tell_failure(probe, file->path, NULL, files_reason_of(done), done,
-				   plan->layer);
+		uprobe_files_report_failure(probe, file->path, NULL, uprobe_files_reason_of(done),
+					    done, plan->layer);
 		return 0;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -297,33 +298,35 @@ static int attach_family(struct gs_probe *probe, struct file *f, const struct gs
 				: gs_func_set_get(probe->options.funcs, places[i].func);
 
 		if (status[i] == 0)
-			files_tell_price(probe, &places[i], NULL);
+			uprobe_files_report_cost(probe, &places[i], NULL);
 		else
-			files_tell_failure(probe, file->path, func ? func->name : "the unwinder",
-					   files_reason_of(status[i]), status[i],
-					   func ? func->desc.layer : 0);
+			uprobe_files_report_failure(probe, file->path,
+						    func ? func->name : "the unwinder",
+						    uprobe_files_reason_of(status[i]), status[i],
+						    func ? func->desc.layer : 0);
 	}
 	return done;
 }
 
 /* Where it has functions of interest, as a process without rights finds, or this one when there is
  * none such. */
-static int plan_file(struct gs_probe *probe, const struct gs_mapped_file *file, int fd,
-		     struct gs_plan *plan, struct gs_err *err)
+static int plan_file(struct gs_uprobe *probe, const struct gs_mapped_file *file, int fd,
+		     struct gs_attach_plan *plan, struct gs_err *err)
 {
 	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
 	GS_CLOSE int own = -1;
 	int r;
 
 	if (probe->options.reader)
-		return gs_plan_ask(plan, probe->options.reader, &probe->selection, &probe->plan,
-				   file, fd, err);
+		return gs_attach_plan_ask(plan, probe->options.reader, &probe->selection,
+					  &probe->plan, file, fd, err);
 	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	r = gs_elf_open_fd(&own, file->path, false, &elf, err);
-	return r < 0 ? r : gs_plan_file(plan, &probe->selection, &probe->plan, file, elf, err);
+	return r < 0 ? r
+		     : gs_attach_plan_file(plan, &probe->selection, &probe->plan, file, elf, err);
 }
 
-static unsigned probes_left(struct gs_probe *probe, uint32_t uid)
+static unsigned probes_left(struct gs_uprobe *probe, uint32_t uid)
 {
 	const struct file_user *user = user_of(probe->files, uid);
 	unsigned most = uid ? USER_PROBES : ROOT_TIMES * USER_PROBES;
@@ -331,21 +334,21 @@ static unsigned probes_left(struct gs_probe *probe, uint32_t uid)
 	return user && user->n_probes < most ? most - user->n_probes : 0;
 }
 
-static bool may_have_more(struct gs_probe *probe, uint32_t uid)
+static bool may_have_more(struct gs_uprobe *probe, uint32_t uid)
 {
 	const struct file_user *user = user_of(probe->files, uid);
 
 	return user && user->n_files < (uid ? USER_FILES : ROOT_TIMES * USER_FILES);
 }
 
-static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_mapped_file *seen)
+static void attach_file(struct gs_uprobe *probe, struct file *f, const struct gs_mapped_file *seen)
 {
 	const struct gs_foreign_want want = {.dev = seen->id.dev, .ino = seen->id.ino};
 	GS_FOREIGN_CLOSE struct gs_foreign opened = GS_FOREIGN_INIT;
 	struct gs_mapped_file held = *seen, *file = &held;
 	struct gs_err err = {{0}};
 	unsigned n_users;
-	GS_CLEANUP(gs_plan_fini) struct gs_plan plan = {0};
+	GS_CLEANUP(gs_attach_plan_fini) struct gs_attach_plan plan = {0};
 	int r = gs_foreign_open(seen->open_path, &want, &opened);
 
 	/* The way through /proc/PID ends with the process, which may be before we are done here;
@@ -362,15 +365,17 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 	if (r < 0) {
 		/* Most files that are mapped executable are none of ours; only what looks like one
 		 * by its name is worth a word. */
-		if (files_look_traced(file->path) || r == -ETIME || r == -EIO || r == -EBADMSG)
-			files_tell_failure(probe, file->path, NULL, gs_err_text(&err, r), r, 0);
+		if (uprobe_files_scan_traced(file->path) || r == -ETIME || r == -EIO ||
+		    r == -EBADMSG)
+			uprobe_files_report_failure(probe, file->path, NULL, gs_err_text(&err, r),
+						    r, 0);
 		return;
 	}
 	note_operators(probe, &plan);
 	f->n_probes += (unsigned)attach_family(probe, f, file, &plan, GS_FAMILY_UNWIND);
 	for (int family = 0; family < GS_FAMILY_UNWIND; family++)
 		f->n_probes += (unsigned)attach_family(probe, f, file, &plan, family);
-	n_users = users_attach(probe, &f->links, file, f->only_pid);
+	n_users = uprobe_users_attach(probe, &f->links, file, f->only_pid);
 	if (f->n_probes) {
 		struct gs_attach a = {.path = file->path,
 				      .n_probes = f->n_probes,
@@ -385,7 +390,7 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 		f->fd = gs_take_fd(&opened.fd);
 }
 
-bool files_look_traced(const char *path)
+bool uprobe_files_scan_traced(const char *path)
 {
 	return strstr(path, "libcuda") || strstr(path, "libnccl") || strstr(path, "libtorch");
 }
@@ -401,10 +406,11 @@ static void count_user(struct file_table *t, const struct file *f, int sign)
 	user->n_probes += (unsigned)sign * f->n_probes;
 }
 
-int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file, bool *ret_new)
+int uprobe_files_use(struct gs_uprobe *probe, pid_t pid, const struct gs_mapped_file *file,
+		     bool *ret_new)
 {
 	pid_t only_pid = probe->by_process ? pid : 0;
-	struct file *f = find(probe->files, file->id, only_pid);
+	struct file *f = find_file(probe->files, file->id, only_pid);
 
 	*ret_new = false;
 	if (!f) {
@@ -415,7 +421,7 @@ int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *fi
 			gs_guard_refuse(GS_REFUSED_USER_FILES, 1, file->path);
 			return -EDQUOT;
 		}
-		f = add(probe->files, file->id, only_pid);
+		f = add_file(probe->files, file->id, only_pid);
 		if (!f) {
 			gs_guard_refuse(GS_REFUSED_MEMORY, 1, file->path);
 			return -ENOBUFS;
@@ -430,23 +436,24 @@ int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *fi
 	return 0;
 }
 
-unsigned files_n_probes(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file)
+unsigned uprobe_files_n_probes(struct gs_uprobe *probe, pid_t pid,
+			       const struct gs_mapped_file *file)
 {
-	const struct file *f = find(probe->files, file->id, probe->by_process ? pid : 0);
+	const struct file *f = find_file(probe->files, file->id, probe->by_process ? pid : 0);
 
 	return f ? f->n_probes : 0;
 }
 
-bool files_known(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file)
+bool uprobe_files_known(struct gs_uprobe *probe, pid_t pid, const struct gs_mapped_file *file)
 {
-	struct file *f = find(probe->files, file->id, probe->by_process ? pid : 0);
+	struct file *f = find_file(probe->files, file->id, probe->by_process ? pid : 0);
 
 	if (f && f->n_probes)
 		add_user(f, pid);
 	return f;
 }
 
-void files_process_gone(struct gs_probe *probe, pid_t pid)
+void uprobe_files_process_gone(struct gs_uprobe *probe, pid_t pid)
 {
 	struct file_table *t = probe->files;
 
@@ -464,7 +471,7 @@ void files_process_gone(struct gs_probe *probe, pid_t pid)
 	}
 }
 
-void files_sweep(struct gs_probe *probe)
+void uprobe_files_sweep(struct gs_uprobe *probe)
 {
 	struct file_table *t = probe->files;
 	uint64_t now = gs_clock_mono_ns();
@@ -479,24 +486,24 @@ void files_sweep(struct gs_probe *probe)
 		}
 		gs_log(1, "no process uses inode %llu any more: %u probes removed",
 		       (unsigned long long)f->id.ino, f->n_probes);
-		links_release_numbers(&f->links, &probe->kernel);
-		links_move(&gone, &f->links);
+		uprobe_links_release_numbers(&f->links, &probe->kernel);
+		uprobe_links_move(&gone, &f->links);
 		count_user(t, f, -1);
-		forget(t, f);
+		forget_file(t, f);
 	}
 	if (gone.n)
-		links_close_many(&gone);
+		uprobe_links_close_many(&gone);
 }
 
 static bool is_attached(const struct file_table *t, uint16_t func)
 {
 	for (size_t i = 0; i < t->n; i++)
-		if (links_have(&t->files[i].links, func))
+		if (uprobe_links_have(&t->files[i].links, func))
 			return true;
 	return false;
 }
 
-void files_regroup(struct gs_probe *probe)
+void uprobe_files_regroup(struct gs_uprobe *probe)
 {
 	struct file_table *t = probe->files;
 	bool more = false;
@@ -512,10 +519,10 @@ void files_regroup(struct gs_probe *probe)
 		if ((i < t->n) != (f->n_users > 0))
 			continue;
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
-		more |= links_regroup(probe, &f->links, path, f->only_pid);
+		more |= uprobe_links_regroup(probe, &f->links, path, f->only_pid);
 	}
 	for (unsigned func = 1; func < GS_FUNC_MAX; func++) {
-		if (probe->off_told[func] || !files_is_off(probe, (uint16_t)func) ||
+		if (probe->off_told[func] || !uprobe_files_is_off(probe, (uint16_t)func) ||
 		    is_attached(t, (uint16_t)func))
 			continue;
 		probe->off_told[func] = true;
@@ -525,7 +532,7 @@ void files_regroup(struct gs_probe *probe)
 		atomic_store(&probe->regroup, true);
 }
 
-unsigned files_count(const struct file_table *t, unsigned *ret_n_probes)
+unsigned uprobe_files_count(const struct file_table *t, unsigned *ret_n_probes)
 {
 	unsigned n = 0;
 

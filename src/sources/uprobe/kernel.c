@@ -13,7 +13,7 @@
 #include "core/base/mem.h"
 #include "model/trace/func.h"
 #include "sources/uprobe/link_create.h"
-#include "sources/uprobe/probe_int.h"
+#include "sources/uprobe/uprobe_int.h"
 
 /* The skeletons use the types of model/trace/event.h without naming it. */
 #include "cuda.skel.h"
@@ -127,13 +127,14 @@ static int prepare_maps(struct bpf_object *object, const struct features *f,
 	return r;
 }
 
-int kernel_share_maps(struct kernel_side *k, struct bpf_object *object, const struct features *f,
-		      const struct gs_kernel_config *config, uint32_t ring_bytes)
+int uprobe_kernel_share_maps(struct uprobe_kernel_side *k, struct bpf_object *object,
+			     const struct features *f, const struct gs_kernel_config *config,
+			     uint32_t ring_bytes)
 {
 	return prepare_maps(object, f, config, ring_bytes, k->cuda->obj);
 }
 
-static int load_cuda(struct kernel_side *k, const struct gs_kernel_config *config,
+static int load_cuda(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
 		     const struct features *f, uint32_t ring_bytes)
 {
 	struct gs_cuda_bpf *s = gs_cuda_bpf__open();
@@ -155,7 +156,7 @@ static int load_cuda(struct kernel_side *k, const struct gs_kernel_config *confi
 	return r;
 }
 
-static int load_nccl(struct kernel_side *k, const struct gs_kernel_config *config,
+static int load_nccl(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
 		     const struct features *f, uint32_t ring_bytes)
 {
 	struct gs_nccl_bpf *s = gs_nccl_bpf__open();
@@ -179,7 +180,7 @@ static int load_nccl(struct kernel_side *k, const struct gs_kernel_config *confi
 	return 0;
 }
 
-static int load_mpi(struct kernel_side *k, const struct gs_kernel_config *config,
+static int load_mpi(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
 		    const struct features *f, uint32_t ring_bytes)
 {
 	struct gs_mpi_bpf *s = gs_mpi_bpf__open();
@@ -202,7 +203,7 @@ static int load_mpi(struct kernel_side *k, const struct gs_kernel_config *config
 	return 0;
 }
 
-static int load_torch(struct kernel_side *k, const struct gs_kernel_config *config,
+static int load_torch(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
 		      const struct features *f, uint32_t ring_bytes)
 {
 	struct gs_torch_bpf *s = gs_torch_bpf__open();
@@ -218,7 +219,7 @@ static int load_torch(struct kernel_side *k, const struct gs_kernel_config *conf
 	return r;
 }
 
-static int load_span(struct kernel_side *k, const struct gs_kernel_config *config,
+static int load_span(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
 		     const struct features *f, uint32_t ring_bytes)
 {
 	struct gs_span_bpf *s = gs_span_bpf__open();
@@ -235,7 +236,7 @@ static int load_span(struct kernel_side *k, const struct gs_kernel_config *confi
 }
 
 /* Needed beside every family that catches ends of functions which may throw. */
-static int load_unwind(struct kernel_side *k, const struct gs_kernel_config *config,
+static int load_unwind(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
 		       const struct features *f, uint32_t ring_bytes)
 {
 	struct gs_unwind_bpf *s = gs_unwind_bpf__open();
@@ -251,7 +252,7 @@ static int load_unwind(struct kernel_side *k, const struct gs_kernel_config *con
 	return r;
 }
 
-static int load_pyspan(struct kernel_side *k, const struct gs_kernel_config *config,
+static int load_pyspan(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
 		       const struct features *f, uint32_t ring_bytes)
 {
 	struct gs_pyspan_bpf *s = gs_pyspan_bpf__open();
@@ -267,7 +268,7 @@ static int load_pyspan(struct kernel_side *k, const struct gs_kernel_config *con
 	return r;
 }
 
-static int load_pycall(struct kernel_side *k, const struct gs_probe_options *options,
+static int load_pycall(struct uprobe_kernel_side *k, const struct gs_uprobe_options *options,
 		       const struct gs_kernel_config *config, const struct features *f,
 		       uint32_t ring_bytes, struct gs_err *err)
 {
@@ -279,7 +280,7 @@ static int load_pycall(struct kernel_side *k, const struct gs_probe_options *opt
 	k->pycall = s;
 	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
 	choose_site_program(f, s->progs.gs_pycall_site);
-	r = pycall_fill(s, options, err);
+	r = uprobe_pycall_fill(s, options, err);
 	if (r == 0)
 		r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
 	if (r == 0)
@@ -289,7 +290,7 @@ static int load_pycall(struct kernel_side *k, const struct gs_probe_options *opt
 }
 
 /* Without them described functions that may throw are refused one by one. */
-static int load_uscope(struct kernel_side *k, const struct gs_kernel_config *config,
+static int load_uscope(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
 		       const struct features *f, uint32_t ring_bytes)
 {
 	struct gs_uscope_bpf *s = gs_uscope_bpf__open();
@@ -311,12 +312,12 @@ static int load_uscope(struct kernel_side *k, const struct gs_kernel_config *con
 	return 0;
 }
 
-static int load_scopes(struct kernel_side *k, const struct gs_probe_options *options,
+static int load_scopes(struct uprobe_kernel_side *k, const struct gs_uprobe_options *options,
 		       const struct gs_kernel_config *config, const struct features *f,
 		       uint32_t ring_bytes, struct gs_err *err)
 {
 	bool operators = options->layers >> GS_LAYER_TORCH & 1;
-	bool users = options->funcs && users_may_throw(options->users);
+	bool users = options->funcs && uprobe_users_may_throw(options->users);
 	int r = 0;
 
 	if (options->python_gc || options->python_gil)
@@ -349,7 +350,7 @@ static int load_scopes(struct kernel_side *k, const struct gs_probe_options *opt
 	return 0;
 }
 
-static int load_task(struct kernel_side *k, const struct gs_kernel_config *config,
+static int load_task(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
 		     const struct features *f, uint32_t ring_bytes)
 {
 	struct gs_task_bpf *s = gs_task_bpf__open();
@@ -376,7 +377,7 @@ static int load_task(struct kernel_side *k, const struct gs_kernel_config *confi
 	return r;
 }
 
-static int load_sample(struct kernel_side *k, const struct gs_kernel_config *config,
+static int load_sample(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
 		       const struct features *f, uint32_t ring_bytes, struct gs_err *err)
 {
 	struct gs_sample_bpf *s = gs_sample_bpf__open();
@@ -393,10 +394,10 @@ static int load_sample(struct kernel_side *k, const struct gs_kernel_config *con
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused the program that takes samples: %s",
 				  strerror(-r));
-	return sample_start(k, s->progs.gs_sample, config->sample_period_ns, err);
+	return uprobe_sample_start(k, s->progs.gs_sample, config->sample_period_ns, err);
 }
 
-static int load_user(struct kernel_side *k, const struct gs_kernel_config *config,
+static int load_user(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
 		     const struct features *f, uint32_t ring_bytes, uint32_t n_threads,
 		     uint32_t n_rows)
 {
@@ -437,7 +438,7 @@ static int open_window(const struct bpf_map *map, struct gs_window **ret_window,
 			      ret_window, ret_base);
 }
 
-static int map_all(struct kernel_side *k, ring_buffer_sample_fn on_event, void *ctx)
+static int map_all(struct uprobe_kernel_side *k, ring_buffer_sample_fn on_event, void *ctx)
 {
 	int r = open_window(k->cuda->maps.gs_threads, &k->thread_window, &k->threads);
 
@@ -461,39 +462,39 @@ static int map_all(struct kernel_side *k, ring_buffer_sample_fn on_event, void *
 	return 0;
 }
 
-unsigned threads_reach(const struct kernel_side *k)
+unsigned uprobe_reach_threads(const struct uprobe_kernel_side *k)
 {
 	return gs_window_reach(k->thread_window,
 			       __atomic_load_n(&k->state->n_threads, __ATOMIC_ACQUIRE) + 1);
 }
 
-bool thread_is_mapped(const struct kernel_side *k, uint32_t slot)
+bool uprobe_thread_is_mapped(const struct uprobe_kernel_side *k, uint32_t slot)
 {
 	return slot && gs_window_reach(k->thread_window, slot + 1) > slot;
 }
 
-unsigned cells_reach(const struct kernel_side *k)
+unsigned uprobe_reach_cells(const struct uprobe_kernel_side *k)
 {
 	return gs_window_reach(k->cell_window,
 			       __atomic_load_n(&k->state->n_cells, __ATOMIC_ACQUIRE) + 1);
 }
 
-static int quiet(enum libbpf_print_level level, const char *fmt, va_list ap)
+static int silence_libbpf(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
 	if (gs_log_level() < 3)
 		return 0;
 	return vfprintf(stderr, fmt, ap);
 }
 
-int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
-		const struct gs_kernel_config *config, const struct features *f,
-		ring_buffer_sample_fn on_event, void *ctx, struct gs_err *err)
+int uprobe_kernel_load(struct uprobe_kernel_side *k, const struct gs_uprobe_options *options,
+		       const struct gs_kernel_config *config, const struct features *f,
+		       ring_buffer_sample_fn on_event, void *ctx, struct gs_err *err)
 {
 	uint32_t ring_bytes = options->ring_bytes ? options->ring_bytes : 16u << 20;
 	int r;
 
-	*k = (struct kernel_side){0};
-	libbpf_set_print(quiet);
+	*k = (struct uprobe_kernel_side){0};
+	libbpf_set_print(silence_libbpf);
 	r = load_cuda(k, config, f, ring_bytes);
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused the probe programs: %s%s",
@@ -549,7 +550,7 @@ static int drop_event(void *ctx, void *data, size_t bytes)
 #define ALONE_CELLS      64
 #define ALONE_ROWS       8
 
-static int load_cuda_alone(struct kernel_side *k, const struct gs_kernel_config *config,
+static int load_cuda_alone(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
 			   const struct features *f)
 {
 	struct gs_cuda_bpf *s = gs_cuda_bpf__open();
@@ -575,13 +576,13 @@ static int load_cuda_alone(struct kernel_side *k, const struct gs_kernel_config 
 	return r;
 }
 
-int kernel_load_alone(struct kernel_side *k, const struct gs_kernel_config *config,
-		      const struct features *f, bool with_scopes, bool with_users)
+int uprobe_kernel_load_alone(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
+			     const struct features *f, bool with_scopes, bool with_users)
 {
 	int r;
 
-	*k = (struct kernel_side){0};
-	libbpf_set_print(quiet);
+	*k = (struct uprobe_kernel_side){0};
+	libbpf_set_print(silence_libbpf);
 	r = load_cuda_alone(k, config, f);
 	if (r == 0 && with_scopes)
 		r = load_torch(k, config, f, ALONE_RING_BYTES);
@@ -590,30 +591,30 @@ int kernel_load_alone(struct kernel_side *k, const struct gs_kernel_config *conf
 	if (r == 0)
 		r = map_all(k, drop_event, NULL);
 	if (r < 0)
-		kernel_unload(k);
+		uprobe_kernel_unload(k);
 	return r;
 }
 
-static void unmap(void *p, struct bpf_map *map)
+static void unmap_values(void *p, struct bpf_map *map)
 {
 	if (p)
 		munmap(p,
 		       (size_t)bpf_map__max_entries(map) * ((bpf_map__value_size(map) + 7u) & ~7u));
 }
 
-void kernel_unload(struct kernel_side *k)
+void uprobe_kernel_unload(struct uprobe_kernel_side *k)
 {
 	free(k->group_used);
 	k->group_used = NULL;
 	if (!k->cuda)
 		return;
-	sample_stop(k);
-	account_unload(k);
+	uprobe_sample_stop(k);
+	uprobe_account_unload(k);
 	ring_buffer__free(k->ring);
-	unmap(k->state, k->cuda->maps.gs_state);
+	unmap_values(k->state, k->cuda->maps.gs_state);
 	gs_window_close(&k->thread_window);
 	gs_window_close(&k->cell_window);
-	unmap(k->modes, k->cuda->maps.gs_modes);
+	unmap_values(k->modes, k->cuda->maps.gs_modes);
 	gs_window_close(&k->mpi_window);
 	for (size_t i = 0; i < GS_ARRAY_LEN(k->task_links); i++)
 		bpf_link__destroy(k->task_links[i]);
@@ -629,5 +630,5 @@ void kernel_unload(struct kernel_side *k)
 	gs_mpi_bpf__destroy(k->mpi);
 	gs_nccl_bpf__destroy(k->nccl);
 	gs_cuda_bpf__destroy(k->cuda);
-	*k = (struct kernel_side){0};
+	*k = (struct uprobe_kernel_side){0};
 }

@@ -18,16 +18,17 @@
 #include "core/base/foreign.h"
 #include "core/base/mem.h"
 #include "sources/uprobe/link_create.h"
-#include "sources/uprobe/probe_int.h"
+#include "sources/uprobe/uprobe_int.h"
 
 #define CLOSERS            256u
 #define CLOSER_STACK_BYTES (128u << 10)
 #define MAX_FAILED         64u /* links of one file that are tried in vain, each some 50 ms */
 #define REF_CTR_SHIFT      32  /* PERF_UPROBE_REF_CTR_OFFSET_SHIFT, kernel/events/core.c */
 
-int link_create_uprobe_multi(int prog_fd, unsigned attach_type, unsigned flags, const char *path,
-			     const unsigned long *offsets, const unsigned long *ref_ctrs,
-			     const uint64_t *cookies, size_t n, pid_t pid)
+int uprobe_link_create_uprobe_multi(int prog_fd, unsigned attach_type, unsigned flags,
+				    const char *path, const unsigned long *offsets,
+				    const unsigned long *ref_ctrs, const uint64_t *cookies,
+				    size_t n, pid_t pid)
 {
 	struct {
 		uint32_t prog_fd, target_fd, attach_type, flags;
@@ -49,7 +50,7 @@ int link_create_uprobe_multi(int prog_fd, unsigned attach_type, unsigned flags, 
 	return fd < 0 ? -errno : (int)fd;
 }
 
-static int group_keep(struct link_group *g, int fd)
+static int group_keep(struct uprobe_link_group *g, int fd)
 {
 	if (fd < 0)
 		return fd;
@@ -57,7 +58,7 @@ static int group_keep(struct link_group *g, int fd)
 	return 0;
 }
 
-static void group_close(struct link_group *g)
+static void group_close(struct uprobe_link_group *g)
 {
 	while (g->n_fds)
 		close(g->fds[--g->n_fds]);
@@ -65,7 +66,7 @@ static void group_close(struct link_group *g)
 		close(g->old[--g->n_old]);
 }
 
-void links_close(struct links *links)
+void uprobe_links_close(struct links *links)
 {
 	for (size_t i = 0; i < links->n; i++) {
 		group_close(&links->groups[i]);
@@ -96,7 +97,7 @@ static size_t gather_fds(struct links *links, int *fds)
 	size_t n = 0;
 
 	for (size_t i = 0; i < links->n; i++) {
-		struct link_group *g = &links->groups[i];
+		struct uprobe_link_group *g = &links->groups[i];
 
 		while (g->n_fds)
 			fds[n++] = g->fds[--g->n_fds];
@@ -106,7 +107,7 @@ static size_t gather_fds(struct links *links, int *fds)
 	return n;
 }
 
-void links_close_many(struct links *links)
+void uprobe_links_close_many(struct links *links)
 {
 	GS_FREE int *fds = calloc(links->n + 1, 4 * sizeof(*fds));
 	struct closing c = {.fds = fds};
@@ -125,16 +126,16 @@ void links_close_many(struct links *links)
 			pthread_join(threads[--n], NULL);
 		pthread_attr_destroy(&attr);
 	}
-	links_close(links);
+	uprobe_links_close(links);
 }
 
-void links_move(struct links *to, struct links *from)
+void uprobe_links_move(struct links *to, struct links *from)
 {
 	size_t bytes = (to->n + from->n + 1) * sizeof(*to->groups);
-	struct link_group *groups = realloc(to->groups, bytes);
+	struct uprobe_link_group *groups = realloc(to->groups, bytes);
 
 	if (!groups) {
-		links_close(from);
+		uprobe_links_close(from);
 		return;
 	}
 	to->groups = groups;
@@ -147,7 +148,7 @@ void links_move(struct links *to, struct links *from)
 
 /* --- one group --- */
 
-static uint64_t cookie_of(const struct link_group *g, const struct gs_plan_place *p)
+static uint64_t cookie_of(const struct uprobe_link_group *g, const struct gs_attach_plan_place *p)
 {
 	/* The others' cookies are no functions'. */
 	bool has_func = g->family != GS_FAMILY_SPAN && g->family != GS_FAMILY_UNWIND;
@@ -157,7 +158,7 @@ static uint64_t cookie_of(const struct link_group *g, const struct gs_plan_place
 }
 
 /* only_returns: those places that have one. */
-static int attach_multi(struct link_group *g, const struct bpf_program *prog, unsigned type,
+static int attach_multi(struct uprobe_link_group *g, const struct bpf_program *prog, unsigned type,
 			bool only_returns, const char *path, pid_t pid)
 {
 	GS_FREE unsigned long *offsets = calloc(g->n, sizeof(*offsets));
@@ -178,10 +179,10 @@ static int attach_multi(struct link_group *g, const struct bpf_program *prog, un
 	}
 	if (!k)
 		return 0;
-	return group_keep(g, link_create_uprobe_multi(bpf_program__fd(prog), type,
-						      only_returns ? UPROBE_MULTI_RETURN : 0, path,
-						      offsets, counted ? ref_ctrs : NULL, cookies,
-						      k, pid));
+	return group_keep(g, uprobe_link_create_uprobe_multi(
+				     bpf_program__fd(prog), type,
+				     only_returns ? UPROBE_MULTI_RETURN : 0, path, offsets,
+				     counted ? ref_ctrs : NULL, cookies, k, pid));
 }
 
 /* Number of the uprobe event source, or -EOPNOTSUPP; and nothing else of sysfs: return probes are
@@ -199,10 +200,10 @@ int uprobe_event_type(void)
 /* The raw calls rather than libbpf's: its object would switch the event off when it goes, and a
  * link descriptor of our own lets all ways of attaching be closed alike. The link holds the event.
  */
-static int attach_single(struct link_group *g, const struct bpf_program *prog, bool is_return,
-			 const char *path, pid_t pid)
+static int attach_single(struct uprobe_link_group *g, const struct bpf_program *prog,
+			 bool is_return, const char *path, pid_t pid)
 {
-	const struct gs_plan_place *place = g->places;
+	const struct gs_attach_plan_place *place = g->places;
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = cookie_of(g, place));
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
@@ -223,8 +224,8 @@ static int attach_single(struct link_group *g, const struct bpf_program *prog, b
 	return group_keep(g, bpf_link_create(bpf_program__fd(prog), event, BPF_PERF_EVENT, &opts));
 }
 
-int group_attach(struct link_group *g, const struct kernel_side *k, const struct features *features,
-		 const char *path, pid_t pid)
+int uprobe_attach_group(struct uprobe_link_group *g, const struct uprobe_kernel_side *k,
+			const struct features *features, const char *path, pid_t pid)
 {
 	const struct bpf_program *session = k->session[g->family], *leave = k->leave[g->family];
 	int r = 0;
@@ -251,7 +252,7 @@ int group_attach(struct link_group *g, const struct kernel_side *k, const struct
 
 /* --- all places of a file --- */
 
-static void free_number(const struct kernel_side *k, uint16_t number)
+static void free_number(const struct uprobe_kernel_side *k, uint16_t number)
 {
 	if (number)
 		k->group_used[number] = false;
@@ -259,7 +260,7 @@ static void free_number(const struct kernel_side *k, uint16_t number)
 
 /* One that none of the groups has. 0: there is none, or none is needed, since a group of one place
  * is never attached anew. */
-static uint16_t take_number(const struct kernel_side *k, size_t n_places)
+static uint16_t take_number(const struct uprobe_kernel_side *k, size_t n_places)
 {
 	if (!k->group_used || n_places < 2)
 		return 0;
@@ -274,12 +275,12 @@ static uint16_t take_number(const struct kernel_side *k, size_t n_places)
 }
 
 /* Places are kept where functions may be taken off again. */
-static int attach_group(struct links *links, const struct kernel_side *k,
+static int attach_group(struct links *links, const struct uprobe_kernel_side *k,
 			const struct features *features, enum gs_family family, const char *path,
-			pid_t pid, const struct gs_plan_place *places, size_t n)
+			pid_t pid, const struct gs_attach_plan_place *places, size_t n)
 {
-	struct link_group g = {.family = (uint8_t)family, .n = n};
-	struct link_group *groups;
+	struct uprobe_link_group g = {.family = (uint8_t)family, .n = n};
+	struct uprobe_link_group *groups;
 	int r;
 
 	groups = realloc(links->groups, (links->n + 1) * sizeof(*groups));
@@ -291,7 +292,7 @@ static int attach_group(struct links *links, const struct kernel_side *k,
 		return -ENOMEM;
 	memcpy(g.places, places, n * sizeof(*places));
 	g.number = take_number(k, n);
-	r = group_attach(&g, k, features, path, pid);
+	r = uprobe_attach_group(&g, k, features, path, pid);
 	if (r < 0) {
 		free_number(k, g.number);
 		free(g.places);
@@ -306,9 +307,10 @@ static int attach_group(struct links *links, const struct kernel_side *k,
 }
 
 /* A multi link fails as a whole when one place is refused. */
-static int attach_halves(struct links *links, const struct kernel_side *k,
+static int attach_halves(struct links *links, const struct uprobe_kernel_side *k,
 			 const struct features *features, enum gs_family family, const char *path,
-			 pid_t pid, const struct gs_plan_place *places, size_t n, int *status)
+			 pid_t pid, const struct gs_attach_plan_place *places, size_t n,
+			 int *status)
 {
 	int r = -ECANCELED, done;
 
@@ -335,9 +337,9 @@ static int attach_halves(struct links *links, const struct kernel_side *k,
 				    n - n / 2, status + n / 2);
 }
 
-int links_attach(struct links *links, const struct kernel_side *k, const struct features *features,
-		 enum gs_family family, const char *path, pid_t pid,
-		 const struct gs_plan_place *places, size_t n, int *status)
+int uprobe_links_attach(struct links *links, const struct uprobe_kernel_side *k,
+			const struct features *features, enum gs_family family, const char *path,
+			pid_t pid, const struct gs_attach_plan_place *places, size_t n, int *status)
 {
 	int done;
 
@@ -347,7 +349,7 @@ int links_attach(struct links *links, const struct kernel_side *k, const struct 
 	return done > 0 ? done : status[0];
 }
 
-void links_release_numbers(const struct links *links, const struct kernel_side *k)
+void uprobe_links_release_numbers(const struct links *links, const struct uprobe_kernel_side *k)
 {
 	for (size_t i = 0; i < links->n; i++)
 		free_number(k, links->groups[i].number);

@@ -9,7 +9,7 @@
 
 #include "core/base/mem.h"
 #include "model/trace/func.h"
-#include "sources/uprobe/probe_int.h"
+#include "sources/uprobe/uprobe_int.h"
 
 #include "pycall.skel.h"
 
@@ -19,7 +19,8 @@
 
 /* --- the kernel side --- */
 
-int pycall_fill(struct gs_pycall_bpf *s, const struct gs_probe_options *o, struct gs_err *err)
+int uprobe_pycall_fill(struct gs_pycall_bpf *s, const struct gs_uprobe_options *o,
+		       struct gs_err *err)
 {
 	for (size_t i = 0; i < GS_PYCALL_N; i++)
 		memcpy((void *)&s->rodata->gs_py_layouts[i], &o->py_layouts[i],
@@ -35,7 +36,7 @@ int pycall_fill(struct gs_pycall_bpf *s, const struct gs_probe_options *o, struc
 
 /* --- numbers --- */
 
-int pycalls_new(struct gs_probe *probe, struct gs_pyfunc_set **ret)
+int uprobe_pycalls_new(struct gs_uprobe *probe, struct gs_pyfunc_set **ret)
 {
 	if (!probe->selection.py_func)
 		return 0;
@@ -43,7 +44,7 @@ int pycalls_new(struct gs_probe *probe, struct gs_pyfunc_set **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
-void pycalls_event(struct gs_pyfunc_set *set, const struct gs_event *event)
+void uprobe_pycalls_event(struct gs_pyfunc_set *set, const struct gs_event *event)
 {
 	const struct gs_event_task *task = (const void *)event;
 	const struct gs_event_code *code = (const void *)event;
@@ -59,7 +60,7 @@ void pycalls_event(struct gs_pyfunc_set *set, const struct gs_event *event)
 
 static void take_back(void *ctx, uint32_t number, uint32_t pid, uint64_t code)
 {
-	const struct gs_probe *probe = ctx;
+	const struct gs_uprobe *probe = ctx;
 	int funcs_fd = bpf_map__fd(probe->kernel.pycall->maps.gs_py_funcs);
 	int free_fd = bpf_map__fd(probe->kernel.pycall->maps.gs_free_pyfuncs);
 	struct gs_py_func_key key = {code, pid};
@@ -73,9 +74,9 @@ static void take_back(void *ctx, uint32_t number, uint32_t pid, uint64_t code)
 /* Its first thread has ended before others, or its id is another's now. */
 static bool has_no_threads(void *ctx, uint32_t pid)
 {
-	const struct gs_probe *probe = ctx;
+	const struct gs_uprobe *probe = ctx;
 
-	unsigned n = threads_reach(&probe->kernel);
+	unsigned n = uprobe_reach_threads(&probe->kernel);
 
 	for (unsigned i = 1; i < n; i++)
 		if (probe->kernel.threads[i].pid == pid && !probe->kernel.threads[i].ended)
@@ -83,7 +84,7 @@ static bool has_no_threads(void *ctx, uint32_t pid)
 	return true;
 }
 
-void pycalls_harvest(struct gs_probe *probe)
+void uprobe_pycalls_drain(struct gs_uprobe *probe)
 {
 	const struct gs_pyfunc_round round = {N_HARVESTS, has_no_threads, take_back, probe};
 

@@ -25,7 +25,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "model/trace/func.h"
-#include "sources/uprobe/probe_int.h"
+#include "sources/uprobe/uprobe_int.h"
 
 #define PATIENCE_NS 2000000000ull
 #define GOING_NS    50000000ull /* the same of functions that go: they cost while they stay */
@@ -33,19 +33,19 @@
 
 enum phase { STEADY, WAITING, BOTH, NEW, STUCK };
 
-static bool is_exit(const struct gs_plan_place *p)
+static bool is_exit(const struct gs_attach_plan_place *p)
 {
 	return p->cookie & GS_COOKIE_EXIT;
 }
 
-static bool is_going(const struct gs_probe *probe, const struct gs_plan_place *p)
+static bool is_going(const struct gs_uprobe *probe, const struct gs_attach_plan_place *p)
 {
 	unsigned mode = __atomic_load_n(&probe->kernel.modes->mode[p->func], __ATOMIC_RELAXED);
 
 	return mode == GS_MODE_OFF || (mode == GS_MODE_COUNT && is_exit(p));
 }
 
-static size_t n_going(const struct gs_probe *probe, const struct link_group *g)
+static size_t n_going(const struct gs_uprobe *probe, const struct uprobe_link_group *g)
 {
 	size_t n = 0;
 
@@ -60,15 +60,18 @@ static void close_all(int *fds, unsigned *n)
 		close(fds[--*n]);
 }
 
-static void set_turn(const struct gs_probe *probe, const struct link_group *g, unsigned turn)
+static void set_turn(const struct gs_uprobe *probe, const struct uprobe_link_group *g,
+		     unsigned turn)
 {
 	__atomic_store_n(&probe->kernel.modes->turn[g->number], (uint8_t)turn, __ATOMIC_SEQ_CST);
 }
 
 /* The old links go on being g->old, and g is what comes. */
-static int attach_rest(struct gs_probe *probe, struct link_group *g, const char *path, pid_t pid)
+static int attach_rest(struct gs_uprobe *probe, struct uprobe_link_group *g, const char *path,
+		       pid_t pid)
 {
-	struct link_group next = {.family = g->family, .number = g->number, .turn = !g->turn};
+	struct uprobe_link_group next = {
+		.family = g->family, .number = g->number, .turn = !g->turn};
 	int r;
 
 	next.places = calloc(g->n, sizeof(*next.places));
@@ -77,7 +80,7 @@ static int attach_rest(struct gs_probe *probe, struct link_group *g, const char 
 	for (size_t i = 0; i < g->n; i++)
 		if (!is_going(probe, &g->places[i]))
 			next.places[next.n++] = g->places[i];
-	r = group_attach(&next, &probe->kernel, &probe->features, path, pid);
+	r = uprobe_attach_group(&next, &probe->kernel, &probe->features, path, pid);
 	if (r < 0) {
 		free(next.places);
 		return r;
@@ -89,7 +92,7 @@ static int attach_rest(struct gs_probe *probe, struct link_group *g, const char 
 	return 0;
 }
 
-static bool is_in(const struct link_group *g, uint16_t func)
+static bool is_in(const struct uprobe_link_group *g, uint16_t func)
 {
 	for (size_t i = 0; i < g->n; i++)
 		if (g->places[i].func == func)
@@ -97,20 +100,21 @@ static bool is_in(const struct link_group *g, uint16_t func)
 	return false;
 }
 
-static bool is_of(const struct gs_probe *probe, const struct link_group *g, uint16_t id, bool going)
+static bool is_of(const struct gs_uprobe *probe, const struct uprobe_link_group *g, uint16_t id,
+		  bool going)
 {
-	uint16_t func = placed_as(probe, id);
+	uint16_t func = uprobe_placed_as(probe, id);
 
 	return is_in(g, func) && (!going || probe->kernel.modes->mode[func] >= GS_MODE_COUNT);
 }
 
 /* Has a thread entered one of the group's functions (going: one of those that go) before that time,
  * and not returned? */
-static bool is_open(const struct gs_probe *probe, const struct link_group *g, uint64_t before_ns,
-		    bool going)
+static bool is_open(const struct gs_uprobe *probe, const struct uprobe_link_group *g,
+		    uint64_t before_ns, bool going)
 {
-	const struct kernel_side *k = &probe->kernel;
-	unsigned n = threads_reach(k);
+	const struct uprobe_kernel_side *k = &probe->kernel;
+	unsigned n = uprobe_reach_threads(k);
 
 	for (unsigned i = 1; i < n; i++) {
 		const struct gs_thread *t = &k->threads[i];
@@ -129,7 +133,8 @@ static bool is_open(const struct gs_probe *probe, const struct link_group *g, ui
 	return false;
 }
 
-static void begin(struct gs_probe *probe, struct link_group *g, const char *path, pid_t pid)
+static void begin_group(struct gs_uprobe *probe, struct uprobe_link_group *g, const char *path,
+			pid_t pid)
 {
 	size_t going = n_going(probe, g);
 	uint64_t start_ns = gs_clock_mono_ns();
@@ -155,9 +160,9 @@ static void begin(struct gs_probe *probe, struct link_group *g, const char *path
 	if (g->number)
 		r = attach_rest(probe, g, path, pid);
 	if (r < 0) {
-		files_tell_failure(probe, path, NULL,
-				   "probes could not be taken off: their calls go on being counted",
-				   r, 0);
+		uprobe_files_report_failure(
+			probe, path, NULL,
+			"probes could not be taken off: their calls go on being counted", r, 0);
 		g->phase = STUCK;
 		return;
 	}
@@ -169,14 +174,15 @@ static void begin(struct gs_probe *probe, struct link_group *g, const char *path
 }
 
 /* True when there is a next step. */
-static bool step(struct gs_probe *probe, struct link_group *g, const char *path, pid_t pid)
+static bool step_group(struct gs_uprobe *probe, struct uprobe_link_group *g, const char *path,
+		       pid_t pid)
 {
 	uint64_t start_ns;
 
 	switch ((enum phase)g->phase) {
 	case STEADY:
 	case WAITING:
-		begin(probe, g, path, pid);
+		begin_group(probe, g, path, pid);
 		break;
 	case BOTH:
 		if (gs_clock_mono_ns() - g->turned_ns < BOTH_NS)
@@ -203,19 +209,19 @@ static bool step(struct gs_probe *probe, struct link_group *g, const char *path,
 	return g->phase != STEADY && g->phase != STUCK;
 }
 
-bool links_regroup(struct gs_probe *probe, struct links *links, const char *path, pid_t pid)
+bool uprobe_links_regroup(struct gs_uprobe *probe, struct links *links, const char *path, pid_t pid)
 {
 	bool more = false;
 
 	for (size_t i = 0; i < links->n; i++)
-		more |= step(probe, &links->groups[i], path, pid);
+		more |= step_group(probe, &links->groups[i], path, pid);
 	return more;
 }
 
-bool links_have(const struct links *links, uint16_t func)
+bool uprobe_links_have(const struct links *links, uint16_t func)
 {
 	for (size_t i = 0; i < links->n; i++) {
-		const struct link_group *g = &links->groups[i];
+		const struct uprobe_link_group *g = &links->groups[i];
 
 		/* The old ones still count what the new ones lack. */
 		if (g->phase == BOTH || (g->places && is_in(g, func)))

@@ -7,7 +7,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "sources/uprobe/probe_int.h"
+#include "sources/uprobe/uprobe_int.h"
 
 static int open_timer(int cpu, uint64_t period_ns)
 {
@@ -21,8 +21,8 @@ static int open_timer(int cpu, uint64_t period_ns)
 	return (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-int sample_start(struct kernel_side *k, struct bpf_program *program, uint64_t period_ns,
-		 struct gs_err *err)
+int uprobe_sample_start(struct uprobe_kernel_side *k, struct bpf_program *program,
+			uint64_t period_ns, struct gs_err *err)
 {
 	int n_cpus = libbpf_num_possible_cpus(), n = 0, r = 0;
 
@@ -54,7 +54,7 @@ int sample_start(struct kernel_side *k, struct bpf_program *program, uint64_t pe
 			      strerror(r ? -r : ENODEV));
 }
 
-void sample_stop(struct kernel_side *k)
+void uprobe_sample_stop(struct uprobe_kernel_side *k)
 {
 	for (int i = 0; k->timers && i < k->n_timers; i++)
 		bpf_link__destroy(k->timers[i]);

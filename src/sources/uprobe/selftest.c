@@ -24,7 +24,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "sources/uprobe/probe_int.h"
+#include "sources/uprobe/uprobe_int.h"
 
 #define TIME_LIMIT_MS 500
 #define N_CALLS       3
@@ -63,7 +63,7 @@ static int open_probe(int type, uint64_t file_off, bool is_return)
 }
 
 /* Calls it here and in a child. */
-static bool survives(long (*volatile subject)(long))
+static bool survives_probe(long (*volatile subject)(long))
 {
 	int status = 0;
 	pid_t pid;
@@ -98,8 +98,8 @@ static struct selftest try_here(int type, const struct places *at)
 	if (open_probe(type, at->push, false) < 0 || open_probe(type, at->nop5, false) < 0 ||
 	    open_probe(type, at->ret, true) < 0)
 		return (struct selftest){0};
-	t.push_is_safe = survives(gs_selftest_push);
-	t.nop5_is_safe = survives(gs_selftest_nop5);
+	t.push_is_safe = survives_probe(gs_selftest_push);
+	t.nop5_is_safe = survives_probe(gs_selftest_nop5);
 	t.return_is_kept = keeps_return(gs_selftest_return);
 	return t;
 }
@@ -122,7 +122,7 @@ static bool late_or_closed(int fd, struct selftest *ret_test)
 	return true;
 }
 
-static struct selftest selftest_run(void)
+static struct selftest uprobe_selftest_run(void)
 {
 	uint64_t from = gs_clock_mono_ns();
 	struct selftest test = {0};
@@ -130,9 +130,9 @@ static struct selftest selftest_run(void)
 	int type = uprobe_event_type(), fds[2];
 	pid_t pid;
 
-	if (type < 0 || own_offset((void *)gs_selftest_push, &at.push) < 0 ||
-	    own_offset((void *)gs_selftest_nop5, &at.nop5) < 0 ||
-	    own_offset((void *)gs_selftest_return, &at.ret) < 0 || pipe2(fds, O_CLOEXEC) < 0)
+	if (type < 0 || uprobe_own_offset((void *)gs_selftest_push, &at.push) < 0 ||
+	    uprobe_own_offset((void *)gs_selftest_nop5, &at.nop5) < 0 ||
+	    uprobe_own_offset((void *)gs_selftest_return, &at.ret) < 0 || pipe2(fds, O_CLOEXEC) < 0)
 		return test;
 	pid = fork();
 	if (pid == 0) {
@@ -166,18 +166,18 @@ static struct selftest selftest_run(void)
 static pthread_once_t selftest_once = PTHREAD_ONCE_INIT;
 static struct selftest selftest_result;
 
-static void selftest_first(void)
+static void uprobe_selftest_first(void)
 {
-	selftest_result = selftest_run();
+	selftest_result = uprobe_selftest_run();
 }
 
-struct selftest selftest_get(void)
+struct selftest uprobe_selftest_get(void)
 {
-	pthread_once(&selftest_once, selftest_first);
+	pthread_once(&selftest_once, uprobe_selftest_first);
 	return selftest_result;
 }
 
-void selftest_reap(void)
+void uprobe_selftest_reap(void)
 {
 	pid_t pid = atomic_exchange(&selftest_child, 0);
 

@@ -19,12 +19,12 @@
 #include "core/base/foreign.h"
 #include "core/base/mem.h"
 #include "core/base/pidns.h"
-#include "sources/uprobe/probe_int.h"
+#include "sources/uprobe/uprobe_int.h"
 
 #define CHILDREN_MAX_DEPTH 32
 #define CGROUP_MAX_DEPTH   16
 
-static int use_cgroup(struct gs_probe *probe, struct gs_kernel_config *config, struct gs_err *err)
+static int use_cgroup(struct gs_uprobe *probe, struct gs_kernel_config *config, struct gs_err *err)
 {
 	const char *path = probe->cgroup;
 	struct statfs fs;
@@ -45,9 +45,10 @@ static int use_cgroup(struct gs_probe *probe, struct gs_kernel_config *config, s
 	return 0;
 }
 
-int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struct gs_err *err)
+int uprobe_target_config(struct gs_uprobe *probe, struct gs_kernel_config *config,
+			 struct gs_err *err)
 {
-	const struct gs_probe_options *o = &probe->options;
+	const struct gs_uprobe_options *o = &probe->options;
 
 	*config = (struct gs_kernel_config){
 		.min_dur_ns = o->min_dur_ns,
@@ -83,7 +84,7 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 	return probe->cgroup ? use_cgroup(probe, config, err) : 0;
 }
 
-int target_fill_maps(struct gs_probe *probe, struct gs_err *err)
+int uprobe_target_fill_maps(struct gs_uprobe *probe, struct gs_err *err)
 {
 	GS_CLOSE int fd = -1;
 	uint32_t zero = 0;
@@ -96,9 +97,9 @@ int target_fill_maps(struct gs_probe *probe, struct gs_err *err)
 	return 0;
 }
 
-bool target_may_match(const struct gs_probe *probe, pid_t pid)
+bool uprobe_target_may_match(const struct gs_uprobe *probe, pid_t pid)
 {
-	const struct gs_probe_options *o = &probe->options;
+	const struct gs_uprobe_options *o = &probe->options;
 	uint32_t key = (uint32_t)pid, value;
 	char path[32];
 	struct stat st;
@@ -113,7 +114,7 @@ bool target_may_match(const struct gs_probe *probe, pid_t pid)
 	return stat(path, &st) == 0 && st.st_uid == (uint64_t)o->uid;
 }
 
-bool target_is_named(const struct gs_probe *probe, pid_t pid)
+bool uprobe_target_is_named(const struct gs_uprobe *probe, pid_t pid)
 {
 	char path[64], comm[17] = "";
 	GS_FCLOSE FILE *f = NULL;
@@ -128,7 +129,7 @@ bool target_is_named(const struct gs_probe *probe, pid_t pid)
 	return strncmp(comm, probe->comm, 15) == 0;
 }
 
-static void follow_members(struct gs_probe *probe, const char *folder, int depth)
+static void follow_members(struct gs_uprobe *probe, const char *folder, int depth)
 {
 	GS_FCLOSE FILE *f = NULL;
 	char path[PATH_MAX];
@@ -143,8 +144,8 @@ static void follow_members(struct gs_probe *probe, const char *folder, int depth
 		uint32_t key = (uint32_t)pid, value;
 
 		if (pid > 0 && bpf_map_lookup_elem(probe->kernel.procs_fd, &key, &value) != 0) {
-			gs_probe_follow(probe, pid);
-			gs_probe_attach_process(probe, pid);
+			gs_uprobe_follow(probe, pid);
+			gs_uprobe_attach_process(probe, pid);
 		}
 	}
 	dir = depth < CGROUP_MAX_DEPTH ? opendir(folder) : NULL;
@@ -160,7 +161,7 @@ static void follow_members(struct gs_probe *probe, const char *folder, int depth
 
 /* Its children are read after the kernel follows it: those that it starts meanwhile are followed
  * already. */
-void target_follow_children(struct gs_probe *probe, pid_t pid, int depth)
+void uprobe_target_follow_children(struct gs_uprobe *probe, pid_t pid, int depth)
 {
 	char path[PATH_MAX];
 	struct dirent *e;
@@ -177,15 +178,15 @@ void target_follow_children(struct gs_probe *probe, pid_t pid, int depth)
 		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", (int)pid, e->d_name);
 		f = fopen(path, "re");
 		while (f && !gs_guard_stopped() && fscanf(f, "%d", &child) == 1) {
-			if (child > 0 && gs_probe_follow(probe, child) == 0)
-				target_follow_children(probe, child, depth + 1);
+			if (child > 0 && gs_uprobe_follow(probe, child) == 0)
+				uprobe_target_follow_children(probe, child, depth + 1);
 		}
 	}
 	if (tasks)
 		closedir(tasks);
 }
 
-void target_follow_cgroup_v1(struct gs_probe *probe)
+void uprobe_target_follow_cgroup_v1(struct gs_uprobe *probe)
 {
 	if (probe->cgroup_v1)
 		follow_members(probe, probe->cgroup, 0);

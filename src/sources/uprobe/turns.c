@@ -13,7 +13,7 @@
 #include "core/base/clock.h"
 #include "core/base/foreign.h"
 #include "core/base/mem.h"
-#include "sources/uprobe/probe_int.h"
+#include "sources/uprobe/uprobe_int.h"
 
 #define AT_ONCE         8u
 #define TURN_COST       1024u /* of what a user gets in one turn; in about 4 us */
@@ -54,7 +54,7 @@ struct turns {
 	struct gs_map user_of_uid; /* -> index */
 };
 
-struct turns *turns_new(void)
+struct turns *uprobe_turns_new(void)
 {
 	struct turns *t = calloc(1, sizeof(*t));
 
@@ -71,7 +71,7 @@ static void list_fini(struct waiting_list *list)
 	}
 }
 
-void turns_free(struct turns **turns)
+void uprobe_turns_free(struct turns **turns)
 {
 	struct turns *t = *turns;
 
@@ -117,7 +117,8 @@ static struct waiting_user *user_of(struct turns *t, uint32_t uid)
 }
 
 /* The process has ended before its turn. False: its file cannot be reached any more. */
-static bool reach_gone(struct gs_probe *probe, const struct waiting *w, struct gs_mapped_file *file)
+static bool reach_gone(struct gs_uprobe *probe, const struct waiting *w,
+		       struct gs_mapped_file *file)
 {
 	struct stat st;
 
@@ -126,13 +127,13 @@ static bool reach_gone(struct gs_probe *probe, const struct waiting *w, struct g
 		strcpy(file->open_path, w->path);
 		return true;
 	}
-	if (files_look_traced(w->path) && !probe->options.comm && probe->options.on_late)
+	if (uprobe_files_scan_traced(w->path) && !probe->options.comm && probe->options.on_late)
 		probe->options.on_late(probe->options.ctx, w->path, 0, 0);
 	return false;
 }
 
 /* What it cost. */
-static unsigned serve_one(struct gs_probe *probe, struct waiting_user *user)
+static unsigned serve_one(struct gs_uprobe *probe, struct waiting_user *user)
 {
 	struct waiting_list *list = user->named.first ? &user->named : &user->others;
 	GS_FREE struct waiting *w = list->first;
@@ -149,20 +150,20 @@ static unsigned serve_one(struct gs_probe *probe, struct waiting_user *user)
 	strcpy(file.open_path, w->texts); /* it came from such a field */
 	if (is_gone && !reach_gone(probe, w, &file))
 		return FILE_COST;
-	n_probes = files_use(probe, w->pid, &file, &is_new) < 0
+	n_probes = uprobe_files_use(probe, w->pid, &file, &is_new) < 0
 			   ? 0
-			   : files_n_probes(probe, w->pid, &file);
+			   : uprobe_files_n_probes(probe, w->pid, &file);
 	/* The notice of its end may have come before its turn. */
 	if (is_gone)
-		files_process_gone(probe, w->pid);
-	if (is_new && w->is_late && probe->options.on_late && target_is_named(probe, w->pid))
+		uprobe_files_process_gone(probe, w->pid);
+	if (is_new && w->is_late && probe->options.on_late && uprobe_target_is_named(probe, w->pid))
 		probe->options.on_late(probe->options.ctx, w->path, w->pid,
 				       gs_clock_mono_ns() - w->since_ns);
 	return FILE_COST + (is_new ? LINKS_COST + n_probes : 0);
 }
 
 /* One turn. */
-static void serve_user(struct gs_probe *probe, struct waiting_user *user)
+static void serve_user(struct gs_uprobe *probe, struct waiting_user *user)
 {
 	unsigned most = user->uid ? TURN_COST : ROOT_TIMES * TURN_COST, cost = 0;
 
@@ -170,8 +171,8 @@ static void serve_user(struct gs_probe *probe, struct waiting_user *user)
 		cost += serve_one(probe, user);
 }
 
-void turns_add(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file,
-	       uint64_t late_since_ns)
+void uprobe_turns_add(struct gs_uprobe *probe, pid_t pid, const struct gs_mapped_file *file,
+		      uint64_t late_since_ns)
 {
 	size_t open_bytes = strlen(file->open_path) + 1, path_bytes = strlen(file->path) + 1;
 	struct waiting_list *list;
@@ -179,7 +180,7 @@ void turns_add(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *f
 	struct waiting *w;
 	bool alone;
 
-	if (files_known(probe, pid, file))
+	if (uprobe_files_known(probe, pid, file))
 		return;
 	user = user_of(probe->turns, file->uid);
 	if (!user || user->bytes > (file->uid ? USER_BYTES : ROOT_USER_BYTES)) {
@@ -199,7 +200,7 @@ void turns_add(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *f
 	memcpy(w->texts, file->open_path, open_bytes);
 	memcpy(w->texts + open_bytes, file->path, path_bytes);
 	w->path = w->texts + open_bytes;
-	list = files_look_traced(file->path) ? &user->named : &user->others;
+	list = uprobe_files_scan_traced(file->path) ? &user->named : &user->others;
 	alone = !user->named.first && !user->others.first;
 	*list->last = w;
 	list->last = &w->next;
@@ -210,12 +211,12 @@ void turns_add(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *f
 		serve_one(probe, user);
 }
 
-size_t turns_n_waiting(const struct turns *t)
+size_t uprobe_turns_n_waiting(const struct turns *t)
 {
 	return t->n_waiting;
 }
 
-bool turns_serve(struct gs_probe *probe, unsigned n)
+bool uprobe_turns_serve(struct gs_uprobe *probe, unsigned n)
 {
 	struct turns *t = probe->turns;
 

@@ -19,7 +19,7 @@
 #include "sources/elf/usdt_row.h"
 #include "model/trace/func.h"
 #include "sources/attach_plan/described.h"
-#include "sources/uprobe/probe_int.h"
+#include "sources/uprobe/uprobe_int.h"
 
 #include "user.skel.h"
 
@@ -47,7 +47,7 @@ struct users {
 	bool paths_done;
 };
 
-int users_new(struct gs_probe *probe, struct users **ret_users)
+int uprobe_users_new(struct gs_uprobe *probe, struct users **ret_users)
 {
 	struct users *u;
 
@@ -64,7 +64,7 @@ int users_new(struct gs_probe *probe, struct users **ret_users)
 	return u->cells ? 0 : -ENOMEM;
 }
 
-void users_free(struct users **users)
+void uprobe_users_free(struct users **users)
 {
 	struct users *u = *users;
 
@@ -82,14 +82,14 @@ void users_free(struct users **users)
 /* --- what a file has --- */
 
 struct match {
-	struct gs_plan_place place;
+	struct gs_attach_plan_place place;
 	size_t spec;
 	uint64_t from; /* where the function begins */
 	char *name;    /* owned: for failures */
 };
 
 struct search {
-	struct gs_probe *probe;
+	struct gs_uprobe *probe;
 	struct users *users;
 	const struct gs_mapped_file *file;
 	struct gs_described_want wants[GS_USER_SPEC_MAX]; /* what may be in this file */
@@ -102,9 +102,11 @@ struct search {
 	unsigned n_moved, n_stepped;
 };
 
-static void tell(struct search *s, const char *function, const char *reason, int status)
+static void report_user_probe(struct search *s, const char *function, const char *reason,
+			      int status)
 {
-	files_tell_failure(s->probe, s->file->path, function, reason, status, GS_LAYER_USER);
+	uprobe_files_report_failure(s->probe, s->file->path, function, reason, status,
+				    GS_LAYER_USER);
 }
 
 static bool library_matches(const char *library, const struct gs_mapped_file *file)
@@ -147,7 +149,7 @@ static int row_for(struct search *s, size_t spec_idx, uint64_t file_off, uint16_
 		return (int)old;
 	wrong = gs_usdt_row(spec, site, &row, names, why, sizeof(why));
 	if (wrong) {
-		tell(s, name, wrong, -EINVAL);
+		report_user_probe(s, name, wrong, -EINVAL);
 		return -EINVAL;
 	}
 	id = gs_user_set_row(s->probe->options.users, names, row.n_values);
@@ -179,7 +181,8 @@ static struct match *match_new(struct search *s)
 
 /* The probes of a function, or of a static one, at such places. */
 static int add_match(struct search *s, size_t spec_idx, const char *symbol, uint64_t from,
-		     const struct gs_usdt_site *site, const struct gs_plan_place *places, size_t n)
+		     const struct gs_usdt_site *site, const struct gs_attach_plan_place *places,
+		     size_t n)
 {
 	const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, spec_idx);
 	const char *name = spec->name ? spec->name : symbol;
@@ -192,11 +195,12 @@ static int add_match(struct search *s, size_t spec_idx, const char *symbol, uint
 		return 0;
 	if (r < 0) {
 		if (!s->users->told[spec_idx])
-			tell(s, symbol,
-			     r == -ENOBUFS ? "more functions than can be traced at one time: a "
-					     "narrower pattern is needed"
-					   : strerror(-r),
-			     r);
+			report_user_probe(
+				s, symbol,
+				r == -ENOBUFS ? "more functions than can be traced at one time: a "
+						"narrower pattern is needed"
+					      : strerror(-r),
+				r);
 		s->users->told[spec_idx] = true;
 		return 0;
 	}
@@ -240,7 +244,7 @@ static bool needs_ret(const struct gs_user_spec *spec)
 	return spec->row.flags & GS_USER_NATIVE_STACK;
 }
 
-bool users_may_throw(const struct gs_user_set *set)
+bool uprobe_users_may_throw(const struct gs_user_set *set)
 {
 	for (size_t i = 0; i < gs_user_set_n(set); i++) {
 		const struct gs_user_spec *spec = gs_user_set_spec(set, i);
@@ -259,11 +263,12 @@ static int place_scope(struct search *s, size_t spec_idx, const struct gs_descri
 	int r;
 
 	if (!s->probe->kernel.uscope || !s->probe->features.multi) {
-		tell(s, f->name,
-		     "a C++ function: to see its return without ending a program that throws "
-		     "through it takes multi links (Linux 6.6) and programs that this kernel "
-		     "refuses (return: false sees its calls)",
-		     -EOPNOTSUPP);
+		report_user_probe(
+			s, f->name,
+			"a C++ function: to see its return without ending a program that throws "
+			"through it takes multi links (Linux 6.6) and programs that this kernel "
+			"refuses (return: false sees its calls)",
+			-EOPNOTSUPP);
 		return 0;
 	}
 	if (has_match(s, spec_idx, f->file_off))
@@ -271,7 +276,7 @@ static int place_scope(struct search *s, size_t spec_idx, const struct gs_descri
 	r = gs_func_set_add(s->probe->options.funcs, spec->layer, spec->func_class,
 			    spec->name ? spec->name : f->name, &func);
 	if (r < 0) {
-		tell(s, f->name, strerror(-r), r);
+		report_user_probe(s, f->name, strerror(-r), r);
 		return r == -ENOMEM ? r : 0;
 	}
 	s->n_found[spec_idx]++;
@@ -309,26 +314,27 @@ static int place_call(struct search *s, size_t spec, const struct gs_described_f
 static int place_function(struct search *s, size_t spec, const struct gs_described_function *f)
 {
 	const struct gs_user_spec *described = gs_user_set_spec(s->users->set, spec);
-	struct gs_plan_place place = {.file_off = f->file_off, .family = GS_FAMILY_USER};
+	struct gs_attach_plan_place place = {.file_off = f->file_off, .family = GS_FAMILY_USER};
 
 	if (f->indirect) {
-		tell(s, f->name,
-		     "an indirect function: which code runs is chosen when the program starts",
-		     -EOPNOTSUPP);
+		report_user_probe(
+			s, f->name,
+			"an indirect function: which code runs is chosen when the program starts",
+			-EOPNOTSUPP);
 		return 0;
 	}
 	if (f->has_scope)
 		return is_plain(described) ? place_scope(s, spec, f) : place_call(s, spec, f);
-	if (f->site.kind == GS_SITE_REFUSED) {
-		tell(s, f->name, f->site.reason, -EOPNOTSUPP);
+	if (f->site.kind == GS_X86_SITE_REFUSED) {
+		report_user_probe(s, f->name, f->site.reason, -EOPNOTSUPP);
 		return 0;
 	}
-	if (f->site.kind == GS_SITE_MOVED && !s->probe->plan.first_byte)
+	if (f->site.kind == GS_X86_SITE_MOVED && !s->probe->plan.first_byte)
 		place.file_off += f->site.offset_bytes;
 	if (has_match(s, spec, f->file_off))
 		return 0;
 	s->n_moved += place.file_off != f->file_off;
-	place.is_stepped = place.file_off == f->file_off && f->site.kind != GS_SITE_EMULATED;
+	place.is_stepped = place.file_off == f->file_off && f->site.kind != GS_X86_SITE_EMULATED;
 	s->n_stepped += place.is_stepped;
 	s->n_found[spec]++;
 	return add_match(s, spec, f->name, f->file_off, NULL, &place, 1);
@@ -344,9 +350,9 @@ static int on_function(void *ctx, const struct gs_described_function *f)
 static int on_site(void *ctx, const struct gs_described_site *d)
 {
 	const struct gs_usdt_site *site = d->site;
-	const struct gs_plan_place place = {.file_off = site->file_off,
-					    .ref_ctr_off = site->ref_ctr_off,
-					    .family = GS_FAMILY_USER};
+	const struct gs_attach_plan_place place = {.file_off = site->file_off,
+						   .ref_ctr_off = site->ref_ctr_off,
+						   .family = GS_FAMILY_USER};
 	struct search *s = ctx;
 	size_t spec = s->spec_of[d->want];
 	char name[300];
@@ -354,10 +360,11 @@ static int on_site(void *ctx, const struct gs_described_site *d)
 	snprintf(name, sizeof(name), "%s:%s", site->provider, site->name);
 	s->n_found[spec]++;
 	if (s->probe->features.sites.nop5_is_call && d->is_nop5) {
-		tell(s, name,
-		     "a five-byte nop: this kernel turns it into a call that crashes forked "
-		     "children",
-		     -EOPNOTSUPP);
+		report_user_probe(
+			s, name,
+			"a five-byte nop: this kernel turns it into a call that crashes forked "
+			"children",
+			-EOPNOTSUPP);
 		return 0;
 	}
 	return add_match(s, spec, name, site->file_off, site, &place, 1);
@@ -395,7 +402,8 @@ static void tell_found(struct search *s, char *remark, size_t bytes)
 
 		s->users->matched[i] += s->n_found[i];
 		if (s->wanted[i] && !s->n_found[i] && spec->library && !s->users->told[i]) {
-			tell(s, spec->function, "it has no function of this name", -ENOENT);
+			report_user_probe(s, spec->function, "it has no function of this name",
+					  -ENOENT);
 			s->users->told[i] = true;
 		}
 		if (s->wanted[i] && s->n_found[i] > 1 && !strpbrk(spec->function, "*?["))
@@ -405,10 +413,10 @@ static void tell_found(struct search *s, char *remark, size_t bytes)
 }
 
 /* Links for what was found of a family; how many were placed. */
-static unsigned link_matches(struct search *s, struct links *links, pid_t only_pid,
-			     enum gs_family family)
+static unsigned uprobe_link_matches(struct search *s, struct links *links, pid_t only_pid,
+				    enum gs_family family)
 {
-	GS_FREE struct gs_plan_place *places = calloc(s->n + 1, sizeof(*places));
+	GS_FREE struct gs_attach_plan_place *places = calloc(s->n + 1, sizeof(*places));
 	GS_FREE int *status = calloc(s->n + 1, sizeof(*status));
 	GS_FREE size_t *which = calloc(s->n + 1, sizeof(*which));
 	size_t n = 0;
@@ -417,17 +425,17 @@ static unsigned link_matches(struct search *s, struct links *links, pid_t only_p
 	if (!places || !status || !which)
 		return 0;
 	for (size_t i = 0; i < s->n; i++) {
-		const struct gs_plan_place *p = &s->matches[i].place;
+		const struct gs_attach_plan_place *p = &s->matches[i].place;
 
-		if (p->family != family || files_is_off(s->probe, p->func))
+		if (p->family != family || uprobe_files_is_off(s->probe, p->func))
 			continue;
 		which[n] = i;
 		places[n++] = *p;
 	}
 	if (!n)
 		return 0;
-	done = links_attach(links, &s->probe->kernel, &s->probe->features, family,
-			    s->file->open_path, only_pid, places, n, status);
+	done = uprobe_links_attach(links, &s->probe->kernel, &s->probe->features, family,
+				   s->file->open_path, only_pid, places, n, status);
 	for (size_t i = 0; i < n; i++) {
 		const struct gs_user_row *row =
 			family == GS_FAMILY_USER
@@ -435,9 +443,10 @@ static unsigned link_matches(struct search *s, struct links *links, pid_t only_p
 				: NULL;
 
 		if (status[i] < 0)
-			tell(s, s->matches[which[i]].name, files_reason_of(status[i]), status[i]);
+			report_user_probe(s, s->matches[which[i]].name,
+					  uprobe_files_reason_of(status[i]), status[i]);
 		else
-			files_tell_price(s->probe, &places[i], row);
+			uprobe_files_report_cost(s->probe, &places[i], row);
 	}
 	return done > 0 ? (unsigned)done : 0;
 }
@@ -450,8 +459,8 @@ static unsigned attach_found(struct search *s, struct links *links, pid_t only_p
 	tell_found(s, remark, sizeof(remark));
 	if (!s->n)
 		return 0;
-	a.n_probes = link_matches(s, links, only_pid, GS_FAMILY_USCOPE) +
-		     link_matches(s, links, only_pid, GS_FAMILY_USER);
+	a.n_probes = uprobe_link_matches(s, links, only_pid, GS_FAMILY_USCOPE) +
+		     uprobe_link_matches(s, links, only_pid, GS_FAMILY_USER);
 	a.n_moved = s->n_moved;
 	a.n_stepped = s->n_stepped;
 	a.reason = *remark ? remark : NULL;
@@ -474,14 +483,14 @@ static int search_file(struct search *s, struct gs_err *err)
 	if (r < 0)
 		return gs_err_set(err, r, "%s", gs_foreign_reason(r));
 	if (s->probe->options.reader)
-		return gs_plan_ask_described(&query, s->probe->options.reader, file.fd, &handler,
-					     err);
+		return gs_attach_plan_ask_described(&query, s->probe->options.reader, file.fd,
+						    &handler, err);
 	r = gs_elf_open_fd(&file.fd, s->file->path, false, &elf, err);
-	return r < 0 ? r : gs_plan_described(&query, elf, &handler, err);
+	return r < 0 ? r : gs_attach_plan_described(&query, elf, &handler, err);
 }
 
-unsigned users_attach(struct gs_probe *probe, struct links *links,
-		      const struct gs_mapped_file *file, pid_t only_pid)
+unsigned uprobe_users_attach(struct gs_uprobe *probe, struct links *links,
+			     const struct gs_mapped_file *file, pid_t only_pid)
 {
 	struct gs_err err = {{0}};
 	struct search *s;
@@ -499,7 +508,7 @@ unsigned users_attach(struct gs_probe *probe, struct links *links,
 	choose_wants(s);
 	r = s->n_wants ? search_file(s, &err) : 0;
 	if (r < 0)
-		tell(s, NULL, gs_err_text(&err, r), r);
+		report_user_probe(s, NULL, gs_err_text(&err, r), r);
 	done = attach_found(s, links, only_pid);
 	for (size_t i = 0; i < s->n; i++)
 		free(s->matches[i].name);
@@ -508,7 +517,7 @@ unsigned users_attach(struct gs_probe *probe, struct links *links,
 	return done;
 }
 
-void users_attach_paths(struct gs_probe *probe)
+void uprobe_users_attach_paths(struct gs_uprobe *probe)
 {
 	struct users *u = probe->users;
 
@@ -526,11 +535,11 @@ void users_attach_paths(struct gs_probe *probe)
 		 * when it is mapped. */
 		if (path && *path == '/' && !strpbrk(path, "*?[") &&
 		    gs_library_resolve(getpid(), path, &file) == 0)
-			files_use(probe, 0, &file, &is_new);
+			uprobe_files_use(probe, 0, &file, &is_new);
 	}
 }
 
-void users_tell_missing(struct gs_probe *probe)
+void uprobe_users_report_missing(struct gs_uprobe *probe)
 {
 	struct users *u = probe->users;
 
@@ -578,7 +587,7 @@ static struct cell_seen *cell_seen(struct users *u, const struct gs_user_cell_ke
 	return c;
 }
 
-static void hand_over(struct gs_probe *probe, const struct gs_probe_handler *h,
+static void hand_over(struct gs_uprobe *probe, const struct gs_uprobe_handler *h,
 		      const struct gs_user_cell_key *key, const struct gs_user_cell *now)
 {
 	struct users *u = probe->users;
@@ -604,7 +613,7 @@ static void hand_over(struct gs_probe *probe, const struct gs_probe_handler *h,
 	seen->before = *now;
 }
 
-void users_harvest(struct gs_probe *probe, const struct gs_probe_handler *h)
+void uprobe_users_drain(struct gs_uprobe *probe, const struct gs_uprobe_handler *h)
 {
 	struct gs_user_cell_key key, *last = NULL, next;
 	struct gs_user_cell now;

@@ -81,13 +81,13 @@ static enum flow flow_of(const struct insn *in)
 		return FLOW_ON;
 	if (in->map == 1) {
 		if ((in->opcode & 0xf0) == 0x80)
-			return gs_insn_refusal(in) ? FLOW_OTHER_BRANCH : FLOW_BRANCH;
+			return gs_x86_insn_refusal(in) ? FLOW_OTHER_BRANCH : FLOW_BRANCH;
 		return in->opcode == 0x0b ? FLOW_STOP : FLOW_ON;
 	}
 	if (in->map != 0)
 		return FLOW_ON;
 	if ((in->opcode & 0xf0) == 0x70)
-		return gs_insn_refusal(in) ? FLOW_OTHER_BRANCH : FLOW_BRANCH;
+		return gs_x86_insn_refusal(in) ? FLOW_OTHER_BRANCH : FLOW_BRANCH;
 	if (in->opcode >= 0xe0 && in->opcode <= 0xe3)
 		return FLOW_OTHER_BRANCH;
 	switch (in->opcode) {
@@ -95,7 +95,7 @@ static enum flow flow_of(const struct insn *in)
 		return FLOW_CALL;
 	case 0xe9:
 	case 0xeb:
-		return gs_insn_refusal(in) ? FLOW_OTHER_JUMP : FLOW_JUMP;
+		return gs_x86_insn_refusal(in) ? FLOW_OTHER_JUMP : FLOW_JUMP;
 	case 0xc3:
 		return FLOW_RET;
 	case 0xcc:
@@ -158,7 +158,7 @@ static uint64_t take_stack(const uint8_t *code, const struct insn *in, struct st
 	return 0;
 }
 
-static int append(struct steps *s, const struct step *one)
+static int append_step(struct steps *s, const struct step *one)
 {
 	if (s->n == s->n_room) {
 		size_t n = s->n_room ? s->n_room * 2 : 256;
@@ -198,7 +198,7 @@ static int take_own(struct steps *s, const uint8_t *code)
 	for (size_t at = 0; r == 0 && at < s->bytes; at += in.length_bytes) {
 		struct step one = {.at = (int64_t)at, .depth = DEPTH_UNSEEN};
 
-		if (!gs_insn_decode(code + at, s->bytes - at, &in))
+		if (!gs_x86_insn_decode(code + at, s->bytes - at, &in))
 			return -EILSEQ;
 		/* A ret that drops arguments is of no function of this ABI. */
 		if (in.map == 0 && in.encoding == ENC_LEGACY && in.opcode == 0xc2)
@@ -207,7 +207,7 @@ static int take_own(struct steps *s, const uint8_t *code)
 		one.target = one.next + in.rel;
 		one.condition = in.opcode & 15;
 		one.flow = (uint8_t)flow_of(&in);
-		one.may_release = in.opcode == 0xe8 && !gs_insn_refusal(&in);
+		one.may_release = in.opcode == 0xe8 && !gs_x86_insn_refusal(&in);
 		one.is_nop = in.encoding == ENC_LEGACY && ((in.map == 1 && in.opcode == 0x1f) ||
 							   (in.map == 0 && in.opcode == 0x90));
 		s->has_other_jump |= one.flow == FLOW_OTHER_JUMP;
@@ -215,7 +215,7 @@ static int take_own(struct steps *s, const uint8_t *code)
 			in.encoding == ENC_LEGACY &&
 			((in.map == 1 && in.opcode == 0x05) || (in.map == 0 && in.opcode == 0xcd));
 		frame += take_stack(code + at, &in, &one);
-		r = append(s, &one);
+		r = append_step(s, &one);
 		s->index[at] = (uint32_t)s->n;
 	}
 	s->n_own = s->n;
@@ -237,7 +237,7 @@ static bool goes_on(const struct step *one)
 }
 
 /* Tells the depth at an instruction. True: it was not told so before. */
-static bool meet(struct step *to, int64_t depth)
+static bool meet_depth(struct step *to, int64_t depth)
 {
 	int64_t before = to->depth;
 
@@ -253,7 +253,7 @@ static void take_depths(struct steps *s, size_t from, int64_t depth_there)
 {
 	size_t n = 0;
 
-	if (from < s->n_own && meet(&s->items[from], depth_there))
+	if (from < s->n_own && meet_depth(&s->items[from], depth_there))
 		s->stack[n++] = from;
 	while (n) {
 		const struct step *one = &s->items[s->stack[--n]];
@@ -265,10 +265,10 @@ static void take_depths(struct steps *s, size_t from, int64_t depth_there)
 		else
 			depth = depth + one->push < 0 ? DEPTH_UNKNOWN : depth + one->push;
 		to = is_jump(one) ? own_at(s, one->target) : NULL;
-		if (to && meet(to, depth))
+		if (to && meet_depth(to, depth))
 			s->stack[n++] = (size_t)(to - s->items);
 		to = goes_on(one) ? own_at(s, one->next) : NULL;
-		if (to && meet(to, depth))
+		if (to && meet_depth(to, depth))
 			s->stack[n++] = (size_t)(to - s->items);
 	}
 }
@@ -322,14 +322,14 @@ static int take_apart(struct steps *s, int64_t from)
 	for (size_t at = 0; r == 0 && at < n; at += in.length_bytes) {
 		struct step one = {.at = from + (int64_t)at, .depth = DEPTH_UNKNOWN};
 
-		if (is_own(s, one.at) || !gs_insn_decode(code + at, n - at, &in))
+		if (is_own(s, one.at) || !gs_x86_insn_decode(code + at, n - at, &in))
 			break;
 		one.next = one.at + in.length_bytes;
 		one.target = one.next + in.rel;
 		one.condition = in.opcode & 15;
 		one.flow = (uint8_t)flow_of(&in);
 		if (is_jump(&one) && is_own(s, one.target))
-			r = append(s, &one);
+			r = append_step(s, &one);
 	}
 	return r;
 }
@@ -390,7 +390,7 @@ struct trial {
 	unsigned n_calls;
 };
 
-static void join(struct trial *t, struct step *one)
+static void join_paths(struct trial *t, struct step *one)
 {
 	if (one->in_trial)
 		return;
@@ -428,13 +428,13 @@ static bool join_next(struct trial *t, struct step *one)
 		to = own_at(t->s, one->target);
 		if (!to || one->target <= one->at)
 			return false;
-		join(t, to);
+		join_paths(t, to);
 	}
 	if (goes_on(one)) {
 		to = own_at(t->s, one->next);
 		if (!to)
 			return false;
-		join(t, to);
+		join_paths(t, to);
 	}
 	return true;
 }
@@ -450,11 +450,11 @@ static bool join_before(struct trial *t, const struct step *one)
 	settle_call(s, &s->items[i - 1]);
 	if (goes_on(&s->items[i - 1]) && s->items[i - 1].flow != FLOW_BRANCH &&
 	    s->items[i - 1].flow != FLOW_RELEASE)
-		join(t, &s->items[i - 1]);
+		join_paths(t, &s->items[i - 1]);
 	if (one->other_from > s->n_own)
 		return false;
 	if (one->other_from)
-		join(t, &s->items[one->other_from - 1]);
+		join_paths(t, &s->items[one->other_from - 1]);
 	return true;
 }
 
@@ -466,7 +466,7 @@ static void look_for_tail(struct steps *s, struct step *ret)
 	struct trial t = {.s = s};
 	bool found = true;
 
-	join(&t, ret);
+	join_paths(&t, ret);
 	while (found && t.n_done < t.n_members) {
 		struct step *one = &s->items[s->members[t.n_done++]];
 
@@ -542,8 +542,8 @@ static int take_steps(struct steps *s, const uint8_t *code)
 	return r;
 }
 
-int gs_exits_x86_64(const uint8_t *code, size_t bytes, const struct gs_exit_around *around,
-		    struct gs_exit *ret_exits, size_t max)
+int gs_x86_find_exits(const uint8_t *code, size_t bytes, const struct gs_exit_around *around,
+		      struct gs_exit *ret_exits, size_t max)
 {
 	GS_CLEANUP(steps_fini)
 	struct steps s = {.bytes = bytes, .around = around, .is_loop = around && around->is_loop};
@@ -576,8 +576,8 @@ static void add_tail(struct gs_returns *found, int64_t target)
 	found->n_tails++;
 }
 
-int gs_returns_x86_64(const uint8_t *code, size_t bytes, struct gs_exit *ret_exits, size_t max,
-		      struct gs_returns *ret_returns)
+int gs_x86_find_returns(const uint8_t *code, size_t bytes, struct gs_exit *ret_exits, size_t max,
+			struct gs_returns *ret_returns)
 {
 	GS_CLEANUP(steps_fini) struct steps s = {.bytes = bytes};
 	struct gs_returns found = {.indirect_jump = -1};

@@ -15,8 +15,8 @@
  * hold other calls, a jump back, or the beginning of the function, the ret has to be taken; so for
  * all of a function with jumps of which one cannot tell where they lead.
  */
-#ifndef GS_CODE_EXIT_H
-#define GS_CODE_EXIT_H
+#ifndef GS_SOURCES_X86_EXIT_H
+#define GS_SOURCES_X86_EXIT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,8 +55,8 @@ struct gs_exit_around {
  * part is apart. Returns how many, at most max; -EILSEQ: none, or not all of it could be decoded;
  * -E2BIG: more than max. A jump to another function in place of a return is one, too; an indirect
  * jump is taken for one within the function. */
-int gs_exits_x86_64(const uint8_t *code, size_t bytes, const struct gs_exit_around *around,
-		    struct gs_exit *ret_exits, size_t max);
+int gs_x86_find_exits(const uint8_t *code, size_t bytes, const struct gs_exit_around *around,
+		      struct gs_exit *ret_exits, size_t max);
 
 #define GS_TAILS_MAX 4
 
@@ -73,7 +73,7 @@ struct gs_returns {
 /* Its ret instructions alone, where the result is known and the stack pointer is as at the entry.
  * Returns how many, 0 only with jumps; -EILSEQ: not all of it could be decoded, or it does not
  * return. -E2BIG: more than max. */
-int gs_returns_x86_64(const uint8_t *code, size_t bytes, struct gs_exit *ret_exits, size_t max,
-		      struct gs_returns *ret_returns);
+int gs_x86_find_returns(const uint8_t *code, size_t bytes, struct gs_exit *ret_exits, size_t max,
+			struct gs_returns *ret_returns);
 
 #endif

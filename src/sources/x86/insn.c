@@ -30,7 +30,7 @@ struct cursor {
 	bool ended; /* a read went past the end; what was read is 0 */
 };
 
-static uint8_t take(struct cursor *c)
+static uint8_t take_byte(struct cursor *c)
 {
 	if (c->at >= c->bytes) {
 		c->ended = true;
@@ -44,7 +44,7 @@ static uint32_t take_le(struct cursor *c, unsigned n)
 	uint32_t v = 0;
 
 	for (unsigned i = 0; i < n; i++)
-		v |= (uint32_t)take(c) << 8 * (i & 3);
+		v |= (uint32_t)take_byte(c) << 8 * (i & 3);
 	return v;
 }
 
@@ -80,7 +80,7 @@ static const uint8_t implied_prefix[4] = {0, PFX_66, PFX_F3, PFX_F2};
  * REX. False: not valid. */
 static bool take_vex(struct cursor *c, uint8_t lead, struct insn *in)
 {
-	uint8_t p0 = take(c), p1 = p0;
+	uint8_t p0 = take_byte(c), p1 = p0;
 
 	/* A REX or 66/F2/F3/LOCK in front is an invalid instruction. */
 	if (in->rex || in->prefixes & (PFX_66 | PFX_F2 | PFX_F3 | PFX_LOCK))
@@ -91,23 +91,23 @@ static bool take_vex(struct cursor *c, uint8_t lead, struct insn *in)
 	if (lead != 0xc5) {
 		in->rex |= (p0 & 0x40 ? 0 : 2) | (p0 & 0x20 ? 0 : 1);
 		in->map = p0 & (lead == 0x62 ? 0x0f : 0x1f);
-		p1 = take(c);
+		p1 = take_byte(c);
 		in->wide = p1 >> 7;
 	}
 	if (lead == 0x62) {
-		take(c);
+		take_byte(c);
 		if (!(p1 & 4) || p0 & 8)
 			return false;
 	}
 	in->prefixes |= implied_prefix[p1 & 3];
-	in->opcode = take(c);
+	in->opcode = take_byte(c);
 	return in->map >= 1 &&
 	       (in->map <= 3 || (in->encoding == ENC_EVEX && (in->map == 5 || in->map == 6)));
 }
 
 static void take_modrm(struct cursor *c, struct insn *in)
 {
-	uint8_t modrm = take(c), rm = modrm & 7, sib;
+	uint8_t modrm = take_byte(c), rm = modrm & 7, sib;
 	unsigned disp_bytes = 0;
 
 	in->has_modrm = 1;
@@ -123,7 +123,7 @@ static void take_modrm(struct cursor *c, struct insn *in)
 	else if (in->mod == 2 || rm == 5)
 		disp_bytes = 4; /* mod 0, rm 5: relative to rip */
 	if (rm == 4) {
-		sib = take(c);
+		sib = take_byte(c);
 		if (in->mod == 0 && (sib & 7) == 5)
 			disp_bytes = 4;
 	}
@@ -192,13 +192,13 @@ static void take_operands(struct cursor *c, struct insn *in)
 	}
 	switch (shape) {
 	case 'b':
-		in->rel = (int8_t)take(c);
+		in->rel = (int8_t)take_byte(c);
 		break;
 	case 'd':
 		in->rel = (int32_t)take_le(c, 4);
 		break;
 	case 'M':
-		take(c);
+		take_byte(c);
 		break;
 	case 'Z':
 	case 'z':
@@ -225,27 +225,27 @@ static void take_operands(struct cursor *c, struct insn *in)
 	}
 }
 
-bool gs_insn_decode(const uint8_t *code, size_t bytes, struct insn *ret_in)
+bool gs_x86_insn_decode(const uint8_t *code, size_t bytes, struct insn *ret_in)
 {
 	struct cursor c = {code, bytes < INSN_MAX_BYTES ? bytes : INSN_MAX_BYTES, 0, false};
 	struct insn in = {0};
 	uint8_t byte;
 
 	while (c.at < c.bytes && prefix_of(c.code[c.at]))
-		in.prefixes |= prefix_of(take(&c));
-	byte = take(&c);
+		in.prefixes |= prefix_of(take_byte(&c));
+	byte = take_byte(&c);
 	if ((byte & 0xf0) == 0x40) {
 		in.rex = byte;
 		in.wide = byte >> 3 & 1;
-		byte = take(&c);
+		byte = take_byte(&c);
 	}
 	if (byte == 0xc4 || byte == 0xc5 || byte == 0x62) {
 		if (!take_vex(&c, byte, &in))
 			return false;
 	} else if (byte == 0x0f) {
-		byte = take(&c);
+		byte = take_byte(&c);
 		in.map = byte == 0x38 ? 2 : byte == 0x3a ? 3 : 1;
-		in.opcode = in.map == 1 ? byte : take(&c);
+		in.opcode = in.map == 1 ? byte : take_byte(&c);
 	} else {
 		in.opcode = byte;
 	}
@@ -259,7 +259,7 @@ bool gs_insn_decode(const uint8_t *code, size_t bytes, struct insn *ret_in)
 	return true;
 }
 
-bool gs_insn_is_relative_branch(const struct insn *in)
+bool gs_x86_insn_is_relative_branch(const struct insn *in)
 {
 	if (in->encoding != ENC_LEGACY)
 		return false;

@@ -2,8 +2,8 @@
  * x86-64 instructions, as far as it takes to walk over code and to see what a probe needs to know:
  * lengths, opcodes, operands, targets of relative branches.
  */
-#ifndef GS_CODE_INSN_H
-#define GS_CODE_INSN_H
+#ifndef GS_SOURCES_X86_INSN_H
+#define GS_SOURCES_X86_INSN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,13 +39,13 @@ struct insn {
 };
 
 /* False, and *ret_in untouched, when the bytes are cut off or are no instruction. */
-bool gs_insn_decode(const uint8_t *code, size_t bytes, struct insn *ret_in);
+bool gs_x86_insn_decode(const uint8_t *code, size_t bytes, struct insn *ret_in);
 
 /* A jump, conditional or not, or a call, to a place that the instruction tells. */
-bool gs_insn_is_relative_branch(const struct insn *in);
+bool gs_x86_insn_is_relative_branch(const struct insn *in);
 
 /* Why the kernel refuses a probe on it, or a single step of it would go wrong; else NULL. Of
  * site.c. */
-const char *gs_insn_refusal(const struct insn *in);
+const char *gs_x86_insn_refusal(const struct insn *in);
 
 #endif

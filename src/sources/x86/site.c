@@ -329,7 +329,7 @@ static const uint16_t good_insns_64[16] = {
 };
 
 /* Why the kernel refuses a probe on it, or a single step of it would go wrong; else NULL. */
-const char *gs_insn_refusal(const struct insn *in)
+const char *gs_x86_insn_refusal(const struct insn *in)
 {
 	uint8_t op = in->opcode;
 
@@ -343,7 +343,7 @@ const char *gs_insn_refusal(const struct insn *in)
 		if (!(good_insns_64[op >> 4] >> (15 - (op & 15)) & 1))
 			return "begins with an instruction on which the kernel allows no probe";
 	}
-	if (gs_insn_is_relative_branch(in) && in->prefixes & PFX_66)
+	if (gs_x86_insn_is_relative_branch(in) && in->prefixes & PFX_66)
 		return "begins with a word-sized jump, on which the kernel allows no probe";
 	if (in->encoding != ENC_LEGACY)
 		return NULL;
@@ -402,13 +402,13 @@ static bool is_nop5(const struct insn *in)
 }
 
 static bool is_emulated(const uint8_t *code, const struct insn *in,
-			const struct gs_site_rules *rules)
+			const struct gs_x86_site_rules *rules)
 {
-	if (gs_insn_refusal(in))
+	if (gs_x86_insn_refusal(in))
 		return false;
 	if (rules->nop5_is_call && is_nop5(in))
 		return false;
-	if (gs_insn_is_relative_branch(in))
+	if (gs_x86_insn_is_relative_branch(in))
 		return true;
 	if (is_known_long_nop(code, in))
 		return rules->long_nop_is_emulated || rules->nop5_is_call;
@@ -431,13 +431,13 @@ static bool is_jumped_to(const uint8_t *code, size_t bytes, size_t low, size_t h
 {
 	struct insn in;
 
-	for (size_t at = 0; at < bytes && gs_insn_decode(code + at, bytes - at, &in);
+	for (size_t at = 0; at < bytes && gs_x86_insn_decode(code + at, bytes - at, &in);
 	     at += in.length_bytes) {
 		int64_t target = (int64_t)at + in.length_bytes + in.rel;
 		bool loops = in.map == 0 && in.encoding == ENC_LEGACY && in.opcode >= 0xe0 &&
 			     in.opcode <= 0xe3; /* loop, jrcxz */
 
-		if ((gs_insn_is_relative_branch(&in) || loops) && target >= (int64_t)low &&
+		if ((gs_x86_insn_is_relative_branch(&in) || loops) && target >= (int64_t)low &&
 		    target <= (int64_t)high)
 			return true;
 	}
@@ -474,24 +474,25 @@ static const char *reason_of_end(enum effect effect)
 	return "none of the first eight instructions is one that the kernel emulates";
 }
 
-const char *gs_site_refusal(const uint8_t *code, size_t bytes, const struct gs_site_rules *rules)
+const char *gs_x86_site_refusal(const uint8_t *code, size_t bytes,
+				const struct gs_x86_site_rules *rules)
 {
 	struct insn in;
 
-	if (!gs_insn_decode(code, bytes, &in))
+	if (!gs_x86_insn_decode(code, bytes, &in))
 		return "begins with bytes that are no known instruction, or are cut off";
-	return rules->nop5_is_call && is_nop5(&in) ? NOP5_REFUSED : gs_insn_refusal(&in);
+	return rules->nop5_is_call && is_nop5(&in) ? NOP5_REFUSED : gs_x86_insn_refusal(&in);
 }
 
-struct gs_site gs_site_choose_x86_64(const uint8_t *code, size_t bytes, uint64_t function_bytes,
-				     const struct gs_site_rules *rules)
+struct gs_x86_site gs_x86_choose_site(const uint8_t *code, size_t bytes, uint64_t function_bytes,
+				      const struct gs_x86_site_rules *rules)
 {
 	const char *refused, *reason = NULL;
 	size_t at = 0;
 
 	if (function_bytes && function_bytes < bytes)
 		bytes = (size_t)function_bytes;
-	refused = gs_site_refusal(code, bytes, rules);
+	refused = gs_x86_site_refusal(code, bytes, rules);
 	for (unsigned n = 0; n <= WALK_MAX_INSNS && at < WALK_MAX_BYTES; n++) {
 		enum effect effect;
 		struct insn in;
@@ -501,15 +502,16 @@ struct gs_site gs_site_choose_x86_64(const uint8_t *code, size_t bytes, uint64_t
 				"the function ends before any instruction that the kernel emulates";
 			break;
 		}
-		if (!gs_insn_decode(code + at, bytes - at, &in)) {
+		if (!gs_x86_insn_decode(code + at, bytes - at, &in)) {
 			reason = reason_of_end(EFFECT_UNKNOWN);
 			break;
 		}
 		effect = effect_of(&in);
 		if (is_emulated(code + at, &in, rules)) {
 			if (is_once_per_call(code, bytes, at))
-				return (struct gs_site){at ? GS_SITE_MOVED : GS_SITE_EMULATED,
-							(unsigned)at, NULL};
+				return (struct gs_x86_site){at ? GS_X86_SITE_MOVED
+							       : GS_X86_SITE_EMULATED,
+							    (unsigned)at, NULL};
 			reason = JUMPED_TO;
 		}
 		if (effect != EFFECT_NONE) {
@@ -520,15 +522,16 @@ struct gs_site gs_site_choose_x86_64(const uint8_t *code, size_t bytes, uint64_t
 		at += in.length_bytes;
 	}
 	if (refused)
-		return (struct gs_site){GS_SITE_REFUSED, 0, refused};
-	return (struct gs_site){GS_SITE_STEPPED, 0, reason ? reason : reason_of_end(EFFECT_NONE)};
+		return (struct gs_x86_site){GS_X86_SITE_REFUSED, 0, refused};
+	return (struct gs_x86_site){GS_X86_SITE_STEPPED, 0,
+				    reason ? reason : reason_of_end(EFFECT_NONE)};
 }
 
-bool gs_site_is_nop5(const uint8_t *code, size_t bytes)
+bool gs_x86_site_is_nop5(const uint8_t *code, size_t bytes)
 {
 	struct insn in;
 
-	return gs_insn_decode(code, bytes, &in) && is_nop5(&in);
+	return gs_x86_insn_decode(code, bytes, &in) && is_nop5(&in);
 }
 
 /* ---- the whole function ---- */
@@ -568,11 +571,11 @@ static bool next_outside(const uint8_t *code, size_t bytes, int64_t from, int64_
 	bool found = false;
 	struct insn in;
 
-	for (size_t at = 0; at < bytes && gs_insn_decode(code + at, bytes - at, &in);
+	for (size_t at = 0; at < bytes && gs_x86_insn_decode(code + at, bytes - at, &in);
 	     at += in.length_bytes) {
 		int64_t target = (int64_t)at + in.length_bytes + in.rel;
 
-		if (!gs_insn_is_relative_branch(&in) || (in.map == 0 && in.opcode == 0xe8) ||
+		if (!gs_x86_insn_is_relative_branch(&in) || (in.map == 0 && in.opcode == 0xe8) ||
 		    (target >= 0 && target < (int64_t)bytes) || target < from ||
 		    (found && target >= *ret_at))
 			continue;
@@ -583,7 +586,7 @@ static bool next_outside(const uint8_t *code, size_t bytes, int64_t from, int64_
 }
 
 /* Compilers put what is rarely run apart and jump from there back into the function. */
-static bool is_jumped_to_from_apart(const struct gs_site_source *source, const uint8_t *code,
+static bool is_jumped_to_from_apart(const struct gs_x86_site_source *source, const uint8_t *code,
 				    size_t bytes, int64_t high)
 {
 	int64_t from = INT64_MIN;
@@ -606,7 +609,7 @@ static bool is_jumped_to_from_apart(const struct gs_site_source *source, const u
 	return found;
 }
 
-static const char *why_not_moved(const struct gs_site_source *source, unsigned offset_bytes)
+static const char *why_not_moved(const struct gs_x86_site_source *source, unsigned offset_bytes)
 {
 	size_t bytes = source->function_bytes ? source->function_bytes : UNSIZED_BYTES, n, read_to;
 	const char *why = NULL;
@@ -618,7 +621,7 @@ static const char *why_not_moved(const struct gs_site_source *source, unsigned o
 		       "emulates";
 	code = malloc(bytes);
 	n = code ? source->read(source->ctx, 0, code, bytes) : 0;
-	for (read_to = 0; read_to < n && gs_insn_decode(code + read_to, n - read_to, &in);)
+	for (read_to = 0; read_to < n && gs_x86_insn_decode(code + read_to, n - read_to, &in);)
 		read_to += in.length_bytes;
 	if (!n || n < source->function_bytes)
 		why = "not all of it can be read";
@@ -630,22 +633,22 @@ static const char *why_not_moved(const struct gs_site_source *source, unsigned o
 	return why;
 }
 
-struct gs_site gs_site_find_x86_64(const struct gs_site_source *source,
-				   const struct gs_site_rules *rules)
+struct gs_x86_site gs_x86_find_site(const struct gs_x86_site_source *source,
+				    const struct gs_x86_site_rules *rules)
 {
 	uint8_t first[FIRST_BYTES];
 	size_t n = source->read(source->ctx, 0, first, sizeof(first));
-	struct gs_site site = gs_site_choose_x86_64(first, n, source->function_bytes, rules);
+	struct gs_x86_site site = gs_x86_choose_site(first, n, source->function_bytes, rules);
 	const char *why = NULL, *refused;
 
-	if (site.kind == GS_SITE_MOVED)
+	if (site.kind == GS_X86_SITE_MOVED)
 		why = why_not_moved(source, site.offset_bytes);
 	if (!why)
 		return site;
-	refused = gs_site_refusal(first, n, rules);
+	refused = gs_x86_site_refusal(first, n, rules);
 	if (refused)
-		return (struct gs_site){GS_SITE_REFUSED, 0, refused};
-	return (struct gs_site){GS_SITE_STEPPED, 0, why};
+		return (struct gs_x86_site){GS_X86_SITE_REFUSED, 0, refused};
+	return (struct gs_x86_site){GS_X86_SITE_STEPPED, 0, why};
 }
 
 /* An unreadable version counts as the newest: the rules then are the most careful ones. */
@@ -659,7 +662,7 @@ static unsigned kernel_version(void)
 	return major << 8 | (minor < 255 ? minor : 255);
 }
 
-void gs_site_rules_here(struct gs_site_rules *rules)
+void gs_x86_site_rules_here(struct gs_x86_site_rules *rules)
 {
 	rules->long_nop_is_emulated = kernel_version() >= (6 << 8 | 16);
 	rules->nop5_is_call = kernel_version() >= (6 << 8 | 18);

@@ -10,7 +10,7 @@
 
 #include "model/trace/record_account.h"
 #include "records.h"
-#include "pipeline/aggregate/view.h"
+#include "pipeline/aggregate/aggregate.h"
 
 #define MS 1000000ull
 
@@ -105,18 +105,18 @@ static void put_account(struct stream *s, uint32_t pid, uint32_t tid, uint32_t p
 static uint32_t critical_of(struct stream *s, size_t *ret_n)
 {
 	struct gs_summary *summary = NULL;
-	struct gs_view *v = NULL;
+	struct gs_aggregate *v = NULL;
 	uint32_t tid = 0;
 
-	assert_int_equal(gs_view_new(&v), 0);
-	assert_int_equal(stream_push(s, gs_view_sink(v)), 0);
-	assert_int_equal(gs_view_summary(v, &summary), 0);
+	assert_int_equal(gs_aggregate_new(&v), 0);
+	assert_int_equal(stream_push(s, gs_aggregate_sink(v)), 0);
+	assert_int_equal(gs_aggregate_make_summary(v, &summary), 0);
 	*ret_n = summary->account.n_threads;
 	for (size_t i = 0; i < *ret_n; i++)
 		if (summary->account.threads[i].critical)
 			tid = summary->account.threads[i].tid;
 	gs_summary_free(&summary);
-	gs_view_free(&v);
+	gs_aggregate_free(&v);
 	return tid;
 }
 
@@ -161,20 +161,20 @@ static void more_states_than_known_are_of_no_reason(void **state)
 {
 	STREAM s = {.buf = GS_BUF_INIT(1 << 20)};
 	struct gs_summary *summary = NULL;
-	struct gs_view *v = NULL;
+	struct gs_aggregate *v = NULL;
 	struct gs_rec_account *r = put_record(&s, GS_REC_ACCOUNT, sizeof(*r), 40 * 9 * 8);
 
 	r->pid = r->tid = 5;
 	r->n_states = 40;
 	r->n_insides = 9;
 	r->ns[39 * 9 + 8] = 7;
-	assert_int_equal(gs_view_new(&v), 0);
-	assert_int_equal(stream_push(&s, gs_view_sink(v)), 0);
-	assert_int_equal(gs_view_summary(v, &summary), 0);
+	assert_int_equal(gs_aggregate_new(&v), 0);
+	assert_int_equal(stream_push(&s, gs_aggregate_sink(v)), 0);
+	assert_int_equal(gs_aggregate_make_summary(v, &summary), 0);
 	assert_int_equal(summary->account.threads[0].time_ns[GS_STATE_OTHER][GS_INSIDE_NONE], 7);
 	assert_int_equal(summary->account.threads[0].wall_ns, 7);
 	gs_summary_free(&summary);
-	gs_view_free(&v);
+	gs_aggregate_free(&v);
 }
 
 int main(void)

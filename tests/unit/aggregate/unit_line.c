@@ -9,7 +9,7 @@
 
 #include "model/trace/record_stack.h"
 #include "records.h"
-#include "pipeline/aggregate/view.h"
+#include "pipeline/aggregate/aggregate.h"
 
 static void put_frame(struct stream *s, uint32_t id, const char *file, const char *function,
 		      uint32_t line)
@@ -92,14 +92,14 @@ static void put_all(struct stream *s)
 static void usual_lines(void **state)
 {
 	struct gs_summary *summary = NULL;
-	struct gs_view *view = NULL;
+	struct gs_aggregate *view = NULL;
 	const struct gs_line_stats *l;
 	STREAM s = STREAM_INIT;
 
-	assert_int_equal(gs_view_new(&view), 0);
+	assert_int_equal(gs_aggregate_new(&view), 0);
 	put_all(&s);
-	assert_int_equal(stream_push(&s, gs_view_sink(view)), 0);
-	assert_int_equal(gs_view_summary(view, &summary), 0);
+	assert_int_equal(stream_push(&s, gs_aggregate_sink(view)), 0);
+	assert_int_equal(gs_aggregate_make_summary(view, &summary), 0);
 	assert_int_equal(summary->has_python, 1);
 	assert_int_equal(summary->n_python_lines, 3);
 	assert_int_equal(summary->python_bare_samples, 2);
@@ -123,7 +123,7 @@ static void usual_lines(void **state)
 	assert_int_equal(l->samples, 1);
 	assert_int_equal(l->total_samples, 1);
 	gs_summary_free(&summary);
-	gs_view_free(&view);
+	gs_aggregate_free(&view);
 }
 
 static void other_filters(void **state)
@@ -132,64 +132,64 @@ static void other_filters(void **state)
 
 	for (int none = 0; none < 2; none++) {
 		struct gs_summary *summary = NULL;
-		struct gs_view *view = NULL;
+		struct gs_aggregate *view = NULL;
 		STREAM s = STREAM_INIT;
 
-		assert_int_equal(gs_view_new(&view), 0);
-		assert_int_equal(gs_view_set_line_filter(view, globs, !none), 0);
+		assert_int_equal(gs_aggregate_new(&view), 0);
+		assert_int_equal(gs_aggregate_set_line_filter(view, globs, !none), 0);
 		put_all(&s);
-		assert_int_equal(stream_push(&s, gs_view_sink(view)), 0);
-		assert_int_equal(gs_view_summary(view, &summary), 0);
+		assert_int_equal(stream_push(&s, gs_aggregate_sink(view)), 0);
+		assert_int_equal(gs_aggregate_make_summary(view, &summary), 0);
 		/* Stack 1 begins with line 9; stack 3 is shown as 30, or as 20. */
 		assert_int_equal(line_of(summary, 9)->launches, 1);
 		assert_int_equal(line_of(summary, none ? 20 : 30)->collectives, 1);
 		if (!none)
 			assert_null(line_of(summary, 20));
 		gs_summary_free(&summary);
-		gs_view_free(&view);
+		gs_aggregate_free(&view);
 	}
 }
 
 static void stack_that_comes_late(void **state)
 {
 	struct gs_summary *summary = NULL;
-	struct gs_view *view = NULL;
+	struct gs_aggregate *view = NULL;
 	STREAM s = STREAM_INIT;
 
-	assert_int_equal(gs_view_new(&view), 0);
+	assert_int_equal(gs_aggregate_new(&view), 0);
 	put_head(&s);
 	put_sample(&s, 50);
 	put_stack(&s, 50, 1, (uint32_t[]){3});
-	assert_int_equal(stream_push(&s, gs_view_sink(view)), 0);
-	assert_int_equal(gs_view_summary(view, &summary), 0);
+	assert_int_equal(stream_push(&s, gs_aggregate_sink(view)), 0);
+	assert_int_equal(gs_aggregate_make_summary(view, &summary), 0);
 	assert_int_equal(line_of(summary, 30)->samples, 1);
 	gs_summary_free(&summary);
-	gs_view_free(&view);
+	gs_aggregate_free(&view);
 }
 
 static void numbers_out_of_range(void **state)
 {
 	struct gs_summary *summary = NULL;
-	struct gs_view *view = NULL;
+	struct gs_aggregate *view = NULL;
 	STREAM s = STREAM_INIT;
 
-	assert_int_equal(gs_view_new(&view), 0);
+	assert_int_equal(gs_aggregate_new(&view), 0);
 	put_head(&s);
 	put_stack(&s, 60, 3, (uint32_t[]){0, 4000000000u, 777});
 	put_sample(&s, 60);
 	put_sample(&s, 4000000000u);
-	assert_int_equal(stream_push(&s, gs_view_sink(view)), 0);
-	assert_int_equal(gs_view_summary(view, &summary), 0);
+	assert_int_equal(stream_push(&s, gs_aggregate_sink(view)), 0);
+	assert_int_equal(gs_aggregate_make_summary(view, &summary), 0);
 	assert_int_equal(summary->n_python_lines, 0);
 	assert_int_equal(summary->python_bare_samples, 2);
 	gs_summary_free(&summary);
 	/* Without any stack there is no such part. */
-	gs_view_free(&view);
-	assert_int_equal(gs_view_new(&view), 0);
-	assert_int_equal(gs_view_summary(view, &summary), 0);
+	gs_aggregate_free(&view);
+	assert_int_equal(gs_aggregate_new(&view), 0);
+	assert_int_equal(gs_aggregate_make_summary(view, &summary), 0);
 	assert_int_equal(summary->has_python, 0);
 	gs_summary_free(&summary);
-	gs_view_free(&view);
+	gs_aggregate_free(&view);
 }
 
 int main(void)

@@ -11,14 +11,14 @@
 #include "model/trace/hist.h"
 #include "model/trace/record_stack.h"
 #include "unit/aggregate/records.h"
-#include "pipeline/aggregate/view.h"
+#include "pipeline/aggregate/aggregate.h"
 
 #define N_PROCESSES 3
 #define N_THREADS   7 /* thread t is of process 1 + t % N_PROCESSES; ids from 1 */
 #define N_FUNCTIONS 9
 #define N_CALLS     20000
 
-#define VIEW    GS_CLEANUP(gs_view_free) struct gs_view
+#define VIEW    GS_CLEANUP(gs_aggregate_free) struct gs_aggregate
 #define SUMMARY GS_CLEANUP(gs_summary_free) struct gs_summary
 
 struct call {
@@ -73,7 +73,7 @@ static struct gs_summary *summary_of_calls(const struct call *calls)
 	STREAM s = STREAM_INIT;
 	VIEW *v = NULL;
 
-	assert_int_equal(gs_view_new(&v), 0);
+	assert_int_equal(gs_aggregate_new(&v), 0);
 	put_entities(&s);
 	for (unsigned i = 0; i < N_CALLS; i++) {
 		struct gs_rec_call *c =
@@ -83,11 +83,11 @@ static struct gs_summary *summary_of_calls(const struct call *calls)
 		c->ret = calls[i].ret;
 		c->failed = calls[i].ret != 0;
 		if (i % 997 == 0)
-			assert_int_equal(stream_push(&s, gs_view_sink(v)), 0);
+			assert_int_equal(stream_push(&s, gs_aggregate_sink(v)), 0);
 	}
-	assert_int_equal(stream_push(&s, gs_view_sink(v)), 0);
-	assert_int_equal(gs_view_calls(v, 0), N_CALLS);
-	assert_int_equal(gs_view_summary(v, &sum), 0);
+	assert_int_equal(stream_push(&s, gs_aggregate_sink(v)), 0);
+	assert_int_equal(gs_aggregate_calls(v, 0), N_CALLS);
+	assert_int_equal(gs_aggregate_make_summary(v, &sum), 0);
 	return sum;
 }
 
@@ -148,17 +148,17 @@ static struct gs_summary *summary_of_stats(const struct call *calls)
 	STREAM s = STREAM_INIT;
 	VIEW *v = NULL;
 
-	assert_int_equal(gs_view_new(&v), 0);
+	assert_int_equal(gs_aggregate_new(&v), 0);
 	put_entities(&s);
 	for (unsigned from = 0, to; from < N_CALLS; from = to) {
 		to = from + 6000 < N_CALLS ? from + 6000 : N_CALLS;
 		for (uint32_t t = 1; t <= N_THREADS; t++)
 			for (uint32_t f = 1; f <= N_FUNCTIONS; f++)
 				put_stats(&s, calls, from, to, t, f);
-		assert_int_equal(stream_push(&s, gs_view_sink(v)), 0);
+		assert_int_equal(stream_push(&s, gs_aggregate_sink(v)), 0);
 	}
-	assert_int_equal(gs_view_calls(v, 0), N_CALLS);
-	assert_int_equal(gs_view_summary(v, &sum), 0);
+	assert_int_equal(gs_aggregate_calls(v, 0), N_CALLS);
+	assert_int_equal(gs_aggregate_make_summary(v, &sum), 0);
 	return sum;
 }
 
@@ -320,7 +320,7 @@ static void by_operator_agrees(void **state)
 		SUMMARY *sum = NULL;
 		uint64_t ns = 0, bytes = 0;
 
-		assert_int_equal(gs_view_new(&v), 0);
+		assert_int_equal(gs_aggregate_new(&v), 0);
 		put_process(&s, 1, 1001, "p");
 		put_thread(&s, 1, 1, 1001, "t");
 		put_function(&s, 700, GS_LAYER_TORCH, GS_CLASS_OPERATOR, "aten::mm");
@@ -357,8 +357,8 @@ static void by_operator_agrees(void **state)
 			u->total_ns = half ? ns - 7 : 7;
 			u->bytes = half ? bytes : 0;
 		}
-		assert_int_equal(stream_push(&s, gs_view_sink(v)), 0);
-		assert_int_equal(gs_view_summary(v, &sum), 0);
+		assert_int_equal(stream_push(&s, gs_aggregate_sink(v)), 0);
+		assert_int_equal(gs_aggregate_make_summary(v, &sum), 0);
 		assert_int_equal(sum->n_uses, 1);
 		assert_string_equal(sum->uses[0].name, "aten::mm");
 		assert_int_equal(sum->uses[0].layer, GS_LAYER_TORCH);

@@ -98,17 +98,17 @@ static void calls_and_samples_are_chosen(void **state)
 {
 	STREAM s = STREAM_INIT;
 	struct gs_py_glob glob;
-	struct gs_under *u;
+	struct gs_aggregate_under *u;
 	struct gs_batch batch, chosen;
 	unsigned n[GS_REC_COUNT] = {0}, n_launches = 0;
 
 	fill(&s);
 	batch = stream_batch(&s);
-	assert_int_equal(gs_py_glob_parse("train.py:step", &glob), 0);
-	u = gs_under_new(&glob, 1);
+	assert_int_equal(gs_aggregate_parse_py_glob("train.py:step", &glob), 0);
+	u = gs_aggregate_under_new(&glob, 1);
 	assert_non_null(u);
-	assert_int_equal(gs_under_look(u, &batch), 0);
-	assert_int_equal(gs_under_choose(u, &batch, &chosen), 0);
+	assert_int_equal(gs_aggregate_under_scan(u, &batch), 0);
+	assert_int_equal(gs_aggregate_under_choose(u, &batch, &chosen), 0);
 	gs_records_for_each (&chosen, r) {
 		const struct gs_rec_call *c = (const void *)r;
 
@@ -126,9 +126,9 @@ static void calls_and_samples_are_chosen(void **state)
 	assert_int_equal(n[GS_REC_STATS], 0);
 	assert_int_equal(n[GS_REC_FUNCTION], 3);
 	assert_int_equal(n[GS_REC_STACK], 2);
-	assert_int_equal(gs_under_n_chosen(u), 7);
-	assert_int_equal(gs_under_n_added_up(u), 3);
-	gs_under_free(&u);
+	assert_int_equal(gs_aggregate_under_n_chosen(u), 7);
+	assert_int_equal(gs_aggregate_under_n_added_up(u), 3);
+	gs_aggregate_under_free(&u);
 	assert_null(u);
 }
 
@@ -136,19 +136,19 @@ static void nothing_is_chosen(void **state)
 {
 	STREAM s = STREAM_INIT;
 	struct gs_py_glob glob;
-	struct gs_under *u;
+	struct gs_aggregate_under *u;
 	struct gs_batch batch, chosen;
 
 	fill(&s);
 	batch = stream_batch(&s);
-	assert_int_equal(gs_py_glob_parse("/train.py:*", &glob), 0);
-	u = gs_under_new(&glob, 1);
-	assert_int_equal(gs_under_look(u, &batch), 0);
-	assert_int_equal(gs_under_choose(u, &batch, &chosen), 0);
+	assert_int_equal(gs_aggregate_parse_py_glob("/train.py:*", &glob), 0);
+	u = gs_aggregate_under_new(&glob, 1);
+	assert_int_equal(gs_aggregate_under_scan(u, &batch), 0);
+	assert_int_equal(gs_aggregate_under_choose(u, &batch, &chosen), 0);
 	gs_records_for_each (&chosen, r)
 		assert_int_not_equal(r->kind, GS_REC_CALL);
-	assert_int_equal(gs_under_n_chosen(u), 0);
-	gs_under_free(&u);
+	assert_int_equal(gs_aggregate_under_n_chosen(u), 0);
+	gs_aggregate_under_free(&u);
 }
 
 int main(void)

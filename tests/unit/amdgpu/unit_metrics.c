@@ -1,7 +1,7 @@
 /* The table of the firmware, in each of its versions. */
-#include "amd_test.h"
+#include "amdgpu_test.h"
 
-static uint8_t table[GS_AMD_METRICS_MAX];
+static uint8_t table[GS_AMDGPU_METRICS_MAX];
 
 static const struct member some[] = {
 	{"edge", 51},         {"hotspot", 58},
@@ -20,13 +20,13 @@ static void fill(uint8_t format, uint8_t content, const char *layout, struct gs_
 	size_t bytes = build(table, format, content, layout, some);
 
 	nothing_known(s);
-	assert_true(gs_amd_metrics_fill(table, bytes, true, true, s));
+	assert_true(gs_amdgpu_metrics_fill(table, bytes, true, true, s));
 	/* Cut off, or told to be shorter: nothing of it is believed. */
 	for (size_t n = 0; n < bytes; n++)
-		assert_false(gs_amd_metrics_fill(table, n, true, true, s));
+		assert_false(gs_amdgpu_metrics_fill(table, n, true, true, s));
 	table[0] = 8;
 	table[1] = 0;
-	assert_false(gs_amd_metrics_fill(table, bytes, true, true, s));
+	assert_false(gs_amdgpu_metrics_fill(table, bytes, true, true, s));
 }
 
 static void test_sizes(void **state)
@@ -128,14 +128,14 @@ static void test_apus(void **state)
 	assert_value(&s, THROTTLE_REASONS, 0x4);
 	bytes = build(table, 2, 4, V2_4, precise);
 	nothing_known(&s);
-	assert_true(gs_amd_metrics_fill(table, bytes, true, true, &s));
+	assert_true(gs_amdgpu_metrics_fill(table, bytes, true, true, &s));
 	assert_value(&s, TEMP_GPU, 43.75);
 	assert_value(&s, UTIL, 0.87);
 	assert_value(&s, DEC_UTIL, 0.03);
 	assert_value(&s, POWER, 14.25);
 	bytes = build(table, 3, 0, V3_0, halo);
 	nothing_known(&s);
-	assert_true(gs_amd_metrics_fill(table, bytes, true, true, &s));
+	assert_true(gs_amdgpu_metrics_fill(table, bytes, true, true, &s));
 	assert_value(&s, UTIL, 0.07);
 	assert_value(&s, DEC_UTIL, 0);
 	assert_value(&s, POWER, 14);
@@ -152,16 +152,16 @@ static void test_what_is_kept(void **state)
 	/* A file of its own told it already. */
 	nothing_known(&s);
 	gs_gpu_set(&s, GS_GPU_POWER, 190.5);
-	assert_true(gs_amd_metrics_fill(table, bytes, true, false, &s));
+	assert_true(gs_amdgpu_metrics_fill(table, bytes, true, false, &s));
 	assert_value(&s, POWER, 190.5);
 	assert_value(&s, UTIL, 0.87);
 	assert_missing(&s, PCIE_GEN);
 	/* And the next reading begins without what only the table tells. */
 	gs_gpu_set(&s, GS_GPU_PCIE_GEN, 4);
-	gs_amd_metrics_forget(true, false, &s);
+	gs_amdgpu_metrics_forget(true, false, &s);
 	assert_missing(&s, UTIL);
 	assert_value(&s, PCIE_GEN, 4);
-	gs_amd_metrics_forget(false, true, &s);
+	gs_amdgpu_metrics_forget(false, true, &s);
 	assert_missing(&s, PCIE_GEN);
 }
 
@@ -179,8 +179,9 @@ static void test_versions(void **state)
 			table[1] = 2;
 			table[2] = (uint8_t)format;
 			table[3] = (uint8_t)content;
-			assert_int_equal(gs_amd_metrics_fill(table, sizeof(table), true, true, &s),
-					 known);
+			assert_int_equal(
+				gs_amdgpu_metrics_fill(table, sizeof(table), true, true, &s),
+				known);
 		}
 }
 

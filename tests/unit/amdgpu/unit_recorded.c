@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "amd_test.h"
+#include "amdgpu_test.h"
 
 static char root[64];
 
@@ -43,7 +43,7 @@ static void put(const char *name, const char *text)
 
 static int begin(void **state)
 {
-	strcpy(root, "/tmp/gs_amd_XXXXXX");
+	strcpy(root, "/tmp/gs_amdgpu_XXXXXX");
 	if (!mkdtemp(root))
 		return -1;
 	put(DEVICE "vendor", "0x1002\n");
@@ -57,12 +57,12 @@ static int end(void **state)
 
 static void read_card(struct gs_gpu_info *info, struct gs_gpu_sample *s)
 {
-	struct gs_amd *amd = gs_amd_new(root);
+	struct gs_amdgpu *amd = gs_amdgpu_new(root);
 
 	assert_non_null(amd);
-	assert_int_equal(gs_amd_count(amd), 1);
-	gs_amd_read(amd, true, true, info, s);
-	gs_amd_free(&amd);
+	assert_int_equal(gs_amdgpu_count(amd), 1);
+	gs_amdgpu_read(amd, true, true, info, s);
+	gs_amdgpu_free(&amd);
 }
 
 /* github.com/prometheus/procfs, sysfs/class_drm_amdgpu_test.go: a card of 8 GB. */
@@ -151,7 +151,7 @@ static void test_mi250x(void **state)
 
 static void put_table(const struct member *members)
 {
-	uint8_t table[GS_AMD_METRICS_MAX];
+	uint8_t table[GS_AMDGPU_METRICS_MAX];
 	size_t bytes = build(table, 1, 3, V1_3, members);
 
 	assert_int_equal(bytes, 120);
@@ -226,29 +226,29 @@ static void test_again(void **state)
 	static const struct member second[] = {{"gfx", 60}, {NULL, 0}};
 	struct gs_gpu_info info;
 	struct gs_gpu_sample s;
-	struct gs_amd *amd;
+	struct gs_amdgpu *amd;
 
 	put_table(first);
-	amd = gs_amd_new(root);
+	amd = gs_amdgpu_new(root);
 	assert_non_null(amd);
-	gs_amd_read(amd, true, false, &info, &s);
+	gs_amdgpu_read(amd, true, false, &info, &s);
 	assert_value(&s, UTIL, 0.5);
 	assert_value(&s, CLOCK_VIDEO, 700e6);
 	put_table(second);
-	gs_amd_read(amd, true, false, &info, &s);
+	gs_amdgpu_read(amd, true, false, &info, &s);
 	assert_value(&s, UTIL, 0.6);
 	assert_missing(&s, CLOCK_VIDEO);
 	put(DEVICE "gpu_metrics", "\x08\x00\x09\x09");
-	gs_amd_read(amd, true, false, &info, &s);
+	gs_amdgpu_read(amd, true, false, &info, &s);
 	assert_missing(&s, UTIL);
 	/* Known again: a driver that was updated. */
 	put_table(first);
-	gs_amd_read(amd, true, false, &info, &s);
+	gs_amdgpu_read(amd, true, false, &info, &s);
 	assert_missing(&s, UTIL);
-	gs_amd_look(amd);
-	gs_amd_read(amd, true, false, &info, &s);
+	gs_amdgpu_rescan(amd);
+	gs_amdgpu_read(amd, true, false, &info, &s);
 	assert_value(&s, UTIL, 0.5);
-	gs_amd_free(&amd);
+	gs_amdgpu_free(&amd);
 }
 
 int main(void)

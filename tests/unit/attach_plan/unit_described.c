@@ -68,7 +68,7 @@ static int on_site(void *ctx, const struct gs_described_site *d)
 }
 
 static const struct gs_described_handler handler = {on_function, on_site, NULL};
-static const struct gs_plan_options options = {.many_links = true, .on_attach = on_attach};
+static const struct gs_attach_plan_options options = {.many_links = true, .on_attach = on_attach};
 static const struct gs_described_want wants[] = {
 	{.function = "described_*", .is_glob = true},
 	{.function = "described_*"}, /* a name, and of no function */
@@ -91,20 +91,20 @@ static void find_here(const char *path)
 
 	gs_buf_reset(&seen);
 	assert_int_equal(gs_elf_open(path, &elf, NULL), 0);
-	assert_int_equal(gs_plan_described(&query, elf, &handler, NULL), 0);
+	assert_int_equal(gs_attach_plan_described(&query, elf, &handler, NULL), 0);
 }
 
 static void find_by_reader(const char *path)
 {
 	static const gs_reader_serve_fn services[GS_READER_N_SERVICES] = {
-		[GS_READER_DESCRIBED] = gs_plan_serve_described};
+		[GS_READER_DESCRIBED] = gs_attach_plan_serve_described};
 	const struct gs_reader_options here = {.name = "tests", .here = services};
 	GS_CLEANUP(gs_reader_free) struct gs_reader *reader = NULL;
 	GS_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	gs_buf_reset(&seen);
 	assert_int_equal(gs_reader_new(&here, &reader, NULL), 0);
-	assert_int_equal(gs_plan_ask_described(&query, reader, fd, &handler, NULL), 0);
+	assert_int_equal(gs_attach_plan_ask_described(&query, reader, fd, &handler, NULL), 0);
 }
 
 static void test_same_as_here(void **state)
@@ -151,7 +151,7 @@ static int take(struct gs_buf *answer)
 	struct gs_wire_in in = GS_WIRE_IN(answer->data, answer->bytes);
 
 	gs_buf_reset(&seen);
-	return gs_plan_take_described(&query, FILE_BYTES, &in, &handler);
+	return gs_attach_plan_take_described(&query, FILE_BYTES, &in, &handler);
 }
 
 static void put_forged(struct gs_buf *buf, const struct forgery *f)

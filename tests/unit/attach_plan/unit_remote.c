@@ -52,20 +52,20 @@ static const struct gs_mapped_file file = {.path = "/some/lib"};
 
 struct fixture {
 	struct gs_func_set *funcs;
-	struct gs_plan_options options;
-	struct gs_plan_selection selection;
+	struct gs_attach_plan_options options;
+	struct gs_attach_plan_selection selection;
 	uint64_t file_bytes;
 };
 
 static void set_up(struct fixture *f, bool with_python)
 {
 	*f = (struct fixture){.funcs = gs_func_set_new(), .file_bytes = 4096};
-	f->options = (struct gs_plan_options){.funcs = f->funcs,
-					      .python_gc = with_python,
-					      .layers = with_python ? 0xff : 0,
-					      .many_links = true,
-					      .on_attach = on_attach};
-	assert_int_equal(gs_plan_select(&f->selection, &f->options, NULL), 0);
+	f->options = (struct gs_attach_plan_options){.funcs = f->funcs,
+						     .python_gc = with_python,
+						     .layers = with_python ? 0xff : 0,
+						     .many_links = true,
+						     .on_attach = on_attach};
+	assert_int_equal(gs_attach_plan_select(&f->selection, &f->options, NULL), 0);
 }
 
 static void ask(struct fixture *f, const char *path, struct gs_buf *reply)
@@ -78,33 +78,34 @@ static void ask(struct fixture *f, const char *path, struct gs_buf *reply)
 
 	assert_int_equal(stat(path, &st), 0);
 	f->file_bytes = (uint64_t)st.st_size;
-	gs_plan_put_request(&question, &f->options, &file);
+	gs_attach_plan_put_request(&question, &f->options, &file);
 	assert_int_equal(question.r, 0);
 	request.in = GS_WIRE_IN(asked.data, asked.bytes);
-	assert_int_equal(gs_plan_serve(&state, &request, &out, NULL), 0);
+	assert_int_equal(gs_attach_plan_serve(&state, &request, &out, NULL), 0);
 	assert_int_equal(out.r, 0);
 	assert_int_equal(request.fds[0], -1);
 }
 
-static int take(struct fixture *f, const struct gs_buf *reply, struct gs_plan *plan)
+static int take(struct fixture *f, const struct gs_buf *reply, struct gs_attach_plan *plan)
 {
 	struct gs_wire_in in = GS_WIRE_IN(reply->data, reply->bytes);
 
-	*plan = (struct gs_plan){0};
-	return gs_plan_take_answer(plan, &f->selection, &f->options, file.path, f->file_bytes, &in);
+	*plan = (struct gs_attach_plan){0};
+	return gs_attach_plan_take_answer(plan, &f->selection, &f->options, file.path,
+					  f->file_bytes, &in);
 }
 
 static void test_same_as_here(void **state)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf reply = GS_BUF_INIT(1 << 20);
-	GS_CLEANUP(gs_plan_fini) struct gs_plan here = {0};
-	GS_CLEANUP(gs_plan_fini) struct gs_plan there = {0};
+	GS_CLEANUP(gs_attach_plan_fini) struct gs_attach_plan here = {0};
+	GS_CLEANUP(gs_attach_plan_fini) struct gs_attach_plan there = {0};
 	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
 	struct fixture f;
 
 	set_up(&f, false);
 	assert_int_equal(gs_elf_open("/proc/self/exe", &elf, NULL), 0);
-	assert_int_equal(gs_plan_file(&here, &f.selection, &f.options, &file, elf, NULL), 0);
+	assert_int_equal(gs_attach_plan_file(&here, &f.selection, &f.options, &file, elf, NULL), 0);
 	ask(&f, "/proc/self/exe", &reply);
 	assert_int_equal(take(&f, &reply, &there), 0);
 	assert_true(here.n >= 3);
@@ -113,7 +114,7 @@ static void test_same_as_here(void **state)
 	assert_int_equal(there.n_stepped, here.n_stepped);
 	assert_int_equal(there.layer, here.layer);
 	for (size_t i = 0; i < here.n; i++) {
-		const struct gs_plan_place *a = &here.places[i], *b = &there.places[i];
+		const struct gs_attach_plan_place *a = &here.places[i], *b = &there.places[i];
 
 		assert_true(a->file_off == b->file_off && a->cookie == b->cookie &&
 			    a->ref_ctr_off == b->ref_ctr_off && a->func == b->func &&
@@ -127,7 +128,7 @@ static void test_same_as_here(void **state)
 static void test_ids_become_ours(void **state)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf reply = GS_BUF_INIT(1 << 20);
-	GS_CLEANUP(gs_plan_fini) struct gs_plan plan = {0};
+	GS_CLEANUP(gs_attach_plan_fini) struct gs_attach_plan plan = {0};
 	struct fixture f;
 	uint16_t id;
 
@@ -160,15 +161,15 @@ static void test_cut_answers(void **state)
 	ask(&f, "/proc/self/exe", &reply);
 	bytes = reply.bytes;
 	for (reply.bytes = 0; reply.bytes < bytes; reply.bytes++) {
-		struct gs_plan plan;
+		struct gs_attach_plan plan;
 
 		assert_int_equal(take(&f, &reply, &plan), -EBADMSG);
-		gs_plan_fini(&plan);
+		gs_attach_plan_fini(&plan);
 	}
 	gs_func_set_free(&f.funcs);
 }
 
-static void put_places(struct gs_wire_out *out, const struct gs_plan_place *p, uint32_t n)
+static void put_places(struct gs_wire_out *out, const struct gs_attach_plan_place *p, uint32_t n)
 {
 	gs_wire_put_u32(out, 0);
 	gs_wire_put_u32(out, 0);
@@ -188,13 +189,13 @@ struct forgery {
 	uint8_t layer, func_class;
 	int status;
 	uint32_t n_places;
-	struct gs_plan_place place;
+	struct gs_attach_plan_place place;
 };
 
 static int take_forged(struct fixture *f, const struct forgery *forged)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf reply = GS_BUF_INIT(1 << 20);
-	GS_CLEANUP(gs_plan_fini) struct gs_plan plan = {0};
+	GS_CLEANUP(gs_attach_plan_fini) struct gs_attach_plan plan = {0};
 	struct gs_wire_out out = {.buf = &reply};
 
 	gs_wire_put_u32(&out, forged->n_functions);
@@ -229,10 +230,10 @@ static void test_forged_answers(void **state)
 			off = (uint16_t)id;
 	}
 	assert_true(launch && off);
-	const struct gs_plan_place good = {
+	const struct gs_attach_plan_place good = {
 		.file_off = 64, .func = launch, .cookie = launch, .family = GS_FAMILY_CUDA};
 #define PLACE(...)                                                                                 \
-	(struct gs_plan_place)                                                                     \
+	(struct gs_attach_plan_place)                                                              \
 	{                                                                                          \
 		.file_off = 64, __VA_ARGS__                                                        \
 	}

@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "model/trace/dict.h"
-#include "pipeline/correlate/span.h"
+#include "pipeline/correlate/correlate.h"
 #include "unit/aggregate/records.h"
 
 struct collect {
@@ -45,14 +45,14 @@ static inline GS_UNUSED int collect_flush(void *ctx)
 	return c->answer;
 }
 
-static inline GS_UNUSED struct gs_span *collect_span(struct collect *c)
+static inline GS_UNUSED struct gs_correlate *collect_span(struct collect *c)
 {
-	struct gs_span *s = NULL;
+	struct gs_correlate *s = NULL;
 
 	*c = (struct collect){.sink = {collect_push, collect_flush, c},
 			      .got = GS_BUF_INIT(1u << 30),
 			      .dict = gs_dict_new()};
-	if (!c->dict || gs_span_new(&c->sink, &s) < 0)
+	if (!c->dict || gs_correlate_new(&c->sink, &s) < 0)
 		abort();
 	return s;
 }
@@ -64,7 +64,7 @@ static inline GS_UNUSED void collect_fini(struct collect *c)
 }
 
 #define COLLECT GS_CLEANUP(collect_fini) struct collect
-#define SPAN    GS_CLEANUP(gs_span_free) struct gs_span
+#define SPAN    GS_CLEANUP(gs_correlate_free) struct gs_correlate
 
 /* The n-th record of the kind that came through, from 0; NULL: there are fewer. */
 static inline GS_UNUSED const void *got_record(const struct collect *c, enum gs_record_kind kind,

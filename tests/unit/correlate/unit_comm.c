@@ -1,4 +1,4 @@
-/* What pipeline/correlate/span.h says of communicators that were split or shrunk. */
+/* What pipeline/correlate/correlate.h says of communicators that were split or shrunk. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,9 +62,9 @@ static void put_end(struct stream *s, uint32_t process, enum function function, 
 	c->failed = failed;
 }
 
-static void push(struct gs_span *span, struct stream *s)
+static void push(struct gs_correlate *span, struct stream *s)
 {
-	assert_int_equal(stream_push(s, gs_span_sink(span)), 0);
+	assert_int_equal(stream_push(s, gs_correlate_sink(span)), 0);
 }
 
 static const struct gs_rec_comm *comm_of(const struct collect *c, uint32_t process, uint64_t comm)
@@ -539,9 +539,9 @@ static unsigned shrink_at_random(struct expected e[COMMS], unsigned n, unsigned 
 }
 
 /* Push the processes' streams record by record, in any order between processes. */
-static void interleave(struct gs_span *span, struct stream streams[RANKS + 1])
+static void interleave(struct gs_correlate *span, struct stream streams[RANKS + 1])
 {
-	const struct gs_sink *sink = gs_span_sink(span);
+	const struct gs_sink *sink = gs_correlate_sink(span);
 	size_t at[RANKS + 1] = {0}, left = 0;
 
 	for (unsigned p = 1; p <= RANKS; p++)
@@ -617,7 +617,7 @@ static void places_are_given_back(void **state)
 	put_comm(&s, 1, ROOT(1), 0, 2, ROOT_HASH);
 	push(span, &s);
 	c.deaf = true;
-	for (unsigned i = 0; i < 3 * GS_SPAN_MAX_COMMS; i++) {
+	for (unsigned i = 0; i < 3 * GS_CORRELATE_MAX_COMMS; i++) {
 		uint32_t kind = i % 3;
 
 		if (kind == 0)
@@ -639,7 +639,7 @@ static void places_are_given_back(void **state)
 	push(span, &s);
 	is(&c, 2, CHILD(2), 0, 1);
 	/* All in use: new ones pass as they came. */
-	for (uint64_t i = 1; i <= GS_SPAN_MAX_COMMS; i++)
+	for (uint64_t i = 1; i <= GS_CORRELATE_MAX_COMMS; i++)
 		put_comm(&s, 1, i << 16, 0, 1, i);
 	put_comm(&s, 1, 0xffff0, 0, 1, 0x5);
 	put_split(&s, 1, 0xffff0, 0xffff1, 0, 0);

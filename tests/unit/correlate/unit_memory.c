@@ -1,4 +1,4 @@
-/* What pipeline/correlate/span.h says of memory, and of passing records on. */
+/* What pipeline/correlate/correlate.h says of memory, and of passing records on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,9 +67,9 @@ static struct gs_rec_call *put_mem(struct stream *s, uint32_t thread, enum funct
 	return c;
 }
 
-static void push(struct gs_span *span, struct stream *s)
+static void push(struct gs_correlate *span, struct stream *s)
 {
-	assert_int_equal(stream_push(s, gs_span_sink(span)), 0);
+	assert_int_equal(stream_push(s, gs_correlate_sink(span)), 0);
 }
 
 /* The newest counter of the name and process. */
@@ -92,8 +92,8 @@ static int64_t value(const struct collect *c, uint32_t process, const char *name
 	return r ? r->value : -1;
 }
 
-#define DEVICE GS_SPAN_DEVICE_COUNTER
-#define HOST   GS_SPAN_HOST_COUNTER
+#define DEVICE GS_CORRELATE_DEVICE_COUNTER
+#define HOST   GS_CORRELATE_HOST_COUNTER
 
 /* The bytes of the n-th call that came through. */
 static uint64_t call_bytes(const struct collect *c, size_t n)
@@ -142,7 +142,7 @@ static void live_memory(void **state)
 	assert_int_equal(value(&c, 1, HOST), 0);
 	assert_int_equal(value(&c, 2, DEVICE), 7);
 	assert_int_equal(newest(&c, 1, DEVICE)->time_ns, 61);
-	assert_int_equal(gs_span_untracked(span), 0);
+	assert_int_equal(gs_correlate_untracked(span), 0);
 }
 
 static void what_is_not_counted(void **state)
@@ -164,7 +164,7 @@ static void what_is_not_counted(void **state)
 	push(span, &s);
 	assert_int_equal(got_count(&c, GS_REC_COUNTER), 0);
 	assert_int_equal(call_bytes(&c, 6), 0);
-	assert_int_equal(gs_span_untracked(span), 0);
+	assert_int_equal(gs_correlate_untracked(span), 0);
 
 	put_mem(&s, 1, MALLOC, 20, 0x1000, 100);
 	put_mem(&s, 1, FREE_DEV, 21, 0x1000, 0)->failed = 1; /* it lives on */
@@ -185,7 +185,7 @@ static void what_is_not_counted(void **state)
 	/* The pointer could not be read: it cannot be followed, and that is told. */
 	put_mem(&s, 1, MALLOC, 30, 0, 100)->call_flags = GS_CALL_ARGS_UNREAD;
 	push(span, &s);
-	assert_int_equal(gs_span_untracked(span), 1);
+	assert_int_equal(gs_correlate_untracked(span), 1);
 	assert_int_equal(got_count(&c, GS_REC_COUNTER), n);
 }
 
@@ -292,20 +292,20 @@ static void too_many_blocks(void **state)
 	put_world(&s);
 	push(span, &s);
 	c.deaf = true;
-	for (uint64_t i = 1; i <= GS_SPAN_MAX_BLOCKS + 3; i++) {
+	for (uint64_t i = 1; i <= GS_CORRELATE_MAX_BLOCKS + 3; i++) {
 		put_mem(&s, 1, MALLOC, 10, i << 9, 1);
 		if (i % 100000 == 0)
 			push(span, &s);
 	}
 	push(span, &s);
-	assert_int_equal(gs_span_untracked(span), 3);
+	assert_int_equal(gs_correlate_untracked(span), 3);
 	c.deaf = false;
 	put_mem(&s, 1, FREE_DEV, 11, 1 << 9, 0);
 	push(span, &s);
 	assert_int_equal(call_bytes(&c, 0), 1);
 	put_mem(&s, 1, MALLOC, 12, 1 << 9, 1);
 	push(span, &s);
-	assert_int_equal(gs_span_untracked(span), 3);
+	assert_int_equal(gs_correlate_untracked(span), 3);
 }
 
 /* The records of in, without those that span may add, are those of out. */
@@ -374,7 +374,7 @@ static void next_is_asked(void **state)
 	STREAM s = STREAM_INIT;
 	COLLECT c;
 	SPAN *span = collect_span(&c);
-	const struct gs_sink *sink = gs_span_sink(span);
+	const struct gs_sink *sink = gs_correlate_sink(span);
 
 	assert_int_equal(sink->flush(sink->ctx), 0);
 	assert_int_equal(c.n_flushed, 1);
@@ -389,12 +389,12 @@ static void next_is_asked(void **state)
 		struct gs_sink quiet = {.push = collect_push, .ctx = &c};
 		SPAN *other = NULL;
 
-		assert_int_equal(gs_span_new(&quiet, &other), 0);
-		assert_int_equal(gs_span_sink(other)->flush(gs_span_sink(other)->ctx), 0);
+		assert_int_equal(gs_correlate_new(&quiet, &other), 0);
+		assert_int_equal(gs_correlate_sink(other)->flush(gs_correlate_sink(other)->ctx), 0);
 	}
-	gs_span_free(&span);
+	gs_correlate_free(&span);
 	assert_null(span);
-	gs_span_free(&span);
+	gs_correlate_free(&span);
 }
 
 /* What is malformed is passed on for next to see, and nothing of it is believed. */
@@ -409,7 +409,7 @@ static void malformed(void **state)
 	for (size_t cut = 0; cut <= s.buf.bytes; cut++) {
 		COLLECT c;
 		SPAN *span = collect_span(&c);
-		const struct gs_sink *sink = gs_span_sink(span);
+		const struct gs_sink *sink = gs_correlate_sink(span);
 		struct gs_batch b = stream_batch(&world);
 		size_t before;
 
@@ -530,9 +530,10 @@ static void survives_want_of_memory(void **state)
 		c.sink = (struct gs_sink){.push = collect_push, .ctx = &c};
 		n_mallocs = 0;
 		fail_at = at;
-		r = gs_span_new(&c.sink, &span);
+		r = gs_correlate_new(&c.sink, &span);
 		if (r == 0)
-			assert_int_equal(gs_span_sink(span)->push(gs_span_sink(span)->ctx, &b), 0);
+			assert_int_equal(
+				gs_correlate_sink(span)->push(gs_correlate_sink(span)->ctx, &b), 0);
 		failed = n_mallocs >= fail_at;
 		fail_at = 0;
 		assert_true(r == 0 || (r == -ENOMEM && !span));

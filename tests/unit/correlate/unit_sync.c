@@ -110,9 +110,9 @@ static void check(const struct step *steps, size_t n, bool one_batch)
 		r->aux = steps[i].aux;
 		r->bytes = steps[i].bytes;
 		if (!one_batch)
-			assert_int_equal(stream_push(&s, gs_span_sink(span)), 0);
+			assert_int_equal(stream_push(&s, gs_correlate_sink(span)), 0);
 	}
-	assert_int_equal(stream_push(&s, gs_span_sink(span)), 0);
+	assert_int_equal(stream_push(&s, gs_correlate_sink(span)), 0);
 	for (size_t i = 0; i < n; i++) {
 		const struct gs_rec_call *r = got_record(&c, GS_REC_CALL, i);
 
@@ -258,7 +258,7 @@ static void new_program(void **state)
 	put_call(&s, 1, STREAM_SYNC, 3, 1)->stream = 7;
 	put_call(&s, 1, DEVICE_SYNC, 5, 1);
 	put_call(&s, 1, LAUNCH, 7, 1)->call_flags = GS_CALL_UNFINISHED;
-	assert_int_equal(stream_push(&s, gs_span_sink(span)), 0);
+	assert_int_equal(stream_push(&s, gs_correlate_sink(span)), 0);
 	for (size_t i = 0; (r = got_record(&c, GS_REC_CALL, i)) != NULL; i++)
 		assert_int_equal(r->flow, i == 0);
 }
@@ -276,18 +276,18 @@ static void too_many(void **state)
 
 		c.stream = 100 + i;
 		c.arg[0] = 0x10000000 + i;
-		id = syncs_take(&syncs, 1, &c, SYNC_WORK, false, &waited);
-		syncs_take(&syncs, 1, &c, SYNC_RECORD, false, &waited);
-		flow = syncs_take(&syncs, 1, &c, i % 2 ? SYNC_WAIT_EVENT : SYNC_WAIT_STREAM, false,
-				  &waited);
+		id = correlate_syncs_take(&syncs, 1, &c, SYNC_WORK, false, &waited);
+		correlate_syncs_take(&syncs, 1, &c, SYNC_RECORD, false, &waited);
+		flow = correlate_syncs_take(
+			&syncs, 1, &c, i % 2 ? SYNC_WAIT_EVENT : SYNC_WAIT_STREAM, false, &waited);
 		assert_true(flow == id || flow == 0);
 		n_found += flow == id && id;
 		if (i % 7 == 0)
-			syncs_take(&syncs, 1, &c, SYNC_STREAM_WAITS, false, &waited);
+			correlate_syncs_take(&syncs, 1, &c, SYNC_STREAM_WAITS, false, &waited);
 	}
 	assert_true(n_found > 5 * SYNC_MAX_ENTRIES - 100);
 	assert_true(syncs.capacity <= SYNC_MAX_ENTRIES);
-	syncs_fini(&syncs);
+	correlate_syncs_fini(&syncs);
 }
 
 int main(void)

@@ -15,13 +15,13 @@ static void parses_maps(void **state)
 	char data[] = "00400000-00401000 rw-s 00000000 00:00 7 /x";
 	struct gs_maps_line line;
 
-	assert_true(gs_maps_parse(file, &line));
+	assert_true(gs_elf_parse_maps(file, &line));
 	assert_int_equal(line.start, 0x7f0a1c000000);
 	assert_int_equal(line.end, 0x7f0a1c021000);
 	assert_true(line.executable);
 	assert_int_equal(line.ino, 1234567);
 	assert_string_equal(line.path, "/usr/lib/a b\nc\\134.so (deleted)");
-	assert_true(gs_maps_parse(data, &line));
+	assert_true(gs_elf_parse_maps(data, &line));
 	assert_false(line.executable);
 	assert_string_equal(line.path, "/x");
 }
@@ -41,7 +41,7 @@ static void names_no_path_of_other_mappings(void **state)
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(rests); i++) {
 		snprintf(text, sizeof(text), "1000-2000 r-xp 00000000 %s\n", rests[i]);
-		assert_true(gs_maps_parse(text, &line));
+		assert_true(gs_elf_parse_maps(text, &line));
 		assert_true(line.executable);
 		assert_null(line.path);
 	}
@@ -66,7 +66,7 @@ static void refuses_other_lines(void **state)
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(lines); i++) {
 		strcpy(text, lines[i]);
-		if (gs_maps_parse(text, &line))
+		if (gs_elf_parse_maps(text, &line))
 			fail_msg("taken: %s", lines[i]);
 	}
 }
@@ -110,7 +110,7 @@ static void parses_scripts(void **state)
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(cases); i++) {
 		struct gs_script script;
-		bool is = gs_script_parse(cases[i].text, strlen(cases[i].text), &script);
+		bool is = gs_elf_parse_script(cases[i].text, strlen(cases[i].text), &script);
 
 		if (is != (cases[i].interpreter != NULL))
 			fail_msg("%s: %d", cases[i].text, is);
@@ -139,7 +139,7 @@ static void reads_pyvenv_cfg(void **state)
 	char out[PATH_MAX];
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(cases); i++) {
-		bool has = gs_pyvenv_home(cases[i].text, strlen(cases[i].text), out);
+		bool has = gs_elf_pyvenv_home(cases[i].text, strlen(cases[i].text), out);
 
 		assert_int_equal(has, cases[i].home != NULL);
 		if (has)
@@ -158,13 +158,13 @@ static void knows_names(void **state)
 					"libcublas.so", "nccl.h"};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(pythons); i++)
-		assert_true(gs_is_python(pythons[i]));
+		assert_true(gs_elf_is_python(pythons[i]));
 	for (size_t i = 0; i < GS_ARRAY_LEN(others); i++)
-		assert_false(gs_is_python(others[i]));
+		assert_false(gs_elf_is_python(others[i]));
 	for (size_t i = 0; i < GS_ARRAY_LEN(traced); i++)
-		assert_true(gs_is_traced_library(traced[i]));
+		assert_true(gs_elf_is_traced_library(traced[i]));
 	for (size_t i = 0; i < GS_ARRAY_LEN(untraced); i++)
-		assert_false(gs_is_traced_library(untraced[i]));
+		assert_false(gs_elf_is_traced_library(untraced[i]));
 }
 
 /* ---- paths and lists ---- */
@@ -176,17 +176,17 @@ static void takes_lists_apart(void **state)
 	const char *const parts[] = {"/a", "/b", "c", ".", "/d", "/", "/", "$ORIGIN", "e/f"};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(parts); i++) {
-		assert_true(gs_list_next(&list, ":;", out));
+		assert_true(gs_elf_list_next(&list, ":;", out));
 		assert_string_equal(out, parts[i]);
 	}
-	assert_false(gs_list_next(&list, ":;", out));
-	assert_false(gs_list_next(&none, ":", out));
+	assert_false(gs_elf_list_next(&list, ":;", out));
+	assert_false(gs_elf_list_next(&none, ":", out));
 	memset(big, 'x', PATH_MAX + 4);
 	strcpy(big + PATH_MAX + 4, ":/z");
 	list = big;
-	assert_true(gs_list_next(&list, ":", out));
+	assert_true(gs_elf_list_next(&list, ":", out));
 	assert_string_equal(out, "/z");
-	assert_false(gs_list_next(&list, ":", out));
+	assert_false(gs_elf_list_next(&list, ":", out));
 	free(big);
 }
 
@@ -198,9 +198,9 @@ static void takes_paths_apart(void **state)
 	char out[PATH_MAX];
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(cases); i++) {
-		gs_path_folder(cases[i][0], out);
+		gs_elf_path_folder(cases[i][0], out);
 		assert_string_equal(out, cases[i][1]);
-		assert_string_equal(gs_path_name(cases[i][0]), cases[i][2]);
+		assert_string_equal(gs_elf_path_name(cases[i][0]), cases[i][2]);
 	}
 }
 
@@ -208,27 +208,27 @@ static void takes_paths_apart(void **state)
 
 static void remembers_files(void **state)
 {
-	struct gs_seen seen = GS_SEEN_INIT;
+	struct gs_elf_seen seen = GS_ELF_SEEN_INIT;
 	struct gs_file_id id = {.dev = 1};
 
 	for (int pass = 0; pass < 2; pass++) {
 		for (id.ino = 0; id.ino < 1000; id.ino++)
-			assert_int_equal(gs_seen_add(&seen, id), pass == 0);
+			assert_int_equal(gs_elf_seen_add(&seen, id), pass == 0);
 	}
 	id = (struct gs_file_id){.dev = 2, .ino = 5};
-	assert_int_equal(gs_seen_add(&seen, id), 1);
+	assert_int_equal(gs_elf_seen_add(&seen, id), 1);
 	/* Two ids of one hash: made by giving the second's hash to the first. */
-	gs_seen_fini(&seen);
-	assert_int_equal(gs_seen_add(&seen, (struct gs_file_id){.dev = 9, .ino = 9}), 1);
+	gs_elf_seen_fini(&seen);
+	assert_int_equal(gs_elf_seen_add(&seen, (struct gs_file_id){.dev = 9, .ino = 9}), 1);
 	assert_int_equal(gs_map_put(&seen.by_hash, gs_hash_bytes(&id, sizeof(id)), 0), 0);
-	assert_int_equal(gs_seen_add(&seen, id), 1);
-	assert_int_equal(gs_seen_add(&seen, id), 0);
-	gs_seen_fini(&seen);
+	assert_int_equal(gs_elf_seen_add(&seen, id), 1);
+	assert_int_equal(gs_elf_seen_add(&seen, id), 0);
+	gs_elf_seen_fini(&seen);
 	seen.by_hash.max_used = 2;
 	for (id.ino = 0; id.ino < 2; id.ino++)
-		assert_int_equal(gs_seen_add(&seen, id), 1);
-	assert_int_equal(gs_seen_add(&seen, id), -ENOBUFS);
-	gs_seen_fini(&seen);
+		assert_int_equal(gs_elf_seen_add(&seen, id), 1);
+	assert_int_equal(gs_elf_seen_add(&seen, id), -ENOBUFS);
+	gs_elf_seen_fini(&seen);
 }
 
 /* ---- the cache ---- */

@@ -80,12 +80,12 @@ static inline void skip_one(struct gs_gpu *gpu)
 
 #define assert_value(sample, field, expected)                                                      \
 	do {                                                                                       \
-		assert_int_equal((sample)->why[GS_GPU_##field], GS_GPU_WHY_OK);                    \
+		assert_int_equal((sample)->why[GS_GPU_##field], GS_GPU_REASON_OK);                 \
 		assert_float_equal((sample)->value[GS_GPU_##field], (expected), 1e-6);             \
 	} while (0)
 
 #define assert_why(sample, field, reason)                                                          \
-	assert_int_equal((sample)->why[GS_GPU_##field], GS_GPU_WHY_##reason)
+	assert_int_equal((sample)->why[GS_GPU_##field], GS_GPU_REASON_##reason)
 
 static inline int clean_up(void **state)
 {

@@ -138,7 +138,7 @@ static void test_costly_parts_wait(void **state)
 	assert_int_equal(calls(gpu, "nvmlDeviceGetPowerUsage"), 4);
 	s = read_one(gpu);
 	/* It is still there, and tells how old it is. */
-	assert_int_equal(s->sample[1].why[GS_GPU_MEM_UTIL], GS_GPU_WHY_OK);
+	assert_int_equal(s->sample[1].why[GS_GPU_MEM_UTIL], GS_GPU_REASON_OK);
 	assert_true(s->sample[1].part_ns[GS_GPU_PART_MEMORY_ACTIVITY] <
 		    s->sample[1].part_ns[GS_GPU_PART_MEMORY]);
 	assert_true(s->sample[1].part_ns[GS_GPU_PART_FAN] >= first_ns);

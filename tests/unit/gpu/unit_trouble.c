@@ -150,8 +150,8 @@ static void test_each_call_fails(void **state)
 			assert_int_equal(s->state, GS_GPU_STATE_OK);
 			assert_int_equal(s->n_gpus, 1);
 			for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++) {
-				n += s->sample[0].why[f] == GS_GPU_WHY_OK;
-				missing += s->sample[0].why[f] != GS_GPU_WHY_OK;
+				n += s->sample[0].why[f] == GS_GPU_REASON_OK;
+				missing += s->sample[0].why[f] != GS_GPU_REASON_OK;
 			}
 			/* The most that hangs on one call are the fields. */
 			assert_true(n >= 40);
@@ -176,7 +176,7 @@ static void test_all_calls_fail(void **state)
 	s = read_one(gpu);
 	assert_int_equal(s->n_gpus, 2);
 	for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++)
-		assert_true(s->sample[0].why[f] != GS_GPU_WHY_OK);
+		assert_true(s->sample[0].why[f] != GS_GPU_REASON_OK);
 	assert_why(&s->sample[0], UTIL, FAILED);
 	assert_true(s->failed_calls > 40);
 	gs_gpu_snapshot_free(&s);

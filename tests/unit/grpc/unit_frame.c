@@ -4,7 +4,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "net/grpc/rpc_int.h"
+#include "net/grpc/grpc_int.h"
 
 #define N_MESSAGES 40
 
@@ -22,23 +22,23 @@ static void fill(uint8_t *out, size_t i)
 
 static size_t make_stream(uint8_t *out, size_t max)
 {
-	struct gs_rpc_outbox box = {0};
+	struct gs_grpc_outbox box = {0};
 	uint64_t messages, message_bytes;
 	uint8_t data[65536];
 	size_t n, total = 0;
 
 	for (size_t i = 0; i < N_MESSAGES; i++) {
 		fill(data, i);
-		assert_int_equal(gs_rpc_outbox_put(&box, data, bytes_of(i), SIZE_MAX), 0);
+		assert_int_equal(gs_grpc_outbox_put(&box, data, bytes_of(i), SIZE_MAX), 0);
 	}
 	assert_int_equal(box.messages, N_MESSAGES);
 	/* Taken in odd pieces. */
-	while ((n = gs_rpc_outbox_take(&box, out + total, max - total < 977 ? max - total : 977,
-				       &messages, &message_bytes)) > 0)
+	while ((n = gs_grpc_outbox_take(&box, out + total, max - total < 977 ? max - total : 977,
+					&messages, &message_bytes)) > 0)
 		total += n;
 	assert_int_equal(box.bytes, 0);
 	assert_int_equal(box.messages, 0);
-	gs_rpc_outbox_fini(&box);
+	gs_grpc_outbox_fini(&box);
 	return total;
 }
 
@@ -50,19 +50,19 @@ static void any_cut(void **state)
 
 	(void)state;
 	for (size_t chunk = 1; chunk < total; chunk = chunk * 2 + 1) {
-		struct gs_rpc_held held = {.max_bytes = UINT64_MAX};
-		struct gs_rpc_inbox in;
+		struct gs_grpc_held held = {.max_bytes = UINT64_MAX};
+		struct gs_grpc_inbox in;
 		size_t i = 0, used_all = 0;
 
-		gs_rpc_inbox_init(&in, &held, 65536);
+		gs_grpc_inbox_init(&in, &held, 65536);
 		for (size_t at = 0, turn = 0; at < total; at += chunk, turn++) {
 			size_t bytes = total - at < chunk ? total - at : chunk, n, used;
 			bool last = at + chunk >= total;
 			const void *data;
 
-			assert_int_equal(gs_rpc_inbox_put(&in, stream + at, bytes), 0);
+			assert_int_equal(gs_grpc_inbox_put(&in, stream + at, bytes), 0);
 			while ((turn % 3 || last) &&
-			       gs_rpc_inbox_next(&in, &data, &n, &used) == 1) {
+			       gs_grpc_inbox_next(&in, &data, &n, &used) == 1) {
 				fill(wanted, i);
 				assert_int_equal(n, bytes_of(i));
 				if (n)
@@ -73,25 +73,25 @@ static void any_cut(void **state)
 			}
 			if (turn % 3 || last)
 				used_all += used;
-			assert_int_equal(gs_rpc_inbox_keep(&in), 0);
+			assert_int_equal(gs_grpc_inbox_keep(&in), 0);
 		}
 		assert_int_equal(i, N_MESSAGES);
 		assert_int_equal(used_all, total);
-		assert_true(gs_rpc_inbox_empty(&in));
-		gs_rpc_inbox_fini(&in);
+		assert_true(gs_grpc_inbox_empty(&in));
+		gs_grpc_inbox_fini(&in);
 		assert_int_equal(held.bytes, 0);
 	}
 }
 
-static int feed(struct gs_rpc_inbox *in, const void *data, size_t bytes)
+static int feed(struct gs_grpc_inbox *in, const void *data, size_t bytes)
 {
 	const void *message;
 	size_t n, used;
-	int r = gs_rpc_inbox_put(in, data, bytes);
+	int r = gs_grpc_inbox_put(in, data, bytes);
 
 	if (r == 0)
-		r = gs_rpc_inbox_next(in, &message, &n, &used);
-	(void)gs_rpc_inbox_keep(in);
+		r = gs_grpc_inbox_next(in, &message, &n, &used);
+	(void)gs_grpc_inbox_keep(in);
 	return r;
 }
 
@@ -108,14 +108,14 @@ static void refused(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < GS_ARRAY_LEN(cases); i++) {
-		struct gs_rpc_held held = {.max_bytes = 1000};
-		struct gs_rpc_inbox in;
+		struct gs_grpc_held held = {.max_bytes = 1000};
+		struct gs_grpc_inbox in;
 
-		gs_rpc_inbox_init(&in, &held, 100);
+		gs_grpc_inbox_init(&in, &held, 100);
 		assert_int_equal(feed(&in, cases[i].head, 5), cases[i].r);
 		/* After a failure nothing more comes. */
 		assert_int_equal(feed(&in, "\0\0\0\0\0", 5), cases[i].r < 0 ? 0 : cases[i].r);
-		gs_rpc_inbox_fini(&in);
+		gs_grpc_inbox_fini(&in);
 		assert_int_equal(held.bytes, 0);
 	}
 }
@@ -123,11 +123,11 @@ static void refused(void **state)
 /* A head that tells of much costs nothing; bytes that came do. */
 static void memory(void **state)
 {
-	struct gs_rpc_held held = {.max_bytes = 10};
-	struct gs_rpc_inbox in;
+	struct gs_grpc_held held = {.max_bytes = 10};
+	struct gs_grpc_inbox in;
 
 	(void)state;
-	gs_rpc_inbox_init(&in, &held, 1 << 30);
+	gs_grpc_inbox_init(&in, &held, 1 << 30);
 	assert_int_equal(feed(&in,
 			      "\0\x10\0\0\0"
 			      "12345",
@@ -136,23 +136,23 @@ static void memory(void **state)
 	assert_int_equal(held.bytes, 5);
 	assert_true(in.partial.capacity_bytes < 1000);
 	assert_int_equal(feed(&in, "123456", 6), -ENOBUFS);
-	gs_rpc_inbox_fini(&in);
+	gs_grpc_inbox_fini(&in);
 	assert_int_equal(held.bytes, 0);
 }
 
 static void queue_limit(void **state)
 {
-	struct gs_rpc_outbox box = {0};
+	struct gs_grpc_outbox box = {0};
 
 	(void)state;
 	/* One larger than the queue goes into an empty one. */
-	assert_int_equal(gs_rpc_outbox_put(&box, "0123456789", 10, 5), 0);
-	assert_int_equal(gs_rpc_outbox_put(&box, "", 0, 5), -ENOBUFS);
-	gs_rpc_outbox_fini(&box);
-	assert_int_equal(gs_rpc_outbox_put(&box, "0123", 4, 20), 0);
-	assert_int_equal(gs_rpc_outbox_put(&box, "0123", 4, 20), 0);
-	assert_int_equal(gs_rpc_outbox_put(&box, "0123", 4, 20), -ENOBUFS);
-	gs_rpc_outbox_fini(&box);
+	assert_int_equal(gs_grpc_outbox_put(&box, "0123456789", 10, 5), 0);
+	assert_int_equal(gs_grpc_outbox_put(&box, "", 0, 5), -ENOBUFS);
+	gs_grpc_outbox_fini(&box);
+	assert_int_equal(gs_grpc_outbox_put(&box, "0123", 4, 20), 0);
+	assert_int_equal(gs_grpc_outbox_put(&box, "0123", 4, 20), 0);
+	assert_int_equal(gs_grpc_outbox_put(&box, "0123", 4, 20), -ENOBUFS);
+	gs_grpc_outbox_fini(&box);
 	assert_int_equal(box.bytes, 0);
 }
 

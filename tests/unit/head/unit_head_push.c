@@ -40,27 +40,27 @@ static struct gs_node_snapshot *moment(int64_t wall_ns)
 		m->gpu->info[i].index = i;
 		snprintf(m->gpu->info[i].uuid, sizeof(m->gpu->info[i].uuid), "GPU-%u", i);
 		s->time_ns = m->time_ns;
-		memset(s->why, GS_GPU_WHY_NOT_READ, sizeof(s->why));
+		memset(s->why, GS_GPU_REASON_NOT_READ, sizeof(s->why));
 		for (unsigned f = 0; f < 40; f++)
 			gs_gpu_set(s, f, 0.5 + i);
 	}
 	return m;
 }
 
-static struct gs_cluster *cluster(unsigned n_nodes, int64_t wall_ns)
+static struct gs_registry *cluster(unsigned n_nodes, int64_t wall_ns)
 {
-	struct gs_cluster *c = gs_cluster_new();
+	struct gs_registry *c = gs_registry_new();
 
 	for (unsigned i = 1; i <= n_nodes; i++) {
-		struct gs_cluster_node n = {.id = i};
+		struct gs_registry_node n = {.id = i};
 		struct gs_node_snapshot *m = moment(wall_ns);
 
 		snprintf(n.machine_id, sizeof(n.machine_id), "m%u", i);
 		snprintf(n.hostname, sizeof(n.hostname), "host%u", i);
 		strcpy(n.instance, i % 2 ? "default" : "second");
-		assert_int_equal(gs_cluster_put(c, &n), 0);
-		gs_cluster_connected(c, i, "127.0.0.1:1", "x");
-		gs_cluster_apply(c, i, &m);
+		assert_int_equal(gs_registry_put(c, &n), 0);
+		gs_registry_connected(c, i, "127.0.0.1:1", "x");
+		gs_registry_apply(c, i, &m);
 	}
 	return c;
 }
@@ -71,7 +71,7 @@ struct told {
 	char last_util[512];
 };
 
-static struct told render(struct gs_head_pusher *p, struct gs_cluster *c)
+static struct told render(struct gs_head_pusher *p, struct gs_registry *c)
 {
 	struct gs_buf out = GS_BUF_INIT(64 << 20);
 	struct told t = {0};
@@ -104,7 +104,7 @@ static struct told render(struct gs_head_pusher *p, struct gs_cluster *c)
 static void ten_thousand(void **state)
 {
 	int64_t now = (int64_t)gs_clock_wall_ns();
-	struct gs_cluster *c = cluster(N_NODES, now);
+	struct gs_registry *c = cluster(N_NODES, now);
 	struct gs_head_pusher *p = gs_head_pusher_new();
 	char wanted[256];
 	struct told t = render(p, c);
@@ -129,13 +129,13 @@ static void ten_thousand(void **state)
 	{
 		struct gs_node_snapshot *m = moment(now + S);
 
-		gs_cluster_apply(c, 7, &m);
-		gs_cluster_clock(c, 7, -60 * S, 1000);
+		gs_registry_apply(c, 7, &m);
+		gs_registry_clock(c, 7, -60 * S, 1000);
 		t = render(p, c);
 		/* Now it is older than what was sent before: that would be refused. */
 		assert_int_equal(t.n_util, 0);
 		m = moment(now + 62 * S);
-		gs_cluster_apply(c, 7, &m);
+		gs_registry_apply(c, 7, &m);
 		t = render(p, c);
 		assert_int_equal(t.n_util, N_GPUS);
 		snprintf(wanted, sizeof(wanted), "} 7.5 %lld.%03lld", (long long)(now / S + 2),
@@ -143,13 +143,13 @@ static void ten_thousand(void **state)
 		assert_non_null(strstr(t.last_util, wanted));
 	}
 	gs_head_pusher_free(&p);
-	gs_cluster_free(&c);
+	gs_registry_free(&c);
 }
 
 /* A node that catches up after a night: in the store, not in the engine. */
 static void old_moments(void **state)
 {
-	struct gs_cluster *c = cluster(3, (int64_t)gs_clock_wall_ns() - 3600 * S);
+	struct gs_registry *c = cluster(3, (int64_t)gs_clock_wall_ns() - 3600 * S);
 	struct gs_head_pusher *p = gs_head_pusher_new();
 	struct told t = render(p, c);
 
@@ -157,7 +157,7 @@ static void old_moments(void **state)
 	assert_int_equal(t.n_up, 3);
 	assert_int_equal(t.n_parts, 1);
 	gs_head_pusher_free(&p);
-	gs_cluster_free(&c);
+	gs_registry_free(&c);
 }
 
 static void configuration(void **state)
@@ -169,7 +169,7 @@ static void configuration(void **state)
 				   "    - {after: 1d, interval: 10s}\n"
 				   "    - {after: 1.5d, interval: 1m}\n";
 	struct gs_head_conf a, b;
-	struct gs_head_keep keep;
+	struct gs_head_retention keep;
 	struct gs_err err;
 	char names[256];
 

@@ -9,7 +9,7 @@
 
 #include "sources/host/host_int.h"
 #include "sources/host/pressure.h"
-#include "sources/host/work.h"
+#include "sources/host/taskstats.h"
 #include "tree.h"
 
 #define V1_JOB "/slurm/uid_1001/job_4711"

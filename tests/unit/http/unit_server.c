@@ -19,7 +19,7 @@
 #include "net/http/http_int.h"
 
 static struct gs_http *server;
-static struct gs_http_later *_Atomic kept; /* the server's thread gives it, the test takes it */
+static struct gs_http_deferred *_Atomic kept; /* the server's thread gives it, the test takes it */
 static _Atomic bool whole, freed;
 static int pipe_fd[2];
 static _Atomic int source_fd; /* its end that the server reads */
@@ -41,7 +41,7 @@ static void serve_etag(void *ctx, const struct gs_http_request *q, struct gs_htt
 
 static void serve_later(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply)
 {
-	kept = gs_http_later(reply);
+	kept = gs_http_defer(reply);
 }
 
 static bool is_whole(void *ctx)
@@ -245,7 +245,7 @@ static void wait_for_later(void)
 
 static void answer_kept(struct gs_http_reply *reply)
 {
-	struct gs_http_later *later = kept;
+	struct gs_http_deferred *later = kept;
 
 	kept = NULL;
 	gs_http_answer(&later, reply);
@@ -270,7 +270,7 @@ static void answers_may_come_later(void **state)
 	wait_for_later();
 	close(fd);
 	reply = gs_http_reply_new(kept);
-	gs_http_say(&reply, 409, "\"no\"");
+	gs_http_error(&reply, 409, "\"no\"");
 	assert_memory_equal(reply.body.data,
 			    "{\"error\":{\"code\":\"CONFLICT\",\"message\":\"\\\"no\\\"\"}}", 48);
 	answer_kept(&reply);

@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
-#include "sources/identity/place.h"
+#include "sources/identity/identity.h"
 
 #define TICK_NS (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK))
 
 struct fake {
 	char root[64];
-	struct gs_place *place;
+	struct gs_identity *place;
 };
 
 static inline int fake_setup(void **state)
@@ -27,7 +27,7 @@ static inline int fake_setup(void **state)
 	strcpy(f->root, "/tmp/gs-place-XXXXXX");
 	if (!mkdtemp(f->root))
 		return -1;
-	f->place = gs_place_new(f->root);
+	f->place = gs_identity_new(f->root);
 	*state = f;
 	return f->place ? 0 : -1;
 }
@@ -45,7 +45,7 @@ static inline int fake_teardown(void **state)
 	struct fake *f = *state;
 	int r = fake_run("rm -rf %s", f->root);
 
-	gs_place_free(&f->place);
+	gs_identity_free(&f->place);
 	assert_null(f->place);
 	free(f);
 	return r;

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "core/base/mem.h"
-#include "sources/identity/place.h"
+#include "sources/identity/identity.h"
 
 #define A    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define B    "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
@@ -93,10 +93,10 @@ static const struct {
 static void every_engine(void **state)
 {
 	for (size_t i = 0; i < GS_ARRAY_LEN(cases); i++) {
-		char out[GS_PLACE_CONTAINER_BYTES];
+		char out[GS_IDENTITY_CONTAINER_BYTES];
 
 		memset(out, 'x', sizeof(out));
-		gs_place_container_of_cgroup(cases[i].text, out);
+		gs_identity_container_of_cgroup(cases[i].text, out);
 		if (strcmp(out, cases[i].id) != 0)
 			fail_msg("%s gives \"%s\"", cases[i].text, out);
 	}
@@ -104,32 +104,32 @@ static void every_engine(void **state)
 
 static void long_names_are_cut(void **state)
 {
-	char text[8192], out[GS_PLACE_CONTAINER_BYTES];
+	char text[8192], out[GS_IDENTITY_CONTAINER_BYTES];
 
 	memset(text, 'n', sizeof(text));
 	memcpy(text, "0::/lxc/", 8);
 	text[sizeof(text) - 1] = '\0';
-	gs_place_container_of_cgroup(text, out);
-	assert_int_equal(strlen(out), GS_PLACE_CONTAINER_BYTES - 1);
+	gs_identity_container_of_cgroup(text, out);
+	assert_int_equal(strlen(out), GS_IDENTITY_CONTAINER_BYTES - 1);
 	assert_memory_equal(out, "nnnn", 4);
 
 	/* A long line of slashes and one without end, before a good one. */
 	memset(text, '/', sizeof(text));
 	memcpy(text, "0::", 3);
 	strcpy(text + 8000, "\n1:cpu:/docker/" A "\n");
-	gs_place_container_of_cgroup(text, out);
+	gs_identity_container_of_cgroup(text, out);
 	assert_string_equal(out, A);
 }
 
 static void control_bytes_do_not_pass(void **state)
 {
-	char out[GS_PLACE_CONTAINER_BYTES];
+	char out[GS_IDENTITY_CONTAINER_BYTES];
 
-	gs_place_container_of_cgroup("0::/lxc/a\x1b[31mb\n", out);
+	gs_identity_container_of_cgroup("0::/lxc/a\x1b[31mb\n", out);
 	assert_string_equal(out, "a?[31mb");
-	gs_place_container_of_cgroup("0::/lxc/a\\x1bb\\x\n", out);
+	gs_identity_container_of_cgroup("0::/lxc/a\\x1bb\\x\n", out);
 	assert_string_equal(out, "a?b\\x");
-	gs_place_container_of_cgroup("0::/lxc/a\\x00b\n", out);
+	gs_identity_container_of_cgroup("0::/lxc/a\\x00b\n", out);
 	assert_string_equal(out, "a?b");
 }
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "feed_test.h"
+#include "ingest_test.h"
 
 static struct gs_event_comm make_comm(uint32_t pid, const char *function, uint64_t comm)
 {
@@ -25,7 +25,7 @@ static struct gs_event_comm make_comm(uint32_t pid, const char *function, uint64
 
 static const struct gs_rec_comm *send(struct fixture *x, const struct gs_event_comm *ev)
 {
-	gs_feed_event(x->feed, &ev->head);
+	gs_ingest_event(x->feed, &ev->head);
 	feed_take(x);
 	return feed_record(x, GS_REC_COMM, -1);
 }
@@ -86,10 +86,10 @@ static void failed_calls_make_none(void **state)
 	struct gs_event_comm ev = make_comm(10, "ncclCommInitRank", 0xc0);
 
 	ev.ret = 3;
-	gs_feed_event(x->feed, &ev.head);
+	gs_ingest_event(x->feed, &ev.head);
 	ev.ret = 0;
 	ev.comm = 0;
-	gs_feed_event(x->feed, &ev.head);
+	gs_ingest_event(x->feed, &ev.head);
 	feed_take(x);
 	assert_int_equal(feed_count(x, GS_REC_COMM), 0);
 	/* Under way: the handle is there already. */
@@ -253,7 +253,7 @@ static void many_communicators(void **state)
 
 	ev.rank = 6;
 	for (ev.comm = 1; ev.comm <= n; ev.comm++)
-		gs_feed_event(x->feed, &ev.head);
+		gs_ingest_event(x->feed, &ev.head);
 	size.n_ranks = 9;
 	c = send(x, &size);
 	assert_int_equal(c->rank, -1);

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "feed_test.h"
+#include "ingest_test.h"
 
 static const struct gs_rec_process *process_of_last_call(const struct fixture *x)
 {
@@ -100,7 +100,7 @@ static void send_cell(struct fixture *x, uint32_t pid, uint32_t tid, uint32_t sl
 	struct gs_thread thread = {.pid = pid, .tid = tid, .comm = "cells"};
 	struct gs_cell zero = {0}, cell = {.thread_slot = slot, .func = 1, .calls = 1};
 
-	gs_feed_cell(x->feed, &thread, &zero, &cell);
+	gs_ingest_cell(x->feed, &thread, &zero, &cell);
 	feed_take(x);
 }
 
@@ -186,7 +186,7 @@ static void send_fork(struct fixture *x, uint32_t pid, uint64_t boot_ns)
 		.change = GS_TASK_FORK,
 	};
 
-	gs_feed_event(x->feed, &ev.head);
+	gs_ingest_event(x->feed, &ev.head);
 }
 
 /* The exit was lost, the fork tells. */
@@ -334,7 +334,7 @@ static void send_named(struct fixture *x, uint32_t pid, uint32_t tid, uint32_t n
 	struct gs_cell zero = {0}, cell = {.thread_slot = n + 1, .func = 1, .calls = 1};
 
 	snprintf(thread.comm, sizeof(thread.comm), "n%u", n);
-	gs_feed_cell(x->feed, &thread, &zero, &cell);
+	gs_ingest_cell(x->feed, &thread, &zero, &cell);
 }
 
 /* Threads that make up names use up the share of their user, and of nobody else. */

@@ -9,7 +9,7 @@
 
 #include "model/trace/record_stack.h"
 #include "core/base/clock.h"
-#include "feed_test.h"
+#include "ingest_test.h"
 
 static void a_call_is_copied(void **state)
 {
@@ -29,7 +29,7 @@ static void a_call_is_copied(void **state)
 	ev.stream = 0x7f0011223344;
 	for (unsigned i = 0; i < 4; i++)
 		ev.arg[i] = 100 + i;
-	gs_feed_event(x->feed, &ev.head);
+	gs_ingest_event(x->feed, &ev.head);
 	feed_take(x);
 	c = feed_record(x, GS_REC_CALL, 0);
 	assert_int_equal(c->start_ns, 123456789 + BOOT_MINUS_MONO_NS);
@@ -56,7 +56,7 @@ static unsigned failed(struct fixture *x, const char *function, int ret)
 	struct gs_event_call ev = make_call(1, 1, function);
 
 	ev.ret = ret;
-	gs_feed_event(x->feed, &ev.head);
+	gs_ingest_event(x->feed, &ev.head);
 	feed_take(x);
 	return ((const struct gs_rec_call *)feed_record(x, GS_REC_CALL, -1))->failed;
 }
@@ -91,49 +91,49 @@ static void malformed_events_are_counted(void **state)
 		ev.head.kind = (uint16_t)kind;
 		if (kind == GS_EV_CALL)
 			continue;
-		gs_feed_event(x->feed, &ev.head);
+		gs_ingest_event(x->feed, &ev.head);
 		n++;
 	}
 	ev = call;
 	for (unsigned bytes = 0; bytes < sizeof(ev); bytes++, n++) {
 		ev.head.bytes = (uint16_t)bytes;
-		gs_feed_event(x->feed, &ev.head);
+		gs_ingest_event(x->feed, &ev.head);
 	}
 	ev = call;
 	ev.head.bytes += 8;
-	gs_feed_event(x->feed, &ev.head);
+	gs_ingest_event(x->feed, &ev.head);
 	ev = call;
 	ev.func = 0;
-	gs_feed_event(x->feed, &ev.head);
+	gs_ingest_event(x->feed, &ev.head);
 	ev.func = (uint16_t)(gs_func_count() + 1);
-	gs_feed_event(x->feed, &ev.head);
+	gs_ingest_event(x->feed, &ev.head);
 	ev.func = GS_FUNC_MAX - 1;
-	gs_feed_event(x->feed, &ev.head);
+	gs_ingest_event(x->feed, &ev.head);
 	ev = call;
 	ev.pid = 0;
-	gs_feed_event(x->feed, &ev.head);
+	gs_ingest_event(x->feed, &ev.head);
 	ev = call;
 	ev.tid = 0;
-	gs_feed_event(x->feed, &ev.head);
+	gs_ingest_event(x->feed, &ev.head);
 	n += 6;
 
 	/* A call that makes no communicator, no function at all, nobody, and half of it. */
-	gs_feed_event(x->feed, &comm.head);
+	gs_ingest_event(x->feed, &comm.head);
 	comm.func = 0;
-	gs_feed_event(x->feed, &comm.head);
+	gs_ingest_event(x->feed, &comm.head);
 	comm.func = func_id("ncclCommInitRank");
 	comm.tid = 0;
-	gs_feed_event(x->feed, &comm.head);
+	gs_ingest_event(x->feed, &comm.head);
 	comm.tid = 1;
 	comm.head.bytes = 64;
-	gs_feed_event(x->feed, &comm.head);
+	gs_ingest_event(x->feed, &comm.head);
 	task.change = 0;
-	gs_feed_event(x->feed, &task.head);
+	gs_ingest_event(x->feed, &task.head);
 	task.change = 4;
-	gs_feed_event(x->feed, &task.head);
+	gs_ingest_event(x->feed, &task.head);
 	task.change = GS_TASK_EXIT;
 	task.pid = 0;
-	gs_feed_event(x->feed, &task.head);
+	gs_ingest_event(x->feed, &task.head);
 	n += 7;
 
 	feed_take(x);
@@ -143,7 +143,7 @@ static void malformed_events_are_counted(void **state)
 	/* Told once. */
 	feed_take(x);
 	assert_int_equal(feed_lost(x, GS_LOSS_EVENT_BAD), n);
-	gs_feed_event(x->feed, &call.head);
+	gs_ingest_event(x->feed, &call.head);
 	feed_take(x);
 	assert_int_equal(feed_count(x, GS_REC_CALL), 1);
 }
@@ -156,8 +156,8 @@ static void open_scopes(void **state)
 
 	thread.scope[0] = (struct gs_scope){.start_ns = 100, .func = func_id("cudaMalloc")};
 	thread.scope[1] = (struct gs_scope){.start_ns = 150, .func = func_id("cudaFree")};
-	gs_feed_open_scope(x->feed, &thread, 0, 400);
-	gs_feed_open_scope(x->feed, &thread, 1, 400);
+	gs_ingest_open_scope(x->feed, &thread, 0, 400);
+	gs_ingest_open_scope(x->feed, &thread, 1, 400);
 	feed_take(x);
 	c = feed_record(x, GS_REC_CALL, 0);
 	assert_int_equal(c->call_flags, GS_CALL_UNFINISHED);
@@ -191,7 +191,7 @@ static void cells_are_differences(void **state)
 	a.hist[0] = 1;
 	a.hist[100] = 99;
 	a.use = (struct gs_use){.launches = 3, .others = 4, .total_ns = 70, .bytes = 5};
-	gs_feed_cell(x->feed, &thread, &zero, &a);
+	gs_ingest_cell(x->feed, &thread, &zero, &a);
 	feed_take(x);
 	use = feed_record(x, GS_REC_USE, 0);
 	assert_int_equal(use->function, a.func);
@@ -231,7 +231,7 @@ static void cells_are_differences(void **state)
 	b.err_code[2] = 999;
 	b.err_count[2] = 1;
 	b.hist[335] = 2;
-	gs_feed_cell(x->feed, &thread, &a, &b);
+	gs_ingest_cell(x->feed, &thread, &a, &b);
 	feed_take(x);
 	s = feed_record(x, GS_REC_STATS, 1);
 	assert_int_equal(s->calls, 2);
@@ -262,9 +262,9 @@ static void cells_that_wrap_rest_or_lie(void **state)
 	a.err_count[0] = 0xffffffff;
 	b = a;
 	/* Nothing changed, or nothing but what is not counted. */
-	gs_feed_cell(x->feed, &thread, &a, &b);
+	gs_ingest_cell(x->feed, &thread, &a, &b);
 	b.max_ns = 5;
-	gs_feed_cell(x->feed, &thread, &a, &b);
+	gs_ingest_cell(x->feed, &thread, &a, &b);
 	feed_take(x);
 	assert_int_equal(feed_count(x, GS_REC_STATS), 0);
 	assert_int_equal(feed_count(x, GS_REC_THREAD), 0);
@@ -272,7 +272,7 @@ static void cells_that_wrap_rest_or_lie(void **state)
 	b.calls = 10;
 	b.hist[7] = 3;
 	b.err_count[0] = 1;
-	gs_feed_cell(x->feed, &thread, &a, &b);
+	gs_ingest_cell(x->feed, &thread, &a, &b);
 	feed_take(x);
 	s = feed_record(x, GS_REC_STATS, 0);
 	assert_int_equal(s->buckets[0].count, 5);
@@ -281,21 +281,21 @@ static void cells_that_wrap_rest_or_lie(void **state)
 	/* Inner calls alone are worth telling. */
 	a = b;
 	b.inner = 1;
-	gs_feed_cell(x->feed, &thread, &a, &b);
+	gs_ingest_cell(x->feed, &thread, &a, &b);
 	feed_take(x);
 	assert_int_equal(feed_count(x, GS_REC_STATS), 2);
 	assert_int_equal(feed_lost(x, GS_LOSS_EVENT_BAD), 0);
 
 	/* Shrunk, of no function, of nobody. */
-	gs_feed_cell(x->feed, &thread, &b, &a);
+	gs_ingest_cell(x->feed, &thread, &b, &a);
 	a = b;
 	b.calls++;
 	b.func = 0;
-	gs_feed_cell(x->feed, &thread, &a, &b);
+	gs_ingest_cell(x->feed, &thread, &a, &b);
 	b.func = GS_FUNC_MAX - 1;
-	gs_feed_cell(x->feed, &thread, &a, &b);
+	gs_ingest_cell(x->feed, &thread, &a, &b);
 	b.func = a.func;
-	gs_feed_cell(x->feed, &nobody, &a, &b);
+	gs_ingest_cell(x->feed, &nobody, &a, &b);
 	feed_take(x);
 	assert_int_equal(feed_count(x, GS_REC_STATS), 2);
 	assert_int_equal(feed_lost(x, GS_LOSS_EVENT_BAD), 4);
@@ -311,7 +311,7 @@ static void a_full_histogram_fits(void **state)
 	for (unsigned i = 0; i < GS_HIST_N_BUCKETS; i++)
 		a.hist[i] = i + 1;
 	for (unsigned i = 0; i < 500; i++)
-		gs_feed_cell(x->feed, &thread, &zero, &a);
+		gs_ingest_cell(x->feed, &thread, &zero, &a);
 	feed_take(x);
 	assert_int_equal(feed_count(x, GS_REC_STATS), 500);
 	s = feed_record(x, GS_REC_STATS, -1);
@@ -324,7 +324,7 @@ static struct gs_rec_call open_call(struct fixture *x, const char *function, str
 	const struct gs_thread thread = {.pid = 3, .tid = 4, .comm = "stuck"};
 
 	frame->func = func_id(function);
-	gs_feed_open_call(x->feed, &thread, frame, 1, 5000);
+	gs_ingest_open_call(x->feed, &thread, frame, 1, 5000);
 	feed_take(x);
 	return *(const struct gs_rec_call *)feed_record(x, GS_REC_CALL, -1);
 }
@@ -349,9 +349,9 @@ static void open_calls_have_an_age(void **state)
 	assert_int_equal(open_call(x, "cudaDeviceSynchronize", &frame).dur_ns, 0);
 	/* Of no function and of nobody. */
 	frame.func = 0;
-	gs_feed_open_call(x->feed, &thread, &frame, 0, 1);
+	gs_ingest_open_call(x->feed, &thread, &frame, 0, 1);
 	frame.func = 1;
-	gs_feed_open_call(x->feed, &nobody, &frame, 0, 1);
+	gs_ingest_open_call(x->feed, &nobody, &frame, 0, 1);
 	feed_take(x);
 	assert_int_equal(feed_lost(x, GS_LOSS_EVENT_BAD), 2);
 	assert_int_equal(feed_count(x, GS_REC_CALL), 2);

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "core/base/clock.h"
-#include "feed_test.h"
+#include "ingest_test.h"
 
 #define N_EVENTS 1000000
 
@@ -56,7 +56,7 @@ static void send_many(struct fixture *x, unsigned n, unsigned n_threads)
 
 		e->tid = 41 + i % n_threads;
 		e->start_ns += 1000;
-		gs_feed_event(x->feed, &e->head);
+		gs_ingest_event(x->feed, &e->head);
 	}
 }
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "feed_test.h"
+#include "ingest_test.h"
 #include "model/trace/python.h"
 
 /* No process has this id, so nothing is read from one. */
@@ -40,7 +40,7 @@ static void send_code_piece(struct fixture *x, uint64_t code, const char *file, 
 	memcpy(ev->name_text, name, strlen(name));
 	if (table_bytes)
 		memcpy(ev->table, table, table_bytes);
-	gs_feed_event(x->feed, &ev->head);
+	gs_ingest_event(x->feed, &ev->head);
 	free(ev);
 }
 
@@ -73,7 +73,7 @@ static void send_stack(struct fixture *x, uint32_t id, unsigned n,
 {
 	struct gs_event_stack *ev = make_stack(id, n, frames);
 
-	gs_feed_event(x->feed, &ev->head);
+	gs_ingest_event(x->feed, &ev->head);
 	free(ev);
 }
 
@@ -94,7 +94,7 @@ static void send_pyfunc(struct fixture *x, uint32_t number, const char *file, co
 				      .n_bytes = (uint16_t)strlen(name)};
 	memcpy(ev.file_text, file, strlen(file));
 	memcpy(ev.name_text, name, strlen(name));
-	gs_feed_event(x->feed, &ev.head);
+	gs_ingest_event(x->feed, &ev.head);
 }
 
 static const char *name_of_last(struct fixture *x)
@@ -115,7 +115,7 @@ static void call_pyfunc(struct fixture *x, uint32_t number, uint32_t scope)
 				   .scope = (uint16_t)scope,
 				   .arg = {3, 2}};
 
-	gs_feed_event(x->feed, &ev.head);
+	gs_ingest_event(x->feed, &ev.head);
 	feed_take(x);
 }
 
@@ -254,7 +254,7 @@ static void samples(void **state)
 	};
 	const struct gs_rec_sample *s;
 
-	gs_feed_event(x->feed, &ev.head);
+	gs_ingest_event(x->feed, &ev.head);
 	feed_take(x);
 	s = feed_record(x, GS_REC_SAMPLE, 0);
 	assert_int_equal(s->time_ns, 1000 + BOOT_MINUS_MONO_NS);
@@ -272,24 +272,24 @@ static void malformed(void **state)
 	struct gs_event_code *code = calloc(1, sizeof(*code));
 
 	ev->n_frames = 3;
-	gs_feed_event(x->feed, &ev->head);
+	gs_ingest_event(x->feed, &ev->head);
 	ev->n_frames = 1;
-	gs_feed_event(x->feed, &ev->head);
+	gs_ingest_event(x->feed, &ev->head);
 	ev->n_frames = 2;
 	ev->kind = 9;
-	gs_feed_event(x->feed, &ev->head);
+	gs_ingest_event(x->feed, &ev->head);
 	ev->kind = GS_STACK_PYTHON;
 	ev->id = 0;
-	gs_feed_event(x->feed, &ev->head);
+	gs_ingest_event(x->feed, &ev->head);
 	ev->head.bytes = 8;
-	gs_feed_event(x->feed, &ev->head);
+	gs_ingest_event(x->feed, &ev->head);
 	assert_non_null(code);
 	code->head = (struct gs_event){.kind = GS_EV_CODE, .bytes = sizeof(*code)};
 	code->pid = PID;
 	code->table_n_bytes = 1;
-	gs_feed_event(x->feed, &code->head);
+	gs_ingest_event(x->feed, &code->head);
 	code->head.bytes = 40;
-	gs_feed_event(x->feed, &code->head);
+	gs_ingest_event(x->feed, &code->head);
 	free(ev);
 	free(code);
 	feed_take(x);

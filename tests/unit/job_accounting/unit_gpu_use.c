@@ -22,17 +22,17 @@ static int clear_gpus(void **state)
 {
 	memset(sample, 0, sizeof(sample));
 	for (int i = 0; i < 2; i++)
-		memset(sample[i].why, GS_GPU_WHY_NOT_READ, sizeof(sample[i].why));
+		memset(sample[i].why, GS_GPU_REASON_NOT_READ, sizeof(sample[i].why));
 	memset(process, 0, sizeof(process));
 	gpus = (struct gs_gpu_snapshot){.n_gpus = 2, .sample = sample, .process = process};
 	return 0;
 }
 
-static void read_one(struct gs_gpu_use *j, uint64_t allotted, uint64_t at_ns)
+static void read_one(struct gs_accounting_gpu_use *j, uint64_t allotted, uint64_t at_ns)
 {
 	struct gs_map none = GS_MAP_INIT(1);
 
-	gs_gpu_use_read(&j, &allotted, 1, &none, &gpus, at_ns, NEVER);
+	gs_accounting_gpu_use_read(&j, &allotted, 1, &none, &gpus, at_ns, NEVER);
 }
 
 static void near(double got, double wanted)
@@ -44,20 +44,20 @@ static void near(double got, double wanted)
 /* A reading that comes late stands for all of the time since the one before. */
 static void means_are_over_time(void **state)
 {
-	struct gs_gpu_use j = {0};
+	struct gs_accounting_gpu_use j = {0};
 	struct gs_job_usage u;
 
 	gs_gpu_set(&sample[0], GS_GPU_UTIL, 0.9);
 	read_one(&j, 1, T0);
-	gs_gpu_use_usage(&j, &u);
+	gs_accounting_gpu_use_usage(&j, &u);
 	near(u.gpu_ratio, 0.9); /* the only one there is */
 	gs_gpu_set(&sample[0], GS_GPU_UTIL, 0.2);
 	gs_gpu_set(&sample[0], GS_GPU_SM_ACTIVE, 0.5);
 	read_one(&j, 1, T0 + 9 * S);
-	sample[0].why[GS_GPU_SM_ACTIVE] = GS_GPU_WHY_NOT_READ;
+	sample[0].why[GS_GPU_SM_ACTIVE] = GS_GPU_REASON_NOT_READ;
 	gs_gpu_set(&sample[0], GS_GPU_UTIL, 0.7);
 	read_one(&j, 1, T0 + 10 * S);
-	gs_gpu_use_usage(&j, &u);
+	gs_accounting_gpu_use_usage(&j, &u);
 	near(u.gpu_ratio, (9 * 0.2 + 0.7) / 10);
 	near(u.sm_ratio, 0.5); /* not known in the last second */
 	assert_true(isnan(u.dram_ratio));
@@ -69,7 +69,7 @@ static void means_are_over_time(void **state)
 /* Time and energy in which another had the GPU are not the job's. */
 static void held_in_between(void **state)
 {
-	struct gs_gpu_use j = {0};
+	struct gs_accounting_gpu_use j = {0};
 	struct gs_job_usage u;
 
 	gs_gpu_set(&sample[1], GS_GPU_UTIL, 1);
@@ -79,7 +79,7 @@ static void held_in_between(void **state)
 			gs_gpu_set(&sample[1], GS_GPU_UTIL, 0);
 		read_one(&j, i < 10 || i >= 20 ? 2 : 0, T0 + (uint64_t)i * S);
 	}
-	gs_gpu_use_usage(&j, &u);
+	gs_accounting_gpu_use_usage(&j, &u);
 	assert_int_equal(j.sums.held_ns, 18 * S);
 	assert_int_equal(j.sums.idle_ns, 9 * S);
 	near(u.gpu_ratio, 0.5);
@@ -92,7 +92,7 @@ static void held_in_between(void **state)
 /* The driver was loaded again, twice, and its counter passes what it had before. */
 static void counter_restarts(void **state)
 {
-	struct gs_gpu_use j = {0};
+	struct gs_accounting_gpu_use j = {0};
 	struct gs_job_usage u;
 	uint64_t at = T0;
 
@@ -108,27 +108,27 @@ static void counter_restarts(void **state)
 		gs_gpu_set(&sample[0], GS_GPU_ENERGY, 7 + 50 * i);
 		read_one(&j, 1, at);
 	}
-	gs_gpu_use_usage(&j, &u);
+	gs_accounting_gpu_use_usage(&j, &u);
 	near(u.energy_joules, 50 * (9 + 39 + 4));
 }
 
 /* Without a counter energy is power over time. */
 static void power_without_counter(void **state)
 {
-	struct gs_gpu_use j = {0};
+	struct gs_accounting_gpu_use j = {0};
 	struct gs_job_usage u;
 
 	gs_gpu_set(&sample[0], GS_GPU_POWER, 300);
 	for (int i = 0; i <= 10; i++)
 		read_one(&j, 1, T0 + (uint64_t)i * S);
-	gs_gpu_use_usage(&j, &u);
+	gs_accounting_gpu_use_usage(&j, &u);
 	near(u.energy_joules, 3000);
 }
 
 /* By their processes: the GPU of two jobs counts to both, one that ended to none. */
 static void by_processes(void **state)
 {
-	struct gs_gpu_use a = {0}, b = {0}, *jobs[] = {&a, NULL, &b};
+	struct gs_accounting_gpu_use a = {0}, b = {0}, *jobs[] = {&a, NULL, &b};
 	const uint64_t allotted[3] = {0};
 	struct gs_map job_of = GS_MAP_INIT(8);
 
@@ -138,13 +138,13 @@ static void by_processes(void **state)
 	process[0] = (struct gs_gpu_process){.gpu = 1, .pid = 11, .used_bytes = 70};
 	process[1] = (struct gs_gpu_process){.gpu = 1, .pid = 13, .used_bytes = -1};
 	gpus.n_processes = 2;
-	gs_gpu_use_read(jobs, allotted, 3, &job_of, &gpus, T0, NEVER);
+	gs_accounting_gpu_use_read(jobs, allotted, 3, &job_of, &gpus, T0, NEVER);
 	assert_int_equal(a.mask, 2);
 	assert_int_equal(b.mask, 2);
 	assert_int_equal(a.memory_bytes, 70);
 	assert_int_equal(b.memory_bytes, -1);
 	process[0].ended = 1;
-	gs_gpu_use_read(jobs, allotted, 3, &job_of, &gpus, T0 + S, NEVER);
+	gs_accounting_gpu_use_read(jobs, allotted, 3, &job_of, &gpus, T0 + S, NEVER);
 	assert_int_equal(a.mask, 0);
 	assert_int_equal(a.seen, 2);
 	assert_int_equal(a.sums.held_ns, 0);

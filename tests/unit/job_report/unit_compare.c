@@ -16,7 +16,8 @@
 #include "core/base/mem.h"
 #include "analysis/job_report/compare.h"
 
-static void add(struct gs_job_comparison *c, int day, const char *user, double score, double io)
+static void add(struct gs_job_report_comparison *c, int day, const char *user, double score,
+		double io)
 {
 	char text[1024];
 	struct gs_err err = {{0}};
@@ -28,7 +29,7 @@ static void add(struct gs_job_comparison *c, int day, const char *user, double s
 		 "\"context_switches\":500},\"classification\":{\"type\":\"CPU-bound\","
 		 "\"efficiency_score\":%g}}]}",
 		 day, day, user, io, score);
-	if (gs_job_compare_text(c, "f.json", text, strlen(text), &err) < 0)
+	if (gs_job_report_compare_text(c, "f.json", text, strlen(text), &err) < 0)
 		fail_msg("%s", err.text);
 }
 
@@ -37,11 +38,11 @@ static void both_shapes_of_classification(void **state)
 	static const char old[] =
 		"{\"jobs\":[{\"job_id\":7,\"classification\":\"IO-bound\",\"metrics\":{},"
 		"\"analysis\":{\"efficiency_score\":20.5}},{\"metrics\":null}]}";
-	struct gs_job_comparison c = {0};
+	struct gs_job_report_comparison c = {0};
 
 	(void)state;
-	assert_int_equal(gs_job_compare_text(&c, "f", old, strlen(old), NULL), 0);
-	assert_int_equal(gs_job_compare_finish(&c), 0);
+	assert_int_equal(gs_job_report_compare_text(&c, "f", old, strlen(old), NULL), 0);
+	assert_int_equal(gs_job_report_compare_finish(&c), 0);
 	assert_int_equal(c.n_rows, 2);
 	assert_string_equal(c.rows[0].id, "7");
 	assert_string_equal(c.rows[0].job_class, "IO-bound");
@@ -50,7 +51,7 @@ static void both_shapes_of_classification(void **state)
 	assert_string_equal(c.rows[1].job_class, "Unknown");
 	assert_int_equal(c.stat[GS_JOB_COMPARED_SCORE].n, 1);
 	assert_int_equal(c.stat[GS_JOB_COMPARED_CPU].n, 0);
-	gs_job_comparison_fini(&c);
+	gs_job_report_comparison_fini(&c);
 }
 
 /* A report may be damaged, or somebody's joke. */
@@ -62,11 +63,11 @@ static void what_cannot_be_is_not_known(void **state)
 				   "3200,\"context_switches\":5},"
 				   "\"classification\":{\"type\":5,\"efficiency_score\":1e308}},"
 				   "{\"job_id\":\"2\",\"analysis\":{\"efficiency_score\":-1}}]}";
-	struct gs_job_comparison c = {0};
+	struct gs_job_report_comparison c = {0};
 
 	(void)state;
-	assert_int_equal(gs_job_compare_text(&c, "f", text, strlen(text), NULL), 0);
-	assert_int_equal(gs_job_compare_finish(&c), 0);
+	assert_int_equal(gs_job_report_compare_text(&c, "f", text, strlen(text), NULL), 0);
+	assert_int_equal(gs_job_report_compare_finish(&c), 0);
 	for (unsigned i = 0; i < GS_JOB_COMPARED_COUNT; i++) {
 		if (i == GS_JOB_COMPARED_NET)
 			assert_true(c.rows[0].v[i] == 3200);
@@ -74,30 +75,30 @@ static void what_cannot_be_is_not_known(void **state)
 			assert_true(isnan(c.rows[0].v[i]));
 	}
 	assert_true(isnan(c.rows[1].v[GS_JOB_COMPARED_SCORE]));
-	gs_job_comparison_fini(&c);
+	gs_job_report_comparison_fini(&c);
 }
 
 static void a_wild_job_is_an_outlier_and_moves_nothing(void **state)
 {
-	struct gs_job_comparison c = {0};
+	struct gs_job_report_comparison c = {0};
 
 	(void)state;
 	for (int i = 1; i <= 7; i++)
 		add(&c, i, "ann", 60 + i % 3, i == 4 ? 95 : 8 + i % 2);
-	assert_int_equal(gs_job_compare_finish(&c), 0);
+	assert_int_equal(gs_job_report_compare_finish(&c), 0);
 	assert_true(c.stat[GS_JOB_COMPARED_IO].median == 9);
 	assert_int_equal(c.n_outliers, 1);
 	assert_int_equal(c.outliers[0].row, 3);
 	assert_int_equal(c.outliers[0].what, GS_JOB_COMPARED_IO);
 	assert_true(c.outliers[0].score > 3.5);
 	assert_true(c.rows[0].v[GS_JOB_COMPARED_SWITCHES] == 5);
-	gs_job_comparison_fini(&c);
+	gs_job_report_comparison_fini(&c);
 }
 
 static void trends_need_an_order(void **state)
 {
 	static const double steady[] = {50, 70, 55, 65, 60, 52};
-	struct gs_job_comparison c = {0};
+	struct gs_job_report_comparison c = {0};
 
 	(void)state;
 	/* Given out of order: times decide. */
@@ -107,7 +108,7 @@ static void trends_need_an_order(void **state)
 		add(&c, i, "even", steady[i - 1], 1);
 	}
 	add(&c, 1, "once", 10, 1);
-	assert_int_equal(gs_job_compare_finish(&c), 0);
+	assert_int_equal(gs_job_report_compare_finish(&c), 0);
 	assert_int_equal(c.n_trends, 3); /* by user: down, even, up */
 	assert_int_equal(c.trends[0].direction, -1);
 	assert_true(c.trends[0].slope == -5);
@@ -117,7 +118,7 @@ static void trends_need_an_order(void **state)
 	assert_int_equal(c.n_users, 4);
 	/* 100 s on 4 processors, half of it unused, six times. */
 	assert_true(c.users[0].wasted_core_s == 1200);
-	gs_job_comparison_fini(&c);
+	gs_job_report_comparison_fini(&c);
 }
 
 static void what_is_no_report_is_told(void **state)
@@ -136,14 +137,14 @@ static void what_is_no_report_is_told(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < GS_ARRAY_LEN(bad); i++) {
-		struct gs_job_comparison c = {0};
+		struct gs_job_report_comparison c = {0};
 		struct gs_err err = {{0}};
 
 		assert_int_equal(
-			gs_job_compare_text(&c, "f", bad[i].text, strlen(bad[i].text), &err),
+			gs_job_report_compare_text(&c, "f", bad[i].text, strlen(bad[i].text), &err),
 			-EINVAL);
 		assert_string_equal(err.text, bad[i].message);
-		gs_job_comparison_fini(&c);
+		gs_job_report_comparison_fini(&c);
 	}
 }
 
@@ -152,22 +153,22 @@ static void html_takes_no_markup_from_names(void **state)
 	static const char text_in[] =
 		"{\"jobs\":[{\"job_id\":\"<script>&\\\"\",\"metrics\":{"
 		"\"cpu_percent\":5,\"io_percent\":5},\"classification\":\"x\"}]}";
-	struct gs_job_comparison c = {0};
-	struct gs_job_style style = {.format = GS_JOB_HTML};
+	struct gs_job_report_comparison c = {0};
+	struct gs_job_report_style style = {.format = GS_JOB_HTML};
 	char *text = NULL;
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
 
 	(void)state;
 	assert_non_null(out);
-	assert_int_equal(gs_job_compare_text(&c, "f", text_in, strlen(text_in), NULL), 0);
-	assert_int_equal(gs_job_compare_finish(&c), 0);
-	assert_int_equal(gs_job_compare_write(out, &c, &style), 0);
+	assert_int_equal(gs_job_report_compare_text(&c, "f", text_in, strlen(text_in), NULL), 0);
+	assert_int_equal(gs_job_report_compare_finish(&c), 0);
+	assert_int_equal(gs_job_report_compare_write(out, &c, &style), 0);
 	fclose(out);
 	assert_null(strstr(text, "<script>"));
 	assert_non_null(strstr(text, "&lt;script&gt;&amp;&quot;"));
 	free(text);
-	gs_job_comparison_fini(&c);
+	gs_job_report_comparison_fini(&c);
 }
 
 /* A session that was never written is compared like the file that it would make. */
@@ -187,12 +188,12 @@ static void of_a_session_as_of_its_file(void **state)
 				   .switches_voluntary = 40,
 				   .time_ns = {[GS_TIME_CPU] = 20000000000ull}}},
 		.imbalance = {.of = "", .ratio = NAN, .rank = -1}};
-	struct gs_job_session s = {.start_wall_ns = 1700000000000000000,
-				   .elapsed_ns = 10000000000ull,
-				   .jobs = &job,
-				   .n_jobs = 1};
-	struct gs_job_style style = {.format = GS_JOB_JSON, .precision = -1};
-	struct gs_job_comparison a = {0}, b = {0};
+	struct gs_job_report_session s = {.start_wall_ns = 1700000000000000000,
+					  .elapsed_ns = 10000000000ull,
+					  .jobs = &job,
+					  .n_jobs = 1};
+	struct gs_job_report_style style = {.format = GS_JOB_JSON, .precision = -1};
+	struct gs_job_report_comparison a = {0}, b = {0};
 	struct gs_err err = {{0}};
 	char *text = NULL;
 	size_t bytes = 0;
@@ -202,11 +203,11 @@ static void of_a_session_as_of_its_file(void **state)
 	snprintf(job.job.user, sizeof(job.job.user), "ann");
 	snprintf(job.verdict.job_class, sizeof(job.verdict.job_class), "CPU-bound");
 	job.verdict.score = 42;
-	gs_job_figures_of(&job.usage, &job.figures);
+	gs_job_report_figures_of(&job.usage, &job.figures);
 	assert_int_equal(gs_job_report_write(f, &s, &style), 0);
 	fclose(f);
-	assert_int_equal(gs_job_compare_text(&a, "here", text, bytes, &err), 0);
-	assert_int_equal(gs_job_compare_session(&b, "here", &s), 0);
+	assert_int_equal(gs_job_report_compare_text(&a, "here", text, bytes, &err), 0);
+	assert_int_equal(gs_job_report_compare_session(&b, "here", &s), 0);
 	assert_int_equal(a.n_rows, 1);
 	assert_int_equal(b.n_rows, 1);
 	assert_string_equal(a.rows[0].id, b.rows[0].id);
@@ -219,30 +220,30 @@ static void of_a_session_as_of_its_file(void **state)
 						  : fabs(a.rows[0].v[i] - b.rows[0].v[i]) < 1e-9);
 	assert_true(b.rows[0].v[GS_JOB_COMPARED_RANKS] == 50);
 	assert_true(b.rows[0].v[GS_JOB_COMPARED_CPU] == 50);
-	gs_job_comparison_fini(&a);
-	gs_job_comparison_fini(&b);
+	gs_job_report_comparison_fini(&a);
+	gs_job_report_comparison_fini(&b);
 	free(text);
 }
 
 static void nothing_to_compare(void **state)
 {
-	struct gs_job_comparison c = {0};
+	struct gs_job_report_comparison c = {0};
 	char text[256];
 
 	(void)state;
-	assert_int_equal(gs_job_compare_text(&c, "f", "{\"jobs\":[]}", 11, NULL), 0);
-	assert_int_equal(gs_job_compare_finish(&c), 0);
+	assert_int_equal(gs_job_report_compare_text(&c, "f", "{\"jobs\":[]}", 11, NULL), 0);
+	assert_int_equal(gs_job_report_compare_finish(&c), 0);
 	assert_int_equal(c.n_rows + c.n_outliers + c.n_trends + c.n_users, 0);
 	for (int format = GS_JOB_TABLE; format <= GS_JOB_HTML; format++) {
-		struct gs_job_style style = {.format = (enum gs_job_format)format};
+		struct gs_job_report_style style = {.format = (enum gs_job_report_format)format};
 		FILE *out = fmemopen(text, sizeof(text), "w");
 
 		assert_non_null(out);
 		setvbuf(out, NULL, _IOFBF, 1 << 16);
-		(void)gs_job_compare_write(out, &c, &style);
+		(void)gs_job_report_compare_write(out, &c, &style);
 		fclose(out);
 	}
-	gs_job_comparison_fini(&c);
+	gs_job_report_comparison_fini(&c);
 }
 
 int main(void)

@@ -16,25 +16,25 @@
 #include "analysis/job_report/compare.h"
 #include "analysis/job_report/delivery.h"
 
-static struct gs_job_delivery delivery(void)
+static struct gs_job_report_delivery delivery(void)
 {
-	struct gs_job_delivery d = {.state = GS_JOB_DELIVERY_FINISHED,
-				    .source = "job",
-				    .kind = "slurm",
-				    .begin_wall_ns = 1700000000000000001,
-				    .end_wall_ns = 1700000010000000002};
+	struct gs_job_report_delivery d = {.state = GS_JOB_DELIVERY_FINISHED,
+					   .source = "job",
+					   .kind = "slurm",
+					   .begin_wall_ns = 1700000000000000001,
+					   .end_wall_ns = 1700000010000000002};
 
-	assert_int_equal(gs_job_delivery_name(d.report), 0);
+	assert_int_equal(gs_job_report_delivery_name(d.report), 0);
 	return d;
 }
 
 /* Two jobs, of which the second is sent. */
-static void fill(struct gs_job_session *s, struct gs_job_report jobs[2])
+static void fill(struct gs_job_report_session *s, struct gs_job_report jobs[2])
 {
-	*s = (struct gs_job_session){.start_wall_ns = 1700000000000000001,
-				     .elapsed_ns = 1,
-				     .host = "node7",
-				     .jobs = jobs};
+	*s = (struct gs_job_report_session){.start_wall_ns = 1700000000000000001,
+					    .elapsed_ns = 1,
+					    .host = "node7",
+					    .jobs = jobs};
 	s->n_jobs = 2;
 	for (int i = 0; i < 2; i++) {
 		memset(&jobs[i], 0, sizeof(jobs[i]));
@@ -51,17 +51,17 @@ static void fill(struct gs_job_session *s, struct gs_job_report jobs[2])
 static void what_is_written_is_read(void **state)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf text = GS_BUF_INIT(2 * GS_JOB_DELIVERY_MAX);
-	struct gs_job_delivery d = delivery(), got;
-	struct gs_job_comparison c = {0};
+	struct gs_job_report_delivery d = delivery(), got;
+	struct gs_job_report_comparison c = {0};
 	struct gs_job_report jobs[2];
-	struct gs_job_session s;
+	struct gs_job_report_session s;
 	struct gs_err err;
 
 	(void)state;
 	fill(&s, jobs);
-	assert_int_equal(gs_job_delivery_write(&text, &s, 1, &d), 0);
+	assert_int_equal(gs_job_report_delivery_write(&text, &s, 1, &d), 0);
 	assert_int_equal(text.bytes % 8, 0);
-	assert_int_equal(gs_job_delivery_read(&got, (char *)text.data, text.bytes, &err), 0);
+	assert_int_equal(gs_job_report_delivery_read(&got, (char *)text.data, text.bytes, &err), 0);
 	assert_string_equal(got.report, d.report);
 	assert_int_equal(got.state, GS_JOB_DELIVERY_FINISHED);
 	assert_string_equal(got.source, "job");
@@ -73,17 +73,18 @@ static void what_is_written_is_read(void **state)
 	assert_string_equal(got.job_class, "GPU-idle");
 	assert_true(got.score == 12.5);
 	/* And who compares files reads it as well. */
-	assert_int_equal(gs_job_compare_text(&c, "f", (char *)text.data, text.bytes, &err), 0);
+	assert_int_equal(gs_job_report_compare_text(&c, "f", (char *)text.data, text.bytes, &err),
+			 0);
 	assert_int_equal(c.n_rows, 1);
-	gs_job_comparison_fini(&c);
+	gs_job_report_comparison_fini(&c);
 }
 
 static void what_is_too_long_is_cut_and_says_so(void **state)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf text = GS_BUF_INIT(2 * GS_JOB_DELIVERY_MAX);
-	struct gs_job_delivery d = delivery(), got;
+	struct gs_job_report_delivery d = delivery(), got;
 	struct gs_job_report jobs[2];
-	struct gs_job_session s;
+	struct gs_job_report_session s;
 	struct gs_err err;
 	uint32_t *pids = calloc(400000, sizeof(*pids));
 
@@ -92,9 +93,9 @@ static void what_is_too_long_is_cut_and_says_so(void **state)
 	fill(&s, jobs);
 	jobs[1].pids = pids;
 	jobs[1].n_pids = 400000;
-	assert_int_equal(gs_job_delivery_write(&text, &s, 1, &d), 0);
+	assert_int_equal(gs_job_report_delivery_write(&text, &s, 1, &d), 0);
 	assert_true(text.bytes <= GS_JOB_DELIVERY_MAX);
-	assert_int_equal(gs_job_delivery_read(&got, (char *)text.data, text.bytes, &err), 0);
+	assert_int_equal(gs_job_report_delivery_read(&got, (char *)text.data, text.bytes, &err), 0);
 	assert_int_equal(gs_buf_put(&text, "", 1), 0);
 	assert_non_null(strstr((char *)text.data, "\"trimmed\": true"));
 	assert_int_equal(jobs[1].n_pids, 400000); /* the session is as it was */
@@ -133,13 +134,13 @@ static void what_no_gpuscope_wrote_is_refused(void **state)
 		"\"b\",\"begin_wall_ns\":5,\"end_wall_ns\":9223372036854775807},\"jobs\":[{\"job_"
 		"id\":\"1\"}]}",
 	};
-	struct gs_job_delivery d;
+	struct gs_job_report_delivery d;
 	struct gs_err err;
 
 	(void)state;
 	for (size_t i = 0; i < GS_ARRAY_LEN(bad); i++) {
 		err.text[0] = '\0';
-		if (gs_job_delivery_read(&d, bad[i], strlen(bad[i]), &err) != -EINVAL)
+		if (gs_job_report_delivery_read(&d, bad[i], strlen(bad[i]), &err) != -EINVAL)
 			fail_msg("taken: %s", bad[i]);
 		assert_non_null(strstr(err.text, "no report of"));
 	}
@@ -148,7 +149,7 @@ static void what_no_gpuscope_wrote_is_refused(void **state)
 static void texts_are_cut_and_steer_nothing(void **state)
 {
 	char text[2048], name[600];
-	struct gs_job_delivery d;
+	struct gs_job_report_delivery d;
 	struct gs_err err;
 
 	(void)state;
@@ -157,7 +158,7 @@ static void texts_are_cut_and_steer_nothing(void **state)
 	snprintf(text, sizeof(text),
 		 "{" GOOD ",\"jobs\":[{\"job_id\":\"1\\u001b[2J\\u007f\",\"job_name\":\"%s\"}]}",
 		 name);
-	assert_int_equal(gs_job_delivery_read(&d, text, strlen(text), &err), 0);
+	assert_int_equal(gs_job_report_delivery_read(&d, text, strlen(text), &err), 0);
 	assert_string_equal(d.job, "1?[2J?");
 	assert_int_equal(strlen(d.name), 126); /* between two letters */
 	assert_true(isnan(d.score));

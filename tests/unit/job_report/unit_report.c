@@ -54,9 +54,9 @@ static struct gs_job_usage example(void)
 	u.work.time_ns[GS_TIME_PIPE] = 60 * S;
 	u.work.switches_voluntary = 300;
 	u.work.switches_forced = 100;
-	u.work.io[GS_IO_FILE] = (struct gs_work_io_count){.reads = 10, .read_bytes = 1000};
-	u.work.io[GS_IO_TMPFS] = (struct gs_work_io_count){.writes = 10, .write_bytes = 3000};
-	u.work.io[GS_IO_PIPE] = (struct gs_work_io_count){.reads = 99, .read_bytes = 99999};
+	u.work.io[GS_IO_FILE] = (struct gs_taskstats_io_count){.reads = 10, .read_bytes = 1000};
+	u.work.io[GS_IO_TMPFS] = (struct gs_taskstats_io_count){.writes = 10, .write_bytes = 3000};
+	u.work.io[GS_IO_PIPE] = (struct gs_taskstats_io_count){.reads = 99, .read_bytes = 99999};
 	u.work.faults_major = 50;
 	return u;
 }
@@ -67,7 +67,7 @@ static void figures_are_normalised(void **state)
 	struct gs_figures f;
 
 	(void)state;
-	gs_job_figures_of(&u, &f);
+	gs_job_report_figures_of(&u, &f);
 	assert_true(f.v[GS_FIGURE_CPU] == 50);
 	assert_true(f.v[GS_FIGURE_WAIT] == 25); /* neither on a processor nor waiting for one */
 	assert_true(fabs(f.v[GS_FIGURE_RUNQUEUE] - 100.0 / 3) < 1e-9);
@@ -78,7 +78,7 @@ static void figures_are_normalised(void **state)
 	/* A pool's threads that wait for work are no part of anything. */
 	u.work.time_ns[GS_TIME_LOCK] = 110 * S;
 	u.work.idle_ns = 100 * S;
-	gs_job_figures_of(&u, &f);
+	gs_job_report_figures_of(&u, &f);
 	assert_true(f.v[GS_FIGURE_LOCK] == 20);
 	assert_true(f.v[GS_FIGURE_IO] == 12);
 	assert_true(f.v[GS_FIGURE_SWITCHES] == 10);
@@ -101,19 +101,19 @@ static void what_is_not_known_is_no_figure(void **state)
 	(void)state;
 	u.known &= ~(1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_IO |
 		     1u << GS_JOB_KNOWS_SWITCHES);
-	gs_job_figures_of(&u, &f);
+	gs_job_report_figures_of(&u, &f);
 	assert_true(f.v[GS_FIGURE_CPU] == 50);
 	assert_true(isnan(f.v[GS_FIGURE_IO]));
 	assert_true(isnan(f.v[GS_FIGURE_MEMORY]));
 	assert_true(isnan(f.v[GS_FIGURE_READ_BPS]));
 	assert_true(isnan(f.v[GS_FIGURE_SWITCHES]));
 	u.known = 0;
-	gs_job_figures_of(&u, &f);
+	gs_job_report_figures_of(&u, &f);
 	assert_true(isnan(f.v[GS_FIGURE_CPU]));
 	/* No interval: no rates, and no division by nothing. */
 	u = example();
 	u.elapsed_ns = 0;
-	gs_job_figures_of(&u, &f);
+	gs_job_report_figures_of(&u, &f);
 	assert_true(isnan(f.v[GS_FIGURE_CPU]));
 	assert_true(isnan(f.v[GS_FIGURE_SWITCHES]));
 }
@@ -125,24 +125,24 @@ static void without_a_limit_memory_is_of_the_machine(void **state)
 
 	(void)state;
 	u.memory_limit_bytes = -1;
-	gs_job_figures_of(&u, &f);
+	gs_job_report_figures_of(&u, &f);
 	assert_true(f.v[GS_FIGURE_MEMORY] == 6);
 	assert_true(isnan(f.v[GS_FIGURE_MEMORY_ALLOCATED]));
 }
 
-static char *written(enum gs_job_format format, struct gs_job_report *job)
+static char *written(enum gs_job_report_format format, struct gs_job_report *job)
 {
-	struct gs_job_session s = {.start_wall_ns = 1705314600 * (int64_t)S,
-				   .end_wall_ns = 1705314610 * (int64_t)S,
-				   .elapsed_ns = 10 * S,
-				   .host = "node7",
-				   .kernel = "6.1.0",
-				   .n_cpus = 8,
-				   .memory_bytes = 1ll << 30,
-				   .filter = "all",
-				   .jobs = job,
-				   .n_jobs = 1};
-	struct gs_job_style style = {
+	struct gs_job_report_session s = {.start_wall_ns = 1705314600 * (int64_t)S,
+					  .end_wall_ns = 1705314610 * (int64_t)S,
+					  .elapsed_ns = 10 * S,
+					  .host = "node7",
+					  .kernel = "6.1.0",
+					  .n_cpus = 8,
+					  .memory_bytes = 1ll << 30,
+					  .filter = "all",
+					  .jobs = job,
+					  .n_jobs = 1};
+	struct gs_job_report_style style = {
 		.format = format, .syscalls = true, .advice = true, .precision = 2};
 	struct gs_rules *rules = gs_rules_new();
 	char *text = NULL;
@@ -152,7 +152,7 @@ static char *written(enum gs_job_format format, struct gs_job_report *job)
 	assert_non_null(out);
 	assert_non_null(rules);
 	snprintf(s.source[GS_JOB_KNOWS_TIME], sizeof(s.source[0]), "a test");
-	gs_job_figures_of(&job->usage, &job->figures);
+	gs_job_report_figures_of(&job->usage, &job->figures);
 	gs_verdict_of(rules, &job->figures, &job->verdict);
 	assert_int_equal(gs_job_report_write(out, &s, &style), 0);
 	fclose(out);
@@ -160,7 +160,7 @@ static char *written(enum gs_job_format format, struct gs_job_report *job)
 	return text;
 }
 
-static struct gs_job_report job_example(uint32_t pids[3], struct gs_job_call calls[2])
+static struct gs_job_report job_example(uint32_t pids[3], struct gs_job_report_call calls[2])
 {
 	struct gs_job_report job = {.usage = example(),
 				    .pids = pids,
@@ -172,8 +172,8 @@ static struct gs_job_report job_example(uint32_t pids[3], struct gs_job_call cal
 	pids[0] = 1234;
 	pids[1] = 5678;
 	pids[2] = 9012;
-	calls[0] = (struct gs_job_call){"read", 1250, 3, 5000, 400, 200, .hist[5] = 1250};
-	calls[1] = (struct gs_job_call){"sendto", 45, 0, 900, 50};
+	calls[0] = (struct gs_job_report_call){"read", 1250, 3, 5000, 400, 200, .hist[5] = 1250};
+	calls[1] = (struct gs_job_report_call){"sendto", 45, 0, 900, 50};
 	job.usage.known |= 1u << GS_JOB_KNOWS_SYSCALLS;
 	job.usage.work.syscalls = 1295;
 	job.usage.work.syscall_ns = 5900;
@@ -198,7 +198,7 @@ static const json_t *at(const json_t *o, const char *key)
 static void the_documented_shape(void **state)
 {
 	uint32_t pids[3];
-	struct gs_job_call calls[2];
+	struct gs_job_report_call calls[2];
 	struct gs_job_report job = job_example(pids, calls);
 	char *text = written(GS_JOB_JSON, &job);
 	json_error_t why;
@@ -245,7 +245,7 @@ static void the_documented_shape(void **state)
 static void unknown_is_null_and_an_empty_cell(void **state)
 {
 	uint32_t pids[3];
-	struct gs_job_call calls[2];
+	struct gs_job_report_call calls[2];
 	struct gs_job_report job = job_example(pids, calls);
 	char *text, *line;
 	json_t *root;
@@ -272,26 +272,26 @@ static void unknown_is_null_and_an_empty_cell(void **state)
 	free(text);
 }
 
-static struct gs_job_report ranks_of(struct gs_job_rank *ranks, size_t n)
+static struct gs_job_report ranks_of(struct gs_job_report_rank *ranks, size_t n)
 {
 	struct gs_job_report job = {.ranks = ranks, .n_ranks = n};
 
-	gs_job_judge_ranks(&job);
+	gs_job_report_judge_ranks(&job);
 	return job;
 }
 
 static void the_slow_rank_is_named(void **state)
 {
-	struct gs_job_rank r[4];
+	struct gs_job_report_rank r[4];
 	struct gs_job_report job;
 
 	for (int i = 0; i < 4; i++)
-		r[i] = (struct gs_job_rank){.rank = i,
-					    .cpu_s = i == 2 ? 4 : 1,
-					    .wait_s = i == 2 ? 0 : 3,
-					    .gpu_wait_s = 0,
-					    .gpu_ratio = NAN,
-					    .gpu_memory_bytes = -1};
+		r[i] = (struct gs_job_report_rank){.rank = i,
+						   .cpu_s = i == 2 ? 4 : 1,
+						   .wait_s = i == 2 ? 0 : 3,
+						   .gpu_wait_s = 0,
+						   .gpu_ratio = NAN,
+						   .gpu_memory_bytes = -1};
 	job = ranks_of(r, 4);
 	assert_string_equal(job.imbalance.of, "cpu_seconds");
 	assert_int_equal(job.imbalance.rank, 2);
@@ -327,20 +327,20 @@ static void the_slow_rank_is_named(void **state)
 
 static void formats_by_name_and_suffix(void **state)
 {
-	enum gs_job_format f;
+	enum gs_job_report_format f;
 
 	(void)state;
-	assert_int_equal(gs_job_format_of_path("a.b/x.JSON", &f), 0);
+	assert_int_equal(gs_job_report_format_of_path("a.b/x.JSON", &f), 0);
 	assert_int_equal(f, GS_JOB_JSON);
-	assert_int_equal(gs_job_format_of_path("x.yml", &f), 0);
+	assert_int_equal(gs_job_report_format_of_path("x.yml", &f), 0);
 	assert_int_equal(f, GS_JOB_YAML);
-	assert_int_equal(gs_job_format_of_path("x.txt", &f), 0);
+	assert_int_equal(gs_job_report_format_of_path("x.txt", &f), 0);
 	assert_int_equal(f, GS_JOB_TABLE);
-	assert_int_equal(gs_job_format_of_path("x.json/y", &f), -EINVAL);
-	assert_int_equal(gs_job_format_of_path("x.pdf", &f), -EINVAL);
-	assert_int_equal(gs_job_format_parse("csv", &f), 0);
+	assert_int_equal(gs_job_report_format_of_path("x.json/y", &f), -EINVAL);
+	assert_int_equal(gs_job_report_format_of_path("x.pdf", &f), -EINVAL);
+	assert_int_equal(gs_job_report_format_parse("csv", &f), 0);
 	assert_int_equal(f, GS_JOB_CSV);
-	assert_int_equal(gs_job_format_parse("", &f), -EINVAL);
+	assert_int_equal(gs_job_report_format_parse("", &f), -EINVAL);
 }
 
 int main(void)

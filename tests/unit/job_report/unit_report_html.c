@@ -29,12 +29,12 @@ static void hostile(char *out, size_t bytes, const char *lead)
 
 struct page {
 	struct gs_job_report job[2];
-	struct gs_job_call calls[2];
-	struct gs_job_rank ranks[4];
-	struct gs_work_mount_row mount;
-	struct gs_work_disk_row disk;
-	struct gs_work_peer_row peer;
-	struct gs_job_session s;
+	struct gs_job_report_call calls[2];
+	struct gs_job_report_rank ranks[4];
+	struct gs_taskstats_mount_row mount;
+	struct gs_taskstats_disk_row disk;
+	struct gs_taskstats_peer_row peer;
+	struct gs_job_report_session s;
 };
 
 static void fill_job(struct page *p)
@@ -78,20 +78,20 @@ static void fill(struct page *p)
 {
 	memset(p, 0, sizeof(*p));
 	fill_job(p);
-	p->calls[0] = (struct gs_job_call){
+	p->calls[0] = (struct gs_job_report_call){
 		"read", 1250, 3, 5000000, 40000, 1250, .hist = {[12] = 1000, [15] = 250}};
 	hostile(p->calls[1].name, sizeof(p->calls[1].name), "x");
 	p->job[0].calls = p->calls;
 	p->job[0].n_calls = 2;
 	for (int i = 0; i < 4; i++) {
-		p->ranks[i] = (struct gs_job_rank){.rank = i,
-						   .cpu_s = i == 2 ? 4 : 1,
-						   .wait_s = 1,
-						   .gpu_wait_s = NAN,
-						   .gpu_ratio = NAN,
-						   .gpu_memory_bytes = -1,
-						   .file_bytes = 2048,
-						   .net_bytes = NAN};
+		p->ranks[i] = (struct gs_job_report_rank){.rank = i,
+							  .cpu_s = i == 2 ? 4 : 1,
+							  .wait_s = 1,
+							  .gpu_wait_s = NAN,
+							  .gpu_ratio = NAN,
+							  .gpu_memory_bytes = -1,
+							  .file_bytes = 2048,
+							  .net_bytes = NAN};
 		hostile(p->ranks[i].step, sizeof(p->ranks[i].step), "s");
 	}
 	p->job[0].ranks = p->ranks;
@@ -101,7 +101,7 @@ static void fill(struct page *p)
 	hostile(p->job[0].imbalance.evidence, sizeof(p->job[0].imbalance.evidence), "rank 2");
 	hostile(p->mount.path, sizeof(p->mount.path), "/mnt");
 	hostile(p->mount.type, sizeof(p->mount.type), "t");
-	p->mount.io = (struct gs_work_io_count){.reads = 7, .read_bytes = 3 << 20};
+	p->mount.io = (struct gs_taskstats_io_count){.reads = 7, .read_bytes = 3 << 20};
 	hostile(p->disk.name, sizeof(p->disk.name), "d");
 	p->disk.disk.reads = 5;
 	p->disk.disk.hist[20] = 5;
@@ -109,12 +109,12 @@ static void fill(struct page *p)
 	inet_pton(AF_INET, "10.1.2.3", p->peer.addr);
 	p->peer.port = 443;
 	p->peer.peer.sent_bytes = 1 << 20;
-	p->job[0].tables = (struct gs_work_tables){.mounts = &p->mount,
-						   .n_mounts = 1,
-						   .disks = &p->disk,
-						   .n_disks = 1,
-						   .peers = &p->peer,
-						   .n_peers = 1};
+	p->job[0].tables = (struct gs_taskstats_tables){.mounts = &p->mount,
+							.n_mounts = 1,
+							.disks = &p->disk,
+							.n_disks = 1,
+							.peers = &p->peer,
+							.n_peers = 1};
 	/* One of which nothing is known. */
 	p->job[1].verdict.score = p->job[1].verdict.confidence = NAN;
 	p->job[1].imbalance.ratio = NAN;
@@ -122,11 +122,11 @@ static void fill(struct page *p)
 		p->job[1].figures.v[i] = NAN;
 	for (unsigned i = 0; i < GS_STALL_COUNT; i++)
 		p->job[0].usage.pressure_ratio[i] = p->job[1].usage.pressure_ratio[i] = NAN;
-	p->s = (struct gs_job_session){.elapsed_ns = 10 * S,
-				       .jobs = p->job,
-				       .n_jobs = 2,
-				       .failed_reads = 3,
-				       .open_bytes = 4096};
+	p->s = (struct gs_job_report_session){.elapsed_ns = 10 * S,
+					      .jobs = p->job,
+					      .n_jobs = 2,
+					      .failed_reads = 3,
+					      .open_bytes = 4096};
 	hostile(p->s.host, sizeof(p->s.host), "host");
 	hostile(p->s.kernel, sizeof(p->s.kernel), "kernel");
 	hostile(p->s.source[0], sizeof(p->s.source[0]), "source");
@@ -135,7 +135,7 @@ static void fill(struct page *p)
 
 static char *written(const struct page *p, bool calls, bool advice)
 {
-	struct gs_job_style style = {
+	struct gs_job_report_style style = {
 		.format = GS_JOB_HTML, .syscalls = calls, .advice = advice, .precision = -1};
 	char *text = NULL;
 	size_t bytes;
@@ -259,7 +259,7 @@ static void what_it_shows(void **state)
 /* Many rows: the first ones, and how many more there are. */
 static void long_tables_end(void **state)
 {
-	struct gs_work_peer_row *many = calloc(1200, sizeof(*many));
+	struct gs_taskstats_peer_row *many = calloc(1200, sizeof(*many));
 	struct page p;
 	char *text;
 	size_t n = 0;

@@ -31,7 +31,7 @@ static struct gs_node_snapshot *moment(int second, double util, int other, doubl
 		struct gs_gpu_process *p = &m->gpu->process[i];
 
 		snprintf(m->gpu->info[i].uuid, sizeof(m->gpu->info[i].uuid), "GPU-%u", i);
-		memset(m->gpu->sample[i].why, GS_GPU_WHY_NOT_READ, GS_GPU_FIELD_COUNT);
+		memset(m->gpu->sample[i].why, GS_GPU_REASON_NOT_READ, GS_GPU_FIELD_COUNT);
 		gs_gpu_set(&m->gpu->sample[i], GS_GPU_UTIL, (int)i == other ? other_util : util);
 		p->gpu = i;
 		p->pid = 100 + i;
@@ -40,10 +40,10 @@ static struct gs_node_snapshot *moment(int second, double util, int other, doubl
 	return m;
 }
 
-static struct live_job job_now(struct gs_cluster *c)
+static struct live_job job_now(struct gs_registry *c)
 {
 	const struct gs_live live = {.o.cluster = c};
-	struct gs_live_look look = {.view = gs_cluster_view(c), .n_nodes = 1};
+	struct gs_live_snapshot look = {.view = gs_registry_view(c), .n_nodes = 1};
 	struct live_job *jobs, j;
 	size_t n;
 
@@ -53,29 +53,29 @@ static struct live_job job_now(struct gs_cluster *c)
 	j = jobs[0];
 	assert_int_equal(j.n_gpus, N_GPUS);
 	free(jobs);
-	gs_cluster_view_unref(&look.view);
+	gs_registry_view_unref(&look.view);
 	return j;
 }
 
-static struct gs_cluster *cluster(void)
+static struct gs_registry *cluster(void)
 {
-	struct gs_cluster *c = gs_cluster_new();
-	struct gs_cluster_node node = {.id = 1};
+	struct gs_registry *c = gs_registry_new();
+	struct gs_registry_node node = {.id = 1};
 
 	assert_non_null(c);
-	assert_int_equal(gs_cluster_put(c, &node), 0);
+	assert_int_equal(gs_registry_put(c, &node), 0);
 	return c;
 }
 
-static void apply(struct gs_cluster *c, struct gs_node_snapshot *m)
+static void apply(struct gs_registry *c, struct gs_node_snapshot *m)
 {
-	gs_cluster_apply(c, 1, &m);
+	gs_registry_apply(c, 1, &m);
 }
 
 /* One GPU is at 30 % all the time; each second another one dips to 5 %. */
 static void the_slow_one_is_named(void **state)
 {
-	struct gs_cluster *c = cluster();
+	struct gs_registry *c = cluster();
 
 	for (int t = 0; t < 120; t++) {
 		struct gs_node_snapshot *m = moment(t, 0.9, SLOW, 0.3);
@@ -94,35 +94,35 @@ static void the_slow_one_is_named(void **state)
 		assert_true(j.straggler_mean > 0.29 && j.straggler_mean < 0.31);
 		assert_true(j.median_mean > 0.7);
 	}
-	gs_cluster_free(&c);
+	gs_registry_free(&c);
 }
 
 static void dips_are_no_stragglers(void **state)
 {
-	struct gs_cluster *c = cluster();
+	struct gs_registry *c = cluster();
 
 	/* 4 s of each 47, each GPU in its turn. */
 	for (int t = 0; t < 200; t++) {
 		apply(c, moment(t, 0.9, t / 4 % 12, 0));
 		assert_false(job_now(c).has_straggler);
 	}
-	gs_cluster_free(&c);
+	gs_registry_free(&c);
 }
 
 static void an_idle_job_has_none(void **state)
 {
-	struct gs_cluster *c = cluster();
+	struct gs_registry *c = cluster();
 
 	for (int t = 0; t < 100; t++)
 		apply(c, moment(t, 0.02, SLOW, 0));
 	assert_false(job_now(c).has_straggler);
-	gs_cluster_free(&c);
+	gs_registry_free(&c);
 }
 
 /* It was slow, and works again: a minute later it is not named. */
 static void it_is_over_after_a_minute(void **state)
 {
-	struct gs_cluster *c = cluster();
+	struct gs_registry *c = cluster();
 	int t;
 
 	for (t = 0; t < 60; t++)
@@ -131,7 +131,7 @@ static void it_is_over_after_a_minute(void **state)
 	for (; t < 125; t++)
 		apply(c, moment(t, 0.9, SLOW, 0.9));
 	assert_false(job_now(c).has_straggler);
-	gs_cluster_free(&c);
+	gs_registry_free(&c);
 }
 
 int main(void)

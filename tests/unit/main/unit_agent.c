@@ -109,7 +109,7 @@ static void a_change_is_one_of_the_group(void **state)
 	assert_false(agent_group_changed(a, b, AGENT_LINKS, 0.01));
 	b->sample[0].value[GS_GPU_ECC_CORRECTED]++;
 	assert_true(agent_group_changed(a, b, AGENT_HEALTH, 1));
-	b->sample[0].why[GS_GPU_SM_ACTIVE] = GS_GPU_WHY_FAILED;
+	b->sample[0].why[GS_GPU_SM_ACTIVE] = GS_GPU_REASON_FAILED;
 	assert_true(agent_group_changed(a, b, AGENT_GPM, 1));
 	gs_gpu_snapshot_free(&a);
 	gs_gpu_snapshot_free(&b);
@@ -160,8 +160,8 @@ static void what_was_not_read_stays(void **state)
 		before->process[i] = (struct gs_gpu_process){.gpu = i, .pid = 10 + i};
 	before->lost_events = 5;
 	for (unsigned i = 0; i < 2; i++) {
-		fresh->sample[i].why[GS_GPU_ECC_CORRECTED] = GS_GPU_WHY_NOT_READ;
-		fresh->sample[i].why[GS_GPU_POWER] = GS_GPU_WHY_FAILED;
+		fresh->sample[i].why[GS_GPU_ECC_CORRECTED] = GS_GPU_REASON_NOT_READ;
+		fresh->sample[i].why[GS_GPU_POWER] = GS_GPU_REASON_FAILED;
 	}
 	assert_int_equal(agent_merge(fresh, before, GS_GPU_READ_BASIC), 0);
 	assert_true(gs_gpu_has(&fresh->sample[0], GS_GPU_ECC_CORRECTED));
@@ -177,7 +177,7 @@ static void what_was_not_read_stays(void **state)
 	assert_int_equal(fresh->lost_events, 5);
 	/* A lost GPU has no values of before. */
 	fresh->sample[0].lost = 1;
-	fresh->sample[0].why[GS_GPU_ECC_CORRECTED] = GS_GPU_WHY_LOST;
+	fresh->sample[0].why[GS_GPU_ECC_CORRECTED] = GS_GPU_REASON_LOST;
 	assert_int_equal(agent_merge(fresh, before, GS_GPU_READ_BASIC), 0);
 	assert_false(gs_gpu_has(&fresh->sample[0], GS_GPU_ECC_CORRECTED));
 	/* With the group read, processes are those of the reading: none. */

@@ -13,14 +13,14 @@
 
 static char text[1 << 20];
 
-static const char *render(const struct gs_job_accounts *a, enum gs_prom_job_names names)
+static const char *render(const struct gs_job_accounts *a, enum gs_metrics_job_names names)
 {
 	struct gs_buf out = GS_BUF_INIT(sizeof(text) - 1);
-	struct gs_prom p;
+	struct gs_metrics p;
 
-	gs_prom_init(&p, &out, false);
-	gs_prom_jobs(&p, a, NULL, names);
-	assert_int_equal(gs_prom_end(&p), 0);
+	gs_metrics_init(&p, &out, false);
+	gs_metrics_jobs(&p, a, NULL, names);
+	assert_int_equal(gs_metrics_end(&p), 0);
 	memcpy(text, out.data ? (char *)out.data : "", out.bytes);
 	text[out.bytes] = '\0';
 	gs_buf_fini(&out);
@@ -64,10 +64,10 @@ static void nothing_known(void **state)
 	struct gs_job_account one = account("7");
 	struct gs_job_accounts a = {.account = &one, .n_accounts = 1};
 
-	assert_string_equal(render(NULL, GS_PROM_JOBS_BOTH), "");
+	assert_string_equal(render(NULL, GS_METRICS_JOBS_BOTH), "");
 	snprintf(one.job.name, sizeof(one.job.name), "a\"} 5\nx{\\");
 	assert_string_equal(
-		render(&a, GS_PROM_JOBS_NATIVE),
+		render(&a, GS_METRICS_JOBS_NATIVE),
 		"# HELP gpuscope_job_info Who and what the job is; always 1.\n"
 		"# TYPE gpuscope_job_info gauge\n"
 		"gpuscope_job_info{jobid=\"7\",kind=\"slurm\",uid=\"1000\",name=\"a\\\"} "
@@ -111,7 +111,7 @@ static void all_known(void **state)
 	two[1].n_processes = 0;
 	two[1].n_gpus = two[1].gpus_idle = 4;
 	two[1].memory_bytes = 5;
-	render(&a, GS_PROM_JOBS_NATIVE);
+	render(&a, GS_METRICS_JOBS_NATIVE);
 	has("array_jobid=\"7\",array_taskid=\"0\"");
 	has("gpuscope_job_thread_seconds_total{jobid=\"7_1\",state=\"cpu\"} 1.5\n");
 	has("gpuscope_job_io_bytes_total{jobid=\"7_1\",kind=\"tmpfs\",direction=\"write\"} 99\n");
@@ -129,7 +129,7 @@ static void all_known(void **state)
 	assert_null(strstr(text, "gpuscope_job_gpus{jobid=\"8\"}"));
 	assert_null(strstr(text, "gpuscope_job_memory_bytes{jobid=\"8\"}"));
 	assert_null(strstr(text, "hpc_monitor"));
-	render(&a, GS_PROM_JOBS_HPC_MONITOR);
+	render(&a, GS_METRICS_JOBS_HPC_MONITOR);
 	has("# TYPE hpc_monitor_cpu_time_ns counter\nhpc_monitor_cpu_time_ns{job_id=\"7_1\"} "
 	    "1500000000\n");
 	has("hpc_monitor_write_bytes{job_id=\"7_1\"} 99\n");

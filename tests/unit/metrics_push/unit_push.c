@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "net/http_client/fetch.h"
+#include "net/http_client/http_client.h"
 #include "output/metrics_push/push_int.h"
 
 /* --- the text --- */
@@ -308,9 +308,9 @@ static void shown(void **state)
 	char out[64];
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(all); i++) {
-		assert_string_equal(gs_fetch_shown(all[i].url, false, out, sizeof(out)),
+		assert_string_equal(gs_http_client_shown(all[i].url, false, out, sizeof(out)),
 				    all[i].shown);
-		assert_string_equal(gs_fetch_shown(all[i].url, true, out, sizeof(out)),
+		assert_string_equal(gs_http_client_shown(all[i].url, true, out, sizeof(out)),
 				    all[i].of_secret);
 	}
 }

@@ -54,8 +54,8 @@ static struct gs_node_snapshot *rich(void)
 	strcpy(s->link[1].remote_bus_id, "00000000:3B:00.0");
 	s->part_ns[GS_GPU_PART_UTILIZATION] = s->time_ns - 2500000;
 	s->part_ns[GS_GPU_PART_TEMPERATURE] = s->time_ns + 1000; /* read after it began */
-	s->why[GS_GPU_FAN] = GS_GPU_WHY_NOT_READ;
-	s->why[GS_GPU_ENERGY] = GS_GPU_WHY_TIMED_OUT;
+	s->why[GS_GPU_FAN] = GS_GPU_REASON_NOT_READ;
+	s->why[GS_GPU_ENERGY] = GS_GPU_REASON_TIMED_OUT;
 	n->gpu->state = GS_GPU_STATE_HUNG;
 	strcpy(n->gpu->state_text, "a call hangs");
 	n->gpu->missed_samples = 3;
@@ -125,7 +125,7 @@ static void there_and_back(void **state)
 
 		assert_memory_equal(a->why, b->why, sizeof(a->why));
 		for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++)
-			if (b->why[f] == GS_GPU_WHY_OK)
+			if (b->why[f] == GS_GPU_REASON_OK)
 				assert_true(a->value[f] == b->value[f]);
 		assert_int_equal(a->n_links, b->n_links);
 		assert_memory_equal(a->link, b->link, sizeof(a->link));
@@ -230,9 +230,9 @@ static void values_that_are_none(void **state)
 	n->host->process[0].rss_bytes = INT64_MIN;
 	assert_int_equal(gs_node_encode(&buf, n), 0);
 	assert_int_equal(decode_all(&buf, &m, NULL), 1);
-	assert_int_equal(m->gpu->sample[0].why[GS_GPU_UTIL], GS_GPU_WHY_FAILED);
-	assert_int_equal(m->gpu->sample[0].why[GS_GPU_POWER], GS_GPU_WHY_FAILED);
-	assert_int_equal(m->gpu->sample[0].why[GS_GPU_TEMP_GPU], GS_GPU_WHY_FAILED);
+	assert_int_equal(m->gpu->sample[0].why[GS_GPU_UTIL], GS_GPU_REASON_FAILED);
+	assert_int_equal(m->gpu->sample[0].why[GS_GPU_POWER], GS_GPU_REASON_FAILED);
+	assert_int_equal(m->gpu->sample[0].why[GS_GPU_TEMP_GPU], GS_GPU_REASON_FAILED);
 	assert_true(m->host->sample.cpu_ratio == -1);
 	assert_true(m->gpu->process[0].sm_ratio == -1);
 	assert_int_equal(m->host->process[0].rss_bytes, -1);

@@ -19,7 +19,7 @@
 #include "core/base/mem.h"
 #include "core/base/secret.h"
 #include "net/http_client/curl_abi.h"
-#include "net/http_client/fetch.h"
+#include "net/http_client/http_client.h"
 #include "output/notify/notify_int.h"
 #include "core/sender/sender.h"
 
@@ -67,7 +67,7 @@ static void json_of_ours(void **state)
 	json_t *doc;
 
 	(void)state;
-	assert_int_equal(gs_payload_json(&m, &b), 0);
+	assert_int_equal(gs_notify_payload_json(&m, &b), 0);
 	doc = load(&b);
 	assert_string_equal(text_of(doc, "status"), "firing");
 	assert_string_equal(text_of(doc, "rule"), "low_efficiency");
@@ -83,7 +83,7 @@ static void json_of_ours(void **state)
 	m.event = GS_ALERT_END;
 	m.end_wall_ns = m.start_wall_ns + 1000000000;
 	snprintf(m.cause, sizeof(m.cause), "gone");
-	assert_int_equal(gs_payload_json(&m, &b), 0);
+	assert_int_equal(gs_notify_payload_json(&m, &b), 0);
 	doc = load(&b);
 	assert_string_equal(text_of(doc, "status"), "resolved");
 	assert_string_equal(text_of(doc, "ends_at"), "2023-11-14T22:13:21.123Z");
@@ -99,7 +99,7 @@ static void json_of_an_alertmanager(void **state)
 	json_t *doc, *one;
 
 	(void)state;
-	assert_int_equal(gs_payload_alertmanager(&m, m.start_wall_ns, 60000000000, &b), 0);
+	assert_int_equal(gs_notify_payload_alertmanager(&m, m.start_wall_ns, 60000000000, &b), 0);
 	doc = load(&b);
 	assert_int_equal(json_array_size(doc), 1);
 	one = json_array_get(doc, 0);
@@ -119,7 +119,7 @@ static void mail_has_no_heads_of_others(void **state)
 	char *head_end;
 
 	(void)state;
-	assert_int_equal(gs_payload_mail(&m, "a@b", "c@d,e@f", m.start_wall_ns, &b), 0);
+	assert_int_equal(gs_notify_payload_mail(&m, "a@b", "c@d,e@f", m.start_wall_ns, &b), 0);
 	assert_int_equal(gs_buf_put(&b, "", 1), 0);
 	head_end = strstr((char *)b.data, "\r\n\r\n");
 	assert_non_null(head_end);
@@ -144,14 +144,14 @@ static void a_line_steers_no_terminal(void **state)
 	struct gs_alert_message m = message();
 
 	(void)state;
-	assert_int_equal(gs_payload_line(&m, m.start_wall_ns, false, &b), 0);
+	assert_int_equal(gs_notify_payload_line(&m, m.start_wall_ns, false, &b), 0);
 	assert_int_equal(gs_buf_put(&b, "", 1), 0);
 	assert_string_equal((char *)b.data,
 			    "2023-11-14T22:13:20.123Z alert firing critical low_efficiency: job "
 			    "4711_3 of ann (\xc3\xa4\"x\\\\x0d\\nBcc: evil@x\\x1b[2J "
 			    "\xef\xbf\xbd): efficiency is 12.5\n");
 	gs_buf_reset(&b);
-	assert_int_equal(gs_payload_line(&m, m.start_wall_ns, true, &b), 0);
+	assert_int_equal(gs_notify_payload_line(&m, m.start_wall_ns, true, &b), 0);
 	assert_memory_equal(b.data, "<3>alert firing", 15);
 	gs_buf_fini(&b);
 }
@@ -170,7 +170,7 @@ static void the_log_is_turned_over(void **state)
 	struct gs_alert_conf *conf = calloc(1, sizeof(*conf));
 	char folder[] = "/tmp/gpuscope_unit_XXXXXX", command[64];
 	struct gs_alert_message m = message();
-	struct gs_sender s;
+	struct gs_notify_sender s;
 	atomic_bool stop = false;
 	struct gs_err err = {{0}};
 	long n = 0;
@@ -180,7 +180,7 @@ static void the_log_is_turned_over(void **state)
 	snprintf(conf->log.file, sizeof(conf->log.file), "%s/log", folder);
 	conf->log.max_mb = 1;
 	conf->log.keep = 2;
-	assert_int_equal(gs_logfile_open(conf, &s, &err), 0);
+	assert_int_equal(gs_notify_logfile_open(conf, &s, &err), 0);
 	memset(m.text, 'x', sizeof(m.text) - 1);
 	/* Four files' worth. */
 	while (n < 6000) {
@@ -205,7 +205,7 @@ static void the_log_is_turned_over(void **state)
 	snprintf(command, sizeof(command), "rm -r %s", folder);
 	assert_int_equal(system(command), 0);
 	snprintf(conf->log.file, sizeof(conf->log.file), "/nowhere/log");
-	assert_int_equal(gs_logfile_open(conf, &s, &err), -ENOENT);
+	assert_int_equal(gs_notify_logfile_open(conf, &s, &err), -ENOENT);
 	assert_string_equal(err.text,
 			    "cannot write the log of alerts /nowhere/log: No such file or "
 			    "directory");
@@ -292,6 +292,6 @@ int main(int argc, char **argv)
 	};
 
 	if (gs_sender_is_called(argc, argv, "fetch"))
-		return gs_fetch_sender_main();
+		return gs_http_client_sender_main();
 	return cmocka_run_group_tests_name("notify", tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static int add(struct gs_plot *p, const char *host, unsigned index, int64_t wall
 	struct gs_node_snapshot node = {.wall_ns = wall_ns, .gpu = &gpu};
 
 	memset(&s, 0, sizeof(s));
-	memset(s.why, GS_GPU_WHY_NOT_READ, sizeof(s.why));
+	memset(s.why, GS_GPU_REASON_NOT_READ, sizeof(s.why));
 	snprintf(node.name, sizeof(node.name), "%s", host);
 	s.elapsed_ns = elapsed_ns;
 	if (!isnan(util))

@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "pipeline/recording/journal.h"
-#include "pipeline/recording/journal_int.h"
+#include "pipeline/recording/recording.h"
+#include "pipeline/recording/recording_int.h"
 #include "model/trace/dict.h"
 
 #define KIND_OF_THE_FUTURE 999
@@ -231,39 +231,39 @@ static inline void put_all_kinds(struct gs_buf *b)
 }
 
 /* Write the records as one push. */
-static inline void write_file(const char *path, const struct gs_journal_options *o,
+static inline void write_file(const char *path, const struct gs_recording_options *o,
 			      const struct gs_buf *b)
 {
 	struct gs_batch batch = batch_of(b);
-	struct gs_journal *j = NULL;
+	struct gs_recording *j = NULL;
 	const struct gs_sink *sink;
 	struct gs_err err = {0};
 
-	assert_int_equal(gs_journal_create(path, o, &j, &err), 0);
-	sink = gs_journal_sink(j);
+	assert_int_equal(gs_recording_create(path, o, &j, &err), 0);
+	sink = gs_recording_sink(j);
 	assert_int_equal(sink->push(sink->ctx, &batch), 0);
-	assert_int_equal(gs_journal_close(&j, &err), 0);
+	assert_int_equal(gs_recording_close(&j, &err), 0);
 	assert_null(j);
 }
 
 /* All that the reader hands out, one behind the other. */
-static inline struct gs_buf read_file(const char *path, struct gs_journal_stats *ret_stats)
+static inline struct gs_buf read_file(const char *path, struct gs_recording_stats *ret_stats)
 {
-	struct gs_journal_reader *r = NULL;
+	struct gs_recording_reader *r = NULL;
 	struct gs_buf b = records();
 	struct gs_err err = {0};
 	struct gs_batch batch;
 	int e;
 
-	e = gs_journal_open(path, &r, &err);
+	e = gs_recording_open(path, &r, &err);
 	if (e < 0)
 		fail_msg("%s", err.text);
-	while ((e = gs_journal_next(r, &batch)) == 0)
+	while ((e = gs_recording_next(r, &batch)) == 0)
 		assert_int_equal(gs_buf_put(&b, batch.data, batch.bytes), 0);
-	assert_int_equal(e, GS_JOURNAL_EOF);
+	assert_int_equal(e, GS_RECORDING_EOF);
 	if (ret_stats)
-		gs_journal_stats(r, ret_stats);
-	gs_journal_reader_close(&r);
+		gs_recording_stats(r, ret_stats);
+	gs_recording_reader_close(&r);
 	assert_null(r);
 	return b;
 }
@@ -290,7 +290,7 @@ struct frames {
 
 static inline struct frames walk(const struct gs_buf *file)
 {
-	size_t off = sizeof(struct gs_journal_header);
+	size_t off = sizeof(struct gs_recording_header);
 	struct frames f = {0};
 
 	while (off < file->bytes) {

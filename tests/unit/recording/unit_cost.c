@@ -26,7 +26,7 @@ static struct gs_frame_header header_of(uint64_t file_id, uint64_t sequence, uin
 {
 	return (struct gs_frame_header){
 		.magic = GS_FRAME_MAGIC,
-		.version = GS_JOURNAL_MAJOR,
+		.version = GS_RECORDING_MAJOR,
 		.file_id = file_id,
 		.sequence = sequence,
 		.payload_bytes = payload_bytes,
@@ -39,23 +39,23 @@ static void put_header(struct gs_buf *b, struct gs_frame_header h)
 {
 	struct gs_crc32 crc;
 
-	gs_crc32_init(&crc);
-	h.header_crc = gs_crc32(&crc, &h, offsetof(struct gs_frame_header, header_crc));
+	gs_recording_crc32_init(&crc);
+	h.header_crc = gs_recording_crc32(&crc, &h, offsetof(struct gs_frame_header, header_crc));
 	assert_int_equal(gs_buf_put(b, &h, sizeof(h)), 0);
 }
 
 static struct gs_buf make_file(const struct memory_file *f, uint64_t *ret_file_id)
 {
 	struct gs_buf b = records(), file;
-	struct gs_journal_header h;
+	struct gs_recording_header h;
 
 	put_definitions(&b);
 	for (uint64_t i = 0; i < 100; i++)
 		put_call(&b, i);
 	put_end(&b);
 	write_file(f->path,
-		   &(struct gs_journal_options){.size = sizeof(struct gs_journal_options),
-						.frame_bytes = 1000},
+		   &(struct gs_recording_options){.size = sizeof(struct gs_recording_options),
+						  .frame_bytes = 1000},
 		   &b);
 	gs_buf_fini(&b);
 	file = content(f);
@@ -69,7 +69,7 @@ static void holes(void **state)
 {
 	const uint64_t hole = 1ull << 40;
 	struct memory_file f = memory_file();
-	struct gs_journal_stats st;
+	struct gs_recording_stats st;
 	uint64_t file_id, before;
 	struct gs_buf file = make_file(&f, &file_id), want = read_file(f.path, NULL), got;
 	struct frames frames = walk(&file);
@@ -98,7 +98,7 @@ static void claims(void **state)
 	struct memory_file f = memory_file();
 	uint64_t file_id, n_before;
 	struct gs_buf file = make_file(&f, &file_id), got;
-	struct gs_journal_stats st;
+	struct gs_recording_stats st;
 
 	got = read_file(f.path, &st);
 	n_before = st.n_frames;
@@ -121,12 +121,12 @@ static void gaps(void **state)
 	struct memory_file f = memory_file();
 	uint64_t file_id, before;
 	struct gs_buf file = make_file(&f, &file_id), raw = records(), got;
-	struct gs_journal_stats st;
+	struct gs_recording_stats st;
 	uint8_t payload[1024];
 	struct gs_crc32 crc;
 	size_t n;
 
-	gs_crc32_init(&crc);
+	gs_recording_crc32_init(&crc);
 	put_call(&raw, 1);
 	n = ZSTD_compress(payload, sizeof(payload), raw.data, raw.bytes, 1);
 	assert_false(ZSTD_isError(n));
@@ -134,7 +134,7 @@ static void gaps(void **state)
 		struct gs_frame_header h = header_of(file_id, 1000 + 2 * i, (uint32_t)n);
 
 		h.raw_bytes = (uint32_t)raw.bytes;
-		h.payload_crc = gs_crc32(&crc, payload, n);
+		h.payload_crc = gs_recording_crc32(&crc, payload, n);
 		put_header(&file, h);
 		gs_buf_put(&file, payload, n);
 	}

@@ -7,7 +7,7 @@
 /* Records in frames of about 1,000 bytes: definitions first, n_calls calls, the end. */
 static struct gs_buf make_file(const struct memory_file *f, uint64_t n_calls)
 {
-	struct gs_journal_options o = {.size = sizeof(o), .frame_bytes = 1000};
+	struct gs_recording_options o = {.size = sizeof(o), .frame_bytes = 1000};
 	struct gs_buf b = records(), file;
 
 	put_definitions(&b);
@@ -40,7 +40,7 @@ static void cut_everywhere_in_last_frame(void **state)
 	size_t last = frames.items[frames.n - 1].off;
 
 	for (size_t n = file.bytes - 1; n >= last; n--) {
-		struct gs_journal_stats st;
+		struct gs_recording_stats st;
 		struct gs_buf got;
 
 		assert_int_equal(ftruncate(f.fd, (off_t)n), 0);
@@ -64,14 +64,14 @@ static void cut_everywhere(void **state)
 	struct frames frames = walk(&file);
 
 	for (size_t n = file.bytes; n-- > 0;) {
-		struct gs_journal_reader *r = NULL;
-		struct gs_journal_stats st;
+		struct gs_recording_reader *r = NULL;
+		struct gs_recording_stats st;
 		struct gs_buf got, want;
-		size_t whole = 0, end = sizeof(struct gs_journal_header);
+		size_t whole = 0, end = sizeof(struct gs_recording_header);
 
 		assert_int_equal(ftruncate(f.fd, (off_t)n), 0);
 		if (n < end) {
-			assert_int_equal(gs_journal_open(f.path, &r, NULL), -EBADMSG);
+			assert_int_equal(gs_recording_open(f.path, &r, NULL), -EBADMSG);
 			continue;
 		}
 		while (frames.items[whole].off + frames.items[whole].bytes <= n) {
@@ -98,7 +98,7 @@ static void zeros_at_the_end(void **state)
 	struct gs_buf file = make_file(&f, 25), got;
 	struct frames frames = walk(&file);
 	struct gs_buf want = records_of(&frames, 0, frames.n);
-	struct gs_journal_stats st;
+	struct gs_recording_stats st;
 
 	assert_int_equal(ftruncate(f.fd, (off_t)file.bytes + 9000000), 0);
 	got = read_file(f.path, &st);
@@ -125,7 +125,7 @@ static int find_raw(const struct frames *f, const struct gs_batch *batch)
  * out is what was written. */
 static void flip_everything(void **state)
 {
-	struct gs_journal_options o = {.size = sizeof(o), .frame_bytes = 200};
+	struct gs_recording_options o = {.size = sizeof(o), .frame_bytes = 200};
 	struct memory_file f = memory_file();
 	struct gs_buf b = records(), file;
 	struct frames frames;
@@ -143,8 +143,8 @@ static void flip_everything(void **state)
 	for (size_t bit = 0; bit < file.bytes * 8; bit++) {
 		size_t at = bit / 8, n_got = 0, hit = frames.n;
 		uint8_t bad = file.data[at] ^ (uint8_t)(1 << bit % 8);
-		struct gs_journal_reader *r = NULL;
-		struct gs_journal_stats st;
+		struct gs_recording_reader *r = NULL;
+		struct gs_recording_stats st;
 		struct gs_batch batch;
 		int e, last = -1;
 
@@ -153,8 +153,8 @@ static void flip_everything(void **state)
 			    at < frames.items[i].off + frames.items[i].bytes)
 				hit = i;
 		assert_int_equal(pwrite(f.fd, &bad, 1, (off_t)at), 1);
-		assert_int_equal(gs_journal_open(f.path, &r, NULL), 0);
-		while ((e = gs_journal_next(r, &batch)) == 0) {
+		assert_int_equal(gs_recording_open(f.path, &r, NULL), 0);
+		while ((e = gs_recording_next(r, &batch)) == 0) {
 			int i = find_raw(&frames, &batch);
 
 			assert_true(i >= 0 && i != (int)hit);
@@ -164,11 +164,11 @@ static void flip_everything(void **state)
 			last = i;
 			n_got++;
 		}
-		assert_int_equal(e, GS_JOURNAL_EOF);
-		gs_journal_stats(r, &st);
+		assert_int_equal(e, GS_RECORDING_EOF);
+		gs_recording_stats(r, &st);
 		if (hit == frames.n) { /* the header of the file */
 			assert_int_equal(n_got, n_data);
-			assert_int_equal(st.skipped_bytes, sizeof(struct gs_journal_header));
+			assert_int_equal(st.skipped_bytes, sizeof(struct gs_recording_header));
 		} else if (hit == frames.n - 1) {
 			assert_int_equal(n_got, n_data - 1);
 			assert_int_equal(st.cut_bytes, frames.items[hit].bytes);
@@ -178,7 +178,7 @@ static void flip_everything(void **state)
 			assert_int_equal(st.skipped_bytes, frames.items[hit].bytes);
 			assert_int_equal(st.cut_bytes, 0);
 		}
-		gs_journal_reader_close(&r);
+		gs_recording_reader_close(&r);
 		assert_int_equal(pwrite(f.fd, file.data + at, 1, (off_t)at), 1);
 	}
 	frames_fini(&frames);
@@ -208,7 +208,7 @@ static void *pour(void *arg)
 }
 
 /* Every call that is read has its names, counted; the number of calls. */
-static size_t count_named(const char *path, size_t *ret_named, struct gs_journal_stats *st)
+static size_t count_named(const char *path, size_t *ret_named, struct gs_recording_stats *st)
 {
 	struct gs_dict *dict = gs_dict_new();
 	struct gs_buf got = read_file(path, st);
@@ -239,7 +239,7 @@ static size_t count_named(const char *path, size_t *ret_named, struct gs_journal
 
 /* The same, when the bytes come through a pipe. */
 static size_t count_named_in_pipe(const struct gs_buf *data, size_t *ret_named,
-				  struct gs_journal_stats *st)
+				  struct gs_recording_stats *st)
 {
 	struct pour p = {.data = data};
 	pthread_t thread;
@@ -265,7 +265,7 @@ static void names_survive(void **state)
 	struct memory_file f = memory_file();
 	struct gs_buf file = make_file(&f, 3000), holed = records();
 	struct frames frames = walk(&file);
-	struct gs_journal_stats st;
+	struct gs_recording_stats st;
 	size_t n, named, first = frames.items[0].off, second = frames.items[1].off;
 
 	assert_int_equal(pwrite(f.fd, "damage", 6, (off_t)first + 90), 6);
@@ -302,7 +302,7 @@ static void names_survive_without_first_snapshot(void **state)
 	struct gs_buf file = make_file(&f, 3000);
 	struct frames frames = walk(&file);
 	size_t n, named, n_parts = 0;
-	struct gs_journal_stats st;
+	struct gs_recording_stats st;
 
 	assert_int_equal(pwrite(f.fd, "damage", 6, (off_t)frames.items[0].off + 90), 6);
 	for (size_t i = 0; i < frames.n && n_parts < 2; i++) {
@@ -327,11 +327,11 @@ static void names_survive_without_first_snapshot(void **state)
 /* A stretch of the middle, longer than the reader's window, is overwritten. */
 static void long_damage(void **state)
 {
-	struct gs_journal_options o = {.size = sizeof(o), .frame_bytes = 4096};
+	struct gs_recording_options o = {.size = sizeof(o), .frame_bytes = 4096};
 	struct memory_file f = memory_file();
 	struct gs_buf b = records(), file, got, want, tail;
 	size_t from = 0, to = 0, gap, named, n;
-	struct gs_journal_stats st;
+	struct gs_recording_stats st;
 	struct frames frames;
 
 	put_definitions(&b);
@@ -372,7 +372,7 @@ static void long_damage(void **state)
 
 /* Put bytes together, read them, and compare with data frames given by number (-1 ends). */
 static void read_patchwork(const struct frames *frames, const struct gs_buf *patch,
-			   const int *numbers, struct gs_journal_stats *st)
+			   const int *numbers, struct gs_recording_stats *st)
 {
 	struct memory_file f = memory_file();
 	struct gs_buf want = records(), got;
@@ -400,10 +400,10 @@ static void mixed_up(void **state)
 	struct memory_file f = memory_file(), g = memory_file();
 	struct gs_buf file = make_file(&f, 25), other = make_file(&g, 25), patch = records();
 	struct frames frames = walk(&file);
-	struct gs_journal_stats st;
+	struct gs_recording_stats st;
 
 	assert_true(frames.n >= 4 && !is_snapshot(&frames.items[1]));
-	gs_buf_put(&patch, file.data, sizeof(struct gs_journal_header));
+	gs_buf_put(&patch, file.data, sizeof(struct gs_recording_header));
 	put_frame(&patch, &file, &frames, 0);
 	gs_buf_puts(&patch, "GSTGSTGSTnoise");
 	put_frame(&patch, &file, &frames, 1);
@@ -441,11 +441,11 @@ static void mixed_up(void **state)
  * earlier one had been needed: only the snapshot after that can end the gap. */
 static void end_of_a_snapshot_is_not_all(void **state)
 {
-	struct gs_journal_options o = {.size = sizeof(o), .frame_bytes = 1000};
+	struct gs_recording_options o = {.size = sizeof(o), .frame_bytes = 1000};
 	struct memory_file f = memory_file();
 	struct gs_buf b = records(), file, holed = records();
 	size_t n, named, n_snapshots = 0, late = 0, at;
-	struct gs_journal_stats st;
+	struct gs_recording_stats st;
 	struct frames frames;
 
 	put_definitions(&b);
@@ -498,7 +498,7 @@ static void put_forged(struct gs_buf *patch, uint64_t file_id, uint64_t sequence
 {
 	struct gs_frame_header h = {
 		.magic = GS_FRAME_MAGIC,
-		.version = GS_JOURNAL_MAJOR,
+		.version = GS_RECORDING_MAJOR,
 		.file_id = file_id,
 		.sequence = sequence,
 		.raw_bytes = (uint32_t)bytes,
@@ -509,12 +509,12 @@ static void put_forged(struct gs_buf *patch, uint64_t file_id, uint64_t sequence
 	size_t n = ZSTD_compress(payload, sizeof(payload), raw, bytes, 1);
 
 	assert_false(ZSTD_isError(n));
-	gs_crc32_init(&crc);
+	gs_recording_crc32_init(&crc);
 	h.payload_bytes = (uint32_t)n;
-	h.payload_crc = gs_crc32(&crc, payload, n);
+	h.payload_crc = gs_recording_crc32(&crc, payload, n);
 	if (spoil)
 		spoil(&h);
-	h.header_crc = gs_crc32(&crc, &h, offsetof(struct gs_frame_header, header_crc));
+	h.header_crc = gs_recording_crc32(&crc, &h, offsetof(struct gs_frame_header, header_crc));
 	gs_buf_put(patch, &h, sizeof(h));
 	gs_buf_put(patch, payload, n);
 }
@@ -567,12 +567,12 @@ static void forged(void **state)
 	};
 	struct memory_file f = memory_file();
 	struct gs_buf file = make_file(&f, 25), raw = records(), patch = records();
-	struct gs_journal_header h;
+	struct gs_recording_header h;
 
 	memcpy(&h, file.data, sizeof(h));
 	put_call(&raw, 1);
 	for (size_t i = 0; i <= GS_ARRAY_LEN(spoilers); i++) {
-		struct gs_journal_stats st;
+		struct gs_recording_stats st;
 		struct gs_buf got;
 
 		gs_buf_reset(&patch);
@@ -599,11 +599,11 @@ static void forged(void **state)
 /* Definitions beyond one frame make a snapshot of several; the last one serves for all of it. */
 static void snapshot_of_many_frames(void **state)
 {
-	struct gs_journal_options o = {.size = sizeof(o), .frame_bytes = 1000};
+	struct gs_recording_options o = {.size = sizeof(o), .frame_bytes = 1000};
 	struct memory_file f = memory_file();
 	struct gs_buf b = records(), file;
 	struct frames frames;
-	struct gs_journal_stats st;
+	struct gs_recording_stats st;
 	size_t named, n, parts = 0;
 	char text[100];
 
@@ -622,7 +622,7 @@ static void snapshot_of_many_frames(void **state)
 	assert_true(parts > 5);
 	/* Everything before the calls is lost. */
 	gs_buf_reset(&b);
-	gs_buf_put(&b, file.data, sizeof(struct gs_journal_header));
+	gs_buf_put(&b, file.data, sizeof(struct gs_recording_header));
 	for (size_t i = 0; i < frames.n; i++)
 		if (frames.items[i].header.first_ns || is_snapshot(&frames.items[i]))
 			put_frame(&b, &file, &frames, i);
@@ -645,7 +645,7 @@ static void frame_inside_of_text(void **state)
 	struct memory_file f = memory_file(), g = memory_file();
 	struct gs_buf inner = make_file(&g, 25), b = records(), file, got, want;
 	struct frames in = walk(&inner), out;
-	struct gs_journal_stats st;
+	struct gs_recording_stats st;
 	uint64_t x = 88172645463325252;
 	char text[4096];
 
@@ -660,8 +660,8 @@ static void frame_inside_of_text(void **state)
 	put_end(&b);
 	assert_int_equal(gs_record_put_string(&b, 9, text, sizeof(text)), 0);
 	write_file(f.path,
-		   &(struct gs_journal_options){.size = sizeof(struct gs_journal_options),
-						.frame_bytes = 25},
+		   &(struct gs_recording_options){.size = sizeof(struct gs_recording_options),
+						  .frame_bytes = 25},
 		   &b);
 	file = content(&f);
 	assert_non_null(memmem(file.data, file.bytes, inner.data + in.items[1].off,

@@ -1,33 +1,33 @@
 /* What a snapshot repeats: the newest of everything, in an order that defines before it uses. */
 #include "common.h"
 
-static void keep_all(struct gs_defs *d, const struct gs_buf *b)
+static void keep_all(struct gs_recording_defs *d, const struct gs_buf *b)
 {
 	struct gs_batch batch = batch_of(b);
 
 	gs_records_for_each (&batch, r) {
-		gs_defs_keep(d, r);
+		gs_recording_defs_keep(d, r);
 	}
 }
 
 static void only_definitions(void **state)
 {
 	struct gs_buf b = records();
-	struct gs_defs d;
+	struct gs_recording_defs d;
 	size_t n = 0;
 
-	gs_defs_init(&d);
+	gs_recording_defs_init(&d);
 	put_all_kinds(&b);
 	keep_all(&d, &b);
-	for (size_t i = 0; i < GS_DEFS_N_ARRAYS; i++) {
+	for (size_t i = 0; i < GS_RECORDING_DEFS_N_ARRAYS; i++) {
 		struct gs_batch batch = batch_of(&d.arrays[i]);
 
 		gs_records_for_each (&batch, r) {
 			bool is_text = r->kind == GS_REC_STRING;
 			bool is_session = r->kind == GS_REC_SESSION;
 
-			assert_int_equal(is_text, i == GS_DEFS_STRINGS);
-			assert_int_equal(is_session, i == GS_DEFS_SESSION);
+			assert_int_equal(is_text, i == GS_RECORDING_DEFS_STRINGS);
+			assert_int_equal(is_session, i == GS_RECORDING_DEFS_SESSION);
 			assert_true(is_text || is_session || r->kind == GS_REC_PROCESS ||
 				    r->kind == GS_REC_THREAD || r->kind == GS_REC_FUNCTION ||
 				    r->kind == GS_REC_COMM);
@@ -35,9 +35,9 @@ static void only_definitions(void **state)
 		}
 	}
 	assert_int_equal(n, 1 + 5 + 1 + 1 + 2 + 1);
-	assert_int_equal(gs_defs_bytes(&d),
+	assert_int_equal(gs_recording_defs_bytes(&d),
 			 d.arrays[0].bytes + d.arrays[1].bytes + d.arrays[2].bytes);
-	gs_defs_fini(&d);
+	gs_recording_defs_fini(&d);
 	gs_buf_fini(&b);
 }
 
@@ -45,24 +45,24 @@ static void newest_wins(void **state)
 {
 	struct gs_buf b = records();
 	struct gs_dict *dict = gs_dict_new();
-	struct gs_defs d;
+	struct gs_recording_defs d;
 	size_t bytes;
 
-	gs_defs_init(&d);
+	gs_recording_defs_init(&d);
 	put_definitions(&b);
 	keep_all(&d, &b);
-	bytes = gs_defs_bytes(&d);
+	bytes = gs_recording_defs_bytes(&d);
 	gs_buf_reset(&b);
 	put_process(&b, 1, 5);        /* exec */
 	put_comm(&b, 0x55550000, 16); /* more known */
 	put_session(&b);              /* with its texts again */
 	keep_all(&d, &b);
-	assert_int_equal(gs_defs_bytes(&d), bytes);
+	assert_int_equal(gs_recording_defs_bytes(&d), bytes);
 	gs_buf_reset(&b);
 	put_string(&b, 3, "a longer text, which cannot take the old one's place");
 	keep_all(&d, &b);
-	assert_true(gs_defs_bytes(&d) > bytes);
-	for (size_t i = 0; i < GS_DEFS_N_ARRAYS; i++) {
+	assert_true(gs_recording_defs_bytes(&d) > bytes);
+	for (size_t i = 0; i < GS_RECORDING_DEFS_N_ARRAYS; i++) {
 		struct gs_batch batch = batch_of(&d.arrays[i]);
 
 		gs_records_for_each (&batch, r) {
@@ -74,7 +74,7 @@ static void newest_wins(void **state)
 	assert_string_equal(gs_dict_string(dict, 3),
 			    "a longer text, which cannot take the old one's place");
 	gs_dict_free(&dict);
-	gs_defs_fini(&d);
+	gs_recording_defs_fini(&d);
 	gs_buf_fini(&b);
 }
 
@@ -82,9 +82,9 @@ static void newest_wins(void **state)
 static void without_handle(void **state)
 {
 	struct gs_buf b = records();
-	struct gs_defs d;
+	struct gs_recording_defs d;
 
-	gs_defs_init(&d);
+	gs_recording_defs_init(&d);
 	for (uint64_t parent = 1; parent <= 3; parent++) {
 		size_t at = b.bytes;
 
@@ -93,34 +93,35 @@ static void without_handle(void **state)
 	}
 	keep_all(&d, &b);
 	keep_all(&d, &b);
-	assert_same(&d.arrays[GS_DEFS_ENTITIES], &b);
-	gs_defs_fini(&d);
+	assert_same(&d.arrays[GS_RECORDING_DEFS_ENTITIES], &b);
+	gs_recording_defs_fini(&d);
 	gs_buf_fini(&b);
 }
 
 static void bounded(void **state)
 {
 	struct gs_buf b = records();
-	struct gs_defs d;
+	struct gs_recording_defs d;
 	size_t bytes;
 
-	gs_defs_init(&d);
-	for (uint32_t i = 1; i <= GS_DEFS_MAX_ENTRIES; i++)
+	gs_recording_defs_init(&d);
+	for (uint32_t i = 1; i <= GS_RECORDING_DEFS_MAX_ENTRIES; i++)
 		put_thread(&b, i, 1, 0);
 	keep_all(&d, &b);
 	assert_false(d.is_full);
-	bytes = gs_defs_bytes(&d);
+	bytes = gs_recording_defs_bytes(&d);
 	gs_buf_reset(&b);
-	put_thread(&b, GS_DEFS_MAX_ENTRIES + 1, 1, 0);
+	put_thread(&b, GS_RECORDING_DEFS_MAX_ENTRIES + 1, 1, 0);
 	keep_all(&d, &b);
 	assert_true(d.is_full);
-	assert_int_equal(gs_defs_bytes(&d), bytes);
+	assert_int_equal(gs_recording_defs_bytes(&d), bytes);
 	gs_buf_reset(&b);
 	put_thread(&b, 1, 2, 0); /* what is there can still change */
 	keep_all(&d, &b);
-	assert_int_equal(((struct gs_rec_thread *)(void *)d.arrays[GS_DEFS_ENTITIES].data)->process,
+	assert_int_equal(((struct gs_rec_thread *)(void *)d.arrays[GS_RECORDING_DEFS_ENTITIES].data)
+				 ->process,
 			 2);
-	gs_defs_fini(&d);
+	gs_recording_defs_fini(&d);
 	gs_buf_fini(&b);
 }
 
@@ -128,17 +129,17 @@ static void bounded_in_bytes(void **state)
 {
 	struct gs_buf b = records();
 	char text[4096];
-	struct gs_defs d;
+	struct gs_recording_defs d;
 
-	gs_defs_init(&d);
+	gs_recording_defs_init(&d);
 	memset(text, 'x', sizeof(text));
 	for (uint32_t i = 1; i <= 3000; i++)
 		assert_int_equal(gs_record_put_string(&b, i, text, sizeof(text)), 0);
 	keep_all(&d, &b);
 	assert_true(d.is_full);
-	assert_true(d.arrays[GS_DEFS_STRINGS].bytes <= GS_DEFS_MAX_BYTES);
-	assert_true(d.arrays[GS_DEFS_STRINGS].bytes > GS_DEFS_MAX_BYTES - 5000);
-	gs_defs_fini(&d);
+	assert_true(d.arrays[GS_RECORDING_DEFS_STRINGS].bytes <= GS_RECORDING_DEFS_MAX_BYTES);
+	assert_true(d.arrays[GS_RECORDING_DEFS_STRINGS].bytes > GS_RECORDING_DEFS_MAX_BYTES - 5000);
+	gs_recording_defs_fini(&d);
 	gs_buf_fini(&b);
 }
 

@@ -94,10 +94,10 @@ static void every_kind(void **state)
 /* Both readers find the same in a damaged file. */
 static void same_findings(void **state)
 {
-	struct gs_journal_options o = {.size = sizeof(o), .frame_bytes = 20000};
+	struct gs_recording_options o = {.size = sizeof(o), .frame_bytes = 20000};
 	struct memory_file f = memory_file();
 	struct gs_buf b = records(), out, got;
-	struct gs_journal_stats st;
+	struct gs_recording_stats st;
 	char want[512];
 	int status;
 
@@ -131,7 +131,7 @@ static void same_findings(void **state)
 
 static void frame_headers(void **state)
 {
-	struct gs_journal_options o = {.size = sizeof(o), .frame_bytes = 1000};
+	struct gs_recording_options o = {.size = sizeof(o), .frame_bytes = 1000};
 	struct memory_file f = memory_file();
 	struct gs_buf b = records(), out, want = records(), file;
 	struct frames frames;

@@ -19,7 +19,7 @@ static int nothing_known(void **state)
 {
 	(void)state;
 	before_sample = sample = (struct gs_gpu_sample){0};
-	memset(before_sample.why, GS_GPU_WHY_NOT_SUPPORTED, sizeof(before_sample.why));
+	memset(before_sample.why, GS_GPU_REASON_NOT_SUPPORTED, sizeof(before_sample.why));
 	memcpy(sample.why, before_sample.why, sizeof(sample.why));
 	before_sample.time_ns = 1000000000;
 	sample.time_ns = 2000000000;
@@ -28,13 +28,13 @@ static int nothing_known(void **state)
 
 static char *line_of_dmon(const char *groups)
 {
-	struct gs_gpu_style style = {
+	struct gs_report_gpu_style style = {
 		.size = sizeof(style), .view = GS_GPU_VIEW_DMON, .dmon = groups, .before = &before};
 	char *text = NULL;
 	size_t bytes;
 	FILE *f = open_memstream(&text, &bytes);
 
-	assert_int_equal(gs_gpu_write(f, &now, &style), 0);
+	assert_int_equal(gs_report_gpu_write(f, &now, &style), 0);
 	fclose(f);
 	return text;
 }
@@ -58,7 +58,7 @@ static void thermal_violations(void **state)
 	gs_gpu_set(&before_sample, GS_GPU_THROTTLE_HW_THERMAL, 5);
 	gs_gpu_set(&sample, GS_GPU_THROTTLE_HW_THERMAL, 5.5);
 	check_dmon("v", "    0     -     1\n");
-	before_sample.why[GS_GPU_THROTTLE_SW_THERMAL] = GS_GPU_WHY_FAILED;
+	before_sample.why[GS_GPU_THROTTLE_SW_THERMAL] = GS_GPU_REASON_FAILED;
 	check_dmon("v", "    0     -     1\n");
 	gs_gpu_set(&before_sample, GS_GPU_THROTTLE_SW_POWER, 1);
 	gs_gpu_set(&sample, GS_GPU_THROTTLE_SW_POWER, 1.25);
@@ -81,11 +81,11 @@ static void events(void **state)
 	char line[GS_GPU_EVENT_LINE_BYTES];
 
 	(void)state;
-	assert_string_equal(gs_gpu_event_line(line, &e), "00000000:3B:00.0: XID 79: gone");
+	assert_string_equal(gs_report_gpu_event_line(line, &e), "00000000:3B:00.0: XID 79: gone");
 	e.xid = 0;
-	assert_string_equal(gs_gpu_event_line(line, &e), "00000000:3B:00.0: gone");
+	assert_string_equal(gs_report_gpu_event_line(line, &e), "00000000:3B:00.0: gone");
 	e.pci_bus_id[0] = '\0';
-	assert_string_equal(gs_gpu_event_line(line, &e), "a GPU: gone");
+	assert_string_equal(gs_report_gpu_event_line(line, &e), "a GPU: gone");
 }
 
 int main(void)

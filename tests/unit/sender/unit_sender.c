@@ -16,8 +16,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "net/http_client/fetch_int.h"
-#include "net/uplink/link_int.h"
+#include "net/http_client/http_client_int.h"
+#include "net/uplink/uplink_int.h"
 
 /* --- the process: does what the URL, or a link's title, says --- */
 
@@ -90,7 +90,7 @@ static void go_wrong(const char *how)
 static int be_fetch(void)
 {
 	struct gs_buf in = GS_BUF_INIT(1 << 20);
-	struct gs_fetch_http q;
+	struct gs_http_client_http q;
 	struct gs_wire_in w;
 	uint64_t max;
 	uint32_t kind;
@@ -99,13 +99,13 @@ static int be_fetch(void)
 	if (gs_sender_receive(GS_SENDER_SOCKET, &in, in.max_bytes, &kind, NULL, &forever) < 0)
 		_exit(0);
 	w = GS_WIRE_IN(in.data, in.bytes);
-	if (!fetch_take_http(&w, &q, &max))
+	if (!http_client_take_http(&w, &q, &max))
 		_exit(9);
 	go_wrong(q.url);
 	return 0;
 }
 
-static void say_number(enum link_message what, uint64_t n)
+static void say_number(enum uplink_message what, uint64_t n)
 {
 	say(what, &n, sizeof(n));
 }
@@ -181,9 +181,9 @@ static void a_request_that_goes_wrong(void **state)
 	for (size_t i = 0; i < GS_ARRAY_LEN(cases); i++) {
 		const uint64_t before = lost(cases[i].loss);
 		/* Only what waits for the time to be over depends on it. */
-		const struct gs_fetch_http q = {.url = cases[i].url,
-						.timeout_ns = cases[i].r == -ETIME ? 1000000
-										   : 120000000000};
+		const struct gs_http_client_http q = {
+			.url = cases[i].url,
+			.timeout_ns = cases[i].r == -ETIME ? 1000000 : 120000000000};
 		struct gs_err err = {{0}};
 		long status = 9;
 		int r;
@@ -192,7 +192,7 @@ static void a_request_that_goes_wrong(void **state)
 		if (strstr(q.url, "eats") || strstr(q.url, "dies"))
 			continue; /* has no limit there; reports by its own way */
 #endif
-		r = gs_fetch_http(&q, &status, NULL, &err);
+		r = gs_http_client_http(&q, &status, NULL, &err);
 		if (r != cases[i].r || !strstr(err.text, cases[i].text) ||
 		    !strstr(err.text, "the process that sends "))
 			fail_msg("%s: %d \"%s\"", q.url, r, err.text);
@@ -205,12 +205,12 @@ static void a_request_that_goes_wrong(void **state)
 static void a_request_that_is_stopped(void **state)
 {
 	static const atomic_bool stop = true;
-	const struct gs_fetch_http q = {.url = "http://hangs/", .stop = &stop};
+	const struct gs_http_client_http q = {.url = "http://hangs/", .stop = &stop};
 	struct gs_err err = {{0}};
 	long status;
 
 	(void)state;
-	assert_int_equal(gs_fetch_http(&q, &status, NULL, &err), -ECANCELED);
+	assert_int_equal(gs_http_client_http(&q, &status, NULL, &err), -ECANCELED);
 }
 
 static char said[8192];
@@ -237,24 +237,24 @@ static bool was_said(const char *text)
 	return found;
 }
 
-static struct gs_link *start_link(const char *how)
+static struct gs_uplink *start_link(const char *how)
 {
 	static const char *const address[] = {"127.0.0.1:1"};
-	const struct gs_link_options o = {.size = sizeof(o),
-					  .addresses = address,
-					  .n_addresses = 1,
-					  .kind = GS_LINK_SAMPLES,
-					  .machine_id = "m",
-					  .title = how,
-					  .say = on_say};
-	const struct gs_link_span span = {1, 2, 1, 0};
+	const struct gs_uplink_options o = {.size = sizeof(o),
+					    .addresses = address,
+					    .n_addresses = 1,
+					    .kind = GS_UPLINK_SAMPLES,
+					    .machine_id = "m",
+					    .title = how,
+					    .say = on_say};
+	const struct gs_uplink_span span = {1, 2, 1, 0};
 	const struct gs_batch records = {(const uint8_t *)"records", 8};
-	struct gs_link *link = NULL;
+	struct gs_uplink *link = NULL;
 	struct gs_err err = {{0}};
 
 	said[0] = 0;
-	assert_int_equal(gs_link_start(&o, &link, &err), 0);
-	assert_int_equal(gs_link_push(link, &records, &span), 0);
+	assert_int_equal(gs_uplink_start(&o, &link, &err), 0);
+	assert_int_equal(gs_uplink_push(link, &records, &span), 0);
 	return link;
 }
 
@@ -294,16 +294,16 @@ static void links_that_go_wrong(void **state)
 	for (size_t i = 0; i < GS_ARRAY_LEN(cases); i++) {
 		/* The second is lost of another one than the first. */
 		const uint64_t n = lost(cases[i].loss) + 2;
-		struct gs_link *link = start_link(cases[i].how);
-		struct gs_link_stats st;
+		struct gs_uplink *link = start_link(cases[i].how);
+		struct gs_uplink_stats st;
 
 		wait_for_loss(cases[i].loss, n, cases[i].how);
-		gs_link_stats(link, &st);
+		gs_uplink_stats(link, &st);
 		assert_int_equal(st.waiting_samples, 1);
 		assert_int_equal(st.acked_batches, 0);
 		if (!was_said("the process that sends ") || !was_said("another one is started"))
 			fail_msg("%s: %s", cases[i].how, said);
-		assert_int_equal(gs_link_stop(&link, 0, false), 1);
+		assert_int_equal(gs_uplink_stop(&link, 0, false), 1);
 	}
 }
 
@@ -311,13 +311,13 @@ static void links_that_go_wrong(void **state)
 static void links_that_hang(void **state)
 {
 	const uint64_t n = lost(GS_SENDER_HUNG) + 2;
-	struct gs_link *loops = start_link("loops"), *hangs = start_link("hangs, connects");
+	struct gs_uplink *loops = start_link("loops"), *hangs = start_link("hangs, connects");
 
 	(void)state;
 	wait_for_loss(GS_SENDER_HUNG, n, "hangs");
 	assert_true(was_said("the process that sends did not answer and was ended"));
-	assert_int_equal(gs_link_stop(&loops, 0, false), 1);
-	assert_int_equal(gs_link_stop(&hangs, 0, false), 1);
+	assert_int_equal(gs_uplink_stop(&loops, 0, false), 1);
+	assert_int_equal(gs_uplink_stop(&hangs, 0, false), 1);
 }
 
 int main(int argc, char **argv)

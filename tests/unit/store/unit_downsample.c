@@ -14,7 +14,7 @@
 
 #include "core/base/mem.h"
 #include "model/node/record.h"
-#include "server/store/coarse.h"
+#include "server/store/rollup.h"
 #include "server/store/downsample.h"
 #include "store_folder.h"
 
@@ -66,7 +66,7 @@ static struct gs_node_snapshot *moment(int second)
 	for (int i = 0; i < N_GPUS; i++) {
 		struct gs_gpu_sample *s = &g->sample[i];
 
-		memset(s->why, GS_GPU_WHY_NOT_READ, sizeof(s->why));
+		memset(s->why, GS_GPU_REASON_NOT_READ, sizeof(s->why));
 		g->info[i].index = (uint32_t)i;
 		snprintf(g->info[i].uuid, sizeof(g->info[i].uuid), "GPU-%d", i);
 		s->time_ns = m->time_ns;
@@ -187,7 +187,7 @@ static double mean_util(int from, int to, int gpu, double *ret_most)
 	return sum / (to - from);
 }
 
-static void check_power(const struct gs_gpu_sample *s, const struct gs_coarse_mark *mark, int from,
+static void check_power(const struct gs_gpu_sample *s, const struct gs_rollup_mark *mark, int from,
 			int to, uint32_t gpu)
 {
 	double sum = 0;
@@ -202,11 +202,11 @@ static void check_power(const struct gs_gpu_sample *s, const struct gs_coarse_ma
 	if (!n)
 		return;
 	assert_float_equal(s->value[GS_GPU_POWER], sum / n, 1e-9);
-	assert_int_equal(gs_coarse_n(mark, gpu, GS_GPU_POWER), mark->n_samples ? n : 1);
+	assert_int_equal(gs_rollup_n(mark, gpu, GS_GPU_POWER), mark->n_samples ? n : 1);
 }
 
 /* The seconds that a moment stands for end with its own. */
-static void check(const struct gs_node_snapshot *m, const struct gs_coarse_mark *mark,
+static void check(const struct gs_node_snapshot *m, const struct gs_rollup_mark *mark,
 		  struct seen *seen)
 {
 	int last = (int)(m->wall_ns / S - T0), n = mark->n_samples ? (int)mark->n_samples : 1;
@@ -224,8 +224,8 @@ static void check(const struct gs_node_snapshot *m, const struct gs_coarse_mark 
 		double mean = mean_util(last - n + 1, last + 1, (int)i, &most);
 
 		assert_float_equal(s->value[GS_GPU_UTIL], mean, 1e-9);
-		assert_float_equal(gs_coarse_most(mark, i, GS_GPU_UTIL, s->value[GS_GPU_UTIL]),
-				   most, 1e-12);
+		assert_float_equal(gs_rollup_max(mark, i, GS_GPU_UTIL, s->value[GS_GPU_UTIL]), most,
+				   1e-12);
 		assert_true(s->value[GS_GPU_ENERGY] == 1e6 + 300.0 * last);
 		assert_true(s->value[GS_GPU_PCIE_GEN] == last / 100);
 		assert_int_equal(s->elapsed_ns, n * S);
@@ -257,7 +257,7 @@ static struct seen look(struct gs_store *r, int64_t stream)
 
 	assert_int_equal(gs_store_cursor_open(r, &range, &c), 0);
 	while ((e = gs_store_cursor_next(c, &found)) == 0) {
-		struct gs_coarse_mark mark = {0};
+		struct gs_rollup_mark mark = {0};
 		unsigned before = seen.n_moments;
 
 		seen.n_batches++;
@@ -265,14 +265,14 @@ static struct seen look(struct gs_store *r, int64_t stream)
 		gs_records_for_each (&found.records, record) {
 			struct gs_node_snapshot *m = NULL;
 
-			(void)gs_coarse_read(record, &mark);
+			(void)gs_rollup_read(record, &mark);
 			if (gs_node_decode(d, record, &m) != GS_NODE_WHOLE)
 				continue;
 			check(m, &mark, &seen);
 			assert_true(m->wall_ns >= found.batch.first_wall_ns &&
 				    m->wall_ns <= found.batch.last_wall_ns);
 			gs_node_snapshot_free(&m);
-			mark = (struct gs_coarse_mark){0};
+			mark = (struct gs_rollup_mark){0};
 		}
 		assert_int_equal(seen.n_moments - before, found.batch.n_samples);
 	}
@@ -380,18 +380,18 @@ static unsigned count_since(struct gs_store *r, int64_t stream, int64_t head_ns)
 
 	assert_int_equal(gs_store_cursor_open(r, &range, &c), 0);
 	while (gs_store_cursor_next(c, &found) == 0) {
-		struct gs_coarse_mark mark = {0};
+		struct gs_rollup_mark mark = {0};
 
 		gs_records_for_each (&found.records, record) {
 			struct gs_node_snapshot *m = NULL;
 
-			(void)gs_coarse_read(record, &mark);
+			(void)gs_rollup_read(record, &mark);
 			if (gs_node_decode(d, record, &m) != GS_NODE_WHOLE)
 				continue;
 			if (m->wall_ns + found.batch.clock_offset_ns >= head_ns)
 				n += mark.n_samples ? mark.n_samples : 1;
 			gs_node_snapshot_free(&m);
-			mark = (struct gs_coarse_mark){0};
+			mark = (struct gs_rollup_mark){0};
 		}
 	}
 	gs_store_cursor_close(&c);
@@ -584,9 +584,9 @@ static void test_killed(void **state)
 static void test_mark(void **state)
 {
 	struct {
-		struct gs_rec_coarse c;
-		struct gs_rec_coarse_value v;
-	} x = {.c = {.head = {.kind = GS_REC_COARSE, .bytes = sizeof(x)},
+		struct gs_rec_rollup c;
+		struct gs_rec_rollup_value v;
+	} x = {.c = {.head = {.kind = GS_REC_ROLLUP, .bytes = sizeof(x)},
 		     .interval_ns = 5,
 		     .n_samples = 3,
 		     .n_values = 1000},
@@ -594,27 +594,27 @@ static void test_mark(void **state)
 		     .key_hash = gs_gpu_key_hash("utilization_ratio"),
 		     .n = 2,
 		     .most = 1}};
-	struct gs_coarse_mark mark;
+	struct gs_rollup_mark mark;
 
-	assert_true(gs_coarse_read(&x.c.head, &mark));
+	assert_true(gs_rollup_read(&x.c.head, &mark));
 	assert_int_equal(mark.n_values, 0);
-	assert_int_equal(gs_coarse_n(&mark, 0, GS_GPU_UTIL), 3);
+	assert_int_equal(gs_rollup_n(&mark, 0, GS_GPU_UTIL), 3);
 	x.c.n_values = 1;
-	assert_true(gs_coarse_read(&x.c.head, &mark));
-	assert_int_equal(gs_coarse_n(&mark, 0, GS_GPU_UTIL), 2);
-	assert_int_equal(gs_coarse_n(&mark, 1, GS_GPU_UTIL), 3);
-	assert_true(gs_coarse_most(&mark, 0, GS_GPU_UTIL, 0.5) == 1);
+	assert_true(gs_rollup_read(&x.c.head, &mark));
+	assert_int_equal(gs_rollup_n(&mark, 0, GS_GPU_UTIL), 2);
+	assert_int_equal(gs_rollup_n(&mark, 1, GS_GPU_UTIL), 3);
+	assert_true(gs_rollup_max(&mark, 0, GS_GPU_UTIL, 0.5) == 1);
 	x.v.most = NAN;
-	assert_true(gs_coarse_most(&mark, 0, GS_GPU_UTIL, 0.5) == 0.5);
-	assert_int_equal(gs_coarse_n(NULL, 0, GS_GPU_UTIL), 1);
+	assert_true(gs_rollup_max(&mark, 0, GS_GPU_UTIL, 0.5) == 0.5);
+	assert_int_equal(gs_rollup_n(NULL, 0, GS_GPU_UTIL), 1);
 	x.c.n_samples = 0;
-	assert_false(gs_coarse_read(&x.c.head, &mark));
+	assert_false(gs_rollup_read(&x.c.head, &mark));
 	x.c.head.kind = GS_REC_HOST_JOB;
-	assert_false(gs_coarse_read(&x.c.head, &mark));
+	assert_false(gs_rollup_read(&x.c.head, &mark));
 	/* What is a mean and what is not. */
-	assert_true(gs_coarse_is_mean(GS_GPU_UTIL));
-	assert_false(gs_coarse_is_mean(GS_GPU_ENERGY));
-	assert_false(gs_coarse_is_mean(GS_GPU_PCIE_GEN));
+	assert_true(gs_rollup_is_mean(GS_GPU_UTIL));
+	assert_false(gs_rollup_is_mean(GS_GPU_ENERGY));
+	assert_false(gs_rollup_is_mean(GS_GPU_PCIE_GEN));
 }
 
 int main(void)

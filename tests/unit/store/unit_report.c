@@ -253,14 +253,14 @@ static void lists_are_chosen_and_come_in_pages(void **state)
 	q = (struct gs_store_report_query){.state = 0};
 	next.stop_at = 1;
 	assert_int_equal(gs_store_reports(s, &q, see, &next), 1);
-	gs_store_report_after(&next.last, after);
-	assert_int_equal(gs_store_report_behind(&q, after), 0);
+	gs_store_report_newer(&next.last, after);
+	assert_int_equal(gs_store_report_older(&q, after), 0);
 	seen = look(s, q);
 	assert_string_equal(seen.reports, "r4 r3 r2 r1");
 	for (const char *const *bad = (const char *const[]){"x", "1", "1-", "-", "1-0", "1-2x",
 							    "99999999999999999999-1", NULL};
 	     *bad; bad++)
-		assert_int_equal(gs_store_report_behind(&q, *bad), -EINVAL);
+		assert_int_equal(gs_store_report_older(&q, *bad), -EINVAL);
 	gs_store_close(&s);
 }
 

@@ -237,7 +237,7 @@ static int add_number(void *ctx, const struct gs_store_session *session)
 	return 0;
 }
 
-static int add_mark(void *ctx, const struct gs_store_mark *mark)
+static int add_mark(void *ctx, const struct gs_store_annotation *mark)
 {
 	strcat(ctx, mark->name);
 	strcat(ctx, mark->values);
@@ -282,15 +282,15 @@ static void sessions(void **state)
 	assert_int_equal(gs_store_session_resume(s, 1), -EEXIST);
 	assert_int_equal(gs_store_session_delete(s, got.number), -EBUSY);
 	for (int i = 2; i; i--) {
-		struct gs_store_mark m = {
+		struct gs_store_annotation m = {
 			.session = got.number, .wall_ns = i, .values = "{\"x\":1}"};
 
 		strcpy(m.kind, "mark");
 		strcpy(m.name, i == 1 ? "one" : "two");
 
-		assert_int_equal(gs_store_mark_add(s, &m), 0);
+		assert_int_equal(gs_store_annotation_add(s, &m), 0);
 	}
-	assert_int_equal(gs_store_marks(s, got.number, add_mark, marks), 0);
+	assert_int_equal(gs_store_annotations(s, got.number, add_mark, marks), 0);
 	assert_string_equal(marks, "one{\"x\":1}two{\"x\":1}");
 	/* A head that ended: what was active can be gone on with. */
 	gs_store_close(&s);
@@ -307,7 +307,7 @@ static void sessions(void **state)
 	assert_int_equal(gs_store_session_delete(s, 3), 0);
 	assert_int_equal(gs_store_session_delete(s, 3), -ENOENT);
 	marks[0] = 0;
-	assert_int_equal(gs_store_marks(s, 3, add_mark, marks), 0);
+	assert_int_equal(gs_store_annotations(s, 3, add_mark, marks), 0);
 	assert_string_equal(marks, "");
 	gs_store_close(&s);
 }

@@ -13,32 +13,34 @@
 #include "model/trace/record.h"
 #include "summary_sample.h"
 
-static const struct gs_summary_style wide = {.size = sizeof(wide)};
+static const struct gs_report_summary_style wide = {.size = sizeof(wide)};
 
 static void test_format_parse(void **state GS_UNUSED)
 {
 	static const char *const names[] = {"table", "json", "csv", "yaml"};
-	enum gs_summary_format format;
+	enum gs_report_summary_format format;
 
 	for (unsigned i = 0; i < GS_ARRAY_LEN(names); i++) {
 		format = GS_SUMMARY_TABLE;
-		assert_int_equal(gs_summary_format_parse(names[i], &format), 0);
+		assert_int_equal(gs_report_summary_format_parse(names[i], &format), 0);
 		assert_int_equal(format, i);
 	}
 	format = GS_SUMMARY_CSV;
-	assert_int_equal(gs_summary_format_parse("xml", &format), -EINVAL);
-	assert_int_equal(gs_summary_format_parse("", &format), -EINVAL);
-	assert_int_equal(gs_summary_format_parse("JSON", &format), -EINVAL);
+	assert_int_equal(gs_report_summary_format_parse("xml", &format), -EINVAL);
+	assert_int_equal(gs_report_summary_format_parse("", &format), -EINVAL);
+	assert_int_equal(gs_report_summary_format_parse("JSON", &format), -EINVAL);
 	assert_int_equal(format, GS_SUMMARY_CSV);
 }
 
 static void test_refused(void **state GS_UNUSED)
 {
 	struct gs_summary s = sample_full();
-	struct gs_summary_style old = {.size = sizeof(old) - 1};
+	struct gs_report_summary_style old = {.size = sizeof(old) - 1};
 
-	assert_int_equal(gs_summary_write(stdout, &s, (enum gs_summary_format)4, &wide), -EINVAL);
-	assert_int_equal(gs_summary_write(stdout, &s, GS_SUMMARY_JSON, &old), -EINVAL);
+	assert_int_equal(
+		gs_report_summary_write(stdout, &s, (enum gs_report_summary_format)4, &wide),
+		-EINVAL);
+	assert_int_equal(gs_report_summary_write(stdout, &s, GS_SUMMARY_JSON, &old), -EINVAL);
 }
 
 static void test_write_errors(void **state GS_UNUSED)
@@ -53,10 +55,10 @@ static void test_write_errors(void **state GS_UNUSED)
 		assert_non_null(full);
 		assert_non_null(unbuffered);
 		assert_non_null(read_only);
-		assert_int_equal(gs_summary_write(full, &s, format, &wide), -ENOSPC);
+		assert_int_equal(gs_report_summary_write(full, &s, format, &wide), -ENOSPC);
 		setbuf(unbuffered, NULL);
-		assert_int_equal(gs_summary_write(unbuffered, &s, format, &wide), -ENOSPC);
-		assert_int_equal(gs_summary_write(read_only, &s, format, &wide), -EBADF);
+		assert_int_equal(gs_report_summary_write(unbuffered, &s, format, &wide), -ENOSPC);
+		assert_int_equal(gs_report_summary_write(read_only, &s, format, &wide), -EBADF);
 	}
 }
 
@@ -91,14 +93,14 @@ static void test_long(void **state GS_UNUSED)
 	s.attached = attached;
 	s.n_errors = s.n_open_calls = s.n_comms = s.n_attached = N_MANY;
 	for (unsigned format = GS_SUMMARY_TABLE; format <= GS_SUMMARY_YAML; format++) {
-		struct gs_summary_style style = {.size = sizeof(style), .n_top = 10};
+		struct gs_report_summary_style style = {.size = sizeof(style), .n_top = 10};
 		char *text GS_FREE = NULL, *all GS_FREE = NULL;
 		size_t bytes, all_bytes;
 		FILE *f = open_memstream(&text, &bytes), *g = open_memstream(&all, &all_bytes);
 
-		assert_int_equal(gs_summary_write(f, &s, format, &style), 0);
+		assert_int_equal(gs_report_summary_write(f, &s, format, &style), 0);
 		style.n_top = 0;
-		assert_int_equal(gs_summary_write(g, &s, format, &style), 0);
+		assert_int_equal(gs_report_summary_write(g, &s, format, &style), 0);
 		assert_int_equal(fclose(f), 0);
 		assert_int_equal(fclose(g), 0);
 		if (format != GS_SUMMARY_TABLE) {
@@ -126,7 +128,7 @@ static void test_long(void **state GS_UNUSED)
 static void test_fold(void **state GS_UNUSED)
 {
 	struct gs_summary s = sample_full();
-	struct gs_summary_style style = {.size = sizeof(style)};
+	struct gs_report_summary_style style = {.size = sizeof(style)};
 
 	for (unsigned n_top = 5; n_top < 9; n_top++) {
 		char *text GS_FREE = NULL;
@@ -134,20 +136,20 @@ static void test_fold(void **state GS_UNUSED)
 		FILE *f = open_memstream(&text, &bytes);
 
 		style.n_top = n_top; /* of eight runtime functions */
-		assert_int_equal(gs_summary_write(f, &s, GS_SUMMARY_TABLE, &style), 0);
+		assert_int_equal(gs_report_summary_write(f, &s, GS_SUMMARY_TABLE, &style), 0);
 		assert_int_equal(fclose(f), 0);
 		assert_null(strstr(text, "and 1 more"));
 		assert_true(!strstr(text, "  cudaFree  ") == (n_top < 7));
 	}
 }
 
-static char *table_of(const struct gs_summary *s, const struct gs_summary_style *style)
+static char *table_of(const struct gs_summary *s, const struct gs_report_summary_style *style)
 {
 	char *text = NULL;
 	size_t bytes;
 	FILE *f = open_memstream(&text, &bytes);
 
-	assert_int_equal(gs_summary_write(f, s, GS_SUMMARY_TABLE, style), 0);
+	assert_int_equal(gs_report_summary_write(f, s, GS_SUMMARY_TABLE, style), 0);
 	assert_int_equal(fclose(f), 0);
 	return text;
 }
@@ -165,7 +167,7 @@ static void test_inner(void **state GS_UNUSED)
 		{.layer = GS_LAYER_CUDA_DRIVER, .name = "cuE", .inner = 1},
 		{.layer = GS_LAYER_NCCL, .name = "ncclOpen"},
 	};
-	struct gs_summary_style style = {.size = sizeof(style), .n_top = 10};
+	struct gs_report_summary_style style = {.size = sizeof(style), .n_top = 10};
 	struct gs_summary s = sample_empty();
 	char *text GS_FREE = NULL, *four GS_FREE = NULL, *none GS_FREE = NULL;
 
@@ -193,7 +195,8 @@ static void test_parts(void **state GS_UNUSED)
 	static struct gs_thread_summary threads[20];
 	struct gs_function_stats f = {
 		.layer = GS_LAYER_NCCL, .name = "ncclSend", .calls = 1, .total_ns = 9};
-	struct gs_summary_style style = {.size = sizeof(style), .n_top = 10, .threads = true};
+	struct gs_report_summary_style style = {
+		.size = sizeof(style), .n_top = 10, .threads = true};
 	struct gs_summary s = sample_empty();
 	char *text GS_FREE = NULL, *all GS_FREE = NULL, *one GS_FREE = NULL;
 

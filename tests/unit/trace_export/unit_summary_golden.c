@@ -17,15 +17,15 @@
 #include "core/text/text.h"
 #include "summary_sample.h"
 
-static char *render(const struct gs_summary *s, enum gs_summary_format format,
-		    const struct gs_summary_style *style)
+static char *render(const struct gs_summary *s, enum gs_report_summary_format format,
+		    const struct gs_report_summary_style *style)
 {
 	char *text = NULL;
 	size_t bytes;
 	FILE *f = open_memstream(&text, &bytes);
 
 	assert_non_null(f);
-	assert_int_equal(gs_summary_write(f, s, format, style), 0);
+	assert_int_equal(gs_report_summary_write(f, s, format, style), 0);
 	assert_int_equal(fclose(f), 0);
 	assert_int_equal(strlen(text), bytes);
 	return text;
@@ -62,10 +62,10 @@ static void check(const char *name, const char *text)
 	}
 }
 
-static void check_format(const struct gs_summary *s, enum gs_summary_format format,
+static void check_format(const struct gs_summary *s, enum gs_report_summary_format format,
 			 const char *name)
 {
-	const struct gs_summary_style style = {.size = sizeof(style)};
+	const struct gs_report_summary_style style = {.size = sizeof(style)};
 	char *text GS_FREE = render(s, format, &style);
 
 	check(name, text);
@@ -130,7 +130,7 @@ static void test_table_widths(void **state GS_UNUSED)
 	struct gs_summary full = sample_full();
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(widths); i++) {
-		struct gs_summary_style style = {
+		struct gs_report_summary_style style = {
 			.size = sizeof(style), .width = widths[i], .n_top = 6};
 		char *text GS_FREE = render(&full, GS_SUMMARY_TABLE, &style);
 		char name[64];
@@ -146,7 +146,7 @@ static void test_table_every_width(void **state GS_UNUSED)
 	struct gs_summary full = sample_full(), empty = sample_empty();
 
 	for (unsigned width = 20; width < 220; width++) {
-		struct gs_summary_style style = {
+		struct gs_report_summary_style style = {
 			.size = sizeof(style), .width = width, .threads = true, .color = width & 1};
 		char *text GS_FREE = render(&full, GS_SUMMARY_TABLE, &style);
 		char *none GS_FREE = render(&empty, GS_SUMMARY_TABLE, &style);
@@ -163,7 +163,7 @@ static void test_table_every_width(void **state GS_UNUSED)
 	}
 	/* What is too narrow for anything is still written, and ends. */
 	for (unsigned width = 4; width < 20; width++) {
-		struct gs_summary_style style = {.size = sizeof(style), .width = width};
+		struct gs_report_summary_style style = {.size = sizeof(style), .width = width};
 		char *text GS_FREE = render(&full, GS_SUMMARY_TABLE, &style);
 
 		assert_non_null(strstr(text, "Lost"));
@@ -173,7 +173,7 @@ static void test_table_every_width(void **state GS_UNUSED)
 static void test_table_threads(void **state GS_UNUSED)
 {
 	struct gs_summary full = sample_full(), single = sample_single();
-	struct gs_summary_style style = {
+	struct gs_report_summary_style style = {
 		.size = sizeof(style), .width = 120, .threads = true, .n_top = 4};
 	char *text GS_FREE = render(&full, GS_SUMMARY_TABLE, &style), *other GS_FREE = NULL;
 
@@ -185,7 +185,7 @@ static void test_table_threads(void **state GS_UNUSED)
 static void test_table_single(void **state GS_UNUSED)
 {
 	struct gs_summary single = sample_single();
-	struct gs_summary_style style = {.size = sizeof(style), .width = 120};
+	struct gs_report_summary_style style = {.size = sizeof(style), .width = 120};
 	char *text GS_FREE = render(&single, GS_SUMMARY_TABLE, &style);
 
 	check("summary_single.txt", text);
@@ -197,7 +197,7 @@ static void test_table_single(void **state GS_UNUSED)
 static void test_table_color(void **state GS_UNUSED)
 {
 	struct gs_summary full = sample_full();
-	struct gs_summary_style style = {.size = sizeof(style), .width = 120, .n_top = 6};
+	struct gs_report_summary_style style = {.size = sizeof(style), .width = 120, .n_top = 6};
 	char *plain GS_FREE = render(&full, GS_SUMMARY_TABLE, &style), *text GS_FREE = NULL;
 	char *bare GS_FREE = NULL;
 	size_t n = 0;
@@ -221,7 +221,7 @@ static void test_table_color(void **state GS_UNUSED)
 static void test_table_empty(void **state GS_UNUSED)
 {
 	struct gs_summary empty = sample_empty(), full = sample_full();
-	struct gs_summary_style style = {.size = sizeof(style), .width = 80};
+	struct gs_report_summary_style style = {.size = sizeof(style), .width = 80};
 	char *text GS_FREE = render(&empty, GS_SUMMARY_TABLE, &style), *attached GS_FREE = NULL;
 	char *failed GS_FREE = NULL, *open GS_FREE = NULL, *too_late GS_FREE = NULL,
 		     *chosen GS_FREE = NULL;
@@ -273,7 +273,7 @@ static unsigned lines_with(const char *text, const char *word)
 static void test_table_long_lists(void **state GS_UNUSED)
 {
 	struct gs_summary s = sample_empty();
-	struct gs_summary_style style = {.size = sizeof(style), .n_top = 20};
+	struct gs_report_summary_style style = {.size = sizeof(style), .n_top = 20};
 	struct gs_lost_count lost[51] = {{.cause = GS_LOSS_MAPS, .count = 1, .detail = ""}};
 	struct gs_attach_status failures[100];
 	char *text GS_FREE = NULL, *whole GS_FREE = NULL;

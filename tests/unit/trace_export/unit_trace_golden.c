@@ -89,7 +89,7 @@ static void launch_args_as_model(void **state)
 	assert_non_null(dict);
 	for (int i = 0; i < 1000; i++) {
 		struct gs_rec_call c = {.head = {.kind = GS_REC_CALL}};
-		struct gs_call_view v = {
+		struct gs_export_call_view v = {
 			.call = &c, .function = &f, .layer = f.layer, .func_class = f.func_class};
 		size_t n;
 

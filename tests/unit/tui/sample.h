@@ -31,7 +31,7 @@ static inline void sample_gpu(struct gs_gpu_info *g, struct gs_gpu_sample *s, ui
 	strcpy(g->driver_version, "570.10");
 	strcpy(g->cuda_version, "12.8");
 	memset(s, 0, sizeof(*s));
-	memset(s->why, GS_GPU_WHY_NOT_SUPPORTED, sizeof(s->why));
+	memset(s->why, GS_GPU_REASON_NOT_SUPPORTED, sizeof(s->why));
 	s->time_ns = SAMPLE_START_NS + t * 1000000000ull;
 	s->elapsed_ns = t ? 1000000000ull : 0;
 	gs_gpu_set(s, GS_GPU_UTIL, (double)((i * 13 + t * 7) % 101) / 100);

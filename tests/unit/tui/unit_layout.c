@@ -329,7 +329,7 @@ static void unknown_is_not_zero(void **state)
 	struct view v;
 	const char *text;
 
-	memset(n->gpu->sample[0].why, GS_GPU_WHY_NOT_SUPPORTED, sizeof(n->gpu->sample[0].why));
+	memset(n->gpu->sample[0].why, GS_GPU_REASON_NOT_SUPPORTED, sizeof(n->gpu->sample[0].why));
 	n->gpu->process[0].sm_ratio = -1;
 	n->gpu->process[0].used_bytes = -1;
 	n->host->process[0].cpu_ratio = -1;

@@ -39,7 +39,7 @@ static bool take_debug(void *ctx, const char *path, bool by_build_id)
 	assert_false(by_build_id);
 	assert_int_equal(gs_elf_open(shop_path("p"), &elf, NULL), 0);
 	if (gs_elf_open_debug(path, NULL, &debug, NULL) < 0 ||
-	    !gs_debug_fits(elf, debug, by_build_id, false))
+	    !gs_unwind_debug_fits(elf, debug, by_build_id, false))
 		return false;
 	*(bool *)ctx = strcmp(path, shop_path("p.debug")) == 0;
 	return true;
@@ -56,7 +56,8 @@ static bool uses_debug_file(uint64_t *ret_bytes)
 
 	assert_int_equal(gs_elf_open(shop_path("p"), &elf, NULL), 0);
 	assert_true(gs_elf_debug_link(elf, link, &crc));
-	gs_debug_paths(gs_elf_build_id(elf), link, shop_path("p"), roots, 1, take_debug, &taken);
+	gs_unwind_debug_paths(gs_elf_build_id(elf), link, shop_path("p"), roots, 1, take_debug,
+			      &taken);
 	*ret_bytes = gs_guard_bytes_read(guard) - before;
 	return taken;
 }

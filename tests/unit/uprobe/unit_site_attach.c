@@ -88,14 +88,14 @@ static const struct {
 	ROW(fn_jrcxz, STEPPED),
 };
 
-static struct gs_site_rules rules_here(void)
+static struct gs_x86_site_rules rules_here(void)
 {
 	struct utsname uts;
 	unsigned major = 0, minor = 0;
 
 	uname(&uts);
 	sscanf(uts.release, "%u.%u", &major, &minor);
-	return (struct gs_site_rules){
+	return (struct gs_x86_site_rules){
 		.nop5_is_call = major > 6 || (major == 6 && minor >= 18),
 		.long_nop_is_emulated = major > 6 || (major == 6 && minor >= 16),
 	};
@@ -160,7 +160,7 @@ static const char *const outcomes[] = {"good",
 				       "an emulated site was single-stepped",
 				       "a stepped site was emulated"};
 
-static enum outcome try_site(uint64_t (*fn)(uint64_t), struct gs_site site)
+static enum outcome try_site(uint64_t (*fn)(uint64_t), struct gs_x86_site site)
 {
 	int fd = open_uprobe((const uint8_t *)fn + site.offset_bytes);
 	uint64_t hits = 0;
@@ -174,12 +174,12 @@ static enum outcome try_site(uint64_t (*fn)(uint64_t), struct gs_site site)
 	if (read(fd, &hits, sizeof(hits)) != sizeof(hits) || hits != N_CALLS)
 		return WRONG_COUNT;
 	stepped = area_named("[uprobes]");
-	if (site.kind == GS_SITE_STEPPED)
+	if (site.kind == GS_X86_SITE_STEPPED)
 		return stepped ? GOOD : WRONGLY_EMULATED;
 	return stepped ? WRONGLY_STEPPED : GOOD;
 }
 
-static enum outcome in_child(uint64_t (*fn)(uint64_t), struct gs_site site)
+static enum outcome in_child(uint64_t (*fn)(uint64_t), struct gs_x86_site site)
 {
 	pid_t pid = fork();
 	int status;
@@ -206,15 +206,15 @@ static void skip_without_uprobes(void)
 
 static void choices_are_as_expected(void **state)
 {
-	static const struct gs_site_rules linux_6_18 = {1, 1};
+	static const struct gs_x86_site_rules linux_6_18 = {1, 1};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(functions); i++) {
 		const uint8_t *code = (const uint8_t *)functions[i].fn;
 		size_t bytes = (size_t)(functions[i].end - code);
-		struct gs_site site = gs_site_choose_x86_64(code, bytes, bytes, &linux_6_18);
-		int offset = site.kind == GS_SITE_STEPPED   ? STEPPED
-			     : site.kind == GS_SITE_REFUSED ? REFUSED
-							    : (int)site.offset_bytes;
+		struct gs_x86_site site = gs_x86_choose_site(code, bytes, bytes, &linux_6_18);
+		int offset = site.kind == GS_X86_SITE_STEPPED   ? STEPPED
+			     : site.kind == GS_X86_SITE_REFUSED ? REFUSED
+								: (int)site.offset_bytes;
 
 		if (offset != functions[i].offset)
 			fail_msg("%s: kind %d at +%u, expected %d: %s", functions[i].name,
@@ -225,16 +225,16 @@ static void choices_are_as_expected(void **state)
 
 static void the_kernel_does_what_was_chosen(void **state)
 {
-	struct gs_site_rules rules = rules_here();
+	struct gs_x86_site_rules rules = rules_here();
 
 	skip_without_uprobes();
 	for (size_t i = 0; i < GS_ARRAY_LEN(functions); i++) {
 		const uint8_t *code = (const uint8_t *)functions[i].fn;
 		size_t bytes = (size_t)(functions[i].end - code);
-		struct gs_site site = gs_site_choose_x86_64(code, bytes, bytes, &rules);
+		struct gs_x86_site site = gs_x86_choose_site(code, bytes, bytes, &rules);
 		enum outcome outcome;
 
-		if (site.kind == GS_SITE_REFUSED)
+		if (site.kind == GS_X86_SITE_REFUSED)
 			continue;
 		outcome = in_child(functions[i].fn, site);
 		if (outcome != GOOD)
@@ -246,8 +246,8 @@ static void the_kernel_does_what_was_chosen(void **state)
 /* The check above can fail: a stepped instruction is told from an emulated one. */
 static void stepping_is_noticed(void **state)
 {
-	struct gs_site as_emulated = {GS_SITE_EMULATED, 0, NULL};
-	struct gs_site as_stepped = {GS_SITE_STEPPED, 0, ""};
+	struct gs_x86_site as_emulated = {GS_X86_SITE_EMULATED, 0, NULL};
+	struct gs_x86_site as_stepped = {GS_X86_SITE_STEPPED, 0, ""};
 
 	skip_without_uprobes();
 	assert_int_equal(in_child(fn_endbr, as_emulated), WRONGLY_STEPPED);

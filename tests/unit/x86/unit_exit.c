@@ -17,7 +17,7 @@
 static int exits(const uint8_t *code, size_t bytes, struct gs_exit out[MAX])
 {
 	memset(out, 0, MAX * sizeof(*out));
-	return gs_exits_x86_64(code, bytes, NULL, out, MAX);
+	return gs_x86_find_exits(code, bytes, NULL, out, MAX);
 }
 
 static void a_plain_return_is_stepped(void **state)
@@ -186,7 +186,7 @@ static int exits_around(const uint8_t *code, size_t bytes, const uint8_t *cold, 
 	const struct gs_exit_around around = {&c, read_cold, callee};
 
 	memset(out, 0, MAX * sizeof(*out));
-	return gs_exits_x86_64(code, bytes, &around, out, MAX);
+	return gs_x86_find_exits(code, bytes, &around, out, MAX);
 }
 
 /* A call or jump of five bytes at `at`. */
@@ -338,18 +338,18 @@ static void the_loop_of_an_interpreter(void **state)
 	struct gs_exit x[MAX];
 
 	put_rel32(code, 24, 0xe8, 0, 0x1000);
-	assert_int_equal(gs_exits_x86_64(code, sizeof(code), &around, x, MAX), 1);
+	assert_int_equal(gs_x86_find_exits(code, sizeof(code), &around, x, MAX), 1);
 	assert_exit(&x[0], 24, true, true);
 	assert_int_equal(x[0].depth_bytes, 40);
 	/* The jump to the part apart is none of its ends: the stack is as in the loop. */
 	around.is_loop = false;
-	assert_int_equal(gs_exits_x86_64(code, sizeof(code), &around, x, MAX), 2);
+	assert_int_equal(gs_x86_find_exits(code, sizeof(code), &around, x, MAX), 2);
 	assert_int_equal(x[0].offset_bytes, 15);
 	assert_int_equal(x[1].offset_bytes, 34);
 	/* Without knowing what is called at the end, the return itself, where the stack is as at
 	 * the entry. */
 	around = (struct gs_exit_around){.is_loop = true};
-	assert_int_equal(gs_exits_x86_64(code, sizeof(code), &around, x, MAX), 1);
+	assert_int_equal(gs_x86_find_exits(code, sizeof(code), &around, x, MAX), 1);
 	assert_int_equal(x[0].offset_bytes, 34);
 	assert_int_equal(x[0].depth_bytes, 0);
 	assert_true(x[0].is_stepped);
@@ -549,7 +549,7 @@ static void every_path_passes_one_exit(void **state)
 		struct walk w = {.p = &p, .x = x};
 
 		make_program(&p, seed);
-		w.n = gs_exits_x86_64(p.code, N_SLOTS * SLOT_BYTES, &around, x, MAX * 2);
+		w.n = gs_x86_find_exits(p.code, N_SLOTS * SLOT_BYTES, &around, x, MAX * 2);
 		assert_true(w.n > 0 || w.n == -EILSEQ);
 		follow(&w, 0, 0);
 		if (w.failed) {
@@ -597,31 +597,31 @@ static void returns_and_tail_calls(void **state)
 	struct gs_returns returns;
 	struct gs_exit x[MAX];
 
-	assert_int_equal(gs_returns_x86_64(plain, sizeof(plain), x, MAX, &returns), 2);
+	assert_int_equal(gs_x86_find_returns(plain, sizeof(plain), x, MAX, &returns), 2);
 	assert_int_equal(x[0].offset_bytes, 11);
 	assert_int_equal(x[1].offset_bytes, 13);
 	assert_true(x[0].is_stepped && x[0].frame_bytes == 0);
 	assert_true(returns.calls && !returns.jumps && !returns.alone);
-	assert_int_equal(gs_returns_x86_64(plain, sizeof(plain), x, 1, &returns), -E2BIG);
+	assert_int_equal(gs_x86_find_returns(plain, sizeof(plain), x, 1, &returns), -E2BIG);
 
-	assert_int_equal(gs_returns_x86_64(stub, sizeof(stub), x, MAX, &returns), 1);
+	assert_int_equal(gs_x86_find_returns(stub, sizeof(stub), x, MAX, &returns), 1);
 	assert_int_equal(x[0].offset_bytes, 20);
 	assert_true(!returns.calls && returns.jumps);
 	assert_int_equal(returns.indirect_jump, 9);
 
-	assert_int_equal(gs_returns_x86_64(tail, sizeof(tail), x, MAX, &returns), 0);
+	assert_int_equal(gs_x86_find_returns(tail, sizeof(tail), x, MAX, &returns), 0);
 	assert_true(returns.calls && returns.jumps);
 	assert_int_equal(returns.indirect_jump, -1);
 
-	assert_int_equal(gs_returns_x86_64(leaf, sizeof(leaf), x, MAX, &returns), 1);
+	assert_int_equal(gs_x86_find_returns(leaf, sizeof(leaf), x, MAX, &returns), 1);
 	assert_true(returns.alone);
-	assert_int_equal(gs_returns_x86_64(system, sizeof(system), x, MAX, &returns), 1);
+	assert_int_equal(gs_x86_find_returns(system, sizeof(system), x, MAX, &returns), 1);
 	assert_false(returns.alone);
-	assert_int_equal(gs_returns_x86_64(apart, sizeof(apart), x, MAX, &returns), 1);
+	assert_int_equal(gs_x86_find_returns(apart, sizeof(apart), x, MAX, &returns), 1);
 	assert_false(returns.alone);
 
-	assert_int_equal(gs_returns_x86_64(endless, sizeof(endless), x, MAX, &returns), -EILSEQ);
-	assert_int_equal(gs_returns_x86_64(plain, 4, x, MAX, &returns), -EILSEQ);
+	assert_int_equal(gs_x86_find_returns(endless, sizeof(endless), x, MAX, &returns), -EILSEQ);
+	assert_int_equal(gs_x86_find_returns(plain, 4, x, MAX, &returns), -EILSEQ);
 }
 
 int main(void)

@@ -7,19 +7,19 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-static const struct gs_site_rules linux_6_18 = {.nop5_is_call = 1, .long_nop_is_emulated = 1};
-static const struct gs_site_rules linux_6_16 = {.long_nop_is_emulated = 1};
-static const struct gs_site_rules linux_5_8 = {0};
+static const struct gs_x86_site_rules linux_6_18 = {.nop5_is_call = 1, .long_nop_is_emulated = 1};
+static const struct gs_x86_site_rules linux_6_16 = {.long_nop_is_emulated = 1};
+static const struct gs_x86_site_rules linux_5_8 = {0};
 
-#define E GS_SITE_EMULATED
-#define M GS_SITE_MOVED
-#define S GS_SITE_STEPPED
-#define R GS_SITE_REFUSED
+#define E GS_X86_SITE_EMULATED
+#define M GS_X86_SITE_MOVED
+#define S GS_X86_SITE_STEPPED
+#define R GS_X86_SITE_REFUSED
 
 struct sample {
 	const char *what;
 	const char *hex;
-	enum gs_site_kind kind;
+	enum gs_x86_site_kind kind;
 	unsigned offset_bytes;
 	const char *reason; /* a part of it */
 };
@@ -38,8 +38,8 @@ static size_t from_hex(const char *hex, uint8_t *out, size_t max)
 }
 
 /* The bytes lie in memory of just their length, so that a sanitizer sees any read behind them. */
-static struct gs_site choose(const char *hex, uint64_t function_bytes,
-			     const struct gs_site_rules *rules)
+static struct gs_x86_site choose(const char *hex, uint64_t function_bytes,
+				 const struct gs_x86_site_rules *rules)
 {
 	uint8_t all[256];
 	size_t n = from_hex(hex, all, sizeof(all));
@@ -47,14 +47,14 @@ static struct gs_site choose(const char *hex, uint64_t function_bytes,
 
 	assert_non_null(exact);
 	memcpy(exact, all, n);
-	return gs_site_choose_x86_64(exact, n, function_bytes, rules);
+	return gs_x86_choose_site(exact, n, function_bytes, rules);
 }
 
-static void check(const struct sample *samples, size_t n, const struct gs_site_rules *rules)
+static void check(const struct sample *samples, size_t n, const struct gs_x86_site_rules *rules)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct sample *s = &samples[i];
-		struct gs_site site = choose(s->hex, 0, rules);
+		struct gs_x86_site site = choose(s->hex, 0, rules);
 
 		if (site.kind != s->kind || site.offset_bytes != s->offset_bytes ||
 		    (!s->reason != !site.reason) || (s->reason && !strstr(site.reason, s->reason)))
@@ -234,26 +234,26 @@ static void not_in_a_loop(void **state)
 
 	check(samples, GS_ARRAY_LEN(samples), &linux_5_8);
 	/* The jump lies behind the end of the function: it is another function's. */
-	assert_int_equal(choose("31c0 90 c3 ebfc", 4, &linux_5_8).kind, GS_SITE_MOVED);
-	assert_int_equal(choose("31c0 90 c3 ebfc", 6, &linux_5_8).kind, GS_SITE_STEPPED);
+	assert_int_equal(choose("31c0 90 c3 ebfc", 4, &linux_5_8).kind, GS_X86_SITE_MOVED);
+	assert_int_equal(choose("31c0 90 c3 ebfc", 6, &linux_5_8).kind, GS_X86_SITE_STEPPED);
 }
 
 static void never_behind_the_end(void **state)
 {
-	struct gs_site site;
+	struct gs_x86_site site;
 
 	site = choose("31c0 55 c3", 3, &linux_5_8);
-	assert_int_equal(site.kind, GS_SITE_MOVED);
+	assert_int_equal(site.kind, GS_X86_SITE_MOVED);
 	site = choose("31c0 55 c3", 2, &linux_5_8);
-	assert_int_equal(site.kind, GS_SITE_STEPPED);
+	assert_int_equal(site.kind, GS_X86_SITE_STEPPED);
 	assert_non_null(strstr(site.reason, "function ends"));
 	/* A site that would only begin inside. */
 	site = choose("31c0 4155 c3", 3, &linux_5_8);
-	assert_int_equal(site.kind, GS_SITE_STEPPED);
+	assert_int_equal(site.kind, GS_X86_SITE_STEPPED);
 	site = choose("4889f8 55", 1, &linux_5_8);
-	assert_int_equal(site.kind, GS_SITE_REFUSED);
-	assert_int_equal(choose("55", 0, &linux_5_8).kind, GS_SITE_EMULATED);
-	assert_int_equal(choose("55", 1u << 31, &linux_5_8).kind, GS_SITE_EMULATED);
+	assert_int_equal(site.kind, GS_X86_SITE_REFUSED);
+	assert_int_equal(choose("55", 0, &linux_5_8).kind, GS_X86_SITE_EMULATED);
+	assert_int_equal(choose("55", 1u << 31, &linux_5_8).kind, GS_X86_SITE_EMULATED);
 }
 
 static void lengths(void **state)
@@ -305,10 +305,10 @@ static void lengths(void **state)
 		size_t n = from_hex(table[i].hex, code, sizeof(code));
 
 		assert_int_equal(n, table[i].bytes);
-		if (!gs_insn_decode(code, n, &in) || in.length_bytes != n)
+		if (!gs_x86_insn_decode(code, n, &in) || in.length_bytes != n)
 			fail_msg("%s: not %u bytes", table[i].hex, table[i].bytes);
 		for (size_t cut = 0; cut < n; cut++)
-			if (gs_insn_decode(code, cut, &in))
+			if (gs_x86_insn_decode(code, cut, &in))
 				fail_msg("%s: decoded from %zu bytes", table[i].hex, cut);
 	}
 }
@@ -343,12 +343,12 @@ static void far_jump(struct far_code *f, int at, uint8_t opcode, int to)
 	memcpy(f->bytes + at + 1, &rel, sizeof(rel));
 }
 
-static struct gs_site far_site(const struct far_code *f, bool sized)
+static struct gs_x86_site far_site(const struct far_code *f, bool sized)
 {
-	const struct gs_site_source source = {(void *)(uintptr_t)f, far_read,
-					      sized ? f->n_function : 0};
+	const struct gs_x86_site_source source = {(void *)(uintptr_t)f, far_read,
+						  sized ? f->n_function : 0};
 
-	return gs_site_find_x86_64(&source, &linux_6_18);
+	return gs_x86_find_site(&source, &linux_6_18);
 }
 
 static void far_begin(struct far_code *f)
@@ -402,7 +402,7 @@ static void promises(void **state)
 
 	for (unsigned round = 0; round < 200000; round++) {
 		uint8_t code[64];
-		struct gs_site site;
+		struct gs_x86_site site;
 		size_t n = round % 65;
 		uint64_t function_bytes = round % 3 ? 0 : round % 70;
 
@@ -412,11 +412,11 @@ static void promises(void **state)
 			seed ^= seed << 17;
 			code[i] = (uint8_t)seed;
 		}
-		site = gs_site_choose_x86_64(code, n, function_bytes, &linux_6_18);
-		assert_in_range(site.kind, GS_SITE_EMULATED, GS_SITE_REFUSED);
-		assert_int_equal(site.kind == GS_SITE_MOVED, site.offset_bytes != 0);
-		assert_int_equal(site.kind >= GS_SITE_STEPPED, site.reason != NULL);
-		if (site.kind <= GS_SITE_MOVED) {
+		site = gs_x86_choose_site(code, n, function_bytes, &linux_6_18);
+		assert_in_range(site.kind, GS_X86_SITE_EMULATED, GS_X86_SITE_REFUSED);
+		assert_int_equal(site.kind == GS_X86_SITE_MOVED, site.offset_bytes != 0);
+		assert_int_equal(site.kind >= GS_X86_SITE_STEPPED, site.reason != NULL);
+		if (site.kind <= GS_X86_SITE_MOVED) {
 			assert_true(site.offset_bytes < n);
 			assert_true(site.offset_bytes < WALK_MAX_BYTES);
 			assert_true(!function_bytes || site.offset_bytes < function_bytes);

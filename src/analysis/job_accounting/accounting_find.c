@@ -1,0 +1,271 @@
+/*
+ * Which processes are of which job. A process that is followed stays with the job that it was found
+ * in; what it starts is followed by the probes and counts to the same job, also when it has ended
+ * before anybody could look.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/job_accounting/accounting_int.h"
+#include "core/base/clock.h"
+
+#define AGAIN_NS  5000000000ull /* the answer of a process that is not followed is good so long */
+#define SETTLE_NS 500000000ull
+
+static void clear_job(struct accounting_job *j)
+{
+	free(j->calls);
+	free(j->ranks);
+	*j = (struct accounting_job){0};
+}
+
+/* How many places are taken: by jobs, or by claims (of a user; uid negative: of all). */
+static uint32_t count_used(const struct gs_accounting *a, bool claims, int64_t uid)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		const struct gs_job *job = &a->job[i].told.job;
+
+		n += a->job[i].used && job->is_claimed == claims && (uid < 0 || job->uid == uid);
+	}
+	return n;
+}
+
+/* Claims never take the place of a job, nor one user's those of another. */
+static bool has_room(const struct gs_accounting *a, const struct gs_job *job)
+{
+	if (!job->is_claimed)
+		return count_used(a, false, -1) < a->max_jobs;
+	return count_used(a, true, -1) < GS_JOB_CLAIMS_MAX &&
+	       count_used(a, true, job->uid) < GS_JOB_CLAIMS_USER_MAX;
+}
+
+static struct accounting_job *free_place(struct gs_accounting *a, const struct gs_job *job,
+					 uint64_t now_ns)
+{
+	struct accounting_job *oldest = NULL;
+	bool has = has_room(a, job);
+
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		struct accounting_job *j = &a->job[i];
+
+		if (!j->used && has)
+			return j;
+		if (j->used && j->told.job.is_claimed == job->is_claimed &&
+		    (!job->is_claimed || j->told.job.uid == job->uid) && !j->told.n_processes &&
+		    j->told.last_ns < now_ns && (!oldest || j->told.last_ns < oldest->told.last_ns))
+			oldest = j;
+	}
+	/* One that has ended makes room for one that runs. */
+	if (oldest)
+		clear_job(oldest);
+	return oldest;
+}
+
+static void begin_job(struct accounting_job *j, const struct gs_job *job, uint64_t now_ns)
+{
+	j->used = true;
+	j->told = (struct gs_job_account){.job = *job,
+					  .first_ns = now_ns,
+					  .last_ns = now_ns,
+					  .cores = NAN,
+					  .memory_bytes = -1,
+					  .memory_peak_bytes = -1,
+					  .memory_limit_bytes = -1,
+					  .n_gpus = -1,
+					  .gpus_idle = -1,
+					  .gpu_memory_bytes = -1,
+					  .gpu_ratio = NAN,
+					  .gpu_memory_ratio = NAN,
+					  .energy_joules = NAN,
+					  .util_ratio = NAN,
+					  .sm_ratio = NAN,
+					  .tensor_ratio = NAN,
+					  .dram_ratio = NAN,
+					  .cpus = NAN,
+					  .io_bps = NAN,
+					  .net_bps = NAN,
+					  .confidence = NAN,
+					  .score = NAN,
+					  .cpu_percent = NAN,
+					  .io_percent = NAN,
+					  .wait_percent = NAN,
+					  .net_percent = NAN,
+					  .memory_percent = NAN};
+	j->rss_bytes = -1;
+	for (int p = 0; p < GS_PRESSURE_COUNT; p++)
+		for (int all = 0; all < 2; all++)
+			j->told.pressure_ns[p][all] = j->pressure_last_ns[p][all] = -1;
+	j->total.time_ns = j->before.time_ns = j->base.time_ns = j->next_base.time_ns = now_ns;
+}
+
+static uint32_t job_index(struct gs_accounting *a, const struct gs_job *job, uint64_t now_ns)
+{
+	struct accounting_job *j;
+	uint64_t known;
+
+	for (uint32_t i = 0; i < a->n_places; i++)
+		if (a->job[i].used && gs_job_is_same(&a->job[i].told.job, job))
+			return i;
+	j = free_place(a, job, now_ns);
+	if (!j) {
+		uint64_t hash = gs_hash_bytes(job->id, strlen(job->id)) + job->kind;
+		struct gs_map *seen = job->is_claimed ? &a->claims_left_out : &a->left_out;
+
+		if (!gs_map_get(seen, hash, &known) && gs_map_put(seen, hash, 1) == 0)
+			(*(job->is_claimed ? &a->trouble.claims_left_out
+					   : &a->trouble.jobs_left_out))++;
+		return ACCOUNT_NO_JOB;
+	}
+	/* Where there never is a job, no probe costs anything. */
+	if (accounting_begin_counting(a) < 0)
+		return ACCOUNT_NO_JOB;
+	begin_job(j, job, now_ns);
+	if (a->host)
+		gs_host_taskstats_reuse(a->host, (uint32_t)(j - a->job));
+	return (uint32_t)(j - a->job);
+}
+
+uint32_t accounting_job_of(struct gs_accounting *a, uint32_t pid, uint64_t now_ns)
+{
+	struct gs_job_task task;
+	const struct gs_job *job = gs_jobs_lookup(a->jobs, pid, &task);
+
+	if (!job || !(a->options.kinds >> job->kind & 1))
+		return ACCOUNT_NO_JOB;
+	return job_index(a, job, now_ns);
+}
+
+static int want_followed(struct gs_accounting *a, uint32_t pid)
+{
+	if (a->n_fresh == a->room_fresh) {
+		size_t room = a->room_fresh ? 2 * a->room_fresh : 64;
+		uint32_t *more = realloc(a->fresh, room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		a->fresh = more;
+		a->room_fresh = room;
+	}
+	a->fresh[a->n_fresh++] = pid;
+	return 0;
+}
+
+static int consider_process(struct gs_accounting *a, uint32_t pid, uint64_t now_ns,
+			    struct gs_map *job_of, struct gs_map *checked)
+{
+	uint64_t job, at;
+	bool has_job = gs_map_get(&a->job_of, pid, &job);
+	bool followed = has_job && (a->probe ? gs_map_get(&a->alive, pid, &at)
+					     : gs_host_taskstats_watches(a->host, pid));
+	int r;
+
+	if (followed)
+		return gs_map_put(job_of, pid, job);
+	if (gs_map_get(&a->checked, pid, &at) && now_ns - at < AGAIN_NS) {
+		r = gs_map_put(checked, pid, at);
+		return r == 0 && has_job ? gs_map_put(job_of, pid, job) : r;
+	}
+	r = gs_map_put(checked, pid, now_ns);
+	job = accounting_job_of(a, pid, now_ns);
+	if (r < 0 || job == ACCOUNT_NO_JOB)
+		return r;
+	a->job[job].any_pid = pid;
+	r = gs_map_put(job_of, pid, job);
+	if (r < 0)
+		return r;
+	if (a->probe)
+		return want_followed(a, pid);
+	r = gs_host_taskstats_add(a->host, (uint32_t)job, pid, a->first_scan_done);
+	return r == -ESRCH ? 0 : r;
+}
+
+static void follow_processes(struct gs_accounting *a)
+{
+	struct gs_err err = {{0}};
+
+	if (a->probe && a->n_fresh &&
+	    gs_taskstats_probe_follow_pids(a->probe, a->fresh, a->n_fresh, &err) < 0)
+		a->trouble.not_followed += a->n_fresh;
+	a->n_fresh = 0;
+}
+
+/* A claim that was proven is the job from now on, unless that is here already. */
+static bool becomes_job(const struct gs_accounting *a, const struct gs_job *claim,
+			const struct gs_job *now)
+{
+	if (!claim->is_claimed || now->is_claimed || count_used(a, false, -1) >= a->max_jobs)
+		return false;
+	for (uint32_t i = 0; i < a->n_places; i++)
+		if (a->job[i].used && gs_job_is_same(&a->job[i].told.job, now))
+			return false;
+	return true;
+}
+
+/* What was learned since: names, limits, GPUs. The id that was told first stays. */
+static void refresh_jobs(struct gs_accounting *a)
+{
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		struct gs_job *job = &a->job[i].told.job;
+		const struct gs_job *now;
+		char id[sizeof(job->id)];
+
+		if (!a->job[i].used)
+			continue;
+		now = gs_jobs_now(a->jobs, job);
+		if (now && becomes_job(a, job, now)) {
+			*job = *now;
+			continue;
+		}
+		if (!now || !gs_job_is_same(now, job))
+			continue;
+		memcpy(id, job->id, sizeof(id));
+		*job = *now;
+		memcpy(job->id, id, sizeof(id));
+	}
+}
+
+/* Whose jobs they are, and what claims are true, belongs into the first reading too. */
+static void settle_questions(struct gs_accounting *a)
+{
+	uint64_t end_ns = gs_clock_boot_ns() + SETTLE_NS, now_ns;
+
+	while ((now_ns = gs_clock_boot_ns()) < end_ns && gs_jobs_ask(a->jobs, end_ns - now_ns))
+		;
+}
+
+int accounting_scan(struct gs_accounting *a, uint64_t now_ns)
+{
+	struct gs_map job_of = GS_MAP_INIT(1u << 20), checked = GS_MAP_INIT(1u << 20);
+	DIR *dir = opendir(a->proc_root);
+	struct dirent *d;
+	int r = dir ? 0 : -errno;
+
+	gs_jobs_ask(a->jobs, 0);
+	while (r == 0 && (d = readdir(dir)))
+		if (d->d_name[0] >= '1' && d->d_name[0] <= '9')
+			r = consider_process(a, (uint32_t)strtoul(d->d_name, NULL, 10), now_ns,
+					     &job_of, &checked);
+	if (dir)
+		closedir(dir);
+	if (r < 0) {
+		gs_map_fini(&job_of);
+		gs_map_fini(&checked);
+		a->n_fresh = 0;
+		return r;
+	}
+	gs_map_fini(&a->job_of);
+	gs_map_fini(&a->checked);
+	a->job_of = job_of;
+	a->checked = checked;
+	follow_processes(a);
+	if (!a->first_scan_done)
+		settle_questions(a);
+	refresh_jobs(a);
+	a->first_scan_done = true;
+	return 0;
+}

@@ -1,0 +1,125 @@
+/* Among the files of account: the jobs, their processes, and what has been added up. */
+#ifndef GS_ANALYSIS_JOB_ACCOUNTING_ACCOUNTING_INT_H
+#define GS_ANALYSIS_JOB_ACCOUNTING_ACCOUNTING_INT_H
+
+#include "analysis/job_accounting/accounting.h"
+#include "analysis/job_accounting/gpu_use.h"
+#include "core/base/map.h"
+#include "sources/host/taskstats.h"
+#include "sources/identity/job.h"
+#include "sources/taskstats/taskstats.h"
+
+#define ACCOUNT_NO_JOB UINT32_MAX
+
+struct accounting_mark { /* the totals at a moment: what the last minutes brought is the difference */
+	uint64_t time_ns;
+	struct gs_taskstats work;
+	struct gs_accounting_gpu_use_sums gpu;
+};
+
+struct accounting_call {
+	uint32_t id; /* GS_TASKSTATS_CALL() */
+	bool shown;  /* once among the longest, always told: a series that comes and goes would
+			step back */
+	uint64_t calls, errors, total_ns;
+};
+
+struct accounting_job {
+	bool used;
+	struct gs_job_account told;             /* all that can be told; calls is not used */
+	struct accounting_mark total;           /* now */
+	struct accounting_mark before;          /* at the reading before */
+	struct accounting_mark base, next_base; /* of the window: see accounting.c */
+	struct gs_taskstats host_last;          /* without probes: what was read before */
+	uint32_t any_pid;                       /* one that lives; 0 none */
+	int64_t rss_bytes;                      /* of its processes; -1 not read */
+	struct accounting_call *calls;          /* owned */
+	uint32_t n_calls, room_calls;
+	struct gs_job_rank_count *ranks; /* owned */
+	uint32_t n_ranks, room_ranks;
+	int64_t pressure_last_ns[GS_PRESSURE_COUNT][2]; /* negative: not read yet */
+	struct gs_accounting_gpu_use gpus;
+};
+
+struct accounting_process { /* one that the probes follow */
+	uint64_t key;       /* of pid and start */
+	uint32_t pid, job;
+	uint32_t reading; /* number of the last reading that had it */
+	uint32_t rank;    /* of its job's ranks, plus one; 0 none (yet) */
+	uint8_t n_asked;  /* how often it was asked for */
+	bool alive;
+	struct gs_taskstats last;      /* as it was read last */
+	struct accounting_call *calls; /* owned: likewise */
+	uint32_t n_calls;
+};
+
+struct gs_accounting {
+	struct gs_accounting_options options;
+	char proc_root[256], cgroup_root[256];
+	struct gs_rules *own_rules; /* owned; NULL when rules were lent */
+	const struct gs_rules *rules;
+	struct gs_jobs *jobs;
+	struct gs_host_taskstats *host;   /* without probes */
+	struct gs_taskstats_probe *probe; /* with them */
+	char why[256];
+	int64_t machine_bytes;
+	bool first_scan_done;
+	bool is_counting; /* there was a job: one of host and probe is open */
+
+	struct accounting_job *job; /* owned; n_places */
+	uint32_t max_jobs;          /* that are proven; claims come on top */
+	uint32_t n_places;
+
+	struct gs_map job_of;               /* pid -> job, of those that live */
+	struct gs_map checked;              /* pid -> when its job was asked for, of jobs or not */
+	struct gs_map left_out;             /* hash of a job's id -> 1 */
+	struct gs_map claims_left_out;      /* likewise */
+	struct gs_map process_of;           /* key -> process, with probes */
+	struct gs_map alive;                /* pid -> process, of those alive at the last reading */
+	struct accounting_process *process; /* owned */
+	uint32_t n_processes, room_processes;
+	uint32_t reading; /* number of this one */
+	uint64_t forgot_ns;
+
+	uint32_t *fresh; /* owned: processes to be followed */
+	size_t n_fresh, room_fresh;
+	struct gs_job_account_trouble trouble;
+	uint64_t probe_losses;
+};
+
+/* --- accounting_find.c --- */
+
+/* Whose are the processes of this machine: new ones are followed. */
+int accounting_scan(struct gs_accounting *a, uint64_t now_ns);
+
+/* The job of a process, made when it is new; ACCOUNT_NO_JOB. */
+uint32_t accounting_job_of(struct gs_accounting *a, uint32_t pid, uint64_t now_ns);
+
+/* --- accounting_count.c --- */
+
+/* The first job is there: begin to count, by probes or without them. */
+int accounting_begin_counting(struct gs_accounting *a);
+
+/* Add up what their processes did. */
+int accounting_count(struct gs_accounting *a, uint64_t now_ns, struct gs_err *err);
+
+/* --- accounting_rank.c --- */
+
+/* What the process did since the reading before counts to its rank as well. */
+void accounting_add_rank(struct gs_accounting *a, struct accounting_process *p, uint32_t parent_pid,
+			 const struct gs_taskstats *before);
+
+/* A copy for the job that is told. 0 or -ENOMEM. */
+int accounting_report_ranks(const struct accounting_job *j, struct gs_job_account *to);
+
+/* --- accounting_gpu.c --- */
+
+/* 0 or -ENOMEM. */
+int accounting_gpus(struct gs_accounting *a, const struct gs_gpu_snapshot *gpus, uint64_t now_ns);
+
+/* What grew since the last reading is added to sum, and last becomes now: a counter that was read
+ * lower than before adds nothing. */
+void accounting_add_growth(struct gs_taskstats *sum, struct gs_taskstats *last,
+			   const struct gs_taskstats *now);
+
+#endif

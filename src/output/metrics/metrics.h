@@ -1,0 +1,104 @@
+/*
+ * Metrics for Prometheus: its text format 0.0.4 and OpenMetrics 1.0. A writer appends families to
+ * a buffer; above it, the GPU's families come from the table of model/node/gpu_field.h, under their
+ * own names or under those of dcgm-exporter, so that dashboards made for it work.
+ *
+ * A value that is not there makes no line. A family without lines makes no heading.
+ */
+#ifndef GS_OUTPUT_METRICS_METRICS_H
+#define GS_OUTPUT_METRICS_METRICS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/buf.h"
+#include "model/node/gpu.h"
+
+#define GS_METRICS_TYPE_TEXT        "text/plain; version=0.0.4; charset=utf-8"
+#define GS_METRICS_TYPE_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+enum gs_metrics_kind {
+	GS_METRICS_GAUGE = 0,
+	GS_METRICS_COUNTER = 1, /* "_total" is added to its name */
+	GS_METRICS_INFO = 2,    /* "_info" is added; the value is 1 */
+	GS_METRICS_BARE = 3,    /* a counter of others whose name has no "_total" */
+};
+
+struct gs_metrics {
+	struct gs_buf *out; /* lent */
+	bool openmetrics;
+	int error; /* the first failure of writing; what follows it writes nothing */
+	/* The family that is open; lent until the next. */
+	const char *name, *unit, *help;
+	enum gs_metrics_kind kind;
+	bool headed;
+};
+
+struct gs_metrics_label {
+	const char *name;
+	const char *value; /* any bytes; NULL or "": the label is left out */
+};
+
+/* Whether this Accept header (may be NULL) prefers OpenMetrics to the older text. */
+bool gs_metrics_accepts_openmetrics(const char *accept);
+
+void gs_metrics_init(struct gs_metrics *p, struct gs_buf *out, bool openmetrics);
+
+/* Open a family: name without "_total"; unit "" when it has none. Lines of one family follow each
+ * other: a family is opened once. */
+void gs_metrics_family(struct gs_metrics *p, const char *name, enum gs_metrics_kind kind,
+		       const char *unit, const char *help);
+
+/* A family of one value without labels. Its unit is seconds or bytes when the name ends so. */
+void gs_metrics_one(struct gs_metrics *p, const char *name, enum gs_metrics_kind kind, double value,
+		    const char *help);
+
+/* One line. lead: labels already written ("gpu=\"0\",uuid=\"...\""), "" none. A value that is not
+ * finite makes no line. time_ms: of the sample, in wall time; 0 none is written. */
+void gs_metrics_line(struct gs_metrics *p, const char *lead, const struct gs_metrics_label *labels,
+		     size_t n_labels, double value, int64_t time_ms);
+
+/* name="value" with what must be escaped, and a comma before it unless out is empty. */
+int gs_metrics_put_label(struct gs_buf *out, const char *name, const char *value);
+
+/* What the format needs at its end. Returns the first error. */
+int gs_metrics_end(struct gs_metrics *p);
+
+enum gs_metrics_names {
+	GS_METRICS_NATIVE = 0,
+	GS_METRICS_DCGM = 1,     /* as dcgm-exporter up to 4.8: %, MiB, mJ, MHz */
+	GS_METRICS_DCGM_NEW = 2, /* as DCGM 4.7 and newer: base units */
+};
+
+struct gs_metrics_xid { /* XIDs of one code on one GPU since the start */
+	char uuid[80];
+	char pci_bus_id[32];
+	uint32_t xid;
+	uint64_t count;
+	uint64_t time_ns; /* of the last, boot clock */
+};
+
+struct gs_metrics_gpu_options {
+	size_t size; /* of this struct */
+	enum gs_metrics_names names;
+	const char *hostname;   /* label of the dcgm names; NULL or "": none */
+	bool links;             /* families of single NVLinks */
+	bool processes;         /* families of single processes */
+	unsigned max_processes; /* the largest by memory */
+	bool timestamps;        /* each line carries the time at which its value was read */
+	/* Each carries that of its GPU's sample instead: when values of a node were read is known
+	 * to a millisecond, and engines refuse what is a millisecond older than what they have. */
+	bool sample_timestamps;
+	const struct gs_metrics_label
+		*labels; /* n_labels: on each line of the native names, first */
+	size_t n_labels;
+};
+
+/* All of a snapshot (may be NULL: nothing was read yet) and the XIDs so far. *ret_dropped:
+ * processes left out for max_processes. */
+void gs_metrics_gpu(struct gs_metrics *p, const struct gs_gpu_snapshot *gpus,
+		    const struct gs_metrics_xid *xids, size_t n_xids,
+		    const struct gs_metrics_gpu_options *options, unsigned *ret_dropped);
+
+#endif

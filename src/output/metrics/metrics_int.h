@@ -1,0 +1,37 @@
+/* Between the files of Prometheus: the GPUs of one snapshot with their labels written. */
+#ifndef GS_OUTPUT_METRICS_METRICS_INT_H
+#define GS_OUTPUT_METRICS_METRICS_INT_H
+
+#include "output/metrics/metrics.h"
+
+struct gs_metrics_gpus {
+	const struct gs_gpu_snapshot *snapshot;
+	const struct gs_metrics_xid *xids;
+	size_t n_xids;
+	const struct gs_metrics_gpu_options *options;
+	struct gs_buf labels; /* of all GPUs, each ended by a zero */
+	size_t *label_offset; /* n_gpus */
+	int64_t *time_ms;     /* n_gpus; 0 unless timestamps were asked for */
+	bool *hidden;         /* n_gpus; lost, or of no part of these names */
+};
+
+static inline const char *gs_metrics_gpu_labels(const struct gs_metrics_gpus *g, uint32_t gpu)
+{
+	return (const char *)g->labels.data + g->label_offset[gpu];
+}
+
+/* What a driver that hangs, was let go of or lost the GPU told last is no value of now. */
+static inline bool gs_metrics_gpu_hidden(const struct gs_metrics_gpus *g, uint32_t gpu)
+{
+	return g->snapshot->sample[gpu].lost || g->snapshot->state != GS_GPU_STATE_OK;
+}
+
+/* Fill labels, time_ms and hidden with dcgm-exporter's labels. 0 or -ENOMEM. */
+int gs_metrics_dcgm_labels(struct gs_metrics_gpus *g);
+void gs_metrics_dcgm(struct gs_metrics *p, const struct gs_metrics_gpus *g);
+
+/* Append "label, label, ..." text for one GPU and note where. */
+int gs_metrics_gpus_add(struct gs_metrics_gpus *g, uint32_t gpu,
+			const struct gs_metrics_label *labels, size_t n_labels);
+
+#endif

@@ -1,0 +1,707 @@
+/*
+ * Counting. A CALL is the hot path (it must keep up with more than a million a second): look up the
+ * accumulator by two array indices and add to it. Everything that is seldom (the first call of a
+ * function in a thread, failures, communicators, announcements) is out of line. Memory grows with
+ * the number of threads and functions seen and never with the number of calls.
+ */
+#include "pipeline/aggregate/aggregate.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "model/trace/record_stack.h"
+#include "pipeline/aggregate/tally.h"
+
+static int view_push(void *ctx, const struct gs_batch *batch);
+
+int gs_aggregate_new(struct gs_aggregate **ret_view)
+{
+	struct gs_aggregate *v = calloc(1, sizeof(*v));
+
+	if (v)
+		v->dict = gs_dict_new();
+	if (!v || !v->dict) {
+		gs_aggregate_free(&v);
+		return -ENOMEM;
+	}
+	gs_dict_keep_stacks(v->dict);
+	v->sink = (struct gs_sink){.push = view_push, .ctx = v};
+	v->comm_idx = GS_MAP_INIT(GS_AGGREGATE_MAX_COMMS);
+	gs_aggregate_mpi_init(v);
+	v->account_idx = GS_MAP_INIT(GS_AGGREGATE_MAX_ACCOUNTS);
+	v->funcs[0].kind = FUNC_PLAIN;
+	v->n_accs = 1;
+	*ret_view = v;
+	return 0;
+}
+
+void gs_aggregate_free(struct gs_aggregate **view)
+{
+	struct gs_aggregate *v = *view;
+
+	if (!v)
+		return;
+	for (uint32_t i = 0; i < v->n_threads; i++)
+		free(v->threads[i].cell);
+	free(v->threads);
+	for (uint32_t i = 1; i < v->n_accs; i++)
+		free(v->accs[i].hist);
+	free(v->accs);
+	for (uint32_t i = 0; i < GS_AGGREGATE_MAX_FUNCTIONS; i++)
+		free(v->funcs[i].errs);
+	free(v->comms.items);
+	free(v->lost.items);
+	free(v->attached.items);
+	free(v->open.items);
+	gs_aggregate_probed_fini(v);
+	gs_aggregate_mpi_fini(v);
+	free(v->accounts.items);
+	gs_map_fini(&v->account_idx);
+	gs_map_fini(&v->comm_idx);
+	gs_aggregate_lines_free(v);
+	gs_dict_free(&v->dict);
+	free(v);
+	*view = NULL;
+}
+
+const struct gs_sink *gs_aggregate_sink(struct gs_aggregate *v)
+{
+	return &v->sink;
+}
+
+void *gs_aggregate_grow(struct array *a, size_t item_bytes, size_t max)
+{
+	void *item;
+
+	if (a->n >= max)
+		return NULL;
+	if (a->n == a->n_room) {
+		size_t n = a->n_room ? a->n_room * 2 : 8;
+		void *items = realloc(a->items, n * item_bytes);
+
+		if (!items)
+			return NULL;
+		a->items = items;
+		a->n_room = n;
+	}
+	item = (char *)a->items + a->n++ * item_bytes;
+	return memset(item, 0, item_bytes);
+}
+
+/* Make the table of n_old elements of item_bytes reach index, at powers of two; NULL: no memory. */
+static void *reach_index(void *table, uint32_t *n, uint32_t index, size_t item_bytes)
+{
+	uint32_t n_new = *n ? *n : 16;
+
+	if (index < *n)
+		return table;
+	while (n_new <= index)
+		n_new *= 2;
+	table = realloc(table, n_new * item_bytes);
+	if (!table)
+		return NULL;
+	memset((char *)table + *n * item_bytes, 0, (n_new - *n) * item_bytes);
+	*n = n_new;
+	return table;
+}
+
+static struct acc *new_acc(struct gs_aggregate *v, uint32_t function, uint32_t *cell)
+{
+	struct acc *a;
+
+	if (v->n_accs >= v->n_accs_room) {
+		uint32_t n = v->n_accs_room ? v->n_accs_room * 2 : 64;
+		struct acc *accs = realloc(v->accs, n * sizeof(*accs));
+
+		if (!accs)
+			return NULL;
+		v->accs = accs;
+		v->n_accs_room = n;
+	}
+	a = &v->accs[v->n_accs];
+	*a = (struct acc){.hist = calloc(GS_HIST_N_BUCKETS, sizeof(*a->hist))};
+	if (!a->hist)
+		return NULL;
+	*cell = v->n_accs++;
+	if (function >= v->n_funcs)
+		v->n_funcs = function + 1;
+	return a;
+}
+
+/* The accumulator of a pair seen for the first time, or of one that has no place of its own. */
+static __attribute__((noinline)) struct acc *place_acc(struct gs_aggregate *v, uint32_t thread,
+						       uint32_t function)
+{
+	struct view_thread *threads, *t;
+	uint32_t *cell;
+
+	if (function >= GS_AGGREGATE_MAX_FUNCTIONS)
+		function = 0;
+	if (thread >= GS_DICT_MAX_ID)
+		thread = 0;
+	threads = reach_index(v->threads, &v->n_threads, thread, sizeof(*threads));
+	if (!threads)
+		return NULL;
+	v->threads = threads;
+	/* Thread 0 may always have accumulators: it is where the others' calls go when there are
+	 * too many, and it has at most GS_AGGREGATE_MAX_FUNCTIONS of them. */
+	t = &threads[thread];
+	if (v->n_accs >= GS_AGGREGATE_MAX_PAIRS && (function >= t->n_cells || !t->cell[function]))
+		t = &threads[0];
+	cell = reach_index(t->cell, &t->n_cells, function, sizeof(*cell));
+	if (!cell)
+		return NULL;
+	t->cell = cell;
+	return cell[function] ? &v->accs[cell[function]] : new_acc(v, function, &cell[function]);
+}
+
+static inline struct acc *find_acc(struct gs_aggregate *v, uint32_t thread, uint32_t function)
+{
+	if (thread < v->n_threads) {
+		const struct view_thread *t = &v->threads[thread];
+
+		if (function < t->n_cells && t->cell[function])
+			return &v->accs[t->cell[function]];
+	}
+	return place_acc(v, thread, function);
+}
+
+int gs_aggregate_acc_add(struct acc *sum, const struct acc *more)
+{
+	sum->calls += more->calls;
+	sum->total_ns += more->total_ns;
+	sum->bytes += more->bytes;
+	sum->errors += more->errors;
+	sum->inner += more->inner;
+	sum->stepped += more->stepped;
+	if (more->max_ns > sum->max_ns)
+		sum->max_ns = more->max_ns;
+	if (!sum->hist)
+		sum->hist = calloc(GS_HIST_N_BUCKETS, sizeof(*sum->hist));
+	if (!sum->hist)
+		return -ENOMEM;
+	for (unsigned i = 0; i < GS_HIST_N_BUCKETS; i++)
+		sum->hist[i] += more->hist[i];
+	return 0;
+}
+
+static void count_error(struct view_func *f, int32_t code, uint64_t count)
+{
+	for (uint32_t i = 0; i < f->n_errs; i++) {
+		if (f->errs[i].code == code) {
+			f->errs[i].count += count;
+			return;
+		}
+	}
+	if (code != 0 && f->n_errs < GS_AGGREGATE_MAX_ERRORS) {
+		/* Room is for 4, 8, 16 ... of them. */
+		if (f->n_errs == 0 || (f->n_errs >= 4 && !(f->n_errs & (f->n_errs - 1)))) {
+			size_t n = f->n_errs ? f->n_errs * 2 : 4;
+			struct err_count *errs = realloc(f->errs, n * sizeof(*errs));
+
+			if (!errs) {
+				f->n_other_errs += count;
+				return;
+			}
+			f->errs = errs;
+		}
+		f->errs[f->n_errs++] = (struct err_count){code, count};
+		return;
+	}
+	f->n_other_errs += count;
+}
+
+static struct view_func *func_of(struct gs_aggregate *v, uint32_t function)
+{
+	return &v->funcs[function < GS_AGGREGATE_MAX_FUNCTIONS ? function : 0];
+}
+
+/* --- communicators --- */
+
+static uint64_t comm_key(uint32_t process, uint64_t comm)
+{
+	/* Handles are heap addresses: the parts do not overlap, but for odd ones (see find_comm).
+	 */
+	return comm >> 4 ^ (uint64_t)process << 43;
+}
+
+static struct view_comm *find_comm(struct gs_aggregate *v, uint32_t process, uint64_t comm)
+{
+	struct view_comm *c;
+	uint64_t idx;
+
+	if (!gs_map_get(&v->comm_idx, comm_key(process, comm), &idx))
+		return NULL;
+	c = (struct view_comm *)v->comms.items + idx;
+	return c->process == process && c->comm == comm ? c : NULL;
+}
+
+static struct view_comm *add_comm(struct gs_aggregate *v, uint32_t process, uint64_t comm)
+{
+	struct view_comm *c = gs_aggregate_grow(&v->comms, sizeof(*c), GS_AGGREGATE_MAX_COMMS);
+
+	if (!c || gs_map_put(&v->comm_idx, comm_key(process, comm), v->comms.n - 1) < 0) {
+		v->comms.n -= c != NULL;
+		v->n_left_out++;
+		return NULL;
+	}
+	c->process = process;
+	c->comm = comm;
+	c->rank = c->n_ranks = -1;
+	return c;
+}
+
+/* What is known of both agrees: it is the same communicator, told again. */
+static bool same_comm(const struct view_comm *c, const struct gs_rec_comm *r)
+{
+	if (c->ended)
+		return false;
+	return (c->rank < 0 || r->rank < 0 || c->rank == r->rank) &&
+	       (c->n_ranks < 0 || r->n_ranks < 0 || c->n_ranks == r->n_ranks) &&
+	       (!c->id_hash || !r->id_hash || c->id_hash == r->id_hash) &&
+	       (!c->announced || c->parent == r->parent || !r->parent);
+}
+
+static void take_comm(struct gs_aggregate *v, const struct gs_rec_comm *r)
+{
+	struct view_comm *c;
+
+	if (!r->comm) /* a rank that took part in a split and got none */
+		return;
+	c = find_comm(v, r->process, r->comm);
+	if (!c || !same_comm(c, r))
+		c = add_comm(v, r->process, r->comm);
+	if (!c)
+		return;
+	c->announced = true;
+	if (r->rank >= 0)
+		c->rank = r->rank;
+	if (r->n_ranks >= 0)
+		c->n_ranks = r->n_ranks;
+	if (r->id_hash)
+		c->id_hash = r->id_hash;
+	if (r->parent)
+		c->parent = r->parent;
+	if (r->origin_str && !c->origin_str)
+		c->origin_str = r->origin_str;
+}
+
+static void end_comms_of(struct gs_aggregate *v, uint32_t process)
+{
+	struct view_comm *c = v->comms.items;
+
+	for (size_t i = 0; i < v->comms.n; i++)
+		if (c[i].process == process)
+			c[i].ended = true;
+}
+
+static enum func_kind func_kind(const struct gs_aggregate *v, uint32_t function)
+{
+	const struct gs_rec_function *f = gs_dict_function(v->dict, function);
+	const char *name = f ? gs_dict_string(v->dict, f->name_str) : "";
+
+	if (!*name)
+		return FUNC_NEW;
+	if (f->func_class == GS_CLASS_PYTHON)
+		return FUNC_PYTHON;
+	if (f->layer == GS_LAYER_MPI)
+		return FUNC_PLAIN;
+	if (f->func_class == GS_CLASS_COLLECTIVE || f->func_class == GS_CLASS_P2P)
+		return FUNC_COMM_USE;
+	if (strcmp(name, "ncclCommDestroy") == 0 || strcmp(name, "ncclCommAbort") == 0)
+		return FUNC_COMM_END;
+	return FUNC_PLAIN;
+}
+
+/* The same sorts as the kernel side's (use_add() in src/bpf/calls/cell.bpf.h). */
+static __attribute__((noinline)) void take_scope(struct gs_aggregate *v,
+						 const struct gs_rec_call *call)
+{
+	const struct gs_rec_function *f = gs_dict_function(v->dict, call->function);
+	struct view_use *u = &func_of(v, call->scope)->use;
+
+	if (!f || (f->layer != GS_LAYER_CUDA_RUNTIME && f->layer != GS_LAYER_CUDA_DRIVER &&
+		   f->layer != GS_LAYER_NCCL))
+		return;
+	switch (f->func_class) {
+	case GS_CLASS_LAUNCH:
+	case GS_CLASS_GRAPH_LAUNCH:
+		u->launches++;
+		break;
+	case GS_CLASS_COPY:
+	case GS_CLASS_MEMSET:
+		u->copies++;
+		break;
+	case GS_CLASS_ALLOC:
+		u->allocs++;
+		break;
+	case GS_CLASS_COLLECTIVE:
+	case GS_CLASS_P2P:
+		u->collectives++;
+		break;
+	default:
+		u->others++;
+	}
+	u->total_ns += call->dur_ns;
+	/* Bytes of frees are found out later, and only in a whole trace. */
+	if (!call->failed && f->func_class != GS_CLASS_FREE)
+		u->bytes += call->bytes;
+}
+
+static void take_use(struct gs_aggregate *v, const struct gs_rec_use *r)
+{
+	struct view_use *u = &func_of(v, r->function)->use;
+
+	u->launches += r->launches;
+	u->copies += r->copies;
+	u->allocs += r->allocs;
+	u->collectives += r->collectives;
+	u->others += r->others;
+	u->total_ns += r->total_ns;
+	u->bytes += r->bytes;
+	if (r->head.bytes >= sizeof(*r)) {
+		struct view_func *f = func_of(v, r->function);
+
+		f->py_self_ns += r->py_self_ns;
+		f->py_launches += r->py_launches;
+		f->py_resumes += r->py_resumes;
+	}
+	if (r->time_ns > v->last_ns)
+		v->last_ns = r->time_ns;
+}
+
+/* A call that is not FUNC_PLAIN. */
+static __attribute__((noinline)) void take_special(struct gs_aggregate *v, struct view_func *f,
+						   const struct gs_rec_call *call)
+{
+	const struct gs_rec_thread *t;
+	struct view_comm *c;
+	uint64_t handle;
+
+	if (f->kind == FUNC_NEW)
+		f->kind = func_kind(v, call->function);
+	if (f->kind == FUNC_PYTHON) {
+		f->py_self_ns += call->arg[0];
+		f->py_launches += call->arg[1];
+		f->py_resumes += (call->call_flags & GS_CALL_RESUMED) != 0;
+	}
+	if ((f->kind != FUNC_COMM_USE && f->kind != FUNC_COMM_END) || call->failed)
+		return;
+	t = gs_dict_thread(v->dict, call->thread);
+	handle = call->arg[f->kind == FUNC_COMM_USE];
+	if (!t || !handle)
+		return;
+	c = find_comm(v, t->process, handle);
+	if (f->kind == FUNC_COMM_END) {
+		if (c)
+			c->ended = true;
+		return;
+	}
+	/* Made before tracing began, when it was never announced. */
+	if (!c)
+		c = add_comm(v, t->process, handle);
+	if (c) {
+		c->calls++;
+		c->bytes += call->bytes;
+	}
+}
+
+/* --- records --- */
+
+static void take_open_call(struct gs_aggregate *v, const struct gs_rec_call *call)
+{
+	struct view_open *o = gs_aggregate_grow(&v->open, sizeof(*o), GS_AGGREGATE_MAX_OPEN);
+
+	if (!o) {
+		v->n_left_out++;
+		return;
+	}
+	*o = (struct view_open){.thread = call->thread,
+				.function = call->function,
+				.age_ns = call->dur_ns,
+				.depth = call->depth};
+}
+
+static inline int take_call(struct gs_aggregate *v, const struct gs_rec_call *call)
+{
+	uint64_t end_ns = call->start_ns + call->dur_ns;
+	struct view_func *f = func_of(v, call->function);
+	struct acc *a;
+
+	if (end_ns > v->last_ns)
+		v->last_ns = end_ns;
+	v->native.taken += gs_call_native_stack(call) != 0;
+	if (call->call_flags & GS_CALL_UNFINISHED) {
+		take_open_call(v, call);
+		return 0;
+	}
+	a = find_acc(v, call->thread, call->function);
+	if (!a)
+		return -ENOMEM;
+	f->calls++;
+	a->calls++;
+	a->total_ns += call->dur_ns;
+	if (call->dur_ns > a->max_ns)
+		a->max_ns = call->dur_ns;
+	a->hist[gs_hist_bucket(call->dur_ns)]++;
+	if (call->failed) {
+		a->errors++;
+		count_error(f, call->ret, 1);
+	} else {
+		a->bytes += call->bytes;
+	}
+	if (f->kind != FUNC_PLAIN)
+		take_special(v, f, call);
+	if (gs_call_scope(call))
+		take_scope(v, call);
+	return gs_call_py_stack(call) ? gs_aggregate_line_call(v, call) : 0;
+}
+
+static int take_stats(struct gs_aggregate *v, const struct gs_rec_stats *s)
+{
+	struct acc *a = find_acc(v, s->thread, s->function);
+	struct view_func *f = func_of(v, s->function);
+	uint64_t named = 0;
+
+	if (s->time_ns > v->last_ns)
+		v->last_ns = s->time_ns;
+	if (!a)
+		return -ENOMEM;
+	f->calls += s->calls;
+	a->calls += s->calls;
+	a->errors += s->errors;
+	a->total_ns += s->total_ns;
+	a->bytes += s->bytes;
+	a->inner += s->inner;
+	a->stepped += s->stepped;
+	if (s->max_ns > a->max_ns)
+		a->max_ns = s->max_ns;
+	for (uint32_t i = 0; i < s->n_buckets; i++) {
+		uint32_t b = s->buckets[i].bucket;
+
+		a->hist[b < GS_HIST_N_BUCKETS ? b : GS_HIST_N_BUCKETS - 1] += s->buckets[i].count;
+	}
+	for (unsigned i = 0; i < GS_ARRAY_LEN(s->err_code); i++) {
+		if (!s->err_code[i] || !s->err_count[i])
+			continue;
+		count_error(f, s->err_code[i], s->err_count[i]);
+		named += s->err_count[i];
+	}
+	if (s->errors > named)
+		count_error(f, 0, s->errors - named);
+	return 0;
+}
+
+static bool cause_is_of_calls(unsigned cause)
+{
+	switch (cause) {
+	case GS_LOSS_RING_FULL:
+	case GS_LOSS_TOO_DEEP:
+	case GS_LOSS_NO_THREAD:
+	case GS_LOSS_NO_CELL:
+	case GS_LOSS_UNMATCHED:
+	case GS_LOSS_EVENT_BAD:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool add_lost(struct gs_aggregate *v, unsigned layer, unsigned cause, uint32_t detail_str,
+		     uint64_t count, size_t max)
+{
+	struct view_lost *l = v->lost.items;
+
+	for (size_t i = 0; i < v->lost.n; i++) {
+		if (l[i].layer == layer && l[i].cause == cause && l[i].detail_str == detail_str) {
+			l[i].count += count;
+			return true;
+		}
+	}
+	l = gs_aggregate_grow(&v->lost, sizeof(*l), max);
+	if (l)
+		*l = (struct view_lost){(uint16_t)layer, (uint16_t)cause, detail_str, count};
+	return l != NULL;
+}
+
+static void take_loss(struct gs_aggregate *v, const struct gs_rec_loss *r)
+{
+	if (cause_is_of_calls(r->cause))
+		v->n_lost_calls += r->count;
+	/* Too many details: by cause alone, for which a few places are kept. */
+	if (!add_lost(v, r->layer, r->cause, r->detail_str, r->count,
+		      GS_AGGREGATE_MAX_LOST - GS_LOSS_COUNT) &&
+	    !add_lost(v, 0, r->cause, 0, r->count, GS_AGGREGATE_MAX_LOST))
+		v->n_left_out++;
+}
+
+static int take_entity(struct gs_aggregate *v, const struct gs_record *r)
+{
+	int ret;
+
+	if (r->kind == GS_REC_PROCESS) {
+		const struct gs_rec_process *p = (const void *)r;
+
+		if (gs_dict_process(v->dict, p->id)) /* exec: its handles are gone */
+			end_comms_of(v, p->id);
+	}
+	ret = gs_dict_apply(v->dict, r);
+	if (r->kind == GS_REC_FUNCTION) {
+		const struct gs_rec_function *f = (const void *)r;
+
+		if (f->id && f->id < GS_AGGREGATE_MAX_FUNCTIONS)
+			v->funcs[f->id].kind = FUNC_NEW;
+	}
+	/* An id out of range: what uses it counts as unknown. */
+	return ret == -ENOMEM ? ret : 0;
+}
+
+static void take_native(struct gs_aggregate *v, const struct gs_record *r)
+{
+	const struct gs_rec_sample *sample = (const void *)r;
+	const struct gs_rec_frame *frame = (const void *)r;
+	const struct gs_rec_stack *stack = (const void *)r;
+
+	if (r->kind == GS_REC_SAMPLE)
+		v->native.taken += sample->native_stack != 0;
+	if (r->kind == GS_REC_FRAME && frame->frame_kind == GS_FRAME_NATIVE)
+		v->native.unnamed += frame->function_str == 0;
+	if (r->kind == GS_REC_STACK && stack->stack_kind == GS_STACK_NATIVE) {
+		v->native.different++;
+		v->native.cut += stack->stack_flags != 0;
+	}
+}
+
+static void take_cost(struct gs_aggregate *v, const struct gs_rec_counter *c)
+{
+	const char *name = gs_dict_string(v->dict, c->name_str);
+
+	if (c->value < 0)
+		return;
+	if (strcmp(name, GS_COUNTER_PRICE) == 0)
+		v->price_ns = (uint64_t)c->value;
+	if (strcmp(name, GS_COUNTER_STEP) == 0)
+		v->step_ns = (uint64_t)c->value;
+	if (strcmp(name, GS_COUNTER_MEAN) == 0)
+		v->cost_ppm = (uint64_t)c->value;
+	if (strcmp(name, GS_COUNTER_COST) != 0)
+		return;
+	/* A moment at the end says nothing of the program. */
+	if (c->time_ns - v->cost_last_ns >= 40000000 && (uint64_t)c->value > v->cost_worst_ppm)
+		v->cost_worst_ppm = (uint64_t)c->value;
+	v->cost_last_ns = c->time_ns;
+}
+
+static int take_other(struct gs_aggregate *v, const struct gs_record *r)
+{
+	switch (r->kind) {
+	case GS_REC_LOSS:
+		take_loss(v, (const void *)r);
+		return 0;
+	case GS_REC_ATTACH: {
+		struct gs_rec_attach *a =
+			gs_aggregate_grow(&v->attached, sizeof(*a), GS_AGGREGATE_MAX_ATTACHED);
+
+		if (a)
+			memcpy(a, r, sizeof(*a));
+		else
+			v->n_left_out++;
+		return 0;
+	}
+	case GS_REC_USE:
+		take_use(v, (const void *)r);
+		return 0;
+	case GS_REC_COMM:
+		take_comm(v, (const void *)r);
+		return 0;
+	case GS_REC_COUNTER: {
+		const struct gs_rec_counter *c = (const void *)r;
+
+		if (c->time_ns > v->last_ns)
+			v->last_ns = c->time_ns;
+		if (!c->process)
+			take_cost(v, c);
+		return 0;
+	}
+	case GS_REC_SAMPLE:
+		take_native(v, r);
+		return gs_aggregate_line_sample(v, (const void *)r);
+	case GS_REC_FRAME:
+	case GS_REC_STACK:
+		take_native(v, r);
+		return take_entity(v, r);
+	case GS_REC_AGGREGATE:
+		return gs_aggregate_take_aggregate(v, (const void *)r);
+	case GS_REC_MPI:
+		gs_aggregate_take_mpi(v, (const void *)r);
+		return 0;
+	case GS_REC_ALLOCATOR: {
+		void *a = gs_aggregate_grow(&v->allocators, sizeof(struct gs_rec_allocator),
+					    GS_AGGREGATE_MAX_COMMS);
+
+		if (a)
+			memcpy(a, r, sizeof(struct gs_rec_allocator));
+		else
+			v->n_left_out++;
+		return 0;
+	}
+	case GS_REC_LEAK: {
+		void *l = gs_aggregate_grow(&v->leaks, sizeof(struct gs_rec_leak),
+					    GS_AGGREGATE_MAX_COMMS);
+
+		if (l)
+			memcpy(l, r, sizeof(struct gs_rec_leak));
+		else
+			v->n_left_out++;
+		return 0;
+	}
+	case GS_REC_ACCOUNT:
+		return gs_aggregate_take_account(v, (const void *)r);
+	case GS_REC_END:
+		memcpy(&v->end, r, sizeof(v->end));
+		v->ended = true;
+		return 0;
+	default:
+		return take_entity(v, r);
+	}
+}
+
+static int view_push(void *ctx, const struct gs_batch *batch)
+{
+	const struct gs_record *r;
+	struct gs_aggregate *v = ctx;
+	size_t offset = 0;
+	int ret = 0;
+
+	while ((r = gs_record_next(batch, &offset)) != NULL) {
+		int one = r->kind == GS_REC_CALL    ? take_call(v, (const void *)r)
+			  : r->kind == GS_REC_STATS ? take_stats(v, (const void *)r)
+						    : take_other(v, r);
+
+		if (one < 0)
+			ret = one;
+	}
+	return ret < 0 ? ret : offset < batch->bytes ? -EBADMSG : 0;
+}
+
+uint64_t gs_aggregate_calls(const struct gs_aggregate *v, unsigned layer)
+{
+	uint64_t calls = 0;
+
+	for (uint32_t i = 0; i < v->n_funcs; i++) {
+		const struct gs_rec_function *f;
+
+		if (!v->funcs[i].calls)
+			continue;
+		f = gs_dict_function(v->dict, i);
+		if (!layer || (f && f->layer == layer))
+			calls += v->funcs[i].calls;
+	}
+	return calls;
+}
+
+uint64_t gs_aggregate_lost(const struct gs_aggregate *v)
+{
+	return v->n_lost_calls;
+}

@@ -1,0 +1,47 @@
+/*
+ * The running totals that screens and summaries show: per function, over all, per process and per
+ * thread, from CALL and STATS records alike (a call comes as one of them, never both). One thread.
+ *
+ * push returns -EBADMSG when a batch holds a malformed record (what stood before it is counted) and
+ * -ENOMEM when something could not be counted; both leave the view usable.
+ */
+#ifndef GS_PIPELINE_AGGREGATE_AGGREGATE_H
+#define GS_PIPELINE_AGGREGATE_AGGREGATE_H
+
+#include "model/trace/record.h"
+#include "model/trace/summary.h"
+
+/* Beyond these, calls are still counted, under fewer names: pairs of thread and function go to a
+ * thread "unknown", functions to "unknown". Communicators, files and open calls past their limit
+ * are left out and told in the summary as GS_LOSS_SINK of "summary". */
+#define GS_AGGREGATE_MAX_PAIRS     (1u << 15)
+#define GS_AGGREGATE_MAX_FUNCTIONS GS_FUNCTION_ID_MAX
+#define GS_AGGREGATE_MAX_ERRORS    64 /* codes by function; more are "other" */
+#define GS_AGGREGATE_MAX_COMMS     (1u << 16)
+#define GS_AGGREGATE_MAX_ATTACHED  (1u << 14)
+#define GS_AGGREGATE_MAX_OPEN      (1u << 16)
+#define GS_AGGREGATE_MAX_LOST      1024
+#define GS_AGGREGATE_MAX_ACCOUNTS  (1u << 14) /* threads beyond are added up as one */
+
+struct gs_aggregate;
+
+int gs_aggregate_new(struct gs_aggregate **ret_view);
+void gs_aggregate_free(struct gs_aggregate **view);
+
+/* The sink to push to; lent as long as the view lives. */
+const struct gs_sink *gs_aggregate_sink(struct gs_aggregate *view);
+
+/* Everything so far; *ret_summary is the caller's to free. 0 or -ENOMEM. */
+int gs_aggregate_make_summary(struct gs_aggregate *view, struct gs_summary **ret_summary);
+
+/* Files whose lines are passed over when a Python stack is shown as one line: patterns of
+ * fnmatch(3) instead of the usual ones (the standard library, installed packages); n 0: none. Once,
+ * before the first summary. 0 or -ENOMEM. */
+int gs_aggregate_set_line_filter(struct gs_aggregate *view, const char *const *globs, size_t n);
+
+/* For a live line: calls so far of a layer (0: all), and calls lost to the trace so far. Calls left
+ * out because --min-duration asked so are not lost. */
+uint64_t gs_aggregate_calls(const struct gs_aggregate *view, unsigned layer);
+uint64_t gs_aggregate_lost(const struct gs_aggregate *view);
+
+#endif

@@ -1,0 +1,227 @@
+/*
+ * What requests and answers look like, in the short form of server/openapi/openapi.h. A test holds
+ * the answers of a real head against all of it, and misses what has no row: an answer and its row
+ * change together.
+ */
+#include "server/api/api_int.h"
+
+#include <string.h>
+
+#include "server/openapi/openapi.h"
+
+#define GET    GS_HTTP_GET
+#define POST   GS_HTTP_POST
+#define PUT    GS_HTTP_PUT
+#define DELETE GS_HTTP_DELETE
+
+#define SUMS                                                                                       \
+	"gpus:int, states:States, power_watts:number?, utilization_ratio:number?, "                \
+	"memory_used_bytes:number?, memory_total_bytes:number?"
+#define NODE                                                                                       \
+	"id:int, name:text, hostname:text, machine_id:text, address:text, version:text, "          \
+	"healthy:bool, connected:bool, last_sample:time?, samples:int, lost_samples:int, "         \
+	"missed_samples:int, clock_offset_seconds:number?, clock_uncertain_seconds:number?, " SUMS \
+	", gpu_state?:text, gpu_state_text?:text, cpu_ratio?:number?, "                            \
+	"host_memory_used_bytes?:number?, host_memory_total_bytes?:number?"
+#define GPU                                                                                        \
+	"node:int, node_name:text, gpu:int, index:int, uuid:text, name:text, state:State, "        \
+	"reason?:text, utilization_ratio:number?, memory_used_ratio:number?, "                     \
+	"memory_used_bytes:number?, memory_total_bytes:number?, power_watts:number?, "             \
+	"power_limit_watts:number?, temperature_celsius:number?, sm_clock_hertz:number?, "         \
+	"throttle_reasons_mask:number?"
+#define PROCESS                                                                                    \
+	"name:text, user:text, job:text, container:text, command:text, sm_ratio:number?, "         \
+	"cpu_ratio:number?, host_memory_bytes:number?"
+#define JOB_REPORT                                                                                 \
+	"id:int, node:int, node_name:text, report:text, state:'running'|'finished'|'partial', "    \
+	"stale:bool, source:text, kind:text, job:text, user:text, name:text, class:text, "         \
+	"score:number?, begin:time?, end:time?, duration_seconds:number?, received:time?"
+#define SESSION_ANSWER "{session:Session}"
+#define STARTED        "{success:bool, message:text, output_file:text?}"
+#define SWITCHES       "{interval_seconds:number, bandwidth:bool, nvlink:bool}"
+#define GSWARM_GPU     "id:text, name:text, physical_idx:int, hostname:text"
+
+static const struct gs_openapi_name types[] = {
+	{"Error", "{error:{code:text, message:text}}"},
+	{"State", "'ok'|'idle'|'throttled'|'unreachable'|'failing'"},
+	{"States", "{ok:int, idle:int, throttled:int, unreachable:int, failing:int}"},
+	{"Node", "{" NODE "}"},
+	{"Gpu", "{" GPU "}"},
+	{"GpuWhole", "{" GPU ", pci_bus_id:text, driver_version:text, cuda_version:text, "
+		     "architecture:text, values:{*:number?}, missing:{*:text}}"},
+	{"Process",
+	 "{node:int, node_name:text, gpu:int, pid:int, memory_used_bytes:number?, " PROCESS "}"},
+	{"Stretches", "{min:[number?], mean:[number?], max:[number?]}"},
+	{"GpuPlace", "{node:int, node_name:text, gpu:int}"},
+	{"Session",
+	 "{number:int, id:text, name:text, state:'active'|'stopped'|'recoverable', start:time?, "
+	 "end:time?, interval_seconds:number?, bandwidth:bool, nvlink:bool, metrics:[text], "
+	 "nodes:[text], report_metrics:[text], marks:int}"},
+	{"JobReport", "{" JOB_REPORT "}"},
+	{"Mark", "{time:time?, kind:text, name:text, values:{*:number}}"},
+};
+
+static const struct {
+	const char *path;
+	unsigned method;
+	const char *body, *answer;
+} rows[] = {
+	{"/", GET, NULL, "{message:text, version:text}"},
+	{"/status", GET, NULL,
+	 "{freq:int, enable_bandwidth_profiling:bool, enable_nvlink_profiling:bool, "
+	 "is_profiling:bool, output_filename:text, frame_id_counter:int, active_sessions:int, "
+	 "connected_clients:[text], total_gpus:int, gpu_info:{*:[{" GSWARM_GPU "}]}}"},
+	{"/clients", GET, NULL,
+	 "{total_clients:int, clients:[{client_id:text, hostname:text, gpu_count:int, "
+	 "gpus:[{" GSWARM_GPU ", uuid:text, memory_total:number?, compute_capability:text?}], "
+	 "last_update:time?, status:'healthy'|'unhealthy'|'disconnected'}]}"},
+	{"/metrics/latest", GET, NULL,
+	 "{timestamp:time, client_data:{*:{gpus_metrics:[{physical_idx:int, name:text, "
+	 "gpu_util:number?, mem_util:number?, dram_bw_gbps_rx:number?, dram_bw_gbps_tx:number?, "
+	 "nvlink_bw_gbps_rx:number?, nvlink_bw_gbps_tx:number?, dram_active:number?, "
+	 "temperature:number?, power:number?}], p2p_links:[{local_gpu_physical_id:int, "
+	 "local_gpu_name:text, remote_gpu_physical_id:int, remote_gpu_name:text, type:text, "
+	 "link:int}], system_metrics:{dram_util:number?, disk_util:number?}, timestamp:time?, "
+	 "healthy:bool}}}"},
+	{"/profiling/start", POST, "{name?:text?, report_metrics?:[text]?}", STARTED},
+	{"/profiling/stop", POST, "{name?:text?}", STARTED},
+	{"/profiling/record", POST,
+	 "{app_name:text, queue_time:any, processing_time:any, other_time?:{*:any}?}",
+	 "{success:bool, message:text, sessions:int}"},
+	{"/profiling/sessions", GET, NULL,
+	 "{total_sessions:int, active_sessions:int, sessions:[{name:text, is_active:bool, "
+	 "active:bool, frames:int, "
+	 "start_time:time?, frame_count:int, output_file:text, id:text}]}"},
+	{"/api/v1/overview", GET, NULL,
+	 "{time:time, version:text, role:'head'|'agent', grpc_address:text, may_control:bool, "
+	 "nodes:int, healthy_nodes:int, " SUMS ", active_sessions:int, agent?:{*:any}, "
+	 "head?:{batches:int, samples:int, waiting_batches:int, latency_seconds:number, "
+	 "trouble:text}}"},
+	{"/api/v1/nodes", GET, NULL, "{total:int, nodes:[Node], next:int?}"},
+	{"/api/v1/nodes/{}", GET, NULL, "{" NODE ", gpu_list:[GpuWhole]}"},
+	{"/api/v1/gpus", GET, NULL, "{gpus:[Gpu], total:int, next:int?}"},
+	{"/api/v1/processes", GET, NULL, "{processes:[Process], total:int, next:int?}"},
+	{"/api/v1/processes/{}/{}", GET, NULL,
+	 "{node:int, node_name:text, pid:int, running:bool, last_seen:time?, "
+	 "started:time?, " PROCESS
+	 ", state:text, threads:int?, parent_pid:int?, cpu_seconds:number?, "
+	 "gpu_memory_used_bytes:number?, gpus:[{gpu:int, uuid:text, name:text, "
+	 "memory_used_bytes:number?, memory_total_bytes:number?, sm_ratio:number?, "
+	 "memory_activity_ratio:number?, utilization_ratio:number?}]}"},
+	{"/api/v1/process-series", GET, NULL,
+	 "{node:int, pid:int, source:text, complete:bool, step_seconds:number, time:[number], "
+	 "downsampled_seconds?:number, values:{*:Stretches}}"},
+	{"/api/v1/jobs", GET, NULL,
+	 "{jobs:[{job:text, user:text, gpus:int, utilization_least_ratio:number?, "
+	 "utilization_median_ratio:number?, utilization_most_ratio:number?, straggler:GpuPlace?, "
+	 "report:JobReport?}], "
+	 "total:int}"},
+	{"/api/v1/job-reports", GET, NULL, "{reports:[JobReport], next:text?}"},
+	{"/api/v1/job-reports/compare", GET, NULL, "{*:any}"},
+	{"/api/v1/job-reports/{}", GET, NULL, "{" JOB_REPORT ", document:{*:any}}"},
+	{"/api/v1/alerts", GET, NULL,
+	 "{alerts:[{severity:'critical'|'warning', node:int?, node_name:text, gpu:int?, "
+	 "text:text}], total:int}"},
+	{"/api/v1/heatmap", GET, NULL,
+	 "{value:text, full:number, end:time, step_seconds:number, points:int, mark:text, "
+	 "fresh:int?, "
+	 "rows:[{node?:int, node_name?:text, gpu?:int, state:State, v:[int]}], total:int, "
+	 "next:int?}"},
+	{"/api/v1/series", GET, NULL,
+	 "{node:int, gpu:text, source:'memory'|'store', complete:bool, step_seconds:number, "
+	 "time:[number], downsampled_seconds?:number, values:{*:Stretches}}"},
+	{"/api/v1/sessions", GET, NULL, "{sessions:[Session], next:int?}"},
+	{"/api/v1/sessions", POST,
+	 "{name?:text?, nodes?:[text]?, metrics?:[text]?, report_metrics?:[text]?, "
+	 "interval_seconds?:number?, bandwidth?:bool, nvlink?:bool}",
+	 SESSION_ANSWER},
+	{"/api/v1/sessions/{}", GET, NULL,
+	 "{session:Session, samples:int, nodes:int, lost_samples:int, missed_samples:int}"},
+	{"/api/v1/sessions/{}", DELETE, NULL, SESSION_ANSWER},
+	{"/api/v1/sessions/{}/stop", POST, NULL, SESSION_ANSWER},
+	{"/api/v1/sessions/{}/resume", POST, NULL, SESSION_ANSWER},
+	{"/api/v1/sessions/{}/export", GET, NULL,
+	 "@application/json,text/csv,application/octet-stream"},
+	{"/api/v1/sessions/{}/summary", GET, NULL,
+	 "{session:Session, complete:bool, gpus:[{node:int, node_name:text, index:int, uuid:text, "
+	 "name:text, samples:int, utilization_mean_ratio:number?, utilization_p50_ratio:number?, "
+	 "utilization_p95_ratio:number?, memory_mean_ratio:number?, memory_most_ratio:number?, "
+	 "power_mean_watts:number?, power_most_watts:number?, temperature_most_celsius:number?, "
+	 "energy_joules:number?}]}"},
+	{"/api/v1/sessions/{}/plot", GET, NULL, "@image/svg+xml,image/png,application/pdf"},
+	{"/api/v1/sessions/{}/marks", GET, NULL, "{marks:[Mark]}"},
+	{"/api/v1/sessions/{}/marks", POST, "{name?:text?, kind?:text?, values?:{*:number}}",
+	 SESSION_ANSWER},
+	{"/api/v1/switches", GET, NULL, SWITCHES},
+	{"/api/v1/switches", PUT, "{interval_seconds?:number?, bandwidth?:bool, nvlink?:bool}",
+	 SWITCHES},
+	{"/api/v1/events", GET, NULL, "@text/event-stream"},
+	{"/api/v1/metrics", GET, NULL, "@text/plain,application/openmetrics-text"},
+	{"/metrics", GET, NULL, "@text/plain,application/openmetrics-text"},
+	{"/api/v1/openapi.json", GET, NULL, "{*:any}"},
+	{"/web/{}", GET, NULL, "@text/html,text/css,text/javascript,image/svg+xml,text/plain"},
+};
+
+/* Of the query and the path, wherever they appear; others are texts. */
+static const struct gs_openapi_name parameters[] = {
+	{"limit", "int", "how many at most, 1 to 2000"},
+	{"after", "any", "`next` of the answer before"},
+	{"node", "int", "number of a node"},
+	{"pid", "int", "number of a process"},
+	{"gpu", "text", "its number at the node, or its UUID"},
+	{"points", "int", "stretches or columns of the answer"},
+	{"from", "number", "seconds since 1970; not positive: before now"},
+	{"to", "number", "seconds since 1970; not positive: before now"},
+	{"sort", "'worst'", "worst first, of the same state the least used"},
+	{"since", "text", "`mark` of an answer before: only what is new since"},
+	{"format", "text", "of the file"},
+	{"values", "text", "keys of values, with commas"},
+	{"value", "text", "key of a value"},
+	{"q", "text", "a part of a node's name"},
+};
+
+static void describe_endpoint(const struct gs_live_endpoint *e, struct gs_openapi_endpoint *d)
+{
+	static const char *const methods[] = {"get", "post", "put", "delete"};
+
+	*d = (struct gs_openapi_endpoint){
+		.path = e->path,
+		.method = methods[__builtin_ctz(e->method)],
+		.params = e->params,
+		.summary = e->summary,
+		.open = e->open,
+		.role = e->control ? "control" : NULL,
+	};
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++)
+		if (rows[i].method == e->method && strcmp(rows[i].path, e->path) == 0) {
+			d->body = rows[i].body;
+			d->answer = rows[i].answer;
+		}
+}
+
+API_HANDLER(api_openapi)
+{
+	GS_FREE struct gs_openapi_endpoint *endpoints =
+		calloc(GS_LIVE_ENDPOINTS + api_n_endpoints, sizeof(*endpoints));
+	const struct gs_openapi d = {
+		.title = "gpuscope head",
+		.version = GS_VERSION,
+		.error = "Error",
+		.endpoints = endpoints,
+		.n_endpoints = GS_LIVE_ENDPOINTS + api_n_endpoints,
+		.types = types,
+		.n_types = GS_ARRAY_LEN(types),
+		.parameters = parameters,
+		.n_parameters = GS_ARRAY_LEN(parameters),
+	};
+
+	if (!endpoints) {
+		gs_http_error(reply, 503, "no memory");
+		return;
+	}
+	for (size_t i = 0; i < GS_LIVE_ENDPOINTS; i++)
+		describe_endpoint(&gs_live_endpoints[i], &endpoints[i]);
+	for (size_t i = 0; i < api_n_endpoints; i++)
+		describe_endpoint(&api_endpoints[i], &endpoints[GS_LIVE_ENDPOINTS + i]);
+	gs_openapi_write(gs_live_json(reply), &d);
+}

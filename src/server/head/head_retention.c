@@ -1,0 +1,110 @@
+/* What is too old, or too much, is removed: little by little, so that storing goes on. */
+#include "server/head/head_int.h"
+
+#include <string.h>
+
+#include "core/base/clock.h"
+
+#define EVERY_NS 10000000000ull
+#define AGAIN_NS 1000000000ull /* while there is more to remove */
+#define WORK_NS  100000000ull  /* at a time */
+#define STEP     500           /* batches in one transaction */
+
+void head_kept(struct gs_head *h, struct gs_head_retention *ret_keep)
+{
+	pthread_mutex_lock(&h->lock);
+	*ret_keep = h->o.keep;
+	pthread_mutex_unlock(&h->lock);
+}
+
+void gs_head_set_retention(struct gs_head *head, const struct gs_head_retention *keep)
+{
+	pthread_mutex_lock(&head->lock);
+	head->o.keep = *keep;
+	head->coarse_changed = true;
+	pthread_cond_broadcast(&head->coarse_wake);
+	pthread_mutex_unlock(&head->lock);
+}
+
+static int too_old(uint64_t keep_ns, struct gs_store *store)
+{
+	int64_t before = (int64_t)(gs_clock_wall_ns() - keep_ns);
+	int r = keep_ns ? gs_store_expire(store, before, STEP) : 0;
+
+	return r == 0 && keep_ns ? gs_store_report_expire(store, before, STEP) : r;
+}
+
+/* Reports of jobs go when what was measured at their time is gone. */
+static int old_reports(struct gs_store *store)
+{
+	int64_t oldest = 0;
+	int r = gs_store_oldest(store, &oldest);
+
+	return r < 0 ? r : gs_store_report_expire(store, oldest ? oldest : INT64_MAX, STEP);
+}
+
+static int too_much(struct gs_head *h, uint64_t keep_bytes, struct gs_store *store)
+{
+	int r;
+
+	if (!keep_bytes || gs_store_used_bytes(store) <= keep_bytes) {
+		h->over_told = false;
+		return 0;
+	}
+	r = gs_store_expire(store, INT64_MAX, STEP);
+	if (r == 0)
+		r = old_reports(store);
+	if (r == 0 && !h->over_told) {
+		h->over_told = true;
+		head_log(h, "more is stored than --keep-bytes (store.keep_size) allows, and "
+			    "sessions cover all of it: "
+			    "`gpuscope session delete` those that are not needed");
+	}
+	return r;
+}
+
+static void expire_data(void *ctx, struct gs_store *store)
+{
+	struct gs_head *h = ctx;
+	uint64_t began = gs_clock_mono_ns(), n = 0;
+	struct gs_head_retention keep;
+	int r = 0;
+
+	head_kept(h, &keep);
+	while (store && gs_clock_mono_ns() - began < WORK_NS) {
+		r = too_old(keep.keep_ns, store);
+		if (r == 0)
+			r = too_much(h, keep.keep_bytes, store);
+		if (r <= 0)
+			break;
+		n += (uint64_t)r;
+	}
+	if (r < 0)
+		head_log(h, "cannot remove what is too old: %s", gs_store_trouble(store));
+	pthread_mutex_lock(&h->lock);
+	h->stats.expired_batches += n;
+	h->expiring = false;
+	h->more_to_expire = r > 0;
+	pthread_mutex_unlock(&h->lock);
+}
+
+void head_keep(struct gs_head *h)
+{
+	uint64_t now = gs_clock_mono_ns();
+	bool begin;
+
+	pthread_mutex_lock(&h->lock);
+	begin = (h->o.keep.keep_ns || h->o.keep.keep_bytes) && !h->expiring &&
+		(now >= h->next_expire_ns ||
+		 (h->more_to_expire && now + EVERY_NS >= h->next_expire_ns + AGAIN_NS));
+	h->expiring |= begin;
+	pthread_mutex_unlock(&h->lock);
+	if (!begin)
+		return;
+	h->next_expire_ns = now + EVERY_NS;
+	if (gs_head_write(h, expire_data, h) < 0) {
+		pthread_mutex_lock(&h->lock);
+		h->expiring = false;
+		pthread_mutex_unlock(&h->lock);
+	}
+}

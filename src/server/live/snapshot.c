@@ -1,0 +1,273 @@
+/*
+ * The cluster as answers see it: a view of it, how each GPU is, and the sums. Looking at ten
+ * thousand GPUs costs some milliseconds, so a look is used again while nothing has changed, and for
+ * a time in proportion to what it cost: however many ask, looking takes a twentieth of a processor
+ * at most.
+ */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "server/live/live_int.h"
+#include "core/base/clock.h"
+
+#define IDLE_RATIO 0.05
+/* nvml.h, nvmlClocksEventReason*: power cap, slowdown, sync boost, software and hardware thermal,
+ * power brake. Not idle (1), application clocks (2), display (256): those are meant so. */
+#define THROTTLE_MASK 0xfcu
+#define EVENT_NS      600000000000ll /* an error of a GPU is shown so long */
+
+#define RANKS 1002 /* of a state: by thousandths of use, at last those whose use is not known */
+
+static const char *const state_names[GS_LIVE_STATES] = {"ok", "idle", "throttled", "unreachable",
+							"failing"};
+
+const char *gs_live_state_name(unsigned state)
+{
+	return state < GS_LIVE_STATES ? state_names[state] : "unknown";
+}
+
+double gs_live_value(const struct gs_gpu_sample *s, enum gs_gpu_field f)
+{
+	return gs_gpu_has(s, f) ? s->value[f] : NAN;
+}
+
+bool live_event_is_of(const struct gs_registry_node *n, const struct gs_gpu_info *g)
+{
+	const struct gs_gpu_event *e = &n->last_gpu_event;
+
+	return n->n_gpu_events && n->last_wall_ns - n->last_gpu_event_wall_ns < EVENT_NS &&
+	       e->xid &&
+	       (e->uuid[0] ? strcmp(e->uuid, g->uuid) == 0
+			   : strcmp(e->pci_bus_id, g->pci_bus_id) == 0);
+}
+
+const char *live_failure_of(const struct gs_registry_node *n, uint32_t i)
+{
+	const struct gs_gpu_sample *s = &n->latest->gpu->sample[i];
+
+	if (s->lost)
+		return "it is off the bus";
+	if (gs_live_value(s, GS_GPU_REMAP_FAILED) > 0)
+		return "a row of its memory could not be replaced";
+	if (gs_live_value(s, GS_GPU_ECC_NOW_UNCORRECTED) > 0)
+		return "uncorrected memory errors since the driver was loaded";
+	if (gs_live_value(s, GS_GPU_REMAP_PENDING) > 0 ||
+	    gs_live_value(s, GS_GPU_RETIRED_PENDING) > 0)
+		return "memory waits for a reset to be replaced";
+	if (gs_live_value(s, GS_GPU_RECOVERY_ACTION) > 0)
+		return "the driver asks for a reset or restart";
+	return live_event_is_of(n, &n->latest->gpu->info[i]) ? "an error (XID) in the last minutes"
+							     : NULL;
+}
+
+static enum gs_live_state state_of(const struct gs_registry_node *n, uint32_t i)
+{
+	const struct gs_gpu_sample *s = &n->latest->gpu->sample[i];
+
+	if (live_failure_of(n, i))
+		return GS_LIVE_FAILING;
+	if (!n->healthy)
+		return GS_LIVE_UNREACHABLE;
+	if (gs_gpu_has(s, GS_GPU_THROTTLE_REASONS) &&
+	    (uint64_t)s->value[GS_GPU_THROTTLE_REASONS] & THROTTLE_MASK)
+		return GS_LIVE_THROTTLED;
+	return gs_live_value(s, GS_GPU_UTIL) < IDLE_RATIO ? GS_LIVE_IDLE : GS_LIVE_OK;
+}
+
+/* --- sums --- */
+
+static void add_gpu(struct gs_live_sums *s, const struct gs_gpu_sample *v, bool healthy,
+		    enum gs_live_state state)
+{
+	s->n_gpus++;
+	s->state[state]++;
+	if (!healthy || v->lost)
+		return;
+	if (gs_gpu_has(v, GS_GPU_POWER)) {
+		s->power += v->value[GS_GPU_POWER];
+		s->n_power++;
+	}
+	if (gs_gpu_has(v, GS_GPU_UTIL)) {
+		s->util += v->value[GS_GPU_UTIL];
+		s->n_util++;
+	}
+	if (gs_gpu_has(v, GS_GPU_MEM_USED) && gs_gpu_has(v, GS_GPU_MEM_TOTAL)) {
+		s->used += v->value[GS_GPU_MEM_USED];
+		s->total += v->value[GS_GPU_MEM_TOTAL];
+	}
+}
+
+void gs_live_snapshot_sums(const struct gs_live_snapshot *l, size_t node,
+			   struct gs_live_sums *ret_sums)
+{
+	const struct gs_registry_node *n = gs_registry_view_at(l->view, node);
+
+	*ret_sums = (struct gs_live_sums){0};
+	for (uint32_t i = 0; i < gs_live_snapshot_gpus(l, node); i++)
+		add_gpu(ret_sums, &n->latest->gpu->sample[i], n->healthy,
+			gs_live_snapshot_state(l, node, i));
+}
+
+static void add_up(struct gs_live_sums *all, const struct gs_live_sums *s)
+{
+	all->n_gpus += s->n_gpus;
+	all->n_power += s->n_power;
+	all->n_util += s->n_util;
+	all->power += s->power;
+	all->util += s->util;
+	all->used += s->used;
+	all->total += s->total;
+	for (unsigned i = 0; i < GS_LIVE_STATES; i++)
+		all->state[i] += s->state[i];
+}
+
+/* --- making one --- */
+
+static void look_free(struct gs_live_snapshot *l)
+{
+	gs_registry_view_unref(&l->view);
+	free(l->first);
+	free(l->gpu);
+	free(l->worst);
+	free(l);
+}
+
+/* Worst first, of the same state the least used: by counting, not by comparing. */
+static int rank_nodes(struct gs_live_snapshot *l)
+{
+	const size_t n_ranks = (size_t)GS_LIVE_STATES * RANKS;
+	GS_FREE uint32_t *end = calloc(n_ranks + 1, sizeof(*end));
+	GS_FREE uint16_t *of = malloc((l->all.n_gpus + 1) * sizeof(*of));
+
+	l->worst = malloc((l->all.n_gpus + 1) * sizeof(*l->worst));
+	if (!end || !of || !l->worst)
+		return -ENOMEM;
+	for (size_t i = 0; i < l->all.n_gpus; i++) {
+		const struct gs_registry_node *n = gs_registry_view_at(l->view, l->gpu[i].node);
+		double util = gs_live_value(&n->latest->gpu->sample[l->gpu[i].gpu], GS_GPU_UTIL);
+		unsigned use =
+			isnan(util) ? RANKS - 1 : (unsigned)(fmin(fmax(util, 0), 1) * (RANKS - 2));
+
+		of[i] = (uint16_t)((GS_LIVE_STATES - 1u - l->gpu[i].state) * RANKS + use);
+		end[of[i] + 1]++;
+	}
+	for (size_t r = 0; r < n_ranks; r++)
+		end[r + 1] += end[r];
+	for (size_t i = 0; i < l->all.n_gpus; i++)
+		l->worst[end[of[i]]++] = (uint32_t)i;
+	return 0;
+}
+
+static int fill_snapshot(struct gs_live_snapshot *l)
+{
+	size_t n_gpus = 0;
+
+	for (size_t i = 0; i < l->n_nodes; i++) {
+		const struct gs_registry_node *n = gs_registry_view_at(l->view, i);
+
+		l->first[i] = (uint32_t)n_gpus;
+		n_gpus += n->latest ? n->latest->gpu->n_gpus : 0;
+	}
+	l->first[l->n_nodes] = (uint32_t)n_gpus;
+	l->gpu = malloc((n_gpus + 1) * sizeof(*l->gpu));
+	if (!l->gpu)
+		return -ENOMEM;
+	for (size_t i = 0; i < l->n_nodes; i++) {
+		const struct gs_registry_node *n = gs_registry_view_at(l->view, i);
+		struct gs_live_sums s;
+
+		l->n_healthy += n->healthy;
+		for (uint32_t g = 0; g < gs_live_snapshot_gpus(l, i); g++)
+			l->gpu[l->first[i] + g] = (struct gs_live_snapshot_gpu){
+				(uint32_t)i, g, (uint8_t)state_of(n, g)};
+		gs_live_snapshot_sums(l, i, &s);
+		add_up(&l->all, &s);
+	}
+	return rank_nodes(l);
+}
+
+static struct gs_live_snapshot *look_new(struct gs_live *a)
+{
+	struct gs_live_snapshot *l = calloc(1, sizeof(*l));
+	uint64_t began = gs_clock_mono_ns(), now;
+
+	if (!l)
+		return NULL;
+	l->refs = 1;
+	l->view = gs_registry_view(a->o.cluster);
+	l->n_nodes = gs_registry_view_count(l->view);
+	l->first = calloc(l->n_nodes + 1, sizeof(*l->first));
+	if (!l->view || !l->first || fill_snapshot(l) < 0) {
+		look_free(l);
+		return NULL;
+	}
+	now = gs_clock_mono_ns();
+	l->until_ns = live_again_until(began, now);
+	return l;
+}
+
+uint64_t live_again_until(uint64_t began_ns, uint64_t now_ns)
+{
+	uint64_t again = (now_ns - began_ns) * LIVE_AGAIN;
+
+	return now_ns + (again < LIVE_AGAIN_MAX_NS ? again : LIVE_AGAIN_MAX_NS);
+}
+
+/* With the lock held. */
+static bool is_good(const struct gs_live *a, uint64_t now_ns)
+{
+	return a->look && (now_ns < a->look->until_ns || gs_registry_view_version(a->look->view) ==
+								 gs_registry_version(a->o.cluster));
+}
+
+struct gs_live_snapshot *gs_live_take_snapshot(struct gs_live *a)
+{
+	struct gs_live_snapshot *l = NULL, *before;
+
+	pthread_mutex_lock(&a->lock);
+	before = is_good(a, gs_clock_mono_ns()) ? NULL : gs_take(a->look);
+	if (a->look) {
+		l = a->look;
+		l->refs++;
+	}
+	pthread_mutex_unlock(&a->lock);
+	/* Not beside the new one: each keeps a moment of every node in memory. */
+	gs_live_snapshot_unref(&before);
+	if (l)
+		return l;
+	l = look_new(a);
+	if (!l)
+		return NULL;
+	l->refs++;
+	pthread_mutex_lock(&a->lock);
+	before = a->look;
+	a->look = l;
+	pthread_mutex_unlock(&a->lock);
+	gs_live_snapshot_unref(&before);
+	return l;
+}
+
+void gs_live_snapshot_unref(struct gs_live_snapshot **look)
+{
+	struct gs_live_snapshot *l = gs_take(*look);
+
+	if (l && --l->refs == 0)
+		look_free(l);
+}
+
+void live_snapshot_forget(struct gs_live *a)
+{
+	struct gs_live_snapshot *l = NULL;
+
+	pthread_mutex_lock(&a->lock);
+	if (!is_good(a, gs_clock_mono_ns()))
+		l = gs_take(a->look);
+	pthread_mutex_unlock(&a->lock);
+	gs_live_snapshot_unref(&l);
+}
+
+void gs_live_client_id(const struct gs_registry_node *n, char *out, size_t bytes)
+{
+	gs_node_label(n->hostname, n->instance, n->machine_id, n->name_is_shared, out, bytes);
+}

@@ -1,0 +1,82 @@
+/*
+ * Several moments of a node as one: for what is old enough that its mean is all that is asked of
+ * it.
+ *
+ *   gauges that are amounts (shares, bytes, watts, degrees, clocks, rates)    the mean
+ *   counters, and gauges that are states (P-state, link width, limits)        the last
+ *   highest of GS_ROLLUP_PEAKS (utilisation, memory, power, temperature, ...)  kept beside it
+ *   processes                  all that were there, means of their shares; those that are not in
+ *                              the last moment have ended
+ *   events (XID)               all
+ *   identity, links, jobs      of the last
+ *
+ * The new moment has the time of the last, and elapsed_ns of its GPUs is what it stands for. Ahead
+ * of it is a record COARSE, which says how many moments it is made of: so means of means come out
+ * as means of what was measured. A moment in which GPUs came, went, were lost or found, the driver
+ * changed its state, or the machine was started anew begins another one.
+ */
+#ifndef GS_SERVER_STORE_ROLLUP_H
+#define GS_SERVER_STORE_ROLLUP_H
+
+#include "model/node/host.h"
+#include "model/trace/record.h"
+
+struct gs_rec_rollup { /* n_values of the following behind it */
+	struct gs_record head;
+	uint64_t interval_ns; /* that it was made for; the time it stands for may be less */
+	uint32_t n_samples;   /* moments, as measured, that it is made of */
+	uint32_t n_values;
+};
+
+/* Of a value of a GPU whose highest is kept, or that was not known in all moments. */
+struct gs_rec_rollup_value {
+	uint32_t gpu, key_hash;
+	uint32_t n; /* moments in which it was known */
+	uint32_t pad;
+	double most; /* as the mean, where it is not kept */
+};
+
+_Static_assert(sizeof(struct gs_rec_rollup) == 24 && sizeof(struct gs_rec_rollup_value) == 24,
+	       "stored");
+
+/* A record as far as it is one, lent as that is; all 0: a moment as it was measured. */
+struct gs_rollup_mark {
+	uint64_t interval_ns;
+	uint32_t n_samples, n_values;
+	const struct gs_rec_rollup_value *value;
+	const struct gs_record *record;
+};
+
+/* True when it is a COARSE record; the mark belongs to the next moment. */
+bool gs_rollup_read(const struct gs_record *record, struct gs_rollup_mark *ret_mark);
+
+/* Of a value that the moment has: in how many moments it was known, and its highest (value where
+ * nothing is told). */
+uint32_t gs_rollup_n(const struct gs_rollup_mark *mark, uint32_t gpu, enum gs_gpu_field field);
+double gs_rollup_max(const struct gs_rollup_mark *mark, uint32_t gpu, enum gs_gpu_field field,
+		     double value);
+
+bool gs_rollup_is_mean(enum gs_gpu_field field);
+bool gs_rollup_has_peak(enum gs_gpu_field field);
+
+struct gs_rollup; /* what gathers */
+
+struct gs_rollup *gs_rollup_new(uint64_t interval_ns); /* NULL: no memory */
+void gs_rollup_free(struct gs_rollup **coarse);
+
+/* Moments gathered so far, and how many, as measured, they stand for. */
+uint32_t gs_rollup_count(const struct gs_rollup *coarse);
+uint32_t gs_rollup_samples(const struct gs_rollup *coarse);
+
+/* Whether the moment can be one with those that are there (true of an empty one). */
+bool gs_rollup_fits(const struct gs_rollup *coarse, const struct gs_node_snapshot *moment);
+
+/* Takes the moment over; mark: its own, may be NULL. 0 or -ENOMEM. */
+int gs_rollup_add(struct gs_rollup *coarse, struct gs_node_snapshot **moment,
+		  const struct gs_rollup_mark *mark);
+
+/* Append what was gathered as records and begin anew. ret_wall_ns: the time of the moment. 0,
+ * -ENOBUFS, -ENOMEM. */
+int gs_rollup_put(struct gs_rollup *coarse, struct gs_buf *out, int64_t *ret_wall_ns);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * Notices of newly mapped executable files, new programs (exec) and ended processes, for all
+ * processes of the machine, through perf's side-band records: no tracefs, no BPF, no cost but at
+ * the mmap itself.
+ */
+#ifndef GS_SOURCES_SIDEBAND_SIDEBAND_H
+#define GS_SOURCES_SIDEBAND_SIDEBAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/base/err.h"
+
+struct gs_sideband;
+
+enum gs_sideband_kind {
+	GS_SIDEBAND_MAP = 1,  /* path was mapped executable */
+	GS_SIDEBAND_EXEC = 2, /* the process runs another program now */
+	GS_SIDEBAND_FORK = 3, /* a new process (threads are not told) */
+	GS_SIDEBAND_EXIT = 4, /* a process ended */
+};
+
+struct gs_sideband_notice {
+	enum gs_sideband_kind kind;
+	pid_t pid;
+	pid_t parent_pid;                    /* FORK */
+	uint64_t time_ns;                    /* monotonic */
+	uint64_t ino;                        /* MAP */
+	uint64_t start, len_bytes, file_off; /* MAP: where in memory, and of which part */
+	const char *path;                    /* MAP: as the process names it; lent */
+};
+
+typedef void (*gs_sideband_fn)(void *ctx, const struct gs_sideband_notice *notice);
+
+/* Opens one software event on each CPU. -EPERM/-EACCES: says which capability lacks. */
+int gs_sideband_new(struct gs_sideband **ret_watch, struct gs_err *err);
+void gs_sideband_free(struct gs_sideband **watch);
+
+/* An epoll descriptor that turns readable as soon as a notice is there. Owned by the watch. The
+ * kernel signals a notice once, and adding the descriptor to a loop can use that up: call
+ * gs_sideband_poll() once after adding it. */
+int gs_sideband_fd(const struct gs_sideband *watch);
+
+/* Deliver what is there, ordered by time over all CPUs. Returns how many were delivered. */
+int gs_sideband_poll(struct gs_sideband *watch, gs_sideband_fn fn, void *ctx);
+
+/* Notices that the kernel dropped since the start. */
+uint64_t gs_sideband_lost(const struct gs_sideband *watch);
+
+#endif

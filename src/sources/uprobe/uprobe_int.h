@@ -1,0 +1,333 @@
+/* Shared among the files of this room. */
+#ifndef GS_SOURCES_UPROBE_UPROBE_INT_H
+#define GS_SOURCES_UPROBE_UPROBE_INT_H
+
+#include <bpf/libbpf.h>
+
+#include "core/base/map.h"
+#include "core/base/window.h"
+#include "sources/x86/site.h"
+#include "sources/elf/elf.h"
+#include "sources/elf/library.h"
+#include "sources/uprobe/uprobe.h"
+#include "sources/sideband/pyfunc_set.h"
+#include "sources/sideband/sideband.h"
+
+/* --- selftest.c: what probes do to functions here --- */
+
+struct selftest {
+	bool done;         /* else nothing below is known */
+	bool push_is_safe; /* the usual site: a function does what it did, in forked children too */
+	bool nop5_is_safe; /* so does one that is probed at a five-byte nop */
+	bool return_is_kept; /* return probes leave return addresses as they are */
+};
+
+/* Made once. */
+struct selftest uprobe_selftest_get(void);
+
+/* Waits for its child, which ends by itself. */
+void uprobe_selftest_reap(void);
+
+#define ACCOUNT_LINKS 6
+
+/* --- features.c: what this kernel and user can --- */
+
+struct features {
+	bool session;      /* Linux 6.13: entry and return by one link */
+	bool multi;        /* Linux 6.6: one link for many functions */
+	bool task_storage; /* Linux 5.11 */
+	struct gs_x86_site_rules sites;
+	bool return_is_kept; /* unwinders do not stop at return probes */
+};
+
+/* 0; -EPERM or -ENOTSUP with a text when nothing can be traced here. */
+int uprobe_features_detect(unsigned avoid, struct features *ret_features, struct gs_err *err);
+
+/* --- kernel.c: programs and maps --- */
+
+struct uprobe_kernel_side {
+	struct gs_cuda_bpf *cuda;     /* owned */
+	struct gs_nccl_bpf *nccl;     /* owned; NULL when the kernel refused it */
+	struct gs_mpi_bpf *mpi;       /* owned; NULL when not asked for, or refused */
+	struct gs_task_bpf *task;     /* owned; NULL when the kernel refused it */
+	struct gs_sample_bpf *sample; /* owned; NULL unless samples are asked for */
+	struct bpf_link **timers;     /* owned; by processor, NULL where there is none */
+	int n_timers;
+	struct gs_pyspan_bpf *pyspan; /* owned; NULL when not asked for */
+	struct gs_pycall_bpf *pycall; /* owned; NULL when not asked for */
+	struct gs_torch_bpf *torch;   /* owned; NULL when operators are not asked for */
+	struct gs_span_bpf *span;     /* owned; NULL when spans are not asked for */
+	struct gs_uscope_bpf *uscope; /* owned; NULL when none is described, or it was refused */
+	struct gs_unwind_bpf *unwind; /* owned; NULL when no layer needs it */
+	struct gs_user_bpf *user;     /* owned; NULL when no probe was described */
+	struct bpf_link *task_links[3];
+	struct gs_account_bpf *account;                /* owned; NULL: threads have no account */
+	struct bpf_link *account_links[ACCOUNT_LINKS]; /* owned */
+	struct gs_account *accounts; /* shared with the kernel side; NULL likewise */
+	/* By family; those that the way of attaching does not use are NULL. Without session and
+	 * leave: only entries are caught. */
+	struct bpf_program *session[GS_N_FAMILIES], *enter[GS_N_FAMILIES], *leave[GS_N_FAMILIES];
+	/* borrowed from cuda */
+	int procs_fd, py_procs_fd, cgroup_fd, free_threads_fd, free_cells_fd, cell_of_fd;
+	struct ring_buffer *ring; /* owned */
+	/* Shared with the kernel side. */
+	struct gs_kernel_state *state;
+	struct gs_thread *threads; /* to be reached by uprobe_reach_threads() */
+	struct gs_cell *cells;     /* by uprobe_reach_cells() */
+	struct gs_window *thread_window, *cell_window, *mpi_window; /* owned: of these */
+	struct gs_modes *modes;
+	struct gs_mpi_row *mpi_rows; /* by mpi_window; NULL without mpi */
+	bool *group_used;            /* owned, by number; NULL: no function is ever taken off */
+};
+
+/* --- kernel.c --- */
+
+/* Of the threads, or cells, that the kernel side has handed out so far: the number behind the last
+ * that may be touched. */
+unsigned uprobe_reach_threads(const struct uprobe_kernel_side *k);
+/* May that place be touched? It may have been handed out since they were counted. */
+bool uprobe_thread_is_mapped(const struct uprobe_kernel_side *k, uint32_t slot);
+unsigned uprobe_reach_cells(const struct uprobe_kernel_side *k);
+
+int uprobe_kernel_load(struct uprobe_kernel_side *k, const struct gs_uprobe_options *options,
+		       const struct gs_kernel_config *config, const struct features *features,
+		       ring_buffer_sample_fn on_event, void *ctx, struct gs_err *err);
+void uprobe_kernel_unload(struct uprobe_kernel_side *k);
+
+/* Hands the maps that all families share over to one more object, before it is loaded. */
+int uprobe_kernel_share_maps(struct uprobe_kernel_side *k, struct bpf_object *object,
+			     const struct features *f, const struct gs_kernel_config *config,
+			     uint32_t ring_bytes);
+
+/* --- sample.c: the timer --- */
+
+int uprobe_sample_start(struct uprobe_kernel_side *k, struct bpf_program *program,
+			uint64_t period_ns, struct gs_err *err);
+void uprobe_sample_stop(struct uprobe_kernel_side *k);
+
+/* The programs alone whose prices are asked for, for cost.c, with maps of a few elements.
+ * Negative errno: nothing is left. */
+int uprobe_kernel_load_alone(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
+			     const struct features *features, bool with_scopes, bool with_users);
+
+/* --- link.c: places, in the kernel --- */
+
+/* Links that stand and fall together: one, or one for entries and one for returns. */
+struct uprobe_link_group {
+	int fds[2]; /* owned */
+	unsigned n_fds;
+	uint8_t family;
+	uint8_t turn;    /* GS_COOKIE_GROUP_SHIFT */
+	uint16_t number; /* 0: it cannot be replaced */
+	struct gs_attach_plan_place
+		*places; /* owned; NULL unless functions may be taken off again */
+	size_t n;
+	/* regroup.c: fds[] are new, and old[] those that they replace */
+	int old[2]; /* owned */
+	unsigned n_old;
+	uint8_t phase;
+	uint64_t turned_ns;
+};
+
+struct links {                            /* of one file */
+	struct uprobe_link_group *groups; /* owned */
+	size_t n;
+	unsigned n_failed; /* links that the kernel refused while these were made */
+};
+
+/* Attach all n places of one file to the programs of a family. pid 0: every process. Places that
+ * the kernel refuses are left out and told by status[i] (negative errno, else 0). Returns how many
+ * were attached, or a negative errno when none could be for a common reason. */
+int uprobe_links_attach(struct links *links, const struct uprobe_kernel_side *k,
+			const struct features *features, enum gs_family family, const char *path,
+			pid_t pid, const struct gs_attach_plan_place *places, size_t n,
+			int *status);
+void uprobe_links_close(struct links *links);
+void uprobe_links_move(struct links *to, struct links *from);
+
+/* The same for the links of many files. The kernel waits for each until nobody can be in a probe
+ * (some 50 ms), but for many at a time as long as for one. */
+void uprobe_links_close_many(struct links *links);
+
+/* The numbers of closed groups may be used again. */
+void uprobe_links_release_numbers(const struct links *links, const struct uprobe_kernel_side *k);
+
+/* Links for all places of the group, into fds. 0, or a negative errno and none. */
+int uprobe_attach_group(struct uprobe_link_group *group, const struct uprobe_kernel_side *k,
+			const struct features *features, const char *path, pid_t pid);
+
+/* Of perf events; -EOPNOTSUPP: there is none. */
+int uprobe_event_type(void);
+
+/* --- cost.c --- */
+
+/* Where in our own file code of ours is. 0 or -ENOENT. */
+int uprobe_own_offset(const void *code, uint64_t *ret_off);
+
+/* --- regroup.c: functions are taken off --- */
+
+/* One step on the way of those of the links' functions that are to go (GS_MODE_OFF). True when
+ * there are more to make. */
+bool uprobe_links_regroup(struct gs_uprobe *probe, struct links *links, const char *path,
+			  pid_t pid);
+
+/* Do probes on the function count still? */
+bool uprobe_links_have(const struct links *links, uint16_t func);
+
+/* --- pycall.c: calls of Python functions --- */
+
+/* What the programs know from the start. */
+int uprobe_pycall_fill(struct gs_pycall_bpf *skeleton, const struct gs_uprobe_options *options,
+		       struct gs_err *err);
+
+/* Their numbers. *ret_set stays NULL where they are not traced, which the others take. */
+int uprobe_pycalls_new(struct gs_uprobe *probe, struct gs_pyfunc_set **ret_set);
+void uprobe_pycalls_event(struct gs_pyfunc_set *set, const struct gs_event *event);
+void uprobe_pycalls_drain(struct gs_uprobe *probe);
+
+/* --- files.c: files with probes, and who uses them --- */
+
+/* --- user.c: probes that the user described --- */
+
+struct users; /* which files had which, and what their calls added up to */
+
+/* *ret_users NULL: there are none. */
+int uprobe_users_new(struct gs_uprobe *probe, struct users **ret_users);
+void uprobe_users_free(struct users **users);
+
+/* Is a function among them that may throw, and whose return is wanted? */
+bool uprobe_users_may_throw(const struct gs_user_set *set);
+
+/* Attach what a file has of the described probes; links are added. How many were placed. */
+unsigned uprobe_users_attach(struct gs_uprobe *probe, struct links *links,
+			     const struct gs_mapped_file *file, pid_t only_pid);
+
+void uprobe_users_attach_paths(struct gs_uprobe *probe); /* to files named by their path */
+void uprobe_users_drain(struct gs_uprobe *probe, const struct gs_uprobe_handler *handler);
+void uprobe_users_report_missing(struct gs_uprobe *probe);
+
+/* --- turns.c: files that wait for their probes, by owner --- */
+
+struct turns;
+
+struct turns *uprobe_turns_new(void);
+void uprobe_turns_free(struct turns **turns);
+
+/* A process has this file mapped: it is looked at when its turn comes, if it is not known yet.
+ * late_since_ns: since when (monotonic) it has been mapped without probes; 0: that is not told. */
+void uprobe_turns_add(struct gs_uprobe *probe, pid_t pid, const struct gs_mapped_file *file,
+		      uint64_t late_since_ns);
+
+/* n turns at most, of each user. True: more are waiting. */
+bool uprobe_turns_serve(struct gs_uprobe *probe, unsigned n);
+size_t uprobe_turns_n_waiting(const struct turns *turns);
+
+/* --- account.c: where the time of threads goes --- */
+
+/* Negative errno: this kernel refuses the programs, nothing is left, and there is no account. */
+int uprobe_account_load(struct gs_uprobe *probe, const struct gs_kernel_config *config,
+			const struct features *f, uint32_t ring_bytes);
+void uprobe_account_unload(struct uprobe_kernel_side *k);
+
+/* Give accounts to chosen threads that have none yet, and read all names again. */
+void uprobe_account_walk(struct gs_uprobe *probe);
+void uprobe_account_rescan(struct gs_uprobe *probe); /* the same, where it is of use */
+
+/* Hand over accounts: of ended threads, of others from time to time, or (last) of all. */
+void uprobe_account_drain(struct gs_uprobe *probe, const struct gs_uprobe_handler *handler,
+			  bool last);
+
+struct file_table; /* by identity (and pid, where links are made by process) */
+
+struct gs_uprobe {
+	struct gs_uprobe_options options; /* texts and lists copied */
+	pid_t *pids;                      /* owned copy */
+	char **globs, **ops;              /* owned copies */
+	char *comm, *cgroup;
+	bool by_process; /* links are made for one process each: others pay nothing */
+	bool saw_target; /* a process of the selection ran */
+	bool cgroup_v1;  /* members are followed one by one */
+	struct features features;
+	struct gs_attach_plan_options plan; /* on_attach is that of the options */
+	struct gs_attach_plan_selection selection;
+	struct uprobe_kernel_side kernel;
+	struct file_table *files;
+	struct turns *turns;
+	struct gs_map descent;                   /* processes chosen by id, and their children */
+	struct users *users;                     /* NULL: none */
+	struct gs_pyfunc_set *pycalls;           /* NULL: none; the consumer's */
+	struct gs_sideband *watch;               /* NULL: not available */
+	uint32_t n_cells;                        /* at most, of the kernel side */
+	struct gs_mpi_row *mpi_before;           /* owned: rows as handed over last; NULL: none */
+	struct gs_cell *before;                  /* owned: cells as handed over last */
+	struct gs_hits *hits_before;             /* owned: by cell, as of the last glance */
+	uint64_t *cpu_before_ns;                 /* owned: by slot, likewise */
+	uint64_t *account_handed_ns;             /* owned: by account, when it was handed over */
+	bool account_stale;                      /* processes were chosen since the last walk */
+	const struct gs_uprobe_handler *handler; /* during gs_uprobe_poll() */
+	int n_polled;
+	uint64_t n_dropped;         /* notices, when processes were looked through for that last */
+	uint64_t dropped_ns;        /* when that was */
+	_Atomic bool regroup;       /* a function is to go, or on its way */
+	bool off_told[GS_FUNC_MAX]; /* it is gone */
+	uint64_t ops_found;         /* bit n: a file had what options.ops[n] names */
+	char engine[160];
+};
+
+/* The id whose probes and mode a function has: all Python functions share those of one. */
+static inline uint16_t uprobe_placed_as(const struct gs_uprobe *probe, uint16_t id)
+{
+	return id >= GS_FUNC_MAX ? probe->selection.py_func : id;
+}
+
+struct file_table *uprobe_files_new(void);
+/* Hands the link descriptors of all files over into *ret_links. */
+void uprobe_files_free(struct file_table **files, struct links *ret_links);
+
+/* A process has this file mapped: attach when it is of interest and new. ret_new: probes were
+ * placed now. */
+int uprobe_files_use(struct gs_uprobe *probe, pid_t pid, const struct gs_mapped_file *file,
+		     bool *ret_new);
+
+/* The file has been looked at; its users are noted. */
+bool uprobe_files_known(struct gs_uprobe *probe, pid_t pid, const struct gs_mapped_file *file);
+
+/* How many probes it has. */
+unsigned uprobe_files_n_probes(struct gs_uprobe *probe, pid_t pid,
+			       const struct gs_mapped_file *file);
+
+/* By its name it is a library of CUDA, NCCL or PyTorch. */
+bool uprobe_files_scan_traced(const char *path);
+const char *uprobe_files_reason_of(int status);
+void uprobe_files_report_failure(struct gs_uprobe *probe, const char *path, const char *function,
+				 const char *reason, int status, uint32_t layer);
+void uprobe_files_process_gone(struct gs_uprobe *probe, pid_t pid);
+void uprobe_files_sweep(struct gs_uprobe *probe);
+
+/* Functions in GS_MODE_OFF are not attached any more. */
+bool uprobe_files_is_off(const struct gs_uprobe *probe, uint16_t func);
+
+/* What a hit at a placed probe is made of (on_function). row: of described probes, else NULL. */
+void uprobe_files_report_cost(struct gs_uprobe *probe, const struct gs_attach_plan_place *place,
+			      const struct gs_user_row *row);
+
+/* Take off the probes of functions that are to go, a step at a time. */
+void uprobe_files_regroup(struct gs_uprobe *probe);
+
+/* Report names of operators that no file had, where others of them were found. */
+void uprobe_files_report_missing_ops(struct gs_uprobe *probe);
+unsigned uprobe_files_count(const struct file_table *files, unsigned *ret_n_probes);
+
+/* --- target.c: which processes --- */
+
+int uprobe_target_config(struct gs_uprobe *probe, struct gs_kernel_config *config,
+			 struct gs_err *err);
+/* After loading: what only a map can hold. */
+int uprobe_target_fill_maps(struct gs_uprobe *probe, struct gs_err *err);
+bool uprobe_target_may_match(const struct gs_uprobe *probe, pid_t pid);
+bool uprobe_target_is_named(const struct gs_uprobe *probe, pid_t pid); /* when a name was chosen */
+/* The descendants that a followed process has already. */
+void uprobe_target_follow_children(struct gs_uprobe *probe, pid_t pid, int depth);
+void uprobe_target_follow_cgroup_v1(struct gs_uprobe *probe);
+
+#endif

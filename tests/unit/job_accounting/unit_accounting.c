@@ -1,0 +1,288 @@
+/* Totals of jobs, out of a proc folder and groups made by hand: without probes. */
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analysis/job_accounting/accounting_int.h"
+#include "unit/identity/fake_proc.h"
+
+#define GROUP "system.slice/slurmstepd.scope/job_12"
+#define MS    1000000ull
+/*
+ * Above the largest number that the kernel gives (PID_MAX_LIMIT, 2^22, in include/linux/threads.h):
+ * probes see the processes of the machine, and none of them may be taken for one of these.
+ */
+#define NO_PID 5000000u
+
+static void growth_never_steps_back(void **state)
+{
+	struct gs_taskstats sum = {0}, last = {0}, now = {.syscalls = 10, .faults_minor = 3};
+
+	accounting_add_growth(&sum, &last, &now);
+	assert_int_equal(sum.syscalls, 10);
+	/* A torn reading. */
+	now.syscalls = 4;
+	now.faults_minor = 5;
+	accounting_add_growth(&sum, &last, &now);
+	assert_int_equal(sum.syscalls, 10);
+	assert_int_equal(sum.faults_minor, 5);
+	/* What was read too low is not added twice when it is right again. */
+	now.syscalls = 12;
+	accounting_add_growth(&sum, &last, &now);
+	assert_int_equal(sum.syscalls, 12);
+	/* Another process of the same job: its own last reading. */
+	last = (struct gs_taskstats){0};
+	accounting_add_growth(&sum, &last, &now);
+	assert_int_equal(sum.syscalls, 24);
+}
+
+static void put_file(const struct fake *f, const char *name, const char *text)
+{
+	char path[512];
+	GS_FCLOSE FILE *file = NULL;
+
+	snprintf(path, sizeof(path), "%s/cgroup/" GROUP "/%s", f->root, name);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+}
+
+static void put_process(const struct fake *f, unsigned pid)
+{
+	static const char group[] = "0::/" GROUP "/step_0/user/task_0\n";
+	static const char environ[] =
+		"SLURM_JOB_ID=12\0SLURM_JOB_USER=ann\0SLURM_JOB_ACCOUNT=phys\0"
+		"SLURM_PROCID=0\0SLURM_CLUSTER_NAME=c";
+
+	fake_put_stat(f, pid, "work", 1, 100);
+	fake_put(f, pid, "cgroup", group, strlen(group));
+	fake_put(f, pid, "environ", environ, sizeof(environ));
+}
+
+static struct gs_accounting *begin(const struct fake *f, const struct gs_accounting_options *more)
+{
+	struct gs_accounting_options o = *more;
+	struct gs_accounting *a = NULL;
+	struct gs_err err = {{0}};
+	char cgroup[128];
+
+	snprintf(cgroup, sizeof(cgroup), "%s/cgroup", f->root);
+	assert_int_equal(fake_run("mkdir -p %s/cgroup/" GROUP, f->root), 0);
+	o.size = sizeof(o);
+	o.proc_root = f->root;
+	o.cgroup_root = cgroup;
+	o.trusted_uid = getuid();
+	assert_int_equal(gs_accounting_new(&o, &a, &err), 0);
+	return a;
+}
+
+static struct gs_job_accounts *read_all(struct gs_accounting *a, const struct gs_gpu_snapshot *gpus)
+{
+	struct gs_job_accounts *now = NULL;
+	struct gs_err err = {{0}};
+
+	assert_int_equal(gs_accounting_read(a, gpus, &now, &err), 0);
+	return now;
+}
+
+/* Users who claim hundreds of jobs, with the table full of real ones but for one place. */
+static void claims_take_no_place_of_a_job(void **state)
+{
+	const struct fake *f = *state;
+	struct gs_accounting *a = begin(f, &(struct gs_accounting_options){.max_jobs = 1});
+	struct gs_job_accounts *now;
+	uint32_t n_claimed = 0;
+
+	for (unsigned i = 0; i < 400; i++) {
+		char environ[32], status[64];
+		int n = snprintf(environ, sizeof(environ), "SLURM_JOB_ID=%u", 5000 + i);
+		int m = snprintf(status, sizeof(status), "Uid:\t%u\t0\t0\t0\n", 7000 + i % 3);
+
+		fake_put_stat(f, NO_PID + 1 + i, "sleep", 1, 100);
+		fake_put(f, NO_PID + 1 + i, "cgroup", "0::/\n", 5);
+		fake_put(f, NO_PID + 1 + i, "status", status, (size_t)m);
+		fake_put(f, NO_PID + 1 + i, "environ", environ, (size_t)n + 1);
+	}
+	gs_job_accounts_free(&(struct gs_job_accounts *){read_all(a, NULL)});
+	put_process(f, NO_PID);
+	now = read_all(a, NULL);
+	for (uint32_t i = 0; i < now->n_accounts; i++) {
+		n_claimed += now->account[i].job.is_claimed;
+		if (!now->account[i].job.is_claimed)
+			assert_string_equal(now->account[i].job.id, "12");
+	}
+	assert_int_equal(now->n_accounts, n_claimed + 1);
+	assert_int_equal(n_claimed, 3 * GS_JOB_CLAIMS_USER_MAX);
+	assert_int_equal(now->trouble.jobs_left_out, 0);
+	assert_int_equal(now->trouble.claims_left_out, 400 - n_claimed);
+	gs_job_accounts_free(&now);
+	gs_accounting_free(&a);
+}
+
+static void a_job_comes_and_goes(void **state)
+{
+	const struct fake *f = *state;
+	struct gs_accounting *a = begin(f, &(struct gs_accounting_options){.linger_ns = 1});
+	struct gs_job_accounts *now = read_all(a, NULL);
+	const struct gs_job_account *j;
+
+	assert_int_equal(now->n_accounts, 0);
+	gs_job_accounts_free(&now);
+	put_process(f, NO_PID);
+	put_file(f, "memory.current", "1000\n");
+	put_file(f, "memory.max", "5000\n");
+	put_file(f, "cpu.pressure",
+		 "some avg10=0.00 avg60=0.00 avg300=0.00 total=7000\nfull avg10=0 total=500\n");
+	now = read_all(a, NULL);
+	assert_int_equal(now->n_accounts, 1);
+	j = &now->account[0];
+	assert_string_equal(j->job.id, "12");
+	assert_false(j->job.is_claimed);
+	assert_int_equal(j->job.uid, getuid()); /* the environment names another user */
+	assert_string_not_equal(j->job.user, "ann");
+	assert_string_equal(j->job.account, "");
+	assert_int_equal(j->n_processes, 1);
+	assert_int_equal(j->memory_bytes, 1000);
+	assert_int_equal(j->memory_limit_bytes, 5000);
+	/* What was before is not the agent's to tell: it begins with the first reading. */
+	assert_int_equal(j->pressure_ns[GS_PRESSURE_CPU][0], 0);
+	assert_int_equal(j->pressure_ns[GS_PRESSURE_IO][0], -1);
+	assert_int_equal(j->n_gpus, -1);
+	assert_false(now->probes);
+	gs_job_accounts_free(&now);
+
+	put_file(f, "memory.current", "400\n");
+	put_file(f, "cpu.pressure",
+		 "some avg10=0.00 avg60=0.00 avg300=0.00 total=9000\nfull avg10=0 total=600\n");
+	now = read_all(a, NULL);
+	j = &now->account[0];
+	assert_int_equal(j->memory_bytes, 400);
+	assert_int_equal(j->memory_peak_bytes, 1000);
+	assert_int_equal(j->pressure_ns[GS_PRESSURE_CPU][0], 2000000);
+	assert_int_equal(j->pressure_ns[GS_PRESSURE_CPU][1], 100000);
+	gs_job_accounts_free(&now);
+	/* Its group was made anew, as for a requeued job: what was told stays. */
+	put_file(f, "cpu.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=10\n");
+	now = read_all(a, NULL);
+	assert_int_equal(now->account[0].pressure_ns[GS_PRESSURE_CPU][0], 2000000);
+	assert_int_equal(now->account[0].pressure_ns[GS_PRESSURE_CPU][1], 100000);
+	gs_job_accounts_free(&now);
+
+	assert_int_equal(fake_run("rm -rf %s/5000000", f->root), 0);
+	now = read_all(a, NULL);
+	/* Told once more, or gone already when the clock went on between the two. */
+	assert_true(now->n_accounts <= 1);
+	assert_true(!now->n_accounts || now->account[0].n_processes == 0);
+	gs_job_accounts_free(&now);
+	now = read_all(a, NULL);
+	assert_int_equal(now->n_accounts, 0);
+	gs_job_accounts_free(&now);
+	gs_accounting_free(&a);
+	assert_null(a);
+}
+
+static void what_it_does_not_want_is_left_out(void **state)
+{
+	const struct fake *f = *state;
+	struct gs_accounting *a =
+		begin(f, &(struct gs_accounting_options){.kinds = 1u << GS_JOB_POD, .max_jobs = 1});
+	struct gs_job_accounts *now;
+
+	put_process(f, NO_PID);
+	now = read_all(a, NULL);
+	assert_int_equal(now->n_accounts, 0);
+	assert_int_equal(now->trouble.jobs_left_out, 0);
+	gs_job_accounts_free(&now);
+	gs_accounting_free(&a);
+}
+
+static struct gs_gpu_snapshot *gpus(double util, double energy)
+{
+	struct gs_gpu_snapshot *g = calloc(1, sizeof(*g));
+
+	g->n_gpus = 2;
+	g->info = calloc(2, sizeof(*g->info));
+	g->sample = calloc(2, sizeof(*g->sample));
+	g->process = calloc(1, sizeof(*g->process));
+	for (uint32_t i = 0; i < 2; i++) {
+		g->info[i].index = i;
+		g->info[i].minor = (int32_t)i;
+		snprintf(g->info[i].uuid, sizeof(g->info[i].uuid), "GPU-%u", i);
+		memset(g->sample[i].why, GS_GPU_REASON_NOT_READ, sizeof(g->sample[i].why));
+	}
+	gs_gpu_set(&g->sample[1], GS_GPU_UTIL, util);
+	gs_gpu_set(&g->sample[1], GS_GPU_ENERGY, energy);
+	g->n_processes = 1;
+	g->process[0] = (struct gs_gpu_process){.gpu = 1, .pid = NO_PID, .used_bytes = 77};
+	return g;
+}
+
+static void gpus_of_a_job(void **state)
+{
+	const struct fake *f = *state;
+	struct gs_accounting *a = begin(f, &(struct gs_accounting_options){.gpu_idle_ns = 1});
+	struct gs_gpu_snapshot *g = gpus(0.5, 1000);
+	struct gs_job_accounts *now;
+	const struct gs_job_account *j;
+
+	put_process(f, NO_PID);
+	now = read_all(a, g);
+	j = &now->account[0];
+	assert_int_equal(j->gpu_mask, 2);
+	assert_int_equal(j->n_gpus, 1);
+	assert_int_equal(j->gpu_memory_bytes, 77);
+	/* It has it since now: no time, and none of the energy before. */
+	assert_int_equal(j->gpu_ns, 0);
+	assert_true(j->energy_joules == 0);
+	gs_job_accounts_free(&now);
+	gs_gpu_snapshot_free(&g);
+
+	g = gpus(0.5, 1250);
+	now = read_all(a, g);
+	j = &now->account[0];
+	assert_true(j->gpu_ns > 0);
+	assert_true(fabs((double)j->gpu_busy_ns / (double)j->gpu_ns - 0.5) < 0.01);
+	assert_true(fabs(j->gpu_ratio - 0.5) < 0.01);
+	assert_int_equal(j->gpu_idle_ns, 0);
+	assert_int_equal(j->gpus_idle, 0);
+	assert_true(j->energy_joules == 250);
+	gs_job_accounts_free(&now);
+	gs_gpu_snapshot_free(&g);
+
+	/* Idle, and the driver was loaded again. */
+	g = gpus(0, 3);
+	now = read_all(a, g);
+	j = &now->account[0];
+	assert_true(j->gpu_idle_ns > 0);
+	assert_int_equal(j->gpus_idle, 1);
+	assert_true(j->energy_joules == 250);
+	gs_job_accounts_free(&now);
+	gs_gpu_snapshot_free(&g);
+	g = gpus(0, 13);
+	now = read_all(a, g);
+	assert_true(now->account[0].energy_joules == 260);
+	gs_job_accounts_free(&now);
+	gs_gpu_snapshot_free(&g);
+	gs_accounting_free(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(growth_never_steps_back),
+		cmocka_unit_test_setup_teardown(a_job_comes_and_goes, fake_setup, fake_teardown),
+		cmocka_unit_test_setup_teardown(claims_take_no_place_of_a_job, fake_setup,
+						fake_teardown),
+		cmocka_unit_test_setup_teardown(what_it_does_not_want_is_left_out, fake_setup,
+						fake_teardown),
+		cmocka_unit_test_setup_teardown(gpus_of_a_job, fake_setup, fake_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
