@@ -95,6 +95,7 @@ if has style; then
 	step "law of includes" python3 tools/include_law.py
 	step "reading of files of others" python3 tools/foreign_reads.py
 	step "words" python3 tools/words.py
+	step "names" python3 tools/names.py
 	if command -v shellcheck >/dev/null; then
 		step "shell scripts" shell_scripts
 	else
