@@ -268,12 +268,13 @@ def cache_only(t):
 
 
 def quota_cgroup():
-    """A folder with a quota of a fifth of a processor; either version."""
+    """A folder with a quota of a fiftieth of a processor; either version. On a busy machine a process may get no more than
+    a twentieth: it must reach its quota there, too, which a turn on a processor that ends by the clock alone is above."""
     v1, v2, name = f'{CGROUPS}/cpu', CGROUPS, f'gpuscope_quota_{os.getpid()}'
     if os.path.exists(f'{v1}/cpu.cfs_period_us') or os.path.exists(f'{v1}/cpu.shares'):
-        folder, texts = f'{v1}/{name}', {'cpu.cfs_period_us': '100000', 'cpu.cfs_quota_us': '20000'}
+        folder, texts = f'{v1}/{name}', {'cpu.cfs_period_us': '100000', 'cpu.cfs_quota_us': '2000'}
     elif 'cpu' in harness.read_text(f'{v2}/cgroup.subtree_control').split():
-        folder, texts = f'{v2}/{name}', {'cpu.max': '20000 100000'}
+        folder, texts = f'{v2}/{name}', {'cpu.max': '2000 100000'}
     else:
         raise Skip('no cgroup of processors can be made')
     try:
@@ -304,7 +305,7 @@ def quota(t):
         found = only(Held(work_load(), 'burn', '3', before=before).report(t))
         last = throttled(folder)
         figures = found['figures']
-        t.equal('processors', figures['cores'], 0.2)
+        t.equal('processors', figures['cores'], 0.02)
         if not same_tree:
             t.equal('limit', figures['memory_allocated_bytes'], 48 << 20)
         # The kernel's own figures of a time that holds the measured one.
