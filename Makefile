@@ -5,6 +5,9 @@
 #   make install    install it under PREFIX (/usr/local): program, man pages, units, Slurm's scripts
 #   make uninstall  remove what the last `make install` of this folder installed
 #   make check      install what is missing, build everything, run all tests (as root: with probes)
+#   make check-fast units, format, words, includes and ceilings alone: what to run before each commit
+#   make hooks      have git check the form of a commit's subject, and the format of its C files
+#   make tidy       clang-tidy on the C files that are changed since main (FILES=..., SINCE=COMMIT)
 #   make tests      build the tests and benchmarks too
 #   make unit       run the tests that need no root
 #   make accuracy   each figure beside an independent source of the same run, as a table (as root);
@@ -42,6 +45,15 @@ demo: deps
 
 check: deps-check
 	@tools/check.sh
+
+check-fast:
+	@CHECK_PARTS="style unit" tools/check.sh
+
+hooks:
+	@tools/hooks.sh
+
+tidy: tests
+	@tools/tidy.sh $(BUILD) "$(SINCE)" $(FILES)
 
 unit: tests
 	@meson test -C $(BUILD) --suite unit --print-errorlogs
@@ -95,4 +107,4 @@ help:
 clean:
 	rm -rf build build-asan build-release build-fuzz build-fuzz-coverage build-tsan
 
-.PHONY: accuracy all tests help uninstall deps deps-check demo check unit asan tsan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster bench-others format install clean
+.PHONY: accuracy all tests help uninstall deps deps-check demo check check-fast hooks tidy unit asan tsan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster bench-others format install clean

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that must be right before a change is taken, ending in one line of totals. CHECK_PARTS
-# chooses: "style tests asan tsan fuzz release" (all).
+# chooses: "style tests asan tsan fuzz release" (all), or "unit" of the tests (make check-fast).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 parts=${CHECK_PARTS:-style tests asan tsan fuzz release}
@@ -35,7 +35,7 @@ formatted() {
 }
 
 shell_scripts() {
-	git ls-files 'tools/*.sh' 'bench/*.sh' '.ci/*' 'packaging/slurm/*.sh' 'packaging/deployment/*.sh' packaging/slurm/slurm-record | xargs -r shellcheck -x
+	git ls-files 'tools/*.sh' 'tools/hooks/*' 'bench/*.sh' '.ci/*' 'packaging/slurm/*.sh' 'packaging/deployment/*.sh' packaging/slurm/slurm-record | xargs -r shellcheck -x
 }
 
 glibc_only() {
@@ -96,6 +96,7 @@ if has style; then
 	step "reading of files of others" python3 tools/foreign_reads.py
 	step "words" python3 tools/words.py
 	step "names" python3 tools/names.py
+	step "ceilings" python3 tools/ceilings.py
 	if command -v shellcheck >/dev/null; then
 		step "shell scripts" shell_scripts
 	else
@@ -112,6 +113,10 @@ build_others() {
 	has fuzz && "${quiet[@]}" tools/fuzz.sh --build
 }
 
+if has unit; then
+	step "build" make --no-print-directory tests
+	suite units build "$(nproc)" --suite unit --timeout-multiplier 6
+fi
 if has tests; then
 	step "build" make --no-print-directory tests
 	build_others >"$results/other_builds.log" 2>&1 &
