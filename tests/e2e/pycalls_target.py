@@ -1,8 +1,8 @@
 """A Python program whose calls are known: the target of pycalls.py.
 
 usage: pycalls_target.py COUNT_FILE|- CASE...
-With a file it counts its own calls by sys.setprofile, as [file, function, first line, thread of the
-first or not] -> number, and writes them there; with "-" it runs without being watched.
+With a file it counts its own calls by sys.setprofile, as [file, function, first line, number], and
+writes them there; with "-" it runs without being watched.
 Runs on Python 3.8 and newer without anything installed.
 """
 import collections
@@ -12,13 +12,13 @@ import os
 import sys
 import threading
 
-counts = collections.Counter()
+counts_of = collections.defaultdict(collections.Counter)  # of each thread: what two add to is not kept apart by `+=`
 
 
 def count(frame, event, arg):
     if event == 'call' and frame.f_code.co_filename in (__file__, '<made>'):
         code = frame.f_code
-        counts[code.co_filename, code.co_name, code.co_firstlineno] += 1
+        counts_of[threading.get_ident()][code.co_filename, code.co_name, code.co_firstlineno] += 1
 
 
 def fib(n):
@@ -156,6 +156,7 @@ def forks():
             os._exit(0)
         os.waitpid(pid, 0)
         if sys.getprofile():
+            counts = counts_of[threading.get_ident()]
             counts[__file__, 'work', work.__code__.co_firstlineno] += 1
             counts[__file__, 'fib', fib.__code__.co_firstlineno] += 20 * 5
 
@@ -193,4 +194,5 @@ main()
 sys.setprofile(None)
 if sys.argv[1] != '-':
     with open(sys.argv[1], 'w') as f:
+        counts = sum(counts_of.values(), collections.Counter())
         json.dump([list(k) + [n] for k, n in counts.items()], f)
