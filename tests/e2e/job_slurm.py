@@ -143,8 +143,8 @@ def of_agent(t):
         cpu = [r['cpu_seconds'] for r in j['ranks']]
         t.true('together no more than the job', 0 < sum(cpu) <= j['thread_seconds']['cpu'] * 1.001, (cpu, j['thread_seconds']))
         t.true('the others waited', all(r['wait_seconds'] > 0 for r in j['ranks'] if r['rank'] != 2), j['ranks'])
-        t.equal('of GPUs: not by rank', {r['gpu_ratio'] for r in j['ranks']}, {None})
-        t.match('and that is told', r'not of GPUs by rank', sources['ranks'])
+        t.equal('none is on a GPU', {r['gpu_ratio'] for r in j['ranks']}, {None})
+        t.equal('and where they are from', sources['ranks'], "the agent's totals, kernel probes")
         t.match('nor launches', r'^not measured: the agent has no probes on CUDA', sources['cuda'])
         t.equal('so they are unknown', j['figures']['launches_per_second'], None)
         a.stop()

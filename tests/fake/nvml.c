@@ -118,7 +118,9 @@ CALL(DeviceGetMemoryInfo, (nvml_dev d, struct nvml_memory *m), {
 	MAY_BE_BLANK(m);
 })
 WHOLE(DeviceGetUtilizationRates, (nvml_dev d, struct nvml_utilization *u), {
-	u->gpu = word(c, "idle") ? 0 : (unsigned)((I * 10 + T * 7) % 101);
+	u->gpu = word(c, "idle")   ? 0
+		 : word(c, "util") ? (unsigned)value(c, "util", 0)
+				   : (unsigned)((I * 10 + T * 7) % 101);
 	u->memory = word(c, "idle") ? 0 : (unsigned)((I * 5 + T * 3) % 101);
 	MAY_BE_BLANK(u);
 })

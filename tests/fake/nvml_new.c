@@ -4,6 +4,30 @@
 
 static long xid_seen;
 
+/* joules=N: the counter's value. seen=PATH: who has read which value stands in PATH.PID.GPU. */
+static unsigned long long energy_mj(const char *c, nvml_dev d)
+{
+	long joules = value(c, "joules", -1);
+	const char *seen = word(c, "seen");
+	char path[512], temporary[520];
+	FILE *file;
+
+	if (joules < 0)
+		return 1000000ull * (I + 1) + T * 300000;
+	if (!seen)
+		return (unsigned long long)joules * 1000;
+	snprintf(path, sizeof(path), "%.*s.%d.%u", (int)strcspn(seen, ",:"), seen, (int)getpid(),
+		 I);
+	snprintf(temporary, sizeof(temporary), "%s.new", path);
+	file = fopen(temporary, "w");
+	if (file) {
+		fprintf(file, "%ld", joules);
+		if (fclose(file) == 0)
+			rename(temporary, path);
+	}
+	return (unsigned long long)joules * 1000;
+}
+
 EXPORT nvml_return nvmlSystemGetCudaDriverVersion_v2(int *v);
 EXPORT nvml_return nvmlSystemGetCudaDriverVersion_v2(int *v)
 {
@@ -46,7 +70,7 @@ WHOLE(DeviceGetOfaUtilization, (nvml_dev d, unsigned *u, unsigned *p), {
 	*p = 166000;
 })
 WHOLE(DeviceGetTotalEnergyConsumption, (nvml_dev d, unsigned long long *mj), {
-	*mj = 1000000ull * (I + 1) + T * 300000;
+	*mj = energy_mj(c, d);
 	MAY_BE_BLANK(mj);
 })
 WHOLE(DeviceGetMemoryErrorCounter,
@@ -74,7 +98,7 @@ static nvml_return field(const char *c, nvml_dev d, struct nvml_field *f)
 		f->value.ui = 50 + I;
 		return NVML_OK;
 	case NVML_FI_ENERGY:
-		f->value.ull = 1000000ull * (I + 1) + T * 300000;
+		f->value.ull = energy_mj(c, d);
 		return NVML_OK;
 	case NVML_FI_POWER_AVERAGE:
 		f->type = NVML_UINT;

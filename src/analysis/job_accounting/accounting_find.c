@@ -18,7 +18,7 @@
 static void clear_job(struct accounting_job *j)
 {
 	free(j->calls);
-	free(j->ranks);
+	gs_ranks_fini(&j->ranks);
 	*j = (struct accounting_job){0};
 }
 

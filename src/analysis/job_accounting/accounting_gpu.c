@@ -40,8 +40,10 @@ int accounting_gpus(struct gs_accounting *a, const struct gs_gpu_snapshot *g, ui
 
 	if (!jobs || !allotted)
 		return -ENOMEM;
-	if (g)
+	if (g) {
 		(void)gs_jobs_set_gpus(a->jobs, g);
+		account_add_rank_gpus(a, g, now_ns);
+	}
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		if (!a->job[i].used)
 			continue;

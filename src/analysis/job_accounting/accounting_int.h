@@ -4,6 +4,7 @@
 
 #include "analysis/job_accounting/accounting.h"
 #include "analysis/job_accounting/gpu_use.h"
+#include "analysis/job_accounting/ranks.h"
 #include "core/base/map.h"
 #include "sources/host/taskstats.h"
 #include "sources/identity/job.h"
@@ -35,8 +36,7 @@ struct accounting_job {
 	int64_t rss_bytes;                      /* of its processes; -1 not read */
 	struct accounting_call *calls;          /* owned */
 	uint32_t n_calls, room_calls;
-	struct gs_job_rank_count *ranks; /* owned */
-	uint32_t n_ranks, room_ranks;
+	struct gs_ranks ranks;                          /* owned */
 	int64_t pressure_last_ns[GS_PRESSURE_COUNT][2]; /* negative: not read yet */
 	struct gs_accounting_gpu_use gpus;
 };
@@ -108,6 +108,10 @@ int accounting_count(struct gs_accounting *a, uint64_t now_ns, struct gs_err *er
 /* What the process did since the reading before counts to its rank as well. */
 void accounting_add_rank(struct gs_accounting *a, struct accounting_process *p, uint32_t parent_pid,
 			 const struct gs_taskstats *before);
+
+/* The ranks' processes on GPUs, for ns. */
+void account_add_rank_gpus(struct gs_accounting *a, const struct gs_gpu_snapshot *gpus,
+			   uint64_t now_ns);
 
 /* A copy for the job that is told. 0 or -ENOMEM. */
 int accounting_report_ranks(const struct accounting_job *j, struct gs_job_account *to);

@@ -9,29 +9,7 @@
 
 #include "analysis/job_accounting/accounting_int.h"
 
-#define RANKS_MAX 1024 /* of a job on this node */
-#define ASKED_MAX 5    /* readings */
-
-static uint32_t rank_of(struct accounting_job *j, const struct gs_job_task *t)
-{
-	for (uint32_t i = 0; i < j->n_ranks; i++)
-		if (j->ranks[i].rank == t->rank && strcmp(j->ranks[i].step, t->step) == 0)
-			return i + 1;
-	if (j->n_ranks == RANKS_MAX)
-		return 0;
-	if (j->n_ranks == j->room_ranks) {
-		uint32_t room = j->room_ranks ? 2 * j->room_ranks : 16;
-		void *more = realloc(j->ranks, room * sizeof(*j->ranks));
-
-		if (!more)
-			return 0;
-		j->ranks = more;
-		j->room_ranks = room;
-	}
-	j->ranks[j->n_ranks] = (struct gs_job_rank_count){.rank = t->rank};
-	memcpy(j->ranks[j->n_ranks].step, t->step, sizeof(t->step));
-	return ++j->n_ranks;
-}
+#define ASKED_MAX 5 /* readings */
 
 /* Its own answer, else that of the process that started it. */
 static void find_rank(struct gs_accounting *a, struct accounting_process *p, uint32_t parent_pid)
@@ -41,12 +19,17 @@ static void find_rank(struct gs_accounting *a, struct accounting_process *p, uin
 	uint64_t at;
 
 	p->n_asked++;
-	if (p->alive && gs_jobs_lookup(a->jobs, p->pid, &task) && gs_job_task_is_rank(&task))
-		p->rank = rank_of(j, &task);
-	else if (gs_map_get(&a->alive, parent_pid, &at) && a->process[at].job == p->job)
+	if (p->alive && gs_jobs_lookup(a->jobs, p->pid, &task) && gs_job_task_is_rank(&task)) {
+		p->rank = gs_ranks_find(&j->ranks, &task);
+		if (!p->rank) {
+			a->trouble.ranks_left_out++;
+			p->n_asked = ASKED_MAX;
+		}
+	} else if (gs_map_get(&a->alive, parent_pid, &at) && a->process[at].job == p->job) {
 		p->rank = a->process[at].rank;
+	}
 	if (p->rank)
-		j->ranks[p->rank - 1].n_processes++;
+		j->ranks.rank[p->rank - 1].n_processes++;
 }
 
 void accounting_add_rank(struct gs_accounting *a, struct accounting_process *p, uint32_t parent_pid,
@@ -57,19 +40,38 @@ void accounting_add_rank(struct gs_accounting *a, struct accounting_process *p, 
 	if (!p->rank && p->n_asked < ASKED_MAX)
 		find_rank(a, p, parent_pid);
 	if (p->rank)
-		accounting_add_growth(&a->job[p->job].ranks[p->rank - 1].work, &last, &p->last);
+		accounting_add_growth(&a->job[p->job].ranks.rank[p->rank - 1].work, &last,
+				      &p->last);
+}
+
+void account_add_rank_gpus(struct gs_accounting *a, const struct gs_gpu_snapshot *g,
+			   uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < g->n_processes; i++) {
+		const struct accounting_process *p;
+		struct accounting_job *j;
+		uint64_t at;
+
+		if (g->process[i].ended || !gs_map_get(&a->alive, g->process[i].pid, &at))
+			continue;
+		p = &a->process[at];
+		j = p->job == ACCOUNT_NO_JOB ? NULL : &a->job[p->job];
+		if (j && p->rank)
+			gs_rank_add_gpu(&j->ranks.rank[p->rank - 1], &g->process[i],
+					now_ns - j->before.time_ns);
+	}
 }
 
 int accounting_report_ranks(const struct accounting_job *j, struct gs_job_account *to)
 {
 	to->ranks = NULL;
 	to->n_ranks = 0;
-	if (!j->n_ranks)
+	if (!j->ranks.n_ranks)
 		return 0;
-	to->ranks = calloc(j->n_ranks, sizeof(*to->ranks));
+	to->ranks = calloc(j->ranks.n_ranks, sizeof(*to->ranks));
 	if (!to->ranks)
 		return -ENOMEM;
-	memcpy(to->ranks, j->ranks, j->n_ranks * sizeof(*to->ranks));
-	to->n_ranks = j->n_ranks;
+	memcpy(to->ranks, j->ranks.rank, j->ranks.n_ranks * sizeof(*to->ranks));
+	to->n_ranks = j->ranks.n_ranks;
 	return 0;
 }

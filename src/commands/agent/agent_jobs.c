@@ -214,9 +214,8 @@ static void put_trouble(struct gs_metrics *p, const struct gs_job_account_troubl
 		const char *cause;
 		uint64_t n;
 	} of[] = {
-		{"not_followed", t->not_followed},
-		{"lost", t->lost},
-		{"failed_read", t->failed_reads},
+		{"not_followed", t->not_followed},    {"lost", t->lost},
+		{"rank_left_out", t->ranks_left_out}, {"failed_read", t->failed_reads},
 		{"slurm", t->questions_failed},
 	};
 
@@ -225,10 +224,13 @@ static void put_trouble(struct gs_metrics *p, const struct gs_job_account_troubl
 	gs_metrics_one(p, "gpuscope_agent_job_claims_left_out", GS_METRICS_COUNTER,
 		       (double)t->claims_left_out,
 		       "Claims to jobs that are not followed: too many at once, or of one user.");
-	gs_metrics_family(p, "gpuscope_agent_jobs_errors", GS_METRICS_COUNTER, "",
-			  "What is missing in the totals of jobs: not_followed, processes without "
-			  "room; lost, rows and events of the probes; failed_read, files; slurm, "
-			  "questions to Slurm without an answer.");
+	gs_metrics_family(
+		p, "gpuscope_agent_jobs_errors", GS_METRICS_COUNTER, "",
+		"What is missing in the totals of jobs: not_followed, processes without "
+		"room; lost, rows and events of the probes; rank_left_out, "
+		"processes whose rank has no row, as their job has too many; failed_read, "
+		"files; slurm, "
+		"questions to Slurm without an answer.");
 	for (size_t i = 0; i < GS_ARRAY_LEN(of); i++) {
 		struct gs_metrics_label l = {"cause", of[i].cause};
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "analysis/job_accounting/accounting.h"
+#include "analysis/job_accounting/ranks.h"
 #include "commands/agent/agent.h"
 #include "core/base/clock.h"
 #include "core/base/mem.h"
@@ -128,48 +129,6 @@ static int fill_calls(const struct gs_job_account *a, struct gs_job_report *job)
 	return 0;
 }
 
-static int by_rank(const void *a, const void *b)
-{
-	const struct gs_job_report_rank *x = a, *y = b;
-
-	return (x->rank > y->rank) - (x->rank < y->rank);
-}
-
-/* Of the step with most ranks, the later one of equals: the others are what was run beside it. */
-static const char *largest_step(const struct gs_job_account *a)
-{
-	const char *best = "";
-	uint32_t most = 0;
-
-	for (uint32_t i = 0; i < a->n_ranks; i++) {
-		uint32_t n = 0;
-
-		for (uint32_t k = 0; k < a->n_ranks; k++)
-			n += strcmp(a->ranks[k].step, a->ranks[i].step) == 0;
-		if (n >= most) {
-			most = n;
-			best = a->ranks[i].step;
-		}
-	}
-	return best;
-}
-
-static int fill_ranks(const struct gs_job_account *a, struct gs_job_report *job)
-{
-	const char *step = largest_step(a);
-
-	job->ranks = calloc(a->n_ranks + 1u, sizeof(*job->ranks));
-	if (!job->ranks)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < a->n_ranks; i++)
-		if (strcmp(a->ranks[i].step, step) == 0)
-			gs_job_report_rank_of(&a->ranks[i].work, a->ranks[i].step, a->ranks[i].rank,
-					      a->ranks[i].n_processes, &job->ranks[job->n_ranks++]);
-	qsort(job->ranks, job->n_ranks, sizeof(*job->ranks), by_rank);
-	gs_job_report_judge_ranks(job);
-	return 0;
-}
-
 static void fill_session(const struct agent_report *r, const struct gs_job_accounts *accounts,
 			 const struct gs_job_account *a, struct gs_job_report_session *s)
 {
@@ -196,8 +155,7 @@ static void fill_session(const struct agent_report *r, const struct gs_job_accou
 	snprintf(s->source[GS_JOB_KNOWS_CUDA], sizeof(s->source[0]),
 		 "not measured: the agent has no probes on CUDA and NCCL; gpuscope job has");
 	snprintf(s->ranks_source, sizeof(s->ranks_source), "%s",
-		 accounts->probes ? "the agent's totals, kernel probes; not of GPUs by rank, which "
-				    "gpuscope job tells"
+		 accounts->probes ? "the agent's totals, kernel probes"
 				  : "not measured: the agent has no kernel probes here");
 	for (unsigned i = 0; i < GS_STALL_COUNT; i++)
 		s->pressure_ratio[i] = NAN;
@@ -218,8 +176,9 @@ static int make_report(struct agent_report *r, const struct gs_job_accounts *acc
 	if (e == 0)
 		fill_usage(r, a, &job->usage); /* the ranks' imbalance goes into it */
 	if (e == 0)
-		e = fill_ranks(a, job);
+		e = gs_ranks_report(a->ranks, a->n_ranks, job);
 	if (e < 0) {
+		free(job ? job->ranks : NULL);
 		free(job ? job->calls : NULL);
 		free(job);
 		return e;

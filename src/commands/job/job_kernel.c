@@ -40,10 +40,8 @@ struct job_kernel {
 	uint32_t *pending; /* owned: to be followed at the next flush */
 	size_t n_pending, pending_room;
 	uint64_t n_not_followed;
-	uint64_t read_ns;               /* boot clock */
-	struct ended *ended;            /* owned; JOBS_MAX */
-	struct gs_taskstats *rank_work; /* owned; likewise by rank */
-	size_t n_ranks;
+	uint64_t read_ns;                  /* boot clock */
+	struct ended *ended;               /* owned; JOBS_MAX */
 	struct gs_map gone_job, gone_rank; /* pid of those -> job, rank: of what they started */
 	uint64_t fold_ns;
 	char missing[160];
@@ -100,7 +98,6 @@ void job_kernel_close(struct job_kernel **ref)
 		gs_job_tables_fini(&k->ended[i].tables);
 	}
 	free(k->ended);
-	free(k->rank_work);
 	free(k->pending);
 	free(k);
 	*ref = NULL;
@@ -203,16 +200,14 @@ static bool is_of(const struct job_kernel *k, const struct gs_taskstats_row *row
 	return known_of(k, &k->job_of, row, &of) && of == job;
 }
 
-void job_kernel_add_by(const struct job_kernel *k, const struct gs_map *of,
-		       struct gs_taskstats *sums, size_t n_sums)
+void job_kernel_add_by(const struct job_kernel *k, const struct gs_map *rank_of,
+		       job_kernel_add *add, void *ctx)
 {
-	uint64_t i;
+	uint64_t rank;
 
-	for (size_t rank = 0; rank < k->n_ranks && rank < n_sums; rank++)
-		gs_taskstats_add(&sums[rank], &k->rank_work[rank]);
-	for (size_t row = 0; k->now && row < k->now->n_rows; row++)
-		if (known_of(k, of, &k->now->rows[row], &i) && i < n_sums)
-			gs_taskstats_add(&sums[i], &k->now->rows[row].work);
+	for (size_t i = 0; k->now && i < k->now->n_rows; i++)
+		if (known_of(k, rank_of, &k->now->rows[i], &rank))
+			add(ctx, rank, &k->now->rows[i].work);
 }
 
 uint64_t job_kernel_since_ns(const struct job_kernel *k, uint32_t job)
@@ -310,26 +305,11 @@ static int merge_tables(struct gs_taskstats_tables *t, const struct gs_taskstats
 	return r;
 }
 
-static struct gs_taskstats *rank_work(struct job_kernel *k, uint64_t rank)
-{
-	if (rank >= k->n_ranks) {
-		struct gs_taskstats *more = realloc(k->rank_work, (rank + 1) * sizeof(*more));
-
-		if (!more)
-			return NULL;
-		memset(more + k->n_ranks, 0, (rank + 1 - k->n_ranks) * sizeof(*more));
-		k->rank_work = more;
-		k->n_ranks = rank + 1;
-	}
-	return &k->rank_work[rank];
-}
-
 /* One that has ended, into the sums of its job and rank. */
 static void fold_row(struct job_kernel *k, const struct gs_map *rank_of,
-		     const struct gs_taskstats_row *row)
+		     const struct gs_taskstats_row *row, job_kernel_add *add, void *ctx)
 {
 	uint64_t job, rank, none;
-	struct gs_taskstats *of_rank;
 	struct ended *e;
 	int r = 0;
 
@@ -338,9 +318,7 @@ static void fold_row(struct job_kernel *k, const struct gs_map *rank_of,
 	r |= gs_map_put(&k->gone_job, row->pid, job);
 	if (known_of(k, rank_of, row, &rank)) {
 		r |= gs_map_put(&k->gone_rank, row->pid, rank);
-		of_rank = rank_work(k, rank);
-		if (of_rank)
-			gs_taskstats_add(of_rank, &row->work);
+		add(ctx, rank, &row->work);
 	}
 	if (r < 0)
 		k->n_not_followed++; /* what it started is nobody's */
@@ -355,7 +333,8 @@ static void fold_row(struct job_kernel *k, const struct gs_map *rank_of,
 		gs_log(1, "no memory for the tables of a job");
 }
 
-void job_kernel_fold(struct job_kernel *k, const struct gs_map *rank_of)
+void job_kernel_fold(struct job_kernel *k, const struct gs_map *rank_of, job_kernel_add *add,
+		     void *ctx)
 {
 	uint64_t now_ns = gs_clock_boot_ns();
 	size_t n = 0;
@@ -369,7 +348,7 @@ void job_kernel_fold(struct job_kernel *k, const struct gs_map *rank_of)
 		return;
 	for (size_t i = 0; i < k->now->n_rows; i++)
 		if (!k->now->rows[i].n_threads)
-			fold_row(k, rank_of, &k->now->rows[i]);
+			fold_row(k, rank_of, &k->now->rows[i], add, ctx);
 	/* Some of its rows are in the sums now: the next reading has the others. */
 	gs_taskstats_snapshot_free(k->now);
 	k->now = NULL;

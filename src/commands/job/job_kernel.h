@@ -28,10 +28,12 @@ uint64_t job_kernel_flush(struct job_kernel *kernel);
 int job_kernel_read(struct job_kernel *kernel);
 
 /* Once in a while: what processes did that have ended is added up here, and the kernel has their
- * room for others. It has room for some thousands. rank_of: pid -> rank, which job_kernel_add_by()
- * is asked with; its owner keeps it. */
+ * room for others. It has room for some thousands. rank_of: pid -> rank; add
+ * gets what such a process did whose rank, or that of its nearest ancestor, stands there. */
 struct gs_map;
-void job_kernel_fold(struct job_kernel *kernel, const struct gs_map *rank_of);
+typedef void job_kernel_add(void *ctx, uint64_t rank, const struct gs_taskstats *work);
+void job_kernel_fold(struct job_kernel *kernel, const struct gs_map *rank_of, job_kernel_add *add,
+		     void *ctx);
 
 /* The moment (boot clock) that the last reading is of; 0 before the first. */
 uint64_t job_kernel_read_ns(const struct job_kernel *kernel);
@@ -47,10 +49,9 @@ void job_kernel_take(const struct job_kernel *kernel, uint32_t job, struct gs_jo
 /* Bytes of requests to devices that have not ended, as far as was seen. */
 uint64_t job_kernel_open_bytes(const struct job_kernel *kernel);
 
-/* Adds each process's counters to sums[i], where of says that it, or the nearest of its ancestors
- * that of knows, is i. */
-void job_kernel_add_by(const struct job_kernel *kernel, const struct gs_map *of,
-		       struct gs_taskstats *sums, size_t n_sums);
+/* The same of the processes that the last reading has, which were not given to add yet. */
+void job_kernel_add_by(const struct job_kernel *kernel, const struct gs_map *rank_of,
+		       job_kernel_add *add, void *ctx);
 
 /* What was lost, in words; "" nothing. And what this kernel cannot tell. */
 void job_kernel_losses(const struct job_kernel *kernel, char *out, size_t bytes);

@@ -316,7 +316,8 @@ static void read_groups(struct job_measure *m)
 	}
 	job_gpu_read(m->gpu);
 	job_who_gpus(m->who, job_gpu_snapshot(m->gpu));
-	job_ranks_poll(m->ranks, job_gpu_snapshot(m->gpu), m->kernel ? NULL : m->work);
+	job_ranks_poll(m->ranks, job_gpu_snapshot(m->gpu), m->kernel ? NULL : m->work,
+		       gs_clock_boot_ns());
 	read_gpus(m);
 }
 
@@ -330,7 +331,7 @@ void job_measure_poll(struct job_measure *m)
 	}
 	m->look_cost_ns = gs_host_taskstats_poll(m->work);
 	if (m->kernel)
-		job_kernel_fold(m->kernel, job_ranks_map(m->ranks));
+		job_ranks_fold(m->ranks, m->kernel);
 	if (m->cuda)
 		gs_launches_poll(m->cuda);
 	if (now_ns - m->group_ns >= GROUP_NS) {
@@ -563,8 +564,8 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 	u->launches = u->nccl_ratio = NAN;
 	if (m->cuda)
 		gs_launches_usage(m->cuda, (uint32_t)i, u);
-	job_ranks_take(m->ranks, (uint32_t)i, m->kernel, &ret->ranks, &ret->n_ranks);
-	gs_job_report_judge_ranks(ret);
+	if (job_ranks_report(m->ranks, (uint32_t)i, m->kernel, ret) < 0)
+		gs_log(1, "no memory for the ranks of a job");
 	u->run_s = x->job.start_s > 0 && now_s > (uint64_t)x->job.start_s
 			   ? (double)(now_s - (uint64_t)x->job.start_s)
 			   : NAN;
@@ -720,6 +721,11 @@ static void put_losses(const struct job_measure *m, struct gs_job_report_session
 			 "processes of further jobs were not watched (%zu jobs are; "
 			 "slurm.max_fallback_jobs)",
 			 m->n_members);
+	add_loss(s, text);
+	text[0] = '\0';
+	if (job_ranks_left_out(m->ranks))
+		snprintf(text, sizeof(text), "%llu processes are of ranks that are not listed",
+			 (unsigned long long)job_ranks_left_out(m->ranks));
 	add_loss(s, text);
 	for (size_t i = 0; i < m->n_members; i++)
 		unknown |= job_who_unknown(&m->member[i].job);

@@ -1,5 +1,6 @@
 /*
- * A rank is a task of a step (Slurm's, or what an MPI launcher set) with all that it started.
+ * The ranks of all jobs that are measured: which process is of which. With probes the kernel's rows
+ * say what a rank did, without them what procfs says of its processes.
  */
 #include "commands/job/job_rank.h"
 
@@ -8,31 +9,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/job_accounting/ranks.h"
 #include "core/base/map.h"
 #include "core/base/mem.h"
-
-struct rank {
-	uint32_t job;
-	char step[24];
-	int32_t rank;
-	uint32_t n_processes;
-	uint64_t cpu_ns, file_bytes; /* without probes */
-	double gpu_sum;
-	uint64_t n_gpu;
-	int64_t gpu_memory_peak;
-};
 
 struct process { /* without probes: as it was read last */
 	uint64_t cpu_ns, file_bytes;
 };
 
 struct job_ranks {
-	struct rank *rank; /* owned */
-	size_t n_ranks, room_ranks;
-	struct gs_map rank_of;   /* pid -> rank */
-	struct gs_map last_of;   /* pid -> process */
-	struct process *process; /* owned */
-	size_t n_processes, room_processes;
+	struct gs_ranks
+		of[GS_HOST_TASKSTATS_GROUPS]; /* by job; their work is of processes that ended */
+	struct gs_map id_of;                  /* pid -> job << 32 | index of its rank */
+	struct gs_map last_of;                /* pid -> process */
+	struct process *process;              /* owned */
+	size_t n_processes, capacity;
+	uint64_t n_left_out;
+	uint64_t read_ns;
 };
 
 int job_ranks_new(struct job_ranks **ret)
@@ -41,7 +34,7 @@ int job_ranks_new(struct job_ranks **ret)
 
 	if (!r)
 		return -ENOMEM;
-	r->rank_of = r->last_of = GS_MAP_INIT(1u << 20);
+	r->id_of = r->last_of = GS_MAP_INIT(1u << 20);
 	*ret = r;
 	return 0;
 }
@@ -52,61 +45,70 @@ void job_ranks_free(struct job_ranks **ref)
 
 	if (!r)
 		return;
-	gs_map_fini(&r->rank_of);
+	for (size_t i = 0; i < GS_ARRAY_LEN(r->of); i++)
+		gs_ranks_fini(&r->of[i]);
+	gs_map_fini(&r->id_of);
 	gs_map_fini(&r->last_of);
-	free(r->rank);
 	free(r->process);
 	free(r);
 	*ref = NULL;
 }
 
-const struct gs_map *job_ranks_map(const struct job_ranks *r)
+static struct gs_job_rank_count *rank_of_id(struct job_ranks *r, uint64_t id)
 {
-	return &r->rank_of;
-}
-
-/* Room for one more; NULL: no memory. */
-static void *grow_array(void *array, size_t n, size_t *room, size_t bytes)
-{
-	size_t more = *room ? 2 * *room : 32;
-	void *p;
-
-	if (n < *room)
-		return array;
-	p = realloc(array, more * bytes);
-	if (p)
-		*room = more;
-	return p;
+	return &r->of[id >> 32].rank[(uint32_t)id];
 }
 
 void job_ranks_note(struct job_ranks *r, uint32_t pid, uint32_t job, const struct gs_job_task *task)
 {
-	struct rank *more;
-	size_t i = 0;
+	uint64_t id;
+	uint32_t at;
 
 	if (!gs_job_task_is_rank(task))
 		return;
-	while (i < r->n_ranks && (r->rank[i].job != job || r->rank[i].rank != task->rank ||
-				  strcmp(r->rank[i].step, task->step) != 0))
-		i++;
-	if (i == r->n_ranks) {
-		more = grow_array(r->rank, r->n_ranks, &r->room_ranks, sizeof(*more));
-		if (!more)
-			return;
-		r->rank = more;
-		r->rank[r->n_ranks] =
-			(struct rank){.job = job, .rank = task->rank, .gpu_memory_peak = -1};
-		memcpy(r->rank[r->n_ranks++].step, task->step, sizeof(task->step));
-	}
-	if (gs_map_put(&r->rank_of, pid, i) == 0)
-		r->rank[i].n_processes++;
+	at = gs_ranks_find(&r->of[job], task);
+	id = (uint64_t)job << 32 | (at - 1);
+	if (!at || gs_map_put(&r->id_of, pid, id) < 0)
+		r->n_left_out++;
+	else
+		rank_of_id(r, id)->n_processes++;
+}
+
+uint64_t job_ranks_left_out(const struct job_ranks *r)
+{
+	return r->n_left_out;
+}
+
+static void add_ended(void *ctx, uint64_t id, const struct gs_taskstats *work)
+{
+	gs_taskstats_add(&rank_of_id(ctx, id)->work, work);
+}
+
+void job_ranks_fold(struct job_ranks *r, struct job_kernel *kernel)
+{
+	job_kernel_fold(kernel, &r->id_of, add_ended, r);
+}
+
+/* Room for one more; NULL: no memory. */
+static struct process *grow_processes(struct job_ranks *r)
+{
+	size_t more = r->capacity ? 2 * r->capacity : 32;
+	void *p;
+
+	if (r->n_processes < r->capacity)
+		return r->process;
+	p = realloc(r->process, more * sizeof(*r->process));
+	if (p)
+		r->capacity = more;
+	return p;
 }
 
 /* What a process used since it was looked at before; the first look is where it begins, unless it
  * was born meanwhile: then src/host counts from 0. */
 static void look_at(struct job_ranks *r, const struct gs_host_taskstats *host, uint32_t pid,
-		    size_t rank)
+		    uint64_t id)
 {
+	struct gs_taskstats *work = &rank_of_id(r, id)->work;
 	struct gs_host_taskstats_process now;
 	struct process *p;
 	uint64_t at;
@@ -114,7 +116,7 @@ static void look_at(struct job_ranks *r, const struct gs_host_taskstats *host, u
 	if (!gs_host_taskstats_of(host, pid, &now))
 		return;
 	if (!gs_map_get(&r->last_of, pid, &at)) {
-		p = grow_array(r->process, r->n_processes, &r->room_processes, sizeof(*p));
+		p = grow_processes(r);
 		if (!p)
 			return;
 		r->process = p;
@@ -125,111 +127,61 @@ static void look_at(struct job_ranks *r, const struct gs_host_taskstats *host, u
 	}
 	p = &r->process[at];
 	if (now.cpu_ns > p->cpu_ns) {
-		r->rank[rank].cpu_ns += now.cpu_ns - p->cpu_ns;
+		work->time_ns[GS_TIME_CPU] += now.cpu_ns - p->cpu_ns;
 		p->cpu_ns = now.cpu_ns;
 	}
 	if (now.io_bytes > p->file_bytes) {
-		r->rank[rank].file_bytes += now.io_bytes - p->file_bytes;
+		work->io[GS_IO_FILE].read_bytes += now.io_bytes - p->file_bytes;
 		p->file_bytes = now.io_bytes;
 	}
 }
 
 void job_ranks_poll(struct job_ranks *r, const struct gs_gpu_snapshot *g,
-		    const struct gs_host_taskstats *host)
+		    const struct gs_host_taskstats *host, uint64_t now_ns)
 {
-	uint64_t at;
+	uint64_t id;
 
-	for (uint32_t i = 0; g && i < g->n_processes; i++) {
-		const struct gs_gpu_process *p = &g->process[i];
-		struct rank *rank;
-
-		if (!gs_map_get(&r->rank_of, p->pid, &at))
-			continue;
-		rank = &r->rank[at];
-		if (p->sm_ratio >= 0) {
-			rank->gpu_sum += p->sm_ratio;
-			rank->n_gpu++;
-		}
-		if (p->used_bytes > rank->gpu_memory_peak)
-			rank->gpu_memory_peak = p->used_bytes;
-	}
+	for (uint32_t i = 0; g && i < g->n_processes; i++)
+		if (!g->process[i].ended && gs_map_get(&r->id_of, g->process[i].pid, &id))
+			gs_rank_add_gpu(rank_of_id(r, id), &g->process[i],
+					r->read_ns ? now_ns - r->read_ns : 0);
+	r->read_ns = now_ns;
 	if (!host)
 		return;
-	gs_map_for_each (&r->rank_of, s)
+	gs_map_for_each (&r->id_of, s)
 		look_at(r, host, (uint32_t)s->key, s->value);
 }
 
-static int by_rank(const void *a, const void *b)
-{
-	const struct gs_job_report_rank *x = a, *y = b;
+struct sum { /* of a job's ranks, those that live as well */
+	uint32_t job;
+	struct gs_job_rank_count *rank;
+};
 
-	return (x->rank > y->rank) - (x->rank < y->rank);
+static void add_living(void *ctx, uint64_t id, const struct gs_taskstats *work)
+{
+	const struct sum *s = ctx;
+
+	if (id >> 32 == s->job)
+		gs_taskstats_add(&s->rank[(uint32_t)id].work, work);
 }
 
-static struct gs_job_report_rank report_rank(const struct rank *r, const struct gs_taskstats *w)
+int job_ranks_report(const struct job_ranks *r, uint32_t job, const struct job_kernel *kernel,
+		     struct gs_job_report *report)
 {
-	struct gs_job_report_rank t = {.rank = r->rank,
-				       .n_processes = r->n_processes,
-				       .cpu_s = (double)r->cpu_ns / 1e9,
-				       .wait_s = NAN,
-				       .gpu_wait_s = NAN,
-				       .gpu_ratio = r->n_gpu ? r->gpu_sum / (double)r->n_gpu : NAN,
-				       .gpu_memory_bytes = r->gpu_memory_peak,
-				       .file_bytes = (double)r->file_bytes,
-				       .net_bytes = NAN};
-	double gpu_ratio = t.gpu_ratio;
+	const struct gs_ranks *of = &r->of[job];
+	GS_FREE struct gs_job_rank_count *copy = calloc(of->n_ranks + 1u, sizeof(*copy));
+	struct sum sum = {job, copy};
+	int e;
 
-	memcpy(t.step, r->step, sizeof(t.step));
-	if (!w)
-		return t;
-	gs_job_report_rank_of(w, r->step, r->rank, r->n_processes, &t);
-	t.gpu_ratio = gpu_ratio;
-	t.gpu_memory_bytes = r->gpu_memory_peak;
-	return t;
-}
-
-/* The step with most ranks: the others are what was run beside it. */
-static const char *largest_step(const struct job_ranks *r, uint32_t job)
-{
-	const char *best = NULL;
-	size_t most = 0;
-
-	for (size_t i = 0; i < r->n_ranks; i++) {
-		size_t n = 0;
-
-		if (r->rank[i].job != job)
-			continue;
-		for (size_t k = 0; k < r->n_ranks; k++)
-			n += r->rank[k].job == job && strcmp(r->rank[k].step, r->rank[i].step) == 0;
-		/* Of two steps as large as each other the later one. */
-		if (n >= most) {
-			most = n;
-			best = r->rank[i].step;
-		}
-	}
-	return best;
-}
-
-void job_ranks_take(const struct job_ranks *r, uint32_t job, const struct job_kernel *kernel,
-		    struct gs_job_report_rank **ret, size_t *ret_n)
-{
-	GS_FREE struct gs_taskstats *sums = calloc(r->n_ranks + 1, sizeof(*sums));
-	struct gs_job_report_rank *list = calloc(r->n_ranks + 1, sizeof(*list));
-	const char *step = largest_step(r, job);
-	size_t n = 0;
-
-	*ret = NULL;
-	*ret_n = 0;
-	if (!sums || !list || !step) {
-		free(list);
-		return;
-	}
+	if (!copy)
+		return -ENOMEM;
+	if (of->n_ranks)
+		memcpy(copy, of->rank, of->n_ranks * sizeof(*copy));
 	if (kernel)
-		job_kernel_add_by(kernel, &r->rank_of, sums, r->n_ranks);
-	for (size_t i = 0; i < r->n_ranks; i++)
-		if (r->rank[i].job == job && strcmp(r->rank[i].step, step) == 0)
-			list[n++] = report_rank(&r->rank[i], kernel ? &sums[i] : NULL);
-	qsort(list, n, sizeof(*list), by_rank);
-	*ret = list;
-	*ret_n = n;
+		job_kernel_add_by(kernel, &r->id_of, add_living, &sum);
+	e = gs_ranks_report(copy, of->n_ranks, report);
+	for (size_t i = 0; !kernel && i < report->n_ranks; i++)
+		report->ranks[i].wait_s = report->ranks[i].gpu_wait_s = report->ranks[i].net_bytes =
+			NAN;
+	return e;
 }

@@ -17,16 +17,19 @@ void job_ranks_free(struct job_ranks **ranks);
 void job_ranks_note(struct job_ranks *ranks, uint32_t pid, uint32_t job,
 		    const struct gs_job_task *task);
 
-/* pid -> rank, for job_kernel_fold(). Lent. */
-const struct gs_map *job_ranks_map(const struct job_ranks *ranks);
+/* Processes whose rank has no row, as their job has too many. */
+uint64_t job_ranks_left_out(const struct job_ranks *ranks);
+
+/* Now and then: job_kernel_fold(), with the ranks of what has ended. */
+void job_ranks_fold(struct job_ranks *ranks, struct job_kernel *kernel);
 
 /* Once a second: processes on GPUs, and without probes what the processes used so far. */
 void job_ranks_poll(struct job_ranks *ranks, const struct gs_gpu_snapshot *gpus,
-		    const struct gs_host_taskstats *host);
+		    const struct gs_host_taskstats *host, uint64_t now_ns);
 
-/* The ranks of the job's largest step, by number; the list is the caller's. kernel: what was read
- * last, or NULL. */
-void job_ranks_take(const struct job_ranks *ranks, uint32_t job, const struct job_kernel *kernel,
-		    struct gs_job_report_rank **ret_list, size_t *ret_n);
+/* The ranks of the job's largest step into its report, with their imbalance. kernel: what was read
+ * last, or NULL. 0 or -ENOMEM. */
+int job_ranks_report(const struct job_ranks *ranks, uint32_t job, const struct job_kernel *kernel,
+		     struct gs_job_report *report);
 
 #endif

@@ -30,6 +30,10 @@ struct gs_job_rank_count { /* a task of a step, with all that it started */
 	int32_t rank;
 	uint32_t n_processes; /* seen so far */
 	struct gs_taskstats work;
+	/* Its processes on GPUs: time in which their share was known, and its integral. */
+	uint64_t gpu_known_ns;
+	double gpu_value_ns;
+	int64_t gpu_memory_peak_bytes; /* -1 unknown */
 };
 
 /* Numbers that are not known are -1, ratios and rates NAN. */
@@ -78,6 +82,7 @@ struct gs_job_account_trouble {
 	uint64_t claims_left_out;  /* likewise, of jobs that are only claimed */
 	uint64_t not_followed;     /* processes that the probes had no room for */
 	uint64_t lost;             /* events, rows and calls that the probes lost */
+	uint64_t ranks_left_out;   /* processes of ranks above GS_RANKS_MAX */
 	uint64_t failed_reads;     /* of /proc and of groups */
 	uint64_t questions_failed; /* to Slurm: failed, late, or not to be read */
 };
