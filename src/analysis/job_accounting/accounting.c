@@ -58,7 +58,7 @@ int gs_accounting_new(const struct gs_accounting_options *options, struct gs_acc
 	jo.trusted_uid = options->trusted_uid;
 	a->machine_bytes =
 		sysinfo(&machine) == 0 ? (int64_t)machine.totalram * machine.mem_unit : -1;
-	a->job_of = a->checked = a->alive = a->process_of = GS_MAP_INIT(1u << 20);
+	a->job_of = a->alive = a->process_of = GS_MAP_INIT(1u << 20);
 	a->left_out = a->claims_left_out = GS_MAP_INIT(LEFT_OUT_MAX);
 	a->n_places = a->max_jobs + GS_JOB_CLAIMS_MAX;
 	a->job = calloc(a->n_places, sizeof(*a->job));
@@ -87,7 +87,7 @@ void gs_accounting_free(struct gs_accounting **ref)
 	gs_taskstats_probe_free(a->probe);
 	gs_rules_free(&a->own_rules);
 	gs_map_fini(&a->job_of);
-	gs_map_fini(&a->checked);
+	gs_scan_fini(&a->scan);
 	gs_map_fini(&a->left_out);
 	gs_map_fini(&a->claims_left_out);
 	gs_map_fini(&a->process_of);

@@ -3,7 +3,6 @@
  * in; what it starts is followed by the probes and counts to the same job, also when it has ended
  * before anybody could look.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +11,6 @@
 #include "analysis/job_accounting/accounting_int.h"
 #include "core/base/clock.h"
 
-#define AGAIN_NS  5000000000ull /* the answer of a process that is not followed is good so long */
 #define SETTLE_NS 500000000ull
 
 static void clear_job(struct accounting_job *j)
@@ -155,27 +153,31 @@ static int want_followed(struct gs_accounting *a, uint32_t pid)
 	return 0;
 }
 
-static int consider_process(struct gs_accounting *a, uint32_t pid, uint64_t now_ns,
-			    struct gs_map *job_of, struct gs_map *checked)
+struct search {
+	struct gs_accounting *a;
+	uint64_t now_ns;
+	struct gs_map job_of; /* as it is now */
+};
+
+static int consider_process(void *ctx, uint32_t pid, bool ask)
 {
+	struct search *s = ctx;
+	struct gs_accounting *a = s->a;
 	uint64_t job, at;
 	bool has_job = gs_map_get(&a->job_of, pid, &job);
 	bool followed = has_job && (a->probe ? gs_map_get(&a->alive, pid, &at)
 					     : gs_host_taskstats_watches(a->host, pid));
 	int r;
 
-	if (followed)
-		return gs_map_put(job_of, pid, job);
-	if (gs_map_get(&a->checked, pid, &at) && now_ns - at < AGAIN_NS) {
-		r = gs_map_put(checked, pid, at);
-		return r == 0 && has_job ? gs_map_put(job_of, pid, job) : r;
-	}
-	r = gs_map_put(checked, pid, now_ns);
-	job = accounting_job_of(a, pid, now_ns);
-	if (r < 0 || job == ACCOUNT_NO_JOB)
-		return r;
+	if (followed || (has_job && !ask))
+		return gs_map_put(&s->job_of, pid, job);
+	if (!ask)
+		return 0;
+	job = accounting_job_of(a, pid, s->now_ns);
+	if (job == ACCOUNT_NO_JOB)
+		return 0;
 	a->job[job].any_pid = pid;
-	r = gs_map_put(job_of, pid, job);
+	r = gs_map_put(&s->job_of, pid, job);
 	if (r < 0)
 		return r;
 	if (a->probe)
@@ -240,28 +242,18 @@ static void settle_questions(struct gs_accounting *a)
 
 int accounting_scan(struct gs_accounting *a, uint64_t now_ns)
 {
-	struct gs_map job_of = GS_MAP_INIT(1u << 20), checked = GS_MAP_INIT(1u << 20);
-	DIR *dir = opendir(a->proc_root);
-	struct dirent *d;
-	int r = dir ? 0 : -errno;
+	struct search s = {a, now_ns, GS_MAP_INIT(1u << 20)};
+	int r;
 
 	gs_jobs_ask(a->jobs, 0);
-	while (r == 0 && (d = readdir(dir)))
-		if (d->d_name[0] >= '1' && d->d_name[0] <= '9')
-			r = consider_process(a, (uint32_t)strtoul(d->d_name, NULL, 10), now_ns,
-					     &job_of, &checked);
-	if (dir)
-		closedir(dir);
+	r = gs_scan_processes(&a->scan, a->proc_root, now_ns, consider_process, &s);
 	if (r < 0) {
-		gs_map_fini(&job_of);
-		gs_map_fini(&checked);
+		gs_map_fini(&s.job_of);
 		a->n_fresh = 0;
 		return r;
 	}
 	gs_map_fini(&a->job_of);
-	gs_map_fini(&a->checked);
-	a->job_of = job_of;
-	a->checked = checked;
+	a->job_of = s.job_of;
 	follow_processes(a);
 	if (!a->first_scan_done)
 		settle_questions(a);

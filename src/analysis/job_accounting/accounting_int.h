@@ -5,6 +5,7 @@
 #include "analysis/job_accounting/accounting.h"
 #include "analysis/job_accounting/gpu_use.h"
 #include "analysis/job_accounting/ranks.h"
+#include "analysis/job_accounting/scan.h"
 #include "core/base/map.h"
 #include "sources/host/taskstats.h"
 #include "sources/identity/job.h"
@@ -70,8 +71,8 @@ struct gs_accounting {
 	uint32_t max_jobs;          /* that are proven; claims come on top */
 	uint32_t n_places;
 
-	struct gs_map job_of;               /* pid -> job, of those that live */
-	struct gs_map checked;              /* pid -> when its job was asked for, of jobs or not */
+	struct gs_map job_of; /* pid -> job, of those that live */
+	struct gs_scan scan;
 	struct gs_map left_out;             /* hash of a job's id -> 1 */
 	struct gs_map claims_left_out;      /* likewise */
 	struct gs_map process_of;           /* key -> process, with probes */

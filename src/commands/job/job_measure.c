@@ -3,7 +3,6 @@
  * and adds up what they do. Without probes all comes from procfs and cgroups; each family of
  * figures says which way it was learned.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -20,6 +19,7 @@
 #include "core/base/map.h"
 #include "core/base/mem.h"
 #include "analysis/job_accounting/gpu_use.h"
+#include "analysis/job_accounting/scan.h"
 #include "commands/job/job.h"
 #include "commands/job/job_gpu.h"
 #include "commands/job/job_kernel.h"
@@ -63,6 +63,7 @@ struct job_measure {
 	char slurm_version[32]; /* at the end */
 	struct member member[GS_HOST_TASKSTATS_GROUPS];
 	size_t n_members;
+	struct gs_scan scan;
 	uint64_t start_ns, scan_ns, group_ns, look_cost_ns, last_ns;
 	int64_t start_wall_ns;
 	uint64_t n_jobs_full;
@@ -119,7 +120,7 @@ static struct member *member_of(struct job_measure *m, const struct gs_job *job)
 }
 
 /* One process: watched when it belongs to a job that was asked for. */
-static bool consider_process(struct job_measure *m, uint32_t pid)
+static bool take_process(struct job_measure *m, uint32_t pid)
 {
 	struct gs_job_task task;
 	struct gs_job job;
@@ -156,6 +157,22 @@ static bool consider_process(struct job_measure *m, uint32_t pid)
 	return true;
 }
 
+struct search {
+	struct job_measure *m;
+	bool found;
+};
+
+/* Whose child a process is does not change, but a tree's members come to be known one by one: of
+ * these every one is asked about. */
+static int consider_process(void *ctx, uint32_t pid, bool ask)
+{
+	struct search *s = ctx;
+
+	if (ask || s->m->options->by == JOB_OF_PIDS)
+		s->found |= take_process(s->m, pid);
+	return 0;
+}
+
 /* A recorder is there before its job: the first seconds of that shall not be missed. */
 static bool is_hurried(const struct job_measure *m)
 {
@@ -171,17 +188,12 @@ static void scan_processes(struct job_measure *m)
 
 	/* A child may stand before its parent when numbers have wrapped. */
 	for (int pass = 0; again && pass < 16; pass++) {
-		DIR *dir = opendir("/proc");
-		struct dirent *d;
+		struct search s = {m, false};
 
-		again = false;
 		job_who_scan(m->who);
-		while (dir && (d = readdir(dir)))
-			if (d->d_name[0] >= '1' && d->d_name[0] <= '9' &&
-			    consider_process(m, (uint32_t)strtoul(d->d_name, NULL, 10)))
-				again = m->options->by == JOB_OF_PIDS;
-		if (dir)
-			closedir(dir);
+		(void)gs_scan_processes(&m->scan, "/proc", gs_clock_boot_ns(), consider_process,
+					&s);
+		again = s.found && m->options->by == JOB_OF_PIDS;
 	}
 	from_ns = m->kernel ? job_kernel_flush(m->kernel) : 0;
 	for (size_t i = n_before; from_ns && i < m->n_members; i++)
@@ -476,6 +488,7 @@ void job_measure_close(struct job_measure **ref)
 	if (!m)
 		return;
 	gs_map_fini(&m->holders);
+	gs_scan_fini(&m->scan);
 	gs_host_taskstats_close(&m->work);
 	job_who_close(&m->who);
 	job_gpu_close(&m->gpu);

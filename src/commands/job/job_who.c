@@ -1,13 +1,13 @@
 /* Selection of processes by job, user, cgroup or tree; names of jobs come from src/place. */
 #include "commands/job/job_who.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "analysis/job_accounting/scan.h"
 #include "core/base/clock.h"
 #include "core/base/map.h"
 #include "core/base/pidns.h"
@@ -15,12 +15,6 @@
 #include "sources/identity/job.h"
 #include "sources/identity/job_cgroup.h"
 #include "sources/identity/identity.h"
-
-/* A process that was none of ours is asked for again: soon while it is new, for what starts jobs
- * first makes a process and then puts it where it belongs. */
-#define AGAIN_MS     2000
-#define AGAIN_NEW_MS 80
-#define NEW_MS       3000
 
 struct root {              /* of a tree */
 	struct gs_job job; /* what is said of it */
@@ -31,10 +25,8 @@ struct job_who {
 	const struct job_options *options;
 	struct root root[JOB_SELECT_MAX]; /* as many as were asked for, of JOB_OF_PIDS */
 	struct gs_jobs *jobs;
-	struct gs_map others; /* pid -> when (ms) it was asked for first << 32 and last */
-	struct gs_map tree;   /* pid -> its start (ticks) * JOB_SELECT_MAX + which root it is of */
-	uint64_t now_ns;
-	uint64_t found; /* bits of the ids or pids that had processes */
+	struct gs_map tree; /* pid -> its start (ticks) * JOB_SELECT_MAX + which root it is of */
+	uint64_t found;     /* bits of the ids or pids that had processes */
 	bool has_read_all;
 	char path[512];
 };
@@ -160,7 +152,6 @@ int job_who_open(const struct job_options *o, struct job_who **ret, struct gs_er
 	if (!w)
 		return -ENOMEM;
 	w->options = o;
-	w->others = GS_MAP_INIT(1u << 20);
 	w->tree = GS_MAP_INIT(1u << 16);
 	r = gs_jobs_new(&options, &w->jobs, err);
 	for (size_t i = 0; r == 0 && o->by == JOB_OF_PIDS && i < o->n_select; i++) {
@@ -180,7 +171,6 @@ void job_who_close(struct job_who **ref)
 	if (!w)
 		return;
 	gs_jobs_free(&w->jobs);
-	gs_map_fini(&w->others);
 	gs_map_fini(&w->tree);
 	free(w);
 	*ref = NULL;
@@ -188,7 +178,6 @@ void job_who_close(struct job_who **ref)
 
 void job_who_scan(struct job_who *w)
 {
-	w->now_ns = gs_clock_boot_ns();
 	gs_jobs_ask(w->jobs, 0);
 }
 
@@ -285,19 +274,23 @@ static bool in_cgroup(const struct job_who *w, uint32_t pid, struct gs_job *job)
  * All processes once, before any is decided about: whether a claim stands for itself is up to the
  * job that it names, whose processes may have higher numbers.
  */
+static int read_one(void *ctx, uint32_t pid, bool ask)
+{
+	struct job_who *w = ctx;
+	struct gs_job_task task;
+
+	(void)gs_jobs_lookup(w->jobs, pid, &task);
+	return 0;
+}
+
 static void read_all(struct job_who *w)
 {
-	DIR *dir = w->has_read_all ? NULL : opendir("/proc");
-	struct gs_job_task task;
-	struct dirent *d;
+	struct gs_scan scan = {0};
 
+	if (!w->has_read_all)
+		(void)gs_scan_processes(&scan, "/proc", gs_clock_boot_ns(), read_one, w);
+	gs_scan_fini(&scan);
 	w->has_read_all = true;
-	while (dir && (d = readdir(dir)))
-		if (d->d_name[0] >= '1' && d->d_name[0] <= '9')
-			(void)gs_jobs_lookup(w->jobs, (uint32_t)strtoul(d->d_name, NULL, 10),
-					     &task);
-	if (dir)
-		closedir(dir);
 }
 
 static bool has_id(struct job_who *w, const struct gs_job *job)
@@ -362,27 +355,8 @@ static bool decide_job(struct job_who *w, uint32_t pid, struct gs_job *ret)
 
 bool job_who_is(struct job_who *w, uint32_t pid, struct gs_job *ret)
 {
-	uint32_t now_ms = (uint32_t)(w->now_ns / 1000000), first_ms = now_ms;
-	uint64_t then;
-	bool is;
-
-	/* Whose child a process is does not change, but a tree's members come to be known one by
-	 * one. */
-	if (w->options->by != JOB_OF_PIDS && gs_map_get(&w->others, pid, &then)) {
-		first_ms = (uint32_t)(then >> 32);
-		if (now_ms - (uint32_t)then <
-		    (now_ms - first_ms < NEW_MS ? AGAIN_NEW_MS : AGAIN_MS))
-			return false;
-	}
 	/* The measuring is not part of what is measured. */
-	is = pid != (uint32_t)getpid() && decide_job(w, pid, ret);
-	if (is)
-		gs_map_del(&w->others, pid);
-	else if (gs_map_put(&w->others, pid, (uint64_t)first_ms << 32 | now_ms) == -ENOBUFS) {
-		gs_map_fini(&w->others);
-		w->others = GS_MAP_INIT(1u << 20);
-	}
-	return is;
+	return pid != (uint32_t)getpid() && decide_job(w, pid, ret);
 }
 
 void job_who_task(struct job_who *w, uint32_t pid, struct gs_job_task *ret)

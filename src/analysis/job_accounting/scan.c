@@ -1,0 +1,62 @@
+#include "analysis/job_accounting/scan.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define SOONEST_MS 80
+#define LATEST_MS  5000
+
+void gs_scan_fini(struct gs_scan *s)
+{
+	gs_map_fini(&s->asked);
+}
+
+static bool is_due(uint64_t then, uint32_t now_ms)
+{
+	uint32_t age_ms = now_ms - (uint32_t)(then >> 32), wait_ms = age_ms / 4;
+
+	if (wait_ms < SOONEST_MS)
+		wait_ms = SOONEST_MS;
+	if (wait_ms > LATEST_MS)
+		wait_ms = LATEST_MS;
+	return now_ms - (uint32_t)then >= wait_ms;
+}
+
+static int visit_one(const struct gs_scan *s, struct gs_map *next, uint32_t pid, uint32_t now_ms,
+		     gs_scan_visit *visit, void *ctx)
+{
+	uint64_t then;
+	bool known = gs_map_get(&s->asked, pid, &then), ask = !known || is_due(then, now_ms);
+	int r;
+
+	if (!known)
+		then = (uint64_t)now_ms << 32;
+	if (ask)
+		then = (then & ~(uint64_t)UINT32_MAX) | now_ms;
+	r = gs_map_put(next, pid, then);
+	return r < 0 ? r : visit(ctx, pid, ask);
+}
+
+int gs_scan_processes(struct gs_scan *s, const char *proc_root, uint64_t now_ns,
+		      gs_scan_visit *visit, void *ctx)
+{
+	struct gs_map next = GS_MAP_INIT(1u << 22); /* the most pids that a kernel has */
+	DIR *dir = opendir(proc_root);
+	struct dirent *d;
+	int r = dir ? 0 : -errno;
+
+	while (r >= 0 && (d = readdir(dir)))
+		if (d->d_name[0] >= '1' && d->d_name[0] <= '9')
+			r = visit_one(s, &next, (uint32_t)strtoul(d->d_name, NULL, 10),
+				      (uint32_t)(now_ns / 1000000), visit, ctx);
+	if (dir)
+		closedir(dir);
+	if (r < 0) {
+		gs_map_fini(&next);
+		return r;
+	}
+	gs_map_fini(&s->asked);
+	s->asked = next;
+	return 0;
+}
