@@ -7,12 +7,13 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 
 import harness
 from agent_help import Agent, Prometheus, config_text, library
-from harness import Skip, case, main, wait_until
+from harness import Skip, case, main, read_text, wait_until
 from slurm_help import Slurm
 
 MIB = 1 << 20
@@ -235,6 +236,26 @@ def most(t):
         other = next(j for j in jobs if j not in told)
         a.wait_metric(of(other, 'processes'), lambda v: v and v > 0, 60)
         t.equal('counted once', a.metrics()['gpuscope_agent_jobs_left_out_total'], 1)
+        a.stop()
+
+
+@case('a controller that does not answer: which figures are missing, until it answers', timeout=600, needs=None)
+def unanswered(t):
+    with Slurm(t) as s:
+        job = s.submit('sleep 3000\n', '-n1', '-t', '100')
+        s.wait_state(job, 'RUNNING')
+        number = int(read_text(s.path('slurmctld.pid')))
+        os.kill(number, signal.SIGSTOP)
+        try:
+            a = agent(t, s, what='gpus=0')
+            a.wait_metric(of(job, 'processes'), lambda v: v and v >= 1, seconds=120)
+            missing = 'gpuscope_agent_jobs_unanswered{figure="time_limit"}'
+            a.wait_metric(missing, lambda v: v == 1, seconds=120)
+            # The machine itself knows the user.
+            t.equal('user', a.metrics()['gpuscope_agent_jobs_unanswered{figure="user"}'], 0)
+        finally:
+            os.kill(number, signal.SIGCONT)
+        a.wait_metric(missing, lambda v: v == 0, seconds=240)
         a.stop()
 
 

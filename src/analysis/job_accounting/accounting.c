@@ -382,6 +382,17 @@ static int by_id(const void *a, const void *b)
 	return r ? r : strcmp(x->job.id, y->job.id);
 }
 
+static void count_unanswered(const struct gs_accounting *a, struct gs_job_accounts *to)
+{
+	for (uint32_t i = 0; a->options.ask && i < to->n_accounts; i++) {
+		unsigned set =
+			to->account[i].n_processes ? gs_job_unanswered(&to->account[i].job) : 0;
+
+		for (unsigned k = 0; k < GS_JOB_ASKED_COUNT; k++)
+			to->unanswered[k] += set >> k & 1;
+	}
+}
+
 static int report_jobs(struct gs_accounting *a, uint64_t now_ns, struct gs_job_accounts **ret)
 {
 	struct gs_job_accounts *to = calloc(1, sizeof(*to));
@@ -410,6 +421,7 @@ static int report_jobs(struct gs_accounting *a, uint64_t now_ns, struct gs_job_a
 		return r;
 	}
 	qsort(to->account, to->n_accounts, sizeof(*to->account), by_id);
+	count_unanswered(a, to);
 	to->time_ns = now_ns;
 	to->probes = a->probe != NULL;
 	snprintf(to->why, sizeof(to->why), "%s", a->why);

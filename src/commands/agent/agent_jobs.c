@@ -238,6 +238,19 @@ static void put_trouble(struct gs_metrics *p, const struct gs_job_account_troubl
 	}
 }
 
+static void put_unanswered(struct gs_metrics *p, const struct gs_job_accounts *a)
+{
+	gs_metrics_family(
+		p, "gpuscope_agent_jobs_unanswered", GS_METRICS_GAUGE, "",
+		"Running jobs of Slurm whose figure is missing because Slurm was asked and "
+		"has not answered.");
+	for (unsigned i = 0; i < GS_JOB_ASKED_COUNT; i++) {
+		struct gs_metrics_label l = {"figure", gs_job_asked_name(i)};
+
+		gs_metrics_line(p, "", &l, 1, a->unanswered[i], 0);
+	}
+}
+
 void agent_jobs_render(struct agent_jobs *j, struct gs_metrics *p,
 		       const struct gs_gpu_snapshot *gpus, int names)
 {
@@ -265,6 +278,7 @@ void agent_jobs_render(struct agent_jobs *j, struct gs_metrics *p,
 			       (double)a->read_ns / 1e9,
 			       "How long the last reading of the jobs took.");
 		put_trouble(p, &a->trouble);
+		put_unanswered(p, a);
 		gs_metrics_jobs(p, a, gpus, (enum gs_metrics_job_names)names);
 	}
 	pthread_mutex_unlock(&j->lock);

@@ -741,7 +741,7 @@ static void put_losses(const struct job_measure *m, struct gs_job_report_session
 			 (unsigned long long)job_ranks_left_out(m->ranks));
 	add_loss(s, text);
 	for (size_t i = 0; i < m->n_members; i++)
-		unknown |= job_who_unknown(&m->member[i].job);
+		unknown |= gs_job_unanswered(&m->member[i].job);
 	job_who_losses(m->who, unknown, text, sizeof(text));
 	add_loss(s, text);
 }

@@ -410,24 +410,12 @@ void job_who_gpus(struct job_who *w, const struct gs_gpu_snapshot *gpus)
 		(void)gs_jobs_set_gpus(w->jobs, gpus);
 }
 
-static const char *const slurm_answers[] = {"names", "users", "processors", "time limits"};
-
-unsigned job_who_unknown(const struct gs_job *job)
-{
-	const bool known[] = {job->name[0] != 0, job->user[0] != 0, job->n_cpus > 0,
-			      job->limit_s > 0};
-	unsigned set = 0;
-
-	/* Who has answered has said all that there is: a job may have no limit. */
-	if (job->kind != GS_JOB_SLURM || job->source & GS_JOB_FROM_CONTROLLER)
-		return 0;
-	for (size_t i = 0; i < GS_ARRAY_LEN(known); i++)
-		set |= known[i] ? 0 : 1u << i;
-	return set;
-}
-
 void job_who_losses(const struct job_who *w, unsigned unknown, char *out, size_t bytes)
 {
+	static const char *const words[GS_JOB_ASKED_COUNT] = {[GS_JOB_ASKED_NAME] = "names",
+							      [GS_JOB_ASKED_USER] = "users",
+							      [GS_JOB_ASKED_CPUS] = "processors",
+							      [GS_JOB_ASKED_LIMIT] = "time limits"};
 	struct gs_jobs_stats st;
 	uint64_t failed;
 	int n;
@@ -439,10 +427,10 @@ void job_who_losses(const struct job_who *w, unsigned unknown, char *out, size_t
 		return;
 	n = snprintf(out, bytes, "Slurm left %llu of %llu questions unanswered; unknown of jobs:",
 		     (unsigned long long)failed, (unsigned long long)st.n_commands);
-	for (unsigned i = 0; i < GS_ARRAY_LEN(slurm_answers) && (size_t)n < bytes; i++)
+	for (unsigned i = 0; i < GS_JOB_ASKED_COUNT && (size_t)n < bytes; i++)
 		if (unknown >> i & 1)
 			n += snprintf(out + n, bytes - (size_t)n, "%s %s",
-				      unknown & ((1u << i) - 1) ? "," : "", slurm_answers[i]);
+				      unknown & ((1u << i) - 1) ? "," : "", words[i]);
 }
 
 void job_who_slurm_version(const struct job_who *w, char *out, size_t bytes)

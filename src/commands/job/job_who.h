@@ -45,11 +45,7 @@ void job_who_settle(struct job_who *who, uint64_t wait_ns);
 const char *job_who_cgroup(struct job_who *who, const struct gs_job *job);
 const char *job_who_cgroup_of(struct job_who *who, uint32_t pid);
 
-/* What of a job is not known because its controller has not answered: a set of its own, 0 nothing.
- */
-unsigned job_who_unknown(const struct gs_job *job);
-
-/* Such a set in words, with how many questions Slurm left unanswered; "" when there is nothing. */
+/* A set of gs_job_unanswered() in words, with how many questions Slurm left unanswered; "" when there is nothing. */
 void job_who_losses(const struct job_who *who, unsigned unknown, char *out, size_t bytes);
 
 void job_who_slurm_version(const struct job_who *who, char *out, size_t bytes);

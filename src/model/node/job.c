@@ -30,3 +30,28 @@ const char *gs_job_proof_name(const struct gs_job *job)
 		return "";
 	return job->is_claimed ? "claimed" : "proven";
 }
+
+unsigned gs_job_unanswered(const struct gs_job *job)
+{
+	const bool known[GS_JOB_ASKED_COUNT] = {[GS_JOB_ASKED_NAME] = job->name[0] != 0,
+						[GS_JOB_ASKED_USER] = job->user[0] != 0,
+						[GS_JOB_ASKED_CPUS] = job->n_cpus > 0,
+						[GS_JOB_ASKED_LIMIT] = job->limit_s > 0};
+	unsigned set = 0;
+
+	if (job->kind != GS_JOB_SLURM || job->source & GS_JOB_FROM_CONTROLLER)
+		return 0;
+	for (unsigned i = 0; i < GS_JOB_ASKED_COUNT; i++)
+		set |= known[i] ? 0 : 1u << i;
+	return set;
+}
+
+const char *gs_job_asked_name(enum gs_job_asked answer)
+{
+	static const char *const names[GS_JOB_ASKED_COUNT] = {[GS_JOB_ASKED_NAME] = "name",
+							      [GS_JOB_ASKED_USER] = "user",
+							      [GS_JOB_ASKED_CPUS] = "cpus",
+							      [GS_JOB_ASKED_LIMIT] = "time_limit"};
+
+	return answer < GS_JOB_ASKED_COUNT ? names[answer] : "";
+}

@@ -80,4 +80,20 @@ bool gs_job_is_same(const struct gs_job *a, const struct gs_job *b);
 /* "proven" or "claimed"; "" where there is nothing to prove: whoever is in a unit is in it. */
 const char *gs_job_proof_name(const struct gs_job *job);
 
+/* What of a job of Slurm its controller is asked for, where this machine does not say it. */
+enum gs_job_asked {
+	GS_JOB_ASKED_NAME,
+	GS_JOB_ASKED_USER,
+	GS_JOB_ASKED_CPUS,
+	GS_JOB_ASKED_LIMIT,
+	GS_JOB_ASKED_COUNT
+};
+
+/* What of a job is not known because its controller has not answered: 1 << enum gs_job_asked,
+ * ored. A controller that has answered has said all that there is: a job may have no limit. */
+unsigned gs_job_unanswered(const struct gs_job *job);
+
+/* "name", "user", "cpus", "time_limit". */
+const char *gs_job_asked_name(enum gs_job_asked answer);
+
 #endif

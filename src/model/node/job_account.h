@@ -93,6 +93,8 @@ struct gs_job_accounts {  /* immutable once handed out */
 	char why[256];    /* why there are no probes, or what they cannot tell; "" */
 	uint64_t read_ns; /* how long reading took */
 	struct gs_job_account_trouble trouble;
+	/* Jobs that run of which it is not known, as Slurm was asked and has not answered. */
+	uint32_t unanswered[GS_JOB_ASKED_COUNT];
 	struct gs_job_account *account; /* owned; by id */
 	uint32_t n_accounts;
 };
