@@ -27,8 +27,8 @@ struct gs_accounting_options {
 	uint32_t max_jobs;            /* at once; 0: GS_ACCOUNTING_JOBS_MAX, which is the most */
 	bool probes;                  /* count in the kernel, where that is permitted */
 	bool ask;                     /* ask Slurm's controller for names and limits */
-	uint32_t n_calls;             /* system calls that are told by name, of each job; 0 none */
-	uint64_t linger_ns;           /* how long a job that ended is still told; 0: 5 min */
+	uint32_t n_calls;             /* system calls reported by name, of each job; 0 none */
+	uint64_t linger_ns;           /* how long an ended job is still reported; 0: 5 min */
 	uint64_t window_ns;           /* what class and score are of: the last so many; 0: 5 min */
 	uint64_t gpu_idle_ns;         /* a GPU unused for so long is idle; 0: 1 min */
 	const char *proc_root;        /* NULL: "/proc"; another folder only without probes */

@@ -208,7 +208,7 @@ static bool becomes_job(const struct gs_accounting *a, const struct gs_job *clai
 	return true;
 }
 
-/* What was learned since: names, limits, GPUs. The id that was told first stays. */
+/* What was learned since: names, limits, GPUs. The id that was reported first stays. */
 static void refresh_jobs(struct gs_accounting *a)
 {
 	for (uint32_t i = 0; i < a->n_places; i++) {

@@ -2,7 +2,7 @@
  * The ranks of all jobs that are measured: which process is of which. With probes the kernel's rows
  * say what a rank did, without them what procfs says of its processes.
  */
-#include "commands/job/job_rank.h"
+#include "analysis/job_accounting/measure_ranks.h"
 
 #include <errno.h>
 #include <math.h>
@@ -17,7 +17,7 @@ struct process { /* without probes: as it was read last */
 	uint64_t cpu_ns, file_bytes;
 };
 
-struct job_ranks {
+struct gs_measure_ranks {
 	struct gs_ranks
 		of[GS_HOST_TASKSTATS_GROUPS]; /* by job; their work is of processes that ended */
 	struct gs_map id_of;                  /* pid -> job << 32 | index of its rank */
@@ -28,9 +28,9 @@ struct job_ranks {
 	uint64_t read_ns;
 };
 
-int job_ranks_new(struct job_ranks **ret)
+int gs_measure_ranks_new(struct gs_measure_ranks **ret)
 {
-	struct job_ranks *r = calloc(1, sizeof(*r));
+	struct gs_measure_ranks *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return -ENOMEM;
@@ -39,9 +39,9 @@ int job_ranks_new(struct job_ranks **ret)
 	return 0;
 }
 
-void job_ranks_free(struct job_ranks **ref)
+void gs_measure_ranks_free(struct gs_measure_ranks **ref)
 {
-	struct job_ranks *r = *ref;
+	struct gs_measure_ranks *r = *ref;
 
 	if (!r)
 		return;
@@ -54,12 +54,13 @@ void job_ranks_free(struct job_ranks **ref)
 	*ref = NULL;
 }
 
-static struct gs_job_rank_count *rank_of_id(struct job_ranks *r, uint64_t id)
+static struct gs_job_rank_count *rank_of_id(struct gs_measure_ranks *r, uint64_t id)
 {
 	return &r->of[id >> 32].rank[(uint32_t)id];
 }
 
-void job_ranks_note(struct job_ranks *r, uint32_t pid, uint32_t job, const struct gs_job_task *task)
+void gs_measure_ranks_note(struct gs_measure_ranks *r, uint32_t pid, uint32_t job,
+			   const struct gs_job_task *task)
 {
 	uint64_t id;
 	uint32_t at;
@@ -74,7 +75,7 @@ void job_ranks_note(struct job_ranks *r, uint32_t pid, uint32_t job, const struc
 		rank_of_id(r, id)->n_processes++;
 }
 
-uint64_t job_ranks_left_out(const struct job_ranks *r)
+uint64_t gs_measure_ranks_left_out(const struct gs_measure_ranks *r)
 {
 	return r->n_left_out;
 }
@@ -84,13 +85,13 @@ static void add_ended(void *ctx, uint64_t id, const struct gs_taskstats *work)
 	gs_taskstats_add(&rank_of_id(ctx, id)->work, work);
 }
 
-void job_ranks_fold(struct job_ranks *r, struct job_kernel *kernel)
+void gs_measure_ranks_fold(struct gs_measure_ranks *r, struct gs_measure_kernel *kernel)
 {
-	job_kernel_fold(kernel, &r->id_of, add_ended, r);
+	gs_measure_kernel_fold(kernel, &r->id_of, add_ended, r);
 }
 
 /* Room for one more; NULL: no memory. */
-static struct process *grow_processes(struct job_ranks *r)
+static struct process *grow_processes(struct gs_measure_ranks *r)
 {
 	size_t more = r->capacity ? 2 * r->capacity : 32;
 	void *p;
@@ -105,7 +106,7 @@ static struct process *grow_processes(struct job_ranks *r)
 
 /* What a process used since it was looked at before; the first look is where it begins, unless it
  * was born meanwhile: then src/host counts from 0. */
-static void look_at(struct job_ranks *r, const struct gs_host_taskstats *host, uint32_t pid,
+static void look_at(struct gs_measure_ranks *r, const struct gs_host_taskstats *host, uint32_t pid,
 		    uint64_t id)
 {
 	struct gs_taskstats *work = &rank_of_id(r, id)->work;
@@ -136,8 +137,8 @@ static void look_at(struct job_ranks *r, const struct gs_host_taskstats *host, u
 	}
 }
 
-void job_ranks_poll(struct job_ranks *r, const struct gs_gpu_snapshot *g,
-		    const struct gs_host_taskstats *host, uint64_t now_ns)
+void gs_measure_ranks_look(struct gs_measure_ranks *r, const struct gs_gpu_snapshot *g,
+			   const struct gs_host_taskstats *host, uint64_t now_ns)
 {
 	uint64_t id;
 
@@ -165,8 +166,8 @@ static void add_living(void *ctx, uint64_t id, const struct gs_taskstats *work)
 		gs_taskstats_add(&s->rank[(uint32_t)id].work, work);
 }
 
-int job_ranks_report(const struct job_ranks *r, uint32_t job, const struct job_kernel *kernel,
-		     struct gs_job_report *report)
+int gs_measure_ranks_report(const struct gs_measure_ranks *r, uint32_t job,
+			    const struct gs_measure_kernel *kernel, struct gs_job_report *report)
 {
 	const struct gs_ranks *of = &r->of[job];
 	GS_FREE struct gs_job_rank_count *copy = calloc(of->n_ranks + 1u, sizeof(*copy));
@@ -178,7 +179,7 @@ int job_ranks_report(const struct job_ranks *r, uint32_t job, const struct job_k
 	if (of->n_ranks)
 		memcpy(copy, of->rank, of->n_ranks * sizeof(*copy));
 	if (kernel)
-		job_kernel_add_by(kernel, &r->id_of, add_living, &sum);
+		gs_measure_kernel_add_by(kernel, &r->id_of, add_living, &sum);
 	e = gs_ranks_report(copy, of->n_ranks, report);
 	for (size_t i = 0; !kernel && i < report->n_ranks; i++)
 		report->ranks[i].wait_s = report->ranks[i].gpu_wait_s = report->ranks[i].net_bytes =
