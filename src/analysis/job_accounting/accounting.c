@@ -87,14 +87,14 @@ void gs_accounting_free(struct gs_accounting **ref)
 	gs_taskstats_probe_free(a->probe);
 	gs_rules_free(&a->own_rules);
 	gs_map_fini(&a->job_of);
-	gs_scan_fini(&a->scan);
+	gs_accounting_scan_fini(&a->scan);
 	gs_map_fini(&a->left_out);
 	gs_map_fini(&a->claims_left_out);
 	gs_map_fini(&a->process_of);
 	gs_map_fini(&a->alive);
 	for (uint32_t i = 0; a->job && i < a->n_places; i++) {
 		free(a->job[i].calls);
-		gs_ranks_fini(&a->job[i].ranks);
+		gs_accounting_ranks_fini(&a->job[i].ranks);
 	}
 	for (uint32_t i = 0; i < a->n_processes; i++)
 		free(a->process[i].calls);
@@ -315,7 +315,7 @@ static void finish_job(struct gs_accounting *a, struct accounting_job *j, uint64
 		t->last_ns = now_ns;
 	else if (now_ns - t->last_ns >= a->options.linger_ns) {
 		free(j->calls);
-		gs_ranks_fini(&j->ranks);
+		gs_accounting_ranks_fini(&j->ranks);
 		*j = (struct accounting_job){0};
 		return;
 	}

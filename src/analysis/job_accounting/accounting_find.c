@@ -16,7 +16,7 @@
 static void clear_job(struct accounting_job *j)
 {
 	free(j->calls);
-	gs_ranks_fini(&j->ranks);
+	gs_accounting_ranks_fini(&j->ranks);
 	*j = (struct accounting_job){0};
 }
 
@@ -246,7 +246,7 @@ int accounting_scan(struct gs_accounting *a, uint64_t now_ns)
 	int r;
 
 	gs_jobs_ask(a->jobs, 0);
-	r = gs_scan_processes(&a->scan, a->proc_root, now_ns, consider_process, &s);
+	r = gs_accounting_scan_processes(&a->scan, a->proc_root, now_ns, consider_process, &s);
 	if (r < 0) {
 		gs_map_fini(&s.job_of);
 		a->n_fresh = 0;

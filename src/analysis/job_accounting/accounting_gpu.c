@@ -42,7 +42,7 @@ int accounting_gpus(struct gs_accounting *a, const struct gs_gpu_snapshot *g, ui
 		return -ENOMEM;
 	if (g) {
 		(void)gs_jobs_set_gpus(a->jobs, g);
-		account_add_rank_gpus(a, g, now_ns);
+		accounting_add_rank_gpus(a, g, now_ns);
 	}
 	for (uint32_t i = 0; i < a->n_places; i++) {
 		if (!a->job[i].used)

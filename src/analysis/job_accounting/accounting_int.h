@@ -37,7 +37,7 @@ struct accounting_job {
 	int64_t rss_bytes;                      /* of its processes; -1 not read */
 	struct accounting_call *calls;          /* owned */
 	uint32_t n_calls, room_calls;
-	struct gs_ranks ranks;                          /* owned */
+	struct gs_accounting_ranks ranks;               /* owned */
 	int64_t pressure_last_ns[GS_PRESSURE_COUNT][2]; /* negative: not read yet */
 	struct gs_accounting_gpu_use gpus;
 };
@@ -72,7 +72,7 @@ struct gs_accounting {
 	uint32_t n_places;
 
 	struct gs_map job_of; /* pid -> job, of those that live */
-	struct gs_scan scan;
+	struct gs_accounting_scan scan;
 	struct gs_map left_out;             /* hash of a job's id -> 1 */
 	struct gs_map claims_left_out;      /* likewise */
 	struct gs_map process_of;           /* key -> process, with probes */
@@ -111,8 +111,8 @@ void accounting_add_rank(struct gs_accounting *a, struct accounting_process *p, 
 			 const struct gs_taskstats *before);
 
 /* The ranks' processes on GPUs, for ns. */
-void account_add_rank_gpus(struct gs_accounting *a, const struct gs_gpu_snapshot *gpus,
-			   uint64_t now_ns);
+void accounting_add_rank_gpus(struct gs_accounting *a, const struct gs_gpu_snapshot *gpus,
+			      uint64_t now_ns);
 
 /* A copy for the job that is told. 0 or -ENOMEM. */
 int accounting_report_ranks(const struct accounting_job *j, struct gs_job_account *to);

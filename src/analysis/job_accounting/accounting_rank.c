@@ -20,7 +20,7 @@ static void find_rank(struct gs_accounting *a, struct accounting_process *p, uin
 
 	p->n_asked++;
 	if (p->alive && gs_jobs_lookup(a->jobs, p->pid, &task) && gs_job_task_is_rank(&task)) {
-		p->rank = gs_ranks_find(&j->ranks, &task);
+		p->rank = gs_accounting_ranks_find(&j->ranks, &task);
 		if (!p->rank) {
 			a->trouble.ranks_left_out++;
 			p->n_asked = ASKED_MAX;
@@ -44,8 +44,8 @@ void accounting_add_rank(struct gs_accounting *a, struct accounting_process *p, 
 				      &p->last);
 }
 
-void account_add_rank_gpus(struct gs_accounting *a, const struct gs_gpu_snapshot *g,
-			   uint64_t now_ns)
+void accounting_add_rank_gpus(struct gs_accounting *a, const struct gs_gpu_snapshot *g,
+			      uint64_t now_ns)
 {
 	for (uint32_t i = 0; i < g->n_processes; i++) {
 		const struct accounting_process *p;
@@ -57,8 +57,8 @@ void account_add_rank_gpus(struct gs_accounting *a, const struct gs_gpu_snapshot
 		p = &a->process[at];
 		j = p->job == ACCOUNT_NO_JOB ? NULL : &a->job[p->job];
 		if (j && p->rank)
-			gs_rank_add_gpu(&j->ranks.rank[p->rank - 1], &g->process[i],
-					now_ns - j->before.time_ns);
+			gs_accounting_rank_add_gpu(&j->ranks.rank[p->rank - 1], &g->process[i],
+						   now_ns - j->before.time_ns);
 	}
 }
 

@@ -30,7 +30,7 @@ struct ended { /* what processes of a job did whose rooms were given back */
 	uint32_t n_processes;
 };
 
-struct gs_measure_kernel {
+struct gs_accounting_measure_kernel {
 	struct gs_taskstats_probe *probe;
 	struct gs_taskstats_snapshot *now; /* owned; NULL before the first reading */
 	struct gs_map job_of;              /* pid -> job */
@@ -47,9 +47,10 @@ struct gs_measure_kernel {
 	char missing[160];
 };
 
-int gs_measure_kernel_open(uint32_t families, struct gs_measure_kernel **ret, struct gs_err *err)
+int gs_accounting_measure_kernel_open(uint32_t families, struct gs_accounting_measure_kernel **ret,
+				      struct gs_err *err)
 {
-	GS_FREE struct gs_measure_kernel *k = calloc(1, sizeof(*k));
+	GS_FREE struct gs_accounting_measure_kernel *k = calloc(1, sizeof(*k));
 	struct gs_taskstats_options options = {.size = sizeof(options), .families = families};
 	int r;
 
@@ -70,9 +71,9 @@ int gs_measure_kernel_open(uint32_t families, struct gs_measure_kernel **ret, st
 	k->gone_job = k->gone_rank = GS_MAP_INIT(1u << 20);
 	k->ended = calloc(JOBS_MAX, sizeof(*k->ended));
 	if (!k->ended) {
-		struct gs_measure_kernel *half = gs_take(k);
+		struct gs_accounting_measure_kernel *half = gs_take(k);
 
-		gs_measure_kernel_close(&half);
+		gs_accounting_measure_kernel_close(&half);
 		return -ENOMEM;
 	}
 	k->row_at = GS_MAP_INIT(1u << 20);
@@ -80,9 +81,9 @@ int gs_measure_kernel_open(uint32_t families, struct gs_measure_kernel **ret, st
 	return 0;
 }
 
-void gs_measure_kernel_close(struct gs_measure_kernel **ref)
+void gs_accounting_measure_kernel_close(struct gs_accounting_measure_kernel **ref)
 {
-	struct gs_measure_kernel *k = *ref;
+	struct gs_accounting_measure_kernel *k = *ref;
 
 	if (!k)
 		return;
@@ -103,7 +104,8 @@ void gs_measure_kernel_close(struct gs_measure_kernel **ref)
 	*ref = NULL;
 }
 
-void gs_measure_kernel_follow(struct gs_measure_kernel *k, uint32_t pid, uint32_t job)
+void gs_accounting_measure_kernel_follow(struct gs_accounting_measure_kernel *k, uint32_t pid,
+					 uint32_t job)
 {
 	if (k->n_pending == k->pending_room) {
 		size_t room = k->pending_room ? 2 * k->pending_room : 64;
@@ -123,7 +125,7 @@ void gs_measure_kernel_follow(struct gs_measure_kernel *k, uint32_t pid, uint32_
 	k->pending[k->n_pending++] = pid;
 }
 
-uint64_t gs_measure_kernel_flush(struct gs_measure_kernel *k)
+uint64_t gs_accounting_measure_kernel_flush(struct gs_accounting_measure_kernel *k)
 {
 	uint64_t begin_ns = gs_clock_boot_ns();
 	struct gs_err err = {{0}};
@@ -140,15 +142,16 @@ uint64_t gs_measure_kernel_flush(struct gs_measure_kernel *k)
 	return begin_ns + (gs_clock_boot_ns() - begin_ns) / 2;
 }
 
-void gs_measure_kernel_follow_holder(struct gs_measure_kernel *k, uint32_t pid, uint32_t job)
+void gs_accounting_measure_kernel_follow_holder(struct gs_accounting_measure_kernel *k,
+						uint32_t pid, uint32_t job)
 {
 	if (gs_map_put(&k->holders, pid, 0) < 0)
 		k->n_not_followed++;
 	else
-		gs_measure_kernel_follow(k, pid, job);
+		gs_accounting_measure_kernel_follow(k, pid, job);
 }
 
-int gs_measure_kernel_read(struct gs_measure_kernel *k)
+int gs_accounting_measure_kernel_read(struct gs_accounting_measure_kernel *k)
 {
 	struct gs_taskstats_snapshot *next = NULL;
 	int r = gs_taskstats_probe_read(k->probe, &next, NULL);
@@ -167,12 +170,13 @@ int gs_measure_kernel_read(struct gs_measure_kernel *k)
 	return 0;
 }
 
-uint64_t gs_measure_kernel_read_ns(const struct gs_measure_kernel *k)
+uint64_t gs_accounting_measure_kernel_read_ns(const struct gs_accounting_measure_kernel *k)
 {
 	return k->read_ns;
 }
 
-static const struct gs_taskstats_row *row_of(const struct gs_measure_kernel *k, uint32_t pid)
+static const struct gs_taskstats_row *row_of(const struct gs_accounting_measure_kernel *k,
+					     uint32_t pid)
 {
 	uint64_t at;
 
@@ -180,7 +184,7 @@ static const struct gs_taskstats_row *row_of(const struct gs_measure_kernel *k, 
 }
 
 /* What is known of a row: of its own, or of the nearest ancestor of which it is known. */
-static bool known_of(const struct gs_measure_kernel *k, const struct gs_map *map,
+static bool known_of(const struct gs_accounting_measure_kernel *k, const struct gs_map *map,
 		     const struct gs_taskstats_row *row, uint64_t *ret)
 {
 	for (int up = 0; row && up < ANCESTORS_MAX; up++) {
@@ -193,7 +197,7 @@ static bool known_of(const struct gs_measure_kernel *k, const struct gs_map *map
 	return false;
 }
 
-static bool is_of(const struct gs_measure_kernel *k, const struct gs_taskstats_row *row,
+static bool is_of(const struct gs_accounting_measure_kernel *k, const struct gs_taskstats_row *row,
 		  uint32_t job)
 {
 	uint64_t of;
@@ -201,8 +205,9 @@ static bool is_of(const struct gs_measure_kernel *k, const struct gs_taskstats_r
 	return known_of(k, &k->job_of, row, &of) && of == job;
 }
 
-void gs_measure_kernel_add_by(const struct gs_measure_kernel *k, const struct gs_map *rank_of,
-			      gs_measure_kernel_add *add, void *ctx)
+void gs_accounting_measure_kernel_add_by(const struct gs_accounting_measure_kernel *k,
+					 const struct gs_map *rank_of,
+					 gs_accounting_measure_kernel_add *add, void *ctx)
 {
 	uint64_t rank;
 
@@ -211,7 +216,8 @@ void gs_measure_kernel_add_by(const struct gs_measure_kernel *k, const struct gs
 			add(ctx, rank, &k->now->rows[i].work);
 }
 
-uint64_t gs_measure_kernel_since_ns(const struct gs_measure_kernel *k, uint32_t job)
+uint64_t gs_accounting_measure_kernel_since_ns(const struct gs_accounting_measure_kernel *k,
+					       uint32_t job)
 {
 	uint64_t n_threads = 0, all_ns = 0, none;
 
@@ -273,7 +279,7 @@ static int add_call(struct gs_job_report_call **calls, size_t *n,
 	return merge_call(calls, n, &c);
 }
 
-static int longer(const void *a, const void *b)
+static int compare_call_time(const void *a, const void *b)
 {
 	const struct gs_job_report_call *x = a, *y = b;
 
@@ -307,8 +313,9 @@ static int merge_tables(struct gs_taskstats_tables *t, const struct gs_taskstats
 }
 
 /* One that has ended, into the sums of its job and rank. */
-static void fold_row(struct gs_measure_kernel *k, const struct gs_map *rank_of,
-		     const struct gs_taskstats_row *row, gs_measure_kernel_add *add, void *ctx)
+static void fold_row(struct gs_accounting_measure_kernel *k, const struct gs_map *rank_of,
+		     const struct gs_taskstats_row *row, gs_accounting_measure_kernel_add *add,
+		     void *ctx)
 {
 	uint64_t job, rank, none;
 	struct ended *e;
@@ -334,13 +341,14 @@ static void fold_row(struct gs_measure_kernel *k, const struct gs_map *rank_of,
 		gs_log(1, "no memory for the tables of a job");
 }
 
-void gs_measure_kernel_fold(struct gs_measure_kernel *k, const struct gs_map *rank_of,
-			    gs_measure_kernel_add *add, void *ctx)
+void gs_accounting_measure_kernel_fold(struct gs_accounting_measure_kernel *k,
+				       const struct gs_map *rank_of,
+				       gs_accounting_measure_kernel_add *add, void *ctx)
 {
 	uint64_t now_ns = gs_clock_boot_ns();
 	size_t n = 0;
 
-	if (now_ns < k->fold_ns || gs_measure_kernel_read(k) < 0)
+	if (now_ns < k->fold_ns || gs_accounting_measure_kernel_read(k) < 0)
 		return;
 	for (size_t i = 0; i < k->now->n_rows; i++)
 		n += !k->now->rows[i].n_threads;
@@ -355,8 +363,8 @@ void gs_measure_kernel_fold(struct gs_measure_kernel *k, const struct gs_map *ra
 	k->now = NULL;
 }
 
-void gs_measure_kernel_take(const struct gs_measure_kernel *k, uint32_t job,
-			    struct gs_job_report *report)
+void gs_accounting_measure_kernel_take(const struct gs_accounting_measure_kernel *k, uint32_t job,
+				       struct gs_job_report *report)
 {
 	struct gs_job_usage *u = &report->usage;
 	const struct ended *e = &k->ended[job];
@@ -385,17 +393,18 @@ void gs_measure_kernel_take(const struct gs_measure_kernel *k, uint32_t job,
 			gs_log(1, "no memory for the tables of a job");
 	}
 	if (report->n_calls)
-		qsort(report->calls, report->n_calls, sizeof(*report->calls), longer);
+		qsort(report->calls, report->n_calls, sizeof(*report->calls), compare_call_time);
 	gs_job_tables_sort(&report->tables);
 	u->known |= gs_job_families_of(k->families);
 }
 
-uint64_t gs_measure_kernel_open_bytes(const struct gs_measure_kernel *k)
+uint64_t gs_accounting_measure_kernel_open_bytes(const struct gs_accounting_measure_kernel *k)
 {
 	return k->now ? k->now->open_bytes : 0;
 }
 
-void gs_measure_kernel_losses(const struct gs_measure_kernel *k, char *out, size_t bytes)
+void gs_accounting_measure_kernel_losses(const struct gs_accounting_measure_kernel *k, char *out,
+					 size_t bytes)
 {
 	const struct gs_taskstats_losses *l = k->now ? &k->now->losses : NULL;
 	const struct {
@@ -421,7 +430,7 @@ void gs_measure_kernel_losses(const struct gs_measure_kernel *k, char *out, size
 					      (unsigned long long)of[i].n, of[i].words);
 }
 
-const char *gs_measure_kernel_missing(const struct gs_measure_kernel *k)
+const char *gs_accounting_measure_kernel_missing(const struct gs_accounting_measure_kernel *k)
 {
 	return k->missing;
 }

@@ -17,8 +17,8 @@ struct process { /* without probes: as it was read last */
 	uint64_t cpu_ns, file_bytes;
 };
 
-struct gs_measure_ranks {
-	struct gs_ranks
+struct gs_accounting_measure_ranks {
+	struct gs_accounting_ranks
 		of[GS_HOST_TASKSTATS_GROUPS]; /* by job; their work is of processes that ended */
 	struct gs_map id_of;                  /* pid -> job << 32 | index of its rank */
 	struct gs_map last_of;                /* pid -> process */
@@ -28,9 +28,9 @@ struct gs_measure_ranks {
 	uint64_t read_ns;
 };
 
-int gs_measure_ranks_new(struct gs_measure_ranks **ret)
+int gs_accounting_measure_ranks_new(struct gs_accounting_measure_ranks **ret)
 {
-	struct gs_measure_ranks *r = calloc(1, sizeof(*r));
+	struct gs_accounting_measure_ranks *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return -ENOMEM;
@@ -39,14 +39,14 @@ int gs_measure_ranks_new(struct gs_measure_ranks **ret)
 	return 0;
 }
 
-void gs_measure_ranks_free(struct gs_measure_ranks **ref)
+void gs_accounting_measure_ranks_free(struct gs_accounting_measure_ranks **ref)
 {
-	struct gs_measure_ranks *r = *ref;
+	struct gs_accounting_measure_ranks *r = *ref;
 
 	if (!r)
 		return;
 	for (size_t i = 0; i < GS_ARRAY_LEN(r->of); i++)
-		gs_ranks_fini(&r->of[i]);
+		gs_accounting_ranks_fini(&r->of[i]);
 	gs_map_fini(&r->id_of);
 	gs_map_fini(&r->last_of);
 	free(r->process);
@@ -54,20 +54,20 @@ void gs_measure_ranks_free(struct gs_measure_ranks **ref)
 	*ref = NULL;
 }
 
-static struct gs_job_rank_count *rank_of_id(struct gs_measure_ranks *r, uint64_t id)
+static struct gs_job_rank_count *rank_of_id(struct gs_accounting_measure_ranks *r, uint64_t id)
 {
 	return &r->of[id >> 32].rank[(uint32_t)id];
 }
 
-void gs_measure_ranks_note(struct gs_measure_ranks *r, uint32_t pid, uint32_t job,
-			   const struct gs_job_task *task)
+void gs_accounting_measure_ranks_note(struct gs_accounting_measure_ranks *r, uint32_t pid,
+				      uint32_t job, const struct gs_job_task *task)
 {
 	uint64_t id;
 	uint32_t at;
 
 	if (!gs_job_task_is_rank(task))
 		return;
-	at = gs_ranks_find(&r->of[job], task);
+	at = gs_accounting_ranks_find(&r->of[job], task);
 	id = (uint64_t)job << 32 | (at - 1);
 	if (!at || gs_map_put(&r->id_of, pid, id) < 0)
 		r->n_left_out++;
@@ -75,7 +75,7 @@ void gs_measure_ranks_note(struct gs_measure_ranks *r, uint32_t pid, uint32_t jo
 		rank_of_id(r, id)->n_processes++;
 }
 
-uint64_t gs_measure_ranks_left_out(const struct gs_measure_ranks *r)
+uint64_t gs_accounting_measure_ranks_left_out(const struct gs_accounting_measure_ranks *r)
 {
 	return r->n_left_out;
 }
@@ -85,13 +85,14 @@ static void add_ended(void *ctx, uint64_t id, const struct gs_taskstats *work)
 	gs_taskstats_add(&rank_of_id(ctx, id)->work, work);
 }
 
-void gs_measure_ranks_fold(struct gs_measure_ranks *r, struct gs_measure_kernel *kernel)
+void gs_accounting_measure_ranks_fold(struct gs_accounting_measure_ranks *r,
+				      struct gs_accounting_measure_kernel *kernel)
 {
-	gs_measure_kernel_fold(kernel, &r->id_of, add_ended, r);
+	gs_accounting_measure_kernel_fold(kernel, &r->id_of, add_ended, r);
 }
 
 /* Room for one more; NULL: no memory. */
-static struct process *grow_processes(struct gs_measure_ranks *r)
+static struct process *grow_processes(struct gs_accounting_measure_ranks *r)
 {
 	size_t more = r->capacity ? 2 * r->capacity : 32;
 	void *p;
@@ -106,8 +107,8 @@ static struct process *grow_processes(struct gs_measure_ranks *r)
 
 /* What a process used since it was looked at before; the first look is where it begins, unless it
  * was born meanwhile: then src/host counts from 0. */
-static void look_at(struct gs_measure_ranks *r, const struct gs_host_taskstats *host, uint32_t pid,
-		    uint64_t id)
+static void look_at(struct gs_accounting_measure_ranks *r, const struct gs_host_taskstats *host,
+		    uint32_t pid, uint64_t id)
 {
 	struct gs_taskstats *work = &rank_of_id(r, id)->work;
 	struct gs_host_taskstats_process now;
@@ -137,15 +138,16 @@ static void look_at(struct gs_measure_ranks *r, const struct gs_host_taskstats *
 	}
 }
 
-void gs_measure_ranks_look(struct gs_measure_ranks *r, const struct gs_gpu_snapshot *g,
-			   const struct gs_host_taskstats *host, uint64_t now_ns)
+void gs_accounting_measure_ranks_look(struct gs_accounting_measure_ranks *r,
+				      const struct gs_gpu_snapshot *g,
+				      const struct gs_host_taskstats *host, uint64_t now_ns)
 {
 	uint64_t id;
 
 	for (uint32_t i = 0; g && i < g->n_processes; i++)
 		if (!g->process[i].ended && gs_map_get(&r->id_of, g->process[i].pid, &id))
-			gs_rank_add_gpu(rank_of_id(r, id), &g->process[i],
-					r->read_ns ? now_ns - r->read_ns : 0);
+			gs_accounting_rank_add_gpu(rank_of_id(r, id), &g->process[i],
+						   r->read_ns ? now_ns - r->read_ns : 0);
 	r->read_ns = now_ns;
 	if (!host)
 		return;
@@ -166,10 +168,11 @@ static void add_living(void *ctx, uint64_t id, const struct gs_taskstats *work)
 		gs_taskstats_add(&s->rank[(uint32_t)id].work, work);
 }
 
-int gs_measure_ranks_report(const struct gs_measure_ranks *r, uint32_t job,
-			    const struct gs_measure_kernel *kernel, struct gs_job_report *report)
+int gs_accounting_measure_ranks_report(const struct gs_accounting_measure_ranks *r, uint32_t job,
+				       const struct gs_accounting_measure_kernel *kernel,
+				       struct gs_job_report *report)
 {
-	const struct gs_ranks *of = &r->of[job];
+	const struct gs_accounting_ranks *of = &r->of[job];
 	GS_FREE struct gs_job_rank_count *copy = calloc(of->n_ranks + 1u, sizeof(*copy));
 	struct sum sum = {job, copy};
 	int e;
@@ -179,8 +182,8 @@ int gs_measure_ranks_report(const struct gs_measure_ranks *r, uint32_t job,
 	if (of->n_ranks)
 		memcpy(copy, of->rank, of->n_ranks * sizeof(*copy));
 	if (kernel)
-		gs_measure_kernel_add_by(kernel, &r->id_of, add_living, &sum);
-	e = gs_ranks_report(copy, of->n_ranks, report);
+		gs_accounting_measure_kernel_add_by(kernel, &r->id_of, add_living, &sum);
+	e = gs_accounting_ranks_report(copy, of->n_ranks, report);
 	for (size_t i = 0; !kernel && i < report->n_ranks; i++)
 		report->ranks[i].wait_s = report->ranks[i].gpu_wait_s = report->ranks[i].net_bytes =
 			NAN;

@@ -7,11 +7,11 @@
 
 #include "core/base/mem.h"
 
-void gs_ranks_fini(struct gs_ranks *r)
+void gs_accounting_ranks_fini(struct gs_accounting_ranks *r)
 {
 	free(r->rank);
 	gs_map_fini(&r->by_task);
-	*r = (struct gs_ranks){0};
+	*r = (struct gs_accounting_ranks){0};
 }
 
 static uint64_t key_of(const struct gs_job_task *t)
@@ -31,7 +31,7 @@ static bool is_of(const struct gs_job_rank_count *r, const struct gs_job_task *t
 	return r->rank == t->rank && strcmp(r->step, t->step) == 0;
 }
 
-static struct gs_job_rank_count *new_rank(struct gs_ranks *r)
+static struct gs_job_rank_count *new_rank(struct gs_accounting_ranks *r)
 {
 	uint32_t capacity = r->capacity ? 2 * r->capacity : 16;
 	void *more;
@@ -48,7 +48,7 @@ static struct gs_job_rank_count *new_rank(struct gs_ranks *r)
 	return &r->rank[r->n_ranks];
 }
 
-uint32_t gs_ranks_find(struct gs_ranks *r, const struct gs_job_task *t)
+uint32_t gs_accounting_ranks_find(struct gs_accounting_ranks *r, const struct gs_job_task *t)
 {
 	struct gs_job_rank_count *rank;
 	uint64_t key = key_of(t), at;
@@ -66,7 +66,8 @@ uint32_t gs_ranks_find(struct gs_ranks *r, const struct gs_job_task *t)
 	return ++r->n_ranks;
 }
 
-void gs_rank_add_gpu(struct gs_job_rank_count *r, const struct gs_gpu_process *p, uint64_t ns)
+void gs_accounting_rank_add_gpu(struct gs_job_rank_count *r, const struct gs_gpu_process *p,
+				uint64_t ns)
 {
 	uint64_t weight = ns ? ns : 1; /* as in gpu_use.c: the first one has no time before it */
 
@@ -110,8 +111,8 @@ static int by_rank(const void *a, const void *b)
 	return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-int gs_ranks_report(const struct gs_job_rank_count *ranks, size_t n_ranks,
-		    struct gs_job_report *job)
+int gs_accounting_ranks_report(const struct gs_job_rank_count *ranks, size_t n_ranks,
+			       struct gs_job_report *job)
 {
 	GS_FREE const struct gs_job_rank_count **by = calloc(n_ranks + 1, sizeof(*by));
 	size_t first;

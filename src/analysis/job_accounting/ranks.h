@@ -20,24 +20,25 @@
 
 #define GS_RANKS_MAX 16384
 
-struct gs_ranks {                       /* begins as all 0 */
+struct gs_accounting_ranks {            /* begins as all 0 */
 	struct gs_job_rank_count *rank; /* owned; in the order in which they were seen first */
 	uint32_t n_ranks, capacity;
 	struct gs_map by_task; /* hash of step and rank -> index */
 };
 
-void gs_ranks_fini(struct gs_ranks *ranks);
+void gs_accounting_ranks_fini(struct gs_accounting_ranks *ranks);
 
 /* The rank of this task, made when it is new: its index plus one. 0: there is no room. */
-uint32_t gs_ranks_find(struct gs_ranks *ranks, const struct gs_job_task *task);
+uint32_t gs_accounting_ranks_find(struct gs_accounting_ranks *ranks,
+				  const struct gs_job_task *task);
 
 /* Its process was so on a GPU, for ns. */
-void gs_rank_add_gpu(struct gs_job_rank_count *rank, const struct gs_gpu_process *process,
-		     uint64_t ns);
+void gs_accounting_rank_add_gpu(struct gs_job_rank_count *rank,
+				const struct gs_gpu_process *process, uint64_t ns);
 
 /* Ranks of the step that has most of them (of equals that of the rank seen last), by number, into
  * the report, with their imbalance. 0 or -ENOMEM. */
-int gs_ranks_report(const struct gs_job_rank_count *ranks, size_t n_ranks,
-		    struct gs_job_report *report);
+int gs_accounting_ranks_report(const struct gs_job_rank_count *ranks, size_t n_ranks,
+			       struct gs_job_report *report);
 
 #endif

@@ -7,7 +7,7 @@
 #define SOONEST_MS 80
 #define LATEST_MS  5000
 
-void gs_scan_fini(struct gs_scan *s)
+void gs_accounting_scan_fini(struct gs_accounting_scan *s)
 {
 	gs_map_fini(&s->asked);
 }
@@ -23,8 +23,8 @@ static bool is_due(uint64_t then, uint32_t now_ms)
 	return now_ms - (uint32_t)then >= wait_ms;
 }
 
-static int visit_one(const struct gs_scan *s, struct gs_map *next, uint32_t pid, uint32_t now_ms,
-		     gs_scan_visit *visit, void *ctx)
+static int visit_one(const struct gs_accounting_scan *s, struct gs_map *next, uint32_t pid,
+		     uint32_t now_ms, gs_accounting_scan_visit *visit, void *ctx)
 {
 	uint64_t then;
 	bool known = gs_map_get(&s->asked, pid, &then), ask = !known || is_due(then, now_ms);
@@ -38,8 +38,8 @@ static int visit_one(const struct gs_scan *s, struct gs_map *next, uint32_t pid,
 	return r < 0 ? r : visit(ctx, pid, ask);
 }
 
-int gs_scan_processes(struct gs_scan *s, const char *proc_root, uint64_t now_ns,
-		      gs_scan_visit *visit, void *ctx)
+int gs_accounting_scan_processes(struct gs_accounting_scan *s, const char *proc_root,
+				 uint64_t now_ns, gs_accounting_scan_visit *visit, void *ctx)
 {
 	struct gs_map next = GS_MAP_INIT(1u << 22); /* the most pids that a kernel has */
 	DIR *dir = opendir(proc_root);

@@ -15,18 +15,18 @@
 
 #include "core/base/map.h"
 
-struct gs_scan {             /* begins as all 0 */
+struct gs_accounting_scan {  /* begins as all 0 */
 	struct gs_map asked; /* pid -> when (ms) it was seen first << 32 and asked about last */
 };
 
-void gs_scan_fini(struct gs_scan *scan);
+void gs_accounting_scan_fini(struct gs_accounting_scan *scan);
 
 /* ask: it is time to ask whose it is. Negative: stop, with this errno. */
-typedef int gs_scan_visit(void *ctx, uint32_t pid, bool ask);
+typedef int gs_accounting_scan_visit(void *ctx, uint32_t pid, bool ask);
 
 /* Visit every process of proc_root. 0, what opening it failed with, -ENOMEM or what visit
  * returned; then nothing was forgotten. */
-int gs_scan_processes(struct gs_scan *scan, const char *proc_root, uint64_t now_ns,
-		      gs_scan_visit *visit, void *ctx);
+int gs_accounting_scan_processes(struct gs_accounting_scan *scan, const char *proc_root,
+				 uint64_t now_ns, gs_accounting_scan_visit *visit, void *ctx);
 
 #endif

@@ -176,7 +176,7 @@ static int make_report(struct agent_report *r, const struct gs_job_accounts *acc
 	if (e == 0)
 		fill_usage(r, a, &job->usage); /* the ranks' imbalance goes into it */
 	if (e == 0)
-		e = gs_ranks_report(a->ranks, a->n_ranks, job);
+		e = gs_accounting_ranks_report(a->ranks, a->n_ranks, job);
 	if (e < 0) {
 		free(job ? job->ranks : NULL);
 		free(job ? job->calls : NULL);

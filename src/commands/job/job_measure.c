@@ -57,13 +57,14 @@ struct job_measure {
 	struct job_who *who;
 	struct job_gpu *gpu;
 	struct gs_launches *cuda; /* NULL: not wanted */
-	struct gs_measure_ranks *ranks;
-	struct gs_measure_kernel *kernel; /* NULL: no probes, why_no_kernel tells the reason */
+	struct gs_accounting_measure_ranks *ranks;
+	struct gs_accounting_measure_kernel
+		*kernel; /* NULL: no probes, why_no_kernel tells the reason */
 	char why_no_kernel[256];
 	char slurm_version[32]; /* at the end */
 	struct member member[GS_HOST_TASKSTATS_GROUPS];
 	size_t n_members;
-	struct gs_scan scan;
+	struct gs_accounting_scan scan;
 	uint64_t start_ns, scan_ns, group_ns, look_cost_ns, last_ns;
 	int64_t start_wall_ns;
 	uint64_t n_jobs_full;
@@ -135,7 +136,8 @@ static bool take_process(struct job_measure *m, uint32_t pid)
 	x = member_of(m, &job);
 	if (x && job_who_is_holder(pid) && gs_map_put(&m->holders, pid, 0) == 0) {
 		if (m->kernel)
-			gs_measure_kernel_follow_holder(m->kernel, pid, (uint32_t)(x - m->member));
+			gs_accounting_measure_kernel_follow_holder(m->kernel, pid,
+								   (uint32_t)(x - m->member));
 		x->any_pid = pid;
 		return false;
 	}
@@ -143,11 +145,11 @@ static bool take_process(struct job_measure *m, uint32_t pid)
 	    gs_host_taskstats_add(m->work, (uint32_t)(x - m->member), pid, m->first_scan_done) < 0)
 		return false;
 	if (m->kernel)
-		gs_measure_kernel_follow(m->kernel, pid, (uint32_t)(x - m->member));
+		gs_accounting_measure_kernel_follow(m->kernel, pid, (uint32_t)(x - m->member));
 	if (m->cuda)
 		gs_launches_follow(m->cuda, pid, (uint32_t)(x - m->member));
 	job_who_task(m->who, pid, &task);
-	gs_measure_ranks_note(m->ranks, pid, (uint32_t)(x - m->member), &task);
+	gs_accounting_measure_ranks_note(m->ranks, pid, (uint32_t)(x - m->member), &task);
 	if (job.kind == GS_JOB_CGROUP && x->job.uid != job.uid) { /* of several users: nobody's */
 		job.uid = -1;
 		job.user[0] = '\0';
@@ -191,16 +193,16 @@ static void scan_processes(struct job_measure *m)
 		struct search s = {m, false};
 
 		job_who_scan(m->who);
-		(void)gs_scan_processes(&m->scan, "/proc", gs_clock_boot_ns(), consider_process,
-					&s);
+		(void)gs_accounting_scan_processes(&m->scan, "/proc", gs_clock_boot_ns(),
+						   consider_process, &s);
 		again = s.found && m->options->by == JOB_OF_PIDS;
 	}
-	from_ns = m->kernel ? gs_measure_kernel_flush(m->kernel) : 0;
+	from_ns = m->kernel ? gs_accounting_measure_kernel_flush(m->kernel) : 0;
 	for (size_t i = n_before; from_ns && i < m->n_members; i++)
 		m->member[i].start_ns = from_ns;
-	if (!m->first_scan_done && from_ns && gs_measure_kernel_read(m->kernel) == 0)
+	if (!m->first_scan_done && from_ns && gs_accounting_measure_kernel_read(m->kernel) == 0)
 		for (size_t i = n_before; i < m->n_members; i++) {
-			from_ns = gs_measure_kernel_since_ns(m->kernel, (uint32_t)i);
+			from_ns = gs_accounting_measure_kernel_since_ns(m->kernel, (uint32_t)i);
 			if (from_ns)
 				m->member[i].start_ns = from_ns;
 		}
@@ -328,8 +330,8 @@ static void read_groups(struct job_measure *m)
 	}
 	job_gpu_read(m->gpu);
 	job_who_gpus(m->who, job_gpu_snapshot(m->gpu));
-	gs_measure_ranks_look(m->ranks, job_gpu_snapshot(m->gpu), m->kernel ? NULL : m->work,
-			      gs_clock_boot_ns());
+	gs_accounting_measure_ranks_look(m->ranks, job_gpu_snapshot(m->gpu),
+					 m->kernel ? NULL : m->work, gs_clock_boot_ns());
 	read_gpus(m);
 }
 
@@ -343,7 +345,7 @@ void job_measure_poll(struct job_measure *m)
 	}
 	m->look_cost_ns = gs_host_taskstats_poll(m->work);
 	if (m->kernel)
-		gs_measure_ranks_fold(m->ranks, m->kernel);
+		gs_accounting_measure_ranks_fold(m->ranks, m->kernel);
 	if (m->cuda)
 		gs_launches_poll(m->cuda);
 	if (now_ns - m->group_ns >= GROUP_NS) {
@@ -416,7 +418,7 @@ static void open_kernel(struct job_measure *m)
 		snprintf(m->why_no_kernel, sizeof(m->why_no_kernel), "ebpf.enabled is false");
 		return;
 	}
-	r = gs_measure_kernel_open(m->options->families, &m->kernel, &err);
+	r = gs_accounting_measure_kernel_open(m->options->families, &m->kernel, &err);
 	if (r < 0)
 		snprintf(m->why_no_kernel, sizeof(m->why_no_kernel), "%s", gs_err_text(&err, r));
 }
@@ -433,11 +435,11 @@ static void follow_launcher(struct job_measure *m)
 	snprintf(job.id, sizeof(job.id), "%s", m->options->ids[0]);
 	x = member_of(m, &job);
 	if (m->kernel && gs_map_put(&m->holders, m->options->launcher, 0) == 0)
-		gs_measure_kernel_follow_holder(m->kernel, m->options->launcher,
-						(uint32_t)(x - m->member));
+		gs_accounting_measure_kernel_follow_holder(m->kernel, m->options->launcher,
+							   (uint32_t)(x - m->member));
 	x->any_pid = m->options->launcher;
 	if (m->kernel)
-		gs_measure_kernel_flush(m->kernel);
+		gs_accounting_measure_kernel_flush(m->kernel);
 }
 
 int job_measure_open(const struct job_options *options, struct job_measure **ret,
@@ -458,7 +460,7 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 	if (r == 0)
 		r = job_gpu_open(options->nvml, &m->gpu, err);
 	if (r == 0)
-		r = gs_measure_ranks_new(&m->ranks);
+		r = gs_accounting_measure_ranks_new(&m->ranks);
 	if (r < 0) {
 		job_measure_close(&m);
 		return r;
@@ -488,13 +490,13 @@ void job_measure_close(struct job_measure **ref)
 	if (!m)
 		return;
 	gs_map_fini(&m->holders);
-	gs_scan_fini(&m->scan);
+	gs_accounting_scan_fini(&m->scan);
 	gs_host_taskstats_close(&m->work);
 	job_who_close(&m->who);
 	job_gpu_close(&m->gpu);
-	gs_measure_kernel_close(&m->kernel);
+	gs_accounting_measure_kernel_close(&m->kernel);
 	gs_launches_close(&m->cuda);
-	gs_measure_ranks_free(&m->ranks);
+	gs_accounting_measure_ranks_free(&m->ranks);
 	free(m);
 	*ref = NULL;
 }
@@ -563,7 +565,7 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 	u->work = t.work;
 	u->cores = cores_of(x, &t);
 	if (m->kernel)
-		gs_measure_kernel_take(m->kernel, (uint32_t)i, ret);
+		gs_accounting_measure_kernel_take(m->kernel, (uint32_t)i, ret);
 	else
 		u->known = gs_host_taskstats_families(t.known);
 	u->known = (u->known | 1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_PRESSURE) &
@@ -577,7 +579,7 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 	u->launches = u->nccl_ratio = NAN;
 	if (m->cuda)
 		gs_launches_usage(m->cuda, (uint32_t)i, u);
-	if (gs_measure_ranks_report(m->ranks, (uint32_t)i, m->kernel, ret) < 0)
+	if (gs_accounting_measure_ranks_report(m->ranks, (uint32_t)i, m->kernel, ret) < 0)
 		gs_log(1, "no memory for the ranks of a job");
 	u->run_s = x->job.start_s > 0 && now_s > (uint64_t)x->job.start_s
 			   ? (double)(now_s - (uint64_t)x->job.start_s)
@@ -687,7 +689,7 @@ static void put_stalls(const struct job_measure *m, struct gs_job_report_session
 
 	gs_host_stalls_read("/proc/pressure", &now);
 	stalled_shares(&m->stall_first, &now, gs_clock_boot_ns() - m->start_ns, s->pressure_ratio);
-	s->open_bytes = m->kernel ? gs_measure_kernel_open_bytes(m->kernel) : 0;
+	s->open_bytes = m->kernel ? gs_accounting_measure_kernel_open_bytes(m->kernel) : 0;
 }
 
 void job_measure_settle(struct job_measure *m)
@@ -717,16 +719,16 @@ static void put_losses(const struct job_measure *m, struct gs_job_report_session
 	unsigned unknown = 0;
 
 	if (m->kernel)
-		gs_measure_kernel_losses(m->kernel, text, sizeof(text));
+		gs_accounting_measure_kernel_losses(m->kernel, text, sizeof(text));
 	add_loss(s, text);
 	text[0] = '\0';
 	if (m->cuda)
 		gs_launches_losses(m->cuda, text, sizeof(text));
 	add_loss(s, text);
 	text[0] = '\0';
-	if (m->kernel && gs_measure_kernel_missing(m->kernel)[0])
+	if (m->kernel && gs_accounting_measure_kernel_missing(m->kernel)[0])
 		snprintf(text, sizeof(text), "this kernel does not tell: %s",
-			 gs_measure_kernel_missing(m->kernel));
+			 gs_accounting_measure_kernel_missing(m->kernel));
 	add_loss(s, text);
 	text[0] = '\0';
 	if (m->n_jobs_full)
@@ -736,9 +738,9 @@ static void put_losses(const struct job_measure *m, struct gs_job_report_session
 			 m->n_members);
 	add_loss(s, text);
 	text[0] = '\0';
-	if (gs_measure_ranks_left_out(m->ranks))
+	if (gs_accounting_measure_ranks_left_out(m->ranks))
 		snprintf(text, sizeof(text), "%llu processes are of ranks that are not listed",
-			 (unsigned long long)gs_measure_ranks_left_out(m->ranks));
+			 (unsigned long long)gs_accounting_measure_ranks_left_out(m->ranks));
 	add_loss(s, text);
 	for (size_t i = 0; i < m->n_members; i++)
 		unknown |= gs_job_unanswered(&m->member[i].job);
@@ -749,13 +751,13 @@ static void put_losses(const struct job_measure *m, struct gs_job_report_session
 int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
 		       struct gs_job_report_session *s)
 {
-	int r = m->kernel ? gs_measure_kernel_read(m->kernel) : 0;
+	int r = m->kernel ? gs_accounting_measure_kernel_read(m->kernel) : 0;
 
 	if (r < 0)
 		return r;
 	/* What the kernel has counted is of this moment, however long reading it took. */
 	if (m->kernel)
-		m->last_ns = gs_measure_kernel_read_ns(m->kernel);
+		m->last_ns = gs_accounting_measure_kernel_read_ns(m->kernel);
 	*s = (struct gs_job_report_session){
 		.ebpf = m->kernel != NULL,
 		.start_wall_ns = m->start_wall_ns,

@@ -285,11 +285,11 @@ static int read_one(void *ctx, uint32_t pid, bool ask)
 
 static void read_all(struct job_who *w)
 {
-	struct gs_scan scan = {0};
+	struct gs_accounting_scan scan = {0};
 
 	if (!w->has_read_all)
-		(void)gs_scan_processes(&scan, "/proc", gs_clock_boot_ns(), read_one, w);
-	gs_scan_fini(&scan);
+		(void)gs_accounting_scan_processes(&scan, "/proc", gs_clock_boot_ns(), read_one, w);
+	gs_accounting_scan_fini(&scan);
 	w->has_read_all = true;
 }
 

@@ -31,11 +31,11 @@ static int note(void *ctx, uint32_t pid, bool ask)
 	return s->stop;
 }
 
-static int look(struct gs_scan *scan, const char *root, uint64_t at_ms)
+static int look(struct gs_accounting_scan *scan, const char *root, uint64_t at_ms)
 {
 	struct seen s = {0};
 
-	assert_int_equal(gs_scan_processes(scan, root, at_ms * MS, note, &s), 0);
+	assert_int_equal(gs_accounting_scan_processes(scan, root, at_ms * MS, note, &s), 0);
 	assert_true(s.n_asked <= s.n);
 	return s.n ? s.n_asked : -1;
 }
@@ -43,7 +43,7 @@ static int look(struct gs_scan *scan, const char *root, uint64_t at_ms)
 static void who_is_asked_about(void **state)
 {
 	char root[] = "/tmp/unit_scan.XXXXXX", path[64];
-	struct gs_scan scan = {0};
+	struct gs_accounting_scan scan = {0};
 	struct seen stop = {.stop = -EIO};
 
 	assert_non_null(mkdtemp(root));
@@ -66,7 +66,8 @@ static void who_is_asked_about(void **state)
 	assert_int_equal(look(&scan, root, 1000000), 1);
 	assert_int_equal(look(&scan, root, 1004999), 0);
 	/* A search that was stopped changes nothing. */
-	assert_int_equal(gs_scan_processes(&scan, root, 1005000 * MS, note, &stop), -EIO);
+	assert_int_equal(gs_accounting_scan_processes(&scan, root, 1005000 * MS, note, &stop),
+			 -EIO);
 	assert_int_equal(stop.n_asked, 1);
 	assert_int_equal(look(&scan, root, 1005000), 1);
 	/* Gone, and its number given to another one. */
@@ -76,8 +77,9 @@ static void who_is_asked_about(void **state)
 	assert_int_equal(look(&scan, root, 1005020), 1);
 	assert_int_equal(rmdir(path), 0);
 	assert_int_equal(rmdir(root), 0);
-	assert_int_equal(gs_scan_processes(&scan, root, 1005030 * MS, note, &stop), -ENOENT);
-	gs_scan_fini(&scan);
+	assert_int_equal(gs_accounting_scan_processes(&scan, root, 1005030 * MS, note, &stop),
+			 -ENOENT);
+	gs_accounting_scan_fini(&scan);
 }
 
 int main(void)
