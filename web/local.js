@@ -26,7 +26,7 @@ export function local() {
 			...charts.map(c => get(`/api/v1/heatmap?value=${c.key}&points=300&limit=100`))])
 		const n = await get(`/api/v1/nodes/${list.nodes[0].id}`)
 		const card = (value, text, kind) => h('div.card', {}, h('b', { class: kind }, value), h('span', {}, text))
-		put(title, n.name, ' ', state(o.states.failing ? 'failing' : o.states.throttled ? 'throttled' : 'ok'))
+		put(title, n.name, ' ', state(['failing', 'throttled', 'degraded'].find(s => o.states[s]) || 'ok'))
 		put(cards, card(n.gpus, 'GPUs'), card(percent(n.utilization_ratio), 'mean utilisation'), card(watts(n.power_watts), 'power now'), card(bytes(n.memory_used_bytes), `of ${bytes(n.memory_total_bytes)} on GPUs`),
 			card(percent(n.cpu_ratio), 'CPU'), card(bytes(n.host_memory_used_bytes), `of ${bytes(n.host_memory_total_bytes)} RAM`))
 		put(gpus, table(n.gpu_list, gpuColumns, n.gpu_state_text || 'This node has no GPUs.'))

@@ -10,7 +10,7 @@ import { onTheme } from './theme.js'
 
 export const gpuColumns = [
 	['GPU', gpuLink, 'name'],
-	['State', g => [state(g.state), g.reason ? h('div.note', {}, g.reason) : null]],
+	['State', g => [state(g.state), g.reason ? h('div.note', { title: g.advice || '' }, g.reason) : null]],
 	['Utilisation', g => bar(g.utilization_ratio)],
 	['Memory', g => bar(g.memory_used_ratio)],
 	['Power', g => watts(g.power_watts), 'n'],
@@ -21,7 +21,7 @@ export const gpuColumns = [
 export function alertList(alerts, total) {
 	if (!alerts.length) return h('p.empty', {}, 'Nothing is wrong.')
 	return [h('ul.alerts', {}, alerts.map(a => h('li', {}, h('span', { class: `state ${a.severity}` }, a.severity), ' ',
-		a.node === null ? peer : a.gpu === null ? nodeLink(a) : gpuLink(a), ': ', a.text))),
+		a.node === null ? peer : a.gpu === null ? nodeLink(a) : gpuLink(a), ': ', a.text, a.advice ? h('div.note', {}, a.advice) : null))),
 	total > alerts.length ? h('p.note', {}, `and ${total - alerts.length} more`) : null]
 }
 
@@ -48,6 +48,7 @@ export function overview() {
 			card(count(s.failing), 'failing', '#/gpus?state=failing', s.failing ? 'failing' : ''),
 			card(count(s.unreachable), 'unreachable', '#/gpus?state=unreachable', s.unreachable ? 'unreachable' : ''),
 			card(count(s.throttled), 'throttled', '#/gpus?state=throttled', s.throttled ? 'throttled' : ''),
+			card(count(s.degraded), 'degraded', '#/gpus?state=degraded', s.degraded ? 'degraded' : ''),
 			card(count(s.idle), 'idle', '#/gpus?state=idle'),
 			card(percent(o.utilization_ratio), 'mean utilisation'),
 			card(watts(o.power_watts), 'power now'),
@@ -69,7 +70,7 @@ export function overview() {
 
 export function gpuList(query) {
 	const list = h('div'), info = h('p.note')
-	const which = h('select', { onchange: () => { shown = 100; refresh() } }, ['', 'failing', 'unreachable', 'throttled', 'idle', 'ok'].map(s => h('option', { value: s, selected: s === query.get('state') }, s || 'any state')))
+	const which = h('select', { onchange: () => { shown = 100; refresh() } }, ['', 'failing', 'unreachable', 'throttled', 'degraded', 'idle', 'ok'].map(s => h('option', { value: s, selected: s === query.get('state') }, s || 'any state')))
 	const name = h('input', { type: 'search', placeholder: 'part of a name', oninput: () => { shown = 100; refresh() } })
 	const more = h('button', { type: 'button', onclick: () => { shown = Math.min(shown + 400, 2000); refresh() } }, 'Show more')
 	let shown = 100
@@ -84,7 +85,7 @@ export function gpuList(query) {
 
 /* A node that delivers is no better than its GPUs. */
 function nodeState(n) {
-	const worst = !n.healthy ? '' : ['failing', 'throttled'].find(s => n.states[s])
+	const worst = !n.healthy ? '' : ['failing', 'throttled', 'degraded'].find(s => n.states[s])
 	return worst ? h('span', { class: `state ${worst}` }, `${n.states[worst]} ${worst}`) : state(n.healthy ? 'ok' : 'unreachable')
 }
 

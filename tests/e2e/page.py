@@ -28,7 +28,7 @@ def overview(t):
     b.wait('document.getElementById("live").className == "on"', 'events arrive')
     # The worst come first: idle before busy ones.
     states = b.run('[...document.querySelectorAll("table .state")].map(e => e.textContent)')
-    order = ['failing', 'unreachable', 'throttled', 'idle', 'ok']
+    order = ['failing', 'unreachable', 'throttled', 'degraded', 'idle', 'ok']
     t.equal('worst first', states, sorted(states, key=order.index))
     b.wait('document.querySelector(".heat canvas") && (() => { const c = document.querySelector(".heat canvas").getContext("2d").getImageData(110, 0, 10, 6).data; '
            'return new Set([...c].filter((x, i) => i % 4 == 0)).size > 1 })()', 'colours of the heat map')  # fmt: skip

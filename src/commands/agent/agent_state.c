@@ -4,6 +4,7 @@
 
 #include "core/base/clock.h"
 #include "commands/agent/agent.h"
+#include "analysis/gpu_health/gpu_health.h"
 
 int agent_state_init(struct agent_state *s, const struct agent_conf *conf)
 {
@@ -131,6 +132,7 @@ void agent_state_put(struct agent_state *s, struct gs_gpu_snapshot **snapshot, u
 			count_xid(s, &fresh->event[i]);
 	agent_schedule_adapt(&s->schedule, &s->conf, groups, s->latest, fresh, now);
 	old = s->latest;
+	gs_gpu_health_follow(old, fresh);
 	s->latest = fresh;
 	s->samples++;
 	s->empty_samples += fresh->n_gpus == 0;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "analysis/gpu_health/gpu_health.h"
 #include "core/base/clock.h"
 #include "core/base/fmt.h"
 #include "commands/common/cli.h"
@@ -383,6 +384,7 @@ static int run_gpu(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 	if (gs_gpu_accounting_off(gpu))
 		gs_cli_say("--accounting: a GPU keeps no record of processes that ended; "
 			   "`nvidia-smi -am 1` (as root) switches it on");
+	gs_gpu_health_follow(NULL, s);
 	status = GS_EXIT_DONE;
 	next_ns = gs_clock_mono_ns() +
 		  (o->watch_ns && o->watch_ns < o->window_ns ? o->watch_ns : o->window_ns);
@@ -416,6 +418,7 @@ static int run_gpu(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 			if (o->select[0])
 				gs_gpu_select(s, o->select, NULL);
 		}
+		gs_gpu_health_follow(before, s);
 		if (o->watch_ns)
 			tell_state(s, &told);
 		tell_events(o, s);

@@ -167,6 +167,17 @@ struct gs_gpu_link {
 	uint64_t count[GS_GPU_LINK_COUNTS];
 };
 
+/* What earlier samples showed of a GPU's health; only analysis/gpu_health writes it. Not recorded and
+ * not sent: a reader of successive samples works it out again. */
+#define GS_GPU_PAST_MAX 24
+struct gs_gpu_past {
+	/* Boot clock: since when each condition holds without a gap; 0: it does not hold. */
+	uint64_t since_ns[GS_GPU_PAST_MAX];
+	uint32_t from_start; /* bits: it held in the first sample, and perhaps before */
+	uint32_t xid;        /* the newest, 0 none; of one that is no fault of the program first */
+	uint64_t xid_ns;     /* boot clock */
+};
+
 struct gs_gpu_sample {
 	uint64_t time_ns;    /* boot clock, when this GPU was read */
 	uint64_t elapsed_ns; /* since the sample before; 0 the first: rates are not there yet */
@@ -180,6 +191,7 @@ struct gs_gpu_sample {
 	/* 1: the rates of bytes over PCIe are those of 20 ms, which NVML measured on request
 	 * (nvmlDeviceGetPcieThroughput), for this GPU has neither counters nor GPM. */
 	uint8_t pcie_measured;
+	struct gs_gpu_past past;
 };
 
 static inline bool gs_gpu_has(const struct gs_gpu_sample *s, enum gs_gpu_field f)

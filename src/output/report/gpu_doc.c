@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "analysis/gpu_health/gpu_health.h"
 #include "output/report/gpu_int.h"
 
 static const char *vendor_name(uint32_t vendor)
@@ -64,6 +65,34 @@ static void put_links(struct gs_doc *doc, const struct gs_gpu_sample *v)
 	gs_doc_end(doc);
 }
 
+/* All conditions that hold, the worst first. */
+static void put_health(struct gs_doc *doc, const struct gs_gpu_snapshot *s, unsigned gpu)
+{
+	char text[GS_GPU_HEALTH_TEXT_BYTES];
+	struct gs_gpu_health h;
+
+	gs_gpu_health_judge(s, gpu, &h);
+	gs_doc_begin_map(doc, "health");
+	gs_doc_put_text(doc, "state", gs_gpu_health_state_name(h.state));
+	gs_doc_put_text(doc, "severity", gs_gpu_severity_name(h.severity));
+	gs_doc_begin_list(doc, "conditions", (size_t)__builtin_popcount(h.holds));
+	for (unsigned c = 0; c < GS_GPU_CONDITION_COUNT; c++) {
+		if (!(h.holds >> c & 1))
+			continue;
+		gs_doc_begin_map(doc, NULL);
+		gs_doc_put_text(doc, "condition", gs_gpu_condition_key(c));
+		gs_doc_put_text(doc, "severity",
+				gs_gpu_severity_name(gs_gpu_condition_severity(c)));
+		gs_doc_put_text(doc, "reason", gs_gpu_health_text(s, gpu, c, text));
+		gs_doc_put_text(doc, "advice", gs_gpu_condition_advice(c));
+		gs_doc_put_u64_if(doc, "since_boot_ns", s->sample[gpu].past.since_ns[c],
+				  s->sample[gpu].past.since_ns[c] != 0);
+		gs_doc_end(doc);
+	}
+	gs_doc_end(doc);
+	gs_doc_end(doc);
+}
+
 static void put_gpu(struct gs_doc *doc, const struct gs_gpu_snapshot *s, unsigned gpu,
 		    const struct gs_report_gpu_style *style)
 {
@@ -98,8 +127,10 @@ static void put_gpu(struct gs_doc *doc, const struct gs_gpu_snapshot *s, unsigne
 	/* Which of the ways to these values it was. */
 	if (v->pcie_measured)
 		gs_doc_put_text(doc, "pcie_rate_source", "nvmlDeviceGetPcieThroughput, 20 ms");
-	if (!style->n_fields)
+	if (!style->n_fields) {
 		put_links(doc, v);
+		put_health(doc, s, gpu);
+	}
 	gs_doc_end(doc);
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/gpu_health/gpu_health.h"
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
 #include "output/report/gpu_int.h"
@@ -154,6 +155,28 @@ const char *gs_report_gpu_event_line(char out[GS_GPU_EVENT_LINE_BYTES],
 	return out;
 }
 
+/* A line for each GPU with something wrong: what, with its figures, and what to do. */
+static void put_health(struct gs_page *page, const struct gs_gpu_snapshot *s)
+{
+	for (uint32_t i = 0; i < s->n_gpus; i++) {
+		char number[GS_GPU_NUMBER_BYTES], text[GS_GPU_HEALTH_TEXT_BYTES], line[512];
+		struct gs_gpu_health h;
+
+		gs_gpu_health_judge(s, i, &h);
+		if (h.condition == GS_GPU_CONDITION_NONE)
+			continue;
+		snprintf(line, sizeof(line), "GPU %s %s: %s. %s",
+			 gs_gpu_number(number, &s->info[i]), gs_gpu_health_state_name(h.state),
+			 gs_gpu_health_text(s, i, h.condition, text),
+			 gs_gpu_condition_advice(h.condition));
+		gs_page_words(page,
+			      h.severity == GS_GPU_SEVERITY_CRITICAL  ? GS_INK_RED
+			      : h.severity == GS_GPU_SEVERITY_WARNING ? GS_INK_WARN
+								      : GS_INK_DIM,
+			      line);
+	}
+}
+
 /* What was not had is told, once there is something to tell. */
 static void put_losses(struct gs_page *page, const struct gs_gpu_snapshot *s)
 {
@@ -191,6 +214,9 @@ void gs_report_gpu_table(struct gs_page *page, const struct gs_gpu_snapshot *s,
 		put_gpus(&g, s, fields, n);
 		while (gs_grid_piece(&g, 0))
 			put_gpus(&g, s, fields, n);
+		/* With --fields only some values are read: too little to judge by. */
+		if (!style->n_fields)
+			put_health(page, s);
 	}
 	if (parts & GS_GPU_SHOW_PROCESSES && s->n_processes) {
 		struct gs_grid g = {.page = page, .measuring = true};

@@ -51,8 +51,7 @@ static void put_help(const struct tui_ui *ui, struct tui_lines *l)
 		l, TUI_DIM,
 		"SM%: share of the time in which the process had work on the GPU. CPU%: of one "
 		"processor. \"-\" is a value that could not be had, not zero. Worst first: "
-		"lost, broken, XID, throttled, hot, idle though held, a narrow PCIe link, power "
-		"cap.");
+		"lost, broken, XID, memory, throttled, hot, narrow PCIe link, idle though held.");
 }
 
 void tui_draw_help(struct tui_ui *ui, struct tui_screen *s)

@@ -44,9 +44,49 @@ static void draw_name(const struct gs_gpu_info *g, struct tui_screen *s, int y, 
 	tui_put(s, y, x, width, TUI_BOLD, text);
 }
 
+#define METER_LEAST 10 /* columns of a meter that gives way to a reason */
+
+/* Where a reason stands that is never cut: beside the meters, which become shorter for it; else in a
+ * row of its own; without one, as much of it beside them as can stand alone, for draw_status() has
+ * the whole. */
+struct note {
+	int columns; /* beside the meters; 0 none */
+	bool own_row;
+	size_t bytes; /* of the text that stand beside the meters */
+};
+
+static struct note place_note(const char *text, int width, int fixed, int height)
+{
+	int wanted = tui_columns_of(text) + 1, most = width - fixed - 2 * METER_LEAST - 1;
+	struct note n = {.bytes = strlen(text)};
+
+	if (!text[0] || width < 50)
+		return (struct note){.own_row = text[0] && height >= 2};
+	if (wanted <= most) {
+		n.columns = wanted;
+		return n;
+	}
+	n.own_row = height >= 2;
+	/* "held down by heat", "held down by heat: 91 °C": whole parts. */
+	while (n.bytes) {
+		char part[GS_GPU_HEALTH_TEXT_BYTES];
+
+		do
+			n.bytes--;
+		while (n.bytes && !(strchr(":,", text[n.bytes]) && text[n.bytes + 1] == ' '));
+		snprintf(part, sizeof(part), "%.*s", (int)n.bytes, text);
+		if (tui_columns_of(part) + 1 > most)
+			continue;
+		n.columns = n.own_row || !n.bytes ? 0 : tui_columns_of(part) + 1;
+		break;
+	}
+	return n;
+}
+
 /* The line of meters. */
-static void draw_line(const struct tui_ui *ui, uint32_t i, struct tui_screen *s, int y, int x,
-		      int width)
+/* How many columns of the row below it took for a reason. */
+static int draw_line(const struct tui_ui *ui, uint32_t i, struct tui_screen *s, int y, int x,
+		     int width, int height)
 {
 	const struct gs_gpu_info *g = &ui->node->gpu->info[i];
 	const struct gs_gpu_sample *v = &ui->node->gpu->sample[i];
@@ -58,8 +98,9 @@ static void draw_line(const struct tui_ui *ui, uint32_t i, struct tui_screen *s,
 	char a[TUI_NUMBER_BYTES], b[TUI_NUMBER_BYTES], text[96];
 	int name = width >= 100 ? 21 : width >= 72 ? 13 : width >= 24 ? 3 : 2;
 	int fixed = name + 1 + (width >= 50 ? 9 : 0) + (width >= 40 ? 5 : 0);
-	int note = width < 72 ? 0 : (width - fixed) / 4 < 21 ? 21 : (width - fixed) / 4;
-	int bars = width - fixed - note;
+	struct note note = place_note(health->text, width, fixed, height);
+	int least = width < 72 ? 0 : (width - fixed) / 4 < 21 ? 21 : (width - fixed) / 4;
+	int bars = width - fixed - (note.columns > least ? note.columns : least);
 	int util_width = bars * 9 / 20, mem_width = bars - util_width - 1, end = x + width;
 	enum tui_style heat = tui_style_of(temp / (slow > 0 ? slow : 90), 0.85, 0.95);
 
@@ -69,7 +110,7 @@ static void draw_line(const struct tui_ui *ui, uint32_t i, struct tui_screen *s,
 	x += name + 1;
 	if (v->lost) {
 		tui_put(s, y, x, end - x, TUI_ALARM, health->text);
-		return;
+		return 0;
 	}
 	if (util_width > 0) {
 		with_unit(text, sizeof(text), tui_percent(a, util), "%");
@@ -99,8 +140,12 @@ static void draw_line(const struct tui_ui *ui, uint32_t i, struct tui_screen *s,
 		tui_put_right(s, y, x, 5, heat, text);
 		x += 5;
 	}
-	if (note > 2 && health->level)
-		tui_put(s, y, x + 1, end - x - 1, health->style, health->text);
+	if (note.columns)
+		tui_putf(s, y, x + 1, end - x - 1, health->style, "%.*s", (int)note.bytes,
+			 health->text);
+	return note.own_row
+		       ? tui_put(s, y + 1, end - width + 3, width - 3, health->style, health->text)
+		       : 0;
 }
 
 struct pen {
@@ -144,7 +189,7 @@ static void put_flow(struct pen *p, const struct gs_gpu_sample *v, enum gs_gpu_f
 
 /* The line of further values: the more a line holds, the more are told. */
 static void draw_values(const struct tui_ui *ui, uint32_t i, struct tui_screen *s, int y, int x,
-			int width)
+			int width, int taken)
 {
 	static const struct {
 		enum gs_gpu_field field;
@@ -154,22 +199,20 @@ static void draw_values(const struct tui_ui *ui, uint32_t i, struct tui_screen *
 		   {GS_GPU_PIPE_FP32, "fp32"},     {GS_GPU_PIPE_FP16, "fp16"},
 		   {GS_GPU_PIPE_FP64, "fp64"},     {GS_GPU_PIPE_INT, "int"}};
 	const struct gs_gpu_sample *v = &ui->node->gpu->sample[i];
-	struct pen p = {s, y, x + 3, x + width};
-	char a[TUI_NUMBER_BYTES], text[64];
+	struct pen p = {s, y, x + 3 + (taken ? taken + 2 : 0), x + width};
+	char a[TUI_NUMBER_BYTES], text[64], also[GS_GPU_HEALTH_TEXT_BYTES];
 	double clock = value_of(v, GS_GPU_CLOCK_SM);
-	int level;
 
 	if (clock >= 0) {
 		snprintf(text, sizeof(text), "%s MHz", tui_number(a, clock / 1e6));
 		put_pair(&p, "clock", TUI_PLAIN, text);
 	}
-	if (gs_gpu_has(v, GS_GPU_THROTTLE_REASONS)) {
-		const char *why = tui_throttle_text(v->value[GS_GPU_THROTTLE_REASONS], &level);
-
-		/* Told above when it is the worst there is to tell. */
-		if (level && strcmp(why, ui->health[i].text) != 0)
-			put_pair(&p, "held by", level > 2 ? TUI_BAD : TUI_WARN, why);
-	}
+	/* The worst stands above. */
+	for (unsigned c = ui->health[i].is.condition + 1; c < GS_GPU_CONDITION_COUNT; c++)
+		if (ui->health[i].is.holds >> c & 1)
+			put_pair(&p, "also", TUI_WARN,
+				 gs_gpu_health_text(ui->node->gpu, i, (enum gs_gpu_condition)c,
+						    also));
 	for (size_t k = 0; k < GS_ARRAY_LEN(gpm); k++)
 		if (k < 4 || value_of(v, gpm[k].field) >= 0.005)
 			put_share(&p, v, gpm[k].field, gpm[k].name);
@@ -261,6 +304,7 @@ void tui_draw_gpus(struct tui_ui *ui, struct tui_screen *s, int y, int rows)
 	for (int k = 0; k < fit * c; k++) {
 		int at = ui->gpu_top * c + k, row = y + k / c * height, x = k % c * (width + 1);
 		uint32_t i;
+		int taken;
 
 		if (at >= n)
 			break;
@@ -272,9 +316,9 @@ void tui_draw_gpus(struct tui_ui *ui, struct tui_screen *s, int y, int rows)
 				 ui->gpu_top * c + (fit - 1) * c, n);
 			break;
 		}
-		draw_line(ui, i, s, row, x, width);
+		taken = draw_line(ui, i, s, row, x, width, height);
 		if (height >= 2 && !ui->node->gpu->sample[i].lost)
-			draw_values(ui, i, s, row + 1, x, width);
+			draw_values(ui, i, s, row + 1, x, width, taken);
 		if (height >= 4)
 			draw_graphs(ui, i, s, row + 2, x, width, height - 2);
 		tui_hit(s, row, x, width, TUI_HIT_GPU, (int)i);

@@ -13,7 +13,6 @@
 struct tui_series {
 	uint64_t key;
 	uint64_t first_round, last_round;
-	uint64_t idle_since_ns; /* of a GPU that is held and does nothing; 0 it works or is free */
 	float value[TUI_HISTORY_SETS][TUI_HISTORY_LEN];
 };
 

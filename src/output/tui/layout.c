@@ -177,10 +177,26 @@ static bool event_text(const struct tui_ui *ui, char *out, size_t bytes)
 	return true;
 }
 
+/* The whole reason of the worst GPU; false: nothing is wrong. */
+static bool put_worst(const struct tui_ui *ui, struct tui_screen *s, int y)
+{
+	char number[GS_GPU_NUMBER_BYTES];
+	uint32_t worst = 0;
+
+	for (uint32_t i = 1; i < ui->node->gpu->n_gpus; i++)
+		if (ui->health[i].level > ui->health[worst].level)
+			worst = i;
+	if (!ui->node->gpu->n_gpus || !ui->health[worst].level)
+		return false;
+	tui_putf(s, y, 0, s->columns, ui->health[worst].style, "GPU %s: %s",
+		 gs_gpu_number(number, &ui->node->gpu->info[worst]), ui->health[worst].text);
+	return true;
+}
+
 static void draw_status(const struct tui_ui *ui, struct tui_screen *s, int y)
 {
 	const struct tui_table *t = &ui->table;
-	char text[256];
+	char text[512];
 	int n = 0;
 
 	if (ui->mode == TUI_FILTER) {
@@ -196,8 +212,9 @@ static void draw_status(const struct tui_ui *ui, struct tui_screen *s, int y)
 	}
 	text[0] = '\0';
 	if (t->gpu >= 0 && t->gpu < (int)ui->node->gpu->n_gpus)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "only GPU %u  ",
-			      ui->node->gpu->info[t->gpu].index);
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "only GPU %u%s%s  ",
+			      ui->node->gpu->info[t->gpu].index,
+			      ui->health[t->gpu].level ? ": " : "", ui->health[t->gpu].text);
 	if (t->mine)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "only mine  ");
 	if (t->filter[0])
@@ -209,6 +226,9 @@ static void draw_status(const struct tui_ui *ui, struct tui_screen *s, int y)
 		tui_put(s, y, 0, s->columns, TUI_WARN, text);
 		return;
 	}
+	/* Of many GPUs a line each has no room for the whole reason: that of the worst stands here. */
+	if (put_worst(ui, s, y))
+		return;
 	if (event_text(ui, text, sizeof(text)))
 		tui_put(s, y, 0, s->columns, TUI_BAD, text);
 }

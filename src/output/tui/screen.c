@@ -162,6 +162,8 @@ int tui_put(struct tui_screen *s, int y, int x, int max, enum tui_style style, c
 
 		if (!n)
 			continue;
+		if (s->ascii && c == 0xb0) /* of "91 °C" only the sign goes */
+			continue;
 		if (s->ascii && c >= 0x80) {
 			/* Takes as many columns, so that what is beside it stays in place. */
 			c = '?';

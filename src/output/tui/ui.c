@@ -10,41 +10,6 @@
 
 #include "output/tui/format.h"
 
-#define XID_FRESH_NS  (600 * 1000000000ull) /* for so long an XID puts its GPU first */
-#define IDLE_LEAST_NS (20 * 1000000000ull)  /* held and unused for so long is worth telling */
-#define IDLE_RATIO    0.01
-#define HOT_CELSIUS   85 /* where the GPU does not tell at which temperature it slows down */
-#define HOT_MARGIN    3
-
-/* NVML's nvmlClocksEventReason* (nvml.h of CUDA 12.4). */
-static const struct {
-	unsigned long long bit;
-	int level;
-	const char *text;
-} reasons[] = {
-	{0x40, 6, "hot: clocks cut by hardware"},
-	{0x80, 6, "power brake"},
-	{0x08, 6, "clocks cut by hardware"},
-	{0x20, 5, "hot: clocks held down"},
-	{0x04, 2, "power cap"},
-	{0x10, 1, "sync boost"},
-	{0x100, 1, "display clocks"},
-	{0x02, 1, "clocks set"},
-};
-
-const char *tui_throttle_text(double mask, int *ret_level)
-{
-	unsigned long long bits = mask > 0 && mask < 1e15 ? (unsigned long long)mask : 0;
-
-	*ret_level = 0;
-	for (size_t i = 0; i < GS_ARRAY_LEN(reasons); i++)
-		if (bits & reasons[i].bit) {
-			*ret_level = reasons[i].level;
-			return reasons[i].text;
-		}
-	return "";
-}
-
 int tui_ui_init(struct tui_ui *ui, const struct gs_tui_source *source,
 		const struct gs_tui_options *options)
 {
@@ -120,98 +85,22 @@ static void note_events(struct tui_ui *ui)
 	}
 }
 
-static const struct tui_xid *xid_of(const struct tui_ui *ui, const struct gs_gpu_info *g)
+static void health_of_gpu(struct tui_ui *ui, uint32_t i)
 {
-	size_t n = ui->n_xids < TUI_N_XIDS ? ui->n_xids : TUI_N_XIDS;
-
-	for (size_t back = 1; back <= n; back++) {
-		const struct tui_xid *x = &ui->xids[(ui->n_xids - back) % TUI_N_XIDS];
-
-		if (x->xid && g->pci_bus_id[0] && strcasecmp(x->pci_bus_id, g->pci_bus_id) == 0)
-			return x;
-	}
-	return NULL;
-}
-
-/* The user of the process with the most memory on a GPU; NULL: nobody is on it. */
-static const struct gs_gpu_process *holder_of(const struct gs_gpu_snapshot *g, uint32_t gpu)
-{
-	for (uint32_t i = 0; i < g->n_processes; i++)
-		if (g->process[i].gpu == gpu && !g->process[i].ended)
-			return &g->process[i];
-	return NULL;
-}
-
-static void worsen_health(struct tui_health *h, int level, enum tui_style style, const char *fmt,
-			  ...) GS_PRINTF(4, 5);
-static void worsen_health(struct tui_health *h, int level, enum tui_style style, const char *fmt,
-			  ...)
-{
-	va_list ap;
-
-	if (level <= h->level)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(h->text, sizeof(h->text), fmt, ap);
-	va_end(ap);
-	h->level = level;
-	h->style = style;
-}
-
-static void judge_heat(const struct gs_gpu_sample *s, struct tui_health *h)
-{
-	double t = value_of(s, GS_GPU_TEMP_GPU), limit = value_of(s, GS_GPU_TEMP_SLOWDOWN);
-	double mem = value_of(s, GS_GPU_TEMP_MEM), mem_limit = value_of(s, GS_GPU_TEMP_MEM_MAX);
-
-	if (!(limit > 0))
-		limit = HOT_CELSIUS + HOT_MARGIN;
-	if (t >= limit - HOT_MARGIN)
-		worsen_health(h, 5, TUI_BAD, "hot: %.0f of %.0f C", t, limit);
-	if (mem_limit > 0 && mem >= mem_limit - HOT_MARGIN)
-		worsen_health(h, 5, TUI_BAD, "memory hot: %.0f of %.0f C", mem, mem_limit);
-}
-
-static void judge_gpu(struct tui_ui *ui, uint32_t i, const struct tui_series *series)
-{
-	static const char *const actions[] = {"", "reset it", "reboot", "drain P2P",
-					      "drain and reset it"};
-	const struct gs_gpu_snapshot *g = ui->node->gpu;
-	const struct gs_gpu_sample *s = &g->sample[i];
-	const struct tui_xid *x = xid_of(ui, &g->info[i]);
-	double action = value_of(s, GS_GPU_RECOVERY_ACTION), mask;
-	double width = value_of(s, GS_GPU_PCIE_WIDTH), most = value_of(s, GS_GPU_PCIE_WIDTH_MAX);
-	const struct gs_gpu_process *holder = holder_of(g, i);
+	static const enum tui_style styles[] = {
+		[GS_GPU_SEVERITY_NONE] = TUI_PLAIN,
+		[GS_GPU_SEVERITY_INFO] = TUI_WARN,
+		[GS_GPU_SEVERITY_WARNING] = TUI_WARN,
+		[GS_GPU_SEVERITY_CRITICAL] = TUI_ALARM,
+	};
 	struct tui_health *h = &ui->health[i];
-	char n[TUI_NUMBER_BYTES];
-	const char *text;
-	int level;
 
-	*h = (struct tui_health){.style = TUI_PLAIN};
-	if (s->lost)
-		worsen_health(h, 9, TUI_ALARM, "LOST: off the bus");
-	if (action >= 1)
-		worsen_health(h, 8, TUI_ALARM, "broken: %s",
-			      action < GS_ARRAY_LEN(actions) ? actions[(int)action]
-							     : "see the driver's log");
-	if (x && ui->node->time_ns - x->time_ns < XID_FRESH_NS)
-		worsen_health(h, 7, TUI_BAD, "XID %u %s ago", x->xid,
-			      tui_duration(n, (double)(ui->node->time_ns - x->time_ns)));
-	if (value_of(s, GS_GPU_REMAP_FAILED) > 0)
-		worsen_health(h, 7, TUI_BAD, "memory row remap failed");
-	mask = value_of(s, GS_GPU_THROTTLE_REASONS);
-	text = tui_throttle_text(mask, &level);
-	if (level > 1)
-		worsen_health(h, level, level > 2 ? TUI_BAD : TUI_WARN, "%s", text);
-	judge_heat(s, h);
-	if (series && series->idle_since_ns && holder &&
-	    ui->node->time_ns - series->idle_since_ns >= IDLE_LEAST_NS)
-		worsen_health(h, 4, TUI_WARN, "idle %s, held by %s",
-			      tui_duration(n, (double)(ui->node->time_ns - series->idle_since_ns)),
-			      holder->user[0] ? holder->user : "a process");
-	if (value_of(s, GS_GPU_REMAP_PENDING) > 0)
-		worsen_health(h, 4, TUI_WARN, "row remap waits for a reset");
-	if (width > 0 && width < most)
-		worsen_health(h, 3, TUI_WARN, "PCIe x%.0f of x%.0f", width, most);
+	gs_gpu_health_judge(ui->node->gpu, i, &h->is);
+	gs_gpu_health_text(ui->node->gpu, i, h->is.condition, h->text);
+	h->level = (int)(GS_GPU_CONDITION_NONE - h->is.condition);
+	h->style = h->is.state == GS_GPU_HEALTH_THROTTLED && h->is.condition < GS_GPU_CONDITION_HOT
+			   ? TUI_BAD
+			   : styles[h->is.severity];
 }
 
 /* A part of a divided GPU stands behind it, and the whole group where its worst part belongs. */
@@ -254,7 +143,6 @@ static void remember_samples(struct tui_ui *ui)
 	for (uint32_t i = 0; i < g->n_gpus; i++) {
 		const struct gs_gpu_sample *s = &g->sample[i];
 		double util = value_of(s, GS_GPU_UTIL);
-		struct tui_series *series;
 
 		if (isnan(util))
 			util = value_of(s, GS_GPU_GR_ACTIVE);
@@ -265,16 +153,8 @@ static void remember_samples(struct tui_ui *ui)
 		v[2] = (float)(s->lost ? NAN
 				       : value_of(s, GS_GPU_POWER) /
 						 value_of(s, GS_GPU_POWER_LIMIT));
-		series = tui_history_put(&ui->history, tui_key_of_gpu(&g->info[i]), v);
-		if (series && !s->lost) {
-			bool idle = util < IDLE_RATIO && holder_of(g, i);
-
-			if (!idle)
-				series->idle_since_ns = 0;
-			else if (!series->idle_since_ns)
-				series->idle_since_ns = n->time_ns;
-		}
-		judge_gpu(ui, i, series);
+		tui_history_put(&ui->history, tui_key_of_gpu(&g->info[i]), v);
+		health_of_gpu(ui, i);
 	}
 	for (uint32_t i = 0; i < g->n_processes; i++) {
 		const struct gs_gpu_process *p = &g->process[i];
@@ -327,6 +207,8 @@ int tui_ui_show(struct tui_ui *ui, struct gs_node_snapshot *node)
 	/* Where nothing is on a GPU, what uses the processors comes first. */
 	if (!ui->node && !node->gpu->n_processes)
 		ui->table.sort = TUI_COL_CPU;
+	gs_gpu_health_follow(ui->node && !ui->is_apart ? ui->node->gpu : NULL, node->gpu);
+	ui->is_apart = false;
 	tui_jobs_fini(&ui->jobs); /* its rows are of the moment that goes */
 	gs_node_snapshot_free(&ui->node);
 	if (!health || !order) {
@@ -346,4 +228,5 @@ void tui_ui_forget(struct tui_ui *ui)
 {
 	tui_history_fini(&ui->history);
 	ui->n_xids = 0;
+	ui->is_apart = true;
 }

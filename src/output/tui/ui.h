@@ -5,6 +5,7 @@
 #ifndef GS_OUTPUT_TUI_UI_H
 #define GS_OUTPUT_TUI_UI_H
 
+#include "analysis/gpu_health/gpu_health.h"
 #include "output/tui/history.h"
 #include "output/tui/jobs.h"
 #include "output/tui/screen.h"
@@ -33,9 +34,10 @@ struct tui_xid { /* the last event of a GPU */
 };
 
 struct tui_health { /* why a GPU comes first */
-	int level;  /* 0 nothing, 9 the worst */
+	int level;  /* 0 nothing, the worst the highest */
 	enum tui_style style;
-	char text[64];
+	struct gs_gpu_health is;
+	char text[GS_GPU_HEALTH_TEXT_BYTES];
 };
 
 struct tui_ui {
@@ -50,6 +52,7 @@ struct tui_ui {
 
 	enum tui_mode mode;
 	bool paused, ended;
+	bool is_apart; /* the next node snapshot does not follow the one shown */
 	enum tui_gpu_order order;
 	int gpu_top;    /* first GPU on the screen */
 	bool print_all; /* no terminal: every row is shown, no keys */
@@ -102,8 +105,5 @@ void tui_ui_say(struct tui_ui *ui, enum tui_style style, const char *fmt, ...) G
 uint64_t tui_key_of_gpu(const struct gs_gpu_info *info);
 uint64_t tui_key_of_process(uint32_t pid, uint64_t start_ns, uint32_t gpu);
 #define TUI_KEY_OF_HOST 1
-
-/* Why clocks are held down, worst first; "" nothing of note. */
-const char *tui_throttle_text(double mask, int *ret_level);
 
 #endif

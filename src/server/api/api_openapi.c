@@ -25,7 +25,8 @@
 	"host_memory_used_bytes?:number?, host_memory_total_bytes?:number?"
 #define GPU                                                                                        \
 	"node:int, node_name:text, gpu:int, index:int, uuid:text, name:text, state:State, "        \
-	"reason?:text, utilization_ratio:number?, memory_used_ratio:number?, "                     \
+	"reason?:text, condition?:text, severity?:text, since?:time, advice?:text, "               \
+	"utilization_ratio:number?, memory_used_ratio:number?, "                                   \
 	"memory_used_bytes:number?, memory_total_bytes:number?, power_watts:number?, "             \
 	"power_limit_watts:number?, temperature_celsius:number?, sm_clock_hertz:number?, "         \
 	"throttle_reasons_mask:number?"
@@ -43,8 +44,8 @@
 
 static const struct gs_openapi_name types[] = {
 	{"Error", "{error:{code:text, message:text}}"},
-	{"State", "'ok'|'idle'|'throttled'|'unreachable'|'failing'"},
-	{"States", "{ok:int, idle:int, throttled:int, unreachable:int, failing:int}"},
+	{"State", "'ok'|'idle'|'degraded'|'throttled'|'unreachable'|'failing'"},
+	{"States", "{ok:int, idle:int, degraded:int, throttled:int, unreachable:int, failing:int}"},
 	{"Node", "{" NODE "}"},
 	{"Gpu", "{" GPU "}"},
 	{"GpuWhole", "{" GPU ", pci_bus_id:text, driver_version:text, cuda_version:text, "

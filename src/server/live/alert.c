@@ -10,8 +10,9 @@ struct alerts {
 	size_t n, limit;
 };
 
-static void add_alert(struct alerts *to, const char *severity, const struct gs_registry_node *n,
-		      int gpu, const char *text)
+/* count: of the GPUs that it is about; gpu: -1 none or several. */
+static void alert_put(struct alerts *to, const char *severity, const struct gs_registry_node *n,
+		      int gpu, uint32_t count, const char *text, const char *advice)
 {
 	char id[160];
 
@@ -31,30 +32,70 @@ static void add_alert(struct alerts *to, const char *severity, const struct gs_r
 		j_i64(to->b, "gpu", gpu);
 	else
 		j_null(to->b, "gpu");
+	j_u64(to->b, "gpus", count);
 	j_text(to->b, "text", text);
+	j_text(to->b, "advice", advice);
 	j_close(to->b, '}');
+}
+
+static void add_alert(struct alerts *to, const char *severity, const struct gs_registry_node *n,
+		      int gpu, const char *text)
+{
+	alert_put(to, severity, n, gpu, gpu >= 0, text, "");
+}
+
+/* The GPUs of a node for which a condition holds: one alert for all of them. */
+static void alert_of_condition(struct alerts *to, const struct gs_registry_node *n,
+			       enum gs_gpu_condition c, const uint32_t *holds)
+{
+	const struct gs_gpu_snapshot *g = n->latest->gpu;
+	char text[GS_GPU_HEALTH_TEXT_BYTES], line[GS_GPU_HEALTH_TEXT_BYTES + 64];
+	uint32_t count = 0, first = 0;
+
+	for (uint32_t i = g->n_gpus; i-- > 0;)
+		if (holds[i] >> c & 1) {
+			count++;
+			first = i;
+		}
+	if (!count)
+		return;
+	gs_gpu_health_text(g, first, c, text);
+	if (count > 1)
+		snprintf(line, sizeof(line), "%u GPUs: %s (GPU %u)", count, text,
+			 g->info[first].index);
+	else
+		snprintf(line, sizeof(line), "%s", text);
+	alert_put(to, gs_gpu_severity_name(gs_gpu_condition_severity(c)), n,
+		  count > 1 ? -1 : (int)first, count, line, gs_gpu_condition_advice(c));
+}
+
+static void alerts_of_gpus(struct alerts *to, const struct gs_live_snapshot *l, size_t at,
+			   enum gs_gpu_severity severity)
+{
+	const struct gs_registry_node *n = gs_registry_view_at(l->view, at);
+	uint32_t n_gpus = gs_live_snapshot_gpus(l, at);
+	GS_FREE uint32_t *holds = n_gpus ? calloc(n_gpus, sizeof(*holds)) : NULL;
+
+	for (uint32_t i = 0; holds && i < n_gpus; i++) {
+		struct gs_gpu_health h;
+
+		gs_gpu_health_judge(n->latest->gpu, i, &h);
+		/* Of a node that is silent only what fails is still said. */
+		if (n->healthy || h.state == GS_GPU_HEALTH_FAILING)
+			holds[i] = h.holds;
+	}
+	for (unsigned c = 0; holds && c < GS_GPU_CONDITION_COUNT; c++)
+		if (gs_gpu_condition_severity((enum gs_gpu_condition)c) == severity)
+			alert_of_condition(to, n, (enum gs_gpu_condition)c, holds);
 }
 
 static void alerts_of(struct alerts *to, const struct gs_live_snapshot *l, size_t at, unsigned turn)
 {
+	static const enum gs_gpu_severity severities[] = {
+		GS_GPU_SEVERITY_CRITICAL, GS_GPU_SEVERITY_WARNING, GS_GPU_SEVERITY_INFO};
 	const struct gs_registry_node *n = gs_registry_view_at(l->view, at);
 	char text[160];
 
-	for (uint32_t i = 0; i < gs_live_snapshot_gpus(l, at); i++) {
-		enum gs_live_state state = gs_live_snapshot_state(l, at, i);
-		const char *failure = state == GS_LIVE_FAILING ? live_failure_of(n, i) : NULL;
-
-		if (turn == 0 && failure) {
-			if (live_event_is_of(n, &n->latest->gpu->info[i]))
-				snprintf(text, sizeof(text), "XID %u: %s", n->last_gpu_event.xid,
-					 failure);
-			else
-				snprintf(text, sizeof(text), "%s", failure);
-			add_alert(to, "critical", n, (int)i, text);
-		}
-		if (turn == 1 && state == GS_LIVE_THROTTLED)
-			add_alert(to, "warning", n, (int)i, "its clocks are held down");
-	}
 	if (turn == 0 && !n->healthy)
 		add_alert(to, "critical", n, -1,
 			  n->n_connections ? "it is silent" : "it is not connected");
@@ -71,6 +112,8 @@ static void alerts_of(struct alerts *to, const struct gs_live_snapshot *l, size_
 			 n->clock_offset_ns > 0 ? "behind" : "ahead of");
 		add_alert(to, "warning", n, -1, text);
 	}
+	if (n->latest)
+		alerts_of_gpus(to, l, at, severities[turn]);
 }
 
 /* What the server itself has to say. */
@@ -114,7 +157,7 @@ LIVE_LOOK(live_alerts)
 	j_open(gs_live_json(reply), NULL, '{');
 	j_open(to.b, "alerts", '[');
 	alerts_of_server(&to, ctx, l);
-	for (unsigned turn = 0; turn < 2; turn++)
+	for (unsigned turn = 0; turn < 3; turn++)
 		for (size_t i = 0; i < l->n_nodes; i++)
 			alerts_of(&to, l, i, turn);
 	add_stragglers(&to, ctx, l);

@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "analysis/gpu_health/gpu_health.h"
 #include "core/base/mem.h"
 #include "server/live/answer.h"
 #include "server/live/live.h"
@@ -44,12 +45,6 @@ uint64_t live_again_until(uint64_t began_ns, uint64_t now_ns);
 /* Now and then: one that nobody will use again is given back, for it keeps old moments in memory.
  */
 void live_snapshot_forget(struct gs_live *a);
-
-/* What the GPU itself says is broken; NULL: nothing. */
-const char *live_failure_of(const struct gs_registry_node *n, uint32_t gpu);
-
-/* Whether the node's last error of a GPU is of this one, and not long ago. */
-bool live_event_is_of(const struct gs_registry_node *n, const struct gs_gpu_info *g);
 
 /* --- answer.c --- */
 

@@ -119,14 +119,40 @@ LIVE_LOOK(live_nodes)
 	j_close(b, '}');
 }
 
+/* Why a GPU is in its state, since when, and what to do. */
+static void put_health(struct gs_buf *b, const struct gs_registry_node *n, uint32_t i)
+{
+	const struct gs_gpu_snapshot *g = n->latest->gpu;
+	char text[GS_GPU_HEALTH_TEXT_BYTES], reason[GS_GPU_HEALTH_TEXT_BYTES + 40];
+	struct gs_gpu_health h;
+
+	gs_gpu_health_judge(g, i, &h);
+	/* Of a node that is silent its values are of when it was last heard of. */
+	if (!n->healthy && h.state != GS_GPU_HEALTH_FAILING)
+		h = (struct gs_gpu_health){.condition = GS_GPU_CONDITION_NONE};
+	gs_gpu_health_text(g, i, h.condition, text);
+	snprintf(reason, sizeof(reason), "%s%s%s", text, text[0] && !n->healthy ? "; " : "",
+		 n->healthy         ? ""
+		 : n->n_connections ? "its node is silent"
+				    : "its node is not connected");
+	if (reason[0])
+		j_text(b, "reason", reason);
+	if (h.condition == GS_GPU_CONDITION_NONE)
+		return;
+	j_text(b, "condition", gs_gpu_condition_key(h.condition));
+	j_text(b, "severity", gs_gpu_severity_name(h.severity));
+	if (h.since_ns && h.since_ns <= g->time_ns)
+		j_time(b, "since", n->latest->wall_ns - (int64_t)(g->time_ns - h.since_ns));
+	j_text(b, "advice", gs_gpu_condition_advice(h.condition));
+}
+
 static void put_gpu(struct gs_buf *b, const struct gs_live_snapshot *l, size_t at, uint32_t i)
 {
 	const struct gs_registry_node *n = gs_registry_view_at(l->view, at);
 	const struct gs_gpu_info *g = &n->latest->gpu->info[i];
 	const struct gs_gpu_sample *s = &n->latest->gpu->sample[i];
 	enum gs_live_state state = gs_live_snapshot_state(l, at, i);
-	const char *failure = state == GS_LIVE_FAILING ? live_failure_of(n, i) : NULL;
-	char id[160], reason[160];
+	char id[160];
 
 	gs_live_client_id(n, id, sizeof(id));
 	j_i64(b, "node", n->id);
@@ -136,14 +162,7 @@ static void put_gpu(struct gs_buf *b, const struct gs_live_snapshot *l, size_t a
 	j_text(b, "uuid", g->uuid);
 	j_text(b, "name", g->name);
 	j_text(b, "state", gs_live_state_name(state));
-	/* Its values are of when it was last heard of. */
-	snprintf(reason, sizeof(reason), "%s%s%s", failure ? failure : "",
-		 failure && !n->healthy ? "; " : "",
-		 n->healthy         ? ""
-		 : n->n_connections ? "its node is silent"
-				    : "its node is not connected");
-	if (reason[0])
-		j_text(b, "reason", reason);
+	put_health(b, n, i);
 	j_double(b, "utilization_ratio", gs_live_value(s, GS_GPU_UTIL));
 	j_double(b, "memory_used_ratio", memory_ratio(s));
 	j_double(b, "memory_used_bytes", gs_live_value(s, GS_GPU_MEM_USED));
@@ -240,7 +259,7 @@ LIVE_LOOK(live_gpus)
 	    gs_http_query(q, "state", c.state, sizeof(c.state)) < 0 ||
 	    gs_http_query(q, "q", c.name, sizeof(c.name)) < 0) {
 		gs_http_error(reply, 400,
-			      "sort is \"worst\"; state is ok, idle, throttled, "
+			      "sort is \"worst\"; state is ok, idle, degraded, throttled, "
 			      "unreachable or failing; q is a part of a node's name");
 		return;
 	}

@@ -11,16 +11,10 @@
 #include "server/live/live_int.h"
 #include "core/base/clock.h"
 
-#define IDLE_RATIO 0.05
-/* nvml.h, nvmlClocksEventReason*: power cap, slowdown, sync boost, software and hardware thermal,
- * power brake. Not idle (1), application clocks (2), display (256): those are meant so. */
-#define THROTTLE_MASK 0xfcu
-#define EVENT_NS      600000000000ll /* an error of a GPU is shown so long */
-
 #define RANKS 1002 /* of a state: by thousandths of use, at last those whose use is not known */
 
-static const char *const state_names[GS_LIVE_STATES] = {"ok", "idle", "throttled", "unreachable",
-							"failing"};
+static const char *const state_names[GS_LIVE_STATES] = {"ok",        "idle",        "degraded",
+							"throttled", "unreachable", "failing"};
 
 const char *gs_live_state_name(unsigned state)
 {
@@ -32,47 +26,22 @@ double gs_live_value(const struct gs_gpu_sample *s, enum gs_gpu_field f)
 	return gs_gpu_has(s, f) ? s->value[f] : NAN;
 }
 
-bool live_event_is_of(const struct gs_registry_node *n, const struct gs_gpu_info *g)
-{
-	const struct gs_gpu_event *e = &n->last_gpu_event;
+static const enum gs_live_state state_of_health[] = {
+	[GS_GPU_HEALTH_OK] = GS_LIVE_OK,
+	[GS_GPU_HEALTH_IDLE] = GS_LIVE_IDLE,
+	[GS_GPU_HEALTH_DEGRADED] = GS_LIVE_DEGRADED,
+	[GS_GPU_HEALTH_THROTTLED] = GS_LIVE_THROTTLED,
+	[GS_GPU_HEALTH_FAILING] = GS_LIVE_FAILING,
+};
 
-	return n->n_gpu_events && n->last_wall_ns - n->last_gpu_event_wall_ns < EVENT_NS &&
-	       e->xid &&
-	       (e->uuid[0] ? strcmp(e->uuid, g->uuid) == 0
-			   : strcmp(e->pci_bus_id, g->pci_bus_id) == 0);
-}
-
-const char *live_failure_of(const struct gs_registry_node *n, uint32_t i)
-{
-	const struct gs_gpu_sample *s = &n->latest->gpu->sample[i];
-
-	if (s->lost)
-		return "it is off the bus";
-	if (gs_live_value(s, GS_GPU_REMAP_FAILED) > 0)
-		return "a row of its memory could not be replaced";
-	if (gs_live_value(s, GS_GPU_ECC_NOW_UNCORRECTED) > 0)
-		return "uncorrected memory errors since the driver was loaded";
-	if (gs_live_value(s, GS_GPU_REMAP_PENDING) > 0 ||
-	    gs_live_value(s, GS_GPU_RETIRED_PENDING) > 0)
-		return "memory waits for a reset to be replaced";
-	if (gs_live_value(s, GS_GPU_RECOVERY_ACTION) > 0)
-		return "the driver asks for a reset or restart";
-	return live_event_is_of(n, &n->latest->gpu->info[i]) ? "an error (XID) in the last minutes"
-							     : NULL;
-}
-
+/* Of a node that is silent only what fails is still said: nothing else is known of now. */
 static enum gs_live_state state_of(const struct gs_registry_node *n, uint32_t i)
 {
-	const struct gs_gpu_sample *s = &n->latest->gpu->sample[i];
+	struct gs_gpu_health h;
 
-	if (live_failure_of(n, i))
-		return GS_LIVE_FAILING;
-	if (!n->healthy)
-		return GS_LIVE_UNREACHABLE;
-	if (gs_gpu_has(s, GS_GPU_THROTTLE_REASONS) &&
-	    (uint64_t)s->value[GS_GPU_THROTTLE_REASONS] & THROTTLE_MASK)
-		return GS_LIVE_THROTTLED;
-	return gs_live_value(s, GS_GPU_UTIL) < IDLE_RATIO ? GS_LIVE_IDLE : GS_LIVE_OK;
+	gs_gpu_health_judge(n->latest->gpu, i, &h);
+	return n->healthy || h.state == GS_GPU_HEALTH_FAILING ? state_of_health[h.state]
+							      : GS_LIVE_UNREACHABLE;
 }
 
 /* --- sums --- */

@@ -13,9 +13,10 @@
 enum gs_live_state {
 	GS_LIVE_OK = 0,
 	GS_LIVE_IDLE = 1,
-	GS_LIVE_THROTTLED = 2,
-	GS_LIVE_UNREACHABLE = 3,
-	GS_LIVE_FAILING = 4,
+	GS_LIVE_DEGRADED = 2,
+	GS_LIVE_THROTTLED = 3,
+	GS_LIVE_UNREACHABLE = 4,
+	GS_LIVE_FAILING = 5,
 	GS_LIVE_STATES
 };
 const char *gs_live_state_name(unsigned state);

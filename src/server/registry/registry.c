@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "analysis/gpu_health/gpu_health.h"
 #include "core/base/clock.h"
 #include "core/base/map.h"
 #include "core/base/mem.h"
@@ -257,6 +258,8 @@ void gs_registry_apply(struct gs_registry *cluster, int64_t id, struct gs_node_s
 
 			s->refs = 1;
 			s->snapshot = gs_take(*moment);
+			gs_gpu_health_follow(before ? before->snapshot->gpu : NULL,
+					     s->snapshot->gpu);
 			n->latest = s;
 			n->now.latest = s->snapshot;
 			n->now.last_wall_ns = s->snapshot->wall_ns;

@@ -229,7 +229,7 @@ static void scrolls(void **state)
 	static const struct {
 		enum tui_mode mode;
 		const char *last;
-	} screens[] = {{TUI_HELP, "cap."}, {TUI_DETAIL, "THE_END"}, {TUI_JOB_DETAIL, "rank 2"}};
+	} screens[] = {{TUI_HELP, "held."}, {TUI_DETAIL, "THE_END"}, {TUI_JOB_DETAIL, "rank 2"}};
 	static const int sizes[][2] = {{24, 80}, {10, 40}, {5, 30}, {3, 20}};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(screens); i++)
@@ -378,7 +378,7 @@ static void idle_though_held(void **state)
 		gs_gpu_set(&n->gpu->sample[1], GS_GPU_UTIL, 0);
 		assert_int_equal(tui_ui_show(&v.ui, n), 0);
 	}
-	assert_string_equal(v.ui.health[0].text, "idle 59s, held by alice");
+	assert_string_equal(v.ui.health[0].text, "idle for at least 59 s, held by alice");
 	assert_int_equal(v.ui.health[1].level, 0); /* nobody is on it */
 	view_close(&v);
 }
