@@ -147,6 +147,7 @@ static void message_of(const struct gs_alerts *a, const struct entry *e,
 	m->kind = rule->kind;
 	snprintf(m->rule, sizeof(m->rule), "%s", rule->name);
 	snprintf(m->id, sizeof(m->id), "%s", e->id);
+	m->is_of_health = rule->gpu_condition != GS_GPU_CONDITION_NONE;
 	snprintf(m->condition, sizeof(m->condition), "%s", rule->condition);
 	snprintf(m->host, sizeof(m->host), "%s", a->host);
 	m->start_wall_ns = e->start_wall_ns;

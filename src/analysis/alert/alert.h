@@ -25,7 +25,7 @@
 #define GS_ALERT_NAME_BYTES   48
 #define GS_ALERT_TEXT_BYTES   256
 #define GS_ALERT_EVIDENCE_MAX 6
-#define GS_ALERT_RULES_MAX    72
+#define GS_ALERT_RULES_MAX    96
 #define GS_ALERT_ENTRIES_MAX  8192 /* pairs of rule and subject that are not quiet */
 #define GS_ALERT_MINUTE_MAX   1000
 #define GS_ALERT_KEEP_BYTES   (4u << 20) /* of what gs_alerts_save() writes, at most */
@@ -43,6 +43,9 @@ struct gs_alert_rule_text {
 	enum gs_alert_kind kind; /* NONE: the first of job, GPU, node that has all its names */
 	enum gs_alert_severity severity;
 	uint64_t for_ns, cooldown_ns;
+	/* The message is the text and advice of the condition of GPU health that the rule is about. */
+	bool is_of_health;
+	enum gs_gpu_condition gpu_condition; /* then */
 };
 
 struct gs_alert_rule;
@@ -69,6 +72,7 @@ struct gs_alert_message { /* a plain value: copied to whoever sends it */
 	enum gs_alert_event event;
 	enum gs_alert_severity severity;
 	enum gs_alert_kind kind;
+	bool is_of_health; /* of a condition of GPU health, which the page shows by itself */
 	char rule[GS_ALERT_NAME_BYTES];
 	char id[GS_ALERT_ID_BYTES];
 	char title[160];

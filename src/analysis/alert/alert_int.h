@@ -10,7 +10,8 @@ struct gs_alert_rule {
 	char name[GS_ALERT_NAME_BYTES];
 	char condition[GS_ALERT_TEXT_BYTES];
 	char message[GS_ALERT_TEXT_BYTES];
-	struct gs_expr *when, *clear; /* owned; clear may be NULL */
+	struct gs_expr *when, *clear;        /* owned; clear may be NULL */
+	enum gs_gpu_condition gpu_condition; /* GS_GPU_CONDITION_NONE: not of health */
 	enum gs_alert_kind kind;
 	enum gs_alert_severity severity;
 	uint64_t for_ns, cooldown_ns;

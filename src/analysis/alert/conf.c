@@ -16,6 +16,7 @@ static const char *const rule_columns[] = {"name",    "condition", "clear",   "f
 					   "subject", "severity",  "message", NULL};
 static const char *const trigger_columns[] = {"name", "threshold", "message", NULL};
 static const char *const severities[] = {"info", "warning", "critical", NULL};
+static const char *const health_choices[] = {"none", "info", "warning", "critical", NULL};
 static const char *const tls_choices[] = {"auto", "starttls", "tls", "none", NULL};
 static const char *const payloads[] = {"gpuscope", "alertmanager", NULL};
 
@@ -92,6 +93,11 @@ const struct gs_conf_key gs_alert_keys[] = {
 	 .min = 1, .max = GS_ALERT_MINUTE_MAX},
 	{KEY("hysteresis", GS_CONF_RATIO, AT(hysteresis_ratio), "10%",
 	     "Of triggers: how far beyond the threshold the value must be back.")},
+	{KEY("gpu_health", GS_CONF_CHOICE, AT(gpu_health), "none",
+	     "Rules for everything that `gpuscope gpu` and `top` find wrong with a GPU, from this "
+	     "severity\non; none: no such rules. Each is named gpu_ and its condition: "
+	     "gpuscope-alerts(5)."),
+	 .choices = health_choices},
 	{KEY("state_file", GS_CONF_TEXT, AT(state_file), "",
 	     "What goes on is kept here, so that it is not told again after a restart; empty: "
 	     "nowhere."),
@@ -460,6 +466,42 @@ static int add_triggers(struct maker *m)
 	return r;
 }
 
+/* A rule for each condition of the table that is as severe as asked for. */
+static int add_health_rules(struct maker *m)
+{
+	static const enum gs_alert_severity severity_of[] = {
+		[GS_GPU_SEVERITY_NONE] = GS_ALERT_INFO,
+		[GS_GPU_SEVERITY_INFO] = GS_ALERT_INFO,
+		[GS_GPU_SEVERITY_WARNING] = GS_ALERT_WARNING,
+		[GS_GPU_SEVERITY_CRITICAL] = GS_ALERT_CRITICAL,
+	};
+	int r = 0;
+
+	for (unsigned c = 0; r == 0 && m->conf->gpu_health && c < GS_GPU_CONDITION_COUNT; c++) {
+		enum gs_gpu_severity severity = gs_gpu_condition_severity((enum gs_gpu_condition)c);
+		const char *key = gs_gpu_condition_key((enum gs_gpu_condition)c);
+		char name[GS_ALERT_NAME_BYTES], condition[80];
+		struct gs_alert_rule_text rule = {
+			.name = name,
+			.condition = condition,
+			.kind = GS_ALERT_GPU,
+			.severity = severity_of[severity],
+			.for_ns = m->conf->for_ns,
+			.cooldown_ns = m->conf->cooldown_ns,
+			.is_of_health = true,
+			.gpu_condition = (enum gs_gpu_condition)c,
+		};
+		enum gs_alert_part part;
+
+		if ((int)severity < m->conf->gpu_health)
+			continue;
+		snprintf(name, sizeof(name), "gpu_%s", key);
+		snprintf(condition, sizeof(condition), "health_%s == 1", key);
+		r = add_rule(m, &rule, &part, m->err);
+	}
+	return r;
+}
+
 static int check_shipped(const struct maker *m)
 {
 	char what[300], *end;
@@ -494,7 +536,9 @@ static int make_rules(struct maker *m)
 
 	for (size_t i = 0; r == 0 && i < m->conf->rules.n; i++)
 		r = add_row(m, &m->conf->rules, i);
-	return r == 0 ? add_triggers(m) : r;
+	if (r == 0)
+		r = add_triggers(m);
+	return r == 0 ? add_health_rules(m) : r;
 }
 
 int gs_alert_conf_rules(const struct gs_alert_conf *c,

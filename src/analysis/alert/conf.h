@@ -34,6 +34,7 @@ struct gs_alert_conf {
 	double hysteresis_ratio;
 	char state_file[256];
 	struct gs_conf_rows rules;
+	int gpu_health; /* 0 no rules, else the least enum gs_gpu_severity */
 	double low_efficiency, high_context_switches; /* 0: off */
 	struct {
 		char url[512];
@@ -85,7 +86,7 @@ struct gs_alert_conf {
 		.n_keys = GS_ALERT_LOG_KEYS                                                        \
 	}
 enum {
-	GS_ALERT_KEYS = 12,
+	GS_ALERT_KEYS = 13,
 	GS_ALERT_TRIGGER_KEYS = 2,
 	GS_ALERT_WEBHOOK_KEYS = 5,
 	GS_ALERT_EMAIL_KEYS = 11,

@@ -160,6 +160,7 @@ int gs_alert_rule_new(const struct gs_alert_rule_text *t, struct gs_alert_rule *
 	snprintf(rule->name, sizeof(rule->name), "%s", t->name);
 	snprintf(rule->condition, sizeof(rule->condition), "%s", t->condition);
 	snprintf(rule->message, sizeof(rule->message), "%s", message);
+	rule->gpu_condition = t->is_of_health ? t->gpu_condition : GS_GPU_CONDITION_NONE;
 	rule->severity = t->severity;
 	rule->for_ns = t->for_ns;
 	rule->cooldown_ns = t->cooldown_ns;
@@ -209,6 +210,10 @@ void gs_alert_rule_text(const struct gs_alert_rule *rule, const struct gs_alert_
 	}
 	if (!rule->message[0])
 		gs_alert_rule_values(rule, s, "", out, bytes);
+	for (size_t i = 0; i < s->n_health; i++)
+		if (s->health[i].condition == rule->gpu_condition)
+			snprintf(out, bytes, "%s. %s", s->health[i].text,
+				 gs_gpu_condition_advice(rule->gpu_condition));
 }
 
 void gs_alert_rule_values(const struct gs_alert_rule *rule, const struct gs_alert_subject *s,

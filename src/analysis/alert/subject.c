@@ -9,6 +9,7 @@
 /* A GPU's values: fields, the percents of shares, then those of GS_ALERT_GPU_VALUES. */
 #define PERCENT_AT GS_GPU_FIELD_COUNT
 #define MORE_AT    (2 * GS_GPU_FIELD_COUNT)
+#define HEALTH_AT  (MORE_AT + GPU_MORE_COUNT)
 #define SCORE_AT   GS_FIGURE_COUNT
 
 enum gpu_more {
@@ -18,7 +19,8 @@ enum gpu_more {
 		GPU_MORE_COUNT
 };
 
-_Static_assert(MORE_AT + GPU_MORE_COUNT <= GS_ALERT_VALUES_MAX, "room for values of GPUs");
+_Static_assert(HEALTH_AT + GS_GPU_CONDITION_COUNT <= GS_ALERT_VALUES_MAX,
+	       "room for values of GPUs");
 _Static_assert(SCORE_AT + 1 <= GS_ALERT_VALUES_MAX, "room for figures of jobs");
 
 static const char *const node_keys[] = {
@@ -57,6 +59,21 @@ static int percent_of(const char *key)
 	return gs_gpu_field_by_key(field);
 }
 
+static const char health_prefix[] = "health_";
+
+/* "health_KEY" of a condition. */
+static int condition_of(const char *key)
+{
+	size_t n = strlen(health_prefix);
+
+	if (strncmp(key, health_prefix, n) != 0)
+		return -1;
+	for (unsigned c = 0; c < GS_GPU_CONDITION_COUNT; c++)
+		if (strcmp(gs_gpu_condition_key((enum gs_gpu_condition)c), key + n) == 0)
+			return (int)c;
+	return -1;
+}
+
 int gs_alert_value_of(enum gs_alert_kind kind, const char *key)
 {
 	int i;
@@ -70,6 +87,9 @@ int gs_alert_value_of(enum gs_alert_kind kind, const char *key)
 		i = find_key(gpu_keys, GS_ARRAY_LEN(gpu_keys), key);
 		if (i >= 0)
 			return MORE_AT + i;
+		i = condition_of(key);
+		if (i >= 0)
+			return HEALTH_AT + i;
 		i = percent_of(key);
 		return i >= 0 ? PERCENT_AT + i : gs_gpu_field_by_key(key);
 	default:
@@ -85,6 +105,8 @@ const char *gs_alert_value_key(enum gs_alert_kind kind, unsigned index, char *ou
 		key = index == SCORE_AT ? score_key : gs_figure_key(index);
 	else if (kind == GS_ALERT_NODE)
 		key = index < GS_ARRAY_LEN(node_keys) ? node_keys[index] : "";
+	else if (kind == GS_ALERT_GPU && index >= HEALTH_AT)
+		key = gs_gpu_condition_key((enum gs_gpu_condition)(index - HEALTH_AT));
 	else if (kind == GS_ALERT_GPU && index >= MORE_AT)
 		key = index - MORE_AT < GS_ARRAY_LEN(gpu_keys) ? gpu_keys[index - MORE_AT] : "";
 	else if (kind == GS_ALERT_GPU && gs_gpu_field_info(index % GS_GPU_FIELD_COUNT))
@@ -92,7 +114,9 @@ const char *gs_alert_value_key(enum gs_alert_kind kind, unsigned index, char *ou
 	if (kind == GS_ALERT_GPU && index >= PERCENT_AT && index < MORE_AT && strlen(key) > 6)
 		snprintf(out, bytes, "%.*s_percent", (int)(strlen(key) - strlen("_ratio")), key);
 	else
-		snprintf(out, bytes, "%s", key);
+		snprintf(out, bytes, "%s%s",
+			 key[0] && kind == GS_ALERT_GPU && index >= HEALTH_AT ? health_prefix : "",
+			 key);
 	return out;
 }
 
@@ -146,6 +170,22 @@ void gs_alert_of_job(struct gs_alert_subject *s, const struct gs_job *job,
 		snprintf(s->title + n, sizeof(s->title) - n, " (%.64s)", job->name);
 }
 
+static void put_health(struct gs_alert_subject *s, const struct gs_gpu_snapshot *gpus, uint32_t gpu)
+{
+	struct gs_gpu_health h;
+
+	gs_gpu_health_judge(gpus, gpu, &h);
+	s->v[MORE_AT + GPU_HEALTH] = h.severity;
+	for (unsigned c = 0; c < GS_GPU_CONDITION_COUNT; c++) {
+		s->v[HEALTH_AT + c] = h.holds >> c & 1;
+		if (!(h.holds >> c & 1) || s->n_health == GS_ALERT_HEALTH_MAX)
+			continue;
+		s->health[s->n_health].condition = (enum gs_gpu_condition)c;
+		gs_gpu_health_text(gpus, gpu, (enum gs_gpu_condition)c,
+				   s->health[s->n_health++].text);
+	}
+}
+
 void gs_alert_of_gpu(struct gs_alert_subject *s, const struct gs_gpu_snapshot *gpus, uint32_t gpu)
 {
 	const struct gs_gpu_info *info = &gpus->info[gpu];
@@ -162,6 +202,7 @@ void gs_alert_of_gpu(struct gs_alert_subject *s, const struct gs_gpu_snapshot *g
 	snprintf(s->title, sizeof(s->title), "GPU %u (%.60s)", info->index,
 		 info->name[0] ? info->name : info->pci_bus_id);
 	more[GPU_LOST] = sample->lost;
+	put_health(s, gpus, gpu);
 	/* What was known before it was lost tells nothing of now. */
 	if (sample->lost)
 		return;

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analysis/gpu_health/gpu_health.h"
 #include "model/node/gpu.h"
 #include "model/node/host.h"
 #include "model/node/job.h"
@@ -53,16 +54,19 @@ enum gs_alert_node_value {
 		GS_ALERT_NODE_COUNT
 };
 
-/* Behind the fields of a GPU and their percents. */
+/* After the fields of a GPU and their percents; after these come "health_KEY" for each condition of
+ * analysis/gpu_health/condition.h: 1 while it holds. */
 #define GS_ALERT_GPU_VALUES(X)                                                                     \
 	X(MEMORY, "memory_used_percent", "Device memory used.")                                    \
 	X(PROCESSES, "processes", "Processes on the GPU.")                                         \
 	X(LOST, "lost", "1: it fell off the bus.")                                                 \
-	X(XIDS, "xids", "XID errors since the look before.")
+	X(XIDS, "xids", "XID errors since the look before.")                                       \
+	X(HEALTH, "health_severity", "0 nothing is wrong, 1 info, 2 warning, 3 critical.")
 
 #define GS_ALERT_VALUES_MAX 256
 #define GS_ALERT_LABELS_MAX 6
 #define GS_ALERT_ID_BYTES   96
+#define GS_ALERT_HEALTH_MAX 6
 
 struct gs_alert_label {
 	char name[20];
@@ -76,6 +80,12 @@ struct gs_alert_subject {
 	struct gs_alert_label label[GS_ALERT_LABELS_MAX];
 	size_t n_labels;
 	double v[GS_ALERT_VALUES_MAX]; /* NAN: not known */
+	/* Of a GPU: the worst conditions that hold, with their figures. */
+	struct {
+		enum gs_gpu_condition condition;
+		char text[GS_GPU_HEALTH_TEXT_BYTES];
+	} health[GS_ALERT_HEALTH_MAX];
+	size_t n_health;
 };
 
 const char *gs_alert_kind_name(enum gs_alert_kind kind); /* "job", "gpu", "node" */

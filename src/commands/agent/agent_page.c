@@ -205,7 +205,7 @@ static void add_firing(void *ctx, const struct gs_alert_message *m)
 	struct firing *f = ctx;
 	struct gs_live_alert *a;
 
-	if (f->n == GS_LIVE_ALERTS_MAX)
+	if (f->n == GS_LIVE_ALERTS_MAX || m->is_of_health)
 		return;
 	a = &f->list[f->n++];
 	*a = (struct gs_live_alert){.critical = m->severity == GS_ALERT_CRITICAL, .gpu = -1};
