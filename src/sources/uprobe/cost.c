@@ -16,8 +16,6 @@
 #include "model/trace/record_stack.h"
 #include "sources/uprobe/uprobe_int.h"
 
-#include "user.skel.h"
-
 #define ROUNDS        9
 #define CALLS         300
 #define STEPPED_CALLS 40 /* ten times as dear */
@@ -200,7 +198,7 @@ static int measure_row(struct bench *b, uprobe_target_fn target, const struct gs
 						  .func = b->func->id,
 						  .family = GS_FAMILY_USER,
 						  .has_return = row->flags & GS_USER_RETURN};
-	int fd = bpf_map__fd(b->k.user->maps.gs_user_rows);
+	int fd = bpf_map__fd(uprobe_kernel_map(&b->k, GS_FAMILY_USER, "gs_user_rows"));
 
 	if (bpf_map_update_elem(fd, &id, row, BPF_ANY) < 0)
 		return -errno;

@@ -1,9 +1,12 @@
 /*
  * Loading the kernel side. The CUDA family is loaded first and makes the shared maps; the others
  * are handed the same maps before they load. A family that this kernel refuses is left out and said
- * so at debug level; without the CUDA family nothing works.
+ * so at debug level; without the CUDA family nothing works. Each family is a row of sides[].
  */
 #include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -131,203 +134,176 @@ int uprobe_kernel_share_maps(struct uprobe_kernel_side *k, struct bpf_object *ob
 			     const struct features *f, const struct gs_kernel_config *config,
 			     uint32_t ring_bytes)
 {
-	return prepare_maps(object, f, config, ring_bytes, k->cuda->obj);
+	return prepare_maps(object, f, config, ring_bytes, k->objects[GS_FAMILY_CUDA]);
 }
 
-static int load_cuda(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
-		     const struct features *f, uint32_t ring_bytes)
-{
-	struct gs_cuda_bpf *s = gs_cuda_bpf__open();
-	int r;
+/* One object of programs, which stands or falls alone. */
+struct side_row {
+	const char *name;
+	const void *(*bytes)(size_t *ret_n);
+	size_t config_off;    /* of gs_config in its read-only data */
+	size_t desc_off;      /* of gs_desc; 0: it asks for no descriptions */
+	bool has_ends;        /* programs _session, _enter and _leave, else _site or those below */
+	const char *progs[3]; /* by their full names */
+};
 
-	if (!s)
-		return -errno;
-	k->cuda = s;
-	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
-	fill_descriptions(s->rodata->gs_desc);
-	choose_programs(f, s->progs.gs_cuda_session, s->progs.gs_cuda_enter,
-			s->progs.gs_cuda_leave);
-	r = prepare_maps(s->obj, f, config, ring_bytes, NULL);
-	if (r == 0)
-		r = gs_cuda_bpf__load(s);
-	k->session[GS_FAMILY_CUDA] = f->session ? s->progs.gs_cuda_session : NULL;
-	k->enter[GS_FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_enter;
-	k->leave[GS_FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_leave;
+#define SIDE(name_, ...)                                                                           \
+	{                                                                                          \
+		.name = #name_, .bytes = gs_##name_##_bpf__elf_bytes,                              \
+		.config_off = offsetof(struct gs_##name_##_bpf__rodata, gs_config), __VA_ARGS__    \
+	}
+#define SIDE_OF_CALLS(name_)                                                                       \
+	SIDE(name_, .desc_off = offsetof(struct gs_##name_##_bpf__rodata, gs_desc),                \
+	     .has_ends = true)
+
+static const struct side_row sides[N_SIDES] = {
+	[GS_FAMILY_CUDA] = SIDE_OF_CALLS(cuda),
+	[GS_FAMILY_NCCL] = SIDE_OF_CALLS(nccl),
+	[GS_FAMILY_MPI] = SIDE_OF_CALLS(mpi),
+	[GS_FAMILY_TORCH] = SIDE(torch, ),
+	[GS_FAMILY_SPAN] = SIDE(span, ),
+	[GS_FAMILY_PYSPAN] = SIDE(pyspan, ),
+	[GS_FAMILY_PYCALL] = SIDE(pycall, ),
+	[GS_FAMILY_USCOPE] = SIDE(uscope, ),
+	[GS_FAMILY_UNWIND] = SIDE(unwind, ),
+	[GS_FAMILY_USER] = SIDE(user, .has_ends = true),
+	[SIDE_TASK] = SIDE(task, .progs = {"gs_task_fork", "gs_task_exec", "gs_task_exit"}),
+	[SIDE_SAMPLE] = SIDE(sample, .progs = {"gs_sample"}),
+};
+
+struct map_size {
+	const char *name;
+	uint32_t n;
+};
+
+/* What every object is loaded with. */
+struct side_setup {
+	struct gs_kernel_config config;
+	struct features features;
+	uint32_t ring_bytes;
+	const struct map_size *sizes;            /* of maps, where an object makes them */
+	const struct gs_uprobe_options *options; /* lent while objects with more constants load */
+};
+
+static struct bpf_program *side_program(const struct bpf_object *object, const char *name,
+					const char *end)
+{
+	char full[32];
+
+	snprintf(full, sizeof(full), "gs_%s_%s", name, end);
+	return bpf_object__find_program_by_name(object, full);
+}
+
+static void side_choose(const struct side_row *row, const struct bpf_object *object,
+			const struct features *f)
+{
+	if (row->has_ends)
+		choose_programs(f, side_program(object, row->name, "session"),
+				side_program(object, row->name, "enter"),
+				side_program(object, row->name, "leave"));
+	else if (!row->progs[0])
+		choose_site_program(f, side_program(object, row->name, "site"));
+	for (size_t i = 0; i < GS_ARRAY_LEN(row->progs) && row->progs[i]; i++)
+		bpf_program__set_autoload(bpf_object__find_program_by_name(object, row->progs[i]),
+					  true);
+}
+
+static int side_size_maps(struct bpf_object *object, const struct map_size *sizes)
+{
+	int r = 0;
+
+	for (; r == 0 && sizes && sizes->name; sizes++) {
+		struct bpf_map *map = bpf_object__find_map_by_name(object, sizes->name);
+
+		if (map && bpf_map__fd(map) < 0)
+			r = bpf_map__set_max_entries(map, sizes->n);
+	}
 	return r;
 }
 
-static int load_nccl(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
-		     const struct features *f, uint32_t ring_bytes)
+/* Before it is loaded: constants, programs and maps. */
+static int side_prepare(struct uprobe_kernel_side *k, unsigned side, const struct side_setup *setup,
+			struct bpf_object *object)
 {
-	struct gs_nccl_bpf *s = gs_nccl_bpf__open();
+	const struct side_row *row = &sides[side];
+	size_t bytes;
+	char *rodata = (char *)bpf_map__initial_value(
+		bpf_object__find_map_by_name(object, ".rodata"), &bytes);
 	int r;
 
-	if (!s)
+	if (!rodata)
+		return -EINVAL;
+	memcpy(rodata + row->config_off, &setup->config, sizeof(setup->config));
+	if (row->desc_off)
+		fill_descriptions((void *)(rodata + row->desc_off));
+	if (side == GS_FAMILY_PYCALL)
+		uprobe_pycall_fill(rodata, setup->options);
+	side_choose(row, object, &setup->features);
+	r = prepare_maps(object, &setup->features, &setup->config, setup->ring_bytes,
+			 k->objects[GS_FAMILY_CUDA]);
+	return r ? r : side_size_maps(object, setup->sizes);
+}
+
+/* Negative errno: nothing is left of it. */
+static int side_add(struct uprobe_kernel_side *k, unsigned side, const struct side_setup *setup)
+{
+	const struct side_row *row = &sides[side];
+	char name[32];
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = name);
+	bool session = setup->features.session;
+	struct bpf_object *object;
+	const void *bytes;
+	size_t n_bytes;
+	int r;
+
+	snprintf(name, sizeof(name), "gs_%s_bpf", row->name);
+	bytes = row->bytes(&n_bytes);
+	object = bpf_object__open_mem(bytes, n_bytes, &opts);
+	if (!object)
 		return -errno;
-	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
-	fill_descriptions(s->rodata->gs_desc);
-	choose_programs(f, s->progs.gs_nccl_session, s->progs.gs_nccl_enter,
-			s->progs.gs_nccl_leave);
-	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj) ?: gs_nccl_bpf__load(s);
+	r = side_prepare(k, side, setup, object);
+	if (r == 0)
+		r = bpf_object__load(object);
 	if (r < 0) {
-		gs_nccl_bpf__destroy(s);
+		bpf_object__close(object);
 		return r;
 	}
-	k->nccl = s;
-	k->session[GS_FAMILY_NCCL] = f->session ? s->progs.gs_nccl_session : NULL;
-	k->enter[GS_FAMILY_NCCL] = f->session ? NULL : s->progs.gs_nccl_enter;
-	k->leave[GS_FAMILY_NCCL] = f->session ? NULL : s->progs.gs_nccl_leave;
+	k->objects[side] = object;
+	if (row->has_ends) {
+		k->session[side] = session ? side_program(object, row->name, "session") : NULL;
+		k->enter[side] = session ? NULL : side_program(object, row->name, "enter");
+		k->leave[side] = session ? NULL : side_program(object, row->name, "leave");
+	} else if (side < GS_N_FAMILIES) {
+		k->enter[side] = side_program(object, row->name, "site");
+	}
 	return 0;
 }
 
-static int load_mpi(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
-		    const struct features *f, uint32_t ring_bytes)
+struct bpf_map *uprobe_kernel_map(const struct uprobe_kernel_side *k, unsigned side,
+				  const char *name)
 {
-	struct gs_mpi_bpf *s = gs_mpi_bpf__open();
-	int r;
-
-	if (!s)
-		return -errno;
-	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
-	fill_descriptions(s->rodata->gs_desc);
-	choose_programs(f, s->progs.gs_mpi_session, s->progs.gs_mpi_enter, s->progs.gs_mpi_leave);
-	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj) ?: gs_mpi_bpf__load(s);
-	if (r < 0) {
-		gs_mpi_bpf__destroy(s);
-		return r;
-	}
-	k->mpi = s;
-	k->session[GS_FAMILY_MPI] = f->session ? s->progs.gs_mpi_session : NULL;
-	k->enter[GS_FAMILY_MPI] = f->session ? NULL : s->progs.gs_mpi_enter;
-	k->leave[GS_FAMILY_MPI] = f->session ? NULL : s->progs.gs_mpi_leave;
-	return 0;
+	return bpf_object__find_map_by_name(k->objects[side], name);
 }
 
-static int load_torch(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
-		      const struct features *f, uint32_t ring_bytes)
-{
-	struct gs_torch_bpf *s = gs_torch_bpf__open();
-	int r;
-
-	if (!s)
-		return -errno;
-	k->torch = s;
-	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
-	choose_site_program(f, s->progs.gs_torch_site);
-	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj) ?: gs_torch_bpf__load(s);
-	k->enter[GS_FAMILY_TORCH] = s->progs.gs_torch_site;
-	return r;
-}
-
-static int load_span(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
-		     const struct features *f, uint32_t ring_bytes)
-{
-	struct gs_span_bpf *s = gs_span_bpf__open();
-	int r;
-
-	if (!s)
-		return -errno;
-	k->span = s;
-	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
-	choose_site_program(f, s->progs.gs_span_site);
-	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj) ?: gs_span_bpf__load(s);
-	k->enter[GS_FAMILY_SPAN] = s->progs.gs_span_site;
-	return r;
-}
-
-/* Needed beside every family that catches ends of functions which may throw. */
-static int load_unwind(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
-		       const struct features *f, uint32_t ring_bytes)
-{
-	struct gs_unwind_bpf *s = gs_unwind_bpf__open();
-	int r;
-
-	if (!s)
-		return -errno;
-	k->unwind = s;
-	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
-	choose_site_program(f, s->progs.gs_unwind_site);
-	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj) ?: gs_unwind_bpf__load(s);
-	k->enter[GS_FAMILY_UNWIND] = s->progs.gs_unwind_site;
-	return r;
-}
-
-static int load_pyspan(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
-		       const struct features *f, uint32_t ring_bytes)
-{
-	struct gs_pyspan_bpf *s = gs_pyspan_bpf__open();
-	int r;
-
-	if (!s)
-		return -errno;
-	k->pyspan = s;
-	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
-	choose_site_program(f, s->progs.gs_pyspan_site);
-	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj) ?: gs_pyspan_bpf__load(s);
-	k->enter[GS_FAMILY_PYSPAN] = s->progs.gs_pyspan_site;
-	return r;
-}
-
-static int load_pycall(struct uprobe_kernel_side *k, const struct gs_uprobe_options *options,
-		       const struct gs_kernel_config *config, const struct features *f,
-		       uint32_t ring_bytes, struct gs_err *err)
-{
-	struct gs_pycall_bpf *s = gs_pycall_bpf__open();
-	int r;
-
-	if (!s)
-		return -errno;
-	k->pycall = s;
-	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
-	choose_site_program(f, s->progs.gs_pycall_site);
-	r = uprobe_pycall_fill(s, options, err);
-	if (r == 0)
-		r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
-	if (r == 0)
-		r = gs_pycall_bpf__load(s);
-	k->enter[GS_FAMILY_PYCALL] = s->progs.gs_pycall_site;
-	return r;
-}
-
-/* Without them described functions that may throw are refused one by one. */
-static int load_uscope(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
-		       const struct features *f, uint32_t ring_bytes)
-{
-	struct gs_uscope_bpf *s = gs_uscope_bpf__open();
-	int r;
-
-	if (!s)
-		return -errno;
-	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
-	choose_site_program(f, s->progs.gs_uscope_site);
-	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
-	if (r == 0)
-		r = gs_uscope_bpf__load(s);
-	if (r < 0) {
-		gs_uscope_bpf__destroy(s);
-		return r;
-	}
-	k->uscope = s;
-	k->enter[GS_FAMILY_USCOPE] = s->progs.gs_uscope_site;
-	return 0;
-}
-
-static int load_scopes(struct uprobe_kernel_side *k, const struct gs_uprobe_options *options,
-		       const struct gs_kernel_config *config, const struct features *f,
-		       uint32_t ring_bytes, struct gs_err *err)
+static int add_scopes(struct uprobe_kernel_side *k, const struct gs_uprobe_options *options,
+		      const struct side_setup *setup, struct gs_err *err)
 {
 	bool operators = options->layers >> GS_LAYER_TORCH & 1;
 	bool users = options->funcs && uprobe_users_may_throw(options->users);
 	int r = 0;
 
+	if (options->n_py_globs > GS_PY_GLOB_MAX)
+		return gs_err_set(err, -E2BIG, "--python-calls: at most %d patterns",
+				  GS_PY_GLOB_MAX);
 	if (options->python_gc || options->python_gil)
-		r = load_pyspan(k, config, f, ring_bytes);
-	if (r == 0 && config->py_func)
-		r = load_pycall(k, options, config, f, ring_bytes, err);
+		r = side_add(k, GS_FAMILY_PYSPAN, setup);
+	if (r == 0 && setup->config.py_func)
+		r = side_add(k, GS_FAMILY_PYCALL, setup);
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused the programs for Python: %s",
 				  strerror(-r));
-	r = operators || users ? load_unwind(k, config, f, ring_bytes) : 0;
+	/* Needed beside every family that catches ends of functions which may throw. */
+	r = operators || users ? side_add(k, GS_FAMILY_UNWIND, setup) : 0;
 	if (r < 0 && operators)
 		return gs_err_set(
 			err, r == -EPERM || r == -EINVAL ? -ENOTSUP : r,
@@ -336,91 +312,116 @@ static int load_scopes(struct uprobe_kernel_side *k, const struct gs_uprobe_opti
 			"locked down by Secure Boot does, and one without CAP_SYS_ADMIN "
 			"for us",
 			strerror(-r));
+	/* Without them described functions that may throw are refused one by one. */
 	if (r == 0 && users)
-		r = load_uscope(k, config, f, ring_bytes);
+		r = side_add(k, GS_FAMILY_USCOPE, setup);
 	if (r < 0)
 		gs_log(1, "the kernel refused the programs for functions that may throw: %s",
 		       strerror(-r));
-	r = operators ? load_torch(k, config, f, ring_bytes) : 0;
-	if (r == 0 && config->span_first)
-		r = load_span(k, config, f, ring_bytes);
+	r = operators ? side_add(k, GS_FAMILY_TORCH, setup) : 0;
+	if (r == 0 && setup->config.span_first)
+		r = side_add(k, GS_FAMILY_SPAN, setup);
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused the programs for operators: %s",
 				  strerror(-r));
 	return 0;
 }
 
-static int load_task(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
-		     const struct features *f, uint32_t ring_bytes)
+static int add_task(struct uprobe_kernel_side *k, const struct side_setup *setup)
 {
-	struct gs_task_bpf *s = gs_task_bpf__open();
-	struct bpf_program *progs[3];
-	int r;
+	const struct side_row *row = &sides[SIDE_TASK];
+	int r = side_add(k, SIDE_TASK, setup);
 
-	if (!s)
-		return -errno;
-	progs[0] = s->progs.gs_task_fork;
-	progs[1] = s->progs.gs_task_exec;
-	progs[2] = s->progs.gs_task_exit;
-	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
-	for (size_t i = 0; i < GS_ARRAY_LEN(progs); i++)
-		bpf_program__set_autoload(progs[i], true);
-	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
-	if (r == 0)
-		r = gs_task_bpf__load(s);
-	for (size_t i = 0; r == 0 && i < GS_ARRAY_LEN(progs); i++) {
-		k->task_links[i] = bpf_program__attach(progs[i]);
+	for (size_t i = 0; r == 0 && i < GS_ARRAY_LEN(row->progs); i++) {
+		k->task_links[i] = bpf_program__attach(
+			bpf_object__find_program_by_name(k->objects[SIDE_TASK], row->progs[i]));
 		if (!k->task_links[i])
 			r = -errno;
 	}
-	k->task = s;
 	return r;
 }
 
-static int load_sample(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
-		       const struct features *f, uint32_t ring_bytes, struct gs_err *err)
+static int add_sample(struct uprobe_kernel_side *k, const struct side_setup *setup,
+		      struct gs_err *err)
 {
-	struct gs_sample_bpf *s = gs_sample_bpf__open();
-	int r;
+	int r = side_add(k, SIDE_SAMPLE, setup);
 
-	if (!s)
-		return -errno;
-	k->sample = s;
-	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
-	bpf_program__set_autoload(s->progs.gs_sample, true);
-	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
-	if (r == 0)
-		r = gs_sample_bpf__load(s);
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused the program that takes samples: %s",
 				  strerror(-r));
-	return uprobe_sample_start(k, s->progs.gs_sample, config->sample_period_ns, err);
+	return uprobe_sample_start(
+		k, bpf_object__find_program_by_name(k->objects[SIDE_SAMPLE], "gs_sample"),
+		setup->config.sample_period_ns, err);
 }
 
-static int load_user(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
-		     const struct features *f, uint32_t ring_bytes, uint32_t n_threads,
-		     uint32_t n_rows)
+/* --- families that few programs call: loaded by threads, beside all that comes after --- */
+
+/*
+ * The verifier takes as long for each of them as for CUDA's, and most programs call neither. So
+ * nothing waits for them but the first file that has their functions: no call is missed that would
+ * have been seen, had they been loaded before.
+ */
+struct late_load {
+	struct side_setup setup;
+	struct uprobe_kernel_side
+		*k; /* until the thread ends, what the family has there is the thread's */
+	enum gs_family family;
+	pthread_t thread;
+	int result; /* negative errno: refused */
+};
+
+static void *late_run(void *ctx)
 {
-	struct gs_user_bpf *s = gs_user_bpf__open();
+	struct late_load *late = ctx;
+
+	late->result = side_add(late->k, late->family, &late->setup);
+	return NULL;
+}
+
+static int late_start(struct uprobe_kernel_side *k, enum gs_family family,
+		      const struct side_setup *setup)
+{
+	struct late_load *late = calloc(1, sizeof(*late));
+
+	if (!late)
+		return -ENOMEM;
+	*late = (struct late_load){.setup = *setup, .k = k, .family = family};
+	late->setup.options = NULL;
+	if (pthread_create(&late->thread, NULL, late_run, late) != 0) {
+		late_run(late);
+		late->thread = pthread_self();
+	}
+	k->late[family] = late;
+	return 0;
+}
+
+static int open_window(const struct bpf_map *map, struct gs_window **ret_window, void *ret_base)
+{
+	return gs_window_open(bpf_map__fd(map), bpf_map__max_entries(map), bpf_map__value_size(map),
+			      ret_window, ret_base);
+}
+
+void uprobe_kernel_await(struct uprobe_kernel_side *k, enum gs_family family)
+{
+	struct late_load *late = k->late[family];
+	struct gs_mpi_row *rows = NULL;
 	int r;
 
-	if (!s)
-		return -errno;
-	k->user = s;
-	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
-	choose_programs(f, s->progs.gs_user_session, s->progs.gs_user_enter,
-			s->progs.gs_user_leave);
-	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
-	if (r == 0)
-		r = bpf_map__set_max_entries(s->maps.gs_user_threads, n_threads);
-	if (r == 0)
-		r = bpf_map__set_max_entries(s->maps.gs_user_rows, n_rows);
-	if (r == 0)
-		r = gs_user_bpf__load(s);
-	k->session[GS_FAMILY_USER] = f->session ? s->progs.gs_user_session : NULL;
-	k->enter[GS_FAMILY_USER] = f->session ? NULL : s->progs.gs_user_enter;
-	k->leave[GS_FAMILY_USER] = f->session ? NULL : s->progs.gs_user_leave;
-	return r;
+	if (!late)
+		return;
+	if (!pthread_equal(late->thread, pthread_self()))
+		pthread_join(late->thread, NULL);
+	r = late->result;
+	if (r == 0 && family == GS_FAMILY_MPI)
+		r = open_window(uprobe_kernel_map(k, family, "gs_mpi_rows"), &k->mpi_window, &rows);
+	if (r < 0)
+		gs_log(1, "the kernel refused the %s programs (%s): no calls of it are traced",
+		       family == GS_FAMILY_MPI ? "MPI" : "NCCL", strerror(-r));
+	/* Another thread reads the rows. */
+	if (rows)
+		__atomic_store_n(&k->mpi_rows, rows, __ATOMIC_RELEASE);
+	free(late);
+	k->late[family] = NULL;
 }
 
 static void *map_shared(struct bpf_map *map, bool writable)
@@ -432,33 +433,30 @@ static void *map_shared(struct bpf_map *map, bool writable)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-static int open_window(const struct bpf_map *map, struct gs_window **ret_window, void *ret_base)
+static struct bpf_map *cuda_map(const struct uprobe_kernel_side *k, const char *name)
 {
-	return gs_window_open(bpf_map__fd(map), bpf_map__max_entries(map), bpf_map__value_size(map),
-			      ret_window, ret_base);
+	return uprobe_kernel_map(k, GS_FAMILY_CUDA, name);
 }
 
 static int map_all(struct uprobe_kernel_side *k, ring_buffer_sample_fn on_event, void *ctx)
 {
-	int r = open_window(k->cuda->maps.gs_threads, &k->thread_window, &k->threads);
+	int r = open_window(cuda_map(k, "gs_threads"), &k->thread_window, &k->threads);
 
 	if (r == 0)
-		r = open_window(k->cuda->maps.gs_cells, &k->cell_window, &k->cells);
-	if (r == 0 && k->mpi)
-		r = open_window(k->mpi->maps.gs_mpi_rows, &k->mpi_window, &k->mpi_rows);
+		r = open_window(cuda_map(k, "gs_cells"), &k->cell_window, &k->cells);
 	if (r < 0)
 		return r;
-	k->state = map_shared(k->cuda->maps.gs_state, true);
-	k->ring = ring_buffer__new(bpf_map__fd(k->cuda->maps.gs_ring), on_event, ctx, NULL);
-	k->modes = map_shared(k->cuda->maps.gs_modes, true);
+	k->state = map_shared(cuda_map(k, "gs_state"), true);
+	k->ring = ring_buffer__new(bpf_map__fd(cuda_map(k, "gs_ring")), on_event, ctx, NULL);
+	k->modes = map_shared(cuda_map(k, "gs_modes"), true);
 	if (!k->state || !k->modes || !k->ring)
 		return -errno;
-	k->py_procs_fd = bpf_map__fd(k->cuda->maps.gs_py_procs);
-	k->procs_fd = bpf_map__fd(k->cuda->maps.gs_procs);
-	k->cgroup_fd = bpf_map__fd(k->cuda->maps.gs_cgroup);
-	k->free_threads_fd = bpf_map__fd(k->cuda->maps.gs_free_threads);
-	k->free_cells_fd = bpf_map__fd(k->cuda->maps.gs_free_cells);
-	k->cell_of_fd = bpf_map__fd(k->cuda->maps.gs_cell_of);
+	k->py_procs_fd = bpf_map__fd(cuda_map(k, "gs_py_procs"));
+	k->procs_fd = bpf_map__fd(cuda_map(k, "gs_procs"));
+	k->cgroup_fd = bpf_map__fd(cuda_map(k, "gs_cgroup"));
+	k->free_threads_fd = bpf_map__fd(cuda_map(k, "gs_free_threads"));
+	k->free_cells_fd = bpf_map__fd(cuda_map(k, "gs_free_cells"));
+	k->cell_of_fd = bpf_map__fd(cuda_map(k, "gs_cell_of"));
 	return 0;
 }
 
@@ -486,50 +484,59 @@ static int silence_libbpf(enum libbpf_print_level level, const char *fmt, va_lis
 	return vfprintf(stderr, fmt, ap);
 }
 
+/* What the options ask for, beside the calls of CUDA. */
+static int add_others(struct uprobe_kernel_side *k, const struct gs_uprobe_options *options,
+		      const struct side_setup *setup, struct gs_err *err)
+{
+	uint32_t layers = options->layers ? options->layers : GS_LAYERS_DEFAULT;
+	int r = late_start(k, GS_FAMILY_NCCL, setup);
+
+	if (r == 0 && layers >> GS_LAYER_MPI & 1)
+		r = late_start(k, GS_FAMILY_MPI, setup);
+	if (r == 0 && setup->config.scopes)
+		r = add_scopes(k, options, setup, err);
+	if (r < 0)
+		return r;
+	r = add_task(k, setup);
+	if (r < 0)
+		return gs_err_set(err, r, "the kernel refused to follow processes: %s",
+				  strerror(-r));
+	if (setup->config.sample_period_ns)
+		r = add_sample(k, setup, err);
+	if (r < 0 || !gs_user_set_n(options->users))
+		return r;
+	r = side_add(k, GS_FAMILY_USER, setup);
+	return r < 0 ? gs_err_set(err, r, "the kernel refused the program of described probes: %s",
+				  strerror(-r))
+		     : 0;
+}
+
+static const struct map_size usual_sizes[] = {
+	{"gs_user_threads", GS_THREAD_MAX}, {"gs_user_rows", GS_USER_ROW_MAX}, {NULL}};
+
 int uprobe_kernel_load(struct uprobe_kernel_side *k, const struct gs_uprobe_options *options,
 		       const struct gs_kernel_config *config, const struct features *f,
 		       ring_buffer_sample_fn on_event, void *ctx, struct gs_err *err)
 {
-	uint32_t ring_bytes = options->ring_bytes ? options->ring_bytes : 16u << 20;
+	const struct side_setup setup = {
+		.config = *config,
+		.features = *f,
+		.ring_bytes = options->ring_bytes ? options->ring_bytes : 16u << 20,
+		.sizes = usual_sizes,
+		.options = options,
+	};
 	int r;
 
 	*k = (struct uprobe_kernel_side){0};
 	libbpf_set_print(silence_libbpf);
-	r = load_cuda(k, config, f, ring_bytes);
+	r = side_add(k, GS_FAMILY_CUDA, &setup);
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused the probe programs: %s%s",
 				  strerror(-r),
 				  r == -EPERM ? " (is this a container without CAP_BPF?)" : "");
-	r = load_nccl(k, config, f, ring_bytes);
-	if (r < 0)
-		gs_log(1, "the kernel refused the NCCL programs (%s): NCCL is not traced",
-		       strerror(-r));
-	if ((options->layers ? options->layers : GS_LAYERS_DEFAULT) >> GS_LAYER_MPI & 1)
-		r = load_mpi(k, config, f, ring_bytes);
-	if (r < 0)
-		gs_log(1, "the kernel refused the MPI programs (%s): MPI is not traced",
-		       strerror(-r));
-	if (config->scopes) {
-		r = load_scopes(k, options, config, f, ring_bytes, err);
-		if (r < 0)
-			return r;
-	}
-	r = load_task(k, config, f, ring_bytes);
-	if (r < 0)
-		return gs_err_set(err, r, "the kernel refused to follow processes: %s",
-				  strerror(-r));
-	if (config->sample_period_ns)
-		r = load_sample(k, config, f, ring_bytes, err);
+	r = add_others(k, options, &setup, err);
 	if (r < 0)
 		return r;
-	if (gs_user_set_n(options->users)) {
-		r = load_user(k, config, f, ring_bytes, GS_THREAD_MAX, GS_USER_ROW_MAX);
-		if (r < 0)
-			return gs_err_set(err, r,
-					  "the kernel refused the program of described "
-					  "probes: %s",
-					  strerror(-r));
-	}
 	r = map_all(k, on_event, ctx);
 	if (r == 0 && config->modes) {
 		k->group_used = calloc(GS_GROUP_MAX, sizeof(*k->group_used));
@@ -546,48 +553,26 @@ static int drop_event(void *ctx, void *data, size_t bytes)
 }
 
 #define ALONE_RING_BYTES (1u << 20)
-#define ALONE_THREADS    8
-#define ALONE_CELLS      64
-#define ALONE_ROWS       8
 
-static int load_cuda_alone(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
-			   const struct features *f)
-{
-	struct gs_cuda_bpf *s = gs_cuda_bpf__open();
-	int r;
-
-	if (!s)
-		return -errno;
-	k->cuda = s;
-	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
-	fill_descriptions(s->rodata->gs_desc);
-	choose_programs(f, s->progs.gs_cuda_session, s->progs.gs_cuda_enter,
-			s->progs.gs_cuda_leave);
-	r = prepare_maps(s->obj, f, config, ALONE_RING_BYTES, NULL);
-	if (r == 0)
-		r = bpf_map__set_max_entries(s->maps.gs_threads, ALONE_THREADS);
-	if (r == 0)
-		r = bpf_map__set_max_entries(s->maps.gs_cells, ALONE_CELLS);
-	if (r == 0)
-		r = gs_cuda_bpf__load(s);
-	k->session[GS_FAMILY_CUDA] = f->session ? s->progs.gs_cuda_session : NULL;
-	k->enter[GS_FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_enter;
-	k->leave[GS_FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_leave;
-	return r;
-}
+static const struct map_size alone_sizes[] = {
+	{"gs_threads", 8}, {"gs_cells", 64}, {"gs_user_threads", 8}, {"gs_user_rows", 8}, {NULL}};
 
 int uprobe_kernel_load_alone(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
 			     const struct features *f, bool with_scopes, bool with_users)
 {
+	const struct side_setup setup = {.config = *config,
+					 .features = *f,
+					 .ring_bytes = ALONE_RING_BYTES,
+					 .sizes = alone_sizes};
 	int r;
 
 	*k = (struct uprobe_kernel_side){0};
 	libbpf_set_print(silence_libbpf);
-	r = load_cuda_alone(k, config, f);
+	r = side_add(k, GS_FAMILY_CUDA, &setup);
 	if (r == 0 && with_scopes)
-		r = load_torch(k, config, f, ALONE_RING_BYTES);
+		r = side_add(k, GS_FAMILY_TORCH, &setup);
 	if (r == 0 && with_users)
-		r = load_user(k, config, f, ALONE_RING_BYTES, ALONE_THREADS, ALONE_ROWS);
+		r = side_add(k, GS_FAMILY_USER, &setup);
 	if (r == 0)
 		r = map_all(k, drop_event, NULL);
 	if (r < 0)
@@ -604,31 +589,24 @@ static void unmap_values(void *p, struct bpf_map *map)
 
 void uprobe_kernel_unload(struct uprobe_kernel_side *k)
 {
+	for (unsigned family = 0; family < GS_N_FAMILIES; family++)
+		uprobe_kernel_await(k, family);
 	free(k->group_used);
 	k->group_used = NULL;
-	if (!k->cuda)
+	if (!k->objects[GS_FAMILY_CUDA])
 		return;
 	uprobe_sample_stop(k);
 	uprobe_account_unload(k);
 	ring_buffer__free(k->ring);
-	unmap_values(k->state, k->cuda->maps.gs_state);
+	unmap_values(k->state, cuda_map(k, "gs_state"));
 	gs_window_close(&k->thread_window);
 	gs_window_close(&k->cell_window);
-	unmap_values(k->modes, k->cuda->maps.gs_modes);
+	unmap_values(k->modes, cuda_map(k, "gs_modes"));
 	gs_window_close(&k->mpi_window);
 	for (size_t i = 0; i < GS_ARRAY_LEN(k->task_links); i++)
 		bpf_link__destroy(k->task_links[i]);
-	gs_sample_bpf__destroy(k->sample);
-	gs_user_bpf__destroy(k->user);
-	gs_task_bpf__destroy(k->task);
-	gs_unwind_bpf__destroy(k->unwind);
-	gs_torch_bpf__destroy(k->torch);
-	gs_pycall_bpf__destroy(k->pycall);
-	gs_uscope_bpf__destroy(k->uscope);
-	gs_span_bpf__destroy(k->span);
-	gs_pyspan_bpf__destroy(k->pyspan);
-	gs_mpi_bpf__destroy(k->mpi);
-	gs_nccl_bpf__destroy(k->nccl);
-	gs_cuda_bpf__destroy(k->cuda);
+	/* The maps are those of the first. */
+	for (size_t i = N_SIDES; i-- > 0;)
+		bpf_object__close(k->objects[i]);
 	*k = (struct uprobe_kernel_side){0};
 }

@@ -19,19 +19,13 @@
 
 /* --- the kernel side --- */
 
-int uprobe_pycall_fill(struct gs_pycall_bpf *s, const struct gs_uprobe_options *o,
-		       struct gs_err *err)
+void uprobe_pycall_fill(void *data, const struct gs_uprobe_options *o)
 {
-	for (size_t i = 0; i < GS_PYCALL_N; i++)
-		memcpy((void *)&s->rodata->gs_py_layouts[i], &o->py_layouts[i],
-		       sizeof(o->py_layouts[i]));
-	if (o->n_py_globs > GS_PY_GLOB_MAX)
-		return gs_err_set(err, -E2BIG, "--python-calls: at most %d patterns",
-				  GS_PY_GLOB_MAX);
-	for (size_t i = 0; i < o->n_py_globs; i++)
-		memcpy((void *)&s->rodata->gs_py_globs[i], &o->py_globs[i], sizeof(o->py_globs[i]));
-	s->rodata->gs_n_py_globs = (uint32_t)o->n_py_globs;
-	return 0;
+	struct gs_pycall_bpf__rodata *rodata = data;
+
+	memcpy(rodata->gs_py_layouts, o->py_layouts, sizeof(rodata->gs_py_layouts));
+	memcpy(rodata->gs_py_globs, o->py_globs, o->n_py_globs * sizeof(o->py_globs[0]));
+	rodata->gs_n_py_globs = (uint32_t)o->n_py_globs;
 }
 
 /* --- numbers --- */
@@ -61,8 +55,10 @@ void uprobe_pycalls_event(struct gs_pyfunc_set *set, const struct gs_event *even
 static void take_back(void *ctx, uint32_t number, uint32_t pid, uint64_t code)
 {
 	const struct gs_uprobe *probe = ctx;
-	int funcs_fd = bpf_map__fd(probe->kernel.pycall->maps.gs_py_funcs);
-	int free_fd = bpf_map__fd(probe->kernel.pycall->maps.gs_free_pyfuncs);
+	int funcs_fd =
+		bpf_map__fd(uprobe_kernel_map(&probe->kernel, GS_FAMILY_PYCALL, "gs_py_funcs"));
+	int free_fd =
+		bpf_map__fd(uprobe_kernel_map(&probe->kernel, GS_FAMILY_PYCALL, "gs_free_pyfuncs"));
 	struct gs_py_func_key key = {code, pid};
 	struct gs_py_func f;
 

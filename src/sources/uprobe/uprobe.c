@@ -174,14 +174,13 @@ static int start_probe(struct gs_uprobe *probe, struct gs_err *err)
 		       sizeof(probe->kernel.modes->mode));
 	probe->n_cells = config.n_cells;
 	probe->before = calloc(probe->n_cells, sizeof(*probe->before));
-	probe->mpi_before =
-		probe->kernel.mpi ? calloc(GS_MPI_ROW_MAX, sizeof(*probe->mpi_before)) : NULL;
+	probe->mpi_before = calloc(GS_MPI_ROW_MAX, sizeof(*probe->mpi_before));
 	probe->hits_before = calloc(probe->n_cells, sizeof(*probe->hits_before));
 	probe->cpu_before_ns = calloc(GS_THREAD_MAX, sizeof(*probe->cpu_before_ns));
 	probe->files = uprobe_files_new();
 	probe->turns = uprobe_turns_new();
-	if ((probe->kernel.mpi && !probe->mpi_before) || !probe->before || !probe->hits_before ||
-	    !probe->cpu_before_ns || !probe->files || !probe->turns)
+	if (!probe->mpi_before || !probe->before || !probe->hits_before || !probe->cpu_before_ns ||
+	    !probe->files || !probe->turns)
 		return -ENOMEM;
 	r = uprobe_users_new(probe, &probe->users);
 	if (r == 0)

@@ -45,21 +45,20 @@ int uprobe_features_detect(unsigned avoid, struct features *ret_features, struct
 
 /* --- kernel.c: programs and maps --- */
 
+/* Objects of programs: those of families, by family, and */
+enum {
+	SIDE_TASK = GS_N_FAMILIES, /* processes begin and end */
+	SIDE_SAMPLE,
+	N_SIDES
+};
+
+struct late_load;
+
 struct uprobe_kernel_side {
-	struct gs_cuda_bpf *cuda;     /* owned */
-	struct gs_nccl_bpf *nccl;     /* owned; NULL when the kernel refused it */
-	struct gs_mpi_bpf *mpi;       /* owned; NULL when not asked for, or refused */
-	struct gs_task_bpf *task;     /* owned; NULL when the kernel refused it */
-	struct gs_sample_bpf *sample; /* owned; NULL unless samples are asked for */
-	struct bpf_link **timers;     /* owned; by processor, NULL where there is none */
+	struct bpf_object *objects[N_SIDES];   /* owned; NULL: not asked for, or refused */
+	struct late_load *late[GS_N_FAMILIES]; /* owned: loads it; NULL: that is over */
+	struct bpf_link **timers;              /* owned; by processor, NULL where there is none */
 	int n_timers;
-	struct gs_pyspan_bpf *pyspan; /* owned; NULL when not asked for */
-	struct gs_pycall_bpf *pycall; /* owned; NULL when not asked for */
-	struct gs_torch_bpf *torch;   /* owned; NULL when operators are not asked for */
-	struct gs_span_bpf *span;     /* owned; NULL when spans are not asked for */
-	struct gs_uscope_bpf *uscope; /* owned; NULL when none is described, or it was refused */
-	struct gs_unwind_bpf *unwind; /* owned; NULL when no layer needs it */
-	struct gs_user_bpf *user;     /* owned; NULL when no probe was described */
 	struct bpf_link *task_links[3];
 	struct gs_account_bpf *account;                /* owned; NULL: threads have no account */
 	struct bpf_link *account_links[ACCOUNT_LINKS]; /* owned */
@@ -67,7 +66,7 @@ struct uprobe_kernel_side {
 	/* By family; those that the way of attaching does not use are NULL. Without session and
 	 * leave: only entries are caught. */
 	struct bpf_program *session[GS_N_FAMILIES], *enter[GS_N_FAMILIES], *leave[GS_N_FAMILIES];
-	/* borrowed from cuda */
+	/* borrowed from CUDA's object */
 	int procs_fd, py_procs_fd, cgroup_fd, free_threads_fd, free_cells_fd, cell_of_fd;
 	struct ring_buffer *ring; /* owned */
 	/* Shared with the kernel side. */
@@ -76,7 +75,7 @@ struct uprobe_kernel_side {
 	struct gs_cell *cells;     /* by uprobe_reach_cells() */
 	struct gs_window *thread_window, *cell_window, *mpi_window; /* owned: of these */
 	struct gs_modes *modes;
-	struct gs_mpi_row *mpi_rows; /* by mpi_window; NULL without mpi */
+	struct gs_mpi_row *mpi_rows; /* by mpi_window; NULL: none, or not yet; atomic */
 	bool *group_used;            /* owned, by number; NULL: no function is ever taken off */
 };
 
@@ -93,6 +92,14 @@ int uprobe_kernel_load(struct uprobe_kernel_side *k, const struct gs_uprobe_opti
 		       const struct gs_kernel_config *config, const struct features *features,
 		       ring_buffer_sample_fn on_event, void *ctx, struct gs_err *err);
 void uprobe_kernel_unload(struct uprobe_kernel_side *k);
+
+/* Places of the family are about to be attached: waits until its programs are loaded. By the thread
+ * that attaches, or at the end. */
+void uprobe_kernel_await(struct uprobe_kernel_side *k, enum gs_family family);
+
+/* One of the maps that the object has, by its name. */
+struct bpf_map *uprobe_kernel_map(const struct uprobe_kernel_side *k, unsigned side,
+				  const char *name);
 
 /* Hands the maps that all families share over to one more object, before it is loaded. */
 int uprobe_kernel_share_maps(struct uprobe_kernel_side *k, struct bpf_object *object,
@@ -176,9 +183,9 @@ bool uprobe_links_have(const struct links *links, uint16_t func);
 
 /* --- pycall.c: calls of Python functions --- */
 
-/* What the programs know from the start. */
-int uprobe_pycall_fill(struct gs_pycall_bpf *skeleton, const struct gs_uprobe_options *options,
-		       struct gs_err *err);
+/* What the programs know from the start, in their read-only data. At most GS_PY_GLOB_MAX
+ * patterns. */
+void uprobe_pycall_fill(void *rodata, const struct gs_uprobe_options *options);
 
 /* Their numbers. *ret_set stays NULL where they are not traced, which the others take. */
 int uprobe_pycalls_new(struct gs_uprobe *probe, struct gs_pyfunc_set **ret_set);
@@ -258,7 +265,7 @@ struct gs_uprobe {
 	struct gs_pyfunc_set *pycalls;           /* NULL: none; the consumer's */
 	struct gs_sideband *watch;               /* NULL: not available */
 	uint32_t n_cells;                        /* at most, of the kernel side */
-	struct gs_mpi_row *mpi_before;           /* owned: rows as handed over last; NULL: none */
+	struct gs_mpi_row *mpi_before;           /* owned: rows as handed over last */
 	struct gs_cell *before;                  /* owned: cells as handed over last */
 	struct gs_hits *hits_before;             /* owned: by cell, as of the last glance */
 	uint64_t *cpu_before_ns;                 /* owned: by slot, likewise */

@@ -21,8 +21,6 @@
 #include "sources/attach_plan/described.h"
 #include "sources/uprobe/uprobe_int.h"
 
-#include "user.skel.h"
-
 struct row_kept { /* of a described probe at a place of a file, for the next process with it */
 	struct gs_file_id id;
 	uint64_t file_off;
@@ -142,7 +140,8 @@ static int row_for(struct search *s, size_t spec_idx, uint64_t file_off, uint16_
 	char why[200];
 	const char *wrong;
 	uint64_t old;
-	int id, fd = bpf_map__fd(s->probe->kernel.user->maps.gs_user_rows);
+	int id, fd = bpf_map__fd(
+			uprobe_kernel_map(&s->probe->kernel, GS_FAMILY_USER, "gs_user_rows"));
 
 	if (gs_map_get(&u->row_of, hash_of_row(&kept), &old) &&
 	    memcmp(&u->kept[old], &kept, sizeof(kept)) == 0)
@@ -262,7 +261,7 @@ static int place_scope(struct search *s, size_t spec_idx, const struct gs_descri
 	uint16_t func;
 	int r;
 
-	if (!s->probe->kernel.uscope || !s->probe->features.multi) {
+	if (!s->probe->kernel.objects[GS_FAMILY_USCOPE] || !s->probe->features.multi) {
 		report_user_probe(
 			s, f->name,
 			"a C++ function: to see its return without ending a program that throws "
@@ -621,7 +620,7 @@ void uprobe_users_drain(struct gs_uprobe *probe, const struct gs_uprobe_handler 
 
 	if (!probe->users)
 		return;
-	fd = bpf_map__fd(probe->kernel.user->maps.gs_user_cells);
+	fd = bpf_map__fd(uprobe_kernel_map(&probe->kernel, GS_FAMILY_USER, "gs_user_cells"));
 	for (unsigned i = 0; i < GS_USER_CELL_MAX; i++) {
 		if (bpf_map_get_next_key(fd, last, &next) < 0)
 			break;
