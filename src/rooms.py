@@ -48,7 +48,7 @@ ROOMS = [
     Room("bpf/calls", "model/trace/account.h model/trace/class.h model/trace/event.h model/trace/hist.h model/trace/kernel_side.h model/trace/python.h model/trace/user_probe.h", "",
          "programs in the kernel that trace calls",
          "sees only what `model/trace` shares with the kernel"),
-    Room("bpf/mpi", "bpf/calls/call.bpf.h bpf/calls/post.bpf.h bpf/calls/session.bpf.h model/trace/mpi.h", "",
+    Room("bpf/mpi", "bpf/calls/call.bpf.h bpf/calls/post.bpf.h bpf/calls/ends.bpf.h model/trace/mpi.h", "",
          "programs in the kernel for MPI: what a call moves, to and from whom",
          "what differs between implementations of MPI; sees `bpf/calls`"),
     Room("bpf/tasks", "bpf/calls/pidns.bpf.h model/trace/hist.h model/trace/taskstats.h model/trace/taskstats_side.h", "",

@@ -3,7 +3,6 @@
  * which rank of how many is only told by the calls that make it, so these send a second event.
  */
 #include "call.bpf.h"
-#include "session.bpf.h"
 
 struct unique_id {
 	__u8 bytes[GS_NCCL_ID_BYTES];
@@ -18,7 +17,8 @@ struct {
 	__type(value, struct unique_id);
 } gs_unique_ids SEC(".maps");
 
-static __noinline void save_unique_id(struct pt_regs *ctx, __u64 place)
+/* Keep the id that a communicator is made of. */
+static __noinline void family_entered(struct pt_regs *ctx, __u64 place)
 {
 	__u32 post = gs_desc[place >> 32 & FUNC_MASK].post;
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();
@@ -106,7 +106,8 @@ static __always_inline void fill_comm(struct gs_event_comm *e, const struct gs_f
 	}
 }
 
-static __always_inline void send_comm(struct pt_regs *ctx, struct gs_thread *t, __u32 depth)
+/* Send what made a communicator. */
+static __always_inline void family_left(struct pt_regs *ctx, struct gs_thread *t, __u32 depth)
 {
 	struct gs_frame *f = &t->frame[depth & DEPTH_MASK];
 	const volatile struct gs_func_desc *d = &gs_desc[f->func & FUNC_MASK];
@@ -134,58 +135,7 @@ static __always_inline void send_comm(struct pt_regs *ctx, struct gs_thread *t, 
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline void leave_by_ret(struct pt_regs *ctx)
-{
-	__u32 depth;
-	struct gs_thread *t = call_leave_by_ret(ctx, &depth);
-
-	if (t)
-		send_comm(ctx, t, depth);
-}
-
-SEC("?uprobe")
-int gs_nccl_session(struct pt_regs *ctx)
-{
-	__u64 *place = bpf_session_cookie();
-	struct gs_thread *t;
-
-	if (session_is_return(place)) {
-		t = call_leave(ctx, *place);
-		if (t)
-			send_comm(ctx, t, *place >> 16 & 0xffff);
-		return 0;
-	}
-	if (call_is_exit(ctx)) {
-		leave_by_ret(ctx);
-		return SESSION_NO_RETURN;
-	}
-	if (!call_enter(ctx, place))
-		return SESSION_NO_RETURN;
-	save_unique_id(ctx, *place);
-	return call_has_exits(ctx) ? SESSION_NO_RETURN : 0;
-}
-
-SEC("?uprobe")
-int gs_nccl_enter(struct pt_regs *ctx)
-{
-	__u64 place;
-
-	if (call_is_exit(ctx))
-		leave_by_ret(ctx);
-	else if (call_enter(ctx, &place))
-		save_unique_id(ctx, place);
-	return 0;
-}
-
-SEC("?uprobe")
-int gs_nccl_leave(struct pt_regs *ctx)
-{
-	__u32 depth;
-	struct gs_thread *t = call_leave_unpaired(ctx, &depth);
-
-	if (t)
-		send_comm(ctx, t, depth);
-	return 0;
-}
+#define FAMILY nccl
+#include "ends.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -4,7 +4,6 @@
  */
 #define GS_WITH_MPI
 #include "bpf/calls/call.bpf.h"
-#include "bpf/calls/session.bpf.h"
 #include "bpf/mpi/mpi.bpf.h"
 
 /* A communicator ends: its handle may be another one's next. At the entry, for the call sets it to
@@ -18,7 +17,7 @@ static __always_inline void comm_end(struct gs_thread *t, const struct gs_frame 
 		bpf_map_delete_elem(&gs_mpi_comms, &key);
 }
 
-static __noinline void enter_call(__u64 place)
+static __noinline void family_entered(struct pt_regs *ctx, __u64 place)
 {
 	__u32 slot = place & 0xffff, id = place >> 32 & FUNC_MASK;
 	struct gs_thread *t;
@@ -89,7 +88,7 @@ static __always_inline void note_span(struct gs_thread *t, const struct gs_frame
 	__sync_fetch_and_add(&row->calls, 1);
 }
 
-static __noinline int leave_call(struct pt_regs *ctx, struct gs_thread *t, __u32 depth)
+static __noinline int family_left(struct pt_regs *ctx, struct gs_thread *t, __u32 depth)
 {
 	struct gs_frame *f = &t->frame[depth & DEPTH_MASK];
 	__u32 post = gs_desc[f->func & FUNC_MASK].post;
@@ -100,58 +99,7 @@ static __noinline int leave_call(struct pt_regs *ctx, struct gs_thread *t, __u32
 	return 0;
 }
 
-static __always_inline void leave_by_ret(struct pt_regs *ctx)
-{
-	__u32 depth;
-	struct gs_thread *t = call_leave_by_ret(ctx, &depth);
-
-	if (t)
-		leave_call(ctx, t, depth);
-}
-
-SEC("?uprobe")
-int gs_mpi_session(struct pt_regs *ctx)
-{
-	__u64 *place = bpf_session_cookie();
-	struct gs_thread *t;
-
-	if (session_is_return(place)) {
-		t = call_leave(ctx, *place);
-		if (t)
-			leave_call(ctx, t, *place >> 16 & 0xffff);
-		return 0;
-	}
-	if (call_is_exit(ctx)) {
-		leave_by_ret(ctx);
-		return SESSION_NO_RETURN;
-	}
-	if (!call_enter(ctx, place))
-		return SESSION_NO_RETURN;
-	enter_call(*place);
-	return call_has_exits(ctx) ? SESSION_NO_RETURN : 0;
-}
-
-SEC("?uprobe")
-int gs_mpi_enter(struct pt_regs *ctx)
-{
-	__u64 place;
-
-	if (call_is_exit(ctx))
-		leave_by_ret(ctx);
-	else if (call_enter(ctx, &place))
-		enter_call(place);
-	return 0;
-}
-
-SEC("?uprobe")
-int gs_mpi_leave(struct pt_regs *ctx)
-{
-	__u32 depth;
-	struct gs_thread *t = call_leave_unpaired(ctx, &depth);
-
-	if (t)
-		leave_call(ctx, t, depth);
-	return 0;
-}
+#define FAMILY mpi
+#include "bpf/calls/ends.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
