@@ -88,6 +88,17 @@ static void advance_location(struct run *run, uint64_t units)
 	run->at += units * run->cie->code_align;
 }
 
+static void set_cfa_expression(struct run *run, struct gs_cfi_cursor *c)
+{
+	uint64_t n = gs_cfi_cursor_uleb(c);
+
+	run->row.cfa_is_expr = true;
+	run->row.cfa_arg = (int64_t)gs_cfi_cursor_vaddr(c);
+	run->row.cfa_expr_bytes = (uint16_t)n;
+	c->bad |= n > UINT16_MAX;
+	gs_cfi_cursor_skip(c, n);
+}
+
 /* Instructions without an operand in their first byte (DWARF 5 table 7.29, and GNU's). */
 static void run_extended(struct run *run, struct gs_cfi_cursor *c, uint8_t op)
 {
@@ -145,12 +156,7 @@ static void run_extended(struct run *run, struct gs_cfi_cursor *c, uint8_t op)
 		run->row.cfa_arg = (int64_t)gs_cfi_cursor_uleb(c);
 		return;
 	case 0x0f: /* def_cfa_expression */
-		n = gs_cfi_cursor_uleb(c);
-		run->row.cfa_is_expr = true;
-		run->row.cfa_arg = (int64_t)gs_cfi_cursor_vaddr(c);
-		run->row.cfa_expr_bytes = (uint16_t)n;
-		c->bad |= n > UINT16_MAX;
-		gs_cfi_cursor_skip(c, n);
+		set_cfa_expression(run, c);
 		return;
 	case 0x10:
 		set_expr(run, c, gs_cfi_cursor_uleb(c), GS_CFI_EXPR);
