@@ -188,9 +188,11 @@ def largest(run):
 
 @case('verdict: a failure comes first', timeout=120)
 def verdict_failed(t):
-    for ending, status, wanted in (('sys.exit(3)', 3, 'failed'), ('done()', 0, 'asleep')):
+    for ending, status, wanted in (('os.abort()', 134, 'failed'), ('sys.exit(3)', 3, 'asleep'), ('done()', 0, 'asleep'),
+                                   ('os.fork() or os.abort(); os.wait(); sys.exit(1)', 1, 'failed')):
         verdict, _ = verdict_of(t, f'time.sleep(1.5); {ending}', status)
         t.equal(ending, verdict['class'], wanted)
+        t.equal(f'{ending}: its status is there', f'exit status {status}' in verdict['evidence'], status != 0)
 
 
 @case('verdict: a run that is too short says nothing', timeout=120)

@@ -10,6 +10,7 @@
 #include "analysis/rules/trace.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
 #include "model/trace/class.h"
+#include "analysis/rules/trace_int.h"
 #include "model/trace/event.h"
 
 #define TEXT_BYTES 512
@@ -47,7 +49,6 @@
 #define COMMUNICATION  0.30 /* in NCCL's calls */
 #define MPI_BOUND      0.40 /* in MPI's calls */
 #define INPUT_BOUND    0.30 /* waiting for worker processes */
-#define WORKER_ALIVE   0.50 /* a worker lives at least so long; */
 #define WORKERS_ACTIVE 0.50 /* all together do not wait for others in so much of one's time */
 #define LOCK_BOUND     0.40
 #define GIL_BOUND      0.25 /* in waits for the interpreter's lock, by its own probes */
@@ -58,23 +59,17 @@
 #define ASLEEP         0.50
 #define CHILD_BOUND    0.50
 #define HANG_NS        10000000000ull /* a call is open for so long, */
+#define HANG_SOON_NS   3000000000ull  /* or so long, */
+#define HANG_WHOLE     0.90           /* and for so much of the run: it is likely, not certain */
+#define THROTTLED      0.25           /* of the periods of a quota */
+#define LOADS_DATA     0.30           /* operators of PyTorch fill less: it may load data */
+#define ALL_LOCKED     0.90           /* waiting for locks, and nothing else */
+#define TURNS          1.10           /* processors that threads with one lock use, at most, */
+#define TURNS_LEAST    0.30           /* and at least */
+#define KERNELS_AROUND 16             /* launches for a collective: the collective is the work */
+#define SURE_OF_SHARED 0.60           /* confidence where collectives run on the GPU too */
+#define SIGNAL_STATUS  128            /* exit statuses above it are those of signals */
 #define HANG_SHARE     0.50           /* and for so much of the run */
-#define HELPER_WORK    0.20           /* of the launches, by a thread that helps */
-
-struct facts {
-	struct gs_summary *s;
-	const struct gs_account_thread *pace; /* NULL: no account */
-	double share[GS_PART_COUNT];          /* of its wall time */
-	double seconds;
-	uint64_t launches, waits;             /* calls of the pace setter and its helper */
-	uint64_t callbacks;                   /* host functions that they enqueued */
-	uint64_t copies, copy_ns, copy_bytes; /* of the pace setter alone */
-	uint64_t collectives;
-	size_t n_workers;
-	double worker_share[GS_PART_COUNT]; /* of the workers' time, all together */
-	double cpus;                        /* processors that all traced threads used, mean */
-	double others_active; /* what the other threads of its process did, of one thread's time */
-};
 
 struct rule {
 	const char *class_name, *title;
@@ -82,12 +77,8 @@ struct rule {
 	/* Does it hold? Writes evidence and sets *ret_share, -1: it is not by time. */
 	bool (*holds)(const struct facts *f, struct gs_buf *evidence, double *ret_share);
 	const char *advice, *command;
+	double max_confidence; /* of what is likely and not certain; 0: no limit */
 };
-
-static double share_of(uint64_t ns, uint64_t wall_ns)
-{
-	return wall_ns ? (double)ns / (double)wall_ns : 0;
-}
 
 static void add_text(struct gs_buf *text, const char *fmt, ...) GS_PRINTF(2, 3);
 
@@ -102,137 +93,6 @@ static void add_text(struct gs_buf *text, const char *fmt, ...)
 	/* Without memory the sentence is cut: the class stands all the same. */
 	if (gs_buf_puts(text, piece) < 0)
 		return;
-}
-
-/* --- facts --- */
-
-static bool is_launch(const struct gs_function_stats *f)
-{
-	return f->func_class == GS_CLASS_LAUNCH || f->func_class == GS_CLASS_GRAPH_LAUNCH;
-}
-
-/* As gs_func_inside() has it, by what a summary knows of a function. */
-static bool is_wait(const struct gs_function_stats *f)
-{
-	return f->layer != GS_LAYER_NCCL &&
-	       (f->func_class == GS_CLASS_SYNC ||
-		(f->func_class == GS_CLASS_COPY && !strstr(f->name, "Async")));
-}
-
-static void count_function(struct facts *f, const struct gs_account_thread *t,
-			   const struct gs_function_stats *fn)
-{
-	f->launches += is_launch(fn) ? fn->calls : 0;
-	f->waits += is_wait(fn) ? fn->calls : 0;
-	f->callbacks += strstr(fn->name, "LaunchHostFunc") ? fn->calls : 0;
-	if (t != f->pace || fn->func_class != GS_CLASS_COPY)
-		return;
-	f->copies += fn->calls;
-	f->copy_ns += fn->total_ns;
-	f->copy_bytes += fn->bytes;
-}
-
-static void count_calls(struct facts *f, const struct gs_account_thread *t)
-{
-	const struct gs_summary *s = f->s;
-
-	for (size_t i = 0; i < s->n_processes; i++) {
-		const struct gs_process_summary *p = &s->processes[i];
-
-		for (size_t j = 0; p->pid == t->pid && j < p->n_threads; j++) {
-			const struct gs_function_list *list = &p->threads[j].functions;
-
-			for (size_t k = 0; p->threads[j].tid == t->tid && k < list->n; k++)
-				count_function(f, t, &list->items[k]);
-		}
-	}
-	f->collectives += t->collectives;
-}
-
-/* The thread that helps launches while the pace setter waits for it: its parts stand in place of
- * the wait. */
-static void merge_helper(struct facts *f, const struct gs_account_thread *h)
-{
-	uint64_t part_ns[GS_PART_COUNT], wall_ns = gs_account_parts(h->time_ns, part_ns);
-	uint64_t active_ns = wall_ns - gs_account_parked_ns(part_ns) - part_ns[GS_PART_SLEEP];
-	double waits = f->share[GS_PART_LOCK], covered = share_of(active_ns, f->pace->wall_ns);
-
-	if (covered > waits)
-		covered = waits;
-	if (!active_ns || covered <= 0)
-		return;
-	f->share[GS_PART_LOCK] -= covered;
-	for (unsigned i = 0; i < GS_PART_COUNT; i++) {
-		if (i == GS_PART_LOCK || i == GS_PART_POLL || i == GS_PART_PIPE ||
-		    i == GS_PART_CHILD || i == GS_PART_NETWORK || i == GS_PART_SLEEP)
-			continue;
-		f->share[i] += covered * share_of(part_ns[i], active_ns);
-	}
-}
-
-static double active_share(const struct facts *f, const struct gs_account_thread *t)
-{
-	uint64_t part_ns[GS_PART_COUNT];
-
-	gs_account_parts(t->time_ns, part_ns);
-	return share_of(t->wall_ns - gs_account_parked_ns(part_ns) - part_ns[GS_PART_SLEEP],
-			f->pace->wall_ns);
-}
-
-/* Children of its process that live for long and launch nothing. */
-static void find_workers(struct facts *f)
-{
-	const struct gs_account_summary *a = &f->s->account;
-	uint64_t sum_ns[GS_PART_COUNT] = {0}, all_ns = 0;
-
-	for (size_t i = 0; i < a->n_threads; i++) {
-		const struct gs_account_thread *t = &a->threads[i];
-		uint64_t part_ns[GS_PART_COUNT];
-
-		if (t->tid != t->pid || t->parent_pid != f->pace->pid || t->launches ||
-		    share_of(t->wall_ns, f->pace->wall_ns) < WORKER_ALIVE)
-			continue;
-		f->n_workers++;
-		all_ns += gs_account_parts(t->time_ns, part_ns);
-		for (unsigned p = 0; p < GS_PART_COUNT; p++)
-			sum_ns[p] += part_ns[p];
-	}
-	for (unsigned p = 0; p < GS_PART_COUNT; p++)
-		f->worker_share[p] = share_of(sum_ns[p], all_ns);
-}
-
-static void gather_facts(struct facts *f)
-{
-	const struct gs_account_summary *a = &f->s->account;
-	uint64_t part_ns[GS_PART_COUNT], cpu_ns = 0;
-
-	f->seconds = (double)f->s->duration_ns / 1e9;
-	for (size_t i = 0; i < a->n_threads; i++) {
-		if (a->threads[i].critical)
-			f->pace = &a->threads[i];
-		for (unsigned in = 0; in < GS_INSIDE_COUNT; in++)
-			cpu_ns += a->threads[i].time_ns[GS_STATE_CPU][in];
-	}
-	f->cpus = share_of(cpu_ns, f->s->duration_ns);
-	if (!f->pace)
-		return;
-	f->seconds = (double)f->pace->wall_ns / 1e9;
-	gs_account_parts(f->pace->time_ns, part_ns);
-	for (unsigned i = 0; i < GS_PART_COUNT; i++)
-		f->share[i] = share_of(part_ns[i], f->pace->wall_ns);
-	count_calls(f, f->pace);
-	for (size_t i = 0; i < a->n_threads; i++) {
-		const struct gs_account_thread *t = &a->threads[i];
-
-		if (t != f->pace && t->pid == f->pace->pid)
-			f->others_active += active_share(f, t);
-		if (t != f->pace && t->pid == f->pace->pid && t->launches &&
-		    (double)t->launches >= HELPER_WORK * (double)f->pace->launches) {
-			count_calls(f, t);
-			merge_helper(f, t);
-		}
-	}
-	find_workers(f);
 }
 
 /* The largest of the workers' parts. */
@@ -258,16 +118,45 @@ static void say_errors(const struct gs_summary *s, struct gs_buf *text)
 			 s->errors[i].count == 1 ? "" : "s");
 }
 
-static bool holds_failed(const struct facts *f, struct gs_buf *text, double *ret_share)
+static bool has_failed(const struct facts *f)
 {
 	const char *reason = f->s->end_reason ? f->s->end_reason : "";
 
 	/* A user who interrupts a program gets its status too. */
-	if (f->s->exit_status <= 0 || strncmp(reason, "interrupted", 11) == 0)
-		return false;
+	return f->s->exit_status > 0 && strncmp(reason, "interrupted", 11) != 0;
+}
+
+/* A crash, a command that could not run, errors of traced calls. A status alone may be an answer,
+ * as that of grep: then the cause of the time comes first, and the status with it. */
+static bool holds_failed(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	const char *reason = f->s->end_reason ? f->s->end_reason : "";
+	int status = f->s->exit_status;
+
 	*ret_share = -1;
-	add_text(text, "%s, exit status %d", *reason ? reason : "the command ended",
-		 f->s->exit_status);
+	if (!has_failed(f) ||
+	    (status != 126 && status != 127 && status <= SIGNAL_STATUS && !f->s->n_errors &&
+	     !f->crashed && f->pace && f->pace->wall_ns >= GS_VERDICT_MIN_NS))
+		return false;
+	add_text(text, "%s, exit status %d", *reason ? reason : "the command ended", status);
+	if (status > SIGNAL_STATUS && status <= SIGNAL_STATUS + SIGRTMAX)
+		add_text(text, " (%s)", strsignal(status - SIGNAL_STATUS));
+	if (f->crashed)
+		add_text(text, "; process %u (%s) was ended by a signal: %s", f->crashed->pid,
+			 f->crashed->process ? f->crashed->process : "",
+			 strsignal(f->crashed->end_signal));
+	say_errors(f->s, text);
+	return true;
+}
+
+static bool say_open_call(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	const struct gs_open_call *c = f->s->open_calls;
+	char age[GS_FMT_BYTES];
+
+	*ret_share = trace_share_of(c->age_ns, f->s->duration_ns);
+	add_text(text, "%s of thread %u (%s) had not returned for %s when tracing ended",
+		 c->function, c->tid, c->comm ? c->comm : "", gs_fmt_ns(age, c->age_ns));
 	say_errors(f->s, text);
 	return true;
 }
@@ -275,16 +164,22 @@ static bool holds_failed(const struct facts *f, struct gs_buf *text, double *ret
 static bool holds_hang(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
 	const struct gs_open_call *c = f->s->open_calls;
-	char age[GS_FMT_BYTES];
 
 	if (!f->s->n_open_calls || c->age_ns < HANG_NS ||
-	    share_of(c->age_ns, f->s->duration_ns) < HANG_SHARE)
+	    trace_share_of(c->age_ns, f->s->duration_ns) < HANG_SHARE)
 		return false;
-	*ret_share = share_of(c->age_ns, f->s->duration_ns);
-	add_text(text, "%s of thread %u (%s) had not returned for %s when tracing ended",
-		 c->function, c->tid, c->comm ? c->comm : "", gs_fmt_ns(age, c->age_ns));
-	say_errors(f->s, text);
-	return true;
+	return say_open_call(f, text, ret_share);
+}
+
+/* Nothing else happened in the whole run. */
+static bool holds_hang_soon(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	const struct gs_open_call *c = f->s->open_calls;
+
+	if (!f->s->n_open_calls || c->age_ns < HANG_SOON_NS ||
+	    trace_share_of(c->age_ns, f->s->duration_ns) < HANG_WHOLE)
+		return false;
+	return say_open_call(f, text, ret_share);
 }
 
 static bool holds_no_account(const struct facts *f, struct gs_buf *text, double *ret_share)
@@ -307,6 +202,22 @@ static bool holds_too_short(const struct facts *f, struct gs_buf *text, double *
 }
 
 /* --- rules: causes --- */
+
+static bool holds_throttled(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	const struct gs_summary *s = f->s;
+	char time[GS_FMT_BYTES];
+	double periods = trace_share_of(s->throttled_periods, s->quota_periods);
+
+	*ret_share = f->share[GS_PART_RUNQUEUE];
+	if (*ret_share < STARVED || periods < THROTTLED)
+		return false;
+	add_text(text,
+		 "the CPU quota of its cgroup stopped it in %.0f %% of %" PRIu64
+		 " periods, for %s summed over CPUs",
+		 100 * periods, s->quota_periods, gs_fmt_ns(time, s->throttled_ns));
+	return true;
+}
 
 static bool holds_starved(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
@@ -342,6 +253,22 @@ static void say_collectives(const struct facts *f, struct gs_buf *text)
 	if (f->collectives)
 		add_text(text, "; collectives run there too, so part of it may be waiting for "
 			       "another rank");
+}
+
+/* Hardly a kernel is launched for each collective. */
+static bool holds_collectives(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	char count[GS_FMT_BYTES];
+
+	*ret_share = f->share[GS_PART_GPU_WAIT];
+	if (*ret_share < GPU_BOUND || !f->collectives || 2 * f->collectives < f->waits ||
+	    f->launches > KERNELS_AROUND * f->collectives)
+		return false;
+	add_text(text,
+		 "the host waits for the GPU, which has %s collectives to do and few kernels "
+		 "(%" PRIu64 " for each)",
+		 gs_fmt_count(count, f->collectives), f->launches / f->collectives);
+	return true;
 }
 
 static bool holds_gpu(const struct facts *f, struct gs_buf *text, double *ret_share)
@@ -394,7 +321,7 @@ static bool holds_copies(const struct facts *f, struct gs_buf *text, double *ret
 	char copies[GS_FMT_BYTES], bytes[GS_FMT_BYTES], rate[GS_FMT_BYTES];
 	double bytes_per_s = f->copy_ns ? (double)f->copy_bytes * 1e9 / (double)f->copy_ns : 0;
 
-	*ret_share = share_of(f->copy_ns, f->pace->wall_ns);
+	*ret_share = trace_share_of(f->copy_ns, f->pace->wall_ns);
 	if (*ret_share < COPY_BOUND || bytes_per_s < COPY_RATE)
 		return false;
 	add_text(text, "%s calls that copy moved %s while it waited, at %s/s",
@@ -448,11 +375,31 @@ static bool thread_waits_for_pipe(const struct facts *f)
 		if (t->pid != f->pace->pid || t == f->pace)
 			continue;
 		gs_account_parts(t->time_ns, part_ns);
-		if (share_of(part_ns[GS_PART_POLL] + part_ns[GS_PART_PIPE], f->pace->wall_ns) >=
-		    INPUT_BOUND)
+		if (trace_share_of(part_ns[GS_PART_POLL] + part_ns[GS_PART_PIPE],
+				   f->pace->wall_ns) >= INPUT_BOUND)
 			return true;
 	}
 	return false;
+}
+
+/* The program marks it itself: PyTorch does so for each batch. */
+static bool holds_loader(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	char count[GS_FMT_BYTES];
+	unsigned part = worker_part(f);
+
+	*ret_share = f->loader_share;
+	if (!f->loader_name || *ret_share < INPUT_BOUND)
+		return false;
+	add_text(text, "%s times it waited for its data loader (%s)",
+		 gs_fmt_count(count, f->loader_calls), f->loader_name);
+	if (f->n_workers)
+		add_text(text, "; its %zu worker process%s spent %.0f %% %s", f->n_workers,
+			 f->n_workers == 1 ? "" : "es", 100 * f->worker_share[part],
+			 gs_account_part_title(part));
+	else if (strstr(f->loader_name, "SingleProcess"))
+		add_text(text, ", which works in this thread itself: it has no workers");
+	return true;
 }
 
 /* What worker processes hand over comes by a pipe, a poll on one, or from a thread that reads it.
@@ -496,11 +443,31 @@ static bool holds_gil(const struct facts *f, struct gs_buf *text, double *ret_sh
 			}
 		}
 	}
-	*ret_share = share_of(waited_ns, f->pace->wall_ns);
+	*ret_share = trace_share_of(waited_ns, f->pace->wall_ns);
 	if (*ret_share < GIL_BOUND)
 		return false;
 	add_text(text, "it waited %s times for the interpreter's lock, which another thread held",
 		 gs_fmt_count(count, waits));
+	return true;
+}
+
+static bool is_python(const struct facts *f)
+{
+	return strncmp(f->pace->process ? f->pace->process : "", "python", 6) == 0;
+}
+
+/* Python's threads take turns: several run and wait for locks, and together they use one
+ * processor. Other locks do so too, so it is likely, not certain. */
+static bool holds_turns(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	*ret_share = f->process_busy / (f->process_busy > 1 ? f->process_busy : 1);
+	if (!is_python(f) || f->n_contending < 2 || f->process_busy < TURNS_LEAST ||
+	    f->process_busy > TURNS)
+		return false;
+	add_text(text,
+		 "%zu threads of this Python process run in turn and use %.1f CPUs together, as "
+		 "those do that share the interpreter's lock; --python-gil shows each wait for it",
+		 f->n_contending, f->process_busy);
 	return true;
 }
 
@@ -519,7 +486,8 @@ static void say_busiest(const struct facts *f, struct gs_buf *text)
 		if (t->pid != f->pace->pid || t == f->pace)
 			continue;
 		gs_account_parts(t->time_ns, part_ns);
-		active = share_of(t->wall_ns - gs_account_parked_ns(part_ns), f->pace->wall_ns);
+		active = trace_share_of(t->wall_ns - gs_account_parked_ns(part_ns),
+					f->pace->wall_ns);
 		if (active > most) {
 			most = active;
 			best = t;
@@ -538,7 +506,7 @@ static bool holds_lock(const struct facts *f, struct gs_buf *text, double *ret_s
 		return false;
 	add_text(text, "it waits in futex for another thread or process");
 	say_busiest(f, text);
-	if (strncmp(f->pace->process ? f->pace->process : "", "python", 6) == 0)
+	if (is_python(f))
 		add_text(text, "; --python-gil shows whether it is the interpreter's lock");
 	return true;
 }
@@ -579,10 +547,33 @@ static bool holds_idle(const struct facts *f, struct gs_buf *text, double *ret_s
 {
 	*ret_share = f->share[GS_PART_LOCK] + f->share[GS_PART_POLL] + f->share[GS_PART_PIPE] +
 		     f->share[GS_PART_NETWORK] + f->share[GS_PART_CHILD];
-	if (!f->pace->idle || f->others_active >= OTHERS_ACTIVE)
+	if (!f->pace->idle || f->others_active >= OTHERS_ACTIVE || f->n_contending >= 2)
 		return false;
 	add_text(text, "no traced thread was active: all wait for others; children of a process "
 		       "given by -p are traced with --follow alone");
+	return true;
+}
+
+static bool holds_all_locked(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	*ret_share = f->share[GS_PART_LOCK];
+	if (*ret_share < ALL_LOCKED || f->n_not_locked || f->s->account.n_threads < 2)
+		return false;
+	add_text(text,
+		 "all %zu threads wait for locks and none of them runs: a deadlock, or work that "
+		 "does not come",
+		 f->s->account.n_threads);
+	return true;
+}
+
+/* Processes on the other side of pipes are not traced, and may be busy. */
+static bool holds_pipe(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	*ret_share = f->share[GS_PART_PIPE];
+	if (!f->pace->idle || *ret_share < CHILD_BOUND || f->others_active >= OTHERS_ACTIVE)
+		return false;
+	add_text(text, "it waits for what other processes write into pipes, and they are not "
+		       "traced; --follow traces the children of -p too");
 	return true;
 }
 
@@ -630,14 +621,24 @@ static const struct rule rules[] = {
 	{"hang", "a call does not return", 0, holds_hang,
 	 "compare the calls that other ranks and threads are in, listed under still running",
 	 "gpuscope trace -p PID --stacks native --layer python"},
+	{"hang", "a call does not return", 0, holds_hang_soon,
+	 "compare the calls that other ranks and threads are in, listed under still running",
+	 "gpuscope trace -p PID --stacks native --layer python", SURE_OF_SHARED},
 	{"not_known", "not known", 0, holds_no_account,
 	 "trace without --avoid account, on Linux 5.15 or newer", "gpuscope trace -v -- COMMAND"},
 	{"too_short", "too short", 0, holds_too_short, "trace at least some seconds",
 	 "gpuscope trace -p PID --duration 10s"},
-	{"cpu_starved", "starved of CPUs", STARVED, holds_starved,
-	 "if that is less than the job has, others hold them or a quota stops it; else start fewer "
-	 "threads",
+	{"throttled", "stopped by a CPU quota", STARVED, holds_throttled,
+	 "raise the quota (cpu.max, the container's CPU limit), or start no more threads than it "
+	 "has CPUs",
 	 "gpuscope job -p PID"},
+	{"cpu_starved", "starved of CPUs", STARVED, holds_starved,
+	 "if that is less than the job has, others hold them; else start fewer threads",
+	 "gpuscope job -p PID"},
+	{"input_bound", "input-bound: waits for its data loader", INPUT_BOUND, holds_loader,
+	 "load in more worker processes (num_workers) where they compute, from faster storage or a "
+	 "cache where they read",
+	 "gpuscope trace --layer torch,python -- COMMAND"},
 	{"input_bound", "input-bound: waits for its worker processes", INPUT_BOUND, holds_input,
 	 "give them more workers where they compute, faster storage or a cache where they read",
 	 "gpuscope trace --layer torch,python -- COMMAND"},
@@ -651,6 +652,10 @@ static const struct rule rules[] = {
 	 "pin the memory (pin_memory=True) and copy with non_blocking=True beside other work; copy "
 	 "less",
 	 "gpuscope trace -o run.pftrace -- COMMAND"},
+	{"communication_bound", "communication-bound", GPU_BOUND, holds_collectives,
+	 "compare ranks: the one that comes last to a collective is the one that the others wait "
+	 "for",
+	 "gpuscope trace -o run.pftrace -- COMMAND", SURE_OF_SHARED},
 	{"sync_heavy", "synchronises too often", SYNC_HEAVY, holds_sync_heavy,
 	 "remove .item(), .cpu(), print of tensors and synchronise() from the inner loop",
 	 "gpuscope trace --layer torch,python -- COMMAND"},
@@ -663,20 +668,31 @@ static const struct rule rules[] = {
 	{"gil_bound", "bound by Python's interpreter lock", GIL_BOUND, holds_gil,
 	 "use processes instead of threads, or code that releases the lock",
 	 "gpuscope trace --python-gil --layer python -- COMMAND"},
+	{"gil_bound", "threads take turns, as with Python's interpreter lock", TURNS_LEAST,
+	 holds_turns, "use processes instead of threads, or code that releases the lock",
+	 "gpuscope trace --python-gil --layer python -- COMMAND", 0.75},
 	{"memory_pressure", "waits for memory", MEMORY_BOUND, holds_memory,
 	 "look for swapping and for files that are read through mmap", "gpuscope job -p PID"},
 	{"io_bound", "I/O-bound: disk", DISK_BOUND, holds_disk,
 	 "read ahead, read larger pieces, or move the data to faster storage",
 	 "gpuscope job -p PID"},
+	{"network_bound", "waits for the network", NETWORK_BOUND, holds_network,
+	 "look at the peer: it answers late, or little is asked at a time", "gpuscope job -p PID",
+	 0.75},
+	{"waits_for_child", "waits for child processes", CHILD_BOUND, holds_child,
+	 "trace the child (--follow with -p): it decides",
+	 "gpuscope trace --follow -p PID --format json"},
+	{"lock_bound", "all threads wait for locks", ALL_LOCKED, holds_all_locked,
+	 "look at where its threads stand: each waits for what another one holds, or for work",
+	 "gpuscope trace -p PID --stacks native --layer python", SURE_OF_SHARED},
+	{"idle", "idle, or waits for processes that are not traced", 0, holds_pipe,
+	 "trace the processes that write into its pipes too",
+	 "gpuscope trace --follow -p PID --format json", SURE_OF_SHARED},
 	{"idle", "idle", 0, holds_idle, "give it work; if it has some, see what it waits for",
 	 "gpuscope trace -p PID --format json"},
 	{"lock_bound", "waits for a lock", LOCK_BOUND, holds_lock,
 	 "see which thread holds it: the busiest one of its process",
 	 "gpuscope trace --format json"},
-	{"network_bound", "waits for the network", NETWORK_BOUND, holds_network,
-	 "look at the peer: it answers late, or little is asked at a time", "gpuscope job -p PID"},
-	{"waits_for_child", "waits for child processes", CHILD_BOUND, holds_child,
-	 "trace the child: it decides", "gpuscope trace --format json -- COMMAND"},
 	{"asleep", "asleep on purpose", ASLEEP, holds_asleep,
 	 "look for sleep() and retries with a pause in the code", PYTHON_LINES},
 	{"cpu_bound", "CPU-bound", CPU_BOUND, holds_cpu,
@@ -703,16 +719,27 @@ static const char *command_of(const struct rule *rule, const struct facts *f)
 					   : "perf record -g -- COMMAND; perf report";
 }
 
-/* Just at its threshold a cause is as likely as not. */
-static double confidence_of(const struct rule *rule, double share)
+static bool may_load_data(const struct facts *f)
 {
+	return f->has_torch && !f->loader_name && f->share[GS_PART_OPERATOR] < LOADS_DATA;
+}
+
+/* Just at its threshold a cause is as likely as not. */
+static double confidence_of(const struct rule *rule, const struct facts *f, double share)
+{
+	bool shares_gpu = f->collectives && strcmp(rule->class_name, "gpu_bound") == 0;
+	double limit = shares_gpu ? SURE_OF_SHARED : rule->max_confidence, confidence = 0.95;
 	double above = (share - rule->threshold) / (1 - rule->threshold);
+
+	/* Outside of operators it may load data in its own thread: nothing says so. */
+	if ((rule->holds == holds_asleep || rule->holds == holds_cpu) && may_load_data(f))
+		limit = SURE_OF_SHARED;
 
 	if (has_no_cause(rule))
 		return 0;
-	if (rule->threshold <= 0)
-		return 0.95;
-	return 0.5 + 0.45 * (above > 1 ? 1 : above);
+	if (rule->threshold > 0)
+		confidence = 0.5 + 0.45 * (above > 1 ? 1 : above);
+	return limit > 0 && confidence > limit ? limit : confidence;
 }
 
 void gs_verdict_trace(struct gs_summary *s)
@@ -721,13 +748,20 @@ void gs_verdict_trace(struct gs_summary *s)
 	struct facts f = {.s = s};
 	double share = -1;
 
-	gather_facts(&f);
+	trace_gather_facts(&f);
 	for (size_t i = 0; i < GS_ARRAY_LEN(rules); i++) {
 		const struct rule *r = &rules[i];
 
 		gs_buf_reset(&text);
 		if (!r->holds(&f, &text, &share))
 			continue;
+		if ((r->holds == holds_asleep || r->holds == holds_cpu) && may_load_data(&f))
+			add_text(&text,
+				 "; of it %.0f %% are operators of PyTorch: the rest may be its "
+				 "data loader in this thread",
+				 100 * f.share[GS_PART_OPERATOR]);
+		if (has_failed(&f) && r->holds != holds_failed)
+			add_text(&text, "; it ended with exit status %d", s->exit_status);
 		if (gs_buf_put(&text, "", 1) < 0)
 			return;
 		s->verdict = (struct gs_verdict_summary){
@@ -737,7 +771,7 @@ void gs_verdict_trace(struct gs_summary *s)
 			.advice = r->advice,
 			.command = command_of(r, &f),
 			.share = share,
-			.confidence = confidence_of(r, share),
+			.confidence = confidence_of(r, &f, share),
 			.is_unknown = has_no_cause(r),
 		};
 		return;

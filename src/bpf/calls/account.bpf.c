@@ -304,6 +304,7 @@ int gs_account_exit(__u64 *ctx)
 	account_move(a, GS_STATE_CPU, GS_INSIDE_NONE, bpf_ktime_get_ns());
 	BPF_CORE_READ_INTO(&a->comm, p, comm);
 	*mark = 0;
+	a->end_signal = p->exit_code & 0x7f;
 	asm volatile("" ::: "memory");
 	a->ended = 1;
 	return 0;

@@ -78,6 +78,7 @@ static __always_inline void account_begin(struct task_struct *p, __u8 state, __u
 		return;
 	}
 	a->parent_pid = ids_of(p->real_parent) >> 32;
+	a->end_signal = 0;
 	a->thread = 0;
 	a->state = state;
 	a->inside = GS_INSIDE_NONE;

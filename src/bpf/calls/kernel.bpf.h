@@ -113,6 +113,7 @@ struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;
 	int on_cpu;
+	int exit_code;
 	unsigned int __state;
 	unsigned in_iowait : 1;
 	const struct cred *real_cred;

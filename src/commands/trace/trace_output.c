@@ -16,6 +16,7 @@
 #include "commands/trace/trace_budget.h"
 #include "commands/trace/trace_head.h"
 #include "model/trace/func.h"
+#include "sources/host/taskstats.h"
 
 struct file_output {
 	const char *path;
@@ -36,6 +37,8 @@ struct trace_output {
 	struct trace_head *head;                         /* owned; NULL none */
 	uint64_t lost_told[GS_LAYER_MAX][GS_LOSS_COUNT]; /* of the kernel side's totals */
 	uint64_t calls[GS_LAYER_COUNT], lost;            /* as of the last poll */
+	struct gs_host_cgroup cgroup;                    /* of what is traced, as of the start */
+	pid_t cgroup_pid;                                /* whose group that is; 0: not known */
 };
 
 unsigned trace_output_flags(const struct trace_options *options)
@@ -118,6 +121,35 @@ static int build_summary(struct trace_output *o, const char *engine, const char 
 	return r;
 }
 
+/* A command begins in gpuscope's own group. */
+static void read_cgroup(struct trace_output *o)
+{
+	const struct trace_options *options = o->options;
+
+	o->cgroup_pid = options->command ? getpid() : options->n_pids ? options->pids[0] : 0;
+	if (o->cgroup_pid && !gs_host_cgroup_read("/sys/fs/cgroup", "/proc",
+						  (uint32_t)o->cgroup_pid, NULL, &o->cgroup))
+		o->cgroup_pid = 0;
+}
+
+/* The process of -p may be gone: then nothing is known. */
+static void add_quota(const struct trace_output *o, struct gs_summary *summary)
+{
+	const struct gs_host_cgroup *from = &o->cgroup;
+	struct gs_host_cgroup now;
+
+	if (!o->cgroup_pid ||
+	    !gs_host_cgroup_read("/sys/fs/cgroup", "/proc", (uint32_t)o->cgroup_pid, NULL, &now))
+		return;
+	if (from->periods < 0 || now.periods < from->periods || from->throttled_periods < 0 ||
+	    now.throttled_periods < from->throttled_periods || from->throttled_ns < 0 ||
+	    now.throttled_ns < from->throttled_ns)
+		return;
+	summary->quota_periods = (uint64_t)(now.periods - from->periods);
+	summary->throttled_periods = (uint64_t)(now.throttled_periods - from->throttled_periods);
+	summary->throttled_ns = (uint64_t)(now.throttled_ns - from->throttled_ns);
+}
+
 int trace_output_new(const struct trace_options *options, const char *engine, const char *target,
 		     const struct gs_func_set *funcs, struct gs_reader *stacks,
 		     struct trace_output **ret_output, struct gs_err *err)
@@ -134,6 +166,8 @@ int trace_output_new(const struct trace_options *options, const char *engine, co
 		trace_output_free(&o);
 	else
 		*ret_output = o;
+	if (r == 0)
+		read_cgroup(o);
 	return r;
 }
 
@@ -397,6 +431,7 @@ int trace_output_summary(struct trace_output *o)
 		gs_cli_say("no memory for the summary");
 		return r;
 	}
+	add_quota(o, summary);
 	gs_verdict_trace(summary);
 	if (!options->summary_path)
 		gs_cli_summary_style(fallback, options->color_auto, &style);

@@ -54,6 +54,7 @@ void gs_account_settle(const struct gs_account *a, uint64_t now_mono_ns,
 					 .uid = a->uid,
 					 .parent_pid = a->parent_pid,
 					 .ended = a->ended,
+					 .end_signal = (uint8_t)a->end_signal,
 					 .born_mono_ns = a->born_ns,
 					 .now_mono_ns = a->ended ? a->since_ns : now_mono_ns};
 	memcpy(r->comm, a->comm, sizeof(r->comm));

@@ -96,7 +96,7 @@ struct gs_account {
 	__u8 ended;
 	__u8 pad;
 	__u32 parent_pid;
-	__u32 pad2;
+	__u32 end_signal; /* that ended its process; 0: none */
 	char comm[16];    /* of the thread */
 	char process[16]; /* of its first thread */
 	__u64 born_ns;    /* since when it is accounted for */
@@ -111,7 +111,7 @@ _Static_assert(sizeof(struct gs_account) % 8 == 0, "gs_account");
 /* The account of a thread at a moment, settled: every cell is what it is called. */
 struct gs_account_reading {
 	uint32_t pid, tid, uid, parent_pid;
-	uint8_t ended;
+	uint8_t ended, end_signal;
 	char comm[16], process[16];
 	uint64_t born_mono_ns, now_mono_ns;
 	uint64_t time_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];

@@ -16,7 +16,8 @@ struct gs_rec_account {
 	uint32_t process_str;               /* of its process */
 	uint16_t n_states;                  /* rows of ns[]: by enum gs_account_state */
 	uint16_t n_insides;                 /* its columns: by enum gs_account_inside */
-	uint32_t account_flags;             /* enum gs_account_flag */
+	uint32_t account_flags;             /* enum gs_account_flag; above, the signal that
+					     * ended its process */
 	uint64_t born_ns;                   /* since when it is accounted for; with pid and tid the
 					     * name of the thread */
 	uint64_t time_ns;                   /* until when */
@@ -27,5 +28,6 @@ _Static_assert(sizeof(struct gs_rec_account) == 56, "account");
 enum gs_account_flag {                       /* stored */
 		       GS_ACCOUNT_ENDED = 1, /* the thread ended at time_ns */
 };
+#define GS_ACCOUNT_SIGNAL_SHIFT 8
 
 #endif

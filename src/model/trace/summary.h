@@ -218,8 +218,9 @@ struct gs_account_thread {
 	uint64_t time_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
 	uint64_t launches, collectives; /* calls that it made */
 	uint8_t ended;
-	uint8_t idle;     /* only parked: waited for others for more than GS_ACCOUNT_IDLE_PCT */
-	uint8_t critical; /* it sets the pace: one at most */
+	uint8_t end_signal; /* that ended its process; 0: none */
+	uint8_t idle;       /* only parked: waited for others for more than GS_ACCOUNT_IDLE_PCT */
+	uint8_t critical;   /* it sets the pace: one at most */
 };
 
 struct gs_account_summary {
@@ -255,6 +256,9 @@ struct gs_summary {
 	 * a process or all in an interval; what a call cost, and a single-stepped probe more.
 	 * price_ns 0: all unknown. */
 	uint64_t cost_ppm, cost_worst_ppm, price_ns, step_ns;
+	/* Of the CPU quota of the traced processes' cgroup while they were traced: periods, those
+	 * in which it stopped tasks, and for how long, summed over CPUs. 0: none, or not known. */
+	uint64_t quota_periods, throttled_periods, throttled_ns;
 	uint8_t complete; /* 0: the stream stopped without its END record (killed, torn file) */
 	struct gs_function_list functions;    /* over all processes */
 	struct gs_process_summary *processes; /* those that made calls, most time first */

@@ -13,6 +13,7 @@
 #include "pipeline/aggregate/tally.h"
 
 #define MAX_DEPTH    8  /* launchers that start launchers */
+#define INACTIVE_PCT 20 /* of its time a thread does something that watches others */
 #define MIN_LAUNCHES 10 /* fewer say nothing of a pace */
 
 static uint64_t account_key(const struct gs_rec_account *r)
@@ -53,6 +54,7 @@ int gs_aggregate_take_account(struct gs_aggregate *v, const struct gs_rec_accoun
 	a->comm_str = r->comm_str;
 	a->process_str = r->process_str;
 	a->ended = r->account_flags & GS_ACCOUNT_ENDED;
+	a->end_signal = (uint8_t)(r->account_flags >> GS_ACCOUNT_SIGNAL_SHIFT) & 0x7f;
 	a->born_ns = r->born_ns;
 	a->time_ns = r->time_ns;
 	/* States and calls that only a newer writer knows are of no known reason. */
@@ -78,6 +80,12 @@ static bool is_parked(const struct gs_account_thread *t)
 	uint64_t part_ns[GS_PART_COUNT], wall_ns = gs_account_parts(t->time_ns, part_ns);
 
 	return gs_account_parked_ns(part_ns) > wall_ns / 100 * GS_ACCOUNT_IDLE_PCT;
+}
+
+/* It waits and sleeps, as a process that only watches its children does. */
+static bool is_inactive(const struct gs_account_thread *t)
+{
+	return active_ns(t) < t->wall_ns / 100 * INACTIVE_PCT;
 }
 
 /* What the thread launched, by the functions that were counted for it. */
@@ -183,12 +191,13 @@ static struct gs_account_thread *pace_without_launches(struct gs_account_summary
 {
 	struct gs_account_thread *t = process_below(a, 0), *busiest, *child;
 
-	for (int depth = 0; t && t->idle && depth < MAX_DEPTH; depth++) {
+	for (int depth = 0; t && (t->idle || is_inactive(t)) && depth < MAX_DEPTH; depth++) {
 		busiest = busiest_thread(a, t->pid);
-		if (busiest && !busiest->idle)
+		if (busiest && !busiest->idle && !is_inactive(busiest))
 			return busiest;
 		child = process_below(a, t->pid);
-		if (!child)
+		/* One that sleeps on purpose waits for nothing: only for more does it give way. */
+		if (!child || (!t->idle && active_ns(child) <= 2 * active_ns(t)))
 			break;
 		t = child;
 	}
@@ -219,6 +228,7 @@ int gs_aggregate_add_account(struct gs_aggregate *v, struct gs_summary *s)
 		t->comm = gs_summary_text(s, gs_dict_string(v->dict, from[i].comm_str));
 		t->process = gs_summary_text(s, gs_dict_string(v->dict, from[i].process_str));
 		t->ended = from[i].ended;
+		t->end_signal = from[i].end_signal;
 		t->start_ns = session && from[i].born_ns > session->start_ns
 				      ? from[i].born_ns - session->start_ns
 				      : 0;

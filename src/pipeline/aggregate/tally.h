@@ -93,6 +93,7 @@ struct view_open {
 struct view_account {
 	uint32_t pid, tid, uid, parent_pid, comm_str, process_str;
 	bool ended;
+	uint8_t end_signal;
 	uint64_t born_ns, time_ns;
 	uint64_t ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
 };

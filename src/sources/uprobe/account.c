@@ -61,8 +61,9 @@ static const struct {
 	{SYS_rt_sigtimedwait, GS_ACCOUNT_WAIT_SLEEP},
 	{SYS_restart_syscall, GS_ACCOUNT_WAIT_SLEEP}, /* mostly of nanosleep */
 	{SYS_connect, GS_ACCOUNT_WAIT_NETWORK},
-	{SYS_accept, GS_ACCOUNT_WAIT_NETWORK},
-	{SYS_accept4, GS_ACCOUNT_WAIT_NETWORK},
+	/* for whoever comes, as epoll does; what it awaits from a peer is network */
+	{SYS_accept, GS_ACCOUNT_WAIT_EPOLL},
+	{SYS_accept4, GS_ACCOUNT_WAIT_EPOLL},
 	{SYS_sendto, GS_ACCOUNT_WAIT_NETWORK},
 	{SYS_recvfrom, GS_ACCOUNT_WAIT_NETWORK},
 	{SYS_sendmsg, GS_ACCOUNT_WAIT_NETWORK},

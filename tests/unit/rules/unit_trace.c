@@ -1,5 +1,6 @@
 /* Rules about traced programs: for each one a run that has the trouble, and one that nearly has. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -144,16 +145,39 @@ static void shares_against_thresholds(void **state)
 
 static void failures_come_first(void **state)
 {
+	/* A status alone may be an answer. */
+	static const struct {
+		int status, child_signal;
+		bool noted;
+		const char *class_name;
+	} rows[] = {
+		{0, 0, false, "asleep"},      {1, 0, true, "asleep"},
+		{128, 0, true, "asleep"},     {139, 0, true, "failed"},
+		{127, 0, true, "failed"},     {1, SIGKILL, true, "failed"},
+		{1, SIGTERM, true, "asleep"}, {0, SIGKILL, false, "asleep"},
+	};
 	struct gs_account_thread *t;
 	struct run r;
 
-	for (int status = 0; status < 2; status++) {
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
 		run_begin(&r);
 		t = add_thread(&r, 100, 100, 1);
 		rest(t, GS_STATE_SLEEP);
-		r.s->exit_status = status;
-		expect(&r, status ? "failed" : "asleep");
+		t = add_thread(&r, 200, 200, 100);
+		rest(t, GS_STATE_SLEEP);
+		t->ended = 1;
+		t->end_signal = (uint8_t)rows[i].child_signal;
+		r.s->exit_status = rows[i].status;
+		gs_verdict_trace(r.s);
+		assert_int_equal(rows[i].noted,
+				 strstr(r.s->verdict.evidence, "exit status") != NULL);
+		expect(&r, rows[i].class_name);
 	}
+	/* Shorter than what can be judged it says all that is known. */
+	run_begin(&r);
+	spend(add_thread(&r, 100, 100, 1), GS_STATE_CPU, 0, 100);
+	r.s->exit_status = 1;
+	expect(&r, "failed");
 	/* Who stops it knows why it ended. */
 	run_begin(&r);
 	rest(add_thread(&r, 100, 100, 1), GS_STATE_SLEEP);
@@ -180,6 +204,198 @@ static void calls_that_do_not_return(void **state)
 		r.s->open_calls = &r.open;
 		r.s->n_open_calls = 1;
 		expect(&r, i ? "asleep" : "hang");
+	}
+}
+
+/* Nothing else happened: likely, not certain. */
+static void a_call_open_for_the_whole_run(void **state)
+{
+	static const struct {
+		uint64_t run_ms, age_ms;
+		const char *class_name;
+	} rows[] = {{4000, 3700, "hang"}, {4000, 3500, "asleep"}, {2900, 2900, "asleep"}};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct run r;
+
+		run_begin(&r);
+		r.s->duration_ns = rows[i].run_ms * MS;
+		rest(add_thread(&r, 100, 100, 1), GS_STATE_SLEEP);
+		r.open = (struct gs_open_call){
+			.function = "ncclAllReduce", .comm = "app", .age_ns = rows[i].age_ms * MS};
+		r.s->open_calls = &r.open;
+		r.s->n_open_calls = 1;
+		gs_verdict_trace(r.s);
+		assert_true(i > 0 || r.s->verdict.confidence <= 0.6);
+		expect(&r, rows[i].class_name);
+	}
+}
+
+/* Who waits for a processor may be stopped by a quota: then others have nothing to do with it. */
+static void quotas_stop_threads(void **state)
+{
+	static const struct {
+		uint64_t ready_ms, periods, throttled;
+		const char *class_name;
+	} rows[] = {
+		{6000, 100, 30, "throttled"},
+		{6000, 100, 20, "cpu_starved"},
+		{6000, 0, 0, "cpu_starved"},
+		{2000, 100, 90, "cpu_bound"},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		spend(t, GS_STATE_RUNQUEUE, 0, rows[i].ready_ms);
+		rest(t, GS_STATE_CPU);
+		r.s->quota_periods = rows[i].periods;
+		r.s->throttled_periods = rows[i].throttled;
+		expect(&r, rows[i].class_name);
+	}
+}
+
+/* The program says itself for how long it waited for a batch, whatever the thread did there. */
+static void waits_for_a_data_loader(void **state)
+{
+	static const struct {
+		const char *name;
+		uint64_t ms;
+		unsigned state;
+		const char *class_name;
+	} rows[] = {
+		{"enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 3200, GS_STATE_CPU,
+		 "input_bound"},
+		{"enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 2800, GS_STATE_CPU,
+		 "cpu_bound"},
+		{"enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 9000,
+		 GS_STATE_SLEEP, "input_bound"},
+		{"aten::mm", 9000, GS_STATE_CPU, "cpu_bound"},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct run r;
+
+		run_begin(&r);
+		rest(add_thread(&r, 100, 100, 1), rows[i].state);
+		add_calls(&r, 0, GS_LAYER_TORCH, GS_CLASS_OTHER, rows[i].name, 100, rows[i].ms);
+		expect(&r, rows[i].class_name);
+	}
+}
+
+/* With PyTorch what is not an operator may be a loader that marks nothing. */
+static void a_loader_that_marks_nothing(void **state)
+{
+	static const struct {
+		const char *path;
+		uint64_t operator_ms;
+		bool is_sure;
+	} rows[] = {
+		{"/usr/lib/libtorch_cpu.so", 2900, false},
+		{"/usr/lib/libtorch_cpu.so", 3100, true},
+		{"/usr/lib/libcudart.so", 0, true},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct gs_attach_status attached = {.path = rows[i].path};
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		spend(t, GS_STATE_CPU, GS_INSIDE_OPERATOR, rows[i].operator_ms);
+		rest(t, GS_STATE_CPU);
+		r.s->attached = &attached;
+		r.s->n_attached = 1;
+		gs_verdict_trace(r.s);
+		assert_int_equal(rows[i].is_sure, r.s->verdict.confidence > 0.6);
+		expect(&r, "cpu_bound");
+	}
+}
+
+/* Where collectives run on the GPU too, a wait for it may be one for another rank. */
+static void collectives_make_waits_uncertain(void **state)
+{
+	static const struct {
+		uint64_t launches, collectives;
+		const char *class_name;
+		bool is_sure;
+	} rows[] = {
+		{1000, 0, "gpu_bound", true},
+		{1000, 100, "communication_bound", false},
+		{2000, 100, "gpu_bound", false},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		spend(t, GS_STATE_CPU, GS_INSIDE_GPU_WAIT, 9500);
+		rest(t, GS_STATE_CPU);
+		t->collectives = rows[i].collectives;
+		add_calls(&r, 0, GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, "cudaLaunchKernel",
+			  rows[i].launches, 100);
+		add_calls(&r, 0, GS_LAYER_CUDA_RUNTIME, GS_CLASS_SYNC, "cudaStreamSynchronize", 100,
+			  9500);
+		gs_verdict_trace(r.s);
+		assert_int_equal(rows[i].is_sure, r.s->verdict.confidence > 0.6);
+		expect(&r, rows[i].class_name);
+	}
+}
+
+/* The first thread waits for threads of which one sleeps with the lock that the others want. */
+static void a_sleeping_holder_is_no_idleness(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		t->idle = 1;
+		rest(t, GS_STATE_LOCK);
+		for (uint32_t tid = 101; tid < 105; tid++) {
+			t = add_thread(&r, 100, tid, 1);
+			spend(t, GS_STATE_SLEEP, 0, 2500);
+			rest(t, i ? GS_STATE_POLL : GS_STATE_LOCK); /* they want no lock */
+		}
+		expect(&r, i ? "idle" : "lock_bound");
+	}
+}
+
+/* Threads of Python that use one processor in turn; threads whose lock's holder sleeps. */
+static void threads_that_take_turns(void **state)
+{
+	static const struct {
+		const char *process;
+		uint64_t cpu_ms;
+		unsigned other;
+		const char *class_name;
+	} rows[] = {
+		{"python3", 2500, GS_STATE_LOCK, "gil_bound"},
+		{"app", 2500, GS_STATE_LOCK, "lock_bound"},
+		{"python3", 700, GS_STATE_LOCK, "lock_bound"},
+		{"python3", 5000, GS_STATE_LOCK,
+		 "lock_bound"}, /* two processors: they run side by side */
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct run r;
+
+		run_begin(&r);
+		for (uint32_t tid = 100; tid < 104; tid++) {
+			struct gs_account_thread *t = add_thread(&r, 100, tid, 1);
+
+			t->process = rows[i].process;
+			spend(t, GS_STATE_CPU, 0, rows[i].cpu_ms);
+			rest(t, rows[i].other);
+		}
+		expect(&r, rows[i].class_name);
 	}
 }
 
@@ -441,6 +657,13 @@ int main(void)
 		cmocka_unit_test(shares_against_thresholds),
 		cmocka_unit_test(failures_come_first),
 		cmocka_unit_test(calls_that_do_not_return),
+		cmocka_unit_test(a_call_open_for_the_whole_run),
+		cmocka_unit_test(quotas_stop_threads),
+		cmocka_unit_test(waits_for_a_data_loader),
+		cmocka_unit_test(a_loader_that_marks_nothing),
+		cmocka_unit_test(collectives_make_waits_uncertain),
+		cmocka_unit_test(a_sleeping_holder_is_no_idleness),
+		cmocka_unit_test(threads_that_take_turns),
 		cmocka_unit_test(too_little_says_nothing),
 		cmocka_unit_test(starved_only_when_nothing_is_larger),
 		cmocka_unit_test(launches_and_waits),

@@ -1,0 +1,42 @@
+/* What the rules about traced programs ask for: gathered once out of a summary (trace_facts.c), judged by trace.c. */
+#ifndef GS_ANALYSIS_RULES_TRACE_INT_H
+#define GS_ANALYSIS_RULES_TRACE_INT_H
+
+#include <stdbool.h>
+
+#include "model/trace/summary.h"
+
+struct facts {
+	struct gs_summary *s;
+	const struct gs_account_thread *pace; /* NULL: no account */
+	double share[GS_PART_COUNT];          /* of its wall time */
+	double seconds;
+	uint64_t launches, waits;             /* calls of the pace setter and its helper */
+	uint64_t callbacks;                   /* host functions that they enqueued */
+	uint64_t copies, copy_ns, copy_bytes; /* of the pace setter alone */
+	uint64_t collectives;
+	size_t n_workers;
+	double worker_share[GS_PART_COUNT]; /* of the workers' time, all together */
+	double cpus;                        /* processors that all traced threads used, mean */
+	double others_active; /* what the other threads of its process did, of one thread's time */
+	/* The wait for a data loader that a program marked (PyTorch does). */
+	const struct gs_account_thread *loader_thread;
+	const char *loader_name; /* NULL: none */
+	double loader_share;     /* of that thread's wall time */
+	uint64_t loader_calls;
+	bool has_torch; /* PyTorch is loaded, so there may be a loader that marks nothing */
+	/* Threads of the process of the pace setter that took turns: ran and waited for locks, and the processors
+	 * that all its threads used. */
+	size_t n_contending;
+	double process_busy;
+	const struct gs_account_thread
+		*crashed;    /* a process that a signal of a fault ended, or NULL */
+	size_t n_not_locked; /* traced threads that do anything but wait for locks */
+};
+
+void trace_gather_facts(struct facts *facts);
+
+/* 0 for no time at all. */
+double trace_share_of(uint64_t ns, uint64_t wall_ns);
+
+#endif
