@@ -12,6 +12,7 @@
 #   make unit       run the tests that need no root
 #   make accuracy   each figure beside an independent source of the same run, as a table (as root);
 #                   WRITE=doc/accuracy.md writes it too
+#   make verdicts   run programs whose troubles are known and compare the verdicts of trace (as root)
 #   make release    build-release/src/gpuscope: one file that runs on any newer glibc machine
 #   make sbom       its bill of materials: build-release/gpuscope.spdx.json (SPDX); part of release
 #   make help       these lines
@@ -82,6 +83,9 @@ fuzz-coverage:
 accuracy: tests
 	@$(firstword $(wildcard /usr/bin/python3) python3) tests/accuracy/accuracy.py $(BUILD)/src/gpuscope $(BUILD)/tests/fake $(if $(WRITE),--write $(WRITE)) $(LAYERS)
 
+verdicts: tests
+	@$(firstword $(wildcard /usr/bin/python3) python3) tests/verdicts/run.py $(BUILD)/src/gpuscope $(BUILD)/tests --write doc/verdicts.md
+
 bench: tests
 	@bench/run.sh $(BUILD)
 
@@ -107,4 +111,4 @@ help:
 clean:
 	rm -rf build build-asan build-release build-fuzz build-fuzz-coverage build-tsan
 
-.PHONY: accuracy all tests help uninstall deps deps-check demo check check-fast hooks tidy unit asan tsan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster bench-others format install clean
+.PHONY: accuracy verdicts all tests help uninstall deps deps-check demo check check-fast hooks tidy unit asan tsan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster bench-others format install clean

@@ -488,4 +488,6 @@ def mpi_even():
 
 
 if __name__ == '__main__':
+    if os.environ.get('VERDICTS_READY') and not sys.argv[1].startswith('torch'):
+        ready()
     programs[sys.argv[1]]()
