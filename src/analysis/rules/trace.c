@@ -154,7 +154,7 @@ static bool say_open_call(const struct facts *f, struct gs_buf *text, double *re
 	const struct gs_open_call *c = f->s->open_calls;
 	char age[GS_FMT_BYTES];
 
-	*ret_share = trace_share_of(c->age_ns, f->s->duration_ns);
+	*ret_share = rules_share_of(c->age_ns, f->s->duration_ns);
 	add_text(text, "%s of thread %u (%s) had not returned for %s when tracing ended",
 		 c->function, c->tid, c->comm ? c->comm : "", gs_fmt_ns(age, c->age_ns));
 	say_errors(f->s, text);
@@ -166,7 +166,7 @@ static bool holds_hang(const struct facts *f, struct gs_buf *text, double *ret_s
 	const struct gs_open_call *c = f->s->open_calls;
 
 	if (!f->s->n_open_calls || c->age_ns < HANG_NS ||
-	    trace_share_of(c->age_ns, f->s->duration_ns) < HANG_SHARE)
+	    rules_share_of(c->age_ns, f->s->duration_ns) < HANG_SHARE)
 		return false;
 	return say_open_call(f, text, ret_share);
 }
@@ -177,7 +177,7 @@ static bool holds_hang_soon(const struct facts *f, struct gs_buf *text, double *
 	const struct gs_open_call *c = f->s->open_calls;
 
 	if (!f->s->n_open_calls || c->age_ns < HANG_SOON_NS ||
-	    trace_share_of(c->age_ns, f->s->duration_ns) < HANG_WHOLE)
+	    rules_share_of(c->age_ns, f->s->duration_ns) < HANG_WHOLE)
 		return false;
 	return say_open_call(f, text, ret_share);
 }
@@ -207,7 +207,7 @@ static bool holds_throttled(const struct facts *f, struct gs_buf *text, double *
 {
 	const struct gs_summary *s = f->s;
 	char time[GS_FMT_BYTES];
-	double periods = trace_share_of(s->throttled_periods, s->quota_periods);
+	double periods = rules_share_of(s->throttled_periods, s->quota_periods);
 
 	*ret_share = f->share[GS_PART_RUNQUEUE];
 	if (*ret_share < STARVED || periods < THROTTLED)
@@ -321,7 +321,7 @@ static bool holds_copies(const struct facts *f, struct gs_buf *text, double *ret
 	char copies[GS_FMT_BYTES], bytes[GS_FMT_BYTES], rate[GS_FMT_BYTES];
 	double bytes_per_s = f->copy_ns ? (double)f->copy_bytes * 1e9 / (double)f->copy_ns : 0;
 
-	*ret_share = trace_share_of(f->copy_ns, f->pace->wall_ns);
+	*ret_share = rules_share_of(f->copy_ns, f->pace->wall_ns);
 	if (*ret_share < COPY_BOUND || bytes_per_s < COPY_RATE)
 		return false;
 	add_text(text, "%s calls that copy moved %s while it waited, at %s/s",
@@ -375,7 +375,7 @@ static bool thread_waits_for_pipe(const struct facts *f)
 		if (t->pid != f->pace->pid || t == f->pace)
 			continue;
 		gs_account_parts(t->time_ns, part_ns);
-		if (trace_share_of(part_ns[GS_PART_POLL] + part_ns[GS_PART_PIPE],
+		if (rules_share_of(part_ns[GS_PART_POLL] + part_ns[GS_PART_PIPE],
 				   f->pace->wall_ns) >= INPUT_BOUND)
 			return true;
 	}
@@ -443,7 +443,7 @@ static bool holds_gil(const struct facts *f, struct gs_buf *text, double *ret_sh
 			}
 		}
 	}
-	*ret_share = trace_share_of(waited_ns, f->pace->wall_ns);
+	*ret_share = rules_share_of(waited_ns, f->pace->wall_ns);
 	if (*ret_share < GIL_BOUND)
 		return false;
 	add_text(text, "it waited %s times for the interpreter's lock, which another thread held",
@@ -486,7 +486,7 @@ static void say_busiest(const struct facts *f, struct gs_buf *text)
 		if (t->pid != f->pace->pid || t == f->pace)
 			continue;
 		gs_account_parts(t->time_ns, part_ns);
-		active = trace_share_of(t->wall_ns - gs_account_parked_ns(part_ns),
+		active = rules_share_of(t->wall_ns - gs_account_parked_ns(part_ns),
 					f->pace->wall_ns);
 		if (active > most) {
 			most = active;
@@ -748,7 +748,7 @@ void gs_verdict_trace(struct gs_summary *s)
 	struct facts f = {.s = s};
 	double share = -1;
 
-	trace_gather_facts(&f);
+	rules_gather_facts(&f);
 	for (size_t i = 0; i < GS_ARRAY_LEN(rules); i++) {
 		const struct rule *r = &rules[i];
 

@@ -17,7 +17,7 @@
 #define ONLY_LOCKED  0.80 /* of its time a thread does nothing else: it began with something */
 #define CONTENDS     0.15 /* of its time a thread runs, and waits for locks */
 
-double trace_share_of(uint64_t ns, uint64_t wall_ns)
+double rules_share_of(uint64_t ns, uint64_t wall_ns)
 {
 	return wall_ns ? (double)ns / (double)wall_ns : 0;
 }
@@ -72,7 +72,7 @@ static void merge_helper(struct facts *f, const struct gs_account_thread *h)
 	uint64_t part_ns[GS_PART_COUNT], wall_ns = gs_account_parts(h->time_ns, part_ns);
 	uint64_t active_ns = wall_ns - gs_account_parked_ns(part_ns) - part_ns[GS_PART_SLEEP];
 	double waits = f->share[GS_PART_LOCK],
-	       covered = trace_share_of(active_ns, f->pace->wall_ns);
+	       covered = rules_share_of(active_ns, f->pace->wall_ns);
 
 	if (covered > waits)
 		covered = waits;
@@ -83,7 +83,7 @@ static void merge_helper(struct facts *f, const struct gs_account_thread *h)
 		if (i == GS_PART_LOCK || i == GS_PART_POLL || i == GS_PART_PIPE ||
 		    i == GS_PART_CHILD || i == GS_PART_NETWORK || i == GS_PART_SLEEP)
 			continue;
-		f->share[i] += covered * trace_share_of(part_ns[i], active_ns);
+		f->share[i] += covered * rules_share_of(part_ns[i], active_ns);
 	}
 }
 
@@ -92,7 +92,7 @@ static double active_share(const struct facts *f, const struct gs_account_thread
 	uint64_t part_ns[GS_PART_COUNT];
 
 	gs_account_parts(t->time_ns, part_ns);
-	return trace_share_of(t->wall_ns - gs_account_parked_ns(part_ns) - part_ns[GS_PART_SLEEP],
+	return rules_share_of(t->wall_ns - gs_account_parked_ns(part_ns) - part_ns[GS_PART_SLEEP],
 			      f->pace->wall_ns);
 }
 
@@ -107,7 +107,7 @@ static void find_workers(struct facts *f)
 		uint64_t part_ns[GS_PART_COUNT];
 
 		if (t->tid != t->pid || t->parent_pid != f->pace->pid || t->launches ||
-		    trace_share_of(t->wall_ns, f->pace->wall_ns) < WORKER_ALIVE)
+		    rules_share_of(t->wall_ns, f->pace->wall_ns) < WORKER_ALIVE)
 			continue;
 		f->n_workers++;
 		all_ns += gs_account_parts(t->time_ns, part_ns);
@@ -115,7 +115,7 @@ static void find_workers(struct facts *f)
 			sum_ns[p] += part_ns[p];
 	}
 	for (unsigned p = 0; p < GS_PART_COUNT; p++)
-		f->worker_share[p] = trace_share_of(sum_ns[p], all_ns);
+		f->worker_share[p] = rules_share_of(sum_ns[p], all_ns);
 }
 
 /* Signals that say that something went wrong: others end processes on purpose. */
@@ -147,7 +147,7 @@ static const struct gs_account_thread *fed_process_of(const struct gs_account_su
 		    strcmp(p->process ? p->process : "", t->process ? t->process : "") != 0)
 			continue;
 		gs_account_parts(p->time_ns, part_ns);
-		if (trace_share_of(part_ns[GS_PART_PIPE] + part_ns[GS_PART_POLL], p->wall_ns) >=
+		if (rules_share_of(part_ns[GS_PART_PIPE] + part_ns[GS_PART_POLL], p->wall_ns) >=
 		    FED_WAIT)
 			return p;
 	}
@@ -166,7 +166,7 @@ static const struct gs_account_thread *account_thread(const struct gs_account_su
 static void consider_loader(struct facts *f, const struct gs_account_thread *t,
 			    const struct gs_function_stats *fn)
 {
-	double share = t ? trace_share_of(fn->total_ns, t->wall_ns) : 0;
+	double share = t ? rules_share_of(fn->total_ns, t->wall_ns) : 0;
 
 	if (share <= f->loader_share || fn->layer != GS_LAYER_TORCH ||
 	    strncmp(fn->name, "enumerate(DataLoader)#", 22) != 0)
@@ -210,23 +210,23 @@ static void find_contention(struct facts *f)
 		double lock, busy;
 
 		gs_account_parts(t->time_ns, part_ns);
-		lock = trace_share_of(part_ns[GS_PART_LOCK], f->pace->wall_ns);
-		busy = trace_share_of(part_ns[GS_PART_CPU] + part_ns[GS_PART_OPERATOR] +
+		lock = rules_share_of(part_ns[GS_PART_LOCK], f->pace->wall_ns);
+		busy = rules_share_of(part_ns[GS_PART_CPU] + part_ns[GS_PART_OPERATOR] +
 					      part_ns[GS_PART_RUNQUEUE],
 				      f->pace->wall_ns);
-		if (trace_share_of(part_ns[GS_PART_LOCK], t->wall_ns) < ONLY_LOCKED)
+		if (rules_share_of(part_ns[GS_PART_LOCK], t->wall_ns) < ONLY_LOCKED)
 			f->n_not_locked++;
 		if (t->pid != f->pace->pid)
 			continue;
-		f->process_busy += trace_share_of(part_ns[GS_PART_CPU] + part_ns[GS_PART_OPERATOR],
+		f->process_busy += rules_share_of(part_ns[GS_PART_CPU] + part_ns[GS_PART_OPERATOR],
 						  f->pace->wall_ns);
 		/* One may also sleep while it holds the lock. */
-		busy += trace_share_of(part_ns[GS_PART_SLEEP], f->pace->wall_ns);
+		busy += rules_share_of(part_ns[GS_PART_SLEEP], f->pace->wall_ns);
 		f->n_contending += lock >= CONTENDS && busy >= CONTENDS;
 	}
 }
 
-void trace_gather_facts(struct facts *f)
+void rules_gather_facts(struct facts *f)
 {
 	const struct gs_account_summary *a = &f->s->account;
 	uint64_t part_ns[GS_PART_COUNT], cpu_ns = 0;
@@ -239,13 +239,13 @@ void trace_gather_facts(struct facts *f)
 			cpu_ns += a->threads[i].time_ns[GS_STATE_CPU][in];
 	}
 	f->crashed = find_crashed(a);
-	f->cpus = trace_share_of(cpu_ns, f->s->duration_ns);
+	f->cpus = rules_share_of(cpu_ns, f->s->duration_ns);
 	if (!f->pace)
 		return;
 	f->seconds = (double)f->pace->wall_ns / 1e9;
 	gs_account_parts(f->pace->time_ns, part_ns);
 	for (unsigned i = 0; i < GS_PART_COUNT; i++)
-		f->share[i] = trace_share_of(part_ns[i], f->pace->wall_ns);
+		f->share[i] = rules_share_of(part_ns[i], f->pace->wall_ns);
 	count_calls(f, f->pace);
 	for (size_t i = 0; i < a->n_threads; i++) {
 		const struct gs_account_thread *t = &a->threads[i];

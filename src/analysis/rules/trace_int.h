@@ -34,9 +34,9 @@ struct facts {
 	size_t n_not_locked; /* traced threads that do anything but wait for locks */
 };
 
-void trace_gather_facts(struct facts *facts);
+void rules_gather_facts(struct facts *facts);
 
 /* 0 for no time at all. */
-double trace_share_of(uint64_t ns, uint64_t wall_ns);
+double rules_share_of(uint64_t ns, uint64_t wall_ns);
 
 #endif
