@@ -56,16 +56,14 @@ unsigned agent_schedule_take(struct agent_schedule *s, const struct agent_conf *
 
 enum agent_group agent_group_of(enum gs_gpu_field field)
 {
-	switch (gs_gpu_part_of(field)) {
-	case GS_GPU_PART_BAR1 ... GS_GPU_PART_PCIE_LINK:
-		return AGENT_HEALTH;
-	case GS_GPU_PART_LINKS ... GS_GPU_PART_C2C:
-		return AGENT_LINKS;
-	case GS_GPU_PART_GPM:
-		return AGENT_GPM;
-	default:
-		return AGENT_BASIC;
-	}
+	static const enum agent_group groups[] = {
+		[GS_GPU_PACE_BASIC] = AGENT_BASIC,
+		[GS_GPU_PACE_HEALTH] = AGENT_HEALTH,
+		[GS_GPU_PACE_LINKS] = AGENT_LINKS,
+		[GS_GPU_PACE_GPM] = AGENT_GPM,
+	};
+
+	return groups[gs_gpu_pace_of(gs_gpu_part_of(field))];
 }
 
 static bool value_differs(double before, double now, double threshold)

@@ -82,20 +82,8 @@ static uint64_t not_asked_for(const struct options *o)
 
 	if (!o->style.n_fields)
 		return 0;
-	for (unsigned i = 0; i < o->style.n_fields; i++) {
-		enum gs_gpu_part part = gs_gpu_part_of((enum gs_gpu_field)o->fields[i]);
-
-		wanted |= 1ull << part;
-		if (part == GS_GPU_PART_MEMORY_ACTIVITY)
-			wanted |= 1ull << GS_GPU_PART_UTILIZATION;
-		if (part == GS_GPU_PART_POWER_INSTANT)
-			wanted |= 1ull << GS_GPU_PART_POWER;
-		/* Rates of bytes come from GPM, or from counters where it has none. */
-		if (part == GS_GPU_PART_PCIE_RATE)
-			wanted |= 1ull << GS_GPU_PART_PCIE | 1ull << GS_GPU_PART_GPM;
-		if (part == GS_GPU_PART_LINK_RATE)
-			wanted |= 1ull << GS_GPU_PART_LINK_BYTES | 1ull << GS_GPU_PART_GPM;
-	}
+	for (unsigned i = 0; i < o->style.n_fields; i++)
+		wanted |= gs_gpu_parts_needed((enum gs_gpu_field)o->fields[i]);
 	return ~wanted;
 }
 

@@ -9,7 +9,7 @@
 static const struct gs_gpu_field_info fields[GS_GPU_FIELD_COUNT] = {
 #define KIND_GAUGE   false
 #define KIND_COUNTER true
-#define ROW(id, key, unit, kind, family, label, label_value, title, help)                          \
+#define ROW(id, key, unit, kind, group, family, label, label_value, title, help)                   \
 	[GS_GPU_##id] = {key,   GS_UNIT_OF_##unit, KIND_##kind, family,                            \
 			 label, label_value,       title,       help},
 	GS_GPU_FIELDS(ROW)
@@ -32,7 +32,7 @@ int gs_gpu_field_by_key(const char *key)
 }
 
 static const char *const part_names[GS_GPU_PARTS] = {
-#define NAME(id, name) [GS_GPU_PART_##id] = (name),
+#define NAME(id, name, ...) [GS_GPU_PART_##id] = (name),
 	GS_GPU_PARTS_OF(NAME)
 #undef NAME
 };
@@ -72,83 +72,44 @@ int gs_gpu_part_by_name(const char *name)
 
 enum gs_gpu_part gs_gpu_part_of(enum gs_gpu_field field)
 {
-	switch (field) {
-	case GS_GPU_MEM_TOTAL ... GS_GPU_MEM_FREE:
-		return GS_GPU_PART_MEMORY;
-	case GS_GPU_UTIL:
-		return GS_GPU_PART_UTILIZATION;
-	case GS_GPU_MEM_UTIL:
-		return GS_GPU_PART_MEMORY_ACTIVITY;
-	case GS_GPU_ENC_UTIL ... GS_GPU_OFA_UTIL:
-		return GS_GPU_PART_ENGINES;
-	case GS_GPU_BAR1_TOTAL:
-	case GS_GPU_BAR1_USED:
-		return GS_GPU_PART_BAR1;
-	case GS_GPU_TEMP_GPU:
-		return GS_GPU_PART_TEMPERATURE;
-	case GS_GPU_TEMP_MEM:
-		return GS_GPU_PART_MEMORY_TEMPERATURE;
-	case GS_GPU_POWER:
-		return GS_GPU_PART_POWER;
-	case GS_GPU_POWER_INSTANT:
-		return GS_GPU_PART_POWER_INSTANT;
-	case GS_GPU_TEMP_SLOWDOWN ... GS_GPU_TEMP_MEM_MAX:
-	case GS_GPU_TEMP_GPU_MAX:
-	case GS_GPU_POWER_LIMIT ... GS_GPU_POWER_LIMIT_MAX:
-	case GS_GPU_POWER_LIMIT_MIN:
-	case GS_GPU_CLOCK_SM_MAX:
-	case GS_GPU_CLOCK_MEM_MAX:
-	case GS_GPU_CLOCK_GRAPHICS_MAX:
-	case GS_GPU_CLOCK_VIDEO_MAX:
-		return GS_GPU_PART_LIMITS;
-	case GS_GPU_ENERGY:
-		return GS_GPU_PART_ENERGY;
-	case GS_GPU_CLOCK_SM:
-	case GS_GPU_CLOCK_MEM:
-		return GS_GPU_PART_CLOCKS;
-	case GS_GPU_CLOCK_GRAPHICS:
-	case GS_GPU_CLOCK_VIDEO:
-		return GS_GPU_PART_CLOCKS_MORE;
-	case GS_GPU_PSTATE:
-	case GS_GPU_THROTTLE_REASONS:
-		return GS_GPU_PART_STATE;
-	case GS_GPU_THROTTLE_SW_POWER ... GS_GPU_THROTTLE_SYNC_BOOST:
-	case GS_GPU_THROTTLE_BOARD_LIMIT ... GS_GPU_THROTTLE_RELIABILITY:
-		return GS_GPU_PART_THROTTLE;
-	case GS_GPU_FAN:
-		return GS_GPU_PART_FAN;
-	case GS_GPU_PCIE_TX:
-	case GS_GPU_PCIE_RX:
-		return GS_GPU_PART_PCIE;
-	case GS_GPU_PCIE_GEN ... GS_GPU_PCIE_WIDTH_MAX:
-	case GS_GPU_PCIE_REPLAYS:
-	case GS_GPU_PCIE_CORRECTABLE ... GS_GPU_PCIE_FATAL:
-		return GS_GPU_PART_PCIE_LINK;
-	/* Rates come with GPM, with counters or by a call of their own. */
-	case GS_GPU_PCIE_TX_BPS:
-	case GS_GPU_PCIE_RX_BPS:
-		return GS_GPU_PART_PCIE_RATE;
-	case GS_GPU_NVLINK_TX:
-	case GS_GPU_NVLINK_RX:
-		return GS_GPU_PART_LINK_BYTES;
-	case GS_GPU_NVLINK_TX_BPS:
-	case GS_GPU_NVLINK_RX_BPS:
-		return GS_GPU_PART_LINK_RATE;
-	case GS_GPU_NVLINK_ACTIVE:
-	case GS_GPU_NVLINK_CRC ... GS_GPU_NVLINK_RECOVERY:
-	case GS_GPU_NVLINK_MALFORMED ... GS_GPU_NVLINK_SYMBOL:
-		return GS_GPU_PART_LINKS;
-	case GS_GPU_C2C_ENABLED ... GS_GPU_C2C_BPS_MAX:
-		return GS_GPU_PART_C2C;
-	case GS_GPU_ECC_CORRECTED ... GS_GPU_ECC_ENABLED:
-	case GS_GPU_ECC_NOW_CORRECTED ... GS_GPU_ECC_SRAM_UNCORRECTED:
-		return GS_GPU_PART_ECC;
-	case GS_GPU_REMAP_CORRECTABLE ... GS_GPU_RECOVERY_ACTION:
-	case GS_GPU_RETIRED_PENDING:
-		return GS_GPU_PART_REPAIRS;
-	default: /* the shares of time */
-		return GS_GPU_PART_GPM;
-	}
+	static const uint8_t groups[GS_GPU_FIELD_COUNT] = {
+#define ROW(id, key, unit, kind, group, ...) [GS_GPU_##id] = GS_GPU_PART_##group,
+		GS_GPU_FIELDS(ROW)
+#undef ROW
+	};
+
+	return (enum gs_gpu_part)groups[field];
+}
+
+enum gs_gpu_pace gs_gpu_pace_of(enum gs_gpu_part part)
+{
+	static const uint8_t paces[GS_GPU_PARTS] = {
+#define ROW(id, name, pace) [GS_GPU_PART_##id] = GS_GPU_PACE_##pace,
+		GS_GPU_PARTS_OF(ROW)
+#undef ROW
+	};
+
+	return (enum gs_gpu_pace)paces[part];
+}
+
+uint64_t gs_gpu_parts_needed(enum gs_gpu_field field)
+{
+	enum gs_gpu_part part = gs_gpu_part_of(field);
+	uint64_t also = 0;
+
+	if (part == GS_GPU_PART_MEMORY_ACTIVITY)
+		also = 1ull << GS_GPU_PART_UTILIZATION;
+	if (part == GS_GPU_PART_POWER_INSTANT)
+		also = 1ull << GS_GPU_PART_POWER;
+	/* Rates of bytes come from GPM, or from counters where it has none. */
+	if (part == GS_GPU_PART_PCIE_RATE)
+		also = 1ull << GS_GPU_PART_PCIE | 1ull << GS_GPU_PART_GPM;
+	if (part == GS_GPU_PART_LINK_RATE)
+		also = 1ull << GS_GPU_PART_LINK_BYTES | 1ull << GS_GPU_PART_LINKS |
+		       1ull << GS_GPU_PART_GPM;
+	if (part == GS_GPU_PART_LINK_BYTES) /* of the links that are there */
+		also = 1ull << GS_GPU_PART_LINKS;
+	return 1ull << part | also;
 }
 
 const char *gs_gpu_state_name(unsigned state)

@@ -40,40 +40,50 @@ struct gs_gpu_field_info { /* a row of model/node/gpu_field.h */
 	const char *family, *label, *label_value, *title, *help;
 };
 
-/* Values that one turn of reading brings together, and which therefore have one age. */
+/* How often values are read: the groups of the agent's schedule (sampling.groups), all values of a
+ * part in one. */
+enum gs_gpu_pace {
+	GS_GPU_PACE_BASIC,
+	GS_GPU_PACE_HEALTH,
+	GS_GPU_PACE_LINKS,
+	GS_GPU_PACE_GPM,
+};
+
+/* X(ID, name, pace): values that one turn of reading brings together, and which therefore have one
+ * age; pace is enum gs_gpu_pace without GS_GPU_PACE_. */
 #define GS_GPU_PARTS_OF(X)                                                                         \
-	X(MEMORY, "memory")                                                                        \
-	X(UTILIZATION, "utilization")                                                              \
-	X(MEMORY_ACTIVITY, "memory_activity")                                                      \
-	X(ENGINES, "engines")                                                                      \
-	X(POWER, "power")                                                                          \
-	X(POWER_INSTANT, "power_instant")                                                          \
-	X(ENERGY, "energy")                                                                        \
-	X(TEMPERATURE, "temperature")                                                              \
-	X(MEMORY_TEMPERATURE, "memory_temperature")                                                \
-	X(CLOCKS, "clocks")                                                                        \
-	X(CLOCKS_MORE, "clocks_more")                                                              \
-	X(STATE, "state")                                                                          \
-	X(FAN, "fan")                                                                              \
-	X(PCIE, "pcie_bytes")                                                                      \
-	X(PCIE_RATE, "pcie_rate")                                                                  \
-	X(THROTTLE, "throttle_time")                                                               \
-	X(PROCESSES, "processes")                                                                  \
-	X(SHARES, "process_shares")                                                                \
-	X(BAR1, "bar1")                                                                            \
-	X(LIMITS, "limits")                                                                        \
-	X(ECC, "ecc")                                                                              \
-	X(REPAIRS, "repairs")                                                                      \
-	X(PCIE_LINK, "pcie_link")                                                                  \
-	X(LINKS, "nvlink_state")                                                                   \
-	X(LINK_EACH, "nvlink_each")                                                                \
-	X(LINK_BYTES, "nvlink_bytes")                                                              \
-	X(LINK_RATE, "nvlink_rate")                                                                \
-	X(C2C, "c2c")                                                                              \
-	X(GPM, "gpm")
+	X(MEMORY, "memory", BASIC)                                                                 \
+	X(UTILIZATION, "utilization", BASIC)                                                       \
+	X(MEMORY_ACTIVITY, "memory_activity", BASIC)                                               \
+	X(ENGINES, "engines", BASIC)                                                               \
+	X(POWER, "power", BASIC)                                                                   \
+	X(POWER_INSTANT, "power_instant", BASIC)                                                   \
+	X(ENERGY, "energy", BASIC)                                                                 \
+	X(TEMPERATURE, "temperature", BASIC)                                                       \
+	X(MEMORY_TEMPERATURE, "memory_temperature", BASIC)                                         \
+	X(CLOCKS, "clocks", BASIC)                                                                 \
+	X(CLOCKS_MORE, "clocks_more", BASIC)                                                       \
+	X(STATE, "state", BASIC)                                                                   \
+	X(FAN, "fan", BASIC)                                                                       \
+	X(PCIE, "pcie_bytes", BASIC)                                                               \
+	X(PCIE_RATE, "pcie_rate", BASIC)                                                           \
+	X(THROTTLE, "throttle_time", BASIC)                                                        \
+	X(PROCESSES, "processes", BASIC)                                                           \
+	X(SHARES, "process_shares", BASIC)                                                         \
+	X(BAR1, "bar1", HEALTH)                                                                    \
+	X(LIMITS, "limits", HEALTH)                                                                \
+	X(ECC, "ecc", HEALTH)                                                                      \
+	X(REPAIRS, "repairs", HEALTH)                                                              \
+	X(PCIE_LINK, "pcie_link", HEALTH)                                                          \
+	X(LINKS, "nvlink_state", LINKS)                                                            \
+	X(LINK_EACH, "nvlink_each", LINKS)                                                         \
+	X(LINK_BYTES, "nvlink_bytes", LINKS)                                                       \
+	X(LINK_RATE, "nvlink_rate", LINKS)                                                         \
+	X(C2C, "c2c", LINKS)                                                                       \
+	X(GPM, "gpm", GPM)
 
 enum gs_gpu_part {
-#define GS_GPU_PART_ID(id, name) GS_GPU_PART_##id,
+#define GS_GPU_PART_ID(id, ...) GS_GPU_PART_##id,
 	GS_GPU_PARTS_OF(GS_GPU_PART_ID)
 #undef GS_GPU_PART_ID
 		GS_GPU_PARTS
@@ -82,6 +92,10 @@ enum gs_gpu_part {
 const char *gs_gpu_part_name(unsigned part); /* "" no such part */
 int gs_gpu_part_by_name(const char *name);   /* -1: none */
 enum gs_gpu_part gs_gpu_part_of(enum gs_gpu_field field);
+enum gs_gpu_pace gs_gpu_pace_of(enum gs_gpu_part part);
+
+/* Bits of enum gs_gpu_part: what must be read to have a value. */
+uint64_t gs_gpu_parts_needed(enum gs_gpu_field field);
 
 const struct gs_gpu_field_info *gs_gpu_field_info(unsigned field); /* NULL: no such field */
 int gs_gpu_field_by_key(const char *key);                          /* -1: none */

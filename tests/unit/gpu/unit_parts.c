@@ -331,6 +331,52 @@ static void test_nvlink_5_and_c2c(void **state)
 	gs_gpu_close(&gpu);
 }
 
+/* What a board says of a value when only what the value needs is read: read until its turn has come,
+ * rates and shares after some samples. With a wrong group it never comes. */
+static enum gs_gpu_reason read_alone(enum gs_gpu_field field, const char *board)
+{
+	/* The stand-in's clock ticks when memory is asked for, which `gpuscope gpu` always does. */
+	struct gs_gpu_options o = {
+		.leave_out = ~(gs_gpu_parts_needed(field) | 1ull << GS_GPU_PART_MEMORY)};
+	enum gs_gpu_reason why = GS_GPU_REASON_NOT_READ;
+	struct gs_gpu *gpu;
+
+	pretend(board);
+	gpu = open_with(FAKE_NVML, o);
+	for (int i = 0; i < 4000 && why == GS_GPU_REASON_NOT_READ; i++) {
+		struct gs_gpu_snapshot *s;
+
+		usleep(2000);
+		s = read_one(gpu);
+		why = (enum gs_gpu_reason)s->sample[0].why[field];
+		gs_gpu_snapshot_free(&s);
+	}
+	gs_gpu_close(&gpu);
+	return why;
+}
+
+/* With a wrong group in its row a field would never be read when it alone is asked for. */
+static void test_every_field_is_read_by_its_group(void **state)
+{
+	static const char *const boards[] = {"gpus=1", "gpus=1,board=b200,c2c=10",
+					     "gpus=1,board=a100", "gpus=1,board=t4"};
+
+	for (int f = 0; f < GS_GPU_FIELD_COUNT; f++) {
+		bool found = f == GS_GPU_MEM_USED_RATIO; /* only gswarm's nodes send it */
+
+		for (size_t b = 0; b < sizeof(boards) / sizeof(boards[0]) && !found; b++) {
+			enum gs_gpu_reason why = read_alone((enum gs_gpu_field)f, boards[b]);
+
+			found = why == GS_GPU_REASON_OK;
+			if (why == GS_GPU_REASON_NOT_READ)
+				break;
+		}
+		if (!found)
+			fail_msg("%s: no board has it when its group is read",
+				 gs_gpu_field_info((unsigned)f)->key);
+	}
+}
+
 static void test_names(void **state)
 {
 	for (int i = 0; i < GS_GPU_PARTS; i++)
@@ -356,6 +402,7 @@ int main(void)
 		cmocka_unit_test(test_left_out),
 		cmocka_unit_test(test_links),
 		cmocka_unit_test(test_nvlink_5_and_c2c),
+		cmocka_unit_test(test_every_field_is_read_by_its_group),
 		cmocka_unit_test(test_names),
 	};
 
