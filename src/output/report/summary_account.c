@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/fmt.h"
+#include "core/text/verdict.h"
 
 #define GAP           2
 #define MAX_ROWS      8
@@ -115,62 +116,34 @@ void gs_report_summary_account_table(struct gs_page *page, const struct gs_summa
 	put_others(page, s);
 }
 
-static void put_verdict_line(struct gs_page *page, const char *key, const char *text)
+static struct gs_verdict_text verdict_text_of(const struct gs_summary *s)
 {
-	if (!text || !*text)
-		return;
-	gs_page_gap(page, GAP);
-	gs_page_left(page, GS_INK_DIM, key, 6, GS_CUT_END);
-	gs_page_words(page, GS_INK_PLAIN, text);
+	const struct gs_verdict_summary *v = &s->verdict;
+
+	return (struct gs_verdict_text){.class_name = v->class_name,
+					.title = v->title,
+					.evidence = v->evidence,
+					.advice = v->advice,
+					.command = v->command,
+					.share = v->share,
+					.confidence = v->confidence,
+					.is_unknown = v->is_unknown};
 }
 
 void gs_report_summary_verdict_table(struct gs_page *page, const struct gs_summary *s)
 {
-	const struct gs_verdict_summary *v = &s->verdict;
-	char head[256];
+	const struct gs_verdict_text text = verdict_text_of(s);
 
-	if (!v->class_name)
-		return;
-	if (v->is_unknown)
-		snprintf(head, sizeof(head), "No verdict: %s", gs_report_text_of(v->title));
-	else if (v->share >= 0)
-		snprintf(head, sizeof(head), "Verdict: %s (%.0f %% of wall time, confidence %.1f)",
-			 gs_report_text_of(v->title), 100 * v->share, v->confidence);
-	else
-		snprintf(head, sizeof(head), "Verdict: %s", gs_report_text_of(v->title));
-	gs_page_rest(page, GS_INK_BOLD, head, GS_CUT_END);
-	gs_page_line(page);
-	put_verdict_line(page, "why", v->evidence);
-	put_verdict_line(page, "do", v->advice);
-	put_verdict_line(page, "more", v->command);
-	gs_page_line(page);
+	gs_verdict_text_table(page, &text);
 }
 
 /* --- the tree --- */
 
-static double round_thousandths(double v)
-{
-	return (double)(int64_t)(v * 1000 + 0.5) / 1000;
-}
-
 void gs_report_summary_verdict_doc(struct gs_doc *doc, const struct gs_summary *s)
 {
-	const struct gs_verdict_summary *v = &s->verdict;
+	const struct gs_verdict_text text = verdict_text_of(s);
 
-	if (!v->class_name) {
-		gs_doc_put_text(doc, "verdict", NULL);
-		return;
-	}
-	gs_doc_begin_map(doc, "verdict");
-	gs_doc_put_text(doc, "class", v->class_name);
-	gs_doc_put_text(doc, "title", v->title);
-	gs_doc_put_double(doc, "share", v->share >= 0 ? round_thousandths(v->share) : NAN);
-	gs_doc_put_double(doc, "confidence",
-			  v->is_unknown ? NAN : round_thousandths(v->confidence));
-	gs_doc_put_text(doc, "evidence", v->evidence);
-	gs_doc_put_text(doc, "advice", v->advice);
-	gs_doc_put_text(doc, "see", v->command);
-	gs_doc_end(doc);
+	gs_verdict_text_doc(doc, &text);
 }
 
 static void put_parts(struct gs_doc *doc, const uint64_t part_ns[GS_PART_COUNT], uint64_t wall_ns)
