@@ -22,7 +22,7 @@
 #include "sources/identity/job_cgroup.h"
 
 #define LINGER_NS    300000000000ull
-#define WINDOW_NS    300000000000ull
+#define WINDOW_NS    60000000000ull
 #define GPU_IDLE_NS  60000000000ull
 #define YOUNG_NS     300000000ull /* nothing can be said of a job after less */
 #define LEFT_OUT_MAX 65536

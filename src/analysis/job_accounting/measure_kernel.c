@@ -24,6 +24,7 @@
 
 struct ended { /* what processes of a job did whose rooms were given back */
 	struct gs_taskstats work;
+	struct gs_job_pace pace;
 	struct gs_job_report_call *calls; /* owned */
 	size_t n_calls;
 	struct gs_taskstats_tables tables;
@@ -312,6 +313,14 @@ static int merge_tables(struct gs_taskstats_tables *t, const struct gs_taskstats
 	return r;
 }
 
+static void add_pace(const struct gs_accounting_measure_kernel *k,
+		     const struct gs_taskstats_row *row, struct gs_job_pace *pace)
+{
+	uint64_t lived_ns = k->read_ns > row->start_ns ? k->read_ns - row->start_ns : 0;
+
+	gs_job_pace_add(pace, &row->work, lived_ns, k->families & GS_TASKSTATS_NET);
+}
+
 /* One that has ended, into the sums of its job and rank. */
 static void fold_row(struct gs_accounting_measure_kernel *k, const struct gs_map *rank_of,
 		     const struct gs_taskstats_row *row, gs_accounting_measure_kernel_add *add,
@@ -335,6 +344,7 @@ static void fold_row(struct gs_accounting_measure_kernel *k, const struct gs_map
 	e = &k->ended[job];
 	e->n_processes++;
 	gs_taskstats_add(&e->work, &row->work);
+	add_pace(k, row, &e->pace);
 	for (size_t c = 0; c < row->n_calls; c++)
 		(void)add_call(&e->calls, &e->n_calls, &row->calls[c]);
 	if (add_tables(&e->tables, row) < 0)
@@ -370,6 +380,7 @@ void gs_accounting_measure_kernel_take(const struct gs_accounting_measure_kernel
 	const struct ended *e = &k->ended[job];
 
 	u->work = e->work;
+	u->pace = e->pace;
 	u->io_rows = true;
 	u->sched_rows = k->families & GS_TASKSTATS_SCHED;
 	report->n_processes_seen = e->n_processes;
@@ -386,6 +397,8 @@ void gs_accounting_measure_kernel_take(const struct gs_accounting_measure_kernel
 			continue;
 		report->n_processes_seen++;
 		gs_taskstats_add(&u->work, &row->work);
+		gs_job_pace_add(&u->pace, &row->work, u->elapsed_ns,
+				k->families & GS_TASKSTATS_NET);
 		for (size_t c = 0; c < row->n_calls; c++)
 			if (add_call(&report->calls, &report->n_calls, &row->calls[c]) < 0)
 				break;

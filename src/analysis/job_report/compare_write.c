@@ -1,6 +1,7 @@
 /* Comparisons as a table and as JSON. */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/fmt.h"
@@ -9,7 +10,8 @@
 #include "core/text/doc.h"
 #include "core/text/page.h"
 
-#define TABLE_ROWS 200
+#define LABEL_BYTES 208
+#define TABLE_ROWS  200
 
 static double round_number(double v)
 {
@@ -64,6 +66,18 @@ static void put_rows(struct gs_doc *doc, const struct gs_job_report_comparison *
 		gs_pen_yield(doc->pen);
 	}
 	gs_doc_end(doc);
+}
+
+/* A process tree is called by its program's name. */
+static const char *row_label(const struct gs_job_report_row *row, char out[LABEL_BYTES])
+{
+	bool is_tree = row->name[0] && strncmp(row->id, "tree of ", 8) == 0;
+
+	if (is_tree)
+		snprintf(out, LABEL_BYTES, "%s (%s)", row->name, row->id + 8);
+	else
+		snprintf(out, LABEL_BYTES, "%s", row->id);
+	return out;
 }
 
 static void put_patterns(struct gs_doc *doc, const struct gs_job_report_comparison *c)
@@ -176,6 +190,7 @@ static void put_grid(struct gs_grid *g, const struct gs_job_report_comparison *c
 {
 	size_t n = c->n_rows < TABLE_ROWS ? c->n_rows : TABLE_ROWS;
 	double median[GS_JOB_COMPARED_COUNT], mad[GS_JOB_COMPARED_COUNT];
+	char label[LABEL_BYTES];
 
 	gs_grid_left(g, GS_INK_DIM, "Job", GS_CUT_END);
 	gs_grid_left(g, GS_INK_DIM, "User", GS_CUT_END);
@@ -186,7 +201,7 @@ static void put_grid(struct gs_grid *g, const struct gs_job_report_comparison *c
 	}
 	gs_grid_rest(g, GS_INK_DIM, "Class", GS_CUT_END);
 	for (size_t i = 0; i < n; i++) {
-		gs_grid_left(g, GS_INK_PLAIN, c->rows[i].id, GS_CUT_MIDDLE);
+		gs_grid_left(g, GS_INK_PLAIN, row_label(&c->rows[i], label), GS_CUT_MIDDLE);
 		gs_grid_left(g, GS_INK_PLAIN, c->rows[i].user[0] ? c->rows[i].user : "-",
 			     GS_CUT_END);
 		grid_numbers(g, c->rows[i].v);
@@ -210,7 +225,7 @@ static void put_line(struct gs_page *page, enum gs_ink ink, const char *text)
 
 static void put_findings(struct gs_page *page, const struct gs_job_report_comparison *c)
 {
-	char text[512], a[GS_FMT_BYTES];
+	char text[512], a[GS_FMT_BYTES], label[LABEL_BYTES];
 
 	gs_page_line(page);
 	for (size_t i = 0; i < c->n_outliers && i < 20; i++) {
@@ -218,7 +233,7 @@ static void put_findings(struct gs_page *page, const struct gs_job_report_compar
 
 		snprintf(text, sizeof(text),
 			 "outlier: %s has %s %.1f, half have %.1f or %s (%+.1f deviations)",
-			 c->rows[o->row].id, gs_job_report_compared_key(o->what),
+			 row_label(&c->rows[o->row], label), gs_job_report_compared_key(o->what),
 			 c->rows[o->row].v[o->what], c->stat[o->what].median,
 			 o->score > 0 ? "less" : "more", o->score);
 		put_line(page, GS_INK_WARN, text);

@@ -42,36 +42,52 @@ static double percent_of(double r)
 	return isnan(r) ? NAN : 100 * fmin(1, fmax(0, r));
 }
 
+/* Of what it did and waited for, by the processes that decide. Waiting for a processor divides as
+ * the rest does: others lengthen it, but they do not change what the job is short of by itself. */
+static void put_pace(const struct gs_job_usage *u, struct gs_figures *f)
+{
+	struct gs_job_pace p = u->pace;
+	const __u64 *t = u->work.time_ns;
+	double own, active, threads_ns;
+
+	if (!p.n_all)
+		gs_job_pace_add(&p, &u->work, u->elapsed_ns, knows_family(u, GS_JOB_KNOWS_NET));
+	active = p.wall_ns ? (double)p.active_ns / (double)p.wall_ns : 0;
+	own = (double)(p.cpu_ns + p.disk_ns + p.network_ns + p.lock_ns + p.gpu_ns);
+	own = own > 0 ? own / active : 1;
+	f->v[GS_FIGURE_IDLE] = 100 - percent_of(active);
+	f->v[GS_FIGURE_COMPUTE] = percent_of((double)p.cpu_ns / own);
+	f->v[GS_FIGURE_IO] = percent_of((double)p.disk_ns / own);
+	f->v[GS_FIGURE_NET] = percent_of((double)p.network_ns / own);
+	f->v[GS_FIGURE_LOCK] = percent_of((double)p.lock_ns / own);
+	f->v[GS_FIGURE_GPU_SYNC] = percent_of((double)p.gpu_ns / own);
+	threads_ns = (double)(gs_taskstats_wall_ns(&u->work) - t[GS_TIME_PIPE] - u->work.idle_ns);
+	f->v[GS_FIGURE_SLEEP] = percent_of(ratio_of((double)t[GS_TIME_SLEEP], threads_ns));
+}
+
 static void put_times(const struct gs_job_usage *u, struct gs_figures *f)
 {
 	const __u64 *t = u->work.time_ns;
 	double core_ns = gs_job_report_core_ns(u), cpu = (double)t[GS_TIME_CPU];
-	double queue = (double)t[GS_TIME_RUNQUEUE], threads_ns = 0, lock;
+	double queue = (double)t[GS_TIME_RUNQUEUE];
 
 	f->v[GS_FIGURE_CPU] = percent_of(ratio_of(cpu, core_ns));
 	f->v[GS_FIGURE_CPUS] = ratio_of(cpu, (double)u->elapsed_ns);
-	if (!knows_family(u, GS_JOB_KNOWS_RUNQUEUE))
-		queue = 0;
-	else
+	if (knows_family(u, GS_JOB_KNOWS_RUNQUEUE)) {
+		/* Threads beyond its processors wait for the job itself, not for others. */
+		double could = fmin(cpu + queue, core_ns);
+
 		f->v[GS_FIGURE_RUNQUEUE] = cpu + queue > 0 ? percent_of(queue / (cpu + queue)) : 0;
-	if (knows_family(u, GS_JOB_KNOWS_RUNQUEUE))
 		f->v[GS_FIGURE_CPU_DEMAND] = percent_of(ratio_of(cpu + queue, core_ns));
+		f->v[GS_FIGURE_TAKEN] = could > 0 ? percent_of((could - cpu) / could) : 0;
+	} else {
+		queue = 0;
+	}
 	f->v[GS_FIGURE_WAIT] = percent_of(ratio_of(core_ns - fmin(core_ns, cpu + queue), core_ns));
-	if (!knows_family(u, GS_JOB_KNOWS_CAUSES))
-		return;
-	/* A shell that waits for its command, and the reading end of a pipe, are part of whatever
-	 * they wait for: counted, they would make every share small. */
-	for (int i = 0; i < GS_TIME_COUNT; i++)
-		if (i != GS_TIME_PIPE)
-			threads_ns += (double)t[i];
-	/* And so are the threads of a pool that have nothing to do. */
-	threads_ns -= (double)u->work.idle_ns;
-	lock = (double)t[GS_TIME_LOCK] - (double)u->work.idle_ns;
-	f->v[GS_FIGURE_IO] = percent_of(ratio_of((double)t[GS_TIME_DISK], threads_ns));
-	f->v[GS_FIGURE_NET] = percent_of(ratio_of((double)t[GS_TIME_NETWORK], threads_ns));
-	f->v[GS_FIGURE_LOCK] = percent_of(ratio_of(lock, threads_ns));
-	f->v[GS_FIGURE_GPU_SYNC] = percent_of(ratio_of((double)t[GS_TIME_GPU], threads_ns));
-	f->v[GS_FIGURE_SLEEP] = percent_of(ratio_of((double)t[GS_TIME_SLEEP], threads_ns));
+	f->v[GS_FIGURE_COMPUTE] = percent_of(ratio_of(cpu + queue, (double)u->elapsed_ns));
+	f->v[GS_FIGURE_IDLE] = 100 - f->v[GS_FIGURE_COMPUTE];
+	if (knows_family(u, GS_JOB_KNOWS_CAUSES))
+		put_pace(u, f);
 }
 
 static void put_bytes(struct gs_figures *f, enum gs_figure figure, int64_t bytes)
@@ -91,6 +107,11 @@ static void put_memory(const struct gs_job_usage *u, struct gs_figures *f)
 	put_bytes(f, GS_FIGURE_MEMORY_CACHE, u->memory_cache_bytes);
 	put_bytes(f, GS_FIGURE_MEMORY_RECLAIMABLE, u->memory_reclaimable_bytes);
 	if (u->memory_limit_bytes > 0) {
+		double held = (double)(u->memory_anonymous_bytes + u->memory_cache_bytes);
+
+		/* Of processes of which no group is known, what is mapped of files is resident. */
+		f->v[GS_FIGURE_MEMORY_HELD] =
+			percent_of(fmax(held, used) / (double)u->memory_limit_bytes);
 		f->v[GS_FIGURE_MEMORY_ALLOCATED] = (double)u->memory_limit_bytes;
 		f->v[GS_FIGURE_MEMORY] = 100 * used / (double)u->memory_limit_bytes;
 	} else if (u->machine_bytes > 0) {

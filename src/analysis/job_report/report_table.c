@@ -254,9 +254,12 @@ void gs_job_report_put_table(struct gs_pen *pen, const struct gs_job_report_sess
 	gs_page_init(&page, pen, style->width, style->color);
 	for (size_t i = 0; i < s->n_jobs; i++) {
 		const struct gs_job_report *job = &s->jobs[i];
+		struct gs_verdict_text verdict;
 
 		if (i)
 			gs_page_line(&page);
+		verdict = gs_job_verdict_text(job);
+		gs_verdict_text_table(&page, &verdict);
 		put_head(&page, s, job);
 		put_command(&page, job);
 		put_verdict(&page, job);

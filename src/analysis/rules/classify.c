@@ -57,19 +57,27 @@ static const struct row gpu_rows[] = {
 	{"GPU-compute-bound", 1, {AT_LEAST(GPU, GPU_BUSY)}},
 };
 
+/* What went wrong first; then what it waits for, since a processor that a lock or a disk leaves
+ * idle is no want of processors; then processors: stopped by a quota, held by others, used. */
 static const struct row cpu_rows[] = {
-	{"Memory-bound", 1, {AT_LEAST(MEMORY, MEMORY)}},
-	{"CPU-bound", 2, {AT_LEAST(CPU, CPU_BOUND), BELOW(IO, CPU_PURE)}},
+	{"Memory-bound", 1, {AT_LEAST(OOM_KILLS, KILLS)}},
+	{"Memory-bound", 2, {AT_LEAST(MEMORY_HELD, MEMORY), AT_LEAST(FAULTS_MAJOR, PAGING)}},
+	{"Memory-bound", 1, {AT_LEAST(MEMORY_PRESSURE, PRESSURE)}},
+	{"Lock-bound", 1, {AT_LEAST(LOCK, LOCK_BOUND)}},
+	{"CPU-throttled", 2, {AT_LEAST(THROTTLED, THROTTLED), AT_LEAST(COMPUTE, MIXED)}},
+	{"CPU-IO-mixed", 2, {AT_LEAST(COMPUTE, MIXED), AT_LEAST(IO, CPU_PURE)}},
 	{"CPU-IO-mixed", 2, {AT_LEAST(CPU, CPU_BOUND), AT_LEAST(IO, CPU_PURE)}},
-	{"CPU-bound", 1, {AT_LEAST(CPU, CPU_BOUND)}},
-	/* It would have used them, but others did. */
-	{"CPU-bound", 1, {AT_LEAST(CPU_DEMAND, CPU_BOUND)}},
 	{"IO-bound-intensive", 2, {AT_LEAST(IO, IO_BOUND), AT_LEAST(SWITCHES, SWITCHES)}},
 	{"IO-bound", 1, {AT_LEAST(IO, IO_BOUND)}},
 	{"Network-bound", 1, {AT_LEAST(NET, NET_BOUND)}},
-	{"Lock-bound", 1, {AT_LEAST(LOCK, LOCK_BOUND)}},
-	{"Idle-heavy-switching", 2, {AT_LEAST(WAIT, IDLE), AT_LEAST(SWITCHES, SWITCHES)}},
-	{"Idle-heavy", 1, {AT_LEAST(WAIT, IDLE)}},
+	{"CPU-starved", 2, {AT_LEAST(COMPUTE, CPU_BOUND), AT_LEAST(TAKEN, STARVED)}},
+	{"CPU-bound", 1, {AT_LEAST(COMPUTE, CPU_BOUND)}},
+	/* Without probes it is not known what threads wait for. */
+	{"CPU-bound", 1, {AT_LEAST(CPU, CPU_BOUND)}},
+	{"Idle-heavy-switching", 2, {AT_LEAST(IDLE, IDLE), AT_LEAST(SWITCHES, SWITCHES)}},
+	{"Idle-heavy", 1, {AT_LEAST(IDLE, IDLE)}},
+	/* Many threads that each compute a little fill its processors, too. */
+	{"CPU-bound", 1, {AT_LEAST(CPU_DEMAND, CPU_BOUND)}},
 	{"Mixed-intensive", 1, {AT_LEAST(SWITCHES, SWITCHES)}},
 };
 
@@ -142,6 +150,7 @@ static void take_custom(const struct gs_class_rule *rule, const struct gs_figure
 	char text[160];
 
 	snprintf(v->job_class, sizeof(v->job_class), "%s", rule->name);
+	v->is_custom = true;
 	v->confidence = 1;
 	snprintf(text, sizeof(text), "rule: %.140s", rule->text);
 	add_evidence(v, text);

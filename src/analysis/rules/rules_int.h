@@ -12,6 +12,12 @@ enum gs_threshold_id {
 	GS_T_NET_BOUND,
 	GS_T_LOCK_BOUND,
 	GS_T_IDLE,
+	GS_T_STARVED,
+	GS_T_THROTTLED,
+	GS_T_MIXED,
+	GS_T_PAGING,
+	GS_T_PRESSURE,
+	GS_T_KILLS,
 	GS_T_SWITCHES,
 	GS_T_MEMORY,
 	GS_T_GPU_IDLE,
@@ -57,6 +63,9 @@ static inline double gs_figure_of(const struct gs_figures *f, enum gs_figure id)
 /* classify.c: class, confidence and evidence. */
 void gs_rules_classify(const struct gs_rules *rules, const struct gs_figures *f,
 		       struct gs_verdict *v);
+
+/* classes.c: what is said of the class; after the class and the advice. */
+void gs_class_describe(const struct gs_figures *f, struct gs_verdict *v);
 
 /* score.c: score and its parts. */
 void gs_rules_score(const struct gs_figures *f, struct gs_verdict *v);

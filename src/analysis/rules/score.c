@@ -1,11 +1,14 @@
 /*
- * The efficiency score: what a job used of what it held earns up to 100 points; waiting and waste
- * take some away. A job that keeps all its processors (or GPUs) at work and waits for nothing has
- * 100, one that holds them and sleeps has 0.
+ * The efficiency score: what a job used of what it held earns up to 100 points; waste takes a part
+ * of what was earned. A job that keeps all its processors (or GPUs) at work has 100, one that holds
+ * them and sleeps has 0; one that waits for disks or the network has more than a sleeper, so that
+ * the jobs that most need help stand apart.
  *
  *   earned   processors: cpu_percent. With GPUs: three quarters by the GPUs, one by the processors
  *            as far as half of them (feeding a GPU needs no more)
- *   taken    disks and network: up to 20 points, by the share of time blocked on them
+ *            disks and network: up to 25 of what the processors left, by the share of time blocked
+ *            on them
+ *   taken    of each 100 points that were earned
  *            locks: up to 10; switches against its will: up to 10, all from 2,000 by core-second on
  *            GPUs that were never used: up to 30, by their share
  *            ranks out of step: up to 15
@@ -59,11 +62,17 @@ static double gpu_use(const struct gs_figures *f)
 static void earn_points(const struct gs_figures *f, struct gs_verdict *v)
 {
 	double cpu = f->v[GS_FIGURE_CPU], gpu = f->v[GS_FIGURE_GPU];
+	double io = f->v[GS_FIGURE_IO], net = f->v[GS_FIGURE_NET];
+	double blocked = (isnan(io) ? 0 : io) + (isnan(net) ? 0 : net);
 	double feed = fmin(1, 2 * share_of(cpu));
 
 	if (!(f->v[GS_FIGURE_N_GPUS] > 0) || isnan(gpu)) {
 		add_part(v, "processors used", 100 * share_of(cpu), 100, "%.1f %% of their time",
 			 cpu);
+		if (blocked > 0)
+			add_part(v, "disks and network",
+				 25 * share_of(blocked) * (1 - share_of(cpu)), 25,
+				 "%.1f %% of its threads' time waited for them", blocked);
 		return;
 	}
 	add_part(v, "GPUs used", 75 * gpu_use(f), 75, "%s %.1f %%",
@@ -82,16 +91,17 @@ static void take_points(struct gs_verdict *v, const char *name, double percent, 
 
 void gs_rules_score(const struct gs_figures *f, struct gs_verdict *v)
 {
-	double io = f->v[GS_FIGURE_IO], net = f->v[GS_FIGURE_NET];
-	double blocked = (isnan(io) ? 0 : io) + (isnan(net) ? 0 : net);
 	double forced = f->v[GS_FIGURE_FORCED], idle = f->v[GS_FIGURE_GPUS_IDLE];
-	double memory = f->v[GS_FIGURE_MEMORY], sum = 0;
+	double memory = f->v[GS_FIGURE_MEMORY], sum = 0, earned = 0;
+	size_t n_earned;
 
 	v->score = NAN;
 	if (isnan(f->v[GS_FIGURE_CPU]) && isnan(f->v[GS_FIGURE_GPU]))
 		return;
 	earn_points(f, v);
-	take_points(v, "disks and network", blocked, 20, "of its threads' time blocked");
+	n_earned = v->n_parts;
+	for (size_t i = 0; i < n_earned; i++)
+		earned += v->part[i].points;
 	take_points(v, "locks", f->v[GS_FIGURE_LOCK], 10, "of its threads' time blocked");
 	if (forced > 0)
 		add_part(v, "forced switches", -10 * fmin(1, forced / 2000), -10,
@@ -103,6 +113,8 @@ void gs_rules_score(const struct gs_figures *f, struct gs_verdict *v)
 	if (memory < 50 && f->v[GS_FIGURE_MEMORY_ALLOCATED] > 0)
 		add_part(v, "memory asked for", -10 * (1 - memory / 50), -10, "%.1f %% of it used",
 			 memory);
+	for (size_t i = n_earned; i < v->n_parts; i++)
+		v->part[i].points *= earned / 100;
 	for (size_t i = 0; i < v->n_parts; i++)
 		sum += v->part[i].points;
 	v->score = fmin(100, fmax(0, sum));

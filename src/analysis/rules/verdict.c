@@ -19,7 +19,18 @@ static const struct gs_threshold thresholds[GS_T_COUNT] = {
 	[GS_T_IO_BOUND] = {"io_bound_threshold", 30, 1, 100, "io_percent of IO-bound"},
 	[GS_T_NET_BOUND] = {"network_bound_threshold", 30, 1, 100, "net_percent of Network-bound"},
 	[GS_T_LOCK_BOUND] = {"lock_bound_threshold", 30, 1, 100, "lock_percent of Lock-bound"},
-	[GS_T_IDLE] = {"idle_heavy_threshold", 50, 1, 100, "wait_percent of Idle-heavy"},
+	[GS_T_IDLE] = {"idle_heavy_threshold", 70, 1, 100, "idle_percent of Idle-heavy"},
+	[GS_T_STARVED] = {"cpu_starved_threshold", 50, 1, 100,
+			  "cpu_taken_percent from which CPU-bound is CPU-starved"},
+	[GS_T_THROTTLED] = {"cpu_throttled_threshold", 20, 1, 100,
+			    "cpu_throttled_percent of CPU-throttled"},
+	[GS_T_MIXED] = {"mixed_compute_threshold", 60, 1, 100,
+			"compute_percent from which IO-bound is CPU-IO-mixed"},
+	[GS_T_PAGING] = {"paging_threshold", 100, 1, 1e7,
+			 "major_faults_per_second of Memory-bound"},
+	[GS_T_PRESSURE] = {"memory_pressure_threshold", 20, 1, 100,
+			   "memory_pressure_percent of Memory-bound"},
+	[GS_T_KILLS] = {"oom_kills_threshold", 1, 1, 1e7, "oom_kills of Memory-bound"},
 	[GS_T_SWITCHES] = {"context_switch_threshold", 1000, 1, 1e7,
 			   "context_switches_per_core_second of the -intensive and -switching"},
 	[GS_T_MEMORY] = {"memory_bound_threshold", 90, 1, 100, "memory_usage of Memory-bound"},
@@ -172,4 +183,5 @@ void gs_verdict_of(const struct gs_rules *rules, const struct gs_figures *figure
 	gs_rules_classify(rules, figures, v);
 	gs_rules_score(figures, v);
 	gs_rules_advise(rules, figures, v);
+	gs_class_describe(figures, v);
 }

@@ -22,6 +22,9 @@
 	X(CPUS, "cpus_busy", "Processors at work for it, mean.")                                   \
 	X(RUNQUEUE, "runqueue_percent", "Time waiting for a CPU, of its threads' busy time.")      \
 	X(WAIT, "wait_percent", "Time that its cores had nothing of it to run.")                   \
+	X(TAKEN, "cpu_taken_percent", "Of the processors it could have used, those others had.")   \
+	X(IDLE, "idle_percent", "Time that its processes slept or were parked.")                   \
+	X(COMPUTE, "compute_percent", "Time computing, of its threads' time.")                     \
 	X(IO, "io_percent", "Time blocked on disks and file systems, of its threads' time.")       \
 	X(NET, "net_percent", "Time blocked on the network, of its threads' time.")                \
 	X(LOCK, "lock_percent", "Time blocked on locks, of its threads' time.")                    \
@@ -38,6 +41,8 @@
 	X(MEMORY, "memory_usage",                                                                  \
 	  "Highest memory used, percent of what was allocated,"                                    \
 	  " of the machine's where nothing was.")                                                  \
+	X(MEMORY_HELD, "memory_held_percent",                                                      \
+	  "Highest memory with cached files, percent of what was allocated.")                      \
 	X(MEMORY_USED, "memory_used_bytes", "Highest memory needed: page cache is not.")           \
 	X(MEMORY_ANONYMOUS, "memory_anonymous_bytes", "Highest of its group: no file behind it.")  \
 	X(MEMORY_CACHE, "memory_cache_bytes", "Highest of its group: cached pages of files.")      \
@@ -113,6 +118,16 @@ struct gs_verdict {
 	size_t n_parts;
 	struct gs_advice advice[GS_VERDICT_ADVICE_MAX];
 	size_t n_advice;
+
+	/* The same in short: what is slow and why. */
+	bool is_custom;         /* the class is of a rule of the user */
+	bool is_unknown;        /* no cause is named: too short, or nothing stands out */
+	const char *class_name; /* "io_bound", as of traces; "custom" */
+	char title[96];         /* the same for people */
+	char why[256];
+	char next[256];      /* what to do next */
+	const char *command; /* that shows more */
+	double share;        /* of wall time, 0..1; NAN: it is not by time */
 };
 
 struct gs_rules; /* thresholds, weights, custom rules, advice */

@@ -46,10 +46,27 @@ enum gs_stall {
 	GS_STALL_COUNT
 };
 
+/* Sums over the processes of a job that did something or waited for something in particular: a
+ * launcher that waits for the end, and threads that are parked, decide nothing. Each process counts
+ * as at least one thread for as long as it lived. */
+struct gs_job_pace {
+	uint64_t n;         /* processes that count */
+	uint64_t n_all;     /* all that were asked */
+	uint64_t wall_ns;   /* of those that count */
+	uint64_t active_ns; /* of that: not asleep and not parked */
+	uint64_t cpu_ns, disk_ns, network_ns, lock_ns, gpu_ns; /* of that */
+};
+
+/* One process of a job into its pace. elapsed_ns: the most that it can have lived while it was
+ * followed; knows_net: bytes and calls of sockets were counted. */
+void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_taskstats *process,
+		     uint64_t elapsed_ns, bool knows_net);
+
 struct gs_job_usage {
 	uint64_t elapsed_ns;
 	double cores; /* that it may use; NAN unknown */
 	struct gs_taskstats work;
+	struct gs_job_pace pace;    /* n_all 0: only the sums in work are known */
 	uint32_t known;             /* 1 << enum gs_job_family, ored */
 	bool io_rows;               /* the kernel told of I/O file system by file system */
 	bool sched_rows;            /* it told of wake-ups, migrations and each wait for a CPU */

@@ -71,7 +71,11 @@ static void figures_are_normalised(void **state)
 	assert_true(f.v[GS_FIGURE_CPU] == 50);
 	assert_true(f.v[GS_FIGURE_WAIT] == 25); /* neither on a processor nor waiting for one */
 	assert_true(fabs(f.v[GS_FIGURE_RUNQUEUE] - 100.0 / 3) < 1e-9);
-	assert_true(f.v[GS_FIGURE_IO] == 15); /* of 40 s: a waiting shell's 60 do not count */
+	/* 6 of 26 s: a waiting shell's 60 do not count, nor what others took. */
+	assert_true(fabs(f.v[GS_FIGURE_IO] - 600.0 / 26) < 1e-6);
+	assert_true(fabs(f.v[GS_FIGURE_COMPUTE] - 2000.0 / 26) < 1e-6);
+	assert_true(f.v[GS_FIGURE_IDLE] == 0);
+	assert_true(fabs(f.v[GS_FIGURE_TAKEN] - 100.0 / 3) < 1e-9);
 	assert_true(f.v[GS_FIGURE_SLEEP] == 10);
 	assert_true(f.v[GS_FIGURE_LOCK] == 0);
 	assert_true(f.v[GS_FIGURE_CPU_DEMAND] == 75);
@@ -79,8 +83,8 @@ static void figures_are_normalised(void **state)
 	u.work.time_ns[GS_TIME_LOCK] = 110 * S;
 	u.work.idle_ns = 100 * S;
 	gs_job_report_figures_of(&u, &f);
-	assert_true(f.v[GS_FIGURE_LOCK] == 20);
-	assert_true(f.v[GS_FIGURE_IO] == 12);
+	assert_true(fabs(f.v[GS_FIGURE_LOCK] - 1000.0 / 36) < 1e-6);
+	assert_true(fabs(f.v[GS_FIGURE_IO] - 600.0 / 36) < 1e-6);
 	assert_true(f.v[GS_FIGURE_SWITCHES] == 10);
 	assert_true(f.v[GS_FIGURE_FORCED] == 2.5);
 	assert_true(f.v[GS_FIGURE_READ_BPS] == 100);
@@ -91,6 +95,45 @@ static void figures_are_normalised(void **state)
 	assert_true(f.v[GS_FIGURE_TIME_LIMIT] == 25);
 	assert_true(isnan(f.v[GS_FIGURE_SYSCALLS]));
 	assert_true(isnan(f.v[GS_FIGURE_GPU]));
+}
+
+/* A process that was followed for ten seconds. */
+static void one_process(struct gs_job_pace *pace, enum gs_taskstats_time what, double share,
+			uint64_t threads)
+{
+	struct gs_taskstats w = {0};
+
+	w.time_ns[what] = (uint64_t)(share * 10 * S);
+	w.time_ns[GS_TIME_SLEEP] = threads * 10 * S - w.time_ns[what];
+	gs_job_pace_add(pace, &w, 10 * S, true);
+}
+
+static void helpers_decide_nothing(void **state)
+{
+	struct gs_job_usage u = example();
+	struct gs_figures f;
+
+	(void)state;
+	/* Two readers; a parent that naps, a shell, a pool of seven that has nothing to do. */
+	one_process(&u.pace, GS_TIME_DISK, 0.9, 1);
+	one_process(&u.pace, GS_TIME_DISK, 0.9, 8);
+	one_process(&u.pace, GS_TIME_CPU, 0.05, 2);
+	one_process(&u.pace, GS_TIME_SLEEP, 1, 1);
+	gs_job_report_figures_of(&u, &f);
+	assert_int_equal(u.pace.n, 2);
+	assert_true(fabs(f.v[GS_FIGURE_IO] - 90) < 1e-6);
+	assert_true(fabs(f.v[GS_FIGURE_IDLE] - 10) < 1e-6);
+	/* Sockets by which nothing comes are no network. */
+	u.pace = (struct gs_job_pace){0};
+	one_process(&u.pace, GS_TIME_NETWORK, 1, 1);
+	gs_job_report_figures_of(&u, &f);
+	assert_true(f.v[GS_FIGURE_NET] == 0 && f.v[GS_FIGURE_IDLE] == 100);
+	/* Half of each of two ranks is half. */
+	u.pace = (struct gs_job_pace){0};
+	one_process(&u.pace, GS_TIME_CPU, 0.5, 1);
+	one_process(&u.pace, GS_TIME_CPU, 0.5, 1);
+	gs_job_report_figures_of(&u, &f);
+	assert_true(fabs(f.v[GS_FIGURE_COMPUTE] - 50) < 1e-6);
 }
 
 static void what_is_not_known_is_no_figure(void **state)
@@ -228,15 +271,18 @@ static void the_documented_shape(void **state)
 	assert_int_equal(json_integer_value(at(m, "network_bytes_sent")), 0);
 	assert_int_equal(json_integer_value(at(m, "max_syscall_duration")), 400);
 	c = at(j, "classification");
-	/* 20 of 40 s on its processors and 10 s waiting for one: others had them. */
-	assert_string_equal(json_string_value(at(c, "type")), "CPU-bound");
+	/* 20 s on its processors, 6 s blocked on disks. */
+	assert_string_equal(json_string_value(at(c, "type")), "CPU-IO-mixed");
+	assert_string_equal(json_string_value(at(at(j, "verdict"), "class")), "mixed");
+	assert_string_equal(json_string_value(at(at(j, "verdict"), "title")),
+			    "computes and waits for disks");
 	assert_true(json_is_number(at(c, "efficiency_score")));
 	assert_true(json_is_array(at(c, "recommendations")));
 	assert_int_equal(json_integer_value(at(at(j, "syscall_breakdown"), "read")), 1250);
 	assert_true(json_is_number(at(at(j, "performance_analysis"), "overall_efficiency")));
 	assert_int_equal(json_integer_value(at(at(root, "summary"), "total_jobs_monitored")), 1);
 	assert_string_equal(json_string_value(at(at(root, "summary"), "most_common_type")),
-			    "CPU-bound");
+			    "CPU-IO-mixed");
 	assert_int_equal(json_integer_value(at(at(root, "system_info"), "cpu_cores")), 8);
 	json_decref(root);
 	free(text);
@@ -347,6 +393,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(figures_are_normalised),
+		cmocka_unit_test(helpers_decide_nothing),
 		cmocka_unit_test(what_is_not_known_is_no_figure),
 		cmocka_unit_test(without_a_limit_memory_is_of_the_machine),
 		cmocka_unit_test(the_documented_shape),

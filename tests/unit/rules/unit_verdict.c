@@ -55,6 +55,10 @@ static struct gs_verdict judge(struct gs_figures f)
 	{                                                                                          \
 		GS_FIGURE_WAIT, x                                                                  \
 	}
+#define IDLE(x)                                                                                    \
+	{                                                                                          \
+		GS_FIGURE_IDLE, x                                                                  \
+	}
 #define SWITCHES(x)                                                                                \
 	{                                                                                          \
 		GS_FIGURE_SWITCHES, x                                                              \
@@ -85,11 +89,26 @@ static void classes(void **state)
 		{JOB(CPU(75)), "CPU-bound"}, /* nothing known of disks */
 		{JOB(CPU(20), IO(60), WAIT(20), SWITCHES(10)), "IO-bound"},
 		{JOB(CPU(20), IO(60), WAIT(20), SWITCHES(5000)), "IO-bound-intensive"},
-		{JOB(CPU(1), IO(0), WAIT(99), SWITCHES(1)), "Idle-heavy"},
-		{JOB(CPU(10), IO(0), WAIT(80), SWITCHES(4000)), "Idle-heavy-switching"},
+		{JOB(CPU(1), IO(0), WAIT(99), IDLE(99), SWITCHES(1)), "Idle-heavy"},
+		{JOB(CPU(10), IO(0), WAIT(80), IDLE(80), SWITCHES(4000)), "Idle-heavy-switching"},
+		/* Half of two processors, all of one: serial. */
+		{JOB(CPU(50), IO(0), WAIT(50), IDLE(0), {GS_FIGURE_COMPUTE, 100}), "CPU-bound"},
+		{JOB(CPU(2), WAIT(98), IDLE(0), {GS_FIGURE_COMPUTE, 100}), "CPU-bound"},
+		{JOB(CPU(25), {GS_FIGURE_CPU_DEMAND, 100}, {GS_FIGURE_TAKEN, 75},
+		     {GS_FIGURE_COMPUTE, 100}),
+		 "CPU-starved"},
+		{JOB(CPU(95), {GS_FIGURE_THROTTLED, 90}, {GS_FIGURE_COMPUTE, 100}),
+		 "CPU-throttled"},
+		{JOB(CPU(20), IO(35), {GS_FIGURE_COMPUTE, 65}), "CPU-IO-mixed"},
+		/* A lock decides, however busy the processors are; memory before all. */
+		{JOB(CPU(95), {GS_FIGURE_COMPUTE, 30}, {GS_FIGURE_LOCK, 65}), "Lock-bound"},
+		{JOB(CPU(95), {GS_FIGURE_OOM_KILLS, 1}), "Memory-bound"},
+		{JOB(CPU(10), IO(80), {GS_FIGURE_MEMORY_HELD, 99}), "IO-bound"},
+		{JOB(CPU(10), IO(80), {GS_FIGURE_MEMORY_HELD, 99}, {GS_FIGURE_FAULTS_MAJOR, 900}),
+		 "Memory-bound"},
 		{JOB(CPU(60), IO(0), WAIT(40), SWITCHES(4000)), "Mixed-intensive"},
 		{JOB(CPU(60), IO(10), WAIT(40), SWITCHES(10)), "Balanced"},
-		{JOB(CPU(60), {GS_FIGURE_MEMORY, 95}), "Memory-bound"},
+		{JOB(CPU(60), {GS_FIGURE_MEMORY, 95}), "Balanced"}, /* it fits */
 		{JOB(CPU(10), WAIT(60), {GS_FIGURE_NET, 60}), "Network-bound"},
 		{JOB(CPU(10), WAIT(60), {GS_FIGURE_LOCK, 60}), "Lock-bound"},
 		{JOB(CPU(99), GPUS(2), GPU(1)), "GPU-idle"},
@@ -155,15 +174,20 @@ static void the_score_has_both_ends(void **state)
 	assert_true(score(JOB(CPU(0), GPUS(1), GPU(0), SM(0))) == 0);
 	assert_true(isnan(score(JOB(GPUS(0)))));
 	/* Each wait and waste takes some away. */
-	assert_true(score(JOB(CPU(80), IO(50))) == 70);
-	assert_true(score(JOB(CPU(80), IO(0), {GS_FIGURE_FORCED, 1000})) == 75);
+	assert_true(score(JOB(CPU(80), IO(0), {GS_FIGURE_FORCED, 1000})) == 76);
+	assert_true(score(JOB(CPU(80), {GS_FIGURE_LOCK, 50})) == 76);
+	/* Waiting for a disk is less than computing and more than sleep, whatever was wasted. */
+	assert_true(score(JOB(CPU(80), IO(50))) == 82.5);
+	assert_true(score(JOB(CPU(0), IO(100))) == 25);
+	assert_true(score(JOB(CPU(1), IO(90), {GS_FIGURE_FORCED, 1e6}, {GS_FIGURE_LOCK, 100})) >
+		    10);
 	assert_true(score(JOB(CPU(80), {GS_FIGURE_MEMORY, 25},
-			      {GS_FIGURE_MEMORY_ALLOCATED, 100})) == 75);
+			      {GS_FIGURE_MEMORY_ALLOCATED, 100})) == 76);
 	/* Of the machine's memory, of which nothing was asked for. */
 	assert_true(score(JOB(CPU(80), {GS_FIGURE_MEMORY, 25})) == 80);
 	assert_true(score(JOB(CPU(80), {GS_FIGURE_MEMORY, 60})) == 80);
 	assert_true(score(JOB(CPU(50), {GS_FIGURE_N_GPUS, 2}, {GS_FIGURE_GPUS_IDLE, 1}, GPU(50))) ==
-		    37.5 + 25 - 15);
+		    (37.5 + 25) * 0.85);
 	/* Bandwidth used to the full is as good as SMs. */
 	assert_true(score(JOB(CPU(50), GPUS(1), GPU(99), SM(20), {GS_FIGURE_DRAM, 80})) == 100);
 }
@@ -176,13 +200,21 @@ static const struct gs_advice *advice(const struct gs_verdict *v, const char *ru
 	return NULL;
 }
 
+#define SERIAL                                                                                     \
+	CPU(12.5), {GS_FIGURE_LOCK, 0}, {GS_FIGURE_CORES, 8}, {GS_FIGURE_CPUS, 1},                 \
+		{GS_FIGURE_CPU_DEMAND, 12.5},                                                      \
+	{                                                                                          \
+		GS_FIGURE_COMPUTE, 100                                                             \
+	}
+
 static void advice_names_the_directive(void **state)
 {
-	struct gs_verdict v =
-		judge(JOB(CPU(24), {GS_FIGURE_CORES, 8}, {GS_FIGURE_DURATION, 600},
-			  {GS_FIGURE_MEMORY, 10}, {GS_FIGURE_MEMORY_USED, 6.4 * (1 << 30)},
-			  {GS_FIGURE_MEMORY_ALLOCATED, 64.0 * (1 << 30)},
-			  {GS_FIGURE_TIME_LIMIT, 25}, {GS_FIGURE_RUN_TIME, 3600}, IO(0)));
+	struct gs_verdict v = judge(JOB(
+		CPU(24), {GS_FIGURE_CORES, 8}, {GS_FIGURE_DURATION, 600}, {GS_FIGURE_CPUS, 1.92},
+		{GS_FIGURE_CPU_DEMAND, 24}, {GS_FIGURE_LOCK, 0}, {GS_FIGURE_NET, 0},
+		{GS_FIGURE_MEMORY, 10}, {GS_FIGURE_MEMORY_USED, 6.4 * (1 << 30)},
+		{GS_FIGURE_MEMORY_ALLOCATED, 64.0 * (1 << 30)}, {GS_FIGURE_TIME_LIMIT, 25},
+		{GS_FIGURE_RUN_TIME, 3600}, IO(0)));
 
 	assert_string_equal(advice(&v, "processors-unused")->fact,
 			    "1.9 of 8 processors were used.");
@@ -194,11 +226,36 @@ static void advice_names_the_directive(void **state)
 	assert_null(advice(&v, "serial"));
 	assert_null(advice(&v, "gpu-low"));
 
-	v = judge(JOB(CPU(12.5), {GS_FIGURE_CORES, 8}));
+	v = judge(JOB(SERIAL));
 	assert_string_equal(advice(&v, "serial")->next, "--cpus-per-task=1");
+	/* Others have the processors: it is not known how many it could use. */
+	v = judge(JOB(CPU(32), {GS_FIGURE_CORES, 2}, {GS_FIGURE_CPUS, 0.64}, {GS_FIGURE_TAKEN, 68},
+		      {GS_FIGURE_CPU_DEMAND, 100}, {GS_FIGURE_COMPUTE, 100}));
+	assert_null(advice(&v, "serial"));
+	assert_null(advice(&v, "processors-unused"));
+	assert_non_null(advice(&v, "processors-taken"));
 	v = judge(JOB({GS_FIGURE_N_GPUS, 4}, {GS_FIGURE_GPUS_IDLE, 3}, GPU(20),
 		      {GS_FIGURE_DURATION, 600}));
 	assert_string_equal(advice(&v, "gpus-never-used")->next, "--gres=gpu:1");
+}
+
+static void the_verdict_says_what_and_why(void **state)
+{
+	struct gs_verdict v = judge(JOB(SERIAL, {GS_FIGURE_DURATION, 9}));
+
+	assert_string_equal(v.class_name, "cpu_bound");
+	assert_string_equal(v.title, "CPU-bound and serial");
+	assert_string_equal(v.why,
+			    "one thread computes 100.0 % of the time; 8 processors are there");
+	assert_true(v.share == 1 && !v.is_unknown && !v.is_custom);
+	v = judge(JOB(CPU(5), IO(62.5), {GS_FIGURE_DURATION, 9}));
+	assert_string_equal(v.class_name, "io_bound");
+	assert_true(v.share == 0.625 && v.command[0] && v.next[0]);
+	v = judge(JOB(SERIAL, {GS_FIGURE_DURATION, 0.5}));
+	assert_string_equal(v.class_name, "too_short");
+	assert_true(v.is_unknown);
+	v = judge(JOB(CPU(50), IO(10), {GS_FIGURE_DURATION, 9}));
+	assert_true(v.is_unknown && isnan(v.share));
 }
 
 static void rules_of_the_user_come_first(void **state)
@@ -211,6 +268,8 @@ static void rules_of_the_user_come_first(void **state)
 	assert_int_equal(gs_rules_add_class(rules, "big", "memory_usage > 80", NULL), 0);
 	gs_verdict_of(rules, &f, &v);
 	assert_string_equal(v.job_class, "big");
+	assert_string_equal(v.class_name, "custom");
+	assert_string_equal(v.title, "big");
 	assert_string_equal(v.evidence[0], "rule: memory_usage > 80");
 	assert_string_equal(v.evidence[1], "memory_usage is 85.0");
 	assert_int_equal(gs_rules_add_class(rules, "bigger", "memory_usage > 84", NULL), 0);
@@ -238,7 +297,7 @@ static void rules_of_the_user_come_first(void **state)
 			 -EINVAL);
 	/* The same name replaces: so a built-in rule can be turned off. */
 	assert_int_equal(gs_rules_add_advice(rules, "serial", "false", "", "", "", "", &err), 0);
-	f = JOB(CPU(12.5), {GS_FIGURE_CORES, 8});
+	f = JOB(SERIAL);
 	gs_verdict_of(rules, &f, &v);
 	assert_null(advice(&v, "serial"));
 	gs_rules_free(&rules);
@@ -267,6 +326,7 @@ int main(void)
 		cmocka_unit_test(confidence_grows_with_distance),
 		cmocka_unit_test(the_score_has_both_ends),
 		cmocka_unit_test(advice_names_the_directive),
+		cmocka_unit_test(the_verdict_says_what_and_why),
 		cmocka_unit_test(rules_of_the_user_come_first),
 		cmocka_unit_test(thresholds_are_listed),
 	};
