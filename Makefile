@@ -13,6 +13,8 @@
 #   make accuracy   each figure beside an independent source of the same run, as a table (as root);
 #                   WRITE=doc/accuracy.md writes it too
 #   make verdicts   run programs whose troubles are known and compare the verdicts of trace (as root)
+#   make job-verdicts   52 jobs, each made to be short of one thing, and what was said of them
+#                   (as root, minutes); SPIN=6: beside so many other programs
 #   make release    build-release/src/gpuscope: one file that runs on any newer glibc machine
 #   make sbom       its bill of materials: build-release/gpuscope.spdx.json (SPDX); part of release
 #   make help       these lines
@@ -85,6 +87,8 @@ accuracy: tests
 
 verdicts: tests
 	@$(firstword $(wildcard /usr/bin/python3) python3) tests/verdicts/run.py $(BUILD)/src/gpuscope $(BUILD)/tests --write doc/verdicts.md
+job-verdicts: all
+	@$(firstword $(wildcard /usr/bin/python3) python3) tests/work/jobs/jobs.py $(BUILD)/src/gpuscope --spin $(or $(SPIN),0)
 
 bench: tests
 	@bench/run.sh $(BUILD)
@@ -111,4 +115,4 @@ help:
 clean:
 	rm -rf build build-asan build-release build-fuzz build-fuzz-coverage build-tsan
 
-.PHONY: accuracy verdicts all tests help uninstall deps deps-check demo check check-fast hooks tidy unit asan tsan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster bench-others format install clean
+.PHONY: accuracy job-verdicts verdicts all tests help uninstall deps deps-check demo check check-fast hooks tidy unit asan tsan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster bench-others format install clean
