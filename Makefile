@@ -87,6 +87,7 @@ accuracy: tests
 
 verdicts: tests
 	@$(firstword $(wildcard /usr/bin/python3) python3) tests/verdicts/run.py $(BUILD)/src/gpuscope $(BUILD)/tests --write doc/verdicts.md
+
 job-verdicts: all
 	@$(firstword $(wildcard /usr/bin/python3) python3) tests/work/jobs/jobs.py $(BUILD)/src/gpuscope --spin $(or $(SPIN),0)
 

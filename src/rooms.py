@@ -114,7 +114,7 @@ ROOMS = [
     Room("pipeline/ingest", BELOW + " sources/unwind sources/identity", "",
          "raw events → records, losses, batches",
          "that conversion"),
-    Room("analysis/rules", BELOW, "libm libyaml",
+    Room("analysis/rules", BELOW + " core/text", "libm libyaml",
          "class, score and advice of a job, from figures",
          "thresholds, rules and their expressions"),
     Room("analysis/job_report", BASE + " core/text model/trace model/node analysis/rules", "libm libjansson",

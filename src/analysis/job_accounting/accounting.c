@@ -217,7 +217,7 @@ static double by_second(uint64_t now, uint64_t before, uint64_t ns)
 
 static uint64_t file_bytes(const struct gs_taskstats *w)
 {
-	struct gs_taskstats_io_count c = gs_job_report_file_io(w);
+	struct gs_taskstats_io_count c = gs_taskstats_file_io(w);
 
 	return c.read_bytes + c.write_bytes;
 }

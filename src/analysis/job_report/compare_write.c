@@ -73,10 +73,8 @@ static const char *row_label(const struct gs_job_report_row *row, char out[LABEL
 {
 	bool is_tree = row->name[0] && strncmp(row->id, "tree of ", 8) == 0;
 
-	if (is_tree)
-		snprintf(out, LABEL_BYTES, "%s (%s)", row->name, row->id + 8);
-	else
-		snprintf(out, LABEL_BYTES, "%s", row->id);
+	snprintf(out, LABEL_BYTES, "%s%s%s%s", is_tree ? row->name : "", is_tree ? " (" : "",
+		 is_tree ? row->id + 8 : row->id, is_tree ? ")" : "");
 	return out;
 }
 

@@ -9,24 +9,6 @@ double gs_job_report_core_ns(const struct gs_job_usage *u)
 	return u->cores * (double)u->elapsed_ns;
 }
 
-struct gs_taskstats_io_count gs_job_report_file_io(const struct gs_taskstats *w)
-{
-	static const enum gs_taskstats_io kinds[] = {GS_IO_FILE, GS_IO_NETFILE, GS_IO_TMPFS};
-	struct gs_taskstats_io_count sum = {0};
-
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		const struct gs_taskstats_io_count *c = &w->io[kinds[i]];
-
-		sum.reads += c->reads;
-		sum.writes += c->writes;
-		sum.read_bytes += c->read_bytes;
-		sum.write_bytes += c->write_bytes;
-		sum.errors += c->errors;
-		sum.total_ns += c->total_ns;
-	}
-	return sum;
-}
-
 static bool knows_family(const struct gs_job_usage *u, enum gs_job_family family)
 {
 	return u->known >> family & 1;
@@ -42,25 +24,22 @@ static double percent_of(double r)
 	return isnan(r) ? NAN : 100 * fmin(1, fmax(0, r));
 }
 
-/* Of what it did and waited for, by the processes that decide. Waiting for a processor divides as
- * the rest does: others lengthen it, but they do not change what the job is short of by itself. */
 static void put_pace(const struct gs_job_usage *u, struct gs_figures *f)
 {
 	struct gs_job_pace p = u->pace;
 	const __u64 *t = u->work.time_ns;
-	double own, active, threads_ns;
+	struct gs_job_pace_share share;
+	double threads_ns;
 
 	if (!p.n_all)
 		gs_job_pace_add(&p, &u->work, u->elapsed_ns, knows_family(u, GS_JOB_KNOWS_NET));
-	active = p.wall_ns ? (double)p.active_ns / (double)p.wall_ns : 0;
-	own = (double)(p.cpu_ns + p.disk_ns + p.network_ns + p.lock_ns + p.gpu_ns);
-	own = own > 0 ? own / active : 1;
-	f->v[GS_FIGURE_IDLE] = 100 - percent_of(active);
-	f->v[GS_FIGURE_COMPUTE] = percent_of((double)p.cpu_ns / own);
-	f->v[GS_FIGURE_IO] = percent_of((double)p.disk_ns / own);
-	f->v[GS_FIGURE_NET] = percent_of((double)p.network_ns / own);
-	f->v[GS_FIGURE_LOCK] = percent_of((double)p.lock_ns / own);
-	f->v[GS_FIGURE_GPU_SYNC] = percent_of((double)p.gpu_ns / own);
+	gs_job_pace_shares(&p, &share);
+	f->v[GS_FIGURE_IDLE] = percent_of(share.idle);
+	f->v[GS_FIGURE_COMPUTE] = percent_of(share.compute);
+	f->v[GS_FIGURE_IO] = percent_of(share.disk);
+	f->v[GS_FIGURE_NET] = percent_of(share.network);
+	f->v[GS_FIGURE_LOCK] = percent_of(share.lock);
+	f->v[GS_FIGURE_GPU_SYNC] = percent_of(share.gpu);
 	threads_ns = (double)(gs_taskstats_wall_ns(&u->work) - t[GS_TIME_PIPE] - u->work.idle_ns);
 	f->v[GS_FIGURE_SLEEP] = percent_of(ratio_of((double)t[GS_TIME_SLEEP], threads_ns));
 }
@@ -154,7 +133,7 @@ static void put_gpus(const struct gs_job_usage *u, struct gs_figures *f)
 static void put_io(const struct gs_job_usage *u, double seconds, struct gs_figures *f)
 {
 	const struct gs_taskstats *w = &u->work;
-	struct gs_taskstats_io_count io = gs_job_report_file_io(w);
+	struct gs_taskstats_io_count io = gs_taskstats_file_io(w);
 
 	if (knows_family(u, GS_JOB_KNOWS_IO)) {
 		f->v[GS_FIGURE_READ_BPS] = ratio_of((double)io.read_bytes, seconds);

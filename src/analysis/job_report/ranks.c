@@ -36,7 +36,7 @@ static void wait_text(const struct gs_job_report *job, size_t most, char *out, s
 void gs_job_report_rank_of(const struct gs_taskstats *w, const char *step, int32_t rank,
 			   uint32_t n_processes, struct gs_job_report_rank *ret)
 {
-	struct gs_taskstats_io_count io = gs_job_report_file_io(w);
+	struct gs_taskstats_io_count io = gs_taskstats_file_io(w);
 
 	*ret = (struct gs_job_report_rank){
 		.rank = rank,

@@ -15,14 +15,6 @@ static const char *const format_names[] = {
 	[GS_JOB_YAML] = "yaml",   [GS_JOB_HTML] = "html",
 };
 
-struct gs_verdict_text gs_job_verdict_text(const struct gs_job_report *job)
-{
-	const struct gs_verdict *v = &job->verdict;
-
-	return (struct gs_verdict_text){v->class_name, v->title, v->why,        v->next,
-					v->command,    v->share, v->confidence, v->is_unknown};
-}
-
 int gs_job_report_format_parse(const char *name, enum gs_job_report_format *ret)
 {
 	for (size_t i = 0; i < GS_ARRAY_LEN(format_names); i++)

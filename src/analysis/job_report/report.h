@@ -140,7 +140,4 @@ int gs_job_report_live_write(FILE *out, const struct gs_job_report_session *sess
 int64_t gs_job_report_io_calls(const struct gs_job_report *job);
 int64_t gs_job_report_net_calls(const struct gs_job_report *job);
 
-/* Bytes and operations on files of every kind of file system. */
-struct gs_taskstats_io_count gs_job_report_file_io(const struct gs_taskstats *work);
-
 #endif

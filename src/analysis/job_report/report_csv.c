@@ -73,7 +73,7 @@ double gs_job_report_metric(const struct gs_job_report *job, unsigned metric)
 {
 	const struct gs_job_usage *u = &job->usage;
 	const struct gs_taskstats *w = &u->work;
-	struct gs_taskstats_io_count io = gs_job_report_file_io(w);
+	struct gs_taskstats_io_count io = gs_taskstats_file_io(w);
 
 	switch (metric) {
 	case GS_JOB_METRIC_CPU_PERCENT:

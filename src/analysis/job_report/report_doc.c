@@ -336,10 +336,10 @@ static void put_gpus(struct gs_doc *doc, const struct gs_job_report *job)
 static void put_job(struct gs_doc *doc, const struct gs_job_report_session *s,
 		    const struct gs_job_report *job, const struct gs_job_report_style *style)
 {
-	const struct gs_verdict_text verdict = gs_job_verdict_text(job);
+	const struct gs_verdict_text verdict = gs_verdict_text_of(&job->verdict);
 
 	gs_doc_begin_map(doc, NULL);
-	gs_verdict_text_doc(doc, &verdict);
+	gs_text_verdict_doc(doc, &verdict);
 	gs_doc_put_text(doc, "job_id", job->job.id);
 	gs_doc_put_text(doc, "proof", gs_job_proof_name(&job->job));
 	gs_doc_put_text(doc, "user", job->job.user);

@@ -5,7 +5,6 @@
 #include "analysis/job_report/report.h"
 #include "core/text/doc.h"
 #include "core/text/pen.h"
-#include "core/text/verdict.h"
 
 const char *gs_job_report_family_key(unsigned family);
 bool gs_job_report_knows(const struct gs_job_report *job, enum gs_job_family family);
@@ -55,9 +54,6 @@ void gs_job_report_advice_text(const struct gs_advice *advice, char *out, size_t
 
 void gs_job_report_put_doc(struct gs_pen *pen, const struct gs_job_report_session *s,
 			   const struct gs_job_report_style *style);
-/* The verdict, as every command writes it. */
-struct gs_verdict_text gs_job_verdict_text(const struct gs_job_report *job);
-
 /* The map "delivery" of a report that is sent: delivery.c */
 void gs_job_report_put_delivery(struct gs_doc *doc, const struct gs_job_report_delivery *delivery,
 				bool trimmed);

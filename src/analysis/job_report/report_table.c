@@ -149,7 +149,7 @@ static void put_counts(struct gs_page *page, const struct gs_job_report *job)
 		put_row(page, "calls", GS_INK_PLAIN, line);
 	}
 	if (gs_job_report_knows(job, GS_JOB_KNOWS_IO)) {
-		struct gs_taskstats_io_count io = gs_job_report_file_io(w);
+		struct gs_taskstats_io_count io = gs_taskstats_file_io(w);
 
 		snprintf(line, sizeof(line), "%s read, %s written; %s each",
 			 gs_fmt_bytes(a, io.read_bytes), gs_fmt_bytes(b, io.write_bytes),
@@ -258,8 +258,8 @@ void gs_job_report_put_table(struct gs_pen *pen, const struct gs_job_report_sess
 
 		if (i)
 			gs_page_line(&page);
-		verdict = gs_job_verdict_text(job);
-		gs_verdict_text_table(&page, &verdict);
+		verdict = gs_verdict_text_of(&job->verdict);
+		gs_text_verdict_table(&page, &verdict);
 		put_head(&page, s, job);
 		put_command(&page, job);
 		put_verdict(&page, job);

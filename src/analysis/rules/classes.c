@@ -128,7 +128,7 @@ static void describe_custom(struct gs_verdict *v)
 	v->command = ITS_DETAIL;
 }
 
-void gs_class_describe(const struct gs_figures *f, struct gs_verdict *v)
+void gs_verdict_describe(const struct gs_figures *f, struct gs_verdict *v)
 {
 	double seconds = f->v[GS_FIGURE_DURATION];
 	const struct class_text *c = NULL;
@@ -157,4 +157,10 @@ void gs_class_describe(const struct gs_figures *f, struct gs_verdict *v)
 		snprintf(v->title, sizeof(v->title), "too short");
 		snprintf(v->next, sizeof(v->next), "measure for some seconds (-d)");
 	}
+}
+
+struct gs_verdict_text gs_verdict_text_of(const struct gs_verdict *v)
+{
+	return (struct gs_verdict_text){v->class_name, v->title, v->why,        v->next,
+					v->command,    v->share, v->confidence, v->is_unknown};
 }

@@ -65,7 +65,7 @@ void gs_rules_classify(const struct gs_rules *rules, const struct gs_figures *f,
 		       struct gs_verdict *v);
 
 /* classes.c: what is said of the class; after the class and the advice. */
-void gs_class_describe(const struct gs_figures *f, struct gs_verdict *v);
+void gs_verdict_describe(const struct gs_figures *f, struct gs_verdict *v);
 
 /* score.c: score and its parts. */
 void gs_rules_score(const struct gs_figures *f, struct gs_verdict *v);

@@ -183,5 +183,5 @@ void gs_verdict_of(const struct gs_rules *rules, const struct gs_figures *figure
 	gs_rules_classify(rules, figures, v);
 	gs_rules_score(figures, v);
 	gs_rules_advise(rules, figures, v);
-	gs_class_describe(figures, v);
+	gs_verdict_describe(figures, v);
 }

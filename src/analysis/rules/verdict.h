@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "core/text/verdict.h"
 
 /* The figures of a job over an interval, all normalised: by core-second, by second, or as a share.
  * NAN where not known: a rule that needs it does not match. X(id, key, help) */
@@ -163,5 +164,8 @@ int gs_rules_add_advice(struct gs_rules *rules, const char *name, const char *co
 
 void gs_verdict_of(const struct gs_rules *rules, const struct gs_figures *figures,
 		   struct gs_verdict *ret_verdict);
+
+/* As every command writes it. */
+struct gs_verdict_text gs_verdict_text_of(const struct gs_verdict *verdict);
 
 #endif

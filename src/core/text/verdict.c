@@ -19,7 +19,7 @@ static void put_verdict_line(struct gs_page *page, const char *key, const char *
 	gs_page_words(page, GS_INK_PLAIN, text);
 }
 
-void gs_verdict_text_table(struct gs_page *page, const struct gs_verdict_text *v)
+void gs_text_verdict_table(struct gs_page *page, const struct gs_verdict_text *v)
 {
 	const char *title = v->title ? v->title : "";
 	char head[256];
@@ -46,7 +46,7 @@ static double verdict_thousandths(double v)
 	return (double)(int64_t)(v * 1000 + 0.5) / 1000;
 }
 
-void gs_verdict_text_doc(struct gs_doc *doc, const struct gs_verdict_text *v)
+void gs_text_verdict_doc(struct gs_doc *doc, const struct gs_verdict_text *v)
 {
 	if (!v->class_name) {
 		gs_doc_put_text(doc, "verdict", NULL);

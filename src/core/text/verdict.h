@@ -19,8 +19,8 @@ struct gs_verdict_text {
 };
 
 /* At most 8 lines; nothing where there is none. */
-void gs_verdict_text_table(struct gs_page *page, const struct gs_verdict_text *verdict);
+void gs_text_verdict_table(struct gs_page *page, const struct gs_verdict_text *verdict);
 /* The map "verdict"; null where there is none. */
-void gs_verdict_text_doc(struct gs_doc *doc, const struct gs_verdict_text *verdict);
+void gs_text_verdict_doc(struct gs_doc *doc, const struct gs_verdict_text *verdict);
 
 #endif

@@ -62,6 +62,11 @@ struct gs_job_pace {
 void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_taskstats *process,
 		     uint64_t elapsed_ns, bool knows_net);
 
+struct gs_job_pace_share { /* of the wall time of those that count, 0..1; idle: the rest */
+	double idle, compute, disk, network, lock, gpu;
+};
+void gs_job_pace_shares(const struct gs_job_pace *pace, struct gs_job_pace_share *ret_share);
+
 struct gs_job_usage {
 	uint64_t elapsed_ns;
 	double cores; /* that it may use; NAN unknown */

@@ -182,6 +182,24 @@ uint64_t gs_taskstats_wall_ns(const struct gs_taskstats *w)
 	return sum;
 }
 
+struct gs_taskstats_io_count gs_taskstats_file_io(const struct gs_taskstats *w)
+{
+	static const enum gs_taskstats_io kinds[] = {GS_IO_FILE, GS_IO_NETFILE, GS_IO_TMPFS};
+	struct gs_taskstats_io_count sum = {0};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		const struct gs_taskstats_io_count *c = &w->io[kinds[i]];
+
+		sum.reads += c->reads;
+		sum.writes += c->writes;
+		sum.read_bytes += c->read_bytes;
+		sum.write_bytes += c->write_bytes;
+		sum.errors += c->errors;
+		sum.total_ns += c->total_ns;
+	}
+	return sum;
+}
+
 uint64_t gs_taskstats_cached_bytes(const struct gs_taskstats *w)
 {
 	uint64_t read = w->io[GS_IO_FILE].read_bytes;

@@ -171,5 +171,8 @@ uint64_t gs_taskstats_wall_ns(const struct gs_taskstats *w);
  * share. 0 when read-ahead brought more than was read. */
 uint64_t gs_taskstats_cached_bytes(const struct gs_taskstats *w);
 
+/* Bytes and operations on files of every kind of file system. */
+struct gs_taskstats_io_count gs_taskstats_file_io(const struct gs_taskstats *w);
+
 #endif
 #endif

@@ -134,7 +134,7 @@ void gs_report_summary_verdict_table(struct gs_page *page, const struct gs_summa
 {
 	const struct gs_verdict_text text = verdict_text_of(s);
 
-	gs_verdict_text_table(page, &text);
+	gs_text_verdict_table(page, &text);
 }
 
 /* --- the tree --- */
@@ -143,7 +143,7 @@ void gs_report_summary_verdict_doc(struct gs_doc *doc, const struct gs_summary *
 {
 	const struct gs_verdict_text text = verdict_text_of(s);
 
-	gs_verdict_text_doc(doc, &text);
+	gs_text_verdict_doc(doc, &text);
 }
 
 static void put_parts(struct gs_doc *doc, const uint64_t part_ns[GS_PART_COUNT], uint64_t wall_ns)
