@@ -10,6 +10,7 @@ usage: run.py GPUSCOPE BUILD_TESTS_FOLDER [--only GLOB] [--set seen|held] [--wri
 
 import argparse
 import collections
+import errno
 import fnmatch
 import json
 import os
@@ -71,10 +72,17 @@ class Group:
             f.write('0')
 
     def remove(self):
-        try:
-            os.rmdir(self.path)
-        except OSError as e:
-            print(f'cannot remove {self.path}: {e}', file=sys.stderr)
+        """Grandchildren that were killed are there for a moment."""
+        end = time.monotonic() + LIMIT
+        while True:
+            try:
+                os.rmdir(self.path)
+                return
+            except OSError as e:
+                if e.errno != errno.EBUSY or time.monotonic() > end:
+                    print(f'cannot remove {self.path}: {e}', file=sys.stderr)
+                    return
+            time.sleep(0.1)
 
 
 class Runner:
