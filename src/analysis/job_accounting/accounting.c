@@ -314,9 +314,7 @@ static void finish_job(struct gs_accounting *a, struct accounting_job *j, uint64
 	if (t->n_processes)
 		t->last_ns = now_ns;
 	else if (now_ns - t->last_ns >= a->options.linger_ns) {
-		free(j->calls);
-		gs_accounting_ranks_fini(&j->ranks);
-		*j = (struct accounting_job){0};
+		accounting_end_job(a, j);
 		return;
 	}
 	j->total.time_ns = now_ns;

@@ -10,14 +10,40 @@
 
 #include "analysis/job_accounting/accounting_int.h"
 #include "core/base/clock.h"
+#include "core/base/mem.h"
 
 #define SETTLE_NS 500000000ull
 
-static void clear_job(struct accounting_job *j)
+static uint64_t hash_job(const struct gs_job *job)
 {
+	return gs_hash_bytes(job->id, strlen(job->id)) + job->kind;
+}
+
+void accounting_end_job(struct gs_accounting *a, struct accounting_job *j)
+{
+	a->ended[a->n_ended++ % GS_ARRAY_LEN(a->ended)] = hash_job(&j->told.job);
 	free(j->calls);
 	gs_accounting_ranks_fini(&j->ranks);
 	*j = (struct accounting_job){0};
+}
+
+/* Its last processes may still be there when another job has its place: it was reported. */
+static bool has_just_ended(const struct gs_accounting *a, uint64_t hash)
+{
+	for (size_t i = 0; i < GS_ARRAY_LEN(a->ended); i++)
+		if (a->ended[i] == hash)
+			return true;
+	return false;
+}
+
+static void count_left_out(struct gs_accounting *a, const struct gs_job *job)
+{
+	uint64_t hash = hash_job(job), known;
+	struct gs_map *seen = job->is_claimed ? &a->claims_left_out : &a->left_out;
+
+	if (!has_just_ended(a, hash) && !gs_map_get(seen, hash, &known) &&
+	    gs_map_put(seen, hash, 1) == 0)
+		(*(job->is_claimed ? &a->trouble.claims_left_out : &a->trouble.jobs_left_out))++;
 }
 
 /* How many places are taken: by jobs, or by claims (of a user; uid negative: of all). */
@@ -60,7 +86,7 @@ static struct accounting_job *free_place(struct gs_accounting *a, const struct g
 	}
 	/* One that has ended makes room for one that runs. */
 	if (oldest)
-		clear_job(oldest);
+		accounting_end_job(a, oldest);
 	return oldest;
 }
 
@@ -104,19 +130,13 @@ static void begin_job(struct accounting_job *j, const struct gs_job *job, uint64
 static uint32_t job_index(struct gs_accounting *a, const struct gs_job *job, uint64_t now_ns)
 {
 	struct accounting_job *j;
-	uint64_t known;
 
 	for (uint32_t i = 0; i < a->n_places; i++)
 		if (a->job[i].used && gs_job_is_same(&a->job[i].told.job, job))
 			return i;
 	j = free_place(a, job, now_ns);
 	if (!j) {
-		uint64_t hash = gs_hash_bytes(job->id, strlen(job->id)) + job->kind;
-		struct gs_map *seen = job->is_claimed ? &a->claims_left_out : &a->left_out;
-
-		if (!gs_map_get(seen, hash, &known) && gs_map_put(seen, hash, 1) == 0)
-			(*(job->is_claimed ? &a->trouble.claims_left_out
-					   : &a->trouble.jobs_left_out))++;
+		count_left_out(a, job);
 		return ACCOUNT_NO_JOB;
 	}
 	/* Where there never is a job, no probe costs anything. */

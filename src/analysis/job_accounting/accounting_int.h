@@ -73,8 +73,10 @@ struct gs_accounting {
 
 	struct gs_map job_of; /* pid -> job, of those that live */
 	struct gs_accounting_scan scan;
-	struct gs_map left_out;             /* hash of a job's id -> 1 */
-	struct gs_map claims_left_out;      /* likewise */
+	struct gs_map left_out;        /* hash of a job's id -> 1 */
+	struct gs_map claims_left_out; /* likewise */
+	uint64_t ended[64];            /* hashes of the jobs that had a place last */
+	uint64_t n_ended;
 	struct gs_map process_of;           /* key -> process, with probes */
 	struct gs_map alive;                /* pid -> process, of those alive at the last reading */
 	struct accounting_process *process; /* owned */
@@ -95,6 +97,9 @@ int accounting_scan(struct gs_accounting *a, uint64_t now_ns);
 
 /* The job of a process, made when it is new; ACCOUNT_NO_JOB. */
 uint32_t accounting_job_of(struct gs_accounting *a, uint32_t pid, uint64_t now_ns);
+
+/* A place is given back: its job was reported, and has ended. */
+void accounting_end_job(struct gs_accounting *a, struct accounting_job *j);
 
 /* --- accounting_count.c --- */
 
