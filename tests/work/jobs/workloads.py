@@ -45,7 +45,7 @@ JOBS = [
     Job('stress-ng --mutex 2', 'CPU|Lock', 'exec setpriv --reuid=65534 --clear-groups --inh-caps=-all stress-ng --mutex 2', FEWER + MEMORY),
     Job('stress-ng --switch 2', 'CPU', 'exec stress-ng --switch 2', FEWER + MEMORY),
     Job('stress-ng --fork 2', 'CPU', 'exec stress-ng --fork 2', FEWER + MEMORY + ('small-io',)),
-    Job('gcc, pinned to one processor', 'CPU', 'while :; do taskset -c 0 gcc -O2 -c code.c -o /dev/null; done', FEWER + MEMORY),
+    Job('gcc, pinned to one processor', 'CPU', 'taskset -pc 0 $$; while :; do gcc -O2 -c code.c -o /dev/null; done', FEWER + MEMORY),
     Job('yes | cat', 'CPU', 'yes | cat >/dev/null', MEMORY + ('idle',)),
     Job('cat | head', 'CPU', 'cat /dev/zero | head -c 100T >/dev/null', MEMORY + ('idle',)),
     Job('MPI ping-pong', 'CPU', f'exec {MPI} {{python}} pingpong.py', FEWER + MEMORY),
