@@ -17,7 +17,7 @@
 #include "commands/common/cli.h"
 #include "commands/common/summary.h"
 #include "sources/identity/identity.h"
-#include "output/report/gpu.h"
+#include "output/node_report/gpu.h"
 #include "output/report/summary.h"
 #include "sources/gpu/gpu.h"
 #include "sources/gpu/select.h"

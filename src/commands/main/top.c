@@ -13,7 +13,7 @@
 #include "commands/main/top.h"
 #include "sources/gpu/select.h"
 #include "sources/identity/identity.h"
-#include "output/report/node.h"
+#include "output/node_report/node.h"
 
 enum {
 	OPT_INTERVAL = 256,

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "output/report/gpu.h"
+#include "output/node_report/gpu.h"
 
 static struct gs_gpu_info info = {.uuid = "GPU-1"};
 static struct gs_gpu_sample before_sample, sample;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "output/report/gpu_int.h"
+#include "output/node_report/gpu_int.h"
 
 /* A column is the value of a field times scale, or the share of the time since the snapshot before
  * in which a counter of seconds ran. */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "analysis/gpu_health/gpu_health.h"
-#include "output/report/gpu_int.h"
+#include "output/node_report/gpu_int.h"
 
 static const char *vendor_name(uint32_t vendor)
 {

@@ -1,12 +1,12 @@
 /* Which renderer a view and a format of GPUs are, and rows of cells in every format. */
-#include "output/report/gpu.h"
+#include "output/node_report/gpu.h"
 
 #include <math.h>
 #include <errno.h>
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "output/report/gpu_int.h"
+#include "output/node_report/gpu_int.h"
 #include "core/text/text.h"
 
 typedef unsigned (*row_fn)(const struct gs_gpu_snapshot *s, unsigned i,

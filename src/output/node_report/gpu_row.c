@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "output/report/gpu_int.h"
+#include "output/node_report/gpu_int.h"
 
 static struct gs_report_gpu_cell text_cell(const char *name, const char *t)
 {

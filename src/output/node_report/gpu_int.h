@@ -3,7 +3,7 @@
 #define GS_OUTPUT_REPORT_GPU_INT_H
 
 #include "core/text/doc.h"
-#include "output/report/gpu.h"
+#include "output/node_report/gpu.h"
 #include "core/text/page.h"
 
 /* A named value of a flat row; numbers that are not there are texts that are not there. */

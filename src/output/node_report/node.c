@@ -1,4 +1,4 @@
-#include "output/report/node.h"
+#include "output/node_report/node.h"
 
 #include <errno.h>
 #include <math.h>

@@ -7,7 +7,7 @@
 #include "analysis/gpu_health/gpu_health.h"
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
-#include "output/report/gpu_int.h"
+#include "output/node_report/gpu_int.h"
 
 #define COMMAND_MIN 16 /* columns of a command that are worth showing */
 
