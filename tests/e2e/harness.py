@@ -243,7 +243,9 @@ class Test:
 
     def tool(self, *args, status=None, env=None, stdin=None, timeout=60, **more):
         """gpuscope with just these arguments."""
-        done = subprocess.run([gpuscope, *args], capture_output=True, text=True, errors='replace', env=self.envs(env),
+        # What is matched in a text must not depend on where its lines are broken.
+        envs = {'COLUMNS': '1000', **self.envs(env)}
+        done = subprocess.run([gpuscope, *args], capture_output=True, text=True, errors='replace', env=envs,
                               timeout=timeout, input=stdin, **more)  # fmt: skip
         if status is not None:
             self.equal(f'exit status of gpuscope {" ".join(args)[:100]} ({done.stderr.strip()[-300:]})',

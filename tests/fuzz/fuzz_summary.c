@@ -53,6 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	memcpy(copy, data, bytes);
 	copy[bytes] = '\0';
 	style.width = 20 + data[0];
+	style.view = (enum gs_summary_view)(data[0] % (GS_SUMMARY_LINES + 1));
+	style.threads = style.view == GS_SUMMARY_ALL;
 	for (size_t i = 0; i < GS_ARRAY_LEN(text); i++) {
 		text[i] = at < bytes ? copy + at : "";
 		at += strlen(text[i]) + 1;

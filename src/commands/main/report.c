@@ -23,6 +23,8 @@ enum {
 	OPT_FORMAT = 256,
 	OPT_THREADS,
 	OPT_TOP,
+	OPT_BY,
+	OPT_WIDTH,
 	OPT_FLAME,
 	OPT_COMPARE,
 	OPT_USER,
@@ -56,6 +58,8 @@ struct report_options {
 	size_t n_line_filters;
 	enum gs_report_summary_format format;
 	struct gs_report_summary_style style;
+	bool top_given;
+	int width; /* --width; -1: as the terminal */
 };
 
 /* What goes with one file of calls and with reports of jobs differs. */
@@ -189,13 +193,26 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		o->panels = parse_panels(arg, state);
 		return 0;
 	case OPT_THREADS:
-		o->style.threads = true;
+		o->style.view = GS_SUMMARY_THREADS;
+		return 0;
+	case OPT_BY:
+		if (gs_report_summary_view_parse(arg, &o->style.view) < 0)
+			argp_error(state, "--by takes process, thread, stream, operator or line");
+		return 0;
+	case OPT_WIDTH:
+		if (!gs_cli_parse_width(arg, &o->width))
+			argp_error(state, "--width takes a number of columns, 40 or more; 0 is no "
+					  "limit");
+		return 0;
+	case 'v':
+		o->style.verbose = true;
 		return 0;
 	case OPT_TOP:
 		n = strtol(arg, &end, 10);
 		if (!*arg || *end || n < 0 || n >= 100000)
 			argp_error(state, "--top takes a number; 0 is all");
 		o->style.n_top = (unsigned)n;
+		o->top_given = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (o->n_reports == COMPARE_MAX)
@@ -390,7 +407,7 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	    !(only_samples && o->format == GS_SUMMARY_TABLE)) {
 		if (!style.part)
 			gs_verdict_trace(summary);
-		gs_cli_summary_style(stdout, true, &style);
+		gs_cli_summary_page(stdout, NULL, true, o->width, &style);
 		r = gs_cli_summary_write(NULL, 0, stdout, summary, o->format, &style);
 	}
 	gs_map_fini(&samples.gpus);
@@ -408,9 +425,16 @@ int gs_cmd_report(int argc, char **argv)
 		 "what .svg and .folded show: time, launches, bytes, memory, samples", 0},
 		{"format", OPT_FORMAT, "FORMAT", 0,
 		 "of the summary: table, json, csv, yaml; with -o, print it as well", 0},
-		{"threads", OPT_THREADS, NULL, 0, "the table also shows each thread", 0},
-		{"top", OPT_TOP, "N", 0, "functions of a layer in the table (default 20, 0 all)",
+		{"by", OPT_BY, "WHAT", 0,
+		 "what the table is of instead of the ten most expensive things: process, thread, "
+		 "stream, operator, line",
 		 0},
+		{"threads", OPT_THREADS, NULL, 0, "as --by thread", 0},
+		{"top", OPT_TOP, "N", 0,
+		 "rows of the table (default 10; with --by or -v 20; 0 all)", 0},
+		{"width", OPT_WIDTH, "COLUMNS", 0,
+		 "of the table (default: of the terminal, else COLUMNS or 100; 0 no limit)", 0},
+		{"verbose", 'v', NULL, 0, "every block of the summary", 0},
 		{"under", OPT_UNDER, "GLOB[,GLOB]", 0,
 		 "only what ran under these Python functions, such as forward or 'train.py:*'", 0},
 		{"python-filter", OPT_PYTHON_FILTER, "GLOB[,GLOB]", 0,
@@ -448,7 +472,8 @@ int gs_cmd_report(int argc, char **argv)
 		       "part, "
 		       "which is told), 1 failed, 2 wrong usage.",
 	};
-	static struct report_options o = {.style = {.size = sizeof(o.style), .n_top = 20}};
+	static struct report_options o = {
+		.style = {.size = sizeof(o.style), .view = GS_SUMMARY_SHORT}, .width = -1};
 	struct gs_export_options eo = {.size = sizeof(eo)};
 	struct gs_recording_reader *reader = NULL;
 	struct gs_export *export = NULL;
@@ -459,6 +484,8 @@ int gs_cmd_report(int argc, char **argv)
 	argp_err_exit_status = GS_EXIT_USAGE;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return GS_EXIT_USAGE;
+	gs_cli_summary_settle(&o.style, o.top_given);
+	o.style.recording = o.path;
 	if (o.compare)
 		return gs_cmd_compare(o.reports, o.n_reports, &o.from, o.output, o.format_name);
 	if (o.plot)

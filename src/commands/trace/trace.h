@@ -66,9 +66,12 @@ struct trace_options {
 	bool output_to_stdout;    /* a trace is written there: the summary goes to stderr */
 	enum gs_report_summary_format format;
 	struct gs_report_summary_style style;
-	bool color_auto; /* colours when the summary goes to a terminal */
-	bool list;       /* only list the functions */
-	bool quiet;      /* no live line */
+	int width; /* --width; -1: as the terminal */
+	bool top_given;
+	bool view_wants_calls; /* --by stream: calls that are added up name none */
+	bool color_auto;       /* colours when the summary goes to a terminal */
+	bool list;             /* only list the functions */
+	bool quiet;            /* no live line */
 	const char *probe_files[TRACE_MAX_OUTPUTS];
 	size_t n_probe_files;
 	struct to_head_options head;

@@ -9,6 +9,7 @@
 #include "core/base/fmt.h"
 #include "core/base/log.h"
 #include "commands/common/cli.h"
+#include "commands/common/summary.h"
 #include "commands/trace/trace.h"
 #include "model/trace/func.h"
 #include "model/trace/record_stack.h"
@@ -31,6 +32,8 @@ enum {
 	OPT_RING_SIZE,
 	OPT_THREADS,
 	OPT_TOP,
+	OPT_BY,
+	OPT_WIDTH,
 	OPT_AVOID,
 	OPT_LIST,
 	OPT_PYTHON_HZ,
@@ -124,13 +127,20 @@ static const struct argp_option option_table[] = {
 	 "write the summary to a file, or - (default: standard output; standard error with a "
 	 "command)",
 	 3},
-	{"threads", OPT_THREADS, NULL, 0, "the table also shows each thread", 3},
-	{"top", OPT_TOP, "N", 0, "functions of a layer in the table (default 20, 0 all)", 3},
+	{"by", OPT_BY, "WHAT", 0,
+	 "what the table is of instead of the ten most expensive things: process, thread, stream "
+	 "(records every call), operator, line",
+	 3},
+	{"threads", OPT_THREADS, NULL, 0, "as --by thread", 3},
+	{"top", OPT_TOP, "N", 0, "rows of the table (default 10; with --by or -v 20; 0 all)", 3},
+	{"width", OPT_WIDTH, "COLUMNS", 0,
+	 "of the table (default: of the terminal, else COLUMNS or 100; 0 no limit)", 3},
 	{"color", OPT_COLOR, "WHEN", 0, "auto, always, never", 3},
 	{"commands", OPT_COMMANDS, "WHAT", 0, "arguments of processes: scrubbed, name (none), full",
 	 3},
 	{"quiet", 'q', NULL, 0, "no live line", 3},
-	{"verbose", 'v', NULL, 0, "tell what is attached where and how (twice: every probe)", 3},
+	{"verbose", 'v', NULL, 0,
+	 "every block of the summary; say what is attached where and how (twice: every probe)", 3},
 	{NULL, 0, NULL, 0, "Limits:", 4},
 	{"duration", OPT_DURATION, "TIME", 0, "stop after this time (10 is seconds; 500ms, 2m)", 4},
 	{"max-size", OPT_MAX_SIZE, "BYTES", 0, "of each output file (64M, 2G)", 4},
@@ -286,6 +296,7 @@ static bool take_top(struct trace_options *o, const char *word)
 	long n = strtol(word, &end, 10);
 
 	o->style.n_top = (unsigned)n;
+	o->top_given = true;
 	return *word && !*end && n >= 0 && n < 100000;
 }
 
@@ -349,6 +360,10 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 		return gs_report_summary_format_parse(arg, &o->format) == 0;
 	case OPT_TOP:
 		return take_top(o, arg);
+	case OPT_BY:
+		return gs_report_summary_view_parse(arg, &o->style.view) == 0;
+	case OPT_WIDTH:
+		return gs_cli_parse_width(arg, &o->width);
 	case OPT_MAX_OVERHEAD:
 		return take_percent(arg, &o->max_overhead);
 	case OPT_FLAME:
@@ -414,6 +429,10 @@ static const char *expected_value(int key)
 		return "a time, such as 10, 500ms or 2m (a plain number is seconds)";
 	case OPT_TOP:
 		return "a number; 0 is all";
+	case OPT_BY:
+		return "process, thread, stream, operator or line";
+	case OPT_WIDTH:
+		return "a number of columns, 40 or more; 0 is no limit";
 	case OPT_MAX_OVERHEAD:
 		return "a percentage above 0, such as 2% or 0.5%";
 	case OPT_FLAME:
@@ -451,6 +470,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'v':
 		gs_log_set_level(gs_log_level() + 1);
+		o->style.verbose = true;
 		return 0;
 	case OPT_CGROUP:
 		o->cgroup = arg;
@@ -475,7 +495,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			o->summary_path = NULL;
 		return 0;
 	case OPT_THREADS:
-		o->style.threads = true;
+		o->style.view = GS_SUMMARY_THREADS;
 		return 0;
 	case OPT_LIST:
 		o->list = true;
@@ -637,7 +657,9 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	int r;
 
 	*o = (struct trace_options){.uid = -1, .color_auto = true};
-	o->style = (struct gs_report_summary_style){.size = sizeof(o->style), .n_top = 20};
+	o->width = -1;
+	o->style = (struct gs_report_summary_style){.size = sizeof(o->style),
+						    .view = GS_SUMMARY_SHORT};
 	*ret_done = false;
 	argp_err_exit_status = GS_EXIT_USAGE;
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, o) != 0)
@@ -646,6 +668,8 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 		*ret_done = true;
 		return trace_list(o);
 	}
+	gs_cli_summary_settle(&o->style, o->top_given);
+	o->view_wants_calls = o->style.view == GS_SUMMARY_STREAMS;
 	trace_stacks_settle(o);
 	if (o->plan && !o->duration_ns) {
 		o->duration_ns = PLAN_NS;
@@ -663,7 +687,12 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 			   "write events into: add -o FILE");
 		return GS_EXIT_USAGE;
 	}
-	if (!o->n_outputs && !o->head.n_addresses && !o->python_wants_calls)
+	if (o->summary_only && o->view_wants_calls) {
+		gs_cli_say("--summary-only adds calls up in the kernel, where they name no stream: "
+			   "leave it out, or --by stream");
+		return GS_EXIT_USAGE;
+	}
+	if (!o->n_outputs && !o->head.n_addresses && !o->python_wants_calls && !o->view_wants_calls)
 		o->summary_only = true;
 	/* Who names operators wants them, beside what is traced anyway. */
 	if (o->n_ops || o->op_set_given)

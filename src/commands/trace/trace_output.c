@@ -433,8 +433,11 @@ int trace_output_summary(struct trace_output *o)
 	}
 	add_quota(o, summary);
 	gs_verdict_trace(summary);
-	if (!options->summary_path)
-		gs_cli_summary_style(fallback, options->color_auto, &style);
+	gs_cli_summary_page(fallback, options->summary_path, options->color_auto, options->width,
+			    &style);
+	for (size_t i = 0; i < o->n_files; i++)
+		if (!gs_export_knows(o->files[i].path))
+			style.recording = o->files[i].path;
 	r = gs_cli_summary_write(options->summary_path, trace_output_flags(options), fallback,
 				 summary, options->format, &style);
 	gs_summary_free(&summary);

@@ -209,6 +209,16 @@ struct gs_mpi_peer_summary {
 	uint64_t calls, bytes, unsized;
 };
 
+/* What was asked of a stream of a GPU, by calls that were recorded one by one. */
+struct gs_stream_summary {
+	uint32_t pid;
+	uint64_t stream; /* its handle; 0: the default stream */
+	uint64_t calls, launches, copies, collectives, syncs;
+	uint64_t bytes;   /* of those that succeeded */
+	uint64_t host_ns; /* in these calls, */
+	uint64_t sync_ns; /* and of that in those that waited for it */
+};
+
 /* Where the time of a thread went (model/trace/account.h). Its cells sum to wall_ns. */
 struct gs_account_thread {
 	uint32_t pid, tid, parent_pid;
@@ -296,6 +306,8 @@ struct gs_summary {
 	size_t n_mpi_ranks;
 	struct gs_mpi_peer_summary *mpi_peers; /* most bytes first */
 	size_t n_mpi_peers;
+	struct gs_stream_summary *streams; /* most host time first */
+	size_t n_streams;
 	struct gs_account_summary account; /* no threads: there is none */
 	struct gs_verdict_summary verdict;
 

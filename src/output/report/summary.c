@@ -48,6 +48,22 @@ int gs_report_summary_format_parse(const char *name, enum gs_report_summary_form
 	return -EINVAL;
 }
 
+int gs_report_summary_view_parse(const char *name, enum gs_summary_view *ret_view)
+{
+	static const char *const names[] = {[GS_SUMMARY_PROCESSES] = "process",
+					    [GS_SUMMARY_THREADS] = "thread",
+					    [GS_SUMMARY_STREAMS] = "stream",
+					    [GS_SUMMARY_OPERATORS] = "operator",
+					    [GS_SUMMARY_LINES] = "line"};
+
+	for (size_t i = GS_SUMMARY_PROCESSES; i < GS_ARRAY_LEN(names); i++)
+		if (strcmp(name, names[i]) == 0) {
+			*ret_view = (enum gs_summary_view)i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
 int gs_report_summary_write(FILE *out, const struct gs_summary *summary,
 			    enum gs_report_summary_format format,
 			    const struct gs_report_summary_style *style)

@@ -20,6 +20,23 @@ enum gs_report_summary_format {
 /* "table", "json", "csv", "yaml". 0, or -EINVAL. */
 int gs_report_summary_format_parse(const char *name, enum gs_report_summary_format *ret_format);
 
+/* What the table is made of. */
+enum gs_summary_view {
+	GS_SUMMARY_ALL = 0,       /* every block that has something */
+	GS_SUMMARY_SHORT = 1,     /* one screen: the answer, and what took most time */
+	GS_SUMMARY_PROCESSES = 2, /* the answer, and functions by process */
+	GS_SUMMARY_THREADS = 3,
+	GS_SUMMARY_STREAMS = 4,
+	GS_SUMMARY_OPERATORS = 5,
+	GS_SUMMARY_LINES = 6,
+};
+
+/* "process", "thread", "stream", "operator", "line". 0, or -EINVAL. */
+int gs_report_summary_view_parse(const char *name, enum gs_summary_view *ret_view);
+
+#define GS_SUMMARY_TOP       20 /* rows of a block, */
+#define GS_SUMMARY_TOP_SHORT 10 /* and of the one table of the short screen */
+
 struct gs_report_summary_style {
 	size_t size;    /* of this struct */
 	unsigned width; /* columns of the terminal, 0: no limit */
@@ -27,6 +44,9 @@ struct gs_report_summary_style {
 	bool threads;   /* the table also shows each thread */
 	unsigned n_top; /* functions shown by layer in the table; 0: all */
 	bool part;      /* of the calls of a run some were chosen: none proves nothing */
+	enum gs_summary_view view;
+	bool verbose;          /* with a view: also what is of use only when something is wrong */
+	const char *recording; /* .gst file that hints name; NULL: there is none */
 };
 
 /* Render; 0 or a negative errno of writing to out. */

@@ -13,7 +13,6 @@
 #include "core/text/verdict.h"
 
 #define GAP           2
-#define MAX_ROWS      8
 #define MIN_TENTHS    5 /* smaller parts are added up: tenths of a per cent */
 #define TITLE_COLUMNS 30
 
@@ -60,7 +59,8 @@ static void put_row(struct gs_page *page, const struct row *row, uint64_t wall_n
 }
 
 /* The largest parts; what is small or has no row is one. */
-static size_t rows_of(const struct gs_account_thread *t, struct row rows[GS_PART_COUNT + 1])
+static size_t rows_of(const struct gs_account_thread *t, size_t most,
+		      struct row rows[GS_PART_COUNT + 1])
 {
 	uint64_t part_ns[GS_PART_COUNT], small_ns = 0;
 	size_t n = 0, shown = 0;
@@ -71,7 +71,7 @@ static size_t rows_of(const struct gs_account_thread *t, struct row rows[GS_PART
 			rows[n++] = (struct row){gs_account_part_title(i),
 						 gs_account_part_source(i), part_ns[i]};
 	qsort(rows, n, sizeof(*rows), compare_rows);
-	while (shown < n && shown < MAX_ROWS && tenths_of(rows[shown].ns, t->wall_ns) >= MIN_TENTHS)
+	while (shown < n && shown < most && tenths_of(rows[shown].ns, t->wall_ns) >= MIN_TENTHS)
 		shown++;
 	for (size_t i = shown; i < n; i++)
 		small_ns += rows[i].ns;
@@ -95,7 +95,8 @@ static void put_others(struct gs_page *page, const struct gs_summary *s)
 	gs_page_words(page, GS_INK_DIM, text);
 }
 
-void gs_report_summary_account_table(struct gs_page *page, const struct gs_summary *s)
+void gs_report_summary_account_table(struct gs_page *page, const struct gs_summary *s,
+				     size_t n_parts)
 {
 	const struct gs_account_thread *t = critical_of(s);
 	struct row rows[GS_PART_COUNT + 1];
@@ -104,7 +105,7 @@ void gs_report_summary_account_table(struct gs_page *page, const struct gs_summa
 
 	if (!t || !t->wall_ns)
 		return;
-	n = rows_of(t, rows);
+	n = rows_of(t, n_parts, rows);
 	snprintf(head, sizeof(head),
 		 "Where the time went: %s of wall time of thread %" PRIu32 " %.16s",
 		 gs_fmt_ns(time, t->wall_ns), t->tid, gs_report_text_of(t->comm));

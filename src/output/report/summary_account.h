@@ -5,8 +5,12 @@
 #include "output/report/summary_int.h"
 #include "core/text/page.h"
 
-/* Where the time of the thread that sets the pace went; nothing where there is no account. */
-void gs_report_summary_account_table(struct gs_page *page, const struct gs_summary *summary);
+#define GS_SUMMARY_PARTS 8
+
+/* Where the time of the thread that sets the pace went; nothing where there is no account. The
+ * n_parts largest parts have a row, at most GS_SUMMARY_PARTS; smaller ones are added up. */
+void gs_report_summary_account_table(struct gs_page *page, const struct gs_summary *summary,
+				     size_t n_parts);
 
 /* The verdict, at most 8 lines; nothing where there is none. */
 void gs_report_summary_verdict_table(struct gs_page *page, const struct gs_summary *summary);

@@ -145,7 +145,7 @@ static void put_use(struct gs_grid *g, const struct gs_use_summary *u)
 }
 
 /* Which operator asked for what: the innermost one around each call. */
-static void put_uses(struct gs_page *page, const struct gs_summary *s, bool all)
+void gs_report_summary_uses(struct gs_page *page, const struct gs_summary *s, bool all)
 {
 	size_t n = shown_of(s->n_uses, N_USES, all);
 	struct gs_grid g = {.page = page, .measuring = true};
@@ -395,9 +395,129 @@ static void put_attach_failures(struct gs_page *page, const struct gs_summary *s
 	}
 }
 
+/* --- in few lines --- */
+
+#define N_BRIEF 2 /* things of one kind that are named */
+
+/* "failed   14 cudaMalloc: ..." */
+static void put_brief(struct gs_page *page, enum gs_ink ink, const char *key, struct gs_buf *text,
+		      size_t n_more)
+{
+	int r = n_more ? gs_buf_printf(text, "; %zu more (-v)", n_more) : 0;
+
+	if (r == 0)
+		r = gs_buf_put(text, "", 1);
+	gs_pen_check(page->pen, r);
+	if (r < 0)
+		return;
+	gs_page_gap(page, 2);
+	gs_page_left(page, ink, key, 9, GS_CUT_END);
+	gs_page_words(page, GS_INK_PLAIN, (const char *)text->data);
+	gs_buf_reset(text);
+}
+
+static void brief_errors(struct gs_page *page, const struct gs_summary *s, struct gs_buf *text)
+{
+	size_t n = s->n_errors < N_BRIEF ? s->n_errors : N_BRIEF;
+	char out[GS_FMT_BYTES];
+
+	for (size_t i = 0; i < n; i++) {
+		const struct gs_error_count *e = &s->errors[i];
+
+		gs_pen_check(page->pen,
+			     gs_buf_printf(text, "%s%s %s %.80s", i ? "; " : "",
+					   gs_fmt_count(out, e->count),
+					   gs_report_text_of(e->function),
+					   !e->code                      ? "other codes"
+					   : *gs_report_text_of(e->name) ? e->name
+									 : "unknown error"));
+	}
+	if (n)
+		put_brief(page, GS_INK_RED, "failed", text, s->n_errors - n);
+}
+
+static void brief_open_calls(struct gs_page *page, const struct gs_summary *s, struct gs_buf *text)
+{
+	size_t n = s->n_open_calls < N_BRIEF ? s->n_open_calls : N_BRIEF;
+	char out[GS_FMT_BYTES];
+
+	for (size_t i = 0; i < n; i++) {
+		const struct gs_open_call *c = &s->open_calls[i];
+
+		gs_pen_check(page->pen,
+			     gs_buf_printf(text,
+					   "%s%s, open for %s (thread %" PRIu32 " of %" PRIu32 ")",
+					   i ? "; " : "", gs_report_text_of(c->function),
+					   gs_fmt_ns(out, c->age_ns), c->tid, c->pid));
+	}
+	if (n)
+		put_brief(page, GS_INK_WARN, "running", text, s->n_open_calls - n);
+}
+
+static void brief_lost(struct gs_page *page, const struct gs_summary *s, struct gs_buf *text)
+{
+	char count[GS_FMT_BYTES];
+	size_t n = 0, n_more = 0, n_like;
+	uint64_t rest;
+
+	for (size_t i = 0; i < s->n_lost; i++) {
+		const struct gs_lost_count *l = &s->lost[i];
+		const char *detail = gs_report_text_of(l->detail);
+
+		if (!l->count)
+			continue;
+		if (n >= N_BRIEF || like_it(s, i, &n_like, &rest)) {
+			n_more++;
+			continue;
+		}
+		gs_pen_check(page->pen,
+			     gs_buf_printf(text, "%s%s %s%s%.200s", n++ ? "; " : "",
+					   gs_fmt_count(count, l->count),
+					   l->cause < GS_LOSS_COUNT ? gs_loss_text(l->cause)
+								    : "of an unknown cause",
+					   *detail ? ": " : "", detail));
+	}
+	if (n)
+		put_brief(page, GS_INK_WARN, "lost", text, n_more);
+}
+
+static void brief_failures(struct gs_page *page, const struct gs_summary *s, struct gs_buf *text)
+{
+	const struct gs_attach_status *a = s->attach_failures;
+	const char *reason;
+
+	if (!s->n_attach_failures)
+		return;
+	reason = gs_report_text_of(a->reason);
+	if (!*reason)
+		reason = a->status < 0 ? strerror(-a->status) : "unknown reason";
+	gs_pen_check(page->pen, gs_buf_printf(text, "%s%s%s: %s", gs_report_text_of(a->function),
+					      *gs_report_text_of(a->function) ? " in " : "",
+					      gs_report_text_of(a->path), reason));
+	put_brief(page, GS_INK_RED, "no probe", text, s->n_attach_failures - 1);
+}
+
+void gs_report_summary_trouble(struct gs_page *page, const struct gs_summary *s)
+{
+	struct gs_buf text GS_CLEANUP(gs_buf_fini) = GS_BUF_INIT(1u << 16);
+	bool any = s->n_errors || s->n_open_calls || s->n_attach_failures;
+
+	for (size_t i = 0; i < s->n_lost; i++)
+		any |= s->lost[i].count != 0;
+	if (!any)
+		return;
+	put_title(page, GS_INK_BOLD, "Needs attention");
+	brief_errors(page, s, &text);
+	brief_open_calls(page, s, &text);
+	brief_lost(page, s, &text);
+	brief_failures(page, s, &text);
+}
+
+/* --- the whole --- */
+
 void gs_report_summary_attention(struct gs_page *page, const struct gs_summary *s, bool all)
 {
-	put_uses(page, s, all);
+	gs_report_summary_uses(page, s, all);
 	gs_report_summary_probed_table(page, s, all);
 	gs_report_summary_mpi_table(page, s, all);
 	put_comms(page, s, all);

@@ -16,6 +16,7 @@
 #include "output/report/summary_mpi.h"
 #include "output/report/summary_probed.h"
 #include "output/report/summary_python.h"
+#include "output/report/summary_stream.h"
 #include "model/trace/func.h"
 #include "model/trace/hist.h"
 #include "model/trace/record.h"
@@ -310,6 +311,7 @@ void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *s)
 	put_open_calls(doc, s);
 	put_comms(doc, s);
 	gs_report_summary_mpi_doc(doc, s);
+	gs_report_summary_stream_doc(doc, s);
 	gs_report_summary_probed_doc(doc, s);
 	gs_report_summary_python_doc(doc, s);
 	put_python(doc, s);

@@ -64,7 +64,7 @@ enum part {
 };
 
 struct table {
-	struct gs_page page;
+	struct gs_page *page; /* borrowed */
 	const struct gs_summary *s;
 	const struct gs_report_summary_style *style;
 	bool measuring;
@@ -140,7 +140,7 @@ static const char *format_cell(const struct table *t, const struct row *row, enu
 
 static void measure_name(struct table *t, unsigned indent, const char *name)
 {
-	size_t n = indent + gs_page_columns(&t->page, name);
+	size_t n = indent + gs_page_columns(t->page, name);
 
 	if (n > t->name_columns)
 		t->name_columns = n;
@@ -153,8 +153,8 @@ static void put_row(struct table *t, const struct row *row)
 	if (t->measuring) {
 		measure_name(t, row->indent, row->name);
 	} else {
-		gs_page_gap(&t->page, row->indent);
-		gs_page_left(&t->page, row->ink, row->name, t->name_columns - row->indent,
+		gs_page_gap(t->page, row->indent);
+		gs_page_left(t->page, row->ink, row->name, t->name_columns - row->indent,
 			     row->sum ? GS_CUT_END : GS_CUT_MIDDLE);
 	}
 	for (unsigned i = 0; i < N_COLUMNS; i++) {
@@ -165,11 +165,11 @@ static void put_row(struct table *t, const struct row *row)
 			t->columns[i] = strlen(cell);
 		if (t->measuring || !t->columns[i])
 			continue;
-		gs_page_gap(&t->page, GAP);
-		gs_page_right(&t->page, ink, cell, t->columns[i]);
+		gs_page_gap(t->page, GAP);
+		gs_page_right(t->page, ink, cell, t->columns[i]);
 	}
 	if (!t->measuring)
-		gs_page_line(&t->page);
+		gs_page_line(t->page);
 }
 
 /* Not the bytes: allocated, freed and copied ones have no sum that means anything. */
@@ -232,15 +232,15 @@ static void put_heads(struct table *t, unsigned indent, const char *title, bool 
 		measure_name(t, indent, title);
 		return;
 	}
-	gs_page_gap(&t->page, indent);
-	gs_page_left(&t->page, GS_INK_BOLD, title, t->name_columns - indent, GS_CUT_END);
+	gs_page_gap(t->page, indent);
+	gs_page_left(t->page, GS_INK_BOLD, title, t->name_columns - indent, GS_CUT_END);
 	for (unsigned i = 0; i < N_COLUMNS; i++) {
 		if (!t->columns[i] || !of_columns)
 			continue;
-		gs_page_gap(&t->page, GAP);
-		gs_page_right(&t->page, GS_INK_DIM, columns[i].head, t->columns[i]);
+		gs_page_gap(t->page, GAP);
+		gs_page_right(t->page, GS_INK_DIM, columns[i].head, t->columns[i]);
 	}
-	gs_page_line(&t->page);
+	gs_page_line(t->page);
 }
 
 #define N_INNER 3 /* most functions that a note names */
@@ -296,11 +296,11 @@ static void put_inner(struct table *t, const struct gs_function_stats *items, si
 	}
 	if (shown < n_inner && r == 0)
 		r = gs_buf_printf(&text, ", and %u more functions", n_inner - shown);
-	gs_pen_check(t->page.pen, r);
+	gs_pen_check(t->page->pen, r);
 	if (r < 0)
 		return;
-	gs_page_gap(&t->page, GAP);
-	gs_page_words(&t->page, GS_INK_DIM, (const char *)text.data);
+	gs_page_gap(t->page, GAP);
+	gs_page_words(t->page, GS_INK_DIM, (const char *)text.data);
 }
 
 /* What some rows do not say by their figures. */
@@ -320,13 +320,13 @@ static void put_row_notes(struct table *t, const struct gs_function_stats *items
 			  : gs_buf_printf(&text, "%s%s", n_stepped++ ? ", " : "",
 					  gs_report_text_of(items[i].name));
 	}
-	gs_pen_check(t->page.pen, r);
+	gs_pen_check(t->page->pen, r);
 	if (t->measuring || r < 0)
 		return;
 	if (partial) {
-		gs_page_gap(&t->page, GAP);
+		gs_page_gap(t->page, GAP);
 		gs_page_words(
-			&t->page, GS_INK_DIM,
+			t->page, GS_INK_DIM,
 			">= more calls were made: probes were thinned out or taken off to keep "
 			"--max-overhead, see Lost");
 	}
@@ -338,11 +338,11 @@ static void put_row_notes(struct table *t, const struct gs_function_stats *items
 				  step);
 	else
 		r = gs_buf_puts(&text, ": part of each time is the single step of a probe");
-	gs_pen_check(t->page.pen, r);
+	gs_pen_check(t->page->pen, r);
 	if (r < 0)
 		return;
-	gs_page_gap(&t->page, GAP);
-	gs_page_words(&t->page, GS_INK_DIM, (const char *)text.data);
+	gs_page_gap(t->page, GAP);
+	gs_page_words(t->page, GS_INK_DIM, (const char *)text.data);
 }
 
 /* How many functions from the first on are of its layer. */
@@ -376,7 +376,7 @@ static void put_layers(struct table *t, unsigned indent, const struct gs_functio
 		if (!n_rows && !(whole && count_inner(items, n)))
 			continue;
 		if (whole && !t->measuring)
-			gs_page_line(&t->page);
+			gs_page_line(t->page);
 		put_heads(t, indent, gs_layer_title(items[0].layer), n_rows && part != PART_THREAD);
 		put_rows(t, indent + GAP, items, n_rows, limit, whole);
 		if (whole) {
@@ -404,12 +404,12 @@ static void put_process_head(struct table *t, const struct gs_process_summary *p
 		r = gs_buf_printf(&text, ", pid %" PRIu32 " in it", p->ns_pid);
 	if (r == 0)
 		r = gs_buf_printf(&text, "%s%s", *cmdline ? ": " : "", cmdline);
-	gs_pen_check(t->page.pen, r);
-	gs_page_line(&t->page);
-	gs_page_rest(&t->page, GS_INK_BOLD, head, GS_CUT_END);
+	gs_pen_check(t->page->pen, r);
+	gs_page_line(t->page);
+	gs_page_rest(t->page, GS_INK_BOLD, head, GS_CUT_END);
 	if (r == 0)
-		gs_page_rest(&t->page, GS_INK_DIM, (const char *)text.data, GS_CUT_END);
-	gs_page_line(&t->page);
+		gs_page_rest(t->page, GS_INK_DIM, (const char *)text.data, GS_CUT_END);
+	gs_page_line(t->page);
 }
 
 static void put_thread(struct table *t, const struct gs_thread_summary *th, size_t limit)
@@ -417,11 +417,11 @@ static void put_thread(struct table *t, const struct gs_thread_summary *th, size
 	char text[64];
 
 	if (!t->measuring) {
-		gs_page_gap(&t->page, GAP);
+		gs_page_gap(t->page, GAP);
 		snprintf(text, sizeof(text), "Thread %" PRIu32 " %.32s", th->tid,
 			 gs_report_text_of(th->comm));
-		gs_page_rest(&t->page, GS_INK_BOLD, text, GS_CUT_END);
-		gs_page_line(&t->page);
+		gs_page_rest(t->page, GS_INK_BOLD, text, GS_CUT_END);
+		gs_page_line(t->page);
 	}
 	put_layers(t, 2 * GAP, &th->functions, limit, PART_THREAD);
 }
@@ -446,8 +446,8 @@ static void put_more(struct table *t, unsigned indent, size_t n, const char *wha
 		return;
 	snprintf(text, sizeof(text), "... and %s more %s%s with less time (--top 0 shows all)",
 		 gs_fmt_count(count, n), what, what[0] == 'p' ? "es" : "s");
-	gs_page_gap(&t->page, indent);
-	gs_page_words(&t->page, GS_INK_DIM, text);
+	gs_page_gap(t->page, indent);
+	gs_page_words(t->page, GS_INK_DIM, text);
 }
 
 static void put_functions(struct table *t)
@@ -473,7 +473,7 @@ static void put_functions(struct table *t)
 			put_more(t, GAP, p->n_threads - n_threads, "thread");
 	}
 	if (n < t->s->n_processes && !t->measuring)
-		gs_page_line(&t->page);
+		gs_page_line(t->page);
 	put_more(t, 0, t->s->n_processes - n, "process");
 }
 
@@ -494,15 +494,16 @@ static void fit_columns(struct table *t)
 	for (unsigned step = 1; step <= LEAVE_LAST; step++) {
 		if (step > LEAVE_OPTIONAL && want > NAME_MIN)
 			want = NAME_MIN;
-		if (table_columns(t, want) <= t->page.width)
+		if (table_columns(t, want) <= t->page->width)
 			break;
 		for (unsigned i = 0; i < N_COLUMNS; i++)
 			if (columns[i].leave == step)
 				t->columns[i] = 0;
 	}
 	want = table_columns(t, 0);
-	if (want + t->name_columns > t->page.width)
-		t->name_columns = t->page.width > want + NAME_MIN ? t->page.width - want : NAME_MIN;
+	if (want + t->name_columns > t->page->width)
+		t->name_columns =
+			t->page->width > want + NAME_MIN ? t->page->width - want : NAME_MIN;
 }
 
 static void put_fact(struct table *t, const char *key, const char *fmt, ...) GS_PRINTF(3, 4);
@@ -515,23 +516,31 @@ static void put_fact(struct table *t, const char *key, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	gs_page_gap(&t->page, GAP);
-	gs_page_left(&t->page, GS_INK_DIM, key, 10, GS_CUT_END);
-	gs_page_words(&t->page, GS_INK_PLAIN, text);
+	gs_page_gap(t->page, GAP);
+	gs_page_left(t->page, GS_INK_DIM, key, 10, GS_CUT_END);
+	gs_page_words(t->page, GS_INK_PLAIN, text);
 }
 
-static void put_ran(struct table *t)
+void gs_report_summary_where(const struct gs_summary *s, char *out, size_t bytes)
 {
-	const struct gs_summary *s = t->s;
-	const char *host = gs_report_text_of(s->host), *kernel = gs_report_text_of(s->kernel);
 	time_t seconds = (time_t)(s->start_wall_ns / 1000000000);
-	char duration[GS_FMT_BYTES], when[64] = "";
+	const char *host = gs_report_text_of(s->host);
+	char when[64] = "";
 	struct tm tm;
 
 	if (s->start_wall_ns > 0 && gmtime_r(&seconds, &tm))
 		strftime(when, sizeof(when), " from %Y-%m-%d %H:%M:%S UTC", &tm);
-	put_fact(t, "ran", "%s%s%s%.64s%s%.64s", gs_fmt_ns(duration, s->duration_ns), when,
-		 *host ? " on " : "", host, *kernel ? ", Linux " : "", kernel);
+	snprintf(out, bytes, "%s%s%.64s", when, *host ? " on " : "", host);
+}
+
+static void put_ran(struct table *t)
+{
+	const char *kernel = gs_report_text_of(t->s->kernel);
+	char duration[GS_FMT_BYTES], where[160];
+
+	gs_report_summary_where(t->s, where, sizeof(where));
+	put_fact(t, "ran", "%s%s%s%.64s", gs_fmt_ns(duration, t->s->duration_ns), where,
+		 *kernel ? ", Linux " : "", kernel);
 }
 
 static void put_native(struct table *t, const struct gs_native_count *n)
@@ -555,12 +564,12 @@ static void put_head(struct table *t)
 	char status[32] = "";
 
 	if (!s->complete)
-		gs_page_words(&t->page, GS_INK_WARN,
+		gs_page_words(t->page, GS_INK_WARN,
 			      "This trace stopped without its end (killed, or its file was cut): "
 			      "what follows is all that was written until then.");
-	gs_page_rest(&t->page, GS_INK_BOLD,
-		     *gs_report_text_of(s->command) ? s->command : "gpuscope", GS_CUT_END);
-	gs_page_line(&t->page);
+	gs_page_rest(t->page, GS_INK_BOLD, *gs_report_text_of(s->command) ? s->command : "gpuscope",
+		     GS_CUT_END);
+	gs_page_line(t->page);
 	put_ran(t);
 	if (s->exit_status >= 0)
 		snprintf(status, sizeof(status), "%sexit status %d", *reason ? ", " : "",
@@ -575,7 +584,7 @@ static void put_head(struct table *t)
 						: "",
 		 s->n_processes, s->n_processes == 1 ? "" : "es", n_threads,
 		 plural_ending(n_threads));
-	if (*engine && gs_page_columns(&t->page, engine) <= 60)
+	if (*engine && gs_page_columns(t->page, engine) <= 60)
 		put_fact(t, "engine", "%s", engine);
 	put_native(t, &s->native);
 	if (s->price_ns)
@@ -601,15 +610,14 @@ static bool came_late(const struct gs_summary *s)
 }
 
 /* Why there is no function at all. */
-static void put_nothing(struct table *t)
+void gs_report_summary_nothing(struct gs_page *page, const struct gs_summary *s, bool part)
 {
-	const struct gs_summary *s = t->s;
 	uint64_t n_probes = 0;
 	char text[192];
 
 	for (size_t i = 0; i < s->n_attached; i++)
 		n_probes += s->attached[i].n_probes;
-	if (t->style->part)
+	if (part)
 		snprintf(text, sizeof(text), "No CUDA or NCCL call is among what was chosen.");
 	else if (s->n_open_calls)
 		snprintf(text, sizeof(text),
@@ -634,32 +642,86 @@ static void put_nothing(struct table *t)
 		snprintf(text, sizeof(text),
 			 "No CUDA or NCCL call was seen: no CUDA or NCCL "
 			 "library was loaded.");
-	gs_page_line(&t->page);
-	gs_page_words(&t->page, GS_INK_BOLD, text);
+	gs_page_line(page);
+	gs_page_words(page, GS_INK_BOLD, text);
+}
+
+/* Finds the columns that there is room for. */
+static void table_measure(struct table *t)
+{
+	t->measuring = true;
+	for (unsigned i = 0; i < N_COLUMNS; i++)
+		t->columns[i] = strlen(columns[i].head);
+	put_functions(t);
+	fit_columns(t);
+	t->measuring = false;
+}
+
+static bool has_functions(const struct gs_summary *s)
+{
+	return without_idle(s->functions.items, s->functions.n) ||
+	       count_inner(s->functions.items, s->functions.n);
+}
+
+void gs_report_summary_blocks(struct gs_page *page, const struct gs_summary *s,
+			      const struct gs_report_summary_style *style)
+{
+	struct table t = {.page = page, .s = s, .style = style};
+
+	if (!has_functions(s))
+		return;
+	table_measure(&t);
+	put_functions(&t);
+}
+
+void gs_report_summary_operators(struct gs_page *page, const struct gs_summary *s,
+				 const struct gs_report_summary_style *style)
+{
+	struct gs_summary only = *s;
+
+	only.n_processes = 0;
+	only.functions.n = 0;
+	for (size_t i = 0; i < s->functions.n; i++) {
+		if (s->functions.items[i].layer != GS_LAYER_TORCH)
+			continue;
+		if (!only.functions.n++)
+			only.functions.items = &s->functions.items[i];
+	}
+	gs_report_summary_blocks(page, &only, style);
+	gs_report_summary_uses(page, s, style->n_top == 0);
+	if (only.functions.n || s->n_uses)
+		return;
+	gs_page_line(page);
+	gs_page_words(page, GS_INK_DIM, "No operator is known: add --layer torch or --op '*'.");
+}
+
+static void put_everything(struct gs_page *page, const struct gs_summary *s,
+			   const struct gs_report_summary_style *style)
+{
+	struct table t = {.page = page, .s = s, .style = style};
+
+	gs_report_summary_verdict_table(page, s);
+	put_head(&t);
+	if (!style->part)
+		gs_report_summary_account_table(page, s, GS_SUMMARY_PARTS);
+	if (has_functions(s))
+		gs_report_summary_blocks(page, s, style);
+	else if (!s->n_python_functions)
+		gs_report_summary_nothing(page, s, style->part);
+	gs_report_summary_python_table(page, s, style->n_top);
+	gs_report_summary_lines(page, s, style->n_top);
+	gs_report_summary_attention(page, s, style->n_top == 0);
 }
 
 void gs_report_summary_table(struct gs_pen *pen, const struct gs_summary *s,
 			     const struct gs_report_summary_style *style)
 {
-	struct table t = {.s = s, .style = style, .measuring = true};
+	struct gs_page page;
 
-	gs_page_init(&t.page, pen, style->width, style->color);
-	for (unsigned i = 0; i < N_COLUMNS; i++)
-		t.columns[i] = strlen(columns[i].head);
-	put_functions(&t);
-	fit_columns(&t);
-	t.measuring = false;
-	gs_report_summary_verdict_table(&t.page, s);
-	put_head(&t);
-	if (!style->part)
-		gs_report_summary_account_table(&t.page, s);
-	if (without_idle(s->functions.items, s->functions.n) ||
-	    count_inner(s->functions.items, s->functions.n))
-		put_functions(&t);
-	else if (!s->n_python_functions)
-		put_nothing(&t);
-	gs_report_summary_python_table(&t.page, s, style->n_top);
-	gs_report_summary_lines(&t.page, s, style->n_top);
-	gs_report_summary_attention(&t.page, s, style->n_top == 0);
-	gs_page_fini(&t.page);
+	gs_page_init(&page, pen, style->width, style->color);
+	if (style->view == GS_SUMMARY_ALL)
+		put_everything(&page, s, style);
+	else
+		gs_report_summary_short(&page, s, style);
+	gs_page_fini(&page);
 }

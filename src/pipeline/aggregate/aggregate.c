@@ -30,6 +30,7 @@ int gs_aggregate_new(struct gs_aggregate **ret_view)
 	v->comm_idx = GS_MAP_INIT(GS_AGGREGATE_MAX_COMMS);
 	gs_aggregate_mpi_init(v);
 	v->account_idx = GS_MAP_INIT(GS_AGGREGATE_MAX_ACCOUNTS);
+	v->stream_idx = GS_MAP_INIT(GS_AGGREGATE_MAX_STREAMS);
 	v->funcs[0].kind = FUNC_PLAIN;
 	v->n_accs = 1;
 	*ret_view = v;
@@ -56,6 +57,8 @@ void gs_aggregate_free(struct gs_aggregate **view)
 	free(v->open.items);
 	gs_aggregate_probed_fini(v);
 	gs_aggregate_mpi_fini(v);
+	free(v->streams.items);
+	gs_map_fini(&v->stream_idx);
 	free(v->accounts.items);
 	gs_map_fini(&v->account_idx);
 	gs_map_fini(&v->comm_idx);
@@ -455,6 +458,7 @@ static inline int take_call(struct gs_aggregate *v, const struct gs_rec_call *ca
 		take_special(v, f, call);
 	if (gs_call_scope(call))
 		take_scope(v, call);
+	gs_aggregate_take_stream(v, call);
 	return gs_call_py_stack(call) ? gs_aggregate_line_call(v, call) : 0;
 }
 

@@ -675,7 +675,7 @@ int gs_aggregate_make_summary(struct gs_aggregate *v, struct gs_summary **ret_su
 	    add_errors(b) < 0 || add_attached(b) < 0 || add_lost(b) < 0 || add_open_calls(b) < 0 ||
 	    add_comms(b) < 0 || gs_aggregate_lines(v, b->s) < 0 ||
 	    gs_aggregate_add_probed(v, b->s) < 0 || gs_aggregate_add_mpi(v, b->s) < 0 ||
-	    gs_aggregate_add_account(v, b->s) < 0)
+	    gs_aggregate_add_streams(v, b->s) < 0 || gs_aggregate_add_account(v, b->s) < 0)
 		return -ENOMEM;
 	*ret_summary = gs_take(b->s);
 	return 0;

@@ -122,6 +122,14 @@ struct view_mpi {
 	uint64_t first_ns, last_ns; /* of GS_MPI_SPAN */
 };
 
+/* A stream of a process. */
+struct view_stream {
+	uint32_t process;
+	uint64_t stream;
+	uint64_t calls, launches, copies, collectives, syncs;
+	uint64_t bytes, host_ns, sync_ns;
+};
+
 struct gs_aggregate {
 	struct gs_sink sink;
 	struct gs_dict *dict;        /* owned */
@@ -139,6 +147,8 @@ struct gs_aggregate {
 	struct array leaks;               /* struct gs_rec_leak */
 	struct array mpi;                 /* struct view_mpi */
 	struct gs_map mpi_idx;            /* hash of who and where -> index into mpi */
+	struct array streams;             /* struct view_stream */
+	struct gs_map stream_idx;         /* of them, by process and handle */
 	uint64_t n_left_out;              /* records that had no place */
 	struct array accounts;            /* struct view_account */
 	struct gs_map account_idx;        /* of them, by thread and birth */
@@ -176,6 +186,13 @@ int gs_aggregate_add_account(struct gs_aggregate *v, struct gs_summary *summary)
 
 /* Add one of a view, or a sum that is not empty, to a sum; 0 or -ENOMEM. */
 int gs_aggregate_acc_add(struct acc *sum, const struct acc *more);
+
+/* --- stream.c: what was asked of each stream --- */
+
+void gs_aggregate_take_stream(struct gs_aggregate *v, const struct gs_rec_call *call);
+
+/* 0 or -ENOMEM. */
+int gs_aggregate_add_streams(struct gs_aggregate *v, struct gs_summary *summary);
 
 /* --- mpi.c --- */
 

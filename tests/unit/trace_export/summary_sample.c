@@ -232,6 +232,11 @@ static struct gs_comm_summary comms[] = {
 	{4243, -1, -1, 0x7fe0ab350000, 0, 0x7fe0ab34cd00, "ncclCommSplit", 1, 4096},
 };
 
+static struct gs_stream_summary streams[] = {
+	{4242, 0x55d0c0de0010, 42832, 41630, 0, 602, 600, 405898428416, 20100 * MS, 19000 * MS},
+	{4243, 0, 5120, 0, 5120, 0, 0, 13207650304, 384 * MS, 0},
+};
+
 static struct gs_use_summary uses[] = {
 	{GS_LAYER_TORCH, "aten::addmm", 41630, 0, 12, 0, 3, 630 * MS, 4096},
 	{GS_LAYER_TORCH, "aten::copy_", 0, 5120, 0, 0, 0, 384 * MS, 13207650304},
@@ -312,6 +317,8 @@ struct gs_summary sample_full(void)
 		.n_mpi_ranks = GS_ARRAY_LEN(mpi_ranks),
 		.mpi_peers = mpi_peers,
 		.n_mpi_peers = GS_ARRAY_LEN(mpi_peers),
+		.streams = streams,
+		.n_streams = GS_ARRAY_LEN(streams),
 		.has_python = 1,
 		.python_lines = lines,
 		.n_python_lines = GS_ARRAY_LEN(lines),
@@ -344,7 +351,7 @@ struct gs_summary sample_single(void)
 	s.mode = GS_SESSION_SUMMARY;
 	s.n_errors = s.n_attach_failures = s.n_lost = s.n_open_calls = 0;
 	s.n_comms = 1;
-	s.n_mpi_ranks = s.n_mpi_peers = 0;
+	s.n_mpi_ranks = s.n_mpi_peers = s.n_streams = 0;
 	s.n_uses = s.n_python_functions = 0;
 	return s;
 }

@@ -13,6 +13,7 @@
 
 #include "core/base/mem.h"
 #include "model/trace/event.h"
+#include "model/trace/func.h"
 #include "output/report/summary.h"
 #include "core/text/text.h"
 #include "summary_sample.h"
@@ -300,6 +301,145 @@ static void test_table_long_lists(void **state GS_UNUSED)
 	assert_int_equal(lines_with(whole, "libnccl.so"), 100);
 }
 
+static unsigned lines_of(const char *text)
+{
+	unsigned n = 0;
+
+	for (; *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
+/* One screen: at most 45 lines of 100 columns, whatever there is. */
+static void test_short(void **state GS_UNUSED)
+{
+	struct gs_summary full = sample_full(), single = sample_single(), empty = sample_empty();
+	struct gs_report_summary_style style = {.size = sizeof(style),
+						.width = 100,
+						.n_top = GS_SUMMARY_TOP_SHORT,
+						.view = GS_SUMMARY_SHORT};
+	char *text GS_FREE = render(&full, GS_SUMMARY_TABLE, &style);
+	char *one GS_FREE = render(&single, GS_SUMMARY_TABLE, &style);
+	char *none GS_FREE = render(&empty, GS_SUMMARY_TABLE, &style), *all GS_FREE = NULL;
+
+	check("summary_short_full.txt", text);
+	check("summary_short_single.txt", one);
+	check("summary_short_empty.txt", none);
+	assert_true(lines_of(text) <= 45);
+	assert_true(lines_of(one) <= 45);
+	assert_non_null(strstr(text, "cudaMalloc cudaErrorMemoryAllocation"));
+	/* Nothing is said of what is as it should be. */
+	assert_null(strstr(one, "Lost"));
+	assert_null(strstr(one, "lost"));
+	assert_null(strstr(one, "Attached"));
+	assert_null(strstr(one, "engine"));
+	style.n_top = 0;
+	all = render(&full, GS_SUMMARY_TABLE, &style);
+	assert_null(strstr(all, "... and"));
+	assert_true(lines_of(all) > lines_of(text));
+}
+
+static void test_views(void **state GS_UNUSED)
+{
+	static const char *const names[] = {"process", "thread", "stream", "operator", "line"};
+	struct gs_summary full = sample_full();
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(names); i++) {
+		struct gs_report_summary_style style = {
+			.size = sizeof(style), .width = 100, .n_top = GS_SUMMARY_TOP};
+		char *text GS_FREE = NULL;
+		char name[64];
+
+		assert_int_equal(gs_report_summary_view_parse(names[i], &style.view), 0);
+		text = render(&full, GS_SUMMARY_TABLE, &style);
+		snprintf(name, sizeof(name), "summary_by_%s.txt", names[i]);
+		check_page(text, 100, false);
+		check(name, text);
+		for (style.width = 20; style.width < 140; style.width += 7) {
+			char *page GS_FREE = render(&full, GS_SUMMARY_TABLE, &style);
+
+			check_page(page, style.width, false);
+		}
+	}
+	for (unsigned width = 20; width < 200; width++) {
+		struct gs_report_summary_style style = {.size = sizeof(style),
+							.width = width,
+							.color = width & 1,
+							.n_top = GS_SUMMARY_TOP_SHORT,
+							.view = GS_SUMMARY_SHORT};
+		char *text GS_FREE = render(&full, GS_SUMMARY_TABLE, &style);
+
+		check_page(text, width, style.color);
+	}
+}
+
+/* Eight ranks, of which one waits far less than the others: one screen, and it is named. */
+static void test_ranks(void **state GS_UNUSED)
+{
+	enum { N = 8, SLOW = 5 };
+	static struct gs_function_stats functions[N][2], all[2];
+	static struct gs_process_summary processes[N];
+	static struct gs_account_thread threads[N];
+	static struct gs_comm_summary comms[N];
+	const uint64_t second = 1000000000;
+	struct gs_summary s = sample_single();
+	struct gs_report_summary_style style = {.size = sizeof(style),
+						.width = 100,
+						.n_top = GS_SUMMARY_TOP_SHORT,
+						.view = GS_SUMMARY_SHORT};
+	char *text GS_FREE = NULL;
+
+	for (unsigned i = 0; i < N; i++) {
+		uint64_t wait_ns = i == SLOW ? second : (6 + i % 3) * second;
+		uint64_t launch_ns = (10 + i) * second / 100;
+		const struct gs_function_stats f[2] = {{.layer = GS_LAYER_CUDA_RUNTIME,
+							.name = "cudaStreamSynchronize",
+							.func_class = GS_CLASS_SYNC,
+							.calls = 100,
+							.total_ns = wait_ns},
+						       {.layer = GS_LAYER_CUDA_RUNTIME,
+							.name = "cudaLaunchKernel",
+							.func_class = GS_CLASS_LAUNCH,
+							.calls = 5000,
+							.total_ns = launch_ns}};
+
+		memcpy(functions[i], f, sizeof(f));
+		for (unsigned k = 0; k < 2; k++) {
+			uint64_t calls = all[k].calls + f[k].calls, ns = all[k].total_ns;
+
+			all[k] = f[k];
+			all[k].calls = calls;
+			all[k].total_ns = ns + f[k].total_ns;
+		}
+		processes[i] = (struct gs_process_summary){
+			.pid = 100 + i, .comm = "python", .functions = {functions[i], 2}};
+		comms[i] = (struct gs_comm_summary){
+			.pid = 100 + i, .rank = (int)i, .n_ranks = N, .origin = "ncclCommInitRank"};
+		threads[i] = (struct gs_account_thread){
+			.pid = 100 + i,
+			.tid = 100 + i,
+			.comm = "python",
+			.wall_ns = 10 * second,
+			.launches = 5000,
+			.time_ns = {[GS_STATE_CPU] = {[GS_INSIDE_NONE] =
+							      10 * second - wait_ns - launch_ns,
+						      [GS_INSIDE_GPU_WAIT] = wait_ns,
+						      [GS_INSIDE_CUDA] = launch_ns}}};
+	}
+	s.functions = (struct gs_function_list){all, 2};
+	s.processes = processes;
+	s.n_processes = N;
+	s.comms = comms;
+	s.n_comms = N;
+	s.account = (struct gs_account_summary){.threads = threads, .n_threads = N};
+	text = render(&s, GS_SUMMARY_TABLE, &style);
+	check("summary_short_ranks.txt", text);
+	check_page(text, 100, false);
+	assert_true(lines_of(text) <= 45);
+	assert_non_null(strstr(text, "5 (low)"));
+	assert_null(strstr(text, "Process 10"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -313,6 +453,9 @@ int main(void)
 		cmocka_unit_test(test_table_single),
 		cmocka_unit_test(test_table_color),
 		cmocka_unit_test(test_table_empty),
+		cmocka_unit_test(test_short),
+		cmocka_unit_test(test_views),
+		cmocka_unit_test(test_ranks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
