@@ -237,7 +237,7 @@ void gs_uprobe_glance(struct gs_uprobe *probe, const struct gs_uprobe_handler *h
 
 static void hand_over_mpi(struct gs_uprobe *probe, const struct gs_uprobe_handler *h)
 {
-	const struct gs_mpi_row *rows = __atomic_load_n(&probe->kernel.mpi_rows, __ATOMIC_ACQUIRE);
+	const struct gs_mpi_row *rows = probe->kernel.mpi_rows;
 	uint64_t n;
 
 	if (!h->mpi || !rows || !gs_window_reach(probe->kernel.mpi_window, 1))

@@ -284,7 +284,6 @@ static int attach_family(struct gs_uprobe *probe, struct file *f, const struct g
 			places[n++] = plan->places[i];
 	if (!n || !status)
 		return 0;
-	uprobe_kernel_await(&probe->kernel, family);
 	done = uprobe_links_attach(&f->links, &probe->kernel, &probe->features, family,
 				   file->open_path, f->only_pid, places, n, status);
 	if (done < 0) {

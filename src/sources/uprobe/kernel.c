@@ -4,7 +4,6 @@
  * so at debug level; without the CUDA family nothing works. Each family is a row of sides[].
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -354,74 +353,24 @@ static int add_sample(struct uprobe_kernel_side *k, const struct side_setup *set
 		setup->config.sample_period_ns, err);
 }
 
-/* --- families that few programs call: loaded by threads, beside all that comes after --- */
-
-/*
- * The verifier takes as long for each of them as for CUDA's, and most programs call neither. So
- * nothing waits for them but the first file that has their functions: no call is missed that would
- * have been seen, had they been loaded before.
- */
-struct late_load {
-	struct side_setup setup;
-	struct uprobe_kernel_side
-		*k; /* until the thread ends, what the family has there is the thread's */
-	enum gs_family family;
-	pthread_t thread;
-	int result; /* negative errno: refused */
-};
-
-static void *late_run(void *ctx)
-{
-	struct late_load *late = ctx;
-
-	late->result = side_add(late->k, late->family, &late->setup);
-	return NULL;
-}
-
-static int late_start(struct uprobe_kernel_side *k, enum gs_family family,
-		      const struct side_setup *setup)
-{
-	struct late_load *late = calloc(1, sizeof(*late));
-
-	if (!late)
-		return -ENOMEM;
-	*late = (struct late_load){.setup = *setup, .k = k, .family = family};
-	late->setup.options = NULL;
-	if (pthread_create(&late->thread, NULL, late_run, late) != 0) {
-		late_run(late);
-		late->thread = pthread_self();
-	}
-	k->late[family] = late;
-	return 0;
-}
-
 static int open_window(const struct bpf_map *map, struct gs_window **ret_window, void *ret_base)
 {
 	return gs_window_open(bpf_map__fd(map), bpf_map__max_entries(map), bpf_map__value_size(map),
 			      ret_window, ret_base);
 }
 
-void uprobe_kernel_await(struct uprobe_kernel_side *k, enum gs_family family)
+/* A kernel that refuses one of them can trace the rest. */
+static void add_family(struct uprobe_kernel_side *k, enum gs_family family,
+		       const struct side_setup *setup)
 {
-	struct late_load *late = k->late[family];
-	struct gs_mpi_row *rows = NULL;
-	int r;
+	int r = side_add(k, family, setup);
 
-	if (!late)
-		return;
-	if (!pthread_equal(late->thread, pthread_self()))
-		pthread_join(late->thread, NULL);
-	r = late->result;
 	if (r == 0 && family == GS_FAMILY_MPI)
-		r = open_window(uprobe_kernel_map(k, family, "gs_mpi_rows"), &k->mpi_window, &rows);
+		r = open_window(uprobe_kernel_map(k, family, "gs_mpi_rows"), &k->mpi_window,
+				&k->mpi_rows);
 	if (r < 0)
 		gs_log(1, "the kernel refused the %s programs (%s): no calls of it are traced",
 		       family == GS_FAMILY_MPI ? "MPI" : "NCCL", strerror(-r));
-	/* Another thread reads the rows. */
-	if (rows)
-		__atomic_store_n(&k->mpi_rows, rows, __ATOMIC_RELEASE);
-	free(late);
-	k->late[family] = NULL;
 }
 
 static void *map_shared(struct bpf_map *map, bool writable)
@@ -489,11 +438,12 @@ static int add_others(struct uprobe_kernel_side *k, const struct gs_uprobe_optio
 		      const struct side_setup *setup, struct gs_err *err)
 {
 	uint32_t layers = options->layers ? options->layers : GS_LAYERS_DEFAULT;
-	int r = late_start(k, GS_FAMILY_NCCL, setup);
+	int r = 0;
 
-	if (r == 0 && layers >> GS_LAYER_MPI & 1)
-		r = late_start(k, GS_FAMILY_MPI, setup);
-	if (r == 0 && setup->config.scopes)
+	add_family(k, GS_FAMILY_NCCL, setup);
+	if (layers >> GS_LAYER_MPI & 1)
+		add_family(k, GS_FAMILY_MPI, setup);
+	if (setup->config.scopes)
 		r = add_scopes(k, options, setup, err);
 	if (r < 0)
 		return r;
@@ -589,8 +539,6 @@ static void unmap_values(void *p, struct bpf_map *map)
 
 void uprobe_kernel_unload(struct uprobe_kernel_side *k)
 {
-	for (unsigned family = 0; family < GS_N_FAMILIES; family++)
-		uprobe_kernel_await(k, family);
 	free(k->group_used);
 	k->group_used = NULL;
 	if (!k->objects[GS_FAMILY_CUDA])

@@ -52,12 +52,9 @@ enum {
 	N_SIDES
 };
 
-struct late_load;
-
 struct uprobe_kernel_side {
-	struct bpf_object *objects[N_SIDES];   /* owned; NULL: not asked for, or refused */
-	struct late_load *late[GS_N_FAMILIES]; /* owned: loads it; NULL: that is over */
-	struct bpf_link **timers;              /* owned; by processor, NULL where there is none */
+	struct bpf_object *objects[N_SIDES]; /* owned; NULL: not asked for, or refused */
+	struct bpf_link **timers;            /* owned; by processor, NULL where there is none */
 	int n_timers;
 	struct bpf_link *task_links[3];
 	struct gs_account_bpf *account;                /* owned; NULL: threads have no account */
@@ -75,7 +72,7 @@ struct uprobe_kernel_side {
 	struct gs_cell *cells;     /* by uprobe_reach_cells() */
 	struct gs_window *thread_window, *cell_window, *mpi_window; /* owned: of these */
 	struct gs_modes *modes;
-	struct gs_mpi_row *mpi_rows; /* by mpi_window; NULL: none, or not yet; atomic */
+	struct gs_mpi_row *mpi_rows; /* by mpi_window; NULL: none */
 	bool *group_used;            /* owned, by number; NULL: no function is ever taken off */
 };
 
@@ -92,10 +89,6 @@ int uprobe_kernel_load(struct uprobe_kernel_side *k, const struct gs_uprobe_opti
 		       const struct gs_kernel_config *config, const struct features *features,
 		       ring_buffer_sample_fn on_event, void *ctx, struct gs_err *err);
 void uprobe_kernel_unload(struct uprobe_kernel_side *k);
-
-/* Places of the family are about to be attached: waits until its programs are loaded. By the thread
- * that attaches, or at the end. */
-void uprobe_kernel_await(struct uprobe_kernel_side *k, enum gs_family family);
 
 /* One of the maps that the object has, by its name. */
 struct bpf_map *uprobe_kernel_map(const struct uprobe_kernel_side *k, unsigned side,
