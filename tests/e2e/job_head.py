@@ -197,7 +197,7 @@ def live(t):
     run = t.tool('report', '--compare', '--head', head.grpc, '--user', USER, '--format', 'json', status=0)
     t.equal('the command says the same', json.loads(run.out)['summary'], compared['summary'])
     run = t.tool('report', '--compare', '--head', head.grpc, '--last', '3', status=0)
-    t.match('as a table', r'tree of ', run.out)
+    t.match('as a table, by its name', rf'\w+ \({p.pid}\)', run.out)
     t.tool('report', '--compare', '--head', head.grpc, '-o', t.path('c.html'), status=0)
     with open(t.path('c.html')) as f:
         t.true('as a page', '<html' in f.read())
