@@ -121,8 +121,8 @@ static const struct {
 	{"/api/v1/job-reports/compare", GET, NULL, "{*:any}"},
 	{"/api/v1/job-reports/{}", GET, NULL, "{" JOB_REPORT ", document:{*:any}}"},
 	{"/api/v1/alerts", GET, NULL,
-	 "{alerts:[{severity:'critical'|'warning', node:int?, node_name:text, gpu:int?, "
-	 "text:text}], total:int}"},
+	 "{alerts:[{severity:'critical'|'warning'|'info', node:int?, node_name:text, gpu:int?, "
+	 "gpus:int, text:text, advice:text}], total:int}"},
 	{"/api/v1/heatmap", GET, NULL,
 	 "{value:text, full:number, end:time, step_seconds:number, points:int, mark:text, "
 	 "fresh:int?, "
