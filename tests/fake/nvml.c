@@ -22,6 +22,9 @@
  * - pids=A:B:C: processes, the k-th on GPU k % N (default: the caller)
  * - accounting=PID: accounting is on, and this process has ended
  * - blank: numbers have all their bits set, as drivers say that they do not know
+ * - throttle=MASK: why clocks are held down (without it: GPUs with odd numbers by the power cap)
+ * - width=N: lanes of the PCIe link, of 16
+ * - ecc=N: uncorrected memory errors since the driver was loaded
  * - idle: no process did anything; all utilisation is 0
  * - future: the driver's shares of processes have a row from an hour ahead
  *
@@ -159,10 +162,11 @@ WHOLE(DeviceGetClockInfo, (nvml_dev d, unsigned which, unsigned *mhz), {
 WHOLE(DeviceGetMaxClockInfo, (nvml_dev d, unsigned which, unsigned *mhz), { *mhz = 1980 + which; })
 WHOLE(DeviceGetPerformanceState, (nvml_dev d, int *p), { *p = (int)I % 3; })
 WHOLE(DeviceGetCurrentClocksThrottleReasons, (nvml_dev d, unsigned long long *bits),
-      { *bits = I % 2 ? 4 : 0; })
+      { *bits = (unsigned long long)value(c, "throttle", I % 2 ? 4 : 0); })
 WHOLE(DeviceGetCurrPcieLinkGeneration, (nvml_dev d, unsigned *n), { *n = 5; })
 WHOLE(DeviceGetMaxPcieLinkGeneration, (nvml_dev d, unsigned *n), { *n = 5; })
-WHOLE(DeviceGetCurrPcieLinkWidth, (nvml_dev d, unsigned *n), { *n = 16; })
+WHOLE(DeviceGetCurrPcieLinkWidth, (nvml_dev d, unsigned *n),
+      { *n = (unsigned)value(c, "width", 16); })
 WHOLE(DeviceGetMaxPcieLinkWidth, (nvml_dev d, unsigned *n), { *n = 16; })
 WHOLE(DeviceGetPcieReplayCounter, (nvml_dev d, unsigned *n), {
 	*n = I;
@@ -172,6 +176,8 @@ WHOLE(DeviceGetEccMode, (nvml_dev d, unsigned *now, unsigned *pending), { *now =
 WHOLE(DeviceGetTotalEccErrors, (nvml_dev d, unsigned kind, unsigned counter, unsigned long long *n),
       {
 	      *n = kind * 100 + counter * 10 + I;
+	      if (kind == 1 && counter == 0)
+		      *n = (unsigned long long)value(c, "ecc", (long)*n);
 	      MAY_BE_BLANK(n);
       })
 WHOLE(DeviceGetFanSpeed, (nvml_dev d, unsigned *pct), {
