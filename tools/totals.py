@@ -16,7 +16,7 @@ import re
 import sys
 
 LINES_MAX = 40  # shown of one case that failed
-AGAIN_MAX = 3  # tests that may run once more: more that fail are no chance
+AGAIN_MAX = 8  # tests that may run once more: more that fail are no chance
 CASES_MAX = 15  # failed cases that are shown with their lines: a log's end must hold all
 LINE_MAX = 300  # characters of the line that names what failed
 

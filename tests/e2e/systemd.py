@@ -167,7 +167,7 @@ def relay(t):
     m.install(HEAD, CONNECT, *RELAY)
     m.must('systemctl', 'start', HEAD, CONNECT)
     wait_until(lambda: json.loads(m.get(HEAD_URL + '/api/v1/overview') or '{}').get('healthy_nodes') == 1, 60, 'a node at the head')
-    t.equal('its GPUs', json.loads(m.get(HEAD_URL + '/api/v1/overview'))['gpus'] > 0, True)
+    wait_until(lambda: json.loads(m.get(HEAD_URL + '/api/v1/overview'))['gpus'] > 0, 60, 'its GPUs')
 
 
 @case('the agent delivers to a head once it is given a network', timeout=240, needs=None)
