@@ -1,31 +1,57 @@
 """Programs whose trouble is known by construction, for verdicts.py: verdict_programs.py NAME
 
-Each prepares, prints "ready", and then does the same thing until it is killed. The label of each
-stands beside it and was written before the first run.
+Each prepares, waits for a line on its standard input, warms up, prints "ready", and then does the same
+thing until it is ended (SIGTERM), when it prints how many steps it made and how long they took. The
+label of each stands beside it and was written before the first run.
 """
+import json
+import os
+import signal
+import statistics
+import subprocess
 import sys
 import threading
 import time
 
-LABELS = {}  # name: (classes that are right, what makes it so)
+LABELS = {}  # name: (classes that are right, what makes it so, GPUs that it needs)
+WARM_UP_STEPS = 3
 
 
-def program(*classes, why):
+def program(*classes, why, gpus=1):
     def register(function):
-        LABELS[function.__name__] = (classes, why)
+        LABELS[function.__name__] = (classes, why, gpus)
         return function
     return register
+
+
+def prepared():
+    """What is slow to start is there: the program before this one may still be measured."""
+    print("prepared", flush=True)
+    sys.stdin.readline()
 
 
 def ready():
     print("ready", flush=True)
 
 
+def report_steps(starts):
+    lengths = [b - a for a, b in zip(starts, starts[1:])]
+    if lengths:
+        print(json.dumps({"steps": len(lengths), "median_s": statistics.median(lengths), "from": starts[0]}), flush=True)
+    os._exit(0)
+
+
 def forever(step):
-    step()
-    ready()
-    while True:
+    ended, starts = threading.Event(), []
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    prepared()
+    for _ in range(WARM_UP_STEPS):
         step()
+    ready()
+    while not ended.is_set():
+        starts.append(time.monotonic())
+        step()
+    report_steps(starts)
 
 
 @program("gpu_bound", why="products of 8192x8192 matrices, the host waits for each tenth")
@@ -55,8 +81,6 @@ def gpt2_training(compiled):
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         return loss.item()
-    for _ in range(3):
-        step()
     forever(step)
 
 
@@ -110,7 +134,14 @@ def item_loop():
     forever(step)
 
 
-def resnet(workers, seconds_per_image, batch=64):
+def spend(seconds):
+    """Computes in Python for so long."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+def resnet(workers, seconds_per_image, batch=64, seconds_per_batch=0.0):
     import torch
     import torchvision
 
@@ -119,16 +150,21 @@ def resnet(workers, seconds_per_image, batch=64):
             return 1 << 30
 
         def __getitem__(self, i):
-            end = time.perf_counter() + seconds_per_image
-            while time.perf_counter() < end:
-                pass
+            spend(seconds_per_image)
             return torch.zeros(3, 224, 224), 1
+
+    def collate(items):
+        spend(seconds_per_batch)
+        return torch.utils.data.default_collate(items)
     torch.set_num_threads(1)
     model = torchvision.models.resnet50().cuda().to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    loader = iter(torch.utils.data.DataLoader(Images(), batch_size=batch, num_workers=workers, pin_memory=True))
+    loader = None
 
     def step():
+        nonlocal loader
+        loader = loader or iter(torch.utils.data.DataLoader(Images(), batch_size=batch, num_workers=workers, pin_memory=True,
+                                                            collate_fn=collate))
         x, y = next(loader)
         x = x.cuda(non_blocking=True).to(memory_format=torch.channels_last)
         with torch.autocast("cuda", dtype=torch.bfloat16):
@@ -137,9 +173,27 @@ def resnet(workers, seconds_per_image, batch=64):
         loss.backward()
         optimizer.step()
         return loss.item()
-    for _ in range(3):
-        step()
     forever(step)
+
+
+@program("input_bound", why="one worker computes 1.5 ms for each of 128 images: 0.2 s for a step of some 50 ms")
+def resnet_1_worker():
+    resnet(1, 0.0015, batch=128)
+
+
+@program("gpu_bound", why="the same images from 8 workers: 24 ms for a step of some 50 ms")
+def resnet_8_workers():
+    resnet(8, 0.0015, batch=128)
+
+
+@program("input_bound", why="8 workers, and 20 ms for each of 128 images: 0.3 s for a step of some 50 ms")
+def resnet_8_slow_getitem():
+    resnet(8, 0.020, batch=128)
+
+
+@program("input_bound", why="two workers whose collate_fn computes 0.4 s for each batch")
+def resnet_slow_collate():
+    resnet(2, 0.0, seconds_per_batch=0.4)
 
 
 @program("input_bound", why="one worker computes 10 ms for each of 64 images of a batch")
@@ -157,10 +211,49 @@ def resnet_no_worker():
     resnet(0, 0.010)
 
 
+def ddp(rank, slow_s):
+    import torch
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29517")
+    torch.cuda.set_device(rank)
+    torch.distributed.init_process_group("nccl", rank=rank, world_size=2)
+    model = torch.nn.Sequential(*[m for _ in range(4) for m in (torch.nn.Linear(2048, 2048), torch.nn.GELU())]).cuda()
+    model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[rank])
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    x = torch.randn(256, 2048, device="cuda")
+
+    def step():
+        spend(slow_s if rank else 0)
+        optimizer.zero_grad(set_to_none=True)
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+    return step
+
+
+@program("communication_bound", "cpu_bound", gpus=2,
+         why="two ranks, 5 ms of GPU work a step; rank 1 computes 100 ms on the host before each: rank 0 waits for it")
+def ddp_slow_rank():
+    if len(sys.argv) > 2:
+        step = ddp(1, 0.1)
+        while True:
+            step()
+    prepared()
+    other = subprocess.Popen([sys.executable, os.path.abspath(__file__), "ddp_slow_rank", "1"], stdin=subprocess.DEVNULL)
+    step = ddp(0, 0.1)
+    for _ in range(WARM_UP_STEPS):
+        step()
+    signal.signal(signal.SIGTERM, lambda *_: (other.kill(), os._exit(0)))
+    ready()
+    while True:
+        step()
+
+
 @program("asleep", why="holds a GPU's memory and sleeps")
 def holds_gpu():
     import torch
     a = torch.zeros(1 << 28, device="cuda")
+    prepared()
     ready()
     time.sleep(3600)
     print(a[0].item())
@@ -188,6 +281,13 @@ def pageable_copies():
     forever(lambda: host.cuda())
 
 
+@program("copy_bound", "gpu_bound", why="copies of 1 GiB of pinned memory, each waited for: the GPU's copy engine is the work")
+def pinned_copies():
+    import torch
+    host = torch.zeros(1 << 28, pin_memory=True)
+    forever(lambda: host.cuda())
+
+
 @program("gil_bound", "lock_bound", why="four Python threads, one of which launches, compute in turn")
 def gil_threads():
     import torch
@@ -196,9 +296,12 @@ def gil_threads():
     def spin():
         while True:
             sum(range(1000))
-    for _ in range(4):
-        threading.Thread(target=spin, daemon=True).start()
-    forever(lambda: torch.mm(a, a))
+    def step():
+        if threading.active_count() < 5:
+            for _ in range(4):
+                threading.Thread(target=spin, daemon=True).start()
+        torch.mm(a, a)
+    forever(step)
 
 
 @program("gpu_bound", why="JAX: a chain of 8192x8192 products, waited for")
