@@ -339,8 +339,8 @@ static int compare_time(const void *a, const void *b)
 }
 
 /* The longest, and those that once were among them, twice as many at most. */
-static int tell_calls(const struct gs_accounting *a, struct accounting_job *j,
-		      struct gs_job_account *to)
+static int report_calls(const struct gs_accounting *a, struct accounting_job *j,
+			struct gs_job_account *to)
 {
 	uint32_t n = 0, shown = 0;
 
@@ -409,7 +409,7 @@ static int report_jobs(struct gs_accounting *a, uint64_t now_ns, struct gs_job_a
 		if (!a->job[i].used)
 			continue;
 		to->account[to->n_accounts] = a->job[i].told;
-		r = tell_calls(a, &a->job[i], &to->account[to->n_accounts]);
+		r = report_calls(a, &a->job[i], &to->account[to->n_accounts]);
 		if (r == 0)
 			r = accounting_report_ranks(&a->job[i], &to->account[to->n_accounts]);
 		to->n_accounts++;

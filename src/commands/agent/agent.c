@@ -98,7 +98,7 @@ static int apply_option(const char *section, const char *key, const char *value,
 	return 0;
 }
 
-static void tell_wrong(const char *text)
+static void report_wrong(const char *text)
 {
 	gs_cli_say("agent: %s", text);
 }
@@ -112,7 +112,7 @@ static int read_conf(const struct agent_options *o, struct agent_conf *ret_conf,
 
 	if (o->path || access(CONF_PATH, F_OK) == 0)
 		r = gs_conf_load(&agent_conf_schema, o->path ? o->path : CONF_PATH, &conf,
-				 tell_wrong, err);
+				 report_wrong, err);
 	else
 		gs_conf_defaults(&agent_conf_schema, &conf);
 	if (r == 0)
@@ -139,7 +139,7 @@ static int read_conf(const struct agent_options *o, struct agent_conf *ret_conf,
 	return 0;
 }
 
-static void tell_of_server(void *ctx, const char *text)
+static void report_of_server(void *ctx, const char *text)
 {
 	gs_cli_say("agent: %s", text);
 }
@@ -162,7 +162,7 @@ static struct gs_http_options http_options(struct agent_conf *c, struct agent_st
 		.n_routes = agent_n_routes,
 		.ctx = state,
 		.apart = true,
-		.tell = tell_of_server,
+		.tell = report_of_server,
 	};
 }
 

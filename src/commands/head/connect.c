@@ -307,7 +307,7 @@ static void deliver_left(struct connect *c)
 		gs_backlog_start(&o, &c->left);
 }
 
-static void tell_end(const struct connect *c, const struct gs_uplink_stats *st, uint64_t left)
+static void report_end(const struct connect *c, const struct gs_uplink_stats *st, uint64_t left)
 {
 	gs_cli_say(
 		"%llu samples read, %llu missed; %llu batches delivered, %llu samples wait%s, %llu "
@@ -370,7 +370,7 @@ static int run_connect(struct connect_options *o)
 	left = gs_uplink_drain(c.link, refused ? 0 : DRAIN_NS, false);
 	gs_uplink_stats(c.link, &st); /* with what was delivered only now */
 	(void)gs_uplink_stop(&c.link, 0, false);
-	tell_end(&c, &st, left);
+	report_end(&c, &st, left);
 	gs_sampler_free(&c.moment);
 	gs_gpu_close(&c.gpu);
 	gs_buf_fini(&c.records);

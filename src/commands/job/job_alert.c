@@ -94,7 +94,7 @@ void job_alert_poll(struct job_alert *a, const struct gs_job_report_session *s, 
 	gs_alerts_sweep(a->alerts, GS_ALERT_JOB, now_ns, now_ns, wall_ns);
 }
 
-static void tell_losses(struct job_alert *a)
+static void report_losses(struct job_alert *a)
 {
 	struct gs_notify_stats r[GS_NOTIFY_RECEIVERS_MAX];
 	size_t n = gs_notify_stats(a->notify, r);
@@ -118,7 +118,7 @@ void job_alert_close(struct job_alert **ref)
 		return;
 	if (a->notify) {
 		gs_notify_drain(a->notify, CLOSE_NS);
-		tell_losses(a);
+		report_losses(a);
 	}
 	gs_notify_close(&a->notify, 0);
 	gs_alerts_free(&a->alerts);

@@ -299,7 +299,7 @@ static int exit_of(const struct gs_gpu_snapshot *s)
 }
 
 /* Events where the format has no place for them. */
-static void tell_events(const struct options *o, const struct gs_gpu_snapshot *s)
+static void report_events(const struct options *o, const struct gs_gpu_snapshot *s)
 {
 	char line[GS_GPU_EVENT_LINE_BYTES];
 
@@ -324,7 +324,7 @@ static int show_snapshot(struct options *o, const struct gs_gpu_snapshot *s, uin
 }
 
 /* What is wrong, once for each time that it changes. */
-static void tell_state(const struct gs_gpu_snapshot *s, unsigned *told)
+static void report_state(const struct gs_gpu_snapshot *s, unsigned *told)
 {
 	if (s->state != *told && s->state != GS_GPU_STATE_OK)
 		gs_cli_say("%s", s->state_text);
@@ -408,8 +408,8 @@ static int run_gpu(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 		}
 		gs_gpu_health_follow(before, s);
 		if (o->watch_ns)
-			tell_state(s, &told);
-		tell_events(o, s);
+			report_state(s, &told);
+		report_events(o, s);
 		name_jobs(jobs, s);
 		status = show_snapshot(o, s, shown++, before);
 		if (!o->watch_ns || (o->count && shown >= o->count))

@@ -187,7 +187,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Symbol tables have no order: people look for names. */
-static void tell_functions(struct probes *p)
+static void report_functions(struct probes *p)
 {
 	if (p->n_functions)
 		qsort(p->functions, p->n_functions, sizeof(*p->functions), by_name);
@@ -311,7 +311,7 @@ static void list_file(struct probes *p, struct opened *file)
 	p->seen = GS_MAP_INIT(1u << 22);
 	if (r == 0 && !p->only_usdt)
 		r = gs_elf_functions(p->elf, on_function, p, &err);
-	tell_functions(p);
+	report_functions(p);
 	if (r == 0)
 		r = gs_elf_usdt(p->elf, on_site, p, &err);
 	if (r < 0)

@@ -233,7 +233,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 /* What reading found wrong, in a line each. */
-static void tell_damage(const char *path, const struct gs_recording_stats *s)
+static void report_damage(const char *path, const struct gs_recording_stats *s)
 {
 	char n[GS_FMT_BYTES];
 
@@ -286,7 +286,7 @@ static void count_samples(struct samples *s, const struct gs_batch *batch)
 }
 
 /* The whole of it when there is nothing but samples; else a line of its own beside the summary. */
-static void tell_samples(const struct report_options *o, const struct samples *s, bool only)
+static void report_samples(const struct report_options *o, const struct samples *s, bool only)
 {
 	FILE *out = only && o->format == GS_SUMMARY_TABLE ? stdout : stderr;
 	GS_CLEANUP(gs_buf_fini) struct gs_buf host = GS_BUF_INIT(1024);
@@ -355,7 +355,7 @@ static int replay_file(const char *path, struct gs_recording_reader *reader,
 	return r < 0 ? r : 0;
 }
 
-static void tell_under(const struct report_options *o, const struct gs_aggregate_under *under)
+static void report_under(const struct report_options *o, const struct gs_aggregate_under *under)
 {
 	if (!gs_aggregate_under_n_chosen(under))
 		gs_cli_say(
@@ -394,14 +394,14 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 				export ? gs_export_sink(export) : NULL, o->output, &samples);
 	gs_recording_stats(reader, &stats);
 	if (r == 0)
-		tell_damage(o->path, &stats);
+		report_damage(o->path, &stats);
 	if (r == 0 && under)
-		tell_under(o, under);
+		report_under(o, under);
 	if (r == 0)
 		r = gs_aggregate_make_summary(view, &summary);
 	only_samples = samples.n_moments && r == 0 && summary->mode == GS_SESSION_SAMPLES;
 	if (r == 0 && samples.n_moments)
-		tell_samples(o, &samples, only_samples);
+		report_samples(o, &samples, only_samples);
 	/* A conversion prints no summary unless its format is asked for. */
 	if (r == 0 && (!export || o->format_name) &&
 	    !(only_samples && o->format == GS_SUMMARY_TABLE)) {

@@ -148,7 +148,7 @@ static void on_python(void *ctx, pid_t pid)
 /* --- what was refused --- */
 
 /* Told with the words of the cause, so that equal ones are added up. */
-static void tell_refused(struct trace *t, struct gs_guard *guard)
+static void report_refused(struct trace *t, struct gs_guard *guard)
 {
 	for (unsigned cause = 1; cause < GS_REFUSED_COUNT; cause++) {
 		char first[256];
@@ -205,7 +205,7 @@ static void *consume_events(void *ctx)
 		struct timespec pause = {0};
 
 		if (harvest)
-			tell_refused(t, t->consumer_guard);
+			report_refused(t, t->consumer_guard);
 		if (!harvest && before >= next_glance_ns)
 			trace_output_glance(t->output, t->probe);
 		else
@@ -239,7 +239,7 @@ static void stop_consumer(struct trace *t)
 	atomic_store(&t->consumer_stop, true);
 	pthread_join(t->consumer, NULL);
 	t->consumer_runs = false;
-	tell_refused(t, t->consumer_guard);
+	report_refused(t, t->consumer_guard);
 }
 
 /*
@@ -481,7 +481,7 @@ static void control_trace(struct trace *t)
 			trace_python_find_all(t->python);
 		if (now >= next_slow_ns) {
 			gs_uprobe_rescan(t->probe);
-			tell_refused(t, t->guard);
+			report_refused(t, t->guard);
 			show_live(t);
 			next_slow_ns = now + CONTROL_MS * 1000000ull;
 		}
@@ -717,13 +717,13 @@ static int finish_trace(struct trace *t)
 		trace_output_loss(t->output, GS_LAYER_NONE, GS_LOSS_LATE,
 				  "files whose turn did not come before the end", n_waiting);
 	gs_uprobe_report_missing(t->probe);
-	tell_refused(t, t->guard);
+	report_refused(t, t->guard);
 	/* The stacks of the last events are read under the consumer's guard. */
 	gs_guard_set_deadline(t->consumer_guard, 0);
 	atomic_store(&t->consumer_stop_ns, gs_clock_mono_ns());
 	gs_guard_enter(t->consumer_guard);
 	trace_output_stop(t->output, t->probe);
-	tell_refused(t, t->consumer_guard);
+	report_refused(t, t->consumer_guard);
 	gs_guard_log_costs(t->guard, t->consumer_guard);
 	nothing = trace_saw_nothing(t);
 	r = trace_output_end(t->output, t->child_ended ? t->child_status : -1, t->reason);

@@ -41,8 +41,8 @@ static void pin_communicators(struct gs_overhead *b)
 			gs_overhead_pin(b, id);
 }
 
-static void tell_prices(const struct gs_costs *p, const struct gs_uprobe_cost_options *o,
-			bool python)
+static void report_prices(const struct gs_costs *p, const struct gs_uprobe_cost_options *o,
+			  bool python)
 {
 	const bool is_used[GS_COST_N] = {[GS_COST_CALL] = true,
 					 [GS_COST_PLACE] = o->users,
@@ -104,7 +104,7 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 		return r;
 	}
 	pin_communicators(b->budget);
-	tell_prices(&b->prices, &po, options->python_calls);
+	report_prices(&b->prices, &po, options->python_calls);
 	*ret_budget = b;
 	return 0;
 }

@@ -290,7 +290,7 @@ static struct gs_uprobe_handler handler_of(struct trace_output *o)
 }
 
 /* What the kernel side lost since it was told last. */
-static void tell_losses(struct trace_output *o, const struct gs_uprobe *probe)
+static void report_losses(struct trace_output *o, const struct gs_uprobe *probe)
 {
 	for (unsigned layer = 0; layer < GS_LAYER_COUNT; layer++) {
 		for (unsigned cause = 1; cause < GS_LOSS_COUNT; cause++) {
@@ -335,7 +335,7 @@ void trace_output_poll(struct trace_output *o, struct gs_uprobe *probe, bool har
 		gs_uprobe_drain(probe, &h);
 		trace_budget_tick(o->budget, probe);
 		put_cost(o);
-		tell_losses(o, probe);
+		report_losses(o, probe);
 		gs_ingest_flush(o->feed);
 		note_progress(o);
 	}
@@ -350,7 +350,7 @@ void trace_output_stop(struct trace_output *o, struct gs_uprobe *probe)
 	gs_uprobe_stop(probe, &h);
 	trace_budget_tick(o->budget, NULL);
 	put_cost(o);
-	tell_losses(o, probe);
+	report_losses(o, probe);
 	if (gs_correlate_untracked(o->span))
 		gs_ingest_loss(o->feed, GS_LAYER_NONE, GS_LOSS_BLOCKS, NULL,
 			       gs_correlate_untracked(o->span));

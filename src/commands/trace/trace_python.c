@@ -159,7 +159,7 @@ unsigned trace_python_n_found(const struct trace_python *p)
 }
 
 /* Told once for many processes of one program, which come one after the other. */
-static void tell_unreadable(struct trace_python *p, const char *text)
+static void report_unreadable(struct trace_python *p, const char *text)
 {
 	const char *what = strstr(text, " runs ");
 	struct gs_attach a = {
@@ -188,7 +188,7 @@ static int look_for_python(struct trace_python *p, pid_t pid, unsigned n_tries)
 		/* What was known is of the program before. */
 		gs_uprobe_python(p->probe, pid, NULL);
 	} else if (r == -ENOTSUP) {
-		tell_unreadable(p, gs_err_text(&err, r));
+		report_unreadable(p, gs_err_text(&err, r));
 	} else if (r == 0) {
 		r = gs_uprobe_python(p->probe, pid, &python);
 		/* It ran exec() meanwhile: what was found is of the program before. */

@@ -114,7 +114,7 @@ static int submit_trailers(struct gs_grpc_call *call)
 	return nghttp2_submit_trailer(call->session->h2, call->stream, f.nv, f.n);
 }
 
-static void tell_writable(struct gs_grpc_call *call)
+static void report_writable(struct gs_grpc_call *call)
 {
 	if (call->method->writable)
 		call->method->writable(ctx_of(call), call);
@@ -142,7 +142,7 @@ static ssize_t read_data(nghttp2_session *h2, int32_t stream, uint8_t *out, size
 	gs_grpc_count(&c->counters.messages_out, messages);
 	gs_grpc_count(&c->counters.message_bytes_out, message_bytes);
 	if (writable)
-		tell_writable(call);
+		report_writable(call);
 	if (end) {
 		*flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
 		if (submit_trailers(call) != 0)

@@ -33,7 +33,7 @@
 
 struct http_apart {
 	void (*tell)(void *ctx, const char *text);
-	void *tell_ctx;
+	void *report_ctx;
 	_Atomic int pid; /* of the server; 0: there is none */
 	int fd;          /* our end; -1 */
 	bool said_hello;
@@ -47,9 +47,9 @@ struct http_apart {
 	_Atomic uint64_t restarts, hung, lied;
 };
 
-static void tell_words(const struct http_apart *a, const char *fmt, ...) GS_PRINTF(2, 3);
+static void report_words(const struct http_apart *a, const char *fmt, ...) GS_PRINTF(2, 3);
 
-static void tell_words(const struct http_apart *a, const char *fmt, ...)
+static void report_words(const struct http_apart *a, const char *fmt, ...)
 {
 	char text[256];
 	va_list args;
@@ -58,7 +58,7 @@ static void tell_words(const struct http_apart *a, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
 	if (a->tell)
-		a->tell(a->tell_ctx, text);
+		a->tell(a->report_ctx, text);
 }
 
 int http_apart_new(struct gs_http *h, const struct gs_http_options *o)
@@ -68,7 +68,7 @@ int http_apart_new(struct gs_http *h, const struct gs_http_options *o)
 	if (!a)
 		return -ENOMEM;
 	a->tell = o->tell;
-	a->tell_ctx = o->ctx;
+	a->report_ctx = o->ctx;
 	a->fd = -1;
 	a->in = GS_BUF_INIT(sizeof(struct http_apart_head) + 2 * HTTP_APART_MESSAGE_MAX);
 	a->out = GS_BUF_INIT(OUT_MAX_BYTES);
@@ -156,8 +156,8 @@ static void lose_server(struct gs_http *h, const char *why)
 	if (wait > WAIT_MOST_NS)
 		wait = WAIT_MOST_NS;
 	a->start_after_ns = now + wait;
-	tell_words(a, "the process that serves HTTP %s; another one is started%s", why,
-		   wait > 1000000000 ? " in some seconds" : "");
+	report_words(a, "the process that serves HTTP %s; another one is started%s", why,
+		     wait > 1000000000 ? " in some seconds" : "");
 }
 
 static void server_ended(struct gs_http *h)

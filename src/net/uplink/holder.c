@@ -374,7 +374,7 @@ static void read_message(struct gs_uplink *l)
 
 /* --- the loop --- */
 
-static void tell_news(struct gs_uplink *l, const struct uplink_news *news)
+static void report_news(struct gs_uplink *l, const struct uplink_news *news)
 {
 	struct gs_wire_out out = {&l->message, 0};
 	size_t at = gs_sender_begin(&out);
@@ -418,7 +418,7 @@ static void turn_once(struct gs_uplink *l, const struct uplink_news *news)
 		start_sender(l);
 	if (l->process.pid && l->said_hello &&
 	    (news->stopping != l->told_stopping || (l->is_woken && !l->has_news)))
-		tell_news(l, news);
+		report_news(l, news);
 	fds[1].fd = l->process.fd;
 	if (poll(fds, 2, turn_wait_ms(l, news)) < 0)
 		return;

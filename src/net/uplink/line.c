@@ -43,7 +43,7 @@ void uplink_give_up(struct uplink_line *l, uint64_t seq, const char *why)
 	snprintf(l->given_up.why, sizeof(l->given_up.why), "%s", why);
 }
 
-static void tell_given_up(struct uplink_line *l)
+static void report_given_up(struct uplink_line *l)
 {
 	const struct uplink_given_up *g = &l->given_up;
 
@@ -180,7 +180,7 @@ static void run_line(struct uplink_line *l)
 		if (l->request && !l->blocked)
 			l->protocol->pump(l);
 		done = is_finished(l);
-		tell_given_up(l);
+		report_given_up(l);
 		if (l->pinged || memcmp(&l->state, &l->told, sizeof(l->told)) != 0)
 			uplink_report(l, LINK_STATE);
 		if (done)

@@ -237,7 +237,7 @@ static void note_call(struct gs_recording *j, const struct gs_rec_call *c)
 static int add_record(struct gs_recording *j, const struct gs_record *r);
 
 /* Who reads the file adds up what is in it: the rest must be told there. */
-static int tell_left_out(struct gs_recording *j)
+static int report_left_out(struct gs_recording *j)
 {
 	const struct gs_rec_loss l = {.head = {.bytes = sizeof(l), .kind = GS_REC_LOSS},
 				      .cause = GS_LOSS_FULL,
@@ -248,7 +248,7 @@ static int tell_left_out(struct gs_recording *j)
 
 static int add_record(struct gs_recording *j, const struct gs_record *r)
 {
-	int e = r->kind == GS_REC_END ? tell_left_out(j) : 0;
+	int e = r->kind == GS_REC_END ? report_left_out(j) : 0;
 
 	if (e < 0)
 		return e;

@@ -143,7 +143,7 @@ void gs_head_stop(struct gs_head **head)
 	gs_free_p(head);
 }
 
-static void tell_health(void *ctx, const struct gs_registry_node *node)
+static void report_health(void *ctx, const struct gs_registry_node *node)
 {
 	head_log(ctx, node->healthy ? "node %s delivers again" : "node %s is silent",
 		 node->hostname);
@@ -151,7 +151,7 @@ static void tell_health(void *ctx, const struct gs_registry_node *node)
 
 void gs_head_tick(struct gs_head *head)
 {
-	gs_registry_tick(head->cluster, gs_clock_mono_ns(), tell_health, head);
+	gs_registry_tick(head->cluster, gs_clock_mono_ns(), report_health, head);
 	head_keep(head);
 }
 

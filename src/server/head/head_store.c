@@ -46,7 +46,7 @@ static void supersede_streams(struct gs_head *h, struct gs_head_stream *by)
 	pthread_mutex_unlock(&h->lock);
 }
 
-static void tell_superseded(struct gs_head *h)
+static void report_superseded(struct gs_head *h)
 {
 	pthread_mutex_lock(&h->lock);
 	for (struct gs_head_stream *s = h->live; s; s = s->behind)
@@ -204,7 +204,7 @@ static void acknowledge_items(struct gs_head *h, struct head_item *list, const i
 	for (struct head_item *i = list; i; i = i->next)
 		if (i->kind == HEAD_BATCH && i->batch.seq == i->stream->acked)
 			head_node_ack(i->stream, i->stream->acked);
-	tell_superseded(h);
+	report_superseded(h);
 }
 
 static void count_items(struct gs_head *h, struct head_item *list, const int *results,

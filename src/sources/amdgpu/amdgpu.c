@@ -124,7 +124,7 @@ static void put_file(struct card *c, const char *dir, const char *name, enum gs_
 		c->sample.why[field] = GS_GPU_REASON_NOT_SUPPORTED;
 }
 
-/* What the files of their own do not tell. */
+/* What has no file of its own. */
 static void read_metrics(struct card *c, bool basic, bool health)
 {
 	uint8_t table[GS_AMDGPU_METRICS_MAX];
@@ -357,7 +357,7 @@ static void read_clocks(struct card *c)
 	}
 }
 
-/* Sensors tell by a label what they measure; the first is the GPU's edge where there is none. */
+/* A sensor's label says what it measures; the first is the GPU's edge where there is none. */
 static void read_temperatures(struct card *c)
 {
 	c->sample.why[GS_GPU_TEMP_MEM] = GS_GPU_REASON_NOT_SUPPORTED;

@@ -17,11 +17,11 @@ struct gs_amdgpu;
 struct gs_amdgpu *gs_amdgpu_new(const char *sysfs_root);
 void gs_amdgpu_free(struct gs_amdgpu **amd);
 
-/* Which GPUs there are now; slow values are read anew behind it. */
+/* Which GPUs there are now; slow values are read again afterwards. */
 void gs_amdgpu_rescan(struct gs_amdgpu *amd);
 unsigned gs_amdgpu_count(const struct gs_amdgpu *amd);
 
-/* Into arrays of as many as gs_amdgpu_count() tells. What was not asked for is as it was read last. */
+/* Into arrays of gs_amdgpu_count() elements. What was not asked for is as it was read last. */
 void gs_amdgpu_read(struct gs_amdgpu *amd, bool basic, bool health, struct gs_gpu_info *info,
 		    struct gs_gpu_sample *sample);
 
@@ -41,10 +41,10 @@ bool gs_amdgpu_parse_number(const char *text, uint64_t *ret_value);
 
 #define GS_AMDGPU_METRICS_MAX 4096
 
-/* Before a reading: what such a table may tell is not there. */
+/* Before a reading: values that such a table may have are unknown. */
 void gs_amdgpu_metrics_forget(bool basic, bool health, struct gs_gpu_sample *sample);
 
-/* Set what the sample has not and these bytes tell. False: a version that is not known, or cut
+/* Set what the sample has not and these bytes have. False: a version that is not known, or cut
  * off. Pure. */
 bool gs_amdgpu_metrics_fill(const uint8_t *table, size_t bytes, bool basic, bool health,
 			    struct gs_gpu_sample *sample);

@@ -4,7 +4,7 @@
  * v2_0 to v2_4 and v3_0, naturally aligned; numbers of all ones are not there. Offsets are written
  * down here because the layouts differ by members in the middle.
  *
- * What is left out, and why: energy below 1.4 (a Navi 10 was seen to tell 6.3e18); temperature,
+ * What is left out, and why: energy below 1.4 (a Navi 10 was seen to report 6.3e18); temperature,
  * power and activity of 2.0 to 2.3 (their unit depends on chip and firmware); bandwidths (no unit
  * that holds for all). 1.9, a list of attributes, is not read.
  */
@@ -84,7 +84,7 @@ static const struct value v2_0[] = {
 	{84, 2, 0, GS_GPU_CLOCK_MEM, MHZ, PLAIN},
 	{88, 2, 0, GS_GPU_CLOCK_VIDEO, MHZ, PLAIN},
 };
-/* The fourth is of 2.2 on, the rest of 2.4 alone, whose units are told: 0.01 degrees and per cent,
+/* The fourth is of 2.2 on, the rest of 2.4 alone, whose units are documented: 0.01 degrees and per cent,
  * mW. */
 static const struct value v2_1[] = {
 	{76, 2, 0, GS_GPU_CLOCK_SM, MHZ, PLAIN},

@@ -1,5 +1,5 @@
 /*
- * What is around a function in its file, as far as it tells where the function is left: code that
+ * What is around a function in its file, as far as it shows where the function is left: code that
  * was put apart, and what the functions that it calls are good for. These are known by name, where
  * they are another library's.
  */

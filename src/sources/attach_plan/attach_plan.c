@@ -90,7 +90,7 @@ int gs_attach_plan_select(struct gs_attach_plan_selection *s,
 	return 0;
 }
 
-/* libstdc++: whoever catches an exception calls it. */
+/* libstdc++: called by all code that catches an exception. */
 #define CATCHER "__cxa_begin_catch"
 
 void gs_attach_plan_fini(struct gs_attach_plan *plan)
@@ -331,7 +331,7 @@ static bool has_exit(const struct gs_attach_plan *plan, uint64_t from, uint64_t 
 }
 
 /* Probes on the rets of all functions to which one jumps in the place of a return. Several may jump
- * to the same, which has its probes once: whose frame it is tells the stack pointer. */
+ * to the same, which has its probes once: the stack pointer says whose frame it is. */
 static int add_tails(struct gs_attach_plan *plan, const struct gs_attach_plan_context *c,
 		     const struct gs_elf_symbol *symbol, size_t entry,
 		     const struct gs_returns *returns, unsigned level)

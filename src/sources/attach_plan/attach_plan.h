@@ -128,14 +128,14 @@ struct gs_attach_plan_context {
 	struct gs_map *callees;
 };
 
-#define PLAN_NO_EXITS "where it returns cannot be told from its code"
+#define PLAN_NO_EXITS "where it returns cannot be seen in its code"
 #define PLAN_NO_RETURNS                                                                            \
 	"its code does not show where it returns, and a return probe would end a program that "    \
 	"throws through it: return: false sees its calls"
 
 /* One function that may throw: a probe where it is cheap at the entry, and on what it is left by,
  * for a return probe would end the program. name is for messages. 0 also when it must not be probed
- * (told to options->on_attach); -ENOMEM. */
+ * (reported to options->on_attach); -ENOMEM. */
 int gs_attach_plan_add_scope(struct gs_attach_plan *plan,
 			     const struct gs_attach_plan_context *context,
 			     const struct gs_elf_symbol *symbol, const char *name,

@@ -17,7 +17,7 @@ int attach_plan_add_probes(struct gs_attach_plan *plan, const struct gs_usdt_pla
 			   enum gs_family family, uint64_t cookie, uint16_t func);
 
 /* Put a probe where it is cheap into a function; name is for messages. 0 also when the function
- * must not be probed (told to options->on_attach); -ENOMEM. */
+ * must not be probed (reported to options->on_attach); -ENOMEM. */
 int attach_plan_add(struct gs_attach_plan *plan, const struct gs_attach_plan_context *context,
 		    const struct gs_elf_symbol *symbol, const char *name, enum gs_family family,
 		    unsigned layer, uint16_t func);
@@ -29,8 +29,8 @@ int attach_plan_add_fixed(struct gs_attach_plan *plan, const struct gs_attach_pl
 enum gs_family attach_plan_fixed_family(uint16_t id);
 
 /* As gs_attach_plan_add_scope() for the loop of an interpreter (gs_exit_around.is_loop); cookies of its
- * ways out have the exact distance of the stack pointer to that at the entry. What cannot be told
- * from its code is -EILSEQ or -E2BIG and not told, with the entry alone in the plan. */
+ * ways out have the exact distance of the stack pointer to that at the entry. What cannot be seen
+ * in its code is -EILSEQ or -E2BIG and not reported, with the entry alone in the plan. */
 int attach_plan_add_loop(struct gs_attach_plan *plan, const struct gs_attach_plan_context *context,
 			 const struct gs_elf_symbol *symbol, const char *name,
 			 enum gs_family family, unsigned layer, uint16_t func);
@@ -57,7 +57,7 @@ int attach_plan_torch(struct gs_attach_plan *plan, const struct gs_attach_plan_c
 
 /* --- mpi.c --- */
 
-#define PLAN_MPI_MARKER "PMPI_Init" /* whoever defines it is a library of MPI */
+#define PLAN_MPI_MARKER "PMPI_Init" /* a file that defines it is a library of MPI */
 
 int attach_plan_mpi(struct gs_attach_plan *plan, const struct gs_attach_plan_context *context,
 		    bool is_exe, struct gs_err *err);

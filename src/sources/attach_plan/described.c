@@ -29,7 +29,7 @@ static bool matches_site(const struct gs_described_want *w, const struct gs_usdt
 	       fnmatch(w->probe, site->name, 0) == 0;
 }
 
-static int tell_function(struct search *s, unsigned want, const struct gs_elf_function *f)
+static int report_function(struct search *s, unsigned want, const struct gs_elf_function *f)
 {
 	const struct gs_attach_plan_options *options = s->query->options;
 	const struct gs_attach_plan_context c = {
@@ -74,7 +74,7 @@ static int on_function(void *ctx, const struct gs_elf_function *f)
 			continue;
 		if (s->n++ == GS_DESCRIBED_MAX)
 			return 1;
-		r = tell_function(s, i, f);
+		r = report_function(s, i, f);
 		if (r != 0)
 			return r;
 	}
@@ -137,6 +137,6 @@ int gs_attach_plan_described(const struct gs_described_query *query, struct gs_e
 	if (r == 0)
 		r = gs_elf_usdt(elf, on_site, &s, err);
 	gs_map_fini(&s.callees);
-	/* More than a run can have: whoever counts them says so. */
+	/* More than a run can have: the caller counts them and says so. */
 	return r > 0 && s.n > GS_DESCRIBED_MAX ? 0 : r;
 }

@@ -9,7 +9,7 @@
 #include "sources/attach_plan/attach_plan.h"
 #include "core/reader/reader.h"
 
-/* So many functions and sites of a file are told: more than a run can have. */
+/* At most this many functions and sites of a file are reported: more than a run can have. */
 #define GS_DESCRIBED_MAX 16384u
 
 struct gs_described_want {            /* all borrowed */
@@ -47,9 +47,10 @@ struct gs_described_handler {
 	void *ctx;
 };
 
-struct gs_described_query {                           /* all borrowed */
-	const struct gs_attach_plan_options *options; /* how places are chosen, and who is told */
-	const char *path;                             /* as the process names it */
+struct gs_described_query { /* all borrowed */
+	const struct gs_attach_plan_options
+		*options; /* how places are chosen, and to whom it is reported */
+	const char *path; /* as the process names it */
 	const struct gs_described_want *wants;
 	unsigned n_wants;
 };

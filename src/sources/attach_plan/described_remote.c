@@ -65,7 +65,7 @@ static int take_wants(struct gs_wire_in *in, struct gs_described_want **ret, uns
 
 /* ---- the answer, in the reader ---- */
 
-static void tell_told(void *ctx, const struct gs_attach *attach)
+static void report_described(void *ctx, const struct gs_attach *attach)
 {
 	struct gs_wire_out *out = ctx;
 
@@ -127,7 +127,7 @@ int gs_attach_plan_serve_described(void **state, struct gs_reader_request *reque
 {
 	const struct gs_described_handler handler = {put_function, put_site, reply};
 	GS_CLEANUP(attach_plan_options_fini)
-	struct remote_options options = {.on_attach = tell_told, .ctx = reply};
+	struct remote_options options = {.on_attach = report_described, .ctx = reply};
 	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
 	GS_FREE struct gs_described_want *wants = NULL;
 	struct gs_described_query q = {.options = &options.options};

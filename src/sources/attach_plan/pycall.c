@@ -73,7 +73,7 @@ int attach_plan_pycall(struct gs_attach_plan *plan, const struct gs_attach_plan_
 	if (version >= GS_PYCALL_FIRST + GS_PYCALL_LEFT && left.n) {
 		attach_plan_report(
 			c, "python:function__entry",
-			"Python 3.11 tells only when a function is left: its calls are counted, "
+			"Python 3.11 shows only when a function is left: its calls are counted, "
 			"without a time, and each call of any function pays for that: "
 			"--max-overhead bounds it, --python-hz 99 shows where the time goes",
 			-EOPNOTSUPP, GS_LAYER_PYTHON);

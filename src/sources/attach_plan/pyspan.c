@@ -1,6 +1,6 @@
 /*
  * What an interpreter does beside running code: collecting garbage, and waiting for its lock, at
- * the places that sources/elf/python_site.h tells.
+ * the places that sources/elf/python_site.h finds.
  */
 #include <errno.h>
 

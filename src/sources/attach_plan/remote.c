@@ -5,7 +5,7 @@
  *
  * A place is where the kernel will put a breakpoint, so an answer is taken only when each place is
  * one that was asked for: a wanted function, a cookie of its family, inside the file. That a lie
- * about another user's file cannot be told is the reader's part.
+ * about another user's file cannot be noticed here is the reader's part.
  */
 #include <errno.h>
 #include <string.h>
@@ -26,7 +26,7 @@
 
 /* ---- what is wanted ---- */
 
-/* Whoever adds a family has its places checked in check_place(). */
+/* A new family has its places checked in check_place(). */
 _Static_assert(GS_N_FAMILIES == N_FAMILIES, "check the places of the new family");
 
 static void put_texts(struct gs_wire_out *out, const char *const *texts, size_t n)
@@ -125,7 +125,7 @@ static void telling_fini(struct telling *t)
 	gs_buf_fini(&t->buf);
 }
 
-static void tell_holder(void *ctx, const struct gs_attach *attach)
+static void report_holder(void *ctx, const struct gs_attach *attach)
 {
 	struct telling *t = ctx;
 
@@ -187,16 +187,16 @@ int gs_attach_plan_serve(void **state, struct gs_reader_request *request, struct
 			 struct gs_err *err)
 {
 	GS_CLEANUP(telling_fini)
-	struct telling told = {.buf = GS_BUF_INIT(GS_READER_MAX_BYTES / 2)};
+	struct telling report = {.buf = GS_BUF_INIT(GS_READER_MAX_BYTES / 2)};
 	GS_CLEANUP(attach_plan_options_fini)
-	struct remote_options options = {.on_attach = tell_holder, .ctx = &told};
+	struct remote_options options = {.on_attach = report_holder, .ctx = &report};
 	GS_CLEANUP(gs_attach_plan_fini) struct gs_attach_plan plan = {0};
 	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
 	struct gs_attach_plan_selection selection;
 	struct gs_mapped_file file = {.path = NULL};
 	int r = attach_plan_take_options(&request->in, &options);
 
-	told.out.buf = &told.buf;
+	report.out.buf = &report.buf;
 	file.path = gs_wire_text(&request->in);
 	file.is_exe = gs_wire_u8(&request->in);
 	if (r == 0 && (!file.path || !gs_wire_is_done(&request->in)))
@@ -210,10 +210,10 @@ int gs_attach_plan_serve(void **state, struct gs_reader_request *request, struct
 	if (r < 0)
 		return r;
 	put_functions(reply, &plan, options.funcs);
-	gs_wire_put_u32(reply, told.n);
-	gs_wire_put(reply, told.buf.data, told.buf.bytes);
+	gs_wire_put_u32(reply, report.n);
+	gs_wire_put(reply, report.buf.data, report.buf.bytes);
 	attach_plan_put_plan(reply, &plan);
-	return told.out.r;
+	return report.out.r;
 }
 
 /* ---- the answer, in the holder ---- */
@@ -271,7 +271,7 @@ int attach_plan_take_reported(struct gs_wire_in *in, const struct gs_attach_plan
 	return 0;
 }
 
-static int take_told(struct gs_wire_in *in, const struct answer *a)
+static int take_reports(struct gs_wire_in *in, const struct answer *a)
 {
 	uint32_t n = gs_wire_count(in, TOLD_BYTES);
 	int r = 0;
@@ -378,7 +378,7 @@ int gs_attach_plan_take_answer(struct gs_attach_plan *plan,
 	int r = take_functions(in, &a);
 
 	if (r == 0)
-		r = take_told(in, &a);
+		r = take_reports(in, &a);
 	return r == 0 ? take_plan(in, &a, plan) : r;
 }
 

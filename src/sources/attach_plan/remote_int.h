@@ -19,7 +19,7 @@ void attach_plan_put_options(struct gs_wire_out *out, const struct gs_attach_pla
 int attach_plan_take_options(struct gs_wire_in *in, struct remote_options *options);
 void attach_plan_options_fini(struct remote_options *options);
 
-/* Why something is not traced. Taken, it is told to options->on_attach. */
+/* Why something is not traced. When taken it is reported to options->on_attach. */
 void attach_plan_put_reported(struct gs_wire_out *out, const struct gs_attach *attach);
 int attach_plan_take_reported(struct gs_wire_in *in, const struct gs_attach_plan_options *options,
 			      const char *path);

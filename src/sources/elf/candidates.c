@@ -167,7 +167,7 @@ static int add_object(struct loader *l, const char *path, size_t parent, bool *r
 	r = gs_elf_seen_add(&l->files, gs_elf_file_id_of(&st));
 	if (r <= 0 || l->n_objects >= MAX_OBJECTS)
 		return r < 0 ? r : 0;
-	/* Of a link to a program the kernel tells the loader where it leads. */
+	/* The kernel gives the loader the target of a link to a program. */
 	gs_elf_path_folder(parent == NO_PARENT && realpath(path, real) ? real : path, origin);
 	grown = realloc(l->objects, (l->n_objects + 1) * sizeof(*grown));
 	if (!grown)

@@ -21,7 +21,7 @@ struct gs_elf_part {
 
 #define GS_ELF_SEGMENTS_MAX 32 /* the linkers make one or two */
 
-/* The executable segments of a file: all that is needed to tell where in it code is, and where it
+/* The executable segments of a file: all that is needed to know where in it code is, and where it
  * was loaded. */
 struct gs_elf_segments {
 	struct gs_elf_part parts[GS_ELF_SEGMENTS_MAX];
@@ -56,7 +56,7 @@ enum gs_elf_table_kind { GS_ELF_SYMTAB, GS_ELF_DYNSYM };
 
 struct gs_elf_code_symbol {
 	uint64_t vaddr;
-	uint64_t size_bytes; /* 0: not told */
+	uint64_t size_bytes; /* 0: not known */
 	uint64_t name_off;   /* for gs_elf_symbol_name() */
 	uint8_t rank;        /* 1 local, 2 weak, 3 global: the best of several is shown */
 };

@@ -222,7 +222,7 @@ static int check_header(const struct gs_elf *elf, const Elf64_Ehdr *eh, struct g
 	return 0;
 }
 
-/* fd: the file as somebody else has opened it, taken; NULL: by its path. */
+/* fd: the file as the caller opened it, taken; NULL: by its path. */
 static int open_elf(const char *path, int *fd, const struct gs_foreign_want *want, bool only_debug,
 		    struct gs_elf **ret_elf, struct gs_err *err)
 {

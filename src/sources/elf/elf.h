@@ -100,7 +100,7 @@ int gs_elf_stub_name(struct gs_elf *elf, uint64_t file_off, char *ret_name, size
 
 /* The function of this file to which the indirect jump at file_off leads as long as the program
  * does not change where: entries of NVIDIA's driver are such stubs. Its size is the distance to the
- * next function with unwind tables. -ENOENT: it cannot be told. */
+ * next function with unwind tables. -ENOENT: it is not known. */
 int gs_elf_stub_body(struct gs_elf *elf, uint64_t file_off, uint64_t *ret_off, uint64_t *ret_bytes);
 
 /* How many bytes the function that begins at file_off has: the distance to the next one with unwind

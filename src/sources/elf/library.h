@@ -64,7 +64,7 @@ int gs_library_resolve(pid_t pid, const char *path, struct gs_mapped_file *ret_f
 int gs_library_candidates(const char *command, char *const environment[], gs_mapped_file_fn fn,
 			  void *ctx);
 
-/* Where ld.so finds a library that is told by its name ("libc.so.6", or "libc" for any version): in
+/* Where ld.so finds a library that is named ("libc.so.6", or "libc" for any version): in
  * the folders of library_path (LD_LIBRARY_PATH; may be NULL), the ld.so cache, default folders. 0
  * or -ENOENT. */
 int gs_library_by_name(const char *name, const char *library_path, char path[PATH_MAX]);

@@ -11,7 +11,7 @@
  *   lock         take_gil()        all         Python/ceval_gil.h, 3.12 on: Python/ceval_gil.c
  *
  * Compilers make copies of them for constant arguments (".constprop.0"), each a function of its
- * own; all are told. gcc's link-time optimization of a whole program, as conda's builds have it,
+ * own; all are found. gcc's link-time optimization of a whole program, as conda's builds have it,
  * appends ".lto_priv.0".
  */
 #include "sources/elf/python_site.h"

@@ -30,11 +30,11 @@ int gs_elf_python_sites(struct gs_elf *elf, enum gs_python_deed deed,
 int gs_elf_python_gc_probes(struct gs_elf *elf, struct gs_usdt_places ret_probes[2],
 			    struct gs_err *err);
 
-/* The static probe by which CPython 3.8 to 3.11 tells that a function is left: by return, yield or
+/* The static probe by which CPython 3.8 to 3.11 reports that a function is left: by return, yield or
  * an exception. n is 0 where it was not built with it, and in any other version. (function__entry
  * has to look up a line before it is passed, and is in 3.11 under sys.setprofile() and its like
  * only; 3.12 to 3.14 have neither.) version: gs_elf_python_version(), which of 3.11 is looked up.
- * The cookies tell the way to _PyRuntime (GS_PYCALL_WORD); n is also 0 where that is too far. */
+ * The cookies hold the distance to _PyRuntime (GS_PYCALL_WORD); n is also 0 where that is too far. */
 int gs_elf_python_left_probe(struct gs_elf *elf, unsigned version, struct gs_usdt_places *ret_probe,
 			     struct gs_err *err);
 

@@ -1,6 +1,6 @@
 /*
  * A set of files by identity: the ids in an array, and a map from the hash of an id to its place
- * there. Two ids of one hash are told apart by trying the next hash.
+ * there. Two ids of one hash are distinguished by trying the next hash.
  */
 #include "sources/elf/library_int.h"
 

@@ -14,7 +14,7 @@
  *	         ^ offset of "cudaFree"  ^ offset of "ncclSend"
  *
  * Linkers let a name begin in the middle of another, so it is its end that is looked for, and only
- * the symbols tell whether one begins at such an offset. They are streamed next, and only where
+ * the symbols show whether one begins at such an offset. They are streamed next, and only where
  * there is an offset to look for. A symbol whose name begins there has the wanted name, so no
  * name is ever read again. Memory: two blocks, and the offsets.
  *

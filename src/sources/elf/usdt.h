@@ -1,6 +1,6 @@
 /*
  * Statically defined probes of a file (USDT, "sdt"): places that a program's author marked, each
- * with a provider, a name and a description of where its arguments are. They are told by notes
+ * with a provider, a name and a description of where its arguments are. They are described by notes
  * named "stapsdt" (sys/sdt.h of SystemTap; the same header is in glibc, Python, PyTorch ...).
  */
 #ifndef GS_SOURCES_ELF_USDT_H
@@ -56,7 +56,7 @@ struct gs_usdt_places {
 	unsigned n; /* in the order of the file; those beyond the array are left out */
 	struct {
 		uint64_t file_off, ref_ctr_off, vaddr; /* of struct gs_usdt_site */
-		uint64_t cookie; /* 0, or what who found it has to tell the kernel side */
+		uint64_t cookie; /* 0, or what the finder passes to the kernel side */
 	} at[8];
 };
 
@@ -64,7 +64,7 @@ struct gs_usdt_places {
 int gs_elf_usdt_find(struct gs_elf *elf, struct gs_usdt_places *probes, unsigned n_probes,
 		     struct gs_err *err);
 
-/* The arguments of one site; how many could be read is returned, and *ret_bad tells why not more
+/* The arguments of one site; how many could be read is returned, and *ret_bad says why not more
  * (static text, NULL: they are all). */
 unsigned gs_usdt_parse_args(const char *text, struct gs_usdt_arg ret_args[GS_USDT_ARG_MAX],
 			    const char **ret_bad);

@@ -1,7 +1,7 @@
 /*
  * Rows of the table that the kernel's program for described probes follows. Of a function they are
  * as the description says. A static probe has its arguments wherever the compiler had them: the
- * place of each is told by the site's note, and what the description follows from there comes
+ * place of each is in the site's note, and what the description follows from there comes
  * behind it.
  */
 #include "sources/elf/usdt_row.h"
@@ -38,7 +38,7 @@ static const char *place_arg(struct gs_user_value *v, const struct gs_usdt_arg *
 	return NULL;
 }
 
-/* A static probe whose arguments were not described: all of them, as its notes tell. */
+/* A static probe whose arguments were not described: all of them, as its notes list them. */
 static void add_all_args(const struct gs_usdt_site *site, struct gs_user_row *row,
 			 struct gs_user_name *names)
 {

@@ -105,7 +105,7 @@ static const char *user_name(struct gs_gpu *gpu, uint32_t uid)
 	return u->name;
 }
 
-/* Who left the GPUs may have ended, and its pid become another's: to be looked at anew. */
+/* A process that left the GPUs may have ended and its pid been reused: look at it again. */
 static void forget_ended(struct gs_gpu *gpu, const struct gs_gpu_snapshot *s)
 {
 	uint32_t *pids = s->n_processes ? malloc(s->n_processes * sizeof(*pids)) : NULL;
@@ -182,7 +182,7 @@ static int take_events(struct gs_gpu *gpu, struct gs_gpu_snapshot *s)
 	return 0;
 }
 
-/* What was known last, told as such. */
+/* What was known last, marked as such. */
 static struct gs_gpu_snapshot *snapshot_of_hung(struct gs_gpu *gpu, uint64_t since_ns)
 {
 	struct gs_gpu_snapshot *s =

@@ -50,11 +50,11 @@ struct gs_gpu_options {
 	void (*on_slow)(void *ctx, const char *text);
 	void *on_slow_ctx;
 	/* Of one processor's time, for all GPUs of NVML together: what costs more is read less
-	 * often, which gs_gpu_sample.part_ns tells. 0: no limit, everything asked for is read. */
+	 * often, which gs_gpu_sample.part_ns shows. 0: no limit, everything asked for is read. */
 	double budget;
 };
 
-/* Works without any GPU or library: the snapshots then tell why there is nothing. -ENOMEM, or
+/* Works without any GPU or library: the snapshots then say why there is nothing. -ENOMEM, or
  * -EAGAIN when no thread can be started. */
 int gs_gpu_open(const struct gs_gpu_options *options, struct gs_gpu **ret_gpu, struct gs_err *err);
 void gs_gpu_close(struct gs_gpu **gpu);
@@ -72,8 +72,8 @@ int gs_gpu_read_groups(struct gs_gpu *gpu, unsigned groups, struct gs_gpu_snapsh
 /* Another options.budget from the next reading on, for who reads more or less often than before. */
 void gs_gpu_set_budget(struct gs_gpu *gpu, double budget);
 
-/* Let go of the driver, so that a GPU can be reset or divided anew; snapshots say RELEASED until
- * gs_gpu_resume(). -ETIMEDOUT: one of its calls hangs; it is let go of when that comes back. */
+/* Release the driver, so that a GPU can be reset or its MIG instances changed; snapshots say RELEASED until
+ * gs_gpu_resume(). -ETIMEDOUT: one of its calls hangs; it is released when that comes back. */
 int gs_gpu_release(struct gs_gpu *gpu);
 void gs_gpu_resume(struct gs_gpu *gpu);
 

@@ -30,7 +30,7 @@
 
 #define GS_GPU_MAX         512  /* GPUs and their parts; more are not shown */
 #define GS_GPU_PROCESS_MAX 4096 /* on one GPU; more are not shown */
-#define GS_GPU_EVENTS_MAX  256  /* waiting to be told; more are counted as lost */
+#define GS_GPU_EVENTS_MAX  256  /* waiting to be reported; more are counted as lost */
 
 /* What the caller's side watches of the worker: since when the call it makes has lasted. */
 struct gs_gpu_watch {
@@ -129,19 +129,19 @@ struct gs_nvml_device {
 	uint64_t pcie_measured_ns; /* monotonic: when NVML measured rates of PCIe; 0 never */
 	struct nvml_gpm_sample *gpm[2];
 	uint64_t gpm_time_ns;
-	uint8_t rate_from_gpm; /* bits: rates of bytes that GPM tells, in the order of bytes_last */
+	uint8_t rate_from_gpm; /* bits: rates of bytes that GPM reports, in the order of bytes_last */
 	uint8_t gpm_at;        /* which of the two was taken last */
 	uint8_t gpm_state;     /* 0 not asked yet, 1 supported, 2 not */
 	uint64_t util_last_us, util_time_ns;
 	uint8_t util_why;               /* enum gs_gpu_reason of the shares */
 	struct nvml_process_util *util; /* owned; rows of the last reading */
 	unsigned n_util;
-	struct gs_map accounted; /* pid -> 1: not to be told (again) */
+	struct gs_map accounted; /* pid -> 1: not to be reported (again) */
 	bool accounting_started;
 	struct gs_nvml_part part[GS_GPU_PARTS];
-	uint64_t plan_ns;   /* when the intervals are to be found anew */
-	bool util_from_gpm; /* GPM tells utilisation, for its call costs too much */
-	uint8_t no_total;   /* bits: sums of bytes over NVLink that the GPU does not tell */
+	uint64_t plan_ns;   /* when the intervals are to be found again */
+	bool util_from_gpm; /* GPM reports utilisation, since its own call costs too much */
+	uint8_t no_total;   /* bits: sums of bytes over NVLink that the GPU does not report */
 	bool links_known;   /* what of the links does not change was read */
 	struct gs_gpu_process *kept; /* owned; processes as listed last */
 	unsigned n_kept;
@@ -169,7 +169,7 @@ struct gs_nvml {
 	uint64_t group_ns[GS_NVML_GROUPS],
 		turn_ns[GS_NVML_GROUPS];    /* last turn; between the last two */
 	double plan_budget;                 /* that of the last turn */
-	unsigned plans_due;                 /* turns at which the intervals are found anew */
+	unsigned plans_due;                 /* turns at which the intervals are found again */
 	uint64_t slow_cpu_ns;               /* for slow parts in this turn */
 	uint32_t slow_owed, slow_owed_next; /* device and part whose turn this and the next are */
 	bool pcie_measured;                 /* of one device again, in this turn */
@@ -204,7 +204,7 @@ enum gs_gpu_reason gs_nvml_why(nvml_return r);
 /* Set a field of the device's sample, or why it is not there. */
 void gs_nvml_put(struct gs_nvml_device *dev, enum gs_gpu_field field, nvml_return r, double value);
 
-/* Open and start when it is time; afterwards session_state and text tell. */
+/* Open and start when it is time; afterwards session_state and text say how it went. */
 void gs_nvml_start(struct gs_nvml *nv, uint64_t now_ns);
 /* End the session (nvmlShutdown) and forget the devices' handles. keep: what is known of lost GPUs
  * stays for the next session. */

@@ -106,7 +106,7 @@ nvml_return gs_nvml_note(struct gs_nvml *nv, struct gs_nvml_device *dev, enum nv
 		dev->unsupported[call / 64] |= 1ull << (call % 64);
 	else if (r == NVML_GPU_IS_LOST)
 		dev->sample.lost = 1;
-	/* The handle of a part is stale once the GPU was divided anew; memory is what every part
+	/* The handle of a part is stale once the GPU's MIG instances changed; memory is what every part
 	 * has. Other calls say the same when they are not made for parts. */
 	else if (dev->parent && (r == NVML_NOT_FOUND || r == NVML_INVALID_ARGUMENT)) {
 		if (call == NVML_CALL_memory_v2 || call == NVML_CALL_memory)
@@ -247,7 +247,7 @@ static bool load_library(struct gs_nvml *nv)
 	return true;
 }
 
-static void tell_init(struct gs_nvml *nv, nvml_return r)
+static void report_init(struct gs_nvml *nv, nvml_return r)
 {
 	switch (r) {
 	case NVML_DRIVER_NOT_LOADED:
@@ -305,8 +305,8 @@ void gs_nvml_start(struct gs_nvml *nv, uint64_t now_ns)
 		return;
 	r = NVML(nv, init);
 	if (r != NVML_OK) {
-		tell_init(nv, r);
-		/* A library that was replaced on disk is opened anew. */
+		report_init(nv, r);
+		/* A library that was replaced on disk is opened again. */
 		gs_nvml_library_unref(&nv->library);
 		return;
 	}
@@ -314,7 +314,7 @@ void gs_nvml_start(struct gs_nvml *nv, uint64_t now_ns)
 	nv->lost = nv->changed = false;
 	read_versions(nv);
 	if (gs_nvml_enumerate(nv) < 0) {
-		fail_nvml(nv, GS_GPU_STATE_FAILED, "NVML starts but tells no GPUs");
+		fail_nvml(nv, GS_GPU_STATE_FAILED, "NVML starts but reports no GPUs");
 		gs_nvml_stop(nv, true);
 		return;
 	}

@@ -1,5 +1,5 @@
 /*
- * Which GPUs there are, and what of each stays as it is. The table is filled anew whenever GPUs or
+ * Which GPUs there are, and what of each stays as it is. The table is filled again whenever GPUs or
  * their parts may have changed; a GPU that was known (by UUID) keeps its counters and its last
  * values, and one that stopped answering keeps its place in the table, marked lost.
  */

@@ -1,5 +1,5 @@
 /*
- * XIDs as NVML tells them, waited for in a thread of its own: nvmlEventSetWait is the one call that
+ * XIDs as NVML reports them, waited for in a thread of its own: nvmlEventSetWait is the one call that
  * NVML lets run beside others. The thread never waits longer than a quarter of a second in it, so
  * that the library can be shut down; it holds a reference to the library and to the queue, and
  * when its call never comes back both outlive their owner.
@@ -81,7 +81,7 @@ static void *wait_for_events(void *arg)
 	return NULL;
 }
 
-/* Register what each GPU can tell; how many can tell anything. */
+/* Register the events that each GPU has; returns how many have any. */
 static unsigned register_all(struct gs_nvml *nv)
 {
 	unsigned n = 0;

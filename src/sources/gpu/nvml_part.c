@@ -32,7 +32,7 @@ struct rule {
 	bool parts_too;   /* of MIG parts as well */
 	void (*read[2])(struct gs_nvml *nv, struct gs_nvml_device *dev);
 	const char *way[2];
-	enum gs_gpu_field tells; /* the field by which a way is seen to work */
+	enum gs_gpu_field proof; /* the field by which a way is seen to work */
 };
 
 static void read_power_once(struct gs_nvml *nv, struct gs_nvml_device *dev)
@@ -51,7 +51,7 @@ static void read_utilization_once(struct gs_nvml *nv, struct gs_nvml_device *dev
 #define HEALTH GS_GPU_READ_HEALTH
 #define LINKS  GS_GPU_READ_LINKS
 
-/* In the order in which they are read: the first tells whether the GPU answers, GPM's rates of
+/* In the order in which they are read: the first shows whether the GPU answers, GPM's rates of
  * bytes win over those of counters. */
 /* clang-format off */
 static const struct rule rules[GS_GPU_PARTS] = {
@@ -133,7 +133,7 @@ static bool was_tried(const struct gs_nvml_part *p, const struct rule *rule)
 	return p->tries[0] >= TRIES && (!rule->read[1] || p->tries[1] >= TRIES);
 }
 
-/* Whether the device's GPM tells utilisation, so that the costly call need not. */
+/* Whether the device's GPM reports utilisation, so that the costly call need not. */
 static void choose_utilization(struct gs_nvml *nv, struct gs_nvml_device *dev)
 {
 	const struct gs_nvml_part *p = &dev->part[GS_GPU_PART_UTILIZATION];
@@ -205,7 +205,7 @@ static void shift_first(const struct gs_nvml *nv, const struct gs_nvml_device *d
 }
 
 /* Whether a slow part may be read in this turn. The first one that found no room is the first of
- * the next turn, so that a dear one is not put off for ever by cheap ones before it. */
+ * the next turn, so that an expensive one is not put off for ever by cheap ones before it. */
 static bool has_room(struct gs_nvml *nv, const struct gs_nvml_device *dev, unsigned part)
 {
 	uint32_t key = (uint32_t)(dev - nv->device) * GS_GPU_PARTS + part + 1;
@@ -290,7 +290,7 @@ void gs_nvml_part_end(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned p
 	p->last_ns = now_ns;
 	p->asked = false;
 	/* A way that does not bring the value is none. */
-	if (rule->read[1] && !gs_gpu_has(&dev->sample, rule->tells))
+	if (rule->read[1] && !gs_gpu_has(&dev->sample, rule->proof))
 		as_known = UINT64_MAX;
 	if (p->tries[way] < TRIES) {
 		if (!p->tries[way] || as_known < p->way_ns[way])
@@ -328,7 +328,7 @@ void gs_nvml_parts_read(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned
 }
 
 /* Who has another budget reads at another pace. The turn that brings it lies between the two paces,
- * so that the intervals are found anew at that one and at those after it. */
+ * so that the intervals are found again at that one and at those after it. */
 static void note_budget(struct gs_nvml *nv)
 {
 	if (nv->plan_budget > 0 && nv->plan_budget != nv->options->budget)

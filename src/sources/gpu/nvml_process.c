@@ -3,7 +3,7 @@
  * and those that came and went in between (accounting, where an administrator has switched it on).
  *
  * Shares: the driver keeps a row for each process that did something, with the time of its last
- * reading. Asked for rows newer than the newest seen, it answers NOT_FOUND when nobody did
+ * reading. Asked for rows newer than the newest seen, it answers NOT_FOUND when no process did
  * anything: then all shares are 0. Rows with more than 100 %, of no process of the list, or older
  * than what was asked for are garbage that drivers do return (nvtop issue 110) and are dropped.
  * The driver takes its readings up to a second apart, so it is not asked more often than that: an
@@ -284,7 +284,7 @@ static int add_ended(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t gp
 		p->sm_ratio = share_of(stats.gpu_pct);
 		p->mem_ratio = share_of(stats.memory_pct);
 	}
-	/* Those that were seen running are not told when they end. */
+	/* Those that were seen running are not reported when they end. */
 	for (unsigned i = first; i < last; i++) {
 		struct nvml_accounting stats = {0};
 		uint64_t start_us;
@@ -323,7 +323,7 @@ static int list_all(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t gpu
 	return e;
 }
 
-/* For the turns in which the lists are not due. What ended is told once. */
+/* For the turns in which the lists are not due. What ended is reported once. */
 static int keep_processes(struct gs_nvml_device *dev, unsigned first,
 			  const struct gs_gpu_rows *rows)
 {
@@ -377,7 +377,7 @@ int gs_nvml_processes(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t g
 	}
 	if (e < 0 || dev->parent)
 		return e;
-	/* Nobody there has no shares to tell. */
+	/* Without processes there are no shares. */
 	if ((rows->n > first || !budget) &&
 	    gs_nvml_part_due(nv, dev, GS_GPU_PART_SHARES, asked, true, now_ns)) {
 		gs_nvml_part_begin(&meter);

@@ -1,5 +1,5 @@
 /*
- * The values of one GPU that change from moment to moment, part by part (nvml_part.c tells when). A
+ * The values of one GPU that change from moment to moment, part by part (nvml_part.c says when). A
  * field that the GPU does not have is not asked for again before the slow values are due.
  *
  * Bytes over PCIe come from counters, or from GPM. nvmlDeviceGetPcieThroughput measures for 20 ms
@@ -362,7 +362,7 @@ void gs_nvml_put_rate(struct gs_nvml_device *dev, enum gs_gpu_field rate, enum g
 {
 	struct gs_gpu_sample *s = &dev->sample;
 	uint64_t before_ns = dev->bytes_time_ns[slot], now;
-	/* GPM tells the rate of the last moment, this one that since the counter was read. */
+	/* GPM has the rate of the last moment, this one that since the counter was read. */
 	bool keep = dev->rate_from_gpm >> slot & 1;
 
 	if (!gs_gpu_has(s, counter)) {
@@ -370,7 +370,7 @@ void gs_nvml_put_rate(struct gs_nvml_device *dev, enum gs_gpu_field rate, enum g
 			s->why[rate] = s->why[counter];
 		return;
 	}
-	/* So short ago that it tells nothing. */
+	/* So short ago that it means nothing. */
 	if (before_ns && now_ns - before_ns < 1000000)
 		return;
 	now = (uint64_t)s->value[counter];

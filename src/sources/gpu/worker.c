@@ -41,13 +41,13 @@ struct gs_gpu_worker {
 	struct gs_nvml nv;
 	struct gs_amdgpu *amd;
 	uint64_t next_amd_ns;
-	uint64_t mends_since_ns; /* how often the session was opened anew, and since when */
+	uint64_t mends_since_ns; /* how often the session was opened again, and since when */
 	unsigned n_mends;
 };
 
 #define SLOW_FIRST_NS 1000000000ull
 #define SLOW_AGAIN_NS 10000000000ull
-/* A driver that always says that something changed must not be opened anew at each sample. */
+/* A driver that always says that something changed must not be opened again at each sample. */
 #define MENDS_MAX   5
 #define MENDS_IN_NS 10000000000ull
 
@@ -72,7 +72,7 @@ static bool any_lost(const struct gs_nvml *nv)
 	return false;
 }
 
-/* Bring the session to where it should be: open it, or open it anew when GPUs have changed. */
+/* Bring the session to where it should be: open it, or open it again when GPUs have changed. */
 static void mend_session(struct gs_gpu_worker *w, uint64_t now_ns)
 {
 	struct gs_nvml *nv = &w->nv;
@@ -89,7 +89,7 @@ static void mend_session(struct gs_gpu_worker *w, uint64_t now_ns)
 	if (nv->started && nv->changed && w->n_mends++ >= MENDS_MAX) {
 		nv->changed = false;
 	} else if (nv->started && nv->changed) {
-		gs_log(1, "nvml: the GPUs have changed, the session is opened anew");
+		gs_log(1, "nvml: the GPUs have changed, opening the session again");
 		gs_nvml_stop(nv, true);
 		nv->retry_ns = 0;
 	} else if (nv->started && any_lost(nv) && now_ns >= nv->retry_ns) {
@@ -218,7 +218,7 @@ static int fill_rows(struct gs_gpu_worker *w, unsigned groups, bool released,
 	s->state = released ? GS_GPU_STATE_RELEASED : nv->session_state;
 	memcpy(s->state_text, nv->text, sizeof(s->state_text));
 	if (released)
-		strcpy(s->state_text, "the driver was let go of on request; values are the last");
+		strcpy(s->state_text, "the driver was released on request; values are the last");
 	/* A machine with GPUs of another vendor lacks nothing. */
 	else if (n_amd && !n && s->state != GS_GPU_STATE_OK && !w->options.nvml_path) {
 		s->state = GS_GPU_STATE_OK;
@@ -418,7 +418,7 @@ int gs_gpu_worker_release(struct gs_gpu_worker *w, bool release)
 	pthread_mutex_lock(&w->lock);
 	w->want_released = release;
 	pthread_cond_broadcast(&w->cond);
-	/* The caller may act on a GPU that is let go of only when it is. */
+	/* The caller may act on a GPU that is released only when it is. */
 	while (r == 0 && (w->released != w->want_released || w->busy))
 		if (wait_or_hang(w, since_ns))
 			r = -ETIMEDOUT;

@@ -1,6 +1,6 @@
 /*
  * The machine's own values. Its files are opened once and read again from their beginning: procfs
- * makes their text anew at each read from offset 0.
+ * makes their text again at each read from offset 0.
  */
 #include "sources/host/host.h"
 

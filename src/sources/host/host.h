@@ -18,7 +18,7 @@
 
 struct gs_host;
 
-/* proc_root is "/proc", or another folder in tests. NULL: no memory, or err tells why not. */
+/* proc_root is "/proc", or another folder in tests. NULL: no memory, or err says why not. */
 int gs_host_open(const char *proc_root, struct gs_host **ret_host, struct gs_err *err);
 void gs_host_close(struct gs_host **host);
 
@@ -46,8 +46,8 @@ const char *gs_host_user_name(struct gs_host *host, uint32_t uid);
  * -ENOENT, ... */
 int gs_host_read_environ(struct gs_host *host, uint32_t pid, struct gs_buf *buf);
 
-/* Send a signal to the process that has this pid and began at start_ns (0: whoever has the pid).
- * -ESRCH: it is gone, whoever has its pid now; -EPERM. */
+/* Send a signal to the process that has this pid and began at start_ns (0: any process with the pid).
+ * -ESRCH: it is gone, also when another has its pid now; -EPERM. */
 int gs_host_signal(struct gs_host *host, uint32_t pid, uint64_t start_ns, int number);
 
 #endif

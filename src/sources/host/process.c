@@ -1,5 +1,5 @@
 /*
- * Processes: one read of /proc/PID/stat each. It has everything that changes; whoever asks for
+ * Processes: one read of /proc/PID/stat each. It has everything that changes; who asks for
  * few (those on GPUs) pays for few. Where all are asked for, threads of the kernel are left out,
  * and a process that used no processor time in the last readings is read at each fourth only.
  */

@@ -49,7 +49,7 @@ struct process {
 struct group {
 	struct gs_host_taskstats_total total;
 	uint64_t causes_unknown, causes_known;
-	/* CPU time of children as their parents were told, and as we saw it ourselves. */
+	/* CPU time of children as the kernel added it to their parents, and as we saw it ourselves. */
 	uint64_t reaped_ticks, ended_ticks;
 	bool used, schedstat_failed, io_failed, no_queue;
 	cpu_set_t cpus;
@@ -117,7 +117,7 @@ static ssize_t read_file(int proc_fd, const char *name, char *text, size_t bytes
 	return n;
 }
 
-struct long_stat { /* what gs_host_parse_stat() does not tell */
+struct long_stat { /* what gs_host_parse_stat() does not read */
 	uint64_t minflt, majflt, cpu_ticks, child_ticks;
 };
 
@@ -421,7 +421,7 @@ static void take_io(struct gs_host_taskstats *w, struct process *p, bool count)
 		return;
 	}
 	if (count) {
-		/* Which kind of file it was is not told: see the words of the report. */
+		/* Which kind of file it was is not known: see the words of the report. */
 		struct gs_taskstats_io_count *c = &g->total.work.io[GS_IO_FILE];
 
 		c->read_bytes += growth_since(io[0], p->io[0]);
@@ -507,10 +507,10 @@ static bool look_at_process(struct gs_host_taskstats *w, struct process *p, uint
 /* CPU time that its threads, as they were seen, did not use: of threads that came and went. */
 static uint64_t hidden_ns(const struct gs_host_taskstats *w, const struct process *p)
 {
-	uint64_t told_ns = (p->cpu_ticks - p->first_cpu_ticks) * w->ns_per_tick;
+	uint64_t reaped_ns = (p->cpu_ticks - p->first_cpu_ticks) * w->ns_per_tick;
 
 	/* Both counts round. */
-	return p->any_thread_ended ? growth_since(told_ns, p->threads_cpu_ns + 2 * w->ns_per_tick)
+	return p->any_thread_ended ? growth_since(reaped_ns, p->threads_cpu_ns + 2 * w->ns_per_tick)
 				   : 0;
 }
 

@@ -1,8 +1,8 @@
 /*
  * What jobs do, read out of procfs again and again: the way that needs no probes and, for one's own
  * processes, no rights. Times of threads come from their scheduler counters, so they are exact;
- * what a thread that was off the processor waited for is told by the system call it was found in at
- * each look, so those shares are samples. What ended between two looks is told by the counters of
+ * what a thread that was off the processor waited for is known by the system call it was found in at
+ * each look, so those shares are samples. What ended between two looks is known by the counters of
  * its process and of its parent as far as those have it.
  *
  * One thread at a time.

@@ -74,7 +74,7 @@ static enum gs_taskstats_time of_fd(int proc_fd, uint32_t pid, uint64_t fd)
 	return gs_host_wait_of_link(link);
 }
 
-/* The first of several files that tells something. */
+/* The first of several files that has something. */
 static enum gs_taskstats_time better_wait(enum gs_taskstats_time a, enum gs_taskstats_time b)
 {
 	/* A program that waits for requests also has a pipe or event to be woken by. */
@@ -223,7 +223,7 @@ enum gs_taskstats_time gs_host_wait_cause(int proc_fd, uint32_t pid, char state,
 	if (state == 'T' || state == 't' || state == 'Z' || state == 'X')
 		return GS_TIME_OTHER;
 	cause = s->nr >= 0 ? of_call(proc_fd, pid, s) : GS_TIME_OTHER;
-	/* Uninterruptible is a disk, unless the call tells of something else that is known to
+	/* Uninterruptible is a disk, unless the call shows something else that is known to
 	 * wait so. */
 	if (state == 'D' && cause != GS_TIME_GPU && cause != GS_TIME_NETWORK)
 		return GS_TIME_DISK;

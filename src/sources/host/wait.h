@@ -18,7 +18,7 @@ int gs_host_parse_syscall(const char *text, struct host_syscall *ret_syscall);
 enum gs_taskstats_time gs_host_wait_cause(int proc_fd, uint32_t pid, char state,
 					  const struct host_syscall *syscall);
 
-/* What a link in /proc/PID/fd tells of waiting on it. */
+/* What waiting on the target of a link in /proc/PID/fd means. */
 enum gs_taskstats_time gs_host_wait_of_link(const char *link);
 
 #endif

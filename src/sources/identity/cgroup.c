@@ -2,7 +2,7 @@
  * Which container is this: the id in a /proc/PID/cgroup text. Every line is ID:CONTROLLERS:PATH
  * (version 2 has one line, 0::PATH). Each component of PATH is asked whether it is the group that a
  * container engine made for one container; the innermost that is, on the line where it lies
- * deepest, wins. So a container within a container is told by its own id, and a service within a
+ * deepest, wins. So a container within a container is named by its own id, and a service within a
  * container by the container's. The monitors that engines run beside a container (conmon,
  * lxc.monitor) are not inside of it.
  *

@@ -29,12 +29,12 @@ enum list { LIST_ALIVE, LIST_ENDED, LIST_COUNT };
 struct entry {
 	struct gs_identity_process *known; /* owned; NULL: not read yet */
 	uint32_t pid;
-	uint32_t parent_pid;   /* as told by fork; 0 not told */
+	uint32_t parent_pid;   /* from fork; 0 not known */
 	uint32_t newer, older; /* in its list; 0 none */
 	uint8_t list;
 	uint8_t stale;     /* is not what was read: to be read again */
 	uint8_t inherited; /* what is known is the parent's */
-	char comm[16];     /* as told by exit */
+	char comm[16];     /* from exit */
 };
 
 struct gs_identity {
@@ -291,7 +291,7 @@ const struct gs_identity_process *gs_identity_process(struct gs_identity *p, uin
 	if (complete) {
 		uint64_t start_ns = read_start_ns(p, pid);
 
-		/* Nobody has the pid, or still the one that is ending. */
+		/* No process has the pid, or still the one that is ending. */
 		if (start_ns == 0 || start_ns == e->known->start_ns)
 			return e->known;
 	}

@@ -26,11 +26,11 @@ struct gs_identity_process {
 	char cmdline[GS_IDENTITY_CMDLINE_BYTES];     /* arguments: gs_identity_command_line() */
 	char container[GS_IDENTITY_CONTAINER_BYTES]; /* id of docker, containerd, CRI-O, podman,
 						   * systemd-nspawn, apptainer or lxc; "" outside */
-	uint8_t gone; /* ended before it could be read: only pid and what was told are known */
+	uint8_t gone; /* ended before it could be read: only pid and what was reported are known */
 };
 
 /* What is kept of the arguments of processes. One choice for the whole program, made at its start:
- * whoever reads a command line later cannot show more of it. */
+ * what reads a command line later cannot show more of it. */
 enum gs_identity_commands {
 	GS_IDENTITY_COMMANDS_SCRUBBED = 0, /* without secrets (core/scrub/scrub.h): the default */
 	GS_IDENTITY_COMMANDS_NAME = 1,     /* nothing: cmdline is "" */

@@ -1,7 +1,7 @@
 /*
  * Which job is a process of. A process is read once (its group, its environment), again after
  * cache_ns, and while it is young, because slurmstepd makes a process before it moves it into its
- * group and gives it its environment. Its start time tells it from a later one with the same pid.
+ * group and gives it its environment. Its start time distinguishes it from a later one with the same pid.
  *
  * A job is an entry by its number (or sluid, or name); a claim to be of it is another one. A
  * requeued job has its old number and new folders in the cgroup hierarchies: then a new entry takes
@@ -118,7 +118,7 @@ struct facts { /* what was read of one process */
 	char container[GS_IDENTITY_CONTAINER_BYTES];
 	bool has_group, has_environ, is_refused;
 	uint32_t uid;
-	const struct gs_job_pid *told; /* by slurmd; NULL */
+	const struct gs_job_pid *reported; /* by slurmd; NULL */
 	uint32_t pid;
 	uint32_t parent_pid;
 	bool is_kernel;
@@ -142,7 +142,7 @@ static bool is_proven(struct gs_jobs *j, const struct facts *f)
 
 	if (of_slurms_group(f) && f->group.owner == GS_JOB_OWNER_ROOT)
 		return true;
-	return number >= 0 && ((f->told && f->told->job_id == number) ||
+	return number >= 0 && ((f->reported && f->reported->job_id == number) ||
 			       gs_jobs_is_owner(j, gs_jobs_key_of_job(number), f->uid));
 }
 
@@ -213,7 +213,7 @@ static struct job_entry *slurm_entry(struct gs_jobs *j, struct facts *f, struct 
 	uint64_t key;
 	struct job_entry *e;
 
-	/* An environment of another job tells nothing: it was handed on, or made up. */
+	/* An environment of another job means nothing: it was handed on, or made up. */
 	if (by_group && by_environ && g->job_id >= 0 && f->environ.job.job_id != g->job_id)
 		by_environ = false;
 	if (!by_environ)
@@ -232,7 +232,7 @@ static struct job_entry *slurm_entry(struct gs_jobs *j, struct facts *f, struct 
 		e->claim_uid = e->job.uid = f->uid;
 		j->n_unreadable++; /* slurmd may know */
 	}
-	if (f->told)
+	if (f->reported)
 		e->job.source |= GS_JOB_FROM_NODE;
 	if (by_group) {
 		e->job.source |= GS_JOB_FROM_CGROUP;
@@ -262,14 +262,14 @@ static struct job_entry *slurm_entry(struct gs_jobs *j, struct facts *f, struct 
 }
 
 /* Of a job that only the node knows to be its. */
-static struct job_entry *told_entry(struct gs_jobs *j, const struct facts *f)
+static struct job_entry *reported_entry(struct gs_jobs *j, const struct facts *f)
 {
-	struct job_entry *e = gs_jobs_entry_of(j, gs_jobs_key_of_job(f->told->job_id), true);
+	struct job_entry *e = gs_jobs_entry_of(j, gs_jobs_key_of_job(f->reported->job_id), true);
 
 	if (!e)
 		return NULL;
 	e->job.kind = GS_JOB_SLURM;
-	e->job.job_id = f->told->job_id;
+	e->job.job_id = f->reported->job_id;
 	e->job.source |= GS_JOB_FROM_NODE;
 	if (e->job.uid < 0)
 		e->job.uid = f->uid;
@@ -308,7 +308,7 @@ static bool is_login(const char *unit)
 	return strncmp(unit, "session-", 8) == 0 || strncmp(unit, "user@", 5) == 0;
 }
 
-/* The end of a long path tells more than its beginning. */
+/* The end of a long path says more than its beginning. */
 static void copy_end(char *out, size_t bytes, const char *text)
 {
 	size_t n = strlen(text);
@@ -380,7 +380,7 @@ static struct job_entry *other_entry(struct gs_jobs *j, const struct facts *f)
 				 job.kind == GS_JOB_UNIT || job.kind == GS_JOB_CGROUP ? g->name
 										      : job.id);
 	} else if (e->job.uid != job.uid) {
-		/* Processes of several users: it is nobody's. */
+		/* Processes of several users: it has no owner. */
 		e->job.uid = -1;
 		e->job.user[0] = '\0';
 		return e;
@@ -390,16 +390,17 @@ static struct job_entry *other_entry(struct gs_jobs *j, const struct facts *f)
 }
 
 /* What the node said of it: of processes that may not be read. */
-static const struct gs_job_pid *told_of(const struct gs_jobs *j, const struct job_process *p)
+static const struct gs_job_pid *reported_of(const struct gs_jobs *j, const struct job_process *p)
 {
-	size_t from = 0, to = j->n_told;
+	size_t from = 0, to = j->n_reported;
 
 	while (from < to) {
 		size_t i = from + (to - from) / 2;
 
-		if (j->told[i].pid == p->pid)
-			return j->told[i].start_ticks == p->start_ticks ? &j->told[i] : NULL;
-		if (j->told[i].pid < p->pid)
+		if (j->reported[i].pid == p->pid)
+			return j->reported[i].start_ticks == p->start_ticks ? &j->reported[i]
+									    : NULL;
+		if (j->reported[i].pid < p->pid)
 			from = i + 1;
 		else
 			to = i;
@@ -459,10 +460,11 @@ static void read_process(struct gs_jobs *j, int folder, struct job_process *p,
 	read_facts(j, folder, &f);
 	j->stats.n_environs_refused += f.is_refused;
 	task = f.environ.task;
-	f.told = told_of(j, p);
+	f.reported = reported_of(j, p);
 	has_claim = of_slurms_group(&f) || (f.has_environ && f.environ.job.kind == GS_JOB_SLURM);
 	/* What slurmd says of the process counts more than what the process says. */
-	is_slurms = has_claim && (!f.told || f.told->job_id == said_number(&f) || is_proven(j, &f));
+	is_slurms = has_claim &&
+		    (!f.reported || f.reported->job_id == said_number(&f) || is_proven(j, &f));
 	if (is_slurms)
 		e = slurm_entry(j, &f, p->job);
 	if (is_slurms && e) {
@@ -476,15 +478,15 @@ static void read_process(struct gs_jobs *j, int folder, struct job_process *p,
 			if (f.group.is_daemon)
 				task.rank = task.local_rank = -1;
 		}
-	} else if (f.told) {
-		e = told_entry(j, &f);
-		task = f.told->task;
+	} else if (f.reported) {
+		e = reported_entry(j, &f);
+		task = f.reported->task;
 	} else {
 		j->n_unreadable += f.is_refused;
 		e = other_entry(j, &f);
 	}
-	if (f.told && task.rank < 0)
-		task.rank = f.told->task.rank;
+	if (f.reported && task.rank < 0)
+		task.rank = f.reported->task.rank;
 	attach_process(p, e, j->now_ns());
 	p->task = task;
 	p->is_read = true;

@@ -27,7 +27,7 @@ struct gs_jobs;
 struct gs_jobs_options {
 	size_t size;             /* of this struct, for later versions */
 	const char *proc_root;   /* NULL: "/proc" */
-	const char *cgroup_root; /* NULL: "/sys/fs/cgroup"; tells the runs of one job apart */
+	const char *cgroup_root; /* NULL: "/sys/fs/cgroup"; distinguishes the runs of one job */
 	/* Folders with Slurm's scontrol, by colons; NULL: /usr/bin:/usr/local/bin:
 	 * /opt/slurm/bin:/usr/local/slurm/bin. The environment's PATH is not used. */
 	const char *command_path;
@@ -100,7 +100,7 @@ struct gs_jobs_list {
 };
 
 /* Every job on this node with its processes, and jobs that a prolog left a file of; kinds: 1 <<
- * GS_JOB_..., ored, 0 all. Reads all of /proc, and what open device files tell of GPUs. */
+ * GS_JOB_..., ored, 0 all. Reads all of /proc, and open device files to find GPUs. */
 int gs_jobs_list(struct gs_jobs *jobs, uint32_t kinds, struct gs_jobs_list *ret_list);
 void gs_jobs_list_fini(struct gs_jobs_list *list);
 

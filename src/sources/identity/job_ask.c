@@ -7,7 +7,7 @@
  *   scontrol listpids               answered by this node, about processes that may not be read
  *
  * A controller that does not answer in time is left alone for a minute; a job that could not be
- * told is asked for again later, three times in all. And files that a prolog left are read here.
+ * found is asked for again later, three times in all. And files that a prolog left are read here.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -166,18 +166,18 @@ static int by_pid(const void *a, const void *b)
 
 static void learn_pids(struct gs_jobs *j)
 {
-	if (!j->told)
-		j->told = calloc(PIDS_MAX, sizeof(*j->told));
-	if (!j->told)
+	if (!j->reported)
+		j->reported = calloc(PIDS_MAX, sizeof(*j->reported));
+	if (!j->reported)
 		return;
-	j->n_told = gs_job_parse_pids((char *)j->command.out.data, j->command.out.bytes, j->told,
-				      PIDS_MAX);
-	qsort(j->told, j->n_told, sizeof(*j->told), by_pid);
-	for (size_t i = 0; i < j->n_told; i++) {
-		struct job_process *p = gs_jobs_process(j, j->told[i].pid);
+	j->n_reported = gs_job_parse_pids((char *)j->command.out.data, j->command.out.bytes,
+					  j->reported, PIDS_MAX);
+	qsort(j->reported, j->n_reported, sizeof(*j->reported), by_pid);
+	for (size_t i = 0; i < j->n_reported; i++) {
+		struct job_process *p = gs_jobs_process(j, j->reported[i].pid);
 
-		j->told[i].start_ticks = p ? p->start_ticks : 0;
-		gs_jobs_forget(j, j->told[i].pid);
+		j->reported[i].start_ticks = p ? p->start_ticks : 0;
+		gs_jobs_forget(j, j->reported[i].pid);
 	}
 }
 
@@ -217,8 +217,8 @@ static int learn_job(struct gs_jobs *j)
 	if (!e->job.user[0])
 		gs_jobs_name_user(e->job.uid, e->job.user, sizeof(e->job.user));
 	if (a.has_gpus) {
-		e->has_gpus_told = true;
-		e->gpus_told = a.gpus;
+		e->has_gpus_reported = true;
+		e->gpus_reported = a.gpus;
 	}
 	e->ask = ASK_DONE;
 	return 0;
@@ -246,7 +246,7 @@ static void digest_answer(struct gs_jobs *j, enum gs_command_state state)
 	if (state == GS_COMMAND_DONE && r == 0)
 		return;
 	if (question == Q_JSON && !j->json_works && state == GS_COMMAND_FAILED) {
-		/* An option that it does not know, or a job: the text form tells which. */
+		/* An option that it does not know, or a job: the text form shows which. */
 		j->stats.n_commands_failed--;
 		if (start_question(j, Q_TEXT, e) == 0)
 			return;

@@ -98,7 +98,7 @@ static bool is_wanted(const json_t *job, int64_t job_id, const char *sluid)
 	return sluid[0] && json_is_string(v) && strcmp(json_string_value(v), sluid) == 0;
 }
 
-/* The part of the allocation that is on node; NULL when it is not told, or not which. */
+/* The part of the allocation that is on node; NULL when it is not given, or not which. */
 static const json_t *allocation_of(const json_t *job, const char *node)
 {
 	const json_t *resources = json_object_get(job, "job_resources");

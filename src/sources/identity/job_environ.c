@@ -195,7 +195,7 @@ void gs_job_parse_environ(const char *data, size_t bytes, struct gs_job_environ 
 	}
 	read_rank(&r, &e->task);
 	e->restart = r.v[V_RESTART];
-	/* What slurmd and slurmctld run before and after a job is told of it, and is none of it.
+	/* What slurmd and slurmctld run before and after a job has its variables, and is none of it.
 	 * The user's own prologs of tasks ("prolog_task") are. (slurm, prep_script.c) */
 	if (r.v[V_JOB_ID] <= 0 || r.is_script) {
 		*j = gs_job_unknown;

@@ -36,14 +36,14 @@ static int add_to_list(struct listing *l, const struct gs_jobs *j, const struct 
 	return 0;
 }
 
-/* Only a job whose GPUs nobody told: a process may have thousands of files open. */
+/* Only a job whose GPUs are not known: a process may have thousands of files open. */
 static void look_at_devices(struct gs_jobs *j, const struct job_process *p)
 {
 	struct job_entry *e = p->job;
 	GS_CLOSE int folder = -1;
 	char path[16];
 
-	if (e->has_gpus_told || e->has_gpus_environ || e->gpus_drop)
+	if (e->has_gpus_reported || e->has_gpus_environ || e->gpus_drop)
 		return;
 	snprintf(path, sizeof(path), "%u", p->pid);
 	folder = openat(j->proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);

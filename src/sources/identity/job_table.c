@@ -1,5 +1,5 @@
 /*
- * The table of jobs: its options, its entries, and what follows when several sources tell of one.
+ * The table of jobs: its options, its entries, and what follows when several sources have the same one.
  */
 #include "sources/identity/job_table_int.h"
 
@@ -88,7 +88,7 @@ void gs_jobs_free(struct gs_jobs **jobs)
 	for (uint32_t i = 0; i < j->n_entries; i++)
 		free(j->entry[i]);
 	free(j->process);
-	free(j->told);
+	free(j->reported);
 	gs_map_fini(&j->by_key);
 	gs_map_fini(&j->by_pid);
 	gs_map_fini(&j->left_out);
@@ -242,7 +242,7 @@ void gs_jobs_name_user(int64_t uid, char *out, size_t bytes)
 		snprintf(out, bytes, "%lld", (long long)uid);
 }
 
-/* gres.conf tells what Slurm's index means on the node of this name. */
+/* gres.conf says what Slurm's index means on the node of this name. */
 static void read_gres_conf(struct gs_jobs *j, const char *node)
 {
 	GS_FREE char *text = NULL;
@@ -257,11 +257,11 @@ static void read_gres_conf(struct gs_jobs *j, const char *node)
 		gs_job_parse_gres_conf(text, (size_t)n, node, &j->gpus);
 }
 
-void gs_jobs_node_name(const struct gs_jobs *j, const char *told, char out[64])
+void gs_jobs_node_name(const struct gs_jobs *j, const char *said, char out[64])
 {
 	struct utsname u;
 
-	snprintf(out, 64, "%s", told[0] ? told : j->node);
+	snprintf(out, 64, "%s", said[0] ? said : j->node);
 	if (!out[0] && uname(&u) == 0)
 		snprintf(out, 64, "%.*s", (int)strcspn(u.nodename, "."), u.nodename);
 }
@@ -284,9 +284,9 @@ const struct gs_job *gs_jobs_finish(struct gs_jobs *j, struct job_entry *e)
 {
 	struct gs_job *job = &e->job;
 
-	if (e->has_gpus_told || e->has_gpus_environ || e->gpus_drop)
+	if (e->has_gpus_reported || e->has_gpus_environ || e->gpus_drop)
 		gs_jobs_prepare_gpus(j, e->node);
-	job->gpu_mask = e->has_gpus_told      ? gs_job_gpus_of_slurm(&j->gpus, e->gpus_told)
+	job->gpu_mask = e->has_gpus_reported  ? gs_job_gpus_of_slurm(&j->gpus, e->gpus_reported)
 			: e->gpus_drop        ? e->gpus_drop
 			: e->has_gpus_environ ? gs_job_gpus_of_slurm(&j->gpus, e->gpus_environ)
 					      : e->gpus_open;

@@ -42,9 +42,9 @@ struct job_entry {
 	int64_t claim_uid; /* whose claim it is, or was until it was proven; -1 of none */
 	bool by_sluid;     /* its folder is called by the sluid: that is what is proven */
 	char node[64];     /* ours, as this job's processes call it */
-	uint64_t gpus_told, gpus_environ; /* Slurm's indices */
-	uint64_t gpus_drop, gpus_open;    /* as in the snapshot */
-	bool has_gpus_told, has_gpus_environ;
+	uint64_t gpus_reported, gpus_environ; /* Slurm's indices */
+	uint64_t gpus_drop, gpus_open;        /* as in the snapshot */
+	bool has_gpus_reported, has_gpus_environ;
 	bool was_superseded; /* a later run has its key */
 	uint32_t n_processes;
 	uint64_t seen_ns;
@@ -62,8 +62,8 @@ struct job_process {
 	uint32_t pid; /* 0: the place is free */
 	uint32_t next_free;
 	bool was_listed; /* scratch of gs_jobs_list() */
-	bool is_zombie;  /* it ended, nobody asked for its status: nothing of it can be read */
-	bool is_read;    /* false: read it at its next lookup */
+	bool is_zombie; /* it ended, its parent has not asked for its status: nothing of it can be read */
+	bool is_read; /* false: read it at its next lookup */
 };
 
 enum question { Q_NONE, Q_JSON, Q_TEXT, Q_PIDS };
@@ -86,8 +86,9 @@ struct gs_jobs {
 
 	struct job_process *process; /* owned; 0 unused */
 	uint32_t n_processes, room_processes, free_process;
-	struct gs_map by_pid;   /* -> index into process */
-	struct gs_map left_out; /* claims without room, by their keys, as many as are told apart */
+	struct gs_map by_pid; /* -> index into process */
+	struct gs_map
+		left_out; /* claims without room, by their keys, as many as are distinguished */
 
 	struct gs_job_gpus gpus;
 	bool has_snapshot, has_driver_files, has_gres_conf;
@@ -97,11 +98,11 @@ struct gs_jobs {
 	enum question question;
 	struct job_entry *asked; /* whom the command is about */
 	bool json_works, json_fails;
-	uint64_t paused_ns;      /* the controller is left alone until then */
-	uint64_t node_ns;        /* when the node may be asked again */
-	uint32_t n_unreadable;   /* processes since then whose environment could not be read */
-	struct gs_job_pid *told; /* owned: what the node said, by pid */
-	size_t n_told;
+	uint64_t paused_ns;          /* the controller is left alone until then */
+	uint64_t node_ns;            /* when the node may be asked again */
+	uint32_t n_unreadable;       /* processes since then whose environment could not be read */
+	struct gs_job_pid *reported; /* owned: what the node said, by pid */
+	size_t n_reported;
 
 	struct gs_buf text;
 	struct gs_jobs_stats stats;
@@ -120,8 +121,8 @@ void gs_jobs_free_entry(struct gs_jobs *jobs, uint32_t at);
  */
 void gs_jobs_merge(struct job_entry *entry, const struct gs_job *from, bool wins);
 
-/* What Slurm calls this node: told, the option, or the machine's short name. */
-void gs_jobs_node_name(const struct gs_jobs *jobs, const char *told, char out[64]);
+/* What Slurm calls this node: said, the option, or the machine's short name. */
+void gs_jobs_node_name(const struct gs_jobs *jobs, const char *said, char out[64]);
 
 /* Learn, once, what numbers of GPUs mean on the node of this name ("" ours). */
 void gs_jobs_prepare_gpus(struct gs_jobs *jobs, const char *node);
@@ -129,14 +130,14 @@ void gs_jobs_prepare_gpus(struct gs_jobs *jobs, const char *node);
 /* What follows from several sources. */
 const struct gs_job *gs_jobs_finish(struct gs_jobs *jobs, struct job_entry *entry);
 
-/* The process, read anew when that is due; NULL: gone and never seen. */
+/* The process, read again when that is due; NULL: gone and never seen. */
 struct job_process *gs_jobs_process(struct gs_jobs *jobs, uint32_t pid);
 void gs_jobs_drop_process(struct gs_jobs *jobs, struct job_process *process);
 
 /* Files of a prolog, when it is time. */
 void gs_jobs_read_drops(struct gs_jobs *jobs);
 
-/* The entry goes away: nobody may be asked about it. */
+/* The entry goes away: no command may be asked about it. */
 bool gs_jobs_is_asked(const struct gs_jobs *jobs, const struct job_entry *entry);
 
 /* --- job_claim.c --- */

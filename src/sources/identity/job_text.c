@@ -19,7 +19,7 @@ void gs_job_task_clear(struct gs_job_task *task)
 
 void gs_job_name_id(struct gs_job *j)
 {
-	/* Arrays and components are claimed too: the number alone tells claims apart. */
+	/* Arrays and components are claimed too: the number alone distinguishes claims. */
 	if (j->is_claimed && j->job_id > 0)
 		snprintf(j->id, sizeof(j->id), "%lld (claimed by %s)", (long long)j->job_id,
 			 j->user);

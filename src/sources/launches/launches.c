@@ -1,6 +1,6 @@
 /*
  * Only the functions that the figures need have probes: launches and what NCCL offers. Calls of
- * processes that were never told of (children of a job's) count for the job of their parent.
+ * processes that were never reported (children of a job's) count for the job of their parent.
  */
 #include "sources/launches/launches.h"
 

@@ -1,7 +1,7 @@
 /*
  * Filters: the expressions of C, over the values of a probe, "duration", "pid" and "tid". A
  * recursive descent that makes steps for the kernel's machine as it goes (postfix), and knows of
- * each operand what it is, so that `path > 3` or `duration > 1MB` is told here rather than never
+ * each operand what it is, so that `path > 3` or `duration > 1MB` is refused here rather than never
  * true there.
  *
  *	or: and ("||" and)*      and: not...  by precedence, as in C; all of it in one table
@@ -40,7 +40,7 @@ struct filter {
 	struct gs_user_spec *spec;
 	struct fault *fault;
 	unsigned waiting, most_waiting; /* operands on the machine's stack */
-	unsigned n_ops;                 /* may pass the maximum, to be told */
+	unsigned n_ops;                 /* may pass the maximum, to be reported */
 	unsigned nesting;
 };
 

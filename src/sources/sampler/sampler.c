@@ -11,7 +11,7 @@
 #include "sources/identity/job.h"
 #include "sources/identity/identity.h"
 
-#define NAME_TURNS 16 /* readings after which the name of an unchanged process is asked anew */
+#define NAME_TURNS 16 /* readings after which the name of an unchanged process is asked again */
 
 struct gs_sampler {
 	struct gs_host *host;
@@ -25,7 +25,7 @@ struct gs_sampler {
 	unsigned turn; /* of naming processes */
 };
 
-/* The job of a batch system; others are told by their user and container. */
+/* The job of a batch system; others are known by their user and container. */
 static void name_job(struct gs_sampler *m, struct gs_host_process *p, bool is_changed)
 {
 	struct gs_job_task task;
@@ -148,7 +148,7 @@ int gs_sampler_fill(struct gs_sampler *moment, bool all, bool names, struct gs_n
 
 int gs_sampler_new(struct gs_sampler **ret_moment, struct gs_err *err)
 {
-	/* A job's id is all that is told, and this machine knows it by itself. */
+	/* A job's id is all that is needed, and this machine knows it by itself. */
 	struct gs_jobs_options jo = {.size = sizeof(jo), .no_node = true, .no_controller = true};
 	struct gs_sampler *m = calloc(1, sizeof(*m));
 	int r;

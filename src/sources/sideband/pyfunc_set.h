@@ -1,6 +1,6 @@
 /*
  * Which numbers of Python functions are in use, and by which process (model/trace/event.h,
- * GS_PYFUNC_MAX). The kernel side gives a number when it meets a function, and tells it; it may
+ * GS_PYFUNC_MAX). The kernel side gives a number when it meets a function, and reports it; it may
  * give it again when its process has ended and nothing of it can come any more.
  */
 #ifndef GS_SOURCES_SIDEBAND_PYFUNC_SET_H

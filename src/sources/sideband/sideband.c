@@ -1,6 +1,6 @@
 /*
  * Perf's side-band as a news service: a software event that never counts anything (DUMMY) on each
- * CPU still gets the records that tell perf of executable mappings, new programs, forks and exits.
+ * CPU still gets the records that inform perf of executable mappings, new programs, forks and exits.
  *
  *     CPU 0 ring ─┐
  *     CPU 1 ring ─┼─ rounds until nothing is new ─ sort by time ─ one callback per notice
@@ -13,7 +13,7 @@
  * MAX_ROUNDS; then only the order may suffer.
  *
  * Process ids are those of this process's pid namespace (perf translates them), which is the
- * initial one where gpuscope is meant to run. A process outside of it comes as -1 and is not told.
+ * initial one where gpuscope is meant to run. A process outside of it comes as -1 and is not reported.
  * When a thread other than the first runs a new program, the kernel first ends the first one: EXIT
  * and then EXEC with the same pid.
  */

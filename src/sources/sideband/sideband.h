@@ -17,7 +17,7 @@ struct gs_sideband;
 enum gs_sideband_kind {
 	GS_SIDEBAND_MAP = 1,  /* path was mapped executable */
 	GS_SIDEBAND_EXEC = 2, /* the process runs another program now */
-	GS_SIDEBAND_FORK = 3, /* a new process (threads are not told) */
+	GS_SIDEBAND_FORK = 3, /* a new process (threads are not reported) */
 	GS_SIDEBAND_EXIT = 4, /* a process ended */
 };
 

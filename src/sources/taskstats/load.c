@@ -1,6 +1,6 @@
 /*
  * Loading and attaching the work probes. What a kernel's tracepoints hand over is read from its
- * type information; a tracepoint that is not there leaves its family's part out and is told.
+ * type information; a tracepoint that is not there leaves its family's part out and is reported.
  */
 #include <errno.h>
 #include <string.h>
@@ -114,11 +114,12 @@ static int choose_programs(struct gs_taskstats_probe *p, const struct btf *btf, 
 		 "migrations are not counted"},
 		{s->progs.gs_tasks_oom,
 		 arg_is_pointer(btf, "mark_victim", 0) ? "mark_victim" : NULL, GS_TASKSTATS_SCHED,
-		 "OOM kills are not counted (Linux 6.8 and newer tell whom)"},
+		 "OOM kills are not counted (Linux 6.8 and newer name the process)"},
 		{s->progs.gs_tasks_sys_enter, if_there(btf, "sys_enter"), enter, NULL},
 		{s->progs.gs_tasks_sys_exit, if_there(btf, "sys_exit"), calls, NULL},
 		{s->progs.gs_tasks_submit_uring, uring_complete(btf) ? uring_submit(btf) : NULL,
-		 calls, "operations of io_uring are not counted (Linux 5.19 and newer tell whose)"},
+		 calls,
+		 "operations of io_uring are not counted (Linux 5.19 and newer name the owner)"},
 		{s->progs.gs_tasks_complete_uring, uring_submit(btf) ? uring_complete(btf) : NULL,
 		 calls, ""},
 		{s->progs.gs_tasks_rq_made, request_maker(btf), GS_TASKSTATS_IO,
@@ -356,7 +357,7 @@ static int follow_first(struct gs_taskstats_probe *p, const struct gs_taskstats_
 	if (r == 0)
 		r = taskstats_walk(p);
 	p->ready_ns = gs_clock_mono_ns();
-	/* By now they carry marks: an id that is given to another process later is nobody. */
+	/* By now they carry marks: an id that is given to another process later matches none. */
 	for (size_t i = 0; i < o->n_pids; i++)
 		bpf_map_delete_elem(p->pids_fd, &o->pids[i]);
 	return r < 0 ? gs_err_set(err, r, "cannot begin to follow processes: %s", strerror(-r)) : 0;

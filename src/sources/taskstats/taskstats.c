@@ -62,7 +62,7 @@ int gs_taskstats_probe_follow_pid(struct gs_taskstats_probe *p, uint32_t pid, st
 	r = bpf_map_update_elem(p->pids_fd, &pid, &one, BPF_ANY);
 	if (r == 0)
 		r = taskstats_walk(p);
-	/* Only the walk looks there: an id that is given to another process later is nobody. */
+	/* Only the walk looks there: an id that is given to another process later matches none. */
 	bpf_map_delete_elem(p->pids_fd, &pid);
 	return r < 0 ? gs_err_set(err, r, "cannot follow process %u: %s", pid, strerror(-r)) : 0;
 }
@@ -230,7 +230,7 @@ static int read_rows(struct gs_taskstats_probe *p, struct gs_taskstats_snapshot 
 /* ---- tables ---- */
 
 struct found_cell {
-	uint32_t row; /* plus one; 0: nobody's */
+	uint32_t row; /* plus one; 0: no owner */
 	const struct gs_taskstats_cell *cell;
 };
 
@@ -246,7 +246,7 @@ static int by_row(const void *a, const void *b)
 	return memcmp(&k->a, &l->a, sizeof(*k) - offsetof(struct gs_taskstats_cell_key, a));
 }
 
-/* What tells rows of a table apart is their first member after the common key, so each table's rows
+/* Rows of a table are distinguished by their first member after the common key, so each table's rows
  * are made by the first cell and added to by the others of the same key. */
 static void add_call(struct gs_taskstats_call_row *row, const struct gs_taskstats_cell *c)
 {
@@ -431,7 +431,7 @@ static void name_mounts(struct gs_taskstats_snapshot *s)
 }
 
 /* Requests that have begun and not ended, as far as was seen. In batches: going from key to key
- * begins anew when one goes meanwhile. */
+ * begins again when one is removed meanwhile. */
 static void read_open(struct gs_taskstats_probe *p, struct gs_taskstats_snapshot *s)
 {
 	LIBBPF_OPTS(bpf_map_batch_opts, opts);
@@ -579,7 +579,7 @@ static void forget_cells(struct gs_taskstats_probe *p, const bool *gone)
 }
 
 /* Whether the process of this slot had ended at the reading: one that ended since then has done
- * what nobody has read. *at moves on: both are in the order of their keys. */
+ * what was never read. *at moves on: both are in the order of their keys. */
 static bool had_ended(const struct gs_taskstats_snapshot *s, const struct gs_taskstats_key *key,
 		      size_t *at)
 {

@@ -59,9 +59,10 @@ int gs_taskstats_probe_follow_cgroup(struct gs_taskstats_probe *probe, uint64_t 
 /* Families that this kernel lacks a tracepoint for come as a line each, NULL after the last. */
 const char *gs_taskstats_probe_missing(const struct gs_taskstats_probe *probe, size_t i);
 
-struct gs_taskstats_row {  /* a process or a cgroup */
-	uint64_t id;       /* pid, or the cgroup's id */
-	uint64_t start_ns; /* of the process, boot clock: tells users of one pid apart; 0 cgroups */
+struct gs_taskstats_row { /* a process or a cgroup */
+	uint64_t id;      /* pid, or the cgroup's id */
+	uint64_t
+		start_ns; /* of the process, boot clock: distinguishes users of one pid; 0 cgroups */
 	uint32_t pid, parent_pid, uid; /* of the process that was seen first */
 	uint64_t cgroup;
 	char comm[16];
@@ -96,7 +97,7 @@ struct gs_taskstats_snapshot {
 	uint64_t begun_ns, ready_ns;
 	struct gs_taskstats_row *rows;
 	size_t n_rows;
-	/* Requests to devices for nobody in particular: the kernel writing back, mostly. Only with
+	/* Requests to devices without an owner: the kernel writing back, mostly. Only with
 	 * options.all. */
 	struct gs_taskstats_disk_row *unowned;
 	size_t n_unowned;

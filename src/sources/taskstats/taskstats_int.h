@@ -66,7 +66,7 @@ struct taskstats_mount {
 };
 
 /* One line of mountinfo (proc(5)); false: it is not one. A path that is too long is cut. *ret_whole
- * tells whether it is the file system's own root, not a folder of it mounted elsewhere. */
+ * says whether it is the file system's own root, not a folder of it mounted elsewhere. */
 bool taskstats_mount_line(const char *line, struct taskstats_mount *ret, bool *ret_whole);
 
 #endif

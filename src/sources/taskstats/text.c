@@ -1,4 +1,4 @@
-/* Texts of /proc that tell what device numbers are. */
+/* Texts of /proc that say what device numbers are. */
 #include "sources/taskstats/taskstats_int.h"
 
 #include <stdio.h>

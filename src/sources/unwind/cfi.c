@@ -19,7 +19,7 @@ struct run {
 	uint64_t at; /* address of the code that the present row is for */
 };
 
-/* NULL for a register that nobody unwinds. */
+/* NULL for a register that no table restores. */
 static struct gs_cfi_value *value_of(struct run *run, uint64_t reg)
 {
 	return reg < GS_REG_COUNT ? &run->row.reg[reg] : NULL;

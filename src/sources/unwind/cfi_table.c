@@ -120,7 +120,7 @@ uint64_t gs_cfi_cursor_pointer(struct gs_cfi_cursor *c, uint8_t encoding, uint64
 	case 0x30: /* datarel */
 		base = data_vaddr;
 		break;
-	default: /* textrel, funcrel, aligned: nobody writes them on x86-64 */
+	default: /* textrel, funcrel, aligned: no compiler writes them on x86-64 */
 		c->bad = true;
 		return 0;
 	}

@@ -155,7 +155,7 @@ static int step_by_pointer(const struct gs_event_stack_bytes *e, struct gs_regs 
 
 /* Code that was made at run time has no table. What a call in it returns to is often the end of a
  * small function at once, as that by which CPython is seen by perf (Python/asm_trampoline.S): it
- * tells where its return address is. */
+ * says where its return address is. */
 static int step_by_end(const struct gs_event_stack_bytes *e, uint64_t pc, struct gs_regs *regs,
 		       uint64_t *ret_slot)
 {

@@ -41,13 +41,13 @@ int gs_native_new(struct gs_reader *reader, struct gs_native **ret_native);
 void gs_native_free(struct gs_native **native);
 
 /* What happens to processes: a new program, a child that begins with its parent's memory, code that
- * is mapped. Times (monotonic) tell what came first: news of the two kinds come by different ways.
+ * is mapped. Times (monotonic) show what came first: news of the two kinds come by different ways.
  */
 struct gs_mapping;
 
 void gs_native_exec(struct gs_native *native, uint32_t pid, uint64_t mono_ns);
 void gs_native_fork(struct gs_native *native, uint32_t pid, uint32_t parent_pid, uint64_t mono_ns);
-/* What is known may be of an earlier program: read it anew when it is needed and can be had. */
+/* What is known may be of an earlier program: read it again when it is needed and can be had. */
 void gs_native_stale(struct gs_native *native, uint32_t pid);
 void gs_native_map(struct gs_native *native, uint32_t pid, uint64_t mono_ns,
 		   const struct gs_mapping *mapping);

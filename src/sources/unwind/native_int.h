@@ -108,7 +108,7 @@ void native_files_fini(struct gs_native *n);
 
 /* --- native_maps.c --- */
 
-/* The mapping of a process at an address; its maps are read anew when they are unknown, or old, or
+/* The mapping of a process at an address; its maps are read again when they are unknown, or old, or
  * do not have it. NULL: nothing is mapped there, or the process is gone. */
 const struct native_map *native_map_find(struct gs_native *n, uint32_t pid, uint64_t pc);
 

@@ -1,4 +1,4 @@
-/* Where the code of a process is mapped, as /proc/PID/maps tells. */
+/* Where the code of a process is mapped, from /proc/PID/maps. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,7 +281,7 @@ void gs_native_fork(struct gs_native *n, uint32_t pid, uint32_t parent_pid, uint
 	const struct native_process *from;
 
 	if (!p || p->exec_ns > mono_ns)
-		return;            /* it has let go of what its parent had */
+		return;            /* it has replaced what its parent had */
 	drop_older(n, p, mono_ns); /* of an earlier process with this id */
 	p->used = ++n->uses;
 	from = process_find(n, parent_pid);

@@ -1,5 +1,5 @@
 /*
- * Names of code that was written at run time, as its process tells them for perf:
+ * Names of code that was written at run time, as its process writes them for perf:
  * /tmp/perf-PID.map, a line "START SIZE NAME" for each function, appended as they are made
  * (CPython 3.12 and newer with -X perf, V8, the JVM's agent).
  *

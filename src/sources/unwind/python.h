@@ -63,7 +63,7 @@ size_t gs_python_text(const void *data, size_t bytes, unsigned char_bytes, char 
 
 /* --- python_find.c --- */
 
-/* What tells the program that the process runs from the one before an exec and the one after it
+/* Distinguishes the program that the process runs from those before and after an exec
  * (struct gs_py_proc's image). -EAGAIN: it is just being started; -ESRCH: no such process. */
 int gs_python_image(pid_t pid, uint64_t *ret_image);
 

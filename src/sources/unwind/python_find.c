@@ -1,6 +1,6 @@
 /*
  * The interpreter of a process: its executable, or a mapped libpython, has the variable
- * _PyRuntime (or, where that name was stripped, a section .PyRuntime). The version is told by the
+ * _PyRuntime (or, where that name was stripped, a section .PyRuntime). The version is in the
  * variable itself from 3.13 on, by Py_Version from 3.11 on, and before by which functions of the
  * documented interface there are. File names say nothing: "python3", "app", "libpython3.so".
  */

@@ -4,7 +4,7 @@
  * From 3.13 on an interpreter says it itself: _PyRuntime begins with _Py_DebugOffsets
  * (Include/internal/pycore_debug_offsets.h; 3.13.0: pycore_runtime.h), a run of 64-bit numbers
  * behind a cookie, the version and a flag. What the numbers are changes with the version but not
- * within one. What they do not tell (bits of a str's flags) is here.
+ * within one. What they do not hold (bits of a str's flags) is here.
  *
  * For 3.8 to 3.12 the offsets are those of the released headers on LP64, the same for every build
  * of a version: Include/cpython and Include/internal of each.

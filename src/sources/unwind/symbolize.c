@@ -54,7 +54,7 @@ static bool checksum_is(struct gs_foreign *file, uint32_t crc)
 	return n == 0 && (uint32_t)sum == crc;
 }
 
-/* A checksum is taken of the whole file. Whoever may write beside a program could make it any
+/* A checksum is taken of the whole file. A user who may write beside a program could make it any
  * length: so only of what root has put there, and of a size that such a file may have. */
 static bool may_sum(struct gs_elf *elf, struct gs_elf *debug, bool is_trusted)
 {

@@ -23,7 +23,7 @@
 #define HANDOVER_NS 10000000000ull /* between two readings of a thread that lives on */
 
 /* Why a thread sleeps that sleeps in a system call. Calls that are not here wait for nothing that
- * is told apart. */
+ * has a state of its own. */
 static const struct {
 	uint16_t nr;
 	uint8_t wait;
@@ -61,7 +61,7 @@ static const struct {
 	{SYS_rt_sigtimedwait, GS_ACCOUNT_WAIT_SLEEP},
 	{SYS_restart_syscall, GS_ACCOUNT_WAIT_SLEEP}, /* mostly of nanosleep */
 	{SYS_connect, GS_ACCOUNT_WAIT_NETWORK},
-	/* for whoever comes, as epoll does; what it awaits from a peer is network */
+	/* for any client, as epoll does; what it awaits from a peer is network */
 	{SYS_accept, GS_ACCOUNT_WAIT_EPOLL},
 	{SYS_accept4, GS_ACCOUNT_WAIT_EPOLL},
 	{SYS_sendto, GS_ACCOUNT_WAIT_NETWORK},

@@ -18,7 +18,7 @@
 
 #define ROUNDS        9
 #define CALLS         300
-#define STEPPED_CALLS 40 /* ten times as dear */
+#define STEPPED_CALLS 40 /* ten times as expensive */
 #define REG_DI        14 /* of struct pt_regs */
 
 /* Functions as most are, with bytes that the kernel emulates at the entry (push) and where it is
@@ -141,7 +141,7 @@ static int attach_target(struct bench *b, uprobe_target_fn target, const char *e
 static int measure_modes(struct bench *b, uprobe_target_fn target, const char *end,
 			 const struct gs_attach_plan_place *like, double ret_ns[GS_MODE_N])
 {
-	double none = measure_target(b, target, CALLS), ns, dearest = INFINITY;
+	double none = measure_target(b, target, CALLS), ns, upper_ns = INFINITY;
 	int r = attach_target(b, target, end, like);
 
 	if (r < 0)
@@ -152,8 +152,8 @@ static int measure_modes(struct bench *b, uprobe_target_fn target, const char *e
 		b->k.modes->mode[b->func->id] = (uint8_t)mode;
 		ns = measure_target(b, target, CALLS) - none;
 		/* Less is done than in the mode before: what is more is noise. */
-		ret_ns[mode] = ns > dearest ? dearest : ns > 1 ? ns : 1;
-		dearest = ret_ns[mode];
+		ret_ns[mode] = ns > upper_ns ? upper_ns : ns > 1 ? ns : 1;
+		upper_ns = ret_ns[mode];
 	}
 	/* The sum of the two that it is made of; scatter would hide the small part. */
 	ret_ns[GS_MODE_SAMPLE] =
@@ -302,8 +302,8 @@ static void *close_links(void *links)
 	return NULL;
 }
 
-/* The kernel takes long to remove probes (it waits until nobody can be in them); until then they
- * stand on functions that nobody calls any more. */
+/* The kernel takes long to remove probes (it waits until no thread can be in them); until then they
+ * stand on functions that are no longer called. */
 static void close_behind(struct links *links)
 {
 	pthread_attr_t detached;

@@ -72,13 +72,13 @@ static uint64_t waiting_sp(uint32_t pid, uint32_t tid)
 	return fscanf(f, "%llx", &sp) == 1 ? sp : 0;
 }
 
-/* A call that was open when its function's probes were taken off: told as unmatched. */
+/* A call that was open when its function's probes were taken off: reported as unmatched. */
 static bool lost_its_return(struct gs_uprobe *probe, uint16_t id)
 {
 	const struct gs_func *func;
 
 	id = uprobe_placed_as(probe, id);
-	if (!probe->off_told[id])
+	if (!probe->off_reported[id])
 		return false;
 	func = gs_func_set_get(probe->options.funcs, id);
 	if (func)

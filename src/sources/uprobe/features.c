@@ -1,6 +1,6 @@
 /*
  * What this kernel and this user can do, asked of the kernel itself rather than guessed from its
- * version: each feature is tried in the smallest way that tells. The exception is how nops of other
+ * version: each feature is tried in the smallest way that shows it. The exception is how nops of other
  * lengths than five bytes are treated, which nothing shows (arch/x86/kernel/uprobes.c): emulated
  * since 6.16, turned into calls since 6.18. Later kernels may do better; treating them alike costs
  * little.

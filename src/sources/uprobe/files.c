@@ -25,7 +25,7 @@
 #define USER_PROBES 65536u /* and their probes */
 #define ROOT_TIMES  8u     /* what belongs to root is trusted with more */
 #define USERS_MAX   65536u
-#define UNUSED_NS   30000000000ull /* probes stay this long on a file that nobody uses */
+#define UNUSED_NS   30000000000ull /* probes stay this long on a file that no process uses */
 
 struct file {
 	struct gs_file_id id;
@@ -522,10 +522,10 @@ void uprobe_files_regroup(struct gs_uprobe *probe)
 		more |= uprobe_links_regroup(probe, &f->links, path, f->only_pid);
 	}
 	for (unsigned func = 1; func < GS_FUNC_MAX; func++) {
-		if (probe->off_told[func] || !uprobe_files_is_off(probe, (uint16_t)func) ||
+		if (probe->off_reported[func] || !uprobe_files_is_off(probe, (uint16_t)func) ||
 		    is_attached(t, (uint16_t)func))
 			continue;
-		probe->off_told[func] = true;
+		probe->off_reported[func] = true;
 		probe->options.on_off(probe->options.ctx, func);
 	}
 	if (more)

@@ -259,7 +259,7 @@ static void free_number(const struct uprobe_kernel_side *k, uint16_t number)
 }
 
 /* One that none of the groups has. 0: there is none, or none is needed, since a group of one place
- * is never attached anew. */
+ * is never attached again. */
 static uint16_t take_number(const struct uprobe_kernel_side *k, size_t n_places)
 {
 	if (!k->group_used || n_places < 2)

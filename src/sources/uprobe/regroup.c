@@ -169,7 +169,7 @@ static void begin_group(struct gs_uprobe *probe, struct uprobe_link_group *g, co
 	set_turn(probe, g, g->turn | GS_TURN_BOTH);
 	g->phase = BOTH;
 	g->turned_ns = gs_clock_mono_ns();
-	gs_log(1, "%zu probes go, %zu stay and were attached anew in %.1f ms", going, g->n,
+	gs_log(1, "%zu probes go, %zu stay and were attached again in %.1f ms", going, g->n,
 	       (double)(gs_clock_mono_ns() - start_ns) / 1e6);
 }
 
@@ -192,7 +192,7 @@ static bool step_group(struct gs_uprobe *probe, struct uprobe_link_group *g, con
 		g->phase = NEW;
 		break;
 	case NEW:
-		/* Other links than those of sessions see returns whoever saw the entry. */
+		/* Other links than those of sessions see returns whichever link saw the entry. */
 		if (probe->kernel.session[g->family] && is_open(probe, g, g->turned_ns, false) &&
 		    gs_clock_mono_ns() - g->turned_ns < PATIENCE_NS)
 			break;

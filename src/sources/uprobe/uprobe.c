@@ -222,7 +222,7 @@ int gs_uprobe_new(const struct gs_uprobe_options *options, struct gs_uprobe **re
 }
 
 /* Each single link takes the kernel some 0.1 s to remove (it waits for all CPUs to be past it), so
- * hundreds of them take minutes. A grandchild keeps the last references and lets go of them. */
+ * hundreds of them take minutes. A grandchild keeps the last references and releases them. */
 static void close_in_background(struct links *links)
 {
 	pid_t pid = fork();
@@ -232,7 +232,7 @@ static void close_in_background(struct links *links)
 			setsid();
 			signal(SIGINT, SIG_IGN);
 			signal(SIGTERM, SIG_IGN);
-			/* Whoever waits for the end of our output must not wait for this. */
+			/* A reader that waits for the end of our output must not wait for this. */
 			close(0);
 			close(1);
 			close(2);
@@ -435,8 +435,8 @@ int gs_uprobe_watch_fd(const struct gs_uprobe *probe)
 }
 
 /* A process may be gone when its stacks are looked at: where its code was is noted as it goes. */
-static void tell_map(struct gs_uprobe *probe, const struct gs_sideband_notice *notice,
-		     const struct gs_mapped_file *file)
+static void report_map(struct gs_uprobe *probe, const struct gs_sideband_notice *notice,
+		       const struct gs_mapped_file *file)
 {
 	struct gs_mapping m = {.start = notice->start,
 			       .end = notice->start + notice->len_bytes,
@@ -493,11 +493,11 @@ static void on_gone(struct gs_uprobe *probe, const struct gs_sideband_notice *no
 	bool is_new = true;
 
 	if (resolve_gone(notice, &file)) {
-		tell_map(probe, notice, &file);
+		report_map(probe, notice, &file);
 		if (!probe->by_process)
 			uprobe_files_use(probe, notice->pid, &file, &is_new);
 	}
-	/* Whether one that was chosen by its name was so chosen, nobody can tell any more. */
+	/* Whether it was chosen by its name can no longer be known. */
 	if (is_new && uprobe_files_scan_traced(notice->path) && !probe->options.comm &&
 	    probe->options.on_late)
 		probe->options.on_late(probe->options.ctx, notice->path, 0, 0);
@@ -522,7 +522,7 @@ static void on_notice(void *ctx, const struct gs_sideband_notice *notice)
 				on_gone(probe, notice);
 			return;
 		}
-		tell_map(probe, notice, &file);
+		report_map(probe, notice, &file);
 		uprobe_turns_add(probe, notice->pid, &file, notice->time_ns);
 		return;
 	case GS_SIDEBAND_EXIT:
@@ -568,7 +568,7 @@ void gs_uprobe_report_missing(struct gs_uprobe *probe)
 	uprobe_files_report_missing_ops(probe);
 }
 
-/* Notices that were dropped told of libraries, which are looked for then. Who maps more than can be
+/* Dropped notices may have been about libraries, which are looked for then. Who maps more than can be
  * read is not to keep us at it. */
 static void find_dropped(struct gs_uprobe *probe)
 {

@@ -137,7 +137,7 @@ struct gs_uprobe_handler {
 	void (*mpi)(void *ctx, const struct gs_mpi_row *before, const struct gs_mpi_row *now);
 	void (*open_scope)(void *ctx, const struct gs_thread *thread, unsigned depth,
 			   uint64_t now_mono_ns); /* thread->scope[depth] */
-	/* The account of a thread so far, not a difference; may be NULL. Told at its end and at
+	/* The account of a thread so far, not a difference; may be NULL. Reported at its end and at
 	 * the end of tracing, and now and then before. */
 	void (*account)(void *ctx, const struct gs_account_reading *reading);
 	void *ctx;
@@ -149,7 +149,7 @@ int gs_uprobe_new(const struct gs_uprobe_options *options, struct gs_uprobe **re
 		  struct gs_err *err);
 
 /* Removes every probe. Where the kernel needs long for that (single links, 0.1 s each), a child
- * process does it in the background, so that nobody waits. */
+ * process does it in the background, so that the caller does not wait. */
 void gs_uprobe_free(struct gs_uprobe **probe);
 
 /* "session links, task storage, 16 MiB ring": what is in use. Lent. */
@@ -198,7 +198,7 @@ void gs_uprobe_watch_poll(struct gs_uprobe *probe);
 /* Files that wait for their turn: when there are any, call gs_uprobe_watch_poll() again soon. */
 size_t gs_uprobe_n_waiting(const struct gs_uprobe *probe);
 
-/* Tell (on_attach) of each described probe that no file has had so far. To be called at the end. */
+/* Report (on_attach) each described probe that no file has had so far. To be called at the end. */
 void gs_uprobe_report_missing(struct gs_uprobe *probe);
 
 /* To be called some times a second: looks for libraries whose notices were dropped, follows members

@@ -136,7 +136,7 @@ struct links {                            /* of one file */
 };
 
 /* Attach all n places of one file to the programs of a family. pid 0: every process. Places that
- * the kernel refuses are left out and told by status[i] (negative errno, else 0). Returns how many
+ * the kernel refuses are left out and have a status[i] (negative errno, else 0). Returns how many
  * were attached, or a negative errno when none could be for a common reason. */
 int uprobe_links_attach(struct links *links, const struct uprobe_kernel_side *k,
 			const struct features *features, enum gs_family family, const char *path,
@@ -145,7 +145,7 @@ int uprobe_links_attach(struct links *links, const struct uprobe_kernel_side *k,
 void uprobe_links_close(struct links *links);
 void uprobe_links_move(struct links *to, struct links *from);
 
-/* The same for the links of many files. The kernel waits for each until nobody can be in a probe
+/* The same for the links of many files. The kernel waits for each until no thread can be in a probe
  * (some 50 ms), but for many at a time as long as for one. */
 void uprobe_links_close_many(struct links *links);
 
@@ -214,7 +214,7 @@ struct turns *uprobe_turns_new(void);
 void uprobe_turns_free(struct turns **turns);
 
 /* A process has this file mapped: it is looked at when its turn comes, if it is not known yet.
- * late_since_ns: since when (monotonic) it has been mapped without probes; 0: that is not told. */
+ * late_since_ns: since when (monotonic) it has been mapped without probes; 0: not known. */
 void uprobe_turns_add(struct gs_uprobe *probe, pid_t pid, const struct gs_mapped_file *file,
 		      uint64_t late_since_ns);
 
@@ -266,11 +266,11 @@ struct gs_uprobe {
 	bool account_stale;                      /* processes were chosen since the last walk */
 	const struct gs_uprobe_handler *handler; /* during gs_uprobe_poll() */
 	int n_polled;
-	uint64_t n_dropped;         /* notices, when processes were looked through for that last */
-	uint64_t dropped_ns;        /* when that was */
-	_Atomic bool regroup;       /* a function is to go, or on its way */
-	bool off_told[GS_FUNC_MAX]; /* it is gone */
-	uint64_t ops_found;         /* bit n: a file had what options.ops[n] names */
+	uint64_t n_dropped;   /* notices, when processes were looked through for that last */
+	uint64_t dropped_ns;  /* when that was */
+	_Atomic bool regroup; /* a function is to go, or on its way */
+	bool off_reported[GS_FUNC_MAX]; /* it is gone */
+	uint64_t ops_found;             /* bit n: a file had what options.ops[n] names */
 	char engine[160];
 };
 

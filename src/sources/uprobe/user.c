@@ -35,7 +35,7 @@ struct cell_seen {
 struct users {
 	const struct gs_user_set *set; /* borrowed */
 	unsigned matched[GS_USER_SPEC_MAX];
-	bool told[GS_USER_SPEC_MAX];           /* that it cannot be placed, and why */
+	bool is_reported[GS_USER_SPEC_MAX];    /* that it cannot be placed, and why */
 	struct row_kept kept[GS_USER_ROW_MAX]; /* by row */
 	struct gs_map row_of;                  /* hash of a row_kept -> row */
 	struct gs_user_row rows[GS_USER_ROW_MAX];
@@ -190,17 +190,17 @@ static int add_match(struct search *s, size_t spec_idx, const char *symbol, uint
 				&func);
 	if (r == 0)
 		r = row_for(s, spec_idx, from, func, site, symbol);
-	if (r == -EINVAL) /* told */
+	if (r == -EINVAL) /* reported */
 		return 0;
 	if (r < 0) {
-		if (!s->users->told[spec_idx])
+		if (!s->users->is_reported[spec_idx])
 			report_user_probe(
 				s, symbol,
 				r == -ENOBUFS ? "more functions than can be traced at one time: a "
 						"narrower pattern is needed"
 					      : strerror(-r),
 				r);
-		s->users->told[spec_idx] = true;
+		s->users->is_reported[spec_idx] = true;
 		return 0;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -302,7 +302,7 @@ static int place_scope(struct search *s, size_t spec_idx, const struct gs_descri
 /* One of which values are read, at its entry and where it is left. */
 static int place_call(struct search *s, size_t spec, const struct gs_described_function *f)
 {
-	if (has_match(s, spec, f->file_off) || !f->plan->n) /* that is told */
+	if (has_match(s, spec, f->file_off) || !f->plan->n) /* that is reported */
 		return 0;
 	s->n_moved += f->plan->n_moved;
 	s->n_stepped += f->plan->n_stepped;
@@ -393,17 +393,17 @@ static void choose_wants(struct search *s)
 }
 
 /* Descriptions that name this file and have nothing in it; several functions of one name. */
-static void tell_found(struct search *s, char *remark, size_t bytes)
+static void report_found(struct search *s, char *remark, size_t bytes)
 {
 	remark[0] = '\0';
 	for (size_t i = 0; i < gs_user_set_n(s->users->set); i++) {
 		const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, i);
 
 		s->users->matched[i] += s->n_found[i];
-		if (s->wanted[i] && !s->n_found[i] && spec->library && !s->users->told[i]) {
+		if (s->wanted[i] && !s->n_found[i] && spec->library && !s->users->is_reported[i]) {
 			report_user_probe(s, spec->function, "it has no function of this name",
 					  -ENOENT);
-			s->users->told[i] = true;
+			s->users->is_reported[i] = true;
 		}
 		if (s->wanted[i] && s->n_found[i] > 1 && !strpbrk(spec->function, "*?["))
 			snprintf(remark, bytes, "%u functions are named %s: all are probed",
@@ -455,7 +455,7 @@ static unsigned attach_found(struct search *s, struct links *links, pid_t only_p
 	struct gs_attach a = {.path = s->file->path, .layer = GS_LAYER_USER};
 	char remark[300];
 
-	tell_found(s, remark, sizeof(remark));
+	report_found(s, remark, sizeof(remark));
 	if (!s->n)
 		return 0;
 	a.n_probes = uprobe_link_matches(s, links, only_pid, GS_FAMILY_USCOPE) +
@@ -551,7 +551,7 @@ void uprobe_users_report_missing(struct gs_uprobe *probe)
 				      .status = -ENOENT,
 				      .layer = spec->layer};
 
-		if (u->matched[i] || u->told[i])
+		if (u->matched[i] || u->is_reported[i])
 			continue;
 		if (spec->probe)
 			snprintf(name, sizeof(name), "%s:%s", spec->provider, spec->probe);
@@ -562,7 +562,7 @@ void uprobe_users_report_missing(struct gs_uprobe *probe)
 				 ? "no traced process used a file %s%.0s with it"
 				 : "no file that traced processes used has it%.0s%.0s",
 			 spec->library ? spec->library : "", "");
-		u->told[i] = true;
+		u->is_reported[i] = true;
 		probe->options.on_attach(probe->options.ctx, &a);
 	}
 }

@@ -25,7 +25,7 @@ enum flow {
 	FLOW_ON,
 	FLOW_JUMP,         /* relative, always */
 	FLOW_BRANCH,       /* relative, by condition */
-	FLOW_OTHER_JUMP,   /* of which one cannot tell where it leads */
+	FLOW_OTHER_JUMP,   /* whose target is not known */
 	FLOW_OTHER_BRANCH, /* loop, jrcxz, or a form that must not be probed */
 	FLOW_CALL,         /* of what is work, or not known */
 	FLOW_RELEASE,      /* a call that can be probed, of what gives memory back */
@@ -38,7 +38,7 @@ enum { DEPTH_UNSEEN = -2, DEPTH_UNKNOWN = -1 };
 
 struct step {
 	int64_t at, next;
-	int64_t target;    /* of jumps and calls that tell it */
+	int64_t target;    /* of jumps and calls that name it */
 	int64_t push;      /* what it takes off the stack pointer */
 	int64_t depth;     /* or DEPTH_* */
 	size_t other_from; /* number of the OTHER_BRANCH that leads here, plus 1; 0 none */
@@ -236,7 +236,7 @@ static bool goes_on(const struct step *one)
 	       one->flow != FLOW_STOP;
 }
 
-/* Tells the depth at an instruction. True: it was not told so before. */
+/* Notes the depth at an instruction. True: it was not known before. */
 static bool meet_depth(struct step *to, int64_t depth)
 {
 	int64_t before = to->depth;

@@ -1,5 +1,5 @@
 /*
- * Where a function is left, without return probes (src/bpf/calls/scope.bpf.h tells why): the
+ * Where a function is left, without return probes (src/bpf/calls/scope.bpf.h says why): the
  * cheapest set of instructions of which each call that returns passes exactly one. A ret itself is
  * single-stepped by the kernel, which costs ten times a probe in a virtual machine. But jumps and
  * direct calls are emulated. So, of each ret, the smallest part of the function is taken that
@@ -10,10 +10,10 @@
  *
  * The probes are on the ways into these parts. A conditional jump is probed with its condition, and
  * without where both its sides lead in. What is between such a probe and the ret restores
- * registers: the function is told to end some ns before it does, and before the call where it ends
+ * registers: the function is reported to end some ns before it does, and before the call where it ends
  * with one, as in "je 1f; call free; 1: pop; ret". Where there is no such part, because it would
  * hold other calls, a jump back, or the beginning of the function, the ret has to be taken; so for
- * all of a function with jumps of which one cannot tell where they lead.
+ * all of a function with jumps whose target is not known.
  */
 #ifndef GS_SOURCES_X86_EXIT_H
 #define GS_SOURCES_X86_EXIT_H

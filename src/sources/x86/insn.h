@@ -41,7 +41,7 @@ struct insn {
 /* False, and *ret_in untouched, when the bytes are cut off or are no instruction. */
 bool gs_x86_insn_decode(const uint8_t *code, size_t bytes, struct insn *ret_in);
 
-/* A jump, conditional or not, or a call, to a place that the instruction tells. */
+/* A jump, conditional or not, or a call, to a place that the instruction names. */
 bool gs_x86_insn_is_relative_branch(const struct insn *in);
 
 /* Why the kernel refuses a probe on it, or a single step of it would go wrong; else NULL. Of
