@@ -24,7 +24,7 @@ WORDS = {
 }
 REFUSED = re.compile(r"\b(?:%s)\b" % "|".join(WORDS), re.I)
 # Names of other programs, of rows of benchmarks that doc/overhead.md explains, and of this tool's own table.
-NAMES = re.compile(r"floor-told(?:-read)?|(?:receiver|name): nobody|\bnobody:nogroup\b")
+NAMES = re.compile(r"floor-told(?:-read)?|(?:receiver|name): nobody|\bnobody:nogroup\b|\"nobody\"")
 LIMITS = {
     "man": 0,
     "doc": 0,
@@ -38,11 +38,11 @@ LIMITS = {
     "web": 18,
     "tools": 5,
     "bench": 28,
-    "src/core": 60,
-    "src/model": 43,
-    "src/bpf": 43,
+    "src/core": 0,
+    "src/model": 0,
+    "src/bpf": 0,
     "src/sources": 0,
-    "src/pipeline": 71,
+    "src/pipeline": 0,
     "src/analysis": 68,
     "src/net": 63,
     "src/output": 57,

@@ -83,7 +83,7 @@ ALONE __u32 gs_account_poll(__u64 task, __u64 fds, __u64 n)
 	return state == GS_STATE_PIPE || state == GS_STATE_NETWORK ? state : GS_STATE_POLL;
 }
 
-/* A typed pointer as the number that such a function takes: the verifier tells them apart. */
+/* A typed pointer as the number that such a function takes: to the verifier they are different types. */
 static __always_inline __u64 number_of(const void *p)
 {
 	const void *volatile at = p;

@@ -264,7 +264,7 @@ static __always_inline void account_scope(struct gs_thread *t, __u32 slot, const
 		a->busy_ns[GS_INSIDE_OPERATOR] += dur_ns;
 }
 
-/* A scope has ended after so long: what the one around it is told of that. Python functions ask for
+/* A scope has ended after so long: what is added to the one around it. Python functions ask for
  * it: what they caused, and how long they were in others. */
 static __always_inline void scope_settle(struct gs_thread *t, __u32 depth, __u64 dur_ns)
 {

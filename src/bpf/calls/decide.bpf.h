@@ -122,7 +122,7 @@ static __noinline __u32 thread_decide(__u32 layer)
 }
 
 /* The slot of the followed thread that called last on this processor. Mostly it is the one that
- * calls now, and its struct tells: that is cheaper than to ask the task's storage. */
+ * calls now, and its struct shows it: that is cheaper than to ask the task's storage. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

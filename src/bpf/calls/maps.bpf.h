@@ -10,7 +10,7 @@
 #include "model/trace/kernel_side.h"
 #include "model/trace/python.h"
 
-/* Events to user space. Its size is set before loading. Nobody is woken by it: the reader comes by
+/* Events to user space. Its size is set before loading. It wakes no reader: the reader comes by
  * a timer, since a wakeup for each event costs several times the event. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

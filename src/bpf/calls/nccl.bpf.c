@@ -1,6 +1,6 @@
 /*
  * NCCL calls: the common engine, and beside it the birth of communicators. Which communicator is
- * which rank of how many is only told by the calls that make it, so these send a second event.
+ * which rank of how many is known only to the calls that make it, so these send a second event.
  */
 #include "call.bpf.h"
 
@@ -63,7 +63,7 @@ static __always_inline void fill_shrink(struct gs_event_comm *e, const struct gs
 	}
 }
 
-/* The fields that this way of making a communicator tells. */
+/* The fields that this way of making a communicator has. */
 static __always_inline void fill_comm(struct gs_event_comm *e, const struct gs_frame *f, __u32 post)
 {
 	__u32 tid = e->tid;

@@ -59,7 +59,7 @@ static __noinline __u64 sum_sizes(__u64 from, __u64 n, struct outcome *o)
 
 /* The same of n structs cudaMemcpy3DBatchOp or CUDA_MEMCPY3D_BATCH_OP (112 bytes): source (type,
  * address), destination at 40, extent at 80. That of arrays (type 2) counts elements of a size that
- * is not told. */
+ * is not known. */
 static __noinline __u64 sum_boxes(__u64 from, __u64 n, struct outcome *o)
 {
 	__u64 sum = 0;
@@ -113,7 +113,7 @@ static __noinline __u64 array_bytes(const struct gs_frame *f, __u32 levels, __u3
 	return n * ((bits[0] + bits[1] + bits[2] + bits[3]) / 8);
 }
 
-/* The extent of a 2D or 3D copy that is told by a struct in memory. */
+/* The extent of a 2D or 3D copy that is in a struct in memory. */
 static __always_inline __u64 copy_struct_bytes(const struct gs_frame *f, __u32 post,
 					       struct outcome *o)
 {
@@ -145,7 +145,7 @@ static __always_inline __u64 copy_struct_bytes(const struct gs_frame *f, __u32 p
 	default: /* CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER: WidthInBytes at 176, Height, Depth */
 		return read_user(v, 24, f->v[0] + 176, o) ? v[0] * v[1] * v[2] : 0;
 	}
-	/* The extent counts elements of an array here, whose size the struct does not tell. */
+	/* The extent counts elements of an array here, whose size the struct does not have. */
 	o->flags |= GS_CALL_ARGS_UNREAD;
 	return 0;
 }
@@ -298,7 +298,7 @@ static __always_inline __u32 kind_of_types(__u32 src, __u32 dst)
 	return to_host ? GS_COPY_D2H : GS_COPY_D2D;
 }
 
-/* Destination or source of a copy that a driver's struct tells. Where the host's address is, the
+/* Destination or source of a copy that a driver's struct describes. Where the host's address is, the
  * device's follows, and the array. */
 static __always_inline __u64 copy_side(const struct gs_frame *f, __u32 type, __u32 at,
 				       __u32 device_bytes, struct outcome *o)

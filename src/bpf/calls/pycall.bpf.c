@@ -1,7 +1,7 @@
 /*
  * Calls of Python functions, CPython 3.8 to 3.10: probes on the evaluation function, which is
  * entered once for each of them, and on the instructions by which it is left (sources/x86/exit.h),
- * or where these are not known or dear on a static probe that is passed then. Of 3.11 there is only
+ * or where these are not known or expensive on a static probe that is passed then. Of 3.11 there is only
  * that one: calls are counted, without a time.
  *
  *     frame (an argument) -> code object -> its number; a new one is asked for its file and name,
@@ -155,7 +155,7 @@ static __always_inline __u32 number_take(void)
 	return n < GS_PYFUNC_MAX ? GS_FUNC_MAX + n : 0;
 }
 
-/* The file and name of a code object into the scratch area, as the event that tells them. */
+/* The file and name of a code object into the scratch area, as the event that names them. */
 __noinline int gs_pyfunc_read(__u32 scratch, __u64 code, __u32 layout)
 {
 	struct py_scratch *w = bpf_map_lookup_elem(&gs_py_scratch, &scratch);
@@ -220,8 +220,8 @@ __noinline __u32 gs_pyfunc_meet(__u64 code, __u64 tag, __u32 layout)
 		}
 	}
 	w->code.func = now.number;
-	now.told = !now.number ||
-		   bpf_ringbuf_output(&gs_ring, &w->code, sizeof(w->code), BPF_RB_NO_WAKEUP) == 0;
+	now.is_sent = !now.number || bpf_ringbuf_output(&gs_ring, &w->code, sizeof(w->code),
+							BPF_RB_NO_WAKEUP) == 0;
 	w->busy = 0;
 	bpf_map_update_elem(&gs_py_funcs, &key, &now, BPF_ANY);
 	return now.number;
@@ -245,7 +245,7 @@ static __always_inline __u32 pyfunc_of(__u64 code, __u32 layout)
 	if (layout == GS_PYCALL_LEFT)
 		tag = stack_mix(tag, names[3]);
 	f = bpf_map_lookup_elem(&gs_py_funcs, &key);
-	if (f && f->tag == tag && f->told)
+	if (f && f->tag == tag && f->is_sent)
 		return f->number;
 	return gs_pyfunc_meet(code, tag, layout);
 }

@@ -1,6 +1,6 @@
 /*
  * The Python stack of the present thread, read from the interpreter's own structures while the
- * thread is stopped in our probe or interrupted by our timer: nobody is paused, no lock is taken.
+ * thread is stopped in our probe or interrupted by our timer: no thread is paused, no lock is taken.
  *
  *     _PyRuntime -> interpreters -> thread states: the one whose thread id is this thread's
  *                                        | (remembered, and checked each time it is used)
@@ -12,7 +12,7 @@
  * Offsets come from struct gs_py_proc. Memory that cannot be read now (swapped out, or the
  * structure is just being changed) ends the stack and is counted. Each frame also gives a word made
  * of the code object's pointers to its names and line table: when another code object takes the
- * place of a freed one, it differs, and the names are sent anew.
+ * place of a freed one, it differs, and the names are sent again.
  *
  * All state is in a scratch area of the processor. A timer may interrupt a probe there and, on
  * preemptible kernels, another thread may come in between, so there are several, taken and given
@@ -67,7 +67,7 @@ struct py_code_key {
 	__u64 pid;
 };
 
-/* Code objects that were sent, and by what they are told from others at the same address. */
+/* Code objects that were sent, and what distinguishes them from others at the same address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
@@ -152,7 +152,7 @@ __noinline int py_scan(struct py_scratch *w)
 }
 
 /* A state found before: is it still this thread's, and in its interpreter's list? A freed one keeps
- * its bytes for a while, but nobody points to it. */
+ * its bytes for a while, but nothing points to it. */
 static __always_inline bool py_state_is_good(struct py_scratch *w, __u64 state)
 {
 	__u64 prev;
@@ -177,7 +177,7 @@ static __always_inline bool py_find_state(struct py_scratch *w, struct gs_thread
 	if (began < t->py_retry_ns)
 		return false;
 	py_scan(w);
-	/* A call that let go of the GIL: a state may have been freed while it was looked at. */
+	/* A call that released the GIL: a state may have been freed while it was looked at. */
 	if (w->flags & GS_STACK_PARTIAL) {
 		w->flags = 0;
 		py_scan(w);
@@ -218,7 +218,7 @@ static __always_inline __u64 py_place(const struct py_scratch *w, __u64 code, __
 	return (__s64)last * (w->proc.at_kind == GS_PY_AT_UNITS && last > 0 ? 2 : 1);
 }
 
-/* What tells a code object from another one at the same address. */
+/* Distinguishes a code object from another one at the same address. */
 static __always_inline __u64 py_tag(struct py_scratch *w)
 {
 	/* The fourth word is the line table from 3.11 on; before it is not constant. */
@@ -451,7 +451,7 @@ static __always_inline __u32 py_take(struct py_scratch *w, struct gs_thread *t)
 }
 
 /* The number of the Python stack of the present thread, which holds this slot; 0 when it has none,
- * which is told apart from one that could not be read by the count of losses. Not inlined, and
+ * while one that could not be read is counted as lost. Not inlined, and
  * global: each program that uses it is verified without it. */
 __noinline __u32 py_stack_of(__u32 slot)
 {

@@ -43,7 +43,7 @@ static __always_inline struct return_instance *returns_first(void)
 }
 
 /* What stands in the place of a return address that a return probe has replaced
- * (uprobe_get_trampoline_vaddr()); 0: there is none in this process, or the kernel does not tell.
+ * (uprobe_get_trampoline_vaddr()); 0: there is none in this process, or the kernel does not say.
  */
 static __always_inline unsigned long returns_trampoline(void)
 {

@@ -20,7 +20,7 @@
 #include "native.bpf.h"
 #include "python.bpf.h"
 
-#define SCOPE_OF_FRAME 2 /* in resumed: a described call's, which tells of itself */
+#define SCOPE_OF_FRAME 2 /* in resumed: a described call's, which reports itself */
 
 #define SCOPE_THREW 1 /* the result of a scope that an exception has left */
 
@@ -358,7 +358,7 @@ static __always_inline void scope_step(__u64 cookie, __u32 layer)
 		gs_step_add(slot, cookie & (GS_FUNC_MAX - 1), layer, !!(cookie & GS_COOKIE_EXIT));
 }
 
-/* A probe on the entry of a function or on a way out of it: the cookie tells. */
+/* A probe on the entry of a function or on a way out of it: the cookie says which. */
 static __always_inline void scope_at_site(struct pt_regs *ctx, __u32 layer)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx), place;

@@ -13,7 +13,7 @@
 extern __u64 *bpf_session_cookie(void) __ksym __weak;
 /* Ours is never 0 once an entry has asked for its return, and it is 0 at the entry: the kernel
  * clears it for each call (handler_chain() in kernel/events/uprobes.c, since sessions exist). So
- * the cookie tells the two ends apart, without the two calls of bpf_session_is_return(). */
+ * the cookie distinguishes the two ends, without the two calls of bpf_session_is_return(). */
 static __always_inline _Bool session_is_return(const __u64 *cookie)
 {
 	return *cookie != 0;

@@ -5,7 +5,7 @@
  *
  *   record_function_enter_new(name, args)    says the name; makes a record
  *   RecordFunction::RecordFunction(scope)    that record begins, here is its address
- *   RecordFunction::end()                    it ends, told again by its destructor
+ *   RecordFunction::end()                    it ends, reported again by its destructor
  *
  * The span is a scope as an operator is, but it outlives the call that opened it. So it has no
  * stack pointer of its own: it stands just inside of the scope around it.

@@ -24,7 +24,7 @@ struct {
 	__type(value, __u32);
 } gs_stack_ids SEC(".maps");
 
-/* Events whose tail is told by the struct around them. */
+/* Events whose tail is declared by the struct around them. */
 #pragma clang diagnostic ignored "-Wgnu-variable-sized-type-not-at-end"
 
 /* A stack as it is put together: the event's head and all frames that it may have. */

@@ -77,7 +77,7 @@ static __always_inline __u32 leave_slot(void)
 }
 
 /* What was known of the program before is forgotten. The new one's interpreter may already have
- * been found: user space is told of the new program before its mapping, this comes after it. */
+ * been found: user space sees the new program before its mapping, this comes after it. */
 static __always_inline void python_exec(struct task_struct *p, __u32 pid)
 {
 	struct gs_py_proc *known = bpf_map_lookup_elem(&gs_py_procs, &pid);

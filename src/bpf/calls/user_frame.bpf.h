@@ -52,7 +52,7 @@ struct {
 
 /* --- values --- */
 
-/* What is not in memory at this moment, such as a constant that nobody has looked at before, reads
+/* What is not in memory at this moment, such as a constant that was not read before, reads
  * as not there: a program that may wait for it (BPF_F_SLEEPABLE) may not use the queue of free
  * thread slots, nor the map of cgroups. */
 static __always_inline bool read_memory(void *to, __u32 bytes, __u64 from)

@@ -51,7 +51,7 @@ static __noinline void send_comm(struct gs_thread *t, const struct gs_frame *f,
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
-/* MPI_Comm_rank and MPI_Comm_size: told when the answer is new. */
+/* MPI_Comm_rank and MPI_Comm_size: reported when the answer is new. */
 static __noinline void learn_comm(struct gs_thread *t, const struct gs_frame *f, __u32 post)
 {
 	struct gs_mpi_comm_key key = {.pid = t->pid, .comm = mpi_handle(f->v[0], f->abi)};

@@ -84,14 +84,15 @@ static __always_inline __u64 mpi_handle(__u64 word, __u32 abi)
 /* A rank as aux has it. */
 static __always_inline __u32 mpi_peer(__u32 word, __u32 abi)
 {
-	__s32 any = abi == GS_MPI_ABI_MPICH ? -2 : -1, nobody = abi == GS_MPI_ABI_MPICH ? -1 : -2;
+	__s32 any = abi == GS_MPI_ABI_MPICH ? -2 : -1,
+	      null_rank = abi == GS_MPI_ABI_MPICH ? -1 : -2;
 	__s32 rank = word;
 
 	if (rank >= 0)
 		return word + 1;
 	if (abi == GS_MPI_ABI_UNKNOWN)
 		return 0;
-	return rank == any ? GS_MPI_AUX_ANY : rank == nobody ? GS_MPI_AUX_NOBODY : 0;
+	return rank == any ? GS_MPI_AUX_ANY : rank == null_rank ? GS_MPI_AUX_NOBODY : 0;
 }
 
 static __always_inline bool mpi_in_place(__u64 buffer, __u32 abi)

@@ -23,7 +23,7 @@ static __always_inline __u8 state_now(struct task_struct *p)
 	return wait_of_task(p, state, NULL);
 }
 
-/* Neither a thread of the kernel nor, where processes are told apart by their ids, one without. */
+/* Neither a thread of the kernel nor, where processes are chosen by their ids, one without. */
 static __always_inline bool may_be_followed(struct task_struct *p, __u32 pid)
 {
 	return !(p->flags & PF_KTHREAD) && (pid || gs_taskstats_config.by_cgroup);
@@ -95,7 +95,7 @@ int gs_tasks_attach(__u64 *ctx)
 		mark_make(p, state_now(p), now, false);
 	else
 		return 0;
-	/* A whole process moves, but only its first thread is told of: a walk finds the others. */
+	/* A whole process moves, but only its first thread is reported: a walk finds the others. */
 	if (s)
 		add(s->rescan, 1);
 	return 0;

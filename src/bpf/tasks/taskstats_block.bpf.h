@@ -60,7 +60,7 @@ static __always_inline struct gs_taskstats_cell *disk_cell(__u32 slot, struct re
 	return cell ? c : NULL;
 }
 
-/* A request of so many bytes has ended; took is 0 when nobody saw when. */
+/* A request of so many bytes has ended; took is 0 when its start was not seen. */
 static __always_inline void settle_request(const struct gs_taskstats_request *r, struct request *rq,
 					   bool failed, __u64 took)
 {
@@ -141,7 +141,7 @@ static __always_inline void start_request(struct gs_taskstats_request *r, struct
 	/* include/linux/blk_types.h: 0 read, odd ones write data; a flush (2) moves none. */
 	__u32 op = BPF_CORE_READ(rq, cmd_flags) & 0xff;
 
-	/* Merging may have made it larger since; trying again starts the clock anew. */
+	/* Merging may have made it larger since; trying again restarts the clock. */
 	r->bytes = BPF_CORE_READ(rq, __data_len);
 	r->write = op & 1;
 	r->moves = !op || op & 1;
@@ -181,7 +181,7 @@ int gs_tasks_rq_complete(__u64 *ctx)
 	struct gs_taskstats_request *found = bpf_map_lookup_elem(&gs_tasks_rqs, &key), r;
 	__u64 now;
 
-	/* Parts of a request are told one by one; the last leaves nothing over. */
+	/* Parts of a request are reported one by one; the last leaves nothing over. */
 	if (!found || bytes < BPF_CORE_READ(rq, __data_len))
 		return 0;
 	r = *found;

@@ -244,7 +244,7 @@ static __noinline int count_op(struct work_mark *m, struct call *c, __u8 op, lon
 }
 
 /* What this processor remembers of the thread on it, as long as it has been there: true. Else it
- * begins anew. */
+ * begins again. */
 static __always_inline bool hot_is(struct work_hot *h, __u64 task)
 {
 	return h->task == task && h->made == gs_tasks_made;

@@ -51,7 +51,7 @@ struct work_mark {
 /* What a processor remembers of the thread on it, so that a call that does not sleep needs no look
  * into the thread's own memory. Leaving the processor ends it. */
 struct work_hot {
-	__u64 task;     /* address of the thread; 0: nobody */
+	__u64 task;     /* address of the thread; 0: none */
 	__u64 enter_ns; /* into its call, when this one is timed */
 	__u32 slot;     /* 0: it is not followed */
 	__u32 made;     /* gs_tasks_made then */
@@ -200,7 +200,7 @@ GS_ALONE __u32 cell_find(__u64 slot_table, __u64 a, __u64 b, __u64 c)
 	return cell;
 }
 
-/* A typed pointer as the number that such a function takes: the verifier tells them apart. */
+/* A typed pointer as the number that such a function takes: to the verifier they are different types. */
 static __always_inline __u64 number_of(const void *p)
 {
 	const void *volatile at = p;

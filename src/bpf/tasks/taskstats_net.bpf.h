@@ -67,7 +67,7 @@ GS_ALONE __u32 peer_of_used(__u64 sk, __u32 slot, __u32 tcp)
 		return peer_cell(sk, slot, false);
 	m = bpf_map_lookup_elem(&gs_tasks_socks, &sk);
 	if (!m) {
-		/* Opened before it was followed: who asked whom is told by the larger port. */
+		/* Opened before it was followed: the larger port shows who asked whom. */
 		as.accepted = BPF_CORE_READ((struct sock *)sk, __sk_common.skc_num) < 32768;
 		as.cell = peer_cell(sk, slot, as.accepted);
 		as.resent = resent_by(sk);

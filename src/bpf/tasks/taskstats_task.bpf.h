@@ -187,7 +187,7 @@ static __always_inline struct work_mark *mark_make(struct task_struct *p, __u8 s
 		return NULL;
 	}
 	if (m->slot)
-		return m; /* somebody else's walk was first */
+		return m; /* another walk was first */
 	m->state = STATE_NONE;
 	m->enter_ns = now; /* it may be in a call: what is left of that is timed */
 	m->faults_minor = born ? 0 : p->min_flt;

@@ -177,7 +177,7 @@ static __always_inline __u8 stronger_wait(__u8 a, __u8 b)
 	return a == GS_TIME_OTHER ? b : a;
 }
 
-/* The first files of a poll tell what is waited for; none: a sleep. */
+/* The first files of a poll show what is waited for; none: a sleep. */
 GS_ALONE __u32 wait_of_poll(__u64 p, __u64 fds, __u64 n)
 {
 	__u8 r = GS_TIME_OTHER;

@@ -27,7 +27,7 @@ int gs_buf_reserve(struct gs_buf *buf, size_t extra_bytes)
 		capacity = buf->max_bytes;
 	if (capacity == SIZE_MAX)
 		return -ENOMEM;
-	/* One byte more than is told: the end that gs_buf_printf() writes is not content. */
+	/* One byte more than capacity says: the end that gs_buf_printf() writes is not content. */
 	data = realloc(buf->data, capacity + 1);
 	if (!data)
 		return -ENOMEM;

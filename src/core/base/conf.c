@@ -35,9 +35,9 @@ struct walk {
 	struct gs_conf_where *where;
 	yaml_document_t *document;
 	char *conf;
-	gs_conf_report_fn tell;
+	gs_conf_report_fn report;
 	unsigned n_wrong;
-	struct gs_err wrong; /* the last one, not told yet */
+	struct gs_err wrong; /* the last one, not reported yet */
 	struct gs_err *err;
 };
 
@@ -337,8 +337,8 @@ static int go_on(struct walk *w, int r)
 {
 	if (r != -EINVAL || w->n_wrong == WRONG_MAX)
 		return r;
-	if (w->n_wrong++ > 0 && w->tell)
-		w->tell(w->wrong.text);
+	if (w->n_wrong++ > 0 && w->report)
+		w->report(w->wrong.text);
 	w->wrong = *w->err;
 	return w->n_wrong < WRONG_MAX ? 0 : r;
 }
@@ -395,7 +395,7 @@ static int walk_mapping(struct walk *w, const char *path, const yaml_node_t *nod
 	return 0;
 }
 
-/* Where a byte of the text stands; libyaml's reader tells only how many bytes it had taken. */
+/* Where a byte of the text stands; libyaml's reader knows only how many bytes it had taken. */
 static void place_of(const char *text, size_t bytes, size_t offset, size_t *ret_line,
 		     size_t *ret_column)
 {
@@ -451,11 +451,12 @@ static int walk_document(struct walk *w, yaml_parser_t *parser, const char *text
 }
 
 int gs_conf_parse(const struct gs_conf_schema *schema, const char *name, const void *text,
-		  size_t bytes, void *ret_conf, gs_conf_report_fn tell, struct gs_err *err)
+		  size_t bytes, void *ret_conf, gs_conf_report_fn report, struct gs_err *err)
 {
 	GS_FREE struct gs_conf_where *where = calloc(1, sizeof(*where));
 	GS_FREE char *conf = calloc(1, schema->bytes);
-	struct walk w = {.schema = schema, .where = where, .conf = conf, .tell = tell, .err = err};
+	struct walk w = {
+		.schema = schema, .where = where, .conf = conf, .report = report, .err = err};
 	yaml_parser_t parser;
 	int r;
 
@@ -480,7 +481,7 @@ int gs_conf_parse(const struct gs_conf_schema *schema, const char *name, const v
 }
 
 int gs_conf_load(const struct gs_conf_schema *schema, const char *path, void *ret_conf,
-		 gs_conf_report_fn tell, struct gs_err *err)
+		 gs_conf_report_fn report, struct gs_err *err)
 {
 	GS_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	GS_FREE char *text = malloc(GS_CONF_FILE_MAX + 1);
@@ -505,7 +506,7 @@ int gs_conf_load(const struct gs_conf_schema *schema, const char *path, void *re
 	if (bytes > GS_CONF_FILE_MAX)
 		return gs_err_set(err, -EFBIG, "%s is larger than 1 MiB: no configuration is",
 				  path);
-	return gs_conf_parse(schema, path, text, bytes, ret_conf, tell, err);
+	return gs_conf_parse(schema, path, text, bytes, ret_conf, report, err);
 }
 
 int gs_conf_refuse(const struct gs_conf_where *where, const char *key, struct gs_err *err,
@@ -600,9 +601,9 @@ static int print_comment(struct gs_buf *out, unsigned indent, const char *commen
 	return r;
 }
 
-/* Whether a section before this one has told of the same key in the same words. */
-static bool told_before(const struct gs_conf_schema *schema, size_t section,
-			const struct gs_conf_key *key)
+/* Whether a section before this one has described the same key in the same words. */
+static bool described_before(const struct gs_conf_schema *schema, size_t section,
+			     const struct gs_conf_key *key)
 {
 	for (size_t i = 0; i < section; i++)
 		for (size_t k = 0; k < schema->sections[i].n_keys; k++) {
@@ -621,7 +622,8 @@ static bool prints_key(const struct gs_conf_key *key)
 	       !(key->kind == GS_CONF_REAL && !*key->preset);
 }
 
-static int print_key(struct gs_buf *out, unsigned indent, const struct gs_conf_key *key, bool told)
+static int print_key(struct gs_buf *out, unsigned indent, const struct gs_conf_key *key,
+		     bool is_described)
 {
 	/* A preset is plain YAML unless it is empty or text. */
 	bool is_text = key->kind == GS_CONF_TEXT || key->kind == GS_CONF_LIST;
@@ -629,12 +631,13 @@ static int print_key(struct gs_buf *out, unsigned indent, const struct gs_conf_k
 	char expected[512];
 	int r;
 
-	/* Other names of what is told already, or of others. */
+	/* Other names of what is described already, or of others. */
 	if (!prints_key(key))
 		return 0;
-	r = told ? 0 : print_comment(out, indent, key->comment);
+	r = is_described ? 0 : print_comment(out, indent, key->comment);
 
-	if (r == 0 && !told && !is_text && key->kind != GS_CONF_BOOL && key->kind != GS_CONF_ROWS)
+	if (r == 0 && !is_described && !is_text && key->kind != GS_CONF_BOOL &&
+	    key->kind != GS_CONF_ROWS)
 		r = gs_buf_printf(out, "%*s# (%s)\n", (int)indent, "",
 				  gs_conf_expects(key, expected, sizeof(expected)));
 	if (r == 0)
@@ -679,7 +682,7 @@ int gs_conf_print(const struct gs_conf_schema *schema, struct gs_buf *out)
 					  dot ? dot + 1 : s->name);
 		for (size_t k = 0; r == 0 && k < s->n_keys; k++)
 			r = print_key(out, indent + 2, &s->keys[k],
-				      told_before(schema, i, &s->keys[k]));
+				      described_before(schema, i, &s->keys[k]));
 	}
 	return r;
 }

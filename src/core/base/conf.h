@@ -1,5 +1,5 @@
 /*
- * Configuration files: YAML, read by libyaml, checked against tables of ours. One table tells what
+ * Configuration files: YAML, read by libyaml, checked against tables of ours. One table says what
  * a key is called, what it takes, what it is without one, and the comment that a person reads; from
  * it come the parser, its messages and the commented default file. To add a section is to add a
  * table.
@@ -79,7 +79,7 @@ struct gs_conf_schema {
 	size_t bytes;        /* of the whole struct */
 	const struct gs_conf_section *sections;
 	size_t n_sections;
-	/* What no single key can tell: returns 0 or what gs_conf_refuse() returned. May be NULL. */
+	/* What no single key decides: returns 0 or what gs_conf_refuse() returned. May be NULL. */
 	int (*check)(const void *conf, const struct gs_conf_where *where, struct gs_err *err);
 };
 
@@ -90,14 +90,14 @@ void gs_conf_defaults(const struct gs_conf_schema *schema, void *ret_conf);
 typedef void (*gs_conf_report_fn)(const char *text);
 
 /* Read text (a whole file, called name in messages). ret_conf is written only on success. -EINVAL
- * with err, or -ENOMEM. When more keys than one are wrong, tell (may be NULL) is given all but the
+ * with err, or -ENOMEM. When more keys than one are wrong, report (may be NULL) is given all but the
  * last of them, in the order of the file, and err has the last; after 20 no more are looked for. */
 int gs_conf_parse(const struct gs_conf_schema *schema, const char *name, const void *text,
-		  size_t bytes, void *ret_conf, gs_conf_report_fn tell, struct gs_err *err);
+		  size_t bytes, void *ret_conf, gs_conf_report_fn report, struct gs_err *err);
 
 /* The same with a file. Also -ENOENT, -EACCES, ... with err. */
 int gs_conf_load(const struct gs_conf_schema *schema, const char *path, void *ret_conf,
-		 gs_conf_report_fn tell, struct gs_err *err);
+		 gs_conf_report_fn report, struct gs_err *err);
 
 /* One key ("http.listen") from elsewhere than a file, as an option: -EINVAL and in err what it
  * takes. schema->check is not asked. The key is one of the schema's and no ROWS. */
@@ -113,7 +113,7 @@ unsigned gs_conf_distance(const char *a, const char *b);
 int gs_conf_refuse(const struct gs_conf_where *where, const char *key, struct gs_err *err,
 		   const char *fmt, ...) GS_PRINTF(4, 5);
 
-/* The same at a place of the file, as cells of rows tell it. */
+/* The same at a place of the file, as cells of rows have it. */
 int gs_conf_refuse_at(const struct gs_conf_where *where, size_t line, size_t column,
 		      struct gs_err *err, const char *fmt, ...) GS_PRINTF(5, 6);
 

@@ -34,8 +34,8 @@ static bool counter_reaches(const struct gs_energy *e, const struct gs_energy_so
 static void grow_energy(struct gs_energy *e, struct gs_energy_source *s, int64_t wall_ns,
 			double joules)
 {
-	/* A counter that stands still at first: how old its value was when it came, nobody knows,
-	 * and what was used from then on is the power's to tell, if there is one. */
+	/* A counter that stands still at first: how old its value was when it came is not known,
+	 * and what was used from then on comes from the power, if there is one. */
 	bool known = s->n_changes || !s->n_repeats || !e->n_watts;
 
 	if (known && s->changed_ns >= e->corrected_until_ns) {

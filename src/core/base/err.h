@@ -9,7 +9,7 @@
 #include "core/base/mem.h"
 
 struct gs_err {
-	char text[768]; /* one line, no newline at the end; empty when nobody set it */
+	char text[768]; /* one line, no newline at the end; empty when not set */
 };
 
 /* Write the text into err (may be NULL) and return code, which is a negative errno. */
@@ -18,7 +18,7 @@ int gs_err_set(struct gs_err *err, int code, const char *fmt, ...) GS_PRINTF(3, 
 /* Put "what: " in front of the text of err (may be NULL) and return code. */
 int gs_err_prefix(struct gs_err *err, int code, const char *fmt, ...) GS_PRINTF(3, 4);
 
-/* The text of err, or the system's words for code when nobody set one. */
+/* The text of err, or the system's words for code when none was set. */
 const char *gs_err_text(const struct gs_err *err, int code);
 
 #endif

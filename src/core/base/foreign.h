@@ -10,7 +10,7 @@
  *   nothing: they are skipped.
  * - Each user has a share of processor time, for what bytes do not measure: what it takes to make
  *   sense of his files, and to look through his processes.
- * - Whoever asks for the end (a signal, a deadline) gets it between two reads.
+ * - A signal or a deadline ends the work between two reads.
  * - What is refused is counted by cause.
  *
  * The shares and the way to be stopped belong to a guard. Each thread that reads has one of its
@@ -49,7 +49,7 @@ struct gs_guard;
 
 struct gs_guard_options {
 	size_t size;             /* of this struct */
-	bool (*stop)(void *ctx); /* asked between two reads; NULL: nobody stops them */
+	bool (*stop)(void *ctx); /* asked between two reads; NULL: they are never stopped */
 	void *ctx;
 	uint64_t deadline_mono_ns; /* nothing is read after it; 0 none */
 };
@@ -63,8 +63,8 @@ struct gs_guard *gs_guard_enter(struct gs_guard *guard);
 /* Nothing is read after this time; 0: no end. Also takes back that it was stopped. */
 void gs_guard_set_deadline(struct gs_guard *guard, uint64_t mono_ns);
 
-/* True once this thread has to come to its end. To be asked by every loop whose length somebody
- * else decides and that reads nothing. */
+/* True once this thread has to come to its end. To be asked by every loop whose length another program
+ * decides and that reads nothing. */
 bool gs_guard_stopped(void);
 
 /* Count what was left out, and of which user; what it was (may be NULL) is kept of the first of
@@ -106,7 +106,7 @@ uint64_t gs_guard_refused(struct gs_guard *guard, enum gs_refused cause, char *r
 /* All that has been refused in this thread so far. */
 uint64_t gs_guard_n_refused(void);
 
-/* Bytes read under this guard so far: the measure of work for somebody else. */
+/* Bytes read under this guard so far: the measure of work on a user's files. */
 uint64_t gs_guard_bytes_read(const struct gs_guard *guard);
 
 /* Processor time that was charged to users under it so far. */
@@ -142,7 +142,7 @@ int gs_foreign_open(const char *path, const struct gs_foreign_want *want,
 		    struct gs_foreign *ret_file);
 void gs_foreign_close(struct gs_foreign *file);
 
-/* The same of a descriptor that somebody else has opened, who need not be trusted with more: *fd is
+/* The same of a descriptor that another process has opened, which need not be trusted with more: *fd is
  * taken, also when it is refused. */
 int gs_foreign_adopt(int *fd, const struct gs_foreign_want *want, struct gs_foreign *ret_file);
 

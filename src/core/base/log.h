@@ -8,7 +8,7 @@
 
 #include "core/base/mem.h"
 
-/* How much is told: 0 nothing, 1 (-v) decisions, 2 (-vv) every step. Process-wide, set once. */
+/* How much is logged: 0 nothing, 1 (-v) decisions, 2 (-vv) every step. Process-wide, set once. */
 void gs_log_set_level(int level);
 int gs_log_level(void);
 

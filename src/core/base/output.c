@@ -29,7 +29,7 @@ static bool is_trusted_owner(uid_t uid)
 	return uid == 0 || uid == geteuid();
 }
 
-/* What this program has open already: nobody else chooses that. */
+/* What this program has open already: no other user chooses that. */
 static bool is_own_descriptor(const char *path)
 {
 	return strcmp(path, "/dev/stdout") == 0 || strcmp(path, "/dev/stderr") == 0 ||
@@ -110,7 +110,7 @@ static int follow_link(struct gs_output *o, const char *path, unsigned flags, in
 	return open_named(o, target, flags, depth + 1, err);
 }
 
-/* A device, a FIFO. One of somebody else's would hand them what is written. */
+/* A device, a FIFO. One of another user's would hand them what is written. */
 static int open_special(struct gs_output *o, const struct stat *st, struct gs_err *err)
 {
 	struct stat now;
@@ -259,7 +259,7 @@ int gs_output_close(struct gs_output *o, int r, struct gs_err *err)
 		return r;
 	if (r == 0)
 		r = settle_output(o);
-	/* NFS and quotas tell only now that there was no room. */
+	/* NFS and quotas report only now that there was no room. */
 	if ((o->file ? fclose(o->file) : close(o->fd)) != 0 && r == 0)
 		r = -errno;
 	o->file = NULL;

@@ -1,6 +1,6 @@
 /*
  * Files that a person names to be written. Whatever stands under the name already, a link of
- * somebody else's or a file that they hold open, is not written to: a new file takes its place.
+ * another user's or a file that they hold open, is not written to: a new file takes its place.
  *
  * A file that is whole at its end (a report, a figure) takes it when it is whole, so that a full
  * disk or a signal leaves what was there before. One that can be read while it grows (a recording)

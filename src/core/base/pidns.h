@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* Its inode; 0 for the first one, whose ids are the kernel's own (or when it cannot be told). */
+/* Its inode; 0 for the first one, whose ids are the kernel's own (or when it is not known). */
 uint32_t gs_pid_namespace(void);
 
 /* A thread of the kernel, in the flags of /proc/PID/stat (include/linux/sched.h). That it descends

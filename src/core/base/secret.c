@@ -17,7 +17,7 @@ static bool is_trusted_owner(uid_t uid)
 	return uid == 0 || uid == geteuid();
 }
 
-/* Whoever may change the folder can put another file there. In one like /tmp (sticky) only the
+/* A user who may change the folder can put another file there. In one like /tmp (sticky) only the
  * file's owner can, who was looked at. */
 static int check_folder(const char *path, const char *what, struct gs_err *err)
 {

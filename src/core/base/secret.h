@@ -1,5 +1,5 @@
 /*
- * Passwords, tokens and keys out of files. What nobody but their owner may know or choose is
+ * Passwords, tokens and keys out of files. What only their owner may know or choose is
  * believed only of a regular file that others can neither read nor change (a group may read it), of
  * root or of the user this program runs as, in a folder where others cannot put another one. Every
  * function says so in the same words, and returns -EPERM then. what: for messages, as "the key".
@@ -13,7 +13,7 @@
 
 #define GS_SECRET_FILE_MAX 65536 /* bytes that a file has less than */
 
-/* Only that; whoever reads the file is another library. */
+/* Only that; another library reads the file. */
 int gs_secret_check(const char *path, const char *what, struct gs_err *err);
 
 /* The whole file as a terminated text without zeros. out is to be wiped by the caller. */

@@ -15,7 +15,7 @@
 struct gs_shrunk {
 	uint64_t file_bytes, stack_bytes;
 	uint32_t n_mappings; /* of files */
-	uint32_t n_refused;  /* mappings that the kernel did not let go of (locked, for one) */
+	uint32_t n_refused;  /* mappings that the kernel did not release (locked, for one) */
 };
 
 /* Free memory of the heap, whatever lies behind it. */
@@ -24,12 +24,12 @@ void gs_shrink_heap(void);
 /*
  * Pages of files that are mapped privately and were never written (code and constants of the
  * program and of its libraries), and, when the main thread calls, its stack below the caller.
- * Mappings with pages of their own are left alone: relocated data, and code in which somebody has
+ * Mappings with pages of their own are left alone: relocated data, and code in which a debugger has
  * set a breakpoint, which would be lost. 0, or the error with which /proc/self/smaps is not there.
  */
 int gs_shrink_mappings(struct gs_shrunk *ret_shrunk);
 
-/* Whole pages of a range of private memory in which every byte is zero; how many bytes. Nobody may
+/* Whole pages of a range of private memory in which every byte is zero; how many bytes. No thread may
  * write to the range meanwhile. */
 size_t gs_shrink_zeroes(void *begin, size_t bytes);
 

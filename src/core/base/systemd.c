@@ -1,4 +1,4 @@
-/* One datagram for each message (sd_notify(3) tells the protocol). */
+/* One datagram for each message (sd_notify(3) has the protocol). */
 #include "core/base/systemd.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ static void notify_systemd(const char *text)
 	if (path[0] == '@') /* of the abstract namespace */
 		a.sun_path[0] = '\0';
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	/* Nobody to hear it is no reason to end. */
+	/* That no socket listens is no reason to end. */
 	if (fd >= 0)
 		(void)sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&a,
 			     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));

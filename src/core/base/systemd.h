@@ -1,6 +1,6 @@
 /*
- * What a service tells systemd of itself (Type=notify, WatchdogSec=). Nothing happens where nobody
- * wants to hear it.
+ * What a service reports to systemd (Type=notify, WatchdogSec=). Nothing happens where no socket
+ * listens.
  */
 #ifndef GS_CORE_BASE_SYSTEMD_H
 #define GS_CORE_BASE_SYSTEMD_H

@@ -235,7 +235,7 @@ static void land_entries(struct gs_queue *s, uint64_t seq, bool all)
 	s->n_flying = n;
 }
 
-/* The oldest segment of this kind has to make room: what is in it is lost. False: there is none. */
+/* The oldest segment of its kind has to make room: what is in it is lost. False: there is none. */
 static bool drop_oldest(struct gs_queue *s, bool in_memory)
 {
 	for (uint32_t at = 0; at < s->n; at++) {
@@ -281,7 +281,7 @@ static int read_files(struct gs_queue *s)
 		r = queue_segment_open(s->dir_fd, seqs[i], &g, &s->torn_bytes);
 		if (r < 0)
 			return r;
-		/* Numbers must rise from file to file; a file without a whole entry tells nothing.
+		/* Numbers must rise from file to file; a file without a whole entry says nothing.
 		 */
 		if (!g.n || (s->n && s->segment[s->n - 1].where[s->segment[s->n - 1].n - 1].seq >=
 					     g.first_seq)) {
@@ -439,7 +439,7 @@ static uint64_t *used_by(struct gs_queue *s, bool in_memory, uint64_t *ret_max)
 	return in_memory ? &s->memory_bytes : &s->bytes;
 }
 
-/* Into the last segment, or a new one of this kind; the oldest go while there is no room. */
+/* Into the last segment, or a new one of its kind; the oldest go while there is no room. */
 static int put_where(struct gs_queue *s, const struct gs_queue_batch *batch, bool in_memory)
 {
 	const uint64_t need = sizeof(struct queue_entry) + batch->bytes;

@@ -1,6 +1,6 @@
 /*
  * What a node has measured and no head has acknowledged: a queue of batches with running numbers,
- * kept in files, so that a program that is killed, a machine that starts anew and a head that is
+ * kept in files, so that a program that is killed, a machine that restarts and a head that is
  * away for a night lose nothing. It is bounded: when full, the oldest batches go, and are counted.
  *
  * A batch is in the file when gs_queue_put() returns; it survives the death of the program, and a
@@ -80,7 +80,7 @@ void gs_queue_resume(struct gs_queue *spool, uint64_t seq);
 int gs_queue_drop(struct gs_queue *spool, uint64_t seq);
 
 /* Begin a new stream, in which the batches that wait keep their numbers; those below keep_seq are
- * forgotten without being counted. For a head to which somebody else delivers our stream's numbers
+ * forgotten without being counted. For a head to which another node delivers our stream's numbers
  * (our folder is a copy, or an old one). 0 or a negative errno. */
 int gs_queue_renew(struct gs_queue *spool, uint64_t keep_seq);
 

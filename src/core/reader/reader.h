@@ -7,8 +7,8 @@
  * What always holds: an answer is bounded, and bytes of a stranger; a request that takes too long
  * ends with the reader's death and not with the holder's waiting; a reader that dies is replaced,
  * and the request that it had is asked again, unless it was late. A reader that has read a file
- * which is not root's is replaced before it reads a file of somebody else, so that one user cannot
- * have lies told of another's files.
+ * which is not root's is replaced before it reads a file of another user, so that one user cannot
+ * have lies spread about another's files.
  *
  * A reader is this program, started again from /proc/self/exe with an argument that no user gives:
  * an execve() has nothing of the holder's memory (tokens, other users' data), its own address space

@@ -1,7 +1,7 @@
 /*
  * Values in messages between a holder and its readers: little-endian numbers and texts one after
  * another, without names. Both ends are the same program, so there is no version. What comes from a
- * reader may be written by whoever broke into it: taking never reads beyond the end, a text has an
+ * reader may be written by an attacker who broke into it: taking never reads beyond the end, a text has an
  * end and no other zero, and one that does not fit makes the whole message bad.
  */
 #ifndef GS_CORE_READER_WIRE_H
@@ -52,7 +52,7 @@ const char *gs_wire_line(struct gs_wire_in *in);
 const void *gs_wire_bytes(struct gs_wire_in *in, size_t bytes);
 
 /* How many things follow, of which each takes at least so many bytes: what cannot be is bad, so
- * that nobody makes room for it. */
+ * that no memory is reserved for it. */
 uint32_t gs_wire_count(struct gs_wire_in *in, size_t least_bytes);
 
 /* True when all was taken and nothing was bad. */

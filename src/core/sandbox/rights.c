@@ -90,7 +90,7 @@ void gs_sandbox_keep_tracing(bool gpu_counters)
 {
 	uint64_t keep = kept_always;
 
-	/* NVIDIA's driver lets only CAP_SYS_ADMIN read performance counters, unless it was told
+	/* NVIDIA's driver lets only CAP_SYS_ADMIN read performance counters, unless it was configured
 	 * otherwise (NV_IS_SUSER in its nv-linux.h; RmProfilingAdminOnly). */
 	if (gpu_counters || perf_needs_admin())
 		keep |= BIT(CAP_SYS_ADMIN);

@@ -20,9 +20,9 @@
 /* Numbers of users that nothing gives out: systemd, which has the longest list of who gives out
  * which (UIDS-GIDS.md), ends the range of containers at 0x6fffffff and uses nothing from there to
  * 0x7ffe0000. With the process id added, each process is a user that is shared with no other
- * ("nobody" is shared with NFS and with whoever had the same idea). */
+ * ("nobody" is shared with NFS and with others that had the same idea). */
 #define OWN_USER_BASE 0x70000000u
-#define NOBODY        65534u
+#define OVERFLOW_USER 65534u
 
 static bool limit_to(int resource, uint64_t most)
 {
@@ -57,7 +57,7 @@ static bool leave_user(void)
 {
 	if (setgroups(0, NULL) < 0)
 		return false;
-	return become_user(OWN_USER_BASE + (uid_t)getpid()) || become_user(NOBODY);
+	return become_user(OWN_USER_BASE + (uid_t)getpid()) || become_user(OVERFLOW_USER);
 }
 
 static bool clear_capabilities(void)

@@ -8,7 +8,7 @@
  * build, and takes longer to sort its tree than the reader takes to start.
  *
  * A build with AddressSanitizer or ThreadSanitizer maps and protects memory as it likes, reads
- * /proc/self/maps, and writes its report to a descriptor: there the entries marked as such are let
+ * /proc/self/maps, and writes its report to a descriptor: there the entries with that mark are let
  * in too. That is decided when it is compiled; a release build has no way to ask for it.
  */
 #include <errno.h>

@@ -144,7 +144,7 @@ struct gs_gpu_info {
 	char mig_profile[32];                   /* "1g.10gb" */
 };
 
-/* One of which nothing is known: texts "", numbers as told above, index and vendor 0. */
+/* One of which nothing is known: texts "", numbers as said above, index and vendor 0. */
 extern const struct gs_gpu_info gs_gpu_info_unknown;
 
 #define GS_GPU_NUMBER_BYTES 24
@@ -259,7 +259,7 @@ struct gs_gpu_process {
 	uint32_t pid;
 	uint32_t kind;
 	uint32_t uid;       /* UINT32_MAX unknown */
-	int64_t used_bytes; /* -1 unknown (the driver does not tell it everywhere) */
+	int64_t used_bytes; /* -1 unknown (the driver does not report it everywhere) */
 	double sm_ratio, mem_ratio, enc_ratio, dec_ratio, jpg_ratio, ofa_ratio;
 	uint64_t start_ns; /* boot clock, 0 unknown */
 	uint8_t ended;     /* only accounting knows it: it came and went between two samples */
@@ -276,7 +276,7 @@ enum gs_gpu_event_source {
 	GS_GPU_EVENT_KMSG = 2, /* both: 3 */
 };
 
-/* Something that happened, told once. */
+/* Something that happened, reported once. */
 struct gs_gpu_event {
 	uint64_t time_ns; /* boot clock */
 	uint32_t xid;     /* 0: another event */
@@ -294,7 +294,7 @@ enum gs_gpu_state {
 	GS_GPU_STATE_NO_LIBRARY = 1,
 	GS_GPU_STATE_NO_DRIVER = 2, /* library there, kernel module not loaded or another version */
 	GS_GPU_STATE_NO_GPU = 3,
-	GS_GPU_STATE_RELEASED = 4, /* let go on request, so that a GPU can be reset */
+	GS_GPU_STATE_RELEASED = 4, /* released on request, so that a GPU can be reset */
 	GS_GPU_STATE_HUNG = 5,     /* a call has not come back */
 	GS_GPU_STATE_FAILED = 6,
 	GS_GPU_STATE_READING = 7, /* no answer yet: the library is only starting */

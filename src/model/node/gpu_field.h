@@ -11,7 +11,7 @@
  *         the agent's schedule it belongs to (the table of parts in gpu.h)
  * family  the Prometheus metric without its prefix "gpuscope_"; rows that differ only by a label
  *         share one. A counter's gets "_total" added.
- * label, label_value  the label that tells the rows of a family apart; "" none
+ * label, label_value  the label that distinguishes the rows of a family; "" none
  * title   the heading of a column, 8 characters at most
  * help    one sentence
  *
@@ -268,4 +268,4 @@
 	  "gpu_c2c_max_bytes_per_second", "", "", "c2c-max",                                       \
 	  "Bytes a second that the coherent links to the processor can carry.")                    \
 	X(MEM_USED_RATIO, "memory_used_ratio", RATIO, GAUGE, GPM, "gpu_memory_used_ratio", "", "", \
-	  "mem-used", "Device memory in use, where the node tells no bytes (gswarm-profiler).")
+	  "mem-used", "Device memory in use, where the node reports no bytes (gswarm-profiler).")

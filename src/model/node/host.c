@@ -51,7 +51,7 @@ void gs_node_snapshot_free(struct gs_node_snapshot **ref)
 	*ref = NULL;
 }
 
-/* An instance that nobody chose is not worth a word. */
+/* An instance that was not chosen needs no label. */
 static const char *label_instance(const char *instance)
 {
 	return strcmp(instance, "default") == 0 ? "" : instance;

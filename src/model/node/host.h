@@ -28,7 +28,7 @@ struct gs_host_sample {
 	double disk_read_bps, disk_write_bps; /* bytes a second, of whole disks */
 	double net_rx_bps, net_tx_bps;        /* of all interfaces that are devices */
 	uint64_t failed_reads;                /* so far: files of /proc that could not be read */
-	double mem_used_ratio;                /* told by nodes that do not tell bytes */
+	double mem_used_ratio;                /* from nodes that do not report bytes */
 	double root_used_ratio;               /* of the root file system */
 };
 

@@ -77,7 +77,7 @@ bool gs_job_task_is_rank(const struct gs_job_task *task);
 /* The same work: runs of a job of Slurm have one number, and a claim is of one user. */
 bool gs_job_is_same(const struct gs_job *a, const struct gs_job *b);
 
-/* "proven" or "claimed"; "" where there is nothing to prove: whoever is in a unit is in it. */
+/* "proven" or "claimed"; "" where there is nothing to prove: membership in a unit needs no proof. */
 const char *gs_job_proof_name(const struct gs_job *job);
 
 /* What of a job of Slurm its controller is asked for, where this machine does not say it. */

@@ -90,7 +90,7 @@ struct gs_job_account_trouble {
 struct gs_job_accounts {  /* immutable once handed out */
 	uint64_t time_ns; /* boot clock */
 	bool probes;      /* counted by the kernel; else read out of procfs */
-	char why[256];    /* why there are no probes, or what they cannot tell; "" */
+	char why[256];    /* why there are no probes, or what they cannot see; "" */
 	uint64_t read_ns; /* how long reading took */
 	struct gs_job_account_trouble trouble;
 	/* Jobs that run of which it is not known, as Slurm was asked and has not answered. */

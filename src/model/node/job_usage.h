@@ -1,6 +1,6 @@
 /*
  * What a job used over an interval, as far as it could be learned: input of its figures. Made from
- * the kernel's counters or from procfs; which it was is told family by family.
+ * the kernel's counters or from procfs; which it was is said family by family.
  */
 #ifndef GS_MODEL_NODE_JOB_USAGE_H
 #define GS_MODEL_NODE_JOB_USAGE_H
@@ -73,8 +73,8 @@ struct gs_job_usage {
 	struct gs_taskstats work;
 	struct gs_job_pace pace;    /* n_all 0: only the sums in work are known */
 	uint32_t known;             /* 1 << enum gs_job_family, ored */
-	bool io_rows;               /* the kernel told of I/O file system by file system */
-	bool sched_rows;            /* it told of wake-ups, migrations and each wait for a CPU */
+	bool io_rows;               /* the kernel side counted I/O by file system */
+	bool sched_rows;            /* it counted wake-ups, migrations and each wait for a CPU */
 	int64_t memory_peak_bytes;  /* -1 unknown */
 	int64_t memory_limit_bytes; /* allocated; -1 unknown or without limit */
 	/* Of its group, highest; -1 unknown. */

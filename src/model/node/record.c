@@ -397,10 +397,10 @@ static bool take_texts(const struct gs_record *r, size_t fields_bytes, const uin
 #define TAKE(r, texts)                                                                             \
 	take_texts(&(r)->head, sizeof(*(r)), (r)->text_bytes, texts, GS_ARRAY_LEN(texts))
 
-/* A new, zeroed row behind n others, of which n_told are to come in all: heads keep the newest
+/* A new, zeroed row behind n others, of which n_reported are to come in all: heads keep the newest
  * moment of each node, so there is no more room than is needed, nor more than a lie about them
  * costs. NULL: no memory. */
-static void *grow_rows(void *rows, uint32_t n, uint32_t n_told, uint32_t *room, size_t bytes)
+static void *grow_rows(void *rows, uint32_t n, uint32_t n_reported, uint32_t *room, size_t bytes)
 {
 	void **at = rows;
 
@@ -408,7 +408,7 @@ static void *grow_rows(void *rows, uint32_t n, uint32_t n_told, uint32_t *room, 
 		uint32_t more = n ? n * 2 : 16;
 		void *p;
 
-		more = more < n_told ? more : n_told;
+		more = more < n_reported ? more : n_reported;
 		p = realloc(*at, more * bytes);
 		if (!p)
 			return NULL;

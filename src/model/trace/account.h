@@ -53,7 +53,7 @@ enum gs_account_inside {
 };
 
 #define GS_ACCOUNT_MAX   4096 /* threads accounted for at one time */
-#define GS_ACCOUNT_CALLS 512  /* system calls below are told apart */
+#define GS_ACCOUNT_CALLS 512  /* system calls below have a state of their own */
 
 /* Why a thread that sleeps in a system call sleeps: by the call, or by what it was given. */
 enum gs_account_wait {

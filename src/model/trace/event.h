@@ -171,7 +171,7 @@ struct gs_native_word { /* a word of the stack */
 
 /*
  * A native stack to be unwound in user space: the registers that calls preserve, n_bytes copied
- * from the stack pointer upward, and what the copy alone does not tell. A probe on a function's
+ * from the stack pointer upward, and what the copy alone does not show. A probe on a function's
  * return replaces the return address on the stack by one of the kernel's: returns[] says where and
  * what stood there. links[] are frame pointers found by following bp, also beyond the copy: at is
  * where one lies, value the return address in the word above it; the next frame pointer is the next

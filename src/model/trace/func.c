@@ -151,7 +151,7 @@ static struct gs_func table[GS_FUNC_MAX] = {
 	RT("cudaHostUnregister", FREE, NONE, 0, NO, NO, NO, NO, A0, NO),
 	RT("cudaFreeArray", FREE, NONE, 0, NO, NO, NO, NO, A0, NO),
 	RT("cudaFreeMipmappedArray", FREE, NONE, 0, NO, NO, NO, NO, A0, NO),
-	/* Another process's memory comes into sight: nothing is allocated, its size is not told.
+	/* Another process's memory comes into sight: nothing is allocated, its size is not an argument.
 	 * The handle (64 bytes) goes by value, on the stack. */
 	RT("cudaIpcOpenMemHandle", OTHER, OUT_PTR, 0, NO, NO, NO, A1, A0, NO),
 	RT("cudaIpcCloseMemHandle", OTHER, NONE, 0, NO, NO, NO, NO, A0, NO),
@@ -352,7 +352,7 @@ static struct gs_func table[GS_FUNC_MAX] = {
 	DRV("cuMemcpy3DAsync", COPY, COPY3D_V1, 0, A0, NO, A1, NO, A0, NO),
 	DRV_ptds("cuMemcpy3DPeer", COPY, COPY3D_PEER_DRV, 0, A0, NO, NO, NO, A0, NO),
 	DRV_ptsz("cuMemcpy3DPeerAsync", COPY, COPY3D_PEER_DRV, 0, A0, NO, A1, NO, A0, NO),
-	/* As in the runtime; here the names tell the arguments of 12.8 (the first) from those
+	/* As in the runtime; here the names distinguish the arguments of 12.8 (the first) from those
 	   of 13. */
 	DRV_ptsz("cuMemcpyBatchAsync", COPY, COPY_BATCH, 3, A2, A3, S(2), NO, A0, A1),
 	DRV_ptsz("cuMemcpyBatchAsync_v2", COPY, COPY_BATCH, 2, A2, A3, S(1), NO, A0, A1),
@@ -488,7 +488,7 @@ static struct gs_func table[GS_FUNC_MAX] = {
 	NC_COMM("ncclCommGetUniqueId", COMM, 0, A0, NONE),
 	NC_COMM("ncclCommSuspend", COMM, 0, A0, NONE),
 	NC_COMM("ncclCommResume", COMM, 0, A0, NONE),
-	/* Buffers, windows and operations of a communicator: which is not told. */
+	/* Buffers, windows and operations of a communicator: which of them is not recorded. */
 	NC_COMM("ncclCommRegister", COMM, 0, A0, NONE),
 	NC_COMM("ncclCommDeregister", COMM, 0, A0, NONE),
 	NC_COMM("ncclCommWindowRegister", COMM, 0, A0, NONE),
@@ -518,7 +518,7 @@ static struct gs_func table[GS_FUNC_MAX] = {
 	MP("Imrecv", P2P, 0, A1, A2, NO, NO, PLAIN),
 	MP("Sendrecv", P2P, 6, A1, A2, A3, S(4), SENDRECV),
 	MP("Sendrecv_replace", P2P, 3, A1, A2, A3, S(1), SENDRECV_REPLACE),
-	/* Persistent ones: what a start moves was told when the request was made. */
+	/* Persistent ones: what a start moves was recorded when the request was made. */
 	MP_plain("Start", P2P, NO),
 	MP_plain("Startall", P2P, NO),
 	MP_plain("Send_init", OTHER, A5),

@@ -22,7 +22,7 @@ struct gs_use {
 	__u64 bytes;    /* of those that succeeded */
 };
 
-/* What is told of calls of a Python function beside their number and time. */
+/* What is counted of calls of a Python function beside their number and time. */
 struct gs_py_use {
 	__u64 self_ns;  /* in the function itself: not in scopes inside of it */
 	__u64 launches; /* of kernels and graphs, in it and in what it called */
@@ -194,8 +194,8 @@ enum gs_post {
 
 /*
  * The cookie of a probe on a scope: the function's id, and, where the probe stands on a way out of
- * the function, what tells that the function is left now. The way out is a ret, a jump or a call;
- * of a conditional one the condition tells (the low four bits of its opcode), by the flags
+ * the function, what shows that the function is left now. The way out is a ret, a jump or a call;
+ * of a conditional one the condition decides (the low four bits of its opcode), by the flags
  * register.
  */
 #define GS_COOKIE_EXIT      (1ull << 16)
@@ -219,7 +219,7 @@ enum gs_post {
 /*
  * In every cookie: which group of probes it belongs to (0: to none that is ever replaced), and a
  * bit that says whether it is of the group's present links or of those that come in their place.
- * Both are attached for a moment: the group's turn tells which of them count.
+ * Both are attached for a moment: the group's turn says which of them count.
  */
 #define GS_COOKIE_GROUP_SHIFT 24
 #define GS_COOKIE_GROUP_MASK  0xffffull
@@ -264,7 +264,7 @@ struct gs_kernel_config {
 	__u16 py_func;          /* Python functions are traced: all have the mode of this id; 0 */
 	__u8 account;           /* 1: threads have a wall-clock account */
 	__u8 pad;
-	__u32 pid_namespace; /* inode of ours, whose process ids are told; 0: the first one */
+	__u32 pid_namespace; /* inode of ours, whose process ids are reported; 0: the first one */
 };
 _Static_assert(sizeof(struct gs_kernel_config) == 72, "gs_kernel_config");
 
@@ -280,7 +280,7 @@ enum gs_stack_at {
 	GS_AT_PROBE = 128, /* a described probe that asks for it */
 };
 
-/* How a function is traced, from dear to cheap; set by user space during a run. */
+/* How a function is traced, from expensive to cheap; set by user space during a run. */
 enum gs_mode {
 	GS_MODE_EVENTS = 0,    /* as the run asks for */
 	GS_MODE_AGGREGATE = 1, /* added up in the kernel, whatever the run asks for */
@@ -305,7 +305,7 @@ struct gs_modes {
 /* What both sides change during a run; one array element, mapped by user space. */
 struct gs_kernel_state {
 	__u32 stopped;    /* 1: the run is over, calls are let pass */
-	__u32 filter_gen; /* raised when the choice of processes changes: threads decide anew */
+	__u32 filter_gen; /* raised when the choice of processes changes: threads decide again */
 	__u32 n_threads;  /* thread slots handed out so far, from 1 */
 	__u32 n_cells;    /* cells handed out so far, from 1 */
 	__u32 n_stacks;   /* stacks sent so far, from 1: their ids */

@@ -1,5 +1,5 @@
 /*
- * What the kernel side is told of a Python interpreter, and what it tells of a code object that it
+ * What the kernel side knows of a Python interpreter, and what it reports of a code object that it
  * meets. Compiled by the BPF compiler and by the host's, like model/trace/event.h.
  */
 #ifndef GS_MODEL_TRACE_PYTHON_H
@@ -95,7 +95,7 @@ _Static_assert(sizeof(struct gs_event_code) == 64 + 32 + 768, "gs_event_code");
  * RETURN_VALUE); 3.11 has a static probe where they end. */
 #define GS_PYCALL_FIRST 0x0308
 #define GS_PYCALL_N     4
-#define GS_PYCALL_LEFT  3 /* the one that only tells when a function is left */
+#define GS_PYCALL_LEFT  3 /* the one that only shows when a function is left */
 
 /* The cookie of the static probe where a function is left, GS_COOKIE_EXIT without a condition, says
  * where _PyRuntime is: so many words behind the probe, in the same file. */
@@ -127,9 +127,9 @@ struct gs_py_func_key {
 };
 
 struct gs_py_func {
-	__u64 tag;    /* tells it from others at the same address */
+	__u64 tag;    /* distinguishes it from others at the same address */
 	__u16 number; /* from GS_FUNC_MAX on; 0: it is not wanted */
-	__u8 told;    /* its name has been sent */
+	__u8 is_sent; /* its name has been sent */
 	__u8 pad[5];
 };
 

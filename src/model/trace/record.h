@@ -77,7 +77,7 @@ struct gs_rec_session {
 	uint32_t host_str;
 	uint32_t command_str; /* the traced command, or how the targets were chosen */
 	uint32_t kernel_str;  /* release of the running kernel */
-	uint32_t engine_str;  /* how calls were caught, as -v tells it */
+	uint32_t engine_str;  /* how calls were caught, as -v prints it */
 };
 
 enum gs_session_mode {
@@ -254,7 +254,7 @@ struct gs_rec_comm {
 	uint64_t parent;     /* handle, 0 none */
 	int32_t color;       /* of a split; else GS_COMM_NO_SPLIT */
 	int32_t key;         /* of a split; else 0 */
-	uint32_t n_excluded; /* of a shrink: how many; those past the array's end are not told */
+	uint32_t n_excluded; /* of a shrink: how many; those past the array's end are not listed */
 	uint32_t pad;
 	int32_t excluded[GS_COMM_LIST_MAX]; /* ranks of the parent */
 };

@@ -1,5 +1,5 @@
 /*
- * The wall-clock account of a thread as a record (model/trace/account.h tells what the states and
+ * The wall-clock account of a thread as a record (model/trace/account.h says what the states and
  * calls are). A running total: the last one of a thread is the one that counts. It carries names of
  * its own, since most threads that have an account make no call that would announce them.
  */

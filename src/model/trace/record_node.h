@@ -37,7 +37,7 @@ struct gs_rec_host_sample {
 };
 
 /* The head's flags of a HOST_SAMPLE are two small ratios, each 1/10000 plus 1, 0 unknown: of memory
- * in use (where bytes are not told), and above it of the root file system. */
+ * in use (where bytes are not reported), and above it of the root file system. */
 #define GS_HOST_SAMPLE_MEM_SHIFT  0
 #define GS_HOST_SAMPLE_ROOT_SHIFT 16
 

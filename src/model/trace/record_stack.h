@@ -12,7 +12,7 @@ enum gs_frame_kind {
 	GS_FRAME_NATIVE = 2,
 };
 
-/* One place in code, told once. */
+/* One place in code, recorded once. */
 struct gs_rec_frame {
 	struct gs_record head;
 	uint32_t id;
@@ -26,7 +26,7 @@ struct gs_rec_frame {
 	uint64_t file_off;     /* native: of the instruction in the file; Python: 0 */
 };
 
-/* n_frames ids of FRAMEs that were told before, the innermost first. */
+/* n_frames ids of FRAMEs that were recorded before, the innermost first. */
 struct gs_rec_stack {
 	struct gs_record head;
 	uint32_t id;
@@ -75,7 +75,7 @@ struct gs_rec_values {
 
 /* What calls of CUDA and NCCL did under one function of a layer above (innermost around them), in
  * one thread, since the last such record. Only where calls are aggregated in the kernel: whole
- * events tell it by their scope. */
+ * events have it by their scope. */
 struct gs_rec_use {
 	struct gs_record head;
 	uint32_t thread;

@@ -68,7 +68,7 @@ struct gs_use_summary {
 struct gs_error_count {
 	uint16_t layer;
 	const char *function;
-	int32_t code; /* 0 with name "other": codes beyond the few that the kernel tells apart */
+	int32_t code; /* 0 with name "other": codes beyond the few that the kernel side counts one by one */
 	const char *name;
 	uint64_t count;
 };

@@ -75,10 +75,9 @@ struct gs_taskstats { /* one process or cgroup */
 	__u64 threads_started, threads_ended; /* started: those alive when following began too */
 	__u64 syscalls, syscall_errors, syscall_ns;
 	struct gs_taskstats_io_count io[GS_TASKSTATS_IO_KINDS];
-	__u64 disk_reads, disk_writes; /* requests that reached a block device */
-	__u64 disk_read_bytes,
-		disk_write_bytes; /* so far as they can be told from whom they come */
-	__u64 disk_ns;            /* their time at the device, summed */
+	__u64 disk_reads, disk_writes;            /* requests that reached a block device */
+	__u64 disk_read_bytes, disk_write_bytes;  /* as far as it is known from whom they come */
+	__u64 disk_ns;                            /* their time at the device, summed */
 	__u64 net_sent_bytes, net_received_bytes; /* of sockets that leave the program's host or
 						     may: not of unix sockets and netlink */
 	__u64 net_connects, net_accepts, net_retransmits;
@@ -109,7 +108,7 @@ enum gs_taskstats_abi {
 
 /* One call of one process or cgroup. Every one is counted; every one that slept is timed, and of
  * those that did not, one in some (struct gs_taskstats_config). total_ns and hist speak for all: what
- * was not timed counts as what was is on average. `timed` tells how many they rest on. */
+ * was not timed counts as what was is on average. `timed` says how many they rest on. */
 struct gs_taskstats_syscall {
 	__u64 calls, errors, total_ns, max_ns;
 	__u64 timed;

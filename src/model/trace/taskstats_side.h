@@ -15,7 +15,7 @@
 /* Why a thread that sleeps in a call sleeps: by the call alone, or by the file it was given. */
 enum gs_taskstats_wait {
 	GS_WAIT_OTHER = 0,
-	GS_WAIT_FD0, /* the file that argument 0 names tells */
+	GS_WAIT_FD0, /* decided by the file that argument 0 names */
 	GS_WAIT_NETWORK,
 	GS_WAIT_LOCK,
 	GS_WAIT_SLEEP,
@@ -71,7 +71,7 @@ struct gs_taskstats_key {
 /*
  * The counters of a key (or of some of its threads). A time counter holds what was spent there
  * minus the begins of those who are there now, so that (counter + threads in there x now) is right
- * at any moment and nobody need be asked. Both change together: `begun` grows before, `ended`
+ * at any moment and no thread need be asked. Both change together: `begun` grows before, `ended`
  * after; a copy made while they were equal is whole.
  */
 struct gs_taskstats_slot {

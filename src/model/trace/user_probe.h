@@ -103,7 +103,7 @@ struct gs_user_op {
 
 enum gs_user_flag {
 	GS_USER_RETURN = 1,        /* the return is seen too; else it is an instant */
-	GS_USER_FILTER_LATE = 2,   /* the filter needs what only the return tells */
+	GS_USER_FILTER_LATE = 2,   /* the filter needs what only the return has */
 	GS_USER_ALWAYS = 4,        /* whole events also where others are added up */
 	GS_USER_HASH = 8,          /* the filter compares strings */
 	GS_USER_FIELDS = 16,       /* the values are fields of the call, not sent beside it */

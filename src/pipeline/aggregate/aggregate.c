@@ -255,7 +255,7 @@ static struct view_comm *add_comm(struct gs_aggregate *v, uint32_t process, uint
 	return c;
 }
 
-/* What is known of both agrees: it is the same communicator, told again. */
+/* What is known of both agrees: it is the same communicator, reported again. */
 static bool same_comm(const struct view_comm *c, const struct gs_rec_comm *r)
 {
 	if (c->ended)

@@ -13,7 +13,7 @@
 
 /* Beyond these, calls are still counted, under fewer names: pairs of thread and function go to a
  * thread "unknown", functions to "unknown". Communicators, files and open calls past their limit
- * are left out and told in the summary as GS_LOSS_SINK of "summary". */
+ * are left out and shown in the summary as GS_LOSS_SINK of "summary". */
 #define GS_AGGREGATE_MAX_PAIRS     (1u << 15)
 #define GS_AGGREGATE_MAX_FUNCTIONS GS_FUNCTION_ID_MAX
 #define GS_AGGREGATE_MAX_ERRORS    64 /* codes by function; more are "other" */

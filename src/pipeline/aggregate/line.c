@@ -1,6 +1,6 @@
 /*
  * Lines of Python code: samples and calls are counted by the number of their stack, since a stack
- * may be told after the first call that has it; which line a stack is shown as is decided when a
+ * may be recorded after the first call that has it; which line a stack is shown as is decided when a
  * summary is asked for.
  *
  * A stack is shown as its innermost line whose file is not passed over (the filter), so that a

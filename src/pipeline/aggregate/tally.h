@@ -1,6 +1,6 @@
 /*
  * What a view remembers, shared by the file that counts (aggregate.c) and the one that adds up
- * (summary.c) and by nobody else.
+ * (summary.c) alone.
  *
  * threads[thread id].cell[function id] is an index into accs: three loads and no hashing for a
  * call. Index 0 means none yet; thread 0 and function 0 stand for all that have no place of their

@@ -193,7 +193,7 @@ static int by_start(const void *a, const void *b)
 	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-/* Open calls are told at the end, whenever they began. */
+/* Open calls are recorded at the end, whenever they began. */
 static void settle_calls(struct gs_aggregate_under *u)
 {
 	for (size_t k = 0; k < u->n_threads; k++) {

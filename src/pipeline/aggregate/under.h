@@ -22,7 +22,7 @@ int gs_aggregate_under_scan(struct gs_aggregate_under *under, const struct gs_ba
 
 /* The second: what is left of a batch, lent until the next call. Definitions, losses and files
  * stay; calls, samples, their values and blocks never freed are chosen; of what was added up in the
- * kernel nobody knows where it ran, so it goes. 0 or -ENOMEM. */
+ * kernel it is not known where it ran, so it goes. 0 or -ENOMEM. */
 int gs_aggregate_under_choose(struct gs_aggregate_under *under, const struct gs_batch *batch,
 			      struct gs_batch *ret_batch);
 

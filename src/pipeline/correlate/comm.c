@@ -1,5 +1,5 @@
 /*
- * A rank that calls ncclCommSplit() passes a color and a key and is not told its new rank until
+ * A rank that calls ncclCommSplit() passes a color and a key and does not get its new rank until
  * NCCL has asked all others. We see the calls of all ranks that are traced, in any order, and do
  * the same sum: the n-th split that a rank does of its parent belongs with the n-th split of every
  * other rank of that parent (they are collective: every rank does them in the same order). These
@@ -21,7 +21,7 @@
  *	                      \---- shrink ----/
  *
  * A communicator's place is given back when its handle is closed (destroyed, overtaken by a new one
- * with the same handle, exec) and nobody waits for it.
+ * with the same handle, exec) and no call waits for it.
  */
 #include "pipeline/correlate/comm.h"
 
@@ -62,7 +62,7 @@ static bool is_known(const struct comm *c)
 
 /* --- places --- */
 
-/* Give the place back unless somebody still needs it. */
+/* Give the place back unless a call still needs it. */
 static void release_comm(struct comms *cs, uint32_t i)
 {
 	struct comm *c = &cs->items[i];
@@ -488,7 +488,7 @@ static void fill_comm(struct comm *c, const struct gs_rec_comm *r, enum comm_kin
 		qsort(c->excluded, c->n_excluded, sizeof(c->excluded[0]), compare_ranks);
 }
 
-/* The record tells more of a communicator that is known by this handle, rather than of a new one
+/* The record says more of a communicator that is known by this handle, rather than of a new one
  * that was given the handle of one whose end was not seen. */
 static bool is_update(const struct comm *c, const struct gs_rec_comm *r, enum comm_kind kind)
 {

@@ -7,7 +7,7 @@
 #include "core/base/map.h"
 #include "model/trace/record.h"
 
-#define SHRINK_KINDS 4 /* different lists of excluded ranks told apart by parent */
+#define SHRINK_KINDS 4 /* different lists of excluded ranks counted apart by parent */
 
 enum comm_kind {
 	COMM_FREE = 0,

@@ -192,10 +192,10 @@ static void put_counter(struct gs_correlate *s, uint32_t process, enum space spa
 	c = gs_record_put(&s->out, GS_REC_COUNTER, sizeof(*c), 0);
 	if (!c)
 		return;
-	/* Threads' calls may be told out of order, a counter's values may not. */
-	if (time_ns < p->told_ns[space])
-		time_ns = p->told_ns[space];
-	p->told_ns[space] = time_ns;
+	/* Threads' calls may be reported out of order, a counter's values may not. */
+	if (time_ns < p->reported_ns[space])
+		time_ns = p->reported_ns[space];
+	p->reported_ns[space] = time_ns;
 	c->process = process;
 	c->name_str = s->names + space;
 	c->time_ns = time_ns;
@@ -321,11 +321,11 @@ static void take_torch(struct gs_correlate *s, const struct gs_batch *batch, siz
 	r = gs_record_put(&s->out, GS_REC_COUNTER, sizeof(*r), 0);
 	if (!r)
 		return;
-	if (c->start_ns > d->told_ns)
-		d->told_ns = c->start_ns;
+	if (c->start_ns > d->reported_ns)
+		d->reported_ns = c->start_ns;
 	r->process = process;
 	r->name_str = s->names + SPACE_COUNT + (uint32_t)d->device;
-	r->time_ns = d->told_ns;
+	r->time_ns = d->reported_ns;
 	r->value = (int64_t)d->live_bytes;
 	r->unit = GS_UNIT_BYTES;
 }

@@ -1,5 +1,5 @@
 /*
- * What only a run of calls can tell: the bytes behind a freed pointer, the live memory of a
+ * What only a sequence of calls shows: the bytes behind a freed pointer, the live memory of a
  * process, which call waited for which launch, rank and size of a communicator that was split or
  * shrunk. Takes records and passes all of them on, in order, completed (bytes of a free, flow of
  * launches and waits, a communicator) and joined by COUNTER and COMM

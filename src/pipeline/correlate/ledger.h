@@ -27,7 +27,7 @@ struct correlate_ledger_process {
 	uint64_t live_bytes[SPACE_COUNT];
 	uint64_t peak_bytes[SPACE_COUNT];
 	uint64_t segment_bytes, peak_segment_bytes; /* of blocks that are segments */
-	uint64_t told_ns[SPACE_COUNT];              /* time of the last counter */
+	uint64_t reported_ns[SPACE_COUNT];          /* time of the last counter */
 	/* The newest block of physical memory (cuMemCreate): ncclMemAlloc() makes one inside. */
 	uint64_t physical;
 	uint64_t physical_start_ns;

@@ -20,7 +20,7 @@
 
 #include "model/trace/record.h"
 
-#define SYNC_MAX_ENTRIES (1u << 14) /* streams and events; when full, all begins anew */
+#define SYNC_MAX_ENTRIES (1u << 14) /* streams and events; when full, all begins again */
 
 enum sync_kind {
 	SYNC_NONE = 0,

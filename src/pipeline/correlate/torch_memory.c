@@ -161,7 +161,7 @@ static void add_to_site(struct site *sites, size_t *n, const struct torch_block 
 		if (sites[i].device_idx == b->device_idx && sites[i].scope == b->scope &&
 		    sites[i].py_stack == b->py_stack)
 			s = &sites[i];
-	/* Those past the last are told together, under its name. */
+	/* Those past the last are shown together, under its name. */
 	if (!s && *n < TORCH_MAX_SITES) {
 		s = &sites[(*n)++];
 		*s = (struct site){b->device_idx, b->scope, b->py_stack, 0, 0};

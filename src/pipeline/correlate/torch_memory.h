@@ -1,6 +1,6 @@
 /*
  * PyTorch's caching allocator: its live blocks, and sums by process and device. Inside the room
- * only. It hands out parts of what it got from CUDA (the ledger's blocks): both together tell how
+ * only. It hands out parts of what it got from CUDA (the ledger's blocks): both together show how
  * much of that lies idle.
  */
 #ifndef GS_PIPELINE_CORRELATE_TORCH_MEMORY_H
@@ -11,7 +11,7 @@
 #include "pipeline/correlate/ledger.h"
 
 #define TORCH_MAX_DEVICES 16   /* with a counter track */
-#define TORCH_MAX_SITES   1024 /* of blocks never freed, told apart */
+#define TORCH_MAX_SITES   1024 /* of blocks never freed, counted one by one */
 
 struct torch_block {
 	uint64_t pointer;
@@ -27,7 +27,7 @@ struct torch_device {
 	int32_t device;
 	uint64_t live_bytes, peak_bytes, total_bytes;
 	uint64_t allocations, frees, unknown_frees;
-	uint64_t told_ns; /* of the last counter */
+	uint64_t reported_ns; /* of the last counter */
 };
 
 struct torch_memory {

@@ -286,7 +286,7 @@ static bool is_upper(const struct gs_rec_function *func)
 	return func && func->layer >= GS_LAYER_TORCH;
 }
 
-/* True when what waits in the holder was inside the call. Time alone tells it: on one thread
+/* True when what waits in the holder was inside the call. Time alone decides it: on one thread
  * nothing can begin later and return earlier without being inside. Where they began at the same
  * time, the one that was deeper, or of a lower layer, is inside. */
 static bool was_inside(const struct holder *h, const struct gs_rec_call *c, bool upper)
@@ -441,7 +441,7 @@ static int take_call(struct forest *f, const struct gs_rec_call *c)
 	return 0;
 }
 
-/* Calls that never returned are told outermost first, at the end; they are taken the other way. */
+/* Calls that never returned are recorded outermost first, at the end; they are taken the other way. */
 static int keep_open(struct forest *f, const struct gs_rec_call *c)
 {
 	if (f->n_open == MAX_OPEN)

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The part of a path that tells files apart: what stands behind the folder of packages, else the
+/* The part of a path that distinguishes files: what stands behind the folder of packages, else the
  * last two names. */
 static const char *short_path(const char *path)
 {

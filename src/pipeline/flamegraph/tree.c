@@ -152,7 +152,7 @@ int flame_tree_push_python(struct tree *t, struct tree_at *at, uint32_t py_stack
 	return r;
 }
 
-/* True for code whose callers the layers above tell better: the interpreter, an operator. */
+/* True for code whose callers the layers above name better: the interpreter, an operator. */
 static bool is_upper(const struct tree *t, const struct gs_rec_frame *f, bool in_operator)
 {
 	const char *name = gs_dict_string(t->dict, f->function_str);
@@ -166,7 +166,7 @@ static bool is_upper(const struct tree *t, const struct gs_rec_frame *f, bool in
 	return in_operator && strncmp(name, "at::_ops::", 10) == 0;
 }
 
-/* What perf is told of Python functions (CPython -X perf): beyond the interpreter's own frames,
+/* What perf's maps name of Python functions (CPython -X perf): beyond the interpreter's own frames,
  * where neither stacks nor calls of Python were asked for. */
 static int push_perf_python(struct tree *t, struct tree_at *at, const struct gs_rec_stack *s,
 			    uint32_t inner)

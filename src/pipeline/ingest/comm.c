@@ -1,6 +1,6 @@
 /*
- * Communicators. The call that makes one tells what it was given; calls that ask for rank and size
- * later tell these of one whose making was not seen, or of one that was split off. What is known of
+ * Communicators. The call that makes one says what it was given; calls that ask for rank and size
+ * later give these of one whose making was not seen, or of one that was split off. What is known of
  * a handle is kept, so that each record says all that is known, and so that a program that asks for
  * its rank before every collective does not fill the stream.
  *

@@ -3,9 +3,9 @@
  * number is given out, so that the announcement comes before every use.
  *
  * A pid or tid is a name that the kernel gives to others later. A process is another one when its
- * pid has another start time; that is asked after its exit was told, and when a fork of the pid is
- * told. A thread is another one after its exit, or when its process is another one. Events of an
- * ending process may come after its exit: as long as nobody else has the pid they are still its.
+ * pid has another start time; that is asked after its exit was reported, and when a fork of the pid is
+ * reported. A thread is another one after its exit, or when its process is another one. Events of an
+ * ending process may come after its exit: as long as no other process has the pid they are still its.
  *
  * A text keeps its number for ever, since files refer to it, so what a user makes up (names of
  * processes and threads, command lines) has a bound by user; beyond it his processes have no names,
@@ -32,7 +32,7 @@
 #define THREAD_MAX   65536
 #define SEARCH_MAX   1024 /* slots looked at for an ended entry */
 
-/* How far the start of a process, told in ticks of 10 ms, may lie before the fork that made it. */
+/* How far the start of a process, known in ticks of 10 ms, may lie before the fork that made it. */
 #define START_SLACK_NS 20000000
 
 int gs_ingest_entities_init(struct gs_ingest *f)
@@ -102,7 +102,7 @@ const struct gs_func *gs_ingest_function(struct gs_ingest *f, unsigned id)
 	if (id >= GS_FUNC_MAX)
 		return gs_ingest_pyfunc(f, id);
 	func = gs_func_set_get(f->funcs, id);
-	if (!func || f->function_told[id])
+	if (!func || f->function_recorded[id])
 		return func;
 	name_str = gs_ingest_intern(f, func->name);
 	r = gs_ingest_put(f, GS_REC_FUNCTION, sizeof(*r), 0);
@@ -110,7 +110,7 @@ const struct gs_func *gs_ingest_function(struct gs_ingest *f, unsigned id)
 	r->layer = func->desc.layer;
 	r->func_class = func->desc.op;
 	r->name_str = name_str;
-	f->function_told[id] = true;
+	f->function_recorded[id] = true;
 	return func;
 }
 
@@ -198,7 +198,7 @@ static struct gs_ingest_thread *thread_make(struct gs_ingest *f, uint32_t pid, u
 	return t;
 }
 
-/* Let each thread of a process be looked at anew (or, when it is to be forgotten, not at all). */
+/* Let each thread of a process be looked at again (or, when it is to be forgotten, not at all). */
 static void threads_of_process(struct gs_ingest *f, uint32_t process, bool forget)
 {
 	for (uint32_t i = 0; i < f->n_threads; i++) {
@@ -279,9 +279,9 @@ static void put_process(struct gs_ingest *f, struct gs_ingest_process *p,
 	r->container_str = container_str;
 	r->start_ns = known->start_ns;
 	p->nameless = !comm[0];
-	if (known->gone && !p->loss_told) {
+	if (known->gone && !p->loss_reported) {
 		gs_ingest_put_loss(f, GS_LAYER_NONE, GS_LOSS_PROC, comm, 1);
-		p->loss_told = true;
+		p->loss_reported = true;
 	}
 }
 
@@ -355,14 +355,14 @@ uint32_t gs_ingest_thread_find(struct gs_ingest *f, uint32_t pid, uint32_t tid,
 	return t->id;
 }
 
-/* --- what is told of tasks --- */
+/* --- what is reported of tasks --- */
 
 static void task_fork(struct gs_ingest *f, const struct gs_event_task *ev)
 {
 	struct gs_ingest_process *p = process_get(f, ev->pid);
 	uint64_t fork_ns = ev->time_ns + (uint64_t)f->boot_minus_mono_ns;
 
-	/* The fork may be told after the first call of the process that it made. */
+	/* The fork may be reported after the first call of the process that it made. */
 	if (p && p->start_ns + START_SLACK_NS >= fork_ns)
 		return;
 	if (p)
@@ -392,7 +392,7 @@ static void task_exec(struct gs_ingest *f, const struct gs_event_task *ev)
 		put_thread(f, t, comm);
 	for (uint32_t i = 0; i < f->n_threads; i++) {
 		t = &f->threads[i];
-		/* One that is known to have ended keeps its number for what its cells still tell.
+		/* One that is known to have ended keeps its number for what its cells still hold.
 		 */
 		if (t->pid && t->process == p->id && t->tid != t->pid && !t->ended)
 			thread_forget(f, t);

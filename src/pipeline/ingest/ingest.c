@@ -6,7 +6,7 @@
  * definition is ever parted from a later use by anything but the order of batches.
  *
  * A sink that fails is out: the stream it has seen has a hole from there on. The calls that it
- * misses are counted, and told to the sinks that are left before the end.
+ * misses are counted, and reported to the sinks that are left before the end.
  */
 #include "pipeline/ingest/ingest.h"
 
@@ -119,12 +119,12 @@ int gs_ingest_sink_error(struct gs_ingest *f, const char **ret_name)
 	for (unsigned i = 0; i < f->n_sinks; i++) {
 		struct gs_ingest_sink *s = &f->sinks[i];
 
-		if (s->error && !s->told && (!first || s->order < first->order))
+		if (s->error && !s->is_reported && (!first || s->order < first->order))
 			first = s;
 	}
 	if (!first)
 		return 0;
-	first->told = true;
+	first->is_reported = true;
 	*ret_name = first->name;
 	return first->error;
 }
@@ -288,7 +288,7 @@ void gs_ingest_end(struct gs_ingest *f, int exit_status, const char *reason)
 	if (f->ended)
 		return;
 	gs_ingest_native_retry(f, true);
-	/* First all calls: a sink that fails on them is told to the others yet. */
+	/* First all calls: a sink that fails on them is still reported to the others. */
 	put_pending_losses(f);
 	deliver_batch(f);
 	for (unsigned i = 0; i < f->n_sinks; i++)

@@ -42,7 +42,7 @@ int gs_ingest_new(const struct gs_ingest_options *options, struct gs_ingest **re
 void gs_ingest_free(struct gs_ingest **feed);
 
 /* Sinks are called in the order added; one that fails is not called again, and the CALL records it
- * misses are told to the others at the end (GS_LOSS_SINK, with its name). Added before the first
+ * misses are reported to the others at the end (GS_LOSS_SINK, with its name). Added before the first
  * event; at most GS_INGEST_MAX_SINKS. The struct is copied; name is a static text. 0, -EINVAL without
  * push, -ENOSPC when there are too many, -EBUSY when a batch has already left. */
 int gs_ingest_add_sink(struct gs_ingest *feed, const char *name, const struct gs_sink *sink);
@@ -55,7 +55,7 @@ const struct gs_sink *gs_ingest_outlet(struct gs_ingest *feed);
  * first event; copied. */
 void gs_ingest_set_stage(struct gs_ingest *feed, const struct gs_sink *stage);
 
-/* The error of the sink that failed first of those not told by this yet, and its name; 0 none. */
+/* The error of the sink that failed first of those not yet reported here, and its name; 0 none. */
 int gs_ingest_sink_error(struct gs_ingest *feed, const char **ret_name);
 
 /* One raw event from the ring (lent). Unknown kinds and sizes are counted as GS_LOSS_EVENT_BAD.
@@ -70,7 +70,7 @@ void gs_ingest_map(struct gs_ingest *feed, uint32_t pid, uint64_t mono_ns,
 		   const struct gs_mapping *mapping);
 
 /* What a thread's cell grew by since the last time: before is the earlier reading (all zero the
- * first time), now the present one; hist counts are compared modulo 2^32. thread tells pid, tid
+ * first time), now the present one; hist counts are compared modulo 2^32. thread has pid, tid
  * and comm. Nothing is sent when nothing changed. */
 void gs_ingest_cell(struct gs_ingest *feed, const struct gs_thread *thread,
 		    const struct gs_cell *before, const struct gs_cell *now);
@@ -84,7 +84,7 @@ void gs_ingest_mpi(struct gs_ingest *feed, const struct gs_mpi_row *before,
 		   const struct gs_mpi_row *now);
 
 /* A call that is still open: sent as a CALL with GS_CALL_UNFINISHED, dur_ns its age. Arguments that
- * only its return tells, or that lie in memory of the process, are 0. */
+ * only its return has, or that lie in memory of the process, are 0. */
 void gs_ingest_open_call(struct gs_ingest *feed, const struct gs_thread *thread,
 			 const struct gs_frame *frame, unsigned depth, uint64_t now_mono_ns);
 
@@ -105,7 +105,7 @@ void gs_ingest_loss(struct gs_ingest *feed, unsigned layer, enum gs_loss cause, 
 /* A file was attached to, or could not be. */
 void gs_ingest_attach(struct gs_ingest *feed, const struct gs_attach *attach);
 
-/* Hand over the batch so far, and flush the sinks. Losses that feed itself found are told now. */
+/* Hand over the batch so far, and flush the sinks. Losses that feed itself found are reported now. */
 void gs_ingest_flush(struct gs_ingest *feed);
 
 /* Send END and flush; nothing is taken in after it. exit_status -1: there was no command. */

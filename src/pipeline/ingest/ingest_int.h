@@ -26,7 +26,7 @@ struct gs_ingest_sink {
 	const char *name;
 	struct gs_sink sink;
 	int error;         /* negative errno of its failure; 0 none yet */
-	bool told;         /* by gs_ingest_sink_error() */
+	bool is_reported;  /* by gs_ingest_sink_error() */
 	unsigned order;    /* of failing, from 1 */
 	uint64_t n_missed; /* CALL records since */
 };
@@ -38,7 +38,7 @@ struct gs_ingest_process {
 	uint64_t start_ns; /* 0 unknown */
 	bool exited;       /* its pid may be another's by now */
 	bool nameless;
-	bool loss_told;
+	bool loss_reported;
 };
 
 struct gs_ingest_thread {
@@ -49,7 +49,7 @@ struct gs_ingest_thread {
 	uint32_t uid;        /* of that */
 	uint32_t ended_slot; /* of the kernel side, when it ended with one */
 	bool ended;
-	bool checked; /* seen again since the exit of its process was told */
+	bool checked; /* seen again since the exit of its process was reported */
 	bool nameless;
 };
 
@@ -71,9 +71,9 @@ struct gs_ingest {
 	unsigned n_sinks, n_failed;
 	struct gs_sink outlet;                /* to all sinks */
 	struct gs_sink stage;                 /* before it; the outlet itself when there is none */
-	uint64_t pending_loss[GS_LOSS_COUNT]; /* found here, told with the next flush */
+	uint64_t pending_loss[GS_LOSS_COUNT]; /* found here, reported with the next flush */
 
-	bool function_told[GS_FUNC_MAX];
+	bool function_recorded[GS_FUNC_MAX];
 	struct gs_ingest_seen seen[GS_INGEST_CACHE]; /* by the low bits of tid */
 
 	struct gs_map strings;                       /* hash of the text -> id */
@@ -120,7 +120,7 @@ const struct gs_func *gs_ingest_function(struct gs_ingest *feed, unsigned id);
 
 /* The id of a thread, announced (and its process before it) when it is new; 0 when there are too
  * many: the caller counts a loss. comm_hint: 16 bytes or less, may be "". cell_slot: the thread's
- * slot when it is known, by which readings of an ended thread are told from those of its heir. */
+ * slot when it is known, by which readings of an ended thread are distinguished from those of its successor. */
 uint32_t gs_ingest_thread_find(struct gs_ingest *feed, uint32_t pid, uint32_t tid,
 			       const char *comm_hint, uint32_t cell_slot);
 
@@ -167,7 +167,7 @@ bool gs_ingest_comm(struct gs_ingest *feed, const struct gs_event_comm *event);
 /* The STACK of a capture that came before; 0 none. */
 uint32_t gs_ingest_native_id(const struct gs_ingest *feed, uint32_t capture);
 void gs_ingest_native_task(struct gs_ingest *feed, const struct gs_event_task *event);
-/* Look again at stacks of processes that were not known; last: they have to be told now. */
+/* Look again at stacks of processes that were not known; last: they have to be recorded now. */
 void gs_ingest_native_retry(struct gs_ingest *feed, bool last);
 void gs_ingest_native_fini(struct gs_ingest *feed);
 
@@ -177,7 +177,7 @@ int gs_ingest_comms_init(struct gs_ingest *feed);
 void gs_ingest_comms_fini(struct gs_ingest *feed);
 
 /* Fill bytes, stream, aux, arg and ARGS_UNREAD of an open call from what its entry saved: what
- * only the end of the call or the memory of the process tells is 0. */
+ * only the end of the call or the memory of the process has is 0. */
 void gs_ingest_open_args(const struct gs_func_desc *desc, const struct gs_frame *frame,
 			 struct gs_rec_call *call);
 

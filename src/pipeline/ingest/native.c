@@ -1,6 +1,6 @@
 /*
- * Native stacks: a copy from the kernel side becomes a list of functions, told once each (FRAME),
- * and a STACK, told once for each process. The kernel side numbers captures; the number that a call
+ * Native stacks: a copy from the kernel side becomes a list of functions, recorded once each (FRAME),
+ * and a STACK, recorded once for each process. The kernel side numbers captures; the number that a call
  * or sample carries is exchanged for that of the STACK, which is known when the call comes: its
  * copy was put into the ring before it.
  */
@@ -100,7 +100,7 @@ void gs_ingest_map(struct gs_ingest *f, uint32_t pid, uint64_t mono_ns,
 		gs_native_exec(n->native, pid, mono_ns);
 }
 
-/* The FRAME of a place, told when it is new; 0 when there are too many. */
+/* The FRAME of a place, recorded when it is new; 0 when there are too many. */
 static uint32_t frame_id(struct gs_ingest *f, uint32_t pid, const struct gs_native_frame *frame)
 {
 	struct gs_ingest_native *n = f->native;
@@ -209,7 +209,7 @@ void gs_ingest_native_retry(struct gs_ingest *f, bool last)
 			n->deferred[left++] = d;
 			continue;
 		}
-		/* One that stays unknown is told as a stack without frames: its number is in use.
+		/* One that stays unknown is recorded as a stack without frames: its number is in use.
 		 */
 		if (r < 0 || !find_frames(f, d.event->pid, &n->stack, frames)) {
 			n->stack.n_frames = 0;

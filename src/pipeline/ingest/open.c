@@ -88,7 +88,7 @@ void gs_ingest_open_args(const struct gs_func_desc *d, const struct gs_frame *fr
 	case GS_POST_ARRAY:
 	case GS_POST_ARRAY3D:
 		c->arg[0] = 0;
-		c->bytes = 0; /* of one dimension only, the rest is not told yet */
+		c->bytes = 0; /* of one dimension only, the rest is not known yet */
 		c->call_flags |= GS_CALL_ARGS_UNREAD;
 		break;
 	case GS_POST_LAUNCH_EXC:
@@ -135,7 +135,7 @@ void gs_ingest_open_args(const struct gs_func_desc *d, const struct gs_frame *fr
 	case GS_POST_FILL32:
 		c->bytes *= 4;
 		break;
-	case GS_POST_MPI: /* whom it waits for, and for how much, is told when it returns */
+	case GS_POST_MPI: /* whom it waits for, and for how much, is known when it returns */
 		c->bytes = 0;
 		c->stream = 0;
 		c->aux = 0;

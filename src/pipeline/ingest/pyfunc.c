@@ -1,6 +1,6 @@
 /*
  * Python functions that are called: the kernel side gives each code object a number, by process,
- * and tells its file and name once. Here the numbers become functions of records: one for all
+ * and reports its file and name once. Here the numbers become functions of records: one for all
  * processes that run the same line of the same file. Their ids follow those of
  * model/trace/func_set.h.
  */
@@ -17,7 +17,7 @@
 struct pyfunc {
 	struct gs_func func; /* name owned */
 	uint32_t file_str, line;
-	bool told;
+	bool is_recorded;
 };
 
 struct gs_ingest_pyfuncs {
@@ -82,7 +82,7 @@ static struct gs_ingest_pyfuncs *pyfuncs_of(struct gs_ingest *f)
 	return p;
 }
 
-/* The part of a path that tells one file from others to those who know the program: what is below
+/* The part of a path that distinguishes one file from others for those who know the program: what is below
  * the folder of installed packages or of the standard library, else its last name. */
 static const char *short_path(const char *path)
 {
@@ -131,7 +131,7 @@ static uint32_t place_pyfunc(struct gs_ingest *f, struct gs_ingest_pyfuncs *p, c
 	if (pyfunc_init(&p->funcs[idx], p->n, shown, gs_ingest_intern(f, file), line) < 0)
 		return FUNCS_MAX - 1;
 	p->n++;
-	/* Without memory it is told again under another id: a second line of the same name. */
+	/* Without memory it is recorded again under another id: a second line of the same name. */
 	(void)gs_map_put(&p->by_place, hash, idx);
 	(void)gs_map_put(&p->by_name, gs_hash_bytes(shown, strlen(shown)), idx);
 	return (uint32_t)idx;
@@ -167,7 +167,7 @@ const struct gs_func *gs_ingest_pyfunc(struct gs_ingest *f, unsigned id)
 		return NULL;
 	one = &p->funcs[p->of_number[id - GS_FUNC_MAX] ? p->of_number[id - GS_FUNC_MAX] - 1
 						       : FUNCS_MAX - 1];
-	if (one->told)
+	if (one->is_recorded)
 		return &one->func;
 	name_str = gs_ingest_intern(f, one->func.name);
 	r = gs_ingest_put(f, GS_REC_FUNCTION, sizeof(*r), 0);
@@ -177,6 +177,6 @@ const struct gs_func *gs_ingest_pyfunc(struct gs_ingest *f, unsigned id)
 	r->name_str = name_str;
 	r->file_str = one->file_str;
 	r->line = one->line;
-	one->told = true;
+	one->is_recorded = true;
 	return &one->func;
 }

@@ -2,11 +2,11 @@
  * Stacks, samples and the code objects that stacks name.
  *
  *   CODE    the names and the line table of a code object are kept, by process and address
- *   STACK   each frame becomes a line by that table, and a FRAME when that place was not told
+ *   STACK   each frame becomes a line by that table, and a FRAME when that place was not recorded
  *           yet; the numbers of the FRAMEs make the STACK, under the number the kernel side gave
  *   SAMPLE  is passed on
  *
- * Frames are told once for all processes: those of the same program have the same lines.
+ * Frames are recorded once for all processes: those of the same program have the same lines.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -196,7 +196,7 @@ bool gs_ingest_code(struct gs_ingest *f, const struct gs_event_code *ev)
 
 /* --- frames --- */
 
-/* The id of a frame, told when it is new; 0 when there are too many. */
+/* The id of a frame, recorded when it is new; 0 when there are too many. */
 static uint32_t frame_id(struct gs_ingest *f, const struct gs_rec_frame *want)
 {
 	struct gs_ingest_stacks *s = f->stacks;

@@ -51,7 +51,7 @@ bool gs_ingest_put_values(struct gs_ingest *f, const struct gs_event_values *e)
 	if (!names)
 		return false;
 	/* Texts are announced before the record that names them. One that could not be read is left
-	 * out: that it is missing is told by the flag of the call. */
+	 * out: the flag of the call says that it is missing. */
 	for (unsigned i = 0; i < e->n_values; i++) {
 		char copy[GS_USER_TEXT_BYTES + 1];
 

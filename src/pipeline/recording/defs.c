@@ -27,7 +27,7 @@ void gs_recording_defs_fini(struct gs_recording_defs *defs)
 	gs_map_fini(&defs->offset_of);
 }
 
-/* By process and handle. Those without a handle tell that a rank stood aside when a parent was
+/* By process and handle. Those without a handle say that a rank stood aside when a parent was
  * split: one of each parent. */
 static uint64_t comm_key(const struct gs_rec_comm *c)
 {

@@ -12,7 +12,7 @@
  * frames that turn out to be none are searched from within only as long as that has not cost
  * several times what was read, and no stretch is searched for a snapshot twice.
  *
- * Sequence numbers tell what is missing. Definitions in a missing frame would leave ids without a
+ * Sequence numbers show what is missing. Definitions in a missing frame would leave ids without a
  * name, so after a gap the next snapshot is wanted: in a regular file it is looked up by stepping
  * over frame headers and handed out first (a detour), in a pipe it comes when it comes. Without a
  * gap snapshots repeat what is known and are passed over.
@@ -97,7 +97,7 @@ static int peek_bytes(struct gs_recording_reader *r, uint64_t off, size_t bytes,
 	return 0;
 }
 
-/* The window starts anew at off; in a regular file only. */
+/* The window starts again at off; in a regular file only. */
 static int rewind_to(struct gs_recording_reader *r, uint64_t off)
 {
 	if (lseek(r->fd, (off_t)off, SEEK_SET) < 0)

@@ -1,7 +1,7 @@
 /*
  * .gst files: an append-only run of independent, checksummed zstd frames, each holding whole
  * records. A torn tail loses the frame that was being written and nothing else; a damaged frame in
- * the middle is skipped to the next whole one and told. doc/format.md has the layout.
+ * the middle is skipped to the next whole one and counted. doc/format.md has the layout.
  */
 #ifndef GS_PIPELINE_RECORDING_RECORDING_H
 #define GS_PIPELINE_RECORDING_RECORDING_H
@@ -26,7 +26,7 @@ struct gs_recording_options {
 };
 
 /* Creates (or replaces) the file; a pipe or device is written to as it is. options may be NULL.
- * -EINVAL for a frame size or level out of range, or what the system says: err tells. */
+ * -EINVAL for a frame size or level out of range, or what the system says: err says. */
 int gs_recording_create(const char *path, const struct gs_recording_options *options,
 			struct gs_recording **ret_journal, struct gs_err *err);
 

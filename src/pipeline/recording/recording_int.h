@@ -6,7 +6,7 @@
  * Two checksums guard a frame, of different kinds and over different bytes: CRC-32 (the one of zip
  * and Ethernet, because every language has it in its standard library) over the header and over the
  * compressed payload, and the XXH64 that zstd itself keeps over the content and checks when it
- * unpacks. The CRC is what lets a reader tell a frame from noise without unpacking anything.
+ * unpacks. The CRC is how a reader distinguishes a frame from noise without unpacking anything.
  */
 #ifndef GS_PIPELINE_RECORDING_RECORDING_INT_H
 #define GS_PIPELINE_RECORDING_RECORDING_INT_H
@@ -71,7 +71,7 @@ _Static_assert(sizeof(struct gs_frame_header) == 64, "gs_frame_header");
 _Static_assert(offsetof(struct gs_frame_header, payload_bytes) == 24, "payload_bytes");
 _Static_assert(offsetof(struct gs_frame_header, header_crc) == 60, "header_crc");
 
-/* CRC-32 as in zip, eight bytes at a time; the table is kept by whoever computes. */
+/* CRC-32 as in zip, eight bytes at a time; the caller keeps the table. */
 struct gs_crc32 {
 	uint32_t table[8][256];
 };

@@ -236,7 +236,7 @@ static void note_call(struct gs_recording *j, const struct gs_rec_call *c)
 
 static int add_record(struct gs_recording *j, const struct gs_record *r);
 
-/* Who reads the file adds up what is in it: the rest must be told there. */
+/* Who reads the file adds up what is in it: the rest must be recorded there. */
 static int report_left_out(struct gs_recording *j)
 {
 	const struct gs_rec_loss l = {.head = {.bytes = sizeof(l), .kind = GS_REC_LOSS},
