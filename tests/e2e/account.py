@@ -4,9 +4,10 @@ compared holds on a machine of any speed: a thread that waits for something may 
 processor (runqueue), and nothing else."""
 
 import json
+import subprocess
 import sys
 
-from harness import case, main
+from harness import Skip, case, main
 
 PRELUDE = '''
 import json, os, select, socket, sys, threading, time
@@ -133,6 +134,36 @@ def gpu_wait(t):
     others = sum(f['total_ns'] for f in run.summary['functions'] if f['name'] != 'cudaStreamSynchronize')
     in_cuda = sum(c['ns'] for c in thread['cells'] if c['inside'] == 'cuda')
     t.true('in calls', in_cuda <= 1.01 * others + 1e6 and in_cuda > 0, f'{in_cuda} of {others}')
+
+
+OPERATORS = PRELUDE + '''
+import torch
+torch.set_num_threads(1)
+a = torch.rand(700, 700)
+in_operators = 0
+begin = time.monotonic_ns()
+for _ in range(20):
+    before = time.thread_time_ns()
+    torch.mm(a, a)
+    in_operators += time.thread_time_ns() - before
+spin(0.3)
+done(ns=in_operators)
+'''
+
+
+@case('PyTorch: time in operators is theirs, also where spans are asked for', timeout=240)
+def operators(t):
+    python_path = '/usr/bin/python3'
+    if subprocess.run([python_path, '-c', 'import torch'], capture_output=True).returncode:
+        raise Skip('Debian\'s PyTorch is not here')
+    for options in (['--layer=torch'], ['--layer=torch', '--op=aten::*']):
+        run = t.trace(*options, command=[python_path, '-c', OPERATORS])
+        said = run.lines[0] if run.lines else {}
+        t.true('the program ran', said, run.err[-300:])
+        check_sums(t, run)
+        got = parts(first_thread(run, said['pid'])).get('operators', 0)
+        # Its own figure has the calls' Python on top; the import runs operators too.
+        t.true(f'operators {options}', 0.9 * said['ns'] <= got <= 1.1 * said['ns'] + 5e7, f'{got} of {said}')
 
 
 @case('a running process, from the moment it is traced', timeout=120)

@@ -167,7 +167,7 @@ ALONE __u32 gs_account_operator(__u32 slot, __u64 sp)
 		struct gs_scope *s = &t->scope[(depth - 1) & (GS_SCOPE_MAX - 1)];
 
 		if (s->layer == GS_LAYER_TORCH && s->sp >= sp &&
-		    (!gs_config.span_first || s->func < gs_config.span_first))
+		    !gs_is_span(s->func, gs_config.span_first))
 			return 1;
 	}
 	return 0;

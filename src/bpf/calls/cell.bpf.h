@@ -218,8 +218,7 @@ static __always_inline bool scope_around(struct gs_thread *t, __u64 sp, struct g
  * may hold anything. */
 static __always_inline bool scope_is_operator(const struct gs_scope *s)
 {
-	return s->layer == GS_LAYER_TORCH &&
-	       (!gs_config.span_first || s->func < gs_config.span_first);
+	return s->layer == GS_LAYER_TORCH && !gs_is_span(s->func, gs_config.span_first);
 }
 
 /* Is one of the scopes below that depth an operator? A function of its own for the verifier. */

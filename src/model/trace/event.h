@@ -217,6 +217,13 @@ _Static_assert(sizeof(struct gs_event_sample) == 48, "gs_event_sample");
 #define GS_SPAN_NAME_BYTES 96  /* of a span's name, with its zero: what is beyond is cut off */
 #define GS_SPAN_NAMES      256 /* different ones; the rest share one */
 
+/* Is that function a span's name? first: the first id of those, 0: there are none. Operators that are
+ * found later have ids on both sides of them. */
+static inline __attribute__((always_inline)) int gs_is_span(unsigned func, unsigned first)
+{
+	return first && func >= first && func < first + GS_SPAN_NAMES;
+}
+
 /* A span's name that was not seen before: the function of this id has it. */
 struct gs_event_name {
 	struct gs_event head;

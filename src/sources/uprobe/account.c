@@ -282,8 +282,8 @@ static void open_times(const struct gs_uprobe *probe, const struct gs_account *a
 	for (uint32_t i = 0; i < scopes; i++) {
 		const struct gs_scope *s = &t->scope[i];
 
-		if (s->layer != GS_LAYER_TORCH || (span_first && s->func >= span_first) ||
-		    !s->start_ns || s->start_ns >= now_ns)
+		if (s->layer != GS_LAYER_TORCH || gs_is_span(s->func, span_first) || !s->start_ns ||
+		    s->start_ns >= now_ns)
 			continue;
 		open_ns[GS_INSIDE_OPERATOR] = now_ns - s->start_ns;
 		open_ns[GS_INSIDE_OPERATOR] -= call_ns < open_ns[GS_INSIDE_OPERATOR] ? call_ns : 0;
