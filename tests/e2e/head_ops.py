@@ -126,7 +126,7 @@ def reloaded(t):
     h.hup()
     t.equal('what was set stays', ask()['interval_seconds'], 0.7)
     h.write(LISTEN.replace('127.0.0.1:0', '127.0.0.1:1') + 'sampling:\n  interval: 400ms\n')
-    t.match('named', r'not before this head is started anew: nodes\.listen', h.hup())
+    t.match('named', r'takes effect after a restart: nodes\.listen', h.hup())
     t.equal('the rest is done', ask()['interval_seconds'], 0.4)
     h.write(LISTEN + 'sampling:\n  interval: 1\n')
     t.match('a bad one', r'the old configuration stays: .*head\.yaml:\d+:13: interval takes', h.hup())

@@ -147,7 +147,7 @@ def killed_node(t):
         kill_all(senders_of(node.live.pid, 'link'))
         if rng.random() < 0.5:
             wait_until(lambda n=before: head.stored('killed') > n, 60, 'delivery')
-    t.true('one stream', 'egun anew' not in node.live.err_text(), node.live.err_text())
+    t.true('one stream', 'tarting a new stream' not in node.live.err_text(), node.live.err_text())
     t.match('one line each', 'the process that sends was ended by signal 9; another one is started', node.live.err_text())
     before = head.stored('killed')
     wait_until(lambda: head.stored('killed') > before + 3, 60, 'delivery')

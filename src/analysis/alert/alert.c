@@ -1,4 +1,4 @@
-/* The memory of rules: which fires for which subject, since when, and what may be told. */
+/* The memory of rules: which fires for which subject, since when, and what may be sent. */
 #include "analysis/alert/alert_int.h"
 
 #include <errno.h>
@@ -192,7 +192,7 @@ static void start_alert(struct gs_alerts *a, struct entry *e, const struct gs_al
 	a->stats.started++;
 	a->generation++;
 	e->last = malloc(sizeof(*e->last));
-	if (!e->last) { /* it is told all the same, from the stack */
+	if (!e->last) { /* it is sent all the same, from the stack */
 		struct gs_alert_message m;
 
 		message_of(a, e, s, &m);

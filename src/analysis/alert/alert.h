@@ -68,7 +68,7 @@ enum gs_alert_event {
 	GS_ALERT_STILL = 3, /* for receivers that forget (repeat) */
 };
 
-struct gs_alert_message { /* a plain value: copied to whoever sends it */
+struct gs_alert_message { /* a plain value: copied to its senders */
 	enum gs_alert_event event;
 	enum gs_alert_severity severity;
 	enum gs_alert_kind kind;
@@ -118,7 +118,7 @@ int gs_alerts_new(const struct gs_alerts_options *options, struct gs_alert_rule 
 		  size_t n_rules, struct gs_alerts **ret_alerts);
 void gs_alerts_free(struct gs_alerts **alerts);
 
-/* Whether any rule is about subjects of this kind. */
+/* Whether any rule is about such subjects. */
 bool gs_alerts_wants(const struct gs_alerts *alerts, enum gs_alert_kind kind);
 
 /* The values of a subject as of now_ns (any clock that only rises). */
@@ -129,7 +129,7 @@ void gs_alerts_push(struct gs_alerts *alerts, const struct gs_alert_subject *sub
 void gs_alerts_sweep(struct gs_alerts *alerts, enum gs_alert_kind kind, uint64_t since_ns,
 		     uint64_t now_ns, int64_t wall_ns);
 
-/* What fires as of now: what was told of each last. */
+/* What fires as of now: the last message of each. */
 void gs_alerts_firing(const struct gs_alerts *alerts, gs_alert_sink_fn fn, void *ctx);
 
 void gs_alerts_stats(const struct gs_alerts *alerts, struct gs_alerts_stats *ret_stats);
@@ -137,7 +137,7 @@ void gs_alerts_stats(const struct gs_alerts *alerts, struct gs_alerts_stats *ret
 /* Changes with every change of what gs_alerts_save() would write. */
 uint64_t gs_alerts_generation(const struct gs_alerts *alerts);
 
-/* What must not be told again after a restart, as lines of text: what fires, what cools down.
+/* What must not be sent again after a restart, as lines of text: what fires, what cools down.
  * restore() takes lines of rules that are still there; others are counted in *ret_ignored. A line
  * that is none is -EINVAL with its number in err, and what stood before it is taken. */
 int gs_alerts_save(const struct gs_alerts *alerts, uint64_t now_ns, int64_t wall_ns,

@@ -30,7 +30,7 @@ struct entry {
 	uint64_t cool_until_ns;       /* 0: no cool-down */
 	bool was_limited, was_cooled; /* counted once for each time that it is pending */
 	int64_t start_wall_ns;
-	struct gs_alert_message *last; /* owned; firing: what was told, NULL after a restart */
+	struct gs_alert_message *last; /* owned; firing: what was sent, NULL after a restart */
 };
 
 struct gs_alerts {

@@ -78,14 +78,15 @@ const struct gs_conf_key gs_alert_keys[] = {
 	     "How often rules are looked at; never more often than values are read."),
 	 .min = S / 10, .max = H},
 	{KEY("for", GS_CONF_DURATION, AT(for_ns), "1m",
-	     "How long a condition must hold without a gap before anybody is told; of rules that "
+	     "How long a condition must hold without a gap before a message is sent; of rules that "
 	     "say nothing else."),
 	 .max = 24 * H},
 	{KEY("cooldown", GS_CONF_DURATION, AT(cooldown_ns), "10m",
 	     "Once it is over, a rule stays silent for so long about the same job, GPU or node."),
 	 .max = 168 * H},
 	{KEY("repeat", GS_CONF_DURATION, AT(repeat_ns), "0",
-	     "Tell the webhook again and again while it goes on; 0: never. An Alertmanager "
+	     "Send to the webhook again at this interval while it goes on; 0: never. An "
+	     "Alertmanager "
 	     "forgets:\nfor one it is a minute unless this says otherwise."),
 	 .max = 24 * H},
 	{KEY("max_per_minute", GS_CONF_NUMBER, AT(max_per_minute), "10",
@@ -99,7 +100,7 @@ const struct gs_conf_key gs_alert_keys[] = {
 	     "gpuscope-alerts(5)."),
 	 .choices = health_choices},
 	{KEY("state_file", GS_CONF_TEXT, AT(state_file), "",
-	     "What goes on is kept here, so that it is not told again after a restart; empty: "
+	     "What goes on is kept here, so that it is not sent again after a restart; empty: "
 	     "nowhere."),
 	 .bytes = SIZE(state_file)},
 	{KEY("timeout", GS_CONF_DURATION, AT(timeout_ns), "10s", "For one attempt to send."),
@@ -229,7 +230,7 @@ static const struct gs_conf_key readme_trigger_keys[] = {
 		.comment = ""                                                                      \
 	}
 
-/* What another command of gpuscope reads out of the same file comes first and is not told. */
+/* What another command of gpuscope reads out of the same file comes first and is not reported. */
 #define OURS 9
 static const struct gs_conf_key top_foreign[] = {
 	FOREIGN("ebpf", 0),         FOREIGN("slurm", 1),        FOREIGN("classification", 2),
@@ -649,7 +650,7 @@ static int check_rules(const void *whole, const struct gs_conf_where *where, str
 const struct gs_conf_schema *gs_alert_conf_schema(void)
 {
 	static const struct gs_conf_schema schema = {
-		.comment = "Alerts: who is told what, and when.",
+		.comment = "Alert rules and notification receivers.",
 		.bytes = sizeof(struct gs_alert_conf),
 		.sections = sections,
 		.n_sections = GS_ARRAY_LEN(sections),

@@ -61,8 +61,8 @@ struct gs_alert_conf {
  * gs_alert_conf. */
 #define GS_ALERT_SECTIONS(base)                                                                    \
 	{.name = "alerts",                                                                         \
-	 .comment =                                                                                \
-		 "Who is told what, and when. Without rules and triggers nothing is looked at.",   \
+	 .comment = "Alert rules and notification receivers. Without rules and triggers nothing "  \
+		    "is checked.",                                                                 \
 	 .offset = (base),                                                                         \
 	 .keys = gs_alert_keys,                                                                    \
 	 .n_keys = GS_ALERT_KEYS},                                                                 \
@@ -98,7 +98,7 @@ extern const struct gs_conf_key gs_alert_webhook_keys[GS_ALERT_WEBHOOK_KEYS];
 extern const struct gs_conf_key gs_alert_email_keys[GS_ALERT_EMAIL_KEYS];
 extern const struct gs_conf_key gs_alert_log_keys[GS_ALERT_LOG_KEYS];
 
-/* For the check of such a configuration: what no single key can tell. */
+/* For the check of such a configuration: what no single key decides. */
 int gs_alert_conf_check(const struct gs_alert_conf *conf, const struct gs_conf_where *where,
 			struct gs_err *err);
 
@@ -108,7 +108,7 @@ const struct gs_conf_schema *gs_alert_conf_schema(void);
 /* After reading: e-mail of other spellings into email[0]. Idempotent. */
 void gs_alert_conf_resolve(struct gs_alert_conf *conf);
 
-/* Whether anything can ever be told: it is enabled and there is a rule or a trigger. */
+/* Whether anything can ever be sent: it is enabled and there is a rule or a trigger. */
 bool gs_alert_conf_any(const struct gs_alert_conf *conf);
 
 /* The names of keys of other programs, with their lines, in one line; "" none. */

@@ -40,7 +40,7 @@ static int of_node(const char *word)
 
 static gs_expr_find_fn const finders[GS_ALERT_KINDS] = {NULL, of_job, of_gpu, of_node};
 
-/* Known by any kind: only to tell a slip of spelling from a mixture of kinds. */
+/* Known by any kind: only to distinguish a slip of spelling from a mixture of kinds. */
 static int of_any(const char *word)
 {
 	int found = -1;

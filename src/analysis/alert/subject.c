@@ -203,7 +203,7 @@ void gs_alert_of_gpu(struct gs_alert_subject *s, const struct gs_gpu_snapshot *g
 		 info->name[0] ? info->name : info->pci_bus_id);
 	more[GPU_LOST] = sample->lost;
 	put_health(s, gpus, gpu);
-	/* What was known before it was lost tells nothing of now. */
+	/* What was known before it was lost says nothing of now. */
 	if (sample->lost)
 		return;
 	for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++) {
@@ -267,7 +267,7 @@ void gs_alert_of_node(struct gs_alert_subject *s, const char *name,
 	if (!gpus)
 		return;
 	s->v[GS_ALERT_NODE_DRIVER] = gpus->state == GS_GPU_STATE_OK;
-	/* Of a driver that does not answer, nobody knows what it would have found. */
+	/* Of a driver that does not answer, it is not known what it would have found. */
 	if (gpus->state != GS_GPU_STATE_OK && gpus->state != GS_GPU_STATE_NO_GPU)
 		return;
 	s->v[GS_ALERT_NODE_GPUS] = gpus->n_gpus;

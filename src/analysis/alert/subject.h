@@ -75,7 +75,7 @@ struct gs_alert_label {
 
 struct gs_alert_subject {
 	enum gs_alert_kind kind;
-	char id[GS_ALERT_ID_BYTES]; /* tells it from others of its kind: "4711_3", "GPU-..." */
+	char id[GS_ALERT_ID_BYTES]; /* distinguishes it from others of its kind: "4711_3", "GPU-..." */
 	char title[160];            /* for people: "job 4711 of alice (train)" */
 	struct gs_alert_label label[GS_ALERT_LABELS_MAX];
 	size_t n_labels;

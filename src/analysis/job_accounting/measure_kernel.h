@@ -62,7 +62,7 @@ void gs_accounting_measure_kernel_add_by(const struct gs_accounting_measure_kern
 					 const struct gs_map *rank_of,
 					 gs_accounting_measure_kernel_add *add, void *ctx);
 
-/* What was lost, in words; "" nothing. And what this kernel cannot tell. */
+/* What was lost, in words; "" nothing. And what this kernel cannot count. */
 void gs_accounting_measure_kernel_losses(const struct gs_accounting_measure_kernel *kernel,
 					 char *out, size_t bytes);
 const char *gs_accounting_measure_kernel_missing(const struct gs_accounting_measure_kernel *kernel);

@@ -1,7 +1,7 @@
 /*
  * Comparison of reports of jobs: ours and those of ebpf-hpc-monitor. Robust statistics only: a
  * single wild job moves neither a median nor what counts as an outlier. Nothing is made up: what a
- * report does not tell is left out of the statistics that need it.
+ * report does not have is left out of the statistics that need it.
  */
 #ifndef GS_ANALYSIS_JOB_REPORT_COMPARE_H
 #define GS_ANALYSIS_JOB_REPORT_COMPARE_H
@@ -37,7 +37,7 @@ enum gs_job_report_compared {
 
 struct gs_job_report_row { /* one job of one report */
 	char file[256], id[64], user[64], name[128], job_class[64];
-	double v[GS_JOB_COMPARED_COUNT]; /* NAN: the report does not tell */
+	double v[GS_JOB_COMPARED_COUNT]; /* NAN: the report does not have it */
 	double cores;
 	double start_s; /* of the measurement, time of day; NAN */
 };

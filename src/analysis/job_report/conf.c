@@ -41,7 +41,7 @@ static size_t n_class_keys;
 
 static const struct gs_conf_key ebpf_keys[] = {
 	{KEY("enabled", GS_CONF_BOOL, ebpf, "true",
-	     "Probes in the kernel, where they are permitted; false: only what procfs tells.")},
+	     "Probes in the kernel, where they are permitted; false: only what procfs has.")},
 	{KEY("filter", GS_CONF_CHOICE, filter, "all", "What is measured, as --filter."),
 	 .choices = gs_job_filters},
 	{KEY("poll_interval_ms", GS_CONF_NUMBER, poll_ms, "100",
@@ -71,7 +71,7 @@ static const struct gs_conf_key slurm_keys[] = {
 	{KEY("enable_fallback", GS_CONF_BOOL, slurm_fallback, "true",
 	     "Without Slurm: pods, containers, units and users take the place of jobs.")},
 	{KEY("max_fallback_jobs", GS_CONF_NUMBER, max_jobs, "50",
-	     "So many of them at most; that more were left out is told."),
+	     "So many of them at most; the report says when more were left out."),
 	 .min = 1, .max = 250},
 };
 

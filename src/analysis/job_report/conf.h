@@ -1,7 +1,7 @@
 /*
  * The configuration of `gpuscope job`: thresholds, rules, output. The keys are those of
  * ebpf-hpc-monitor's README and of the file it ships, so that either is read as it is; sections of
- * it that are no matter of this command are told by line.
+ * it that this command does not use are reported by line.
  */
 #ifndef GS_ANALYSIS_JOB_REPORT_CONF_H
 #define GS_ANALYSIS_JOB_REPORT_CONF_H

@@ -29,7 +29,7 @@ struct gs_job_report_delivery {
 
 	/* Out of the report itself, when it is read. */
 	char job[64], user[64], name[128], job_class[64];
-	double score; /* NAN: the report does not tell */
+	double score; /* NAN: the report does not have it */
 };
 
 const char *gs_job_report_delivery_state_name(unsigned state); /* "running", ...; "unknown" */
@@ -38,11 +38,11 @@ const char *gs_job_report_delivery_state_name(unsigned state); /* "running", ...
 int gs_job_report_delivery_name(char out[65]);
 
 /* The document of one job of a session. The first members of delivery are given, the others are
- * not read. -EFBIG: there is too much to tell even without its longest tables. */
+ * not read. -EFBIG: there is too much to write even without its longest tables. */
 int gs_job_report_delivery_write(struct gs_buf *out, const struct gs_job_report_session *session,
 				 size_t job, const struct gs_job_report_delivery *delivery);
 
-/* What somebody sent. -EINVAL with why; nothing of it is used as it is: texts are cut to their
+/* What a node sent. -EINVAL with why; nothing of it is used as it is: texts are cut to their
  * fields, and what steers a terminal is a question mark in them. */
 int gs_job_report_delivery_read(struct gs_job_report_delivery *ret_delivery, const char *text,
 				size_t bytes, struct gs_err *err);

@@ -174,7 +174,7 @@ void gs_job_report_figures_of(const struct gs_job_usage *u, struct gs_figures *f
 	put_memory(u, f);
 	put_quota(u, f);
 	put_pressure(u, f);
-	/* The cgroup tells of those that the probes cannot know of. */
+	/* The cgroup counts those that the probes cannot see. */
 	if (knows_family(u, GS_JOB_KNOWS_FAULTS) || w->oom_kills)
 		f->v[GS_FIGURE_OOM_KILLS] = (double)w->oom_kills;
 	if (knows_family(u, GS_JOB_KNOWS_NET))

@@ -91,7 +91,7 @@ static void ns_cell(struct gs_pen *pen, double v)
 	text_cell(pen, v >= 0 ? gs_fmt_ns(text, (uint64_t)v) : "-");
 }
 
-/* Rows that were left out are told. */
+/* Rows that were left out are counted. */
 static void table_end(struct gs_pen *pen, size_t n, size_t columns)
 {
 	if (n > HTML_ROWS)

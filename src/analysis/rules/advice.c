@@ -37,7 +37,7 @@ static const struct {
 	{"collectives", "collective_percent >= 30",
 	 "{collective_percent:1} % of the time was spent in collectives.",
 	 "Is one rank slower, or the network used where NVLink could be?",
-	 "compare ranks; NCCL_DEBUG=INFO tells which way is used; larger gradient buckets",
+	 "compare ranks; NCCL_DEBUG=INFO shows which transport is used; larger gradient buckets",
 	 "More ranks pay off again."},
 	{"ranks-out-of-step", "rank_imbalance_percent >= 15",
 	 "Rank {slowest_rank:round} had {rank_imbalance_percent:1} % more to do than the mean of "

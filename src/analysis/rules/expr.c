@@ -36,7 +36,7 @@ enum op {
 	OP_OR,
 };
 
-/* What a value is of: told by the end of a figure's name, by a number's unit. */
+/* What a value is of: known by the end of a figure's name, by a number's unit. */
 enum dimension {
 	DIM_NONE,  /* a number without a unit: of anything */
 	DIM_SCALE, /* K, M, G, T alone: of bytes and counts */

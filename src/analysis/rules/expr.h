@@ -4,7 +4,7 @@
  *   memory_usage > 80 && (cpu_percent < 20 || io_percent >= 30)
  *   memory_used_bytes * 1.2
  *
- * Numbers may have a unit: 80%, 1.5GB, 2MiB, 10ms, 3min, 2h; a figure that is told to be of another
+ * Numbers may have a unit: 80%, 1.5GB, 2MiB, 10ms, 3min, 2h; a figure that is of another
  * (by the end of its name) is not compared with it. and and or are other spellings of
  * && and ||; not takes the whole comparison behind it, ! what stands next to it. A figure that is
  * not known makes every comparison with it unknown; unknown && false is false, unknown || true is
@@ -22,7 +22,7 @@ struct gs_expr;
 int gs_expr_parse(const char *text, struct gs_expr **ret_expr, struct gs_err *err);
 void gs_expr_free(struct gs_expr **expr);
 
-/* The same over names of another vocabulary: find tells the index of a word among the values, -1
+/* The same over names of another vocabulary: find returns the index of a word among the values, -1
  * for none. */
 typedef int (*gs_expr_find_fn)(const char *word);
 int gs_expr_parse_names(const char *text, gs_expr_find_fn find, struct gs_expr **ret_expr,

@@ -162,7 +162,7 @@ static struct gs_http_options http_options(struct agent_conf *c, struct agent_st
 		.n_routes = agent_n_routes,
 		.ctx = state,
 		.apart = true,
-		.tell = report_of_server,
+		.report = report_of_server,
 	};
 }
 

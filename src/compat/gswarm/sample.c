@@ -51,7 +51,7 @@ GswarmProfiler__MetricsUpdate *gswarm_update(const void *data, size_t bytes)
 	return m;
 }
 
-/* A value that can be: NaN (which its clients send for what a GPU does not tell) is none. */
+/* A value that can be: NaN (which its clients send for what a GPU does not report) is none. */
 static void set_value(struct gs_gpu_sample *s, enum gs_gpu_field f, double v, double most)
 {
 	if (isfinite(v) && v >= 0 && v <= most)

@@ -510,7 +510,7 @@ static bool step_connection(struct gs_grpc_client *c)
 	if (r == 0)
 		return false;
 	if (c->going_away && !c->leaving) {
-		snprintf(said, sizeof(said), "%s", c->why); /* which both write anew */
+		snprintf(said, sizeof(said), "%s", c->why); /* which both overwrite */
 		why = said;
 	}
 	if (c->state == GS_GRPC_GREETING)

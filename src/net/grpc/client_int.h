@@ -74,7 +74,7 @@ struct gs_grpc_client {
 /* --- request.c --- */
 
 struct gs_grpc_request {
-	struct gs_grpc_client *client; /* NULL: forgotten, freed when nobody is within */
+	struct gs_grpc_client *client; /* NULL: forgotten, freed when no callback is within */
 	struct gs_grpc_request *next, **prev;
 	struct gs_grpc_request_events events;
 	void *ctx;

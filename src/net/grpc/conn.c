@@ -158,7 +158,7 @@ static void conn_flush(struct conn *c)
 	want_events(c, EPOLLIN | EPOLLOUT);
 }
 
-/* Whoever waits for nothing of us may have to make room. */
+/* A connection that waits for nothing of us may have to make room. */
 static void note_work(struct conn *c)
 {
 	bool works = c->state == UP && c->session->n_started > 0;
@@ -366,7 +366,7 @@ static void conn_due(struct gs_timer *timer)
 	set_timer(c);
 }
 
-/* One of the greediest client has to go; it is told, if it takes that at once. */
+/* One of the greediest client has to go; it gets an answer, if it takes that at once. */
 void gs_grpc_conn_evict(struct conn *c)
 {
 	gs_grpc_core_refuse(c->server->core, GS_GRPC_REFUSED_EVICTED);

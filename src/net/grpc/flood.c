@@ -5,7 +5,7 @@
 #include "core/base/clock.h"
 #include "net/grpc/session_int.h"
 
-/* Control frames (PING, SETTINGS, PRIORITY, resets, empty DATA) that nobody needs in such numbers:
+/* Control frames (PING, SETTINGS, PRIORITY, resets, empty DATA) that no client needs in such numbers:
  * GS_GRPC_CONTROL_BURST at once, then so many a second. */
 #define CONTROL_PER_SECOND 500
 

@@ -2,7 +2,7 @@
  * Messages in runs of bytes: each has a head of five, a flag and the length, and neither begins nor
  * ends where frames of HTTP/2 do. A message that lies whole in the chunk that came is lent from
  * there; another is put together, in memory that grows with what has come and not with what its
- * head tells.
+ * head says.
  */
 #include <errno.h>
 #include <string.h>

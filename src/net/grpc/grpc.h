@@ -84,7 +84,7 @@ struct gs_grpc_method {
 	void (*half_closed)(void *ctx, struct gs_grpc_call *call);
 	/* After gs_grpc_call_send() said -ENOBUFS: half of the queue is free again. */
 	void (*writable)(void *ctx, struct gs_grpc_call *call);
-	/* The end. status is what the peer was told, or would have been: CANCELLED (by the client,
+	/* The end. status is what the peer got, or would have been: CANCELLED (by the client,
 	 * or it went away), DEADLINE_EXCEEDED, UNAVAILABLE (the server stops), or what the handler
 	 * or the room finished with. With GS_GRPC_OK everything that was sent is on its way;
 	 * whether the peer has read it is not known. */
@@ -103,8 +103,8 @@ typedef enum gs_grpc_status (*gs_grpc_authorize_fn)(void *ctx, const struct gs_g
 
 #define GS_GRPC_LISTEN_MAX 16
 
-/* How long the certificate in this file is good, negative when it has expired. False: it cannot be
- * told. */
+/* How long the certificate in this file is good, negative when it has expired. False: it is not
+ * known. */
 bool gs_grpc_certificate_left(const char *cert, int64_t *ret_s);
 
 struct gs_grpc_server_options {
@@ -220,7 +220,7 @@ struct gs_grpc_stats {        /* since the start, but for what is "now" */
 	uint64_t queued_bytes_now;               /* messages out, of all calls */
 	uint64_t held_bytes_now;                 /* messages in that are not whole */
 	uint64_t throttled;                      /* times a stream waited for its rate */
-	uint64_t idle_closed;                    /* connections ended because nobody called */
+	uint64_t idle_closed;                    /* connections ended for want of calls */
 	uint64_t refused[GS_GRPC_REFUSAL_COUNT]; /* enum gs_grpc_refusal */
 };
 

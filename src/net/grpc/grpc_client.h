@@ -1,6 +1,6 @@
 /*
  * A gRPC client that never blocks: one connection to one of several addresses, any number of calls
- * on it, bytes in and bytes out (see grpc.h). It has no thread of its own: whoever made it owns it,
+ * on it, bytes in and bytes out (see grpc.h). It has no thread of its own: its maker owns it,
  * waits for its file descriptor in a loop and calls gs_grpc_client_work(), in which all callbacks
  * run.
  *
@@ -153,7 +153,7 @@ int gs_grpc_request_send(struct gs_grpc_request *request, const void *data, size
 /* Half-close: no more messages of ours, once what is queued has gone out. */
 void gs_grpc_request_end(struct gs_grpc_request *request);
 
-/* Forget the call; the server is told. No event follows. */
+/* Forget the call; the server gets a reset. No event follows. */
 void gs_grpc_request_cancel(struct gs_grpc_request **request);
 
 void gs_grpc_request_flow(const struct gs_grpc_request *request, struct gs_grpc_flow *ret_flow);
@@ -180,7 +180,7 @@ uint64_t gs_grpc_backoff_next_ns(struct gs_grpc_backoff *backoff, uint64_t rando
 /* A connection held: for longer than this it counts as success. */
 #define GS_GRPC_BACKOFF_HELD_NS 10000000000ULL
 
-/* Tell how long the connection that was lost now had held; a long one resets the delays. */
+/* Note how long the connection that was lost now had held; a long one resets the delays. */
 void gs_grpc_backoff_held(struct gs_grpc_backoff *backoff, uint64_t held_ns);
 
 #endif

@@ -67,9 +67,9 @@ struct gs_grpc_inbox {
 	size_t max_message_bytes;
 	uint8_t head[GS_GRPC_HEAD_BYTES];
 	unsigned n_head;
-	size_t message_bytes;  /* that the head tells */
+	size_t message_bytes;  /* that the head says */
 	struct gs_buf partial; /* of the message that is not whole */
-	struct gs_buf waiting; /* came while nobody wanted it */
+	struct gs_buf waiting; /* came while it was not wanted */
 	size_t waiting_offset;
 	const uint8_t *lent; /* the chunk that has just come */
 	size_t lent_bytes;
@@ -98,7 +98,7 @@ struct gs_grpc_outbox {
 	size_t bytes, messages;
 };
 
-/* 0 or -ENOMEM; max_bytes: -ENOBUFS unless empty. -EMSGSIZE: more than the head can tell. */
+/* 0 or -ENOMEM; max_bytes: -ENOBUFS unless empty. -EMSGSIZE: more than the head can say. */
 int gs_grpc_outbox_put(struct gs_grpc_outbox *box, const void *data, size_t bytes,
 		       size_t max_bytes);
 /* Take at most bytes; ret_messages, ret_message_bytes: those that are now wholly taken. */
@@ -122,7 +122,7 @@ struct gs_grpc_wire {
 	int fd;         /* owned; -1 none */
 	void *ssl;      /* NULL: plain */
 	unsigned wants; /* EPOLLIN, EPOLLOUT: what -EAGAIN waits for */
-	char why[256];  /* of a failure, in words; "": errno tells */
+	char why[256];  /* of a failure, in words; "": errno says it */
 };
 
 /* tls may be NULL. server_name: of clients. Takes fd over, also on failure. */

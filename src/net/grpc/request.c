@@ -1,4 +1,4 @@
-/* Calls on the client's connection, and what nghttp2 tells of them. */
+/* Calls on the client's connection, and what nghttp2 reports of them. */
 #include <errno.h>
 #include <string.h>
 

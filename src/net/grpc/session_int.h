@@ -8,7 +8,7 @@
 void gs_grpc_header_take(struct gs_grpc_call *call, const char *name, size_t name_bytes,
 			 const char *value, size_t value_bytes);
 
-/* All fields are there: GS_GRPC_OK with method and deadline set, or what the client is told (and the
+/* All fields are there: GS_GRPC_OK with method and deadline set, or what the client gets (and the
  * refusal counted). May set the HTTP status. */
 enum gs_grpc_status gs_grpc_header_check(struct gs_grpc_call *call, const char **ret_text);
 

@@ -226,7 +226,7 @@ bool gs_grpc_value_valid(const char *value, size_t bytes)
 	return !bytes || (value[0] != ' ' && value[bytes - 1] != ' ');
 }
 
-/* --- statuses that others tell --- */
+/* --- statuses that others send --- */
 
 /* gRPC's doc/http-grpc-status-mapping.md. */
 enum gs_grpc_status gs_grpc_status_of_http(int http_status)

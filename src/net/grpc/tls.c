@@ -130,7 +130,7 @@ void gs_grpc_tls_close(struct gs_grpc_tls **tls)
 /* --- connections --- */
 
 /* OpenSSL's own way to a socket is write(2), which ends a program with SIGPIPE when the peer is
- * gone; and whoever uses this room should not have to know. */
+ * gone; and the users of this room should not have to know. */
 static int bio_write(BIO *bio, const char *data, int bytes)
 {
 	ssize_t n = send((int)(intptr_t)BIO_get_data(bio), data, (size_t)bytes, MSG_NOSIGNAL);

@@ -32,7 +32,7 @@
 #define SOON_NS       10000000000ULL
 
 struct http_apart {
-	void (*tell)(void *ctx, const char *text);
+	void (*report)(void *ctx, const char *text);
 	void *report_ctx;
 	_Atomic int pid; /* of the server; 0: there is none */
 	int fd;          /* our end; -1 */
@@ -57,8 +57,8 @@ static void report_words(const struct http_apart *a, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	if (a->tell)
-		a->tell(a->report_ctx, text);
+	if (a->report)
+		a->report(a->report_ctx, text);
 }
 
 int http_apart_new(struct gs_http *h, const struct gs_http_options *o)
@@ -67,7 +67,7 @@ int http_apart_new(struct gs_http *h, const struct gs_http_options *o)
 
 	if (!a)
 		return -ENOMEM;
-	a->tell = o->tell;
+	a->report = o->report;
 	a->report_ctx = o->ctx;
 	a->fd = -1;
 	a->in = GS_BUF_INIT(sizeof(struct http_apart_head) + 2 * HTTP_APART_MESSAGE_MAX);
@@ -250,7 +250,7 @@ static bool take_message(struct gs_http *h, enum http_apart_kind kind, struct gs
 		held = gs_wire_u32(in);
 		gs_log(1, "the process that serves HTTP: %s",
 		       gs_sandbox_names(held & GS_SANDBOX_ALL, names, sizeof(names)));
-		/* Without a filter of system calls nobody is served. */
+		/* Without a filter of system calls no client is served. */
 		a->said_hello = (held & GS_SANDBOX_SECCOMP) && gs_wire_is_done(in);
 		return a->said_hello;
 	case HTTP_APART_REQUEST:

@@ -50,8 +50,8 @@ struct server_process {
 	struct gs_http_route *routes;
 	struct passed_route *passed_route;
 	size_t n_routes;
-	struct gs_http_stats told;
-	bool has_told;
+	struct gs_http_stats sent;
+	bool has_sent;
 	pthread_mutex_t lock;        /* what follows, and writing to fd */
 	struct passed *first, *last; /* in the order in which they came */
 	uint64_t next_id;
@@ -89,12 +89,12 @@ static void send_counts(struct server_process *p)
 	struct gs_http_stats now;
 
 	gs_http_stats(p->http, &now);
-	if (!p->has_told || memcmp(&now, &p->told, sizeof(now)) != 0) {
+	if (!p->has_sent || memcmp(&now, &p->sent, sizeof(now)) != 0) {
 		http_apart_put_counts(&out, &now);
 		if (out.r == 0)
 			send_bytes(p->fd, buf.data, buf.bytes);
-		p->told = now;
-		p->has_told = true;
+		p->sent = now;
+		p->has_sent = true;
 	}
 	gs_buf_fini(&buf);
 }
@@ -287,7 +287,7 @@ static void take_message(struct server_process *p, enum http_apart_kind kind, st
 
 /* --- the loop --- */
 
-/* Vital requests that nobody answered in time. */
+/* Vital requests that were not answered in time. */
 static void answer_late(struct server_process *p, uint64_t now)
 {
 	for (;;) {
@@ -312,15 +312,15 @@ static void answer_late(struct server_process *p, uint64_t now)
 
 static int loop_wait_ms(struct server_process *p)
 {
-	bool vital = false, told_open;
+	bool vital = false, sent_open;
 
 	pthread_mutex_lock(&p->lock);
 	for (struct passed *r = p->first; r && !vital; r = r->next)
 		vital = r->deadline_ns;
-	told_open = p->told.open;
+	sent_open = p->sent.open;
 	pthread_mutex_unlock(&p->lock);
-	/* Counts change while somebody is connected. */
-	return vital ? 100 : p->http->open || told_open ? (int)(COUNTS_NS / 1000000) : -1;
+	/* Counts change while a client is connected. */
+	return vital ? 100 : p->http->open || sent_open ? (int)(COUNTS_NS / 1000000) : -1;
 }
 
 static void read_holder(struct server_process *p, struct gs_buf *in)

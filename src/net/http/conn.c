@@ -200,7 +200,7 @@ static void reply_made(struct gs_http *h, struct conn *c, const struct gs_http_r
 		gs_http_reply_fini(reply);
 		c->state = WAIT;
 		gs_share_work(&h->places, &c->place);
-		c->events = 0; /* but its end is told */
+		c->events = 0; /* but its end is reported */
 		c->deadline_ns = gs_clock_mono_ns() + LATER_NS;
 		http_deferred_bind(reply->later, c);
 		return;

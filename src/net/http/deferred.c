@@ -1,6 +1,6 @@
 /*
  * What other threads hand to the server's thread: answers of requests that it did not wait for, and
- * pieces of events. A mailbox outlives the server as long as somebody may still answer.
+ * pieces of events. A mailbox outlives the server as long as a thread may still answer.
  */
 #include <errno.h>
 #include <poll.h>

@@ -49,7 +49,7 @@ struct gs_http_request {
 		const char *name, *value; /* terminated; spaces around the value are cut */
 	} headers[GS_HTTP_HEADERS_MAX];
 	size_t n_headers;
-	uint64_t content_bytes; /* as the head tells */
+	uint64_t content_bytes; /* as the head says */
 	const uint8_t *body;    /* content_bytes, in handlers */
 	/* What stands for the "{}" of the route's path, decoded. */
 	const char *param[GS_HTTP_PARAMS_MAX];
@@ -120,7 +120,7 @@ struct gs_http_route {
 	 * what. Routes that are open are such as well. */
 	bool harmless;
 	/* Whether we are well: answered without a place among max_connections too. With apart it
-	 * goes before others, and is answered within 2 s, with 503 if nobody knows. */
+	 * goes before others, and is answered within 2 s, with 503 if there is no answer. */
 	bool vital;
 	/* Changes something: needs the role of control, a body of JSON if there is one, and not a
 	 * page of another origin that makes a browser send it. */
@@ -169,8 +169,8 @@ struct gs_http_options {
 	 * requests that were checked twice: they see no headers but Accept, and no body, and answer
 	 * at once or with topics. Not with token_role. */
 	bool apart;
-	/* What became of that process, in words; on the server's thread. NULL: nobody hears it. */
-	void (*tell)(void *ctx, const char *text);
+	/* What became of that process, in words; on the server's thread. NULL: not reported. */
+	void (*report)(void *ctx, const char *text);
 };
 
 struct gs_http;
@@ -199,7 +199,7 @@ const char *gs_http_address(const struct gs_http *http);
 
 /* A piece for all connections that asked for any of these topics: a whole number of lines. Any
  * thread. A connection that has not taken earlier pieces when this one finds no room is closed and
- * counted; -ENOBUFS: the server's thread is so far behind that nobody gets it. */
+ * counted; -ENOBUFS: the server's thread is so far behind that no client gets it. */
 int gs_http_publish(struct gs_http *http, unsigned topics, const char *text, size_t bytes);
 
 /* False when the thread has not come around since the last call, which must be some time ago. */

@@ -72,7 +72,7 @@ struct gs_http_site { /* lent */
 	const struct gs_http_auth *auth;
 	const struct gs_http_hosts *hosts;
 	struct gs_http_tls *tls; /* NULL: none. Pages of ours have it as well */
-	bool client_ca;          /* whoever is connected has shown a certificate */
+	bool client_ca;          /* each connection has shown a certificate */
 	bool anonymous;          /* other machines may read without a secret */
 	bool guarded;            /* control needs one */
 };

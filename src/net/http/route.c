@@ -82,7 +82,7 @@ static void allow_header(unsigned methods, char *out, size_t bytes)
 }
 
 /* Why a request that changes something is refused: another site's page may be behind it. NULL: it
- * is not. Browsers always tell, other clients need not. */
+ * is not. Browsers always say so, other clients need not. */
 static const char *cross_site(const struct gs_http_request *q, bool tls)
 {
 	const char *site = gs_http_header(q, "sec-fetch-site");

@@ -197,7 +197,7 @@ void http_settings_take(struct gs_http *h)
 	h->settings = s;
 	set_shares(h);
 	if (!h->scratch)
-		abort(); /* of no memory for some kilobytes nothing can be told either */
+		abort(); /* of no memory for some kilobytes nothing can be reported either */
 	/* Running requests are measured with the new limits; their buffers may grow to them. */
 	for (size_t i = 0; i < h->n_conns; i++)
 		h->conns[i]->in.max_bytes = s->max_head_bytes + s->max_body_bytes;
@@ -345,7 +345,7 @@ int gs_http_check(const struct gs_http_options *o, struct gs_err *err)
 }
 
 /* The thread with every signal blocked: they are the program's business, and SIGPIPE (OpenSSL's
- * write(2) to a client that went) nobody's. */
+ * write(2) to a client that went) not wanted. */
 static int start_thread(struct gs_http *h, void *(*run)(void *))
 {
 	sigset_t all, before;

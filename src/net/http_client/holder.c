@@ -194,7 +194,7 @@ static int receive_answer(struct http_client_sender *s, const struct gs_http_cli
 			return http_client_take_result(&w, ret) ? 0 : -EBADMSG;
 		if (kind != FETCH_DATA || !q)
 			return -EBADMSG;
-		/* What has no room is dropped: nobody reads that far. */
+		/* What has no room is dropped: no caller reads that far. */
 		if (q->take && q->take(q->take_ctx, in.data, in.bytes) < 0)
 			return -ECANCELED;
 		if (!q->take && q->answer)

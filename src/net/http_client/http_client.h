@@ -1,5 +1,5 @@
 /*
- * HTTP requests and e-mail to others' servers, by libcurl, which is opened at run time: whoever
+ * HTTP requests and e-mail to others' servers, by libcurl, which is opened at run time: a program that
  * sends nothing needs none. Both are made in a process without rights (sender/sender.h), which is
  * kept for the next request of the same URL; when it dies or hangs, the request has failed and the
  * next one gets another process. A call waits for its answer and belongs on a thread that may wait.

@@ -2,7 +2,7 @@
  * The link's half that has the spool. Its thread starts the sender, answers what that asks, and
  * starts another when it ends, hangs or says what cannot be. Nothing here reads a byte of a head:
  * what comes over the socket was made by the sender from what it understood, and is checked again
- * as if a stranger had written it. Whoever breaks into a sender can say that batches have arrived,
+ * as if a stranger had written it. An attacker who breaks into a sender can say that batches have arrived,
  * as the head can; not make the holder send one twice under two numbers, or forget one uncounted.
  */
 #include <errno.h>
@@ -40,7 +40,7 @@ struct gs_uplink {
 	int tls_fd[3]; /* owned: authorities, certificate, key; -1 none */
 	uint64_t run;  /* of Hello */
 	pthread_t thread;
-	bool joined; /* of whoever stops it */
+	bool joined; /* of the thread that stops it */
 	int wake_fd;
 
 	/* Only of the thread. */
@@ -49,8 +49,8 @@ struct gs_uplink {
 	uint64_t started_ns, start_after_ns, ping_ns; /* monotonic */
 	uint64_t asked_ns;   /* since when a sign of life is waited for; 0 it is not */
 	unsigned n_failures; /* ends soon after the start, in a row */
-	bool said_hello, told_stopping;
-	bool is_woken, has_news; /* there is news; it was told, and nothing was heard since */
+	bool said_hello, sent_stopping;
+	bool is_woken, has_news; /* there is news; it was sent, and nothing was heard since */
 	uint64_t sent_seq, attempt;
 	uint64_t says_since_ns;
 	unsigned n_says;
@@ -174,7 +174,7 @@ static void start_sender(struct gs_uplink *l)
 			fds[n++] = l->tls_fd[i];
 	l->started_ns = l->asked_ns = gs_clock_mono_ns();
 	l->ping_ns = l->started_ns + PING_NS;
-	l->said_hello = l->has_news = l->told_stopping = false;
+	l->said_hello = l->has_news = l->sent_stopping = false;
 	r = gs_sender_start(LINK_WORK, fds, n, &l->process, &err);
 	if (r < 0) {
 		say_words(l, "%s", gs_err_text(&err, r));
@@ -348,7 +348,7 @@ static bool take_message(struct gs_uplink *l, enum uplink_message kind, struct g
 			l->o.wish(l->o.ctx, &wish);
 		return true;
 	case LINK_DONE:
-		l->done = l->told_stopping && gs_wire_is_done(in);
+		l->done = l->sent_stopping && gs_wire_is_done(in);
 		return l->done;
 	default:
 		number = gs_wire_u64(in);
@@ -385,7 +385,7 @@ static void report_news(struct gs_uplink *l, const struct uplink_news *news)
 	gs_sender_close(&out, at, LINK_NEWS);
 	l->has_news = true;
 	l->is_woken = false;
-	l->told_stopping = news->stopping;
+	l->sent_stopping = news->stopping;
 	send_message(l, &out, -1);
 }
 
@@ -417,7 +417,7 @@ static void turn_once(struct gs_uplink *l, const struct uplink_news *news)
 	if (!l->process.pid && gs_clock_mono_ns() >= l->start_after_ns)
 		start_sender(l);
 	if (l->process.pid && l->said_hello &&
-	    (news->stopping != l->told_stopping || (l->is_woken && !l->has_news)))
+	    (news->stopping != l->sent_stopping || (l->is_woken && !l->has_news)))
 		report_news(l, news);
 	fds[1].fd = l->process.fd;
 	if (poll(fds, 2, turn_wait_ms(l, news)) < 0)

@@ -88,7 +88,7 @@ void uplink_failed(struct uplink_line *l, enum gs_grpc_status status, const char
 		gs_grpc_request_cancel(&l->request);
 	forget_flight(l);
 	if (final) {
-		/* Somebody may mend it there: a token, a certificate. */
+		/* It may be mended there: a token, a certificate. */
 		l->state.retry_ns = gs_clock_mono_ns() + REFUSED_RETRY_NS;
 		set_state(l, GS_UPLINK_REFUSED, text[0] ? text : gs_grpc_status_name(status));
 		uplink_log(l, "the head refuses us: %s",
@@ -181,7 +181,7 @@ static void run_line(struct uplink_line *l)
 			l->protocol->pump(l);
 		done = is_finished(l);
 		report_given_up(l);
-		if (l->pinged || memcmp(&l->state, &l->told, sizeof(l->told)) != 0)
+		if (l->pinged || memcmp(&l->state, &l->reported, sizeof(l->reported)) != 0)
 			uplink_report(l, LINK_STATE);
 		if (done)
 			break;

@@ -24,14 +24,15 @@ static int send_message(struct uplink_line *l, const Gpuscope__V1__ToHead *m)
 
 /* --- what the head says --- */
 
-/* Somebody else delivers our stream: our folder is a copy, or an older one. What waits is delivered
- * as a stream of its own, so that nobody's numbers stand for two things. */
+/* Another node delivers our stream: our folder is a copy, or an older one. What waits is delivered
+ * as a stream of its own, so that no number stands for two things. */
 static void renew_stream(struct uplink_line *l, uint64_t keep_seq, const char *why)
 {
 	struct uplink_reply reply;
 	int r = uplink_ask(l, LINK_RENEW, keep_seq, &reply);
 
-	uplink_failed(l, GS_GRPC_ABORTED, r < 0 ? "the spool cannot be begun anew" : why, false);
+	uplink_failed(l, GS_GRPC_ABORTED, r < 0 ? "cannot start a new stream in the spool" : why,
+		      false);
 }
 
 static void on_config(struct uplink_line *l, const Gpuscope__V1__Config *c)
@@ -65,7 +66,7 @@ static void on_welcome(struct uplink_line *l, const Gpuscope__V1__Welcome *w)
 		renew_stream(
 			l, before.opened_seq,
 			"the head has numbers of this stream that we did not send: is the spool a "
-			"copy, or an old one? Begun anew");
+			"copy, or an old one? Starting a new stream");
 		return;
 	}
 	/* Stored, but its Ack did not get here. */
@@ -194,8 +195,8 @@ static void on_ended(void *ctx, struct gs_grpc_request *request, enum gs_grpc_st
 	l->request = NULL;
 	if (status == GS_GRPC_ABORTED && welcomed) {
 		renew_stream(l, 0,
-			     "another program delivers this stream: is the spool a copy? Begun "
-			     "anew; give one of them another --spool and --machine-id");
+			     "another program delivers this stream: is the spool a copy? Starting "
+			     "a new stream; give one of them another --spool and --machine-id");
 		return;
 	}
 	if (status == GS_GRPC_INVALID_ARGUMENT && welcomed)

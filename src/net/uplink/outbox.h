@@ -45,7 +45,7 @@ struct gs_uplink_outbox_result {
 void gs_uplink_outbox_finish(struct gs_uplink_outbox **outbox, uint64_t drain_ns,
 			     struct gs_uplink_outbox_result *ret_result);
 
-/* What streams left in a folder that nobody uses, by links of these options (head, TLS, token,
+/* What streams left in a folder that no program uses, by links of these options (head, TLS, token,
  * machine, kind), until the time is up; added to what is counted. settled: only those that were
  * made a minute ago or more, for one that begins has not locked its own yet. */
 void gs_uplink_outbox_deliver(const struct gs_uplink_options *like, const char *folder,

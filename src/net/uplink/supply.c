@@ -81,7 +81,7 @@ void uplink_report(struct uplink_line *l, enum uplink_message what)
 
 	if (what == LINK_STATE) {
 		uplink_put_state(&out, &l->state);
-		l->told = l->state;
+		l->reported = l->state;
 		l->pinged = false;
 	}
 	gs_sender_close(&out, at, what);

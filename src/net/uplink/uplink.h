@@ -1,7 +1,7 @@
 /*
  * The node's end of the line to a head: takes runs of records, keeps them in a spool until the head
  * has stored them, and delivers them whenever the head can be reached. A thread of its own
- * connects, sends and tries again; whoever measures never waits for the network.
+ * connects, sends and tries again; the measuring thread never waits for the network.
  *
  * A head of gpuscope acknowledges what it stored (proto/gpuscope.proto); what it has not is sent
  * again, also after this program, its sender or the head was killed. A head of gswarm-profiler,
@@ -103,7 +103,7 @@ struct gs_uplink_stats {
 
 void gs_uplink_stats(struct gs_uplink *link, struct gs_uplink_stats *ret_stats);
 
-/* The first half of gs_uplink_stop(): the link still tells its stats, and takes nothing more. */
+/* The first half of gs_uplink_stop(): the link still has its stats, and takes nothing more. */
 uint64_t gs_uplink_drain(struct gs_uplink *link, uint64_t drain_ns, bool ended);
 
 /* Deliver what waits for at most drain_ns (a connection that is not there is tried once), then end.

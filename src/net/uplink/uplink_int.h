@@ -113,13 +113,13 @@ struct uplink_line {
 	unsigned n_blamed;   /* so often */
 	bool welcomed, blocked, ended_sent, left;
 	struct gs_buf out; /* of a message to the head that is being made */
-	struct uplink_state state, told;
-	bool pinged; /* the state is to be told even if it is the same */
+	struct uplink_state state, reported;
+	bool pinged; /* the state is to be reported even if it is the same */
 	struct uplink_news news;
 	struct uplink_given_up {
 		uint64_t n, seq; /* how many, the last one's number */
 		char why[200];
-	} given_up;            /* not told yet */
+	} given_up;            /* not reported yet */
 	struct gs_buf in, ask; /* to and from the holder */
 };
 
@@ -130,7 +130,7 @@ void uplink_log(struct uplink_line *l, const char *fmt, ...) GS_PRINTF(2, 3);
 /* The stream ended: connect again later, or, final, not at all. */
 void uplink_failed(struct uplink_line *l, enum gs_grpc_status status, const char *text, bool final);
 
-/* The head will never take this batch: it is counted as lost, and told. */
+/* The head will never take this batch: it is counted as lost, and reported. */
 void uplink_give_up(struct uplink_line *l, uint64_t seq, const char *why);
 
 /* Try the other protocol on the same connection. */

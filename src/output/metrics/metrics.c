@@ -166,7 +166,7 @@ int gs_metrics_end(struct gs_metrics *p)
 	return p->error;
 }
 
-/* The quality of a media range of an Accept header ("a/b;q=0.5"): 1 when none is told. */
+/* The quality of a media range of an Accept header ("a/b;q=0.5"): 1 when none is given. */
 static double quality_of(const char *range, size_t bytes)
 {
 	for (size_t i = 0; i + 2 < bytes; i++)

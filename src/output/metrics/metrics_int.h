@@ -20,7 +20,7 @@ static inline const char *gs_metrics_gpu_labels(const struct gs_metrics_gpus *g,
 	return (const char *)g->labels.data + g->label_offset[gpu];
 }
 
-/* What a driver that hangs, was let go of or lost the GPU told last is no value of now. */
+/* The last values of a driver that hangs, was released or lost the GPU are not current. */
 static inline bool gs_metrics_gpu_hidden(const struct gs_metrics_gpus *g, uint32_t gpu)
 {
 	return g->snapshot->sample[gpu].lost || g->snapshot->state != GS_GPU_STATE_OK;

@@ -42,7 +42,7 @@ struct gs_push {
 	struct push_message message;
 	uint64_t n_failures; /* one after the other */
 	uint64_t retry_ns;   /* monotonic: not before */
-	bool told;
+	bool is_reported;
 
 	pthread_mutex_t lock; /* what follows */
 	pthread_cond_t wake;
@@ -166,9 +166,9 @@ static void note_failure(struct gs_push *p, const char *why, uint64_t asked_ns)
 	p->stats.failures++;
 	snprintf(p->stats.trouble, sizeof(p->stats.trouble), "%s", why);
 	pthread_mutex_unlock(&p->lock);
-	if (!p->told)
+	if (!p->is_reported)
 		log_push(p, "%s does not take metrics: %s; they are kept meanwhile", p->shown, why);
-	p->told = true;
+	p->is_reported = true;
 	wait_longer(p, asked_ns);
 }
 
@@ -189,9 +189,9 @@ static void finish_batch(struct gs_push *p, const struct gs_queue_batch *b, bool
 	pthread_mutex_unlock(&p->lock);
 	if (!taken)
 		log_push(p, "%s refuses %u samples for good: %s", p->shown, b->n_samples, why);
-	else if (p->told)
+	else if (p->is_reported)
 		log_push(p, "%s takes metrics again", p->shown);
-	p->told = false;
+	p->is_reported = false;
 	p->n_failures = 0;
 	p->retry_ns = 0;
 }

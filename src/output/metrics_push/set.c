@@ -1,4 +1,4 @@
-/* The receivers of a configuration: keys, opening, and what is told of them. */
+/* The receivers of a configuration: keys, opening, and their families. */
 #include "output/metrics_push/set.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /*
- * Pushing as configuration files tell it: one receiver of each protocol, each with its spool. The
+ * Pushing as configuration files describe it: one receiver of each protocol, each with its spool. The
  * sections, their checks, opening and the families about it are the same for every program that
  * pushes.
  */
@@ -52,7 +52,7 @@ struct gs_push_set_options {
 	size_t size;                     /* of this struct */
 	const struct gs_push_conf *conf; /* GS_PUSH_PROTOCOLS of them; lent for the call */
 	const char *hostname;            /* the label instance where conf has none */
-	/* As of struct gs_push_options, but told which of the receivers it is for; each has a
+	/* As of struct gs_push_options, but with which of the receivers it is for; each has a
 	 * thread of its own. */
 	int (*render)(void *ctx, enum gs_push_protocol protocol, unsigned part, struct gs_buf *out);
 	void (*say)(void *ctx, const char *text);

@@ -37,7 +37,7 @@ struct gs_report_gpu_style {
 	const int *fields; /* enum gs_gpu_field, n_fields; none: a choice for the table, else all */
 	unsigned n_fields;
 	const char *dmon; /* letters of column groups, of "pucvmet" */
-	/* The snapshot before, for what is told of the time in between; NULL: none. */
+	/* The snapshot before, for what happened in between; NULL: none. */
 	const struct gs_gpu_snapshot *before;
 };
 

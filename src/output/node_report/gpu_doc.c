@@ -1,6 +1,6 @@
 /*
  * A snapshot of GPUs as a tree for JSON and YAML: which keys there are. Values that are not there
- * are null under "values", and "missing" tells why for those that should be there.
+ * are null under "values", and "missing" says why for those that should be there.
  */
 #include <stdio.h>
 

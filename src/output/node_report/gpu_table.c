@@ -177,7 +177,7 @@ static void put_health(struct gs_page *page, const struct gs_gpu_snapshot *s)
 	}
 }
 
-/* What was not had is told, once there is something to tell. */
+/* Reports lost events, when there are any. */
 static void put_losses(struct gs_page *page, const struct gs_gpu_snapshot *s)
 {
 	const struct {

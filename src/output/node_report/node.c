@@ -256,7 +256,7 @@ static void for_each_process(struct page *p, const struct gs_node_snapshot *n, r
 		struct both b = {.g = &g->process[i]};
 
 		b.info = b.g->gpu < g->n_gpus ? &g->info[b.g->gpu] : NULL;
-		/* What accounting tells of one that ended is not of whoever has the pid now. */
+		/* What accounting says of one that ended is not of the process that has the pid now. */
 		b.h = b.g->ended ? NULL : gs_host_process_of(host, b.g->pid);
 		if (b.h)
 			on_gpu[b.h - host->process] = true;

@@ -71,7 +71,7 @@ static int send_one(void *ctx, const struct gs_alert_message *m, const atomic_bo
 		return write_all(STDERR_FILENO, line.data, line.bytes) < 0
 			       ? gs_err_set(err, -EIO, "standard error takes nothing")
 			       : 0;
-	/* Whoever else turns logs over (logrotate) has moved it away: then a new one. */
+	/* Another program that rotates logs (logrotate) has moved it away: then a new one. */
 	if (l->fd < 0 || fstat(l->fd, &st) < 0 || stat(l->path, &there) < 0 ||
 	    st.st_ino != there.st_ino || st.st_dev != there.st_dev)
 		r = open_file(l);

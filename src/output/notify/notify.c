@@ -259,7 +259,7 @@ void gs_notify_push(struct gs_notify *n, const struct gs_alert_message *m)
 			continue;
 		pthread_mutex_lock(&r->lock);
 		if (waits_already(r, m)) {
-			/* told soon */
+			/* sent soon */
 		} else if (r->n == r->max) {
 			r->stats.dropped_full++;
 		} else {

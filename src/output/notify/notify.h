@@ -1,6 +1,6 @@
 /*
  * Carries messages of alerts to people: a webhook (HTTP POST), e-mail (SMTP), a log. Each receiver
- * has a bounded queue and a thread of its own, so that one that hangs holds nobody up, and a
+ * has a bounded queue and a thread of its own, so that one that hangs delays no other, and a
  * message that could not be sent is tried again, later and later, until it is given up. What does
  * not arrive is counted by cause.
  *
@@ -20,7 +20,7 @@ struct gs_notify;
 int gs_notify_open(const struct gs_alert_conf *conf, const char *host, struct gs_notify **ret,
 		   struct gs_err *err);
 
-/* Waits until all is sent, at most for wait_ns. What is left then is told by the statistics. */
+/* Waits until all is sent, at most for wait_ns. What is left then is in the statistics. */
 void gs_notify_drain(struct gs_notify *notify, uint64_t wait_ns);
 
 /* Waits likewise; then drops what is left. */

@@ -31,7 +31,7 @@ int gs_notify_logfile_open(const struct gs_alert_conf *conf, struct gs_notify_se
 /* --- payload.c: messages as text --- */
 
 int gs_notify_payload_json(const struct gs_alert_message *message, struct gs_buf *out);
-/* now_wall_ns: one that goes on is told to be over at some time behind that, unless told again. */
+/* now_wall_ns: a firing alert is sent with an end some time later, so that it expires unless it is sent again. */
 int gs_notify_payload_alertmanager(const struct gs_alert_message *message, int64_t now_wall_ns,
 				   uint64_t repeat_ns, struct gs_buf *out);
 /* A whole mail with its heads, lines ending in CR LF. */

@@ -13,7 +13,7 @@ void plot_colour(const struct plot_pen *p, struct plot_colour c, double alpha)
 	p->c->set_source_rgba(p->to, c.r, c.g, c.b, alpha);
 }
 
-/* Okabe and Ito's colours, which people who see fewer colours tell apart too; further ones go
+/* Okabe and Ito's colours, which people who see fewer colours can distinguish too; further ones go
  * around the circle of hues. */
 struct plot_colour plot_device_colour(size_t i, size_t n)
 {

@@ -90,7 +90,7 @@ static bool split_id(const char *id, char *host, size_t bytes, struct gs_gpu_inf
 	host[colon - id] = 0;
 	info->index = (uint32_t)index;
 	snprintf(info->name, sizeof(info->name), "%s", *end ? end + 1 : "");
-	/* Parts of a GPU have its index, and end in "MIG 1g.10gb/7"; the whole id tells them apart.
+	/* Parts of a GPU have its index, and end in "MIG 1g.10gb/7"; the whole id distinguishes them.
 	 */
 	part = strrchr(id, '/');
 	if (part && strstr(info->name, " MIG ")) {
@@ -128,7 +128,7 @@ static int add_gpu(struct gs_plot *plot, const json_t *frame, size_t i, int64_t 
 	memset(sample.why, GS_GPU_REASON_NOT_READ, sizeof(sample.why));
 	if (!id || !split_id(id, node.name, sizeof(node.name), &info))
 		return -EBADMSG;
-	/* Nobody delivered it then: a gap, of what was there before. */
+	/* It was not delivered then: a gap, of what was there before. */
 	if (json_is_false(json_array_get(json_object_get(frame, "available"), i)))
 		return 0;
 	set_value(&sample, GS_GPU_UTIL, number_at(json_object_get(frame, "gpu_util"), i, 1, 0.01));
@@ -193,7 +193,7 @@ static int rest_of_text(FILE *file, char *out, size_t bytes)
 	return 0;
 }
 
-/* A value that nobody asked for, whose first letter is c. */
+/* A value that is not wanted, whose first letter is c. */
 static int skip_value(FILE *file, int c)
 {
 	int depth = 0;

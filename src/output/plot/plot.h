@@ -58,7 +58,7 @@ void gs_plot_set_title(struct gs_plot *plot, const char *title);
 int gs_plot_add(struct gs_plot *plot, const struct gs_node_snapshot *moment);
 
 /* All frames of a session that gswarm-profiler (or `session export`) wrote as JSON. -EBADMSG: err
- * tells which part is not as it should be; what was before it is in. */
+ * says which part is not as it should be; what was before it is in. */
 int gs_plot_add_gswarm(struct gs_plot *plot, FILE *file, struct gs_err *err);
 
 /* Draw. -ENODATA: nothing was added; -ENOPKG: cairo is not here; -EINVAL: another suffix; else what

@@ -139,7 +139,7 @@ enum plot_align { PLOT_LEFT, PLOT_MIDDLE, PLOT_RIGHT };
 void plot_text(const struct plot_pen *p, double x, double y, double size, enum plot_align align,
 	       bool bold, const char *text);
 
-/* Its right end at x; of what is wider than room the end, which tells rows apart. */
+/* Its right end at x; of what is wider than room the end, which distinguishes rows. */
 void plot_text_end(const struct plot_pen *p, double x, double y, double size, double room,
 		   const char *text);
 

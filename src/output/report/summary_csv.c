@@ -1,7 +1,7 @@
 /*
  * The summary as CSV (RFC 4180): one row for each function over all, in each process and in each
  * thread, then what failed, was lost or could not be attached to. One set of columns for all rows;
- * what a row has no value for is empty. doc/summary.md tells every column.
+ * what a row has no value for is empty. doc/summary.md describes every column.
  */
 #include "output/report/summary_mpi.h"
 #include "core/text/text.h"

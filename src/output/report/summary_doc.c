@@ -1,6 +1,6 @@
 /*
  * The summary as a tree of maps, lists and plain values: which keys there are, in which order, and
- * what is unknown. JSON and YAML spell this one tree, so they cannot differ. doc/summary.md tells
+ * what is unknown. JSON and YAML spell this one tree, so they cannot differ. doc/summary.md describes
  * every key; a test compares it with what is written here.
  *
  * What is not known is null. Handles are texts in hex: a 64-bit number does not survive readers

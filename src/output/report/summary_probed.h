@@ -1,4 +1,4 @@
-/* The parts of a summary that tell of described probes and of PyTorch's allocator; nothing where
+/* The parts of a summary about described probes and of PyTorch's allocator; nothing where
  * there were none. */
 #ifndef GS_OUTPUT_REPORT_SUMMARY_PROBED_H
 #define GS_OUTPUT_REPORT_SUMMARY_PROBED_H

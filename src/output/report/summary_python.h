@@ -1,4 +1,4 @@
-/* The parts of a summary that tell of calls of Python functions. */
+/* The parts of a summary about calls of Python functions. */
 #ifndef GS_OUTPUT_REPORT_SUMMARY_PYTHON_H
 #define GS_OUTPUT_REPORT_SUMMARY_PYTHON_H
 

@@ -96,7 +96,7 @@ static const char *format_cell(const struct table *t, const struct row *row, enu
 			       char out[GS_FMT_BYTES])
 {
 	const struct gs_function_stats *f = row->f;
-	/* Places, at which nothing takes time; so is what static probes tell. */
+	/* Places, at which nothing takes time; nor do static probes. */
 	bool passed = f->func_class == GS_CLASS_SITE || f->layer == GS_LAYER_TORCH_MEM ||
 		      (row->sum && !f->total_ns);
 	bool timed = f->calls && !passed, each = timed && !row->sum;
@@ -426,7 +426,7 @@ static void put_thread(struct table *t, const struct gs_thread_summary *th, size
 	put_layers(t, 2 * GAP, &th->functions, limit, PART_THREAD);
 }
 
-/* A part shows fewer functions than the whole: it is there to tell the parts from each other. */
+/* A part shows fewer functions than the whole: it is there to distinguish the parts. */
 static size_t limit_of(const struct table *t, unsigned part)
 {
 	return t->style->n_top ? (t->style->n_top + part - 1) / part : 0;

@@ -143,7 +143,7 @@ static int push_record(struct gs_export *e, const struct gs_record *r)
 		error = gs_dict_apply(e->dict, r);
 		if (error == -ENOMEM)
 			return error;
-		/* An id out of range: whoever uses it is shown as unknown. */
+		/* An id out of range: its users are shown as unknown. */
 		if (error < 0)
 			return 0;
 	}
@@ -197,7 +197,7 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 
 	if (!writer)
 		return gs_err_set(err, -EINVAL,
-				  "cannot tell the format of %s by its name: end it in one "
+				  "the name %s does not say its format: end it in one "
 				  "of " GS_EXPORT_SUFFIXES,
 				  path);
 	e = calloc(1, sizeof(*e));

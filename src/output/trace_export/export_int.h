@@ -109,7 +109,7 @@ struct gs_export_writer {
 	uint8_t *(*start)(struct gs_export *e, uint8_t *p);
 	/* One record that the dictionary has taken in. */
 	uint8_t *(*record)(struct gs_export *e, const struct gs_record *r, uint8_t *p);
-	/* What stands at its end, GS_EXPORT_OUT_TAIL_BYTES at most unless at_end; e->ended tells whether
+	/* What stands at its end, GS_EXPORT_OUT_TAIL_BYTES at most unless at_end; e->ended says whether
 	 * the stream came to its END. NULL: nothing. */
 	uint8_t *(*finish)(struct gs_export *e, uint8_t *p);
 	const char *last_words; /* ends a file that could not be written on; NULL: nothing needed */

@@ -67,7 +67,7 @@
 		f.el.focus();
 	}
 
-	function tell(f) {
+	function showDetails(f) {
 		details.textContent = f ? f.label + ': ' + f.value : '';
 	}
 
@@ -111,10 +111,10 @@
 	});
 	graph.addEventListener('mouseover', function (e) {
 		const el = e.target.closest('.f');
-		tell(el ? el.frame : null);
+		showDetails(el ? el.frame : null);
 	});
-	graph.addEventListener('mouseleave', function () { tell(null); });
-	graph.addEventListener('focusin', function (e) { tell(e.target.frame); });
+	graph.addEventListener('mouseleave', function () { showDetails(null); });
+	graph.addEventListener('focusin', function (e) { showDetails(e.target.frame); });
 	graph.addEventListener('keydown', function (e) {
 		const f = e.target.frame;
 		if (!f || e.ctrlKey || e.altKey || e.metaKey)

@@ -172,7 +172,7 @@ static void put_frame(struct gs_export *e, const struct gs_flame *flame,
 	gs_export_out_commit(&e->out, gs_put(p, "</text></svg>\n"));
 }
 
-/* Frames that are wide enough, in the order of the walk: told how many, how deep, and about how
+/* Frames that are wide enough, in the order of the walk: counted how many, how deep, and about how
  * many bytes they take; written when e is given. */
 struct walk {
 	uint64_t n, bytes;

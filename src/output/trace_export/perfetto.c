@@ -7,12 +7,12 @@
  *   interned data    a name by number, when it is first used
  *   slice            begin with name, categories and arguments; end
  *   perf sample      a thread at a time, with its Python callstack; frames and callstacks are
- *                    interned when they are told
+ *                    interned when they are recorded
  *
  * Times are those of the records, CLOCK_BOOTTIME, which is Perfetto's own default. The reader
  * sorts by time, so a call may be written when it ends, after the calls inside it. A call that
  * never returned is a begin without an end. What was lost is an instant on a track of its own, at
- * the time the stream told it. The numbers of fields are those of protos/perfetto/trace in
+ * the time the stream gave it. The numbers of fields are those of protos/perfetto/trace in
  * Perfetto's sources; tests/golden/perfetto_subset.proto lists the ones used here.
  */
 #include "output/trace_export/export_int.h"
@@ -646,7 +646,7 @@ static void put_counter(struct gs_export *e, struct gs_pb *pb, const struct gs_r
 
 	if (!gs_map_get(&x->counters, key, &n)) {
 		n = x->counters.n_used + 1;
-		/* Beyond COUNTER_MAX tracks nobody looks: those values are not drawn. */
+		/* More than COUNTER_MAX tracks cannot be read: those values are not drawn. */
 		if (gs_map_put(&x->counters, key, n) < 0)
 			return;
 		counter_track(e, pb, c, UUID(TRACK_OF_COUNTER, n));

@@ -7,7 +7,7 @@
  * of what was written in a thread are kept until the call around them comes.
  *
  * Arrows. Of all the work that a call waited for, which shares its flow, only the last gets an
- * arrow to it: a chain through thousands of launches tells nobody anything. Which is the last is
+ * arrow to it: a chain through thousands of launches shows nothing. Which is the last is
  * known when the wait comes (or the next launch), so the newest call of each flow is kept until
  * then; readers sort by time.
  */

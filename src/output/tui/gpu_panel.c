@@ -187,7 +187,7 @@ static void put_flow(struct pen *p, const struct gs_gpu_sample *v, enum gs_gpu_f
 	put_pair(p, name, TUI_PLAIN, text);
 }
 
-/* The line of further values: the more a line holds, the more are told. */
+/* The line of further values: the more a line holds, the more are shown. */
 static void draw_values(const struct tui_ui *ui, uint32_t i, struct tui_screen *s, int y, int x,
 			int width, int taken)
 {

@@ -46,7 +46,7 @@ uint64_t tui_interval_next(uint64_t interval_ns, int direction)
 /* --- the detail screen --- */
 
 /* Variables that say which GPUs, which job and which rank a process is; nothing else of an
- * environment is shown: it may hold what is nobody's business. */
+ * environment is shown: it may hold secrets. */
 static bool is_interesting(const char *text)
 {
 	static const char *const prefixes[] = {"CUDA_",
@@ -159,7 +159,7 @@ static void open_signals(struct tui_ui *ui, const struct tui_row *r)
 	else if (ui->options.read_only)
 		tui_ui_say(ui, TUI_WARN, "started with --read-only: no signals are sent");
 	else if (ui->source->is_replay)
-		tui_ui_say(ui, TUI_WARN, "this is a recording: there is nobody to signal");
+		tui_ui_say(ui, TUI_WARN, "this is a recording: there is no process to signal");
 	else if (!ui->source->signal)
 		tui_ui_say(ui, TUI_WARN, "signals cannot be sent there");
 	else if (!r)

@@ -203,7 +203,7 @@ static void write_cell(const struct gs_job_account *a, enum tui_job_column c, ch
 	snprintf(out, CELL_BYTES, "%s", text);
 }
 
-/* A long id's end tells more than its beginning. */
+/* A long id's end says more than its beginning. */
 static const char *end_of(const char *text, int columns_of_it)
 {
 	size_t n = strlen(text), most = (size_t)columns_of_it;
@@ -398,7 +398,7 @@ static void draw_job(const struct tui_jobs *t, const struct gs_node_snapshot *no
 	tui_line(l, "score", "%s of 100", tui_number(n, a->score));
 	tui_line(l, "counted by", "%s",
 		 node->jobs->probes ? "the kernel (eBPF)"
-				    : "procfs: what it does not tell is \"-\"");
+				    : "procfs: what it does not have is \"-\"");
 	draw_processes(l, a, node);
 }
 

@@ -301,7 +301,7 @@ int tui_table_fill(struct tui_table *t, const struct gs_node_snapshot *node, uid
 	t->n_hidden = 0;
 	for (uint32_t i = 0; i < gpu->n_processes; i++) {
 		const struct gs_gpu_process *g = &gpu->process[i];
-		/* What accounting tells of one that ended is not of whoever has the pid now. */
+		/* What accounting says of one that ended is not of the process that has the pid now. */
 		const struct gs_host_process *h =
 			g->ended ? NULL : gs_host_process_of(host, g->pid);
 

@@ -55,7 +55,7 @@ struct tui_table {
 	char filter[64]; /* "" none */
 
 	/* The selected row, by what it is, so that it stays selected wherever it goes; the first
-	 * row, which nobody chose, is the first one at any time. */
+	 * row, unless it was chosen, is the first one at any time. */
 	int selected; /* row; -1 none */
 	bool chosen;
 	uint32_t selected_pid, selected_gpu;

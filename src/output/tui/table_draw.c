@@ -113,7 +113,7 @@ void tui_cell_text(const struct gs_node_snapshot *node, const struct tui_row *r,
 			       : "-";
 		break;
 	case TUI_COL_CONTAINER:
-		/* The first twelve letters tell them apart, as `docker ps` has it. */
+		/* The first twelve letters distinguish them, as `docker ps` has it. */
 		text = h && h->container[0] ? h->container : g ? g->container : "";
 		snprintf(out, TUI_CELL_BYTES, "%.12s", text);
 		return;

@@ -151,7 +151,7 @@ int tui_term_open(enum gs_tui_theme theme, struct gs_err *err)
 	keypad(stdscr, TRUE);
 	nodelay(stdscr, TRUE);
 	intrflush(stdscr, FALSE);
-	mouseinterval(0); /* each press at once; double ones are told apart here */
+	mouseinterval(0); /* each press at once; double ones are recognised here */
 	mousemask(PRESSED | DOUBLED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
 	choose_looks(theme);
 	interrupted = 0;

@@ -23,7 +23,7 @@ struct tui_event {
 	bool twice;
 };
 
-/* Take over the terminal of stdin and stdout. -ENOTTY, -EINVAL: err tells. */
+/* Take over the terminal of stdin and stdout. -ENOTTY, -EINVAL: err says why. */
 int tui_term_open(enum gs_tui_theme theme, struct gs_err *err);
 void tui_term_close(void);
 void tui_term_size(int *ret_rows, int *ret_columns);

@@ -62,7 +62,7 @@ struct gs_tui_options {
 };
 
 /* Run until the user quits (0). Needs a terminal on stdin and stdout: -ENOTTY, or -EINVAL for one
- * whose kind is not known; err tells. */
+ * whose kind is not known; err says why. */
 int gs_tui_run(const struct gs_tui_source *source, const struct gs_tui_options *options,
 	       struct gs_err *err);
 

@@ -97,7 +97,7 @@ int tui_ui_fill(struct tui_ui *ui);
 /* The GPUs in the order that was chosen. */
 void tui_ui_sort_gpus(struct tui_ui *ui);
 
-/* History begins anew: another part of a recording follows. */
+/* History begins again: another part of a recording follows. */
 void tui_ui_forget(struct tui_ui *ui);
 
 void tui_ui_say(struct tui_ui *ui, enum tui_style style, const char *fmt, ...) GS_PRINTF(3, 4);

@@ -224,7 +224,7 @@ void gs_api_stop(struct gs_api **api)
 
 	if (!a)
 		return;
-	/* Whoever writes an export finds that nobody reads any more. */
+	/* The thread that writes an export finds that it is no longer read. */
 	gs_http_stop(&a->http);
 	api_tasks_wait(a);
 	api_free(api);

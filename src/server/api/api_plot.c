@@ -12,7 +12,7 @@
 #include "output/plot/plot.h"
 
 #define PLOTS_MAX 2   /* at a time */
-#define GPUS_MAX  512 /* 64 MiB; and no eye tells more of them apart */
+#define GPUS_MAX  512 /* 64 MiB; and no eye distinguishes more of them */
 
 struct plot_request {
 	char session[GS_STORE_SESSION_NAME_BYTES];

@@ -10,7 +10,7 @@
 #include "model/node/record.h"
 #include "server/store/rollup.h"
 
-#define SAME_START_NS 2000000000ll /* a start is told by clocks of which two never quite agree */
+#define SAME_START_NS 2000000000ll /* a start is known by clocks of which two never quite agree */
 
 struct process_request {
 	struct gs_live_process who;

@@ -186,7 +186,7 @@ static void sum_sample(struct gpu_sums *g, uint32_t i, const struct gs_gpu_sampl
 		g->n_power += n;
 		g->power_sum += power * n;
 		keep_max(&g->power_most, gs_rollup_max(mark, i, GS_GPU_POWER, power));
-		/* Over a gap nobody knows what it used. */
+		/* What it used over a gap is not known. */
 		if (g->last_ns && wall_ns > g->last_ns &&
 		    wall_ns - g->last_ns < 10000000000ll + 2 * (int64_t)mark->interval_ns)
 			g->joules += power * (double)(wall_ns - g->last_ns) / 1e9;

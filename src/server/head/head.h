@@ -74,7 +74,7 @@ struct gs_head_options {
 	 * traces only with some of it. Any thread. NULL: none of it. */
 	enum gs_session_export_commands (*may_see)(void *ctx, const struct gs_grpc_call *call);
 	void *may_see_ctx;
-	const char *denied;   /* what a call that is not permitted is told; NULL: of its token */
+	const char *denied;   /* the answer to a call that is not permitted; NULL: of its token */
 	uint64_t interval_ns; /* between samples when no session asks for less; 0: 1 s */
 	bool bandwidth, nvlink;
 	struct gs_head_retention keep;
@@ -103,7 +103,7 @@ void gs_head_set_retention(struct gs_head *head, const struct gs_head_retention 
 /* Certificate and key are read again. */
 int gs_head_reload_tls(struct gs_head *head, struct gs_err *err);
 
-/* It was told to end by this peer. -EPERM: it is not ended by calls. Any thread. */
+/* This peer asked it to end. -EPERM: it is not ended by calls. Any thread. */
 int gs_head_exit(struct gs_head *head, const char *peer);
 
 const char *gs_head_address(const struct gs_head *head, size_t i); /* of gRPC */

@@ -349,7 +349,7 @@ const struct gs_conf_schema gs_head_conf_schema = {
 };
 
 int gs_head_conf_read(const char *path, const struct gs_head_override *overrides, size_t n,
-		      struct gs_head_conf *ret_conf, gs_conf_report_fn tell, struct gs_err *err)
+		      struct gs_head_conf *ret_conf, gs_conf_report_fn report, struct gs_err *err)
 {
 	GS_FREE struct gs_head_conf *conf = calloc(1, sizeof(*conf));
 	const char *key, *why;
@@ -358,7 +358,7 @@ int gs_head_conf_read(const char *path, const struct gs_head_override *overrides
 	if (!conf)
 		return -ENOMEM;
 	if (path)
-		r = gs_conf_load(&gs_head_conf_schema, path, conf, tell, err);
+		r = gs_conf_load(&gs_head_conf_schema, path, conf, report, err);
 	else
 		gs_conf_defaults(&gs_head_conf_schema, conf);
 	for (size_t i = 0; r == 0 && i < n; i++) {
@@ -472,7 +472,7 @@ void gs_head_apply(struct gs_head *head, const struct gs_head_conf *old, struct 
 
 	gs_head_conf_fixed(old, now, fixed, sizeof(fixed));
 	if (fixed[0])
-		head_log(head, "changed, but not before this head is started anew: %s", fixed);
+		head_log(head, "changed; takes effect after a restart: %s", fixed);
 	gs_head_conf_keep(now, &keep);
 	gs_head_set_retention(head, &keep);
 	r = apply_switches(head, old, now, &err);

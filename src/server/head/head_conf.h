@@ -43,10 +43,10 @@ struct gs_head_override { /* an option of the command line: its name, the key, w
 	const char *name, *key, *value;
 };
 
-/* The file (NULL: the defaults), and options over it. -EINVAL, ... with err; tell: as in
+/* The file (NULL: the defaults), and options over it. -EINVAL, ... with err; report: as in
  * core/base/conf.h. */
 int gs_head_conf_read(const char *path, const struct gs_head_override *overrides, size_t n,
-		      struct gs_head_conf *ret_conf, gs_conf_report_fn tell, struct gs_err *err);
+		      struct gs_head_conf *ret_conf, gs_conf_report_fn report, struct gs_err *err);
 
 /* How long and how fine what is stored is kept. Of a valid configuration. */
 void gs_head_conf_keep(const struct gs_head_conf *conf, struct gs_head_retention *ret_keep);

@@ -128,7 +128,7 @@ static int send_file(struct export *e, const char *name)
 	r = send_part(e, "", 0, name);
 	while (r == 0 && (n = read(e->pipe[0], part, bytes)) != 0)
 		r = n < 0 ? -errno : send_part(e, part, (size_t)n, "");
-	gs_close_p(&e->pipe[0]); /* whoever still writes finds that nobody reads */
+	gs_close_p(&e->pipe[0]); /* a thread that still writes finds that it is no longer read */
 	pthread_join(maker, NULL);
 	return r < 0 ? r : e->made;
 }

@@ -17,13 +17,13 @@
 
 /* --- streams, and the queue in front of the store: head_stream.c, head_store.c --- */
 
-/* One stream of one node, as long as somebody delivers it. Owned by references: the call's, and one
+/* One stream of one node, as long as a node delivers it. Owned by references: the call's, and one
  * of each item in the queue. */
 struct gs_head_stream {
 	struct gs_head *head;
 	/* Under the head's lock. */
 	unsigned refs;
-	struct gs_head_stream *before, *behind; /* of those that somebody delivers now */
+	struct gs_head_stream *before, *behind; /* of those that are delivered now */
 	bool live, shown_connected, paused; /* paused: its call is not read, the queue is full */
 
 	struct gs_grpc_call *call; /* referenced */
@@ -31,10 +31,11 @@ struct gs_head_stream {
 	struct gs_store_node node;
 	struct gs_store_stream stream; /* id 0: the store has not been asked yet. Of its thread */
 	char address[64], version[32];
-	char denied[256];        /* of the store's thread: why it may not be this node */
-	uint64_t acked;          /* of the store's thread */
-	uint64_t run, attempt;   /* of its Hello */
-	bool superseded, told;   /* likewise: somebody else delivers it since; has been told so */
+	char denied[256];      /* of the store's thread: why it may not be this node */
+	uint64_t acked;        /* of the store's thread */
+	uint64_t run, attempt; /* of its Hello */
+	bool superseded,
+		sent_superseded; /* likewise: another connection delivers it since; its node knows */
 	_Atomic int64_t node_id; /* 0: the store has not been asked yet */
 	/* Of the rpc's thread. */
 	struct gs_node_decoder *decoder;
@@ -45,8 +46,8 @@ struct gs_head_stream {
 	uint64_t best_trip_ns;
 	uint64_t best_at_ns;
 	int64_t offset_ns;
-	/* When offset_ns was found: the node's wall clock less its boot clock (0: not told), and
-	 * this machine's less its monotonic one. What they are since tells that a clock was set. */
+	/* When offset_ns was found: the node's wall clock less its boot clock (0: not known), and
+	 * this machine's less its monotonic one. What they are since shows that a clock was set. */
 	int64_t node_base_ns, base_ns;
 	uint64_t live_seq; /* from this number on batches are made while it is connected */
 };
@@ -97,8 +98,8 @@ struct gs_head {
 	uint64_t wish_version;
 
 	bool expiring, more_to_expire; /* a job for it waits or runs; it left some */
-	bool over_told;                /* of the store's thread: that nothing is left to remove */
-	unsigned n_exports;            /* that run; their ends are told by more_reads */
+	bool reported_over;            /* of the store's thread: that nothing is left to remove */
+	unsigned n_exports;            /* that run; more_reads reports their ends */
 
 	uint64_t next_expire_ns; /* of the thread that ticks */
 	struct gs_store *reader; /* of the reader's thread */
@@ -112,7 +113,7 @@ struct gs_head {
 	pthread_cond_t coarse_wake;       /* with the lock, as what follows */
 	bool coarse_stop, coarse_changed; /* changed: what is to be kept */
 
-	pthread_mutex_t push_lock; /* of push: whoever closes it takes it away first */
+	pthread_mutex_t push_lock; /* of push: taken away before it is closed */
 	struct gs_push_set *push;  /* owned; NULL: none */
 	struct gs_head_pusher *pusher[GS_PUSH_PROTOCOLS]; /* each of its receiver's thread */
 };
@@ -141,7 +142,7 @@ void head_rollup_stop(struct gs_head *h);
 void head_config_locked(const struct gs_head *h, const char *hostname,
 			struct gs_head_switches *wish);
 
-/* A text of somebody else in a message: cut, and without what steers a terminal. */
+/* A text of a peer in a message: cut, and without what steers a terminal. */
 struct head_shown {
 	char text[64];
 };
@@ -166,7 +167,7 @@ bool head_store_full(struct gs_head_stream *s);
 /* A stream of this call, with one reference: the call's. NULL: no memory. */
 struct gs_head_stream *head_stream_new(struct gs_head *h, struct gs_grpc_call *call);
 void head_stream_unref(struct gs_head_stream **stream);
-void head_stream_live(struct gs_head_stream *s); /* one of those that somebody delivers now */
+void head_stream_live(struct gs_head_stream *s); /* one of those that are delivered now */
 
 /* --- the services --- */
 
@@ -209,7 +210,7 @@ void head_export_stop(struct gs_head *h);         /* waits for those that run */
 
 extern const struct gs_grpc_method head_control_methods[HEAD_N_CONTROL];
 
-/* What the head wants measured has changed: tell all nodes. Any thread. */
+/* What the head wants measured has changed: send it to all nodes. Any thread. */
 void head_node_config(struct gs_head *h);
 
 /* Nodes of earlier runs: their absence is shown. */

@@ -1,7 +1,7 @@
 /*
  * Jobs: functions that need the store, run on the thread that has one. The writer's thread runs
  * them between its transactions (head_store.c); the reader's has a connection of its own, so that a
- * long look at what is stored stops nobody from storing.
+ * long look at what is stored does not delay storing.
  */
 #include "server/head/head_int.h"
 

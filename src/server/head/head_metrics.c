@@ -11,7 +11,7 @@ static void put_cluster(struct gs_metrics *p, struct gs_registry *c)
 	uint64_t healthy = 0, lost = 0, missed = 0, events = 0;
 
 	if (!view)
-		return; /* no memory: other figures are told */
+		return; /* no memory: other figures are exported */
 	for (size_t i = 0; i < n; i++) {
 		const struct gs_registry_node *node = gs_registry_view_at(view, i);
 
@@ -30,7 +30,7 @@ static void put_cluster(struct gs_metrics *p, struct gs_registry *c)
 	gs_metrics_one(p, "gpuscope_head_samples_missed", GS_METRICS_COUNTER, (double)missed,
 		       "Samples that nodes did not take in time.");
 	gs_metrics_one(p, "gpuscope_head_gpu_events", GS_METRICS_COUNTER, (double)events,
-		       "Errors of GPUs (XID) that nodes told of.");
+		       "Errors of GPUs (XID) that nodes reported.");
 }
 
 static void put_head(struct gs_metrics *p, const struct gs_head_stats *s)

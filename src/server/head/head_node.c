@@ -11,7 +11,7 @@
 
 #define CLOCK_FIRST_NS  1000000000ull /* between the first few questions */
 #define CLOCK_EVERY_NS  30000000000ull
-#define CLOCK_FORGET_NS 600000000000ull /* clocks drift: an estimate that old is made anew */
+#define CLOCK_FORGET_NS 600000000000ull /* clocks drift: an estimate that old is made again */
 #define CLOCK_SET_NS    100000000ll     /* what is slewed in the time of an estimate is less */
 
 static void send_message(struct gs_head_stream *s, const Gpuscope__V1__ToNode *m)
@@ -171,7 +171,7 @@ static void on_clock(struct gs_head_stream *s, const Gpuscope__V1__ClockReply *c
 }
 
 /* What is to be added to the node's times in this batch, whose newest moment has this base (0: not
- * known): as was found, unless a clock was set since. Then it is asked for anew. */
+ * known): as was found, unless a clock was set since. Then it is asked for again. */
 static int64_t offset_of(struct gs_head_stream *s, uint64_t seq, int64_t node_base_ns)
 {
 	int64_t node = 0, own;

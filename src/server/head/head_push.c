@@ -164,7 +164,7 @@ void gs_head_push_end(struct gs_head *head)
 {
 	struct gs_push_set *set;
 
-	/* Whoever shows its numbers does so with the lock held. */
+	/* Its numbers are read with the lock held. */
 	pthread_mutex_lock(&head->push_lock);
 	set = head->push;
 	head->push = NULL;

@@ -48,14 +48,14 @@ static int too_much(struct gs_head *h, uint64_t keep_bytes, struct gs_store *sto
 	int r;
 
 	if (!keep_bytes || gs_store_used_bytes(store) <= keep_bytes) {
-		h->over_told = false;
+		h->reported_over = false;
 		return 0;
 	}
 	r = gs_store_expire(store, INT64_MAX, STEP);
 	if (r == 0)
 		r = old_reports(store);
-	if (r == 0 && !h->over_told) {
-		h->over_told = true;
+	if (r == 0 && !h->reported_over) {
+		h->reported_over = true;
 		head_log(h, "more is stored than --keep-bytes (store.keep_size) allows, and "
 			    "sessions cover all of it: "
 			    "`gpuscope session delete` those that are not needed");

@@ -190,7 +190,7 @@ static void *run_rollups(void *arg)
 	int64_t from[GS_HEAD_LEVELS_MAX];
 	struct gs_head_retention before = {0}, keep;
 	uint64_t all_ns = 0;
-	int told = 0;
+	int reported = 0;
 
 	do {
 		GS_CLEANUP(gs_store_close) struct gs_store *reader = NULL;
@@ -212,10 +212,10 @@ static void *run_rollups(void *arg)
 		r = gs_head_reader(h, &reader, &err);
 		if (r == 0)
 			r = scan_levels(h, &keep, reader, from);
-		if (r < 0 && r != -ESHUTDOWN && r != told)
+		if (r < 0 && r != -ESHUTDOWN && r != reported)
 			head_log(h, "cannot downsample: %s; it is tried again",
 				 err.text[0] ? err.text : strerror(-r));
-		told = r;
+		reported = r;
 	} while (wait_ns(h, EVERY_NS));
 	return NULL;
 }

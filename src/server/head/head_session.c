@@ -42,7 +42,7 @@ static int add_session(void *ctx, const struct gs_store_session *session)
 	return 0;
 }
 
-/* The copy is made anew from the store, and nodes are told. */
+/* The copy is made again from the store and sent to nodes. */
 static int publish_change(struct gs_head *h, struct gs_store *store)
 {
 	struct list l = {0};

@@ -30,7 +30,7 @@ static void read_on(struct gs_head *h)
 /* --- one transaction --- */
 
 /* The newest connection of a stream has it: what comes over older ones from now on is not stored,
- * since this one is told now where to go on. */
+ * since this one now learns where to go on. */
 static void supersede_streams(struct gs_head *h, struct gs_head_stream *by)
 {
 	pthread_mutex_lock(&h->lock);
@@ -50,8 +50,8 @@ static void report_superseded(struct gs_head *h)
 {
 	pthread_mutex_lock(&h->lock);
 	for (struct gs_head_stream *s = h->live; s; s = s->behind)
-		if (s->superseded && !s->told) {
-			s->told = true;
+		if (s->superseded && !s->sent_superseded) {
+			s->sent_superseded = true;
 			head_node_superseded(s);
 		}
 	pthread_mutex_unlock(&h->lock);
@@ -129,7 +129,7 @@ static int store_one(struct gs_head *h, struct head_item *i)
 	return -EINVAL;
 }
 
-/* What one node must not do to others: a wrong item is told apart from a store that fails. */
+/* What one node must not do to others: a wrong item is not a store that fails. */
 static bool is_its_own(int r)
 {
 	return r == -EEXIST || r == -EINVAL || r == -ESTALE || r == -EPERM;
@@ -292,7 +292,7 @@ static bool is_stopping(struct gs_head *h)
 	return stop;
 }
 
-/* Until it is worth trying again; meanwhile jobs are done, or told why not. */
+/* Until it is worth trying again; meanwhile jobs are done, or answered with the reason. */
 static void wait_for_room(struct gs_head *h)
 {
 	static const struct timespec step = {0, RETRY_NS / 10};

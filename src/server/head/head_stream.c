@@ -144,7 +144,7 @@ struct gs_head_stream *gs_head_stream_open(struct gs_head *head, struct gs_grpc_
 	memcpy(s->node.instance, node->instance, sizeof(s->node.instance));
 	memcpy(s->node.hostname, node->hostname, sizeof(s->node.hostname));
 	snprintf(s->version, sizeof(s->version), "%s", version);
-	/* No node gave it a number: one that nobody else has. */
+	/* No node gave it a number: one that no other has. */
 	item = getrandom(&s->stream.stream, sizeof(s->stream.stream), 0) ==
 			       (ssize_t)sizeof(s->stream.stream)
 		       ? head_item_new(s, HEAD_HELLO, NULL, 0)

@@ -73,7 +73,7 @@ struct gs_head_switches {
 
 void gs_head_switches(struct gs_head *head, struct gs_head_switches *ret_switches);
 
-/* Nodes are told at once. Holds until the head ends. -EINVAL: an interval that cannot be. */
+/* Nodes get it at once. Holds until the head ends. -EINVAL: an interval that cannot be. */
 int gs_head_set(struct gs_head *head, const struct gs_head_switches *switches, struct gs_err *err);
 
 /* Copies of the sessions that are active, oldest first; the caller frees. NULL with *ret_n 0: there

@@ -1,6 +1,6 @@
 /*
  * Answers about the cluster, kept for a moment: several pages that show the same ask the same, and
- * at the same time, since they are told of news at the same time. An answer is made once for all of
+ * at the same time, since they get news at the same time. An answer is made once for all of
  * them, and made smaller once. How long it is used again depends on what it cost (LIVE_AGAIN), so
  * in a small cluster it is as good as not at all.
  */
@@ -12,7 +12,7 @@
 
 #define ANSWERS_MAX       64
 #define ANSWERS_MAX_BYTES (16u << 20)
-#define WORTH_NS          100000 /* what is made faster is made anew */
+#define WORTH_NS          100000 /* what is made faster is made again */
 
 struct live_kept {
 	char *key; /* owned: what was asked, and by whom as far as that matters */

@@ -1,4 +1,4 @@
-/* What happens, told as it happens: server-sent events for pages. */
+/* What happens, sent as it happens: server-sent events for pages. */
 #include <string.h>
 
 #include "core/base/clock.h"

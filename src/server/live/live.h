@@ -31,7 +31,7 @@ struct gs_live_alert {
 };
 #define GS_LIVE_ALERTS_MAX 64
 
-struct gs_live_settings {            /* what the server has been told to do, now */
+struct gs_live_settings {            /* the server's settings, now */
 	uint64_t interval_ns;        /* between readings, for columns of the heat map */
 	size_t n_sessions;           /* that are active */
 	uint64_t sessions, switches; /* another number: others are active, others are on */
@@ -42,7 +42,7 @@ struct gs_live_options {
 	struct gs_registry *cluster; /* lent until the end */
 	const char *role;            /* "head", "agent": of the overview; lent for ever */
 	const char *grpc_address;    /* shown on the page; lent until the end; NULL: none */
-	bool has_control;            /* calls that steer: who may call them is told so */
+	bool has_control;            /* calls that steer: who may call them sees so */
 	bool keeps_answers;          /* many ask the same: an answer is used again for a moment */
 	uint64_t interval_ns;        /* without settings */
 	void *ctx;                   /* of the hooks, each of which may be NULL: */
@@ -50,7 +50,7 @@ struct gs_live_options {
 	/* How many of each. */
 	size_t (*facts)(void *ctx, struct gs_live_fact ret[GS_LIVE_FACTS_MAX]);
 	size_t (*alerts)(void *ctx, struct gs_live_alert ret[GS_LIVE_ALERTS_MAX]);
-	/* What is not there now is answered by these. NULL: nobody knows, which is told. */
+	/* What is not there now is answered by these. NULL: not known, which is reported. */
 	void (*past_process)(void *ctx, const struct gs_live_process *asked,
 			     struct gs_http_reply *reply);
 	void (*past_series)(void *ctx, const struct gs_live_series *asked,
@@ -82,7 +82,7 @@ void gs_live_routes(struct gs_live *live, struct gs_http_route ret[GS_LIVE_ENDPO
 /* When it was asked last (monotonic; 0 never), or now while a page listens. Any thread. */
 uint64_t gs_live_asked_ns(const struct gs_live *live);
 
-/* Now and then: events for pages that listen, and what nobody uses any more is given back. */
+/* Now and then: events for pages that listen, and what is no longer used is given back. */
 void gs_live_tick(struct gs_live *live, struct gs_http *http);
 
 #endif

@@ -42,7 +42,7 @@ void live_put_facts(const struct gs_live *a, struct gs_buf *b);
 #define LIVE_AGAIN_MAX_NS 1000000000ull
 uint64_t live_again_until(uint64_t began_ns, uint64_t now_ns);
 
-/* Now and then: one that nobody will use again is given back, for it keeps old moments in memory.
+/* Now and then: one that will not be used again is given back, for it keeps old moments in memory.
  */
 void live_snapshot_forget(struct gs_live *a);
 

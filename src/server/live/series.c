@@ -94,7 +94,7 @@ static bool is_remembered(const struct gs_live *a, const struct gs_live_series *
 {
 	int64_t now = (int64_t)gs_clock_wall_ns();
 
-	/* Where nobody knows more, this is all. */
+	/* Where nothing more is known, this is all. */
 	if (a->o.past_series && s->in.from_ns < now - (GS_REGISTRY_POINTS + 2) * 1000000000ll)
 		return false;
 	for (size_t v = 0; v < s->n_values; v++) {

@@ -11,7 +11,7 @@ struct gs_live_series {
 	int64_t node;
 	char gpu[80]; /* number in the snapshot, or UUID */
 	size_t n_values;
-	/* enum gs_gpu_field; MEM_USED_RATIO is made when it is not told */
+	/* enum gs_gpu_field; MEM_USED_RATIO is made when it is not reported */
 	int field[GS_LIVE_SERIES_VALUES];
 	struct gs_live_buckets in;
 	uint64_t coarse_ns; /* how far apart samples are that were made coarser; 0: none was */

@@ -1,6 +1,6 @@
 /*
  * The cluster as answers see it: a view of it, how each GPU is, and the sums. A look never changes;
- * who holds a reference may read it on any thread, and nobody who delivers waits for that.
+ * who holds a reference may read it on any thread, and no delivery waits for that.
  */
 #ifndef GS_SERVER_LIVE_SNAPSHOT_H
 #define GS_SERVER_LIVE_SNAPSHOT_H

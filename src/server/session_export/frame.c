@@ -14,7 +14,7 @@
 #define PHASE_SHARE  0.1   /* of what a sample is off, that the phase follows */
 #define PERIOD_SHARE 0.2
 #define SEVERAL      0.6 /* frames between samples: below it a frame has several */
-#define RELOCK       3.0 /* frames without a sample: the phase is taken anew */
+#define RELOCK       3.0 /* frames without a sample: the phase is taken again */
 
 struct session_export_pace {
 	double phase;
@@ -253,18 +253,19 @@ static int find_column(struct session_export_frames *f, uint32_t node,
 	return 0;
 }
 
-struct told { /* a value, and what it stands for */
+struct frame_value { /* a value, and what it stands for */
 	double mean, most;
 	uint32_t n;
 };
 
-static struct told told_of(const struct gs_rollup_mark *mark, uint32_t gpu, unsigned field,
-			   double v)
+static struct frame_value frame_value_of(const struct gs_rollup_mark *mark, uint32_t gpu,
+					 unsigned field, double v)
 {
-	return (struct told){v, gs_rollup_max(mark, gpu, field, v), gs_rollup_n(mark, gpu, field)};
+	return (struct frame_value){v, gs_rollup_max(mark, gpu, field, v),
+				    gs_rollup_n(mark, gpu, field)};
 }
 
-static void add_peak(struct session_export_mean *mean, double *peak, struct told t)
+static void add_peak(struct session_export_mean *mean, double *peak, struct frame_value t)
 {
 	if (!mean->n || t.most > *peak)
 		*peak = t.most;
@@ -276,12 +277,12 @@ static void add_memory(struct session_export_gpu *g, uint32_t gpu, const struct 
 		       const struct gs_rollup_mark *mark)
 {
 	unsigned field = gs_gpu_has(s, GS_GPU_MEM_USED) ? GS_GPU_MEM_USED : GS_GPU_MEM_USED_RATIO;
-	struct told t;
+	struct frame_value t;
 	double v;
 
 	if (!session_export_memory(s, &v))
 		return;
-	t = told_of(mark, gpu, field, gs_gpu_has(s, field) ? s->value[field] : v);
+	t = frame_value_of(mark, gpu, field, gs_gpu_has(s, field) ? s->value[field] : v);
 	t.most = t.mean > 0 ? v * t.most / t.mean : v;
 	t.mean = v;
 	add_peak(&g->memory, &g->memory_max, t);
@@ -304,23 +305,23 @@ static void add_energy(struct session_export_gpu *g, const struct gs_gpu_sample 
 static void summarize_gpu(struct session_export_gpu *g, uint32_t gpu, const struct gs_gpu_sample *s,
 			  const struct gs_rollup_mark *mark, int64_t wall_ns)
 {
-	struct told t;
+	struct frame_value t;
 	double v;
 
 	g->n_samples += mark->n_samples ? mark->n_samples : 1;
 	if (gs_gpu_has(s, GS_GPU_UTIL)) {
 		v = s->value[GS_GPU_UTIL];
-		t = told_of(mark, gpu, GS_GPU_UTIL, v);
+		t = frame_value_of(mark, gpu, GS_GPU_UTIL, v);
 		add_peak(&g->util, &g->util_max, t);
 		g->hist[v <= 0 ? 0 : v >= 1 ? 100 : (size_t)(v * 100 + 0.5)] += t.n;
 	}
 	add_memory(g, gpu, s, mark);
 	if (gs_gpu_has(s, GS_GPU_POWER))
 		add_peak(&g->power, &g->power_max,
-			 told_of(mark, gpu, GS_GPU_POWER, s->value[GS_GPU_POWER]));
+			 frame_value_of(mark, gpu, GS_GPU_POWER, s->value[GS_GPU_POWER]));
 	if (gs_gpu_has(s, GS_GPU_TEMP_GPU))
 		add_peak(&g->temperature, &g->temperature_max,
-			 told_of(mark, gpu, GS_GPU_TEMP_GPU, s->value[GS_GPU_TEMP_GPU]));
+			 frame_value_of(mark, gpu, GS_GPU_TEMP_GPU, s->value[GS_GPU_TEMP_GPU]));
 	if (gs_gpu_has(s, GS_GPU_DRAM_ACTIVE))
 		session_export_add_mean(&g->dram, s->value[GS_GPU_DRAM_ACTIVE],
 					gs_rollup_n(mark, gpu, GS_GPU_DRAM_ACTIVE));

@@ -199,7 +199,7 @@ static int fetch_group(struct archive *a, struct group *g)
 }
 
 /* A cursor that stays open keeps the head's log from being put away, and a file may take hours to
- * be written: begun anew now and then, where a batch comes that is later than the one before. */
+ * be written: opened again now and then, where a batch comes that is later than the one before. */
 static int refresh_group(struct archive *a, struct group *g)
 {
 	int r;

@@ -5,7 +5,7 @@
  *
  * JSON has frames: a grid of the session's interval, in which each sample of a node stands in the
  * frame that is nearest to it, once; of several in one frame the mean is written. A GPU or node of
- * which a frame has no sample has null, and false in "available". doc/cluster.md tells the keys.
+ * which a frame has no sample has null, and false in "available". doc/cluster.md has the keys.
  * CSV has a row for each sample of each GPU; .gst has whole moments, on one time line.
  */
 #ifndef GS_SERVER_SESSION_EXPORT_SESSION_EXPORT_H
@@ -58,7 +58,7 @@ struct gs_session_export_stats {
 };
 
 /* Write it to fd (a file or a pipe; it stays open). What the system says, or of the store: err
- * tells. */
+ * says which. */
 int gs_session_export_write(const struct gs_session_export_options *options, int fd,
 			    struct gs_session_export_stats *ret_stats, struct gs_err *err);
 

@@ -1,5 +1,5 @@
 /*
- * The layout of the file, also told in doc/cluster.md: a list of steps, each of which is one
+ * The layout of the file, also described in doc/cluster.md: a list of steps, each of which is one
  * transaction that brings a file of the layout before it to its own. A file is never brought back.
  */
 #include "server/store/store_int.h"

@@ -274,7 +274,7 @@ int gs_store_report_get(struct gs_store *store, int64_t id, struct gs_store_repo
 /* --- keeping --- */
 
 /* Each delivery of a report of its own was a stream of its own. A day later than their reports:
- * by then nobody sends a batch of them again. */
+ * by then no batch of them is sent again. */
 static int expire_streams(struct gs_store *s, int64_t before_wall_ns)
 {
 	STORE_STMT *stmt = NULL;

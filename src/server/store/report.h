@@ -32,7 +32,7 @@ struct gs_store_report {
 
 /* In a transaction, instead of gs_store_append(), with the same meaning: -EEXIST the batch's number
  * is stored already, -EINVAL what no node makes. Reports of the same job and source that still said
- * "running" are partial from then on: whoever made them was killed. */
+ * "running" are partial from then on: the program that made them was killed. */
 int gs_store_report_put(struct gs_store *store, int64_t stream, const struct gs_store_batch *batch,
 			const struct gs_store_report *report);
 

@@ -392,7 +392,7 @@ static int add_events(struct gs_rollup *c, const struct gs_gpu_snapshot *g)
 	return 0;
 }
 
-/* When what a moment tells of begins: the sample before it, or the moment itself. */
+/* When what a moment covers begins: the sample before it, or the moment itself. */
 static uint64_t begin_of(const struct gs_node_snapshot *m)
 {
 	const struct gs_gpu_sample *s = m->gpu->n_gpus ? &m->gpu->sample[0] : NULL;

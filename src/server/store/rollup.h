@@ -13,7 +13,7 @@
  * The new moment has the time of the last, and elapsed_ns of its GPUs is what it stands for. Ahead
  * of it is a record COARSE, which says how many moments it is made of: so means of means come out
  * as means of what was measured. A moment in which GPUs came, went, were lost or found, the driver
- * changed its state, or the machine was started anew begins another one.
+ * changed its state, or the machine was restarted begins another one.
  */
 #ifndef GS_SERVER_STORE_ROLLUP_H
 #define GS_SERVER_STORE_ROLLUP_H
@@ -51,7 +51,7 @@ struct gs_rollup_mark {
 bool gs_rollup_read(const struct gs_record *record, struct gs_rollup_mark *ret_mark);
 
 /* Of a value that the moment has: in how many moments it was known, and its highest (value where
- * nothing is told). */
+ * nothing is known). */
 uint32_t gs_rollup_n(const struct gs_rollup_mark *mark, uint32_t gpu, enum gs_gpu_field field);
 double gs_rollup_max(const struct gs_rollup_mark *mark, uint32_t gpu, enum gs_gpu_field field,
 		     double value);
@@ -75,7 +75,7 @@ bool gs_rollup_fits(const struct gs_rollup *coarse, const struct gs_node_snapsho
 int gs_rollup_add(struct gs_rollup *coarse, struct gs_node_snapshot **moment,
 		  const struct gs_rollup_mark *mark);
 
-/* Append what was gathered as records and begin anew. ret_wall_ns: the time of the moment. 0,
+/* Append what was gathered as records and begin again. ret_wall_ns: the time of the moment. 0,
  * -ENOBUFS, -ENOMEM. */
 int gs_rollup_put(struct gs_rollup *coarse, struct gs_buf *out, int64_t *ret_wall_ns);
 

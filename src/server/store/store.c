@@ -75,7 +75,7 @@ int store_error(struct gs_store *s, int rc)
 		return sqlite3_system_errno(s->db) == EDQUOT || sqlite3_system_errno(s->db) == EFBIG
 			       ? -ENOSPC
 			       : -EIO;
-	default: /* not -EINVAL, which tells of what the caller gave */
+	default: /* not -EINVAL, which is about what the caller gave */
 		return -EIO;
 	}
 }

@@ -72,7 +72,7 @@ struct gs_store_stream {
 	char title[256];
 	uint64_t last_seq; /* of what is stored; 0 nothing */
 	uint64_t n_samples;
-	uint64_t lost_batches, lost_samples; /* as the node tells, in total */
+	uint64_t lost_batches, lost_samples; /* as the node reports, in total */
 	uint64_t missed_samples;
 	int64_t first_wall_ns, last_wall_ns; /* 0 nothing */
 	int64_t clock_low_ns, clock_high_ns; /* least and greatest offset of its batches; 0 none */
@@ -211,7 +211,7 @@ int gs_store_session_delete(struct gs_store *store, int64_t number);
 /* At the start of a head: what is active was interrupted. How many, or a negative errno. */
 int gs_store_sessions_interrupted(struct gs_store *store);
 
-/* Something that an application tells: the begin of an epoch, times of a request. */
+/* Something that an application reports: the begin of an epoch, times of a request. */
 struct gs_store_annotation {
 	int64_t session; /* number */
 	int64_t wall_ns;

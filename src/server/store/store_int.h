@@ -50,7 +50,7 @@ int store_run(struct gs_store *s, sqlite3_stmt *stmt);
 
 int store_exec(struct gs_store *s, const char *sql);
 
-/* Of a batch that is about to be stored, in whatever table: its number is taken, and what it tells
+/* Of a batch that is about to be stored, in whatever table: its number is taken, and what it says
  * of stream and node noted. -EEXIST: that number or a higher one was taken before; -EINVAL: it was
  * not made by counting. batch.c */
 int store_take_number(struct gs_store *s, int64_t stream, const struct gs_store_batch *batch);

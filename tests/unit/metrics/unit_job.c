@@ -73,7 +73,7 @@ static void nothing_known(void **state)
 		"gpuscope_job_info{jobid=\"7\",kind=\"slurm\",uid=\"1000\",name=\"a\\\"} "
 		"5\\nx{\\\\\",proof=\"proven\"} 1\n"
 		"# HELP gpuscope_job_processes Processes alive on this node; 0: it has ended, and "
-		"is told for a while.\n"
+		"is exported for a while.\n"
 		"# TYPE gpuscope_job_processes gauge\n"
 		"gpuscope_job_processes{jobid=\"7\"} 1\n");
 }
