@@ -332,8 +332,8 @@ void agent_control_serve(int listen_fd, void *ctx,
 /* The client's side: `gpuscope agent ctl`, from the word "ctl" on. An exit status. */
 int agent_control_command(int argc, char **argv);
 
-/* The text of a scrape. 0 or -ENOMEM, -ENOBUFS. */
-int agent_render(struct agent_state *state, bool openmetrics, struct gs_buf *out);
+/* All families that are scraped or pushed; p->error says whether one failed. Takes the lock. */
+void agent_put_metrics(struct agent_state *state, struct gs_metrics *p);
 
 /* --- agent_push.c: metrics to engines of others --- */
 

@@ -4,12 +4,12 @@
 #include "commands/agent/agent.h"
 #include "commands/common/cli.h"
 
-/* Units and types are in OpenMetrics alone. */
 static int render_metrics(void *ctx, enum gs_push_protocol protocol, unsigned part,
-			  struct gs_buf *out)
+			  struct gs_metrics *out)
 {
 	(void)protocol, (void)part; /* the same for all, in one piece */
-	return agent_render(ctx, true, out);
+	agent_put_metrics(ctx, out);
+	return 0;
 }
 
 static void log_push(void *ctx, const char *text)

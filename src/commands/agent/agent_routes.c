@@ -265,14 +265,12 @@ static void own_head(struct gs_metrics *p, const struct agent_state *s)
 		       "1: the spool's disk cannot be written to, and memory is used.");
 }
 
-int agent_render(struct agent_state *s, bool openmetrics, struct gs_buf *out)
+void agent_put_metrics(struct agent_state *s, struct gs_metrics *p)
 {
 	uint64_t began = gs_clock_mono_ns();
 	struct gs_metrics_gpu_options o = {.size = sizeof(o)};
 	unsigned dropped = 0;
-	struct gs_metrics p;
 
-	gs_metrics_init(&p, out, openmetrics);
 	pthread_mutex_lock(&s->lock);
 	o.names = (enum gs_metrics_names)s->conf.metrics.names;
 	o.hostname = s->conf.metrics.hostname;
@@ -280,31 +278,33 @@ int agent_render(struct agent_state *s, bool openmetrics, struct gs_buf *out)
 	o.processes = s->conf.metrics.processes;
 	o.max_processes = (unsigned)s->conf.metrics.max_processes;
 	o.timestamps = s->conf.metrics.timestamps;
-	own_process(&p, s);
-	own_sampling(&p, s);
-	own_reading(&p, s);
-	own_http(&p, s);
-	own_head(&p, s);
-	own_senders(&p);
-	agent_alert_metrics(&p, s->alert);
-	gs_push_set_metrics(&p, s->push, "gpuscope_agent");
-	gs_metrics_gpu(&p, s->latest, s->xids, s->n_xids, &o, &dropped);
+	own_process(p, s);
+	own_sampling(p, s);
+	own_reading(p, s);
+	own_http(p, s);
+	own_head(p, s);
+	own_senders(p);
+	agent_alert_metrics(p, s->alert);
+	gs_push_set_metrics(p, s->push, "gpuscope_agent");
+	gs_metrics_gpu(p, s->latest, s->xids, s->n_xids, &o, &dropped);
 	if (s->jobs)
-		agent_jobs_render(s->jobs, &p, s->latest, s->conf.jobs.names);
+		agent_jobs_render(s->jobs, p, s->latest, s->conf.jobs.names);
 	s->processes_dropped += dropped;
 	s->scrapes++;
 	s->scrape_ns = gs_clock_mono_ns() - began;
 	pthread_mutex_unlock(&s->lock);
-	return gs_metrics_end(&p);
 }
 
 static void serve_metrics(void *ctx, const struct gs_http_request *request,
 			  struct gs_http_reply *reply)
 {
 	bool open = gs_metrics_accepts_openmetrics(gs_http_header(request, "accept"));
+	struct gs_metrics p;
 
 	reply->type = open ? GS_METRICS_TYPE_OPENMETRICS : GS_METRICS_TYPE_TEXT;
-	if (agent_render(ctx, open, &reply->body) < 0) {
+	gs_metrics_init(&p, &reply->body, open);
+	agent_put_metrics(ctx, &p);
+	if (gs_metrics_end(&p) < 0) {
 		reply->status = 500;
 		reply->type = "text/plain; charset=utf-8";
 		gs_buf_reset(&reply->body);

@@ -8,22 +8,16 @@
 int gs_metrics_gpus_add(struct gs_metrics_gpus *g, uint32_t gpu,
 			const struct gs_metrics_label *labels, size_t n_labels)
 {
-	struct gs_buf one = GS_BUF_INIT(64 << 10);
 	int r = 0;
 
+	g->label_offset[gpu] = g->labels.bytes;
 	for (size_t i = 0;
 	     r == 0 && g->options->names == GS_METRICS_NATIVE && i < g->options->n_labels; i++)
-		r = gs_metrics_put_label(&one, g->options->labels[i].name,
+		r = gs_metrics_put_label(&g->labels, g->options->labels[i].name,
 					 g->options->labels[i].value);
 	for (size_t i = 0; r == 0 && i < n_labels; i++)
-		r = gs_metrics_put_label(&one, labels[i].name, labels[i].value);
-	g->label_offset[gpu] = g->labels.bytes;
-	if (r == 0)
-		r = gs_buf_put(&g->labels, one.data, one.bytes);
-	if (r == 0)
-		r = gs_buf_put(&g->labels, "", 1);
-	gs_buf_fini(&one);
-	return r;
+		r = gs_metrics_put_label(&g->labels, labels[i].name, labels[i].value);
+	return r == 0 ? gs_buf_put(&g->labels, "", 1) : r;
 }
 
 static int native_labels(struct gs_metrics_gpus *g)

@@ -1,168 +1,149 @@
-/* The writer of metrics: headings, lines, escapes, numbers. Formats:
- * prometheus.io/docs/instrumenting /exposition_formats (0.0.4) and the OpenMetrics 1.0
- * specification. */
+/* Families and samples on their way to a writer: labels put together, values made fit to be shown. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <strings.h>
 
-#include "output/metrics/metrics.h"
+#include "output/metrics/metrics_int.h"
 #include "core/text/text.h"
+
+void gs_metrics_init_put(struct gs_metrics *p, gs_metrics_put_fn *put, void *ctx)
+{
+	*p = (struct gs_metrics){.put = put, .ctx = ctx, .family = ""};
+}
 
 void gs_metrics_init(struct gs_metrics *p, struct gs_buf *out, bool openmetrics)
 {
-	*p = (struct gs_metrics){.out = out, .openmetrics = openmetrics, .name = ""};
+	gs_metrics_init_put(p, gs_metrics_text_put, p);
+	p->out = out;
+	p->openmetrics = openmetrics;
 }
 
-static void put_text(struct gs_metrics *p, const char *text)
-{
-	if (p->error == 0)
-		p->error = gs_buf_puts(p->out, text);
-}
-
-/* Valid UTF-8 with backslash, newline and (in labels and in OpenMetrics) quotes escaped. */
-static int put_escaped(struct gs_buf *out, const char *text, bool quotes)
-{
-	int r = 0;
-
-	while (r == 0 && *text) {
-		size_t n;
-		uint32_t c = gs_text_decode(text, &n);
-
-		if (c == '\\')
-			r = gs_buf_puts(out, "\\\\");
-		else if (c == '\n')
-			r = gs_buf_puts(out, "\\n");
-		else if (c == '"' && quotes)
-			r = gs_buf_puts(out, "\\\"");
-		else if (c < 0x20 || c == 0x7f)
-			r = gs_buf_puts(out, "?"); /* a control character steers terminals */
-		else if (c == 0xfffd)
-			r = gs_buf_puts(out, "\xef\xbf\xbd");
-		else
-			r = gs_buf_put(out, text, n);
-		text += n;
-	}
-	return r;
-}
-
-int gs_metrics_put_label(struct gs_buf *out, const char *name, const char *value)
+int gs_metrics_put_label(struct gs_buf *lead, const char *name, const char *value)
 {
 	int r;
 
 	if (!value || !value[0])
 		return 0;
-	r = out->bytes ? gs_buf_puts(out, ",") : 0;
-	if (r == 0)
-		r = gs_buf_puts(out, name);
-	if (r == 0)
-		r = gs_buf_puts(out, "=\"");
-	if (r == 0)
-		r = put_escaped(out, value, true);
-	return r == 0 ? gs_buf_puts(out, "\"") : r;
+	r = gs_buf_put(lead, name, strlen(name) + 1);
+	return r == 0 ? gs_buf_put(lead, value, strlen(value) + 1) : r;
 }
 
 void gs_metrics_family(struct gs_metrics *p, const char *name, enum gs_metrics_kind kind,
 		       const char *unit, const char *help)
 {
-	p->name = name;
+	int n = snprintf(p->name, sizeof(p->name), "%s%s", name, gs_metrics_suffix(kind));
+
+	if (p->error == 0 && n >= (int)sizeof(p->name))
+		p->error = -ENAMETOOLONG;
+	p->family = name;
 	p->kind = kind;
 	p->unit = unit;
 	p->help = help;
 	p->headed = false;
 }
 
-static const char *suffix_of(enum gs_metrics_kind kind)
+/* Nearly every value: visible ASCII. */
+static bool is_plain(const char *value)
 {
-	return kind == GS_METRICS_COUNTER ? "_total" : kind == GS_METRICS_INFO ? "_info" : "";
+	while ((unsigned char)*value >= 0x20 && (unsigned char)*value < 0x7f)
+		value++;
+	return !*value;
 }
 
-static const char *type_of(const struct gs_metrics *p)
+/* Valid UTF-8; a control character, which steers terminals, becomes a question mark. */
+static int put_clean(struct gs_buf *out, const char *value)
 {
-	switch (p->kind) {
-	case GS_METRICS_COUNTER:
-		return "counter";
-	case GS_METRICS_INFO:
-		return p->openmetrics ? "info" : "gauge";
-	case GS_METRICS_BARE:
-		/* OpenMetrics has no counter whose name does not end in "_total". */
-		return p->openmetrics ? "unknown" : "counter";
-	default:
-		return "gauge";
+	int r = 0;
+
+	while (r == 0 && *value) {
+		size_t n;
+		uint32_t c = gs_text_decode(value, &n);
+
+		if ((c < 0x20 && c != '\n') || c == 0x7f)
+			r = gs_buf_puts(out, "?");
+		else if (c == 0xfffd)
+			r = gs_buf_puts(out, "\xef\xbf\xbd");
+		else
+			r = gs_buf_put(out, value, n);
+		value += n;
 	}
+	return r == 0 ? gs_buf_put(out, "", 1) : r;
 }
 
-static void put_heading(struct gs_metrics *p)
+/* Values that cannot be shown as they are, cleaned into room, which they then point to. */
+static int clean_values(struct gs_metrics_label *labels, size_t n, struct gs_buf *room)
 {
-	/* OpenMetrics names the family, the older text the lines. */
-	const char *suffix = p->openmetrics ? "" : suffix_of(p->kind);
+	size_t need = 0;
+	int r = 0;
 
-	p->headed = true;
-	if (p->error == 0)
-		p->error = gs_buf_printf(p->out, "# HELP %s%s ", p->name, suffix);
-	if (p->error == 0)
-		p->error = put_escaped(p->out, p->help, p->openmetrics);
-	if (p->error == 0)
-		p->error = gs_buf_printf(p->out, "\n# TYPE %s%s %s\n", p->name, suffix, type_of(p));
-	if (p->error == 0 && p->openmetrics && p->unit[0])
-		p->error = gs_buf_printf(p->out, "# UNIT %s %s\n", p->name, p->unit);
+	for (size_t i = 0; i < n; i++)
+		if (!is_plain(labels[i].value))
+			need += 3 * strlen(labels[i].value) +
+				1; /* a byte that is no UTF-8 becomes three */
+	if (need)
+		r = gs_buf_reserve(room, need); /* so that nothing moves below */
+	for (size_t i = 0; r == 0 && need && i < n; i++) {
+		const char *clean = (const char *)room->data + room->bytes;
+
+		if (is_plain(labels[i].value))
+			continue;
+		r = put_clean(room, labels[i].value);
+		labels[i].value = clean;
+	}
+	return r;
 }
 
-/* The shortest text that is read back as the same number. */
-static void put_number(struct gs_metrics *p, double value)
+static int add_label(struct gs_metrics_label *all, size_t *n, const char *name, const char *value)
 {
-	char text[40];
-
-	if (value == rint(value) && fabs(value) < 1e15)
-		snprintf(text, sizeof(text), "%.0f", value);
-	else
-		for (int digits = 15; digits <= 17; digits++) {
-			snprintf(text, sizeof(text), "%.*g", digits, value);
-			if (strtod(text, NULL) == value)
-				break;
-		}
-	put_text(p, text);
+	if (!value || !value[0])
+		return 0;
+	if (*n == GS_METRICS_LABELS_MAX)
+		return -E2BIG;
+	all[(*n)++] = (struct gs_metrics_label){name, value};
+	return 0;
 }
 
 void gs_metrics_line(struct gs_metrics *p, const char *lead, const struct gs_metrics_label *labels,
 		     size_t n_labels, double value, int64_t time_ms)
 {
-	struct gs_buf more = GS_BUF_INIT(64 << 10);
+	struct gs_metrics_label all[GS_METRICS_LABELS_MAX];
+	struct gs_metrics_sample sample = {.name = p->name,
+					   .family = p->family,
+					   .kind = p->kind,
+					   .unit = p->unit,
+					   .help = p->help,
+					   .first = !p->headed,
+					   .label = all,
+					   .value = value,
+					   .time_ms = time_ms};
+	struct gs_buf room = GS_BUF_INIT(256 << 10);
 	int r = 0;
 
 	if (p->error || !isfinite(value))
 		return;
-	if (!p->headed)
-		put_heading(p);
-	for (size_t i = 0; r == 0 && i < n_labels; i++)
-		r = gs_metrics_put_label(&more, labels[i].name, labels[i].value);
-	if (r < 0)
-		p->error = r;
-	put_text(p, p->name);
-	put_text(p, suffix_of(p->kind));
-	if (lead[0] || more.bytes) {
-		put_text(p, "{");
-		put_text(p, lead);
-		put_text(p, lead[0] && more.bytes ? "," : "");
-		if (p->error == 0)
-			p->error = gs_buf_put(p->out, more.data, more.bytes);
-		put_text(p, "}");
+	while (r == 0 && *lead) {
+		const char *text = lead + strlen(lead) + 1;
+
+		r = add_label(all, &sample.n_labels, lead, text);
+		lead = text + strlen(text) + 1;
 	}
-	put_text(p, " ");
-	put_number(p, value);
-	if (time_ms && p->error == 0 && p->openmetrics)
-		p->error = gs_buf_printf(p->out, " %lld.%03lld", (long long)time_ms / 1000,
-					 (long long)time_ms % 1000);
-	else if (time_ms && p->error == 0)
-		p->error = gs_buf_printf(p->out, " %lld", (long long)time_ms);
-	put_text(p, "\n");
-	gs_buf_fini(&more);
+	for (size_t i = 0; r == 0 && i < n_labels; i++)
+		r = add_label(all, &sample.n_labels, labels[i].name, labels[i].value);
+	if (r == 0)
+		r = clean_values(all, sample.n_labels, &room);
+	if (r == 0)
+		r = p->put(p->ctx, &sample);
+	p->headed = true;
+	p->n_samples += r == 0;
+	p->error = r;
+	gs_buf_fini(&room);
 }
 
 int gs_metrics_end(struct gs_metrics *p)
 {
-	if (p->openmetrics)
-		put_text(p, "# EOF\n");
+	if (p->error == 0 && p->out && p->openmetrics)
+		p->error = gs_buf_puts(p->out, "# EOF\n");
 	return p->error;
 }
 

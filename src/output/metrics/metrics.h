@@ -1,9 +1,13 @@
 /*
- * Metrics for Prometheus: its text format 0.0.4 and OpenMetrics 1.0. A writer appends families to
- * a buffer; above it, the GPU's families come from the table of model/node/gpu_field.h, under their
- * own names or under those of dcgm-exporter, so that dashboards made for it work.
+ * Metrics as events: families are opened, samples are put, and a writer gets each sample with its
+ * family. The writer of this room makes text, Prometheus's 0.0.4 or OpenMetrics 1.0; those of
+ * output/metrics_push make the messages of remote write and OTLP, so that all three have the same
+ * figures without one reading what another wrote.
  *
- * A value that is not there makes no line. A family without lines makes no heading.
+ * Above it, the GPU's families come from the table of model/node/gpu_field.h, under their own names
+ * or under those of dcgm-exporter, so that dashboards made for it work.
+ *
+ * A value that is not there makes no sample. A family without samples makes no heading.
  */
 #ifndef GS_OUTPUT_METRICS_METRICS_H
 #define GS_OUTPUT_METRICS_METRICS_H
@@ -25,27 +29,56 @@ enum gs_metrics_kind {
 	GS_METRICS_BARE = 3,    /* a counter of others whose name has no "_total" */
 };
 
-struct gs_metrics {
-	struct gs_buf *out; /* lent */
-	bool openmetrics;
-	int error; /* the first failure of writing; what follows it writes nothing */
-	/* The family that is open; lent until the next. */
-	const char *name, *unit, *help;
-	enum gs_metrics_kind kind;
-	bool headed;
-};
+#define GS_METRICS_LABELS_MAX 64  /* of one sample */
+#define GS_METRICS_NAME_BYTES 256 /* with the terminating 0 */
 
 struct gs_metrics_label {
-	const char *name;
+	const char *name;  /* [a-zA-Z_][a-zA-Z0-9_]* */
 	const char *value; /* any bytes; NULL or "": the label is left out */
+};
+
+/* What a writer gets. Everything is lent for the call. */
+struct gs_metrics_sample {
+	const char *name;   /* with what the kind adds to it */
+	const char *family; /* without */
+	enum gs_metrics_kind kind;
+	const char *unit, *help; /* of the family; unit may be "" */
+	bool first;              /* of its family */
+	/* Values are not empty; UTF-8 in which newline is the only control character. */
+	const struct gs_metrics_label *label;
+	size_t n_labels;
+	double value;    /* finite */
+	int64_t time_ms; /* of the sample, in wall time; 0: the writer's own choice */
+};
+
+/* Puts one sample: 0, or a negative errno, and then no other one comes. */
+typedef int gs_metrics_put_fn(void *ctx, const struct gs_metrics_sample *sample);
+
+struct gs_metrics {
+	gs_metrics_put_fn *put;
+	void *ctx;
+	int error;          /* the first failure; after it nothing is put */
+	uint64_t n_samples; /* that were put */
+	/* The family that is open; lent until the next. */
+	const char *family, *unit, *help;
+	enum gs_metrics_kind kind;
+	char name[GS_METRICS_NAME_BYTES]; /* of its samples */
+	bool headed;
+	/* Of the writer of text. */
+	struct gs_buf *out; /* lent; NULL: it is another one */
+	bool openmetrics;
 };
 
 /* Whether this Accept header (may be NULL) prefers OpenMetrics to the older text. */
 bool gs_metrics_accepts_openmetrics(const char *accept);
 
+/* Samples become text in out. *p must stay where it is. */
 void gs_metrics_init(struct gs_metrics *p, struct gs_buf *out, bool openmetrics);
 
-/* Open a family: name without "_total"; unit "" when it has none. Lines of one family follow each
+/* Samples go to put. */
+void gs_metrics_init_put(struct gs_metrics *p, gs_metrics_put_fn *put, void *ctx);
+
+/* Open a family: name without "_total"; unit "" when it has none. Samples of one family follow each
  * other: a family is opened once. */
 void gs_metrics_family(struct gs_metrics *p, const char *name, enum gs_metrics_kind kind,
 		       const char *unit, const char *help);
@@ -54,15 +87,15 @@ void gs_metrics_family(struct gs_metrics *p, const char *name, enum gs_metrics_k
 void gs_metrics_one(struct gs_metrics *p, const char *name, enum gs_metrics_kind kind, double value,
 		    const char *help);
 
-/* One line. lead: labels already written ("gpu=\"0\",uuid=\"...\""), "" none. A value that is not
- * finite makes no line. time_ms: of the sample, in wall time; 0 none is written. */
+/* One sample. lead: labels that come first, as gs_metrics_put_label() appended them, with a zero
+ * after the last; "" none. A value that is not finite makes no sample. time_ms: see above. */
 void gs_metrics_line(struct gs_metrics *p, const char *lead, const struct gs_metrics_label *labels,
 		     size_t n_labels, double value, int64_t time_ms);
 
-/* name="value" with what must be escaped, and a comma before it unless out is empty. */
-int gs_metrics_put_label(struct gs_buf *out, const char *name, const char *value);
+/* Appends a label to a lead: name, zero, value, zero; nothing without a value. */
+int gs_metrics_put_label(struct gs_buf *lead, const char *name, const char *value);
 
-/* What the format needs at its end. Returns the first error. */
+/* What the text needs at its end. Returns the first error. */
 int gs_metrics_end(struct gs_metrics *p);
 
 enum gs_metrics_names {

@@ -105,20 +105,20 @@ static int close_metric(struct push_message *m)
 	static const uint8_t sum_end[] = {2 << 3, CUMULATIVE, 3 << 3, 1};
 	int r = 0;
 
-	if (!m->open_name[0])
+	if (!m->is_open)
 		return 0;
-	if (m->open_type == PUSH_COUNTER)
+	if (m->is_sum)
 		r = gs_buf_put(&m->out, sum_end, sizeof(sum_end));
 	close_late(&m->out, m->data_at);
 	close_late(&m->out, m->metric_at);
-	m->open_name[0] = 0;
+	m->is_open = false;
 	return r;
 }
 
-static int open_metric(struct push_message *m, const struct push_sample *s)
+/* A counter is called as its family, without "_total": that is Prometheus's own. */
+static int open_metric(struct push_message *m, const struct gs_metrics_sample *s)
 {
-	const char *total = s->type == PUSH_COUNTER ? strstr(s->name, "_total") : NULL;
-	size_t name_bytes = total && !total[6] ? (size_t)(total - s->name) : strlen(s->name);
+	const char *name = s->kind == GS_METRICS_COUNTER ? s->family : s->name;
 	struct gs_pb pb;
 	int r = close_metric(m);
 
@@ -126,23 +126,22 @@ static int open_metric(struct push_message *m, const struct push_sample *s)
 		r = open_late(&m->out, 2 << 3 | GS_PB_LENGTH, &m->metric_at);
 	if (r == 0)
 		r = gs_buf_reserve(&m->out,
-				   64 + 3 * (name_bytes + strlen(s->help) + strlen(s->unit)));
+				   64 + 3 * (strlen(name) + strlen(s->help) + strlen(s->unit)));
 	if (r < 0)
 		return r;
 	pb.at = m->out.data + m->out.bytes;
-	gs_pb_text(&pb, 1, s->name, name_bytes);
+	gs_pb_text(&pb, 1, name, SIZE_MAX);
 	if (s->help[0])
 		gs_pb_text(&pb, 2, s->help, SIZE_MAX);
 	if (s->unit[0])
 		gs_pb_text(&pb, 3, s->unit, SIZE_MAX);
 	m->out.bytes = (size_t)(pb.at - m->out.data);
-	snprintf(m->open_name, sizeof(m->open_name), "%s", s->name);
-	m->open_type = s->type;
-	return open_late(&m->out, (s->type == PUSH_COUNTER ? 7 : 5) << 3 | GS_PB_LENGTH,
-			 &m->data_at);
+	m->is_open = true;
+	m->is_sum = s->kind == GS_METRICS_COUNTER || s->kind == GS_METRICS_BARE;
+	return open_late(&m->out, (m->is_sum ? 7 : 5) << 3 | GS_PB_LENGTH, &m->data_at);
 }
 
-int push_otlp_put(void *message, const struct push_sample *sample)
+int push_otlp_put(void *message, const struct gs_metrics_sample *sample)
 {
 	struct push_message *m = message;
 	int64_t time_ms = sample->time_ms ? sample->time_ms : m->now_ms;
@@ -152,7 +151,7 @@ int push_otlp_put(void *message, const struct push_sample *sample)
 	struct gs_pb pb;
 	int r = 0;
 
-	if (strcmp(m->open_name, sample->name) != 0)
+	if (sample->first)
 		r = open_metric(m, sample);
 	for (size_t i = 0; i < sample->n_labels; i++)
 		need += 64 + 3 * (strlen(sample->label[i].name) + strlen(sample->label[i].value));
@@ -162,14 +161,13 @@ int push_otlp_put(void *message, const struct push_sample *sample)
 		return r;
 	pb.at = m->out.data + m->out.bytes;
 	point = gs_pb_open(&pb, 1, GS_PB_LARGE);
-	if (sample->type == PUSH_COUNTER)
+	if (m->is_sum)
 		gs_pb_fixed64(&pb, 2, (uint64_t)m->start_ms * 1000000);
 	gs_pb_fixed64(&pb, 3, (uint64_t)time_ms * 1000000);
 	memcpy(&bits, &sample->value, sizeof(bits));
 	gs_pb_fixed64(&pb, 4, bits);
 	for (size_t i = 0; i < sample->n_labels; i++)
-		if (sample->label[i].value[0])
-			put_attribute(&pb, 7, sample->label[i].name, sample->label[i].value);
+		put_attribute(&pb, 7, sample->label[i].name, sample->label[i].value);
 	gs_pb_close(&pb, point, GS_PB_LARGE);
 	m->out.bytes = (size_t)(pb.at - m->out.data);
 	m->n_samples++;

@@ -1,6 +1,6 @@
 /*
- * The thread: every interval a scrape's text, a message of it, into the spool; and, whenever
- * something waits there, the oldest message to the receiver.
+ * The thread: every interval a message of all families, into the spool; and, whenever something
+ * waits there, the oldest message to the receiver.
  *
  * Which answers are tried again: of remote write 5xx and 429, of OTLP 429, 502, 503 and 504
  * (opentelemetry.io/docs/specs/otlp); what else is no success will never be one: it is dropped, and
@@ -26,7 +26,6 @@
 #define SPOOL_BYTES (64u << 20)
 #define BACKOFF_NS  1000000000ull
 #define BACKOFF_MAX 60000000000ull
-#define TEXT_MAX    (64u << 20)
 #define MESSAGE_MAX (16u << 20)
 #define ANSWER_MAX  512
 
@@ -38,7 +37,7 @@ struct gs_push {
 	pthread_t thread;
 	atomic_bool abort; /* of a request that runs */
 	/* Of the thread. */
-	struct gs_buf text, answer, packed;
+	struct gs_buf answer, packed;
 	struct push_message message;
 	uint64_t n_failures; /* one after the other */
 	uint64_t retry_ns;   /* monotonic: not before */
@@ -76,23 +75,25 @@ static void log_push(struct gs_push *p, const char *fmt, ...)
 
 /* --- making --- */
 
-static int encode_batch(struct gs_push *p, uint64_t *ret_bad)
+/* As render; *ret_error: why there is no whole message. */
+static int encode_batch(struct gs_push *p, unsigned part, int *ret_error)
 {
 	struct push_message *m = &p->message;
 	bool otlp = p->o.protocol == GS_PUSH_OTLP;
-	int r = 0;
+	struct gs_metrics metrics;
+	int r;
 
 	gs_buf_reset(&m->out);
 	m->n_samples = 0;
-	m->open_name[0] = 0;
+	m->is_open = false;
 	m->now_ms = (int64_t)(gs_clock_wall_ns() / 1000000);
+	gs_metrics_init_put(&metrics, otlp ? push_otlp_put : push_remote_write_put, m);
 	if (otlp)
-		r = push_otlp_begin(m);
-	if (r == 0)
-		r = push_parse((char *)p->text.data, p->text.bytes,
-			       otlp ? push_otlp_put : push_remote_write_put, m, ret_bad);
-	if (r == 0 && otlp)
-		r = push_otlp_end(m);
+		metrics.error = push_otlp_begin(m);
+	r = p->o.render(p->o.ctx, part, &metrics);
+	*ret_error = r < 0 ? r : gs_metrics_end(&metrics);
+	if (*ret_error == 0 && otlp)
+		*ret_error = push_otlp_end(m);
 	return r;
 }
 
@@ -121,21 +122,18 @@ static int keep_batch(struct gs_push *p)
 
 static void make_batch(struct gs_push *p)
 {
-	uint64_t bad = 0, errors = 0;
+	uint64_t errors = 0;
 	unsigned part = 0;
-	int r, encoded;
+	int r, error;
 
 	do {
-		gs_buf_reset(&p->text);
-		r = p->o.render(p->o.ctx, part++, &p->text);
-		encoded = r < 0 ? r : encode_batch(p, &bad);
-		if (encoded == 0 && p->message.n_samples)
+		r = encode_batch(p, part++, &error);
+		if (error == 0 && p->message.n_samples)
 			(void)keep_batch(p); /* what has no room is counted by the spool */
-		errors += encoded < 0;
+		errors += error < 0;
 	} while (r == GS_PUSH_MORE && !p->abort);
 	pthread_mutex_lock(&p->lock);
 	p->stats.render_errors += errors;
-	p->stats.bad_lines += bad;
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -323,7 +321,6 @@ static void free_push(struct gs_push **push)
 	struct gs_push *p = *push;
 
 	gs_queue_close(&p->spool);
-	gs_buf_fini(&p->text);
 	gs_buf_fini(&p->answer);
 	gs_buf_fini(&p->packed);
 	gs_buf_fini(&p->message.out);
@@ -348,7 +345,6 @@ int gs_push_start(const struct gs_push_options *options, struct gs_push **ret_pu
 	pthread_cond_init(&p->wake, &attr);
 	pthread_condattr_destroy(&attr);
 	pthread_mutex_init(&p->lock, NULL);
-	p->text = GS_BUF_INIT(TEXT_MAX);
 	p->answer = GS_BUF_INIT(ANSWER_MAX);
 	p->packed = GS_BUF_INIT(2 * MESSAGE_MAX);
 	p->message = (struct push_message){.out = GS_BUF_INIT(MESSAGE_MAX),

@@ -1,9 +1,9 @@
 /*
  * Sends metrics to an engine that others run, instead of waiting to be scraped: Prometheus remote
  * write 1.0 (Prometheus, VictoriaMetrics, Mimir, Thanos) or OTLP over HTTP (any OpenTelemetry
- * collector). What is sent is what /metrics shows: the text of a scrape is made every interval,
- * turned into the protocol's message, and kept in a spool until the receiver has taken it, so that
- * an engine that is away for an hour has no hole afterwards.
+ * collector). What is sent is what /metrics shows: every interval the same families are put into
+ * the protocol's message, which is kept in a spool until the receiver has taken it, so that an
+ * engine that is away for an hour has no hole afterwards.
  *
  * A thread of its own makes and sends; memory and disk are bounded, and what is given up is
  * counted.
@@ -15,8 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/base/buf.h"
 #include "core/base/err.h"
+#include "output/metrics/metrics.h"
 
 enum gs_push_protocol {
 	GS_PUSH_REMOTE_WRITE = 0,
@@ -42,10 +42,10 @@ struct gs_push_options {
 	size_t n_labels;
 	const char *spool_dir;    /* NULL or "": in memory alone */
 	uint64_t spool_max_bytes; /* 0: 64 MiB */
-	/* The text of a scrape (OpenMetrics or Prometheus's), on the thread. What is much comes in
-	 * parts, each a message of its own: GS_PUSH_MORE, and it is called again with the next
-	 * number; the first is 0. Else 0, the last one, or a negative errno. */
-	int (*render)(void *ctx, unsigned part, struct gs_buf *out);
+	/* Puts the families, on the thread. What is much comes in parts, each a message of its own:
+	 * GS_PUSH_MORE, and it is called again with the next number; the first is 0. Else 0, the
+	 * last one, or a negative errno. A failure of out is for the caller to see. */
+	int (*render)(void *ctx, unsigned part, struct gs_metrics *out);
 	/* One line when it begins to fail, and when it works again. May be NULL. */
 	void (*say)(void *ctx, const char *text);
 	void *ctx;
@@ -68,7 +68,7 @@ struct gs_push_stats {               /* since the start */
 	uint64_t lost_samples;       /* given up for want of room */
 	uint64_t bytes;              /* on the wire */
 	uint64_t waiting_batches, waiting_samples, waiting_bytes;
-	uint64_t render_errors, bad_lines; /* texts that could not be made; lines not understood */
+	uint64_t render_errors; /* messages that could not be made */
 	uint64_t last_ok_wall_ns;
 	char trouble[256]; /* of the last request; "" it was taken */
 };

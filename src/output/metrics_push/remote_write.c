@@ -18,35 +18,35 @@
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const struct push_label *)a)->name, ((const struct push_label *)b)->name);
+	return strcmp(((const struct gs_metrics_label *)a)->name,
+		      ((const struct gs_metrics_label *)b)->name);
 }
 
 /* Own labels win over those put on everything. */
-static size_t all_labels(const struct push_message *m, const struct push_sample *s,
-			 struct push_label *out)
+static size_t all_labels(const struct push_message *m, const struct gs_metrics_sample *s,
+			 struct gs_metrics_label *out)
 {
 	const struct gs_push_options *o = m->options;
 	size_t n = 0;
 
-	out[n++] = (struct push_label){"__name__", s->name};
+	out[n++] = (struct gs_metrics_label){"__name__", s->name};
 	for (size_t i = 0; i < s->n_labels; i++)
-		if (s->label[i].value[0])
-			out[n++] = s->label[i];
+		out[n++] = s->label[i];
 	for (size_t i = 0; i < o->n_labels; i++) {
 		bool has = !o->label_value[i][0];
 
 		for (size_t k = 0; k < s->n_labels; k++)
 			has |= strcmp(s->label[k].name, o->label_name[i]) == 0;
 		if (!has)
-			out[n++] = (struct push_label){o->label_name[i], o->label_value[i]};
+			out[n++] = (struct gs_metrics_label){o->label_name[i], o->label_value[i]};
 	}
 	qsort(out, n, sizeof(*out), by_name);
 	return n;
 }
 
-int push_remote_write_put(void *message, const struct push_sample *sample)
+int push_remote_write_put(void *message, const struct gs_metrics_sample *sample)
 {
-	struct push_label label[1 + PUSH_LABELS_MAX + GS_PUSH_LABELS_MAX];
+	struct gs_metrics_label label[1 + GS_METRICS_LABELS_MAX + GS_PUSH_LABELS_MAX];
 	struct push_message *m = message;
 	size_t n = all_labels(m, sample, label), need = 64;
 	uint8_t *series, *one;

@@ -115,7 +115,7 @@ struct gs_push_set {
 	struct one one[GS_PUSH_PROTOCOLS];
 };
 
-static int render_metrics(void *ctx, unsigned part, struct gs_buf *out)
+static int render_metrics(void *ctx, unsigned part, struct gs_metrics *out)
 {
 	const struct one *one = ctx;
 
@@ -218,7 +218,7 @@ static double field_of(const struct gs_push_stats *s, int which)
 	case FAILURES:
 		return (double)s->failures;
 	case BAD:
-		return (double)(s->bad_lines + s->render_errors);
+		return (double)s->render_errors;
 	case WAITING:
 		return (double)s->waiting_samples;
 	case BYTES:
@@ -241,8 +241,7 @@ void gs_push_set_metrics(struct gs_metrics *p, struct gs_push_set *set, const ch
 			  GS_METRICS_COUNTER},
 		[FAILURES] = {"push_failures", "", "Requests that failed and were tried again.",
 			      GS_METRICS_COUNTER},
-		[BAD] = {"push_errors", "", "Texts and lines that could not be sent.",
-			 GS_METRICS_COUNTER},
+		[BAD] = {"push_errors", "", "Messages that could not be made.", GS_METRICS_COUNTER},
 		[WAITING] = {"push_waiting_samples", "", "Samples that wait for their receiver.",
 			     GS_METRICS_GAUGE},
 		[BYTES] = {"push_bytes", "bytes", "Bytes that receivers took.", GS_METRICS_COUNTER},

@@ -54,7 +54,8 @@ struct gs_push_set_options {
 	const char *hostname;            /* the label instance where conf has none */
 	/* As of struct gs_push_options, but with which of the receivers it is for; each has a
 	 * thread of its own. */
-	int (*render)(void *ctx, enum gs_push_protocol protocol, unsigned part, struct gs_buf *out);
+	int (*render)(void *ctx, enum gs_push_protocol protocol, unsigned part,
+		      struct gs_metrics *out);
 	void (*say)(void *ctx, const char *text);
 	void *ctx;
 };

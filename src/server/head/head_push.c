@@ -12,7 +12,7 @@
 #include "core/base/mem.h"
 #include "server/head/head_int.h"
 
-#define PART_BYTES (2u << 20) /* of text; then a part is enough for one request */
+#define PART_SAMPLES 10000u /* some 2 MB; then a part is enough for one request */
 /* Engines refuse what is much older than what they have; Prometheus takes the last two hours of a
  * series, and nothing that is before its newest. */
 #define OLDEST_NS 300000000000ll
@@ -115,11 +115,9 @@ static void put_node(struct gs_head_pusher *pusher, struct gs_metrics *p,
 }
 
 int gs_head_push_render(struct gs_head_pusher *p, struct gs_registry *cluster, unsigned part,
-			struct gs_buf *out)
+			struct gs_metrics *out)
 {
-	struct gs_metrics prom;
 	bool more;
-	int r;
 
 	if (part == 0) {
 		gs_registry_view_unref(&p->view);
@@ -128,31 +126,25 @@ int gs_head_push_render(struct gs_head_pusher *p, struct gs_registry *cluster, u
 	}
 	if (!p->view)
 		return -ENOMEM;
-	gs_metrics_init(&prom, out, true);
-	while (p->next < gs_registry_view_count(p->view) && out->bytes < PART_BYTES)
-		put_node(p, &prom, gs_registry_view_at(p->view, p->next++));
-	r = gs_metrics_end(&prom);
+	while (p->next < gs_registry_view_count(p->view) && out->n_samples < PART_SAMPLES)
+		put_node(p, out, gs_registry_view_at(p->view, p->next++));
 	more = p->next < gs_registry_view_count(p->view);
-	if (!more || r < 0)
+	if (!more)
 		gs_registry_view_unref(&p->view); /* it keeps moments in memory */
-	return r < 0 ? r : more ? GS_PUSH_MORE : 0;
+	return more ? GS_PUSH_MORE : 0;
 }
 
 /* --- the head's --- */
 
 static int render_metrics(void *ctx, enum gs_push_protocol protocol, unsigned part,
-			  struct gs_buf *out)
+			  struct gs_metrics *out)
 {
 	struct gs_head *h = ctx;
-	struct gs_metrics p;
-	int r;
 
 	if (part)
 		return gs_head_push_render(h->pusher[protocol], h->cluster, part - 1, out);
-	gs_metrics_init(&p, out, true);
-	gs_head_metrics(h, &p);
-	r = gs_metrics_end(&p);
-	return r < 0 ? r : GS_PUSH_MORE;
+	gs_head_metrics(h, out);
+	return GS_PUSH_MORE;
 }
 
 static void log_push(void *ctx, const char *text)

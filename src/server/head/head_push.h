@@ -28,8 +28,8 @@ struct gs_head_pusher; /* of one receiver: what it has got */
 struct gs_head_pusher *gs_head_pusher_new(void);
 void gs_head_pusher_free(struct gs_head_pusher **pusher);
 
-/* One part of the text, as gs_push asks for it. All parts show one view of the cluster. */
+/* One part of the families, as gs_push asks for it. All parts show one view of the cluster. */
 int gs_head_push_render(struct gs_head_pusher *pusher, struct gs_registry *cluster, unsigned part,
-			struct gs_buf *out);
+			struct gs_metrics *out);
 
 #endif

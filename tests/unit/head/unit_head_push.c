@@ -78,11 +78,14 @@ static struct told render(struct gs_head_pusher *p, struct gs_registry *c)
 	int r;
 
 	do {
+		struct gs_metrics text_of;
 		char *save, *text;
 
 		gs_buf_reset(&out);
-		r = gs_head_push_render(p, c, t.n_parts++, &out);
+		gs_metrics_init(&text_of, &out, true);
+		r = gs_head_push_render(p, c, t.n_parts++, &text_of);
 		assert_true(r == 0 || r == GS_PUSH_MORE);
+		assert_int_equal(gs_metrics_end(&text_of), 0);
 		t.most_bytes = out.bytes > t.most_bytes ? out.bytes : t.most_bytes;
 		assert_int_equal(gs_buf_put(&out, "", 1), 0);
 		text = (char *)out.data;

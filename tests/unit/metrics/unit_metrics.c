@@ -28,7 +28,10 @@ static void write_some(struct gs_metrics *p)
 
 	gs_metrics_family(p, "m_bytes", GS_METRICS_COUNTER, "bytes", "A \"help\"\\\nof two lines.");
 	gs_metrics_line(p, "", NULL, 0, 12345678901234567.0, 0);
-	gs_metrics_line(p, "x=\"1\"", odd, 4, 0.1, 1500);
+	gs_metrics_line(p,
+			"x\0"
+			"1\0",
+			odd, 4, 0.1, 1500);
 	gs_metrics_family(p, "empty", GS_METRICS_GAUGE, "", "Without a line there is no heading.");
 	gs_metrics_line(p, "", NULL, 0, NAN, 0);
 	gs_metrics_line(p, "", NULL, 0, INFINITY, 0);

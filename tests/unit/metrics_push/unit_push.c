@@ -1,4 +1,4 @@
-/* A scrape's text read, and the two messages made of it, looked at field by field. */
+/* The two messages, looked at field by field, and beside the text: the same families, the same figures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,78 +14,6 @@
 #include "core/base/mem.h"
 #include "net/http_client/http_client.h"
 #include "output/metrics_push/push_int.h"
-
-/* --- the text --- */
-
-struct seen {
-	char text[4096];
-	uint64_t bad;
-};
-
-static int note(void *ctx, const struct push_sample *s)
-{
-	struct seen *seen = ctx;
-	size_t n = strlen(seen->text);
-
-	n += (size_t)snprintf(seen->text + n, sizeof(seen->text) - n, "%s", s->name);
-	for (size_t i = 0; i < s->n_labels; i++)
-		n += (size_t)snprintf(seen->text + n, sizeof(seen->text) - n, ",%s=%s",
-				      s->label[i].name, s->label[i].value);
-	snprintf(seen->text + n, sizeof(seen->text) - n, " %g @%lld %d%s%s;", s->value,
-		 (long long)s->time_ms, s->type, s->unit[0] ? " " : "", s->unit);
-	return 0;
-}
-
-static void parse(const char *text, struct seen *ret_seen)
-{
-	GS_FREE char *copy = strdup(text);
-
-	memset(ret_seen, 0, sizeof(*ret_seen));
-	assert_int_equal(push_parse(copy, strlen(copy), note, ret_seen, &ret_seen->bad), 0);
-}
-
-static void texts(void **state)
-{
-	struct seen s;
-
-	parse("# HELP a_total Something.\n# TYPE a_total "
-	      "counter\na_total{x=\"1\",y=\"a\\\"b\\\\c\\nd\"} "
-	      "5 1700000000123\n\n# TYPE b gauge\nb -1.5e3\nc{} NaN\n",
-	      &s);
-	assert_string_equal(s.text,
-			    "a_total,x=1,y=a\"b\\c\nd 5 @1700000000123 2;b -1500 @0 1;c nan @0 0;");
-	assert_int_equal(s.bad, 0);
-	/* OpenMetrics: seconds, units, and the family without _total. */
-	parse("# TYPE a_bytes counter\n# UNIT a_bytes bytes\na_bytes_total 7 1700000000.5\n# TYPE "
-	      "i "
-	      "info\ni_info{v=\"2\"} 1\n# EOF\n",
-	      &s);
-	assert_string_equal(s.text, "a_bytes_total 7 @1700000000500 2 bytes;i_info,v=2 1 @0 3;");
-	assert_int_equal(s.bad, 0);
-}
-
-static void bad_lines(void **state)
-{
-	static const char *const lines[] = {
-		"a",        "a ",         "{x=\"1\"} 2",          "1a 2",
-		"a{x=1} 2", "a{x=\"1} 2", "a{x\"1\"} 2",          "a b",
-		"a 1 x",    "a{x=\"1\"",  "a{x=\"1\" y=\"2\"} 3", "a 1e",
-		"a 1 nan",
-	};
-	struct seen s;
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(lines); i++) {
-		char text[256];
-
-		snprintf(text, sizeof(text), "before 1\n%s\nbehind 2\n", lines[i]);
-		parse(text, &s);
-		if (s.bad != 1 || strcmp(s.text, "before 1 @0 0;behind 2 @0 0;") != 0)
-			fail_msg("%s: %s", lines[i], s.text);
-	}
-	parse("a 1", &s); /* cut off */
-	assert_int_equal(s.bad, 1);
-	assert_string_equal(s.text, "");
-}
 
 /* --- protobuf, read back --- */
 
@@ -175,11 +103,19 @@ static void print(const uint8_t *data, size_t bytes, const char *const *nested, 
 	}
 }
 
-static const char text[] = "# TYPE gpu_energy_joules counter\n# UNIT gpu_energy_joules joules\n# "
-			   "HELP gpu_energy_joules Used.\n"
-			   "gpu_energy_joules_total{gpu=\"0\",empty=\"\"} 12.5 1700000000.25\n"
-			   "gpu_energy_joules_total{gpu=\"1\",host=\"own\"} 13\n"
-			   "# TYPE gpu_util gauge\ngpu_util{gpu=\"0\"} 0.5\n# EOF\n";
+static void put_some(struct gs_metrics *p)
+{
+	const struct gs_metrics_label first[] = {{"gpu", "0"}, {"empty", ""}};
+	const struct gs_metrics_label second[] = {{"gpu", "1"}, {"host", "own"}};
+
+	gs_metrics_family(p, "gpu_energy_joules", GS_METRICS_COUNTER, "joules", "Used.");
+	gs_metrics_line(p, "", first, 2, 12.5, 1700000000250);
+	gs_metrics_line(p, "", second, 2, 13, 0);
+	gs_metrics_family(p, "gpu_none", GS_METRICS_GAUGE, "", "No GPU has it.");
+	gs_metrics_line(p, "", NULL, 0, NAN, 0);
+	gs_metrics_family(p, "gpu_util", GS_METRICS_GAUGE, "", "");
+	gs_metrics_line(p, "", first, 1, 0.5, 0);
+}
 
 static struct gs_push_options options = {.label_name = {"instance", "host", "none"},
 					 .label_value = {"n1:14780", "n1", ""},
@@ -190,12 +126,13 @@ static void remote_write(void **state)
 	static const char *const nested[] = {"1", "1.1", "1.2", NULL};
 	struct push_message m = {
 		.out = GS_BUF_INIT(1 << 20), .options = &options, .now_ms = 1800000000000};
-	GS_FREE char *copy = strdup(text);
+	struct gs_metrics p;
 	char out[16384] = "";
 	size_t n = 0;
-	uint64_t bad;
 
-	assert_int_equal(push_parse(copy, strlen(copy), push_remote_write_put, &m, &bad), 0);
+	gs_metrics_init_put(&p, push_remote_write_put, &m);
+	put_some(&p);
+	assert_int_equal(gs_metrics_end(&p), 0);
 	assert_int_equal(m.n_samples, 3);
 	print(m.out.data, m.out.bytes, nested, "", out, &n);
 	assert_string_equal(out, "1{1{1\"__name__\" 2\"gpu_energy_joules_total\"} 1{1\"gpu\" "
@@ -221,13 +158,14 @@ static void otlp(void **state)
 				 .options = &options,
 				 .now_ms = 1800000000000,
 				 .start_ms = 1750000000000};
-	GS_FREE char *copy = strdup(text);
+	struct gs_metrics p;
 	char out[16384] = "";
 	size_t n = 0;
-	uint64_t bad;
 
 	assert_int_equal(push_otlp_begin(&m), 0);
-	assert_int_equal(push_parse(copy, strlen(copy), push_otlp_put, &m, &bad), 0);
+	gs_metrics_init_put(&p, push_otlp_put, &m);
+	put_some(&p);
+	assert_int_equal(gs_metrics_end(&p), 0);
 	assert_int_equal(push_otlp_end(&m), 0);
 	assert_int_equal(m.n_samples, 3);
 	print(m.out.data, m.out.bytes, nested, "", out, &n);
@@ -241,6 +179,270 @@ static void otlp(void **state)
 				    "2{1\"0\"}}}}}"));
 	assert_non_null(strstr(out, "service.name"));
 	assert_non_null(strstr(out, "n1:14780"));
+	gs_buf_fini(&m.out);
+}
+
+/* --- three writers, the same figures --- */
+
+/* Each makes lines of the same form: name, labels sorted by name, the bits of the value, ms. */
+struct lines {
+	char line[2048][768];
+	size_t n;
+};
+
+struct a_line {
+	char name[GS_METRICS_NAME_BYTES];
+	char label[GS_METRICS_LABELS_MAX][256];
+	size_t n_labels;
+	double value;
+	uint64_t time_ms;
+};
+
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+static void note_line(struct lines *all, struct a_line *l)
+{
+	char *out = all->line[all->n];
+	size_t room = sizeof(all->line[0]), n;
+	uint64_t bits;
+
+	assert_true(all->n++ < GS_ARRAY_LEN(all->line));
+	memcpy(&bits, &l->value, sizeof(bits));
+	qsort(l->label, l->n_labels, sizeof(l->label[0]), by_text);
+	n = (size_t)snprintf(out, room, "%s", l->name);
+	for (size_t i = 0; i < l->n_labels; i++)
+		n += (size_t)snprintf(out + n, room - n, "|%s", l->label[i]);
+	n += (size_t)snprintf(out + n, room - n, " %016llx %llu", (unsigned long long)bits,
+			      (unsigned long long)l->time_ms);
+	assert_true(n < room);
+}
+
+static void note_label(struct a_line *l, const char *name, size_t name_bytes, const char *value,
+		       size_t value_bytes)
+{
+	assert_true(l->n_labels < GS_METRICS_LABELS_MAX && name_bytes + value_bytes + 2 < 256);
+	sprintf(l->label[l->n_labels++], "%.*s=%.*s", (int)name_bytes, name, (int)value_bytes,
+		value);
+}
+
+/* A label's value, which begins at `at`; returns what stands after its closing quote. */
+static char *read_quoted(char *at, char *out)
+{
+	for (; *at != '"'; at++) {
+		char c = *at;
+
+		assert_true(c);
+		if (c == '\\')
+			c = *++at == 'n' ? '\n' : *at;
+		*out++ = c;
+	}
+	*out = 0;
+	return at + 1;
+}
+
+static void lines_of_text(struct gs_buf *text, int64_t now_ms, struct lines *ret)
+{
+	char *save;
+
+	assert_int_equal(gs_buf_put(text, "", 1), 0);
+	for (char *at = strtok_r((char *)text->data, "\n", &save); at;
+	     at = strtok_r(NULL, "\n", &save)) {
+		struct a_line l = {.time_ms = (uint64_t)now_ms};
+		size_t n = strcspn(at, "{ ");
+
+		if (*at == '#')
+			continue;
+		sprintf(l.name, "%.*s", (int)n, at);
+		at += n;
+		while (*at == '{' || *at == ',') {
+			char value[256], *name = ++at;
+			size_t bytes = strcspn(name, "=");
+
+			at = read_quoted(name + bytes + 2, value);
+			note_label(&l, name, bytes, value, strlen(value));
+		}
+		at += *at == '}';
+		l.value = strtod(at, &at);
+		if (*at == ' ')
+			l.time_ms = strtoull(at, NULL, 10);
+		note_line(ret, &l);
+	}
+}
+
+static void line_of_series(const struct field *series, struct lines *ret)
+{
+	const uint8_t *p = series->data, *end = p + series->bytes;
+	struct a_line l = {.n_labels = 0};
+	struct field f, one, two;
+
+	while (next(&p, end, &f)) {
+		const uint8_t *q = f.data, *q_end = q + f.bytes;
+
+		assert_true(next(&q, q_end, &one) && next(&q, q_end, &two));
+		if (f.number == 2) {
+			memcpy(&l.value, &one.value, sizeof(l.value));
+			l.time_ms = two.value;
+		} else if (memcmp(one.data, "__name__", 8) == 0) {
+			sprintf(l.name, "%.*s", (int)two.bytes, two.data);
+		} else {
+			note_label(&l, (const char *)one.data, one.bytes, (const char *)two.data,
+				   two.bytes);
+		}
+	}
+	note_line(ret, &l);
+}
+
+static void lines_of_remote_write(const struct gs_buf *message, struct lines *ret)
+{
+	const uint8_t *p = message->data, *end = p + message->bytes;
+	struct field series;
+
+	while (next(&p, end, &series))
+		line_of_series(&series, ret);
+}
+
+/* The nth field of this number; false: there is none. */
+static bool field_at(const struct field *of, uint32_t number, unsigned nth, struct field *ret)
+{
+	const uint8_t *p = of->data, *end = p + of->bytes;
+
+	while (next(&p, end, ret))
+		if (ret->number == number && nth-- == 0)
+			return true;
+	return false;
+}
+
+static void line_of_point(const struct field *point, const struct a_line *metric, struct lines *ret)
+{
+	struct a_line l = *metric;
+	struct field f, name, any, value;
+
+	assert_true(field_at(point, 3, 0, &f));
+	l.time_ms = f.value / 1000000;
+	assert_true(field_at(point, 4, 0, &f));
+	memcpy(&l.value, &f.value, sizeof(l.value));
+	for (unsigned i = 0; field_at(point, 7, i, &f); i++) {
+		assert_true(field_at(&f, 1, 0, &name) && field_at(&f, 2, 0, &any) &&
+			    field_at(&any, 1, 0, &value));
+		note_label(&l, (const char *)name.data, name.bytes, (const char *)value.data,
+			   value.bytes);
+	}
+	note_line(ret, &l);
+}
+
+static void lines_of_otlp(const struct gs_buf *message, struct lines *ret)
+{
+	struct field all = {.data = message->data, .bytes = message->bytes}, r, s, metric, f, data;
+
+	assert_true(field_at(&all, 1, 0, &r) && field_at(&r, 2, 0, &s));
+	for (unsigned i = 0; field_at(&s, 2, i, &metric); i++) {
+		struct a_line l = {.n_labels = 0};
+		bool is_sum = field_at(&metric, 7, 0, &data);
+
+		assert_true(is_sum || field_at(&metric, 5, 0, &data));
+		assert_true(field_at(&metric, 1, 0, &f));
+		/* Counters lose "_total" in OTLP; DCGM's never had it. */
+		sprintf(l.name, "%.*s%s", (int)f.bytes, f.data,
+			is_sum && memcmp(f.data, "DCGM", 4) != 0 ? "_total" : "");
+		for (unsigned k = 0; field_at(&data, 1, k, &f); k++)
+			line_of_point(&f, &l, ret);
+	}
+}
+
+static void put_all(struct gs_metrics *p)
+{
+	static struct gs_gpu_info info[2];
+	static struct gs_gpu_sample sample[2];
+	const struct gs_metrics_label site[] = {{"site", "a\"b\\c\nd\xff\x01\xc3\xa4"}};
+	const struct gs_gpu_snapshot snapshot = {
+		.info = info, .sample = sample, .n_gpus = 2, .wall_ns = 1700000000123456789};
+	struct gs_metrics_gpu_options o = {.size = sizeof(o),
+					   .links = true,
+					   .processes = true,
+					   .timestamps = true,
+					   .labels = site,
+					   .n_labels = 1};
+	unsigned dropped;
+
+	for (unsigned i = 0; i < 2; i++) {
+		info[i].index = i;
+		info[i].vendor = GS_GPU_VENDOR_NVIDIA;
+		snprintf(info[i].uuid, sizeof(info[i].uuid), "GPU-%u", i);
+		strcpy(info[i].name, "Board \"X\"\\");
+		for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++)
+			gs_gpu_set(&sample[i], f, f / 3.0 + i * 1e13);
+	}
+	gs_metrics_gpu(p, &snapshot, NULL, 0, &o, &dropped);
+	o.names = GS_METRICS_DCGM;
+	gs_metrics_gpu(p, &snapshot, NULL, 0, &o, &dropped);
+	put_some(p);
+}
+
+static void same_figures(void **state)
+{
+	static struct lines of[3];
+	static struct gs_push_options none;
+	struct push_message m = {
+		.out = GS_BUF_INIT(4 << 20), .options = &none, .now_ms = 1800000000000};
+	struct gs_buf text = GS_BUF_INIT(4 << 20);
+	struct gs_metrics p;
+
+	gs_metrics_init(&p, &text, false);
+	put_all(&p);
+	assert_int_equal(gs_metrics_end(&p), 0);
+	lines_of_text(&text, m.now_ms, &of[0]);
+	gs_metrics_init_put(&p, push_remote_write_put, &m);
+	put_all(&p);
+	assert_int_equal(gs_metrics_end(&p), 0);
+	lines_of_remote_write(&m.out, &of[1]);
+	gs_buf_reset(&m.out);
+	assert_int_equal(push_otlp_begin(&m), 0);
+	gs_metrics_init_put(&p, push_otlp_put, &m);
+	put_all(&p);
+	assert_int_equal(gs_metrics_end(&p), 0);
+	assert_int_equal(push_otlp_end(&m), 0);
+	lines_of_otlp(&m.out, &of[2]);
+	assert_true(of[0].n > 2 * GS_GPU_FIELD_COUNT);
+	for (int w = 1; w < 3; w++) {
+		assert_int_equal(of[w].n, of[0].n);
+		for (size_t i = 0; i < of[0].n; i++)
+			assert_string_equal(of[w].line[i], of[0].line[i]);
+	}
+	gs_buf_fini(&m.out);
+	gs_buf_fini(&text);
+}
+
+/* What does not fit is an error, and never cut. */
+static void too_much(void **state)
+{
+	struct gs_metrics_label many[GS_METRICS_LABELS_MAX + 1];
+	char name[GS_METRICS_NAME_BYTES + 1];
+	struct push_message m = {.out = GS_BUF_INIT(1 << 20), .options = &options};
+	struct gs_metrics p;
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(many); i++)
+		many[i] = (struct gs_metrics_label){"l", "v"};
+	gs_metrics_init_put(&p, push_remote_write_put, &m);
+	gs_metrics_family(&p, "m", GS_METRICS_GAUGE, "", "");
+	gs_metrics_line(&p, "", many, GS_METRICS_LABELS_MAX, 1, 0);
+	assert_int_equal(p.error, 0);
+	gs_metrics_line(&p, "", many, GS_ARRAY_LEN(many), 1, 0);
+	assert_int_equal(gs_metrics_end(&p), -E2BIG);
+	assert_int_equal(m.n_samples, 1);
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = 0;
+	gs_metrics_init_put(&p, push_remote_write_put, &m);
+	gs_metrics_family(&p, name, GS_METRICS_GAUGE, "", "");
+	gs_metrics_line(&p, "", NULL, 0, 1, 0);
+	assert_int_equal(gs_metrics_end(&p), -ENAMETOOLONG);
+	m.out.max_bytes = m.out.bytes;
+	gs_metrics_init_put(&p, push_otlp_put, &m);
+	gs_metrics_family(&p, "m", GS_METRICS_GAUGE, "", "");
+	gs_metrics_line(&p, "", NULL, 0, 1, 0);
+	assert_int_equal(gs_metrics_end(&p), -ENOBUFS);
 	gs_buf_fini(&m.out);
 }
 
@@ -352,7 +554,7 @@ static void labels(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(texts),        cmocka_unit_test(bad_lines),
+		cmocka_unit_test(same_figures), cmocka_unit_test(too_much),
 		cmocka_unit_test(remote_write), cmocka_unit_test(otlp),
 		cmocka_unit_test(snappy),       cmocka_unit_test(urls),
 		cmocka_unit_test(shown),        cmocka_unit_test(labels),
