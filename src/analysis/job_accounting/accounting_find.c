@@ -19,8 +19,22 @@ static uint64_t hash_job(const struct gs_job *job)
 	return gs_hash_bytes(job->id, strlen(job->id)) + job->kind;
 }
 
+static void forget_processes(struct gs_map *job_of, uint32_t place)
+{
+	gs_map_for_each (job_of, s)
+		if (s->value == place)
+			gs_map_del(job_of, s->key);
+}
+
 void accounting_end_job(struct gs_accounting *a, struct accounting_job *j)
 {
+	uint32_t place = (uint32_t)(j - a->job);
+
+	/* A process that is left (not followed any more, and not asked about yet) must not be counted to
+	 * the job that gets the place. */
+	forget_processes(&a->job_of, place);
+	if (a->scanned)
+		forget_processes(a->scanned, place);
 	a->ended[a->n_ended++ % GS_ARRAY_LEN(a->ended)] = hash_job(&j->told.job);
 	free(j->calls);
 	gs_accounting_ranks_fini(&j->ranks);
@@ -131,9 +145,15 @@ static uint32_t job_index(struct gs_accounting *a, const struct gs_job *job, uin
 {
 	struct accounting_job *j;
 
-	for (uint32_t i = 0; i < a->n_places; i++)
-		if (a->job[i].used && gs_job_is_same(&a->job[i].told.job, job))
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		struct gs_job_account *account = &a->job[i].told;
+
+		if (a->job[i].used && gs_job_is_same(&account->job, job)) {
+			/* It lives: no job that is found in the same search takes its place. */
+			account->last_ns = now_ns;
 			return i;
+		}
+	}
 	j = free_place(a, job, now_ns);
 	if (!j) {
 		count_left_out(a, job);
@@ -266,7 +286,9 @@ int accounting_scan(struct gs_accounting *a, uint64_t now_ns)
 	int r;
 
 	gs_jobs_ask(a->jobs, 0);
+	a->scanned = &s.job_of;
 	r = gs_accounting_scan_processes(&a->scan, a->proc_root, now_ns, consider_process, &s);
+	a->scanned = NULL;
 	if (r < 0) {
 		gs_map_fini(&s.job_of);
 		a->n_fresh = 0;

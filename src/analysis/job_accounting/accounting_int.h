@@ -71,7 +71,8 @@ struct gs_accounting {
 	uint32_t max_jobs;          /* that are proven; claims come on top */
 	uint32_t n_places;
 
-	struct gs_map job_of; /* pid -> job, of those that live */
+	struct gs_map job_of;   /* pid -> job, of those that live */
+	struct gs_map *scanned; /* the next one, during a search; else NULL */
 	struct gs_accounting_scan scan;
 	struct gs_map left_out;        /* hash of a job's id -> 1 */
 	struct gs_map claims_left_out; /* likewise */

@@ -36,7 +36,7 @@ int gs_map_put(struct gs_map *map, uint64_t key, uint64_t value);
 /* True when key was there. */
 bool gs_map_del(struct gs_map *map, uint64_t key);
 
-/* Visit every used slot; the map must not change meanwhile. */
+/* Visit every used slot; meanwhile the map must not change, but that the visited one may be deleted. */
 #define gs_map_for_each(map, s)                                                                    \
 	for (struct gs_map_slot *s = (map)->slots; s && s < (map)->slots + (map)->n_slots; s++)    \
 		if (s->state == 1)

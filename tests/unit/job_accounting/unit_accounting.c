@@ -223,6 +223,63 @@ static struct gs_gpu_snapshot *gpus(double util, double energy)
 	return g;
 }
 
+static void put_process_of(const struct fake *f, unsigned pid, unsigned job)
+{
+	char group[128], environ[64];
+	int n = snprintf(group, sizeof(group),
+			 "0::/system.slice/slurmstepd.scope/job_%u/step_0/user/task_0\n", job);
+	int m = snprintf(environ, sizeof(environ), "SLURM_JOB_ID=%u", job);
+
+	fake_put_stat(f, pid, "work", 1, 100);
+	fake_put(f, pid, "cgroup", group, (size_t)n);
+	fake_put(f, pid, "environ", environ, (size_t)m + 1);
+}
+
+#define OF_OLD 16
+
+/* One place, whose job has ended; in one search it has processes again, and another job begins. What
+ * comes first keeps the place, and no process of one job is counted to the other. */
+static void a_place_has_one_job(void **state)
+{
+	const struct fake *f = *state;
+	struct gs_accounting *a =
+		begin(f, &(struct gs_accounting_options){.max_jobs = 1, .linger_ns = 3600000 * MS});
+	struct gs_gpu_snapshot *g = gpus(0.5, 1000);
+	struct gs_job_accounts *now;
+
+	assert_int_equal(
+		fake_run("mkdir -p %s/cgroup/system.slice/slurmstepd.scope/job_13", f->root), 0);
+	put_process_of(f, NO_PID, 12);
+	gs_job_accounts_free(&(struct gs_job_accounts *){read_all(a, NULL)});
+	assert_int_equal(fake_run("rm -rf %s/5000000", f->root), 0);
+	now = read_all(a, NULL);
+	assert_int_equal(now->n_accounts, 1);
+	assert_int_equal(now->account[0].n_processes, 0);
+	gs_job_accounts_free(&now);
+
+	for (unsigned i = 1; i <= OF_OLD; i++)
+		put_process_of(f, NO_PID + i, 12);
+	put_process_of(f, NO_PID + OF_OLD + 1, 13);
+	free(g->process);
+	g->process = calloc(OF_OLD, sizeof(*g->process));
+	g->n_processes = OF_OLD;
+	for (uint32_t i = 0; i < OF_OLD; i++)
+		g->process[i] =
+			(struct gs_gpu_process){.gpu = 1, .pid = NO_PID + 1 + i, .used_bytes = 77};
+	now = read_all(a, g);
+	assert_int_equal(now->n_accounts, 1);
+	if (strcmp(now->account[0].job.id, "12") == 0) {
+		assert_int_equal(now->account[0].gpu_memory_bytes, 77 * OF_OLD);
+	} else {
+		assert_string_equal(now->account[0].job.id, "13");
+		assert_true(now->account[0].gpu_memory_bytes <= 0);
+		assert_int_equal(now->account[0].n_processes, 1);
+	}
+	gs_job_accounts_free(&now);
+	gs_gpu_snapshot_free(&g);
+	gs_accounting_free(&a);
+}
+
 static void gpus_of_a_job(void **state)
 {
 	const struct fake *f = *state;
@@ -282,6 +339,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_it_does_not_want_is_left_out, fake_setup,
 						fake_teardown),
 		cmocka_unit_test_setup_teardown(gpus_of_a_job, fake_setup, fake_teardown),
+		cmocka_unit_test_setup_teardown(a_place_has_one_job, fake_setup, fake_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
