@@ -180,7 +180,7 @@ void head_node_denied(struct gs_head_stream *s);
 void head_node_superseded(struct gs_head_stream *s);
 
 /* Whether a batch is such as a node makes: unpacked into raw, each record whole. ret_newest (the
- * caller's, may be NULL): its last moment. */
+ * caller's, may be NULL): its last moment, with what happened to GPUs (gpu->event) in all of them. */
 struct Gpuscope__V1__Batch;
 bool head_batch_look(const struct Gpuscope__V1__Batch *batch, unsigned kind,
 		     struct gs_node_decoder *decoder, struct gs_buf *raw,

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
 #include "gpuscope.pb-c.h"
 #include "model/node/record.h"
 
@@ -263,14 +265,53 @@ static void on_hello(struct gs_head *h, struct gs_grpc_call *call, const Gpuscop
 		gs_grpc_call_finish(call, GS_GRPC_RESOURCE_EXHAUSTED, "the head has no memory");
 }
 
+/* What happened to GPUs in the older samples of a batch: it is reported once, by the sample in which
+ * it was seen, so that the newest one has to bring it along. A batch's bytes bound it. */
+struct earlier_events {
+	struct gs_gpu_event *event; /* owned */
+	uint32_t n;
+};
+
+static void events_fini(struct earlier_events *e)
+{
+	free(e->event);
+}
+
+static bool events_append(struct earlier_events *e, const struct gs_gpu_event *event, uint32_t n)
+{
+	struct gs_gpu_event *more = n ? reallocarray(e->event, e->n + n, sizeof(*more)) : NULL;
+
+	if (!more)
+		return !n;
+	memcpy(more + e->n, event, n * sizeof(*more));
+	e->event = more;
+	e->n += n;
+	return true;
+}
+
+/* Put them before its own. False: there is no memory for them. */
+static bool events_hand_on(struct earlier_events *e, struct gs_gpu_snapshot *gpu)
+{
+	if (!e->n)
+		return true;
+	if (!events_append(e, gpu->event, gpu->n_events))
+		return false;
+	free(gpu->event);
+	gpu->event = gs_take(e->event);
+	gpu->n_events = e->n;
+	return true;
+}
+
 bool head_batch_look(const struct Gpuscope__V1__Batch *b, unsigned kind,
 		     struct gs_node_decoder *decoder, struct gs_buf *raw,
 		     struct gs_node_snapshot **ret_newest)
 {
+	GS_CLEANUP(events_fini) struct earlier_events earlier = {0};
 	struct gs_node_snapshot *moment = NULL;
 	struct gs_batch records;
 	size_t offset = 0;
 	const struct gs_record *r;
+	bool whole = true;
 
 	*ret_newest = NULL;
 	if (!b->seq || b->first_wall_ns > b->last_wall_ns ||
@@ -281,14 +322,23 @@ bool head_batch_look(const struct Gpuscope__V1__Batch *b, unsigned kind,
 	while ((r = gs_record_next(&records, &offset)))
 		if (kind == GS_STORE_SAMPLES &&
 		    gs_node_decode(decoder, r, &moment) == GS_NODE_WHOLE) {
+			const struct gs_gpu_snapshot *before =
+				*ret_newest ? (*ret_newest)->gpu : NULL;
+
+			whole &=
+				!before || events_append(&earlier, before->event, before->n_events);
 			gs_node_snapshot_free(ret_newest);
 			*ret_newest = gs_take(moment);
 		}
 	gs_node_decoder_reset(decoder);
+	whole &= !*ret_newest || events_hand_on(&earlier, (*ret_newest)->gpu);
+	if (!whole)
+		gs_log(0,
+		       "no memory for the GPU events of a batch: they are stored, and not shown");
 	return offset == records.bytes;
 }
 
-/* The newest moment is shown. False: it is not what a node makes. ret_base_ns: the moment's wall
+/* The newest moment is shown, with the events of all. False: it is not what a node makes. ret_base_ns: the moment's wall
  * clock less its boot clock; 0 there is none. */
 static bool look_at(struct gs_head_stream *s, const Gpuscope__V1__Batch *b,
 		    struct gs_store_report **ret_report, int64_t *ret_base_ns)
