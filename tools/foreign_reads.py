@@ -6,6 +6,9 @@ In the rooms that read files of traced programs (SCOPE):
   (/proc, /sys) and memory shared with it are exceptions, each with its reason;
 - a loop over lines or entries that others make longer (maps, folders of /proc, cgroups) asks
   gs_guard_stopped(), or gs_guard_step(), which also counts its time, in the same function.
+
+Anywhere in src, what begins to parse such a file (PARSES) is called by a process without rights alone: each caller is listed
+in APART with the process that it runs in, or why it may hold rights.
 """
 import pathlib
 import re
@@ -36,6 +39,21 @@ KERNEL = {
     ("sources/uprobe/target.c", "uprobe_target_is_named"): "/proc/PID/comm",
     ("sources/uprobe/target.c", "follow_members"): "cgroup.procs",
     ("sources/uprobe/target.c", "uprobe_target_follow_children"): "/proc/PID/task/TID/children",
+}
+PARSES = re.compile(r"(?<![\w.>])(gs_elf_open|gs_elf_open_fd|gs_perf_map_read)\s*\(")
+# (file, function): which process that is.
+APART = {
+    ("sources/attach_plan/described_remote.c", "gs_attach_plan_serve_described"): "a reader",
+    ("sources/attach_plan/operators.c", "gs_attach_plan_serve_operators"): "a reader",
+    ("sources/attach_plan/remote.c", "gs_attach_plan_serve"): "a reader",
+    ("sources/unwind/native_serve.c", "serve_open"): "a reader",
+    ("sources/unwind/native_serve.c", "serve_debug"): "a reader",
+    ("sources/unwind/native_serve.c", "serve_made"): "a reader",
+    ("sources/unwind/python_file.c", "gs_python_serve"): "a reader",
+    ("commands/main/probes.c", "list_file"): "a child that has given up its rights",
+    ("sources/elf/candidates.c", "add_object"): "the holder: what its own command loads, as the same user",
+    ("sources/uprobe/files.c", "plan_file"): "the holder without a reader: unit tests and benchmarks alone",
+    ("sources/uprobe/user.c", "search_file"): "the holder without a reader: unit tests and benchmarks alone",
 }
 # Loops that have an end of their own.
 SHORT = {
@@ -92,9 +110,18 @@ def main():
                             bad.append(f"src/{file}:{number}: {m.group(1)}() in {function}(): read by core/base/foreign.h")
                     if LINES.search(line) and not ASKS.search(body) and not allowed(SHORT, file, function):
                         bad.append(f"src/{file}:{number}: a loop in {function}() that others make longer does not ask gs_guard_stopped()")
-    for table, name in ((KERNEL, "KERNEL"), (SHORT, "SHORT")):
+    n_parsers = 0
+    for path in sorted(SRC.glob("**/*.c")):
+        file, text = str(path.relative_to(SRC)), without_comments(path.read_text())
+        for function, first, body in functions(text):
+            for number, line in enumerate(body.splitlines(), first):
+                for m in PARSES.finditer(line):
+                    n_parsers += 1
+                    if not allowed(APART, file, function):
+                        bad.append(f"src/{file}:{number}: {m.group(1)}() in {function}(): parsed by a reader (core/reader), or say in APART why not")
+    for table, name in ((KERNEL, "KERNEL"), (SHORT, "SHORT"), (APART, "APART")):
         bad += [f"tools/foreign_reads.py: {name} has {key} for nothing" for key in table if (id(table), key) not in used]
-    print("\n".join(sorted(set(bad))) or f"reading of others' files: {n} files of {len(SCOPE)} rooms keep to core/base/foreign.h")
+    print("\n".join(sorted(set(bad))) or f"reading of others' files: {n} files of {len(SCOPE)} rooms keep to core/base/foreign.h, {n_parsers} calls parse apart")
     return bool(bad)
 
 

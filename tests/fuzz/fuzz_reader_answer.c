@@ -113,8 +113,24 @@ static void take_described(uint8_t *data, size_t bytes)
 	(void)gs_attach_plan_take_described(&query, FILE_BYTES, &in, &handler);
 }
 
+static void on_operator(void *ctx, const char *name, bool by_default, const char *path)
+{
+	for (const char *c = name; *c; c++)
+		assert((unsigned char)*c >= 0x20 && *c != 0x7f);
+	assert(strlen(name) < 512);
+}
+
+static void take_operators(uint8_t *data, size_t bytes)
+{
+	const struct gs_operator_handler handler = {.found = on_operator};
+	struct gs_wire_in in = GS_WIRE_IN(data, bytes);
+	int r = gs_attach_plan_take_operators("/lib", &in, &handler);
+
+	assert(r == 0 || r == -EBADMSG);
+}
+
 static void (*const takers[])(uint8_t *data, size_t bytes) = {take_plan, take_row, take_interpreter,
-							      take_described};
+							      take_described, take_operators};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {

@@ -104,6 +104,7 @@ static int main_run(int argc, char **argv)
 static const gs_reader_serve_fn reader_services[GS_READER_N_SERVICES] = {
 	[GS_READER_PLAN] = gs_attach_plan_serve,
 	[GS_READER_DESCRIBED] = gs_attach_plan_serve_described,
+	[GS_READER_OPERATORS] = gs_attach_plan_serve_operators,
 	[GS_READER_PYTHON] = gs_python_serve,
 	[GS_READER_NATIVE] = gs_native_serve,
 };

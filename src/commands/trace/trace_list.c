@@ -7,6 +7,9 @@
 
 #include "commands/common/cli.h"
 #include "commands/trace/trace.h"
+#include "core/base/err.h"
+#include "core/reader/reader.h"
+#include "sources/attach_plan/remote.h"
 #include "sources/elf/torch_name.h"
 #include "model/trace/func.h"
 
@@ -14,6 +17,7 @@ struct list {
 	const struct trace_options *options;
 	char *library; /* whose operators are listed; owned */
 	unsigned n;
+	unsigned n_unreadable; /* files that could not be read, said */
 };
 
 static void put_function(struct list *l, unsigned layer, unsigned func_class, const char *name,
@@ -43,18 +47,36 @@ static void on_operator(void *ctx, const char *name, bool by_default, const char
 			     by_default ? "" : "   (only by --op or --op-set all)");
 }
 
+static void on_unreadable(void *ctx, const char *path, const char *reason)
+{
+	struct list *l = ctx;
+
+	gs_cli_say("%s: %s", path, reason);
+	l->n_unreadable++;
+}
+
 /* Operators are those of the library that the command would load, or Python's, when there is none.
- */
+ * Who lists them is often root, and the library anybody's: a process without rights reads it. */
 static void list_operators(struct list *l)
 {
+	static const struct gs_reader_options reads_files = {.name = "files"};
 	const char *command = l->options->command ? l->options->command[0] : "python3";
+	const struct gs_operator_handler handler = {on_operator, on_unreadable, l};
+	GS_CLEANUP(gs_reader_free) struct gs_reader *reader = NULL;
+	struct gs_err err = {{0}};
+	int r = gs_reader_new(&reads_files, &reader, &err);
 
-	gs_attach_plan_list_operators(command, environ, on_operator, l);
+	if (r < 0) {
+		gs_cli_say("%s", gs_err_text(&err, r));
+		l->n_unreadable++;
+		return;
+	}
+	gs_attach_plan_list_operators(command, environ, reader, &handler);
 	if (l->library)
 		gs_cli_say("these are the operators of %s", l->library);
 	else
 		gs_cli_say("%s has no PyTorch whose operators could be listed: give the command "
-			   "behind --list --layer torch --",
+			   "after --list --layer torch --",
 			   command);
 	free(l->library);
 }
@@ -96,7 +118,7 @@ int trace_list(const struct trace_options *o)
 	}
 	if (layers >> GS_LAYER_USER & 1)
 		gs_cli_say("what --layer user can trace: gpuscope probes LIBRARY");
-	else if (!l.n)
+	else if (!l.n && !l.n_unreadable)
 		gs_cli_say("nothing that can be traced has such a name");
 	return l.n || layers >> GS_LAYER_USER & 1 ? GS_EXIT_DONE : GS_EXIT_FAILED;
 }

@@ -43,6 +43,7 @@ typedef int (*gs_reader_serve_fn)(void **state, struct gs_reader_request *reques
 enum gs_reader_service {
 	GS_READER_PLAN,
 	GS_READER_DESCRIBED,
+	GS_READER_OPERATORS,
 	GS_READER_PYTHON,
 	GS_READER_NATIVE,
 	GS_READER_N_SERVICES

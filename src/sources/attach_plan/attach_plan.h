@@ -158,13 +158,4 @@ struct gs_x86_site gs_attach_plan_site(struct gs_elf *elf, uint64_t file_off,
 const char *gs_attach_plan_first_refusal(struct gs_elf *elf, uint64_t file_off,
 					 const struct gs_x86_site_rules *rules);
 
-/* --- what there is --- */
-
-/* The operators that a command would find, without tracing anything: those of every library that it
- * may load. by_default: they are in GS_OPS_DEFAULT. Names are lent; a name comes once for each
- * library. Negative errno, of the walk (-ENOENT: no such command). */
-typedef void (*gs_operator_fn)(void *ctx, const char *name, bool by_default, const char *path);
-int gs_attach_plan_list_operators(const char *command, char *const environment[], gs_operator_fn fn,
-				  void *ctx);
-
 #endif

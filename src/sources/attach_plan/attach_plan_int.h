@@ -55,6 +55,12 @@ int attach_plan_select_torch(struct gs_attach_plan_selection *s,
 int attach_plan_torch(struct gs_attach_plan *plan, const struct gs_attach_plan_context *context,
 		      struct gs_err *err);
 
+/* Call fn for each operator that the file defines, in the order of its symbols; names are lent. 0,
+ * what fn returned, or a negative errno. */
+typedef int (*attach_plan_operator_fn)(void *ctx, const char *name, bool by_default);
+int attach_plan_each_operator(struct gs_elf *elf, const char *path, attach_plan_operator_fn fn,
+			      void *ctx, struct gs_err *err);
+
 /* --- mpi.c --- */
 
 #define PLAN_MPI_MARKER "PMPI_Init" /* a file that defines it is a library of MPI */

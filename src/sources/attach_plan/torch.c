@@ -280,35 +280,19 @@ int attach_plan_torch(struct gs_attach_plan *plan, const struct gs_attach_plan_c
 	return r;
 }
 
-struct listing {
-	gs_operator_fn fn;
-	void *ctx;
-};
-
-static int list_file(void *ctx, const struct gs_mapped_file *file)
+int attach_plan_each_operator(struct gs_elf *elf, const char *path, attach_plan_operator_fn fn,
+			      void *ctx, struct gs_err *err)
 {
 	GS_CLEANUP(operators_fini) struct operators o = {.by_part = GS_MAP_INIT(GS_FUNC_MAX)};
-	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
 	const struct gs_attach_plan_options defaults = {.op_set = GS_OPS_DEFAULT};
-	const struct listing *l = ctx;
+	int r = read_operators(elf, path, &o, err);
 
-	if (gs_elf_open(file->open_path, &elf, NULL) < 0 ||
-	    read_operators(elf, file->path, &o, NULL) < 0)
-		return 0;
-	for (size_t i = 0; i < o.n; i++) {
+	for (size_t i = 0; r == 0 && i < o.n; i++) {
 		char full[GS_TORCH_NAME_BYTES + 8];
 		const char *name;
 
 		full_name(&o.items[i], full);
-		l->fn(l->ctx, full, is_chosen(&defaults, &o.items[i], full, &name), file->path);
+		r = fn(ctx, full, is_chosen(&defaults, &o.items[i], full, &name));
 	}
-	return 0;
-}
-
-int gs_attach_plan_list_operators(const char *command, char *const environment[], gs_operator_fn fn,
-				  void *ctx)
-{
-	struct listing l = {fn, ctx};
-
-	return gs_library_candidates(command, environment, list_file, &l);
+	return r;
 }

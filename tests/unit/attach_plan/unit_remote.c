@@ -287,12 +287,70 @@ static void test_forged_answers(void **state)
 	gs_func_set_free(&f.funcs);
 }
 
+struct listed {
+	unsigned n, n_default;
+	char last[64];
+};
+
+static void on_operator(void *ctx, const char *name, bool by_default, const char *path)
+{
+	struct listed *l = ctx;
+
+	l->n++;
+	l->n_default += by_default;
+	snprintf(l->last, sizeof(l->last), "%s", name);
+	assert_string_equal(path, "/lib");
+}
+
+static int take_listed(struct gs_buf *reply, size_t bytes, struct listed *ret)
+{
+	const struct gs_operator_handler handler = {.found = on_operator, .ctx = ret};
+	struct gs_wire_in in = GS_WIRE_IN(reply->data, bytes);
+
+	*ret = (struct listed){0};
+	return gs_attach_plan_take_operators("/lib", &in, &handler);
+}
+
+/* What a reader lists is shown on a terminal: no control character and no endless name of it is. */
+static void test_operators(void **state)
+{
+	GS_CLEANUP(gs_buf_fini) struct gs_buf reply = GS_BUF_INIT(1 << 20);
+	struct gs_wire_out out = {.buf = &reply};
+	struct listed l;
+	char name[400];
+
+	gs_wire_put_u8(&out, 1);
+	gs_wire_put_text(&out, "aten::add.Tensor");
+	gs_wire_put_u8(&out, 1);
+	gs_wire_put_u8(&out, 1);
+	gs_wire_put_text(&out, "aten::\033[2Jx");
+	gs_wire_put_u8(&out, 0);
+	gs_wire_put_u8(&out, 0);
+	assert_int_equal(take_listed(&reply, reply.bytes, &l), 0);
+	assert_int_equal(l.n, 2);
+	assert_int_equal(l.n_default, 1);
+	assert_string_equal(l.last, "aten::?[2Jx");
+	for (size_t bytes = 0; bytes < reply.bytes; bytes++)
+		assert_int_equal(take_listed(&reply, bytes, &l), -EBADMSG);
+	gs_wire_put_u8(&out, 0);
+	assert_int_equal(take_listed(&reply, reply.bytes, &l), -EBADMSG);
+
+	gs_buf_reset(&reply);
+	memset(name, 'a', sizeof(name) - 1);
+	name[sizeof(name) - 1] = 0;
+	gs_wire_put_u8(&out, 1);
+	gs_wire_put_text(&out, name);
+	gs_wire_put_u8(&out, 1);
+	gs_wire_put_u8(&out, 0);
+	assert_int_equal(take_listed(&reply, reply.bytes, &l), -EBADMSG);
+	assert_int_equal(l.n, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_same_as_here),
-		cmocka_unit_test(test_ids_become_ours),
-		cmocka_unit_test(test_cut_answers),
+		cmocka_unit_test(test_operators),       cmocka_unit_test(test_same_as_here),
+		cmocka_unit_test(test_ids_become_ours), cmocka_unit_test(test_cut_answers),
 		cmocka_unit_test(test_forged_answers),
 	};
 
