@@ -169,7 +169,7 @@ class Runner:
             others.append(p)
             if not p.stdout.readline().startswith('ready'):
                 return None, {}, 'the program did not start'
-            words += ['--layer', how['layer']] if 'layer' in how else []
+            words += ['--layer', how['layer'].replace('+', ',')] if 'layer' in how else []
             words += ['--op', how['op']] if 'op' in how else []
             words += ['-p', str(p.pid), '--duration', how.get('duration', '4')] + (['--follow'] if 'follow' in how else [])
             prepare = before_others

@@ -48,8 +48,6 @@
 #define LAUNCH_WAIT    0.15 /* and less than this waiting for the GPU */
 #define COMMUNICATION  0.30 /* in NCCL's calls */
 #define MPI_BOUND      0.40 /* in MPI's calls */
-#define INPUT_BOUND    0.30 /* waiting for worker processes */
-#define WORKERS_ACTIVE 0.50 /* all together do not wait for others in so much of one's time */
 #define LOCK_BOUND     0.40
 #define GIL_BOUND      0.25 /* in waits for the interpreter's lock, by its own probes */
 #define DISK_BOUND     0.40
@@ -80,9 +78,7 @@ struct rule {
 	double max_confidence; /* of what is likely and not certain; 0: no limit */
 };
 
-static void add_text(struct gs_buf *text, const char *fmt, ...) GS_PRINTF(2, 3);
-
-static void add_text(struct gs_buf *text, const char *fmt, ...)
+void rules_add_text(struct gs_buf *text, const char *fmt, ...)
 {
 	char piece[TEXT_BYTES];
 	va_list ap;
@@ -95,17 +91,6 @@ static void add_text(struct gs_buf *text, const char *fmt, ...)
 		return;
 }
 
-/* The largest of the workers' parts. */
-static unsigned worker_part(const struct facts *f)
-{
-	unsigned best = 0;
-
-	for (unsigned p = 1; p < GS_PART_COUNT; p++)
-		if (f->worker_share[p] > f->worker_share[best])
-			best = p;
-	return best;
-}
-
 /* --- rules: what went wrong --- */
 
 static void say_errors(const struct gs_summary *s, struct gs_buf *text)
@@ -113,9 +98,9 @@ static void say_errors(const struct gs_summary *s, struct gs_buf *text)
 	char count[GS_FMT_BYTES];
 
 	for (size_t i = 0; i < s->n_errors && i < 2; i++)
-		add_text(text, "; %s returned %s %s time%s", s->errors[i].function,
-			 s->errors[i].name, gs_fmt_count(count, s->errors[i].count),
-			 s->errors[i].count == 1 ? "" : "s");
+		rules_add_text(text, "; %s returned %s %s time%s", s->errors[i].function,
+			       s->errors[i].name, gs_fmt_count(count, s->errors[i].count),
+			       s->errors[i].count == 1 ? "" : "s");
 }
 
 static bool has_failed(const struct facts *f)
@@ -138,13 +123,13 @@ static bool holds_failed(const struct facts *f, struct gs_buf *text, double *ret
 	    (status != 126 && status != 127 && status <= SIGNAL_STATUS && !f->s->n_errors &&
 	     !f->crashed && f->pace && f->pace->wall_ns >= GS_VERDICT_MIN_NS))
 		return false;
-	add_text(text, "%s, exit status %d", *reason ? reason : "the command ended", status);
+	rules_add_text(text, "%s, exit status %d", *reason ? reason : "the command ended", status);
 	if (status > SIGNAL_STATUS && status <= SIGNAL_STATUS + SIGRTMAX)
-		add_text(text, " (%s)", strsignal(status - SIGNAL_STATUS));
+		rules_add_text(text, " (%s)", strsignal(status - SIGNAL_STATUS));
 	if (f->crashed)
-		add_text(text, "; process %u (%s) was ended by a signal: %s", f->crashed->pid,
-			 f->crashed->process ? f->crashed->process : "",
-			 strsignal(f->crashed->end_signal));
+		rules_add_text(text, "; process %u (%s) was ended by a signal: %s", f->crashed->pid,
+			       f->crashed->process ? f->crashed->process : "",
+			       strsignal(f->crashed->end_signal));
 	say_errors(f->s, text);
 	return true;
 }
@@ -155,8 +140,8 @@ static bool say_open_call(const struct facts *f, struct gs_buf *text, double *re
 	char age[GS_FMT_BYTES];
 
 	*ret_share = rules_share_of(c->age_ns, f->s->duration_ns);
-	add_text(text, "%s of thread %u (%s) had not returned for %s when tracing ended",
-		 c->function, c->tid, c->comm ? c->comm : "", gs_fmt_ns(age, c->age_ns));
+	rules_add_text(text, "%s of thread %u (%s) had not returned for %s when tracing ended",
+		       c->function, c->tid, c->comm ? c->comm : "", gs_fmt_ns(age, c->age_ns));
 	say_errors(f->s, text);
 	return true;
 }
@@ -186,7 +171,7 @@ static bool holds_no_account(const struct facts *f, struct gs_buf *text, double 
 {
 	*ret_share = -1;
 	if (!f->pace)
-		add_text(text, "there is no wall-clock account of this run");
+		rules_add_text(text, "there is no wall-clock account of this run");
 	return !f->pace;
 }
 
@@ -197,7 +182,7 @@ static bool holds_too_short(const struct facts *f, struct gs_buf *text, double *
 	*ret_share = -1;
 	if (f->pace->wall_ns >= GS_VERDICT_MIN_NS)
 		return false;
-	add_text(text, "%s is mostly start-up", gs_fmt_ns(time, f->pace->wall_ns));
+	rules_add_text(text, "%s is mostly start-up", gs_fmt_ns(time, f->pace->wall_ns));
 	return true;
 }
 
@@ -212,10 +197,10 @@ static bool holds_throttled(const struct facts *f, struct gs_buf *text, double *
 	*ret_share = f->share[GS_PART_RUNQUEUE];
 	if (*ret_share < STARVED || periods < THROTTLED)
 		return false;
-	add_text(text,
-		 "the CPU quota of its cgroup stopped it in %.0f %% of %" PRIu64
-		 " periods, for %s summed over CPUs",
-		 100 * periods, s->quota_periods, gs_fmt_ns(time, s->throttled_ns));
+	rules_add_text(text,
+		       "the CPU quota of its cgroup stopped it in %.0f %% of %" PRIu64
+		       " periods, for %s summed over CPUs",
+		       100 * periods, s->quota_periods, gs_fmt_ns(time, s->throttled_ns));
 	return true;
 }
 
@@ -227,10 +212,11 @@ static bool holds_starved(const struct facts *f, struct gs_buf *text, double *re
 			return false; /* there is a larger cause */
 	if (*ret_share < STARVED)
 		return false;
-	add_text(text,
-		 "it was ready to run and no CPU was free; all traced threads together used %.1f "
-		 "CPUs",
-		 f->cpus);
+	rules_add_text(
+		text,
+		"it was ready to run and no CPU was free; all traced threads together used %.1f "
+		"CPUs",
+		f->cpus);
 	return true;
 }
 
@@ -242,8 +228,8 @@ static bool holds_sync_heavy(const struct facts *f, struct gs_buf *text, double 
 	*ret_share = f->share[GS_PART_GPU_WAIT];
 	if (*ret_share < SYNC_HEAVY || rate < SYNC_RATE || f->launches > SYNC_WORK * f->waits)
 		return false;
-	add_text(text, "%s calls that wait for the GPU (%.0f a second) for %s launches",
-		 gs_fmt_count(waits, f->waits), rate, gs_fmt_count(launches, f->launches));
+	rules_add_text(text, "%s calls that wait for the GPU (%.0f a second) for %s launches",
+		       gs_fmt_count(waits, f->waits), rate, gs_fmt_count(launches, f->launches));
 	return true;
 }
 
@@ -251,7 +237,8 @@ static bool holds_sync_heavy(const struct facts *f, struct gs_buf *text, double 
 static void say_collectives(const struct facts *f, struct gs_buf *text)
 {
 	if (f->collectives)
-		add_text(text, "; collectives run there too, so part of it may be waiting for "
+		rules_add_text(text,
+			       "; collectives run there too, so part of it may be waiting for "
 			       "another rank");
 }
 
@@ -264,10 +251,10 @@ static bool holds_collectives(const struct facts *f, struct gs_buf *text, double
 	if (*ret_share < GPU_BOUND || !f->collectives || 2 * f->collectives < f->waits ||
 	    f->launches > KERNELS_AROUND * f->collectives)
 		return false;
-	add_text(text,
-		 "the host waits for the GPU, which has %s collectives to do and few kernels "
-		 "(%" PRIu64 " for each)",
-		 gs_fmt_count(count, f->collectives), f->launches / f->collectives);
+	rules_add_text(text,
+		       "the host waits for the GPU, which has %s collectives to do and few kernels "
+		       "(%" PRIu64 " for each)",
+		       gs_fmt_count(count, f->collectives), f->launches / f->collectives);
 	return true;
 }
 
@@ -276,8 +263,9 @@ static bool holds_gpu(const struct facts *f, struct gs_buf *text, double *ret_sh
 	*ret_share = f->share[GS_PART_GPU_WAIT];
 	if (*ret_share < GPU_BOUND)
 		return false;
-	add_text(text,
-		 "the host waits in synchronising calls and blocking copies until the GPU is done");
+	rules_add_text(
+		text,
+		"the host waits in synchronising calls and blocking copies until the GPU is done");
 	say_collectives(f, text);
 	return true;
 }
@@ -291,10 +279,10 @@ static bool holds_gpu_behind(const struct facts *f, struct gs_buf *text, double 
 	*ret_share = f->share[GS_PART_GPU_WAIT];
 	if (*ret_share < GPU_BEHIND || !f->waits || f->launches < BEHIND_WORK * f->waits)
 		return false;
-	add_text(text,
-		 "the host is ahead of the GPU: after some %" PRIu64
-		 " launches each it waits for it, %s times in all",
-		 f->launches / f->waits, gs_fmt_count(waits, f->waits));
+	rules_add_text(text,
+		       "the host is ahead of the GPU: after some %" PRIu64
+		       " launches each it waits for it, %s times in all",
+		       f->launches / f->waits, gs_fmt_count(waits, f->waits));
 	say_collectives(f, text);
 	return true;
 }
@@ -308,10 +296,11 @@ static bool holds_gpu_callbacks(const struct facts *f, struct gs_buf *text, doub
 	if (*ret_share < GPU_BOUND || f->others_active >= OTHERS_ACTIVE ||
 	    (double)f->callbacks < CALLBACK_RATE * f->seconds)
 		return false;
-	add_text(text,
-		 "the host waits while no thread of its process runs, until the GPU's work ends by "
-		 "functions on the host (%s of them)",
-		 gs_fmt_count(callbacks, f->callbacks));
+	rules_add_text(
+		text,
+		"the host waits while no thread of its process runs, until the GPU's work ends by "
+		"functions on the host (%s of them)",
+		gs_fmt_count(callbacks, f->callbacks));
 	say_collectives(f, text);
 	return true;
 }
@@ -324,9 +313,9 @@ static bool holds_copies(const struct facts *f, struct gs_buf *text, double *ret
 	*ret_share = rules_share_of(f->copy_ns, f->pace->wall_ns);
 	if (*ret_share < COPY_BOUND || bytes_per_s < COPY_RATE)
 		return false;
-	add_text(text, "%s calls that copy moved %s while it waited, at %s/s",
-		 gs_fmt_count(copies, f->copies), gs_fmt_bytes(bytes, f->copy_bytes),
-		 gs_fmt_bytes(rate, (uint64_t)bytes_per_s));
+	rules_add_text(text, "%s calls that copy moved %s while it waited, at %s/s",
+		       gs_fmt_count(copies, f->copies), gs_fmt_bytes(bytes, f->copy_bytes),
+		       gs_fmt_bytes(rate, (uint64_t)bytes_per_s));
 	return true;
 }
 
@@ -334,7 +323,7 @@ static bool holds_communication(const struct facts *f, struct gs_buf *text, doub
 {
 	*ret_share = f->share[GS_PART_NCCL];
 	if (*ret_share >= COMMUNICATION)
-		add_text(text, "its host time is in NCCL's calls");
+		rules_add_text(text, "its host time is in NCCL's calls");
 	return *ret_share >= COMMUNICATION;
 }
 
@@ -342,7 +331,8 @@ static bool holds_mpi(const struct facts *f, struct gs_buf *text, double *ret_sh
 {
 	*ret_share = f->share[GS_PART_MPI];
 	if (*ret_share >= MPI_BOUND)
-		add_text(text, "it is in MPI's calls: it moves data, or waits for other ranks");
+		rules_add_text(text,
+			       "it is in MPI's calls: it moves data, or waits for other ranks");
 	return *ret_share >= MPI_BOUND;
 }
 
@@ -354,72 +344,13 @@ static bool holds_launch(const struct facts *f, struct gs_buf *text, double *ret
 	if (rate < LAUNCH_RATE || *ret_share < LAUNCH_BUSY ||
 	    f->share[GS_PART_GPU_WAIT] >= LAUNCH_WAIT)
 		return false;
-	add_text(text,
-		 "the host prepares and makes %.0f launches a second, and waits for the GPU only "
-		 "%.0f "
-		 "%% "
-		 "of the time",
-		 rate, 100 * f->share[GS_PART_GPU_WAIT]);
-	return true;
-}
-
-/* Does another thread of its process wait for pipes, as the one that pins memory does? */
-static bool thread_waits_for_pipe(const struct facts *f)
-{
-	const struct gs_account_summary *a = &f->s->account;
-
-	for (size_t i = 0; i < a->n_threads; i++) {
-		const struct gs_account_thread *t = &a->threads[i];
-		uint64_t part_ns[GS_PART_COUNT];
-
-		if (t->pid != f->pace->pid || t == f->pace)
-			continue;
-		gs_account_parts(t->time_ns, part_ns);
-		if (rules_share_of(part_ns[GS_PART_POLL] + part_ns[GS_PART_PIPE],
-				   f->pace->wall_ns) >= INPUT_BOUND)
-			return true;
-	}
-	return false;
-}
-
-/* The program marks it itself: PyTorch does so for each batch. */
-static bool holds_loader(const struct facts *f, struct gs_buf *text, double *ret_share)
-{
-	char count[GS_FMT_BYTES];
-	unsigned part = worker_part(f);
-
-	*ret_share = f->loader_share;
-	if (!f->loader_name || *ret_share < INPUT_BOUND)
-		return false;
-	add_text(text, "%s times it waited for its data loader (%s)",
-		 gs_fmt_count(count, f->loader_calls), f->loader_name);
-	if (f->n_workers)
-		add_text(text, "; its %zu worker process%s spent %.0f %% %s", f->n_workers,
-			 f->n_workers == 1 ? "" : "es", 100 * f->worker_share[part],
-			 gs_account_part_title(part));
-	else if (strstr(f->loader_name, "SingleProcess"))
-		add_text(text, ", which works in this thread itself: it has no workers");
-	return true;
-}
-
-/* What worker processes hand over comes by a pipe, a poll on one, or from a thread that reads it.
- * Workers that only wait themselves are not what is waited for. */
-static bool holds_input(const struct facts *f, struct gs_buf *text, double *ret_share)
-{
-	const double *w = f->worker_share;
-	unsigned part = worker_part(f);
-	double active = 1 - (w[GS_PART_LOCK] + w[GS_PART_POLL] + w[GS_PART_PIPE] +
-			     w[GS_PART_CHILD] + w[GS_PART_NETWORK]);
-
-	*ret_share = f->share[GS_PART_POLL] + f->share[GS_PART_PIPE];
-	if (thread_waits_for_pipe(f))
-		*ret_share += f->share[GS_PART_LOCK];
-	if (!f->n_workers || *ret_share < INPUT_BOUND ||
-	    active * (double)f->n_workers < WORKERS_ACTIVE)
-		return false;
-	add_text(text, "it waits for %zu worker process%s, whose own time is %.0f %% %s",
-		 f->n_workers, f->n_workers == 1 ? "" : "es", 100 * w[part],
-		 gs_account_part_title(part));
+	rules_add_text(
+		text,
+		"the host prepares and makes %.0f launches a second, and waits for the GPU only "
+		"%.0f "
+		"%% "
+		"of the time",
+		rate, 100 * f->share[GS_PART_GPU_WAIT]);
 	return true;
 }
 
@@ -446,8 +377,9 @@ static bool holds_gil(const struct facts *f, struct gs_buf *text, double *ret_sh
 	*ret_share = rules_share_of(waited_ns, f->pace->wall_ns);
 	if (*ret_share < GIL_BOUND)
 		return false;
-	add_text(text, "it waited %s times for the interpreter's lock, which another thread held",
-		 gs_fmt_count(count, waits));
+	rules_add_text(text,
+		       "it waited %s times for the interpreter's lock, which another thread held",
+		       gs_fmt_count(count, waits));
 	return true;
 }
 
@@ -464,10 +396,11 @@ static bool holds_turns(const struct facts *f, struct gs_buf *text, double *ret_
 	if (!is_python(f) || f->n_contending < 2 || f->process_busy < TURNS_LEAST ||
 	    f->process_busy > TURNS)
 		return false;
-	add_text(text,
-		 "%zu threads of this Python process run in turn and use %.1f CPUs together, as "
-		 "those do that share the interpreter's lock; --python-gil shows each wait for it",
-		 f->n_contending, f->process_busy);
+	rules_add_text(
+		text,
+		"%zu threads of this Python process run in turn and use %.1f CPUs together, as "
+		"those do that share the interpreter's lock; --python-gil shows each wait for it",
+		f->n_contending, f->process_busy);
 	return true;
 }
 
@@ -494,9 +427,10 @@ static void say_busiest(const struct facts *f, struct gs_buf *text)
 		}
 	}
 	if (best)
-		add_text(text,
-			 "; the most active of its process was thread %u (%s), %.0f %% of the time",
-			 best->tid, best->comm ? best->comm : "", 100 * most);
+		rules_add_text(
+			text,
+			"; the most active of its process was thread %u (%s), %.0f %% of the time",
+			best->tid, best->comm ? best->comm : "", 100 * most);
 }
 
 static bool holds_lock(const struct facts *f, struct gs_buf *text, double *ret_share)
@@ -504,10 +438,10 @@ static bool holds_lock(const struct facts *f, struct gs_buf *text, double *ret_s
 	*ret_share = f->share[GS_PART_LOCK];
 	if (*ret_share < LOCK_BOUND)
 		return false;
-	add_text(text, "it waits in futex for another thread or process");
+	rules_add_text(text, "it waits in futex for another thread or process");
 	say_busiest(f, text);
 	if (is_python(f))
-		add_text(text, "; --python-gil shows whether it is the interpreter's lock");
+		rules_add_text(text, "; --python-gil shows whether it is the interpreter's lock");
 	return true;
 }
 
@@ -515,7 +449,7 @@ static bool holds_memory(const struct facts *f, struct gs_buf *text, double *ret
 {
 	*ret_share = f->share[GS_PART_FAULT];
 	if (*ret_share >= MEMORY_BOUND)
-		add_text(text, "it sleeps in page faults and in changes of its memory map");
+		rules_add_text(text, "it sleeps in page faults and in changes of its memory map");
 	return *ret_share >= MEMORY_BOUND;
 }
 
@@ -523,7 +457,7 @@ static bool holds_disk(const struct facts *f, struct gs_buf *text, double *ret_s
 {
 	*ret_share = f->share[GS_PART_DISK];
 	if (*ret_share >= DISK_BOUND)
-		add_text(text, "it waits for files and disks");
+		rules_add_text(text, "it waits for files and disks");
 	return *ret_share >= DISK_BOUND;
 }
 
@@ -531,7 +465,7 @@ static bool holds_network(const struct facts *f, struct gs_buf *text, double *re
 {
 	*ret_share = f->share[GS_PART_NETWORK];
 	if (*ret_share >= NETWORK_BOUND)
-		add_text(text, "it waits for peers on sockets");
+		rules_add_text(text, "it waits for peers on sockets");
 	return *ret_share >= NETWORK_BOUND;
 }
 
@@ -539,7 +473,7 @@ static bool holds_child(const struct facts *f, struct gs_buf *text, double *ret_
 {
 	*ret_share = f->share[GS_PART_CHILD];
 	if (*ret_share >= CHILD_BOUND)
-		add_text(text, "it waits for processes that it started to end");
+		rules_add_text(text, "it waits for processes that it started to end");
 	return *ret_share >= CHILD_BOUND;
 }
 
@@ -549,7 +483,8 @@ static bool holds_idle(const struct facts *f, struct gs_buf *text, double *ret_s
 		     f->share[GS_PART_NETWORK] + f->share[GS_PART_CHILD];
 	if (!f->pace->idle || f->others_active >= OTHERS_ACTIVE || f->n_contending >= 2)
 		return false;
-	add_text(text, "no traced thread was active: all wait for others; children of a process "
+	rules_add_text(text,
+		       "no traced thread was active: all wait for others; children of a process "
 		       "given by -p are traced with --follow alone");
 	return true;
 }
@@ -559,10 +494,11 @@ static bool holds_all_locked(const struct facts *f, struct gs_buf *text, double 
 	*ret_share = f->share[GS_PART_LOCK];
 	if (*ret_share < ALL_LOCKED || f->n_not_locked || f->s->account.n_threads < 2)
 		return false;
-	add_text(text,
-		 "all %zu threads wait for locks and none of them runs: a deadlock, or work that "
-		 "does not come",
-		 f->s->account.n_threads);
+	rules_add_text(
+		text,
+		"all %zu threads wait for locks and none of them runs: a deadlock, or work that "
+		"does not come",
+		f->s->account.n_threads);
 	return true;
 }
 
@@ -572,8 +508,8 @@ static bool holds_pipe(const struct facts *f, struct gs_buf *text, double *ret_s
 	*ret_share = f->share[GS_PART_PIPE];
 	if (!f->pace->idle || *ret_share < CHILD_BOUND || f->others_active >= OTHERS_ACTIVE)
 		return false;
-	add_text(text, "it waits for what other processes write into pipes, and they are not "
-		       "traced; --follow traces the children of -p too");
+	rules_add_text(text, "it waits for what other processes write into pipes, and they are not "
+			     "traced; --follow traces the children of -p too");
 	return true;
 }
 
@@ -581,7 +517,7 @@ static bool holds_asleep(const struct facts *f, struct gs_buf *text, double *ret
 {
 	*ret_share = f->share[GS_PART_SLEEP];
 	if (*ret_share >= ASLEEP)
-		add_text(text, "it sleeps in nanosleep or on a timer");
+		rules_add_text(text, "it sleeps in nanosleep or on a timer");
 	return *ret_share >= ASLEEP;
 }
 
@@ -590,7 +526,7 @@ static bool holds_cpu(const struct facts *f, struct gs_buf *text, double *ret_sh
 	*ret_share = f->share[GS_PART_CPU] + f->share[GS_PART_OPERATOR] + f->share[GS_PART_CUDA];
 	if (*ret_share < CPU_BOUND)
 		return false;
-	add_text(text, "it runs; all traced threads together used %.1f CPUs", f->cpus);
+	rules_add_text(text, "it runs; all traced threads together used %.1f CPUs", f->cpus);
 	return true;
 }
 
@@ -608,8 +544,9 @@ static bool holds_mixed(const struct facts *f, struct gs_buf *text, double *ret_
 			second = i;
 	}
 	*ret_share = -1;
-	add_text(text, "largest parts: %s %.0f %%, %s %.0f %%", gs_account_part_title(first),
-		 100 * f->share[first], gs_account_part_title(second), 100 * f->share[second]);
+	rules_add_text(text, "largest parts: %s %.0f %%, %s %.0f %%", gs_account_part_title(first),
+		       100 * f->share[first], gs_account_part_title(second),
+		       100 * f->share[second]);
 	return true;
 }
 
@@ -635,11 +572,17 @@ static const struct rule rules[] = {
 	{"cpu_starved", "starved of CPUs", STARVED, holds_starved,
 	 "if that is less than the job has, others hold them; else start fewer threads",
 	 "gpuscope job -p PID"},
-	{"input_bound", "input-bound: waits for its data loader", INPUT_BOUND, holds_loader,
+	{"input_bound", "input-bound: waits for its data loader", RULES_INPUT_BOUND,
+	 rules_holds_loader,
 	 "load in more worker processes (num_workers) where they compute, from faster storage or a "
 	 "cache where they read",
 	 "gpuscope trace --layer torch,python -- COMMAND"},
-	{"input_bound", "input-bound: waits for its worker processes", INPUT_BOUND, holds_input,
+	{"input_bound", "input-bound: loads data in its own thread", RULES_INPUT_BOUND,
+	 rules_holds_loader_samples,
+	 "load in worker processes (num_workers), or prepare the data once before training",
+	 "gpuscope trace --layer torch,python -- COMMAND"},
+	{"input_bound", "input-bound: waits for its worker processes", RULES_INPUT_BOUND,
+	 rules_holds_input,
 	 "give them more workers where they compute, faster storage or a cache where they read",
 	 "gpuscope trace --layer torch,python -- COMMAND"},
 	{"communication_bound", "communication-bound", COMMUNICATION, holds_communication,
@@ -709,7 +652,7 @@ static bool has_no_cause(const struct rule *rule)
 }
 
 /* What shows lines of Python shows nothing of other programs. */
-static const char *command_of(const struct rule *rule, const struct facts *f)
+static const char *command_for(const struct rule *rule, const struct facts *f)
 {
 	const char *name = f->pace && f->pace->process ? f->pace->process : "";
 
@@ -717,6 +660,19 @@ static const char *command_of(const struct rule *rule, const struct facts *f)
 		return rule->command;
 	return rule->holds == holds_asleep ? "strace -f -e trace=nanosleep,clock_nanosleep COMMAND"
 					   : "perf record -g -- COMMAND; perf report";
+}
+
+/* With the pid of the process where it still ran at the end. */
+static const char *command_of(const struct rule *rule, const struct facts *f)
+{
+	const char *command = command_for(rule, f), *at = strstr(command, "-p PID");
+	char text[TEXT_BYTES];
+
+	if (!at || !f->pace || f->pace->ended)
+		return command;
+	snprintf(text, sizeof(text), "%.*s-p %" PRIu32 "%s", (int)(at - command), command,
+		 f->pace->pid, at + strlen("-p PID"));
+	return gs_summary_text(f->s, text);
 }
 
 static bool may_load_data(const struct facts *f)
@@ -756,12 +712,13 @@ void gs_verdict_trace(struct gs_summary *s)
 		if (!r->holds(&f, &text, &share))
 			continue;
 		if ((r->holds == holds_asleep || r->holds == holds_cpu) && may_load_data(&f))
-			add_text(&text,
-				 "; of it %.0f %% are operators of PyTorch: the rest may be its "
-				 "data loader in this thread",
-				 100 * f.share[GS_PART_OPERATOR]);
+			rules_add_text(
+				&text,
+				"; of it %.0f %% are operators of PyTorch: the rest may be its "
+				"data loader in this thread",
+				100 * f.share[GS_PART_OPERATOR]);
 		if (has_failed(&f) && r->holds != holds_failed)
-			add_text(&text, "; it ended with exit status %d", s->exit_status);
+			rules_add_text(&text, "; it ended with exit status %d", s->exit_status);
 		if (gs_buf_put(&text, "", 1) < 0)
 			return;
 		s->verdict = (struct gs_verdict_summary){

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "core/base/buf.h"
 #include "model/trace/summary.h"
 
 struct facts {
@@ -34,9 +35,21 @@ struct facts {
 	size_t n_not_locked; /* traced threads that do anything but wait for locks */
 };
 
+#define RULES_INPUT_BOUND 0.30 /* of its time a thread waits for input */
+
 void rules_gather_facts(struct facts *facts);
 
 /* 0 for no time at all. */
 double rules_share_of(uint64_t ns, uint64_t wall_ns);
+
+/* Adds to a sentence; without memory it is cut. */
+void rules_add_text(struct gs_buf *text, const char *fmt, ...) GS_PRINTF(2, 3);
+
+/* --- trace_input.c: as holds of struct rule in trace.c --- */
+
+bool rules_holds_loader(const struct facts *facts, struct gs_buf *evidence, double *ret_share);
+bool rules_holds_loader_samples(const struct facts *facts, struct gs_buf *evidence,
+				double *ret_share);
+bool rules_holds_input(const struct facts *facts, struct gs_buf *evidence, double *ret_share);
 
 #endif

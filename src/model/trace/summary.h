@@ -141,6 +141,17 @@ struct gs_python_function {
 	uint64_t launches; /* in it and in what it called */
 };
 
+/* Samples of Python code that had PyTorch's data loader on the stack. */
+struct gs_loader_summary {
+	uint64_t self_samples;   /* in the thread that asks for batches, in its own iterator */
+	uint64_t worker_samples; /* in worker processes */
+	uint64_t other_samples;  /* of all other code */
+	/* The line at which most of both was; file NULL: no sample. */
+	const char *file, *function;
+	uint32_t line; /* 0 unknown */
+	uint64_t line_samples;
+};
+
 /* So many values from from to below to. */
 struct gs_hist_range {
 	uint64_t from, to, count;
@@ -294,6 +305,7 @@ struct gs_summary {
 	struct gs_python_function *python_functions; /* by total time, most first */
 	size_t n_python_functions;
 	uint64_t python_bare_samples; /* of threads in no Python function */
+	struct gs_loader_summary loader;
 
 	struct gs_aggregate_summary *aggregates;
 	size_t n_aggregates;

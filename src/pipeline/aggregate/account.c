@@ -196,8 +196,10 @@ static struct gs_account_thread *pace_without_launches(struct gs_account_summary
 		if (busiest && !busiest->idle && !is_inactive(busiest))
 			return busiest;
 		child = process_below(a, t->pid);
-		/* One that sleeps on purpose waits for nothing: only for more does it give way. */
-		if (!child || (!t->idle && active_ns(child) <= 2 * active_ns(t)))
+		/* One that sleeps on purpose waits for nothing: only for more does it give way.
+		 * One of many short children, one after the other, sets no pace. */
+		if (!child || child->wall_ns < t->wall_ns / 2 ||
+		    (!t->idle && active_ns(child) <= 2 * active_ns(t)))
 			break;
 		t = child;
 	}

@@ -149,8 +149,9 @@ int gs_aggregate_line_call(struct gs_aggregate *v, const struct gs_rec_call *c)
 struct line_row {
 	struct line_use self;
 	uint64_t total_samples, total_ns;
-	uint32_t last_stack; /* that counted for it: once for each */
-	int8_t passed_over;  /* -1: not decided */
+	uint64_t loader_samples; /* shown as this line, in a loader of data */
+	uint32_t last_stack;     /* that counted for it: once for each */
+	int8_t passed_over;      /* -1: not decided */
 };
 
 static bool is_passed_over(const struct view_lines *l, const char *file)
@@ -188,8 +189,44 @@ static void add_use(struct line_use *sum, const struct line_use *u)
 	sum->op_ns += u->op_ns;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+	size_t n = strlen(text), n_end = strlen(end);
+
+	return n >= n_end && strcmp(text + n - n_end, end) == 0;
+}
+
+/* Is that PyTorch's loader at work: the iterator that a training loop asks for the next batch, or
+ * the loop of a worker process? */
+static bool is_loader(const struct gs_aggregate *v, uint32_t frame, bool *ret_in_worker)
+{
+	const struct gs_rec_frame *f = gs_dict_frame(v->dict, frame);
+	const char *file = f ? gs_dict_string(v->dict, f->file_str) : "";
+	const char *function = f ? gs_dict_string(v->dict, f->function_str) : "";
+
+	*ret_in_worker = ends_with(file, "torch/utils/data/_utils/worker.py") &&
+			 strcmp(function, "_worker_loop") == 0;
+	return *ret_in_worker || (ends_with(file, "torch/utils/data/dataloader.py") &&
+				  ends_with(function, "__next__"));
+}
+
+static void add_loader(const struct gs_aggregate *v, const struct gs_rec_stack *s, uint64_t samples,
+		       struct line_row *shown, struct gs_loader_summary *loader)
+{
+	bool in_worker;
+
+	for (uint32_t i = 0; i < s->n_frames; i++) {
+		if (!is_loader(v, s->frames[i], &in_worker))
+			continue;
+		*(in_worker ? &loader->worker_samples : &loader->self_samples) += samples;
+		shown->loader_samples += samples;
+		return;
+	}
+	loader->other_samples += samples;
+}
+
 static void add_stack(const struct gs_aggregate *v, struct line_row *rows, uint32_t n_rows,
-		      uint32_t id, struct line_use *nowhere)
+		      uint32_t id, struct line_use *nowhere, struct gs_loader_summary *loader)
 {
 	const struct gs_rec_stack *s = id ? gs_dict_stack(v->dict, id) : NULL;
 	const struct line_use *u = &v->lines->by_stack[id];
@@ -214,7 +251,31 @@ static void add_stack(const struct gs_aggregate *v, struct line_row *rows, uint3
 		rows[shown].total_samples += u->samples;
 		rows[shown].total_ns += u->sample_ns;
 	}
+	if (shown)
+		add_loader(v, s, u->samples, &rows[shown], loader);
+	else
+		loader->other_samples += u->samples;
 	add_use(shown ? &rows[shown].self : nowhere, u);
+}
+
+/* The line at which loaders spent most. */
+static void find_loader_line(const struct gs_aggregate *v, struct gs_summary *s,
+			     const struct line_row *rows, uint32_t n_rows)
+{
+	struct gs_loader_summary *l = &s->loader;
+	const struct gs_rec_frame *f;
+	uint32_t best = 0;
+
+	for (uint32_t i = 1; i < n_rows; i++)
+		if (rows[i].loader_samples > rows[best].loader_samples)
+			best = i;
+	f = best ? gs_dict_frame(v->dict, best) : NULL;
+	if (!f)
+		return;
+	l->file = gs_summary_text(s, gs_dict_string(v->dict, f->file_str));
+	l->function = gs_summary_text(s, gs_dict_string(v->dict, f->function_str));
+	l->line = f->line;
+	l->line_samples = rows[best].loader_samples;
 }
 
 /* Samples, calls and operators measure the same clock: what a line costs is the greatest of them.
@@ -301,7 +362,8 @@ int gs_aggregate_lines(struct gs_aggregate *v, struct gs_summary *s)
 	for (uint32_t i = 0; i < n_rows; i++)
 		rows[i].passed_over = -1;
 	for (uint32_t id = 0; id < v->lines->n; id++)
-		add_stack(v, rows, n_rows, id, &nowhere);
+		add_stack(v, rows, n_rows, id, &nowhere, &s->loader);
+	find_loader_line(v, s, rows, n_rows);
 	for (uint32_t i = 1; i < n_rows; i++)
 		n += is_used(&rows[i]);
 	s->python_bare_samples = nowhere.samples;

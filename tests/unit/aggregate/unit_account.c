@@ -140,9 +140,21 @@ static void launchers_are_passed_over(void **state)
 
 	put_account(&s, 5, 5, 1, GS_STATE_CHILD, 1000, true);
 	put_account(&s, 6, 6, 5, GS_STATE_POLL, 1000, true);
-	put_account(&s, 7, 7, 6, GS_STATE_CPU, 300, true);
-	put_account(&s, 8, 8, 6, GS_STATE_CPU, 500, true);
+	put_account(&s, 7, 7, 6, GS_STATE_CPU, 600, true);
+	put_account(&s, 8, 8, 6, GS_STATE_CPU, 800, true);
 	assert_int_equal(critical_of(&s, &n), 8);
+}
+
+/* One short child after the other: none of them is what the run is about. */
+static void short_children_set_no_pace(void **state)
+{
+	STREAM s = {.buf = GS_BUF_INIT(1 << 20)};
+	size_t n;
+
+	put_account(&s, 5, 5, 1, GS_STATE_CHILD, 1000, true);
+	for (uint32_t pid = 6; pid < 10; pid++)
+		put_account(&s, pid, pid, 5, GS_STATE_SLEEP, 240, true);
+	assert_int_equal(critical_of(&s, &n), 5);
 }
 
 static void parked_helpers_decide_nothing(void **state)
@@ -185,6 +197,7 @@ int main(void)
 		cmocka_unit_test(an_ended_thread_stands_still),
 		cmocka_unit_test(the_last_record_of_a_thread_counts),
 		cmocka_unit_test(launchers_are_passed_over),
+		cmocka_unit_test(short_children_set_no_pace),
 		cmocka_unit_test(parked_helpers_decide_nothing),
 		cmocka_unit_test(more_states_than_known_are_of_no_reason),
 	};

@@ -89,6 +89,44 @@ static void put_all(struct stream *s)
 	c->py_stack = 1;
 }
 
+/* A data loader in the thread that asks it, and in a worker; and code that only looks like one. */
+static void loaders_of_data(void **state)
+{
+	struct gs_summary *summary = NULL;
+	struct gs_aggregate *view = NULL;
+	STREAM s = STREAM_INIT;
+
+	assert_int_equal(gs_aggregate_new(&view), 0);
+	put_head(&s);
+	put_frame(&s, 4, "/usr/lib/python3/dist-packages/torch/utils/data/dataloader.py",
+		  "_BaseDataLoaderIter.__next__", 628);
+	put_frame(&s, 5, "/usr/lib/python3/dist-packages/torch/utils/data/_utils/worker.py",
+		  "_worker_loop", 302);
+	put_frame(&s, 6, "/home/u/data.py", "__getitem__", 40);
+	put_frame(&s, 7, "/usr/lib/python3/dist-packages/torch/utils/data/dataloader.py",
+		  "__init__", 200);
+	put_stack(&s, 4, 3, (uint32_t[]){6, 4, 3});
+	put_stack(&s, 5, 2, (uint32_t[]){6, 5});
+	put_stack(&s, 6, 2, (uint32_t[]){7, 3});
+	for (int i = 0; i < 4; i++)
+		put_sample(&s, 4);
+	for (int i = 0; i < 3; i++)
+		put_sample(&s, 5);
+	put_sample(&s, 6);
+	put_sample(&s, 1);
+	put_sample(&s, 0);
+	assert_int_equal(stream_push(&s, gs_aggregate_sink(view)), 0);
+	assert_int_equal(gs_aggregate_make_summary(view, &summary), 0);
+	assert_int_equal(summary->loader.self_samples, 4);
+	assert_int_equal(summary->loader.worker_samples, 3);
+	assert_int_equal(summary->loader.other_samples, 3);
+	assert_string_equal(summary->loader.file, "/home/u/data.py");
+	assert_int_equal(summary->loader.line, 40);
+	assert_int_equal(summary->loader.line_samples, 7);
+	gs_summary_free(&summary);
+	gs_aggregate_free(&view);
+}
+
 static void usual_lines(void **state)
 {
 	struct gs_summary *summary = NULL;
@@ -195,9 +233,8 @@ static void numbers_out_of_range(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(usual_lines),
-		cmocka_unit_test(other_filters),
-		cmocka_unit_test(stack_that_comes_late),
+		cmocka_unit_test(usual_lines),          cmocka_unit_test(loaders_of_data),
+		cmocka_unit_test(other_filters),        cmocka_unit_test(stack_that_comes_late),
 		cmocka_unit_test(numbers_out_of_range),
 	};
 

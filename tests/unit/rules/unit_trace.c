@@ -317,6 +317,59 @@ static void a_loader_that_marks_nothing(void **state)
 }
 
 /* Where collectives run on the GPU too, a wait for it may be one for another rank. */
+/* Releases that mark nothing: by samples of the Python stack. */
+static void a_loader_on_the_python_stack(void **state)
+{
+	static const struct {
+		uint64_t self, other;
+		const char *class_name;
+	} rows[] = {
+		{80, 20, "input_bound"},
+		{32, 68, "cpu_bound"}, /* of 90 % */
+		{40, 8, "cpu_bound"},  /* few */
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		spend(t, GS_STATE_CPU, 0, 9000);
+		rest(t, GS_STATE_DISK);
+		r.s->loader = (struct gs_loader_summary){.self_samples = rows[i].self,
+							 .other_samples = rows[i].other,
+							 .file = "/home/u/data.py",
+							 .function = "__getitem__",
+							 .line = 40,
+							 .line_samples = rows[i].self / 2};
+		gs_verdict_trace(r.s);
+		if (strcmp(rows[i].class_name, "input_bound") == 0)
+			assert_non_null(strstr(r.s->verdict.evidence,
+					       "50 % of loading on the CPU is at data.py:40"));
+		expect(&r, rows[i].class_name);
+	}
+}
+
+/* "-p PID" of a process that has ended would name nothing, or another one. */
+static void commands_name_the_process(void **state)
+{
+	struct gs_account_thread *t;
+	struct run r;
+
+	for (unsigned ended = 0; ended < 2; ended++) {
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		spend(t, GS_STATE_DISK, 0, 9000);
+		rest(t, GS_STATE_CPU);
+		t->ended = ended;
+		gs_verdict_trace(r.s);
+		assert_string_equal(r.s->verdict.command,
+				    ended ? "gpuscope job -p PID" : "gpuscope job -p 100");
+		expect(&r, "io_bound");
+	}
+}
+
 static void collectives_make_waits_uncertain(void **state)
 {
 	static const struct {
@@ -661,6 +714,8 @@ int main(void)
 		cmocka_unit_test(quotas_stop_threads),
 		cmocka_unit_test(waits_for_a_data_loader),
 		cmocka_unit_test(a_loader_that_marks_nothing),
+		cmocka_unit_test(a_loader_on_the_python_stack),
+		cmocka_unit_test(commands_name_the_process),
 		cmocka_unit_test(collectives_make_waits_uncertain),
 		cmocka_unit_test(a_sleeping_holder_is_no_idleness),
 		cmocka_unit_test(threads_that_take_turns),
