@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""One job, measured by gpuscope job and by the agent at the same time: both reports have the same figures."""
+"""One job, measured by gpuscope job and by the agent at the same time: both reports have the same figures.
+
+What the kernel counts is compared exactly: system calls that nothing else makes, bytes, and processes that end before
+anybody could read their rows."""
 
 import json
 import os
@@ -13,7 +16,9 @@ from page_help import Head
 from slurm_help import Slurm
 
 N = 3
-# Rank i computes for i + 1 seconds of processor time after "go", says what the kernel counted for it, and waits for "end".
+CHILDREN, CALLS, BYTES = 40, 500, 300_000
+# After "go" rank i starts children that end at once, each of which makes one of the calls, makes the others itself, writes bytes,
+# computes for i + 1 seconds of processor time, says what the kernel counted for it, and waits for "end".
 RANK = '''
 import os, time
 base, me = %r, int(os.environ["SLURM_PROCID"])
@@ -26,6 +31,16 @@ def wait_for(name):
         time.sleep(0.05)
 say("ready", f"{os.getpid()} {time.process_time()}")
 wait_for("go")
+for _ in range(%d):
+    child = os.fork()
+    if not child:
+        os.getpriority(os.PRIO_PROCESS, 0)
+        os._exit(0)
+    os.waitpid(child, 0)
+for _ in range(%d):
+    os.getpriority(os.PRIO_PROCESS, 0)
+with open(f"{base}/bytes{me}", "wb", buffering=0) as f:
+    f.write(bytes(%d * (me + 1)))
 goal = time.process_time() + me + 1
 while time.process_time() < goal:
     pass
@@ -40,7 +55,7 @@ GROWTH = 500 + 200 + 100 + 290 + 1600
 def start(t, s):
     path, base = s.path('work', 'rank.py'), s.path('work')
     with open(path, 'w', encoding='utf-8') as f:
-        f.write(RANK % base)
+        f.write(RANK % (base, CHILDREN, CALLS, BYTES))
     job_id = s.submit(f'srun -n{N} --overlap /usr/bin/python3 {path}\n', f'-n{N}', '-J', 'same', user='games')
     s.wait_state(job_id, 'RUNNING')
     return job_id
@@ -58,6 +73,13 @@ def figures_of(j):
             'ranks': [(r['rank'], r['step'], r['gpu_ratio'] is None) for r in j['ranks']]}  # fmt: skip
 
 
+def counts_of(j):
+    """What the kernel's rows say: of the job, and of its ranks."""
+    calls = {c['name']: (c['calls'], c['errors']) for c in j['syscalls']}
+    return {'getpriority': calls.get('getpriority'),
+            'ranks': [(r['processes'], r['file_bytes']) for r in j['ranks']]}  # fmt: skip
+
+
 @case('one job, measured by gpuscope job and by the agent: processor time, ranks, GPUs, energy through a restart of the counter', timeout=600)
 def same(t):
     with Slurm(t) as s:
@@ -71,7 +93,7 @@ def same(t):
         def what(joules):
             return f'gpus=4,util=37,seen={seen},joules={joules},pids={int(pids[0])}:{int(pids[1])}'
 
-        a = Agent(t, config_text(more='jobs:\n  interval: 500ms\n  linger: 60s\n' + link), what=what(JOULES[0]), env={'SLURM_CONF': s.conf})
+        a = Agent(t, config_text(more='jobs:\n  interval: 500ms\n  linger: 60s\n  syscalls: 200\n' + link), what=what(JOULES[0]), env={'SLURM_CONF': s.conf})
         config, out = t.path('job.yaml'), t.path('job.json')
         with open(config, 'w', encoding='utf-8') as f:
             f.write('output:\n  float_precision: -1\n')
@@ -113,6 +135,11 @@ def same(t):
         by_agent = of_job()['document']['jobs'][0]
         late = [float(x) for x in said(s, 'cpu')]
         t.equal('the same', figures_of(by_agent), figures_of(by_job))
+        t.equal('the same of the kernel\'s rows', counts_of(by_agent), counts_of(by_job))
+        t.equal('calls of ranks and their children', counts_of(by_job)['getpriority'], (N * (CHILDREN + CALLS), 0))
+        t.equal('processes of the ranks', [r['processes'] for r in by_job['ranks']], [1 + CHILDREN] * N)
+        extra = [r['file_bytes'] - BYTES * (i + 1) for i, r in enumerate(by_job['ranks'])]
+        t.true('bytes of the ranks', all(0 <= x < 1000 for x in extra), extra)
         t.equal('energy of both GPUs', by_job['figures']['gpu_energy_joules'], 2 * GROWTH)
         t.true('share', abs(by_job['figures']['gpu_percent'] - 37) < 1e-6, by_job['figures'])
         # Each rank's processor time: what the kernel itself counted since it was ready, or since its beginning. The interpreter

@@ -58,7 +58,7 @@ int gs_accounting_new(const struct gs_accounting_options *options, struct gs_acc
 	jo.trusted_uid = options->trusted_uid;
 	a->machine_bytes =
 		sysinfo(&machine) == 0 ? (int64_t)machine.totalram * machine.mem_unit : -1;
-	a->job_of = a->alive = a->process_of = GS_MAP_INIT(1u << 20);
+	a->job_of = GS_MAP_INIT(1u << 20);
 	a->left_out = a->claims_left_out = GS_MAP_INIT(LEFT_OUT_MAX);
 	a->n_places = a->max_jobs + GS_JOB_CLAIMS_MAX;
 	a->job = calloc(a->n_places, sizeof(*a->job));
@@ -84,23 +84,17 @@ void gs_accounting_free(struct gs_accounting **ref)
 		return;
 	gs_jobs_free(&a->jobs);
 	gs_host_taskstats_close(&a->host);
-	gs_taskstats_probe_free(a->probe);
+	gs_accounting_rows_close(&a->rows);
 	gs_rules_free(&a->own_rules);
 	gs_map_fini(&a->job_of);
 	gs_accounting_scan_fini(&a->scan);
 	gs_map_fini(&a->left_out);
 	gs_map_fini(&a->claims_left_out);
-	gs_map_fini(&a->process_of);
-	gs_map_fini(&a->alive);
 	for (uint32_t i = 0; a->job && i < a->n_places; i++) {
 		free(a->job[i].calls);
 		gs_accounting_ranks_fini(&a->job[i].ranks);
 	}
-	for (uint32_t i = 0; i < a->n_processes; i++)
-		free(a->process[i].calls);
 	free(a->job);
-	free(a->process);
-	free(a->fresh);
 	free(a);
 	*ref = NULL;
 }
@@ -193,7 +187,7 @@ static void read_group(struct gs_accounting *a, struct accounting_job *j)
 	}
 	if (path)
 		read_pressure(a, j, path);
-	if (t->memory_bytes < 0 && j->any_pid && a->probe)
+	if (t->memory_bytes < 0 && j->any_pid && a->rows)
 		t->memory_bytes = resident_bytes(a, (uint32_t)(j - a->job));
 	if (t->memory_bytes > t->memory_peak_bytes)
 		t->memory_peak_bytes = t->memory_bytes;
@@ -421,11 +415,17 @@ static int report_jobs(struct gs_accounting *a, uint64_t now_ns, struct gs_job_a
 	qsort(to->account, to->n_accounts, sizeof(*to->account), by_id);
 	count_unanswered(a, to);
 	to->time_ns = now_ns;
-	to->probes = a->probe != NULL;
+	to->probes = a->rows != NULL;
 	snprintf(to->why, sizeof(to->why), "%s", a->why);
 	gs_jobs_stats(a->jobs, &s);
 	to->trouble = a->trouble;
-	to->trouble.lost = a->probe_losses;
+	if (a->rows) {
+		const struct gs_taskstats_losses *l = gs_accounting_rows_lost(a->rows);
+
+		to->trouble.lost = l->keys_full + l->cells_full + l->threads + l->requests +
+				   l->aio + l->torn + l->missed;
+		to->trouble.not_followed += gs_accounting_rows_not_followed(a->rows);
+	}
 	to->trouble.claims_left_out += s.n_claims_left_out;
 	to->trouble.questions_failed =
 		s.n_commands_failed + s.n_commands_late + s.n_answers_bad + s.n_answers_long;
@@ -441,7 +441,7 @@ int gs_accounting_read(struct gs_accounting *a, const struct gs_gpu_snapshot *gp
 	int r = accounting_scan(a, began_ns);
 
 	if (r == 0)
-		r = accounting_count(a, began_ns, err);
+		r = accounting_count(a, err);
 	if (r < 0)
 		return r;
 	now_ns = gs_clock_boot_ns();

@@ -38,6 +38,8 @@ void accounting_end_job(struct gs_accounting *a, struct accounting_job *j)
 	a->ended[a->n_ended++ % GS_ARRAY_LEN(a->ended)] = hash_job(&j->told.job);
 	free(j->calls);
 	gs_accounting_ranks_fini(&j->ranks);
+	if (a->rows)
+		gs_accounting_rows_end_job(a->rows, (uint32_t)(j - a->job));
 	*j = (struct accounting_job){0};
 }
 
@@ -157,11 +159,11 @@ static uint32_t job_index(struct gs_accounting *a, const struct gs_job *job, uin
 	j = free_place(a, job, now_ns);
 	if (!j) {
 		count_left_out(a, job);
-		return ACCOUNT_NO_JOB;
+		return GS_ACCOUNTING_NO_JOB;
 	}
 	/* Where there never is a job, no probe costs anything. */
 	if (accounting_begin_counting(a) < 0)
-		return ACCOUNT_NO_JOB;
+		return GS_ACCOUNTING_NO_JOB;
 	begin_job(j, job, now_ns);
 	if (a->host)
 		gs_host_taskstats_reuse(a->host, (uint32_t)(j - a->job));
@@ -174,23 +176,8 @@ uint32_t accounting_job_of(struct gs_accounting *a, uint32_t pid, uint64_t now_n
 	const struct gs_job *job = gs_jobs_lookup(a->jobs, pid, &task);
 
 	if (!job || !(a->options.kinds >> job->kind & 1))
-		return ACCOUNT_NO_JOB;
+		return GS_ACCOUNTING_NO_JOB;
 	return job_index(a, job, now_ns);
-}
-
-static int want_followed(struct gs_accounting *a, uint32_t pid)
-{
-	if (a->n_fresh == a->room_fresh) {
-		size_t room = a->room_fresh ? 2 * a->room_fresh : 64;
-		uint32_t *more = realloc(a->fresh, room * sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		a->fresh = more;
-		a->room_fresh = room;
-	}
-	a->fresh[a->n_fresh++] = pid;
-	return 0;
 }
 
 struct search {
@@ -203,10 +190,10 @@ static int consider_process(void *ctx, uint32_t pid, bool ask)
 {
 	struct search *s = ctx;
 	struct gs_accounting *a = s->a;
-	uint64_t job, at;
+	uint64_t job;
 	bool has_job = gs_map_get(&a->job_of, pid, &job);
-	bool followed = has_job && (a->probe ? gs_map_get(&a->alive, pid, &at)
-					     : gs_host_taskstats_watches(a->host, pid));
+	bool followed = has_job && (a->rows ? gs_accounting_rows_has(a->rows, pid)
+					    : gs_host_taskstats_watches(a->host, pid));
 	int r;
 
 	if (followed || (has_job && !ask))
@@ -214,26 +201,23 @@ static int consider_process(void *ctx, uint32_t pid, bool ask)
 	if (!ask)
 		return 0;
 	job = accounting_job_of(a, pid, s->now_ns);
-	if (job == ACCOUNT_NO_JOB)
+	if (job == GS_ACCOUNTING_NO_JOB)
 		return 0;
 	a->job[job].any_pid = pid;
 	r = gs_map_put(&s->job_of, pid, job);
 	if (r < 0)
 		return r;
-	if (a->probe)
-		return want_followed(a, pid);
+	if (gs_accounting_is_holder(a->proc_root, pid)) {
+		if (a->rows)
+			gs_accounting_rows_follow_holder(a->rows, pid, (uint32_t)job);
+		return 0;
+	}
+	if (a->rows) {
+		gs_accounting_rows_follow(a->rows, pid, (uint32_t)job, GS_ACCOUNTING_NO_RANK);
+		return 0;
+	}
 	r = gs_host_taskstats_add(a->host, (uint32_t)job, pid, a->first_scan_done);
 	return r == -ESRCH ? 0 : r;
-}
-
-static void follow_processes(struct gs_accounting *a)
-{
-	struct gs_err err = {{0}};
-
-	if (a->probe && a->n_fresh &&
-	    gs_taskstats_probe_follow_pids(a->probe, a->fresh, a->n_fresh, &err) < 0)
-		a->trouble.not_followed += a->n_fresh;
-	a->n_fresh = 0;
 }
 
 /* A claim that was proven is the job from now on, unless that is here already. */
@@ -291,12 +275,12 @@ int accounting_scan(struct gs_accounting *a, uint64_t now_ns)
 	a->scanned = NULL;
 	if (r < 0) {
 		gs_map_fini(&s.job_of);
-		a->n_fresh = 0;
 		return r;
 	}
 	gs_map_fini(&a->job_of);
 	a->job_of = s.job_of;
-	follow_processes(a);
+	if (a->rows)
+		gs_accounting_rows_flush(a->rows);
 	if (!a->first_scan_done)
 		settle_questions(a);
 	refresh_jobs(a);

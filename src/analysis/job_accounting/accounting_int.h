@@ -5,13 +5,11 @@
 #include "analysis/job_accounting/accounting.h"
 #include "analysis/job_accounting/gpu_use.h"
 #include "analysis/job_accounting/ranks.h"
+#include "analysis/job_accounting/rows.h"
 #include "analysis/job_accounting/scan.h"
 #include "core/base/map.h"
 #include "sources/host/taskstats.h"
 #include "sources/identity/job.h"
-#include "sources/taskstats/taskstats.h"
-
-#define ACCOUNT_NO_JOB UINT32_MAX
 
 struct accounting_mark { /* the totals at a moment: what the last minutes brought is the difference */
 	uint64_t time_ns;
@@ -42,30 +40,18 @@ struct accounting_job {
 	struct gs_accounting_gpu_use gpus;
 };
 
-struct accounting_process { /* one that the probes follow */
-	uint64_t key;       /* of pid and start */
-	uint32_t pid, job;
-	uint32_t reading; /* number of the last reading that had it */
-	uint32_t rank;    /* of its job's ranks, plus one; 0 none (yet) */
-	uint8_t n_asked;  /* how often it was asked for */
-	bool alive;
-	struct gs_taskstats last;      /* as it was read last */
-	struct accounting_call *calls; /* owned: likewise */
-	uint32_t n_calls;
-};
-
 struct gs_accounting {
 	struct gs_accounting_options options;
 	char proc_root[256], cgroup_root[256];
 	struct gs_rules *own_rules; /* owned; NULL when rules were lent */
 	const struct gs_rules *rules;
 	struct gs_jobs *jobs;
-	struct gs_host_taskstats *host;   /* without probes */
-	struct gs_taskstats_probe *probe; /* with them */
+	struct gs_host_taskstats *host;  /* without probes */
+	struct gs_accounting_rows *rows; /* with them */
 	char why[256];
 	int64_t machine_bytes;
 	bool first_scan_done;
-	bool is_counting; /* there was a job: one of host and probe is open */
+	bool is_counting; /* there was a job: one of host and rows is open */
 
 	struct accounting_job *job; /* owned; n_places */
 	uint32_t max_jobs;          /* that are proven; claims come on top */
@@ -78,17 +64,7 @@ struct gs_accounting {
 	struct gs_map claims_left_out; /* likewise */
 	uint64_t ended[64];            /* hashes of the jobs that had a place last */
 	uint64_t n_ended;
-	struct gs_map process_of;           /* key -> process, with probes */
-	struct gs_map alive;                /* pid -> process, of those alive at the last reading */
-	struct accounting_process *process; /* owned */
-	uint32_t n_processes, room_processes;
-	uint32_t reading; /* number of this one */
-	uint64_t forgot_ns;
-
-	uint32_t *fresh; /* owned: processes to be followed */
-	size_t n_fresh, room_fresh;
 	struct gs_job_account_trouble trouble;
-	uint64_t probe_losses;
 };
 
 /* --- accounting_find.c --- */
@@ -96,7 +72,7 @@ struct gs_accounting {
 /* Whose are the processes of this machine: new ones are followed. */
 int accounting_scan(struct gs_accounting *a, uint64_t now_ns);
 
-/* The job of a process, made when it is new; ACCOUNT_NO_JOB. */
+/* The job of a process, made when it is new; GS_ACCOUNTING_NO_JOB. */
 uint32_t accounting_job_of(struct gs_accounting *a, uint32_t pid, uint64_t now_ns);
 
 /* A place is given back: its job was reported, and has ended. */
@@ -108,13 +84,12 @@ void accounting_end_job(struct gs_accounting *a, struct accounting_job *j);
 int accounting_begin_counting(struct gs_accounting *a);
 
 /* Add up what their processes did. */
-int accounting_count(struct gs_accounting *a, uint64_t now_ns, struct gs_err *err);
+int accounting_count(struct gs_accounting *a, struct gs_err *err);
 
 /* --- accounting_rank.c --- */
 
-/* What the process did since the reading before counts to its rank as well. */
-void accounting_add_rank(struct gs_accounting *a, struct accounting_process *p, uint32_t parent_pid,
-			 const struct gs_taskstats *before);
+/* The rank of a process of the job, as find_rank of rows.h. */
+uint32_t accounting_find_rank(void *account, uint32_t job, uint32_t pid);
 
 /* The ranks' processes on GPUs, for ns. */
 void accounting_add_rank_gpus(struct gs_accounting *a, const struct gs_gpu_snapshot *gpus,

@@ -18,11 +18,10 @@ struct process { /* without probes: as it was read last */
 };
 
 struct gs_accounting_measure_ranks {
-	struct gs_accounting_ranks
-		of[GS_HOST_TASKSTATS_GROUPS]; /* by job; their work is of processes that ended */
-	struct gs_map id_of;                  /* pid -> job << 32 | index of its rank */
-	struct gs_map last_of;                /* pid -> process */
-	struct process *process;              /* owned */
+	struct gs_accounting_ranks of[GS_HOST_TASKSTATS_GROUPS]; /* by job */
+	struct gs_map id_of;     /* without probes: pid -> job << 32 | its rank */
+	struct gs_map last_of;   /* pid -> process */
+	struct process *process; /* owned */
 	size_t n_processes, capacity;
 	uint64_t n_left_out;
 	uint64_t read_ns;
@@ -56,39 +55,45 @@ void gs_accounting_measure_ranks_free(struct gs_accounting_measure_ranks **ref)
 
 static struct gs_job_rank_count *rank_of_id(struct gs_accounting_measure_ranks *r, uint64_t id)
 {
-	return &r->of[id >> 32].rank[(uint32_t)id];
+	return &r->of[id >> 32].rank[(uint32_t)id - 1];
+}
+
+uint32_t gs_accounting_measure_ranks_find(struct gs_accounting_measure_ranks *r, uint32_t job,
+					  const struct gs_job_task *task)
+{
+	uint32_t rank;
+
+	if (!gs_job_task_is_rank(task))
+		return GS_ACCOUNTING_NO_RANK;
+	rank = gs_accounting_ranks_find(&r->of[job], task);
+	if (rank)
+		return rank;
+	r->n_left_out++;
+	return GS_ACCOUNTING_NEVER_RANK;
 }
 
 void gs_accounting_measure_ranks_note(struct gs_accounting_measure_ranks *r, uint32_t pid,
-				      uint32_t job, const struct gs_job_task *task)
+				      uint32_t job, uint32_t rank)
 {
-	uint64_t id;
-	uint32_t at;
+	uint64_t id = (uint64_t)job << 32 | rank;
 
-	if (!gs_job_task_is_rank(task))
+	if (rank == GS_ACCOUNTING_NO_RANK || rank == GS_ACCOUNTING_NEVER_RANK)
 		return;
-	at = gs_accounting_ranks_find(&r->of[job], task);
-	id = (uint64_t)job << 32 | (at - 1);
-	if (!at || gs_map_put(&r->id_of, pid, id) < 0)
+	if (gs_map_put(&r->id_of, pid, id) < 0)
 		r->n_left_out++;
 	else
 		rank_of_id(r, id)->n_processes++;
 }
 
+void gs_accounting_measure_ranks_add_ended(struct gs_accounting_measure_ranks *r, uint32_t job,
+					   uint32_t rank, const struct gs_taskstats *work)
+{
+	gs_accounting_ranks_add_ended(&r->of[job], rank, work);
+}
+
 uint64_t gs_accounting_measure_ranks_left_out(const struct gs_accounting_measure_ranks *r)
 {
 	return r->n_left_out;
-}
-
-static void add_ended(void *ctx, uint64_t id, const struct gs_taskstats *work)
-{
-	gs_taskstats_add(&rank_of_id(ctx, id)->work, work);
-}
-
-void gs_accounting_measure_ranks_fold(struct gs_accounting_measure_ranks *r,
-				      struct gs_accounting_measure_kernel *kernel)
-{
-	gs_accounting_measure_kernel_fold(kernel, &r->id_of, add_ended, r);
 }
 
 /* Room for one more; NULL: no memory. */
@@ -138,14 +143,28 @@ static void look_at(struct gs_accounting_measure_ranks *r, const struct gs_host_
 	}
 }
 
+static bool find_id(const struct gs_accounting_measure_ranks *r,
+		    const struct gs_accounting_rows *rows, uint32_t pid, uint64_t *ret_id)
+{
+	uint32_t job, rank;
+
+	if (!rows)
+		return gs_map_get(&r->id_of, pid, ret_id);
+	if (!gs_accounting_rows_rank_of(rows, pid, &job, &rank))
+		return false;
+	*ret_id = (uint64_t)job << 32 | rank;
+	return true;
+}
+
 void gs_accounting_measure_ranks_look(struct gs_accounting_measure_ranks *r,
 				      const struct gs_gpu_snapshot *g,
+				      const struct gs_accounting_rows *rows,
 				      const struct gs_host_taskstats *host, uint64_t now_ns)
 {
 	uint64_t id;
 
 	for (uint32_t i = 0; g && i < g->n_processes; i++)
-		if (!g->process[i].ended && gs_map_get(&r->id_of, g->process[i].pid, &id))
+		if (!g->process[i].ended && find_id(r, rows, g->process[i].pid, &id))
 			gs_accounting_rank_add_gpu(rank_of_id(r, id), &g->process[i],
 						   r->read_ns ? now_ns - r->read_ns : 0);
 	r->read_ns = now_ns;
@@ -155,36 +174,16 @@ void gs_accounting_measure_ranks_look(struct gs_accounting_measure_ranks *r,
 		look_at(r, host, (uint32_t)s->key, s->value);
 }
 
-struct sum { /* of a job's ranks, those that live as well */
-	uint32_t job;
-	struct gs_job_rank_count *rank;
-};
-
-static void add_living(void *ctx, uint64_t id, const struct gs_taskstats *work)
-{
-	const struct sum *s = ctx;
-
-	if (id >> 32 == s->job)
-		gs_taskstats_add(&s->rank[(uint32_t)id].work, work);
-}
-
-int gs_accounting_measure_ranks_report(const struct gs_accounting_measure_ranks *r, uint32_t job,
-				       const struct gs_accounting_measure_kernel *kernel,
+int gs_accounting_measure_ranks_report(struct gs_accounting_measure_ranks *r, uint32_t job,
+				       const struct gs_accounting_rows *rows,
 				       struct gs_job_report *report)
 {
-	const struct gs_accounting_ranks *of = &r->of[job];
-	GS_FREE struct gs_job_rank_count *copy = calloc(of->n_ranks + 1u, sizeof(*copy));
-	struct sum sum = {job, copy};
-	int e;
+	struct gs_accounting_ranks *of = &r->of[job];
+	int e = rows ? gs_accounting_ranks_count(of, rows, job) : 0;
 
-	if (!copy)
-		return -ENOMEM;
-	if (of->n_ranks)
-		memcpy(copy, of->rank, of->n_ranks * sizeof(*copy));
-	if (kernel)
-		gs_accounting_measure_kernel_add_by(kernel, &r->id_of, add_living, &sum);
-	e = gs_accounting_ranks_report(copy, of->n_ranks, report);
-	for (size_t i = 0; !kernel && i < report->n_ranks; i++)
+	if (e == 0)
+		e = gs_accounting_ranks_report(of->rank, of->n_ranks, report);
+	for (size_t i = 0; !rows && i < report->n_ranks; i++)
 		report->ranks[i].wait_s = report->ranks[i].gpu_wait_s = report->ranks[i].net_bytes =
 			NAN;
 	return e;

@@ -10,6 +10,7 @@
 void gs_accounting_ranks_fini(struct gs_accounting_ranks *r)
 {
 	free(r->rank);
+	free(r->ended);
 	gs_map_fini(&r->by_task);
 	*r = (struct gs_accounting_ranks){0};
 }
@@ -43,6 +44,10 @@ static struct gs_job_rank_count *new_rank(struct gs_accounting_ranks *r)
 		if (!more)
 			return NULL;
 		r->rank = more;
+		more = realloc(r->ended, capacity * sizeof(*r->ended));
+		if (!more)
+			return NULL;
+		r->ended = more;
 		r->capacity = capacity;
 	}
 	return &r->rank[r->n_ranks];
@@ -63,7 +68,53 @@ uint32_t gs_accounting_ranks_find(struct gs_accounting_ranks *r, const struct gs
 		return 0;
 	*rank = (struct gs_job_rank_count){.rank = t->rank, .gpu_memory_peak_bytes = -1};
 	memcpy(rank->step, t->step, sizeof(t->step));
+	r->ended[r->n_ranks] = (struct gs_accounting_rank_ended){0};
 	return ++r->n_ranks;
+}
+
+static void add_process(void *ctx, uint32_t rank, const struct gs_taskstats *work)
+{
+	struct gs_accounting_rank_ended *sum = ctx;
+
+	sum[rank - 1].n_processes++;
+	gs_taskstats_add(&sum[rank - 1].work, work);
+}
+
+void gs_accounting_ranks_add_ended(struct gs_accounting_ranks *r, uint32_t rank,
+				   const struct gs_taskstats *work)
+{
+	add_process(r->ended, rank, work);
+}
+
+void gs_accounting_raise_work(struct gs_taskstats *work, const struct gs_taskstats *now)
+{
+	__u64 *to = (__u64 *)work;
+	const __u64 *from = (const __u64 *)now;
+
+	_Static_assert(sizeof(*work) % sizeof(*to) == 0, "only counters of 64 bits");
+	for (size_t i = 0; i < sizeof(*work) / sizeof(*to); i++)
+		if (from[i] > to[i])
+			to[i] = from[i];
+}
+
+int gs_accounting_ranks_count(struct gs_accounting_ranks *r, const struct gs_accounting_rows *rows,
+			      uint32_t job)
+{
+	GS_FREE struct gs_accounting_rank_ended *now = NULL;
+
+	if (!r->n_ranks)
+		return 0;
+	now = malloc(r->n_ranks * sizeof(*now));
+	if (!now)
+		return -ENOMEM;
+	memcpy(now, r->ended, r->n_ranks * sizeof(*now));
+	gs_accounting_rows_visit_ranks(rows, job, add_process, now);
+	for (uint32_t i = 0; i < r->n_ranks; i++) {
+		gs_accounting_raise_work(&r->rank[i].work, &now[i].work);
+		if (now[i].n_processes > r->rank[i].n_processes)
+			r->rank[i].n_processes = now[i].n_processes;
+	}
+	return 0;
 }
 
 void gs_accounting_rank_add_gpu(struct gs_job_rank_count *r, const struct gs_gpu_process *p,

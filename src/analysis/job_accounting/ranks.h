@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analysis/job_accounting/rows.h"
 #include "analysis/job_report/report.h"
 #include "core/base/map.h"
 #include "model/node/gpu.h"
@@ -20,8 +21,14 @@
 
 #define GS_RANKS_MAX 16384
 
+struct gs_accounting_rank_ended { /* processes whose rows were given back */
+	struct gs_taskstats work;
+	uint32_t n_processes;
+};
+
 struct gs_accounting_ranks {            /* begins as all 0 */
 	struct gs_job_rank_count *rank; /* owned; in the order in which they were seen first */
+	struct gs_accounting_rank_ended *ended; /* owned; by rank */
 	uint32_t n_ranks, capacity;
 	struct gs_map by_task; /* hash of step and rank -> index */
 };
@@ -31,6 +38,18 @@ void gs_accounting_ranks_fini(struct gs_accounting_ranks *ranks);
 /* The rank of this task, made when it is new: its index plus one. 0: there is no room. */
 uint32_t gs_accounting_ranks_find(struct gs_accounting_ranks *ranks,
 				  const struct gs_job_task *task);
+
+/* rank: its index plus one. A process of it ended, and its row was given back. */
+void gs_accounting_ranks_add_ended(struct gs_accounting_ranks *ranks, uint32_t rank,
+				   const struct gs_taskstats *work);
+
+/* The ranks' work and processes as of the last reading of the job's rows; what was counted once
+ * stays. 0 or -ENOMEM. */
+int gs_accounting_ranks_count(struct gs_accounting_ranks *ranks,
+			      const struct gs_accounting_rows *rows, uint32_t job);
+
+/* Each counter that is larger now. */
+void gs_accounting_raise_work(struct gs_taskstats *work, const struct gs_taskstats *now);
 
 /* Its process was so on a GPU, for ns. */
 void gs_accounting_rank_add_gpu(struct gs_job_rank_count *rank,

@@ -2,7 +2,14 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
 
 #define SOONEST_MS 80
 #define LATEST_MS  5000
@@ -59,4 +66,48 @@ int gs_accounting_scan_processes(struct gs_accounting_scan *s, const char *proc_
 	gs_map_fini(&s->asked);
 	s->asked = next;
 	return 0;
+}
+
+static bool read_text(const char *proc_root, uint32_t pid, const char *name, char *text,
+		      size_t bytes)
+{
+	char path[320];
+	GS_CLOSE int fd = -1;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%s/%u/%s", proc_root, pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd >= 0 ? read(fd, text, bytes - 1) : -1;
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+static uint32_t parent_of(const char *proc_root, uint32_t pid)
+{
+	char text[1024], *at;
+	unsigned parent;
+
+	return read_text(proc_root, pid, "stat", text, sizeof(text)) && (at = strrchr(text, ')')) &&
+			       sscanf(at + 1, " %*c %u", &parent) == 1
+		       ? parent
+		       : 0;
+}
+
+/* Only root's: anybody can call his process what he likes. */
+static bool is_slurmstepd(const char *proc_root, uint32_t pid)
+{
+	char name[64], path[320];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/%u", proc_root, pid);
+	return pid && stat(path, &st) == 0 && st.st_uid == 0 &&
+	       read_text(proc_root, pid, "comm", name, sizeof(name)) &&
+	       strcmp(name, "slurmstepd\n") == 0;
+}
+
+bool gs_accounting_is_holder(const char *proc_root, uint32_t pid)
+{
+	/* A task has its name too, until it becomes the user's program. */
+	return is_slurmstepd(proc_root, pid) &&
+	       !is_slurmstepd(proc_root, parent_of(proc_root, pid));
 }

@@ -21,6 +21,10 @@ struct gs_accounting_scan {  /* begins as all 0 */
 
 void gs_accounting_scan_fini(struct gs_accounting_scan *scan);
 
+/* Whether a process starts those of jobs and is none of them: slurmstepd, which Slurm keeps in the
+ * groups of its step. Asked of proc_root. */
+bool gs_accounting_is_holder(const char *proc_root, uint32_t pid);
+
 /* ask: it is time to ask whose it is. Negative: stop, with this errno. */
 typedef int gs_accounting_scan_visit(void *ctx, uint32_t pid, bool ask);
 

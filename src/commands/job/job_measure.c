@@ -19,12 +19,13 @@
 #include "core/base/map.h"
 #include "core/base/mem.h"
 #include "analysis/job_accounting/gpu_use.h"
+#include "analysis/job_accounting/measure_ranks.h"
+#include "analysis/job_accounting/rows.h"
 #include "analysis/job_accounting/scan.h"
 #include "commands/job/job.h"
 #include "commands/job/job_gpu.h"
-#include "analysis/job_accounting/measure_kernel.h"
-#include "analysis/job_accounting/measure_ranks.h"
 #include "commands/job/job_who.h"
+#include "model/node/job_tables.h"
 #include "sources/host/pressure.h"
 #include "sources/host/taskstats.h"
 #include "sources/launches/launches.h"
@@ -58,9 +59,8 @@ struct job_measure {
 	struct job_gpu *gpu;
 	struct gs_launches *cuda; /* NULL: not wanted */
 	struct gs_accounting_measure_ranks *ranks;
-	struct gs_accounting_measure_kernel
-		*kernel; /* NULL: no probes, why_no_kernel tells the reason */
-	char why_no_kernel[256];
+	struct gs_accounting_rows *rows; /* NULL: no probes, why_no_rows has the reason */
+	char why_no_rows[256];
 	char slurm_version[32]; /* at the end */
 	struct member member[GS_HOST_TASKSTATS_GROUPS];
 	size_t n_members;
@@ -120,36 +120,52 @@ static struct member *member_of(struct job_measure *m, const struct gs_job *job)
 	return x;
 }
 
+static uint32_t find_rank(void *ctx, uint32_t job, uint32_t pid)
+{
+	struct job_measure *m = ctx;
+	struct gs_job_task task;
+
+	job_who_task(m->who, pid, &task);
+	return gs_accounting_measure_ranks_find(m->ranks, job, &task);
+}
+
+static void add_ended(void *ctx, uint32_t job, uint32_t rank, const struct gs_taskstats *work)
+{
+	struct job_measure *m = ctx;
+
+	gs_accounting_measure_ranks_add_ended(m->ranks, job, rank, work);
+}
+
 /* One process: watched when it belongs to a job that was asked for. */
 static bool take_process(struct job_measure *m, uint32_t pid)
 {
-	struct gs_job_task task;
 	struct gs_job job;
 	struct member *x;
-
+	uint32_t at, rank;
 	uint64_t none;
 
 	if (gs_host_taskstats_watches(m->work, pid) ||
-	    (gs_map_get(&m->holders, pid, &none) && job_who_is_holder(pid)) ||
+	    (gs_map_get(&m->holders, pid, &none) && gs_accounting_is_holder("/proc", pid)) ||
 	    !job_who_is(m->who, pid, &job))
 		return false;
 	x = member_of(m, &job);
-	if (x && job_who_is_holder(pid) && gs_map_put(&m->holders, pid, 0) == 0) {
-		if (m->kernel)
-			gs_accounting_measure_kernel_follow_holder(m->kernel, pid,
-								   (uint32_t)(x - m->member));
+	if (x && gs_accounting_is_holder("/proc", pid) && gs_map_put(&m->holders, pid, 0) == 0) {
+		if (m->rows)
+			gs_accounting_rows_follow_holder(m->rows, pid, (uint32_t)(x - m->member));
 		x->any_pid = pid;
 		return false;
 	}
 	if (!x ||
 	    gs_host_taskstats_add(m->work, (uint32_t)(x - m->member), pid, m->first_scan_done) < 0)
 		return false;
-	if (m->kernel)
-		gs_accounting_measure_kernel_follow(m->kernel, pid, (uint32_t)(x - m->member));
+	at = (uint32_t)(x - m->member);
+	rank = find_rank(m, at, pid);
+	if (m->rows)
+		gs_accounting_rows_follow(m->rows, pid, at, rank);
+	else
+		gs_accounting_measure_ranks_note(m->ranks, pid, at, rank);
 	if (m->cuda)
-		gs_launches_follow(m->cuda, pid, (uint32_t)(x - m->member));
-	job_who_task(m->who, pid, &task);
-	gs_accounting_measure_ranks_note(m->ranks, pid, (uint32_t)(x - m->member), &task);
+		gs_launches_follow(m->cuda, pid, at);
 	if (job.kind == GS_JOB_CGROUP && x->job.uid != job.uid) { /* of several users: nobody's */
 		job.uid = -1;
 		job.user[0] = '\0';
@@ -197,12 +213,12 @@ static void scan_processes(struct job_measure *m)
 						   consider_process, &s);
 		again = s.found && m->options->by == JOB_OF_PIDS;
 	}
-	from_ns = m->kernel ? gs_accounting_measure_kernel_flush(m->kernel) : 0;
+	from_ns = m->rows ? gs_accounting_rows_flush(m->rows) : 0;
 	for (size_t i = n_before; from_ns && i < m->n_members; i++)
 		m->member[i].start_ns = from_ns;
-	if (!m->first_scan_done && from_ns && gs_accounting_measure_kernel_read(m->kernel) == 0)
+	if (!m->first_scan_done && from_ns && gs_accounting_rows_read(m->rows, NULL) == 0)
 		for (size_t i = n_before; i < m->n_members; i++) {
-			from_ns = gs_accounting_measure_kernel_since_ns(m->kernel, (uint32_t)i);
+			from_ns = gs_accounting_rows_since_ns(m->rows, (uint32_t)i);
 			if (from_ns)
 				m->member[i].start_ns = from_ns;
 		}
@@ -330,8 +346,8 @@ static void read_groups(struct job_measure *m)
 	}
 	job_gpu_read(m->gpu);
 	job_who_gpus(m->who, job_gpu_snapshot(m->gpu));
-	gs_accounting_measure_ranks_look(m->ranks, job_gpu_snapshot(m->gpu),
-					 m->kernel ? NULL : m->work, gs_clock_boot_ns());
+	gs_accounting_measure_ranks_look(m->ranks, job_gpu_snapshot(m->gpu), m->rows,
+					 m->rows ? NULL : m->work, gs_clock_boot_ns());
 	read_gpus(m);
 }
 
@@ -344,8 +360,8 @@ void job_measure_poll(struct job_measure *m)
 		scan_processes(m);
 	}
 	m->look_cost_ns = gs_host_taskstats_poll(m->work);
-	if (m->kernel)
-		gs_accounting_measure_ranks_fold(m->ranks, m->kernel);
+	if (m->rows)
+		gs_accounting_rows_poll(m->rows);
 	if (m->cuda)
 		gs_launches_poll(m->cuda);
 	if (now_ns - m->group_ns >= GROUP_NS) {
@@ -367,11 +383,11 @@ uint64_t job_measure_pause_ns(const struct job_measure *m)
 	uint64_t pause_ns = (uint64_t)m->options->conf.poll_ms * 1000000;
 
 	/* The kernel counts by itself; looking only finds new processes and the end. */
-	if (m->kernel && pause_ns < KERNEL_PAUSE_NS)
+	if (m->rows && pause_ns < KERNEL_PAUSE_NS)
 		pause_ns = KERNEL_PAUSE_NS;
 	if (is_hurried(m))
 		return HURRY_NS;
-	if (m->options->detach && m->kernel)
+	if (m->options->detach && m->rows)
 		pause_ns = DETACHED_NS;
 
 	return pause_ns > m->look_cost_ns * COST_SHARE ? pause_ns : m->look_cost_ns * COST_SHARE;
@@ -409,18 +425,28 @@ static uint32_t wanted_families(const struct job_options *o)
 }
 
 /* Probes where they are permitted; what procfs tells otherwise. */
-static void open_kernel(struct job_measure *m)
+static void open_rows(struct job_measure *m)
 {
+	const struct gs_accounting_rows_options o = {
+		.probe = {.size = sizeof(o.probe), .families = m->options->families},
+		.n_jobs = GS_HOST_TASKSTATS_GROUPS,
+		.find_rank = find_rank,
+		.add_ended = add_ended,
+		.ctx = m};
 	struct gs_err err = {{0}};
 	int r;
 
 	if (!m->options->conf.ebpf) {
-		snprintf(m->why_no_kernel, sizeof(m->why_no_kernel), "ebpf.enabled is false");
+		snprintf(m->why_no_rows, sizeof(m->why_no_rows), "ebpf.enabled is false");
 		return;
 	}
-	r = gs_accounting_measure_kernel_open(m->options->families, &m->kernel, &err);
+	if (!m->options->families) {
+		snprintf(m->why_no_rows, sizeof(m->why_no_rows), "every probe is off");
+		return;
+	}
+	r = gs_accounting_rows_open(&o, &m->rows, &err);
 	if (r < 0)
-		snprintf(m->why_no_kernel, sizeof(m->why_no_kernel), "%s", gs_err_text(&err, r));
+		snprintf(m->why_no_rows, sizeof(m->why_no_rows), "%s", gs_err_text(&err, r));
 }
 
 /* The job is there before its first process: all that the launcher makes is its. */
@@ -434,12 +460,12 @@ static void follow_launcher(struct job_measure *m)
 	job.job_id = strtoll(m->options->ids[0], NULL, 10);
 	snprintf(job.id, sizeof(job.id), "%s", m->options->ids[0]);
 	x = member_of(m, &job);
-	if (m->kernel && gs_map_put(&m->holders, m->options->launcher, 0) == 0)
-		gs_accounting_measure_kernel_follow_holder(m->kernel, m->options->launcher,
-							   (uint32_t)(x - m->member));
+	if (m->rows && gs_map_put(&m->holders, m->options->launcher, 0) == 0)
+		gs_accounting_rows_follow_holder(m->rows, m->options->launcher,
+						 (uint32_t)(x - m->member));
 	x->any_pid = m->options->launcher;
-	if (m->kernel)
-		gs_accounting_measure_kernel_flush(m->kernel);
+	if (m->rows)
+		gs_accounting_rows_flush(m->rows);
 }
 
 int job_measure_open(const struct job_options *options, struct job_measure **ret,
@@ -465,7 +491,7 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 		job_measure_close(&m);
 		return r;
 	}
-	open_kernel(m);
+	open_rows(m);
 	if (options->conf.ebpf && wanted_families(options) >> GS_JOB_KNOWS_CUDA & 1 &&
 	    gs_launches_open(&m->cuda) < 0) {
 		job_measure_close(&m);
@@ -494,7 +520,7 @@ void job_measure_close(struct job_measure **ref)
 	gs_host_taskstats_close(&m->work);
 	job_who_close(&m->who);
 	job_gpu_close(&m->gpu);
-	gs_accounting_measure_kernel_close(&m->kernel);
+	gs_accounting_rows_close(&m->rows);
 	gs_launches_close(&m->cuda);
 	gs_accounting_measure_ranks_free(&m->ranks);
 	free(m);
@@ -546,6 +572,57 @@ static void use_of_memory(const struct member *x, const struct gs_host_taskstats
 		u->work.oom_kills = (uint64_t)(x->last.oom_kills - x->first.oom_kills);
 }
 
+static int by_time(const void *a, const void *b)
+{
+	const struct gs_job_report_call *x = a, *y = b;
+
+	return (x->total_ns < y->total_ns) - (x->total_ns > y->total_ns);
+}
+
+static int report_calls(const struct job_measure *m, uint32_t job, struct gs_job_report *report)
+{
+	struct gs_accounting_calls calls = {0};
+	int r = gs_accounting_rows_calls(m->rows, job, &calls);
+
+	report->calls = r == 0 ? calloc(calls.n_rows + 1, sizeof(*report->calls)) : NULL;
+	for (size_t i = 0; report->calls && i < calls.n_rows; i++) {
+		const struct gs_taskstats_syscall *c = &calls.row[i].call;
+		struct gs_job_report_call *to = &report->calls[report->n_calls++];
+
+		gs_taskstats_call_name(calls.row[i].id, to->name, sizeof(to->name));
+		to->calls = c->calls;
+		to->errors = c->errors;
+		to->total_ns = c->total_ns;
+		to->max_ns = c->max_ns;
+		to->timed = c->timed;
+		memcpy(to->hist, c->hist, sizeof(to->hist));
+	}
+	gs_accounting_calls_fini(&calls);
+	if (!report->calls)
+		return -ENOMEM;
+	qsort(report->calls, report->n_calls, sizeof(*report->calls), by_time);
+	return 0;
+}
+
+/* What the kernel counted: usage, with the families known, calls, tables, processes seen. */
+static void report_rows(const struct job_measure *m, uint32_t job, struct gs_job_report *report)
+{
+	struct gs_job_usage *u = &report->usage;
+	struct gs_accounting_rows_sum sum;
+
+	gs_accounting_rows_sum(m->rows, job, u->elapsed_ns, &sum);
+	u->work = sum.work;
+	u->pace = sum.pace;
+	u->io_rows = true;
+	u->sched_rows = gs_accounting_rows_families(m->rows) & GS_TASKSTATS_SCHED;
+	u->known |= gs_job_families_of(gs_accounting_rows_families(m->rows));
+	report->n_processes_seen = sum.n_processes;
+	if (report_calls(m, job, report) < 0 ||
+	    gs_accounting_rows_tables(m->rows, job, &report->tables) < 0)
+		gs_log(1, "no memory for the calls and tables of a job");
+	gs_job_tables_sort(&report->tables);
+}
+
 static void report_one(struct job_measure *m, size_t i, const struct gs_rules *rules,
 		       struct gs_job_report *ret)
 {
@@ -564,8 +641,8 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 	u->elapsed_ns = end_ns > x->start_ns ? end_ns - x->start_ns : 0;
 	u->work = t.work;
 	u->cores = cores_of(x, &t);
-	if (m->kernel)
-		gs_accounting_measure_kernel_take(m->kernel, (uint32_t)i, ret);
+	if (m->rows)
+		report_rows(m, (uint32_t)i, ret);
 	else
 		u->known = gs_host_taskstats_families(t.known);
 	u->known = (u->known | 1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_PRESSURE) &
@@ -579,7 +656,7 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 	u->launches = u->nccl_ratio = NAN;
 	if (m->cuda)
 		gs_launches_usage(m->cuda, (uint32_t)i, u);
-	if (gs_accounting_measure_ranks_report(m->ranks, (uint32_t)i, m->kernel, ret) < 0)
+	if (gs_accounting_measure_ranks_report(m->ranks, (uint32_t)i, m->rows, ret) < 0)
 		gs_log(1, "no memory for the ranks of a job");
 	u->run_s = x->job.start_s > 0 && now_s > (uint64_t)x->job.start_s
 			   ? (double)(now_s - (uint64_t)x->job.start_s)
@@ -621,7 +698,7 @@ static void put_sources(const struct job_measure *m, struct gs_job_report_sessio
 					 : "no probes on CUDA and NCCL: ebpf.enabled is false");
 			continue;
 		}
-		if (m->kernel && i != GS_JOB_KNOWS_MEMORY && i != GS_JOB_KNOWS_GPU &&
+		if (m->rows && i != GS_JOB_KNOWS_MEMORY && i != GS_JOB_KNOWS_GPU &&
 		    i != GS_JOB_KNOWS_PRESSURE) {
 			snprintf(out, bytes, "counted in the kernel (eBPF)%s",
 				 i == GS_JOB_KNOWS_IO
@@ -663,7 +740,7 @@ static void put_sources(const struct job_measure *m, struct gs_job_report_sessio
 			snprintf(out, bytes, "%s", job_gpu_source(m->gpu));
 			break;
 		default:
-			snprintf(out, bytes, "unknown without probes: %s", m->why_no_kernel);
+			snprintf(out, bytes, "unknown without probes: %s", m->why_no_rows);
 			break;
 		}
 	}
@@ -689,7 +766,7 @@ static void put_stalls(const struct job_measure *m, struct gs_job_report_session
 
 	gs_host_stalls_read("/proc/pressure", &now);
 	stalled_shares(&m->stall_first, &now, gs_clock_boot_ns() - m->start_ns, s->pressure_ratio);
-	s->open_bytes = m->kernel ? gs_accounting_measure_kernel_open_bytes(m->kernel) : 0;
+	s->open_bytes = m->rows ? gs_accounting_rows_open_bytes(m->rows) : 0;
 }
 
 void job_measure_settle(struct job_measure *m)
@@ -718,17 +795,17 @@ static void put_losses(const struct job_measure *m, struct gs_job_report_session
 	char text[256] = "";
 	unsigned unknown = 0;
 
-	if (m->kernel)
-		gs_accounting_measure_kernel_losses(m->kernel, text, sizeof(text));
+	if (m->rows)
+		gs_accounting_rows_losses(m->rows, text, sizeof(text));
 	add_loss(s, text);
 	text[0] = '\0';
 	if (m->cuda)
 		gs_launches_losses(m->cuda, text, sizeof(text));
 	add_loss(s, text);
 	text[0] = '\0';
-	if (m->kernel && gs_accounting_measure_kernel_missing(m->kernel)[0])
+	if (m->rows && gs_accounting_rows_missing(m->rows)[0])
 		snprintf(text, sizeof(text), "this kernel does not tell: %s",
-			 gs_accounting_measure_kernel_missing(m->kernel));
+			 gs_accounting_rows_missing(m->rows));
 	add_loss(s, text);
 	text[0] = '\0';
 	if (m->n_jobs_full)
@@ -751,15 +828,15 @@ static void put_losses(const struct job_measure *m, struct gs_job_report_session
 int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
 		       struct gs_job_report_session *s)
 {
-	int r = m->kernel ? gs_accounting_measure_kernel_read(m->kernel) : 0;
+	int r = m->rows ? gs_accounting_rows_read(m->rows, NULL) : 0;
 
 	if (r < 0)
 		return r;
 	/* What the kernel has counted is of this moment, however long reading it took. */
-	if (m->kernel)
-		m->last_ns = gs_accounting_measure_kernel_read_ns(m->kernel);
+	if (m->rows)
+		m->last_ns = gs_accounting_rows_read_ns(m->rows);
 	*s = (struct gs_job_report_session){
-		.ebpf = m->kernel != NULL,
+		.ebpf = m->rows != NULL,
 		.start_wall_ns = m->start_wall_ns,
 		.end_wall_ns = (int64_t)gs_clock_wall_ns(),
 		.elapsed_ns = m->last_ns - m->start_ns,

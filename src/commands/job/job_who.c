@@ -60,13 +60,6 @@ static uint64_t start_of(uint32_t pid, uint32_t *ret_parent)
 	return start;
 }
 
-static uint32_t parent_of(uint32_t pid)
-{
-	uint32_t parent = 0;
-
-	return start_of(pid, &parent) ? parent : 0;
-}
-
 static bool is_kernel_thread(uint32_t pid)
 {
 	char text[1024], *at;
@@ -179,23 +172,6 @@ void job_who_close(struct job_who **ref)
 void job_who_scan(struct job_who *w)
 {
 	gs_jobs_ask(w->jobs, 0);
-}
-
-/* Only root's: anybody can call his process what he likes. */
-static bool is_slurmstepd(uint32_t pid)
-{
-	char name[64], path[32];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%u", pid);
-	return pid && stat(path, &st) == 0 && st.st_uid == 0 &&
-	       read_text(pid, "comm", name, sizeof(name)) && strcmp(name, "slurmstepd\n") == 0;
-}
-
-bool job_who_is_holder(uint32_t pid)
-{
-	/* A task has its name too, until it becomes the user's program. */
-	return is_slurmstepd(pid) && !is_slurmstepd(parent_of(pid));
 }
 
 /* Whose tree the process was put into; a later one with its number is of none. */

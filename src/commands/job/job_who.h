@@ -12,10 +12,6 @@
 struct job_who;
 
 int job_who_open(const struct job_options *options, struct job_who **ret_who, struct gs_err *err);
-/* Whether a process starts those of jobs and is none of them: slurmstepd, which Slurm keeps in the
- * groups of its step. */
-bool job_who_is_holder(uint32_t pid);
-
 void job_who_close(struct job_who **who);
 
 /* A new search begins. */
