@@ -19,14 +19,14 @@ struct accounting_mark { /* the totals at a moment: what the last minutes brough
 
 struct accounting_call {
 	uint32_t id; /* GS_TASKSTATS_CALL() */
-	bool shown;  /* once among the longest, always told: a series that comes and goes would
+	bool shown;  /* once among the longest, always reported: a series that comes and goes would
 			step back */
 	uint64_t calls, errors, total_ns;
 };
 
 struct accounting_job {
 	bool used;
-	struct gs_job_account told;             /* all that can be told; calls is not used */
+	struct gs_job_account told;             /* all that can be reported; calls is not used */
 	struct accounting_mark total;           /* now */
 	struct accounting_mark before;          /* at the reading before */
 	struct accounting_mark base, next_base; /* of the window: see accounting.c */
@@ -95,7 +95,7 @@ uint32_t accounting_find_rank(void *account, uint32_t job, uint32_t pid);
 void accounting_add_rank_gpus(struct gs_accounting *a, const struct gs_gpu_snapshot *gpus,
 			      uint64_t now_ns);
 
-/* A copy for the job that is told. 0 or -ENOMEM. */
+/* A copy for the report of the job. 0 or -ENOMEM. */
 int accounting_report_ranks(const struct accounting_job *j, struct gs_job_account *to);
 
 /* --- accounting_gpu.c --- */

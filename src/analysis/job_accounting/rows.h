@@ -6,8 +6,8 @@
  * reader could look at it. The rows of ended processes are added to the sums of their job and
  * rank, and the kernel has their places for others: it has room for some thousands.
  *
- * A sum is what ended processes did plus what the rows of the last reading have. Processes are
- * told apart by their start, as the kernel gives their numbers to others.
+ * A sum is what ended processes did plus what the rows of the last reading have. The start of
+ * a process distinguishes it from others that get its number later.
  *
  * One thread at a time.
  */
@@ -130,7 +130,7 @@ uint64_t gs_accounting_rows_open_bytes(const struct gs_accounting_rows *rows);
 const struct gs_taskstats_losses *gs_accounting_rows_lost(const struct gs_accounting_rows *rows);
 uint64_t gs_accounting_rows_not_followed(const struct gs_accounting_rows *rows);
 
-/* The same in words; "" nothing. And what this kernel cannot tell. */
+/* The same in words; "" nothing. And what this kernel does not have. */
 void gs_accounting_rows_losses(const struct gs_accounting_rows *rows, char *out, size_t bytes);
 const char *gs_accounting_rows_missing(const struct gs_accounting_rows *rows);
 

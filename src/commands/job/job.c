@@ -19,7 +19,7 @@
 #include "commands/job/job_alert.h"
 #include "commands/job/job_detach.h"
 #include "commands/job/job_head.h"
-#include "commands/job/job_id.h"
+#include "analysis/job_accounting/job_id.h"
 #include "commands/job/job_linger.h"
 #include "commands/common/summary.h"
 #include "sources/identity/identity.h"
@@ -50,36 +50,38 @@ static void on_stop(int signal_number)
 	stop = 1;
 }
 
-static void select_by(struct job_options *o, enum job_selection by, struct argp_state *state)
+static void select_by(struct job_options *o, enum gs_accounting_selection by,
+		      struct argp_state *state)
 {
-	if (o->by != JOB_OF_ALL && o->by != by)
+	if (o->measure.by != GS_ACCOUNTING_OF_ALL && o->measure.by != by)
 		argp_error(state, "one of --job-id, --user, --cgroup and -p");
-	o->by = by;
+	o->measure.by = by;
 }
 
 static void parse_ids(struct job_options *o, char *arg, struct argp_state *state)
 {
 	char *piece, *end;
 
-	select_by(o, JOB_OF_IDS, state);
+	select_by(o, GS_ACCOUNTING_OF_IDS, state);
 	for (piece = arg; piece; piece = end) {
-		end = job_id_end(piece);
+		end = gs_accounting_job_id_end(piece);
 		if (*end)
 			*end++ = '\0';
 		else
 			end = NULL;
 		if (!*piece)
 			continue;
-		if (!job_id_is(piece))
+		if (!gs_accounting_job_id_is(piece))
 			argp_error(state,
 				   "--job-id takes ids, as 4711, 4711_3, 4711_[1-3,7] or 4711+1, "
 				   "not \"%s\"",
 				   piece);
-		if (o->n_select == JOB_SELECT_MAX)
-			argp_error(state, "--job-id takes at most %d jobs", JOB_SELECT_MAX);
-		o->ids[o->n_select++] = piece;
+		if (o->measure.n_select == GS_ACCOUNTING_SELECT_MAX)
+			argp_error(state, "--job-id takes at most %d jobs",
+				   GS_ACCOUNTING_SELECT_MAX);
+		o->measure.ids[o->measure.n_select++] = piece;
 	}
-	if (!o->n_select)
+	if (!o->measure.n_select)
 		argp_error(state, "--job-id takes ids, as 4711,4712_3");
 }
 
@@ -87,17 +89,18 @@ static void parse_pids(struct job_options *o, char *arg, struct argp_state *stat
 {
 	char *save, *piece, *end;
 
-	select_by(o, JOB_OF_PIDS, state);
+	select_by(o, GS_ACCOUNTING_OF_PIDS, state);
 	for (piece = strtok_r(arg, ",", &save); piece; piece = strtok_r(NULL, ",", &save)) {
 		unsigned long pid = strtoul(piece, &end, 10);
 
 		if (*end || !pid || pid > INT32_MAX || piece[0] == '-')
 			argp_error(state, "-p takes the ids of processes, not \"%s\"", piece);
-		if (o->n_select == JOB_SELECT_MAX)
-			argp_error(state, "-p takes at most %d processes", JOB_SELECT_MAX);
-		o->pids[o->n_select++] = (uint32_t)pid;
+		if (o->measure.n_select == GS_ACCOUNTING_SELECT_MAX)
+			argp_error(state, "-p takes at most %d processes",
+				   GS_ACCOUNTING_SELECT_MAX);
+		o->measure.pids[o->measure.n_select++] = (uint32_t)pid;
 	}
-	if (!o->n_select)
+	if (!o->measure.n_select)
 		argp_error(state, "-p takes the ids of processes");
 }
 
@@ -108,7 +111,7 @@ static void parse_launcher(struct job_options *o, const char *arg, struct argp_s
 
 	if (*end || !pid || pid > INT32_MAX || arg[0] == '-')
 		argp_error(state, "--launcher takes the id of a process, not \"%s\"", arg);
-	o->launcher = (uint32_t)pid;
+	o->measure.launcher = (uint32_t)pid;
 }
 
 static void parse_user(struct job_options *o, const char *arg, struct argp_state *state)
@@ -117,11 +120,11 @@ static void parse_user(struct job_options *o, const char *arg, struct argp_state
 	char *end;
 	unsigned long uid = strtoul(arg, &end, 10);
 
-	select_by(o, JOB_OF_USER, state);
+	select_by(o, GS_ACCOUNTING_OF_USER, state);
 	if (!pw && (!*arg || *end || arg[0] == '-' || uid >= UINT32_MAX))
 		argp_error(state, "no user \"%s\" here", arg);
-	o->user = arg;
-	o->uid = pw ? pw->pw_uid : (uint32_t)uid;
+	o->measure.user = arg;
+	o->measure.uid = pw ? pw->pw_uid : (uint32_t)uid;
 }
 
 /* The path below the mount of cgroups; people give it with the mount as often. */
@@ -130,7 +133,7 @@ static void parse_cgroup(struct job_options *o, const char *arg, struct argp_sta
 	static const char mount[] = "/sys/fs/cgroup";
 	size_t n;
 
-	select_by(o, JOB_OF_CGROUP, state);
+	select_by(o, GS_ACCOUNTING_OF_CGROUP, state);
 	if (strncmp(arg, mount, sizeof(mount) - 1) == 0) {
 		static const char *const v1[] = {"/unified", "/memory",  "/cpu,cpuacct", "/cpuacct",
 						 "/cpu",     "/freezer", "/systemd",     "/pids",
@@ -146,7 +149,7 @@ static void parse_cgroup(struct job_options *o, const char *arg, struct argp_sta
 	n = strlen(arg);
 	if (arg[0] != '/' || n < 2 || arg[n - 1] == '/' || n >= 64 * 8)
 		argp_error(state, "--cgroup takes a path, as /system.slice/ssh.service");
-	o->cgroup = arg;
+	o->measure.cgroup = arg;
 }
 
 static void parse_filter(struct job_options *o, const char *arg, struct argp_state *state)
@@ -190,7 +193,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 		parse_duration(o, arg, state);
 		return 0;
 	case 'r':
-		o->live = true;
+		o->measure.live = true;
 		return 0;
 	case 'o':
 		if (o->n_outputs == JOB_OUTPUTS_MAX)
@@ -213,7 +216,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--linger takes seconds, or a time as 90s or 5m");
 		return 0;
 	case ARGP_KEY_END:
-		if (o->launcher && (o->by != JOB_OF_IDS || o->n_select != 1))
+		if (o->measure.launcher &&
+		    (o->measure.by != GS_ACCOUNTING_OF_IDS || o->measure.n_select != 1))
 			argp_error(state, "--launcher is of one job: -j ID");
 		return 0;
 	case OPT_FORMAT:
@@ -239,7 +243,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 				   arg);
 		return 0;
 	case OPT_NVML:
-		o->nvml = arg;
+		o->measure.nvml = arg;
 		return 0;
 	case OPT_PRINT_CONFIG:
 		o->print_config = true;
@@ -270,10 +274,10 @@ static struct gs_job_report_style style_of(const struct job_options *o, bool to_
 	struct gs_job_report_style style = {
 		.format = o->format,
 		.verbose = o->verbose,
-		.syscalls = o->conf.syscalls,
-		.advice = o->conf.advise,
-		.precision = (int)o->conf.precision,
-		.n_jobs = (unsigned)o->conf.jobs_displayed,
+		.syscalls = o->measure.conf.syscalls,
+		.advice = o->measure.conf.advise,
+		.precision = (int)o->measure.conf.precision,
+		.n_jobs = (unsigned)o->measure.conf.jobs_displayed,
 	};
 
 	if (to_terminal) {
@@ -285,12 +289,12 @@ static struct gs_job_report_style style_of(const struct job_options *o, bool to_
 }
 
 /* The table again on the same place of a terminal; one below the other in a file. */
-static int show_live(const struct job_options *o, struct job_measure *m,
+static int show_live(const struct job_options *o, struct gs_accounting_measure *m,
 		     const struct gs_rules *rules)
 {
 	struct gs_job_report_style style = style_of(o, true);
 	struct gs_job_report_session session;
-	int r = job_measure_report(m, rules, &session);
+	int r = gs_accounting_measure_report(m, rules, &session);
 
 	if (r < 0)
 		return r;
@@ -301,11 +305,11 @@ static int show_live(const struct job_options *o, struct job_measure *m,
 	return r;
 }
 
-static int look_for_alerts(struct job_measure *m, const struct gs_rules *rules,
+static int look_for_alerts(struct gs_accounting_measure *m, const struct gs_rules *rules,
 			   struct job_alert *alert, uint64_t now_ns)
 {
 	struct gs_job_report_session session;
-	int r = job_measure_report(m, rules, &session);
+	int r = gs_accounting_measure_report(m, rules, &session);
 
 	if (r < 0)
 		return r;
@@ -358,16 +362,16 @@ static int write_report(const struct job_options *o, const struct gs_job_report_
 
 /* What a recorder has so far: what is left of its measuring when it is killed. False: it could not
  * be written. */
-static bool save_report(const struct job_options *o, struct job_measure *m,
+static bool save_report(const struct job_options *o, struct gs_accounting_measure *m,
 			const struct gs_rules *rules, struct job_head *head)
 {
 	struct gs_job_report_session session;
 	bool saved = true;
 	int r;
 
-	if (!job_measure_jobs(m))
+	if (!gs_accounting_measure_jobs(m))
 		return true;
-	r = job_measure_report(m, rules, &session);
+	r = gs_accounting_measure_report(m, rules, &session);
 	if (r < 0) {
 		gs_cli_say("cannot save the report: %s", strerror(-r));
 		return false;
@@ -380,46 +384,46 @@ static bool save_report(const struct job_options *o, struct job_measure *m,
 	return saved;
 }
 
-static bool is_over(const struct job_options *o, const struct job_measure *m,
+static bool is_over(const struct job_options *o, const struct gs_accounting_measure *m,
 		    struct job_linger *linger)
 {
 	const char *why;
 
 	/* A job may have nothing running between two of its steps. */
 	if (linger) {
-		if (!job_linger_is_over(linger, job_measure_alive(m), &why))
+		if (!job_linger_is_over(linger, gs_accounting_measure_alive(m), &why))
 			return false;
 		if (why)
 			gs_cli_say("%s", why);
 		return true;
 	}
-	return o->by != JOB_OF_ALL && o->by != JOB_OF_USER && job_measure_jobs(m) &&
-	       !job_measure_alive(m);
+	return o->measure.by != GS_ACCOUNTING_OF_ALL && o->measure.by != GS_ACCOUNTING_OF_USER &&
+	       gs_accounting_measure_jobs(m) && !gs_accounting_measure_alive(m);
 }
 
 /* Until the time is over, the jobs have ended, or a signal. linger: of a recorder, else NULL. */
-static int watch_jobs(const struct job_options *o, struct job_measure *m,
+static int watch_jobs(const struct job_options *o, struct gs_accounting_measure *m,
 		      const struct gs_rules *rules, struct job_alert *alert, struct gs_guard *guard,
 		      struct job_linger *linger, struct job_head *head)
 {
 	uint64_t start_ns = gs_clock_mono_ns(), shown_ns = start_ns, now_ns = start_ns;
 	uint64_t save_ns = start_ns + SAVE_NS;
-	bool live = o->live;
+	bool live = o->measure.live;
 	int r = 0;
 
 	if (o->duration_ns)
 		gs_guard_set_deadline(guard, start_ns + o->duration_ns);
 	while (!stop && r == 0) {
-		uint64_t pause_ns = job_measure_pause_ns(m);
+		uint64_t pause_ns = gs_accounting_measure_pause_ns(m);
 
 		if (o->duration_ns && now_ns - start_ns >= o->duration_ns)
 			break;
 		if (o->duration_ns && pause_ns > o->duration_ns - (now_ns - start_ns))
 			pause_ns = o->duration_ns - (now_ns - start_ns);
 		pause_for(pause_ns);
-		job_measure_poll(m);
+		gs_accounting_measure_poll(m);
 		now_ns = gs_clock_mono_ns();
-		if (live && now_ns - shown_ns >= (uint64_t)o->conf.refresh_s * 1000000000) {
+		if (live && now_ns - shown_ns >= (uint64_t)o->measure.conf.refresh_s * 1000000000) {
 			shown_ns = now_ns;
 			r = show_live(o, m, rules);
 			/* Who reads the table is gone; the report has another reader. */
@@ -443,20 +447,20 @@ static int watch_jobs(const struct job_options *o, struct job_measure *m,
 
 static void say_nothing_found(const struct job_options *o)
 {
-	switch (o->by) {
-	case JOB_OF_IDS:
+	switch (o->measure.by) {
+	case GS_ACCOUNTING_OF_IDS:
 		gs_cli_say("no process of job %s%s here: is it running, and on this node?",
-			   o->ids[0], o->n_select > 1 ? " (or the others)" : "");
+			   o->measure.ids[0], o->measure.n_select > 1 ? " (or the others)" : "");
 		break;
-	case JOB_OF_USER:
-		gs_cli_say("no process of user %s here", o->user);
+	case GS_ACCOUNTING_OF_USER:
+		gs_cli_say("no process of user %s here", o->measure.user);
 		break;
-	case JOB_OF_CGROUP:
+	case GS_ACCOUNTING_OF_CGROUP:
 		gs_cli_say("no process in the cgroup %s here (paths are those of /proc/PID/cgroup)",
-			   o->cgroup);
+			   o->measure.cgroup);
 		break;
-	case JOB_OF_PIDS:
-		gs_cli_say("no process %u here", o->pids[0]);
+	case GS_ACCOUNTING_OF_PIDS:
+		gs_cli_say("no process %u here", o->measure.pids[0]);
 		break;
 	default:
 		gs_cli_say("no job here; -u USER or -p PID measure what no batch system started");
@@ -466,13 +470,13 @@ static void say_nothing_found(const struct job_options *o)
 /* Of several, some may not be here: that is told, not left out. */
 static void say_missing(const struct job_options *o, uint64_t found)
 {
-	for (size_t i = 0; o->n_select > 1 && i < o->n_select; i++) {
+	for (size_t i = 0; o->measure.n_select > 1 && i < o->measure.n_select; i++) {
 		if (found >> i & 1)
 			continue;
-		if (o->by == JOB_OF_IDS)
-			gs_cli_say("no process of job %s was here", o->ids[i]);
+		if (o->measure.by == GS_ACCOUNTING_OF_IDS)
+			gs_cli_say("no process of job %s was here", o->measure.ids[i]);
 		else
-			gs_cli_say("no process %u was here", o->pids[i]);
+			gs_cli_say("no process %u was here", o->measure.pids[i]);
 	}
 }
 
@@ -484,7 +488,7 @@ static int measure_jobs(const struct job_options *o, const struct gs_rules *rule
 	GS_CLEANUP(to_head_abandon) struct to_head *to = NULL;
 	GS_CLEANUP(job_head_fini) struct job_head head = {0};
 	GS_CLEANUP(job_linger_free) struct job_linger *linger = NULL;
-	struct job_measure *m = NULL;
+	struct gs_accounting_measure *m = NULL;
 	struct gs_job_report_session session;
 	struct gs_err err = {{0}};
 	int r = gs_guard_new(&limits, &guard), status;
@@ -497,40 +501,41 @@ static int measure_jobs(const struct job_options *o, const struct gs_rules *rule
 	if (r == 0 && o->detach)
 		r = job_linger_new(o, &linger, &err);
 	if (r == 0)
-		r = job_measure_open(o, &m, &err);
+		r = gs_accounting_measure_open(&o->measure, &m, &err);
 	if (r < 0) {
 		gs_cli_say("%s", gs_err_text(&err, r));
 		return gs_cli_exit_status_of(r);
 	}
 	/* A user's or a machine's processes may come later. */
-	if ((!o->detach || o->by == JOB_OF_PIDS) && !job_measure_jobs(m) &&
-	    (o->by != JOB_OF_ALL || !o->duration_ns)) {
+	if ((!o->detach || o->measure.by == GS_ACCOUNTING_OF_PIDS) &&
+	    !gs_accounting_measure_jobs(m) &&
+	    (o->measure.by != GS_ACCOUNTING_OF_ALL || !o->duration_ns)) {
 		say_nothing_found(o);
-		job_measure_close(&m);
+		gs_accounting_measure_close(&m);
 		return GS_EXIT_NOTHING;
 	}
 	if (o->detach)
 		job_detach_ready(o->detach);
 	r = watch_jobs(o, m, rules, alert, guard, linger, &head);
-	job_measure_settle(m);
-	if (o->detach && !job_measure_jobs(m)) {
+	gs_accounting_measure_settle(m);
+	if (o->detach && !gs_accounting_measure_jobs(m)) {
 		say_nothing_found(o);
-		job_measure_close(&m);
+		gs_accounting_measure_close(&m);
 		return GS_EXIT_NOTHING;
 	}
 	if (r == 0)
-		r = job_measure_report(m, rules, &session);
+		r = gs_accounting_measure_report(m, rules, &session);
 	if (r < 0) {
 		gs_cli_say("cannot report: %s", strerror(-r));
-		job_measure_close(&m);
+		gs_accounting_measure_close(&m);
 		return GS_EXIT_FAILED;
 	}
-	say_missing(o, job_measure_found(m));
+	say_missing(o, gs_accounting_measure_found(m));
 	status = write_report(o, &session);
 	if (to && (job_head_push(&head, &session) < 0 || to_head_finish(&to) < 0))
 		status = GS_EXIT_FAILED;
 	gs_job_report_session_fini(&session);
-	job_measure_close(&m);
+	gs_accounting_measure_close(&m);
 	return status;
 }
 
@@ -552,15 +557,15 @@ static int load_config(struct job_options *o)
 	struct gs_err err = {{0}};
 	int r;
 
-	gs_conf_defaults(schema, &o->conf);
+	gs_conf_defaults(schema, &o->measure.conf);
 	if (!o->config)
 		return 0;
-	r = gs_conf_load(schema, o->config, &o->conf, gs_cli_say_text, &err);
+	r = gs_conf_load(schema, o->config, &o->measure.conf, gs_cli_say_text, &err);
 	if (r < 0) {
 		gs_cli_say("%s", gs_err_text(&err, r));
 		return r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
 	}
-	gs_job_report_conf_foreign(&o->conf, foreign, sizeof(foreign));
+	gs_job_report_conf_foreign(&o->measure.conf, foreign, sizeof(foreign));
 	/* --alerts of the same file tells what neither of the two reads. */
 	if (foreign[0] && !(o->alerts && strcmp(o->alerts, o->config) == 0))
 		gs_cli_say("%s: no matter of gpuscope job, not read: %s", o->config, foreign);
@@ -584,7 +589,7 @@ static int format_of(const struct job_options *o, const char *path, enum gs_job_
 			   path);
 		return GS_EXIT_USAGE;
 	}
-	*ret = by_choice[o->conf.format];
+	*ret = by_choice[o->measure.conf.format];
 	return 0;
 }
 
@@ -628,7 +633,7 @@ static int choose_formats(struct job_options *o)
 		if (!is_writable(o->output[i]))
 			status = GS_EXIT_FAILED;
 	if (o->detach &&
-	    (o->detach[0] != '/' || o->live || (!o->n_outputs && !o->head.n_addresses))) {
+	    (o->detach[0] != '/' || o->measure.live || (!o->n_outputs && !o->head.n_addresses))) {
 		gs_cli_say(
 			"--detach takes an absolute path and -o or --head, and no --real-time: it "
 			"has no terminal");
@@ -720,12 +725,13 @@ int gs_cmd_job(int argc, char **argv)
 	if (status != 0 || o->check_config)
 		return status;
 	if (!o->filter_given)
-		(void)job_filter_parse(o, gs_job_filters[o->conf.filter]); /* all are right */
+		(void)job_filter_parse(o,
+				       gs_job_filters[o->measure.conf.filter]); /* all are right */
 	job_filter_configure(o);
 	if (o->detach && job_detach_fork(o->detach, &status) != 0)
 		return status;
 	gs_sandbox_keep_tracing(true);
-	rules = gs_job_report_conf_rules(&o->conf);
+	rules = gs_job_report_conf_rules(&o->measure.conf);
 	if (!rules) {
 		gs_cli_say("out of memory");
 		return GS_EXIT_FAILED;

@@ -31,19 +31,19 @@ static bool take_cuda(const char *text, char *rest, size_t bytes)
 
 int job_filter_parse(struct job_options *o, const char *text)
 {
-	char rest[sizeof(o->filter)];
+	char rest[sizeof(o->measure.filter)];
 	uint32_t families = 0;
 	struct gs_err ignored;
 	bool cuda;
 
-	if (!*text || strlen(text) >= sizeof(o->filter))
+	if (!*text || strlen(text) >= sizeof(o->measure.filter))
 		return -EINVAL;
 	cuda = take_cuda(text, rest, sizeof(rest));
 	if ((rest[0] || !cuda) && gs_taskstats_families_parse(rest, &families, &ignored) < 0)
 		return -EINVAL;
-	o->families = families;
-	o->cuda = cuda || families == GS_TASKSTATS_ALL;
-	snprintf(o->filter, sizeof(o->filter), "%s", text);
+	o->measure.families = families;
+	o->measure.cuda = cuda || families == GS_TASKSTATS_ALL;
+	snprintf(o->measure.filter, sizeof(o->measure.filter), "%s", text);
 	return 0;
 }
 
@@ -53,7 +53,7 @@ void job_filter_configure(struct job_options *o)
 					  GS_TASKSTATS_NET};
 
 	for (unsigned i = 0; i < sizeof(family) / sizeof(family[0]); i++)
-		if (!o->conf.probes[i])
-			o->families &= ~family[i];
-	o->cuda &= o->conf.probe_cuda;
+		if (!o->measure.conf.probes[i])
+			o->measure.families &= ~family[i];
+	o->measure.cuda &= o->measure.conf.probe_cuda;
 }

@@ -20,11 +20,11 @@
 
 struct job_linger {
 	const struct job_options *options;
-	struct gs_job_asker *asker[JOB_SELECT_MAX]; /* of -j; NULL: not asked yet */
-	int launcher_fd;                            /* -1 none */
-	uint64_t launcher_gone_ns;                  /* boot clock; 0: it is there */
-	uint64_t quiet_ns;                          /* since when no process is here; 0: some are */
-	uint64_t heard_ns;                          /* when Slurm said last that it goes on */
+	struct gs_job_asker *asker[GS_ACCOUNTING_SELECT_MAX]; /* of -j; NULL: not asked yet */
+	int launcher_fd;                                      /* -1 none */
+	uint64_t launcher_gone_ns;                            /* boot clock; 0: it is there */
+	uint64_t quiet_ns; /* since when no process is here; 0: some are */
+	uint64_t heard_ns; /* when Slurm said last that it goes on */
 	bool had_process;
 	char why[160];
 };
@@ -36,10 +36,11 @@ int job_linger_new(const struct job_options *o, struct job_linger **ret, struct 
 	if (!l)
 		return gs_err_set(err, -ENOMEM, "no memory");
 	l->options = o;
-	l->launcher_fd = o->launcher ? pidfd_open((pid_t)o->launcher, 0) : -1;
-	if (o->launcher && l->launcher_fd < 0 && errno == ESRCH) {
+	l->launcher_fd = o->measure.launcher ? pidfd_open((pid_t)o->measure.launcher, 0) : -1;
+	if (o->measure.launcher && l->launcher_fd < 0 && errno == ESRCH) {
 		free(l);
-		return gs_err_set(err, -ESRCH, "--launcher: no process %u here", o->launcher);
+		return gs_err_set(err, -ESRCH, "--launcher: no process %u here",
+				  o->measure.launcher);
 	}
 	*ret = l;
 	return 0;
@@ -73,11 +74,11 @@ static enum gs_job_state state_of_jobs(struct job_linger *l, bool *ret_open)
 {
 	enum gs_job_state all = GS_JOB_STATE_OVER;
 
-	for (size_t i = 0; i < l->options->n_select; i++) {
+	for (size_t i = 0; i < l->options->measure.n_select; i++) {
 		enum gs_job_state state = GS_JOB_STATE_UNKNOWN;
 
 		if (!l->asker[i])
-			(void)gs_job_asker_new(l->options->ids[i], NULL, &l->asker[i]);
+			(void)gs_job_asker_new(l->options->measure.ids[i], NULL, &l->asker[i]);
 		if (l->asker[i])
 			state = gs_job_asker_poll(l->asker[i]);
 		*ret_open |= l->asker[i] && gs_job_asker_is_open(l->asker[i]);
@@ -98,8 +99,9 @@ static bool has_waited(struct job_linger *l, uint64_t now_ns)
 	snprintf(l->why, sizeof(l->why),
 		 "the recording has ended: no process was here for %llu s%s (--linger)",
 		 (unsigned long long)((now_ns - since_ns) / 1000000000),
-		 l->options->by == JOB_OF_IDS ? ", and Slurm does not say that the job goes on"
-					      : "");
+		 l->options->measure.by == GS_ACCOUNTING_OF_IDS
+			 ? ", and Slurm does not say that the job goes on"
+			 : "");
 	return true;
 }
 
@@ -113,7 +115,7 @@ static bool job_is_over(struct job_linger *l, uint64_t now_ns)
 	state = state_of_jobs(l, &open);
 	/* What waits for another run was recorded in full. */
 	if (state == GS_JOB_STATE_OVER ||
-	    (state == GS_JOB_STATE_WAITS && l->had_process && l->options->n_select == 1))
+	    (state == GS_JOB_STATE_WAITS && l->had_process && l->options->measure.n_select == 1))
 		return now_ns - l->quiet_ns >= GRACE_NS;
 	if (state != GS_JOB_STATE_UNKNOWN) {
 		l->heard_ns = now_ns;
@@ -138,11 +140,11 @@ bool job_linger_is_over(struct job_linger *l, size_t n_alive, const char **ret_w
 	}
 	if (!l->quiet_ns)
 		l->quiet_ns = now_ns;
-	if (l->options->by == JOB_OF_PIDS)
+	if (l->options->measure.by == GS_ACCOUNTING_OF_PIDS)
 		return true;
-	if (l->options->by == JOB_OF_IDS)
+	if (l->options->measure.by == GS_ACCOUNTING_OF_IDS)
 		over = job_is_over(l, now_ns);
-	else if (l->options->by == JOB_OF_CGROUP)
+	else if (l->options->measure.by == GS_ACCOUNTING_OF_CGROUP)
 		over = has_waited(l, now_ns);
 	if (over && l->why[0])
 		*ret_why = l->why;

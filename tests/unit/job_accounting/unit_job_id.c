@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "commands/job/job_id.h"
+#include "analysis/job_accounting/job_id.h"
 
 static void ids(void **state)
 {
@@ -36,10 +36,10 @@ static void ids(void **state)
 					  "4711_[1-3%]"};
 
 	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
-		if (!job_id_is(good[i]))
+		if (!gs_accounting_job_id_is(good[i]))
 			fail_msg("%s is an id", good[i]);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-		if (job_id_is(bad[i]))
+		if (gs_accounting_job_id_is(bad[i]))
 			fail_msg("%s is none", bad[i]);
 	(void)state;
 }
@@ -75,9 +75,9 @@ static void names(void **state)
 					 .het_offset = 1};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		if (job_id_names(cases[i].id, &task) != cases[i].task)
+		if (gs_accounting_job_id_names(cases[i].id, &task) != cases[i].task)
 			fail_msg("%s and the task", cases[i].id);
-		if (job_id_names(cases[i].id, &component) != cases[i].component)
+		if (gs_accounting_job_id_names(cases[i].id, &component) != cases[i].component)
 			fail_msg("%s and the component", cases[i].id);
 	}
 	(void)state;
@@ -86,12 +86,12 @@ static void names(void **state)
 static void ends(void **state)
 {
 	char text[] = "1,4711_[1-3,7],2";
-	char *end = job_id_end(text);
+	char *end = gs_accounting_job_id_end(text);
 
 	assert_string_equal(end, ",4711_[1-3,7],2");
-	end = job_id_end(end + 1);
+	end = gs_accounting_job_id_end(end + 1);
 	assert_string_equal(end, ",2");
-	assert_string_equal(job_id_end(end + 1), "");
+	assert_string_equal(gs_accounting_job_id_end(end + 1), "");
 	(void)state;
 }
 

@@ -1,5 +1,5 @@
 /* Selection of processes by job, user, cgroup or tree; names of jobs come from src/place. */
-#include "commands/job/job_who.h"
+#include "analysis/job_accounting/measure_who.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include "core/base/clock.h"
 #include "core/base/map.h"
 #include "core/base/pidns.h"
-#include "commands/job/job_id.h"
+#include "analysis/job_accounting/job_id.h"
 #include "sources/identity/job.h"
 #include "sources/identity/job_cgroup.h"
 #include "sources/identity/identity.h"
@@ -21,16 +21,18 @@ struct root {              /* of a tree */
 	char command[GS_JOB_COMMAND_BYTES];
 };
 
-struct job_who {
-	const struct job_options *options;
-	struct root root[JOB_SELECT_MAX]; /* as many as were asked for, of JOB_OF_PIDS */
+struct accounting_who {
+	const struct gs_accounting_measure_options *options;
+	struct root root
+		[GS_ACCOUNTING_SELECT_MAX]; /* as many as were asked for, of GS_ACCOUNTING_OF_PIDS */
 	struct gs_jobs *jobs;
-	struct gs_map tree; /* pid -> its start (ticks) * JOB_SELECT_MAX + which root it is of */
-	uint64_t found;     /* bits of the ids or pids that had processes */
+	struct gs_map
+		tree; /* pid -> its start (ticks) * GS_ACCOUNTING_SELECT_MAX + which root it is of */
+	uint64_t found; /* bits of the ids or pids that had processes */
 	bool has_read_all;
 	char path[512];
 };
-_Static_assert(JOB_SELECT_MAX <= 64, "a bit each");
+_Static_assert(GS_ACCOUNTING_SELECT_MAX <= 64, "a bit each");
 
 static bool read_text(uint32_t pid, const char *name, char *text, size_t bytes)
 {
@@ -107,7 +109,7 @@ static void name_program(const struct gs_identity_process *p, char *out, size_t 
 }
 
 /* What can be said of a process that was asked for, now: it may be gone at the end. */
-static int read_root(struct job_who *w, size_t i)
+static int read_root(struct accounting_who *w, size_t i)
 {
 	uint64_t boot_ns = gs_clock_boot_ns(), wall_ns = gs_clock_wall_ns(), start;
 	uint32_t pid = w->options->pids[i], parent;
@@ -119,7 +121,8 @@ static int read_root(struct job_who *w, size_t i)
 		return -ENOMEM;
 	start = start_of(pid, &parent);
 	p = gs_identity_process(place, pid);
-	if (start && p && !p->gone && gs_map_put(&w->tree, pid, start * JOB_SELECT_MAX + i) == 0) {
+	if (start && p && !p->gone &&
+	    gs_map_put(&w->tree, pid, start * GS_ACCOUNTING_SELECT_MAX + i) == 0) {
 		root->job.uid = p->uid;
 		gs_jobs_name_user(p->uid, root->job.user, sizeof(root->job.user));
 		name_program(p, root->job.name, sizeof(root->job.name));
@@ -132,9 +135,10 @@ static int read_root(struct job_who *w, size_t i)
 	return 0;
 }
 
-int job_who_open(const struct job_options *o, struct job_who **ret, struct gs_err *err)
+int accounting_who_open(const struct gs_accounting_measure_options *o, struct accounting_who **ret,
+			struct gs_err *err)
 {
-	struct job_who *w = calloc(1, sizeof(*w));
+	struct accounting_who *w = calloc(1, sizeof(*w));
 	struct gs_jobs_options options = {
 		.size = sizeof(options),
 		.cache_ns = (uint64_t)o->conf.slurm_cache_s * 1000000000,
@@ -147,19 +151,19 @@ int job_who_open(const struct job_options *o, struct job_who **ret, struct gs_er
 	w->options = o;
 	w->tree = GS_MAP_INIT(1u << 16);
 	r = gs_jobs_new(&options, &w->jobs, err);
-	for (size_t i = 0; r == 0 && o->by == JOB_OF_PIDS && i < o->n_select; i++) {
+	for (size_t i = 0; r == 0 && o->by == GS_ACCOUNTING_OF_PIDS && i < o->n_select; i++) {
 		w->root[i].job = gs_job_unknown;
 		r = read_root(w, i);
 	}
 	if (r < 0)
-		job_who_close(&w);
+		accounting_who_close(&w);
 	*ret = w;
 	return r;
 }
 
-void job_who_close(struct job_who **ref)
+void accounting_who_close(struct accounting_who **ref)
 {
-	struct job_who *w = *ref;
+	struct accounting_who *w = *ref;
 
 	if (!w)
 		return;
@@ -169,34 +173,34 @@ void job_who_close(struct job_who **ref)
 	*ref = NULL;
 }
 
-void job_who_scan(struct job_who *w)
+void accounting_who_scan(struct accounting_who *w)
 {
 	gs_jobs_ask(w->jobs, 0);
 }
 
 /* Whose tree the process was put into; a later one with its number is of none. */
-static bool root_of(struct job_who *w, uint32_t pid, uint64_t start, uint64_t *ret_root)
+static bool root_of(struct accounting_who *w, uint32_t pid, uint64_t start, uint64_t *ret_root)
 {
 	uint64_t known;
 
 	if (!start || !gs_map_get(&w->tree, pid, &known))
 		return false;
-	if (known / JOB_SELECT_MAX != start) {
+	if (known / GS_ACCOUNTING_SELECT_MAX != start) {
 		gs_map_del(&w->tree, pid);
 		return false;
 	}
-	*ret_root = known % JOB_SELECT_MAX;
+	*ret_root = known % GS_ACCOUNTING_SELECT_MAX;
 	return true;
 }
 
-static bool in_tree(struct job_who *w, uint32_t pid, struct gs_job *job)
+static bool in_tree(struct accounting_who *w, uint32_t pid, struct gs_job *job)
 {
 	uint32_t parent = 0, grandparent;
 	uint64_t start = start_of(pid, &parent), root;
 
 	if (!root_of(w, pid, start, &root) &&
 	    (!root_of(w, parent, start_of(parent, &grandparent), &root) ||
-	     gs_map_put(&w->tree, pid, start * JOB_SELECT_MAX + root) < 0))
+	     gs_map_put(&w->tree, pid, start * GS_ACCOUNTING_SELECT_MAX + root) < 0))
 		return false;
 	w->found |= 1ull << root;
 	*job = w->root[root].job;
@@ -205,11 +209,11 @@ static bool in_tree(struct job_who *w, uint32_t pid, struct gs_job *job)
 	return true;
 }
 
-const char *job_who_command(const struct job_who *w, const struct gs_job *job)
+const char *accounting_who_command(const struct accounting_who *w, const struct gs_job *job)
 {
 	unsigned pid;
 
-	if (w->options->by != JOB_OF_PIDS || sscanf(job->id, "tree of %u", &pid) != 1)
+	if (w->options->by != GS_ACCOUNTING_OF_PIDS || sscanf(job->id, "tree of %u", &pid) != 1)
 		return "";
 	for (size_t i = 0; i < w->options->n_select; i++)
 		if (w->options->pids[i] == pid)
@@ -217,7 +221,7 @@ const char *job_who_command(const struct job_who *w, const struct gs_job *job)
 	return "";
 }
 
-static bool in_cgroup(const struct job_who *w, uint32_t pid, struct gs_job *job)
+static bool in_cgroup(const struct accounting_who *w, uint32_t pid, struct gs_job *job)
 {
 	const char *path = w->options->cgroup;
 	size_t n = strlen(path);
@@ -252,14 +256,14 @@ static bool in_cgroup(const struct job_who *w, uint32_t pid, struct gs_job *job)
  */
 static int read_one(void *ctx, uint32_t pid, bool ask)
 {
-	struct job_who *w = ctx;
+	struct accounting_who *w = ctx;
 	struct gs_job_task task;
 
 	(void)gs_jobs_lookup(w->jobs, pid, &task);
 	return 0;
 }
 
-static void read_all(struct job_who *w)
+static void read_all(struct accounting_who *w)
 {
 	struct gs_accounting_scan scan = {0};
 
@@ -269,7 +273,7 @@ static void read_all(struct job_who *w)
 	w->has_read_all = true;
 }
 
-static bool has_id(struct job_who *w, const struct gs_job *job)
+static bool has_id(struct accounting_who *w, const struct gs_job *job)
 {
 	const struct gs_job *real;
 	uint64_t found = 0;
@@ -279,68 +283,70 @@ static bool has_id(struct job_who *w, const struct gs_job *job)
 	snprintf(number, sizeof(number), "%lld", (long long)job->job_id);
 	real = job->is_claimed ? gs_jobs_by_id(w->jobs, number) : NULL;
 	for (size_t i = 0; i < w->options->n_select; i++)
-		if (!real && job_id_names(w->options->ids[i], job))
+		if (!real && gs_accounting_job_id_names(w->options->ids[i], job))
 			found |= 1ull << i;
 	w->found |= found;
 	return found;
 }
 
-uint64_t job_who_found(const struct job_who *w)
+uint64_t accounting_who_found(const struct accounting_who *w)
 {
 	return w->found;
 }
 
-static bool decide_job(struct job_who *w, uint32_t pid, struct gs_job *ret)
+static bool decide_job(struct accounting_who *w, uint32_t pid, struct gs_job *ret)
 {
-	const struct job_options *o = w->options;
+	const struct gs_accounting_measure_options *o = w->options;
 	struct gs_job_task task;
 	const struct gs_job *job;
 	char path[32];
 	struct stat st;
 
 	*ret = gs_job_unknown;
-	if (o->by == JOB_OF_PIDS)
+	if (o->by == GS_ACCOUNTING_OF_PIDS)
 		return in_tree(w, pid, ret);
-	if (o->by == JOB_OF_CGROUP)
+	if (o->by == GS_ACCOUNTING_OF_CGROUP)
 		return in_cgroup(w, pid, ret);
 	snprintf(path, sizeof(path), "/proc/%u", pid);
-	if (stat(path, &st) < 0 || (o->by == JOB_OF_USER && st.st_uid != o->uid))
+	if (stat(path, &st) < 0 || (o->by == GS_ACCOUNTING_OF_USER && st.st_uid != o->uid))
 		return false;
-	if (o->by == JOB_OF_IDS)
+	if (o->by == GS_ACCOUNTING_OF_IDS)
 		read_all(w);
 	job = gs_jobs_lookup(w->jobs, pid, &task);
-	if (o->by == JOB_OF_IDS || (o->by == JOB_OF_ALL && !o->conf.slurm_fallback)) {
-		if (!job || (o->by == JOB_OF_IDS ? !has_id(w, job) : job->kind != GS_JOB_SLURM))
+	if (o->by == GS_ACCOUNTING_OF_IDS ||
+	    (o->by == GS_ACCOUNTING_OF_ALL && !o->conf.slurm_fallback)) {
+		if (!job ||
+		    (o->by == GS_ACCOUNTING_OF_IDS ? !has_id(w, job) : job->kind != GS_JOB_SLURM))
 			return false;
 		*ret = *job;
 		return true;
 	}
-	if (o->by == JOB_OF_USER && (!job || job->kind != GS_JOB_SLURM)) {
+	if (o->by == GS_ACCOUNTING_OF_USER && (!job || job->kind != GS_JOB_SLURM)) {
 		ret->kind = GS_JOB_USER;
 		ret->uid = st.st_uid;
 		snprintf(ret->id, sizeof(ret->id), "%s", o->user);
 		snprintf(ret->user, sizeof(ret->user), "%s", o->user);
 		return true;
 	}
-	/* Threads of the kernel are nobody's. */
-	if (!job || (o->by == JOB_OF_ALL && is_kernel_thread(pid)))
+	/* Threads of the kernel are of no job. */
+	if (!job || (o->by == GS_ACCOUNTING_OF_ALL && is_kernel_thread(pid)))
 		return false;
 	*ret = *job;
 	return true;
 }
 
-bool job_who_is(struct job_who *w, uint32_t pid, struct gs_job *ret)
+bool accounting_who_is(struct accounting_who *w, uint32_t pid, struct gs_job *ret)
 {
 	/* The measuring is not part of what is measured. */
 	return pid != (uint32_t)getpid() && decide_job(w, pid, ret);
 }
 
-void job_who_task(struct job_who *w, uint32_t pid, struct gs_job_task *ret)
+void accounting_who_task(struct accounting_who *w, uint32_t pid, struct gs_job_task *ret)
 {
 	(void)gs_jobs_lookup(w->jobs, pid, ret);
 }
 
-void job_who_settle(struct job_who *w, uint64_t wait_ns)
+void accounting_who_settle(struct accounting_who *w, uint64_t wait_ns)
 {
 	uint64_t end_ns = gs_clock_boot_ns() + wait_ns, now_ns;
 
@@ -350,7 +356,7 @@ void job_who_settle(struct job_who *w, uint64_t wait_ns)
 		;
 }
 
-void job_who_refresh(struct job_who *w, struct gs_job *job)
+void accounting_who_refresh(struct accounting_who *w, struct gs_job *job)
 {
 	const struct gs_job *now;
 
@@ -361,14 +367,14 @@ void job_who_refresh(struct job_who *w, struct gs_job *job)
 		*job = *now;
 }
 
-const char *job_who_cgroup(struct job_who *w, const struct gs_job *job)
+const char *accounting_who_cgroup(struct accounting_who *w, const struct gs_job *job)
 {
-	if (job->kind != GS_JOB_CGROUP || w->options->by != JOB_OF_CGROUP)
+	if (job->kind != GS_JOB_CGROUP || w->options->by != GS_ACCOUNTING_OF_CGROUP)
 		return NULL;
 	return w->options->cgroup;
 }
 
-const char *job_who_cgroup_of(struct job_who *w, uint32_t pid)
+const char *accounting_who_cgroup_of(struct accounting_who *w, uint32_t pid)
 {
 	struct gs_job_cgroup group;
 	char text[8192];
@@ -380,13 +386,14 @@ const char *job_who_cgroup_of(struct job_who *w, uint32_t pid)
 	return w->path;
 }
 
-void job_who_gpus(struct job_who *w, const struct gs_gpu_snapshot *gpus)
+void accounting_who_gpus(struct accounting_who *w, const struct gs_gpu_snapshot *gpus)
 {
 	if (gpus)
 		(void)gs_jobs_set_gpus(w->jobs, gpus);
 }
 
-void job_who_losses(const struct job_who *w, unsigned unknown, char *out, size_t bytes)
+void accounting_who_losses(const struct accounting_who *w, unsigned unknown, char *out,
+			   size_t bytes)
 {
 	static const char *const words[GS_JOB_ASKED_COUNT] = {[GS_JOB_ASKED_NAME] = "names",
 							      [GS_JOB_ASKED_USER] = "users",
@@ -409,7 +416,7 @@ void job_who_losses(const struct job_who *w, unsigned unknown, char *out, size_t
 				      unknown & ((1u << i) - 1) ? "," : "", words[i]);
 }
 
-void job_who_slurm_version(const struct job_who *w, char *out, size_t bytes)
+void accounting_who_slurm_version(const struct accounting_who *w, char *out, size_t bytes)
 {
 	gs_jobs_slurm_version(w->jobs, out, bytes);
 }

@@ -1,5 +1,5 @@
 /* The GPUs of this machine for `gpuscope job`: read now, and where the values come from. */
-#include "commands/job/job_gpu.h"
+#include "analysis/job_accounting/measure_gpu.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -8,20 +8,21 @@
 #include "core/base/mem.h"
 #include "sources/gpu/gpu.h"
 
-struct job_gpu {
+struct accounting_gpu_reader {
 	struct gs_gpu *gpu;
 	struct gs_gpu_snapshot *now; /* owned; NULL before the first reading */
 	char source[160];
 };
 
-int job_gpu_open(const char *nvml, struct job_gpu **ret, struct gs_err *err)
+int accounting_gpu_reader_open(const char *nvml, struct accounting_gpu_reader **ret,
+			       struct gs_err *err)
 {
 	struct gs_gpu_options options = {.size = sizeof(options),
 					 .nvml_path = nvml,
 					 .nvml_option = "--nvml PATH",
 					 .groups = GS_GPU_READ_BASIC | GS_GPU_READ_PROCESSES |
 						   GS_GPU_READ_GPM};
-	GS_FREE struct job_gpu *g = calloc(1, sizeof(*g));
+	GS_FREE struct accounting_gpu_reader *g = calloc(1, sizeof(*g));
 	int r;
 
 	if (!g)
@@ -33,9 +34,9 @@ int job_gpu_open(const char *nvml, struct job_gpu **ret, struct gs_err *err)
 	return 0;
 }
 
-void job_gpu_close(struct job_gpu **ref)
+void accounting_gpu_reader_close(struct accounting_gpu_reader **ref)
 {
-	struct job_gpu *g = *ref;
+	struct accounting_gpu_reader *g = *ref;
 
 	if (!g)
 		return;
@@ -45,7 +46,7 @@ void job_gpu_close(struct job_gpu **ref)
 	*ref = NULL;
 }
 
-void job_gpu_read(struct job_gpu *g)
+void accounting_gpu_reader_read(struct accounting_gpu_reader *g)
 {
 	struct gs_gpu_snapshot *next = NULL;
 
@@ -61,12 +62,12 @@ void job_gpu_read(struct job_gpu *g)
 			 (int)strcspn(next->state_text, "("), next->state_text);
 }
 
-const char *job_gpu_source(const struct job_gpu *g)
+const char *accounting_gpu_reader_source(const struct accounting_gpu_reader *g)
 {
 	return g->source[0] ? g->source : "not read";
 }
 
-const struct gs_gpu_snapshot *job_gpu_snapshot(const struct job_gpu *g)
+const struct gs_gpu_snapshot *accounting_gpu_reader_snapshot(const struct accounting_gpu_reader *g)
 {
 	return g->now;
 }

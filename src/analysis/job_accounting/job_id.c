@@ -1,5 +1,5 @@
 /* Ids of jobs as people write them. */
-#include "commands/job/job_id.h"
+#include "analysis/job_accounting/job_id.h"
 
 #include <ctype.h>
 #include <stdint.h>
@@ -8,7 +8,7 @@
 
 #define DIGITS_MAX 18
 
-char *job_id_end(char *text)
+char *gs_accounting_job_id_end(char *text)
 {
 	int depth = 0;
 
@@ -31,7 +31,7 @@ static bool take_number(const char **at, int64_t *ret)
 	return true;
 }
 
-/* "1-3,7,10-20:5%2]": whether n is among them; *ret_is tells whether it is such a list at all. What
+/* "1-3,7,10-20:5%2]": whether n is among them; *ret_is: whether it is such a list at all. What
  * stands behind % limits how many of them run at once (sbatch(1)). */
 static bool in_list(const char *at, int64_t n, bool *ret_is)
 {
@@ -87,7 +87,7 @@ static bool parse_id(const char *text, struct id *ret)
 	return take_number(&text, &ret->part) && !*text;
 }
 
-bool job_id_is(const char *text)
+bool gs_accounting_job_id_is(const char *text)
 {
 	struct id id;
 
@@ -100,7 +100,7 @@ bool job_id_is(const char *text)
 	return *text;
 }
 
-bool job_id_names(const char *text, const struct gs_job *job)
+bool gs_accounting_job_id_names(const char *text, const struct gs_job *job)
 {
 	struct id id;
 	bool is;
