@@ -4,7 +4,7 @@
  *
  *   attach PID [session|multi|single [GLOB]]
  *
- * Detaching single links goes on in the background after the time told here.
+ * Detaching single links goes on in the background after the time shown here.
  */
 #include <errno.h>
 #include <stdio.h>

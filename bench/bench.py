@@ -5,7 +5,7 @@ Every figure of a call is the difference to the untraced call of the same round;
 interleaved over all rows, figures are medians over rounds (of the median of short chunks, and of
 the best chunk, which a busy machine disturbs least and by which targets are judged), and what
 counts is their ratio to the floor of the same run (an empty program on the same kind of link):
-nanoseconds of one machine say nothing about another. Nothing here fails because of a time; what is not there is told as SKIP.
+nanoseconds of one machine say nothing about another. Nothing here fails because of a time; what is not there is shown as SKIP.
 """
 import argparse
 import json
@@ -65,7 +65,7 @@ class Bench:
         return [self.fake + "spin", "--lib", self.fake + lib, "--func", func, *map(str, more)]
 
     def fast(self, call, stepped=False):
-        # Chunks shorter than a time slice: most are not interrupted by whoever else runs here.
+        # Chunks shorter than a time slice: most are not interrupted by other programs.
         return self.spin(call, "--calls", 100 if stepped else 1000, "--chunks", 200 if stepped else 400,
                          "--cpu", self.cpu)
 
@@ -128,7 +128,7 @@ class Bench:
         def ours(*options, build=None, file=None, stepped=False, alone=False):
             def run(call):
                 more = ["-o", SHM + "/x." + file] if file else ["--summary-only"]
-                # The kernel takes 0.1 s to remove each single link, and nobody attaches meanwhile.
+                # The kernel takes 0.1 s to remove each single link, and nothing can be attached meanwhile.
                 more += ["--func", CALLS[call][2]] if alone else []
                 more += ["--layer", "torch", "--op", OPERATOR_NAME] if call == "operator" else []
                 out, summary, _ = self.gpuscope([*options, *more], self.fast(call, stepped), build)
@@ -164,8 +164,8 @@ class Bench:
             "floor-clock": floor("session-clock"),
             "floor-hist": floor("session-hist"),
             "floor-ring": floor("session-ring"),
-            "floor-told": floor("session-told"),
-            "floor-told-read": floor("session-told-read"),
+            "floor-record": floor("session-record"),
+            "floor-record-read": floor("session-record-read"),
             "summary": ours(),
             "events-gst": ours(file="gst"),
             "events-pftrace": ours(file="pftrace"),
@@ -349,7 +349,7 @@ class Bench:
                               "ncclGroupStart=1", "ncclGroupEnd=1"], stdout=subprocess.DEVNULL, env=env)
         time.sleep(0.5)
         try:
-            # Removing single links takes 0.1 s each, in the background, and nobody attaches meanwhile.
+            # Removing single links takes 0.1 s each, in the background, and nothing can be attached meanwhile.
             for engine in (["session"], ["multi"], ["single", "cudaLaunchKernel"]):
                 runs = [self.plain([self.build + "/bench/attach", str(p.pid), *engine])
                         for _ in range(5)]

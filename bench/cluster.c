@@ -117,7 +117,7 @@ static void measure(struct node *n, uint64_t seq, int64_t wall_ns)
 
 			*w += (double)(rand() % 2001 - 1000) / 1e5;
 			*w = fmin(fmax(*w, 0), 1);
-			/* As drivers tell them: whole percents, whole watts. */
+			/* As drivers report them: whole percents, whole watts. */
 			gs_gpu_set(&g->sample[i], (enum gs_gpu_field)k, round(*w * 1000) / 1000);
 		}
 	}
@@ -311,7 +311,7 @@ static void deliver_due(uint64_t now)
 	}
 }
 
-/* What has no event: connecting anew, timers of connections. */
+/* What has no event: connecting again, timers of connections. */
 static void look_at_all(uint64_t now)
 {
 	for (unsigned i = 0; i < b.n_nodes; i++) {

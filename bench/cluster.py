@@ -41,7 +41,7 @@ def free_port():
 
 
 class Head:
-    """gpuscope head in a folder of its own, on ports that nobody has."""
+    """gpuscope head in a folder of its own, on free ports."""
 
     def __init__(self, program, folder):
         self.program, self.folder = program, folder

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The way of eACGM: BCC, a uprobe and a uretprobe, a bpf_trace_printk line from each, read back
-with trace_fields(). eacgm_way.py FILE FUNCTION; says READY, and READ n when it is told to stop."""
+with trace_fields(). eacgm_way.py FILE FUNCTION; says READY, and READ n when it is asked to stop."""
 import signal
 import sys
 
@@ -41,7 +41,7 @@ def main():
         if task is None:
             continue
         words = msg.decode().split("@")
-        if len(words) < 3:  # somebody else's line: all of the machine share this buffer
+        if len(words) < 3:  # another program's line: all of the machine share this buffer
             continue
         _ = (task.decode(), int(pid), int(cpu), int(words[0]), words[1:])
         n += 1

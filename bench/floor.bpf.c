@@ -55,13 +55,13 @@ int floor_session_ring(struct pt_regs *ctx)
  * arguments that are in registers; in a record or added up. No nesting, no choice of processes, no
  * account of what is lost. And the same with what a call such as cudaMalloc returns through its
  * first argument: one read of the process's memory. */
-struct told {
+struct floor_record {
 	__u64 start_ns, dur_ns;
 	__u32 pid, tid, cpu, ret;
 	__u64 func, arg[3], out[2];
 	__u64 rest[3];
 };
-_Static_assert(sizeof(struct told) == 104, "told");
+_Static_assert(sizeof(struct floor_record) == 104, "floor_record");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -70,11 +70,11 @@ struct {
 	__type(value, __u64);
 } floor_hist SEC(".maps");
 
-static __always_inline int tell(struct pt_regs *ctx, _Bool read)
+static __always_inline int floor_write_record(struct pt_regs *ctx, _Bool read)
 {
 	__u64 *start = bpf_session_cookie(), now;
 	struct task_struct *task;
-	struct told *record;
+	struct floor_record *record;
 
 	if (!*start) {
 		*start = bpf_ktime_get_ns();
@@ -108,15 +108,15 @@ static __always_inline int tell(struct pt_regs *ctx, _Bool read)
 }
 
 SEC("?uprobe")
-int floor_session_told(struct pt_regs *ctx)
+int floor_session_record(struct pt_regs *ctx)
 {
-	return tell(ctx, 0);
+	return floor_write_record(ctx, 0);
 }
 
 SEC("?uprobe")
-int floor_session_told_read(struct pt_regs *ctx)
+int floor_session_record_read(struct pt_regs *ctx)
 {
-	return tell(ctx, 1);
+	return floor_write_record(ctx, 1);
 }
 
 SEC("?uprobe")
@@ -165,7 +165,7 @@ int floor_sites_clock(struct pt_regs *ctx)
 	return 0;
 }
 
-/* The least that tells an operator: which it is, which thread, when it began (kept by the stack
+/* The least that identifies an operator: which it is, which thread, when it began (kept by the stack
  * pointer), and one bucket of a histogram. No nesting beyond that, no choice of processes. */
 struct floor_open {
 	__u64 sp, start_ns;

@@ -5,7 +5,7 @@
  *   floor PROGRAM FILE FUNCTION [BYTES [EXIT_BYTES]]
  *
  * PROGRAM is session or pair (empty), session-clock, pair-clock, session-ring, session-hist,
- * session-told or session-told-read; or sites, sites-clock or sites-hist: two probes, at the entry
+ * session-record or session-record-read; or sites, sites-clock or sites-hist: two probes, at the entry
  * and EXIT_BYTES in. BYTES is how far into the function the probe goes. Status 3: this kernel has
  * no such links.
  */

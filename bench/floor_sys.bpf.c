@@ -80,7 +80,7 @@ int floor_all_end(__u64 *ctx)
 	return 0;
 }
 
-/* Which call it was, counted for each processor: nobody is told apart. */
+/* Which call it was, counted for each processor: threads are not distinguished. */
 SEC("?tp_btf/sys_exit")
 int floor_count(__u64 *ctx)
 {
@@ -92,7 +92,7 @@ int floor_count(__u64 *ctx)
 	return 0;
 }
 
-/* The thread's own memory is looked up: the least that tells threads apart. */
+/* The thread's own memory is looked up: the least that distinguishes threads. */
 SEC("?tp_btf/sys_exit")
 int floor_mark(__u64 *ctx)
 {

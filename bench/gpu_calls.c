@@ -3,10 +3,10 @@
  * Every call that gpuscope makes or could make instead, one by one, on GPU 0: the first call, then
  * the median wall time and the mean processor time of this thread over TIMES calls. Rows of
  * FieldValues ask for one field each, and once for all; "within" is the time that the library
- * itself says the field took (latencyUsec). What a GPU does not support is told with its error
+ * itself says the field took (latencyUsec). What a GPU does not support is shown with its error
  * number and its price, for it is paid too.
  *
- * gpu_calls --floor [NVML LIBRARY] instead makes each call once on every GPU and tells what memory
+ * gpu_calls --floor [NVML LIBRARY] instead makes each call once on every GPU and shows what memory
  * this program, which has nothing else, then has: no program that reads these values by this
  * library can have less. It then waits until its input ends, so that others can look at its
  * mappings.
@@ -73,13 +73,13 @@ static void end(struct timing *t, unsigned i)
 	t->wall[i] = wall;
 }
 
-static void tell(const char *what, struct timing *t, nvml_return r, double within)
+static void print_timing(const char *what, struct timing *t, nvml_return r, double within)
 {
 	char text[32] = "";
 
 	if (quiet)
 		return;
-	/* The first is told by itself. */
+	/* The first is shown by itself. */
 	qsort(t->wall + 1, times, sizeof(*t->wall), by_value);
 	if (r != NVML_OK)
 		snprintf(text, sizeof(text), "  error %d", (int)r);
@@ -99,7 +99,7 @@ static void tell(const char *what, struct timing *t, nvml_return r, double withi
 			r = (call);                                                                \
 			end(&t, i);                                                                \
 		}                                                                                  \
-		tell(what, &t, r, -1);                                                             \
+		print_timing(what, &t, r, -1);                                                     \
 	} while (0)
 
 #define TIME_OF(member, what, ...)                                                                 \
@@ -121,7 +121,7 @@ static void time_fields(const char *what, struct nvml_field *f, unsigned n, doub
 	}
 	for (unsigned i = 0; i < n; i++)
 		within += (double)f[i].latency_us;
-	tell(what, &t, r == NVML_OK && n == 1 ? f[0].r : r, within);
+	print_timing(what, &t, r == NVML_OK && n == 1 ? f[0].r : r, within);
 }
 
 static void all_fields(double *wall_room)

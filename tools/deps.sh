@@ -47,7 +47,7 @@ for p in "${packages[@]}"; do
 	is_installed "$p" || missing+=("$p")
 done
 
-# No lists of packages yet: then nobody knows, and the update below tells.
+# No lists of packages yet: then it is not known until the update below.
 is_known() {
 	[ -n "$(apt-cache show "$1" 2>/dev/null)" ]
 }

@@ -66,9 +66,9 @@ SHORT = {
     ("sources/uprobe/cost.c", "*"): "our own mappings",
     ("sources/uprobe/target.c", "uprobe_target_is_named"): "one line",
     ("sources/elf/candidates.c", "walk_toolkits"): "/usr/local, of root",
-    ("sources/elf/candidates.c", "walk_shim"): "a folder of whoever starts the command",
-    ("sources/elf/python.c", "each_entry"): "a folder of whoever starts the command",
-    ("sources/elf/walk.c", "gs_elf_walk_folder"): "a folder of whoever starts the command",
+    ("sources/elf/candidates.c", "walk_shim"): "a folder of the user who starts the command",
+    ("sources/elf/python.c", "each_entry"): "a folder of the user who starts the command",
+    ("sources/elf/walk.c", "gs_elf_walk_folder"): "a folder of the user who starts the command",
 }
 
 

@@ -54,7 +54,7 @@ def of_test(run, test):
     if test['result'] == 'SKIP':
         reason = re.search(r'(?m)^1\.\.0 *# *SKIP *(.*)$|^SKIP:? *(.*)$', text, re.I)
         return results or [Result(what, 'skip', next(filter(None, reason.groups()), '') if reason else 'no reason given')]
-    # Without a failed case, or beside it: it was too slow, ended badly, or ran fewer cases than it told.
+    # Without a failed case, or beside it: it was too slow, ended badly, or ran fewer cases than it announced.
     # A program whose case failed ends with 1, of which nothing more need be said.
     is_told = test['result'] == 'FAIL' or (test['result'] == 'ERROR' and test.get('returncode') == 1)
     if not is_told or not any(r.outcome == 'fail' for r in results):

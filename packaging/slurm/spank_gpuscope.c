@@ -45,8 +45,8 @@ static char record[PATH_MAX] = GS_RECORD_PATH;
 static uint32_t local_job, local_step; /* in srun: what it started */
 static uint32_t n_exited;              /* in slurmstepd: tasks that have ended */
 static int recorder = -1;              /* in slurmstepd: its socket */
-static char told[512];                 /* the line that the user gets */
-static int was_told;
+static char message[512];              /* the line that the user gets */
+static int is_reported;
 
 static int take_kind(int val, const char *arg, int remote)
 {
@@ -121,10 +121,10 @@ static int64_t now_ms(void)
 
 /* One line to the user. What is said before the tasks are made reaches slurmd's log alone, so it
  * waits until they have ended. */
-static void tell(const char *text)
+static void set_message(const char *text)
 {
-	if (!told[0])
-		snprintf(told, sizeof(told), "%s", text);
+	if (!message[0])
+		snprintf(message, sizeof(message), "%s", text);
 }
 
 /* The recorder's part: a clean environment, no signals blocked, nothing open but its socket. */
@@ -171,7 +171,7 @@ static int listen_to_recorder(int limit_ms)
 		if (r < 0 && errno == EINTR)
 			continue;
 		if (r == 0)
-			tell("gpuscope: recording takes too long; the step goes on without");
+			set_message("gpuscope: recording takes too long; the step goes on without");
 		if (r <= 0 || read(recorder, &c, 1) != 1)
 			return -1;
 		if (c != '\n') {
@@ -183,7 +183,7 @@ static int listen_to_recorder(int limit_ms)
 		n = 0;
 		if (strcmp(line, ".") == 0)
 			return 0;
-		tell(line);
+		set_message(line);
 	}
 }
 
@@ -201,7 +201,7 @@ static void start_recorder(char **argv)
 	pid_t child;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0) {
-		tell("gpuscope: the step is not recorded: no socket");
+		set_message("gpuscope: the step is not recorded: no socket");
 		return;
 	}
 	child = fork();
@@ -215,7 +215,7 @@ static void start_recorder(char **argv)
 	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
 		;
 	if (child < 0)
-		tell("gpuscope: the step is not recorded: no process");
+		set_message("gpuscope: the step is not recorded: no process");
 	if (child < 0 || listen_to_recorder(START_MS) < 0)
 		stop_recorder();
 }
@@ -268,9 +268,9 @@ static void stop(spank_t sp)
 			listen_to_recorder(STOP_MS);
 		stop_recorder();
 	}
-	if (told[0] && !was_told)
-		slurm_error("%s", told);
-	was_told = 1;
+	if (message[0] && !is_reported)
+		slurm_error("%s", message);
+	is_reported = 1;
 }
 
 /* In srun, when it knows what it has started. */
