@@ -21,6 +21,11 @@ void gs_doc_begin_list(struct gs_doc *doc, const char *key, size_t n)
 	doc->ops->begin(doc, key, true, n == 0, false);
 }
 
+void gs_doc_begin_flat_list(struct gs_doc *doc, const char *key)
+{
+	doc->ops->begin(doc, key, true, false, true);
+}
+
 void gs_doc_end(struct gs_doc *doc)
 {
 	doc->ops->end(doc);
@@ -77,8 +82,19 @@ void gs_doc_put_text(struct gs_doc *doc, const char *key, const char *text)
 		gs_doc_put_null(doc, key);
 		return;
 	}
+	gs_doc_put_word(doc, key, text);
+}
+
+void gs_doc_put_word(struct gs_doc *doc, const char *key, const char *text)
+{
 	doc->ops->key(doc, key);
 	gs_pen_check(doc->pen, doc->ops->text(&doc->pen->buf, text));
+}
+
+void gs_doc_put_spelled(struct gs_doc *doc, const char *key, const char *text, size_t bytes)
+{
+	doc->ops->key(doc, key);
+	gs_pen_check(doc->pen, gs_buf_put(&doc->pen->buf, text, bytes));
 }
 
 /* RFC 3339 in UTC, with all of its nanoseconds. */

@@ -41,6 +41,9 @@ extern const struct gs_doc_ops gs_doc_json, gs_doc_yaml;
 void gs_doc_begin_map(struct gs_doc *doc, const char *key);
 void gs_doc_begin_flat(struct gs_doc *doc, const char *key); /* a map of plain values */
 void gs_doc_begin_list(struct gs_doc *doc, const char *key, size_t n);
+/* What is in a flat map or list is flat too: JSON puts all of it on one line, for files of which a
+ * line is a record. Only for JSON. */
+void gs_doc_begin_flat_list(struct gs_doc *doc, const char *key);
 void gs_doc_end(struct gs_doc *doc);
 
 void gs_doc_put_null(struct gs_doc *doc, const char *key);
@@ -51,7 +54,11 @@ void gs_doc_put_tenths(struct gs_doc *doc, const char *key, unsigned tenths);
 void gs_doc_put_double(struct gs_doc *doc, const char *key, double v); /* null when not finite */
 void gs_doc_put_bool(struct gs_doc *doc, const char *key, bool v);
 void gs_doc_put_text(struct gs_doc *doc, const char *key, const char *text); /* "" is null */
-void gs_doc_put_time(struct gs_doc *doc, const char *key, int64_t wall_ns);  /* RFC 3339 */
+/* Also "", which is a text here. */
+void gs_doc_put_word(struct gs_doc *doc, const char *key, const char *text);
+/* A value that is spelled already, or with key NULL in a map a member with its key. */
+void gs_doc_put_spelled(struct gs_doc *doc, const char *key, const char *text, size_t bytes);
+void gs_doc_put_time(struct gs_doc *doc, const char *key, int64_t wall_ns); /* RFC 3339 */
 
 /* A number as every format of data takes it: shortest, with a point whatever the user's language.
  */

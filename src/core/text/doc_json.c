@@ -10,17 +10,15 @@
 static void start_value(struct gs_doc *doc, const char *key)
 {
 	struct gs_pen *pen = doc->pen;
+	bool first;
 
 	if (!doc->depth)
 		return;
-	if (doc->level[doc->depth - 1].n++)
-		gs_pen_puts(pen, ",");
-	if (doc->level[doc->depth - 1].flat) {
-		if (doc->level[doc->depth - 1].n > 1)
-			gs_pen_puts(pen, " ");
-	} else {
-		gs_pen_printf(pen, "\n%*s", (int)doc->depth * 2, "");
-	}
+	first = doc->level[doc->depth - 1].n++ == 0;
+	if (doc->level[doc->depth - 1].flat)
+		gs_pen_puts(pen, first ? "" : ", ");
+	else
+		gs_pen_printf(pen, "%s\n%*s", first ? "" : ",", (int)doc->depth * 2, "");
 	if (key) {
 		gs_pen_check(pen, gs_text_json(&pen->buf, key));
 		gs_pen_puts(pen, ": ");
@@ -30,10 +28,12 @@ static void start_value(struct gs_doc *doc, const char *key)
 static void begin_value(struct gs_doc *doc, const char *key, bool list, bool empty GS_UNUSED,
 			bool flat)
 {
+	bool inside_flat = doc->depth && doc->level[doc->depth - 1].flat;
+
 	start_value(doc, key);
 	gs_pen_puts(doc->pen, list ? "[" : "{");
 	doc->level[doc->depth].list = list;
-	doc->level[doc->depth].flat = flat;
+	doc->level[doc->depth].flat = flat || inside_flat;
 	doc->level[doc->depth].n = 0;
 	doc->depth++;
 }

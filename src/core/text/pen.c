@@ -45,13 +45,23 @@ void gs_pen_puts(struct gs_pen *pen, const char *text)
 
 void gs_pen_printf(struct gs_pen *pen, const char *fmt, ...)
 {
-	char text[160];
-	va_list ap;
+	char text[160]; /* nearly all of them; a longer one is printed twice */
+	va_list ap, again;
+	int n;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	va_copy(again, ap);
+	n = vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	gs_pen_puts(pen, text);
+	if (n < (int)sizeof(text)) {
+		gs_pen_puts(pen, n < 0 ? "" : text);
+	} else if (gs_buf_reserve(&pen->buf, (size_t)n) < 0) {
+		gs_pen_check(pen, -ENOMEM);
+	} else { /* the buffer has a byte more than it says, for the end */
+		vsnprintf((char *)pen->buf.data + pen->buf.bytes, (size_t)n + 1, fmt, again);
+		pen->buf.bytes += (size_t)n;
+	}
+	va_end(again);
 }
 
 void gs_pen_yield(struct gs_pen *pen)

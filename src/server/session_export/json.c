@@ -10,47 +10,34 @@
 #include "server/session_export/session_export_int.h"
 #include "core/text/doc.h"
 #include "core/text/put.h"
-#include "core/text/text.h"
 
 struct json {
 	struct archive *a;
-	struct gs_pen *pen;
+	struct gs_doc doc;
 	struct session_export_frames f;
 	bool gswarm;
-	bool any; /* something was written in this list */
 };
 
 /* --- plain values --- */
 
-static void put_text(struct gs_pen *pen, const char *s)
-{
-	gs_pen_check(pen, gs_text_json(&pen->buf, s));
-}
-
-static void put_key(struct gs_pen *pen, const char *k)
-{
-	put_text(pen, k);
-	gs_pen_puts(pen, ": ");
-}
-
 /* Six digits behind the point at most: more are noise of the arithmetic. Numbers are most of a
  * file, so they are made of two integers. */
-static void put_number(struct gs_pen *pen, double v)
+static void put_number(struct gs_doc *doc, const char *key, double v)
 {
 	char text[48], *p = text;
 	int64_t millionths;
 
 	if (!isfinite(v)) {
-		gs_pen_puts(pen, "null");
+		gs_doc_put_null(doc, key);
 		return;
 	}
 	if (fabs(v) >= 1e9) {
 		if (fabs(v) >= 1e15 || v != floor(v)) {
-			gs_pen_double(pen, v);
+			gs_doc_put_double(doc, key, v);
 			return;
 		}
 		p = gs_put_i64(p, (int64_t)v);
-		gs_pen_check(pen, gs_buf_put(&pen->buf, text, (size_t)(p - text)));
+		gs_doc_put_spelled(doc, key, text, (size_t)(p - text));
 		return;
 	}
 	millionths = llround(v * 1e6);
@@ -68,27 +55,30 @@ static void put_number(struct gs_pen *pen, double v)
 			rest %= unit;
 		}
 	}
-	gs_pen_check(pen, gs_buf_put(&pen->buf, text, (size_t)(p - text)));
+	gs_doc_put_spelled(doc, key, text, (size_t)(p - text));
 }
 
 /* A mean times a factor; in the other flavour a text of two digits behind the point. */
-static void put_mean(struct json *j, const struct session_export_mean *m, double ours,
-		     double theirs)
+static void put_mean(struct json *j, const char *key, const struct session_export_mean *m,
+		     double ours, double theirs)
 {
 	double v = m && m->n ? m->sum / m->n : NAN;
+	char text[512] = "nan";
 
-	if (!j->gswarm)
-		put_number(j->pen, v * ours);
-	else if (isnan(v))
-		gs_pen_puts(j->pen, "\"nan\"");
-	else
-		gs_pen_printf(j->pen, "\"%.2f\"", v * theirs);
+	if (!j->gswarm) {
+		put_number(&j->doc, key, v * ours);
+		return;
+	}
+	if (!isnan(v))
+		snprintf(text, sizeof(text), "%.2f", v * theirs);
+	gs_doc_put_word(&j->doc, key, text);
 }
 
-static void put_comma(struct json *j, size_t i)
+static void put_time(struct json *j, const char *key, int64_t wall_ns)
 {
-	if (i)
-		gs_pen_puts(j->pen, ", ");
+	char time[ARCHIVE_TIME_BYTES];
+
+	gs_doc_put_word(&j->doc, key, session_export_time(time, wall_ns, j->gswarm));
 }
 
 /* --- a frame --- */
@@ -102,18 +92,16 @@ value_of(const struct json *j, const struct session_export_frame *frame, size_t 
 static void gpu_list(struct json *j, const struct session_export_frame *frame, const char *name,
 		     enum session_export_value value, double ours, double theirs)
 {
-	gs_pen_printf(j->pen, ", \"%s\": [", name);
-	for (size_t i = 0; i < j->f.n_gpus; i++) {
-		put_comma(j, i);
-		put_mean(j, value_of(j, frame, i, value), ours, theirs);
-	}
-	gs_pen_puts(j->pen, "]");
+	gs_doc_begin_flat_list(&j->doc, name);
+	for (size_t i = 0; i < j->f.n_gpus; i++)
+		put_mean(j, NULL, value_of(j, frame, i, value), ours, theirs);
+	gs_doc_end(&j->doc);
 }
 
 /* Both directions added up. */
 static void sum_list(struct json *j, const struct session_export_frame *frame)
 {
-	gs_pen_puts(j->pen, ", \"dram_bandwidth\": [");
+	gs_doc_begin_flat_list(&j->doc, "dram_bandwidth");
 	for (size_t i = 0; i < j->f.n_gpus; i++) {
 		const struct session_export_mean *rx = value_of(j, frame, i, ARCHIVE_PCIE_RX);
 		const struct session_export_mean *tx = value_of(j, frame, i, ARCHIVE_PCIE_TX);
@@ -121,10 +109,9 @@ static void sum_list(struct json *j, const struct session_export_frame *frame)
 
 		if (rx && rx->n && tx->n)
 			sum = (struct session_export_mean){rx->sum / rx->n + tx->sum / tx->n, 1};
-		put_comma(j, i);
-		put_mean(j, &sum, 1e-9, 1.0 / 1024);
+		put_mean(j, NULL, &sum, 1e-9, 1.0 / 1024);
 	}
-	gs_pen_puts(j->pen, "]");
+	gs_doc_end(&j->doc);
 }
 
 static void put_clients(struct json *j, const struct session_export_frame *frame)
@@ -132,100 +119,79 @@ static void put_clients(struct json *j, const struct session_export_frame *frame
 	static const struct session_export_client none = {.n_samples = 0};
 	const struct archive *a = j->a;
 
-	gs_pen_puts(j->pen, ", \"client_id\": [");
-	for (size_t i = 0; i < a->n_nodes; i++) {
-		put_comma(j, i);
-		put_text(j->pen, a->node[i].client);
-	}
+	gs_doc_begin_flat_list(&j->doc, "client_id");
+	for (size_t i = 0; i < a->n_nodes; i++)
+		gs_doc_put_word(&j->doc, NULL, a->node[i].client);
+	gs_doc_end(&j->doc);
 	for (int disk = 0; disk < 2; disk++) {
-		gs_pen_puts(j->pen, disk ? "], \"disk_util\": [" : "], \"dram_util\": [");
+		gs_doc_begin_flat_list(&j->doc, disk ? "disk_util" : "dram_util");
 		for (size_t i = 0; i < a->n_nodes; i++) {
 			const struct session_export_client *c =
 				frame->client ? &frame->client[i] : &none;
 
-			put_comma(j, i);
-			put_mean(j, disk ? &c->disk : &c->memory, 100, 100);
+			put_mean(j, NULL, disk ? &c->disk : &c->memory, 100, 100);
 		}
+		gs_doc_end(&j->doc);
 	}
-	gs_pen_puts(j->pen, "], \"client_available\": [");
-	for (size_t i = 0; i < a->n_nodes; i++) {
-		put_comma(j, i);
-		gs_pen_puts(j->pen, frame->client && frame->client[i].n_samples ? "true" : "false");
-	}
-	gs_pen_puts(j->pen, "]");
+	gs_doc_begin_flat_list(&j->doc, "client_available");
+	for (size_t i = 0; i < a->n_nodes; i++)
+		gs_doc_put_bool(&j->doc, NULL, frame->client && frame->client[i].n_samples);
+	gs_doc_end(&j->doc);
 }
 
 static void put_extras(struct json *j, const struct session_export_frame *frame)
 {
-	gs_pen_puts(j->pen, ", \"extra_metrics\": [");
+	gs_doc_begin_flat_list(&j->doc, "extra_metrics");
 	for (size_t i = 0; i < j->f.n_gpus; i++) {
-		size_t n = 0;
-
-		gs_pen_puts(j->pen, i ? ", {" : "{");
+		gs_doc_begin_flat(&j->doc, NULL);
 		for (size_t k = 0; k < j->f.n_fields; k++) {
 			const struct session_export_mean *m =
 				value_of(j, frame, i, ARCHIVE_N_VALUES + k);
 
-			if (!m || !m->n)
-				continue;
-			put_comma(j, n++);
-			gs_pen_puts(j->pen, "\""); /* keys are our own: nothing to escape */
-			gs_pen_puts(j->pen, gs_gpu_field_info(j->f.field[k])->key);
-			gs_pen_puts(j->pen, "\": ");
-			put_number(j->pen, m->sum / m->n);
+			if (m && m->n)
+				put_number(&j->doc, gs_gpu_field_info(j->f.field[k])->key,
+					   m->sum / m->n);
 		}
-		gs_pen_puts(j->pen, "}");
+		gs_doc_end(&j->doc);
 	}
-	gs_pen_puts(j->pen, "]");
+	gs_doc_end(&j->doc);
 }
 
 static void put_pairs(struct json *j, const struct session_export_frame *frame)
 {
-	size_t n = 0;
-
-	gs_pen_puts(j->pen, ", \"gpu_bandwidth\": [");
+	gs_doc_begin_flat_list(&j->doc, "gpu_bandwidth");
 	for (size_t i = 0; i < frame->n_pairs; i++) {
 		const struct session_export_pair *p = &j->f.pair[i];
 
 		if (!frame->pair[i].n)
 			continue;
-		put_comma(j, n++);
-		gs_pen_puts(j->pen, "{\"id1\": ");
-		put_text(j->pen, j->f.gpu[p->gpu[0]].id);
-		gs_pen_puts(j->pen, ", \"id2\": ");
-		put_text(j->pen, j->f.gpu[p->gpu[1]].id);
-		gs_pen_puts(j->pen, ", \"utilization\": ");
-		put_mean(j, &frame->pair[i], 1e-9, 1.0 / 1024);
-		gs_pen_puts(j->pen, "}");
+		gs_doc_begin_flat(&j->doc, NULL);
+		gs_doc_put_word(&j->doc, "id1", j->f.gpu[p->gpu[0]].id);
+		gs_doc_put_word(&j->doc, "id2", j->f.gpu[p->gpu[1]].id);
+		put_mean(j, "utilization", &frame->pair[i], 1e-9, 1.0 / 1024);
+		gs_doc_end(&j->doc);
 	}
-	gs_pen_puts(j->pen, "]");
+	gs_doc_end(&j->doc);
 }
 
 static int write_frame(void *ctx, const struct session_export_frame *frame)
 {
 	struct json *j = ctx;
 	const struct gs_store_session *s = j->a->o->session;
-	char time[ARCHIVE_TIME_BYTES];
 
-	gs_pen_printf(j->pen, "%s\n    {\"frame_id\": %lld, \"time\": \"%s\", \"gpu_id\": [",
-		      j->any ? "," : "", (long long)frame->number + 1,
-		      session_export_time(
-			      time, j->a->from_wall_ns + frame->number * (int64_t)j->f.interval_ns,
-			      j->gswarm));
-	j->any = true;
-	for (size_t i = 0; i < j->f.n_gpus; i++) {
-		put_comma(j, i);
-		put_text(j->pen, j->f.gpu[i].id);
-	}
-	gs_pen_puts(j->pen, "]");
+	gs_doc_begin_flat(&j->doc, NULL);
+	gs_doc_put_u64(&j->doc, "frame_id", (uint64_t)frame->number + 1);
+	put_time(j, "time", j->a->from_wall_ns + frame->number * (int64_t)j->f.interval_ns);
+	gs_doc_begin_flat_list(&j->doc, "gpu_id");
+	for (size_t i = 0; i < j->f.n_gpus; i++)
+		gs_doc_put_word(&j->doc, NULL, j->f.gpu[i].id);
+	gs_doc_end(&j->doc);
 	gpu_list(j, frame, "gpu_util", ARCHIVE_UTIL, 100, 1);
 	gpu_list(j, frame, "gpu_memory", ARCHIVE_MEMORY, 100, 1);
-	gs_pen_puts(j->pen, ", \"available\": [");
-	for (size_t i = 0; i < j->f.n_gpus; i++) {
-		put_comma(j, i);
-		gs_pen_puts(j->pen, i < frame->n_gpus && frame->n_samples[i] ? "true" : "false");
-	}
-	gs_pen_puts(j->pen, "]");
+	gs_doc_begin_flat_list(&j->doc, "available");
+	for (size_t i = 0; i < j->f.n_gpus; i++)
+		gs_doc_put_bool(&j->doc, NULL, i < frame->n_gpus && frame->n_samples[i]);
+	gs_doc_end(&j->doc);
 	if (!j->gswarm)
 		gpu_list(j, frame, "value_age_seconds", ARCHIVE_AGE, 1, 1);
 	put_clients(j, frame);
@@ -243,9 +209,8 @@ static int write_frame(void *ctx, const struct session_export_frame *frame)
 		put_pairs(j, frame);
 	if (!j->gswarm || s->metrics[0])
 		put_extras(j, frame);
-	gs_pen_puts(j->pen, "}");
-	gs_pen_yield(j->pen);
-	return j->pen->r;
+	gs_doc_end(&j->doc);
+	return j->doc.pen->r;
 }
 
 /* --- summaries --- */
@@ -262,13 +227,6 @@ static double percentile_of(const struct session_export_gpu *g, double share)
 	return NAN;
 }
 
-static void put_value(struct gs_pen *pen, const char *k, double v)
-{
-	gs_pen_puts(pen, ", ");
-	put_key(pen, k);
-	put_number(pen, v);
-}
-
 static double mean_of(const struct session_export_mean *m)
 {
 	return m->n ? m->sum / m->n : NAN;
@@ -281,67 +239,54 @@ static double known_or_nan(const struct session_export_mean *m, double v)
 
 static void put_device(struct json *j, const struct session_export_gpu *g)
 {
-	struct gs_pen *pen = j->pen;
+	struct gs_doc *doc = &j->doc;
 
-	put_key(pen, g->id);
-	gs_pen_puts(pen, "{\"avg_gpu_util\": ");
-	put_mean(j, &g->util, 100, 1);
-	gs_pen_puts(pen, ", \"avg_gpu_memory\": ");
-	put_mean(j, &g->memory, 100, 1);
-	if (j->gswarm) {
-		gs_pen_puts(pen, "}");
-		return;
+	gs_doc_begin_flat(doc, g->id);
+	put_mean(j, "avg_gpu_util", &g->util, 100, 1);
+	put_mean(j, "avg_gpu_memory", &g->memory, 100, 1);
+	if (!j->gswarm) {
+		put_number(doc, "p50_gpu_util", percentile_of(g, 0.5));
+		put_number(doc, "p95_gpu_util", percentile_of(g, 0.95));
+		put_number(doc, "max_gpu_util", known_or_nan(&g->util, g->util_max * 100));
+		put_number(doc, "max_gpu_memory", known_or_nan(&g->memory, g->memory_max * 100));
+		put_number(doc, "avg_dram_active", mean_of(&g->dram) * 100);
+		put_number(doc, "avg_power_watts", mean_of(&g->power));
+		put_number(doc, "max_power_watts", known_or_nan(&g->power, g->power_max));
+		put_number(doc, "max_temperature_celsius",
+			   known_or_nan(&g->temperature, g->temperature_max));
+		put_number(doc, "energy_joules", gs_energy_joules(&g->energy));
+		gs_doc_put_u64(doc, "samples", g->n_samples);
+		gs_doc_put_u64(doc, "frames", g->n_frames);
+		gs_doc_put_word(doc, "uuid", g->uuid);
 	}
-	put_value(pen, "p50_gpu_util", percentile_of(g, 0.5));
-	put_value(pen, "p95_gpu_util", percentile_of(g, 0.95));
-	put_value(pen, "max_gpu_util", known_or_nan(&g->util, g->util_max * 100));
-	put_value(pen, "max_gpu_memory", known_or_nan(&g->memory, g->memory_max * 100));
-	put_value(pen, "avg_dram_active", mean_of(&g->dram) * 100);
-	put_value(pen, "avg_power_watts", mean_of(&g->power));
-	put_value(pen, "max_power_watts", known_or_nan(&g->power, g->power_max));
-	put_value(pen, "max_temperature_celsius",
-		  known_or_nan(&g->temperature, g->temperature_max));
-	put_value(pen, "energy_joules", gs_energy_joules(&g->energy));
-	gs_pen_printf(pen, ", \"samples\": %llu, \"frames\": %llu, \"uuid\": ",
-		      (unsigned long long)g->n_samples, (unsigned long long)g->n_frames);
-	put_text(pen, g->uuid);
-	gs_pen_puts(pen, "}");
+	gs_doc_end(doc);
 }
 
 static void put_client(struct json *j, size_t i)
 {
 	const struct session_export_node *n = &j->a->node[i];
-	struct gs_pen *pen = j->pen;
 
-	put_key(pen, n->client);
-	gs_pen_puts(pen, "{\"avg_dram_util\": ");
-	put_mean(j, &j->f.client[i].memory, 100, 100);
-	gs_pen_puts(pen, ", \"avg_disk_util\": ");
-	put_mean(j, &j->f.client[i].disk, 100, 100);
-	if (!j->gswarm)
-		gs_pen_printf(pen,
-			      ", \"samples\": %llu, \"lost_samples\": %llu, \"missed_samples\": "
-			      "%llu",
-			      (unsigned long long)n->n_samples, (unsigned long long)n->lost_samples,
-			      (unsigned long long)n->missed_samples);
-	gs_pen_puts(pen, "}");
+	gs_doc_begin_flat(&j->doc, n->client);
+	put_mean(j, "avg_dram_util", &j->f.client[i].memory, 100, 100);
+	put_mean(j, "avg_disk_util", &j->f.client[i].disk, 100, 100);
+	if (!j->gswarm) {
+		gs_doc_put_u64(&j->doc, "samples", n->n_samples);
+		gs_doc_put_u64(&j->doc, "lost_samples", n->lost_samples);
+		gs_doc_put_u64(&j->doc, "missed_samples", n->missed_samples);
+	}
+	gs_doc_end(&j->doc);
 }
 
 static void put_summaries(struct json *j)
 {
-	gs_pen_puts(j->pen, "  \"summary_by_device\": {");
-	for (size_t i = 0; i < j->f.n_gpus; i++) {
-		gs_pen_puts(j->pen, i ? ",\n    " : "\n    ");
+	gs_doc_begin_map(&j->doc, "summary_by_device");
+	for (size_t i = 0; i < j->f.n_gpus; i++)
 		put_device(j, &j->f.gpu[i]);
-		gs_pen_yield(j->pen);
-	}
-	gs_pen_puts(j->pen, "\n  },\n  \"summary_by_client\": {");
-	for (size_t i = 0; i < j->a->n_nodes; i++) {
-		gs_pen_puts(j->pen, i ? ",\n    " : "\n    ");
+	gs_doc_end(&j->doc);
+	gs_doc_begin_map(&j->doc, "summary_by_client");
+	for (size_t i = 0; i < j->a->n_nodes; i++)
 		put_client(j, i);
-		gs_pen_yield(j->pen);
-	}
-	gs_pen_puts(j->pen, "\n  },\n");
+	gs_doc_end(&j->doc);
 }
 
 /* --- marks and requests --- */
@@ -351,20 +296,14 @@ struct requests {
 	struct gs_map seen; /* applications that are written already */
 	const char *app;    /* the one that is written now; NULL: find the next */
 	char name[256];
-	bool any;
 };
 
-/* {"queue_time": 1, "processing_time": 2, "other": 3} as the values stand there; the first two keep
- * their names, all others go into other_times. */
-static void put_request(struct gs_pen *pen, const char *values)
+/* The members of a flat object of numbers without blanks, as this program stored it: those with the
+ * two names of their own, or all others. */
+static void put_times(struct gs_doc *doc, const char *values, bool want_own)
 {
 	static const char *const own[] = {"\"queue_time\":", "\"processing_time\":"};
-	size_t n_other = 0;
-	char rest[8192];
-	size_t at = 0;
 
-	gs_pen_puts(pen, "{");
-	/* The store has it as a flat object of numbers without blanks, made by this program. */
 	for (const char *p = values + 1; *p && *p != '}';) {
 		const char *end = p;
 		bool quoted = false, is_own = false;
@@ -377,15 +316,22 @@ static void put_request(struct gs_pen *pen, const char *values)
 		}
 		for (size_t i = 0; i < GS_ARRAY_LEN(own); i++)
 			is_own |= strncmp(p, own[i], strlen(own[i])) == 0;
-		if (is_own)
-			gs_pen_printf(pen, "%.*s, ", (int)(end - p), p);
-		else if (at + (size_t)(end - p) + 2 < sizeof(rest))
-			at += (size_t)snprintf(rest + at, sizeof(rest) - at, "%s%.*s",
-					       n_other++ ? ", " : "", (int)(end - p), p);
+		if (is_own == want_own)
+			gs_doc_put_spelled(doc, NULL, p, (size_t)(end - p));
 		p = *end == ',' ? end + 1 : end;
 	}
-	rest[at] = 0;
-	gs_pen_printf(pen, "\"other_times\": {%s}}", rest);
+}
+
+/* {"queue_time": 1, "processing_time": 2, "other": 3} as the values stand there; the first two keep
+ * their names, all others go into other_times. */
+static void put_request(struct gs_doc *doc, const char *values)
+{
+	gs_doc_begin_flat(doc, NULL);
+	put_times(doc, values, true);
+	gs_doc_begin_flat(doc, "other_times");
+	put_times(doc, values, false);
+	gs_doc_end(doc);
+	gs_doc_end(doc);
 }
 
 static int each_request(void *ctx, const struct gs_store_annotation *m)
@@ -402,53 +348,43 @@ static int each_request(void *ctx, const struct gs_store_annotation *m)
 		q->app = q->name;
 		return gs_map_put(&q->seen, hash, 1) < 0 ? -ENOMEM : 1;
 	}
-	if (strcmp(q->app, m->name) == 0) {
-		gs_pen_puts(q->j->pen, q->any ? ",\n      " : "\n      ");
-		q->any = true;
-		put_request(q->j->pen, m->values);
-		gs_pen_yield(q->j->pen);
-	}
-	return q->j->pen->r;
+	if (strcmp(q->app, m->name) == 0)
+		put_request(&q->j->doc, m->values);
+	return q->j->doc.pen->r;
 }
 
 static int put_requests(struct json *j)
 {
 	struct requests q = {.j = j, .seen = GS_MAP_INIT(1u << 20)};
 	const int64_t session = j->a->o->session->number;
-	bool first = true;
 	int r;
 
-	gs_pen_puts(j->pen, "  \"request_time_info\": {");
+	gs_doc_begin_map(&j->doc, "request_time_info");
 	while ((r = gs_store_annotations(j->a->o->store, session, each_request, &q)) == 1) {
-		gs_pen_puts(j->pen, first ? "\n    " : ",\n    ");
-		put_key(j->pen, q.app);
-		gs_pen_puts(j->pen, "[");
-		q.any = first = false;
+		gs_doc_begin_list(&j->doc, q.app, 1);
 		r = gs_store_annotations(j->a->o->store, session, each_request, &q);
+		gs_doc_end(&j->doc);
 		if (r < 0)
 			break;
-		gs_pen_puts(j->pen, "\n    ]");
 		q.app = NULL;
 	}
+	gs_doc_end(&j->doc);
 	gs_map_fini(&q.seen);
-	gs_pen_puts(j->pen, first ? "}" : "\n  }");
 	return r;
 }
 
 static int each_mark(void *ctx, const struct gs_store_annotation *m)
 {
 	struct json *j = ctx;
-	char time[ARCHIVE_TIME_BYTES];
 
 	if (strcmp(m->kind, "request") == 0)
 		return 0;
-	gs_pen_printf(j->pen, "%s\n    {\"time\": \"%s\", \"name\": ", j->any ? "," : "",
-		      session_export_time(time, m->wall_ns, j->gswarm));
-	j->any = true;
-	put_text(j->pen, m->name);
-	gs_pen_printf(j->pen, ", \"values\": %s}", m->values);
-	gs_pen_yield(j->pen);
-	return j->pen->r;
+	gs_doc_begin_flat(&j->doc, NULL);
+	put_time(j, "time", m->wall_ns);
+	gs_doc_put_word(&j->doc, "name", m->name);
+	gs_doc_put_spelled(&j->doc, "values", m->values, strlen(m->values));
+	gs_doc_end(&j->doc);
+	return j->doc.pen->r;
 }
 
 /* --- the whole --- */
@@ -456,69 +392,68 @@ static int each_mark(void *ctx, const struct gs_store_annotation *m)
 static void list_of(struct json *j, const char *k, const char *commas)
 {
 	char part[256];
-	size_t n = 0;
 
-	gs_pen_printf(j->pen, "  \"%s\": [", k);
-	for (const char *p = commas; *p; n++) {
+	gs_doc_begin_flat_list(&j->doc, k);
+	for (const char *p = commas; *p;) {
 		size_t bytes = strcspn(p, ",");
 
 		snprintf(part, sizeof(part), "%.*s", (int)bytes, p);
-		put_comma(j, n);
-		put_text(j->pen, part);
+		gs_doc_put_word(&j->doc, NULL, part);
 		p += bytes + (p[bytes] == ',');
 	}
-	gs_pen_puts(j->pen, "],\n");
+	gs_doc_end(&j->doc);
 }
 
 static void put_head(struct json *j)
 {
+	static const char *const percent[] = {"gpu_util", "gpu_memory", "dram_active", "dram_util",
+					      "disk_util"};
+	static const char *const gigabytes[] = {"dram_bandwidth",    "dram_bandwidth_rx",
+						"dram_bandwidth_tx", "nvlink_rx",
+						"nvlink_tx",         "gpu_bandwidth"};
 	const struct gs_store_session *s = j->a->o->session;
-	char time[ARCHIVE_TIME_BYTES];
+	struct gs_doc *doc = &j->doc;
 
-	gs_pen_puts(j->pen, "{\n  \"session_name\": ");
-	put_text(j->pen, s->name);
-	gs_pen_printf(j->pen, ",\n  \"session_id\": \"%s\",\n  \"start_time\": \"%s\",\n", s->id,
-		      session_export_time(time, s->start_wall_ns, j->gswarm));
+	gs_doc_put_word(doc, "session_name", s->name);
+	gs_doc_put_word(doc, "session_id", s->id);
+	put_time(j, "start_time", s->start_wall_ns);
 	if (s->end_wall_ns)
-		gs_pen_printf(j->pen, "  \"end_time\": \"%s\",\n",
-			      session_export_time(time, s->end_wall_ns, j->gswarm));
+		put_time(j, "end_time", s->end_wall_ns);
 	else
-		gs_pen_puts(j->pen, "  \"end_time\": null,\n");
-	if (!j->gswarm) {
-		gs_pen_printf(j->pen, "  \"state\": \"%s\",\n  \"interval_seconds\": ",
-			      gs_store_session_state_name(s->state));
-		put_number(j->pen, (double)j->f.interval_ns / 1e9);
-		gs_pen_puts(j->pen, ",\n");
-		list_of(j, "nodes", s->nodes);
-		list_of(j, "metrics", s->metrics);
-		list_of(j, "report_metrics", s->report_metrics);
-		gs_pen_puts(j->pen,
-			    "  \"units\": {\"gpu_util\": \"percent\", \"gpu_memory\": \"percent\", "
-			    "\"dram_active\": \"percent\", \"dram_util\": \"percent\", "
-			    "\"disk_util\": \"percent\", \"dram_bandwidth\": \"GB/s\", "
-			    "\"dram_bandwidth_rx\": \"GB/s\", \"dram_bandwidth_tx\": \"GB/s\", "
-			    "\"nvlink_rx\": \"GB/s\", \"nvlink_tx\": \"GB/s\", "
-			    "\"gpu_bandwidth\": \"GB/s\"},\n");
-	}
+		gs_doc_put_null(doc, "end_time");
+	if (j->gswarm)
+		return;
+	gs_doc_put_word(doc, "state", gs_store_session_state_name(s->state));
+	put_number(doc, "interval_seconds", (double)j->f.interval_ns / 1e9);
+	list_of(j, "nodes", s->nodes);
+	list_of(j, "metrics", s->metrics);
+	list_of(j, "report_metrics", s->report_metrics);
+	gs_doc_begin_flat(doc, "units");
+	for (size_t i = 0; i < GS_ARRAY_LEN(percent); i++)
+		gs_doc_put_word(doc, percent[i], "percent");
+	for (size_t i = 0; i < GS_ARRAY_LEN(gigabytes); i++)
+		gs_doc_put_word(doc, gigabytes[i], "GB/s");
+	gs_doc_end(doc);
 }
 
-static void put_account(struct gs_pen *pen, const struct archive *a)
+static void put_account(struct gs_doc *doc, const struct archive *a)
 {
-	gs_pen_printf(pen,
-		      ",\n  \"account\": {\"samples\": %llu, \"frames\": %llu, "
-		      "\"late_samples\": %llu, \"damaged_batches\": %llu, ",
-		      (unsigned long long)a->stats.n_samples, (unsigned long long)a->stats.n_frames,
-		      (unsigned long long)a->stats.n_late, (unsigned long long)a->stats.n_damaged);
-	gs_pen_printf(pen,
-		      "\"downsampled_samples\": %llu, \"downsampled_from\": %llu, "
-		      "\"downsampled_interval_seconds\": %.9g}",
-		      (unsigned long long)a->stats.n_coarse,
-		      (unsigned long long)a->stats.n_coarse_of, (double)a->stats.coarse_ns / 1e9);
+	gs_doc_begin_flat(doc, "account");
+	gs_doc_put_u64(doc, "samples", a->stats.n_samples);
+	gs_doc_put_u64(doc, "frames", a->stats.n_frames);
+	gs_doc_put_u64(doc, "late_samples", a->stats.n_late);
+	gs_doc_put_u64(doc, "damaged_batches", a->stats.n_damaged);
+	gs_doc_put_u64(doc, "downsampled_samples", a->stats.n_coarse);
+	gs_doc_put_u64(doc, "downsampled_from", a->stats.n_coarse_of);
+	gs_doc_put_double(doc, "downsampled_interval_seconds", (double)a->stats.coarse_ns / 1e9);
+	gs_doc_end(doc);
 }
 
 int session_export_json(struct archive *a, struct gs_pen *pen)
 {
-	struct json j = {.a = a, .pen = pen, .gswarm = a->o->format == GS_SESSION_EXPORT_GSWARM};
+	struct json j = {.a = a,
+			 .doc = {.ops = &gs_doc_json, .pen = pen},
+			 .gswarm = a->o->format == GS_SESSION_EXPORT_GSWARM};
 	struct session_export_sink sink = {.moment = session_export_frames_sample,
 					   .passed = session_export_frames_passed,
 					   .ctx = &j.f};
@@ -527,27 +462,30 @@ int session_export_json(struct archive *a, struct gs_pen *pen)
 	j.f.write = write_frame;
 	j.f.ctx = &j;
 	r = session_export_frames_open(&j.f, a);
+	gs_doc_begin_map(&j.doc, NULL);
 	if (r == 0) {
 		put_head(&j);
-		gs_pen_puts(pen, "  \"frames\": [");
+		gs_doc_begin_list(&j.doc, "frames", 1);
 		r = session_export_read(a, &sink);
 	}
 	if (r == 0)
 		r = session_export_frames_end(&j.f);
 	if (r == 0) {
-		gs_pen_puts(pen, "\n  ],\n");
+		gs_doc_end(&j.doc);
 		put_summaries(&j);
 		r = put_requests(&j);
 	}
 	if (r == 0) {
-		gs_pen_puts(pen, ",\n  \"marks\": [");
-		j.any = false;
+		gs_doc_begin_list(&j.doc, "marks", 1);
 		r = gs_store_annotations(a->o->store, a->o->session->number, each_mark, &j);
-		gs_pen_puts(pen, j.any ? "\n  ]" : "]");
+		gs_doc_end(&j.doc);
 	}
 	if (r == 0 && !j.gswarm)
-		put_account(pen, a);
-	gs_pen_puts(pen, "\n}\n");
+		put_account(&j.doc, a);
+	if (r == 0) {
+		gs_doc_end(&j.doc);
+		gs_pen_puts(pen, "\n");
+	}
 	session_export_frames_close(&j.f);
 	return r;
 }

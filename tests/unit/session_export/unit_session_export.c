@@ -356,6 +356,35 @@ static void goldens(void **state)
 	compare(f, GS_SESSION_EXPORT_CSV, "session.csv");
 }
 
+/* Values of any length are whole: a line once had room for 160 bytes of them. */
+static void long_values(void **state)
+{
+	struct fixture *f = *state;
+	struct gs_store_session real = {.interval_ns = SECOND};
+	char values[2048] = "{";
+	json_t *doc, *other;
+
+	strcpy(real.name, "long");
+	assert_int_equal(gs_store_session_start(f->store, &real), 0);
+	begin_session(f, SECOND, 2 * SECOND);
+	f->session.number = real.number;
+	for (int i = 0; i < 60; i++)
+		sprintf(values + strlen(values), "%s\"value_%02d\":%d.5", i ? "," : "", i, i);
+	strcat(values, "}");
+	assert_int_equal(add_values(f, "mark", "epoch", values), 0);
+	assert_int_equal(add_values(f, "request", "llama", values), 0);
+	doc = json_of(f, NULL);
+	assert_int_equal(json_array_size(json_object_get(doc, "marks")), 1);
+	other = json_object_get(json_array_get(json_object_get(doc, "marks"), 0), "values");
+	assert_int_equal(json_object_size(other), 60);
+	other = json_array_get(json_object_get(json_object_get(doc, "request_time_info"), "llama"),
+			       0);
+	other = json_object_get(other, "other_times");
+	assert_int_equal(json_object_size(other), 60);
+	assert_true(json_real_value(json_object_get(other, "value_59")) == 59.5);
+	json_decref(doc);
+}
+
 static int one_trace(void *ctx, int64_t stream, const char *name)
 {
 	assert_string_equal(name, "test-ev_l____-1.gst");
@@ -554,8 +583,9 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		TEST(jitter), TEST(clocks), TEST(gaps),        TEST(means),   TEST(goldens),
-		TEST(gst),    TEST(names),  TEST(broken_pipe), TEST(moments), TEST(trace_commands),
+		TEST(jitter),         TEST(clocks), TEST(gaps),  TEST(means),       TEST(goldens),
+		TEST(long_values),    TEST(gst),    TEST(names), TEST(broken_pipe), TEST(moments),
+		TEST(trace_commands),
 #undef TEST
 	};
 

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/text/doc.h"
 #include "core/text/json.h"
 
 static void a_document(void **state)
@@ -82,12 +83,51 @@ static void no_more_room(void **state)
 	gs_buf_fini(&b);
 }
 
+/* Flat things are one line with all that is in them; texts of any length are whole. */
+static void flat_documents(void **state)
+{
+	char written[2048] = "", text[301], wanted[2048];
+	FILE *out = fmemopen(written, sizeof(written), "w");
+	struct gs_pen pen;
+	struct gs_doc doc = {.ops = &gs_doc_json, .pen = &pen};
+
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = 0;
+	gs_pen_open(&pen, out);
+	gs_doc_begin_map(&doc, NULL);
+	gs_doc_begin_list(&doc, "rows", 2);
+	for (uint64_t i = 0; i < 2; i++) {
+		gs_doc_begin_flat(&doc, NULL);
+		gs_doc_put_u64(&doc, "n", i);
+		gs_doc_begin_flat_list(&doc, "of");
+		gs_doc_put_word(&doc, NULL, "");
+		gs_doc_put_spelled(&doc, NULL, "2.50", 4);
+		gs_doc_begin_flat(&doc, NULL);
+		gs_doc_end(&doc);
+		gs_doc_end(&doc);
+		gs_doc_put_spelled(&doc, NULL, "\"own\":1", 7);
+		gs_doc_end(&doc);
+	}
+	gs_doc_end(&doc);
+	gs_doc_end(&doc);
+	gs_pen_printf(&pen, "%s%d", text, 7);
+	assert_int_equal(gs_pen_close(&pen), 0);
+	fclose(out);
+	sprintf(wanted,
+		"{\n  \"rows\": [\n"
+		"    {\"n\": 0, \"of\": [\"\", 2.50, {}], \"own\":1},\n"
+		"    {\"n\": 1, \"of\": [\"\", 2.50, {}], \"own\":1}\n  ]\n}%s7",
+		text);
+	assert_string_equal(written, wanted);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_document),
 		cmocka_unit_test(numbers),
 		cmocka_unit_test(no_more_room),
+		cmocka_unit_test(flat_documents),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
