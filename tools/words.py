@@ -35,7 +35,7 @@ LIMITS = {
     "CONTRIBUTING.md": 0,
     "packaging": 0,
     "proto": 0,
-    "web": 18,
+    "web": 0,
     "tools": 0,
     "bench": 0,
     "src/core": 0,

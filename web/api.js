@@ -1,4 +1,4 @@
-/* What the head says, and what it is told. */
+/* Requests to the head or agent that serves this page, and its events. */
 export class ApiError extends Error {
 	constructor(status, message) {
 		super(message)
@@ -59,9 +59,9 @@ export async function download(path, name) {
 	setTimeout(() => URL.revokeObjectURL(link.href), 10000)
 }
 
-/* Server-sent events, by fetch: EventSource could not carry the token. Retries for ever; tell(true)
- * when the head answers, tell(false, seconds, error) when it does not. */
-export async function listen(onEvent, tell) {
+/* Server-sent events, by fetch: EventSource could not carry the token. Retries for ever; report(true)
+ * when the head answers, report(false, seconds, error) when it does not. */
+export async function listen(onEvent, report) {
 	for (let wait = 1; ; wait = Math.min(wait * 2, 15)) {
 		let failure = null
 		try {
@@ -78,7 +78,7 @@ export async function listen(onEvent, tell) {
 				for (const piece of pieces) {
 					const event = /^event: (.*)$/m.exec(piece), data = /^data: (.*)$/m.exec(piece)
 					if (event && data) {
-						tell(true)
+						report(true)
 						onEvent(event[1], JSON.parse(data[1]))
 					}
 				}
@@ -86,7 +86,7 @@ export async function listen(onEvent, tell) {
 		} catch (error) {
 			failure = error
 		}
-		tell(false, wait, failure)
+		report(false, wait, failure)
 		await new Promise(done => setTimeout(done, wait * 1000))
 	}
 }

@@ -1,4 +1,4 @@
-/* A chart of values over time: the mean as a line, least and most as a band, gaps as gaps. */
+/* A chart of values over time: the mean as a line, min and max as a band, gaps as gaps. */
 import uPlot from './uplot.js'
 import { h } from './dom.js'
 import { color } from './theme.js'
@@ -9,7 +9,7 @@ const hues = { utilization_ratio: '#0b9a93', memory_used_ratio: '#5a7be0', dram_
 const lonely = (u, i) => u.data[i].map((v, at) => (v !== null && (u.data[i][at - 1] ?? null) === null && (u.data[i][at + 1] ?? null) === null ? at : -1)).filter(at => at >= 0)
 
 export class Chart {
-	/* scale: what one unit of the axis is; most: where the axis ends at least. */
+	/* scale: what one unit of the axis is; most: the axis is at least this long. */
 	constructor(title, key, unit, scale, most) {
 		this.key = key
 		this.scale = scale
@@ -17,30 +17,65 @@ export class Chart {
 		this.most = most
 		this.box = h('div.chart')
 		this.note = h('p.note')
-		this.element = h('section.panel', { 'aria-label': `${title} over time` }, h('h2', {}, title), this.box, this.note)
+		this.now = h('b')
+		this.limit = null
+		this.any = false
+		this.element = h('section.panel', { 'aria-label': `${title} over time` }, h('div.row', {}, h('h2', {}, title), this.now), this.box, this.note)
 		this.watcher = new ResizeObserver(() => this.plot && this.plot.setSize({ width: this.box.clientWidth, height: 180 }))
 		this.watcher.observe(this.box)
+	}
+
+	figure(v) {
+		return v === null || v === undefined ? '–' : `${v < 10 && this.unit !== '%' ? v.toFixed(1) : Math.round(v)} ${this.unit}`
+	}
+
+	/* The value of now, and the limit that is drawn as a line; both in base units, undefined: unknown. */
+	setNow(value, limit) {
+		this.now.textContent = value === undefined || value === null ? '' : this.figure(value * this.scale)
+		const scaled = limit ? limit * this.scale : null
+		if (scaled === this.limit) return
+		this.limit = scaled
+		if (this.plot) this.plot.setData(this.plot.data)
+	}
+
+	drawLimit(u) {
+		if (this.limit === null) return
+		const y = u.valToPos(this.limit, 'y', true), c = u.ctx
+		c.save()
+		c.strokeStyle = c.fillStyle = color('soft')
+		c.lineWidth = devicePixelRatio
+		c.setLineDash([6 * devicePixelRatio, 4 * devicePixelRatio])
+		c.beginPath()
+		c.moveTo(u.bbox.left, y)
+		c.lineTo(u.bbox.left + u.bbox.width, y)
+		c.stroke()
+		c.font = `${11 * devicePixelRatio}px system-ui, sans-serif`
+		c.textAlign = 'left'
+		c.fillText(`limit ${this.figure(this.limit)}`, u.bbox.left + 4 * devicePixelRatio, y + 13 * devicePixelRatio)
+		c.restore()
 	}
 
 	options() {
 		const stroke = hues[this.key] || '#0b9a93', unit = this.unit
 		const axis = { stroke: color('soft'), grid: { stroke: color('line'), width: 1 }, ticks: { stroke: color('line') } }
-		const value = (u, v) => (v === null || v === undefined ? '–' : `${v < 10 && unit !== '%' ? v.toFixed(1) : Math.round(v)} ${unit}`)
+		const value = (u, v) => this.figure(v)
 		return {
 			width: this.box.clientWidth || 400, height: 180,
-			scales: { y: { range: (u, least, most) => [0, Math.max(this.most, (most || 0) * 1.05)] } },
+			scales: { y: { range: (u, min, max) => [0, Math.max(this.most, (max || 0) * 1.05, (this.limit || 0) * 1.05)] } },
 			axes: [axis, { ...axis, size: 80, values: (u, ticks) => ticks.map(v => `${v} ${unit}`) }],
-			series: [{}, { label: 'least', show: true, stroke: 'transparent', value, points: { show: false } }, { label: 'mean', stroke, width: 1.6, value, points: { show: true, size: 4, fill: stroke, filter: lonely } }, { label: 'most', stroke: 'transparent', value, points: { show: false } }],
+			series: [{}, { label: 'min', show: true, stroke: 'transparent', value, points: { show: false } }, { label: 'mean', stroke, width: 1.6, value, points: { show: true, size: 4, fill: stroke, filter: lonely } }, { label: 'max', stroke: 'transparent', value, points: { show: false } }],
 			bands: [{ series: [3, 1], fill: stroke + '30' }],
-			cursor: { drag: { x: false } },
+			/* One cursor over all charts of the page; its figures are shown while it is there. */
+			cursor: { drag: { x: false }, sync: { key: 'charts' } },
+			hooks: { draw: [u => this.drawLimit(u)], setCursor: [u => this.box.classList.toggle('read', u.cursor.left >= 0)] },
 		}
 	}
 
 	show(data) {
 		const v = data.values[this.key], scaled = list => list.map(x => (x === null ? null : x * this.scale))
 		const columns = [data.time, scaled(v.min), scaled(v.mean), scaled(v.max)]
-		const any = v.mean.some(x => x !== null)
-		this.note.textContent = any ? (data.complete ? '' : 'Only a part: reading all of it takes too long. Choose a shorter time.') : 'Nothing is known of this time.'
+		const any = this.any = v.mean.some(x => x !== null)
+		this.note.textContent = any ? (data.complete ? '' : 'Incomplete: choose a shorter time range.') : 'No data for this time.'
 		if (this.plot) this.plot.setData(columns)
 		else this.plot = new uPlot(this.options(), columns, this.box)
 	}
@@ -75,11 +110,12 @@ export class Lines extends Chart {
 		const end = new Date(data.end).getTime() / 1000, names = data.rows.map(row => `GPU ${row.gpu}`)
 		const columns = [Array.from({ length: data.points }, (_, i) => end - (data.points - 1 - i) * data.step_seconds), ...data.rows.map(row => bridged(row.v.map(v => (v < 0 ? null : v / 100 * data.full * this.scale))))]
 		const any = columns.slice(1).some(column => column.some(v => v !== null))
-		this.note.textContent = any ? (data.next ? `The first ${data.rows.length} of ${data.total} GPUs.` : '') : 'Nothing is known of this time.'
+		this.note.textContent = any ? (data.next ? `The first ${data.rows.length} of ${data.total} GPUs.` : '') : 'No data for this time.'
 		if (this.plot && this.names.join() !== names.join()) {
 			this.plot.destroy()
 			this.plot = null
 		}
+		this.box.classList.add('named')
 		this.names = names
 		if (this.plot) this.plot.setData(columns)
 		else this.plot = new uPlot(this.options(), columns, this.box)

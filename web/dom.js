@@ -45,15 +45,51 @@ export function duration(s) {
 }
 export const time = text => (text ? new Date(text).toLocaleString([], { dateStyle: 'short', timeStyle: 'medium' }) : none)
 
+/* How long ago something was; the whole time on hover. */
+export const ago = text => (text ? h('time', { datetime: text, title: text }, `${duration(Math.max(0, (Date.now() - new Date(text)) / 1000))} ago`) : none)
+
 export const state = s => h('span.state', { class: `state ${s}` }, s)
 export const bar = v => h('span.bars', {}, h('span.bar', { 'aria-hidden': 'true' }, h('i', { style: { width: `${Math.max(0, Math.min(1, v || 0)) * 100}%` } })), percent(v))
 
-/* columns: [title, function of a row, class]. */
+/* Which column the user sorted each table by; tables are made again with every answer. */
+const orders = new Map()
+
+/* Unknown values stay last either way. */
+function compare(a, b) {
+	if (a === b) return 0
+	if (typeof a === 'number' && typeof b === 'number') return a - b
+	return String(a).localeCompare(String(b), 'en', { numeric: true })
+}
+
+function sorted(rows, columns, order) {
+	if (!order) return rows
+	const value = columns[order.column][3], isKnown = v => v !== null && v !== undefined && v !== '' && !Number.isNaN(v)
+	return rows.map(row => [value(row), row]).sort(([a], [b]) => isKnown(b) - isKnown(a) || (isKnown(a) ? (order.down ? compare(b, a) : compare(a, b)) : 0)).map(([, row]) => row)
+}
+
+/* columns: [title, function of a row, class, value to sort by (none: the column cannot be sorted)].
+ * A click on a title sorts, a second one reverses, a third one restores the order of the server. */
 export function table(rows, columns, caption) {
 	if (!rows.length) return h('p.empty', {}, caption)
-	return h('div.scroll', {}, h('table', {},
-		h('thead', {}, h('tr', {}, columns.map(([title, , kind]) => h('th', { class: kind, scope: 'col' }, title)))),
-		h('tbody', {}, rows.map(row => h('tr', {}, columns.map(([, cell, kind]) => h('td', { class: kind }, cell(row))))))))
+	const key = `${location.hash.split('?')[0]} ${columns.map(([title]) => title).join(',')}`, body = h('tbody'), heads = []
+	const draw = () => {
+		const order = orders.get(key)
+		heads.forEach((th, i) => columns[i][3] && th.setAttribute('aria-sort', order && order.column === i ? (order.down ? 'descending' : 'ascending') : 'none'))
+		body.replaceChildren(...sorted(rows, columns, order).map(row => h('tr', {}, columns.map(([, cell, kind]) => h('td', { class: kind }, cell(row))))))
+	}
+	const turn = column => {
+		const order = orders.get(key), first = rows.some(row => typeof columns[column][3](row) === 'number') // figures begin with the largest
+		if (!order || order.column !== column) orders.set(key, { column, down: first })
+		else if (order.down === first) orders.set(key, { column, down: !first })
+		else orders.delete(key)
+		draw()
+	}
+	columns.forEach(([title, , kind, value], i) => {
+		const th = h('th', { class: kind, scope: 'col' }, value ? h('button.sort', { type: 'button', onclick: () => turn(i) }, title) : title)
+		heads.push(th)
+	})
+	draw()
+	return h('div.scroll', {}, h('table', {}, h('thead', {}, h('tr', {}, heads)), body))
 }
 
 /* New content, but not under a finger: a click whose element was replaced between press and release
@@ -64,11 +100,21 @@ addEventListener('pointerdown', () => { pressed = true }, true)
 for (const end of ['pointerup', 'pointercancel', 'blur'])
 	addEventListener(end, e => (end !== 'blur' || e.target === window) && setTimeout(() => {
 		pressed = false
-		waiting.forEach((children, element) => element.replaceChildren(...children))
+		waiting.forEach((children, element) => replace(element, children))
 		waiting.clear()
 	}), true)
 
+/* What has the focus keeps it when the same link or button is there again. */
+function replace(element, children) {
+	const at = element.contains(document.activeElement) ? document.activeElement : null, sign = e => `${e.tagName} ${e.getAttribute('href') || ''} ${e.getAttribute('aria-label') || e.textContent}`
+	const same = at && [...element.querySelectorAll(at.tagName)].filter(e => sign(e) === sign(at)), place = same && same.indexOf(at)
+	element.replaceChildren(...children)
+	if (!at || at === element) return
+	const found = [...element.querySelectorAll(at.tagName)].filter(e => sign(e) === sign(at))[place]
+	if (found) found.focus({ preventScroll: true })
+}
+
 export function put(element, ...children) {
 	if (pressed) waiting.set(element, children)
-	else element.replaceChildren(...children)
+	else replace(element, children)
 }

@@ -11,14 +11,12 @@ function shade(v) {
 	return stops[i].map((c, k) => Math.round(c + (stops[i + 1][k] - c) * (at - i)))
 }
 
-const gone = () => (isDark() ? [24, 28, 34] : [246, 247, 249])
-
 export class Heatmap {
 	constructor(onOpen) {
 		this.onOpen = onOpen
 		this.canvas = h('canvas', { tabindex: '0', role: 'img', 'aria-label': 'GPUs over time, not read yet' })
 		this.tip = h('div.tip', { hidden: true, role: 'status' })
-		this.names = h('div.names', { 'aria-hidden': 'true', hidden: true }) // the canvas tells them
+		this.names = h('div.names', { 'aria-hidden': 'true', hidden: true }) // the canvas says them
 		this.scroll = h('div.scrollbox', {}, this.names, this.canvas)
 		this.oldest = h('span')
 		this.axis = h('div.axis', {}, this.oldest, h('span', {}, 'now'))
@@ -52,9 +50,10 @@ export class Heatmap {
 		if (!this.data) return
 		const { rows, points, step_seconds: step } = this.data
 		const height = rows.length > 400 ? 3 : rows.length > 100 ? 6 : rows.length > 32 ? 12 : 20
-		const image = new ImageData(points, Math.max(rows.length, 1)), table = Array.from({ length: 101 }, (_, i) => shade(i / 100)), none = gone()
+		const image = new ImageData(points, Math.max(rows.length, 1)), table = Array.from({ length: 101 }, (_, i) => shade(i / 100))
 		rows.forEach((row, y) => row.v.forEach((v, x) => {
-			const c = v < 0 ? none : table[Math.min(v, 100)]
+			if (v < 0) return // unknown: the hatching below the canvas shows through
+			const c = table[Math.min(v, 100)]
 			image.data.set([c[0], c[1], c[2], 255], (y * points + x) * 4)
 		}))
 		this.canvas.width = points
@@ -69,13 +68,31 @@ export class Heatmap {
 
 	/* Beside the rows, as long as they are high enough to be read. */
 	name(rows, height) {
-		const key = height < 12 ? '' : rows.map(r => `${r.node_name} ${r.gpu}`).join('\n')
+		if (height < 12) return this.nameNodes(rows, height)
+		const key = rows.map(r => `${r.node_name} ${r.gpu}`).join('\n')
 		this.names.hidden = !key
 		if (key === this.named) return
 		this.named = key
 		this.names.className = height < 20 ? 'names small' : 'names'
 		this.names.replaceChildren(...(key ? rows.map(r => h('div', { style: { height: `${height}px` }, title: `${r.node_name} GPU ${r.gpu}` }, h('span', {}, r.node_name), h('b', {}, `GPU ${r.gpu}`))) : []))
 		this.axis.style.marginLeft = key ? `${this.names.offsetWidth + 8}px` : ''
+	}
+
+	/* Of rows too low for a name: one for the rows of each node, where they are high enough together. */
+	nameNodes(rows, height) {
+		const bands = []
+		for (const row of rows) {
+			const last = bands[bands.length - 1]
+			if (last && last.node === row.node) last.n++
+			else bands.push({ node: row.node, name: row.node_name, n: 1 })
+		}
+		const key = bands.map(b => `${b.name} ${b.n}`).join('\n')
+		if (key === this.named) return
+		this.named = key
+		this.names.hidden = false
+		this.names.className = 'names small'
+		this.names.replaceChildren(...bands.map(b => h('div', { style: { height: `${b.n * height}px` }, title: b.name }, b.n * height >= 11 ? h('span', {}, b.name) : null)))
+		this.axis.style.marginLeft = `${this.names.offsetWidth + 8}px`
 	}
 
 	point(e) {
@@ -119,6 +136,9 @@ export function legend() {
 		canvas.getContext('2d').putImageData(image, 0, 0)
 	}
 	draw()
-	return { element: h('span.legend', {}, 'least', canvas, 'most'), draw }
+	const empty = h('span'), full = h('span')
+	/* The figures at both ends, with their unit. */
+	const name = (least, most) => { empty.textContent = least; full.textContent = most }
+	return { element: h('span.legend', {}, empty, canvas, full, h('i.unknown', { 'aria-hidden': 'true' }), 'unknown'), draw, name }
 }
 

@@ -43,9 +43,9 @@ export function reports() {
 		if (!turn.due()) return
 		const found = await get(`/api/v1/job-reports?limit=${Math.min(shown, 2000)}&${filters()}`)
 		put(rows, table(found.reports, [
-			['Compare', pick], ['Job', jobLink], ['Name', r => r.name || none, 'cut hide-small'], ['User', r => r.user || none], ['Node', r => r.node_name, 'hide-small'], ['State', stateOf],
-			['Class', r => r.class || none], ['Score', r => score(r.score)], ['Measured from', r => time(r.begin)], ['For', r => long(r.duration_seconds), 'n'],
-		], filters() ? 'No report is like that.' : 'No report has come yet. Agents with a head send them; so does gpuscope job --head.'))
+			['Compare', pick], ['Job', jobLink, '', r => r.job], ['Name', r => r.name || none, 'cut hide-small', r => r.name], ['User', r => r.user || none, '', r => r.user], ['Node', r => r.node_name, 'hide-small', r => r.node_name], ['State', stateOf, '', r => r.state],
+			['Class', r => r.class || none, '', r => r.class], ['Score', r => score(r.score), '', r => r.score], ['Measured from', r => time(r.begin), '', r => r.begin], ['For', r => long(r.duration_seconds), 'n', r => r.duration_seconds],
+		], filters() ? 'No report matches.' : 'No report has come yet. Agents with a head send them; so does gpuscope job --head.'))
 		more.hidden = !found.next || shown >= 2000
 		all.disabled = found.reports.length < 2
 	}
@@ -117,7 +117,7 @@ export function job(id) {
 			card(share(f.wait_percent), 'of them waiting'), card(share(f.io_percent), 'of its time for files'), card(share(f.net_percent), 'for the network'), card(bytes(f.memory_used_bytes), known(f.memory_usage) ? `of memory, ${share(f.memory_usage)}` : 'of memory'), known(f.gpu_percent) ? card(share(f.gpu_percent), 'GPUs at work') : '')
 		put(body, ...[
 			h('div.grid', {},
-				h('section.panel', {}, h('h2', {}, 'What the score is made of'), table(list(verdict.efficiency_parts).map(map), [['Part', p => text(p.name)], ['Points', p => points(p.points, p.max_points, `${number(p.points)} of ${number(p.max_points)}`)], ['Because', p => text(p.because), 'wrap']], 'The report does not tell.')),
+				h('section.panel', {}, h('h2', {}, 'Parts of the score'), table(list(verdict.efficiency_parts).map(map), [['Part', p => text(p.name)], ['Points', p => points(p.points, p.max_points, `${number(p.points)} of ${number(p.max_points)}`)], ['Because', p => text(p.because), 'wrap']], 'The report does not say.')),
 				h('section.panel', {}, h('h2', {}, 'Why this class'), list(verdict.evidence).length ? h('ul', {}, list(verdict.evidence).map(e => h('li', {}, text(e)))) : h('p.empty', {}, 'No rule held.'))),
 			h('section.panel', {}, h('h2', {}, 'Advice'), advice(verdict)),
 			h('div.grid', {}, h('section.panel', {}, h('h2', {}, 'Where the time went'), times(j)), gpus(j)),
@@ -159,12 +159,12 @@ export function compareJobs(query) {
 		said.textContent = query.get('ids') ? `${c.summary.total_jobs} chosen reports` : [`The newest reports${query.get('state') ? '' : ' of jobs that run no more'}`, query.get('user') && `of ${query.get('user')}`, query.get('name') && `named ${query.get('name')}`].filter(Boolean).join(', ')
 		put(cards, card(count(c.summary.total_jobs), 'reports'), card(number(stats.efficiency_score.median), 'median score'), card(c.patterns.most_common || none, 'most common class'), card(count(c.outliers.length), 'outliers'), card(count(c.patterns.trends.length), 'series of runs'))
 		put(body, ...[
-			h('section.panel', {}, h('h2', {}, 'Reports'), table(c.jobs, [['Job', fileLink], ['Name', j => j.job_name || none, 'cut'], ['User', j => j.user || none], ['Class', j => j.classification],
-				...used.map(([key, t]) => [t, j => (odd.has(`${j.file} ${key}`) ? h('b.warning', { title: 'an outlier' }, `${number(j[key])} !`) : number(j[key])), 'n'])], 'No report is like that.')),
+			h('section.panel', {}, h('h2', {}, 'Reports'), table(c.jobs, [['Job', fileLink], ['Name', j => j.job_name || none, 'cut'], ['User', j => j.user || none, '', j => j.user], ['Class', j => j.classification, '', j => j.classification],
+				...used.map(([key, t]) => [t, j => (odd.has(`${j.file} ${key}`) ? h('b.warning', { title: 'an outlier' }, `${number(j[key])} !`) : number(j[key])), 'n', j => j[key]])], 'No report matches.')),
 			h('div.grid', {},
 				h('section.panel', {}, h('h2', {}, 'Outliers'), table(c.outliers.slice(0, 100), [['Job', fileLink], ['Value', o => titles[o.metric] || o.metric], ['', o => number(o.value), 'n'], ['Median', o => number(o.median), 'n'], ['Deviations', o => number(o.deviations), 'n']], 'No report stands out.')),
 				h('section.panel', {}, h('h2', {}, 'Trends: runs of one name by one user'), table(c.patterns.trends, [['Name', x => x.job_name || none], ['User', x => x.user || none], ['Runs', x => x.runs, 'n'], ['', x => h('span', { class: `state ${x.direction === 'improving' ? 'ok' : x.direction === 'declining' ? 'warning' : 'idle'}` }, x.direction)], ['Points a run', x => number(x.points_per_run, 2), 'n'], ['By chance', x => percent(x.chance), 'n']], 'No name was run often enough.'))),
-			h('section.panel', {}, h('h2', {}, 'Statistics'), table(used, [['Value', ([, t]) => t], ['Known of', ([key]) => stats[key].n, 'n'], ['Median', ([key]) => number(stats[key].median), 'n'], ['MAD', ([key]) => number(stats[key].mad), 'n'], ['Least', ([key]) => number(stats[key].min), 'n'], ['Most', ([key]) => number(stats[key].max), 'n']], 'Nothing is known.')),
+			h('section.panel', {}, h('h2', {}, 'Statistics'), table(used, [['Value', ([, t]) => t], ['Known of', ([key]) => stats[key].n, 'n'], ['Median', ([key]) => number(stats[key].median), 'n'], ['MAD', ([key]) => number(stats[key].mad), 'n'], ['Min', ([key]) => number(stats[key].min), 'n'], ['Max', ([key]) => number(stats[key].max), 'n']], 'Nothing is known.')),
 			c.recommendations.length ? h('section.panel', {}, h('h2', {}, 'What follows'), h('ul', {}, c.recommendations.map(r => h('li', {}, r)))) : null,
 		].filter(Boolean))
 	}

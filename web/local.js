@@ -3,7 +3,7 @@ import { get } from './api.js'
 import { Lines } from './chart.js'
 import { h, put, table, state, percent, watts, bytes, count, duration, none } from './dom.js'
 import { onTheme } from './theme.js'
-import { alertList, gpuColumns, processColumns } from './views.js'
+import { alertList, gpuColumns, perProcess, processColumns } from './views.js'
 
 const seconds = v => (v === null || v === undefined ? none : v < 1 ? `${(v * 1000).toFixed(v < 0.01 ? 1 : 0)} ms` : duration(v))
 
@@ -31,7 +31,7 @@ export function local() {
 			card(percent(n.cpu_ratio), 'CPU'), card(bytes(n.host_memory_used_bytes), `of ${bytes(n.host_memory_total_bytes)} RAM`))
 		put(gpus, table(n.gpu_list, gpuColumns, n.gpu_state_text || 'This node has no GPUs.'))
 		charts.forEach((c, i) => c.show(rows[i]))
-		put(processes, table(p.processes, processColumns, 'No process is on a GPU.'), p.next ? h('p.note', {}, `${p.processes.length} of ${p.total}`) : '')
+		put(processes, table(perProcess(p.processes), processColumns, 'No process is on a GPU.'), p.next ? h('p.note', {}, `${p.processes.length} of ${p.total}`) : '')
 		put(alerts, ...[alertList(a.alerts, a.total)].flat().filter(Boolean))
 		put(agent, table(health.filter(([key]) => o.agent[key] !== undefined), [['', ([, text]) => text], ['', ([key, , unit]) => unit(o.agent[key]), 'n']], ''))
 	}

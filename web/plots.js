@@ -13,7 +13,7 @@ export function plots(id) {
 	let session = null, url = null, asked = null
 
 	const path = format => `/api/v1/sessions/${encodeURIComponent(id)}/plot?format=${format}${which.value ? `&panels=${which.value}` : ''}${node.value ? `&node=${node.value}` : ''}`
-	const tell = (text, isError) => {
+	const show = (text, isError) => {
 		said.className = isError ? 'said error' : 'said'
 		said.textContent = text
 	}
@@ -21,7 +21,7 @@ export function plots(id) {
 	async function draw() {
 		if (asked) asked.abort()
 		const mine = asked = new AbortController()
-		tell('Drawing…')
+		show('Drawing…')
 		box.setAttribute('aria-busy', 'true')
 		try {
 			const picture = await blob(path('svg'), mine.signal)
@@ -30,22 +30,22 @@ export function plots(id) {
 			image.src = url = URL.createObjectURL(picture)
 			image.alt = `${which.selectedOptions[0].textContent} of the session ${session.name}, ${node.selectedOptions[0].textContent}`
 			box.hidden = false
-			tell('')
+			show('')
 		} catch (error) {
 			if (mine !== asked || error.name === 'AbortError') return
 			box.hidden = true
-			tell(error.message, true)
+			show(error.message, true)
 		}
 		box.removeAttribute('aria-busy')
 	}
 
 	async function fetchFile(format) {
-		tell(`Drawing the ${format.toUpperCase()}…`)
+		show(`Drawing the ${format.toUpperCase()}…`)
 		try {
 			await download(path(format), `${session.name}.${format}`)
-			tell(`Saved ${session.name}.${format}.`)
+			show(`Saved ${session.name}.${format}.`)
 		} catch (error) {
-			tell(error.message, true)
+			show(error.message, true)
 		}
 	}
 

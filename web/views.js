@@ -1,21 +1,25 @@
 /* Overview, GPUs, node, GPU, processes, jobs. A view is {element, refresh(), close()}. */
 import { get, peer } from './api.js'
 import { Chart } from './chart.js'
-import { h, put, table, state, bar, percent, watts, celsius, bytes, count, time, none } from './dom.js'
+import { h, put, table, state, bar, percent, watts, celsius, bytes, count, ago, none } from './dom.js'
 import { Heatmap, legend } from './heatmap.js'
 import { jobLink, reports, score } from './jobs.js'
 import { gpuLink, nodeLink, processLink } from './links.js'
 import { onTheme } from './theme.js'
+import { valueGroups } from './values.js'
 
+/* As the head sorts: the worst last, so that "descending" has it first. */
+const severity = s => ['ok', 'idle', 'degraded', 'throttled', 'unreachable', 'failing'].indexOf(s)
+const gpuName = g => `${g.node_name} ${g.gpu}`
 
 export const gpuColumns = [
-	['GPU', gpuLink, 'name'],
-	['State', g => [state(g.state), g.reason ? h('div.note', { title: g.advice || '' }, g.reason) : null]],
-	['Utilisation', g => bar(g.utilization_ratio)],
-	['Memory', g => bar(g.memory_used_ratio)],
-	['Power', g => watts(g.power_watts), 'n'],
-	['Temp.', g => celsius(g.temperature_celsius), 'n'],
-	['Model', g => g.name, 'hide-small cut'],
+	['GPU', gpuLink, 'name', gpuName],
+	['State', g => [state(g.state), g.reason ? h('div.note', { title: g.advice || '' }, g.reason) : null], 'reason', g => severity(g.state)],
+	['Utilisation', g => bar(g.utilization_ratio), '', g => g.utilization_ratio],
+	['Memory', g => bar(g.memory_used_ratio), '', g => g.memory_used_ratio],
+	['Power', g => watts(g.power_watts), 'n', g => g.power_watts],
+	['Temp.', g => celsius(g.temperature_celsius), 'n', g => g.temperature_celsius],
+	['Model', g => g.name, 'hide-small cut', g => g.name],
 ]
 
 export function alertList(alerts, total) {
@@ -27,14 +31,16 @@ export function alertList(alerts, total) {
 
 const heatUnits = {
 	utilization_ratio: ['Utilisation', percent], memory_used_ratio: ['Memory', percent], dram_active_ratio: ['DRAM activity', percent],
-	power_watts: ['Power (full: 1 kW)', watts], temperature_celsius: ['Temperature (full: 100 °C)', celsius], sm_clock_hertz: ['SM clock', v => `${Math.round(v / 1e6)} MHz`],
+	power_watts: ['Power', watts], temperature_celsius: ['Temperature', celsius], sm_clock_hertz: ['SM clock', v => `${Math.round(v / 1e6)} MHz`],
 }
+
+const small = matchMedia('(max-width: 560px)')
 
 export function overview() {
 	const cards = h('div.cards'), alerts = h('div'), gpus = h('div')
 	const heat = new Heatmap(row => { location.hash = `#/gpu/${row.node}/${row.gpu}` }), scale = legend()
 	const choice = h('select', { 'aria-label': 'Value of the heat map', onchange: () => refresh() }, Object.entries(heatUnits).map(([key, [title]]) => h('option', { value: key }, title)))
-	const more = h('p.note')
+	const more = h('p.note'), nothing = h('p.note'), wrong = ['failing', 'unreachable', 'throttled', 'degraded', 'idle']
 	const card = (value, text, href, kind) => h(href ? 'a.card' : 'div.card', { href }, h('b', { class: kind }, value), h('span', {}, text))
 
 	onTheme(() => { heat.draw(); scale.draw() })
@@ -43,29 +49,30 @@ export function overview() {
 		const [o, a, g, m] = await Promise.all([get('/api/v1/overview'), get('/api/v1/alerts?limit=12'), get('/api/v1/gpus?sort=worst&limit=20'), get(`/api/v1/heatmap?limit=2000&value=${choice.value}${heat.since(choice.value)}`)])
 		const s = o.states
 		put(cards, 
-			card(`${o.healthy_nodes} / ${o.nodes}`, 'nodes deliver', '#/nodes'),
+			...wrong.filter(key => s[key]).map(key => card(count(s[key]), key, `#/gpus?state=${key}`, key === 'idle' ? '' : key)),
+			card(`${o.healthy_nodes} / ${o.nodes}`, 'nodes send samples', '#/nodes'),
 			card(count(o.gpus), 'GPUs', '#/gpus'),
-			card(count(s.failing), 'failing', '#/gpus?state=failing', s.failing ? 'failing' : ''),
-			card(count(s.unreachable), 'unreachable', '#/gpus?state=unreachable', s.unreachable ? 'unreachable' : ''),
-			card(count(s.throttled), 'throttled', '#/gpus?state=throttled', s.throttled ? 'throttled' : ''),
-			card(count(s.degraded), 'degraded', '#/gpus?state=degraded', s.degraded ? 'degraded' : ''),
-			card(count(s.idle), 'idle', '#/gpus?state=idle'),
 			card(percent(o.utilization_ratio), 'mean utilisation'),
 			card(watts(o.power_watts), 'power now'),
 			card(o.active_sessions, 'active sessions', '#/sessions'))
+		const zero = wrong.filter(key => !s[key])
+		nothing.textContent = o.gpus && zero.length ? `No GPU is ${zero.length > 1 ? `${zero.slice(0, -1).join(', ')} or ` : ''}${zero[zero.length - 1]}.` : ''
 		put(alerts, ...[alertList(a.alerts, a.total)].flat().filter(Boolean))
 		put(gpus, table(g.gpus, gpuColumns, o.nodes ? 'No GPUs are known.' : 'No node has delivered yet.'),
 			o.nodes ? '' : h('p.note', {}, 'On each node: ', h('code', {}, `gpuscope connect ${o.grpc_address} --resilient`)))
 		heat.show(m, heatUnits[choice.value][1], base)
+		scale.name(heatUnits[choice.value][1](0), heatUnits[choice.value][1](m.full))
 		heat.element.hidden = !m.rows.length
 		more.textContent = m.next ? `The first ${m.rows.length} of ${m.total} GPUs.` : m.rows.length ? '' : 'No GPUs to show.'
 	}
-	return {
-		title: 'Overview', refresh, close() {},
-		element: h('div', {}, h('h1', {}, 'Cluster'), cards,
-			h('section.panel', { 'aria-label': 'Heat map' }, h('div.row', {}, h('h2', {}, 'Every GPU, last minutes'), scale.element, choice), heat.element, more),
-			h('div.split', {}, h('section.panel', {}, h('h2', {}, 'GPUs, worst first'), gpus), h('section.panel', {}, h('h2', {}, 'Alerts'), alerts))),
-	}
+	const map = h('section.panel', { 'aria-label': 'Heat map' }, h('div.row', {}, h('h2', {}, 'Every GPU, last minutes'), scale.element, choice), heat.element, more)
+	const worst = h('section.panel', {}, h('h2', {}, 'GPUs, worst first'), gpus), trouble = h('section.panel', { 'aria-label': 'Alerts' }, h('h2', {}, 'Alerts'), alerts)
+	const head = h('h1', {}, 'Cluster'), element = h('div', {})
+	/* A small screen begins with what is wrong; the order is that of the document, for those who hear it too. */
+	const arrange = () => element.replaceChildren(...(small.matches ? [head, trouble, cards, nothing, worst, map] : [head, cards, nothing, map, h('div.split', {}, worst, trouble)]))
+	small.addEventListener('change', arrange)
+	arrange()
+	return { title: 'Overview', refresh, close: () => small.removeEventListener('change', arrange), element }
 }
 
 export function gpuList(query) {
@@ -77,16 +84,17 @@ export function gpuList(query) {
 	async function refresh() {
 		const g = await get(`/api/v1/gpus?sort=worst&limit=${shown}${which.value ? `&state=${which.value}` : ''}&q=${encodeURIComponent(name.value)}`)
 		info.textContent = `${g.gpus.length} of ${g.total} GPUs, worst first`
-		put(list, table(g.gpus, gpuColumns, 'No GPU is like that.'))
+		put(list, table(g.gpus, gpuColumns, 'No GPU matches.'))
 		more.hidden = !g.next || shown >= 2000
 	}
 	return { title: 'GPUs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'GPUs'), h('div.panel', {}, h('div.row', {}, h('label', {}, 'State', which), h('label', {}, 'Node', name)), info, list, more)) }
 }
 
 /* A node that delivers is no better than its GPUs. */
+const worstOf = n => (!n.healthy ? 'unreachable' : ['failing', 'throttled', 'degraded'].find(s => n.states[s]) || 'ok')
 function nodeState(n) {
-	const worst = !n.healthy ? '' : ['failing', 'throttled', 'degraded'].find(s => n.states[s])
-	return worst ? h('span', { class: `state ${worst}` }, `${n.states[worst]} ${worst}`) : state(n.healthy ? 'ok' : 'unreachable')
+	const worst = worstOf(n)
+	return n.states[worst] && n.healthy && worst !== 'ok' ? h('span', { class: `state ${worst}` }, `${n.states[worst]} ${worst}`) : state(worst)
 }
 
 export function nodes() {
@@ -95,27 +103,44 @@ export function nodes() {
 		const n = await get('/api/v1/nodes?limit=2000')
 		n.nodes.sort((a, b) => a.healthy - b.healthy || b.states.failing - a.states.failing || a.name.localeCompare(b.name))
 		put(list, table(n.nodes, [
-			['Node', nodeLink, 'name'],
-			['State', nodeState],
-			['GPUs', x => x.gpus, 'n'],
-			['Utilisation', x => bar(x.utilization_ratio)],
-			['Power', x => watts(x.power_watts), 'n'],
-			['CPU', x => percent(x.cpu_ratio), 'n'],
-			['Last sample', x => time(x.last_sample)],
-			['Samples', x => count(x.samples), 'n'],
-			['Lost', x => count(x.lost_samples), 'n'],
-			['Version', x => x.version || none, 'hide-small'],
+			['Node', nodeLink, 'name', x => x.name],
+			['State', nodeState, '', x => severity(worstOf(x))],
+			['GPUs', x => x.gpus, 'n', x => x.gpus],
+			['Utilisation', x => bar(x.utilization_ratio), '', x => x.utilization_ratio],
+			['Power', x => watts(x.power_watts), 'n', x => x.power_watts],
+			['CPU', x => percent(x.cpu_ratio), 'n', x => x.cpu_ratio],
+			['Last sample', x => ago(x.last_sample), '', x => x.last_sample],
+			['Samples', x => count(x.samples), 'n', x => x.samples],
+			['Lost', x => count(x.lost_samples), 'n', x => x.lost_samples],
+			['Version', x => x.version || none, 'hide-small', x => x.version],
 		], 'No node has delivered yet.'), n.next ? h('p.note', {}, `The first ${n.nodes.length}.`) : '')
 	}
 	return { title: 'Nodes', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Nodes'), h('div.panel', {}, list)) }
 }
 
 export const processColumns = [
-	['Process', processLink], ['GPU', p => gpuLink(p)], ['User', p => p.user || none], ['Job', p => p.job || none],
-	['GPU memory', p => bytes(p.memory_used_bytes), 'n'], ['SM', p => percent(p.sm_ratio), 'n'], ['CPU', p => percent(p.cpu_ratio), 'n'], ['Command', p => p.command || none, 'cut hide-small'],
+	['Process', processLink, '', p => p.name], ['GPU', p => p.gpus.flatMap((g, i) => [i ? ', ' : null, gpuLink(g, i > 0)]), 'wrap', gpuName], ['User', p => p.user || none, '', p => p.user], ['Job', p => p.job || none, '', p => p.job],
+	['GPU memory', p => bytes(p.memory_used_bytes), 'n', p => p.memory_used_bytes], ['SM', p => percent(p.sm_ratio), 'n', p => p.sm_ratio], ['CPU', p => percent(p.cpu_ratio), 'n', p => p.cpu_ratio], ['Command', p => p.command || none, 'cut hide-small', p => p.command],
 ]
 
-const ofThen = n => (n.healthy ? '' : `Not heard of since ${time(n.last_sample)}: what is shown is of then.`)
+/* One row for each process, also of one that is on many GPUs: memory is added, SMs are of all its GPUs. */
+export function perProcess(rows) {
+	const all = new Map()
+	for (const row of rows) {
+		const key = `${row.node} ${row.pid}`, p = all.get(key)
+		if (!p) all.set(key, { ...row, gpus: [row] })
+		else p.gpus.push(row)
+	}
+	const known = (p, key) => p.gpus.map(g => g[key]).filter(v => v !== null && v !== undefined), sum = list => list.reduce((a, b) => a + b, 0)
+	for (const p of all.values()) {
+		const memory = known(p, 'memory_used_bytes'), sm = known(p, 'sm_ratio')
+		p.memory_used_bytes = memory.length ? sum(memory) : null
+		p.sm_ratio = sm.length ? sum(sm) / sm.length : null
+	}
+	return [...all.values()]
+}
+
+const ofThen = n => (n.healthy ? [] : ['No samples for ', ago(n.last_sample), '; these are its last values.'])
 
 export function node(id) {
 	const title = h('h1', {}, 'Node'), old = h('p.error'), cards = h('div.cards'), list = h('div'), processes = h('div')
@@ -123,18 +148,18 @@ export function node(id) {
 		const [n, p] = await Promise.all([get(`/api/v1/nodes/${id}`), get(`/api/v1/processes?node=${id}&limit=200`)])
 		const card = (value, text) => h('div.card', {}, h('b', {}, value), h('span', {}, text))
 		put(title, n.name, ' ', nodeState(n))
-		put(old, ofThen(n))
+		put(old, ...ofThen(n))
 		put(cards, card(n.gpus, 'GPUs'), card(percent(n.utilization_ratio), 'utilisation'), card(watts(n.power_watts), 'power'), card(percent(n.cpu_ratio), 'CPU'),
 			card(bytes(n.host_memory_used_bytes), `of ${bytes(n.host_memory_total_bytes)} RAM`), card(n.clock_offset_seconds === null ? none : `${Math.abs(n.clock_offset_seconds * 1000).toFixed(1)} ms`, `clock ${n.clock_offset_seconds < 0 ? 'ahead' : 'behind'}`),
 			card(count(n.lost_samples), 'samples lost'))
 		put(list, table(n.gpu_list, gpuColumns, n.gpu_state_text || 'This node has no GPUs.'))
-		put(processes, table(p.processes, processColumns, 'No process is on a GPU.'))
+		put(processes, table(perProcess(p.processes), processColumns, 'No process is on a GPU.'))
 	}
 	return { title: 'Node', refresh, close() {}, element: h('div', {}, title, old, cards, h('section.panel', {}, h('h2', {}, 'GPUs'), list), h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
 }
 
 export function gpu(id, number) {
-	const title = h('h1', {}, 'GPU'), where = h('p.note'), old = h('p.error'), details = h('div'), processes = h('div')
+	const title = h('h1', {}, 'GPU'), where = h('p.note'), old = h('p.error'), details = h('div.values'), processes = h('div')
 	const charts = [
 		new Chart('Utilisation', 'utilization_ratio', '%', 100, 100), new Chart('Memory', 'memory_used_ratio', '%', 100, 100), new Chart('Power', 'power_watts', 'W', 1, 100),
 		new Chart('Temperature', 'temperature_celsius', '°C', 1, 80), new Chart('DRAM activity', 'dram_active_ratio', '%', 100, 100), new Chart('SM clock', 'sm_clock_hertz', 'MHz', 1e-6, 1000),
@@ -146,11 +171,13 @@ export function gpu(id, number) {
 		const n = await get(`/api/v1/nodes/${id}`), g = n.gpu_list.find(x => String(x.gpu) === number)
 		if (!g) throw new Error(`${n.name} has no GPU ${number} now`)
 		put(title, `${n.name} GPU ${g.gpu} `, state(g.state))
-		put(old, ofThen(n))
+		put(old, ...ofThen(n))
 		put(where, nodeLink(n), ` · ${g.name} · ${g.uuid}${g.reason ? ` · ${g.reason}` : ''}`)
-		put(details, table(Object.entries(g.values), [['Value', ([key]) => key], ['', ([key, v]) => (key.endsWith('_ratio') ? percent(v) : key.endsWith('_bytes') ? bytes(v) : count(v)), 'n']], 'No values.'))
+		put(details, ...valueGroups(g.values))
+		const limits = { power_watts: g.values.power_limit_watts, temperature_celsius: g.values.slowdown_temperature_celsius, sm_clock_hertz: g.values.sm_clock_max_hertz }
+		charts.forEach(c => { c.setNow(g[c.key] ?? g.values[c.key], limits[c.key]); c.element.hidden = !(c.key in g.values) && !(c.key in g) && !c.any })
 		const p = await get(`/api/v1/processes?node=${id}&limit=500`)
-		put(processes, table(p.processes.filter(x => String(x.gpu) === number), processColumns, 'No process is on this GPU.'))
+		put(processes, table(perProcess(p.processes.filter(x => String(x.gpu) === number)), processColumns, 'No process is on this GPU.'))
 		if (Date.now() < due) return
 		/* The past is read from disk: not every second. */
 		due = Date.now() + (range.value > 300 ? 30000 : 0)
@@ -166,15 +193,15 @@ export function gpu(id, number) {
 }
 
 export function work() {
-	const jobs = h('div'), processes = h('div'), told = reports()
+	const jobs = h('div'), processes = h('div'), stored = reports()
 	async function refresh() {
-		const [j, p] = await Promise.all([get('/api/v1/jobs?limit=500'), get('/api/v1/processes?limit=300'), told.refresh()])
+		const [j, p] = await Promise.all([get('/api/v1/jobs?limit=500'), get('/api/v1/processes?limit=300'), stored.refresh()])
 		put(jobs, table(j.jobs, [
-			['Job', x => (x.report ? jobLink(x.report) : x.job)], ['User', x => x.user || none], ['GPUs', x => x.gpus, 'n'], ['Class', x => (x.report ? x.report.class : none)], ['Score', x => (x.report ? score(x.report.score) : none)], ['Median utilisation', x => bar(x.utilization_median_ratio)],
-			['Least', x => percent(x.utilization_least_ratio), 'n'], ['Most', x => percent(x.utilization_most_ratio), 'n'], ['Straggler', x => (x.straggler ? gpuLink(x.straggler) : none)],
+			['Job', x => (x.report ? jobLink(x.report) : x.job), '', x => x.job], ['User', x => x.user || none, '', x => x.user], ['GPUs', x => x.gpus, 'n', x => x.gpus], ['Class', x => (x.report ? x.report.class : none), '', x => x.report && x.report.class], ['Score', x => (x.report ? score(x.report.score) : none), '', x => x.report && x.report.score], ['Median utilisation', x => bar(x.utilization_median_ratio), '', x => x.utilization_median_ratio],
+			['Min', x => percent(x.utilization_least_ratio), 'n', x => x.utilization_least_ratio], ['Max', x => percent(x.utilization_most_ratio), 'n', x => x.utilization_most_ratio], ['Slow GPU', x => (x.straggler ? gpuLink(x.straggler) : none), '', x => x.straggler && gpuName(x.straggler)],
 		], 'No process on a GPU belongs to a job that nodes know.'))
-		put(processes, table(p.processes, processColumns, 'No process is on a GPU.'), p.next ? h('p.note', {}, `${p.processes.length} of ${p.total}`) : '')
+		put(processes, table(perProcess(p.processes), processColumns, 'No process is on a GPU.'), p.next ? h('p.note', {}, `${p.processes.length} of ${p.total}`) : '')
 	}
-	return { title: 'Jobs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Jobs and processes'), h('section.panel', {}, h('h2', {}, 'On GPUs now'), jobs), told.element, h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
+	return { title: 'Jobs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Jobs and processes'), h('section.panel', {}, h('h2', {}, 'On GPUs now'), jobs), stored.element, h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
 }
 

@@ -73,7 +73,7 @@ def page(t):
     shot(t, b, 'agent-process')
     b.open(f'http://{a.address}/#/gpu/1/0')
     b.wait('document.querySelectorAll(".u-over").length == 6', 'charts of a GPU')
-    wait_until(lambda: 'utilization_ratio' in text(b), 60, 'all values')
+    b.wait('/SM clock\\s+1[0-9]+ MHz/.test(document.querySelector(".values section[aria-label=Clocks]").innerText)', 'all values, with names and units')
     check(t, b, 'a GPU of an agent')
     shot(t, b, 'agent-gpu')
     b.open(f'http://{a.address}/#/process/1/{pid}')

@@ -55,7 +55,7 @@ def overview(t):
     b.key('Enter')
     b.wait('location.hash.startsWith("#/gpu/")', 'the page of a GPU')
     b.wait('document.querySelectorAll(".u-over").length == 6', 'six charts')
-    wait_until(lambda: 'utilization_ratio' in text(b), 60, 'all values')
+    b.wait('/SM clock\\s+1[0-9]+ MHz/.test(document.querySelector(".values section[aria-label=Clocks]").innerText)', 'all values, with names and units')
     shot(t, b, 'gpu')
     b.run('(() => { const s = document.querySelector("select"); s.value = "3600"; s.dispatchEvent(new Event("change")) })()')
     b.wait('performance.getEntriesByType("resource").some(e => e.name.includes("/api/v1/series") && e.name.includes("from=-3600") && e.responseEnd > 0)',
@@ -83,6 +83,66 @@ def overview(t):
     shot(t, b, 'down')
     h.start(port=h.http.rsplit(':', 1)[1])
     b.wait('document.getElementById("banner").hidden', 'the page comes back by itself', 90)
+
+
+@case('tables are sorted by a click, a phone begins with what is wrong, the heat map has figures and no false holes', timeout=300, needs=None)
+def reading(t):
+    h = Head(t)
+    nodes = [h.node('one', 3), h.node('slow', 1, args=('--interval', '2s'))]
+    h.wait_gpus(4)
+    b = Browser(t)
+    b.size(1400, 900)
+    b.open(f'http://{h.http}/')
+    b.wait('document.querySelectorAll("td.name").length == 4', 'a row for each GPU')
+    power = '[...document.querySelectorAll("main table tbody tr")].map(e => parseFloat(e.querySelector("td.n").innerText))'
+    head = 'th:nth-of-type(5) button.sort'
+    b.click(head)
+    b.wait('document.querySelector("th:nth-of-type(5)").ariaSort == "descending"', 'the largest first')
+    asked = 'performance.getEntriesByType("resource").filter(e => e.name.includes("/api/v1/gpus") && e.responseEnd > 0).length'
+    before = b.run(asked)
+    b.wait(f'{asked} > {before} + 1', 'other answers')
+    watts = b.run(power)
+    t.equal('still sorted', watts, sorted(watts, reverse=True))
+    t.true('by figures that differ', len(set(watts)) > 1, watts)
+    t.equal('the title kept the focus', b.run('document.activeElement.innerText'), 'Power')
+    b.key('Enter')
+    b.wait('document.querySelector("th:nth-of-type(5)").ariaSort == "ascending"', 'the smallest first')
+    t.equal('reversed', b.run(power), sorted(watts))
+    b.key('Enter')
+    b.wait('document.querySelector("th:nth-of-type(5)").ariaSort == "none"', 'the order of the head')
+    # What no GPU is, is a line and no card.
+    t.true('states of nothing', b.run('[...document.querySelectorAll("main p.note")].some(e => /^No GPU is .*throttled/.test(e.innerText))'))
+    t.equal('no card of zero GPUs', b.run('[...document.querySelectorAll(".card")].filter(e => /^0\\s+throttled/.test(e.innerText)).length'), 0)
+    # The heat map: figures at both ends, and a node that samples every two seconds has no holes.
+    t.equal('its scale', b.run('document.querySelector(".legend").innerText.split(/\\s*\\n\\s*|\\s{2,}/).join(" ").trim()'), '0 % 100 % unknown')
+    b.run('(() => { const s = document.querySelector("main select"); s.value = "power_watts"; s.dispatchEvent(new Event("change")) })()')
+    b.wait('document.querySelector(".legend").innerText.includes("1000 W")', 'the scale of another value')
+    slow = lambda: [r['v'] for r in h.get('/api/v1/heatmap?value=power_watts')['rows'] if 'slow' in r['node_name']][0]  # noqa: E731
+    wait_until(lambda: all(v >= 0 for v in slow()[-12:]), 120, 'twelve columns in a row of a node that samples every two seconds')
+    t.true('unknown is hatched', 'gradient' in b.run('getComputedStyle(document.querySelector(".heat canvas")).backgroundImage'))
+    t.equal('what nobody knows has no colour', b.run('document.querySelector(".heat canvas").getContext("2d").getImageData(0, 0, 1, 1).data[3]'), 0)
+    b.size(390, 844, mobile=True)
+    b.wait('document.querySelector("main section").ariaLabel == "Alerts"', 'a phone begins with the alerts')
+    t.true('on its first screen', b.run('document.querySelector(".alerts li").getBoundingClientRect().bottom < 844'))
+    b.size(1400, 900)
+    b.wait('document.querySelector("main section").ariaLabel == "Heat map"', 'a wide one with the map')
+    # A process on many GPUs is one row; reasons of the driver have words.
+    rows = b.run('import("/web/views.js").then(m => m.perProcess([0, 1, 2].map(gpu => ({ node: 1, pid: 7, gpu, memory_used_bytes: 5, sm_ratio: gpu / 10 })).concat({ node: 1, pid: 8, gpu: 0, memory_used_bytes: null, sm_ratio: null })))')
+    t.equal('grouped', [(p['pid'], len(p['gpus']), p['memory_used_bytes'], p['sm_ratio'] and round(p['sm_ratio'], 3)) for p in rows], [(7, 3, 15, 0.1), (8, 1, None, None)])
+    found = b.run('import("/web/values.js").then(m => m.valueGroups({ throttle_reasons_mask: 68, pcie_tx_bytes_per_second: 3 * 2 ** 20, fan_ratio: null }).map(e => [e.ariaLabel, [...e.querySelectorAll("td")].map(x => x.innerText)]))')
+    t.equal('values', found, [['Throttling', ['Throttle reasons', 'power limit, heat (hardware)']], ['PCIe', ['PCIe sent', '3.0 MiB/s']], ['Temperature', ['Fan', '–']]])
+    # One cursor over all charts of a GPU.
+    b.open(f'http://{h.http}/#/gpu/1/0')
+    b.wait('document.querySelectorAll(".u-over").length == 6', 'its charts')
+    b.wait('[...document.querySelectorAll("main section[aria-label^=Power] .row > b")].some(e => / W$/.test(e.innerText))', 'the value of now')
+    b.run('document.querySelector(".u-over").scrollIntoView({ block: "center" })')
+    x, y = b.run('(() => { const r = document.querySelector(".u-over").getBoundingClientRect(); return [r.x + r.width * 0.9, r.y + r.height / 2] })()')
+    b.call('Input.dispatchMouseEvent', type='mouseMoved', x=x, y=y)
+    b.wait('[...document.querySelectorAll(".chart")].filter(e => e.offsetParent).every(e => e.classList.contains("read"))', 'figures of all of them')
+    t.equal('a chart of what it does not have', b.run('[...document.querySelectorAll("section.panel")].filter(e => /^DRAM/.test(e.ariaLabel)).map(e => e.hidden)'), [True])
+    t.equal('errors of the console', b.errors, [])
+    for n in nodes:
+        n.terminate()
 
 
 @case('addresses of nothing, skipping to the content, many sessions, what a form begins with', timeout=300, needs=None)
@@ -123,7 +183,7 @@ def ways(t):
     node.terminate()
     for page in ('#/node/1', '#/gpu/1/0'):
         b.open(home + page)
-        b.wait('document.getElementById("main").innerText.includes("Not heard of since")', f'{page}: what is shown is old')
+        b.wait('document.getElementById("main").innerText.includes("No samples for")', f'{page}: what is shown is old')
     t.equal('errors of the console', [e for e in b.errors if '404' not in e], [])
 
 

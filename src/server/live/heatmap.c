@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "server/live/live_int.h"
@@ -25,9 +26,9 @@ static const struct {
 	[GS_REGISTRY_CLOCK] = {"sm_clock_hertz", 2.5e9},
 };
 
-#define LATE_COLUMNS  10 /* behind now, in which samples may still come */
-#define EXTRA_COLUMNS 2  /* before the first one, which decide about it */
-#define MOST          999
+#define LATE_COLUMNS 10 /* before now, in which samples may still come */
+#define HOLD_COLUMNS 10 /* at most so long a value holds until the next one of a slower node */
+#define MOST         999
 
 struct heat {
 	enum gs_registry_value value;
@@ -45,9 +46,9 @@ struct heat {
 	struct gs_buf steps; /* of the GPUs of one node */
 };
 
-/* Of the points of a node: which column they are, and whether the column before is the same. */
+/* Of a point of a node: its column, -1: not shown, and until before which column its value holds. */
 struct place {
-	int16_t column, fill_from; /* -1: none */
+	int16_t column, end;
 };
 
 static int64_t number_of(const struct heat *h)
@@ -55,47 +56,78 @@ static int64_t number_of(const struct heat *h)
 	return h->end_wall_ns / h->step_ns;
 }
 
+static int compare_ns(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* The time between two samples of a node: the median, for some come late and some not at all. */
+static int64_t usual_interval_ns(const int64_t *wall_ns, size_t n_points)
+{
+	int64_t gaps[GS_REGISTRY_POINTS];
+
+	if (n_points < 2)
+		return 0;
+	for (size_t i = 1; i < n_points; i++)
+		gaps[i - 1] = wall_ns[i] - wall_ns[i - 1];
+	qsort(gaps, n_points - 1, sizeof(*gaps), compare_ns);
+	return gaps[(n_points - 1) / 2];
+}
+
+/*
+ * A value holds until the next one is due: a node that samples every two seconds is no node with
+ * holes, and of two samples that tremble into one column the next column has the later one. Twice
+ * the interval later a value is missing, and that is shown.
+ */
 static void place_points(const struct heat *h, const struct gs_registry_node *n,
 			 const int64_t *wall_ns, size_t n_points, struct place *places)
 {
-	int64_t before = -1;
+	int64_t end = (int64_t)(h->n_columns + HOLD_COLUMNS), hold_ns;
 
-	for (size_t i = 0; i < n_points; i++) {
+	hold_ns = usual_interval_ns(wall_ns, n_points) * 19 / 10;
+	if (hold_ns < h->step_ns * 19 / 10)
+		hold_ns = h->step_ns * 19 / 10;
+	if (hold_ns > h->step_ns * HOLD_COLUMNS)
+		hold_ns = h->step_ns * HOLD_COLUMNS;
+	/* From the newest on: `end` is the column of the one after it. */
+	for (size_t i = n_points; i-- > 0;) {
 		int64_t ago = h->end_wall_ns - (wall_ns[i] + n->clock_offset_ns);
-		int64_t at = (int64_t)(h->n_columns + EXTRA_COLUMNS) - 1 - ago / h->step_ns;
-		bool is_shown = ago >= 0 && at >= 0;
+		int64_t at = (int64_t)(h->n_columns + HOLD_COLUMNS) - 1 - ago / h->step_ns;
+		int64_t gap = i + 1 < n_points ? wall_ns[i + 1] - wall_ns[i] : ago;
 
-		places[i] = (struct place){(int16_t)(is_shown ? at : -1), -1};
-		/* Clocks tremble: two samples in one column, none in the next, are no gap. */
-		if (ago >= 0 && at >= 2 && before >= 0 && before == at - 2 &&
-		    wall_ns[i] - wall_ns[i - 1] < h->step_ns * 19 / 10)
-			places[i].fill_from = (int16_t)before;
-		before = ago >= 0 ? at : -1;
+		places[i] = (struct place){-1, 0};
+		if (ago < 0 || at < 0)
+			continue;
+		places[i].column = (int16_t)at;
+		places[i].end = (int16_t)(gap < hold_ns && end > at ? end : at + 1);
+		end = at;
 	}
 }
 
-/* The last value in each column; -1: there is none. */
+/* The last value in each column; -1: there is none. A later point writes over what is held. */
 static void put_columns(struct gs_buf *b, const struct heat *h, const struct place *places,
 			const uint16_t *steps, size_t n_points)
 {
-	int16_t column[GS_REGISTRY_POINTS + EXTRA_COLUMNS];
+	int16_t column[GS_REGISTRY_POINTS + HOLD_COLUMNS];
 	char *p;
 
 	memset(column, 0xff, sizeof(column));
 	for (size_t i = 0; i < n_points; i++) {
 		const struct place *at = &places[i];
 
-		if (at->column >= 0 && steps[i] != GS_REGISTRY_UNKNOWN)
-			column[at->column] = (int16_t)fmin(steps[i] * h->scale + 0.5, MOST);
-		if (at->fill_from >= 0 && column[at->fill_from] >= 0)
-			column[at->column - 1] = column[at->fill_from];
+		if (at->column < 0 || steps[i] == GS_REGISTRY_UNKNOWN)
+			continue;
+		for (int16_t c = at->column; c < at->end; c++)
+			column[c] = (int16_t)fmin(steps[i] * h->scale + 0.5, MOST);
 	}
 	j_open(b, "v", '[');
 	if (gs_buf_reserve(b, h->n_columns * 5) < 0)
 		return;
 	p = (char *)b->data + b->bytes;
 	for (size_t i = 0; i < h->n_columns; i++) {
-		p = gs_put_i64(p, column[EXTRA_COLUMNS + i]);
+		p = gs_put_i64(p, column[HOLD_COLUMNS + i]);
 		*p++ = ',';
 	}
 	b->bytes = (size_t)(p - (char *)b->data) - 1;
