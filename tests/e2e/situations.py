@@ -445,4 +445,21 @@ def live_line(t):
     t.true('no control characters', '\r' not in run.err and '\033' not in run.err)
 
 
+@case('-o says what it wrote, how large it is and what opens it; -q and standard output have no such line')
+def wrote(t):
+    names = ('t.pftrace', 't.gst', 't.csv', 't.json')
+    run = t.tool('trace', *(x for n in names for x in ('-o', n)), '--', *t.app('cudaMalloc=31'), status=0)
+    for name, opener in zip(names, (': open it in ui.perfetto.dev', ': gpuscope report FILE shows it', ': open it in a spreadsheet', '')):
+        found = [x for x in run.err.splitlines() if x.startswith(f'gpuscope: wrote {name} (')]
+        t.equal(f'lines for {name}', len(found), 1)
+        number, unit = found[0].split('(')[1].split(')')[0].split()
+        size = float(number) * {'B': 1, 'KiB': 2**10, 'MiB': 2**20}[unit]
+        t.true(f'size of {name}', abs(size - os.path.getsize(name)) <= 0.1 * os.path.getsize(name), (found[0], os.path.getsize(name)))
+        t.true(f'what opens {name}', found[0].endswith(')' + opener), found[0])
+    t.true('-q', 'wrote' not in t.tool('trace', '-q', '-o', 'q.gst', '--', *t.app('cudaMalloc=31'), status=0).err)
+    t.true('standard output', 'wrote' not in t.tool('trace', '-o', '-.json', '--', *t.app('cudaMalloc=31'), status=0).err)
+    t.match('report -o', r'gpuscope: wrote r\.folded \(.*: open it in speedscope', t.tool('report', 't.gst', '-o', 'r.folded', status=0).err)
+    t.match('job -o', r'gpuscope: wrote j\.html \(.*: open it in a web browser', t.tool('job', '-p', str(os.getpid()), '-d', '0.3', '-o', 'j.html', status=0).err)
+
+
 main()

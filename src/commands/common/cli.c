@@ -5,6 +5,10 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/base/fmt.h"
 
 void gs_cli_say(const char *fmt, ...)
 {
@@ -20,6 +24,46 @@ void gs_cli_say(const char *fmt, ...)
 void gs_cli_say_text(const char *text)
 {
 	gs_cli_say("%s", text);
+}
+
+/* What opens a file of this name; NULL: its reader knows (text, JSON of a summary). */
+static const char *opener_of(const char *path)
+{
+	static const struct {
+		const char *suffix, *opener;
+	} openers[] = {
+		{".pftrace", "open it in ui.perfetto.dev"},
+		{".gst", "gpuscope report FILE shows it"},
+		{".svg", "open it in a web browser"},
+		{".html", "open it in a web browser"},
+		{".folded", "open it in speedscope.app or flamegraph.pl"},
+		{".csv", "open it in a spreadsheet"},
+		{".pdf", "open it in a PDF viewer"},
+	};
+	size_t n = strlen(path);
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(openers); i++) {
+		size_t tail = strlen(openers[i].suffix);
+
+		if (n > tail && strcmp(path + n - tail, openers[i].suffix) == 0)
+			return openers[i].opener;
+	}
+	return NULL;
+}
+
+void gs_cli_report_written(const char *path)
+{
+	const char *opener = opener_of(path);
+	char size[GS_FMT_BYTES];
+	struct stat st;
+
+	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || strncmp(path, "/dev/", 5) == 0)
+		return;
+	gs_fmt_bytes(size, (uint64_t)st.st_size);
+	if (opener)
+		gs_cli_say("wrote %s (%s): %s", path, size, opener);
+	else
+		gs_cli_say("wrote %s (%s)", path, size);
 }
 
 int gs_cli_exit_status_of(int error)

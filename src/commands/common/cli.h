@@ -40,6 +40,10 @@ int gs_cmd_plot(char **paths, size_t n, const char *output, unsigned panels);
 void gs_cli_say(const char *fmt, ...) GS_PRINTF(1, 2);
 void gs_cli_say_text(const char *text); /* the same of a whole text */
 
+/* "wrote PATH (SIZE): what opens it" on stderr, of a regular file that has just been closed; nothing for standard output, a
+ * pipe or a device. */
+void gs_cli_report_written(const char *path);
+
 /* For struct argp: the help texts without what helps nobody. */
 char *gs_cli_help_filter(int key, const char *text, void *input);
 

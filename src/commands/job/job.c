@@ -345,6 +345,8 @@ static int write_one(const struct job_options *o, const struct gs_job_report_ses
 		gs_cli_say("%s", err.text);
 	else if (r < 0)
 		gs_cli_say("cannot write %s: %s", path ? path : "the report", strerror(-r));
+	else if (path && !session->unfinished && !o->detach)
+		gs_cli_report_written(path);
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
 

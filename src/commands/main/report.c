@@ -511,6 +511,8 @@ int gs_cmd_report(int argc, char **argv)
 		close_r = gs_export_close(&export, &err);
 	if (r == 0 && close_r < 0)
 		gs_cli_say("%s", gs_err_text(&err, close_r));
+	else if (r == 0 && o.output)
+		gs_cli_report_written(o.output);
 	gs_recording_reader_close(&reader);
 	return r < 0 || close_r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }

@@ -138,7 +138,7 @@ static const struct argp_option option_table[] = {
 	{"color", OPT_COLOR, "WHEN", 0, "auto, always, never", 3},
 	{"commands", OPT_COMMANDS, "WHAT", 0, "arguments of processes: scrubbed, name (none), full",
 	 3},
-	{"quiet", 'q', NULL, 0, "no live line", 3},
+	{"quiet", 'q', NULL, 0, "no live line, no line for each file that was written", 3},
 	{"verbose", 'v', NULL, 0,
 	 "every block of the summary; say what is attached where and how (twice: every probe)", 3},
 	{NULL, 0, NULL, 0, "Limits:", 4},

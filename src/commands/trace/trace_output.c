@@ -367,7 +367,7 @@ void trace_output_progress(struct trace_output *o, uint64_t ret_calls[GS_LAYER_C
 }
 
 /* Closes one file; 0 or its error, said. */
-static int close_file(struct file_output *f)
+static int close_file(struct file_output *f, bool is_quiet)
 {
 	struct gs_err err = {{0}};
 	uint64_t left_out = 0;
@@ -390,6 +390,8 @@ static int close_file(struct file_output *f)
 			"%s is full (--max-size): the last %llu records are not in it; the summary "
 			"has them",
 			f->path, (unsigned long long)left_out);
+	if (r == 0 && !is_quiet)
+		gs_cli_report_written(f->path);
 	return r;
 }
 
@@ -405,7 +407,7 @@ int trace_output_end(struct trace_output *o, int exit_status, const char *reason
 			   "counts all calls",
 			   name, strerror(-first));
 	for (size_t i = 0; i < o->n_files; i++) {
-		r = close_file(&o->files[i]);
+		r = close_file(&o->files[i], o->options->quiet);
 		if (first == 0)
 			first = r;
 	}
