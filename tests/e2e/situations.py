@@ -206,6 +206,23 @@ def ctrl_c_twice(t):
     t.counts(run)
 
 
+@case('--duration of a command: the results come then, the command goes on untraced, its status is passed on')
+def duration_of_command(t):
+    go = t.path('go')
+    script = ' '.join(t.app('--go-file=' + go, 'cudaMalloc=31')) + '; exit 7'
+    live = t.start_trace('--duration', '0.3', command=['sh', '-c', script], env={'LD_LIBRARY_PATH': harness.fake})
+    live.wait_err('waiting for the command')
+    with open(live.summary_path) as f:
+        t.equal('reason', json.load(f)['end_reason'], '--duration is over')
+    t.equal('the command is waited for', live.proc.poll(), None)
+    with open(go, 'w'):
+        pass
+    run = live.finish(60)
+    t.equal('status', run.status, 7)
+    t.equal('the command made its calls', [line['functions']['cudaMalloc']['calls'] for line in run.lines], [31])
+    t.equal('which were after the end', run.summary['functions'], [])
+
+
 @case('SIGTERM ends a trace of running processes, they go on')
 def sigterm(t):
     app = t.start_app('cudaMalloc=31', '--hold-file=' + t.path('end'))

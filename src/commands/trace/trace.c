@@ -744,7 +744,7 @@ static void wait_for_child(struct trace *t)
 {
 	if (t->child.pid <= 0 || t->n_interrupts > 1)
 		return;
-	gs_cli_say("tracing is over; waiting for the command (Ctrl-C leaves it running)");
+	gs_cli_say("tracing is over; waiting for the command to end (Ctrl-C leaves it running)");
 	while (!t->child_ended) {
 		struct pollfd fd = {.fd = t->signal_fd, .events = POLLIN};
 
