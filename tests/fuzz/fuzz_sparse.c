@@ -8,6 +8,7 @@
 #include "sources/elf/elf.h"
 #include "sources/elf/object.h"
 #include "sources/elf/usdt.h"
+#define FUZZ_MS_AT_ALL 3000.0 /* some bytes describe a file of gigabytes */
 #include "replay_main.h"
 #include "sources/unwind/cfi.h"
 #include "sources/unwind/symbolize.h"
