@@ -16,7 +16,7 @@ from harness import HERE, Skip, case, main
 TARGET = os.path.join(HERE, 'pycalls_target.py')
 SCOPES_MAX = 128
 # Run before the counting began, or part of it: the program itself, and the bodies of its classes.
-UNCOUNTED = ('<module>', 'count', 'Thing', 'Dim3')
+UNCOUNTED = ('<module>', 'count', 'watch_ends', 'Thing', 'Dim3')
 
 
 def of_3_11():
@@ -38,13 +38,19 @@ def environment(t):
     return {**t.env, 'LD_LIBRARY_PATH': harness.fake, 'PYTHONHASHSEED': '0'}
 
 
-def counted(t, program, *cases):
-    """{(file, function, line): calls} as sys.setprofile tells."""
+def of_3_12():
+    """Those that show when a frame has ended: with the lock, and of 3.12 with a table of symbols."""
+    return [p for p in pythons.interpreters((3, 12), (3, 14))
+            if not p.is_free_threaded and (p.version > (3, 12) or p.is_stripped is False)]  # fmt: skip
+
+
+def counted(t, program, *cases, column=3):
+    """{(file, function, line): calls} as sys.setprofile reports; column 4: frames that ended, as sys.monitoring does."""
     path = t.path('counts.json')
     done = subprocess.run([program, TARGET, path, *cases], env=environment(t), capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     with open(path) as f:
-        return {tuple(row[:3]): row[3] for row in json.load(f)}
+        return {tuple(row[:3]): row[column] for row in json.load(f) if row[column]}
 
 
 def of_target(run):
@@ -259,16 +265,68 @@ def counted_when_left(t):
                 {k: n for k, n in counts.items() if k[1] in ('fib', 'work')})  # fmt: skip
 
 
-@case('3.11 without them and newer is told, with another way')
-def inlined(t):
-    found = [p for p in pythons.interpreters((3, 11), (3, 14)) if p.version > (3, 11) or not p.has_probes]
+# Of a generator or coroutine each entry is a call for sys.setprofile, and only its end is a frame that ended.
+GENERATORS = ('numbers', 'delegating', '<genexpr>', 'inner', 'outer')
+
+
+@case('3.12 and newer: as many frames that ended as sys.monitoring counts', timeout=400)
+def counted_when_cleared(t):
+    found = of_3_12()
     if not found:
-        raise Skip('no Python 3.11 without static probes, or newer')
+        raise Skip('no Python 3.12 with a table of symbols, or newer')
+    for p in found:
+        for cases in (ALL, ['deep']):
+            ends, calls = counted(t, p.program, *cases, column=4), counted(t, p.program, *cases)
+            run = trace(t, p.program, cases)
+            rows = of_target(run)
+            compare(t, p, rows, ends)
+            plain = {k: n for k, n in wanted_of(calls).items() if k[1] not in GENERATORS}
+            t.equal(f'{p}: sys.setprofile counts the same of functions', plain,
+                    {k: n for k, n in wanted_of(ends).items() if k[1] not in GENERATORS})  # fmt: skip
+            t.equal(f'{p}: lost of Python', set(run.summary['lost'].get('python', {})), {'untimed'})
+            t.equal(f'{p}: times', {r['total_ns'] for r in rows.values()}, {0})
+        run = trace(t, p.program, ALL, '-o', t.path('calls.gst'))
+        compare(t, f'{p}, with a file', of_target(run), counted(t, p.program, *ALL, column=4))
+        told = [a for a in run.summary['attach_failures'] if 'ClearAndPop' in a['function']]
+        t.equal(f'{p}: reported', len(told), 1)
+        t.match(f'{p}: why', 'only when a frame has ended', told[0]['reason'] if told else '')
+        run = trace(t, p.program, ALL, calls='--python-calls=fib,w?rk')
+        t.equal(f'{p}: by pattern', {k: r['calls'] for k, r in of_target(run).items()},
+                {k: n for k, n in wanted_of(counted(t, p.program, *ALL, column=4)).items() if k[1] in ('fib', 'work')})  # fmt: skip
+
+
+# A class whose __init__ is called without leaving the evaluation loop has a frame of the interpreter's own beside.
+MAKES = '''
+class Thing:
+    def __init__(self, n):
+        self.n = n
+for i in range(5000):
+    Thing(i)
+'''
+
+
+@case('3.12 and newer: frames that the interpreter adds are no calls', timeout=120)
+def no_cleanup(t):
+    found = of_3_12()
+    if not found:
+        raise Skip('no Python 3.12 with a table of symbols, or newer')
+    for p in found:
+        run = t.trace('--python-calls', command=[p.program, '-c', MAKES])
+        rows = {f['name']: f['calls'] for f in run.summary['python_functions'] if f['calls'] >= 1000}
+        t.equal(f'{p}: calls', rows, {'<string>:__init__/3': 5000})
+
+
+@case('3.11 without static probes and others are reported, with another way')
+def inlined(t):
+    shown = of_3_12()
+    found = [p for p in pythons.interpreters((3, 11), (3, 14)) if p not in shown and not p.has_probes]
+    if not found:
+        raise Skip('no Python 3.11 without static probes, nor a stripped 3.12')
     for p in found:
         run = t.trace('--python-calls', command=[p.program, '-c', 'print(1)'])
         told = [a for a in run.summary['attach_failures'] if a['function'] == '_PyEval_EvalFrameDefault']
         t.equal(f'{p}: told', len(told), 1)
-        t.match(f'{p}: why', r'3\.11 and newer.*--python-hz', told[0]['reason'] if told else '')
+        t.match(f'{p}: why', r'Python.*--python-hz', told[0]['reason'] if told else '')
         t.equal(f'{p}: none', run.summary['python_functions'], [])
 
 

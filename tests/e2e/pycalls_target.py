@@ -2,7 +2,8 @@
 
 usage: pycalls_target.py COUNT_FILE|- CASE...
 With a file it counts its own calls by sys.setprofile, as [file, function, first line, number], and
-writes them there; with "-" it runs without being watched.
+writes them there; from Python 3.12 on a fifth element has the frames that ended by a return or an
+exception (sys.monitoring), and not by a yield. With "-" it runs without being watched.
 Runs on Python 3.8 and newer without anything installed.
 """
 import collections
@@ -19,6 +20,23 @@ def count(frame, event, arg):
     if event == 'call' and frame.f_code.co_filename in (__file__, '<made>'):
         code = frame.f_code
         counts_of[threading.get_ident()][code.co_filename, code.co_name, code.co_firstlineno] += 1
+
+ends_of = collections.defaultdict(collections.Counter)  # the same of frames that ended
+
+
+def end(code, offset, value):
+    if code.co_filename in (__file__, '<made>'):
+        ends_of[threading.get_ident()][code.co_filename, code.co_name, code.co_firstlineno] += 1
+
+
+def watch_ends(on):
+    if hasattr(sys, 'monitoring') and sys.argv[1] != '-':
+        m = sys.monitoring
+        if on:
+            m.use_tool_id(3, 'ends')
+            m.register_callback(3, m.events.PY_RETURN, end)
+            m.register_callback(3, m.events.PY_UNWIND, end)
+        m.set_events(3, m.events.PY_RETURN | m.events.PY_UNWIND if on else 0)
 
 
 def fib(n):
@@ -152,13 +170,14 @@ def forks():
         pid = os.fork()
         if not pid:
             sys.setprofile(None)
+            watch_ends(False)
             work(20)
             os._exit(0)
         os.waitpid(pid, 0)
         if sys.getprofile():
-            counts = counts_of[threading.get_ident()]
-            counts[__file__, 'work', work.__code__.co_firstlineno] += 1
-            counts[__file__, 'fib', fib.__code__.co_firstlineno] += 20 * 5
+            for counts in (counts_of[threading.get_ident()], ends_of[threading.get_ident()]):
+                counts[__file__, 'work', work.__code__.co_firstlineno] += 1
+                counts[__file__, 'fib', fib.__code__.co_firstlineno] += 20 * 5
 
 
 class Dim3(ctypes.Structure):
@@ -190,9 +209,12 @@ def main():
 if sys.argv[1] != '-':
     threading.setprofile(count)
     sys.setprofile(count)
+    watch_ends(True)
 main()
 sys.setprofile(None)
 if sys.argv[1] != '-':
+    watch_ends(False)
     with open(sys.argv[1], 'w') as f:
         counts = sum(counts_of.values(), collections.Counter())
-        json.dump([list(k) + [n] for k, n in counts.items()], f)
+        ends = sum(ends_of.values(), collections.Counter())
+        json.dump([[*k, counts[k], ends[k]] for k in {**counts, **ends}], f)

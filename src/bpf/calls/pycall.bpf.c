@@ -2,7 +2,8 @@
  * Calls of Python functions, CPython 3.8 to 3.10: probes on the evaluation function, which is
  * entered once for each of them, and on the instructions by which it is left (sources/x86/exit.h),
  * or where these are not known or expensive on a static probe that is passed then. Of 3.11 there is only
- * that one: calls are counted, without a time.
+ * that one, and of 3.12 to 3.14 only the function that clears a frame that has ended: calls are
+ * counted, without a time.
  *
  *     frame (an argument) -> code object -> its number; a new one is asked for its file and name,
  *                                           which are compared with the patterns of the user and
@@ -21,7 +22,7 @@ const volatile struct gs_py_proc gs_py_layouts[GS_PYCALL_N] = {};
 const volatile struct gs_py_glob gs_py_globs[GS_PY_GLOB_MAX] = {};
 const volatile __u32 gs_n_py_globs = 0; /* 0: all functions are wanted */
 
-#define LAYOUT_MASK 3
+#define LAYOUT_MASK 7
 
 /* Of the address of a frame object: among those of one thread's stack no two are alike. */
 #define FRAME_BITS(address) ((__u32)((address) >> 4))
@@ -164,7 +165,9 @@ __noinline int gs_pyfunc_read(__u32 scratch, __u64 code, __u32 layout)
 
 	if (!w)
 		return -1;
-	w->proc = *(const struct gs_py_proc *)&gs_py_layouts[layout & LAYOUT_MASK];
+	if (layout >= GS_PYCALL_N)
+		return -1;
+	w->proc = *(const struct gs_py_proc *)&gs_py_layouts[layout];
 	e = &w->code;
 	__builtin_memset(e, 0, sizeof(*e));
 	if (bpf_probe_read_user(w->names, sizeof(w->names), (void *)(code + w->proc.code_filename)))
@@ -211,7 +214,7 @@ __noinline __u32 gs_pyfunc_meet(__u64 code, __u64 tag, __u32 layout)
 		w->busy = 0;
 		return 0;
 	}
-	if (!now.number && gs_pyfunc_wanted(scratch)) {
+	if (!now.number && !py_is_cleanup(w, code) && gs_pyfunc_wanted(scratch)) {
 		now.number = number_take();
 		if (!now.number) {
 			count_loss(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
@@ -242,7 +245,7 @@ static __always_inline __u32 pyfunc_of(__u64 code, __u32 layout)
 		return 0;
 	}
 	tag = stack_mix(stack_mix(stack_mix(0, names[0]), names[1]), names[2]);
-	if (layout == GS_PYCALL_LEFT)
+	if (layout >= GS_PYCALL_LEFT)
 		tag = stack_mix(tag, names[3]);
 	f = bpf_map_lookup_elem(&gs_py_funcs, &key);
 	if (f && f->tag == tag && f->is_sent)
@@ -359,11 +362,13 @@ static __always_inline __u64 frame_now(const struct pt_regs *ctx, __u64 cookie, 
 	return at;
 }
 
-/* Python 3.11: calls are only known when they end. */
-static __always_inline void pycall_count(const struct pt_regs *ctx, __u64 cookie)
+/* Python 3.11 and newer: calls are only known when they end. From 3.12 on the frame is the second
+ * argument of void _PyEvalFrameClearAndPop(PyThreadState *, _PyInterpreterFrame *), whose pointer to
+ * the code has flags in its low bits (3.14). */
+static __always_inline void pycall_count(const struct pt_regs *ctx, __u64 cookie, __u32 layout)
 {
 	struct gs_kernel_state *state = state_get();
-	__u64 frame, code = 0;
+	__u64 frame = ctx->si, code = 0;
 	__u32 number, slot;
 	struct gs_thread *t;
 
@@ -374,11 +379,12 @@ static __always_inline void pycall_count(const struct pt_regs *ctx, __u64 cookie
 		t = thread_find(state, GS_LAYER_PYTHON, &slot);
 	if (!t || turn_skips(t, cookie))
 		return;
-	frame = frame_now(ctx, cookie, GS_PYCALL_LEFT);
+	if (layout == GS_PYCALL_LEFT)
+		frame = frame_now(ctx, cookie, layout);
 	if (!frame)
 		return;
-	code = py_read(frame + gs_py_layouts[GS_PYCALL_LEFT].frame_code);
-	number = pyfunc_of(code, GS_PYCALL_LEFT);
+	code = py_read(frame + gs_py_layouts[layout].frame_code) & ~PY_TAG_BITS;
+	number = pyfunc_of(code, layout);
 	if (!number)
 		gs_scope_skip(slot, gs_config.py_func, GS_LAYER_PYTHON, true);
 	else if (gs_config.modes && mode_skips(mode_of(number)))
@@ -436,6 +442,8 @@ int gs_pycall_site(struct pt_regs *ctx)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u32 layout = cookie >> GS_COOKIE_CC_SHIFT & LAYOUT_MASK;
 
+	if (layout >= GS_PYCALL_N)
+		return 0;
 	if (cookie & GS_COOKIE_STEPPED)
 		scope_step(cookie, GS_LAYER_PYTHON);
 	if (!(cookie & GS_COOKIE_EXIT))
@@ -444,7 +452,9 @@ int gs_pycall_site(struct pt_regs *ctx)
 		if (cookie_leaves(ctx, cookie))
 			pycall_leave(ctx, cookie);
 	} else if (layout == GS_PYCALL_LEFT) {
-		pycall_count(ctx, cookie);
+		pycall_count(ctx, cookie, GS_PYCALL_LEFT);
+	} else if (layout == GS_PYCALL_CLEARED) {
+		pycall_count(ctx, cookie, GS_PYCALL_CLEARED);
 	} else {
 		pycall_end(ctx, cookie, layout);
 	}

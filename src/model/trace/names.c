@@ -81,7 +81,7 @@ const char *gs_loss_text(unsigned cause)
 				    "are in the summary)",
 		[GS_LOSS_UNTIMED] = "calls counted without their times, and not in the trace: of "
 				    "functions whose end is not seen, of Python functions below "
-				    "128 open ones, or of Python 3.11",
+				    "128 open ones, or of Python 3.11 and newer",
 		[GS_LOSS_FULL] = "calls and values of counters left out of this file, which was "
 				 "full (--max-size): they are in no figure here",
 		[GS_LOSS_PYFUNC] = "calls of Python functions not seen: too many functions at one "

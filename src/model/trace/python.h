@@ -92,10 +92,12 @@ _Static_assert(sizeof(struct gs_event_code) == 64 + 32 + 768, "gs_event_code");
 
 /* Versions whose evaluation function is entered for each call of a Python function: 3.8 to 3.10.
  * From 3.11 on calls from Python to Python stay inside of it (Python/ceval.c, CALL and
- * RETURN_VALUE); 3.11 has a static probe where they end. */
-#define GS_PYCALL_FIRST 0x0308
-#define GS_PYCALL_N     4
-#define GS_PYCALL_LEFT  3 /* the one that only shows when a function is left */
+ * RETURN_VALUE); 3.11 has a static probe where they end, 3.12 and newer call a function of C for
+ * each frame that has ended. Of these the offsets that calls need are one set. */
+#define GS_PYCALL_FIRST   0x0308
+#define GS_PYCALL_N       5
+#define GS_PYCALL_LEFT    3 /* 3.11: shows only when a function is left */
+#define GS_PYCALL_CLEARED 4 /* 3.12 to 3.14 with the lock: shows only when a frame has ended */
 
 /* The cookie of the static probe where a function is left, GS_COOKIE_EXIT without a condition, says
  * where _PyRuntime is: so many words behind the probe, in the same file. */

@@ -9,12 +9,16 @@
  *                gc__start, gc__done           in it, when built --with-dtrace, as those of Debian
  *                                              and Fedora are
  *   lock         take_gil()        all         Python/ceval_gil.h, 3.12 on: Python/ceval_gil.c
+ *   frame ended  _PyEvalFrameClearAndPop()     3.12         Python/ceval.c
+ *                _PyEval_FrameClearAndPop()    3.13 on: Python/ceval.c, exported
  *
  * Compilers make copies of them for constant arguments (".constprop.0"), each a function of its
  * own; all are found. gcc's link-time optimization of a whole program, as conda's builds have it,
  * appends ".lto_priv.0".
  */
 #include "sources/elf/python_site.h"
+
+#include <string.h>
 
 #include "core/base/mem.h"
 #include "sources/elf/elf_int.h"
@@ -70,14 +74,22 @@ int gs_elf_python_gc_probes(struct gs_elf *elf, struct gs_usdt_places ret_probes
 	return r;
 }
 
-/* From 3.11 on an interpreter says which one it is. */
-static bool is_3_11(struct gs_elf *elf, uint64_t version_at)
+static bool read_object(struct gs_elf *elf, uint64_t vaddr, void *ret, size_t bytes)
 {
-	uint64_t off, left, version;
+	uint64_t off, left;
 
-	return version_at && gs_elf_vaddr_to_off(elf, version_at, false, &off, &left) &&
-	       gs_elf_read(elf, off, &version, sizeof(version)) == (long)sizeof(version) &&
-	       version >> 16 == 0x030b;
+	return vaddr && gs_elf_vaddr_to_off(elf, vaddr, false, &off, &left) && left >= bytes &&
+	       gs_elf_read(elf, off, ret, bytes) == (long)bytes;
+}
+
+/* From 3.11 on an interpreter says which one it is (0x030c: 3.12); 0: it does not. */
+static unsigned own_version(struct gs_elf *elf, uint64_t version_at)
+{
+	uint64_t version;
+
+	return read_object(elf, version_at, &version, sizeof(version))
+		       ? (unsigned)(version >> 16 & 0xffff)
+		       : 0;
 }
 
 int gs_elf_python_left_probe(struct gs_elf *elf, unsigned version, struct gs_usdt_places *ret_probe,
@@ -91,7 +103,8 @@ int gs_elf_python_left_probe(struct gs_elf *elf, unsigned version, struct gs_usd
 	r = gs_elf_objects(elf, objects, GS_ARRAY_LEN(objects), vaddr);
 	if (r < 0)
 		return gs_err_set(err, r, "its tables of symbols cannot be read");
-	if (!vaddr[0] || version < 0x0308 || (version >= 0x030b && !is_3_11(elf, vaddr[1])))
+	if (!vaddr[0] || version < 0x0308 ||
+	    (version >= 0x030b && own_version(elf, vaddr[1]) != 0x030b))
 		return 0;
 	r = gs_elf_usdt_find(elf, ret_probe, 1, err);
 	for (unsigned i = 0; r == 0 && i < ret_probe->n; i++) {
@@ -104,4 +117,57 @@ int gs_elf_python_left_probe(struct gs_elf *elf, unsigned version, struct gs_usd
 			ret_probe->at[i].cookie = words << GS_COOKIE_FRAME_SHIFT;
 	}
 	return r;
+}
+
+/* --- where frames end --- */
+
+/* From 3.13 on _PyRuntime begins with a cookie, the version and this flag
+ * (Include/internal/pycore_debug_offsets.h); a build without the lock keeps its objects otherwise. */
+static bool has_lock(struct gs_elf *elf, uint64_t runtime_at, unsigned version)
+{
+	uint64_t head[3];
+
+	return version < 0x030d || (read_object(elf, runtime_at, head, sizeof(head)) &&
+				    memcmp(head, "xdebugpy", 8) == 0 && head[2] == 0);
+}
+
+int gs_elf_python_cleared(struct gs_elf *elf, struct gs_elf_symbol *ret_symbol,
+			  const char **ret_name, const char **ret_reason)
+{
+	static const char *const objects[] = {"_PyRuntime", "Py_Version"};
+	static const char *const functions[] = {"_PyEval_FrameClearAndPop",
+						"_PyEvalFrameClearAndPop",
+						"_PyEvalFrameClearAndPop.lto_priv.0"};
+	struct gs_elf_symbol symbols[GS_ARRAY_LEN(functions)];
+	uint64_t vaddr[2] = {0};
+	struct gs_err err = {{0}};
+	unsigned version, i;
+	int r;
+
+	*ret_reason = NULL;
+	r = gs_elf_objects(elf, objects, GS_ARRAY_LEN(objects), vaddr);
+	if (r < 0)
+		return r;
+	version = own_version(elf, vaddr[1]);
+	if (version < 0x030c)
+		return 0;
+	r = gs_elf_find(elf, functions, GS_ARRAY_LEN(functions), true, symbols, &err);
+	if (r < 0)
+		return r;
+	for (i = 0; i < GS_ARRAY_LEN(functions) && !symbols[i].found; i++)
+		;
+	if (version > 0x030e)
+		*ret_reason = "a Python newer than 3.14: its calls cannot be counted";
+	else if (!has_lock(elf, vaddr[0], version))
+		*ret_reason = "a free-threaded Python: its calls are not counted: --python-hz 99 "
+			      "shows where its time goes";
+	else if (i == GS_ARRAY_LEN(functions))
+		*ret_reason =
+			"a stripped Python 3.12 does not show where its functions end: "
+			"--python-hz 99 shows where its time goes; 3.13 and newer are counted";
+	if (*ret_reason)
+		return 0;
+	*ret_symbol = symbols[i];
+	*ret_name = functions[i];
+	return 1;
 }

@@ -38,4 +38,12 @@ int gs_elf_python_gc_probes(struct gs_elf *elf, struct gs_usdt_places ret_probes
 int gs_elf_python_left_probe(struct gs_elf *elf, unsigned version, struct gs_usdt_places *ret_probe,
 			     struct gs_err *err);
 
+/* The function that CPython 3.12 to 3.14 calls once for each frame of Python code that has ended, by a
+ * return or an exception, whether Python or C called it: _PyEvalFrameClearAndPop() in 3.12, which only
+ * the full table of symbols has, _PyEval_FrameClearAndPop() since, which is exported. *ret_name is one of
+ * these names, of the program's life. 0: *ret_reason says why there is none whose calls would be
+ * complete, NULL: an interpreter that it is not asked of (older). 1: found. Or a negative errno. */
+int gs_elf_python_cleared(struct gs_elf *elf, struct gs_elf_symbol *ret_symbol,
+			  const char **ret_name, const char **ret_reason);
+
 #endif
