@@ -151,7 +151,7 @@ def main():
     switches = {'nothing': nothing, 'gpuscope, all families': with_watch(watch, []),
                 'floor: empty, at switches and wakeups': with_floor(floor, 'sched'),
                 'gpuscope trace': with_account(gpuscope, []),
-                'gpuscope trace without an account': with_account(gpuscope, ['--avoid', 'account']),
+                'gpuscope trace without an account': with_account(gpuscope, ['--disable-feature', 'account']),
                 'gpuscope, sched': with_watch(watch, ['-f', 'sched'])}  # fmt: skip
     if shutil.which('bpftrace'):
         ways['bpftrace, the same sums'] = with_bpftrace(BPFTRACE)

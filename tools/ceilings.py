@@ -21,7 +21,6 @@ VENDOR = 'web/vendor/'
 # file: what a function of it may have instead, and why
 SWITCH = 'one switch with a case for each'
 EXCEPTIONS = {
-    'src/commands/head/connect.c': (103, COMPLEXITY_MAX, SWITCH + ' option'),
     'src/pipeline/correlate/sync.c': (LINES_MAX, 42, SWITCH + ' kind of call that orders work; what they share stands before it'),
     'src/sources/host/wait.c': (LINES_MAX, 56, SWITCH + ' system call that waits'),
     'src/sources/x86/site.c': (LINES_MAX, 68, SWITCH + ' group of opcodes, as the manual of the processor lists them'),

@@ -32,10 +32,10 @@ def exported(m, head, name, *args):
 
 @layer('samples that nodes deliver', needs=None, timeout=240)
 def delivered(m):
-    head = cluster_help.Head(m, '--freq', '1000')
+    head = cluster_help.Head(m, '--interval', '1000ms')
     node = cluster_help.Node(m, head.address, 'a')
     wait_stored(head.data, 1)
-    head.session('start', 'one', '--interval', '100')
+    head.session('start', 'one', '--interval', '100ms')
     wait_stored(head.data, n_stored(head.data) + 20)
     stopped = json.loads(head.session('stop', '--all', '--format', 'json').out)['sessions'][0]
     told = node.stop().err

@@ -186,7 +186,7 @@ def replayed(t):
     run, _ = python(t, 'time.sleep(0.1); done()', '-o', gst)
     again = json.loads(t.tool('report', gst, '--format', 'json', status=0).out)
     t.equal('account', again['account'], run.summary['account'])
-    without, _ = python(t, 'done()', '--avoid', 'account')
+    without, _ = python(t, 'done()', '--disable-feature', 'account')
     t.equal('none', without.summary['account'], None)
     t.nothing_lost(without)
 

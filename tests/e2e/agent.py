@@ -446,8 +446,8 @@ def bad_configurations(t):
     t.equal('an empty one', t.tool('agent', '-c', path, '--check-config', status=0).out, f'{path}: ok\n')
     t.match('no such file', r'^gpuscope: agent: cannot read the configuration \S+: No such file or directory\n$',
             t.tool('agent', '-c', t.path('none'), status=1).err)  # fmt: skip
-    t.match('--interval', r'--interval takes a duration from 100ms to 1h.*, not "soon"', t.tool('agent', '--interval', 'soon', status=2).err)
-    t.match('--listen', r'--listen takes an address as .*, not "here"', t.tool('agent', '--listen', 'here', status=2).err)
+    t.match('--interval', r'--interval takes a time from 100ms to 1h.*, not "soon"', t.tool('agent', '--interval', 'soon', status=2).err)
+    t.match('--listen', r'--listen: listen takes an address as .*, not "here"', t.tool('agent', '--listen', 'here', status=2).err)
     default = t.tool('agent', '--print-config', status=0).out
     with open(path, 'w') as f:
         f.write(default)

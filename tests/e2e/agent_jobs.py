@@ -204,7 +204,7 @@ def top(t):
         env, words = {'SLURM_CONF': s.conf, 'FAKE_NVML': 'gpus=4,idle'}, ('top', '--once', '--nvml', library())
 
         def seen():
-            rows = {j['id']: j for j in json.loads(t.tool(*words, '-j', '--format', 'json', status=0, env=env).out)['jobs']}
+            rows = {j['id']: j for j in json.loads(t.tool(*words, '--jobs', '--format', 'json', status=0, env=env).out)['jobs']}
             return rows.get(str(job))
 
         # Slurm's answer may come after the second reading: then its account is not known.
@@ -214,12 +214,12 @@ def top(t):
         t.equal('who', [j[k] for k in ('kind', 'user', 'account', 'partition', 'name')], ['slurm', 'games', 'bio', 'debug', 'spinner'])
         t.true('it works', j['processes'] >= 3 and j['cpu_ratio'] > 0 and j['memory_bytes'] > 0, j)
         t.equal('counted by', j['counted_by'], 'kernel')
-        rows = list(csv.DictReader(t.tool(*words, '-j', '--format', 'csv', status=0, env=env).out.splitlines()))
+        rows = list(csv.DictReader(t.tool(*words, '--jobs', '--format', 'csv', status=0, env=env).out.splitlines()))
         t.equal('CSV', [r['user'] for r in rows if r['id'] == str(job)], ['games'])
-        t.match('table', rf'(?m)^{job} +slurm +games ', t.tool(*words, '-j', status=0, env=env).out)
+        t.match('table', rf'(?m)^{job} +slurm +games ', t.tool(*words, '--jobs', status=0, env=env).out)
         t.true('without -j there are none', 'jobs' not in json.loads(t.tool(*words, '--format', 'json', status=0, env=env).out))
         path = t.path('jobs.gst')
-        t.tool(*words, '-j', '--record', path, status=0, env=env)
+        t.tool(*words, '--jobs', '--record', path, status=0, env=env)
         again = json.loads(t.tool('top', '--replay', path, '--once', '--format', 'json', status=0).out)
         row = next(j for j in again['jobs'] if j['id'] == str(job))
         t.equal('recorded', [row[k] for k in ('kind', 'user', 'account')], ['slurm', 'games', 'bio'])

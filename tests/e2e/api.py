@@ -32,7 +32,7 @@ def counters(t):
 
 @case('the endpoints of gswarm-profiler have its keys', timeout=200, needs=None)
 def gswarm(t):
-    h = Head(t, '--freq', '200')
+    h = Head(t, '--interval', '200ms')
     node = h.node('one', 3)
     h.wait_gpus(3)
     root = h.get('/')
@@ -122,7 +122,7 @@ def check_heat(t, h):
 
 @case('nodes, GPUs, processes, time: pages, limits, what is not there', timeout=200, needs=None)
 def now(t):
-    h = Head(t, '--freq', '200')
+    h = Head(t, '--interval', '200ms')
     nodes = [h.node(f'n{i}', 2, more=f',pids={os.getpid()}') for i in range(3)]
     h.wait_gpus(6)
     seen, after = [], 0
@@ -188,7 +188,7 @@ def commands(t):
     with open(t.path('deliver'), 'w') as f:
         os.fchmod(f.fileno(), 0o600)
         f.write('deliver-it\n')
-    h = Head(t, '--freq', '200', '--token-file', t.path('roles'))
+    h = Head(t, '--interval', '200ms', '--token-file', t.path('roles'))
     secret = subprocess.Popen(['python3', '-c', 'while True: pass', '--api-key=S3CRET', '--rank=0'], env=t.envs())
     nodes = [h.node(name, 1, more=f',pids={secret.pid}', args=['--token-file', t.path('deliver'), '--commands', kept])
              for name, kept in (('one', 'scrubbed'), ('two', 'full'), ('three', 'name'))]  # fmt: skip
@@ -220,7 +220,7 @@ def commands(t):
 
 @case('a process, and what it did', timeout=200, needs=None)
 def process(t):
-    h = Head(t, '--freq', '200')
+    h = Head(t, '--interval', '200ms')
     node = h.node('one', 3, more=f',pids={os.getpid()}:{os.getppid()}')
     h.wait_gpus(3)
     wait_until(lambda: h.get('/api/v1/processes')['total'] >= 2, 60, 'processes')
@@ -258,7 +258,7 @@ def process(t):
 
 @case('figures of a session', timeout=200, needs=None)
 def plot(t):
-    h = Head(t, '--freq', '100')
+    h = Head(t, '--interval', '100ms')
     node = h.node('one', 2)
     h.wait_gpus(2)
     t.equal('start', h.json('POST', '/api/v1/sessions', {'name': 'a b'})[0], 200)
@@ -294,7 +294,7 @@ def plot(t):
 
 @case('sessions: start, stop, resume, mark, export, forget', timeout=200, needs=None)
 def sessions(t):
-    h = Head(t, '--freq', '200')
+    h = Head(t, '--interval', '200ms')
     node = h.node('one', 2)
     h.wait_gpus(2)
     names = ['a b', 'naïve-ü', 'C:1', 'x+y@z']

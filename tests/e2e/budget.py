@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tracing costs: reported, predicted (--plan) and kept within --max-overhead. No times are asserted, only that steps
+"""What tracing costs: reported, predicted (--estimate) and kept within --max-overhead. No times are asserted, only that steps
 are made and reported, and that what was seen and what was only counted adds up. What has to be stepped down is called
 for a second at least, or more often than any machine can in the time that a step takes."""
 
@@ -161,7 +161,7 @@ def taken_off(t):
 
 @case('the same with pairs of multi links', timeout=150)
 def taken_off_multi(t):
-    run, made = hot_loop(t, '--max-overhead', '5%', '--func', 'cudaGetDevice,cudaGetDeviceCount', '--avoid', 'session')
+    run, made = hot_loop(t, '--max-overhead', '5%', '--func', 'cudaGetDevice,cudaGetDeviceCount', '--disable-feature', 'session')
     check_hot(t, run, made, 'cudaGetDevice', 'cudaGetDeviceCount')
 
 
@@ -169,14 +169,14 @@ def taken_off_multi(t):
 def taken_off_ret(t):
     for hot, cold, more in (('cudaDeviceSynchronize', 'cudaGetDeviceCount', ()),
                             ('cudaGetDevice', 'cudaDeviceSynchronize', ()),
-                            ('cudaGetDevice', 'cudaDeviceSynchronize', ('--avoid', 'session'))):  # fmt: skip
+                            ('cudaGetDevice', 'cudaDeviceSynchronize', ('--disable-feature', 'session'))):  # fmt: skip
         run, made = hot_loop(t, '--max-overhead', '5%', '--func', f'{hot},{cold}', *more, hot=hot, cold=cold)
         check_hot(t, run, made, hot, cold)
 
 
 @case('the same with single links', timeout=150)
 def taken_off_single(t):
-    run, made = hot_loop(t, '--max-overhead', '5%', '--func', 'cudaGetDevice,cudaGetDeviceCount', '--avoid',
+    run, made = hot_loop(t, '--max-overhead', '5%', '--func', 'cudaGetDevice,cudaGetDeviceCount', '--disable-feature',
                          'session,multi')  # fmt: skip
     check_hot(t, run, made, 'cudaGetDevice', 'cudaGetDeviceCount')
 
@@ -196,7 +196,7 @@ def described(t, hot, cold):
 
 @case('described probes step down as all others, and are taken off', timeout=150)
 def taken_off_described(t):
-    for more in ((), ('--avoid', 'session'), ('-o', t.path('x.json'))):
+    for more in ((), ('--disable-feature', 'session'), ('-o', t.path('x.json'))):
         options = described(t, {'lib': 'libcudart*', 'function': 'cudaGetDevice', 'args': ['*arg1: i32 device', 'ret: i32 r']},
                             {'lib': 'libcudart*', 'function': 'cudaGetDeviceCount', 'args': ['arg1: ptr p'],
                              'return': True})  # fmt: skip
@@ -214,10 +214,10 @@ def taken_off_filtered(t):
             made['cudaGetDeviceCount'])  # fmt: skip
 
 
-@case('--plan tells the price of single-stepped probes apart')
+@case('--estimate tells the price of single-stepped probes apart')
 def plan_stepped(t):
     path = t.path('plan.json')
-    t.tool('trace', '--plan', '--format', 'json', '--summary', path, '--func', 'cudaGetDevice,cudaMalloc', '--avoid',
+    t.tool('trace', '--estimate', '--format', 'json', '--summary', path, '--func', 'cudaGetDevice,cudaMalloc', '--disable-feature',
            'moved-sites', '--', *t.app('cudaGetDevice=500', 'cudaMalloc=30'),
            env={'LD_LIBRARY_PATH': os.path.join(harness.fake, 'endbr')}, status=0)  # fmt: skip
     with open(path, encoding='utf-8') as f:
@@ -231,11 +231,11 @@ def plan_stepped(t):
         t.true(f'price of {x["function"]}', abs(x['event_price_ns'] - price) <= n, f'{x}, not {price}')  # rounded each
 
 
-@case('--plan counts the single step of a ret once a call, whatever kind of link has its probe')
+@case('--estimate counts the single step of a ret once a call, whatever kind of link has its probe')
 def plan_ret(t):
     path = t.path('plan.json')
-    for avoid in ((), ('--avoid', 'session'), ('--avoid', 'session,multi')):
-        t.tool('trace', '--plan', '--format', 'json', '--summary', path, '--func', 'cudaGetDevice,cudaMalloc', *avoid, '--',
+    for avoid in ((), ('--disable-feature', 'session'), ('--disable-feature', 'session,multi')):
+        t.tool('trace', '--estimate', '--format', 'json', '--summary', path, '--func', 'cudaGetDevice,cudaMalloc', *avoid, '--',
                *t.app('cudaGetDevice=50', 'cudaMalloc=30'), status=0)  # fmt: skip
         with open(path, encoding='utf-8') as f:
             got = json.load(f)
@@ -249,7 +249,7 @@ def plan_ret(t):
 @case('a row says when its times have single steps in them, and when more calls were made')
 def row_marks(t):
     stepped = {'LD_LIBRARY_PATH': os.path.join(harness.fake, 'endbr')}
-    options = ('--avoid', 'moved-sites', '--func', 'cudaGetDevice')
+    options = ('--disable-feature', 'moved-sites', '--func', 'cudaGetDevice')
     for more in ((), ('-o', t.path('x.gst'))):
         run = t.trace(*options, *more, command=t.app('cudaGetDevice=50'), env=stepped)
         t.equal('single-stepped', run.function('cudaGetDevice')['single_stepped'], True)
@@ -267,7 +267,7 @@ def row_marks(t):
 @case('a file that has the function and is not run makes its calls no more expensive')
 def unused_file(t):
     path = t.path('plan.json')
-    t.tool('trace', '--plan', '--format', 'json', '--summary', path, '--func', 'cudaGetDevice', '--avoid', 'moved-sites', '--', 'env',
+    t.tool('trace', '--estimate', '--format', 'json', '--summary', path, '--func', 'cudaGetDevice', '--disable-feature', 'moved-sites', '--', 'env',
            f'LD_LIBRARY_PATH={harness.fake}', *t.app('cudaGetDevice=500'),
            env={'LD_LIBRARY_PATH': os.path.join(harness.fake, 'endbr')}, status=0)  # fmt: skip
     with open(path, encoding='utf-8') as f:
@@ -384,38 +384,38 @@ def far_limit(t):
         t.fail('a step: ' + run.err)
 
 
-@case('--plan counts, and prints what tracing would cost')
+@case('--estimate counts, and prints what tracing would cost')
 def plan(t):
     path = t.path('plan.json')
-    t.tool('trace', '--plan', '--format', 'json', '--summary', path, '--func', 'cudaGetDevice,cudaMalloc,cudaFree', '--',
+    t.tool('trace', '--estimate', '--format', 'json', '--summary', path, '--func', 'cudaGetDevice,cudaMalloc,cudaFree', '--',
            *t.app('cudaGetDevice=5000', 'cudaMalloc=30'), status=0)  # fmt: skip
     with open(path, encoding='utf-8') as f:
         got = json.load(f)
     t.equal('calls', {f['function']: f['calls'] for f in got['functions']}, {'cudaGetDevice': 5000, 'cudaMalloc': 30})
     if got['event_price_ns'] <= 0 or not got['functions'][0]['event_cost_ratio'] > 0:
         t.fail(f'no price: {got}')
-    table = t.tool('trace', '--plan', '--func', 'cudaMalloc', '--', *t.app('cudaMalloc=30'), status=0)
+    table = t.tool('trace', '--estimate', '--func', 'cudaMalloc', '--', *t.app('cudaMalloc=30'), status=0)
     if not re.search(r'^cudaMalloc +30 ', table.err, re.M):
         t.fail('table: ' + table.err)
 
 
-@case('--plan of a command that has to load first: the two seconds begin with its first call', timeout=90)
+@case('--estimate of a command that has to load first: the two seconds begin with its first call', timeout=90)
 def plan_waits(t):
     path = t.path('plan.json')
-    live = harness.Live(t, lambda summary: [harness.gpuscope, 'trace', '--plan', '--format', 'json', '--summary', path, '--',
+    live = harness.Live(t, lambda summary: [harness.gpuscope, 'trace', '--estimate', '--format', 'json', '--summary', path, '--',
                                             *t.app('--pause-ms=3000', 'cudaMalloc=31')], env=t.envs())  # fmt: skip
     t.equal('status', live.finish().status, 0)
     with open(path, encoding='utf-8') as f:
         got = json.load(f)
     t.equal('calls', {f['function']: f['calls'] for f in got['functions']}, {'cudaMalloc': 31})
-    text = t.tool('trace', '--plan', '--', 'true').err
+    text = t.tool('trace', '--estimate', '--', 'true').err
     t.match('nothing', 'Nothing that would be traced was called', text)
     t.true('80 columns', max(len(x) for x in text.splitlines()) <= 80, text)
 
 
-@case('--plan and --max-overhead: wrong use', needs=None)
+@case('--estimate and --max-overhead: wrong use', needs=None)
 def wrong_use(t):
-    for words in (['--plan', '-o', 'x.csv'], ['--plan', '--max-overhead', '2%'], ['--plan', '--format', 'yaml'],
+    for words in (['--estimate', '-o', 'x.csv'], ['--estimate', '--max-overhead', '2%'], ['--estimate', '--format', 'yaml'],
                   ['--max-overhead', '0'], ['--max-overhead', '101%'], ['--max-overhead', 'x'],
                   ['--max-overhead', '2%%'], ['--flame', 'heat']):  # fmt: skip
         done = subprocess.run([harness.gpuscope, 'trace', *words, '--', 'true'], capture_output=True, text=True)

@@ -25,7 +25,7 @@ from certs import certificates
 from cluster_help import Head, Node, Stubs, messages, nvml
 from harness import Skip, case, main, wait_until
 
-FAST = ('--freq', '100')
+FAST = ('--interval', '100ms')
 
 
 def rows(data, sql, *args):
@@ -75,12 +75,12 @@ def listed(head, *args):
 
 @case('three sessions that overlap: the right files, one stopped, all stopped', timeout=120, needs=None)
 def sessions(t):
-    h = Head(t, '--freq', '1000')
+    h = Head(t, '--interval', '1000ms')
     a, b = Node(t, h.address, 'a'), Node(t, h.address, 'b')
     wait_stored(h.data, 1, 'a')
     wait_stored(h.data, 1, 'b')
-    h.session('start', 'wide', '--interval', '100', '--enable-bandwidth', '--enable-nvlink')
-    h.session('start', 'slow', '--interval', '400', '--metrics', 'power_watts,energy_joules')
+    h.session('start', 'wide', '--interval', '100ms', '--enable-bandwidth', '--enable-nvlink')
+    h.session('start', 'slow', '--interval', '400ms', '--metrics', 'power_watts,energy_joules')
     t.match('a name twice', 'is active or waits', h.session('start', 'wide', status=1).err)
     # They ask for more than the head does: nodes are told.
     wait_stored(h.data, 25, 'a')
@@ -164,7 +164,7 @@ def sessions(t):
 def machines(t):
     if subprocess.run(['unshare', '--uts', 'true'], capture_output=True).returncode:
         raise Skip('host names of its own are not permitted here')
-    h = Head(t, '--freq', '100', '--enable-nvlink')
+    h = Head(t, '--interval', '100ms', '--enable-nvlink')
     h.session('start', 'both')
     nodes = {}
     for name in ('machine-a', 'a-machine-with-a-very-long-name-in-rack-42-unit-7-of-the-last-row'[:60]):
@@ -195,7 +195,7 @@ def machines(t):
 @case('what nodes measure follows sessions and switches', timeout=120, needs=None)
 def wishes(t):
     grpc, gp, _ = messages(t)
-    h = Head(t, '--freq', '3600000')
+    h = Head(t, '--interval', '3600000ms')
     configs, asked = queue.Queue(), queue.Queue()
 
     def say():
@@ -217,15 +217,15 @@ def wishes(t):
 
         threading.Thread(target=listen, daemon=True).start()
         t.equal('at first', configs.get(timeout=300), (3600000, False, False))
-        h.session('start', 'x', '--interval', '500', '--nodes', 'gpu?', '--enable-nvlink')
+        h.session('start', 'x', '--interval', '500ms', '--nodes', 'gpu?', '--enable-nvlink')
         t.equal('a session', configs.get(timeout=300), (500, False, True))
-        h.session('start', 'y', '--interval', '100', '--nodes', 'cpu*', '--enable-bandwidth')
+        h.session('start', 'y', '--interval', '100ms', '--nodes', 'cpu*', '--enable-bandwidth')
         t.equal('not of its nodes', configs.get(timeout=300), (500, False, True))
         h.session('start', 'z', '--interval', '2s', '--enable-bandwidth')
         t.equal('together', configs.get(timeout=300), (500, True, True))
         h.session('stop', 'x')
         t.equal('one less', configs.get(timeout=300), (2000, True, False))
-        h.session('set', '--interval', '300', '--enable-nvlink')
+        h.session('set', '--interval', '300ms', '--enable-nvlink')
         t.equal('switched', configs.get(timeout=300), (300, True, True))
         h.session('stop', '--all')
         t.equal('none', configs.get(timeout=300), (300, False, True))
@@ -240,8 +240,8 @@ def errors(t):
     for words, status in ((('stop',), 2), ((), 2), (('frobnicate',), 2), (('export',), 2), (('list', 'x'), 2), (('list', '--all'), 2)):
         t.equal(f'status of {words}', t.tool('session', *words).status, 2)
     for words in (('session', 'list', '--head', 'localhost'), ('session', 'list', '--head', ':1'), ('connect', 'foo')):
-        t.match(f'{words}', 'is no address of a head', t.tool(*words, status=2).err)
-    t.match('too often', r'--freq takes 50 \(ms\) to 1h', t.tool('head', '--freq', '10', status=2).err)
+        t.match(f'{words}', 'the address of a head', t.tool(*words, status=2).err)
+    t.match('too often', r'--interval takes a time from 50ms to 1h', t.tool('head', '--interval', '10ms', status=2).err)
     t.match('IPv6', r'connect to \[::1\]:1 ', t.tool('session', 'list', '--head', '[::1]:1', status=1).err)
     h = Head(t)
     for words, pattern, status in (
@@ -251,7 +251,7 @@ def errors(t):
         (('start', 'x' * 200), 'at most 128', 1),
         (('start', 'ok', '--metrics', 'no_such'), 'no value is called "no_such"', 1),
         (('start', 'ok', '--nodes', 'a/b'), 'no pattern', 1),
-        (('start', 'ok', '--interval', '1'), '50 ms to 1 h', 1),
+        (('start', 'ok', '--interval', '1ms'), '50 ms to 1 h', 1),
         (('start', 'ok', '--report-metrics', 'pie'), 'no plot is called', 1),
         (('mark', 'x'), 'no session is active', 1),
         (('export', 'nope'), 'there is no session', 1),
@@ -280,7 +280,7 @@ def kills(t):
     rounds = int(os.environ.get('GPUSCOPE_ROUNDS', '12'))
     seed = random.randrange(1 << 30)
     chance = random.Random(seed)
-    h = Head(t, '--freq', '50')
+    h = Head(t, '--interval', '50ms')
     n = Node(t, h.address, 'k')
     h.session('start', 'through it all')
     for number in range(rounds):
@@ -341,7 +341,7 @@ def full(t):
     os.mkdir(folder)
     if subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=2m', 'small', folder], capture_output=True).returncode:
         raise Skip('cannot mount a tmpfs here')
-    h = Head(t, '--freq', '50', data=folder + '/head')
+    h = Head(t, '--interval', '50ms', data=folder + '/head')
     n = Node(t, h.address, 'f', '--all-processes', '--interval', '0.05')
     h.live.wait_err('cannot store what nodes deliver: No space left', 120)
     t.match('told to who asks', 'No space', json.loads(h.session('status', '--format', 'json').out)['trouble'])
@@ -363,7 +363,7 @@ def full(t):
 
 @case('retention: what no session covers is removed by age', timeout=120, needs=None)
 def retention(t):
-    h = Head(t, '--freq', '50', '--keep', '1s')
+    h = Head(t, '--interval', '50ms', '--retention', '1s')
     n = Node(t, h.address, 'r', '--interval', '0.05')
     h.session('start', 'kept')
     wait_stored(h.data, 20)
@@ -558,7 +558,7 @@ def tls(t):
 @case('clients of gswarm-profiler (grpcio): units, times, several of a host, coming back', timeout=180, needs=None)
 def gswarm_clients(t):
     grpc, gp, gs = messages(t)
-    h = Head(t, '--freq', '200', '--enable-bandwidth', '--anonymous-control')
+    h = Head(t, '--interval', '200ms', '--enable-bandwidth', '--anonymous-control')
 
     class Client:
         def __init__(self, channel, hostname, measures=False):

@@ -37,7 +37,7 @@ def probes_are_in_place(err):
 @case('a command and its children, added up and as events')
 def command(t):
     need_container()
-    for options in ([], ['-o', t.path('t.csv')], ['--avoid=task-storage'], ['--avoid=session']):
+    for options in ([], ['-o', t.path('t.csv')], ['--disable-feature=task-storage'], ['--disable-feature=session']):
         run = trace_inside(t, *options, command=t.app('--threads=3', '--fork=2', 'cudaMalloc=31', 'ncclCommInitRank=3'))
         t.equal('lines', len(run.lines), 3)
         t.counts(run, what=str(options))

@@ -20,11 +20,11 @@ from check_app import FIRST, NEVER_FAIL  # noqa: E402
 
 ENGINES = {
     'best': [],
-    'multi': ['--avoid', 'session'],
-    'single': ['--avoid', 'session,multi'],
-    'hash': ['--avoid', 'task-storage'],
-    'single and hash': ['--avoid', 'session,multi,task-storage'],
-    'first byte': ['--avoid', 'moved-sites'],
+    'multi': ['--disable-feature', 'session'],
+    'single': ['--disable-feature', 'session,multi'],
+    'hash': ['--disable-feature', 'task-storage'],
+    'single and hash': ['--disable-feature', 'session,multi,task-storage'],
+    'first byte': ['--disable-feature', 'moved-sites'],
 }
 # Single links are slow to take off (the kernel needs 0.1 s for each), so these have one function of
 # each kind, and the cases that need few have those.

@@ -173,7 +173,7 @@ def document(t):
 def reports(t, h, d):
     p = subprocess.Popen(['sleep', '600'])
     for _ in range(2):
-        t.tool('job', '-p', str(p.pid), '-d', '500ms', '--head', h.grpc, '--head-spool', t.path('reports'), '--head-machine-id', 'worker', status=0)
+        t.tool('job', '-p', str(p.pid), '-d', '500ms', '--head', h.grpc, '--spool', t.path('reports'), '--machine-id', 'worker', status=0)
     p.kill()
     p.wait()
     wait_until(lambda: len(h.get('/api/v1/job-reports')['reports']) == 2, 60, 'the reports at the head')
@@ -186,7 +186,7 @@ def reports(t, h, d):
 
 @case('every answer is as described', timeout=300, needs=None)
 def answers(t):
-    h = Head(t, '--freq', '200')
+    h = Head(t, '--interval', '200ms')
     of_job = subprocess.Popen(['sleep', '600'], env={**t.env, 'SLURM_JOB_ID': '4711'})
     nodes = [h.node(name, 2, more=f',board=a100,pids={of_job.pid}') for name in ('one', 'two')]
     nodes.append(h.node('three', 1, more=f',idle,pids={of_job.pid}'))  # the job's straggler

@@ -54,8 +54,8 @@ def matrix(t):
     wanted = cells(subprocess.run([program], capture_output=True, text=True, check=True).stdout)
     for title, more, options in (('entries and returns', ['return: true'], []),
                                  ('entries', [], []),
-                                 ('single-stepped', ['return: true'], ['--avoid', 'moved-sites']),
-                                 ('pairs of links', ["args: ['arg1: i64 n']"], ['--avoid', 'session'])):  # fmt: skip
+                                 ('single-stepped', ['return: true'], ['--disable-feature', 'moved-sites']),
+                                 ('pairs of links', ["args: ['arg1: i64 n']"], ['--disable-feature', 'session'])):  # fmt: skip
         file = probe_file(t, program, *more)
         run = t.trace('--layer', 'user', '--probes', file, *options, command=[program])
         show(t, title, wanted, cells(run.out))
@@ -95,8 +95,8 @@ def unwound(t):
     wanted = subprocess.run([program], env=env, capture_output=True, text=True, check=True).stdout
     t.equal('untraced', wanted.split(), [w for x in ('synchronize', 'copy', 'copy_later', 'record', 'allocate')
                                          for w in (x, 'released', 'cancelled', '1')] + 'leave released caught 200'.split())  # fmt: skip
-    for options in ((), ('-o', t.path('out.gst')), ('--avoid', 'session'),
-                    ('--avoid', 'return-probes')):  # fmt: skip
+    for options in ((), ('-o', t.path('out.gst')), ('--disable-feature', 'session'),
+                    ('--disable-feature', 'return-probes')):  # fmt: skip
         run = t.trace(*options, command=[program], env=env)
         t.equal(f'{options}: its words', run.out, wanted)
         # What is left half-way has no end that could be seen.
@@ -104,7 +104,7 @@ def unwound(t):
     # No driver's launch was seen to be a cancellation point, and a return probe is cheap; without one it may be.
     wanted = subprocess.run([program, 'launch'], env=env, capture_output=True, text=True, check=True).stdout
     t.equal('a launch, untraced', wanted.split(), 'launch released cancelled 1'.split())
-    run = t.trace('--avoid', 'return-probes', command=[program, 'launch'], env=env)
+    run = t.trace('--disable-feature', 'return-probes', command=[program, 'launch'], env=env)
     t.equal('a launch, without return probes', run.out, wanted)
 
 
@@ -134,7 +134,7 @@ def through(t):
         with open(file, 'w') as f:
             f.write(f"probes:\n  - {{lib: '{lib}', function: 'through_*', {ends}}}\n")
         for avoid in avoided:
-            run = t.trace('--layer', 'user', '--probes', file, '-o', t.path('x.gst'), '--avoid', avoid, command=[program], env=env)
+            run = t.trace('--layer', 'user', '--probes', file, '-o', t.path('x.gst'), '--disable-feature', avoid, command=[program], env=env)
             t.equal(f'{ends} without {avoid}: its words', run.out, wanted)
             # Of 103 calls 33 are left by an exception, and two with their thread.
             t.equal(f'{ends} without {avoid}: calls with an end', {n: run.calls(f'through_{n}') for n in ENDED},

@@ -96,7 +96,7 @@ def configuration(t):
         ('nodes:\n  listen: here\n', r':2:11: listen takes addresses'),
         ('nodes:\n  tls_cert: a.pem\n', r':2:3: tls_cert and tls_key go together'),
         ('sampling:\n  interval: 10\n', r':2:13: interval takes a duration from 50ms to 1h'),
-        ('store:\n  keep: 7 weeks\n', r':2:9: keep takes a time such as 12h or 7d'),
+        ('store:\n  retention: 7 weeks\n', r':2:14: retention takes a time such as 12h or 7d'),
         ('store:\n  downsample:\n  - {after: 1d, interval: 10s}\n  - {after: 7d, interval: 25s}\n', r':4:27: interval is no multiple'),
         ('store:\n  downsample:\n  - {after: 7d, interval: 10s}\n  - {after: 1d, interval: 20s}\n', r':4:13: after is not later'),
         ('store:\n  downsample:\n  - {after: soon, interval: 10s}\n', r':3:13: after takes an age such as'),
@@ -109,20 +109,20 @@ def configuration(t):
         run = t.tool('head', '--config', write(t, 'wrong.yaml', text), status=2)
         t.match(text.replace('\n', ' '), r'wrong\.yaml' + wanted, run.err)
         t.equal('one line', run.err.count('\n'), 1)
-    t.match('an option', r'--keep: keep takes a time', t.tool('head', '--keep', '5 weeks', status=2).err)
+    t.match('an option', r'--retention: retention takes a time', t.tool('head', '--retention', '5 weeks', status=2).err)
     t.match('no file', r'cannot read the configuration', t.tool('head', '--config', t.path('none.yaml'), status=1).err)
 
 
 @case('SIGHUP: what can change does, the rest is named; options win', timeout=180, needs=None)
 def reloaded(t):
-    h = ConfHead(t, LISTEN + 'sampling:\n  interval: 2s\n', '--keep', '1h')
+    h = ConfHead(t, LISTEN + 'sampling:\n  interval: 2s\n', '--retention', '1h')
     ask = lambda: json.loads(h.session('status', '--format', 'json').out)
     t.equal('interval', ask()['interval_seconds'], 2)
     h.write(LISTEN + 'sampling:\n  interval: 300ms\n  bandwidth: true\n')
     h.hup()
     t.equal('switches', (ask()['interval_seconds'], ask()['bandwidth']), (0.3, True))
     # Set meanwhile: a file that says nothing new about it does not set it back.
-    h.session('set', '--interval', '700')
+    h.session('set', '--interval', '700ms')
     h.hup()
     t.equal('what was set stays', ask()['interval_seconds'], 0.7)
     h.write(LISTEN.replace('127.0.0.1:0', '127.0.0.1:1') + 'sampling:\n  interval: 400ms\n')
@@ -133,7 +133,7 @@ def reloaded(t):
     t.equal('nothing changed', ask()['interval_seconds'], 0.4)
     h.stop()
     # What the command line says holds.
-    h = ConfHead(t, LISTEN + 'sampling:\n  interval: 2s\n', '--freq', '500')
+    h = ConfHead(t, LISTEN + 'sampling:\n  interval: 2s\n', '--interval', '500ms')
     t.equal('an option wins', ask()['interval_seconds'], 0.5)
     h.write(LISTEN + 'sampling:\n  interval: 3s\n')
     h.hup()
@@ -157,9 +157,9 @@ def summary(t, h, dead=False):
 @case('coarser in small steps, killed again and again: the same means, each sample counted once', timeout=600, needs=None)
 def coarser(t):
     listen = fixed()
-    h = ConfHead(t, listen, '--freq', '100')
+    h = ConfHead(t, listen, '--interval', '100ms')
     nodes = [Node(t, h.address, name, '--interval', '0.1') for name in 'ab']
-    h.session('start', 'all', '--interval', '100', '--enable-bandwidth')
+    h.session('start', 'all', '--interval', '100ms', '--enable-bandwidth')
     wait_until(lambda: h.metrics()['gpuscope_head_samples_total'] >= 500, 240, '500 samples stored')
     for n in nodes:
         t.match('delivered', r'\b0 samples wait', n.stop().err)
@@ -224,7 +224,7 @@ def push_text(url, spool=''):
 def pushed(t, kind):
     engine = Engine(t, kind)
     listen = fixed()
-    h = ConfHead(t, listen + push_text(engine.url, t.path('push-spool')), '--freq', '500')
+    h = ConfHead(t, listen + push_text(engine.url, t.path('push-spool')), '--interval', '500ms')
     nodes = [Node(t, h.address, name, '--instance', name) for name in ('one', 'two')]
     series = 'gpuscope_gpu_memory_total_bytes'
     wait_until(lambda: len({m['instance'] for m, _ in engine.ask(series)}) == 2, 120, 'GPUs of both nodes')

@@ -133,7 +133,7 @@ def nodes(data):
 @case('a token of one node delivers as no other, under no name and no machine id', timeout=90, needs=None)
 def stolen(t):
     secret(t, 'tokens', 'node token-of-node7 node7\nnode token-of-racks rack[0-9]*,gpu1.example\nnode token-of-all\ncontrol token-of-root\n')
-    h = Head(t, '--freq', '100', '--token-file', t.path('tokens'))
+    h = Head(t, '--interval', '100ms', '--token-file', t.path('tokens'))
     own, racks, shared = (('--token-file', secret(t, name, f'token-of-{name}\n')) for name in ('node7', 'racks', 'all'))
     good = 'connected to the head'
     Host(t, h, 'node7', 'm7', *own).end(good)
@@ -159,13 +159,13 @@ def stolen_certificate(t):
     certificates(t)
     tls = ('--tls-cert', t.path('server.pem'), '--tls-key', t.path('server.key'), '--tls-client-ca', t.path('ca.pem'))
     mine = ('--ca', t.path('ca.pem'), '--cert', t.path('client.pem'), '--key', t.path('client.key'))
-    h = Head(t, '--freq', '100', *tls)
+    h = Head(t, '--interval', '100ms', *tls)
     Host(t, h, 'client', 'm1', *mine).end('connected to the head')
     Host(t, h, 'node8', 'm2', *mine).end('this certificate is of .*client, and not of node8')
     h.stop()
     with open(t.path('head.yaml'), 'w', encoding='utf-8') as f:
         f.write('nodes:\n  certificate_names: false\n')
-    h = Head(t, '--freq', '100', '--config', t.path('head.yaml'), *tls)
+    h = Head(t, '--interval', '100ms', '--config', t.path('head.yaml'), *tls)
     Host(t, h, 'node8', 'm2', *mine).end('connected to the head')
 
 

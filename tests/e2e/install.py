@@ -48,6 +48,8 @@ def units(t):
     program = root + prefix + '/bin/gpuscope'
     done = subprocess.run([program, '--version'], capture_output=True, text=True, check=False)
     t.match('the program runs', r'^gpuscope \d', done.stdout)
+    for path in 'bash-completion/completions/gpuscope', 'zsh/site-functions/_gpuscope', 'fish/vendor_completions.d/gpuscope.fish':
+        t.match(path, 'disable-feature', read_text(f'{root}{prefix}/share/{path}'))
     services = glob.glob(f'{root}{prefix}/lib/systemd/system/*.service')
     t.true('units', len(services) >= 3, services)
     for path in services:

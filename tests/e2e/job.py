@@ -484,7 +484,7 @@ def nothing(t):
     assert 'one of --job-id' in gpuscope('job', '-p', '1', '-u', 'root', expect=2).stderr
     for bad in ('4711.0', '1-5', '4711_[3-1]', 'a b'):
         assert f'not "{bad}"' in gpuscope('job', '-j', bad, expect=2).stderr
-    assert '-o takes a file' in gpuscope('job', '-o', '', expect=2).stderr
+    assert '--output takes a file' in gpuscope('job', '-o', '', expect=2).stderr
     assert 'not "cpu"' in gpuscope('job', '-f', 'cpu', expect=2).stderr
     assert 'cannot read the configuration' in gpuscope('job', '-c', t.path('none'), expect=1).stderr
 

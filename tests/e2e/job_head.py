@@ -279,7 +279,7 @@ def tokens(t):
     try:
         run = job(t, head, '-p', str(p.pid))
         t.match('without a token it waits', r'has not taken 1 report yet', run.err)
-        job(t, head, '-p', str(p.pid), '--head-token-file', t.path('n'))
+        job(t, head, '-p', str(p.pid), '--token-file', t.path('n'))
     finally:
         end(p)
     t.equal('delivered', len(rows(head)), 2)
@@ -293,10 +293,10 @@ def tokens(t):
 
 @case('wrong options: one line each', timeout=60, needs=None)
 def options(t):
-    for args, words in ((('--head-token-file', 'x'), r'without --head'),
+    for args, words in ((('--token-file', 'x'), r'without --head'),
                         (('--detach', '/tmp/x.pid'), r'and -o or --head'),
-                        (('--head', 'h:1', '--head-token-file', '/no/such', '-p', '1'), r'cannot read the token file /no/such'),
-                        (('--head', 'h:1', '--head-spool', '/proc/no', '-p', '1'), r'cannot make /proc/no for the spool')):  # fmt: skip
+                        (('--head', 'h:1', '--token-file', '/no/such', '-p', '1'), r'cannot read the token file /no/such'),
+                        (('--head', 'h:1', '--spool', '/proc/no', '-p', '1'), r'cannot make /proc/no for the spool')):  # fmt: skip
         run = t.tool('job', *args)
         t.true(f'{args}: status', run.status in (1, 2), str(run.status))
         t.match(str(args), words, run.err)

@@ -64,7 +64,7 @@ def end(process):
 
 
 def job(t, head, *args, status=0):
-    return t.tool('job', *args, '-d', '500ms', '--head', head.grpc, '--head-spool', t.path('reports'), '--head-machine-id', 'worker',
+    return t.tool('job', *args, '-d', '500ms', '--head', head.grpc, '--spool', t.path('reports'), '--machine-id', 'worker',
                   status=status, timeout=120)  # fmt: skip
 
 

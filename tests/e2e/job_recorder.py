@@ -90,11 +90,11 @@ def with_tree(t):
 @case('a recorder ends some time after its launcher', timeout=120)
 def with_launcher(t):
     launcher = rest()
-    record(t, '-j', '4711', '--launcher', str(launcher.pid))
+    record(t, '-j', '4711', '--parent-pid', str(launcher.pid))
     end(launcher)
     wait_until(lambda: has_ended(t), 90, 'the end of the recorder')
-    gone = record(t, '-j', '4711', '--launcher', str(launcher.pid), status=1)
-    t.match('said', f'--launcher: no process {launcher.pid} here', gone.err)
+    gone = record(t, '-j', '4711', '--parent-pid', str(launcher.pid), status=1)
+    t.match('said', f'--parent-pid: no process {launcher.pid} here', gone.err)
 
 
 @case('a job of which Slurm knows nothing: its recorder ends after --linger', timeout=120)
@@ -131,7 +131,7 @@ def held(t):
 def to_head(t):
     head = Head(t)
     kill(head)  # it is away while the recorder lives
-    link = ('--head', head.grpc, '--head-spool', t.path('spool'), '--head-machine-id', 'worker')
+    link = ('--head', head.grpc, '--spool', t.path('spool'), '--machine-id', 'worker')
     p = writer(t)
     t.tool('job', '-p', str(p.pid), '--detach', t.path('pid'), *link, status=0)
     go(p)

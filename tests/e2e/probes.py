@@ -302,7 +302,7 @@ def throws(t):
             json.dump(lists, f)
         described = probe_file(t, [{'lib': program, 'function': '_Z*', 'return': True}])
         for file in (attach, described):
-            for more in ((), ('-o', t.path('x.json'), '--avoid', 'session')):
+            for more in ((), ('-o', t.path('x.json'), '--disable-feature', 'session')):
                 run = t.trace('--layer', 'user', '--probes', file, *more, command=[program, '1001'])
                 t.equal(f'{flags} {more} its words', run.out, f'caught 500, {sum(range(0, 1001, 2)) + 2 * 501}\n')
                 rows = {f: [run.function(f)[k] for k in ('calls', 'errors')] for f in THROWN if run.function(f)}
@@ -317,7 +317,7 @@ def throws_values(t):
     for avoid in ('task-storage', 'session', 'session,multi'):
         file = probe_file(t, [{'lib': program, 'function': '_Z9inner*', 'args': ['arg1: i32 n', 'ret: i32 got']},
                               {'lib': program, 'function': '*outermosti', 'args': ['arg1: i32 n'], 'filter': 'n >= 100 && duration >= 0ns'}])  # fmt: skip
-        run = t.trace('--layer', 'user', '--probes', file, '-o', out, '--avoid', avoid, command=[program, '1001'])
+        run = t.trace('--layer', 'user', '--probes', file, '-o', out, '--disable-feature', avoid, command=[program, '1001'])
         t.equal(f'{avoid}: its words', run.out, f'caught 500, {sum(range(0, 1001, 2)) + 2 * 501}\n')
         t.equal(f'{avoid}: calls', {f: run.calls(f) for f in ('_Z9innermosti', '_Z9outermosti')},
                 {'_Z9innermosti': 501, '_Z9outermosti': 451})  # fmt: skip
@@ -333,7 +333,7 @@ def throws_values(t):
 def engines(t):
     file = probe_file(t, [WORK, {'usdt': 'gs_test:guarded'}, {'lib': 'exe', 'function': 'recurse', 'return': False}])
     for avoid in ('session', 'session,multi'):
-        run = t.trace('--layer', 'user', '--avoid', avoid, '--probes', file, command=t.app('20', name='probed'))
+        run = t.trace('--layer', 'user', '--disable-feature', avoid, '--probes', file, command=t.app('20', name='probed'))
         t.equal(avoid, (run.calls('work'), run.calls('gs_test:guarded'), run.calls('recurse')),
                 (20, 20, sum(i % 5 + 1 for i in range(20))))  # fmt: skip
 

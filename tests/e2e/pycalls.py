@@ -180,7 +180,7 @@ def under(t):
         trace(t, program, ['launches', 'recursion'], '-o', out)
         for pattern, wanted in (('layer', 12), ('pycalls_target.py:launches', 13), ('pycalls_target.py:la*,fib', 13),
                                 ('fib', None), ('/elsewhere.py:*', None)):  # fmt: skip
-            run = t.tool('report', '--format', 'json', '--under', pattern, '-o', made, out, status=0)
+            run = t.tool('report', '--format', 'json', '--within', pattern, '-o', made, out, status=0)
             summary = json.loads(run.out)
             got = {f['name']: f['calls'] for f in summary['functions']}
             t.equal(f'{version} {pattern}: launches', got.get('cudaLaunchKernel'), wanted)
@@ -485,8 +485,8 @@ def nested(t):
 @case('wrong patterns', needs=None)
 def wrong(t):
     for word in ('', ','.join('abcdefghi')):
-        run = t.tool('report', '--under', word, t.path('x.gst'), status=2)
-        t.match(word, '--under takes', run.err)
+        run = t.tool('report', '--within', word, t.path('x.gst'), status=2)
+        t.match(word, '--within takes', run.err)
     for word in ('--python-calls=', '--python-calls=' + 'x' * 129, '--python-calls=' + ','.join('abcdefghi')):
         run = t.tool('trace', word, '--', 'true', status=2)
         t.match(word[:30], 'at most 8 patterns', run.err)

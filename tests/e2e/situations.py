@@ -45,7 +45,7 @@ def usage(t):
                  ['trace', '--duration', '0', '--', 'true'], ['trace', '--max-size', '-5', '--', 'true'],
                  ['trace', '--ring-size', '1K', '--', 'true'], ['trace', '--top', '-1', '--', 'true'],
                  ['trace', '-o', 'x.txt', '--', 'true'], ['trace', '-o', 'noending', '--', 'true'],
-                 ['trace', '--avoid', 'everything', '--', 'true'], ['trace', '--color', 'blue', '--', 'true'],
+                 ['trace', '--disable-feature', 'everything', '--', 'true'], ['trace', '--color', 'blue', '--', 'true'],
                  ['trace', '-a', '--', 'true'], ['trace', '-p', '1', '--', 'true'],
                  ['trace', '--func', 'cudaMalloc,nosuchfunction', '--', 'true'], ['trace', '--min-duration', 'x', '--', 'true']):  # fmt: skip
         one_line(t, t.tool(*args, status=2))
@@ -69,7 +69,7 @@ def commands(t):
 
 @case('nothing to trace is status 4, with the reason')
 def nothing(t):
-    t.match('no such name', 'no process named nosuchname ran', t.tool('trace', '-c', 'nosuchname', '--duration', '0.2', status=4).err)
+    t.match('no such name', 'no process named nosuchname ran', t.tool('trace', '--comm', 'nosuchname', '--duration', '0.2', status=4).err)
     t.match('no such id', 'no process has the id', t.tool('trace', '-p', '4194300', status=4).err)
     t.match('no such cgroup', 'No such file', t.tool('trace', '--cgroup', '/nope', status=4).err)
     idle = subprocess.Popen(['sleep', '60'])
@@ -81,8 +81,8 @@ def idle_options(t):
     with open('calls.gst', 'w'):
         pass
     for words, says in (
-        ('trace -c', None), ('trace --follow -a', '--follow'), ('trace --follow -u root', '--follow'),
-        ('trace -a -c python3', '-a is every process'), ('trace --flame time -a', '--flame'), ('trace --flame time -o x.json -a', '--flame'),
+        ('trace --comm', None), ('trace --follow -a', '--follow'), ('trace --follow -u root', '--follow'),
+        ('trace -a --comm python3', '-a is every process'), ('trace --flame time -a', '--flame'), ('trace --flame time -o x.json -a', '--flame'),
         ('trace --stack-bytes 8K -a', '--stack-bytes'), ('trace --python-filter none -a', '--python-filter'),
         ('trace --min-duration 5us -a', '--min-duration'), ('trace --max-size 1G -a', '--max-size'),
         ('trace --op add --op-set all -a', '--op-set'), ('trace --layer user -a', '--probes'),
@@ -354,7 +354,7 @@ def few_files(t):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard < 4096:
         raise Skip(f'at most {hard} files may be opened here')
-    run = t.trace('--avoid=session,multi', '--layer=cuda-runtime', '--func=cudaMalloc*', command=['sh', '-c',
+    run = t.trace('--disable-feature=session,multi', '--layer=cuda-runtime', '--func=cudaMalloc*', command=['sh', '-c',
                   'ulimit -n; exec "$@"', 'sh', *t.app('cudaMalloc=3')],
                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (30, hard)))  # fmt: skip
     t.counts(run)
@@ -384,7 +384,7 @@ def no_tracefs(t):
     script = ('while grep -qE " (tracefs|debugfs) " /proc/mounts; do '
               'umount -l $(grep -E " (tracefs|debugfs) " /proc/mounts | head -n1 | cut -d" " -f2) || exit 99; done; '
               f'exec {harness.gpuscope} trace --format json --summary s.json -- ' + ' '.join(t.app('cudaMalloc=31')))  # fmt: skip
-    for options in ('', '--avoid session,multi --func cudaMalloc'):
+    for options in ('', '--disable-feature session,multi --func cudaMalloc'):
         done = subprocess.run(['unshare', '-m', 'sh', '-c', script.replace('trace ', f'trace {options} ', 1)],
                               capture_output=True, text=True, env=t.env)  # fmt: skip
         if done.returncode == 99 or 'unshare' in done.stderr:
@@ -450,7 +450,7 @@ def nothing(t):
 
 @case('single links: gpuscope is through long before the kernel has let go of its probes', timeout=90)
 def quick_end(t):
-    run = t.trace('--avoid', 'session,multi', '--func', 'cudaMemcpy,cudaMemcpyAsync,cudaMalloc,cudaFree', '-o', 't.json', command=t.app('cudaMemcpy=31'), timeout=60)
+    run = t.trace('--disable-feature', 'session,multi', '--func', 'cudaMemcpy,cudaMemcpyAsync,cudaMalloc,cudaFree', '-o', 't.json', command=t.app('cudaMemcpy=31'), timeout=60)
     t.counts(run, known={f['name'] for f in run.summary['functions']})
     with open('t.json') as f:
         t.equal('whole', json.load(f)['gpuscopeEnd']['complete'], True)

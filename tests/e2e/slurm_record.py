@@ -166,7 +166,7 @@ def swept(t):
 def prolog_head(t):
     head = Head(t)
     spool, submitted = t.path('spool'), []
-    lines = install(t, more=f'GPUSCOPE_OPTIONS="--head {head.grpc} --head-spool {spool} --head-machine-id node"\n')
+    lines = install(t, more=f'GPUSCOPE_OPTIONS="--head {head.grpc} --spool {spool} --machine-id node"\n')
     with Slurm(t, prolog=lines) as s:
         out = user_folder(t)
 

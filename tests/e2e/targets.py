@@ -101,7 +101,7 @@ def by_name(t):
     env = {'LD_LIBRARY_PATH': harness.fake}
     mine = t.start_app('cudaMalloc=31', program=t.path(name), env=env)
     other = t.start_app('cudaMalloc=1009')
-    live = t.start_trace('-c', name)
+    live = t.start_trace('--comm', name)
     settle(live)
     other.let_go()
     other.result()
@@ -246,7 +246,7 @@ def by_user_and_name(t):
     mine = t.start_app('cudaMalloc=31', program=t.path(name), env=env)
     other = t.start_app('cudaMalloc=1009')
     for user, lines in ((os.geteuid() + 12345, []), (os.geteuid(), None)):
-        live = t.start_trace('-u', str(user), '-c', name)
+        live = t.start_trace('-u', str(user), '--comm', name)
         settle(live)
         if lines is None:
             for app in (other, mine):

@@ -246,7 +246,7 @@ def attribution(t):
     calls['aten::all_reduce'] += 1  # makes the communicator
     app = t.app(str(n), str(threads), name='fake_torch')
     modes = {'sums': [], 'events': ['-o', t.path('a.gst')], 'short ones as sums': ['-o', t.path('b.gst'),
-             '--min-duration=2us'], 'multi': ['--avoid', 'session'], 'hash': ['--avoid', 'task-storage']}  # fmt: skip
+             '--min-duration=2us'], 'multi': ['--disable-feature', 'session'], 'hash': ['--disable-feature', 'task-storage']}  # fmt: skip
     for mode, options in modes.items():
         run = t.trace(LAYERS, '--op-set=all', *options, command=app)
         got = {f['name']: f['calls'] for f in run.summary['functions'] if f['layer'] == 'torch'}
@@ -342,7 +342,7 @@ def spans(t):
     wanted = {'Optimizer.zero_grad#SGD.zero_grad': 45, 'Optimizer.step#SGD.step': 45, 'Optimizer.step#Adam.step': 3,
               'enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__': 48, 'forward and backward': 45}  # fmt: skip
     out = t.path('spans.json')
-    for options in (['--op=record_function'], ['-o', out], ['--avoid=session', '--op-set=all'],
+    for options in (['--op=record_function'], ['-o', out], ['--disable-feature=session', '--op-set=all'],
                     ['--op=record_function', '--max-overhead=100']):  # fmt: skip
         run = t.trace('--layer=torch', *options, command=[PYTHON, path])
         t.equal(f'spans {options}', {n: row(run, n)[0] for n in wanted}, wanted)

@@ -21,7 +21,7 @@ def in_file(path):
 
 
 def options(t, head, more=()):
-    return ['--head', head, '--head-machine-id', 'tracer', '--head-spool', t.path('traces'), *more]
+    return ['--head', head, '--machine-id', 'tracer', '--spool', t.path('traces'), *more]
 
 
 def left(t):
@@ -101,7 +101,7 @@ def away_connect(t):
     fresh = os.path.join(t.path('traces'), '20260101T000000Z-1')
     os.mkdir(fresh)
     head.start()
-    n = Node(t, head.address, 'tracer', '--left', t.tmp)
+    n = Node(t, head.address, 'tracer', '--backlog-dir', t.tmp)
     n.live.wait_err('1 earlier trace delivered', 60)
     t.equal('what is fresh stays', left(t), [os.path.basename(fresh)])
     n.stop()
@@ -113,7 +113,7 @@ def away_connect(t):
 
 @case('no room to wait: the begin stays, the rest is told', timeout=240)
 def no_room(t):
-    run = t.trace('-o', 'a.gst', *options(t, '127.0.0.1:1', ['--head-spool-max', '1M']),
+    run = t.trace('-o', 'a.gst', *options(t, '127.0.0.1:1', ['--spool-max', '1M']),
                   command=t.app('cudaMemcpyAsync=200011'), status=0)
     t.counts(run)
     t.match('it is told', 'records found no room to wait', run.err)
@@ -125,16 +125,16 @@ def no_room(t):
 @case('wrong usage and a head that refuses', timeout=60)
 def usage(t):
     for words, text in (
-        (['--head-tls'], 'without --head'),
-        (['--head', '127.0.0.1:1', '--head-cert', 'x'], 'go together'),
+        (['--tls'], 'without --head'),
+        (['--head', '127.0.0.1:1', '--cert', 'x'], 'go together'),
         (['--head', '127.0.0.1:1', '--summary-only'], 'nothing to deliver'),
-        (['--head', '127.0.0.1:1', '--plan'], '--plan only counts'),
-        (['--head', '127.0.0.1:1', '--head-spool-max', '5'], '1M or more'),
+        (['--head', '127.0.0.1:1', '--estimate'], '--estimate only counts'),
+        (['--head', '127.0.0.1:1', '--spool-max', '5'], 'at least 1M'),
     ):
         t.match(str(words), text, t.tool('trace', *words, '--', 'true', status=2).err)
-    run = t.tool('trace', '--head', '127.0.0.1:1', '--head-token-file', '/nowhere', '--', 'true', status=1)
+    run = t.tool('trace', '--head', '127.0.0.1:1', '--token-file', '/nowhere', '--', 'true', status=1)
     t.match('no token', 'cannot read the token file /nowhere', run.err)
-    t.tool('trace', '--head', 'x:y', '--head-spool', t.path('s'), '--head-machine-id', 'm', '--', 'true', status=1)
+    t.tool('trace', '--head', 'x:y', '--spool', t.path('s'), '--machine-id', 'm', '--', 'true', status=1)
     t.equal('no folder of a trace that never was', os.listdir(t.path('s')), [])
 
 

@@ -97,7 +97,7 @@ def work(t, step=3):
     return args, known
 
 
-ENGINES = {'best': [], 'multi': ['--avoid', 'session'], 'hash': ['--avoid', 'task-storage']}
+ENGINES = {'best': [], 'multi': ['--disable-feature', 'session'], 'hash': ['--disable-feature', 'task-storage']}
 
 for engine_name in ENGINES:
 

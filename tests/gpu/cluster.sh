@@ -15,7 +15,7 @@ python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/n
 address=127.0.0.1:18090
 passed=0 failed=0
 check() { if "${@:2}"; then passed=$((passed + 1)); echo "PASS $1"; else failed=$((failed + 1)); echo "FAIL $1"; fi; }
-start_head() { "$gpuscope" head --listen $address --data "$out/data" --freq 200 --enable-bandwidth --enable-nvlink >>"$out/head.log" 2>&1 & head=$!; }
+start_head() { "$gpuscope" head --listen $address --data "$out/data" --interval 200ms --enable-bandwidth --enable-nvlink >>"$out/head.log" 2>&1 & head=$!; }
 
 start_head
 nodes=()

@@ -15,8 +15,8 @@ TIME_LIMIT_S = 60
 WAYS = {
     'default': [],
     'events': ['-o', '{out}/{case}.gst'],
-    'no return probes': ['--avoid', 'return-probes'],
-    'multi links': ['--avoid', 'session'],
+    'no return probes': ['--disable-feature', 'return-probes'],
+    'multi links': ['--disable-feature', 'session'],
 }
 
 

@@ -70,7 +70,7 @@ sed 's/, return: true//' /harm/probes.yaml >/tmp/entries.yaml
 compare "functions, entries" --layer user --probes /tmp/entries.yaml -- /harm/harm
 /harm/unwound >/tmp/untraced
 compare "cancelled threads and throwing callbacks" -- /harm/unwound
-compare "the same, single links" --avoid session,multi --func 'cuLaunch*' --func 'cu*Synchronize' --func 'cuMemcpyDtoH*' --func 'cuStreamAdd*' -- /harm/unwound
+compare "the same, single links" --disable-feature session,multi --func 'cuLaunch*' --func 'cu*Synchronize' --func 'cuMemcpyDtoH*' --func 'cuStreamAdd*' -- /harm/unwound
 /harm/through >/tmp/untraced
 cat >/tmp/through.yaml <<'YAML'
 probes:
@@ -78,7 +78,7 @@ probes:
 YAML
 compare "callbacks that throw through functions whose result is read" --layer user --probes /tmp/through.yaml -- /harm/through
 sed -i "s/, 'ret: i64 got'.*/], filter: duration >= 0ns}/" /tmp/through.yaml
-compare "the same, where their code leaves them" --layer user --avoid session,multi --probes /tmp/through.yaml -- /harm/through
+compare "the same, where their code leaves them" --layer user --disable-feature session,multi --probes /tmp/through.yaml -- /harm/through
 echo "harm status $status"
 poweroff -f
 END

@@ -8,7 +8,6 @@
  *
  * The control socket takes the same as commands.
  */
-#include <argp.h>
 #include <errno.h>
 #include <malloc.h>
 #include <math.h>
@@ -24,25 +23,18 @@
 #include "core/sandbox/sandbox.h"
 #include "commands/agent/agent.h"
 #include "commands/common/cli.h"
+#include "commands/common/shared.h"
 #include "net/http_client/http_client.h"
 #include "sources/identity/identity.h"
 
 #define CONF_PATH "/etc/gpuscope/agent.yaml"
 
-enum {
-	OPT_PRINT = 256,
-	OPT_CHECK,
-	OPT_LISTEN,
-	OPT_COMPAT,
-	OPT_INTERVAL,
-	OPT_FOREGROUND,
-	OPT_CONTROL
-};
-
 struct agent_options {
 	const char *path; /* NULL: CONF_PATH when it is there */
 	bool print, check;
-	const char *listen, *compat, *interval, *control; /* win over the file; NULL: not given */
+	/* These win over the file; NULL or 0: not given. */
+	const char *listen, *compat, *control;
+	uint64_t interval_ns;
 };
 
 struct agent {
@@ -64,38 +56,13 @@ struct agent {
 
 /* --- configuration --- */
 
-static int apply_option(const char *section, const char *key, const char *value,
+static int apply_option(const char *option, const char *key, const char *value,
 			struct agent_conf *conf, struct gs_err *err)
 {
-	bool parsed_by_file = !strpbrk(value, "\"\\\n");
-	char text[sizeof(err->text)];
-	const char *takes;
+	struct gs_err why = {{0}};
+	int r = value ? gs_conf_put(&agent_conf_schema, key, value, conf, &why) : 0;
 
-	/* The same parser as for the file, over one line of YAML. */
-	struct agent_conf parsed;
-	int r;
-
-	snprintf(text, sizeof(text), "{%s: {%s: \"%s\"}}", section, key, value);
-	r = parsed_by_file ? gs_conf_parse(&agent_conf_schema, "options", text, strlen(text),
-					   &parsed, NULL, err)
-			   : -EINVAL;
-	if (r == -ENOMEM)
-		return r;
-	/* What it says of the key in a file is true of the option. */
-	takes = r < 0 && parsed_by_file ? strstr(err->text, " takes ") : NULL;
-	if (takes) {
-		memcpy(text, takes, strlen(takes) + 1);
-		return gs_err_set(err, -EINVAL, "--%s%s", key, text);
-	}
-	if (r < 0)
-		return gs_err_set(err, -EINVAL, "--%s does not take \"%s\"", key, value);
-	if (strcmp(key, "listen") == 0)
-		memcpy(conf->http.listen, parsed.http.listen, sizeof(conf->http.listen));
-	else if (strcmp(key, "compat") == 0)
-		conf->metrics.names = parsed.metrics.names;
-	else
-		conf->sampling.interval_ns = parsed.sampling.interval_ns;
-	return 0;
+	return r < 0 ? gs_err_set(err, r, "--%s: %s", option, gs_err_text(&why, r)) : 0;
 }
 
 static void report_wrong(const char *text)
@@ -120,12 +87,12 @@ static int read_conf(const struct agent_options *o, struct agent_conf *ret_conf,
 	if (unused[0])
 		gs_cli_say("agent: %s: not used by the agent: %s", o->path ? o->path : CONF_PATH,
 			   unused);
-	if (r == 0 && o->listen)
-		r = apply_option("http", "listen", o->listen, &conf, err);
-	if (r == 0 && o->compat)
-		r = apply_option("metrics", "compat", o->compat, &conf, err);
-	if (r == 0 && o->interval)
-		r = apply_option("sampling", "interval", o->interval, &conf, err);
+	if (r == 0)
+		r = apply_option("listen", "http.listen", o->listen, &conf, err);
+	if (r == 0)
+		r = apply_option("compat", "metrics.compat", o->compat, &conf, err);
+	if (r == 0 && o->interval_ns)
+		conf.sampling.interval_ns = o->interval_ns;
 	if (r == 0 && o->control && strlen(o->control) >= sizeof(conf.control.path))
 		r = gs_err_set(err, -EINVAL, "--control: %s is too long", o->control);
 	if (r < 0)
@@ -674,90 +641,47 @@ static int print_defaults(void)
 
 /* --- options --- */
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct agent_options *o = state->input;
+#define AT(member) GS_CLI_AT(struct agent_options, member)
 
-	switch (key) {
-	case 'c':
-		o->path = arg;
-		return 0;
-	case OPT_PRINT:
-		o->print = true;
-		return 0;
-	case OPT_CHECK:
-		o->check = true;
-		return 0;
-	case OPT_LISTEN:
-		o->listen = arg;
-		return 0;
-	case OPT_COMPAT:
-		o->compat = arg;
-		return 0;
-	case OPT_INTERVAL:
-		o->interval = arg;
-		return 0;
-	case OPT_CONTROL:
-		o->control = arg;
-		return 0;
-	case OPT_FOREGROUND:
-		return 0; /* it always is */
-	case 'v':
-		gs_log_set_level(gs_log_level() + 1);
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "what is \"%s\"?", arg);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
+static const struct gs_cli_option option_table[] = {
+	GS_CLI_CONFIG(struct agent_options, path, "configuration (default " CONF_PATH ")"),
+	GS_CLI_CHECK_CONFIG(struct agent_options, check),
+	GS_CLI_PRINT_CONFIG(struct agent_options, print),
+	{"listen", 0, "HOST:PORT", "override http.listen", GS_CLI_TEXT, AT(listen)},
+	{"compat", 0, "NAMES", "override metrics.compat: native, dcgm, dcgm-new", GS_CLI_TEXT,
+	 AT(compat)},
+	{"interval", 0, "TIME", "between samples; override sampling.interval", GS_CLI_TIME,
+	 AT(interval_ns), .min = 100000000ull, .max = 3600000000000ull},
+	{"control", 0, "PATH", "control socket; override control.path; '': none", GS_CLI_TEXT,
+	 AT(control)},
+	{"verbose", 'v', NULL, "log what is done; twice: more", GS_CLI_SET,
+	 .set = gs_cli_raise_log_level},
+	GS_CLI_END};
+
+const struct gs_cli_command gs_cli_agent = {
+	.name = "gpuscope agent",
+	.usage = "\nctl COMMAND",
+	.about = "Reads the GPUs and the jobs of this node and serves them to Prometheus, and to "
+		 "browsers as a page.",
+	.notes = "SIGHUP reads the configuration again, SIGUSR1 releases the driver (to reset a "
+		 "GPU), SIGUSR2 reattaches; `gpuscope agent ctl` does the same and reports when it "
+		 "is done.\n\n"
+		 "Exit status: 0 ended by SIGTERM or SIGINT, 1 failed, 2 wrong usage or "
+		 "configuration, 3 not permitted.",
+	.options = option_table,
+};
 
 int gs_cmd_agent(int argc, char **argv)
 {
-	static const struct argp_option option_table[] = {
-		{"config", 'c', "FILE", 0, "configuration (default " CONF_PATH ", if it is there)",
-		 0},
-		{"check-config", OPT_CHECK, NULL, 0, "only check the configuration", 0},
-		{"print-config", OPT_PRINT, NULL, 0, "print the default configuration, commented",
-		 0},
-		{"listen", OPT_LISTEN, "HOST:PORT", 0, "instead of http.listen", 0},
-		{"compat", OPT_COMPAT, "NAMES", 0,
-		 "names of metrics: native, dcgm, dcgm-new; instead of metrics.compat", 0},
-		{"interval", OPT_INTERVAL, "TIME", 0,
-		 "between two samples, 100ms to 1h; instead of sampling.interval", 0},
-		{"control", OPT_CONTROL, "PATH", 0,
-		 "the control socket, instead of control.path (default " AGENT_CONTROL_PATH "); "
-		 "\"\": none",
-		 0},
-		{"foreground", OPT_FOREGROUND, NULL, 0,
-		 "stay in the foreground, which it always does", 0},
-		{"verbose", 'v', NULL, 0, "tell what is done; -vv more", 0},
-		{0},
-	};
-	static const struct argp argp = {
-		.options = option_table,
-		.parser = parse_option,
-		.help_filter = gs_cli_help_filter,
-		.doc = "Reads the GPUs and the jobs of this node and serves what it reads to "
-		       "Prometheus, and to browsers as a page.\v"
-		       "SIGHUP reads the configuration again, SIGUSR1 lets go of the driver (to "
-		       "reset a "
-		       "GPU), SIGUSR2 takes it up again; `gpuscope agent ctl` does the same and "
-		       "tells when it is done.\n\n"
-		       "Exit status: 0 ended by SIGTERM or SIGINT, 1 failed, 2 wrong usage or "
-		       "configuration, 3 not permitted.",
-	};
 	struct agent_options o = {0};
 	struct gs_err err = {{0}};
 	GS_FREE struct agent_conf *conf = NULL;
 	int r;
 
-	argp_err_exit_status = GS_EXIT_USAGE;
 	if (argc > 1 && strcmp(argv[1], "ctl") == 0)
 		return agent_control_command(argc - 1, argv + 1);
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
-		return GS_EXIT_USAGE;
+	if (!gs_cli_parse(&gs_cli_agent, argc, argv, &o, &r))
+		return r;
 	if (o.print)
 		return print_defaults();
 	/* A thread's own pool of memory, as glibc makes them, is never used up here; and a large

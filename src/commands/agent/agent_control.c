@@ -6,7 +6,6 @@
  *
  * Served by the agent's main thread between two readings: what is answered is done.
  */
-#include <argp.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -133,70 +132,67 @@ static int ask_agent(const char *path, const char *command, struct gs_buf *ret_a
 
 /* --- the command of the client --- */
 
-enum { OPT_PATH = 256 };
+struct ctl_options {
+	const char *path, *command;
+};
 
-static error_t parse_ctl(int key, char *arg, struct argp_state *state)
+static int set_command(void *target, char **words, struct gs_err *err)
 {
 	static const char *const commands[] = {"release-gpus", "resume-gpus", "status", "reload"};
-	const char **o = state->input; /* path, command */
-	size_t known;
+	struct ctl_options *o = target;
+	size_t known = 0;
 
-	switch (key) {
-	case OPT_PATH:
-		o[0] = arg;
-		return 0;
-	case ARGP_KEY_ARG:
-		for (known = 0; known < GS_ARRAY_LEN(commands); known++)
-			if (strcmp(arg, commands[known]) == 0)
-				break;
-		if (o[1] || known == GS_ARRAY_LEN(commands))
-			argp_error(state,
-				   o[1] ? "one command at a time; what is \"%s\"?"
-					: "no command \"%s\"; there are release-gpus, "
-					  "resume-gpus, status and reload",
-				   arg);
-		o[1] = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!o[1])
-			argp_error(state, "give a command: release-gpus, resume-gpus, status or "
-					  "reload");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	while (known < GS_ARRAY_LEN(commands) && strcmp(words[0], commands[known]) != 0)
+		known++;
+	if (known == GS_ARRAY_LEN(commands))
+		return gs_err_set(err, -EINVAL,
+				  "no command \"%s\"; there are release-gpus, resume-gpus, status "
+				  "and reload",
+				  words[0]);
+	if (o->command)
+		return gs_err_set(err, -EINVAL, "one command at a time; what is \"%s\"?", words[0]);
+	o->command = words[0];
+	return 0;
 }
+
+static int check_ctl(void *target, struct gs_err *err)
+{
+	const struct ctl_options *o = target;
+
+	return o->command ? 0
+			  : gs_err_set(err, -EINVAL,
+				       "give a command: release-gpus, resume-gpus, status or "
+				       "reload");
+}
+
+static const struct gs_cli_option ctl_options[] = {{"control", 0, "PATH",
+						    "control socket of the agent", GS_CLI_TEXT,
+						    GS_CLI_AT(struct ctl_options, path)},
+						   GS_CLI_END};
+
+const struct gs_cli_command gs_cli_agent_ctl = {
+	.name = "gpuscope agent ctl",
+	.usage = "COMMAND",
+	.about = "Controls a running agent: release-gpus releases NVIDIA's driver, so that a GPU "
+		 "can be reset or divided, resume-gpus reattaches, reload reads the configuration "
+		 "again, status reports how it is.",
+	.notes = "Exit status: 0 done, 1 failed or no agent there, 2 wrong usage, 3 not permitted.",
+	.options = ctl_options,
+	.take_word = set_command,
+	.check = check_ctl,
+};
 
 int agent_control_command(int argc, char **argv)
 {
-	static const struct argp_option option_table[] = {
-		{"control", OPT_PATH, "PATH", 0,
-		 "the agent's control socket (default " AGENT_CONTROL_PATH ")", 0},
-		{0},
-	};
-	static const struct argp argp = {
-		.options = option_table,
-		.parser = parse_ctl,
-		.args_doc = "COMMAND",
-		.help_filter = gs_cli_help_filter,
-		.doc = "Tells a running agent what to do: release-gpus lets go of the driver, so "
-		       "that "
-		       "a GPU can be reset or divided, resume-gpus takes it up again, reload reads "
-		       "the configuration, status tells how it is.\v"
-		       "Exit status: 0 done, 1 failed or no agent there, 2 wrong usage, 3 not "
-		       "permitted.",
-	};
-	const char *o[2] = {AGENT_CONTROL_PATH, NULL};
+	struct ctl_options o = {.path = AGENT_CONTROL_PATH};
 	struct gs_buf answer = GS_BUF_INIT(1 << 20);
 	struct gs_err err = {{0}};
-	char name[] = "gpuscope agent ctl";
 	bool ok;
 	int r;
 
-	argv[0] = name;
-	if (argp_parse(&argp, argc, argv, 0, NULL, o) != 0)
-		return GS_EXIT_USAGE;
-	r = ask_agent(o[0], o[1], &answer, &err);
+	if (!gs_cli_parse(&gs_cli_agent_ctl, argc, argv, &o, &r))
+		return r;
+	r = ask_agent(o.path, o.command, &answer, &err);
 	if (r < 0) {
 		gs_cli_say("agent ctl: %s", gs_err_text(&err, r));
 		gs_buf_fini(&answer);

@@ -1,9 +1,7 @@
 #include "commands/common/cli.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -76,10 +74,4 @@ int gs_cli_exit_status_of(int error)
 	default:
 		return GS_EXIT_FAILED;
 	}
-}
-
-/* As they are, but for argp's note on options with arguments. */
-char *gs_cli_help_filter(int key, const char *text, void *input)
-{
-	return key == ARGP_KEY_HELP_DUP_ARGS_NOTE ? NULL : (char *)(uintptr_t)text;
 }

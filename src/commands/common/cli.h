@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "commands/common/options.h"
 #include "core/base/mem.h"
 
 /* How the program ends; documented in the README. A traced command's own status comes before. */
@@ -32,6 +33,11 @@ int gs_cmd_head(int argc, char **argv);
 int gs_cmd_session(int argc, char **argv);
 int gs_cmd_probes(int argc, char **argv);
 
+/* Their command lines. */
+extern const struct gs_cli_command gs_cli_trace, gs_cli_report, gs_cli_top, gs_cli_agent,
+	gs_cli_agent_ctl, gs_cli_job, gs_cli_connect, gs_cli_gpu, gs_cli_head, gs_cli_session,
+	gs_cli_probes;
+
 /* Recorded samples (.gst, or JSON of gswarm-profiler) as a figure; panels: enum gs_plot_panel, 0
  * all. An exit status. */
 int gs_cmd_plot(char **paths, size_t n, const char *output, unsigned panels);
@@ -43,9 +49,6 @@ void gs_cli_say_text(const char *text); /* the same of a whole text */
 /* "wrote PATH (SIZE): what opens it" on stderr, of a regular file that has just been closed; nothing for standard output, a
  * pipe or a device. */
 void gs_cli_report_written(const char *path);
-
-/* For struct argp: the help texts without what helps nobody. */
-char *gs_cli_help_filter(int key, const char *text, void *input);
 
 /* The exit status that fits a negative errno of starting something. */
 int gs_cli_exit_status_of(int error);

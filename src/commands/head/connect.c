@@ -3,7 +3,6 @@
  * runs. The main thread reads; the link (src/link) has a thread of its own for everything that may
  * have to wait for the network.
  */
-#include <argp.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -34,36 +33,15 @@
 #define BUDGET            0.004
 #define RECORD_MAX        (8u << 20) /* of one moment */
 
-enum {
-	OPT_RESILIENT = 256,
-	OPT_SPOOL,
-	OPT_SPOOL_MAX,
-	OPT_LEFT,
-	OPT_MEMORY_MAX,
-	OPT_INTERVAL,
-	OPT_BANDWIDTH,
-	OPT_NVLINK,
-	OPT_PROCESSES,
-	OPT_TLS,
-	OPT_CA,
-	OPT_CERT,
-	OPT_KEY,
-	OPT_SERVER_NAME,
-	OPT_TOKEN_FILE,
-	OPT_INSTANCE,
-	OPT_MACHINE_ID,
-	OPT_NVML,
-	OPT_COMMANDS,
-};
-
 struct connect_options {
 	const char *heads[HEADS_MAX];
 	size_t n_heads;
 	struct gs_uplink_options link;
 	bool resilient, bandwidth, nvlink, all_processes, quiet;
-	const char *token_file, *nvml;
-	uint64_t interval_ns; /* 0: as the head says */
-	const char *left;     /* NULL: the usual one */
+	const char *nvml;
+	uint64_t interval_ns;    /* 0: as the head says */
+	const char *backlog_dir; /* NULL: the usual one */
+	struct gs_cli_connection connection;
 };
 
 struct connect {
@@ -154,7 +132,8 @@ static int read_one(struct connect *c, const struct gs_uplink_config *wish, uint
 	if (r == -ENOMEM)
 		return r;
 	if (r < 0 && c->n_not_kept++ == 0)
-		gs_cli_say("a sample could not be kept: %s; such are counted", strerror(-r));
+		gs_cli_say("cannot spool sample: %s (further failures are only counted)",
+			   strerror(-r));
 	return 0;
 }
 
@@ -298,10 +277,10 @@ static void deliver_left(struct connect *c)
 	char base[512] = "";
 	struct gs_err err;
 
-	if (c->o->left)
-		snprintf(base, sizeof(base), "%s", c->o->left);
+	if (c->o->backlog_dir)
+		snprintf(base, sizeof(base), "%s", c->o->backlog_dir);
 	else
-		(void)gs_folder_state(base, sizeof(base), "the spool", "--left", &err);
+		(void)gs_folder_state(base, sizeof(base), "the spool", "--backlog-dir", &err);
 	o.base = base;
 	if (base[0])
 		gs_backlog_start(&o, &c->left);
@@ -334,8 +313,9 @@ static int run_connect(struct connect_options *o)
 	bool refused;
 	int r = block_signals(&c, &err);
 
-	if (r == 0 && o->token_file)
-		r = gs_token_read(o->token_file, "the token file", token, sizeof(token), &err);
+	if (r == 0 && o->connection.token_file)
+		r = gs_token_read(o->connection.token_file, "the token file", token, sizeof(token),
+				  &err);
 	if (r == 0 && o->resilient && !o->link.spool_dir) {
 		r = default_spool(spool, sizeof(spool), o->link.instance ? o->link.instance : "",
 				  &err);
@@ -389,172 +369,95 @@ static bool instance_valid(const char *text)
 		       0;
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static int add_head(void *target, char **words, struct gs_err *err)
 {
-	struct connect_options *o = state->input;
+	struct connect_options *o = target;
 
-	switch (key) {
-	case OPT_RESILIENT:
-	case 'r':
-		o->resilient = true;
-		return 0;
-	case OPT_SPOOL:
-		o->link.spool_dir = arg;
-		o->resilient = true;
-		return 0;
-	case OPT_SPOOL_MAX:
-		if (gs_parse_bytes(arg, &o->link.spool_max_bytes) < 0 ||
-		    o->link.spool_max_bytes < 1 << 20)
-			argp_error(state, "--spool-max takes 1M or more, such as 256M");
-		return 0;
-	case OPT_LEFT:
-		o->left = arg;
-		return 0;
-	case OPT_MEMORY_MAX:
-		if (gs_parse_bytes(arg, &o->link.memory_max_bytes) < 0 ||
-		    o->link.memory_max_bytes < 64 << 10)
-			argp_error(state, "--memory-max takes 64K or more, such as 32M");
-		return 0;
-	case OPT_INTERVAL:
-		if (gs_parse_ns(arg, 1000000000ull, &o->interval_ns) < 0 ||
-		    o->interval_ns < INTERVAL_LEAST_NS || o->interval_ns > 3600000000000ull)
-			argp_error(state,
-				   "--interval takes 50ms to 1h, such as 2 (seconds) or 500ms");
-		return 0;
-	case OPT_BANDWIDTH:
-		o->bandwidth = true;
-		return 0;
-	case OPT_NVLINK:
-		o->nvlink = true;
-		return 0;
-	case OPT_PROCESSES:
-	case 'a':
-		o->all_processes = true;
-		return 0;
-	case 'q':
-		o->quiet = true;
-		return 0;
-	case OPT_TLS:
-		o->link.tls = true;
-		return 0;
-	case OPT_CA:
-		o->link.tls = true;
-		o->link.tls_ca = arg;
-		return 0;
-	case OPT_CERT:
-		o->link.tls = true;
-		o->link.tls_cert = arg;
-		return 0;
-	case OPT_KEY:
-		o->link.tls = true;
-		o->link.tls_key = arg;
-		return 0;
-	case OPT_SERVER_NAME:
-		o->link.server_name = arg;
-		return 0;
-	case OPT_TOKEN_FILE:
-		o->token_file = arg;
-		return 0;
-	case OPT_INSTANCE:
-		if (!instance_valid(arg))
-			argp_error(state,
-				   "--instance takes letters, digits, '.', '_' and '-', 63 at "
-				   "most");
-		o->link.instance = arg;
-		return 0;
-	case OPT_MACHINE_ID:
-		if (!arg[0] || !instance_valid(arg))
-			argp_error(state,
-				   "--machine-id takes letters, digits, '.', '_' and '-', 63 at "
-				   "most");
-		o->link.machine_id = arg;
-		return 0;
-	case OPT_COMMANDS:
-		if (!gs_identity_choose_commands(arg))
-			argp_error(state, "--commands takes scrubbed, name or full, not \"%s\"",
-				   arg);
-		return 0;
-	case OPT_NVML:
-		o->nvml = arg;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (o->n_heads == HEADS_MAX)
-			argp_error(state, "more than %d heads", HEADS_MAX);
-		o->heads[o->n_heads++] = remote_address(state, arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!o->n_heads)
-			argp_error(state, "which head? give HOST:PORT (a head listens on 8090)");
-		if (!o->link.tls_cert != !o->link.tls_key)
-			argp_error(state, "--cert and --key go together");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (o->n_heads == HEADS_MAX)
+		return gs_err_set(err, -EINVAL, "more than %d heads", HEADS_MAX);
+	o->heads[o->n_heads++] = words[0];
+	return remote_check_address(words[0], err);
 }
+
+static int set_name(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err)
+{
+	memcpy((char *)target + option->offset, &argument, sizeof(argument));
+	return instance_valid(argument) && (argument[0] || !option->data) ? 0 : -EINVAL;
+}
+
+static int check_options(void *target, struct gs_err *err)
+{
+	struct connect_options *o = target;
+
+	if (!o->n_heads)
+		return gs_err_set(err, -EINVAL,
+				  "which head? give HOST:PORT (a head listens on 8090)");
+	o->resilient |= o->link.spool_dir != NULL;
+	return 0;
+}
+
+#define AT(member) GS_CLI_AT(struct connect_options, member)
+#define NAME_TAKES "letters, digits, '.', '_' and '-', 63 at most"
+
+static const struct gs_cli_option option_table[] = {
+	GS_CLI_TITLE("What waits for the head:"),
+	{"resilient", 0, NULL, "spool on disk: data survives restarts of this machine", GS_CLI_FLAG,
+	 AT(resilient)},
+	{"spool", 0, "DIR", "spool directory for undelivered data (implies --resilient)",
+	 GS_CLI_TEXT, AT(link.spool_dir)},
+	{"spool-max", 0, "BYTES", "how much of it is kept; then the oldest is lost (256M)",
+	 GS_CLI_BYTES, AT(link.spool_max_bytes), .min = 1 << 20},
+	{"backlog-dir", 0, "DIR", "also deliver what trace and job left below it", GS_CLI_TEXT,
+	 AT(backlog_dir)},
+	{"memory-max", 0, "BYTES", "buffer without --resilient or when the disk is full (32M)",
+	 GS_CLI_BYTES, AT(link.memory_max_bytes), .min = 64 << 10},
+	GS_CLI_TITLE("What is measured:"),
+	{"interval", 0, "TIME", "between samples (as the head says, or 1s)", GS_CLI_TIME,
+	 AT(interval_ns), .min = INTERVAL_LEAST_NS, .max = 3600000000000ull},
+	{"enable-bandwidth", 0, NULL, "PCIe and memory counters, also unasked by the head",
+	 GS_CLI_FLAG, AT(bandwidth)},
+	{"enable-nvlink", 0, NULL, "NVLink counters, also unasked by the head", GS_CLI_FLAG,
+	 AT(nvlink)},
+	{"all-processes", 'a', NULL, "every process, not only those on GPUs", GS_CLI_FLAG,
+	 AT(all_processes)},
+	GS_CLI_COMMANDS,
+	GS_CLI_TITLE("This program:"),
+	{"instance", 0, "NAME", "distinguishes several instances on one machine", GS_CLI_SET,
+	 AT(link.instance), .takes = NAME_TAKES, .set = set_name},
+	{"machine-id", 0, "ID", "override /etc/machine-id", GS_CLI_SET, AT(link.machine_id),
+	 .takes = NAME_TAKES, .set = set_name, .data = 1},
+	{"quiet", 'q', NULL, "do not report connections made and lost", GS_CLI_FLAG, AT(quiet)},
+	GS_CLI_NVML(struct connect_options, nvml),
+	GS_CLI_END};
+
+const struct gs_cli_command gs_cli_connect = {
+	.name = "gpuscope connect",
+	.usage = "HEAD:PORT...",
+	.about = "Sends this node's samples to a head (gpuscope head, or one of "
+		 "gswarm-profiler), and buffers while it is unreachable.",
+	.notes = "Of several heads, later ones are fallbacks. SIGUSR1 releases the GPUs' driver, "
+		 "SIGUSR2 reattaches.",
+	.options = option_table,
+	.groups = {GS_CLI_CONNECTION(struct connect_options, connection)},
+	.take_word = add_head,
+	.check = check_options,
+};
 
 int gs_cmd_connect(int argc, char **argv)
 {
-	static const struct argp_option options[] = {
-		{"resilient", 'r', NULL, 0,
-		 "Keep what is not delivered on disk: nothing is lost when this program or the "
-		 "machine ends",
-		 1},
-		{"spool", OPT_SPOOL, "DIR", 0,
-		 "Where to keep it (with --resilient; default /var/lib/gpuscope/spool, or below "
-		 "~/.local/state)",
-		 1},
-		{"spool-max", OPT_SPOOL_MAX, "BYTES", 0,
-		 "How much; then the oldest is given up and counted (256M)", 1},
-		{"left", OPT_LEFT, "DIR", 0,
-		 "Below it, in traces and reports, is what `trace --head` and `job --head` could "
-		 "not "
-		 "deliver: it is delivered too (/var/lib/gpuscope, or ~/.local/state/gpuscope)",
-		 1},
-		{"memory-max", OPT_MEMORY_MAX, "BYTES", 0,
-		 "How much in memory, without --resilient or when that disk is full (32M)", 1},
-		{"interval", OPT_INTERVAL, "TIME", 0, "Between samples (as the head says, or 1 s)",
-		 2},
-		{"enable-bandwidth", OPT_BANDWIDTH, NULL, 0,
-		 "Read PCIe and memory counters, also when the head does not ask for them", 2},
-		{"enable-nvlink", OPT_NVLINK, NULL, 0,
-		 "Read NVLink counters, also when the head does not ask for them", 2},
-		{"all-processes", 'a', NULL, 0, "Every process, not only those on GPUs", 2},
-		{"tls", OPT_TLS, NULL, 0, "Encrypt, and check the head by the system's authorities",
-		 3},
-		{"ca", OPT_CA, "FILE", 0, "Check it by this authority (PEM)", 3},
-		{"cert", OPT_CERT, "FILE", 0, "Our certificate (PEM)", 3},
-		{"key", OPT_KEY, "FILE", 0, "Its key (PEM)", 3},
-		{"server-name", OPT_SERVER_NAME, "NAME", 0,
-		 "The name in the head's certificate, where it is not that of the address", 3},
-		{"token-file", OPT_TOKEN_FILE, "FILE", 0,
-		 "The token to show: the file's first line", 3},
-		{"instance", OPT_INSTANCE, "NAME", 0,
-		 "Tells several of these programs on one machine apart", 4},
-		{"machine-id", OPT_MACHINE_ID, "ID", 0, "Instead of that in /etc/machine-id", 4},
-		{"quiet", 'q', NULL, 0, "Do not tell of connections made and lost", 4},
-		{"commands", OPT_COMMANDS, "WHAT", 0,
-		 "arguments of processes: scrubbed, name (none), full", 2},
-		{"nvml", OPT_NVML, "FILE", OPTION_HIDDEN, NULL, 4},
-		{0},
-	};
-	static const struct argp argp = {
-		.options = options,
-		.parser = parse_option,
-		.args_doc = "HEAD:PORT...",
-		.doc = "Measures this node and delivers it to a head (gpuscope head, or one of "
-		       "gswarm-profiler).\vWith several heads the next one is tried when one does "
-		       "not "
-		       "answer. SIGUSR1 lets go of the GPUs, SIGUSR2 takes them up again.",
-		.help_filter = gs_cli_help_filter,
-	};
 	struct connect_options o = {
 		.link = {.size = sizeof(struct gs_uplink_options), .kind = GS_UPLINK_SAMPLES}};
+	int status;
 
-	argp_err_exit_status = GS_EXIT_USAGE;
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
-		return GS_EXIT_USAGE;
+	if (!gs_cli_parse(&gs_cli_connect, argc, argv, &o, &status))
+		return status;
 	o.link.addresses = o.heads;
 	o.link.n_addresses = o.n_heads;
+	o.link.tls = o.connection.tls;
+	o.link.tls_ca = o.connection.ca;
+	o.link.tls_cert = o.connection.cert;
+	o.link.tls_key = o.connection.key;
+	o.link.server_name = o.connection.server_name;
 	return run_connect(&o);
 }

@@ -5,7 +5,6 @@
  */
 #include "commands/head/gsprof.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <string.h>
 
@@ -17,24 +16,6 @@
 
 #define SERVICE   "/gswarm_profiler.ProfilerService/"
 #define WORDS_MAX 32
-
-enum {
-	OPT_NAME = 256,
-	OPT_LIST,
-	OPT_SESSION_ID,
-	OPT_EXPORT,
-	OPT_DATA,
-	OPT_HOST,
-	OPT_PORT,
-	OPT_FREQ,
-	OPT_BANDWIDTH,
-	OPT_NO_BANDWIDTH,
-	OPT_NVLINK,
-	OPT_NO_NVLINK,
-	OPT_BACKGROUND,
-	OPT_ANONYMOUS_CONTROL,
-	OPT_HTTP_PORT,
-};
 
 struct gsprof {
 	struct remote_options remote;
@@ -223,75 +204,55 @@ static int recover_data(const struct gsprof *g, struct gs_err *err)
 
 /* --- command lines of calls --- */
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static int add_metric(void *target, const struct gs_cli_option *option, char *argument,
+		      struct gs_err *err)
 {
-	struct gsprof *g = state->input;
+	struct gsprof *g = target;
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &g->remote;
-		return 0;
-	case OPT_NAME:
-	case 'n':
-		g->name = arg;
-		return 0;
-	case 'r':
-		for (char *p = strtok(arg, ","); p; p = strtok(NULL, ",")) {
-			if (g->n_report == WORDS_MAX)
-				argp_error(state, "more than %d metrics", WORDS_MAX);
-			g->report[g->n_report++] = p;
-		}
-		return 0;
-	case OPT_LIST:
-	case 'l':
-		g->list = true;
-		return 0;
-	case OPT_SESSION_ID:
-		g->session_id = arg;
-		return 0;
-	case OPT_EXPORT:
-	case 'e':
-		g->export = true;
-		return 0;
-	case OPT_DATA:
-		g->data = arg;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (g->has_head)
-			argp_error(state, "what is \"%s\"?", arg);
-		g->remote.head = remote_address(state, arg);
-		g->has_head = true;
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (g->n_report == WORDS_MAX)
+		return gs_err_set(err, -EINVAL, "more than %d metrics", WORDS_MAX);
+	g->report[g->n_report++] = argument;
+	return 0;
 }
 
+static int take_head(void *target, char **words, struct gs_err *err)
+{
+	struct gsprof *g = target;
+
+	if (g->has_head)
+		return gs_err_set(err, -EINVAL, "what is \"%s\"?", words[0]);
+	g->remote.head = words[0];
+	g->has_head = true;
+	return remote_check_address(words[0], err);
+}
+
+#define AT(member) GS_CLI_AT(struct gsprof, member)
 #define NAME_ROW                                                                                   \
 	{                                                                                          \
-		"name", 'n', "NAME", 0, "Of the session", 1                                        \
+		"name", 'n', "NAME", "of the session", GS_CLI_TEXT, AT(name)                       \
 	}
+#define HEAD_ROW REMOTE_HEAD(struct gsprof, remote)
 
-static const struct argp_option profile_options[] = {
+static const struct gs_cli_option profile_options[] = {
 	NAME_ROW,
-	{"report-metrics", 'r', "NAME,...", 0,
-	 "What its plots show: gpu_utilization, gpu_memory, gpu_dram_bandwidth, gpu_bubble", 1},
-	{0},
-};
-static const struct argp_option stop_options[] = {NAME_ROW, {0}};
-static const struct argp_option no_options[] = {{0}};
-static const struct argp_option recover_options[] = {
-	{"list", 'l', NULL, 0, "List sessions", 1},
-	{"session-id", OPT_SESSION_ID, "ID", 0, "The session of this id", 1},
+	{"report-metrics", 'r', "NAME,...", "what its plots show", GS_CLI_LIST, .set = add_metric},
+	HEAD_ROW,
+	GS_CLI_END};
+static const struct gs_cli_option stop_options[] = {NAME_ROW, HEAD_ROW, GS_CLI_END};
+static const struct gs_cli_option no_options[] = {HEAD_ROW, GS_CLI_END};
+static const struct gs_cli_option recover_options[] = {
+	{"list", 'l', NULL, "list sessions", GS_CLI_FLAG, AT(list)},
+	{"session-id", 0, "ID", "the session of this id", GS_CLI_TEXT, AT(session_id)},
 	NAME_ROW,
-	{"export", 'e', NULL, 0, "Write it to NAME.json; without it the session goes on", 1},
-	{"data", OPT_DATA, "DIR", 0, "From the data of a head that does not run", 1},
-	{0},
-};
+	{"export", 'e', NULL, "write it to NAME.json; without it the session goes on", GS_CLI_FLAG,
+	 AT(export)},
+	{"data", 0, "DIR", "from the data of a head that does not run", GS_CLI_TEXT, AT(data)},
+	HEAD_ROW,
+	GS_CLI_END};
 
 static const struct call_row {
 	const char *name, *help;
-	const struct argp_option *options;
+	const struct gs_cli_option *options;
 	int (*run)(const struct gsprof *g, struct remote *remote, struct gs_err *err);
 	bool needs_head;
 } calls[] = {
@@ -306,21 +267,20 @@ static const struct call_row {
 
 static int run_call(const struct call_row *row, int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&remote_argp, 0, "The head:", 8}, {0}};
-	const struct argp argp = {.options = row->options,
-				  .parser = parse_option,
-				  .args_doc = row->run == recover_profile ? "" : "[HEAD:PORT]",
-				  .doc = row->help,
-				  .children = children,
-				  .help_filter = gs_cli_help_filter};
+	const struct gs_cli_command command = {
+		.name = argv[0],
+		.usage = row->run == recover_profile ? NULL : "[HEAD:PORT]",
+		.about = row->help,
+		.options = row->options,
+		.groups = {GS_CLI_CONNECTION(struct gsprof, remote.connection)},
+		.take_word = take_head};
 	struct gsprof g = {.remote = {.head = "localhost:8090"}};
 	struct remote *remote = NULL;
 	struct gs_err err = {{0}};
-	int r;
+	int r, status;
 
-	argp_err_exit_status = GS_EXIT_USAGE;
-	if (argp_parse(&argp, argc, argv, 0, NULL, &g))
-		return GS_EXIT_USAGE;
+	if (!gs_cli_parse(&command, argc, argv, &g, &status))
+		return status;
 	if (row->needs_head && !g.has_head) {
 		gs_cli_say("which head? gsprof %s HEAD:PORT", row->name);
 		return GS_EXIT_USAGE;
@@ -343,101 +303,80 @@ static int run_call(const struct call_row *row, int argc, char **argv)
 
 struct start {
 	const char *host, *port;
-	char *word[WORDS_MAX];
+	const char *word[WORDS_MAX];
+	char option[WORDS_MAX][32], interval[32]; /* texts of words */
 	int n;
 };
 
 static void pass_word(struct start *s, const char *word)
 {
 	if (s->n < WORDS_MAX - 1)
-		s->word[s->n++] = (char *)word;
+		s->word[s->n++] = word;
 }
 
-static error_t parse_start(int key, char *arg, struct argp_state *state)
+/* Our head's has the same name. */
+static int pass_option(void *target, const struct gs_cli_option *option, char *argument,
+		       struct gs_err *err)
 {
-	struct start *s = state->input;
+	struct start *s = target;
+	char *text = s->option[s->n < WORDS_MAX ? s->n : 0];
 
-	switch (key) {
-	case OPT_HOST:
-		s->host = arg;
-		return 0;
-	case OPT_PORT:
-	case 'p':
-		s->port = arg;
-		return 0;
-	case OPT_FREQ:
-	case 'f':
-		pass_word(s, "--freq");
-		pass_word(s, arg);
-		return 0;
-	case OPT_DATA:
-		pass_word(s, "--data");
-		pass_word(s, arg);
-		return 0;
-	case OPT_BANDWIDTH:
-		pass_word(s, "--enable-bandwidth");
-		return 0;
-	case OPT_NVLINK:
-		pass_word(s, "--enable-nvlink");
-		return 0;
-	case OPT_NO_BANDWIDTH:
-		pass_word(s, "--disable-bandwidth");
-		return 0;
-	case OPT_NO_NVLINK:
-		pass_word(s, "--disable-nvlink");
-		return 0;
-	case OPT_HTTP_PORT:
-		pass_word(s, "--http-port");
-		pass_word(s, arg);
-		return 0;
-	case OPT_ANONYMOUS_CONTROL:
-		pass_word(s, "--anonymous-control");
-		return 0;
-	case OPT_BACKGROUND:
-	case 'b':
-		pass_word(s, "--background");
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "what is \"%s\"? start takes options only", arg);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (s->n + 2 >= WORDS_MAX)
+		return gs_err_set(err, -EINVAL, "more than %d words", WORDS_MAX);
+	snprintf(text, sizeof(s->option[0]), "--%s", option->name);
+	pass_word(s, text);
+	if (argument)
+		pass_word(s, argument);
+	return 0;
 }
+
+/* gswarm's plain number is milliseconds. */
+static int set_interval(void *target, const struct gs_cli_option *option, char *argument,
+			struct gs_err *err)
+{
+	struct start *s = target;
+	bool is_plain = *argument && strspn(argument, "0123456789.") == strlen(argument);
+
+	snprintf(s->interval, sizeof(s->interval), "%.24s%s", argument, is_plain ? "ms" : "");
+	return 0;
+}
+
+#define START_AT(member) GS_CLI_AT(struct start, member)
+
+static const struct gs_cli_option start_options[] = {
+	{"host", 0, "HOST", "where to listen, with HTTP too (localhost)", GS_CLI_TEXT,
+	 START_AT(host)},
+	{"port", 'p', "PORT", "and its port (8090)", GS_CLI_TEXT, START_AT(port)},
+	{"http-port", 0, "PORT", "of page and HTTP API; 0 none (8091)", GS_CLI_SET,
+	 .set = pass_option},
+	{"freq", 'f', "MS", "between samples (500)", GS_CLI_SET, .set = set_interval},
+	{"enable-bandwidth", 0, NULL, "PCIe and memory counters", GS_CLI_SET, .set = pass_option},
+	{"disable-bandwidth", 0, NULL, "none (the default)", GS_CLI_SET, .set = pass_option},
+	{"enable-nvlink", 0, NULL, "NVLink counters", GS_CLI_SET, .set = pass_option},
+	{"disable-nvlink", 0, NULL, "none (the default)", GS_CLI_SET, .set = pass_option},
+	{"anonymous-control", 0, NULL, "anyone who can connect may control it, as gswarm's",
+	 GS_CLI_SET, .set = pass_option},
+	{"background", 'b', NULL, "return when it listens", GS_CLI_SET, .set = pass_option},
+	{"data", 0, "DIR", "where everything is stored (.gswarm_profiler_data)", GS_CLI_SET,
+	 .set = pass_option},
+	GS_CLI_END};
 
 static int start_head(int argc, char **argv)
 {
-	static const struct argp_option options[] = {
-		{"host", OPT_HOST, "HOST", 0, "Where to listen, with HTTP too (localhost)", 1},
-		{"port", 'p', "PORT", 0, "And its port (8090)", 1},
-		{"http-port", OPT_HTTP_PORT, "PORT", 0, "Of page and HTTP API; 0 none (8091)", 1},
-		{"freq", 'f', "MS", 0, "Between samples (500)", 1},
-		{"enable-bandwidth", OPT_BANDWIDTH, NULL, 0, "PCIe and memory counters", 1},
-		{"disable-bandwidth", OPT_NO_BANDWIDTH, NULL, 0, "None (the default)", 1},
-		{"enable-nvlink", OPT_NVLINK, NULL, 0, "NVLink counters", 1},
-		{"disable-nvlink", OPT_NO_NVLINK, NULL, 0, "None (the default)", 1},
-		{"anonymous-control", OPT_ANONYMOUS_CONTROL, NULL, 0,
-		 "Anyone who can connect may control it, as with gswarm's", 1},
-		{"background", 'b', NULL, 0, "Return when it listens", 1},
-		{"data", OPT_DATA, "DIR", 0, "Where everything is kept (.gswarm_profiler_data)", 1},
-		{0},
-	};
-	static const struct argp argp = {.options = options,
-					 .parser = parse_start,
-					 .doc = "Starts the head.",
-					 .help_filter = gs_cli_help_filter};
-	struct start s = {.host = "localhost", .port = "8090", .n = 1};
+	const struct gs_cli_command command = {
+		.name = argv[0], .about = "Starts the head.", .options = start_options};
+	struct start s = {.host = "localhost", .port = "8090", .interval = "500ms", .n = 1};
 	char address[300];
+	int status;
 
-	argp_err_exit_status = GS_EXIT_USAGE;
 	s.word[0] = argv[0];
 	pass_word(&s, "--allow-exit");
 	pass_word(&s, "--data");
 	pass_word(&s, ".gswarm_profiler_data");
-	pass_word(&s, "--freq");
-	pass_word(&s, "500");
-	if (argp_parse(&argp, argc, argv, 0, NULL, &s))
-		return GS_EXIT_USAGE;
+	if (!gs_cli_parse(&command, argc, argv, &s, &status))
+		return status;
+	pass_word(&s, "--interval");
+	pass_word(&s, s.interval);
 	snprintf(address, sizeof(address), strchr(s.host, ':') ? "[%s]:%s" : "%s:%s", s.host,
 		 s.port);
 	pass_word(&s, "--listen");
@@ -447,7 +386,7 @@ static int start_head(int argc, char **argv)
 	pass_word(&s,
 		  "--http-anonymous"); /* as its HTTP API is, for whoever reaches that address */
 	s.word[s.n] = NULL;
-	return gs_cmd_head(s.n, s.word);
+	return gs_cmd_head(s.n, (char **)s.word);
 }
 
 /* --- the program --- */

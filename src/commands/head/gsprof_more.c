@@ -1,5 +1,4 @@
 /* gsprof's commands that need no gRPC: stat draws a file, http-* speak to a head's HTTP API. */
-#include <argp.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdatomic.h>
@@ -16,8 +15,6 @@
 #define TIMEOUT_NS 30000000000ull
 #define EXPORT_NS  86400000000000ull /* a session may be of months */
 
-enum { OPT_DATA = 256, OPT_PLOT };
-
 /* --- stat --- */
 
 struct stat_options {
@@ -25,52 +22,42 @@ struct stat_options {
 	const char *plot;
 };
 
-static error_t parse_stat(int key, char *arg, struct argp_state *state)
+static int set_plot(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err)
 {
-	struct stat_options *o = state->input;
+	struct stat_options *o = target;
 
-	switch (key) {
-	case OPT_DATA:
-	case 'd':
-		o->data = arg;
-		return 0;
-	case OPT_PLOT:
-	case 'p':
-		if (!gs_plot_knows(arg))
-			argp_error(state, "--plot takes a file ending in one of " GS_PLOT_SUFFIXES);
-		o->plot = arg;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "what is \"%s\"? stat takes options only", arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!o->data)
-			argp_error(state, "which file? --data SESSION.json");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	o->plot = argument;
+	return gs_plot_knows(argument) ? 0 : -EINVAL;
 }
+
+static int check_stat(void *target, struct gs_err *err)
+{
+	const struct stat_options *o = target;
+
+	return o->data ? 0 : gs_err_set(err, -EINVAL, "which file? --data SESSION.json");
+}
+
+static const struct gs_cli_option stat_options[] = {
+	{"data", 'd', "FILE", "a session's file (.json, .gst)", GS_CLI_TEXT,
+	 GS_CLI_AT(struct stat_options, data)},
+	{"plot", 'p', "FILE", "the figure: .pdf, .svg or .png (the file's name.pdf)", GS_CLI_SET,
+	 .takes = "a file ending in one of " GS_PLOT_SUFFIXES, .set = set_plot},
+	GS_CLI_END};
 
 int gsprof_stat(int argc, char **argv)
 {
-	static const struct argp_option options[] = {
-		{"data", 'd', "FILE", 0, "A session's file (.json, .gst)", 1},
-		{"plot", 'p', "FILE", 0,
-		 "The figure: .pdf, .svg or .png (the file's name with .pdf)", 1},
-		{0},
-	};
-	static const struct argp argp = {.options = options,
-					 .parser = parse_stat,
-					 .doc = "Draws a session.",
-					 .help_filter = gs_cli_help_filter};
+	const struct gs_cli_command command = {.name = argv[0],
+					       .about = "Draws a session.",
+					       .options = stat_options,
+					       .check = check_stat};
 	struct stat_options o = {.data = NULL};
 	char figure[1024];
 	const char *name, *dot;
+	int status;
 
-	argp_err_exit_status = GS_EXIT_USAGE;
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
-		return GS_EXIT_USAGE;
+	if (!gs_cli_parse(&command, argc, argv, &o, &status))
+		return status;
 	if (!o.plot) {
 		name = strrchr(o.data, '/') ? strrchr(o.data, '/') + 1 : o.data;
 		dot = strrchr(name, '.');
@@ -88,23 +75,15 @@ struct http_options {
 	bool has_head;
 };
 
-static error_t parse_http(int key, char *arg, struct argp_state *state)
+static int take_head(void *target, char **words, struct gs_err *err)
 {
-	struct http_options *o = state->input;
+	struct http_options *o = target;
 
-	switch (key) {
-	case 'n':
-		o->name = arg;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (o->has_head)
-			argp_error(state, "what is \"%s\"?", arg);
-		o->head = arg;
-		o->has_head = true;
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (o->has_head)
+		return gs_err_set(err, -EINVAL, "what is \"%s\"?", words[0]);
+	o->head = words[0];
+	o->has_head = true;
+	return 0;
 }
 
 /* What the head says, harmless, on one line of this stream. */
@@ -263,25 +242,23 @@ static int stop_by_http(const struct http_options *o, json_t *body)
 
 int gsprof_http(int argc, char **argv, const char *command)
 {
-	static const struct argp_option named[] = {
-		{"name", 'n', "NAME", 0, "Of the session", 1},
-		{0},
-	};
-	static const struct argp_option none[] = {{0}};
+	static const struct gs_cli_option named[] = {{"name", 'n', "NAME", "of the session",
+						      GS_CLI_TEXT,
+						      GS_CLI_AT(struct http_options, name)},
+						     GS_CLI_END};
 	bool is_status = strcmp(command, "http-status") == 0;
-	const struct argp argp = {
-		.options = is_status ? none : named,
-		.parser = parse_http,
-		.args_doc = "[HEAD:PORT]",
-		.doc = "The same by HTTP; HEAD:PORT is localhost:8091 where none is given.",
-		.help_filter = gs_cli_help_filter};
+	const struct gs_cli_command line = {
+		.name = argv[0],
+		.usage = "[HEAD:PORT]",
+		.about = "The same by HTTP; HEAD:PORT is localhost:8091 where none is given.",
+		.options = is_status ? NULL : named,
+		.take_word = take_head};
 	struct http_options o = {.head = "localhost:8091"};
 	json_t *body = NULL;
-	int r;
+	int r, status;
 
-	argp_err_exit_status = GS_EXIT_USAGE;
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
-		return GS_EXIT_USAGE;
+	if (!gs_cli_parse(&line, argc, argv, &o, &status))
+		return status;
 	if (is_status)
 		return ask_head(&o, "/status", NULL, true);
 	body = o.name ? json_pack("{s:s}", "name", o.name) : json_object();

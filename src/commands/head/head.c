@@ -1,5 +1,4 @@
 /* gpuscope head: the centre to which nodes deliver. */
-#include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,6 +13,7 @@
 #include "core/base/mem.h"
 #include "core/base/systemd.h"
 #include "commands/common/cli.h"
+#include "commands/common/shared.h"
 #include "commands/head/head_local.h"
 #include "commands/head/head_token.h"
 #include "server/api/api.h"
@@ -29,63 +29,11 @@
 #define TICK_MS       1000
 #define HTTP_PORT     "8091"
 
-enum {
-	OPT_LISTEN = 256,
-	OPT_DATA,
-	OPT_FREQ,
-	OPT_BANDWIDTH,
-	OPT_NVLINK,
-	OPT_CERT,
-	OPT_KEY,
-	OPT_CLIENT_CA,
-	OPT_NO_BANDWIDTH,
-	OPT_NO_NVLINK,
-	OPT_KEEP,
-	OPT_KEEP_BYTES,
-	OPT_TOKENS,
-	OPT_ALLOW_EXIT,
-	OPT_BACKGROUND,
-	OPT_HTTP_PORT,
-	OPT_HTTP_LISTEN,
-	OPT_HTTP_HOSTS,
-	OPT_HTTP_ANONYMOUS,
-	OPT_ANONYMOUS_CONTROL,
-	OPT_PRINT,
-	OPT_CHECK,
-};
-
-/* Options are keys of the configuration: what they say wins over the file, also when it is read
- * again. */
-static const struct {
-	int option;
-	const char *name, *key, *value; /* value NULL: the argument */
-} keys[] = {
-	{OPT_LISTEN, "listen", "nodes.listen", NULL},
-	{OPT_DATA, "data", "store.path", NULL},
-	{OPT_FREQ, "freq", "sampling.interval", NULL},
-	{OPT_BANDWIDTH, "enable-bandwidth", "sampling.bandwidth", "true"},
-	{OPT_NO_BANDWIDTH, "disable-bandwidth", "sampling.bandwidth", "false"},
-	{OPT_NVLINK, "enable-nvlink", "sampling.nvlink", "true"},
-	{OPT_NO_NVLINK, "disable-nvlink", "sampling.nvlink", "false"},
-	{OPT_KEEP, "keep", "store.keep", NULL},
-	{OPT_KEEP_BYTES, "keep-bytes", "store.keep_size", NULL},
-	{OPT_TOKENS, "token-file", "nodes.token_file", NULL},
-	{OPT_ALLOW_EXIT, "allow-exit", "nodes.allow_exit", "true"},
-	{OPT_HTTP_PORT, "http-port", "http.port", NULL},
-	{OPT_HTTP_LISTEN, "http-listen", "http.host", NULL},
-	{OPT_HTTP_HOSTS, "http-hosts", "http.hosts", NULL},
-	{OPT_HTTP_ANONYMOUS, "http-anonymous", "http.anonymous", "true"},
-	{OPT_ANONYMOUS_CONTROL, "anonymous-control", "nodes.anonymous_control", "true"},
-	{OPT_CERT, "tls-cert", "nodes.tls_cert", NULL},
-	{OPT_KEY, "tls-key", "nodes.tls_key", NULL},
-	{OPT_CLIENT_CA, "tls-client-ca", "nodes.tls_client_ca", NULL},
-};
-
 struct head_command {
 	const char *path; /* of the configuration; NULL: the usual one, if it is there */
 	struct gs_head_override override[OVERRIDES_MAX];
 	size_t n_overrides;
-	char listen_text[1024]; /* of options */
+	char listen_text[1024], interval_text[32]; /* of options */
 	bool background, print, check;
 
 	struct gs_head_conf conf; /* in use */
@@ -117,80 +65,121 @@ static int read_conf(const struct head_command *c, struct gs_head_conf *ret_conf
 	return gs_head_conf_read(path, c->override, c->n_overrides, ret_conf, gs_cli_say_text, err);
 }
 
-static void override_key(struct head_command *c, struct argp_state *state, size_t key,
-			 const char *arg)
+/* --- options: keys of the configuration, which win over the file, also when it is read again --- */
+
+static const struct config_key {
+	const char *name, *key, *value; /* value NULL: the argument */
+} config_keys[] = {
+	{"listen", "nodes.listen", NULL},
+	{"data", "store.path", NULL},
+	{"retention", "store.retention", NULL},
+	{"retention-bytes", "store.retention_bytes", NULL},
+	{"allow-exit", "nodes.allow_exit", "true"},
+	{"interval", "sampling.interval", NULL},
+	{"enable-bandwidth", "sampling.bandwidth", "true"},
+	{"disable-bandwidth", "sampling.bandwidth", "false"},
+	{"enable-nvlink", "sampling.nvlink", "true"},
+	{"disable-nvlink", "sampling.nvlink", "false"},
+	{"http-port", "http.port", NULL},
+	{"http-listen", "http.host", NULL},
+	{"http-hosts", "http.hosts", NULL},
+	{"http-anonymous", "http.anonymous", "true"},
+	{"anonymous-control", "nodes.anonymous_control", "true"},
+	{"tls-cert", "nodes.tls_cert", NULL},
+	{"tls-key", "nodes.tls_key", NULL},
+	{"tls-client-ca", "nodes.tls_client_ca", NULL},
+	{"token-file", "nodes.token_file", NULL},
+};
+
+static int set_key(void *target, const struct gs_cli_option *option, char *argument,
+		   struct gs_err *err)
 {
+	const struct config_key *key = config_keys;
+	struct head_command *c = target;
 	size_t i = 0;
 
-	while (i < c->n_overrides && c->override[i].key != keys[key].key)
+	while (strcmp(key->name, option->name) != 0)
+		key++;
+	while (i < c->n_overrides && strcmp(c->override[i].key, key->key) != 0)
 		i++;
 	if (i == OVERRIDES_MAX)
-		argp_error(state, "more than %d options", OVERRIDES_MAX);
-	c->override[i] = (struct gs_head_override){keys[key].name, keys[key].key,
-						   keys[key].value ? keys[key].value : arg};
+		return gs_err_set(err, -EINVAL, "more than %d options", OVERRIDES_MAX);
+	c->override[i] = (struct gs_head_override){option->name, key->key,
+						   key->value ? key->value : argument};
 	c->n_overrides += i == c->n_overrides;
+	return 0;
 }
 
 /* May come again: as a list. */
-static const char *another_address(struct head_command *c, struct argp_state *state,
-				   const char *arg)
+static int add_address(void *target, const struct gs_cli_option *option, char *argument,
+		       struct gs_err *err)
 {
+	struct head_command *c = target;
 	size_t n = strlen(c->listen_text);
 
-	if (n + strlen(arg) + 2 > sizeof(c->listen_text))
-		argp_error(state, "more addresses than there is room for");
-	snprintf(c->listen_text + n, sizeof(c->listen_text) - n, "%s%s", n ? "," : "", arg);
-	return c->listen_text;
+	if (n + strlen(argument) + 2 > sizeof(c->listen_text))
+		return gs_err_set(err, -EINVAL, "--listen: the addresses are too long");
+	snprintf(c->listen_text + n, sizeof(c->listen_text) - n, "%s%s", n ? "," : "", argument);
+	return set_key(target, option, c->listen_text, err);
 }
 
-/* Without a unit: milliseconds, as gswarm's. */
-static const char *with_unit(struct argp_state *state, const char *arg)
+/* The file wants a unit; a plain number is seconds, as everywhere. */
+static int set_interval(void *target, const struct gs_cli_option *option, char *argument,
+			struct gs_err *err)
 {
-	static char text[64];
+	struct head_command *c = target;
 	uint64_t ns;
 
-	if (gs_parse_ns(arg, 1000000ull, &ns) < 0 || ns < GS_HEAD_INTERVAL_LEAST_NS ||
-	    ns > GS_HEAD_INTERVAL_MOST_NS)
-		argp_error(state, "--freq takes 50 (ms) to 1h, such as 500 or 2s");
-	snprintf(text, sizeof(text), "%lluns", (unsigned long long)ns);
-	return text;
+	if (gs_parse_ns(argument, 1000000000ull, &ns) < 0 || ns < option->min || ns > option->max)
+		return -EINVAL;
+	snprintf(c->interval_text, sizeof(c->interval_text), "%lluns", (unsigned long long)ns);
+	return set_key(target, option, c->interval_text, err);
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct head_command *c = state->input;
-	const char *value = arg;
+#define AT(member) GS_CLI_AT(struct head_command, member)
 
-	for (size_t i = 0; i < GS_ARRAY_LEN(keys); i++) {
-		if (keys[i].option != key)
-			continue;
-		if (key == OPT_LISTEN)
-			value = another_address(c, state, arg);
-		else if (key == OPT_FREQ)
-			value = with_unit(state, arg);
-		override_key(c, state, i, value);
-		return 0;
-	}
-	switch (key) {
-	case 'c':
-		c->path = arg;
-		return 0;
-	case OPT_PRINT:
-		c->print = true;
-		return 0;
-	case OPT_CHECK:
-		c->check = true;
-		return 0;
-	case OPT_BACKGROUND:
-		c->background = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "what is \"%s\"? head takes options only", arg);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
+static const struct gs_cli_option option_table[] = {
+	GS_CLI_TITLE("Configuration (options take precedence over the file):"),
+	GS_CLI_CONFIG(struct head_command, path, "configuration (default " CONF_PATH ")"),
+	GS_CLI_CHECK_CONFIG(struct head_command, check),
+	GS_CLI_PRINT_CONFIG(struct head_command, print),
+	GS_CLI_TITLE("What it does:"),
+	{"listen", 0, "HOST:PORT", "where nodes connect; may be repeated (127.0.0.1:8090)",
+	 GS_CLI_SET, .set = add_address},
+	{"data", 0, "DIR", "where everything is stored", GS_CLI_SET, .set = set_key},
+	{"retention", 0, "TIME", "of data outside sessions: 12h, 7d, forever (7d)", GS_CLI_SET,
+	 .set = set_key},
+	{"retention-bytes", 0, "BYTES", "limit for data outside sessions (no limit)", GS_CLI_SET,
+	 .set = set_key},
+	{"background", 0, NULL, "return once it listens; log to head.log in the data", GS_CLI_FLAG,
+	 AT(background)},
+	{"allow-exit", 0, NULL, "let gswarm's call Exit end this head", GS_CLI_SET, .set = set_key},
+	{"http-port", 0, "PORT", "of the page and the HTTP API (8091); 0: none", GS_CLI_SET,
+	 .set = set_key},
+	{"http-listen", 0, "HOST", "address of the page and the HTTP API (127.0.0.1)", GS_CLI_SET,
+	 .set = set_key},
+	{"http-hosts", 0, "NAME,...", "further names of this server in requests; *: any",
+	 GS_CLI_SET, .set = set_key},
+	{"http-anonymous", 0, NULL, "without tokens: page and API for other machines too",
+	 GS_CLI_SET, .set = set_key},
+	{"anonymous-control", 0, NULL, "without tokens: anyone may control sessions", GS_CLI_SET,
+	 .set = set_key},
+	GS_CLI_TITLE("What nodes measure:"),
+	{"interval", 0, "TIME", "between samples (1s); sessions may ask for less", GS_CLI_SET,
+	 .min = GS_HEAD_INTERVAL_LEAST_NS, .max = GS_HEAD_INTERVAL_MOST_NS,
+	 .takes = "a time from 50ms to 1h, such as 2 (seconds) or 500ms", .set = set_interval},
+	{"enable-bandwidth", 0, NULL, "PCIe and memory counters", GS_CLI_SET, .set = set_key},
+	{"disable-bandwidth", 0, NULL, NULL, GS_CLI_SET, .set = set_key},
+	{"enable-nvlink", 0, NULL, "NVLink counters", GS_CLI_SET, .set = set_key},
+	{"disable-nvlink", 0, NULL, NULL, GS_CLI_SET, .set = set_key},
+	GS_CLI_TITLE("Who may connect:"),
+	{"tls-cert", 0, "FILE", "encrypt: server certificate (PEM)", GS_CLI_SET, .set = set_key},
+	{"tls-key", 0, "FILE", "its key (PEM)", GS_CLI_SET, .set = set_key},
+	{"tls-client-ca", 0, "FILE", "only nodes with a certificate of this CA (PEM)", GS_CLI_SET,
+	 .set = set_key},
+	{"token-file", 0, "FILE", "lines of ROLE TOKEN; roles: node, read, control", GS_CLI_SET,
+	 .set = set_key},
+	GS_CLI_END};
 
 static int print_defaults(void)
 {
@@ -599,64 +588,20 @@ static int run_head(struct head_command *c)
 	return GS_EXIT_DONE;
 }
 
+const struct gs_cli_command gs_cli_head = {
+	.name = "gpuscope head",
+	.about = "Cluster server: collects and stores what nodes send (gpuscope connect).",
+	.options = option_table,
+};
+
 int gs_cmd_head(int argc, char **argv)
 {
-	static const struct argp_option options[] = {
-		{"config", 'c', "FILE", 0,
-		 "Configuration (" CONF_PATH ", if it is there); options win over it", 0},
-		{"check-config", OPT_CHECK, NULL, 0, "Only check the configuration", 0},
-		{"print-config", OPT_PRINT, NULL, 0, "Print the default configuration, commented",
-		 0},
-		{"listen", OPT_LISTEN, "HOST:PORT", 0,
-		 "Where nodes connect to; may come again (127.0.0.1:8090)", 1},
-		{"data", OPT_DATA, "DIR", 0,
-		 "Where everything is kept (/var/lib/gpuscope/head, or below ~/.local/state)", 1},
-		{"keep", OPT_KEEP, "TIME", 0,
-		 "How long what no session covers is kept: 12h, 7d, forever (7d)", 1},
-		{"keep-bytes", OPT_KEEP_BYTES, "BYTES", 0,
-		 "And how much; then the oldest of it is removed (no limit)", 1},
-		{"background", OPT_BACKGROUND, NULL, 0,
-		 "Return when it listens; what it says goes to head.log beside the data", 1},
-		{"allow-exit", OPT_ALLOW_EXIT, NULL, 0,
-		 "gswarm's call Exit ends this head (it is refused)", 1},
-		{"freq", OPT_FREQ, "MS", 0, "Between samples (1s); sessions may ask for less", 2},
-		{"enable-bandwidth", OPT_BANDWIDTH, NULL, 0, "PCIe and memory counters", 2},
-		{"enable-nvlink", OPT_NVLINK, NULL, 0, "NVLink counters", 2},
-		{"disable-bandwidth", OPT_NO_BANDWIDTH, NULL, OPTION_HIDDEN, NULL, 2},
-		{"disable-nvlink", OPT_NO_NVLINK, NULL, OPTION_HIDDEN, NULL, 2},
-		{"http-port", OPT_HTTP_PORT, "PORT", 0,
-		 "Of the page and the HTTP API (8091); 0: none", 1},
-		{"http-listen", OPT_HTTP_LISTEN, "HOST", 0,
-		 "Address of the page and the HTTP API (127.0.0.1)", 1},
-		{"http-hosts", OPT_HTTP_HOSTS, "NAME,...", 0,
-		 "Further names of this server in requests; *: any", 1},
-		{"http-anonymous", OPT_HTTP_ANONYMOUS, NULL, 0,
-		 "Without tokens: page and API for other machines too", 1},
-		{"anonymous-control", OPT_ANONYMOUS_CONTROL, NULL, 0,
-		 "Without tokens: anyone who can connect may control sessions", 1},
-		{"tls-cert", OPT_CERT, "FILE", 0, "Encrypt: our certificate (PEM)", 3},
-		{"tls-key", OPT_KEY, "FILE", 0, "Its key (PEM)", 3},
-		{"tls-client-ca", OPT_CLIENT_CA, "FILE", 0,
-		 "Only nodes with a certificate of this authority (PEM)", 3},
-		{"token-file", OPT_TOKENS, "FILE", 0,
-		 "Who may call what: lines of ROLE TOKEN, a role is node, read or control", 3},
-		{0},
-	};
-	static const struct argp argp = {
-		.options = options,
-		.parser = parse_option,
-		.doc = "The centre of a cluster: nodes deliver what they measure (gpuscope "
-		       "connect), and "
-		       "it keeps it.",
-		.help_filter = gs_cli_help_filter,
-	};
 	static struct head_command c = {.ready_fd = -1};
 	struct gs_err err = {{0}};
-	int r;
+	int r, status;
 
-	argp_err_exit_status = GS_EXIT_USAGE;
-	if (argp_parse(&argp, argc, argv, 0, NULL, &c))
-		return GS_EXIT_USAGE;
+	if (!gs_cli_parse(&gs_cli_head, argc, argv, &c, &status))
+		return status;
 	if (c.print)
 		return print_defaults();
 	(void)gethostname(c.hostname, sizeof(c.hostname) - 1);

@@ -67,32 +67,32 @@ int remote_open(const struct remote_options *options, struct remote **ret_remote
 	struct remote *r = calloc(1, sizeof(*r));
 	char token[512] = "", local[128];
 	/* On the head's own machine it knows who we are without a token. */
-	bool is_local = !options->tls && !options->token_file &&
+	bool is_local = !options->connection.tls && !options->connection.token_file &&
 			head_local_find(options->head, local, sizeof(local));
 	const char *addresses[] = {is_local ? local : options->head};
 	struct gs_grpc_client_options o = {
 		.size = sizeof(o),
 		.addresses = addresses,
 		.n_addresses = 1,
-		.tls = options->tls,
-		.tls_ca = options->ca,
-		.tls_cert = options->cert,
-		.tls_key = options->key,
-		.server_name = options->server_name,
+		.tls = options->connection.tls,
+		.tls_ca = options->connection.ca,
+		.tls_cert = options->connection.cert,
+		.tls_key = options->connection.key,
+		.server_name = options->connection.server_name,
 		.events = {.disconnected = on_disconnected},
 		.ctx = r,
 		.max_message_bytes = MESSAGE_MAX,
 	};
 	int code = r ? 0 : gs_err_set(err, -ENOMEM, "no memory");
 
-	if (code == 0 && options->token_file) {
-		code = gs_token_read(options->token_file, "the token file", token, sizeof(token),
-				     err);
+	if (code == 0 && options->connection.token_file) {
+		code = gs_token_read(options->connection.token_file, "the token file", token,
+				     sizeof(token), err);
 		o.token = token;
 	}
 	if (code == 0) {
 		r->head = options->head;
-		r->tls = options->tls;
+		r->tls = options->connection.tls;
 		code = gs_grpc_client_new(&o, &r->client, err);
 	}
 	explicit_bzero(token, sizeof(token));
@@ -240,68 +240,19 @@ int remote_call(struct remote *remote, const char *path, const ProtobufCMessage 
 
 /* --- options --- */
 
-enum { OPT_HEAD = 768, OPT_TLS, OPT_CA, OPT_CERT, OPT_KEY, OPT_SERVER_NAME, OPT_TOKEN_FILE };
-
-const char *remote_address(struct argp_state *state, const char *text)
+int remote_check_address(const char *text, struct gs_err *err)
 {
 	char host[256], port[8];
 
-	if (strncmp(text, "unix:/", 6) != 0 &&
-	    (!gs_net_split(text, host, sizeof(host), port, sizeof(port)) || strcmp(host, "*") == 0))
-		argp_error(state,
-			   "\"%s\" is no address of a head: HOST:PORT, [IPv6]:PORT or unix:/PATH",
-			   text);
-	return text;
+	if (strncmp(text, "unix:/", 6) == 0 ||
+	    (gs_net_split(text, host, sizeof(host), port, sizeof(port)) && strcmp(host, "*") != 0))
+		return 0;
+	return gs_err_set(err, -EINVAL, "\"%s\" is not " REMOTE_ADDRESS, text);
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+int remote_set_head(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err)
 {
-	struct remote_options *o = state->input;
-
-	switch (key) {
-	case OPT_HEAD:
-		o->head = remote_address(state, arg);
-		return 0;
-	case OPT_TLS:
-		o->tls = true;
-		return 0;
-	case OPT_CA:
-		o->tls = true;
-		o->ca = arg;
-		return 0;
-	case OPT_CERT:
-		o->tls = true;
-		o->cert = arg;
-		return 0;
-	case OPT_KEY:
-		o->tls = true;
-		o->key = arg;
-		return 0;
-	case OPT_SERVER_NAME:
-		o->server_name = arg;
-		return 0;
-	case OPT_TOKEN_FILE:
-		o->token_file = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!o->cert != !o->key)
-			argp_error(state, "--cert and --key go together");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	memcpy((char *)target + option->offset, &argument, sizeof(argument));
+	return remote_check_address(argument, NULL);
 }
-
-static const struct argp_option options[] = {
-	{"head", OPT_HEAD, "HOST:PORT", 0, "The head (127.0.0.1:8090)", 8},
-	{"tls", OPT_TLS, NULL, 0, "Encrypt, and check the head by the system's authorities", 8},
-	{"ca", OPT_CA, "FILE", 0, "Check it by this authority (PEM)", 8},
-	{"cert", OPT_CERT, "FILE", 0, "Our certificate (PEM)", 8},
-	{"key", OPT_KEY, "FILE", 0, "Its key (PEM)", 8},
-	{"server-name", OPT_SERVER_NAME, "NAME", 0,
-	 "The name in the head's certificate, where it is not that of the address", 8},
-	{"token-file", OPT_TOKEN_FILE, "FILE", 0, "The token to show: the file's first line", 8},
-	{0},
-};
-
-const struct argp remote_argp = {.options = options, .parser = parse_option};

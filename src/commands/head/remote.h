@@ -2,25 +2,33 @@
 #ifndef GS_COMMANDS_HEAD_REMOTE_H
 #define GS_COMMANDS_HEAD_REMOTE_H
 
-#include <argp.h>
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 
+#include "commands/common/shared.h"
 #include "core/base/err.h"
 #include "net/grpc/grpc_client.h"
 
 struct remote_options {
 	const char *head; /* "host:port" */
-	bool tls;
-	const char *ca, *cert, *key, *server_name, *token_file;
+	struct gs_cli_connection connection;
 };
 
-/* The options of it, as a child of a command's own: --head, --tls, --ca, --cert, --key,
- * --server-name, --token-file. Its input is a struct remote_options. */
-extern const struct argp remote_argp;
+/* --head HOST:PORT of a command whose target has this struct remote_options; what else belongs to
+ * it is GS_CLI_CONNECTION(). */
+#define REMOTE_HEAD(type, member)                                                                  \
+	{                                                                                          \
+		"head", 0, "HOST:PORT", "the head to ask (127.0.0.1:8090)", GS_CLI_SET,            \
+			GS_CLI_AT(type, member.head), .takes = REMOTE_ADDRESS,                     \
+						      .set = remote_set_head                       \
+	}
+#define REMOTE_ADDRESS "the address of a head, HOST:PORT, [IPv6]:PORT or unix:/PATH"
 
-/* The text; where it is no HOST:PORT, wrong usage, which does not return. */
-const char *remote_address(struct argp_state *state, const char *text);
+int remote_set_head(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err);
+
+/* Whether text is the address of a head: 0, or -EINVAL with err. */
+int remote_check_address(const char *text, struct gs_err *err);
 
 struct remote;
 

@@ -1,5 +1,4 @@
 /* gpuscope session ...: what a head keeps, from the command line. */
-#include <argp.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -11,24 +10,6 @@
 #include "commands/head/session.h"
 
 #define LIST_MAX 64
-
-enum {
-	OPT_DATA = 256,
-	OPT_FORMAT,
-	OPT_COMPAT,
-	OPT_INTERVAL,
-	OPT_METRICS,
-	OPT_NODES,
-	OPT_REPORT,
-	OPT_BANDWIDTH,
-	OPT_NO_BANDWIDTH,
-	OPT_NVLINK,
-	OPT_NO_NVLINK,
-	OPT_ALL,
-	OPT_STATE,
-	OPT_SESSION,
-	OPT_TIME,
-};
 
 enum allowed {                  /* which options a verb takes; ored */
 	       TAKES_SHAPE = 1, /* what is measured */
@@ -299,13 +280,16 @@ static const struct verb verbs[] = {
 
 /* --- options --- */
 
-static void split_words(struct words *w, char *text, const char *what, struct argp_state *state)
+static int add_word(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err)
 {
-	for (char *part = strtok(text, ","); part; part = strtok(NULL, ",")) {
-		if (w->n == LIST_MAX)
-			argp_error(state, "more than %d %s", LIST_MAX, what);
-		w->word[w->n++] = part;
-	}
+	struct words *w = (struct words *)((char *)target + option->offset);
+
+	if (w->n == LIST_MAX)
+		return gs_err_set(err, -EINVAL, "--%s takes at most %d words", option->name,
+				  LIST_MAX);
+	w->word[w->n++] = argument;
+	return 0;
 }
 
 static unsigned state_of(const char *name)
@@ -324,131 +308,82 @@ static const struct verb *verb_of(const char *name)
 	return NULL;
 }
 
-static void check_options(struct session_command *c, struct argp_state *state)
+static int check_options(void *target, struct gs_err *err)
 {
+	const struct session_command *c = target;
 	const struct verb *v = c->verb;
 
 	if (!v)
-		argp_error(state,
-			   "what? start, stop, list, status, resume, export, delete, mark or "
-			   "set");
+		return gs_err_set(err, -EINVAL,
+				  "what? start, stop, list, status, resume, export, delete, mark "
+				  "or set");
 	if (c->n_args < v->min_args)
-		argp_error(state, "session %s %s", v->name, v->args);
+		return gs_err_set(err, -EINVAL, "session %s %s", v->name, v->args);
 	if (c->n_args > v->max_args)
-		argp_error(state, "what is \"%s\"? session %s %s", c->arg[v->max_args], v->name,
-			   v->args);
+		return gs_err_set(err, -EINVAL, "what is \"%s\"? session %s %s",
+				  c->arg[v->max_args], v->name, v->args);
 	if (v->run == stop_session && !c->n_args == !c->all)
-		argp_error(state, "which session? give its NAME, or --all");
+		return gs_err_set(err, -EINVAL, "which session? give its NAME, or --all");
 	if (c->used & ~v->takes)
-		argp_error(state, "session %s does not take one of these options", v->name);
+		return gs_err_set(err, -EINVAL, "session %s does not take one of these options",
+				  v->name);
 	if (v->run == set_values && (c->metrics.n || c->nodes.n || c->reports.n))
-		argp_error(state, "set takes --interval, bandwidth and nvlink only");
+		return gs_err_set(err, -EINVAL, "set takes --interval, bandwidth and nvlink only");
 	if (v->run != export_session && c->format && strcmp(c->format, "json") != 0 &&
 	    strcmp(c->format, "table") != 0)
-		argp_error(state, "--format is table or json");
-}
-
-static error_t parse_arg(struct session_command *c, char *arg, struct argp_state *state)
-{
-	if (!c->verb) {
-		c->verb = verb_of(arg);
-		if (!c->verb)
-			argp_error(state,
-				   "no \"%s\": start, stop, list, status, resume, export, "
-				   "delete, mark or set",
-				   arg);
-		return 0;
-	}
-	if (c->n_args == LIST_MAX)
-		argp_error(state, "too many words");
-	c->arg[c->n_args++] = arg;
+		return gs_err_set(err, -EINVAL, "--format takes table or json, not \"%s\"",
+				  c->format);
 	return 0;
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static int take_word(void *target, char **words, struct gs_err *err)
 {
-	struct session_command *c = state->input;
+	struct session_command *c = target;
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &c->remote;
-		return 0;
-	case OPT_DATA:
-		c->data = arg;
-		c->used |= TAKES_DATA;
-		return 0;
-	case OPT_FORMAT:
-		c->format = arg;
-		return 0;
-	case OPT_COMPAT:
-		c->compat = arg;
-		c->used |= TAKES_FILE;
-		return 0;
-	case 'o':
-		c->output = arg;
-		c->used |= TAKES_FILE;
-		return 0;
-	case OPT_INTERVAL:
-		if (gs_parse_ns(arg, 1000000ull, &c->interval_ns) < 0 || !c->interval_ns)
-			argp_error(state, "--interval takes 50 (ms) to 1h, such as 500 or 2s");
-		c->used |= TAKES_SHAPE;
-		return 0;
-	case OPT_METRICS:
-		split_words(&c->metrics, arg, "values", state);
-		c->used |= TAKES_SHAPE;
-		return 0;
-	case OPT_NODES:
-		split_words(&c->nodes, arg, "patterns", state);
-		c->used |= TAKES_SHAPE;
-		return 0;
-	case OPT_REPORT:
-		split_words(&c->reports, arg, "plots", state);
-		c->used |= TAKES_SHAPE;
-		return 0;
-	case OPT_BANDWIDTH:
-	case OPT_NO_BANDWIDTH:
-		c->bandwidth = key == OPT_BANDWIDTH ? GPUSCOPE__V1__SWITCH__SWITCH_ON
-						    : GPUSCOPE__V1__SWITCH__SWITCH_OFF;
-		c->used |= TAKES_SWITCH;
-		return 0;
-	case OPT_NVLINK:
-	case OPT_NO_NVLINK:
-		c->nvlink = key == OPT_NVLINK ? GPUSCOPE__V1__SWITCH__SWITCH_ON
-					      : GPUSCOPE__V1__SWITCH__SWITCH_OFF;
-		c->used |= TAKES_SWITCH;
-		return 0;
-	case OPT_ALL:
-		c->all = true;
-		c->used |= TAKES_ALL;
-		return 0;
-	case OPT_STATE:
-		c->state = state_of(arg);
-		if (!c->state)
-			argp_error(state, "--state is active, stopped or recoverable");
-		c->used |= TAKES_STATE;
-		return 0;
-	case OPT_SESSION:
-		c->session = arg;
-		c->used |= TAKES_MARK;
-		return 0;
-	case OPT_TIME: {
-		char *end;
-		double s = strtod(arg, &end);
+	if (!c->verb) {
+		c->verb = verb_of(words[0]);
+		return c->verb ? 0
+			       : gs_err_set(err, -EINVAL,
+					    "no \"%s\": start, stop, list, status, resume, export, "
+					    "delete, mark or set",
+					    words[0]);
+	}
+	if (c->n_args == LIST_MAX)
+		return gs_err_set(err, -EINVAL, "too many words");
+	c->arg[c->n_args++] = words[0];
+	return 0;
+}
 
-		if (*end || !(s > 0 && s < 9e9))
-			argp_error(state, "--time takes seconds since 1970");
-		c->wall_ns = (int64_t)(s * 1e9);
-		c->used |= TAKES_MARK;
-		return 0;
-	}
-	case ARGP_KEY_ARG:
-		return parse_arg(c, arg, state);
-	case ARGP_KEY_END:
-		check_options(c, state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+static int set_switch(void *target, const struct gs_cli_option *option, char *argument,
+		      struct gs_err *err)
+{
+	Gpuscope__V1__Switch *value = (Gpuscope__V1__Switch *)((char *)target + option->offset);
+
+	*value = strncmp(option->name, "enable", 6) == 0 ? GPUSCOPE__V1__SWITCH__SWITCH_ON
+							 : GPUSCOPE__V1__SWITCH__SWITCH_OFF;
+	return 0;
+}
+
+static int set_state(void *target, const struct gs_cli_option *option, char *argument,
+		     struct gs_err *err)
+{
+	struct session_command *c = target;
+
+	c->state = state_of(argument);
+	return c->state ? 0 : -EINVAL;
+}
+
+static int set_time(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err)
+{
+	struct session_command *c = target;
+	char *end;
+	double s = strtod(argument, &end);
+
+	if (*end || !(s > 0 && s < 9e9))
+		return -EINVAL;
+	c->wall_ns = (int64_t)(s * 1e9);
+	return 0;
 }
 
 static int run_verb(const struct session_command *c)
@@ -472,51 +407,64 @@ static int run_verb(const struct session_command *c)
 	return r == -EDOM ? GS_EXIT_USAGE : gs_cli_exit_status_of(r);
 }
 
+#define AT(member) GS_CLI_AT(struct session_command, member)
+
+static const struct gs_cli_option option_table[] = {
+	GS_CLI_TITLE("What is measured:"),
+	{"interval", 0, "TIME", "start, set: between samples (as the head's)", GS_CLI_TIME,
+	 AT(interval_ns), .min = 1, .data = TAKES_SHAPE},
+	{"metrics", 0, "KEY,...", "start: values it has (all; see gpu --fields help)", GS_CLI_LIST,
+	 AT(metrics), .data = TAKES_SHAPE, .set = add_word},
+	{"nodes", 0, "PATTERN,...", "start: hosts it has, with * and ? (all)", GS_CLI_LIST,
+	 AT(nodes), .data = TAKES_SHAPE, .set = add_word},
+	{"report-metrics", 0, "NAME,...", "start: what its plots show", GS_CLI_LIST, AT(reports),
+	 .data = TAKES_SHAPE, .set = add_word},
+	{"enable-bandwidth", 0, NULL, "start, set: PCIe and memory counters", GS_CLI_SET,
+	 AT(bandwidth), .data = TAKES_SWITCH, .set = set_switch},
+	{"disable-bandwidth", 0, NULL, "set: disable unless a session requests it", GS_CLI_SET,
+	 AT(bandwidth), .data = TAKES_SWITCH, .set = set_switch},
+	{"enable-nvlink", 0, NULL, "start, set: NVLink counters", GS_CLI_SET, AT(nvlink),
+	 .data = TAKES_SWITCH, .set = set_switch},
+	{"disable-nvlink", 0, NULL, "set: disable unless a session requests it", GS_CLI_SET,
+	 AT(nvlink), .data = TAKES_SWITCH, .set = set_switch},
+	GS_CLI_TITLE("Which sessions:"),
+	{"all", 0, NULL, "stop: every session that is active", GS_CLI_FLAG, AT(all),
+	 .data = TAKES_ALL},
+	{"state", 0, "STATE", "list: active, stopped or recoverable ones", GS_CLI_SET,
+	 .words = "active stopped recoverable", .data = TAKES_STATE, .set = set_state},
+	GS_CLI_TITLE("What comes out:"),
+	{"format", 0, "FORMAT", "table or json; export: json, csv or gst", GS_CLI_TEXT, AT(format)},
+	{"compat", 0, "gswarm", "export: JSON as gswarm-profiler wrote it", GS_CLI_TEXT, AT(compat),
+	 .data = TAKES_FILE},
+	{"output", 'o', "FILE", "export: where to (NAME.json here; - standard output)", GS_CLI_TEXT,
+	 AT(output), .data = TAKES_FILE},
+	{"data", 0, "DIR", "list, export: from a head's data, running or not", GS_CLI_TEXT,
+	 AT(data), .data = TAKES_DATA},
+	GS_CLI_TITLE("Annotations:"),
+	{"session", 0, "NAME", "mark: in this one (all that are active)", GS_CLI_TEXT, AT(session),
+	 .data = TAKES_MARK},
+	{"time", 0, "SECONDS", "mark: since 1970 (now)", GS_CLI_SET, .takes = "seconds since 1970",
+	 .data = TAKES_MARK, .set = set_time},
+	GS_CLI_TITLE("The head:"),
+	REMOTE_HEAD(struct session_command, remote),
+	GS_CLI_END};
+
+const struct gs_cli_command gs_cli_session = {
+	.name = "gpuscope session",
+	.usage = "start [NAME]\nstop NAME | --all\nlist\nstatus\nresume NAME\nexport "
+		 "NAME\ndelete NAME\nmark TEXT [KEY=NUMBER...]\nset",
+	.about = "Sessions of a head: what nodes measure in a stretch of time, under a name.",
+	.options = option_table,
+	.groups = {GS_CLI_CONNECTION(struct session_command, remote.connection)},
+	.used = 1 + offsetof(struct session_command, used),
+	.take_word = take_word,
+	.check = check_options,
+};
+
 int gs_cmd_session(int argc, char **argv)
 {
-	static const struct argp_option options[] = {
-		{"interval", OPT_INTERVAL, "MS", 0, "start, set: between samples (as the head's)",
-		 1},
-		{"metrics", OPT_METRICS, "KEY,...", 0,
-		 "start: values that it has (all; `gpuscope gpu --fields help` lists them)", 1},
-		{"nodes", OPT_NODES, "PATTERN,...", 0,
-		 "start: hosts that it has, with * and ? (all)", 1},
-		{"report-metrics", OPT_REPORT, "NAME,...", 0,
-		 "start: what its plots show: gpu_utilization, gpu_memory, gpu_dram_bandwidth, "
-		 "gpu_bubble",
-		 1},
-		{"enable-bandwidth", OPT_BANDWIDTH, NULL, 0, "start, set: PCIe and memory counters",
-		 1},
-		{"disable-bandwidth", OPT_NO_BANDWIDTH, NULL, 0, "set: not without a session", 1},
-		{"enable-nvlink", OPT_NVLINK, NULL, 0, "start, set: NVLink counters", 1},
-		{"disable-nvlink", OPT_NO_NVLINK, NULL, 0, "set: not without a session", 1},
-		{"all", OPT_ALL, NULL, 0, "stop: every session that is active", 2},
-		{"state", OPT_STATE, "STATE", 0, "list: active, stopped or recoverable ones", 2},
-		{"format", OPT_FORMAT, "NAME", 0, "table or json; export: json, csv or gst", 3},
-		{"compat", OPT_COMPAT, "gswarm", 0,
-		 "export: JSON as gswarm-profiler wrote it: texts, shares, KiB/s", 3},
-		{"output", 'o', "FILE", 0, "export: where to (NAME.json here; - standard output)",
-		 3},
-		{"data", OPT_DATA, "DIR", 0,
-		 "list, export: from the data of a head, whether it runs or not", 3},
-		{"session", OPT_SESSION, "NAME", 0, "mark: in this one (all that are active)", 4},
-		{"time", OPT_TIME, "SECONDS", 0, "mark: since 1970 (now)", 4},
-		{0},
-	};
-	static const struct argp_child children[] = {{&remote_argp, 0, "The head:", 8}, {0}};
-	static const struct argp argp = {
-		.options = options,
-		.parser = parse_option,
-		.args_doc = "start [NAME]\nstop NAME | --all\nlist\nstatus\nresume NAME\nexport "
-			    "NAME\ndelete NAME\nmark TEXT [KEY=NUMBER...]\nset",
-		.doc = "Sessions of a head: what nodes measure in a stretch of time, under a name.",
-		.children = children,
-		.help_filter = gs_cli_help_filter,
-	};
 	struct session_command c = {.remote = {.head = "127.0.0.1:8090"}};
+	int status;
 
-	argp_err_exit_status = GS_EXIT_USAGE;
-	if (argp_parse(&argp, argc, argv, 0, NULL, &c))
-		return GS_EXIT_USAGE;
-	return run_verb(&c);
+	return gs_cli_parse(&gs_cli_session, argc, argv, &c, &status) ? run_verb(&c) : status;
 }

@@ -18,95 +18,49 @@
 
 /* --- options --- */
 
-enum {
-	OPT_HEAD = 600,
-	OPT_TLS,
-	OPT_CA,
-	OPT_CERT,
-	OPT_KEY,
-	OPT_NAME,
-	OPT_TOKEN,
-	OPT_SPOOL,
-	OPT_SPOOL_MAX,
-	OPT_MACHINE_ID
-};
-
-static const struct argp_option option_table[] = {
-	{"head", OPT_HEAD, "HOST:PORT", 0,
-	 "also deliver it to this head (gpuscope head); may come again: then the next one is tried "
-	 "when one does not answer",
-	 0},
-	{"head-tls", OPT_TLS, NULL, 0, "encrypt, and check the head by the system's authorities",
-	 0},
-	{"head-ca", OPT_CA, "FILE", 0, "check it by this authority (PEM)", 0},
-	{"head-cert", OPT_CERT, "FILE", 0, "our certificate (PEM)", 0},
-	{"head-key", OPT_KEY, "FILE", 0, "its key (PEM)", 0},
-	{"head-server-name", OPT_NAME, "NAME", 0,
-	 "the name in the head's certificate, where it is not that of the address", 0},
-	{"head-token-file", OPT_TOKEN, "FILE", 0, "the token to show: the file's first line", 0},
-	{"head-spool", OPT_SPOOL, "DIR", 0,
-	 "where it waits when the head cannot have it yet (default below /var/lib/gpuscope or "
-	 "~/.local/state)",
-	 0},
-	{"head-spool-max", OPT_SPOOL_MAX, "BYTES", 0, "how much of it may wait (256M)", 0},
-	{"head-machine-id", OPT_MACHINE_ID, "ID", 0, "instead of that in /etc/machine-id", 0},
-	{0},
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static int add_head(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err)
 {
-	struct to_head_options *o = state->input;
+	struct to_head_options *o = target;
 
-	switch (key) {
-	case OPT_HEAD:
-		if (o->n_addresses == TO_HEADS_MAX)
-			argp_error(state, "more than %d heads", TO_HEADS_MAX);
-		o->addresses[o->n_addresses++] = arg;
-		return 0;
-	case OPT_TLS:
-		o->tls = true;
-		return 0;
-	case OPT_CA:
-		o->ca = arg;
-		return 0;
-	case OPT_CERT:
-		o->cert = arg;
-		return 0;
-	case OPT_KEY:
-		o->key = arg;
-		return 0;
-	case OPT_NAME:
-		o->server_name = arg;
-		return 0;
-	case OPT_TOKEN:
-		o->token_file = arg;
-		return 0;
-	case OPT_SPOOL:
-		o->spool = arg;
-		return 0;
-	case OPT_SPOOL_MAX:
-		if (gs_parse_bytes(arg, &o->spool_max_bytes) < 0 || o->spool_max_bytes < 1 << 20)
-			argp_error(state, "--head-spool-max takes 1M or more, such as 256M");
-		return 0;
-	case OPT_MACHINE_ID:
-		if (!arg[0] || strlen(arg) > 63)
-			argp_error(state, "--head-machine-id takes 1 to 63 characters");
-		o->machine_id = arg;
-		return 0;
-	case ARGP_KEY_SUCCESS:
-		if (!o->n_addresses &&
-		    (o->tls || o->ca || o->cert || o->key || o->server_name || o->token_file ||
-		     o->machine_id || o->spool || o->spool_max_bytes))
-			argp_error(state, "options of a head without --head HOST:PORT");
-		if (!o->cert != !o->key)
-			argp_error(state, "--head-cert and --head-key go together");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (o->n_addresses == TO_HEADS_MAX)
+		return gs_err_set(err, -EINVAL, "--head may be given %d times at most",
+				  TO_HEADS_MAX);
+	o->addresses[o->n_addresses++] = argument;
+	return 0;
 }
 
-const struct argp to_head_argp = {.options = option_table, .parser = parse_option};
+static int set_machine_id(void *target, const struct gs_cli_option *option, char *argument,
+			  struct gs_err *err)
+{
+	struct to_head_options *o = target;
+
+	o->machine_id = argument;
+	return argument[0] && strlen(argument) <= 63 ? 0 : -EINVAL;
+}
+
+#define AT(member) GS_CLI_AT(struct to_head_options, member)
+
+const struct gs_cli_option to_head_options_table[] = {
+	{"head", 0, "HOST:PORT", "also send it to this head; later ones are fallbacks", GS_CLI_SET,
+	 .set = add_head},
+	{"spool", 0, "DIR", "spool directory for undelivered data", GS_CLI_TEXT, AT(spool)},
+	{"spool-max", 0, "BYTES", "how much of it is kept (256M)", GS_CLI_BYTES,
+	 AT(spool_max_bytes), .min = 1 << 20},
+	{"machine-id", 0, "ID", "override /etc/machine-id", GS_CLI_SET, .set = set_machine_id,
+	 .takes = "1 to 63 characters"},
+	GS_CLI_END};
+
+int to_head_check_options(void *options, struct gs_err *err)
+{
+	const struct to_head_options *o = options;
+	const struct gs_cli_connection *c = &o->connection;
+
+	if (!o->n_addresses && (c->tls || c->ca || c->cert || c->key || c->server_name ||
+				c->token_file || o->machine_id || o->spool || o->spool_max_bytes))
+		return gs_err_set(err, -EINVAL, "options of a head without --head HOST:PORT");
+	return 0;
+}
 
 /* --- life --- */
 
@@ -138,7 +92,7 @@ static int folder_of(const struct to_head_options *o, const char *name, char *ou
 	if (o->spool) {
 		snprintf(out, bytes, "%s", o->spool);
 	} else {
-		r = gs_folder_state(base, sizeof(base), "the spool", "--head-spool", err);
+		r = gs_folder_state(base, sizeof(base), "the spool", "--spool", err);
 		if (r == 0)
 			snprintf(out, bytes, "%s/%s", base, name);
 	}
@@ -153,11 +107,12 @@ int to_head_open(const struct to_head_options *options, enum gs_uplink_kind kind
 		.size = sizeof(o),
 		.addresses = options->addresses,
 		.n_addresses = options->n_addresses,
-		.tls = options->tls || options->ca || options->cert,
-		.tls_ca = options->ca,
-		.tls_cert = options->cert,
-		.tls_key = options->key,
-		.server_name = options->server_name,
+		.tls = options->connection.tls || options->connection.ca ||
+		       options->connection.cert,
+		.tls_ca = options->connection.ca,
+		.tls_cert = options->connection.cert,
+		.tls_key = options->connection.key,
+		.server_name = options->connection.server_name,
 		.machine_id = options->machine_id,
 		.kind = kind,
 		.spool_max_bytes = options->spool_max_bytes,
@@ -171,9 +126,10 @@ int to_head_open(const struct to_head_options *options, enum gs_uplink_kind kind
 	h->words = &words_of[kind];
 	snprintf(h->title, sizeof(h->title), "%s", title);
 	o.title = h->title;
-	r = options->token_file ? gs_token_read(options->token_file, "the token file", h->token,
-						sizeof(h->token), err)
-				: 0;
+	r = options->connection.token_file
+		    ? gs_token_read(options->connection.token_file, "the token file", h->token,
+				    sizeof(h->token), err)
+		    : 0;
 	o.token = h->token[0] ? h->token : NULL;
 	if (r == 0)
 		r = folder_of(options, h->words->folder, folder, sizeof(folder), err);
@@ -199,7 +155,7 @@ struct gs_uplink_outbox *to_head_outbox(struct to_head *head)
 static void report_result(const struct words *w, const struct gs_uplink_outbox_result *r)
 {
 	if (r->lost_samples)
-		gs_cli_say("%llu %ss found no room to wait for the head (--head-spool-max)",
+		gs_cli_say("%llu %ss found no room to wait for the head (--spool-max)",
 			   (unsigned long long)r->lost_samples, w->what);
 	if (r->given_up_samples)
 		gs_cli_say("%llu %ss that the head has not taken are given up: %s cannot be "

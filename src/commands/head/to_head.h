@@ -2,8 +2,7 @@
 #ifndef GS_COMMANDS_HEAD_TO_HEAD_H
 #define GS_COMMANDS_HEAD_TO_HEAD_H
 
-#include <argp.h>
-
+#include "commands/common/shared.h"
 #include "core/base/err.h"
 #include "net/uplink/backlog.h"
 #include "net/uplink/uplink.h"
@@ -15,14 +14,20 @@
 struct to_head_options {
 	const char *addresses[TO_HEADS_MAX];
 	size_t n_addresses; /* 0: to none */
-	bool tls;
-	const char *ca, *cert, *key, *server_name, *token_file, *machine_id;
+	struct gs_cli_connection connection;
+	const char *machine_id;   /* NULL: that of /etc/machine-id */
 	const char *spool;        /* folder; NULL the usual one */
 	uint64_t spool_max_bytes; /* 0: 256 MiB */
 };
 
-/* --head and those that begin with it; the input is a struct to_head_options. */
-extern const struct argp to_head_argp;
+/* The options of a command that delivers to a head: its groups. */
+extern const struct gs_cli_option to_head_options_table[];
+int to_head_check_options(void *options, struct gs_err *err);
+
+#define TO_HEAD_GROUPS(type, member)                                                               \
+	{"Delivery to a head:", to_head_options_table, offsetof(type, member),                     \
+	 to_head_check_options},                                                                   \
+		GS_CLI_CONNECTION(type, member.connection)
 
 struct to_head;
 

@@ -1,5 +1,4 @@
 /* gpuscope job: what jobs do with this machine, how well, and what to change. */
-#include <argp.h>
 #include <errno.h>
 #include <pwd.h>
 #include <signal.h>
@@ -15,6 +14,7 @@
 #include "core/base/output.h"
 #include "core/sandbox/sandbox.h"
 #include "commands/common/cli.h"
+#include "commands/common/shared.h"
 #include "commands/job/job.h"
 #include "commands/job/job_alert.h"
 #include "commands/job/job_detach.h"
@@ -23,20 +23,6 @@
 #include "commands/job/job_linger.h"
 #include "commands/common/summary.h"
 #include "sources/identity/identity.h"
-
-enum {
-	OPT_FORMAT = 256,
-	OPT_CGROUP,
-	OPT_PRINT_CONFIG,
-	OPT_CHECK_CONFIG,
-	OPT_NVML,
-	OPT_COMMANDS,
-	OPT_ALERTS,
-	OPT_DETACH,
-	OPT_STOP,
-	OPT_LAUNCHER,
-	OPT_LINGER,
-};
 
 /* A recorder writes what it has so often that little is lost when it is killed. */
 #define SAVE_NS        3000000000ull
@@ -50,20 +36,21 @@ static void on_stop(int signal_number)
 	stop = 1;
 }
 
-static void select_by(struct job_options *o, enum gs_accounting_selection by,
-		      struct argp_state *state)
+static int select_by(struct job_options *o, enum gs_accounting_selection by, struct gs_err *err)
 {
 	if (o->measure.by != GS_ACCOUNTING_OF_ALL && o->measure.by != by)
-		argp_error(state, "one of --job-id, --user, --cgroup and -p");
+		return gs_err_set(err, -EINVAL, "one of --job-id, --user, --cgroup and --pid");
 	o->measure.by = by;
+	return 0;
 }
 
-static void parse_ids(struct job_options *o, char *arg, struct argp_state *state)
+static int set_ids(void *target, const struct gs_cli_option *option, char *argument,
+		   struct gs_err *err)
 {
+	struct job_options *o = target;
 	char *piece, *end;
 
-	select_by(o, GS_ACCOUNTING_OF_IDS, state);
-	for (piece = arg; piece; piece = end) {
+	for (piece = argument; piece; piece = end) {
 		end = gs_accounting_job_id_end(piece);
 		if (*end)
 			*end++ = '\0';
@@ -72,68 +59,68 @@ static void parse_ids(struct job_options *o, char *arg, struct argp_state *state
 		if (!*piece)
 			continue;
 		if (!gs_accounting_job_id_is(piece))
-			argp_error(state,
-				   "--job-id takes ids, as 4711, 4711_3, 4711_[1-3,7] or 4711+1, "
-				   "not \"%s\"",
-				   piece);
+			return -EINVAL;
 		if (o->measure.n_select == GS_ACCOUNTING_SELECT_MAX)
-			argp_error(state, "--job-id takes at most %d jobs",
-				   GS_ACCOUNTING_SELECT_MAX);
+			return gs_err_set(err, -EINVAL, "--job-id takes at most %d jobs",
+					  GS_ACCOUNTING_SELECT_MAX);
 		o->measure.ids[o->measure.n_select++] = piece;
 	}
-	if (!o->measure.n_select)
-		argp_error(state, "--job-id takes ids, as 4711,4712_3");
+	return o->measure.n_select ? select_by(o, GS_ACCOUNTING_OF_IDS, err) : -EINVAL;
 }
 
-static void parse_pids(struct job_options *o, char *arg, struct argp_state *state)
-{
-	char *save, *piece, *end;
-
-	select_by(o, GS_ACCOUNTING_OF_PIDS, state);
-	for (piece = strtok_r(arg, ",", &save); piece; piece = strtok_r(NULL, ",", &save)) {
-		unsigned long pid = strtoul(piece, &end, 10);
-
-		if (*end || !pid || pid > INT32_MAX || piece[0] == '-')
-			argp_error(state, "-p takes the ids of processes, not \"%s\"", piece);
-		if (o->measure.n_select == GS_ACCOUNTING_SELECT_MAX)
-			argp_error(state, "-p takes at most %d processes",
-				   GS_ACCOUNTING_SELECT_MAX);
-		o->measure.pids[o->measure.n_select++] = (uint32_t)pid;
-	}
-	if (!o->measure.n_select)
-		argp_error(state, "-p takes the ids of processes");
-}
-
-static void parse_launcher(struct job_options *o, const char *arg, struct argp_state *state)
+static int parse_pid(const char *text, uint32_t *ret_pid)
 {
 	char *end;
-	unsigned long pid = strtoul(arg, &end, 10);
+	unsigned long pid = strtoul(text, &end, 10);
 
-	if (*end || !pid || pid > INT32_MAX || arg[0] == '-')
-		argp_error(state, "--launcher takes the id of a process, not \"%s\"", arg);
-	o->measure.launcher = (uint32_t)pid;
+	*ret_pid = (uint32_t)pid;
+	return *end || !pid || pid > INT32_MAX || text[0] == '-' ? -EINVAL : 0;
 }
 
-static void parse_user(struct job_options *o, const char *arg, struct argp_state *state)
+static int add_pid(void *target, const struct gs_cli_option *option, char *argument,
+		   struct gs_err *err)
 {
-	const struct passwd *pw = getpwnam(arg);
-	char *end;
-	unsigned long uid = strtoul(arg, &end, 10);
+	struct job_options *o = target;
 
-	select_by(o, GS_ACCOUNTING_OF_USER, state);
-	if (!pw && (!*arg || *end || arg[0] == '-' || uid >= UINT32_MAX))
-		argp_error(state, "no user \"%s\" here", arg);
-	o->measure.user = arg;
+	if (o->measure.n_select == GS_ACCOUNTING_SELECT_MAX)
+		return gs_err_set(err, -EINVAL, "--pid takes at most %d processes",
+				  GS_ACCOUNTING_SELECT_MAX);
+	if (parse_pid(argument, &o->measure.pids[o->measure.n_select++]) < 0)
+		return gs_err_set(err, -EINVAL, "--pid takes the ids of processes, not \"%s\"",
+				  argument);
+	return select_by(o, GS_ACCOUNTING_OF_PIDS, err);
+}
+
+static int set_parent(void *target, const struct gs_cli_option *option, char *argument,
+		      struct gs_err *err)
+{
+	return parse_pid(argument, &((struct job_options *)target)->measure.launcher);
+}
+
+static int set_user(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err)
+{
+	struct job_options *o = target;
+	const struct passwd *pw = getpwnam(argument);
+	char *end;
+	unsigned long uid = strtoul(argument, &end, 10);
+
+	if (!pw && (!*argument || *end || argument[0] == '-' || uid >= UINT32_MAX))
+		return gs_err_set(err, -EINVAL, "no user \"%s\" here", argument);
+	o->measure.user = argument;
 	o->measure.uid = pw ? pw->pw_uid : (uint32_t)uid;
+	return select_by(o, GS_ACCOUNTING_OF_USER, err);
 }
 
 /* The path below the mount of cgroups; people give it with the mount as often. */
-static void parse_cgroup(struct job_options *o, const char *arg, struct argp_state *state)
+static int set_cgroup(void *target, const struct gs_cli_option *option, char *argument,
+		      struct gs_err *err)
 {
+	struct job_options *o = target;
+	const char *arg = argument;
 	static const char mount[] = "/sys/fs/cgroup";
 	size_t n;
 
-	select_by(o, GS_ACCOUNTING_OF_CGROUP, state);
 	if (strncmp(arg, mount, sizeof(mount) - 1) == 0) {
 		static const char *const v1[] = {"/unified", "/memory",  "/cpu,cpuacct", "/cpuacct",
 						 "/cpu",     "/freezer", "/systemd",     "/pids",
@@ -148,116 +135,50 @@ static void parse_cgroup(struct job_options *o, const char *arg, struct argp_sta
 	}
 	n = strlen(arg);
 	if (arg[0] != '/' || n < 2 || arg[n - 1] == '/' || n >= 64 * 8)
-		argp_error(state, "--cgroup takes a path, as /system.slice/ssh.service");
+		return -EINVAL;
 	o->measure.cgroup = arg;
+	return select_by(o, GS_ACCOUNTING_OF_CGROUP, err);
 }
 
-static void parse_filter(struct job_options *o, const char *arg, struct argp_state *state)
+static int set_filter(void *target, const struct gs_cli_option *option, char *argument,
+		      struct gs_err *err)
 {
-	if (job_filter_parse(o, arg) < 0)
-		argp_error(state,
-			   "--filter takes all, syscall, sched, io, net, cuda, or several with "
-			   "commas, not \"%s\"",
-			   arg);
-	o->filter_given = true;
+	return job_filter_parse(target, argument);
 }
 
-static void parse_duration(struct job_options *o, const char *arg, struct argp_state *state)
+static int add_output(void *target, const struct gs_cli_option *option, char *argument,
+		      struct gs_err *err)
 {
-	if (gs_parse_ns(arg, 1000000000, &o->duration_ns) < 0 || !o->duration_ns)
-		argp_error(state, "--duration takes seconds, or a time as 90s or 5m");
+	struct job_options *o = target;
+
+	if (o->n_outputs == JOB_OUTPUTS_MAX)
+		return gs_err_set(err, -EINVAL, "--output may be given %d times at most",
+				  JOB_OUTPUTS_MAX);
+	o->output[o->n_outputs++] = argument;
+	return *argument ? 0 : -EINVAL;
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static int set_format(void *target, const struct gs_cli_option *option, char *argument,
+		      struct gs_err *err)
 {
-	struct job_options *o = state->input;
+	return gs_job_report_format_parse(argument, &((struct job_options *)target)->format);
+}
 
-	switch (key) {
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &o->head;
-		o->linger_ns = 600000000000ull;
-		return 0;
-	case 'j':
-		parse_ids(o, arg, state);
-		return 0;
-	case 'u':
-		parse_user(o, arg, state);
-		return 0;
-	case 'p':
-		parse_pids(o, arg, state);
-		return 0;
-	case OPT_CGROUP:
-		parse_cgroup(o, arg, state);
-		return 0;
-	case 'd':
-		parse_duration(o, arg, state);
-		return 0;
-	case 'r':
-		o->measure.live = true;
-		return 0;
-	case 'o':
-		if (o->n_outputs == JOB_OUTPUTS_MAX)
-			argp_error(state, "-o at most %d times", JOB_OUTPUTS_MAX);
-		if (!*arg)
-			argp_error(state, "-o takes a file");
-		o->output[o->n_outputs++] = arg;
-		return 0;
-	case OPT_DETACH:
-		o->detach = arg;
-		return 0;
-	case OPT_STOP:
-		o->stop = arg;
-		return 0;
-	case OPT_LAUNCHER:
-		parse_launcher(o, arg, state);
-		return 0;
-	case OPT_LINGER:
-		if (gs_parse_ns(arg, 1000000000, &o->linger_ns) < 0 || !o->linger_ns)
-			argp_error(state, "--linger takes seconds, or a time as 90s or 5m");
-		return 0;
-	case ARGP_KEY_END:
-		if (o->measure.launcher &&
-		    (o->measure.by != GS_ACCOUNTING_OF_IDS || o->measure.n_select != 1))
-			argp_error(state, "--launcher is of one job: -j ID");
-		return 0;
-	case OPT_FORMAT:
-		if (gs_job_report_format_parse(arg, &o->format) < 0)
-			argp_error(state, "--format takes table, json, csv, yaml or html");
-		o->format_given = true;
-		return 0;
-	case 'c':
-		o->config = arg;
-		return 0;
-	case OPT_ALERTS:
-		o->alerts = arg;
-		return 0;
-	case 'f':
-		parse_filter(o, arg, state);
-		return 0;
-	case 'v':
-		o->verbose = true;
-		return 0;
-	case OPT_COMMANDS:
-		if (!gs_identity_choose_commands(arg))
-			argp_error(state, "--commands takes scrubbed, name or full, not \"%s\"",
-				   arg);
-		return 0;
-	case OPT_NVML:
-		o->measure.nvml = arg;
-		return 0;
-	case OPT_PRINT_CONFIG:
-		o->print_config = true;
-		return 0;
-	case OPT_CHECK_CONFIG:
-		o->check_config = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "no argument \"%s\": jobs are chosen with -j, -u, --cgroup or -p",
-			   arg);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+static int refuse_word(void *target, char **words, struct gs_err *err)
+{
+	return gs_err_set(err, -EINVAL,
+			  "no argument \"%s\": jobs are chosen with -j, -u, --cgroup or -p",
+			  words[0]);
+}
+
+static int check_options(void *target, struct gs_err *err)
+{
+	const struct job_options *o = target;
+
+	if (o->measure.launcher &&
+	    (o->measure.by != GS_ACCOUNTING_OF_IDS || o->measure.n_select != 1))
+		return gs_err_set(err, -EINVAL, "--parent-pid is of one job: -j ID");
+	return 0;
 }
 
 static void pause_for(uint64_t ns)
@@ -644,60 +565,66 @@ static int choose_formats(struct job_options *o)
 	return status;
 }
 
-static const struct argp_option option_table[] = {
-	{NULL, 0, NULL, 0, "Which jobs (all of this machine without any):", 1},
-	{"job-id", 'j', "ID[,ID]", 0, "jobs of Slurm: 4711, 4711_3 (array task), 4711+1 (het)", 1},
-	{"user", 'u', "USER", 0, "the jobs of a user, and the processes outside of jobs", 1},
-	{"cgroup", OPT_CGROUP, "PATH", 0, "the processes in a cgroup and below it", 1},
-	{"pid", 'p', "PID[,PID]", 0, "a process with all its descendants", 1},
-	{NULL, 0, NULL, 0, "What and how long:", 2},
-	{"duration", 'd', "TIME", 0, "seconds, or 90s, 5m (without: until the jobs end, or Ctrl-C)",
-	 2},
-	{"filter", 'f', "PART[,PART]", 0, "all, syscall, sched, io, net, cuda", 2},
-	{"real-time", 'r', NULL, 0, "a live table meanwhile, a line a job", 2},
-	{"commands", OPT_COMMANDS, "WHAT", 0, "arguments of processes: scrubbed, name (none), full",
-	 3},
-	{"nvml", OPT_NVML, "PATH", 0, "another libnvidia-ml.so.1", 2},
-	{NULL, 0, NULL, 0, "The report:", 3},
-	{"output", 'o', "FILE", 0,
-	 "write it there; .json, .csv, .yaml, .html, .txt tell the format", 3},
-	{"format", OPT_FORMAT, "FORMAT", 0, "table, json, csv, yaml, html", 3},
-	{"verbose", 'v', NULL, 0, "tables show every figure and every system call", 3},
-	{"detach", OPT_DETACH, "PIDFILE", 0,
-	 "record in the background, also before the job begins and between its steps, until it "
-	 "is over, --stop or --duration; returns once it measures",
-	 3},
-	{"launcher", OPT_LAUNCHER, "PID", 0,
-	 "with -j of one job: this process is about to start the job's; they count from their "
-	 "birth, it does not",
-	 3},
-	{"linger", OPT_LINGER, "TIME", 0,
-	 "with --detach: end when no process has been here for so long (10m)", 3},
-	{"stop", OPT_STOP, "PIDFILE", 0, "end such a recorder; returns when its report is written",
-	 3},
-	{NULL, 0, NULL, 0, "Configuration:", 4},
-	{"config", 'c', "FILE", 0, "thresholds, rules, advice (YAML)", 4},
-	{"alerts", OPT_ALERTS, "FILE", 0,
-	 "who is told when a job does what a rule forbids (YAML, gpuscope-alerts(5))", 4},
-	{"print-config", OPT_PRINT_CONFIG, NULL, 0, "every key with its default, and end", 4},
-	{"check-config", OPT_CHECK_CONFIG, NULL, 0, "only read the configuration", 4},
-	{0},
+#define AT(member) GS_CLI_AT(struct job_options, member)
+
+static const struct gs_cli_option option_table[] = {
+	GS_CLI_TITLE("Job selection (default: all jobs on this machine):"),
+	{"job-id", 'j', "ID[,ID]", "Slurm jobs: 4711, 4711_3 (array task), 4711+1 (het)",
+	 GS_CLI_SET, .takes = "ids, as 4711, 4711_3, 4711_[1-3,7] or 4711+1", .set = set_ids},
+	{"user", 'u', "USER", "jobs of a user, and the processes outside of jobs", GS_CLI_SET,
+	 .set = set_user},
+	{"cgroup", 0, "PATH", "processes in a cgroup and below it", GS_CLI_SET,
+	 .takes = "a path, as /system.slice/ssh.service", .set = set_cgroup},
+	{"pid", 'p', "PID[,PID]", "processes with all their descendants", GS_CLI_LIST,
+	 .takes = "the ids of processes", .set = add_pid},
+	GS_CLI_TITLE("What and how long:"),
+	{"duration", 'd', "TIME", "stop after this time (until the jobs end, or Ctrl-C)",
+	 GS_CLI_TIME, AT(duration_ns), .min = 1},
+	{"filter", 'f', "GROUP[,GROUP]", "metric groups: all, syscall, sched, io, net, cuda",
+	 GS_CLI_SET, GS_CLI_GIVEN(struct job_options, filter_given),
+	 .takes = "all, syscall, sched, io, net, cuda, or several with commas", .set = set_filter},
+	{"real-time", 'r', NULL, "show a live table, a line for each job", GS_CLI_FLAG,
+	 AT(measure.live)},
+	GS_CLI_COMMANDS,
+	GS_CLI_NVML(struct job_options, measure.nvml),
+	GS_CLI_TITLE("The report:"),
+	{"output", 'o', "FILE", "write it to a file, by its suffix; may be repeated", GS_CLI_SET,
+	 .takes = "a file", .set = add_output},
+	{"format", 0, "FORMAT", "table, json, csv, yaml, html", GS_CLI_SET,
+	 GS_CLI_GIVEN(struct job_options, format_given), .words = "table json csv yaml html",
+	 .set = set_format},
+	{"verbose", 'v', NULL, "tables show every figure and every system call", GS_CLI_FLAG,
+	 AT(verbose)},
+	GS_CLI_TITLE("Recorders in the background:"),
+	{"detach", 0, "PIDFILE", "record in the background until the job is over", GS_CLI_TEXT,
+	 AT(detach)},
+	{"parent-pid", 0, "PID", "with -j: the process that will start the job's", GS_CLI_SET,
+	 .takes = "the id of a process", .set = set_parent},
+	{"linger", 0, "TIME", "with --detach: end when idle for so long (10m)", GS_CLI_TIME,
+	 AT(linger_ns), .min = 1},
+	{"stop", 0, "PIDFILE", "stop a recorder and wait for its report", GS_CLI_TEXT, AT(stop)},
+	GS_CLI_TITLE("Configuration:"),
+	GS_CLI_CONFIG(struct job_options, config, "thresholds, rules, advice (YAML)"),
+	{"alerts", 0, "FILE", "alert rules and receivers, see gpuscope-alerts(5)", GS_CLI_TEXT,
+	 AT(alerts)},
+	GS_CLI_PRINT_CONFIG(struct job_options, print_config),
+	GS_CLI_CHECK_CONFIG(struct job_options, check_config),
+	GS_CLI_END};
+
+const struct gs_cli_command gs_cli_job = {
+	.name = "gpuscope job",
+	.about = "What jobs do with this machine: time on the processors and off them, and what "
+		 "for, I/O, memory, GPUs; class, efficiency and advice.",
+	.notes = "Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 not permitted, "
+		 "4 no such job here.",
+	.options = option_table,
+	.groups = {TO_HEAD_GROUPS(struct job_options, head)},
+	.take_word = refuse_word,
+	.check = check_options,
 };
 
 int gs_cmd_job(int argc, char **argv)
 {
-	static const struct argp_child children[] = {{&to_head_argp, 0, "Delivery to a head:", 5},
-						     {0}};
-	static const struct argp argp = {
-		.options = option_table,
-		.parser = parse_option,
-		.children = children,
-		.help_filter = gs_cli_help_filter,
-		.doc = "What jobs do with this machine: time on the processors and off them, and "
-		       "what for, I/O, memory, GPUs; class, efficiency and advice.\v"
-		       "Exit status: 0 done, 1 failed, 2 wrong usage or "
-		       "configuration, 3 not permitted, 4 no such job here.",
-	};
 	GS_FREE struct job_options *o = calloc(1, sizeof(*o));
 	struct sigaction sa = {.sa_handler = on_stop}, old;
 	struct job_alert *alert = NULL;
@@ -707,9 +634,9 @@ int gs_cmd_job(int argc, char **argv)
 
 	if (!o)
 		return GS_EXIT_FAILED;
-	argp_err_exit_status = GS_EXIT_USAGE;
-	if (argp_parse(&argp, argc, argv, 0, NULL, o) != 0)
-		return GS_EXIT_USAGE;
+	o->linger_ns = 600000000000ull;
+	if (!gs_cli_parse(&gs_cli_job, argc, argv, o, &status))
+		return status;
 	if (o->print_config)
 		return print_config();
 	if (o->stop)

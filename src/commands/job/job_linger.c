@@ -39,7 +39,7 @@ int job_linger_new(const struct job_options *o, struct job_linger **ret, struct 
 	l->launcher_fd = o->measure.launcher ? pidfd_open((pid_t)o->measure.launcher, 0) : -1;
 	if (o->measure.launcher && l->launcher_fd < 0 && errno == ESRCH) {
 		free(l);
-		return gs_err_set(err, -ESRCH, "--launcher: no process %u here",
+		return gs_err_set(err, -ESRCH, "--parent-pid: no process %u here",
 				  o->measure.launcher);
 	}
 	*ret = l;

@@ -3,7 +3,7 @@
  * gone for long. Nobody may come to stop it: an epilog can be killed, and a recorder that stays
  * costs every process of the machine.
  *
- *   --launcher   some seconds after the launcher's end
+ *   --parent-pid   some seconds after the launcher's end
  *   -p           with the last process
  *   -j           when no process is here and Slurm says that the job is over, or waits for another
  * run -j, --cgroup when no process has been here for --linger and Slurm has not said that it goes

@@ -4,7 +4,6 @@
  * A single reading tells no rates and no shares, so one shot reads twice, a quarter of a second
  * apart, and shows the second.
  */
-#include <argp.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include "core/base/clock.h"
 #include "core/base/fmt.h"
 #include "commands/common/cli.h"
+#include "commands/common/shared.h"
 #include "commands/common/summary.h"
 #include "sources/identity/identity.h"
 #include "output/node_report/gpu.h"
@@ -26,27 +26,11 @@
 #define DEFAULT_WINDOW_NS 250000000ull
 #define HEAD_EVERY        25 /* scrolling lines between two heads, on a terminal */
 
-enum {
-	OPT_FORMAT = 256,
-	OPT_FIELDS,
-	OPT_DEVICES,
-	OPT_PROCESSES,
-	OPT_DMON,
-	OPT_PMON,
-	OPT_COMPAT,
-	OPT_TOPOLOGY,
-	OPT_WINDOW,
-	OPT_NVML,
-	OPT_COMMANDS,
-	OPT_ACCOUNTING,
-	OPT_TIMEOUT,
-};
-
-struct options {
+struct gpu_options {
 	struct gs_gpu_options gpu;
 	struct gs_report_gpu_style style;
 	uint64_t watch_ns, window_ns; /* watch 0: one shot */
-	uint64_t count;               /* 0: no end */
+	unsigned count;               /* 0: no end */
 	bool format_given, topology, list_fields;
 	char select[GS_GPU_LIST_BYTES]; /* the lists of -i; "" all GPUs */
 	int fields[GS_GPU_FIELD_COUNT];
@@ -66,14 +50,8 @@ static void on_toggle(int signal_number)
 	toggle = 1;
 }
 
-/* A time up to a day; a plain number is seconds, fractions too. */
-static bool parse_seconds(const char *text, uint64_t *ret_ns)
-{
-	return gs_parse_ns(text, 1000000000ull, ret_ns) == 0 && *ret_ns <= 86400000000000ull;
-}
-
 /* With --fields only what brings these is asked of the driver: a value costs up to milliseconds. */
-static uint64_t not_asked_for(const struct options *o)
+static uint64_t not_asked_for(const struct gpu_options *o)
 {
 	/* Memory tells whether a GPU answers; processes and links stand beside the fields. */
 	uint64_t wanted = 1ull << GS_GPU_PART_MEMORY | 1ull << GS_GPU_PART_PROCESSES |
@@ -87,29 +65,67 @@ static uint64_t not_asked_for(const struct options *o)
 	return ~wanted;
 }
 
-static void parse_fields(struct options *o, char *list, struct argp_state *state)
+static int add_field(void *target, const struct gs_cli_option *option, char *argument,
+		     struct gs_err *err)
 {
-	char *save, *name;
+	struct gpu_options *o = target;
+	int field = gs_gpu_field_by_key(argument);
 
-	if (strcmp(list, "help") == 0) {
+	if (strcmp(argument, "help") == 0) {
 		o->list_fields = true;
-		return;
+		return 0;
 	}
-	o->style.n_fields = 0;
-	for (name = strtok_r(list, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
-		int field = gs_gpu_field_by_key(name);
-
-		if (field < 0)
-			argp_error(state, "no field \"%s\": --fields help lists them", name);
-		if (o->style.n_fields < GS_GPU_FIELD_COUNT)
-			o->fields[o->style.n_fields++] = field;
-	}
-	if (!o->style.n_fields)
-		argp_error(state, "--fields takes names: --fields help lists them");
+	if (field < 0)
+		return gs_err_set(err, -EINVAL, "no field \"%s\": --fields help lists them",
+				  argument);
+	if (o->style.n_fields < GS_GPU_FIELD_COUNT)
+		o->fields[o->style.n_fields++] = field;
+	return 0;
 }
 
-/* What would have no effect is not taken in silence. */
-static void check_together(struct options *o, struct argp_state *state)
+static int add_gpus(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err)
+{
+	return gs_gpu_list_add(((struct gpu_options *)target)->select, argument, err);
+}
+
+static int set_view(struct gpu_options *o, enum gs_report_gpu_view view, struct gs_err *err)
+{
+	if (o->style.view != GS_GPU_VIEW_ALL && o->style.view != view)
+		return gs_err_set(err, -EINVAL,
+				  "--dmon, --pmon and the names of --compat exclude each other");
+	o->style.view = view;
+	return 0;
+}
+
+static int set_dmon(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err)
+{
+	struct gpu_options *o = target;
+
+	o->style.dmon = argument ? argument : "puc";
+	if (!*o->style.dmon || strspn(o->style.dmon, "pucvmet") != strlen(o->style.dmon))
+		return -EINVAL;
+	return set_view(o, GS_GPU_VIEW_DMON, err);
+}
+
+static int set_pmon(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err)
+{
+	return set_view(target, GS_GPU_VIEW_PMON, err);
+}
+
+static int set_compat(void *target, const struct gs_cli_option *option, char *argument,
+		      struct gs_err *err)
+{
+	if (strcmp(argument, "eacgm") == 0)
+		return set_view(target, GS_GPU_VIEW_EACGM, err);
+	return strcmp(argument, "gswarm") == 0 ? set_view(target, GS_GPU_VIEW_GSWARM, err)
+					       : -EINVAL;
+}
+
+/* What would have no effect is not taken in silence: the text for the user, or NULL. */
+static const char *find_conflict(const struct gpu_options *o)
 {
 	const struct gs_report_gpu_style *style = &o->style;
 	bool scrolls = style->view == GS_GPU_VIEW_DMON || style->view == GS_GPU_VIEW_PMON;
@@ -120,126 +136,42 @@ static void check_together(struct options *o, struct argp_state *state)
 	if (o->topology && (o->watch_ns || o->count || o->select[0] || style->n_fields ||
 			    style->parts || style->view != GS_GPU_VIEW_ALL || o->gpu.accounting ||
 			    style->format != GS_SUMMARY_TABLE))
-		argp_error(state, "--topology is one table of all GPUs: only --nvml goes with it");
+		return "--topology is one table of all GPUs: only --nvml goes with it";
 	if (scrolls && style->format != GS_SUMMARY_TABLE)
-		argp_error(state, "--dmon and --pmon are tables: for %s leave them out",
-			   "--format");
+		return "--dmon and --pmon are tables: for --format leave them out";
 	if (left_out && style->parts & left_out)
-		argp_error(state, "--dmon shows GPUs and --pmon processes: leave --devices and "
-				  "--processes out");
+		return "--dmon shows GPUs and --pmon processes: leave --devices and --processes "
+		       "out";
 	if (style->n_fields && style->view != GS_GPU_VIEW_ALL)
-		argp_error(state, "--fields goes with gpuscope's own view, not with --dmon, --pmon "
-				  "or --compat");
+		return "--fields goes with gpuscope's own view, not with --dmon, --pmon or "
+		       "--compat";
 	if (style->n_fields && style->parts == GS_GPU_SHOW_PROCESSES)
-		argp_error(state, "--fields are of GPUs: leave --processes out");
+		return "--fields are of GPUs: leave --processes out";
 	if (style->format == GS_SUMMARY_CSV &&
 	    style->parts == (GS_GPU_SHOW_DEVICES | GS_GPU_SHOW_PROCESSES))
-		argp_error(state, "CSV has one kind of row: --devices or --processes");
+		return "CSV has one kind of row: --devices or --processes";
 	if (style->view == GS_GPU_VIEW_GSWARM && style->parts & GS_GPU_SHOW_PROCESSES)
-		argp_error(state, "gswarm has no values of processes: leave --processes out");
+		return "gswarm has no values of processes: leave --processes out";
+	return NULL;
+}
+
+static int check_options(void *target, struct gs_err *err)
+{
+	struct gpu_options *o = target;
+	bool scrolls = o->style.view == GS_GPU_VIEW_DMON || o->style.view == GS_GPU_VIEW_PMON;
+	const char *conflict = find_conflict(o);
+
+	if (conflict)
+		return gs_err_set(err, -EINVAL, "%s", conflict);
 	/* Scrolling lines scroll. */
-	if (scrolls && !o->watch_ns && o->count != 1)
+	if (!o->watch_ns && ((scrolls && o->count != 1) || o->count > 1))
 		o->watch_ns = 1000000000;
-	if (o->count > 1 && !o->watch_ns)
-		o->watch_ns = 1000000000;
+	return 0;
 }
 
-static void set_view(struct options *o, enum gs_report_gpu_view view, struct argp_state *state)
+static int refuse_word(void *target, char **words, struct gs_err *err)
 {
-	if (o->style.view != GS_GPU_VIEW_ALL && o->style.view != view)
-		argp_error(state, "--dmon, --pmon and the names of --compat exclude each other");
-	o->style.view = view;
-}
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-	struct options *o = state->input;
-	struct gs_err err;
-	char *end;
-	unsigned long n;
-
-	switch (key) {
-	case 'w':
-		if (!parse_seconds(arg, &o->watch_ns) || o->watch_ns < 10000000)
-			argp_error(state,
-				   "--watch takes a time from 10ms to 24h, such as 2 (seconds), "
-				   "0.1 or 500ms");
-		return 0;
-	case 'n':
-		errno = 0;
-		n = strtoul(arg, &end, 10);
-		if (!*arg || *arg == '-' || *end || errno || !n)
-			argp_error(state, "--count takes a number from 1 on");
-		o->count = n;
-		return 0;
-	case 'i':
-		if (gs_gpu_list_add(o->select, arg, &err) < 0)
-			argp_error(state, "-i: %s", err.text);
-		return 0;
-	case OPT_FORMAT:
-		if (gs_report_summary_format_parse(arg, &o->style.format) < 0)
-			argp_error(state, "--format takes table, json, csv or yaml");
-		return 0;
-	case OPT_FIELDS:
-		parse_fields(o, arg, state);
-		return 0;
-	case OPT_DEVICES:
-		o->style.parts |= GS_GPU_SHOW_DEVICES;
-		return 0;
-	case OPT_PROCESSES:
-		o->style.parts |= GS_GPU_SHOW_PROCESSES;
-		return 0;
-	case OPT_DMON:
-		set_view(o, GS_GPU_VIEW_DMON, state);
-		o->style.dmon = arg ? arg : "puc";
-		if (!*o->style.dmon || strspn(o->style.dmon, "pucvmet") != strlen(o->style.dmon))
-			argp_error(state, "--dmon takes letters of p u c v m e t");
-		return 0;
-	case OPT_PMON:
-		set_view(o, GS_GPU_VIEW_PMON, state);
-		return 0;
-	case OPT_COMPAT:
-		if (strcmp(arg, "eacgm") == 0)
-			set_view(o, GS_GPU_VIEW_EACGM, state);
-		else if (strcmp(arg, "gswarm") == 0)
-			set_view(o, GS_GPU_VIEW_GSWARM, state);
-		else
-			argp_error(state, "--compat takes eacgm or gswarm");
-		return 0;
-	case OPT_TOPOLOGY:
-		o->topology = true;
-		return 0;
-	case OPT_WINDOW:
-		if (!parse_seconds(arg, &o->window_ns))
-			argp_error(state,
-				   "--window takes a time up to 24h, such as 0.5 (seconds) or "
-				   "500ms; 0 reads once, without rates");
-		return 0;
-	case OPT_COMMANDS:
-		if (!gs_identity_choose_commands(arg))
-			argp_error(state, "--commands takes scrubbed, name or full, not \"%s\"",
-				   arg);
-		return 0;
-	case OPT_NVML:
-		o->gpu.nvml_path = arg;
-		return 0;
-	case OPT_TIMEOUT:
-		if (!parse_seconds(arg, &o->gpu.hang_ns) || o->gpu.hang_ns < 100000000)
-			argp_error(state, "--timeout takes a time from 100ms to 24h, such as 5 "
-					  "(seconds)");
-		return 0;
-	case OPT_ACCOUNTING:
-		o->gpu.accounting = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "no argument \"%s\": GPUs are chosen with -i", arg);
-		return 0;
-	case ARGP_KEY_END:
-		check_together(o, state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	return gs_err_set(err, -EINVAL, "no argument \"%s\": GPUs are chosen with -i", words[0]);
 }
 
 static int check_written(int r)
@@ -299,7 +231,7 @@ static int exit_of(const struct gs_gpu_snapshot *s)
 }
 
 /* Events where the format has no place for them. */
-static void report_events(const struct options *o, const struct gs_gpu_snapshot *s)
+static void report_events(const struct gpu_options *o, const struct gs_gpu_snapshot *s)
 {
 	char line[GS_GPU_EVENT_LINE_BYTES];
 
@@ -309,7 +241,7 @@ static void report_events(const struct options *o, const struct gs_gpu_snapshot 
 		gs_cli_say("%s", gs_report_gpu_event_line(line, &s->event[i]));
 }
 
-static int show_snapshot(struct options *o, const struct gs_gpu_snapshot *s, uint64_t n,
+static int show_snapshot(struct gpu_options *o, const struct gs_gpu_snapshot *s, uint64_t n,
 			 const struct gs_gpu_snapshot *before)
 {
 	bool scrolls = o->style.view == GS_GPU_VIEW_DMON || o->style.view == GS_GPU_VIEW_PMON;
@@ -345,7 +277,7 @@ static void name_jobs(struct gs_jobs *jobs, struct gs_gpu_snapshot *s)
 	}
 }
 
-static int run_gpu(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
+static int run_gpu(struct gpu_options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 {
 	struct gs_gpu_snapshot *s = NULL, *before = NULL;
 	bool released = false;
@@ -429,40 +361,53 @@ static int run_gpu(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 	return status;
 }
 
-static const struct argp_option option_table[] = {
-	{NULL, 0, NULL, 0, "When:", 1},
-	{"watch", 'w', "SECONDS", 0, "again and again; 0.1 or 100ms", 1},
-	{"count", 'n', "N", 0, "print N samples, one per second unless -w is given", 1},
-	{"window", OPT_WINDOW, "SECONDS", 0,
-	 "time between the two readings of one shot (default 0.25; 0: one reading, no rates)", 1},
-	{NULL, 0, NULL, 0, "What:", 2},
-	{"id", 'i', "GPU[,GPU]", 0,
-	 "by index, UUID (or its beginning), PCI bus id, or INDEX:PART of a divided GPU", 2},
-	{"devices", OPT_DEVICES, NULL, 0, "only the GPUs", 2},
-	{"processes", OPT_PROCESSES, NULL, 0, "only the processes", 2},
-	{"fields", OPT_FIELDS, "NAME[,NAME]", 0, "values to show; \"help\" lists them", 2},
-	{"topology", OPT_TOPOLOGY, NULL, 0, "how the GPUs are connected, as a matrix", 2},
-	{"accounting", OPT_ACCOUNTING, NULL, 0,
-	 "also processes that ended between two samples (where accounting mode is on)", 2},
-	{NULL, 0, NULL, 0, "How:", 3},
-	{"format", OPT_FORMAT, "FORMAT", 0, "table, json, csv, yaml", 3},
-	{"dmon", OPT_DMON, "GROUPS", OPTION_ARG_OPTIONAL,
-	 "a line for each GPU with the columns of nvidia-smi dmon: p power and heat, u "
-	 "utilization, c clocks, v violations, m memory, e errors, t PCIe (default puc); each "
-	 "second until interrupted, or as -w and -n say",
-	 3},
-	{"pmon", OPT_PMON, NULL, 0,
-	 "a line for each process with those of nvidia-smi pmon; repeats as --dmon does", 3},
-	{"compat", OPT_COMPAT, "NAMES", 0, "names and units of eacgm or gswarm", 3},
-	{NULL, 0, NULL, 0, "Where:", 4},
-	{"commands", OPT_COMMANDS, "WHAT", 0, "arguments of processes: scrubbed, name (none), full",
-	 3},
-	{"timeout", OPT_TIMEOUT, "SECONDS", 0,
-	 "how long one call of the driver may take (default 5), and four times that all of a "
-	 "reading: then the driver hangs, status 1",
-	 4},
-	{"nvml", OPT_NVML, "PATH", 0, "NVIDIA's monitoring library, when it is not found", 4},
-	{0},
+#define DAY_NS     86400000000000ull
+#define AT(member) GS_CLI_AT(struct gpu_options, member)
+
+static const struct gs_cli_option option_table[] = {
+	GS_CLI_TITLE("When:"),
+	{"watch", 'w', "TIME", "repeat; 0.1 or 100ms", GS_CLI_TIME, AT(watch_ns), .min = 10000000,
+	 .max = DAY_NS},
+	{"count", 'n', "N", "print N samples, one per second unless -w is given", GS_CLI_COUNT,
+	 AT(count), .min = 1},
+	{"window", 0, "TIME", "between the two readings of one shot (250ms; 0: one)", GS_CLI_TIME,
+	 AT(window_ns), .max = DAY_NS},
+	GS_CLI_TITLE("What:"),
+	{"id", 'i', "GPU[,GPU]", "by index, UUID, PCI bus id or INDEX:MIG-INSTANCE", GS_CLI_SET,
+	 .set = add_gpus},
+	{"devices", 0, NULL, "only the GPUs", GS_CLI_BITS, AT(style.parts),
+	 .data = GS_GPU_SHOW_DEVICES},
+	{"processes", 0, NULL, "only the processes", GS_CLI_BITS, AT(style.parts),
+	 .data = GS_GPU_SHOW_PROCESSES},
+	{"fields", 0, "NAME[,NAME]", "values to show; 'help' lists them", GS_CLI_LIST,
+	 .takes = "names: --fields help lists them", .set = add_field},
+	{"topology", 0, NULL, "how the GPUs are connected, as a matrix", GS_CLI_FLAG, AT(topology)},
+	{"accounting", 0, NULL, "also processes that ended between two samples", GS_CLI_FLAG,
+	 AT(gpu.accounting)},
+	GS_CLI_TITLE("How:"),
+	GS_CLI_FORMAT(struct gpu_options, style.format, "table, json, csv, yaml"),
+	{"dmon", 0, "[GROUPS]", "lines of nvidia-smi dmon, groups of p u c v m e t (puc)",
+	 GS_CLI_SET, .takes = "letters of p u c v m e t", .set = set_dmon},
+	{"pmon", 0, NULL, "lines of nvidia-smi pmon", GS_CLI_SET, .set = set_pmon},
+	{"compat", 0, "NAMES", "names and units of eacgm or gswarm", GS_CLI_SET,
+	 .words = "eacgm gswarm", .set = set_compat},
+	GS_CLI_COMMANDS,
+	GS_CLI_TITLE("Where:"),
+	{"timeout", 0, "TIME", "limit for one driver call (5s); longer: driver hangs", GS_CLI_TIME,
+	 AT(gpu.hang_ns), .min = 100000000, .max = DAY_NS},
+	GS_CLI_NVML(struct gpu_options, gpu.nvml_path),
+	GS_CLI_END};
+
+const struct gs_cli_command gs_cli_gpu = {
+	.name = "gpuscope gpu",
+	.about = "Metrics of every GPU and of the processes on it, once or continuously.",
+	.notes = "SIGUSR1 releases NVIDIA's driver so that a GPU can be reset or divided; send it "
+		 "again to reattach.\n"
+		 "Exit status: 0 done, 1 failed (a call of the driver hangs), 2 wrong usage or no "
+		 "such GPU, 3 no GPU or no driver here.",
+	.options = option_table,
+	.take_word = refuse_word,
+	.check = check_options,
 };
 
 static void say_waiting(void *ctx, const char *text)
@@ -473,21 +418,11 @@ static void say_waiting(void *ctx, const char *text)
 
 int gs_cmd_gpu(int argc, char **argv)
 {
-	static const struct argp argp = {
-		.options = option_table,
-		.parser = parse_option,
-		.help_filter = gs_cli_help_filter,
-		.doc = "Values of every GPU and of the processes on it.\v"
-		       "SIGUSR1 lets go of NVIDIA's driver, so that a GPU can be reset or divided; "
-		       "a second one takes it up again.\n"
-		       "Exit status: 0 done, 1 failed (a call of the driver hangs), 2 wrong usage "
-		       "or no such GPU, 3 no GPU or no driver here.",
-	};
-	struct options o = {.window_ns = DEFAULT_WINDOW_NS,
-			    .gpu = {.size = sizeof(o.gpu),
-				    .nvml_option = "--nvml PATH",
-				    .on_slow = say_waiting},
-			    .style = {.size = sizeof(o.style)}};
+	struct gpu_options o = {.window_ns = DEFAULT_WINDOW_NS,
+				.gpu = {.size = sizeof(o.gpu),
+					.nvml_option = "--nvml PATH",
+					.on_slow = say_waiting},
+				.style = {.size = sizeof(o.style)}};
 	struct gs_report_summary_style terminal = {.size = sizeof(terminal)};
 	/* Its id is all that is shown, and this machine knows it by itself. */
 	struct gs_jobs_options jo = {.size = sizeof(jo), .no_node = true, .no_controller = true};
@@ -497,9 +432,8 @@ int gs_cmd_gpu(int argc, char **argv)
 	struct gs_err err = {{0}};
 	int r;
 
-	argp_err_exit_status = GS_EXIT_USAGE;
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
-		return GS_EXIT_USAGE;
+	if (!gs_cli_parse(&gs_cli_gpu, argc, argv, &o, &r))
+		return r;
 	if (o.list_fields)
 		return check_written(gs_report_gpu_write_fields(stdout));
 	o.style.fields = o.fields;

@@ -1,5 +1,4 @@
 /* gpuscope COMMAND ...: finds the command in the table and runs it. */
-#include <argp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +6,7 @@
 #include "commands/common/cli.h"
 #include "net/http_client/http_client.h"
 #include "commands/head/gsprof.h"
+#include "commands/main/completion.h"
 #include "net/http/http.h"
 #include "net/uplink/uplink.h"
 #include "sources/attach_plan/described.h"
@@ -25,19 +25,22 @@ static const struct {
 	 gs_cmd_trace},
 	{"report", "the summary of a recorded .gst file, or its conversion to another format",
 	 gs_cmd_report},
-	{"gpu", "values of every GPU and of the processes on it, once or again and again",
-	 gs_cmd_gpu},
+	{"gpu", "show GPU and GPU-process metrics, once or continuously", gs_cmd_gpu},
 	{"job", "jobs: what they wait for, how well they use the machine, and advice", gs_cmd_job},
 	{"top", "GPUs, their processes and the machine on a full screen, live or recorded",
 	 gs_cmd_top},
 	{"agent", "the daemon of a node: samples of its GPUs, served to Prometheus", gs_cmd_agent},
-	{"head", "the centre of a cluster: keeps what its nodes deliver", gs_cmd_head},
-	{"connect", "measures this node and delivers it to a head, whatever happens in between",
-	 gs_cmd_connect},
+	{"head", "cluster server: collects and stores data from nodes", gs_cmd_head},
+	{"connect", "send this node's samples to a head; survives disconnects", gs_cmd_connect},
 	{"session", "sessions of a head: start, stop, list, resume, export", gs_cmd_session},
 	{"probes", "which functions and static probes of a file can be traced; writes a probe file",
 	 gs_cmd_probes},
 };
+
+/* For `gpuscope completion`, which is none of those that it completes. */
+static const struct gs_cli_command *const command_lines[] = {
+	&gs_cli_trace, &gs_cli_report,  &gs_cli_gpu,     &gs_cli_job,    &gs_cli_top, &gs_cli_agent,
+	&gs_cli_head,  &gs_cli_connect, &gs_cli_session, &gs_cli_probes, NULL};
 
 static void print_help(FILE *out)
 {
@@ -47,7 +50,9 @@ static void print_help(FILE *out)
 	      out);
 	for (size_t i = 0; i < GS_ARRAY_LEN(commands); i++)
 		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
-	fputs("\nRun `gpuscope COMMAND --help` for its options.\n\n"
+	fputs("\nRun `gpuscope COMMAND --help` for its options, `gpuscope completion bash` (zsh, "
+	      "fish) "
+	      "for\na script that completes them.\n\n"
 	      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not permitted or not supported "
 	      "here,\n4 nothing to trace;\n"
 	      "`gpuscope trace -- COMMAND` ends as the command does (126 not executable, 127 not "
@@ -88,15 +93,9 @@ static int main_refuse(const char *word)
 /* argv[0] is the command's name. */
 static int main_run(int argc, char **argv)
 {
-	char name[64];
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(commands); i++) {
-		if (strcmp(argv[0], commands[i].name) != 0)
-			continue;
-		snprintf(name, sizeof(name), "gpuscope %s", commands[i].name);
-		argv[0] = name;
-		return commands[i].run(argc, argv);
-	}
+	for (size_t i = 0; i < GS_ARRAY_LEN(commands); i++)
+		if (strcmp(argv[0], commands[i].name) == 0)
+			return commands[i].run(argc, argv);
 	return main_refuse(argv[0]);
 }
 
@@ -123,7 +122,6 @@ int main(int argc, char **argv)
 
 	if (gsprof_is_called(argv[0]))
 		return gsprof_main(argc, argv);
-	argp_program_version = "gpuscope " GS_VERSION;
 	if (argc < 2) {
 		print_help(stderr);
 		return GS_EXIT_USAGE;
@@ -132,17 +130,17 @@ int main(int argc, char **argv)
 		print_help(stdout);
 		return GS_EXIT_DONE;
 	}
+	if (strcmp(argv[1], "completion") == 0)
+		return cmd_print_completion(argc - 1, argv + 1, command_lines);
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-		puts(argp_program_version);
+		puts("gpuscope " GS_VERSION);
 		return GS_EXIT_DONE;
 	}
-	/* `gpuscope help trace` and `gpuscope trace -h` are `gpuscope trace --help`. */
+	/* `gpuscope help trace` is `gpuscope trace --help`. */
 	if (strcmp(argv[1], "help") == 0) {
 		argv[1] = argv[2];
 		argv[2] = help_option;
 		return main_run(2, argv + 1);
 	}
-	if (argc == 3 && main_is_help(argv[2]))
-		argv[2] = help_option;
 	return main_run(argc - 1, argv + 1);
 }

@@ -5,7 +5,6 @@
  * The files may be anybody's, and who asks is often root: this process finds and opens them, and a
  * child that has given up its rights reads them and writes the list.
  */
-#include <argp.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fnmatch.h>
@@ -27,8 +26,6 @@
 #include "sources/elf/library.h"
 #include "sources/elf/usdt.h"
 #include "sources/attach_plan/attach_plan.h"
-
-enum { OPT_MATCH = 256, OPT_GENERATE, OPT_USDT, OPT_FORMAT };
 
 #define MAX_TARGETS 64
 #define MAX_FILES   65536
@@ -56,7 +53,8 @@ struct probes {
 	const char *targets[MAX_TARGETS];
 	size_t n_targets;
 	const char *match, *generate;
-	bool only_usdt, json;
+	bool only_usdt;
+	unsigned format; /* enum list_format */
 
 	struct gs_x86_site_rules rules;
 	FILE *out; /* of --generate: file, or stdout */
@@ -72,48 +70,51 @@ struct probes {
 	int first_error;
 };
 
-static const struct argp_option option_table[] = {
-	{"match", OPT_MATCH, "GLOB", 0, "only these functions or PROVIDER:NAMEs, such as 'cu*'", 1},
-	{"usdt", OPT_USDT, NULL, 0, "only static probes", 1},
-	{"generate", OPT_GENERATE, "FILE", 0,
-	 "write what is listed into a probe file, for gpuscope trace --probes (- is standard "
-	 "output)",
-	 1},
-	{"format", OPT_FORMAT, "FORMAT", 0, "of the list: table, json", 1},
-	{0},
-};
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static int add_target(void *target, char **words, struct gs_err *err)
 {
-	struct probes *p = state->input;
+	struct probes *p = target;
 
-	switch (key) {
-	case OPT_MATCH:
-		p->match = arg;
-		return 0;
-	case OPT_GENERATE:
-		p->generate = arg;
-		return 0;
-	case OPT_USDT:
-		p->only_usdt = true;
-		return 0;
-	case OPT_FORMAT:
-		p->json = strcmp(arg, "json") == 0;
-		if (!p->json && strcmp(arg, "table") != 0)
-			argp_error(state, "--format takes table or json");
-		return 0;
-	case ARGP_KEY_ARG:
-		if (p->n_targets == MAX_TARGETS)
-			argp_error(state, "at most %d files", MAX_TARGETS);
-		p->targets[p->n_targets++] = arg;
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "of which file, process or command?");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (p->n_targets == MAX_TARGETS)
+		return gs_err_set(err, -EINVAL, "at most %d files", MAX_TARGETS);
+	p->targets[p->n_targets++] = words[0];
+	return 0;
 }
+
+static int check_options(void *target, struct gs_err *err)
+{
+	const struct probes *p = target;
+
+	return p->n_targets ? 0 : gs_err_set(err, -EINVAL, "of which file, process or command?");
+}
+
+#define AT(member) GS_CLI_AT(struct probes, member)
+
+enum list_format { LIST_TABLE, LIST_JSON };
+
+static const struct gs_cli_option option_table[] = {
+	{"match", 0, "GLOB", "only these functions or PROVIDER:NAMEs, such as 'cu*'", GS_CLI_TEXT,
+	 AT(match)},
+	{"usdt", 0, NULL, "only static probes", GS_CLI_FLAG, AT(only_usdt)},
+	{"generate", 0, "FILE", "write a probe file for trace --probes (- standard output)",
+	 GS_CLI_TEXT, AT(generate)},
+	{"format", 0, "FORMAT", "of the list: table, json", GS_CLI_WORD, AT(format),
+	 .words = "table json"},
+	GS_CLI_END};
+
+const struct gs_cli_command gs_cli_probes = {
+	.name = "gpuscope probes",
+	.usage = "FILE...|PID|COMMAND|LIBRARY",
+	.about = "Lists functions and static probes (USDT) that can be traced, and what a probe on "
+		 "each costs: cheap; moved, some bytes in, where it is cheap; single-stepped, ten "
+		 "times as expensive; refused.",
+	.notes = "Examples:\n"
+		 "  gpuscope probes libfoo.so --match 'foo_*' --generate foo.yaml\n"
+		 "  gpuscope probes --usdt python3\n\n"
+		 "Exit status: 0 done, 1 failed or nothing found, 2 wrong usage, 3 not permitted.",
+	.options = option_table,
+	.take_word = add_target,
+	.check = check_options,
+};
 
 /* In double quotes, as JSON and YAML both read it. */
 static void put_quoted(FILE *out, const char *text)
@@ -132,7 +133,7 @@ static void put_quoted(FILE *out, const char *text)
 
 static void put_heading(struct probes *p)
 {
-	if (!p->heading && !p->json)
+	if (!p->heading && p->format != LIST_JSON)
 		printf("%s%s\n", p->n_listed > 1 ? "\n" : "", p->path);
 	p->heading = true;
 }
@@ -159,7 +160,7 @@ static void list_function(struct probes *p, const struct gs_elf_function *f,
 	p->n_listed++;
 	if (p->out == stdout)
 		return;
-	if (p->json) {
+	if (p->format == LIST_JSON) {
 		printf("%s\n{\"path\":", p->n_listed > 1 ? "," : "");
 		put_quoted(stdout, p->path);
 		fputs(",\"function\":", stdout);
@@ -265,7 +266,7 @@ static int on_site(void *ctx, const struct gs_usdt_site *s)
 	p->n_listed++;
 	if (p->out == stdout) {
 		;
-	} else if (p->json) {
+	} else if (p->format == LIST_JSON) {
 		printf("%s\n{\"path\":", p->n_listed > 1 ? "," : "");
 		put_quoted(stdout, p->path);
 		fputs(",\"usdt\":", stdout);
@@ -475,7 +476,7 @@ static int finish_probes(struct probes *p)
 		free(p->files[i].path);
 	}
 	free(p->files);
-	if (p->json && p->out != stdout)
+	if (p->format == LIST_JSON && p->out != stdout)
 		puts("\n]");
 	if (p->out && p->out != stdout) {
 		struct gs_err err = {{0}};
@@ -505,28 +506,11 @@ static int finish_probes(struct probes *p)
 
 int gs_cmd_probes(int argc, char **argv)
 {
-	static const struct argp argp = {
-		.options = option_table,
-		.parser = parse_option,
-		.help_filter = gs_cli_help_filter,
-		.args_doc = "FILE...|PID|COMMAND|LIBRARY",
-		.doc = "Lists functions and static probes (USDT) that can be traced, and what a "
-		       "probe on "
-		       "each costs: cheap; moved, some bytes in, where it is cheap; "
-		       "single-stepped, ten "
-		       "times as dear; refused.\v"
-		       "Examples:\n"
-		       "  gpuscope probes libfoo.so --match 'foo_*' --generate foo.yaml\n"
-		       "  gpuscope probes --usdt python3\n\n"
-		       "Exit status: 0 done, 1 failed or nothing found, 2 wrong usage, 3 not "
-		       "permitted.",
-	};
 	struct probes p = {.file = GS_OUTPUT_INIT};
 	int r;
 
-	argp_err_exit_status = GS_EXIT_USAGE;
-	if (argp_parse(&argp, argc, argv, 0, NULL, &p) != 0)
-		return GS_EXIT_USAGE;
+	if (!gs_cli_parse(&gs_cli_probes, argc, argv, &p, &r))
+		return r;
 	gs_x86_site_rules_here(&p.rules);
 	if (p.generate) {
 		bool to_stdout = strcmp(p.generate, "-") == 0;
@@ -545,7 +529,7 @@ int gs_cmd_probes(int argc, char **argv)
 		      "return: true they have times.\nprobes:\n",
 		      p.out);
 	}
-	if (p.json && p.out != stdout)
+	if (p.format == LIST_JSON && p.out != stdout)
 		putchar('[');
 	for (size_t i = 0; i < p.n_targets; i++)
 		list_target(&p, p.targets[i]);

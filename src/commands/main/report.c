@@ -1,5 +1,4 @@
 /* gpuscope report: reads a .gst file back and shows its summary, or writes it in another format. */
-#include <argp.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,6 +7,7 @@
 #include "core/base/fmt.h"
 #include "core/base/map.h"
 #include "commands/common/cli.h"
+#include "commands/common/shared.h"
 #include "commands/common/summary.h"
 #include "output/trace_export/export.h"
 #include "commands/job/job_compare.h"
@@ -18,24 +18,6 @@
 #include "pipeline/aggregate/python_glob.h"
 #include "pipeline/aggregate/under.h"
 #include "pipeline/aggregate/aggregate.h"
-
-enum {
-	OPT_FORMAT = 256,
-	OPT_THREADS,
-	OPT_TOP,
-	OPT_BY,
-	OPT_WIDTH,
-	OPT_FLAME,
-	OPT_COMPARE,
-	OPT_USER,
-	OPT_NAME,
-	OPT_JOB,
-	OPT_LAST,
-	OPT_PLOT,
-	OPT_PANELS,
-	OPT_UNDER,
-	OPT_PYTHON_FILTER
-};
 
 #define COMPARE_MAX      4096
 #define LINE_FILTERS_MAX 32
@@ -52,8 +34,8 @@ struct report_options {
 	const char *format_name;
 	enum gs_flame_by flame_by;
 	bool flame_by_given;
-	struct gs_py_glob under[GS_PY_GLOB_MAX];
-	size_t n_under;
+	struct gs_py_glob within[GS_PY_GLOB_MAX];
+	size_t n_within;
 	const char *line_filters[LINE_FILTERS_MAX]; /* --python-filter */
 	size_t n_line_filters;
 	enum gs_report_summary_format format;
@@ -62,174 +44,121 @@ struct report_options {
 	int width; /* --width; -1: as the terminal */
 };
 
-/* What goes with one file of calls and with reports of jobs differs. */
-static void check_together(struct report_options *o, struct argp_state *state)
+/* What goes with one file of calls and with reports of jobs differs: the text for the user. */
+static const char *find_conflict(const struct report_options *o)
 {
-	if (!o->compare &&
-	    (o->from.remote.head || o->from.user || o->from.name || o->from.job || o->from.last))
-		argp_error(state, "--head and what goes with it are for --compare");
-	if (!o->from.remote.head && (o->from.user || o->from.name || o->from.job || o->from.last))
-		argp_error(state, "--user, --name, --job and --last choose reports of --head");
+	bool chooses = o->from.user || o->from.name || o->from.job || o->from.last;
+	bool has_head = o->from.remote.head != NULL;
+
+	if (!o->n_reports && !(o->compare && has_head))
+		return o->compare ? "which reports? give files or --head" : "which .gst file?";
+	if (!o->compare && (has_head || chooses))
+		return "--head and what goes with it are for --compare";
+	if (!has_head && chooses)
+		return "--user, --name, --job-id and --last choose reports of --head";
 	if (o->compare && o->plot)
-		argp_error(state, "--compare and --plot exclude each other");
+		return "--compare and --plot exclude each other";
 	if (o->panels && !o->plot)
-		argp_error(state, "--panels is for --plot");
+		return "--panels is for --plot";
 	if (o->plot && (o->output || o->format_name))
-		argp_error(state, "--plot writes a figure: -o and --format are for summaries");
+		return "--plot writes a figure: -o and --format are for summaries";
 	if (o->compare || o->plot)
-		return;
+		return NULL;
 	if (o->n_reports > 1)
-		argp_error(state, "one file at a time (--compare takes reports of jobs)");
-	o->path = o->reports[0];
+		return "one file at a time (--compare takes reports of jobs)";
 	if (o->output && !gs_export_knows(o->output))
-		argp_error(state, "-o takes a file ending in one of " GS_EXPORT_SUFFIXES);
+		return "--output takes a file ending in one of " GS_EXPORT_SUFFIXES;
 	if (o->flame_by_given && !(o->output && gs_export_is_flame(o->output)))
-		argp_error(state, "--flame is for flame graphs: add -o FILE.svg or -o FILE.folded");
-	if (o->format_name && gs_report_summary_format_parse(o->format_name, &o->format) < 0)
-		argp_error(state, "--format takes table, json, csv or yaml");
+		return "--flame is for flame graphs: add -o FILE.svg or -o FILE.folded";
+	return NULL;
 }
 
-static void take_under(struct report_options *o, char *list, struct argp_state *state)
+static int check_options(void *target, struct gs_err *err)
 {
-	char *save = NULL;
+	struct report_options *o = target;
+	const char *conflict = find_conflict(o);
 
-	for (char *w = strtok_r(list, ",", &save); w; w = strtok_r(NULL, ",", &save))
-		if (o->n_under == GS_PY_GLOB_MAX ||
-		    gs_aggregate_parse_py_glob(w, &o->under[o->n_under++]) < 0)
-			argp_error(state,
-				   "--under takes at most %d functions or patterns of at "
-				   "most %d characters, such as forward or 'train.py:*'",
-				   GS_PY_GLOB_MAX, GS_PY_GLOB_CHARS);
-	if (!o->n_under)
-		argp_error(state, "--under takes a function or pattern, such as 'train.py:*'");
+	if (conflict)
+		return gs_err_set(err, -EINVAL, "%s", conflict);
+	if (!o->compare && !o->plot)
+		o->path = o->reports[0];
+	if (o->path && o->format_name &&
+	    gs_report_summary_format_parse(o->format_name, &o->format) < 0)
+		return gs_err_set(err, -EINVAL,
+				  "--format takes table, json, csv or yaml, not \"%s\"",
+				  o->format_name);
+	return 0;
 }
 
-static void take_filters(struct report_options *o, char *list, struct argp_state *state)
+static int add_report(void *target, char **words, struct gs_err *err)
 {
-	char *save = NULL;
+	struct report_options *o = target;
 
-	for (char *w = strtok_r(list, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
-		if (o->n_line_filters == LINE_FILTERS_MAX)
-			argp_error(state, "--python-filter takes at most %d patterns",
-				   LINE_FILTERS_MAX);
-		o->line_filters[o->n_line_filters++] = w;
-	}
-	if (!o->n_line_filters)
-		argp_error(state, "--python-filter takes patterns, such as '*/torch/*', or none");
+	if (o->n_reports == COMPARE_MAX)
+		return gs_err_set(err, -EINVAL, "at most %d files", COMPARE_MAX);
+	o->reports[o->n_reports++] = words[0];
+	return 0;
 }
 
-static unsigned parse_panels(const char *text, struct argp_state *state)
+static int add_glob(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err)
 {
-	char words[256];
-	unsigned panels = 0;
+	struct report_options *o = target;
 
-	snprintf(words, sizeof(words), "%s", text);
-	for (char *save, *w = strtok_r(words, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
-		unsigned panel = gs_plot_panel_by_name(w);
-
-		if (!panel)
-			argp_error(state,
-				   "--panels takes utilization, memory, pcie, nvlink, dram, power, "
-				   "bubble, devices");
-		panels |= panel;
-	}
-	return panels;
+	if (o->n_within == GS_PY_GLOB_MAX)
+		return -EINVAL;
+	return gs_aggregate_parse_py_glob(argument, &o->within[o->n_within++]);
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static int add_filter(void *target, const struct gs_cli_option *option, char *argument,
+		      struct gs_err *err)
 {
-	struct report_options *o = state->input;
-	char *end;
-	long n;
+	struct report_options *o = target;
 
-	switch (key) {
-	case 'o':
-		if (o->output)
-			argp_error(state, "-o: one file at a time");
-		o->output = arg;
-		return 0;
-	case OPT_FLAME:
-		o->flame_by_given = true;
-		if (gs_flame_by_parse(arg, &o->flame_by) < 0)
-			argp_error(state, "--flame takes time, launches, bytes, memory, samples or "
-					  "auto");
-		return 0;
-	case OPT_FORMAT:
-		o->format_name = arg;
-		return 0;
-	case OPT_UNDER:
-		take_under(o, arg, state);
-		return 0;
-	case OPT_PYTHON_FILTER:
-		take_filters(o, arg, state);
-		return 0;
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &o->from.remote;
-		return 0;
-	case OPT_COMPARE:
-		o->compare = true;
-		return 0;
-	case OPT_USER:
-		o->from.user = arg;
-		return 0;
-	case OPT_NAME:
-		o->from.name = arg;
-		return 0;
-	case OPT_JOB:
-		o->from.job = arg;
-		return 0;
-	case OPT_LAST:
-		n = strtol(arg, &end, 10);
-		if (!*arg || *end || n < 1 || n > 100000)
-			argp_error(state, "--last takes a number of reports, 1 to 100000");
-		o->from.last = (uint32_t)n;
-		return 0;
-	case OPT_PLOT:
-		if (!gs_plot_knows(arg))
-			argp_error(state, "--plot takes a file ending in one of " GS_PLOT_SUFFIXES);
-		o->plot = arg;
-		return 0;
-	case OPT_PANELS:
-		o->panels = parse_panels(arg, state);
-		return 0;
-	case OPT_THREADS:
-		o->style.view = GS_SUMMARY_THREADS;
-		return 0;
-	case OPT_BY:
-		if (gs_report_summary_view_parse(arg, &o->style.view) < 0)
-			argp_error(state, "--by takes process, thread, stream, operator or line");
-		return 0;
-	case OPT_WIDTH:
-		if (!gs_cli_parse_width(arg, &o->width))
-			argp_error(state, "--width takes a number of columns, 40 or more; 0 is no "
-					  "limit");
-		return 0;
-	case 'v':
-		o->style.verbose = true;
-		return 0;
-	case OPT_TOP:
-		n = strtol(arg, &end, 10);
-		if (!*arg || *end || n < 0 || n >= 100000)
-			argp_error(state, "--top takes a number; 0 is all");
-		o->style.n_top = (unsigned)n;
-		o->top_given = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (o->n_reports == COMPARE_MAX)
-			argp_error(state, "at most %d files", COMPARE_MAX);
-		o->reports[o->n_reports++] = arg;
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		if (!o->compare || !o->from.remote.head)
-			argp_error(state, o->compare ? "which reports? give files or --head"
-						     : "which .gst file?");
-		return 0;
-	case ARGP_KEY_END:
-		check_together(o, state);
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (o->n_line_filters == LINE_FILTERS_MAX)
+		return -EINVAL;
+	o->line_filters[o->n_line_filters++] = argument;
+	return 0;
+}
+
+static int add_panel(void *target, const struct gs_cli_option *option, char *argument,
+		     struct gs_err *err)
+{
+	unsigned panel = gs_plot_panel_by_name(argument);
+
+	((struct report_options *)target)->panels |= panel;
+	return panel ? 0 : -EINVAL;
+}
+
+static int set_output(void *target, const struct gs_cli_option *option, char *argument,
+		      struct gs_err *err)
+{
+	struct report_options *o = target;
+
+	if (o->output)
+		return gs_err_set(err, -EINVAL, "-o: one file at a time");
+	o->output = argument;
+	return 0;
+}
+
+static int set_flame(void *target, const struct gs_cli_option *option, char *argument,
+		     struct gs_err *err)
+{
+	return gs_flame_by_parse(argument, &((struct report_options *)target)->flame_by);
+}
+
+static int set_plot(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err)
+{
+	((struct report_options *)target)->plot = argument;
+	return gs_plot_knows(argument) ? 0 : -EINVAL;
+}
+
+static int set_threads(void *target, const struct gs_cli_option *option, char *argument,
+		       struct gs_err *err)
+{
+	((struct report_options *)target)->style.view = GS_SUMMARY_THREADS;
+	return 0;
 }
 
 /* What reading found wrong, in a line each. */
@@ -377,13 +306,13 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	struct gs_recording_stats stats;
 	struct samples samples = {.gpus = GS_MAP_INIT(1u << 20)};
 	struct gs_aggregate_under *under =
-		o->n_under ? gs_aggregate_under_new(o->under, o->n_under) : NULL;
+		o->n_within ? gs_aggregate_under_new(o->within, o->n_within) : NULL;
 	bool no_filter = o->n_line_filters == 1 && strcmp(o->line_filters[0], "none") == 0;
 	struct gs_aggregate *view = NULL;
 	bool only_samples;
-	int r = o->n_under && !under ? -ENOMEM : gs_aggregate_new(&view);
+	int r = o->n_within && !under ? -ENOMEM : gs_aggregate_new(&view);
 
-	style.part = o->n_under;
+	style.part = o->n_within;
 	if (r == 0 && o->n_line_filters)
 		r = gs_aggregate_set_line_filter(view, o->line_filters,
 						 no_filter ? 0 : o->n_line_filters);
@@ -417,61 +346,62 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	return r;
 }
 
+#define AT(member) GS_CLI_AT(struct report_options, member)
+
+static const struct gs_cli_option option_table[] = {
+	{"output", 'o', "FILE", "convert it, by the file's suffix", GS_CLI_SET, .set = set_output},
+	{"flame", 0, "WHAT", "of flame graphs: time, launches, bytes, memory, samples", GS_CLI_SET,
+	 GS_CLI_GIVEN(struct report_options, flame_by_given),
+	 .words = "time launches bytes memory samples auto", .set = set_flame},
+	{"format", 0, "FORMAT", "of the summary; with -o, print that as well", GS_CLI_TEXT,
+	 AT(format_name)},
+	GS_CLI_BY(struct report_options, style),
+	{"threads", 0, NULL, "as --by thread", GS_CLI_SET, .set = set_threads},
+	GS_CLI_TOP(struct report_options, style.n_top, top_given),
+	GS_CLI_WIDTH(struct report_options, width),
+	{"verbose", 'v', NULL, "every block of the summary", GS_CLI_FLAG, AT(style.verbose)},
+	{"within", 0, "GLOB[,GLOB]", "only what ran in these Python functions", GS_CLI_LIST,
+	 .takes = "at most 8 functions or patterns of at most 128 characters, such as forward or "
+		  "'train.py:*'",
+	 .set = add_glob},
+	{"python-filter", 0, "GLOB[,GLOB]", "files to skip in one-line stacks, as in trace",
+	 GS_CLI_LIST, .takes = "at most 32 patterns, such as '*/torch/*', or none",
+	 .set = add_filter},
+	{"compare", 0, NULL, "compare reports of jobs; table, json, yaml or html", GS_CLI_FLAG,
+	 AT(compare)},
+	{"plot", 0, "FILE", "plot recorded samples over time: .pdf, .svg or .png", GS_CLI_SET,
+	 .takes = "a file ending in one of " GS_PLOT_SUFFIXES, .set = set_plot},
+	{"panels", 0, "NAME[,NAME]", "panels of --plot (all)", GS_CLI_LIST,
+	 .words = "utilization memory pcie nvlink dram power bubble devices", .set = add_panel},
+	GS_CLI_TITLE("Reports of jobs from a head (--compare):"),
+	REMOTE_HEAD(struct report_options, from.remote),
+	{"user", 'u', "USER", "only jobs of this user", GS_CLI_TEXT, AT(from.user)},
+	{"name", 0, "NAME", "jobs with this name (NAME* matches a prefix)", GS_CLI_TEXT,
+	 AT(from.name)},
+	{"job-id", 'j', "ID", "only this job ID", GS_CLI_TEXT, AT(from.job)},
+	{"last", 0, "N", "the N most recent (100)", GS_CLI_COUNT, AT(from.last), .min = 1,
+	 .max = 100000},
+	GS_CLI_END};
+
+_Static_assert(GS_PY_GLOB_MAX == 8 && GS_PY_GLOB_CHARS == 128 && LINE_FILTERS_MAX == 32,
+	       "the texts above say so");
+
+const struct gs_cli_command gs_cli_report = {
+	.name = "gpuscope report",
+	.usage = "FILE.gst\n--compare REPORT.json...\n--compare --head HOST:PORT\n--plot FIGURE "
+		 "FILE...",
+	.about = "Prints the summary of a recorded file, as `gpuscope trace` printed it; converts, "
+		 "compares and plots recordings.",
+	.notes = "Exit status: 0 done (also when only part of a damaged file could be read, which "
+		 "is reported), 1 failed, 2 wrong usage.",
+	.options = option_table,
+	.groups = {GS_CLI_CONNECTION(struct report_options, from.remote.connection)},
+	.take_word = add_report,
+	.check = check_options,
+};
+
 int gs_cmd_report(int argc, char **argv)
 {
-	static const struct argp_option option_table[] = {
-		{"output", 'o', "FILE", 0, "convert it to one of " GS_EXPORT_SUFFIXES, 0},
-		{"flame", OPT_FLAME, "WHAT", 0,
-		 "what .svg and .folded show: time, launches, bytes, memory, samples", 0},
-		{"format", OPT_FORMAT, "FORMAT", 0,
-		 "of the summary: table, json, csv, yaml; with -o, print it as well", 0},
-		{"by", OPT_BY, "WHAT", 0,
-		 "what the table is of instead of the ten most expensive things: process, thread, "
-		 "stream, operator, line",
-		 0},
-		{"threads", OPT_THREADS, NULL, 0, "as --by thread", 0},
-		{"top", OPT_TOP, "N", 0,
-		 "rows of the table (default 10; with --by or -v 20; 0 all)", 0},
-		{"width", OPT_WIDTH, "COLUMNS", 0,
-		 "of the table (default: of the terminal, else COLUMNS or 100; 0 no limit)", 0},
-		{"verbose", 'v', NULL, 0, "every block of the summary", 0},
-		{"under", OPT_UNDER, "GLOB[,GLOB]", 0,
-		 "only what ran under these Python functions, such as forward or 'train.py:*'", 0},
-		{"python-filter", OPT_PYTHON_FILTER, "GLOB[,GLOB]", 0,
-		 "files passed over when a Python stack is shown as one line (as gpuscope trace)",
-		 0},
-		{"compare", OPT_COMPARE, NULL, 0,
-		 "compare reports of jobs (`gpuscope job -o FILE.json`, ebpf-hpc-monitor's JSON); "
-		 "table, json, yaml or html",
-		 0},
-		{"plot", OPT_PLOT, "FILE", 0,
-		 "draw recorded samples (.gst files, sessions of gswarm-profiler) over time: .pdf, "
-		 ".svg "
-		 "or .png",
-		 0},
-		{"panels", OPT_PANELS, "LIST", 0,
-		 "of --plot: utilization, memory, pcie, nvlink, dram, power, bubble, devices (all)",
-		 0},
-		{"user", OPT_USER, "USER", 0, "with --head: only jobs of this user", 9},
-		{"name", OPT_NAME, "NAME", 0, "of this name; a * at its end: that begin so", 9},
-		{"job", OPT_JOB, "ID", 0, "of this number", 9},
-		{"last", OPT_LAST, "N", 0, "the newest so many (100)", 9},
-		{0},
-	};
-	static const struct argp_child children[] = {
-		{&remote_argp, 0, "Reports of jobs from a head:", 8}, {0}};
-	static const struct argp argp = {
-		.options = option_table,
-		.parser = parse_option,
-		.children = children,
-		.help_filter = gs_cli_help_filter,
-		.args_doc = "FILE.gst\n--compare REPORT.json...\n--compare --head "
-			    "HOST:PORT\n--plot FIGURE FILE...",
-		.doc = "Prints the summary of a recorded file, as `gpuscope trace` printed it.\v"
-		       "Exit status: 0 done (also when a torn or damaged file could be read in "
-		       "part, "
-		       "which is told), 1 failed, 2 wrong usage.",
-	};
 	static struct report_options o = {
 		.style = {.size = sizeof(o.style), .view = GS_SUMMARY_SHORT}, .width = -1};
 	struct gs_export_options eo = {.size = sizeof(eo)};
@@ -481,9 +411,8 @@ int gs_cmd_report(int argc, char **argv)
 	struct stat st;
 	int r, close_r = 0;
 
-	argp_err_exit_status = GS_EXIT_USAGE;
-	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
-		return GS_EXIT_USAGE;
+	if (!gs_cli_parse(&gs_cli_report, argc, argv, &o, &r))
+		return r;
 	gs_cli_summary_settle(&o.style, o.top_given);
 	o.style.recording = o.path;
 	if (o.compare)

@@ -1,5 +1,4 @@
 /* gpuscope top: GPUs, their processes and the machine, on a full screen or once. */
-#include <argp.h>
 #include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
@@ -10,23 +9,11 @@
 
 #include "core/base/fmt.h"
 #include "commands/common/cli.h"
+#include "commands/common/shared.h"
 #include "commands/main/top.h"
 #include "sources/gpu/select.h"
 #include "sources/identity/identity.h"
 #include "output/node_report/node.h"
-
-enum {
-	OPT_INTERVAL = 256,
-	OPT_ONCE,
-	OPT_FORMAT,
-	OPT_READ_ONLY,
-	OPT_ASCII,
-	OPT_THEME,
-	OPT_REPLAY,
-	OPT_RECORD,
-	OPT_NVML,
-	OPT_COMMANDS,
-};
 
 #define INTERVAL_LEAST_NS 50000000ull
 #define INTERVAL_MOST_NS  3600000000000ull
@@ -42,97 +29,30 @@ struct top_command {
 	char gpus[GS_GPU_LIST_BYTES];
 };
 
-static int word_in(const char *word, const char *const *words, size_t n)
+static int add_gpus(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err)
 {
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(word, words[i]) == 0)
-			return (int)i;
-	return -1;
+	struct top_command *c = target;
+
+	c->options.gpus = c->gpus;
+	return gs_gpu_list_add(c->gpus, argument, err);
 }
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+static int check_options(void *target, struct gs_err *err)
 {
-	static const char *const formats[] = {"table", "json", "csv"};
-	static const char *const themes[] = {"dark", "light", "mono"};
-	struct top_command *c = state->input;
-	struct top_options *o = &c->options;
-	struct gs_err err;
-	int n;
+	const struct top_command *c = target;
+	const struct top_options *o = &c->options;
 
-	switch (key) {
-	case OPT_INTERVAL:
-	case 'd':
-		if (gs_parse_ns(arg, 1000000000ull, &o->interval_ns) < 0 ||
-		    o->interval_ns < INTERVAL_LEAST_NS || o->interval_ns > INTERVAL_MOST_NS)
-			argp_error(state,
-				   "--interval takes 50ms to 1h, such as 2 (seconds) or 500ms");
-		return 0;
-	case OPT_ONCE:
-	case '1':
-		c->once = true;
-		return 0;
-	case OPT_FORMAT:
-		n = word_in(arg, formats, GS_ARRAY_LEN(formats));
-		if (n < 0)
-			argp_error(state, "--format takes table, json or csv");
-		c->format = (enum top_format)n;
-		c->has_format = true;
-		return 0;
-	case OPT_THEME:
-		n = word_in(arg, themes, GS_ARRAY_LEN(themes));
-		if (n < 0)
-			argp_error(state, "--theme takes dark, light or mono");
-		o->tui.theme = (enum gs_tui_theme)n;
-		c->has_theme = true;
-		return 0;
-	case OPT_READ_ONLY:
-		o->tui.read_only = true;
-		return 0;
-	case OPT_ASCII:
-		o->tui.ascii = true;
-		return 0;
-	case 'a':
-		o->tui.all = true;
-		return 0;
-	case 'j':
-		o->tui.jobs = true;
-		return 0;
-	case OPT_REPLAY:
-		o->replay = arg;
-		return 0;
-	case OPT_RECORD:
-		o->record = arg;
-		return 0;
-	case OPT_COMMANDS:
-		if (!gs_identity_choose_commands(arg))
-			argp_error(state, "--commands takes scrubbed, name or full, not \"%s\"",
-				   arg);
-		return 0;
-	case OPT_NVML:
-		o->nvml = arg;
-		return 0;
-	case 'i':
-		if (gs_gpu_list_add(c->gpus, arg, &err) < 0)
-			argp_error(state, "-i: %s", err.text);
-		o->gpus = c->gpus;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "what is \"%s\"? top takes options only", arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (c->has_format && !c->once)
-			argp_error(state, "--format is for --once");
-		if (o->replay && o->record)
-			argp_error(state,
-				   "--replay and --record exclude each other: copy the file");
-		if (o->replay && (o->nvml || o->tui.all))
-			argp_error(state,
-				   "--replay shows what was recorded: --nvml and -a are for this "
-				   "machine");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
+	if (c->has_format && !c->once)
+		return gs_err_set(err, -EINVAL, "--format is for --once");
+	if (o->replay && o->record)
+		return gs_err_set(err, -EINVAL,
+				  "--replay and --record exclude each other: copy the file");
+	if (o->replay && (o->nvml || o->tui.all))
+		return gs_err_set(err, -EINVAL,
+				  "--replay shows what was recorded: --nvml and -a are for this "
+				  "machine");
+	return 0;
 }
 
 static int columns_of_output(void)
@@ -251,48 +171,50 @@ static int run_replay(const struct top_command *c, struct gs_err *err)
 	return r;
 }
 
+#define AT(member) GS_CLI_AT(struct top_command, member)
+
+static const struct gs_cli_option option_table[] = {
+	{"interval", 0, "TIME", "between two readings (1s)", GS_CLI_TIME, AT(options.interval_ns),
+	 .min = INTERVAL_LEAST_NS, .max = INTERVAL_MOST_NS},
+	{"id", 'i', "GPU[,GPU]", "only these: index, UUID, PCI bus id, INDEX:MIG-INSTANCE",
+	 GS_CLI_SET, .set = add_gpus},
+	{"all-processes", 'a', NULL, "every process, not only those on GPUs", GS_CLI_FLAG,
+	 AT(options.tui.all)},
+	{"jobs", 0, NULL, "begin with the jobs; with --once read them too", GS_CLI_FLAG,
+	 AT(options.tui.jobs)},
+	{"once", '1', NULL, "print one view and end", GS_CLI_FLAG, AT(once)},
+	{"format", 0, "FORMAT", "of --once: table, json, csv (processes)", GS_CLI_WORD, AT(format),
+	 GS_CLI_GIVEN(struct top_command, has_format), .words = "table json csv"},
+	{"record", 0, "FILE.gst", "also record everything that is read", GS_CLI_TEXT,
+	 AT(options.record)},
+	{"replay", 0, "FILE.gst", "show what was recorded", GS_CLI_TEXT, AT(options.replay)},
+	{"read-only", 0, NULL, "send no signals", GS_CLI_FLAG, AT(options.tui.read_only)},
+	{"theme", 0, "THEME", "dark, light, mono", GS_CLI_WORD, AT(options.tui.theme),
+	 GS_CLI_GIVEN(struct top_command, has_theme), .words = "dark light mono"},
+	{"ascii", 0, NULL, "draw with ASCII only", GS_CLI_FLAG, AT(options.tui.ascii)},
+	GS_CLI_COMMANDS,
+	GS_CLI_NVML(struct top_command, options.nvml),
+	GS_CLI_END};
+
+const struct gs_cli_command gs_cli_top = {
+	.name = "gpuscope top",
+	.about = "GPUs, their processes and the machine on a full screen; F1 lists the keys.",
+	.notes = "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not permitted or not supported "
+		 "here.",
+	.options = option_table,
+	.check = check_options,
+};
+
 int gs_cmd_top(int argc, char **argv)
 {
-	static const struct argp_option option_table[] = {
-		{"interval", OPT_INTERVAL, "TIME", 0, "between two readings (default 1 s)", 0},
-		{NULL, 'd', "TIME", OPTION_ALIAS, NULL, 0},
-		{"id", 'i', "GPU[,GPU]", 0,
-		 "only these: index, UUID (or its beginning), PCI bus id, or INDEX:PART", 0},
-		{"all-processes", 'a', NULL, 0, "begin with all processes, not only those on GPUs",
-		 0},
-		{"jobs", 'j', NULL, 0,
-		 "begin with the jobs of the machine; with --once read them too", 0},
-		{"once", OPT_ONCE, NULL, 0, "print one view and end", 0},
-		{NULL, '1', NULL, OPTION_ALIAS, NULL, 0},
-		{"format", OPT_FORMAT, "FORMAT", 0, "of --once: table, json, csv (processes)", 0},
-		{"record", OPT_RECORD, "FILE.gst", 0, "also write everything that is read", 0},
-		{"replay", OPT_REPLAY, "FILE.gst", 0, "show what was recorded", 0},
-		{"read-only", OPT_READ_ONLY, NULL, 0, "send no signals", 0},
-		{"theme", OPT_THEME, "THEME", 0, "dark, light, mono", 0},
-		{"ascii", OPT_ASCII, NULL, 0, "draw with ASCII only", 0},
-		{"commands", OPT_COMMANDS, "WHAT", 0,
-		 "arguments of processes: scrubbed, name (none), full", 0},
-		{"nvml", OPT_NVML, "PATH", 0, "another libnvidia-ml.so.1", 0},
-		{0},
-	};
-	static const struct argp argp = {
-		.options = option_table,
-		.parser = parse_option,
-		.help_filter = gs_cli_help_filter,
-		.doc = "GPUs, their processes and the machine on a full screen; F1 tells the "
-		       "keys.\v"
-		       "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not permitted or not "
-		       "supported here.",
-	};
 	struct top_command c = {
 		.options = {.interval_ns = 1000000000ull, .tui = {.size = sizeof(c.options.tui)}}};
 	struct gs_err err = {{0}};
 	const char *no_color = getenv("NO_COLOR");
 	int r;
 
-	argp_err_exit_status = GS_EXIT_USAGE;
-	if (argp_parse(&argp, argc, argv, 0, NULL, &c) != 0)
-		return GS_EXIT_USAGE;
+	if (!gs_cli_parse(&gs_cli_top, argc, argv, &c, &r))
+		return r;
 	/* Only what characters are: numbers in JSON and CSV keep their point. */
 	setlocale(LC_CTYPE, "");
 	if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)

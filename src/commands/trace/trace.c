@@ -517,7 +517,7 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.events = !o->summary_only,
 		.min_dur_ns = o->min_dur_ns,
 		.ring_bytes = o->ring_bytes,
-		.avoid = o->avoid,
+		.avoid = o->disabled_features,
 		.pids = o->n_pids ? o->pids : &t->child.pid,
 		.n_pids = o->n_pids ? o->n_pids : t->child.pid > 0,
 		.follow = o->follow || o->command,
@@ -526,16 +526,16 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.comm = o->comm,
 		.cgroup = o->cgroup,
 		.layers = o->layers,
-		.globs = o->globs,
-		.n_globs = o->n_globs,
+		.globs = o->funcs.glob,
+		.n_globs = o->funcs.n,
 		.users = o->users,
 		.funcs = t->funcs,
 		.reader = t->reader,
 		.op_set = o->op_set,
-		.ops = o->ops,
-		.n_ops = o->n_ops,
-		.modes = o->max_overhead > 0 || o->plan,
-		.default_mode = o->plan ? GS_MODE_COUNT : GS_MODE_EVENTS,
+		.ops = o->ops.glob,
+		.n_ops = o->ops.n,
+		.modes = o->max_overhead > 0 || o->estimate,
+		.default_mode = o->estimate ? GS_MODE_COUNT : GS_MODE_EVENTS,
 		.on_attach = on_attach,
 		.on_late = on_late,
 		.on_process = on_process,
@@ -727,7 +727,7 @@ static int finish_trace(struct trace *t)
 	gs_guard_log_costs(t->guard, t->consumer_guard);
 	nothing = trace_saw_nothing(t);
 	r = trace_output_end(t->output, t->child_ended ? t->child_status : -1, t->reason);
-	if (t->options.plan)
+	if (t->options.estimate)
 		s = trace_output_write_plan(t->output);
 	else
 		s = trace_output_summary(t->output);

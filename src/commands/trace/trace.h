@@ -23,6 +23,11 @@
 #define TRACE_MAX_GLOBS   32
 #define TRACE_MAX_OUTPUTS 4
 
+struct trace_globs {
+	const char *glob[TRACE_MAX_GLOBS]; /* borrowed from argv */
+	size_t n;
+};
+
 struct trace_options {
 	char **command; /* NULL: none; borrowed from argv */
 	pid_t pids[TRACE_MAX_PIDS];
@@ -32,15 +37,12 @@ struct trace_options {
 	int64_t uid; /* -1: any */
 	const char *comm, *cgroup;
 	uint32_t layers;
-	const char *globs[TRACE_MAX_GLOBS];
-	size_t n_globs;
-	const char *ops[TRACE_MAX_GLOBS]; /* operators by name */
-	size_t n_ops;
+	struct trace_globs funcs, ops; /* functions and operators by name */
 	enum gs_op_set op_set;
 	bool op_set_given;
 	uint64_t min_dur_ns, duration_ns, max_bytes;
 	uint32_t ring_bytes;
-	unsigned avoid;
+	unsigned disabled_features; /* enum gs_avoid, ored */
 	bool python_gc, python_gil;
 	bool python_calls; /* of all functions, or those of python_globs */
 	struct gs_py_glob python_globs[GS_PY_GLOB_MAX];
@@ -50,17 +52,16 @@ struct trace_options {
 	uint32_t stack_bytes;     /* copied of each */
 	unsigned python_hz;       /* 0: no samples */
 	uint64_t slow_scope_ns;
-	bool python_wants_calls; /* stacks belong to calls: these come one by one */
-	const char *line_filters[TRACE_MAX_GLOBS];
-	size_t n_line_filters; /* 0: the usual one */
+	bool python_wants_calls;         /* stacks belong to calls: these come one by one */
+	struct trace_globs line_filters; /* none: the usual one */
 	bool summary_only;
 	const char *outputs[TRACE_MAX_OUTPUTS];
 	size_t n_outputs;
 	enum gs_flame_by flame_by;
 	bool flame_by_given;
 	double max_overhead;      /* part of processor time; 0: no limit */
-	bool plan;                /* only count, and tell what tracing would cost */
-	bool plan_waits;          /* from the first call on */
+	bool estimate;            /* only count, and report what tracing would cost */
+	bool estimate_waits;      /* from the first call on */
 	const char *summary_path; /* NULL: stdout, or stderr with a command */
 	bool summary_to_stdout;   /* also with a command */
 	bool output_to_stdout;    /* a trace is written there: the summary goes to stderr */
@@ -141,7 +142,7 @@ void trace_output_stop(struct trace_output *output, struct gs_uprobe *probe);
 void trace_output_progress(struct trace_output *output, uint64_t ret_calls[GS_LAYER_COUNT],
 			   uint64_t *ret_lost);
 
-/* What --plan found, where the summary would go. 0, or the error (said already). */
+/* What --estimate found, where the summary would go. 0, or the error (said already). */
 int trace_output_write_plan(const struct trace_output *output);
 
 /* Ends the stream and closes the files. 0, or the first error (said already). */

@@ -72,10 +72,10 @@ static void report_prices(const struct gs_costs *p, const struct gs_uprobe_cost_
 int trace_budget_new(const struct trace_options *options, const struct gs_func_set *funcs,
 		     struct trace_budget **ret_budget, struct gs_err *err)
 {
-	bool needed = options->max_overhead > 0 || options->plan;
+	bool needed = options->max_overhead > 0 || options->estimate;
 	const struct gs_uprobe_cost_options po = {
-		.avoid = options->avoid,
-		.events = !options->summary_only || options->plan,
+		.avoid = options->disabled_features,
+		.events = !options->summary_only || options->estimate,
 		.scopes = options->layers >> GS_LAYER_TORCH & 1 || options->python_gc ||
 			  options->python_gil || gs_user_set_n(options->users),
 		.users = needed && gs_user_set_n(options->users),
@@ -205,7 +205,7 @@ void trace_budget_tick(struct trace_budget *b, struct gs_uprobe *probe)
 		return;
 	b->probe = probe;
 	b->last_ns = gs_clock_mono_ns();
-	if (b->options->plan_waits && !b->begun) {
+	if (b->options->estimate_waits && !b->begun) {
 		if (b->start_ns)
 			b->begun = any_hit(b);
 		if (!b->begun)
@@ -219,7 +219,7 @@ void trace_budget_tick(struct trace_budget *b, struct gs_uprobe *probe)
 
 bool trace_budget_has_begun(const struct trace_budget *b)
 {
-	return !b || !b->options->plan_waits || b->begun;
+	return !b || !b->options->estimate_waits || b->begun;
 }
 
 double trace_budget_ratio(const struct trace_budget *b)
@@ -257,7 +257,7 @@ void trace_budget_report(const struct trace_budget *b)
 			   100 * ratio);
 }
 
-/* --- --plan --- */
+/* --- --estimate --- */
 
 struct row {
 	unsigned func;

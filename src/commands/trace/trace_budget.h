@@ -1,5 +1,5 @@
 /* What tracing costs the traced program: told live and at the end, kept within --max-overhead, and
- * foretold by --plan. */
+ * foretold by --estimate. */
 #ifndef GS_COMMANDS_TRACE_TRACE_BUDGET_H
 #define GS_COMMANDS_TRACE_TRACE_BUDGET_H
 
@@ -7,7 +7,7 @@
 
 struct trace_budget;
 
-/* Measures what a hit costs here. Without --max-overhead and --plan *ret_budget is NULL where that
+/* Measures what a hit costs here. Without --max-overhead and --estimate *ret_budget is NULL where that
  * cannot be done. 0 or negative errno. */
 int trace_budget_new(const struct trace_options *options, const struct gs_func_set *funcs,
 		     struct trace_budget **ret_budget, struct gs_err *err);

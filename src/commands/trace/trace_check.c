@@ -30,11 +30,11 @@ static int check_target(const struct trace_options *o)
 				    "train.py), -p PID, -u USER, -c NAME, --cgroup PATH or -a");
 	if (o->command && chosen)
 		return refuse_trace(
-			"a command is traced alone: leave out -p, -u, -c, --cgroup and -a, "
+			"a command is traced alone: leave out -p, -u, --comm, --cgroup and -a, "
 			"or the command");
 	if (o->all && (o->n_pids || o->uid >= 0 || o->comm || o->cgroup))
 		return refuse_trace(
-			"-a is every process: leave it out, or -p, -u, -c and --cgroup");
+			"-a is every process: leave it out, or -p, -u, --comm and --cgroup");
 	if (o->follow && others && !o->n_pids && !o->comm)
 		return refuse_trace(
 			"--follow is for -p and -c: leave it out, -u, --cgroup and -a take "
@@ -45,9 +45,10 @@ static int check_target(const struct trace_options *o)
 static int check_plan(const struct trace_options *o)
 {
 	if (o->n_outputs || o->head.n_addresses || o->max_overhead > 0)
-		return refuse_trace("--plan only counts: leave out -o, --head and --max-overhead");
+		return refuse_trace(
+			"--estimate only counts: leave out -o, --head and --max-overhead");
 	if (o->format == GS_SUMMARY_YAML)
-		return refuse_trace("--plan prints a table, json or csv");
+		return refuse_trace("--estimate prints a table, json or csv");
 	return 0;
 }
 
@@ -100,13 +101,13 @@ int trace_check(const struct trace_options *o)
 {
 	int r = check_target(o);
 
-	if (r == 0 && o->plan)
+	if (r == 0 && o->estimate)
 		r = check_plan(o);
 	if (r == 0)
 		r = check_events(o);
 	if (r == 0)
 		r = check_files(o);
-	if (r == 0 && o->n_ops && o->op_set_given)
+	if (r == 0 && o->ops.n && o->op_set_given)
 		r = refuse_trace(
 			"--op and --op-set both choose operators: leave out one of the two");
 	if (r == 0 && o->layers == 1u << GS_LAYER_USER && !o->n_probe_files)
@@ -120,7 +121,7 @@ int trace_check_stacks(const struct trace_options *o)
 {
 	if (o->stack_bytes && !o->native_stack_at)
 		return refuse_trace("--stack-bytes is for native stacks: add --stacks native");
-	if (o->n_line_filters && !o->py_stack_at)
+	if (o->line_filters.n && !o->py_stack_at)
 		return refuse_trace("--python-filter is for Python stacks: add --layer python, "
 				    "--python-hz or --python-at");
 	return 0;

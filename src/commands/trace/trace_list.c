@@ -29,10 +29,10 @@ static void put_function(struct list *l, unsigned layer, unsigned func_class, co
 
 static bool operator_wanted(const struct trace_options *o, const char *name)
 {
-	for (size_t i = 0; i < o->n_ops; i++)
-		if (gs_torch_matches(o->ops[i], name))
+	for (size_t i = 0; i < o->ops.n; i++)
+		if (gs_torch_matches(o->ops.glob[i], name))
 			return true;
-	return !o->n_ops;
+	return !o->ops.n;
 }
 
 static void on_operator(void *ctx, const char *name, bool by_default, const char *path)
@@ -83,10 +83,10 @@ static void list_operators(struct list *l)
 
 static bool function_wanted(const struct trace_options *o, const char *name)
 {
-	for (size_t i = 0; i < o->n_globs; i++)
-		if (fnmatch(o->globs[i], name, 0) == 0)
+	for (size_t i = 0; i < o->funcs.n; i++)
+		if (fnmatch(o->funcs.glob[i], name, 0) == 0)
 			return true;
-	return !o->n_globs;
+	return !o->funcs.n;
 }
 
 int trace_list(const struct trace_options *o)
@@ -94,7 +94,7 @@ int trace_list(const struct trace_options *o)
 	uint32_t layers = o->layers ? o->layers : GS_LAYERS_DEFAULT;
 	struct list l = {.options = o};
 
-	if (o->n_ops || o->op_set_given)
+	if (o->ops.n || o->op_set_given)
 		layers = (o->layers ? o->layers : 0) | 1u << GS_LAYER_TORCH;
 	for (unsigned id = 1; id <= gs_func_count(); id++) {
 		const struct gs_func *f = gs_func_by_id(id);

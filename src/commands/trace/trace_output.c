@@ -103,7 +103,7 @@ static int build_summary(struct trace_output *o, const char *engine, const char 
 	r = gs_ingest_new(&fo, &o->feed);
 	if (r == 0)
 		r = gs_aggregate_new(&o->view);
-	if (r == 0 && options->n_line_filters)
+	if (r == 0 && options->line_filters.n)
 		r = trace_python_filter(options, o->view);
 	if (r == 0)
 		r = gs_ingest_add_sink(o->feed, "summary", gs_aggregate_sink(o->view));

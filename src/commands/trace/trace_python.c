@@ -115,9 +115,10 @@ void trace_python_settle(struct trace_options *o)
 
 int trace_python_filter(const struct trace_options *o, struct gs_aggregate *view)
 {
-	bool none = o->n_line_filters == 1 && strcmp(o->line_filters[0], "none") == 0;
+	bool none = o->line_filters.n == 1 && strcmp(o->line_filters.glob[0], "none") == 0;
 
-	return gs_aggregate_set_line_filter(view, o->line_filters, none ? 0 : o->n_line_filters);
+	return gs_aggregate_set_line_filter(view, o->line_filters.glob,
+					    none ? 0 : o->line_filters.n);
 }
 
 /* --- interpreters --- */

@@ -215,20 +215,20 @@ static const struct gs_conf_key store_keys[] = {
 		 "The folder of everything; empty: /var/lib/gpuscope/head, for others than root\n"
 		 "~/.local/state/gpuscope/head.",
 	 .bytes = SIZE(store, path)},
-	{.name = "keep",
+	{.name = "retention",
 	 .kind = GS_CONF_TEXT,
-	 .offset = AT(store, keep),
+	 .offset = AT(store, retention),
 	 .preset = "7d",
 	 .comment = "How long what no session covers is kept: 12h, 90d, forever.",
-	 .bytes = SIZE(store, keep),
+	 .bytes = SIZE(store, retention),
 	 .valid = valid_keep,
 	 .expects = "a time such as 12h or 7d, or forever"},
-	{.name = "keep_size",
+	{.name = "retention_bytes",
 	 .kind = GS_CONF_TEXT,
-	 .offset = AT(store, keep_size),
+	 .offset = AT(store, retention_bytes),
 	 .preset = "",
 	 .comment = "And how much of it, as 100G; then the oldest is removed. Empty: no limit.",
-	 .bytes = SIZE(store, keep_size),
+	 .bytes = SIZE(store, retention_bytes),
 	 .valid = valid_size,
 	 .expects = "16M or more, such as 100G"},
 	{.name = "downsample",
@@ -381,9 +381,9 @@ int gs_head_conf_read(const char *path, const struct gs_head_override *overrides
 void gs_head_conf_keep(const struct gs_head_conf *conf, struct gs_head_retention *ret_keep)
 {
 	*ret_keep = (struct gs_head_retention){.coarse_sessions = conf->store.downsample_sessions};
-	if (strcmp(conf->store.keep, "forever") != 0)
-		(void)parse_age(conf->store.keep, &ret_keep->keep_ns);
-	(void)gs_parse_bytes(conf->store.keep_size, &ret_keep->keep_bytes);
+	if (strcmp(conf->store.retention, "forever") != 0)
+		(void)parse_age(conf->store.retention, &ret_keep->keep_ns);
+	(void)gs_parse_bytes(conf->store.retention_bytes, &ret_keep->keep_bytes);
 	for (uint32_t i = 0; i < conf->store.downsample.n && i < GS_HEAD_LEVELS_MAX; i++)
 		if (parse_level(conf->store.downsample.cell[i],
 				&ret_keep->level[ret_keep->n_levels]) < 0)

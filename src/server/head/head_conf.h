@@ -30,7 +30,7 @@ struct gs_head_conf {
 	} sampling;
 	struct {
 		char path[512]; /* "": the usual one */
-		char keep[32], keep_size[32];
+		char retention[32], retention_bytes[32];
 		struct gs_conf_rows downsample;
 		bool downsample_sessions;
 	} store;

@@ -56,9 +56,11 @@ static int too_much(struct gs_head *h, uint64_t keep_bytes, struct gs_store *sto
 		r = old_reports(store);
 	if (r == 0 && !h->reported_over) {
 		h->reported_over = true;
-		head_log(h, "more is stored than --keep-bytes (store.keep_size) allows, and "
-			    "sessions cover all of it: "
-			    "`gpuscope session delete` those that are not needed");
+		head_log(
+			h,
+			"more is stored than --retention-bytes (store.retention_bytes) allows, and "
+			"sessions cover all of it: "
+			"`gpuscope session delete` those that are not needed");
 	}
 	return r;
 }

@@ -161,7 +161,7 @@ unsigned gs_uprobe_python_id(const struct gs_uprobe *probe);
 /* Have threads a wall-clock account? Not where the kernel refuses its programs. */
 bool gs_uprobe_has_account(const struct gs_uprobe *probe);
 
-/* Has a process of the selection been seen? For -u, -c and --cgroup, whose processes may come
+/* Has a process of the selection been seen? For -u, --comm and --cgroup, whose processes may come
  * later. One that takes a chosen name after its start (prctl) is seen with its next library only.
  */
 bool gs_uprobe_saw_target(const struct gs_uprobe *probe);

@@ -167,7 +167,7 @@ static void configuration(void **state)
 {
 	static const char text[] = "store:\n"
 				   "  keep: 90d\n"
-				   "  keep_size: 1G\n"
+				   "  retention_bytes: 1G\n"
 				   "  downsample:\n"
 				   "    - {after: 1d, interval: 10s}\n"
 				   "    - {after: 1.5d, interval: 1m}\n";
@@ -188,7 +188,7 @@ static void configuration(void **state)
 	assert_false(keep.coarse_sessions);
 	/* Options over it, through the same tables. */
 	{
-		const struct gs_head_override good[] = {{"keep", "store.keep", "forever"},
+		const struct gs_head_override good[] = {{"retention", "store.retention", "forever"},
 							{"listen", "nodes.listen", "[::1]:1,h:2"}};
 		const struct gs_head_override bad[] = {{"tls-cert", "nodes.tls_cert", "c.pem"}};
 

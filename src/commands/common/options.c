@@ -1,0 +1,424 @@
+/*
+ * Parsing of command lines by tables of options (options.h). getopt_long() finds the options; this
+ * file makes its table, converts arguments, and says what is wrong.
+ */
+#include "commands/common/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/conf.h"
+#include "core/base/fmt.h"
+#include "core/base/mem.h"
+#include "commands/common/cli.h"
+
+#define OPTIONS_MAX 96
+#define KEY_HELP    'h'
+#define KEY_VERSION 'V'
+#define KEY_ROW     256 /* and the number of the row */
+#define NS_PER_S    1000000000ull
+
+/* What getopt_long() is given. */
+struct parse {
+	const struct gs_cli_command *command;
+	struct option longs[OPTIONS_MAX + 3];
+	char shorts[2 * OPTIONS_MAX + 8];
+	size_t n_rows;
+};
+
+const struct gs_cli_option *gs_cli_option_at(const struct gs_cli_command *command, size_t i,
+					     const struct gs_cli_group **ret_group)
+{
+	const struct gs_cli_option *o = command->options;
+
+	*ret_group = NULL;
+	for (size_t g = 0;; g++) {
+		for (; o && (o->name || o->help); o++)
+			if (o->name && i-- == 0)
+				return o;
+		if (g == GS_CLI_GROUPS || !command->groups[g].title)
+			return NULL;
+		*ret_group = &command->groups[g];
+		o = command->groups[g].options;
+	}
+}
+
+int gs_cli_usage_error(const struct gs_cli_command *command, const char *text)
+{
+	fprintf(stderr, "%s: %s\n", command->name, text);
+	return GS_EXIT_USAGE;
+}
+
+/* --- conversion --- */
+
+static void format_time(char *out, size_t bytes, uint64_t ns)
+{
+	static const struct {
+		const char *name;
+		uint64_t ns;
+	} units[] = {{"h", 3600 * NS_PER_S}, {"m", 60 * NS_PER_S}, {"s", NS_PER_S},
+		     {"ms", 1000000},        {"us", 1000},         {"ns", 1}};
+	size_t u = 0;
+
+	while (ns % units[u].ns != 0)
+		u++;
+	snprintf(out, bytes, "%llu%s", (unsigned long long)(ns / units[u].ns), units[u].name);
+}
+
+static void format_bytes(char *out, size_t bytes, uint64_t n)
+{
+	static const char units[] = "\0KMG";
+	size_t u = 0;
+
+	for (; n && n % 1024 == 0 && u < 3; u++)
+		n /= 1024;
+	snprintf(out, bytes, "%llu%.1s", (unsigned long long)n, &units[u]);
+}
+
+/* "from 1 to 9" of a row with limits. */
+static void format_range(const struct gs_cli_option *o, char *out, size_t bytes)
+{
+	char min[32], max[32];
+
+	if (o->kind == GS_CLI_TIME) {
+		format_time(min, sizeof(min), o->min);
+		format_time(max, sizeof(max), o->max);
+	} else if (o->kind == GS_CLI_BYTES) {
+		format_bytes(min, sizeof(min), o->min);
+		format_bytes(max, sizeof(max), o->max);
+	} else {
+		snprintf(min, sizeof(min), "%llu", (unsigned long long)o->min);
+		snprintf(max, sizeof(max), "%llu", (unsigned long long)o->max);
+	}
+	if (o->min && o->max)
+		snprintf(out, bytes, " from %s to %s", min, max);
+	else if (o->min)
+		snprintf(out, bytes, " of at least %s", min);
+	else if (o->max)
+		snprintf(out, bytes, " up to %s", max);
+	else
+		out[0] = '\0';
+}
+
+/* "a, b or c" of "a b c". */
+static void join_words(const char *words, const char *before, char *out, size_t bytes)
+{
+	size_t n = (size_t)snprintf(out, bytes, "%s", before);
+
+	for (const char *w = words, *end; *w && n < bytes; w = *end ? end + 1 : end) {
+		end = strchrnul(w, ' ');
+		n += (size_t)snprintf(out + n, bytes - n, "%s%.*s",
+				      w == words     ? ""
+				      : *end == '\0' ? " or "
+						     : ", ",
+				      (int)(end - w), w);
+	}
+}
+
+/* What an option takes, in words. */
+static void describe_value(const struct gs_cli_option *o, char *out, size_t bytes)
+{
+	char range[80];
+
+	format_range(o, range, sizeof(range));
+	if (o->takes)
+		snprintf(out, bytes, "%s", o->takes);
+	else if (o->words)
+		join_words(o->words, o->kind == GS_CLI_LIST ? "one or more of " : "", out, bytes);
+	else if (o->kind == GS_CLI_TIME)
+		snprintf(out, bytes, "a time%s, such as 2 (seconds) or 500ms", range);
+	else if (o->kind == GS_CLI_BYTES)
+		snprintf(out, bytes, "a size%s, such as 256M", range);
+	else if (o->kind == GS_CLI_COUNT)
+		snprintf(out, bytes, "a number%s", range);
+	else
+		snprintf(out, bytes, "%s", o->argument ? o->argument : "no argument");
+}
+
+static bool is_in_range(const struct gs_cli_option *o, uint64_t n)
+{
+	return n >= o->min && (!o->max || n <= o->max);
+}
+
+static int set_count(const struct gs_cli_option *o, const char *argument, void *at)
+{
+	char *end;
+	unsigned long long n;
+	unsigned value;
+
+	errno = 0;
+	n = strtoull(argument, &end, 10);
+	if (argument[0] < '0' || argument[0] > '9' || *end || errno || n > UINT_MAX ||
+	    !is_in_range(o, n))
+		return -EINVAL;
+	value = (unsigned)n;
+	memcpy(at, &value, sizeof(value));
+	return 0;
+}
+
+static int set_quantity(const struct gs_cli_option *o, const char *argument, void *at)
+{
+	uint64_t n;
+	int r = o->kind == GS_CLI_TIME ? gs_parse_ns(argument, NS_PER_S, &n)
+				       : gs_parse_bytes(argument, &n);
+
+	if (r < 0 || !is_in_range(o, n))
+		return -EINVAL;
+	memcpy(at, &n, sizeof(n));
+	return 0;
+}
+
+static int set_word(const struct gs_cli_option *o, const char *argument, void *at)
+{
+	size_t length = strlen(argument);
+	unsigned i = 0;
+
+	for (const char *w = o->words, *end; *w; w = *end ? end + 1 : end, i++) {
+		end = strchrnul(w, ' ');
+		if ((size_t)(end - w) == length && strncmp(w, argument, length) == 0) {
+			memcpy(at, &i, sizeof(i));
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+static int set_list(const struct gs_cli_option *o, char *argument, void *target, struct gs_err *err)
+{
+	char *save = NULL;
+	int r = -EINVAL;
+
+	for (char *w = strtok_r(argument, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
+		r = o->set(target, o, w, err);
+		if (r < 0)
+			break;
+	}
+	return r;
+}
+
+static int set_value(const struct gs_cli_option *o, char *argument, char *target,
+		     struct gs_err *err)
+{
+	void *at = target + o->offset;
+
+	switch (o->kind) {
+	case GS_CLI_FLAG:
+		*(bool *)at = true;
+		return 0;
+	case GS_CLI_BITS:
+		*(unsigned *)at |= o->data;
+		return 0;
+	case GS_CLI_TEXT:
+		memcpy(at, &argument, sizeof(argument));
+		return 0;
+	case GS_CLI_TIME:
+	case GS_CLI_BYTES:
+		return set_quantity(o, argument, at);
+	case GS_CLI_COUNT:
+		return set_count(o, argument, at);
+	case GS_CLI_WORD:
+		return set_word(o, argument, at);
+	case GS_CLI_LIST:
+		return argument ? set_list(o, argument, target, err) : o->set(target, o, NULL, err);
+	default:
+		return o->set(target, o, argument, err);
+	}
+}
+
+static int take_option(const struct gs_cli_command *command, size_t row, char *argument,
+		       void *target)
+{
+	const struct gs_cli_group *group;
+	const struct gs_cli_option *o = gs_cli_option_at(command, row, &group);
+	char *at = (char *)target + (group ? group->offset : 0);
+	char takes[300], given[120];
+	struct gs_err err = {{0}};
+
+	snprintf(given, sizeof(given), "%s", argument ? argument : ""); /* set() may write to it */
+	if (set_value(o, argument, at, &err) < 0) {
+		describe_value(o, takes, sizeof(takes));
+		if (!err.text[0])
+			gs_err_set(&err, -EINVAL, "--%s takes %s, not \"%s\"", o->name, takes,
+				   given);
+		return gs_cli_usage_error(command, err.text);
+	}
+	if (o->given)
+		*(bool *)(at + o->given - 1) = true;
+	if (command->used)
+		*(unsigned *)((char *)target + command->used - 1) |= o->data;
+	return 0;
+}
+
+/* --- the table for getopt_long() --- */
+
+static void make_table(const struct gs_cli_command *command, struct parse *p)
+{
+	const struct gs_cli_group *group;
+	const struct gs_cli_option *o;
+	char *s = p->shorts;
+
+	p->command = command;
+	if (command->stops_at_word)
+		*s++ = '+';
+	*s++ = ':';
+	*s++ = KEY_HELP;
+	*s++ = KEY_VERSION;
+	for (; p->n_rows < OPTIONS_MAX && (o = gs_cli_option_at(command, p->n_rows, &group));
+	     p->n_rows++) {
+		int takes = !o->argument            ? no_argument
+			    : o->argument[0] == '[' ? optional_argument
+						    : required_argument;
+
+		p->longs[p->n_rows] =
+			(struct option){o->name, takes, NULL, KEY_ROW + (int)p->n_rows};
+		if (!o->letter)
+			continue;
+		*s++ = o->letter;
+		if (takes != no_argument)
+			*s++ = ':';
+		if (takes == optional_argument)
+			*s++ = ':';
+	}
+	p->longs[p->n_rows] = (struct option){"help", no_argument, NULL, KEY_HELP};
+	p->longs[p->n_rows + 1] = (struct option){"version", no_argument, NULL, KEY_VERSION};
+}
+
+/* The row of what getopt_long() returned, n_rows for none. */
+static size_t row_of_key(const struct parse *p, int key)
+{
+	const struct gs_cli_group *group;
+	size_t i = key >= KEY_ROW ? (size_t)key - KEY_ROW : 0;
+
+	for (; key < KEY_ROW && i < p->n_rows; i++)
+		if (gs_cli_option_at(p->command, i, &group)->letter == key)
+			break;
+	return i;
+}
+
+/* --- what is wrong --- */
+
+static const char *nearest_name(const struct parse *p, const char *word)
+{
+	const struct gs_cli_group *group;
+	const char *near = NULL;
+	unsigned best = 4, d;
+
+	for (size_t i = 0; i < p->n_rows; i++)
+		if (gs_cli_option_at(p->command, i, &group)->help &&
+		    (d = gs_conf_distance(word, p->longs[i].name)) < best) {
+			best = d;
+			near = p->longs[i].name;
+		}
+	return near;
+}
+
+/* Of a word that getopt_long() did not take: no such option, or the beginning of several. */
+static int refuse_option(const struct parse *p, const char *word)
+{
+	char name[64], text[256];
+	const char *near;
+	size_t n, matches = 0;
+
+	if (strncmp(word, "--", 2) != 0 || optopt > 0) {
+		n = row_of_key(p, optopt);
+		if (optopt > 0 && n < p->n_rows) /* --flag=ARGUMENT */
+			snprintf(text, sizeof(text), "--%s takes no argument", p->longs[n].name);
+		else
+			snprintf(text, sizeof(text), "no option \"-%c\"", optopt);
+		return gs_cli_usage_error(p->command, text);
+	}
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	n = (size_t)snprintf(text, sizeof(text), "\"--%s\" may be", name);
+	for (size_t i = 0; i < p->n_rows; i++)
+		if (strncmp(p->longs[i].name, name, strlen(name)) == 0 && n < sizeof(text))
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s --%s",
+					      matches++ ? "," : "", p->longs[i].name);
+	near = nearest_name(p, name);
+	if (matches < 2 && near)
+		snprintf(text, sizeof(text), "no option \"--%s\"; did you mean --%s?", name, near);
+	else if (matches < 2)
+		snprintf(text, sizeof(text), "no option \"--%s\"; '%s --help' lists them", name,
+			 p->command->name);
+	return gs_cli_usage_error(p->command, text);
+}
+
+static int refuse_without_argument(const struct parse *p)
+{
+	const struct gs_cli_group *group;
+	const struct gs_cli_option *o = gs_cli_option_at(p->command, row_of_key(p, optopt), &group);
+	char takes[300], text[400];
+
+	describe_value(o, takes, sizeof(takes));
+	snprintf(text, sizeof(text), "--%s takes %s", o->name, takes);
+	return gs_cli_usage_error(p->command, text);
+}
+
+/* --- words and checks --- */
+
+static int take_words(const struct gs_cli_command *command, int argc, char **argv, void *target)
+{
+	struct gs_err err = {{0}};
+	int r = 0;
+
+	if (optind < argc && !command->take_word) {
+		gs_err_set(&err, -EINVAL, "what is \"%s\"? it takes options only", argv[optind]);
+		return gs_cli_usage_error(command, err.text);
+	}
+	for (int i = optind; i < argc && r == 0; i = command->stops_at_word ? argc : i + 1)
+		r = command->take_word(target, argv + i, &err);
+	return r < 0 ? gs_cli_usage_error(command, gs_err_text(&err, r)) : 0;
+}
+
+static int check_together(const struct gs_cli_command *command, void *target)
+{
+	struct gs_err err = {{0}};
+	int r = 0;
+
+	for (size_t g = 0; r == 0 && g < GS_CLI_GROUPS && command->groups[g].title; g++)
+		if (command->groups[g].check)
+			r = command->groups[g].check((char *)target + command->groups[g].offset,
+						     &err);
+	if (r == 0 && command->check)
+		r = command->check(target, &err);
+	return r < 0 ? gs_cli_usage_error(command, gs_err_text(&err, r)) : 0;
+}
+
+bool gs_cli_parse(const struct gs_cli_command *command, int argc, char **argv, void *target,
+		  int *ret_status)
+{
+	struct parse p = {.command = NULL};
+	int key, status = 0;
+
+	make_table(command, &p);
+	opterr = 0;
+	optind = 0; /* start over, also with '+' (glibc) */
+	while (status == 0 && (key = getopt_long(argc, argv, p.shorts, p.longs, NULL)) != -1) {
+		switch (key) {
+		case KEY_HELP:
+			gs_cli_print_help(command, stdout);
+			*ret_status = GS_EXIT_DONE;
+			return false;
+		case KEY_VERSION:
+			puts("gpuscope " GS_VERSION);
+			*ret_status = GS_EXIT_DONE;
+			return false;
+		case ':':
+			status = refuse_without_argument(&p);
+			break;
+		case '?':
+			status = refuse_option(&p, argv[optind - 1]);
+			break;
+		default:
+			status = take_option(command, row_of_key(&p, key), optarg, target);
+		}
+	}
+	if (status == 0)
+		status = take_words(command, argc, argv, target);
+	if (status == 0)
+		status = check_together(command, target);
+	*ret_status = status;
+	return status == 0;
+}

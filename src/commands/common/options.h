@@ -1,0 +1,101 @@
+/*
+ * The command line of every command, by tables. A row is an option: its names, its argument, its
+ * help, how its argument is converted, and where it goes in the command's own struct. Parsing,
+ * --help, "did you mean", shell completion and the check of the man pages all come from the rows.
+ *
+ * Arguments have one grammar in all commands: TIME is a number with ns, us, ms, s, m or h (a plain
+ * number is seconds), BYTES one with K, M or G, N a whole number, WHAT one of some words. Wrong ones
+ * have one error text: --NAME takes THIS, not "THAT".
+ */
+#ifndef GS_COMMANDS_COMMON_OPTIONS_H
+#define GS_COMMANDS_COMMON_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/base/err.h"
+
+enum gs_cli_kind {
+	GS_CLI_FLAG,  /* bool: true */
+	GS_CLI_BITS,  /* unsigned: data is ored into it */
+	GS_CLI_TEXT,  /* const char *: the argument, borrowed from argv */
+	GS_CLI_TIME,  /* uint64_t: nanoseconds */
+	GS_CLI_BYTES, /* uint64_t */
+	GS_CLI_COUNT, /* unsigned */
+	GS_CLI_WORD,  /* an enum: which of words */
+	GS_CLI_LIST,  /* set() is called for each piece between commas */
+	GS_CLI_SET,   /* set() is called */
+};
+
+struct gs_cli_option {
+	const char *name; /* without dashes; NULL: help is the title of the rows below it */
+	char letter;      /* 0: none */
+	const char
+		*argument; /* its name in texts; NULL: takes none; in [] when it may be left out */
+	const char *help;  /* at most 60 characters, lower case; NULL: a hidden option */
+	enum gs_cli_kind kind;
+	size_t offset;     /* of the value in the target */
+	size_t given;      /* GS_CLI_GIVEN(): a bool that says that the option was given */
+	uint64_t min, max; /* of TIME, BYTES and COUNT, inclusive; max 0: no limit */
+	const char *words; /* all that it takes, with spaces between them; NULL: anything */
+	const char *takes; /* "a file": what is said of wrong ones; NULL: made of the above */
+	unsigned data;     /* for set(), of BITS, and ored into the command's `used` */
+	/* 0, or a negative errno; without a text in err the usual one is made. argument is NULL where
+	 * it was left out, and may be written to. */
+	int (*set)(void *target, const struct gs_cli_option *option, char *argument,
+		   struct gs_err *err);
+};
+
+#define GS_CLI_AT(type, member)    .offset = offsetof(type, member)
+#define GS_CLI_GIVEN(type, member) .given = 1 + offsetof(type, member)
+#define GS_CLI_TITLE(text)                                                                         \
+	{                                                                                          \
+		.help = (text)                                                                     \
+	}
+#define GS_CLI_END                                                                                 \
+	{                                                                                          \
+		0                                                                                  \
+	}
+
+/* A table that several commands share. */
+struct gs_cli_group {
+	const char *title; /* in the help */
+	const struct gs_cli_option *options;
+	size_t offset;                                  /* of its target in the command's */
+	int (*check)(void *target, struct gs_err *err); /* what goes together; may be NULL */
+};
+
+#define GS_CLI_GROUPS 3
+
+struct gs_cli_command {
+	const char *name;  /* "gpuscope top" */
+	const char *usage; /* what follows the options, a line for each way; NULL: nothing */
+	const char *about; /* before the options in the help */
+	const char *notes; /* after them; may be NULL */
+	const struct gs_cli_option *options;
+	struct gs_cli_group groups[GS_CLI_GROUPS]; /* those without a title are not there */
+	size_t used; /* GS_CLI_GIVEN() of an unsigned that gathers the data of options given */
+	bool stops_at_word; /* the first word that is no option begins another program's command */
+	/* A word that is no option, or all words from there on; NULL: they are refused. */
+	int (*take_word)(void *target, char **words, struct gs_err *err);
+	int (*check)(void *target, struct gs_err *err); /* what goes together; may be NULL */
+};
+
+/* Fills the target, whose presets are the caller's. True: go on. False: *ret_status is the exit
+ * status, after --help, --version or an error that was said. */
+bool gs_cli_parse(const struct gs_cli_command *command, int argc, char **argv, void *target,
+		  int *ret_status);
+
+/* Says that the command line is wrong, in one line. Returns GS_EXIT_USAGE. */
+int gs_cli_usage_error(const struct gs_cli_command *command, const char *text);
+
+/* The options of a command, its groups included, without titles: the i-th, or NULL. */
+const struct gs_cli_option *gs_cli_option_at(const struct gs_cli_command *command, size_t i,
+					     const struct gs_cli_group **ret_group);
+
+/* options_help.c: --help. */
+void gs_cli_print_help(const struct gs_cli_command *command, FILE *out);
+
+#endif

@@ -1,0 +1,70 @@
+#include "commands/common/shared.h"
+
+#include <errno.h>
+
+#include "commands/common/summary.h"
+#include "core/base/log.h"
+#include "sources/identity/identity.h"
+
+#define AT(member) GS_CLI_AT(struct gs_cli_connection, member)
+
+const struct gs_cli_option gs_cli_connection_options[] = {
+	{"tls", 0, NULL, "encrypt; verify the head by the system's authorities", GS_CLI_FLAG,
+	 AT(tls)},
+	{"ca", 0, "FILE", "CA certificate to verify the head (PEM)", GS_CLI_TEXT, AT(ca)},
+	{"cert", 0, "FILE", "client certificate (PEM)", GS_CLI_TEXT, AT(cert)},
+	{"key", 0, "FILE", "its key (PEM)", GS_CLI_TEXT, AT(key)},
+	{"server-name", 0, "NAME", "name in the head's certificate, if not its address",
+	 GS_CLI_TEXT, AT(server_name)},
+	{"token-file", 0, "FILE", "token to authenticate with: the first line of a file",
+	 GS_CLI_TEXT, AT(token_file)},
+	GS_CLI_END};
+
+int gs_cli_connection_check(void *connection, struct gs_err *err)
+{
+	struct gs_cli_connection *c = connection;
+
+	if (!c->cert != !c->key)
+		return gs_err_set(err, -EINVAL, "--cert and --key go together");
+	c->tls |= c->ca || c->cert;
+	return 0;
+}
+
+int gs_cli_set_commands(void *target, const struct gs_cli_option *option, char *argument,
+			struct gs_err *err)
+{
+	return gs_identity_choose_commands(argument) ? 0 : -EINVAL;
+}
+
+int gs_cli_set_width(void *target, const struct gs_cli_option *option, char *argument,
+		     struct gs_err *err)
+{
+	int *width = (int *)((char *)target + option->offset);
+
+	return gs_cli_parse_width(argument, width) ? 0 : -EINVAL;
+}
+
+int gs_cli_set_view(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err)
+{
+	struct gs_report_summary_style *style =
+		(struct gs_report_summary_style *)((char *)target + option->offset);
+
+	return gs_report_summary_view_parse(argument, &style->view);
+}
+
+int gs_cli_set_format(void *target, const struct gs_cli_option *option, char *argument,
+		      struct gs_err *err)
+{
+	enum gs_report_summary_format *format =
+		(enum gs_report_summary_format *)((char *)target + option->offset);
+
+	return gs_report_summary_format_parse(argument, format);
+}
+
+int gs_cli_raise_log_level(void *target, const struct gs_cli_option *option, char *argument,
+			   struct gs_err *err)
+{
+	gs_log_set_level(gs_log_level() + 1);
+	return 0;
+}

@@ -1,0 +1,82 @@
+/* Options that several commands have: one row each, so that they mean and say the same everywhere. */
+#ifndef GS_COMMANDS_COMMON_SHARED_H
+#define GS_COMMANDS_COMMON_SHARED_H
+
+#include "commands/common/options.h"
+
+/* How a head is reached, beside its address. Texts are borrowed from argv; NULL: not given. */
+struct gs_cli_connection {
+	bool tls; /* also when one of the three files is given */
+	const char *ca, *cert, *key, *server_name, *token_file;
+};
+
+extern const struct gs_cli_option gs_cli_connection_options[]; /* of that struct */
+int gs_cli_connection_check(void *connection, struct gs_err *err);
+
+#define GS_CLI_CONNECTION(type, member)                                                            \
+	{                                                                                          \
+		"Connection to the head:", gs_cli_connection_options, offsetof(type, member),      \
+			gs_cli_connection_check                                                    \
+	}
+
+int gs_cli_set_commands(void *target, const struct gs_cli_option *option, char *argument,
+			struct gs_err *err);
+int gs_cli_set_width(void *target, const struct gs_cli_option *option, char *argument,
+		     struct gs_err *err);
+int gs_cli_set_view(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err);
+int gs_cli_set_format(void *target, const struct gs_cli_option *option, char *argument,
+		      struct gs_err *err);
+int gs_cli_raise_log_level(void *target, const struct gs_cli_option *option, char *argument,
+			   struct gs_err *err);
+
+#define GS_CLI_COMMANDS                                                                            \
+	{                                                                                          \
+		"commands", 0, "WHAT", "arguments of processes: scrubbed, name (none), full",      \
+			GS_CLI_SET, .words = "scrubbed name full", .set = gs_cli_set_commands      \
+	}
+#define GS_CLI_NVML(type, member)                                                                  \
+	{                                                                                          \
+		"nvml", 0, "PATH", "another libnvidia-ml.so.1", GS_CLI_TEXT,                       \
+			GS_CLI_AT(type, member)                                                    \
+	}
+#define GS_CLI_CONFIG(type, member, help)                                                          \
+	{                                                                                          \
+		"config", 'c', "FILE", help, GS_CLI_TEXT, GS_CLI_AT(type, member)                  \
+	}
+#define GS_CLI_CHECK_CONFIG(type, member)                                                          \
+	{                                                                                          \
+		"check-config", 0, NULL, "only check the configuration", GS_CLI_FLAG,              \
+			GS_CLI_AT(type, member)                                                    \
+	}
+#define GS_CLI_PRINT_CONFIG(type, member)                                                          \
+	{                                                                                          \
+		"print-config", 0, NULL, "print the default configuration, commented",             \
+			GS_CLI_FLAG, GS_CLI_AT(type, member)                                       \
+	}
+#define GS_CLI_FORMAT(type, member, help)                                                          \
+	{                                                                                          \
+		"format", 0, "FORMAT", help, GS_CLI_SET, GS_CLI_AT(type, member),                  \
+			.words = "table json csv yaml", .set = gs_cli_set_format                   \
+	}
+/* Rows of the summaries of `gpuscope trace` and `report`. */
+#define GS_CLI_BY(type, member)                                                                    \
+	{                                                                                          \
+		"by", 0, "WHAT", "one table: by process, thread, stream, operator or line",        \
+			GS_CLI_SET, GS_CLI_AT(type, member),                                       \
+			.words = "process thread stream operator line", .set = gs_cli_set_view     \
+	}
+#define GS_CLI_TOP(type, member, given)                                                            \
+	{                                                                                          \
+		"top", 0, "N", "rows of the table (10; with --by or -v 20; 0 all)", GS_CLI_COUNT,  \
+			GS_CLI_AT(type, member), GS_CLI_GIVEN(type, given), .max = 99999           \
+	}
+#define GS_CLI_WIDTH(type, member)                                                                 \
+	{                                                                                          \
+		"width", 0, "COLUMNS", "of the table (the terminal's, else 100; 0 no limit)",      \
+			GS_CLI_SET, GS_CLI_AT(type, member),                                       \
+			.takes = "a number of columns, 40 or more; 0 is no limit",                 \
+			.set = gs_cli_set_width                                                    \
+	}
+
+#endif

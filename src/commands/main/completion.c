@@ -1,0 +1,210 @@
+/*
+ * gpuscope completion SHELL: a script that completes command lines of gpuscope, from the tables of
+ * options of all commands. `make install` puts one where each shell looks for it.
+ *
+ * An option with words completes these, one of another kind nothing, files and folders by the
+ * shell. Help is shown by zsh and fish.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "commands/main/completion.h"
+
+struct completion_options {
+	const char *shell;
+};
+
+static const char *verb_of(const struct gs_cli_command *command)
+{
+	return strrchr(command->name, ' ') + 1;
+}
+
+static bool takes_file(const struct gs_cli_option *o)
+{
+	return !o->words && o->argument &&
+	       (strncmp(o->argument, "FILE", 4) == 0 || strcmp(o->argument, "PATH") == 0 ||
+		strcmp(o->argument, "DIR") == 0 || strcmp(o->argument, "PIDFILE") == 0);
+}
+
+/* In single quotes of any shell; before each of these characters comes a backslash. */
+static void put_quoted(FILE *out, const char *text, const char *escaped)
+{
+	for (; *text; text++) {
+		if (*text == '\'')
+			fputs("'\\''", out);
+		else
+			fprintf(out, "%s%c", strchr(escaped, *text) ? "\\" : "", *text);
+	}
+}
+
+static void put_commands(FILE *out, const struct gs_cli_command *const *commands)
+{
+	for (size_t i = 0; commands[i]; i++)
+		fprintf(out, "%s%s", i ? " " : "", verb_of(commands[i]));
+}
+
+/* --- bash --- */
+
+static void put_bash_command(FILE *out, const struct gs_cli_command *command)
+{
+	const struct gs_cli_group *group;
+	const struct gs_cli_option *o;
+
+	for (size_t i = 0; (o = gs_cli_option_at(command, i, &group)); i++) {
+		if (!o->help || !o->argument || o->argument[0] == '[')
+			continue;
+		fprintf(out, "\t\"%s --%s\"", verb_of(command), o->name);
+		if (o->letter)
+			fprintf(out, " | \"%s -%c\"", verb_of(command), o->letter);
+		if (o->words)
+			fprintf(out, ") words='%s' ;;\n", o->words);
+		else
+			fprintf(out, ") return ;;\n");
+	}
+	fprintf(out, "\t\"%s \"*)\n\t\t[[ $cur == -* ]] || return\n\t\twords='", verb_of(command));
+	for (size_t i = 0; (o = gs_cli_option_at(command, i, &group)); i++)
+		if (o->help)
+			fprintf(out, "--%s ", o->name);
+	fputs("--help --version' ;;\n", out);
+}
+
+static void put_bash(FILE *out, const struct gs_cli_command *const *commands)
+{
+	fputs("# Completion of gpuscope for bash. Without a match bash completes files.\n"
+	      "_gpuscope()\n{\n"
+	      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} words=\n"
+	      "\tCOMPREPLY=()\n"
+	      "\tif [[ $cur == = ]]; then\n\t\tcur=\n"
+	      "\telif [[ $prev == = ]]; then\n\t\tprev=${COMP_WORDS[COMP_CWORD - 2]}\n\tfi\n"
+	      "\tcase \"${COMP_WORDS[1]} $prev\" in\n",
+	      out);
+	for (size_t i = 0; commands[i]; i++)
+		put_bash_command(out, commands[i]);
+	fputs("\tesac\n\tif [[ $COMP_CWORD == 1 ]]; then\n\t\twords='", out);
+	put_commands(out, commands);
+	fputs("'\n\tfi\n\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$cur\")\n}\n"
+	      "complete -o default -F _gpuscope gpuscope\n",
+	      out);
+}
+
+/* --- zsh --- */
+
+static void put_zsh_command(FILE *out, const struct gs_cli_command *command)
+{
+	const struct gs_cli_group *group;
+	const struct gs_cli_option *o;
+
+	fprintf(out, "\t%s)\n\t\t_arguments -S '(- *)--help[print this help]'", verb_of(command));
+	for (size_t i = 0; (o = gs_cli_option_at(command, i, &group)); i++) {
+		const char *equals = !o->argument ? "" : o->argument[0] == '[' ? "=-" : "=";
+
+		if (!o->help)
+			continue;
+		fprintf(out, " \\\n\t\t\t'*--%s%s[", o->name, equals);
+		put_quoted(out, o->help, "[]:");
+		fputc(']', out);
+		if (o->argument) {
+			fprintf(out, "%s:", equals[0] && equals[1] ? ":" : "");
+			put_quoted(out, o->argument, "[]:");
+			fputc(':', out);
+		}
+		if (o->words)
+			fprintf(out, "(%s)", o->words);
+		else if (takes_file(o))
+			fputs("_files", out);
+		fputc('\'', out);
+	}
+	fputs(" \\\n\t\t\t'*:file:_files' ;;\n", out);
+}
+
+static void put_zsh(FILE *out, const struct gs_cli_command *const *commands)
+{
+	fputs("#compdef gpuscope\n_gpuscope()\n{\n"
+	      "\tif (( CURRENT == 2 )); then\n\t\tcompadd ",
+	      out);
+	put_commands(out, commands);
+	fputs("\n\t\treturn\n\tfi\n\tshift words\n\t(( CURRENT-- ))\n\tcase $words[1] in\n", out);
+	for (size_t i = 0; commands[i]; i++)
+		put_zsh_command(out, commands[i]);
+	fputs("\tesac\n}\n_gpuscope \"$@\"\n", out);
+}
+
+/* --- fish --- */
+
+static void put_fish_command(FILE *out, const struct gs_cli_command *command)
+{
+	const struct gs_cli_group *group;
+	const struct gs_cli_option *o;
+
+	for (size_t i = 0; (o = gs_cli_option_at(command, i, &group)); i++) {
+		if (!o->help)
+			continue;
+		fprintf(out, "complete -c gpuscope -n '__fish_seen_subcommand_from %s' -l %s",
+			verb_of(command), o->name);
+		if (o->letter)
+			fprintf(out, " -s %c", o->letter);
+		if (o->argument && o->argument[0] != '[')
+			fputs(takes_file(o) ? " -r" : " -x", out);
+		if (o->words)
+			fprintf(out, " -a '%s'", o->words);
+		fputs(" -d '", out);
+		put_quoted(out, o->help, "");
+		fputs("'\n", out);
+	}
+}
+
+static void put_fish(FILE *out, const struct gs_cli_command *const *commands)
+{
+	fputs("# Completion of gpuscope for fish.\n"
+	      "complete -c gpuscope -n __fish_use_subcommand -f -a '",
+	      out);
+	put_commands(out, commands);
+	fputs("'\n", out);
+	for (size_t i = 0; commands[i]; i++)
+		put_fish_command(out, commands[i]);
+}
+
+/* --- the command --- */
+
+static int set_shell(void *target, char **words, struct gs_err *err)
+{
+	struct completion_options *o = target;
+
+	if (o->shell)
+		return gs_err_set(err, -EINVAL, "one shell at a time; what is \"%s\"?", words[0]);
+	o->shell = words[0];
+	return 0;
+}
+
+static const struct gs_cli_option no_options[] = {GS_CLI_END};
+
+int cmd_print_completion(int argc, char **argv, const struct gs_cli_command *const *commands)
+{
+	static const struct {
+		const char *name;
+		void (*put)(FILE *out, const struct gs_cli_command *const *commands);
+	} shells[] = {{"bash", put_bash}, {"zsh", put_zsh}, {"fish", put_fish}};
+	static const struct gs_cli_command command = {
+		.name = "gpuscope completion",
+		.usage = "bash | zsh | fish",
+		.about = "Prints a script that completes command lines of gpuscope in this shell, "
+			 "as "
+			 "in: source <(gpuscope completion bash)",
+		.options = no_options,
+		.take_word = set_shell,
+	};
+	struct completion_options o = {.shell = NULL};
+	char text[128];
+	int status;
+
+	if (!gs_cli_parse(&command, argc, argv, &o, &status))
+		return status;
+	for (size_t i = 0; o.shell && i < GS_ARRAY_LEN(shells); i++)
+		if (strcmp(o.shell, shells[i].name) == 0) {
+			shells[i].put(stdout, commands);
+			return fflush(stdout) == 0 ? GS_EXIT_DONE : GS_EXIT_FAILED;
+		}
+	snprintf(text, sizeof(text), "it takes bash, zsh or fish, not \"%.32s\"",
+		 o.shell ? o.shell : "");
+	return gs_cli_usage_error(&command, text);
+}
