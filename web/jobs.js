@@ -9,7 +9,7 @@ const list = x => (Array.isArray(x) ? x : [])
 const map = x => (x && typeof x === 'object' && !Array.isArray(x) ? x : {})
 const known = v => typeof v === 'number' && Number.isFinite(v)
 const text = v => (typeof v === 'string' || typeof v === 'number' ? String(v) : '')
-const number = (v, digits = 1) => (known(v) ? v.toFixed(digits).replace(/\.0+$/, '') : none)
+const number = (v, digits = 1) => (known(v) ? v.toFixed(digits).replace(/\.0+$/, '').replace(/^-0$/, '0') : none)
 const share = v => (known(v) ? `${number(v)} %` : none)
 const long = s => (known(s) ? (s < 10 ? `${number(s, 2)} s` : duration(s)) : none)
 

@@ -110,7 +110,7 @@ def page(t):
     b.run('[...document.querySelectorAll("a[href^=\\"#/job/\\"]")].find(e => e.innerText == "4713").click()')
     b.wait('document.querySelector("h1").innerText.startsWith("Job 4713")', 'the page of a job')
     b.wait('document.body.innerText.includes("Compare all runs of this name")', 'all of it')
-    for words in ('What the score is made of', 'Why this class', 'idle_heavy_threshold', 'Where the time went', 'never used', 'rank 5 had 2.7 times', 'stands out',
+    for words in ('Parts of the score', 'Why this class', 'idle_heavy_threshold', 'Where the time went', 'never used', 'rank 5 had 2.7 times', 'stands out',
                   'finished', 'score, of 100', '44', 'partition gpu', '1.00 kWh'):  # fmt: skip
         t.true(f'it tells {words!r}', words in text(b), text(b)[:1500])
     t.equal('ranks', b.run('[...document.querySelectorAll("h2")].find(e => e.innerText == "Ranks").parentElement.querySelectorAll("tbody tr").length'), 8)
