@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """What may go wrong around a trace: wrong usage, missing rights, signals, full disks, torn files."""
 
+import fcntl
 import json
 import os
+import re
 import resource
 import signal
+import struct
 import subprocess
+import termios
 import time
 
 import harness
@@ -460,6 +464,32 @@ def quick_end(t):
 def live_line(t):
     run = t.tool('trace', '--', *t.app('cudaMalloc=31', '--pause-ms=600'), status=0)
     t.true('no control characters', '\r' not in run.err and '\033' not in run.err)
+
+
+@case('live line on a terminal: time, calls, their rate and what tracing costs; nothing of it remains')
+def live_terminal(t):
+    main_fd, their_fd = os.openpty()
+    fcntl.ioctl(their_fd, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 80, 0, 0))
+    proc = subprocess.Popen([harness.gpuscope, 'trace', '--layer', 'cuda', '--', *t.app('cudaMalloc=3100', '--pause-ms=2500')], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=their_fd, env=t.envs())
+    os.close(their_fd)
+    seen = b''
+    while True:
+        try:
+            piece = os.read(main_fd, 65536)
+        except OSError:  # nobody holds its other end any more
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(main_fd)
+    t.equal('status', proc.wait(60), 0)
+    lines = re.findall(r'tracing [0-9][^\x1b]*', seen.decode())
+    t.true('lines', lines, seen[-500:])
+    t.true('none is wider than the terminal', all(len(x) < 80 for x in lines), lines)
+    t.true('time, calls and rate', any(re.match(r'tracing [0-9.]+ (ms|s), [0-9.]+k? calls, now [0-9.]+ ?[kM]?/s', x) for x in lines), lines)
+    t.true('what it costs', any(re.search(r', tracing costs [0-9.]+ %', x) for x in lines), lines)
+    last = seen.decode().rindex(', now ')
+    t.true('it is taken away before the summary', '\x1b[K' in seen.decode()[last:] and 'Verdict' in seen.decode()[last:], seen.decode()[last:last + 300])
 
 
 @case('-o says what it wrote, how large it is and what opens it; -q and standard output have no such line')

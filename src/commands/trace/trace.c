@@ -10,7 +10,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
@@ -27,6 +26,7 @@
 #include "core/sandbox/sandbox.h"
 #include "commands/trace/trace.h"
 #include "commands/trace/trace_budget.h"
+#include "commands/trace/trace_live.h"
 #include "model/trace/func.h"
 
 #define MOST_FILES  65536
@@ -66,7 +66,7 @@ struct trace {
 	_Atomic uint64_t consumer_stop_ns;
 	pthread_t consumer;
 	bool consumer_runs;
-	bool live_shown;
+	struct trace_live live;
 	bool is_over;
 	unsigned n_interrupts;
 	bool child_ended;
@@ -242,52 +242,6 @@ static void stop_consumer(struct trace *t)
 	report_refused(t, t->consumer_guard);
 }
 
-/*
- * --- the live line ---
- * The traced command writes to the same terminal at any time, also parts of a line. So the line
- * stands below the cursor, which stays where the command left it, and never takes two rows. When
- * the command has ended a line since, the old one is what the cursor stands on.
- */
-#define TO_CLEAN                                                                                   \
-	"\033[K\033D\033[A\0337\033[B\r\033[K" /* make room, keep the cursor, a row down           \
-						*/
-#define AND_BACK    "\0338"
-#define LIVE_MIN_NS 200000000ull
-
-static void show_live(struct trace *t)
-{
-	uint64_t calls[GS_LAYER_COUNT], lost, elapsed = gs_clock_mono_ns() - t->start_ns;
-	char time[GS_FMT_BYTES], n[GS_LAYER_COUNT][GS_FMT_BYTES], nlost[GS_FMT_BYTES];
-	struct winsize ws = {0};
-	char text[200], more[64] = "", cost[64] = "";
-	double ratio;
-
-	if (t->options.quiet || elapsed < LIVE_MIN_NS || !isatty(STDERR_FILENO) ||
-	    ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) < 0 || ws.ws_row < 2 || ws.ws_col < 2)
-		return;
-	trace_output_progress(t->output, calls, &lost);
-	for (unsigned i = 0; i < GS_LAYER_COUNT; i++)
-		gs_fmt_count(n[i], calls[i]);
-	if (lost)
-		snprintf(more, sizeof(more), ", %s lost", gs_fmt_count(nlost, lost));
-	ratio = trace_budget_ratio(t->budget);
-	if (ratio >= 0)
-		snprintf(cost, sizeof(cost), ", tracing cost %.1f %%", 100 * ratio);
-	snprintf(text, sizeof(text), "tracing %s: calls: CUDA runtime %s, driver %s, NCCL %s%s%s",
-		 gs_fmt_ns(time, elapsed), n[GS_LAYER_CUDA_RUNTIME], n[GS_LAYER_CUDA_DRIVER],
-		 n[GS_LAYER_NCCL], more, cost);
-	fprintf(stderr, TO_CLEAN "%.*s" AND_BACK, ws.ws_col - 1, text);
-	fflush(stderr);
-	t->live_shown = true;
-}
-
-static void clear_live(struct trace *t)
-{
-	if (t->live_shown)
-		fputs(TO_CLEAN AND_BACK "\r", stderr);
-	t->live_shown = false;
-}
-
 /* --- control --- */
 
 static int open_signals(struct trace *t)
@@ -350,7 +304,7 @@ static bool on_signal(struct trace *t, const struct signalfd_siginfo *s)
 	if (t->child.pid > 0 && t->n_interrupts == 1) {
 		if (s->ssi_code <= 0)
 			kill(t->child.pid, (int)s->ssi_signo);
-		clear_live(t);
+		trace_live_clear(&t->live);
 		gs_cli_say("waiting for the command to end; once more stops tracing and leaves it "
 			   "running");
 		return false;
@@ -482,7 +436,9 @@ static void control_trace(struct trace *t)
 		if (now >= next_slow_ns) {
 			gs_uprobe_rescan(t->probe);
 			report_refused(t, t->guard);
-			show_live(t);
+			if (!t->options.quiet)
+				trace_live_show(&t->live, t->output, trace_budget_ratio(t->budget),
+						gs_clock_mono_ns() - t->start_ns);
 			next_slow_ns = now + CONTROL_MS * 1000000ull;
 		}
 		await_begin(t);
@@ -705,7 +661,7 @@ static int finish_trace(struct trace *t)
 	size_t n_waiting;
 	int r, s, head;
 
-	clear_live(t);
+	trace_live_clear(&t->live);
 	stop_consumer(t);
 	t->is_over = true;
 	gs_guard_set_deadline(t->guard, gs_clock_mono_ns() + REST_NS);

@@ -1,0 +1,77 @@
+/*
+ * The live line of `gpuscope trace` on a terminal: elapsed time, calls, their rate since the line
+ * before, what tracing costs, what is lost. Nothing is written to a pipe or a file.
+ *
+ * The traced command writes to the same terminal at any time, also parts of a line. So the line
+ * stands below the cursor, which stays where the command left it, and never takes two rows. When
+ * the command has ended a line since, the old one is what the cursor stands on.
+ */
+#include "commands/trace/trace_live.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "commands/trace/trace.h"
+#include "core/base/clock.h"
+#include "core/base/fmt.h"
+
+#define TO_CLEAN                                                                                   \
+	"\033[K\033D\033[A\0337\033[B\r\033[K" /* make room, keep the cursor, a row down           \
+						*/
+#define AND_BACK    "\0338"
+#define LIVE_MIN_NS 200000000ull
+
+/* Adds a part when the row has room for all of it. */
+static void add_part(char *text, size_t columns, const char *part)
+{
+	size_t n = strlen(text);
+
+	if (n + strlen(part) < columns)
+		memcpy(text + n, part, strlen(part) + 1);
+}
+
+void trace_live_show(struct trace_live *l, struct trace_output *output, double cost_ratio,
+		     uint64_t elapsed_ns)
+{
+	char a[GS_FMT_BYTES], text[200] = "", part[100];
+	uint64_t calls[GS_LAYER_COUNT], lost;
+	struct winsize ws = {0};
+	size_t columns;
+
+	if (elapsed_ns < LIVE_MIN_NS || !isatty(STDERR_FILENO) ||
+	    ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) < 0 || ws.ws_row < 2 || ws.ws_col < 2)
+		return;
+	columns = ws.ws_col < sizeof(text) ? ws.ws_col : sizeof(text);
+	trace_output_progress(output, calls, &lost);
+	snprintf(part, sizeof(part), "tracing %s", gs_fmt_ns(a, elapsed_ns));
+	add_part(text, columns, part);
+	snprintf(part, sizeof(part), ", %s calls", gs_fmt_count(a, calls[GS_LAYER_NONE]));
+	add_part(text, columns, part);
+	if (elapsed_ns > l->elapsed_ns && calls[GS_LAYER_NONE] >= l->calls) {
+		snprintf(part, sizeof(part), ", now %s",
+			 gs_fmt_rate(a, calls[GS_LAYER_NONE] - l->calls,
+				     elapsed_ns - l->elapsed_ns));
+		add_part(text, columns, part);
+	}
+	if (cost_ratio >= 0) {
+		snprintf(part, sizeof(part), ", tracing costs %.1f %%", 100 * cost_ratio);
+		add_part(text, columns, part);
+	}
+	if (lost) {
+		snprintf(part, sizeof(part), ", %s lost", gs_fmt_count(a, lost));
+		add_part(text, columns, part);
+	}
+	fprintf(stderr, TO_CLEAN "%s" AND_BACK, text);
+	fflush(stderr);
+	*l = (struct trace_live){
+		.is_shown = true, .calls = calls[GS_LAYER_NONE], .elapsed_ns = elapsed_ns};
+}
+
+void trace_live_clear(struct trace_live *l)
+{
+	if (l->is_shown)
+		fputs(TO_CLEAN AND_BACK "\r", stderr);
+	l->is_shown = false;
+}
