@@ -166,7 +166,7 @@ static void old_moments(void **state)
 static void configuration(void **state)
 {
 	static const char text[] = "store:\n"
-				   "  keep: 90d\n"
+				   "  retention: 90d\n"
 				   "  retention_bytes: 1G\n"
 				   "  downsample:\n"
 				   "    - {after: 1d, interval: 10s}\n"
