@@ -262,8 +262,10 @@ static void put_title(struct gs_page *page, const char *title)
 }
 
 /* What the rows do not say by their figures. */
-static void put_notes(struct gs_page *page, const struct items *items, size_t shown)
+static void put_notes(struct gs_page *page, const struct gs_summary *s, const struct items *items,
+		      size_t shown)
 {
+	struct gs_buf stepped GS_CLEANUP(gs_buf_fini) = GS_BUF_INIT(1u << 16);
 	bool above = false, partial = false;
 	char text[96], all[192], count[GS_FMT_BYTES];
 
@@ -272,6 +274,8 @@ static void put_notes(struct gs_page *page, const struct items *items, size_t sh
 
 		above |= !f || f->layer == GS_LAYER_TORCH;
 		partial |= f && f->partial;
+		if (f)
+			gs_pen_check(page->pen, gs_report_summary_add_stepped(&stepped, f));
 	}
 	snprintf(text, sizeof(text), "... and %s more (--top 0 shows all)%s",
 		 gs_fmt_count(count, items->n - shown), above ? "; " : "");
@@ -284,6 +288,7 @@ static void put_notes(struct gs_page *page, const struct items *items, size_t sh
 	if (partial)
 		put_remark(page, ">= more calls were made: probes were thinned out or taken off to "
 				 "keep --max-overhead, see Lost");
+	gs_report_summary_put_stepped(page, s, &stepped);
 }
 
 static void put_merged(struct gs_page *page, const struct gs_summary *s,
@@ -324,7 +329,7 @@ static void put_merged(struct gs_page *page, const struct gs_summary *s,
 		if (pass == 0)
 			gs_grid_fit(&m.g, 0, strlen(several ? "12 (high)" : "CUDA runtime"));
 	}
-	put_notes(page, &items, shown);
+	put_notes(page, s, &items, shown);
 }
 
 /* --- the whole --- */

@@ -303,25 +303,44 @@ static void put_inner(struct table *t, const struct gs_function_stats *items, si
 	gs_page_words(t->page, GS_INK_DIM, (const char *)text.data);
 }
 
+int gs_report_summary_add_stepped(struct gs_buf *names, const struct gs_function_stats *f)
+{
+	if (!f->stepped)
+		return 0;
+	return gs_buf_printf(names, "%s%s", names->bytes ? ", " : "", gs_report_text_of(f->name));
+}
+
+void gs_report_summary_put_stepped(struct gs_page *page, const struct gs_summary *s,
+				   struct gs_buf *names)
+{
+	char step[GS_FMT_BYTES];
+	int r;
+
+	if (!names->bytes)
+		return;
+	if (s->step_ns)
+		r = gs_buf_printf(names, ": some %s of each time is the single step of a probe",
+				  gs_fmt_ns(step, s->step_ns));
+	else
+		r = gs_buf_printf(names, "%s", ": part of each time is the single step of a probe");
+	gs_pen_check(page->pen, r);
+	if (r < 0)
+		return;
+	gs_page_gap(page, GAP);
+	gs_page_words(page, GS_INK_DIM, (const char *)names->data);
+}
+
 /* What some rows do not say by their figures. */
 static void put_row_notes(struct table *t, const struct gs_function_stats *items, size_t n)
 {
-	struct gs_buf text GS_CLEANUP(gs_buf_fini) = GS_BUF_INIT(1u << 16);
-	char step[GS_FMT_BYTES];
-	unsigned n_stepped = 0;
+	struct gs_buf stepped GS_CLEANUP(gs_buf_fini) = GS_BUF_INIT(1u << 16);
 	bool partial = false;
-	int r = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		partial |= items[i].partial;
-		if (!items[i].stepped)
-			continue;
-		r = r < 0 ? r
-			  : gs_buf_printf(&text, "%s%s", n_stepped++ ? ", " : "",
-					  gs_report_text_of(items[i].name));
+		gs_pen_check(t->page->pen, gs_report_summary_add_stepped(&stepped, &items[i]));
 	}
-	gs_pen_check(t->page->pen, r);
-	if (t->measuring || r < 0)
+	if (t->measuring)
 		return;
 	if (partial) {
 		gs_page_gap(t->page, GAP);
@@ -330,19 +349,7 @@ static void put_row_notes(struct table *t, const struct gs_function_stats *items
 			">= more calls were made: probes were thinned out or taken off to keep "
 			"--max-overhead, see Lost");
 	}
-	if (!n_stepped || gs_buf_puts(&text, "") < 0)
-		return;
-	gs_fmt_ns(step, t->s->step_ns);
-	if (t->s->step_ns)
-		r = gs_buf_printf(&text, ": some %s of each time is the single step of a probe",
-				  step);
-	else
-		r = gs_buf_puts(&text, ": part of each time is the single step of a probe");
-	gs_pen_check(t->page->pen, r);
-	if (r < 0)
-		return;
-	gs_page_gap(t->page, GAP);
-	gs_page_words(t->page, GS_INK_DIM, (const char *)text.data);
+	gs_report_summary_put_stepped(t->page, t->s, &stepped);
 }
 
 /* How many functions from the first on are of its layer. */

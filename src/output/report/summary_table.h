@@ -20,6 +20,12 @@ void gs_report_summary_trouble(struct gs_page *page, const struct gs_summary *su
 void gs_report_summary_blocks(struct gs_page *page, const struct gs_summary *summary,
 			      const struct gs_report_summary_style *style);
 
+/* Which of the rows shown have single steps in their times: each row is added to names, which begins
+ * empty; then they are named in one line below the rows. 0, or the error of gs_buf_reserve(). */
+int gs_report_summary_add_stepped(struct gs_buf *names, const struct gs_function_stats *function);
+void gs_report_summary_put_stepped(struct gs_page *page, const struct gs_summary *summary,
+				   struct gs_buf *names);
+
 /* The operators alone, and what they asked CUDA and NCCL for. */
 void gs_report_summary_operators(struct gs_page *page, const struct gs_summary *summary,
 				 const struct gs_report_summary_style *style);
