@@ -469,9 +469,15 @@ def launches(t):
         whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=config, options=options)
         t.equal(f'{options}', whole['jobs'][0]['figures']['launches_per_second'], None)
         t.match('and why', 'not asked for', whole['monitoring_session']['sources']['cuda'])
+        # Of MPI nothing was called, which is known unless it was not asked for.
+        t.equal('MPI', whole['jobs'][0]['mpi_ranks'], None if options else [])
     # Alone it is measured, without the kernel's own.
     whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE, options=('-f', 'cuda'))
     t.true('alone', whole['jobs'][0]['figures']['launches_per_second'] > 1000, whole['jobs'][0]['figures'])
+    whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE, options=('-f', 'mpi'))
+    t.equal('only MPI: launches', whole['jobs'][0]['figures']['launches_per_second'], None)
+    t.match('only MPI: CUDA', 'not asked for', whole['monitoring_session']['sources']['cuda'])
+    t.equal('only MPI: its source', whole['monitoring_session']['sources']['mpi'], 'no process has mapped a library of MPI')
 
 
 @case('programs of CUDA that begin and end while their job is measured', timeout=120)

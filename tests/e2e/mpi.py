@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """MPI: what a program did, as it counted itself, is what a trace of its ranks says."""
 
+import csv
+import glob
 import json
 import os
 import shutil
 import subprocess
 
-from harness import HERE, Skip, case, main
+import harness
+import slurm_help
+from harness import HERE, Skip, case, main, wait_until
 
 # Name, compiler, and how ranks are started.
 OPEN_MPI = ('mpicc.openmpi', ['mpirun.openmpi', '--allow-run-as-root', '--oversubscribe', '-n'])
@@ -133,6 +137,168 @@ def open_mpi_events(t):
     summary = json.loads(first)
     for rank in range(2):
         check_rank(t, summary, counted(t.path(f'said.{rank}')), rank)
+
+
+class Job:
+    """A recorder of `gpuscope job`, made when it follows the job and has its probes."""
+
+    def __init__(self, t, which, env):
+        self.t, self.env, self.pidfile = t, env, t.path('recorder')
+        self.files = {kind: t.path('job.' + kind) for kind in ('json', 'csv', 'html', 'txt')}
+        words = [harness.gpuscope, 'job', '-v', *which, '--detach', self.pidfile]
+        for path in self.files.values():
+            words += ['-o', path]
+        self.run(words)
+
+    def run(self, words):
+        done = subprocess.run(words, capture_output=True, text=True, env=self.env, timeout=120)
+        self.t.equal(f'exit status of {words[1:]} ({done.stderr[-300:]})', done.returncode, 0)
+
+    def result(self):
+        """When the ranks have ended."""
+        self.run([harness.gpuscope, 'job', '--stop', self.pidfile])
+        with open(self.files['json'], encoding='utf-8') as f:
+            return json.load(f)
+
+
+def check_job_rank(t, row, said, rank):
+    """A row of mpi_ranks of a job; MPI_Init was over when it was first looked at."""
+    seen = {f['name']: f for f in row['functions']}
+    wanted = {name: what for name, what in said['calls'].items() if name != 'MPI_Init'}
+    t.equal(f'rank {rank}: calls and bytes', {n: (f['calls'], f['bytes']) for n, f in seen.items()}, wanted)
+    peers = {}
+    for p in row['peers']:
+        calls, size = peers.get((p['direction'], p['peer']), (0, 0))
+        peers[(p['direction'], p['peer'])] = (calls + p['calls'], size + p['bytes'])
+    by_peer = {}
+    for (direction, _, peer), (calls, size) in said['peers'].items():
+        c, b = by_peer.get((direction, peer), (0, 0))
+        by_peer[(direction, peer)] = (c + calls, b + size)
+    t.equal(f'rank {rank}: peers', peers, by_peer)
+    t.equal(f'rank {rank}: which', (row['rank'], row['ranks']), (rank, said['ranks']))
+    t.equal(f'rank {rank}: sums', (row['calls'], row['total_ns']), (sum(f['calls'] for f in seen.values()), sum(f['total_ns'] for f in seen.values())))
+    if rank == 0:  # it came first
+        most, by_program = seen['MPI_Barrier']['max_ns'], said['barrier_ns']
+        t.true('the longest barrier, by a clock around it', 0.5 * by_program < most <= by_program, (most, by_program))
+    t.true(f'rank {rank}: its time is part of the span', 0 < row['total_ns'] <= row['span_ns'], row)
+    t.equal(f'rank {rank}: errors, unsized', (sum(f['errors'] for f in seen.values()), row['unsized_calls']), (0, 0))
+
+
+def check_job_texts(t, job, ranks):
+    """What JSON says stands in the other formats."""
+    with open(job.files['csv'], encoding='utf-8', newline='') as f:
+        rows = {tuple(x[1:4]): x[4] for x in csv.reader(f) if len(x) == 5 and x[1].startswith('mpi_')}
+    texts = {kind: harness.read_text(job.files[kind]) for kind in ('txt', 'html')}
+    for r in ranks:
+        name = f'rank {r["rank"]}'
+        for f in r['functions']:
+            t.equal(f'CSV, {name} {f["name"]}', [rows.get(('mpi_function', f'{name} {f["name"]}', key)) for key in ('calls', 'total_ns', 'bytes')],
+                    [str(f[key]) for key in ('calls', 'total_ns', 'bytes')])  # fmt: skip
+            for kind, text in texts.items():
+                t.true(f'{kind} has {f["name"]}', f['name'] in text)
+        for p in r['peers']:
+            key = f'{name} {p["direction"]} {p["peer"]} {p["communicator"]}'
+            t.equal(f'CSV, {key}', [rows.get(('mpi_peer', key, x)) for x in ('calls', 'bytes')], [str(p['calls']), str(p['bytes'])])
+        share = 100 * r['total_ns'] / r['span_ns']
+        t.match('text', rf'{name}: in MPI {share:.1f} % of .*; sent ', texts['txt'])
+        t.match('HTML', rf'<summary>{name}</summary>', texts['html'])
+
+
+def check_job(t, job, whole, n):
+    (found,) = whole['jobs']
+    t.match('source', r'^probes on MPI: [0-9]+ in [0-9]+ libraries', whole['monitoring_session']['sources']['mpi'])
+    t.equal('of CUDA', whole['monitoring_session']['sources']['cuda'], 'no process has mapped a library of CUDA or NCCL')
+    t.equal('launches are not known', found['figures']['launches_per_second'], None)
+    t.equal('lost', whole['monitoring_session']['lost'], None)
+    rows = [r for r in found['mpi_ranks'] if r['ranks'] == n]
+    t.equal('ranks', [r['rank'] for r in rows], list(range(n)))
+    for rank, row in enumerate(rows):
+        said = counted(t.path(f'said.{rank}'))
+        t.equal('process', row['pid'], said['pid'])
+        check_job_rank(t, row, said, rank)
+    check_job_texts(t, job, rows)
+
+
+def job_of_ranks(t, kind, n):
+    """The Job and its report."""
+    program, launcher = build(t, kind)
+    go = t.path('go')
+    ranks = subprocess.Popen([*launcher, str(n), program, t.path('said'), go], env=environment(t), stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_until(lambda: len(glob.glob(t.path('said.*.ready'))) == n, 120, f'{n} ranks')
+        job = Job(t, ['-p', str(ranks.pid)], t.envs({'COLUMNS': '1000'}))
+        open(go, 'w', encoding='ascii').close()
+        t.equal('the program', ranks.wait(timeout=120), 0)
+        whole = job.result()
+    finally:
+        if ranks.poll() is None:
+            os.killpg(ranks.pid, 9)
+            ranks.wait()
+    return job, whole
+
+
+def measured_job(t, kind, n):
+    check_job(t, *job_of_ranks(t, kind, n), n)
+
+
+@case('job: four ranks of MPICH by function, bytes and peers, as each counted', timeout=300)
+def job_mpich(t):
+    measured_job(t, MPICH, 4)
+
+
+@case('job: three ranks of Open MPI by function, bytes and peers, as each counted', timeout=300)
+def job_open_mpi(t):
+    measured_job(t, OPEN_MPI, 3)
+
+
+def by_slurm(t, kind, interface):
+    """Ranks that srun starts and the interface of a real Slurm brings together, without mpirun."""
+    program, _ = build(t, kind)
+    os.chmod(t.tmp, 0o755)
+    with slurm_help.Slurm(t, cgroups=slurm_help.has_cgroup1()) as slurm:
+        kinds = slurm.run('srun', '--mpi=list').stderr + slurm.run('srun', '--mpi=list').stdout
+        if interface not in kinds:
+            raise Skip(f'this Slurm has no {interface}: {kinds}')
+        slurm.env['OMPI_MCA_btl'] = 'self,vader'
+        go = t.path('go')
+        job_id = slurm.submit(f'srun --mpi={interface} -N1 -n2 {program} {t.path("said")} {go}\n', '-N1', '-n2')
+        wait_until(lambda: len(glob.glob(t.path('said.*.ready'))) == 2, 120, f'two ranks ({slurm.logs()})')
+        job = Job(t, ['-j', str(job_id)], slurm.env)
+        open(go, 'w', encoding='ascii').close()
+        slurm.wait_state(job_id, 'COMPLETED', 120)
+        whole = job.result()
+    check_job(t, job, whole, 2)
+
+
+@case('job: srun --mpi=pmi2 of a real Slurm, ranks of MPICH', timeout=300, beside='jobs')
+def srun_pmi2(t):
+    by_slurm(t, MPICH, 'pmi2')
+
+
+@case('job: srun --mpi=pmix of a real Slurm, ranks of Open MPI', timeout=300, beside='jobs')
+def srun_pmix(t):
+    by_slurm(t, OPEN_MPI, 'pmix')
+
+
+# Of tests/mpi/known_count.f90, without MPI_Init and MPI_Finalize: calls, bytes.
+FORTRAN = {'MPI_Comm_rank': (1, 0), 'MPI_Comm_size': (1, 0), 'MPI_Isend': (7, 560), 'MPI_Recv': (7, 560), 'MPI_Wait': (7, 0),
+           'MPI_Allreduce': (5, 120), 'MPI_Barrier': (2, 0), 'MPI_Bcast': (3, 48)}  # fmt: skip
+
+
+@case('a program in Fortran: its wrappers call the library, and each call counts once', timeout=300)
+def fortran(t):
+    for kind in (MPICH, OPEN_MPI):
+        compiler = kind[0].replace('mpicc', 'mpif90')
+        program, launcher = build(t, (compiler, kind[1]), 'known_count.f90')
+        run = t.trace('--layer', 'mpi', command=[*launcher, '2', program], status=0, env=environment(t))
+        ranks = [r for r in run.summary['mpi_ranks'] if r['ranks'] == 2]
+        t.equal(f'{compiler}: ranks', [r['rank'] for r in ranks], [0, 1])
+        for r in ranks:
+            seen = functions_of(run.summary, r['pid'])
+            t.equal(f'{compiler}: rank {r["rank"]}', {n: (f['calls'], f['bytes']) for n, f in seen.items() if n in FORTRAN}, FORTRAN)
+            t.equal(f'{compiler}: begin and end', [seen[n]['calls'] for n in ('MPI_Init', 'MPI_Finalize')], [1, 1])
+            t.equal(f'{compiler}: peers of rank {r["rank"]}', peers_of(run.summary, r['pid']),
+                    {('sent', 1 - r['rank']): (7, 560), ('received', 1 - r['rank']): (7, 560)})  # fmt: skip
 
 
 if __name__ == '__main__':

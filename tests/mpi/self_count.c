@@ -1,13 +1,15 @@
 /*
- * Makes known calls of MPI with any number of ranks and counts them itself: `self_count FILE`
+ * Makes known calls of MPI with any number of ranks and counts them itself: `self_count FILE [GO]`
  * leaves FILE.RANK with lines "call NAME CALLS BYTES" and "peer DIRECTION COMM PEER CALLS BYTES"
- * (COMM: world or half). What it says is what tests compare a trace with. Built by mpicc.
+ * (COMM: world or half), and "barrier_ns NS", a wait in a barrier. What it says is what tests compare a trace with. With GO each rank leaves
+ * FILE.PID.ready after MPI_Init and waits until there is a file GO. Built by mpicc.
  */
 #include <mpi.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define N_NAMES 64
@@ -212,8 +214,36 @@ static void file(const char *path)
 	call("MPI_File_close", 0);
 }
 
+static void wait_for(const char *ready, const char *go)
+{
+	char path[4096];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s.%d.ready", ready, (int)getpid());
+	f = fopen(path, "w");
+	if (f)
+		fclose(f);
+	while (access(go, F_OK) != 0)
+		usleep(20000);
+}
+
+/* How long the first rank waits in a barrier for the others, by a clock around it. */
+static long long late_ns(void)
+{
+	struct timespec a, b;
+
+	if (rank)
+		usleep(400000);
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	MPI_Barrier(MPI_COMM_WORLD);
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	call("MPI_Barrier", 0);
+	return (b.tv_sec - a.tv_sec) * 1000000000LL + b.tv_nsec - a.tv_nsec;
+}
+
 int main(int argc, char **argv)
 {
+	long long barrier_ns;
 	char path[4096];
 	FILE *f;
 
@@ -221,10 +251,13 @@ int main(int argc, char **argv)
 		return 2;
 	MPI_Init(&argc, &argv);
 	call("MPI_Init", 0);
+	if (argc > 2)
+		wait_for(argv[1], argv[2]);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	call("MPI_Comm_rank", 0);
 	MPI_Comm_size(MPI_COMM_WORLD, &n_ranks);
 	call("MPI_Comm_size", 0);
+	barrier_ns = late_ns();
 	exchange();
 	collect(MPI_COMM_WORLD, n_ranks);
 	half();
@@ -237,7 +270,7 @@ int main(int argc, char **argv)
 	f = fopen(path, "w");
 	if (!f)
 		return 1;
-	fprintf(f, "pid %d\nranks %d\n", (int)getpid(), n_ranks);
+	fprintf(f, "pid %d\nranks %d\nbarrier_ns %lld\n", (int)getpid(), n_ranks, barrier_ns);
 	for (int i = 0; calls[i].name; i++)
 		fprintf(f, "call %s %ld %ld\n", calls[i].name, calls[i].calls, calls[i].bytes);
 	for (int i = 0; peers[i].direction; i++)

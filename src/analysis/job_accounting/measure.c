@@ -69,6 +69,16 @@ static struct accounting_member *member_of(struct gs_accounting_measure *m,
 	return x;
 }
 
+static void follow_launches(struct gs_accounting_measure *m, uint32_t job, uint32_t pid)
+{
+	struct gs_job_task task;
+
+	if (!m->launches)
+		return;
+	accounting_who_task(m->who, pid, &task);
+	gs_launches_follow(m->launches, pid, job, gs_job_task_is_rank(&task) ? task.rank : -1);
+}
+
 static uint32_t find_rank(void *ctx, uint32_t job, uint32_t pid)
 {
 	struct gs_accounting_measure *m = ctx;
@@ -113,8 +123,7 @@ static bool take_process(struct gs_accounting_measure *m, uint32_t pid)
 		gs_accounting_rows_follow(m->rows, pid, at, rank);
 	else
 		gs_accounting_measure_ranks_note(m->ranks, pid, at, rank);
-	if (m->cuda)
-		gs_launches_follow(m->cuda, pid, at);
+	follow_launches(m, at, pid);
 	if (job.kind == GS_JOB_CGROUP && x->job.uid != job.uid) { /* of several users */
 		job.uid = -1;
 		job.user[0] = '\0';
@@ -299,8 +308,8 @@ void gs_accounting_measure_poll(struct gs_accounting_measure *m)
 	m->look_cost_ns = gs_host_taskstats_poll(m->work);
 	if (m->rows)
 		gs_accounting_rows_poll(m->rows);
-	if (m->cuda)
-		gs_launches_poll(m->cuda);
+	if (m->launches)
+		gs_launches_poll(m->launches);
 	if (now_ns - m->group_ns >= GROUP_NS) {
 		m->group_ns = now_ns;
 		read_groups(m);
@@ -420,8 +429,8 @@ int gs_accounting_measure_open(const struct gs_accounting_measure_options *optio
 		return r;
 	}
 	open_rows(m);
-	if (options->conf.ebpf && accounting_wanted_families(options) >> GS_JOB_KNOWS_CUDA & 1 &&
-	    gs_launches_open(&m->cuda) < 0) {
+	if (options->conf.ebpf && (options->cuda || options->mpi) &&
+	    gs_launches_open(options->cuda, options->mpi, &m->launches) < 0) {
 		gs_accounting_measure_close(&m);
 		return -ENOMEM;
 	}
@@ -449,7 +458,7 @@ void gs_accounting_measure_close(struct gs_accounting_measure **ref)
 	accounting_who_close(&m->who);
 	accounting_gpu_reader_close(&m->gpu);
 	gs_accounting_rows_close(&m->rows);
-	gs_launches_close(&m->cuda);
+	gs_launches_close(&m->launches);
 	gs_accounting_measure_ranks_free(&m->ranks);
 	free(m);
 	*ref = NULL;

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
-#include "analysis/job_report/conf.h"
+#include "analysis/job_conf/job_conf.h"
 #include "analysis/job_report/report.h"
 
 #define GS_ACCOUNTING_SELECT_MAX 64
@@ -37,11 +37,11 @@ struct gs_accounting_measure_options { /* all lent until the measurement is clos
 	bool is_recorder;          /* it is there before its job: the first seconds count */
 	uint32_t launcher;         /* all that this process starts is of the job; 0 none */
 	const char *nvml;          /* a path; NULL: the usual library */
-	char filter[32];           /* as it was given; the two below are what it means */
+	char filter[32];           /* as it was given; the three below are what it means */
 	uint32_t families;         /* enum gs_taskstats_family, ored */
-	bool cuda;
+	bool cuda, mpi;
 	bool live; /* only for the report: it is shown while it is made */
-	struct gs_job_report_conf conf;
+	struct gs_job_conf conf;
 };
 
 struct gs_accounting_measure;

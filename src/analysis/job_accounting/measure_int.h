@@ -32,7 +32,7 @@ struct gs_accounting_measure {
 	struct gs_host_taskstats *work;
 	struct accounting_who *who;
 	struct accounting_gpu_reader *gpu;
-	struct gs_launches *cuda; /* NULL: not wanted */
+	struct gs_launches *launches; /* of CUDA and MPI; NULL: not wanted */
 	struct gs_accounting_measure_ranks *ranks;
 	struct gs_accounting_rows *rows; /* NULL: no probes, why_no_rows has the reason */
 	char why_no_rows[256];

@@ -21,7 +21,8 @@ uint32_t accounting_wanted_families(const struct gs_accounting_measure_options *
 	uint32_t all =
 		1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_GPU | 1u << GS_JOB_KNOWS_PRESSURE;
 
-	return all | gs_job_families_of(o->families) | (uint32_t)o->cuda << GS_JOB_KNOWS_CUDA;
+	return all | gs_job_families_of(o->families) | (uint32_t)o->cuda << GS_JOB_KNOWS_CUDA |
+	       (uint32_t)o->mpi << GS_JOB_KNOWS_MPI;
 }
 
 static void use_of_quota(const struct accounting_member *x, struct gs_job_usage *u)
@@ -166,8 +167,8 @@ static void report_one(struct gs_accounting_measure *m, size_t i, const struct g
 	use_of_quota(x, u);
 	gs_accounting_gpu_use_usage(&x->gpu, u);
 	u->launches = u->nccl_ratio = NAN;
-	if (m->cuda)
-		gs_launches_usage(m->cuda, (uint32_t)i, u);
+	if (m->launches)
+		gs_launches_usage(m->launches, (uint32_t)i, u, &ret->mpi);
 	if (gs_accounting_measure_ranks_report(m->ranks, (uint32_t)i, m->rows, ret) < 0)
 		gs_log(1, "no memory for the ranks of a job");
 	u->run_s = x->job.start_s > 0 && now_s > (uint64_t)x->job.start_s
@@ -205,10 +206,10 @@ static void put_sources(const struct gs_accounting_measure *m, struct gs_job_rep
 					 m->options->filter);
 			continue;
 		}
-		if (i == GS_JOB_KNOWS_CUDA) {
+		if (i == GS_JOB_KNOWS_CUDA || i == GS_JOB_KNOWS_MPI) {
 			snprintf(out, bytes, "%s",
-				 m->cuda ? gs_launches_source(m->cuda)
-					 : "no probes on CUDA and NCCL: ebpf.enabled is false");
+				 m->launches ? gs_launches_source(m->launches, i)
+					     : "no probes on libraries: ebpf.enabled is false");
 			continue;
 		}
 		if (m->rows && i != GS_JOB_KNOWS_MEMORY && i != GS_JOB_KNOWS_GPU &&
@@ -299,8 +300,8 @@ static void put_losses(const struct gs_accounting_measure *m, struct gs_job_repo
 		gs_accounting_rows_losses(m->rows, text, sizeof(text));
 	add_loss(s, text);
 	text[0] = '\0';
-	if (m->cuda)
-		gs_launches_losses(m->cuda, text, sizeof(text));
+	if (m->launches)
+		gs_launches_losses(m->launches, text, sizeof(text));
 	add_loss(s, text);
 	text[0] = '\0';
 	if (m->rows && gs_accounting_rows_missing(m->rows)[0])

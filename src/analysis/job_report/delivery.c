@@ -15,6 +15,7 @@
 #define TRIMMED_ROWS  64 /* of each table, when a report is too long */
 #define TRIMMED_PIDS  1000
 #define TRIMMED_RANKS 1024
+#define TRIMMED_MPI   64 /* ranks; their peers: report_mpi.c */
 
 static const char *const states[] = {
 	[GS_JOB_DELIVERY_RUNNING] = "running",
@@ -106,6 +107,7 @@ int gs_job_report_delivery_write(struct gs_buf *out, const struct gs_job_report_
 	cut_count(&report.tables.n_disks, TRIMMED_ROWS);
 	cut_count(&report.tables.n_mounts, TRIMMED_ROWS);
 	cut_count(&report.tables.n_peers, TRIMMED_ROWS);
+	cut_count(&report.mpi.n_ranks, TRIMMED_MPI);
 	return write_one(out, &one, delivery, true);
 }
 

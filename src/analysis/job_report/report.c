@@ -52,6 +52,7 @@ void gs_job_report_session_fini(struct gs_job_report_session *s)
 		free(s->jobs[i].pids);
 		free(s->jobs[i].calls);
 		gs_job_tables_fini(&s->jobs[i].tables);
+		gs_job_mpi_fini(&s->jobs[i].mpi);
 		free(s->jobs[i].ranks);
 	}
 	free(s->jobs);

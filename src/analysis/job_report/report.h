@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "model/node/job.h"
+#include "model/node/job_mpi.h"
 #include "model/node/job_usage.h"
 #include "model/trace/taskstats_rows.h"
 #include "analysis/rules/verdict.h"
@@ -61,6 +62,7 @@ struct gs_job_report { /* one job */
 	size_t n_calls;
 	bool calls_partial;                /* only the longest are in it: they do not add up */
 	struct gs_taskstats_tables tables; /* devices, file systems, peers; most bytes first */
+	struct gs_job_mpi mpi;             /* owned; no ranks: nothing called MPI, or unknown */
 };
 
 struct gs_job_report_session {

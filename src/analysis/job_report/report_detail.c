@@ -360,6 +360,33 @@ static void csv_scheduling(const struct csv *c, const struct gs_taskstats *w)
 	csv_hist(c, "scheduling", "run_queue", hist);
 }
 
+static void csv_mpi(const struct csv *c, const struct gs_job_mpi_rank *r)
+{
+	char rank[GS_JOB_ROW_BYTES], row[GS_JOB_ROW_BYTES + 96], peer[16];
+
+	gs_job_report_name_mpi_rank(r, rank);
+	csv_line(c, "mpi_rank", rank, "calls", r->calls);
+	csv_line(c, "mpi_rank", rank, "total_ns", r->total_ns);
+	csv_line(c, "mpi_rank", rank, "span_ns", r->span_ns);
+	for (size_t i = 0; i < r->n_functions; i++) {
+		const struct gs_job_mpi_function *f = &r->functions[i];
+
+		snprintf(row, sizeof(row), "%s %s", rank, f->name);
+		csv_line(c, "mpi_function", row, "calls", f->calls);
+		csv_line(c, "mpi_function", row, "total_ns", f->total_ns);
+		csv_line(c, "mpi_function", row, "bytes", f->bytes);
+	}
+	for (size_t i = 0; i < r->n_peers; i++) {
+		const struct gs_mpi_peer_summary *p = &r->peers[i];
+
+		snprintf(peer, sizeof(peer), p->peer >= 0 ? "%" PRId32 : "any", p->peer);
+		snprintf(row, sizeof(row), "%s %s %s 0x%" PRIx64, rank,
+			 gs_job_report_mpi_direction(p->direction), peer, p->comm);
+		csv_line(c, "mpi_peer", row, "calls", p->calls);
+		csv_line(c, "mpi_peer", row, "bytes", p->bytes);
+	}
+}
+
 void gs_job_report_put_detail_csv(struct gs_pen *pen, const struct gs_job_report *job)
 {
 	const struct csv c = {pen, job->job.id};
@@ -368,6 +395,8 @@ void gs_job_report_put_detail_csv(struct gs_pen *pen, const struct gs_job_report
 	if (job->usage.sched_rows)
 		csv_scheduling(&c, &job->usage.work);
 	csv_tables(&c, &job->tables);
+	for (size_t i = 0; i < job->mpi.n_ranks; i++)
+		csv_mpi(&c, &job->mpi.ranks[i]);
 }
 
 /* ---- lines of text ---- */

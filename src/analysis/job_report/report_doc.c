@@ -374,6 +374,7 @@ static void put_job(struct gs_doc *doc, const struct gs_job_report_session *s,
 	gs_job_report_put_detail(doc, job, style);
 	put_gpus(doc, job);
 	put_ranks(doc, job, style);
+	gs_job_report_put_mpi(doc, job, style);
 	gs_doc_begin_map(doc, "figures");
 	for (unsigned i = 0; i < GS_FIGURE_COUNT; i++)
 		gs_doc_put_double(doc, gs_figure_key(i),

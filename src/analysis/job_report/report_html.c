@@ -1,6 +1,7 @@
 /* A report as one HTML file that needs nothing else: the score and what it is made of, the time of
  * the job's threads as a bar, tables of what they did, advice. Whatever a bar or a colour says
  * stands beside it as text. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -476,6 +477,89 @@ static void put_ranks(struct gs_pen *pen, const struct gs_job_report *job)
 	table_end(pen, job->n_ranks, 9);
 }
 
+static void put_mpi_peers(struct gs_pen *pen, const struct gs_job_mpi_rank *r)
+{
+	static const char *const heads[] = {"Direction",  "#Peer",  "Communicator",
+					    "#Transfers", "#Bytes", NULL};
+
+	if (!r->n_peers)
+		return;
+	gs_job_report_html_table(pen, "peers in MPI", heads);
+	for (size_t i = 0; i < r->n_peers && i < HTML_ROWS; i++) {
+		const struct gs_mpi_peer_summary *p = &r->peers[i];
+
+		name_cell(pen, gs_job_report_mpi_direction(p->direction));
+		if (p->peer >= 0)
+			count_cell(pen, (uint64_t)p->peer);
+		else
+			gs_pen_puts(pen, "<td class=n>any</td>");
+		gs_pen_printf(pen, "<td>0x%" PRIx64 "</td>", (uint64_t)p->comm);
+		count_cell(pen, p->calls);
+		bytes_cell(pen, p->unsized == p->calls ? NAN : (double)p->bytes);
+		gs_pen_puts(pen, "</tr>\n");
+	}
+	table_end(pen, r->n_peers, 5);
+}
+
+static void put_mpi_functions(struct gs_pen *pen, const struct gs_job_mpi_rank *r)
+{
+	static const char *const heads[] = {"Function", "#Calls", "#Failed", "#Time",
+					    "#Most",    "#Bytes", NULL};
+
+	gs_job_report_html_table(pen, "functions of MPI", heads);
+	for (size_t i = 0; i < r->n_functions && i < HTML_ROWS; i++) {
+		const struct gs_job_mpi_function *f = &r->functions[i];
+
+		name_cell(pen, f->name);
+		count_cell(pen, f->calls);
+		count_cell(pen, f->errors);
+		ns_cell(pen, (double)f->total_ns);
+		ns_cell(pen, (double)f->max_ns);
+		bytes_cell(pen, (double)f->bytes);
+		gs_pen_puts(pen, "</tr>\n");
+	}
+	table_end(pen, r->n_functions, 6);
+}
+
+static void put_mpi(struct gs_pen *pen, const struct gs_job_report *job)
+{
+	static const char *const heads[] = {"Rank", "#Process", "#Calls",    "#In MPI",
+					    "#Of",  "#Sent",    "#Received", NULL};
+	char name[GS_JOB_ROW_BYTES];
+
+	if (!job->mpi.n_ranks)
+		return;
+	gs_pen_puts(pen, "<h3>MPI</h3>");
+	gs_job_report_html_table(pen, "ranks in MPI", heads);
+	for (size_t i = 0; i < job->mpi.n_ranks && i < HTML_ROWS; i++) {
+		const struct gs_job_mpi_rank *r = &job->mpi.ranks[i];
+		struct gs_job_mpi_moved moved;
+
+		gs_job_mpi_moved_of(r, &moved);
+		gs_job_report_name_mpi_rank(r, name);
+		name_cell(pen, name);
+		count_cell(pen, r->pid);
+		count_cell(pen, r->calls);
+		ns_cell(pen, (double)r->total_ns);
+		ns_cell(pen, (double)r->span_ns);
+		bytes_cell(pen, (double)moved.sent_bytes);
+		bytes_cell(pen, (double)moved.received_bytes);
+		gs_pen_puts(pen, "</tr>\n");
+	}
+	table_end(pen, job->mpi.n_ranks, 7);
+	for (size_t i = 0; i < job->mpi.n_ranks && i < HTML_ROWS; i++) {
+		const struct gs_job_mpi_rank *r = &job->mpi.ranks[i];
+
+		gs_job_report_name_mpi_rank(r, name);
+		gs_pen_puts(pen, "<details><summary>");
+		gs_job_report_html_text(pen, name);
+		gs_pen_puts(pen, "</summary>");
+		put_mpi_functions(pen, r);
+		put_mpi_peers(pen, r);
+		gs_pen_puts(pen, "</details>\n");
+	}
+}
+
 /* Pressure and what has no table of its own is in the lines that the table for people has, too. */
 static void put_line(void *ctx, const char *lead, const char *line)
 {
@@ -581,6 +665,7 @@ void gs_job_report_put_html_report(struct gs_pen *pen, const struct gs_job_repor
 		put_times(pen, job);
 		put_gpus(pen, job);
 		put_ranks(pen, job);
+		put_mpi(pen, job);
 		if (style->syscalls)
 			put_calls(pen, job);
 		put_waits(pen, job);

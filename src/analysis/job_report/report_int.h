@@ -90,6 +90,17 @@ void gs_job_report_each_detail_line(const struct gs_job_report *job, bool all,
 				    void (*put)(void *ctx, const char *lead, const char *line),
 				    void *ctx);
 
+/* --- report_mpi.c --- */
+
+const char *gs_job_report_mpi_direction(uint32_t direction);
+void gs_job_report_name_mpi_rank(const struct gs_job_mpi_rank *rank, char out[GS_JOB_ROW_BYTES]);
+void gs_job_report_put_mpi(struct gs_doc *doc, const struct gs_job_report *job,
+			   const struct gs_job_report_style *style);
+/* all: each function and peer too. */
+void gs_job_report_each_mpi_line(const struct gs_job_report *job, bool all,
+				 void (*put)(void *ctx, const char *lead, const char *line),
+				 void *ctx);
+
 /* The class that most jobs have, "" without any; and the mean score, NAN. */
 const char *gs_job_report_common_class(const struct gs_job_report_session *s);
 double gs_job_report_mean_score(const struct gs_job_report_session *s);

@@ -266,6 +266,7 @@ void gs_job_report_put_table(struct gs_pen *pen, const struct gs_job_report_sess
 		put_times(&page, job);
 		put_counts(&page, job);
 		put_ranks(&page, job, style->verbose);
+		gs_job_report_each_mpi_line(job, style->verbose, put_line, &page);
 		if (style->syscalls)
 			gs_job_report_each_detail_line(job, style->verbose, put_line, &page);
 		if (style->verbose)

@@ -68,7 +68,8 @@ static void fill_usage(const struct agent_report *r, const struct gs_job_account
 		.cores = a->cores,
 		.work = a->work,
 		.sched_rows = a->known >> GS_JOB_KNOWS_SYSCALLS & 1,
-		.known = a->known & ~(1u << GS_JOB_KNOWS_PRESSURE | 1u << GS_JOB_KNOWS_CUDA),
+		.known = a->known & ~(1u << GS_JOB_KNOWS_PRESSURE | 1u << GS_JOB_KNOWS_CUDA |
+				      1u << GS_JOB_KNOWS_MPI),
 		.memory_peak_bytes = a->memory_peak_bytes,
 		.memory_limit_bytes = a->memory_limit_bytes,
 		.memory_anonymous_bytes = -1,
@@ -154,6 +155,8 @@ static void fill_session(const struct agent_report *r, const struct gs_job_accou
 					      : "the agent's totals, procfs");
 	snprintf(s->source[GS_JOB_KNOWS_CUDA], sizeof(s->source[0]),
 		 "not measured: the agent has no probes on CUDA and NCCL; gpuscope job has");
+	snprintf(s->source[GS_JOB_KNOWS_MPI], sizeof(s->source[0]),
+		 "not measured: the agent has no probes on MPI; gpuscope job has");
 	snprintf(s->ranks_source, sizeof(s->ranks_source), "%s",
 		 accounts->probes ? "the agent's totals, kernel probes"
 				  : "not measured: the agent has no kernel probes here");

@@ -466,7 +466,7 @@ static int print_config(void)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf out = GS_BUF_INIT(1u << 20);
 
-	if (gs_conf_print(gs_job_report_conf_schema(), &out) < 0 ||
+	if (gs_conf_print(gs_job_conf_schema(), &out) < 0 ||
 	    fwrite(out.data, 1, out.bytes, stdout) != out.bytes || fflush(stdout) != 0)
 		return GS_EXIT_FAILED;
 	return GS_EXIT_DONE;
@@ -475,7 +475,7 @@ static int print_config(void)
 /* 0, or an exit status after having said why. */
 static int load_config(struct job_options *o)
 {
-	const struct gs_conf_schema *schema = gs_job_report_conf_schema();
+	const struct gs_conf_schema *schema = gs_job_conf_schema();
 	char foreign[512];
 	struct gs_err err = {{0}};
 	int r;
@@ -488,7 +488,7 @@ static int load_config(struct job_options *o)
 		gs_cli_say("%s", gs_err_text(&err, r));
 		return r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
 	}
-	gs_job_report_conf_foreign(&o->measure.conf, foreign, sizeof(foreign));
+	gs_job_conf_foreign(&o->measure.conf, foreign, sizeof(foreign));
 	/* --alerts of the same file tells what neither of the two reads. */
 	if (foreign[0] && !(o->alerts && strcmp(o->alerts, o->config) == 0))
 		gs_cli_say("%s: no matter of gpuscope job, not read: %s", o->config, foreign);
@@ -580,9 +580,9 @@ static const struct gs_cli_option option_table[] = {
 	GS_CLI_TITLE("What and how long:"),
 	{"duration", 'd', "TIME", "stop after this time (until the jobs end, or Ctrl-C)",
 	 GS_CLI_TIME, AT(duration_ns), .min = 1},
-	{"filter", 'f', "GROUP[,GROUP]", "metric groups: all, syscall, sched, io, net, cuda",
+	{"filter", 'f', "GROUP[,GROUP]", "metric groups: all, syscall, sched, io, net, cuda, mpi",
 	 GS_CLI_SET, GS_CLI_GIVEN(struct job_options, filter_given),
-	 .takes = "all, syscall, sched, io, net, cuda, or several with commas", .set = set_filter},
+	 .takes = "all, syscall, sched, io, net, cuda, mpi, or several with commas", .set = set_filter},
 	{"real-time", 'r', NULL, "show a live table, a line for each job", GS_CLI_FLAG,
 	 AT(measure.live)},
 	GS_CLI_COMMANDS,
@@ -660,7 +660,7 @@ int gs_cmd_job(int argc, char **argv)
 	if (o->detach && job_detach_fork(o->detach, &status) != 0)
 		return status;
 	gs_sandbox_keep_tracing(true);
-	rules = gs_job_report_conf_rules(&o->measure.conf);
+	rules = gs_job_conf_rules(&o->measure.conf);
 	if (!rules) {
 		gs_cli_say("out of memory");
 		return GS_EXIT_FAILED;

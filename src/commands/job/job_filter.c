@@ -1,6 +1,6 @@
 /*
  * What --filter (or ebpf.filter of the configuration) asks for, read once: families of the kernel's
- * counters, and CUDA's probes, which are none of these.
+ * counters, and probes of CUDA and MPI, which are none of these.
  */
 #include <errno.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "commands/job/job.h"
 #include "sources/taskstats/taskstats.h"
 
-/* "cuda" out of a list: whether it was there, and the others. */
-static bool take_cuda(const char *text, char *rest, size_t bytes)
+/* A name out of a list: whether it was there, and the others. */
+static bool take_name(const char *text, const char *name, char *rest, size_t bytes)
 {
 	bool has = false;
 	size_t n = 0;
@@ -18,7 +18,7 @@ static bool take_cuda(const char *text, char *rest, size_t bytes)
 	for (;;) {
 		size_t word = strcspn(text, ",");
 
-		if (word == 4 && strncmp(text, "cuda", 4) == 0)
+		if (word == strlen(name) && strncmp(text, name, word) == 0)
 			has = true;
 		else
 			n += (size_t)snprintf(rest + n, n < bytes ? bytes - n : 0, "%s%.*s",
@@ -31,18 +31,21 @@ static bool take_cuda(const char *text, char *rest, size_t bytes)
 
 int job_filter_parse(struct job_options *o, const char *text)
 {
-	char rest[sizeof(o->measure.filter)];
+	char others[sizeof(o->measure.filter)], rest[sizeof(o->measure.filter)];
 	uint32_t families = 0;
 	struct gs_err ignored;
-	bool cuda;
+	bool cuda, mpi;
 
 	if (!*text || strlen(text) >= sizeof(o->measure.filter))
 		return -EINVAL;
-	cuda = take_cuda(text, rest, sizeof(rest));
-	if ((rest[0] || !cuda) && gs_taskstats_families_parse(rest, &families, &ignored) < 0)
+	cuda = take_name(text, "cuda", others, sizeof(others));
+	mpi = take_name(others, "mpi", rest, sizeof(rest));
+	if ((rest[0] || (!cuda && !mpi)) &&
+	    gs_taskstats_families_parse(rest, &families, &ignored) < 0)
 		return -EINVAL;
 	o->measure.families = families;
 	o->measure.cuda = cuda || families == GS_TASKSTATS_ALL;
+	o->measure.mpi = mpi || families == GS_TASKSTATS_ALL;
 	snprintf(o->measure.filter, sizeof(o->measure.filter), "%s", text);
 	return 0;
 }
@@ -56,4 +59,5 @@ void job_filter_configure(struct job_options *o)
 		if (!o->measure.conf.probes[i])
 			o->measure.families &= ~family[i];
 	o->measure.cuda &= o->measure.conf.probe_cuda;
+	o->measure.mpi &= o->measure.conf.probe_mpi;
 }

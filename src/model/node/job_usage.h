@@ -23,7 +23,8 @@
 	X(MEMORY, "memory")                                                                        \
 	X(PRESSURE, "pressure") /* stalls for want of processors, memory, I/O */                   \
 	X(GPU, "gpu")                                                                              \
-	X(CUDA, "cuda") /* launches, time in NCCL */
+	X(CUDA, "cuda") /* launches, time in NCCL */                                               \
+	X(MPI, "mpi")   /* calls of MPI: time, bytes, peers */
 
 enum gs_job_family {
 #define GS_JOB_FAMILY_ID(id, key) GS_JOB_KNOWS_##id,

@@ -1,6 +1,6 @@
 /*
- * Only the functions that the figures need have probes: launches and what NCCL offers. Calls of
- * processes that were never reported (children of a job's) count for the job of their parent.
+ * Only the functions that the figures need have probes: launches, what NCCL offers, and MPI. Calls
+ * of processes that were never reported (children of a job's) count for the job of their parent.
  */
 #include "sources/launches/launches.h"
 
@@ -16,7 +16,7 @@
 #include "core/base/map.h"
 #include "core/base/mem.h"
 #include "model/trace/class.h"
-#include "model/trace/func.h"
+#include "sources/launches/launches_int.h"
 #include "sources/uprobe/uprobe.h"
 #include "core/reader/reader.h"
 
@@ -24,31 +24,42 @@
 
 struct sum { /* of one process */
 	uint32_t pid, job;
+	int32_t rank; /* its launcher's; -1 none */
 	bool job_known;
-	uint64_t launches, nccl_ns, calls;
+	uint64_t launches, nccl_ns, calls; /* calls: of CUDA and NCCL */
+	struct launches_mpi *mpi;          /* owned; NULL: no calls of it */
+};
+
+struct follower { /* a process of a job */
+	uint32_t job;
+	int32_t rank;
 };
 
 struct gs_launches {
 	struct gs_uprobe *probe;  /* NULL: not needed so far, or not possible */
 	struct gs_reader *reader; /* of files, for the probe */
-	struct gs_map job_of;     /* pid -> job */
-	struct gs_map sum_of;     /* pid -> index of sums */
-	struct sum *sums;         /* owned */
+	bool want_cuda, want_mpi;
+	struct gs_map job_of; /* pid -> job, rank: struct follower */
+	struct gs_map sum_of; /* pid -> index of sums */
+	struct sum *sums;     /* owned */
 	size_t n_sums;
 	uint64_t rescan_ns, n_lost, n_late;
+	/* Of CUDA and NCCL, and of MPI. */
+	uint32_t n_cuda_files, n_cuda_probes, n_mpi_files, n_mpi_probes;
 	bool failed;
-	char source[320];
+	char why[256], source[320];
 };
 
-int gs_launches_open(struct gs_launches **ret)
+int gs_launches_open(bool cuda, bool mpi, struct gs_launches **ret)
 {
 	struct gs_launches *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return -ENOMEM;
+	c->want_cuda = cuda;
+	c->want_mpi = mpi;
 	c->job_of = GS_MAP_INIT(1u << 16);
 	c->sum_of = GS_MAP_INIT(1u << 16);
-	snprintf(c->source, sizeof(c->source), "no process has mapped a library of CUDA or NCCL");
 	*ret = c;
 	return 0;
 }
@@ -63,6 +74,8 @@ void gs_launches_close(struct gs_launches **ref)
 	gs_reader_free(&c->reader);
 	gs_map_fini(&c->job_of);
 	gs_map_fini(&c->sum_of);
+	for (size_t i = 0; i < c->n_sums; i++)
+		launches_mpi_free(&c->sums[i].mpi);
 	free(c->sums);
 	free(c);
 	*ref = NULL;
@@ -70,18 +83,46 @@ void gs_launches_close(struct gs_launches **ref)
 
 /* ---- when ---- */
 
-static int is_cuda(void *ctx, const struct gs_mapped_file *file)
+static bool starts_with(const char *name, const char *begin)
 {
-	const char *name = strrchr(file->path, '/');
+	return strncmp(name, begin, strlen(begin)) == 0;
+}
 
-	name = name ? name + 1 : file->path;
-	return strncmp(name, "libcuda.so", 10) == 0 || strncmp(name, "libcudart", 9) == 0 ||
-	       strncmp(name, "libnccl", 7) == 0;
+static const char *file_name_of(const char *path)
+{
+	const char *name = strrchr(path, '/');
+
+	return name ? name + 1 : path;
+}
+
+/* libmpi.so, libmpich.so, libmpi_cray.so. What Open MPI has for other languages calls libmpi.so. */
+static bool is_mpi_name(const char *name)
+{
+	return starts_with(name, "libmpi");
+}
+
+static int is_wanted(void *ctx, const struct gs_mapped_file *file)
+{
+	const char *name = file_name_of(file->path);
+	const struct gs_launches *c = ctx;
+
+	if (c->want_mpi && is_mpi_name(name))
+		return 1;
+	return c->want_cuda && (starts_with(name, "libcuda.so") || starts_with(name, "libcudart") ||
+				starts_with(name, "libnccl"));
 }
 
 static void on_attach(void *ctx, const struct gs_attach *attach)
 {
-	gs_log(2, "%s: %u probes of CUDA and NCCL", attach->path, attach->n_probes);
+	struct gs_launches *c = ctx;
+	bool mpi = is_mpi_name(file_name_of(attach->path));
+
+	if (attach->status == 0 && attach->n_probes) {
+		*(mpi ? &c->n_mpi_files : &c->n_cuda_files) += 1;
+		*(mpi ? &c->n_mpi_probes : &c->n_cuda_probes) += attach->n_probes;
+	}
+	gs_log(2, "%s: %u probes of %s", attach->path, attach->n_probes,
+	       mpi ? "MPI" : "CUDA and NCCL");
 }
 
 static void on_late(void *ctx, const char *path, pid_t pid, uint64_t gap_ns)
@@ -95,8 +136,11 @@ static void on_late(void *ctx, const char *path, pid_t pid, uint64_t gap_ns)
 
 static bool start_counting(struct gs_launches *c, uint32_t pid)
 {
-	static const char *const globs[] = {"cudaLaunch*", "cudaGraphLaunch*", "cuLaunch*",
-					    "cuGraphLaunch*", "nccl*"};
+	static const char *const globs[] = {"MPI_*",     "cudaLaunch*",    "cudaGraphLaunch*",
+					    "cuLaunch*", "cuGraphLaunch*", "nccl*"};
+	const unsigned first_glob = c->want_mpi ? 0 : 1, end_glob = c->want_cuda ? 6 : 1;
+	const uint32_t cuda_layers =
+		1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER | 1u << GS_LAYER_NCCL;
 	pid_t first = (pid_t)pid;
 	struct gs_uprobe_options o = {
 		.size = sizeof(o),
@@ -104,11 +148,10 @@ static bool start_counting(struct gs_launches *c, uint32_t pid)
 		.n_pids = 1,
 		.follow = true,
 		.uid = -1,
-		.layers = 1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER |
-			  1u << GS_LAYER_NCCL,
-		.globs = globs,
-		.n_globs = GS_ARRAY_LEN(globs),
-		.ring_bytes = 64 << 10,
+		.layers = (c->want_cuda ? cuda_layers : 0) | (c->want_mpi ? 1u << GS_LAYER_MPI : 0),
+		.globs = globs + first_glob,
+		.n_globs = end_glob - first_glob,
+		.ring_bytes = 256 << 10, /* of processes and communicators; calls are added up */
 		.on_attach = on_attach,
 		.on_late = on_late,
 		.ctx = c,
@@ -123,8 +166,7 @@ static bool start_counting(struct gs_launches *c, uint32_t pid)
 
 	if (r < 0) {
 		c->failed = true;
-		snprintf(c->source, sizeof(c->source), "no probes on CUDA and NCCL: %s",
-			 gs_err_text(&err, r));
+		snprintf(c->why, sizeof(c->why), "%s", gs_err_text(&err, r));
 		return false;
 	}
 	return true;
@@ -141,26 +183,34 @@ static void attach_process(struct gs_launches *c, uint32_t pid)
 	}
 	gs_uprobe_follow(c->probe, (pid_t)pid);
 	gs_uprobe_attach_process(c->probe, (pid_t)pid);
-	snprintf(c->source, sizeof(c->source),
-		 "probes on launches and on NCCL: %u in %u libraries, added up in the kernel",
-		 gs_uprobe_n_probes(c->probe), gs_uprobe_n_files(c->probe));
 }
 
 /* A process that maps the library later is seen at a later look. */
 static void look_for(struct gs_launches *c, uint32_t pid)
 {
-	if (!c->failed && gs_library_scan_process((pid_t)pid, is_cuda, NULL) > 0)
+	if (!c->failed && gs_library_scan_process((pid_t)pid, is_wanted, c) > 0)
 		attach_process(c, pid);
 }
 
-void gs_launches_follow(struct gs_launches *c, uint32_t pid, uint32_t job)
+static uint64_t pack_follower(struct follower f)
+{
+	return (uint64_t)f.job << 32 | (uint32_t)f.rank;
+}
+
+static struct follower unpack_follower(uint64_t v)
+{
+	return (struct follower){.job = (uint32_t)(v >> 32), .rank = (int32_t)v};
+}
+
+void gs_launches_follow(struct gs_launches *c, uint32_t pid, uint32_t job, int32_t rank)
 {
 	uint64_t at;
 
-	if (gs_map_put(&c->job_of, pid, job) < 0)
+	if (gs_map_put(&c->job_of, pid, pack_follower((struct follower){job, rank})) < 0)
 		c->n_lost++;
 	if (gs_map_get(&c->sum_of, pid, &at)) {
 		c->sums[at].job = job;
+		c->sums[at].rank = rank;
 		c->sums[at].job_known = true;
 	}
 	if (c->probe)
@@ -184,9 +234,10 @@ static struct sum *sum_of(struct gs_launches *c, uint32_t pid)
 	c->sums = more;
 	if (gs_map_put(&c->sum_of, pid, c->n_sums) < 0)
 		return NULL;
-	c->sums[c->n_sums] = (struct sum){.pid = pid};
+	c->sums[c->n_sums] = (struct sum){.pid = pid, .rank = -1};
 	if (gs_map_get(&c->job_of, pid, &job)) {
-		c->sums[c->n_sums].job = (uint32_t)job;
+		c->sums[c->n_sums].job = unpack_follower(job).job;
+		c->sums[c->n_sums].rank = unpack_follower(job).rank;
 		c->sums[c->n_sums].job_known = true;
 	}
 	return &c->sums[c->n_sums++];
@@ -203,6 +254,11 @@ static void on_cell(void *ctx, const struct gs_thread *thread, const struct gs_c
 		c->n_lost++;
 		return;
 	}
+	if (f->desc.layer == GS_LAYER_MPI) {
+		if (launches_mpi_add_calls(&s->mpi, f, before, now) < 0)
+			c->n_lost++;
+		return;
+	}
 	s->calls += now->calls - before->calls;
 	if (f->desc.op == GS_CLASS_LAUNCH || f->desc.op == GS_CLASS_GRAPH_LAUNCH)
 		s->launches += now->calls - before->calls;
@@ -210,10 +266,40 @@ static void on_cell(void *ctx, const struct gs_thread *thread, const struct gs_c
 		s->nccl_ns += now->total_ns - before->total_ns;
 }
 
+static void on_mpi_row(void *ctx, const struct gs_mpi_row *before, const struct gs_mpi_row *now)
+{
+	struct gs_launches *c = ctx;
+	struct sum *s = sum_of(c, now->key.pid);
+
+	if (!s || launches_mpi_add_row(&s->mpi, before, now) < 0)
+		c->n_lost++;
+}
+
+/* Communicators of MPI: those of NCCL say nothing that is shown here. */
+static void on_event(void *ctx, const struct gs_event *event)
+{
+	const struct gs_event_comm *e = (const struct gs_event_comm *)event;
+	const struct gs_func *f;
+	struct gs_launches *c = ctx;
+	struct sum *s;
+
+	if (event->kind != GS_EV_COMM)
+		return;
+	f = gs_func_by_id(e->func);
+	if (!f || f->desc.layer != GS_LAYER_MPI)
+		return;
+	s = sum_of(c, e->pid);
+	if (!s || launches_mpi_add_comm(&s->mpi, e) < 0)
+		c->n_lost++;
+}
+
 static void harvest_counts(struct gs_launches *c)
 {
-	const struct gs_uprobe_handler h = {.cell = on_cell, .ctx = c};
+	const struct gs_uprobe_handler h = {
+		.event = on_event, .cell = on_cell, .mpi = on_mpi_row, .ctx = c};
 
+	while (gs_uprobe_poll(c->probe, &h) > 0)
+		;
 	gs_uprobe_drain(c->probe, &h);
 }
 
@@ -239,15 +325,32 @@ void gs_launches_poll(struct gs_launches *c)
 	harvest_counts(c);
 }
 
-void gs_launches_usage(struct gs_launches *c, uint32_t job, struct gs_job_usage *u)
+static int copy_mpi(const struct gs_launches *c, uint32_t job, struct gs_job_mpi *mpi)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < c->n_sums && r == 0; i++) {
+		const struct sum *s = &c->sums[i];
+		struct gs_job_mpi_rank *rank;
+
+		if (!s->mpi || !s->job_known || s->job != job)
+			continue;
+		rank = gs_job_mpi_add(mpi);
+		if (!rank)
+			return -ENOMEM;
+		rank->pid = s->pid;
+		rank->rank = s->rank;
+		r = launches_mpi_copy(s->mpi, rank);
+	}
+	gs_job_mpi_sort(mpi);
+	return r;
+}
+
+static void use_of_cuda(const struct gs_launches *c, uint32_t job, struct gs_job_usage *u)
 {
 	uint64_t launches = 0, nccl_ns = 0;
 	size_t n = 0;
 
-	u->launches = u->nccl_ratio = NAN;
-	if (!c->probe)
-		return;
-	harvest_counts(c);
 	for (size_t i = 0; i < c->n_sums; i++) {
 		const struct sum *s = &c->sums[i];
 
@@ -263,30 +366,118 @@ void gs_launches_usage(struct gs_launches *c, uint32_t job, struct gs_job_usage 
 		u->nccl_ratio = (double)nccl_ns / (double)n / (double)u->elapsed_ns;
 }
 
-const char *gs_launches_source(const struct gs_launches *c)
+void gs_launches_usage(struct gs_launches *c, uint32_t job, struct gs_job_usage *u,
+		       struct gs_job_mpi *mpi)
 {
+	*mpi = (struct gs_job_mpi){0};
+	u->launches = u->nccl_ratio = NAN;
+	if (c->probe)
+		harvest_counts(c);
+	if (c->n_cuda_files)
+		use_of_cuda(c, job, u);
+	if (!c->want_mpi || c->failed)
+		return;
+	if (copy_mpi(c, job, mpi) == 0) {
+		u->known |= 1u << GS_JOB_KNOWS_MPI;
+		return;
+	}
+	c->n_lost++;
+	gs_job_mpi_fini(mpi);
+}
+
+static const char *source_of(struct gs_launches *c, const char *what, uint32_t n_files,
+			     uint32_t n_probes)
+{
+	if (c->failed)
+		snprintf(c->source, sizeof(c->source), "no probes on %s: %s", what, c->why);
+	else if (!n_files)
+		snprintf(c->source, sizeof(c->source), "no process has mapped a library of %s",
+			 what);
+	else
+		snprintf(c->source, sizeof(c->source),
+			 "probes on %s: %u in %u libraries, added up in the kernel", what, n_probes,
+			 n_files);
 	return c->source;
+}
+
+const char *gs_launches_source(struct gs_launches *c, enum gs_job_family family)
+{
+	if (family == GS_JOB_KNOWS_MPI)
+		return source_of(c, "MPI", c->n_mpi_files, c->n_mpi_probes);
+	return source_of(c, c->n_cuda_files ? "launches and on NCCL" : "CUDA or NCCL",
+			 c->n_cuda_files, c->n_cuda_probes);
+}
+
+/* What is no loss of calls. */
+static bool is_in_sums(enum gs_loss cause)
+{
+	return cause == GS_LOSS_SIZE || cause == GS_LOSS_PEERS || cause == GS_LOSS_NOTICE;
+}
+
+/* Of calls that are in the sums, what is missing. */
+static uint64_t missing_of_mpi(const struct gs_launches *c, const char **ret_what)
+{
+	static const struct {
+		enum gs_loss cause;
+		const char *what;
+	} parts[] = {
+		{GS_LOSS_SIZE, "calls of MPI have unknown bytes (derived datatypes of MPICH, "
+			       "communicators whose size was asked for before)"},
+		{GS_LOSS_PEERS, "transfers of MPI are counted by function only: too many peers"},
+		{GS_LOSS_NOTICE, "communicators of MPI were not heard of: ranks may be missing"},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(parts); i++) {
+		uint64_t n = gs_uprobe_lost(c->probe, GS_LAYER_MPI, parts[i].cause);
+
+		*ret_what = parts[i].what;
+		if (n)
+			return n;
+	}
+	return 0;
+}
+
+/* ret_cause: of those that the probes lost, the last one; GS_LOSS_NONE: lost here. */
+static uint64_t lost_calls(const struct gs_launches *c, unsigned *ret_cause)
+{
+	uint64_t n = c->n_lost, by_cause;
+
+	*ret_cause = GS_LOSS_NONE;
+
+	for (size_t i = 0; i < c->n_sums; i++)
+		n += c->sums[i].job_known ? 0 : c->sums[i].calls + (c->sums[i].mpi != NULL);
+	for (unsigned layer = 0; c->probe && layer < GS_LAYER_COUNT; layer++)
+		for (unsigned cause = 0; cause < GS_LOSS_COUNT; cause++) {
+			if (is_in_sums((enum gs_loss)cause))
+				continue;
+			by_cause = gs_uprobe_lost(c->probe, layer, (enum gs_loss)cause);
+			*ret_cause = by_cause ? cause : *ret_cause;
+			n += by_cause;
+		}
+	return n;
 }
 
 void gs_launches_losses(const struct gs_launches *c, char *out, size_t bytes)
 {
-	uint64_t n = c->n_lost;
+	const char *what = "";
+	unsigned cause;
+	uint64_t n = lost_calls(c, &cause);
 
 	out[0] = '\0';
-	for (size_t i = 0; i < c->n_sums; i++)
-		n += c->sums[i].job_known ? 0 : c->sums[i].calls;
-	if (c->probe)
-		for (unsigned layer = 0; layer < GS_LAYER_COUNT; layer++)
-			for (unsigned cause = 0; cause < GS_LOSS_COUNT; cause++)
-				n += gs_uprobe_lost(c->probe, layer, (enum gs_loss)cause);
+	if (n) {
+		snprintf(out, bytes, "%llu calls of CUDA, NCCL or MPI are not in the sums%s%s",
+			 (unsigned long long)n, cause ? ": " : "",
+			 cause ? gs_loss_text(cause) : "");
+		return;
+	}
+	n = c->probe ? missing_of_mpi(c, &what) : 0;
 	if (n)
-		snprintf(out, bytes, "%llu calls of CUDA or NCCL are not in the sums",
-			 (unsigned long long)n);
+		snprintf(out, bytes, "%llu %s", (unsigned long long)n, what);
 	else if (gs_guard_n_refused())
-		snprintf(
-			out, bytes,
-			"%llu files of CUDA or NCCL were left out, to limit what one user can cost",
-			(unsigned long long)gs_guard_n_refused());
+		snprintf(out, bytes,
+			 "%llu files of CUDA, NCCL or MPI were left out, to limit what one user "
+			 "can cost",
+			 (unsigned long long)gs_guard_n_refused());
 	else if (c->n_late)
 		snprintf(out, bytes, "first calls into %llu libraries, mapped before their probes",
 			 (unsigned long long)c->n_late);

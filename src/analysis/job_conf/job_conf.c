@@ -1,5 +1,5 @@
 /* The tables of the configuration, and rules made of what was read. */
-#include "analysis/job_report/conf.h"
+#include "analysis/job_conf/job_conf.h"
 
 #include <errno.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "core/base/mem.h"
 
-const char *const gs_job_filters[] = {"all", "syscall", "sched", "io", "net", "cuda", NULL};
+const char *const gs_job_filters[] = {"all", "syscall", "sched", "io", "net", "cuda", "mpi", NULL};
 
 static const char *const formats[] = {"json", "csv", "yaml", "table", NULL};
 static const char *const custom_columns[] = {"name",           "condition",        "classification",
@@ -19,7 +19,7 @@ static const char *const advice_columns[] = {"name", "condition", "fact", "cause
 enum { NAME, CONDITION, CLASS, NET_OPERATIONS, MEMORY_THRESHOLD };
 
 #define KEY(name_, kind_, field, preset_, comment_)                                                \
-	.name = name_, .kind = kind_, .offset = offsetof(struct gs_job_report_conf, field),        \
+	.name = name_, .kind = kind_, .offset = offsetof(struct gs_job_conf, field),               \
 	.preset = preset_, .comment = comment_
 
 /* Other spellings of thresholds: of the README, and of the file that is shipped. */
@@ -32,7 +32,7 @@ static const struct {
 	{"classification.thresholds", "idle_heavy", "idle_heavy_threshold"},
 	{"classification.thresholds", "context_switch", "context_switch_threshold"},
 };
-_Static_assert(GS_ARRAY_LEN(aliases) == 5, "room in struct gs_job_report_conf");
+_Static_assert(GS_ARRAY_LEN(aliases) == 5, "room in struct gs_job_conf");
 
 static struct gs_conf_key class_keys[GS_JOB_THRESHOLDS_MAX + 4];
 static struct gs_conf_key threshold_keys[4];
@@ -55,6 +55,7 @@ static const struct gs_conf_key probe_keys[] = {
 	{KEY("io", GS_CONF_BOOL, probes[2], "true", "Bytes by kind of file, devices.")},
 	{KEY("network", GS_CONF_BOOL, probes[3], "true", "Bytes of sockets, connections.")},
 	{KEY("cuda", GS_CONF_BOOL, probe_cuda, "true", "Launches, time in NCCL.")},
+	{KEY("mpi", GS_CONF_BOOL, probe_mpi, "true", "Calls of MPI: time, bytes, peers.")},
 	/* As the README of ebpf-hpc-monitor calls three of them. */
 	{KEY("scheduling", GS_CONF_BOOL, probes[1], "true", ""), .hidden = true},
 	{KEY("io_events", GS_CONF_BOOL, probes[2], "true", ""), .hidden = true},
@@ -117,7 +118,7 @@ static const struct {
 	{"output.dashboard", "show_graphs"},
 	{"output.dashboard", "color_scheme"},
 };
-_Static_assert(GS_ARRAY_LEN(foreign) <= GS_JOB_FOREIGN_MAX, "room in struct gs_job_report_conf");
+_Static_assert(GS_ARRAY_LEN(foreign) <= GS_JOB_FOREIGN_MAX, "room in struct gs_job_conf");
 
 static const struct gs_conf_key custom_key = {
 	KEY("custom_rules", GS_CONF_ROWS, custom, "",
@@ -152,7 +153,7 @@ static void add_section(const char *name, const char *comment, const struct gs_c
 			w->keys[n++] = (struct gs_conf_key){
 				.name = foreign[i].key,
 				.kind = GS_CONF_FOREIGN,
-				.offset = offsetof(struct gs_job_report_conf, foreign) +
+				.offset = offsetof(struct gs_job_conf, foreign) +
 					  i * sizeof(uint32_t),
 				.preset = "",
 				.comment = ""};
@@ -171,8 +172,7 @@ static void make_class_keys(void)
 		class_keys[n_class_keys++] = (struct gs_conf_key){
 			.name = t->key,
 			.kind = GS_CONF_REAL,
-			.offset =
-				offsetof(struct gs_job_report_conf, threshold) + i * sizeof(double),
+			.offset = offsetof(struct gs_job_conf, threshold) + i * sizeof(double),
 			.preset = presets[i],
 			.comment = t->help,
 			.min = (int64_t)t->min,
@@ -186,7 +186,7 @@ static void make_class_keys(void)
 		*key = (struct gs_conf_key){
 			.name = aliases[i].key,
 			.kind = GS_CONF_REAL,
-			.offset = offsetof(struct gs_job_report_conf, alias) + i * sizeof(double),
+			.offset = offsetof(struct gs_job_conf, alias) + i * sizeof(double),
 			.preset = "",
 			.comment = "",
 			.min = 1,
@@ -213,7 +213,7 @@ static const char *condition_of(const struct gs_conf_cell *row, char *text, size
 	return text;
 }
 
-static int add_rules(const struct gs_job_report_conf *c, const struct gs_conf_where *where,
+static int add_rules(const struct gs_job_conf *c, const struct gs_conf_where *where,
 		     struct gs_rules *rules, struct gs_err *err)
 {
 	struct gs_err why = {{0}};
@@ -268,7 +268,7 @@ static size_t threshold_index(const char *key)
 
 static int check_conf(const void *whole, const struct gs_conf_where *where, struct gs_err *err)
 {
-	const struct gs_job_report_conf *c = whole;
+	const struct gs_job_conf *c = whole;
 	struct gs_rules *rules;
 	char key[96];
 	int r;
@@ -293,7 +293,7 @@ static int check_conf(const void *whole, const struct gs_conf_where *where, stru
 	return r;
 }
 
-struct gs_rules *gs_job_report_conf_rules(const struct gs_job_report_conf *c)
+struct gs_rules *gs_job_conf_rules(const struct gs_job_conf *c)
 {
 	struct gs_rules *rules = gs_rules_new();
 	int r = 0;
@@ -310,7 +310,7 @@ struct gs_rules *gs_job_report_conf_rules(const struct gs_job_report_conf *c)
 	return rules;
 }
 
-void gs_job_report_conf_foreign(const struct gs_job_report_conf *c, char *out, size_t bytes)
+void gs_job_conf_foreign(const struct gs_job_conf *c, char *out, size_t bytes)
 {
 	size_t n = 0;
 
@@ -323,13 +323,13 @@ void gs_job_report_conf_foreign(const struct gs_job_report_conf *c, char *out, s
 					      c->foreign[i]);
 }
 
-const struct gs_conf_schema *gs_job_report_conf_schema(void)
+const struct gs_conf_schema *gs_job_conf_schema(void)
 {
 	static struct gs_conf_schema schema = {
 		.comment =
 			"gpuscope job: thresholds, rules and output. Every key is shown with its "
 			"default; what\nis not given is as here.",
-		.bytes = sizeof(struct gs_job_report_conf),
+		.bytes = sizeof(struct gs_job_conf),
 		.check = check_conf,
 	};
 

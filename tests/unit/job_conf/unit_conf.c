@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "core/base/mem.h"
-#include "analysis/job_report/conf.h"
+#include "analysis/job_conf/job_conf.h"
 
 static const struct {
 	const char *text, *message;
@@ -53,7 +53,7 @@ static const struct {
 	{"classification:\n  advice:\n    - {name: a, fact: \"x\"}\n",
 	 "f.yaml:3:14: advice \"a\" has no condition"},
 	{"ebpf:\n  filter: cpu\n",
-	 "f.yaml:2:11: filter takes one of all, syscall, sched, io, net, cuda, not \"cpu\""},
+	 "f.yaml:2:11: filter takes one of all, syscall, sched, io, net, cuda, mpi, not \"cpu\""},
 	{"ebpf:\n  poll_interval_ms: 1\n",
 	 "f.yaml:2:21: poll_interval_ms takes a whole number from 10 to 10000, not \"1\""},
 	{"ebpf:\n  probes: all\n",
@@ -79,15 +79,14 @@ static const struct {
 	{"- 1\n", "f.yaml:1:1: a configuration takes keys and values, not a list"},
 };
 
-static int parse(const char *text, struct gs_job_report_conf *conf, struct gs_err *err)
+static int parse(const char *text, struct gs_job_conf *conf, struct gs_err *err)
 {
-	return gs_conf_parse(gs_job_report_conf_schema(), "f.yaml", text, strlen(text), conf, NULL,
-			     err);
+	return gs_conf_parse(gs_job_conf_schema(), "f.yaml", text, strlen(text), conf, NULL, err);
 }
 
 static void mistakes_are_told_where_they_stand(void **state)
 {
-	struct gs_job_report_conf *conf = calloc(1, sizeof(*conf));
+	struct gs_job_conf *conf = calloc(1, sizeof(*conf));
 
 	(void)state;
 	assert_non_null(conf);
@@ -104,7 +103,7 @@ static void mistakes_are_told_where_they_stand(void **state)
 static void class_of(const char *text, double cpu, double memory, double net_operations,
 		     char out[48])
 {
-	struct gs_job_report_conf *conf = calloc(1, sizeof(*conf));
+	struct gs_job_conf *conf = calloc(1, sizeof(*conf));
 	struct gs_verdict verdict;
 	struct gs_figures f;
 	struct gs_rules *rules;
@@ -113,7 +112,7 @@ static void class_of(const char *text, double cpu, double memory, double net_ope
 	assert_non_null(conf);
 	if (parse(text, conf, &err) < 0)
 		fail_msg("%s", err.text);
-	rules = gs_job_report_conf_rules(conf);
+	rules = gs_job_conf_rules(conf);
 	assert_non_null(rules);
 	gs_figures_clear(&f);
 	f.v[GS_FIGURE_CPU] = cpu;
@@ -155,7 +154,7 @@ static const char shipped[] = "classification:\n"
 
 static void both_documented_forms_are_read(void **state)
 {
-	struct gs_job_report_conf *conf = calloc(1, sizeof(*conf));
+	struct gs_job_conf *conf = calloc(1, sizeof(*conf));
 	char name[48], foreign[256];
 
 	(void)state;
@@ -174,7 +173,7 @@ static void both_documented_forms_are_read(void **state)
 	assert_string_equal(name, "Network-bound");
 	assert_non_null(conf);
 	assert_int_equal(parse(shipped, conf, NULL), 0);
-	gs_job_report_conf_foreign(conf, foreign, sizeof(foreign));
+	gs_job_conf_foreign(conf, foreign, sizeof(foreign));
 	assert_string_equal(foreign, "logging (line 15), performance (line 16), "
 				     "classification.efficiency_weights (line 6)");
 	free(conf);
@@ -182,16 +181,16 @@ static void both_documented_forms_are_read(void **state)
 
 static void the_printed_file_is_the_default(void **state)
 {
-	struct gs_job_report_conf *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
+	struct gs_job_conf *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
 	struct gs_buf out = GS_BUF_INIT(1u << 20);
 	struct gs_err err = {{0}};
 
 	(void)state;
 	assert_non_null(a);
 	assert_non_null(b);
-	gs_conf_defaults(gs_job_report_conf_schema(), a);
-	assert_int_equal(gs_conf_print(gs_job_report_conf_schema(), &out), 0);
-	if (gs_conf_parse(gs_job_report_conf_schema(), "f", out.data, out.bytes, b, NULL, &err) < 0)
+	gs_conf_defaults(gs_job_conf_schema(), a);
+	assert_int_equal(gs_conf_print(gs_job_conf_schema(), &out), 0);
+	if (gs_conf_parse(gs_job_conf_schema(), "f", out.data, out.bytes, b, NULL, &err) < 0)
 		fail_msg("%s", err.text);
 	for (size_t i = 0; gs_threshold_get(i); i++)
 		assert_true(a->threshold[i] == b->threshold[i] &&
@@ -210,7 +209,7 @@ static void advice_is_replaced_by_name(void **state)
 				   "    - {name: serial, condition: \"cpu_percent < 60\", fact: "
 				   "\"{cpu_percent:round} %\", "
 				   "next: \"fewer\"}\n";
-	struct gs_job_report_conf *conf = calloc(1, sizeof(*conf));
+	struct gs_job_conf *conf = calloc(1, sizeof(*conf));
 	struct gs_verdict v;
 	struct gs_figures f;
 	struct gs_rules *rules;
@@ -220,7 +219,7 @@ static void advice_is_replaced_by_name(void **state)
 	assert_non_null(conf);
 	if (parse(text, conf, &err) < 0)
 		fail_msg("%s", err.text);
-	rules = gs_job_report_conf_rules(conf);
+	rules = gs_job_conf_rules(conf);
 	assert_non_null(rules);
 	gs_figures_clear(&f);
 	f.v[GS_FIGURE_CPU] = 51;

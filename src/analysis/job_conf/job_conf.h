@@ -3,24 +3,23 @@
  * ebpf-hpc-monitor's README and of the file it ships, so that either is read as it is; sections of
  * it that this command does not use are reported by line.
  */
-#ifndef GS_ANALYSIS_JOB_REPORT_CONF_H
-#define GS_ANALYSIS_JOB_REPORT_CONF_H
+#ifndef GS_ANALYSIS_JOB_CONF_JOB_CONF_H
+#define GS_ANALYSIS_JOB_CONF_JOB_CONF_H
 
 #include "core/base/buf.h"
 #include "core/base/conf.h"
 #include "core/base/err.h"
-#include "analysis/job_report/report.h"
 #include "analysis/rules/verdict.h"
 
 #define GS_JOB_THRESHOLDS_MAX 24
 #define GS_JOB_FOREIGN_MAX    24
 
-struct gs_job_report_conf {
+struct gs_job_conf {
 	double threshold[GS_JOB_THRESHOLDS_MAX]; /* by gs_threshold_get() */
 	double alias[5];                         /* other names of some; NAN not given */
 	struct gs_conf_rows custom, advice;
 	int filter; /* 0 all, then as the choices of ebpf.filter */
-	bool ebpf, probes[4], probe_cuda;
+	bool ebpf, probes[4], probe_cuda, probe_mpi;
 	int64_t poll_ms;
 	int format; /* index of json, csv, yaml, table */
 	bool syscalls, advise;
@@ -34,12 +33,12 @@ struct gs_job_report_conf {
 extern const char *const gs_job_filters[];
 
 /* The table of keys; made at the first call, since thresholds are a table of their own. */
-const struct gs_conf_schema *gs_job_report_conf_schema(void);
+const struct gs_conf_schema *gs_job_conf_schema(void);
 
 /* The rules that a configuration (already read) makes. NULL: no memory. */
-struct gs_rules *gs_job_report_conf_rules(const struct gs_job_report_conf *conf);
+struct gs_rules *gs_job_conf_rules(const struct gs_job_conf *conf);
 
 /* The names of keys that were found and are not read, with their lines, in one line; "" none. */
-void gs_job_report_conf_foreign(const struct gs_job_report_conf *conf, char *out, size_t bytes);
+void gs_job_conf_foreign(const struct gs_job_conf *conf, char *out, size_t bytes);
 
 #endif

@@ -1,0 +1,27 @@
+/* Between the files of the room. */
+#ifndef GS_SOURCES_LAUNCHES_LAUNCHES_INT_H
+#define GS_SOURCES_LAUNCHES_LAUNCHES_INT_H
+
+#include "model/node/job_mpi.h"
+#include "model/trace/event.h"
+#include "model/trace/func.h"
+#include "model/trace/kernel_side.h"
+#include "model/trace/mpi.h"
+
+/* What one process did in MPI so far. */
+struct launches_mpi;
+
+/* Growth of the calls of one function in one thread; of what was moved to or from a peer; the rank
+ * in a communicator or its size. *ref is made when it is NULL. -ENOMEM. */
+int launches_mpi_add_calls(struct launches_mpi **ref, const struct gs_func *func,
+			   const struct gs_cell *before, const struct gs_cell *now);
+int launches_mpi_add_row(struct launches_mpi **ref, const struct gs_mpi_row *before,
+			 const struct gs_mpi_row *now);
+int launches_mpi_add_comm(struct launches_mpi **ref, const struct gs_event_comm *event);
+
+/* Copies it; pid and rank stay as they are where the process did not ask for its rank. -ENOMEM. */
+int launches_mpi_copy(const struct launches_mpi *mpi, struct gs_job_mpi_rank *rank);
+
+void launches_mpi_free(struct launches_mpi **ref);
+
+#endif
