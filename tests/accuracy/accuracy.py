@@ -24,6 +24,7 @@ import layer_process  # noqa: F401
 import layer_files  # noqa: F401
 import layer_network  # noqa: F401
 import layer_gpu  # noqa: F401
+import layer_mpi  # noqa: F401
 import layer_slurm  # noqa: F401
 import layer_cluster  # noqa: F401
 
