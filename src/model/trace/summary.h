@@ -251,6 +251,17 @@ struct gs_account_summary {
 	uint64_t rest_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
 };
 
+/* From each call of an anchor to the next, in whole events (pipeline/aggregate/step.c). */
+struct gs_step_summary {
+	uint64_t n_steps, n_odd; /* found, 0: none; of these with unusual calls, left out below */
+	uint32_t pid, tid;
+	const char *comm, *anchor;          /* of the thread; the function */
+	uint64_t median_ns, p95_ns;         /* off by GS_HIST_ERROR_PCT at most */
+	uint64_t max_ns, max_start_ns;      /* the slowest; from the start of the trace */
+	const char *longer;                 /* in it a function, "": outside of calls */
+	uint64_t longer_ns, longer_mean_ns; /* there, and in the mean of all */
+};
+
 /* What is slow and why, in one answer (analysis/rules/trace.h). */
 struct gs_verdict_summary {
 	const char *class_name; /* "gpu_bound"; NULL: there is none */
@@ -321,6 +332,7 @@ struct gs_summary {
 	struct gs_stream_summary *streams; /* most host time first */
 	size_t n_streams;
 	struct gs_account_summary account; /* no threads: there is none */
+	struct gs_step_summary steps;
 	struct gs_verdict_summary verdict;
 
 	void **allocations; /* every block above; owned */

@@ -16,6 +16,7 @@
 #include "output/report/summary_mpi.h"
 #include "output/report/summary_probed.h"
 #include "output/report/summary_python.h"
+#include "output/report/summary_step.h"
 #include "output/report/summary_stream.h"
 #include "model/trace/func.h"
 #include "model/trace/hist.h"
@@ -304,6 +305,7 @@ void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *s)
 	gs_doc_put_tenths(doc, "percentile_error_pct", (unsigned)(GS_HIST_ERROR_PCT * 10 + 0.5));
 	gs_report_summary_verdict_doc(doc, s);
 	gs_report_summary_account_doc(doc, s);
+	gs_report_summary_step_doc(doc, s);
 	put_functions(doc, &s->functions);
 	put_processes(doc, s);
 	put_uses(doc, s);

@@ -7,6 +7,7 @@
 #include "output/report/summary_probed.h"
 #include "output/report/summary_python.h"
 #include "output/report/summary_ranks.h"
+#include "output/report/summary_step.h"
 #include "output/report/summary_stream.h"
 #include "output/report/summary_table.h"
 
@@ -21,7 +22,7 @@
 #include "model/trace/record.h"
 
 #define GAP            2
-#define N_PARTS        6    /* of the account; smaller ones are added up */
+#define N_PARTS        6    /* of the account, two less with steps; smaller ones are added up */
 #define N_BESIDE_LINES 4    /* rows of the list where lines of Python follow it, */
 #define N_LINES        5    /* and of these */
 #define N_SPREAD       4    /* columns of how ranks are spread, before the last */
@@ -430,7 +431,9 @@ void gs_report_summary_short(struct gs_page *page, const struct gs_summary *s,
 	gs_report_summary_verdict_table(page, s);
 	put_ran(page, s);
 	if (!style->part && !gs_report_summary_ranks_account(page, &ranks))
-		gs_report_summary_account_table(page, s, N_PARTS);
+		gs_report_summary_account_table(page, s, N_PARTS - (s->steps.n_steps ? 2 : 0));
+	if (!style->part)
+		gs_report_summary_step_table(page, s, false);
 	if (!any)
 		gs_report_summary_nothing(page, s, style->part);
 	put_view(page, s, style, &ranks);

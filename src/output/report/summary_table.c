@@ -8,6 +8,7 @@
  * set. When the page is too narrow columns are left out in the order of the field "leave", then
  * names are cut; no line is longer than the page.
  */
+#include "output/report/summary_step.h"
 #include "output/report/summary_table.h"
 #include "output/report/summary_account.h"
 #include "output/report/summary_python.h"
@@ -711,6 +712,8 @@ static void put_everything(struct gs_page *page, const struct gs_summary *s,
 	put_head(&t);
 	if (!style->part)
 		gs_report_summary_account_table(page, s, GS_SUMMARY_PARTS);
+	if (!style->part)
+		gs_report_summary_step_table(page, s, true);
 	if (has_functions(s))
 		gs_report_summary_blocks(page, s, style);
 	else if (!s->n_python_functions)

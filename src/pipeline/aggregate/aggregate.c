@@ -57,6 +57,7 @@ void gs_aggregate_free(struct gs_aggregate **view)
 	free(v->open.items);
 	gs_aggregate_probed_fini(v);
 	gs_aggregate_mpi_fini(v);
+	gs_aggregate_steps_fini(v);
 	free(v->streams.items);
 	gs_map_fini(&v->stream_idx);
 	free(v->accounts.items);
@@ -459,6 +460,7 @@ static inline int take_call(struct gs_aggregate *v, const struct gs_rec_call *ca
 	if (gs_call_scope(call))
 		take_scope(v, call);
 	gs_aggregate_take_stream(v, call);
+	gs_aggregate_take_step(v, call);
 	return gs_call_py_stack(call) ? gs_aggregate_line_call(v, call) : 0;
 }
 

@@ -677,6 +677,7 @@ int gs_aggregate_make_summary(struct gs_aggregate *v, struct gs_summary **ret_su
 	    gs_aggregate_add_probed(v, b->s) < 0 || gs_aggregate_add_mpi(v, b->s) < 0 ||
 	    gs_aggregate_add_streams(v, b->s) < 0 || gs_aggregate_add_account(v, b->s) < 0)
 		return -ENOMEM;
+	gs_aggregate_add_steps(v, b->s);
 	*ret_summary = gs_take(b->s);
 	return 0;
 }

@@ -163,6 +163,7 @@ struct gs_aggregate {
 	struct gs_rec_end end; /* valid when ended */
 	bool ended;
 	struct view_lines *lines; /* owned; of line.c, NULL until needed */
+	struct view_steps *steps; /* owned; of step.c, likewise */
 	struct view_func funcs[GS_AGGREGATE_MAX_FUNCTIONS]; /* by id */
 };
 
@@ -193,6 +194,14 @@ void gs_aggregate_take_stream(struct gs_aggregate *v, const struct gs_rec_call *
 
 /* 0 or -ENOMEM. */
 int gs_aggregate_add_streams(struct gs_aggregate *v, struct gs_summary *summary);
+
+/* --- step.c: what a program does again and again --- */
+
+void gs_aggregate_take_step(struct gs_aggregate *v, const struct gs_rec_call *call);
+void gs_aggregate_steps_fini(struct gs_aggregate *v);
+
+/* After the accounts were added. */
+void gs_aggregate_add_steps(struct gs_aggregate *v, struct gs_summary *summary);
 
 /* --- mpi.c --- */
 
