@@ -48,7 +48,7 @@ LIMITS = {
     "src/output": 0,
     "src/server": 0,
     "src/compat": 0,
-    "src/commands": 102,
+    "src/commands": 0,
 }
 SKIPPED = ("web/vendor/", "tests/fuzz/corpus/", "tests/golden/", "tools/words.py", "LICENSE")
 

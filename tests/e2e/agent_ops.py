@@ -38,7 +38,7 @@ def control(t):
     done = ctl(t, path, 'status')
     t.true('status', done.returncode == 0 and f'pid {a.pid}' in done.stdout and 'GPUs: 8, ok' in done.stdout, done)
     done = ctl(t, path, 'release-gpus')
-    t.equal('release', (done.returncode, done.stdout), (0, 'ok: the driver is let go\n'))
+    t.equal('release', (done.returncode, done.stdout), (0, 'ok: the driver is released\n'))
     t.true('status of it', 'released' in ctl(t, path, 'status').stdout)
     a.wait_metric('gpuscope_driver_state{state="released"}', lambda v: v == 1)
     t.equal('resume', ctl(t, path, 'resume-gpus').returncode, 0)

@@ -536,7 +536,7 @@ def tls(t):
     subprocess.run(['openssl', 'x509', '-req', '-in', 'server.csr', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '-1', '-out', 'old.pem', '-extfile', 'san'],
                    check=True, capture_output=True, cwd=t.tmp)  # fmt: skip
     old = Head(t, '--tls-cert', t.path('old.pem'), '--tls-key', files['server.key'])
-    t.match('it has ended', 'has expired: nobody will connect', old.live.err_text())
+    t.match('it has ended', 'has expired: no client will connect', old.live.err_text())
     old.by_network_alone()
     t.match('a client says why', 'certificate has expired', old.session('list', '--ca', files['ca.pem'], status=1).err)
     old.stop()

@@ -2,8 +2,8 @@
  * gpuscope agent: reads the GPUs of this node for as long as it runs and serves what it read. This
  * file is the loop and its signals:
  *
- *   SIGHUP   read the configuration again (a bad one is told and the old one stays)
- *   SIGUSR1  let go of the driver, so that a GPU can be reset or divided; SIGUSR2 take it up again
+ *   SIGHUP   read the configuration again (a bad one is reported and the old one stays)
+ *   SIGUSR1  release the driver, so that a GPU can be reset or its MIG instances changed; SIGUSR2 reacquire it
  *   SIGTERM, SIGINT  end
  *
  * The control socket takes the same as commands.
@@ -142,7 +142,7 @@ static int open_gpu(struct agent *a, const struct agent_conf *c, struct gs_gpu *
 		.nvml_option = "gpu.library in the configuration",
 		.hang_ns = c->gpu.hang_ns,
 		.accounting = c->gpu.accounting,
-		/* The schedule tells when health is read; the room must not find it too early. */
+		/* The schedule says when health is read; the room must not find it too early. */
 		.slow_ns = c->group[AGENT_HEALTH].interval_ns * 3 / 4,
 		.leave_out = agent_conf_leave_out(c),
 		.budget = agent_conf_budget(c),
@@ -172,7 +172,7 @@ static bool same_gpu_options(const struct agent_conf *a, const struct agent_conf
 	return same;
 }
 
-/* Other options of jobs need them read anew; until then there are none. */
+/* Other options of jobs need them read again; until then there are none. */
 static int restart_jobs(struct agent *a, const struct agent_jobs_conf *conf, struct gs_err *err)
 {
 	struct agent_jobs *jobs = NULL;
@@ -235,7 +235,7 @@ static int reload_conf(struct agent *a, struct gs_err *err)
 	if (gpu) {
 		gs_gpu_close(&a->gpu);
 		a->gpu = gpu;
-		/* Who let go of the driver has not asked for it back. */
+		/* The driver was released and has not been asked back. */
 		if (a->released)
 			gs_gpu_release(a->gpu);
 	}
@@ -330,7 +330,7 @@ static int handle_reload(struct agent *a, struct gs_err *err)
 	return r;
 }
 
-/* False: a call of the driver hangs, and it is let go of when that has come back. */
+/* False: a call of the driver hangs, and it is released when that has come back. */
 static bool release_driver(struct agent *a)
 {
 	bool done = gs_gpu_release(a->gpu) == 0;
@@ -339,7 +339,7 @@ static bool release_driver(struct agent *a)
 	gs_cli_say(
 		"agent: the driver is %s; SIGUSR2 or `gpuscope agent ctl resume-gpus` takes it up "
 		"again",
-		done ? "let go" : "to be let go, but one of its calls does not come back");
+		done ? "released" : "to be released, but one of its calls does not come back");
 	return done;
 }
 
@@ -412,9 +412,9 @@ static void run_command(void *ctx, const char *command, struct gs_buf *answer)
 	} else if (strcmp(command, "release-gpus") == 0) {
 		(void)gs_buf_puts(answer,
 				  release_driver(a)
-					  ? "ok: the driver is let go\n"
+					  ? "ok: the driver is released\n"
 					  : "error: a call of the driver does not come back; "
-					    "it is let go as soon as it does\n");
+					    "it is released as soon as it does\n");
 	} else if (strcmp(command, "resume-gpus") == 0) {
 		resume_driver(a);
 		(void)gs_buf_puts(answer, "ok: the driver is taken up again\n");
@@ -504,7 +504,7 @@ static int run_loop(struct agent *a)
 	return r;
 }
 
-/* Where nobody asked for a control socket the agent does without, when it cannot have one. */
+/* Where no control socket was asked for, the agent does without, when it cannot have one. */
 static int start_control(struct agent *a, struct gs_err *err)
 {
 	const struct agent_conf *c = &a->state.conf;
@@ -616,7 +616,7 @@ static int run_agent(const struct agent_options *o, struct agent_conf **conf)
 	pthread_mutex_unlock(&a.state.lock);
 	gs_push_set_close(&a.push);
 	agent_jobs_stop(&a.jobs); /* which has a last word for the head */
-	/* After the push, whose last text still tells how the head does. */
+	/* After the push, whose last text still says how the head is. */
 	agent_head_stop(&a.head);
 	agent_alert_close(&a.state.alert);
 	gs_gpu_close(&a.gpu);

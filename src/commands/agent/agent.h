@@ -103,8 +103,8 @@ extern const struct gs_conf_schema agent_conf_schema;
 extern const char *const agent_group_name[AGENT_GROUPS]; /* "basic", ... */
 extern const unsigned agent_group_bit[AGENT_GROUPS];     /* enum gs_gpu_group */
 
-/* What is not to be read, as bits of enum gs_gpu_part: what the file leaves out, and what nobody
- * is served. */
+/* What is not to be read, as bits of enum gs_gpu_part: what the file leaves out, and what is
+ * not served. */
 uint64_t agent_conf_leave_out(const struct agent_conf *conf);
 
 /* Of one processor, at the configured interval: who reads more often wants to. */
@@ -182,7 +182,7 @@ int agent_state_init(struct agent_state *state, const struct agent_conf *conf);
 void agent_state_fini(struct agent_state *state);
 
 /* Put a fresh reading of these groups in place of the last; takes it over. The caller holds no
- * lock. gpu: where what it cost is told, NULL: nowhere. */
+ * lock. gpu: where its cost is counted, NULL: nowhere. */
 void agent_state_put(struct agent_state *state, struct gs_gpu_snapshot **snapshot, unsigned groups,
 		     struct gs_gpu *gpu);
 
@@ -317,7 +317,7 @@ const struct gs_http_route *agent_page_routes(const struct agent_page *page, siz
 /* What fires; the main thread's. alert may be NULL. */
 void agent_alert_firing(const struct agent_alert *alert, gs_alert_sink_fn fn, void *ctx);
 
-/* --- agent_control.c: the socket by which the agent is told what to do --- */
+/* --- agent_control.c: the socket by which the agent takes commands --- */
 
 #define AGENT_CONTROL_PATH "/run/gpuscope/agent.sock"
 

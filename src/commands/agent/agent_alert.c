@@ -46,7 +46,7 @@ static void restore_text(struct agent_alert *a, const void *text, size_t bytes, 
 				  (int64_t)gs_clock_wall_ns(), &ignored, &err);
 
 	if (r < 0)
-		gs_cli_say("agent: %s: %s; alerts may be told twice", name, gs_err_text(&err, r));
+		gs_cli_say("agent: %s: %s; alerts may be sent twice", name, gs_err_text(&err, r));
 }
 
 static void restore_alerts(struct agent_alert *a)
@@ -57,7 +57,7 @@ static void restore_alerts(struct agent_alert *a)
 	ssize_t n = 1;
 
 	if (fd < 0 && errno != ENOENT)
-		gs_cli_say("agent: cannot read %s: %s; alerts may be told twice", a->state_file,
+		gs_cli_say("agent: cannot read %s: %s; alerts may be sent twice", a->state_file,
 			   strerror(errno));
 	if (fd < 0 || !text)
 		return;
@@ -104,7 +104,7 @@ static void save_alerts(struct agent_alert *a)
 	if (r == 0)
 		r = write_file(a->state_file, &text);
 	if (r < 0 && !a->state_errors++)
-		gs_cli_say("agent: cannot keep alerts in %s: %s; after a restart they may be told "
+		gs_cli_say("agent: cannot keep alerts in %s: %s; after a restart they may be sent "
 			   "twice",
 			   a->state_file, strerror(-r));
 }
@@ -117,7 +117,7 @@ static int open_parts(struct agent_alert *a, const struct gs_alert_conf *c, stru
 
 	if (r == 0)
 		r = gs_notify_open(c, a->node, &a->notify, err);
-	/* Without procfs the values of the node are unknown, which is told by nothing firing. */
+	/* Without procfs the values of the node are unknown, so that nothing fires. */
 	if (r == 0 && gs_alerts_wants(a->alerts, GS_ALERT_NODE))
 		r = gs_host_open("/proc", &a->host, err);
 	return r;

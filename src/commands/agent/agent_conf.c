@@ -257,10 +257,9 @@ static const struct gs_conf_key metrics_keys[] = {
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(metrics, timestamps),
 	 .preset = "false",
-	 .comment =
-		 "Give each line the time at which its GPU was read. Prometheus then cannot tell "
-		 "that a series\nended; gpuscope_gpu_sample_timestamp_seconds is there in any "
-		 "case."},
+	 .comment = "Give each line the time at which its GPU was read. Prometheus then cannot see "
+		    "that a series\nended; gpuscope_gpu_sample_timestamp_seconds is there in any "
+		    "case."},
 	{.name = "hostname",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(metrics, hostname),
@@ -288,7 +287,7 @@ static const struct gs_conf_key job_keys[] = {
 	JOB_SWITCH("probes", probes, "true",
 		   "Count in the kernel (eBPF) where that is permitted; otherwise, and with false, "
 		   "procfs is\nread: system calls, network and device I/O are then unknown. "
-		   "gpuscope_agent_jobs_probes tells."),
+		   "gpuscope_agent_jobs_probes says so."),
 	JOB_SWITCH("controller", controller, "true",
 		   "Ask Slurm's controller once a job for its name, limits and GPUs."),
 	{.name = "interval",
@@ -326,7 +325,7 @@ static const struct gs_conf_key job_keys[] = {
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(jobs, linger_ns),
 	 .preset = "5m",
-	 .comment = "How long a job that has ended is still told, so that its last totals are "
+	 .comment = "How long a job that has ended is still exported, so that its last totals are "
 		    "scraped.",
 	 .min = S,
 	 .max = 24 * H},
@@ -460,7 +459,7 @@ static const struct gs_conf_key head_keys[] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(head, instance),
 	 .preset = "agent",
-	 .comment = "Tells the agent apart from others on this machine that deliver to the head.",
+	 .comment = "Distinguishes the agent from others on this machine that deliver to the head.",
 	 .bytes = sizeof(((struct agent_conf *)0)->head.instance)},
 };
 
@@ -561,7 +560,7 @@ static const struct gs_conf_section sections[] = {
 	SECTION("metrics", "What is served.", metrics, metrics_keys),
 	SECTION("jobs", "What the jobs of this node do.", jobs, job_keys),
 	GS_PUSH_SECTIONS(offsetof(struct agent_conf, push)),
-	SECTION("control", "How the agent is told what to do.", control, control_keys),
+	SECTION("control", "How the agent takes commands.", control, control_keys),
 	SECTION("head", "Where moments are delivered to. Not changed by a reload.", head,
 		head_keys),
 	GS_ALERT_SECTIONS(offsetof(struct agent_conf, alerts)),

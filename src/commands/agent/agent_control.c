@@ -1,6 +1,6 @@
 /*
  * The control socket: who may connect to it (its owner, root, and a group when one is named) asks
- * the agent to let go of the driver, to take it up again, to read its configuration, or how it is.
+ * the agent to release the driver, to reacquire it, to read its configuration, or how it is.
  *
  *   client:  "release-gpus\n"         agent:  "ok: ...\n" or "error: ...\n", then it closes
  *

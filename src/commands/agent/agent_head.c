@@ -32,7 +32,7 @@ struct agent_head {
 	_Atomic uint64_t wish_ns; /* between two moments, as the head wants; 0 each */
 	uint64_t due_ns;          /* monotonic */
 	_Atomic uint64_t n_delivered, n_failed;
-	bool told_failed;
+	bool reported_failed;
 };
 
 /* --- the link's callbacks, on its thread --- */
@@ -181,10 +181,11 @@ void agent_head_take(struct agent_head *h, struct gs_gpu_snapshot *gpu)
 		return;
 	}
 	h->n_failed++;
-	if (!h->told_failed)
-		gs_cli_say("agent: a moment for the head could not be kept: %s; such are counted",
+	if (!h->reported_failed)
+		gs_cli_say("agent: cannot spool a sample for the head: %s; further failures are "
+			   "only counted",
 			   strerror(-r));
-	h->told_failed = true;
+	h->reported_failed = true;
 }
 
 void agent_head_take_jobs(struct agent_head *h, const struct gs_job_accounts *accounts)

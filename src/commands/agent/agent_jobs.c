@@ -78,7 +78,7 @@ static void read_once(struct agent_jobs *j, struct gs_accounting *account)
 	j->reads++;
 	j->read_cpu_ns = thread_cpu_ns();
 	if (r < 0) {
-		/* The same trouble each time is told once. */
+		/* The same trouble each time is reported once. */
 		if (!j->failed++)
 			gs_cli_say("agent: cannot read the jobs: %s", gs_err_text(&err, r));
 	} else {
@@ -220,7 +220,8 @@ static void put_trouble(struct gs_metrics *p, const struct gs_job_account_troubl
 	};
 
 	gs_metrics_one(p, "gpuscope_agent_jobs_left_out", GS_METRICS_COUNTER,
-		       (double)t->jobs_left_out, "Jobs that are not told, for jobs.max.");
+		       (double)t->jobs_left_out,
+		       "Jobs that are not exported, because of jobs.max.");
 	gs_metrics_one(p, "gpuscope_agent_job_claims_left_out", GS_METRICS_COUNTER,
 		       (double)t->claims_left_out,
 		       "Claims to jobs that are not followed: too many at once, or of one user.");
@@ -268,11 +269,11 @@ void agent_jobs_render(struct agent_jobs *j, struct gs_metrics *p,
 		struct gs_metrics_label why = {"reason", a->why};
 
 		gs_metrics_one(p, "gpuscope_agent_jobs", GS_METRICS_GAUGE, a->n_accounts,
-			       "Jobs that are told, ended ones for a while.");
+			       "Jobs exported, including recently ended ones.");
 		gs_metrics_family(p, "gpuscope_agent_jobs_probes", GS_METRICS_GAUGE, "",
 				  "1 when the kernel counts for the jobs, 0 when procfs is read: "
 				  "system calls, network and device I/O are then unknown. reason: "
-				  "why, or what this kernel cannot tell.");
+				  "why, or what this kernel cannot count.");
 		gs_metrics_line(p, "", &why, 1, a->probes, 0);
 		gs_metrics_one(p, "gpuscope_agent_jobs_read_duration_seconds", GS_METRICS_GAUGE,
 			       (double)a->read_ns / 1e9,

@@ -1,7 +1,7 @@
 /*
  * The page of this node, by the endpoints that a head has too (server/live/live.h): the node is a
  * cluster of one. The main thread gives it what it has read, about once a second; that is a copy
- * and a point of each chart, and nothing else is done while nobody looks. As long as somebody does,
+ * and a point of each chart, and nothing else is done while no page is open. As long as one is,
  * it also reads what stands beside the GPUs: the machine and the processes.
  */
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 #define NODE       1              /* its number */
 #define SPACING_NS 900000000ull   /* pages do not ask more often */
-#define LOOKED_NS  15000000000ull /* since the last question: somebody looks */
+#define LOOKED_NS  15000000000ull /* since the last question: a page is open */
 #define ROUTES_MAX (GS_LIVE_ENDPOINTS + 8)
 
 struct agent_page {
@@ -30,8 +30,8 @@ struct agent_page {
 	struct gs_live *live;
 	struct gs_http_route route[ROUTES_MAX];
 	size_t n_routes;
-	struct gs_sampler *moment; /* NULL: nobody looks, or it cannot be had */
-	bool told_failed;
+	struct gs_sampler *moment; /* NULL: no page is open, or it cannot be had */
+	bool reported_failed;
 	uint64_t taken_ns;
 	pthread_mutex_t lock; /* what follows */
 	struct gs_live_alert *alert;
@@ -160,7 +160,7 @@ const struct gs_http_route *agent_page_routes(const struct agent_page *p, size_t
 
 /* --- what was read --- */
 
-/* Nobody looks at these: not known. */
+/* Not read for the page: not known. */
 static struct gs_host_snapshot *empty_host(void)
 {
 	struct gs_host_snapshot *h = calloc(1, sizeof(*h));
@@ -177,9 +177,9 @@ static int fill_page(struct agent_page *p, bool looked, struct gs_node_snapshot 
 
 	if (!looked)
 		gs_sampler_free(&p->moment);
-	else if (!p->moment && !p->told_failed && gs_sampler_new(&p->moment, &err) < 0) {
+	else if (!p->moment && !p->reported_failed && gs_sampler_new(&p->moment, &err) < 0) {
 		gs_cli_say("agent: the page has no values of processes: %s", err.text);
-		p->told_failed = true;
+		p->reported_failed = true;
 	}
 	if (p->moment) {
 		r = gs_sampler_fill(p->moment, false, true, node);
@@ -245,7 +245,7 @@ void agent_page_take(struct agent_page *p, const struct gs_gpu_snapshot *gpu)
 	struct gs_node_snapshot *node;
 	bool looked;
 
-	/* What has happened is told once, in the reading that found it. */
+	/* What has happened is reported once, in the reading that found it. */
 	if (now - p->taken_ns < SPACING_NS && !gpu->n_events)
 		return;
 	p->taken_ns = now;

@@ -21,7 +21,7 @@
 #include "analysis/job_report/delivery.h"
 #include "net/uplink/uplink.h"
 
-struct entry { /* a job that is told to the head */
+struct entry { /* a job that is reported to the head */
 	struct gs_job job;
 	uint64_t first_ns;
 	char report[65];
@@ -39,7 +39,7 @@ struct agent_report {
 	/* Owned each; NULL: none. */
 	struct entry *entry[GS_ACCOUNTING_JOBS_MAX + GS_JOB_CLAIMS_MAX];
 	_Atomic uint64_t n_kept, n_failed;
-	bool told_failed;
+	bool reported_failed;
 };
 
 /* --- a report out of the totals --- */
@@ -224,11 +224,12 @@ static void send_report(struct agent_report *r, const struct gs_job_accounts *ac
 		return;
 	}
 	r->n_failed++;
-	if (!r->told_failed)
-		gs_cli_say("agent: the report of job %s cannot be kept for the head: %s; such are "
+	if (!r->reported_failed)
+		gs_cli_say("agent: the report of job %s cannot be spooled for the head: %s; "
+			   "further failures are only "
 			   "counted",
 			   a->job.id, strerror(-code));
-	r->told_failed = true;
+	r->reported_failed = true;
 }
 
 static bool is_same_job(const struct entry *e, const struct gs_job_account *a)
@@ -353,7 +354,7 @@ int agent_report_start(const struct gs_uplink_options *link, uint64_t interval_n
 	if (!r->rules)
 		e = gs_err_set(err, -ENOMEM, "no memory");
 	o.kind = GS_UPLINK_JOBS;
-	o.wish = NULL; /* what is to be measured is told to the link of moments */
+	o.wish = NULL; /* the link of samples gets what is to be measured */
 	if (o.spool_dir) {
 		snprintf(spool, sizeof(spool), "%s-jobs", o.spool_dir);
 		o.spool_dir = spool;

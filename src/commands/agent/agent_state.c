@@ -83,7 +83,7 @@ int agent_merge(struct gs_gpu_snapshot *fresh, const struct gs_gpu_snapshot *bef
 {
 	if (!before)
 		return 0;
-	if (!(groups & GS_GPU_READ_EVENTS)) /* then nobody looked */
+	if (!(groups & GS_GPU_READ_EVENTS)) /* then it was not read */
 		fresh->lost_events = before->lost_events;
 	if (fresh->state == GS_GPU_STATE_HUNG) /* then nothing was read */
 		groups = 0;

@@ -184,7 +184,7 @@ static bool wait_until(struct connect *c, uint64_t due_ns)
 	return false;
 }
 
-/* Refused by the first head ever asked: nobody wants to find that out next morning. */
+/* Refused by the first head ever asked: it should not be found out next morning. */
 static bool refused_at_once(struct connect *c)
 {
 	struct gs_uplink_stats st;

@@ -259,7 +259,7 @@ static const struct call_row {
 	{"profile", "Begins a session.", profile_options, start_profile, false},
 	{"stop", "Stops a session, or all, and writes NAME.json here.", stop_options, stop_profile,
 	 false},
-	{"status", "Tells how a head is.", no_options, show_status, false},
+	{"status", "Shows the state of a head.", no_options, show_status, false},
 	{"exit", "Ends a head that allows it.", no_options, end_profile, true},
 	{"recover", "Lists sessions, goes on with one, or writes it to a file.", recover_options,
 	 recover_profile, false},
@@ -383,8 +383,7 @@ static int start_head(int argc, char **argv)
 	pass_word(&s, address);
 	pass_word(&s, "--http-listen"); /* its head's HTTP is where its gRPC is */
 	pass_word(&s, s.host);
-	pass_word(&s,
-		  "--http-anonymous"); /* as its HTTP API is, for whoever reaches that address */
+	pass_word(&s, "--http-anonymous"); /* as its HTTP API is, for all who reach that address */
 	s.word[s.n] = NULL;
 	return gs_cmd_head(s.n, (char **)s.word);
 }
@@ -403,7 +402,7 @@ static void print_help(FILE *out)
 	fputs("  stat     Draws a session's file.\n"
 	      "  http-profile, http-stop, http-status  the same by a head's HTTP.\n",
 	      out);
-	fputs("\n`gsprof COMMAND --help` tells the options of one.\n", out);
+	fputs("\nRun `gsprof COMMAND --help` for its options.\n", out);
 }
 
 int gsprof_main(int argc, char **argv)

@@ -46,7 +46,7 @@ struct head_command {
 	char data[4096], hostname[65];
 	char local[128]; /* its Unix socket; "" none */
 	struct gs_systemd_watchdog watchdog;
-	int ready_fd; /* of --background: told that it listens */
+	int ready_fd; /* of --background: learns that it listens */
 };
 
 static void log_head(void *ctx, const char *text)
@@ -225,7 +225,7 @@ static int set_options(struct head_command *c, struct gs_err *err)
 	return 0;
 }
 
-/* Whoever can reach the address can do everything, and can read along. */
+/* Anyone who can reach the address can do everything, and can read along. */
 static void warn_unprotected(const struct head_command *c)
 {
 	int64_t left_s;
@@ -233,12 +233,13 @@ static void warn_unprotected(const struct head_command *c)
 
 	if (c->head.tls_cert && gs_grpc_certificate_left(c->head.tls_cert, &left_s) &&
 	    left_s < CERT_WARN_S)
-		gs_cli_say(left_s < 0
-				   ? "warning: the certificate %s has expired: nobody will connect"
-				   : "warning: the certificate %s expires within %lld day%s: "
-				     "a new one is read at SIGHUP",
-			   c->head.tls_cert, (long long)((left_s + 86399) / 86400),
-			   left_s <= 86400 ? "" : "s");
+		gs_cli_say(
+			left_s < 0
+				? "warning: the certificate %s has expired: no client will connect"
+				: "warning: the certificate %s expires within %lld day%s: "
+				  "a new one is read at SIGHUP",
+			c->head.tls_cert, (long long)((left_s + 86399) / 86400),
+			left_s <= 86400 ? "" : "s");
 	unbound = c->tokens ? head_tokens_unbound(c->tokens) : 0;
 	for (size_t i = 0; i < c->head.n_listen; i++) {
 		const char *l = c->listen[i];
@@ -296,7 +297,7 @@ static bool go_to_background(struct head_command *c, int *ret_status)
 	return true;
 }
 
-/* From now on nobody sees what is said: it goes to a file beside the data. */
+/* From now on no terminal shows what is said: it goes to a file beside the data. */
 static void report_listening(struct head_command *c)
 {
 	char path[4200];
@@ -314,7 +315,7 @@ static void report_listening(struct head_command *c)
 		close(null);
 	}
 	if (write(c->ready_fd, "1", 1) != 1)
-		gs_cli_say("nobody waits for this head to listen");
+		gs_cli_say("no process waits for this head to listen");
 	gs_close_p(&c->ready_fd);
 }
 
@@ -430,7 +431,7 @@ static bool may_be(void *ctx, const struct gs_grpc_call *call, const char *hostn
 }
 
 /* As over HTTP: whole to who may control, scrubbed to who may read and is known, nothing of it to
- * whom nobody knows. A certificate is that of a node, which has no business with others' commands.
+ * who is not known. A certificate is that of a node, which has no business with others' commands.
  */
 static enum gs_session_export_commands may_see(void *ctx, const struct gs_grpc_call *call)
 {
@@ -489,7 +490,7 @@ static unsigned http_role(void *ctx, const char *token)
 	return 0;
 }
 
-/* The usual port may be taken by another head: that is told, and this one goes on without. */
+/* The usual port may be taken by another head: that is reported, and this one goes on without. */
 static int start_http(struct head_command *c, struct gs_head *head, struct gs_err *err)
 {
 	const char *host = c->conf.http.host, *port = c->conf.http.port;

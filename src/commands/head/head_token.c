@@ -145,7 +145,7 @@ int head_tokens_reload(struct head_tokens *tokens, struct gs_err *err)
 	return 0;
 }
 
-/* The time tells nothing of where they differ. */
+/* The time says nothing of where they differ. */
 static bool is_same_token(const char a[TOKEN_BYTES], const char b[TOKEN_BYTES])
 {
 	volatile unsigned char differs = 0;

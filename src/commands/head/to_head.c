@@ -1,4 +1,4 @@
-/* Delivery to a head of what ends: options, folders, and what is told at the end. */
+/* Delivery to a head of what ends: options, folders, and what is reported at the end. */
 #include "commands/head/to_head.h"
 
 #include <errno.h>

@@ -390,7 +390,7 @@ static void say_nothing_found(const struct job_options *o)
 	}
 }
 
-/* Of several, some may not be here: that is told, not left out. */
+/* Of several, some may not be here: that is reported, not left out. */
 static void say_missing(const struct job_options *o, uint64_t found)
 {
 	for (size_t i = 0; o->measure.n_select > 1 && i < o->measure.n_select; i++) {
@@ -489,13 +489,13 @@ static int load_config(struct job_options *o)
 		return r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
 	}
 	gs_job_conf_foreign(&o->measure.conf, foreign, sizeof(foreign));
-	/* --alerts of the same file tells what neither of the two reads. */
+	/* --alerts of the same file reports what neither of the two reads. */
 	if (foreign[0] && !(o->alerts && strcmp(o->alerts, o->config) == 0))
 		gs_cli_say("%s: no matter of gpuscope job, not read: %s", o->config, foreign);
 	return 0;
 }
 
-/* Where a report goes tells its format, unless it was said. */
+/* The name of a report's file says its format, unless it was given. */
 static int format_of(const struct job_options *o, const char *path, enum gs_job_report_format *ret)
 {
 	static const enum gs_job_report_format by_choice[] = {GS_JOB_JSON, GS_JOB_CSV, GS_JOB_YAML,
@@ -507,7 +507,7 @@ static int format_of(const struct job_options *o, const char *path, enum gs_job_
 	if (gs_job_report_format_of_path(path, ret) == 0)
 		return 0;
 	if (strchr(path, '.') && !o->config) {
-		gs_cli_say("%s: the suffix tells no format: .json, .csv, .yaml, .html or .txt, or "
+		gs_cli_say("%s: unknown output suffix: .json, .csv, .yaml, .html or .txt, or "
 			   "--format",
 			   path);
 		return GS_EXIT_USAGE;

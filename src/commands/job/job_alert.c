@@ -60,7 +60,7 @@ int job_alert_open(const char *path, struct job_alert **ret, struct gs_err *err)
 		r = open_parts(a, conf, path, err);
 	}
 	if (r == 0 && (!conf->enabled || !gs_alerts_wants(a->alerts, GS_ALERT_JOB))) {
-		gs_cli_say("%s: %s: nothing will be told", path,
+		gs_cli_say("%s: %s: no alerts will be sent", path,
 			   conf->enabled ? "no rule about jobs" : "alerts.enabled is false");
 		job_alert_close(&a);
 	}
@@ -83,7 +83,7 @@ void job_alert_poll(struct job_alert *a, const struct gs_job_report_session *s, 
 	for (size_t i = 0; i < s->n_jobs; i++) {
 		struct gs_alert_subject subject;
 
-		/* What has ended is swept below: nobody can do anything about it any more. */
+		/* What has ended is swept below: nothing can be done about it any more. */
 		if (s->jobs[i].ended)
 			continue;
 		gs_alert_of_job(&subject, &s->jobs[i].job, &s->jobs[i].figures,

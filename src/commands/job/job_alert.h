@@ -10,7 +10,7 @@
 struct job_alert;
 
 /* Reads the configuration. -EINVAL: it is wrong, err says where. *ret stays NULL when it has no
- * rule about jobs, which is told. */
+ * rule about jobs, which is reported. */
 int job_alert_open(const char *path, struct job_alert **ret, struct gs_err *err);
 
 /* When to look again, monotonic; UINT64_MAX without rules. */
@@ -18,7 +18,7 @@ uint64_t job_alert_next(const struct job_alert *alert);
 void job_alert_poll(struct job_alert *alert, const struct gs_job_report_session *session,
 		    uint64_t now_ns);
 
-/* Waits some seconds for messages that are still on their way; tells what did not arrive. */
+/* Waits some seconds for messages that are still on their way; reports what did not arrive. */
 void job_alert_close(struct job_alert **alert);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * A recorder in the background. Who it is is told by a lock on its file, not by the number in it:
+ * A recorder in the background. A lock on its file says who it is, not by the number in it:
  * the kernel says who holds a lock (F_GETLK), so that a file that was left behind can never name a
  * process that came later. The number is there for people.
  */

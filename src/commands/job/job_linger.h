@@ -1,6 +1,6 @@
 /*
  * When a recorder in the background ends by itself: with its job, or when what it records has been
- * gone for long. Nobody may come to stop it: an epilog can be killed, and a recorder that stays
+ * gone for long. It may never be stopped from outside: an epilog can be killed, and a recorder that stays
  * costs every process of the machine.
  *
  *   --parent-pid   some seconds after the launcher's end

@@ -1,7 +1,7 @@
 /*
  * gpuscope gpu: GPUs and the processes on them, once or again and again.
  *
- * A single reading tells no rates and no shares, so one shot reads twice, a quarter of a second
+ * A single reading has no rates and no shares, so one shot reads twice, a quarter of a second
  * apart, and shows the second.
  */
 #include <errno.h>
@@ -53,7 +53,7 @@ static void on_toggle(int signal_number)
 /* With --fields only what brings these is asked of the driver: a value costs up to milliseconds. */
 static uint64_t not_asked_for(const struct gpu_options *o)
 {
-	/* Memory tells whether a GPU answers; processes and links stand beside the fields. */
+	/* Memory shows whether a GPU answers; processes and links stand beside the fields. */
 	uint64_t wanted = 1ull << GS_GPU_PART_MEMORY | 1ull << GS_GPU_PART_PROCESSES |
 			  1ull << GS_GPU_PART_SHARES | 1ull << GS_GPU_PART_LINKS |
 			  1ull << GS_GPU_PART_LINK_EACH;
@@ -256,11 +256,11 @@ static int show_snapshot(struct gpu_options *o, const struct gs_gpu_snapshot *s,
 }
 
 /* What is wrong, once for each time that it changes. */
-static void report_state(const struct gs_gpu_snapshot *s, unsigned *told)
+static void report_state(const struct gs_gpu_snapshot *s, unsigned *reported)
 {
-	if (s->state != *told && s->state != GS_GPU_STATE_OK)
+	if (s->state != *reported && s->state != GS_GPU_STATE_OK)
 		gs_cli_say("%s", s->state_text);
-	*told = s->state;
+	*reported = s->state;
 }
 
 /* The batch system's jobs of the processes. */
@@ -282,7 +282,7 @@ static int run_gpu(struct gpu_options *o, struct gs_gpu *gpu, struct gs_jobs *jo
 	struct gs_gpu_snapshot *s = NULL, *before = NULL;
 	bool released = false;
 	uint64_t next_ns, now_ns, shown = 0, missed = 0;
-	unsigned told = GS_GPU_STATE_OK;
+	unsigned reported = GS_GPU_STATE_OK;
 	struct gs_err err = {{0}};
 	int r = gs_gpu_read(gpu, &s), status;
 
@@ -340,7 +340,7 @@ static int run_gpu(struct gpu_options *o, struct gs_gpu *gpu, struct gs_jobs *jo
 		}
 		gs_gpu_health_follow(before, s);
 		if (o->watch_ns)
-			report_state(s, &told);
+			report_state(s, &reported);
 		report_events(o, s);
 		name_jobs(jobs, s);
 		status = show_snapshot(o, s, shown++, before);

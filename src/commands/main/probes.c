@@ -42,7 +42,7 @@ struct opened {
 	char *path; /* owned */
 };
 
-struct tally { /* what the child tells: numbers of a stranger */
+struct tally { /* what the child reports: numbers of a stranger */
 	uint64_t n_listed, n_written, n_files;
 	int first_error;
 };
@@ -61,7 +61,7 @@ struct probes {
 	struct gs_output file;
 	const char *path;
 	struct gs_elf *elf;
-	struct gs_map seen; /* places of functions of this file already told */
+	struct gs_map seen; /* places of functions of this file already listed */
 	bool heading;       /* of this file was printed */
 	struct function
 		*functions; /* of this file, until it has been read; owned, as their names */

@@ -223,7 +223,7 @@ int gs_cmd_top(int argc, char **argv)
 		c.options.tui.theme = GS_TUI_MONO;
 	c.options.tui.interval_ns = c.options.interval_ns;
 	c.options.tui.uid = getuid();
-	/* A full disk or a closed pipe is told, it does not kill. */
+	/* A full disk or a closed pipe is reported, it does not kill. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	r = c.options.replay ? run_replay(&c, &err) : run_live(&c, &err);

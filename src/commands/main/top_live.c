@@ -160,7 +160,7 @@ static int close_record(struct top_live *l, struct gs_err *err)
 
 /* --- reading --- */
 
-/* What the jobs do, as long as somebody looks at them: nothing is counted otherwise. */
+/* What the jobs do, as long as they are shown: nothing is counted otherwise. */
 static int read_jobs(struct top_live *l, struct gs_node_snapshot *n, struct gs_err *err)
 {
 	const struct gs_accounting_options o = {

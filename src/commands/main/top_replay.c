@@ -136,7 +136,7 @@ static int nothing_in_it(const struct top_replay *p, struct gs_err *err)
 			p->options->replay, gs_fmt_bytes(n, lost));
 	return gs_err_set(err, -EBADMSG,
 			  "%s holds no samples of GPUs (made by `gpuscope top --record`); "
-			  "`gpuscope report` tells what is in it",
+			  "`gpuscope report` shows what is in it",
 			  p->options->replay);
 }
 

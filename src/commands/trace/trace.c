@@ -110,7 +110,7 @@ static void on_function(void *ctx, unsigned func, const struct gs_hit *hit)
 	trace_budget_function(((struct trace *)ctx)->budget, func, hit);
 }
 
-/* From now on calls of it are not even counted: when that was is told. */
+/* Probes removed: later calls are invisible, so report when that happened. */
 static void on_off(void *ctx, unsigned func)
 {
 	struct trace *t = ctx;
@@ -147,7 +147,7 @@ static void on_python(void *ctx, pid_t pid)
 
 /* --- what was refused --- */
 
-/* Told with the words of the cause, so that equal ones are added up. */
+/* Reported with the words of the cause, so that equal ones are added up. */
 static void report_refused(struct trace *t, struct gs_guard *guard)
 {
 	for (unsigned cause = 1; cause < GS_REFUSED_COUNT; cause++) {
@@ -255,7 +255,7 @@ static int open_signals(struct trace *t)
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &set, &t->inherited.mask);
-	/* An output that nobody reads any more and a file at its limit are errors, not deaths. */
+	/* An output that is no longer read and a file at its limit are errors, not deaths. */
 	sigaction(SIGPIPE, &ignore, &t->inherited.pipe);
 	sigaction(SIGXFSZ, &ignore, &t->inherited.file_size);
 	t->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -263,7 +263,7 @@ static int open_signals(struct trace *t)
 }
 
 /* The command is over. As long as it is not waited for its names can still be read, and on a busy
- * machine nobody may have come to that yet. */
+ * machine that may not have been done yet. */
 static void reap_child(struct trace *t)
 {
 	siginfo_t info = {0};
@@ -596,7 +596,7 @@ static int start_trace(struct trace *t)
 	t->funcs = gs_func_set_new();
 	if (!t->funcs)
 		return GS_EXIT_FAILED;
-	/* First, while nothing else takes memory. Who may not do it is told so by the probe. */
+	/* First, while nothing else takes memory. Without permission the probe says so. */
 	priced = trace_budget_new(&t->options, t->funcs, &t->budget, &err);
 	r = priced == 0 || priced == -EPERM ? start_probe(t, &err) : priced;
 	if (r == 0)
@@ -666,7 +666,7 @@ static int finish_trace(struct trace *t)
 	t->is_over = true;
 	gs_guard_set_deadline(t->guard, gs_clock_mono_ns() + REST_NS);
 	n_waiting = gs_uprobe_n_waiting(t->probe);
-	/* Libraries mapped in the last moments are at least told. */
+	/* Libraries mapped in the last moments are at least reported. */
 	if (!n_waiting)
 		gs_uprobe_watch_poll(t->probe);
 	else

@@ -115,7 +115,7 @@ int trace_output_new(const struct trace_options *options, const char *engine, co
 
 struct trace_budget; /* trace_budget.h */
 
-/* Tell it what comes from now on; borrowed. */
+/* Hand it what comes from now on; borrowed. */
 /* enum gs_output_flag of files of this trace: root traces others, unless it runs the command. */
 unsigned trace_output_flags(const struct trace_options *options);
 
@@ -176,7 +176,7 @@ void trace_python_calls(const struct trace_options *options, struct gs_uprobe_op
 /* --python-filter. 0 or -ENOMEM. */
 int trace_python_filter(const struct trace_options *options, struct gs_aggregate *view);
 
-/* Tells the probe of interpreters. Stays NULL when no stacks are asked for, which all these take.
+/* Reports interpreters to the probe. Stays NULL when no stacks are asked for, which all these take.
  */
 struct trace_python;
 
@@ -208,7 +208,7 @@ struct child {
 	int error_fd; /* the errno of a failed exec; closed by a successful one */
 };
 
-/* What a command inherits from whoever started us, kept before we change it for ourselves. */
+/* What a command inherits from our parent, kept before we change it for ourselves. */
 struct inherited_signals {
 	sigset_t mask;
 	struct sigaction pipe, file_size; /* SIGPIPE, SIGXFSZ */

@@ -33,7 +33,7 @@ void trace_budget_free(struct trace_budget **budget)
 	*budget = NULL;
 }
 
-/* Communicators are known by the calls that make them: these are rare, and always told. */
+/* Communicators are known by the calls that make them: these are rare, and always recorded. */
 static void pin_communicators(struct gs_overhead *b)
 {
 	for (unsigned id = 1; id <= gs_func_count(); id++)

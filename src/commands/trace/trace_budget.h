@@ -1,4 +1,4 @@
-/* What tracing costs the traced program: told live and at the end, kept within --max-overhead, and
+/* What tracing costs the traced program: shown live and at the end, kept within --max-overhead, and
  * foretold by --estimate. */
 #ifndef GS_COMMANDS_TRACE_TRACE_BUDGET_H
 #define GS_COMMANDS_TRACE_TRACE_BUDGET_H
@@ -26,7 +26,7 @@ void trace_budget_hits(struct trace_budget *budget, const struct gs_thread *thre
 void trace_budget_cpu(struct trace_budget *budget, const struct gs_thread *thread, uint64_t cpu_ns);
 void trace_budget_user(struct trace_budget *budget, const struct gs_user_sum *sum);
 
-/* An interval is over: makes the steps that --max-overhead asks for, and tells them (none with
+/* An interval is over: makes the steps that --max-overhead asks for, and reports them (none with
  * probe NULL). The first one starts the clock. */
 void trace_budget_tick(struct trace_budget *budget, struct gs_uprobe *probe);
 

@@ -34,11 +34,11 @@ struct trace_output {
 	struct trace_budget *budget; /* borrowed; NULL none */
 	struct file_output files[TRACE_MAX_OUTPUTS];
 	size_t n_files;
-	struct trace_head *head;                         /* owned; NULL none */
-	uint64_t lost_told[GS_LAYER_MAX][GS_LOSS_COUNT]; /* of the kernel side's totals */
-	uint64_t calls[GS_LAYER_COUNT], lost;            /* as of the last poll */
-	struct gs_host_cgroup cgroup;                    /* of what is traced, as of the start */
-	pid_t cgroup_pid;                                /* whose group that is; 0: not known */
+	struct trace_head *head;                             /* owned; NULL none */
+	uint64_t lost_reported[GS_LAYER_MAX][GS_LOSS_COUNT]; /* of the kernel side's totals */
+	uint64_t calls[GS_LAYER_COUNT], lost;                /* as of the last poll */
+	struct gs_host_cgroup cgroup; /* of what is traced, as of the start */
+	pid_t cgroup_pid;             /* whose group that is; 0: not known */
 };
 
 unsigned trace_output_flags(const struct trace_options *options)
@@ -289,20 +289,20 @@ static struct gs_uprobe_handler handler_of(struct trace_output *o)
 					  .ctx = o};
 }
 
-/* What the kernel side lost since it was told last. */
+/* What the kernel side lost since the last report. */
 static void report_losses(struct trace_output *o, const struct gs_uprobe *probe)
 {
 	for (unsigned layer = 0; layer < GS_LAYER_COUNT; layer++) {
 		for (unsigned cause = 1; cause < GS_LOSS_COUNT; cause++) {
-			uint64_t *told = &o->lost_told[layer][cause], now;
+			uint64_t *reported = &o->lost_reported[layer][cause], now;
 
 			if (cause == GS_LOSS_MAPS && layer)
 				continue;
 			now = gs_uprobe_lost(probe, layer, cause);
-			if (now <= *told)
+			if (now <= *reported)
 				continue;
-			gs_ingest_loss(o->feed, layer, cause, NULL, now - *told);
-			*told = now;
+			gs_ingest_loss(o->feed, layer, cause, NULL, now - *reported);
+			*reported = now;
 		}
 	}
 }

@@ -38,7 +38,7 @@ struct trace_python {
 	struct trace_output *output; /* borrowed */
 	struct waiting waiting[N_WAITING];
 	unsigned n_found;
-	char told[256]; /* of the last interpreter that cannot be read */
+	char reported[256]; /* of the last interpreter that cannot be read */
 };
 
 /* --- options --- */
@@ -159,7 +159,7 @@ unsigned trace_python_n_found(const struct trace_python *p)
 	return p ? p->n_found : 0;
 }
 
-/* Told once for many processes of one program, which come one after the other. */
+/* Reported once for many processes of one program, which come one after the other. */
 static void report_unreadable(struct trace_python *p, const char *text)
 {
 	const char *what = strstr(text, " runs ");
@@ -168,9 +168,9 @@ static void report_unreadable(struct trace_python *p, const char *text)
 
 	what = what ? what : text;
 	gs_log(1, "%s", text);
-	if (strncmp(p->told, what, sizeof(p->told) - 1) == 0)
+	if (strncmp(p->reported, what, sizeof(p->reported) - 1) == 0)
 		return;
-	snprintf(p->told, sizeof(p->told), "%s", what);
+	snprintf(p->reported, sizeof(p->reported), "%s", what);
 	trace_output_attach(p->output, &a);
 }
 
