@@ -66,14 +66,30 @@ struct step_run {
 
 struct step_thread {
 	uint32_t thread;
-	struct step_call *calls; /* owned; until they have shown whether the anchor is right */
-	uint32_t n, n_room, n_next;
+	struct step_call *calls; /* owned; STEP_CALLS_MAX; n 0: they are no longer kept */
+	uint32_t n, n_next;
 	uint64_t first_ns, last_ns;
-	struct step_run *run;  /* owned; NULL: none is found yet */
-	struct step_run *best; /* owned; one that came to an end */
+	struct step_run *run;  /* of runs; NULL: none is found yet */
+	struct step_run *best; /* of runs; one that came to an end; NULL: none did */
+	struct step_run runs[2];
 };
 
+struct step_place {
+	uint64_t key;
+	uint32_t index;
+};
+
+/* What is judged of the calls that are kept: room for STEP_CALLS_MAX of each. */
+struct step_sums {
+	uint64_t keys[STEP_CALLS_MAX]; /* of the calls before each, by what and by function */
+	uint64_t functions[STEP_CALLS_MAX];
+	uint32_t gaps[STEP_CALLS_MAX], sorted[STEP_CALLS_MAX];
+	struct step_place places[STEP_CALLS_MAX];
+};
+
+/* All memory is taken when a thread is first seen: counting calls allocates nothing. */
 struct view_steps {
+	struct step_sums *sums; /* owned */
 	struct step_thread threads[STEP_THREADS];
 	unsigned n;
 	unsigned last; /* index of the thread that called last */
@@ -81,11 +97,10 @@ struct view_steps {
 
 void gs_aggregate_steps_fini(struct gs_aggregate *v)
 {
-	for (unsigned i = 0; v->steps && i < v->steps->n; i++) {
+	for (unsigned i = 0; v->steps && i < v->steps->n; i++)
 		free(v->steps->threads[i].calls);
-		free(v->steps->threads[i].run);
-		free(v->steps->threads[i].best);
-	}
+	if (v->steps)
+		free(v->steps->sums);
 	free(v->steps);
 	v->steps = NULL;
 }
@@ -124,11 +139,13 @@ static uint64_t key_of(const struct gs_rec_call *c, const struct gs_rec_function
 static struct step_thread *step_thread_of(struct gs_aggregate *v, uint32_t thread)
 {
 	struct view_steps *s = v->steps;
+	struct step_call *calls;
 
 	if (!s) {
 		s = v->steps = calloc(1, sizeof(*s));
 		if (!s)
 			return NULL;
+		s->sums = malloc(sizeof(*s->sums));
 	}
 	if (s->last < s->n && s->threads[s->last].thread == thread)
 		return &s->threads[s->last];
@@ -138,19 +155,19 @@ static struct step_thread *step_thread_of(struct gs_aggregate *v, uint32_t threa
 		s->last = i;
 		return &s->threads[i];
 	}
-	if (s->n == STEP_THREADS)
+	if (s->n == STEP_THREADS || !s->sums)
+		return NULL;
+	calls = malloc(STEP_CALLS_MAX * sizeof(*calls));
+	if (!calls)
 		return NULL;
 	s->last = s->n++;
-	s->threads[s->last] = (struct step_thread){.thread = thread, .n_next = STEP_CALLS_MIN};
+	s->threads[s->last].thread = thread;
+	s->threads[s->last].calls = calls;
+	s->threads[s->last].n_next = STEP_CALLS_MIN;
 	return &s->threads[s->last];
 }
 
 /* --- to find what begins a step --- */
-
-struct step_place {
-	uint64_t key;
-	uint32_t index;
-};
 
 struct step_choice {
 	uint64_t key;
@@ -224,28 +241,9 @@ static unsigned rank_of(const struct gs_aggregate *v, uint32_t function)
 	return strncmp(name, "enumerate(DataLoader)#", 22) == 0;
 }
 
-/* What is judged of the calls that are kept. */
-struct step_sums {
-	uint64_t *keys, *functions; /* owned; of the calls before each, by what and by function */
-	uint32_t *gaps, *sorted;    /* owned; room for as many distances */
-};
-
-static void sums_fini(struct step_sums *s)
+static void sum_calls(struct step_sums *s, const struct step_thread *t)
 {
-	free(s->keys);
-	free(s->functions);
-	free(s->gaps);
-	free(s->sorted);
-}
-
-static int sums_init(struct step_sums *s, const struct step_thread *t)
-{
-	s->keys = calloc(t->n, sizeof(*s->keys));
-	s->functions = calloc(t->n, sizeof(*s->functions));
-	s->gaps = calloc(t->n, sizeof(*s->gaps));
-	s->sorted = calloc(t->n, sizeof(*s->sorted));
-	if (!s->keys || !s->functions || !s->gaps || !s->sorted)
-		return -1;
+	s->keys[0] = s->functions[0] = 0;
 	for (uint32_t i = 1; i < t->n; i++) {
 		const struct step_call *c = &t->calls[i - 1];
 
@@ -253,7 +251,6 @@ static int sums_init(struct step_sums *s, const struct step_thread *t)
 		s->functions[i] =
 			s->functions[i - 1] + gs_hash_bytes(&c->function, sizeof(c->function));
 	}
-	return 0;
 }
 
 /* Fills *ret when calls at these places come back after always as many others. */
@@ -295,14 +292,13 @@ static bool is_better(const struct step_choice *a, const struct step_choice *b)
 }
 
 /* Looks at calls by what they were given, or by their function alone. */
-static int choose_anchor(const struct gs_aggregate *v, const struct step_thread *t,
-			 bool by_function, struct step_sums *sums, struct step_choice *best)
+static void choose_anchor(const struct gs_aggregate *v, const struct step_thread *t,
+			  bool by_function, struct step_choice *best)
 {
-	struct step_place *places GS_FREE = calloc(t->n, sizeof(*places));
+	struct step_sums *sums = v->steps->sums;
+	struct step_place *places = sums->places;
 	struct step_choice choice;
 
-	if (!places)
-		return -1;
 	for (uint32_t i = 0; i < t->n; i++)
 		places[i] = (struct step_place){
 			by_function ? t->calls[i].function : t->calls[i].key, i};
@@ -316,7 +312,6 @@ static int choose_anchor(const struct gs_aggregate *v, const struct step_thread 
 		if (is_better(&choice, best))
 			*best = choice;
 	}
-	return 0;
 }
 
 /* --- to add up steps --- */
@@ -419,12 +414,8 @@ static bool is_part_of_larger(const struct step_run *r)
 /* What began a step no longer comes: the program does something else now. */
 static void end_run(struct step_thread *t)
 {
-	if (!is_part_of_larger(t->run) && (!t->best || t->run->sum_ns > t->best->sum_ns)) {
-		free(t->best);
+	if (!is_part_of_larger(t->run) && (!t->best || t->run->sum_ns > t->best->sum_ns))
 		t->best = t->run;
-	} else {
-		free(t->run);
-	}
 	t->run = NULL;
 	t->n_next = STEP_CALLS_MIN;
 }
@@ -432,42 +423,21 @@ static void end_run(struct step_thread *t)
 /* Goes through the calls that are kept; found: they are added up from the first on. */
 static void seek_steps(const struct gs_aggregate *v, struct step_thread *t)
 {
-	GS_CLEANUP(sums_fini) struct step_sums sums = {0};
 	struct step_choice best = {0};
 
-	if (!t->n || sums_init(&sums, t) < 0 || choose_anchor(v, t, false, &sums, &best) < 0 ||
-	    choose_anchor(v, t, true, &sums, &best) < 0 || !best.n)
+	sum_calls(v->steps->sums, t);
+	choose_anchor(v, t, false, &best);
+	choose_anchor(v, t, true, &best);
+	if (!best.n)
 		return;
-	t->run = calloc(1, sizeof(*t->run));
-	if (!t->run)
-		return;
+	t->run = t->best == &t->runs[0] ? &t->runs[1] : &t->runs[0];
+	memset(t->run, 0, sizeof(*t->run));
 	t->run->anchor = best.key;
 	t->run->anchor_function = best.function;
 	t->run->by_function = best.by_function;
 	t->run->n_usual = best.n_usual;
 	for (uint32_t i = 0; i < t->n; i++)
 		count_in_step(t->run, &t->calls[i], true);
-}
-
-static void drop_calls(struct step_thread *t)
-{
-	free(t->calls);
-	t->calls = NULL;
-	t->n = t->n_room = 0;
-}
-
-static void keep_call(struct step_thread *t, const struct step_call *c)
-{
-	if (t->n == t->n_room) {
-		uint32_t n = t->n_room ? t->n_room * 2 : STEP_CALLS_MIN;
-		struct step_call *calls = realloc(t->calls, n * sizeof(*calls));
-
-		if (!calls)
-			return;
-		t->calls = calls;
-		t->n_room = n;
-	}
-	t->calls[t->n++] = *c;
 }
 
 /* Nothing was found yet: looks each time that there are twice as many calls. */
@@ -478,11 +448,13 @@ static void seek_on(const struct gs_aggregate *v, struct step_thread *t)
 	seek_steps(v, t);
 	while (t->n_next <= t->n)
 		t->n_next *= 2;
-	/* Nothing in that many calls: from here on it may be different. */
-	if (!t->run && t->n_next > STEP_CALLS_MAX) {
-		t->n = 0;
-		t->n_next = STEP_CALLS_MIN;
+	if (t->n < STEP_CALLS_MAX) {
+		t->n_next = t->n_next < STEP_CALLS_MAX ? t->n_next : STEP_CALLS_MAX;
+		return;
 	}
+	/* No room for more. Nothing was in that many: from here on it may be different. */
+	t->n = 0;
+	t->n_next = STEP_CALLS_MIN;
 }
 
 static bool is_over(const struct step_run *r)
@@ -495,11 +467,10 @@ static void check_run(const struct gs_aggregate *v, struct step_thread *t)
 {
 	if (!is_over(t->run)) {
 		if (t->n >= STEP_CALLS_MAX)
-			drop_calls(t);
+			t->n = 0;
 		return;
 	}
 	if (t->n) {
-		free(t->run);
 		t->run = NULL;
 		t->n_next = t->n;
 		seek_on(v, t);
@@ -531,11 +502,11 @@ void gs_aggregate_take_step(struct gs_aggregate *v, const struct gs_rec_call *ca
 	if (t->run) {
 		count_in_step(t->run, &c, marks);
 		if (marks && t->n)
-			keep_call(t, &c);
+			t->calls[t->n++] = c;
 		if (marks)
 			check_run(v, t);
 	} else if (marks) {
-		keep_call(t, &c);
+		t->calls[t->n++] = c;
 		seek_on(v, t);
 	}
 }

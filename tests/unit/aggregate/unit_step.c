@@ -157,6 +157,18 @@ static void logging_and_marks(void **state)
 	}
 }
 
+/* Steps of so many calls that they are found only when there is no room for more, and go on. */
+static void steps_of_many_calls(void **state)
+{
+	struct run r;
+
+	run_begin(&r);
+	for (int i = 0; i < 20; i++)
+		for (uint64_t k = 0; k < 2500; k++)
+			call_for(&r, LAUNCH, 10 + k, 1);
+	assert_int_equal(steps_of(&r).n_steps, 20);
+}
+
 /* What each step does twice, at even distances, is no step. */
 static void what_comes_twice(void **state)
 {
@@ -226,9 +238,13 @@ static void other_phases_are_left_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(launches_and_a_wait),       cmocka_unit_test(a_short_run),
-		cmocka_unit_test(layers_are_no_steps),       cmocka_unit_test(logging_and_marks),
-		cmocka_unit_test(what_comes_twice),          cmocka_unit_test(no_steps),
+		cmocka_unit_test(launches_and_a_wait),
+		cmocka_unit_test(a_short_run),
+		cmocka_unit_test(layers_are_no_steps),
+		cmocka_unit_test(logging_and_marks),
+		cmocka_unit_test(steps_of_many_calls),
+		cmocka_unit_test(what_comes_twice),
+		cmocka_unit_test(no_steps),
 		cmocka_unit_test(other_phases_are_left_out),
 	};
 
