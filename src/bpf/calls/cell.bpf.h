@@ -9,6 +9,7 @@
 #define GS_BPF_CALLS_CELL_BPF_H
 
 #include "decide.bpf.h"
+#include "outcome.bpf.h"
 #include "model/trace/class.h"
 
 const volatile struct gs_func_desc gs_desc[GS_FUNC_FIXED] = {};
@@ -63,19 +64,6 @@ static __always_inline bool mode_skips(__u32 mode)
 	return mode >= GS_MODE_COUNT ||
 	       (mode == GS_MODE_SAMPLE && bpf_get_prandom_u32() & (GS_MODE_SAMPLE_N - 1));
 }
-
-/* What a finished call is made of, before it becomes an event or a part of a cell. */
-struct outcome {
-	__u64 now_ns;
-	__u64 dur_ns;
-	__u64 bytes;
-	__s32 ret;
-	__u32 id;
-	__u32 flags;
-	__u32 native_stack;
-	__u32 pid;
-	bool failed;
-};
 
 static __noinline __u32 cell_take(__u32 slot, __u32 id)
 {

@@ -9,13 +9,8 @@
 #define GS_BPF_CALLS_POST_BPF_H
 
 #include "cell.bpf.h"
-
-#define V_MASK (GS_V_MAX - 1)
-
-static __always_inline __u64 saved_argument(const struct gs_frame *f, __u32 v)
-{
-	return f->v[v & V_MASK];
-}
+#include "outcome.bpf.h"
+#include "model/trace/call_args.h"
 
 static __always_inline bool read_user(void *to, __u32 bytes, __u64 from, struct outcome *o)
 {
@@ -23,13 +18,6 @@ static __always_inline bool read_user(void *to, __u32 bytes, __u64 from, struct 
 		return true;
 	o->flags |= GS_CALL_ARGS_UNREAD;
 	return false;
-}
-
-static __always_inline __u64 nccl_type_bytes(__u64 dtype)
-{
-	/* One hex digit for each ncclDataType_t, 0 the lowest: int8 uint8 int32 uint32 int64
-	 * uint64 half float double bfloat16 fp8e4m3 fp8e5m2 (nccl.h). */
-	return dtype < 12 ? 0x112842884411ull >> (dtype * 4) & 15 : 0;
 }
 
 #define BATCH_READ 16
@@ -159,18 +147,18 @@ __noinline int post_bytes(struct gs_frame *f, struct outcome *o, __u32 id)
 
 	if (!f || !o)
 		return 0;
-	b = saved_argument(f, d->v_bytes);
+	b = gs_args_word(f, d->v_bytes);
 	o->bytes = 0;
 	switch (d->post) {
 	case GS_POST_COPY_BATCH:
-		o->bytes = sum_sizes(b, saved_argument(f, d->v_bytes2), o);
+		o->bytes = sum_sizes(b, gs_args_word(f, d->v_bytes2), o);
 		break;
 	case GS_POST_COPY3D_BATCH:
-		o->bytes = sum_boxes(b, saved_argument(f, d->v_bytes2), o);
+		o->bytes = sum_boxes(b, gs_args_word(f, d->v_bytes2), o);
 		break;
 	case GS_POST_ARRAY3D:
-		o->bytes = array_bytes(f, saved_argument(f, d->v_bytes2),
-				       saved_argument(f, d->v_aux), o);
+		o->bytes =
+			array_bytes(f, gs_args_word(f, d->v_bytes2), gs_args_word(f, d->v_aux), o);
 		break;
 	case GS_POST_PITCH32:
 		if (!o->failed && read_user(part, 4, f->v[1], o))
@@ -182,13 +170,13 @@ __noinline int post_bytes(struct gs_frame *f, struct outcome *o, __u32 id)
 		break;
 	case GS_POST_PITCHED_PTR:
 		if (!o->failed && read_user(v, 16, f->v[0], o))
-			o->bytes = v[1] * b * saved_argument(f, d->v_bytes2);
+			o->bytes = v[1] * b * gs_args_word(f, d->v_bytes2);
 		break;
 	case GS_POST_ARRAY: /* bits of x, y, z and w of cudaChannelFormatDesc; height 0: one row */
 		if (!read_user(part, 16, f->v[1], o))
 			break;
 		b *= (part[0] + part[1] + part[2] + part[3]) / 8;
-		o->bytes = saved_argument(f, d->v_bytes2) ? b * saved_argument(f, d->v_bytes2) : b;
+		o->bytes = gs_args_word(f, d->v_bytes2) ? b * gs_args_word(f, d->v_bytes2) : b;
 		break;
 	default:
 		o->bytes = copy_struct_bytes(f, d->post, o);
@@ -198,24 +186,15 @@ __noinline int post_bytes(struct gs_frame *f, struct outcome *o, __u32 id)
 
 static __always_inline bool has_bytes_in_memory(__u32 post)
 {
-	switch (post) {
-	case GS_POST_COPY3D_RT:
-	case GS_POST_COPY2D_DRV:
-	case GS_POST_COPY3D_DRV:
-	case GS_POST_COPY3D_PEER_RT:
-	case GS_POST_COPY3D_PEER_DRV:
-	case GS_POST_COPY2D_V1:
-	case GS_POST_COPY3D_V1:
-	case GS_POST_COPY_BATCH:
-	case GS_POST_COPY3D_BATCH:
-	case GS_POST_ARRAY3D:
-	case GS_POST_PITCH32:
-	case GS_POST_PITCH:
-	case GS_POST_PITCHED_PTR:
-	case GS_POST_ARRAY:
+	switch (gs_args_place(post)) {
+	case GS_ARGS_OUT_SIZE:
+	case GS_ARGS_OUT_SIZE32:
+	case GS_ARGS_COPY:
+	case GS_ARGS_BATCH:
 		return true;
+	default:
+		return false;
 	}
-	return false;
 }
 
 #ifdef GS_WITH_MPI
@@ -227,36 +206,21 @@ int mpi_measure(struct gs_frame *f, struct outcome *o);
 static __always_inline void call_bytes(struct gs_frame *f, const volatile struct gs_func_desc *d,
 				       struct outcome *o)
 {
-	__u64 b = saved_argument(f, d->v_bytes);
-
 #ifdef GS_WITH_MPI
 	if (d->post == GS_POST_MPI) {
 		mpi_measure(f, o);
 		return;
 	}
 #endif
-	if (has_bytes_in_memory(d->post)) {
+	if (has_bytes_in_memory(d->post))
 		post_bytes(f, o, o->id);
-		return;
-	}
-	if (d->post == GS_POST_NCCL) {
-		o->bytes = b * nccl_type_bytes(saved_argument(f, d->v_bytes2) & 0xffffffff);
-		return;
-	}
-	if (d->v_bytes2 != GS_V_NONE)
-		b *= saved_argument(f, d->v_bytes2);
-	if (d->post == GS_POST_EXTENT3)
-		b *= saved_argument(f, d->v_arg[1]);
-	else if (d->post == GS_POST_FILL16)
-		b *= 2;
-	else if (d->post == GS_POST_FILL32)
-		b *= 4;
-	o->bytes = b;
+	else
+		o->bytes = gs_args_bytes(f, d);
 }
 
-/* The dimensions of a launch, packed as struct gs_event_call says. */
+/* A launch whose dimensions are in memory, packed as struct gs_event_call says. */
 static __always_inline void fill_launch(struct gs_event_call *e, const struct gs_frame *f,
-					__u32 post, struct outcome *o)
+					struct outcome *o)
 {
 	struct {
 		__u32 grid[3], block[3];
@@ -264,18 +228,6 @@ static __always_inline void fill_launch(struct gs_event_call *e, const struct gs
 		__u64 stream;
 	} c = {};
 
-	switch (post) {
-	case GS_POST_LAUNCH_RT:
-		e->arg[1] = f->v[1];
-		e->arg[2] = (f->v[2] & 0xffffffff) | f->v[3] << 32;
-		e->arg[3] = f->v[3] >> 32 | f->v[4] << 32;
-		return;
-	case GS_POST_LAUNCH_DRV:
-		e->arg[1] = (f->v[1] & 0xffffffff) | f->v[2] << 32;
-		e->arg[2] = (f->v[3] & 0xffffffff) | f->v[4] << 32;
-		e->arg[3] = (f->v[5] & 0xffffffff) | f->v[6] << 32;
-		return;
-	}
 	/* cudaLaunchConfig_t and CUlaunchConfig begin alike (driver_types.h, cuda.h). */
 	if (read_user(&c, sizeof(c), f->v[0], o)) {
 		e->arg[1] = c.grid[0] | (__u64)c.grid[1] << 32;
@@ -366,11 +318,11 @@ static __always_inline void fill_copy_struct(struct gs_event_call *e, const stru
 static __always_inline void fill_batch(struct gs_event_call *e, const struct gs_frame *f,
 				       const volatile struct gs_func_desc *d, struct outcome *o)
 {
-	__u64 n = saved_argument(f, d->v_bytes2), p[2] = {};
+	__u64 n = gs_args_word(f, d->v_bytes2), p[2] = {};
 
 	if (n && d->post == GS_POST_COPY3D_BATCH) {
-		read_user(&p[0], 8, saved_argument(f, d->v_bytes) + 48, o);
-		read_user(&p[1], 8, saved_argument(f, d->v_bytes) + 8, o);
+		read_user(&p[0], 8, gs_args_word(f, d->v_bytes) + 48, o);
+		read_user(&p[1], 8, gs_args_word(f, d->v_bytes) + 8, o);
 	} else if (n) {
 		read_user(&p[0], 8, e->arg[0], o);
 		if (e->arg[1])
@@ -382,23 +334,6 @@ static __always_inline void fill_batch(struct gs_event_call *e, const struct gs_
 	e->aux = GS_COPY_DEFAULT;
 }
 
-/* Datatype, op and root or peer; an absent op reads 255, an absent root 65,535. */
-static __always_inline __u32 nccl_aux(const struct gs_frame *f,
-				      const volatile struct gs_func_desc *d)
-{
-	__u32 v_op = d->v_aux & V_MASK, v_root = d->v_aux >> 4 & V_MASK;
-	__u32 dtype = saved_argument(f, d->v_bytes2), op = saved_argument(f, v_op),
-	      root = saved_argument(f, v_root);
-
-	if (v_op == GS_V_NONE)
-		op = 255;
-	else if (op > 254)
-		op = 254; /* made by ncclRedOpCreate: a large number */
-	if (v_root == GS_V_NONE || root > 65534)
-		root = 65535;
-	return (dtype & 0xff) | op << 8 | root << 16;
-}
-
 /* What the class of the call asks for beyond the saved words. */
 __noinline int post_fill(struct gs_event_call *e, struct gs_frame *f, struct outcome *o, __u32 id)
 {
@@ -407,74 +342,35 @@ __noinline int post_fill(struct gs_event_call *e, struct gs_frame *f, struct out
 
 	if (!e || !f || !o)
 		return 0;
-	switch (d->post) {
-	case GS_POST_LAUNCH_RT:
-	case GS_POST_LAUNCH_DRV:
-	case GS_POST_LAUNCH_EXC:
-	case GS_POST_LAUNCH_EX:
-		fill_launch(e, f, d->post, o);
+	switch (gs_args_place(d->post)) {
+	case GS_ARGS_LAUNCH:
+		fill_launch(e, f, o);
 		break;
-	case GS_POST_LAUNCH_GRID:
-		e->arg[1] = (f->v[1] & 0xffffffff) | f->v[2] << 32;
-		e->arg[2] = 1;
-		break;
-	case GS_POST_OUT_PTR:
-	case GS_POST_PITCH:
-	case GS_POST_PITCHED_PTR:
-	case GS_POST_ARRAY:
-	case GS_POST_ARRAY3D:
-	case GS_POST_COMM_INIT:
-	case GS_POST_COMM_INIT_SCALABLE:
-	case GS_POST_COMM_SPLIT:
-	case GS_POST_COMM_SHRINK:
+	case GS_ARGS_OUT:
+	case GS_ARGS_OUT_SIZE:
 		if (!o->failed)
 			read_user(&p, 8, e->arg[0], o);
 		e->arg[0] = p;
 		break;
-	case GS_POST_OUT_PTR32:
-	case GS_POST_PITCH32:
+	case GS_ARGS_OUT32:
+	case GS_ARGS_OUT_SIZE32:
 		if (!o->failed)
 			read_user(&p, 4, e->arg[0], o);
 		e->arg[0] = p;
 		break;
-	case GS_POST_OUT_STREAM:
+	case GS_ARGS_OUT_STREAM:
 		if (!o->failed)
 			read_user(&p, 8, e->stream, o);
 		e->stream = p;
 		break;
-	case GS_POST_COPY3D_RT:
-	case GS_POST_COPY2D_DRV:
-	case GS_POST_COPY3D_DRV:
-	case GS_POST_COPY3D_PEER_RT:
-	case GS_POST_COPY3D_PEER_DRV:
-	case GS_POST_COPY2D_V1:
-	case GS_POST_COPY3D_V1:
+	case GS_ARGS_COPY:
 		fill_copy_struct(e, f, d->post, o);
 		break;
-	case GS_POST_COPY_BATCH:
-	case GS_POST_COPY3D_BATCH:
+	case GS_ARGS_BATCH:
 		fill_batch(e, f, d, o);
 		break;
-	case GS_POST_COPY_ANY:
-		e->aux = GS_COPY_DEFAULT;
-		break;
-	case GS_POST_COPY_HTOD:
-		e->aux = GS_COPY_H2D;
-		break;
-	case GS_POST_COPY_DTOH:
-		e->aux = GS_COPY_D2H;
-		break;
-	case GS_POST_COPY_DTOD:
-		e->aux = GS_COPY_D2D;
-		break;
-	case GS_POST_COPY_PEER:
-		e->aux = GS_COPY_P2P;
-		break;
-	case GS_POST_EXTENT3:
-		e->arg[1] = 0;
-		break;
-	case GS_POST_NCCL:
-		e->aux = nccl_aux(f, d);
+	default:
+		gs_args_words(f, d, e->arg, &e->aux);
 		break;
 	}
 	return 0;
@@ -491,15 +387,13 @@ static __always_inline void fill_post(struct gs_event_call *e, struct gs_frame *
 		return;
 	case GS_POST_LAUNCH_RT:
 	case GS_POST_LAUNCH_DRV:
-		fill_launch(e, f, d->post, o);
+	case GS_POST_NCCL:
+		gs_args_words(f, d, e->arg, &e->aux);
 		return;
 	case GS_POST_OUT_PTR:
 		if (!o->failed)
 			read_user(&p, 8, e->arg[0], o);
 		e->arg[0] = p;
-		return;
-	case GS_POST_NCCL:
-		e->aux = nccl_aux(f, d);
 		return;
 #ifdef GS_WITH_MPI
 	case GS_POST_MPI:

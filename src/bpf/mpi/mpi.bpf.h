@@ -225,8 +225,8 @@ static __always_inline __u64 mpi_by_shape(struct gs_frame *f, struct outcome *o,
 					  const volatile struct gs_func_desc *d, __u32 *peer)
 {
 	__u32 shape = d->v_aux >> 4, abi = f->abi, from;
-	__u64 count = saved_argument(f, d->v_bytes), type = saved_argument(f, d->v_bytes2), bytes;
-	__u64 comm = mpi_handle(saved_argument(f, d->v_arg[1]), abi);
+	__u64 count = gs_args_word(f, d->v_bytes), type = gs_args_word(f, d->v_bytes2), bytes;
+	__u64 comm = mpi_handle(gs_args_word(f, d->v_arg[1]), abi);
 
 	switch (shape) {
 	case GS_MPI_GATHER:
@@ -276,7 +276,7 @@ static __always_inline __u64 mpi_by_shape(struct gs_frame *f, struct outcome *o,
 		mpi_transfer(o, GS_MPI_SENT, *peer, comm, bytes);
 		return bytes;
 	case GS_MPI_RECV:
-		return mpi_receive(o, abi, saved_argument(f, d->v_stream), peer, comm, bytes);
+		return mpi_receive(o, abi, gs_args_word(f, d->v_stream), peer, comm, bytes);
 	case GS_MPI_SENDRECV:
 		from = mpi_peer(f->v[8], abi);
 		type = mpi_bytes(f->v[6], f->v[7], abi);
@@ -307,8 +307,8 @@ __noinline int mpi_measure(struct gs_frame *f, struct outcome *o)
 	if (!f || !o)
 		return 0;
 	d = &gs_desc[o->id & FUNC_MASK];
-	if ((d->v_aux & V_MASK) != GS_V_NONE)
-		peer = mpi_peer(saved_argument(f, d->v_aux), f->abi);
+	if ((d->v_aux & (GS_V_MAX - 1)) != GS_V_NONE)
+		peer = mpi_peer(gs_args_word(f, d->v_aux), f->abi);
 	bytes = mpi_by_shape(f, o, d, &peer);
 	if (bytes == ~0ull && !o->failed) {
 		o->flags |= GS_CALL_ARGS_UNREAD;

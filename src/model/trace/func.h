@@ -54,8 +54,7 @@ const char *gs_loss_name(unsigned cause);
 /* "cudaErrorMemoryAllocation"; NULL when the layer has no such code. */
 const char *gs_error_name(unsigned layer, int32_t code);
 
-/* Bytes of one element of an ncclDataType_t, 0 unknown; "float16" and "sum". */
-unsigned gs_nccl_dtype_bytes(unsigned dtype);
+/* "float16" and "sum". */
 const char *gs_nccl_dtype_name(unsigned dtype);
 const char *gs_nccl_op_name(unsigned op);
 

@@ -99,22 +99,14 @@ const char *gs_loss_text(unsigned cause)
 	return word_of(w, GS_ARRAY_LEN(w), cause);
 }
 
-/* ncclDataType_t and ncclRedOp_t of nccl.h (NCCL 2.28). */
-static const struct {
-	unsigned bytes;
-	const char *name;
-} dtypes[] = {{1, "int8"},    {1, "uint8"},    {4, "int32"},      {4, "uint32"},
-	      {8, "int64"},   {8, "uint64"},   {2, "float16"},    {4, "float32"},
-	      {8, "float64"}, {2, "bfloat16"}, {1, "float8e4m3"}, {1, "float8e5m2"}};
-
-unsigned gs_nccl_dtype_bytes(unsigned dtype)
-{
-	return dtype < GS_ARRAY_LEN(dtypes) ? dtypes[dtype].bytes : 0;
-}
-
+/* ncclDataType_t and ncclRedOp_t of nccl.h (NCCL 2.28); sizes are in model/trace/call_args.h. */
 const char *gs_nccl_dtype_name(unsigned dtype)
 {
-	return dtype < GS_ARRAY_LEN(dtypes) ? dtypes[dtype].name : "unknown";
+	static const char *const w[] = {"int8",    "uint8",    "int32",      "uint32",
+					"int64",   "uint64",   "float16",    "float32",
+					"float64", "bfloat16", "float8e4m3", "float8e5m2"};
+
+	return dtype < GS_ARRAY_LEN(w) ? w[dtype] : "unknown";
 }
 
 const char *gs_nccl_op_name(unsigned op)

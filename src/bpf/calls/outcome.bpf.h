@@ -1,0 +1,21 @@
+/* What is known of a call when it returns, before it is counted and sent. */
+#ifndef GS_BPF_CALLS_OUTCOME_BPF_H
+#define GS_BPF_CALLS_OUTCOME_BPF_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+
+/* What a finished call is made of, before it becomes an event or a part of a cell. */
+struct outcome {
+	__u64 now_ns;
+	__u64 dur_ns;
+	__u64 bytes;
+	__s32 ret;
+	__u32 id;
+	__u32 flags;
+	__u32 native_stack;
+	__u32 pid;
+	bool failed;
+};
+
+#endif
