@@ -99,7 +99,7 @@ ROOMS = [
     Room("sources/sampler", NODE + " sources/host sources/identity", "",
          "samples the host and its processes beside the GPUs",
          "when a process name is read again"),
-    Room("pipeline/recording", BELOW, "libzstd",
+    Room("pipeline/recording", BELOW, "libzstd libz",
          "`.gst` files: written, read, recovered",
          "file format, checksums, where a torn file ends"),
     Room("pipeline/correlate", BELOW, "",

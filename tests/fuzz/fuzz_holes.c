@@ -46,13 +46,11 @@ static void mend(const struct sparse_file *f)
 {
 	struct gs_recording_header file;
 	struct gs_frame_header h;
-	struct gs_crc32 crc;
 
-	gs_recording_crc32_init(&crc);
 	if (pread(f->fd, &file, sizeof(file), 0) != sizeof(file))
 		return;
 	file.header_crc =
-		gs_recording_crc32(&crc, &file, offsetof(struct gs_recording_header, header_crc));
+		gs_recording_crc32(&file, offsetof(struct gs_recording_header, header_crc));
 	if (pwrite(f->fd, &file, sizeof(file), 0) != sizeof(file))
 		abort();
 	for (unsigned i = 0; i < f->n_chunks; i++) {
@@ -65,9 +63,8 @@ static void mend(const struct sparse_file *f)
 		if (h.payload_bytes <= sizeof(payload) &&
 		    pread(f->fd, payload, h.payload_bytes, at + (off_t)sizeof(h)) ==
 			    h.payload_bytes)
-			h.payload_crc = gs_recording_crc32(&crc, payload, h.payload_bytes);
-		h.header_crc =
-			gs_recording_crc32(&crc, &h, offsetof(struct gs_frame_header, header_crc));
+			h.payload_crc = gs_recording_crc32(payload, h.payload_bytes);
+		h.header_crc = gs_recording_crc32(&h, offsetof(struct gs_frame_header, header_crc));
 		if (pwrite(f->fd, &h, sizeof(h), at) != sizeof(h))
 			abort();
 	}

@@ -23,15 +23,13 @@ static void mend(uint8_t *data, size_t size)
 {
 	struct gs_recording_header file;
 	struct gs_frame_header h;
-	struct gs_crc32 crc;
 	size_t off = sizeof(file);
 
-	gs_recording_crc32_init(&crc);
 	if (size < sizeof(file))
 		return;
 	memcpy(&file, data, sizeof(file));
 	file.header_crc =
-		gs_recording_crc32(&crc, &file, offsetof(struct gs_recording_header, header_crc));
+		gs_recording_crc32(&file, offsetof(struct gs_recording_header, header_crc));
 	memcpy(data, &file, sizeof(file));
 	while (size - off >= sizeof(h)) {
 		size_t left = size - off - sizeof(h);
@@ -43,10 +41,8 @@ static void mend(uint8_t *data, size_t size)
 		}
 		h.file_id = file.file_id;
 		if (h.payload_bytes <= left)
-			h.payload_crc =
-				gs_recording_crc32(&crc, data + off + sizeof(h), h.payload_bytes);
-		h.header_crc =
-			gs_recording_crc32(&crc, &h, offsetof(struct gs_frame_header, header_crc));
+			h.payload_crc = gs_recording_crc32(data + off + sizeof(h), h.payload_bytes);
+		h.header_crc = gs_recording_crc32(&h, offsetof(struct gs_frame_header, header_crc));
 		memcpy(data + off, &h, sizeof(h));
 		off += h.payload_bytes <= left ? sizeof(h) + h.payload_bytes : 1;
 	}

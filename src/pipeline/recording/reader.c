@@ -38,7 +38,6 @@
 struct gs_recording_reader {
 	int fd; /* owned */
 	bool is_regular;
-	struct gs_crc32 crc;
 	ZSTD_DCtx *dctx; /* owned */
 
 	uint8_t *window;     /* owned, WINDOW_BYTES; the bytes of the file from window_off on */
@@ -118,7 +117,7 @@ static bool take_header(const struct gs_recording_reader *r, const uint8_t *data
 {
 	memcpy(h, data, sizeof(*h));
 	return h->magic == GS_FRAME_MAGIC && h->version == GS_RECORDING_MAJOR &&
-	       gs_recording_crc32(&r->crc, h, offsetof(struct gs_frame_header, header_crc)) ==
+	       gs_recording_crc32(h, offsetof(struct gs_frame_header, header_crc)) ==
 		       h->header_crc &&
 	       h->payload_bytes > 0 && h->payload_bytes <= GS_FRAME_PAYLOAD_MAX_BYTES &&
 	       h->raw_bytes > 0 && h->raw_bytes <= GS_FRAME_RAW_MAX_BYTES;
@@ -144,7 +143,7 @@ static int check_frame(struct gs_recording_reader *r, uint64_t off, struct gs_fr
 		return e;
 	*ret_seen = n < frame_bytes(h) ? n : (size_t)frame_bytes(h);
 	return n >= frame_bytes(h) &&
-	       gs_recording_crc32(&r->crc, p + sizeof(*h), h->payload_bytes) == h->payload_crc;
+	       gs_recording_crc32(p + sizeof(*h), h->payload_bytes) == h->payload_crc;
 }
 
 /* Where to look on when so many bytes from off on were looked at in vain. Within them, a frame may
@@ -442,8 +441,8 @@ static int check_file(struct gs_recording_reader *r, const char *path, struct gs
 		return gs_err_set(err, -EBADMSG, "%s ends inside its header: nothing to read",
 				  path);
 	if (n >= sizeof(h) && has_magic &&
-	    h.header_crc == gs_recording_crc32(&r->crc, &h,
-					       offsetof(struct gs_recording_header, header_crc)) &&
+	    h.header_crc ==
+		    gs_recording_crc32(&h, offsetof(struct gs_recording_header, header_crc)) &&
 	    h.major == GS_RECORDING_MAJOR) {
 		if (h.record_version > GS_RECORD_VERSION || h.flags)
 			return gs_err_set(
@@ -484,7 +483,6 @@ int gs_recording_open(const char *path, struct gs_recording_reader **ret_reader,
 
 	if (!r)
 		return gs_err_set(err, -ENOMEM, "cannot read %s: no memory", path);
-	gs_recording_crc32_init(&r->crc);
 	r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	if (r->fd < 0 || fstat(r->fd, &st) < 0)
 		return gs_err_set(err, -errno, "cannot read %s: %s", path, strerror(errno));

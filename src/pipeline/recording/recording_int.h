@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <zlib.h>
 
 #include "core/base/buf.h"
 #include "core/base/map.h"
@@ -71,13 +72,11 @@ _Static_assert(sizeof(struct gs_frame_header) == 64, "gs_frame_header");
 _Static_assert(offsetof(struct gs_frame_header, payload_bytes) == 24, "payload_bytes");
 _Static_assert(offsetof(struct gs_frame_header, header_crc) == 60, "header_crc");
 
-/* CRC-32 as in zip, eight bytes at a time; the caller keeps the table. */
-struct gs_crc32 {
-	uint32_t table[8][256];
-};
-
-void gs_recording_crc32_init(struct gs_crc32 *crc);
-uint32_t gs_recording_crc32(const struct gs_crc32 *crc, const void *data, size_t bytes);
+/* CRC-32 as in zip: of frames' headers and payloads, and of the file's header. */
+static inline uint32_t gs_recording_crc32(const void *data, size_t bytes)
+{
+	return (uint32_t)crc32_z(0, data, bytes);
+}
 
 /*
  * The definitions written so far, for a snapshot: the newest record of each SESSION, STRING,

@@ -43,8 +43,7 @@ struct gs_recording {
 	char *path;            /* owned */
 	struct gs_sink sink;
 	struct gs_recording_options options; /* defaults filled in */
-	struct gs_crc32 crc;
-	ZSTD_CCtx *cctx; /* owned */
+	ZSTD_CCtx *cctx;                     /* owned */
 
 	uint8_t *raw; /* owned; raw_bytes of raw_capacity_bytes are in use */
 	size_t raw_bytes, raw_capacity_bytes;
@@ -117,9 +116,8 @@ static int write_frame(struct gs_recording *j, struct gs_frame_header *h, const 
 	h->sequence = j->sequence;
 	h->payload_bytes = (uint32_t)n;
 	h->raw_bytes = (uint32_t)bytes;
-	h->payload_crc = gs_recording_crc32(&j->crc, j->out + sizeof(*h), n);
-	h->header_crc =
-		gs_recording_crc32(&j->crc, h, offsetof(struct gs_frame_header, header_crc));
+	h->payload_crc = gs_recording_crc32(j->out + sizeof(*h), n);
+	h->header_crc = gs_recording_crc32(h, offsetof(struct gs_frame_header, header_crc));
 	memcpy(j->out, h, sizeof(*h));
 	j->sequence++;
 	return put_out(j, sizeof(*h) + n);
@@ -396,8 +394,7 @@ static int write_header(struct gs_recording *j)
 	};
 
 	memcpy(h.magic, GS_RECORDING_MAGIC, GS_RECORDING_MAGIC_BYTES);
-	h.header_crc =
-		gs_recording_crc32(&j->crc, &h, offsetof(struct gs_recording_header, header_crc));
+	h.header_crc = gs_recording_crc32(&h, offsetof(struct gs_recording_header, header_crc));
 	memcpy(j->out, &h, sizeof(h));
 	return put_out(j, sizeof(h));
 }
@@ -413,7 +410,6 @@ int gs_recording_create(const char *path, const struct gs_recording_options *opt
 		return gs_err_set(err, -ENOMEM, "cannot write %s: no memory", path);
 	j->file = (struct gs_output)GS_OUTPUT_INIT;
 	gs_recording_defs_init(&j->defs);
-	gs_recording_crc32_init(&j->crc);
 	r = take_options(options, &j->options, err);
 	if (r < 0)
 		return r;

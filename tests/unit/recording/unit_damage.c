@@ -505,16 +505,14 @@ static void put_forged(struct gs_buf *patch, uint64_t file_id, uint64_t sequence
 		.n_records = 1,
 	};
 	uint8_t payload[4096];
-	struct gs_crc32 crc;
 	size_t n = ZSTD_compress(payload, sizeof(payload), raw, bytes, 1);
 
 	assert_false(ZSTD_isError(n));
-	gs_recording_crc32_init(&crc);
 	h.payload_bytes = (uint32_t)n;
-	h.payload_crc = gs_recording_crc32(&crc, payload, n);
+	h.payload_crc = gs_recording_crc32(payload, n);
 	if (spoil)
 		spoil(&h);
-	h.header_crc = gs_recording_crc32(&crc, &h, offsetof(struct gs_frame_header, header_crc));
+	h.header_crc = gs_recording_crc32(&h, offsetof(struct gs_frame_header, header_crc));
 	gs_buf_put(patch, &h, sizeof(h));
 	gs_buf_put(patch, payload, n);
 }
