@@ -131,17 +131,17 @@ static void read_pressure(struct gs_accounting *a, struct accounting_job *j, con
 		return;
 	for (int p = 0; p < GS_PRESSURE_COUNT; p++)
 		for (int all = 0; all < 2; all++) {
-			int64_t *told = &j->told.pressure_ns[p][all];
+			int64_t *sum_ns = &j->account.pressure_ns[p][all];
 			int64_t *last = &j->pressure_last_ns[p][all];
 			int64_t now;
 
 			if (*us[p][all] < 0 || *us[p][all] > INT64_MAX / 1000)
 				continue;
 			now = *us[p][all] * 1000;
-			if (*told < 0)
-				*told = 0;
+			if (*sum_ns < 0)
+				*sum_ns = 0;
 			if (*last >= 0 && now > *last)
-				*told += now - *last;
+				*sum_ns += now - *last;
 			*last = now;
 		}
 }
@@ -163,7 +163,7 @@ static int64_t resident_bytes(const struct gs_accounting *a, uint32_t job)
 
 static void read_group(struct gs_accounting *a, struct accounting_job *j)
 {
-	struct gs_job_account *t = &j->told;
+	struct gs_job_account *t = &j->account;
 	struct gs_job_cgroup group;
 	struct gs_host_cgroup c;
 	const char *path;
@@ -224,7 +224,7 @@ static uint64_t net_bytes(const struct gs_taskstats *w)
 static void compute_rates(struct accounting_job *j)
 {
 	const struct accounting_mark *n = &j->total, *b = &j->before;
-	struct gs_job_account *t = &j->told;
+	struct gs_job_account *t = &j->account;
 	uint64_t ns = n->time_ns - b->time_ns;
 
 	t->cpus = t->io_bps = t->net_bps = NAN;
@@ -246,7 +246,7 @@ static void compute_rates(struct accounting_job *j)
 static void judge_job(struct gs_accounting *a, struct accounting_job *j)
 {
 	const struct accounting_mark *n = &j->total, *b = &j->base;
-	struct gs_job_account *t = &j->told;
+	struct gs_job_account *t = &j->account;
 	uint64_t now_s = gs_clock_wall_ns() / 1000000000;
 	struct gs_job_usage u = {.elapsed_ns = n->time_ns - b->time_ns,
 				 .cores = t->cores,
@@ -301,7 +301,7 @@ static void turn_window(const struct gs_accounting *a, struct accounting_job *j)
 
 static void finish_job(struct gs_accounting *a, struct accounting_job *j, uint64_t now_ns)
 {
-	struct gs_job_account *t = &j->told;
+	struct gs_job_account *t = &j->account;
 
 	if (!j->used)
 		return;
@@ -402,7 +402,7 @@ static int report_jobs(struct gs_accounting *a, uint64_t now_ns, struct gs_job_a
 	for (uint32_t i = 0; r == 0 && i < a->n_places; i++) {
 		if (!a->job[i].used)
 			continue;
-		to->account[to->n_accounts] = a->job[i].told;
+		to->account[to->n_accounts] = a->job[i].account;
 		r = report_calls(a, &a->job[i], &to->account[to->n_accounts]);
 		if (r == 0)
 			r = accounting_report_ranks(&a->job[i], &to->account[to->n_accounts]);
@@ -446,7 +446,7 @@ int gs_accounting_read(struct gs_accounting *a, const struct gs_gpu_snapshot *gp
 		return r;
 	now_ns = gs_clock_boot_ns();
 	for (uint32_t i = 0; i < a->n_places; i++)
-		if (a->job[i].used && a->job[i].told.n_processes)
+		if (a->job[i].used && a->job[i].account.n_processes)
 			read_group(a, &a->job[i]);
 	r = accounting_gpus(a, gpus, now_ns);
 	if (r < 0)

@@ -145,8 +145,8 @@ static int count_job(struct gs_accounting *a, uint32_t job)
 
 	gs_accounting_rows_sum(a->rows, job, 0, &sum);
 	gs_accounting_raise_work(&j->total.work, &sum.work);
-	j->told.known |= gs_job_families_of(gs_accounting_rows_families(a->rows));
-	j->told.n_processes = sum.n_alive;
+	j->account.known |= gs_job_families_of(gs_accounting_rows_families(a->rows));
+	j->account.n_processes = sum.n_alive;
 	j->any_pid = sum.any_pid;
 	return a->options.n_calls ? count_calls(a, job) : 0;
 }
@@ -184,12 +184,12 @@ static void count_host(struct gs_accounting *a)
 		gs_host_taskstats_total(a->host, i, &t);
 		accounting_add_growth(&j->total.work, &j->host_last, &t.work);
 		/* What was known once stays known: a series does not come and go. */
-		j->told.known |= gs_host_taskstats_families(t.known);
-		j->told.n_processes = t.n_processes;
+		j->account.known |= gs_host_taskstats_families(t.known);
+		j->account.n_processes = t.n_processes;
 		j->rss_bytes = t.n_processes ? t.rss_bytes : -1;
 		failed += t.failed_reads;
-		if (t.n_cores && !(j->told.cores > 0))
-			j->told.cores = t.n_cores;
+		if (t.n_cores && !(j->account.cores > 0))
+			j->account.cores = t.n_cores;
 		if (gs_host_taskstats_pids(a->host, i, &j->any_pid, 1) == 0)
 			j->any_pid = 0;
 	}
@@ -201,7 +201,7 @@ int accounting_count(struct gs_accounting *a, struct gs_err *err)
 	/* What is not used is not touched: there is room for many. */
 	for (uint32_t i = 0; i < a->n_places; i++)
 		if (a->job[i].used)
-			a->job[i].told.n_processes = 0;
+			a->job[i].account.n_processes = 0;
 	if (!a->is_counting)
 		return 0;
 	if (a->rows)

@@ -35,7 +35,7 @@ void accounting_end_job(struct gs_accounting *a, struct accounting_job *j)
 	forget_processes(&a->job_of, place);
 	if (a->scanned)
 		forget_processes(a->scanned, place);
-	a->ended[a->n_ended++ % GS_ARRAY_LEN(a->ended)] = hash_job(&j->told.job);
+	a->ended[a->n_ended++ % GS_ARRAY_LEN(a->ended)] = hash_job(&j->account.job);
 	free(j->calls);
 	gs_accounting_ranks_fini(&j->ranks);
 	if (a->rows)
@@ -68,7 +68,7 @@ static uint32_t count_used(const struct gs_accounting *a, bool claims, int64_t u
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < a->n_places; i++) {
-		const struct gs_job *job = &a->job[i].told.job;
+		const struct gs_job *job = &a->job[i].account.job;
 
 		n += a->job[i].used && job->is_claimed == claims && (uid < 0 || job->uid == uid);
 	}
@@ -95,9 +95,10 @@ static struct accounting_job *free_place(struct gs_accounting *a, const struct g
 
 		if (!j->used && has)
 			return j;
-		if (j->used && j->told.job.is_claimed == job->is_claimed &&
-		    (!job->is_claimed || j->told.job.uid == job->uid) && !j->told.n_processes &&
-		    j->told.last_ns < now_ns && (!oldest || j->told.last_ns < oldest->told.last_ns))
+		if (j->used && j->account.job.is_claimed == job->is_claimed &&
+		    (!job->is_claimed || j->account.job.uid == job->uid) &&
+		    !j->account.n_processes && j->account.last_ns < now_ns &&
+		    (!oldest || j->account.last_ns < oldest->account.last_ns))
 			oldest = j;
 	}
 	/* One that has ended makes room for one that runs. */
@@ -109,37 +110,37 @@ static struct accounting_job *free_place(struct gs_accounting *a, const struct g
 static void begin_job(struct accounting_job *j, const struct gs_job *job, uint64_t now_ns)
 {
 	j->used = true;
-	j->told = (struct gs_job_account){.job = *job,
-					  .first_ns = now_ns,
-					  .last_ns = now_ns,
-					  .cores = NAN,
-					  .memory_bytes = -1,
-					  .memory_peak_bytes = -1,
-					  .memory_limit_bytes = -1,
-					  .n_gpus = -1,
-					  .gpus_idle = -1,
-					  .gpu_memory_bytes = -1,
-					  .gpu_ratio = NAN,
-					  .gpu_memory_ratio = NAN,
-					  .energy_joules = NAN,
-					  .util_ratio = NAN,
-					  .sm_ratio = NAN,
-					  .tensor_ratio = NAN,
-					  .dram_ratio = NAN,
-					  .cpus = NAN,
-					  .io_bps = NAN,
-					  .net_bps = NAN,
-					  .confidence = NAN,
-					  .score = NAN,
-					  .cpu_percent = NAN,
-					  .io_percent = NAN,
-					  .wait_percent = NAN,
-					  .net_percent = NAN,
-					  .memory_percent = NAN};
+	j->account = (struct gs_job_account){.job = *job,
+					     .first_ns = now_ns,
+					     .last_ns = now_ns,
+					     .cores = NAN,
+					     .memory_bytes = -1,
+					     .memory_peak_bytes = -1,
+					     .memory_limit_bytes = -1,
+					     .n_gpus = -1,
+					     .gpus_idle = -1,
+					     .gpu_memory_bytes = -1,
+					     .gpu_ratio = NAN,
+					     .gpu_memory_ratio = NAN,
+					     .energy_joules = NAN,
+					     .util_ratio = NAN,
+					     .sm_ratio = NAN,
+					     .tensor_ratio = NAN,
+					     .dram_ratio = NAN,
+					     .cpus = NAN,
+					     .io_bps = NAN,
+					     .net_bps = NAN,
+					     .confidence = NAN,
+					     .score = NAN,
+					     .cpu_percent = NAN,
+					     .io_percent = NAN,
+					     .wait_percent = NAN,
+					     .net_percent = NAN,
+					     .memory_percent = NAN};
 	j->rss_bytes = -1;
 	for (int p = 0; p < GS_PRESSURE_COUNT; p++)
 		for (int all = 0; all < 2; all++)
-			j->told.pressure_ns[p][all] = j->pressure_last_ns[p][all] = -1;
+			j->account.pressure_ns[p][all] = j->pressure_last_ns[p][all] = -1;
 	j->total.time_ns = j->before.time_ns = j->base.time_ns = j->next_base.time_ns = now_ns;
 }
 
@@ -148,7 +149,7 @@ static uint32_t job_index(struct gs_accounting *a, const struct gs_job *job, uin
 	struct accounting_job *j;
 
 	for (uint32_t i = 0; i < a->n_places; i++) {
-		struct gs_job_account *account = &a->job[i].told;
+		struct gs_job_account *account = &a->job[i].account;
 
 		if (a->job[i].used && gs_job_is_same(&account->job, job)) {
 			/* It lives: no job that is found in the same search takes its place. */
@@ -227,7 +228,7 @@ static bool becomes_job(const struct gs_accounting *a, const struct gs_job *clai
 	if (!claim->is_claimed || now->is_claimed || count_used(a, false, -1) >= a->max_jobs)
 		return false;
 	for (uint32_t i = 0; i < a->n_places; i++)
-		if (a->job[i].used && gs_job_is_same(&a->job[i].told.job, now))
+		if (a->job[i].used && gs_job_is_same(&a->job[i].account.job, now))
 			return false;
 	return true;
 }
@@ -236,7 +237,7 @@ static bool becomes_job(const struct gs_accounting *a, const struct gs_job *clai
 static void refresh_jobs(struct gs_accounting *a)
 {
 	for (uint32_t i = 0; i < a->n_places; i++) {
-		struct gs_job *job = &a->job[i].told.job;
+		struct gs_job *job = &a->job[i].account.job;
 		const struct gs_job *now;
 		char id[sizeof(job->id)];
 

@@ -9,7 +9,7 @@
 static void report_gpus(struct accounting_job *j)
 {
 	const struct gs_accounting_gpu_use *g = &j->gpus;
-	struct gs_job_account *t = &j->told;
+	struct gs_job_account *t = &j->account;
 
 	j->total.gpu = g->sums;
 	t->gpu_mask = g->mask;
@@ -49,13 +49,13 @@ int accounting_gpus(struct gs_accounting *a, const struct gs_gpu_snapshot *g, ui
 			continue;
 		jobs[i] = &a->job[i].gpus;
 		/* A job that has ended holds none. */
-		if (a->job[i].told.n_processes)
-			allotted[i] = a->job[i].told.job.gpu_mask;
+		if (a->job[i].account.n_processes)
+			allotted[i] = a->job[i].account.job.gpu_mask;
 	}
 	gs_accounting_gpu_use_read(jobs, allotted, a->n_places, &a->job_of,
 				   g && g->n_gpus ? g : NULL, now_ns, a->options.gpu_idle_ns);
 	for (uint32_t i = 0; i < a->n_places; i++)
-		if (a->job[i].used && a->job[i].told.n_processes)
+		if (a->job[i].used && a->job[i].account.n_processes)
 			report_gpus(&a->job[i]);
 	return 0;
 }

@@ -26,7 +26,7 @@ struct accounting_call {
 
 struct accounting_job {
 	bool used;
-	struct gs_job_account told;             /* all that can be reported; calls is not used */
+	struct gs_job_account account;          /* all that can be reported; calls is not used */
 	struct accounting_mark total;           /* now */
 	struct accounting_mark before;          /* at the reading before */
 	struct accounting_mark base, next_base; /* of the window: see accounting.c */

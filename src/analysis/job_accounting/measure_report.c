@@ -305,7 +305,7 @@ static void put_losses(const struct gs_accounting_measure *m, struct gs_job_repo
 	add_loss(s, text);
 	text[0] = '\0';
 	if (m->rows && gs_accounting_rows_missing(m->rows)[0])
-		snprintf(text, sizeof(text), "this kernel does not tell: %s",
+		snprintf(text, sizeof(text), "this kernel does not count: %s",
 			 gs_accounting_rows_missing(m->rows));
 	add_loss(s, text);
 	text[0] = '\0';
