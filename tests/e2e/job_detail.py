@@ -477,7 +477,7 @@ def launches(t):
     whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE, options=('-f', 'mpi'))
     t.equal('only MPI: launches', whole['jobs'][0]['figures']['launches_per_second'], None)
     t.match('only MPI: CUDA', 'not asked for', whole['monitoring_session']['sources']['cuda'])
-    t.equal('only MPI: its source', whole['monitoring_session']['sources']['mpi'], 'no process has mapped a library of MPI')
+    t.equal('only MPI: its source', whole['monitoring_session']['sources']['mpi'], 'no library of MPI that could be read is mapped')
 
 
 @case('programs of CUDA that begin and end while their job is measured', timeout=120)

@@ -207,7 +207,7 @@ def check_job_texts(t, job, ranks):
 def check_job(t, job, whole, n):
     (found,) = whole['jobs']
     t.match('source', r'^probes on MPI: [0-9]+ in [0-9]+ libraries', whole['monitoring_session']['sources']['mpi'])
-    t.equal('of CUDA', whole['monitoring_session']['sources']['cuda'], 'no process has mapped a library of CUDA or NCCL')
+    t.equal('of CUDA', whole['monitoring_session']['sources']['cuda'], 'no library of CUDA or NCCL that could be read is mapped')
     t.equal('launches are not known', found['figures']['launches_per_second'], None)
     t.equal('lost', whole['monitoring_session']['lost'], None)
     rows = [r for r in found['mpi_ranks'] if r['ranks'] == n]

@@ -391,8 +391,8 @@ static const char *source_of(struct gs_launches *c, const char *what, uint32_t n
 	if (c->failed)
 		snprintf(c->source, sizeof(c->source), "no probes on %s: %s", what, c->why);
 	else if (!n_files)
-		snprintf(c->source, sizeof(c->source), "no process has mapped a library of %s",
-			 what);
+		snprintf(c->source, sizeof(c->source),
+			 "no library of %s that could be read is mapped", what);
 	else
 		snprintf(c->source, sizeof(c->source),
 			 "probes on %s: %u in %u libraries, added up in the kernel", what, n_probes,
