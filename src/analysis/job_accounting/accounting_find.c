@@ -98,6 +98,7 @@ static struct accounting_job *free_place(struct gs_accounting *a, const struct g
 		if (j->used && j->account.job.is_claimed == job->is_claimed &&
 		    (!job->is_claimed || j->account.job.uid == job->uid) &&
 		    !j->account.n_processes && j->account.last_ns < now_ns &&
+		    j->found_ns < now_ns &&
 		    (!oldest || j->account.last_ns < oldest->account.last_ns))
 			oldest = j;
 	}
@@ -149,11 +150,8 @@ static uint32_t job_index(struct gs_accounting *a, const struct gs_job *job, uin
 	struct accounting_job *j;
 
 	for (uint32_t i = 0; i < a->n_places; i++) {
-		struct gs_job_account *account = &a->job[i].account;
-
-		if (a->job[i].used && gs_job_is_same(&account->job, job)) {
-			/* It lives: no job that is found in the same search takes its place. */
-			account->last_ns = now_ns;
+		if (a->job[i].used && gs_job_is_same(&a->job[i].account.job, job)) {
+			a->job[i].found_ns = now_ns;
 			return i;
 		}
 	}

@@ -26,6 +26,8 @@ struct accounting_call {
 
 struct accounting_job {
 	bool used;
+	uint64_t found_ns; /* the last search that found a process of it, or what is left of one: no
+			    * other job that the same search finds gets its place. 0 none */
 	struct gs_job_account account;          /* all that can be reported; calls is not used */
 	struct accounting_mark total;           /* now */
 	struct accounting_mark before;          /* at the reading before */
