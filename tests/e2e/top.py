@@ -124,7 +124,7 @@ def jobs(t):
     s.keys('q')
     s.wait('ended with 0')
     s.close()
-    s = Screen(t, '--replay', path, '-j', replay=True, columns=120)
+    s = Screen(t, '--replay', path, '--jobs', replay=True, columns=120)
     s.wait(r'JOB +KIND')
     s.keys('End')
     s.wait(r'(?m)^\S.* (slurm|pod|container|unit|cgroup|user|tree) .*\d')
