@@ -73,7 +73,9 @@ def commands(t):
 
 @case('nothing to trace is status 4, with the reason')
 def nothing(t):
-    t.match('no such name', 'no process named nosuchname ran', t.tool('trace', '--comm', 'nosuchname', '--duration', '0.2', status=4).err)
+    run = t.tool('trace', '--comm', 'nosuchname', '--duration', '0.2', status=4)
+    t.match('no such name', 'no process named nosuchname ran', run.err)
+    t.match('no cause is made up', r'No verdict: not known\n *why +no process is in this summary', run.out + run.err)
     t.match('no such id', 'no process has the id', t.tool('trace', '-p', '4194300', status=4).err)
     t.match('no such cgroup', 'No such file', t.tool('trace', '--cgroup', '/nope', status=4).err)
     idle = subprocess.Popen(['sleep', '60'])

@@ -167,6 +167,17 @@ static bool holds_hang_soon(const struct facts *f, struct gs_buf *text, double *
 	return say_open_call(f, text, ret_share);
 }
 
+static bool holds_nothing_seen(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	*ret_share = -1;
+	if (f->pace || f->s->n_processes)
+		return false;
+	rules_add_text(text,
+		       "no process is in this summary: none that was selected ran, or none made a "
+		       "traced call");
+	return true;
+}
+
 static bool holds_no_account(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
 	*ret_share = -1;
@@ -561,6 +572,8 @@ static const struct rule rules[] = {
 	{"hang", "a call does not return", 0, holds_hang_soon,
 	 "compare the calls that other ranks and threads are in, listed under still running",
 	 "gpuscope trace -p PID --stacks native --layer python", SURE_OF_SHARED},
+	{"not_known", "not known", 0, holds_nothing_seen,
+	 "check the process ids, names, user or cgroup that were selected", "ps -eo pid,user,comm"},
 	{"not_known", "not known", 0, holds_no_account,
 	 "trace without --disable-feature account, on Linux 5.15 or newer",
 	 "gpuscope trace -v -- COMMAND"},
@@ -648,8 +661,8 @@ static const struct rule rules[] = {
 
 static bool has_no_cause(const struct rule *rule)
 {
-	return rule->holds == holds_no_account || rule->holds == holds_too_short ||
-	       rule->holds == holds_mixed;
+	return rule->holds == holds_nothing_seen || rule->holds == holds_no_account ||
+	       rule->holds == holds_too_short || rule->holds == holds_mixed;
 }
 
 /* What shows lines of Python shows nothing of other programs. */
