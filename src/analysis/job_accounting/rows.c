@@ -296,7 +296,7 @@ static void find_jobs(struct gs_accounting_rows *k)
 			p->job = job_of_process(k, p);
 		p->is_new = false;
 	}
-	/* Who is followed by now has a row by now, or has ended. */
+	/* By now each followed process has a row, or has ended. */
 	if (k->n_pending)
 		return;
 	gs_map_fini(&k->asked);

@@ -348,7 +348,7 @@ static void resume_driver(struct agent *a)
 	gs_gpu_resume(a->gpu);
 	a->released = false;
 	agent_shrink_begin(&a->shrink, gs_clock_mono_ns());
-	gs_cli_say("agent: the driver is taken up again");
+	gs_cli_say("agent: the driver is reattached");
 }
 
 static void handle_signals(struct agent *a)
@@ -417,7 +417,7 @@ static void run_command(void *ctx, const char *command, struct gs_buf *answer)
 					    "it is released as soon as it does\n");
 	} else if (strcmp(command, "resume-gpus") == 0) {
 		resume_driver(a);
-		(void)gs_buf_puts(answer, "ok: the driver is taken up again\n");
+		(void)gs_buf_puts(answer, "ok: the driver is reattached\n");
 	} else if (strcmp(command, "reload") == 0) {
 		int r = handle_reload(a, &err);
 

@@ -430,8 +430,8 @@ static bool may_be(void *ctx, const struct gs_grpc_call *call, const char *hostn
 	return !c->tokens || head_tokens_may_be(c->tokens, call, hostname, why, bytes);
 }
 
-/* As over HTTP: whole to who may control, scrubbed to who may read and is known, nothing of it to
- * who is not known. A certificate is that of a node, which has no business with others' commands.
+/* As over HTTP: whole to a caller who may control, scrubbed to a known one who may read, nothing to
+ * others. A certificate belongs to a node, which may not see the commands of other nodes.
  */
 static enum gs_session_export_commands may_see(void *ctx, const struct gs_grpc_call *call)
 {
