@@ -250,9 +250,12 @@ static __always_inline bool hot_is(struct work_hot *h, __u64 task)
 	return h->task == task && h->made == gs_tasks_made;
 }
 
-static __always_inline void warm_call(struct work_hot *h, __u64 task, const struct work_mark *m)
+/* made: marks_made() from before the thread was looked up. Were it read after, a thread that comes to
+ * be followed in between would pass for one that is not, until it leaves its processor. */
+static __always_inline void warm_call(struct work_hot *h, __u64 task, const struct work_mark *m,
+				      __u32 made)
 {
-	h->made = gs_tasks_made;
+	h->made = made;
 	h->slot = m ? m->slot : 0;
 	h->enter_ns = 0;
 	h->task = task;
@@ -299,13 +302,14 @@ int gs_tasks_sys_enter(__u64 *ctx)
 	struct work_hot *h = hot_here();
 	__u64 task = (__u64)p;
 	struct work_mark *m;
-	__u32 id;
+	__u32 id, made;
 
 	if (!h)
 		return 0;
 	if (!hot_is(h, task)) {
+		made = marks_made();
 		m = mark_of(p);
-		warm_call(h, task, m);
+		warm_call(h, task, m, made);
 		if (m)
 			m->away_ns = 0;
 		/* It has just come here, as those do that sleep in their calls: worth a time. */
@@ -349,14 +353,15 @@ int gs_tasks_sys_exit(__u64 *ctx)
 	struct work_hot *h = hot_here();
 	struct work_mark *m = NULL;
 	long result = (long)ctx[1];
-	__u32 weight = 0, id;
+	__u32 weight = 0, id, made;
 	struct call c;
 
 	if (!h)
 		return 0;
 	if (!hot_is(h, task)) {
+		made = marks_made();
 		m = mark_of(p);
-		warm_call(h, task, m);
+		warm_call(h, task, m, made);
 		if (!m)
 			return 0;
 		if (m->newborn) {

@@ -49,7 +49,7 @@ struct work_mark {
 };
 
 /* What a processor remembers of the thread on it, so that a call that does not sleep needs no look
- * into the thread's own memory. Leaving the processor ends it. */
+ * into the thread's own memory. Another thread coming to it ends it. */
 struct work_hot {
 	__u64 task;     /* address of the thread; 0: none */
 	__u64 enter_ns; /* into its call, when this one is timed */
@@ -148,6 +148,12 @@ static __always_inline struct gs_taskstats_cell *cell_get(__u32 cell)
 static __always_inline struct work_mark *mark_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&gs_tasks_marks, p, 0, 0);
+}
+
+/* Read before a look-up that it goes with: volatile keeps the compiler, x86 the processor, in order. */
+static __always_inline __u32 marks_made(void)
+{
+	return *(volatile __u32 *)&gs_tasks_made;
 }
 
 static __always_inline struct work_hot *hot_here(void)
