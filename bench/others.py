@@ -2,23 +2,25 @@
 """What measuring one program costs another that is not measured, and what it costs itself: loads whose
 work is all system calls, switches or forks run in short chunks with nothing, with empty programs on the
 same places of the kernel (the floor: no filter can cost less), and with gpuscope measuring another process
-or them. All take turns, in another order each round, so that whatever else the machine does falls on all
-alike. Processor time of the load by operation: least, quartiles, and what is added to the same quartile
-of "nothing".
+or them. All take turns, in another order each round, and each is paired with chunks of nothing right after
+it, so that whatever else the machine does falls on both alike. Processor time of the load by operation:
+least and quartiles, and how much more the least of a turn is than that of its pair (quartiles over the rounds).
 
 usage: bench/others.py BUILD_FOLDER [--rounds 8] [--chunks 8] [--chunk-ms 40]
 """
 import argparse
 import os
 import random
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 LOADS = {'dd': 'dd bs=1', 'pipe': 'sched pipe', 'pread': 'pread', 'socket': 'socket pair', 'fork': 'fork loop'}
-NOTHING, FLOOR = 'nothing', 'floor: empty programs'
+NOTHING, FLOOR, FLOOR_SCHED = 'nothing, twice', 'floor: empty programs of job', 'floor: empty programs of the account'
 
 
 class Load:
@@ -39,6 +41,14 @@ class Load:
         self.proc.wait()
 
 
+def metrics_of(port):
+    try:
+        with urllib.request.urlopen(f'http://127.0.0.1:{port}/metrics', timeout=5) as f:
+            return f.read()
+    except OSError:
+        return b''
+
+
 class Measuring:
     """Something that measures until stop()."""
 
@@ -46,14 +56,16 @@ class Measuring:
         self.build, self.folder = build, folder
         self.gpuscope = os.path.join(build, 'src/gpuscope')
         # Measured where the loads are not: it calls now and then.
-        self.decoy = subprocess.Popen(['sh', '-c', 'while sleep 0.2; do :; done'], start_new_session=True)
+        # Its environment makes it a job, though a claimed one.
+        self.decoy = subprocess.Popen(['sh', '-c', 'while sleep 0.2; do :; done'], start_new_session=True,
+                                      env={**os.environ, 'SLURM_JOB_ID': '4711', 'SLURM_PROCID': '0'})  # fmt: skip
 
     def close(self):
         os.killpg(self.decoy.pid, 15)
         self.decoy.wait()
 
-    def floor(self, _):
-        proc = subprocess.Popen([os.path.join(self.build, 'bench/floor_sys'), 'all'], stdin=subprocess.PIPE,
+    def floor(self, which):
+        proc = subprocess.Popen([os.path.join(self.build, 'bench/floor_sys'), which], stdin=subprocess.PIPE,
                                 stdout=subprocess.PIPE)  # fmt: skip
         assert proc.stdout.readline() == b'ready\n'
         return lambda: proc.communicate()
@@ -64,9 +76,30 @@ class Measuring:
                        check=True, capture_output=True)  # fmt: skip
         return lambda: subprocess.run([self.gpuscope, 'job', '--stop', pidfile], check=True, capture_output=True)
 
-    def trace(self, pids):
-        proc = subprocess.Popen([self.gpuscope, 'trace', '-q', '-v', '-p', ','.join(map(str, pids))],
-                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # fmt: skip
+    def agent(self, users):
+        """users: the loads are in a job, their user's; else there is one job, and they are in none."""
+        with socket.socket() as s:
+            s.bind(('127.0.0.1', 0))
+            port = s.getsockname()[1]
+        conf = os.path.join(self.folder, 'agent.yaml')
+        with open(conf, 'w', encoding='ascii') as f:
+            f.write(f'http:\n  listen: 127.0.0.1:{port}\njobs:\n  interval: 1s\n  users: {str(users).lower()}\n')
+        proc = subprocess.Popen([self.gpuscope, 'agent', '--control', '', '-c', conf], stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL)  # fmt: skip
+        end = time.monotonic() + 60
+        while b'\ngpuscope_agent_jobs_probes 1' not in metrics_of(port):
+            assert proc.poll() is None and time.monotonic() < end, 'the agent has no probes'
+            time.sleep(0.2)
+
+        def stop():
+            proc.terminate()
+            proc.wait()
+
+        return stop
+
+    def trace(self, pids, *options):
+        words = [self.gpuscope, 'trace', '-q', '-v', *options, '-p', ','.join(map(str, pids))]
+        proc = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # fmt: skip
         while b'functions chosen' not in (line := proc.stderr.readline()):
             assert line, 'trace ended'
         time.sleep(0.5)
@@ -81,10 +114,14 @@ class Measuring:
         all_pids, decoy = [load.pid for load in loads.values()], [self.decoy.pid]
         return {
             NOTHING: lambda: lambda: None,
-            FLOOR: lambda: self.floor(None),
+            FLOOR: lambda: self.floor('all'),
+            FLOOR_SCHED: lambda: self.floor('sched'),
             'not watched: job measures another': lambda: self.job(decoy),
             'not watched: trace measures another': lambda: self.trace(decoy),
+            'not watched: agent has another job': lambda: self.agent(False),
+            'watched by agent': lambda: self.agent(True),
             'watched by trace': lambda: self.trace(all_pids),
+            'watched by trace, no account': lambda: self.trace(all_pids, '--disable-feature', 'account'),
             'watched by job': lambda: self.job(all_pids),
         }
 
@@ -106,16 +143,25 @@ def quartiles(values):
 
 def tables(results):
     for name, title in LOADS.items():
-        rows = results[name]
-        base = quartiles(rows[NOTHING])
         print(f'\n{title}: ns of processor time an operation\n')
-        print('| | least | quartiles | added to the least | to the median |\n|---|---|---|---|---|')
-        for way, values in rows.items():
-            q = quartiles(values)
-            more = '| |'
-            if way != NOTHING:
-                more = f'{(min(values) / min(rows[NOTHING]) - 1) * 100:+.1f} % | {(q[1] / base[1] - 1) * 100:+.1f} % |'
-            print(f'| {way} | {min(values):.0f} | {q[0]:.0f}, {q[1]:.0f}, {q[2]:.0f} | {more}')
+        print('| | least | quartiles | nothing, right after: least | added, in pairs: median | quartiles |')
+        print('|---|---|---|---|---|---|')
+        for way, turns in results[name].items():
+            with_it = [value for turn, _ in turns for value in turn]
+            without = [value for _, turn in turns for value in turn]
+            q = quartiles(with_it)
+            added = quartiles([(min(turn) / min(pair) - 1) * 100 for turn, pair in turns])
+            print(f'| {way} | {min(with_it):.0f} | {q[0]:.0f}, {q[1]:.0f}, {q[2]:.0f} | {min(without):.0f} '
+                  f'| {added[1]:+.1f} % | {added[0]:+.1f}, {added[2]:+.1f} |')  # fmt: skip
+
+
+def run_chunks(loads, sizes, n, order):
+    """ns an operation of each load's chunks, which take turns."""
+    took = {name: [] for name in loads}
+    for _ in range(n):
+        for name in order.sample(list(loads), len(loads)):
+            took[name].append(loads[name].run(sizes[name]))
+    return took
 
 
 def main():
@@ -141,10 +187,11 @@ def main():
             for done in range(args.rounds):
                 for way in order.sample(list(ways), len(ways)):
                     stop = ways[way]()
-                    for _ in range(args.chunks):
-                        for name in order.sample(list(loads), len(loads)):
-                            results[name][way].append(loads[name].run(sizes[name]))
+                    with_it = run_chunks(loads, sizes, args.chunks, order)
                     stop()
+                    without = run_chunks(loads, sizes, args.chunks, order)
+                    for name in LOADS:
+                        results[name][way].append((with_it[name], without[name]))
                 print(f'round {done + 1} of {args.rounds}', file=sys.stderr)
         finally:
             measuring.close()
