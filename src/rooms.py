@@ -167,7 +167,7 @@ ROOMS = [
          "the form of messages, back-off"),
     Room("output/plot", NODE, "dl libjansson libm",
          "samples → figures over time (PDF, SVG, PNG)",
-         "cairo, axes, colours, gswarm's JSON as input"),
+         "cairo, axes, colours; JSON of sessions as input"),
     Room("output/tui", NODE + " analysis/gpu_health", "ncursesw",
          "the screen of `gpuscope top`",
          "ncurses (`term.c` alone); what comes first"),
@@ -190,16 +190,13 @@ ROOMS = [
          "a cluster now, over HTTP, for head and agent: documents, events, the page (`web/`)",
          "their keys; the health of a GPU as the page shows it"),
     Room("server/api", BASE + " core/scrub core/text model/trace model/node analysis/job_report net/http output/metrics output/plot server/openapi server/store server/session_export server/head server/live", "libjansson threads libm",
-         "a head's HTTP API: sessions, job reports, history, exports, plots, gswarm-profiler's endpoints",
+         "a head's HTTP API: sessions, job reports, history, exports, plots",
          "keys and statuses of its answers"),
-    Room("compat/gswarm", NODE + " server/head", "proto libjansson libm",
-         "gswarm-profiler's gRPC interface on a head",
-         "its messages, its clients' versions, its units"),
     Room("commands/common", BELOW + " sources/identity output/report", "",
          "what all commands share: options by tables, messages, exit statuses, where a summary goes",
          "the only room beside the commands that prints"),
-    Room("commands/head", BASE + " core/text model/trace model/node sources/identity sources/gpu sources/sampler net/grpc net/http_client net/uplink output/plot server/store server/session_export server/head server/api compat/gswarm commands/common", "",
-         "`gpuscope head`, `connect`, `session`, `gsprof`",
+    Room("commands/head", BASE + " core/text model/trace model/node sources/identity sources/gpu sources/sampler net/grpc net/http_client net/uplink output/plot server/store server/session_export server/head server/api commands/common", "",
+         "`gpuscope head`, `connect`, `session`",
          "how a command line becomes calls to a head"),
     Room("commands/trace", BASE + " core/reader core/sandbox core/text model/trace sources/elf sources/attach_plan sources/uprobe sources/probefile sources/overhead sources/unwind sources/host sources/identity pipeline/recording pipeline/correlate pipeline/aggregate pipeline/ingest analysis/rules output/report output/trace_export commands/common commands/head", "",
          "`gpuscope trace`: options, the traced command, from events to files and summaries",
@@ -211,10 +208,13 @@ ROOMS = [
          "`gpuscope agent`, the daemon",
          "its configuration, schedule and routes"),
     Room("commands/main", BASE + " core/reader core/sandbox core/sender core/text model/trace model/node sources/elf sources/attach_plan sources/unwind sources/host sources/identity sources/gpu sources/sampler pipeline/recording pipeline/aggregate analysis/job_accounting analysis/gpu_health net/http net/http_client net/uplink analysis/rules output/report output/node_report output/trace_export output/plot output/tui commands/common commands/head commands/job", "",
-         "`main` and the commands `gpu`, `top`, `report`, `probes`",
+         "the commands `gpu`, `top`, `report`, `probes`",
          "the table of commands"),
+    Room("compat/gswarm", NODE + " core/queue core/text net/grpc net/http net/http_client net/uplink output/plot server/store server/session_export server/head server/live server/api commands/common commands/head commands/main", "proto libzstd libjansson libm",
+         "gswarm-profiler's interface: gRPC and HTTP on a head, delivery to its heads, `gsprof`",
+         "its messages, its clients' versions, its units"),
 ]
-FOLDERS = ("core", "model", "bpf", "sources", "pipeline", "analysis", "net", "output", "server", "compat", "commands")
+FOLDERS = ("core", "model", "bpf", "sources", "pipeline", "analysis", "net", "output", "server", "commands", "compat")
 
 
 def name_of(path):

@@ -58,6 +58,8 @@ def main():
     n = n_one = n_faults = 0
     for path in sorted(p for p in paths if p.endswith((".c", ".h")) and (ROOT / p).exists()):
         room = "/".join(path.split("/")[1:3])
+        if path == "src/main.c":  # of no room: it has main() alone
+            continue
         words.setdefault(room, (room.split("/")[1],))
         for name, line, is_static in functions((ROOT / path).read_text()):
             n, n_one = n + 1, n_one + ("_" not in name)

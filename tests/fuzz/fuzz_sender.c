@@ -100,7 +100,7 @@ static void read_result(struct gs_wire_in *in, struct gs_wire_out *out)
 static void read_reply(struct gs_wire_in *in, struct gs_wire_out *out, const uint8_t *data,
 		       size_t bytes)
 {
-	struct uplink_reply reply = {0};
+	struct gs_uplink_reply reply = {0};
 
 	if (!uplink_take_reply(in, &reply))
 		return;
@@ -110,8 +110,8 @@ static void read_reply(struct gs_wire_in *in, struct gs_wire_out *out, const uin
 
 static void read_state(struct gs_wire_in *in, struct gs_wire_out *out)
 {
-	const struct uplink_state before = {.connects = 1, .sent_bytes = 1000};
-	struct uplink_state first, second;
+	const struct gs_uplink_line_state before = {.connects = 1, .sent_bytes = 1000};
+	struct gs_uplink_line_state first, second;
 	struct gs_wire_in again;
 
 	if (!uplink_take_state(in, &before, &first))

@@ -434,8 +434,8 @@ static const struct gs_cli_option option_table[] = {
 const struct gs_cli_command gs_cli_connect = {
 	.name = "gpuscope connect",
 	.usage = "HEAD:PORT...",
-	.about = "Sends this node's samples to a head (gpuscope head, or one of "
-		 "gswarm-profiler), and buffers while it is unreachable.",
+	.about = "Sends this node's samples to a head (gpuscope head), and buffers while it is "
+		 "unreachable.",
 	.notes = "Of several heads, later ones are fallbacks. SIGUSR1 releases the GPUs' driver, "
 		 "SIGUSR2 reattaches.",
 	.options = option_table,

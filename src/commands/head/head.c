@@ -14,10 +14,10 @@
 #include "core/base/systemd.h"
 #include "commands/common/cli.h"
 #include "commands/common/shared.h"
+#include "commands/head/head_addition.h"
 #include "commands/head/head_local.h"
 #include "commands/head/head_token.h"
 #include "server/api/api.h"
-#include "compat/gswarm/gswarm.h"
 #include "server/head/head_conf.h"
 #include "server/head/session.h"
 #include "server/head/head_push.h"
@@ -41,13 +41,27 @@ struct head_command {
 	const char *listen[LISTEN_MAX]; /* into listen_split */
 	char listen_split[1024];
 	struct head_tokens *tokens;
-	struct gs_gswarm *gswarm;
+	void *addition; /* of head_addition.open() */
 	struct gs_api *api;
 	char data[4096], hostname[65];
 	char local[128]; /* its Unix socket; "" none */
 	struct gs_systemd_watchdog watchdog;
 	int ready_fd; /* of --background: learns that it listens */
 };
+
+static const struct head_addition *head_addition; /* NULL: none; set once, before any thread */
+
+void head_set_addition(const struct head_addition *addition)
+{
+	head_addition = addition;
+}
+
+static void close_addition(struct head_command *c)
+{
+	if (c->addition)
+		head_addition->close(c->addition);
+	c->addition = NULL;
+}
 
 static void log_head(void *ctx, const char *text)
 {
@@ -466,12 +480,10 @@ static int start_head(struct head_command *c, struct gs_head **ret_head, struct 
 			"user who runs the head (`gpuscope session`); give the head --token-file, "
 			"or --anonymous-control for anyone";
 	c->head.exit = c->conf.nodes.allow_exit ? told_to_exit : NULL;
-	c->gswarm = gs_gswarm_new();
-	if (r == 0 && !c->gswarm)
+	if (r == 0 && head_addition && !(c->addition = head_addition->open(&c->head.service)))
 		r = gs_err_set(err, -ENOMEM, "no memory");
 	if (r < 0)
 		return r;
-	c->head.service = gs_gswarm_service(c->gswarm);
 	warn_unprotected(c);
 	return gs_head_start(&c->head, ret_head, err);
 }
@@ -506,6 +518,7 @@ static int start_http(struct head_command *c, struct gs_head *head, struct gs_er
 		.token_role = c->tokens ? http_role : NULL,
 		.token_ctx = c->tokens,
 		.grpc_address = gs_head_address(head, 0),
+		.more = head_addition ? head_addition->http : NULL,
 	};
 	char listen[280];
 	int r;
@@ -568,7 +581,7 @@ static int run_head(struct head_command *c)
 		head_local_close(c->local);
 		gs_api_stop(&c->api);
 		gs_head_stop(&head);
-		gs_gswarm_free(&c->gswarm);
+		close_addition(c);
 		gs_cli_say("%s", gs_err_text(&err, r));
 		head_tokens_free(&c->tokens);
 		return gs_cli_exit_status_of(r);
@@ -584,7 +597,7 @@ static int run_head(struct head_command *c)
 	gs_head_push_end(head);
 	gs_api_stop(&c->api);
 	gs_head_stop(&head);
-	gs_gswarm_free(&c->gswarm);
+	close_addition(c);
 	head_tokens_free(&c->tokens);
 	return GS_EXIT_DONE;
 }

@@ -5,8 +5,8 @@
 #include "core/base/conf.h"
 #include "commands/common/cli.h"
 #include "net/http_client/http_client.h"
-#include "commands/head/gsprof.h"
 #include "commands/main/completion.h"
+#include "commands/main/main.h"
 #include "net/http/http.h"
 #include "net/uplink/uplink.h"
 #include "sources/attach_plan/described.h"
@@ -108,7 +108,21 @@ static const gs_reader_serve_fn reader_services[GS_READER_N_SERVICES] = {
 	[GS_READER_NATIVE] = gs_native_serve,
 };
 
-int main(int argc, char **argv)
+static const struct gs_cmd_program *other; /* NULL: none */
+
+void gs_cmd_set_other(const struct gs_cmd_program *program)
+{
+	other = program;
+}
+
+static bool is_other(const char *argv0)
+{
+	const char *slash = strrchr(argv0, '/');
+
+	return other && strcmp(slash ? slash + 1 : argv0, other->name) == 0;
+}
+
+int gs_cmd_run(int argc, char **argv)
 {
 	if (gs_reader_is_called(argc, argv))
 		return gs_reader_main(argc, argv, reader_services);
@@ -120,8 +134,8 @@ int main(int argc, char **argv)
 		return gs_uplink_sender_main();
 	static char help_option[] = "--help";
 
-	if (gsprof_is_called(argv[0]))
-		return gsprof_main(argc, argv);
+	if (is_other(argv[0]))
+		return other->run(argc, argv);
 	if (argc < 2) {
 		print_help(stderr);
 		return GS_EXIT_USAGE;

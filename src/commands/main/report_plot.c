@@ -44,7 +44,7 @@ static int add_json(struct gs_plot *plot, const char *path, struct gs_err *err)
 
 	if (!f)
 		return gs_err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
-	return gs_err_prefix(err, gs_plot_add_gswarm(plot, f, err), "%s", path);
+	return gs_err_prefix(err, gs_plot_add_session(plot, f, err), "%s", path);
 }
 
 static int add_file(struct gs_plot *plot, const char *path, struct gs_err *err)

@@ -1,5 +1,7 @@
 /* The service's life, its methods, and what they ask of the head. */
 #include "compat/gswarm/gswarm_int.h"
+#include "commands/head/head_addition.h"
+#include "commands/main/main.h"
 
 #include <errno.h>
 #include <string.h>
@@ -262,26 +264,30 @@ static void begin_service(void *ctx, struct gs_head *head)
 	g->head = head;
 }
 
-struct gs_gswarm *gs_gswarm_new(void)
+static void *open_service(struct gs_head_service *ret_service)
 {
 	struct gs_gswarm *g = calloc(1, sizeof(*g));
 
-	for (size_t i = 0; g && i < GSWARM_METHODS; i++) {
+	if (!g)
+		return NULL;
+	for (size_t i = 0; i < GSWARM_METHODS; i++) {
 		g->methods[i] = methods[i];
 		g->methods[i].ctx = g;
 	}
+	*ret_service = (struct gs_head_service){.methods = g->methods,
+						.n_methods = GSWARM_METHODS,
+						.begin = begin_service,
+						.ctx = g};
 	return g;
 }
 
-void gs_gswarm_free(struct gs_gswarm **gswarm)
+void gs_gswarm_add(void)
 {
-	gs_free_p(gswarm);
-}
+	static const struct head_addition addition = {
+		.open = open_service, .close = free, .http = &gswarm_http};
+	static const struct gs_cmd_program gsprof = {"gsprof", gswarm_run_gsprof};
 
-struct gs_head_service gs_gswarm_service(struct gs_gswarm *g)
-{
-	return (struct gs_head_service){.methods = g->methods,
-					.n_methods = GSWARM_METHODS,
-					.begin = begin_service,
-					.ctx = g};
+	head_set_addition(&addition);
+	gs_uplink_set_other(&gswarm_uplink);
+	gs_cmd_set_other(&gsprof);
 }

@@ -7,6 +7,8 @@
 #include "core/base/mem.h"
 #include "compat/gswarm/gswarm.h"
 #include "gswarm_profiler.pb-c.h"
+#include "net/uplink/uplink_line.h"
+#include "server/api/endpoint.h"
 #include "server/head/session.h"
 #include "model/node/record.h"
 
@@ -51,5 +53,22 @@ struct gs_node_snapshot *gswarm_sample(const GswarmProfiler__MetricsUpdate *upda
 void gswarm_status(struct gs_head *h, struct gs_grpc_call *call);
 void gswarm_cluster(struct gs_head *h, struct gs_grpc_call *call);
 void gswarm_node(struct gs_head *h, struct gs_grpc_call *call, const char *node_id);
+
+/* --- uplink.c: delivery to its head --- */
+
+extern const struct gs_uplink_protocol gswarm_uplink;
+
+/* --- http.c --- */
+
+extern const struct gs_api_addition gswarm_http;
+
+/* --- gsprof.c --- */
+
+/* The program under the name gsprof: an exit status. */
+int gswarm_run_gsprof(int argc, char **argv);
+
+/* gsprof_more.c; command: "http-profile", "http-stop" or "http-status". Exit statuses. */
+int gswarm_run_stat(int argc, char **argv);
+int gswarm_run_http(int argc, char **argv, const char *command);
 
 #endif

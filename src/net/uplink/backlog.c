@@ -86,7 +86,7 @@ static void *run_delivery(void *arg)
 		if (gs_clock_mono_ns() < next_ns)
 			continue;
 		gs_uplink_stats(l->o.link, &st);
-		if (st.state != GS_UPLINK_CONNECTED || st.gswarm)
+		if (st.state != GS_UPLINK_CONNECTED || st.is_other)
 			continue;
 		deliver_backlog(l);
 		next_ns = gs_clock_mono_ns() + EVERY_NS;

@@ -59,9 +59,9 @@ struct gs_uplink {
 	pthread_mutex_t lock; /* what follows */
 	struct gs_queue *spool;
 	struct gs_buf packed;
-	struct uplink_state state;     /* of this sender */
-	struct gs_uplink_stats before; /* counts of those that ended */
-	struct uplink_news news;
+	struct gs_uplink_line_state state; /* of this sender */
+	struct gs_uplink_stats before;     /* counts of those that ended */
+	struct gs_uplink_news news;
 };
 
 static void say_words(struct gs_uplink *l, const char *fmt, ...) GS_PRINTF(2, 3);
@@ -100,7 +100,8 @@ static int end_sender(struct gs_uplink *l)
 	l->before.sent_batches += l->state.sent_batches;
 	l->before.sent_bytes += l->state.sent_bytes;
 	l->before.acked_batches += l->state.acked_batches;
-	l->state = (struct uplink_state){.state = GS_UPLINK_CONNECTING, .retry_ns = UINT64_MAX};
+	l->state = (struct gs_uplink_line_state){.state = GS_UPLINK_CONNECTING,
+						 .retry_ns = UINT64_MAX};
 	pthread_mutex_unlock(&l->lock);
 	return status;
 }
@@ -208,8 +209,8 @@ static int connect_socket(const struct gs_uplink *l, uint64_t number)
 }
 
 /* With the lock held. False: no sender of ours asks that. */
-static bool ask_spool(struct gs_uplink *l, enum uplink_message what, uint64_t n,
-		      struct uplink_reply *ret)
+static bool ask_spool(struct gs_uplink *l, enum gs_uplink_message what, uint64_t n,
+		      struct gs_uplink_reply *ret)
 {
 	struct gs_queue_stats st;
 
@@ -256,9 +257,9 @@ static bool ask_spool(struct gs_uplink *l, enum uplink_message what, uint64_t n,
 	}
 }
 
-static bool answer_line(struct gs_uplink *l, enum uplink_message what, uint64_t number)
+static bool answer_line(struct gs_uplink *l, enum gs_uplink_message what, uint64_t number)
 {
-	struct uplink_reply reply = {.r = 0};
+	struct gs_uplink_reply reply = {.r = 0};
 	struct gs_wire_out out = {&l->message, 0};
 	struct gs_queue_stats st;
 	GS_CLOSE int fd = -1;
@@ -309,10 +310,10 @@ static void pass_line(struct gs_uplink *l, const char *text)
 }
 
 /* False: it says what it may not say. */
-static bool take_message(struct gs_uplink *l, enum uplink_message kind, struct gs_wire_in *in)
+static bool take_message(struct gs_uplink *l, enum gs_uplink_message kind, struct gs_wire_in *in)
 {
 	struct gs_uplink_config wish;
-	struct uplink_state state;
+	struct gs_uplink_line_state state;
 	char names[128];
 	const char *text;
 	uint64_t number;
@@ -364,7 +365,7 @@ static void read_message(struct gs_uplink *l)
 	int r = gs_sender_receive(l->process.fd, &l->in, LINK_MESSAGE_MAX, &kind, NULL, &wait);
 
 	in = GS_WIRE_IN(l->in.data, l->in.bytes);
-	if (r == 0 && !take_message(l, (enum uplink_message)kind, &in))
+	if (r == 0 && !take_message(l, (enum gs_uplink_message)kind, &in))
 		r = -EBADMSG;
 	l->asked_ns = 0;
 	l->has_news = false; /* it asks for what waits, whenever it can send */
@@ -374,7 +375,7 @@ static void read_message(struct gs_uplink *l)
 
 /* --- the loop --- */
 
-static void report_news(struct gs_uplink *l, const struct uplink_news *news)
+static void report_news(struct gs_uplink *l, const struct gs_uplink_news *news)
 {
 	struct gs_wire_out out = {&l->message, 0};
 	size_t at = gs_sender_begin(&out);
@@ -400,7 +401,7 @@ static void ping_sender(struct gs_uplink *l)
 	send_message(l, &out, -1);
 }
 
-static int turn_wait_ms(const struct gs_uplink *l, const struct uplink_news *news)
+static int turn_wait_ms(const struct gs_uplink *l, const struct gs_uplink_news *news)
 {
 	uint64_t now = gs_clock_mono_ns(), next = l->process.pid ? l->ping_ns : l->start_after_ns;
 
@@ -409,7 +410,7 @@ static int turn_wait_ms(const struct gs_uplink *l, const struct uplink_news *new
 	return next <= now ? 0 : (int)((next - now) / 1000000 + 1);
 }
 
-static void turn_once(struct gs_uplink *l, const struct uplink_news *news)
+static void turn_once(struct gs_uplink *l, const struct gs_uplink_news *news)
 {
 	struct pollfd fds[2] = {{l->wake_fd, POLLIN, 0}, {-1, POLLIN, 0}};
 	uint64_t drop;
@@ -433,7 +434,7 @@ static void turn_once(struct gs_uplink *l, const struct uplink_news *news)
 }
 
 /* Whether the end has come, also for a sender that does not see it. */
-static bool is_over(const struct gs_uplink *l, const struct uplink_news *news)
+static bool is_over(const struct gs_uplink *l, const struct gs_uplink_news *news)
 {
 	uint64_t now = gs_clock_mono_ns();
 
@@ -446,7 +447,7 @@ static bool is_over(const struct gs_uplink *l, const struct uplink_news *news)
 static void *run_holder(void *arg)
 {
 	struct gs_uplink *l = arg;
-	struct uplink_news news;
+	struct gs_uplink_news news;
 
 	for (;;) {
 		pthread_mutex_lock(&l->lock);
@@ -654,14 +655,14 @@ int gs_uplink_push(struct gs_uplink *link, const struct gs_batch *records,
 void gs_uplink_stats(struct gs_uplink *link, struct gs_uplink_stats *ret_stats)
 {
 	struct gs_queue_stats st;
-	const struct uplink_state *s = &link->state;
+	const struct gs_uplink_line_state *s = &link->state;
 	uint64_t now = gs_clock_mono_ns();
 
 	pthread_mutex_lock(&link->lock);
 	gs_queue_stats(link->spool, &st);
 	*ret_stats = (struct gs_uplink_stats){
 		.state = s->state,
-		.gswarm = s->gswarm,
+		.is_other = s->is_other,
 		.retry_in_ns = s->state == GS_UPLINK_WAITING && s->retry_ns > now &&
 					       s->retry_ns != UINT64_MAX
 				       ? s->retry_ns - now
@@ -688,7 +689,7 @@ uint64_t gs_uplink_drain(struct gs_uplink *l, uint64_t drain_ns, bool ended)
 	struct gs_queue_stats st;
 
 	pthread_mutex_lock(&l->lock);
-	l->news = (struct uplink_news){true, ended, gs_clock_mono_ns() + drain_ns};
+	l->news = (struct gs_uplink_news){true, ended, gs_clock_mono_ns() + drain_ns};
 	pthread_mutex_unlock(&l->lock);
 	wake_thread(l);
 	if (!l->joined)

@@ -13,7 +13,19 @@
 
 #define REFUSED_RETRY_NS 60000000000ull
 
-void uplink_log(struct uplink_line *l, const char *fmt, ...)
+static const struct gs_uplink_protocol *other; /* NULL: none; set once, before any thread */
+
+void gs_uplink_set_other(const struct gs_uplink_protocol *protocol)
+{
+	other = protocol;
+}
+
+const struct gs_uplink_protocol *uplink_other(void)
+{
+	return other;
+}
+
+void gs_uplink_log(struct gs_uplink_line *l, const char *fmt, ...)
 {
 	char text[512];
 	va_list args;
@@ -24,7 +36,7 @@ void uplink_log(struct uplink_line *l, const char *fmt, ...)
 	uplink_report_text(l, text);
 }
 
-static void set_state(struct uplink_line *l, unsigned state, const char *trouble)
+static void set_state(struct gs_uplink_line *l, unsigned state, const char *trouble)
 {
 	l->state.state = state;
 	snprintf(l->state.trouble, sizeof(l->state.trouble), "%s", trouble);
@@ -32,23 +44,23 @@ static void set_state(struct uplink_line *l, unsigned state, const char *trouble
 		l->state.head[0] = 0;
 }
 
-void uplink_give_up(struct uplink_line *l, uint64_t seq, const char *why)
+void gs_uplink_give_up(struct gs_uplink_line *l, uint64_t seq, const char *why)
 {
-	struct uplink_reply reply;
+	struct gs_uplink_reply reply;
 
-	if (uplink_ask(l, LINK_DROP, seq, &reply) < 0)
+	if (gs_uplink_ask(l, LINK_DROP, seq, &reply) < 0)
 		return;
 	l->given_up.n++;
 	l->given_up.seq = seq;
 	snprintf(l->given_up.why, sizeof(l->given_up.why), "%s", why);
 }
 
-static void report_given_up(struct uplink_line *l)
+static void report_given_up(struct gs_uplink_line *l)
 {
-	const struct uplink_given_up *g = &l->given_up;
+	const struct gs_uplink_given_up *g = &l->given_up;
 
 	if (g->n)
-		uplink_log(
+		gs_uplink_log(
 			l,
 			"%llu batch%s given up and counted as lost (the last is number %llu): %s",
 			(unsigned long long)g->n, g->n == 1 ? "" : "es", (unsigned long long)g->seq,
@@ -58,14 +70,14 @@ static void report_given_up(struct uplink_line *l)
 
 /* --- the connection --- */
 
-static void forget_flight(struct uplink_line *l)
+static void forget_flight(struct gs_uplink_line *l)
 {
 	l->flight_bytes = l->flight_batches = 0;
 	l->next_send = 0;
 	l->welcomed = l->blocked = false;
 }
 
-static void try_later(struct uplink_line *l, const char *why)
+static void try_later(struct gs_uplink_line *l, const char *why)
 {
 	uint64_t random = 0;
 	uint64_t delay_ns;
@@ -78,11 +90,12 @@ static void try_later(struct uplink_line *l, const char *why)
 	delay_ns = gs_grpc_backoff_next_ns(&l->backoff, random);
 	l->state.retry_ns = gs_clock_mono_ns() + delay_ns;
 	set_state(l, GS_UPLINK_WAITING, why);
-	uplink_log(l, "no connection to the head: %s; next attempt in %.1f s", why,
-		   (double)delay_ns / 1e9);
+	gs_uplink_log(l, "no connection to the head: %s; next attempt in %.1f s", why,
+		      (double)delay_ns / 1e9);
 }
 
-void uplink_failed(struct uplink_line *l, enum gs_grpc_status status, const char *text, bool final)
+void gs_uplink_failed(struct gs_uplink_line *l, enum gs_grpc_status status, const char *text,
+		      bool final)
 {
 	if (l->request)
 		gs_grpc_request_cancel(&l->request);
@@ -91,15 +104,15 @@ void uplink_failed(struct uplink_line *l, enum gs_grpc_status status, const char
 		/* It may be mended there: a token, a certificate. */
 		l->state.retry_ns = gs_clock_mono_ns() + REFUSED_RETRY_NS;
 		set_state(l, GS_UPLINK_REFUSED, text[0] ? text : gs_grpc_status_name(status));
-		uplink_log(l, "the head refuses us: %s",
-			   text[0] ? text : gs_grpc_status_name(status));
+		gs_uplink_log(l, "the head refuses us: %s",
+			      text[0] ? text : gs_grpc_status_name(status));
 	} else if (gs_grpc_client_connected(l->client)) {
 		snprintf(l->state.trouble, sizeof(l->state.trouble), "%s", text);
 	}
 	gs_grpc_client_disconnect(l->client, false);
 }
 
-void uplink_switch(struct uplink_line *l, const struct uplink_protocol *protocol)
+void gs_uplink_switch(struct gs_uplink_line *l, const struct gs_uplink_protocol *protocol)
 {
 	l->protocol = protocol;
 	forget_flight(l);
@@ -108,18 +121,18 @@ void uplink_switch(struct uplink_line *l, const struct uplink_protocol *protocol
 
 static void on_connected(void *ctx, const char *address)
 {
-	struct uplink_line *l = ctx;
+	struct gs_uplink_line *l = ctx;
 
 	l->connected_ns = gs_clock_mono_ns();
 	snprintf(l->state.head, sizeof(l->state.head), "%s", address);
 	l->state.trouble[0] = 0;
 	/* A head may have become another one meanwhile. */
-	uplink_switch(l, &link_node);
+	gs_uplink_switch(l, &link_node);
 }
 
 static void on_disconnected(void *ctx, enum gs_grpc_status status, const char *why)
 {
-	struct uplink_line *l = ctx;
+	struct gs_uplink_line *l = ctx;
 	char text[256];
 
 	l->request = NULL;
@@ -129,7 +142,7 @@ static void on_disconnected(void *ctx, enum gs_grpc_status status, const char *w
 		try_later(l, text[0] ? text : gs_grpc_status_name(status));
 }
 
-static void connect_now(struct uplink_line *l)
+static void connect_now(struct gs_uplink_line *l)
 {
 	int r;
 
@@ -143,18 +156,18 @@ static void connect_now(struct uplink_line *l)
 /* --- the loop --- */
 
 /* Whether nothing is left to do, or there is no time for it. */
-static bool is_finished(struct uplink_line *l)
+static bool is_finished(struct gs_uplink_line *l)
 {
-	struct uplink_reply st;
+	struct gs_uplink_reply st;
 
 	if (!l->news.stopping)
 		return false;
-	(void)uplink_ask(l, LINK_WAITING, 0, &st);
-	return (st.n_batches == 0 && (l->ended_sent || !l->news.ended || l->state.gswarm)) ||
+	(void)gs_uplink_ask(l, LINK_WAITING, 0, &st);
+	return (st.n_batches == 0 && (l->ended_sent || !l->news.ended || l->state.is_other)) ||
 	       l->state.state == GS_UPLINK_REFUSED || gs_clock_mono_ns() >= l->news.drain_until_ns;
 }
 
-static int wait_ms(const struct uplink_line *l)
+static int wait_ms(const struct gs_uplink_line *l)
 {
 	uint64_t next = gs_grpc_client_next_ns(l->client), now = gs_clock_mono_ns();
 
@@ -167,7 +180,7 @@ static int wait_ms(const struct uplink_line *l)
 	return next <= now ? 0 : (int)((next - now) / 1000000 + 1);
 }
 
-static void run_line(struct uplink_line *l)
+static void run_line(struct gs_uplink_line *l)
 {
 	bool tried_at_stop = false;
 
@@ -226,7 +239,7 @@ static const char *take_file(struct gs_wire_in *in, int *fd, char *name, size_t 
 
 /* What holder.c's put_start() says. The rights are given up when the keys are read, before the
  * first name is looked up. */
-static int take_start(struct uplink_line *l)
+static int take_start(struct gs_uplink_line *l)
 {
 	const struct gs_sender_wait forever = {.until_ns = UINT64_MAX};
 	const char *address[GS_GRPC_LISTEN_MAX];
@@ -275,7 +288,7 @@ static int take_start(struct uplink_line *l)
 
 int gs_uplink_sender_main(void)
 {
-	static struct uplink_line l;
+	static struct gs_uplink_line l;
 	struct gs_wire_out out = {&l.ask, 0};
 	size_t at;
 

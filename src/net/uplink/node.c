@@ -9,7 +9,7 @@
 #define PATH        "/gpuscope.v1.Node/Link"
 #define BLAMED_MOST 3 /* so often a stream may end at the same batch */
 
-static int send_message(struct uplink_line *l, const Gpuscope__V1__ToHead *m)
+static int send_message(struct gs_uplink_line *l, const Gpuscope__V1__ToHead *m)
 {
 	size_t bytes = gpuscope__v1__to_head__get_packed_size(m);
 	int r;
@@ -26,16 +26,16 @@ static int send_message(struct uplink_line *l, const Gpuscope__V1__ToHead *m)
 
 /* Another node delivers our stream: our folder is a copy, or an older one. What waits is delivered
  * as a stream of its own, so that no number stands for two things. */
-static void renew_stream(struct uplink_line *l, uint64_t keep_seq, const char *why)
+static void renew_stream(struct gs_uplink_line *l, uint64_t keep_seq, const char *why)
 {
-	struct uplink_reply reply;
-	int r = uplink_ask(l, LINK_RENEW, keep_seq, &reply);
+	struct gs_uplink_reply reply;
+	int r = gs_uplink_ask(l, LINK_RENEW, keep_seq, &reply);
 
-	uplink_failed(l, GS_GRPC_ABORTED, r < 0 ? "cannot start a new stream in the spool" : why,
-		      false);
+	gs_uplink_failed(l, GS_GRPC_ABORTED, r < 0 ? "cannot start a new stream in the spool" : why,
+			 false);
 }
 
-static void on_config(struct uplink_line *l, const Gpuscope__V1__Config *c)
+static void on_config(struct gs_uplink_line *l, const Gpuscope__V1__Config *c)
 {
 	struct gs_uplink_config wish = {.interval_ns = c->interval_ns < LINK_WISH_MOST_NS
 							       ? c->interval_ns
@@ -44,22 +44,22 @@ static void on_config(struct uplink_line *l, const Gpuscope__V1__Config *c)
 					.nvlink = c->nvlink,
 					.processes = c->processes};
 
-	uplink_report_config(l, &wish);
+	gs_uplink_report_config(l, &wish);
 }
 
-static void on_welcome(struct uplink_line *l, const Gpuscope__V1__Welcome *w)
+static void on_welcome(struct gs_uplink_line *l, const Gpuscope__V1__Welcome *w)
 {
-	struct uplink_reply before, after;
+	struct gs_uplink_reply before, after;
 
 	if (l->welcomed) {
-		uplink_failed(l, GS_GRPC_INTERNAL, "the head welcomes us twice", false);
+		gs_uplink_failed(l, GS_GRPC_INTERNAL, "the head welcomes us twice", false);
 		return;
 	}
-	(void)uplink_ask(l, LINK_WAITING, 0, &before);
+	(void)gs_uplink_ask(l, LINK_WAITING, 0, &before);
 	l->next_send = w->last_seq + 1;
 	l->max_batch = w->max_batch_bytes;
 	l->state.state = GS_UPLINK_CONNECTED;
-	l->state.gswarm = false;
+	l->state.is_other = false;
 	l->state.connects++;
 	/* Neither sent by this program nor by one that had the folder before. */
 	if (w->last_seq > before.sent_seq && w->last_seq >= before.opened_seq) {
@@ -70,20 +70,20 @@ static void on_welcome(struct uplink_line *l, const Gpuscope__V1__Welcome *w)
 		return;
 	}
 	/* Stored, but its Ack did not get here. */
-	(void)uplink_ask(l, LINK_RESUME, w->last_seq, &after);
+	(void)gs_uplink_ask(l, LINK_RESUME, w->last_seq, &after);
 	l->state.acked_batches += before.n_batches - after.n_batches;
 	l->welcomed = true;
-	uplink_log(l, "connected to the head at %s", l->state.head);
+	gs_uplink_log(l, "connected to the head at %s", l->state.head);
 	if (w->config)
 		on_config(l, w->config);
 }
 
 /* What is on its way. Its bytes are known as a whole alone: none when all has arrived. */
-static void count_flight(struct uplink_line *l)
+static void count_flight(struct gs_uplink_line *l)
 {
-	struct uplink_reply st;
+	struct gs_uplink_reply st;
 
-	(void)uplink_ask(l, LINK_WAITING, 0, &st);
+	(void)gs_uplink_ask(l, LINK_WAITING, 0, &st);
 	l->flight_batches =
 		st.first_seq && st.first_seq < l->next_send ? l->next_send - st.first_seq : 0;
 	if (l->flight_batches == 0)
@@ -91,38 +91,38 @@ static void count_flight(struct uplink_line *l)
 }
 
 /* The head takes no batch of this number. */
-static void on_refused(struct uplink_line *l, uint64_t seq, const char *why)
+static void on_refused(struct gs_uplink_line *l, uint64_t seq, const char *why)
 {
 	char text[160];
 
 	snprintf(text, sizeof(text), "the head refuses it: %s", why);
-	uplink_give_up(l, seq, text);
+	gs_uplink_give_up(l, seq, text);
 	count_flight(l);
 }
 
-static void on_ack(struct uplink_line *l, uint64_t seq)
+static void on_ack(struct gs_uplink_line *l, uint64_t seq)
 {
-	struct uplink_reply before, after;
+	struct gs_uplink_reply before, after;
 
 	if (!l->welcomed || seq >= l->next_send) {
-		uplink_failed(l, GS_GRPC_INTERNAL, "the head acknowledges what it was not sent",
-			      false);
+		gs_uplink_failed(l, GS_GRPC_INTERNAL, "the head acknowledges what it was not sent",
+				 false);
 		return;
 	}
-	(void)uplink_ask(l, LINK_WAITING, 0, &before);
-	(void)uplink_ask(l, LINK_ACK, seq, &after);
+	(void)gs_uplink_ask(l, LINK_WAITING, 0, &before);
+	(void)gs_uplink_ask(l, LINK_ACK, seq, &after);
 	l->state.acked_batches += before.n_batches - after.n_batches;
 	count_flight(l);
 }
 
 /* By the clocks that samples are stamped with: asked of their process, in the time of an answer. */
-static void on_clock(struct uplink_line *l, const Gpuscope__V1__Clock *c)
+static void on_clock(struct gs_uplink_line *l, const Gpuscope__V1__Clock *c)
 {
 	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
 	Gpuscope__V1__ClockReply reply = GPUSCOPE__V1__CLOCK_REPLY__INIT;
-	struct uplink_reply now;
+	struct gs_uplink_reply now;
 
-	(void)uplink_ask(l, LINK_WAITING, 0, &now);
+	(void)gs_uplink_ask(l, LINK_WAITING, 0, &now);
 	reply.id = c->id;
 	reply.receive_wall_ns = reply.send_wall_ns = (int64_t)now.wall_ns;
 	reply.send_boot_ns = now.boot_ns;
@@ -133,11 +133,11 @@ static void on_clock(struct uplink_line *l, const Gpuscope__V1__Clock *c)
 
 static void on_message(void *ctx, struct gs_grpc_request *request, const void *data, size_t bytes)
 {
-	struct uplink_line *l = ctx;
+	struct gs_uplink_line *l = ctx;
 	Gpuscope__V1__ToNode *m = gpuscope__v1__to_node__unpack(NULL, bytes, data);
 
 	if (!m) {
-		uplink_failed(l, GS_GRPC_INTERNAL, "the head sends what is no message", false);
+		gs_uplink_failed(l, GS_GRPC_INTERNAL, "the head sends what is no message", false);
 		return;
 	}
 	switch (m->body_case) {
@@ -157,8 +157,8 @@ static void on_message(void *ctx, struct gs_grpc_request *request, const void *d
 		if (m->reject->seq)
 			on_refused(l, m->reject->seq, m->reject->reason);
 		else
-			uplink_failed(l, GS_GRPC_FAILED_PRECONDITION, m->reject->reason,
-				      m->reject->final);
+			gs_uplink_failed(l, GS_GRPC_FAILED_PRECONDITION, m->reject->reason,
+					 m->reject->final);
 		break;
 	default: /* of a later head: nothing that we must know */
 		break;
@@ -168,28 +168,28 @@ static void on_message(void *ctx, struct gs_grpc_request *request, const void *d
 
 static void on_writable(void *ctx, struct gs_grpc_request *request)
 {
-	((struct uplink_line *)ctx)->blocked = false;
+	((struct gs_uplink_line *)ctx)->blocked = false;
 }
 
 /* A head that cannot name the batch ends the stream: it is the oldest that it has not taken. Twice
  * may be chance, since others are on their way behind it. */
-static void blame_batch(struct uplink_line *l, const char *why)
+static void blame_batch(struct gs_uplink_line *l, const char *why)
 {
-	struct uplink_reply st;
+	struct gs_uplink_reply st;
 
-	(void)uplink_ask(l, LINK_WAITING, 0, &st);
+	(void)gs_uplink_ask(l, LINK_WAITING, 0, &st);
 	if (st.first_seq && st.first_seq < l->next_send) {
 		l->n_blamed = l->blamed_seq == st.first_seq ? l->n_blamed + 1 : 1;
 		l->blamed_seq = st.first_seq;
 		if (l->n_blamed == BLAMED_MOST)
-			uplink_give_up(l, st.first_seq, why);
+			gs_uplink_give_up(l, st.first_seq, why);
 	}
 }
 
 static void on_ended(void *ctx, struct gs_grpc_request *request, enum gs_grpc_status status,
 		     const char *text)
 {
-	struct uplink_line *l = ctx;
+	struct gs_uplink_line *l = ctx;
 	const bool welcomed = l->welcomed;
 
 	l->request = NULL;
@@ -201,18 +201,19 @@ static void on_ended(void *ctx, struct gs_grpc_request *request, enum gs_grpc_st
 	}
 	if (status == GS_GRPC_INVALID_ARGUMENT && welcomed)
 		blame_batch(l, text);
-	if (status == GS_GRPC_UNIMPLEMENTED) {
-		uplink_switch(l, &link_gswarm);
+	if (status == GS_GRPC_UNIMPLEMENTED && uplink_other()) {
+		gs_uplink_switch(l, uplink_other());
 		return;
 	}
-	uplink_failed(l, status, text,
-		      status == GS_GRPC_UNAUTHENTICATED || status == GS_GRPC_PERMISSION_DENIED ||
-			      (status == GS_GRPC_INVALID_ARGUMENT && !welcomed));
+	gs_uplink_failed(l, status, text,
+			 status == GS_GRPC_UNAUTHENTICATED || status == GS_GRPC_PERMISSION_DENIED ||
+				 status == GS_GRPC_UNIMPLEMENTED ||
+				 (status == GS_GRPC_INVALID_ARGUMENT && !welcomed));
 }
 
 /* --- what we say --- */
 
-static void begin_line(struct uplink_line *l)
+static void begin_line(struct gs_uplink_line *l)
 {
 	struct gs_grpc_request_options o = {
 		.size = sizeof(o),
@@ -222,14 +223,14 @@ static void begin_line(struct uplink_line *l)
 	};
 	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
 	Gpuscope__V1__Hello hello = GPUSCOPE__V1__HELLO__INIT;
-	struct uplink_reply st;
+	struct gs_uplink_reply st;
 	int r = gs_grpc_client_call(l->client, &o, &l->request);
 
 	if (r < 0) {
-		uplink_failed(l, GS_GRPC_UNAVAILABLE, strerror(-r), false);
+		gs_uplink_failed(l, GS_GRPC_UNAVAILABLE, strerror(-r), false);
 		return;
 	}
-	(void)uplink_ask(l, LINK_BEGIN, 0, &st);
+	(void)gs_uplink_ask(l, LINK_BEGIN, 0, &st);
 	hello.stream = st.stream;
 	hello.protocol = 1;
 	hello.machine_id = l->machine_id;
@@ -246,10 +247,10 @@ static void begin_line(struct uplink_line *l)
 	m.hello = &hello;
 	r = send_message(l, &m);
 	if (r < 0)
-		uplink_failed(l, GS_GRPC_UNAVAILABLE, strerror(-r), false);
+		gs_uplink_failed(l, GS_GRPC_UNAVAILABLE, strerror(-r), false);
 }
 
-static int send_batch(struct uplink_line *l, const struct gs_queue_batch *b)
+static int send_batch(struct gs_uplink_line *l, const struct gs_queue_batch *b)
 {
 	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
 	Gpuscope__V1__Batch batch = GPUSCOPE__V1__BATCH__INIT;
@@ -270,7 +271,7 @@ static int send_batch(struct uplink_line *l, const struct gs_queue_batch *b)
 	return send_message(l, &m);
 }
 
-static void send_bye(struct uplink_line *l)
+static void send_bye(struct gs_uplink_line *l)
 {
 	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
 	Gpuscope__V1__Bye bye = GPUSCOPE__V1__BYE__INIT;
@@ -281,22 +282,22 @@ static void send_bye(struct uplink_line *l)
 	l->ended_sent = send_message(l, &m) == 0;
 }
 
-static void pump_line(struct uplink_line *l)
+static void pump_line(struct gs_uplink_line *l)
 {
-	struct uplink_reply got, sent;
+	struct gs_uplink_reply got, sent;
 	const struct gs_queue_batch *b = &got.batch;
 	int r = 0;
 
 	if (!l->welcomed)
 		return;
 	while (l->flight_batches < LINK_FLIGHT_BATCHES && l->flight_bytes < LINK_FLIGHT_BYTES) {
-		r = uplink_ask(l, LINK_GET, l->next_send, &got);
+		r = gs_uplink_ask(l, LINK_GET, l->next_send, &got);
 		if (r == -EBADMSG || r == -EIO)
 			continue; /* counted as lost by the spool: the next */
 		if (r != 0)
 			break;
 		if (l->max_batch && b->raw_bytes > l->max_batch) {
-			uplink_give_up(l, b->seq, "it is larger than the head takes");
+			gs_uplink_give_up(l, b->seq, "it is larger than the head takes");
 			continue;
 		}
 		r = send_batch(l, b);
@@ -304,7 +305,7 @@ static void pump_line(struct uplink_line *l)
 			break;
 		/* It goes out when this function has returned: the holder knows before, since this
 		 * process may end at any moment. */
-		(void)uplink_ask(l, LINK_SENT, b->seq, &sent);
+		(void)gs_uplink_ask(l, LINK_SENT, b->seq, &sent);
 		l->next_send = b->seq + 1;
 		l->flight_batches++;
 		l->flight_bytes += b->bytes;
@@ -316,9 +317,10 @@ static void pump_line(struct uplink_line *l)
 		send_bye(l);
 }
 
-static void end_line(struct uplink_line *l)
+static void end_line(struct gs_uplink_line *l)
 {
 	gs_grpc_request_end(l->request);
 }
 
-const struct uplink_protocol link_node = {.begin = begin_line, .pump = pump_line, .end = end_line};
+const struct gs_uplink_protocol link_node = {
+	.begin = begin_line, .pump = pump_line, .end = end_line};

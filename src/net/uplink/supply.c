@@ -20,7 +20,7 @@ static void send_out(struct gs_wire_out *out)
 }
 
 /* The next message; NEWS and PING are taken here. */
-static enum uplink_message next_message(struct uplink_line *l, int *ret_fd)
+static enum gs_uplink_message next_message(struct gs_uplink_line *l, int *ret_fd)
 {
 	uint32_t kind;
 	struct gs_wire_in in;
@@ -31,20 +31,20 @@ static enum uplink_message next_message(struct uplink_line *l, int *ret_fd)
 	if (kind == LINK_PING)
 		l->pinged = true;
 	if (kind == LINK_NEWS) {
-		l->news = (struct uplink_news){.stopping = gs_wire_u8(&in)};
+		l->news = (struct gs_uplink_news){.stopping = gs_wire_u8(&in)};
 		l->news.ended = gs_wire_u8(&in);
 		l->news.drain_until_ns = gs_wire_u64(&in);
 	}
-	return (enum uplink_message)kind;
+	return (enum gs_uplink_message)kind;
 }
 
-static int ask_holder(struct uplink_line *l, enum uplink_message what, uint64_t number,
-		      struct uplink_reply *ret, int *ret_fd)
+static int ask_holder(struct gs_uplink_line *l, enum gs_uplink_message what, uint64_t number,
+		      struct gs_uplink_reply *ret, int *ret_fd)
 {
 	struct gs_wire_out out = {&l->ask, 0};
 	size_t at = gs_sender_begin(&out);
 	struct gs_wire_in in;
-	enum uplink_message said;
+	enum gs_uplink_message said;
 
 	gs_wire_put_u64(&out, number);
 	gs_sender_close(&out, at, what);
@@ -58,15 +58,15 @@ static int ask_holder(struct uplink_line *l, enum uplink_message what, uint64_t 
 	return ret->r;
 }
 
-int uplink_ask(struct uplink_line *l, enum uplink_message what, uint64_t number,
-	       struct uplink_reply *ret)
+int gs_uplink_ask(struct gs_uplink_line *l, enum gs_uplink_message what, uint64_t number,
+		  struct gs_uplink_reply *ret)
 {
 	return ask_holder(l, what, number, ret, NULL);
 }
 
 int uplink_ask_socket(void *line, size_t address)
 {
-	struct uplink_reply reply;
+	struct gs_uplink_reply reply;
 	int fd = -1, r = ask_holder(line, LINK_CONNECT, address, &reply, &fd);
 
 	if (r == 0 && fd < 0)
@@ -74,7 +74,7 @@ int uplink_ask_socket(void *line, size_t address)
 	return r < 0 ? r : fd;
 }
 
-void uplink_report(struct uplink_line *l, enum uplink_message what)
+void uplink_report(struct gs_uplink_line *l, enum gs_uplink_message what)
 {
 	struct gs_wire_out out = {&l->ask, 0};
 	size_t at = gs_sender_begin(&out);
@@ -88,7 +88,7 @@ void uplink_report(struct uplink_line *l, enum uplink_message what)
 	send_out(&out);
 }
 
-void uplink_report_text(struct uplink_line *l, const char *text)
+void uplink_report_text(struct gs_uplink_line *l, const char *text)
 {
 	struct gs_wire_out out = {&l->ask, 0};
 	size_t at = gs_sender_begin(&out);
@@ -98,7 +98,7 @@ void uplink_report_text(struct uplink_line *l, const char *text)
 	send_out(&out);
 }
 
-void uplink_report_config(struct uplink_line *l, const struct gs_uplink_config *wish)
+void gs_uplink_report_config(struct gs_uplink_line *l, const struct gs_uplink_config *wish)
 {
 	struct gs_wire_out out = {&l->ask, 0};
 	size_t at = gs_sender_begin(&out);
@@ -108,10 +108,10 @@ void uplink_report_config(struct uplink_line *l, const struct gs_uplink_config *
 	send_out(&out);
 }
 
-void uplink_listen(struct uplink_line *l)
+void uplink_listen(struct gs_uplink_line *l)
 {
 	struct pollfd p = {GS_SENDER_SOCKET, POLLIN, 0};
-	enum uplink_message said;
+	enum gs_uplink_message said;
 
 	while (poll(&p, 1, 0) > 0) {
 		said = next_message(l, NULL);

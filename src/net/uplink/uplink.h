@@ -4,9 +4,8 @@
  * connects, sends and tries again; the measuring thread never waits for the network.
  *
  * A head of gpuscope acknowledges what it stored (proto/gpuscope.proto); what it has not is sent
- * again, also after this program, its sender or the head was killed. A head of gswarm-profiler,
- * which knows no acknowledgements, gets each moment once, in its own form: what it was sent counts
- * as delivered.
+ * again, also after this program, its sender or the head was killed. A head that speaks another
+ * protocol (uplink_line.h) may know no acknowledgements: what it was sent counts as delivered.
  */
 #ifndef GS_NET_UPLINK_UPLINK_H
 #define GS_NET_UPLINK_UPLINK_H
@@ -89,7 +88,7 @@ enum gs_uplink_state {
 
 struct gs_uplink_stats {
 	unsigned state;       /* enum gs_uplink_state */
-	bool gswarm;          /* connected to a head of gswarm-profiler */
+	bool is_other;        /* the head speaks another protocol than ours (uplink_line.h) */
 	char head[128];       /* address connected to; "" none */
 	char trouble[256];    /* why it is not connected; "" nothing */
 	uint64_t retry_in_ns; /* GS_UPLINK_WAITING */

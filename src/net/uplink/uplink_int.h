@@ -3,150 +3,45 @@
  *
  *   holder.c  in the program: the spool, and the thread that starts the sender, answers what it
  *             asks of the spool, and starts another when it ends
- *   line.c    in the sender, a process without rights: connects and waits; node.c and gswarm.c
- *             speak with a head; supply.c asks the holder
+ *   line.c    in the sender, a process without rights: connects and waits; node.c, or the
+ *             other protocol of uplink_line.h, speaks with a head; supply.c asks the holder
  *
  * The spool is the truth: what a sender that dies had under way is sent again by the next one.
  */
 #ifndef GS_NET_UPLINK_UPLINK_INT_H
 #define GS_NET_UPLINK_UPLINK_INT_H
 
-#include "core/base/buf.h"
-#include "net/uplink/uplink.h"
-#include "net/grpc/grpc_client.h"
 #include "core/sender/sender.h"
-#include "core/queue/queue.h"
+#include "net/uplink/uplink_line.h"
 
-#define LINK_WORK "link"
+#define LINK_WORK        "link"
+#define LINK_MESSAGE_MAX 4096 /* of the sender */
 
 /* At most so much is on its way to a head without an acknowledgement. */
 #define LINK_FLIGHT_BATCHES 512
 #define LINK_FLIGHT_BYTES   (4u << 20)
 
-/* --- messages; as the holder and the sender are the same program, they have no version --- */
-
-enum uplink_message {
-	/* of the sender; the holder answers none of these */
-	LINK_HELLO = 1, /* what protects it */
-	LINK_STATE,     /* uplink_put_state(): when it changes, and after a PING */
-	LINK_SAY,       /* a line for who runs the program */
-	LINK_WISH,      /* what the head wants */
-	LINK_DONE,      /* everything is delivered, or the time is up */
-	/* and asked: the holder answers with REPLY. A number each. */
-	LINK_BEGIN,   /* 0: the stream and the number of the attempt to deliver it */
-	LINK_WAITING, /* 0: what waits */
-	LINK_GET,     /* gs_queue_get() */
-	LINK_SENT,    /* gs_queue_sent(): before it goes out */
-	LINK_ACK,     /* gs_queue_ack() */
-	LINK_RESUME,  /* gs_queue_resume() */
-	LINK_DROP,    /* gs_queue_drop() */
-	LINK_RENEW,   /* gs_queue_renew() */
-	LINK_CONNECT, /* to the socket of this machine that is address number N */
-	/* of the holder */
-	LINK_START,
-	LINK_NEWS, /* something waits, or the end has come: stopping, ended, until when */
-	LINK_PING,
-	LINK_REPLY, /* uplink_put_reply() */
-};
-
-#define LINK_MESSAGE_MAX 4096 /* of the sender */
-
-struct uplink_reply {
-	int r;
-	uint64_t stream, attempt;
-	uint64_t first_seq, next_seq, opened_seq, n_batches; /* as of struct gs_queue_stats */
-	uint64_t wall_ns, boot_ns;                           /* the clocks of who measures */
-	uint64_t sent_seq; /* the highest of the stream that any sender of this run sent */
-	struct gs_queue_batch batch; /* of LINK_GET; data lent */
-};
-
-struct uplink_news {
-	bool stopping, ended;
-	uint64_t drain_until_ns;
-};
-
-struct uplink_state {   /* of one sender */
-	unsigned state; /* enum gs_uplink_state */
-	bool gswarm;
-	char head[128], trouble[256];
-	uint64_t retry_ns; /* monotonic; when it connects next, UINT64_MAX: not now */
-	uint64_t connects, sent_batches, sent_bytes, acked_batches;
-};
-
-void uplink_put_reply(struct gs_wire_out *out, const struct uplink_reply *reply);
-bool uplink_take_reply(struct gs_wire_in *in, struct uplink_reply *ret);
-void uplink_put_state(struct gs_wire_out *out, const struct uplink_state *state);
+void uplink_put_reply(struct gs_wire_out *out, const struct gs_uplink_reply *reply);
+bool uplink_take_reply(struct gs_wire_in *in, struct gs_uplink_reply *ret);
+void uplink_put_state(struct gs_wire_out *out, const struct gs_uplink_line_state *state);
 /* False: a count fell, or what cannot be. */
-bool uplink_take_state(struct gs_wire_in *in, const struct uplink_state *before,
-		       struct uplink_state *ret);
+bool uplink_take_state(struct gs_wire_in *in, const struct gs_uplink_line_state *before,
+		       struct gs_uplink_line_state *ret);
 void uplink_put_config(struct gs_wire_out *out, const struct gs_uplink_config *wish);
 bool uplink_take_config(struct gs_wire_in *in, struct gs_uplink_config *ret);
 
-#define LINK_WISH_MOST_NS 3600000000000ull
-
 /* --- in the sender --- */
 
-struct uplink_line;
+extern const struct gs_uplink_protocol link_node;
 
-struct uplink_protocol {
-	/* The connection stands: begin. */
-	void (*begin)(struct uplink_line *l);
-	/* Send what can be sent. Called after every event. */
-	void (*pump)(struct uplink_line *l);
-	/* Nothing more will come; called when the drain is over. */
-	void (*end)(struct uplink_line *l);
-};
+/* What is tried where the head does not know ours; NULL: nothing. */
+const struct gs_uplink_protocol *uplink_other(void);
 
-struct uplink_line {
-	enum gs_uplink_kind kind;
-	char machine_id[64], instance[64], hostname[65], title[256];
-	uint64_t run; /* of Hello */
-	struct gs_grpc_client *client;
-	struct gs_grpc_request *request; /* the stream; NULL not there */
-	const struct uplink_protocol *protocol;
-	struct gs_grpc_backoff backoff;
-	uint64_t connected_ns; /* since when; 0 it is not */
-	uint64_t next_send;    /* number of the next batch to send */
-	uint64_t max_batch;    /* bytes of records that the head takes in one; 0 it does not say */
-	uint64_t flight_bytes, flight_batches;
-	uint64_t blamed_seq; /* the stream ended at this one, as wrong, */
-	unsigned n_blamed;   /* so often */
-	bool welcomed, blocked, ended_sent, left;
-	struct gs_buf out; /* of a message to the head that is being made */
-	struct uplink_state state, reported;
-	bool pinged; /* the state is to be reported even if it is the same */
-	struct uplink_news news;
-	struct uplink_given_up {
-		uint64_t n, seq; /* how many, the last one's number */
-		char why[200];
-	} given_up;            /* not reported yet */
-	struct gs_buf in, ask; /* to and from the holder */
-};
-
-extern const struct uplink_protocol link_node, link_gswarm;
-
-void uplink_log(struct uplink_line *l, const char *fmt, ...) GS_PRINTF(2, 3);
-
-/* The stream ended: connect again later, or, final, not at all. */
-void uplink_failed(struct uplink_line *l, enum gs_grpc_status status, const char *text, bool final);
-
-/* The head will never take this batch: it is counted as lost, and reported. */
-void uplink_give_up(struct uplink_line *l, uint64_t seq, const char *why);
-
-/* Try the other protocol on the same connection. */
-void uplink_switch(struct uplink_line *l, const struct uplink_protocol *protocol);
-
-/* --- supply.c: the holder's spool, asked; the process ends when the holder is gone --- */
-
-/* One of LINK_BEGIN to LINK_RENEW; the reply's r. A batch's data are lent until the next call. */
-int uplink_ask(struct uplink_line *l, enum uplink_message what, uint64_t number,
-	       struct uplink_reply *ret);
 /* A connected socket to the address, as gs_grpc_client_options.connect_local. */
 int uplink_ask_socket(void *line, size_t address);
-void uplink_report(struct uplink_line *l, enum uplink_message what); /* STATE, DONE */
-void uplink_report_text(struct uplink_line *l, const char *text);
-void uplink_report_config(struct uplink_line *l, const struct gs_uplink_config *wish);
+void uplink_report(struct gs_uplink_line *l, enum gs_uplink_message what); /* STATE, DONE */
+void uplink_report_text(struct gs_uplink_line *l, const char *text);
 /* What the holder says without having been asked. */
-void uplink_listen(struct uplink_line *l);
+void uplink_listen(struct gs_uplink_line *l);
 
 #endif

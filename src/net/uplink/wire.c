@@ -20,7 +20,7 @@
 	X(batch.lost_samples)                                                                      \
 	X(batch.missed_samples)
 
-void uplink_put_reply(struct gs_wire_out *out, const struct uplink_reply *reply)
+void uplink_put_reply(struct gs_wire_out *out, const struct gs_uplink_reply *reply)
 {
 	const struct gs_queue_batch *b = &reply->batch;
 
@@ -38,7 +38,7 @@ void uplink_put_reply(struct gs_wire_out *out, const struct uplink_reply *reply)
 		gs_wire_put(out, b->data, b->bytes);
 }
 
-bool uplink_take_reply(struct gs_wire_in *in, struct uplink_reply *ret)
+bool uplink_take_reply(struct gs_wire_in *in, struct gs_uplink_reply *ret)
 {
 	struct gs_queue_batch *b = &ret->batch;
 
@@ -62,10 +62,10 @@ bool uplink_take_reply(struct gs_wire_in *in, struct uplink_reply *ret)
 	X(sent_bytes)                                                                              \
 	X(acked_batches)
 
-void uplink_put_state(struct gs_wire_out *out, const struct uplink_state *s)
+void uplink_put_state(struct gs_wire_out *out, const struct gs_uplink_line_state *s)
 {
 	gs_wire_put_u32(out, s->state);
-	gs_wire_put_u8(out, s->gswarm);
+	gs_wire_put_u8(out, s->is_other);
 	gs_wire_put_text(out, s->head);
 	gs_wire_put_text(out, s->trouble);
 	gs_wire_put_u64(out, s->retry_ns);
@@ -74,10 +74,10 @@ void uplink_put_state(struct gs_wire_out *out, const struct uplink_state *s)
 #undef PUT
 }
 
-bool uplink_take_state(struct gs_wire_in *in, const struct uplink_state *before,
-		       struct uplink_state *ret)
+bool uplink_take_state(struct gs_wire_in *in, const struct gs_uplink_line_state *before,
+		       struct gs_uplink_line_state *ret)
 {
-	struct uplink_state s = {.state = gs_wire_u32(in), .gswarm = gs_wire_u8(in)};
+	struct gs_uplink_line_state s = {.state = gs_wire_u32(in), .is_other = gs_wire_u8(in)};
 	const char *head = gs_wire_line(in), *trouble = gs_wire_line(in);
 	bool grows = true;
 

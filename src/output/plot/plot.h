@@ -57,9 +57,9 @@ void gs_plot_set_title(struct gs_plot *plot, const char *title);
 /* A moment of a node, in any order of nodes; of one node they should rise. 0 or -ENOMEM. */
 int gs_plot_add(struct gs_plot *plot, const struct gs_node_snapshot *moment);
 
-/* All frames of a session that gswarm-profiler (or `session export`) wrote as JSON. -EBADMSG: err
+/* All frames of a session that `session export` (or gswarm-profiler) wrote as JSON. -EBADMSG: err
  * says which part is not as it should be; what was before it is in. */
-int gs_plot_add_gswarm(struct gs_plot *plot, FILE *file, struct gs_err *err);
+int gs_plot_add_session(struct gs_plot *plot, FILE *file, struct gs_err *err);
 
 /* Draw. -ENODATA: nothing was added; -ENOPKG: cairo is not here; -EINVAL: another suffix; else what
  * the system says about the file. A file that could not be written whole is removed. */

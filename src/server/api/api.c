@@ -10,17 +10,6 @@
 #define DELETE GS_HTTP_DELETE
 
 const struct gs_live_endpoint api_endpoints[] = {
-	{"/status", GET, false, false, "", "What the head does now (gswarm)", api_status},
-	{"/clients", GET, false, false, "", "Nodes and their GPUs (gswarm)", api_clients},
-	{"/metrics/latest", GET, false, false, "", "Newest values (gswarm)", api_metrics_latest},
-	{"/profiling/start", POST, false, true, "", "Start a session (gswarm)",
-	 api_profiling_start},
-	{"/profiling/stop", POST, false, true, "", "Stop one session or all (gswarm)",
-	 api_profiling_stop},
-	{"/profiling/record", POST, false, true, "", "Times of an application's request (gswarm)",
-	 api_profiling_record},
-	{"/profiling/sessions", GET, false, false, "", "All sessions (gswarm)",
-	 api_profiling_sessions},
 	{"/api/v1/process-series", GET, false, false, "node,pid,started,from,to,points",
 	 "CPU, memory and GPU share of a process over time", api_process_series},
 	{"/api/v1/job-reports", GET, false, false,
@@ -57,7 +46,16 @@ const struct gs_live_endpoint api_endpoints[] = {
 };
 const size_t api_n_endpoints = GS_ARRAY_LEN(api_endpoints);
 
-#define N_ROUTES (GS_LIVE_ENDPOINTS + GS_ARRAY_LEN(api_endpoints))
+struct gs_head *gs_api_head(struct gs_api *api)
+{
+	return api->o.head;
+}
+
+void gs_api_answer(struct gs_api *api, const struct gs_http_request *q, struct gs_http_reply *reply,
+		   gs_live_answer_fn fn)
+{
+	gs_live_answer(api->live, q, reply, fn, api);
+}
 
 /* --- what live shows of the head (server/live/live.h) --- */
 
@@ -151,23 +149,39 @@ static struct gs_http_options http_options(struct gs_api *a)
 		.anonymous = a->o.anonymous,
 		.guarded = a->o.guarded,
 		.routes = a->route,
-		.n_routes = N_ROUTES,
+		.n_routes = a->n_routes,
 		.ctx = a,
 	};
 }
 
-static void make_routes(struct gs_api *a)
+static void add_routes(struct gs_api *a, const struct gs_live_endpoint *endpoints, size_t n)
 {
-	gs_live_routes(a->live, a->route);
-	for (size_t i = 0; i < GS_ARRAY_LEN(api_endpoints); i++)
-		a->route[GS_LIVE_ENDPOINTS + i] = (struct gs_http_route){
-			.path = api_endpoints[i].path,
-			.methods = api_endpoints[i].method,
-			.open = api_endpoints[i].open,
-			.harmless = api_endpoints[i].serve == api_metrics,
-			.control = api_endpoints[i].control,
-			.serve = api_endpoints[i].serve,
+	for (size_t i = 0; i < n; i++)
+		a->route[a->n_routes++] = (struct gs_http_route){
+			.path = endpoints[i].path,
+			.methods = endpoints[i].method,
+			.open = endpoints[i].open,
+			.harmless = endpoints[i].serve == api_metrics,
+			.control = endpoints[i].control,
+			.serve = endpoints[i].serve,
 		};
+}
+
+/* False: no memory. */
+static bool make_routes(struct gs_api *a)
+{
+	const struct gs_api_addition *more = a->o.more;
+	size_t n = GS_LIVE_ENDPOINTS + api_n_endpoints + (more ? more->n_endpoints : 0);
+
+	a->route = calloc(n, sizeof(*a->route));
+	if (!a->route)
+		return false;
+	gs_live_routes(a->live, a->route);
+	a->n_routes = GS_LIVE_ENDPOINTS;
+	add_routes(a, api_endpoints, api_n_endpoints);
+	if (more)
+		add_routes(a, more->endpoints, more->n_endpoints);
+	return true;
 }
 
 static void api_free(struct gs_api **api)
@@ -195,12 +209,10 @@ int gs_api_start(const struct gs_api_options *options, struct gs_api **ret_api, 
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_cond_init(&a->ended, NULL);
 	a->live = live_new(a);
-	a->route = calloc(N_ROUTES, sizeof(*a->route));
-	if (!a->live || !a->route) {
+	if (!a->live || !make_routes(a)) {
 		api_free(&a);
 		return gs_err_set(err, -ENOMEM, "no memory");
 	}
-	make_routes(a);
 	o = http_options(a);
 	r = gs_http_start(&o, &a->http, err);
 	if (r < 0) {

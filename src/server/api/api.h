@@ -1,7 +1,7 @@
 /*
  * A head over HTTP: the JSON API (doc/http-api.md) and the page. What is now is src/live, which
- * agents have too; here is what only a head knows: sessions, reports of jobs, the past. The
- * endpoints without /api/v1 are those of gswarm-profiler, with its keys.
+ * agents have too; here is what only a head knows: sessions, reports of jobs, the past. Rooms above
+ * may add endpoints (server/api/endpoint.h).
  *
  * Handlers run on the HTTP server's thread and look at the cluster as it is now. What changes
  * something is a job for the head's store; what takes long to read has a thread of its own, of
@@ -14,6 +14,7 @@
 #include "server/head/head.h"
 
 struct gs_api;
+struct gs_api_addition;
 
 struct gs_api_options {
 	size_t size;                    /* of this struct */
@@ -26,6 +27,8 @@ struct gs_api_options {
 	const char *hosts; /* as in net/http/http.h, both; lent until the stop */
 	bool anonymous, guarded;
 	const char *grpc_address; /* shown on the page; lent */
+	const struct gs_api_addition
+		*more; /* endpoints beside the head's own; static; NULL: none */
 };
 
 int gs_api_start(const struct gs_api_options *options, struct gs_api **ret_api, struct gs_err *err);

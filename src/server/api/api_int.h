@@ -2,27 +2,22 @@
 #ifndef GS_SERVER_API_API_INT_H
 #define GS_SERVER_API_API_INT_H
 
-#include <jansson.h>
 #include <pthread.h>
 
 #include <stdatomic.h>
 
-#include "server/api/api.h"
+#include "server/api/endpoint.h"
 #include "server/head/session.h"
-#include "net/http/http.h"
-#include "server/live/answer.h"
-#include "server/live/live.h"
-#include "server/live/snapshot.h"
-#include "server/live/reply.h"
 
 #define API_THREADS_MAX 6 /* that read the store for one request each */
 
 struct gs_api {
 	struct gs_api_options o;
 	struct gs_live *live;        /* owned */
-	struct gs_http_route *route; /* owned */
-	char listen[280];            /* o.listen */
-	char trouble[256];           /* for an answer; of the server's thread */
+	struct gs_http_route *route; /* owned; n_routes */
+	size_t n_routes;
+	char listen[280];  /* o.listen */
+	char trouble[256]; /* for an answer; of the server's thread */
 	struct gs_http *http;
 	pthread_mutex_t lock; /* what follows */
 	pthread_cond_t ended;
@@ -35,16 +30,6 @@ struct gs_api {
 /* Beside those of live. */
 extern const struct gs_live_endpoint api_endpoints[];
 extern const size_t api_n_endpoints;
-
-/* The body, an object or nothing. keys: those that it may have, the last one NULL; NULL: any. NULL:
- * the reply says what is wrong. */
-json_t *api_body(const struct gs_http_request *q, const char *const *keys,
-		 struct gs_http_reply *reply);
-
-/* Members of it; "" when it is not there. False: the reply says what is wrong. A list becomes one
- * text with commas. */
-bool api_text(json_t *body, const char *key, char *out, size_t bytes, struct gs_http_reply *reply);
-bool api_list(json_t *body, const char *key, char *out, size_t bytes, struct gs_http_reply *reply);
 
 /* --- api_task.c: threads that read the store --- */
 
@@ -87,49 +72,25 @@ void api_jobs(void *ctx, const struct gs_http_request *q, size_t limit,
 
 /* --- endpoints --- */
 
-#define API_HANDLER(name)                                                                          \
-	void name(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply)
-
-/* One that makes its answer out of a look. */
-#define API_LOOK(name)                                                                             \
-	static void look_##name(void *ctx, const struct gs_live_snapshot *l,                       \
-				const struct gs_http_request *q, struct gs_http_reply *reply);     \
-	API_HANDLER(name)                                                                          \
-	{                                                                                          \
-		struct gs_api *api = ctx;                                                          \
-                                                                                                   \
-		gs_live_answer(api->live, q, reply, look_##name, ctx);                             \
-	}                                                                                          \
-	static void look_##name(void *ctx, const struct gs_live_snapshot *l,                       \
-				const struct gs_http_request *q, struct gs_http_reply *reply)
-
-API_HANDLER(api_status);
-API_HANDLER(api_clients);
-API_HANDLER(api_metrics_latest);
-API_HANDLER(api_profiling_start);
-API_HANDLER(api_profiling_stop);
-API_HANDLER(api_profiling_record);
-API_HANDLER(api_profiling_sessions);
-
-API_HANDLER(api_process_series);
-API_HANDLER(api_job_reports);
-API_HANDLER(api_job_report);
-API_HANDLER(api_job_reports_compare);
-API_HANDLER(api_sessions);
-API_HANDLER(api_session);
-API_HANDLER(api_session_start);
-API_HANDLER(api_session_stop);
-API_HANDLER(api_session_resume);
-API_HANDLER(api_session_delete);
-API_HANDLER(api_session_export);
-API_HANDLER(api_session_plot);
-API_HANDLER(api_session_marks);
-API_HANDLER(api_session_summary);
-API_HANDLER(api_mark);
-API_HANDLER(api_switches);
-API_HANDLER(api_switches_set);
-API_HANDLER(api_metrics);
-API_HANDLER(api_openapi);
+GS_API_HANDLER(api_process_series);
+GS_API_HANDLER(api_job_reports);
+GS_API_HANDLER(api_job_report);
+GS_API_HANDLER(api_job_reports_compare);
+GS_API_HANDLER(api_sessions);
+GS_API_HANDLER(api_session);
+GS_API_HANDLER(api_session_start);
+GS_API_HANDLER(api_session_stop);
+GS_API_HANDLER(api_session_resume);
+GS_API_HANDLER(api_session_delete);
+GS_API_HANDLER(api_session_export);
+GS_API_HANDLER(api_session_plot);
+GS_API_HANDLER(api_session_marks);
+GS_API_HANDLER(api_session_summary);
+GS_API_HANDLER(api_mark);
+GS_API_HANDLER(api_switches);
+GS_API_HANDLER(api_switches_set);
+GS_API_HANDLER(api_metrics);
+GS_API_HANDLER(api_openapi);
 
 /* What a session is saved as: of its name, what a header may hold. */
 void api_file_name(const char *name, const char *suffix, char *out, size_t bytes);

@@ -35,7 +35,7 @@ static void put_http(struct gs_metrics *p, const struct gs_http_stats *h)
 		       "Exports that ended before they were whole.");
 }
 
-API_HANDLER(api_metrics)
+GS_API_HANDLER(api_metrics)
 {
 	struct gs_api *a = ctx;
 	bool open = gs_metrics_accepts_openmetrics(gs_http_header(q, "accept"));

@@ -38,9 +38,7 @@
 	"stale:bool, source:text, kind:text, job:text, user:text, name:text, class:text, "         \
 	"score:number?, begin:time?, end:time?, duration_seconds:number?, received:time?"
 #define SESSION_ANSWER "{session:Session}"
-#define STARTED        "{success:bool, message:text, output_file:text?}"
 #define SWITCHES       "{interval_seconds:number, bandwidth:bool, nvlink:bool}"
-#define GSWARM_GPU     "id:text, name:text, physical_idx:int, hostname:text"
 
 static const struct gs_openapi_name types[] = {
 	{"Error", "{error:{code:text, message:text}}"},
@@ -62,37 +60,8 @@ static const struct gs_openapi_name types[] = {
 	{"Mark", "{time:time?, kind:text, name:text, values:{*:number}}"},
 };
 
-static const struct {
-	const char *path;
-	unsigned method;
-	const char *body, *answer;
-} rows[] = {
+static const struct gs_api_schema schemas[] = {
 	{"/", GET, NULL, "{message:text, version:text}"},
-	{"/status", GET, NULL,
-	 "{freq:int, enable_bandwidth_profiling:bool, enable_nvlink_profiling:bool, "
-	 "is_profiling:bool, output_filename:text, frame_id_counter:int, active_sessions:int, "
-	 "connected_clients:[text], total_gpus:int, gpu_info:{*:[{" GSWARM_GPU "}]}}"},
-	{"/clients", GET, NULL,
-	 "{total_clients:int, clients:[{client_id:text, hostname:text, gpu_count:int, "
-	 "gpus:[{" GSWARM_GPU ", uuid:text, memory_total:number?, compute_capability:text?}], "
-	 "last_update:time?, status:'healthy'|'unhealthy'|'disconnected'}]}"},
-	{"/metrics/latest", GET, NULL,
-	 "{timestamp:time, client_data:{*:{gpus_metrics:[{physical_idx:int, name:text, "
-	 "gpu_util:number?, mem_util:number?, dram_bw_gbps_rx:number?, dram_bw_gbps_tx:number?, "
-	 "nvlink_bw_gbps_rx:number?, nvlink_bw_gbps_tx:number?, dram_active:number?, "
-	 "temperature:number?, power:number?}], p2p_links:[{local_gpu_physical_id:int, "
-	 "local_gpu_name:text, remote_gpu_physical_id:int, remote_gpu_name:text, type:text, "
-	 "link:int}], system_metrics:{dram_util:number?, disk_util:number?}, timestamp:time?, "
-	 "healthy:bool}}}"},
-	{"/profiling/start", POST, "{name?:text?, report_metrics?:[text]?}", STARTED},
-	{"/profiling/stop", POST, "{name?:text?}", STARTED},
-	{"/profiling/record", POST,
-	 "{app_name:text, queue_time:any, processing_time:any, other_time?:{*:any}?}",
-	 "{success:bool, message:text, sessions:int}"},
-	{"/profiling/sessions", GET, NULL,
-	 "{total_sessions:int, active_sessions:int, sessions:[{name:text, is_active:bool, "
-	 "active:bool, frames:int, "
-	 "start_time:time?, frame_count:int, output_file:text, id:text}]}"},
 	{"/api/v1/overview", GET, NULL,
 	 "{time:time, version:text, role:'head'|'agent', grpc_address:text, may_control:bool, "
 	 "nodes:int, healthy_nodes:int, " SUMS ", active_sessions:int, agent?:{*:any}, "
@@ -181,7 +150,18 @@ static const struct gs_openapi_name parameters[] = {
 	{"q", "text", "a part of a node's name"},
 };
 
-static void describe_endpoint(const struct gs_live_endpoint *e, struct gs_openapi_endpoint *d)
+/* Of the n of them, that of the endpoint; NULL: none. */
+static const struct gs_api_schema *find_schema(const struct gs_api_schema *of, size_t n,
+					       const struct gs_live_endpoint *e)
+{
+	for (size_t i = 0; i < n; i++)
+		if (of[i].method == e->method && strcmp(of[i].path, e->path) == 0)
+			return &of[i];
+	return NULL;
+}
+
+static void describe_endpoint(const struct gs_live_endpoint *e, const struct gs_api_schema *schema,
+			      struct gs_openapi_endpoint *d)
 {
 	static const char *const methods[] = {"get", "post", "put", "delete"};
 
@@ -192,37 +172,44 @@ static void describe_endpoint(const struct gs_live_endpoint *e, struct gs_openap
 		.summary = e->summary,
 		.open = e->open,
 		.role = e->control ? "control" : NULL,
+		.body = schema ? schema->body : NULL,
+		.answer = schema ? schema->answer : NULL,
 	};
-	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++)
-		if (rows[i].method == e->method && strcmp(rows[i].path, e->path) == 0) {
-			d->body = rows[i].body;
-			d->answer = rows[i].answer;
-		}
 }
 
-API_HANDLER(api_openapi)
+GS_API_HANDLER(api_openapi)
 {
+	const struct gs_api_addition none = {.n_endpoints = 0};
+	const struct gs_api *a = ctx;
+	const struct gs_api_addition *more = a->o.more ? a->o.more : &none;
 	GS_FREE struct gs_openapi_endpoint *endpoints =
-		calloc(GS_LIVE_ENDPOINTS + api_n_endpoints, sizeof(*endpoints));
-	const struct gs_openapi d = {
+		calloc(GS_LIVE_ENDPOINTS + api_n_endpoints + more->n_endpoints, sizeof(*endpoints));
+	struct gs_openapi d = {
 		.title = "gpuscope head",
 		.version = GS_VERSION,
 		.error = "Error",
 		.endpoints = endpoints,
-		.n_endpoints = GS_LIVE_ENDPOINTS + api_n_endpoints,
 		.types = types,
 		.n_types = GS_ARRAY_LEN(types),
 		.parameters = parameters,
 		.n_parameters = GS_ARRAY_LEN(parameters),
 	};
+	const struct gs_live_endpoint *e;
 
 	if (!endpoints) {
 		gs_http_error(reply, 503, "no memory");
 		return;
 	}
-	for (size_t i = 0; i < GS_LIVE_ENDPOINTS; i++)
-		describe_endpoint(&gs_live_endpoints[i], &endpoints[i]);
-	for (size_t i = 0; i < api_n_endpoints; i++)
-		describe_endpoint(&api_endpoints[i], &endpoints[GS_LIVE_ENDPOINTS + i]);
+	for (size_t i = 0; i < GS_LIVE_ENDPOINTS + api_n_endpoints; i++) {
+		e = i < GS_LIVE_ENDPOINTS ? &gs_live_endpoints[i]
+					  : &api_endpoints[i - GS_LIVE_ENDPOINTS];
+		describe_endpoint(e, find_schema(schemas, GS_ARRAY_LEN(schemas), e),
+				  &endpoints[d.n_endpoints++]);
+	}
+	for (size_t i = 0; i < more->n_endpoints; i++) {
+		e = &more->endpoints[i];
+		describe_endpoint(e, find_schema(more->schemas, more->n_schemas, e),
+				  &endpoints[d.n_endpoints++]);
+	}
 	gs_openapi_write(gs_live_json(reply), &d);
 }

@@ -148,7 +148,7 @@ static bool parse_query(const struct gs_http_request *q, struct gs_http_reply *r
 	return true;
 }
 
-API_HANDLER(api_session_plot)
+GS_API_HANDLER(api_session_plot)
 {
 	struct plot_request asked = {0}, *p;
 

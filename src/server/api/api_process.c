@@ -164,7 +164,7 @@ static void read_series(struct api_task *t)
 	gs_http_answer(&t->later, &reply);
 }
 
-API_HANDLER(api_process_series)
+GS_API_HANDLER(api_process_series)
 {
 	struct gs_api *a = ctx;
 	struct gs_live_snapshot *l;

@@ -200,7 +200,7 @@ static void list_reports(struct inquiry *l, struct gs_store *store, struct gs_ht
 		gs_live_fail(reply, r, NULL);
 }
 
-API_HANDLER(api_job_reports)
+GS_API_HANDLER(api_job_reports)
 {
 	size_t limit = gs_live_limit(q, reply);
 	char after[GS_STORE_REPORT_AFTER_BYTES];
@@ -267,7 +267,7 @@ static void show_report(struct inquiry *l, struct gs_store *store, struct gs_htt
 	gs_buf_fini(&text);
 }
 
-API_HANDLER(api_job_report)
+GS_API_HANDLER(api_job_report)
 {
 	struct inquiry *l;
 	int64_t id;
@@ -372,7 +372,7 @@ static bool ids_of(struct inquiry *l, const struct gs_http_request *q, struct gs
 	return r >= 0;
 }
 
-API_HANDLER(api_job_reports_compare)
+GS_API_HANDLER(api_job_reports_compare)
 {
 	double last = COMPARED;
 	struct inquiry *l;

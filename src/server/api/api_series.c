@@ -295,7 +295,7 @@ static void read_summary(struct api_task *t)
 	free(m->gpu);
 }
 
-API_HANDLER(api_session_summary)
+GS_API_HANDLER(api_session_summary)
 {
 	struct summary *m = calloc(1, sizeof(*m));
 

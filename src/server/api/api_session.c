@@ -43,8 +43,8 @@ static bool api_keys_known(json_t *body, const char *const *keys, struct gs_http
 	return true;
 }
 
-json_t *api_body(const struct gs_http_request *q, const char *const *keys,
-		 struct gs_http_reply *reply)
+json_t *gs_api_body(const struct gs_http_request *q, const char *const *keys,
+		    struct gs_http_reply *reply)
 {
 	json_error_t e;
 	json_t *j = q->content_bytes ? json_loadb((const char *)q->body, q->content_bytes,
@@ -59,7 +59,8 @@ json_t *api_body(const struct gs_http_request *q, const char *const *keys,
 	return NULL;
 }
 
-bool api_text(json_t *body, const char *key, char *out, size_t bytes, struct gs_http_reply *reply)
+bool gs_api_text(json_t *body, const char *key, char *out, size_t bytes,
+		 struct gs_http_reply *reply)
 {
 	json_t *v = json_object_get(body, key);
 	char why[96];
@@ -77,7 +78,8 @@ bool api_text(json_t *body, const char *key, char *out, size_t bytes, struct gs_
 	return false;
 }
 
-bool api_list(json_t *body, const char *key, char *out, size_t bytes, struct gs_http_reply *reply)
+bool gs_api_list(json_t *body, const char *key, char *out, size_t bytes,
+		 struct gs_http_reply *reply)
 {
 	json_t *list = json_object_get(body, key), *v;
 	char why[96];
@@ -244,7 +246,7 @@ static void list_sessions(struct job *j, struct gs_store *store, struct gs_http_
 		gs_live_fail(reply, r, NULL);
 }
 
-API_HANDLER(api_sessions)
+GS_API_HANDLER(api_sessions)
 {
 	size_t limit = gs_live_limit(q, reply);
 	double after = 0;
@@ -305,7 +307,7 @@ static void show_session(struct job *j, struct gs_store *store, struct gs_http_r
 	j_close(b, '}');
 }
 
-API_HANDLER(api_session)
+GS_API_HANDLER(api_session)
 {
 	struct job *j = job_new(ctx, q->param[0], reply, show_session);
 
@@ -342,7 +344,7 @@ static void list_marks(struct job *j, struct gs_store *store, struct gs_http_rep
 		gs_live_fail(reply, r, NULL);
 }
 
-API_HANDLER(api_session_marks)
+GS_API_HANDLER(api_session_marks)
 {
 	struct job *j = job_new(ctx, q->param[0], reply, list_marks);
 
@@ -403,12 +405,12 @@ static bool interval_of(json_t *body, uint64_t *ret_ns, struct gs_http_reply *re
 	return false;
 }
 
-API_HANDLER(api_session_start)
+GS_API_HANDLER(api_session_start)
 {
 	static const char *const keys[] = {
 		"name",   "metrics",          "nodes", "report_metrics", "bandwidth",
 		"nvlink", "interval_seconds", NULL};
-	json_t *body = api_body(q, keys, reply);
+	json_t *body = gs_api_body(q, keys, reply);
 	struct job *j = body ? job_new(ctx, "", reply, start_session) : NULL;
 	struct gs_head_switches own;
 	struct gs_store_session *s;
@@ -418,11 +420,11 @@ API_HANDLER(api_session_start)
 		gs_head_switches(j->api->o.head, &own);
 		s->bandwidth = own.bandwidth; /* not said: as the head */
 		s->nvlink = own.nvlink;
-		if (api_text(body, "name", s->name, sizeof(s->name), reply) &&
-		    api_list(body, "metrics", s->metrics, sizeof(s->metrics), reply) &&
-		    api_list(body, "nodes", s->nodes, sizeof(s->nodes), reply) &&
-		    api_list(body, "report_metrics", s->report_metrics, sizeof(s->report_metrics),
-			     reply) &&
+		if (gs_api_text(body, "name", s->name, sizeof(s->name), reply) &&
+		    gs_api_list(body, "metrics", s->metrics, sizeof(s->metrics), reply) &&
+		    gs_api_list(body, "nodes", s->nodes, sizeof(s->nodes), reply) &&
+		    gs_api_list(body, "report_metrics", s->report_metrics,
+				sizeof(s->report_metrics), reply) &&
 		    bool_of(body, "bandwidth", &s->bandwidth, reply) &&
 		    bool_of(body, "nvlink", &s->nvlink, reply) &&
 		    interval_of(body, &s->interval_ns, reply))
@@ -465,7 +467,7 @@ static void forget_session(struct job *j, struct gs_store *store, struct gs_http
 }
 
 #define CHANGE(handler, run)                                                                       \
-	API_HANDLER(handler)                                                                       \
+	GS_API_HANDLER(handler)                                                                    \
 	{                                                                                          \
 		struct job *j = job_new(ctx, q->param[0], reply, run);                             \
                                                                                                    \
@@ -519,15 +521,15 @@ static bool values_of(struct job *j, json_t *body, struct gs_http_reply *reply)
 	return fine;
 }
 
-API_HANDLER(api_mark)
+GS_API_HANDLER(api_mark)
 {
 	static const char *const keys[] = {"name", "kind", "values", NULL};
-	json_t *body = api_body(q, keys, reply);
+	json_t *body = gs_api_body(q, keys, reply);
 	struct job *j = body ? job_new(ctx, q->param[0], reply, write_mark) : NULL;
 
 	if (j) {
-		if (api_text(body, "name", j->mark_name, sizeof(j->mark_name), reply) &&
-		    api_text(body, "kind", j->mark_kind, sizeof(j->mark_kind), reply) &&
+		if (gs_api_text(body, "name", j->mark_name, sizeof(j->mark_name), reply) &&
+		    gs_api_text(body, "kind", j->mark_kind, sizeof(j->mark_kind), reply) &&
 		    values_of(j, body, reply)) {
 			if (!j->mark_kind[0])
 				strcpy(j->mark_kind, "mark");
@@ -554,16 +556,16 @@ static void put_switches(struct gs_api *a, struct gs_http_reply *reply)
 	j_close(b, '}');
 }
 
-API_HANDLER(api_switches)
+GS_API_HANDLER(api_switches)
 {
 	put_switches(ctx, reply);
 }
 
-API_HANDLER(api_switches_set)
+GS_API_HANDLER(api_switches_set)
 {
 	struct gs_api *a = ctx;
 	static const char *const keys[] = {"bandwidth", "nvlink", "interval_seconds", NULL};
-	json_t *body = api_body(q, keys, reply);
+	json_t *body = gs_api_body(q, keys, reply);
 	struct gs_head_switches s;
 	struct gs_err err = {{0}};
 	int r;
@@ -667,7 +669,7 @@ static void make_export(struct api_task *t)
 	export_unref(e);
 }
 
-API_HANDLER(api_session_export)
+GS_API_HANDLER(api_session_export)
 {
 	struct export_request *e;
 	char format[16];

@@ -186,7 +186,7 @@ static int gswarm(struct gs_plot *p, const char *text, struct gs_err *err)
 {
 	GS_FCLOSE FILE *f = fmemopen((void *)text, strlen(text), "r");
 
-	return gs_plot_add_gswarm(p, f, err);
+	return gs_plot_add_session(p, f, err);
 }
 
 static void sessions_of_gswarm(void **state)

@@ -105,7 +105,7 @@ static int be_fetch(void)
 	return 0;
 }
 
-static void say_number(enum uplink_message what, uint64_t n)
+static void say_number(enum gs_uplink_message what, uint64_t n)
 {
 	say(what, &n, sizeof(n));
 }

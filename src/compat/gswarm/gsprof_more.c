@@ -4,8 +4,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "compat/gswarm/gswarm_int.h"
 #include "commands/common/cli.h"
-#include "commands/head/gsprof.h"
 #include "commands/head/session.h"
 #include "net/http_client/http_client.h"
 #include "output/plot/plot.h"
@@ -45,7 +45,7 @@ static const struct gs_cli_option stat_options[] = {
 	 .takes = "a file ending in one of " GS_PLOT_SUFFIXES, .set = set_plot},
 	GS_CLI_END};
 
-int gsprof_stat(int argc, char **argv)
+int gswarm_run_stat(int argc, char **argv)
 {
 	const struct gs_cli_command command = {.name = argv[0],
 					       .about = "Draws a session.",
@@ -240,7 +240,7 @@ static int stop_by_http(const struct http_options *o, json_t *body)
 	return r;
 }
 
-int gsprof_http(int argc, char **argv, const char *command)
+int gswarm_run_http(int argc, char **argv, const char *command)
 {
 	static const struct gs_cli_option named[] = {{"name", 'n', "NAME", "of the session",
 						      GS_CLI_TEXT,

@@ -1,7 +1,7 @@
 /*
- * Sessions as gswarm-profiler writes them: frames with arrays, one value a GPU. Its numbers are
- * texts: shares of 1 for utilisation and memory, KiB/s for bandwidth. Those that are numbers are
- * ours (percent and GB/s), null is a value that is not known; ours also have power and energy.
+ * Sessions as `session export` writes them: frames with arrays, one value a GPU. Numbers are percent
+ * and GB/s, null is a value that is not known. gswarm-profiler, whose form this is, writes texts:
+ * shares of 1 for utilisation and memory, KiB/s for bandwidth; it has no power and energy.
  */
 #include "output/plot/plot_int.h"
 
@@ -246,7 +246,7 @@ static int add_frames(struct gs_plot *plot, FILE *file, struct gs_err *err)
 	return 0;
 }
 
-int gs_plot_add_gswarm(struct gs_plot *plot, FILE *file, struct gs_err *err)
+int gs_plot_add_session(struct gs_plot *plot, FILE *file, struct gs_err *err)
 {
 	bool found = false;
 	char key[32];
@@ -270,6 +270,6 @@ int gs_plot_add_gswarm(struct gs_plot *plot, FILE *file, struct gs_err *err)
 		}
 	}
 	if (r < 0 || !found)
-		return gs_err_set(err, -EBADMSG, "no frames: not a session of gswarm-profiler");
+		return gs_err_set(err, -EBADMSG, "no frames: not the JSON of a session");
 	return 0;
 }

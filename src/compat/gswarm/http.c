@@ -4,8 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "server/api/api_int.h"
+#include "compat/gswarm/gswarm_int.h"
 #include "core/base/clock.h"
+#include "server/api/endpoint.h"
+
+#define GET  GS_HTTP_GET
+#define POST GS_HTTP_POST
 
 #define OTHERS_MAX 64
 
@@ -112,17 +116,17 @@ static void file_of(const struct gs_store_session *s, char *out, size_t bytes)
 	snprintf(out, bytes, "%s.json", s->name);
 }
 
-API_LOOK(api_status)
+GS_API_LOOK(answer_status)
 {
-	const struct gs_api *a = ctx;
+	struct gs_head *head = gs_api_head(ctx);
 	struct gs_buf *b = gs_live_json(reply);
 	struct gs_store_session *active = NULL;
 	struct gs_head_switches s;
 	char file[GS_STORE_SESSION_NAME_BYTES + 8] = "";
 	size_t n_active = 0;
 
-	gs_head_switches(a->o.head, &s);
-	if (gs_head_active(a->o.head, &active, &n_active) < 0) {
+	gs_head_switches(head, &s);
+	if (gs_head_active(head, &active, &n_active) < 0) {
 		gs_http_error(reply, 503, "no memory");
 		return;
 	}
@@ -142,7 +146,7 @@ API_LOOK(api_status)
 	free(active);
 }
 
-API_LOOK(api_clients)
+GS_API_LOOK(answer_clients)
 {
 	struct gs_buf *b = gs_live_json(reply);
 	char id[160];
@@ -230,7 +234,7 @@ static void put_latest(struct gs_buf *b, const struct gs_node_snapshot *m)
 	j_close(b, '}');
 }
 
-API_LOOK(api_metrics_latest)
+GS_API_LOOK(answer_latest_metrics)
 {
 	struct gs_buf *b = gs_live_json(reply);
 	char id[160];
@@ -257,7 +261,7 @@ API_LOOK(api_metrics_latest)
 /* --- sessions --- */
 
 struct change {
-	struct gs_api *api;
+	struct gs_head *head;
 	struct gs_http_deferred *later;
 	struct gs_store_session session;
 	char name[GS_STORE_SESSION_NAME_BYTES];
@@ -287,7 +291,7 @@ static void hand_over(struct change *c, struct gs_http_reply *reply, gs_head_job
 		change_free(c);
 		return;
 	}
-	if (gs_head_write(c->api->o.head, fn, c) == 0)
+	if (gs_head_write(c->head, fn, c) == 0)
 		return;
 	failed = gs_http_reply_new(c->later);
 	gs_http_error(&failed, 503, "no memory");
@@ -301,8 +305,7 @@ static void start_job(void *arg, struct gs_store *store)
 	struct gs_http_reply reply = gs_http_reply_new(c->later);
 	struct gs_err err = {{0}};
 	char message[GS_STORE_SESSION_NAME_BYTES + 32], file[GS_STORE_SESSION_NAME_BYTES + 8];
-	int r = store ? gs_head_session_start(c->api->o.head, store, &c->session, &err)
-		      : -ESHUTDOWN;
+	int r = store ? gs_head_session_start(c->head, store, &c->session, &err) : -ESHUTDOWN;
 
 	snprintf(message, sizeof(message), "Profiling started: %s", c->session.name);
 	file_of(&c->session, file, sizeof(file));
@@ -311,10 +314,10 @@ static void start_job(void *arg, struct gs_store *store)
 	change_free(c);
 }
 
-API_HANDLER(api_profiling_start)
+static GS_API_HANDLER(start_profiling)
 {
 	static const char *const keys[] = {"name", "report_metrics", "metrics", NULL};
-	json_t *body = api_body(q, keys, reply);
+	json_t *body = gs_api_body(q, keys, reply);
 	struct change *c = body ? calloc(1, sizeof(*c)) : NULL;
 	struct gs_head_switches own;
 
@@ -322,13 +325,13 @@ API_HANDLER(api_profiling_start)
 		json_decref(body);
 		return;
 	}
-	c->api = ctx;
-	gs_head_switches(c->api->o.head, &own);
+	c->head = gs_api_head(ctx);
+	gs_head_switches(c->head, &own);
 	c->session.bandwidth = own.bandwidth;
 	c->session.nvlink = own.nvlink;
-	if (api_text(body, "name", c->session.name, sizeof(c->session.name), reply) &&
-	    api_list(body, "report_metrics", c->session.report_metrics,
-		     sizeof(c->session.report_metrics), reply))
+	if (gs_api_text(body, "name", c->session.name, sizeof(c->session.name), reply) &&
+	    gs_api_list(body, "report_metrics", c->session.report_metrics,
+			sizeof(c->session.report_metrics), reply))
 		hand_over(c, reply, start_job);
 	else
 		change_free(c);
@@ -349,7 +352,7 @@ static void stop_job(void *arg, struct gs_store *store)
 	struct gs_http_reply reply = gs_http_reply_new(c->later);
 	struct gs_err err = {{0}};
 	char message[GS_STORE_SESSION_NAME_BYTES + 48];
-	int r = store ? gs_head_session_stop(c->api->o.head, store, c->name, note_stopped, c, &err)
+	int r = store ? gs_head_session_stop(c->head, store, c->name, note_stopped, c, &err)
 		      : -ESHUTDOWN;
 
 	if (r >= 0 && !c->n)
@@ -363,18 +366,18 @@ static void stop_job(void *arg, struct gs_store *store)
 	change_free(c);
 }
 
-API_HANDLER(api_profiling_stop)
+static GS_API_HANDLER(stop_profiling)
 {
 	static const char *const keys[] = {"name", NULL};
-	json_t *body = api_body(q, keys, reply);
+	json_t *body = gs_api_body(q, keys, reply);
 	struct change *c = body ? calloc(1, sizeof(*c)) : NULL;
 
 	if (!c) {
 		json_decref(body);
 		return;
 	}
-	c->api = ctx;
-	if (api_text(body, "name", c->name, sizeof(c->name), reply))
+	c->head = gs_api_head(ctx);
+	if (gs_api_text(body, "name", c->name, sizeof(c->name), reply))
 		hand_over(c, reply, stop_job);
 	else
 		change_free(c);
@@ -437,7 +440,7 @@ static void record_job(void *arg, struct gs_store *store)
 		.values = c->values,
 		.n_values = c->n_values,
 	};
-	int r = store ? gs_head_annotate(c->api->o.head, store, &mark, NULL, &err) : -ESHUTDOWN;
+	int r = store ? gs_head_annotate(c->head, store, &mark, NULL, &err) : -ESHUTDOWN;
 
 	if (r < 0) {
 		gs_live_fail(&reply, r, &err);
@@ -452,9 +455,9 @@ static void record_job(void *arg, struct gs_store *store)
 	change_free(c);
 }
 
-API_HANDLER(api_profiling_record)
+static GS_API_HANDLER(record_request)
 {
-	json_t *body = api_body(q, NULL, reply);
+	json_t *body = gs_api_body(q, NULL, reply);
 	struct change *c = body ? calloc(1, sizeof(*c)) : NULL;
 	const char *why;
 
@@ -462,7 +465,7 @@ API_HANDLER(api_profiling_record)
 		json_decref(body);
 		return;
 	}
-	c->api = ctx;
+	c->head = gs_api_head(ctx);
 	why = read_record(c, body);
 	json_decref(body);
 	if (!why) {
@@ -511,7 +514,7 @@ static void list_job(void *arg, struct gs_store *store)
 	struct listing l = {.b = gs_live_json(&reply)};
 	int r;
 
-	gs_head_switches(c->api->o.head, &switches);
+	gs_head_switches(c->head, &switches);
 	l.interval_ns = switches.interval_ns;
 	j_open(l.b, NULL, '{');
 	j_open(l.b, "sessions", '[');
@@ -526,7 +529,7 @@ static void list_job(void *arg, struct gs_store *store)
 	change_free(c);
 }
 
-API_HANDLER(api_profiling_sessions)
+static GS_API_HANDLER(list_sessions)
 {
 	struct change *c = calloc(1, sizeof(*c));
 
@@ -535,8 +538,8 @@ API_HANDLER(api_profiling_sessions)
 		gs_http_error(reply, 503, "no memory");
 		return;
 	}
-	c->api = ctx;
-	if (gs_head_read(c->api->o.head, list_job, c) < 0) {
+	c->head = gs_api_head(ctx);
+	if (gs_head_read(c->head, list_job, c) < 0) {
 		struct gs_http_reply failed = gs_http_reply_new(c->later);
 
 		gs_http_error(&failed, 503, "no memory");
@@ -544,3 +547,55 @@ API_HANDLER(api_profiling_sessions)
 		change_free(c);
 	}
 }
+
+/* --- the endpoints --- */
+
+static const struct gs_live_endpoint endpoints[] = {
+	{"/status", GET, false, false, "", "What the head does now (gswarm)", answer_status},
+	{"/clients", GET, false, false, "", "Nodes and their GPUs (gswarm)", answer_clients},
+	{"/metrics/latest", GET, false, false, "", "Newest values (gswarm)", answer_latest_metrics},
+	{"/profiling/start", POST, false, true, "", "Start a session (gswarm)", start_profiling},
+	{"/profiling/stop", POST, false, true, "", "Stop one session or all (gswarm)",
+	 stop_profiling},
+	{"/profiling/record", POST, false, true, "", "Times of an application's request (gswarm)",
+	 record_request},
+	{"/profiling/sessions", GET, false, false, "", "All sessions (gswarm)", list_sessions},
+};
+
+#define STARTED "{success:bool, message:text, output_file:text?}"
+#define GPU     "id:text, name:text, physical_idx:int, hostname:text"
+
+static const struct gs_api_schema schemas[] = {
+	{"/status", GET, NULL,
+	 "{freq:int, enable_bandwidth_profiling:bool, enable_nvlink_profiling:bool, "
+	 "is_profiling:bool, output_filename:text, frame_id_counter:int, active_sessions:int, "
+	 "connected_clients:[text], total_gpus:int, gpu_info:{*:[{" GPU "}]}}"},
+	{"/clients", GET, NULL,
+	 "{total_clients:int, clients:[{client_id:text, hostname:text, gpu_count:int, "
+	 "gpus:[{" GPU ", uuid:text, memory_total:number?, compute_capability:text?}], "
+	 "last_update:time?, status:'healthy'|'unhealthy'|'disconnected'}]}"},
+	{"/metrics/latest", GET, NULL,
+	 "{timestamp:time, client_data:{*:{gpus_metrics:[{physical_idx:int, name:text, "
+	 "gpu_util:number?, mem_util:number?, dram_bw_gbps_rx:number?, dram_bw_gbps_tx:number?, "
+	 "nvlink_bw_gbps_rx:number?, nvlink_bw_gbps_tx:number?, dram_active:number?, "
+	 "temperature:number?, power:number?}], p2p_links:[{local_gpu_physical_id:int, "
+	 "local_gpu_name:text, remote_gpu_physical_id:int, remote_gpu_name:text, type:text, "
+	 "link:int}], system_metrics:{dram_util:number?, disk_util:number?}, timestamp:time?, "
+	 "healthy:bool}}}"},
+	{"/profiling/start", POST, "{name?:text?, report_metrics?:[text]?}", STARTED},
+	{"/profiling/stop", POST, "{name?:text?}", STARTED},
+	{"/profiling/record", POST,
+	 "{app_name:text, queue_time:any, processing_time:any, other_time?:{*:any}?}",
+	 "{success:bool, message:text, sessions:int}"},
+	{"/profiling/sessions", GET, NULL,
+	 "{total_sessions:int, active_sessions:int, sessions:[{name:text, is_active:bool, "
+	 "active:bool, frames:int, "
+	 "start_time:time?, frame_count:int, output_file:text, id:text}]}"},
+};
+
+const struct gs_api_addition gswarm_http = {
+	.endpoints = endpoints,
+	.n_endpoints = GS_ARRAY_LEN(endpoints),
+	.schemas = schemas,
+	.n_schemas = GS_ARRAY_LEN(schemas),
+};

@@ -4,15 +4,14 @@
  * system values percent. It answers nothing while the stream runs, so what went out counts as
  * delivered.
  */
-#include "net/uplink/uplink_int.h"
+#include "compat/gswarm/gswarm_int.h"
 
 #include <errno.h>
 #include <string.h>
 #include <zstd.h>
 
 #include "core/base/clock.h"
-#include "gswarm_profiler.pb-c.h"
-#include "model/node/record.h"
+#include "net/uplink/uplink_line.h"
 
 #define SERVICE "/gswarm_profiler.ProfilerService/"
 
@@ -61,7 +60,7 @@ static void fill_metric(Metric *m, const struct gs_gpu_info *info, const struct 
 }
 
 /* One message of a moment; 0 or a negative errno. */
-static int send_update(struct uplink_line *l, const struct gs_node_snapshot *node)
+static int send_update(struct gs_uplink_line *l, const struct gs_node_snapshot *node)
 {
 	GswarmProfiler__MetricsUpdate m = GSWARM_PROFILER__METRICS_UPDATE__INIT;
 	GswarmProfiler__SystemMetrics system = GSWARM_PROFILER__SYSTEM_METRICS__INIT;
@@ -102,21 +101,21 @@ static int send_update(struct uplink_line *l, const struct gs_node_snapshot *nod
 
 static void on_writable(void *ctx, struct gs_grpc_request *request)
 {
-	((struct uplink_line *)ctx)->blocked = false;
+	((struct gs_uplink_line *)ctx)->blocked = false;
 }
 
 static void on_ended(void *ctx, struct gs_grpc_request *request, enum gs_grpc_status status,
 		     const char *text)
 {
-	struct uplink_line *l = ctx;
+	struct gs_uplink_line *l = ctx;
 
 	l->request = NULL;
-	uplink_failed(l, status, text,
-		      status == GS_GRPC_UNIMPLEMENTED || status == GS_GRPC_UNAUTHENTICATED ||
-			      status == GS_GRPC_PERMISSION_DENIED);
+	gs_uplink_failed(l, status, text,
+			 status == GS_GRPC_UNIMPLEMENTED || status == GS_GRPC_UNAUTHENTICATED ||
+				 status == GS_GRPC_PERMISSION_DENIED);
 }
 
-static void begin_stream(struct uplink_line *l)
+static void begin_stream(struct gs_uplink_line *l)
 {
 	struct gs_grpc_request_options o = {
 		.size = sizeof(o),
@@ -127,21 +126,21 @@ static void begin_stream(struct uplink_line *l)
 	int r = gs_grpc_client_call(l->client, &o, &l->request);
 
 	if (r < 0) {
-		uplink_failed(l, GS_GRPC_UNAVAILABLE, strerror(-r), false);
+		gs_uplink_failed(l, GS_GRPC_UNAVAILABLE, strerror(-r), false);
 		return;
 	}
 	l->welcomed = true;
 	l->state.state = GS_UPLINK_CONNECTED;
-	l->state.gswarm = true;
+	l->state.is_other = true;
 	l->state.connects++;
-	uplink_log(l, "connected to the head of gswarm-profiler at %s", l->state.head);
+	gs_uplink_log(l, "connected to the head of gswarm-profiler at %s", l->state.head);
 }
 
 /* --- Connect, and how it samples --- */
 
 static void on_status(void *ctx, struct gs_grpc_request *request, const void *data, size_t bytes)
 {
-	struct uplink_line *l = ctx;
+	struct gs_uplink_line *l = ctx;
 	GswarmProfiler__StatusResponse *m =
 		gswarm_profiler__status_response__unpack(NULL, bytes, data);
 	struct gs_uplink_config wish = {.processes = false};
@@ -153,14 +152,14 @@ static void on_status(void *ctx, struct gs_grpc_request *request, const void *da
 		wish.interval_ns = LINK_WISH_MOST_NS;
 	wish.bandwidth = m->enable_bandwidth_profiling;
 	wish.nvlink = m->enable_nvlink_profiling;
-	uplink_report_config(l, &wish);
+	gs_uplink_report_config(l, &wish);
 	gswarm_profiler__status_response__free_unpacked(m, NULL);
 }
 
 static void on_connect_reply(void *ctx, struct gs_grpc_request *request, const void *data,
 			     size_t bytes)
 {
-	struct uplink_line *l = ctx;
+	struct gs_uplink_line *l = ctx;
 	GswarmProfiler__ConnectResponse *m =
 		gswarm_profiler__connect_response__unpack(NULL, bytes, data);
 
@@ -172,7 +171,7 @@ static void on_connect_reply(void *ctx, struct gs_grpc_request *request, const v
 static void on_connect_ended(void *ctx, struct gs_grpc_request *request, enum gs_grpc_status status,
 			     const char *text)
 {
-	struct uplink_line *l = ctx;
+	struct gs_uplink_line *l = ctx;
 	GswarmProfiler__Empty empty = GSWARM_PROFILER__EMPTY__INIT;
 	struct gs_grpc_request_options o = {.size = sizeof(o),
 					    .path = SERVICE "GetStatus",
@@ -192,7 +191,7 @@ static void on_connect_ended(void *ctx, struct gs_grpc_request *request, enum gs
 
 /* Say who we are, with the GPUs of the oldest moment that waits: there is one before we connect, or
  * the head learns of GPUs from the stream. */
-static void begin_line(struct uplink_line *l)
+static void begin_line(struct gs_uplink_line *l)
 {
 	struct gs_grpc_request_options o = {
 		.size = sizeof(o),
@@ -204,12 +203,12 @@ static void begin_line(struct uplink_line *l)
 	GswarmProfiler__InitialInfo m = GSWARM_PROFILER__INITIAL_INFO__INIT;
 	struct gs_node_snapshot *node = NULL;
 	GswarmProfiler__GPUInfo *info = NULL, **pointers = NULL;
-	struct uplink_reply got;
+	struct gs_uplink_reply got;
 	size_t n = 0, bytes;
 	int r = -ENOMEM;
 
-	l->state.gswarm = false; /* not before the stream stands */
-	if (uplink_ask(l, LINK_GET, 0, &got) == 0)
+	l->state.is_other = false; /* not before the stream stands */
+	if (gs_uplink_ask(l, LINK_GET, 0, &got) == 0)
 		node = decode_newest(&got.batch);
 	n = node ? node->gpu->n_gpus : 0;
 	info = calloc(n + 1, sizeof(*info));
@@ -233,18 +232,18 @@ static void begin_line(struct uplink_line *l)
 	free(pointers);
 	gs_node_snapshot_free(&node);
 	if (r < 0)
-		uplink_failed(l, GS_GRPC_UNAVAILABLE, strerror(-r), false);
+		gs_uplink_failed(l, GS_GRPC_UNAVAILABLE, strerror(-r), false);
 }
 
-static void pump_line(struct uplink_line *l)
+static void pump_line(struct gs_uplink_line *l)
 {
-	struct uplink_reply got, acked;
+	struct gs_uplink_reply got, acked;
 	int r = 0;
 
 	/* A head of gswarm takes moments alone. */
-	if (!l->welcomed || l->kind != GS_UPLINK_SAMPLES || !l->state.gswarm)
+	if (!l->welcomed || l->kind != GS_UPLINK_SAMPLES || !l->state.is_other)
 		return;
-	while ((r = uplink_ask(l, LINK_GET, l->next_send, &got)) != GS_QUEUE_END) {
+	while ((r = gs_uplink_ask(l, LINK_GET, l->next_send, &got)) != GS_QUEUE_END) {
 		struct gs_node_snapshot *node;
 		uint64_t seq = got.batch.seq, bytes = got.batch.bytes;
 
@@ -260,17 +259,17 @@ static void pump_line(struct uplink_line *l)
 		l->next_send = seq + 1;
 		l->state.sent_batches++;
 		l->state.sent_bytes += bytes;
-		(void)uplink_ask(l, LINK_SENT, seq, &acked);
-		(void)uplink_ask(l, LINK_ACK, seq, &acked);
+		(void)gs_uplink_ask(l, LINK_SENT, seq, &acked);
+		(void)gs_uplink_ask(l, LINK_ACK, seq, &acked);
 		l->state.acked_batches++;
 	}
 	l->blocked = r == -ENOBUFS;
 }
 
-static void end_line(struct uplink_line *l)
+static void end_line(struct gs_uplink_line *l)
 {
 	gs_grpc_request_end(l->request);
 }
 
-const struct uplink_protocol link_gswarm = {
+const struct gs_uplink_protocol gswarm_uplink = {
 	.begin = begin_line, .pump = pump_line, .end = end_line};

@@ -8,7 +8,7 @@ bool gsprof_is_called(const char *argv0);
 int gsprof_main(int argc, char **argv);
 
 /* gsprof_more.c; command: "http-profile", "http-stop" or "http-status". Exit statuses. */
-int gsprof_stat(int argc, char **argv);
-int gsprof_http(int argc, char **argv, const char *command);
+int gswarm_run_stat(int argc, char **argv);
+int gswarm_run_http(int argc, char **argv, const char *command);
 
 #endif

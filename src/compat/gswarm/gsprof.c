@@ -3,7 +3,7 @@
  * connect; profile, stop, status and exit are calls of gswarm's interface, and so work with a head
  * of either kind; recover lists, resumes and exports what a head of ours keeps.
  */
-#include "commands/head/gsprof.h"
+#include "compat/gswarm/gswarm_int.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,7 +11,6 @@
 #include "server/session_export/session_export.h"
 #include "commands/common/cli.h"
 #include "commands/head/session.h"
-#include "gswarm_profiler.pb-c.h"
 #include "core/text/text.h"
 
 #define SERVICE   "/gswarm_profiler.ProfilerService/"
@@ -24,13 +23,6 @@ struct gsprof {
 	size_t n_report;
 	bool list, export, has_head;
 };
-
-bool gsprof_is_called(const char *argv0)
-{
-	const char *slash = strrchr(argv0, '/');
-
-	return strcmp(slash ? slash + 1 : argv0, "gsprof") == 0;
-}
 
 static int report_failure(int r, const struct gs_err *err)
 {
@@ -405,7 +397,7 @@ static void print_help(FILE *out)
 	fputs("\nRun `gsprof COMMAND --help` for its options.\n", out);
 }
 
-int gsprof_main(int argc, char **argv)
+int gswarm_run_gsprof(int argc, char **argv)
 {
 	char name[64];
 
@@ -437,14 +429,14 @@ int gsprof_main(int argc, char **argv)
 	}
 	if (strcmp(argv[1], "stat") == 0) {
 		argv[1] = name;
-		return gsprof_stat(argc - 1, argv + 1);
+		return gswarm_run_stat(argc - 1, argv + 1);
 	}
 	if (strcmp(argv[1], "http-profile") == 0 || strcmp(argv[1], "http-stop") == 0 ||
 	    strcmp(argv[1], "http-status") == 0) {
 		char *command = argv[1];
 
 		argv[1] = name;
-		return gsprof_http(argc - 1, argv + 1, command);
+		return gswarm_run_http(argc - 1, argv + 1, command);
 	}
 	gs_cli_say("no command \"%s\": `gsprof help` lists them", argv[1]);
 	return GS_EXIT_USAGE;
