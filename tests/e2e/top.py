@@ -270,7 +270,7 @@ def seeks(t):
     s.keys(',')
     s.wait(rf' {max(1, n - 61)}/{n}')
     s.keys('F9')
-    s.wait('recording: there is nobody')
+    s.wait('this is a recording: there is no process to signal')
     s.keys('Enter')
     s.wait('not recorded')
     s.close()
