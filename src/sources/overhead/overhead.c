@@ -253,18 +253,17 @@ static double share_of(double cost_ns, double time_ns)
 }
 
 /* Takes the interval from what the unit may spend; returns by which share it has overspent, 0: it
- * has not. */
-static double settle_unit(struct gs_overhead *b, struct unit *u, double time_ns)
+ * has not. decides: steps are made for that; else it goes on owing what it has overspent. */
+static double settle_unit(struct gs_overhead *b, struct unit *u, double time_ns, bool decides)
 {
 	double most_ns = b->max_ratio * GS_OVERHEAD_BURST_NS;
 
 	u->left_ns += b->max_ratio * time_ns - u->steered_ns;
 	if (u->left_ns > most_ns)
 		u->left_ns = most_ns;
-	if (u->left_ns >= 0)
+	if (u->left_ns >= 0 || !decides)
 		return 0;
-	/* Until the steps have their effect. */
-	u->left_ns = 0;
+	u->left_ns = b->max_ratio * GS_OVERHEAD_AGAIN_NS;
 	return share_of(u->steered_ns, time_ns);
 }
 
@@ -295,6 +294,7 @@ void gs_overhead_tick(struct gs_overhead *b, uint64_t now_ns, double *ret_ratio,
 		      void (*step)(void *, const struct gs_overhead_step *), void *ctx)
 {
 	double elapsed_ns = b->last_ns ? (double)(now_ns - b->last_ns) : 0, over = 0;
+	bool decides = step && b->max_ratio > 0 && elapsed_ns >= MIN_INTERVAL_NS;
 
 	*ret_ratio = 0;
 	for (size_t i = 0; elapsed_ns > 0 && i < b->n_units; i++) {
@@ -306,11 +306,11 @@ void gs_overhead_tick(struct gs_overhead *b, uint64_t now_ns, double *ret_ratio,
 		ratio = share_of(u->cost_ns, time_ns);
 		if (ratio > *ret_ratio)
 			*ret_ratio = ratio;
-		ratio = settle_unit(b, u, time_ns);
+		ratio = settle_unit(b, u, time_ns, decides);
 		if (ratio > over)
 			over = ratio;
 	}
-	if (step && b->max_ratio > 0 && elapsed_ns >= MIN_INTERVAL_NS && over > b->max_ratio)
+	if (over > b->max_ratio)
 		step_down(b, over, elapsed_ns, step, ctx);
 	b->last_ns = now_ns;
 	start_interval(b);

@@ -10,12 +10,14 @@
  * of all. Who used less than a tenth of a processor counts as having used that: what sleeps is not
  * slowed down.
  *
- * Each of them has what the limit grants for BURST_NS to spend at once, and then the limit's part
- * of its time. Who has spent more makes the functions that cost most in the interval go down, one
- * step at a time, until the same hits would cost less than the limit. The last step takes the
- * probes off, which takes a while: hits that come until then are added up, but no reason for
- * further steps. No function ever goes up again: a program that is in a quiet phase would be taken
- * for one that calls little, and be slowed down again when it is not.
+ * Each of them has what the limit grants for GS_OVERHEAD_BURST_NS to spend at once, and then the
+ * limit's part of its time. Who has spent more makes the functions that cost most in the interval
+ * go down, one step at a time, until the same hits would cost less than the limit, and has again
+ * what the limit grants for GS_OVERHEAD_AGAIN_NS: no function goes down for what one short interval
+ * happens to have in it. The last step takes the probes off, which takes a while: hits that come
+ * until then are added up, but no reason for further steps. No function ever goes up again: a
+ * program that is in a quiet phase would be taken for one that calls little, and be slowed down
+ * again when it is not.
  */
 #ifndef GS_SOURCES_OVERHEAD_OVERHEAD_H
 #define GS_SOURCES_OVERHEAD_OVERHEAD_H
@@ -28,6 +30,7 @@
 
 #define GS_OVERHEAD_MAX_UNITS 4096 /* threads and processes at one time; others count in the sum */
 #define GS_OVERHEAD_BURST_NS  1e9
+#define GS_OVERHEAD_AGAIN_NS  0.2e9 /* four intervals */
 
 struct gs_overhead;
 

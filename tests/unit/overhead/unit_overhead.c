@@ -189,6 +189,29 @@ static void burst(void **state)
 	assert_string_equal(steps.text, "7>4(900000/s 90.00%) ");
 }
 
+/* After a step what is left is judged by more than one short interval: here 0.5 ms too much of 10
+ * that may be spent again; going on, it is answered too. */
+static void one_interval_after_a_step(void **state)
+{
+	BUDGET *b = gs_overhead_new(&prices, 0.05);
+	struct steps steps;
+	unsigned i = 0;
+
+	place(b, 7, 8);
+	tick(b, 0, &steps);
+	hits(b, 1, 7, 90000, 0);
+	cpu(b, 1, 100);
+	tick(b, 100, &steps);
+	assert_string_equal(steps.text, "7>4(900000/s 90.00%) ");
+	do {
+		hits(b, 1, 8, 3000, 0); /* 6 % */
+		cpu(b, 1, 50);
+		near(tick(b, 100 + 50 * ++i, &steps), 0.06);
+	} while (!steps.n && i < 100);
+	assert_int_equal(i, 21);
+	assert_string_equal(steps.text, "8>2(60000/s 6.00%) ");
+}
+
 /* Slightly too much is answered too, when it goes on. */
 static void slow_excess(void **state)
 {
@@ -483,6 +506,7 @@ int main(void)
 		cmocka_unit_test(idle_program),
 		cmocka_unit_test(below_the_limit),
 		cmocka_unit_test(burst),
+		cmocka_unit_test(one_interval_after_a_step),
 		cmocka_unit_test(slow_excess),
 		cmocka_unit_test(one_step),
 		cmocka_unit_test(all_the_way),
