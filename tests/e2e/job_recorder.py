@@ -109,7 +109,9 @@ def unknown(t):
 @case('a job that has yet to begin is waited for, and its recorder ends with it', timeout=240)
 def held(t):
     with Slurm(t) as s:
-        job = s.submit(f'{sys.executable} -c "import time\nwhile time.process_time() < 1: pass"\n', '-n1', '--hold')
+        # It spends its second when the recorder has it.
+        job = s.submit(f'while [ ! -e {t.path("go")} ]; do sleep 0.05; done\n'
+                       f'{sys.executable} -c "import time\nwhile time.process_time() < 1: pass"\n', '-n1', '--hold')  # fmt: skip
         record(t, '-j', str(job), '--linger', '1s', env={'SLURM_CONF': s.conf})
         # Longer than --linger, by the recorder's own clock: it has asked, and was answered.
         start = os.times().elapsed
