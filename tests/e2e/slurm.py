@@ -32,7 +32,7 @@ class Jobs:
         line = self.proc.stdout.readline()
         assert line, f'show_jobs ended: {self.proc.poll()}'
         self.all = json.loads(line)
-        self.jobs = [j for j in self.all['jobs'] if j['kind'] == SLURM and self.first <= j['job_id'] < self.first + 100000]
+        self.jobs = [j for j in self.all['jobs'] if j['kind'] == SLURM and self.first <= j['job_id'] < self.first + 1000]
         return self.jobs
 
     def job(self, job_id):
@@ -79,7 +79,8 @@ def attributes(t, slurm, job, j, gpus=0):
     t.equal(f'GPUs of {job}', bin(j['gpu_mask']), bin(gpus))
 
 
-@case('batch, steps on two nodes, two users: all that Slurm says of each process', timeout=120, needs=None)
+# alone: commands that are asked of Slurm for jobs of others would be counted, too.
+@case('batch, steps on two nodes, two users: all that Slurm says of each process', timeout=120, needs=None, alone='jobs')
 def steps(t):
     with Slurm(t) as s:
         a = s.submit('srun -N2 -n4 --overlap sleep 3000 &\nsrun -N1 -n1 --overlap sleep 3001 &\nsleep 3002\n', '-N2',
@@ -210,7 +211,7 @@ def told(t):
                         (job, step, int(rank), True))  # fmt: skip
 
 
-@case('the controller is gone: what the node knows stays', timeout=120, needs=None)
+@case('the controller is gone: what the node knows stays', timeout=120, needs=None, alone='jobs')
 def no_controller(t):
     with Slurm(t) as s:
         a = s.submit('srun -n2 --overlap sleep 3000\n', '-n2', '--account=bio', '-J', NAME, user='games')
@@ -263,4 +264,4 @@ def gpu(t):
 
 
 if __name__ == '__main__':
-    main(alone='jobs')  # they see those of the whole machine
+    main(beside='jobs')
