@@ -1,12 +1,15 @@
 /*
  * What a holder takes from a reader that somebody broke into: an answer is refused, or each place
- * in it is one that was asked for. The first byte says whose answer it is.
+ * in it is one that was asked for. The first byte says whose answer it is. Of one kind the rest is
+ * the file that a reader is asked about: whatever is in it, its answer is one that the holder takes.
  */
 #include <assert.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "model/trace/func.h"
 #include "sources/attach_plan/described.h"
@@ -24,33 +27,86 @@ static void on_attach(void *ctx, const struct gs_attach *attach)
 		assert((unsigned char)*c >= 0x20 && *c != 0x7f);
 }
 
-static void take_plan(uint8_t *data, size_t bytes)
-{
-	struct gs_attach_plan_options options = {.layers = 0xff,
-						 .python_calls = true,
-						 .python_gc = true,
-						 .python_gil = true,
-						 .many_links = true,
-						 .on_attach = on_attach};
-	struct gs_wire_in in = GS_WIRE_IN(data, bytes);
+struct holder { /* one that wants all that can be had */
+	struct gs_attach_plan_options options;
 	struct gs_attach_plan_selection selection;
-	struct gs_attach_plan plan = {0};
-	int r;
+};
 
-	options.funcs = gs_func_set_new();
-	if (!options.funcs || gs_attach_plan_select(&selection, &options, NULL) < 0)
+static void holder_init(struct holder *h)
+{
+	static const char *const all[] = {"*"};
+
+	h->options = (struct gs_attach_plan_options){.layers = 0xff,
+						     .globs = all,
+						     .n_globs = 1,
+						     .ops = all,
+						     .n_ops = 1,
+						     .python_calls = true,
+						     .python_gc = true,
+						     .python_gil = true,
+						     .many_links = true,
+						     .on_attach = on_attach};
+	h->options.funcs = gs_func_set_new();
+	if (!h->options.funcs || gs_attach_plan_select(&h->selection, &h->options, NULL) < 0)
 		abort();
-	r = gs_attach_plan_take_answer(&plan, &selection, &options, "/lib", FILE_BYTES, &in);
-	assert(r == 0 || r == -EBADMSG || r == -ENOBUFS);
+}
+
+static int take_answer(struct holder *h, uint8_t *data, size_t bytes, uint64_t file_bytes)
+{
+	struct gs_wire_in in = GS_WIRE_IN(data, bytes);
+	struct gs_attach_plan plan = {0};
+	int r = gs_attach_plan_take_answer(&plan, &h->selection, &h->options, "/lib", file_bytes,
+					   &in);
+
 	for (size_t i = 0; r == 0 && i < plan.n; i++) {
 		const struct gs_attach_plan_place *p = &plan.places[i];
 
-		assert(p->file_off < FILE_BYTES && p->ref_ctr_off < FILE_BYTES);
+		assert(p->file_off < file_bytes && p->ref_ctr_off < file_bytes);
 		assert(p->family <= GS_FAMILY_UNWIND);
-		assert(!p->func || gs_func_set_get(options.funcs, p->func));
+		assert(!p->func || gs_func_set_get(h->options.funcs, p->func));
 	}
 	gs_attach_plan_fini(&plan);
-	gs_func_set_free(&options.funcs);
+	return r;
+}
+
+static void take_plan(uint8_t *data, size_t bytes)
+{
+	struct holder h;
+	int r;
+
+	holder_init(&h);
+	r = take_answer(&h, data, bytes, FILE_BYTES);
+	assert(r == 0 || r == -EBADMSG || r == -ENOBUFS);
+	gs_func_set_free(&h.options.funcs);
+}
+
+/* A whole question and answer about this file. */
+static void ask_of_file(uint8_t *data, size_t bytes)
+{
+	const struct gs_mapped_file file = {.path = "/lib", .is_exe = bytes & 1};
+	struct gs_buf asked = GS_BUF_INIT(1 << 20), reply = GS_BUF_INIT(GS_READER_MAX_BYTES);
+	struct gs_wire_out question = {.buf = &asked}, answer = {.buf = &reply};
+	struct gs_reader_request request = {.fds = {memfd_create("fuzz", MFD_CLOEXEC), -1}};
+	struct gs_err err = {{0}};
+	struct holder h;
+	void *state = NULL;
+
+	if (request.fds[0] < 0 || write(request.fds[0], data, bytes) != (ssize_t)bytes)
+		abort();
+	holder_init(&h);
+	gs_attach_plan_put_request(&question, &h.options, &file);
+	assert(question.r == 0);
+	request.in = GS_WIRE_IN(asked.data, asked.bytes);
+	if (gs_attach_plan_serve(&state, &request, &answer, &err) == 0) {
+		int r = take_answer(&h, reply.data, reply.bytes, bytes);
+
+		assert(r == 0 || r == -ENOBUFS);
+	}
+	if (request.fds[0] >= 0)
+		close(request.fds[0]);
+	gs_buf_fini(&asked);
+	gs_buf_fini(&reply);
+	gs_func_set_free(&h.options.funcs);
 }
 
 static bool read_none(void *ctx, uint64_t addr, uint64_t *ret_value)
@@ -129,8 +185,8 @@ static void take_operators(uint8_t *data, size_t bytes)
 	assert(r == 0 || r == -EBADMSG);
 }
 
-static void (*const takers[])(uint8_t *data, size_t bytes) = {take_plan, take_row, take_interpreter,
-							      take_described, take_operators};
+static void (*const takers[])(uint8_t *data, size_t bytes) = {
+	take_plan, take_row, take_interpreter, take_described, take_operators, ask_of_file};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {

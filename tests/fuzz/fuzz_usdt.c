@@ -21,6 +21,8 @@ static void python(struct gs_elf *elf)
 {
 	struct gs_python_site sites[GS_PYTHON_SITE_MAX];
 	struct gs_usdt_places gc[2], left;
+	struct gs_elf_symbol cleared;
+	const char *name, *reason;
 	struct gs_err err;
 	unsigned n = 0;
 
@@ -33,6 +35,9 @@ static void python(struct gs_elf *elf)
 		for (unsigned i = 0; i < left.n; i++)
 			if (left.at[i].cookie >> GS_COOKIE_FRAME_SHIFT > GS_COOKIE_FRAME_MAX)
 				abort();
+	if (gs_elf_python_cleared(elf, &cleared, &name, &reason) > 0 &&
+	    (reason || !name || !cleared.found))
+		abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
