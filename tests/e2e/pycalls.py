@@ -241,6 +241,9 @@ def budget_of_others(t):
     each(check, n=1, untimed=True)
 
 
+TIMES = ('total_ns', 'self_ns', 'p50_ns', 'p95_ns', 'p99_ns', 'max_ns', 'launches')
+
+
 @case('3.11 built with static probes: as many calls, without their times', timeout=240)
 def counted_when_left(t):
     found = of_3_11()
@@ -253,7 +256,7 @@ def counted_when_left(t):
             compare(t, p, rows, counted(t, p.program, *cases))
             t.equal(f'{p}: lost of Python', set(run.summary['lost'].get('python', {})), {'untimed'})
             t.true(f'{p}: each is told as untimed', run.lost('untimed') >= sum(r['calls'] for r in rows.values()))
-            t.equal(f'{p}: times', {r['total_ns'] for r in rows.values()}, {0})
+            t.equal(f'{p}: times', {r[key] for r in rows.values() for key in TIMES}, {None})
         run = trace(t, p.program, ALL, '-o', t.path('calls.gst'))
         compare(t, f'{p}, with a file', of_target(run), counted(t, p.program, *ALL))
         told = [a for a in run.summary['attach_failures'] if a['function'] == 'python:function__entry']
@@ -284,7 +287,7 @@ def counted_when_cleared(t):
             t.equal(f'{p}: sys.setprofile counts the same of functions', plain,
                     {k: n for k, n in wanted_of(ends).items() if k[1] not in GENERATORS})  # fmt: skip
             t.equal(f'{p}: lost of Python', set(run.summary['lost'].get('python', {})), {'untimed'})
-            t.equal(f'{p}: times', {r['total_ns'] for r in rows.values()}, {0})
+            t.equal(f'{p}: times', {r[key] for r in rows.values() for key in TIMES}, {None})
         run = trace(t, p.program, ALL, '-o', t.path('calls.gst'))
         compare(t, f'{p}, with a file', of_target(run), counted(t, p.program, *ALL, column=4))
         told = [a for a in run.summary['attach_failures'] if 'ClearAndPop' in a['function']]
@@ -314,6 +317,8 @@ def no_cleanup(t):
         run = t.trace('--python-calls', command=[p.program, '-c', MAKES])
         rows = {f['name']: f['calls'] for f in run.summary['python_functions'] if f['calls'] >= 1000}
         t.equal(f'{p}: calls', rows, {'<string>:__init__/3': 5000})
+        text = t.tool('trace', '--python-calls', '--', p.program, '-c', MAKES).err
+        t.match(f'{p}: text without times', r'(?m)^  <string>:__init__/3 +5,000 +- +- +- +- +- +Python function', text)
 
 
 @case('3.11 without static probes and others are reported, with another way')

@@ -196,24 +196,29 @@ static void put_python(struct row *row, const struct gs_summary *s)
 {
 	for (size_t i = 0; i < s->n_python_functions; i++) {
 		const struct gs_python_function *f = &s->python_functions[i];
-		char detail[800];
+		char detail[800], self[40] = "";
 
-		snprintf(detail, sizeof(detail), "self_ns=%llu resumes=%llu file=%.640s line=%u",
-			 (unsigned long long)f->self_ns, (unsigned long long)f->resumes, f->file,
-			 f->line);
+		if (f->total_ns)
+			snprintf(self, sizeof(self), "self_ns=%llu ",
+				 (unsigned long long)f->self_ns);
+		snprintf(detail, sizeof(detail), "%sresumes=%llu file=%.640s line=%u", self,
+			 (unsigned long long)f->resumes, f->file, f->line);
 		put_text(row, COL_RECORD, "python_function");
 		put_text(row, COL_SCOPE, "all");
 		put_text(row, COL_LAYER, gs_layer_name(GS_LAYER_PYTHON));
 		put_text(row, COL_FUNCTION, f->name);
 		put_text(row, COL_CLASS, gs_class_name(GS_CLASS_PYTHON));
 		put_number(row, COL_CALLS, f->calls);
-		put_number(row, COL_TOTAL, f->total_ns);
-		put_number(row, COL_P50, f->p50_ns);
-		put_number(row, COL_P95, f->p95_ns);
-		put_number(row, COL_P99, f->p99_ns);
-		put_number(row, COL_MAX, f->max_ns);
+		if (f->total_ns) {
+			put_number(row, COL_TOTAL, f->total_ns);
+			put_number(row, COL_P50, f->p50_ns);
+			put_number(row, COL_P95, f->p95_ns);
+			put_number(row, COL_P99, f->p99_ns);
+			put_number(row, COL_MAX, f->max_ns);
+		}
 		put_text(row, COL_DETAIL, detail);
-		put_number(row, COL_LAUNCHES, f->launches);
+		if (f->total_ns)
+			put_number(row, COL_LAUNCHES, f->launches);
 		end_row(row);
 	}
 }

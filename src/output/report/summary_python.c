@@ -88,6 +88,7 @@ void gs_report_summary_python_doc(struct gs_doc *doc, const struct gs_summary *s
 	gs_doc_begin_list(doc, "python_functions", s->n_python_functions);
 	for (size_t i = 0; i < s->n_python_functions; i++) {
 		const struct gs_python_function *f = &s->python_functions[i];
+		bool timed = f->total_ns != 0;
 
 		gs_doc_begin_flat(doc, NULL);
 		gs_doc_put_text(doc, "name", f->name);
@@ -95,13 +96,13 @@ void gs_report_summary_python_doc(struct gs_doc *doc, const struct gs_summary *s
 		gs_doc_put_u64_if(doc, "line", f->line, f->line);
 		gs_doc_put_u64(doc, "calls", f->calls);
 		gs_doc_put_u64(doc, "resumes", f->resumes);
-		gs_doc_put_u64(doc, "total_ns", f->total_ns);
-		gs_doc_put_u64(doc, "self_ns", f->self_ns);
-		gs_doc_put_u64_if(doc, "p50_ns", f->p50_ns, f->calls);
-		gs_doc_put_u64_if(doc, "p95_ns", f->p95_ns, f->calls);
-		gs_doc_put_u64_if(doc, "p99_ns", f->p99_ns, f->calls);
-		gs_doc_put_u64_if(doc, "max_ns", f->max_ns, f->calls);
-		gs_doc_put_u64(doc, "launches", f->launches);
+		gs_doc_put_u64_if(doc, "total_ns", f->total_ns, timed);
+		gs_doc_put_u64_if(doc, "self_ns", f->self_ns, timed);
+		gs_doc_put_u64_if(doc, "p50_ns", f->p50_ns, timed);
+		gs_doc_put_u64_if(doc, "p95_ns", f->p95_ns, timed);
+		gs_doc_put_u64_if(doc, "p99_ns", f->p99_ns, timed);
+		gs_doc_put_u64_if(doc, "max_ns", f->max_ns, timed);
+		gs_doc_put_u64_if(doc, "launches", f->launches, timed);
 		gs_doc_end(doc);
 	}
 	gs_doc_end(doc);

@@ -127,11 +127,11 @@ static int find_items(const struct gs_summary *s, struct items *ret)
 	return 0;
 }
 
-/* Places, at which nothing takes time. */
+/* Not so: places, at which nothing takes time, and calls that were only counted. */
 static bool is_timed(const struct item *item)
 {
-	return !item->function || (item->function->func_class != GS_CLASS_SITE &&
-				   item->function->layer != GS_LAYER_TORCH_MEM);
+	return item->total_ns && (!item->function || (item->function->func_class != GS_CLASS_SITE &&
+						      item->function->layer != GS_LAYER_TORCH_MEM));
 }
 
 /* What one rank spent in it. */

@@ -97,9 +97,9 @@ static const char *format_cell(const struct table *t, const struct row *row, enu
 			       char out[GS_FMT_BYTES])
 {
 	const struct gs_function_stats *f = row->f;
-	/* Places, at which nothing takes time; nor do static probes. */
-	bool passed = f->func_class == GS_CLASS_SITE || f->layer == GS_LAYER_TORCH_MEM ||
-		      (row->sum && !f->total_ns);
+	/* Places, at which nothing takes time, nor do static probes; calls that were only counted. */
+	bool passed =
+		f->func_class == GS_CLASS_SITE || f->layer == GS_LAYER_TORCH_MEM || !f->total_ns;
 	bool timed = f->calls && !passed, each = timed && !row->sum;
 
 	switch (column) {
