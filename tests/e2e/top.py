@@ -231,6 +231,9 @@ def replays(t):
         t.tool('top', '--once', '--format', form, '--replay', path, status=0)
     t.match('table', rf'{a.pid} ', t.tool('top', '--once', '--replay', path, status=0).out)
     t.match('report', r'2 samples of .* 2 GPUs, at most 2 processes', t.tool('report', path, status=0).out)
+    for form in ('pftrace', 'json', 'csv', 'folded'):
+        run = t.tool('report', path, '-o', t.path(f'calls.{form}'), status=1)
+        t.match(f'{form} would be empty', 'has samples and no calls; `gpuscope report --plot', run.err)
     t.equal('report as JSON', json.loads(t.tool('report', '--format', 'json', path, status=0).out)['mode'], 'samples')
     with open(path, 'rb') as f:
         whole = f.read()

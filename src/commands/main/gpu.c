@@ -401,7 +401,9 @@ static const struct gs_cli_option option_table[] = {
 const struct gs_cli_command gs_cli_gpu = {
 	.name = "gpuscope gpu",
 	.about = "Metrics of every GPU and of the processes on it, once or continuously.",
-	.notes = "SIGUSR1 releases NVIDIA's driver so that a GPU can be reset or divided; send it "
+	.notes = "--dmon and --pmon go on until interrupted, into a pipe too, as nvidia-smi's do; "
+		 "-n 1 prints once.\n"
+		 "SIGUSR1 releases NVIDIA's driver so that a GPU can be reset or divided; send it "
 		 "again to reattach.\n"
 		 "Exit status: 0 done, 1 failed (a call of the driver hangs), 2 wrong usage or no "
 		 "such GPU, 3 no GPU or no driver here.",

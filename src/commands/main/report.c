@@ -331,6 +331,12 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	only_samples = samples.n_moments && r == 0 && summary->mode == GS_SESSION_SAMPLES;
 	if (r == 0 && samples.n_moments)
 		report_samples(o, &samples, only_samples);
+	if (only_samples && export) {
+		gs_cli_say("%s shows nothing: %s has samples and no calls; `gpuscope report --plot "
+			   "FIGURE.svg %s` draws them",
+			   o->output, o->path, o->path);
+		r = -ENODATA;
+	}
 	/* A conversion prints no summary unless its format is asked for. */
 	if (r == 0 && (!export || o->format_name) &&
 	    !(only_samples && o->format == GS_SUMMARY_TABLE)) {
@@ -433,7 +439,7 @@ int gs_cmd_report(int argc, char **argv)
 	r = run_report(&o, reader, export);
 	if (export) {
 		gs_export_end(export);
-		if (gs_export_is_empty(export))
+		if (r == 0 && gs_export_is_empty(export))
 			gs_cli_say("%s shows nothing: %s", o.output, gs_export_is_empty(export));
 	}
 	if (export)

@@ -231,5 +231,19 @@ with tempfile.TemporaryDirectory() as folder:
     out, err = watch.communicate(timeout=30)
     check(watch.returncode == 0, f"watch: SIGINT ended it with {watch.returncode}: {err}")
 
+# As nvidia-smi's, --dmon and --pmon go on in a pipe until interrupted or until their reader ends; the help says so.
+check("--dmon and --pmon go on until interrupted" in " ".join(run("--help", library=None).split()), "help: endless")
+for view in ("--dmon", "--pmon"):
+    endless = [gpuscope, "gpu", "--nvml", nvml, view, "-w", "0.05"]
+    with subprocess.Popen(endless, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          env={**os.environ, "FAKE_NVML": "gpus=1"}) as watch:  # fmt: skip
+        check(all(watch.stdout.readline() for _ in range(2 + 5)), f"{view}: goes on in a pipe")
+        watch.send_signal(signal.SIGINT)
+        watch.communicate(timeout=30)
+        check(watch.returncode == 0, f"{view}: SIGINT ended it with {watch.returncode}")
+    done = subprocess.run(["sh", "-c", '"$@" | head -n 1', "sh", *endless], capture_output=True, text=True, timeout=30,
+                          env={**os.environ, "FAKE_NVML": "gpus=1"})  # fmt: skip
+    check(done.stdout.startswith("# gpu"), f"{view}: ends with its reader: {done}")
+
 print("\n".join(f"not ok: {f}" for f in failures) or f"ok: {n_tests} checks")
 sys.exit(bool(failures))
