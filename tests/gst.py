@@ -46,6 +46,7 @@ KINDS = {
     13: ("FRAME", "IHHIIIIQ", "id frame_kind _ function_str file_str line first_line file_off"),
     14: ("STACK", "IIHHI", "id process stack_kind stack_flags n_frames"),
     15: ("SAMPLE", "QQIIIIII", "time_ns period_ns thread scope py_stack native_stack cpu _"),
+    31: ("WAIT", "QQIIII", "time_ns wait_ns thread py_stack cause _"),
     16: ("VALUES", "II", "n_values _"),
     17: ("USE", "IIQQQQQQQQ", "thread function time_ns launches copies allocs collectives others"
          " total_ns bytes"),

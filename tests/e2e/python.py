@@ -298,6 +298,168 @@ for i in range(20):
 '''
 
 
+WAITS = '''
+import json, os, select, sys, threading, time
+while not os.path.exists('go'):
+    time.sleep(0.01)
+lock, spent = threading.Lock(), {}
+def timed(f, *args):
+    began = time.monotonic()
+    f(*args)
+    spent[f.__name__] = time.monotonic() - began
+def sleeps():
+    time.sleep(0.8)
+def polls(r):
+    select.select([r], [], [], 0.7)
+def reads(r):
+    os.read(r, 1)
+def locked():
+    lock.acquire()
+def child():
+    os.waitpid(pid, 0)
+def writes():
+    for i in range(20):
+        os.pwrite(file, b'x' * 65536, 0)
+        os.fsync(file)
+def spins():
+    end = time.monotonic() + 1.0
+    while time.monotonic() < end:
+        pass
+r, w = os.pipe()
+timed(sleeps)
+timed(polls, r)
+threading.Timer(0.6, os.write, (w, b'x')).start()
+timed(reads, r)
+lock.acquire()
+threading.Timer(0.5, lock.release).start()
+timed(locked)
+pid = os.fork()
+if not pid:
+    time.sleep(0.4)
+    os._exit(0)
+timed(child)
+file = os.open('written', os.O_RDWR | os.O_CREAT)
+timed(writes)
+other = threading.Thread(target=spins)
+other.start()
+timed(spins)
+other.join()
+print(json.dumps(spent))
+'''
+
+
+def account_waits(run, pid=None):
+    """What threads of one process waited, by the account; of all Python threads when it has several."""
+    return sum(part['ns'] for thread in run.summary['account']['threads'] if pid in (None, thread['pid'])
+               for part in thread['parts'] if part['part'] not in ('cpu', 'operator', 'cuda_call', 'gpu_wait'))  # fmt: skip
+
+
+def line_waits(run):
+    s = run.summary
+    return sum(x['wait_ns'] for x in s['python_lines']) + s['python_bare_wait_ns'] + s['python_many_wait_ns']
+
+
+def traced_when_known(t, command, env=None):
+    """The program waits for the file `go`, which comes once its interpreter can be read."""
+    live = t.start_trace('--layer', 'python', command=command, env=env)
+    wait_until(lambda: live.proc.poll() is not None or 'stacks can be read' in live.err_text(), what='the interpreter')
+    open('go', 'w').close()
+    run = live.finish()
+    os.unlink('go')
+    return run
+
+
+@case('lines that wait: how long and for what, beside the program\'s own clock', timeout=400)
+def waits(t):
+    wanted = {'sleeps': 'sleep', 'polls': 'poll', 'reads': 'pipe', 'locked': 'lock', 'child': 'child', 'writes': 'disk'}
+    with open('waits.py', 'w') as f:
+        f.write(WAITS)
+    found = [p for p in pythons.interpreters() if not p.is_free_threaded]
+    for p in (found[0], found[-1]):
+        run = traced_when_known(t, [p.program, 'waits.py'])
+        spent = json.loads(run.out.splitlines()[-1])
+        sums = collections.defaultdict(collections.Counter)
+        for x in run.summary['python_lines']:
+            sums[x['function']].update(x.get('waits', {}))
+        # A wait may have no line after many functions were read for the first time.
+        many = run.summary['python_many_wait_ns'] / 1e9
+        for function, cause in wanted.items():
+            got, all_of_it = sums[function][cause] / 1e9, sum(sums[function].values()) / 1e9
+            # What the thread ran, or waited for a processor, is the rest; the clock is read in the call.
+            if function != 'writes':
+                t.true(f'{p}: {function} waits: {cause}', spent[function] - got < 0.1 + many + sums[function]['runqueue'] / 1e9,
+                       (got, spent[function], sums[function], many))  # fmt: skip
+            t.true(f'{p}: {function} waits no longer than it took', all_of_it <= spent[function] + 0.001,
+                   (all_of_it, spent[function]))  # fmt: skip
+        writes = sums['writes']
+        t.true(f'{p}: writes wait for the disk', writes['disk'] > 0.5 * (sum(writes.values()) - writes['runqueue']) > 0,
+               writes)  # fmt: skip
+        # Two threads share the interpreter's lock: one of them waits for it at each moment.
+        spins = sums['spins']
+        t.true(f'{p}: the interpreter\'s lock', spins['gil'] > 1e8 and spins['gil'] > 5 * spins['lock'], spins)
+        t.equal(f'{p}: a lock of the program is no lock of the interpreter', sums['locked']['gil'] > 5e7, False)
+        lines, account = line_waits(run), account_waits(run)
+        t.true(f'{p}: waits of lines are those of the account', abs(lines - account) < 0.03 * account, (lines, account))
+        polls = next(x for x in run.summary['python_lines'] if x['function'] == 'polls')
+        threads = run.summary['account']['threads']
+        main = next(x for x in threads if x['critical'])
+        t.equal(f'{p}: wall time of the one thread that polls', polls['wall_ns'],
+                max(x['wall_ns'] for x in threads if x['pid'] == x['tid'] == main['pid']))  # fmt: skip
+
+
+SWITCHES = '''
+import os, sys, time
+while not os.path.exists('go'):
+    time.sleep(0.01)
+a, b = os.pipe(), os.pipe()
+if not os.fork():
+    os.close(a[1])
+    while os.read(a[0], 1):
+        os.write(b[1], b'x')
+    os._exit(0)
+for i in range(int(sys.argv[1])):
+    os.write(a[1], b'x')
+    os.read(b[0], 1)
+'''
+
+
+@case('a thread that switches without end: what is not looked at is said', timeout=120)
+def many_waits(t):
+    run = traced_when_known(t, [newest(), '-c', SWITCHES, '30000'])
+    lines, account = line_waits(run), account_waits(run)
+    t.true('waits without a line', run.summary['python_many_wait_ns'] > 0, run.summary['python_many_wait_ns'])
+    t.true('waits of lines are those of the account', abs(lines - account) < 0.03 * account, (lines, account))
+
+
+IMPORTS = '''
+import os, sys, time
+while not os.path.exists('go'):
+    time.sleep(0.01)
+import site_packages_of_test
+import mine
+'''
+
+
+@case('imports of installed packages are one row', timeout=120)
+def imports(t):
+    os.makedirs('lib/site-packages/slow')
+    for name, text in (('lib/site-packages/site_packages_of_test.py', 'import slow, time\ntime.sleep(0.3)\n'),
+                       ('lib/site-packages/slow/__init__.py', 'import time\ntime.sleep(0.3)\n'),
+                       ('mine.py', 'import time\ntime.sleep(0.2)\n'), ('main.py', IMPORTS)):  # fmt: skip
+        with open(name, 'w') as f:
+            f.write(text)
+    run = traced_when_known(t, [newest(), 'main.py'], env={'PYTHONPATH': os.path.abspath('lib/site-packages')})
+    t.equal('exit status', run.status, 0)
+    slept = collections.Counter()
+    for x in run.summary['python_lines']:
+        slept[os.path.basename(x['file'])] += x.get('waits', {}).get('sleep', 0)
+    # Reading many functions for the first time may use up what a thread may spend: then a wait has no line.
+    imported, many = slept['(imports)'], run.summary['python_many_wait_ns']
+    t.true('imports', imported >= 0.3e9 and imported + many >= 0.6e9, (slept, many))
+    t.equal('lines in what is imported', slept['__init__.py'] + slept['site_packages_of_test.py'], 0)
+    t.true('a module of the program has its own line', slept['mine.py'] >= 0.2e9, slept)
+
+
 @case('slow operators know their line', timeout=120)
 def slow_operators(t):
     done = subprocess.run(['/usr/bin/python3', '-c', 'import torch'], capture_output=True)

@@ -55,21 +55,28 @@ static void say_loader_line(const struct facts *f, struct gs_buf *text)
 			       name ? name + 1 : l->file, l->line, l->function);
 }
 
-/* By samples of the Python stack: releases of PyTorch that mark no batches are seen so too. They
- * are taken of running threads, so they say how its time on the CPU is divided. */
+/* By the Python stack: releases of PyTorch that mark no batches are seen so too. Samples are taken of
+ * running threads, so they say how its time on the CPU is divided; waits are added up one by one. */
 bool rules_holds_loader_samples(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
 	const struct gs_loader_summary *l = &f->s->loader;
 	uint64_t all = l->self_samples + l->other_samples;
+	double ran = all < SAMPLES_LEAST ? 0 : rules_share_of(l->self_samples, all), waited = 0;
 
-	*ret_share = (f->share[GS_PART_CPU] + f->share[GS_PART_OPERATOR]) *
-		     rules_share_of(l->self_samples, all);
-	if (*ret_share < RULES_INPUT_BOUND || all < SAMPLES_LEAST)
+	/* With workers it waits for these, which is another rule's. */
+	if (!f->n_workers && l->wait_pid == f->pace->pid && l->wait_tid == f->pace->tid)
+		waited = rules_share_of(l->wait_ns, f->pace->wall_ns);
+	*ret_share = (f->share[GS_PART_CPU] + f->share[GS_PART_OPERATOR]) * ran + waited;
+	if (*ret_share < RULES_INPUT_BOUND)
 		return false;
 	rules_add_text(text,
 		       "its own thread loads data: torch/utils/data/dataloader.py is on the Python "
-		       "stack of %.0f %% of samples",
-		       100 * rules_share_of(l->self_samples, all));
+		       "stack of ");
+	if (waited > 0)
+		rules_add_text(text, "waits of %.0f %% of its time%s", 100 * waited,
+			       ran > 0 ? " and " : "");
+	if (ran > 0)
+		rules_add_text(text, "%.0f %% of samples", 100 * ran);
 	say_loader_line(f, text);
 	return true;
 }

@@ -84,6 +84,8 @@ static __always_inline void account_begin(struct task_struct *p, __u8 state, __u
 	a->inside = GS_INSIDE_NONE;
 	a->born_ns = now;
 	a->since_ns = now;
+	a->wait_since_ns = state == GS_STATE_CPU ? 0 : now;
+	a->wait_cause = GS_WAIT_BARE;
 	account_describe(a, p);
 	asm volatile("" ::: "memory");
 	*mark = slot;

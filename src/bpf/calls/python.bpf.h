@@ -165,16 +165,17 @@ static __always_inline bool py_state_is_good(struct py_scratch *w, __u64 state)
 	return py_read(py_word(w, w->proc.state_interp) + w->proc.interp_threads) == state;
 }
 
-/* Leaves the thread's state in buf. False: this thread has none, or (flags) it was not readable. */
-static __always_inline bool py_find_state(struct py_scratch *w, struct gs_thread *t)
+/* Leaves the thread's state in buf; known is where it was found last, and retry_ns when it is worth
+ * looking for it again. False: this thread has none, or (flags) it was not readable. */
+static __always_inline bool py_find_state(struct py_scratch *w, __u64 *known, __u64 *retry_ns)
 {
 	__u64 began;
 
-	if (t->py_state && py_state_is_good(w, t->py_state))
+	if (*known && py_state_is_good(w, *known))
 		return true;
-	t->py_state = 0;
+	*known = 0;
 	began = bpf_ktime_get_ns();
-	if (began < t->py_retry_ns)
+	if (began < *retry_ns)
 		return false;
 	py_scan(w);
 	/* A call that released the GIL: a state may have been freed while it was looked at. */
@@ -183,12 +184,12 @@ static __always_inline bool py_find_state(struct py_scratch *w, struct gs_thread
 		py_scan(w);
 	}
 	if (w->found) {
-		t->py_state = w->state;
+		*known = w->state;
 		return true;
 	}
 	if (w->state || w->interp) /* more than PY_MAX_SCAN */
 		w->flags |= GS_STACK_PARTIAL;
-	t->py_retry_ns = began + PY_RETRY * (bpf_ktime_get_ns() - began);
+	*retry_ns = began + PY_RETRY * (bpf_ktime_get_ns() - began);
 	return false;
 }
 
@@ -413,7 +414,8 @@ __noinline int py_codes(struct py_scratch *w)
 /* --- the whole --- */
 
 /* The number of the stack in w; 0 when there is none. */
-static __always_inline __u32 py_take(struct py_scratch *w, struct gs_thread *t)
+static __always_inline __u32 py_take(struct py_scratch *w, __u32 pid, __u32 tid, __u64 *known,
+				     __u64 *retry_ns)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct stack_key key = {.kind = GS_STACK_PYTHON};
@@ -423,10 +425,10 @@ static __always_inline __u32 py_take(struct py_scratch *w, struct gs_thread *t)
 	w->n = 0;
 	w->flags = 0;
 	w->hash = 0;
-	w->pid = key.pid = t->pid;
-	w->tid = t->tid;
+	w->pid = key.pid = pid;
+	w->tid = tid;
 	w->self = BPF_CORE_READ(task, thread.fsbase);
-	if (!py_find_state(w, t))
+	if (!py_find_state(w, known, retry_ns))
 		return 0;
 	at = py_word(w, w->proc.state_frame);
 	/* Kept on the C stack up to 3.12, which a thread between two calls has not. */
@@ -450,20 +452,14 @@ static __always_inline __u32 py_take(struct py_scratch *w, struct gs_thread *t)
 	return id;
 }
 
-/* The number of the Python stack of the present thread, which holds this slot; 0 when it has none,
- * while one that could not be read is counted as lost. Not inlined, and
- * global: each program that uses it is verified without it. */
-__noinline __u32 py_stack_of(__u32 slot)
+/* The number of the Python stack of the present thread; 0 when it has none, while one that could not
+ * be read is counted as lost. */
+static __always_inline __u32 py_stack_now(__u32 pid, __u32 tid, __u64 *known, __u64 *retry_ns)
 {
-	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
-	struct gs_py_proc *proc;
+	struct gs_py_proc *proc = bpf_map_lookup_elem(&gs_py_procs, &pid);
 	struct py_scratch *w;
-	__u32 pid, id;
+	__u32 id;
 
-	if (!t)
-		return 0;
-	pid = t->pid;
-	proc = bpf_map_lookup_elem(&gs_py_procs, &pid);
 	if (!proc)
 		return 0;
 	w = py_scratch_take();
@@ -472,11 +468,20 @@ __noinline __u32 py_stack_of(__u32 slot)
 		return 0;
 	}
 	w->proc = *proc;
-	id = py_take(w, t);
+	id = py_take(w, pid, tid, known, retry_ns);
 	if (w->flags & GS_STACK_PARTIAL)
 		count_loss(GS_LAYER_PYTHON, GS_LOSS_STACK);
 	w->busy = 0;
 	return id;
+}
+
+/* The same of the thread that holds this slot. Not inlined, and global: each program that uses it is
+ * verified without it. */
+__noinline __u32 py_stack_of(__u32 slot)
+{
+	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
+
+	return t ? py_stack_now(t->pid, t->tid, &t->py_state, &t->py_retry_ns) : 0;
 }
 
 /* The Python stack at a call of this class, where one is asked for there; else 0. */

@@ -152,3 +152,19 @@ uint64_t gs_account_parked_ns(const uint64_t part_ns[GS_PART_COUNT])
 	return part_ns[GS_PART_LOCK] + part_ns[GS_PART_POLL] + part_ns[GS_PART_PIPE] +
 	       part_ns[GS_PART_CHILD] + part_ns[GS_PART_NETWORK];
 }
+
+const char *gs_account_wait_name(unsigned cause)
+{
+	static const char *const names[GS_WAIT_COUNT] = {
+		[GS_STATE_CPU] = "cpu",         [GS_STATE_RUNQUEUE] = "runqueue",
+		[GS_STATE_LOCK] = "lock",       [GS_STATE_POLL] = "poll",
+		[GS_STATE_DISK] = "disk",       [GS_STATE_NETWORK] = "network",
+		[GS_STATE_SLEEP] = "sleep",     [GS_STATE_PIPE] = "pipe",
+		[GS_STATE_FAULT] = "fault",     [GS_STATE_CHILD] = "child",
+		[GS_STATE_OTHER] = "other",     [GS_WAIT_GPU] = "gpu",
+		[GS_WAIT_GIL] = "gil",          [GS_WAIT_MANY] = "unattributed",
+		[GS_WAIT_BARE] = "no_function",
+	};
+
+	return cause < GS_WAIT_COUNT ? names[cause] : NULL;
+}

@@ -1,6 +1,6 @@
 /*
  * The wall-clock account of traced threads: where each ns of a thread's life went, added up in the
- * kernel (bpf/calls/account.bpf.c) and read through a shared mapping. Compiled by the BPF compiler
+ * kernel (bpf/account/account.bpf.c) and read through a shared mapping. Compiled by the BPF compiler
  * too.
  *
  * A thread is in one state at a time, and outside or inside of one traced call (the outermost open
@@ -50,6 +50,15 @@ enum gs_account_inside {
 	GS_INSIDE_OPERATOR = 4,
 	GS_INSIDE_MPI = 5,
 	GS_INSIDE_COUNT
+};
+
+/* Why a line of Python code waits: a state, or one of these. The numbers are stored. */
+enum gs_wait_cause {
+	GS_WAIT_GPU = 16,  /* in a call that returns when the GPU is done */
+	GS_WAIT_GIL = 17,  /* for the interpreter's lock */
+	GS_WAIT_MANY = 18, /* not looked at one by one */
+	GS_WAIT_BARE = 19, /* in no Python function */
+	GS_WAIT_COUNT
 };
 
 #define GS_ACCOUNT_MAX   4096 /* threads accounted for at one time */
@@ -103,6 +112,16 @@ struct gs_account {
 	__u64 since_ns;
 	__u64 time_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
 	__u64 busy_ns[GS_INSIDE_COUNT];
+	/* Of a thread of a Python interpreter, when its lines are asked for. */
+	__u64 wait_since_ns; /* off its processor since then; 0: it is on one, or not looked at */
+	__u64 wait_woken_ns; /* and could run again since then; 0: it waits */
+	__u32 wait_stack;    /* its Python stack; 0: none */
+	__u32 wait_cause;
+	__u32 wait_is_python, wait_pad; /* its process runs an interpreter, as far as is known */
+	__u64 wait_bare_ns[2]; /* not reported yet: in no Python function, and not looked at */
+	__u64 py_state, py_retry_ns; /* as in struct gs_thread */
+	__u64 py_seen_ns;            /* when a stack was asked for last */
+	__s64 py_credit_ns;          /* what reading its stacks may take */
 };
 _Static_assert(sizeof(struct gs_account) % 8 == 0, "gs_account");
 
@@ -144,6 +163,9 @@ enum gs_account_part {
 const char *gs_account_part_name(unsigned part);
 const char *gs_account_part_title(unsigned part);
 const char *gs_account_part_source(unsigned part);
+
+/* One word for an enum gs_wait_cause, as in JSON. NULL for other numbers. */
+const char *gs_account_wait_name(unsigned cause);
 
 /* Fill ret_ns from the cells; returns their sum, the wall time. */
 uint64_t gs_account_parts(const uint64_t time_ns[GS_STATE_COUNT][GS_INSIDE_COUNT],

@@ -46,6 +46,7 @@ enum gs_event_kind {
 		8,         /* a copy of a native stack, to be unwound: src/bpf/calls/native.bpf.h */
 	GS_EV_NAME = 9,    /* struct gs_event_name */
 	GS_EV_PYFUNC = 10, /* a Python function got its number: struct gs_event_code */
+	GS_EV_WAIT = 11,   /* struct gs_event_wait */
 	GS_EV_COUNT
 };
 
@@ -213,6 +214,18 @@ struct gs_event_sample {
 	__u32 pad;
 };
 _Static_assert(sizeof(struct gs_event_sample) == 48, "gs_event_sample");
+
+/* A thread of a Python interpreter was off its processor until then. */
+struct gs_event_wait {
+	struct gs_event head;
+	__u64 time_ns; /* its end */
+	__u64 wait_ns;
+	__u32 pid;
+	__u32 tid;
+	__u32 py_stack; /* 0: in no Python function, or not looked at: several waits in one */
+	__u32 cause;    /* enum gs_wait_cause, model/trace/account.h */
+};
+_Static_assert(sizeof(struct gs_event_wait) == 40, "gs_event_wait");
 
 #define GS_SPAN_NAME_BYTES 96  /* of a span's name, with its zero: what is beyond is cut off */
 #define GS_SPAN_NAMES      256 /* different ones; the rest share one */

@@ -26,6 +26,7 @@ static const uint16_t least_bytes[GS_REC_COUNT] = {
 	[GS_REC_FRAME] = sizeof(struct gs_rec_frame),
 	[GS_REC_STACK] = sizeof(struct gs_rec_stack),
 	[GS_REC_SAMPLE] = sizeof(struct gs_rec_sample),
+	[GS_REC_WAIT] = sizeof(struct gs_rec_wait),
 	[GS_REC_VALUES] = sizeof(struct gs_rec_values),
 	[GS_REC_USE] = GS_REC_USE_V1_BYTES,
 	[GS_REC_GPU_INFO] = sizeof(struct gs_rec_gpu_info),

@@ -58,6 +58,7 @@ enum gs_record_kind {
 	GS_REC_ROLLUP = 28,   /* of samples: server/store/rollup.h */
 	GS_REC_MPI = 29,      /* model/trace/record_mpi.h */
 	GS_REC_ACCOUNT = 30,  /* model/trace/record_account.h */
+	GS_REC_WAIT = 31,     /* model/trace/record_stack.h */
 	GS_REC_COUNT
 };
 
@@ -306,8 +307,7 @@ _Static_assert(sizeof(struct gs_rec_comm) == 128, "comm");
 _Static_assert(sizeof(struct gs_rec_counter) == 40, "counter");
 _Static_assert(sizeof(struct gs_rec_end) == 24, "end");
 
-/* A run of records, lent for the duration of a call. */
-struct gs_batch {
+struct gs_batch { /* a run of records, lent for the duration of a call */
 	const void *data;
 	size_t bytes;
 };

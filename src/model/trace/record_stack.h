@@ -50,6 +50,17 @@ struct gs_rec_sample {
 	uint32_t pad;
 };
 
+/* A thread of a Python interpreter was off its processor. */
+struct gs_rec_wait {
+	struct gs_record head;
+	uint64_t time_ns; /* its end */
+	uint64_t wait_ns;
+	uint32_t thread;   /* id */
+	uint32_t py_stack; /* where, as in CALL; 0: no Python function, or not looked at */
+	uint32_t cause;    /* enum gs_wait_cause, model/trace/account.h */
+	uint32_t pad;
+};
+
 enum gs_value_type {
 	GS_VALUE_U64 = 1,
 	GS_VALUE_I64 = 2,
@@ -138,6 +149,7 @@ struct gs_rec_leak {
 _Static_assert(sizeof(struct gs_rec_frame) == 40, "frame");
 _Static_assert(sizeof(struct gs_rec_stack) == 24, "stack");
 _Static_assert(sizeof(struct gs_rec_sample) == 48, "sample");
+_Static_assert(sizeof(struct gs_rec_wait) == 40, "wait");
 _Static_assert(sizeof(struct gs_rec_values) == 16, "values");
 _Static_assert(sizeof(struct gs_rec_use) == 104, "use");
 _Static_assert(sizeof(struct gs_rec_aggregate) == 72, "aggregate");

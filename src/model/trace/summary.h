@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "model/trace/account.h"
+#include "model/trace/summary_python.h"
 
 #define GS_SUMMARY_VERSION 1
 
@@ -113,43 +114,6 @@ struct gs_native_count {    /* of native stacks */
 	uint64_t different; /* stacks */
 	uint64_t cut;       /* of these, whose outermost frames are missing */
 	uint64_t unnamed;   /* places in code without the name of a function */
-};
-
-/* A line of Python code: the samples that found it running, and the calls that came from it. Calls
- * belong to the line that their stack is shown as. */
-struct gs_line_stats {
-	const char *file;
-	const char *function;
-	uint32_t line;                    /* 0 unknown */
-	uint64_t samples, sample_ns;      /* at the line itself */
-	uint64_t total_samples, total_ns; /* and in what it called */
-	uint64_t calls, launches, collectives, copies, allocs;
-	uint64_t bytes; /* of those that succeeded */
-	uint64_t call_ns;
-	uint64_t slow_ops, op_ns; /* operators of which a stack was taken for their length */
-};
-
-/* A Python function of which each call was traced. */
-struct gs_python_function {
-	const char *name; /* "model.py:forward/12" */
-	const char *file;
-	uint32_t line;    /* its first; 0 unknown */
-	uint64_t calls;   /* entries: of a generator or coroutine one each time it goes on */
-	uint64_t resumes; /* of these */
-	uint64_t total_ns, self_ns, max_ns;
-	uint64_t p50_ns, p95_ns, p99_ns;
-	uint64_t launches; /* in it and in what it called */
-};
-
-/* Samples of Python code that had PyTorch's data loader on the stack. */
-struct gs_loader_summary {
-	uint64_t self_samples;   /* in the thread that asks for batches, in its own iterator */
-	uint64_t worker_samples; /* in worker processes */
-	uint64_t other_samples;  /* of all other code */
-	/* The line at which most of both was; file NULL: no sample. */
-	const char *file, *function;
-	uint32_t line; /* 0 unknown */
-	uint64_t line_samples;
 };
 
 /* So many values from from to below to. */
@@ -315,7 +279,8 @@ struct gs_summary {
 	size_t n_python_lines;
 	struct gs_python_function *python_functions; /* by total time, most first */
 	size_t n_python_functions;
-	uint64_t python_bare_samples; /* of threads in no Python function */
+	uint64_t python_bare_samples;                      /* of threads in no Python function */
+	uint64_t python_bare_wait_ns, python_many_wait_ns; /* of these; not looked at one by one */
 	struct gs_loader_summary loader;
 
 	struct gs_aggregate_summary *aggregates;

@@ -172,12 +172,13 @@ static void put_lines(struct row *row, const struct gs_summary *s)
 		snprintf(detail, sizeof(detail),
 			 "sample_ns=%llu total_samples=%llu total_ns=%llu launches=%llu "
 			 "collectives=%llu copies=%llu allocs=%llu slow_operators=%llu "
-			 "operator_ns=%llu",
+			 "operator_ns=%llu wait_ns=%llu total_wait_ns=%llu",
 			 (unsigned long long)l->sample_ns, (unsigned long long)l->total_samples,
 			 (unsigned long long)l->total_ns, (unsigned long long)l->launches,
 			 (unsigned long long)l->collectives, (unsigned long long)l->copies,
 			 (unsigned long long)l->allocs, (unsigned long long)l->slow_ops,
-			 (unsigned long long)l->op_ns);
+			 (unsigned long long)l->op_ns, (unsigned long long)l->wait_ns,
+			 (unsigned long long)l->total_wait_ns);
 		put_text(row, COL_RECORD, "python_line");
 		put_text(row, COL_SCOPE, "all");
 		put_text(row, COL_LAYER, gs_layer_name(GS_LAYER_PYTHON));

@@ -191,10 +191,23 @@ static void put_python(struct gs_doc *doc, const struct gs_summary *s)
 		gs_doc_put_u64(doc, "allocs", l->allocs);
 		gs_doc_put_u64(doc, "bytes", l->bytes);
 		gs_doc_put_u64(doc, "call_ns", l->call_ns);
+		gs_doc_put_u64(doc, "wait_ns", l->wait_ns);
+		gs_doc_put_u64(doc, "total_wait_ns", l->total_wait_ns);
+		gs_doc_put_u64_if(doc, "wall_ns", l->wall_ns, l->wall_ns);
+		if (l->wait_ns)
+			gs_doc_begin_flat(doc, "waits");
+		for (unsigned cause = 0; cause < GS_WAIT_COUNT; cause++)
+			if (l->wait_by_cause_ns[cause])
+				gs_doc_put_u64(doc, gs_account_wait_name(cause),
+					       l->wait_by_cause_ns[cause]);
+		if (l->wait_ns)
+			gs_doc_end(doc);
 		gs_doc_end(doc);
 	}
 	gs_doc_end(doc);
 	gs_doc_put_u64_if(doc, "python_bare_samples", s->python_bare_samples, s->has_python);
+	gs_doc_put_u64_if(doc, "python_bare_wait_ns", s->python_bare_wait_ns, s->has_python);
+	gs_doc_put_u64_if(doc, "python_many_wait_ns", s->python_many_wait_ns, s->has_python);
 }
 
 static void put_attach(struct gs_doc *doc, const struct gs_summary *s)

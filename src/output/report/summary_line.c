@@ -16,6 +16,7 @@
 enum column {
 	COL_SAMPLES,
 	COL_SELF,
+	COL_WAIT,
 	COL_TOTAL,
 	COL_SLOW_OPS,
 	COL_OP_TIME,
@@ -28,9 +29,9 @@ enum column {
 	N_COLUMNS
 };
 
-static const char *const heads[N_COLUMNS] = {"samples",  "running",  "with callees", "slow ops",
-					     "in these", "launches", "collectives",  "allocs",
-					     "copies",   "in calls", "bytes"};
+static const char *const heads[N_COLUMNS] = {"samples",  "running",  "waiting",  "with callees",
+					     "slow ops", "in these", "launches", "collectives",
+					     "allocs",   "copies",   "in calls", "bytes"};
 
 static uint64_t value_of(const struct gs_line_stats *l, enum column column)
 {
@@ -39,8 +40,10 @@ static uint64_t value_of(const struct gs_line_stats *l, enum column column)
 		return l->samples;
 	case COL_SELF:
 		return l->sample_ns;
+	case COL_WAIT:
+		return l->wait_ns;
 	case COL_TOTAL:
-		return l->total_ns;
+		return l->total_ns + l->total_wait_ns;
 	case COL_SLOW_OPS:
 		return l->slow_ops;
 	case COL_OP_TIME:
@@ -69,8 +72,8 @@ static void put_cell(struct gs_grid *g, const struct gs_line_stats *l, enum colu
 
 	if (!v)
 		gs_grid_right(g, GS_INK_DIM, "-");
-	else if (column == COL_SELF || column == COL_TOTAL || column == COL_CALL_TIME ||
-		 column == COL_OP_TIME)
+	else if (column == COL_SELF || column == COL_WAIT || column == COL_TOTAL ||
+		 column == COL_CALL_TIME || column == COL_OP_TIME)
 		gs_grid_right(g, GS_INK_PLAIN, gs_fmt_ns(out, v));
 	else if (column == COL_BYTES)
 		gs_grid_right(g, GS_INK_PLAIN, gs_fmt_bytes(out, v));
@@ -78,15 +81,51 @@ static void put_cell(struct gs_grid *g, const struct gs_line_stats *l, enum colu
 		gs_grid_right(g, GS_INK_PLAIN, gs_fmt_count(out, v));
 }
 
-static void put_line(struct gs_grid *g, const struct gs_line_stats *l, const bool shown[N_COLUMNS])
+/* " [sleep, disk]": what the line waits for, in the order of time; "" when it does not wait. A cause of less
+ * than a tenth of its waits is left out. */
+static void put_causes(char *out, size_t bytes, const struct gs_line_stats *l)
 {
-	char text[1024];
+	bool named[GS_WAIT_COUNT] = {0};
+	size_t n = 0;
 
+	*out = '\0';
+	for (;;) {
+		unsigned most = 0;
+
+		for (unsigned i = 1; i < GS_WAIT_COUNT; i++)
+			if (!named[i] &&
+			    l->wait_by_cause_ns[i] > (most ? l->wait_by_cause_ns[most] : 0))
+				most = i;
+		if (!most || l->wait_by_cause_ns[most] * 10 < l->wait_ns || n >= bytes)
+			break;
+		named[most] = true;
+		n += (size_t)snprintf(out + n, bytes - n, "%s%s", n ? ", " : " [",
+				      gs_account_wait_name(most));
+	}
+	if (n && n < bytes)
+		snprintf(out + n, bytes - n, "]");
+}
+
+/* has_wall: there is a column for the share of wall time. */
+static void put_line(struct gs_grid *g, const struct gs_line_stats *l, const bool shown[N_COLUMNS],
+		     bool has_wall)
+{
+	char text[1100], causes[100], pct[GS_FMT_BYTES] = "-", at[16] = "";
+
+	put_causes(causes, sizeof(causes), l);
+	if (l->wall_ns)
+		snprintf(pct, sizeof(pct), "%.1f",
+			 100.0 * (double)(l->sample_ns + l->wait_ns) / (double)l->wall_ns);
+	if (has_wall)
+		gs_grid_right(g, l->wall_ns ? GS_INK_PLAIN : GS_INK_DIM, pct);
 	for (unsigned c = 0; c < N_COLUMNS; c++)
 		if (shown[c])
 			put_cell(g, l, c);
-	snprintf(text, sizeof(text), "%.600s:%" PRIu32 "  %.300s", *l->file ? l->file : "?",
-		 l->line, *l->function ? l->function : "?");
+	/* The row of imports is at no line. */
+	if (l->line || *l->function)
+		snprintf(at, sizeof(at), ":%" PRIu32 "  ", l->line);
+	snprintf(text, sizeof(text), "%.600s%s%.300s%s", *l->file ? l->file : "?", at, l->function,
+		 causes);
 	gs_grid_rest(g, GS_INK_PLAIN, text, GS_CUT_START);
 }
 
@@ -115,12 +154,34 @@ static void leave_columns(const struct gs_page *page, bool shown[N_COLUMNS])
 	}
 }
 
+/* What has no line: one remark, since the whole of a summary is one screen. */
+static void put_lineless(struct gs_page *page, const struct gs_summary *s)
+{
+	char text[200], out[GS_FMT_BYTES];
+	size_t n = 0;
+
+	if (s->python_bare_samples)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s samples",
+				      gs_fmt_count(out, s->python_bare_samples));
+	if (s->python_bare_wait_ns)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s of waiting",
+				      n ? " and " : "", gs_fmt_ns(out, s->python_bare_wait_ns));
+	if (n)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " in no Python function");
+	if (s->python_many_wait_ns)
+		n += (size_t)snprintf(text + n, sizeof(text) - n,
+				      "%s%s in waits too many to look at", n ? "; " : "",
+				      gs_fmt_ns(out, s->python_many_wait_ns));
+	if (n)
+		put_remark(page, text);
+}
+
 void gs_report_summary_lines(struct gs_page *page, const struct gs_summary *s, unsigned n_top)
 {
 	size_t most = n_top ? n_top : N_LINES, n = s->n_python_lines;
 	struct gs_grid g = {.page = page, .measuring = true};
-	bool shown[N_COLUMNS] = {0};
-	char text[160], out[GS_FMT_BYTES];
+	bool shown[N_COLUMNS] = {0}, has_wall = false;
+	char text[160];
 
 	if (!s->has_python)
 		return;
@@ -129,17 +190,21 @@ void gs_report_summary_lines(struct gs_page *page, const struct gs_summary *s, u
 	gs_page_line(page);
 	if (n_top && n > most + 1)
 		n = most;
-	for (size_t i = 0; i < s->n_python_lines; i++)
+	for (size_t i = 0; i < s->n_python_lines; i++) {
+		has_wall |= s->python_lines[i].wall_ns != 0;
 		for (unsigned c = 0; c < N_COLUMNS; c++)
 			shown[c] |= value_of(&s->python_lines[i], c) != 0;
+	}
 	leave_columns(page, shown);
 	for (int pass = 0; pass < 2 && n; pass++) {
+		if (has_wall)
+			gs_grid_right(&g, GS_INK_DIM, "% wall");
 		for (unsigned c = 0; c < N_COLUMNS; c++)
 			if (shown[c])
 				gs_grid_right(&g, GS_INK_DIM, heads[c]);
 		gs_grid_rest(&g, GS_INK_DIM, "line", GS_CUT_END);
 		for (size_t i = 0; i < n; i++)
-			put_line(&g, &s->python_lines[i], shown);
+			put_line(&g, &s->python_lines[i], shown, has_wall);
 		if (pass == 0)
 			gs_grid_fit(&g, 0, 40);
 	}
@@ -149,10 +214,5 @@ void gs_report_summary_lines(struct gs_page *page, const struct gs_summary *s, u
 	}
 	if (!s->n_python_lines)
 		put_remark(page, "No Python stack was seen.");
-	if (s->python_bare_samples) {
-		snprintf(text, sizeof(text),
-			 "%s samples of threads that were in no Python function",
-			 gs_fmt_count(out, s->python_bare_samples));
-		put_remark(page, text);
-	}
+	put_lineless(page, s);
 }

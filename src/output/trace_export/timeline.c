@@ -12,7 +12,7 @@
  * then; readers sort by time.
  */
 #include "output/trace_export/export_int.h"
-#include "model/trace/line.h"
+#include "pipeline/correlate/line.h"
 
 #include <math.h>
 #include <stdio.h>

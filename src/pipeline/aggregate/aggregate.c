@@ -633,6 +633,8 @@ static int take_other(struct gs_aggregate *v, const struct gs_record *r)
 	case GS_REC_SAMPLE:
 		take_native(v, r);
 		return gs_aggregate_line_sample(v, (const void *)r);
+	case GS_REC_WAIT:
+		return gs_aggregate_line_wait(v, (const void *)r);
 	case GS_REC_FRAME:
 	case GS_REC_STACK:
 		take_native(v, r);

@@ -6,7 +6,11 @@
  * A stack is shown as its innermost line whose file is not passed over (the filter), so that a
  * launch counts for the line of the model that asked for it and not for one inside the framework.
  * A stack of nothing but such files is shown as its innermost line. The time of a sample also
- * counts for every other line of its stack that is not passed over, once each.
+ * counts for every other line of its stack that is not passed over, once each. What the import of
+ * modules outside of the program ran and waited for is one row.
+ *
+ * Which threads a line was seen in is kept beside it: its share is of their wall time alone, since
+ * an idle thread elsewhere does not make a line cheaper.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -14,27 +18,45 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "model/trace/line.h"
 #include "pipeline/aggregate/tally.h"
+#include "pipeline/correlate/line.h"
+
+#define MAX_THREADS   (1u << 18)                      /* stacks, in each thread that has them */
+#define ROW_IMPORTS   0                               /* no frame has that id */
+#define ROW_NONE      UINT32_MAX                      /* no line */
+#define IMPORTER_FILE "<frozen importlib._bootstrap>" /* Lib/importlib/_bootstrap.py */
 
 struct line_use { /* of one stack */
 	uint64_t samples, sample_ns;
 	uint64_t calls, launches, collectives, copies, allocs;
 	uint64_t bytes, call_ns;
 	uint64_t slow_ops, op_ns;
+	uint64_t wait_ns[GS_WAIT_COUNT]; /* by enum gs_wait_cause */
+};
+
+/* A stack in one thread. Stacks belong to a process: its threads share them. */
+struct line_thread {
+	uint32_t stack, thread;
+	uint64_t own_wait_ns; /* not for the GPU, a processor or the interpreter's lock */
 };
 
 struct view_lines {
 	struct line_use *by_stack; /* owned; by id, 0 for samples without a stack */
 	uint32_t n;
-	char **filter; /* owned, and each; NULL: the usual one */
+	struct array threads;     /* struct line_thread */
+	struct gs_map thread_idx; /* of them, by stack and thread */
+	bool has_lost_threads;    /* too many: no line has a wall time */
+	char **filter;            /* owned, and each; NULL: the usual one */
 	size_t n_filter;
 };
 
 static struct view_lines *lines_of(struct gs_aggregate *v)
 {
-	if (!v->lines)
-		v->lines = calloc(1, sizeof(*v->lines));
+	if (v->lines)
+		return v->lines;
+	v->lines = calloc(1, sizeof(*v->lines));
+	if (v->lines)
+		v->lines->thread_idx = GS_MAP_INIT(2 * MAX_THREADS);
 	return v->lines;
 }
 
@@ -48,6 +70,8 @@ void gs_aggregate_lines_free(struct gs_aggregate *v)
 		free(l->filter[i]);
 	free(l->filter);
 	free(l->by_stack);
+	free(l->threads.items);
+	gs_map_fini(&l->thread_idx);
 	free(l);
 	v->lines = NULL;
 }
@@ -92,6 +116,24 @@ static struct line_use *use_of(struct gs_aggregate *v, uint32_t stack)
 	return &more[stack];
 }
 
+/* That stack in that thread; NULL: there is no room. */
+static struct line_thread *thread_of(struct view_lines *l, uint32_t stack, uint32_t thread)
+{
+	uint64_t key = (uint64_t)stack << 32 | thread, idx;
+	struct line_thread *t;
+
+	if (gs_map_get(&l->thread_idx, key, &idx))
+		return (struct line_thread *)l->threads.items + idx;
+	t = gs_aggregate_grow(&l->threads, sizeof(*t), MAX_THREADS);
+	if (!t || gs_map_put(&l->thread_idx, key, l->threads.n - 1) < 0) {
+		l->threads.n -= t != NULL;
+		l->has_lost_threads = true;
+		return NULL;
+	}
+	*t = (struct line_thread){.stack = stack, .thread = thread};
+	return t;
+}
+
 int gs_aggregate_line_sample(struct gs_aggregate *v, const struct gs_rec_sample *s)
 {
 	struct line_use *u = use_of(v, s->py_stack);
@@ -102,7 +144,34 @@ int gs_aggregate_line_sample(struct gs_aggregate *v, const struct gs_rec_sample 
 		v->last_ns = s->time_ns;
 	u->samples++;
 	u->sample_ns += s->period_ns;
+	(void)thread_of(v->lines, s->py_stack, s->thread);
 	return 0;
+}
+
+int gs_aggregate_line_wait(struct gs_aggregate *v, const struct gs_rec_wait *w)
+{
+	struct line_use *u = use_of(v, w->py_stack);
+	struct line_thread *t;
+
+	if (!u)
+		return -ENOMEM;
+	if (w->time_ns > v->last_ns)
+		v->last_ns = w->time_ns;
+	u->wait_ns[w->cause < GS_WAIT_COUNT ? w->cause : GS_STATE_OTHER] += w->wait_ns;
+	t = thread_of(v->lines, w->py_stack, w->thread);
+	if (t && w->cause != GS_WAIT_GPU && w->cause != GS_WAIT_GIL &&
+	    w->cause != GS_STATE_RUNQUEUE)
+		t->own_wait_ns += w->wait_ns;
+	return 0;
+}
+
+static uint64_t waited_ns(const struct line_use *u)
+{
+	uint64_t ns = 0;
+
+	for (unsigned i = 0; i < GS_WAIT_COUNT; i++)
+		ns += u->wait_ns[i];
+	return ns;
 }
 
 int gs_aggregate_line_call(struct gs_aggregate *v, const struct gs_rec_call *c)
@@ -148,8 +217,9 @@ int gs_aggregate_line_call(struct gs_aggregate *v, const struct gs_rec_call *c)
 
 struct line_row {
 	struct line_use self;
-	uint64_t total_samples, total_ns;
+	uint64_t total_samples, total_ns, total_wait_ns;
 	uint64_t loader_samples; /* shown as this line, in a loader of data */
+	uint64_t wall_ns;        /* of the threads that it was shown in */
 	uint32_t last_stack;     /* that counted for it: once for each */
 	int8_t passed_over;      /* -1: not decided */
 };
@@ -187,6 +257,8 @@ static void add_use(struct line_use *sum, const struct line_use *u)
 	sum->call_ns += u->call_ns;
 	sum->slow_ops += u->slow_ops;
 	sum->op_ns += u->op_ns;
+	for (unsigned i = 0; i < GS_WAIT_COUNT; i++)
+		sum->wait_ns[i] += u->wait_ns[i];
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -210,6 +282,24 @@ static bool is_loader(const struct gs_aggregate *v, uint32_t frame, bool *ret_in
 				  ends_with(function, "__next__"));
 }
 
+/* Does an import run that code, with nothing of the program's own in between? */
+static bool is_import(const struct gs_aggregate *v, struct line_row *rows, uint32_t n_rows,
+		      const struct gs_rec_stack *s)
+{
+	for (uint32_t i = 0; s && i < s->n_frames; i++) {
+		const struct gs_rec_frame *f = gs_dict_frame(v->dict, s->frames[i]);
+
+		if (!f || s->frames[i] >= n_rows)
+			continue;
+		if (strcmp(gs_dict_string(v->dict, f->file_str), IMPORTER_FILE) == 0 &&
+		    strcmp(gs_dict_string(v->dict, f->function_str), "_find_and_load") == 0)
+			return true;
+		if (passes_filter(v, rows, s->frames[i]))
+			return false;
+	}
+	return false;
+}
+
 static void add_loader(const struct gs_aggregate *v, const struct gs_rec_stack *s, uint64_t samples,
 		       struct line_row *shown, struct gs_loader_summary *loader)
 {
@@ -225,12 +315,15 @@ static void add_loader(const struct gs_aggregate *v, const struct gs_rec_stack *
 	loader->other_samples += samples;
 }
 
-static void add_stack(const struct gs_aggregate *v, struct line_row *rows, uint32_t n_rows,
-		      uint32_t id, struct line_use *nowhere, struct gs_loader_summary *loader)
+/* Returns the row that it is shown as; ROW_NONE: none. */
+static uint32_t add_stack(const struct gs_aggregate *v, struct line_row *rows, uint32_t n_rows,
+			  uint32_t id, struct line_use *nowhere, struct gs_loader_summary *loader)
 {
 	const struct gs_rec_stack *s = id ? gs_dict_stack(v->dict, id) : NULL;
 	const struct line_use *u = &v->lines->by_stack[id];
 	uint32_t shown = 0;
+	/* Calls count for the line that asked for them, whatever made them. */
+	bool imports = !u->calls && !u->slow_ops && is_import(v, rows, n_rows, s);
 
 	for (uint32_t i = 0; s && i < s->n_frames; i++) {
 		uint32_t frame = s->frames[i];
@@ -245,17 +338,131 @@ static void add_stack(const struct gs_aggregate *v, struct line_row *rows, uint3
 		r->last_stack = id;
 		r->total_samples += u->samples;
 		r->total_ns += u->sample_ns;
+		r->total_wait_ns += waited_ns(u);
+	}
+	if (imports) {
+		loader->other_samples += u->samples;
+		add_use(&rows[ROW_IMPORTS].self, u);
+		rows[ROW_IMPORTS].total_samples += u->samples;
+		rows[ROW_IMPORTS].total_ns += u->sample_ns;
+		rows[ROW_IMPORTS].total_wait_ns += waited_ns(u);
+		return ROW_IMPORTS;
 	}
 	if (!shown && s && s->n_frames && s->frames[0] && s->frames[0] < n_rows) {
 		shown = s->frames[0];
 		rows[shown].total_samples += u->samples;
 		rows[shown].total_ns += u->sample_ns;
+		rows[shown].total_wait_ns += waited_ns(u);
 	}
 	if (shown)
 		add_loader(v, s, u->samples, &rows[shown], loader);
 	else
 		loader->other_samples += u->samples;
 	add_use(shown ? &rows[shown].self : nowhere, u);
+	return shown ? shown : ROW_NONE;
+}
+
+struct row_thread {
+	uint32_t row, thread;
+};
+
+static int compare_row_threads(const void *a, const void *b)
+{
+	const struct row_thread *x = a, *y = b;
+
+	if (x->row != y->row)
+		return x->row < y->row ? -1 : 1;
+	return x->thread < y->thread ? -1 : x->thread > y->thread;
+}
+
+/* The wall time of each thread that has an account, by pid and tid. */
+static int gather_walls(const struct gs_aggregate *v, struct gs_map *ret_walls)
+{
+	for (size_t i = 0; i < v->accounts.n; i++) {
+		const struct view_account *a = (const struct view_account *)v->accounts.items + i;
+		uint64_t key = (uint64_t)a->pid << 32 | a->tid, part_ns[GS_PART_COUNT];
+		uint64_t before_ns = 0, wall_ns = gs_account_parts(a->ns, part_ns);
+
+		(void)gs_map_get(ret_walls, key, &before_ns);
+		if (gs_map_put(ret_walls, key, before_ns + wall_ns) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static uint64_t wall_of(const struct gs_aggregate *v, const struct gs_map *walls, uint32_t thread)
+{
+	const struct gs_rec_thread *t = gs_dict_thread(v->dict, thread);
+	const struct gs_rec_process *p = t ? gs_dict_process(v->dict, t->process) : NULL;
+	uint64_t ns = 0;
+
+	if (p)
+		(void)gs_map_get(walls, (uint64_t)p->pid << 32 | t->tid, &ns);
+	return ns;
+}
+
+/* Each row's threads, each once. row_of: by stack. */
+static int add_walls(const struct gs_aggregate *v, struct line_row *rows, const uint32_t *row_of)
+{
+	const struct line_thread *from = v->lines->threads.items;
+	struct gs_map walls GS_CLEANUP(gs_map_fini) = GS_MAP_INIT(2 * GS_AGGREGATE_MAX_ACCOUNTS);
+	GS_FREE struct row_thread *pairs = NULL;
+	size_t n = 0, n_threads = v->lines->threads.n;
+	int r;
+
+	if (!n_threads || v->lines->has_lost_threads)
+		return 0;
+	r = gather_walls(v, &walls);
+	if (r < 0)
+		return r;
+	pairs = calloc(n_threads, sizeof(*pairs));
+	if (!pairs)
+		return -ENOMEM;
+	for (size_t i = 0; i < n_threads; i++)
+		if (from[i].stack < v->lines->n && row_of[from[i].stack] != ROW_NONE)
+			pairs[n++] = (struct row_thread){.row = row_of[from[i].stack],
+							 .thread = from[i].thread};
+	qsort(pairs, n, sizeof(*pairs), compare_row_threads);
+	for (size_t i = 0; i < n; i++)
+		if (!i || compare_row_threads(&pairs[i - 1], &pairs[i]) != 0)
+			rows[pairs[i].row].wall_ns += wall_of(v, &walls, pairs[i].thread);
+	return 0;
+}
+
+/* The thread that waits longest in its own iterator of a loader. */
+static int find_loader_wait(const struct gs_aggregate *v, struct gs_loader_summary *l)
+{
+	struct gs_map waits GS_CLEANUP(gs_map_fini) = GS_MAP_INIT(2 * MAX_THREADS);
+	uint32_t best = 0;
+
+	for (size_t i = 0; i < v->lines->threads.n; i++) {
+		const struct line_thread *t =
+			(const struct line_thread *)v->lines->threads.items + i;
+		const struct gs_rec_stack *s = t->stack ? gs_dict_stack(v->dict, t->stack) : NULL;
+		bool in_loader = false, in_worker = false;
+		uint64_t ns = 0;
+
+		for (uint32_t k = 0; s && k < s->n_frames && !in_loader; k++)
+			in_loader = is_loader(v, s->frames[k], &in_worker);
+		if (!in_loader || in_worker || !t->own_wait_ns)
+			continue;
+		(void)gs_map_get(&waits, t->thread, &ns);
+		ns += t->own_wait_ns;
+		if (gs_map_put(&waits, t->thread, ns) < 0)
+			return -ENOMEM;
+		if (ns > l->wait_ns) {
+			l->wait_ns = ns;
+			best = t->thread;
+		}
+	}
+	if (best) {
+		const struct gs_rec_thread *t = gs_dict_thread(v->dict, best);
+		const struct gs_rec_process *p = t ? gs_dict_process(v->dict, t->process) : NULL;
+
+		l->wait_pid = p ? p->pid : 0;
+		l->wait_tid = t ? t->tid : 0;
+	}
+	return 0;
 }
 
 /* The line at which loaders spent most. */
@@ -278,11 +485,12 @@ static void find_loader_line(const struct gs_aggregate *v, struct gs_summary *s,
 	l->line_samples = rows[best].loader_samples;
 }
 
-/* Samples, calls and operators measure the same clock: what a line costs is the greatest of them.
- */
+/* Samples, calls and operators measure the same clock: what a line costs is the greatest of them, or
+ * the time that it ran and waited. */
 static uint64_t cost_of(const struct gs_line_stats *l)
 {
-	uint64_t ns = l->sample_ns > l->call_ns ? l->sample_ns : l->call_ns;
+	uint64_t wall_ns = l->sample_ns + l->wait_ns;
+	uint64_t ns = wall_ns > l->call_ns ? wall_ns : l->call_ns;
 
 	return l->op_ns > ns ? l->op_ns : ns;
 }
@@ -311,7 +519,9 @@ static void fill_line(const struct gs_aggregate *v, struct gs_summary *s, uint32
 	const struct gs_rec_frame *f = gs_dict_frame(v->dict, frame);
 
 	*out = (struct gs_line_stats){
-		.file = gs_summary_text(s, f ? gs_dict_string(v->dict, f->file_str) : ""),
+		.file = frame == ROW_IMPORTS
+				? "(imports)"
+				: gs_summary_text(s, f ? gs_dict_string(v->dict, f->file_str) : ""),
 		.function = gs_summary_text(s, f ? gs_dict_string(v->dict, f->function_str) : ""),
 		.line = f ? f->line : 0,
 		.samples = r->self.samples,
@@ -327,12 +537,17 @@ static void fill_line(const struct gs_aggregate *v, struct gs_summary *s, uint32
 		.call_ns = r->self.call_ns,
 		.slow_ops = r->self.slow_ops,
 		.op_ns = r->self.op_ns,
+		.wait_ns = waited_ns(&r->self),
+		.total_wait_ns = r->total_wait_ns,
+		.wall_ns = r->wall_ns,
 	};
+	memcpy(out->wait_by_cause_ns, r->self.wait_ns, sizeof(out->wait_by_cause_ns));
 }
 
 static bool is_used(const struct line_row *r)
 {
-	return r->self.samples || r->self.calls || r->self.slow_ops || r->total_samples;
+	return r->self.samples || r->self.calls || r->self.slow_ops || r->total_samples ||
+	       waited_ns(&r->self) || r->total_wait_ns;
 }
 
 /* Samples may have been taken for their native stacks alone. */
@@ -341,7 +556,7 @@ static bool are_native_alone(const struct gs_aggregate *v)
 	for (uint32_t id = 1; id < v->lines->n; id++) {
 		const struct line_use *u = &v->lines->by_stack[id];
 
-		if (u->samples || u->calls || u->slow_ops)
+		if (u->samples || u->calls || u->slow_ops || waited_ns(u))
 			return false;
 	}
 	return v->native.taken;
@@ -351,29 +566,39 @@ int gs_aggregate_lines(struct gs_aggregate *v, struct gs_summary *s)
 {
 	uint32_t n_rows = gs_dict_max_frame(v->dict) + 1;
 	GS_FREE struct line_row *rows = NULL;
+	GS_FREE uint32_t *row_of = NULL;
 	struct line_use nowhere = {0};
 	size_t n = 0;
+	int r;
 
 	if (!v->lines || !v->lines->n || are_native_alone(v))
 		return 0;
 	rows = calloc(n_rows, sizeof(*rows));
-	if (!rows)
+	row_of = calloc(v->lines->n, sizeof(*row_of));
+	if (!rows || !row_of)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n_rows; i++)
 		rows[i].passed_over = -1;
 	for (uint32_t id = 0; id < v->lines->n; id++)
-		add_stack(v, rows, n_rows, id, &nowhere, &s->loader);
+		row_of[id] = add_stack(v, rows, n_rows, id, &nowhere, &s->loader);
+	r = add_walls(v, rows, row_of);
+	if (r == 0)
+		r = find_loader_wait(v, &s->loader);
+	if (r < 0)
+		return r;
 	find_loader_line(v, s, rows, n_rows);
-	for (uint32_t i = 1; i < n_rows; i++)
+	for (uint32_t i = 0; i < n_rows; i++)
 		n += is_used(&rows[i]);
 	s->python_bare_samples = nowhere.samples;
+	s->python_many_wait_ns = nowhere.wait_ns[GS_WAIT_MANY];
+	s->python_bare_wait_ns = waited_ns(&nowhere) - nowhere.wait_ns[GS_WAIT_MANY];
 	s->has_python = 1;
 	if (!n)
 		return 0;
 	s->python_lines = gs_summary_alloc(s, n * sizeof(*s->python_lines));
 	if (!s->python_lines)
 		return -ENOMEM;
-	for (uint32_t i = 1; i < n_rows; i++)
+	for (uint32_t i = 0; i < n_rows; i++)
 		if (is_used(&rows[i]))
 			fill_line(v, s, i, &rows[i], &s->python_lines[s->n_python_lines++]);
 	qsort(s->python_lines, n, sizeof(*s->python_lines), compare_lines);

@@ -216,6 +216,7 @@ int gs_aggregate_add_mpi(struct gs_aggregate *v, struct gs_summary *summary);
 /* --- line.c: 0 or -ENOMEM --- */
 
 int gs_aggregate_line_sample(struct gs_aggregate *view, const struct gs_rec_sample *sample);
+int gs_aggregate_line_wait(struct gs_aggregate *view, const struct gs_rec_wait *wait);
 int gs_aggregate_line_call(struct gs_aggregate *view,
 			   const struct gs_rec_call *call); /* with a stack */
 int gs_aggregate_lines(struct gs_aggregate *view, struct gs_summary *summary);

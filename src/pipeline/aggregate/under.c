@@ -253,6 +253,8 @@ static bool keeps_record(struct gs_aggregate_under *u, const struct gs_record *r
 		       is_within(u, s->thread, s->time_ns, s->time_ns);
 		u->n_chosen += keep;
 		return keep;
+	case GS_REC_WAIT:
+		return has_wanted(u, ((const struct gs_rec_wait *)(const void *)r)->py_stack);
 	case GS_REC_LEAK:
 		return has_wanted(u, l->py_stack);
 	case GS_REC_STATS:

@@ -62,6 +62,7 @@ void gs_ingest_event(struct gs_ingest *f, const struct gs_event *ev)
 		[GS_EV_TASK] = sizeof(struct gs_event_task),
 		[GS_EV_STACK] = ANY_BYTES,
 		[GS_EV_SAMPLE] = sizeof(struct gs_event_sample),
+		[GS_EV_WAIT] = sizeof(struct gs_event_wait),
 		[GS_EV_CODE] = ANY_BYTES,
 		[GS_EV_STACK_BYTES] = ANY_BYTES,
 		[GS_EV_PYFUNC] = ANY_BYTES,
@@ -85,6 +86,9 @@ void gs_ingest_event(struct gs_ingest *f, const struct gs_event *ev)
 			break;
 		case GS_EV_SAMPLE:
 			good = gs_ingest_sample(f, (const void *)ev);
+			break;
+		case GS_EV_WAIT:
+			good = gs_ingest_wait(f, (const void *)ev);
 			break;
 		case GS_EV_CODE:
 			good = gs_ingest_code(f, (const void *)ev);

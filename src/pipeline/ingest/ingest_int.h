@@ -150,6 +150,7 @@ bool gs_ingest_pyfunc_named(struct gs_ingest *feed, const struct gs_event_code *
 bool gs_ingest_code(struct gs_ingest *feed, const struct gs_event_code *event);
 bool gs_ingest_stack(struct gs_ingest *feed, const struct gs_event_stack *event);
 bool gs_ingest_sample(struct gs_ingest *feed, const struct gs_event_sample *event);
+bool gs_ingest_wait(struct gs_ingest *feed, const struct gs_event_wait *event);
 bool gs_ingest_native(struct gs_ingest *feed, const struct gs_event_stack_bytes *event);
 
 /* The record of a call; false when the event is malformed. values: what stands before it; NULL. */

@@ -4,7 +4,7 @@
  *   CODE    the names and the line table of a code object are kept, by process and address
  *   STACK   each frame becomes a line by that table, and a FRAME when that place was not recorded
  *           yet; the numbers of the FRAMEs make the STACK, under the number the kernel side gave
- *   SAMPLE  is passed on
+ *   SAMPLE  is passed on, as WAIT is
  *
  * Frames are recorded once for all processes: those of the same program have the same lines.
  */
@@ -284,5 +284,26 @@ bool gs_ingest_sample(struct gs_ingest *f, const struct gs_event_sample *ev)
 	r->py_stack = ev->py_stack;
 	r->native_stack = gs_ingest_native_id(f, ev->native_stack);
 	r->cpu = ev->cpu;
+	return true;
+}
+
+bool gs_ingest_wait(struct gs_ingest *f, const struct gs_event_wait *ev)
+{
+	struct gs_rec_wait *r;
+	uint32_t thread;
+
+	if (!ev->pid || !ev->tid || ev->cause >= GS_WAIT_COUNT)
+		return false;
+	thread = gs_ingest_thread(f, ev->pid, ev->tid);
+	if (!thread) {
+		f->pending_loss[GS_LOSS_NO_THREAD]++;
+		return true;
+	}
+	r = gs_ingest_put(f, GS_REC_WAIT, sizeof(*r), 0);
+	r->time_ns = ev->time_ns + (uint64_t)f->boot_minus_mono_ns;
+	r->wait_ns = ev->wait_ns;
+	r->thread = thread;
+	r->py_stack = ev->py_stack;
+	r->cause = ev->cause;
 	return true;
 }

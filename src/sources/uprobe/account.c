@@ -1,6 +1,6 @@
 /*
  * The wall-clock account of threads: its programs are loaded and attached beside the others
- * (bpf/calls/account.bpf.c), and what they add up is read here. Where the kernel refuses them there
+ * (bpf/account/account.bpf.c), and what they add up is read here. Where the kernel refuses them there
  * is no account, and everything else works as without.
  */
 #include <errno.h>
@@ -151,11 +151,23 @@ static int fill_config(struct gs_account_config *c, const struct gs_uprobe *prob
 	return 0;
 }
 
-static int load_programs(struct gs_uprobe *probe, struct gs_account_bpf *s)
+/* Waits of lines come with samples of lines. */
+static bool wants_waits(const struct gs_uprobe *probe)
 {
+	return probe->options.py_stack_at & GS_AT_SAMPLE;
+}
+
+static int load_programs(struct gs_uprobe *probe, struct gs_account_bpf *s, bool with_waits)
+{
+	bool python = with_waits && s->rodata->gs_account_config.has_regs;
+
 	struct bpf_program *const programs[ACCOUNT_LINKS] = {
-		s->progs.gs_account_newtask, s->progs.gs_account_exec,   s->progs.gs_account_exit,
-		s->progs.gs_account_switch,  s->progs.gs_account_wakeup, s->progs.gs_account_walk};
+		s->progs.gs_account_newtask,
+		s->progs.gs_account_exec,
+		s->progs.gs_account_exit,
+		python ? s->progs.gs_account_switch_python : s->progs.gs_account_switch,
+		s->progs.gs_account_wakeup,
+		s->progs.gs_account_walk};
 	struct uprobe_kernel_side *k = &probe->kernel;
 	int r = 0;
 
@@ -170,8 +182,8 @@ static int load_programs(struct gs_uprobe *probe, struct gs_account_bpf *s)
 	return r;
 }
 
-int uprobe_account_load(struct gs_uprobe *probe, const struct gs_kernel_config *config,
-			const struct features *f, uint32_t ring_bytes)
+static int load_account(struct gs_uprobe *probe, const struct gs_kernel_config *config,
+			const struct features *f, uint32_t ring_bytes, bool with_waits)
 {
 	struct gs_account_bpf *s = gs_account_bpf__open();
 	struct uprobe_kernel_side *k = &probe->kernel;
@@ -185,7 +197,7 @@ int uprobe_account_load(struct gs_uprobe *probe, const struct gs_kernel_config *
 	if (r == 0)
 		r = uprobe_kernel_share_maps(k, s->obj, f, config, ring_bytes);
 	if (r == 0)
-		r = load_programs(probe, s);
+		r = load_programs(probe, s, with_waits);
 	if (r == 0) {
 		k->accounts =
 			mmap(NULL, GS_ACCOUNT_MAX * sizeof(*k->accounts), PROT_READ | PROT_WRITE,
@@ -202,6 +214,18 @@ int uprobe_account_load(struct gs_uprobe *probe, const struct gs_kernel_config *
 	if (r < 0)
 		uprobe_account_unload(k);
 	return r;
+}
+
+/* A kernel that refuses the program that reads stacks gives an account without lines that wait. */
+int uprobe_account_load(struct gs_uprobe *probe, const struct gs_kernel_config *config,
+			const struct features *f, uint32_t ring_bytes)
+{
+	int r = load_account(probe, config, f, ring_bytes, wants_waits(probe));
+
+	if (r == 0 || !wants_waits(probe))
+		return r;
+	gs_log(1, "the kernel refused the program for waits of Python lines: %s", strerror(-r));
+	return load_account(probe, config, f, ring_bytes, false);
 }
 
 void uprobe_account_unload(struct uprobe_kernel_side *k)
@@ -291,8 +315,47 @@ static void open_times(const struct gs_uprobe *probe, const struct gs_account *a
 	}
 }
 
+static void hand_over_wait(const struct gs_uprobe_handler *h, const struct gs_account *a,
+			   uint32_t stack, uint32_t cause, uint64_t wait_ns, uint64_t now_ns)
+{
+	const struct gs_event_wait e = {.head = {.kind = GS_EV_WAIT, .bytes = sizeof(e)},
+					.time_ns = now_ns,
+					.wait_ns = wait_ns,
+					.pid = a->pid,
+					.tid = a->tid,
+					.py_stack = stack,
+					.cause = cause};
+
+	if (wait_ns)
+		h->event(h->ctx, &e.head);
+}
+
+/* What a thread of Python still waits for at the end, and what was added up of it and not sent. */
+static void hand_over_waits(const struct gs_uprobe_handler *h, const struct gs_account *a,
+			    uint64_t now_ns)
+{
+	uint64_t since = a->wait_since_ns, woken = a->wait_woken_ns;
+	uint64_t bare_ns[2] = {a->wait_bare_ns[0], a->wait_bare_ns[1]};
+
+	if (!a->wait_is_python)
+		return;
+	if (!a->ended && since && since < now_ns) {
+		if (!a->wait_stack)
+			bare_ns[a->wait_cause == GS_WAIT_MANY] += now_ns - since;
+		else if (woken > since && woken < now_ns) {
+			hand_over_wait(h, a, a->wait_stack, a->wait_cause, woken - since, now_ns);
+			hand_over_wait(h, a, a->wait_stack, GS_STATE_RUNQUEUE, now_ns - woken,
+				       now_ns);
+		} else {
+			hand_over_wait(h, a, a->wait_stack, a->wait_cause, now_ns - since, now_ns);
+		}
+	}
+	hand_over_wait(h, a, 0, GS_WAIT_BARE, bare_ns[0], now_ns);
+	hand_over_wait(h, a, 0, GS_WAIT_MANY, bare_ns[1], now_ns);
+}
+
 static void hand_over(struct gs_uprobe *probe, const struct gs_uprobe_handler *h, uint32_t slot,
-		      uint64_t now_ns)
+		      uint64_t now_ns, bool is_last)
 {
 	const struct gs_account *a = &probe->kernel.accounts[slot];
 	struct gs_account_reading reading;
@@ -307,6 +370,8 @@ static void hand_over(struct gs_uprobe *probe, const struct gs_uprobe_handler *h
 	open_times(probe, &copy, now_ns, open_ns);
 	gs_account_settle(&copy, now_ns, open_ns, &reading);
 	h->account(h->ctx, &reading);
+	if (is_last)
+		hand_over_waits(h, &copy, now_ns);
 	probe->account_handed_ns[slot] = now_ns;
 }
 
@@ -336,7 +401,7 @@ void uprobe_account_drain(struct gs_uprobe *probe, const struct gs_uprobe_handle
 		if (!a->pid)
 			continue;
 		if (ended || last || now_ns > since_ns + HANDOVER_NS)
-			hand_over(probe, h, i, now_ns);
+			hand_over(probe, h, i, now_ns, ended || last);
 		if (ended)
 			free_account(probe, i);
 	}

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "model/trace/record_account.h"
 #include "model/trace/record_stack.h"
 #include "records.h"
 #include "pipeline/aggregate/aggregate.h"
@@ -89,6 +90,17 @@ static void put_all(struct stream *s)
 	c->py_stack = 1;
 }
 
+static void put_wait(struct stream *s, uint32_t stack, uint32_t thread, uint32_t cause,
+		     uint64_t wait_ns)
+{
+	struct gs_rec_wait *r = put_record(s, GS_REC_WAIT, sizeof(*r), 0);
+
+	r->thread = thread;
+	r->py_stack = stack;
+	r->cause = cause;
+	r->wait_ns = wait_ns;
+}
+
 /* A data loader in the thread that asks it, and in a worker; and code that only looks like one. */
 static void loaders_of_data(void **state)
 {
@@ -115,6 +127,13 @@ static void loaders_of_data(void **state)
 	put_sample(&s, 6);
 	put_sample(&s, 1);
 	put_sample(&s, 0);
+	put_wait(&s, 4, 1, GS_STATE_SLEEP, 70);
+	put_wait(&s, 4, 1, GS_STATE_DISK, 7);
+	put_wait(&s, 4, 1, GS_WAIT_GPU, 1000);
+	put_wait(&s, 4, 1, GS_WAIT_GIL, 1000);
+	put_wait(&s, 4, 1, GS_STATE_RUNQUEUE, 1000);
+	put_wait(&s, 5, 1, GS_STATE_SLEEP, 1000);
+	put_wait(&s, 6, 1, GS_STATE_SLEEP, 1000);
 	assert_int_equal(stream_push(&s, gs_aggregate_sink(view)), 0);
 	assert_int_equal(gs_aggregate_make_summary(view, &summary), 0);
 	assert_int_equal(summary->loader.self_samples, 4);
@@ -123,8 +142,98 @@ static void loaders_of_data(void **state)
 	assert_string_equal(summary->loader.file, "/home/u/data.py");
 	assert_int_equal(summary->loader.line, 40);
 	assert_int_equal(summary->loader.line_samples, 7);
+	assert_int_equal(summary->loader.wait_ns, 77);
+	assert_int_equal(summary->loader.wait_pid, 100);
+	assert_int_equal(summary->loader.wait_tid, 100);
 	gs_summary_free(&summary);
 	gs_aggregate_free(&view);
+}
+
+static void put_account(struct stream *s, uint32_t tid, uint64_t sleep_ns)
+{
+	struct gs_rec_account *r = put_record(s, GS_REC_ACCOUNT, sizeof(*r),
+					      sizeof(uint64_t) * GS_STATE_COUNT * GS_INSIDE_COUNT);
+
+	r->pid = 100;
+	r->tid = tid;
+	r->n_states = GS_STATE_COUNT;
+	r->n_insides = GS_INSIDE_COUNT;
+	r->ns[GS_STATE_SLEEP * GS_INSIDE_COUNT] = sleep_ns;
+}
+
+/* A line's wall time is that of the threads that it was seen in, each once; an idle one is none of them. */
+static void walls_of_lines(void **state)
+{
+	struct gs_summary *summary = NULL;
+	struct gs_aggregate *view = NULL;
+	STREAM s = STREAM_INIT;
+
+	assert_int_equal(gs_aggregate_new(&view), 0);
+	put_head(&s);
+	put_thread(&s, 2, 1, 101, "python");
+	put_thread(&s, 3, 1, 102, "python");
+	put_wait(&s, 1, 1, GS_STATE_SLEEP, 700);
+	put_wait(&s, 1, 1, GS_STATE_SLEEP, 7);
+	put_wait(&s, 3, 2, GS_STATE_SLEEP, 7);
+	put_wait(&s, 2, 2, GS_STATE_SLEEP, 9);
+	for (uint32_t i = 0; i < 3; i++)
+		put_account(&s, 100 + i, i == 2 ? 1000000 : 1000 + i);
+	assert_int_equal(stream_push(&s, gs_aggregate_sink(view)), 0);
+	assert_int_equal(gs_aggregate_make_summary(view, &summary), 0);
+	assert_int_equal(line_of(summary, 20)->wall_ns, 1000 + 1001);
+	assert_int_equal(line_of(summary, 9)->wall_ns, 1001);
+	assert_int_equal(line_of(summary, 30)->wall_ns, 0);
+	gs_summary_free(&summary);
+	gs_aggregate_free(&view);
+	stream_fini(&s);
+}
+
+/* Imports of what is not the program's are one row; code of its own in an import keeps its line. */
+static void waiting_lines(void **state)
+{
+	struct gs_summary *summary = NULL;
+	struct gs_aggregate *view = NULL;
+	const struct gs_line_stats *l;
+	STREAM s = STREAM_INIT;
+
+	assert_int_equal(gs_aggregate_new(&view), 0);
+	put_head(&s);
+	put_frame(&s, 4, "<frozen importlib._bootstrap>", "_find_and_load", 1007);
+	put_frame(&s, 5, "/usr/lib/python3/dist-packages/torch/__init__.py", "<module>", 5);
+	put_frame(&s, 6, "/home/u/mine.py", "<module>", 60);
+	put_stack(&s, 4, 3, (uint32_t[]){5, 4, 3});
+	put_stack(&s, 5, 4, (uint32_t[]){5, 6, 4, 3});
+	put_wait(&s, 1, 1, GS_STATE_SLEEP, 700);
+	put_wait(&s, 1, 1, GS_WAIT_GIL, 30);
+	put_wait(&s, 1, 1, GS_STATE_SLEEP, 7);
+	put_wait(&s, 0, 1, GS_WAIT_MANY, 11);
+	put_wait(&s, 0, 1, GS_WAIT_BARE, 13);
+	put_wait(&s, 4, 1, GS_STATE_DISK, 500);
+	put_wait(&s, 5, 1, GS_STATE_DISK, 60);
+	assert_int_equal(stream_push(&s, gs_aggregate_sink(view)), 0);
+	assert_int_equal(gs_aggregate_make_summary(view, &summary), 0);
+	l = line_of(summary, 20);
+	assert_non_null(l);
+	assert_int_equal(l->wait_ns, 737);
+	assert_int_equal(l->wait_by_cause_ns[GS_STATE_SLEEP], 707);
+	assert_int_equal(l->wait_by_cause_ns[GS_WAIT_GIL], 30);
+	assert_int_equal(l->samples, 0);
+	l = line_of(summary, 30);
+	assert_non_null(l);
+	assert_int_equal(l->wait_ns, 0);
+	assert_int_equal(l->total_wait_ns, 737 + 560);
+	l = line_of(summary, 0);
+	assert_non_null(l);
+	assert_string_equal(l->file, "(imports)");
+	assert_int_equal(l->wait_ns, 500);
+	l = line_of(summary, 60);
+	assert_non_null(l);
+	assert_int_equal(l->wait_ns, 60);
+	assert_int_equal(summary->python_bare_wait_ns, 13);
+	assert_int_equal(summary->python_many_wait_ns, 11);
+	gs_summary_free(&summary);
+	gs_aggregate_free(&view);
+	stream_fini(&s);
 }
 
 static void usual_lines(void **state)
@@ -233,6 +342,7 @@ static void numbers_out_of_range(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(walls_of_lines),       cmocka_unit_test(waiting_lines),
 		cmocka_unit_test(usual_lines),          cmocka_unit_test(loaders_of_data),
 		cmocka_unit_test(other_filters),        cmocka_unit_test(stack_that_comes_late),
 		cmocka_unit_test(numbers_out_of_range),

@@ -351,6 +351,46 @@ static void a_loader_on_the_python_stack(void **state)
 	}
 }
 
+/* It waits in its loader; so does another thread than the one that sets the pace; its workers are
+ * what it waits for; it waits elsewhere. */
+static void a_loader_that_waits(void **state)
+{
+	static const struct {
+		uint32_t wait_tid;
+		uint64_t wait_ms;
+		bool has_worker;
+		const char *class_name;
+	} rows[] = {
+		{100, 4000, false, "input_bound"},
+		{101, 4000, false, "asleep"},
+		{100, 4000, true, "asleep"},
+		{100, 1000, false, "asleep"},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		t->launches = 1000;
+		spend(t, GS_STATE_SLEEP, 0, 8000);
+		rest(t, GS_STATE_CPU);
+		if (rows[i].has_worker) {
+			t = add_thread(&r, 200, 200, 100);
+			spend(t, GS_STATE_SLEEP, 0, 8000);
+			rest(t, GS_STATE_CPU);
+		}
+		r.s->loader = (struct gs_loader_summary){.wait_ns = rows[i].wait_ms * MS,
+							 .wait_pid = 100,
+							 .wait_tid = rows[i].wait_tid};
+		gs_verdict_trace(r.s);
+		if (strcmp(rows[i].class_name, "input_bound") == 0)
+			assert_non_null(strstr(r.s->verdict.evidence, "waits of 40 % of its time"));
+		expect(&r, rows[i].class_name);
+	}
+}
+
 /* "-p PID" of a process that has ended would name nothing, or another one. */
 static void commands_name_the_process(void **state)
 {
@@ -715,6 +755,7 @@ int main(void)
 		cmocka_unit_test(waits_for_a_data_loader),
 		cmocka_unit_test(a_loader_that_marks_nothing),
 		cmocka_unit_test(a_loader_on_the_python_stack),
+		cmocka_unit_test(a_loader_that_waits),
 		cmocka_unit_test(commands_name_the_process),
 		cmocka_unit_test(collectives_make_waits_uncertain),
 		cmocka_unit_test(a_sleeping_holder_is_no_idleness),

@@ -32,6 +32,7 @@ static const size_t struct_bytes[GS_REC_COUNT] = {
 	[GS_REC_FRAME] = sizeof(struct gs_rec_frame),
 	[GS_REC_STACK] = sizeof(struct gs_rec_stack),
 	[GS_REC_SAMPLE] = sizeof(struct gs_rec_sample),
+	[GS_REC_WAIT] = sizeof(struct gs_rec_wait),
 	[GS_REC_VALUES] = sizeof(struct gs_rec_values),
 	[GS_REC_USE] = sizeof(struct gs_rec_use),
 	[GS_REC_GPU_INFO] = sizeof(struct gs_rec_gpu_info),

@@ -160,6 +160,12 @@ static struct gs_line_stats lines[] = {
 		.allocs = 6,
 		.bytes = 1 << 20,
 		.call_ns = 450000,
+		.wait_ns = 2500 * MS,
+		.wait_by_cause_ns = {[GS_STATE_POLL] = 600 * MS,
+				     [GS_WAIT_GPU] = 1800 * MS,
+				     [GS_WAIT_GIL] = 100 * MS},
+		.total_wait_ns = 3000 * MS,
+		.wall_ns = 20100 * MS,
 	},
 	{
 		.file = "/home/u/a very long path to a file, "
@@ -325,6 +331,8 @@ struct gs_summary sample_full(void)
 		.python_functions = functions,
 		.n_python_functions = GS_ARRAY_LEN(functions),
 		.python_bare_samples = 17,
+		.python_bare_wait_ns = 1230 * MS,
+		.python_many_wait_ns = 456 * MS,
 		.account = {.threads = account_threads,
 			    .n_threads = GS_ARRAY_LEN(account_threads),
 			    .n_rest = 3,

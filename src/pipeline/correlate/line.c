@@ -1,4 +1,4 @@
-#include "model/trace/line.h"
+#include "pipeline/correlate/line.h"
 
 #include <fnmatch.h>
 

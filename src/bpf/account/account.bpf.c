@@ -4,7 +4,8 @@
  * as they happen; what a thread waits for is read from the system call that it is in, whose
  * registers stand at the end of its kernel stack, so that no call's entry needs a probe.
  */
-#include "decide.bpf.h"
+#include "bpf/calls/decide.bpf.h"
+#include "bpf/account/wait.bpf.h"
 
 const volatile struct gs_account_config gs_account_config = {};
 
@@ -285,6 +286,7 @@ int gs_account_exec(__u64 *ctx)
 		return 0;
 	if (a) {
 		a->thread = 0;
+		a->wait_is_python = 0;
 		account_describe(a, p);
 	} else if (is_wanted(p)) {
 		account_begin(p, GS_STATE_CPU, bpf_ktime_get_ns());
@@ -330,12 +332,13 @@ static __always_inline void leave_cpu(struct task_struct *p, struct gs_account *
 	account_move(a, state, inside_of(a, sp), now);
 }
 
-SEC("?tp_btf/sched_switch")
-int gs_account_switch(__u64 *ctx)
+/* with_python: the waits of Python code are asked for, too. */
+static __always_inline void account_switch(__u64 *ctx, bool with_python)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
-	struct gs_account *a = account_of(prev);
-	__u64 task_state;
+	__u32 *slot = bpf_task_storage_get(&gs_account_marks, prev, 0, 0);
+	struct gs_account *a = slot ? account_at(*slot) : NULL;
+	__u64 task_state, now;
 
 	if (a && is_running()) {
 		if (gs_account_config.switch_state)
@@ -343,10 +346,29 @@ int gs_account_switch(__u64 *ctx)
 		else
 			task_state = prev->__state;
 		leave_cpu(prev, a, ctx[0] & 1, task_state, bpf_ktime_get_ns());
+		if (with_python && a->state != GS_STATE_CPU)
+			wait_begin(prev, a, *slot);
 	}
 	a = account_of(next);
-	if (a && is_running())
-		account_move(a, GS_STATE_CPU, GS_INSIDE_NONE, bpf_ktime_get_ns());
+	if (a && is_running()) {
+		now = bpf_ktime_get_ns();
+		account_move(a, GS_STATE_CPU, GS_INSIDE_NONE, now);
+		if (with_python)
+			wait_end(a, now);
+	}
+}
+
+SEC("?tp_btf/sched_switch")
+int gs_account_switch(__u64 *ctx)
+{
+	account_switch(ctx, false);
+	return 0;
+}
+
+SEC("?tp_btf/sched_switch")
+int gs_account_switch_python(__u64 *ctx)
+{
+	account_switch(ctx, true);
 	return 0;
 }
 
@@ -360,6 +382,7 @@ int gs_account_wakeup(__u64 *ctx)
 	if (!a || a->state == GS_STATE_CPU || a->state == GS_STATE_RUNQUEUE || !is_running())
 		return 0;
 	account_move(a, GS_STATE_RUNQUEUE, a->inside, bpf_ktime_get_ns());
+	a->wait_woken_ns = a->since_ns;
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 /* Whose a line of Python code is. */
-#ifndef GS_MODEL_TRACE_LINE_H
-#define GS_MODEL_TRACE_LINE_H
+#ifndef GS_PIPELINE_CORRELATE_LINE_H
+#define GS_PIPELINE_CORRELATE_LINE_H
 
 #include "model/trace/dict.h"
 
