@@ -20,6 +20,13 @@ fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT, 0o600)
 for _ in range({WRITES}): os.write(fd, b"x" * {BYTES})
 sys.stdin.readline()
 """
+# Spends a second when the recorder has it.
+SPENDER = """
+import os, sys, time
+while not os.path.exists(sys.argv[1]): time.sleep(0.05)
+end = time.process_time() + 1
+while time.process_time() < end: pass
+"""
 
 
 def writer(t):
@@ -109,9 +116,7 @@ def unknown(t):
 @case('a job that has yet to begin is waited for, and its recorder ends with it', timeout=240)
 def held(t):
     with Slurm(t) as s:
-        # It spends its second when the recorder has it.
-        job = s.submit(f'while [ ! -e {t.path("go")} ]; do sleep 0.05; done\n'
-                       f'{sys.executable} -c "import time\nwhile time.process_time() < 1: pass"\n', '-n1', '--hold')  # fmt: skip
+        job = s.submit(f"exec {sys.executable} -c '{SPENDER}' {t.path('go')}\n", '-n1', '--hold')
         record(t, '-j', str(job), '--linger', '1s', env={'SLURM_CONF': s.conf})
         # Longer than --linger, by the recorder's own clock: it has asked, and was answered.
         start = os.times().elapsed
