@@ -23,6 +23,21 @@ def one_line(t, run, pattern=None):
         t.match('it says', pattern, run.err)
 
 
+BTF = '/sys/kernel/btf/vmlinux'
+
+
+@case('types of the kernel, read for each object of programs, are not in new pages each time')
+def pages_of_a_start(t):
+    if harness.is_asan():
+        raise Skip('ASan keeps freed memory')
+    run = [harness.gpuscope, 'trace', '--summary', t.path('s'), '--', 'true']
+    pid = os.posix_spawn(run[0], run, {**os.environ, **t.env})
+    used = os.wait4(pid, 0)[2]
+    # A reading is the file and a copy of it; seven of them in new pages would be 14 sizes.
+    pages = os.path.getsize(BTF) // resource.getpagesize()
+    t.true(f'page faults, of types {pages}', used.ru_minflt < 8 * pages + 6000, used.ru_minflt)
+
+
 UMASK = os.umask(0)
 os.umask(UMASK)
 

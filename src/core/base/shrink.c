@@ -18,6 +18,23 @@ void gs_shrink_heap(void)
 	malloc_trim(0);
 }
 
+void gs_shrink_begin_reuse(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 32 << 20);
+	mallopt(M_TRIM_THRESHOLD, 64 << 20);
+}
+
+void gs_shrink_end_reuse(void)
+{
+	mallopt(M_MMAP_THRESHOLD, 256 << 10);
+}
+
+void gs_shrink_reused(void)
+{
+	mallopt(M_TRIM_THRESHOLD, 256 << 10);
+	malloc_trim(0);
+}
+
 static bool number_of(const char *line, const char *name, uint64_t *ret)
 {
 	size_t n = strlen(name);

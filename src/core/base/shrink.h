@@ -22,6 +22,17 @@ struct gs_shrunk {
 void gs_shrink_heap(void);
 
 /*
+ * Between the first two what is taken comes from the heap, and what is freed stays there, also megabytes
+ * at once: for work that takes and frees the same megabytes several times, whose pages the kernel would
+ * make each time. Only around that work: tables that stay, and are mostly never touched, cost no memory
+ * when they come from the kernel. The third gives back what the rounds have left. Of the whole process,
+ * whatever thread takes memory meanwhile; in the end both thresholds of mallopt(3) are 256 KiB.
+ */
+void gs_shrink_begin_reuse(void);
+void gs_shrink_end_reuse(void);
+void gs_shrink_reused(void);
+
+/*
  * Pages of files that are mapped privately and were never written (code and constants of the
  * program and of its libraries), and, when the main thread calls, its stack below the caller.
  * Mappings with pages of their own are left alone: relocated data, and code in which a debugger has

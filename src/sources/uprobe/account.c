@@ -16,6 +16,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/shrink.h"
 #include "sources/uprobe/uprobe_int.h"
 
 #include "account.skel.h"
@@ -173,7 +174,9 @@ static int load_programs(struct gs_uprobe *probe, struct gs_account_bpf *s, bool
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(programs); i++)
 		bpf_program__set_autoload(programs[i], true);
+	gs_shrink_begin_reuse();
 	r = gs_account_bpf__load(s);
+	gs_shrink_end_reuse();
 	for (size_t i = 0; r == 0 && i < GS_ARRAY_LEN(programs); i++) {
 		k->account_links[i] = bpf_program__attach(programs[i]);
 		if (!k->account_links[i])

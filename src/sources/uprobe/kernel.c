@@ -13,6 +13,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/shrink.h"
 #include "model/trace/func.h"
 #include "sources/uprobe/link_create.h"
 #include "sources/uprobe/uprobe_int.h"
@@ -261,8 +262,12 @@ static int side_add(struct uprobe_kernel_side *k, unsigned side, const struct si
 	if (!object)
 		return -errno;
 	r = side_prepare(k, side, setup, object);
-	if (r == 0)
+	if (r == 0) {
+		/* libbpf reads all types of the kernel for each object: twice 5 MiB, freed again. */
+		gs_shrink_begin_reuse();
 		r = bpf_object__load(object);
+		gs_shrink_end_reuse();
+	}
 	if (r < 0) {
 		bpf_object__close(object);
 		return r;

@@ -20,6 +20,7 @@
 #include "core/base/foreign.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/shrink.h"
 #include "sources/uprobe/uprobe_int.h"
 
 #define FIRST_TURNS 4u /* of each user, before tracing begins */
@@ -214,6 +215,7 @@ int gs_uprobe_new(const struct gs_uprobe_options *options, struct gs_uprobe **re
 		probe->descent = GS_MAP_INIT(65536);
 	if (r == 0)
 		r = start_probe(probe, err);
+	gs_shrink_reused();
 	if (r < 0)
 		gs_uprobe_free(&probe);
 	else
