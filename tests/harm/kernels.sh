@@ -4,11 +4,12 @@
 #   tests/harm/kernels.sh GPUSCOPE VMLINUZ...
 #
 # Needs qemu-system-x86_64, a static busybox and g++. The kernel gets an initramfs of the programs and the
-# libraries that they need, runs each without and with probes, and says what differs. Ends with status 1
-# when anything does. Some 5 minutes a kernel on two processors. Debian has kernels as packages, of other releases
+# libraries that they need, runs each without and with probes, and says what differs. Then it loads the
+# programs of every layer and of job. Ends with status 1 when anything differs, or the kernel refuses a
+# program. Some 5 minutes a kernel on two processors. Debian has kernels as packages, of other releases
 # too (CONTRIBUTING.md): apt-get download linux-image-6.1.0-50-cloud-amd64, dpkg -x.
 set -eu
-[ $# -ge 2 ] || { sed -n '2,10p' "$0"; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,11p' "$0"; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
 gpuscope=$(realpath "$1")
 shift
@@ -50,6 +51,17 @@ mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null
 ip link set lo up 2>/dev/null
 cd /harm
 status=0
+# The verifiers of older kernels know less: a program that they refuse is not always an error of the command.
+loaded() {
+	if grep 'the kernel refused' /tmp/err; then echo "HARM: $1: refused"; status=1; fi
+}
+loads() {
+	what=$1; shift
+	if timeout 900 /harm/gpuscope "$@" >/dev/null 2>/tmp/err; then echo "loaded: $what"; else
+		echo "HARM: $what: gpuscope ended with $?"; tail -5 /tmp/err; status=1
+	fi
+	loaded "$what"
+}
 compare() {
 	what=$1; shift
 	if timeout 600 /harm/gpuscope trace -v -q --summary /tmp/summary "$@" >/tmp/traced 2>/tmp/err; then :; else
@@ -61,6 +73,7 @@ compare() {
 		echo "HARM: $what"; head -20 /tmp/diff; status=1
 	fi
 	grep -E 'self-test|cannot be restored|links' /tmp/err | head -4
+	loaded "$what"
 	sed -n '/^Could not attach/,/^$/p' /tmp/summary | head -12
 }
 echo "kernel $(uname -r)"
@@ -79,6 +92,10 @@ YAML
 compare "callbacks that throw through functions whose result is read" --layer user --probes /tmp/through.yaml -- /harm/through
 sed -i "s/, 'ret: i64 got'.*/], filter: duration >= 0ns}/" /tmp/through.yaml
 compare "the same, where their code leaves them" --layer user --disable-feature session,multi --probes /tmp/through.yaml -- /harm/through
+loads "programs of every layer" trace -v -q --summary /tmp/summary -o /tmp/all.gst --layer cuda,nccl,mpi,torch,python \
+	--python-calls='f*' --python-gc --python-gil --python-hz 99 --stacks native -- /bin/busybox true
+loads "programs of a limit" trace -v -q --summary /tmp/summary --max-overhead 5% -- /bin/busybox true
+loads "programs of job" job -v -p 1 --duration 1
 echo "harm status $status"
 poweroff -f
 END

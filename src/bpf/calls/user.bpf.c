@@ -124,7 +124,7 @@ static __always_inline bool send_values(const struct pt_regs *ctx, const struct 
 					const struct gs_thread *t, __u32 slot, __u32 scope_depth,
 					__u64 dur_ns, bool at_ret)
 {
-	__u32 bytes = sizeof(struct gs_event_call), n_texts = row->n_texts;
+	__u64 bytes = sizeof(struct gs_event_call), n_texts = row->n_texts;
 	struct gs_event_call *e = &f->e.call;
 
 	e->head.kind = GS_EV_CALL;
@@ -156,6 +156,10 @@ static __always_inline bool send_values(const struct pt_regs *ctx, const struct 
 	f->e.row = row_id;
 	f->e.n_values = row->n_values;
 	f->e.n_texts = n_texts;
+	/* The verifier of Linux 6.1 has lost the bound of the texts by now. */
+	barrier_var(bytes);
+	if (bytes > sizeof(struct gs_event_values))
+		return false;
 	return bpf_ringbuf_output(&gs_ring, e, bytes, BPF_RB_NO_WAKEUP) == 0;
 }
 

@@ -59,11 +59,13 @@ static __noinline __u32 mpi_row_find(const struct gs_mpi_key *key)
 __noinline int mpi_add(struct gs_mpi_key *key, __u64 bytes, bool sized)
 {
 	struct gs_mpi_row *row;
+	struct gs_mpi_key own;
 	__u32 idx;
 
 	if (!key)
 		return 0;
-	idx = mpi_row_find(key);
+	own = *key; /* before Linux 6.2 the verifier takes no key from beyond the own stack */
+	idx = mpi_row_find(&own);
 	row = idx ? bpf_map_lookup_elem(&gs_mpi_rows, &idx) : NULL;
 	if (!row)
 		return 0;
