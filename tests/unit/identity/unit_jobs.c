@@ -609,6 +609,9 @@ static void a_claim_to_anothers_job_stays_one(void **state)
 	process(t, 100, 5, "0::/\n", ENV("SLURM_JOB_ID=7"));
 	gs_jobs_lookup(t->jobs, 100, &task);
 	ask_all(t);
+	/* At once, and when the process is read again. */
+	assert_true(gs_jobs_lookup(t->jobs, 100, &task)->is_claimed);
+	assert_null(gs_jobs_by_id(t->jobs, "7"));
 	later_ns += 31 * SECOND_NS;
 	claim = gs_jobs_lookup(t->jobs, 100, &task);
 	assert_true(claim->is_claimed);
