@@ -4,10 +4,15 @@
  * what became of the thread and of the object in its outermost frame. Needs nothing to build but a
  * compiler: libraries are opened at run time, the kernel that keeps the GPU busy is PTX.
  *
- *   harm CASE       one line and an exit status; `harm list` names the cases, `harm points` those
- * that tell which functions that queue work, or ask, are cancellation points harm price      ns a
- * call of some functions, without waiting
+ *   harm CASE       one line and an exit status; `harm list` names the cases
+ *   harm points     names the cases that say which functions that queue work, or ask, are
+ *                   cancellation points
+ *   harm contexts   the same for the first calls of a thread, of a device and of a kernel, for which
+ *                   CUDA may have to make or load something; HARM_CUBIN: what ptxas makes of the
+ *                   output of `harm ptx` for the GPU at hand
+ *   harm price      ns a call of some functions, without waiting
  */
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -337,6 +342,149 @@ static int point(const char *name, bool first)
 	_exit(0);
 }
 
+/* ---- contexts: one call with a cancellation pending, by many threads ---- */
+
+#define FIRST_CALLS 200
+#define CUBIN_BYTES (8 << 20)
+
+static char *fresh_kernels; /* their host addresses: one byte each */
+static void *fill_at;       /* memory of the device */
+
+static char *fresh_ptx()
+{
+	char *text = (char *)calloc(FIRST_CALLS, 96);
+	int n = sprintf(text, ".version 7.0\n.target sm_50\n.address_size 64\n");
+
+	for (int i = 0; i < FIRST_CALLS; i++)
+		n += sprintf(text + n, ".visible .entry fresh%d()\n{\nret;\n}\n", i);
+	return text;
+}
+
+/* What nvcc makes of a program's kernels: a fat binary of one part, known to the runtime by name.
+ * Unless CUDA_MODULE_LOADING is EAGER each is loaded when it is launched first. */
+static void register_kernels()
+{
+	static struct {
+		int magic, version;
+		const void *data;
+		void *unused;
+	} wrapper = {0x466243b1, 1, nullptr, nullptr};
+	struct part {
+		uint32_t magic;
+		uint16_t version, head_bytes;
+		uint64_t bytes;
+		uint16_t kind, part_version;
+		uint32_t part_head_bytes;
+		uint64_t part_bytes;
+		uint32_t packed_bytes, unused;
+		uint16_t minor, major;
+		uint32_t arch, name_at, name_bytes;
+		uint64_t flags, zero, unpacked_bytes;
+		char data[];
+	} * part;
+	typedef void **(*add_binary)(void *);
+	typedef void (*add_function)(void **, const char *, char *, const char *, int, void *,
+				     void *, void *, void *, int *);
+	const char *path = getenv("HARM_CUBIN");
+	FILE *f = path ? fopen(path, "r") : nullptr;
+	char *code = (char *)calloc(1, CUBIN_BYTES), name[16];
+	size_t bytes = f ? fread(code, 1, CUBIN_BYTES, f) : 0, room;
+	void **handle;
+
+	check("HARM_CUBIN", !bytes);
+	room = (bytes + 7) / 8 * 8;
+	part = (struct part *)calloc(1, sizeof(*part) + room);
+	*part = {0xba55ed50, 1,     16, sizeof(*part) - 16 + room,
+		 2,          0x101, 64, room,
+		 0,          0,     0,  7,
+		 90,         0,     0,  0x11,
+		 0,          0};
+	memcpy(part->data, code, bytes);
+	wrapper.data = part;
+	fresh_kernels = (char *)malloc(FIRST_CALLS);
+	handle = RUNTIME(add_binary, "__cudaRegisterFatBinary")(&wrapper);
+	for (int i = 0; i < FIRST_CALLS; i++) {
+		sprintf(name, "fresh%d", i);
+		RUNTIME(add_function, "__cudaRegisterFunction")
+		(handle, fresh_kernels + i, strdup(name), strdup(name), -1, nullptr, nullptr,
+		 nullptr, nullptr, nullptr);
+	}
+	RUNTIME(void (*)(void **), "__cudaRegisterFatBinaryEnd")(handle);
+}
+
+struct first_call {
+	const char *name;
+	int i, device;
+	bool has_context;
+	volatile int result;
+};
+
+static int call_once(const char *name, int i)
+{
+	typedef int (*launch)(const void *, unsigned long long, unsigned, unsigned long long,
+			      unsigned, void **, size_t, void *);
+	int r = 0;
+
+	if (!strcmp(name, "cudaLaunchKernel"))
+		r = RUNTIME(launch, name)(fresh_kernels + i, 1ull << 32 | 1, 1, 1ull << 32 | 1, 1,
+					  nullptr, 0, nullptr);
+	else if (!strcmp(name, "cudaStreamQuery"))
+		RUNTIME(fn1, name)(nullptr);
+	else if (!strcmp(name, "cudaEventQuery"))
+		RUNTIME(fn1, name)(event);
+	else if (!strcmp(name, "cudaMemsetAsync"))
+		RUNTIME(int (*)(void *, int, size_t, void *), name)(fill_at, 1, 8, nullptr);
+	else
+		r = -1;
+	return r;
+}
+
+static void *first_thread(void *arg)
+{
+	struct first_call *c = (struct first_call *)arg;
+	void *p;
+
+	if (c->device)
+		check("cudaSetDevice", RUNTIME(int (*)(int), "cudaSetDevice")(c->device));
+	if (c->has_context)
+		check("cudaMalloc", RUNTIME(int (*)(void **, size_t), "cudaMalloc")(&p, 8));
+	pthread_cancel(pthread_self());
+	c->result = call_once(c->name, c->i);
+	return nullptr;
+}
+
+/* when: "process" nothing of CUDA was called before; "thread" not by this thread; "kernel" by this
+ * thread, but the kernel is new; "device" not for that device; "reset" not since cudaDeviceReset. */
+static int first_calls(const char *function_name, const char *when)
+{
+	bool is_many = !strcmp(when, "thread") || !strcmp(when, "kernel");
+	int n_cancelled = 0, n_failed = 0, n = is_many ? FIRST_CALLS : 1, first = -1;
+
+	register_kernels();
+	if (strcmp(when, "process")) {
+		begin(true);
+		check("cudaMalloc", RUNTIME(int (*)(void **, size_t), "cudaMalloc")(&fill_at, 8));
+	}
+	for (int i = 0; i < n; i++) {
+		struct first_call c = {function_name, i, !strcmp(when, "device"),
+				       !strcmp(when, "kernel"), 0};
+		void *result = nullptr;
+		pthread_t thread;
+
+		if (!strcmp(when, "reset"))
+			check("cudaDeviceReset", RUNTIME(fn0, "cudaDeviceReset")());
+		pthread_create(&thread, nullptr, first_thread, &c);
+		pthread_join(thread, &result);
+		n_cancelled += result == PTHREAD_CANCELED;
+		n_failed += c.result != 0;
+		if (result == PTHREAD_CANCELED && first < 0)
+			first = i;
+	}
+	printf("%d cancelled (first: %d), %d failed\n", n_cancelled, first, n_failed);
+	fflush(stdout);
+	_exit(0);
+}
+
 static double now_ns()
 {
 	struct timespec t;
@@ -387,6 +535,9 @@ static const char *const points[] = {
 	"cuStreamQuery",   "cuStreamWaitEvent", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
 	"cuMemsetD8Async", "cuMemAllocAsync",   "cudaMemcpyAsync",      "cudaMemsetAsync",
 	"cudaEventRecord", "cudaEventQuery",    "cudaStreamQuery",      "cudaMallocAsync"};
+static const char *const firsts[] = {"cudaLaunchKernel", "cudaStreamQuery", "cudaEventQuery",
+				     "cudaMemsetAsync"};
+static const char *const times[] = {"process", "thread", "kernel", "device", "reset"};
 static const char *const callbacks[] = {"cuLaunchHostFunc", "cudaLaunchHostFunc"};
 
 int main(int argc, char **argv)
@@ -400,7 +551,9 @@ int main(int argc, char **argv)
 		puts(name);                                                                        \
 	else if (!strcmp(wanted, name))
 
-	if (strcmp(wanted, "list") && strcmp(wanted, "points"))
+	if (!strcmp(wanted, "ptx"))
+		return puts(fresh_ptx()) < 0;
+	if (strcmp(wanted, "list") && strcmp(wanted, "points") && strcmp(wanted, "contexts"))
 		open_libraries();
 	if (!strcmp(wanted, "price"))
 		return price();
@@ -412,7 +565,15 @@ int main(int argc, char **argv)
 			else if (!strcmp(wanted, name))
 				return point(f, first);
 		}
-	if (!strcmp(wanted, "points"))
+	for (auto f : firsts)
+		for (auto when : times) {
+			snprintf(name, sizeof(name), "first:%s:%s", f, when);
+			if (!strcmp(wanted, "contexts"))
+				puts(name);
+			else if (!strcmp(wanted, name))
+				return first_calls(f, when);
+		}
+	if (!strcmp(wanted, "points") || !strcmp(wanted, "contexts"))
 		return 0;
 	for (auto f : waits)
 		for (int i = 0; i < 4; i++) {
