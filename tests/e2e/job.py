@@ -110,7 +110,21 @@ def one(t, load, config, **more):
     assert probes == (config != OFF), whole['monitoring_session']
     assert (job['metrics']['total_syscalls'] is None) == (not probes)
     assert job['classification']['evidence'], job['classification']
+    check_account(job)
     return job
+
+
+def check_account(job):
+    """The parts are those of thread_seconds, with their share of the whole: 100 % together."""
+    account, times = job['wall_account'], job['thread_seconds']
+    parts = {x['part']: x['ns'] / 1e9 for x in account['parts']}
+    assert sum(x['ns'] for x in account['parts']) == account['wall_ns'] > 0, account
+    assert abs(sum(x['share_pct'] for x in account['parts']) - 100) < 0.1, account
+    assert all(abs(x['share_pct'] - 100 * x['ns'] / account['wall_ns']) < 0.01 for x in account['parts']), account
+    for name, seconds in times.items():
+        # What is not known by cause is null there and in "other" here.
+        assert seconds is None or abs(seconds - parts.get(name, 0)) < 0.01, (name, account, times)
+    assert set(parts) <= set(times) and all(x['source'] for x in account['parts']), account
 
 
 def check_wall(job, threads):
@@ -352,6 +366,8 @@ def tree_who(t):
             ['uucp', str(user.pw_uid), os.uname().nodename, j['command']])  # fmt: skip
     table, page = (open(t.path('who.' + x), encoding='utf-8').read() for x in ('txt', 'html'))
     t.match('table', rf'tree of {proc.pid}  träin \|,"x\.py  of uucp ', table)
+    threads = re.search(r'\n  threads .*?\n  processors ', table, re.DOTALL).group()
+    t.true('the account of its threads', abs(sum(map(float, re.findall(r'\(([\d.]+) %\)', threads))) - 100) < 0.6, threads)
     t.true('its command', f'command     {j["command"]}, since {j["start_time"]}' in table, table[:2000])
     t.true('page', 'uucp' in page and 'träin |,&quot;x.py' in page, page[:3000])
 

@@ -249,13 +249,6 @@ static void put_analysis(struct gs_doc *doc, const struct gs_job_report *job,
 static void put_times(struct gs_doc *doc, const struct gs_job_report *job,
 		      const struct gs_job_report_style *style)
 {
-	static const char *const names[GS_TIME_COUNT] = {
-		[GS_TIME_CPU] = "cpu",     [GS_TIME_RUNQUEUE] = "runqueue",
-		[GS_TIME_DISK] = "disk",   [GS_TIME_NETWORK] = "network",
-		[GS_TIME_LOCK] = "lock",   [GS_TIME_GPU] = "gpu",
-		[GS_TIME_SLEEP] = "sleep", [GS_TIME_PIPE] = "pipe",
-		[GS_TIME_OTHER] = "other",
-	};
 	const struct gs_taskstats *w = &job->usage.work;
 
 	gs_doc_begin_map(doc, "thread_seconds");
@@ -266,13 +259,42 @@ static void put_times(struct gs_doc *doc, const struct gs_job_report *job,
 
 		if (i == GS_TIME_LOCK)
 			ns -= (double)w->idle_ns;
-		gs_doc_put_double(doc, names[i],
+		gs_doc_put_double(doc, gs_taskstats_time_name(i),
 				  known ? gs_job_report_rounded(style, ns / 1e9) : NAN);
 	}
 	gs_doc_put_double(doc, "idle",
 			  gs_job_report_knows(job, GS_JOB_KNOWS_CAUSES)
 				  ? gs_job_report_rounded(style, (double)w->idle_ns / 1e9)
 				  : NAN);
+	gs_doc_end(doc);
+}
+
+/* With the words of `account` in a summary of calls; of that name is a job's account of Slurm. */
+static void put_wall_account(struct gs_doc *doc, const struct gs_job_report_session *s,
+			     const struct gs_job_report *job,
+			     const struct gs_job_report_style *style)
+{
+	struct gs_job_report_part part[GS_JOB_PARTS];
+	uint64_t all_ns = gs_job_report_account(s, job, part);
+	size_t n = 0;
+
+	for (unsigned i = 0; i < GS_JOB_PARTS && all_ns; i++)
+		n += part[i].ns != 0;
+	gs_doc_begin_map(doc, "wall_account");
+	gs_doc_put_u64_if(doc, "wall_ns", all_ns, gs_job_report_knows(job, GS_JOB_KNOWS_TIME));
+	gs_doc_begin_list(doc, "parts", n);
+	for (unsigned i = 0; i < GS_JOB_PARTS && n; i++) {
+		if (!part[i].ns)
+			continue;
+		gs_doc_begin_flat(doc, NULL);
+		gs_doc_put_text(doc, "part", part[i].name);
+		gs_doc_put_u64(doc, "ns", part[i].ns);
+		gs_doc_put_double(doc, "share_pct",
+				  gs_job_report_rounded(style, part[i].share_pct));
+		gs_doc_put_text(doc, "source", part[i].source);
+		gs_doc_end(doc);
+	}
+	gs_doc_end(doc);
 	gs_doc_end(doc);
 }
 
@@ -371,6 +393,7 @@ static void put_job(struct gs_doc *doc, const struct gs_job_report_session *s,
 		put_calls(doc, job);
 	put_analysis(doc, job, style);
 	put_times(doc, job, style);
+	put_wall_account(doc, s, job, style);
 	gs_job_report_put_detail(doc, job, style);
 	put_gpus(doc, job);
 	put_ranks(doc, job, style);

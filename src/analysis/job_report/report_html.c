@@ -39,10 +39,6 @@ static const char style_of_reports[] =
 	"4px;"
 	"background:var(--mark)}nav a{margin-right:1em}section{border-top:2px solid var(--line)}";
 
-static const char *const time_words[GS_TIME_COUNT + 1] = {
-	"on CPU", "waiting for a CPU", "disk",  "network",     "locks", "GPU",
-	"asleep", "pipes, children",   "other", "idle threads"};
-
 static const char *class_of_score(double score)
 {
 	return isnan(score) ? "dim" : score >= 70 ? "good" : score >= 40 ? "warn" : "bad";
@@ -211,41 +207,38 @@ static void put_advice(struct gs_pen *pen, const struct gs_verdict *v)
 
 /* --- time --- */
 
-static void put_times(struct gs_pen *pen, const struct gs_job_report *job)
+static void put_times(struct gs_pen *pen, const struct gs_job_report_session *s,
+		      const struct gs_job_report *job)
 {
-	static const char *const heads[] = {"Threads were", "#Time", "#Percent", NULL};
-	const struct gs_taskstats *w = &job->usage.work;
-	uint64_t ns[GS_TIME_COUNT + 1];
-	double all = 0;
+	static const char *const heads[] = {"Threads were", "#Time", "#Percent", "Source", NULL};
+	struct gs_job_report_part part[GS_JOB_PARTS];
+	uint64_t all_ns = gs_job_report_account(s, job, part);
 
 	gs_pen_puts(pen, "<h3>Where the time of its threads went</h3>\n");
-	for (unsigned i = 0; i < GS_TIME_COUNT; i++) {
-		ns[i] = i == GS_TIME_LOCK ? w->time_ns[i] - w->idle_ns : w->time_ns[i];
-		all += (double)w->time_ns[i];
-	}
-	ns[GS_TIME_COUNT] = w->idle_ns;
-	if (!gs_job_report_knows(job, GS_JOB_KNOWS_TIME) || !(all > 0)) {
+	if (!all_ns) {
 		gs_pen_puts(pen, "<p class=dim>Not known, or no time was spent.</p>\n");
 		return;
 	}
 	gs_pen_puts(pen, "<div class=bar aria-hidden=true>");
-	for (unsigned i = 0; i <= GS_TIME_COUNT; i++) {
-		if (!ns[i])
+	for (unsigned i = 0; i < GS_JOB_PARTS; i++) {
+		if (!part[i].ns)
 			continue;
-		gs_pen_printf(pen, "<i class=c%u title=\"%s\" style=\"width:", i, time_words[i]);
-		gs_job_report_html_number(pen, 100 * (double)ns[i] / all, 2);
+		gs_pen_printf(pen, "<i class=c%u title=\"%s\" style=\"width:", i, part[i].title);
+		gs_job_report_html_number(pen, part[i].share_pct, 2);
 		gs_pen_puts(pen, "%\"></i>");
 	}
 	gs_pen_puts(pen, "</div>\n");
 	gs_job_report_html_table(pen, "time of the threads", heads);
-	for (unsigned i = 0; i <= GS_TIME_COUNT; i++) {
-		if (!ns[i])
+	for (unsigned i = 0; i < GS_JOB_PARTS; i++) {
+		if (!part[i].ns)
 			continue;
 		gs_pen_printf(pen, "<tr><td><span class=\"sw c%u\" aria-hidden=true></span>%s</td>",
-			      i, time_words[i]);
-		ns_cell(pen, (double)ns[i]);
-		gs_job_report_html_cell(pen, 100 * (double)ns[i] / all, 1);
-		gs_pen_puts(pen, "</tr>\n");
+			      i, part[i].title);
+		ns_cell(pen, (double)part[i].ns);
+		gs_job_report_html_cell(pen, part[i].share_pct, 1);
+		gs_pen_puts(pen, "<td class=l>");
+		gs_job_report_html_text(pen, part[i].source);
+		gs_pen_puts(pen, "</td></tr>\n");
 	}
 	gs_job_report_html_table_end(pen);
 }
@@ -662,7 +655,7 @@ void gs_job_report_put_html_report(struct gs_pen *pen, const struct gs_job_repor
 		put_score(pen, &job->verdict);
 		if (style->advice)
 			put_advice(pen, &job->verdict);
-		put_times(pen, job);
+		put_times(pen, s, job);
 		put_gpus(pen, job);
 		put_ranks(pen, job);
 		put_mpi(pen, job);

@@ -67,6 +67,21 @@ void gs_job_report_put_live(struct gs_pen *pen, const struct gs_job_report_sessi
 void gs_job_report_put_html_report(struct gs_pen *pen, const struct gs_job_report_session *s,
 				   const struct gs_job_report_style *style);
 
+/* --- report_account.c --- */
+
+enum { GS_JOB_PART_IDLE = GS_TIME_COUNT, GS_JOB_PARTS };
+
+struct gs_job_report_part { /* first of enum gs_taskstats_time, then of threads without work */
+	const char *name, *title, *source; /* for programs; for people; how it is known */
+	uint64_t ns;
+	double share_pct; /* of the whole */
+};
+
+/* The time of the job's threads, the sum of the parts; 0: not known, or none was spent. */
+uint64_t gs_job_report_account(const struct gs_job_report_session *s,
+			       const struct gs_job_report *job,
+			       struct gs_job_report_part ret_parts[GS_JOB_PARTS]);
+
 /* --- report_detail.c: what the job's threads did, row by row --- */
 
 #define GS_JOB_ROW_BYTES 400

@@ -96,32 +96,26 @@ static void put_verdict(struct gs_page *page, const struct gs_job_report *job)
 	}
 }
 
-static void put_times(struct gs_page *page, const struct gs_job_report *job)
+static void put_times(struct gs_page *page, const struct gs_job_report_session *s,
+		      const struct gs_job_report *job)
 {
-	static const char *const names[GS_TIME_COUNT + 1] = {
-		"on CPU", "waiting for a CPU", "disk",  "network",      "locks", "GPU",
-		"asleep", "pipes, children",   "other", "idle threads",
-	};
-	const __u64 *t = job->usage.work.time_ns;
-	uint64_t idle = job->usage.work.idle_ns;
+	struct gs_job_report_part part[GS_JOB_PARTS];
+	uint64_t all_ns = gs_job_report_account(s, job, part);
 	char line[512], ns[GS_FMT_BYTES];
-	double all = 0;
 	int n = 0;
 
 	if (!gs_job_report_knows(job, GS_JOB_KNOWS_TIME)) {
 		put_row(page, "threads", GS_INK_PLAIN, "their time is not known");
 		return;
 	}
-	for (unsigned i = 0; i < GS_TIME_COUNT; i++)
-		all += (double)t[i];
-	for (unsigned i = 0; i <= GS_TIME_COUNT && all > 0; i++) {
-		uint64_t v = i == GS_TIME_COUNT ? idle : i == GS_TIME_LOCK ? t[i] - idle : t[i];
-
-		if (v)
+	for (unsigned i = 0; i < GS_JOB_PARTS && all_ns; i++)
+		if (part[i].ns)
 			n += snprintf(line + n, sizeof(line) - (size_t)n, "%s%s %s (%.1f %%)",
-				      n ? ", " : "", names[i], gs_fmt_ns(ns, v),
-				      100 * (double)v / all);
-	}
+				      n ? ", " : "", part[i].title, gs_fmt_ns(ns, part[i].ns),
+				      part[i].share_pct);
+	if (n)
+		snprintf(line + n, sizeof(line) - (size_t)n, "; together %s",
+			 gs_fmt_ns(ns, all_ns));
 	put_row(page, "threads", GS_INK_PLAIN, n ? line : "no time was spent");
 }
 
@@ -263,7 +257,7 @@ void gs_job_report_put_table(struct gs_pen *pen, const struct gs_job_report_sess
 		put_head(&page, s, job);
 		put_command(&page, job);
 		put_verdict(&page, job);
-		put_times(&page, job);
+		put_times(&page, s, job);
 		put_counts(&page, job);
 		put_ranks(&page, job, style->verbose);
 		gs_job_report_each_mpi_line(job, style->verbose, put_line, &page);
