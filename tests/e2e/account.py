@@ -4,10 +4,9 @@ compared holds on a machine of any speed: a thread that waits for something may 
 processor (runqueue), and nothing else."""
 
 import json
-import subprocess
 import sys
 
-from harness import Skip, case, main
+from harness import Skip, case, has_module, main
 
 PRELUDE = '''
 import json, os, select, socket, sys, threading, time
@@ -155,7 +154,7 @@ done(ns=in_operators)
 @case('PyTorch: time in operators is theirs, also where spans are asked for', timeout=240)
 def operators(t):
     python_path = '/usr/bin/python3'
-    if subprocess.run([python_path, '-c', 'import torch'], capture_output=True).returncode:
+    if not has_module(python_path, 'torch'):
         raise Skip('Debian\'s PyTorch is not here')
     for options in (['--layer=torch'], ['--layer=torch', '--op=aten::*']):
         run = t.trace(*options, command=[python_path, '-c', OPERATORS])

@@ -137,6 +137,12 @@ def free_port():
     raise AssertionError('no free port')
 
 
+def has_module(python, name):
+    """Whether the interpreter has it. It is not imported, which takes seconds of PyTorch."""
+    ask = f'import importlib.util, sys; sys.exit(importlib.util.find_spec({name!r}) is None)'
+    return subprocess.run([python, '-c', ask], capture_output=True).returncode == 0
+
+
 def read_text(path):
     with open(path, encoding='utf-8', errors='replace') as f:
         return f.read()

@@ -59,7 +59,7 @@ def script(t, text):
 
 
 def need_torch():
-    if subprocess.run([PYTHON, '-c', 'import torch'], capture_output=True).returncode != 0:
+    if not harness.has_module(PYTHON, 'torch'):
         raise Skip(f'{PYTHON} has no torch (package python3-torch)')
 
 
