@@ -30,9 +30,9 @@ KINDS = {
     3: ("PROCESS", "IIIIIIIIIIQ", "id pid ns_pid parent_pid uid comm_str exe_str cmdline_str"
         " container_str _ start_ns"),
     4: ("THREAD", "IIII", "id process tid comm_str"),
-    5: ("FUNCTION", "IHHII", "id layer func_class name_str file_str"),
-    6: ("CALL", "QQIIiIHBBB3sQQQQQQ", "start_ns dur_ns thread function ret aux cpu depth"
-        " call_flags failed _ bytes stream arg0 arg1 arg2 arg3"),
+    5: ("FUNCTION", "IHHIIII", "id layer func_class name_str file_str line _"),
+    6: ("CALL", "QQIIiIHBBB3sQQQQQQIIIIQ", "start_ns dur_ns thread function ret aux cpu depth"
+        " call_flags failed _ bytes stream arg0 arg1 arg2 arg3 scope py_stack native_stack _ flow"),
     7: ("STATS", "IIQQQQQQQiiiiIIIIII", "thread function time_ns calls errors total_ns max_ns"
         " bytes inner err_code0 err_code1 err_code2 err_code3 err_count0 err_count1 err_count2"
         " err_count3 n_buckets _"),
@@ -48,12 +48,9 @@ KINDS = {
     15: ("SAMPLE", "QQIIIIII", "time_ns period_ns thread scope py_stack native_stack cpu _"),
     31: ("WAIT", "QQIIII", "time_ns wait_ns thread py_stack cause _"),
     16: ("VALUES", "II", "n_values _"),
-    17: ("USE", "IIQQQQQQQQ", "thread function time_ns launches copies allocs collectives others"
-         " total_ns bytes"),
+    17: ("USE", "IIQQQQQQQQQQQ", "thread function time_ns launches copies allocs collectives others"
+         " total_ns bytes py_self_ns py_launches py_resumes"),
 }
-# What later versions put behind the fields of a kind; there when the record is long enough.
-LATER = {5: ("II", "line _"), 6: ("IIIIQ", "scope py_stack native_stack _ flow"),
-         17: ("QQQ", "py_self_ns py_launches py_resumes")}
 
 
 class Bad(Exception):
@@ -88,9 +85,6 @@ def record_fields(kind, body):
     out = {"kind": name}
     out.update(kv for kv in zip(fields.split(), layout.unpack_from(body)) if kv[0] != "_")
     tail = body[layout.size:]
-    if kind in LATER and len(tail) >= struct.calcsize("<" + LATER[kind][0]):
-        later, fields = LATER[kind]
-        out.update(kv for kv in zip(fields.split(), struct.unpack_from("<" + later, tail)) if kv[0] != "_")
     if name == "STRING":
         if out["text_bytes"] > len(tail):
             raise Bad("a text longer than its record")
@@ -137,7 +131,7 @@ class Reader:
          crc) = FILE_HEADER.unpack_from(data)
         if crc != zlib.crc32(data[:FILE_HEADER.size - 4]):
             raise Bad("the file header is damaged")
-        if major != 1 or record_version > 2 or flags:
+        if major != 1 or record_version != 3 or flags:
             raise Bad("of a later version")
         self.start = header_bytes
 

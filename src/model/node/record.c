@@ -66,17 +66,6 @@ static int put_record(struct gs_buf *buf, enum gs_record_kind kind, void *fields
 	put_record(buf, kind, &(fields), sizeof(fields), offsetof(__typeof__(fields), text_bytes), \
 		   texts, GS_ARRAY_LEN(texts))
 
-/* A ratio in two bytes: 0 says that it is unknown, as do files that are older than the field. */
-static uint16_t small_ratio(double ratio)
-{
-	return ratio >= 0 && ratio <= 1 ? (uint16_t)(ratio * 10000 + 1.5) : 0;
-}
-
-static double ratio_of(uint16_t small)
-{
-	return small && small <= 10001 ? (small - 1) / 10000.0 : -1;
-}
-
 static int put_head(struct gs_buf *buf, const struct gs_node_snapshot *n)
 {
 	const struct gs_host_sample *h = &n->host->sample;
@@ -89,7 +78,8 @@ static int put_head(struct gs_buf *buf, const struct gs_node_snapshot *n)
 		.n_gpu_processes = g->n_processes,
 		.n_gpu_events = g->n_events,
 		.n_host_processes = n->host->n_processes,
-		.n_jobs_plus_1 = n->jobs ? n->jobs->n_accounts + 1 : 0,
+		.n_jobs = n->jobs ? n->jobs->n_accounts : 0,
+		.jobs_read = n->jobs != NULL,
 		.host_time_ns = h->time_ns,
 		.host_elapsed_ns = h->elapsed_ns,
 		.n_cpus = h->n_cpus,
@@ -116,16 +106,11 @@ static int put_head(struct gs_buf *buf, const struct gs_node_snapshot *n)
 		.failed_calls = g->failed_calls,
 		.lost_events = g->lost_events,
 		.read_ns = g->read_ns,
+		.mem_used_ratio = h->mem_used_ratio,
+		.root_used_ratio = h->root_used_ratio,
 	};
 
-	size_t at = buf->bytes;
-	int rc = PUT(buf, GS_REC_HOST_SAMPLE, r, texts);
-
-	if (rc == 0)
-		((struct gs_record *)(void *)(buf->data + at))->flags =
-			(uint32_t)small_ratio(h->mem_used_ratio) << GS_HOST_SAMPLE_MEM_SHIFT |
-			(uint32_t)small_ratio(h->root_used_ratio) << GS_HOST_SAMPLE_ROOT_SHIFT;
-	return rc;
+	return PUT(buf, GS_REC_HOST_SAMPLE, r, texts);
 }
 
 static int put_info(struct gs_buf *buf, uint32_t gpu, const struct gs_gpu_info *g)
@@ -369,6 +354,11 @@ static double clean_number(double v)
 	return isfinite(v) && v > -VALUE_MAX && v < VALUE_MAX ? v : -1;
 }
 
+static double clean_ratio(double v)
+{
+	return v >= 0 && v <= 1 ? v : -1;
+}
+
 static int64_t clean_bytes(int64_t v)
 {
 	return v >= -1 && v < (int64_t)VALUE_MAX ? v : -1;
@@ -464,16 +454,16 @@ static int begin_snapshot(struct gs_node_decoder *d, const struct gs_rec_host_sa
 		.net_rx_bps = clean_number(r->net_rx_bps),
 		.net_tx_bps = clean_number(r->net_tx_bps),
 		.failed_reads = r->failed_reads,
-		.mem_used_ratio = ratio_of((uint16_t)(r->head.flags >> GS_HOST_SAMPLE_MEM_SHIFT)),
-		.root_used_ratio = ratio_of((uint16_t)(r->head.flags >> GS_HOST_SAMPLE_ROOT_SHIFT)),
+		.mem_used_ratio = clean_ratio(r->mem_used_ratio),
+		.root_used_ratio = clean_ratio(r->root_used_ratio),
 	};
 	d->n_gpus = r->n_gpus;
 	d->n_gpu_processes = r->n_gpu_processes;
 	d->n_gpu_events = r->n_gpu_events;
 	d->n_host_processes = r->n_host_processes;
 	d->n_samples = d->n_jobs = d->room_jobs = 0;
-	if (r->n_jobs_plus_1) {
-		d->n_jobs = r->n_jobs_plus_1 - 1;
+	if (r->jobs_read) {
+		d->n_jobs = r->n_jobs;
 		n->jobs = calloc(1, sizeof(*n->jobs));
 		if (!n->jobs)
 			return -ENOMEM;

@@ -105,14 +105,6 @@ static void *copy_of(const void *p, size_t bytes)
 	return q ? memcpy(q, p, bytes) : NULL;
 }
 
-/* The same of a record that is shorter in older files: what it has not is 0. */
-static void *copy_of_short(const struct gs_record *r, size_t bytes)
-{
-	void *q = calloc(1, bytes);
-
-	return q ? memcpy(q, r, r->bytes < bytes ? r->bytes : bytes) : NULL;
-}
-
 /* Native ids are counted apart from those that the kernel side gives. */
 static int table_set_apart(struct table t[2], uint32_t id, void *value)
 {
@@ -175,7 +167,7 @@ int gs_dict_apply(struct gs_dict *d, const struct gs_record *r)
 	case GS_REC_FUNCTION: {
 		const struct gs_rec_function *f = (const void *)r;
 
-		return table_set(&d->functions, f->id, copy_of_short(r, sizeof(*f)));
+		return table_set(&d->functions, f->id, copy_of(f, sizeof(*f)));
 	}
 	case GS_REC_FRAME: {
 		const struct gs_rec_frame *f = (const void *)r;

@@ -19,7 +19,7 @@
 #include "core/base/buf.h"
 #include "model/trace/event.h"
 
-#define GS_RECORD_VERSION   2
+#define GS_RECORD_VERSION   3
 #define GS_RECORD_MAX_BYTES 65528
 
 /* Ids of functions are below this; the same function has one id in a stream. */
@@ -126,16 +126,9 @@ struct gs_rec_function {
 	uint16_t func_class; /* enum gs_func_class */
 	uint32_t name_str;
 	uint32_t file_str; /* of a Python function: its source file; else 0 */
-	/* From here on: not in older files; read through gs_function_line(). */
-	uint32_t line; /* its first line */
+	uint32_t line;     /* its first line; 0 of others */
 	uint32_t pad;
 };
-#define GS_REC_FUNCTION_V1_BYTES 24
-
-static inline uint32_t gs_function_line(const struct gs_rec_function *f)
-{
-	return f->head.bytes >= sizeof(*f) ? f->line : 0;
-}
 
 /* A call; see struct gs_event_call in model/trace/event.h for what bytes, aux and arg mean. What
  * the kernel could not know is filled in by span: bytes of a free. */
@@ -155,39 +148,12 @@ struct gs_rec_call {
 	uint64_t bytes;
 	uint64_t stream;
 	uint64_t arg[4];
-	/* From here on: not in files of version 1; read through gs_call_*(). */
 	uint32_t scope;        /* id of the innermost function of the layers above around it; 0 */
 	uint32_t py_stack;     /* id of a STACK, which may come later; 0 none */
 	uint32_t native_stack; /* likewise */
 	uint32_t pad2;
 	uint64_t flow; /* shared by a launch and the call that waited for it; 0 none. Of span */
 };
-#define GS_REC_CALL_V1_BYTES 96
-
-static inline bool gs_call_is_v2(const struct gs_rec_call *c)
-{
-	return c->head.bytes >= sizeof(*c);
-}
-
-static inline uint32_t gs_call_scope(const struct gs_rec_call *c)
-{
-	return gs_call_is_v2(c) ? c->scope : 0;
-}
-
-static inline uint32_t gs_call_py_stack(const struct gs_rec_call *c)
-{
-	return gs_call_is_v2(c) ? c->py_stack : 0;
-}
-
-static inline uint32_t gs_call_native_stack(const struct gs_rec_call *c)
-{
-	return gs_call_is_v2(c) ? c->native_stack : 0;
-}
-
-static inline uint64_t gs_call_flow(const struct gs_rec_call *c)
-{
-	return gs_call_is_v2(c) ? c->flow : 0;
-}
 
 struct gs_rec_bucket {
 	uint32_t bucket; /* model/trace/hist.h */
@@ -211,7 +177,7 @@ struct gs_rec_stats {
 	uint32_t err_count[4];
 	uint32_t n_buckets;
 	uint32_t stepped; /* single-stepped probes that the calls passed, without those where the
-			   * function is left; 0 in older files */
+			   * function is left */
 	struct gs_rec_bucket buckets[];
 };
 
@@ -299,7 +265,6 @@ _Static_assert(sizeof(struct gs_rec_process) == 56, "process");
 _Static_assert(sizeof(struct gs_rec_thread) == 24, "thread");
 _Static_assert(sizeof(struct gs_rec_function) == 32, "function");
 _Static_assert(sizeof(struct gs_rec_call) == 120, "call");
-_Static_assert(offsetof(struct gs_rec_call, scope) == GS_REC_CALL_V1_BYTES, "call v1");
 _Static_assert(sizeof(struct gs_rec_stats) == 112, "stats");
 _Static_assert(sizeof(struct gs_rec_loss) == 24, "loss");
 _Static_assert(sizeof(struct gs_rec_attach) == 40, "attach");

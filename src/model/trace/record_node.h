@@ -33,13 +33,13 @@ struct gs_rec_host_sample {
 	int64_t gpu_wall_ns;
 	uint64_t missed_samples, failed_calls, lost_events, read_ns;
 	uint16_t text_bytes[GS_N_TEXTS_HOST];
-	uint32_t n_jobs_plus_1; /* 0: they were not read */
+	uint32_t n_jobs;
+	uint32_t jobs_read; /* 0: whether there are jobs is not known */
+	uint32_t pad;
+	/* Of memory in use, where bytes are not reported, and of the root file system; 0 to 1, negative
+	 * unknown. */
+	double mem_used_ratio, root_used_ratio;
 };
-
-/* The head's flags of a HOST_SAMPLE are two small ratios, each 1/10000 plus 1, 0 unknown: of memory
- * in use (where bytes are not reported), and above it of the root file system. */
-#define GS_HOST_SAMPLE_MEM_SHIFT  0
-#define GS_HOST_SAMPLE_ROOT_SHIFT 16
 
 struct gs_rec_gpu_info {
 	struct gs_record head;
@@ -139,7 +139,7 @@ struct gs_rec_host_job {
 
 #define GS_REC_HOST_JOB_CLAIMED 1 /* only its processes say that they are of it */
 
-_Static_assert(sizeof(struct gs_rec_host_sample) == 240, "host_sample");
+_Static_assert(sizeof(struct gs_rec_host_sample) == 264, "host_sample");
 _Static_assert(sizeof(struct gs_rec_gpu_info) == 72, "gpu_info");
 _Static_assert(sizeof(struct gs_rec_gpu_value) == 16, "gpu_value");
 _Static_assert(sizeof(struct gs_rec_gpu_link) == 80, "gpu_link");

@@ -95,11 +95,10 @@ struct gs_rec_use {
 	uint64_t launches, copies, allocs, collectives, others;
 	uint64_t total_ns; /* of all these calls */
 	uint64_t bytes;    /* of those that succeeded */
-	/* From here on: not in older files. Of a Python function, and 0 of others: as
+	/* Of a Python function, and 0 of others: as
 	 * struct gs_py_use of model/trace/uprobe_kernel_side.h. */
 	uint64_t py_self_ns, py_launches, py_resumes;
 };
-#define GS_REC_USE_V1_BYTES 80
 
 /* What the calls of a user's probe add up to in one thread, since the last such record of the same
  * thread and function (min and max: so far); n_buckets of struct gs_rec_bucket behind it. */

@@ -406,7 +406,7 @@ static uint64_t need_text(struct perfetto *x, struct gs_pb *pb, const char *text
 static struct context need_context(struct gs_export *e, struct gs_pb *pb,
 				   const struct gs_rec_call *c)
 {
-	uint32_t frame = gs_export_py_frame(e->dict, c), function = gs_call_scope(c);
+	uint32_t frame = gs_export_py_frame(e->dict, c), function = c->scope;
 	struct perfetto *x = e->state;
 	const char *key = NULL, *name = gs_export_scope(e->dict, c, &key);
 	char label[GS_FLAME_LABEL_BYTES];
@@ -533,8 +533,7 @@ static void put_call(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_
 	if (e->values)
 		annotate_values(e, pb, e->values);
 	if (e->arrow)
-		gs_pb_fixed64(pb, e->arrow == GS_ARROW_FROM ? EVENT_FLOW : EVENT_FLOW_END,
-			      gs_call_flow(c));
+		gs_pb_fixed64(pb, e->arrow == GS_ARROW_FROM ? EVENT_FLOW : EVENT_FLOW_END, c->flow);
 	gs_pb_close(pb, m, GS_PB_LARGE);
 	packet_close(pb, packet);
 	if (instant || (c->call_flags & GS_CALL_UNFINISHED))

@@ -83,7 +83,7 @@ static uint64_t begin_of(struct gs_export_timeline *timeline, const struct gs_re
 	if (begin_ns < c->start_ns && t->n && t->spans[t->n - 1].end_ns > begin_ns &&
 	    t->spans[t->n - 1].begin_ns < begin_ns)
 		begin_ns = c->start_ns;
-	if (!c->depth && !gs_call_scope(c))
+	if (!c->depth && !c->scope)
 		t->n = 0; /* nothing is around it: what comes next is not inside */
 	else if (t->n < MAX_BEGINS)
 		t->spans[t->n++] = (struct span){c->start_ns, end_ns, begin_ns};
@@ -110,7 +110,7 @@ static void write_kept(struct gs_export *e, struct kept *k, enum gs_export_arrow
 
 void gs_export_timeline_call(struct gs_export *e, const struct gs_rec_call *c)
 {
-	uint64_t begin_ns = begin_of(e->timeline, c), flow = gs_call_flow(c);
+	uint64_t begin_ns = begin_of(e->timeline, c), flow = c->flow;
 	struct kept *k = &e->timeline->kept[flow % MAX_KEPT];
 	bool same = flow && k->used && k->call.flow == flow;
 
@@ -142,7 +142,7 @@ void gs_export_timeline_end(struct gs_export *e)
 const char *gs_export_scope(const struct gs_dict *dict, const struct gs_rec_call *c,
 			    const char **ret_key)
 {
-	const struct gs_rec_function *f = gs_dict_function(dict, gs_call_scope(c));
+	const struct gs_rec_function *f = gs_dict_function(dict, c->scope);
 
 	if (!f)
 		return NULL;
@@ -152,7 +152,7 @@ const char *gs_export_scope(const struct gs_dict *dict, const struct gs_rec_call
 
 uint32_t gs_export_py_frame(const struct gs_dict *dict, const struct gs_rec_call *c)
 {
-	const struct gs_rec_frame *line = gs_line_of_stack(dict, gs_call_py_stack(c));
+	const struct gs_rec_frame *line = gs_line_of_stack(dict, c->py_stack);
 
 	return line ? line->id : 0;
 }

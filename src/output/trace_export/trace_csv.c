@@ -253,10 +253,10 @@ static char *put_context(struct gs_export *e, char *p, const struct gs_rec_call 
 	if (gs_dict_frame(e->dict, frame))
 		p = gs_put_csv(p, gs_flame_frame_label(e->dict, frame, label), GS_PUT_MAX);
 	*p++ = ',';
-	if (gs_call_flow(c))
-		p = gs_put_u64(p, gs_call_flow(c));
+	if (c->flow)
+		p = gs_put_u64(p, c->flow);
 	*p++ = ',';
-	if (gs_call_flow(c))
+	if (c->flow)
 		*p++ = c->call_flags & GS_CALL_WAITED ? '1' : '0';
 	*p++ = ',';
 	return put_values(e, p);

@@ -215,7 +215,7 @@ static char *put_arrow(struct gs_export *e, char *p, const struct gs_export_call
 		   from ? "{\"ph\":\"s\",\"name\":\"waited for\",\"cat\":\"sync\",\"id\":"
 			: "{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"waited for\",\"cat\":\"sync\","
 			  "\"id\":");
-	p = gs_put_u64(p, gs_call_flow(v->call));
+	p = gs_put_u64(p, v->call->flow);
 	p = gs_put_us(gs_put(p, ",\"ts\":"), e->begin_ns);
 	p = put_number(p, ",\"pid\":", v->process ? v->process->pid : 0);
 	p = put_number(p, ",\"tid\":", v->thread ? v->thread->tid : 0);

@@ -435,7 +435,7 @@ static inline int take_call(struct gs_aggregate *v, const struct gs_rec_call *ca
 
 	if (end_ns > v->last_ns)
 		v->last_ns = end_ns;
-	v->native.taken += gs_call_native_stack(call) != 0;
+	v->native.taken += call->native_stack != 0;
 	if (call->call_flags & GS_CALL_UNFINISHED) {
 		take_open_call(v, call);
 		return 0;
@@ -457,11 +457,11 @@ static inline int take_call(struct gs_aggregate *v, const struct gs_rec_call *ca
 	}
 	if (f->kind != FUNC_PLAIN)
 		take_special(v, f, call);
-	if (gs_call_scope(call))
+	if (call->scope)
 		take_scope(v, call);
 	gs_aggregate_take_stream(v, call);
 	gs_aggregate_take_step(v, call);
-	return gs_call_py_stack(call) ? gs_aggregate_line_call(v, call) : 0;
+	return call->py_stack ? gs_aggregate_line_call(v, call) : 0;
 }
 
 static int take_stats(struct gs_aggregate *v, const struct gs_rec_stats *s)

@@ -177,7 +177,7 @@ static uint64_t waited_ns(const struct line_use *u)
 int gs_aggregate_line_call(struct gs_aggregate *v, const struct gs_rec_call *c)
 {
 	const struct gs_rec_function *f = gs_dict_function(v->dict, c->function);
-	struct line_use *u = use_of(v, gs_call_py_stack(c));
+	struct line_use *u = use_of(v, c->py_stack);
 
 	if (!u)
 		return -ENOMEM;

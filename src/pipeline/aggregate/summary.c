@@ -441,7 +441,7 @@ static int add_python_functions(struct build *b)
 		s->python_functions[s->n_python_functions++] = (struct gs_python_function){
 			.name = function_name(b, f),
 			.file = text_of(b, rec->file_str),
-			.line = gs_function_line(rec),
+			.line = rec->line,
 			.calls = a->calls,
 			.resumes = func->py_resumes,
 			.total_ns = a->total_ns,

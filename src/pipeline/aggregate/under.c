@@ -244,7 +244,7 @@ static bool keeps_record(struct gs_aggregate_under *u, const struct gs_record *r
 
 	switch (r->kind) {
 	case GS_REC_CALL:
-		keep = has_wanted(u, gs_call_py_stack(c)) ||
+		keep = has_wanted(u, c->py_stack) ||
 		       is_within(u, c->thread, c->start_ns, c->start_ns + c->dur_ns);
 		u->n_chosen += keep;
 		return keep;

@@ -289,7 +289,7 @@ static void take_sync(struct gs_correlate *s, const struct gs_batch *batch, size
 	uint64_t flow = correlate_syncs_take(&s->syncs, process, c, kind / 2, kind % 2, &waited);
 	struct gs_rec_call *copy;
 
-	if (!flow || !gs_call_is_v2(c) || !copy_until(s, batch, end))
+	if (!flow || !copy_until(s, batch, end))
 		return;
 	copy = last_copied(s, &c->head);
 	copy->flow = flow;

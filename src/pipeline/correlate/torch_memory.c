@@ -110,8 +110,8 @@ struct torch_device *correlate_torch_memory_alloc(struct torch_memory *m, uint32
 	*b = (struct torch_block){.pointer = c->arg[0],
 				  .bytes = c->bytes,
 				  .device_idx = (uint32_t)(d - m->devices),
-				  .scope = gs_call_scope(c),
-				  .py_stack = gs_call_py_stack(c)};
+				  .scope = c->scope,
+				  .py_stack = c->py_stack};
 	d->live_bytes += c->bytes;
 	if (d->live_bytes > d->peak_bytes)
 		d->peak_bytes = d->live_bytes;

@@ -351,7 +351,7 @@ static int grow_holders(struct thread *t)
 static int holder_for(struct forest *f, struct thread *t, const struct gs_rec_call *c, bool upper,
 		      uint32_t *ret_span)
 {
-	uint32_t scope = gs_call_scope(c);
+	uint32_t scope = c->scope;
 	struct holder *h = t->n_holders ? &t->holders[t->n_holders - 1] : NULL;
 	int r;
 
@@ -400,7 +400,7 @@ static uint32_t claim_spans(struct forest *f, struct thread *t, const struct gs_
 static int take_call(struct forest *f, const struct gs_rec_call *c)
 {
 	const struct gs_rec_function *func = gs_dict_function(f->tree->dict, c->function);
-	struct span_key key = {c->function, gs_call_py_stack(c), gs_call_native_stack(c)};
+	struct span_key key = {c->function, c->py_stack, c->native_stack};
 	unsigned func_class = func ? func->func_class : GS_CLASS_OTHER;
 	uint64_t inside_ns, weight;
 	bool upper = is_upper(func);
@@ -418,7 +418,7 @@ static int take_call(struct forest *f, const struct gs_rec_call *c)
 	span = claim_spans(f, t, c, upper, &inside_ns);
 	weight = weight_of(f, c, func_class, inside_ns);
 	parent = t->root;
-	if (gs_call_scope(c) || c->depth) {
+	if (c->scope || c->depth) {
 		r = holder_for(f, t, c, upper, &parent);
 		if (r == -ENOBUFS)
 			r = 0; /* below the thread, then */

@@ -444,11 +444,11 @@ static int check_file(struct gs_recording_reader *r, const char *path, struct gs
 	    h.header_crc ==
 		    gs_recording_crc32(&h, offsetof(struct gs_recording_header, header_crc)) &&
 	    h.major == GS_RECORDING_MAJOR) {
-		if (h.record_version > GS_RECORD_VERSION || h.flags)
+		if (h.record_version != GS_RECORD_VERSION || h.flags)
 			return gs_err_set(
 				err, -EBADMSG,
 				"%s holds records of version %u (flags %#x), this program "
-				"reads up to %u: use a later gpuscope",
+				"reads version %u: use the gpuscope that wrote it",
 				path, h.record_version, h.flags, GS_RECORD_VERSION);
 		if (h.header_bytes < sizeof(h) || h.header_bytes > HEADER_MAX_BYTES)
 			return gs_err_set(err, -EBADMSG, "the header of %s is damaged", path);

@@ -70,8 +70,7 @@ static inline struct gs_buf records(void)
 
 static inline void put_call(struct gs_buf *b, uint64_t i)
 {
-	/* As programs of version 1 wrote it: what is read must not depend on its later part. */
-	struct gs_rec_call *c = gs_record_put(b, GS_REC_CALL, GS_REC_CALL_V1_BYTES, 0);
+	struct gs_rec_call *c = gs_record_put(b, GS_REC_CALL, sizeof(*c), 0);
 
 	c->start_ns = 1000000000 + i * 5000;
 	c->dur_ns = 1800 + i * 37 % 911;

@@ -31,7 +31,7 @@ static struct gs_buf run(const struct memory_file *f, const char *option, int *r
 }
 
 static const char all_kinds_text[] =
-	"{\"kind\": \"SESSION\", \"version\": 2, \"mode\": 1, \"start_ns\": 999999999, "
+	"{\"kind\": \"SESSION\", \"version\": 3, \"mode\": 1, \"start_ns\": 999999999, "
 	"\"wall_minus_boot_ns\": 1700000000000000000, \"host_str\": 1, \"command_str\": 2, "
 	"\"kernel_str\": 0, \"engine_str\": 0}\n"
 	"{\"kind\": \"STRING\", \"id\": 1, \"text_bytes\": 6, \"text\": \"node17\"}\n"
@@ -60,7 +60,8 @@ static const char all_kinds_text[] =
 	"{\"kind\": \"CALL\", \"start_ns\": 1000035000, \"dur_ns\": 2059, \"thread\": 1, "
 	"\"function\": 2, \"ret\": 0, \"aux\": 0, \"cpu\": 7, \"depth\": 0, \"call_flags\": 0, "
 	"\"failed\": 0, \"bytes\": 28672, \"stream\": 139637976732416, "
-	"\"arg0\": 140372416138752, \"arg1\": 0, \"arg2\": 0, \"arg3\": 0}\n"
+	"\"arg0\": 140372416138752, \"arg1\": 0, \"arg2\": 0, \"arg3\": 0, "
+	"\"scope\": 0, \"py_stack\": 0, \"native_stack\": 0, \"flow\": 0}\n"
 	"{\"kind\": \"STATS\", \"thread\": 1, \"function\": 2, \"time_ns\": 2000000000, "
 	"\"calls\": 12, \"errors\": 2, \"total_ns\": 123456, \"max_ns\": 65536, "
 	"\"bytes\": 1048576, \"inner\": 3, \"err_code0\": 2, \"err_code1\": 0, "

@@ -44,7 +44,7 @@ static void no_records(void **state)
 
 static void frame_sizes(void **state)
 {
-	static const uint32_t sizes[] = {1, 96, 97, 4096, 65536, 1 << 20, GS_FRAME_RAW_MAX_BYTES};
+	static const uint32_t sizes[] = {1, 120, 121, 4096, 65536, 1 << 20, GS_FRAME_RAW_MAX_BYTES};
 	struct gs_buf b = records();
 
 	put_definitions(&b);
@@ -84,7 +84,8 @@ static void frame_sizes(void **state)
 
 static void frame_header_says(void **state)
 {
-	struct gs_recording_options o = {.size = sizeof(o), .frame_bytes = 10 * 96};
+	struct gs_recording_options o = {.size = sizeof(o),
+					 .frame_bytes = 10 * sizeof(struct gs_rec_call)};
 	struct memory_file f = memory_file();
 	struct gs_buf b = records(), file;
 	struct frames frames;
@@ -127,9 +128,9 @@ static void snapshots(void **state)
 		uint64_t n_calls;
 		size_t n_snapshots;
 	} cases[] = {
-		{4800, 50 * 64 * 3 + 150, 3 + 1},
-		{4800, 50 * 10, 1},
-		{1 << 20, 2 * (17 << 20) / 96, 2 + 1},
+		{4800, 40 * 64 * 3 + 120, 3 + 1},
+		{4800, 40 * 10, 1},
+		{1 << 20, 2 * (17 << 20) / sizeof(struct gs_rec_call), 2 + 1},
 		{0, 100, 0}, /* one frame: nothing to be lost but itself */
 	};
 
@@ -324,7 +325,7 @@ static void malformed_batch(void **state)
 	put_call(&good, 1);
 	put_call(&b, 1);
 	put_call(&b, 2);
-	((struct gs_record *)(void *)(b.data + 96))->bytes = 12;
+	((struct gs_record *)(void *)(b.data + sizeof(struct gs_rec_call)))->bytes = 12;
 	batch = batch_of(&b);
 	assert_int_equal(gs_recording_create(f.path, NULL, &j, NULL), 0);
 	sink = gs_recording_sink(j);
@@ -404,7 +405,7 @@ static void disk_full(void **state)
 	assert_true(fd >= 0);
 	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
-	for (uint64_t i = 0; i < 100; i++)
+	for (uint64_t i = 0; i < 80; i++)
 		put_call(&b, i * 2654435761u);
 	for (size_t i = 0; i < GS_ARRAY_LEN(limits); i++) {
 		struct gs_recording_options o = {.size = sizeof(o), .frame_bytes = 4800};
@@ -616,9 +617,12 @@ static void cannot_open(void **state)
 	patch_header(&f, offsetof(struct gs_recording_header, major), 2, 2);
 	open_refused(f.path, -EBADMSG, " is of format version 2, this program reads up to 1");
 	patch_header(&f, offsetof(struct gs_recording_header, major), 1, 2);
-	patch_header(&f, offsetof(struct gs_recording_header, record_version), 3, 4);
-	open_refused(f.path, -EBADMSG, " holds records of version 3");
+	patch_header(&f, offsetof(struct gs_recording_header, record_version), 4, 4);
+	open_refused(f.path, -EBADMSG, " holds records of version 4");
 	patch_header(&f, offsetof(struct gs_recording_header, record_version), 2, 4);
+	open_refused(f.path, -EBADMSG, " holds records of version 2");
+	patch_header(&f, offsetof(struct gs_recording_header, record_version), GS_RECORD_VERSION,
+		     4);
 	patch_header(&f, offsetof(struct gs_recording_header, flags), 8, 4);
 	open_refused(f.path, -EBADMSG, "(flags 0x8)");
 	patch_header(&f, offsetof(struct gs_recording_header, flags), 0, 4);

@@ -160,17 +160,10 @@ static void damaged_records_end_the_reading(void **state)
 	assert_true(is_read(&call, sizeof(call)));
 	for (size_t bytes = 1; bytes < sizeof(call); bytes++)
 		assert_false(is_read(&call, bytes)); /* torn */
-	/* Not even what version 1 had; from there on it is a record, of an older program. */
-	for (unsigned bytes = 0; bytes < GS_REC_CALL_V1_BYTES; bytes++) {
+	for (unsigned bytes = 0; bytes < sizeof(call); bytes++) {
 		call.head.bytes = (uint16_t)bytes;
 		assert_false(is_read(&call, sizeof(call)));
 	}
-	call.head.bytes = GS_REC_CALL_V1_BYTES;
-	assert_true(is_read(&call, GS_REC_CALL_V1_BYTES));
-	call.scope = 7;
-	assert_int_equal(gs_call_scope(&call), 0);
-	call.head.bytes = sizeof(call);
-	assert_int_equal(gs_call_scope(&call), 7);
 	call.head.bytes = sizeof(call) + 8;
 	assert_false(is_read(&call, sizeof(call)));
 	call.head.bytes = 0xffff;
@@ -267,13 +260,7 @@ static void dictionary_knows_what_was_told(void **state)
 	assert_int_equal(gs_dict_thread(d, 2)->tid, 8);
 	assert_int_equal(gs_dict_function(d, 3)->layer, 1);
 	assert_int_equal(gs_dict_function(d, 3)->file_str, 12);
-	assert_int_equal(gs_function_line(gs_dict_function(d, 3)), 34);
-	/* As older files have it. */
-	f.head.bytes = GS_REC_FUNCTION_V1_BYTES;
-	assert_int_equal(gs_dict_apply(d, &f.head), 0);
-	assert_int_equal(gs_dict_function(d, 3)->layer, 1);
-	assert_int_equal(gs_function_line(gs_dict_function(d, 3)), 0);
-	assert_int_equal(gs_dict_function(d, 3)->line, 0);
+	assert_int_equal(gs_dict_function(d, 3)->line, 34);
 	assert_int_equal(gs_dict_session(d)->mode, 2);
 	assert_int_equal(gs_dict_comm(d, 40, 5)->rank, 1);
 	assert_null(gs_dict_comm(d, 41, 5));
