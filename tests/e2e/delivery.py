@@ -107,7 +107,8 @@ def stalled(t):
     t.equal('the head and the node count alike', (len(times), lost), (n_read, missed))
     due = (times[-1] - times[0]) / 0.1 + 1
     t.true('at most one sample for each turn', len(times) <= due + 2, (len(times), due))
-    t.true('each turn is a sample or counted as missed', abs(len(times) + lost - due) <= 2, (len(times), lost, due))
+    # On a busy machine the first and the last are some turns late; a stop of a second is ten.
+    t.true('each turn is a sample or counted as missed', abs(len(times) + lost - due) <= 5, (len(times), lost, due))
     t.true('the stalls are among them', lost >= 36, lost)
     head.stop()
 
