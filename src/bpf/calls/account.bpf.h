@@ -25,8 +25,10 @@ static __always_inline struct gs_account *account_of(struct task_struct *p)
 
 static __always_inline void account_move(struct gs_account *a, __u8 state, __u8 inside, __u64 now)
 {
-	__u8 old = a->state, in = a->inside;
+	__u32 old = a->state, in = a->inside;
 
+	/* What is compared below is what the index is made of: the verifier follows no copy. */
+	asm volatile("" : "+r"(old), "+r"(in));
 	a->sequence++;
 	asm volatile("" ::: "memory"); /* stores stay in order on x86 */
 	if (old < GS_STATE_COUNT && in < GS_INSIDE_COUNT && now > a->since_ns)
@@ -84,6 +86,7 @@ static __always_inline void account_begin(struct task_struct *p, __u8 state, __u
 	a->inside = GS_INSIDE_NONE;
 	a->born_ns = now;
 	a->since_ns = now;
+	a->ran_ns = BPF_CORE_READ(p, se.sum_exec_runtime);
 	a->wait_since_ns = state == GS_STATE_CPU ? 0 : now;
 	a->wait_cause = GS_WAIT_BARE;
 	account_describe(a, p);

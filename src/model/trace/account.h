@@ -110,6 +110,7 @@ struct gs_account {
 	char process[16]; /* of its first thread */
 	__u64 born_ns;    /* since when it is accounted for */
 	__u64 since_ns;
+	__u64 ran_ns; /* of its life on processors, when it last left one: struct sched_entity */
 	__u64 time_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
 	__u64 busy_ns[GS_INSIDE_COUNT];
 	/* Of a thread of a Python interpreter, when its lines are asked for. */
