@@ -23,11 +23,11 @@ def load(name):
 
 
 def keys_of(value):
-    """Every key of the tree; those of "lost" are names of layers and causes, not keys."""
+    """Every key of the tree; those of "lost" and "waits" are names of layers and causes, not keys."""
     if isinstance(value, list):
         return set().union(*map(keys_of, value))
     if isinstance(value, dict):
-        return set(value).union(*(keys_of(v) for k, v in value.items() if k != "lost"))
+        return set(value).union(*(keys_of(v) for k, v in value.items() if k not in ("lost", "waits")))
     return set()
 
 
