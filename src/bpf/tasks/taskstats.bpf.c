@@ -131,6 +131,24 @@ int gs_tasks_exit(__u64 *ctx)
 	return 0;
 }
 
+/* Its last switch may have been passed over (wake_unseen()): it would be on a processor for ever. Who
+ * is reaped is on none. */
+SEC("?tp_btf/sched_process_free")
+int gs_tasks_free(__u64 *ctx)
+{
+	struct work_mark *m = mark_of((struct task_struct *)ctx[0]);
+	struct gs_taskstats_slot *s;
+
+	if (!m || m->state == STATE_NONE)
+		return 0;
+	s = slot_get(m->slot);
+	if (!s)
+		return 0;
+	enter_state(s, m, STATE_NONE, bpf_ktime_get_ns());
+	add(s->work.threads_ended, 1);
+	return 0;
+}
+
 SEC("?tp_btf/mark_victim")
 int gs_tasks_oom(__u64 *ctx)
 {

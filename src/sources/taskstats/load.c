@@ -107,6 +107,7 @@ static int choose_programs(struct gs_taskstats_probe *p, const struct btf *btf, 
 		 NULL},
 		{s->progs.gs_tasks_exit, if_there(btf, "sched_process_exit"), GS_TASKSTATS_ALL,
 		 NULL},
+		{s->progs.gs_tasks_free, if_there(btf, "sched_process_free"), GS_TASKSTATS_ALL, ""},
 		/* Always: who has ended is known by the last switch. */
 		{s->progs.gs_tasks_switch, if_there(btf, "sched_switch"), GS_TASKSTATS_ALL, NULL},
 		{s->progs.gs_tasks_wakeup, if_there(btf, "sched_wakeup"), GS_TASKSTATS_SCHED, NULL},
