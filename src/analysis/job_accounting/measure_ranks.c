@@ -111,7 +111,7 @@ static struct process *grow_processes(struct gs_accounting_measure_ranks *r)
 }
 
 /* What a process used since it was looked at before; the first look is where it begins, unless it
- * was born meanwhile: then src/host counts from 0. */
+ * was born meanwhile: then sources/host counts from 0. */
 static void look_at(struct gs_accounting_measure_ranks *r, const struct gs_host_taskstats *host,
 		    uint32_t pid, uint64_t id)
 {

@@ -1,4 +1,4 @@
-/* Selection of processes by job, user, cgroup or tree; names of jobs come from src/place. */
+/* Selection of processes by job, user, cgroup or tree; names of jobs come from sources/identity. */
 #include "analysis/job_accounting/measure_who.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /*
- * The jobs of this node in the agent: a thread of its own reads them (src/account), so that neither
+ * The jobs of this node in the agent: a thread of its own reads them (analysis/job_accounting), so that neither
  * a slow /proc holds up the GPUs nor a hung driver the jobs; the server renders what was read last.
  */
 #include <errno.h>

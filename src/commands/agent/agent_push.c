@@ -1,4 +1,4 @@
-/* Metrics to engines of others: what /metrics shows, by remote write and OTLP (src/push). */
+/* Metrics to engines of others: what /metrics shows, by remote write and OTLP (output/metrics_push). */
 #include <string.h>
 
 #include "commands/agent/agent.h"

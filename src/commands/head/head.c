@@ -480,6 +480,10 @@ static int start_head(struct head_command *c, struct gs_head **ret_head, struct 
 			"user who runs the head (`gpuscope session`); give the head --token-file, "
 			"or --anonymous-control for anyone";
 	c->head.exit = c->conf.nodes.allow_exit ? told_to_exit : NULL;
+	if (r == 0 && !head_addition && c->conf.nodes.allow_exit)
+		r = gs_err_set(err, -EINVAL,
+			       "--allow-exit (nodes.allow_exit) permits a call of gswarm-profiler, "
+			       "which this build leaves out: take it away");
 	if (r == 0 && head_addition && !(c->addition = head_addition->open(&c->head.service)))
 		r = gs_err_set(err, -ENOMEM, "no memory");
 	if (r < 0)

@@ -1,5 +1,5 @@
 /*
- * GPUs as they are at one moment: plain values, made by src/gpu and shown, stored and exported by
+ * GPUs as they are at one moment: plain values, made by sources/gpu and shown, stored and exported by
  * others. A value that could not be had is not there (its valid bit is 0) and is never shown as 0.
  * GPUs are known by UUID and PCI bus id; an index is for display only and may change.
  */

@@ -16,7 +16,7 @@
  * help    one sentence
  *
  * Units are base units: a share is 0..1. Everything that shows, stores or exports a value of a GPU
- * is made from this table. To add a value: a row here, the lines in src/gpu that fill it.
+ * is made from this table. To add a value: a row here, the lines in sources/gpu that fill it.
  */
 #define GS_GPU_FIELDS(X)                                                                           \
 	X(UTIL, "utilization_ratio", RATIO, GAUGE, UTILIZATION, "gpu_utilization_ratio", "", "",   \

@@ -1,5 +1,5 @@
 /*
- * A machine and its processes as they are at one moment: plain values, made by src/host. A value
+ * A machine and its processes as they are at one moment: plain values, made by sources/host. A value
  * that could not be had, or a rate of a first reading, is negative and never shown as 0.
  */
 #ifndef GS_MODEL_NODE_HOST_H

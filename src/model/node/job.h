@@ -1,6 +1,6 @@
 /*
  * Whose work it is: a job of Slurm, or what takes its place without one. Plain values, made by
- * src/place, used by every room above it. Texts are "" and numbers -1 when unknown.
+ * sources/identity, used by every room above it. Texts are "" and numbers -1 when unknown.
  */
 #ifndef GS_MODEL_NODE_JOB_H
 #define GS_MODEL_NODE_JOB_H
@@ -39,7 +39,7 @@ struct gs_job {
 	char pod[128], namespace[64];
 	int32_t n_cpus;           /* allocated on this node */
 	int64_t mem_bytes;        /* allocated on this node */
-	uint64_t gpu_mask;        /* allocated here, by index in the snapshot of src/gpu */
+	uint64_t gpu_mask;        /* allocated here, by index in the snapshot of sources/gpu */
 	int64_t start_s, limit_s; /* time of day; seconds */
 	uint32_t source;          /* enum gs_job_source, ored: where this was learned */
 	/* Only the process says that it is of this job: by its environment, or by a cgroup that its

@@ -1,6 +1,6 @@
 /*
  * What the jobs of a node have used since they were first seen: running totals that only grow, and
- * how they are now. Plain values, made by src/account, written by src/prom and shown by src/tui.
+ * how they are now. Plain values, made by analysis/job_accounting, written by output/metrics and shown by output/tui.
  */
 #ifndef GS_MODEL_NODE_JOB_ACCOUNT_H
 #define GS_MODEL_NODE_JOB_ACCOUNT_H
@@ -60,7 +60,7 @@ struct gs_job_account {
 	/* Now. */
 	double cores; /* that it may use */
 	int64_t memory_bytes, memory_peak_bytes, memory_limit_bytes;
-	uint64_t gpu_mask;         /* its GPUs, by index in the snapshot of src/gpu */
+	uint64_t gpu_mask;         /* its GPUs, by index in the snapshot of sources/gpu */
 	int32_t n_gpus, gpus_idle; /* idle: held, and unused for as long as was asked for */
 	int64_t gpu_memory_bytes;
 	double gpu_ratio; /* mean over its GPUs, since the reading before, as the following */

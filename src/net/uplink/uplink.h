@@ -39,7 +39,7 @@ struct gs_uplink_options {
 	size_t n_addresses;
 	bool tls;
 	const char *tls_ca, *tls_cert, *tls_key,
-		*server_name; /* files and name, as of rpc_client.h */
+		*server_name; /* files and name, as of grpc_client.h */
 	const char *token;
 
 	enum gs_uplink_kind kind;

@@ -1,7 +1,7 @@
 /*
- * For who speaks with a head: node.c, and the one other protocol that the program has (a room above
- * sets it). A line is the sender's half of a link, in a process without rights; the spool is the
- * holder's, who is asked for it.
+ * For code that speaks with a head: node.c, and one other protocol, which a room above may set. A
+ * line is the sender's half of a link and runs in a process without rights. The holder has the spool;
+ * gs_uplink_ask() asks the holder for what is in it.
  */
 #ifndef GS_NET_UPLINK_UPLINK_LINE_H
 #define GS_NET_UPLINK_UPLINK_LINE_H

@@ -1,5 +1,5 @@
 /*
- * A head over HTTP: the JSON API (doc/http-api.md) and the page. What is now is src/live, which
+ * A head over HTTP: the JSON API (doc/http-api.md) and the page. What is now is server/live, which
  * agents have too; here is what only a head knows: sessions, reports of jobs, the past. Rooms above
  * may add endpoints (server/api/endpoint.h).
  *

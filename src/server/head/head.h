@@ -49,7 +49,7 @@ struct gs_head_retention {
 	bool coarse_sessions; /* also what sessions cover becomes coarser */
 };
 
-/* Calls of another protocol than ours, beside the head's own (src/gswarm). */
+/* Calls of another protocol than ours, beside the head's own (compat/gswarm). */
 struct gs_head_service {
 	const struct gs_grpc_method *methods; /* lent until the stop */
 	size_t n_methods;

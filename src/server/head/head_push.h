@@ -1,6 +1,6 @@
 /*
  * The head's metrics, and the newest values of all its nodes and GPUs, pushed to an engine of
- * others (src/push). A node's values carry the time at which they were read, set right by its
+ * others (output/metrics_push). A node's values carry the time at which they were read, set right by its
  * clock's offset, and are sent once; those of a node that is silent are not sent again.
  */
 #ifndef GS_SERVER_HEAD_HEAD_PUSH_H

@@ -1,5 +1,5 @@
 /*
- * Moments of nodes that speak another protocol than ours. Who understands it (src/gswarm) makes
+ * Moments of nodes that speak another protocol than ours. Who understands it (compat/gswarm) makes
  * moments of what comes; the head shows them, gives them numbers and stores them like those of its
  * own nodes. Such a node knows no answers: nothing is acknowledged.
  *

@@ -1,7 +1,7 @@
 /*
  * The machine and its processes, out of procfs: one pass over a few files for the machine and one
  * small file for each process that is asked for. Numbers only; who a process is (user, container,
- * command line) is said by src/place.
+ * command line) is said by sources/identity.
  *
  * One thread at a time.
  */

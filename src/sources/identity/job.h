@@ -104,7 +104,7 @@ struct gs_jobs_list {
 int gs_jobs_list(struct gs_jobs *jobs, uint32_t kinds, struct gs_jobs_list *ret_list);
 void gs_jobs_list_fini(struct gs_jobs_list *list);
 
-/* The GPUs as a snapshot of src/gpu has them, so that gpu_mask counts as it does. Without it they
+/* The GPUs as a snapshot of sources/gpu has them, so that gpu_mask counts as it does. Without it they
  * are taken from the driver's /proc files, in the order of their PCI bus ids, which is NVML's. */
 int gs_jobs_set_gpus(struct gs_jobs *jobs, const struct gs_gpu_snapshot *gpus);
 
