@@ -99,16 +99,21 @@ static int write_first(struct session_export_frames *f)
 	struct session_export_frame **slot = &f->open[f->first % WINDOW],
 				    none = {.number = f->first};
 	const struct session_export_frame *frame = *slot ? *slot : &none;
+	int64_t spread = f->spread > f->filled_spread ? f->spread : f->filled_spread;
 	int r = 0;
 
 	/* Of a time without any sample the first frame alone is written: it ends the curves. Where
-	 * what is stored is coarser than frames are, it is none until twice as long. */
-	if (*slot || (!f->gap_told && f->n_gpus && f->first - f->last_filled > 2 * f->spread)) {
+	 * what is stored before or behind it is coarser than frames are, it is none until twice as
+	 * long. */
+	if (*slot || (!f->gap_told && f->n_gpus && f->first - f->last_filled > 2 * spread)) {
 		r = f->write(f->ctx, frame);
 		f->a->stats.n_frames++;
 		f->gap_told = !*slot;
 	}
-	f->last_filled = *slot ? f->first : f->last_filled;
+	if (*slot) {
+		f->last_filled = f->first;
+		f->filled_spread = frame->spread;
+	}
 	frame_free(*slot);
 	*slot = NULL;
 	f->first++;
@@ -467,6 +472,8 @@ int session_export_frames_sample(void *ctx, const struct session_export_sample *
 	if (r < 0 || !frame)
 		return r;
 	f->spread = (int64_t)(m->mark.interval_ns / f->interval_ns);
+	if (f->spread > frame->spread)
+		frame->spread = f->spread;
 	add_client(&f->client[m->node], &m->snapshot->host->sample);
 	add_client(&frame->client[m->node], &m->snapshot->host->sample);
 	for (uint32_t i = 0; i < g->n_gpus && r == 0; i++) {

@@ -113,6 +113,7 @@ struct session_export_pair { /* two GPUs with direct links */
 
 struct session_export_frame {
 	int64_t number;                    /* from 0 */
+	int64_t spread;                    /* frames that its coarsest sample stands for */
 	struct session_export_mean *value; /* n_gpus x n_values */
 	uint32_t *n_samples;               /* of each GPU */
 	size_t n_gpus, max_gpus;
@@ -137,9 +138,10 @@ struct session_export_frames {
 	struct session_export_frame **open;   /* a ring: of frames first ... */
 	int64_t first;
 	bool gap_told; /* nothing for the frame before */
-	/* The frame written last with samples; how many frames a sample stands for of late, where
-	 * what was stored is coarser than the frames: those between two are no gap. */
-	int64_t last_filled, spread;
+	/* The frame written last with samples; how many frames a sample of it, and the newest one,
+	 * stand for, where what was stored is coarser than the frames: those between two are no
+	 * gap. */
+	int64_t last_filled, filled_spread, spread;
 	int (*write)(void *ctx, const struct session_export_frame *frame);
 	void *ctx;
 };

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #include "server/session_export/session_export.h"
+#include "server/store/rollup.h"
 #include "pipeline/recording/recording.h"
 #include "model/node/record.h"
 
@@ -268,6 +269,49 @@ static void gaps(void **state)
 			 6);
 	assert_int_equal(json_integer_value(json_object_get(json_array_get(frames, 6), "frame_id")),
 			 1000001);
+	json_decref(doc);
+}
+
+/* Four seconds as one moment, from that second on. */
+static void put_coarse(struct fixture *f, int64_t stream, int first)
+{
+	struct gs_rollup *four = gs_rollup_new(4 * SECOND);
+	struct gs_store_batch batch = {
+		.seq = ++f->seq[stream], .first_wall_ns = BEGAN + first * SECOND, .n_samples = 1};
+	struct gs_buf b = GS_BUF_INIT(1 << 20);
+
+	for (int i = first; i < first + 4; i++) {
+		struct gs_node_snapshot *m = moment("host", BEGAN + i * SECOND, 1, 0.5);
+
+		assert_int_equal(gs_rollup_add(four, &m, NULL), 0);
+	}
+	assert_int_equal(gs_rollup_put(four, &b, &batch.last_wall_ns), 0);
+	batch.data = b.data;
+	batch.bytes = b.bytes;
+	batch.raw_bytes = (uint32_t)b.bytes;
+	assert_int_equal(gs_store_begin(f->store), 0);
+	assert_int_equal(gs_store_append(f->store, stream, &batch), 0);
+	assert_int_equal(gs_store_commit(f->store), 0);
+	gs_rollup_free(&four);
+	gs_buf_fini(&b);
+}
+
+/* What is coarse is no gap, also when what comes next is not coarse. */
+static void coarse_then_fine(void **state)
+{
+	struct fixture *f = *state;
+	int64_t s = stream_of(f, "m", "host", GS_STORE_SAMPLES);
+	json_t *doc;
+
+	begin_session(f, SECOND, 60 * SECOND);
+	for (int i = 0; i < 16; i += 4)
+		put_coarse(f, s, i);
+	for (int i = 16; i < 24; i++)
+		put(f, s, moment("host", BEGAN + i * SECOND, 1, 0.5), 0);
+	doc = json_of(f, NULL);
+	assert_int_equal(n_frames(doc), 4 + 8);
+	for (size_t i = 0; i < 4 + 8; i++)
+		assert_true(available(doc, i, 0));
 	json_decref(doc);
 }
 
@@ -583,9 +627,9 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		TEST(jitter),         TEST(clocks), TEST(gaps),  TEST(means),       TEST(goldens),
-		TEST(long_values),    TEST(gst),    TEST(names), TEST(broken_pipe), TEST(moments),
-		TEST(trace_commands),
+		TEST(jitter), TEST(clocks),      TEST(gaps),        TEST(coarse_then_fine),
+		TEST(means),  TEST(goldens),     TEST(long_values), TEST(gst),
+		TEST(names),  TEST(broken_pipe), TEST(moments),     TEST(trace_commands),
 #undef TEST
 	};
 
