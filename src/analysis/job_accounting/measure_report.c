@@ -132,7 +132,7 @@ static void report_rows(const struct gs_accounting_measure *m, uint32_t job,
 	report->n_processes_seen = sum.n_processes;
 	if (report_calls(m, job, report) < 0 ||
 	    gs_accounting_rows_tables(m->rows, job, &report->tables) < 0)
-		gs_log(1, "no memory for the calls and tables of a job");
+		gs_log(GS_LOG_INFO, GS_LOG_JOBS, "no memory for the calls and tables of a job");
 	gs_job_tables_sort(&report->tables);
 }
 
@@ -170,7 +170,7 @@ static void report_one(struct gs_accounting_measure *m, size_t i, const struct g
 	if (m->launches)
 		gs_launches_usage(m->launches, (uint32_t)i, u, &ret->mpi);
 	if (gs_accounting_measure_ranks_report(m->ranks, (uint32_t)i, m->rows, ret) < 0)
-		gs_log(1, "no memory for the ranks of a job");
+		gs_log(GS_LOG_INFO, GS_LOG_JOBS, "no memory for the ranks of a job");
 	u->run_s = x->job.start_s > 0 && now_s > (uint64_t)x->job.start_s
 			   ? (double)(now_s - (uint64_t)x->job.start_s)
 			   : NAN;

@@ -157,7 +157,7 @@ uint64_t gs_accounting_rows_flush(struct gs_accounting_rows *k)
 		return 0;
 	r = gs_taskstats_probe_follow_pids(k->probe, k->pending, k->n_pending, &err);
 	if (r < 0) {
-		gs_log(1, "%s", gs_err_text(&err, r));
+		gs_log(GS_LOG_INFO, GS_LOG_JOBS, "%s", gs_err_text(&err, r));
 		k->n_not_followed += k->n_pending;
 	}
 	k->n_pending = 0;
@@ -514,7 +514,7 @@ static void fold_process(struct gs_accounting_rows *k, const struct process *p)
 	gs_job_pace_add(&e->pace, &row->work, lived_ns, k->families & GS_TASKSTATS_NET);
 	if (add_calls(&e->calls, row->calls, row->n_calls) < 0 ||
 	    add_row_tables(&e->tables, row) < 0)
-		gs_log(1, "no memory for the calls and tables of a job");
+		gs_log(GS_LOG_INFO, GS_LOG_JOBS, "no memory for the calls and tables of a job");
 }
 
 void gs_accounting_rows_fold(struct gs_accounting_rows *k)

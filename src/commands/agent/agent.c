@@ -434,17 +434,20 @@ static void run_command(void *ctx, const char *command, struct gs_buf *answer)
 static int sample_groups(struct agent *a)
 {
 	struct gs_gpu_snapshot *s = NULL;
+	uint64_t began_ns = gs_clock_mono_ns();
 	unsigned groups;
 	int r;
 
 	pthread_mutex_lock(&a->state.lock);
-	groups = agent_schedule_take(&a->state.schedule, &a->state.conf, gs_clock_mono_ns());
+	groups = agent_schedule_take(&a->state.schedule, &a->state.conf, began_ns);
 	pthread_mutex_unlock(&a->state.lock);
 	if (!groups)
 		return 0;
 	r = gs_gpu_read_groups(a->gpu, groups, &s);
 	if (r < 0)
 		return r;
+	gs_log(GS_LOG_DEBUG, GS_LOG_GPU, "%u GPUs read in %.1f ms, groups %#x", s->n_gpus,
+	       (double)(gs_clock_mono_ns() - began_ns) / 1e6, groups);
 	report_driver_state(a, s);
 	agent_state_put(&a->state, &s, groups, a->gpu);
 	/* Only this thread changes it. Without basic values it is no moment of its own. */
@@ -654,8 +657,9 @@ static const struct gs_cli_option option_table[] = {
 	 AT(interval_ns), .min = 100000000ull, .max = 3600000000000ull},
 	{"control", 0, "PATH", "control socket; override control.path; '': none", GS_CLI_TEXT,
 	 AT(control)},
-	{"verbose", 'v', NULL, "log what is done; twice: more", GS_CLI_SET,
-	 .set = gs_cli_raise_log_level},
+	GS_CLI_VERBOSE,
+	GS_CLI_LOG_LEVEL,
+	GS_CLI_LOG_TOPIC,
 	GS_CLI_END};
 
 const struct gs_cli_command gs_cli_agent = {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "commands/agent/agent.h"
+#include "core/base/log.h"
 #include "analysis/alert/alert.h"
 #include "core/base/clock.h"
 #include "core/base/map.h"
@@ -33,6 +34,11 @@ static void pass_on(void *ctx, const struct gs_alert_message *m)
 {
 	struct agent_alert *a = ctx;
 
+	gs_log(GS_LOG_INFO, GS_LOG_ALERTS, "%s %s: %s", m->rule,
+	       m->event == GS_ALERT_START ? "begins"
+	       : m->event == GS_ALERT_END ? "ends"
+					  : "goes on",
+	       m->text);
 	gs_notify_push(a->notify, m);
 }
 

@@ -129,10 +129,11 @@ void agent_head_stop(struct agent_head **head)
 		return;
 	left = gs_uplink_stop(&h->link, DRAIN_NS, false);
 	if (left)
-		gs_log(0, "agent: %llu moments wait for the head", (unsigned long long)left);
+		gs_log(GS_LOG_WARNING, GS_LOG_HEAD, "agent: %llu moments wait for the head",
+		       (unsigned long long)left);
 	left = agent_report_stop(&h->report, DRAIN_NS);
 	if (left)
-		gs_log(0, "agent: %llu reports of jobs wait for the head",
+		gs_log(GS_LOG_WARNING, GS_LOG_HEAD, "agent: %llu reports of jobs wait for the head",
 		       (unsigned long long)left);
 	gs_sampler_free(&h->moment);
 	gs_buf_fini(&h->records);

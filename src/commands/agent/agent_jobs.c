@@ -74,6 +74,9 @@ static void read_once(struct agent_jobs *j, struct gs_accounting *account)
 	gs_gpu_snapshot_free(&gpus);
 	if (r == 0)
 		agent_head_take_jobs(head_of(j), fresh);
+	if (r == 0)
+		gs_log(GS_LOG_DEBUG, GS_LOG_JOBS, "%u jobs read in %.1f ms", fresh->n_accounts,
+		       (double)fresh->read_ns / 1e6);
 	pthread_mutex_lock(&j->lock);
 	j->reads++;
 	j->read_cpu_ns = thread_cpu_ns();

@@ -68,3 +68,20 @@ int gs_cli_raise_log_level(void *target, const struct gs_cli_option *option, cha
 	gs_log_set_level(gs_log_level() + 1);
 	return 0;
 }
+
+int gs_cli_set_log_level(void *target, const struct gs_cli_option *option, char *argument,
+			 struct gs_err *err)
+{
+	enum gs_log_level level;
+	int r = gs_log_parse_level(argument, &level);
+
+	if (r == 0)
+		gs_log_set_level(level);
+	return r;
+}
+
+int gs_cli_add_log_topic(void *target, const struct gs_cli_option *option, char *argument,
+			 struct gs_err *err)
+{
+	return gs_log_add_topic(argument);
+}

@@ -3,6 +3,7 @@
 #define GS_COMMANDS_COMMON_SHARED_H
 
 #include "commands/common/options.h"
+#include "core/base/log.h"
 
 /* How a head is reached, beside its address. Texts are borrowed from argv; NULL: not given. */
 struct gs_cli_connection {
@@ -29,7 +30,27 @@ int gs_cli_set_format(void *target, const struct gs_cli_option *option, char *ar
 		      struct gs_err *err);
 int gs_cli_raise_log_level(void *target, const struct gs_cli_option *option, char *argument,
 			   struct gs_err *err);
+int gs_cli_set_log_level(void *target, const struct gs_cli_option *option, char *argument,
+			 struct gs_err *err);
+int gs_cli_add_log_topic(void *target, const struct gs_cli_option *option, char *argument,
+			 struct gs_err *err);
 
+#define GS_CLI_LOG_LEVEL                                                                           \
+	{                                                                                          \
+		"log-level", 0, "LEVEL", "log: warning, info, debug or trace", GS_CLI_SET,         \
+			.words = GS_LOG_LEVEL_WORDS, .set = gs_cli_set_log_level                   \
+	}
+#define GS_CLI_LOG_TOPIC                                                                           \
+	{                                                                                          \
+		"log-topic", 0, "TOPICS", "log only what is about these, with commas",             \
+			GS_CLI_LIST, .words = GS_LOG_TOPIC_WORDS, .set = gs_cli_add_log_topic      \
+	}
+/* A daemon's: trace raises more than the level by -v. */
+#define GS_CLI_VERBOSE                                                                             \
+	{                                                                                          \
+		"verbose", 'v', NULL, "log what is done (info); twice: each step (debug)",         \
+			GS_CLI_SET, .set = gs_cli_raise_log_level                                  \
+	}
 #define GS_CLI_COMMANDS                                                                            \
 	{                                                                                          \
 		"commands", 0, "WHAT", "arguments of processes: scrubbed, name (none), full",      \

@@ -429,6 +429,9 @@ static const struct gs_cli_option option_table[] = {
 	 .takes = NAME_TAKES, .set = set_name, .data = 1},
 	{"quiet", 'q', NULL, "do not report connections made and lost", GS_CLI_FLAG, AT(quiet)},
 	GS_CLI_NVML(struct connect_options, nvml),
+	GS_CLI_VERBOSE,
+	GS_CLI_LOG_LEVEL,
+	GS_CLI_LOG_TOPIC,
 	GS_CLI_END};
 
 const struct gs_cli_command gs_cli_connect = {

@@ -80,7 +80,7 @@ static const struct words {
 
 static void on_say(void *ctx, const char *text)
 {
-	gs_log(1, "%s", text);
+	gs_log(GS_LOG_INFO, GS_LOG_HEAD, "%s", text);
 }
 
 static int folder_of(const struct to_head_options *o, const char *name, char *out, size_t bytes,
@@ -168,7 +168,7 @@ static void report_result(const struct words *w, const struct gs_uplink_outbox_r
 			   r->left_samples == 1 ? "" : "s", r->trouble[0] ? ": " : "", r->trouble,
 			   w->stream, r->path);
 	else
-		gs_log(1, "the head has what there is");
+		gs_log(GS_LOG_INFO, GS_LOG_HEAD, "the head has what there is");
 	if (r->n_sent)
 		gs_cli_say("%u earlier %s%s delivered to the head as well", r->n_sent, w->stream,
 			   r->n_sent == 1 ? "" : "s");

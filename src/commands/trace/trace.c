@@ -81,12 +81,14 @@ static void on_attach(void *ctx, const struct gs_attach *attach)
 	struct trace *t = ctx;
 
 	if (attach->status == 0)
-		gs_log(1, "%s: %u probes (%u moved, %u single-stepped)%s%s", attach->path,
+		gs_log(GS_LOG_INFO, GS_LOG_ATTACH,
+		       "%s: %u probes (%u moved, %u single-stepped)%s%s", attach->path,
 		       attach->n_probes, attach->n_moved, attach->n_stepped,
 		       attach->reason ? "; " : "", attach->reason ? attach->reason : "");
 	else
-		gs_log(1, "%s%s%s: %s", attach->path, attach->function ? ": " : "",
-		       attach->function ? attach->function : "", attach->reason);
+		gs_log(GS_LOG_INFO, GS_LOG_ATTACH, "%s%s%s: %s", attach->path,
+		       attach->function ? ": " : "", attach->function ? attach->function : "",
+		       attach->reason);
 	if (t->output)
 		trace_output_attach(t->output, attach);
 }
@@ -156,8 +158,8 @@ static void report_refused(struct trace *t, struct gs_guard *guard)
 
 		if (!n)
 			continue;
-		gs_log(1, "refused: %s: %llu, the first: %s", gs_refused_words(cause),
-		       (unsigned long long)n, first);
+		gs_log(GS_LOG_INFO, GS_LOG_ATTACH, "refused: %s: %llu, the first: %s",
+		       gs_refused_words(cause), (unsigned long long)n, first);
 		trace_output_loss(t->output, GS_LAYER_NONE, GS_LOSS_REFUSED,
 				  gs_refused_words(cause), n);
 	}

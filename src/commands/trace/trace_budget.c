@@ -59,13 +59,15 @@ static void report_prices(const struct gs_costs *p, const struct gs_uprobe_cost_
 	for (unsigned i = 0; i < GS_COST_N; i++) {
 		if (!is_used[i])
 			continue;
-		gs_log(1, "a %s costs %.0f ns as an event, %.0f ns added up, %.0f ns only counted",
+		gs_log(GS_LOG_INFO, GS_LOG_COST,
+		       "a %s costs %.0f ns as an event, %.0f ns added up, %.0f ns only counted",
 		       words[i], p->ns[i][GS_MODE_EVENTS], p->ns[i][GS_MODE_AGGREGATE],
 		       p->ns[i][GS_MODE_COUNT]);
 	}
-	gs_log(1, "a single-stepped probe costs %.0f ns more", p->step_ns);
+	gs_log(GS_LOG_INFO, GS_LOG_COST, "a single-stepped probe costs %.0f ns more", p->step_ns);
 	if (o->users)
-		gs_log(1, "a value in memory costs %.0f ns, a string %.0f ns", p->value_ns,
+		gs_log(GS_LOG_INFO, GS_LOG_COST,
+		       "a value in memory costs %.0f ns, a string %.0f ns", p->value_ns,
 		       p->text_ns);
 }
 
@@ -93,7 +95,7 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 	if (r == 0)
 		b->budget = gs_overhead_new(&b->prices, options->max_overhead);
 	if (r < 0 && !needed) {
-		gs_log(1, "%s", gs_err_text(err, r));
+		gs_log(GS_LOG_INFO, GS_LOG_COST, "%s", gs_err_text(err, r));
 		trace_budget_free(&b);
 		return 0;
 	}

@@ -305,6 +305,8 @@ static const struct gs_cli_option option_table[] = {
 	{"quiet", 'q', NULL, "no live line, no line for each file written", GS_CLI_FLAG, AT(quiet)},
 	{"verbose", 'v', NULL, "every block of the summary; log what is attached", GS_CLI_SET,
 	 .set = set_verbose},
+	GS_CLI_LOG_LEVEL,
+	GS_CLI_LOG_TOPIC,
 	GS_CLI_TITLE("Limits:"),
 	{"duration", 'd', "TIME", "stop tracing after this time (10 is seconds; 500ms)",
 	 GS_CLI_TIME, AT(duration_ns), .min = 1},

@@ -167,7 +167,7 @@ static void report_unreadable(struct trace_python *p, const char *text)
 		.path = "python", .reason = text, .status = -ENOTSUP, .layer = GS_LAYER_PYTHON};
 
 	what = what ? what : text;
-	gs_log(1, "%s", text);
+	gs_log(GS_LOG_INFO, GS_LOG_PYTHON, "%s", text);
 	if (strncmp(p->reported, what, sizeof(p->reported) - 1) == 0)
 		return;
 	snprintf(p->reported, sizeof(p->reported), "%s", what);
@@ -198,7 +198,8 @@ static int look_for_python(struct trace_python *p, pid_t pid, unsigned n_tries)
 			return -EAGAIN;
 		}
 		p->n_found++;
-		gs_log(1, "process %d: Python 3.%u%s at %#llx, stacks can be read%s%s", (int)pid,
+		gs_log(GS_LOG_INFO, GS_LOG_PYTHON,
+		       "process %d: Python 3.%u%s at %#llx, stacks can be read%s%s", (int)pid,
 		       python.version & 0xffu, python.is_free_threaded ? "t" : "",
 		       (unsigned long long)python.runtime, r < 0 ? ": " : "",
 		       r < 0 ? strerror(-r) : "");

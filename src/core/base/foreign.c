@@ -168,7 +168,8 @@ uint64_t gs_guard_time_ns(const struct gs_guard *guard)
 
 void gs_guard_log_costs(const struct gs_guard *a, const struct gs_guard *b)
 {
-	gs_log(1, "files of traced programs: %llu KiB read; %llu ms of processor time for them",
+	gs_log(GS_LOG_INFO, GS_LOG_FILES,
+	       "files of traced programs: %llu KiB read; %llu ms of processor time for them",
 	       (unsigned long long)(a->read_bytes + b->read_bytes) >> 10,
 	       (unsigned long long)(a->time_ns + b->time_ns) / 1000000);
 }

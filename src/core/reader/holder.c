@@ -79,7 +79,8 @@ void gs_reader_free(struct gs_reader **ref)
 	if (!reader)
 		return;
 	if (reader->stats.n_requests)
-		gs_log(1, "reader of %s: %llu requests, %llu late, %llu died, %llu replaced",
+		gs_log(GS_LOG_INFO, GS_LOG_PROCESSES,
+		       "reader of %s: %llu requests, %llu late, %llu died, %llu replaced",
 		       reader->options.name, (unsigned long long)reader->stats.n_requests,
 		       (unsigned long long)reader->stats.n_late,
 		       (unsigned long long)reader->stats.n_died,
@@ -242,8 +243,8 @@ static void take_hello(struct gs_reader *reader, unsigned held)
 	if (reader->has_said_held)
 		return;
 	reader->has_said_held = true;
-	gs_log(1, "reader of %s: protected by %s%s%s", reader->options.name,
-	       gs_sandbox_names(reader->held, has, sizeof(has)),
+	gs_log(GS_LOG_INFO, GS_LOG_PROCESSES, "reader of %s: protected by %s%s%s",
+	       reader->options.name, gs_sandbox_names(reader->held, has, sizeof(has)),
 	       reader->held == GS_SANDBOX_ALL ? "" : "; not available here: ",
 	       gs_sandbox_names(GS_SANDBOX_ALL & ~reader->held, lacks, sizeof(lacks)));
 }
@@ -284,8 +285,9 @@ static int receive_answer(const struct exchange *x, struct gs_buf *reply, bool *
 		else if (head.message == READER_REFUSED && head.status > 0 &&
 			 head.status < GS_REFUSED_COUNT)
 			gs_guard_refuse((enum gs_refused)head.status, 1, text.text);
-		else if (head.message == READER_LOG && head.status > 0)
-			gs_log(head.status, "%s", text.text);
+		else if (head.message == READER_LOG && READER_LOG_IS_ONE(head.status))
+			gs_log(READER_LOG_LEVEL(head.status), READER_LOG_TOPIC(head.status), "%s",
+			       text.text);
 		else
 			return -EBADMSG;
 	}
@@ -462,7 +464,8 @@ int gs_reader_ask(struct gs_reader *reader, enum gs_reader_service service,
 			return say_late(reader, owner, err);
 		}
 		reader->stats.n_died++;
-		gs_log(1, "reader of %s: ended by signal %d, started again", reader->options.name,
+		gs_log(GS_LOG_INFO, GS_LOG_PROCESSES,
+		       "reader of %s: ended by signal %d, started again", reader->options.name,
 		       WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 	}
 	return gs_err_set(err, -EIO, "refused: %d processes that read it ended, by signal %d",

@@ -12,11 +12,12 @@
 
 int reader_process_start(struct reader_process *process, struct gs_err *err)
 {
-	char level[2] = {(char)('0' + gs_log_level()), 0};
-	char *argv[] = {(char *)(uintptr_t) "gpuscope", (char *)(uintptr_t)READER_ARGUMENT, level,
+	char log[GS_LOG_SETTINGS_BYTES];
+	char *argv[] = {(char *)(uintptr_t) "gpuscope", (char *)(uintptr_t)READER_ARGUMENT, log,
 			NULL};
 	int ends[2], r;
 
+	gs_log_put_settings(log);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return gs_err_set(err, -errno, "cannot make a socket for the reader: %s",
 				  strerror(errno));

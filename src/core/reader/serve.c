@@ -89,9 +89,9 @@ static int send_message(enum reader_message message, int status, const char *tex
 	return r;
 }
 
-static void log_to_holder(int level, const char *line)
+static void log_to_holder(enum gs_log_level level, enum gs_log_topic topic, const char *line)
 {
-	(void)send_message(READER_LOG, level, line, NULL);
+	(void)send_message(READER_LOG, READER_LOG_STATUS(level, topic), line, NULL);
 }
 
 /* Time that a request may take of a processor, for a holder that has died would not end it. */
@@ -195,7 +195,7 @@ int gs_reader_main(int argc, char **argv, const gs_reader_serve_fn services[GS_R
 		signal(ignored[i], SIG_IGN);
 	prctl(PR_SET_NAME, "gpuscope-reader");
 	held = gs_sandbox_enter(&box);
-	gs_log_set_level(argv[2][0] - '0');
+	gs_log_take_settings(argv[2]);
 	gs_log_set_sink(log_to_holder);
 	r = gs_guard_new(&limits, &guard);
 	gs_guard_enter(guard);

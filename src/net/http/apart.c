@@ -224,8 +224,11 @@ static void answer_request(struct gs_http *h, uint64_t id, uint32_t route,
 				      .json_errors = h->settings->json_errors,
 				      .body = GS_BUF_INIT(REPLY_MAX_BYTES)};
 	struct gs_wire_out out = {&h->apart->out, 0};
+	uint64_t began_ns = gs_clock_mono_ns();
 
 	r->serve(r->ctx ? r->ctx : h->ctx, q, &reply);
+	gs_log(GS_LOG_DEBUG, GS_LOG_HTTP, "%s: %d, %zu bytes, made in %.1f ms", r->path,
+	       reply.status, reply.body.bytes, (double)(gs_clock_mono_ns() - began_ns) / 1e6);
 	http_apart_put_answer(&out, id, &reply);
 	gs_http_reply_fini(&reply);
 	if (out.r == 0)
@@ -248,7 +251,7 @@ static bool take_message(struct gs_http *h, enum http_apart_kind kind, struct gs
 	switch (kind) {
 	case HTTP_APART_HELLO:
 		held = gs_wire_u32(in);
-		gs_log(1, "the process that serves HTTP: %s",
+		gs_log(GS_LOG_INFO, GS_LOG_HTTP, "the process that serves HTTP: %s",
 		       gs_sandbox_names(held & GS_SANDBOX_ALL, names, sizeof(names)));
 		/* Without a filter of system calls no client is served. */
 		a->said_hello = (held & GS_SANDBOX_SECCOMP) && gs_wire_is_done(in);

@@ -62,7 +62,8 @@ static bool take_idle(const char *url, struct http_client_sender *ret)
 			found = true;
 		} else {
 			gs_close_p(&s->process.fd);
-			gs_log(1, "a process that sends %s while it had nothing to do",
+			gs_log(GS_LOG_INFO, GS_LOG_HTTP,
+			       "a process that sends %s while it had nothing to do",
 			       gs_sender_lost(-EPIPE, status, why, sizeof(why)));
 		}
 		s->process.pid = 0;
@@ -101,7 +102,7 @@ static int await_hello(struct http_client_sender *s, struct gs_err *err)
 	}
 	if (r < 0)
 		return end_lost(s, r, err);
-	gs_log(1, "the process that sends: %s",
+	gs_log(GS_LOG_INFO, GS_LOG_HTTP, "the process that sends: %s",
 	       gs_sandbox_names(held & GS_SANDBOX_ALL, names, sizeof(names)));
 	s->is_ready = true;
 	if (!why_not[0])

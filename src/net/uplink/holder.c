@@ -218,6 +218,8 @@ static bool ask_spool(struct gs_uplink *l, enum gs_uplink_message what, uint64_t
 	switch (what) {
 	case LINK_BEGIN:
 		l->attempt++;
+		gs_log(GS_LOG_INFO, GS_LOG_HEAD, "stream of this node: connection %llu",
+		       (unsigned long long)l->attempt);
 		return true;
 	case LINK_WAITING:
 		return true;
@@ -237,6 +239,8 @@ static bool ask_spool(struct gs_uplink *l, enum gs_uplink_message what, uint64_t
 		if (n > l->sent_seq)
 			return false;
 		gs_queue_ack(l->spool, n);
+		gs_log(GS_LOG_DEBUG, GS_LOG_HEAD, "stream of this node: the head has batch %llu",
+		       (unsigned long long)n);
 		return true;
 	case LINK_RESUME:
 		if (n > l->sent_seq && n >= st.opened_seq)
@@ -306,7 +310,7 @@ static void pass_line(struct gs_uplink *l, const char *text)
 	if (++l->n_says <= SAYS_MOST)
 		say_words(l, "%s", text);
 	else
-		gs_log(1, "%s", text);
+		gs_log(GS_LOG_INFO, GS_LOG_HEAD, "%s", text);
 }
 
 /* False: it says what it may not say. */
@@ -324,7 +328,7 @@ static bool take_message(struct gs_uplink *l, enum gs_uplink_message kind, struc
 	switch (kind) {
 	case LINK_HELLO:
 		held = gs_wire_u32(in);
-		gs_log(1, "the process that sends: %s",
+		gs_log(GS_LOG_INFO, GS_LOG_HEAD, "the process that sends: %s",
 		       gs_sandbox_names(held & GS_SANDBOX_ALL, names, sizeof(names)));
 		/* Without a filter of system calls nothing is sent. */
 		l->said_hello = (held & GS_SANDBOX_SECCOMP) && gs_wire_is_done(in);

@@ -7,6 +7,7 @@
  * counted. Order is kept, as remote write asks for.
  */
 #include "output/metrics_push/push_int.h"
+#include "core/base/log.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -185,6 +186,9 @@ static void finish_batch(struct gs_push *p, const struct gs_queue_batch *b, bool
 	snprintf(p->stats.trouble, sizeof(p->stats.trouble), "%s", why);
 	gs_queue_ack(p->spool, b->seq);
 	pthread_mutex_unlock(&p->lock);
+	if (taken)
+		gs_log(GS_LOG_DEBUG, GS_LOG_HTTP, "push: %s has %u samples, %zu bytes", p->shown,
+		       b->n_samples, (size_t)b->bytes);
 	if (!taken)
 		log_push(p, "%s refuses %u samples for good: %s", p->shown, b->n_samples, why);
 	else if (p->is_reported)

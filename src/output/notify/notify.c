@@ -99,7 +99,8 @@ static void *run_receiver(void *ctx)
 		r->stats.failed_attempts++;
 		snprintf(r->stats.last_error, sizeof(r->stats.last_error), "%.199s",
 			 gs_err_text(&err, sent < 0 ? sent : -EIO));
-		gs_log(1, "alerts: %s: %s", r->sender.name, r->stats.last_error);
+		gs_log(GS_LOG_INFO, GS_LOG_ALERTS, "alerts: %s: %s", r->sender.name,
+		       r->stats.last_error);
 		if (sent == GS_NOTIFY_REFUSED) {
 			r->stats.dropped_refused++;
 			pop_message(r);

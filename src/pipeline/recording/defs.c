@@ -93,7 +93,8 @@ void gs_recording_defs_keep(struct gs_recording_defs *defs, const struct gs_reco
 	}
 	if (e < 0 && !defs->is_full) {
 		defs->is_full = true;
-		gs_log(1, "journal: too many definitions to repeat them all (%zu bytes kept)",
+		gs_log(GS_LOG_INFO, GS_LOG_RECORDING,
+		       "journal: too many definitions to repeat them all (%zu bytes kept)",
 		       gs_recording_defs_bytes(defs));
 	}
 }

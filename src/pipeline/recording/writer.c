@@ -86,7 +86,8 @@ static int fail_writing(struct gs_recording *j, int error)
 	/* What was written of the last frame goes. When even that fails it stays as a torn tail,
 	 * which readers leave alone. */
 	if (j->is_regular && ftruncate(j->file.fd, (off_t)j->file_bytes) < 0)
-		gs_log(1, "journal: cannot cut %s back: %s", j->path, strerror(errno));
+		gs_log(GS_LOG_INFO, GS_LOG_RECORDING, "journal: cannot cut %s back: %s", j->path,
+		       strerror(errno));
 	return error;
 }
 

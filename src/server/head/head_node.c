@@ -61,6 +61,10 @@ void head_node_welcome(struct gs_head_stream *s, int r)
 	pthread_mutex_lock(&s->head->lock);
 	fill_config(s->head, s->node.hostname, &config);
 	pthread_mutex_unlock(&s->head->lock);
+	gs_log(GS_LOG_INFO, GS_LOG_HEAD,
+	       "node %s: connected from %s, gpuscope %s; stored up to batch %llu", s->node.hostname,
+	       s->address, s->version[0] ? s->version : "of an unknown version",
+	       (unsigned long long)s->stream.last_seq);
 	welcome.last_seq = s->stream.last_seq;
 	welcome.max_batch_bytes = GS_STORE_BATCH_MAX;
 	welcome.config = &config;
@@ -87,6 +91,8 @@ void head_node_reject(struct gs_head_stream *s, uint64_t seq, const char *reason
 	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
 	Gpuscope__V1__Reject reject = GPUSCOPE__V1__REJECT__INIT;
 
+	gs_log(GS_LOG_INFO, GS_LOG_HEAD, "node %s: batch %llu is refused: %s", s->node.hostname,
+	       (unsigned long long)seq, reason);
 	if (!s->call)
 		return;
 	reject.seq = seq;
@@ -195,6 +201,7 @@ static int64_t offset_of(struct gs_head_stream *s, uint64_t seq, int64_t node_ba
 
 static void refuse_node(struct gs_grpc_call *call, const char *text)
 {
+	gs_log(GS_LOG_INFO, GS_LOG_HEAD, "a connection is refused: %s", text);
 	gs_grpc_call_finish(call, GS_GRPC_INVALID_ARGUMENT, text);
 }
 
@@ -333,7 +340,7 @@ bool head_batch_look(const struct Gpuscope__V1__Batch *b, unsigned kind,
 	gs_node_decoder_reset(decoder);
 	whole &= !*ret_newest || events_hand_on(&earlier, (*ret_newest)->gpu);
 	if (!whole)
-		gs_log(0,
+		gs_log(GS_LOG_WARNING, GS_LOG_HEAD,
 		       "no memory for the GPU events of a batch: they are stored, and not shown");
 	return offset == records.bytes;
 }
@@ -401,6 +408,8 @@ static void on_batch(struct gs_head_stream *s, struct gs_grpc_call *call,
 	item->batch.lost_samples = b->lost_samples;
 	item->batch.missed_samples = b->missed_samples;
 	item->report = gs_take(report);
+	gs_log(GS_LOG_DEBUG, GS_LOG_HEAD, "node %s: batch %llu, %u samples, %zu bytes",
+	       s->node.hostname, (unsigned long long)b->seq, b->sample_count, b->records.len);
 	head_store_put(s->head, item);
 	(void)head_store_full(s);
 }
@@ -439,8 +448,11 @@ static void on_closed(void *ctx, struct gs_grpc_call *call, enum gs_grpc_status 
 {
 	struct gs_head_stream *s = gs_grpc_call_user(call);
 
-	if (s)
-		gs_head_stream_close(&s);
+	if (!s)
+		return;
+	gs_log(GS_LOG_INFO, GS_LOG_HEAD, "node %s: connection ended, gRPC status %d",
+	       s->node.hostname, (int)status);
+	gs_head_stream_close(&s);
 }
 
 const struct gs_grpc_method head_node_method = {

@@ -1,5 +1,6 @@
 /* What is too old, or too much, is removed: little by little, so that storing goes on. */
 #include "server/head/head_int.h"
+#include "core/base/log.h"
 
 #include <string.h>
 
@@ -83,6 +84,10 @@ static void expire_data(void *ctx, struct gs_store *store)
 	}
 	if (r < 0)
 		head_log(h, "cannot remove what is too old: %s", gs_store_trouble(store));
+	if (n)
+		gs_log(GS_LOG_INFO, GS_LOG_HEAD,
+		       "store: %llu batches beyond the retention removed in %.1f ms",
+		       (unsigned long long)n, (double)(gs_clock_mono_ns() - began) / 1e6);
 	pthread_mutex_lock(&h->lock);
 	h->stats.expired_batches += n;
 	h->expiring = false;

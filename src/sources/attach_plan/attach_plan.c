@@ -187,8 +187,8 @@ int attach_plan_add(struct gs_attach_plan *plan, const struct gs_attach_plan_con
 	plan->n_stepped += place.is_stepped;
 	if (place.file_off != symbol->file_off)
 		plan->n_moved++;
-	gs_log(2, "%s: %s at 0x%llx+%u%s%s", c->path, name, (unsigned long long)symbol->file_off,
-	       (unsigned)(place.file_off - symbol->file_off),
+	gs_log(GS_LOG_DEBUG, GS_LOG_ATTACH, "%s: %s at 0x%llx+%u%s%s", c->path, name,
+	       (unsigned long long)symbol->file_off, (unsigned)(place.file_off - symbol->file_off),
 	       site.kind == GS_X86_SITE_STEPPED ? ", single-stepped: " : "",
 	       site.kind == GS_X86_SITE_STEPPED ? site.reason : "");
 	if (layer) {
@@ -252,8 +252,9 @@ static int add_exit(struct gs_attach_plan *plan, const struct gs_attach_plan_con
 	r = part_of_test(plan, c, symbol, &plan->places[entry], exit.file_off);
 	if (r < 0)
 		return r;
-	gs_log(3, "%s: left at 0x%llx%+lld%s", c->path, (unsigned long long)symbol->file_off,
-	       (long long)e->offset_bytes, e->is_stepped ? ", single-stepped" : "");
+	gs_log(GS_LOG_TRACE, GS_LOG_ATTACH, "%s: left at 0x%llx%+lld%s", c->path,
+	       (unsigned long long)symbol->file_off, (long long)e->offset_bytes,
+	       e->is_stepped ? ", single-stepped" : "");
 	exit.is_stepped = e->is_stepped;
 	exit.cookie = exit.func | GS_COOKIE_EXIT | (e->when_taken ? GS_COOKIE_TAKEN : 0) |
 		      (e->when_not_taken ? GS_COOKIE_NOT_TAKEN : 0) |

@@ -148,7 +148,8 @@ static void name_rest(struct operators *o, const char *path)
 		memcpy(o->items[i].name, o->items[i].part, sizeof(o->items[i].name));
 		n++;
 	}
-	gs_log(1, "%s: %zu operators, %u of them without a schema", path, o->n, n);
+	gs_log(GS_LOG_INFO, GS_LOG_ATTACH, "%s: %zu operators, %u of them without a schema", path,
+	       o->n, n);
 }
 
 static void full_name(const struct operator* op, char out[GS_TORCH_NAME_BYTES + 8])

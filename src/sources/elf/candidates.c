@@ -179,7 +179,7 @@ static int add_object(struct loader *l, const char *path, size_t parent, bool *r
 		return -ENOMEM;
 	l->n_objects++;
 	if (gs_elf_read_needs(elf, &o->needs) < 0)
-		gs_log(1, "%s: its dynamic segment is malformed", path);
+		gs_log(GS_LOG_INFO, GS_LOG_FILES, "%s: its dynamic segment is malformed", path);
 	r = gs_elf_walk_file(l->walk, path, parent == NO_PARENT);
 	if (r == 0 && parent == NO_PARENT)
 		r = walk_musl(l->walk, elf);
@@ -281,7 +281,7 @@ static int load_needed(struct loader *l, const char *name, size_t from)
 	if (r == 0)
 		r = look_by_rules(l, name, from, &found);
 	if (r == 0 && !found)
-		gs_log(2, "%s: not where the loader looks", name);
+		gs_log(GS_LOG_DEBUG, GS_LOG_FILES, "%s: not where the loader looks", name);
 	return r;
 }
 
@@ -478,7 +478,7 @@ int gs_library_candidates(const char *command, char *const environment[], gs_map
 		return r;
 	r = gs_ldcache_load(&l.cache, "/etc/ld.so.cache");
 	if (r < 0)
-		gs_log(1, "/etc/ld.so.cache: %s", strerror(-r));
+		gs_log(GS_LOG_INFO, GS_LOG_FILES, "/etc/ld.so.cache: %s", strerror(-r));
 	l.library_path = gs_elf_walk_getenv(&walk, "LD_LIBRARY_PATH");
 	if (l.library_path && !*l.library_path)
 		l.library_path = NULL;

@@ -65,7 +65,8 @@ int gs_gpu_open(const struct gs_gpu_options *options, struct gs_gpu **ret, struc
 		if (r == 0)
 			gpu->event_sources |= GS_GPU_EVENT_KMSG;
 		else
-			gs_log(1, "gpu: the kernel's log cannot be read (%s): XIDs from NVML only",
+			gs_log(GS_LOG_INFO, GS_LOG_GPU,
+			       "gpu: the kernel's log cannot be read (%s): XIDs from NVML only",
 			       strerror(-r));
 	}
 	*ret = gpu;

@@ -169,7 +169,8 @@ static const char *resolve_calls(struct gs_nvml_library *library)
 			found = dlsym(library->handle, symbols[i].names[j]);
 		memcpy((char *)&library->api + symbols[i].offset, &found, sizeof(found));
 		if (!found)
-			gs_log(2, "nvml: %s is missing", symbols[i].names[0]);
+			gs_log(GS_LOG_DEBUG, GS_LOG_GPU, "nvml: %s is missing",
+			       symbols[i].names[0]);
 		if (!found && symbols[i].needed && !missing)
 			missing = symbols[i].names[0];
 	}
@@ -325,8 +326,8 @@ void gs_nvml_start(struct gs_nvml *nv, uint64_t now_ns)
 	if (nv->options->groups & GS_GPU_READ_EVENTS)
 		gs_nvml_events_start(nv);
 	nv->next_layout_ns = now_ns + nv->options->slow_ns;
-	gs_log(1, "nvml: %s, driver %s, %u GPUs and parts", nv->library->path, nv->driver_version,
-	       nv->n_devices);
+	gs_log(GS_LOG_INFO, GS_LOG_GPU, "nvml: %s, driver %s, %u GPUs and parts", nv->library->path,
+	       nv->driver_version, nv->n_devices);
 }
 
 void gs_nvml_stop(struct gs_nvml *nv, bool keep)

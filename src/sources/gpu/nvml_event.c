@@ -150,7 +150,8 @@ void gs_nvml_events_start(struct gs_nvml *nv)
 		gs_nvml_library_unref(&w->library);
 		gs_gpu_events_unref(&w->events);
 		free(w);
-		gs_log(1, "nvml: no thread for events: XIDs come from the kernel's log only");
+		gs_log(GS_LOG_INFO, GS_LOG_GPU,
+		       "nvml: no thread for events: XIDs come from the kernel's log only");
 	}
 	pthread_attr_destroy(&attr);
 }

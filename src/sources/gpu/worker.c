@@ -89,7 +89,8 @@ static void mend_session(struct gs_gpu_worker *w, uint64_t now_ns)
 	if (nv->started && nv->changed && w->n_mends++ >= MENDS_MAX) {
 		nv->changed = false;
 	} else if (nv->started && nv->changed) {
-		gs_log(1, "nvml: the GPUs have changed, opening the session again");
+		gs_log(GS_LOG_INFO, GS_LOG_GPU,
+		       "nvml: the GPUs have changed, opening the session again");
 		gs_nvml_stop(nv, true);
 		nv->retry_ns = 0;
 	} else if (nv->started && any_lost(nv) && now_ns >= nv->retry_ns) {

@@ -58,7 +58,8 @@ static int start_question(struct gs_jobs *j, enum question question, struct job_
 	r = gs_command_start(&j->command, argv, envp, j->command_ns);
 	if (r < 0)
 		return r;
-	gs_log(2, "asking: %s %s", program, question == Q_PIDS ? "listpids" : id);
+	gs_log(GS_LOG_DEBUG, GS_LOG_JOBS, "asking: %s %s", program,
+	       question == Q_PIDS ? "listpids" : id);
 	j->stats.n_commands++;
 	j->question = question;
 	j->asked = e;

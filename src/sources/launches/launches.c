@@ -121,7 +121,7 @@ static void on_attach(void *ctx, const struct gs_attach *attach)
 		*(mpi ? &c->n_mpi_files : &c->n_cuda_files) += 1;
 		*(mpi ? &c->n_mpi_probes : &c->n_cuda_probes) += attach->n_probes;
 	}
-	gs_log(2, "%s: %u probes of %s", attach->path, attach->n_probes,
+	gs_log(GS_LOG_DEBUG, GS_LOG_ATTACH, "%s: %u probes of %s", attach->path, attach->n_probes,
 	       mpi ? "MPI" : "CUDA and NCCL");
 }
 
@@ -130,7 +130,8 @@ static void on_late(void *ctx, const char *path, pid_t pid, uint64_t gap_ns)
 	struct gs_launches *c = ctx;
 
 	c->n_late++;
-	gs_log(2, "%s: mapped by process %d %.1f ms before its probes were in place", path, pid,
+	gs_log(GS_LOG_DEBUG, GS_LOG_ATTACH,
+	       "%s: mapped by process %d %.1f ms before its probes were in place", path, pid,
 	       (double)gap_ns / 1e6);
 }
 

@@ -254,7 +254,8 @@ int gs_sideband_new(struct gs_sideband **ret_watch, struct gs_err *err)
 	r = for_each_cpu(online, add_cpu, &adding);
 	if (r < 0)
 		return r;
-	gs_log(2, "watch: %u rings of %zu KiB", watch->n_rings, RING_BYTES >> 10);
+	gs_log(GS_LOG_DEBUG, GS_LOG_ATTACH, "watch: %u rings of %zu KiB", watch->n_rings,
+	       RING_BYTES >> 10);
 	*ret_watch = gs_take(watch);
 	return 0;
 }

@@ -292,7 +292,7 @@ int taskstats_walk(struct gs_taskstats_probe *p)
 
 static int silence_libbpf(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
-	return gs_log_level() < 3 ? 0 : vfprintf(stderr, fmt, ap);
+	return gs_log_is_on(GS_LOG_TRACE, GS_LOG_ATTACH) ? vfprintf(stderr, fmt, ap) : 0;
 }
 
 static int load_programs(struct gs_taskstats_probe *p, const struct gs_taskstats_options *o,

@@ -221,7 +221,8 @@ struct native_file *native_file_open(struct gs_native *n, uint32_t file)
 	if (r == 0)
 		r = take_answer(f, &answer);
 	if (r < 0) {
-		gs_log(2, "%s: cannot be read for stacks: %s", f->path, strerror(-r));
+		gs_log(GS_LOG_DEBUG, GS_LOG_FILES, "%s: cannot be read for stacks: %s", f->path,
+		       strerror(-r));
 		f->cannot_open = true;
 		return NULL;
 	}
@@ -282,7 +283,7 @@ static bool offer_debug(void *ctx, const char *path, bool by_build_id)
 	    0)
 		return false;
 	if (taken)
-		gs_log(2, "%s: names from %s", o->file->path, path);
+		gs_log(GS_LOG_DEBUG, GS_LOG_FILES, "%s: names from %s", o->file->path, path);
 	return taken;
 }
 

@@ -227,7 +227,8 @@ int uprobe_account_load(struct gs_uprobe *probe, const struct gs_kernel_config *
 
 	if (r == 0 || !wants_waits(probe))
 		return r;
-	gs_log(1, "the kernel refused the program for waits of Python lines: %s", strerror(-r));
+	gs_log(GS_LOG_INFO, GS_LOG_ATTACH,
+	       "the kernel refused the program for waits of Python lines: %s", strerror(-r));
 	return load_account(probe, config, f, ring_bytes, false);
 }
 

@@ -122,7 +122,8 @@ int uprobe_features_detect(unsigned avoid, struct features *f, struct gs_err *er
 	};
 	gs_x86_site_rules_here(&f->sites);
 	r = apply_selftest(f, err);
-	gs_log(1, "kernel: session links %s, multi links %s, task storage %s",
+	gs_log(GS_LOG_INFO, GS_LOG_ATTACH,
+	       "kernel: session links %s, multi links %s, task storage %s",
 	       f->session ? "used"
 	       : session  ? "there, not used"
 			  : "missing (Linux 6.13)",

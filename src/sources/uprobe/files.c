@@ -484,7 +484,8 @@ void uprobe_files_sweep(struct gs_uprobe *probe)
 			i++;
 			continue;
 		}
-		gs_log(1, "no process uses inode %llu any more: %u probes removed",
+		gs_log(GS_LOG_INFO, GS_LOG_ATTACH,
+		       "no process uses inode %llu any more: %u probes removed",
 		       (unsigned long long)f->id.ino, f->n_probes);
 		uprobe_links_release_numbers(&f->links, &probe->kernel);
 		uprobe_links_move(&gone, &f->links);

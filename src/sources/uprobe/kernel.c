@@ -320,7 +320,8 @@ static int add_scopes(struct uprobe_kernel_side *k, const struct gs_uprobe_optio
 	if (r == 0 && users)
 		r = side_add(k, GS_FAMILY_USCOPE, setup);
 	if (r < 0)
-		gs_log(1, "the kernel refused the programs for functions that may throw: %s",
+		gs_log(GS_LOG_INFO, GS_LOG_ATTACH,
+		       "the kernel refused the programs for functions that may throw: %s",
 		       strerror(-r));
 	r = operators ? side_add(k, GS_FAMILY_TORCH, setup) : 0;
 	if (r == 0 && setup->config.span_first)
@@ -374,7 +375,8 @@ static void add_family(struct uprobe_kernel_side *k, enum gs_family family,
 		r = open_window(uprobe_kernel_map(k, family, "gs_mpi_rows"), &k->mpi_window,
 				&k->mpi_rows);
 	if (r < 0)
-		gs_log(1, "the kernel refused the %s programs (%s): no calls of it are traced",
+		gs_log(GS_LOG_INFO, GS_LOG_ATTACH,
+		       "the kernel refused the %s programs (%s): no calls of it are traced",
 		       family == GS_FAMILY_MPI ? "MPI" : "NCCL", strerror(-r));
 }
 
@@ -433,9 +435,7 @@ unsigned uprobe_reach_cells(const struct uprobe_kernel_side *k)
 
 static int silence_libbpf(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
-	if (gs_log_level() < 3)
-		return 0;
-	return vfprintf(stderr, fmt, ap);
+	return gs_log_is_on(GS_LOG_TRACE, GS_LOG_ATTACH) ? vfprintf(stderr, fmt, ap) : 0;
 }
 
 /* What the options ask for, beside the calls of CUDA. */

@@ -153,7 +153,7 @@ static void begin_group(struct gs_uprobe *probe, struct uprobe_link_group *g, co
 	if (going == g->n) {
 		close_all(g->fds, &g->n_fds);
 		g->n = 0;
-		gs_log(1, "%zu probes were taken off in %.1f ms", going,
+		gs_log(GS_LOG_INFO, GS_LOG_ATTACH, "%zu probes were taken off in %.1f ms", going,
 		       (double)(gs_clock_mono_ns() - start_ns) / 1e6);
 		return;
 	}
@@ -169,7 +169,8 @@ static void begin_group(struct gs_uprobe *probe, struct uprobe_link_group *g, co
 	set_turn(probe, g, g->turn | GS_TURN_BOTH);
 	g->phase = BOTH;
 	g->turned_ns = gs_clock_mono_ns();
-	gs_log(1, "%zu probes go, %zu stay and were attached again in %.1f ms", going, g->n,
+	gs_log(GS_LOG_INFO, GS_LOG_ATTACH,
+	       "%zu probes go, %zu stay and were attached again in %.1f ms", going, g->n,
 	       (double)(gs_clock_mono_ns() - start_ns) / 1e6);
 }
 
@@ -200,7 +201,7 @@ static bool step_group(struct gs_uprobe *probe, struct uprobe_link_group *g, con
 		close_all(g->old, &g->n_old);
 		g->phase = STEADY;
 		g->turned_ns = 0;
-		gs_log(1, "old probes were taken off in %.1f ms",
+		gs_log(GS_LOG_INFO, GS_LOG_ATTACH, "old probes were taken off in %.1f ms",
 		       (double)(gs_clock_mono_ns() - start_ns) / 1e6);
 		return n_going(probe, g) > 0; /* asked for meanwhile */
 	case STUCK:

@@ -48,7 +48,7 @@ int uprobe_sample_start(struct uprobe_kernel_side *k, struct bpf_program *progra
 			close(fd);
 		}
 	}
-	gs_log(1, "sampling: a timer on %d processors", n);
+	gs_log(GS_LOG_INFO, GS_LOG_ATTACH, "sampling: a timer on %d processors", n);
 	return n ? 0
 		 : gs_err_set(err, r ? r : -ENODEV, "the kernel has no timer for samples: %s",
 			      strerror(r ? -r : ENODEV));

@@ -151,7 +151,7 @@ static struct selftest uprobe_selftest_run(void)
 	}
 	close(fds[0]);
 	atomic_store(&selftest_child, pid > 0 ? pid : 0);
-	gs_log(1,
+	gs_log(GS_LOG_INFO, GS_LOG_ATTACH,
 	       "self-test of probes (%.1f ms): %s; five-byte nops %s; return probes %s return "
 	       "addresses",
 	       (double)(gs_clock_mono_ns() - from) / 1e6,

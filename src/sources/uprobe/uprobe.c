@@ -145,8 +145,8 @@ static void load_account(struct gs_uprobe *probe, const struct gs_kernel_config 
 	int r = uprobe_account_load(probe, config, &probe->features, ring_bytes);
 
 	if (r < 0)
-		gs_log(1, "no wall-clock account: the kernel refused its programs (%s)",
-		       strerror(-r));
+		gs_log(GS_LOG_INFO, GS_LOG_ATTACH,
+		       "no wall-clock account: the kernel refused its programs (%s)", strerror(-r));
 }
 
 static int start_probe(struct gs_uprobe *probe, struct gs_err *err)
@@ -189,12 +189,13 @@ static int start_probe(struct gs_uprobe *probe, struct gs_err *err)
 	if (r < 0)
 		return r;
 	if (gs_sideband_new(&probe->watch, &watch_err) < 0)
-		gs_log(1,
+		gs_log(GS_LOG_INFO, GS_LOG_ATTACH,
 		       "no notices of newly loaded libraries (%s): processes are looked at twice a "
 		       "second instead",
 		       gs_err_text(&watch_err, 0));
 	describe_engine(probe);
-	gs_log(1, "engine: %s; %u functions chosen", probe->engine, probe->selection.n);
+	gs_log(GS_LOG_INFO, GS_LOG_ATTACH, "engine: %s; %u functions chosen", probe->engine,
+	       probe->selection.n);
 	for (size_t i = 0; i < o->n_pids && r == 0; i++)
 		r = gs_uprobe_follow(probe, probe->pids[i]);
 	for (size_t i = 0; i < o->n_pids && r == 0 && o->follow; i++)

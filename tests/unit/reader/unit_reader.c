@@ -44,6 +44,8 @@ static void send_lie(unsigned nth)
 		{.message = READER_DONE, .status = -100000},
 		{.message = 77},
 		{.message = READER_LOG, .status = 0},
+		{.message = READER_LOG, .status = GS_LOG_N_LEVELS},
+		{.message = READER_LOG, .status = READER_LOG_STATUS(1, GS_LOG_N_TOPICS)},
 		{.message = READER_HELLO, .bytes = 100},
 	};
 	static const char bytes[8192];
