@@ -9,9 +9,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -412,13 +414,11 @@ int gs_foreign_adopt(int *fd, const struct gs_foreign_want *want, struct gs_fore
 	return r < 0 ? r : file_adopt(&own, &st, ret_file);
 }
 
-int gs_foreign_open(const char *path, const struct gs_foreign_want *want,
-		    struct gs_foreign *ret_file)
+/* at: a handle that opens nothing: whatever it leads to, a device or a FIFO, is not touched. What is
+ * opened then is what was looked at, wherever the path leads by now. */
+static int file_open_handle(int at, const char *path, const struct gs_foreign_want *want,
+			    struct gs_foreign *ret_file)
 {
-	/* First a handle that opens nothing: whatever stands at the path, a device or a FIFO is not
-	 * touched. What is opened then is what was looked at, wherever the path leads by now. */
-	GS_CLOSE int at =
-		open(path, O_PATH | O_CLOEXEC | (want && want->no_links ? O_NOFOLLOW : 0));
 	GS_CLOSE int fd = -1;
 	struct stat st;
 	char self[32];
@@ -439,6 +439,27 @@ int gs_foreign_open(const char *path, const struct gs_foreign_want *want,
 	if (r < 0)
 		return r;
 	return file_adopt(&fd, &st, ret_file);
+}
+
+int gs_foreign_open(const char *path, const struct gs_foreign_want *want,
+		    struct gs_foreign *ret_file)
+{
+	GS_CLOSE int at =
+		open(path, O_PATH | O_CLOEXEC | (want && want->no_links ? O_NOFOLLOW : 0));
+
+	return file_open_handle(at, path, want, ret_file);
+}
+
+int gs_foreign_open_under(int root_fd, const char *path, const struct gs_foreign_want *want,
+			  struct gs_foreign *ret_file)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC | (want && want->no_links ? O_NOFOLLOW : 0),
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+	};
+	GS_CLOSE int at = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+
+	return file_open_handle(at, path, want, ret_file);
 }
 
 void gs_foreign_close(struct gs_foreign *file)

@@ -142,6 +142,12 @@ int gs_foreign_open(const char *path, const struct gs_foreign_want *want,
 		    struct gs_foreign *ret_file);
 void gs_foreign_close(struct gs_foreign *file);
 
+/* The same below a folder that is to be the root for this path: neither ".." nor a symbolic link leads out
+ * of it, as it is for a process whose root it is. root_fd: the folder, also opened with O_PATH; borrowed.
+ * -ENOSYS, -EPERM: the kernel has no openat2(2), or may not be asked for it. */
+int gs_foreign_open_under(int root_fd, const char *path, const struct gs_foreign_want *want,
+			  struct gs_foreign *ret_file);
+
 /* The same of a descriptor that another process has opened, which need not be trusted with more: *fd is
  * taken, also when it is refused. */
 int gs_foreign_adopt(int *fd, const struct gs_foreign_want *want, struct gs_foreign *ret_file);

@@ -186,6 +186,35 @@ static void who_asks_for_the_end_gets_it(void **state)
 	assert_false(gs_guard_stopped());
 }
 
+/* A folder as the root of a path: links and ".." stay below it, also where the path would lead elsewhere
+ * from our own root. */
+static void a_root_is_not_left(void **state)
+{
+	GS_FOREIGN_CLOSE struct gs_foreign f = GS_FOREIGN_INIT;
+	GS_CLOSE int root = -1;
+	struct stat st;
+
+	assert_int_equal(mkdir(in_folder("root"), 0755), 0);
+	make("outside", "abc", 3, 3);
+	make("root/inside", "abcd", 4, 4);
+	root = open(in_folder("root"), O_PATH | O_CLOEXEC);
+	assert_true(root >= 0);
+	assert_int_equal(stat(in_folder("root/inside"), &st), 0);
+	assert_int_equal(symlink("/inside", in_folder("root/absolute")), 0);
+	assert_int_equal(symlink("../../outside", in_folder("root/up")), 0);
+	assert_int_equal(mkfifo(in_folder("root/fifo"), 0666), 0);
+	assert_int_equal(gs_foreign_open_under(root, "/absolute", NULL, &f), 0);
+	assert_int_equal(f.ino, st.st_ino);
+	gs_foreign_close(&f);
+	assert_int_equal(gs_foreign_open_under(root, "/../../inside", NULL, &f), 0);
+	assert_int_equal(f.ino, st.st_ino);
+	gs_foreign_close(&f);
+	assert_int_equal(gs_foreign_open_under(root, "/up", NULL, &f), -ENOENT);
+	assert_int_equal(gs_foreign_open_under(root, in_folder("outside"), NULL, &f), -ENOENT);
+	assert_int_equal(gs_foreign_open_under(root, "/fifo", NULL, &f), -EINVAL);
+	assert_int_equal(f.fd, -1);
+}
+
 static void a_user_has_a_share_of_time(void **state)
 {
 	const struct gs_guard_options o = {.size = sizeof(o)};
@@ -245,6 +274,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_regular_files),
+		cmocka_unit_test(a_root_is_not_left),
 		cmocka_unit_test(a_user_has_a_share_of_time),
 		cmocka_unit_test(whose_a_process_is),
 		cmocka_unit_test(reads_what_is_there),
