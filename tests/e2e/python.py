@@ -465,6 +465,144 @@ def imports(t):
     t.true('a module of the program has its own line', slept['mine.py'] >= 0.2e9, slept)
 
 
+TEXTS = """
+import os, sys, threading, time
+while not os.path.exists('go'):
+    time.sleep(0.01)
+def sleeps():
+    time.sleep(0.3)    # as long as that
+def spins():
+    end = time.process_time() + 0.3
+    while time.process_time() < end: s = 1 + 1
+def steers():
+    time.sleep(0.2)  # \x1b[31m \u202e red
+def calls():
+    sleeps()
+calls()
+spins()
+steers()
+pid = os.fork()
+if not pid:
+    def of_the_copy():
+        time.sleep(0.25)
+    of_the_copy()
+    os._exit(0)
+os.waitpid(pid, 0)
+"""
+
+
+def texts(run, file):
+    """{line: text} of what the summary knows of this file."""
+    return {x['line']: x.get('source') for x in run.summary['python_lines'] if x['file'] == os.path.abspath(file)}
+
+
+@case('the text of lines: what the file says, for each line that ran, waited or called', timeout=120)
+def line_texts(t):
+    with open('texts.py', 'w') as f:
+        f.write(TEXTS)
+    written = TEXTS.splitlines()
+    for program in (list(interpreters().values())[i] for i in (0, -1)):
+        # Python 3.8 keeps the name as it is given.
+        run = traced_when_known(t, [program, os.path.abspath('texts.py')])
+        got = texts(run, 'texts.py')
+        for what in ('time.sleep(0.3) ', 'while time.process_time()', 'time.sleep(0.2)', '    sleeps()', 'time.sleep(0.25)', 'waitpid'):
+            number = next(i for i, x in enumerate(written) if what in x) + 1
+            t.equal(f'{program}: line {number}', got.get(number), written[number - 1].strip())
+        t.equal(f'{program}: no other text', {n: x for n, x in got.items() if x not in (None, written[n - 1].strip())}, {})
+    open('go', 'w').close()
+    text = t.tool('trace', '-q', '--layer', 'python', '--', sys.executable, os.path.abspath('texts.py'), env={'COLUMNS': '1000'})
+    t.match('text beside its line', r'texts\.py:6 \[sleep\]  sleeps +time\.sleep\(0\.3\)    # as long as that\n', text.err)
+    t.match('a text cannot steer the terminal', r'time\.sleep\(0\.2\)  # \\x1b\[31m \ufffd red\n', text.err)
+
+
+CHANGES = """
+import os, sys, time
+while not os.path.exists('go'):
+    time.sleep(0.01)
+if 'write' in sys.argv:
+    with open(__file__, 'a') as f:
+        f.write('# more')
+if 'move' in sys.argv:
+    os.utime('older.py', (0, 0))
+    os.rename('older.py', __file__)
+if 'fork' in sys.argv:
+    with open(__file__, 'a') as f:
+        f.write('# more')
+    time.sleep(0.1)
+    if os.fork():
+        os.wait()
+        os._exit(0)
+time.sleep(0.3)
+"""
+
+
+@case('the text of a file that has changed since is not shown', timeout=120)
+def changed_texts(t):
+    program, line = newest(), CHANGES.splitlines().index('time.sleep(0.3)') + 1
+    for what in ('', 'write', 'move', 'fork'):
+        for name, text in (('changes.py', CHANGES), ('older.py', CHANGES.replace('0.3', '1e3'))):
+            with open(name, 'w') as f:
+                f.write(text)
+        run = traced_when_known(t, [program, os.path.abspath('changes.py'), what])
+        got = texts(run, 'changes.py')
+        t.true(f'{what}: the line waits', line in got, got)
+        t.equal(f'{what}: its text', got.get(line), None if what else 'time.sleep(0.3)')
+
+
+ELSEWHERE = """
+import os, sys, time
+print('ready', flush=True)
+while not os.path.exists('go'):
+    time.sleep(0.01)
+time.sleep(0.4)
+time.sleep(float(sys.argv[1]))
+"""
+
+
+@case('the text is of the file that the process saw: mounts, roots, rights, no files', timeout=180)
+def texts_of_others(t):
+    program, file = newest(), os.path.abspath('elsewhere.py')
+    line = ELSEWHERE.splitlines().index('time.sleep(0.4)') + 1
+    with open(file, 'w') as f:
+        f.write(ELSEWHERE.replace('0.4', '12345'))
+    with open('hidden.py', 'w') as f:
+        f.write(ELSEWHERE)
+    # Another file stands at that name in its mounts: once it has ended nobody knows it.
+    inside = ['unshare', '-m', 'sh', '-c', f'mount --bind hidden.py {file}; exec {program} {file} "$0"']
+    got = texts(traced_when_known(t, [*inside, '0']), file)
+    t.equal('in mounts that are gone', (line in got, got.get(line)), (True, None))
+    live = subprocess.Popen([*inside, '20'], stdout=subprocess.PIPE, text=True)
+    live.stdout.readline()
+    trace = t.start_trace('--layer', 'python', '--duration', '2', '-p', str(live.pid))
+    wait_until(lambda: trace.proc.poll() is not None or 'stacks can be read' in trace.err_text(), what='the interpreter')
+    open('go', 'w').close()
+    got = texts(trace.finish(), file)
+    os.unlink('go')
+    live.kill()
+    live.wait()
+    t.equal('in mounts of a process that lives', got.get(line), 'time.sleep(0.4)')
+
+    # The names of files are the program's own: what its user may not read is not shown to who traces it.
+    os.chmod('.', 0o755)
+    secret = os.path.abspath('secret.txt')
+    with open(secret, 'w') as f:
+        f.write('the password is 1234\n')
+    os.mkfifo('fifo')
+    naming = 'import sys, time; exec(compile("time.sleep(0.3)", sys.argv[1], "exec"))'
+    for mode, user, shown in ((0o600, 0, True), (0o644, 65534, True), (0o600, 65534, False)):
+        os.chmod(secret, mode)
+        os.utime(secret)
+        time.sleep(0.05)
+        as_user = ['setpriv', '--reuid', str(user), '--regid', str(user), '--clear-groups', '/usr/bin/python3', '-c', naming]
+        run = t.trace('--layer', 'python', command=[*as_user, secret])
+        got = texts(run, secret)
+        t.equal(f'text of a file of mode {mode:o} for user {user}', got.get(1), 'the password is 1234' if shown else None)
+        t.true('the line is there', 1 in got, got)
+    for odd in ('fifo', '.', '/dev/zero', '/proc/self/status'):
+        run = t.trace('--layer', 'python', command=['/usr/bin/python3', '-c', naming, os.path.abspath(odd)])
+        t.equal(f'text of {odd}', texts(run, odd).get(1), None)
+
+
 @case('slow operators know their line', timeout=120)
 def slow_operators(t):
     if not harness.has_module('/usr/bin/python3', 'torch'):

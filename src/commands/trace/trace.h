@@ -129,6 +129,9 @@ void trace_output_loss(struct trace_output *output, unsigned layer, enum gs_loss
 /* A followed process was born or runs a new program: read its names while it lives. */
 void trace_output_process(struct trace_output *output, pid_t pid);
 
+/* It runs an interpreter whose stacks are read. Control thread. */
+void trace_output_python(struct trace_output *output, pid_t pid);
+
 /* It has mapped code. */
 void trace_output_map(struct trace_output *output, pid_t pid, uint64_t mono_ns,
 		      const struct gs_mapping *mapping);

@@ -15,6 +15,7 @@
 #include "commands/trace/trace.h"
 #include "commands/trace/trace_budget.h"
 #include "commands/trace/trace_head.h"
+#include "commands/trace/trace_source.h"
 #include "model/trace/func.h"
 #include "sources/host/taskstats.h"
 
@@ -32,6 +33,7 @@ struct trace_output {
 	struct gs_correlate *span;
 	struct gs_aggregate *view;
 	struct trace_budget *budget; /* borrowed; NULL none */
+	struct trace_source *source; /* owned; the control thread's alone */
 	struct file_output files[TRACE_MAX_OUTPUTS];
 	size_t n_files;
 	struct trace_head *head;                             /* owned; NULL none */
@@ -103,6 +105,10 @@ static int build_summary(struct trace_output *o, const char *engine, const char 
 	r = gs_ingest_new(&fo, &o->feed);
 	if (r == 0)
 		r = gs_aggregate_new(&o->view);
+	if (r == 0 && options->py_stack_at) {
+		o->source = trace_source_new();
+		r = o->source ? 0 : -ENOMEM;
+	}
 	if (r == 0 && options->line_filters.n)
 		r = trace_python_filter(options, o->view);
 	if (r == 0)
@@ -192,6 +198,11 @@ void trace_output_process(struct trace_output *o, pid_t pid)
 	gs_identity_refresh(o->place, (uint32_t)pid);
 	gs_identity_process(o->place, (uint32_t)pid);
 	pthread_mutex_unlock(&o->lock);
+}
+
+void trace_output_python(struct trace_output *o, pid_t pid)
+{
+	trace_source_note(o->source, pid);
 }
 
 void trace_output_map(struct trace_output *o, pid_t pid, uint64_t mono_ns,
@@ -433,6 +444,8 @@ int trace_output_summary(struct trace_output *o)
 		gs_cli_say("no memory for the summary");
 		return r;
 	}
+	if (o->source && trace_source_fill(o->source, summary) < 0)
+		gs_cli_say("no memory for the text of Python lines");
 	add_quota(o, summary);
 	gs_verdict_trace(summary);
 	gs_cli_summary_page(fallback, options->summary_path, options->color_auto, options->width,
@@ -481,6 +494,7 @@ void trace_output_free(struct trace_output **ref)
 	gs_ingest_free(&o->feed);
 	gs_correlate_free(&o->span);
 	gs_aggregate_free(&o->view);
+	trace_source_free(&o->source);
 	gs_identity_free(&o->place);
 	pthread_mutex_destroy(&o->lock);
 	free(o);

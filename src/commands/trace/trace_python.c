@@ -198,6 +198,7 @@ static int look_for_python(struct trace_python *p, pid_t pid, unsigned n_tries)
 			return -EAGAIN;
 		}
 		p->n_found++;
+		trace_output_python(p->output, pid);
 		gs_log(GS_LOG_INFO, GS_LOG_PYTHON,
 		       "process %d: Python 3.%u%s at %#llx, stacks can be read%s%s", (int)pid,
 		       python.version & 0xffu, python.is_free_threaded ? "t" : "",

@@ -20,7 +20,10 @@ struct gs_line_stats {
 	uint64_t slow_ops, op_ns; /* operators of which a stack was taken for their length */
 	/* Off its processor: at the line itself, by enum gs_wait_cause, and in what it called, too. */
 	uint64_t wait_ns, wait_by_cause_ns[GS_WAIT_COUNT], total_wait_ns;
-	uint64_t wall_ns; /* of the threads that it was seen in; 0 unknown */
+	uint64_t wall_ns;     /* of the threads that it was seen in; 0 unknown */
+	const uint32_t *pids; /* of the processes in whose stacks it is, each once */
+	uint32_t n_pids;      /* 0: not known, or more than 64 */
+	const char *source;   /* its text, without the blanks around it; NULL unknown */
 };
 
 /* A Python function of which each call was traced. */

@@ -178,6 +178,8 @@ static void put_python(struct gs_doc *doc, const struct gs_summary *s)
 		gs_doc_put_text(doc, "file", l->file);
 		gs_doc_put_u64_if(doc, "line", l->line, l->line);
 		gs_doc_put_text(doc, "function", l->function);
+		if (l->source)
+			gs_doc_put_text(doc, "source", l->source);
 		gs_doc_put_u64(doc, "samples", l->samples);
 		gs_doc_put_u64(doc, "sample_ns", l->sample_ns);
 		gs_doc_put_u64(doc, "total_samples", l->total_samples);

@@ -12,6 +12,8 @@
 #define GAP           2
 #define CELL_COLUMNS  8  /* of a number with its unit */
 #define PLACE_COLUMNS 40 /* that a line keeps at least */
+#define BOTH_COLUMNS  56 /* a line with its text and share of wall time */
+#define TEXT_COLUMNS  24 /* of these the text's */
 
 enum column {
 	COL_SAMPLES,
@@ -81,8 +83,20 @@ static void put_cell(struct gs_grid *g, const struct gs_line_stats *l, enum colu
 		gs_grid_right(g, GS_INK_PLAIN, gs_fmt_count(out, v));
 }
 
-/* " [sleep, disk]": what the line waits for, in the order of time; "" when it does not wait. A cause of less
- * than a tenth of its waits is left out. */
+/* Whether a cause of waiting is worth its name: it took a tenth of what the line took, and a thousandth of the
+ * wall time of its threads, without which a few microseconds are all of a line that hardly ran. */
+static bool is_cause_named(const struct gs_line_stats *l, unsigned cause)
+{
+	uint64_t ns = l->wait_by_cause_ns[cause], line_ns = l->sample_ns + l->wait_ns;
+
+	if (line_ns < l->call_ns)
+		line_ns = l->call_ns;
+	if (line_ns < l->op_ns)
+		line_ns = l->op_ns;
+	return ns * 10 >= line_ns && ns * 1000 >= l->wall_ns;
+}
+
+/* " [sleep, disk]": what the line waits for, in the order of time; "" when that is nothing to speak of. */
 static void put_causes(char *out, size_t bytes, const struct gs_line_stats *l)
 {
 	bool named[GS_WAIT_COUNT] = {0};
@@ -96,7 +110,7 @@ static void put_causes(char *out, size_t bytes, const struct gs_line_stats *l)
 			if (!named[i] &&
 			    l->wait_by_cause_ns[i] > (most ? l->wait_by_cause_ns[most] : 0))
 				most = i;
-		if (!most || l->wait_by_cause_ns[most] * 10 < l->wait_ns || n >= bytes)
+		if (!most || !is_cause_named(l, most) || n >= bytes)
 			break;
 		named[most] = true;
 		n += (size_t)snprintf(out + n, bytes - n, "%s%s", n ? ", " : " [",
@@ -106,27 +120,54 @@ static void put_causes(char *out, size_t bytes, const struct gs_line_stats *l)
 		snprintf(out + n, bytes - n, "]");
 }
 
-/* has_wall: there is a column for the share of wall time. */
-static void put_line(struct gs_grid *g, const struct gs_line_stats *l, const bool shown[N_COLUMNS],
-		     bool has_wall)
+/* The end of the name of a file, enough beside its text: "model.py", "torch/__init__.py". */
+static const char *file_tail(const char *file)
+{
+	const char *name = strrchr(file, '/'), *at = name;
+
+	if (!name || !name[1])
+		return file;
+	if (strncmp(name + 1, "__", 2) == 0)
+		while (at > file && at[-1] != '/')
+			at--;
+	return at == name ? name + 1 : at;
+}
+
+/* What the table has beside the columns of numbers. */
+struct line_table {
+	bool shown[N_COLUMNS];
+	bool has_wall;  /* a column for the share of wall time */
+	bool has_texts; /* of some lines */
+};
+
+static void put_line(struct gs_grid *g, const struct gs_line_stats *l, const struct line_table *t)
 {
 	char text[1100], causes[100], pct[GS_FMT_BYTES] = "-", at[16] = "";
+	const char *file = *l->file ? l->file : "?";
 
 	put_causes(causes, sizeof(causes), l);
 	if (l->wall_ns)
 		snprintf(pct, sizeof(pct), "%.1f",
 			 100.0 * (double)(l->sample_ns + l->wait_ns) / (double)l->wall_ns);
-	if (has_wall)
+	if (t->has_wall)
 		gs_grid_right(g, l->wall_ns ? GS_INK_PLAIN : GS_INK_DIM, pct);
 	for (unsigned c = 0; c < N_COLUMNS; c++)
-		if (shown[c])
+		if (t->shown[c])
 			put_cell(g, l, c);
 	/* The row of imports is at no line. */
 	if (l->line || *l->function)
-		snprintf(at, sizeof(at), ":%" PRIu32 "  ", l->line);
-	snprintf(text, sizeof(text), "%.600s%s%.300s%s", *l->file ? l->file : "?", at, l->function,
-		 causes);
-	gs_grid_rest(g, GS_INK_PLAIN, text, GS_CUT_START);
+		snprintf(at, sizeof(at), ":%" PRIu32, l->line);
+	if (!t->has_texts) {
+		snprintf(text, sizeof(text), "%.600s%s%s%.300s%s", file, at, *at ? "  " : "",
+			 l->function, causes);
+		gs_grid_rest(g, GS_INK_PLAIN, text, GS_CUT_START);
+		return;
+	}
+	/* The text says more than the function, which makes room for it. */
+	snprintf(text, sizeof(text), "%.600s%s%s%s%.300s", file_tail(file), at, causes,
+		 *at ? "  " : "", l->function);
+	gs_grid_left(g, GS_INK_PLAIN, text, GS_CUT_END);
+	gs_grid_rest(g, GS_INK_DIM, gs_report_text_of(l->source), GS_CUT_END);
 }
 
 static void put_remark(struct gs_page *page, const char *text)
@@ -135,23 +176,25 @@ static void put_remark(struct gs_page *page, const char *text)
 	gs_page_words(page, GS_INK_DIM, text);
 }
 
-/* Leaves columns out, the least telling first, until the lines have room on the page. */
-static void leave_columns(const struct gs_page *page, bool shown[N_COLUMNS])
+/* Leaves columns out, the least telling first and the texts last, until the lines have room on the page. */
+static void leave_columns(const struct gs_page *page, struct line_table *t)
 {
 	static const enum column order[] = {COL_COPIES, COL_SAMPLES, COL_OP_TIME,     COL_BYTES,
 					    COL_ALLOCS, COL_TOTAL,   COL_COLLECTIVES, COL_SLOW_OPS};
 
 	for (size_t i = 0; i <= GS_ARRAY_LEN(order); i++) {
-		size_t columns = PLACE_COLUMNS;
+		size_t columns = t->has_texts ? BOTH_COLUMNS : PLACE_COLUMNS;
 
 		for (unsigned c = 0; c < N_COLUMNS; c++)
-			if (shown[c])
+			if (t->shown[c])
 				columns += GAP + (strlen(heads[c]) > CELL_COLUMNS ? strlen(heads[c])
 										  : CELL_COLUMNS);
-		if (columns <= page->width || i == GS_ARRAY_LEN(order))
+		if (columns <= page->width)
 			return;
-		shown[order[i]] = false;
+		if (i < GS_ARRAY_LEN(order))
+			t->shown[order[i]] = false;
 	}
+	t->has_texts = false;
 }
 
 /* What has no line: one remark, since the whole of a summary is one screen. */
@@ -176,11 +219,24 @@ static void put_lineless(struct gs_page *page, const struct gs_summary *s)
 		put_remark(page, text);
 }
 
+static void put_heads(struct gs_grid *g, const struct line_table *t)
+{
+	if (t->has_wall)
+		gs_grid_right(g, GS_INK_DIM, "% wall");
+	for (unsigned c = 0; c < N_COLUMNS; c++)
+		if (t->shown[c])
+			gs_grid_right(g, GS_INK_DIM, heads[c]);
+	if (t->has_texts)
+		gs_grid_left(g, GS_INK_DIM, "line", GS_CUT_END);
+	gs_grid_rest(g, GS_INK_DIM, t->has_texts ? "text" : "line", GS_CUT_END);
+}
+
 void gs_report_summary_lines(struct gs_page *page, const struct gs_summary *s, unsigned n_top)
 {
 	size_t most = n_top ? n_top : N_LINES, n = s->n_python_lines;
 	struct gs_grid g = {.page = page, .measuring = true};
-	bool shown[N_COLUMNS] = {0}, has_wall = false;
+	struct line_table t = {0};
+	unsigned place; /* of the cell that names the line */
 	char text[160];
 
 	if (!s->has_python)
@@ -191,22 +247,22 @@ void gs_report_summary_lines(struct gs_page *page, const struct gs_summary *s, u
 	if (n_top && n > most + 1)
 		n = most;
 	for (size_t i = 0; i < s->n_python_lines; i++) {
-		has_wall |= s->python_lines[i].wall_ns != 0;
+		t.has_wall |= s->python_lines[i].wall_ns != 0;
+		t.has_texts |= i < n && s->python_lines[i].source;
 		for (unsigned c = 0; c < N_COLUMNS; c++)
-			shown[c] |= value_of(&s->python_lines[i], c) != 0;
+			t.shown[c] |= value_of(&s->python_lines[i], c) != 0;
 	}
-	leave_columns(page, shown);
+	leave_columns(page, &t);
+	place = t.has_wall;
+	for (unsigned c = 0; c < N_COLUMNS; c++)
+		place += t.shown[c];
 	for (int pass = 0; pass < 2 && n; pass++) {
-		if (has_wall)
-			gs_grid_right(&g, GS_INK_DIM, "% wall");
-		for (unsigned c = 0; c < N_COLUMNS; c++)
-			if (shown[c])
-				gs_grid_right(&g, GS_INK_DIM, heads[c]);
-		gs_grid_rest(&g, GS_INK_DIM, "line", GS_CUT_END);
+		put_heads(&g, &t);
 		for (size_t i = 0; i < n; i++)
-			put_line(&g, &s->python_lines[i], shown, has_wall);
+			put_line(&g, &s->python_lines[i], &t);
 		if (pass == 0)
-			gs_grid_fit(&g, 0, 40);
+			gs_grid_fit(&g, t.has_texts ? place : 0,
+				    t.has_texts ? TEXT_COLUMNS + 2 : PLACE_COLUMNS);
 	}
 	if (n < s->n_python_lines) {
 		snprintf(text, sizeof(text), "... and %zu more lines", s->n_python_lines - n);

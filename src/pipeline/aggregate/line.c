@@ -22,6 +22,8 @@
 #include "pipeline/correlate/line.h"
 
 #define MAX_THREADS   (1u << 18)                      /* stacks, in each thread that has them */
+#define MAX_ROW_PIDS  64                              /* processes of a line */
+#define MAX_PIDS      (1u << 18)                      /* of all lines together */
 #define ROW_IMPORTS   0                               /* no frame has that id */
 #define ROW_NONE      UINT32_MAX                      /* no line */
 #define IMPORTER_FILE "<frozen importlib._bootstrap>" /* Lib/importlib/_bootstrap.py */
@@ -221,6 +223,8 @@ struct line_row {
 	uint64_t loader_samples; /* shown as this line, in a loader of data */
 	uint64_t wall_ns;        /* of the threads that it was shown in */
 	uint32_t last_stack;     /* that counted for it: once for each */
+	uint32_t n_pids;         /* of the processes in whose stacks it is */
+	uint32_t *pids;          /* the summary's */
 	int8_t passed_over;      /* -1: not decided */
 };
 
@@ -540,6 +544,8 @@ static void fill_line(const struct gs_aggregate *v, struct gs_summary *s, uint32
 		.wait_ns = waited_ns(&r->self),
 		.total_wait_ns = r->total_wait_ns,
 		.wall_ns = r->wall_ns,
+		.pids = r->pids,
+		.n_pids = r->n_pids,
 	};
 	memcpy(out->wait_by_cause_ns, r->self.wait_ns, sizeof(out->wait_by_cause_ns));
 }
@@ -548,6 +554,65 @@ static bool is_used(const struct line_row *r)
 {
 	return r->self.samples || r->self.calls || r->self.slow_ops || r->total_samples ||
 	       waited_ns(&r->self) || r->total_wait_ns;
+}
+
+/* Which processes a used row's line is of, as row << 32 | pid, each once. -ENOBUFS: they are too many. */
+static int gather_pids(const struct gs_aggregate *v, const struct line_row *rows, uint32_t n_rows,
+		       struct gs_map *ret_seen)
+{
+	for (uint32_t id = 1; id < v->lines->n; id++) {
+		const struct gs_rec_stack *s = gs_dict_stack(v->dict, id);
+		const struct gs_rec_process *p = s ? gs_dict_process(v->dict, s->process) : NULL;
+
+		for (uint32_t i = 0; p && i < s->n_frames; i++) {
+			uint32_t frame = s->frames[i];
+			int r = 0;
+
+			if (frame && frame < n_rows && is_used(&rows[frame]))
+				r = gs_map_put(ret_seen, (uint64_t)frame << 32 | p->pid, 0);
+			if (r < 0)
+				return r;
+		}
+	}
+	return 0;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* The processes of each row; none where they are more than a row may have. */
+static int add_pids(const struct gs_aggregate *v, struct gs_summary *s, struct line_row *rows,
+		    uint32_t n_rows)
+{
+	struct gs_map seen GS_CLEANUP(gs_map_fini) = GS_MAP_INIT(MAX_PIDS);
+	GS_FREE uint64_t *keys = NULL;
+	uint32_t *pids;
+	size_t n = 0;
+	int r = gather_pids(v, rows, n_rows, &seen);
+
+	if (r < 0 || !seen.n_used)
+		return r == -ENOBUFS ? 0 : r;
+	keys = calloc(seen.n_used, sizeof(*keys));
+	pids = gs_summary_alloc(s, seen.n_used * sizeof(*pids));
+	if (!keys || !pids)
+		return -ENOMEM;
+	gs_map_for_each (&seen, slot)
+		keys[n++] = slot->key;
+	qsort(keys, n, sizeof(*keys), compare_keys);
+	for (size_t i = 0, from = 0; i < n; i++) {
+		struct line_row *row = &rows[keys[i] >> 32];
+
+		if (i && keys[i] >> 32 != keys[i - 1] >> 32)
+			from = i;
+		pids[i] = (uint32_t)keys[i];
+		row->pids = &pids[from];
+		row->n_pids = i - from < MAX_ROW_PIDS ? (uint32_t)(i - from) + 1 : 0;
+	}
+	return 0;
 }
 
 /* Samples may have been taken for their native stacks alone. */
@@ -582,6 +647,8 @@ int gs_aggregate_lines(struct gs_aggregate *v, struct gs_summary *s)
 	for (uint32_t id = 0; id < v->lines->n; id++)
 		row_of[id] = add_stack(v, rows, n_rows, id, &nowhere, &s->loader);
 	r = add_walls(v, rows, row_of);
+	if (r == 0)
+		r = add_pids(v, s, rows, n_rows);
 	if (r == 0)
 		r = find_loader_wait(v, &s->loader);
 	if (r < 0)

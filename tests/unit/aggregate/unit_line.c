@@ -236,6 +236,52 @@ static void waiting_lines(void **state)
 	stream_fini(&s);
 }
 
+static void put_stack_of(struct stream *s, uint32_t id, uint32_t process, uint32_t frame)
+{
+	struct gs_rec_stack *r = put_record(s, GS_REC_STACK, sizeof(*r), sizeof(frame));
+
+	r->id = id;
+	r->process = process;
+	r->stack_kind = GS_STACK_PYTHON;
+	r->n_frames = 1;
+	r->frames[0] = frame;
+}
+
+/* Each process once, in their order, however many stacks; more than 64 are none. */
+static void processes_of_a_line(void **state)
+{
+	struct gs_summary *summary = NULL;
+	struct gs_aggregate *view = NULL;
+	const struct gs_line_stats *l;
+	STREAM s = STREAM_INIT;
+
+	assert_int_equal(gs_aggregate_new(&view), 0);
+	for (uint32_t i = 1; i <= 65; i++)
+		put_process(&s, i, 1000 + i, "python");
+	put_thread(&s, 1, 1, 1001, "python");
+	put_frame(&s, 1, "/home/u/few.py", "few", 1);
+	put_frame(&s, 2, "/home/u/many.py", "many", 2);
+	for (uint32_t i = 1; i <= 65; i++) {
+		put_stack_of(&s, i, i, 2);
+		put_sample(&s, i);
+	}
+	put_stack_of(&s, 200, 7, 1);
+	put_stack_of(&s, 201, 5, 1);
+	put_stack_of(&s, 202, 7, 1);
+	for (uint32_t i = 200; i <= 202; i++)
+		put_sample(&s, i);
+	assert_int_equal(stream_push(&s, gs_aggregate_sink(view)), 0);
+	assert_int_equal(gs_aggregate_make_summary(view, &summary), 0);
+	l = line_of(summary, 1);
+	assert_int_equal(l->n_pids, 2);
+	assert_int_equal(l->pids[0], 1005);
+	assert_int_equal(l->pids[1], 1007);
+	assert_int_equal(line_of(summary, 2)->n_pids, 0);
+	gs_summary_free(&summary);
+	gs_aggregate_free(&view);
+	stream_fini(&s);
+}
+
 static void usual_lines(void **state)
 {
 	struct gs_summary *summary = NULL;
@@ -252,6 +298,8 @@ static void usual_lines(void **state)
 	assert_int_equal(summary->python_bare_samples, 2);
 	l = line_of(summary, 20);
 	assert_string_equal(l->file, "/home/u/model.py");
+	assert_int_equal(l->n_pids, 1);
+	assert_int_equal(l->pids[0], 100);
 	assert_int_equal(l->samples, 6);
 	assert_int_equal(l->sample_ns, 60);
 	assert_int_equal(l->total_samples, 6);
@@ -342,10 +390,10 @@ static void numbers_out_of_range(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(walls_of_lines),       cmocka_unit_test(waiting_lines),
-		cmocka_unit_test(usual_lines),          cmocka_unit_test(loaders_of_data),
-		cmocka_unit_test(other_filters),        cmocka_unit_test(stack_that_comes_late),
-		cmocka_unit_test(numbers_out_of_range),
+		cmocka_unit_test(walls_of_lines),        cmocka_unit_test(waiting_lines),
+		cmocka_unit_test(processes_of_a_line),   cmocka_unit_test(usual_lines),
+		cmocka_unit_test(loaders_of_data),       cmocka_unit_test(other_filters),
+		cmocka_unit_test(stack_that_comes_late), cmocka_unit_test(numbers_out_of_range),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -166,6 +166,7 @@ static struct gs_line_stats lines[] = {
 				     [GS_WAIT_GIL] = 100 * MS},
 		.total_wait_ns = 3000 * MS,
 		.wall_ns = 20100 * MS,
+		.source = "loss\x1b[31m = self.head(\xff\xe2\x80\xae\t)  # noqa",
 	},
 	{
 		.file = "/home/u/a very long path to a file, "
@@ -178,8 +179,21 @@ static struct gs_line_stats lines[] = {
 		.call_ns = 1234,
 		.slow_ops = 3,
 		.op_ns = 9000000,
+		/* Microseconds name no cause: neither beside what the line took, */
+		.wait_ns = 5000,
+		.wait_by_cause_ns = {[GS_STATE_SLEEP] = 5000},
+		.total_wait_ns = 5000,
 	},
-	{.file = "<string>", .function = "", .line = 0, .total_samples = 1, .total_ns = 10101010},
+	/* nor where a line did nothing else. */
+	{.file = "<string>",
+	 .function = "",
+	 .line = 0,
+	 .total_samples = 1,
+	 .total_ns = 10101010,
+	 .wait_ns = 7000,
+	 .wait_by_cause_ns = {[GS_STATE_LOCK] = 7000},
+	 .total_wait_ns = 7000,
+	 .wall_ns = 20100 * MS},
 };
 
 static struct gs_mpi_rank_summary mpi_ranks[] = {
