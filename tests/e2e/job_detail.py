@@ -321,6 +321,33 @@ def quota(t):
                 os.rmdir(each)
 
 
+@case('time stopped by a quota: all of it that fell into the measured time', timeout=120)
+def stopped_time(t):
+    folder, proc = quota_cgroup(), None
+
+    def stopped_s():
+        found = dict(x.split() for x in harness.read_text(f'{folder}/cpu.stat').splitlines())
+        return int(found['throttled_time']) / 1e9 if 'throttled_time' in found else int(found['throttled_usec']) / 1e6
+
+    try:
+        proc = subprocess.Popen(['sh', '-c', f'echo $$ > {folder}/cgroup.procs; exec {work_load()} burn 3600'])
+        harness.wait_until(lambda: stopped_s() > 0, 60, 'a process that is stopped')
+        first, first_s = stopped_s(), time.monotonic()
+        # The groups are read once a second: the end of this time is no such second.
+        done = t.tool('job', '-p', str(proc.pid), '-d', '1900ms', '--format', 'json', status=0)
+        share = (stopped_s() - first) / (time.monotonic() - first_s)
+        found = json.loads(done.out)
+        wanted = share * found['monitoring_session']['duration_seconds']
+        seen = found['jobs'][0]['figures']['cpu_throttled_seconds']
+        t.true('as the group says', abs(seen - wanted) < 0.2 * wanted, (seen, wanted))
+    finally:
+        if proc:
+            proc.kill()
+            proc.wait()
+        harness.wait_until(lambda: not harness.read_text(f'{folder}/cgroup.procs'), 10, 'an empty cgroup')
+        os.rmdir(folder)
+
+
 @case('page faults, minor ones too, as the process itself has them from the kernel')
 def faults(t):
     touch = ('import mmap, resource, sys\nm = mmap.mmap(-1, 80 << 20)\nm.madvise(mmap.MADV_NOHUGEPAGE)\n'

@@ -261,7 +261,7 @@ static void read_gpus(struct gs_accounting_measure *m)
 	gs_map_fini(&job_of);
 }
 
-static void read_groups(struct gs_accounting_measure *m)
+void accounting_measure_read_cgroups(struct gs_accounting_measure *m)
 {
 	for (size_t i = 0; i < m->n_members; i++) {
 		struct accounting_member *x = &m->member[i];
@@ -289,6 +289,11 @@ static void read_groups(struct gs_accounting_measure *m)
 		raise_to(&x->cache_peak, now.cache_bytes);
 		raise_to(&x->reclaimable_peak, now.reclaimable_bytes);
 	}
+}
+
+static void read_groups(struct gs_accounting_measure *m)
+{
+	accounting_measure_read_cgroups(m);
 	accounting_gpu_reader_read(m->gpu);
 	accounting_who_gpus(m->who, accounting_gpu_reader_snapshot(m->gpu));
 	gs_accounting_measure_ranks_look(m->ranks, accounting_gpu_reader_snapshot(m->gpu), m->rows,
@@ -468,6 +473,9 @@ void gs_accounting_measure_settle(struct gs_accounting_measure *m)
 {
 	bool slurm = false;
 
+	/* procfs was read last by the last poll, the kernel's rows are by the report. */
+	if (!m->rows)
+		accounting_measure_read_cgroups(m);
 	accounting_who_settle(m->who, SETTLE_NS);
 	for (size_t i = 0; i < m->n_members; i++) {
 		accounting_who_refresh(m->who, &m->member[i].job);

@@ -48,6 +48,12 @@ struct gs_accounting_measure {
 	bool first_scan_done;
 };
 
+/* --- measure.c --- */
+
+/* Reads limits, memory, throttling, OOM kills and pressure of each job's cgroup as they are now.
+ * Of a cgroup that is gone the last reading is kept. */
+void accounting_measure_read_cgroups(struct gs_accounting_measure *m);
+
 /* --- measure_report.c --- */
 
 /* Families of figures that are asked for: 1 << enum gs_job_family, ored. */

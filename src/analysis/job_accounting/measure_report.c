@@ -334,8 +334,11 @@ int gs_accounting_measure_report(struct gs_accounting_measure *m, const struct g
 	if (r < 0)
 		return r;
 	/* What the kernel has counted is of this moment, however long reading it took. */
-	if (m->rows)
+	if (m->rows) {
 		m->last_ns = gs_accounting_rows_read_ns(m->rows);
+		/* Those of the last poll are up to a second old. */
+		accounting_measure_read_cgroups(m);
+	}
 	*s = (struct gs_job_report_session){
 		.ebpf = m->rows != NULL,
 		.start_wall_ns = m->start_wall_ns,
