@@ -57,7 +57,10 @@ def gswarm(t):
     status, r = h.json('POST', '/profiling/record', {'app_name': 'a', 'queue_time': 1, 'processing_time': 2})
     t.equal('a record without a session', (status, r['error']['code']), (404, 'NOT_FOUND'))
     status, r = h.json('POST', '/profiling/start', {'name': 'run', 'report_metrics': ['gpu_utilization']})
-    t.equal('start', (status, r['success'], r['output_file']), (200, True, 'run.json'))
+    run_id = h.get('/api/v1/sessions/run')['session']['id']
+    # No file is written here: where to get what gswarm's head would have written is said instead.
+    t.equal('start', (status, r['success'], r['output_file']), (200, True, None))
+    t.equal('what to ask for', r['export'], f'/api/v1/sessions/{run_id}/export?format=gswarm')
     status, r = h.json('POST', '/profiling/start', {'name': 'run'})
     t.equal('again', (status, r['success'], r['output_file'], r['error']['code']), (409, False, None, 'CONFLICT'))
     s = h.get('/status')
@@ -71,9 +74,12 @@ def gswarm(t):
     l = h.get('/profiling/sessions')
     t.equal('sessions', (l['total_sessions'], l['active_sessions']), (1, 1))
     has(t, 'a session', l['sessions'][0], {'name', 'is_active', 'start_time', 'frame_count', 'output_file'})
+    t.equal('no file of it', l['sessions'][0]['output_file'], None)
     t.equal('unknown', h.json('POST', '/profiling/stop', {'name': 'other'})[0], 404)
     status, r = h.json('POST', '/profiling/stop', {})
     t.equal('stop', (status, r['success'], r['output_file']), (200, True, None))
+    frames = h.get(r['export'])['frames']
+    t.true('what gswarm wrote', len(frames) > 2 and 'gpu_util' in frames[0], frames[:1])
     status, r = h.json('POST', '/profiling/stop')
     t.equal('nothing to stop', (status, r['success']), (409, False))
     export = h.get('/api/v1/sessions/run/export')
@@ -125,6 +131,10 @@ def now(t):
     h = Head(t, '--interval', '200ms')
     nodes = [h.node(f'n{i}', 2, more=f',pids={os.getpid()}') for i in range(3)]
     h.wait_gpus(6)
+    wanted = sorted(f'{g["node_name"]}:{g["index"]}:{g["name"]}' for g in h.get('/api/v1/gpus')['gpus'])
+    t.equal('each GPU of several clients of a host has an id', len(set(wanted)), 6)
+    for info in (h.get('/status')['gpu_info'].values(), [c['gpus'] for c in h.get('/clients')['clients']]):
+        t.equal("the same in gswarm's answers", sorted(g['id'] for gpus in info for g in gpus), wanted)
     seen, after = [], 0
     while after is not None:
         page = h.get(f'/api/v1/nodes?limit=2&after={after}')

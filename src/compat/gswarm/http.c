@@ -13,9 +13,24 @@
 
 #define OTHERS_MAX 64
 
-/* {"error": ...} and the keys that gswarm's own clients look at. */
+/* No file: gswarm-profiler's head wrote NAME.json, this one stores. Where to have it from instead. */
+static void put_output(struct gs_buf *b, const struct gs_store_session *s)
+{
+	char path[128];
+
+	j_null(b, "output_file");
+	if (s) {
+		snprintf(path, sizeof(path), "/api/v1/sessions/%s/export?format=gswarm", s->id);
+		j_text(b, "export", path);
+	} else {
+		j_null(b, "export");
+	}
+}
+
+/* {"error": ...} and the keys that gswarm's own clients look at; s: the one session that was started
+ * or stopped, or NULL. */
 static void answer_started(struct gs_http_reply *reply, int r, const struct gs_err *err,
-			   const char *message, const char *file)
+			   const char *message, const struct gs_store_session *s)
 {
 	struct gs_buf *b = &reply->body;
 
@@ -30,10 +45,7 @@ static void answer_started(struct gs_http_reply *reply, int r, const struct gs_e
 	}
 	j_bool(b, "success", r == 0);
 	j_text(b, "message", message);
-	if (file)
-		j_text(b, "output_file", file);
-	else
-		j_null(b, "output_file");
+	put_output(b, s);
 	j_close(b, '}');
 }
 
@@ -42,13 +54,15 @@ static void answer_started(struct gs_http_reply *reply, int r, const struct gs_e
 static void put_gpus(struct gs_buf *b, const char *key, const struct gs_registry_node *n, bool more)
 {
 	const struct gs_gpu_snapshot *g = n->latest ? n->latest->gpu : NULL;
-	char id[256], capability[32];
+	char client[160], id[384], capability[32];
 
+	gs_live_client_id(n, client, sizeof(client));
 	j_open(b, key, '[');
 	for (uint32_t i = 0; g && i < g->n_gpus; i++) {
 		const struct gs_gpu_info *info = &g->info[i];
 
-		snprintf(id, sizeof(id), "%s:%u:%s", n->hostname, info->index, info->name);
+		/* As in gpu_id of files: two clients of one host have GPUs of the same numbers. */
+		snprintf(id, sizeof(id), "%s:%u:%s", client, info->index, info->name);
 		j_open(b, NULL, '{');
 		j_text(b, "id", id);
 		j_text(b, "name", info->name);
@@ -304,12 +318,11 @@ static void start_job(void *arg, struct gs_store *store)
 	struct change *c = arg;
 	struct gs_http_reply reply = gs_http_reply_new(c->later);
 	struct gs_err err = {{0}};
-	char message[GS_STORE_SESSION_NAME_BYTES + 32], file[GS_STORE_SESSION_NAME_BYTES + 8];
+	char message[GS_STORE_SESSION_NAME_BYTES + 32];
 	int r = store ? gs_head_session_start(c->head, store, &c->session, &err) : -ESHUTDOWN;
 
 	snprintf(message, sizeof(message), "Profiling started: %s", c->session.name);
-	file_of(&c->session, file, sizeof(file));
-	answer_started(&reply, r, &err, message, r == 0 ? file : NULL);
+	answer_started(&reply, r, &err, message, r == 0 ? &c->session : NULL);
 	gs_http_answer(&c->later, &reply);
 	change_free(c);
 }
@@ -361,7 +374,7 @@ static void stop_job(void *arg, struct gs_store *store)
 		snprintf(message, sizeof(message), "Profiling stopped: %s", c->session.name);
 	else
 		snprintf(message, sizeof(message), "Profiling stopped: %zu sessions", c->n);
-	answer_started(&reply, r < 0 ? r : 0, &err, message, NULL);
+	answer_started(&reply, r < 0 ? r : 0, &err, message, c->n == 1 ? &c->session : NULL);
 	gs_http_answer(&c->later, &reply);
 	change_free(c);
 }
@@ -487,9 +500,7 @@ struct listing {
 static int put_session(void *arg, const struct gs_store_session *s)
 {
 	struct listing *l = arg;
-	char file[GS_STORE_SESSION_NAME_BYTES + 8];
 
-	file_of(s, file, sizeof(file));
 	l->n++;
 	l->n_active += s->state == GS_STORE_SESSION_ACTIVE;
 	j_open(l->b, NULL, '{');
@@ -500,7 +511,7 @@ static int put_session(void *arg, const struct gs_store_session *s)
 	j_u64(l->b, "frames", frames_of(s, l->interval_ns));
 	j_time(l->b, "start_time", s->start_wall_ns);
 	j_u64(l->b, "frame_count", frames_of(s, l->interval_ns));
-	j_text(l->b, "output_file", file);
+	put_output(l->b, s);
 	j_text(l->b, "id", s->id);
 	j_close(l->b, '}');
 	return 0;
@@ -562,7 +573,8 @@ static const struct gs_live_endpoint endpoints[] = {
 	{"/profiling/sessions", GET, false, false, "", "All sessions (gswarm)", list_sessions},
 };
 
-#define STARTED "{success:bool, message:text, output_file:text?}"
+#define OUTPUT  "output_file:text?, export:text?"
+#define STARTED "{success:bool, message:text, " OUTPUT "}"
 #define GPU     "id:text, name:text, physical_idx:int, hostname:text"
 
 static const struct gs_api_schema schemas[] = {
@@ -590,7 +602,7 @@ static const struct gs_api_schema schemas[] = {
 	{"/profiling/sessions", GET, NULL,
 	 "{total_sessions:int, active_sessions:int, sessions:[{name:text, is_active:bool, "
 	 "active:bool, frames:int, "
-	 "start_time:time?, frame_count:int, output_file:text, id:text}]}"},
+	 "start_time:time?, frame_count:int, " OUTPUT ", id:text}]}"},
 };
 
 const struct gs_api_addition gswarm_http = {
