@@ -224,6 +224,10 @@ def derived(t):
         rows = by_origin.get(name, [])
         t.equal(name, len(rows), n)
         t.equal(f'{name}: from a known one', [r['parent'] in handles for r in rows], [True] * n)
+    # The program gives i % 2 as both.
+    t.equal('color and key', [(r['color'], r['key']) for r in by_origin['ncclCommSplit']], [(0, 0), (1, 1)])
+    others = [r for name, rows in by_origin.items() if name != 'ncclCommSplit' for r in rows]
+    t.equal('of no other', {(r['color'], r['key']) for r in others}, {(None, None)})
 
 
 @case('pids and tids are those of the processes')

@@ -102,11 +102,10 @@ struct gs_open_call {
 struct gs_comm_summary {
 	uint32_t pid;
 	int32_t rank, n_ranks; /* -1 unknown */
+	int32_t color, key;    /* of a split; color GS_COMM_NO_SPLIT: of none */
 	uint64_t comm, id_hash, parent;
 	const char *origin;
-	uint64_t
-		calls; /* collectives and p2p on it, seen as whole events; 0 in summary-only mode */
-	uint64_t bytes;
+	uint64_t calls, bytes; /* of collectives and p2p on it; 0 in summary-only mode */
 };
 
 struct gs_native_count {    /* of native stacks */

@@ -88,7 +88,10 @@ static void put_comm(struct gs_grid *g, const struct gs_comm_summary *c, uint32_
 	gs_grid_right(g, GS_INK_PLAIN, counted ? gs_fmt_bytes(out, c->bytes) : "-");
 	snprintf(text, sizeof(text), "process %" PRIu32, c->pid);
 	gs_grid_left(g, GS_INK_PLAIN, text, GS_CUT_END);
-	gs_grid_rest(g, GS_INK_DIM, c->origin, GS_CUT_END);
+	if (summary_is_split(c))
+		snprintf(text, sizeof(text), "%s, color %" PRId32 ", key %" PRId32, c->origin,
+			 c->color, c->key);
+	gs_grid_rest(g, GS_INK_DIM, summary_is_split(c) ? text : c->origin, GS_CUT_END);
 }
 
 static void put_comms(struct gs_page *page, const struct gs_summary *s, bool all)

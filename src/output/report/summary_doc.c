@@ -158,6 +158,8 @@ static void put_comms(struct gs_doc *doc, const struct gs_summary *s)
 		put_handle(doc, "handle", c->comm);
 		put_handle(doc, "id_hash", c->id_hash);
 		put_handle(doc, "parent", c->parent);
+		gs_doc_put_i64_if(doc, "color", c->color, summary_is_split(c));
+		gs_doc_put_i64_if(doc, "key", c->key, summary_is_split(c));
 		gs_doc_put_i64_if(doc, "rank", c->rank, c->rank >= 0);
 		gs_doc_put_i64_if(doc, "ranks", c->n_ranks, c->n_ranks >= 0);
 		gs_doc_put_text(doc, "origin", c->origin);

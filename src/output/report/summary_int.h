@@ -9,6 +9,7 @@
 #include "core/text/doc.h"
 #include "output/report/summary.h"
 #include "core/text/pen.h"
+#include "model/trace/record.h"
 #include "model/trace/summary.h"
 
 /* The whole summary as one map. */
@@ -18,6 +19,12 @@ void gs_report_summary_table(struct gs_pen *pen, const struct gs_summary *summar
 			     const struct gs_report_summary_style *style);
 void gs_report_summary_csv(struct gs_pen *pen, const struct gs_summary *summary,
 			   const struct gs_report_summary_style *style);
+
+/* ncclCommSplit() made it: it has a color and a key. */
+static inline bool summary_is_split(const struct gs_comm_summary *c)
+{
+	return c->parent && c->color != GS_COMM_NO_SPLIT;
+}
 
 /* A text of the summary, "" instead of NULL. */
 static inline const char *gs_report_text_of(const char *text)

@@ -253,6 +253,7 @@ static struct view_comm *add_comm(struct gs_aggregate *v, uint32_t process, uint
 	c->process = process;
 	c->comm = comm;
 	c->rank = c->n_ranks = -1;
+	c->color = GS_COMM_NO_SPLIT;
 	return c;
 }
 
@@ -285,8 +286,11 @@ static void take_comm(struct gs_aggregate *v, const struct gs_rec_comm *r)
 		c->n_ranks = r->n_ranks;
 	if (r->id_hash)
 		c->id_hash = r->id_hash;
-	if (r->parent)
+	if (r->parent) {
 		c->parent = r->parent;
+		c->color = r->color;
+		c->key = r->key;
+	}
 	if (r->origin_str && !c->origin_str)
 		c->origin_str = r->origin_str;
 }

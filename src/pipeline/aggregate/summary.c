@@ -625,6 +625,8 @@ static int add_comms(struct build *b)
 						 .comm = c[i].comm,
 						 .id_hash = c[i].id_hash,
 						 .parent = c[i].parent,
+						 .color = c[i].color,
+						 .key = c[i].key,
 						 .origin = text_of(b, c[i].origin_str),
 						 .calls = c[i].calls,
 						 .bytes = c[i].bytes};

@@ -67,6 +67,7 @@ struct view_func {
 struct view_comm {
 	uint32_t process;
 	int32_t rank, n_ranks;
+	int32_t color, key; /* of a split; color GS_COMM_NO_SPLIT: of none */
 	uint32_t origin_str;
 	uint64_t comm, id_hash, parent;
 	uint64_t calls;

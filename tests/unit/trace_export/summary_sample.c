@@ -245,11 +245,11 @@ static struct gs_mpi_peer_summary mpi_peers[] = {
 };
 
 static struct gs_comm_summary comms[] = {
-	{4242, 0, 2, 0x7f12ab34cd00, 0xfedcba9876543210, 0, "ncclCommInitRankConfig", 602,
-	 406159999488},
-	{4243, 1, 2, 0x7fe0ab34cd00, 0xfedcba9876543210, 0, "ncclCommInitRankConfig", 602,
-	 406159999488},
-	{4243, -1, -1, 0x7fe0ab350000, 0, 0x7fe0ab34cd00, "ncclCommSplit", 1, 4096},
+	{4242, 0, 2, GS_COMM_NO_SPLIT, 0, 0x7f12ab34cd00, 0xfedcba9876543210, 0,
+	 "ncclCommInitRankConfig", 602, 406159999488},
+	{4243, 1, 2, GS_COMM_NO_SPLIT, 0, 0x7fe0ab34cd00, 0xfedcba9876543210, 0,
+	 "ncclCommInitRankConfig", 602, 406159999488},
+	{4243, -1, -1, 3, 7, 0x7fe0ab350000, 0, 0x7fe0ab34cd00, "ncclCommSplit", 1, 4096},
 };
 
 static struct gs_stream_summary streams[] = {
