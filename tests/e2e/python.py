@@ -465,6 +465,39 @@ def imports(t):
     t.true('a module of the program has its own line', slept['mine.py'] >= 0.2e9, slept)
 
 
+def ways(path):
+    """{(process, thread, frame...): ns} of a .folded file."""
+    with open(path) as f:
+        return {tuple(line.rsplit(' ', 1)[0].split(';')): int(line.rsplit(' ', 1)[1]) for line in f}
+
+
+@case('flame graphs of wall time: waiting beside running, by cause, with the sums of lines and account', timeout=120)
+def wall_flames(t):
+    with open('waits.py', 'w') as f:
+        f.write(WAITS)
+    open('go', 'w').close()
+    run = t.trace('--layer', 'python', '-o', 'wall.folded', '-o', 'wall.svg', '-o', 'wall.gst', command=[newest(), 'waits.py'])
+    all_ways = ways('wall.folded')
+    waiting = {way: ns for way, ns in all_ways.items() if way[-1].startswith('[waiting: ')}
+    t.equal('waiting, to the nanosecond that of the lines', sum(waiting.values()), line_waits(run))
+    account = account_waits(run)
+    t.true('waiting is that of the account', abs(sum(waiting.values()) - account) < 0.03 * account, (sum(waiting.values()), account))
+    running = sum(ns for way, ns in all_ways.items() if way not in waiting)
+    t.equal('running is the samples', running, sum(s['period_ns'] for s in Trace('wall.gst').samples))
+    for function, cause in (('sleeps', 'sleep'), ('polls', 'poll'), ('locked', 'lock'), ('child', 'child')):
+        lines = [x for x in run.summary['python_lines'] if x['function'] == function]
+        got = sum(ns for way, ns in waiting.items() if way[-1] == f'[waiting: {cause}]' and way[-2].startswith(function + ' ('))
+        t.equal(f'{function} waits: {cause}', got, sum(x['waits'].get(cause, 0) for x in lines))
+        t.true(f'{function} waits at all', got > 1e8, got)
+    with open('wall.svg') as f:
+        page = f.read()
+    t.match('a colour of its own', r'class="f k9 v\d"[^>]*><title>\[waiting: sleep\]\n', page)
+    t.match('heading', 'Wall time of Python threads', page)
+    for what, want in (('samples', running), ('wall', sum(all_ways.values()))):
+        t.tool('report', '--flame', what, '-o', 'again.folded', 'wall.gst', status=0)
+        t.equal(f'of the file: {what}', sum(ways('again.folded').values()), want)
+
+
 TEXTS = """
 import os, sys, threading, time
 while not os.path.exists('go'):

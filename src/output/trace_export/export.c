@@ -250,6 +250,8 @@ const char *gs_export_is_empty(const struct gs_export *export)
 		[GS_FLAME_LAUNCHES] = "no launch succeeded",
 		[GS_FLAME_BYTES] = "no copy, memset or collective succeeded",
 		[GS_FLAME_MEMORY] = "no allocation succeeded",
+		[GS_FLAME_WALL] =
+			"no sample and no wait of a Python thread (--layer python records them)",
 	};
 
 	return export->shows_nothing ? reasons[export->flame_by] : NULL;

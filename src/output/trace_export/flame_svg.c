@@ -37,6 +37,8 @@ static const char *heading_of(enum gs_flame_by by)
 	switch (by) {
 	case GS_FLAME_SAMPLES:
 		return "Time on a processor, by samples";
+	case GS_FLAME_WALL:
+		return "Wall time of Python threads: running by samples, and waiting";
 	case GS_FLAME_LAUNCHES:
 		return "Kernel launches";
 	case GS_FLAME_BYTES:
@@ -126,6 +128,8 @@ static void put_head(struct gs_export *e, const struct gs_flame *flame,
 
 static unsigned colour_of(const struct gs_flame_node *n)
 {
+	if (n->kind == GS_FLAME_WAIT)
+		return 9;
 	if (n->kind != GS_FLAME_FUNCTION)
 		return n->kind;
 	switch (n->layer) {

@@ -1,6 +1,6 @@
 /*
- * The two sources of a flame graph. Samples are added up by what they name (a thread, a function,
- * two stacks) and enter the tree at the end, when all stacks are known; calls enter it as the
+ * The sources of a flame graph. Samples and waits are added up by what they name (a thread, a function,
+ * two stacks, a cause) and enter the tree at the end, when all stacks are known; calls enter it as the
  * outermost of them return.
  */
 #include "pipeline/flamegraph/flame_int.h"
@@ -10,10 +10,11 @@
 
 #include "core/base/map.h"
 #include "core/base/mem.h"
+#include "model/trace/account.h"
 #include "model/trace/func.h"
 
-static const char *const by_names[GS_FLAME_BY_COUNT] = {"auto",     "samples", "time",
-							"launches", "bytes",   "memory"};
+static const char *const by_names[GS_FLAME_BY_COUNT] = {"auto",  "samples", "time", "launches",
+							"bytes", "memory",  "wall"};
 
 const char *gs_flame_by_name(enum gs_flame_by by)
 {
@@ -54,7 +55,7 @@ int gs_flame_new(const struct gs_dict *dict, enum gs_flame_by by, struct gs_flam
 		return -ENOMEM;
 	f->by = by;
 	r = flame_tree_init(&f->tree, dict);
-	if (r == 0 && by != GS_FLAME_SAMPLES)
+	if (r == 0 && by != GS_FLAME_SAMPLES && by != GS_FLAME_WALL)
 		r = flame_forest_new(&f->tree, by == GS_FLAME_AUTO ? GS_FLAME_TIME : by,
 				     &f->forest);
 	if (r == 0)
@@ -89,10 +90,9 @@ static int grow_samples(struct gs_flame *f)
 	return 0;
 }
 
-static int take_sample(struct gs_flame *f, const struct gs_rec_sample *s)
+static int take_sample(struct gs_flame *f, const struct sample_key *key, uint64_t weight_ns)
 {
-	struct sample_key key = {s->thread, s->scope, s->py_stack, s->native_stack};
-	uint64_t h = gs_hash_bytes(&key, sizeof(key));
+	uint64_t h = gs_hash_bytes(key, sizeof(*key));
 	uint32_t i;
 
 	if (f->n_samples == f->capacity && f->capacity < GS_FLAME_MAX_NODES) {
@@ -102,34 +102,52 @@ static int take_sample(struct gs_flame *f, const struct gs_rec_sample *s)
 			return r;
 	}
 	while ((i = f->slots[h & (f->n_slots - 1)]) != 0) {
-		if (memcmp(&f->samples[i - 1].key, &key, sizeof(key)) == 0) {
-			f->samples[i - 1].weight_ns += s->period_ns;
+		if (memcmp(&f->samples[i - 1].key, key, sizeof(*key)) == 0) {
+			f->samples[i - 1].weight_ns += weight_ns;
 			return 0;
 		}
 		h++;
 	}
 	if (f->n_samples == f->capacity) { /* too many different ones: the thread alone */
-		if (s->scope || s->py_stack || s->native_stack) {
-			struct gs_rec_sample plain = *s;
+		if (key->scope || key->py_stack || key->native_stack) {
+			struct sample_key plain = {.thread = key->thread, .wait = key->wait};
 
-			f->samples_coarse_ns += s->period_ns;
-			plain.scope = plain.py_stack = plain.native_stack = 0;
-			return take_sample(f, &plain);
+			f->samples_coarse_ns += weight_ns;
+			return take_sample(f, &plain, weight_ns);
 		}
-		f->samples[0].weight_ns += s->period_ns;
+		f->samples[0].weight_ns += weight_ns;
 		return 0;
 	}
-	f->samples[f->n_samples] = (struct sample){key, s->period_ns};
+	f->samples[f->n_samples] = (struct sample){*key, weight_ns};
 	f->slots[h & (f->n_slots - 1)] = ++f->n_samples;
 	return 0;
 }
 
 int gs_flame_record(struct gs_flame *f, const struct gs_record *r)
 {
+	bool wants_waits = f->by == GS_FLAME_AUTO || f->by == GS_FLAME_WALL;
+
 	if (r->kind == GS_REC_CALL && f->forest)
 		return flame_forest_call(f->forest, (const void *)r);
-	if (r->kind == GS_REC_SAMPLE && (f->by == GS_FLAME_AUTO || f->by == GS_FLAME_SAMPLES))
-		return take_sample(f, (const void *)r);
+	if (r->kind == GS_REC_SAMPLE && (wants_waits || f->by == GS_FLAME_SAMPLES)) {
+		const struct gs_rec_sample *s = (const void *)r;
+		struct sample_key key = {.thread = s->thread,
+					 .scope = s->scope,
+					 .py_stack = s->py_stack,
+					 .native_stack = s->native_stack};
+
+		return take_sample(f, &key, s->period_ns);
+	}
+	if (r->kind == GS_REC_WAIT && wants_waits) {
+		const struct gs_rec_wait *w = (const void *)r;
+		struct sample_key key = {
+			.thread = w->thread,
+			.py_stack = w->py_stack,
+			.wait = 1 + (w->cause < GS_WAIT_COUNT ? w->cause : GS_STATE_OTHER)};
+
+		f->has_waits = true;
+		return take_sample(f, &key, w->wait_ns);
+	}
 	return 0;
 }
 
@@ -147,6 +165,8 @@ static int enter_sample(struct gs_flame *f, const struct sample *s)
 		r = flame_tree_push_function(&f->tree, &at, s->key.scope);
 	if (r == 0)
 		r = flame_tree_push_native(&f->tree, &at, s->key.native_stack, 0);
+	if (r == 0 && s->key.wait)
+		r = flame_tree_push_wait(&f->tree, &at, s->key.wait - 1);
 	if (r == 0)
 		flame_tree_add(&f->tree, &at, s->weight_ns);
 	return r;
@@ -171,8 +191,11 @@ int gs_flame_finish(struct gs_flame *f)
 	int r;
 
 	if (f->by == GS_FLAME_AUTO)
-		f->by = f->n_samples ? GS_FLAME_SAMPLES : GS_FLAME_TIME;
-	r = f->by == GS_FLAME_SAMPLES ? enter_samples(f) : flame_forest_finish(f->forest);
+		f->by = f->has_waits   ? GS_FLAME_WALL
+			: f->n_samples ? GS_FLAME_SAMPLES
+				       : GS_FLAME_TIME;
+	r = f->by == GS_FLAME_SAMPLES || f->by == GS_FLAME_WALL ? enter_samples(f)
+								: flame_forest_finish(f->forest);
 	return r < 0 ? r : flame_tree_finish(&f->tree);
 }
 

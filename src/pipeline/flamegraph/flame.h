@@ -3,9 +3,11 @@
  * and call. Fed with the records of a stream, it answers with the tree when the stream has ended;
  * who draws or writes it walks the nodes. One thread.
  *
- * Two sources, of which one is shown:
+ * Three sources, of which one is shown, or the first two together (wall time):
  *
  *   samples   a thread was found running here: the time that the sample stands for
+ *   waits     a thread of a Python interpreter was off its processor here, exactly that long; below
+ *             the line stands a node that names the cause
  *   calls     each call's own time (without the calls inside it), or 1 for a launch, or bytes,
  *             under the operators and Python functions that were open around it in its thread
  *
@@ -27,16 +29,18 @@
 		    * finds no room counts where it belongs, less finely */
 
 enum gs_flame_by {
-	GS_FLAME_AUTO = 0, /* samples when there are any, else time */
+	GS_FLAME_AUTO =
+		0, /* wall when there are waits, else samples when there are any, else time */
 	GS_FLAME_SAMPLES = 1,
 	GS_FLAME_TIME = 2,
 	GS_FLAME_LAUNCHES = 3,
 	GS_FLAME_BYTES = 4,  /* moved: copies, memsets, collectives */
 	GS_FLAME_MEMORY = 5, /* allocated */
+	GS_FLAME_WALL = 6,   /* samples, and waits beside them */
 	GS_FLAME_BY_COUNT
 };
 
-/* "auto", "samples", "time", "launches", "bytes", "memory". */
+/* "auto", "samples", "time", "launches", "bytes", "memory", "wall". */
 const char *gs_flame_by_name(enum gs_flame_by by);
 
 /* 0, or -EINVAL. */
@@ -49,17 +53,18 @@ enum gs_flame_kind {
 	GS_FLAME_PYTHON,
 	GS_FLAME_NATIVE,
 	GS_FLAME_FUNCTION, /* a traced call; its layer says of what */
+	GS_FLAME_WAIT,     /* off the processor; ref: enum gs_wait_cause */
 };
 
 /* Children stand in a list, the heaviest first; a node's number is larger than its parent's. */
 struct gs_flame_node {
 	uint32_t parent;
 	uint32_t first_child, next; /* 0: none */
-	uint32_t ref;               /* id of the process, thread, frame or function; 0 unknown */
-	uint8_t kind;               /* enum gs_flame_kind */
-	uint8_t layer;              /* of a function */
-	uint16_t depth;             /* of node 0: 0 */
-	uint64_t self, total;       /* in the unit of what is shown: ns, launches or bytes */
+	uint32_t ref;         /* id of the process, thread, frame or function, 0 unknown; a cause */
+	uint8_t kind;         /* enum gs_flame_kind */
+	uint8_t layer;        /* of a function */
+	uint16_t depth;       /* of node 0: 0 */
+	uint64_t self, total; /* in the unit of what is shown: ns, launches or bytes */
 };
 
 struct gs_flame;
@@ -68,7 +73,7 @@ struct gs_flame;
 int gs_flame_new(const struct gs_dict *dict, enum gs_flame_by by, struct gs_flame **ret_flame);
 void gs_flame_free(struct gs_flame **flame);
 
-/* CALL and SAMPLE; others are ignored. 0 or -ENOMEM. */
+/* CALL, SAMPLE and WAIT; others are ignored. 0 or -ENOMEM. */
 int gs_flame_record(struct gs_flame *flame, const struct gs_record *record);
 
 /* The tree, when all records have come; once. 0 or -ENOMEM. */

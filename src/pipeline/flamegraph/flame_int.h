@@ -43,6 +43,9 @@ int flame_tree_push_python(struct tree *tree, struct tree_at *at, uint32_t py_st
 int flame_tree_push_native(struct tree *tree, struct tree_at *at, uint32_t native_stack,
 			   uint32_t function);
 
+/* The cause that the thread waits for, below where it waits. */
+int flame_tree_push_wait(struct tree *tree, struct tree_at *at, unsigned cause);
+
 int flame_tree_push_function(struct tree *tree, struct tree_at *at, uint32_t function);
 
 void flame_tree_add(struct tree *tree, const struct tree_at *at, uint64_t weight);
@@ -66,6 +69,7 @@ int flame_forest_finish(struct forest *forest);
 
 struct sample_key {
 	uint32_t thread, scope, py_stack, native_stack;
+	uint32_t wait; /* 0: it ran; else 1 + enum gs_wait_cause */
 };
 
 struct sample {
@@ -76,8 +80,9 @@ struct sample {
 struct gs_flame {
 	enum gs_flame_by by; /* asked for; after the end: shown */
 	struct tree tree;
-	struct forest *forest; /* owned; NULL when only samples are asked for */
-	/* Samples that are the same count as one: their stacks may come later than they. */
+	struct forest *forest; /* owned; NULL when only samples and waits are asked for */
+	bool has_waits;
+	/* Samples, and waits, that are the same count as one: their stacks may come later than they. */
 	struct sample *samples; /* owned */
 	uint32_t n_samples, capacity;
 	uint32_t *slots; /* owned; numbers of samples + 1 by hash, 0 free */

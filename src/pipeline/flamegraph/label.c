@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/trace/account.h"
+
 /* The part of a path that distinguishes files: what stands behind the folder of packages, else the
  * last two names. */
 static const char *short_path(const char *path)
@@ -85,6 +87,9 @@ const char *gs_flame_label(const struct gs_flame *flame, uint32_t node,
 				 gs_dict_string(dict, thread->comm_str), thread->tid);
 		else
 			snprintf(out, GS_FLAME_LABEL_BYTES, "unknown thread");
+		break;
+	case GS_FLAME_WAIT:
+		snprintf(out, GS_FLAME_LABEL_BYTES, "[waiting: %s]", gs_account_wait_name(n->ref));
 		break;
 	case GS_FLAME_PYTHON:
 	case GS_FLAME_NATIVE:

@@ -209,6 +209,11 @@ int flame_tree_push_native(struct tree *t, struct tree_at *at, uint32_t native_s
 	return r;
 }
 
+int flame_tree_push_wait(struct tree *t, struct tree_at *at, unsigned cause)
+{
+	return step_down(t, at, GS_FLAME_WAIT, cause);
+}
+
 int flame_tree_push_function(struct tree *t, struct tree_at *at, uint32_t function)
 {
 	const struct gs_rec_function *f = gs_dict_function(t->dict, function);

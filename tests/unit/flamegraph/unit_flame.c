@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <errno.h>
 
+#include "model/trace/account.h"
 #include "pipeline/flamegraph/flame.h"
 #include "unit/aggregate/records.h"
 
@@ -328,6 +329,40 @@ static void samples(void **state)
 }
 
 /* Equal times, no time at all, and what never returned (told outermost first). */
+static void put_wait(struct stream *s, uint32_t thread, uint32_t py_stack, uint32_t cause,
+		     uint64_t ns)
+{
+	struct gs_rec_wait *w = put_record(s, GS_REC_WAIT, sizeof(*w), 0);
+
+	w->thread = thread;
+	w->py_stack = py_stack;
+	w->cause = cause;
+	w->wait_ns = ns;
+}
+
+/* Waiting stands below its line, apart from running there; a cause that is not known is "other". */
+static void waits_beside_samples(void **state)
+{
+	STREAM s = STREAM_INIT;
+
+	put_world(&s);
+	put_sample(&s, 1, 0, PY_TRAIN, 0, 10);
+	put_wait(&s, 1, PY_TRAIN, GS_STATE_LOCK, 30);
+	put_wait(&s, 1, PY_TRAIN, GS_STATE_LOCK, 3);
+	put_wait(&s, 1, PY_TRAIN, GS_WAIT_GPU, 7);
+	put_wait(&s, 2, 0, 1000, 4);
+	put(&s, 1, LAUNCH, 0, 0, 10, 1000);
+	put_stacks(&s);
+	check(&s, GS_FLAME_AUTO,
+	      T1 TRAIN " 10\n" T1 TRAIN ";[waiting: lock] 33\n" T1 TRAIN ";[waiting: gpu] 7\n" T2
+		       "[waiting: other] 4\n");
+	check(&s, GS_FLAME_WALL,
+	      T1 TRAIN " 10\n" T1 TRAIN ";[waiting: lock] 33\n" T1 TRAIN ";[waiting: gpu] 7\n" T2
+		       "[waiting: other] 4\n");
+	check(&s, GS_FLAME_SAMPLES, T1 TRAIN " 10\n");
+	check(&s, GS_FLAME_TIME, T1 "cudaLaunchKernel 990\n");
+}
+
 static void edges_of_time(void **state)
 {
 	STREAM s = STREAM_INIT;
@@ -470,6 +505,7 @@ int main(void)
 		cmocka_unit_test(python_over_native),
 		cmocka_unit_test(python_as_calls),
 		cmocka_unit_test(samples),
+		cmocka_unit_test(waits_beside_samples),
 		cmocka_unit_test(edges_of_time),
 		cmocka_unit_test(lost_parents),
 		cmocka_unit_test(many_lost_parents),
