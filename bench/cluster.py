@@ -192,7 +192,7 @@ class Page(Asker):
             bodies = [c.getresponse().read() for c in connections]
             self.refreshes.append((time.monotonic() - last, sum(len(b) for b in bodies)))
             heat = bodies[-1][:400].decode()
-            found = re.search(r'"mark":"([^"]+)"', heat)
+            found = re.search(r'"cursor":"([^"]+)"', heat)
             since = f'&since={found.group(1)}' if found else ''
 
 

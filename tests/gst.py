@@ -25,7 +25,7 @@ SNAPSHOT, SNAPSHOT_FIRST, SNAPSHOT_LAST = 1, 2, 4
 # kind: name, layout behind the head, names of the fields ("_" is padding)
 KINDS = {
     1: ("SESSION", "IIQqIIII", "version mode start_ns wall_minus_boot_ns host_str command_str"
-        " kernel_str engine_str"),
+        " kernel_str attach_mode_str"),
     2: ("STRING", "II", "id text_bytes"),
     3: ("PROCESS", "IIIIIIIIIIQ", "id pid ns_pid parent_pid uid comm_str exe_str cmdline_str"
         " container_str _ start_ns"),

@@ -31,7 +31,7 @@ export class Heatmap {
 	/* What makes the head send only what is new; once a minute everything, for what reached it late. */
 	since(value) {
 		const fits = this.data && this.data.value === value && performance.now() - this.whole < 60000
-		return fits ? `&since=${this.data.mark}` : ''
+		return fits ? `&since=${this.data.cursor}` : ''
 	}
 
 	/* All columns, or the last ones, of which `fresh` are not in base yet. */

@@ -96,7 +96,7 @@ export function sessions(may) {
 		put(list, table(s.sessions, [
 			['', pick], ['Name', x => x.name, 'name'], ['State', x => state(x.state)], ['Start', x => time(x.start)],
 			['Lasted', x => duration(((x.end ? new Date(x.end) : new Date()) - new Date(x.start)) / 1000), 'n'],
-			['Nodes', x => x.nodes.join(', ') || 'all', 'hide-small'], ['Marks', x => x.marks, 'n'],
+			['Nodes', x => x.nodes.join(', ') || 'all', 'hide-small'], ['Annotations', x => x.annotations, 'n'],
 			['', x => h('div.row', {}, may() && x.state === 'active' ? change(x, 'stop', 'Stopped') : null, may() && x.state !== 'active' ? change(x, 'resume', 'Resumed') : null,
 				h('a.button', { href: `#/plots/${x.id}`, 'aria-label': `Plots of ${x.name}` }, 'Plots'), exports(x), may() && x.state !== 'active' ? forget(x) : null)],
 		], 'No session yet. A session is a stretch of time with a name: start one, run your work, stop it, export it.'))

@@ -111,19 +111,19 @@ def check_heat(t, h):
     t.equal('the first is whole', (whole['fresh'], [len(r['v']) for r in whole['rows']]), (None, [60] * 5))
 
     def grow():
-        new = h.get(f'{path}&since={whole["mark"]}')
+        new = h.get(f'{path}&since={whole["cursor"]}')
         t.true('no names again', 'node_name' not in new['rows'][0])
         for old, row in zip(whole['rows'], new['rows']):
             row['v'] = old['v'][new['fresh']:60 - len(row['v']) + new['fresh']] + row['v']
         again = h.get(path)
-        return new['fresh'] and again['mark'] == new['mark'] and [r['v'] for r in again['rows']] == [r['v'] for r in new['rows']]
+        return new['fresh'] and again['cursor'] == new['cursor'] and [r['v'] for r in again['rows']] == [r['v'] for r in new['rows']]
 
     wait_until(grow, 60, 'what is new fits what was there')
     for other in ('points=50&limit=5&value=temperature_celsius', 'points=60&limit=4&value=temperature_celsius', 'points=60&limit=5',
                   'points=60&limit=5&after=1&value=temperature_celsius'):  # fmt: skip
-        t.equal(f'others are whole: {other}', h.get(f'/api/v1/heatmap?{other}&since={whole["mark"]}')['fresh'], None)
-    for mark in ('x', '', '0-0', '-', whole['mark'].split('-')[0] + '-99999999999999', whole['mark'] + '0' * 30):
-        t.equal(f'no such mark: {mark}', h.get(f'{path}&since={mark}')['fresh'], None)
+        t.equal(f'others are whole: {other}', h.get(f'/api/v1/heatmap?{other}&since={whole["cursor"]}')['fresh'], None)
+    for cursor in ('x', '', '0-0', '-', whole['cursor'].split('-')[0] + '-99999999999999', whole['cursor'] + '0' * 30):
+        t.equal(f'no such cursor: {cursor}', h.get(f'{path}&since={cursor}')['fresh'], None)
 
 
 @case('nodes, GPUs, processes, time: pages, limits, what is not there', timeout=200, needs=None)
@@ -322,10 +322,10 @@ def sessions(t):
     for name in names:
         path = '/api/v1/sessions/' + urllib.parse.quote(name)
         wait_until(lambda: h.get(path)['samples'] > 2, 60, 'samples')
-        t.equal('mark', h.json('POST', path + '/marks', {'name': 'epoch "1"', 'values': {'loss': 0.25}})[0], 200)
-        t.equal('no mark', h.json('POST', path + '/marks', {'name': 'x', 'values': {'loss': 'much'}})[0], 400)
-        m = h.get(path + '/marks')['marks']
-        t.equal('marks', [(x['kind'], x['name'], x['values']) for x in m], [('mark', 'epoch "1"', {'loss': 0.25})])
+        t.equal('mark', h.json('POST', path + '/annotations', {'name': 'epoch "1"', 'values': {'loss': 0.25}})[0], 200)
+        t.equal('no mark', h.json('POST', path + '/annotations', {'name': 'x', 'values': {'loss': 'much'}})[0], 400)
+        m = h.get(path + '/annotations')['annotations']
+        t.equal('annotations', [(x['kind'], x['name'], x['values']) for x in m], [('annotation', 'epoch "1"', {'loss': 0.25})])
         t.equal('it is active', h.json('DELETE', path)[0], 409)
         t.equal('stop', h.json('POST', path + '/stop')[1]['session']['state'], 'stopped')
         t.equal('stop again', h.json('POST', path + '/stop')[0], 409)

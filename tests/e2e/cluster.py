@@ -90,7 +90,7 @@ def sessions(t):
     shown = h.session('status').out
     t.match('with what', r'wide .*  bandwidth, NVLink\n', shown)
     t.match('with nothing more', r'slow .*  -\n', shown)
-    h.session('mark', 'epoch 1', 'loss=0.25', 'step=3')
+    h.session('annotate', 'epoch 1', 'loss=0.25', 'step=3')
     stopped = json.loads(h.session('stop', 'wide', '--format', 'json').out)['sessions']
     t.equal('stopped one', [s['name'] for s in stopped], ['wide'])
     # What nodes still had to deliver comes behind that.
@@ -126,7 +126,7 @@ def sessions(t):
             t.true('sum of both ways', rx is None or abs(rx + tx - sum_) < 1e-5, f)
     ids = [f['frame_id'] for f in wide['frames']]
     t.equal('frames rise', ids, sorted(set(ids)))
-    t.equal('marks', [(m['name'], m['values']) for m in wide['marks']], [('epoch 1', {'loss': 0.25, 'step': 3})])
+    t.equal('annotations', [(m['name'], m['values']) for m in wide['annotations']], [('epoch 1', {'loss': 0.25, 'step': 3})])
     t.true('summary', set(wide['summary_by_device']) == set(frame['gpu_id']), wide['summary_by_device'])
     t.true('times', start < end, (start, end))
 
@@ -253,7 +253,7 @@ def errors(t):
         (('start', 'ok', '--nodes', 'a/b'), 'no pattern', 1),
         (('start', 'ok', '--interval', '1ms'), '50 ms to 1 h', 1),
         (('start', 'ok', '--report-metrics', 'pie'), 'no plot is called', 1),
-        (('mark', 'x'), 'no session is active', 1),
+        (('annotate', 'x'), 'no session is active', 1),
         (('export', 'nope'), 'there is no session', 1),
         (('resume', 'nope'), 'there is no session', 1),
     ):
@@ -456,8 +456,8 @@ def hostile(t):
         refused('two in one', lambda: control.StartSession(gp.SessionStart(name='x', nodes=['a,b']), timeout=300), bad)
         refused('no such format', lambda: list(control.ExportSession(gp.ExportRequest(session='x', format=9), timeout=300)), bad,
                 grpc.StatusCode.NOT_FOUND)  # fmt: skip
-        refused('a mark of nothing', lambda: control.AddMark(gp.Mark(name=''), timeout=300), bad)
-        refused('not a number', lambda: control.AddMark(gp.Mark(name='x', values={'v': float('nan')}), timeout=300), bad)
+        refused('an annotation of nothing', lambda: control.AddAnnotation(gp.Annotation(name=''), timeout=300), bad)
+        refused('not a number', lambda: control.AddAnnotation(gp.Annotation(name='x', values={'v': float('nan')}), timeout=300), bad)
         t.equal('nothing of it is a session', len(control.ListSessions(gp.SessionQuery()).sessions), 0)
     t.equal('nothing of it is stored', n_stored(h.data, 'evil'), 0)
     before = n_stored(h.data, 'good')

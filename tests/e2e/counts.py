@@ -82,8 +82,8 @@ def check_every_function(t, options, engine):
     seen = {f['name'] for f in run.summary['functions'] if f['calls']}
     t.equal('functions never seen', sorted(set(names) - seen), [])
     t.equal('exit status', run.summary['exit_status'], 0)
-    t.true('engine is told', bool(run.summary['engine']))
-    t.note(f'{len(names)} functions, {sum(f["calls"] for f in run.summary["functions"])} calls: {run.summary["engine"]}')
+    t.true('the attach mode is there', bool(run.summary['attach_mode']))
+    t.note(f'{len(names)} functions, {sum(f["calls"] for f in run.summary["functions"])} calls: {run.summary["attach_mode"]}')
     return run
 
 

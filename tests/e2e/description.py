@@ -202,8 +202,8 @@ def answers(t):
     p = get('/api/v1/processes')['processes'][0]
     get(f'/api/v1/processes/{p["node"]}/{p["pid"]}')
     get(f'/api/v1/process-series?node={p["node"]}&pid={p["pid"]}&from=-60&points=5')
-    mark = get('/api/v1/heatmap?points=60')['mark']
-    t.true('a part', get(f'/api/v1/heatmap?points=60&since={mark}')['fresh'] is not None)
+    cursor = get('/api/v1/heatmap?points=60')['cursor']
+    t.true('a part', get(f'/api/v1/heatmap?points=60&since={cursor}')['fresh'] is not None)
     get('/api/v1/series?node=1&gpu=0&points=5')
     get('/api/v1/series?node=1&gpu=0&points=5&from=-3600')
     get('/status')
@@ -215,8 +215,8 @@ def answers(t):
     d.ask('POST', '/profiling/stop', {'name': 'run'})
     d.ask('POST', '/api/v1/sessions', {'name': 'two', 'nodes': ['*'], 'metrics': ['utilization_ratio'], 'report_metrics': ['gpu_utilization'],
                                        'interval_seconds': 0.2, 'bandwidth': True, 'nvlink': False})  # fmt: skip
-    d.ask('POST', '/api/v1/sessions/two/marks', {'name': 'epoch', 'kind': 'mark', 'values': {'loss': 0.5}})
-    get('/api/v1/sessions/two/marks')
+    d.ask('POST', '/api/v1/sessions/two/annotations', {'name': 'epoch', 'kind': 'annotation', 'values': {'loss': 0.5}})
+    get('/api/v1/sessions/two/annotations')
     for path in ('', '?limit=1', '?state=active'):
         get('/api/v1/sessions' + path)
     get('/api/v1/sessions/two')

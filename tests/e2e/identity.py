@@ -53,7 +53,7 @@ def control(t):
     t.equal('status of another user', status, 3)
     t.match('what to do', r'by root or by the user who runs the head .*--token-file, or --anonymous-control', said)
     t.match('others look', r'one +active', run_as('nobody', 'session', 'list', '--head', h.address)[1])
-    for words in (('stop', 'one'), ('delete', 'one'), ('set', '--enable-nvlink'), ('mark', 'x')):
+    for words in (('stop', 'one'), ('delete', 'one'), ('set', '--enable-nvlink'), ('annotate', 'x')):
         t.equal(' '.join(words), run_as('nobody', 'session', *words, '--head', h.address)[0], 3)
     socket = f'/run/gpuscope-head/head-{h.port}.sock'
     t.equal('the socket', oct(os.stat(socket).st_mode & 0o777), '0o600')

@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		.command = text[0],
 		.host = text[1],
 		.kernel = text[2],
-		.engine = text[3],
+		.attach_mode = text[3],
 		.end_reason = text[4],
 		.mode = GS_SESSION_EVENTS,
 		.start_wall_ns = (int64_t)data[1] << 55,

@@ -118,7 +118,7 @@ static inline int sample_session(struct gs_buf *buf)
 	s->host_str = SAMPLE_STR_HOST;
 	s->command_str = SAMPLE_STR_COMMAND;
 	s->kernel_str = SAMPLE_STR_KERNEL;
-	s->engine_str = SAMPLE_STR_ENGINE;
+	s->attach_mode_str = SAMPLE_STR_ENGINE;
 	return sample_text(buf, SAMPLE_STR_HOST, "node-7") ||
 	       sample_text(buf, SAMPLE_STR_COMMAND, "python3 train.py --name \"a, b\"") ||
 	       sample_text(buf, SAMPLE_STR_KERNEL, "6.8.0") ||

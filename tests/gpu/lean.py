@@ -176,7 +176,7 @@ def tell_costs(text0, text, pid):
     for key, total in after.items():
         name = re.search(r'values="(\w+)"', key).group(1)
         n = reads[key] - reads0.get(key, 0)
-        every = next(((v, re.search(r'way="(\w*)"', k).group(1)) for k, v in interval.items() if f'values="{name}"' in k), (0, ""))
+        every = next(((v, re.search(r'method="(\w*)"', k).group(1)) for k, v in interval.items() if f'values="{name}"' in k), (0, ""))
         rows.append((total - before.get(key, 0), name, 1e3 * total / max(1, reads[key]), n, every))
     for spent, name, each, n, (every, way) in sorted(rows, reverse=True):
         say(f"{name:34s} {each:8.3f} {n:6.0f} {1e3 * spent:8.2f} {every:8.1f}  {way}")

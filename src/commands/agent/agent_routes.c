@@ -158,10 +158,10 @@ static void own_reading(struct gs_metrics *p, const struct agent_state *s)
 	gs_metrics_family(
 		p, "gpuscope_agent_values_interval_seconds", GS_METRICS_GAUGE, "seconds",
 		"With a budget: time between two readings as of now, of the GPU where it is "
-		"longest; and in which way they are read.");
+		"longest; and by which method they are read.");
 	for (size_t i = 0; i < s->n_part_costs; i++) {
 		const struct gs_gpu_cost *c = &s->part_cost[i];
-		struct gs_metrics_label l[] = {{"values", c->name}, {"way", c->way}};
+		struct gs_metrics_label l[] = {{"values", c->name}, {"method", c->way}};
 
 		if (c->interval_ns)
 			gs_metrics_line(p, "", l, 2, (double)c->interval_ns / 1e9, 0);

@@ -19,7 +19,7 @@ enum allowed {                  /* which options a verb takes; ored */
 	       TAKES_DATA = 16,
 	       TAKES_FILE = 32,
 	       TAKES_JSON = 64,
-	       TAKES_MARK = 128,
+	       TAKES_ANNOTATION = 128,
 };
 
 struct words {
@@ -208,10 +208,11 @@ static int set_values(const struct session_command *c, struct remote *remote, st
 	return r;
 }
 
-static int mark_session(const struct session_command *c, struct remote *remote, struct gs_err *err)
+static int annotate_session(const struct session_command *c, struct remote *remote,
+			    struct gs_err *err)
 {
-	Gpuscope__V1__Mark m = GPUSCOPE__V1__MARK__INIT;
-	Gpuscope__V1__Mark__ValuesEntry value[LIST_MAX], *pointers[LIST_MAX];
+	Gpuscope__V1__Annotation m = GPUSCOPE__V1__ANNOTATION__INIT;
+	Gpuscope__V1__Annotation__ValuesEntry value[LIST_MAX], *pointers[LIST_MAX];
 	Gpuscope__V1__Session *s;
 	int r;
 
@@ -221,7 +222,7 @@ static int mark_session(const struct session_command *c, struct remote *remote, 
 	for (size_t i = 1; i < c->n_args; i++) {
 		char *equals = strchr(c->arg[i], '='), *end;
 
-		gpuscope__v1__mark__values_entry__init(&value[i - 1]);
+		gpuscope__v1__annotation__values_entry__init(&value[i - 1]);
 		pointers[i - 1] = &value[i - 1];
 		if (!equals || equals == c->arg[i])
 			return gs_err_set(err, -EDOM, "\"%s\" is no KEY=NUMBER", c->arg[i]);
@@ -233,8 +234,8 @@ static int mark_session(const struct session_command *c, struct remote *remote, 
 	}
 	m.values = pointers;
 	m.n_values = c->n_args - 1;
-	r = remote_call(remote, CONTROL "AddMark", &m.base, &gpuscope__v1__session__descriptor, &s,
-			err);
+	r = remote_call(remote, CONTROL "AddAnnotation", &m.base,
+			&gpuscope__v1__session__descriptor, &s, err);
 	if (r == 0)
 		gpuscope__v1__session__free_unpacked(s, NULL);
 	return r;
@@ -272,8 +273,8 @@ static const struct verb verbs[] = {
 	{"export", "NAME", "write it to a file", TAKES_DATA | TAKES_FILE, 1, 1, export_session},
 	{"delete", "NAME", "forget it; what only it covers is removed when it is old", TAKES_JSON,
 	 1, 1, delete_session},
-	{"mark", "TEXT [KEY=NUMBER...]", "note a moment in active sessions", TAKES_MARK, 1,
-	 LIST_MAX, mark_session},
+	{"annotate", "TEXT [KEY=NUMBER...]", "note a moment in active sessions", TAKES_ANNOTATION,
+	 1, LIST_MAX, annotate_session},
 	{"set", "", "what the head measures without any session",
 	 TAKES_SHAPE | TAKES_SWITCH | TAKES_JSON, 0, 0, set_values},
 };
@@ -441,10 +442,10 @@ static const struct gs_cli_option option_table[] = {
 	{"data", 0, "DIR", "list, export: from a head's data, running or not", GS_CLI_TEXT,
 	 AT(data), .data = TAKES_DATA},
 	GS_CLI_TITLE("Annotations:"),
-	{"session", 0, "NAME", "mark: in this one (all that are active)", GS_CLI_TEXT, AT(session),
-	 .data = TAKES_MARK},
-	{"time", 0, "SECONDS", "mark: since 1970 (now)", GS_CLI_SET, .takes = "seconds since 1970",
-	 .data = TAKES_MARK, .set = set_time},
+	{"session", 0, "NAME", "annotate: in this one (all that are active)", GS_CLI_TEXT,
+	 AT(session), .data = TAKES_ANNOTATION},
+	{"time", 0, "SECONDS", "annotate: since 1970 (now)", GS_CLI_SET,
+	 .takes = "seconds since 1970", .data = TAKES_ANNOTATION, .set = set_time},
 	GS_CLI_TITLE("The head:"),
 	REMOTE_HEAD(struct session_command, remote),
 	GS_CLI_END};

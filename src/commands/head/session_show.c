@@ -109,7 +109,7 @@ static void doc_sessions(struct gs_doc *d, const char *key, Gpuscope__V1__Sessio
 		gs_doc_put_u64(d, "samples", s[i]->sample_count);
 		gs_doc_put_u64(d, "nodes_delivering", s[i]->node_count);
 		gs_doc_put_u64(d, "lost_samples", s[i]->lost_samples);
-		gs_doc_put_u64(d, "marks", s[i]->mark_count);
+		gs_doc_put_u64(d, "annotations", s[i]->annotation_count);
 		gs_doc_end(d);
 	}
 	gs_doc_end(d);
@@ -276,7 +276,7 @@ static int add_session(void *ctx, const struct gs_store_session *s)
 	m->interval_ns = s->interval_ns;
 	m->bandwidth = s->bandwidth;
 	m->nvlink = s->nvlink;
-	m->mark_count = s->n_marks;
+	m->annotation_count = s->n_annotations;
 	r = gs_store_session_tally(l->store, s, &tally);
 	m->sample_count = tally.n_samples;
 	m->node_count = tally.n_nodes;

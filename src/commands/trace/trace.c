@@ -608,7 +608,7 @@ static int start_trace(struct trace *t)
 	if (r == 0 && trace_check_sight(&t->options) < 0)
 		return GS_EXIT_NOT_PERMITTED;
 	if (r == 0)
-		r = trace_output_new(&t->options, gs_uprobe_engine(t->probe), target, t->funcs,
+		r = trace_output_new(&t->options, gs_uprobe_attach_mode(t->probe), target, t->funcs,
 				     t->stacks, &t->output, &err);
 	if (r < 0) {
 		gs_cli_say("%s", gs_err_text(&err, r));

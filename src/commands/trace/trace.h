@@ -109,8 +109,8 @@ struct trace_output;
 struct gs_reader;
 
 /* stacks reads files for native stacks; borrowed, may be NULL. */
-int trace_output_new(const struct trace_options *options, const char *engine, const char *target,
-		     const struct gs_func_set *funcs, struct gs_reader *stacks,
+int trace_output_new(const struct trace_options *options, const char *attach_mode,
+		     const char *target, const struct gs_func_set *funcs, struct gs_reader *stacks,
 		     struct trace_output **ret_output, struct gs_err *err);
 
 struct trace_budget; /* trace_budget.h */

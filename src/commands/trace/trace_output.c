@@ -81,7 +81,7 @@ static int open_file(struct trace_output *o, const char *path, struct gs_err *er
 	return gs_ingest_add_sink(o->feed, path, sink);
 }
 
-static int build_summary(struct trace_output *o, const char *engine, const char *target,
+static int build_summary(struct trace_output *o, const char *attach_mode, const char *target,
 			 const struct gs_func_set *funcs, struct gs_reader *stacks,
 			 struct gs_err *err)
 {
@@ -90,7 +90,7 @@ static int build_summary(struct trace_output *o, const char *engine, const char 
 		.size = sizeof(fo),
 		.mode = options->summary_only ? GS_SESSION_SUMMARY : GS_SESSION_EVENTS,
 		.command = target,
-		.engine = engine,
+		.attach_mode = attach_mode,
 		.users = options->users,
 		.boot_minus_mono_ns = gs_clock_boot_minus_mono_ns(),
 		.funcs = funcs,
@@ -156,8 +156,8 @@ static void add_quota(const struct trace_output *o, struct gs_summary *summary)
 	summary->throttled_ns = (uint64_t)(now.throttled_ns - from->throttled_ns);
 }
 
-int trace_output_new(const struct trace_options *options, const char *engine, const char *target,
-		     const struct gs_func_set *funcs, struct gs_reader *stacks,
+int trace_output_new(const struct trace_options *options, const char *attach_mode,
+		     const char *target, const struct gs_func_set *funcs, struct gs_reader *stacks,
 		     struct trace_output **ret_output, struct gs_err *err)
 {
 	struct trace_output *o = calloc(1, sizeof(*o));
@@ -167,7 +167,7 @@ int trace_output_new(const struct trace_options *options, const char *engine, co
 		return -ENOMEM;
 	o->options = options;
 	pthread_mutex_init(&o->lock, NULL);
-	r = build_summary(o, engine, target, funcs, stacks, err);
+	r = build_summary(o, attach_mode, target, funcs, stacks, err);
 	if (r < 0)
 		trace_output_free(&o);
 	else

@@ -445,7 +445,7 @@ static void record_job(void *arg, struct gs_store *store)
 	struct change *c = arg;
 	struct gs_http_reply reply = gs_http_reply_new(c->later);
 	struct gs_err err = {{0}};
-	struct gs_head_annotation mark = {
+	struct gs_head_annotation annotation = {
 		.session = "",
 		.kind = "request",
 		.name = c->app,
@@ -453,7 +453,7 @@ static void record_job(void *arg, struct gs_store *store)
 		.values = c->values,
 		.n_values = c->n_values,
 	};
-	int r = store ? gs_head_annotate(c->head, store, &mark, NULL, &err) : -ESHUTDOWN;
+	int r = store ? gs_head_annotate(c->head, store, &annotation, NULL, &err) : -ESHUTDOWN;
 
 	if (r < 0) {
 		gs_live_fail(&reply, r, &err);

@@ -76,9 +76,9 @@ struct gs_rec_session {
 	uint64_t start_ns;
 	int64_t wall_minus_boot_ns;
 	uint32_t host_str;
-	uint32_t command_str; /* the traced command, or how the targets were chosen */
-	uint32_t kernel_str;  /* release of the running kernel */
-	uint32_t engine_str;  /* how calls were caught, as -v prints it */
+	uint32_t command_str;     /* the traced command, or how the targets were chosen */
+	uint32_t kernel_str;      /* release of the running kernel */
+	uint32_t attach_mode_str; /* how calls were caught, as -v prints it */
 };
 
 enum gs_session_mode {

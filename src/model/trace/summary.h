@@ -241,7 +241,7 @@ struct gs_summary {
 	const char *command;
 	const char *host;
 	const char *kernel;
-	const char *engine;
+	const char *attach_mode;
 	const char *end_reason;
 	uint32_t mode;       /* enum gs_session_mode */
 	int32_t exit_status; /* of the command; -1 there was none */

@@ -116,8 +116,8 @@ static void write_identity(struct gs_metrics *p, const struct gs_metrics_gpus *g
 			{"cuda_version", info->cuda_version},
 			{"device", device},
 			{"numa_node", numa},
-			{"mig", info->is_mig        ? "part"
-				: info->mig_enabled ? "divided"
+			{"mig", info->is_mig        ? "instance"
+				: info->mig_enabled ? "enabled"
 						    : ""},
 		};
 

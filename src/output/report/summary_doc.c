@@ -309,7 +309,7 @@ void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *s)
 	gs_doc_put_text(doc, "command", s->command);
 	gs_doc_put_text(doc, "host", s->host);
 	gs_doc_put_text(doc, "kernel", s->kernel);
-	gs_doc_put_text(doc, "engine", s->engine);
+	gs_doc_put_text(doc, "attach_mode", s->attach_mode);
 	gs_doc_put_text(doc, "mode", mode);
 	gs_doc_put_u64_if(doc, "tracing_cost_ppm", s->cost_ppm, s->price_ns);
 	gs_doc_put_u64_if(doc, "tracing_cost_worst_ppm", s->cost_worst_ppm, s->price_ns);

@@ -567,7 +567,7 @@ static void put_head(struct table *t)
 {
 	const struct gs_summary *s = t->s;
 	const char *reason = gs_report_text_of(s->end_reason),
-		   *engine = gs_report_text_of(s->engine);
+		   *attach_mode = gs_report_text_of(s->attach_mode);
 	size_t n_threads = 0;
 	char status[32] = "";
 
@@ -592,8 +592,8 @@ static void put_head(struct table *t)
 						: "",
 		 s->n_processes, s->n_processes == 1 ? "" : "es", n_threads,
 		 plural_ending(n_threads));
-	if (*engine && gs_page_columns(t->page, engine) <= 60)
-		put_fact(t, "engine", "%s", engine);
+	if (*attach_mode && gs_page_columns(t->page, attach_mode) <= 60)
+		put_fact(t, "attached", "%s", attach_mode);
 	put_native(t, &s->native);
 	if (s->price_ns)
 		put_fact(t, "cost",

@@ -255,7 +255,7 @@ static void put_session(struct gs_export *e, struct gs_pb *pb, const struct gs_r
 	annotate_text(pb, "command", gs_dict_string(e->dict, s->command_str), GS_PUT_MAX);
 	annotate_text(pb, "host", gs_dict_string(e->dict, s->host_str), GS_PUT_MAX);
 	annotate_text(pb, "kernel", gs_dict_string(e->dict, s->kernel_str), GS_PUT_MAX);
-	annotate_text(pb, "engine", gs_dict_string(e->dict, s->engine_str), GS_PUT_MAX);
+	annotate_text(pb, "attach_mode", gs_dict_string(e->dict, s->attach_mode_str), GS_PUT_MAX);
 	gs_pb_close(pb, m, GS_PB_LARGE);
 	packet_close(pb, packet);
 }

@@ -48,7 +48,7 @@ static uint8_t *start_export(struct gs_export *e, uint8_t *out)
 			       GS_PUT_MAX);
 		p = put_member(p, ",\"kernel\":", gs_dict_string(e->dict, s->kernel_str),
 			       GS_PUT_MAX);
-		p = put_member(p, ",\"engine\":", gs_dict_string(e->dict, s->engine_str),
+		p = put_member(p, ",\"attach_mode\":", gs_dict_string(e->dict, s->attach_mode_str),
 			       GS_PUT_MAX);
 		/* As text: a number this large would be rounded by a reader that uses doubles. */
 		p = put_number(p, ",\"start_ns\":\"", s->start_ns);

@@ -644,7 +644,7 @@ static void add_session(struct build *b)
 	s->host = text_of(b, rec ? rec->host_str : 0);
 	s->kernel = text_of(b, rec ? rec->kernel_str : 0);
 	s->native = b->v->native;
-	s->engine = text_of(b, rec ? rec->engine_str : 0);
+	s->attach_mode = text_of(b, rec ? rec->attach_mode_str : 0);
 	s->end_reason = text_of(b, b->v->ended ? b->v->end.reason_str : 0);
 	s->exit_status = b->v->ended ? b->v->end.exit_status : -1;
 	s->complete = b->v->ended;

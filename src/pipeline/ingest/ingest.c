@@ -40,7 +40,7 @@ static void put_session(struct gs_ingest *f, const struct gs_ingest_options *opt
 	s->wall_minus_boot_ns = gs_clock_wall_minus_boot_ns();
 	/* The buffer does not move: s stays where it is. */
 	s->command_str = gs_ingest_intern(f, options->command ? options->command : "");
-	s->engine_str = gs_ingest_intern(f, options->engine ? options->engine : "");
+	s->attach_mode_str = gs_ingest_intern(f, options->attach_mode ? options->attach_mode : "");
 	if (uname(&name) == 0) {
 		s->host_str = gs_ingest_intern(f, name.nodename);
 		s->kernel_str = gs_ingest_intern(f, name.release);

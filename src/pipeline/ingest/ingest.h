@@ -27,7 +27,7 @@ struct gs_ingest_options {
 	size_t size; /* of this struct */
 	enum gs_session_mode mode;
 	const char *command;
-	const char *engine;
+	const char *attach_mode;
 	int64_t boot_minus_mono_ns;
 	struct gs_identity *place;       /* borrowed */
 	const struct gs_func_set *funcs; /* borrowed; NULL: the fixed table alone */

@@ -55,9 +55,9 @@ static const struct gs_openapi_name types[] = {
 	{"Session",
 	 "{number:int, id:text, name:text, state:'active'|'stopped'|'recoverable', start:time?, "
 	 "end:time?, interval_seconds:number?, bandwidth:bool, nvlink:bool, metrics:[text], "
-	 "nodes:[text], report_metrics:[text], marks:int}"},
+	 "nodes:[text], report_metrics:[text], annotations:int}"},
 	{"JobReport", "{" JOB_REPORT "}"},
-	{"Mark", "{time:time?, kind:text, name:text, values:{*:number}}"},
+	{"Annotation", "{time:time?, kind:text, name:text, values:{*:number}}"},
 };
 
 static const struct gs_api_schema schemas[] = {
@@ -93,7 +93,7 @@ static const struct gs_api_schema schemas[] = {
 	 "{alerts:[{severity:'critical'|'warning'|'info', node:int?, node_name:text, gpu:int?, "
 	 "gpus:int, text:text, advice:text}], total:int}"},
 	{"/api/v1/heatmap", GET, NULL,
-	 "{value:text, full:number, end:time, step_seconds:number, points:int, mark:text, "
+	 "{value:text, full:number, end:time, step_seconds:number, points:int, cursor:text, "
 	 "fresh:int?, "
 	 "rows:[{node?:int, node_name?:text, gpu?:int, state:State, v:[int]}], total:int, "
 	 "next:int?}"},
@@ -119,8 +119,8 @@ static const struct gs_api_schema schemas[] = {
 	 "power_mean_watts:number?, power_most_watts:number?, temperature_most_celsius:number?, "
 	 "energy_joules:number?}]}"},
 	{"/api/v1/sessions/{}/plot", GET, NULL, "@image/svg+xml,image/png,application/pdf"},
-	{"/api/v1/sessions/{}/marks", GET, NULL, "{marks:[Mark]}"},
-	{"/api/v1/sessions/{}/marks", POST, "{name?:text?, kind?:text?, values?:{*:number}}",
+	{"/api/v1/sessions/{}/annotations", GET, NULL, "{annotations:[Annotation]}"},
+	{"/api/v1/sessions/{}/annotations", POST, "{name?:text?, kind?:text?, values?:{*:number}}",
 	 SESSION_ANSWER},
 	{"/api/v1/switches", GET, NULL, SWITCHES},
 	{"/api/v1/switches", PUT, "{interval_seconds?:number?, bandwidth?:bool, nvlink?:bool}",
@@ -143,7 +143,7 @@ static const struct gs_openapi_name parameters[] = {
 	{"from", "number", "seconds since 1970; not positive: before now"},
 	{"to", "number", "seconds since 1970; not positive: before now"},
 	{"sort", "'worst'", "worst first, of the same state the least used"},
-	{"since", "text", "`mark` of an answer before: only what is new since"},
+	{"since", "text", "`cursor` of an answer before: only what is new since"},
 	{"format", "text", "of the file"},
 	{"values", "text", "keys of values, with commas"},
 	{"value", "text", "key of a value"},

@@ -134,7 +134,7 @@ void api_put_session(struct gs_buf *b, const char *key, const struct gs_store_se
 	put_names(b, "metrics", s->metrics);
 	put_names(b, "nodes", s->nodes);
 	put_names(b, "report_metrics", s->report_metrics);
-	j_u64(b, "marks", s->n_marks);
+	j_u64(b, "annotations", s->n_annotations);
 	j_close(b, '}');
 }
 
@@ -152,9 +152,9 @@ struct job {
 	size_t limit, n;
 	int64_t last;
 	struct gs_buf *b;
-	/* of a mark */
-	struct gs_head_annotation mark;
-	char mark_name[256], mark_kind[32];
+	/* of an annotation */
+	struct gs_head_annotation annotation;
+	char annotation_name[256], annotation_kind[32];
 	json_t *values; /* owned */
 };
 
@@ -315,7 +315,7 @@ GS_API_HANDLER(api_session)
 		job_start(j, reply, false);
 }
 
-static int put_mark(void *ctx, const struct gs_store_annotation *m)
+static int put_annotation(void *ctx, const struct gs_store_annotation *m)
 {
 	struct gs_buf *b = ctx;
 
@@ -329,24 +329,24 @@ static int put_mark(void *ctx, const struct gs_store_annotation *m)
 	return 0;
 }
 
-static void list_marks(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
+static void list_annotations(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
 {
 	int r;
 
 	if (!get_session(j, store, reply))
 		return;
 	j_open(gs_live_json(reply), NULL, '{');
-	j_open(&reply->body, "marks", '[');
-	r = gs_store_annotations(store, j->session.number, put_mark, &reply->body);
+	j_open(&reply->body, "annotations", '[');
+	r = gs_store_annotations(store, j->session.number, put_annotation, &reply->body);
 	j_close(&reply->body, ']');
 	j_close(&reply->body, '}');
 	if (r < 0)
 		gs_live_fail(reply, r, NULL);
 }
 
-GS_API_HANDLER(api_session_marks)
+GS_API_HANDLER(api_session_annotations)
 {
-	struct job *j = job_new(ctx, q->param[0], reply, list_marks);
+	struct job *j = job_new(ctx, q->param[0], reply, list_annotations);
 
 	if (j)
 		job_start(j, reply, false);
@@ -479,7 +479,7 @@ CHANGE(api_session_stop, stop_session)
 CHANGE(api_session_resume, resume_session)
 CHANGE(api_session_delete, forget_session)
 
-static void write_mark(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
+static void write_annotation(struct job *j, struct gs_store *store, struct gs_http_reply *reply)
 {
 	size_t n = json_object_size(j->values), i = 0;
 	const char *keys[64];
@@ -494,13 +494,13 @@ static void write_mark(struct job *j, struct gs_store *store, struct gs_http_rep
 		keys[i] = key;
 		values[i++] = json_number_value(v);
 	}
-	j->mark.session = j->name;
-	j->mark.kind = j->mark_kind;
-	j->mark.name = j->mark_name;
-	j->mark.keys = keys;
-	j->mark.values = values;
-	j->mark.n_values = n;
-	r = gs_head_annotate(j->api->o.head, store, &j->mark, &j->session, &err);
+	j->annotation.session = j->name;
+	j->annotation.kind = j->annotation_kind;
+	j->annotation.name = j->annotation_name;
+	j->annotation.keys = keys;
+	j->annotation.values = values;
+	j->annotation.n_values = n;
+	r = gs_head_annotate(j->api->o.head, store, &j->annotation, &j->session, &err);
 	answer_change(reply, r < 0 ? r : 0, &err, &j->session);
 }
 
@@ -521,18 +521,20 @@ static bool values_of(struct job *j, json_t *body, struct gs_http_reply *reply)
 	return fine;
 }
 
-GS_API_HANDLER(api_mark)
+GS_API_HANDLER(api_annotate)
 {
 	static const char *const keys[] = {"name", "kind", "values", NULL};
 	json_t *body = gs_api_body(q, keys, reply);
-	struct job *j = body ? job_new(ctx, q->param[0], reply, write_mark) : NULL;
+	struct job *j = body ? job_new(ctx, q->param[0], reply, write_annotation) : NULL;
 
 	if (j) {
-		if (gs_api_text(body, "name", j->mark_name, sizeof(j->mark_name), reply) &&
-		    gs_api_text(body, "kind", j->mark_kind, sizeof(j->mark_kind), reply) &&
+		if (gs_api_text(body, "name", j->annotation_name, sizeof(j->annotation_name),
+				reply) &&
+		    gs_api_text(body, "kind", j->annotation_kind, sizeof(j->annotation_kind),
+				reply) &&
 		    values_of(j, body, reply)) {
-			if (!j->mark_kind[0])
-				strcpy(j->mark_kind, "mark");
+			if (!j->annotation_kind[0])
+				strcpy(j->annotation_kind, "annotation");
 			job_start(j, reply, true);
 		} else {
 			job_free(j);

@@ -109,7 +109,7 @@ static void session_fill(struct session_message *out, const struct gs_store_sess
 	m->n_report_metrics = out->reports.n;
 	m->bandwidth = s->bandwidth;
 	m->nvlink = s->nvlink;
-	m->mark_count = s->n_marks;
+	m->annotation_count = s->n_annotations;
 	if (tally) {
 		m->sample_count = tally->n_samples;
 		m->node_count = tally->n_nodes;
@@ -352,18 +352,18 @@ static void delete_session(struct ask *a, struct gs_store *store)
 		reply_counted(a, all_of_them);
 }
 
-static void add_mark(struct ask *a, struct gs_store *store)
+static void add_annotation(struct ask *a, struct gs_store *store)
 {
-	const Gpuscope__V1__Mark *m = a->message;
+	const Gpuscope__V1__Annotation *m = a->message;
 	const char *keys[64];
 	double values[64];
-	struct gs_head_annotation mark = {.session = m->session,
-					  .wall_ns = m->wall_ns,
-					  .kind = "mark",
-					  .name = m->name,
-					  .keys = keys,
-					  .values = values,
-					  .n_values = m->n_values};
+	struct gs_head_annotation annotation = {.session = m->session,
+						.wall_ns = m->wall_ns,
+						.kind = "annotation",
+						.name = m->name,
+						.keys = keys,
+						.values = values,
+						.n_values = m->n_values};
 	struct gs_store_session s;
 	struct gs_err err = {{0}};
 	int r;
@@ -372,7 +372,7 @@ static void add_mark(struct ask *a, struct gs_store *store)
 		keys[i] = m->values[i]->key;
 		values[i] = m->values[i]->value;
 	}
-	r = gs_head_annotate(a->head, store, &mark, &s, &err);
+	r = gs_head_annotate(a->head, store, &annotation, &s, &err);
 	if (r < 0)
 		fail_request(a, r, &err);
 	else
@@ -576,7 +576,7 @@ static const struct {
 	{&gpuscope__v1__session_query__descriptor, list_sessions, false},
 	{&gpuscope__v1__session_name__descriptor, resume_session, true},
 	{&gpuscope__v1__session_name__descriptor, delete_session, true},
-	{&gpuscope__v1__mark__descriptor, add_mark, true},
+	{&gpuscope__v1__annotation__descriptor, add_annotation, true},
 	{&gpuscope__v1__export_request__descriptor, export_session, false},
 	{&gpuscope__v1__head_query__descriptor, get_head, false},
 	{&gpuscope__v1__switches__descriptor, set_values, false},
@@ -650,7 +650,7 @@ const struct gs_grpc_method head_control_methods[HEAD_N_CONTROL] = {
 	METHOD("ListSessions", GS_HEAD_ROLE_READ),
 	METHOD("ResumeSession", GS_HEAD_ROLE_CONTROL),
 	METHOD("DeleteSession", GS_HEAD_ROLE_CONTROL),
-	METHOD("AddMark", GS_HEAD_ROLE_CONTROL),
+	METHOD("AddAnnotation", GS_HEAD_ROLE_CONTROL),
 	{.path = "/gpuscope.v1.Control/ExportSession",
 	 .kind = GS_GRPC_UNARY,
 	 .role = GS_HEAD_ROLE_READ,

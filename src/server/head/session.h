@@ -48,7 +48,7 @@ int gs_head_session_delete(struct gs_head *head, struct gs_store *store, const c
 struct gs_head_annotation {
 	const char *session; /* name or id; "" all that are active */
 	int64_t wall_ns;     /* 0 now */
-	const char *kind;    /* "mark", "request" */
+	const char *kind;    /* "annotation", "request" */
 	const char *name;
 	const char *const *keys; /* n_values */
 	const double *values;

@@ -1,6 +1,6 @@
 /*
  * One value of every GPU over the last minutes, in columns of equal time, out of what the cluster
- * remembers. Columns have numbers, which rise for ever: who has an answer gets, with its mark, only
+ * remembers. Columns have numbers, which rise for ever: who has an answer gets, with its cursor, only
  * the columns since then (and the last ones again, for what came late), as long as the rows are
  * the same ones. That makes an answer of a megabyte one of some ten kilobytes.
  */
@@ -198,7 +198,7 @@ static void look_since(struct heat *h)
 
 static int parse_query(const struct gs_http_request *q, struct gs_http_reply *reply, struct heat *h)
 {
-	char key[64], mark[48];
+	char key[64], cursor[48];
 	double points = 120;
 	unsigned i = 0;
 
@@ -220,23 +220,23 @@ static int parse_query(const struct gs_http_request *q, struct gs_http_reply *re
 			   .n_columns = (size_t)points,
 			   .n_points = (size_t)points,
 			   .scale = 100 / (gs_registry_steps(i) * values[i].full)};
-	if (gs_http_query(q, "since", mark, sizeof(mark)) == 1)
-		h->has_since = sscanf(mark, "%16" SCNx64 "-%" SCNd64, &h->since_hash,
+	if (gs_http_query(q, "since", cursor, sizeof(cursor)) == 1)
+		h->has_since = sscanf(cursor, "%16" SCNx64 "-%" SCNd64, &h->since_hash,
 				      &h->since_column) == 2;
 	return 0;
 }
 
 static void put_head(struct gs_buf *b, const struct heat *h)
 {
-	char mark[48];
+	char cursor[48];
 
-	snprintf(mark, sizeof(mark), "%016" PRIx64 "-%" PRId64, h->rows_hash, number_of(h));
+	snprintf(cursor, sizeof(cursor), "%016" PRIx64 "-%" PRId64, h->rows_hash, number_of(h));
 	j_text(b, "value", values[h->value].key);
 	j_double(b, "full", values[h->value].full);
 	j_time(b, "end", h->end_wall_ns);
 	j_double(b, "step_seconds", (double)h->step_ns / 1e9);
 	j_u64(b, "points", h->n_points);
-	j_text(b, "mark", mark);
+	j_text(b, "cursor", cursor);
 	if (h->is_part)
 		j_u64(b, "fresh", h->fresh);
 	else

@@ -476,7 +476,7 @@ int session_export_json(struct archive *a, struct gs_pen *pen)
 		r = put_requests(&j);
 	}
 	if (r == 0) {
-		gs_doc_begin_list(&j.doc, "marks", 1);
+		gs_doc_begin_list(&j.doc, "annotations", 1);
 		r = gs_store_annotations(a->o->store, a->o->session->number, each_mark, &j);
 		gs_doc_end(&j.doc);
 	}

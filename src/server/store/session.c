@@ -87,7 +87,7 @@ static void read_session(sqlite3_stmt *stmt, struct gs_store_session *ret_sessio
 		.interval_ns = (uint64_t)sqlite3_column_int64(stmt, 6),
 		.bandwidth = sqlite3_column_int(stmt, 7),
 		.nvlink = sqlite3_column_int(stmt, 8),
-		.n_marks = (uint64_t)sqlite3_column_int64(stmt, 12),
+		.n_annotations = (uint64_t)sqlite3_column_int64(stmt, 12),
 	};
 	store_text(stmt, 1, ret_session->id, sizeof(ret_session->id));
 	store_text(stmt, 2, ret_session->name, sizeof(ret_session->name));
@@ -111,7 +111,7 @@ int gs_store_session_start(struct gs_store *store, struct gs_store_session *sess
 	session->state = GS_STORE_SESSION_ACTIVE;
 	session->start_wall_ns = (int64_t)gs_clock_wall_ns();
 	session->end_wall_ns = 0;
-	session->n_marks = 0;
+	session->n_annotations = 0;
 	r = store_prepare(store,
 			  "INSERT INTO session (id, name, state, start_wall_ns, end_wall_ns,"
 			  " interval_ns, bandwidth, nvlink, metrics, nodes, report_metrics)"

@@ -167,7 +167,7 @@ struct gs_store_session {
 	char metrics[1024];       /* keys of values, with commas; "" all */
 	char nodes[1024];         /* patterns of host names, with commas; "" all */
 	char report_metrics[256]; /* with commas */
-	uint64_t n_marks;
+	uint64_t n_annotations;
 };
 
 /* Letters, digits, '.', '_', '-', ' ', ':', '+', '@' and what is beyond ASCII in right UTF-8, 1 to
@@ -215,7 +215,7 @@ int gs_store_sessions_interrupted(struct gs_store *store);
 struct gs_store_annotation {
 	int64_t session; /* number */
 	int64_t wall_ns;
-	char kind[32]; /* "mark", "request" */
+	char kind[32]; /* "annotation", "request" */
 	char name[256];
 	const char *values; /* JSON object of numbers */
 };

@@ -92,12 +92,12 @@ static int copy_options(struct gs_uprobe *probe, const struct gs_uprobe_options 
 	return 0;
 }
 
-static void describe_engine(struct gs_uprobe *probe)
+static void describe_attach_mode(struct gs_uprobe *probe)
 {
 	uint32_t ring_bytes = probe->options.ring_bytes ? probe->options.ring_bytes : 16u << 20;
 	char ring[GS_FMT_BYTES];
 
-	snprintf(probe->engine, sizeof(probe->engine), "%s, %s, %s ring%s",
+	snprintf(probe->attach_mode, sizeof(probe->attach_mode), "%s, %s, %s ring%s",
 		 probe->features.session ? "session links"
 		 : probe->features.multi ? "pairs of multi links"
 					 : "single links",
@@ -193,9 +193,9 @@ static int start_probe(struct gs_uprobe *probe, struct gs_err *err)
 		       "no notices of newly loaded libraries (%s): processes are looked at twice a "
 		       "second instead",
 		       gs_err_text(&watch_err, 0));
-	describe_engine(probe);
-	gs_log(GS_LOG_INFO, GS_LOG_ATTACH, "engine: %s; %u functions chosen", probe->engine,
-	       probe->selection.n);
+	describe_attach_mode(probe);
+	gs_log(GS_LOG_INFO, GS_LOG_ATTACH, "attach mode: %s; %u functions chosen",
+	       probe->attach_mode, probe->selection.n);
 	for (size_t i = 0; i < o->n_pids && r == 0; i++)
 		r = gs_uprobe_follow(probe, probe->pids[i]);
 	for (size_t i = 0; i < o->n_pids && r == 0 && o->follow; i++)
@@ -281,9 +281,9 @@ void gs_uprobe_free(struct gs_uprobe **ref)
 	*ref = NULL;
 }
 
-const char *gs_uprobe_engine(const struct gs_uprobe *probe)
+const char *gs_uprobe_attach_mode(const struct gs_uprobe *probe)
 {
-	return probe->engine;
+	return probe->attach_mode;
 }
 
 unsigned gs_uprobe_python_id(const struct gs_uprobe *probe)

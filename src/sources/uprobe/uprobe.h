@@ -153,7 +153,7 @@ int gs_uprobe_new(const struct gs_uprobe_options *options, struct gs_uprobe **re
 void gs_uprobe_free(struct gs_uprobe **probe);
 
 /* "session links, task storage, 16 MiB ring": what is in use. Lent. */
-const char *gs_uprobe_engine(const struct gs_uprobe *probe);
+const char *gs_uprobe_attach_mode(const struct gs_uprobe *probe);
 
 /* The id whose mode all Python functions have (gs_uprobe_set_mode()); 0: they are not traced. */
 unsigned gs_uprobe_python_id(const struct gs_uprobe *probe);

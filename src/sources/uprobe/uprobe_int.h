@@ -271,7 +271,7 @@ struct gs_uprobe {
 	_Atomic bool regroup; /* a function is to go, or on its way */
 	bool off_reported[GS_FUNC_MAX]; /* it is gone */
 	uint64_t ops_found;             /* bit n: a file had what options.ops[n] names */
-	char engine[160];
+	char attach_mode[160];
 };
 
 /* The id whose probes and mode a function has: all Python functions share those of one. */

@@ -527,11 +527,11 @@ static void session(void **state)
 	ss->command_str = 1;
 	ss->host_str = 2;
 	ss->kernel_str = 3;
-	ss->engine_str = 4;
+	ss->attach_mode_str = 4;
 	put_text(&s, "./a.out");
 	put_text(&s, "host");
 	put_text(&s, "6.1");
-	put_text(&s, "engine");
+	put_text(&s, "attach_mode");
 	put_call(&s, 1, 1, 1500, 100);
 	feed(v, &s);
 	{
@@ -568,7 +568,7 @@ static void session(void **state)
 	assert_string_equal(sum->command, "./a.out");
 	assert_string_equal(sum->host, "host");
 	assert_string_equal(sum->kernel, "6.1");
-	assert_string_equal(sum->engine, "engine");
+	assert_string_equal(sum->attach_mode, "attach_mode");
 }
 
 /* Cut anywhere, and with each record's length spoilt: what is whole before it is counted. */

@@ -62,7 +62,7 @@ static inline int feed_setup(void **state)
 		.size = sizeof(options),
 		.mode = GS_SESSION_EVENTS,
 		.command = "python train.py",
-		.engine = "uprobes",
+		.attach_mode = "uprobes",
 		.boot_minus_mono_ns = BOOT_MINUS_MONO_NS,
 	};
 	struct gs_sink sink = capture_sink(&x->capture);

@@ -52,7 +52,7 @@ static void session_comes_first(void **state)
 	assert_string_equal(text_of(x, s->host_str), name.nodename);
 	assert_string_equal(text_of(x, s->kernel_str), name.release);
 	assert_string_equal(text_of(x, s->command_str), "python train.py");
-	assert_string_equal(text_of(x, s->engine_str), "uprobes");
+	assert_string_equal(text_of(x, s->attach_mode_str), "uprobes");
 }
 
 static void absent_texts_have_no_id(void **state)
@@ -71,7 +71,7 @@ static void absent_texts_have_no_id(void **state)
 	feed_take(x);
 	assert_int_equal(gs_dict_session(x->dict)->mode, GS_SESSION_SUMMARY);
 	assert_int_equal(gs_dict_session(x->dict)->command_str, 0);
-	assert_int_equal(gs_dict_session(x->dict)->engine_str, 0);
+	assert_int_equal(gs_dict_session(x->dict)->attach_mode_str, 0);
 	assert_int_equal(((const struct gs_rec_attach *)feed_record(x, GS_REC_ATTACH, 0))->path_str,
 			 0);
 	assert_int_equal(((const struct gs_rec_loss *)feed_record(x, GS_REC_LOSS, 0))->detail_str,

@@ -33,7 +33,7 @@ static struct gs_buf run(const struct memory_file *f, const char *option, int *r
 static const char all_kinds_text[] =
 	"{\"kind\": \"SESSION\", \"version\": 3, \"mode\": 1, \"start_ns\": 999999999, "
 	"\"wall_minus_boot_ns\": 1700000000000000000, \"host_str\": 1, \"command_str\": 2, "
-	"\"kernel_str\": 0, \"engine_str\": 0}\n"
+	"\"kernel_str\": 0, \"attach_mode_str\": 0}\n"
 	"{\"kind\": \"STRING\", \"id\": 1, \"text_bytes\": 6, \"text\": \"node17\"}\n"
 	"{\"kind\": \"STRING\", \"id\": 2, \"text_bytes\": 24, "
 	"\"text\": \"python train.py --lr 0.1\"}\n"

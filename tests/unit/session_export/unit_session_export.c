@@ -418,8 +418,8 @@ static void long_values(void **state)
 	assert_int_equal(add_values(f, "mark", "epoch", values), 0);
 	assert_int_equal(add_values(f, "request", "llama", values), 0);
 	doc = json_of(f, NULL);
-	assert_int_equal(json_array_size(json_object_get(doc, "marks")), 1);
-	other = json_object_get(json_array_get(json_object_get(doc, "marks"), 0), "values");
+	assert_int_equal(json_array_size(json_object_get(doc, "annotations")), 1);
+	other = json_object_get(json_array_get(json_object_get(doc, "annotations"), 0), "values");
 	assert_int_equal(json_object_size(other), 60);
 	other = json_array_get(json_object_get(json_object_get(doc, "request_time_info"), "llama"),
 			       0);

@@ -309,7 +309,7 @@ struct gs_summary sample_full(void)
 		.command = "torchrun --nproc-per-node 2 train.py --epochs 3",
 		.host = "node17",
 		.kernel = "6.8.0-45-generic",
-		.engine = "one link for each file, pairing in the kernel",
+		.attach_mode = "one link for each file, pairing in the kernel",
 		.end_reason = "command exited",
 		.mode = GS_SESSION_EVENTS,
 		.exit_status = 1,
