@@ -3,14 +3,18 @@
 a step (tests/fake/app_torch.c), and arrows from the last work to the call that waited for it."""
 
 import collections
+import glob
 import json
+import os
 import re
 import shutil
 import subprocess
 import xml.etree.ElementTree
+import xml.sax.saxutils
 
+import browser
 import harness
-from harness import case, main
+from harness import case, main, wait_until
 
 STEPS = 20
 LAYER_NORM = 'autograd::execute;aten::native_layer_norm_backward'
@@ -117,6 +121,86 @@ def nesting(t):
         n += bool(around)
         stack.append(e)
     t.true('calls inside operators', n > STEPS)
+
+
+def browser_script(t, name, text):
+    """A browser that writes what it is asked to show."""
+    path = t.path(name)
+    with open(path, 'w') as f:
+        f.write('#!/bin/sh\n' + text)
+    os.chmod(path, 0o755)
+    return path
+
+
+@case('open: a recording becomes a page, which the browser is asked to show')
+def open_recording(t):
+    t.trace('--layer', 'torch,cuda-runtime', '--op-set', 'all', '-o', 'a <b> & c.gst', command=t.app(str(STEPS), '1', name='fake_torch'))
+    os.chmod('a <b> & c.gst', 0o644)
+    os.mkdir('temporary')
+    env = {'TMPDIR': t.path('temporary'), 'DISPLAY': '', 'WAYLAND_DISPLAY': '', 'BROWSER': ''}
+    fake = browser_script(t, 'fake', f'for x; do printf "%s\\n" "$x"; done >{t.path("asked")}\n')
+    bad = browser_script(t, 'bad', 'exit 7\n')
+    page = t.path('temporary', 'gpuscope-[^/]*', 'a <b> & c.html')
+
+    def asked():
+        wait_until(lambda: os.path.exists('asked') and harness.read_text('asked').endswith('\n'), what='the browser')
+        text = harness.read_text('asked')
+        os.unlink('asked')
+        return text.splitlines()
+
+    run = t.tool('open', 'a <b> & c.gst', env=env, status=0)
+    t.match('without a display the path is printed', f'^{page}\n$', run.out)
+    t.match('and what to do', 'no display here.*copy the file', run.err)
+    path = run.out.strip()
+    t.equal('for this user alone', [os.stat(x).st_mode & 0o777 for x in (os.path.dirname(path), path)], [0o700, 0o600])
+    t.equal('nothing else is left', os.listdir(os.path.dirname(path)), ['a <b> & c.html'])
+    text = harness.read_text(path)
+    summary = t.tool('report', 'a <b> & c.gst', env={'COLUMNS': '120'}, status=0).out
+    shown = text.split('<pre>')[1].split('</pre>')[0]
+    t.equal('the summary', xml.sax.saxutils.unescape(shown, {'&quot;': '"', '&#39;': "'"}).strip(), summary.strip())
+    t.equal('no address but that of the name of SVG', set(re.findall(r'https?://[^"\' <]*', text)),
+            {'http://www.w3.org/2000/svg', 'http://www.w3.org/1999/xhtml'})  # fmt: skip
+    for display in ('', ':7'):
+        # The words of $BROWSER; one that fails makes room for the next.
+        run = t.tool('open', 'a <b> & c.gst', env={**env, 'DISPLAY': display, 'BROWSER': f'/no/such:{bad}:{fake} --new=%s x'}, status=0)
+        t.equal('no output', (run.out, run.err), ('', ''))
+        words = asked()
+        t.match('the address', r'^--new=file:///.*/a%20%3Cb%3E%20%26%20c\.html$', words[0])
+        t.equal('other words', words[1:], ['x'])
+    t.tool('open', '-o', 'kept.html', 'a <b> & c.gst', env={**env, 'BROWSER': fake}, status=0)
+    t.equal('the address of a page that is kept', asked(), ['file://' + t.path('kept.html')])
+    t.equal('it may be read as the recording may', os.stat('kept.html').st_mode & 0o777, 0o644)
+    t.tool('open', 'kept.html', env={**env, 'BROWSER': fake}, status=0)
+    t.equal('a page is shown as it is', asked(), ['file://' + t.path('kept.html')])
+    run = t.tool('open', '--no-browser', 'kept.html', env={**env, 'BROWSER': fake}, status=0)
+    t.equal('--no-browser', (run.out, os.path.exists('asked')), (t.path('kept.html') + '\n', False))
+    folders = glob.glob('temporary/*')
+    run = t.tool('open', 'kept.html', env={**env, 'BROWSER': bad}, status=1)
+    t.match('a browser that fails', 'bad failed: exit status 7; open the file above', run.err)
+    for words, status, says in ((['none.gst'], 1, 'none.gst.*No such file'), (['kept.html', 'x'], 2, 'one file'), ([], 2, 'which file'),
+                                (['x.pftrace'], 2, 'Perfetto'), (['-o', 'x.html', 'kept.html'], 2, 'page already'),
+                                (['-o', 'none/x.html', 'a <b> & c.gst'], 1, 'none/x.html')):  # fmt: skip
+        t.match(' '.join(words), says, t.tool('open', *words, env=env, status=status).err)
+    t.equal('no folder is left behind without a page', glob.glob('temporary/*'), folders)
+
+
+@case('open: a real browser shows summary and graph, and asks for nothing else', timeout=300)
+def open_in_browser(t):
+    t.trace('--layer', 'torch,cuda-runtime', '--op-set', 'all', '-o', 'run.gst', command=t.app(str(STEPS), '1', name='fake_torch'))
+    path = t.tool('open', '--no-browser', '-o', 'run.html', 'run.gst', status=0).out.strip()
+    b = browser.Browser(t)
+    t.equal('opened', b.open('file://' + path), None)
+    b.wait('document.querySelectorAll("#graph > .f").length > 10', 'the graph')
+    t.match('the summary', 'What took most time', b.run('document.querySelector("pre").innerText'))
+    t.match('the title', 'gpuscope: run.gst', b.run('document.title'))
+    whole = b.run('document.querySelectorAll("#graph > .f:not(.out)").length')
+    # The script runs: search, and zoom by a click.
+    b.type('#search', 'aten::linear')
+    b.wait('document.querySelectorAll(".found").length > 0', 'what was searched')
+    b.click('.found')
+    b.wait(f'document.querySelectorAll("#graph > .f:not(.out)").length < {whole}', 'the zoom')
+    t.equal('errors', b.errors, [])
+    t.equal('requests', [x for x in b.requests if not x.startswith('file://' + path)], [])
 
 
 main()

@@ -77,7 +77,7 @@ def usage(t):
 def commands(t):
     for words in ('help trace', 'trace -h', 'trace --help'):
         t.match(words, r'Usage: gpuscope trace \[OPTION', t.tool(*words.split(), status=0).out)
-    for command in ('trace', 'report', 'gpu', 'job', 'top', 'agent', 'head', 'connect', 'session', 'probes'):
+    for command in ('trace', 'report', 'open', 'gpu', 'job', 'top', 'agent', 'head', 'connect', 'session', 'probes'):
         t.match(command, r'^gpuscope \d+\.\d+', t.tool(command, '--version', status=0).out)
     for words, says in (('help nosuch', 'no command "nosuch"'), ('tracee', 'did you mean "trace"'), ('-v trace', 'options follow')):
         one_line(t, t.tool(*words.split(), status=2), says)
@@ -513,7 +513,7 @@ def live_terminal(t):
 def wrote(t):
     names = ('t.pftrace', 't.gst', 't.csv', 't.json')
     run = t.tool('trace', *(x for n in names for x in ('-o', n)), '--', *t.app('cudaMalloc=31'), status=0)
-    for name, opener in zip(names, (': open it in ui.perfetto.dev', ': gpuscope report FILE shows it', ': open it in a spreadsheet', '')):
+    for name, opener in zip(names, (': open it in ui.perfetto.dev', ': gpuscope report FILE shows it, gpuscope open FILE in a browser', ': open it in a spreadsheet', '')):
         found = [x for x in run.err.splitlines() if x.startswith(f'gpuscope: wrote {name} (')]
         t.equal(f'lines for {name}', len(found), 1)
         number, unit = found[0].split('(')[1].split(')')[0].split()

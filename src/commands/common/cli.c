@@ -31,7 +31,7 @@ static const char *opener_of(const char *path)
 		const char *suffix, *opener;
 	} openers[] = {
 		{".pftrace", "open it in ui.perfetto.dev"},
-		{".gst", "gpuscope report FILE shows it"},
+		{".gst", "gpuscope report FILE shows it, gpuscope open FILE in a browser"},
 		{".svg", "open it in a web browser"},
 		{".html", "open it in a web browser"},
 		{".folded", "open it in speedscope.app or flamegraph.pl"},

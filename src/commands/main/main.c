@@ -25,6 +25,7 @@ static const struct {
 	 gs_cmd_trace},
 	{"report", "the summary of a recorded .gst file, or its conversion to another format",
 	 gs_cmd_report},
+	{"open", "show a recorded .gst file, or a page, in the local browser", gs_cmd_open},
 	{"gpu", "show GPU and GPU-process metrics, once or continuously", gs_cmd_gpu},
 	{"job", "jobs: what they wait for, how well they use the machine, and advice", gs_cmd_job},
 	{"top", "GPUs, their processes and the machine on a full screen, live or recorded",
@@ -39,8 +40,9 @@ static const struct {
 
 /* For `gpuscope completion`, which is none of those that it completes. */
 static const struct gs_cli_command *const command_lines[] = {
-	&gs_cli_trace, &gs_cli_report,  &gs_cli_gpu,     &gs_cli_job,    &gs_cli_top, &gs_cli_agent,
-	&gs_cli_head,  &gs_cli_connect, &gs_cli_session, &gs_cli_probes, NULL};
+	&gs_cli_trace,   &gs_cli_report, &gs_cli_gpu,  &gs_cli_job,
+	&gs_cli_top,     &gs_cli_agent,  &gs_cli_head, &gs_cli_connect,
+	&gs_cli_session, &gs_cli_probes, &gs_cli_open, NULL};
 
 static void print_help(FILE *out)
 {

@@ -356,7 +356,7 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 
 static const struct gs_cli_option option_table[] = {
 	{"output", 'o', "FILE", "convert it, by the file's suffix", GS_CLI_SET, .set = set_output},
-	{"flame", 0, "WHAT", "of flame graphs: wall, time, launches, bytes, memory, samples",
+	{"flame", 0, "WHAT", "flame graphs: wall, time, launches, bytes, memory, samples",
 	 GS_CLI_SET, GS_CLI_GIVEN(struct report_options, flame_by_given),
 	 .words = "wall time launches bytes memory samples auto", .set = set_flame},
 	{"format", 0, "FORMAT", "of the summary; with -o, print that as well", GS_CLI_TEXT,

@@ -287,7 +287,7 @@ static const struct gs_cli_option option_table[] = {
 		  " or .gst, or - (and one of these but .gst); the summary goes to a file by "
 		  "--summary FILE",
 	 .set = add_output},
-	{"flame", 0, "WHAT", "of flame graphs: wall, time, launches, bytes, memory, samples",
+	{"flame", 0, "WHAT", "flame graphs: wall, time, launches, bytes, memory, samples",
 	 GS_CLI_SET, GS_CLI_GIVEN(struct trace_options, flame_by_given),
 	 .words = "wall time launches bytes memory samples auto", .set = set_flame},
 	{"summary-only", 0, NULL, "aggregate in the kernel (the default without -o)", GS_CLI_FLAG,
