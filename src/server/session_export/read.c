@@ -17,6 +17,7 @@
 struct clock_of { /* a stream's */
 	int64_t stream;
 	int64_t low_ns, high_ns;
+	uint64_t node; /* index in the archive */
 };
 
 struct group {
@@ -122,9 +123,21 @@ static int add_stream(void *ctx, const struct gs_store_stream *s)
 	if (!more)
 		return -ENOMEM;
 	l->clock = more;
-	l->clock[l->n++] = (struct clock_of){s->id, s->clock_low_ns, s->clock_high_ns};
-	l->a->node[node].lost_samples += s->lost_samples;
-	l->a->node[node].missed_samples += s->missed_samples;
+	l->clock[l->n++] = (struct clock_of){s->id, s->clock_low_ns, s->clock_high_ns, node};
+	return 0;
+}
+
+static int add_loss(void *ctx, const struct gs_store_loss *loss)
+{
+	struct streams *l = ctx;
+	uint64_t i;
+
+	if (gs_map_get(&l->by_id, (uint64_t)loss->stream, &i)) {
+		struct session_export_node *n = &l->a->node[l->clock[i].node];
+
+		n->lost_samples += loss->lost_samples;
+		n->missed_samples += loss->missed_samples;
+	}
 	return 0;
 }
 
@@ -277,6 +290,8 @@ int session_export_read(struct archive *a, const struct session_export_sink *sin
 
 	if (r == 0)
 		r = open_groups(a, &l, group, &n_groups);
+	if (r == 0)
+		r = gs_store_losses(a->o->store, a->from_wall_ns, a->to_wall_ns, add_loss, &l);
 	for (size_t i = 0; i < n_groups && r == 0; i++)
 		r = fetch_group(a, &group[i]);
 	while (r == 0) {

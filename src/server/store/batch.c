@@ -51,7 +51,9 @@ int store_take_number(struct gs_store *s, int64_t stream, const struct gs_store_
 	    batch->missed_samples > INT32_MAX || batch->raw_bytes > GS_STORE_BATCH_MAX ||
 	    batch->bytes > GS_STORE_BATCH_MAX)
 		return -EINVAL;
-	r = move_stream(s, stream, batch);
+	r = batch->lost_samples || batch->missed_samples ? store_loss_add(s, stream, batch) : 0;
+	if (r == 0)
+		r = move_stream(s, stream, batch);
 	return r < 0 ? r : move_node(s, stream, batch);
 }
 
@@ -208,9 +210,13 @@ int gs_store_expire(struct gs_store *store, int64_t before_wall_ns, unsigned max
 	STORE_STMT *stmt = NULL;
 	int64_t spread = clock_spread(store), from = INT64_MIN;
 	unsigned n = 0;
-	int r = store_prepare(
-		store, "SELECT start_wall_ns, end_wall_ns FROM session ORDER BY start_wall_ns",
-		&stmt);
+	int r = store_loss_expire(store, max);
+
+	if (r < 0)
+		return r;
+	r = store_prepare(store,
+			  "SELECT start_wall_ns, end_wall_ns FROM session ORDER BY start_wall_ns",
+			  &stmt);
 
 	while (r >= 0 && n < max) {
 		int rc = sqlite3_step(stmt);

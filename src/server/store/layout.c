@@ -64,7 +64,19 @@ static const char layout_2_sql[] =
 	"CREATE INDEX job_report_job ON job_report (job, node);"
 	"CREATE INDEX job_report_end ON job_report (end_wall_ns);";
 
-static const char *const steps[] = {layout_1_sql, layout_2_sql};
+/* When samples were lost, by the head's clock. Of what was lost before there was this table only
+ * the sums are known: they stand at the end of the stream. */
+static const char layout_3_sql[] =
+	"CREATE TABLE loss (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL REFERENCES stream (id),"
+	" begin_wall_ns INTEGER NOT NULL, end_wall_ns INTEGER NOT NULL,"
+	" lost_samples INTEGER NOT NULL, missed_samples INTEGER NOT NULL) STRICT;"
+	"CREATE INDEX loss_time ON loss (end_wall_ns);"
+	"INSERT INTO loss (stream, begin_wall_ns, end_wall_ns, lost_samples, missed_samples)"
+	" SELECT id, last_wall_ns + coalesce(clock_high_ns, 0),"
+	" last_wall_ns + coalesce(clock_high_ns, 0), lost_samples, missed_samples FROM stream"
+	" WHERE lost_samples > 0 OR missed_samples > 0;";
+
+static const char *const steps[] = {layout_1_sql, layout_2_sql, layout_3_sql};
 
 int store_layout_newest(void)
 {

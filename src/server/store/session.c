@@ -307,9 +307,19 @@ static int tally_stream(void *ctx, const struct gs_store_stream *s)
 		t->clock_low_ns = s->clock_low_ns;
 	if (s->clock_high_ns > t->clock_high_ns)
 		t->clock_high_ns = s->clock_high_ns;
-	t->out.lost_samples += s->lost_samples;
-	t->out.missed_samples += s->missed_samples;
 	return gs_map_put(&t->streams, (uint64_t)s->id, (uint64_t)s->node);
+}
+
+static int tally_loss(void *ctx, const struct gs_store_loss *loss)
+{
+	struct tally *t = ctx;
+	uint64_t node;
+
+	if (gs_map_get(&t->streams, (uint64_t)loss->stream, &node)) {
+		t->out.lost_samples += loss->lost_samples;
+		t->out.missed_samples += loss->missed_samples;
+	}
+	return 0;
 }
 
 static int tally_batches(struct gs_store *store, struct tally *t)
@@ -361,6 +371,8 @@ int gs_store_session_tally(struct gs_store *store, const struct gs_store_session
 		r = gs_store_streams(store, 0, tally_stream, &t);
 	if (r == 0 && t.streams.n_used)
 		r = tally_batches(store, &t);
+	if (r == 0)
+		r = gs_store_losses(store, session->start_wall_ns, t.end_wall_ns, tally_loss, &t);
 	gs_map_fini(&t.nodes);
 	gs_map_fini(&t.streams);
 	if (r == 0)

@@ -26,6 +26,14 @@ static const char *const kept_sql[STORE_SQL_COUNT] = {
 	[STORE_APPEND] = "INSERT INTO batch (stream, seq, first_wall_ns, last_wall_ns,"
 			 " clock_offset_ns, n_samples, codec, raw_bytes, data)"
 			 " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+	/* Before the stream is moved on, and under the same condition. */
+	[STORE_LOSS_ADD] =
+		"INSERT INTO loss (stream, begin_wall_ns, end_wall_ns, lost_samples, "
+		"missed_samples)"
+		" SELECT id, CASE WHEN last_wall_ns = 0 THEN ?3 ELSE min(last_wall_ns, ?4) END + "
+		"?5,"
+		" ?4 + ?5, max(?6 - lost_samples, 0), ?7 FROM stream"
+		" WHERE id = ?1 AND last_seq < ?2 AND (?6 > lost_samples OR ?7 > 0)",
 	/* Which batches are stored is said here alone: a number that is not above is refused. */
 	[STORE_STREAM_MOVE] =
 		"UPDATE stream SET last_seq = ?2, n_samples = n_samples + ?3,"

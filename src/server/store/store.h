@@ -185,8 +185,19 @@ bool gs_store_session_has(const struct gs_store_session *session, const char *ho
 struct gs_store_tally {
 	uint64_t n_samples;                    /* moments in its time, of its nodes */
 	uint64_t n_nodes;                      /* that delivered any */
-	uint64_t lost_samples, missed_samples; /* of the streams that reach into its time, in all */
+	uint64_t lost_samples, missed_samples; /* in its time: gs_store_losses() */
 };
+
+struct gs_store_loss {
+	int64_t stream;
+	uint64_t lost_samples, missed_samples;
+};
+
+/* Calls fn for what streams lost in [from, to) of the head's clock, any number of times for one
+ * stream, until it returns other than 0, which is returned. When exactly a sample is missing is not
+ * known: those between two batches are spread evenly over that time. */
+int gs_store_losses(struct gs_store *store, int64_t from_wall_ns, int64_t to_wall_ns,
+		    int (*fn)(void *ctx, const struct gs_store_loss *loss), void *ctx);
 
 /* What is stored of it. Looks at each batch of its time: for a thread that has the time. */
 int gs_store_session_tally(struct gs_store *store, const struct gs_store_session *session,

@@ -13,6 +13,7 @@ enum store_sql {
 	STORE_STREAM_PUT,
 	STORE_STREAM_GET,
 	STORE_APPEND,
+	STORE_LOSS_ADD,
 	STORE_STREAM_MOVE,
 	STORE_NODE_MOVE,
 	STORE_SQL_COUNT
@@ -54,6 +55,15 @@ int store_exec(struct gs_store *s, const char *sql);
  * of stream and node noted. -EEXIST: that number or a higher one was taken before; -EINVAL: it was
  * not made by counting. batch.c */
 int store_take_number(struct gs_store *s, int64_t stream, const struct gs_store_batch *batch);
+
+/* --- loss.c --- */
+
+/* What a batch that is about to be stored says was lost and missed since the one before it: to be
+ * called before that is noted at the stream. Nothing for a number that was taken before. */
+int store_loss_add(struct gs_store *s, int64_t stream, const struct gs_store_batch *batch);
+
+/* Removes at most max rows that are older than every batch. */
+int store_loss_expire(struct gs_store *s, unsigned max);
 
 /* A column's text into a field, cut to its size; "" for NULL. */
 void store_text(sqlite3_stmt *stmt, int column, char *out, size_t bytes);

@@ -515,13 +515,86 @@ static void read_while_written(void **state)
 	gs_store_close(&s);
 }
 
+#define SECOND 1000000000ll
+
+/* A batch between two times of the node's clock, which is behind the head's by the offset. */
+static int append_lossy(struct gs_store *s, int64_t stream, uint64_t seq, double first_s,
+			double last_s, uint64_t missed, uint64_t lost_so_far, double offset_s)
+{
+	static const uint64_t word = 1;
+	const struct gs_store_batch b = {.seq = seq,
+					 .first_wall_ns = (int64_t)(first_s * SECOND),
+					 .last_wall_ns = (int64_t)(last_s * SECOND),
+					 .clock_offset_ns = (int64_t)(offset_s * SECOND),
+					 .n_samples = 1,
+					 .missed_samples = missed,
+					 .lost_samples = lost_so_far,
+					 .raw_bytes = 8,
+					 .data = &word,
+					 .bytes = 8};
+	int r = gs_store_begin(s);
+
+	if (r == 0)
+		r = gs_store_append(s, stream, &b);
+	if (r == 0)
+		return gs_store_commit(s);
+	gs_store_rollback(s);
+	return r;
+}
+
+static void check_losses(struct gs_store *s, double start_s, double end_s, unsigned lost,
+			 unsigned missed)
+{
+	struct gs_store_session session = {.start_wall_ns = (int64_t)(start_s * SECOND),
+					   .end_wall_ns = (int64_t)(end_s * SECOND)};
+	struct gs_store_tally got;
+
+	assert_int_equal(gs_store_session_tally(s, &session, &got), 0);
+	assert_int_equal(got.lost_samples, lost);
+	assert_int_equal(got.missed_samples, missed);
+}
+
+/* What was lost before a session began, or after its end, is not the session's. */
+static void losses_of_a_session(void **state)
+{
+	const struct folder *f = *state;
+	struct gs_store *s = open_store(f, GS_STORE_WRITE);
+	int64_t a = stream_of(s, node_of(s, "m1"), 1).id, b = stream_of(s, node_of(s, "m2"), 1).id;
+
+	assert_int_equal(append_lossy(s, a, 1, 100, 101, 0, 0, 0), 0);
+	check_losses(s, 50, 200, 0, 0);
+	/* Stopped from 101 to 151; then 7 were dropped before they could be delivered. */
+	assert_int_equal(append_lossy(s, a, 2, 151, 151, 50, 0, 0), 0);
+	assert_int_equal(append_lossy(s, a, 3, 158, 159, 0, 7, 0), 0);
+	assert_int_equal(append_lossy(s, a, 4, 160, 161, 0, 7, 0), 0);
+	assert_int_equal(append_lossy(s, a, 4, 160, 161, 3, 9, 0), -EEXIST);
+	check_losses(s, 90, 155, 4, 50); /* half of the time from 151 to 159 */
+	check_losses(s, 90, 159, 7, 50);
+	check_losses(s, 126, 200, 7, 25);
+	check_losses(s, 159, 200, 0, 0);
+	check_losses(s, 90, 101, 0, 0);
+	/* By the head's clock; and a stream's first batch may say so, too. */
+	assert_int_equal(append_lossy(s, b, 1, 1000, 1001, 2, 1, 500), 0);
+	check_losses(s, 1000, 1001, 0, 0);
+	check_losses(s, 1500, 1501, 1, 2);
+	check_losses(s, 90, 2000, 8, 52);
+	/* They go with the batches; none of that takes what is newer. */
+	assert_true(gs_store_expire(s, 500 * SECOND, 100) == 4);
+	assert_int_equal(gs_store_expire(s, 500 * SECOND, 100), 0);
+	check_losses(s, 90, 2000, 1, 2);
+	gs_store_close(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, folder_setup, folder_teardown)
-		TEST(once_and_whole), TEST(refused),   TEST(not_ours),           TEST(newer_layout),
-		TEST(sessions),       TEST(names),     TEST(old_ones),           TEST(killed),
-		TEST(torn_log),       TEST(disk_full), TEST(read_while_written),
+		TEST(once_and_whole),     TEST(refused),
+		TEST(not_ours),           TEST(newer_layout),
+		TEST(sessions),           TEST(names),
+		TEST(old_ones),           TEST(killed),
+		TEST(torn_log),           TEST(disk_full),
+		TEST(read_while_written), TEST(losses_of_a_session),
 #undef TEST
 	};
 
