@@ -196,9 +196,9 @@ def quota(m):
         first = throttled_ns(folder)
         w = Whole(m, work_load(), 'burn', 4, inside=['sh', '-c', f'echo $$ > {folder}/cgroup.procs; exec "$@"', 'sh'])
         last = throttled_ns(folder)
-        m.figure('processors', w.job['figures']['cores'], 'written to the group', 0.2, 1e-9, 'floating point')
+        m.figure('processors', w.job['figures']['cores'], 'written to the group', 0.02, 1e-9, 'floating point')
         m.figure('time it was stopped', w.job['figures']['cpu_throttled_seconds'], 'cpu.stat', (last - first) / 1e9,
-                 0.1 * (last - first) / 1e9 + 1.1, 'read each second; the last one before its end', 's')  # fmt: skip
+                 0.05 * (last - first) / 1e9 + 0.4, 'the shell that starts it, before it is watched', 's')  # fmt: skip
     finally:
         harness.wait_until(lambda: not harness.read_text(f'{folder}/cgroup.procs'), 10, 'an empty cgroup')
         os.rmdir(folder)

@@ -289,7 +289,8 @@ def quota_cgroup():
 
 def throttled(folder):
     found = dict(x.split() for x in harness.read_text(f'{folder}/cpu.stat').splitlines())
-    return int(found['nr_periods']), int(found['nr_throttled'])
+    seconds = int(found['throttled_time']) / 1e9 if 'throttled_time' in found else int(found['throttled_usec']) / 1e6
+    return int(found['nr_periods']), int(found['nr_throttled']), seconds
 
 
 @case('a process in a cgroup with a quota and a limit, by its pid: both are seen, and that it is stopped', timeout=120)
@@ -310,7 +311,9 @@ def quota(t):
             t.equal('limit', figures['memory_allocated_bytes'], 48 << 20)
         # The kernel's own figures of a time that holds the measured one.
         t.true('stopped', 0 < figures['cpu_throttled_percent'] <= 100, figures)
-        t.true('time', figures['cpu_throttled_seconds'] > 0, figures)
+        # It is over when its group is read last.
+        seen, wanted = figures['cpu_throttled_seconds'], last[2] - first[2]
+        t.true('time', 0 < wanted and abs(seen - wanted) < 0.01, (seen, wanted))
         t.true('advice', 'CPU quota' in str(found['recommendations']), found['recommendations'])
         most = 100 * (last[1] - first[1]) / max(1, last[0] - first[0])
         t.true('as the group says', abs(figures['cpu_throttled_percent'] - most) < 40, (figures['cpu_throttled_percent'], most))
@@ -325,17 +328,13 @@ def quota(t):
 def stopped_time(t):
     folder, proc = quota_cgroup(), None
 
-    def stopped_s():
-        found = dict(x.split() for x in harness.read_text(f'{folder}/cpu.stat').splitlines())
-        return int(found['throttled_time']) / 1e9 if 'throttled_time' in found else int(found['throttled_usec']) / 1e6
-
     try:
         proc = subprocess.Popen(['sh', '-c', f'echo $$ > {folder}/cgroup.procs; exec {work_load()} burn 3600'])
-        harness.wait_until(lambda: stopped_s() > 0, 60, 'a process that is stopped')
-        first, first_s = stopped_s(), time.monotonic()
+        harness.wait_until(lambda: throttled(folder)[2] > 0, 60, 'a process that is stopped')
+        first, first_s = throttled(folder)[2], time.monotonic()
         # The groups are read once a second: the end of this time is no such second.
         done = t.tool('job', '-p', str(proc.pid), '-d', '1900ms', '--format', 'json', status=0)
-        share = (stopped_s() - first) / (time.monotonic() - first_s)
+        share = (throttled(folder)[2] - first) / (time.monotonic() - first_s)
         found = json.loads(done.out)
         wanted = share * found['monitoring_session']['duration_seconds']
         seen = found['jobs'][0]['figures']['cpu_throttled_seconds']

@@ -213,12 +213,48 @@ static void raise_to(int64_t *peak, int64_t now)
 		*peak = now;
 }
 
-/* Processes that are no batch job, container or unit are confined all the same. */
-static void read_limits(struct accounting_member *x)
+static bool read_groups_of(struct accounting_member *x, uint32_t pid, struct gs_host_cgroup *now)
 {
+	char names[GS_HOST_CGROUP_NAMES];
+
+	/* One that is ending is in no group of version 1 any more. */
+	if (!gs_host_cgroup_names("/proc", pid, names, sizeof(names)) ||
+	    !gs_host_cgroup_read_named("/sys/fs/cgroup", names, NULL, now))
+		return false;
+	x->any_pid = pid;
+	if (!x->groups || strcmp(x->groups, names) != 0) {
+		free(x->groups);
+		x->groups = strdup(names);
+	}
+	return true;
+}
+
+/* The groups of the process that is asked; when it has ended, of another one of the job; and when
+ * all have, once more those of the last one: what came later in these may be others'. */
+static bool read_own_groups(struct gs_accounting_measure *m, uint32_t i, struct gs_host_cgroup *now)
+{
+	struct accounting_member *x = &m->member[i];
+	uint32_t pids[8];
+	size_t n;
+	GS_FREE char *last = NULL;
+
+	if (read_groups_of(x, x->any_pid, now))
+		return true;
+	n = gs_host_taskstats_pids(m->work, i, pids, GS_ARRAY_LEN(pids));
+	for (size_t k = 0; k < n && k < GS_ARRAY_LEN(pids); k++)
+		if (read_groups_of(x, pids[k], now))
+			return true;
+	last = gs_take(x->groups);
+	return last && gs_host_cgroup_read_named("/sys/fs/cgroup", last, NULL, now);
+}
+
+/* Processes that are no batch job, container or unit are confined all the same. */
+static void read_limits(struct gs_accounting_measure *m, uint32_t i)
+{
+	struct accounting_member *x = &m->member[i];
 	struct gs_host_cgroup now;
 
-	if (!gs_host_cgroup_read("/sys/fs/cgroup", "/proc", x->any_pid, NULL, &now))
+	if (!read_own_groups(m, i, &now))
 		return;
 	if (!x->is_limited)
 		x->first = now;
@@ -272,13 +308,12 @@ void accounting_measure_read_cgroups(struct gs_accounting_measure *m)
 		if (!path && x->job.kind == GS_JOB_SLURM)
 			path = accounting_who_cgroup_of(m->who, x->any_pid);
 		if (!owns_cgroup(&x->job)) {
-			read_limits(x);
+			read_limits(m, (uint32_t)i);
 			continue;
 		}
 		read_pressure(x, path);
-		if (!(path ? gs_host_cgroup_read("/sys/fs/cgroup", "/proc", 0, path, &now)
-			   : gs_host_cgroup_read("/sys/fs/cgroup", "/proc", x->any_pid, NULL,
-						 &now)))
+		if (!(path ? gs_host_cgroup_read_named("/sys/fs/cgroup", NULL, path, &now)
+			   : read_own_groups(m, (uint32_t)i, &now)))
 			continue;
 		if (!x->has_cgroup)
 			x->first = now;
@@ -457,6 +492,8 @@ void gs_accounting_measure_close(struct gs_accounting_measure **ref)
 
 	if (!m)
 		return;
+	for (size_t i = 0; i < m->n_members; i++)
+		free(m->member[i].groups);
 	gs_map_fini(&m->holders);
 	gs_accounting_scan_fini(&m->scan);
 	gs_host_taskstats_close(&m->work);

@@ -22,6 +22,7 @@ struct accounting_member { /* a job that is watched */
 	bool has_cgroup, seen_alive;
 	bool is_limited;  /* limits were read, of a group that may hold others too */
 	uint32_t any_pid; /* whose cgroup is read */
+	char *groups;     /* owned; its /proc/PID/cgroup, for when it is gone; NULL: none */
 	int64_t cgroup_peak, anonymous_peak, cache_peak, reclaimable_peak; /* -1 unknown */
 	struct gs_accounting_gpu_use gpu;
 	uint64_t start_ns, last_alive_ns; /* boot clock */

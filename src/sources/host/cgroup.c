@@ -250,11 +250,32 @@ static const struct gs_host_cgroup nothing_known = {
 	.oom_kills = -1,
 };
 
+bool gs_host_cgroup_names(const char *proc_root, uint32_t pid, char *text, size_t bytes)
+{
+	char file[PATH_BYTES];
+
+	snprintf(file, sizeof(file), "%s/%u/cgroup", proc_root, pid);
+	return read_text(file, text, bytes) > 0;
+}
+
 bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t pid,
 			 const char *path, struct gs_host_cgroup *ret)
 {
+	char text[GS_HOST_CGROUP_NAMES];
+
+	if (path)
+		return gs_host_cgroup_read_named(sysfs_root, NULL, path, ret);
+	if (gs_host_cgroup_names(proc_root, pid, text, sizeof(text)))
+		return gs_host_cgroup_read_named(sysfs_root, text, NULL, ret);
+	*ret = nothing_known;
+	return false;
+}
+
+bool gs_host_cgroup_read_named(const char *sysfs_root, const char *names, const char *path,
+			       struct gs_host_cgroup *ret)
+{
 	static const char *const controller[3] = {"memory", "cpuacct", "cpu"};
-	char text[8192], file[PATH_BYTES], of[4][PATH_BYTES];
+	char file[PATH_BYTES], of[4][PATH_BYTES];
 	const char *paths[3] = {of[0], of[1], of[2]};
 	bool v2, v1 = false;
 
@@ -263,12 +284,9 @@ bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t
 		snprintf(of[i], sizeof(of[i]), "%s", path ? path : "");
 	v2 = path != NULL;
 	if (!path) {
-		snprintf(file, sizeof(file), "%s/%u/cgroup", proc_root, pid);
-		if (read_text(file, text, sizeof(text)) <= 0)
-			return false;
-		v2 = gs_host_parse_cgroup(text, "", of[3], sizeof(of[3]));
+		v2 = gs_host_parse_cgroup(names, "", of[3], sizeof(of[3]));
 		for (int i = 0; i < 3; i++)
-			v1 |= gs_host_parse_cgroup(text, controller[i], of[i], sizeof(of[i]));
+			v1 |= gs_host_parse_cgroup(names, controller[i], of[i], sizeof(of[i]));
 	}
 	/* "/" alone is the machine: its numbers say nothing of a job. */
 	for (int i = 0; i < 4; i++)

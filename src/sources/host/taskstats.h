@@ -101,6 +101,16 @@ struct gs_host_cgroup {
 bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t pid,
 			 const char *path, struct gs_host_cgroup *ret_cgroup);
 
+#define GS_HOST_CGROUP_NAMES 8192 /* bytes of /proc/PID/cgroup that are looked at */
+
+/* The names of a process's groups, as /proc/PID/cgroup has them. False: it is gone. */
+bool gs_host_cgroup_names(const char *proc_root, uint32_t pid, char *text, size_t bytes);
+
+/* The groups with these names, or (path not NULL) that of a path below the mount: they may be there
+ * still when the process is gone. False: nothing could be read. */
+bool gs_host_cgroup_read_named(const char *sysfs_root, const char *names, const char *path,
+			       struct gs_host_cgroup *ret_cgroup);
+
 /* The limit of a job's memory: the lower of what the batch system says was asked for and its
  * group's, each -1 when there is none. A limit like the machine's memory limits nothing; batch
  * systems are configured with some less than there is. -1: none. */
