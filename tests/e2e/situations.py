@@ -485,9 +485,18 @@ def live_line(t):
 
 @case('live line on a terminal: time, calls, their rate and what tracing costs; nothing of it remains')
 def live_terminal(t):
+    lines, text = live_lines(t, 'cudaMalloc=3100', '--pause-ms=2500')
+    t.true('time, calls and rate', any(re.match(r'tracing [0-9.]+ (ms|s), [0-9.]+k? calls, now [0-9.]+ ?[kM]?/s', x) for x in lines), lines)
+    t.true('what it costs', any(re.search(r', tracing costs [0-9.]+ %', x) for x in lines), lines)
+    last = text.rindex(', now ')
+    t.true('it is taken away before the summary', '\x1b[K' in text[last:] and 'Verdict' in text[last:], text[last:last + 300])
+
+
+def live_lines(t, *app, env=None):
+    """The live lines of a trace of fake_app on a terminal of 80 columns, and all that it wrote there."""
     main_fd, their_fd = os.openpty()
     fcntl.ioctl(their_fd, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 80, 0, 0))
-    proc = subprocess.Popen([harness.gpuscope, 'trace', '--layer', 'cuda', '--', *t.app('cudaMalloc=3100', '--pause-ms=2500')], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=their_fd, env=t.envs())
+    proc = subprocess.Popen([harness.gpuscope, 'trace', '--layer', 'cuda', '--', *t.app(*app)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=their_fd, env=t.envs(env))
     os.close(their_fd)
     seen = b''
     while True:
@@ -503,10 +512,20 @@ def live_terminal(t):
     lines = re.findall(r'tracing [0-9][^\x1b]*', seen.decode())
     t.true('lines', lines, seen[-500:])
     t.true('none is wider than the terminal', all(len(x) < 80 for x in lines), lines)
-    t.true('time, calls and rate', any(re.match(r'tracing [0-9.]+ (ms|s), [0-9.]+k? calls, now [0-9.]+ ?[kM]?/s', x) for x in lines), lines)
-    t.true('what it costs', any(re.search(r', tracing costs [0-9.]+ %', x) for x in lines), lines)
-    last = seen.decode().rindex(', now ')
-    t.true('it is taken away before the summary', '\x1b[K' in seen.decode()[last:] and 'Verdict' in seen.decode()[last:], seen.decode()[last:last + 300])
+    return lines, seen.decode()
+
+
+@case('live line on a terminal: how much of its time the thread waits for the GPU')
+def live_gpu_wait(t):
+    # 24 waits of 100 ms, and half a second that is none.
+    lines, text = live_lines(t, 'cudaDeviceSynchronize=24', '--pause-ms=500', env={'FAKE_CUDA_SYNC_US': '100000'})
+    shares = [int(x) for x in re.findall(r', GPU wait ([0-9]+) %', ''.join(lines))]
+    t.true('shares', shares, text[-500:])
+    wall, waited = (float(re.search(pattern, text)[1]) for pattern in (r'Where the time went: ([0-9.]+) s', r'([0-9.]+) s  waiting for the GPU'))
+    # It is of a moment at most some harvests before the end.
+    t.true('the last one is that of the account', abs(shares[-1] - 100 * waited / wall) <= 25, (shares, waited, wall))
+    t.true('beside calls and cost', all(re.search(r'calls, now .*, GPU wait [0-9]+ %, tracing costs', x) for x in lines if 'GPU wait' in x and 'now' in x), lines)
+    t.true('a program that never waits has none', not any('GPU wait' in x for x in live_lines(t, 'cudaMalloc=31', '--pause-ms=1500')[0]))
 
 
 @case('-o says what it wrote, how large it is and what opens it; -q and standard output have no such line')

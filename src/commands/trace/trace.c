@@ -227,8 +227,11 @@ static void *consume_events(void *ctx)
 
 static int start_consumer(struct trace *t)
 {
-	int e = pthread_create(&t->consumer, NULL, consume_events, t);
+	int e;
 
+	if (!t->options.quiet && isatty(STDERR_FILENO))
+		trace_output_want_gpu_wait(t->output);
+	e = pthread_create(&t->consumer, NULL, consume_events, t);
 	t->consumer_runs = e == 0;
 	return -e;
 }
@@ -636,12 +639,12 @@ static int start_trace(struct trace *t)
 static bool trace_saw_nothing(const struct trace *t)
 {
 	const struct trace_options *o = &t->options;
+	struct trace_progress progress;
+	uint64_t n_calls = 0;
 
-	uint64_t calls[GS_LAYER_COUNT], n_calls = 0, lost;
-
-	trace_output_progress(t->output, calls, &lost);
+	trace_output_progress(t->output, &progress);
 	for (size_t i = 0; i < GS_LAYER_COUNT; i++)
-		n_calls += calls[i];
+		n_calls += progress.calls[i];
 	if (n_calls)
 		return false;
 	if (!o->command && !o->n_pids && !o->all && !gs_uprobe_saw_target(t->probe)) {

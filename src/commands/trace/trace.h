@@ -141,9 +141,18 @@ void trace_output_glance(struct trace_output *output, struct gs_uprobe *probe); 
 void trace_output_poll(struct trace_output *output, struct gs_uprobe *probe, bool harvest);
 void trace_output_stop(struct trace_output *output, struct gs_uprobe *probe);
 
-/* Calls so far and those missing from the trace, for the live line. */
-void trace_output_progress(struct trace_output *output, uint64_t ret_calls[GS_LAYER_COUNT],
-			   uint64_t *ret_lost);
+struct trace_progress { /* as of the last harvest */
+	uint64_t calls[GS_LAYER_COUNT];
+	uint64_t lost; /* calls that are missing from the trace */
+	/* Of the thread that has waited longest for the GPU: of its wall time, 0 to 1; negative: none
+	 * has, or it is not looked at. */
+	double gpu_wait_ratio;
+};
+
+void trace_output_progress(struct trace_output *output, struct trace_progress *ret_progress);
+
+/* From now on the wait for the GPU is looked at with each harvest. Before the first event. */
+void trace_output_want_gpu_wait(struct trace_output *output);
 
 /* What --estimate found, where the summary would go. 0, or the error (said already). */
 int trace_output_write_plan(const struct trace_output *output);

@@ -1,6 +1,7 @@
 /*
  * The live line of `gpuscope trace` on a terminal: elapsed time, calls, their rate since the line
- * before, what tracing costs, what is lost. Nothing is written to a pipe or a file.
+ * before, the share of its time that a thread waits for the GPU, what tracing costs, what is lost.
+ * Nothing is written to a pipe or a file.
  *
  * The traced command writes to the same terminal at any time, also parts of a line. So the line
  * stands below the cursor, which stays where the command left it, and never takes two rows. When
@@ -36,7 +37,8 @@ void trace_live_show(struct trace_live *l, struct trace_output *output, double c
 		     uint64_t elapsed_ns)
 {
 	char a[GS_FMT_BYTES], text[200] = "", part[100];
-	uint64_t calls[GS_LAYER_COUNT], lost;
+	struct trace_progress p;
+	uint64_t calls;
 	struct winsize ws = {0};
 	size_t columns;
 
@@ -44,29 +46,32 @@ void trace_live_show(struct trace_live *l, struct trace_output *output, double c
 	    ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) < 0 || ws.ws_row < 2 || ws.ws_col < 2)
 		return;
 	columns = ws.ws_col < sizeof(text) ? ws.ws_col : sizeof(text);
-	trace_output_progress(output, calls, &lost);
+	trace_output_progress(output, &p);
+	calls = p.calls[GS_LAYER_NONE];
 	snprintf(part, sizeof(part), "tracing %s", gs_fmt_ns(a, elapsed_ns));
 	add_part(text, columns, part);
-	snprintf(part, sizeof(part), ", %s calls", gs_fmt_count(a, calls[GS_LAYER_NONE]));
+	snprintf(part, sizeof(part), ", %s calls", gs_fmt_count(a, calls));
 	add_part(text, columns, part);
-	if (elapsed_ns > l->elapsed_ns && calls[GS_LAYER_NONE] >= l->calls) {
+	if (elapsed_ns > l->elapsed_ns && calls >= l->calls) {
 		snprintf(part, sizeof(part), ", now %s",
-			 gs_fmt_rate(a, calls[GS_LAYER_NONE] - l->calls,
-				     elapsed_ns - l->elapsed_ns));
+			 gs_fmt_rate(a, calls - l->calls, elapsed_ns - l->elapsed_ns));
+		add_part(text, columns, part);
+	}
+	if (p.gpu_wait_ratio >= 0) {
+		snprintf(part, sizeof(part), ", GPU wait %.0f %%", 100 * p.gpu_wait_ratio);
 		add_part(text, columns, part);
 	}
 	if (cost_ratio >= 0) {
 		snprintf(part, sizeof(part), ", tracing costs %.1f %%", 100 * cost_ratio);
 		add_part(text, columns, part);
 	}
-	if (lost) {
-		snprintf(part, sizeof(part), ", %s lost", gs_fmt_count(a, lost));
+	if (p.lost) {
+		snprintf(part, sizeof(part), ", %s lost", gs_fmt_count(a, p.lost));
 		add_part(text, columns, part);
 	}
 	fprintf(stderr, TO_CLEAN "%s" AND_BACK, text);
 	fflush(stderr);
-	*l = (struct trace_live){
-		.is_shown = true, .calls = calls[GS_LAYER_NONE], .elapsed_ns = elapsed_ns};
+	*l = (struct trace_live){.is_shown = true, .calls = calls, .elapsed_ns = elapsed_ns};
 }
 
 void trace_live_clear(struct trace_live *l)

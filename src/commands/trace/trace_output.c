@@ -38,7 +38,8 @@ struct trace_output {
 	size_t n_files;
 	struct trace_head *head;                             /* owned; NULL none */
 	uint64_t lost_reported[GS_LAYER_MAX][GS_LOSS_COUNT]; /* of the kernel side's totals */
-	uint64_t calls[GS_LAYER_COUNT], lost;                /* as of the last poll */
+	bool wants_gpu_wait;
+	struct trace_progress progress;
 	struct gs_host_cgroup cgroup; /* of what is traced, as of the start */
 	pid_t cgroup_pid;             /* whose group that is; 0: not known */
 };
@@ -166,6 +167,7 @@ int trace_output_new(const struct trace_options *options, const char *attach_mod
 	if (!o)
 		return -ENOMEM;
 	o->options = options;
+	o->progress.gpu_wait_ratio = -1;
 	pthread_mutex_init(&o->lock, NULL);
 	r = build_summary(o, attach_mode, target, funcs, stacks, err);
 	if (r < 0)
@@ -318,11 +320,16 @@ static void report_losses(struct trace_output *o, const struct gs_uprobe *probe)
 	}
 }
 
-static void note_progress(struct trace_output *o)
+static void note_progress(struct trace_output *o, const struct gs_uprobe *probe)
 {
+	uint64_t wait_ns, wall_ns;
+
 	for (unsigned layer = 0; layer < GS_LAYER_COUNT; layer++)
-		o->calls[layer] = gs_aggregate_calls(o->view, layer);
-	o->lost = gs_aggregate_lost(o->view);
+		o->progress.calls[layer] = gs_aggregate_calls(o->view, layer);
+	o->progress.lost = gs_aggregate_lost(o->view);
+	o->progress.gpu_wait_ratio = -1;
+	if (o->wants_gpu_wait && gs_uprobe_gpu_wait(probe, &wait_ns, &wall_ns) && wall_ns)
+		o->progress.gpu_wait_ratio = (double)wait_ns / (double)wall_ns;
 }
 
 void trace_output_glance(struct trace_output *o, struct gs_uprobe *probe)
@@ -348,7 +355,7 @@ void trace_output_poll(struct trace_output *o, struct gs_uprobe *probe, bool har
 		put_cost(o);
 		report_losses(o, probe);
 		gs_ingest_flush(o->feed);
-		note_progress(o);
+		note_progress(o, probe);
 	}
 	pthread_mutex_unlock(&o->lock);
 }
@@ -368,12 +375,15 @@ void trace_output_stop(struct trace_output *o, struct gs_uprobe *probe)
 	pthread_mutex_unlock(&o->lock);
 }
 
-void trace_output_progress(struct trace_output *o, uint64_t ret_calls[GS_LAYER_COUNT],
-			   uint64_t *ret_lost)
+void trace_output_want_gpu_wait(struct trace_output *o)
+{
+	o->wants_gpu_wait = true;
+}
+
+void trace_output_progress(struct trace_output *o, struct trace_progress *ret_progress)
 {
 	pthread_mutex_lock(&o->lock);
-	memcpy(ret_calls, o->calls, sizeof(o->calls));
-	*ret_lost = o->lost;
+	*ret_progress = o->progress;
 	pthread_mutex_unlock(&o->lock);
 }
 

@@ -379,6 +379,31 @@ static void hand_over(struct gs_uprobe *probe, const struct gs_uprobe_handler *h
 	probe->account_handed_ns[slot] = now_ns;
 }
 
+bool gs_uprobe_gpu_wait(const struct gs_uprobe *probe, uint64_t *ret_wait_ns, uint64_t *ret_wall_ns)
+{
+	const struct uprobe_kernel_side *k = &probe->kernel;
+	uint64_t now_ns = gs_clock_mono_ns(), open_ns[GS_INSIDE_COUNT], part_ns[GS_PART_COUNT];
+	uint32_t n = k->accounts ? __atomic_load_n(&k->state->n_accounts, __ATOMIC_ACQUIRE) + 1 : 0;
+	struct gs_account_reading reading;
+	struct gs_account copy;
+
+	*ret_wait_ns = *ret_wall_ns = 0;
+	for (uint32_t i = 1; i < n && i < GS_ACCOUNT_MAX; i++) {
+		uint64_t wall_ns;
+
+		if (!copy_account(&k->accounts[i], &copy) || !copy.pid || copy.ended)
+			continue;
+		open_times(probe, &copy, now_ns, open_ns);
+		gs_account_settle(&copy, now_ns, open_ns, &reading);
+		wall_ns = gs_account_parts(reading.time_ns, part_ns);
+		if (part_ns[GS_PART_GPU_WAIT] <= *ret_wait_ns)
+			continue;
+		*ret_wait_ns = part_ns[GS_PART_GPU_WAIT];
+		*ret_wall_ns = wall_ns;
+	}
+	return *ret_wait_ns > 0;
+}
+
 static void free_account(struct gs_uprobe *probe, uint32_t slot)
 {
 	memset(&probe->kernel.accounts[slot], 0, sizeof(struct gs_account));

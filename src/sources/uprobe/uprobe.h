@@ -231,6 +231,11 @@ void gs_uprobe_stop(struct gs_uprobe *probe, const struct gs_uprobe_handler *han
  * with GS_MODE_COUNT those where it is left, if it has any. */
 void gs_uprobe_set_mode(struct gs_uprobe *probe, unsigned func, enum gs_mode mode);
 
+/* Of the traced thread that has waited longest for the GPU and still lives: how long, and its wall time, so
+ * far. False: none has waited. Between two drains, by the thread that drains. */
+bool gs_uprobe_gpu_wait(const struct gs_uprobe *probe, uint64_t *ret_wait_ns,
+			uint64_t *ret_wall_ns);
+
 /* Total of a loss so far, as the kernel side counted it, or (GS_LOSS_MAPS) the watch. */
 uint64_t gs_uprobe_lost(const struct gs_uprobe *probe, unsigned layer, enum gs_loss cause);
 
