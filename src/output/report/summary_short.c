@@ -371,6 +371,10 @@ static void put_hints(struct gs_page *page, const struct gs_summary *s,
 				  "more: gpuscope report %s -v, or --by "
 				  "process|thread|stream|operator|line",
 				  style->recording);
+	else if (s->mode == GS_SESSION_SUMMARY && s->functions.n)
+		/* Steps are found in single calls, which cost more than sums: not by default. */
+		r = gs_buf_puts(&text, "more: -v, --by process|thread|stream|operator|line, --top "
+				       "N; -o run.gst records calls, finds steps");
 	else
 		r = gs_buf_puts(&text, "more: -v, --by process|thread|stream|operator|line, --top "
 				       "N; -o run.gst records for gpuscope report");
