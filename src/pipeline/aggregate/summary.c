@@ -30,11 +30,11 @@ struct build {
 	const char *names[GS_AGGREGATE_MAX_FUNCTIONS];
 };
 
-static void table_free(struct table **table)
+static void table_free(struct table **table, uint32_t n_funcs)
 {
 	if (!*table)
 		return;
-	for (uint32_t f = 0; f < GS_AGGREGATE_MAX_FUNCTIONS; f++)
+	for (uint32_t f = 0; f < n_funcs; f++)
 		free((*table)->sum[f].hist);
 	free(*table);
 	*table = NULL;
@@ -46,9 +46,9 @@ static void build_free(struct build **build)
 
 	if (!b)
 		return;
-	table_free(&b->all);
-	table_free(&b->process);
-	table_free(&b->thread);
+	table_free(&b->all, b->v->n_funcs);
+	table_free(&b->process, b->v->n_funcs);
+	table_free(&b->thread, b->v->n_funcs);
 	free(b->rows);
 	gs_summary_free(&b->s);
 	free(b);
@@ -387,11 +387,11 @@ static int add_uses(struct build *b)
 	struct gs_summary *s = b->s;
 	size_t n = 0;
 
-	for (uint32_t f = 0; f < GS_AGGREGATE_MAX_FUNCTIONS; f++)
+	for (uint32_t f = 0; f < b->v->n_funcs; f++)
 		n += use_calls(&b->v->funcs[f].use) != 0;
 	if (summary_array(b, n, sizeof(*s->uses), &s->uses) < 0)
 		return -ENOMEM;
-	for (uint32_t f = 0; n && f < GS_AGGREGATE_MAX_FUNCTIONS; f++) {
+	for (uint32_t f = 0; n && f < b->v->n_funcs; f++) {
 		const struct view_use *u = &b->v->funcs[f].use;
 		uint32_t id = known_function(b->v, f);
 
@@ -504,11 +504,11 @@ static int add_errors(struct build *b)
 {
 	size_t n = 0;
 
-	for (uint32_t f = 0; f < GS_AGGREGATE_MAX_FUNCTIONS; f++)
+	for (uint32_t f = 0; f < b->v->n_funcs; f++)
 		n += b->v->funcs[f].n_errs + (b->v->funcs[f].n_other_errs != 0);
 	if (summary_array(b, n, sizeof(*b->s->errors), &b->s->errors) < 0)
 		return -ENOMEM;
-	for (uint32_t f = 0; n && f < GS_AGGREGATE_MAX_FUNCTIONS; f++) {
+	for (uint32_t f = 0; n && f < b->v->n_funcs; f++) {
 		const struct view_func *func = &b->v->funcs[f];
 		uint32_t id = known_function(b->v, f);
 
