@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs the labelled jobs (workloads.py) one after the other, has gpuscope name each, and prints the
-confusion table: what they were made to be short of against what was said. `make job-verdicts`.
+confusion table: what they were made to be short of against what was said. `make job-verdicts`. The held set,
+whose labels are older than its first run, has a table of its own.
 
 usage: jobs.py GPUSCOPE [--spin N] [--seconds S] [--keep FILE] [WORD...]
 
@@ -24,10 +25,10 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'e2e'))
 import slurm_help  # noqa: E402
-from workloads import COLUMNS, JOBS  # noqa: E402
+from workloads import COLUMNS, HELD, JOBS  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SETTLE_S = 2  # a job is measured after its start-up
+SETTLE_S = 2  # a job of Slurm is measured after its start-up
 GROUPS = '/sys/fs/cgroup'
 TOOLS = ('fio', 'gcc', 'iperf3', 'mpirun', 'stress-ng', 'sysbench', 'tc', 'ip')
 
@@ -58,6 +59,8 @@ class Run:
         self.load = os.path.join(root, 'job_load')
         self.slurm, self.n = None, 0
         subprocess.run(['gcc', '-O1', '-pthread', '-o', self.load, os.path.join(HERE, 'job_load.c')], check=True)
+        self.openmp = os.path.join(root, 'held')
+        subprocess.run(['gcc', '-O1', '-fopenmp', '-o', self.openmp, os.path.join(HERE, 'held.c')], check=True)
         for name in os.listdir(HERE):
             if name.endswith('.py'):
                 shutil.copy(os.path.join(HERE, name), root)
@@ -73,7 +76,8 @@ class Run:
         os.chmod(root, 0o777)
 
     def text(self, command, port, host):
-        for key, value in (('load', self.load), ('w', self.root), ('python', self.python), ('port', str(port)), ('host', host)):
+        values = {'load': self.load, 'openmp': self.openmp, 'held': f'{self.python} held.py', 'w': self.root, 'python': self.python, 'port': str(port), 'host': host}
+        for key, value in values.items():
             command = command.replace('{' + key + '}', value)
         return command
 
@@ -100,7 +104,7 @@ class Run:
             if job.peer:
                 place.peer = self.start(self.text(job.peer, place.port, place.host), place.peer_prefix)
             place.job = self.start(place.enter + self.text(job.command, place.port, place.host))
-            time.sleep(SETTLE_S)
+            time.sleep(job.settle_s)
             if place.job.poll() is not None:
                 raise Lacking(f'it ended with {place.job.returncode}')
             return self.measure(['--cgroup', '/' + place.name] if job.by_cgroup else ['-p', str(place.job.pid)])
@@ -202,10 +206,12 @@ def column_of(name):
     return next((c for c, names in COLUMNS.items() if name in names), name)
 
 
-def print_tables(rows, options):
+def print_tables(title, rows, options):
+    if not rows:
+        return
     said = [*COLUMNS, *sorted({r.said for r in rows} - set(COLUMNS))]
     table = collections.Counter((r.job.label, r.said) for r in rows)
-    print(f'\n{"label / said":14}' + ''.join(f'{c:>8}' for c in said) + f'{"right":>8}')
+    print(f'\n{title}\n{"label / said":14}' + ''.join(f'{c:>8}' for c in said) + f'{"right":>8}')
     for label in dict.fromkeys(r.job.label for r in rows):
         mine = [r for r in rows if r.job.label == label]
         print(f'{label:14}' + ''.join(f'{table[label, c] or "":>8}' for c in said) + f'{sum(r.right for r in mine):5}/{len(mine)}')
@@ -247,7 +253,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix='job_verdicts.') as root:
         run = Run(o, root)
         try:
-            for job in JOBS:
+            for job in JOBS + HELD:
                 if not all(w in job.name for w in o.word):
                     continue
                 try:
@@ -269,7 +275,8 @@ def main():
             run.close()
             for s in spinners:
                 s.kill()
-    print_tables(rows, o)
+    print_tables('labelled jobs', [r for r in rows if r.job in JOBS], o)
+    print_tables('held set', [r for r in rows if r.job in HELD], o)
     if skipped:
         print(f'{skipped} left out')
     bad = sum(not r.right for r in rows) * 25 > len(rows) or any(r.harm for r in rows)

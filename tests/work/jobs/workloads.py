@@ -1,7 +1,8 @@
 """The labelled jobs: what each is short of is known by how it was made, not by what gpuscope says.
 
 Words in commands: {load} the program job_load, {w} the folder of the run with the files big (512 MiB),
-huge (2 GiB) and code.c, {python} a Python with numpy, {port} a free port. A command runs in that folder in a session of its own.
+huge (2 GiB) and code.c, {python} a Python with numpy, {port} a free port,
+{held} held.py by a Python of Debian, {openmp} the program held. A command runs in that folder in a session of its own.
 """
 
 import dataclasses
@@ -12,6 +13,7 @@ COLUMNS = {
     'CPU-IO': ('CPU-IO-mixed',),
     'IO': ('IO-bound', 'IO-bound-intensive'),
     'Net': ('Network-bound',),
+    'Input': ('Input-bound',),
     'Lock': ('Lock-bound',),
     'Idle': ('Idle-heavy', 'Idle-heavy-switching'),
     'Mem': ('Memory-bound',),
@@ -35,6 +37,7 @@ class Job:
     by_cgroup: bool = False
     slurm: tuple = ()  # options of sbatch: the command is a batch script
     shaped: str = ''  # its network: arguments of tc's tbf
+    settle_s: int = 2  # it is measured after its start-up
 
 
 FIO = 'exec fio --name=a --filename=big --size=512m --time_based --runtime=600 --bs=4k --direct=1 --rw=randread '
@@ -94,4 +97,26 @@ JOBS = [
     Job('killed for memory', 'Mem', 'exec {load} hog 200', memory='64M'),
     Job('thrashes', 'Mem', 'exec {load} touch big', memory='64M'),
     Job('thrashes, by its cgroup', 'Mem', 'exec {load} touch big', memory='64M', by_cgroup=True),
+]
+
+# Written and labelled after the rules were made, before any of them had been run: what the rules say of programs
+# that nobody made them for.
+WAITS = ('locks', 'network')
+HELD = [
+    Job('log of a database', 'IO', 'exec {held} wal', MEMORY + WAITS + ('idle',)),
+    Job('cat | gzip', 'CPU', 'while :; do cat big | gzip -1 >/dev/null; done', MEMORY + WAITS + ('idle',)),
+    Job('queue of a slow process', 'Input|Idle', 'exec {held} starved', FEWER + MEMORY + WAITS),
+    Job('queue of a slow thread', 'Idle', 'exec {held} thread_queue', FEWER + MEMORY + WAITS),
+    Job('compilers, four at once', 'CPU', 'echo "int main(void) { return 0; }" >small.c; while :; do seq 40 | xargs -P4 -I@ gcc -c small.c -o small@.o; done',
+        FEWER + MEMORY + WAITS + ('idle',)),
+    Job('reads a cached mapping', 'CPU', 'exec {held} cached', MEMORY + WAITS + ('mapped-files', 'disks')),
+    Job('receives from a slow sender', 'Net', 'exec {held} receive {port}', MEMORY + ('locks', 'idle'), '{held} drip {port}'),
+    Job('looks every 10 ms', 'Idle', 'exec {held} poll', FEWER + MEMORY + WAITS),
+    Job('OpenMP, unequal parts', 'CPU', 'exec {openmp} imbalance', MEMORY + WAITS),
+    Job('OpenMP, streams', 'CPU', 'exec {openmp} triad', FEWER + MEMORY + WAITS),
+    Job('JSON in four threads', 'Lock', 'exec {held} gil', FEWER + MEMORY + ('network',)),
+    Job('helpers with little to do', 'CPU', 'exec {held} pool', MEMORY + WAITS),
+    Job('tokens in the main thread', 'CPU', 'exec {held} torch_loop 0 tokens', MEMORY + WAITS, settle_s=10),
+    Job('slow items, two workers', 'Input', 'exec {held} torch_loop 2 slow', FEWER + MEMORY + WAITS, settle_s=10),
+    Job('items off a disk, two workers', 'IO|Input', 'exec {held} torch_loop 2 disk', FEWER + MEMORY + WAITS, settle_s=10),
 ]
