@@ -27,7 +27,7 @@ say "one training loop under PyTorch's profiler and gpuscope"
 "$gpuscope" trace -q -v -o "$out/count.csv" -o "$out/count.gst" -o "$out/count.pftrace" \
 	--format json --summary "$out/count.summary" -- \
 	python3 "$here/train.py" count --steps 101 --out "$out/count.json" 2>"$out/count.err"
-echo "exit status $?"; grep -v '^gpuscope: kernel' "$out/count.err" | head -20
+echo "exit status $?"; grep -v '^gpuscope: attach: ' "$out/count.err" | head -20
 check count "$out/count"
 check summary "$out/count"
 "$gpuscope" report "$out/count.gst" --top 12 | tee "$out/report.txt"
