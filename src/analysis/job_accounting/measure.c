@@ -346,6 +346,8 @@ void gs_accounting_measure_poll(struct gs_accounting_measure *m)
 		scan_processes(m);
 	}
 	m->look_cost_ns = gs_host_taskstats_poll(m->work);
+	/* What was counted is of this moment: reading groups and GPUs may take long. */
+	m->last_ns = gs_clock_boot_ns();
 	if (m->rows)
 		gs_accounting_rows_poll(m->rows);
 	if (m->launches)
@@ -359,9 +361,8 @@ void gs_accounting_measure_poll(struct gs_accounting_measure *m)
 
 		gs_host_taskstats_total(m->work, (uint32_t)i, &t);
 		if (t.n_processes)
-			m->member[i].last_alive_ns = gs_clock_boot_ns();
+			m->member[i].last_alive_ns = m->last_ns;
 	}
-	m->last_ns = gs_clock_boot_ns();
 }
 
 uint64_t gs_accounting_measure_pause_ns(const struct gs_accounting_measure *m)
