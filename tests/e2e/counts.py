@@ -479,7 +479,7 @@ def trace_asleep(t, command, *options, env=None):
     go = t.path('go')
     script = f'while [ ! -e {go} ]; do sleep 0.01; done; kill -STOP $PPID; exec "$0" "$@"'
     live = t.start_trace(*options, command=['sh', '-c', script, *command], env=env)
-    live.wait_err('engine: ')
+    live.wait_err('attach mode: ')
     children = f'/proc/{live.pid}/task/{live.pid}/children'
     wait_until(lambda: live.out_text() or harness.read_text(children).split(), what='the command')
     pid = int(harness.read_text(children).split()[0])

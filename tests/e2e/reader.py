@@ -210,7 +210,7 @@ def hangs(t):
 @case('readers that are killed at any moment cost no call', timeout=180)
 def killed(t):
     live = t.start_trace('--comm', NAME)
-    live.wait_err('engine: ')
+    live.wait_err('attach mode: ')
     over, dead = threading.Event(), []
 
     def kill():

@@ -27,7 +27,7 @@ def interrupt(live):
 
 def settle(live, n=1):
     """Until the probes of the libraries are in place, in each of n processes where they are made so."""
-    live.wait_err('engine: ')
+    live.wait_err('attach mode: ')
     if 'in the chosen processes only' not in live.err_text():
         n = 1
     for library in ('libcudart', 'libnccl'):
