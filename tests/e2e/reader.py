@@ -211,14 +211,16 @@ def hangs(t):
 def killed(t):
     live = t.start_trace('--comm', NAME)
     live.wait_err('attach mode: ')
-    over, dead = threading.Event(), []
+    over, dead, longest = threading.Event(), [], [0.03]
 
     def kill():
-        while not over.wait(random.uniform(0.001, 0.03)):
+        # On a full machine no reader may be done so soon: each death gives the next one more time.
+        while not over.wait(random.uniform(0.001, longest[0])):
             for pid in readers_of(live.pid):
                 try:
                     os.kill(pid, signal.SIGKILL)
                     dead.append(pid)
+                    longest[0] = min(longest[0] * 1.02, 2)
                 except ProcessLookupError:
                     pass
 
@@ -227,6 +229,7 @@ def killed(t):
     try:
         for i in range(6):
             run_own(t, live, f'copy{i}')
+            longest[0] = 0.03
     finally:
         over.set()
         killer.join()

@@ -218,7 +218,10 @@ static void count_error(struct view_func *f, int32_t code, uint64_t count)
 
 static struct view_func *func_of(struct gs_aggregate *v, uint32_t function)
 {
-	return &v->funcs[function < GS_AGGREGATE_MAX_FUNCTIONS ? function : 0];
+	function = function < GS_AGGREGATE_MAX_FUNCTIONS ? function : 0;
+	if (function >= v->n_funcs)
+		v->n_funcs = function + 1;
+	return &v->funcs[function];
 }
 
 /* --- communicators --- */

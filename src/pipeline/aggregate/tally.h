@@ -160,7 +160,7 @@ struct gs_aggregate {
 	/* What tracing cost: by the counters of that. */
 	uint64_t cost_last_ns, cost_worst_ppm, cost_ppm, price_ns, step_ns;
 	uint64_t last_ns;
-	uint32_t n_funcs;      /* one more than the largest id that had calls */
+	uint32_t n_funcs;      /* one more than the largest id that calls, errors or uses had */
 	struct gs_rec_end end; /* valid when ended */
 	bool ended;
 	struct view_lines *lines; /* owned; of line.c, NULL until needed */
