@@ -269,7 +269,6 @@ static void judge_job(struct gs_accounting *a, struct accounting_job *j)
 	if (u.elapsed_ns < YOUNG_NS)
 		return;
 	accounting_add_growth(&u.work, &last, &n->work);
-	u.pace = gs_job_pace_since(&n->pace, &b->pace);
 	u.gpu_ratio = gs_accounting_gpu_use_mean(&n->gpu, &b->gpu, GS_ACCOUNTING_GPU_USE_UTIL);
 	u.sm_ratio = gs_accounting_gpu_use_mean(&n->gpu, &b->gpu, GS_ACCOUNTING_GPU_USE_SM);
 	u.tensor_ratio = gs_accounting_gpu_use_mean(&n->gpu, &b->gpu, GS_ACCOUNTING_GPU_USE_TENSOR);

@@ -14,7 +14,6 @@
 struct accounting_mark { /* the totals at a moment: what the last minutes brought is the difference */
 	uint64_t time_ns;
 	struct gs_taskstats work;
-	struct gs_job_pace pace; /* with probes */
 	struct gs_accounting_gpu_use_sums gpu;
 };
 
