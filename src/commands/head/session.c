@@ -309,15 +309,28 @@ static const struct verb *verb_of(const char *name)
 	return NULL;
 }
 
+/* "start, stop, ... or set", as the table has them. */
+static const char *verb_names(char *out, size_t bytes)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(verbs) && n < bytes; i++)
+		n += (size_t)snprintf(out + n, bytes - n, "%s%s",
+				      !i                            ? ""
+				      : i + 1 < GS_ARRAY_LEN(verbs) ? ", "
+								    : " or ",
+				      verbs[i].name);
+	return out;
+}
+
 static int check_options(void *target, struct gs_err *err)
 {
 	const struct session_command *c = target;
 	const struct verb *v = c->verb;
+	char names[160];
 
 	if (!v)
-		return gs_err_set(err, -EINVAL,
-				  "what? start, stop, list, status, resume, export, delete, mark "
-				  "or set");
+		return gs_err_set(err, -EINVAL, "what? %s", verb_names(names, sizeof(names)));
 	if (c->n_args < v->min_args)
 		return gs_err_set(err, -EINVAL, "session %s %s", v->name, v->args);
 	if (c->n_args > v->max_args)
@@ -340,14 +353,13 @@ static int check_options(void *target, struct gs_err *err)
 static int take_word(void *target, char **words, struct gs_err *err)
 {
 	struct session_command *c = target;
+	char names[160];
 
 	if (!c->verb) {
 		c->verb = verb_of(words[0]);
 		return c->verb ? 0
-			       : gs_err_set(err, -EINVAL,
-					    "no \"%s\": start, stop, list, status, resume, export, "
-					    "delete, mark or set",
-					    words[0]);
+			       : gs_err_set(err, -EINVAL, "no \"%s\": %s", words[0],
+					    verb_names(names, sizeof(names)));
 	}
 	if (c->n_args == LIST_MAX)
 		return gs_err_set(err, -EINVAL, "too many words");
