@@ -64,8 +64,9 @@ static const char *viewer_of(const char *path)
 	if (has_suffix(path, ".pftrace"))
 		return "Perfetto (https://ui.perfetto.dev)";
 	if (has_suffix(path, ".json") || has_suffix(path, ".json.gz"))
-		return "Perfetto (https://ui.perfetto.dev) or speedscope, and a report of a job "
-		       "`gpuscope job -o REPORT.html`";
+		return "Perfetto (https://ui.perfetto.dev) or speedscope, or for a job's report "
+		       "the "
+		       "form `gpuscope job -o REPORT.html`";
 	if (has_suffix(path, ".folded"))
 		return "speedscope or flamegraph.pl";
 	if (has_suffix(path, ".csv"))

@@ -134,22 +134,29 @@ static struct gs_node_snapshot *moment(const char *host, int64_t wall_ns, unsign
 	return n;
 }
 
+/* The records as a batch of one sample. */
+static void append(struct fixture *f, int64_t stream, struct gs_store_batch *batch,
+		   const struct gs_buf *records)
+{
+	batch->seq = ++f->seq[stream];
+	batch->n_samples = 1;
+	batch->data = records->data;
+	batch->bytes = records->bytes;
+	batch->raw_bytes = (uint32_t)records->bytes;
+	assert_int_equal(gs_store_begin(f->store), 0);
+	assert_int_equal(gs_store_append(f->store, stream, batch), 0);
+	assert_int_equal(gs_store_commit(f->store), 0);
+}
+
 static void put(struct fixture *f, int64_t stream, struct gs_node_snapshot *n, int64_t offset_ns)
 {
 	struct gs_buf b = GS_BUF_INIT(1 << 20);
-	struct gs_store_batch batch = {.seq = ++f->seq[stream],
-				       .first_wall_ns = n->wall_ns,
+	struct gs_store_batch batch = {.first_wall_ns = n->wall_ns,
 				       .last_wall_ns = n->wall_ns,
-				       .clock_offset_ns = offset_ns,
-				       .n_samples = 1};
+				       .clock_offset_ns = offset_ns};
 
 	assert_int_equal(gs_node_encode(&b, n), 0);
-	batch.data = b.data;
-	batch.bytes = b.bytes;
-	batch.raw_bytes = (uint32_t)b.bytes;
-	assert_int_equal(gs_store_begin(f->store), 0);
-	assert_int_equal(gs_store_append(f->store, stream, &batch), 0);
-	assert_int_equal(gs_store_commit(f->store), 0);
+	append(f, stream, &batch, &b);
 	gs_node_snapshot_free(&n);
 	gs_buf_fini(&b);
 }
@@ -276,8 +283,7 @@ static void gaps(void **state)
 static void put_coarse(struct fixture *f, int64_t stream, int first)
 {
 	struct gs_rollup *four = gs_rollup_new(4 * SECOND);
-	struct gs_store_batch batch = {
-		.seq = ++f->seq[stream], .first_wall_ns = BEGAN + first * SECOND, .n_samples = 1};
+	struct gs_store_batch batch = {.first_wall_ns = BEGAN + first * SECOND};
 	struct gs_buf b = GS_BUF_INIT(1 << 20);
 
 	for (int i = first; i < first + 4; i++) {
@@ -286,12 +292,7 @@ static void put_coarse(struct fixture *f, int64_t stream, int first)
 		assert_int_equal(gs_rollup_add(four, &m, NULL), 0);
 	}
 	assert_int_equal(gs_rollup_put(four, &b, &batch.last_wall_ns), 0);
-	batch.data = b.data;
-	batch.bytes = b.bytes;
-	batch.raw_bytes = (uint32_t)b.bytes;
-	assert_int_equal(gs_store_begin(f->store), 0);
-	assert_int_equal(gs_store_append(f->store, stream, &batch), 0);
-	assert_int_equal(gs_store_commit(f->store), 0);
+	append(f, stream, &batch, &b);
 	gs_rollup_free(&four);
 	gs_buf_fini(&b);
 }
