@@ -513,11 +513,12 @@ static bool holds_all_locked(const struct facts *f, struct gs_buf *text, double 
 	return true;
 }
 
-/* Processes on the other side of pipes are not traced, and may be busy. */
+/* Processes on the other side of pipes are not traced, and may be busy: no need for it to be idle otherwise. */
 static bool holds_pipe(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
 	*ret_share = f->share[GS_PART_PIPE];
-	if (!f->pace->idle || *ret_share < CHILD_BOUND || f->others_active >= OTHERS_ACTIVE)
+	if ((!f->pace->idle && f->n_workers) || *ret_share < CHILD_BOUND ||
+	    f->others_active >= OTHERS_ACTIVE)
 		return false;
 	rules_add_text(text, "it waits for what other processes write into pipes, and they are not "
 			     "traced; --follow traces the children of -p too");
@@ -642,7 +643,7 @@ static const struct rule rules[] = {
 	{"lock_bound", "all threads wait for locks", ALL_LOCKED, holds_all_locked,
 	 "look at where its threads stand: each waits for what another one holds, or for work",
 	 "gpuscope trace -p PID --stacks native --layer python", SURE_OF_SHARED},
-	{"idle", "idle, or waits for processes that are not traced", 0, holds_pipe,
+	{"idle", "idle, or waits for processes that are not traced", CHILD_BOUND, holds_pipe,
 	 "trace the processes that write into its pipes too",
 	 "gpuscope trace --follow -p PID --format json", SURE_OF_SHARED},
 	{"idle", "idle", 0, holds_idle, "give it work; if it has some, see what it waits for",

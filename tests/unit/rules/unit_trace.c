@@ -713,34 +713,43 @@ static void the_interpreters_lock_needs_proof(void **state)
 	}
 }
 
-static void idle_only_when_no_other_thread_runs(void **state)
+/* Worker processes of a loader that are not traced: a training loop that waits for them runs between the waits. */
+static void waits_for_what_is_not_traced(void **state)
 {
-	struct gs_account_thread *t;
-	struct run r;
+	static const struct {
+		unsigned wait;
+		uint64_t wait_ms, other_thread_ms;
+		bool is_idle, has_workers;
+		const char *class_name;
+	} rows[] = {
+		{GS_STATE_POLL, 9600, 0, true, false, "idle"},
+		{GS_STATE_POLL, 5000, 0, false, false, "mixed"},
+		{GS_STATE_LOCK, 9800, 2500, true, false, "lock_bound"},
+		{GS_STATE_PIPE, 9200, 0, false, false, "idle"},
+		{GS_STATE_PIPE, 5500, 0, false, false, "idle"},
+		{GS_STATE_PIPE, 4500, 0, false, false, "mixed"},
+		/* Another thread of its process is busy, or the processes are traced and wait too. */
+		{GS_STATE_PIPE, 6000, 2500, false, false, "mixed"},
+		{GS_STATE_PIPE, 6000, 0, false, true, "mixed"},
+	};
 
-	run_begin(&r);
-	t = add_thread(&r, 100, 100, 1);
-	spend(t, GS_STATE_LOCK, 0, 9800);
-	rest(t, GS_STATE_CPU);
-	t->idle = true;
-	t = add_thread(&r, 100, 101, 1);
-	spend(t, GS_STATE_CPU, 0, 2500);
-	rest(t, GS_STATE_LOCK);
-	expect(&r, "lock_bound");
-}
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct gs_account_thread *t;
+		struct run r;
 
-static void nobody_active_is_idle(void **state)
-{
-	struct gs_account_thread *t;
-	struct run r;
-
-	for (int idle = 0; idle < 2; idle++) {
 		run_begin(&r);
 		t = add_thread(&r, 100, 100, 1);
-		spend(t, GS_STATE_POLL, 0, idle ? 9600 : 5000);
+		spend(t, rows[i].wait, 0, rows[i].wait_ms);
 		rest(t, GS_STATE_CPU);
-		t->idle = idle;
-		expect(&r, idle ? "idle" : "mixed");
+		t->idle = rows[i].is_idle;
+		if (rows[i].other_thread_ms) {
+			t = add_thread(&r, 100, 101, 1);
+			spend(t, GS_STATE_CPU, 0, rows[i].other_thread_ms);
+			rest(t, GS_STATE_LOCK);
+		}
+		if (rows[i].has_workers)
+			add_workers(&r, GS_STATE_CPU, 2000);
+		expect(&r, rows[i].class_name);
 	}
 }
 
@@ -769,8 +778,7 @@ int main(void)
 		cmocka_unit_test(the_interpreters_lock_needs_proof),
 		cmocka_unit_test(copies_are_told_from_waits),
 		cmocka_unit_test(waits_for_callbacks),
-		cmocka_unit_test(idle_only_when_no_other_thread_runs),
-		cmocka_unit_test(nobody_active_is_idle),
+		cmocka_unit_test(waits_for_what_is_not_traced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
