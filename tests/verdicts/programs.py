@@ -122,6 +122,11 @@ def torch_item_w4():
 
 
 @program
+def torch_item_w8():
+    torch_loop(sleepy(48), 8, 64)
+
+
+@program
 def torch_disk_w0():
     torch_loop(from_disk, 0, 64)
 

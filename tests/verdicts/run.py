@@ -6,7 +6,7 @@ programs that were seen while the rules were made and of those that were not. A 
 classes. A wrong class with a confidence above 0.8 is a serious error; the exit status is 1 when there is one or
 when the accuracy is below 0.95.
 
-usage: run.py GPUSCOPE BUILD_TESTS_FOLDER [--only GLOB] [--set seen|held] [--write FILE.md] [--json FILE]"""
+usage: run.py GPUSCOPE BUILD_TESTS_FOLDER [--only GLOB] [--set seen|held] [--python PATH] [--write FILE.md] [--json FILE]"""
 
 import argparse
 import collections
@@ -86,8 +86,9 @@ class Group:
 
 
 class Runner:
-    def __init__(self, gpuscope, tests, scratch):
+    def __init__(self, gpuscope, tests, scratch, python=sys.executable):
         self.gpuscope, self.tests, self.scratch = os.path.abspath(gpuscope), os.path.abspath(tests), scratch
+        self.python = python
 
     def write_data(self):
         data = os.path.join(self.scratch, 'verdicts.data')
@@ -99,7 +100,7 @@ class Runner:
             os.fsync(f.fileno())
 
     def words(self, label, attached):
-        program = [sys.executable, os.path.join(HERE, 'programs.py')]
+        program = [self.python, os.path.join(HERE, 'programs.py')]
         words = label.command.replace('SCRATCH', self.scratch)
         if words.startswith(('sh -c ', 'MPI ')):
             if words.startswith('MPI '):
@@ -267,6 +268,7 @@ def main():
     parser.add_argument('tests')
     parser.add_argument('--only', default='*')
     parser.add_argument('--set', dest='which')
+    parser.add_argument('--python', default=sys.executable, help='runs the programs: of another version, with its own PyTorch')
     parser.add_argument('--write')
     parser.add_argument('--json')
     args = parser.parse_args()
@@ -276,7 +278,7 @@ def main():
     scratch = tempfile.mkdtemp(prefix='verdicts.', dir='/var/tmp')
     rows, kept = [], {}
     try:
-        runner = Runner(args.gpuscope, args.tests, scratch)
+        runner = Runner(args.gpuscope, args.tests, scratch, args.python)
         for label in labels:
             verdict, summary, error = runner.run(label)
             result = judge(label, verdict)
