@@ -297,6 +297,7 @@ struct gs_summary {
 	size_t n_streams;
 	struct gs_account_summary account; /* no threads: there is none */
 	struct gs_step_summary steps;
+	struct gs_collectives_summary *collectives; /* pipeline/collectives; NULL: no calls */
 	struct gs_verdict_summary verdict;
 
 	void **allocations; /* every block above; owned */

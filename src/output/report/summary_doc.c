@@ -12,6 +12,7 @@
 
 #include "core/base/mem.h"
 #include "output/report/summary_account.h"
+#include "output/report/summary_arrival.h"
 #include "output/report/summary_int.h"
 #include "output/report/summary_mpi.h"
 #include "output/report/summary_probed.h"
@@ -329,6 +330,7 @@ void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *s)
 	put_errors(doc, s);
 	put_open_calls(doc, s);
 	put_comms(doc, s);
+	gs_report_summary_arrival_doc(doc, s);
 	gs_report_summary_mpi_doc(doc, s);
 	gs_report_summary_stream_doc(doc, s);
 	gs_report_summary_probed_doc(doc, s);

@@ -4,6 +4,7 @@
  * own table in place of that one. What is wrong has a line or two; that nothing is has none.
  */
 #include "output/report/summary_account.h"
+#include "output/report/summary_arrival.h"
 #include "output/report/summary_probed.h"
 #include "output/report/summary_python.h"
 #include "output/report/summary_ranks.h"
@@ -20,9 +21,10 @@
 #include "core/base/mem.h"
 #include "model/trace/func.h"
 #include "model/trace/record.h"
+#include "pipeline/collectives/collectives.h"
 
 #define GAP            2
-#define N_PARTS        6    /* of the account, two less with steps; smaller ones are added up */
+#define N_PARTS        6    /* of the account; smaller ones are added up */
 #define N_BESIDE_LINES 4    /* rows of the list where lines of Python follow it, */
 #define N_LINES        5    /* and of these */
 #define N_SPREAD       4    /* columns of how ranks are spread, before the last */
@@ -428,6 +430,9 @@ void gs_report_summary_short(struct gs_page *page, const struct gs_summary *s,
 {
 	GS_CLEANUP(gs_report_ranks_fini) struct gs_ranks ranks = {0};
 	bool any = s->n_python_functions || s->n_python_lines || s->n_mpi_ranks;
+	/* Each line below the account takes one of it, steps take two. */
+	bool arrivals = s->collectives && s->collectives->n_matched;
+	unsigned n_parts = N_PARTS - (s->steps.n_steps ? 2 : 0) - (arrivals ? 1 : 0);
 
 	gs_pen_check(page->pen, gs_report_ranks_find(s, &ranks));
 	for (size_t i = 0; i < s->functions.n; i++)
@@ -435,9 +440,11 @@ void gs_report_summary_short(struct gs_page *page, const struct gs_summary *s,
 	gs_report_summary_verdict_table(page, s);
 	put_ran(page, s);
 	if (!style->part && !gs_report_summary_ranks_account(page, &ranks))
-		gs_report_summary_account_table(page, s, N_PARTS - (s->steps.n_steps ? 2 : 0));
-	if (!style->part)
+		gs_report_summary_account_table(page, s, n_parts);
+	if (!style->part) {
 		gs_report_summary_step_table(page, s, false);
+		gs_report_summary_arrival_table(page, s, false);
+	}
 	if (!any)
 		gs_report_summary_nothing(page, s, style->part);
 	put_view(page, s, style, &ranks);

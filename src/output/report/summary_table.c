@@ -11,6 +11,7 @@
 #include "output/report/summary_step.h"
 #include "output/report/summary_table.h"
 #include "output/report/summary_account.h"
+#include "output/report/summary_arrival.h"
 #include "output/report/summary_python.h"
 
 #include <inttypes.h>
@@ -712,8 +713,10 @@ static void put_everything(struct gs_page *page, const struct gs_summary *s,
 	put_head(&t);
 	if (!style->part)
 		gs_report_summary_account_table(page, s, GS_SUMMARY_PARTS);
-	if (!style->part)
+	if (!style->part) {
 		gs_report_summary_step_table(page, s, true);
+		gs_report_summary_arrival_table(page, s, true);
+	}
 	if (has_functions(s))
 		gs_report_summary_blocks(page, s, style);
 	else if (!s->n_python_functions)

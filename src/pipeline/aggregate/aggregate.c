@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "pipeline/collectives/collectives.h"
 #include "core/base/mem.h"
 #include "model/trace/record_stack.h"
 #include "pipeline/aggregate/tally.h"
@@ -58,6 +59,7 @@ void gs_aggregate_free(struct gs_aggregate **view)
 	gs_aggregate_probed_fini(v);
 	gs_aggregate_mpi_fini(v);
 	gs_aggregate_steps_fini(v);
+	gs_collectives_free(&v->collectives);
 	free(v->streams.items);
 	gs_map_fini(&v->stream_idx);
 	free(v->accounts.items);
@@ -296,6 +298,7 @@ static void take_comm(struct gs_aggregate *v, const struct gs_rec_comm *r)
 	}
 	if (r->origin_str && !c->origin_str)
 		c->origin_str = r->origin_str;
+	gs_aggregate_take_member(v, c);
 }
 
 static void end_comms_of(struct gs_aggregate *v, uint32_t process)
@@ -318,7 +321,9 @@ static enum func_kind func_kind(const struct gs_aggregate *v, uint32_t function)
 		return FUNC_PYTHON;
 	if (f->layer == GS_LAYER_MPI)
 		return FUNC_PLAIN;
-	if (f->func_class == GS_CLASS_COLLECTIVE || f->func_class == GS_CLASS_P2P)
+	if (f->func_class == GS_CLASS_COLLECTIVE)
+		return FUNC_COLLECTIVE;
+	if (f->func_class == GS_CLASS_P2P)
 		return FUNC_COMM_USE;
 	if (strcmp(name, "ncclCommDestroy") == 0 || strcmp(name, "ncclCommAbort") == 0)
 		return FUNC_COMM_END;
@@ -382,6 +387,11 @@ static void take_use(struct gs_aggregate *v, const struct gs_rec_use *r)
 		v->last_ns = r->time_ns;
 }
 
+static bool is_about_comm(const struct view_func *f)
+{
+	return f->kind == FUNC_COMM_USE || f->kind == FUNC_COLLECTIVE || f->kind == FUNC_COMM_END;
+}
+
 /* A call that is not FUNC_PLAIN. */
 static __attribute__((noinline)) void take_special(struct gs_aggregate *v, struct view_func *f,
 						   const struct gs_rec_call *call)
@@ -397,11 +407,11 @@ static __attribute__((noinline)) void take_special(struct gs_aggregate *v, struc
 		f->py_launches += call->arg[1];
 		f->py_resumes += (call->call_flags & GS_CALL_RESUMED) != 0;
 	}
-	if ((f->kind != FUNC_COMM_USE && f->kind != FUNC_COMM_END) || call->failed)
+	if (!is_about_comm(f))
 		return;
 	t = gs_dict_thread(v->dict, call->thread);
-	handle = call->arg[f->kind == FUNC_COMM_USE];
-	if (!t || !handle)
+	handle = call->arg[f->kind != FUNC_COMM_END];
+	if (!t || !handle || (call->failed && f->kind != FUNC_COLLECTIVE))
 		return;
 	c = find_comm(v, t->process, handle);
 	if (f->kind == FUNC_COMM_END) {
@@ -410,9 +420,11 @@ static __attribute__((noinline)) void take_special(struct gs_aggregate *v, struc
 		return;
 	}
 	/* Made before tracing began, when it was never announced. */
-	if (!c)
+	if (!c && !call->failed)
 		c = add_comm(v, t->process, handle);
-	if (c) {
+	if (f->kind == FUNC_COLLECTIVE)
+		gs_aggregate_take_arrival(v, c, call);
+	if (c && !call->failed && !(call->call_flags & GS_CALL_UNFINISHED)) {
 		c->calls++;
 		c->bytes += call->bytes;
 	}
@@ -445,6 +457,11 @@ static inline int take_call(struct gs_aggregate *v, const struct gs_rec_call *ca
 	v->native.taken += call->native_stack != 0;
 	if (call->call_flags & GS_CALL_UNFINISHED) {
 		take_open_call(v, call);
+		if (f->kind == FUNC_NEW)
+			f->kind = func_kind(v, call->function);
+		/* Its rank has arrived. */
+		if (f->kind == FUNC_COLLECTIVE && !(call->call_flags & GS_CALL_ARGS_UNREAD))
+			take_special(v, f, call);
 		return 0;
 	}
 	a = find_acc(v, call->thread, call->function);
@@ -481,6 +498,7 @@ static int take_stats(struct gs_aggregate *v, const struct gs_rec_stats *s)
 		v->last_ns = s->time_ns;
 	if (!a)
 		return -ENOMEM;
+	gs_aggregate_take_added_up(v, s);
 	f->calls += s->calls;
 	a->calls += s->calls;
 	a->errors += s->errors;
@@ -542,6 +560,7 @@ static void take_loss(struct gs_aggregate *v, const struct gs_rec_loss *r)
 {
 	if (cause_is_of_calls(r->cause))
 		v->n_lost_calls += r->count;
+	gs_aggregate_take_lost_calls(v, r);
 	/* Too many details: by cause alone, for which a few places are kept. */
 	if (!add_lost(v, r->layer, r->cause, r->detail_str, r->count,
 		      GS_AGGREGATE_MAX_LOST - GS_LOSS_COUNT) &&

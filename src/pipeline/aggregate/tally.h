@@ -44,9 +44,10 @@ struct err_count {
 enum func_kind {
 	FUNC_NEW = 0, /* not looked at yet, or not announced */
 	FUNC_PLAIN,
-	FUNC_COMM_USE, /* arg[1] is a communicator */
-	FUNC_COMM_END, /* arg[0] is one that ceases to be */
-	FUNC_PYTHON,   /* arg[0] is the time in itself, arg[1] launches */
+	FUNC_COMM_USE,   /* arg[1] is a communicator, */
+	FUNC_COLLECTIVE, /* whose ranks all make this call */
+	FUNC_COMM_END,   /* arg[0] is one that ceases to be */
+	FUNC_PYTHON,     /* arg[0] is the time in itself, arg[1] launches */
 };
 
 struct view_use {
@@ -72,8 +73,9 @@ struct view_comm {
 	uint64_t comm, id_hash, parent;
 	uint64_t calls;
 	uint64_t bytes;
-	bool announced; /* false: only its calls were seen */
-	bool ended;     /* the handle may name another one next */
+	uint32_t member; /* of collectives; 0: it has no place there */
+	bool announced;  /* false: only its calls were seen */
+	bool ended;      /* the handle may name another one next */
 };
 
 struct view_lost {
@@ -163,8 +165,9 @@ struct gs_aggregate {
 	uint32_t n_funcs;      /* one more than the largest id that calls, errors or uses had */
 	struct gs_rec_end end; /* valid when ended */
 	bool ended;
-	struct view_lines *lines; /* owned; of line.c, NULL until needed */
-	struct view_steps *steps; /* owned; of step.c, likewise */
+	struct view_lines *lines;           /* owned; of line.c, NULL until needed */
+	struct view_steps *steps;           /* owned; of step.c, likewise */
+	struct gs_collectives *collectives; /* owned; NULL until there is a communicator */
 	struct view_func funcs[GS_AGGREGATE_MAX_FUNCTIONS]; /* by id */
 };
 
@@ -203,6 +206,22 @@ void gs_aggregate_steps_fini(struct gs_aggregate *v);
 
 /* After the accounts were added. */
 void gs_aggregate_add_steps(struct gs_aggregate *v, struct gs_summary *summary);
+
+/* --- arrival.c: collectives of the ranks of a communicator --- */
+
+/* What is known of it, when it was announced. */
+void gs_aggregate_take_member(struct gs_aggregate *v, struct view_comm *comm);
+
+/* A collective on it, finished or not. */
+void gs_aggregate_take_arrival(struct gs_aggregate *v, const struct view_comm *comm,
+			       const struct gs_rec_call *call);
+
+/* Collectives among the calls of STATS, and what LOSS says of others. */
+void gs_aggregate_take_added_up(struct gs_aggregate *v, const struct gs_rec_stats *stats);
+void gs_aggregate_take_lost_calls(struct gs_aggregate *v, const struct gs_rec_loss *loss);
+
+/* 0 or -ENOMEM. */
+int gs_aggregate_add_arrivals(struct gs_aggregate *v, struct gs_summary *summary);
 
 /* --- mpi.c --- */
 

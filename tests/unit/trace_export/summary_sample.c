@@ -6,6 +6,7 @@
 #include "model/trace/mpi.h"
 #include "model/trace/func.h"
 #include "model/trace/record.h"
+#include "pipeline/collectives/collectives.h"
 
 #define US 1000ull
 #define MS 1000000ull
@@ -303,6 +304,54 @@ static struct gs_account_thread account_threads[] = {
 	 .idle = 1},
 };
 
+static struct gs_collectives_rank arriving[] = {
+	{.rank = 0,
+	 .pid = 4242,
+	 .calls = 1300,
+	 .calls_ns = 21 * MS,
+	 .late_p50_ns = 12000,
+	 .late_p95_ns = 81000,
+	 .late_max_ns = 3 * MS,
+	 .n_last = 49,
+	 .margin_p50_ns = 11000,
+	 .margin_sum_ns = MS},
+	{.rank = 1,
+	 .pid = 4300,
+	 .calls = 1299,
+	 .calls_ns = 19 * MS,
+	 .late_p50_ns = 4900000,
+	 .late_p95_ns = 5200000,
+	 .late_max_ns = 48 * MS,
+	 .n_last = 1250,
+	 .margin_p50_ns = 4890000,
+	 .margin_sum_ns = 6200 * MS},
+};
+
+static struct gs_collectives_comm arriving_comms[] = {
+	{.id = 0x9e3779b97f4a7c15,
+	 .n_ranks = 2,
+	 .n_matched = 1299,
+	 .span_ns = 60000 * MS,
+	 .ranks = arriving,
+	 .n_seen = GS_ARRAY_LEN(arriving),
+	 .late = &arriving[1]},
+	{.id = 0x1234,
+	 .n_ranks = 2,
+	 .n_matched = 0,
+	 .ranks = arriving,
+	 .n_seen = GS_ARRAY_LEN(arriving)},
+};
+
+static struct gs_collectives_summary collectives = {
+	.comms = arriving_comms,
+	.n_comms = GS_ARRAY_LEN(arriving_comms),
+	.n_calls = 2630,
+	.n_matched = 2598,
+	.left_out = {[GS_COLLECTIVES_FAILED] = 1,
+		     [GS_COLLECTIVES_UNKNOWN] = 30,
+		     [GS_COLLECTIVES_MISSING] = 1},
+};
+
 struct gs_summary sample_full(void)
 {
 	return (struct gs_summary){
@@ -364,6 +413,7 @@ struct gs_summary sample_full(void)
 			  .longer = "cudaStreamSynchronize",
 			  .longer_ns = 192000000,
 			  .longer_mean_ns = 17100000},
+		.collectives = &collectives,
 		.verdict = {.class_name = "gpu_bound",
 			    .title = "GPU-bound",
 			    .evidence = "the host waits until the GPU is done",
@@ -388,6 +438,7 @@ struct gs_summary sample_single(void)
 	s.n_comms = 1;
 	s.n_mpi_ranks = s.n_mpi_peers = s.n_streams = 0;
 	s.n_uses = s.n_python_functions = 0;
+	s.collectives = NULL;
 	return s;
 }
 

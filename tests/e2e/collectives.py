@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Ranks that arrive late at collectives: which one, how often and by how much, against the clock of the ranks themselves."""
+
+import json
+
+import harness
+from harness import case, main
+
+STEPS = 120
+ERROR = 0.06  # of a percentile: GS_HIST_ERROR_PCT
+
+
+def run_ranks(t, ranks, slow, slow_us, *options):
+    """(what is said of collectives, the report as text, the program's own times)."""
+    path = t.path('ranks.gst')
+    run = t.trace(*options, '-o', path, command=[f'{harness.fake}/ranks', str(ranks), str(STEPS), str(slow), str(slow_us)])
+    summary = json.loads(t.tool('report', path, '--format', 'json', status=0).out)
+    return summary['collectives'], t.tool('report', path, status=0).out, json.loads(run.out)
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def lateness(times, rank):
+    """The least and the most that the rank was behind the first one, at each step."""
+    before, after = list(zip(*times['before_ns'])), list(zip(*times['after_ns']))
+    return [max(0, b[rank] - min(a)) for b, a in zip(before, after)], [max(0, a[rank] - min(b)) for b, a in zip(before, after)]
+
+
+def check_lateness(t, comm, times):
+    for r in comm['by_rank']:
+        least, most = lateness(times, r['rank'])
+        t.equal(f'process of rank {r["rank"]}', r['pid'], times['pids'][r['rank']])
+        t.true(f'rank {r["rank"]} is as late as by its own clock', median(least) * (1 - ERROR) <= r['late_p50_ns'] <= median(most) * (1 + ERROR) + 1,
+               (median(least), r, median(most)))  # fmt: skip
+        t.true('at most', max(least) <= r['late_max_ns'] <= max(most), (max(least), r, max(most)))
+
+
+@case('one slow rank of four is named, and how late it is', timeout=120)
+def slow_rank(t):
+    got, text, times = run_ranks(t, 4, 2, 6000)
+    t.equal('calls', (got['calls'], got['matched_calls']), (4 * STEPS, 4 * STEPS))
+    t.equal('left out', sum(got['left_out'].values()), 0)
+    t.equal('communicators', len(got['communicators']), 1)
+    comm = got['communicators'][0]
+    t.equal('of it', (comm['ranks'], comm['matched'], comm['late_rank']), (4, STEPS, 2))
+    check_lateness(t, comm, times)
+    t.equal('each collective has one last rank', sum(r['last'] for r in comm['by_rank']), STEPS)
+    late = comm['by_rank'][2]
+    t.true('it is the last nearly always', late['last'] >= 0.9 * STEPS, comm)
+    t.true('by what it sleeps', late['late_p50_ns'] >= 5e6 and late['last_by_p50_ns'] >= 4e6, late)
+    t.true('the report says so', f'rank 2 is last at {100 * late["last"] / STEPS:.1f} % of {STEPS} collectives of 4 ranks, by ' in text, text)
+
+
+@case('equal ranks: none stands out', timeout=120)
+def equal_ranks(t):
+    got, text, times = run_ranks(t, 4, -1, 0)
+    comm = got['communicators'][0]
+    t.equal('all matched', (got['matched_calls'], comm['matched'], comm['late_rank']), (4 * STEPS, STEPS, None))
+    check_lateness(t, comm, times)
+    t.true('the report says so', f'no rank stands out as late at {STEPS} collectives of 4 ranks' in text, text)
+
+
+@case('a communicator of one rank: nobody to compare it with', timeout=120)
+def one_rank(t):
+    got, text, _ = run_ranks(t, 1, -1, 0)
+    t.equal('left out', (got['matched_calls'], got['left_out']['alone'], got['communicators']), (0, STEPS, []))
+    t.true('nothing on the screen', 'Arrival of ranks' not in text, text)
+
+
+@case('calls that were added up have no time of arrival', timeout=120)
+def added_up(t):
+    run = t.trace(command=[f'{harness.fake}/ranks', '2', '20', '-1', '0'])
+    got = run.summary['collectives']
+    t.equal('left out', (got['calls'], got['matched_calls'], got['left_out']['added_up']), (40, 0, 40))
+    path = t.path('short.gst')
+    t.trace('--min-duration', '1s', '-o', path, command=[f'{harness.fake}/ranks', '2', '20', '-1', '0'])
+    got = json.loads(t.tool('report', path, '--format', 'json', status=0).out)['collectives']
+    t.equal('calls that were not recorded break the order', got['matched_calls'], 0)
+
+
+if __name__ == '__main__':
+    main()
