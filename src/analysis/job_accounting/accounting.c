@@ -307,7 +307,7 @@ static void finish_job(struct gs_accounting *a, struct accounting_job *j, uint64
 		return;
 	if (t->n_processes)
 		t->last_ns = now_ns;
-	else if (now_ns - t->last_ns >= a->options.linger_ns) {
+	else if (j->found_ns < a->scan_ns && now_ns - t->last_ns >= a->options.linger_ns) {
 		accounting_end_job(a, j);
 		return;
 	}

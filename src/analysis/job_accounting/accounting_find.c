@@ -84,8 +84,9 @@ static bool has_room(const struct gs_accounting *a, const struct gs_job *job)
 	       count_used(a, true, job->uid) < GS_JOB_CLAIMS_USER_MAX;
 }
 
-static struct accounting_job *free_place(struct gs_accounting *a, const struct gs_job *job,
-					 uint64_t now_ns)
+/* That no process of a job was counted says little: what starts them may be there alone so far, or
+ * one reading may have missed them. A job that the last search found has not ended. */
+static struct accounting_job *free_place(struct gs_accounting *a, const struct gs_job *job)
 {
 	struct accounting_job *oldest = NULL;
 	bool has = has_room(a, job);
@@ -97,8 +98,7 @@ static struct accounting_job *free_place(struct gs_accounting *a, const struct g
 			return j;
 		if (j->used && j->account.job.is_claimed == job->is_claimed &&
 		    (!job->is_claimed || j->account.job.uid == job->uid) &&
-		    !j->account.n_processes && j->account.last_ns < now_ns &&
-		    j->found_ns < now_ns &&
+		    !j->account.n_processes && j->found_ns < a->scan_ns &&
 		    (!oldest || j->account.last_ns < oldest->account.last_ns))
 			oldest = j;
 	}
@@ -111,6 +111,7 @@ static struct accounting_job *free_place(struct gs_accounting *a, const struct g
 static void begin_job(struct accounting_job *j, const struct gs_job *job, uint64_t now_ns)
 {
 	j->used = true;
+	j->found_ns = now_ns;
 	j->account = (struct gs_job_account){.job = *job,
 					     .first_ns = now_ns,
 					     .last_ns = now_ns,
@@ -155,7 +156,7 @@ static uint32_t job_index(struct gs_accounting *a, const struct gs_job *job, uin
 			return i;
 		}
 	}
-	j = free_place(a, job, now_ns);
+	j = free_place(a, job);
 	if (!j) {
 		count_left_out(a, job);
 		return GS_ACCOUNTING_NO_JOB;
@@ -174,7 +175,8 @@ uint32_t accounting_job_of(struct gs_accounting *a, uint32_t pid, uint64_t now_n
 	struct gs_job_task task;
 	const struct gs_job *job = gs_jobs_lookup(a->jobs, pid, &task);
 
-	if (!job || !(a->options.kinds >> job->kind & 1))
+	if (!job || !(a->options.kinds >> job->kind & 1) ||
+	    gs_accounting_has_ended(a->proc_root, pid))
 		return GS_ACCOUNTING_NO_JOB;
 	return job_index(a, job, now_ns);
 }
@@ -195,8 +197,11 @@ static int consider_process(void *ctx, uint32_t pid, bool ask)
 					    : gs_host_taskstats_watches(a->host, pid));
 	int r;
 
-	if (followed || (has_job && !ask))
+	if (followed || (has_job && !ask)) {
+		if (followed || !gs_accounting_has_ended(a->proc_root, pid))
+			a->job[job].found_ns = s->now_ns;
 		return gs_map_put(&s->job_of, pid, job);
+	}
 	if (!ask)
 		return 0;
 	job = accounting_job_of(a, pid, s->now_ns);
@@ -278,6 +283,7 @@ int accounting_scan(struct gs_accounting *a, uint64_t now_ns)
 	}
 	gs_map_fini(&a->job_of);
 	a->job_of = s.job_of;
+	a->scan_ns = now_ns;
 	if (a->rows)
 		gs_accounting_rows_flush(a->rows);
 	if (!a->first_scan_done)

@@ -26,8 +26,9 @@ struct accounting_call {
 
 struct accounting_job {
 	bool used;
-	uint64_t found_ns; /* the last search that found a process of it, or what is left of one: no
-			    * other job that the same search finds gets its place. 0 none */
+	/* The last search that found a process of it: one that is counted, or one that only starts
+	 * others (a holder). No other job gets its place while the last whole search found it. */
+	uint64_t found_ns;
 	struct gs_job_account account;          /* all that can be reported; calls is not used */
 	struct accounting_mark total;           /* now */
 	struct accounting_mark before;          /* at the reading before */
@@ -62,6 +63,7 @@ struct gs_accounting {
 	struct gs_map job_of;   /* pid -> job, of those that live */
 	struct gs_map *scanned; /* the next one, during a search; else NULL */
 	struct gs_accounting_scan scan;
+	uint64_t scan_ns;              /* when the last whole search began; 0 none */
 	struct gs_map left_out;        /* hash of a job's id -> 1 */
 	struct gs_map claims_left_out; /* likewise */
 	uint64_t ended[64];            /* hashes of the jobs that had a place last */

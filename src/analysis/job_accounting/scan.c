@@ -93,6 +93,20 @@ static uint32_t parent_of(const char *proc_root, uint32_t pid)
 		       : 0;
 }
 
+bool gs_accounting_has_ended(const char *proc_root, uint32_t pid)
+{
+	char text[1024], *at, state;
+	long n_threads;
+
+	/* proc_pid_stat(5): the first thread may end before the others. */
+	return !read_text(proc_root, pid, "stat", text, sizeof(text)) ||
+	       !(at = strrchr(text, ')')) ||
+	       sscanf(at + 1,
+		      " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld",
+		      &state, &n_threads) != 2 ||
+	       ((state == 'Z' || state == 'X') && n_threads <= 1);
+}
+
 /* Only root's: anybody can call his process what he likes. */
 static bool is_slurmstepd(const char *proc_root, uint32_t pid)
 {

@@ -25,6 +25,10 @@ void gs_accounting_scan_fini(struct gs_accounting_scan *scan);
  * groups of its step. Asked of proc_root. */
 bool gs_accounting_is_holder(const char *proc_root, uint32_t pid);
 
+/* Whether all threads of a process have ended, also while its parent has not asked how, or there is
+ * no such process. Asked of proc_root. */
+bool gs_accounting_has_ended(const char *proc_root, uint32_t pid);
+
 /* ask: it is time to ask whose it is. Negative: stop, with this errno. */
 typedef int gs_accounting_scan_visit(void *ctx, uint32_t pid, bool ask);
 

@@ -280,6 +280,74 @@ static void a_place_has_one_job(void **state)
 	gs_accounting_free(&a);
 }
 
+static void expect_one(struct gs_accounting *a, const char *job, uint32_t n_processes)
+{
+	struct gs_job_accounts *now = read_all(a, NULL);
+
+	assert_int_equal(now->n_accounts, 1);
+	assert_string_equal(now->account[0].job.id, job);
+	assert_int_equal(now->account[0].n_processes, n_processes);
+	gs_job_accounts_free(&now);
+}
+
+static void make_group(const struct fake *f, unsigned job)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/cgroup/system.slice/slurmstepd.scope/job_%u", f->root,
+		 job);
+	assert_int_equal(fake_run("mkdir -p %s", path), 0);
+}
+
+/* One place. Its job is there, and one reading counted none of its processes; those of another job
+ * are found before them and after. */
+static void a_job_that_is_there_keeps_its_place(void **state)
+{
+	const struct fake *f = *state;
+	struct gs_accounting *a =
+		begin(f, &(struct gs_accounting_options){.max_jobs = 1, .linger_ns = 1});
+
+	make_group(f, 13);
+	put_process_of(f, NO_PID + 2, 12);
+	expect_one(a, "12", 1);
+	put_process_of(f, NO_PID + 1, 13);
+	put_process_of(f, NO_PID + 3, 13);
+	a->job[0].account.n_processes = 0;
+	expect_one(a, "12", 1);
+	assert_int_equal(a->trouble.jobs_left_out, 1);
+	/* It has ended, and nobody has asked how. */
+	fake_put(f, NO_PID + 2, "stat", "5000002 (work) Z 1 1 1 0 -1 4 1 0 0 0 1 2 3 4 20 0 1 0 9",
+		 53);
+	while (!a->job[0].used || strcmp(a->job[0].account.job.id, "13") != 0)
+		gs_job_accounts_free(&(struct gs_job_accounts *){read_all(a, NULL)});
+	assert_int_equal(a->trouble.jobs_left_out, 1);
+	gs_accounting_free(&a);
+}
+
+/* What starts its processes comes first, and may be alone for longer than a job that has ended is
+ * reported. */
+static void a_job_begins_with_what_starts_it(void **state)
+{
+	const struct fake *f = *state;
+	struct gs_accounting *a =
+		begin(f, &(struct gs_accounting_options){.max_jobs = 1, .linger_ns = 1});
+
+	if (getuid() != 0)
+		skip(); /* slurmstepd is root's */
+	make_group(f, 13);
+	put_process_of(f, NO_PID + 2, 12);
+	fake_put_stat(f, NO_PID + 2, "slurmstepd", 1, 100);
+	fake_put(f, NO_PID + 2, "comm", "slurmstepd\n", 11);
+	expect_one(a, "12", 0);
+	put_process_of(f, NO_PID + 1, 13);
+	put_process_of(f, NO_PID + 3, 13);
+	expect_one(a, "12", 0);
+	assert_int_equal(a->trouble.jobs_left_out, 1);
+	put_process_of(f, NO_PID + 4, 12);
+	expect_one(a, "12", 1);
+	gs_accounting_free(&a);
+}
+
 static void gpus_of_a_job(void **state)
 {
 	const struct fake *f = *state;
@@ -340,6 +408,10 @@ int main(void)
 						fake_teardown),
 		cmocka_unit_test_setup_teardown(gpus_of_a_job, fake_setup, fake_teardown),
 		cmocka_unit_test_setup_teardown(a_place_has_one_job, fake_setup, fake_teardown),
+		cmocka_unit_test_setup_teardown(a_job_that_is_there_keeps_its_place, fake_setup,
+						fake_teardown),
+		cmocka_unit_test_setup_teardown(a_job_begins_with_what_starts_it, fake_setup,
+						fake_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
