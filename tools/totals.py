@@ -118,7 +118,7 @@ def show(word, failed):
 
 def first_error(r):
     """The line that says most: what a traceback ends with, else the first that speaks of an error, else the first."""
-    lines = [line for line in r.lines if not re.match(r'\s*$|[\d.]+ s$', line)]
+    lines = [line for line in r.lines if not re.match(r'\s*$|[\d.]+ s\b.*of CPU$', line)]
     if lines and lines[0].startswith('Traceback '):
         lines = [line for line in lines[1:] if not line.startswith(' ')] or lines
     elif r.reason or not r.name.count(': '):

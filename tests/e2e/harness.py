@@ -27,6 +27,7 @@ import json
 import os
 import random
 import re
+import resource
 import select
 import shutil
 import signal
@@ -414,6 +415,12 @@ def read_result(fd, pid, seconds):
     return (json.loads(text), '') if text else (None, 'died')
 
 
+def cpu_seconds():
+    """Of all that cases have started and that has ended: what a case costs on a machine that is busy with others, too."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def perform(title, seconds, function):
     tmp = tempfile.mkdtemp(prefix='gpuscope_e2e_')
     os.chmod(tmp, 0o755)
@@ -500,14 +507,14 @@ def main(alone=None, beside=None):
             print(f'ok {number} - {title} # SKIP {unable}', flush=True)
             continue
         with in_lane(*(lanes if any(lanes) else (alone, beside))):
-            began = time.monotonic()
+            began, cpu_before = time.monotonic(), cpu_seconds()
             result = perform(title, seconds * PATIENCE * (4 if is_asan() else 1), function)
-            took = time.monotonic() - began
+            took, cpu = time.monotonic() - began, cpu_seconds() - cpu_before
         word = 'not ok' if result['failures'] else 'ok'
         bad += bool(result['failures'])
         end = f' # SKIP {result["skip"]}' if result['skip'] and not result['failures'] else ''
         print(f'{word} {number} - {title}{end}', flush=True)
-        print(f'# {took:.1f} s')
+        print(f'# {took:.1f} s, {cpu:.1f} s of CPU')
         for text in result['failures'][:25] + result['notes']:  # the first line says why
             print('# ' + text.replace('\n', '\n# '))
         sys.stdout.flush()
