@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 from agent_help import Agent, config_text
 from cluster_help import Stubs, messages
@@ -215,7 +216,9 @@ def live(t):
 def hostile(t):
     grpc, gp, _ = messages(t)
     head = Head(t)
-    delivery = {'report': 'r1', 'state': 'finished', 'source': 'job', 'kind': 'tree', 'begin_wall_ns': 10**18, 'end_wall_ns': 10**18 + 1}
+    # Of now: the head removes what is older than its retention, every ten seconds.
+    now = time.time_ns()
+    delivery = {'report': 'r1', 'state': 'finished', 'source': 'job', 'kind': 'tree', 'begin_wall_ns': now, 'end_wall_ns': now + 1}
     good = {'delivery': delivery, 'jobs': [{'job_id': '1', 'user': 'u\x1b[2Jv', 'job_name': 'n' * 300, 'classification': 'x'}]}
 
     def changed(**more):
