@@ -50,19 +50,24 @@ def table(t):
     return {row[2]: len(row) == 3 for row in rows}
 
 
-def every_function(t, known, n_primes):
-    """Arguments for fake_app: each function with a prime count, well and badly; the first n_primes
-    of them, over and over. Neighbours in the table never have the same."""
+# Its multiples modulo a prime are all different, and small: a call costs microseconds.
+SPREAD = 163
+
+
+def every_function(t, known):
+    """Arguments for fake_app: each function with a count of its own, well and badly. Neighbours in the table
+    have counts that lie far apart."""
     can = subprocess.run(t.app('--list'), check=True, capture_output=True, text=True).stdout.split()
     names = sorted(n for n in can if n in known)
-    number = itertools.cycle(itertools.islice(primes(), n_primes))
+    modulus = next(p for p in primes() if p > max(len(names), SPREAD))
+    number = itertools.count(1)
     # Those that use up what another gives come first: an address is registered once at a time.
     # The addresses that fake_app registers must not have been given out before.
     first = {**FIRST, 'ncclCommAbort': 'ncclCommInitRank', 'ncclCommDestroy': 'ncclCommInitRank'}
     names.sort(key=lambda n: (n not in first, 'HostRegister' not in n, n))
     args = []
     for name in names:
-        n = next(number)
+        n = next(number) * SPREAD % modulus
         if name not in first and 'ncclCommInitRank=1' not in args:
             args.append('ncclCommInitRank=1')
         if name in first:
@@ -75,7 +80,7 @@ def every_function(t, known, n_primes):
 
 def check_every_function(t, options, engine):
     known = SOME.split(',') if 'single' in engine else table(t)
-    args, names = every_function(t, known, 97 if '-o' in options else 1000)
+    args, names = every_function(t, known)
     run = t.trace(*(() if 'single' in engine else ('--func', '*')), *options, *engine_options(engine), command=t.app(*args))
     t.counts(run, known=known, ignore_bytes=FREES if '-o' in options else ())
     t.equal('lost', [c for layer in run.summary['lost'].values() for c in layer if c != 'map_notices'], [])
