@@ -48,8 +48,13 @@ class Slurm:
         self.conf = os.path.join(self.root, 'slurm.conf')
         self.env = {k: v for k, v in os.environ.items() if not k.startswith('SLURM_')}
         self.env['SLURM_CONF'] = self.conf
+        self.daemons = []
         self.write()
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.end_daemons()
+            raise
 
     def path(self, *names):
         return os.path.join(self.root, *names)
@@ -110,7 +115,7 @@ PartitionName=long Nodes=ALL MaxTime=INFINITE State=UP
 
     def daemon(self, *words):
         log = open(self.path(os.path.basename(words[0]) + '.out'), 'ab')
-        subprocess.Popen([find(words[0]), *words[1:]], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env)
+        self.daemons.append(subprocess.Popen([find(words[0]), *words[1:]], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.env))
 
     def logs(self):
         return ' | '.join(f'{name}: {read_text(self.path(name))[-600:]}'
@@ -203,8 +208,22 @@ PartitionName=long Nodes=ALL MaxTime=INFINITE State=UP
         time.sleep(0.3)  # what the tasks start themselves
         return self.pids()
 
+    def end_daemons(self):
+        """What they keep is in the folder of the test."""
+        for daemon in reversed(self.daemons):
+            daemon.kill()
+            daemon.wait()
+        self.daemons = []
+
     def stop(self):
         """Its jobs first, so that their groups go away."""
+        try:
+            if self.daemons:
+                self.end_jobs()
+        finally:
+            self.end_daemons()
+
+    def end_jobs(self):
         for user in ('root', 'games', 'nobody'):
             self.run('scancel', f'--user={user}', check=False)
         end = time.monotonic() + 20 * harness.PATIENCE

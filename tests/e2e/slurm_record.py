@@ -234,10 +234,6 @@ def prolog_missing(t):
             t.equal('no report', [f for f in os.listdir(t.path('reports')) if f.startswith(f'{job}.')]
                     if os.path.exists(t.path('reports')) else [], [])  # fmt: skip
             del said  # slurmd keeps what a prolog says only when it fails
-            s.stop()
-        for name in os.listdir(t.path('slurm')):
-            if name.endswith('.pid'):
-                os.kill(int(read_text(os.path.join(t.path('slurm'), name))), 15)
         os.rename(t.path('slurm'), t.path('slurm' + binary.replace('/', '_')))
 
 

@@ -248,6 +248,8 @@ def main():
     lacking = [t for t in TOOLS if not shutil.which(t)]
     if lacking:
         sys.exit(f'not installed: {" ".join(lacking)}')
+    # What is ended from outside leaves no daemon either.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     rows, skipped = [], 0
     spinners = [subprocess.Popen(['sh', '-c', 'while :; do :; done']) for _ in range(o.spin)]
     with tempfile.TemporaryDirectory(prefix='job_verdicts.') as root:
