@@ -115,7 +115,7 @@ build_others() {
 
 if has unit; then
 	step "build" make --no-print-directory tests
-	suite units build "$(nproc)" --suite unit --timeout-multiplier 6
+	suite units build "$side_by_side" --suite unit --timeout-multiplier 6
 fi
 if has tests; then
 	step "build" make --no-print-directory tests
