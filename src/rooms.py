@@ -141,7 +141,7 @@ ROOMS = [
     Room("net/tls", BASE, "libssl",
          "an OpenSSL context: our certificate and key, trusted authorities, errors in words",
          "versions, options, passphrases"),
-    Room("net/http", BASE + " core/sandbox model/trace net/tls core/reader/wire.h", "threads libssl libz",
+    Room("net/http", BASE + " core/sandbox core/text model/trace net/tls core/reader/wire.h", "threads libssl libz",
          "HTTP server: routes by a table, TLS, tokens; in a thread, or in a process without rights",
          "HTTP parsing, sockets"),
     Room("net/grpc", BELOW + " net/tls", "threads libssl libnghttp2",

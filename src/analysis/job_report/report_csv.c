@@ -130,11 +130,7 @@ static void put_text(struct gs_pen *pen, const char *text)
 static void put_number(struct gs_pen *pen, double v)
 {
 	/* What is not known is an empty cell. */
-	if (isnan(v))
-		return;
-	if (v == floor(v) && fabs(v) < 9e15)
-		gs_pen_printf(pen, "%.0f", v);
-	else
+	if (!isnan(v))
 		gs_pen_double(pen, v);
 }
 

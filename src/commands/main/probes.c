@@ -22,6 +22,8 @@
 #include "commands/common/cli.h"
 #include "core/base/foreign.h"
 #include "core/sandbox/sandbox.h"
+#include "core/text/json.h"
+#include "core/text/text.h"
 #include "sources/elf/elf.h"
 #include "sources/elf/library.h"
 #include "sources/elf/usdt.h"
@@ -31,6 +33,7 @@
 #define MAX_FILES   65536
 #define MAX_BYTES   (4ull << 30)
 #define MAX_CPU_S   600
+#define ITEM_BYTES  (64u << 20) /* of one function: its name is as long as its file wants */
 
 struct function {
 	struct gs_elf_function f;
@@ -61,8 +64,10 @@ struct probes {
 	struct gs_output file;
 	const char *path;
 	struct gs_elf *elf;
+	struct gs_buf item; /* of the list or the probe file, being written */
 	struct gs_map seen; /* places of functions of this file already listed */
 	bool heading;       /* of this file was printed */
+	bool any_item;      /* a member of the list was printed */
 	struct function
 		*functions; /* of this file, until it has been read; owned, as their names */
 	size_t n_functions, functions_room;
@@ -116,19 +121,56 @@ const struct gs_cli_command gs_cli_probes = {
 	.check = check_options,
 };
 
-/* In double quotes, as JSON and YAML both read it. */
-static void put_quoted(FILE *out, const char *text)
+static void report_failure(struct probes *p, const struct gs_err *err, int r)
 {
-	putc('"', out);
-	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-		if (*c == '"' || *c == '\\')
-			fprintf(out, "\\%c", *c);
-		else if (*c < 0x20 || *c == 0x7f)
-			fprintf(out, "\\u%04x", *c);
-		else
-			putc(*c, out);
-	}
-	putc('"', out);
+	gs_cli_say("%s", gs_err_text(err, r));
+	if (!p->first_error)
+		p->first_error = r;
+}
+
+static bool item_is_whole(struct probes *p)
+{
+	struct gs_err err;
+
+	if (p->item.r < 0)
+		report_failure(p, &err,
+			       gs_err_set(&err, p->item.r, "%s: a name in it is too long to list",
+					  p->path));
+	return p->item.r == 0;
+}
+
+/* A member of the list, on a line of its own; end_item() ends it. */
+static void begin_item(struct probes *p, const char *key, const char *name)
+{
+	gs_buf_reset(&p->item);
+	gs_json_open(&p->item, NULL, '{');
+	gs_json_text(&p->item, "path", p->path);
+	gs_json_text(&p->item, key, name);
+}
+
+static void end_item(struct probes *p)
+{
+	gs_json_close(&p->item, '}');
+	if (!item_is_whole(p))
+		return;
+	printf("%s\n", p->any_item ? "," : "");
+	fwrite(p->item.data, 1, p->item.bytes, stdout);
+	p->any_item = true;
+}
+
+/* A row of the probe file, in double quotes, which YAML reads as JSON does. */
+static bool write_probe(struct probes *p, const char *lead, const char *key, const char *name)
+{
+	gs_buf_reset(&p->item);
+	(void)gs_buf_printf(&p->item, "  %s{lib: ", lead);
+	(void)gs_text_json(&p->item, p->path);
+	(void)gs_buf_printf(&p->item, ", %s: ", key);
+	(void)gs_text_json(&p->item, name);
+	(void)gs_buf_puts(&p->item, "}\n");
+	if (!item_is_whole(p))
+		return false;
+	fwrite(p->item.data, 1, p->item.bytes, p->out);
+	return true;
 }
 
 static void put_heading(struct probes *p)
@@ -161,17 +203,14 @@ static void list_function(struct probes *p, const struct gs_elf_function *f,
 	if (p->out == stdout)
 		return;
 	if (p->format == LIST_JSON) {
-		printf("%s\n{\"path\":", p->n_listed > 1 ? "," : "");
-		put_quoted(stdout, p->path);
-		fputs(",\"function\":", stdout);
-		put_quoted(stdout, f->name);
-		printf(",\"offset\":%" PRIu64 ",\"bytes\":%" PRIu64
-		       ",\"exported\":%s,\"probe\":\"%s\"",
-		       f->file_off, f->size_bytes, f->dynamic ? "true" : "false",
-		       kind_word(site->kind));
+		begin_item(p, "function", f->name);
+		gs_json_u64(&p->item, "offset", f->file_off);
+		gs_json_u64(&p->item, "bytes", f->size_bytes);
+		gs_json_bool(&p->item, "exported", f->dynamic);
+		gs_json_text(&p->item, "probe", kind_word(site->kind));
 		if (*why)
-			fputs(",\"reason\":", stdout), put_quoted(stdout, why);
-		putchar('}');
+			gs_json_text(&p->item, "reason", why);
+		end_item(p);
 	} else {
 		put_heading(p);
 		printf("  %-14s %8" PRIu64 " B  %s%s%s%s\n", kind_word(site->kind), f->size_bytes,
@@ -197,14 +236,9 @@ static void report_functions(struct probes *p)
 		bool refused = f->site.kind == GS_X86_SITE_REFUSED;
 
 		list_function(p, &f->f, &f->site);
-		if (p->out) {
-			fprintf(p->out, "  %s{lib: ", refused ? "# cannot be probed: " : "- ");
-			put_quoted(p->out, p->path);
-			fputs(", function: ", p->out);
-			put_quoted(p->out, f->f.name);
-			fputs("}\n", p->out);
+		if (p->out &&
+		    write_probe(p, refused ? "# cannot be probed: " : "- ", "function", f->f.name))
 			p->n_written += !refused;
-		}
 		free((char *)(uintptr_t)f->f.name);
 	}
 	p->n_functions = 0;
@@ -267,15 +301,12 @@ static int on_site(void *ctx, const struct gs_usdt_site *s)
 	if (p->out == stdout) {
 		;
 	} else if (p->format == LIST_JSON) {
-		printf("%s\n{\"path\":", p->n_listed > 1 ? "," : "");
-		put_quoted(stdout, p->path);
-		fputs(",\"usdt\":", stdout);
-		put_quoted(stdout, name);
-		printf(",\"offset\":%" PRIu64 ",\"semaphore\":%s,\"readable_arguments\":%u,"
-		       "\"arguments\":",
-		       s->file_off, s->ref_ctr_off ? "true" : "false", s->n_args);
-		put_quoted(stdout, s->arguments);
-		putchar('}');
+		begin_item(p, "usdt", name);
+		gs_json_u64(&p->item, "offset", s->file_off);
+		gs_json_bool(&p->item, "semaphore", s->ref_ctr_off != 0);
+		gs_json_u64(&p->item, "readable_arguments", s->n_args);
+		gs_json_text(&p->item, "arguments", s->arguments);
+		end_item(p);
 	} else {
 		put_heading(p);
 		printf("  %-14s %8s    %s%s%s%s%s%s%s\n", "static probe", "", name,
@@ -284,22 +315,9 @@ static int on_site(void *ctx, const struct gs_usdt_site *s)
 		       s->bad_arg ? "   (one is " : "", s->bad_arg ? s->bad_arg : "",
 		       s->bad_arg ? ")" : "");
 	}
-	if (p->out && is_new) {
-		fputs("  - {lib: ", p->out);
-		put_quoted(p->out, p->path);
-		fputs(", usdt: ", p->out);
-		put_quoted(p->out, name);
-		fputs("}\n", p->out);
-		p->n_written++;
-	}
+	if (p->out && is_new)
+		p->n_written += write_probe(p, "- ", "usdt", name);
 	return 0;
-}
-
-static void report_failure(struct probes *p, const struct gs_err *err, int r)
-{
-	gs_cli_say("%s", gs_err_text(err, r));
-	if (!p->first_error)
-		p->first_error = r;
 }
 
 static void list_file(struct probes *p, struct opened *file)
@@ -471,6 +489,7 @@ static void list_target(struct probes *p, const char *target)
 static int finish_probes(struct probes *p)
 {
 	free(p->functions);
+	gs_buf_fini(&p->item);
 	for (size_t i = 0; i < p->n_opened; i++) {
 		gs_close_p(&p->files[i].fd);
 		free(p->files[i].path);
@@ -506,7 +525,7 @@ static int finish_probes(struct probes *p)
 
 int gs_cmd_probes(int argc, char **argv)
 {
-	struct probes p = {.file = GS_OUTPUT_INIT};
+	struct probes p = {.file = GS_OUTPUT_INIT, .item = GS_BUF_INIT(ITEM_BYTES)};
 	int r;
 
 	if (!gs_cli_parse(&gs_cli_probes, argc, argv, &p, &r))

@@ -1,6 +1,7 @@
 #include "commands/trace/trace_budget.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #include "commands/common/cli.h"
 #include "model/trace/func.h"
 #include "sources/uprobe/cost.h"
+#include "core/text/doc.h"
 #include "core/text/put.h"
 
 struct trace_budget {
@@ -287,6 +289,13 @@ static struct row row_of(const struct trace_budget *b, unsigned func)
 	return r;
 }
 
+static const char *layer_of(const struct trace_budget *b, unsigned func)
+{
+	const struct gs_func *f = gs_func_set_get(b->funcs, func);
+
+	return f ? gs_layer_name(f->desc.layer) : "unknown";
+}
+
 /* The column of names: as wide as it must be, and so that 80 columns suffice for most. */
 static int name_width(const struct trace_budget *b, const struct row *rows, size_t n)
 {
@@ -308,15 +317,7 @@ static void plan_row(FILE *out, enum gs_report_summary_format format, int width,
 	double events = row->events_ns / seconds / 1e9, added = row->added_ns / seconds / 1e9;
 	double price = row->hits ? row->events_ns / (double)row->hits : 0;
 
-	if (format == GS_SUMMARY_JSON) {
-		*gs_put_json(text, name, 256) = '\0';
-		fprintf(out,
-			"{\"function\":%s,\"layer\":\"%s\",\"calls\":%llu,\"calls_per_s\":%.1f,"
-			"\"event_price_ns\":%.0f,\"single_stepped\":%s,"
-			"\"event_cost_ratio\":%.6f,\"summary_cost_ratio\":%.6f}",
-			text, layer, (unsigned long long)row->hits, rate, price,
-			row->is_stepped ? "true" : "false", events, added);
-	} else if (format == GS_SUMMARY_CSV) {
+	if (format == GS_SUMMARY_CSV) {
 		*gs_put_csv(text, name, 256) = '\0';
 		fprintf(out, "%s,%s,%llu,%.1f,%.6f,%.6f,%.0f,%s\r\n", text, layer,
 			(unsigned long long)row->hits, rate, events, added, price,
@@ -326,6 +327,42 @@ static void plan_row(FILE *out, enum gs_report_summary_format format, int width,
 			(unsigned long long)row->hits, rate, price, row->is_stepped ? "*" : " ",
 			100 * events, 100 * added);
 	}
+}
+
+static int plan_json(const struct trace_budget *b, FILE *out, const struct row *rows, size_t n,
+		     double seconds)
+{
+	struct gs_pen pen;
+	struct gs_doc doc = {.ops = &gs_doc_json, .pen = &pen};
+
+	gs_pen_open(&pen, out);
+	gs_doc_begin_map(&doc, NULL);
+	gs_doc_put_double(&doc, "seconds", seconds);
+	gs_doc_put_double(&doc, "event_price_ns",
+			  round(b->prices.ns[GS_COST_CALL][GS_MODE_EVENTS]));
+	gs_doc_put_double(&doc, "summary_price_ns",
+			  round(b->prices.ns[GS_COST_CALL][GS_MODE_AGGREGATE]));
+	gs_doc_put_double(&doc, "single_step_price_ns", round(b->prices.step_ns));
+	gs_doc_begin_list(&doc, "functions", n);
+	for (size_t i = 0; i < n; i++) {
+		const struct row *row = &rows[i];
+		double hits = (double)row->hits;
+
+		gs_doc_begin_flat(&doc, NULL);
+		gs_doc_put_text(&doc, "function", name_of(b, row->func));
+		gs_doc_put_text(&doc, "layer", layer_of(b, row->func));
+		gs_doc_put_u64(&doc, "calls", row->hits);
+		gs_doc_put_double(&doc, "calls_per_s", hits / seconds);
+		gs_doc_put_double(&doc, "event_price_ns", round(row->events_ns / hits));
+		gs_doc_put_bool(&doc, "single_stepped", row->is_stepped);
+		gs_doc_put_double(&doc, "event_cost_ratio", row->events_ns / seconds / 1e9);
+		gs_doc_put_double(&doc, "summary_cost_ratio", row->added_ns / seconds / 1e9);
+		gs_doc_end(&doc);
+	}
+	gs_doc_end(&doc);
+	gs_doc_end(&doc);
+	gs_pen_puts(&pen, "\n");
+	return gs_pen_close(&pen);
 }
 
 int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_report_summary_format format)
@@ -351,12 +388,8 @@ int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_report_su
 	qsort(rows, n, sizeof(*rows), compare_cost);
 	width = name_width(b, rows, n);
 	if (format == GS_SUMMARY_JSON)
-		fprintf(out,
-			"{\"seconds\":%.3f,\"event_price_ns\":%.0f,\"summary_price_ns\":%.0f,"
-			"\"single_step_price_ns\":%.0f,\"functions\":[",
-			seconds, b->prices.ns[GS_COST_CALL][GS_MODE_EVENTS],
-			b->prices.ns[GS_COST_CALL][GS_MODE_AGGREGATE], b->prices.step_ns);
-	else if (format == GS_SUMMARY_CSV)
+		return plan_json(b, out, rows, n, seconds);
+	if (format == GS_SUMMARY_CSV)
 		fprintf(out, "function,layer,calls,calls_per_s,event_cost_ratio,summary_cost_ratio,"
 			     "event_price_ns,single_stepped\r\n");
 	else
@@ -365,17 +398,10 @@ int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_report_su
 			"%-*s %10s %9s %12s %11s %9s\n",
 			seconds, width, "function", "calls", "calls/s", "an event ", "events (-o)",
 			"summary");
-	for (size_t i = 0; i < n; i++) {
-		const struct gs_func *f = gs_func_set_get(b->funcs, rows[i].func);
-
-		if (format == GS_SUMMARY_JSON && i)
-			fputs(",\n", out);
-		plan_row(out, format, width, name_of(b, rows[i].func),
-			 f ? gs_layer_name(f->desc.layer) : "unknown", &rows[i], seconds);
-	}
-	if (format == GS_SUMMARY_JSON)
-		fputs("]}\n", out);
-	else if (format == GS_SUMMARY_TABLE)
+	for (size_t i = 0; i < n; i++)
+		plan_row(out, format, width, name_of(b, rows[i].func), layer_of(b, rows[i].func),
+			 &rows[i], seconds);
+	if (format == GS_SUMMARY_TABLE)
 		plan_row(out, format, width, "all", "", &all, seconds);
 	if (format == GS_SUMMARY_TABLE && !n)
 		fputs("\nNothing that would be traced was called in that time (--duration counts "

@@ -10,13 +10,20 @@ void gs_buf_fini(struct gs_buf *buf)
 	*buf = GS_BUF_INIT(buf->max_bytes);
 }
 
+static int refuse_append(struct gs_buf *buf, int r)
+{
+	if (buf->r == 0)
+		buf->r = r;
+	return r;
+}
+
 int gs_buf_reserve(struct gs_buf *buf, size_t extra_bytes)
 {
 	size_t need, capacity;
 	uint8_t *data;
 
 	if (extra_bytes > buf->max_bytes || buf->bytes > buf->max_bytes - extra_bytes)
-		return -ENOBUFS;
+		return refuse_append(buf, -ENOBUFS);
 	need = buf->bytes + extra_bytes;
 	if (need <= buf->capacity_bytes)
 		return 0;
@@ -26,11 +33,11 @@ int gs_buf_reserve(struct gs_buf *buf, size_t extra_bytes)
 	if (capacity > buf->max_bytes)
 		capacity = buf->max_bytes;
 	if (capacity == SIZE_MAX)
-		return -ENOMEM;
+		return refuse_append(buf, -ENOMEM);
 	/* One byte more than capacity says: the end that gs_buf_printf() writes is not content. */
 	data = realloc(buf->data, capacity + 1);
 	if (!data)
-		return -ENOMEM;
+		return refuse_append(buf, -ENOMEM);
 	buf->data = data;
 	buf->capacity_bytes = capacity;
 	return 0;

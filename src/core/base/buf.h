@@ -15,6 +15,7 @@ struct gs_buf {
 	size_t bytes;
 	size_t capacity_bytes;
 	size_t max_bytes;
+	int r; /* the first refusal since the content began: what is there is not whole; or 0 */
 };
 
 #define GS_BUF_INIT(max) ((struct gs_buf){.max_bytes = (max)})
@@ -38,6 +39,7 @@ void *gs_buf_extend(struct gs_buf *buf, size_t bytes);
 static inline void gs_buf_reset(struct gs_buf *buf)
 {
 	buf->bytes = 0;
+	buf->r = 0;
 }
 
 #endif

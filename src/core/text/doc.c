@@ -1,10 +1,8 @@
 #include "core/text/doc.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+
+#include "core/text/put.h"
 
 void gs_doc_begin_map(struct gs_doc *doc, const char *key)
 {
@@ -40,8 +38,9 @@ void gs_doc_put_null(struct gs_doc *doc, const char *key)
 
 void gs_doc_put_u64(struct gs_doc *doc, const char *key, uint64_t v)
 {
-	doc->ops->key(doc, key);
-	gs_pen_printf(doc->pen, "%llu", (unsigned long long)v);
+	char text[24];
+
+	gs_doc_put_spelled(doc, key, text, (size_t)(gs_put_u64(text, v) - text));
 }
 
 void gs_doc_put_u64_if(struct gs_doc *doc, const char *key, uint64_t v, bool known)
@@ -54,12 +53,12 @@ void gs_doc_put_u64_if(struct gs_doc *doc, const char *key, uint64_t v, bool kno
 
 void gs_doc_put_i64_if(struct gs_doc *doc, const char *key, int64_t v, bool known)
 {
-	if (!known) {
+	char text[24];
+
+	if (known)
+		gs_doc_put_spelled(doc, key, text, (size_t)(gs_put_i64(text, v) - text));
+	else
 		gs_doc_put_null(doc, key);
-		return;
-	}
-	doc->ops->key(doc, key);
-	gs_pen_printf(doc->pen, "%lld", (long long)v);
 }
 
 /* Tenths: a printed double would take the decimal sign of the user's language. */
@@ -97,42 +96,24 @@ void gs_doc_put_spelled(struct gs_doc *doc, const char *key, const char *text, s
 	gs_pen_check(doc->pen, gs_buf_put(&doc->pen->buf, text, bytes));
 }
 
-/* RFC 3339 in UTC, with all of its nanoseconds. */
+/* With all of its nanoseconds. */
 void gs_doc_put_time(struct gs_doc *doc, const char *key, int64_t wall_ns)
 {
-	time_t seconds = (time_t)(wall_ns / 1000000000);
-	char date[32] = "", text[64];
-	struct tm tm;
+	char text[GS_PUT_TIME];
 
-	if (wall_ns <= 0 || !gmtime_r(&seconds, &tm) ||
-	    !strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm)) {
+	if (wall_ns <= 0) {
 		gs_doc_put_null(doc, key);
 		return;
 	}
-	snprintf(text, sizeof(text), "%s.%09uZ", date, (unsigned)(wall_ns % 1000000000));
-	gs_doc_put_text(doc, key, text);
+	*gs_put_time(text, wall_ns, 9) = '\0';
+	gs_doc_put_word(doc, key, text);
 }
 
 void gs_pen_double(struct gs_pen *pen, double v)
 {
-	char text[40];
+	char text[GS_PUT_DOUBLE];
 
-	/* Whole numbers of a reasonable size without an exponent: bytes are numbers for all who
-	 * read. */
-	if (v == floor(v) && fabs(v) < 9e15) {
-		gs_pen_printf(pen, "%.0f", v);
-		return;
-	}
-	/* The fewest digits that are read back as the same number. */
-	for (int digits = 6; digits <= 17; digits++) {
-		snprintf(text, sizeof(text), "%.*g", digits, v);
-		if (strtod(text, NULL) == v)
-			break;
-	}
-	for (char *p = text; *p; p++)
-		if (*p == ',')
-			*p = '.';
-	gs_pen_puts(pen, text);
+	gs_pen_check(pen, gs_buf_put(&pen->buf, text, (size_t)(gs_put_double(text, v) - text)));
 }
 
 void gs_doc_put_double(struct gs_doc *doc, const char *key, double v)

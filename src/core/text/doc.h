@@ -60,8 +60,7 @@ void gs_doc_put_word(struct gs_doc *doc, const char *key, const char *text);
 void gs_doc_put_spelled(struct gs_doc *doc, const char *key, const char *text, size_t bytes);
 void gs_doc_put_time(struct gs_doc *doc, const char *key, int64_t wall_ns); /* RFC 3339 */
 
-/* A number as every format of data takes it: shortest, with a point whatever the user's language.
- */
+/* A finite number as every format of data takes it (gs_put_double()). */
 void gs_pen_double(struct gs_pen *pen, double v);
 
 #endif

@@ -1,8 +1,6 @@
 /* Compact, and quick: a long answer has hundreds of thousands of values. */
 #include <math.h>
 #include <string.h>
-#include <stdio.h>
-#include <time.h>
 
 #include "core/text/json.h"
 #include "core/text/put.h"
@@ -122,16 +120,26 @@ void gs_json_null(struct gs_buf *out, const char *key)
 
 void gs_json_time(struct gs_buf *out, const char *key, int64_t wall_ns)
 {
-	time_t s = (time_t)(wall_ns / 1000000000);
-	char text[48];
-	struct tm tm;
-	size_t n;
+	char *p;
 
-	if (wall_ns <= 0 || !gmtime_r(&s, &tm)) {
+	if (wall_ns <= 0) {
 		gs_json_null(out, key);
 		return;
 	}
-	n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(text + n, sizeof(text) - n, ".%03dZ", (int)(wall_ns % 1000000000 / 1000000));
-	gs_json_text(out, key, text);
+	p = begin_value(out, key, GS_PUT_TIME + 2);
+	if (p) {
+		*p++ = '"';
+		p = gs_put_time(p, wall_ns, 3);
+		*p++ = '"';
+	}
+	end_value(out, p);
+}
+
+void gs_json_spelled(struct gs_buf *out, const char *key, const void *text, size_t bytes)
+{
+	char *p = begin_value(out, key, 0);
+
+	end_value(out, p);
+	if (p)
+		(void)gs_buf_put(out, text, bytes);
 }

@@ -1,7 +1,10 @@
 /*
  * A compact JSON document into a buffer, member by member, whatever bytes come in. A key is NULL in
- * lists. Commas are its business. Failures are those of the buffer, which the caller meets when it
- * has all of it.
+ * lists. Commas are its business. What the buffer refused is in its r, which the caller asks when it
+ * has all of it: after a refusal the document is not whole.
+ *
+ * gs_doc is the same for files that people read, too. Numbers, texts and times are spelled by
+ * core/text/put.h and gs_text_json() in both.
  */
 #ifndef GS_CORE_TEXT_JSON_H
 #define GS_CORE_TEXT_JSON_H
@@ -20,6 +23,8 @@ void gs_json_double(struct gs_buf *out, const char *key, double v); /* not finit
 void gs_json_bool(struct gs_buf *out, const char *key, bool v);
 void gs_json_null(struct gs_buf *out, const char *key);
 void gs_json_time(struct gs_buf *out, const char *key,
-		  int64_t wall_ns); /* RFC 3339, UTC; 0: null */
+		  int64_t wall_ns); /* RFC 3339, UTC, ms; 0 or less: null */
+/* A value that is JSON already. */
+void gs_json_spelled(struct gs_buf *out, const char *key, const void *text, size_t bytes);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "core/text/text.h"
 
@@ -55,6 +56,8 @@ static char *put_rare(char *p, double v)
 	return p + n;
 }
 
+/* Every number of every document: whole up to 2^53, else nine digits, which is more than anything
+ * here is measured to, and never fewer than stand before the point. */
 char *gs_put_double(char *p, double v)
 {
 	static const double power[] = {1e0, 1e1, 1e2, 1e3,  1e4,  1e5,  1e6,
@@ -63,10 +66,10 @@ char *gs_put_double(char *p, double v)
 	int before = 1, behind;
 	uint64_t digits, whole;
 
-	if (a < 0x1p53 && a == floor(a)) {
-		if (signbit(v))
+	if (a < 0x1p53 && (a == floor(a) || a >= 999999999)) {
+		if (signbit(v) && a > 0)
 			*p++ = '-';
-		return gs_put_u64(p, (uint64_t)a);
+		return gs_put_u64(p, (uint64_t)llround(a));
 	}
 	if (!(a >= 1e-4 && a < 999999999))
 		return put_rare(p, v);
@@ -90,6 +93,23 @@ char *gs_put_double(char *p, double v)
 	for (int i = behind - 1; i >= 0; i--, digits /= 10)
 		p[i] = (char)('0' + digits % 10);
 	return p + behind;
+}
+
+char *gs_put_time(char *p, int64_t wall_ns, unsigned digits)
+{
+	time_t s = (time_t)(wall_ns / 1000000000);
+	uint32_t rest = (uint32_t)(wall_ns % 1000000000);
+	struct tm tm;
+
+	/* Of 64 bits of ns all years have four digits. */
+	gmtime_r(&s, &tm);
+	p += strftime(p, GS_PUT_TIME - 16, "%Y-%m-%dT%H:%M:%S", &tm);
+	if (digits)
+		*p++ = '.';
+	for (uint32_t unit = 100000000; digits; digits--, unit /= 10)
+		*p++ = (char)('0' + rest / unit % 10);
+	*p++ = 'Z';
+	return p;
 }
 
 char *gs_put_hex(char *p, uint64_t v)
@@ -196,7 +216,7 @@ char *gs_put_utf8(char *p, const char *text, size_t max_bytes)
 	return p;
 }
 
-static char *put_json_escape(char *p, uint8_t c)
+char *gs_put_json_escape(char *p, uint8_t c)
 {
 	static const char named[] = "\bb\tt\nn\ff\rr\"\"\\\\";
 
@@ -227,7 +247,7 @@ char *gs_put_json(char *p, const char *text, size_t max_bytes)
 			continue;
 		}
 		if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f)
-			p = put_json_escape(p, c);
+			p = gs_put_json_escape(p, c);
 		else
 			*p++ = (char)c;
 		s++;

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/text/put.h"
+
 #define REPLACEMENT 0xfffdu
 
 uint32_t gs_text_decode(const char *text, size_t *ret_bytes)
@@ -96,12 +98,11 @@ int gs_text_utf8(struct gs_buf *buf, const char *text)
 
 static int put_json_char(struct gs_buf *buf, uint32_t c, const char *p, size_t n)
 {
-	static const char short_for[] = "\"\\\b\f\n\r\t", shorts[] = "\"\\bfnrt";
-	const char *s = c < 0x80 ? strchr(short_for, (int)c) : NULL;
-	const char two[2] = {'\\', s ? shorts[s - short_for] : 0};
+	char escape[6];
 
-	if (s)
-		return gs_buf_put(buf, two, sizeof(two));
+	if (c < 0x20 || c == 0x7f || c == '"' || c == '\\')
+		return gs_buf_put(buf, escape,
+				  (size_t)(gs_put_json_escape(escape, (uint8_t)c) - escape));
 	if (c > 0xffff && is_odd(c)) {
 		c -= 0x10000;
 		return gs_buf_printf(buf, "\\u%04x\\u%04x", 0xd800 | c >> 10, 0xdc00 | (c & 0x3ff));

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "core/text/json.h"
 #include "net/http/http_int.h"
 
 #define WORTH_BYTES 1024 /* less is not made smaller in packets by compression */
@@ -228,13 +229,9 @@ void gs_http_error(struct gs_http_reply *reply, int status, const char *text)
 		return;
 	}
 	reply->type = "application/json";
-	(void)gs_buf_printf(&reply->body, "{\"error\":{\"code\":\"%s\",\"message\":\"",
-			    error_code(status));
-	for (const char *p = text; *p; p++)
-		if ((unsigned char)*p < 0x20)
-			(void)gs_buf_printf(&reply->body, "\\u%04x", (unsigned)*p);
-		else
-			(void)gs_buf_printf(&reply->body, "%s%c",
-					    *p == '"' || *p == '\\' ? "\\" : "", *p);
-	(void)gs_buf_puts(&reply->body, "\"}}\n");
+	gs_json_open(&reply->body, NULL, '{');
+	gs_json_open(&reply->body, "error", '{');
+	gs_json_text(&reply->body, "code", error_code(status));
+	gs_json_text(&reply->body, "message", text);
+	(void)gs_buf_puts(&reply->body, "}}\n");
 }

@@ -6,6 +6,8 @@
 #include <time.h>
 
 #include "output/notify/notify_int.h"
+#include "core/text/json.h"
+#include "core/text/put.h"
 #include "core/text/text.h"
 
 static const char *event_name(enum gs_alert_event e)
@@ -15,13 +17,9 @@ static const char *event_name(enum gs_alert_event e)
 
 static int put_time(struct gs_buf *out, int64_t wall_ns)
 {
-	time_t s = (time_t)(wall_ns / 1000000000);
-	struct tm tm;
+	char text[GS_PUT_TIME];
 
-	gmtime_r(&s, &tm);
-	return gs_buf_printf(out, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", tm.tm_year + 1900,
-			     tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
-			     (int)(wall_ns / 1000000 % 1000));
+	return gs_buf_put(out, text, (size_t)(gs_put_time(text, wall_ns, 3) - text));
 }
 
 struct writer {
@@ -35,95 +33,64 @@ static void append_text(struct writer *w, const char *text)
 		w->r = gs_buf_puts(w->out, text);
 }
 
-static void put_text(struct writer *w, const char *lead, const char *key, const char *value)
-{
-	append_text(w, lead);
-	if (w->r == 0)
-		w->r = gs_text_json(w->out, key);
-	append_text(w, ": ");
-	if (w->r == 0)
-		w->r = gs_text_json(w->out, value);
-}
-
-static void put_when(struct writer *w, const char *key, int64_t wall_ns)
-{
-	append_text(w, ", \"");
-	append_text(w, key);
-	append_text(w, "\": ");
-	if (!wall_ns) {
-		append_text(w, "null");
-		return;
-	}
-	append_text(w, "\"");
-	if (w->r == 0)
-		w->r = put_time(w->out, wall_ns);
-	append_text(w, "\"");
-}
-
-static void put_number(struct writer *w, double v)
-{
-	if (w->r == 0)
-		w->r = isfinite(v) ? gs_buf_printf(w->out, "%.15g", v)
-				   : gs_buf_puts(w->out, "null");
-}
-
 int gs_notify_payload_json(const struct gs_alert_message *m, struct gs_buf *out)
 {
-	struct writer w = {out, 0};
-
-	put_text(&w, "{", "status", event_name(m->event));
-	put_text(&w, ", ", "id", m->key);
-	put_text(&w, ", ", "rule", m->rule);
-	put_text(&w, ", ", "severity", gs_alert_severity_name(m->severity));
-	put_text(&w, ", ", "host", m->host);
-	put_text(&w, ", \"subject\": {", "kind", gs_alert_kind_name(m->kind));
-	put_text(&w, ", ", "id", m->id);
-	put_text(&w, ", ", "title", m->title);
-	append_text(&w, "}, \"labels\": {");
+	gs_json_open(out, NULL, '{');
+	gs_json_text(out, "status", event_name(m->event));
+	gs_json_text(out, "id", m->key);
+	gs_json_text(out, "rule", m->rule);
+	gs_json_text(out, "severity", gs_alert_severity_name(m->severity));
+	gs_json_text(out, "host", m->host);
+	gs_json_open(out, "subject", '{');
+	gs_json_text(out, "kind", gs_alert_kind_name(m->kind));
+	gs_json_text(out, "id", m->id);
+	gs_json_text(out, "title", m->title);
+	gs_json_close(out, '}');
+	gs_json_open(out, "labels", '{');
 	for (size_t i = 0; i < m->n_labels; i++)
-		put_text(&w, i ? ", " : "", m->label[i].name, m->label[i].value);
-	append_text(&w, "}");
-	put_text(&w, ", ", "condition", m->condition);
-	append_text(&w, ", \"values\": {");
-	for (size_t i = 0; i < m->n_evidence; i++) {
-		append_text(&w, i ? ", \"" : "\"");
-		append_text(&w, m->evidence[i].key);
-		append_text(&w, "\": ");
-		put_number(&w, m->evidence[i].value);
-	}
-	append_text(&w, "}");
-	put_text(&w, ", ", "message", m->text);
-	put_when(&w, "starts_at", m->start_wall_ns);
-	put_when(&w, "ends_at", m->end_wall_ns);
+		gs_json_text(out, m->label[i].name, m->label[i].value);
+	gs_json_close(out, '}');
+	gs_json_text(out, "condition", m->condition);
+	gs_json_open(out, "values", '{');
+	for (size_t i = 0; i < m->n_evidence; i++)
+		gs_json_double(out, m->evidence[i].key, m->evidence[i].value);
+	gs_json_close(out, '}');
+	gs_json_text(out, "message", m->text);
+	gs_json_time(out, "starts_at", m->start_wall_ns);
+	gs_json_time(out, "ends_at", m->end_wall_ns);
 	if (m->event == GS_ALERT_END)
-		put_text(&w, ", ", "ended_because", m->cause);
-	append_text(&w, "}\n");
-	return w.r;
+		gs_json_text(out, "ended_because", m->cause);
+	(void)gs_buf_puts(out, "}\n");
+	return out->r;
 }
 
 int gs_notify_payload_alertmanager(const struct gs_alert_message *m, int64_t now_wall_ns,
 				   uint64_t repeat_ns, struct gs_buf *out)
 {
-	struct writer w = {out, 0};
 	/* As Prometheus does it: over after four repeats that did not come. */
 	int64_t end_ns =
 		m->event == GS_ALERT_END ? m->end_wall_ns : now_wall_ns + 4 * (int64_t)repeat_ns;
 
-	put_text(&w, "[{\"labels\": {", "alertname", m->rule);
-	put_text(&w, ", ", "severity", gs_alert_severity_name(m->severity));
-	put_text(&w, ", ", "instance", m->host);
-	put_text(&w, ", ", "subject", gs_alert_kind_name(m->kind));
-	put_text(&w, ", ", "subject_id", m->id);
+	gs_json_open(out, NULL, '[');
+	gs_json_open(out, NULL, '{');
+	gs_json_open(out, "labels", '{');
+	gs_json_text(out, "alertname", m->rule);
+	gs_json_text(out, "severity", gs_alert_severity_name(m->severity));
+	gs_json_text(out, "instance", m->host);
+	gs_json_text(out, "subject", gs_alert_kind_name(m->kind));
+	gs_json_text(out, "subject_id", m->id);
 	for (size_t i = 0; i < m->n_labels; i++)
-		put_text(&w, ", ", m->label[i].name, m->label[i].value);
-	put_text(&w, "}, \"annotations\": {", "summary", m->title);
-	put_text(&w, ", ", "description", m->text);
-	put_text(&w, ", ", "condition", m->condition);
-	append_text(&w, "}");
-	put_when(&w, "startsAt", m->start_wall_ns);
-	put_when(&w, "endsAt", end_ns);
-	append_text(&w, "}]\n");
-	return w.r;
+		gs_json_text(out, m->label[i].name, m->label[i].value);
+	gs_json_close(out, '}');
+	gs_json_open(out, "annotations", '{');
+	gs_json_text(out, "summary", m->title);
+	gs_json_text(out, "description", m->text);
+	gs_json_text(out, "condition", m->condition);
+	gs_json_close(out, '}');
+	gs_json_time(out, "startsAt", m->start_wall_ns);
+	gs_json_time(out, "endsAt", end_ns);
+	(void)gs_buf_puts(out, "}]\n");
+	return out->r;
 }
 
 int gs_notify_payload_line(const struct gs_alert_message *m, int64_t now_wall_ns, bool journal,

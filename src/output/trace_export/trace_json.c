@@ -8,6 +8,9 @@
  *   {...}
  *   ],"gpuscopeEnd":{...}}
  *
+ * Not by gs_doc or gs_json: a line takes some 70 ns so, ten times that as a document, and a trace has
+ * millions of them. Texts and numbers are spelled by core/text/put.h, as theirs are.
+ *
  * A file that was cut is what those readers accept too: they take the missing end for granted.
  */
 #include "output/trace_export/export_int.h"

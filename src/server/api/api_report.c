@@ -237,10 +237,15 @@ static int put_document(struct gs_buf *b, const struct gs_buf *text, enum gs_htt
 	GS_FREE char *shown = NULL;
 	int r;
 
-	if (see == GS_HTTP_SEE_WHOLE)
-		return gs_buf_put(b, text->data, text->bytes);
+	if (see == GS_HTTP_SEE_WHOLE) {
+		gs_json_spelled(b, "document", text->data, text->bytes);
+		return b->r;
+	}
 	r = gs_scrub_json((const char *)text->data, text->bytes, see == GS_HTTP_SEE_NAMES, &shown);
-	return r < 0 ? r : gs_buf_puts(b, shown);
+	if (r < 0)
+		return r;
+	gs_json_spelled(b, "document", shown, strlen(shown));
+	return b->r;
 }
 
 static void show_report(struct inquiry *l, struct gs_store *store, struct gs_http_reply *reply)
@@ -258,7 +263,6 @@ static void show_report(struct inquiry *l, struct gs_store *store, struct gs_htt
 		b = gs_live_json(reply);
 		j_open(b, NULL, '{');
 		put_row(b, &row);
-		(void)gs_buf_puts(b, ",\"document\":");
 		r = put_document(b, &text, l->see);
 		j_close(b, '}');
 		if (r < 0)

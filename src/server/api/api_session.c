@@ -317,6 +317,7 @@ GS_API_HANDLER(api_session)
 
 static int put_annotation(void *ctx, const struct gs_store_annotation *m)
 {
+	const char *values = m->values && m->values[0] ? m->values : "{}";
 	struct gs_buf *b = ctx;
 
 	j_open(b, NULL, '{');
@@ -324,7 +325,7 @@ static int put_annotation(void *ctx, const struct gs_store_annotation *m)
 	j_text(b, "kind", m->kind);
 	j_text(b, "name", m->name);
 	/* An object of numbers, which this program wrote. */
-	(void)gs_buf_printf(b, ",\"values\":%s", m->values && m->values[0] ? m->values : "{}");
+	gs_json_spelled(b, "values", values, strlen(values));
 	j_close(b, '}');
 	return 0;
 }

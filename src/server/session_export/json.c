@@ -20,44 +20,6 @@ struct json {
 
 /* --- plain values --- */
 
-/* Six digits behind the point at most: more are noise of the arithmetic. Numbers are most of a
- * file, so they are made of two integers. */
-static void put_number(struct gs_doc *doc, const char *key, double v)
-{
-	char text[48], *p = text;
-	int64_t millionths;
-
-	if (!isfinite(v)) {
-		gs_doc_put_null(doc, key);
-		return;
-	}
-	if (fabs(v) >= 1e9) {
-		if (fabs(v) >= 1e15 || v != floor(v)) {
-			gs_doc_put_double(doc, key, v);
-			return;
-		}
-		p = gs_put_i64(p, (int64_t)v);
-		gs_doc_put_spelled(doc, key, text, (size_t)(p - text));
-		return;
-	}
-	millionths = llround(v * 1e6);
-	if (millionths < 0) {
-		*p++ = '-';
-		millionths = -millionths;
-	}
-	p = gs_put_u64(p, (uint64_t)millionths / 1000000);
-	if (millionths % 1000000) {
-		int64_t rest = millionths % 1000000;
-
-		*p++ = '.';
-		for (int64_t unit = 100000; rest; unit /= 10) {
-			*p++ = (char)('0' + rest / unit);
-			rest %= unit;
-		}
-	}
-	gs_doc_put_spelled(doc, key, text, (size_t)(p - text));
-}
-
 /* A mean times a factor; in the other flavour a text of two digits behind the point. */
 static void put_mean(struct json *j, const char *key, const struct session_export_mean *m,
 		     double ours, double theirs)
@@ -66,7 +28,7 @@ static void put_mean(struct json *j, const char *key, const struct session_expor
 	char text[512] = "nan";
 
 	if (!j->gswarm) {
-		put_number(&j->doc, key, v * ours);
+		gs_doc_put_double(&j->doc, key, v * ours);
 		return;
 	}
 	if (!isnan(v))
@@ -149,8 +111,8 @@ static void put_extras(struct json *j, const struct session_export_frame *frame)
 				value_of(j, frame, i, ARCHIVE_N_VALUES + k);
 
 			if (m && m->n)
-				put_number(&j->doc, gs_gpu_field_info(j->f.field[k])->key,
-					   m->sum / m->n);
+				gs_doc_put_double(&j->doc, gs_gpu_field_info(j->f.field[k])->key,
+						  m->sum / m->n);
 		}
 		gs_doc_end(&j->doc);
 	}
@@ -245,16 +207,17 @@ static void put_device(struct json *j, const struct session_export_gpu *g)
 	put_mean(j, "avg_gpu_util", &g->util, 100, 1);
 	put_mean(j, "avg_gpu_memory", &g->memory, 100, 1);
 	if (!j->gswarm) {
-		put_number(doc, "p50_gpu_util", percentile_of(g, 0.5));
-		put_number(doc, "p95_gpu_util", percentile_of(g, 0.95));
-		put_number(doc, "max_gpu_util", known_or_nan(&g->util, g->util_max * 100));
-		put_number(doc, "max_gpu_memory", known_or_nan(&g->memory, g->memory_max * 100));
-		put_number(doc, "avg_dram_active", mean_of(&g->dram) * 100);
-		put_number(doc, "avg_power_watts", mean_of(&g->power));
-		put_number(doc, "max_power_watts", known_or_nan(&g->power, g->power_max));
-		put_number(doc, "max_temperature_celsius",
-			   known_or_nan(&g->temperature, g->temperature_max));
-		put_number(doc, "energy_joules", gs_energy_joules(&g->energy));
+		gs_doc_put_double(doc, "p50_gpu_util", percentile_of(g, 0.5));
+		gs_doc_put_double(doc, "p95_gpu_util", percentile_of(g, 0.95));
+		gs_doc_put_double(doc, "max_gpu_util", known_or_nan(&g->util, g->util_max * 100));
+		gs_doc_put_double(doc, "max_gpu_memory",
+				  known_or_nan(&g->memory, g->memory_max * 100));
+		gs_doc_put_double(doc, "avg_dram_active", mean_of(&g->dram) * 100);
+		gs_doc_put_double(doc, "avg_power_watts", mean_of(&g->power));
+		gs_doc_put_double(doc, "max_power_watts", known_or_nan(&g->power, g->power_max));
+		gs_doc_put_double(doc, "max_temperature_celsius",
+				  known_or_nan(&g->temperature, g->temperature_max));
+		gs_doc_put_double(doc, "energy_joules", gs_energy_joules(&g->energy));
 		gs_doc_put_u64(doc, "samples", g->n_samples);
 		gs_doc_put_u64(doc, "frames", g->n_frames);
 		gs_doc_put_word(doc, "uuid", g->uuid);
@@ -424,7 +387,7 @@ static void put_head(struct json *j)
 	if (j->gswarm)
 		return;
 	gs_doc_put_word(doc, "state", gs_store_session_state_name(s->state));
-	put_number(doc, "interval_seconds", (double)j->f.interval_ns / 1e9);
+	gs_doc_put_double(doc, "interval_seconds", (double)j->f.interval_ns / 1e9);
 	list_of(j, "nodes", s->nodes);
 	list_of(j, "metrics", s->metrics);
 	list_of(j, "report_metrics", s->report_metrics);

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -80,6 +81,9 @@ static void no_more_room(void **state)
 	}
 	gs_json_close(&b, '}');
 	assert_true(b.bytes <= 64);
+	assert_int_equal(b.r, -ENOBUFS);
+	gs_buf_reset(&b);
+	assert_int_equal(b.r, 0);
 	gs_buf_fini(&b);
 }
 
@@ -121,12 +125,86 @@ static void flat_documents(void **state)
 	assert_string_equal(written, wanted);
 }
 
+/* Without blanks outside of texts. */
+static void pack_json(char *text)
+{
+	bool quoted = false;
+	char *to = text;
+
+	for (const char *p = text; *p; p++) {
+		if (*p == '\\' && quoted)
+			*to++ = *p++;
+		else if (*p == '"')
+			quoted = !quoted;
+		if (quoted || (*p != ' ' && *p != '\n'))
+			*to++ = *p;
+	}
+	*to = 0;
+}
+
+static const double both_numbers[] = {0,     -0.0, 1,        0.1,       1.0 / 3,       2.0 / 3e6,
+				      1e-7,  1e22, -2.5,     1e15,      85899345920,   0.1 + 0.2,
+				      99.95, NAN,  INFINITY, -INFINITY, 1764041234.75, 0x1p53 - 1};
+static const char *const both_texts[] = {
+	"",          "plain",        "say \"x\" \\ /",   "\t\b\f\n\r\x01\x1f\x7f",
+	"\xff\xc3",  "\xe2\x80\xae", "\xf0\x9f\x98\x80", "\xf0\x9f\xbf\xbe",
+	"</script>", "\xc2\x85"};
+
+/* What people read and what programs ask for say the same in the same bytes. */
+static void one_spelling(void **state)
+{
+	char written[8192] = "";
+	FILE *out = fmemopen(written, sizeof(written), "w");
+	struct gs_pen pen;
+	struct gs_doc doc = {.ops = &gs_doc_json, .pen = &pen};
+	struct gs_buf b = GS_BUF_INIT(sizeof(written));
+
+	gs_pen_open(&pen, out);
+	gs_doc_begin_map(&doc, NULL);
+	gs_json_open(&b, NULL, '{');
+	gs_doc_begin_list(&doc, "numbers", GS_ARRAY_LEN(both_numbers));
+	gs_json_open(&b, "numbers", '[');
+	for (size_t i = 0; i < GS_ARRAY_LEN(both_numbers); i++) {
+		gs_doc_put_double(&doc, NULL, both_numbers[i]);
+		gs_json_double(&b, NULL, both_numbers[i]);
+	}
+	gs_doc_end(&doc);
+	gs_json_close(&b, ']');
+	for (size_t i = 0; i < GS_ARRAY_LEN(both_texts); i++) {
+		gs_doc_put_word(&doc, both_texts[i], both_texts[i]);
+		gs_json_text(&b, both_texts[i], both_texts[i]);
+	}
+	gs_doc_put_u64(&doc, "most", UINT64_MAX);
+	gs_json_u64(&b, "most", UINT64_MAX);
+	gs_doc_put_i64_if(&doc, "least", INT64_MIN, true);
+	gs_json_i64(&b, "least", INT64_MIN);
+	gs_doc_put_bool(&doc, "yes", true);
+	gs_json_bool(&b, "yes", true);
+	gs_doc_put_null(&doc, "unknown");
+	gs_json_null(&b, "unknown");
+	gs_doc_put_time(&doc, "never", 0);
+	gs_json_time(&b, "never", 0);
+	gs_doc_put_spelled(&doc, "spelled", "{}", 2);
+	gs_json_spelled(&b, "spelled", "{}", 2);
+	gs_doc_end(&doc);
+	gs_json_close(&b, '}');
+	assert_int_equal(gs_pen_close(&pen), 0);
+	fclose(out);
+	pack_json(written);
+	assert_int_equal(b.r, 0);
+	assert_int_equal(gs_buf_put(&b, "", 1), 0);
+	assert_string_equal((char *)b.data, written);
+	assert_non_null(strstr(written, "[0,0,1,0.1,0.333333333,6.66666667e-07,1e-07,1e+22,-2.5,"
+					"1000000000000000,85899345920,0.3,99.95,null,null,null,"
+					"1764041235,9007199254740991]"));
+	gs_buf_fini(&b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_document),
-		cmocka_unit_test(numbers),
-		cmocka_unit_test(no_more_room),
+		cmocka_unit_test(one_spelling),   cmocka_unit_test(a_document),
+		cmocka_unit_test(numbers),        cmocka_unit_test(no_more_room),
 		cmocka_unit_test(flat_documents),
 	};
 

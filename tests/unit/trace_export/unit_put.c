@@ -66,6 +66,10 @@ static void doubles(void **state)
 		snprintf(want, sizeof(want), "%.0f", whole[i]);
 		expect(gs_put_double(out, whole[i]), want);
 	}
+	/* What stands before the point is there, however long; a zero has no sign. */
+	expect(gs_put_double(out, 1764041234.75), "1764041235");
+	expect(gs_put_double(out, -0x1p52 - 1), "-4503599627370497");
+	expect(gs_put_double(out, -0.0), "0");
 	for (int i = 0; i < 200000; i++) {
 		double d = (double)(v >> 11) / (double)(1ull << 53) * pow(10, i % 14 - 4);
 
@@ -81,6 +85,15 @@ static void doubles(void **state)
 		expect(gs_put_double(out, d), want);
 		v = v * 6364136223846793005ull + 1442695040888963407ull;
 	}
+}
+
+static void times(void **state)
+{
+	expect(gs_put_time(out, 1700000000123456789, 9), "2023-11-14T22:13:20.123456789Z");
+	expect(gs_put_time(out, 1700000000123456789, 3), "2023-11-14T22:13:20.123Z");
+	expect(gs_put_time(out, 1700000000123456789, 0), "2023-11-14T22:13:20Z");
+	expect(gs_put_time(out, 1, 9), "1970-01-01T00:00:00.000000001Z");
+	expect(gs_put_time(out, INT64_MAX, 9), "2262-04-11T23:47:16.854775807Z");
 }
 
 #define BAD "\xef\xbf\xbd"
@@ -145,10 +158,8 @@ static void cut(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(numbers),
-		cmocka_unit_test(doubles),
-		cmocka_unit_test(foreign_texts),
-		cmocka_unit_test(cut),
+		cmocka_unit_test(numbers),       cmocka_unit_test(doubles), cmocka_unit_test(times),
+		cmocka_unit_test(foreign_texts), cmocka_unit_test(cut),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
