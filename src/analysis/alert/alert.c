@@ -1,5 +1,6 @@
 /* The memory of rules: which fires for which subject, since when, and what may be sent. */
 #include "analysis/alert/alert_int.h"
+#include "core/base/vec.h"
 
 #include <errno.h>
 #include <math.h>
@@ -67,16 +68,9 @@ static struct entry *add_entry(struct gs_alerts *a, uint64_t key)
 {
 	struct entry *e;
 
-	if (a->n_entries == a->n_room && a->n_room < GS_ALERT_ENTRIES_MAX) {
-		size_t n = a->n_room ? 2 * a->n_room : 64;
-		struct entry *bigger = reallocarray(a->entry, n, sizeof(*bigger));
-
-		if (bigger) {
-			a->entry = bigger;
-			a->n_room = n;
-		}
-	}
-	if (a->n_entries == a->n_room || gs_map_put(&a->by_key, key, a->n_entries) < 0) {
+	if (a->n_entries >= GS_ALERT_ENTRIES_MAX ||
+	    !gs_vec_reserve(&a->entry, &a->n_room, a->n_entries + 1) ||
+	    gs_map_put(&a->by_key, key, a->n_entries) < 0) {
 		a->stats.full++;
 		return NULL;
 	}

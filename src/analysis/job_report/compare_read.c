@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "analysis/job_report/compare_int.h"
 
 #define FILE_MAX (64u << 20)
@@ -120,15 +121,8 @@ static void read_job(const json_t *job, double start_s, double session_s,
 
 struct gs_job_report_row *gs_job_report_new_row(struct gs_job_report_comparison *c)
 {
-	if (c->n_rows == c->capacity) {
-		size_t more = c->capacity ? c->capacity * 2 : 64;
-		void *p = realloc(c->rows, more * sizeof(*c->rows));
-
-		if (!p)
-			return NULL;
-		c->rows = p;
-		c->capacity = more;
-	}
+	if (!gs_vec_reserve(&c->rows, &c->capacity, c->n_rows + 1))
+		return NULL;
 	memset(&c->rows[c->n_rows], 0, sizeof(*c->rows));
 	return &c->rows[c->n_rows++];
 }

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "core/base/secret.h"
+#include "core/base/vec.h"
 #include "server/head/head.h"
 
 #define TOKEN_BYTES    256
@@ -59,10 +60,9 @@ static int add_line(const char *path, unsigned number, char *line, struct token 
 		return gs_err_set(err, -EINVAL,
 				  "%s:%u: a token has 8 to %d letters; at most %d lines", path,
 				  number, TOKEN_BYTES - 1, TOKENS_MAX);
-	grown = reallocarray(*list, *n + 1, sizeof(*grown));
-	if (!grown)
+	if (!gs_vec_reserve_next(list, *n))
 		return gs_err_set(err, -ENOMEM, "no memory");
-	*list = grown;
+	grown = *list;
 	memset(&grown[*n], 0, sizeof(*grown));
 	memcpy(grown[*n].text, text, strlen(text));
 	snprintf(grown[*n].names, NAMES_BYTES, "%s", names ? names : "");

@@ -5,6 +5,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/fmt.h"
+#include "core/base/vec.h"
 #include "commands/head/session.h"
 #include "core/text/doc.h"
 #include "core/text/text.h"
@@ -254,12 +255,11 @@ static int add_session(void *ctx, const struct gs_store_session *s)
 {
 	struct rows *l = ctx;
 	struct gs_store_tally tally = {0};
-	Gpuscope__V1__Session **more = reallocarray(l->session, l->n + 1, sizeof(*more)), *m;
+	Gpuscope__V1__Session *m;
 	int r;
 
-	if (!more)
+	if (!gs_vec_reserve_next(&l->session, l->n))
 		return -ENOMEM;
-	l->session = more;
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return -ENOMEM;

@@ -21,6 +21,7 @@
 #include "core/base/output.h"
 #include "commands/common/cli.h"
 #include "core/base/foreign.h"
+#include "core/base/vec.h"
 #include "core/sandbox/sandbox.h"
 #include "core/text/json.h"
 #include "core/text/text.h"
@@ -249,16 +250,7 @@ static int keep_function(struct probes *p, const struct gs_elf_function *f,
 {
 	char *name = strdup(f->name);
 
-	if (name && p->n_functions == p->functions_room) {
-		size_t room = p->functions_room ? p->functions_room * 2 : 1024;
-		struct function *more = reallocarray(p->functions, room, sizeof(*more));
-
-		if (more) {
-			p->functions = more;
-			p->functions_room = room;
-		}
-	}
-	if (!name || p->n_functions == p->functions_room) {
+	if (!name || !gs_vec_reserve(&p->functions, &p->functions_room, p->n_functions + 1)) {
 		free(name);
 		return -ENOMEM;
 	}
@@ -403,15 +395,9 @@ static void open_file(struct probes *p, const char *open_path, const char *path)
 	char *name = strdup(path);
 	int r = name ? gs_foreign_open(open_path, NULL, &file) : -ENOMEM;
 
-	if (r == 0 && p->n_opened == p->files_room) {
-		size_t room = p->files_room ? p->files_room * 2 : 64;
-		struct opened *more =
-			room > MAX_FILES ? NULL : reallocarray(p->files, room, sizeof(*more));
-
-		r = more ? 0 : -ENOMEM;
-		p->files = more ? more : p->files;
-		p->files_room = more ? room : p->files_room;
-	}
+	if (r == 0 && (p->n_opened == MAX_FILES ||
+		       !gs_vec_reserve(&p->files, &p->files_room, p->n_opened + 1)))
+		r = -ENOMEM;
 	if (r == 0) {
 		p->files[p->n_opened++] = (struct opened){gs_take_fd(&file.fd), gs_take(name)};
 	} else if (r == -EINVAL) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/fmt.h"
+#include "core/base/vec.h"
 #include "commands/common/cli.h"
 #include "commands/main/top.h"
 #include "pipeline/recording/recording.h"
@@ -65,15 +66,8 @@ static int read_moment(struct top_replay *p, struct gs_node_snapshot **ret, stru
 
 static int note_position(struct top_replay *p)
 {
-	if (p->n == p->room) {
-		size_t room = p->room ? p->room * 2 : 256;
-		void *m = realloc(p->moments, room * sizeof(*p->moments));
-
-		if (!m)
-			return -ENOMEM;
-		p->moments = m;
-		p->room = room;
-	}
+	if (!gs_vec_reserve(&p->moments, &p->room, p->n + 1))
+		return -ENOMEM;
 	p->moments[p->n++] = p->begun;
 	return 0;
 }

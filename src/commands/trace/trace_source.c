@@ -14,6 +14,7 @@
 #include "core/base/foreign.h"
 #include "core/base/map.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 
 #define MAX_NOTES      4096u        /* processes */
 #define MAX_LINES      1000u        /* of a summary, the most expensive ones */
@@ -150,16 +151,10 @@ static struct note *note_of(struct trace_source *s, uint32_t pid)
 
 static struct note *add_note(struct trace_source *s, uint32_t pid)
 {
-	struct note *more = s->notes;
-
 	if (s->n_notes == MAX_NOTES)
 		return NULL;
-	/* Grown at powers of two. */
-	if ((s->n_notes & (s->n_notes - 1)) == 0)
-		more = realloc(s->notes, (s->n_notes ? s->n_notes * 2 : 1) * sizeof(*more));
-	if (!more)
+	if (!gs_vec_reserve_next(&s->notes, s->n_notes))
 		return NULL;
-	s->notes = more;
 	if (gs_map_put(&s->by_pid, pid, s->n_notes) < 0)
 		return NULL;
 	return &s->notes[s->n_notes++];

@@ -21,6 +21,7 @@
 #include "core/base/log.h"
 #include "core/base/map.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 
 #define FILE_TIMES      4u         /* a file may be read so many times at once */
 #define FILE_MIN_BYTES  (8u << 20) /* and a small one so much */
@@ -228,15 +229,8 @@ static struct user *user_of(struct gs_guard *g, uint32_t uid)
 
 	if (gs_map_get(&g->user_of_uid, uid, &i))
 		return &g->users[i];
-	if (g->n_users == g->capacity) {
-		size_t capacity = g->capacity ? 2 * g->capacity : 16;
-		struct user *users = realloc(g->users, capacity * sizeof(*users));
-
-		if (!users)
-			return NULL;
-		g->users = users;
-		g->capacity = capacity;
-	}
+	if (!gs_vec_reserve(&g->users, &g->capacity, g->n_users + 1))
+		return NULL;
 	if (gs_map_put(&g->user_of_uid, uid, g->n_users) < 0)
 		return NULL;
 	g->users[g->n_users] =

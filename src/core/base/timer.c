@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "core/base/timer.h"
+#include "core/base/vec.h"
 
 static void place_timer(struct gs_timers *t, size_t i, struct gs_timer *timer)
 {
@@ -47,15 +48,8 @@ int gs_timer_set(struct gs_timers *t, struct gs_timer *timer, uint64_t due_ns)
 		return 0;
 	}
 	if (!i) {
-		if (t->n == t->room) {
-			size_t room = t->room ? t->room * 2 : 64;
-			struct gs_timer **more = realloc(t->heap, room * sizeof(struct gs_timer *));
-
-			if (!more)
-				return -ENOMEM;
-			t->heap = more;
-			t->room = room;
-		}
+		if (!gs_vec_reserve(&t->heap, &t->room, t->n + 1))
+			return -ENOMEM;
 		i = ++t->n;
 		place_timer(t, i - 1, timer);
 	}

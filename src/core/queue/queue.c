@@ -20,6 +20,7 @@
 
 #include "core/base/buf.h"
 #include "core/base/clock.h"
+#include "core/base/vec.h"
 
 struct queue_state {
 	uint32_t magic, crc; /* of what follows */
@@ -133,12 +134,10 @@ static int list_files(int dir_fd, uint64_t **ret_seqs, size_t *ret_n)
 		queue_segment_name(seq, name);
 		if (strcmp(end, ".batches") != 0 || strcmp(name, e->d_name) != 0)
 			continue;
-		uint64_t *more = reallocarray(seqs, n + 1, sizeof(*seqs));
-		if (!more) {
+		if (!gs_vec_reserve_next(&seqs, n)) {
 			r = -ENOMEM;
 			break;
 		}
-		seqs = more;
 		seqs[n++] = seq;
 	}
 	closedir(d);
@@ -153,15 +152,8 @@ static int list_files(int dir_fd, uint64_t **ret_seqs, size_t *ret_n)
 
 static int add_segment(struct gs_queue *s, const struct queue_segment *segment)
 {
-	if (s->n == s->n_max) {
-		uint32_t n_max = s->n_max ? s->n_max * 2 : 16;
-		struct queue_segment *more = reallocarray(s->segment, n_max, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		s->segment = more;
-		s->n_max = n_max;
-	}
+	if (!gs_vec_reserve(&s->segment, &s->n_max, s->n + 1))
+		return -ENOMEM;
 	s->segment[s->n++] = *segment;
 	return 0;
 }
@@ -204,16 +196,7 @@ static void count_lost(struct gs_queue *s, uint32_t n_samples)
 /* It made room. When it is on its way to the head, only the head knows whether it is lost. */
 static void count_dropped(struct gs_queue *s, const struct queue_where *w)
 {
-	if (w->seq <= s->sent_seq && s->n_flying == s->n_flying_max) {
-		size_t n_max = s->n_flying_max ? s->n_flying_max * 2 : 64;
-		struct queue_flying *more = reallocarray(s->flying, n_max, sizeof(*more));
-
-		if (more) {
-			s->flying = more;
-			s->n_flying_max = n_max;
-		}
-	}
-	if (w->seq <= s->sent_seq && s->n_flying < s->n_flying_max)
+	if (w->seq <= s->sent_seq && gs_vec_reserve(&s->flying, &s->n_flying_max, s->n_flying + 1))
 		s->flying[s->n_flying++] =
 			(struct queue_flying){.seq = w->seq, .n_samples = w->n_samples};
 	else

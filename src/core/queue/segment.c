@@ -12,6 +12,7 @@
 #include <zlib.h>
 
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 
 void queue_segment_name(uint64_t first_seq, char out[40])
 {
@@ -29,15 +30,8 @@ static uint32_t crc_of(const struct queue_entry *e, const uint8_t *data)
 
 static int remember_entry(struct queue_segment *s, const struct queue_entry *e)
 {
-	if (s->n == s->n_max) {
-		uint32_t n_max = s->n_max ? s->n_max * 2 : 64;
-		struct queue_where *w = reallocarray(s->where, n_max, sizeof(*w));
-
-		if (!w)
-			return -ENOMEM;
-		s->where = w;
-		s->n_max = n_max;
-	}
+	if (!gs_vec_reserve(&s->where, &s->n_max, s->n + 1))
+		return -ENOMEM;
 	s->where[s->n++] = (struct queue_where){
 		.seq = e->seq, .off = s->bytes, .bytes = e->bytes, .n_samples = e->n_samples};
 	s->bytes += (uint32_t)sizeof(*e) + e->bytes;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/map.h"
+#include "core/base/vec.h"
 #include "model/trace/event.h"
 
 /* Records of one kind by id, each a copy of its own. */
@@ -73,20 +74,9 @@ static int table_set(struct table *t, uint32_t id, void *value)
 		free(value);
 		return -EINVAL;
 	}
-	if (id >= t->n) {
-		uint32_t n = t->n ? t->n : 16;
-		void **slot;
-
-		while (n <= id)
-			n *= 2;
-		slot = realloc(t->slot, n * sizeof(*slot));
-		if (!slot) {
-			free(value);
-			return -ENOMEM;
-		}
-		memset(slot + t->n, 0, (n - t->n) * sizeof(*slot));
-		t->slot = slot;
-		t->n = n;
+	if (!gs_vec_reach(&t->slot, &t->n, id)) {
+		free(value);
+		return -ENOMEM;
 	}
 	free(t->slot[id]);
 	t->slot[id] = value;

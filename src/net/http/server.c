@@ -17,6 +17,7 @@
 #include "core/base/clock.h"
 #include "core/base/net.h"
 #include "core/base/secret.h"
+#include "core/base/vec.h"
 #include "net/http/server_int.h"
 
 void http_settings_free(struct settings **ref)
@@ -87,18 +88,11 @@ static bool is_local(int fd)
 static struct conn *conn_new(struct gs_http *h, int fd, uint64_t peer, bool has_place)
 {
 	struct conn *c = calloc(1, sizeof(*c));
-	struct conn **more;
+	bool has_room = gs_vec_reserve(&h->conns, &h->room_conns, h->n_conns + 1);
 
-	if (c && h->n_conns == h->room_conns) {
-		more = realloc(h->conns, (h->room_conns * 2 + 16) * sizeof(*more));
-		if (more) {
-			h->conns = more;
-			h->room_conns = h->room_conns * 2 + 16;
-		}
-	}
 	if (c && h->settings->tls)
 		c->tls = gs_http_tls_conn_new(h->settings->tls, fd);
-	if (!c || h->n_conns == h->room_conns || (h->settings->tls && !c->tls) ||
+	if (!c || !has_room || (h->settings->tls && !c->tls) ||
 	    (has_place && gs_share_take(&h->places, peer, &c->place) < 0)) {
 		if (c)
 			gs_http_tls_conn_free(&c->tls);
@@ -267,14 +261,8 @@ static void *server_thread(void *arg)
 	pthread_setname_np(pthread_self(), "http");
 	http_deferred_serving(h);
 	while (!h->stopping) {
-		if (!fds || room < h->n_conns + 2) {
-			struct pollfd *more = realloc(fds, (h->n_conns * 2 + 32) * sizeof(*more));
-
-			if (!more)
-				break;
-			fds = more;
-			room = h->n_conns * 2 + 32;
-		}
+		if (!gs_vec_reserve(&fds, &room, h->n_conns + 2))
+			break;
 		turn_server(h, fds);
 	}
 	free(fds);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 
 #define DEVICES_MAX  20000
 #define FIRST_BIN_NS 100000000ll
@@ -101,15 +102,8 @@ static int find_device(struct gs_plot *p, const char *key, struct plot_device **
 	}
 	if (p->n == DEVICES_MAX)
 		return -ENOBUFS;
-	if (p->n == p->n_max) {
-		size_t n_max = p->n_max ? p->n_max * 2 : 16;
-		struct plot_device **more = reallocarray(p->device, n_max, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		p->device = more;
-		p->n_max = n_max;
-	}
+	if (!gs_vec_reserve(&p->device, &p->n_max, p->n + 1))
+		return -ENOMEM;
 	d = calloc(1, sizeof(*d));
 	if (!d)
 		return -ENOMEM;

@@ -1,4 +1,5 @@
 #include "output/tui/history.h"
+#include "core/base/vec.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -40,15 +41,8 @@ static struct tui_series *add_series(struct tui_history *h, uint64_t key)
 {
 	struct tui_series *s;
 
-	if (h->n_series == h->room) {
-		size_t room = h->room ? h->room * 2 : 32;
-		void *p = realloc(h->series, room * sizeof(*h->series));
-
-		if (!p)
-			return NULL;
-		h->series = p;
-		h->room = room;
-	}
+	if (!gs_vec_reserve(&h->series, &h->room, h->n_series + 1))
+		return NULL;
 	s = calloc(1, sizeof(*s));
 	if (!s || gs_map_put(&h->by_key, key, h->n_series) < 0) {
 		free(s);

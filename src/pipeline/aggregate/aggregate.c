@@ -11,6 +11,7 @@
 
 #include "pipeline/collectives/collectives.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "model/trace/record_stack.h"
 #include "pipeline/aggregate/tally.h"
 
@@ -82,15 +83,9 @@ void *gs_aggregate_grow(struct array *a, size_t item_bytes, size_t max)
 
 	if (a->n >= max)
 		return NULL;
-	if (a->n == a->n_room) {
-		size_t n = a->n_room ? a->n_room * 2 : 8;
-		void *items = realloc(a->items, n * item_bytes);
-
-		if (!items)
-			return NULL;
-		a->items = items;
-		a->n_room = n;
-	}
+	if (a->n == a->n_room &&
+	    !gs_vec_grow(&a->items, item_bytes, &a->n_room, a->n + 1, SIZE_MAX))
+		return NULL;
 	item = (char *)a->items + a->n++ * item_bytes;
 	return memset(item, 0, item_bytes);
 }
@@ -116,15 +111,8 @@ static struct acc *new_acc(struct gs_aggregate *v, uint32_t function, uint32_t *
 {
 	struct acc *a;
 
-	if (v->n_accs >= v->n_accs_room) {
-		uint32_t n = v->n_accs_room ? v->n_accs_room * 2 : 64;
-		struct acc *accs = realloc(v->accs, n * sizeof(*accs));
-
-		if (!accs)
-			return NULL;
-		v->accs = accs;
-		v->n_accs_room = n;
-	}
+	if (!gs_vec_reserve(&v->accs, &v->n_accs_room, v->n_accs + 1))
+		return NULL;
 	a = &v->accs[v->n_accs];
 	*a = (struct acc){.hist = calloc(GS_HIST_N_BUCKETS, sizeof(*a->hist))};
 	if (!a->hist)
@@ -201,19 +189,10 @@ static void count_error(struct view_func *f, int32_t code, uint64_t count)
 		}
 	}
 	if (code != 0 && f->n_errs < GS_AGGREGATE_MAX_ERRORS) {
-		/* Room is for 4, 8, 16 ... of them. */
-		if (f->n_errs == 0 || (f->n_errs >= 4 && !(f->n_errs & (f->n_errs - 1)))) {
-			size_t n = f->n_errs ? f->n_errs * 2 : 4;
-			struct err_count *errs = realloc(f->errs, n * sizeof(*errs));
-
-			if (!errs) {
-				f->n_other_errs += count;
-				return;
-			}
-			f->errs = errs;
+		if (gs_vec_reserve_next(&f->errs, f->n_errs)) {
+			f->errs[f->n_errs++] = (struct err_count){code, count};
+			return;
 		}
-		f->errs[f->n_errs++] = (struct err_count){code, count};
-		return;
 	}
 	f->n_other_errs += count;
 }

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "pipeline/aggregate/tally.h"
 #include "pipeline/correlate/line.h"
 
@@ -98,24 +99,12 @@ int gs_aggregate_set_line_filter(struct gs_aggregate *v, const char *const *glob
 static struct line_use *use_of(struct gs_aggregate *v, uint32_t stack)
 {
 	struct view_lines *l = lines_of(v);
-	uint32_t n;
-	struct line_use *more;
 
 	if (!l)
 		return NULL;
 	if (stack >= GS_DICT_MAX_ID)
 		stack = 0;
-	if (stack < l->n)
-		return &l->by_stack[stack];
-	for (n = l->n ? l->n : 64; n <= stack;)
-		n *= 2;
-	more = realloc(l->by_stack, n * sizeof(*more));
-	if (!more)
-		return NULL;
-	memset(more + l->n, 0, (n - l->n) * sizeof(*more));
-	l->by_stack = more;
-	l->n = n;
-	return &more[stack];
+	return gs_vec_reach(&l->by_stack, &l->n, stack) ? &l->by_stack[stack] : NULL;
 }
 
 /* That stack in that thread; NULL: there is no room. */

@@ -8,6 +8,7 @@
 #include "core/base/buf.h"
 #include "core/base/map.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "model/trace/class.h"
 #include "model/trace/dict.h"
 #include "model/trace/record_stack.h"
@@ -134,19 +135,16 @@ static bool has_wanted(struct gs_aggregate_under *u, uint32_t stack)
 
 static struct times *times_of(struct gs_aggregate_under *u, uint32_t thread)
 {
-	struct times *more;
 	uint64_t i;
 
 	if (gs_map_get(&u->of_thread, thread, &i))
 		return &u->threads[i];
-	more = realloc(u->threads, (u->n_threads + 1) * sizeof(*more));
-	if (!more)
+	if (!gs_vec_reserve_next(&u->threads, u->n_threads))
 		return NULL;
-	u->threads = more;
-	more[u->n_threads] = (struct times){.spans = GS_BUF_INIT(MAX_BYTES)};
+	u->threads[u->n_threads] = (struct times){.spans = GS_BUF_INIT(MAX_BYTES)};
 	if (gs_map_put(&u->of_thread, thread, u->n_threads) < 0)
 		return NULL;
-	return &more[u->n_threads++];
+	return &u->threads[u->n_threads++];
 }
 
 static int note_call(struct gs_aggregate_under *u, const struct gs_rec_call *c)

@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "pipeline/correlate/correlate.h"
 
 void correlate_comms_init(struct comms *cs)
@@ -151,15 +152,8 @@ static uint32_t new_comm(struct comms *cs, enum comm_kind kind, uint32_t process
 	} else {
 		if (cs->n_items >= GS_CORRELATE_MAX_COMMS)
 			return 0;
-		if (cs->n_items + 1 >= cs->n_room) {
-			uint32_t n = cs->n_room ? cs->n_room * 2 : 32;
-			struct comm *items = realloc(cs->items, n * sizeof(*items));
-
-			if (!items)
-				return 0;
-			cs->items = items;
-			cs->n_room = n;
-		}
+		if (!gs_vec_reserve(&cs->items, &cs->n_room, cs->n_items + 2))
+			return 0;
 		if (!cs->n_items)
 			cs->items[cs->n_items++] = (struct comm){0};
 		i = cs->n_items++;
@@ -179,15 +173,8 @@ static uint32_t new_group(struct comms *cs, uint64_t key)
 	if (g) {
 		cs->first_free_group = cs->groups[g].next_free;
 	} else {
-		if (cs->n_groups + 1 >= cs->n_groups_room) {
-			uint32_t n = cs->n_groups_room ? cs->n_groups_room * 2 : 16;
-			struct group *groups = realloc(cs->groups, n * sizeof(*groups));
-
-			if (!groups)
-				return 0;
-			cs->groups = groups;
-			cs->n_groups_room = n;
-		}
+		if (!gs_vec_reserve(&cs->groups, &cs->n_groups_room, cs->n_groups + 2))
+			return 0;
 		if (!cs->n_groups)
 			cs->groups[cs->n_groups++] = (struct group){0};
 		g = cs->n_groups++;

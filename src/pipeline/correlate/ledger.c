@@ -12,6 +12,7 @@
 
 #include "model/trace/dict.h"
 #include "pipeline/correlate/correlate.h"
+#include "core/base/vec.h"
 
 #define FIRST_SLOTS 256
 
@@ -34,19 +35,8 @@ struct correlate_ledger_process *correlate_ledger_process(struct ledger *l, uint
 {
 	if (process >= GS_DICT_MAX_ID)
 		return NULL;
-	if (process >= l->n_processes) {
-		uint32_t n = l->n_processes ? l->n_processes : 16;
-		struct correlate_ledger_process **p;
-
-		while (n <= process)
-			n *= 2;
-		p = realloc(l->processes, n * sizeof(*p));
-		if (!p)
-			return NULL;
-		memset(p + l->n_processes, 0, (n - l->n_processes) * sizeof(*p));
-		l->processes = p;
-		l->n_processes = n;
-	}
+	if (!gs_vec_reach(&l->processes, &l->n_processes, process))
+		return NULL;
 	if (!l->processes[process])
 		l->processes[process] = calloc(1, sizeof(**l->processes));
 	return l->processes[process];

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "model/trace/record_stack.h"
 #include "pipeline/correlate/correlate.h"
 
@@ -32,15 +33,8 @@ static struct torch_device *device_of(struct torch_memory *m, uint32_t process, 
 	for (uint32_t i = 0; i < m->n_devices; i++)
 		if (m->devices[i].process == process && m->devices[i].device == device)
 			return &m->devices[i];
-	if (m->n_devices == m->room_devices) {
-		uint32_t room = m->room_devices ? m->room_devices * 2 : 16;
-		struct torch_device *d = realloc(m->devices, room * sizeof(*d));
-
-		if (!d)
-			return NULL;
-		m->devices = d;
-		m->room_devices = room;
-	}
+	if (!gs_vec_reserve(&m->devices, &m->room_devices, m->n_devices + 1))
+		return NULL;
 	m->devices[m->n_devices] = (struct torch_device){.process = process, .device = device};
 	return &m->devices[m->n_devices++];
 }
@@ -54,16 +48,9 @@ static struct torch_block *block_new(struct torch_memory *m)
 		m->first_free = b->next_free;
 		return b;
 	}
-	if (m->n_blocks == m->room_blocks) {
-		uint32_t room = m->room_blocks ? m->room_blocks * 2 : 1024;
-
-		b = m->n_blocks < GS_CORRELATE_MAX_BLOCKS ? realloc(m->blocks, room * sizeof(*b))
-							  : NULL;
-		if (!b)
-			return NULL;
-		m->blocks = b;
-		m->room_blocks = room;
-	}
+	if (m->n_blocks == GS_CORRELATE_MAX_BLOCKS ||
+	    !gs_vec_reserve(&m->blocks, &m->room_blocks, m->n_blocks + 1))
+		return NULL;
 	return &m->blocks[m->n_blocks++];
 }
 

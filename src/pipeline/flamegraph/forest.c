@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "model/trace/func.h"
 
 #define FIRST_SPANS 1024
@@ -233,19 +234,8 @@ static int thread_of(struct forest *f, uint32_t id, struct thread **ret_thread)
 
 	if (id >= GS_DICT_MAX_ID)
 		id = 0;
-	if (id >= f->n_threads) {
-		uint32_t n = f->n_threads ? f->n_threads : 64;
-		struct thread **threads;
-
-		while (n <= id)
-			n *= 2;
-		threads = realloc(f->threads, n * sizeof(struct thread *));
-		if (!threads)
-			return -ENOMEM;
-		memset(threads + f->n_threads, 0, (n - f->n_threads) * sizeof(struct thread *));
-		f->threads = threads;
-		f->n_threads = n;
-	}
+	if (!gs_vec_reach(&f->threads, &f->n_threads, id))
+		return -ENOMEM;
 	if (!f->threads[id]) {
 		t = malloc(sizeof(*t));
 		if (!t)
@@ -332,21 +322,6 @@ static uint32_t stack_inside(const struct forest *f, uint32_t span)
 	return py_stack;
 }
 
-static int grow_holders(struct thread *t)
-{
-	uint32_t n = t->capacity ? 2 * t->capacity : 8;
-	struct holder *holders;
-
-	if (t->n_holders < t->capacity)
-		return 0;
-	holders = realloc(t->holders, n * sizeof(*holders));
-	if (!holders)
-		return -ENOMEM;
-	t->holders = holders;
-	t->capacity = n;
-	return 0;
-}
-
 /* The holder where the call is to wait; a new one when the last is of another place. */
 static int holder_for(struct forest *f, struct thread *t, const struct gs_rec_call *c, bool upper,
 		      uint32_t *ret_span)
@@ -358,7 +333,7 @@ static int holder_for(struct forest *f, struct thread *t, const struct gs_rec_ca
 	if (!h || h->depth != c->depth || h->scope != scope || h->upper != upper) {
 		if (t->n_holders == MAX_HOLDERS)
 			give_up(f, t);
-		r = grow_holders(t);
+		r = gs_vec_reserve(&t->holders, &t->capacity, t->n_holders + 1) ? 0 : -ENOMEM;
 		if (r < 0)
 			return r;
 		h = &t->holders[t->n_holders];
@@ -446,15 +421,8 @@ static int keep_open(struct forest *f, const struct gs_rec_call *c)
 {
 	if (f->n_open == MAX_OPEN)
 		return take_call(f, c);
-	if (f->n_open == f->open_capacity) {
-		uint32_t n = f->open_capacity ? 2 * f->open_capacity : 64;
-		struct gs_rec_call *open = realloc(f->open, n * sizeof(*open));
-
-		if (!open)
-			return -ENOMEM;
-		f->open = open;
-		f->open_capacity = n;
-	}
+	if (!gs_vec_reserve(&f->open, &f->open_capacity, f->n_open + 1))
+		return -ENOMEM;
 	memset(&f->open[f->n_open], 0, sizeof(*c));
 	memcpy(&f->open[f->n_open++], c, c->head.bytes < sizeof(*c) ? c->head.bytes : sizeof(*c));
 	return 0;

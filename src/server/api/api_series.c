@@ -8,6 +8,7 @@
 
 #include "server/api/api_int.h"
 #include "core/base/clock.h"
+#include "core/base/vec.h"
 #include "server/live/series.h"
 #include "model/node/record.h"
 #include "server/store/rollup.h"
@@ -140,15 +141,8 @@ static struct gpu_sums *sums_of(struct summary *m, int64_t node, const struct gs
 			return &m->gpu[i];
 	if (m->n == SUMMARY_GPUS_MAX)
 		return NULL;
-	if (m->n == m->n_max) {
-		m->n_max = m->n_max ? m->n_max * 2 : 16;
-		more = reallocarray(m->gpu, m->n_max, sizeof(*more));
-		if (!more) {
-			m->n_max = m->n;
-			return NULL;
-		}
-		m->gpu = more;
-	}
+	if (!gs_vec_reserve(&m->gpu, &m->n_max, m->n + 1))
+		return NULL;
 	more = &m->gpu[m->n++];
 	*more = (struct gpu_sums){.node = node, .index = g->index};
 	memcpy(more->uuid, g->uuid, sizeof(more->uuid));

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/vec.h"
 #include "gpuscope.pb-c.h"
 
 #define SESSIONS_LIMIT     100 /* of a list, when nothing else is asked for */
@@ -179,15 +180,8 @@ static void reply_sessions(struct ask *a, bool more)
 
 static int ask_add(struct ask *a, const struct gs_store_session *s)
 {
-	if (a->n == a->n_max) {
-		size_t n_max = a->n_max ? a->n_max * 2 : 8;
-		struct gs_store_session *more = reallocarray(a->session, n_max, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		a->session = more;
-		a->n_max = n_max;
-	}
+	if (!gs_vec_reserve(&a->session, &a->n_max, a->n + 1))
+		return -ENOMEM;
 	a->session[a->n++] = *s;
 	return 0;
 }

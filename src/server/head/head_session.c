@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "core/base/clock.h"
+#include "core/base/vec.h"
 #include "server/head/session.h"
 #include "model/node/gpu.h"
 
@@ -29,15 +30,8 @@ static int add_session(void *ctx, const struct gs_store_session *session)
 {
 	struct list *l = ctx;
 
-	if (l->n == l->n_max) {
-		size_t n_max = l->n_max ? l->n_max * 2 : 8;
-		struct gs_store_session *more = reallocarray(l->session, n_max, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		l->session = more;
-		l->n_max = n_max;
-	}
+	if (!gs_vec_reserve(&l->session, &l->n_max, l->n + 1))
+		return -ENOMEM;
 	l->session[l->n++] = *session;
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "server/live/live_int.h"
+#include "core/base/vec.h"
 
 const char *live_job_of(const struct gs_registry_node *n, const struct gs_gpu_process *p)
 {
@@ -68,16 +69,9 @@ static struct member *list_members(const struct gs_live_snapshot *l, size_t *ret
 
 			if (!job[0] || process->ended || process->gpu >= at->latest->gpu->n_gpus)
 				continue;
-			if (n == n_max) {
-				struct member *more;
-
-				n_max = n_max ? n_max * 2 : 64;
-				more = reallocarray(list, n_max, sizeof(*more));
-				if (!more) {
-					free(list);
-					return NULL;
-				}
-				list = more;
+			if (!gs_vec_reserve(&list, &n_max, n + 1)) {
+				free(list);
+				return NULL;
 			}
 			list[n++] = (struct member){
 				.job = job,

@@ -15,6 +15,7 @@
 #include "core/base/clock.h"
 #include "core/base/map.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 
 #define NODES_MAX 1000000
 
@@ -102,15 +103,8 @@ static int add_node(struct gs_registry *c, int64_t id, struct node **ret_node)
 	struct node *n;
 	size_t at = c->n;
 
-	if (c->n == c->n_max) {
-		size_t n_max = c->n_max ? c->n_max * 2 : 64;
-		struct node **more = reallocarray(c->node, n_max, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		c->node = more;
-		c->n_max = n_max;
-	}
+	if (!gs_vec_reserve(&c->node, &c->n_max, c->n + 1))
+		return -ENOMEM;
 	n = calloc(1, sizeof(*n));
 	if (!n)
 		return -ENOMEM;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "server/session_export/session_export_int.h"
+#include "core/base/vec.h"
 
 #define WINDOW       65536 /* frames that may be open */
 #define BEHIND       3     /* frames that stay open behind the time that is passed */
@@ -234,15 +235,8 @@ static int find_column(struct session_export_frames *f, uint32_t node,
 		*ret_column = at;
 		return 0;
 	}
-	if (f->n_gpus == f->max_gpus) {
-		size_t n_max = f->max_gpus ? f->max_gpus * 2 : 16;
-		struct session_export_gpu *more = reallocarray(f->gpu, n_max, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		f->gpu = more;
-		f->max_gpus = n_max;
-	}
+	if (!gs_vec_reserve(&f->gpu, &f->max_gpus, f->n_gpus + 1))
+		return -ENOMEM;
 	g = &f->gpu[f->n_gpus];
 	*g = (struct session_export_gpu){.node = node};
 	session_export_gpu_name(&f->a->node[node], info, id, sizeof(id));
@@ -377,13 +371,10 @@ static int pair_of(struct session_export_frames *f, size_t x, size_t y,
 		   struct session_export_pair **ret_pair)
 {
 	uint64_t key = x < y ? (uint64_t)x << 32 | y : (uint64_t)y << 32 | x, at;
-	struct session_export_pair *more;
 
 	if (!gs_map_get(&f->pairs, key, &at)) {
-		more = reallocarray(f->pair, f->n_pairs + 1, sizeof(*more));
-		if (!more)
+		if (!gs_vec_reserve_next(&f->pair, f->n_pairs))
 			return -ENOMEM;
-		f->pair = more;
 		f->pair[f->n_pairs] =
 			(struct session_export_pair){.gpu = {(uint32_t)(key >> 32), (uint32_t)key}};
 		at = f->n_pairs++;

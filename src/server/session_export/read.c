@@ -8,6 +8,7 @@
 
 #include "server/session_export/session_export_int.h"
 #include "core/base/clock.h"
+#include "core/base/vec.h"
 #include "model/node/record.h"
 
 #define GROUPS_MAX      16
@@ -45,10 +46,8 @@ static int add_node(void *ctx, const struct gs_store_node *n)
 	if ((a->o->node && n->id != a->o->node) ||
 	    !gs_store_session_has(a->o->session, n->hostname))
 		return 0;
-	more = reallocarray(a->node, a->n_nodes + 1, sizeof(*more));
-	if (!more)
+	if (!gs_vec_reserve_next(&a->node, a->n_nodes))
 		return -ENOMEM;
-	a->node = more;
 	more = &a->node[a->n_nodes];
 	*more = (struct session_export_node){.id = n->id};
 	snprintf(more->hostname, sizeof(more->hostname), "%s", n->hostname);
@@ -111,7 +110,6 @@ struct streams {
 static int add_stream(void *ctx, const struct gs_store_stream *s)
 {
 	struct streams *l = ctx;
-	struct clock_of *more;
 	uint64_t node;
 
 	if (s->kind != GS_STORE_SAMPLES || !s->first_wall_ns ||
@@ -119,10 +117,8 @@ static int add_stream(void *ctx, const struct gs_store_stream *s)
 	    s->last_wall_ns + (s->clock_high_ns > 0 ? s->clock_high_ns : 0) < l->a->from_wall_ns ||
 	    s->first_wall_ns + (s->clock_low_ns < 0 ? s->clock_low_ns : 0) >= l->a->to_wall_ns)
 		return 0;
-	more = reallocarray(l->clock, l->n + 1, sizeof(*more));
-	if (!more)
+	if (!gs_vec_reserve_next(&l->clock, l->n))
 		return -ENOMEM;
-	l->clock = more;
 	l->clock[l->n++] = (struct clock_of){s->id, s->clock_low_ns, s->clock_high_ns, node};
 	return 0;
 }

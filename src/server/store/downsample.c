@@ -7,6 +7,7 @@
 
 #include "core/base/map.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "model/node/record.h"
 #include "server/store/rollup.h"
 #include "server/store/store_int.h"
@@ -113,15 +114,9 @@ uint64_t gs_store_scan_damaged(const struct gs_store_scan *scan)
 
 static void *grow_rows(void *rows, size_t n, size_t *room, size_t bytes)
 {
-	size_t larger = *room ? *room * 2 : 256;
-	void *more;
-
-	if (n < *room)
-		return rows;
-	more = reallocarray(rows, larger, bytes);
-	if (more)
-		*room = larger;
-	return more;
+	if (n >= *room && !gs_vec_grow(&rows, bytes, room, n + 1, SIZE_MAX))
+		return NULL;
+	return rows;
 }
 
 /* Sessions that reach into the stretch, wherever clocks are: a session is covered by the head's

@@ -10,6 +10,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "model/trace/func.h"
 #include "sources/x86/exit.h"
 #include "sources/elf/code.h"
@@ -118,15 +119,8 @@ static bool has_place(const struct gs_attach_plan *plan, uint64_t file_off)
 
 static int append_place(struct gs_attach_plan *plan, const struct gs_attach_plan_place *place)
 {
-	if (plan->n == plan->n_room) {
-		size_t n = plan->n_room ? plan->n_room * 2 : 256;
-		struct gs_attach_plan_place *places = realloc(plan->places, n * sizeof(*places));
-
-		if (!places)
-			return -ENOMEM;
-		plan->places = places;
-		plan->n_room = n;
-	}
+	if (!gs_vec_reserve(&plan->places, &plan->n_room, plan->n + 1))
+		return -ENOMEM;
 	plan->places[plan->n++] = *place;
 	return 0;
 }

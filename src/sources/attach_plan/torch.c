@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/map.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "sources/elf/elf.h"
 #include "model/trace/func.h"
 #include "sources/attach_plan/attach_plan_int.h"
@@ -87,15 +88,8 @@ static int take_symbol(void *ctx, const char *name, const struct gs_elf_symbol *
 		return 0;
 	if (o->n == MAX_OPERATORS)
 		return 0;
-	if (o->n == o->n_room) {
-		size_t n = o->n_room ? o->n_room * 2 : 512;
-		struct operator* items = realloc(o->items, n * sizeof(*items));
-
-		if (!items)
-			return -ENOMEM;
-		o->items = items;
-		o->n_room = n;
-	}
+	if (!gs_vec_reserve(&o->items, &o->n_room, o->n + 1))
+		return -ENOMEM;
 	op = &o->items[o->n];
 	*op = (struct operator){.symbol = *symbol, .is_span = span != NULL};
 	if (span) {

@@ -21,6 +21,7 @@
 #include "core/base/foreign.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "sources/elf/elf_int.h"
 
 #define MAX_PRELOAD_BYTES 16384u
@@ -155,7 +156,7 @@ static int walk_musl(struct gs_elf_walk *walk, struct gs_elf *elf)
 static int add_object(struct loader *l, const char *path, size_t parent, bool *ret_found)
 {
 	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
-	struct object *grown, *o;
+	struct object *o;
 	char origin[PATH_MAX], real[PATH_MAX];
 	struct stat st;
 	int r;
@@ -169,10 +170,8 @@ static int add_object(struct loader *l, const char *path, size_t parent, bool *r
 		return r < 0 ? r : 0;
 	/* The kernel gives the loader the target of a link to a program. */
 	gs_elf_path_folder(parent == NO_PARENT && realpath(path, real) ? real : path, origin);
-	grown = realloc(l->objects, (l->n_objects + 1) * sizeof(*grown));
-	if (!grown)
+	if (!gs_vec_reserve_next(&l->objects, l->n_objects))
 		return -ENOMEM;
-	l->objects = grown;
 	o = &l->objects[l->n_objects];
 	*o = (struct object){.parent = parent, .origin = strdup(origin)};
 	if (!o->origin)

@@ -12,6 +12,7 @@
 
 #include "core/base/buf.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 
 #define BLOCK_BYTES   (256u << 10)
 #define MAX_TEXT      4096u /* with its NUL */
@@ -37,18 +38,10 @@ static void functions_fini(struct functions *f)
 
 static int add_function(struct functions *f, const struct function *one)
 {
-	if (f->n == f->n_room) {
-		size_t n = f->n_room ? f->n_room * 2 : 4096;
-		struct function *items;
-
-		if (n > MAX_FUNCTIONS)
-			return -EFBIG;
-		items = realloc(f->items, n * sizeof(*items));
-		if (!items)
-			return -ENOMEM;
-		f->items = items;
-		f->n_room = n;
-	}
+	if (f->n == MAX_FUNCTIONS)
+		return -EFBIG;
+	if (!gs_vec_reserve(&f->items, &f->n_room, f->n + 1))
+		return -ENOMEM;
 	f->items[f->n++] = *one;
 	return 0;
 }

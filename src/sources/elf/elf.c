@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 
 #define MAX_SEGMENTS    512u /* the kernel starts no program with more than 73 */
 #define MAX_SECTIONS    262144u
@@ -509,7 +510,6 @@ static int read_text(const struct gs_elf *elf, uint64_t off, char **ret_text)
 
 static int add_need(const struct gs_elf *elf, const Elf64_Dyn *d, struct gs_elf_needs *needs)
 {
-	char **grown;
 	int r;
 
 	if (d->d_tag == DT_RPATH && !needs->rpath)
@@ -518,10 +518,8 @@ static int add_need(const struct gs_elf *elf, const Elf64_Dyn *d, struct gs_elf_
 		return read_text(elf, d->d_un.d_val, &needs->runpath);
 	if (d->d_tag != DT_NEEDED || needs->n_needed >= MAX_NEEDED)
 		return 0;
-	grown = realloc(needs->needed, (needs->n_needed + 1) * sizeof(*grown));
-	if (!grown)
+	if (!gs_vec_reserve_next(&needs->needed, needs->n_needed))
 		return -ENOMEM;
-	needs->needed = grown;
 	r = read_text(elf, d->d_un.d_val, &needs->needed[needs->n_needed]);
 	if (r == 0)
 		needs->n_needed++;

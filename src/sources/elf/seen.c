@@ -3,6 +3,7 @@
  * there. Two ids of one hash are distinguished by trying the next hash.
  */
 #include "sources/elf/library_int.h"
+#include "core/base/vec.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -28,15 +29,8 @@ int gs_elf_seen_add(struct gs_elf_seen *seen, struct gs_file_id id)
 		if (seen->ids[i].dev == id.dev && seen->ids[i].ino == id.ino)
 			return 0;
 	}
-	if (seen->n_ids == seen->capacity) {
-		size_t capacity = seen->capacity ? 2 * seen->capacity : 64;
-		struct gs_file_id *ids = realloc(seen->ids, capacity * sizeof(*ids));
-
-		if (!ids)
-			return -ENOMEM;
-		seen->ids = ids;
-		seen->capacity = capacity;
-	}
+	if (!gs_vec_reserve(&seen->ids, &seen->capacity, seen->n_ids + 1))
+		return -ENOMEM;
 	r = gs_map_put(&seen->by_hash, hash, seen->n_ids);
 	if (r < 0)
 		return r;

@@ -12,6 +12,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "sources/gpu/gpu_int.h"
 
 #define UTIL_UNSUPPORTED GS_GPU_REASON_NOT_READ
@@ -129,15 +130,13 @@ static void clear_sample(struct gs_nvml_device *dev)
 /* Room for one more in the table that is being built. */
 static struct gs_nvml_device *add_device(struct gs_nvml *nv)
 {
-	struct gs_nvml_device *grown, *dev;
+	struct gs_nvml_device *dev;
 
 	if (nv->n_devices >= GS_GPU_MAX)
 		return NULL;
-	grown = realloc(nv->device, (nv->n_devices + 1) * sizeof(*grown));
-	if (!grown)
+	if (!gs_vec_reserve_next(&nv->device, nv->n_devices))
 		return NULL;
-	nv->device = grown;
-	dev = &grown[nv->n_devices];
+	dev = &nv->device[nv->n_devices];
 	memset(dev, 0, sizeof(*dev));
 	dev->accounted = GS_MAP_INIT(GS_GPU_PROCESS_MAX);
 	dev->util_why = UTIL_UNSUPPORTED;

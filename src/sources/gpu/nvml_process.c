@@ -15,6 +15,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "sources/gpu/gpu_int.h"
 
 #define SHARES_APART_NS 950000000ull
@@ -22,15 +23,8 @@
 
 struct gs_gpu_process *gs_gpu_rows_add(struct gs_gpu_rows *rows, uint32_t gpu, uint32_t pid)
 {
-	if (rows->n == rows->room) {
-		unsigned room = rows->room ? rows->room * 2 : 32;
-		struct gs_gpu_process *grown = realloc(rows->item, room * sizeof(*grown));
-
-		if (!grown)
-			return NULL;
-		rows->item = grown;
-		rows->room = room;
-	}
+	if (!gs_vec_reserve(&rows->item, &rows->room, rows->n + 1))
+		return NULL;
 	rows->item[rows->n] = (struct gs_gpu_process){
 		.gpu = gpu,
 		.pid = pid,

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 
 #include "core/base/clock.h"
+#include "core/base/vec.h"
 #include "sources/host/room_int.h"
 
 #define TEXT_MAX_BYTES (4u << 20)
@@ -212,10 +213,9 @@ const char *gs_host_user_name(struct gs_host *h, uint32_t uid)
 		return h->user_names[at];
 	if (h->n_users == HOST_MAX_USERS)
 		return "";
-	names = realloc(h->user_names, (h->n_users + 1) * sizeof(*names));
-	if (!names)
+	if (!gs_vec_reserve_next(&h->user_names, h->n_users))
 		return "";
-	h->user_names = names;
+	names = h->user_names;
 	getpwuid_r(uid, &entry, text, sizeof(text), &found);
 	names[h->n_users] = strdup(found ? entry.pw_name : "");
 	if (!names[h->n_users])

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "core/base/clock.h"
+#include "core/base/vec.h"
 #include "sources/host/room_int.h"
 
 #define PROCESS_MAX  65536
@@ -69,17 +70,7 @@ enum gs_host_change gs_host_change_of(const struct gs_host *h, uint32_t pid)
 
 static int grow_items(void **items, size_t *capacity, size_t n, size_t bytes)
 {
-	size_t wanted = *capacity ? *capacity * 2 : 64;
-	void *p;
-
-	if (n < *capacity)
-		return 0;
-	p = realloc(*items, wanted * bytes);
-	if (!p)
-		return -ENOMEM;
-	*items = p;
-	*capacity = wanted;
-	return 0;
+	return n < *capacity || gs_vec_grow(items, bytes, capacity, n + 1, SIZE_MAX) ? 0 : -ENOMEM;
 }
 
 /* Whether what was read last will do. Not all at the same turn: by pid. */

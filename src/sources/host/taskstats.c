@@ -15,6 +15,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/map.h"
+#include "core/base/vec.h"
 #include "sources/host/host_int.h"
 #include "sources/host/wait.h"
 #include "model/node/job_usage.h"
@@ -180,15 +181,9 @@ static bool read_io(struct gs_host_taskstats *w, uint32_t pid, uint64_t io[4], u
 
 static void *grow_array(void *array, size_t n, size_t *capacity, size_t bytes)
 {
-	size_t more = *capacity ? *capacity * 2 : 64;
-	void *p;
-
-	if (n < *capacity)
-		return array;
-	p = realloc(array, more * bytes);
-	if (p)
-		*capacity = more;
-	return p;
+	if (n >= *capacity && !gs_vec_grow(&array, bytes, capacity, n + 1, SIZE_MAX))
+		return NULL;
+	return array;
 }
 
 bool gs_host_taskstats_watches(const struct gs_host_taskstats *w, uint32_t pid)

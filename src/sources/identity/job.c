@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "sources/identity/job_table_int.h"
 #include "sources/identity/identity.h"
 #include "sources/identity/identity_int.h"
@@ -531,13 +532,8 @@ static struct job_process *make_process(struct gs_jobs *j, uint32_t pid)
 	if (!j->free_process && j->n_processes == GS_JOBS_PROCESSES_MAX)
 		make_room(j);
 	if (!j->free_process && j->n_processes >= j->room_processes) {
-		uint32_t room = j->room_processes ? 2 * j->room_processes : 256;
-
-		p = realloc(j->process, room * sizeof(*p));
-		if (!p)
+		if (!gs_vec_reserve(&j->process, &j->room_processes, j->n_processes + 1))
 			return NULL;
-		j->process = p;
-		j->room_processes = room;
 		if (!j->n_processes)
 			j->n_processes = 1;
 	}

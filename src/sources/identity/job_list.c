@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "sources/identity/job_table_int.h"
 
 struct listing {
@@ -18,15 +19,8 @@ struct listing {
 
 static int add_to_list(struct listing *l, const struct gs_jobs *j, const struct job_process *p)
 {
-	if (l->n == l->room) {
-		size_t room = l->room ? 2 * l->room : 256;
-		struct gs_jobs_process *more = realloc(l->process, room * sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		l->process = more;
-		l->room = room;
-	}
+	if (!gs_vec_reserve(&l->process, &l->room, l->n + 1))
+		return -ENOMEM;
 	l->process[l->n++] = (struct gs_jobs_process){
 		.pid = p->pid,
 		.job = (uint32_t)(p - j->process),

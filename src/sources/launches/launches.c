@@ -15,6 +15,7 @@
 #include "core/base/log.h"
 #include "core/base/map.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "model/trace/class.h"
 #include "sources/launches/launches_int.h"
 #include "sources/uprobe/uprobe.h"
@@ -225,14 +226,11 @@ void gs_launches_follow(struct gs_launches *c, uint32_t pid, uint32_t job, int32
 static struct sum *sum_of(struct gs_launches *c, uint32_t pid)
 {
 	uint64_t at, job;
-	struct sum *more;
 
 	if (gs_map_get(&c->sum_of, pid, &at))
 		return &c->sums[at];
-	more = realloc(c->sums, (c->n_sums + 1) * sizeof(*more));
-	if (!more)
+	if (!gs_vec_reserve_next(&c->sums, c->n_sums))
 		return NULL;
-	c->sums = more;
 	if (gs_map_put(&c->sum_of, pid, c->n_sums) < 0)
 		return NULL;
 	c->sums[c->n_sums] = (struct sum){.pid = pid, .rank = -1};

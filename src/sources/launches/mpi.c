@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sources/launches/launches_int.h"
+#include "core/base/vec.h"
 
 #define COMMS_MAX 1024 /* communicators whose rank or size was asked for */
 
@@ -36,11 +37,9 @@ static struct gs_job_mpi_function *function_of(struct gs_job_mpi_rank *sum, cons
 	for (size_t i = 0; i < sum->n_functions; i++)
 		if (sum->functions[i].name == name)
 			return &sum->functions[i];
-	f = realloc(sum->functions, (sum->n_functions + 1) * sizeof(*f));
-	if (!f)
+	if (!gs_vec_reserve_next(&sum->functions, sum->n_functions))
 		return NULL;
-	sum->functions = f;
-	f += sum->n_functions++;
+	f = &sum->functions[sum->n_functions++];
 	*f = (struct gs_job_mpi_function){.name = name};
 	return f;
 }
@@ -76,11 +75,9 @@ static struct gs_mpi_peer_summary *peer_of(struct gs_job_mpi_rank *sum, const st
 		if (p->peer == k->peer && p->comm == k->comm && p->direction == k->direction)
 			return p;
 	}
-	p = realloc(sum->peers, (sum->n_peers + 1) * sizeof(*p));
-	if (!p)
+	if (!gs_vec_reserve_next(&sum->peers, sum->n_peers))
 		return NULL;
-	sum->peers = p;
-	p += sum->n_peers++;
+	p = &sum->peers[sum->n_peers++];
 	*p = (struct gs_mpi_peer_summary){.pid = k->pid,
 					  .rank = -1,
 					  .peer = k->peer,
@@ -116,7 +113,7 @@ int launches_mpi_add_row(struct launches_mpi **ref, const struct gs_mpi_row *bef
 
 int launches_mpi_add_comm(struct launches_mpi **ref, const struct gs_event_comm *e)
 {
-	struct known_comm *c = NULL, *more;
+	struct known_comm *c = NULL;
 
 	if (make_once(ref) < 0)
 		return -ENOMEM;
@@ -126,11 +123,9 @@ int launches_mpi_add_comm(struct launches_mpi **ref, const struct gs_event_comm 
 	if (!c) {
 		if ((*ref)->n_comms == COMMS_MAX)
 			return 0;
-		more = realloc((*ref)->comms, ((*ref)->n_comms + 1) * sizeof(*more));
-		if (!more)
+		if (!gs_vec_reserve_next(&(*ref)->comms, (*ref)->n_comms))
 			return -ENOMEM;
-		(*ref)->comms = more;
-		c = &more[(*ref)->n_comms++];
+		c = &(*ref)->comms[(*ref)->n_comms++];
 	}
 	*c = (struct known_comm){.comm = e->comm, .rank = e->rank, .n_ranks = e->n_ranks};
 	return 0;

@@ -7,6 +7,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "sources/host/host.h"
 #include "sources/identity/job.h"
 #include "sources/identity/identity.h"
@@ -114,14 +115,8 @@ static int list_pids(struct gs_sampler *m, const struct gs_gpu_snapshot *gpu, si
 {
 	size_t n = 0;
 
-	if (gpu->n_processes > m->room_pids) {
-		uint32_t *p = realloc(m->pids, gpu->n_processes * sizeof(*p));
-
-		if (!p)
-			return -ENOMEM;
-		m->pids = p;
-		m->room_pids = gpu->n_processes;
-	}
+	if (!gs_vec_reserve(&m->pids, &m->room_pids, gpu->n_processes))
+		return -ENOMEM;
 	for (uint32_t i = 0; i < gpu->n_processes; i++)
 		if (!gpu->process[i].ended)
 			m->pids[n++] = gpu->process[i].pid;

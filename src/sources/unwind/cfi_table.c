@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "sources/unwind/cfi_int.h"
 
 #define MAX_ENTRY_BYTES (64u << 10)  /* of one CIE or FDE */
@@ -338,15 +339,8 @@ static int scan_entries(struct gs_cfi *cfi)
 			continue;
 		if (cfi->n_entries == MAX_SCANNED)
 			return -EFBIG;
-		if (cfi->n_entries == capacity) {
-			struct gs_cfi_entry *grown;
-
-			capacity = capacity ? 2 * capacity : 256;
-			grown = realloc(cfi->entries, capacity * sizeof(*grown));
-			if (!grown)
-				return -ENOMEM;
-			cfi->entries = grown;
-		}
+		if (!gs_vec_reserve(&cfi->entries, &capacity, cfi->n_entries + 1))
+			return -ENOMEM;
 		cfi->entries[cfi->n_entries++] = (struct gs_cfi_entry){fde.start, at};
 	}
 	if (cfi->n_entries)

@@ -11,6 +11,7 @@
 #include "core/base/foreign.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "sources/unwind/native_int.h"
 #include "sources/unwind/symbolize.h"
 
@@ -68,15 +69,8 @@ static uint32_t add_file(struct gs_native *n, const char *path, const char *open
 		gs_guard_refuse(GS_REFUSED_MEMORY, 1, path);
 		return 0;
 	}
-	if (n->n_files == n->capacity) {
-		uint32_t capacity = n->capacity ? 2 * n->capacity : 64;
-		struct native_file *grown = realloc(n->files, capacity * sizeof(*grown));
-
-		if (!grown)
-			return 0;
-		n->files = grown;
-		n->capacity = capacity;
-	}
+	if (!gs_vec_reserve(&n->files, &n->capacity, n->n_files + 1))
+		return 0;
 	f = &n->files[n->n_files];
 	*f = (struct native_file){.path = strdup(path), .open_path = strdup(open_path)};
 	if (!f->path || !f->open_path) {

@@ -6,6 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/foreign.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "sources/unwind/native_int.h"
 #include "sources/unwind/perf_map.h"
 
@@ -101,15 +102,8 @@ static int take_mapping(void *ctx, const struct gs_mapping *m)
 
 	if (r->n_maps == NATIVE_MAX_MAPS)
 		return 1;
-	if (r->n_maps == r->capacity) {
-		size_t capacity = r->capacity ? 2 * r->capacity : 64;
-		struct native_map *grown = realloc(r->maps, capacity * sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		r->maps = grown;
-		r->capacity = capacity;
-	}
+	if (!gs_vec_reserve(&r->maps, &r->capacity, r->n_maps + 1))
+		return -ENOMEM;
 	map = &r->maps[r->n_maps++];
 	*map = (struct native_map){
 		.start = m->start, .end = m->end, .file_off = m->file_off, .since_ns = r->now_ns};

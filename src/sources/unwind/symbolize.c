@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "sources/elf/code.h"
 #include "sources/unwind/demangle.h"
 
@@ -138,15 +139,8 @@ static int add_symbol(void *ctx, uint64_t idx, const struct gs_elf_code_symbol *
 	at = (int64_t)(sym->vaddr - s->base);
 	if (at < 0 || at > UINT32_MAX || idx > INDEX_MASK || s->n == MAX_SYMBOLS)
 		return 0;
-	if (s->n == s->capacity) {
-		size_t capacity = s->capacity ? 2 * s->capacity : 512;
-		struct entry *grown = realloc(s->entries, capacity * sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		s->entries = grown;
-		s->capacity = capacity;
-	}
+	if (!gs_vec_reserve(&s->entries, &s->capacity, s->n + 1))
+		return -ENOMEM;
 	s->entries[s->n++] =
 		(struct entry){(uint32_t)at, (uint32_t)idx | (uint32_t)sym->rank << RANK_SHIFT};
 	return 0;

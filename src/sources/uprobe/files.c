@@ -15,6 +15,7 @@
 #include "core/base/foreign.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "sources/elf/torch_name.h"
 #include "model/trace/func.h"
 #include "sources/attach_plan/remote.h"
@@ -71,15 +72,8 @@ static struct file_user *user_of(struct file_table *t, uint32_t uid)
 
 	if (gs_map_get(&t->user_at, uid, &i))
 		return &t->users[i];
-	if (t->n_users == t->capacity_users) {
-		size_t capacity = t->capacity_users ? 2 * t->capacity_users : 16;
-		struct file_user *users = realloc(t->users, capacity * sizeof(*users));
-
-		if (!users)
-			return NULL;
-		t->users = users;
-		t->capacity_users = capacity;
-	}
+	if (!gs_vec_reserve(&t->users, &t->capacity_users, t->n_users + 1))
+		return NULL;
 	if (gs_map_put(&t->user_at, uid, t->n_users) < 0)
 		return NULL;
 	t->users[t->n_users] = (struct file_user){0};

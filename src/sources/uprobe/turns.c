@@ -13,6 +13,7 @@
 #include "core/base/clock.h"
 #include "core/base/foreign.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "sources/uprobe/uprobe_int.h"
 
 #define AT_ONCE         8u
@@ -95,15 +96,8 @@ static struct waiting_user *user_of(struct turns *t, uint32_t uid)
 
 	if (gs_map_get(&t->user_of_uid, uid, &i))
 		return t->users[i];
-	if (t->n_users == t->capacity) {
-		size_t capacity = t->capacity ? 2 * t->capacity : 16;
-		struct waiting_user **users = realloc(t->users, capacity * sizeof(*users));
-
-		if (!users)
-			return NULL;
-		t->users = users;
-		t->capacity = capacity;
-	}
+	if (!gs_vec_reserve(&t->users, &t->capacity, t->n_users + 1))
+		return NULL;
 	user = calloc(1, sizeof(*user));
 	if (!user || gs_map_put(&t->user_of_uid, uid, t->n_users) < 0) {
 		free(user);

@@ -15,6 +15,7 @@
 #include "core/base/foreign.h"
 #include "core/base/map.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "sources/elf/elf.h"
 #include "sources/elf/usdt_row.h"
 #include "model/trace/func.h"
@@ -166,15 +167,8 @@ static int row_for(struct search *s, size_t spec_idx, uint64_t file_off, uint16_
 
 static struct match *match_new(struct search *s)
 {
-	if (s->n == s->room) {
-		size_t room = s->room ? s->room * 2 : 64;
-		struct match *m = realloc(s->matches, room * sizeof(*m));
-
-		if (!m)
-			return NULL;
-		s->matches = m;
-		s->room = room;
-	}
+	if (!gs_vec_reserve(&s->matches, &s->room, s->n + 1))
+		return NULL;
 	return &s->matches[s->n];
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "sources/x86/insn.h"
 
 #define MAX_FRAME_BYTES 65528u
@@ -160,15 +161,8 @@ static uint64_t take_stack(const uint8_t *code, const struct insn *in, struct st
 
 static int append_step(struct steps *s, const struct step *one)
 {
-	if (s->n == s->n_room) {
-		size_t n = s->n_room ? s->n_room * 2 : 256;
-		struct step *items = realloc(s->items, n * sizeof(*items));
-
-		if (!items)
-			return -ENOMEM;
-		s->items = items;
-		s->n_room = n;
-	}
+	if (!gs_vec_reserve(&s->items, &s->n_room, s->n + 1))
+		return -ENOMEM;
 	s->items[s->n++] = *one;
 	return 0;
 }
