@@ -35,7 +35,7 @@ WAITS = {
 
 
 def parts(thread):
-    return {p['part']: p['ns'] for p in thread['parts']}
+    return {p['component']: p['ns'] for p in thread['components']}
 
 
 def first_thread(run, pid):

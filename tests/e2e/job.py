@@ -117,14 +117,14 @@ def one(t, load, config, **more):
 def check_account(job):
     """The parts are those of thread_seconds, with their share of the whole: 100 % together."""
     account, times = job['wall_account'], job['thread_seconds']
-    parts = {x['part']: x['ns'] / 1e9 for x in account['parts']}
-    assert sum(x['ns'] for x in account['parts']) == account['wall_ns'] > 0, account
-    assert abs(sum(x['share_pct'] for x in account['parts']) - 100) < 0.1, account
-    assert all(abs(x['share_pct'] - 100 * x['ns'] / account['wall_ns']) < 0.01 for x in account['parts']), account
+    parts = {x['component']: x['ns'] / 1e9 for x in account['components']}
+    assert sum(x['ns'] for x in account['components']) == account['wall_ns'] > 0, account
+    assert abs(sum(x['share_pct'] for x in account['components']) - 100) < 0.1, account
+    assert all(abs(x['share_pct'] - 100 * x['ns'] / account['wall_ns']) < 0.01 for x in account['components']), account
     for name, seconds in times.items():
         # What is not known by cause is null there and in "other" here.
         assert seconds is None or abs(seconds - parts.get(name, 0)) < 0.01, (name, account, times)
-    assert set(parts) <= set(times) and all(x['source'] for x in account['parts']), account
+    assert set(parts) <= set(times) and all(x['source'] for x in account['components']), account
 
 
 def check_wall(job, threads):

@@ -351,7 +351,7 @@ print(json.dumps(spent))
 def account_waits(run, pid=None):
     """What threads of one process waited, by the account; of all Python threads when it has several."""
     return sum(part['ns'] for thread in run.summary['account']['threads'] if pid in (None, thread['pid'])
-               for part in thread['parts'] if part['part'] not in ('cpu', 'operator', 'cuda_call', 'gpu_wait'))  # fmt: skip
+               for part in thread['components'] if part['component'] not in ('cpu', 'operator', 'cuda_call', 'gpu_wait'))  # fmt: skip
 
 
 def parts_of_account(run):

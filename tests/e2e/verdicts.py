@@ -20,7 +20,7 @@ CLEAR = ('gpu_input', 'gpu_long_sync', 'gpu_reduce_unknown', 'mutex', 'sleep', '
 
 def was_kept_waiting(summary):
     thread = next((x for x in summary['account']['threads'] if x['critical']), None)
-    waited = sum(p['ns'] for p in thread['parts'] if p['part'] == 'runqueue') if thread else 0
+    waited = sum(p['ns'] for p in thread['components'] if p['component'] == 'runqueue') if thread else 0
     return thread is not None and waited >= 0.2 * thread['wall_ns']
 
 

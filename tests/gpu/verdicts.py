@@ -99,8 +99,8 @@ def parts_of(doc):
     threads = [t for t in doc["account"]["threads"] if t["critical"]]
     if not threads:
         return "no critical thread"
-    parts = sorted(threads[0]["parts"], key=lambda p: -p["ns"])
-    return threads[0]["comm"] + ": " + ", ".join(f"{p['part']} {p['share_pct']}" for p in parts[:6])
+    parts = sorted(threads[0]["components"], key=lambda p: -p["ns"])
+    return threads[0]["comm"] + ": " + ", ".join(f"{p['component']} {p['share_pct']}" for p in parts[:6])
 
 
 def say(name, doc, steps):

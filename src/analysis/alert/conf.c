@@ -191,8 +191,8 @@ const struct gs_conf_key gs_alert_log_keys[] = {
 	{KEY("max_mb", GS_CONF_NUMBER, AT(log.max_mb), "10",
 	     "A file that would become larger is renamed to FILE.1, that to FILE.2 and so on."),
 	 .min = 1, .max = 10000},
-	{KEY("keep", GS_CONF_NUMBER, AT(log.keep), "5", "So many renamed files stay."), .min = 0,
-	 .max = 100},
+	{KEY("max_files", GS_CONF_NUMBER, AT(log.max_files), "5", "So many renamed files stay."),
+	 .min = 0, .max = 100},
 };
 
 /* Of other configurations. */

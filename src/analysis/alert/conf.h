@@ -52,7 +52,7 @@ struct gs_alert_conf {
 	struct {
 		bool enabled;
 		char file[256]; /* "": standard error */
-		int64_t max_mb, keep;
+		int64_t max_mb, max_files;
 	} log;
 	uint32_t foreign[GS_ALERT_FOREIGN_MAX]; /* lines of keys of others */
 };

@@ -282,12 +282,12 @@ static void put_wall_account(struct gs_doc *doc, const struct gs_job_report_sess
 		n += part[i].ns != 0;
 	gs_doc_begin_map(doc, "wall_account");
 	gs_doc_put_u64_if(doc, "wall_ns", all_ns, gs_job_report_knows(job, GS_JOB_KNOWS_TIME));
-	gs_doc_begin_list(doc, "parts", n);
+	gs_doc_begin_list(doc, "components", n);
 	for (unsigned i = 0; i < GS_JOB_PARTS && n; i++) {
 		if (!part[i].ns)
 			continue;
 		gs_doc_begin_flat(doc, NULL);
-		gs_doc_put_text(doc, "part", part[i].name);
+		gs_doc_put_text(doc, "component", part[i].name);
 		gs_doc_put_u64(doc, "ns", part[i].ns);
 		gs_doc_put_double(doc, "share_pct",
 				  gs_job_report_rounded(style, part[i].share_pct));

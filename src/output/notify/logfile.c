@@ -11,7 +11,7 @@ struct logfile {
 	char path[256]; /* "" standard error */
 	int fd;
 	off_t max_bytes;
-	int keep;
+	int max_files;
 	bool journal;
 };
 
@@ -29,7 +29,7 @@ static void turn_over(struct logfile *l)
 {
 	char from[300], to[300];
 
-	for (int i = l->keep; i >= 1; i--) {
+	for (int i = l->max_files; i >= 1; i--) {
 		if (i == 1)
 			snprintf(from, sizeof(from), "%s", l->path);
 		else
@@ -37,7 +37,7 @@ static void turn_over(struct logfile *l)
 		snprintf(to, sizeof(to), "%s.%d", l->path, i);
 		(void)rename(from, to); /* there may be fewer */
 	}
-	if (l->keep == 0)
+	if (l->max_files == 0)
 		(void)unlink(l->path);
 }
 
@@ -104,7 +104,7 @@ int gs_notify_logfile_open(const struct gs_alert_conf *c, struct gs_notify_sende
 	l->fd = -1;
 	snprintf(l->path, sizeof(l->path), "%s", c->log.file);
 	l->max_bytes = (off_t)c->log.max_mb * 1000000;
-	l->keep = (int)c->log.keep;
+	l->max_files = (int)c->log.max_files;
 	/* sd-daemon(3): the journal reads "<N>" at the start of a line as its priority. */
 	l->journal = !l->path[0] && getenv("JOURNAL_STREAM");
 	if (l->path[0])

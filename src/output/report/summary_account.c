@@ -153,12 +153,12 @@ static void put_parts(struct gs_doc *doc, const uint64_t part_ns[GS_PART_COUNT],
 
 	for (unsigned i = 0; i < GS_PART_COUNT; i++)
 		n += part_ns[i] != 0;
-	gs_doc_begin_list(doc, "parts", n);
+	gs_doc_begin_list(doc, "components", n);
 	for (unsigned i = 0; i < GS_PART_COUNT; i++) {
 		if (!part_ns[i])
 			continue;
 		gs_doc_begin_flat(doc, NULL);
-		gs_doc_put_text(doc, "part", gs_account_part_name(i));
+		gs_doc_put_text(doc, "component", gs_account_part_name(i));
 		gs_doc_put_u64(doc, "ns", part_ns[i]);
 		gs_doc_put_tenths(doc, "share_pct", tenths_of(part_ns[i], wall_ns));
 		gs_doc_put_text(doc, "source", gs_account_part_source(i));

@@ -179,7 +179,7 @@ static void the_log_is_turned_over(void **state)
 	assert_non_null(mkdtemp(folder));
 	snprintf(conf->log.file, sizeof(conf->log.file), "%s/log", folder);
 	conf->log.max_mb = 1;
-	conf->log.keep = 2;
+	conf->log.max_files = 2;
 	assert_int_equal(gs_notify_logfile_open(conf, &s, &err), 0);
 	memset(m.text, 'x', sizeof(m.text) - 1);
 	/* Four files' worth. */
