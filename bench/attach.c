@@ -53,9 +53,9 @@ int main(int argc, char **argv)
 		options.n_globs = 1;
 	}
 	if (argc > 2 && strcmp(argv[2], "multi") == 0)
-		options.avoid = GS_AVOID_SESSION;
+		options.disabled_features = GS_DISABLED_SESSION;
 	if (argc > 2 && strcmp(argv[2], "single") == 0)
-		options.avoid = GS_AVOID_SESSION | GS_AVOID_MULTI;
+		options.disabled_features = GS_DISABLED_SESSION | GS_DISABLED_MULTI;
 	t[0] = gs_clock_mono_ns();
 	r = pid ? gs_uprobe_new(&options, &probe, &err) : -EINVAL;
 	t[1] = gs_clock_mono_ns();

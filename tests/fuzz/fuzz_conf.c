@@ -29,7 +29,7 @@ static void head(const uint8_t *data, size_t bytes)
 		check_error(r, &err);
 		return;
 	}
-	gs_head_conf_keep(&conf, &keep);
+	gs_head_conf_retention(&conf, &keep);
 	assert(keep.n_levels == conf.store.downsample.n);
 	for (size_t i = 0; i < keep.n_levels; i++)
 		assert(keep.level[i].interval_ns >= GS_HEAD_COARSE_LEAST_NS &&

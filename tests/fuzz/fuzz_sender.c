@@ -126,9 +126,9 @@ static void read_state(struct gs_wire_in *in, struct gs_wire_out *out)
 
 static void read_wish(struct gs_wire_in *in)
 {
-	struct gs_uplink_config wish;
+	struct gs_uplink_config desired;
 
-	CHECK(!uplink_take_config(in, &wish) || wish.interval_ns <= LINK_WISH_MOST_NS);
+	CHECK(!uplink_take_config(in, &desired) || desired.interval_ns <= UPLINK_INTERVAL_MAX_NS);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -438,10 +438,10 @@ static void follow_launcher(struct gs_accounting_measure *m)
 	job.job_id = strtoll(m->options->ids[0], NULL, 10);
 	snprintf(job.id, sizeof(job.id), "%s", m->options->ids[0]);
 	x = member_of(m, &job);
-	if (m->rows && gs_map_put(&m->holders, m->options->launcher, 0) == 0)
-		gs_accounting_rows_follow_holder(m->rows, m->options->launcher,
+	if (m->rows && gs_map_put(&m->holders, m->options->parent_pid, 0) == 0)
+		gs_accounting_rows_follow_holder(m->rows, m->options->parent_pid,
 						 (uint32_t)(x - m->member));
-	x->any_pid = m->options->launcher;
+	x->any_pid = m->options->parent_pid;
 	if (m->rows)
 		gs_accounting_rows_flush(m->rows);
 }
@@ -478,7 +478,7 @@ int gs_accounting_measure_open(const struct gs_accounting_measure_options *optio
 	m->start_ns = m->last_ns = m->scan_ns = gs_clock_boot_ns();
 	m->start_wall_ns = (int64_t)gs_clock_wall_ns();
 	gs_host_stalls_read("/proc/pressure", &m->stall_first);
-	if (options->launcher)
+	if (options->parent_pid)
 		follow_launcher(m);
 	scan_processes(m);
 	read_groups(m);

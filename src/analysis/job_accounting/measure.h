@@ -35,7 +35,7 @@ struct gs_accounting_measure_options { /* all lent until the measurement is clos
 	const char *user, *cgroup; /* a name; a path below the mount */
 	uint32_t uid;              /* of the user */
 	bool is_recorder;          /* it is there before its job: the first seconds count */
-	uint32_t launcher;         /* all that this process starts is of the job; 0 none */
+	uint32_t parent_pid;       /* all that this process starts is of the job; 0 none */
 	const char *nvml;          /* a path; NULL: the usual library */
 	char filter[32];           /* as it was given; the three below are what it means */
 	uint32_t families;         /* enum gs_taskstats_family, ored */

@@ -29,17 +29,17 @@ struct agent_head {
 	struct gs_sampler *moment;
 	struct gs_buf records;
 	bool all_processes;
-	_Atomic uint64_t wish_ns; /* between two moments, as the head wants; 0 each */
-	uint64_t due_ns;          /* monotonic */
+	_Atomic uint64_t desired_ns; /* between two moments, as the head wants; 0 each */
+	uint64_t due_ns;             /* monotonic */
 	_Atomic uint64_t n_delivered, n_failed;
 	bool reported_failed;
 };
 
 /* --- the link's callbacks, on its thread --- */
 
-static void on_wish(void *ctx, const struct gs_uplink_config *wish)
+static void on_desired_config(void *ctx, const struct gs_uplink_config *desired)
 {
-	((struct agent_head *)ctx)->wish_ns = wish->interval_ns;
+	((struct agent_head *)ctx)->desired_ns = desired->interval_ns;
 }
 
 static void on_say(void *ctx, const char *text)
@@ -65,7 +65,7 @@ static int start_link(struct agent_head *h, const struct agent_conf *c, struct g
 		.machine_id = c->head.machine_id[0] ? c->head.machine_id : NULL,
 		.instance = c->head.instance,
 		.spool_dir = c->head.resilient ? c->head.spool : NULL,
-		.wish = on_wish,
+		.desired = on_desired_config,
 		.say = on_say,
 		.ctx = h,
 	};
@@ -168,14 +168,14 @@ static int deliver_sample(struct agent_head *h, struct gs_gpu_snapshot *gpu)
 
 void agent_head_take(struct agent_head *h, struct gs_gpu_snapshot *gpu)
 {
-	uint64_t now = gs_clock_mono_ns(), wish_ns;
+	uint64_t now = gs_clock_mono_ns(), desired_ns;
 	int r;
 
 	/* A reading that comes a little early belongs to its turn. */
 	if (!h || now + 20000000 < h->due_ns)
 		return;
-	wish_ns = h->wish_ns;
-	h->due_ns = h->due_ns + wish_ns > now ? h->due_ns + wish_ns : now + wish_ns;
+	desired_ns = h->desired_ns;
+	h->due_ns = h->due_ns + desired_ns > now ? h->due_ns + desired_ns : now + desired_ns;
 	r = deliver_sample(h, gpu);
 	if (r == 0) {
 		h->n_delivered++;

@@ -354,7 +354,7 @@ int agent_report_start(const struct gs_uplink_options *link, uint64_t interval_n
 	if (!r->rules)
 		e = gs_err_set(err, -ENOMEM, "no memory");
 	o.kind = GS_UPLINK_JOBS;
-	o.wish = NULL; /* the link of samples gets what is to be measured */
+	o.desired = NULL; /* the link of samples gets what is to be measured */
 	if (o.spool_dir) {
 		snprintf(spool, sizeof(spool), "%s-jobs", o.spool_dir);
 		o.spool_dir = spool;

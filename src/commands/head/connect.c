@@ -52,20 +52,20 @@ struct connect {
 	struct gs_buf records;
 	int signal_fd, wish_fd;
 	pthread_mutex_t lock;
-	struct gs_uplink_config wish; /* under the lock */
+	struct gs_uplink_config desired; /* under the lock */
 	uint64_t n_read, n_missed, n_not_kept;
 	struct gs_backlog *left; /* owned */
 };
 
 /* --- the link's callbacks, on its thread --- */
 
-static void on_wish(void *ctx, const struct gs_uplink_config *wish)
+static void on_desired_config(void *ctx, const struct gs_uplink_config *desired)
 {
 	struct connect *c = ctx;
 	const uint64_t one = 1;
 
 	pthread_mutex_lock(&c->lock);
-	c->wish = *wish;
+	c->desired = *desired;
 	pthread_mutex_unlock(&c->lock);
 	if (write(c->wish_fd, &one, sizeof(one)) < 0)
 		return; /* it is readable already */
@@ -111,14 +111,14 @@ static int deliver_sample(struct connect *c, const struct gs_node_snapshot *node
 	return gs_uplink_push(c->link, &batch, &span);
 }
 
-static int read_one(struct connect *c, const struct gs_uplink_config *wish, uint64_t missed)
+static int read_one(struct connect *c, const struct gs_uplink_config *desired, uint64_t missed)
 {
 	struct gs_node_snapshot *node = NULL;
 	int r = -ENOMEM;
 
 	node = calloc(1, sizeof(*node));
 	if (node)
-		r = gs_gpu_read_groups(c->gpu, groups_of(c, wish), &node->gpu);
+		r = gs_gpu_read_groups(c->gpu, groups_of(c, desired), &node->gpu);
 	if (r == 0)
 		r = gs_sampler_fill(c->moment, c->o->all_processes, true, node);
 	if (r == 0) {
@@ -196,7 +196,7 @@ static bool refused_at_once(struct connect *c)
 static int run_loop(struct connect *c)
 {
 	struct gs_schedule turns;
-	struct gs_uplink_config wish;
+	struct gs_uplink_config desired;
 	bool end = false;
 	int r = 0;
 
@@ -205,9 +205,9 @@ static int run_loop(struct connect *c)
 		uint64_t now = gs_clock_mono_ns(), missed;
 
 		pthread_mutex_lock(&c->lock);
-		wish = c->wish;
+		desired = c->desired;
 		pthread_mutex_unlock(&c->lock);
-		gs_schedule_set_interval(&turns, interval_of(c, &wish), now);
+		gs_schedule_set_interval(&turns, interval_of(c, &desired), now);
 		gs_gpu_set_budget(c->gpu, budget_of(turns.interval_ns));
 		if (now < turns.next_ns) {
 			end = wait_until(c, turns.next_ns);
@@ -215,7 +215,7 @@ static int run_loop(struct connect *c)
 		}
 		missed = gs_schedule_take(&turns, now);
 		c->n_missed += missed;
-		r = read_one(c, &wish, missed);
+		r = read_one(c, &desired, missed);
 		end = wait_until(c, 0);
 	}
 	return r;
@@ -327,7 +327,7 @@ static int run_connect(struct connect_options *o)
 		r = open_gpu(o, &c.gpu, &err);
 	if (r == 0) {
 		o->link.token = token[0] ? token : NULL;
-		o->link.wish = on_wish;
+		o->link.desired = on_desired_config;
 		o->link.say = on_say;
 		o->link.ctx = &c;
 		r = gs_uplink_start(&o->link, &c.link, &err);

@@ -230,7 +230,7 @@ static int set_options(struct head_command *c, struct gs_err *err)
 		.nvlink = conf->sampling.nvlink,
 		.say = log_head,
 	};
-	gs_head_conf_keep(conf, &o->keep);
+	gs_head_conf_retention(conf, &o->retention);
 	memcpy(c->listen_split, conf->nodes.listen, sizeof(c->listen_split));
 	for (char *at = strtok_r(c->listen_split, ",", &next); at;
 	     at = strtok_r(NULL, ",", &next)) {

@@ -94,7 +94,7 @@ static int add_pid(void *target, const struct gs_cli_option *option, char *argum
 static int set_parent(void *target, const struct gs_cli_option *option, char *argument,
 		      struct gs_err *err)
 {
-	return parse_pid(argument, &((struct job_options *)target)->measure.launcher);
+	return parse_pid(argument, &((struct job_options *)target)->measure.parent_pid);
 }
 
 static int set_user(void *target, const struct gs_cli_option *option, char *argument,
@@ -175,7 +175,7 @@ static int check_options(void *target, struct gs_err *err)
 {
 	const struct job_options *o = target;
 
-	if (o->measure.launcher &&
+	if (o->measure.parent_pid &&
 	    (o->measure.by != GS_ACCOUNTING_OF_IDS || o->measure.n_select != 1))
 		return gs_err_set(err, -EINVAL, "--parent-pid is of one job: -j ID");
 	return 0;

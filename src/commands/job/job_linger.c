@@ -36,11 +36,11 @@ int job_linger_new(const struct job_options *o, struct job_linger **ret, struct 
 	if (!l)
 		return gs_err_set(err, -ENOMEM, "no memory");
 	l->options = o;
-	l->launcher_fd = o->measure.launcher ? pidfd_open((pid_t)o->measure.launcher, 0) : -1;
-	if (o->measure.launcher && l->launcher_fd < 0 && errno == ESRCH) {
+	l->launcher_fd = o->measure.parent_pid ? pidfd_open((pid_t)o->measure.parent_pid, 0) : -1;
+	if (o->measure.parent_pid && l->launcher_fd < 0 && errno == ESRCH) {
 		free(l);
 		return gs_err_set(err, -ESRCH, "--parent-pid: no process %u here",
-				  o->measure.launcher);
+				  o->measure.parent_pid);
 	}
 	*ret = l;
 	return 0;

@@ -478,7 +478,7 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.events = !o->summary_only,
 		.min_dur_ns = o->min_dur_ns,
 		.ring_bytes = o->ring_bytes,
-		.avoid = o->disabled_features,
+		.disabled_features = o->disabled_features,
 		.pids = o->n_pids ? o->pids : &t->child.pid,
 		.n_pids = o->n_pids ? o->n_pids : t->child.pid > 0,
 		.follow = o->follow || o->command,

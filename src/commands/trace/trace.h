@@ -42,7 +42,7 @@ struct trace_options {
 	bool op_set_given;
 	uint64_t min_dur_ns, duration_ns, max_bytes;
 	uint32_t ring_bytes;
-	unsigned disabled_features; /* enum gs_avoid, ored */
+	unsigned disabled_features; /* enum gs_disabled_feature, ored */
 	bool python_gc, python_gil;
 	bool python_calls; /* of all functions, or those of python_globs */
 	struct gs_py_glob python_globs[GS_PY_GLOB_MAX];

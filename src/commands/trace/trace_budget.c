@@ -78,7 +78,7 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 {
 	bool needed = options->max_overhead > 0 || options->estimate;
 	const struct gs_uprobe_cost_options po = {
-		.avoid = options->disabled_features,
+		.disabled_features = options->disabled_features,
 		.events = !options->summary_only || options->estimate,
 		.scopes = options->layers >> GS_LAYER_TORCH & 1 || options->python_gc ||
 			  options->python_gil || gs_user_set_n(options->users),

@@ -68,21 +68,21 @@ void gswarm_status(struct gs_head *h, struct gs_grpc_call *call)
 	struct gs_store_session *active = NULL;
 	char file[GS_STORE_SESSION_NAME_BYTES + 8] = "";
 	GS_FREE char *json = NULL;
-	struct gs_head_switches wish;
+	struct gs_head_switches desired;
 	size_t n = 0;
 
-	gs_head_switches(h, &wish);
+	gs_head_switches(h, &desired);
 	(void)gs_head_active(h, &active, &n);
 	/* Who asks has not said who it is: what any session wants is measured. */
 	for (size_t i = 0; i < n; i++) {
-		if (active[i].interval_ns && active[i].interval_ns < wish.interval_ns)
-			wish.interval_ns = active[i].interval_ns;
-		wish.bandwidth |= active[i].bandwidth;
-		wish.nvlink |= active[i].nvlink;
+		if (active[i].interval_ns && active[i].interval_ns < desired.interval_ns)
+			desired.interval_ns = active[i].interval_ns;
+		desired.bandwidth |= active[i].bandwidth;
+		desired.nvlink |= active[i].nvlink;
 	}
-	m.freq = (int32_t)(wish.interval_ns / 1000000);
-	m.enable_bandwidth_profiling = wish.bandwidth;
-	m.enable_nvlink_profiling = wish.nvlink;
+	m.freq = (int32_t)(desired.interval_ns / 1000000);
+	m.enable_bandwidth_profiling = desired.bandwidth;
+	m.enable_nvlink_profiling = desired.nvlink;
 	m.is_profiling = n > 0;
 	if (n) { /* the newest */
 		int64_t age = (int64_t)gs_clock_wall_ns() - active[n - 1].start_wall_ns;

@@ -143,16 +143,16 @@ static void on_status(void *ctx, struct gs_grpc_request *request, const void *da
 	struct gs_uplink_line *l = ctx;
 	GswarmProfiler__StatusResponse *m =
 		gswarm_profiler__status_response__unpack(NULL, bytes, data);
-	struct gs_uplink_config wish = {.processes = false};
+	struct gs_uplink_config desired = {.processes = false};
 
 	if (!m)
 		return;
-	wish.interval_ns = m->freq > 0 ? (uint64_t)m->freq * 1000000 : 0;
-	if (wish.interval_ns > LINK_WISH_MOST_NS)
-		wish.interval_ns = LINK_WISH_MOST_NS;
-	wish.bandwidth = m->enable_bandwidth_profiling;
-	wish.nvlink = m->enable_nvlink_profiling;
-	gs_uplink_report_config(l, &wish);
+	desired.interval_ns = m->freq > 0 ? (uint64_t)m->freq * 1000000 : 0;
+	if (desired.interval_ns > UPLINK_INTERVAL_MAX_NS)
+		desired.interval_ns = UPLINK_INTERVAL_MAX_NS;
+	desired.bandwidth = m->enable_bandwidth_profiling;
+	desired.nvlink = m->enable_nvlink_profiling;
+	gs_uplink_report_config(l, &desired);
 	gswarm_profiler__status_response__free_unpacked(m, NULL);
 }
 

@@ -104,7 +104,7 @@ void gs_backlog_start(const struct gs_backlog_options *options, struct gs_backlo
 	l->o = *options;
 	l->like = *options->like;
 	l->like.instance = NULL; /* streams that end deliver as that */
-	l->like.wish = NULL;
+	l->like.desired = NULL;
 	l->like.say = NULL;
 	if (l->like.token) {
 		snprintf(l->token, sizeof(l->token), "%s", l->like.token);

@@ -316,7 +316,7 @@ static void pass_line(struct gs_uplink *l, const char *text)
 /* False: it says what it may not say. */
 static bool take_message(struct gs_uplink *l, enum gs_uplink_message kind, struct gs_wire_in *in)
 {
-	struct gs_uplink_config wish;
+	struct gs_uplink_config desired;
 	struct gs_uplink_line_state state;
 	char names[128];
 	const char *text;
@@ -346,11 +346,11 @@ static bool take_message(struct gs_uplink *l, enum gs_uplink_message kind, struc
 			return false;
 		pass_line(l, text);
 		return true;
-	case LINK_WISH:
-		if (!uplink_take_config(in, &wish))
+	case LINK_CONFIG:
+		if (!uplink_take_config(in, &desired))
 			return false;
-		if (l->o.wish)
-			l->o.wish(l->o.ctx, &wish);
+		if (l->o.desired)
+			l->o.desired(l->o.ctx, &desired);
 		return true;
 	case LINK_DONE:
 		l->done = l->sent_stopping && gs_wire_is_done(in);

@@ -37,14 +37,14 @@ static void renew_stream(struct gs_uplink_line *l, uint64_t keep_seq, const char
 
 static void on_config(struct gs_uplink_line *l, const Gpuscope__V1__Config *c)
 {
-	struct gs_uplink_config wish = {.interval_ns = c->interval_ns < LINK_WISH_MOST_NS
-							       ? c->interval_ns
-							       : LINK_WISH_MOST_NS,
-					.bandwidth = c->bandwidth,
-					.nvlink = c->nvlink,
-					.processes = c->processes};
+	struct gs_uplink_config desired = {.interval_ns = c->interval_ns < UPLINK_INTERVAL_MAX_NS
+								  ? c->interval_ns
+								  : UPLINK_INTERVAL_MAX_NS,
+					   .bandwidth = c->bandwidth,
+					   .nvlink = c->nvlink,
+					   .processes = c->processes};
 
-	gs_uplink_report_config(l, &wish);
+	gs_uplink_report_config(l, &desired);
 }
 
 static void on_welcome(struct gs_uplink_line *l, const Gpuscope__V1__Welcome *w)

@@ -98,13 +98,13 @@ void uplink_report_text(struct gs_uplink_line *l, const char *text)
 	send_out(&out);
 }
 
-void gs_uplink_report_config(struct gs_uplink_line *l, const struct gs_uplink_config *wish)
+void gs_uplink_report_config(struct gs_uplink_line *l, const struct gs_uplink_config *desired)
 {
 	struct gs_wire_out out = {&l->ask, 0};
 	size_t at = gs_sender_begin(&out);
 
-	uplink_put_config(&out, wish);
-	gs_sender_close(&out, at, LINK_WISH);
+	uplink_put_config(&out, desired);
+	gs_sender_close(&out, at, LINK_CONFIG);
 	send_out(&out);
 }
 

@@ -55,7 +55,7 @@ struct gs_uplink_options {
 
 	/* On the link's thread, when the head says what it wants, first after each connect. May be
 	 * NULL. */
-	void (*wish)(void *ctx, const struct gs_uplink_config *wish);
+	void (*desired)(void *ctx, const struct gs_uplink_config *desired);
 	/* On the link's thread, one line about each change: connected, lost, refused. May be NULL.
 	 */
 	void (*say)(void *ctx, const char *text);

@@ -27,7 +27,7 @@ void uplink_put_state(struct gs_wire_out *out, const struct gs_uplink_line_state
 /* False: a count fell, or what cannot be. */
 bool uplink_take_state(struct gs_wire_in *in, const struct gs_uplink_line_state *before,
 		       struct gs_uplink_line_state *ret);
-void uplink_put_config(struct gs_wire_out *out, const struct gs_uplink_config *wish);
+void uplink_put_config(struct gs_wire_out *out, const struct gs_uplink_config *desired);
 bool uplink_take_config(struct gs_wire_in *in, struct gs_uplink_config *ret);
 
 /* --- in the sender --- */

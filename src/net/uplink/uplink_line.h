@@ -18,7 +18,7 @@ enum gs_uplink_message {
 	LINK_HELLO = 1, /* what protects it */
 	LINK_STATE,     /* uplink_put_state(): when it changes, and after a PING */
 	LINK_SAY,       /* a line for who runs the program */
-	LINK_WISH,      /* what the head wants */
+	LINK_CONFIG,    /* what the head wants */
 	LINK_DONE,      /* everything is delivered, or the time is up */
 	/* and asked: the holder answers with REPLY. A number each. */
 	LINK_BEGIN,   /* 0: the stream and the number of the attempt to deliver it */
@@ -59,7 +59,7 @@ struct gs_uplink_line_state { /* of one sender */
 	uint64_t connects, sent_batches, sent_bytes, acked_batches;
 };
 
-#define LINK_WISH_MOST_NS 3600000000000ull /* longest interval that a head can ask for */
+#define UPLINK_INTERVAL_MAX_NS 3600000000000ull /* longest interval that a head can ask for */
 
 struct gs_uplink_line;
 
@@ -119,6 +119,6 @@ void gs_uplink_switch(struct gs_uplink_line *l, const struct gs_uplink_protocol 
 /* One of LINK_BEGIN to LINK_RENEW; the reply's r. A batch's data are lent until the next call. */
 int gs_uplink_ask(struct gs_uplink_line *l, enum gs_uplink_message what, uint64_t number,
 		  struct gs_uplink_reply *ret);
-void gs_uplink_report_config(struct gs_uplink_line *l, const struct gs_uplink_config *wish);
+void gs_uplink_report_config(struct gs_uplink_line *l, const struct gs_uplink_config *desired);
 
 #endif

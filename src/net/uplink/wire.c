@@ -96,12 +96,12 @@ bool uplink_take_state(struct gs_wire_in *in, const struct gs_uplink_line_state 
 	return true;
 }
 
-void uplink_put_config(struct gs_wire_out *out, const struct gs_uplink_config *wish)
+void uplink_put_config(struct gs_wire_out *out, const struct gs_uplink_config *desired)
 {
-	gs_wire_put_u64(out, wish->interval_ns);
-	gs_wire_put_u8(out, wish->bandwidth);
-	gs_wire_put_u8(out, wish->nvlink);
-	gs_wire_put_u8(out, wish->processes);
+	gs_wire_put_u64(out, desired->interval_ns);
+	gs_wire_put_u8(out, desired->bandwidth);
+	gs_wire_put_u8(out, desired->nvlink);
+	gs_wire_put_u8(out, desired->processes);
 }
 
 bool uplink_take_config(struct gs_wire_in *in, struct gs_uplink_config *ret)
@@ -110,5 +110,5 @@ bool uplink_take_config(struct gs_wire_in *in, struct gs_uplink_config *ret)
 	ret->bandwidth = gs_wire_u8(in);
 	ret->nvlink = gs_wire_u8(in);
 	ret->processes = gs_wire_u8(in);
-	return gs_wire_is_done(in) && ret->interval_ns <= LINK_WISH_MOST_NS;
+	return gs_wire_is_done(in) && ret->interval_ns <= UPLINK_INTERVAL_MAX_NS;
 }

@@ -43,7 +43,7 @@ struct gs_head_level { /* of downsampling */
 /* What is kept of what is stored, and how fine. */
 struct gs_head_retention {
 	/* What no session covers is removed when it is older, or when more is stored; 0: never. */
-	uint64_t keep_ns, keep_bytes;
+	uint64_t max_age_ns, max_bytes;
 	struct gs_head_level level[GS_HEAD_LEVELS_MAX]; /* n_levels; both rise */
 	size_t n_levels;
 	bool coarse_sessions; /* also what sessions cover becomes coarser */
@@ -77,7 +77,7 @@ struct gs_head_options {
 	const char *denied;   /* the answer to a call that is not permitted; NULL: of its token */
 	uint64_t interval_ns; /* between samples when no session asks for less; 0: 1 s */
 	bool bandwidth, nvlink;
-	struct gs_head_retention keep;
+	struct gs_head_retention retention;
 	struct gs_head_service service; /* n_methods 0: none */
 	/* A call that ends the head came (gs_head_exit); any thread. NULL: it is refused. */
 	void (*exit)(void *ctx);
@@ -98,7 +98,7 @@ void gs_head_stop(struct gs_head **head);
 void gs_head_tick(struct gs_head *head);
 
 /* From now on. The thread that started it. */
-void gs_head_set_retention(struct gs_head *head, const struct gs_head_retention *keep);
+void gs_head_set_retention(struct gs_head *head, const struct gs_head_retention *retention);
 
 /* Certificate and key are read again. */
 int gs_head_reload_tls(struct gs_head *head, struct gs_err *err);

@@ -378,16 +378,18 @@ int gs_head_conf_read(const char *path, const struct gs_head_override *overrides
 	return r;
 }
 
-void gs_head_conf_keep(const struct gs_head_conf *conf, struct gs_head_retention *ret_keep)
+void gs_head_conf_retention(const struct gs_head_conf *conf,
+			    struct gs_head_retention *ret_retention)
 {
-	*ret_keep = (struct gs_head_retention){.coarse_sessions = conf->store.downsample_sessions};
+	*ret_retention =
+		(struct gs_head_retention){.coarse_sessions = conf->store.downsample_sessions};
 	if (strcmp(conf->store.retention, "forever") != 0)
-		(void)parse_age(conf->store.retention, &ret_keep->keep_ns);
-	(void)gs_parse_bytes(conf->store.retention_bytes, &ret_keep->keep_bytes);
+		(void)parse_age(conf->store.retention, &ret_retention->max_age_ns);
+	(void)gs_parse_bytes(conf->store.retention_bytes, &ret_retention->max_bytes);
 	for (uint32_t i = 0; i < conf->store.downsample.n && i < GS_HEAD_LEVELS_MAX; i++)
 		if (parse_level(conf->store.downsample.cell[i],
-				&ret_keep->level[ret_keep->n_levels]) < 0)
-			ret_keep->n_levels++;
+				&ret_retention->level[ret_retention->n_levels]) < 0)
+			ret_retention->n_levels++;
 }
 
 /* --- a head that runs --- */
@@ -466,15 +468,15 @@ void gs_head_apply(struct gs_head *head, const struct gs_head_conf *old, struct 
 		   const char *hostname)
 {
 	struct gs_err err = {{0}};
-	struct gs_head_retention keep;
+	struct gs_head_retention retention;
 	char fixed[512];
 	int r;
 
 	gs_head_conf_fixed(old, now, fixed, sizeof(fixed));
 	if (fixed[0])
 		head_log(head, "changed; takes effect after a restart: %s", fixed);
-	gs_head_conf_keep(now, &keep);
-	gs_head_set_retention(head, &keep);
+	gs_head_conf_retention(now, &retention);
+	gs_head_set_retention(head, &retention);
 	r = apply_switches(head, old, now, &err);
 	if (r < 0)
 		head_log(head, "%s", gs_err_text(&err, r));

@@ -49,7 +49,8 @@ int gs_head_conf_read(const char *path, const struct gs_head_override *overrides
 		      struct gs_head_conf *ret_conf, gs_conf_report_fn report, struct gs_err *err);
 
 /* How long and how fine what is stored is kept. Of a valid configuration. */
-void gs_head_conf_keep(const struct gs_head_conf *conf, struct gs_head_retention *ret_keep);
+void gs_head_conf_retention(const struct gs_head_conf *conf,
+			    struct gs_head_retention *ret_retention);
 
 /* A new configuration of a head that runs: keys whose change needs a new start keep their old
  * values in now, and are named in ret_names, with commas ("" none). */

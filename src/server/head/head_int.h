@@ -73,7 +73,7 @@ struct head_jobs { /* under the head's lock */
 };
 
 struct gs_head {
-	struct gs_head_options o; /* keep: under the lock */
+	struct gs_head_options o; /* retention: under the lock */
 	struct gs_grpc_server *rpc;
 	struct gs_grpc_method *methods; /* owned: our own, and those of o.service */
 	_Atomic bool asked; /* whether the rpc's thread comes around; it says so by false */
@@ -129,7 +129,8 @@ void head_jobs_end(struct gs_head *h);
 
 /* Now and then: what is too old is removed, a little at a time. head_retention.c */
 void head_keep(struct gs_head *h);
-void head_kept(struct gs_head *h, struct gs_head_retention *ret_keep); /* a copy, as it is now */
+void head_kept(struct gs_head *h,
+	       struct gs_head_retention *ret_retention); /* a copy, as it is now */
 
 /* Downsampling, on a thread of its own: head_rollup.c */
 int head_rollup_start(struct gs_head *h, struct gs_err *err);
@@ -140,7 +141,7 @@ void head_rollup_stop(struct gs_head *h);
 /* What a node of that host name shall measure: the head's switches and what sessions ask for. With
  * the lock held. */
 void head_config_locked(const struct gs_head *h, const char *hostname,
-			struct gs_head_switches *wish);
+			struct gs_head_switches *desired);
 
 /* A text of a peer in a message: cut, and without what steers a terminal. */
 struct head_shown {

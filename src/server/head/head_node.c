@@ -35,14 +35,14 @@ static void send_message(struct gs_head_stream *s, const Gpuscope__V1__ToNode *m
 /* With the lock held. */
 static void fill_config(const struct gs_head *h, const char *hostname, Gpuscope__V1__Config *c)
 {
-	struct gs_head_switches wish;
+	struct gs_head_switches desired;
 
-	head_config_locked(h, hostname, &wish);
+	head_config_locked(h, hostname, &desired);
 	gpuscope__v1__config__init(c);
 	c->version = h->wish_version;
-	c->interval_ns = wish.interval_ns;
-	c->bandwidth = wish.bandwidth;
-	c->nvlink = wish.nvlink;
+	c->interval_ns = desired.interval_ns;
+	c->bandwidth = desired.bandwidth;
+	c->nvlink = desired.nvlink;
 	c->processes = true;
 }
 

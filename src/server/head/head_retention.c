@@ -11,28 +11,28 @@
 #define WORK_NS  100000000ull  /* at a time */
 #define STEP     500           /* batches in one transaction */
 
-void head_kept(struct gs_head *h, struct gs_head_retention *ret_keep)
+void head_kept(struct gs_head *h, struct gs_head_retention *ret_retention)
 {
 	pthread_mutex_lock(&h->lock);
-	*ret_keep = h->o.keep;
+	*ret_retention = h->o.retention;
 	pthread_mutex_unlock(&h->lock);
 }
 
-void gs_head_set_retention(struct gs_head *head, const struct gs_head_retention *keep)
+void gs_head_set_retention(struct gs_head *head, const struct gs_head_retention *retention)
 {
 	pthread_mutex_lock(&head->lock);
-	head->o.keep = *keep;
+	head->o.retention = *retention;
 	head->coarse_changed = true;
 	pthread_cond_broadcast(&head->coarse_wake);
 	pthread_mutex_unlock(&head->lock);
 }
 
-static int too_old(uint64_t keep_ns, struct gs_store *store)
+static int too_old(uint64_t max_age_ns, struct gs_store *store)
 {
-	int64_t before = (int64_t)(gs_clock_wall_ns() - keep_ns);
-	int r = keep_ns ? gs_store_expire(store, before, STEP) : 0;
+	int64_t before = (int64_t)(gs_clock_wall_ns() - max_age_ns);
+	int r = max_age_ns ? gs_store_expire(store, before, STEP) : 0;
 
-	return r == 0 && keep_ns ? gs_store_report_expire(store, before, STEP) : r;
+	return r == 0 && max_age_ns ? gs_store_report_expire(store, before, STEP) : r;
 }
 
 /* Reports of jobs go when what was measured at their time is gone. */
@@ -44,11 +44,11 @@ static int old_reports(struct gs_store *store)
 	return r < 0 ? r : gs_store_report_expire(store, oldest ? oldest : INT64_MAX, STEP);
 }
 
-static int too_much(struct gs_head *h, uint64_t keep_bytes, struct gs_store *store)
+static int too_much(struct gs_head *h, uint64_t max_bytes, struct gs_store *store)
 {
 	int r;
 
-	if (!keep_bytes || gs_store_used_bytes(store) <= keep_bytes) {
+	if (!max_bytes || gs_store_used_bytes(store) <= max_bytes) {
 		h->reported_over = false;
 		return 0;
 	}
@@ -70,14 +70,14 @@ static void expire_data(void *ctx, struct gs_store *store)
 {
 	struct gs_head *h = ctx;
 	uint64_t began = gs_clock_mono_ns(), n = 0;
-	struct gs_head_retention keep;
+	struct gs_head_retention retention;
 	int r = 0;
 
-	head_kept(h, &keep);
+	head_kept(h, &retention);
 	while (store && gs_clock_mono_ns() - began < WORK_NS) {
-		r = too_old(keep.keep_ns, store);
+		r = too_old(retention.max_age_ns, store);
 		if (r == 0)
-			r = too_much(h, keep.keep_bytes, store);
+			r = too_much(h, retention.max_bytes, store);
 		if (r <= 0)
 			break;
 		n += (uint64_t)r;
@@ -101,7 +101,7 @@ void head_keep(struct gs_head *h)
 	bool begin;
 
 	pthread_mutex_lock(&h->lock);
-	begin = (h->o.keep.keep_ns || h->o.keep.keep_bytes) && !h->expiring &&
+	begin = (h->o.retention.max_age_ns || h->o.retention.max_bytes) && !h->expiring &&
 		(now >= h->next_expire_ns ||
 		 (h->more_to_expire && now + EVERY_NS >= h->next_expire_ns + AGAIN_NS));
 	h->expiring |= begin;

@@ -155,24 +155,24 @@ static int scan_level(struct gs_head *h, struct gs_store *reader,
 	return r == GS_STORE_END ? 0 : r;
 }
 
-static int scan_levels(struct gs_head *h, const struct gs_head_retention *keep,
+static int scan_levels(struct gs_head *h, const struct gs_head_retention *retention,
 		       struct gs_store *reader, int64_t from[GS_HEAD_LEVELS_MAX])
 {
 	int64_t now = (int64_t)gs_clock_wall_ns();
 	int r = 0;
 
 	/* The coarsest first: what is that old is made so at once. */
-	for (size_t i = keep->n_levels; r == 0 && i-- > 0;) {
+	for (size_t i = retention->n_levels; r == 0 && i-- > 0;) {
 		struct gs_store_scan_options o = {
 			.size = sizeof(o),
 			.from_wall_ns = from[i],
-			.to_wall_ns = now - (int64_t)keep->level[i].after_ns,
-			.interval_ns = keep->level[i].interval_ns,
-			.sessions = keep->coarse_sessions,
+			.to_wall_ns = now - (int64_t)retention->level[i].after_ns,
+			.interval_ns = retention->level[i].interval_ns,
+			.sessions = retention->coarse_sessions,
 		};
-		int64_t older = i + 1 < keep->n_levels
-					? now - (int64_t)keep->level[i + 1].after_ns -
-						  8 * (int64_t)keep->level[i + 1].interval_ns
+		int64_t older = i + 1 < retention->n_levels
+					? now - (int64_t)retention->level[i + 1].after_ns -
+						  8 * (int64_t)retention->level[i + 1].interval_ns
 					: INT64_MIN;
 
 		if (o.from_wall_ns < older)
@@ -188,7 +188,7 @@ static void *run_rollups(void *arg)
 {
 	struct gs_head *h = arg;
 	int64_t from[GS_HEAD_LEVELS_MAX];
-	struct gs_head_retention before = {0}, keep;
+	struct gs_head_retention before = {0}, retention;
 	uint64_t all_ns = 0;
 	int reported = 0;
 
@@ -199,19 +199,20 @@ static void *run_rollups(void *arg)
 
 		pthread_mutex_lock(&h->lock);
 		h->coarse_changed = false;
-		keep = h->o.keep;
+		retention = h->o.retention;
 		pthread_mutex_unlock(&h->lock);
-		if (!keep.n_levels)
+		if (!retention.n_levels)
 			continue;
-		if (memcmp(&before, &keep, sizeof(keep)) != 0 || gs_clock_mono_ns() >= all_ns) {
+		if (memcmp(&before, &retention, sizeof(retention)) != 0 ||
+		    gs_clock_mono_ns() >= all_ns) {
 			all_ns = gs_clock_mono_ns() + ALL_NS;
 			for (size_t i = 0; i < GS_HEAD_LEVELS_MAX; i++)
 				from[i] = INT64_MIN;
 		}
-		before = keep;
+		before = retention;
 		r = gs_head_reader(h, &reader, &err);
 		if (r == 0)
-			r = scan_levels(h, &keep, reader, from);
+			r = scan_levels(h, &retention, reader, from);
 		if (r < 0 && r != -ESHUTDOWN && r != reported)
 			head_log(h, "cannot downsample: %s; it is tried again",
 				 err.text[0] ? err.text : strerror(-r));

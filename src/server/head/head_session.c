@@ -57,18 +57,18 @@ static int publish_change(struct gs_head *h, struct gs_store *store)
 }
 
 void head_config_locked(const struct gs_head *h, const char *hostname,
-			struct gs_head_switches *wish)
+			struct gs_head_switches *desired)
 {
-	*wish = (struct gs_head_switches){h->o.interval_ns, h->o.bandwidth, h->o.nvlink};
+	*desired = (struct gs_head_switches){h->o.interval_ns, h->o.bandwidth, h->o.nvlink};
 	for (size_t i = 0; i < h->n_active; i++) {
 		const struct gs_store_session *s = &h->active[i];
 
 		if (!gs_store_session_has(s, hostname))
 			continue;
-		if (s->interval_ns && s->interval_ns < wish->interval_ns)
-			wish->interval_ns = s->interval_ns;
-		wish->bandwidth |= s->bandwidth;
-		wish->nvlink |= s->nvlink;
+		if (s->interval_ns && s->interval_ns < desired->interval_ns)
+			desired->interval_ns = s->interval_ns;
+		desired->bandwidth |= s->bandwidth;
+		desired->nvlink |= s->nvlink;
 	}
 }
 

@@ -327,7 +327,7 @@ int gs_uprobe_measure_cost(const struct gs_uprobe_cost_options *o, struct gs_cos
 					  .scopes = o->scopes,
 					  .n_cells = GS_CELL_MAX};
 	struct bench b = {.func = gs_func_by_name("cudaLaunchKernel")};
-	int r = uprobe_features_detect(o->avoid, &b.features, err);
+	int r = uprobe_features_detect(o->disabled_features, &b.features, err);
 
 	*ret_prices = (struct gs_costs){0};
 	config.task_storage = b.features.task_storage;

@@ -10,8 +10,8 @@
 #include "model/trace/cost.h"
 
 struct gs_uprobe_cost_options {
-	unsigned avoid; /* as of struct gs_uprobe_options */
-	bool events;    /* what GS_MODE_EVENTS is */
+	unsigned disabled_features; /* as of struct gs_uprobe_options */
+	bool events;                /* what GS_MODE_EVENTS is */
 	/* These are measured apart, else guessed from the price of a call, as Python functions are:
 	 */
 	bool scopes; /* operators and the like */

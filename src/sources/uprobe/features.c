@@ -92,7 +92,7 @@ static int apply_selftest(struct features *f, struct gs_err *err)
 	return 0;
 }
 
-int uprobe_features_detect(unsigned avoid, struct features *f, struct gs_err *err)
+int uprobe_features_detect(unsigned disabled_features, struct features *f, struct gs_err *err)
 {
 	int r = check_capabilities(err);
 	GS_CLOSE int prog = tiny_program(0);
@@ -116,9 +116,10 @@ int uprobe_features_detect(unsigned avoid, struct features *f, struct gs_err *er
 	multi = uprobe_link_type_known(ATTACH_UPROBE_MULTI);
 	storage = libbpf_probe_bpf_map_type(BPF_MAP_TYPE_TASK_STORAGE, NULL) == 1;
 	*f = (struct features){
-		.session = session && !(avoid & (GS_AVOID_SESSION | GS_AVOID_MULTI)),
-		.multi = multi && !(avoid & GS_AVOID_MULTI),
-		.task_storage = storage && !(avoid & GS_AVOID_TASK_STORAGE),
+		.session =
+			session && !(disabled_features & (GS_DISABLED_SESSION | GS_DISABLED_MULTI)),
+		.multi = multi && !(disabled_features & GS_DISABLED_MULTI),
+		.task_storage = storage && !(disabled_features & GS_DISABLED_TASK_STORAGE),
 	};
 	gs_x86_site_rules_here(&f->sites);
 	r = apply_selftest(f, err);

@@ -67,7 +67,8 @@ int uprobe_target_config(struct gs_uprobe *probe, struct gs_kernel_config *confi
 		.span_first = probe->selection.span_first,
 		.n_cells = probe->selection.py_func ? GS_CELL_MAX_PYTHON : GS_CELL_MAX,
 		.py_func = probe->selection.py_func,
-		.account = probe->features.task_storage && !(o->avoid & GS_AVOID_ACCOUNT),
+		.account = probe->features.task_storage &&
+			   !(o->disabled_features & GS_DISABLED_ACCOUNT),
 		.pid_namespace = gs_pid_namespace(),
 	};
 	if (o->all)

@@ -113,26 +113,26 @@ static int choose_functions(struct gs_uprobe *probe, struct gs_err *err)
 	const struct features *f = &probe->features;
 	int r;
 
-	probe->plan = (struct gs_attach_plan_options){.layers = o->layers,
-						      .globs = o->globs,
-						      .n_globs = o->n_globs,
-						      .op_set = o->op_set,
-						      .ops = o->ops,
-						      .n_ops = o->n_ops,
-						      .python_calls = o->python_calls,
-						      .python_gc = o->python_gc,
-						      .python_gil = o->python_gil,
-						      .described = gs_user_set_n(o->users),
-						      .may_throw = uprobe_users_may_throw(o->users),
-						      .funcs = o->funcs,
-						      .no_return_probes =
-							      o->avoid & GS_AVOID_RETURN_PROBES,
-						      .first_byte = o->avoid & GS_AVOID_MOVED_SITES,
-						      .on_attach = o->on_attach,
-						      .ctx = o->ctx};
+	probe->plan = (struct gs_attach_plan_options){
+		.layers = o->layers,
+		.globs = o->globs,
+		.n_globs = o->n_globs,
+		.op_set = o->op_set,
+		.ops = o->ops,
+		.n_ops = o->n_ops,
+		.python_calls = o->python_calls,
+		.python_gc = o->python_gc,
+		.python_gil = o->python_gil,
+		.described = gs_user_set_n(o->users),
+		.may_throw = uprobe_users_may_throw(o->users),
+		.funcs = o->funcs,
+		.no_return_probes = o->disabled_features & GS_DISABLED_RETURN_PROBES,
+		.first_byte = o->disabled_features & GS_DISABLED_MOVED_SITES,
+		.on_attach = o->on_attach,
+		.ctx = o->ctx};
 	r = gs_attach_plan_select(&probe->selection, &probe->plan, err);
 	if (r == 0)
-		r = uprobe_features_detect(o->avoid, &probe->features, err);
+		r = uprobe_features_detect(o->disabled_features, &probe->features, err);
 	probe->plan.sites = f->sites;
 	probe->plan.returns_are_kept = f->return_is_kept;
 	probe->plan.many_links = f->multi;

@@ -31,22 +31,22 @@ struct gs_reader;
 
 struct gs_uprobe;
 
-enum gs_avoid { /* kernel features not to be used although they are there: for comparison and tests
-		 */
-		GS_AVOID_SESSION = 1,
-		GS_AVOID_MULTI = 2,
-		GS_AVOID_TASK_STORAGE = 4,
-		GS_AVOID_MOVED_SITES = 8,    /* not a kernel feature: always probe the first byte */
-		GS_AVOID_RETURN_PROBES = 16, /* on functions of CUDA and NCCL */
-		GS_AVOID_ACCOUNT = 32,       /* the wall-clock account of threads */
+/* Features of the kernel not to be used although they are there: for comparison and tests. */
+enum gs_disabled_feature {
+	GS_DISABLED_SESSION = 1,
+	GS_DISABLED_MULTI = 2,
+	GS_DISABLED_TASK_STORAGE = 4,
+	GS_DISABLED_MOVED_SITES = 8,    /* not the kernel's: always probe the first byte */
+	GS_DISABLED_RETURN_PROBES = 16, /* on functions of CUDA and NCCL */
+	GS_DISABLED_ACCOUNT = 32,       /* the wall-clock account of threads */
 };
 
 struct gs_uprobe_options {
-	size_t size;         /* of this struct */
-	bool events;         /* whole events; false: aggregate in the kernel */
-	uint64_t min_dur_ns; /* events only: shorter calls are aggregated instead */
-	uint32_t ring_bytes; /* a power of two of at least 64 KiB; 0: 16 MiB */
-	unsigned avoid;      /* enum gs_avoid, ored */
+	size_t size;                /* of this struct */
+	bool events;                /* whole events; false: aggregate in the kernel */
+	uint64_t min_dur_ns;        /* events only: shorter calls are aggregated instead */
+	uint32_t ring_bytes;        /* a power of two of at least 64 KiB; 0: 16 MiB */
+	unsigned disabled_features; /* enum gs_disabled_feature, ored */
 
 	const pid_t *pids; /* followed processes; more by gs_uprobe_follow() */
 	size_t n_pids;

@@ -41,7 +41,8 @@ struct features {
 };
 
 /* 0; -EPERM or -ENOTSUP with a text when nothing can be traced here. */
-int uprobe_features_detect(unsigned avoid, struct features *ret_features, struct gs_err *err);
+int uprobe_features_detect(unsigned disabled_features, struct features *ret_features,
+			   struct gs_err *err);
 
 /* --- kernel.c: programs and maps --- */
 

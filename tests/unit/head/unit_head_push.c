@@ -172,20 +172,20 @@ static void configuration(void **state)
 				   "    - {after: 1d, interval: 10s}\n"
 				   "    - {after: 1.5d, interval: 1m}\n";
 	struct gs_head_conf a, b;
-	struct gs_head_retention keep;
+	struct gs_head_retention retention;
 	struct gs_err err;
 	char names[256];
 
 	if (gs_conf_parse(&gs_head_conf_schema, "x", text, strlen(text), &a, NULL, &err) < 0)
 		fail_msg("%s", err.text);
-	gs_head_conf_keep(&a, &keep);
-	assert_int_equal(keep.keep_ns, 90ull * 86400 * S);
-	assert_int_equal(keep.keep_bytes, 1 << 30);
-	assert_int_equal(keep.n_levels, 2);
-	assert_int_equal(keep.level[0].after_ns, 86400ull * S);
-	assert_int_equal(keep.level[1].after_ns, 129600ull * S);
-	assert_int_equal(keep.level[1].interval_ns, 60ull * S);
-	assert_false(keep.coarse_sessions);
+	gs_head_conf_retention(&a, &retention);
+	assert_int_equal(retention.max_age_ns, 90ull * 86400 * S);
+	assert_int_equal(retention.max_bytes, 1 << 30);
+	assert_int_equal(retention.n_levels, 2);
+	assert_int_equal(retention.level[0].after_ns, 86400ull * S);
+	assert_int_equal(retention.level[1].after_ns, 129600ull * S);
+	assert_int_equal(retention.level[1].interval_ns, 60ull * S);
+	assert_false(retention.coarse_sessions);
 	/* Options over it, through the same tables. */
 	{
 		const struct gs_head_override good[] = {{"retention", "store.retention", "forever"},
@@ -193,8 +193,8 @@ static void configuration(void **state)
 		const struct gs_head_override bad[] = {{"tls-cert", "nodes.tls_cert", "c.pem"}};
 
 		assert_int_equal(gs_head_conf_read(NULL, good, 2, &b, NULL, &err), 0);
-		gs_head_conf_keep(&b, &keep);
-		assert_int_equal(keep.keep_ns, 0);
+		gs_head_conf_retention(&b, &retention);
+		assert_int_equal(retention.max_age_ns, 0);
 		assert_string_equal(b.nodes.listen, "[::1]:1,h:2");
 		assert_int_equal(gs_head_conf_read(NULL, bad, 1, &b, NULL, &err), -EINVAL);
 		assert_string_equal(err.text, "nodes.tls_cert: tls_cert and tls_key go together");
