@@ -135,6 +135,86 @@ def jobs(t):
     s.close()
 
 
+@case('setup: theme and columns, kept for the next time', needs=None)
+def setup(t):
+    a = sleeper(t)
+    env = {**with_pids(a), 'XDG_CONFIG_HOME': t.path('config')}
+    kept = t.path('config', 'gpuscope', 'top.yaml')
+    s = Screen(t, env=env, columns=120, rows=40)
+    text = s.wait(rf'{a.pid} .*sleep 300')
+    t.match('both ages of a process: since it began, on processors', r' AGE +TIME ', text)
+    plain = s.tmux('capture-pane', '-e', '-p', '-t', 'a')
+    s.keys('F2')
+    s.wait(r'theme: dark')
+    s.keys('Space')
+    s.wait(r'theme: light')
+    s.keys(*['Down'] * 12, 'Space')  # the 12th column of processes
+    s.wait(r'\[ \] RSS')
+    s.keys('End', 'Escape')
+    s.wait(r'COMMAND')
+    t.true('not shown', 'RSS' not in s.text(), s.text())
+    t.true('in other colours', s.tmux('capture-pane', '-e', '-p', '-t', 'a').split('gpuscope top')[0] != plain.split('gpuscope top')[0])
+    s.keys('q')
+    s.wait('ended with 0')
+    s.close()
+    t.match('what is kept', r'theme: light\n  hide: \["RSS"\]\n  hide_jobs: \[\]', harness.read_text(kept))
+    s = Screen(t, env=env, columns=120, rows=40)
+    text = s.wait(rf'{a.pid} .*sleep 300')
+    t.true('still not shown', 'RSS' not in text and 'AGE' in text, text)
+    s.keys('F2')
+    s.wait(r'theme: light')
+    s.keys('Escape', 'q')
+    s.wait('ended with 0')
+    s.close()
+    t.true('--once is the same for all', 'RSS' in t.tool('top', '--once', '--nvml', nvml(), env=env, status=0).out)
+    with open(kept, 'w') as f:
+        f.write('top:\n  theme: pink\n')
+    s = Screen(t, env=env, columns=120, rows=40)
+    text = s.wait(rf'{a.pid} .*sleep 300')
+    t.true('as without it', 'RSS' in text)
+    s.keys('q')
+    s.wait('ended with 0')
+    t.match('and why', r'top.yaml:2:10: theme takes one of dark, light, mono, not "pink"; starting without it', harness.read_text(s.err))
+    s.close()
+
+
+@case('sizes: graphs from 120x40, the reason whole, one job with its wall-clock account', needs=None)
+def sizes(t):
+    a = subprocess.Popen(['python3', '-c', 'while True: pass'], env={**t.env, 'SLURM_JOB_ID': '4711'})
+    reason = r'held down by heat: 40 °C, 1100 of 1981 MHz'
+    for columns, rows in ((80, 24), (120, 40), (200, 60)):
+        s = Screen(t, env={'FAKE_NVML': f'gpus=4,pids={a.pid},ecc=0,throttle=72'}, columns=columns, rows=rows)
+        s.wait(rf'(?m)^ .*{a.pid} .*python3')
+        text = s.wait(reason)
+        if columns >= 120:
+            s.wait('[\u2800-\u28ff]')
+        if columns == 200:
+            t.equal('the reason of each GPU', len(re.findall(r'held down by heat: 4\d °C, 110\d of 1981 MHz', text)) >= 3, True)
+        if os.environ.get('GS_SHOTS'):
+            with open(os.path.join(os.environ['GS_SHOTS'], f'top-{columns}x{rows}.txt'), 'w') as f:
+                f.write(s.text())
+        s.keys('j')
+        text = s.wait(r'(?m)^4711')
+        t.match('the job with GPUs is the first', r'(?m)^JOB .*\n4711', text)
+        s.keys('Enter')
+        s.wait(r'Job 4711')
+        text = s.wait(r'on CPU|counted by +procfs')
+        if 'counted by' in text and 'procfs' in text:
+            t.true('without the kernel nothing is said of it', 'wall time' not in text)
+        else:
+            text = s.wait(r'wall time +\S+ of all its threads')
+            parts = [float(x) for x in re.findall(r'(?m)^ +(\d+\.\d)%  \w', text)]
+            t.true('its parts are all of it', 98.9 < sum(parts) < 100.5, text)
+            t.true('a loop is on a processor, or waits for one', sum(float(x) for x in re.findall(r'(\d+\.\d)%  (?:on CPU|waiting for a CPU)', text)) > 90, text)
+        if os.environ.get('GS_SHOTS'):
+            with open(os.path.join(os.environ['GS_SHOTS'], f'top-job-{columns}x{rows}.txt'), 'w') as f:
+                f.write(s.text())
+        s.keys('Escape', 'q')
+        s.wait('ended with 0')
+        s.close()
+    a.kill()
+
+
 @case('the mouse: keys of the last line, a row, a column to sort by', needs=None)
 def mouse(t):
     a, b = sleeper(t), sleeper(t)

@@ -6,14 +6,6 @@
  */
 #include "analysis/job_report/report_int.h"
 
-static const char *const titles[GS_JOB_PARTS] = {
-	[GS_TIME_CPU] = "on CPU",   [GS_TIME_RUNQUEUE] = "waiting for a CPU",
-	[GS_TIME_DISK] = "disk",    [GS_TIME_NETWORK] = "network",
-	[GS_TIME_LOCK] = "locks",   [GS_TIME_GPU] = "GPU",
-	[GS_TIME_SLEEP] = "asleep", [GS_TIME_PIPE] = "pipes, children",
-	[GS_TIME_OTHER] = "other",  [GS_JOB_PART_IDLE] = "idle threads",
-};
-
 static enum gs_job_family family_of(unsigned part)
 {
 	if (part == GS_TIME_CPU)
@@ -25,23 +17,17 @@ uint64_t gs_job_report_account(const struct gs_job_report_session *s,
 			       const struct gs_job_report *job,
 			       struct gs_job_report_part ret_parts[GS_JOB_PARTS])
 {
-	const struct gs_taskstats *w = &job->usage.work;
-	uint64_t all_ns = 0;
+	uint64_t part_ns[GS_TASKSTATS_PARTS], all_ns;
 
 	if (!gs_job_report_knows(job, GS_JOB_KNOWS_TIME))
 		return 0;
-	for (unsigned i = 0; i < GS_JOB_PARTS; i++) {
-		uint64_t ns = i == GS_JOB_PART_IDLE ? w->idle_ns : w->time_ns[i];
-
-		if (i == GS_TIME_LOCK)
-			ns -= w->idle_ns;
-		all_ns += ns;
+	all_ns = gs_taskstats_parts(&job->usage.work, part_ns);
+	for (unsigned i = 0; i < GS_JOB_PARTS; i++)
 		ret_parts[i] = (struct gs_job_report_part){
-			.name = i == GS_JOB_PART_IDLE ? "idle" : gs_taskstats_time_name(i),
-			.title = titles[i],
+			.name = i == GS_TASKSTATS_PART_IDLE ? "idle" : gs_taskstats_time_name(i),
+			.title = gs_taskstats_part_title(i),
 			.source = s->source[family_of(i)],
-			.ns = ns};
-	}
+			.ns = part_ns[i]};
 	for (unsigned i = 0; i < GS_JOB_PARTS && all_ns; i++)
 		ret_parts[i].share_pct = 100 * (double)ret_parts[i].ns / (double)all_ns;
 	return all_ns;

@@ -69,7 +69,7 @@ void gs_job_report_put_html_report(struct gs_pen *pen, const struct gs_job_repor
 
 /* --- report_account.c --- */
 
-enum { GS_JOB_PART_IDLE = GS_TIME_COUNT, GS_JOB_PARTS };
+enum { GS_JOB_PARTS = GS_TASKSTATS_PARTS };
 
 struct gs_job_report_part { /* first of enum gs_taskstats_time, then of threads without work */
 	const char *name, *title, *source; /* for programs; for people; how it is known */

@@ -25,6 +25,7 @@ enum top_format { TOP_TABLE, TOP_JSON, TOP_CSV };
 struct top_command {
 	struct top_options options;
 	bool once, has_format, has_theme;
+	enum gs_tui_theme theme;
 	enum top_format format;
 	char gpus[GS_GPU_LIST_BYTES];
 };
@@ -189,7 +190,7 @@ static const struct gs_cli_option option_table[] = {
 	 AT(options.record)},
 	{"replay", 0, "FILE.gst", "show what was recorded", GS_CLI_TEXT, AT(options.replay)},
 	{"read-only", 0, NULL, "send no signals", GS_CLI_FLAG, AT(options.tui.read_only)},
-	{"theme", 0, "THEME", "dark, light, mono", GS_CLI_WORD, AT(options.tui.theme),
+	{"theme", 0, "THEME", "dark, light, mono", GS_CLI_WORD, AT(theme),
 	 GS_CLI_GIVEN(struct top_command, has_theme), .words = "dark light mono"},
 	{"ascii", 0, NULL, "draw with ASCII only", GS_CLI_FLAG, AT(options.tui.ascii)},
 	GS_CLI_COMMANDS,
@@ -219,7 +220,13 @@ int gs_cmd_top(int argc, char **argv)
 	setlocale(LC_CTYPE, "");
 	if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
 		c.options.tui.ascii = true;
-	if (no_color && *no_color && !c.has_theme)
+	if (!c.once) {
+		top_settings_read(&c.options.tui);
+		c.options.tui.save = top_settings_save;
+	}
+	if (c.has_theme)
+		c.options.tui.theme = c.theme;
+	else if (no_color && *no_color)
 		c.options.tui.theme = GS_TUI_MONO;
 	c.options.tui.interval_ns = c.options.interval_ns;
 	c.options.tui.uid = getuid();

@@ -28,6 +28,13 @@ int top_live_start(struct top_live *live, struct gs_tui_source *ret_source, stru
 /* Ends the thread and the recording; 0, or why the recording is not whole. */
 int top_live_close(struct top_live **live, struct gs_err *err);
 
+/* --- what F2 keeps --- */
+
+/* Theme and hidden columns as they were kept, if they were; what is wrong with the file is printed. */
+void top_settings_read(struct gs_tui_options *options);
+/* For gs_tui_options.save. */
+int top_settings_save(void *ctx, const struct gs_tui_options *now, struct gs_err *err);
+
 /* --- a recording --- */
 
 struct top_replay;

@@ -33,6 +33,18 @@ int gs_folder_state(char *out, size_t bytes, const char *what, const char *optio
 	return 0;
 }
 
+bool gs_folder_config(char *out, size_t bytes)
+{
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	int n = -1;
+
+	if (config && config[0] == '/')
+		n = snprintf(out, bytes, "%s/gpuscope", config);
+	else if (home && home[0] == '/')
+		n = snprintf(out, bytes, "%s/.config/gpuscope", home);
+	return n > 0 && (size_t)n < bytes;
+}
+
 bool gs_folder_sockets(size_t i, char *out, size_t bytes)
 {
 	const char *service = getenv("RUNTIME_DIRECTORY"), *run = getenv("XDG_RUNTIME_DIR");

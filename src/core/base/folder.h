@@ -12,6 +12,10 @@
 int gs_folder_state(char *out, size_t bytes, const char *what, const char *option,
 		    struct gs_err *err);
 
+/* Where a user's own configuration is: $XDG_CONFIG_HOME/gpuscope, or ~/.config/gpuscope. False: there
+ * is no home folder. Nothing is made. */
+bool gs_folder_config(char *out, size_t bytes);
+
 /* Where sockets of this machine's heads are, from the folder where ours would be on; false: there
  * is no i-th. Nothing is made. */
 bool gs_folder_sockets(size_t i, char *out, size_t bytes);

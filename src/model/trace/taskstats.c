@@ -15,6 +15,32 @@ const char *gs_taskstats_time_name(unsigned time)
 	return time < GS_TIME_COUNT ? w[time] : NULL;
 }
 
+const char *gs_taskstats_part_title(unsigned part)
+{
+	static const char *const titles[GS_TASKSTATS_PARTS] = {
+		[GS_TIME_CPU] = "on CPU",   [GS_TIME_RUNQUEUE] = "waiting for a CPU",
+		[GS_TIME_DISK] = "disk",    [GS_TIME_NETWORK] = "network",
+		[GS_TIME_LOCK] = "locks",   [GS_TIME_GPU] = "GPU",
+		[GS_TIME_SLEEP] = "asleep", [GS_TIME_PIPE] = "pipes, children",
+		[GS_TIME_OTHER] = "other",  [GS_TASKSTATS_PART_IDLE] = "idle threads",
+	};
+
+	return part < GS_TASKSTATS_PARTS ? titles[part] : NULL;
+}
+
+uint64_t gs_taskstats_parts(const struct gs_taskstats *w, uint64_t ret_ns[GS_TASKSTATS_PARTS])
+{
+	uint64_t all_ns = 0;
+
+	for (unsigned i = 0; i < GS_TASKSTATS_PARTS; i++) {
+		ret_ns[i] = i == GS_TASKSTATS_PART_IDLE ? w->idle_ns : w->time_ns[i];
+		if (i == GS_TIME_LOCK)
+			ret_ns[i] -= w->idle_ns < ret_ns[i] ? w->idle_ns : ret_ns[i];
+		all_ns += ret_ns[i];
+	}
+	return all_ns;
+}
+
 const char *gs_taskstats_io_name(unsigned io)
 {
 	static const char *const w[GS_TASKSTATS_IO_KINDS] = {"file",   "netfile", "tmpfs", "pipe",

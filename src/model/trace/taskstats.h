@@ -163,6 +163,13 @@ void gs_taskstats_io_add(struct gs_taskstats_io_count *a, const struct gs_taskst
 uint64_t gs_taskstats_queue_timed(const struct gs_taskstats *w);
 double gs_taskstats_queue_quantile_ns(const struct gs_taskstats *w, double q);
 
+/* The wall-clock account: the times of enum gs_taskstats_time, of locks without the waits of threads
+ * that wait for work, and these as the last part. Returns their sum. The title is for people. */
+#define GS_TASKSTATS_PART_IDLE GS_TIME_COUNT
+#define GS_TASKSTATS_PARTS     (GS_TIME_COUNT + 1)
+uint64_t gs_taskstats_parts(const struct gs_taskstats *w, uint64_t ret_ns[GS_TASKSTATS_PARTS]);
+const char *gs_taskstats_part_title(unsigned part);
+
 /* The sum of the time counters: threads x wall. */
 uint64_t gs_taskstats_wall_ns(const struct gs_taskstats *w);
 

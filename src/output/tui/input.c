@@ -1,4 +1,5 @@
 #include "output/tui/input.h"
+#include "output/tui/setup.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -465,6 +466,10 @@ static struct tui_asked key_of_main(struct tui_ui *ui, int key, int rows)
 		ui->mode = TUI_HELP;
 		ui->detail_top = 0;
 		break;
+	case TUI_KEY_F(2):
+		ui->mode = TUI_SETUP;
+		ui->setup_at = 0;
+		break;
 	case '/':
 	case TUI_KEY_F(4):
 		ui->mode = TUI_FILTER;
@@ -587,6 +592,8 @@ struct tui_asked tui_key(struct tui_ui *ui, int key, int rows)
 		if (!scroll_rows(ui, key, rows))
 			ui->mode = TUI_MAIN;
 		return nothing;
+	case TUI_SETUP:
+		return tui_setup_key(ui, key);
 	case TUI_FILTER:
 		key_of_filter(ui, key);
 		return nothing;

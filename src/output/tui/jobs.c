@@ -141,6 +141,13 @@ static int by_column(const void *a, const void *b, void *ctx)
 		r = -r;
 	if (t->reverse)
 		r = -r;
+	/* Of jobs that are equal in it the one that works most; "GPUS", by which the table is sorted
+	 * at first, has all jobs without a GPU as equals. */
+	if (!r && t->sort == TUI_JOB_GPUS) {
+		double v = isnan(x->cpus) ? -1 : x->cpus, w = isnan(y->cpus) ? -1 : y->cpus;
+
+		r = (v < w) - (v > w);
+	}
 	return r ? r : strcmp(x->job.id, y->job.id);
 }
 
@@ -203,12 +210,13 @@ static void write_cell(const struct gs_job_account *a, enum tui_job_column c, ch
 	snprintf(out, CELL_BYTES, "%s", text);
 }
 
-/* A long id's end says more than its beginning. */
+/* A long id's end says more than its beginning, but for one with words after it: "4711 (claimed by
+ * root)". */
 static const char *end_of(const char *text, int columns_of_it)
 {
 	size_t n = strlen(text), most = (size_t)columns_of_it;
 
-	if (n <= most)
+	if (n <= most || strstr(text, " ("))
 		return text;
 	text += n - most;
 	while (((unsigned char)*text & 0xc0) == 0x80)
@@ -223,8 +231,9 @@ static void choose_columns(const struct tui_jobs *t, int room, bool shown[TUI_JO
 	for (int i = 0; i < t->n_rows; i++)
 		gpus |= t->rows[i]->n_gpus > 0;
 	for (int c = 0; c < TUI_JOB_N_COLUMNS; c++)
-		shown[c] =
-			gpus || (c != TUI_JOB_GPUS && c != TUI_JOB_GPU && c != TUI_JOB_GPU_MEMORY);
+		shown[c] = !(t->hidden >> c & 1) &&
+			   (gpus ||
+			    (c != TUI_JOB_GPUS && c != TUI_JOB_GPU && c != TUI_JOB_GPU_MEMORY));
 	for (int weight = 0; weight < 9; weight++)
 		for (int c = TUI_JOB_N_COLUMNS; c-- > 0;) {
 			int need = NAME_LEAST;
@@ -356,6 +365,27 @@ static void draw_processes(struct tui_lines *l, const struct gs_job_account *a,
 	}
 }
 
+/* The wall-clock account: where the time of all its threads went since the job was first seen. What
+ * counts without the kernel's probes does not know all parts, and then nothing is said. */
+static void draw_account(struct tui_lines *l, const struct gs_job_account *a)
+{
+	const uint32_t needed =
+		1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE | 1u << GS_JOB_KNOWS_CAUSES;
+	uint64_t part_ns[GS_TASKSTATS_PARTS], all_ns;
+	char n[TUI_NUMBER_BYTES];
+
+	if ((a->known & needed) != needed)
+		return;
+	all_ns = gs_taskstats_parts(&a->work, part_ns);
+	if (!all_ns)
+		return;
+	tui_line(l, "wall time", "%s of all its threads:", tui_duration(n, (double)all_ns));
+	for (unsigned i = 0; i < GS_TASKSTATS_PARTS; i++)
+		if (part_ns[i] * 1000 >= all_ns)
+			tui_line(l, "", "%5.1f%%  %s", 100 * (double)part_ns[i] / (double)all_ns,
+				 gs_taskstats_part_title(i));
+}
+
 static void draw_job(const struct tui_jobs *t, const struct gs_node_snapshot *node,
 		     struct tui_lines *l)
 {
@@ -393,6 +423,7 @@ static void draw_job(const struct tui_jobs *t, const struct gs_node_snapshot *no
 	tui_line(l, "files", "%s/s read and written", tui_bytes(n, a->io_bps));
 	tui_line(l, "network", "%s/s sent and received", tui_bytes(n, a->net_bps));
 	draw_gpu_lines(l, a, node);
+	draw_account(l, a);
 	if (a->job_class[0])
 		tui_line(l, "class", "%s, %.0f%% sure", a->job_class, 100 * a->confidence);
 	tui_line(l, "score", "%s of 100", tui_number(n, a->score));

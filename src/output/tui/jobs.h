@@ -29,7 +29,8 @@ enum tui_job_column {
 struct tui_jobs {
 	const struct gs_job_account **rows; /* owned; of the moment, those that pass, in order */
 	int n_rows;
-	int n_hidden; /* by the filter */
+	int n_hidden;    /* by the filter */
+	uint32_t hidden; /* 1 << enum tui_job_column: not shown, whatever room there is */
 	enum tui_job_column sort;
 	bool reverse;
 	int selected;         /* row; -1 none */

@@ -7,6 +7,7 @@
 
 #include "output/tui/format.h"
 #include "output/tui/input.h"
+#include "output/tui/setup.h"
 
 #define STATE_ROWS 3 /* for what is wrong with the driver, where there is room */
 
@@ -252,6 +253,7 @@ static void draw_keys(const struct tui_ui *ui, struct tui_screen *s, int y)
 		{"F6", "Sort", TUI_KEY_F(6), true, true},
 		{"F9", "Kill", TUI_KEY_F(9), true, false},
 		{"q", "Quit", 'q', true, true},
+		{"F2", "Setup", TUI_KEY_F(2), true, true},
 		{"a", "All", 'a', true, false},
 		{"o", "Order", 'o', true, true},
 		{"Space", "Pause", ' ', true, false},
@@ -328,6 +330,9 @@ void tui_layout(struct tui_ui *ui, struct tui_screen *s)
 	switch (ui->mode) {
 	case TUI_HELP:
 		tui_draw_help(ui, s);
+		return;
+	case TUI_SETUP:
+		tui_setup_draw(ui, s);
 		return;
 	case TUI_JOB_DETAIL:
 		tui_job_draw_detail(&ui->jobs, ui->node, s, &ui->detail_top);

@@ -88,6 +88,15 @@ static int take_samples(struct run *r, struct gs_err *err)
 	}
 }
 
+static void save_setup(struct tui_ui *ui)
+{
+	struct gs_err why = {{0}};
+	int e = ui->options.save ? ui->options.save(ui->options.save_ctx, &ui->options, &why) : 0;
+
+	if (e < 0)
+		tui_ui_say(ui, TUI_BAD, "not kept: %s", gs_err_text(&why, e));
+}
+
 static int answer_ui(struct run *r, struct tui_asked asked, struct gs_err *err)
 {
 	switch (asked.what) {
@@ -98,6 +107,12 @@ static int answer_ui(struct run *r, struct tui_asked asked, struct gs_err *err)
 		if (r->source->set_interval)
 			r->source->set_interval(r->source->ctx, (uint64_t)asked.value);
 		r->next_ns = gs_clock_mono_ns() + (uint64_t)asked.value;
+		return 0;
+	case TUI_ASK_THEME:
+		tui_term_set_theme((enum gs_tui_theme)asked.value);
+		return 0;
+	case TUI_ASK_SAVE:
+		save_setup(&r->ui);
 		return 0;
 	case TUI_ASK_STEP:
 		r->ui.paused = true;

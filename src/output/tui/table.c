@@ -120,8 +120,10 @@ static double value_of(const struct tui_row *r, enum tui_column c)
 		return h ? (double)h->rss_bytes : -2;
 	case TUI_COL_THREADS:
 		return h ? h->n_threads : -2;
-	case TUI_COL_TIME:
+	case TUI_COL_AGE:
 		return r->start_ns ? -(double)r->start_ns : -1e30;
+	case TUI_COL_TIME:
+		return h ? (double)h->cpu_ns : -2;
 	default:
 		return 0;
 	}

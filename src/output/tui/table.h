@@ -24,7 +24,8 @@ enum tui_column {
 	TUI_COL_CPU,
 	TUI_COL_RSS,
 	TUI_COL_THREADS,
-	TUI_COL_TIME,
+	TUI_COL_AGE,
+	TUI_COL_TIME, /* on processors */
 	TUI_COL_CONTAINER,
 	TUI_COL_JOB,
 	TUI_COL_COMMAND,
@@ -51,6 +52,7 @@ struct tui_table {
 	enum tui_column sort;
 	bool reverse;
 	bool tree, mine, all;
+	uint32_t hidden; /* 1 << enum tui_column: not shown, whatever room there is */
 	int gpu;         /* only those of this GPU of the moment; -1 all */
 	char filter[64]; /* "" none */
 

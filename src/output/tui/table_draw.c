@@ -9,23 +9,15 @@
 #define COMMAND_LEAST 12 /* columns that the command should have */
 
 static const struct tui_shape columns[TUI_N_COLUMNS] = {
-	[TUI_COL_GPU] = {"GPU", 4, true, 7},
-	[TUI_COL_PID] = {"PID", 7, true, 8},
-	[TUI_COL_USER] = {"USER", 8, false, 6},
-	[TUI_COL_TYPE] = {"TYPE", 4, false, 3},
-	[TUI_COL_STATE] = {"S", 1, false, 2},
-	[TUI_COL_SM] = {"SM%", 4, true, 7},
-	[TUI_COL_MEM] = {"MEM%", 4, true, 4},
-	[TUI_COL_ENC] = {"ENC%", 4, true, 1},
-	[TUI_COL_DEC] = {"DEC%", 4, true, 1},
-	[TUI_COL_GMEM] = {"GPU-MEM", 7, true, 8},
-	[TUI_COL_CPU] = {"CPU%", 5, true, 6},
-	[TUI_COL_RSS] = {"RSS", 5, true, 5},
-	[TUI_COL_THREADS] = {"THR", 4, true, 1},
-	[TUI_COL_TIME] = {"TIME", 6, true, 3},
-	[TUI_COL_CONTAINER] = {"CONTAINER", 12, false, 2},
-	[TUI_COL_JOB] = {"JOB", 10, false, 4},
-	[TUI_COL_COMMAND] = {"COMMAND", 0, false, 9},
+	[TUI_COL_GPU] = {"GPU", 4, true, 7},     [TUI_COL_PID] = {"PID", 7, true, 8},
+	[TUI_COL_USER] = {"USER", 8, false, 6},  [TUI_COL_TYPE] = {"TYPE", 4, false, 3},
+	[TUI_COL_STATE] = {"S", 1, false, 2},    [TUI_COL_SM] = {"SM%", 4, true, 7},
+	[TUI_COL_MEM] = {"MEM%", 4, true, 4},    [TUI_COL_ENC] = {"ENC%", 4, true, 1},
+	[TUI_COL_DEC] = {"DEC%", 4, true, 1},    [TUI_COL_GMEM] = {"GPU-MEM", 7, true, 8},
+	[TUI_COL_CPU] = {"CPU%", 5, true, 6},    [TUI_COL_RSS] = {"RSS", 5, true, 5},
+	[TUI_COL_THREADS] = {"THR", 4, true, 1}, [TUI_COL_AGE] = {"AGE", 6, true, 3},
+	[TUI_COL_TIME] = {"TIME", 6, true, 2},   [TUI_COL_CONTAINER] = {"CONTAINER", 12, false, 2},
+	[TUI_COL_JOB] = {"JOB", 10, false, 4},   [TUI_COL_COMMAND] = {"COMMAND", 0, false, 9},
 };
 
 const char *tui_column_title(enum tui_column c)
@@ -108,6 +100,9 @@ void tui_cell_text(const struct gs_node_snapshot *node, const struct tui_row *r,
 		text = h ? tui_number(n, h->n_threads) : "-";
 		break;
 	case TUI_COL_TIME:
+		text = h ? tui_duration(n, (double)h->cpu_ns) : "-";
+		break;
+	case TUI_COL_AGE:
 		text = r->start_ns && node->time_ns >= r->start_ns
 			       ? tui_duration(n, (double)(node->time_ns - r->start_ns))
 			       : "-";
@@ -153,6 +148,8 @@ static void choose_columns(const struct tui_table *t, const struct gs_node_snaps
 			shown[c] |= text[0] != '\0';
 		}
 	}
+	for (int c = 0; c < TUI_COL_COMMAND; c++)
+		shown[c] &= !(t->hidden >> c & 1);
 	for (int weight = 0; weight < 9; weight++)
 		for (int c = TUI_N_COLUMNS; c-- > 0;) {
 			need = COMMAND_LEAST;
@@ -164,7 +161,7 @@ static void choose_columns(const struct tui_table *t, const struct gs_node_snaps
 				shown[c] = false;
 		}
 	/* Too narrow for anything but one: who it is. */
-	shown[TUI_COL_PID] = room >= 12;
+	shown[TUI_COL_PID] = room >= 12 && !(t->hidden >> TUI_COL_PID & 1);
 }
 
 static enum tui_style style_of(const struct tui_row *r, enum tui_column c, bool any_mine)

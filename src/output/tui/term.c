@@ -112,6 +112,12 @@ static void choose_looks(enum gs_tui_theme theme)
 	}
 }
 
+void tui_term_set_theme(enum gs_tui_theme theme)
+{
+	choose_looks(theme);
+	clearok(stdscr, TRUE);
+}
+
 int tui_term_open(enum gs_tui_theme theme, struct gs_err *err)
 {
 	struct sigaction sa = {.sa_handler = on_signal};

@@ -26,6 +26,7 @@ struct tui_event {
 /* Take over the terminal of stdin and stdout. -ENOTTY, -EINVAL: err says why. */
 int tui_term_open(enum gs_tui_theme theme, struct gs_err *err);
 void tui_term_close(void);
+void tui_term_set_theme(enum gs_tui_theme theme);
 void tui_term_size(int *ret_rows, int *ret_columns);
 void tui_term_draw(const struct tui_screen *s);
 struct tui_event tui_term_next(void); /* does not block */

@@ -50,6 +50,8 @@ struct gs_tui_source {
 
 enum gs_tui_theme { GS_TUI_DARK, GS_TUI_LIGHT, GS_TUI_MONO };
 
+#define GS_TUI_TITLES_BYTES 256
+
 struct gs_tui_options {
 	size_t size; /* of this struct */
 	uint64_t interval_ns;
@@ -59,6 +61,13 @@ struct gs_tui_options {
 	bool all;  /* begin with all processes, not only those on GPUs */
 	bool jobs; /* begin with the jobs */
 	uid_t uid; /* of the user, for "only mine" */
+
+	/* Titles of the columns that are not shown, of processes and of jobs, with commas. */
+	char hidden[GS_TUI_TITLES_BYTES], hidden_jobs[GS_TUI_TITLES_BYTES];
+	/* Keep theme, hidden and hidden_jobs of `now` for the next run: 0, or a negative errno and
+	 * err. NULL: nothing is kept. */
+	int (*save)(void *ctx, const struct gs_tui_options *now, struct gs_err *err);
+	void *save_ctx;
 };
 
 /* Run until the user quits (0). Needs a terminal on stdin and stdout: -ENOTTY, or -EINVAL for one

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "output/tui/format.h"
+#include "output/tui/setup.h"
 
 int tui_ui_init(struct tui_ui *ui, const struct gs_tui_source *source,
 		const struct gs_tui_options *options)
@@ -21,10 +22,11 @@ int tui_ui_init(struct tui_ui *ui, const struct gs_tui_source *source,
 	ui->table.gpu = -1;
 	ui->table.all = options->all;
 	ui->shows_jobs = options->jobs;
-	ui->jobs.sort = TUI_JOB_CPU;
+	ui->jobs.sort = TUI_JOB_GPUS;
 	ui->jobs.selected = -1;
 	ui->environment = GS_BUF_INIT(64u << 10);
 	tui_history_init(&ui->history);
+	tui_setup_init(ui);
 	return 0;
 }
 

@@ -15,6 +15,7 @@
 enum tui_mode {
 	TUI_MAIN,
 	TUI_HELP,
+	TUI_SETUP,
 	TUI_DETAIL,
 	TUI_JOB_DETAIL,
 	TUI_FILTER,
@@ -65,6 +66,8 @@ struct tui_ui {
 	uint64_t detail_start_ns;
 	struct gs_buf environment; /* of detail_pid, the interesting part, one text a line */
 	int detail_top;            /* first line of the help or detail screen */
+
+	int setup_at; /* line of the setup screen */
 
 	int signal_at;
 	uint32_t signal_pid;

@@ -232,9 +232,11 @@ static void jobs(void **state)
 	assert_int_equal(ui->mode, TUI_MAIN);
 	sample_jobs(n, 6);
 	assert_int_equal(tui_ui_show(ui, n), 0);
-	/* By processors, what is not known last. */
+	/* Those with GPUs first; of these, by processors, what is not known last. */
 	assert_string_equal(row_id(ui, 0), "4704");
 	assert_string_equal(row_id(ui, 5), "4705");
+	tui_key(ui, 'C', 24);
+	assert_string_equal(row_id(ui, 0), "4704");
 	tui_key(ui, 'C', 24);
 	assert_string_equal(row_id(ui, 0), "4705");
 	tui_key(ui, 'C', 24);
