@@ -3,6 +3,7 @@ import { get, hasToken, listen, peer, setPeer, setToken } from './api.js'
 import { h } from './dom.js'
 import { startTheme } from './theme.js'
 import { overview, gpuList, nodes, node, gpu, work } from './views.js'
+import { find } from './find.js'
 import { process } from './process.js'
 import { local } from './local.js'
 import { plots } from './plots.js'
@@ -10,15 +11,15 @@ import { sessions } from './sessions.js'
 import { job, compareJobs } from './jobs.js'
 
 const main = document.getElementById('main'), nav = document.getElementById('nav'), live = document.getElementById('live'), banner = document.getElementById('banner')
-const headPages = [['#/', 'Overview'], ['#/gpus', 'GPUs'], ['#/nodes', 'Nodes'], ['#/work', 'Jobs'], ['#/sessions', 'Sessions']], agentPages = [['#/', 'Node'], ['#/work', 'Jobs']]
+const headPages = [['#/', 'Overview'], ['#/gpus', 'GPUs'], ['#/nodes', 'Nodes'], ['#/work', 'Jobs'], ['#/sessions', 'Sessions'], ['#/find', 'Search']], agentPages = [['#/', 'Node'], ['#/work', 'Jobs']]
 let pages = headPages, view = null, mayControl = true, running = false, again = false, slow = 0
 
 const lost = () => ({ title: 'No such page', refresh: async () => {}, close() {}, element: h('div', {}, h('p.empty', { role: 'alert' }, 'There is no such page.'), h('p.empty', {}, h('a', { href: '#/' }, 'To the overview'))) })
 
 /* Of an agent: what needs a head leads to its node. */
-function chooseLocal(parts) {
+function chooseLocal(parts, query) {
 	switch (parts[1]) {
-	case 'gpu': return gpu(parts[2], parts[3])
+	case 'gpu': return gpu(parts[2], parts[3], query)
 	case 'process': return process(parts[2], parts[3])
 	case 'work': return work()
 	case '': return local()
@@ -27,19 +28,20 @@ function chooseLocal(parts) {
 }
 
 function choose() {
-	const [path, query] = location.hash.slice(1).split('?'), parts = (path || '/').split('/')
-	if (pages === agentPages) return chooseLocal(parts)
+	const [path, text] = location.hash.slice(1).split('?'), parts = (path || '/').split('/'), query = new URLSearchParams(text)
+	if (pages === agentPages) return chooseLocal(parts, query)
 	switch (parts[1]) {
-	case 'gpus': return gpuList(new URLSearchParams(query))
+	case 'gpus': return gpuList(query)
 	case 'nodes': return nodes()
 	case 'node': return node(parts[2])
-	case 'gpu': return gpu(parts[2], parts[3])
+	case 'gpu': return gpu(parts[2], parts[3], query)
 	case 'process': return process(parts[2], parts[3])
 	case 'work': return work()
 	case 'job': return job(parts[2])
-	case 'job-compare': return compareJobs(new URLSearchParams(query))
+	case 'job-compare': return compareJobs(query)
 	case 'plots': return plots(parts[2])
 	case 'sessions': return sessions(() => mayControl)
+	case 'find': return find(decodeURIComponent(parts[2] || ''))
 	case '': return overview()
 	default: return lost()
 	}
@@ -115,15 +117,35 @@ async function whoAmI() {
 }
 
 startTheme(document.getElementById('theme'))
-addEventListener('hashchange', () => { show(); main.focus({ preventScroll: true }); scrollTo(0, 0) })
+addEventListener('hashchange', () => {
+	show()
+	if (view.focus) view.focus()
+	else main.focus({ preventScroll: true })
+	scrollTo(0, 0)
+})
 addEventListener('visibilitychange', refresh)
 /* Its address would be that of a page. */
 document.querySelector('.skip').addEventListener('click', e => { e.preventDefault(); main.focus() })
 let last = 0
-const keys = { o: '#/', g: '#/gpus', n: '#/nodes', j: '#/work', s: '#/sessions' }
+const keys = { o: '#/', g: '#/gpus', n: '#/nodes', j: '#/work', s: '#/sessions', '/': '#/find' }
+
+/* The keys of the page. */
+const help = h('dialog', { 'aria-label': 'Keys' })
+function showKeys() {
+	const rows = [...pages.map(([href, text]) => [Object.keys(keys).find(key => keys[key] === href), text]), ['?', 'These keys'], ['← ↑ → ↓ Enter', 'In the heat map: read values, open the GPU'], ['Drag', 'In the charts of a GPU: zoom']]
+	help.replaceChildren(h('h2', {}, 'Keys'), h('dl', {}, rows.filter(([key]) => key).map(([key, text]) => [h('dt', {}, h('kbd', {}, key)), h('dd', {}, text)])), h('button.main', { type: 'button', onclick: () => help.close() }, 'Close'))
+	if (!help.open) help.showModal()
+}
+document.body.append(help)
+document.getElementById('help').addEventListener('click', showKeys)
 addEventListener('keydown', e => {
 	if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName)) return
-	if (keys[e.key] && pages.some(([href]) => href === keys[e.key])) location.hash = keys[e.key]
+	if (help.open) return
+	if (e.key === '?') showKeys()
+	else if (keys[e.key] && pages.some(([href]) => href === keys[e.key])) {
+		e.preventDefault() // "/" would open a search of the browser itself
+		location.hash = keys[e.key]
+	}
 })
 whoAmI().then(show)
 listen((event, data) => {

@@ -19,6 +19,8 @@ export class Chart {
 		this.note = h('p.note')
 		this.now = h('b')
 		this.limit = null
+		this.events = []
+		this.onZoom = null
 		this.any = false
 		this.element = h('section.panel', { 'aria-label': `${title} over time` }, h('div.row', {}, h('h2', {}, title), this.now), this.box, this.note)
 		this.watcher = new ResizeObserver(() => this.plot && this.plot.setSize({ width: this.box.clientWidth, height: 180 }))
@@ -55,6 +57,43 @@ export class Chart {
 		c.restore()
 	}
 
+	/* [{ at: seconds since 1970, text }], as lines across the time axis. */
+	setEvents(events) {
+		if (JSON.stringify(events) === JSON.stringify(this.events)) return
+		this.events = events
+		if (this.plot) this.plot.redraw()
+	}
+
+	drawEvents(u) {
+		const c = u.ctx
+		c.save()
+		c.strokeStyle = c.fillStyle = color('accent')
+		c.lineWidth = devicePixelRatio
+		c.font = `${11 * devicePixelRatio}px system-ui, sans-serif`
+		let end = -Infinity, row = 0
+		for (const { at, text } of this.events) {
+			const x = u.valToPos(at, 'x', true)
+			if (!(x >= u.bbox.left && x <= u.bbox.left + u.bbox.width)) continue
+			const width = c.measureText(text).width, left = x + width > u.bbox.left + u.bbox.width
+			c.beginPath()
+			c.moveTo(x, u.bbox.top)
+			c.lineTo(x, u.bbox.top + u.bbox.height)
+			c.stroke()
+			row = x - (left ? width : 0) < end ? row + 1 : 0 // names below each other where they would meet
+			end = x + (left ? 0 : width) + 8 * devicePixelRatio
+			c.textAlign = left ? 'right' : 'left'
+			c.fillText(text, x + (left ? -4 : 4) * devicePixelRatio, u.bbox.top + u.bbox.height - (4 + row * 13) * devicePixelRatio)
+		}
+		c.restore()
+	}
+
+	/* A part of the time axis was chosen with the mouse. */
+	zoom(u) {
+		const { left, width } = u.select
+		if (width > 4 && this.onZoom) this.onZoom(u.posToVal(left, 'x'), u.posToVal(left + width, 'x'))
+		u.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false)
+	}
+
 	options() {
 		const stroke = hues[this.key] || '#0b9a93', unit = this.unit
 		const axis = { stroke: color('soft'), grid: { stroke: color('line'), width: 1 }, ticks: { stroke: color('line') } }
@@ -66,8 +105,8 @@ export class Chart {
 			series: [{}, { label: 'min', show: true, stroke: 'transparent', value, points: { show: false } }, { label: 'mean', stroke, width: 1.6, value, points: { show: true, size: 4, fill: stroke, filter: lonely } }, { label: 'max', stroke: 'transparent', value, points: { show: false } }],
 			bands: [{ series: [3, 1], fill: stroke + '30' }],
 			/* One cursor over all charts of the page; its figures are shown while it is there. */
-			cursor: { drag: { x: false }, sync: { key: 'charts' } },
-			hooks: { draw: [u => this.drawLimit(u)], setCursor: [u => this.box.classList.toggle('read', u.cursor.left >= 0)] },
+			cursor: { drag: { x: this.onZoom !== null, y: false, setScale: false }, sync: { key: 'charts' } },
+			hooks: { draw: [u => { this.drawLimit(u); this.drawEvents(u) }], setSelect: [u => this.zoom(u)], setCursor: [u => this.box.classList.toggle('read', u.cursor.left >= 0)] },
 		}
 	}
 

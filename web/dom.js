@@ -67,16 +67,34 @@ function sorted(rows, columns, order) {
 	return rows.map(row => [value(row), row]).sort(([a], [b]) => isKnown(b) - isKnown(a) || (isKnown(a) ? (order.down ? compare(b, a) : compare(a, b)) : 0)).map(([, row]) => row)
 }
 
+/* What the user typed into the filter of each table and whether its list of columns is open; which
+ * columns are hidden is kept in the browser. */
+const filters = new Map(), opened = new Set(), HIDDEN = 'gpuscope-hidden-columns'
+const hidden = new Map(Object.entries(JSON.parse(localStorage.getItem(HIDDEN) || '{}')).map(([key, titles]) => [key, new Set(titles)]))
+
+function hide(key, title, is) {
+	const titles = hidden.get(key) || new Set()
+	if (is) titles.add(title)
+	else titles.delete(title)
+	hidden.set(key, titles)
+	localStorage.setItem(HIDDEN, JSON.stringify(Object.fromEntries([...hidden].map(([k, set]) => [k, [...set]]))))
+}
+
+/* Above tables that one may have to search: a filter on all their text, and which columns they have. */
+function tools(key, columns, draw, said) { // key: its titles
+	const boxes = columns.slice(1).filter(([title]) => title).map(([title]) => h('label.check', {}, h('input', { type: 'checkbox', 'aria-label': `Column ${title}`, checked: !(hidden.get(key) || new Set()).has(title), onchange: e => { hide(key, title, !e.target.checked); draw() } }), title))
+	return h('div.tools', {}, h('input', { type: 'search', 'aria-label': 'Filter of the table', placeholder: 'filter', value: filters.get(key) || '', oninput: e => { filters.set(key, e.target.value); draw() } }), said,
+		h('details', { open: opened.has(key), ontoggle: e => (e.target.open ? opened.add(key) : opened.delete(key)) }, h('summary', {}, 'Columns'), h('div.row', {}, boxes)))
+}
+
+const TOOLS_ROWS = 6 /* from here on a table has a filter */
+
 /* columns: [title, function of a row, class, value to sort by (none: the column cannot be sorted)].
  * A click on a title sorts, a second one reverses, a third one restores the order of the server. */
 export function table(rows, columns, caption) {
 	if (!rows.length) return h('p.empty', {}, caption)
-	const key = `${location.hash.split('?')[0]} ${columns.map(([title]) => title).join(',')}`, body = h('tbody'), heads = []
-	const draw = () => {
-		const order = orders.get(key)
-		heads.forEach((th, i) => columns[i][3] && th.setAttribute('aria-sort', order && order.column === i ? (order.down ? 'descending' : 'ascending') : 'none'))
-		body.replaceChildren(...sorted(rows, columns, order).map(row => h('tr', {}, columns.map(([, cell, kind]) => h('td', { class: kind }, cell(row))))))
-	}
+	const titles = columns.map(([title]) => title).join(','), key = `${location.hash.split('?')[0]} ${titles}`, body = h('tbody'), head = h('tr'), said = h('span.note', { role: 'status' })
+	const hasTools = rows.length >= TOOLS_ROWS && columns.some(([, , , value]) => value)
 	const turn = column => {
 		const order = orders.get(key), first = rows.some(row => typeof columns[column][3](row) === 'number') // figures begin with the largest
 		if (!order || order.column !== column) orders.set(key, { column, down: first })
@@ -84,12 +102,20 @@ export function table(rows, columns, caption) {
 		else orders.delete(key)
 		draw()
 	}
-	columns.forEach(([title, , kind, value], i) => {
-		const th = h('th', { class: kind, scope: 'col' }, value ? h('button.sort', { type: 'button', onclick: () => turn(i) }, title) : title)
-		heads.push(th)
-	})
+	const title = (i, order) => {
+		const [text, , kind, value] = columns[i]
+		return h('th', { class: kind, scope: 'col', 'aria-sort': value && (order && order.column === i ? (order.down ? 'descending' : 'ascending') : 'none') }, value ? h('button.sort', { type: 'button', onclick: () => turn(i) }, text) : text)
+	}
+	const draw = () => {
+		const order = orders.get(key), gone = hasTools && hidden.get(titles) || new Set(), shown = columns.map((_, i) => i).filter(i => !gone.has(columns[i][0]))
+		const wanted = hasTools ? (filters.get(titles) || '').trim().toLowerCase() : ''
+		const found = sorted(rows, columns, order).map(row => h('tr', {}, shown.map(i => h('td', { class: columns[i][2] }, columns[i][1](row))))).filter(tr => !wanted || [...tr.children].some(td => td.textContent.toLowerCase().includes(wanted)))
+		replace(head, shown.map(i => title(i, order)))
+		body.replaceChildren(...found)
+		said.textContent = wanted ? `${found.length} of ${rows.length} match` : ''
+	}
 	draw()
-	return h('div.scroll', {}, h('table', {}, h('thead', {}, h('tr', {}, heads)), body))
+	return h('div', {}, hasTools ? tools(titles, columns, draw, said) : null, h('div.scroll', {}, h('table', {}, h('thead', {}, head), body)))
 }
 
 /* New content, but not under a finger: a click whose element was replaced between press and release
@@ -111,7 +137,9 @@ function replace(element, children) {
 	element.replaceChildren(...children)
 	if (!at || at === element) return
 	const found = [...element.querySelectorAll(at.tagName)].filter(e => sign(e) === sign(at))[place]
-	if (found) found.focus({ preventScroll: true })
+	if (!found) return
+	found.focus({ preventScroll: true })
+	if (at.type === 'search') found.setSelectionRange(at.selectionStart, at.selectionEnd)
 }
 
 export function put(element, ...children) {

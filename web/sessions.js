@@ -1,6 +1,6 @@
 /* Sessions: start, stop, resume, export, forget, compare two. */
 import { get, send, download } from './api.js'
-import { h, put, table, state, time, duration, percent, watts, celsius, energy, count, none } from './dom.js'
+import { h, put, table, state, ago, duration, percent, watts, celsius, energy, count, none } from './dom.js'
 
 
 export function sessions(may) {
@@ -94,7 +94,7 @@ export function sessions(may) {
 		const s = await get(`/api/v1/sessions?limit=${shown}`)
 		const focus = document.activeElement && list.contains(document.activeElement) ? document.activeElement.getAttribute('aria-label') : null
 		put(list, table(s.sessions, [
-			['', pick], ['Name', x => x.name, 'name'], ['State', x => state(x.state)], ['Start', x => time(x.start)],
+			['', pick], ['Name', x => x.name, 'name', x => x.name], ['State', x => state(x.state), '', x => x.state], ['Started', x => ago(x.start), '', x => x.start],
 			['Lasted', x => duration(((x.end ? new Date(x.end) : new Date()) - new Date(x.start)) / 1000), 'n'],
 			['Nodes', x => x.nodes.join(', ') || 'all', 'hide-small'], ['Annotations', x => x.annotations, 'n'],
 			['', x => h('div.row', {}, may() && x.state === 'active' ? change(x, 'stop', 'Stopped') : null, may() && x.state !== 'active' ? change(x, 'resume', 'Resumed') : null,

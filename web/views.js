@@ -1,31 +1,37 @@
 /* Overview, GPUs, node, GPU, processes, jobs. A view is {element, refresh(), close()}. */
 import { get, peer } from './api.js'
 import { Chart } from './chart.js'
-import { h, put, table, state, bar, percent, watts, celsius, bytes, count, ago, none } from './dom.js'
-import { Heatmap, legend } from './heatmap.js'
+import { h, put, table, state, bar, percent, watts, celsius, bytes, count, ago, time, none } from './dom.js'
+import { Heatmap, legend, severity } from './heatmap.js'
 import { jobLink, reports, score } from './jobs.js'
 import { gpuLink, nodeLink, processLink } from './links.js'
 import { onTheme } from './theme.js'
 import { valueGroups } from './values.js'
 
-/* As the head sorts: the worst last, so that "descending" has it first. */
-const severity = s => ['ok', 'idle', 'degraded', 'throttled', 'unreachable', 'failing'].indexOf(s)
 const gpuName = g => `${g.node_name} ${g.gpu}`
+
+/* What a GPU showed last, where nothing is known of now. */
+const isOld = g => g.state === 'unreachable' || g.condition === 'lost'
+const last = cell => g => (isOld(g) ? h('span.old', { title: 'its last value, not one of now' }, cell(g)) : cell(g))
 
 export const gpuColumns = [
 	['GPU', gpuLink, 'name', gpuName],
 	['State', g => [state(g.state), g.reason ? h('div.note', { title: g.advice || '' }, g.reason) : null], 'reason', g => severity(g.state)],
-	['Utilisation', g => bar(g.utilization_ratio), '', g => g.utilization_ratio],
-	['Memory', g => bar(g.memory_used_ratio), '', g => g.memory_used_ratio],
-	['Power', g => watts(g.power_watts), 'n', g => g.power_watts],
-	['Temp.', g => celsius(g.temperature_celsius), 'n', g => g.temperature_celsius],
+	['Utilisation', last(g => bar(g.utilization_ratio)), '', g => g.utilization_ratio],
+	['Memory', last(g => bar(g.memory_used_ratio)), '', g => g.memory_used_ratio],
+	['Power', last(g => watts(g.power_watts)), 'n', g => g.power_watts],
+	['Temp.', last(g => celsius(g.temperature_celsius)), 'n', g => g.temperature_celsius],
 	['Model', g => g.name, 'hide-small cut', g => g.name],
 ]
+
+/* Began in the last five minutes. */
+const isNew = a => a.since !== null && Date.now() - new Date(a.since) < 300000
 
 export function alertList(alerts, total) {
 	if (!alerts.length) return h('p.empty', {}, 'Nothing is wrong.')
 	return [h('ul.alerts', {}, alerts.map(a => h('li', {}, h('span', { class: `state ${a.severity}` }, a.severity), ' ',
-		a.node === null ? peer : a.gpu === null ? nodeLink(a) : gpuLink(a), ': ', a.text, a.advice ? h('div.note', {}, a.advice) : null))),
+		a.node === null ? peer : a.gpu === null ? nodeLink(a) : gpuLink(a), ': ', a.text, isNew(a) ? h('b.new', { title: `since ${a.since}` }, 'new') : null,
+		a.jobs.length ? h('div.note', {}, `on ${a.jobs.length > 1 || a.gpus > 1 ? 'these GPUs' : 'this GPU'}: job `, a.jobs.join(', ')) : null, a.advice ? h('div.note', {}, a.advice) : null))),
 	total > alerts.length ? h('p.note', {}, `and ${total - alerts.length} more`) : null]
 }
 
@@ -39,6 +45,7 @@ const small = matchMedia('(max-width: 560px)')
 export function overview() {
 	const cards = h('div.cards'), alerts = h('div'), gpus = h('div')
 	const heat = new Heatmap(row => { location.hash = `#/gpu/${row.node}/${row.gpu}` }), scale = legend()
+	const order = h('select', { 'aria-label': 'Order of the heat map', onchange: () => heat.sort(order.value === 'worst') }, [['name', 'By node'], ['worst', 'Worst first']].map(([value, text]) => h('option', { value }, text)))
 	const choice = h('select', { 'aria-label': 'Value of the heat map', onchange: () => refresh() }, Object.entries(heatUnits).map(([key, [title]]) => h('option', { value: key }, title)))
 	const more = h('p.note'), nothing = h('p.note'), wrong = ['failing', 'unreachable', 'throttled', 'degraded', 'idle']
 	const card = (value, text, href, kind) => h(href ? 'a.card' : 'div.card', { href }, h('b', { class: kind }, value), h('span', {}, text))
@@ -65,7 +72,7 @@ export function overview() {
 		heat.element.hidden = !m.rows.length
 		more.textContent = m.next ? `The first ${m.rows.length} of ${m.total} GPUs.` : m.rows.length ? '' : 'No GPUs to show.'
 	}
-	const map = h('section.panel', { 'aria-label': 'Heat map' }, h('div.row', {}, h('h2', {}, 'Every GPU, last minutes'), scale.element, choice), heat.element, more)
+	const map = h('section.panel', { 'aria-label': 'Heat map' }, h('div.row', {}, h('h2', {}, 'Every GPU, last minutes'), scale.element, choice, order), heat.element, more)
 	const worst = h('section.panel', {}, h('h2', {}, 'GPUs, worst first'), gpus), trouble = h('section.panel', { 'aria-label': 'Alerts' }, h('h2', {}, 'Alerts'), alerts)
 	const head = h('h1', {}, 'Cluster'), element = h('div', {})
 	/* A small screen begins with what is wrong; the order is that of the document, for those who hear it too. */
@@ -158,48 +165,105 @@ export function node(id) {
 	return { title: 'Node', refresh, close() {}, element: h('div', {}, title, old, cards, h('section.panel', {}, h('h2', {}, 'GPUs'), list), h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
 }
 
-export function gpu(id, number) {
-	const title = h('h1', {}, 'GPU'), where = h('p.note'), old = h('p.error'), details = h('div.values'), processes = h('div')
+const ranges = [[300, 'last 5 minutes'], [3600, 'last hour'], [21600, 'last 6 hours'], [86400, 'last day'], [604800, 'last week']]
+
+/* Sessions and their annotations between two times, for the time axis. */
+export async function sessionEvents(from, to) {
+	const found = [], inside = at => at >= from && at <= to, seconds = text => new Date(text).getTime() / 1000
+	for (const s of (await get('/api/v1/sessions?limit=20')).sessions) {
+		const begin = seconds(s.start), end = s.end ? seconds(s.end) : Infinity
+		if (begin > to || end < from) continue
+		if (inside(begin)) found.push({ at: begin, text: `${s.name} begins` })
+		if (inside(end)) found.push({ at: end, text: `${s.name} ends` })
+		if (s.annotations) for (const a of (await get(`/api/v1/sessions/${encodeURIComponent(s.id)}/annotations`)).annotations) if (a.time && inside(seconds(a.time))) found.push({ at: seconds(a.time), text: a.name || a.kind })
+	}
+	return found
+}
+
+/* query: last=SECONDS, or from and to, in seconds since 1970. */
+export function gpu(id, number, query) {
+	const title = h('h1', {}, 'GPU'), where = h('p.note'), old = h('p.error'), why = h('div'), details = h('div.values'), processes = h('div')
 	const charts = [
 		new Chart('Utilisation', 'utilization_ratio', '%', 100, 100), new Chart('Memory', 'memory_used_ratio', '%', 100, 100), new Chart('Power', 'power_watts', 'W', 1, 100),
 		new Chart('Temperature', 'temperature_celsius', '°C', 1, 80), new Chart('DRAM activity', 'dram_active_ratio', '%', 100, 100), new Chart('SM clock', 'sm_clock_hertz', 'MHz', 1e-6, 1000),
 	]
-	const range = h('select', { onchange: () => { due = 0; refresh() } }, [[300, 'last 5 minutes'], [3600, 'last hour'], [21600, 'last 6 hours'], [86400, 'last day'], [604800, 'last week']].map(([s, text]) => h('option', { value: s }, text)))
-	let due = 0
+	let span = query.has('from') && query.has('to') ? [Number(query.get('from')), Number(query.get('to'))] : null
+	const range = h('select', { onchange: () => go(null, range.value) }, ranges.map(([s, text]) => h('option', { value: s, selected: String(s) === query.get('last') }, text)))
+	const chosen = h('span.note'), now = h('button', { type: 'button', onclick: () => go(null, range.value) }, 'Back to now')
+	/* The address is that of the time that is shown: it can be kept and sent. */
+	function go(to, seconds) {
+		const address = `#/gpu/${id}/${number}?${to ? `from=${to[0].toFixed(1)}&to=${to[1].toFixed(1)}` : `last=${seconds}`}`
+		if (address === location.hash) return
+		history.pushState(null, '', address)
+		span = to
+		due = eventsDue = 0
+		refresh()
+	}
+	charts.forEach(c => { c.onZoom = (from, to) => go([from, to]) })
+
+	/* It was so when the node was first seen, so that nothing knows since when. */
+	const wasBefore = g => g.reason.includes('for at least')
+
+	/* What is wrong, since when, who suffers and what to do. */
+	function reason(g, jobs) {
+		if (!g.reason) return []
+		const names = [...new Set(jobs.map(p => p.job).filter(Boolean))]
+		return [h('div', { class: `panel why ${g.state}` }, h('p', {}, h('b', {}, g.reason), g.since ? h('span.note', {}, wasBefore(g) ? ' seen first ' : ' since ', h('time', { datetime: g.since, title: g.since }, time(g.since))) : null),
+			names.length ? h('p', {}, `On it: job ${names.join(', ')}.`) : null, g.advice ? h('p', {}, g.advice) : null)]
+	}
+	let due = 0, eventsDue = 0, sessionMarks = []
 	onTheme(() => charts.forEach(c => c.element.isConnected && c.redraw()))
 	async function refresh() {
 		const n = await get(`/api/v1/nodes/${id}`), g = n.gpu_list.find(x => String(x.gpu) === number)
 		if (!g) throw new Error(`${n.name} has no GPU ${number} now`)
 		put(title, `${n.name} GPU ${g.gpu} `, state(g.state))
 		put(old, ...ofThen(n))
-		put(where, nodeLink(n), ` · ${g.name} · ${g.uuid}${g.reason ? ` · ${g.reason}` : ''}`)
+		put(where, nodeLink(n), ` · ${g.name} · ${g.uuid}`)
 		put(details, ...valueGroups(g.values))
 		const limits = { power_watts: g.values.power_limit_watts, temperature_celsius: g.values.slowdown_temperature_celsius, sm_clock_hertz: g.values.sm_clock_max_hertz }
 		charts.forEach(c => { c.setNow(g[c.key] ?? g.values[c.key], limits[c.key]); c.element.hidden = !(c.key in g.values) && !(c.key in g) && !c.any })
-		const p = await get(`/api/v1/processes?node=${id}&limit=500`)
-		put(processes, table(perProcess(p.processes.filter(x => String(x.gpu) === number)), processColumns, 'No process is on this GPU.'))
+		const p = await get(`/api/v1/processes?node=${id}&limit=500`), mine = p.processes.filter(x => String(x.gpu) === number)
+		put(why, ...reason(g, mine))
+		put(processes, table(perProcess(mine), processColumns, 'No process is on this GPU.'))
+		now.hidden = chosen.hidden = !span
 		if (Date.now() < due) return
-		/* The past is read from disk: not every second. */
-		due = Date.now() + (range.value > 300 ? 30000 : 0)
-		const keys = range.value > 300 ? charts.map(c => c.key) : ['utilization_ratio', 'memory_used_ratio', 'power_watts', 'temperature_celsius', 'dram_active_ratio', 'sm_clock_hertz']
-		const data = await get(`/api/v1/series?node=${id}&gpu=${encodeURIComponent(range.value > 300 ? g.uuid : number)}&from=-${range.value}&points=${range.value > 300 ? 400 : 150}&values=${keys.join(',')}`)
+		/* The past is read from disk: not every second, and what is over never again. */
+		const isPast = span || range.value > 300, [from, to] = span || [-range.value, 0], keys = charts.map(c => c.key)
+		due = span && span[1] < Date.now() / 1000 ? Infinity : Date.now() + (isPast ? 30000 : 0)
+		chosen.textContent = span ? `${span.map(at => new Date(at * 1000).toLocaleString([], { dateStyle: 'medium', timeStyle: 'medium' })).join(' to ')}` : ''
+		const data = await get(`/api/v1/series?node=${id}&gpu=${encodeURIComponent(isPast && peer !== 'agent' ? g.uuid : number)}&from=${from}${span ? `&to=${to}` : ''}&points=${isPast ? 400 : 150}&values=${keys.join(',')}`)
 		charts.forEach(c => c.show(data))
+		if (peer !== 'agent' && Date.now() >= eventsDue) {
+			eventsDue = Date.now() + 10000
+			sessionMarks = await sessionEvents(data.time[0], data.time[data.time.length - 1])
+		}
+		const begins = g.since ? [{ at: new Date(g.since).getTime() / 1000, text: wasBefore(g) ? `${g.state}, seen first` : g.state }] : []
+		charts.forEach(c => c.setEvents([...sessionMarks, ...begins].sort((a, b) => a.at - b.at)))
 	}
 	return {
 		title: 'GPU', refresh, close: () => charts.forEach(c => c.close()),
-		element: h('div', {}, title, old, where, peer === 'agent' ? null : h('div.row', {}, h('label', {}, 'Time', range)), h('br'), h('div.grid', {}, charts.map(c => c.element)),
+		element: h('div', {}, title, old, where, why, h('div.row', {}, peer === 'agent' ? null : h('label', {}, 'Time', range), chosen, now, h('span.note', {}, 'Drag in a chart to zoom.')), h('br'), h('div.grid', {}, charts.map(c => c.element)),
 			h('section.panel', {}, h('h2', {}, 'Processes'), processes), h('section.panel', {}, h('h2', {}, 'All values now'), details)),
 	}
 }
+
+/* What holds a job up, over the last minute: its slow GPU and what is wrong with that one. */
+function jobState(x) {
+	if (x.straggler) return [h('span', { class: 'state warning' }, 'waits'), h('div.note', {}, 'for ', gpuLink(x.straggler), `: ${percent(x.straggler_minute_ratio)} over the last minute, all ${percent(x.utilization_minute_ratio)} (median)${x.straggler_reason ? `; ${x.straggler_reason}` : ''}`)]
+	return x.idle ? [state('idle'), h('div.note', {}, 'none of its GPUs did anything in the last minute')] : x.utilization_minute_ratio === null ? h('span.note', {}, 'known in half a minute') : state('ok')
+}
+
+export const jobColumns = [
+	['Job', x => (x.report ? jobLink(x.report) : x.job), '', x => x.job], ['User', x => x.user || none, '', x => x.user], ['GPUs', x => x.gpus, 'n', x => x.gpus], ['State', jobState, 'reason', x => (x.straggler ? 2 : x.idle ? 1 : 0)],
+	['Class', x => (x.report ? x.report.class : none), '', x => x.report && x.report.class], ['Score', x => (x.report ? score(x.report.score) : none), '', x => x.report && x.report.score],
+	['Last minute', x => bar(x.utilization_minute_ratio), '', x => x.utilization_minute_ratio], ['Least now', x => percent(x.utilization_least_ratio), 'n', x => x.utilization_least_ratio], ['Most now', x => percent(x.utilization_most_ratio), 'n', x => x.utilization_most_ratio],
+]
 
 export function work() {
 	const jobs = h('div'), processes = h('div'), stored = reports()
 	async function refresh() {
 		const [j, p] = await Promise.all([get('/api/v1/jobs?limit=500'), get('/api/v1/processes?limit=300'), stored.refresh()])
-		put(jobs, table(j.jobs, [
-			['Job', x => (x.report ? jobLink(x.report) : x.job), '', x => x.job], ['User', x => x.user || none, '', x => x.user], ['GPUs', x => x.gpus, 'n', x => x.gpus], ['Class', x => (x.report ? x.report.class : none), '', x => x.report && x.report.class], ['Score', x => (x.report ? score(x.report.score) : none), '', x => x.report && x.report.score], ['Median utilisation', x => bar(x.utilization_median_ratio), '', x => x.utilization_median_ratio],
-			['Min', x => percent(x.utilization_least_ratio), 'n', x => x.utilization_least_ratio], ['Max', x => percent(x.utilization_most_ratio), 'n', x => x.utilization_most_ratio], ['Slow GPU', x => (x.straggler ? gpuLink(x.straggler) : none), '', x => x.straggler && gpuName(x.straggler)],
-		], 'No process on a GPU belongs to a job that nodes know.'))
+		put(jobs, table(j.jobs, jobColumns, 'No process on a GPU belongs to a job that nodes know.'))
 		put(processes, table(perProcess(p.processes), processColumns, 'No process is on a GPU.'), p.next ? h('p.note', {}, `${p.processes.length} of ${p.total}`) : '')
 	}
 	return { title: 'Jobs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Jobs and processes'), h('section.panel', {}, h('h2', {}, 'On GPUs now'), jobs), stored.element, h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }

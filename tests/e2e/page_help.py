@@ -50,8 +50,10 @@ class Head:
         self.proc.send_signal(signal.SIGTERM)
         return self.proc.wait(60)
 
-    def node(self, name, gpus=2, more='', args=()):
-        env = {'FAKE_NVML': f'gpus={gpus}{more}', 'LD_LIBRARY_PATH': harness.fake}
+    def node(self, name, gpus=2, more='', args=(), file=None):
+        """file: what the stand-in pretends stands in it, and may change."""
+        pretended = {'FAKE_NVML_FILE': file} if file else {'FAKE_NVML': f'gpus={gpus}{more}'}
+        env = {**pretended, 'LD_LIBRARY_PATH': harness.fake}
         log = open(self.t.path(f'node-{name}.log'), 'wb')
         trust = ['--ca', self.t.path('ca.pem')] if self.tls else []
         return subprocess.Popen([harness.gpuscope, 'connect', self.grpc, '--machine-id', name, '--instance', name, *trust, *args],

@@ -84,14 +84,15 @@ static const struct gs_api_schema schemas[] = {
 	{"/api/v1/jobs", GET, NULL,
 	 "{jobs:[{job:text, user:text, gpus:int, utilization_least_ratio:number?, "
 	 "utilization_median_ratio:number?, utilization_most_ratio:number?, straggler:GpuPlace?, "
-	 "report:JobReport?}], "
+	 "straggler_minute_ratio:number?, straggler_reason:text, idle:bool, "
+	 "utilization_minute_ratio:number?, report:JobReport?}], "
 	 "total:int}"},
 	{"/api/v1/job-reports", GET, NULL, "{reports:[JobReport], next:text?}"},
 	{"/api/v1/job-reports/compare", GET, NULL, "{*:any}"},
 	{"/api/v1/job-reports/{}", GET, NULL, "{" JOB_REPORT ", document:{*:any}}"},
 	{"/api/v1/alerts", GET, NULL,
 	 "{alerts:[{severity:'critical'|'warning'|'info', node:int?, node_name:text, gpu:int?, "
-	 "gpus:int, text:text, advice:text}], total:int}"},
+	 "gpus:int, text:text, advice:text, since:time?, jobs:[text]}], total:int}"},
 	{"/api/v1/heatmap", GET, NULL,
 	 "{value:text, full:number, end:time, step_seconds:number, points:int, cursor:text, "
 	 "fresh:int?, "

@@ -28,7 +28,8 @@ struct member { /* a GPU of a job */
 #define STRAGGLER_SPAN_NS 60000000000ull
 #define STRAGGLER_POINTS  30 /* known in the span, about one a second */
 #define STRAGGLER_GPUS    3
-#define STRAGGLER_WORKING 0.2 /* the median of a job that works */
+#define STRAGGLER_WORKING 0.2  /* the median of a job that works */
+#define IDLE_RATIO        0.01 /* each of its GPUs below, over the minute: no kernel ran */
 
 static int by_job(const void *a, const void *b)
 {
@@ -91,36 +92,53 @@ static struct member *list_members(const struct gs_live_snapshot *l, size_t *ret
 	return list ? list : calloc(1, sizeof(*list));
 }
 
-/* A GPU that has done less than half of what the others of its job did may hold them all up. */
-static void find_straggler(struct gs_registry *cluster, struct live_job *j, struct member *m,
-			   size_t n)
+/* What the GPUs of a job did over the last minute: false where one of them is not known for long
+ * enough; then nothing is said of the job either. Sorts m by it. */
+static bool fill_means(struct gs_registry *cluster, struct member *m, size_t n)
 {
-	if (n < STRAGGLER_GPUS)
-		return;
 	for (size_t i = 0; i < n; i++) {
 		m[i].mean = gs_registry_mean(cluster, m[i].node->id, m[i].gpu, GS_REGISTRY_UTIL,
 					     STRAGGLER_SPAN_NS, &m[i].n_points);
-		/* Of one that is not known for long enough, nothing is said, nor of the job. */
 		if (m[i].n_points < STRAGGLER_POINTS)
-			return;
+			return false;
 	}
 	qsort(m, n, sizeof(*m), by_mean);
+	return true;
+}
+
+/* A GPU that has done less than half of what the others of its job did may hold them all up. A job
+ * whose GPUs all do nothing is idle, and none of them is slow. */
+static void judge_job(struct gs_registry *cluster, struct live_job *j, struct member *m, size_t n)
+{
+	struct gs_gpu_health h;
+
+	if (!fill_means(cluster, m, n))
+		return;
+	j->is_idle = m[n - 1].mean < IDLE_RATIO;
 	j->straggler_mean = m[0].mean;
 	j->median_mean = m[n / 2].mean;
-	j->has_straggler =
-		j->median_mean > STRAGGLER_WORKING && j->straggler_mean < j->median_mean / 2;
+	j->has_straggler = n >= STRAGGLER_GPUS && j->median_mean > STRAGGLER_WORKING &&
+			   j->straggler_mean < j->median_mean / 2;
+	if (!j->has_straggler)
+		return;
 	j->node = m[0].node;
 	j->gpu = m[0].gpu;
+	gs_gpu_health_judge(j->node->latest->gpu, j->gpu, &h);
+	gs_gpu_health_text(j->node->latest->gpu, j->gpu, h.condition, j->reason);
 }
 
 static void fill_job(struct gs_registry *cluster, struct live_job *j, struct member *m, size_t n)
 {
 	qsort(m, n, sizeof(*m), by_util);
-	*j = (struct live_job){
-		.n_gpus = n, .least = m[0].util, .median = m[n / 2].util, .most = m[n - 1].util};
+	*j = (struct live_job){.n_gpus = n,
+			       .least = m[0].util,
+			       .median = m[n / 2].util,
+			       .most = m[n - 1].util,
+			       .straggler_mean = NAN,
+			       .median_mean = NAN};
 	snprintf(j->job, sizeof(j->job), "%s", m->job);
 	snprintf(j->user, sizeof(j->user), "%s", m->user);
-	find_straggler(cluster, j, m, n);
+	judge_job(cluster, j, m, n);
 }
 
 struct live_job *live_jobs_now(const struct gs_live *live, const struct gs_live_snapshot *l,
@@ -161,9 +179,15 @@ static int put_job(struct gs_buf *b, const struct live_job *j, gs_live_report_fn
 		j_text(b, "node_name", id);
 		j_u64(b, "gpu", j->gpu);
 		j_close(b, '}');
+		j_double(b, "straggler_minute_ratio", j->straggler_mean);
+		j_text(b, "straggler_reason", j->reason);
 	} else {
 		j_null(b, "straggler");
+		j_null(b, "straggler_minute_ratio");
+		j_text(b, "straggler_reason", "");
 	}
+	j_bool(b, "idle", j->is_idle);
+	j_double(b, "utilization_minute_ratio", j->median_mean);
 	if (report)
 		r = report(ctx, j->job, b);
 	else

@@ -56,11 +56,14 @@ struct live_job {
 	char job[64], user[64];
 	size_t n_gpus;
 	double least, median, most; /* of their utilization now */
-	/* Over the last minute one GPU did much less than the others, which may wait for it: */
+	/* Of the last minute, not of a moment; NAN and false where it is not known. */
+	bool is_idle;                       /* none of its GPUs did anything */
+	double straggler_mean, median_mean; /* utilization of its least busy GPU, and of all */
+	/* One GPU did much less than the others, which may wait for it: */
 	bool has_straggler;
 	const struct gs_registry_node *node; /* of that one; the look's */
 	uint32_t gpu;
-	double straggler_mean, median_mean; /* utilization of it and of all, over the minute */
+	char reason[GS_GPU_HEALTH_TEXT_BYTES]; /* what is wrong with it; "" nothing */
 };
 
 /* By name, to be freed. NULL: no memory. */

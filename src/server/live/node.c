@@ -231,7 +231,12 @@ LIVE_LOOK(live_node)
 
 static bool name_has(const struct gs_registry_node *n, const char *text)
 {
-	return !text[0] || strcasestr(n->hostname, text) || strcasestr(n->instance, text);
+	char id[160];
+
+	if (!text[0] || strcasestr(n->hostname, text) || strcasestr(n->instance, text))
+		return true;
+	gs_live_client_id(n, id, sizeof(id)); /* as it is called where people see it */
+	return strcasestr(id, text);
 }
 
 struct gpu_choice {
@@ -241,8 +246,10 @@ struct gpu_choice {
 static bool is_chosen(const struct gs_live_snapshot *l, const struct gpu_choice *c,
 		      const struct gs_live_snapshot_gpu *g)
 {
+	const struct gs_registry_node *n = gs_registry_view_at(l->view, g->node);
+
 	return (!c->state[0] || strcmp(c->state, gs_live_state_name(g->state)) == 0) &&
-	       name_has(gs_registry_view_at(l->view, g->node), c->name);
+	       (name_has(n, c->name) || strcasestr(n->latest->gpu->info[g->gpu].uuid, c->name));
 }
 
 LIVE_LOOK(live_gpus)

@@ -116,6 +116,11 @@ static void an_idle_job_has_none(void **state)
 	for (int t = 0; t < 100; t++)
 		apply(c, moment(t, 0.02, SLOW, 0));
 	assert_false(job_now(c).has_straggler);
+	assert_false(job_now(c).is_idle); /* it does a little */
+	for (int t = 100; t < 165; t++)
+		apply(c, moment(t, 0, SLOW, 0));
+	assert_true(job_now(c).is_idle);
+	assert_false(job_now(c).has_straggler);
 	gs_registry_free(&c);
 }
 
