@@ -647,7 +647,7 @@ def gswarm_clients(t):
         t.equal('never mixed up', sorted(f['gpu_util']), [10, 90])
         t.equal('memory', f['gpu_memory'], [25, 25])
         unknown = f is frames[0]  # a 0 of a client that has never sent more is no measurement
-        t.equal('GB/s', (f['dram_bandwidth_rx'][0], f['dram_bandwidth_tx'][0]), (None, None) if unknown else (0.001049, 0.002097))
+        t.equal('GB/s', (f['dram_bandwidth_rx'][0], f['dram_bandwidth_tx'][0]), (None, None) if unknown else (0.001048576, 0.002097152))
         t.equal('of the machine', (f['dram_util'][0], f['disk_util'][0]), (50, 12.5))
     extra = [e for f in frames for e in f['extra_metrics'] if 'temperature_celsius' in e]
     t.true('extra metrics', extra and (extra[0]['power_watts'], extra[0]['sm_clock_hertz']) == (250, 1e9), extra[:1])

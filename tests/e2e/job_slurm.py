@@ -174,7 +174,7 @@ def gpus(t):
         t.equal('energy', f['gpu_energy_joules'], 2 * 300 * (n - 1))
         # Weighted by the time that each reading stands for; how long that is, the machine's load decides.
         t.true('utilisation', min(utils(n)) - 1e-6 <= f['gpu_percent'] <= max(utils(n)) + 1e-6, (f['gpu_percent'], utils(n)))
-        t.equal('memory', round(f['gpu_memory_percent'], 9), round(100 * (2 * GIB + n * MIB) / (80 * GIB), 9))
+        t.equal('memory', round(f['gpu_memory_percent'], 6), round(100 * (2 * GIB + n * MIB) / (80 * GIB), 6))
         t.equal('no SM values on this board', f['sm_percent'], None)
         t.equal('source', whole['monitoring_session']['sources']['gpu'], 'the driver, every second')
 

@@ -357,7 +357,7 @@ def account_waits(run, pid=None):
 def parts_of_account(run):
     parts = collections.Counter()
     for thread in run.summary['account']['threads']:
-        parts.update({part['part']: part['ns'] for part in thread['parts']})
+        parts.update({part['component']: part['ns'] for part in thread['components']})
     return dict(parts)
 
 
