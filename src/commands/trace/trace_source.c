@@ -235,7 +235,8 @@ static bool may_caller_read(const char *path, const struct gs_foreign *file)
 	return access(path, R_OK) == 0 && access(self, R_OK) == 0;
 }
 
-/* The file as one of its processes saw it; false: it cannot be shown. */
+/* The file as one of its processes saw it; false: it cannot be shown. What has no size is made up by the
+ * kernel when it is read, as below /proc, where "self" is gpuscope. */
 static bool open_as(const struct trace_source *s, uint32_t pid, const struct note *note,
 		    const char *path, struct source_file *ret)
 {
@@ -243,7 +244,8 @@ static bool open_as(const struct trace_source *s, uint32_t pid, const struct not
 	GS_CLOSE int root = open_root(s, pid, note);
 
 	return root >= 0 && gs_foreign_open_under(root, path, &want, &ret->file) == 0 &&
-	       fstat(ret->file.fd, &ret->st) == 0 && is_unchanged(s, &ret->st, note) &&
+	       fstat(ret->file.fd, &ret->st) == 0 && ret->st.st_size > 0 &&
+	       is_unchanged(s, &ret->st, note) &&
 	       (ret->st.st_uid == note->uid || ret->st.st_mode & S_IROTH) &&
 	       (note->has_our_root || getuid() == 0) && may_caller_read(path, &ret->file);
 }
