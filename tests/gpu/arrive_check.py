@@ -1,0 +1,38 @@
+"""arrive_check.py CASE PREFIX: compares what gpuscope says of arrivals (PREFIX.json) with what the ranks of arrive.py noted."""
+import json
+import sys
+
+case, prefix = sys.argv[1:]
+got = json.load(open(f"{prefix}.json"))["collectives"]
+ranks = [json.load(open(f"{prefix}.{r}.json")) for r in (0, 1)]
+failed = 0
+
+
+def check(what, ok, seen):
+    global failed
+    failed += not ok
+    print(f"{'ok  ' if ok else 'FAIL'} {case}: {what}: {seen}", flush=True)
+
+
+print("    ", {k: v for k, v in got.items() if k != "communicators"}, "ms per step", [round(1e3 * r["step_s"], 2) for r in ranks])
+comms = sorted(got["communicators"], key=lambda c: -c["matched"])
+check("a communicator whose calls are matched", bool(comms) and comms[0]["matched"] >= 200, [c["matched"] for c in comms])
+comm = comms[0]
+print("    ", comm)
+check("no call is left out", not sum(got["left_out"].values()), got["left_out"])
+check("processes of the ranks", [r["pid"] for r in comm["by_rank"]] == [r["pid"] for r in ranks], [r["pid"] for r in comm["by_rank"]])
+want = 1 if case in ("late", "loader") else None
+if case in ("equal", "late"):
+    late_ns = [sorted(max(0, mine - min(both)) for mine, *both in zip(r["called_ns"], *(o["called_ns"] for o in ranks)))
+               for r in ranks]
+    if case == "equal":  # one GPU or host may be slower than the other all the same, which is no mistake then
+        last = [sum(1 for ns in mine if ns) / len(mine) for mine in late_ns]
+        print("      by their own clocks last at", last)
+        want = last.index(max(last)) if max(last) >= 0.9 else None
+check("the late rank", comm["late_rank"] == want, comm["late_rank"])
+if case in ("equal", "late"):
+    for r, mine in zip(comm["by_rank"], late_ns):
+        # The host's own time between its note and NCCL's call is not in its clock.
+        clock, seen = mine[len(mine) // 2], r["late_p50_ns"]
+        check(f"rank {r['rank']} is as late as by its own clock", abs(seen - clock) <= 0.06 * clock + 50e3, (seen, clock))
+sys.exit(failed > 0)
