@@ -39,7 +39,7 @@ def summed(m):
     m.figure('cudaMalloc: errors', run.function('cudaMalloc')['errors'], SOURCE, wanted['cudaMalloc'][1])
     m.figure('cuLaunchKernel: inside of the runtime', run.function('cuLaunchKernel')['inner_calls'], SOURCE,
              wanted['cuLaunchKernel'][3])  # fmt: skip
-    m.figure('calls lost', sum(n for x in run.summary['lost'].values() for n in x.values()), 'none made', 0)
+    m.figure('calls lost', sum(n for x in run.summary['lost'].values() for c, n in x.items() if c != 'first_calls'), 'none made', 0)
 
 
 @layer('CUDA and NCCL, whole events')
@@ -49,7 +49,7 @@ def events(m):
     wanted = rows(m, run, ', whole')
     with open(path, encoding='utf-8') as f:
         found = json.load(f)['traceEvents']
-    n = sum(1 for e in found if e.get('name') == 'cudaLaunchKernel' and e['ph'] == 'X')
+    n = sum(1 for e in found if e.get('name') == 'cudaLaunchKernel' and e['ph'] in 'Xi')
     m.figure('cudaLaunchKernel: events in the file', n, SOURCE, wanted['cudaLaunchKernel'][0])
 
 

@@ -80,7 +80,7 @@ def arrows(t):
     t.trace('--func', 'cudaLaunchKernel,cudaDeviceSynchronize', '-o', path, '-o', pftrace,
             command=t.app('cudaLaunchKernel=50', 'cudaDeviceSynchronize=2'))  # fmt: skip
     events = events_of(path)
-    calls = sorted((e for e in events if e['ph'] == 'X'), key=lambda e: e['ts'])
+    calls = sorted((e for e in events if e['ph'] == 'X' or 'time' in e.get('args', {})), key=lambda e: e['ts'])
     wanted, last = [], None
     for e in calls:  # whatever their order was
         if e['name'] == 'cudaLaunchKernel':

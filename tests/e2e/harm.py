@@ -1,6 +1,7 @@
 """A traced program does what it does untraced: functions of 25 beginnings and loops in 14 situations, probes that come
 and go in flight, a tracer that is killed, threads and exceptions that leave functions of CUDA half-way."""
 
+import csv
 import os
 import shutil
 import subprocess
@@ -106,6 +107,54 @@ def unwound(t):
     t.equal('a launch, untraced', wanted.split(), 'launch released cancelled 1'.split())
     run = t.trace('--disable-feature', 'return-probes', command=[program, 'launch'], env=env)
     t.equal('a launch, without return probes', run.out, wanted)
+
+
+def build_first(t):
+    """A program and its environment: a CUDA runtime whose first calls alone are cancellation points."""
+    flags = ('-O2', '-fexceptions', '-fno-optimize-sibling-calls', '-pthread', '-shared', '-fPIC')
+    driver = build(t, 'libcuda.so.1', '-xc', 'driver.c', flags=(*flags, '-Wl,-soname,libcuda.so.1'))
+    runtime = build(t, 'libcudart.so.13', '-xc', 'runtime.c', '-xnone', driver, flags=(*flags, '-Wl,-soname,libcudart.so.13'))
+    return build(t, 'first', 'first.cc', runtime, driver), t.envs({'LD_LIBRARY_PATH': t.tmp})
+
+
+@case('threads cancelled in the first CUDA call of a process, of a device, after a reset, and in first launches')
+def first_calls(t):
+    program, env = build_first(t)
+    wanted = subprocess.run([program], env=env, capture_output=True, text=True, check=True).stdout
+    t.equal('untraced', [line.split(': ')[-1] for line in wanted.splitlines()],
+            ['released passed' if line.startswith('known') else 'released cancelled' for line in wanted.splitlines()])
+    t.equal('cases', len(wanted.splitlines()), 12)
+    some = '--func', 'cudaLaunchKernel,cudaGraphLaunch,cudaStreamQuery,cudaMemsetAsync,cudaStreamCreate'
+    for options in ((), ('-o', t.path('out.gst')), ('--disable-feature', 'session'), ('--disable-feature', 'session,multi', *some),
+                    some, ('--disable-feature', 'task-storage'), ('--disable-feature', 'return-probes')):  # fmt: skip
+        run = t.trace(*options, command=[program], env=env)
+        t.equal(f'{options}: its words', run.out, wanted)
+        # Seven times three, and that of a known function. Five were cancelled: without an end that is looked at, they count.
+        ends = 'session' in str(options) or 'return-probes' in options
+        t.equal(f'{options}: launches', run.calls('cudaLaunchKernel'), 22 if ends else 27)
+
+
+@case('first calls are counted, and their times are not made up')
+def first_counted(t):
+    program, env = build_first(t)
+    made = {'cudaLaunchKernel': 160, 'cudaMemsetAsync': 20, 'cudaStreamQuery': 20, 'cudaDeviceReset': 2}
+    for output in ((), ('-o', t.path('out.csv'))):
+        run = t.trace(*output, command=[program, 'count'], env=env)
+        n_first = int(run.out)
+        t.equal(f'{output}: calls', {n: run.calls(n) for n in made}, made)
+        t.equal(f'{output}: first calls', run.summary['lost'], {'cuda-runtime': {'first_calls': n_first}})
+        launch = run.function('cudaLaunchKernel')
+        t.equal(f'{output}: inside', run.function('cuLaunchKernel')['inner_calls'], 160)
+        # The mean of the calls that have a time, not of all.
+        t.equal(f'{output}: mean', launch['mean_ns'], launch['total_ns'] // (160 - n_first))
+    with open(t.path('out.csv'), newline='') as f:
+        rows = [r for r in csv.DictReader(f) if r['function'] == 'cudaLaunchKernel']
+    t.equal('rows', len(rows), 160)
+    untimed = [r for r in rows if not r['dur_ns']]
+    t.equal('without a time or a result', (len(untimed), {r['result'] for r in untimed}), (n_first, {''}))
+    t.equal('of so many functions', len({r['function_address'] for r in untimed}), 8)
+    run = t.trace('--disable-feature', 'session', command=[program, 'count'], env=env)
+    t.equal('without sessions every call has its time', run.summary['lost'], {})
 
 
 # What asks for the end of a call, at its very ret or wherever the function is left; what to do without.

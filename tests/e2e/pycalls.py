@@ -190,7 +190,7 @@ def under(t):
                     {'layer': {'layer', 'launch'}, 'pycalls_target.py:launches': {'launches', 'layer', 'launch'},
                      'pycalls_target.py:la*,fib': {'launches', 'layer', 'launch', 'fib'}, 'fib': {'fib'}}.get(pattern, set()))  # fmt: skip
             with open(made) as f:
-                drawn = [e for e in json.load(f)['traceEvents'] if e['ph'] == 'X' and e['name'] == 'cudaLaunchKernel']
+                drawn = [e for e in json.load(f)['traceEvents'] if e['ph'] in 'Xi' and e['name'] == 'cudaLaunchKernel']
             t.equal(f'{version} {pattern}: drawn', len(drawn), wanted or 0)
 
     each(check, n=1)
@@ -415,7 +415,7 @@ cuda.cudaDeviceSynchronize()
 
 def slices_of(t, path):
     """{track: [(begin ns, names from the outermost inward, flows, ends of flows)]} of a Perfetto file, and that its slices
-    are nested."""
+    are nested. A first call has no length: an instant."""
     golden = os.path.join(HERE, '..', 'golden')
     with open(path, 'rb') as f:
         text = subprocess.run(['protoc', '-I' + golden, '--decode=perfetto.protos.Trace', 'perfetto_subset.proto'],
@@ -424,7 +424,7 @@ def slices_of(t, path):
     for packet in re.split(r'(?m)^packet \{$', text):
         for iid, name in re.findall(r'event_names \{\s+iid: (\d+)\s+name: "([^"]*)"', packet):
             names[iid] = name
-        kind = re.search(r'type: TYPE_SLICE_(BEGIN|END)', packet)
+        kind = re.search(r'type: TYPE_(?:SLICE_)?(BEGIN|END|INSTANT)', packet)
         if kind:
             # Those of the event itself: arguments further in have names as well.
             one = {k: re.search(rf'(?m)^ {{2,4}}{k}: (\d+)', packet) for k in ('timestamp', 'track_uuid', 'name_iid')}
@@ -438,6 +438,8 @@ def slices_of(t, path):
             if kind == 'BEGIN':
                 stack.append(name)
                 rows.append((time, tuple(stack), flows, ends))
+            elif kind == 'INSTANT':
+                rows.append((time, (*stack, name), flows, ends))
             elif stack:
                 stack.pop()
             else:

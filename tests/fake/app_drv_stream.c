@@ -222,6 +222,16 @@ CALL(cuCtxGetDevice)
 	return DO(cuCtxGetDevice)(w->bad ? NULL : &device);
 }
 
+CALL(cuDevicePrimaryCtxReset)
+{
+	return DO(cuDevicePrimaryCtxReset)(w->bad ? 99 : 0);
+}
+
+CALL(cuDevicePrimaryCtxReset_v2)
+{
+	return DO(cuDevicePrimaryCtxReset_v2)(w->bad ? 99 : 0);
+}
+
 CALL(cuDevicePrimaryCtxGetState)
 {
 	unsigned int flags;

@@ -306,6 +306,18 @@ DRV(cuCtxGetDevice, (CUdevice * device))
 	return CUDA_SUCCESS;
 }
 
+DRV(cuDevicePrimaryCtxReset, (CUdevice dev))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return dev ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+
+DRV(cuDevicePrimaryCtxReset_v2, (CUdevice dev))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return dev ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+}
+
 DRV(cuDevicePrimaryCtxGetState, (CUdevice dev, unsigned int *flags, int *active))
 {
 	fake_begin(__func__, FAKE_COST_NONE, 0);

@@ -61,6 +61,10 @@ def main():
     os.environ['HARM_CUDART'] = cudart()
     print('libcudart', os.environ['HARM_CUDART'])
     cases = subprocess.run([harm, 'list'], capture_output=True, text=True, check=True).stdout.split()
+    if os.environ.get('HARM_CUBIN'):
+        cases += subprocess.run([harm, 'contexts'], capture_output=True, text=True, check=True).stdout.split()
+    else:
+        print('SKIP: first calls: HARM_CUBIN is not set (`harm ptx >f.ptx; ptxas -arch=sm_90 -o f.cubin f.ptx`)')
     passed = failed = 0
     with concurrent.futures.ThreadPoolExecutor(3) as pool:
         # Twice: where the program itself does not always end alike, either end will do.

@@ -22,6 +22,9 @@ flags=(-O2 -fno-omit-frame-pointer -pthread)
 g++ "${flags[@]}" -o "$root/harm/harm" "$here/harm.cc"
 gcc -O2 -fexceptions -fno-optimize-sibling-calls -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$root/harm/libcuda.so.1" "$here/driver.c"
 g++ "${flags[@]}" -o "$root/harm/unwound" "$here/unwound.cc" "$root/harm/libcuda.so.1"
+gcc -O2 -fexceptions -fno-optimize-sibling-calls -pthread -shared -fPIC -Wl,-soname,libcudart.so.13 \
+	-o "$root/harm/libcudart.so.13" "$here/runtime.c" "$root/harm/libcuda.so.1"
+g++ "${flags[@]}" -o "$root/harm/first" "$here/first.cc" "$root/harm/libcudart.so.13" "$root/harm/libcuda.so.1"
 gcc -O2 -fPIC -c -o "$work/through_c.o" "$here/through_c.c"
 g++ -O2 -fPIC -shared -Wl,-soname,libthrough.so -o "$root/harm/libthrough.so" "$here/through_cpp.cc" "$work/through_c.o"
 g++ "${flags[@]}" -o "$root/harm/through" "$here/through.cc" "$root/harm/libthrough.so"
@@ -84,6 +87,8 @@ compare "functions, entries" --layer user --probes /tmp/entries.yaml -- /harm/ha
 /harm/unwound >/tmp/untraced
 compare "cancelled threads and throwing callbacks" -- /harm/unwound
 compare "the same, single links" --disable-feature session,multi --func 'cuLaunch*' --func 'cu*Synchronize' --func 'cuMemcpyDtoH*' --func 'cuStreamAdd*' -- /harm/unwound
+/harm/first >/tmp/untraced
+compare "first calls" -- /harm/first
 /harm/through >/tmp/untraced
 cat >/tmp/through.yaml <<'YAML'
 probes:

@@ -21,6 +21,9 @@
 #include "returns.bpf.h"
 #include "model/trace/class.h"
 #include "post.bpf.h"
+#ifdef GS_WITH_FIRST_CALLS
+#include "first.bpf.h"
+#endif
 
 /* --- entry --- */
 
@@ -171,8 +174,78 @@ static __always_inline void untimed_count(struct pt_regs *ctx, struct gs_thread 
 	t->untimed_ip = ctx->ip;
 }
 
-/* Opens a frame. True when it did: *ret_place then names it for call_leave(). */
-static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
+/* One event into the ring; false when there was no room. */
+static __always_inline bool send_call(struct gs_thread *t, __u32 slot, struct gs_frame *f,
+				      const volatile struct gs_func_desc *d, __u32 depth,
+				      struct outcome *o)
+{
+	__u32 py_stack = py_stack_at_call(slot, d->op);
+	struct gs_event_call *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
+	struct gs_scope *scope;
+
+	if (!e)
+		return false;
+	e->head.kind = GS_EV_CALL;
+	e->head.bytes = sizeof(*e);
+	e->head.pad = 0;
+	e->start_ns = o->now_ns - o->dur_ns;
+	e->dur_ns = o->dur_ns;
+	e->pid = t->pid;
+	e->tid = t->tid;
+	e->ret = o->ret;
+	e->func = o->id;
+	e->cpu = bpf_get_smp_processor_id();
+	e->depth = depth;
+	e->scope = scope_around(t, f->sp, &scope) ? scope->func : 0;
+	e->py_stack = py_stack;
+	e->native_stack = o->native_stack;
+	e->aux = gs_args_word(f, d->v_aux);
+	e->bytes = o->bytes;
+	e->stream = gs_args_word(f, d->v_stream);
+	e->arg[0] = gs_args_word(f, d->v_arg[0]);
+	e->arg[1] = gs_args_word(f, d->v_arg[1]);
+	e->arg[2] = gs_args_word(f, d->v_arg[2]);
+	e->arg[3] = gs_args_word(f, d->v_arg[3]);
+	fill_post(e, f, d, o);
+	e->flags = f->flags | o->flags;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return true;
+}
+
+#ifdef GS_WITH_FIRST_CALLS
+/* A call that is left alone. Whether it succeeds is not known, so its bytes are in no sum. */
+static __always_inline void first_count(struct pt_regs *ctx, struct gs_thread *t, __u32 slot,
+					struct gs_frame *f, const volatile struct gs_func_desc *d,
+					__u32 depth, __u32 id)
+{
+	struct outcome o = {
+		.now_ns = bpf_ktime_get_ns(), .id = id, .pid = t->pid, .flags = GS_CALL_UNTIMED};
+	bool is_launch = d->op == GS_CLASS_LAUNCH || d->op == GS_CLASS_GRAPH_LAUNCH;
+	struct gs_cell *c;
+
+	count_loss(d->layer, GS_LOSS_FIRST);
+	first_remember(ctx, &t->first, id, first_function(d, f, id));
+	if (gs_config.py_func && is_launch)
+		gs_launch_add(slot, f->sp);
+	if (gs_config.events && mode_of(id) == GS_MODE_EVENTS && !gs_config.min_dur_ns) {
+		call_bytes(f, d, &o);
+		if (gs_config.native_stack_at)
+			o.native_stack = native_at_return(ctx, d->layer, d->op, true);
+		if (send_call(t, slot, f, d, depth, &o))
+			return;
+		count_loss(d->layer, GS_LOSS_RING_FULL);
+	}
+	c = cell_get(t, slot, id);
+	if (c)
+		c->calls++;
+	if (gs_config.scopes)
+		gs_use_add(slot, f->sp, d->op, 0, 0);
+}
+#endif
+
+/* Opens a frame. True when it did: *ret_place then names it for call_leave(). first: a constant, true
+ * in the one program that can leave single calls alone; in the others that code is not even there. */
+static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place, bool first)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u32 id = cookie & FUNC_MASK, depth, slot;
@@ -187,6 +260,16 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 	if (!t)
 		t = thread_find(s, d->layer, &slot);
 	if (!t || turn_skips(t, cookie))
+		return false;
+#ifdef GS_WITH_FIRST_CALLS
+	if (first && gs_config.first_calls) {
+		if (t->first.id && first_goes_on(ctx, t, slot, id))
+			return false;
+		if (d->post >= GS_POST_SET_DEVICE)
+			gs_first_again(slot, id, (__u32)ctx->di);
+	}
+#endif
+	if (cookie & GS_COOKIE_WATCHED)
 		return false;
 	if (cookie & GS_COOKIE_STEPPED)
 		gs_step_add(slot, id, d->layer, false);
@@ -231,6 +314,14 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 	f->abi = cookie >> GS_COOKIE_MPI_SHIFT & GS_COOKIE_MPI_MASK;
 	f->inside = d->inside;
 	save_arguments(ctx, f, d);
+#ifdef GS_WITH_FIRST_CALLS
+	if (first && gs_config.first_calls && !(cookie & GS_COOKIE_BY_EXITS) &&
+	    first_is_due(t, s, slot, first_layer(d), first_function(d, f, id))) {
+		first_count(ctx, t, slot, f, d, depth, id);
+		t->depth = depth;
+		return false;
+	}
+#endif
 	t->depth = depth + 1;
 	*ret_place = slot | (__u64)depth << 16 | (__u64)id << 32;
 	f->start_ns = bpf_ktime_get_ns();
@@ -239,47 +330,9 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 
 /* --- return --- */
 
-/* One event into the ring; false when there was no room. */
-static __always_inline bool send_call(struct gs_thread *t, __u32 slot, struct gs_frame *f,
-				      const volatile struct gs_func_desc *d, __u32 depth,
-				      struct outcome *o)
-{
-	__u32 py_stack = py_stack_at_call(slot, d->op);
-	struct gs_event_call *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
-	struct gs_scope *scope;
-
-	if (!e)
-		return false;
-	e->head.kind = GS_EV_CALL;
-	e->head.bytes = sizeof(*e);
-	e->head.pad = 0;
-	e->start_ns = o->now_ns - o->dur_ns;
-	e->dur_ns = o->dur_ns;
-	e->pid = t->pid;
-	e->tid = t->tid;
-	e->ret = o->ret;
-	e->func = o->id;
-	e->cpu = bpf_get_smp_processor_id();
-	e->depth = depth;
-	e->scope = scope_around(t, f->sp, &scope) ? scope->func : 0;
-	e->py_stack = py_stack;
-	e->native_stack = o->native_stack;
-	e->aux = gs_args_word(f, d->v_aux);
-	e->bytes = o->bytes;
-	e->stream = gs_args_word(f, d->v_stream);
-	e->arg[0] = gs_args_word(f, d->v_arg[0]);
-	e->arg[1] = gs_args_word(f, d->v_arg[1]);
-	e->arg[2] = gs_args_word(f, d->v_arg[2]);
-	e->arg[3] = gs_args_word(f, d->v_arg[3]);
-	fill_post(e, f, d, o);
-	e->flags = f->flags | o->flags;
-	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
-	return true;
-}
-
 /* Closes frame number depth of the thread and accounts for the call. */
 static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t, __u32 slot,
-				       __u32 depth, __u32 id, __u64 now)
+				       __u32 depth, __u32 id, __u64 now, bool first)
 {
 	struct gs_frame *f = &t->frame[depth & DEPTH_MASK];
 	const volatile struct gs_func_desc *d = &gs_desc[id & FUNC_MASK];
@@ -293,6 +346,10 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 	if (d->v_bytes != GS_V_NONE || d->post == GS_POST_COPY3D_RT ||
 	    d->post == GS_POST_COPY2D_DRV || d->post == GS_POST_COPY3D_DRV)
 		call_bytes(f, d, &o);
+#ifdef GS_WITH_FIRST_CALLS
+	if (first && gs_config.first_calls)
+		first_learn(t, slot, f, d, id, o.failed);
+#endif
 	if (gs_config.py_func && !o.failed &&
 	    (d->op == GS_CLASS_LAUNCH || d->op == GS_CLASS_GRAPH_LAUNCH))
 		gs_launch_add(slot, f->sp);
@@ -317,7 +374,7 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 
 /* A return caught by a session link: place is what call_enter() left in the link's cookie. Returns
  * the thread when the call was closed. */
-static __always_inline struct gs_thread *call_leave(struct pt_regs *ctx, __u64 place)
+static __always_inline struct gs_thread *call_leave(struct pt_regs *ctx, __u64 place, bool first)
 {
 	__u64 now = bpf_ktime_get_ns();
 	__u32 slot = place & 0xffff, depth = place >> 16 & 0xffff, id = place >> 32 & FUNC_MASK;
@@ -330,7 +387,7 @@ static __always_inline struct gs_thread *call_leave(struct pt_regs *ctx, __u64 p
 		count_loss(gs_desc[id].layer, GS_LOSS_UNMATCHED);
 		return NULL;
 	}
-	call_close(ctx, t, slot, depth, id, now);
+	call_close(ctx, t, slot, depth, id, now, first);
 	return t;
 }
 
@@ -359,7 +416,7 @@ static __always_inline __u32 frame_of(struct gs_thread *t, __u64 sp, __u32 id)
 /* A return caught by a probe of its own: the frame is the one that was opened with the same stack
  * pointer. */
 static __always_inline struct gs_thread *call_leave_at(struct pt_regs *ctx, __u64 sp,
-						       __u32 *ret_depth)
+						       __u32 *ret_depth, bool first)
 {
 	__u64 now = bpf_ktime_get_ns();
 	__u32 id = bpf_get_attach_cookie(ctx) & FUNC_MASK, slot, depth;
@@ -380,7 +437,7 @@ static __always_inline struct gs_thread *call_leave_at(struct pt_regs *ctx, __u6
 	asm volatile("" : "+r"(depth));
 	/* It may be that of a function that has jumped to this one. */
 	id = t->frame[depth & DEPTH_MASK].func;
-	call_close(ctx, t, slot, depth, id, now);
+	call_close(ctx, t, slot, depth, id, now, first);
 	*ret_depth = depth;
 	return t;
 }
@@ -388,7 +445,7 @@ static __always_inline struct gs_thread *call_leave_at(struct pt_regs *ctx, __u6
 /* By a return probe: the return address is gone. */
 static __always_inline struct gs_thread *call_leave_unpaired(struct pt_regs *ctx, __u32 *ret_depth)
 {
-	return call_leave_at(ctx, ctx->sp - 8, ret_depth);
+	return call_leave_at(ctx, ctx->sp - 8, ret_depth, false);
 }
 
 /* The ret is single-stepped, also of a call that has no frame. */
@@ -411,10 +468,11 @@ static __always_inline void call_step_exit(__u64 cookie)
 }
 
 /* By a probe on the ret. */
-static __always_inline struct gs_thread *call_leave_by_ret(struct pt_regs *ctx, __u32 *ret_depth)
+static __always_inline struct gs_thread *call_leave_by_ret(struct pt_regs *ctx, __u32 *ret_depth,
+							   bool first)
 {
 	call_step_exit(bpf_get_attach_cookie(ctx));
-	return call_leave_at(ctx, ctx->sp, ret_depth);
+	return call_leave_at(ctx, ctx->sp, ret_depth, first);
 }
 
 static __always_inline bool call_has_exits(struct pt_regs *ctx)

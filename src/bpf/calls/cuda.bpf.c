@@ -1,4 +1,6 @@
-/* CUDA runtime and driver calls: nothing beyond the common engine. */
+/* CUDA runtime and driver calls: of more than the common engine only that first calls are left
+ * alone. */
+#define GS_WITH_FIRST_CALLS
 #include "call.bpf.h"
 #include "session.bpf.h"
 
@@ -9,14 +11,14 @@ int gs_cuda_session(struct pt_regs *ctx)
 	__u32 depth;
 
 	if (session_is_return(place)) {
-		call_leave(ctx, *place);
+		call_leave(ctx, *place, true);
 		return 0;
 	}
 	if (call_is_exit(ctx)) {
-		call_leave_by_ret(ctx, &depth);
+		call_leave_by_ret(ctx, &depth, true);
 		return SESSION_NO_RETURN;
 	}
-	return call_enter(ctx, place) && !call_has_exits(ctx) ? 0 : SESSION_NO_RETURN;
+	return call_enter(ctx, place, true) && !call_has_exits(ctx) ? 0 : SESSION_NO_RETURN;
 }
 
 SEC("?uprobe")
@@ -26,9 +28,9 @@ int gs_cuda_enter(struct pt_regs *ctx)
 	__u32 depth;
 
 	if (call_is_exit(ctx))
-		call_leave_by_ret(ctx, &depth);
+		call_leave_by_ret(ctx, &depth, false);
 	else
-		call_enter(ctx, &place);
+		call_enter(ctx, &place, false);
 	return 0;
 }
 

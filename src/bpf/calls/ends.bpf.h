@@ -13,7 +13,7 @@
 static __always_inline void leave_by_ret(struct pt_regs *ctx)
 {
 	__u32 depth;
-	struct gs_thread *t = call_leave_by_ret(ctx, &depth);
+	struct gs_thread *t = call_leave_by_ret(ctx, &depth, false);
 
 	if (t)
 		family_left(ctx, t, depth);
@@ -26,7 +26,7 @@ int ENDS_JOIN(FAMILY, session)(struct pt_regs *ctx)
 	struct gs_thread *t;
 
 	if (session_is_return(place)) {
-		t = call_leave(ctx, *place);
+		t = call_leave(ctx, *place, false);
 		if (t)
 			family_left(ctx, t, *place >> 16 & 0xffff);
 		return 0;
@@ -35,7 +35,7 @@ int ENDS_JOIN(FAMILY, session)(struct pt_regs *ctx)
 		leave_by_ret(ctx);
 		return SESSION_NO_RETURN;
 	}
-	if (!call_enter(ctx, place))
+	if (!call_enter(ctx, place, false))
 		return SESSION_NO_RETURN;
 	family_entered(ctx, *place);
 	return call_has_exits(ctx) ? SESSION_NO_RETURN : 0;
@@ -48,7 +48,7 @@ int ENDS_JOIN(FAMILY, enter)(struct pt_regs *ctx)
 
 	if (call_is_exit(ctx))
 		leave_by_ret(ctx);
-	else if (call_enter(ctx, &place))
+	else if (call_enter(ctx, &place, false))
 		family_entered(ctx, place);
 	return 0;
 }

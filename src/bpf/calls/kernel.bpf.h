@@ -120,8 +120,10 @@ struct task_struct {
 	struct files_struct *files;
 	struct css_set *cgroups;
 	struct task_struct *real_parent;
-	int pid;  /* what user space calls tid */
-	int tgid; /* what user space calls pid */
+	__u64 self_exec_id;   /* another one after each exec */
+	__u64 start_boottime; /* ns */
+	int pid;              /* what user space calls tid */
+	int tgid;             /* what user space calls pid */
 	struct pid *thread_pid;
 	char comm[16];
 	struct task_struct *group_leader;

@@ -72,6 +72,7 @@ enum gs_call_flag {
 				  * bytes of many copies are added up, lacks some of them */
 	GS_CALL_WAITED = 8,      /* it waited for the work that shares its flow; set by span */
 	GS_CALL_INSTANT = 16,    /* a place that was passed, not a call: it has no duration */
+	GS_CALL_UNTIMED = 64,    /* its end was not looked at: time and result are not known */
 	GS_CALL_RESUMED = 32,    /* of a Python function: a generator or coroutine went on */
 };
 
@@ -326,6 +327,8 @@ enum gs_loss {
 	GS_LOSS_SIZE = 23,   /* calls of MPI whose bytes are not known */
 	GS_LOSS_PEERS = 24,  /* transfers of MPI counted for no peer: too many */
 	GS_LOSS_ACCOUNT = 25, /* threads without a wall-clock account: too many at one time */
+	GS_LOSS_FIRST = 26,   /* calls without their times: the first of a process, of a function's
+			       * launches (src/bpf/calls/first.bpf.h) */
 	GS_LOSS_COUNT
 };
 

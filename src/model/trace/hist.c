@@ -22,12 +22,19 @@ uint64_t gs_hist_bucket_value_ns(unsigned bucket)
 	return (uint64_t)(2 * a * b / (a + b));
 }
 
-uint64_t gs_hist_quantile_ns(const uint64_t counts[GS_HIST_N_BUCKETS], double q, uint64_t max_ns)
+uint64_t gs_hist_count(const uint64_t counts[GS_HIST_N_BUCKETS])
 {
-	uint64_t total = 0, seen = 0, rank;
+	uint64_t total = 0;
 
 	for (unsigned i = 0; i < GS_HIST_N_BUCKETS; i++)
 		total += counts[i];
+	return total;
+}
+
+uint64_t gs_hist_quantile_ns(const uint64_t counts[GS_HIST_N_BUCKETS], double q, uint64_t max_ns)
+{
+	uint64_t total = gs_hist_count(counts), seen = 0, rank;
+
 	if (!total)
 		return 0;
 	/* Nearest rank: the smallest value that at least q of all values do not pass. */

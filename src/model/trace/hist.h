@@ -72,6 +72,9 @@ uint64_t gs_hist_bucket_start_ns(unsigned bucket);
 /* The value that stands for a bucket: the harmonic mean of its ends. */
 uint64_t gs_hist_bucket_value_ns(unsigned bucket);
 
+/* How many were counted, in all buckets. */
+uint64_t gs_hist_count(const uint64_t counts[GS_HIST_N_BUCKETS]);
+
 /* The q-th quantile (0..1) of counts; 0 when they are empty. Never more than max_ns. */
 uint64_t gs_hist_quantile_ns(const uint64_t counts[GS_HIST_N_BUCKETS], double q, uint64_t max_ns);
 #endif

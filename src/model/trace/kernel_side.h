@@ -99,6 +99,22 @@ static inline __u64 gs_cell_key(__u32 thread_slot, __u32 func)
 	return (__u64)thread_slot << 32 | func;
 }
 
+#define GS_FIRST_RECENT 64 /* a power of two */
+
+/* What a thread knows of calls that may be cancellation points (src/bpf/calls/first.bpf.h). */
+struct gs_first {
+	__u32 gen;      /* gs_kernel_state.context_gen when the next two were looked up */
+	__u32 device;   /* of the thread, as cudaSetDevice was told */
+	__u64 layers;   /* 1 << enum gs_layer: its process is known to have a context */
+	__u64 epoch_ns; /* of that context */
+	__u16 id;       /* function of a call that was left alone and may not be over; 0 none */
+	__u16 inner_id; /* the innermost call by which that one does its work, or itself */
+	__u32 n_inside; /* entries since, below its stack pointer */
+	__u64 sp, ip, ret_ip;          /* where the innermost came in, and where it returns to */
+	__u64 function;                /* what it launches; 0 nothing */
+	__u64 recent[GS_FIRST_RECENT]; /* launches that are none of the first ones, by hash */
+};
+
 /* A followed thread. Slot 0 is never used. */
 struct gs_thread {
 	__u32 pid; /* 0: free */
@@ -118,6 +134,7 @@ struct gs_thread {
 	__u32 pad;
 	__u64 py_state;    /* address of the interpreter's state of this thread; 0 not known */
 	__u64 py_retry_ns; /* when it is worth looking for it again */
+	struct gs_first first;
 	__u16 cell[GS_FUNC_FIXED]; /* index into the cells; 0 none yet. Others: map gs_cell_of */
 	struct gs_frame frame[GS_DEPTH_MAX];
 	struct gs_scope scope[GS_SCOPE_MAX];
@@ -190,6 +207,10 @@ enum gs_post {
 	GS_POST_CALLBACK = 39,
 	GS_POST_MPI = 40, /* v_bytes elements of the datatype in v_bytes2; model/trace/mpi.h has the
 			     rest */
+	/* Nothing is read; later calls may be first ones again: src/bpf/calls/first.bpf.h. */
+	GS_POST_SET_DEVICE = 41,
+	GS_POST_RESET = 42,
+	GS_POST_UNLOAD = 43,
 };
 
 /*
@@ -215,6 +236,10 @@ enum gs_post {
 	(1ull                                                                                      \
 	 << 20) /* with BY_EXITS: or by a jump to a function that returns                     \
 		      * in its place */
+
+/* Of an entry: the function was not chosen, its calls are not counted, but first calls come after it
+ * again (src/bpf/calls/first.bpf.h). */
+#define GS_COOKIE_WATCHED (1ull << 21)
 
 /*
  * In every cookie: which group of probes it belongs to (0: to none that is ever replaced), and a
@@ -263,7 +288,7 @@ struct gs_kernel_config {
 	__u32 n_cells;          /* cells that there are: GS_CELL_MAX or GS_CELL_MAX_PYTHON */
 	__u16 py_func;          /* Python functions are traced: all have the mode of this id; 0 */
 	__u8 account;           /* 1: threads have a wall-clock account */
-	__u8 pad;
+	__u8 first_calls;       /* 1: those are left alone that may be cancellation points */
 	__u32 pid_namespace; /* inode of ours, whose process ids are reported; 0: the first one */
 };
 _Static_assert(sizeof(struct gs_kernel_config) == 72, "gs_kernel_config");
@@ -304,14 +329,17 @@ struct gs_modes {
 
 /* What both sides change during a run; one array element, mapped by user space. */
 struct gs_kernel_state {
-	__u32 stopped;    /* 1: the run is over, calls are let pass */
-	__u32 filter_gen; /* raised when the choice of processes changes: threads decide again */
-	__u32 n_threads;  /* thread slots handed out so far, from 1 */
-	__u32 n_cells;    /* cells handed out so far, from 1 */
-	__u32 n_stacks;   /* stacks sent so far, from 1: their ids */
-	__u32 n_native;   /* native stacks taken so far: their ids */
-	__u32 n_pyfuncs;  /* numbers of Python functions handed out so far */
-	__u32 n_accounts; /* accounts of threads handed out so far, from 1 */
+	__u32 stopped;     /* 1: the run is over, calls are let pass */
+	__u32 filter_gen;  /* raised when the choice of processes changes: threads decide again */
+	__u32 n_threads;   /* thread slots handed out so far, from 1 */
+	__u32 n_cells;     /* cells handed out so far, from 1 */
+	__u32 n_stacks;    /* stacks sent so far, from 1: their ids */
+	__u32 n_native;    /* native stacks taken so far: their ids */
+	__u32 n_pyfuncs;   /* numbers of Python functions handed out so far */
+	__u32 n_accounts;  /* accounts of threads handed out so far, from 1 */
+	__u32 context_gen; /* raised when a process is found to have a context, or has none any
+			    * more: threads look again */
+	__u32 pad;
 	__u64 lost[GS_LAYER_MAX][GS_LOSS_COUNT];
 };
 

@@ -47,7 +47,7 @@ const char *gs_loss_name(unsigned cause)
 		"map_notices", "process_gone", "blocks",      "stacks",        "frames",
 		"budget",      "thinned",      "taken_off",   "untimed",       "python_functions",
 		"file_full",   "refused",      "notices",     "sizes",         "peers",
-		"account"};
+		"account",     "first_calls"};
 
 	return word_of(w, GS_ARRAY_LEN(w), cause);
 }
@@ -92,6 +92,9 @@ const char *gs_loss_text(unsigned cause)
 				 "MPICH, communicators whose size was not asked for)",
 		[GS_LOSS_PEERS] = "transfers of MPI counted by function only: too many peers",
 		[GS_LOSS_REFUSED] = "refused, to limit what one user can cost",
+		[GS_LOSS_FIRST] = "calls counted without their times: the first calls of a process "
+				  "and the first launch of each function, in which a thread may be "
+				  "cancelled",
 		[GS_LOSS_ACCOUNT] = "threads missing from the wall-clock account: too many at one "
 				    "time",
 	};

@@ -20,6 +20,7 @@ struct gs_function_stats {
 	const char *name;
 	uint64_t calls;
 	uint64_t errors;
+	uint64_t n_timed; /* of the calls: those whose time is known, to which the times belong */
 	uint64_t total_ns;
 	uint64_t mean_ns;
 	uint64_t p50_ns, p95_ns, p99_ns; /* off by GS_HIST_ERROR_PCT at most */

@@ -467,7 +467,8 @@ static void brief_lost(struct gs_page *page, const struct gs_summary *s, struct 
 		const struct gs_lost_count *l = &s->lost[i];
 		const char *detail = gs_report_text_of(l->detail);
 
-		if (!l->count)
+		/* Each trace of CUDA has first calls, which calls for nothing. */
+		if (!l->count || l->cause == GS_LOSS_FIRST)
 			continue;
 		if (n >= N_BRIEF || like_it(s, i, &n_like, &rest)) {
 			n_more++;

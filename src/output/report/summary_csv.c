@@ -108,8 +108,9 @@ static void put_functions(struct row *row, const struct gs_function_list *list,
 		put_text(row, COL_CLASS, gs_class_name(f->func_class));
 		put_number(row, COL_CALLS, f->calls);
 		put_number(row, COL_ERRORS, f->errors);
-		put_number(row, COL_TOTAL, f->total_ns);
-		if (f->calls) {
+		if (f->n_timed || !f->calls)
+			put_number(row, COL_TOTAL, f->total_ns);
+		if (f->n_timed) {
 			put_number(row, COL_MEAN, f->mean_ns);
 			put_number(row, COL_P50, f->p50_ns);
 			put_number(row, COL_P95, f->p95_ns);

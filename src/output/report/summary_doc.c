@@ -43,12 +43,12 @@ static void put_functions(struct gs_doc *doc, const struct gs_function_list *lis
 		gs_doc_put_text(doc, "class", gs_class_name(f->func_class));
 		gs_doc_put_u64(doc, "calls", f->calls);
 		gs_doc_put_u64(doc, "errors", f->errors);
-		gs_doc_put_u64(doc, "total_ns", f->total_ns);
-		gs_doc_put_u64_if(doc, "mean_ns", f->mean_ns, f->calls);
-		gs_doc_put_u64_if(doc, "p50_ns", f->p50_ns, f->calls);
-		gs_doc_put_u64_if(doc, "p95_ns", f->p95_ns, f->calls);
-		gs_doc_put_u64_if(doc, "p99_ns", f->p99_ns, f->calls);
-		gs_doc_put_u64_if(doc, "max_ns", f->max_ns, f->calls);
+		gs_doc_put_u64_if(doc, "total_ns", f->total_ns, f->n_timed || !f->calls);
+		gs_doc_put_u64_if(doc, "mean_ns", f->mean_ns, f->n_timed);
+		gs_doc_put_u64_if(doc, "p50_ns", f->p50_ns, f->n_timed);
+		gs_doc_put_u64_if(doc, "p95_ns", f->p95_ns, f->n_timed);
+		gs_doc_put_u64_if(doc, "p99_ns", f->p99_ns, f->n_timed);
+		gs_doc_put_u64_if(doc, "max_ns", f->max_ns, f->n_timed);
 		gs_doc_put_u64(doc, "bytes", f->bytes);
 		gs_doc_put_u64(doc, "inner_calls", f->inner);
 		gs_doc_put_bool(doc, "single_stepped", f->stepped);

@@ -179,6 +179,7 @@ static void add_stats(struct gs_function_stats *sum, const struct gs_function_st
 {
 	sum->calls += f->calls;
 	sum->errors += f->errors;
+	sum->n_timed += f->n_timed;
 	sum->total_ns += f->total_ns;
 	sum->partial |= f->partial;
 	if (f->max_ns > sum->max_ns)
@@ -191,7 +192,7 @@ static struct gs_function_stats sum_of(const struct gs_function_stats *items, si
 
 	for (size_t i = 0; i < n; i++)
 		add_stats(&sum, &items[i]);
-	sum.mean_ns = sum.calls ? sum.total_ns / sum.calls : 0;
+	sum.mean_ns = sum.n_timed ? sum.total_ns / sum.n_timed : 0;
 	return sum;
 }
 

@@ -373,6 +373,8 @@ size_t gs_export_args(const struct gs_dict *dict, const struct gs_export_call_vi
 			.name = "nranks", .type = GS_ARG_U64, .value = (uint64_t)comm->n_ranks};
 	if (c->call_flags & GS_CALL_UNFINISHED)
 		add_text(&args[n++], "state", "did not finish");
+	if (c->call_flags & GS_CALL_UNTIMED)
+		add_text(&args[n++], "time", "not known: a first call");
 	if (c->call_flags & GS_CALL_ARGS_UNREAD)
 		add_text(&args[n++], "arguments", "some could not be read");
 	return n;

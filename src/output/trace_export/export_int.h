@@ -136,7 +136,7 @@ struct gs_export_call_view {
 void gs_export_view_call(const struct gs_dict *dict, const struct gs_rec_call *call,
 			 struct gs_export_call_view *ret_view);
 
-#define GS_EXPORT_ARG_MAX (GS_ARG_MAX + 5)
+#define GS_EXPORT_ARG_MAX (GS_ARG_MAX + 6)
 
 /* gs_call_args(), and what the communicator and the flags of the call add: "rank" and "nranks",
  * "state" of a call that did not return, "arguments" when some could not be read, "python" the
@@ -171,7 +171,7 @@ uint32_t gs_export_py_frame(const struct gs_dict *dict, const struct gs_rec_call
 /* True for what is a moment and not a span: a static probe, or one at an entry only. */
 static inline bool gs_export_is_instant(const struct gs_export_call_view *v)
 {
-	if (v->call->call_flags & GS_CALL_INSTANT)
+	if (v->call->call_flags & (GS_CALL_INSTANT | GS_CALL_UNTIMED))
 		return true;
 	return v->call->dur_ns == 0 && v->func_class == GS_CLASS_PROBE &&
 	       !(v->call->call_flags & GS_CALL_UNFINISHED);

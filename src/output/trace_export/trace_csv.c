@@ -131,7 +131,8 @@ static char *put_who(struct gs_export *e, char *p, const struct gs_export_call_v
 		p = put_wall_time(e->state, p,
 				  (int64_t)(c->start_ns + (uint64_t)s->wall_minus_boot_ns));
 	*p++ = ',';
-	p = gs_put_u64(p, c->dur_ns);
+	if (!(c->call_flags & GS_CALL_UNTIMED))
+		p = gs_put_u64(p, c->dur_ns);
 	*p++ = ',';
 	p = gs_put(p, v->layer_name);
 	*p++ = ',';
@@ -162,7 +163,8 @@ static char *put_how(char *p, const struct gs_export_call_view *v)
 {
 	const struct gs_rec_call *c = v->call;
 	bool finished = !(c->call_flags & GS_CALL_UNFINISHED);
-	const char *name = finished ? gs_error_name(v->layer, c->ret) : NULL;
+	bool has_result = finished && !(c->call_flags & GS_CALL_UNTIMED);
+	const char *name = has_result ? gs_error_name(v->layer, c->ret) : NULL;
 
 	if (finished)
 		p = gs_put_u64(p, c->cpu);
@@ -173,7 +175,7 @@ static char *put_how(char *p, const struct gs_export_call_view *v)
 	*p++ = ',';
 	*p++ = c->failed ? '1' : '0';
 	*p++ = ',';
-	if (finished)
+	if (has_result)
 		p = gs_put_i64(p, c->ret);
 	*p++ = ',';
 	if (name)

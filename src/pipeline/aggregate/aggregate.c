@@ -448,11 +448,15 @@ static inline int take_call(struct gs_aggregate *v, const struct gs_rec_call *ca
 		return -ENOMEM;
 	f->calls++;
 	a->calls++;
-	a->total_ns += call->dur_ns;
-	if (call->dur_ns > a->max_ns)
-		a->max_ns = call->dur_ns;
-	a->hist[gs_hist_bucket(call->dur_ns)]++;
-	if (call->failed) {
+	if (!(call->call_flags & GS_CALL_UNTIMED)) {
+		a->total_ns += call->dur_ns;
+		if (call->dur_ns > a->max_ns)
+			a->max_ns = call->dur_ns;
+		a->hist[gs_hist_bucket(call->dur_ns)]++;
+	}
+	if (call->call_flags & GS_CALL_UNTIMED) {
+		/* Nor is known whether it succeeded. */
+	} else if (call->failed) {
 		a->errors++;
 		count_error(f, call->ret, 1);
 	} else {

@@ -179,17 +179,20 @@ static int table_list(struct build *b, const struct table *t, struct gs_function
 	for (uint32_t f = 0; f < b->v->n_funcs; f++) {
 		const struct gs_rec_function *rec = gs_dict_function(b->v->dict, f);
 		const struct acc *a = &t->sum[f];
+		uint64_t n_timed;
 
 		if (acc_is_empty(a) || is_python_function(b, f))
 			continue;
+		n_timed = gs_hist_count(a->hist);
 		ret->items[n] = (struct gs_function_stats){
 			.layer = rec ? rec->layer : 0,
 			.func_class = rec ? rec->func_class : 0,
 			.name = function_name(b, f),
 			.calls = a->calls,
 			.errors = a->errors,
+			.n_timed = n_timed,
 			.total_ns = a->total_ns,
-			.mean_ns = a->calls ? a->total_ns / a->calls : 0,
+			.mean_ns = n_timed ? a->total_ns / n_timed : 0,
 			.max_ns = a->max_ns,
 			.bytes = a->bytes,
 			.inner = a->inner,

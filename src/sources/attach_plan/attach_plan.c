@@ -48,6 +48,23 @@ static const char *without_match(const struct gs_attach_plan_options *o, uint32_
 	return NULL;
 }
 
+/* Resets and the like that were not chosen themselves, in the layers of CUDA of which any function
+ * was. */
+static void select_watched(struct gs_attach_plan_selection *s)
+{
+	bool is_chosen[GS_LAYER_COUNT] = {false};
+
+	for (unsigned id = 1; id <= gs_func_count(); id++)
+		is_chosen[gs_func_by_id(id)->desc.layer] |= s->wanted[id];
+	for (unsigned id = 1; id <= gs_func_count(); id++) {
+		const struct gs_func_desc *d = &gs_func_by_id(id)->desc;
+
+		s->watched[id] =
+			!s->wanted[id] && d->post >= GS_POST_SET_DEVICE &&
+			(is_chosen[GS_LAYER_CUDA_RUNTIME] || is_chosen[GS_LAYER_CUDA_DRIVER]);
+	}
+}
+
 int gs_attach_plan_select(struct gs_attach_plan_selection *s,
 			  const struct gs_attach_plan_options *o, struct gs_err *err)
 {
@@ -65,6 +82,7 @@ int gs_attach_plan_select(struct gs_attach_plan_selection *s,
 		s->wanted[id] = true;
 		s->n++;
 	}
+	select_watched(s);
 	if (layers >> GS_LAYER_TORCH & 1) {
 		int r = attach_plan_select_torch(s, o, err);
 
@@ -473,23 +491,35 @@ int gs_attach_plan_add_call(struct gs_attach_plan *plan, const struct gs_attach_
 /* May it wait, open files, or call functions of the program? Then a thread may be cancelled in it,
  * or throw through it. What is left puts work into a queue, or asks. None of it is a cancellation
  * point in 4,000 calls with a full queue (tests/gpu/harm.cc, `points`, driver 580); events that are
- * recorded, copies to pageable memory and allocations in the order of a stream are. */
+ * recorded, copies to pageable memory and allocations in the order of a stream are. Those that make
+ * a context or load code are, too: may_be_first(). */
 static bool may_be_unwound(const struct gs_func *f)
 {
 	if (f->desc.layer == GS_LAYER_MPI) /* it waits, and calls functions for operations */
 		return true;
 	switch (f->desc.op) {
 	case GS_CLASS_LAUNCH:
+		return strstr(f->name, "MultiDevice");
 	case GS_CLASS_GRAPH_LAUNCH:
-	case GS_CLASS_QUERY:
 		return false;
+	case GS_CLASS_QUERY: /* of functions: loads them */
+		return strstr(f->name, "Func") || strstr(f->name, "Occupancy");
 	case GS_CLASS_STREAM:
-		return f->desc.post == GS_POST_CALLBACK;
+		return f->desc.post == GS_POST_CALLBACK || f->desc.post == GS_POST_OUT_STREAM;
 	case GS_CLASS_MEMSET:
 		return !strstr(f->name, "Async");
 	default:
 		return true;
 	}
+}
+
+/* May it be a process's first call, which makes a context, or a function's first launch, which loads
+ * it? The probe's program can only tell at the entry, where a return probe can no longer be left
+ * out but by a session link (src/bpf/calls/first.bpf.h). */
+static bool may_be_first(const struct gs_func *f, const struct gs_attach_plan_options *options)
+{
+	return (f->desc.layer == GS_LAYER_CUDA_RUNTIME || f->desc.layer == GS_LAYER_CUDA_DRIVER) &&
+	       !options->returns_are_left_out;
 }
 
 /* How the end of the call is seen whose entry is at that index of the plan. A return probe replaces
@@ -500,10 +530,10 @@ static int choose_end(struct gs_attach_plan *plan, const struct gs_attach_plan_c
 		      const struct gs_elf_symbol *symbol, const struct gs_func *func, size_t entry)
 {
 	uint32_t n_stepped = plan->n_stepped;
+	bool is_unwound = may_be_unwound(func) || may_be_first(func, c->options);
 	int r;
 
-	if ((!may_be_unwound(func) || c->options->returns_are_kept) &&
-	    !c->options->no_return_probes)
+	if ((!is_unwound || c->options->returns_are_kept) && !c->options->no_return_probes)
 		return 0;
 	r = add_returns(plan, c, symbol, entry, func->desc.layer == GS_LAYER_MPI);
 	if (r == 0)
@@ -543,6 +573,11 @@ int attach_plan_add_fixed(struct gs_attach_plan *plan, const struct gs_attach_pl
 		return 0;
 	r = attach_plan_add(plan, c, symbol, func->name, attach_plan_fixed_family(id),
 			    func->desc.layer, id);
+	if (r == 0 && plan->n > entry && c->selection->watched[id]) {
+		plan->places[entry].cookie |= GS_COOKIE_WATCHED;
+		plan->places[entry].has_return = false;
+		return 0;
+	}
 	if (r == 0 && plan->n > entry)
 		r = choose_end(plan, c, symbol, func, entry);
 	return r;
@@ -561,7 +596,11 @@ static int plan_fixed(struct gs_attach_plan *plan, const struct gs_attach_plan_c
 	if (!c->selection->n || !is_of_interest(c->elf, is_exe))
 		return 0;
 	for (unsigned id = 1; id <= gs_func_count(); id++) {
-		if (!c->selection->wanted[id] || gs_func_by_id(id)->desc.layer == GS_LAYER_MPI)
+		bool is_watched = c->selection->watched[id] && c->options->returns_are_left_out &&
+				  !c->options->no_return_probes;
+
+		if (!(c->selection->wanted[id] || is_watched) ||
+		    gs_func_by_id(id)->desc.layer == GS_LAYER_MPI)
 			continue;
 		names[n] = gs_func_by_id(id)->name;
 		ids[n++] = (uint16_t)id;

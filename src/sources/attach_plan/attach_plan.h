@@ -81,8 +81,9 @@ struct gs_attach_plan_options {   /* all borrowed */
 	struct gs_x86_site_rules sites;
 	bool first_byte; /* always probe a function's first byte */
 	bool many_links; /* one link for many places; without it only some operators are planned */
-	bool returns_are_kept; /* return probes do not get in the way of unwinders at all */
-	bool no_return_probes; /* not for them either */
+	bool returns_are_kept;     /* return probes do not get in the way of unwinders at all */
+	bool returns_are_left_out; /* those of calls that may be cancelled, one by one */
+	bool no_return_probes;     /* not for them either */
 
 	/* Called for each function that cannot be probed; what is lent is good during the call. */
 	void (*on_attach)(void *ctx, const struct gs_attach *attach);
@@ -92,6 +93,7 @@ struct gs_attach_plan_options {   /* all borrowed */
 /* Which functions are asked for, by id. */
 struct gs_attach_plan_selection {
 	bool wanted[GS_FUNC_FIXED];
+	bool watched[GS_FUNC_FIXED]; /* not wanted; later calls of others are first ones again */
 	unsigned n;
 	bool operators;      /* of PyTorch, chosen by op_set and ops */
 	uint16_t span_first; /* the first id of spans; 0 they are not asked for */

@@ -298,6 +298,19 @@ static bool found_family(const struct answer *a, const struct gs_attach_plan_pla
 	}
 }
 
+/* A function of the fixed table that was asked for, to be counted or to be watched only. */
+static bool is_asked_for(const struct gs_attach_plan_selection *s,
+			 const struct gs_attach_plan_place *p)
+{
+	bool is_exit = p->cookie & GS_COOKIE_EXIT;
+
+	if (!p->func || p->family != attach_plan_fixed_family(p->func))
+		return false;
+	if (!is_exit && p->cookie & GS_COOKIE_WATCHED)
+		return s->watched[p->func] && !p->has_return;
+	return s->wanted[p->func];
+}
+
 /* Of the family's kind, and of what was asked for; its id becomes ours. */
 static bool check_place(const struct answer *a, struct gs_attach_plan_place *p)
 {
@@ -315,7 +328,7 @@ static bool check_place(const struct answer *a, struct gs_attach_plan_place *p)
 	if ((uint16_t)p->cookie != theirs)
 		return false;
 	if (theirs < GS_FUNC_FIXED)
-		return theirs && s->wanted[theirs] && p->family == attach_plan_fixed_family(theirs);
+		return is_asked_for(s, p);
 	if (theirs >= GS_FUNC_MAX || !a->ours[theirs])
 		return false;
 	p->func = a->ours[theirs];

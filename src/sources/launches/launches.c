@@ -410,7 +410,8 @@ const char *gs_launches_source(struct gs_launches *c, enum gs_job_family family)
 /* What is no loss of calls. */
 static bool is_in_sums(enum gs_loss cause)
 {
-	return cause == GS_LOSS_SIZE || cause == GS_LOSS_PEERS || cause == GS_LOSS_NOTICE;
+	return cause == GS_LOSS_SIZE || cause == GS_LOSS_PEERS || cause == GS_LOSS_NOTICE ||
+	       cause == GS_LOSS_FIRST;
 }
 
 /* Of calls that are in the sums, what is missing. */

@@ -135,6 +135,7 @@ static int choose_functions(struct gs_uprobe *probe, struct gs_err *err)
 		r = uprobe_features_detect(o->disabled_features, &probe->features, err);
 	probe->plan.sites = f->sites;
 	probe->plan.returns_are_kept = f->return_is_kept;
+	probe->plan.returns_are_left_out = f->session;
 	probe->plan.many_links = f->multi;
 	return r;
 }

@@ -84,7 +84,7 @@ static void rows_are_sound(void **state)
 		assert_true(d->op < GS_CLASS_COUNT);
 		check_low(f);
 		assert_true(d->post <= GS_POST_LAUNCH_GRID ||
-			    (d->post >= GS_POST_COMM_INIT && d->post <= GS_POST_MPI));
+			    (d->post >= GS_POST_COMM_INIT && d->post <= GS_POST_UNLOAD));
 		check_word(f, d->v_bytes);
 		check_word(f, d->v_bytes2);
 		check_word(f, d->v_stream);

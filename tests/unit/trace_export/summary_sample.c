@@ -21,9 +21,9 @@
 #define F(l, c, nm, n, e, t, a, b, d, m, by, in)                                                   \
 	{                                                                                          \
 		.layer = GS_LAYER_##l, .func_class = GS_CLASS_##c, .name = (nm), .calls = (n),     \
-		.errors = (e), .total_ns = (t), .mean_ns = (n) ? (t) / ((n) ? (n) : 1) : 0,        \
-		.p50_ns = (a), .p95_ns = (b), .p99_ns = (d), .max_ns = (m), .bytes = (by),         \
-		.inner = (in)                                                                      \
+		.errors = (e), .n_timed = (n), .total_ns = (t),                                    \
+		.mean_ns = (n) ? (t) / ((n) ? (n) : 1) : 0, .p50_ns = (a), .p95_ns = (b),          \
+		.p99_ns = (d), .max_ns = (m), .bytes = (by), .inner = (in)                         \
 	}
 
 static struct gs_function_stats all[] = {
