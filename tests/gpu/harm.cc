@@ -9,7 +9,7 @@
  *                   cancellation points
  *   harm contexts   the same for the first calls of a thread, of a device and of a kernel, for which
  *                   CUDA may have to make or load something; HARM_CUBIN: what ptxas makes of the
- *                   output of `harm ptx` for the GPU at hand
+ *                   output of `harm ptx` for the GPU at hand (not for kernels that are only PTX)
  *   harm price      ns a call of some functions, without waiting
  */
 #include <cstdint>
@@ -345,30 +345,34 @@ static int point(const char *name, bool first)
 /* ---- contexts: one call with a cancellation pending, by many threads ---- */
 
 #define FIRST_CALLS 200
+#define JIT_MODULES 12
 #define CUBIN_BYTES (8 << 20)
 
 static char *fresh_kernels; /* their host addresses: one byte each */
 static void *fill_at;       /* memory of the device */
 
-static char *fresh_ptx()
+/* The kernels from number `from` on. */
+static char *fresh_ptx(int from, int n_kernels)
 {
-	char *text = (char *)calloc(FIRST_CALLS, 96);
+	char *text = (char *)calloc(n_kernels + 1, 96);
 	int n = sprintf(text, ".version 7.0\n.target sm_50\n.address_size 64\n");
 
-	for (int i = 0; i < FIRST_CALLS; i++)
+	for (int i = from; i < from + n_kernels; i++)
 		n += sprintf(text + n, ".visible .entry fresh%d()\n{\nret;\n}\n", i);
 	return text;
 }
 
-/* What nvcc makes of a program's kernels: a fat binary of one part, known to the runtime by name.
- * Unless CUDA_MODULE_LOADING is EAGER each is loaded when it is launched first. */
-static void register_kernels()
+enum part_kind { PART_PTX = 1, PART_CUBIN = 2 };
+
+/* What nvcc links into a program: a fat binary of one part, as `fatbinary --compress=false` writes it.
+ * Of PTX the head goes on with the place of options for ptxas, of which there are none. */
+static void *fat_binary(enum part_kind kind, const char *code, size_t bytes)
 {
-	static struct {
+	struct wrapper {
 		int magic, version;
 		const void *data;
 		void *unused;
-	} wrapper = {0x466243b1, 1, nullptr, nullptr};
+	} * wrapper;
 	struct part {
 		uint32_t magic;
 		uint16_t version, head_bytes;
@@ -376,40 +380,81 @@ static void register_kernels()
 		uint16_t kind, part_version;
 		uint32_t part_head_bytes;
 		uint64_t part_bytes;
-		uint32_t packed_bytes, unused;
+		uint32_t packed_bytes, options_at;
 		uint16_t minor, major;
 		uint32_t arch, name_at, name_bytes;
 		uint64_t flags, zero, unpacked_bytes;
 		char data[];
 	} * part;
+	bool is_ptx = kind == PART_PTX;
+	size_t room = (bytes + 8) / 8 * 8; /* of text with its last zero */
+	uint32_t head_bytes = is_ptx ? 80 : 64;
+
+	part = (struct part *)calloc(1, sizeof(*part) + 16 + room);
+	*part = {0xba55ed50,
+		 1,
+		 16,
+		 head_bytes + room,
+		 (uint16_t)kind,
+		 0x101,
+		 head_bytes,
+		 room,
+		 0,
+		 is_ptx ? 64u : 0,
+		 0,
+		 7,
+		 is_ptx ? 50u : 90u,
+		 0,
+		 0,
+		 0x11,
+		 0,
+		 0};
+	if (is_ptx)
+		part->data[0] = 72;
+	memcpy(part->data + head_bytes - 64, code, bytes);
+	wrapper = (struct wrapper *)calloc(1, sizeof(*wrapper));
+	*wrapper = {0x466243b1, 1, part, nullptr};
+	return wrapper;
+}
+
+/* Makes kernels of a fat binary known to the runtime by the names that fresh_ptx() gives. */
+static void register_binary(void *binary, int from, int n_kernels)
+{
 	typedef void **(*add_binary)(void *);
 	typedef void (*add_function)(void **, const char *, char *, const char *, int, void *,
 				     void *, void *, void *, int *);
-	const char *path = getenv("HARM_CUBIN");
-	FILE *f = path ? fopen(path, "r") : nullptr;
-	char *code = (char *)calloc(1, CUBIN_BYTES), name[16];
-	size_t bytes = f ? fread(code, 1, CUBIN_BYTES, f) : 0, room;
-	void **handle;
+	void **handle = RUNTIME(add_binary, "__cudaRegisterFatBinary")(binary);
+	char name[16];
 
-	check("HARM_CUBIN", !bytes);
-	room = (bytes + 7) / 8 * 8;
-	part = (struct part *)calloc(1, sizeof(*part) + room);
-	*part = {0xba55ed50, 1,     16, sizeof(*part) - 16 + room,
-		 2,          0x101, 64, room,
-		 0,          0,     0,  7,
-		 90,         0,     0,  0x11,
-		 0,          0};
-	memcpy(part->data, code, bytes);
-	wrapper.data = part;
-	fresh_kernels = (char *)malloc(FIRST_CALLS);
-	handle = RUNTIME(add_binary, "__cudaRegisterFatBinary")(&wrapper);
-	for (int i = 0; i < FIRST_CALLS; i++) {
+	for (int i = from; i < from + n_kernels; i++) {
 		sprintf(name, "fresh%d", i);
 		RUNTIME(add_function, "__cudaRegisterFunction")
 		(handle, fresh_kernels + i, strdup(name), strdup(name), -1, nullptr, nullptr,
 		 nullptr, nullptr, nullptr);
 	}
 	RUNTIME(void (*)(void **), "__cudaRegisterFatBinaryEnd")(handle);
+}
+
+/* A program's kernels. Unless CUDA_MODULE_LOADING is EAGER each is loaded when it is launched first. */
+static void register_kernels(bool is_jit)
+{
+	const char *path = getenv("HARM_CUBIN");
+	FILE *f = path ? fopen(path, "r") : nullptr;
+	char *code;
+	size_t bytes;
+
+	fresh_kernels = (char *)malloc(FIRST_CALLS);
+	if (is_jit) {
+		for (int i = 0; i < JIT_MODULES; i++) {
+			code = fresh_ptx(i, 1);
+			register_binary(fat_binary(PART_PTX, code, strlen(code)), i, 1);
+		}
+		return;
+	}
+	code = (char *)calloc(1, CUBIN_BYTES);
+	bytes = f ? fread(code, 1, CUBIN_BYTES, f) : 0;
+	check("HARM_CUBIN", !bytes);
+	register_binary(fat_binary(PART_CUBIN, code, bytes), 0, FIRST_CALLS);
 }
 
 struct first_call {
@@ -442,6 +487,7 @@ static int call_once(const char *name, int i)
 static void *first_thread(void *arg)
 {
 	struct first_call *c = (struct first_call *)arg;
+	lock l;
 	void *p;
 
 	if (c->device)
@@ -454,33 +500,37 @@ static void *first_thread(void *arg)
 }
 
 /* when: "process" nothing of CUDA was called before; "thread" not by this thread; "kernel" by this
- * thread, but the kernel is new; "device" not for that device; "reset" not since cudaDeviceReset. */
+ * thread, but the kernel is new; "jit" the same of kernels that are only PTX, each in a module of its own;
+ * "device" not for that device; "reset" not since cudaDeviceReset. */
 static int first_calls(const char *function_name, const char *when)
 {
-	bool is_many = !strcmp(when, "thread") || !strcmp(when, "kernel");
-	int n_cancelled = 0, n_failed = 0, n = is_many ? FIRST_CALLS : 1, first = -1;
+	bool is_jit = !strcmp(when, "jit"), is_kernel = is_jit || !strcmp(when, "kernel");
+	int n = is_jit ? JIT_MODULES : is_kernel || !strcmp(when, "thread") ? FIRST_CALLS : 1;
+	int n_cancelled = 0, n_released = 0, n_failed = 0, first = -1;
 
-	register_kernels();
+	register_kernels(is_jit);
 	if (strcmp(when, "process")) {
 		begin(true);
 		check("cudaMalloc", RUNTIME(int (*)(void **, size_t), "cudaMalloc")(&fill_at, 8));
 	}
 	for (int i = 0; i < n; i++) {
-		struct first_call c = {function_name, i, !strcmp(when, "device"),
-				       !strcmp(when, "kernel"), 0};
+		struct first_call c = {function_name, i, !strcmp(when, "device"), is_kernel, 0};
 		void *result = nullptr;
 		pthread_t thread;
 
 		if (!strcmp(when, "reset"))
 			check("cudaDeviceReset", RUNTIME(fn0, "cudaDeviceReset")());
+		released = false;
 		pthread_create(&thread, nullptr, first_thread, &c);
 		pthread_join(thread, &result);
+		n_released += released;
 		n_cancelled += result == PTHREAD_CANCELED;
 		n_failed += c.result != 0;
 		if (result == PTHREAD_CANCELED && first < 0)
 			first = i;
 	}
-	printf("%d cancelled (first: %d), %d failed\n", n_cancelled, first, n_failed);
+	printf("%d cancelled (first: %d), %d of %d released, %d failed\n", n_cancelled, first,
+	       n_released, n, n_failed);
 	fflush(stdout);
 	_exit(0);
 }
@@ -537,7 +587,7 @@ static const char *const points[] = {
 	"cudaEventRecord", "cudaEventQuery",    "cudaStreamQuery",      "cudaMallocAsync"};
 static const char *const firsts[] = {"cudaLaunchKernel", "cudaStreamQuery", "cudaEventQuery",
 				     "cudaMemsetAsync"};
-static const char *const times[] = {"process", "thread", "kernel", "device", "reset"};
+static const char *const times[] = {"process", "thread", "kernel", "device", "reset", "jit"};
 static const char *const callbacks[] = {"cuLaunchHostFunc", "cudaLaunchHostFunc"};
 
 int main(int argc, char **argv)
@@ -552,7 +602,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(wanted, name))
 
 	if (!strcmp(wanted, "ptx"))
-		return puts(fresh_ptx()) < 0;
+		return puts(fresh_ptx(0, FIRST_CALLS)) < 0;
 	if (strcmp(wanted, "list") && strcmp(wanted, "points") && strcmp(wanted, "contexts"))
 		open_libraries();
 	if (!strcmp(wanted, "price"))
@@ -568,6 +618,8 @@ int main(int argc, char **argv)
 	for (auto f : firsts)
 		for (auto when : times) {
 			snprintf(name, sizeof(name), "first:%s:%s", f, when);
+			if (!strcmp(when, "jit") && strcmp(f, "cudaLaunchKernel"))
+				continue;
 			if (!strcmp(wanted, "contexts"))
 				puts(name);
 			else if (!strcmp(wanted, name))
