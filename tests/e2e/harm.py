@@ -123,15 +123,15 @@ def first_calls(t):
     wanted = subprocess.run([program], env=env, capture_output=True, text=True, check=True).stdout
     t.equal('untraced', [line.split(': ')[-1] for line in wanted.splitlines()],
             ['released passed' if line.startswith('known') else 'released cancelled' for line in wanted.splitlines()])
-    t.equal('cases', len(wanted.splitlines()), 12)
+    t.equal('cases', len(wanted.splitlines()), 14)
     some = '--func', 'cudaLaunchKernel,cudaGraphLaunch,cudaStreamQuery,cudaMemsetAsync,cudaStreamCreate'
     for options in ((), ('-o', t.path('out.gst')), ('--disable-feature', 'session'), ('--disable-feature', 'session,multi', *some),
                     some, ('--disable-feature', 'task-storage'), ('--disable-feature', 'return-probes')):  # fmt: skip
         run = t.trace(*options, command=[program], env=env)
         t.equal(f'{options}: its words', run.out, wanted)
-        # Seven times three, and that of a known function. Five were cancelled: without an end that is looked at, they count.
+        # Ten times three, and that of a known function. Seven were cancelled: without an end that is looked at, they count.
         ends = 'session' in str(options) or 'return-probes' in options
-        t.equal(f'{options}: launches', run.calls('cudaLaunchKernel'), 22 if ends else 27)
+        t.equal(f'{options}: launches', run.calls('cudaLaunchKernel'), 31 if ends else 38)
 
 
 @case('first calls are counted, and their times are not made up')

@@ -9,7 +9,8 @@ int main(void)
 	for (unsigned id = 1; id <= gs_func_count(); id++) {
 		const struct gs_func *func = gs_func_by_id(id);
 
-		printf("%s %s\n", gs_layer_name(func->desc.layer), func->name);
+		if (!func->watched_only)
+			printf("%s %s\n", gs_layer_name(func->desc.layer), func->name);
 	}
 	return 0;
 }

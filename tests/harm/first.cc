@@ -1,8 +1,8 @@
 /*
  * Threads with a cancellation pending that make the first CUDA call of a process, of a device, of a
- * program after exec, or after a reset, or launch a function first, by a stand-in for the runtime
- * (runtime.c) in which only these are cancellation points. Prints what became of each; run without
- * and with probes, it has to print the same.
+ * program after exec, or after a reset, or launch a function first or after code was unloaded, by a
+ * stand-in for the runtime (runtime.c) in which only these are cancellation points. Prints what became
+ * of each; run without and with probes, it has to print the same.
  *
  *   first          all cases, each in a process of its own
  *   first CASE     one, here
@@ -24,6 +24,8 @@ int cudaStreamCreate(void **stream);
 int cudaMalloc(void **at, size_t bytes);
 int cudaSetDevice(int number);
 int cudaDeviceReset(void);
+void __cudaUnregisterFatBinary(void **handle);
+int cuCtxDestroy_v2(void *context);
 }
 
 static char functions[8];
@@ -141,6 +143,20 @@ static const struct {
 		 query();
 	 },
 	 other_device, launch},
+	{"unregister:launch",
+	 [] {
+		 use();
+		 __cudaUnregisterFatBinary(nullptr);
+	 },
+	 nullptr, launch},
+	{"destroy:launch",
+	 [] {
+		 use();
+		 other_device();
+		 use();
+		 cuCtxDestroy_v2(nullptr);
+	 },
+	 nullptr, launch},
 	{"exec", run_again, nullptr, launch},
 };
 

@@ -99,12 +99,31 @@ int cudaSetDevice(int number)
 	return 0;
 }
 
-int cudaDeviceReset(void)
+static void forget_functions(int of_device)
 {
 	pthread_mutex_lock(&lock);
-	has_context[device] = 0;
 	for (int i = 0; i < N_FUNCTIONS; i++)
-		loaded[device][i] = NULL;
+		loaded[of_device][i] = NULL;
 	pthread_mutex_unlock(&lock);
+}
+
+int cudaDeviceReset(void)
+{
+	forget_functions(device);
+	__atomic_store_n(&has_context[device], 0, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* Another library may have the addresses of its functions next. */
+void __cudaUnregisterFatBinary(void **handle)
+{
+	for (int i = 0; i < N_DEVICES; i++)
+		forget_functions(i);
+}
+
+/* The driver's. The context is of the first device, whichever the thread uses. */
+int cuCtxDestroy_v2(void *context)
+{
+	forget_functions(0);
 	return 0;
 }

@@ -18,6 +18,7 @@
 
 #define FIRST_PROCESSES  4096
 #define FIRST_LAUNCHES   16384
+#define FIRST_ANY_DEVICE (~0u) /* gs_contexts: what all devices of a process have in common */
 #define FIRST_BY_ID      (1ull << 63) /* no address of a program */
 #define FIRST_INSIDE_MAX 16 /* entries after which the remembered call is over, whatever it seems */
 
@@ -29,7 +30,7 @@ struct first_process { /* a running program on a device */
 };
 
 struct first_context {
-	__u64 epoch_ns; /* when it was found; another one after code was unloaded */
+	__u64 epoch_ns; /* when it was found; of FIRST_ANY_DEVICE also when code was unloaded last */
 	__u64 layers;   /* 1 << enum gs_layer: a call of it has come back that needs a context */
 };
 
@@ -122,12 +123,28 @@ static __always_inline void first_look(struct gs_thread *t, struct gs_kernel_sta
 {
 	__u32 gen = *(volatile __u32 *)&s->context_gen;
 	struct first_process key = first_key(&t->first);
-	struct first_context *c;
+	struct first_context *any, *c;
 
 	c = bpf_map_lookup_elem(&gs_contexts, &key);
-	t->first.layers = c ? c->layers : 0;
-	t->first.epoch_ns = c ? c->epoch_ns : 0;
+	key.device = FIRST_ANY_DEVICE;
+	any = bpf_map_lookup_elem(&gs_contexts, &key);
+	t->first.layers = c && any ? c->layers : 0;
+	t->first.epoch_ns = 0;
+	if (c && any)
+		t->first.epoch_ns = c->epoch_ns > any->epoch_ns ? c->epoch_ns : any->epoch_ns;
 	t->first.gen = gen;
+}
+
+/* The entry of the map that has this key, made when there is none. */
+static __always_inline struct first_context *first_get(const struct first_process *key)
+{
+	struct first_context *c = bpf_map_lookup_elem(&gs_contexts, key),
+			     fresh = {.epoch_ns = bpf_ktime_get_ns()};
+
+	if (c)
+		return c;
+	bpf_map_update_elem(&gs_contexts, key, &fresh, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&gs_contexts, key);
 }
 
 /* 1: nobody knows that this call is none of the first ones. A function of its own for the verifier,
@@ -177,8 +194,8 @@ static __always_inline bool first_is_due(struct gs_thread *t, struct gs_kernel_s
 __noinline int gs_first_settle(__u32 slot, __u32 layer, __u64 function)
 {
 	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
-	struct first_context *c, fresh = {.epoch_ns = bpf_ktime_get_ns()};
 	struct gs_kernel_state *s = state_get();
+	struct first_context *c;
 	__u64 bit = 1ull << (layer & 31);
 	struct first_process key;
 	struct first_launch launch;
@@ -187,11 +204,11 @@ __noinline int gs_first_settle(__u32 slot, __u32 layer, __u64 function)
 	if (!t || !s)
 		return 0;
 	key = first_key(&t->first);
-	c = bpf_map_lookup_elem(&gs_contexts, &key);
-	if (!c) {
-		bpf_map_update_elem(&gs_contexts, &key, &fresh, BPF_NOEXIST);
-		c = bpf_map_lookup_elem(&gs_contexts, &key);
-	}
+	key.device = FIRST_ANY_DEVICE;
+	if (!first_get(&key))
+		return 0;
+	key.device = t->first.device;
+	c = first_get(&key);
 	if (!c)
 		return 0;
 	if (!(c->layers & bit)) {
@@ -206,9 +223,9 @@ __noinline int gs_first_settle(__u32 slot, __u32 layer, __u64 function)
 	return 0;
 }
 
-/* A call after which calls are first ones again: the device is reset, code is unloaded (the address
- * of its functions may be another's next), or the thread takes another device. device: what the call
- * was given. */
+/* A call after which calls are first ones again: the device is reset, code is unloaded from any device
+ * (the address of its functions may be another's next), or the thread takes another device. device:
+ * what the call was given. */
 __noinline int gs_first_again(__u32 slot, __u32 id, __u32 device)
 {
 	const volatile struct gs_func_desc *d = &gs_desc[id & FUNC_MASK];
@@ -225,7 +242,9 @@ __noinline int gs_first_again(__u32 slot, __u32 id, __u32 device)
 		return 0;
 	}
 	key = first_key(&t->first);
-	if (d->post == GS_POST_RESET && d->layer == GS_LAYER_CUDA_DRIVER)
+	if (d->post == GS_POST_UNLOAD)
+		key.device = FIRST_ANY_DEVICE;
+	else if (d->layer == GS_LAYER_CUDA_DRIVER)
 		key.device = device; /* cudaDeviceReset resets that of the thread */
 	c = bpf_map_lookup_elem(&gs_contexts, &key);
 	if (!c)

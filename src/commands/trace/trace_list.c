@@ -99,7 +99,7 @@ int trace_list(const struct trace_options *o)
 	for (unsigned id = 1; id <= gs_func_count(); id++) {
 		const struct gs_func *f = gs_func_by_id(id);
 
-		if (layers >> f->desc.layer & 1 && function_wanted(o, f->name))
+		if (layers >> f->desc.layer & 1 && !f->watched_only && function_wanted(o, f->name))
 			put_function(&l, f->desc.layer, f->desc.op, f->name,
 				     f->by_default ? "" : "   (only by --func)");
 	}

@@ -55,6 +55,21 @@
 #define RT_elapsed(name)                                                                           \
 	ROW(CUDA_RUNTIME, name, EVENT, true, NONE, 0, NO, NO, NO, NO, A1, A2, NO, NO, NOT_READY)
 
+/* Not counted, so what it returns is of no interest. */
+#define WATCHED(layer_, name_, post_)                                                              \
+	{                                                                                          \
+		.watched_only = true, .name = name_, .desc = {                                     \
+			.layer = GS_LAYER_##layer_,                                                \
+			.op = GS_CLASS_MODULE,                                                     \
+			.post = GS_POST_##post_,                                                   \
+			.v_bytes = NO,                                                             \
+			.v_bytes2 = NO,                                                            \
+			.v_stream = NO,                                                            \
+			.v_aux = NO,                                                               \
+			.v_arg = {NO, NO, NO, NO}                                                  \
+		}                                                                                  \
+	}
+
 #define DRV_(name, class, post, n, b, b2, s, x, p, q)                                              \
 	ROW(CUDA_DRIVER, name, class, true, post, n, b, b2, s, x, p, q, NO, NO, 0)
 #define DRV(name, ...)      DRV_(name, __VA_ARGS__)
@@ -236,6 +251,8 @@ static struct gs_func table[GS_FUNC_MAX] = {
 	RT("cudaLibraryLoadData", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
 	RT("cudaLibraryLoadFromFile", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
 	RT("cudaLibraryUnload", MODULE, UNLOAD, 0, NO, NO, NO, NO, A0, NO),
+	/* Of a library that is closed, or a program that ends. */
+	WATCHED(CUDA_RUNTIME, "__cudaUnregisterFatBinary", UNLOAD),
 	RT("cudaGraphInstantiate", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, A1),
 	RT("cudaGraphInstantiateWithFlags", MODULE, OUT_PTR, 0, NO, NO, NO, A2, A0, A1),
 	/* The flags are in the parameters' struct: not read. */
@@ -420,6 +437,8 @@ static struct gs_func table[GS_FUNC_MAX] = {
 	DRV("cuCtxSynchronize", SYNC, NONE, 0, NO, NO, NO, NO, NO, NO),
 	DRV("cuDevicePrimaryCtxReset", DEVICE, RESET, 0, NO, NO, NO, A0, NO, NO),
 	DRV("cuDevicePrimaryCtxReset_v2", DEVICE, RESET, 0, NO, NO, NO, A0, NO, NO),
+	WATCHED(CUDA_DRIVER, "cuCtxDestroy", UNLOAD),
+	WATCHED(CUDA_DRIVER, "cuCtxDestroy_v2", UNLOAD),
 	DRV("cuModuleLoad", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
 	DRV("cuModuleLoadData", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
 	DRV("cuModuleLoadDataEx", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),

@@ -20,9 +20,10 @@
 	 1u << GS_LAYER_MPI)
 
 struct gs_func {
-	uint16_t id;      /* index in the table, from 1; not stored, not stable between versions */
-	bool by_default;  /* traced unless functions are chosen by name */
-	const char *name; /* the exported symbol */
+	uint16_t id;       /* index in the table, from 1; not stored, not stable between versions */
+	bool by_default;   /* traced unless functions are chosen by name */
+	bool watched_only; /* never counted: first calls come after it (bpf/calls/first.bpf.h) */
+	const char *name;  /* the exported symbol */
 	struct gs_func_desc desc;
 };
 

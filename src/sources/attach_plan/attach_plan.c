@@ -39,7 +39,7 @@ static const char *without_match(const struct gs_attach_plan_options *o, uint32_
 		for (unsigned id = 1; id <= gs_func_count() && !found; id++) {
 			const struct gs_func *f = gs_func_by_id(id);
 
-			found = layers >> f->desc.layer & 1 &&
+			found = layers >> f->desc.layer & 1 && !f->watched_only &&
 				fnmatch(o->globs[i], f->name, 0) == 0;
 		}
 		if (!found)
@@ -75,7 +75,7 @@ int gs_attach_plan_select(struct gs_attach_plan_selection *s,
 	for (unsigned id = 1; id <= gs_func_count(); id++) {
 		const struct gs_func *f = gs_func_by_id(id);
 
-		if (!(layers >> f->desc.layer & 1))
+		if (!(layers >> f->desc.layer & 1) || f->watched_only)
 			continue;
 		if (o->n_globs ? !matches_any(f->name, o->globs, o->n_globs) : !f->by_default)
 			continue;
