@@ -69,6 +69,43 @@ def control(t):
     t.true('the socket goes with it', not os.path.exists(socket))
 
 
+READING = {'ListSessions', 'ExportSession', 'GetHead', 'ListJobReports', 'GetStatus', 'ReadClusterStatus', 'ReadNodeStatus'}
+DELIVERING = {'Connect', 'StreamMetrics'}  # what a node does; which one is asked elsewhere
+
+
+@case('without tokens no method of gRPC changes anything over TCP', timeout=60, needs=None)
+def control_by_grpc(t):
+    grpc, gp, gs = messages(t)
+    h = Head(t)
+    h.session('start', 'one')
+    refused, taken = set(), set()
+    with h.channel() as channel:
+        for module, service in ((gp, 'Control'), (gs, 'ProfilerService')):
+            stubs = Stubs(channel, module, service)
+            for method in module.DESCRIPTOR.services_by_name[service].methods:
+                if method.name in DELIVERING:
+                    continue
+                request = getattr(module, method.input_type.name)()
+                if 'name' in method.input_type.fields_by_name:
+                    request.name = 'one'
+                try:
+                    answer = getattr(stubs, method.name)(request, timeout=60)
+                    if method.name == 'ExportSession':
+                        list(answer)
+                    taken.add(method.name)
+                except grpc.RpcError as e:
+                    if e.code() in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED):
+                        refused.add(method.name)
+                    else:
+                        taken.add(method.name)  # its answer is that there is no such thing
+    t.equal('who only reads', taken, READING)
+    t.equal('refused', refused, {'StartSession', 'StopSession', 'ResumeSession', 'DeleteSession', 'AddAnnotation', 'Set', 'StartProfiling',
+                                 'StopProfiling', 'Exit', 'SetBandwidthProfiling', 'SetNVLinkProfiling'})  # fmt: skip
+    t.match('the session goes on', r'one +active', h.session('list').out)
+    t.equal('sessions', len(json.loads(h.session('list', '--format', 'json').out)['sessions']), 1)
+    h.stop()
+
+
 @case("a user's own head, and a group's", timeout=60, needs=None)
 def owners(t):
     needs_users()
