@@ -147,7 +147,7 @@ static __always_inline struct first_context *first_get(const struct first_proces
 	return bpf_map_lookup_elem(&gs_contexts, key);
 }
 
-/* 1: nobody knows that this call is none of the first ones. A function of its own for the verifier,
+/* 1: this call may be one of the first ones. A function of its own for the verifier,
  * as those below. */
 __noinline int gs_first_is_new(__u32 slot, __u32 layer, __u64 function)
 {

@@ -514,7 +514,7 @@ static bool may_be_unwound(const struct gs_func *f)
 }
 
 /* May it be a process's first call, which makes a context, or a function's first launch, which loads
- * it? The probe's program can only tell at the entry, where a return probe can no longer be left
+ * it? The probe's program knows only at the entry, where a return probe can no longer be left
  * out but by a session link (src/bpf/calls/first.bpf.h). */
 static bool may_be_first(const struct gs_func *f, const struct gs_attach_plan_options *options)
 {
