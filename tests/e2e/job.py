@@ -56,6 +56,29 @@ def work(kind):
 for i in range(24):
     threading.Thread(target=work, args=(i % 3,)).start()
 '''
+LOADER = '''
+import sys, time
+import torch
+from torch.utils.data import DataLoader, Dataset
+workers, item_s, threads, size = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+if threads:
+    torch.set_num_threads(threads)
+class Data(Dataset):
+    def __len__(self):
+        return 1 << 30
+    def __getitem__(self, i):
+        if item_s:
+            time.sleep(item_s)
+        return torch.ones(64) * (i % 7)
+model = torch.nn.Sequential(torch.nn.Linear(64, size), torch.nn.ReLU(), torch.nn.Linear(size, 64))
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for n, x in enumerate(DataLoader(Data(), batch_size=8, num_workers=workers)):
+    optimizer.zero_grad()
+    (model(x.repeat(16, 1)) ** 2).mean().backward()
+    optimizer.step()
+    if n == 10:
+        open(sys.argv[5], 'w').close()
+'''
 NET = '''
 import os, socket, time
 a = socket.socket(); a.bind(("127.0.0.1", 0)); a.listen()
@@ -179,9 +202,43 @@ def sleeper(t, config):
 @each_way('threads that fight for a lock: Lock-bound')
 def locks(t, config):
     with Load(t, [sys.executable, '-c', LOCKS]) as load:
+        wait_until(lambda: len(os.listdir(f'/proc/{load.pid}/task')) == 9, 30, 'eight threads')
         job = one(t, load, config)
     assert job['classification']['type'] == 'Lock-bound', job['classification']
     check_wall(job, 9)
+
+
+def loader(t, config, workers, item_s, threads, size):
+    """What is said of a training loop of PyTorch on the CPU whose items take so long."""
+    python = '/usr/bin/python3'
+    if not harness.has_module(python, 'torch'):
+        raise Skip('PyTorch is not installed')
+    ready = t.path(f'ready{workers}{item_s}{threads}{size}')
+    with Load(t, [python, '-c', LOADER, str(workers), str(item_s), str(threads), str(size), ready]) as load:
+        wait_until(lambda: os.path.exists(ready), 120, 'ten steps')
+        return one(t, load, config, seconds='4')
+
+
+# Threads that feed queues, and pools without work, wait in the calls that locks use; processes that hand
+# tensors on wait on Unix sockets. Neither is what the loop is short of.
+@case('a training loop whose data loader is slow: Input-bound, by one worker or eight (probes)', timeout=400, beside='jobs')
+def loader_slow(t):
+    for workers, item_s, threads in ((1, 0.01, 1), (8, 0.05, 0)):
+        job = loader(t, '', workers, item_s, threads, 256)
+        c, f = job['classification'], job['figures']
+        assert c['type'] == 'Input-bound', (workers, c, f)
+        assert f['input_percent'] > 50 and f['lock_percent'] < 10 and f['net_percent'] < 10, (workers, f)
+        advice = {a['rule'] for a in c['advice']}
+        assert 'input' in advice and not advice & {'locks', 'network', 'serial', 'processors-unused'}, (workers, advice)
+
+
+@each_way('a training loop whose data loader keeps up, or that has none: not short of input, locks or network')
+def loader_keeps_up(t, config):
+    for workers, item_s, threads in ((2, 0, 0), (0, 0.01, 0)):
+        job = loader(t, config, workers, item_s, threads, 2048)
+        c, f = job['classification'], job['figures']
+        assert c['type'] not in ('Input-bound', 'Lock-bound', 'Network-bound'), (workers, c, f)
+        assert not {a['rule'] for a in c['advice']} & {'input', 'locks', 'network'}, (workers, c['advice'])
 
 
 @each_way('two dozen threads that compute, sleep and wait, more than there are processors: their times sum to wall time')

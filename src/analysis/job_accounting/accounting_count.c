@@ -141,10 +141,12 @@ static int count_calls(struct gs_accounting *a, uint32_t job)
 static int count_job(struct gs_accounting *a, uint32_t job)
 {
 	struct accounting_job *j = &a->job[job];
+	uint64_t now_ns = gs_accounting_rows_read_ns(a->rows), first_ns = j->account.first_ns;
 	struct gs_accounting_rows_sum sum;
 
-	gs_accounting_rows_sum(a->rows, job, 0, &sum);
+	gs_accounting_rows_sum(a->rows, job, now_ns > first_ns ? now_ns - first_ns : 0, &sum);
 	gs_accounting_raise_work(&j->total.work, &sum.work);
+	j->account.pace = sum.pace;
 	j->account.known |= gs_job_families_of(gs_accounting_rows_families(a->rows));
 	j->account.n_processes = sum.n_alive;
 	j->any_pid = sum.any_pid;

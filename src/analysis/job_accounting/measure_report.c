@@ -153,6 +153,7 @@ static void report_one(struct gs_accounting_measure *m, size_t i, const struct g
 	snprintf(ret->command, sizeof(ret->command), "%s", accounting_who_command(m->who, &x->job));
 	u->elapsed_ns = end_ns > x->start_ns ? end_ns - x->start_ns : 0;
 	u->work = t.work;
+	u->lead = t.lead;
 	u->cores = cores_of(x, &t);
 	if (m->rows)
 		report_rows(m, (uint32_t)i, ret);

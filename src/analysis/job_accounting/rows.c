@@ -27,7 +27,10 @@ struct process {      /* one that has a row, or had one at the reading before */
 	uint32_t reading; /* the last one that had it */
 	uint8_t n_asked;  /* how often its rank was asked for */
 	bool is_alive, is_holder, is_new;
-	size_t row; /* of the last reading; NO_ROW */
+	bool has_workers;    /* children that live as it does */
+	bool is_worker;      /* such a child */
+	uint64_t workers_ns; /* what its children were at work */
+	size_t row;          /* of the last reading; NO_ROW */
 };
 
 struct ended { /* what processes of a job did whose rows were given back */
@@ -304,6 +307,27 @@ static void find_jobs(struct gs_accounting_rows *k)
 	k->asked = k->holders = GS_MAP_INIT(PROCESSES_MAX);
 }
 
+/* Children that a process has had for half of the time at least: commands of a shell come and go. */
+static void find_workers(struct gs_accounting_rows *k)
+{
+	for (size_t i = 0; i < k->n_processes; i++) {
+		k->process[i].has_workers = k->process[i].is_worker = false;
+		k->process[i].workers_ns = 0;
+	}
+	for (size_t i = 0; i < k->n_processes; i++) {
+		struct process *p = &k->process[i], *up = process_of_pid(k, p->parent_pid);
+		const struct gs_taskstats_row *row;
+
+		if (p->row == NO_ROW || !up || up->row == NO_ROW || up->job != p->job)
+			continue;
+		row = &k->now->rows[p->row];
+		p->is_worker = p->is_alive &&
+			       row->lead.lived_ns >= k->now->rows[up->row].lead.lived_ns / 2;
+		up->has_workers |= p->is_worker;
+		up->workers_ns += gs_job_pace_busy_ns(&row->work);
+	}
+}
+
 static bool has_rank(const struct process *p)
 {
 	return p->rank != GS_ACCOUNTING_NO_RANK && p->rank != GS_ACCOUNTING_NEVER_RANK;
@@ -348,6 +372,7 @@ int gs_accounting_rows_read(struct gs_accounting_rows *k, struct gs_err *err)
 	if (r < 0)
 		return r;
 	find_jobs(k);
+	find_workers(k);
 	find_ranks(k);
 	k->read_ns = gs_clock_boot_ns() - gs_clock_mono_ns() + next->mono_ns;
 	return 0;
@@ -422,6 +447,7 @@ void gs_accounting_rows_sum(const struct gs_accounting_rows *k, uint32_t job, ui
 			    struct gs_accounting_rows_sum *ret)
 {
 	const struct ended *e = &k->ended[job];
+	uint64_t busy_ns;
 
 	*ret = (struct gs_accounting_rows_sum){
 		.work = e->work, .pace = e->pace, .n_processes = e->n_processes};
@@ -436,7 +462,22 @@ void gs_accounting_rows_sum(const struct gs_accounting_rows *k, uint32_t job, ui
 			ret->any_pid = row->pid;
 		}
 		gs_taskstats_add(&ret->work, &row->work);
-		gs_job_pace_add(&ret->pace, &row->work, elapsed_ns, k->families & GS_TASKSTATS_NET);
+	}
+	busy_ns = gs_job_pace_busy_ns(&ret->work);
+	for (size_t i = 0; i < k->n_processes; i++) {
+		const struct gs_taskstats_row *row = counted_row(k, i, job);
+		struct gs_job_pace_process p = {.elapsed_ns = elapsed_ns,
+						.knows_net = k->families & GS_TASKSTATS_NET,
+						.has_workers = k->process[i].has_workers,
+						.is_worker = k->process[i].is_worker,
+						.workers_ns = k->process[i].workers_ns};
+
+		if (!row)
+			continue;
+		p.work = &row->work;
+		p.lead = &row->lead;
+		p.others_ns = busy_ns - gs_job_pace_busy_ns(&row->work);
+		gs_job_pace_add(&ret->pace, &p);
 	}
 }
 
@@ -511,7 +552,12 @@ static void fold_process(struct gs_accounting_rows *k, const struct process *p)
 		k->options.add_ended(k->options.ctx, p->job, p->rank, &row->work);
 	e->n_processes++;
 	gs_taskstats_add(&e->work, &row->work);
-	gs_job_pace_add(&e->pace, &row->work, lived_ns, k->families & GS_TASKSTATS_NET);
+	gs_job_pace_add(&e->pace,
+			&(struct gs_job_pace_process){.work = &row->work,
+						      .lead = &row->lead,
+						      .elapsed_ns = lived_ns,
+						      .knows_net = k->families & GS_TASKSTATS_NET,
+						      .others_ns = UINT64_MAX});
 	if (add_calls(&e->calls, row->calls, row->n_calls) < 0 ||
 	    add_row_tables(&e->tables, row) < 0)
 		gs_log(GS_LOG_INFO, GS_LOG_JOBS, "no memory for the calls and tables of a job");

@@ -11,7 +11,7 @@
 #include "core/base/err.h"
 #include "analysis/rules/verdict.h"
 
-#define GS_JOB_THRESHOLDS_MAX 24
+#define GS_JOB_THRESHOLDS_MAX 32
 #define GS_JOB_FOREIGN_MAX    24
 
 struct gs_job_conf {

@@ -49,13 +49,13 @@ static const struct {
 	{"serial",
 	 "cores > 1.5 && cpus_busy > 0.6 && cpus_busy < 1.15 && cpu_demand_percent * cores / 100 < "
 	 "1.15 "
-	 "&& compute_percent >= 70 && !(lock_percent >= 30)",
+	 "&& compute_percent >= 70 && !(lock_percent >= 30) && !(input_percent >= 30)",
 	 "{cpus_busy:1} of {cores:round} processors were used.",
 	 "Is the program serial, or OMP_NUM_THREADS=1?", "--cpus-per-task=1",
 	 "The job starts sooner, the other processors are free."},
 	{"processors-unused",
 	 "cores > 1.5 && cpu_demand_percent < 50 && cpus_busy >= 1.15 && io_percent < 30 "
-	 "&& !(lock_percent >= 30) && !(net_percent >= 30)",
+	 "&& !(lock_percent >= 30) && !(net_percent >= 30) && !(input_percent >= 30)",
 	 "{cpu_percent*cores/100:1} of {cores:round} processors were used.",
 	 "Are there fewer threads or ranks than processors?",
 	 "--cpus-per-task={cpu_percent*cores/100*1.1:ceil}", "The job starts sooner."},
@@ -86,6 +86,13 @@ static const struct {
 	 "Does the peer answer late, or is little asked for at a time?",
 	 "ask for more at a time, several requests at once; see the peers in this report",
 	 "Less waiting."},
+	{"input", "input_percent >= 30",
+	 "Processes that compute waited {input_percent:1} % of their time for data from workers "
+	 "that they started.",
+	 "Do data-loader workers bring batches too slowly?",
+	 "more workers (num_workers, prefetch_factor), or less work for each item; "
+	 "`gpuscope trace -p PID` of a worker shows where its time goes",
+	 "The training loop need not wait for its input."},
 	{"small-io",
 	 "io_bytes_per_operation < 4000 && syscalls_per_core_second > 10000 && "
 	 "(read_bytes_per_second + write_bytes_per_second) / io_bytes_per_operation > 5000",

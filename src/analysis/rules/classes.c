@@ -55,6 +55,10 @@ static const struct class_text class_texts[] = {
 	 "{net_percent:1} % of its threads' time waited on sockets, {net_bytes_per_second:bytes} a "
 	 "second",
 	 "look at the peers: one answers late, or little is asked for at a time", ITS_DETAIL},
+	{"Input-bound", "input_bound", "starved by its data loader", GS_FIGURE_INPUT, "true",
+	 "it waited {input_percent:1} % of its time for data from workers that it started, which "
+	 "computed little themselves",
+	 "look at what the workers wait for; more of them hide it", ITS_CALLS},
 	{"CPU-starved", "cpu_starved", "starved of CPUs by others", GS_FIGURE_TAKEN, "true",
 	 "others had {cpu_taken_percent:1} % of the processor time that it could have used",
 	 "see who runs on its processors; ask for processors that are not shared", "gpuscope top"},

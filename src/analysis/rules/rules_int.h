@@ -11,6 +11,7 @@ enum gs_threshold_id {
 	GS_T_IO_BOUND,
 	GS_T_NET_BOUND,
 	GS_T_LOCK_BOUND,
+	GS_T_INPUT_BOUND,
 	GS_T_IDLE,
 	GS_T_STARVED,
 	GS_T_THROTTLED,

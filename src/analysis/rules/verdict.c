@@ -19,6 +19,8 @@ static const struct gs_threshold thresholds[GS_T_COUNT] = {
 	[GS_T_IO_BOUND] = {"io_bound_threshold", 30, 1, 100, "io_percent of IO-bound"},
 	[GS_T_NET_BOUND] = {"network_bound_threshold", 30, 1, 100, "net_percent of Network-bound"},
 	[GS_T_LOCK_BOUND] = {"lock_bound_threshold", 30, 1, 100, "lock_percent of Lock-bound"},
+	[GS_T_INPUT_BOUND] = {"input_bound_threshold", 30, 1, 100,
+			      "input_percent and idle_percent of Input-bound"},
 	[GS_T_IDLE] = {"idle_heavy_threshold", 70, 1, 100, "idle_percent of Idle-heavy"},
 	[GS_T_STARVED] = {"cpu_starved_threshold", 50, 1, 100,
 			  "cpu_taken_percent from which CPU-bound is CPU-starved"},

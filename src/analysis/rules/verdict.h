@@ -30,6 +30,8 @@
 	X(NET, "net_percent", "Time blocked on the network, of its threads' time.")                \
 	X(LOCK, "lock_percent", "Time blocked on locks, of its threads' time.")                    \
 	X(GPU_SYNC, "gpu_sync_percent", "Time blocked on the GPU, of its threads' time.")          \
+	X(INPUT, "input_percent",                                                                  \
+	  "Time that processes which compute waited for data of their own workers.")               \
 	X(SLEEP, "sleep_percent", "Time asleep on purpose, of its threads' time.")                 \
 	X(SWITCHES, "context_switches_per_core_second", "Switches, by core and second.")           \
 	X(FORCED, "forced_switches_per_core_second", "Switches against its will.")                 \

@@ -162,10 +162,11 @@ static __always_inline __u32 slot_for(struct task_struct *p)
 		key.id = process_id(p);
 		key.start_ns = BPF_CORE_READ(p, group_leader, start_boottime);
 	}
-	key.stripe = (__u32)p->pid & gs_taskstats_config.stripes_mask;
-	/* A process of one thread has its leader's stripe only; call that 0. */
-	if (p->pid == p->tgid && !gs_taskstats_config.by_cgroup)
-		key.stripe = 0;
+	/* The leader has a stripe of its own, 0: as a rule it sets the pace of its process, and what
+	 * its helpers wait for must be apart from that. */
+	key.stripe = p->pid == p->tgid && !gs_taskstats_config.by_cgroup
+			     ? 0
+			     : 1 + ((__u32)p->pid & gs_taskstats_config.stripes_mask);
 	return slot_make(&key, p);
 }
 

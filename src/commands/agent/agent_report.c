@@ -67,6 +67,7 @@ static void fill_usage(const struct agent_report *r, const struct gs_job_account
 		.elapsed_ns = ns,
 		.cores = a->cores,
 		.work = a->work,
+		.pace = a->pace,
 		.sched_rows = a->known >> GS_JOB_KNOWS_SYSCALLS & 1,
 		.known = a->known & ~(1u << GS_JOB_KNOWS_PRESSURE | 1u << GS_JOB_KNOWS_CUDA |
 				      1u << GS_JOB_KNOWS_MPI),

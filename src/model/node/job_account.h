@@ -45,6 +45,7 @@ struct gs_job_account {
 
 	/* Since it was first seen; each only grows. */
 	struct gs_taskstats work;
+	struct gs_job_pace pace;                   /* with probes; else all 0 */
 	int64_t pressure_ns[GS_PRESSURE_COUNT][2]; /* some of its tasks, all of them stood still */
 	uint64_t gpu_ns, gpu_busy_ns, gpu_idle_ns; /* of all its GPUs: held, at work, never used */
 	uint64_t gpu_seen_mask, gpu_used_mask;     /* held at any time; of these, ever at work */

@@ -4,27 +4,57 @@
  * condition: put into the divisor they make every share small, and a poll of a socket that nothing
  * comes by looks like a slow network. So each process is asked by itself: what it did, and what it
  * waited for, as parts of the time of one thread at least.
+ *
+ * Of a process, the threads that work most set the pace. What others wait for counts as far as it
+ * is like what those wait for: threads that share a lock all wait for it, while a pool without
+ * work, or a thread that writes to a queue, waits in the same calls for something to do.
  */
 #include "model/node/job_usage.h"
 
-#define LEAST_ACTIVE   0.1 /* of its wall time; below: it decides nothing */
-#define QUEUE_MOST     12  /* waits for a processor, by time on one: waking up is no demand */
-#define NET_OPERATIONS 5.0 /* by second of waiting; with fewer calls, and fewer */
-#define NET_BYTES      1e4 /* bytes than that, the sockets are quiet */
-#define LOCK_WAIT_NS   2e8 /* longer mean waits are those of a pool that has no work */
+#define LEAST_ACTIVE   0.1  /* of its wall time; below: it decides nothing */
+#define LEAST_FED      0.01 /* the same of one that waits for its workers */
+#define QUEUE_MOST     12   /* waits for a processor, by time on one: waking up is no demand */
+#define NET_OPERATIONS 5.0  /* by second of waiting; with fewer calls, and fewer */
+#define NET_BYTES      1e4  /* bytes than that, the sockets are quiet */
+#define LOCK_WAIT_NS   2e8  /* longer mean waits are those of a pool that has no work */
+#define INPUT_READS    0.1  /* by second of waiting: fewer reads bring no data */
+#define LIKE           0.5  /* of two ratios that are the same in kind */
+
+/* What a process waited for in one kind of call. */
+struct wait {
+	double counted_ns; /* as one that sets the pace */
+	double parked_ns;  /* the rest of the threads that do not */
+};
 
 static double smaller_of(double a, double b)
 {
 	return a < b ? a : b;
 }
 
-static double network_ns(const struct gs_taskstats *w, bool knows_net)
+/* Unix sockets between processes that work together are what pipes are. */
+static bool speaks_to_family(const struct gs_job_pace_process *p)
 {
+	return (p->has_workers || p->is_worker) && p->knows_net && !p->work->net_sent_bytes &&
+	       !p->work->net_received_bytes;
+}
+
+/* What it waits in pipes, or what is the same, in ns of all its threads. */
+static double pipe_ns(const struct gs_job_pace_process *p)
+{
+	const __u64 *t = p->work->time_ns;
+
+	return (double)t[GS_TIME_PIPE] + (speaks_to_family(p) ? (double)t[GS_TIME_NETWORK] : 0);
+}
+
+static double network_ns(const struct gs_job_pace_process *p)
+{
+	const struct gs_taskstats *w = p->work;
 	double ns = (double)w->time_ns[GS_TIME_NETWORK], s = ns / 1e9;
 	double calls = (double)(w->io[GS_IO_SOCKET].reads + w->io[GS_IO_SOCKET].writes);
 	double bytes = (double)(w->net_sent_bytes + w->net_received_bytes);
+	bool is_quiet = p->knows_net && calls < NET_OPERATIONS * s && bytes < NET_BYTES * s;
 
-	return !knows_net || calls >= NET_OPERATIONS * s || bytes >= NET_BYTES * s ? ns : 0;
+	return is_quiet || speaks_to_family(p) ? 0 : ns;
 }
 
 static double lock_ns(const struct gs_taskstats *w)
@@ -35,32 +65,100 @@ static double lock_ns(const struct gs_taskstats *w)
 	return leaves > 0 && ns / leaves > LOCK_WAIT_NS ? 0 : ns;
 }
 
-void gs_job_pace_add(struct gs_job_pace *p, const struct gs_taskstats *w, uint64_t elapsed_ns,
-		     bool knows_net)
+uint64_t gs_job_pace_busy_ns(const struct gs_taskstats *w)
 {
+	const __u64 *t = w->time_ns;
+
+	return t[GS_TIME_CPU] + t[GS_TIME_RUNQUEUE] + t[GS_TIME_DISK] + t[GS_TIME_GPU];
+}
+
+/* All threads together wait at most as those that set the pace do, for what they are at work. most_ns:
+ * the most that those can have waited so. */
+static struct wait wait_of(const struct gs_job_pace_process *p, double ns, double lead_ns,
+			   double most_ns)
+{
+	double factor;
+
+	if (!p->lead || !p->lead->busy_ns)
+		return (struct wait){.counted_ns = ns};
+	factor = (double)gs_job_pace_busy_ns(p->work) / (double)p->lead->busy_ns;
+	return (struct wait){.counted_ns = smaller_of(ns, factor * smaller_of(lead_ns, most_ns)),
+			     .parked_ns = ns - smaller_of(ns, factor * lead_ns)};
+}
+
+/* Whether the other threads wait for locks as much as the one that sets the pace, for what they do. */
+static bool shares_locks(const struct gs_job_pace_process *p, double lock)
+{
+	double lead_lock = (double)p->lead->lock_ns, lead_busy = (double)p->lead->busy_ns;
+	double rest_lock = lock - lead_lock;
+	double rest_busy = (double)gs_job_pace_busy_ns(p->work) - lead_busy;
+
+	return rest_lock >= LIKE * lead_lock &&
+	       rest_busy * lead_lock >= LIKE * lead_busy * rest_lock;
+}
+
+/* While no other thread is at work, a thread waits for work: the holder of a lock is at work, or waits
+ * for the lock itself at other times. */
+static struct wait wait_for_locks(const struct gs_job_pace_process *p)
+{
+	const struct gs_taskstats_lead *lead = p->lead;
+	double ns = lock_ns(p->work), most = ns;
+
+	if (!lead)
+		return (struct wait){.counted_ns = ns};
+	if (lead->wall_ns < 1.5 * (double)lead->lived_ns && !shares_locks(p, ns))
+		most = (double)gs_job_pace_busy_ns(p->work) - (double)lead->busy_ns +
+		       (double)p->others_ns;
+	return wait_of(p, ns, (double)lead->lock_ns, most);
+}
+
+/* Time in which a process waited for data that its workers did not work on either. */
+static double starved_ns(const struct gs_job_pace_process *p, double active, double *ret_waited)
+{
+	const struct gs_taskstats *w = p->work;
+	double waited = smaller_of(pipe_ns(p), (double)p->elapsed_ns);
+
+	*ret_waited = 0;
+	if (!p->has_workers || (double)w->io[GS_IO_PIPE].reads < INPUT_READS * waited / 1e9 ||
+	    active < LEAST_FED * (active + waited))
+		return 0;
+	*ret_waited = waited;
+	return waited > (double)p->workers_ns ? waited - (double)p->workers_ns : 0;
+}
+
+void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_job_pace_process *p)
+{
+	const struct gs_taskstats *w = p->work;
 	const __u64 *t = w->time_ns;
 	double cpu = (double)t[GS_TIME_CPU], disk = (double)t[GS_TIME_DISK];
 	double queue = smaller_of((double)t[GS_TIME_RUNQUEUE], QUEUE_MOST * cpu);
-	double gpu = (double)t[GS_TIME_GPU], net = network_ns(w, knows_net), lock = lock_ns(w);
-	double active = cpu + queue + disk + net + lock + gpu, wall = -(double)w->idle_ns;
+	double gpu = (double)t[GS_TIME_GPU], net = network_ns(p), active, waited;
+	struct wait lock = wait_for_locks(p);
+	struct wait wire = wait_of(p, net, p->lead ? (double)p->lead->wire_ns : 0, net);
+	double wall =
+		(double)(gs_taskstats_wall_ns(w) - w->idle_ns) - lock.parked_ns - wire.parked_ns;
 
+	active = cpu + queue + disk + wire.counted_ns + lock.counted_ns + gpu;
 	/* The reading end of a pipe is part of whatever it waits for. */
-	for (unsigned i = 0; i < GS_TIME_COUNT; i++)
-		wall += i == GS_TIME_PIPE ? 0 : (double)t[i];
-	wall = smaller_of(wall, (double)elapsed_ns);
+	wall += starved_ns(p, active, &waited) - pipe_ns(p);
+	wall = smaller_of(wall, (double)p->elapsed_ns);
 	if (wall < active)
 		wall = active;
-	p->n_all++;
-	if (active < LEAST_ACTIVE * wall || active <= 0)
+	pace->n_all++;
+	if (active <= 0 || (active < LEAST_ACTIVE * wall && waited <= 0))
 		return;
-	p->n++;
-	p->wall_ns += (uint64_t)wall;
-	p->active_ns += (uint64_t)active;
-	p->cpu_ns += (uint64_t)cpu;
-	p->disk_ns += (uint64_t)disk;
-	p->network_ns += (uint64_t)net;
-	p->lock_ns += (uint64_t)lock;
-	p->gpu_ns += (uint64_t)gpu;
+	pace->n++;
+	pace->wall_ns += (uint64_t)wall;
+	pace->active_ns += (uint64_t)active;
+	pace->cpu_ns += (uint64_t)cpu;
+	pace->disk_ns += (uint64_t)disk;
+	pace->network_ns += (uint64_t)wire.counted_ns;
+	pace->lock_ns += (uint64_t)lock.counted_ns;
+	pace->gpu_ns += (uint64_t)gpu;
+	if (waited > 0) {
+		pace->input_ns += (uint64_t)waited;
+		pace->fed_wall_ns += (uint64_t)smaller_of(active + waited, (double)p->elapsed_ns);
+	}
 }
 
 /* Waiting for a processor divides as the rest does: others lengthen it, but they do not change what
@@ -70,6 +168,7 @@ void gs_job_pace_shares(const struct gs_job_pace *p, struct gs_job_pace_share *r
 	double own = (double)(p->cpu_ns + p->disk_ns + p->network_ns + p->lock_ns + p->gpu_ns);
 	double active = p->wall_ns ? (double)p->active_ns / (double)p->wall_ns : 0;
 
+	active = smaller_of(active, 1);
 	own = own > 0 ? active / own : 0;
 	*ret = (struct gs_job_pace_share){
 		.idle = 1 - active,
@@ -78,5 +177,8 @@ void gs_job_pace_shares(const struct gs_job_pace *p, struct gs_job_pace_share *r
 		.network = own * (double)p->network_ns,
 		.lock = own * (double)p->lock_ns,
 		.gpu = own * (double)p->gpu_ns,
+		.input = p->fed_wall_ns
+				 ? smaller_of((double)p->input_ns / (double)p->fed_wall_ns, 1)
+				 : 0,
 	};
 }

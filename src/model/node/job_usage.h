@@ -49,22 +49,38 @@ enum gs_stall {
 
 /* Sums over the processes of a job that did something or waited for something in particular: a
  * launcher that waits for the end, and threads that are parked, decide nothing. Each process counts
- * as at least one thread for as long as it lived. */
+ * as at least one thread for as long as it lived. All only grow while the processes live. */
 struct gs_job_pace {
 	uint64_t n;         /* processes that count */
 	uint64_t n_all;     /* all that were asked */
 	uint64_t wall_ns;   /* of those that count */
 	uint64_t active_ns; /* of that: not asleep and not parked */
 	uint64_t cpu_ns, disk_ns, network_ns, lock_ns, gpu_ns; /* of that */
+	/* Of processes that computed, and had data from workers that they had started: their time
+	 * in all, and what of it they waited for that data. */
+	uint64_t fed_wall_ns, input_ns;
 };
 
-/* One process of a job into its pace. elapsed_ns: the most that it can have lived while it was
- * followed; knows_net: bytes and calls of sockets were counted. */
-void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_taskstats *process,
-		     uint64_t elapsed_ns, bool knows_net);
+struct gs_job_pace_process { /* one process of a job, and what is known of those around it */
+	const struct gs_taskstats *work;
+	const struct gs_taskstats_lead *lead; /* NULL: not known */
+	uint64_t elapsed_ns;                  /* the most that it can have lived, followed */
+	bool knows_net;                       /* bytes and calls of sockets were counted */
+	bool has_workers;                     /* it has children that live about as long as it */
+	bool is_worker;                       /* it is such a child */
+	uint64_t workers_ns;                  /* what those were at work */
+	uint64_t others_ns; /* what the rest of its job was at work; UINT64_MAX: not known */
+};
+
+void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_job_pace_process *process);
+
+/* What threads of the process did other than wait for locks and the network: on CPU, waiting for
+ * one, for disks or a GPU, in ns. */
+uint64_t gs_job_pace_busy_ns(const struct gs_taskstats *process);
 
 struct gs_job_pace_share { /* of the wall time of those that count, 0..1; idle: the rest */
 	double idle, compute, disk, network, lock, gpu;
+	double input; /* of fed_wall_ns, waiting for data of own workers; 0 also without any */
 };
 void gs_job_pace_shares(const struct gs_job_pace *pace, struct gs_job_pace_share *ret_share);
 
@@ -72,12 +88,13 @@ struct gs_job_usage {
 	uint64_t elapsed_ns;
 	double cores; /* that it may use; NAN unknown */
 	struct gs_taskstats work;
-	struct gs_job_pace pace;    /* n_all 0: only the sums in work are known */
-	uint32_t known;             /* 1 << enum gs_job_family, ored */
-	bool io_rows;               /* the kernel side counted I/O by file system */
-	bool sched_rows;            /* it counted wake-ups, migrations and each wait for a CPU */
-	int64_t memory_peak_bytes;  /* -1 unknown */
-	int64_t memory_limit_bytes; /* allocated; -1 unknown or without limit */
+	struct gs_job_pace pace;       /* n_all 0: only the sums in work are known */
+	struct gs_taskstats_lead lead; /* then, of all its threads; busy_ns 0: not known */
+	uint32_t known;                /* 1 << enum gs_job_family, ored */
+	bool io_rows;                  /* the kernel side counted I/O by file system */
+	bool sched_rows;               /* it counted wake-ups, migrations and each wait for a CPU */
+	int64_t memory_peak_bytes;     /* -1 unknown */
+	int64_t memory_limit_bytes;    /* allocated; -1 unknown or without limit */
 	/* Of its group, highest; -1 unknown. */
 	int64_t memory_anonymous_bytes, memory_cache_bytes, memory_reclaimable_bytes;
 	int64_t machine_bytes; /* memory of the machine; -1 unknown */

@@ -85,6 +85,16 @@ struct gs_taskstats { /* one process or cgroup */
 	__u64 oom_kills;
 };
 
+/* Of one process: the threads that set its pace. They are the group of threads (the leader alone,
+ * or some of the others together) that was at work most, for its time. Helpers, whose waits decide
+ * nothing, are in other groups as far as there are enough. */
+struct gs_taskstats_lead {
+	__u64 busy_ns;          /* on CPU, waiting for one, for disks, for a GPU */
+	__u64 lock_ns, wire_ns; /* waiting for locks, less idle_ns; for the network */
+	__u64 wall_ns;          /* of them in all */
+	__u64 lived_ns;         /* of the leader of the process, while it was followed */
+};
+
 /* Families of probes. */
 enum gs_taskstats_family {
 	GS_TASKSTATS_SCHED = 1,   /* time by state, switches, migrations, page faults, OOM kills */

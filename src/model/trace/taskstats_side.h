@@ -47,8 +47,9 @@ struct gs_taskstats_call_desc {
 
 struct gs_taskstats_config {
 	__u32 families;
-	__u32 stripes_mask; /* threads of one key write to 1 + this many slots, not to fight for one
-			     */
+	/* Threads of one key write to 1 + this many slots, not to fight for one, beside that of the
+	 * leader of a process. */
+	__u32 stripes_mask;
 	__u8 all, follow, by_cgroup, call_times;
 	__u8 switch_state; /* sched_switch hands over the state (Linux 5.18) */
 	__u8 uring_cqe;    /* io_uring_complete hands over the entry, not its fields (6.11) */

@@ -28,8 +28,9 @@ struct thread {
 	uint64_t at_ns; /* of the last look */
 	uint64_t cpu_ns, queue_ns, slices;
 	uint64_t voluntary, forced, status_ns;
-	uint32_t look;    /* number of the last look that found it */
-	uint64_t lock_ns; /* of the wait for a lock that it is in */
+	uint32_t look;                /* number of the last look that found it */
+	uint64_t lock_ns;             /* of the wait for a lock that it is in */
+	struct gs_taskstats_lead did; /* lock_ns: less waits that have become idle ones */
 	uint8_t cause; /* enum gs_taskstats_time, of the last look that found it off the processor */
 };
 
@@ -316,8 +317,27 @@ static void note_lock(struct group *g, struct thread *t, uint64_t off, bool ran)
 		return;
 	}
 	t->lock_ns += off;
-	if (t->lock_ns >= GS_TASKSTATS_IDLE_NS)
-		g->total.work.idle_ns += before >= GS_TASKSTATS_IDLE_NS ? off : t->lock_ns;
+	t->did.lock_ns += off;
+	if (t->lock_ns >= GS_TASKSTATS_IDLE_NS) {
+		uint64_t idle_ns = before >= GS_TASKSTATS_IDLE_NS ? off : t->lock_ns;
+
+		g->total.work.idle_ns += idle_ns;
+		t->did.lock_ns -= idle_ns;
+	}
+}
+
+/* What a thread did since the last look; the one that has done most sets the pace. */
+static void note_work(struct group *g, struct thread *t, uint64_t busy, uint64_t off, uint64_t wall)
+{
+	if (t->cause == GS_TIME_DISK || t->cause == GS_TIME_GPU)
+		busy += off;
+	if (t->cause == GS_TIME_NETWORK)
+		t->did.wire_ns += off;
+	t->did.busy_ns += busy;
+	t->did.wall_ns += wall;
+	t->did.lived_ns += wall;
+	if (t->did.busy_ns >= g->total.lead.busy_ns)
+		g->total.lead = t->did;
 }
 
 static void look_at_thread(struct gs_host_taskstats *w, struct process *p, uint32_t tid, bool first,
@@ -363,15 +383,17 @@ static void look_at_thread(struct gs_host_taskstats *w, struct process *p, uint3
 		queue = wall - cpu;
 	off = wall - cpu - queue;
 	g->total.work.time_ns[GS_TIME_CPU] += cpu;
-	g->total.work.time_ns[GS_TIME_RUNQUEUE] += queue;
 	/* The kernel adds a wait to its counter when the thread gets a processor: one that is
 	 * runnable and got none since the last look has been waiting for it. */
 	if (now.state == 'R' && now.has_queue &&
-	    (t->cause == GS_TIME_OTHER || now.slices == t->slices))
-		g->total.work.time_ns[GS_TIME_RUNQUEUE] += off;
-	else
-		g->total.work.time_ns[t->cause] += off;
+	    (t->cause == GS_TIME_OTHER || now.slices == t->slices)) {
+		queue += off;
+		off = 0;
+	}
+	g->total.work.time_ns[GS_TIME_RUNQUEUE] += queue;
+	g->total.work.time_ns[t->cause] += off;
 	note_lock(g, t, off, cpu > 0 || now.slices != t->slices);
+	note_work(g, t, cpu + queue, off, wall);
 	p->threads_cpu_ns += cpu;
 	t->cpu_ns += cpu;
 	t->queue_ns = now.queue_ns;

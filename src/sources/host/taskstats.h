@@ -32,9 +32,10 @@ uint32_t gs_host_taskstats_families(uint32_t known);
 
 struct gs_host_taskstats_total { /* of one group, since it was first looked at */
 	struct gs_taskstats work;
-	uint32_t known;            /* enum gs_host_taskstats_known */
-	uint32_t n_processes;      /* alive at the last look */
-	uint32_t n_processes_seen; /* in all */
+	struct gs_taskstats_lead lead; /* the one thread that was at work most */
+	uint32_t known;                /* enum gs_host_taskstats_known */
+	uint32_t n_processes;          /* alive at the last look */
+	uint32_t n_processes_seen;     /* in all */
 	int64_t rss_bytes, rss_peak_bytes;
 	uint64_t failed_reads;  /* files that are there and could not be read */
 	uint32_t n_cores;       /* that its processes may run on; 0 unknown */

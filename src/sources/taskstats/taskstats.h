@@ -68,6 +68,7 @@ struct gs_taskstats_row { /* a process or a cgroup */
 	char comm[16];
 	uint32_t n_threads; /* alive */
 	struct gs_taskstats work;
+	struct gs_taskstats_lead lead;
 	struct gs_taskstats_call_row *calls; /* by time, largest first */
 	size_t n_calls;
 	struct gs_taskstats_disk_row *disks;

@@ -105,7 +105,8 @@ static void one_process(struct gs_job_pace *pace, enum gs_taskstats_time what, d
 
 	w.time_ns[what] = (uint64_t)(share * 10 * S);
 	w.time_ns[GS_TIME_SLEEP] = threads * 10 * S - w.time_ns[what];
-	gs_job_pace_add(pace, &w, 10 * S, true);
+	gs_job_pace_add(pace, &(struct gs_job_pace_process){
+				      .work = &w, .elapsed_ns = 10 * S, .knows_net = true});
 }
 
 static void helpers_decide_nothing(void **state)
@@ -134,6 +135,124 @@ static void helpers_decide_nothing(void **state)
 	one_process(&u.pace, GS_TIME_CPU, 0.5, 1);
 	gs_job_report_figures_of(&u, &f);
 	assert_true(fabs(f.v[GS_FIGURE_COMPUTE] - 50) < 1e-6);
+}
+
+/* Seconds of ten: of all threads, and of the one that sets the pace. */
+struct paced {
+	double cpu, lock, network, pipe, sleep;
+	double lead_cpu, lead_lock, lead_network;
+	double others; /* the rest of the job was at work */
+	double workers;
+	uint64_t pipe_reads, socket_reads;
+	bool has_workers, is_worker;
+};
+
+static void paced_process(struct gs_job_pace *pace, const struct paced *p)
+{
+	const struct gs_taskstats w = {.time_ns = {[GS_TIME_CPU] = (uint64_t)(p->cpu * S),
+						   [GS_TIME_LOCK] = (uint64_t)(p->lock * S),
+						   [GS_TIME_NETWORK] = (uint64_t)(p->network * S),
+						   [GS_TIME_PIPE] = (uint64_t)(p->pipe * S),
+						   [GS_TIME_SLEEP] = (uint64_t)(p->sleep * S)},
+				       .switches_voluntary = 10000,
+				       .io = {[GS_IO_PIPE] = {.reads = p->pipe_reads},
+					      [GS_IO_SOCKET] = {.reads = p->socket_reads}}};
+	const struct gs_taskstats_lead lead = {.busy_ns = (uint64_t)(p->lead_cpu * S),
+					       .lock_ns = (uint64_t)(p->lead_lock * S),
+					       .wire_ns = (uint64_t)(p->lead_network * S),
+					       .wall_ns = 10 * S,
+					       .lived_ns = 10 * S};
+
+	gs_job_pace_add(pace,
+			&(struct gs_job_pace_process){.work = &w,
+						      .lead = &lead,
+						      .elapsed_ns = 10 * S,
+						      .knows_net = true,
+						      .has_workers = p->has_workers,
+						      .is_worker = p->is_worker,
+						      .workers_ns = (uint64_t)(p->workers * S),
+						      .others_ns = (uint64_t)(p->others * S)});
+}
+
+static struct gs_figures paced_figures(const struct paced *p, size_t n)
+{
+	struct gs_job_usage u = example();
+	struct gs_figures f;
+
+	u.pace = (struct gs_job_pace){0};
+	for (size_t i = 0; i < n; i++)
+		paced_process(&u.pace, &p[i]);
+	gs_job_report_figures_of(&u, &f);
+	return f;
+}
+
+static bool is_near(double value, double wanted)
+{
+	return fabs(value - wanted) < 1;
+}
+
+static void threads_that_set_the_pace_decide(void **state)
+{
+	/* Eight that share a lock: each waits as the one that runs most. */
+	const struct paced fight = {.cpu = 10, .lock = 70, .lead_cpu = 1.4, .lead_lock = 8.6};
+	/* The same, and whoever has the lock sleeps. */
+	const struct paced naps = {
+		.cpu = 0.2, .lock = 70, .sleep = 9.8, .lead_cpu = 0.025, .lead_lock = 8.75};
+	/* A pool of seven that has little to do beside one that computes. */
+	const struct paced pool = {.cpu = 10.5, .lock = 69.5, .lead_cpu = 9.9, .lead_lock = 0.1};
+	/* One that takes work out of a queue that another, which sleeps, puts it into. */
+	const struct paced queue = {
+		.cpu = 2.2, .lock = 8, .sleep = 9.8, .lead_cpu = 2, .lead_lock = 8};
+	/* Processes that share a lock between them. */
+	const struct paced shared = {
+		.cpu = 2.5, .lock = 7.5, .lead_cpu = 2.5, .lead_lock = 7.5, .others = 7.5};
+	struct gs_figures f;
+
+	(void)state;
+	f = paced_figures(&fight, 1);
+	assert_true(f.v[GS_FIGURE_LOCK] > 80 && f.v[GS_FIGURE_IDLE] < 1);
+	f = paced_figures(&naps, 1);
+	assert_true(f.v[GS_FIGURE_LOCK] > 80);
+	f = paced_figures(&pool, 1);
+	assert_true(f.v[GS_FIGURE_LOCK] < 2 && f.v[GS_FIGURE_COMPUTE] > 97);
+	f = paced_figures(&queue, 1);
+	assert_true(f.v[GS_FIGURE_LOCK] < 5 && f.v[GS_FIGURE_IDLE] > 70);
+	f = paced_figures(&shared, 1);
+	assert_true(is_near(f.v[GS_FIGURE_LOCK], 75));
+}
+
+static void who_waits_for_its_workers_waits_for_input(void **state)
+{
+	/* A loop with a thread that feeds a queue, and a worker that sleeps or computes. */
+	struct paced p[] = {{.cpu = 2,
+			     .lock = 9.9,
+			     .pipe = 8,
+			     .lead_cpu = 2,
+			     .has_workers = true,
+			     .pipe_reads = 100},
+			    {.cpu = 0.3,
+			     .network = 9.9,
+			     .sleep = 9.7,
+			     .lead_cpu = 0.3,
+			     .is_worker = true,
+			     .socket_reads = 1000}};
+	struct gs_figures f;
+
+	(void)state;
+	f = paced_figures(p, 2);
+	assert_true(is_near(f.v[GS_FIGURE_INPUT], 80) && is_near(f.v[GS_FIGURE_IDLE], 80));
+	assert_true(f.v[GS_FIGURE_LOCK] < 1 && f.v[GS_FIGURE_NET] == 0);
+	/* What the worker works on is no idle time of the loop. */
+	p[0].workers = 9.7;
+	p[1].cpu = p[1].lead_cpu = 9.7;
+	p[1].sleep = 0.3;
+	f = paced_figures(p, 2);
+	assert_true(is_near(f.v[GS_FIGURE_INPUT], 80) && f.v[GS_FIGURE_IDLE] < 5);
+	assert_true(f.v[GS_FIGURE_COMPUTE] > 95);
+	/* A shell that waits for commands has no data of them. */
+	p[0] = (struct paced){.cpu = 1, .pipe = 9, .lead_cpu = 1, .has_workers = true};
+	f = paced_figures(p, 1);
+	assert_true(f.v[GS_FIGURE_INPUT] == 0);
 }
 
 static void what_is_not_known_is_no_figure(void **state)
@@ -394,6 +513,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(figures_are_normalised),
 		cmocka_unit_test(helpers_decide_nothing),
+		cmocka_unit_test(threads_that_set_the_pace_decide),
+		cmocka_unit_test(who_waits_for_its_workers_waits_for_input),
 		cmocka_unit_test(what_is_not_known_is_no_figure),
 		cmocka_unit_test(without_a_limit_memory_is_of_the_machine),
 		cmocka_unit_test(the_documented_shape),

@@ -111,6 +111,13 @@ static void classes(void **state)
 		{JOB(CPU(60), {GS_FIGURE_MEMORY, 95}), "Balanced"}, /* it fits */
 		{JOB(CPU(10), WAIT(60), {GS_FIGURE_NET, 60}), "Network-bound"},
 		{JOB(CPU(10), WAIT(60), {GS_FIGURE_LOCK, 60}), "Lock-bound"},
+		/* Its workers wait for something, or compute. */
+		{JOB(CPU(5), IDLE(80), {GS_FIGURE_INPUT, 80}, {GS_FIGURE_COMPUTE, 20}),
+		 "Input-bound"},
+		{JOB(CPU(60), IDLE(5), {GS_FIGURE_INPUT, 80}, {GS_FIGURE_COMPUTE, 95}),
+		 "CPU-bound"},
+		{JOB(CPU(5), IDLE(80), {GS_FIGURE_INPUT, 10}, {GS_FIGURE_COMPUTE, 20}),
+		 "Idle-heavy"},
 		{JOB(CPU(99), GPUS(2), GPU(1)), "GPU-idle"},
 		{JOB(CPU(10), GPUS(2), GPU(99), SM(90), {GS_FIGURE_TENSOR, 40}),
 		 "GPU-compute-bound"},
@@ -201,20 +208,21 @@ static const struct gs_advice *advice(const struct gs_verdict *v, const char *ru
 }
 
 #define SERIAL                                                                                     \
-	CPU(12.5), {GS_FIGURE_LOCK, 0}, {GS_FIGURE_CORES, 8}, {GS_FIGURE_CPUS, 1},                 \
-		{GS_FIGURE_CPU_DEMAND, 12.5},                                                      \
+	CPU(12.5), {GS_FIGURE_LOCK, 0}, {GS_FIGURE_INPUT, 0}, {GS_FIGURE_CORES, 8},                \
+		{GS_FIGURE_CPUS, 1}, {GS_FIGURE_CPU_DEMAND, 12.5},                                 \
 	{                                                                                          \
 		GS_FIGURE_COMPUTE, 100                                                             \
 	}
 
 static void advice_names_the_directive(void **state)
 {
-	struct gs_verdict v = judge(JOB(
-		CPU(24), {GS_FIGURE_CORES, 8}, {GS_FIGURE_DURATION, 600}, {GS_FIGURE_CPUS, 1.92},
-		{GS_FIGURE_CPU_DEMAND, 24}, {GS_FIGURE_LOCK, 0}, {GS_FIGURE_NET, 0},
-		{GS_FIGURE_MEMORY, 10}, {GS_FIGURE_MEMORY_USED, 6.4 * (1 << 30)},
-		{GS_FIGURE_MEMORY_ALLOCATED, 64.0 * (1 << 30)}, {GS_FIGURE_TIME_LIMIT, 25},
-		{GS_FIGURE_RUN_TIME, 3600}, IO(0)));
+	struct gs_verdict v =
+		judge(JOB(CPU(24), {GS_FIGURE_CORES, 8}, {GS_FIGURE_DURATION, 600},
+			  {GS_FIGURE_CPUS, 1.92}, {GS_FIGURE_CPU_DEMAND, 24}, {GS_FIGURE_LOCK, 0},
+			  {GS_FIGURE_NET, 0}, {GS_FIGURE_INPUT, 0}, {GS_FIGURE_MEMORY, 10},
+			  {GS_FIGURE_MEMORY_USED, 6.4 * (1 << 30)},
+			  {GS_FIGURE_MEMORY_ALLOCATED, 64.0 * (1 << 30)},
+			  {GS_FIGURE_TIME_LIMIT, 25}, {GS_FIGURE_RUN_TIME, 3600}, IO(0)));
 
 	assert_string_equal(advice(&v, "processors-unused")->fact,
 			    "1.9 of 8 processors were used.");
@@ -228,6 +236,11 @@ static void advice_names_the_directive(void **state)
 
 	v = judge(JOB(SERIAL));
 	assert_string_equal(advice(&v, "serial")->next, "--cpus-per-task=1");
+	assert_null(advice(&v, "input"));
+	/* One that its worker keeps waiting looks serial, and more workers help. */
+	v = judge(JOB(SERIAL, {GS_FIGURE_INPUT, 80}));
+	assert_non_null(advice(&v, "input"));
+	assert_null(advice(&v, "serial"));
 	/* Others have the processors: it is not known how many it could use. */
 	v = judge(JOB(CPU(32), {GS_FIGURE_CORES, 2}, {GS_FIGURE_CPUS, 0.64}, {GS_FIGURE_TAKEN, 68},
 		      {GS_FIGURE_CPU_DEMAND, 100}, {GS_FIGURE_COMPUTE, 100}));
