@@ -277,6 +277,17 @@ static __always_inline void first_came_in(struct gs_first *first, struct pt_regs
 	first->ret_ip = ret_ip;
 }
 
+/* Is the return address of the remembered call in place, or the one that another tool's
+ * return probe has put there? */
+static __always_inline bool first_is_open(const struct gs_first *first)
+{
+	__u64 word = 0;
+
+	if (bpf_probe_read_user(&word, sizeof(word), (void *)first->sp))
+		return false;
+	return word == first->ret_ip || (word && word == returns_trampoline());
+}
+
 /* The next entry of a thread after a call that was left alone. True when it is that call still: it
  * has jumped to its namesake in another library, or this is how it does its work. A call is open as
  * long as the stack pointer is below that at its entry and its return address is in place; where
@@ -287,11 +298,11 @@ static __noinline bool first_goes_on(struct pt_regs *ctx, struct gs_thread *t, _
 	struct gs_first *first = &t->first;
 	const volatile struct gs_func_desc *outer = &gs_desc[first->id & FUNC_MASK];
 	bool jumped = ctx->sp == first->sp && first->inner_id == id && first->ip != ctx->ip;
-	__u64 word = 0, ret_ip = 0;
+	__u64 ret_ip = 0;
 	struct gs_cell *c;
 
 	if ((ctx->sp < first->sp || jumped) && first->n_inside < FIRST_INSIDE_MAX &&
-	    !bpf_probe_read_user(&word, sizeof(word), (void *)first->sp) && word == first->ret_ip) {
+	    first_is_open(first)) {
 		first->n_inside++;
 		if (jumped || (first_is_inner(first, id) &&
 			       !bpf_probe_read_user(&ret_ip, sizeof(ret_ip), (void *)ctx->sp))) {
