@@ -76,8 +76,11 @@ void top_settings_read(struct gs_tui_options *o)
 static void put_titles(FILE *f, const char *key, const char *titles)
 {
 	fprintf(f, "  %s: [", key);
-	for (const char *p = titles; *p; p += strcspn(p, ","), p += *p == ',')
-		fprintf(f, "%s\"%.*s\"", p == titles ? "" : ", ", (int)strcspn(p, ","), p);
+	for (const char *p = titles; *p; p += strcspn(p, ","), p += *p == ',') {
+		fputs(p == titles ? "\"" : ", \"", f);
+		fwrite(p, 1, strcspn(p, ","), f);
+		fputc('"', f);
+	}
 	fprintf(f, "]\n");
 }
 
