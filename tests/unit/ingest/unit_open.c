@@ -115,7 +115,7 @@ static void check_row(unsigned id, unsigned seed)
 
 static void every_row(void **state)
 {
-	bool seen[GS_POST_MPI + 1] = {false};
+	bool seen[GS_POST_UNLOAD + 1] = {false};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(memory); i++)
@@ -124,12 +124,13 @@ static void every_row(void **state)
 		*(struct gs_func_desc *)&gs_desc[id] = gs_func_by_id(id)->desc;
 		if (gs_desc[id].post == GS_POST_MPI)
 			continue; /* its own programs, of other words: src/bpf/mpi */
+		assert_in_range(gs_desc[id].post, 0, GS_POST_UNLOAD);
 		seen[gs_desc[id].post] = true;
 		for (unsigned seed = 0; seed < 4; seed++)
 			check_row(id, seed);
 	}
-	for (unsigned post = 0; post < GS_POST_MPI; post++)
-		if (!seen[post])
+	for (unsigned post = 0; post <= GS_POST_UNLOAD; post++)
+		if (!seen[post] && post != GS_POST_MPI)
 			fail_msg("no row of post %u", post);
 }
 
