@@ -154,10 +154,7 @@ def check_wall(job, threads):
     """Every ns of every thread is somewhere."""
     total = sum(job['thread_seconds'].values())
     wall = job['duration_seconds'] * threads
-    # Procfs is read thread after thread: a look that others hold up ends later than it began, for each of them.
-    # What the kernel counts is of one moment, whoever is held up; only the first look is not.
-    part, slack = (0.03, 0.15 * threads) if job['metrics']['total_syscalls'] is None else (0.01, 0.1)
-    assert abs(total - wall) <= part * wall + slack, (total, wall, job['thread_seconds'])
+    assert abs(total - wall) <= 0.01 * wall + 0.1, (total, wall, job['thread_seconds'])
 
 
 def each_way(title, **more):

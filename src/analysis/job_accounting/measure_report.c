@@ -136,22 +136,37 @@ static void report_rows(const struct gs_accounting_measure *m, uint32_t job,
 	gs_job_tables_sort(&report->tables);
 }
 
+/* From the first reading of its counters to the last one, so that shares of it are right however long
+ * a reading takes. */
+static uint64_t elapsed_of(const struct gs_accounting_measure *m, const struct accounting_member *x,
+			   const struct gs_host_taskstats_total *t)
+{
+	uint64_t from_ns = x->start_ns, end_ns = m->last_ns;
+
+	if (t->n_processes == 0 && x->last_alive_ns)
+		end_ns = x->last_alive_ns;
+	if (!m->rows && t->from_ns)
+		from_ns = t->from_ns;
+	if (!m->rows && t->to_ns)
+		end_ns = t->to_ns;
+	return end_ns > from_ns ? end_ns - from_ns : 0;
+}
+
 static void report_one(struct gs_accounting_measure *m, size_t i, const struct gs_rules *rules,
 		       struct gs_job_report *ret)
 {
 	struct accounting_member *x = &m->member[i];
 	struct gs_job_usage *u = &ret->usage;
 	struct gs_host_taskstats_total t;
-	uint64_t end_ns, now_s = gs_clock_wall_ns() / 1000000000;
+	uint64_t now_s = gs_clock_wall_ns() / 1000000000;
 	struct sysinfo machine;
 	uint32_t pids[8192];
 
 	gs_host_taskstats_total(m->work, (uint32_t)i, &t);
 	*ret = (struct gs_job_report){
 		.job = x->job, .n_processes_seen = t.n_processes_seen, .ended = t.n_processes == 0};
-	end_ns = ret->ended && x->last_alive_ns ? x->last_alive_ns : m->last_ns;
 	snprintf(ret->command, sizeof(ret->command), "%s", accounting_who_command(m->who, &x->job));
-	u->elapsed_ns = end_ns > x->start_ns ? end_ns - x->start_ns : 0;
+	u->elapsed_ns = elapsed_of(m, x, &t);
 	u->work = t.work;
 	u->lead = t.lead;
 	u->cores = cores_of(x, &t);

@@ -48,6 +48,12 @@ struct process {
 	bool io_known, any_thread_ended;
 };
 
+/* When threads were read: reading all of them takes long where others have the processors. */
+struct moments {
+	uint64_t base_ns, sum_ns; /* of the first one; what the others were later, added up */
+	uint32_t n;
+};
+
 struct group {
 	struct gs_host_taskstats_total total;
 	uint64_t causes_unknown, causes_known;
@@ -55,6 +61,7 @@ struct group {
 	uint64_t reaped_ticks, ended_ticks;
 	bool used, schedstat_failed, io_failed, no_queue;
 	cpu_set_t cpus;
+	struct moments first, last;
 };
 
 struct gs_host_taskstats {
@@ -340,12 +347,19 @@ static void note_work(struct group *g, struct thread *t, uint64_t busy, uint64_t
 		g->total.lead = t->did;
 }
 
-static void look_at_thread(struct gs_host_taskstats *w, struct process *p, uint32_t tid, bool first,
-			   uint64_t now_ns)
+static void moments_add(struct moments *m, uint64_t now_ns)
+{
+	if (m->n == 0)
+		*m = (struct moments){.base_ns = now_ns};
+	m->sum_ns += now_ns - m->base_ns;
+	m->n++;
+}
+
+static void look_at_thread(struct gs_host_taskstats *w, struct process *p, uint32_t tid, bool first)
 {
 	struct group *g = &w->group[p->group];
 	struct thread *t = find_thread(w, tid);
-	uint64_t cpu, queue, wall, off;
+	uint64_t cpu, queue, wall, off, now_ns = gs_clock_boot_ns();
 	bool is_new = !t || t->pid != p->pid;
 	struct reading now;
 
@@ -371,6 +385,7 @@ static void look_at_thread(struct gs_host_taskstats *w, struct process *p, uint3
 		}
 		read_switches(w, g, t, !first, now_ns);
 	}
+	moments_add(first ? &g->first : &g->last, now_ns);
 	find_cause(w, g, t, now.state);
 	g->no_queue |= !now.has_queue;
 	cpu = growth_since(now.cpu_ns, t->cpu_ns);
@@ -403,8 +418,7 @@ static void look_at_thread(struct gs_host_taskstats *w, struct process *p, uint3
 		read_switches(w, g, t, true, now_ns);
 }
 
-static void look_at_threads(struct gs_host_taskstats *w, struct process *p, bool first,
-			    uint64_t now_ns)
+static void look_at_threads(struct gs_host_taskstats *w, struct process *p, bool first)
 {
 	struct group *g = &w->group[p->group];
 	char name[32];
@@ -423,7 +437,7 @@ static void look_at_threads(struct gs_host_taskstats *w, struct process *p, bool
 	}
 	while ((d = readdir(dir)))
 		if (d->d_name[0] >= '1' && d->d_name[0] <= '9')
-			look_at_thread(w, p, (uint32_t)strtoul(d->d_name, NULL, 10), first, now_ns);
+			look_at_thread(w, p, (uint32_t)strtoul(d->d_name, NULL, 10), first);
 	closedir(dir);
 }
 
@@ -493,12 +507,12 @@ int gs_host_taskstats_add(struct gs_host_taskstats *w, uint32_t group, uint32_t 
 	take_io(w, p, born);
 	if (!born)
 		p->first_io_bytes = p->io[0] + p->io[1];
-	look_at_threads(w, p, !born, gs_clock_boot_ns());
+	look_at_threads(w, p, !born);
 	return 0;
 }
 
 /* False: it is gone. */
-static bool look_at_process(struct gs_host_taskstats *w, struct process *p, uint64_t now_ns)
+static bool look_at_process(struct gs_host_taskstats *w, struct process *p)
 {
 	struct group *g = &w->group[p->group];
 	struct gs_host_stat stat;
@@ -517,7 +531,7 @@ static bool look_at_process(struct gs_host_taskstats *w, struct process *p, uint
 	p->faults_major = l.majflt;
 	p->rss_bytes = (int64_t)(stat.rss_pages * w->page_bytes);
 	take_io(w, p, true);
-	look_at_threads(w, p, false, now_ns);
+	look_at_threads(w, p, false);
 	return true;
 }
 
@@ -577,12 +591,18 @@ void gs_host_taskstats_reuse(struct gs_host_taskstats *w, uint32_t group)
 	w->group[group] = (struct group){0};
 }
 
+static uint64_t moments_mean(const struct moments *m)
+{
+	return m->n ? m->base_ns + m->sum_ns / m->n : 0;
+}
+
 uint64_t gs_host_taskstats_poll(struct gs_host_taskstats *w)
 {
 	uint64_t now_ns = gs_clock_boot_ns();
 
 	w->look++;
 	for (uint32_t i = 0; i < GS_HOST_TASKSTATS_GROUPS; i++) {
+		w->group[i].last.n = 0;
 		w->group[i].total.rss_bytes = 0;
 		w->group[i].total.n_processes = 0;
 	}
@@ -590,7 +610,7 @@ uint64_t gs_host_taskstats_poll(struct gs_host_taskstats *w)
 		struct process *p = &w->process[i];
 		struct group *g = &w->group[p->group];
 
-		if (!look_at_process(w, p, gs_clock_boot_ns())) {
+		if (!look_at_process(w, p)) {
 			forget_process(w, i);
 			continue;
 		}
@@ -603,6 +623,8 @@ uint64_t gs_host_taskstats_poll(struct gs_host_taskstats *w)
 
 		if (t->rss_bytes > t->rss_peak_bytes)
 			t->rss_peak_bytes = t->rss_bytes;
+		if (w->group[i].last.n)
+			t->to_ns = moments_mean(&w->group[i].last);
 	}
 	forget_threads(w);
 	w->look_ns = now_ns;
@@ -620,6 +642,7 @@ void gs_host_taskstats_total(const struct gs_host_taskstats *w, uint32_t group,
 		if (w->process[i].group == group)
 			unseen_ns += hidden_ns(w, &w->process[i]);
 	unseen_ns += growth_since(g->reaped_ticks, g->ended_ticks) * w->ns_per_tick;
+	ret->from_ns = moments_mean(&g->first);
 	ret->unseen_cpu_ns = unseen_ns;
 	ret->work.time_ns[GS_TIME_CPU] += unseen_ns;
 	if (!g->used)

@@ -7,14 +7,18 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "sources/host/wait.h"
 #include "sources/host/taskstats.h"
 
@@ -114,12 +118,85 @@ static void a_sleeper(void **state)
 	assert_null(w);
 }
 
+static void put_file(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "we");
+
+	assert_non_null(f);
+	assert_true(fputs(text, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* Gives the text to who reads the file next, after a while. */
+static void answer_slowly(const char *path, const char *text)
+{
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	if (fork() == 0) {
+		int fd;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		fd = open(path, O_WRONLY | O_CLOEXEC);
+		pause_ms(200);
+		_exit(write(fd, text, strlen(text)) < 0);
+	}
+}
+
+/* Threads that are read one after the other, as by a program that gets no processor meanwhile: each
+ * one's time is that between its own readings, and the job's that between theirs on average. */
+static void slow_readings(void **state)
+{
+	char root[] = "/tmp/unit_taskstats_XXXXXX", path[128], text[1024] = "", command[256];
+	struct gs_host_taskstats *w = NULL;
+	struct gs_host_taskstats_total total;
+	uint64_t sum = 0, begin_ns, poll_ns;
+	FILE *f = fopen("/proc/self/stat", "re");
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	assert_non_null(f);
+	assert_non_null(fgets(text, sizeof(text), f));
+	fclose(f);
+	snprintf(command, sizeof(command), "mkdir -p %s/7/task/7 %s/7/task/8 %s/7/task/9", root,
+		 root, root);
+	assert_int_equal(system(command), 0);
+	snprintf(path, sizeof(path), "%s/7/stat", root);
+	put_file(path, text);
+	for (int tid = 7; tid < 10; tid++) {
+		snprintf(path, sizeof(path), "%s/7/task/%d/stat", root, tid);
+		put_file(path, text);
+	}
+	assert_int_equal(gs_host_taskstats_open(root, &w, NULL), 0);
+	begin_ns = gs_clock_boot_ns();
+	assert_int_equal(gs_host_taskstats_add(w, 0, 7, false), 0);
+	for (int tid = 8; tid < 10; tid++) {
+		snprintf(path, sizeof(path), "%s/7/task/%d/stat", root, tid);
+		answer_slowly(path, text);
+	}
+	poll_ns = gs_clock_boot_ns();
+	assert_true(gs_host_taskstats_poll(w) >= 400000000);
+	gs_host_taskstats_total(w, 0, &total);
+	for (int i = 0; i < GS_TIME_COUNT; i++)
+		sum += total.work.time_ns[i];
+	assert_true(total.from_ns >= begin_ns && total.from_ns <= poll_ns);
+	/* Whichever is read last is read after one of the slow ones at least. */
+	assert_true(3 * (total.to_ns - poll_ns) >= 200000000);
+	assert_true(3 * (total.to_ns - total.from_ns) <= sum + 9);
+	assert_true(3 * (total.to_ns - total.from_ns) + 9 >= sum);
+	gs_host_taskstats_close(&w);
+	while (wait(NULL) > 0)
+		;
+	snprintf(command, sizeof(command), "rm -r %s", root);
+	assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls),
 		cmocka_unit_test(links),
 		cmocka_unit_test(a_sleeper),
+		cmocka_unit_test(slow_readings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
