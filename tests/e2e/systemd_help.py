@@ -6,6 +6,7 @@ it has not: the kernel's process ids (eBPF programs see others than programs ins
 GPUs, limits of memory (controllers stay with this machine).
 """
 
+import contextlib
 import glob
 import os
 import re
@@ -43,13 +44,14 @@ def units():
     return os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(harness.gpuscope))), 'packaging', 'systemd')
 
 
-def children(pid):
+def children(pid, word):
+    """The children with this word in their command line."""
     found = []
     for path in glob.glob(f'/proc/{pid}/task/*/children'):
-        try:
-            found += [int(x) for x in read_text(path).split()]
-        except OSError:
-            pass
+        with contextlib.suppress(OSError):  # the thread has ended
+            for child in read_text(path).split():
+                with contextlib.suppress(OSError):
+                    found += [int(child)] if word in read_text(f'/proc/{child}/cmdline').split('\0') else []
     return found
 
 
