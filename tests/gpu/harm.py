@@ -6,6 +6,7 @@
 import concurrent.futures
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,6 +53,24 @@ def run(command):
     return f'{done.stdout.strip()} [{status}]'
 
 
+MANY_CALLS = re.compile(r'(\d+) cancelled \(first: -?\d+\), (\d+) of (\d+) released, (\d+) failed (.*)')
+
+
+def same_end(got, wanted):
+    """Whether it ended as one of the untraced runs did. Of calls that are made many times the driver lets itself be cancelled
+    inside some, by chance: that number may differ. What was released, and how many failed, may not."""
+    if got in wanted:
+        return True
+    here = MANY_CALLS.match(got)
+    for other in filter(None, map(MANY_CALLS.match, wanted)):
+        if not here or here.groups()[1:] != other.groups()[1:]:
+            continue
+        n, cancelled, expected = int(here.group(3)), int(here.group(1)), int(other.group(1))
+        if n > 1 and (0 < expected < n or abs(cancelled - expected) < n / 10):
+            return True
+    return False
+
+
 def main():
     gpuscope, folder = os.path.abspath(sys.argv[1]), sys.argv[2]
     word = sys.argv[3] if len(sys.argv) > 3 else ''
@@ -82,12 +101,13 @@ def main():
             summary = os.path.join(folder, case.replace(':', '_') + '.txt')
             command = [gpuscope, 'trace', '-q', '--summary', summary, *options, '--', harm, case]
             got[way] = run(command)
-        wrong = {w: g for w, g in got.items() if g not in wanted}
+        wrong = {w: g for w, g in got.items() if not same_end(g, wanted)}
         passed += len(got) - len(wrong)
         failed += len(wrong)
         print(f'{"ok" if not wrong else "NOT OK":7s} {case:55s} {" or ".join(sorted(wanted))}')
-        for way, end in wrong.items():
-            print(f'          {way}: {end}')
+        for way, end in got.items():
+            if end not in wanted:
+                print(f'          {way}: {end}{"" if way in wrong else " (alike)"}')
     if not word:
         print('\nns a call, best of 20 times 500')
     tables = {} if word else {'untraced': run([harm, 'price'])}
