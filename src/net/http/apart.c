@@ -227,6 +227,7 @@ static void answer_request(struct gs_http *h, uint64_t id, uint32_t route,
 	uint64_t began_ns = gs_clock_mono_ns();
 
 	r->serve(r->ctx ? r->ctx : h->ctx, q, &reply);
+	gs_http_reply_check(&reply);
 	gs_log(GS_LOG_DEBUG, GS_LOG_HTTP, "%s: %d, %zu bytes, made in %.1f ms", r->path,
 	       reply.status, reply.body.bytes, (double)(gs_clock_mono_ns() - began_ns) / 1e6);
 	http_apart_put_answer(&out, id, &reply);

@@ -96,6 +96,7 @@ void http_conn_answer(struct gs_http *h, struct conn *c, struct gs_http_reply *r
 	enum gs_http_framing framing = GS_HTTP_WHOLE;
 	int class;
 
+	gs_http_reply_check(reply);
 	if (reply->topics && may_stream(h, c, reply)) {
 		framing = GS_HTTP_TO_END;
 		c->topics = reply->topics;

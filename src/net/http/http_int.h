@@ -111,6 +111,10 @@ int gs_http_reply_write(struct gs_buf *out, const struct gs_http_shape *shape,
 /* Whether a header If-None-Match (may be NULL) names this etag (may be NULL). */
 bool gs_http_etag_known(const char *if_none_match, const char *etag);
 
+/* A body that a handler could not write whole becomes the error that says so: none is sent that
+ * ends in the middle and looks whole. */
+void gs_http_reply_check(struct gs_http_reply *reply);
+
 /* What the reply owns is freed. */
 void gs_http_reply_fini(struct gs_http_reply *reply);
 

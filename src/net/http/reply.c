@@ -154,6 +154,23 @@ int gs_http_reply_write(struct gs_buf *out, const struct gs_http_shape *shape,
 	return r;
 }
 
+void gs_http_reply_check(struct gs_http_reply *reply)
+{
+	int r = reply->body.r;
+
+	if (r == 0)
+		return;
+	reply->etag = NULL;
+	reply->topics = 0;
+	reply->file_name[0] = '\0';
+	reply->is_gzip = reply->no_compression = false;
+	if (r == -ENOBUFS)
+		gs_http_error(reply, 500,
+			      "the answer is longer than this server sends: ask for less");
+	else
+		gs_http_error(reply, 503, "no memory for the answer");
+}
+
 bool gs_http_etag_known(const char *list, const char *etag)
 {
 	size_t n = etag ? strlen(etag) : 0;

@@ -30,6 +30,13 @@ static void serve(void *ctx, const struct gs_http_request *q, struct gs_http_rep
 	(void)gs_buf_printf(&reply->body, "%s %s", q->param[0] ? q->param[0] : "-", q->query);
 }
 
+static void serve_long(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply)
+{
+	reply->body.max_bytes = 1000;
+	for (int i = 0; i < 10; i++)
+		(void)gs_buf_printf(&reply->body, "%0299d\n", i);
+}
+
 static void serve_late(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply)
 {
 	sleep(4);
@@ -45,6 +52,7 @@ static const struct gs_http_route routes[] = {
 	{.path = "/a", .methods = GS_HTTP_GET, .serve = serve},
 	{.path = "/b/{}", .methods = GS_HTTP_GET, .open = true, .vital = true, .serve = serve},
 	{.path = "/slow", .methods = GS_HTTP_GET, .serve = serve_slowly},
+	{.path = "/long", .methods = GS_HTTP_GET, .serve = serve_long},
 	{.path = "/late", .methods = GS_HTTP_GET, .vital = true, .serve = serve_late},
 };
 
@@ -138,7 +146,7 @@ static struct gs_http *start(const char *mode)
 	static const struct gs_http_options o = {.size = sizeof(o),
 						 .listen = "127.0.0.1:0",
 						 .routes = routes,
-						 .n_routes = 4,
+						 .n_routes = GS_ARRAY_LEN(routes),
 						 .apart = true};
 	struct gs_http *http = NULL;
 	struct gs_err err = {{0}};
@@ -250,6 +258,7 @@ static void what_is_passed_on(void **state)
 	ask(http, "/b/x?a=\"", "", "400 Bad Request");
 	ask(http, "/a", "If-None-Match: \"e\"\r\n", "304 Not Modified");
 	ask(http, "/c", "", "404 Not Found");
+	ask(http, "/long", "", "500 Internal Server Error");
 	gs_http_stop(&http);
 }
 

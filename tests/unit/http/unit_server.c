@@ -44,6 +44,14 @@ static void serve_later(void *ctx, const struct gs_http_request *q, struct gs_ht
 	kept = gs_http_defer(reply);
 }
 
+static void serve_long(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply)
+{
+	reply->etag = "\"abc\"";
+	reply->body.max_bytes = 1000;
+	for (int i = 0; i < 10; i++)
+		(void)gs_buf_printf(&reply->body, "%0299d\n", i);
+}
+
 static bool is_whole(void *ctx)
 {
 	return whole;
@@ -76,6 +84,7 @@ static const struct gs_http_route routes[] = {
 	 .control = true,
 	 .serve = serve_param},
 	{.path = "/later", .methods = GS_HTTP_GET, .serve = serve_later},
+	{.path = "/long", .methods = GS_HTTP_GET, .open = true, .serve = serve_long},
 	{.path = "/source", .methods = GS_HTTP_GET, .serve = serve_source},
 	{.path = "/events", .methods = GS_HTTP_GET, .serve = serve_events},
 };
@@ -233,6 +242,14 @@ static void what_is_known_is_not_sent_again(void **state)
 	assert_null(strstr(answer, "content\n"));
 	assert_non_null(strstr(answer, "Content-Length: 0\r\n"));
 	assert_int_equal(ask("GET /open", "If-None-Match: \"abcd\"\r\n"), 200);
+}
+
+static void an_answer_that_was_cut_is_an_error(void **state)
+{
+	assert_int_equal(ask("GET /long", ""), 500);
+	assert_non_null(strstr(answer, "longer than this server sends"));
+	assert_null(strstr(answer, "0000"));
+	assert_null(strstr(answer, "ETag"));
 }
 
 /* Handlers run on another thread: what they set is waited for. */
@@ -441,6 +458,7 @@ int main(void)
 		cmocka_unit_test(roles_are_kept_apart),
 		cmocka_unit_test(other_sites_change_nothing),
 		cmocka_unit_test(what_is_known_is_not_sent_again),
+		cmocka_unit_test(an_answer_that_was_cut_is_an_error),
 		cmocka_unit_test(answers_may_come_later),
 		cmocka_unit_test(a_body_comes_out_of_a_pipe),
 		cmocka_unit_test(events_reach_who_asked_for_them),
