@@ -513,6 +513,31 @@ def over_at_once(t):
     t.equal('processes', [(p['pid'], p['comm']) for p in run.summary['processes']], [(pid, 'fake_app')])
 
 
+UNLOADING = """
+import ctypes, sys
+driver = ctypes.CDLL('libcuda.so.1')
+unload = driver.cuLibraryUnload
+for _ in range(5):
+    ctypes.CDLL(None).on_exit(unload, None)  # before the driver's own handler: it runs after that one
+driver.cuCtxSynchronize()
+for _ in range(int(sys.argv[1])):
+    unload(None)
+"""
+
+
+@case('calls that fail because the process ends are counted and need no attention', timeout=120)
+def fails_at_the_end(t):
+    for n in (0, 3):
+        run = t.trace(command=['/usr/bin/python3', '-c', UNLOADING, str(n)], env={'LD_LIBRARY_PATH': harness.fake})
+        errors = {(e['function'], e['name']): e['count'] for e in run.summary['errors']}
+        t.equal('at the end', errors.get(('cuLibraryUnload', 'CUDA_ERROR_DEINITIALIZED')), 5)
+        t.equal('before it', sum(errors.values()) - 5, n)
+        text = t.tool('trace', '--', '/usr/bin/python3', '-c', UNLOADING, str(n), env={'LD_LIBRARY_PATH': harness.fake}, status=0)
+        text = text.out + text.err
+        t.equal('attention', 'Needs attention' in text, n > 0)
+        t.true('the end is no part of it', 'DEINITIALIZED' not in text, text)
+
+
 @case('many short processes')
 def short_processes(t):
     command = ' && '.join([' '.join(t.app('cudaMalloc=7'))] * 20)

@@ -68,9 +68,24 @@ static uint64_t number_of(const char *name, uint64_t otherwise)
 	return text && *text ? strtoull(text, NULL, 0) : otherwise;
 }
 
+static bool has_ended;
+
+/* Handlers that were registered before the first call run after it. */
+static void end_driver(void)
+{
+	has_ended = true;
+}
+
+bool fake_has_ended(void)
+{
+	return has_ended;
+}
+
 static void read_settings(void)
 {
 	const char *hang = getenv("FAKE_CUDA_HANG");
+
+	atexit(end_driver);
 
 	settings.hang = hang && *hang ? strdup(hang) : NULL;
 	settings.memory_bytes = number_of("FAKE_CUDA_MEMORY", 64 * GIB);

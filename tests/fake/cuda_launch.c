@@ -258,7 +258,7 @@ DRV(cuLibraryLoadFromFile,
 DRV(cuLibraryUnload, (CUlibrary library))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC_ASYNC, 0);
-	return take(FAKE_MODULE, library);
+	return fake_has_ended() ? CUDA_ERROR_DEINITIALIZED : take(FAKE_MODULE, library);
 }
 
 /* One context for everybody; a thread has it without asking. */

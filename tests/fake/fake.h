@@ -81,6 +81,9 @@ void fake_begin(const char *func, enum fake_cost cost, uint64_t bytes);
 /* Waiting for the device: FAKE_CUDA_SYNC_US. */
 void fake_wait(void);
 
+/* Handlers of exit() have ended the library, which made its own at its first call. */
+bool fake_has_ended(void);
+
 /* Writes *ret_address only on success. */
 int fake_alloc(enum fake_kind kind, uint64_t bytes, uint64_t *ret_address);
 int fake_register(uint64_t address, uint64_t bytes);

@@ -22,6 +22,7 @@
 #include "model/trace/class.h"
 #include "analysis/rules/trace_int.h"
 #include "model/trace/event.h"
+#include "model/trace/func.h"
 
 #define TEXT_BYTES 512
 
@@ -97,10 +98,23 @@ static void say_errors(const struct gs_summary *s, struct gs_buf *text)
 {
 	char count[GS_FMT_BYTES];
 
-	for (size_t i = 0; i < s->n_errors && i < 2; i++)
-		rules_add_text(text, "; %s returned %s %s time%s", s->errors[i].function,
-			       s->errors[i].name, gs_fmt_count(count, s->errors[i].count),
-			       s->errors[i].count == 1 ? "" : "s");
+	for (size_t i = 0, n = 0; i < s->n_errors && n < 2; i++) {
+		const struct gs_error_count *e = &s->errors[i];
+
+		if (gs_error_is_process_end(e->layer, e->code))
+			continue;
+		n++;
+		rules_add_text(text, "; %s returned %s %s time%s", e->function, e->name,
+			       gs_fmt_count(count, e->count), e->count == 1 ? "" : "s");
+	}
+}
+
+static bool has_errors(const struct gs_summary *s)
+{
+	for (size_t i = 0; i < s->n_errors; i++)
+		if (!gs_error_is_process_end(s->errors[i].layer, s->errors[i].code))
+			return true;
+	return false;
 }
 
 static bool has_failed(const struct facts *f)
@@ -120,7 +134,7 @@ static bool holds_failed(const struct facts *f, struct gs_buf *text, double *ret
 
 	*ret_share = -1;
 	if (!has_failed(f) ||
-	    (status != 126 && status != 127 && status <= SIGNAL_STATUS && !f->s->n_errors &&
+	    (status != 126 && status != 127 && status <= SIGNAL_STATUS && !has_errors(f->s) &&
 	     !f->crashed && f->pace && f->pace->wall_ns >= GS_VERDICT_MIN_NS))
 		return false;
 	rules_add_text(text, "%s, exit status %d", *reason ? reason : "the command ended", status);

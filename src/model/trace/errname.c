@@ -6,6 +6,10 @@
 
 #include "core/base/mem.h"
 
+/* Both say that what was called is shutting down, which only the end of the process makes it do:
+ * cudaErrorCudartUnloading (driver_types.h) and CUDA_ERROR_DEINITIALIZED (cuda.h). */
+#define SHUTTING_DOWN 4
+
 struct code {
 	int32_t code;
 	const char *name;
@@ -16,7 +20,7 @@ static const struct code runtime_codes[] = {
 	{1, "cudaErrorInvalidValue"},
 	{2, "cudaErrorMemoryAllocation"},
 	{3, "cudaErrorInitializationError"},
-	{4, "cudaErrorCudartUnloading"},
+	{SHUTTING_DOWN, "cudaErrorCudartUnloading"},
 	{5, "cudaErrorProfilerDisabled"},
 	{6, "cudaErrorProfilerNotInitialized"},
 	{7, "cudaErrorProfilerAlreadyStarted"},
@@ -153,7 +157,7 @@ static const struct code driver_codes[] = {
 	{1, "CUDA_ERROR_INVALID_VALUE"},
 	{2, "CUDA_ERROR_OUT_OF_MEMORY"},
 	{3, "CUDA_ERROR_NOT_INITIALIZED"},
-	{4, "CUDA_ERROR_DEINITIALIZED"},
+	{SHUTTING_DOWN, "CUDA_ERROR_DEINITIALIZED"},
 	{5, "CUDA_ERROR_PROFILER_DISABLED"},
 	{6, "CUDA_ERROR_PROFILER_NOT_INITIALIZED"},
 	{7, "CUDA_ERROR_PROFILER_ALREADY_STARTED"},
@@ -280,4 +284,10 @@ const char *gs_error_name(unsigned layer, int32_t code)
 	default:
 		return NULL;
 	}
+}
+
+bool gs_error_is_process_end(unsigned layer, int32_t code)
+{
+	return (layer == GS_LAYER_CUDA_RUNTIME || layer == GS_LAYER_CUDA_DRIVER) &&
+	       code == SHUTTING_DOWN;
 }

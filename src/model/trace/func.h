@@ -55,6 +55,10 @@ const char *gs_loss_name(unsigned cause);
 /* "cudaErrorMemoryAllocation"; NULL when the layer has no such code. */
 const char *gs_error_name(unsigned layer, int32_t code);
 
+/* Is it what CUDA answers to calls of a process that ends: exit handlers and destructors free what the
+ * driver has freed already. Such a call has failed and is no trouble. */
+bool gs_error_is_process_end(unsigned layer, int32_t code);
+
 /* "float16" and "sum". */
 const char *gs_nccl_dtype_name(unsigned dtype);
 const char *gs_nccl_op_name(unsigned op);

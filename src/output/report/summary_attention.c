@@ -421,14 +421,20 @@ static void put_brief(struct gs_page *page, enum gs_ink ink, const char *key, st
 
 static void brief_errors(struct gs_page *page, const struct gs_summary *s, struct gs_buf *text)
 {
-	size_t n = s->n_errors < N_BRIEF ? s->n_errors : N_BRIEF;
+	size_t n = 0, n_more = 0;
 	char out[GS_FMT_BYTES];
 
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < s->n_errors; i++) {
 		const struct gs_error_count *e = &s->errors[i];
 
+		if (gs_error_is_process_end(e->layer, e->code))
+			continue;
+		if (n >= N_BRIEF) {
+			n_more++;
+			continue;
+		}
 		gs_pen_check(page->pen,
-			     gs_buf_printf(text, "%s%s %s %.80s", i ? "; " : "",
+			     gs_buf_printf(text, "%s%s %s %.80s", n++ ? "; " : "",
 					   gs_fmt_count(out, e->count),
 					   gs_report_text_of(e->function),
 					   !e->code                      ? "other codes"
@@ -436,7 +442,7 @@ static void brief_errors(struct gs_page *page, const struct gs_summary *s, struc
 									 : "unknown error"));
 	}
 	if (n)
-		put_brief(page, GS_INK_RED, "failed", text, s->n_errors - n);
+		put_brief(page, GS_INK_RED, "failed", text, n_more);
 }
 
 static void brief_open_calls(struct gs_page *page, const struct gs_summary *s, struct gs_buf *text)
@@ -504,10 +510,12 @@ static void brief_failures(struct gs_page *page, const struct gs_summary *s, str
 void gs_report_summary_trouble(struct gs_page *page, const struct gs_summary *s)
 {
 	struct gs_buf text GS_CLEANUP(gs_buf_fini) = GS_BUF_INIT(1u << 16);
-	bool any = s->n_errors || s->n_open_calls || s->n_attach_failures;
+	bool any = s->n_open_calls || s->n_attach_failures;
 
+	for (size_t i = 0; i < s->n_errors; i++)
+		any |= !gs_error_is_process_end(s->errors[i].layer, s->errors[i].code);
 	for (size_t i = 0; i < s->n_lost; i++)
-		any |= s->lost[i].count != 0;
+		any |= s->lost[i].count != 0 && s->lost[i].cause != GS_LOSS_FIRST;
 	if (!any)
 		return;
 	put_title(page, GS_INK_BOLD, "Needs attention");

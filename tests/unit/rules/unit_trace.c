@@ -188,6 +188,16 @@ static void failures_come_first(void **state)
 	run_begin(&r);
 	r.s->exit_status = 1;
 	expect(&r, "failed");
+	/* Calls that the end of the process makes fail are no failure of the program. */
+	for (int i = 0; i < 2; i++) {
+		struct gs_error_count e = {GS_LAYER_CUDA_DRIVER, "cuX", i ? 2 : 4, "X", 1};
+
+		run_begin(&r);
+		rest(add_thread(&r, 100, 100, 1), GS_STATE_SLEEP);
+		r.s->exit_status = r.s->n_errors = 1;
+		r.s->errors = &e;
+		expect(&r, i ? "failed" : "asleep");
+	}
 }
 
 static void calls_that_do_not_return(void **state)
