@@ -13,6 +13,7 @@ status is 1 when more than 1 of 25 is named wrongly, or harmful advice was given
 import argparse
 import collections
 import dataclasses
+import glob
 import json
 import os
 import shutil
@@ -30,7 +31,7 @@ from workloads import COLUMNS, HELD, JOBS  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 SETTLE_S = 2  # a job of Slurm is measured after its start-up
 GROUPS = '/sys/fs/cgroup'
-TOOLS = ('fio', 'gcc', 'iperf3', 'mpirun', 'stress-ng', 'sysbench', 'tc', 'ip')
+TOOLS = ('fio', 'gcc', 'hpcc', 'iperf3', 'mpirun', 'stress-ng', 'sysbench', 'tc', 'ip')
 
 
 class Lacking(Exception):
@@ -103,6 +104,7 @@ class Run:
         with Confined(self, job) as place:
             if job.peer:
                 place.peer = self.start(self.text(job.peer, place.port, place.host), place.peer_prefix)
+                wait_peer(place.peer, place.port)
             place.job = self.start(place.enter + self.text(job.command, place.port, place.host))
             time.sleep(job.settle_s)
             if place.job.poll() is not None:
@@ -128,6 +130,49 @@ class Run:
     def close(self):
         if self.slurm:
             self.slurm.stop()
+
+
+def children_of(pid):
+    return [int(child) for path in glob.glob(f'/proc/{pid}/task/*/children') for child in read_words(path)]
+
+
+def read_words(path):
+    try:
+        with open(path, encoding='ascii') as f:
+            return f.read().split()
+    except OSError:
+        return []
+
+
+def send(pid, number, whole_group=False):
+    try:
+        (os.killpg if whole_group else os.kill)(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def end_tree(leader):
+    """The session and what left it: processes of fio have sessions of their own, and what one job left would compute
+    beside all that follow. Stopped first, from the top, as what runs can still start others."""
+    send(leader, signal.SIGSTOP, True)
+    tree = [leader]
+    for pid in tree:
+        send(pid, signal.SIGSTOP)
+        tree += children_of(pid)
+    for pid in tree:
+        send(pid, signal.SIGKILL)
+    send(leader, signal.SIGKILL, True)
+
+
+def wait_peer(peer, port):
+    """Until it takes connections: a state of 0A, of the network that it sees."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end and peer.poll() is None:
+        words = read_words(f'/proc/{peer.pid}/net/tcp') + read_words(f'/proc/{peer.pid}/net/tcp6')
+        if any(w.endswith(f':{port:04X}') and words[i + 2] == '0A' for i, w in enumerate(words[:-2])):
+            return
+        time.sleep(0.1)
+    raise Lacking('its peer does not listen')
 
 
 class Confined:
@@ -178,10 +223,7 @@ class Confined:
     def __exit__(self, *_):
         for p in (self.job, self.peer):
             if p:
-                try:
-                    os.killpg(p.pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+                end_tree(p.pid)
                 p.wait()
         for path in self.groups:
             end = time.monotonic() + 60
@@ -248,6 +290,8 @@ def main():
     lacking = [t for t in TOOLS if not shutil.which(t)]
     if lacking:
         sys.exit(f'not installed: {" ".join(lacking)}')
+    if subprocess.run(['/usr/bin/python3', '-c', 'import mpi4py, numpy'], capture_output=True, check=False).returncode:
+        sys.exit('not installed: python3-mpi4py, python3-numpy')
     # What is ended from outside leaves no daemon either.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     rows, skipped = [], 0
