@@ -70,11 +70,8 @@ static const struct row cpu_rows[] = {
 	{"IO-bound-intensive", 2, {AT_LEAST(IO, IO_BOUND), AT_LEAST(SWITCHES, SWITCHES)}},
 	{"IO-bound", 1, {AT_LEAST(IO, IO_BOUND)}},
 	{"Network-bound", 1, {AT_LEAST(NET, NET_BOUND)}},
-	/* It waits for data on which no worker computes: they wait for something outside. Who computes
-	 * or is ready to most of the time is short of processors, as compilers beside other programs. */
-	{"Input-bound",
-	 3,
-	 {AT_LEAST(INPUT, INPUT_BOUND), AT_LEAST(IDLE, INPUT_BOUND), BELOW(COMPUTE, MIXED)}},
+	/* It waits for data on which no worker computes: they wait for something outside. */
+	{"Input-bound", 2, {AT_LEAST(INPUT, INPUT_BOUND), AT_LEAST(IDLE, INPUT_BOUND)}},
 	{"CPU-starved", 2, {AT_LEAST(COMPUTE, CPU_BOUND), AT_LEAST(TAKEN, STARVED)}},
 	{"CPU-bound", 1, {AT_LEAST(COMPUTE, CPU_BOUND)}},
 	/* Without probes it is not known what threads wait for. */

@@ -116,10 +116,6 @@ static void classes(void **state)
 		 "Input-bound"},
 		{JOB(CPU(60), IDLE(5), {GS_FIGURE_INPUT, 80}, {GS_FIGURE_COMPUTE, 95}),
 		 "CPU-bound"},
-		/* Compilers that wait for their parts, which others keep from the processors. */
-		{JOB(CPU(11), IDLE(32), {GS_FIGURE_INPUT, 84}, {GS_FIGURE_COMPUTE, 67},
-		     {GS_FIGURE_CPU_DEMAND, 100}),
-		 "CPU-bound"},
 		{JOB(CPU(5), IDLE(80), {GS_FIGURE_INPUT, 10}, {GS_FIGURE_COMPUTE, 20}),
 		 "Idle-heavy"},
 		{JOB(CPU(99), GPUS(2), GPU(1)), "GPU-idle"},
