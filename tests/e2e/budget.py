@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import re
+import resource
 import subprocess
 import sys
 
@@ -196,6 +197,48 @@ def taken_off_single(t):
 def taken_off_alone(t):
     run, made = hot_loop(t, '--max-overhead', '1%', '--func', 'cudaGetDevice', cold='cudaGetDevice')
     t.equal('functions taken off', losses(run, 'taken_off'), 1)
+
+
+# Calls one function in two libraries, from the time that one file is there until another one is.
+TWO_FILES = '''
+import ctypes, os, sys, time
+first, second = (ctypes.CDLL(path).cudaGetDevice for path in sys.argv[1:3])
+argument = ctypes.byref(ctypes.c_long(0))
+end = time.monotonic() + 120
+while not os.path.exists(sys.argv[3]) and time.monotonic() < end:
+    time.sleep(0.01)
+while not os.path.exists(sys.argv[4]) and time.monotonic() < end:
+    for i in range(4000):
+        first(argument)
+        second(argument)
+'''
+
+
+@case('a function that one file keeps, as no new links can be made there, and another one loses, is reported as taken off', timeout=150)
+def taken_off_in_part(t):
+    lonely, target, go, stop = t.path('libcudart.so.77'), t.path('two.py'), t.path('go'), t.path('stop')
+    with open(t.path('lonely.c'), 'w') as f:
+        f.write('int cudaGetDevice(int *device) { return *(volatile int *)device = 0; }\n')
+    subprocess.run(['gcc', '-O1', '-shared', '-fPIC', '-fno-omit-frame-pointer', '-o', lonely, t.path('lonely.c')], check=True)
+    with open(target, 'w') as f:
+        f.write(TWO_FILES)
+    live = t.start_trace('--max-overhead', '1%', '--func', 'cudaGetDevice,cudaGetDeviceCount',
+                         command=[sys.executable, target, os.path.join(harness.fake, 'libcudart.so'), lonely, go, stop])
+    for name in ('libcudart.so', 'libcudart.so.77'):
+        live.wait_err(rf'/{name}: [0-9]+ probes')
+    # No file more: the first library's links cannot be replaced, the second one's need not.
+    before = resource.prlimit(live.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(live.pid, resource.RLIMIT_NOFILE, (3, before[1]))
+    with open(go, 'w'):
+        pass
+    live.wait_err('probes could not be taken off', seconds=30)
+    live.wait_err(r'the probes of cudaGetDevice are off, .* after the start', seconds=30)
+    resource.prlimit(live.pid, resource.RLIMIT_NOFILE, before)
+    with open(stop, 'w'):
+        pass
+    run = live.finish(100)
+    t.equal('functions taken off', losses(run, 'taken_off'), 1)
+    t.equal('rows that say so', [f['name'] for f in run.summary['functions'] if f['partial']], ['cudaGetDevice'])
 
 
 def described(t, hot, cold):

@@ -273,9 +273,14 @@ static int attach_family(struct gs_uprobe *probe, struct file *f, const struct g
 	int done;
 
 	for (size_t i = 0; places && i < plan->n; i++)
-		if (plan->places[i].family == family &&
-		    !uprobe_files_is_off(probe, plan->places[i].func))
-			places[n++] = plan->places[i];
+		if (plan->places[i].family == family) {
+			if (!uprobe_files_is_off(probe, plan->places[i].func)) {
+				places[n++] = plan->places[i];
+				continue;
+			}
+			probe->off_somewhere[plan->places[i].func] = true;
+			atomic_store(&probe->regroup, true);
+		}
 	if (!n || !status)
 		return 0;
 	done = uprobe_links_attach(&f->links, &probe->kernel, &probe->features, family,
@@ -490,10 +495,10 @@ void uprobe_files_sweep(struct gs_uprobe *probe)
 		uprobe_links_close_many(&gone);
 }
 
-static bool is_attached(const struct file_table *t, uint16_t func)
+static bool is_leaving(const struct file_table *t, uint16_t func)
 {
 	for (size_t i = 0; i < t->n; i++)
-		if (uprobe_links_have(&t->files[i].links, func))
+		if (uprobe_links_will_lose(&t->files[i].links, func))
 			return true;
 	return false;
 }
@@ -517,8 +522,8 @@ void uprobe_files_regroup(struct gs_uprobe *probe)
 		more |= uprobe_links_regroup(probe, &f->links, path, f->only_pid);
 	}
 	for (unsigned func = 1; func < GS_FUNC_MAX; func++) {
-		if (probe->off_reported[func] || !uprobe_files_is_off(probe, (uint16_t)func) ||
-		    is_attached(t, (uint16_t)func))
+		if (probe->off_reported[func] || !probe->off_somewhere[func] ||
+		    is_leaving(t, (uint16_t)func))
 			continue;
 		probe->off_reported[func] = true;
 		probe->options.on_off(probe->options.ctx, func);

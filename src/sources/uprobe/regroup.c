@@ -66,6 +66,14 @@ static void set_turn(const struct gs_uprobe *probe, const struct uprobe_link_gro
 	__atomic_store_n(&probe->kernel.modes->turn[g->number], (uint8_t)turn, __ATOMIC_SEQ_CST);
 }
 
+/* Some file no longer has the probes of these functions. */
+static void note_off(struct gs_uprobe *probe, const struct uprobe_link_group *g)
+{
+	for (size_t i = 0; i < g->n; i++)
+		if (uprobe_files_is_off(probe, g->places[i].func))
+			probe->off_somewhere[g->places[i].func] = true;
+}
+
 /* The old links go on being g->old, and g is what comes. */
 static int attach_rest(struct gs_uprobe *probe, struct uprobe_link_group *g, const char *path,
 		       pid_t pid)
@@ -85,6 +93,7 @@ static int attach_rest(struct gs_uprobe *probe, struct uprobe_link_group *g, con
 		free(next.places);
 		return r;
 	}
+	note_off(probe, g);
 	memcpy(next.old, g->fds, sizeof(next.old));
 	next.n_old = g->n_fds;
 	free(g->places);
@@ -152,6 +161,7 @@ static void begin_group(struct gs_uprobe *probe, struct uprobe_link_group *g, co
 	g->turned_ns = 0;
 	if (going == g->n) {
 		close_all(g->fds, &g->n_fds);
+		note_off(probe, g);
 		g->n = 0;
 		gs_log(GS_LOG_INFO, GS_LOG_ATTACH, "%zu probes were taken off in %.1f ms", going,
 		       (double)(gs_clock_mono_ns() - start_ns) / 1e6);
@@ -219,13 +229,13 @@ bool uprobe_links_regroup(struct gs_uprobe *probe, struct links *links, const ch
 	return more;
 }
 
-bool uprobe_links_have(const struct links *links, uint16_t func)
+bool uprobe_links_will_lose(const struct links *links, uint16_t func)
 {
 	for (size_t i = 0; i < links->n; i++) {
 		const struct uprobe_link_group *g = &links->groups[i];
 
-		/* The old ones still count what the new ones lack. */
-		if (g->phase == BOTH || (g->places && is_in(g, func)))
+		/* The old ones still count what the new ones lack. A group that is stuck keeps all. */
+		if (g->phase == BOTH || (g->phase != STUCK && g->places && is_in(g, func)))
 			return true;
 	}
 	return false;

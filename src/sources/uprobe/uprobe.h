@@ -107,8 +107,9 @@ struct gs_uprobe_options {
 	void (*on_python)(void *ctx, pid_t pid);
 	/* A probe of a function was placed; may be NULL. */
 	void (*on_function)(void *ctx, unsigned func, const struct gs_hit *hit);
-	/* With modes: the probes of a function in GS_MODE_OFF are off in all files: what was
-	 * called until now is counted, later calls are not. */
+	/* With modes: the probes of a function in GS_MODE_OFF are off in all files that let them
+	 * go, and in one at least: what was called until now is counted, later calls there are
+	 * not. */
 	void (*on_off)(void *ctx, unsigned func);
 	void *ctx;
 };

@@ -172,8 +172,8 @@ int uprobe_own_offset(const void *code, uint64_t *ret_off);
 bool uprobe_links_regroup(struct gs_uprobe *probe, struct links *links, const char *path,
 			  pid_t pid);
 
-/* Do probes on the function count still? */
-bool uprobe_links_have(const struct links *links, uint16_t func);
+/* Probes on the function count still, and are on their way out: not where that has failed. */
+bool uprobe_links_will_lose(const struct links *links, uint16_t func);
 
 /* --- pycall.c: calls of Python functions --- */
 
@@ -270,8 +270,10 @@ struct gs_uprobe {
 	uint64_t n_dropped;   /* notices, when processes were looked through for that last */
 	uint64_t dropped_ns;  /* when that was */
 	_Atomic bool regroup; /* a function is to go, or on its way */
-	bool off_reported[GS_FUNC_MAX]; /* it is gone */
-	uint64_t ops_found;             /* bit n: a file had what options.ops[n] names */
+	/* Functions in GS_MODE_OFF: a file has it without probes; that was reported, as soon as no
+	 * other file was still to lose them. */
+	bool off_somewhere[GS_FUNC_MAX], off_reported[GS_FUNC_MAX];
+	uint64_t ops_found; /* bit n: a file had what options.ops[n] names */
 	char attach_mode[160];
 };
 
