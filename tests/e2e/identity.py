@@ -70,7 +70,7 @@ def control(t):
 
 
 READING = {'ListSessions', 'ExportSession', 'GetHead', 'ListJobReports', 'GetStatus', 'ReadClusterStatus', 'ReadNodeStatus'}
-DELIVERING = {'Connect', 'StreamMetrics'}  # what a node does; which one is asked elsewhere
+DELIVERING = {'Link', 'Connect', 'StreamMetrics'}  # what a node does; which one is asked elsewhere
 
 
 @case('without tokens no method of gRPC changes anything over TCP', timeout=60, needs=None)
@@ -80,7 +80,7 @@ def control_by_grpc(t):
     h.session('start', 'one')
     refused, taken = set(), set()
     with h.channel() as channel:
-        for module, service in ((gp, 'Control'), (gs, 'ProfilerService')):
+        for module, service in [(m, name) for m in (gp, gs) for name in m.DESCRIPTOR.services_by_name]:
             stubs = Stubs(channel, module, service)
             for method in module.DESCRIPTOR.services_by_name[service].methods:
                 if method.name in DELIVERING:
