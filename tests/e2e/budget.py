@@ -3,6 +3,7 @@
 are made and reported, and that what was seen and what was only counted adds up. What has to be stepped down is called
 for a second at least, or more often than any machine can in the time that a step takes."""
 
+import csv
 import glob
 import json
 import os
@@ -41,14 +42,14 @@ def check_sum(t, run, name, made):
 
 @case('--max-overhead steps down, tells it, and no call is lost from the count', timeout=120)
 def steps_down(t):
-    csv = t.path('x.csv')
+    trace = t.path('x.csv')
     # 0.01 %: so little that any loop of calls passes it.
-    run = t.trace('--max-overhead', '0.01%', '--func', 'cudaGetDevice', '-o', csv,
+    run = t.trace('--max-overhead', '0.01%', '--func', 'cudaGetDevice', '-o', trace,
                   command=t.app(f'cudaGetDevice={CALLS}'))  # fmt: skip
     t.match('a step', r'--max-overhead: cudaGetDevice \(.*\) is now (added up|added up for|only counted|being taken)',
             run.err)  # fmt: skip
     check_sum(t, run, 'cudaGetDevice', CALLS)
-    with open(csv, encoding='utf-8') as f:
+    with open(trace, encoding='utf-8') as f:
         n_rows = sum(1 for _ in f) - 1
     t.equal('rows, and what is only in the summary', n_rows + losses(run, 'thinned') + losses(run, 'ring_full'),
             calls(run, 'cudaGetDevice'))  # fmt: skip
@@ -453,6 +454,34 @@ def plan(t):
     table = t.tool('trace', '--estimate', '--func', 'cudaMalloc', '--', *t.app('cudaMalloc=30'), status=0)
     if not re.search(r'^cudaMalloc +30 ', table.err, re.M):
         t.fail('table: ' + table.err)
+
+
+@case('functions that are probed for first calls alone: their cost counts, and chosen ones stay counted whatever they cost', timeout=120)
+def watched(t):
+    run = t.trace('--func', 'cudaGetDevice', command=t.app('cudaSetDevice=20000'))
+    t.equal('rows', run.summary['functions'], [])
+    t.equal('losses', run.summary['lost'], {})
+    path, options = t.path('plan.json'), ('trace', '--estimate', '--func', 'cudaGetDevice')
+    program = t.app('cudaGetDevice=30', 'cudaSetDevice=5000')
+    t.tool(*options, '--format', 'json', '--summary', path, '--', *program, status=0)
+    with open(path, encoding='utf-8') as f:
+        got = {x['function']: x for x in json.load(f)['functions']}
+    t.equal('calls, and was it chosen', {name: (x['calls'], x['watched']) for name, x in got.items()},
+            {'cudaGetDevice': (30, False), 'cudaSetDevice': (5000, True)})  # fmt: skip
+    t.true('a call costs less than an event', 0 < got['cudaSetDevice']['event_price_ns'] < got['cudaGetDevice']['event_price_ns'], got)
+    table = t.tool(*options, '--', *program, status=0).err
+    t.match('the row', r'\ncudaSetDevice +5000 +[0-9]+ +[0-9]+ ns\+ ', table)
+    t.match('what it means', r'\n\+ not chosen, but probed', table)
+    done = t.tool(*options, '--format', 'csv', '--', *program, status=0).err
+    rows = {row['function']: row['watched'] for row in csv.DictReader(done[done.index('function,'):].splitlines())}
+    t.equal('CSV', rows, {'cudaGetDevice': 'no', 'cudaSetDevice': 'yes'})
+    # What that costs is reported, although no chosen function is called.
+    t.true('cost', run.summary['tracing_cost_ppm'] > 0)
+    # So much that any other function's probes would be taken off.
+    run = t.trace('--max-overhead', '0.01%', '--func', 'cudaSetDevice', command=t.app('cudaSetDevice=300000'))
+    t.match('the last step', r'--max-overhead: cudaSetDevice \(.*\) is now only counted', run.err)
+    t.true('its probes stay', 'taken off' not in run.err, run.err)
+    t.equal('seen and counted', calls(run, 'cudaSetDevice') + losses(run, 'budget'), 300000)
 
 
 @case('--estimate of a command that has to load first: the two seconds begin with its first call', timeout=90)

@@ -174,6 +174,18 @@ static __always_inline void untimed_count(struct pt_regs *ctx, struct gs_thread 
 	t->untimed_ip = ctx->ip;
 }
 
+/* A call of a function that was not chosen: what its probe costs is known by it. */
+static __always_inline void watched_count(struct gs_thread *t, __u32 slot, __u64 cookie)
+{
+	struct gs_cell *c = cell_get(t, slot, cookie & FUNC_MASK);
+
+	if (!c)
+		return;
+	c->watched++;
+	if (cookie & GS_COOKIE_STEPPED)
+		c->watched_stepped++;
+}
+
 /* One event into the ring; false when there was no room. */
 static __always_inline bool send_call(struct gs_thread *t, __u32 slot, struct gs_frame *f,
 				      const volatile struct gs_func_desc *d, __u32 depth,
@@ -269,8 +281,10 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place, bo
 			gs_first_again(slot, id, (__u32)ctx->di);
 	}
 #endif
-	if (cookie & GS_COOKIE_WATCHED)
+	if (cookie & GS_COOKIE_WATCHED) {
+		watched_count(t, slot, cookie);
 		return false;
+	}
 	if (cookie & GS_COOKIE_STEPPED)
 		gs_step_add(slot, id, d->layer, false);
 	depth = t->depth;

@@ -196,7 +196,7 @@ static void make_step(void *ctx, const struct gs_overhead_step *s)
 static bool any_hit(const struct trace_budget *b)
 {
 	for (unsigned i = 1; i < GS_FUNC_MAX; i++)
-		if (gs_overhead_func_hits(b->budget, i))
+		if (gs_overhead_func_hits(b->budget, i) && !gs_overhead_is_watched(b->budget, i))
 			return true;
 	return false;
 }
@@ -267,7 +267,7 @@ struct row {
 	unsigned func;
 	uint64_t hits;
 	double events_ns, added_ns; /* what these would cost */
-	bool is_stepped;
+	bool is_stepped, is_watched;
 };
 
 static int compare_cost(const void *a, const void *b)
@@ -286,6 +286,7 @@ static struct row row_of(const struct trace_budget *b, unsigned func)
 	r.events_ns = gs_overhead_func_cost_in(b->budget, func, GS_MODE_EVENTS);
 	r.added_ns = gs_overhead_func_cost_in(b->budget, func, GS_MODE_AGGREGATE);
 	r.is_stepped = gs_overhead_func_steps(b->budget, func) != 0;
+	r.is_watched = gs_overhead_is_watched(b->budget, func);
 	return r;
 }
 
@@ -319,12 +320,15 @@ static void plan_row(FILE *out, enum gs_report_summary_format format, int width,
 
 	if (format == GS_SUMMARY_CSV) {
 		*gs_put_csv(text, name, 256) = '\0';
-		fprintf(out, "%s,%s,%llu,%.1f,%.6f,%.6f,%.0f,%s\r\n", text, layer,
+		fprintf(out, "%s,%s,%llu,%.1f,%.6f,%.6f,%.0f,%s,%s\r\n", text, layer,
 			(unsigned long long)row->hits, rate, events, added, price,
-			row->is_stepped ? "yes" : "no");
+			row->is_stepped ? "yes" : "no", row->is_watched ? "yes" : "no");
 	} else {
 		fprintf(out, "%-*s %10llu %9.0f %8.0f ns%s %9.2f %% %7.2f %%\n", width, name,
-			(unsigned long long)row->hits, rate, price, row->is_stepped ? "*" : " ",
+			(unsigned long long)row->hits, rate, price,
+			row->is_watched   ? "+"
+			: row->is_stepped ? "*"
+					  : " ",
 			100 * events, 100 * added);
 	}
 }
@@ -355,6 +359,7 @@ static int plan_json(const struct trace_budget *b, FILE *out, const struct row *
 		gs_doc_put_double(&doc, "calls_per_s", hits / seconds);
 		gs_doc_put_double(&doc, "event_price_ns", round(row->events_ns / hits));
 		gs_doc_put_bool(&doc, "single_stepped", row->is_stepped);
+		gs_doc_put_bool(&doc, "watched", row->is_watched);
 		gs_doc_put_double(&doc, "event_cost_ratio", row->events_ns / seconds / 1e9);
 		gs_doc_put_double(&doc, "summary_cost_ratio", row->added_ns / seconds / 1e9);
 		gs_doc_end(&doc);
@@ -370,6 +375,7 @@ int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_report_su
 	double seconds = (double)(b->last_ns - b->start_ns) / 1e9;
 	GS_FREE struct row *rows = calloc(GS_FUNC_MAX, sizeof(*rows));
 	struct row all = {0};
+	bool has_watched = false;
 	size_t n = 0;
 	int width;
 
@@ -383,6 +389,7 @@ int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_report_su
 		all.events_ns += rows[n].events_ns;
 		all.added_ns += rows[n].added_ns;
 		all.is_stepped |= rows[n].hits && rows[n].is_stepped;
+		has_watched |= rows[n].hits && rows[n].is_watched;
 		n += rows[n].hits != 0;
 	}
 	qsort(rows, n, sizeof(*rows), compare_cost);
@@ -391,7 +398,7 @@ int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_report_su
 		return plan_json(b, out, rows, n, seconds);
 	if (format == GS_SUMMARY_CSV)
 		fprintf(out, "function,layer,calls,calls_per_s,event_cost_ratio,summary_cost_ratio,"
-			     "event_price_ns,single_stepped\r\n");
+			     "event_price_ns,single_stepped,watched\r\n");
 	else
 		fprintf(out,
 			"Counted for %.1f s. Costs are of the time of one thread.\n\n"
@@ -410,5 +417,9 @@ int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_report_su
 	if (format == GS_SUMMARY_TABLE && all.is_stepped)
 		fprintf(out, "\n* its probes are single-stepped: no instruction that the kernel "
 			     "emulates was found where they must stand\n");
+	if (format == GS_SUMMARY_TABLE && has_watched)
+		fprintf(out,
+			"\n+ not chosen, but probed: calls after it may be first calls, which are "
+			"traced\n  without their times\n");
 	return fflush(out) || ferror(out) ? -EIO : 0;
 }

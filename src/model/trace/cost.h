@@ -27,6 +27,10 @@ struct gs_costs {
 struct gs_hit {
 	enum gs_cost_kind kind;
 	uint8_t n_values, n_texts;
+	/* What the probe sees keeps the traced program safe, so it stays whatever it costs; the calls
+	 * can still be only counted. */
+	bool is_kept;
+	bool is_watched; /* likewise, and its calls are never more than counted: GS_COOKIE_WATCHED */
 };
 
 #endif

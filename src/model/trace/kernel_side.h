@@ -49,6 +49,9 @@ struct gs_cell {
 	/* Single-stepped probes passed, whatever became of the call: at the entry, which is part of
 	 * its time, and where the function is left. */
 	__u64 stepped, stepped_exits;
+	/* Calls of a function that is GS_COOKIE_WATCHED, and those of them that passed a single-stepped
+	 * probe: for what they cost alone. */
+	__u64 watched, watched_stepped;
 	__s32 err_code[GS_ERR_CODES];  /* 0: unused */
 	__u32 err_count[GS_ERR_CODES]; /* codes beyond these are in errors only */
 	struct gs_use use;             /* of calls that were not sent as events */

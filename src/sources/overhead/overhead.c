@@ -20,7 +20,8 @@ struct func {
 	double cost_ns, now_ns; /* likewise */
 	uint8_t mode;
 	bool pinned;
-	_Atomic bool placed; /* it has probes of its own */
+	_Atomic bool placed;        /* it has probes of its own */
+	_Atomic bool kept, watched; /* as struct gs_hit says */
 	_Atomic uint8_t kind, n_values, n_texts;
 };
 
@@ -88,6 +89,10 @@ void gs_overhead_place(struct gs_overhead *b, unsigned func, const struct gs_hit
 		return;
 	f = &b->func[func];
 	atomic_store_explicit(&f->placed, true, memory_order_relaxed);
+	if (hit->is_kept)
+		atomic_store_explicit(&f->kept, true, memory_order_relaxed);
+	if (hit->is_watched)
+		atomic_store_explicit(&f->watched, true, memory_order_relaxed);
 	raise_to(&f->kind, (uint8_t)hit->kind);
 	raise_to(&f->n_values, hit->n_values);
 	raise_to(&f->n_texts, hit->n_texts);
@@ -97,8 +102,11 @@ void gs_overhead_place(struct gs_overhead *b, unsigned func, const struct gs_hit
 static double price_of(const struct gs_overhead *b, const struct func *f, unsigned mode)
 {
 	const struct gs_costs *p = &b->prices;
-	double ns = p->ns[f->kind][mode];
+	double ns;
 
+	if (f->watched)
+		mode = GS_MODE_COUNT;
+	ns = p->ns[f->kind][mode];
 	if (mode == GS_MODE_OFF)
 		return 0;
 	if (mode <= GS_MODE_AGGREGATE)
@@ -196,6 +204,14 @@ void gs_overhead_add_cpu(struct gs_overhead *b, uint32_t pid, uint32_t tid, uint
 	charge_unit(b, KEY_THREAD(tid), 0, 0, ns);
 }
 
+/* The mode below which the function does not go. */
+static unsigned lowest_mode(const struct func *f)
+{
+	if (f->pinned || f->watched)
+		return f->mode;
+	return f->placed && !f->kept ? GS_MODE_OFF : GS_MODE_COUNT;
+}
+
 /* The function that costs most of those that can go down; 0: none. */
 static unsigned find_costliest(const struct gs_overhead *b)
 {
@@ -204,8 +220,7 @@ static unsigned find_costliest(const struct gs_overhead *b)
 	for (unsigned i = 1; i < GS_FUNC_MAX; i++) {
 		const struct func *f = &b->func[i];
 
-		if (f->now.hits && !f->pinned &&
-		    f->mode < (f->placed ? GS_MODE_OFF : GS_MODE_COUNT) &&
+		if (f->now.hits && f->mode < lowest_mode(f) &&
 		    (!best || f->now_ns > b->func[best].now_ns))
 			best = i;
 	}
@@ -319,6 +334,11 @@ void gs_overhead_tick(struct gs_overhead *b, uint64_t now_ns, double *ret_ratio,
 enum gs_mode gs_overhead_mode(const struct gs_overhead *b, unsigned func)
 {
 	return func < GS_FUNC_MAX ? b->func[func].mode : GS_MODE_EVENTS;
+}
+
+bool gs_overhead_is_watched(const struct gs_overhead *b, unsigned func)
+{
+	return func < GS_FUNC_MAX && b->func[func].watched;
 }
 
 uint64_t gs_overhead_func_hits(const struct gs_overhead *b, unsigned func)

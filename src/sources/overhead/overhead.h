@@ -43,6 +43,7 @@ void gs_overhead_pin(struct gs_overhead *budget, unsigned func);
 
 /* Calls of the function pass such a probe; of several the most expensive counts. Until then it is a
  * GS_COST_CALL, and has no probes of its own to be taken off (spans, whose names share probes).
+ * Probes that are kept are never taken off, and no step is made for a function that is watched.
  * Any thread. */
 void gs_overhead_place(struct gs_overhead *budget, unsigned func, const struct gs_hit *hit);
 
@@ -74,6 +75,9 @@ void gs_overhead_tick(struct gs_overhead *budget, uint64_t now_ns, double *ret_r
 		      void (*step)(void *ctx, const struct gs_overhead_step *step), void *ctx);
 
 enum gs_mode gs_overhead_mode(const struct gs_overhead *budget, unsigned func);
+
+/* Was the function not chosen, and is it probed for what comes after its calls (gs_hit.is_watched)? */
+bool gs_overhead_is_watched(const struct gs_overhead *budget, unsigned func);
 
 /* Of the whole run, for tables. */
 uint64_t gs_overhead_func_hits(const struct gs_overhead *budget, unsigned func);

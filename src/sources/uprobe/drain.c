@@ -125,8 +125,8 @@ static void hand_over_hits(struct gs_uprobe *probe, const struct gs_uprobe_handl
 	if (!h->hits || !uprobe_thread_is_mapped(&probe->kernel, slot))
 		return;
 	now.traced = c->calls + c->refused;
-	now.counted = c->inner + c->skipped;
-	now.stepped = c->stepped;
+	now.counted = c->inner + c->skipped + c->watched;
+	now.stepped = c->stepped + c->watched_stepped;
 	now.stepped_exits = c->stepped_exits;
 	more = (struct gs_hits){.func = now.func,
 				.traced = now.traced - before->traced,

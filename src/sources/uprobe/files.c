@@ -230,6 +230,9 @@ void uprobe_files_report_cost(struct gs_uprobe *probe, const struct gs_attach_pl
 		hit.kind = GS_COST_PYTHON;
 	} else if (p->family > GS_FAMILY_MPI) {
 		hit.kind = GS_COST_SCOPE;
+	} else if (uprobe_leaves_first_calls(probe)) {
+		hit.is_kept = gs_func_by_id(p->func)->desc.post >= GS_POST_SET_DEVICE;
+		hit.is_watched = p->cookie & GS_COOKIE_WATCHED;
 	}
 	probe->options.on_function(probe->options.ctx, p->func, &hit);
 }

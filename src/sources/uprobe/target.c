@@ -69,8 +69,7 @@ int uprobe_target_config(struct gs_uprobe *probe, struct gs_kernel_config *confi
 		.py_func = probe->selection.py_func,
 		.account = probe->features.task_storage &&
 			   !(o->disabled_features & GS_DISABLED_ACCOUNT),
-		.first_calls = probe->features.session && !probe->features.return_is_kept &&
-			       !(o->disabled_features & GS_DISABLED_RETURN_PROBES),
+		.first_calls = uprobe_leaves_first_calls(probe),
 		.pid_namespace = gs_pid_namespace(),
 	};
 	if (o->all)

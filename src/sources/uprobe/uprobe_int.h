@@ -277,6 +277,13 @@ struct gs_uprobe {
 	char attach_mode[160];
 };
 
+/* Are calls of CUDA that may be cancellation points left without a return probe, one by one? */
+static inline bool uprobe_leaves_first_calls(const struct gs_uprobe *probe)
+{
+	return probe->features.session && !probe->features.return_is_kept &&
+	       !(probe->options.disabled_features & GS_DISABLED_RETURN_PROBES);
+}
+
 /* The id whose probes and mode a function has: all Python functions share those of one. */
 static inline uint16_t uprobe_placed_as(const struct gs_uprobe *probe, uint16_t id)
 {

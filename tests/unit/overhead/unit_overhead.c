@@ -429,6 +429,37 @@ static void steps_where_left(void **state)
 	near(gs_overhead_func_cost_ns(b, 7), 66e6 + 62.34e6);
 }
 
+/* What the safety of the traced program needs is only counted at last, and not taken off; what was
+ * not chosen costs as much as counting, has no steps of its own, and others pay for it. */
+static void kept_and_watched(void **state)
+{
+	BUDGET *b = gs_overhead_new(&prices, 0.02);
+	struct steps steps;
+
+	gs_overhead_place(b, 7, &(struct gs_hit){.kind = GS_COST_CALL, .is_kept = true});
+	gs_overhead_place(
+		b, 8, &(struct gs_hit){.kind = GS_COST_CALL, .is_kept = true, .is_watched = true});
+	place(b, 9, 9);
+	assert_false(gs_overhead_is_watched(b, 7));
+	assert_true(gs_overhead_is_watched(b, 8));
+	assert_false(gs_overhead_is_watched(b, GS_FUNC_MAX));
+	tick(b, 0, &steps);
+	hits(b, 1, 7, 100000, 0);
+	hits(b, 1, 8, 0, 200000);
+	hits(b, 1, 9, 1000, 0);
+	cpu(b, 1, 500);
+	near(tick(b, 500, &steps), (100000 * 1000 + 200000 * 390 + 1000 * 1000) / 500e6);
+	assert_string_equal(steps.text, "7>3(200000/s 20.00%) 9>4(2000/s 0.20%) ");
+	for (unsigned mode = GS_MODE_EVENTS; mode < GS_MODE_OFF; mode++)
+		near(gs_overhead_func_cost_in(b, 8, mode), 200000 * 390);
+	assert_int_equal(gs_overhead_mode(b, 8), GS_MODE_EVENTS);
+	hits(b, 1, 7, 0, 100000);
+	hits(b, 1, 8, 0, 200000);
+	cpu(b, 1, 500);
+	tick(b, 1000, &steps);
+	assert_int_equal(steps.n, 0);
+}
+
 /* What must be understood is not touched, whatever it costs. */
 static void pinned(void **state)
 {
@@ -515,6 +546,7 @@ int main(void)
 		cmocka_unit_test(prices_of_places),
 		cmocka_unit_test(steps_where_left),
 		cmocka_unit_test(pinned),
+		cmocka_unit_test(kept_and_watched),
 		cmocka_unit_test(many_threads),
 		cmocka_unit_test(short_intervals),
 	};
