@@ -241,6 +241,12 @@ static void advice_names_the_directive(void **state)
 	v = judge(JOB(SERIAL, {GS_FIGURE_INPUT, 80}));
 	assert_non_null(advice(&v, "input"));
 	assert_null(advice(&v, "serial"));
+	/* Fewer threads help no loop whose queue of batches is empty, though that waits as locks do. */
+	v = judge(JOB({GS_FIGURE_LOCK, 62}, {GS_FIGURE_INPUT, 68}));
+	assert_non_null(advice(&v, "input"));
+	assert_null(advice(&v, "locks"));
+	v = judge(JOB({GS_FIGURE_LOCK, 62}, {GS_FIGURE_INPUT, 0}));
+	assert_non_null(advice(&v, "locks"));
 	/* Others have the processors: it is not known how many it could use. */
 	v = judge(JOB(CPU(32), {GS_FIGURE_CORES, 2}, {GS_FIGURE_CPUS, 0.64}, {GS_FIGURE_TAKEN, 68},
 		      {GS_FIGURE_CPU_DEMAND, 100}, {GS_FIGURE_COMPUTE, 100}));
