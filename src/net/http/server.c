@@ -39,6 +39,14 @@ void http_settings_free(struct settings **ref)
 
 #define TURNED_AWAY_MAX 32 /* at once; more are closed without a word */
 
+/* One that was accepted a moment ago, many others after it: its request may be there, unread. */
+static bool has_said_something(const struct conn *c)
+{
+	char byte;
+
+	return !c->tls && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 /* Who asks for a place when there is none left, or none of its share, gets that of a connection
  * that waits for its client: for a handshake, for the rest of a request, for the next one, for a
  * reply to be taken. False: no such is there. */
@@ -54,8 +62,12 @@ static bool make_room(struct gs_http *h, uint64_t peer)
 		c = (struct conn *)((char *)victim - offsetof(struct conn, place));
 		h->evicted++;
 		gs_share_leave(&h->places, &c->place);
-		if (c->state == READ && c->in.bytes && h->n_turned_away < TURNED_AWAY_MAX)
+		if (c->state != READ || h->n_turned_away >= TURNED_AWAY_MAX)
+			http_conn_close(h, c);
+		else if (c->in.bytes)
 			http_conn_turn_away(h, c);
+		else if (has_said_something(c))
+			http_conn_hear(h, c);
 		else
 			http_conn_close(h, c);
 		return true;

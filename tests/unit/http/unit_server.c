@@ -418,6 +418,48 @@ static void slow_clients_make_room(void **state)
 		close(fd[i]);
 }
 
+/* What happens between two connections that are accepted in one turn: the linker has this called. */
+static void (*_Atomic before_accept)(void);
+
+int __real_accept4(int fd, struct sockaddr *address, socklen_t *bytes, int flags);
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *bytes, int flags);
+
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *bytes, int flags)
+{
+	if (before_accept)
+		before_accept();
+	return __real_accept4(fd, address, bytes, flags);
+}
+
+static int early_fd, silent_fd[8], accepts;
+
+/* Before the second one: others are there already, and the first one sends its request. */
+static void come_together(void)
+{
+	static const char text[] =
+		"GET /open HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+
+	if (++accepts != 2)
+		return;
+	for (size_t i = 0; i < GS_ARRAY_LEN(silent_fd); i++)
+		silent_fd[i] = dial();
+	assert_int_equal(write(early_fd, text, sizeof(text) - 1), sizeof(text) - 1);
+	before_accept = NULL;
+}
+
+/* One whose request came while others were accepted is not closed without a word. */
+static void who_asks_among_silent_ones_is_heard(void **state)
+{
+	before_accept = come_together;
+	early_fd = dial();
+	assert_int_equal(read_answer(early_fd, NULL), 503);
+	assert_non_null(strstr(answer, "Retry-After: 1\r\n"));
+	assert_true(stats_now().evicted > 0);
+	close(early_fd);
+	for (size_t i = 0; i < GS_ARRAY_LEN(silent_fd); i++)
+		close(silent_fd[i]);
+}
+
 /* An address whose connections are all at work gets no more, and hears why. */
 static void an_address_has_its_share(void **state)
 {
@@ -467,6 +509,8 @@ int main(void)
 
 	const struct CMUnitTest small[] = {
 		cmocka_unit_test_setup_teardown(slow_clients_make_room, start_small, stop),
+		cmocka_unit_test_setup_teardown(who_asks_among_silent_ones_is_heard, start_small,
+						stop),
 		cmocka_unit_test_setup_teardown(an_address_has_its_share, start_small, stop),
 	};
 
