@@ -147,6 +147,7 @@ def check_account(job):
     for name, seconds in times.items():
         # What is not known by cause is null there and in "other" here.
         assert seconds is None or abs(seconds - parts.get(name, 0)) < 0.01, (name, account, times)
+    assert account['not_known_apart'] == [] and 'shown_by' not in account, account  # it has no GPU
     assert set(parts) <= set(times) and all(x['source'] for x in account['components']), account
 
 

@@ -484,6 +484,10 @@ def launches(t):
     whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE)
     found = whole['jobs'][0]
     t.equal('class', found['classification']['type'], 'GPU-launch-bound')
+    # Its calls are counted, not timed: what they took is in other parts of its time, and that is said.
+    account = found['wall_account']
+    t.equal('not known apart', account['not_known_apart'], ['gpu_wait', 'cuda', 'nccl'])
+    t.equal('where to see it', account['shown_by'], 'gpuscope trace -p PID')
     t.true('launches', found['figures']['launches_per_second'] > 1000, found['figures'])
     t.equal('no collectives', found['figures']['collective_percent'], 0)
     t.equal('nothing lost', whole['monitoring_session']['lost'], None)

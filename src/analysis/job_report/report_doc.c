@@ -9,6 +9,7 @@
 
 #include "core/base/mem.h"
 #include "analysis/job_report/report_int.h"
+#include "model/trace/account.h"
 
 /* Whole seconds, as the documented report has them: older readers take no fractions. */
 static void put_seconds(struct gs_doc *doc, const char *key, int64_t wall_ns)
@@ -269,6 +270,19 @@ static void put_times(struct gs_doc *doc, const struct gs_job_report *job,
 	gs_doc_end(doc);
 }
 
+static void put_hidden(struct gs_doc *doc, const struct gs_job_report *job)
+{
+	static const unsigned hidden[] = {GS_PART_GPU_WAIT, GS_PART_CUDA, GS_PART_NCCL};
+	size_t n = GS_JOB_HIDES_CALLS(job) ? GS_ARRAY_LEN(hidden) : 0;
+
+	gs_doc_begin_list(doc, "not_known_apart", n);
+	for (size_t i = 0; i < n; i++)
+		gs_doc_put_text(doc, NULL, gs_account_part_name(hidden[i]));
+	gs_doc_end(doc);
+	if (n)
+		gs_doc_put_text(doc, "shown_by", "gpuscope trace -p PID");
+}
+
 /* With the words of `account` in a summary of calls; of that name is a job's account of Slurm. */
 static void put_wall_account(struct gs_doc *doc, const struct gs_job_report_session *s,
 			     const struct gs_job_report *job,
@@ -295,6 +309,7 @@ static void put_wall_account(struct gs_doc *doc, const struct gs_job_report_sess
 		gs_doc_end(doc);
 	}
 	gs_doc_end(doc);
+	put_hidden(doc, job);
 	gs_doc_end(doc);
 }
 

@@ -241,6 +241,8 @@ static void put_times(struct gs_pen *pen, const struct gs_job_report_session *s,
 		gs_pen_puts(pen, "</td></tr>\n");
 	}
 	gs_job_report_html_table_end(pen);
+	if (GS_JOB_HIDES_CALLS(job))
+		gs_pen_puts(pen, "<p class=dim>" GS_JOB_HIDDEN_TEXT "</p>\n");
 }
 
 /* --- tables --- */

@@ -82,6 +82,11 @@ uint64_t gs_job_report_account(const struct gs_job_report_session *s,
 			       const struct gs_job_report *job,
 			       struct gs_job_report_part ret_parts[GS_JOB_PARTS]);
 
+/* A job with GPUs: calls of CUDA are counted, not timed, so their time is in these parts, unknown. */
+#define GS_JOB_HIDES_CALLS(job) ((job)->figures.v[GS_FIGURE_N_GPUS] > 0)
+#define GS_JOB_HIDDEN_TEXT                                                                         \
+	"time in CUDA and NCCL calls is not known apart: see gpuscope trace -p PID"
+
 /* --- report_detail.c: what the job's threads did, row by row --- */
 
 #define GS_JOB_ROW_BYTES 400

@@ -117,6 +117,8 @@ static void put_times(struct gs_page *page, const struct gs_job_report_session *
 		snprintf(line + n, sizeof(line) - (size_t)n, "; together %s",
 			 gs_fmt_ns(ns, all_ns));
 	put_row(page, "threads", GS_INK_PLAIN, n ? line : "no time was spent");
+	if (GS_JOB_HIDES_CALLS(job))
+		put_row(page, "", GS_INK_PLAIN, GS_JOB_HIDDEN_TEXT);
 }
 
 static void put_counts(struct gs_page *page, const struct gs_job_report *job)
