@@ -44,14 +44,14 @@ def units():
     return os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(harness.gpuscope))), 'packaging', 'systemd')
 
 
-def children(pid, word):
-    """The children with this word in their command line."""
+def children(pid, word=None):
+    """The children, or those with this word in their command line."""
     found = []
     for path in glob.glob(f'/proc/{pid}/task/*/children'):
         with contextlib.suppress(OSError):  # the thread has ended
             for child in read_text(path).split():
                 with contextlib.suppress(OSError):
-                    found += [int(child)] if word in read_text(f'/proc/{child}/cmdline').split('\0') else []
+                    found += [int(child)] if not word or word in read_text(f'/proc/{child}/cmdline').split('\0') else []
     return found
 
 
