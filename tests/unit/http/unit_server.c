@@ -431,7 +431,8 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *bytes, int flags
 	return __real_accept4(fd, address, bytes, flags);
 }
 
-static int early_fd, silent_fd[8], accepts;
+static _Atomic int early_fd;
+static int silent_fd[8], accepts; /* the server's thread sets them, until before_accept is NULL */
 
 /* Before the second one: others are there already, and the first one sends its request. */
 static void come_together(void)
@@ -441,6 +442,8 @@ static void come_together(void)
 
 	if (++accepts != 2)
 		return;
+	while (early_fd < 0)
+		usleep(100);
 	for (size_t i = 0; i < GS_ARRAY_LEN(silent_fd); i++)
 		silent_fd[i] = dial();
 	assert_int_equal(write(early_fd, text, sizeof(text) - 1), sizeof(text) - 1);
@@ -450,11 +453,13 @@ static void come_together(void)
 /* One whose request came while others were accepted is not closed without a word. */
 static void who_asks_among_silent_ones_is_heard(void **state)
 {
+	early_fd = -1;
 	before_accept = come_together;
 	early_fd = dial();
 	assert_int_equal(read_answer(early_fd, NULL), 503);
 	assert_non_null(strstr(answer, "Retry-After: 1\r\n"));
 	assert_true(stats_now().evicted > 0);
+	assert_null(before_accept);
 	close(early_fd);
 	for (size_t i = 0; i < GS_ARRAY_LEN(silent_fd); i++)
 		close(silent_fd[i]);
