@@ -385,7 +385,11 @@ static void look_at_thread(struct gs_host_taskstats *w, struct process *p, uint3
 		}
 		read_switches(w, g, t, !first, now_ns);
 	}
-	moments_add(first ? &g->first : &g->last, now_ns);
+	/* Who joins a job later does not make it shorter. */
+	if (!first)
+		moments_add(&g->last, now_ns);
+	else if (!g->total.to_ns)
+		moments_add(&g->first, now_ns);
 	find_cause(w, g, t, now.state);
 	g->no_queue |= !now.has_queue;
 	cpu = growth_since(now.cpu_ns, t->cpu_ns);

@@ -38,9 +38,10 @@ struct gs_host_taskstats_total { /* of one group, since it was first looked at *
 	uint32_t n_processes_seen;     /* in all */
 	int64_t rss_bytes, rss_peak_bytes;
 	uint64_t failed_reads; /* files that are there and could not be read */
-	/* Boot clock: when its threads were read first and last, on average. Each one's time is that
-	 * between its own readings, so all times together are the number of threads times to_ns -
-	 * from_ns. from_ns 0: no thread was there before; to_ns 0: none was looked at again. */
+	/* Boot clock: when the threads that were there at the first look were read first, and all of
+	 * the last look last, on average. Each one's time is that between its own readings, so, as long as none
+	 * comes or goes, all times together are the number of threads times to_ns - from_ns.
+	 * from_ns 0: no thread was there before; to_ns 0: none was looked at again. */
 	uint64_t from_ns, to_ns;
 	uint32_t n_cores;       /* that its processes may run on; 0 unknown */
 	uint64_t unseen_cpu_ns; /* of the CPU time: of what came and went between looks */

@@ -183,6 +183,15 @@ static void slow_readings(void **state)
 	assert_true(3 * (total.to_ns - poll_ns) >= 200000000);
 	assert_true(3 * (total.to_ns - total.from_ns) <= sum + 9);
 	assert_true(3 * (total.to_ns - total.from_ns) + 9 >= sum);
+	/* One that joins later, and was there before, leaves the beginning where it is. */
+	begin_ns = total.from_ns;
+	snprintf(command, sizeof(command),
+		 "cd %s && mkdir -p 5/task/5 && cp 7/stat 5/stat && cp 7/stat 5/task/5/stat", root);
+	assert_int_equal(system(command), 0);
+	assert_int_equal(gs_host_taskstats_add(w, 0, 5, false), 0);
+	gs_host_taskstats_total(w, 0, &total);
+	assert_int_equal(total.n_processes_seen, 2);
+	assert_true(total.from_ns == begin_ns);
 	gs_host_taskstats_close(&w);
 	while (wait(NULL) > 0)
 		;
