@@ -412,13 +412,13 @@ int gs_head_annotate(struct gs_head *head, struct gs_store *store,
 
 	if (!mark->name[0] || strlen(mark->name) >= sizeof(m.name) || mark->n_values > 64)
 		return gs_err_set(err, -EINVAL,
-				  "a mark has a name of 1 to %zu bytes and at most 64 "
+				  "an annotation has a name of 1 to %zu bytes and at most 64 "
 				  "values",
 				  sizeof(m.name) - 1);
 	values = values_text(mark);
 	if (!values)
 		return gs_err_set(err, -EINVAL,
-				  "a mark's name and keys are text without control "
+				  "an annotation's name and keys are text without control "
 				  "characters, its values are finite numbers");
 	snprintf(m.kind, sizeof(m.kind), "%s", mark->kind);
 	snprintf(m.name, sizeof(m.name), "%s", mark->name);
