@@ -153,6 +153,8 @@ def document(t):
             ids.append(o['operationId'])
             t.equal(f'{what}: keys', set(o) - {'operationId', 'summary', 'parameters', 'requestBody', 'responses', 'security', 'x-role'}, set())
             t.true(f'{what}: summary', o['summary'])
+            if method == 'delete':  # as `gpuscope session` calls it
+                t.match(f'{what}: its word', '^Delete ', o['summary'])
             names = [(p['in'], p['name']) for p in o['parameters']]
             t.equal(f'{what}: each parameter once', len(names), len(set(names)))
             t.equal(f'{what}: those of the path', [n for where, n in names if where == 'path'], re.findall(r'\{(\w+)\}', path))

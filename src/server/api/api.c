@@ -24,7 +24,7 @@ const struct gs_live_endpoint api_endpoints[] = {
 	 api_sessions},
 	{"/api/v1/sessions", POST, false, true, "", "Start a session", api_session_start},
 	{"/api/v1/sessions/{}", GET, false, false, "id", "A session, by id or name", api_session},
-	{"/api/v1/sessions/{}", DELETE, false, true, "id", "Forget a session", api_session_delete},
+	{"/api/v1/sessions/{}", DELETE, false, true, "id", "Delete a session", api_session_delete},
 	{"/api/v1/sessions/{}/stop", POST, false, true, "id", "Stop it", api_session_stop},
 	{"/api/v1/sessions/{}/resume", POST, false, true, "id", "Go on with it",
 	 api_session_resume},
