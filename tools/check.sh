@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Everything that must be right before a change is taken, ending in one line of totals. CHECK_PARTS
-# chooses: "style tests asan tsan fuzz release" (all), or "unit" of the tests (make check-fast).
+# chooses: "style tests gswarm asan tsan fuzz release" (all), or "unit" of the tests (make check-fast).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
-parts=${CHECK_PARTS:-style tests asan tsan fuzz release}
+parts=${CHECK_PARTS:-style tests gswarm asan tsan fuzz release}
 results=build/check
 mkdir -p "$results"
 rm -f "$results"/*
@@ -107,6 +107,7 @@ fi
 # priority and on one processor. The steps below find them built, or say what is wrong with them.
 build_others() {
 	local quiet=(nice -n 19 taskset -c "$(($(nproc) - 1))")
+	has gswarm && "${quiet[@]}" tools/without_gswarm.sh --build
 	has asan && "${quiet[@]}" make --no-print-directory asan
 	has release && "${quiet[@]}" make --no-print-directory release
 	has tsan && "${quiet[@]}" tools/tsan.sh --build
@@ -124,6 +125,7 @@ if has tests; then
 	wait
 	again plain build
 fi
+has gswarm && step "without the interface of gswarm-profiler" tools/without_gswarm.sh
 if has asan; then
 	export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99:allocator_may_return_null=1
 	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
