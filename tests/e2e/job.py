@@ -2,6 +2,7 @@
 """gpuscope job on loads that are known: classes, scores, times that sum to wall time, formats,
 selections, comparison; once with probes and once with what procfs tells."""
 import calendar
+import contextlib
 import csv
 import fcntl
 import io
@@ -240,6 +241,40 @@ def loader_keeps_up(t, config):
         c, f = job['classification'], job['figures']
         assert c['type'] not in ('Input-bound', 'Lock-bound', 'Network-bound'), (workers, c, f)
         assert not {a['rule'] for a in c['advice']} & {'input', 'locks', 'network'}, (workers, c['advice'])
+
+
+BARRIERS = '''
+static volatile double sums[2 * 16];
+int main(void)
+{
+    for (;;) {
+#pragma omp parallel for num_threads(2) schedule(static, 1)
+        for (int i = 0; i < 2; i++)
+            for (long k = 0; k < 3000000; k++)
+                sums[i * 16] += 1;
+    }
+}
+'''
+
+
+# Each waits at the barrier in the call that locks use, for one that has done its part later.
+@case('two threads that meet at barriers, on a processor that others use: short of processors, not of locks')
+def barriers(t):
+    with open(t.path('barriers.c'), 'w', encoding='ascii') as f:
+        f.write(BARRIERS)
+    gcc = ['gcc', '-O1', '-fopenmp', '-o', t.path('barriers'), t.path('barriers.c')]
+    if not shutil.which('gcc') or subprocess.run(gcc, capture_output=True).returncode:
+        raise Skip('gcc -fopenmp makes no programs here')
+    cpu = max(os.sched_getaffinity(0))
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(Load(t, [sys.executable, '-c', BURN], cpu=cpu))
+        with Load(t, ['env', 'OMP_WAIT_POLICY=passive', t.path('barriers')], cpu=cpu) as load:
+            job = one(t, load, '', seconds='6')
+    c, f, times = job['classification'], job['figures'], job['thread_seconds']
+    t.true('they wait at the barrier', times['lock'] > 0, times)
+    t.true('no locks', c['type'] == 'CPU-starved' and f['lock_percent'] < 10, (c, f, times))
+    t.true('no advice about them', 'locks' not in {a['rule'] for a in c['advice']}, c['advice'])
 
 
 @each_way('two dozen threads that compute, sleep and wait, more than there are processors: their times sum to wall time')

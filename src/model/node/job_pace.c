@@ -7,7 +7,9 @@
  *
  * Of a process, the threads that work most set the pace. What others wait for counts as far as it
  * is like what those wait for: threads that share a lock all wait for it, while a pool without
- * work, or a thread that writes to a queue, waits in the same calls for something to do.
+ * work, or a thread that writes to a queue, waits in the same calls for something to do. And who
+ * waits for a thread that lacks a processor, at a barrier or for a lock in its hands, lacks that
+ * processor too.
  */
 #include "model/node/job_usage.h"
 
@@ -24,6 +26,7 @@
 struct wait {
 	double counted_ns; /* as one that sets the pace */
 	double parked_ns;  /* the rest of the threads that do not */
+	double held_up_ns; /* for a thread that waited for a processor */
 };
 
 static double smaller_of(double a, double b)
@@ -86,6 +89,24 @@ static struct wait wait_of(const struct gs_job_pace_process *p, double ns, doubl
 			     .parked_ns = ns - smaller_of(ns, factor * lead_ns)};
 }
 
+static double queue_ns(const struct gs_taskstats *w)
+{
+	return smaller_of((double)w->time_ns[GS_TIME_RUNQUEUE],
+			  QUEUE_MOST * (double)w->time_ns[GS_TIME_CPU]);
+}
+
+/* What the threads that set the pace waited for another one that waited for a processor: as long as
+ * a thread at work does. That lengthens a wait for a lock just so, and is all of one at a barrier. */
+static double held_up_ns(const struct gs_job_pace_process *p, double factor)
+{
+	const struct gs_taskstats_lead *lead = p->lead;
+	double n = factor;
+
+	if (lead->lived_ns && lead->wall_ns > lead->lived_ns)
+		n *= (double)lead->wall_ns / (double)lead->lived_ns;
+	return queue_ns(p->work) / factor * smaller_of(1, n - 1);
+}
+
 /* Whether the other threads wait for locks as much as the one that sets the pace, for what they do. */
 static bool shares_locks(const struct gs_job_pace_process *p, double lock)
 {
@@ -102,14 +123,21 @@ static bool shares_locks(const struct gs_job_pace_process *p, double lock)
 static struct wait wait_for_locks(const struct gs_job_pace_process *p)
 {
 	const struct gs_taskstats_lead *lead = p->lead;
-	double ns = lock_ns(p->work), most = ns;
+	double ns = lock_ns(p->work), most = ns, factor;
+	struct wait w;
 
 	if (!lead)
 		return (struct wait){.counted_ns = ns};
 	if (lead->wall_ns < 1.5 * (double)lead->lived_ns && !shares_locks(p, ns))
 		most = (double)gs_job_pace_busy_ns(p->work) - (double)lead->busy_ns +
 		       (double)p->others_ns;
-	return wait_of(p, ns, (double)lead->lock_ns, most);
+	w = wait_of(p, ns, (double)lead->lock_ns, most);
+	factor = lead->busy_ns ? (double)gs_job_pace_busy_ns(p->work) / (double)lead->busy_ns : 0;
+	if (factor >= 1) {
+		w.held_up_ns = smaller_of(w.counted_ns, factor * held_up_ns(p, factor));
+		w.counted_ns -= w.held_up_ns;
+	}
+	return w;
 }
 
 /* Time in which a process waited for data that its workers did not work on either. */
@@ -131,9 +159,9 @@ void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_job_pace_process 
 	const struct gs_taskstats *w = p->work;
 	const __u64 *t = w->time_ns;
 	double cpu = (double)t[GS_TIME_CPU], disk = (double)t[GS_TIME_DISK];
-	double queue = smaller_of((double)t[GS_TIME_RUNQUEUE], QUEUE_MOST * cpu);
 	double gpu = (double)t[GS_TIME_GPU], net = network_ns(p), active, waited;
 	struct wait lock = wait_for_locks(p);
+	double queue = queue_ns(w) + lock.held_up_ns;
 	struct wait wire = wait_of(p, net, p->lead ? (double)p->lead->wire_ns : 0, net);
 	double wall =
 		(double)(gs_taskstats_wall_ns(w) - w->idle_ns) - lock.parked_ns - wire.parked_ns;

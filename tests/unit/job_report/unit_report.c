@@ -139,8 +139,8 @@ static void helpers_decide_nothing(void **state)
 
 /* Seconds of ten: of all threads, and of the one that sets the pace. */
 struct paced {
-	double cpu, lock, network, pipe, sleep;
-	double lead_cpu, lead_lock, lead_network;
+	double cpu, queue, lock, network, pipe, sleep;
+	double lead_cpu, lead_queue, lead_lock, lead_network;
 	double others; /* the rest of the job was at work */
 	double workers;
 	uint64_t pipe_reads, socket_reads;
@@ -150,6 +150,7 @@ struct paced {
 static void paced_process(struct gs_job_pace *pace, const struct paced *p)
 {
 	const struct gs_taskstats w = {.time_ns = {[GS_TIME_CPU] = (uint64_t)(p->cpu * S),
+						   [GS_TIME_RUNQUEUE] = (uint64_t)(p->queue * S),
 						   [GS_TIME_LOCK] = (uint64_t)(p->lock * S),
 						   [GS_TIME_NETWORK] = (uint64_t)(p->network * S),
 						   [GS_TIME_PIPE] = (uint64_t)(p->pipe * S),
@@ -157,11 +158,12 @@ static void paced_process(struct gs_job_pace *pace, const struct paced *p)
 				       .switches_voluntary = 10000,
 				       .io = {[GS_IO_PIPE] = {.reads = p->pipe_reads},
 					      [GS_IO_SOCKET] = {.reads = p->socket_reads}}};
-	const struct gs_taskstats_lead lead = {.busy_ns = (uint64_t)(p->lead_cpu * S),
-					       .lock_ns = (uint64_t)(p->lead_lock * S),
-					       .wire_ns = (uint64_t)(p->lead_network * S),
-					       .wall_ns = 10 * S,
-					       .lived_ns = 10 * S};
+	const struct gs_taskstats_lead lead = {
+		.busy_ns = (uint64_t)((p->lead_cpu + p->lead_queue) * S),
+		.lock_ns = (uint64_t)(p->lead_lock * S),
+		.wire_ns = (uint64_t)(p->lead_network * S),
+		.wall_ns = 10 * S,
+		.lived_ns = 10 * S};
 
 	gs_job_pace_add(pace,
 			&(struct gs_job_pace_process){.work = &w,
@@ -219,6 +221,55 @@ static void threads_that_set_the_pace_decide(void **state)
 	assert_true(f.v[GS_FIGURE_LOCK] < 5 && f.v[GS_FIGURE_IDLE] > 70);
 	f = paced_figures(&shared, 1);
 	assert_true(is_near(f.v[GS_FIGURE_LOCK], 75));
+}
+
+/* On processors that others use, too. */
+static void who_waits_for_a_processor_holds_up_the_rest(void **state)
+{
+	/* Two that wait for each other at barriers: alone, they would hardly wait. */
+	const struct paced barrier = {.cpu = 0.9,
+				      .queue = 18.4,
+				      .lock = 0.7,
+				      .lead_cpu = 0.5,
+				      .lead_queue = 9.1,
+				      .lead_lock = 0.4};
+	/* Two that share a lock, alone and not: half of their time, either way. */
+	const struct paced alone = {.cpu = 10, .lock = 10, .lead_cpu = 5, .lead_lock = 5};
+	const struct paced beside = {.cpu = 5,
+				     .queue = 5,
+				     .lock = 10,
+				     .lead_cpu = 2.5,
+				     .lead_queue = 2.5,
+				     .lead_lock = 5};
+	/* Eight that do. */
+	const struct paced fight = {.cpu = 2,
+				    .queue = 8,
+				    .lock = 70,
+				    .lead_cpu = 0.3,
+				    .lead_queue = 1,
+				    .lead_lock = 8.7};
+	/* One thread alone, and a pool without work. */
+	const struct paced pool = {.cpu = 2.5,
+				   .queue = 2.5,
+				   .lock = 75,
+				   .lead_cpu = 2.5,
+				   .lead_queue = 2.5,
+				   .lead_lock = 5,
+				   .others = 5};
+	struct gs_figures f;
+
+	(void)state;
+	f = paced_figures(&barrier, 1);
+	assert_true(f.v[GS_FIGURE_LOCK] < 1 && f.v[GS_FIGURE_COMPUTE] > 99);
+	f = paced_figures(&alone, 1);
+	assert_true(is_near(f.v[GS_FIGURE_LOCK], 50));
+	f = paced_figures(&beside, 1);
+	assert_true(is_near(f.v[GS_FIGURE_LOCK], 50));
+	f = paced_figures(&fight, 1);
+	assert_true(f.v[GS_FIGURE_LOCK] > 80);
+	/* Nothing of its own process holds it up. */
+	f = paced_figures(&pool, 1);
+	assert_true(is_near(f.v[GS_FIGURE_LOCK], 67));
 }
 
 static void who_waits_for_its_workers_waits_for_input(void **state)
@@ -514,6 +565,7 @@ int main(void)
 		cmocka_unit_test(figures_are_normalised),
 		cmocka_unit_test(helpers_decide_nothing),
 		cmocka_unit_test(threads_that_set_the_pace_decide),
+		cmocka_unit_test(who_waits_for_a_processor_holds_up_the_rest),
 		cmocka_unit_test(who_waits_for_its_workers_waits_for_input),
 		cmocka_unit_test(what_is_not_known_is_no_figure),
 		cmocka_unit_test(without_a_limit_memory_is_of_the_machine),
