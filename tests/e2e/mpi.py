@@ -29,6 +29,25 @@ def build(t, kind, source='self_count.c', extra=()):
     return program, launcher
 
 
+def linked_in(kind):
+    """Arguments that put MPI into the program itself: its archive, and the libraries that the shared one needs."""
+    show = subprocess.run([kind[0], '-show'], capture_output=True, text=True).stdout if shutil.which(kind[0]) else ''
+    for archive in glob.glob('/usr/lib/*/libmpich.a') if '-lmpich' in show else []:
+        ldd = subprocess.run(['ldd', archive[:-1] + 'so'], capture_output=True, text=True).stdout
+        needed = [line.split()[2] for line in ldd.splitlines() if ' => /' in line and '/libc.so' not in line]
+        return [word for word in show.split()[1:] if word != '-lmpich'] + [archive, *needed]
+    raise Skip('no libmpich.a (package libmpich-dev)')
+
+
+def build_linked_in(t, kind):
+    """A program that has no library of MPI."""
+    archive = linked_in(kind)
+    program, launcher = build(t, ('gcc', kind[1]), extra=archive)
+    ldd = subprocess.run(['ldd', program], capture_output=True, text=True, check=True).stdout
+    t.true('no library of MPI', 'libmpi' not in ldd, ldd)
+    return program, launcher
+
+
 def environment(t):
     # Ranks of one machine; no network, no ssh.
     return t.envs({'OMPI_MCA_btl': 'self,vader', 'OMPI_MCA_plm_rsh_agent': '/bin/false', 'TMPDIR': t.tmp})
@@ -90,8 +109,8 @@ def check_rank(t, summary, said, rank):
     t.equal(f'rank {rank}: calls of unknown size', row['unsized_calls'], 0)
 
 
-def exact(t, kind, n, *options):
-    program, launcher = build(t, kind)
+def exact(t, kind, n, *options, how=build):
+    program, launcher = how(t, kind)
     run = t.trace('--layer', 'mpi', *options, command=[*launcher, str(n), program, t.path('said')], status=0,
                   env=environment(t))  # fmt: skip
     for rank in range(n):
@@ -104,6 +123,11 @@ def exact(t, kind, n, *options):
 @case('four ranks of MPICH, added up: calls, bytes and peers are what each counted', timeout=240)
 def mpich(t):
     exact(t, MPICH, 4)
+
+
+@case('two ranks of MPICH that is linked into the program: the same', timeout=240)
+def mpich_linked_in(t):
+    exact(t, MPICH, 2, how=build_linked_in)
 
 
 @case('four ranks of Open MPI, added up: calls, bytes and peers are what each counted', timeout=240)
@@ -206,7 +230,7 @@ def check_job_texts(t, job, ranks):
 
 def check_job(t, job, whole, n):
     (found,) = whole['jobs']
-    t.match('source', r'^probes on MPI: [0-9]+ in [0-9]+ libraries', whole['monitoring_session']['sources']['mpi'])
+    t.match('source', r'^probes on MPI: [0-9]+ in [0-9]+ files', whole['monitoring_session']['sources']['mpi'])
     t.equal('of CUDA', whole['monitoring_session']['sources']['cuda'], 'no library of CUDA or NCCL that could be read is mapped')
     t.equal('launches are not known', found['figures']['launches_per_second'], None)
     t.equal('lost', whole['monitoring_session']['lost'], None)
@@ -219,9 +243,9 @@ def check_job(t, job, whole, n):
     check_job_texts(t, job, rows)
 
 
-def job_of_ranks(t, kind, n):
+def job_of_ranks(t, kind, n, how=build):
     """The Job and its report."""
-    program, launcher = build(t, kind)
+    program, launcher = how(t, kind)
     go = t.path('go')
     ranks = subprocess.Popen([*launcher, str(n), program, t.path('said'), go], env=environment(t), stdout=subprocess.DEVNULL, start_new_session=True)
     try:
@@ -237,13 +261,18 @@ def job_of_ranks(t, kind, n):
     return job, whole
 
 
-def measured_job(t, kind, n):
-    check_job(t, *job_of_ranks(t, kind, n), n)
+def measured_job(t, kind, n, how=build):
+    check_job(t, *job_of_ranks(t, kind, n, how), n)
 
 
 @case('job: four ranks of MPICH by function, bytes and peers, as each counted', timeout=300)
 def job_mpich(t):
     measured_job(t, MPICH, 4)
+
+
+@case('job: three ranks of MPICH that is linked into the program: the same', timeout=300)
+def job_mpich_linked_in(t):
+    measured_job(t, MPICH, 3, build_linked_in)
 
 
 @case('job: three ranks of Open MPI by function, bytes and peers, as each counted', timeout=300)

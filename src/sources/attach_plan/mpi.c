@@ -14,8 +14,12 @@
 #define NAMES_MAX  384 /* two for each function */
 #define NAME_BYTES 48
 
-/* MPICH, Intel MPI, MVAPICH and Cray's have one ABI: programs refer to this name for MPI_DUP_FN. */
-#define OF_MPICH "MPIR_Dup_fn"
+/* MPICH, Intel MPI, MVAPICH and Cray's have one ABI: programs refer to the first name for
+ * MPI_DUP_FN. A program that one of them is linked into has only what it uses: the second, by which
+ * each function of MPI ends in an error. */
+#define OF_MPICH        "MPIR_Dup_fn"
+#define OF_MPICH_LINKED "MPIR_Err_return_comm"
+#define N_MARKERS       3
 
 /* Open MPI's datatypes are structs whose size member stands where the built-in ones, as the file
  * has them, have their sizes (opal_datatype.h: 24 in versions 1.5 to 5.0). */
@@ -40,7 +44,7 @@ static unsigned abi_of_objects(struct gs_elf *elf)
 /* Another name of the same function has been planned: PMPI_X and MPI_X mostly share one. */
 static bool is_alias(const struct gs_elf_symbol *symbols, size_t i)
 {
-	for (size_t k = 2; k < i; k++)
+	for (size_t k = N_MARKERS; k < i; k++)
 		if (symbols[k].found && symbols[k].file_off == symbols[i].file_off)
 			return true;
 	return false;
@@ -54,11 +58,12 @@ int attach_plan_mpi(struct gs_attach_plan *plan, const struct gs_attach_plan_con
 	const char *names[NAMES_MAX];
 	uint16_t ids[NAMES_MAX];
 	unsigned abi;
-	size_t n = 2;
+	size_t n = N_MARKERS;
 	int r;
 
 	names[0] = PLAN_MPI_MARKER;
 	names[1] = OF_MPICH;
+	names[2] = OF_MPICH_LINKED;
 	for (unsigned id = 1; id <= gs_func_count(); id++) {
 		const struct gs_func *f = gs_func_by_id(id);
 
@@ -70,14 +75,14 @@ int attach_plan_mpi(struct gs_attach_plan *plan, const struct gs_attach_plan_con
 			ids[n++] = (uint16_t)id;
 		}
 	}
-	if (n == 2 ||
+	if (n == N_MARKERS ||
 	    (!gs_elf_defines(c->elf, PLAN_MPI_MARKER) && !(is_exe && gs_elf_has_symtab(c->elf))))
 		return 0;
 	r = gs_elf_find(c->elf, names, n, is_exe, symbols, err);
 	if (r < 0 || !symbols[0].found)
 		return r;
-	abi = symbols[1].found ? GS_MPI_ABI_MPICH : abi_of_objects(c->elf);
-	for (size_t i = 2; r == 0 && i < n; i++) {
+	abi = symbols[1].found || symbols[2].found ? GS_MPI_ABI_MPICH : abi_of_objects(c->elf);
+	for (size_t i = N_MARKERS; r == 0 && i < n; i++) {
 		size_t before = plan->n;
 
 		if (!symbols[i].found || is_alias(symbols, i))
