@@ -78,7 +78,7 @@ ROOMS = [
     Room("sources/overhead", BELOW, "",
          "decides how closely each function may be traced",
          "the decisions of `--max-overhead`"),
-    Room("sources/launches", BASE + " core/reader model/trace model/node sources/uprobe", "",
+    Room("sources/launches", BASE + " core/reader model/trace model/node sources/elf sources/attach_plan sources/uprobe", "",
          "counts kernel launches and time in NCCL by job",
          "which functions those figures need"),
     Room("sources/unwind", BASE + " core/reader model/trace sources/elf", "libz libiberty",

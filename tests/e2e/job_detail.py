@@ -476,7 +476,7 @@ def communication(t):
     t.equal('class', found['classification']['type'], 'GPU-communication-bound')
     t.true('collectives', found['figures']['collective_percent'] > 30, found['figures'])
     t.equal('no launches', found['figures']['launches_per_second'], 0)
-    t.match('told', 'probes on launches and on NCCL: [0-9]+ in [0-9]+ libraries', whole['monitoring_session']['sources']['cuda'])
+    t.match('told', 'probes on launches and on NCCL: [0-9]+ in [0-9]+ files', whole['monitoring_session']['sources']['cuda'])
 
 
 @case('a program that launches small kernels all the time: launch-bound; idle; probes off', timeout=200)

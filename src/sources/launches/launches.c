@@ -37,8 +37,9 @@ struct follower { /* a process of a job */
 };
 
 struct gs_launches {
-	struct gs_uprobe *probe;  /* NULL: not needed so far, or not possible */
-	struct gs_reader *reader; /* of files, for the probe */
+	struct gs_uprobe *probe;            /* NULL: not needed so far, or not possible */
+	struct gs_reader *reader;           /* of files, for the probe and programs; NULL so far */
+	struct launches_programs *programs; /* NULL: not asked so far */
 	bool want_cuda, want_mpi;
 	struct gs_map job_of; /* pid -> job, rank: struct follower */
 	struct gs_map sum_of; /* pid -> index of sums */
@@ -73,6 +74,7 @@ void gs_launches_close(struct gs_launches **ref)
 		return;
 	gs_uprobe_free(&c->probe);
 	gs_reader_free(&c->reader);
+	launches_programs_free(&c->programs);
 	gs_map_fini(&c->job_of);
 	gs_map_fini(&c->sum_of);
 	for (size_t i = 0; i < c->n_sums; i++)
@@ -102,12 +104,32 @@ static bool is_mpi_name(const char *name)
 	return starts_with(name, "libmpi");
 }
 
+static bool start_reader(struct gs_launches *c)
+{
+	const struct gs_reader_options reads_files = {.name = "files"};
+	struct gs_err err = {{0}};
+	int r = c->reader ? 0 : gs_reader_new(&reads_files, &c->reader, &err);
+
+	if (r < 0) {
+		c->failed = true;
+		snprintf(c->why, sizeof(c->why), "%s", gs_err_text(&err, r));
+	}
+	return r == 0;
+}
+
+/* A program that MPI is linked into maps no library of it. */
+static bool holds_mpi(struct gs_launches *c, const struct gs_mapped_file *program)
+{
+	return start_reader(c) && (c->programs || launches_programs_new(&c->programs) == 0) &&
+	       launches_programs_has_mpi(c->programs, c->reader, program);
+}
+
 static int is_wanted(void *ctx, const struct gs_mapped_file *file)
 {
 	const char *name = file_name_of(file->path);
-	const struct gs_launches *c = ctx;
+	struct gs_launches *c = ctx;
 
-	if (c->want_mpi && is_mpi_name(name))
+	if (c->want_mpi && (is_mpi_name(name) || (file->is_exe && holds_mpi(c, file))))
 		return 1;
 	return c->want_cuda && (starts_with(name, "libcuda.so") || starts_with(name, "libcudart") ||
 				starts_with(name, "libnccl"));
@@ -116,14 +138,22 @@ static int is_wanted(void *ctx, const struct gs_mapped_file *file)
 static void on_attach(void *ctx, const struct gs_attach *attach)
 {
 	struct gs_launches *c = ctx;
-	bool mpi = is_mpi_name(file_name_of(attach->path));
+	/* Of several layers: CUDA's, or a program that all of it is linked into. */
+	bool is_mixed = !attach->layer && launches_programs_any(c->programs);
+	bool mpi = attach->layer == GS_LAYER_MPI;
 
-	if (attach->status == 0 && attach->n_probes) {
-		*(mpi ? &c->n_mpi_files : &c->n_cuda_files) += 1;
-		*(mpi ? &c->n_mpi_probes : &c->n_cuda_probes) += attach->n_probes;
+	if (attach->status == 0 && attach->n_probes && (mpi || is_mixed)) {
+		c->n_mpi_files++;
+		c->n_mpi_probes += attach->n_probes;
+	}
+	if (attach->status == 0 && attach->n_probes && !mpi) {
+		c->n_cuda_files++;
+		c->n_cuda_probes += attach->n_probes;
 	}
 	gs_log(GS_LOG_DEBUG, GS_LOG_ATTACH, "%s: %u probes of %s", attach->path, attach->n_probes,
-	       mpi ? "MPI" : "CUDA and NCCL");
+	       mpi        ? "MPI"
+	       : is_mixed ? "CUDA, NCCL or MPI"
+			  : "CUDA and NCCL");
 }
 
 static void on_late(void *ctx, const char *path, pid_t pid, uint64_t gap_ns)
@@ -158,14 +188,13 @@ static bool start_counting(struct gs_launches *c, uint32_t pid)
 		.on_late = on_late,
 		.ctx = c,
 	};
-	const struct gs_reader_options reads_files = {.name = "files"};
 	struct gs_err err = {{0}};
-	int r = gs_reader_new(&reads_files, &c->reader, &err);
+	int r;
 
+	if (!start_reader(c))
+		return false;
 	o.reader = c->reader;
-	if (r == 0)
-		r = gs_uprobe_new(&o, &c->probe, &err);
-
+	r = gs_uprobe_new(&o, &c->probe, &err);
 	if (r < 0) {
 		c->failed = true;
 		snprintf(c->why, sizeof(c->why), "%s", gs_err_text(&err, r));
@@ -394,7 +423,7 @@ static const char *source_of(struct gs_launches *c, const char *what, uint32_t n
 			 "no library of %s that could be read is mapped", what);
 	else
 		snprintf(c->source, sizeof(c->source),
-			 "probes on %s: %u in %u libraries, added up in the kernel", what, n_probes,
+			 "probes on %s: %u in %u files, added up in the kernel", what, n_probes,
 			 n_files);
 	return c->source;
 }

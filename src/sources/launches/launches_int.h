@@ -2,11 +2,32 @@
 #ifndef GS_SOURCES_LAUNCHES_LAUNCHES_INT_H
 #define GS_SOURCES_LAUNCHES_LAUNCHES_INT_H
 
+#include <stdbool.h>
+
+#include "core/reader/reader.h"
 #include "model/node/job_mpi.h"
 #include "model/trace/event.h"
 #include "model/trace/func.h"
 #include "model/trace/kernel_side.h"
 #include "model/trace/mpi.h"
+#include "sources/elf/library.h"
+
+/* --- program.c --- */
+
+/* Which programs MPI is linked into, as far as they were asked about. */
+struct launches_programs;
+
+int launches_programs_new(struct launches_programs **ret_programs);
+void launches_programs_free(struct launches_programs **programs);
+
+/* Whether this one is, which the reader finds out the first time. */
+bool launches_programs_has_mpi(struct launches_programs *programs, struct gs_reader *reader,
+			       const struct gs_mapped_file *file);
+
+/* Whether any was. programs may be NULL. */
+bool launches_programs_any(const struct launches_programs *programs);
+
+/* --- mpi.c --- */
 
 /* What one process did in MPI so far. */
 struct launches_mpi;
