@@ -114,6 +114,6 @@ help:
 	@sed -n '2,/^BUILD/{s/^# \{0,1\}//;/^BUILD/d;p}' Makefile
 
 clean:
-	rm -rf build build-asan build-release build-fuzz build-fuzz-coverage build-tsan build-without-gswarm
+	rm -rf build build-asan build-release build-fuzz build-fuzz-coverage build-tsan build-without-gswarm build-recipes
 
 .PHONY: accuracy job-verdicts verdicts all tests help uninstall deps deps-check demo check check-fast hooks tidy unit asan tsan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster bench-others format install clean

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Everything that must be right before a change is taken, ending in one line of totals. CHECK_PARTS
-# chooses: "style tests gswarm asan tsan fuzz release" (all), or "unit" of the tests (make check-fast).
+# chooses: "style tests gswarm recipes asan tsan fuzz release" (all), or "unit" of the tests (make check-fast).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
-parts=${CHECK_PARTS:-style tests gswarm asan tsan fuzz release}
+parts=${CHECK_PARTS:-style tests gswarm recipes asan tsan fuzz release}
 results=build/check
 mkdir -p "$results"
 rm -f "$results"/*
@@ -108,10 +108,19 @@ fi
 build_others() {
 	local quiet=(nice -n 19 taskset -c "$(($(nproc) - 1))")
 	has gswarm && "${quiet[@]}" tools/without_gswarm.sh --build
+	has recipes && [ "$(id -u)" = 0 ] && "${quiet[@]}" tools/recipes.py --build
 	has asan && "${quiet[@]}" make --no-print-directory asan
 	has release && "${quiet[@]}" make --no-print-directory release
 	has tsan && "${quiet[@]}" tools/tsan.sh --build
 	has fuzz && "${quiet[@]}" tools/fuzz.sh --build
+}
+
+recipes() {
+	if [ "$(id -u)" = 0 ]; then
+		step "recipes of CONTRIBUTING.md" tools/recipes.py
+	else
+		result skip "recipes of CONTRIBUTING.md" "needs root, to mount a copy of the tree"
+	fi
 }
 
 if has unit; then
@@ -125,6 +134,7 @@ if has tests; then
 	wait
 	again plain build
 fi
+has recipes && recipes
 has gswarm && step "without the interface of gswarm-profiler" tools/without_gswarm.sh
 if has asan; then
 	export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99:allocator_may_return_null=1
