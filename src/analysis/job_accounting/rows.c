@@ -447,7 +447,7 @@ void gs_accounting_rows_sum(const struct gs_accounting_rows *k, uint32_t job, ui
 			    struct gs_accounting_rows_sum *ret)
 {
 	const struct ended *e = &k->ended[job];
-	uint64_t busy_ns;
+	uint64_t worked_ns;
 
 	*ret = (struct gs_accounting_rows_sum){
 		.work = e->work, .pace = e->pace, .n_processes = e->n_processes};
@@ -463,7 +463,7 @@ void gs_accounting_rows_sum(const struct gs_accounting_rows *k, uint32_t job, ui
 		}
 		gs_taskstats_add(&ret->work, &row->work);
 	}
-	busy_ns = gs_job_pace_busy_ns(&ret->work);
+	worked_ns = gs_job_pace_worked_ns(&ret->work);
 	for (size_t i = 0; i < k->n_processes; i++) {
 		const struct gs_taskstats_row *row = counted_row(k, i, job);
 		struct gs_job_pace_process p = {.elapsed_ns = elapsed_ns,
@@ -476,7 +476,7 @@ void gs_accounting_rows_sum(const struct gs_accounting_rows *k, uint32_t job, ui
 			continue;
 		p.work = &row->work;
 		p.lead = &row->lead;
-		p.others_ns = busy_ns - gs_job_pace_busy_ns(&row->work);
+		p.others_ns = worked_ns - gs_job_pace_worked_ns(&row->work);
 		gs_job_pace_add(&ret->pace, &p);
 	}
 }

@@ -47,6 +47,7 @@ static void put_pace(const struct gs_job_usage *u, struct gs_figures *f)
 	gs_job_pace_shares(&p, &share);
 	f->v[GS_FIGURE_IDLE] = percent_of(share.idle);
 	f->v[GS_FIGURE_COMPUTE] = percent_of(share.compute);
+	f->v[GS_FIGURE_ALONE] = percent_of(share.alone);
 	f->v[GS_FIGURE_IO] = percent_of(share.disk);
 	f->v[GS_FIGURE_NET] = percent_of(share.network);
 	f->v[GS_FIGURE_LOCK] = percent_of(share.lock);
@@ -77,6 +78,7 @@ static void put_times(const struct gs_job_usage *u, struct gs_figures *f)
 	}
 	f->v[GS_FIGURE_WAIT] = percent_of(ratio_of(core_ns - fmin(core_ns, cpu + queue), core_ns));
 	f->v[GS_FIGURE_COMPUTE] = percent_of(ratio_of(cpu + queue, (double)u->elapsed_ns));
+	f->v[GS_FIGURE_ALONE] = f->v[GS_FIGURE_COMPUTE];
 	f->v[GS_FIGURE_IDLE] = 100 - f->v[GS_FIGURE_COMPUTE];
 	if (knows_family(u, GS_JOB_KNOWS_CAUSES))
 		put_pace(u, f);

@@ -72,14 +72,17 @@ static const struct row cpu_rows[] = {
 	{"Network-bound", 1, {AT_LEAST(NET, NET_BOUND)}},
 	/* It waits for data on which no worker computes: they wait for something outside. */
 	{"Input-bound", 2, {AT_LEAST(INPUT, INPUT_BOUND), AT_LEAST(IDLE, INPUT_BOUND)}},
-	{"CPU-starved", 2, {AT_LEAST(COMPUTE, CPU_BOUND), AT_LEAST(TAKEN, STARVED)}},
-	{"CPU-bound", 1, {AT_LEAST(COMPUTE, CPU_BOUND)}},
+	/* Waiting for a processor is not enough: without that wait it would compute for long, too. */
+	{"CPU-starved",
+	 3,
+	 {AT_LEAST(COMPUTE, CPU_BOUND), AT_LEAST(ALONE, ALONE), AT_LEAST(TAKEN, STARVED)}},
+	{"CPU-bound", 2, {AT_LEAST(COMPUTE, CPU_BOUND), AT_LEAST(ALONE, ALONE)}},
 	/* Without probes it is not known what threads wait for. */
 	{"CPU-bound", 1, {AT_LEAST(CPU, CPU_BOUND)}},
 	{"Idle-heavy-switching", 2, {AT_LEAST(IDLE, IDLE), AT_LEAST(SWITCHES, SWITCHES)}},
 	{"Idle-heavy", 1, {AT_LEAST(IDLE, IDLE)}},
 	/* Many threads that each compute a little fill its processors, too. */
-	{"CPU-bound", 1, {AT_LEAST(CPU_DEMAND, CPU_BOUND)}},
+	{"CPU-bound", 2, {AT_LEAST(CPU_DEMAND, CPU_BOUND), AT_LEAST(ALONE, ALONE)}},
 	{"Mixed-intensive", 1, {AT_LEAST(SWITCHES, SWITCHES)}},
 };
 

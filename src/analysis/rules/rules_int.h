@@ -14,6 +14,7 @@ enum gs_threshold_id {
 	GS_T_INPUT_BOUND,
 	GS_T_IDLE,
 	GS_T_STARVED,
+	GS_T_ALONE,
 	GS_T_THROTTLED,
 	GS_T_MIXED,
 	GS_T_PAGING,

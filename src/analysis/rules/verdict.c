@@ -24,6 +24,8 @@ static const struct gs_threshold thresholds[GS_T_COUNT] = {
 	[GS_T_IDLE] = {"idle_heavy_threshold", 70, 1, 100, "idle_percent of Idle-heavy"},
 	[GS_T_STARVED] = {"cpu_starved_threshold", 50, 1, 100,
 			  "cpu_taken_percent from which CPU-bound is CPU-starved"},
+	[GS_T_ALONE] = {"compute_alone_threshold", 50, 0, 100,
+			"compute_alone_percent of CPU-bound and CPU-starved"},
 	[GS_T_THROTTLED] = {"cpu_throttled_threshold", 20, 1, 100,
 			    "cpu_throttled_percent of CPU-throttled"},
 	[GS_T_MIXED] = {"mixed_compute_threshold", 60, 1, 100,

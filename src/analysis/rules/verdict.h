@@ -26,6 +26,8 @@
 	X(TAKEN, "cpu_taken_percent", "Of the processors it could have used, those others had.")   \
 	X(IDLE, "idle_percent", "Time that its processes slept or were parked.")                   \
 	X(COMPUTE, "compute_percent", "Time computing, of its threads' time.")                     \
+	X(ALONE, "compute_alone_percent",                                                          \
+	  "Time computing at least, if it never had to wait for a processor.")                     \
 	X(IO, "io_percent", "Time blocked on disks and file systems, of its threads' time.")       \
 	X(NET, "net_percent", "Time blocked on the network, of its threads' time.")                \
 	X(LOCK, "lock_percent", "Time blocked on locks, of its threads' time.")                    \

@@ -68,25 +68,45 @@ static double lock_ns(const struct gs_taskstats *w)
 	return leaves > 0 && ns / leaves > LOCK_WAIT_NS ? 0 : ns;
 }
 
-uint64_t gs_job_pace_busy_ns(const struct gs_taskstats *w)
+uint64_t gs_job_pace_worked_ns(const struct gs_taskstats *w)
 {
 	const __u64 *t = w->time_ns;
 
-	return t[GS_TIME_CPU] + t[GS_TIME_RUNQUEUE] + t[GS_TIME_DISK] + t[GS_TIME_GPU];
+	return t[GS_TIME_CPU] + t[GS_TIME_DISK] + t[GS_TIME_GPU];
 }
 
-/* All threads together wait at most as those that set the pace do, for what they are at work. most_ns:
- * the most that those can have waited so. */
+uint64_t gs_job_pace_busy_ns(const struct gs_taskstats *w)
+{
+	return gs_job_pace_worked_ns(w) + w->time_ns[GS_TIME_RUNQUEUE];
+}
+
+/* Requests of a disk go on while the thread that made them waits for a processor, so that the wait for
+ * them is short or none. Nothing of what could go on beside its computing is taken for such a wait, and
+ * no more than it waited for disks otherwise: a thread that hardly waits has its data in time. */
+static double hidden_disk_ns(const struct gs_taskstats *w)
+{
+	double disk = (double)w->time_ns[GS_TIME_DISK], cpu = (double)w->time_ns[GS_TIME_CPU];
+	double beyond = (double)w->disk_ns - disk - cpu;
+
+	if (beyond <= 0)
+		return 0;
+	return smaller_of(smaller_of(beyond, disk), (double)w->time_ns[GS_TIME_RUNQUEUE]);
+}
+
+/* The other threads together wait at most as those that set the pace do, for what they are at work.
+ * most_ns: the most that those can have waited so. */
 static struct wait wait_of(const struct gs_job_pace_process *p, double ns, double lead_ns,
 			   double most_ns)
 {
-	double factor;
+	double others, rest = ns > lead_ns ? ns - lead_ns : 0, lead = smaller_of(lead_ns, ns);
 
 	if (!p->lead || !p->lead->busy_ns)
 		return (struct wait){.counted_ns = ns};
-	factor = (double)gs_job_pace_busy_ns(p->work) / (double)p->lead->busy_ns;
-	return (struct wait){.counted_ns = smaller_of(ns, factor * smaller_of(lead_ns, most_ns)),
-			     .parked_ns = ns - smaller_of(ns, factor * lead_ns)};
+	others = (double)gs_job_pace_busy_ns(p->work) / (double)p->lead->busy_ns - 1;
+	others = others > 0 ? others : 0;
+	return (struct wait){.counted_ns = smaller_of(lead, most_ns) +
+					   smaller_of(rest, others * smaller_of(lead, most_ns)),
+			     .parked_ns = rest - smaller_of(rest, others * lead)};
 }
 
 static double queue_ns(const struct gs_taskstats *w)
@@ -154,57 +174,65 @@ static double starved_ns(const struct gs_job_pace_process *p, double active, dou
 	return waited > (double)p->workers_ns ? waited - (double)p->workers_ns : 0;
 }
 
+/* Waiting for a processor divides as the rest of the process does: others lengthen it, but they do not
+ * change what the process is short of by itself. How long it would be without them is not known: its
+ * other waits may be for something that came meanwhile. alone_ns takes none of them for that. */
 void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_job_pace_process *p)
 {
 	const struct gs_taskstats *w = p->work;
 	const __u64 *t = w->time_ns;
-	double cpu = (double)t[GS_TIME_CPU], disk = (double)t[GS_TIME_DISK];
-	double gpu = (double)t[GS_TIME_GPU], net = network_ns(p), active, waited;
+	double cpu = (double)t[GS_TIME_CPU], hidden = hidden_disk_ns(w);
+	double disk = (double)t[GS_TIME_DISK] + hidden;
+	double gpu = (double)t[GS_TIME_GPU], net = network_ns(p), own, active, waited, by;
 	struct wait lock = wait_for_locks(p);
-	double queue = queue_ns(w) + lock.held_up_ns;
+	double queued = (double)t[GS_TIME_RUNQUEUE] - hidden + lock.held_up_ns;
+	double queue = smaller_of(queued, queue_ns(w) + lock.held_up_ns);
 	struct wait wire = wait_of(p, net, p->lead ? (double)p->lead->wire_ns : 0, net);
-	double wall =
+	double all =
 		(double)(gs_taskstats_wall_ns(w) - w->idle_ns) - lock.parked_ns - wire.parked_ns;
+	double wall, alone;
 
-	active = cpu + queue + disk + wire.counted_ns + lock.counted_ns + gpu;
+	own = cpu + disk + wire.counted_ns + lock.counted_ns + gpu;
+	active = own + queue;
 	/* The reading end of a pipe is part of whatever it waits for. */
-	wall += starved_ns(p, active, &waited) - pipe_ns(p);
-	wall = smaller_of(wall, (double)p->elapsed_ns);
+	all += starved_ns(p, active, &waited) - pipe_ns(p);
+	wall = smaller_of(all, (double)p->elapsed_ns);
+	alone = all > queued ? wall * (all - queued) / all : 0;
 	if (wall < active)
 		wall = active;
+	if (alone < own)
+		alone = own;
 	pace->n_all++;
-	if (active <= 0 || (active < LEAST_ACTIVE * wall && waited <= 0))
+	if (own <= 0 || (active < LEAST_ACTIVE * wall && waited <= 0))
 		return;
+	by = active / own;
 	pace->n++;
 	pace->wall_ns += (uint64_t)wall;
 	pace->active_ns += (uint64_t)active;
-	pace->cpu_ns += (uint64_t)cpu;
-	pace->disk_ns += (uint64_t)disk;
-	pace->network_ns += (uint64_t)wire.counted_ns;
-	pace->lock_ns += (uint64_t)lock.counted_ns;
-	pace->gpu_ns += (uint64_t)gpu;
+	pace->alone_ns += (uint64_t)(cpu * wall / alone);
+	pace->cpu_ns += (uint64_t)(by * cpu);
+	pace->disk_ns += (uint64_t)(by * disk);
+	pace->network_ns += (uint64_t)(by * wire.counted_ns);
+	pace->lock_ns += (uint64_t)(by * lock.counted_ns);
+	pace->gpu_ns += (uint64_t)(by * gpu);
 	if (waited > 0) {
 		pace->input_ns += (uint64_t)waited;
 		pace->fed_wall_ns += (uint64_t)smaller_of(active + waited, (double)p->elapsed_ns);
 	}
 }
 
-/* Waiting for a processor divides as the rest does: others lengthen it, but they do not change what
- * the job is short of by itself. */
 void gs_job_pace_shares(const struct gs_job_pace *p, struct gs_job_pace_share *ret)
 {
-	double own = (double)(p->cpu_ns + p->disk_ns + p->network_ns + p->lock_ns + p->gpu_ns);
-	double active = p->wall_ns ? (double)p->active_ns / (double)p->wall_ns : 0;
+	double by = p->wall_ns ? 1 / (double)p->wall_ns : 0;
 
-	active = smaller_of(active, 1);
-	own = own > 0 ? active / own : 0;
 	*ret = (struct gs_job_pace_share){
-		.idle = 1 - active,
-		.compute = own * (double)p->cpu_ns,
-		.disk = own * (double)p->disk_ns,
-		.network = own * (double)p->network_ns,
-		.lock = own * (double)p->lock_ns,
-		.gpu = own * (double)p->gpu_ns,
+		.idle = 1 - smaller_of(by * (double)p->active_ns, 1),
+		.compute = by * (double)p->cpu_ns,
+		.alone = by * (double)p->alone_ns,
+		.disk = by * (double)p->disk_ns,
+		.network = by * (double)p->network_ns,
+		.lock = by * (double)p->lock_ns,
+		.gpu = by * (double)p->gpu_ns,
 		.input = p->fed_wall_ns
 				 ? smaller_of((double)p->input_ns / (double)p->fed_wall_ns, 1)
 				 : 0,

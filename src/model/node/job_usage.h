@@ -55,7 +55,9 @@ struct gs_job_pace {
 	uint64_t n_all;     /* all that were asked */
 	uint64_t wall_ns;   /* of those that count */
 	uint64_t active_ns; /* of that: not asleep and not parked */
-	uint64_t cpu_ns, disk_ns, network_ns, lock_ns, gpu_ns; /* of that */
+	/* Of that, each with its part of the waits for a processor. */
+	uint64_t cpu_ns, disk_ns, network_ns, lock_ns, gpu_ns;
+	uint64_t alone_ns; /* computing, without those waits, and all others as long as they were */
 	/* Of processes that computed, and had data from workers that they had started: their time
 	 * in all, and what of it they waited for that data. */
 	uint64_t fed_wall_ns, input_ns;
@@ -69,7 +71,7 @@ struct gs_job_pace_process { /* one process of a job, and what is known of those
 	bool has_workers;                     /* it has children that live about as long as it */
 	bool is_worker;                       /* it is such a child */
 	uint64_t workers_ns;                  /* what those were at work */
-	uint64_t others_ns; /* what the rest of its job was at work; UINT64_MAX: not known */
+	uint64_t others_ns; /* what the rest of its job worked; UINT64_MAX: not known */
 };
 
 void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_job_pace_process *process);
@@ -78,8 +80,12 @@ void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_job_pace_process 
  * one, for disks or a GPU, in ns. */
 uint64_t gs_job_pace_busy_ns(const struct gs_taskstats *process);
 
+/* The same without the time in which they could run and others did. */
+uint64_t gs_job_pace_worked_ns(const struct gs_taskstats *process);
+
 struct gs_job_pace_share { /* of the wall time of those that count, 0..1; idle: the rest */
 	double idle, compute, disk, network, lock, gpu;
+	double alone; /* computing at least, if it never had to wait for a processor */
 	double input; /* of fed_wall_ns, waiting for data of own workers; 0 also without any */
 };
 void gs_job_pace_shares(const struct gs_job_pace *pace, struct gs_job_pace_share *ret_share);

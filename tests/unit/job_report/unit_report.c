@@ -272,6 +272,74 @@ static void who_waits_for_a_processor_holds_up_the_rest(void **state)
 	assert_true(is_near(f.v[GS_FIGURE_LOCK], 67));
 }
 
+/* Seconds of ten of one thread: its requests were at the disk for disk_s. */
+static struct gs_figures queued_figures(double cpu, double queue, double disk, double disk_s)
+{
+	struct gs_job_usage u = example();
+	const struct gs_taskstats w = {
+		.time_ns = {[GS_TIME_CPU] = (uint64_t)(cpu * S),
+			    [GS_TIME_RUNQUEUE] = (uint64_t)(queue * S),
+			    [GS_TIME_DISK] = (uint64_t)(disk * S),
+			    [GS_TIME_SLEEP] = (uint64_t)((10 - cpu - queue - disk) * S)},
+		.disk_ns = (uint64_t)(disk_s * S)};
+	struct gs_figures f;
+
+	u.pace = (struct gs_job_pace){0};
+	gs_job_pace_add(&u.pace, &(struct gs_job_pace_process){
+					 .work = &w, .elapsed_ns = 10 * S, .knows_net = true});
+	gs_job_report_figures_of(&u, &f);
+	return f;
+}
+
+static void waits_for_a_processor_hide_others(void **state)
+{
+	struct gs_figures f;
+
+	(void)state;
+	/* Sixteen requests at a time go on while it waits for a processor. */
+	f = queued_figures(4.6, 2.6, 2.8, 76);
+	assert_true(is_near(f.v[GS_FIGURE_IO], 54) && is_near(f.v[GS_FIGURE_COMPUTE], 46));
+	/* One at a time: it was waited for. */
+	f = queued_figures(4.6, 2.6, 2.8, 2.9);
+	assert_true(is_near(f.v[GS_FIGURE_IO], 38));
+	/* Read ahead while it computes: it would be without others, too. */
+	f = queued_figures(2, 7.9, 0.1, 2);
+	assert_true(is_near(f.v[GS_FIGURE_IO], 5) && is_near(f.v[GS_FIGURE_ALONE], 95));
+	/* Much at a time, and it hardly waits. */
+	f = queued_figures(2, 7.9, 0.1, 30);
+	assert_true(f.v[GS_FIGURE_IO] < 10);
+	/* Sleeps as long as if it had a processor; how long it computes is not known. */
+	f = queued_figures(2, 5, 0, 0);
+	assert_true(is_near(f.v[GS_FIGURE_COMPUTE], 70) && is_near(f.v[GS_FIGURE_ALONE], 40));
+	f = queued_figures(7, 0, 0, 0);
+	assert_true(is_near(f.v[GS_FIGURE_COMPUTE], 70) && is_near(f.v[GS_FIGURE_ALONE], 70));
+}
+
+static void a_starved_process_makes_no_lock_longer(void **state)
+{
+	/* It takes items of a worker in which one thread waits for the next: that alone is no lock, however
+	 * often the rest of the worker works. */
+	struct paced p[] = {{.cpu = 1.6,
+			     .pipe = 8.3,
+			     .lead_cpu = 1.6,
+			     .others = 0.2,
+			     .has_workers = true,
+			     .workers = 0.8,
+			     .pipe_reads = 900},
+			    {.cpu = 0.8,
+			     .lock = 9.8,
+			     .sleep = 9.2,
+			     .lead_cpu = 0.1,
+			     .lead_lock = 9.8,
+			     .others = 1.6,
+			     .is_worker = true}};
+	struct gs_figures f = paced_figures(p, 2);
+
+	(void)state;
+	assert_true(f.v[GS_FIGURE_LOCK] < 20 && f.v[GS_FIGURE_IDLE] > 50);
+	assert_true(f.v[GS_FIGURE_INPUT] > 70);
+}
+
 static void who_waits_for_its_workers_waits_for_input(void **state)
 {
 	/* A loop with a thread that feeds a queue, and a worker that sleeps or computes. */
@@ -566,6 +634,8 @@ int main(void)
 		cmocka_unit_test(helpers_decide_nothing),
 		cmocka_unit_test(threads_that_set_the_pace_decide),
 		cmocka_unit_test(who_waits_for_a_processor_holds_up_the_rest),
+		cmocka_unit_test(waits_for_a_processor_hide_others),
+		cmocka_unit_test(a_starved_process_makes_no_lock_longer),
 		cmocka_unit_test(who_waits_for_its_workers_waits_for_input),
 		cmocka_unit_test(what_is_not_known_is_no_figure),
 		cmocka_unit_test(without_a_limit_memory_is_of_the_machine),

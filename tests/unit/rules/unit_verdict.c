@@ -47,6 +47,11 @@ static struct gs_verdict judge(struct gs_figures f)
 	{                                                                                          \
 		GS_FIGURE_CPU, x                                                                   \
 	}
+#define COMPUTE(x)                                                                                 \
+	{GS_FIGURE_COMPUTE, x},                                                                    \
+	{                                                                                          \
+		GS_FIGURE_ALONE, x                                                                 \
+	}
 #define IO(x)                                                                                      \
 	{                                                                                          \
 		GS_FIGURE_IO, x                                                                    \
@@ -92,16 +97,21 @@ static void classes(void **state)
 		{JOB(CPU(1), IO(0), WAIT(99), IDLE(99), SWITCHES(1)), "Idle-heavy"},
 		{JOB(CPU(10), IO(0), WAIT(80), IDLE(80), SWITCHES(4000)), "Idle-heavy-switching"},
 		/* Half of two processors, all of one: serial. */
-		{JOB(CPU(50), IO(0), WAIT(50), IDLE(0), {GS_FIGURE_COMPUTE, 100}), "CPU-bound"},
-		{JOB(CPU(2), WAIT(98), IDLE(0), {GS_FIGURE_COMPUTE, 100}), "CPU-bound"},
-		{JOB(CPU(25), {GS_FIGURE_CPU_DEMAND, 100}, {GS_FIGURE_TAKEN, 75},
-		     {GS_FIGURE_COMPUTE, 100}),
+		{JOB(CPU(50), IO(0), WAIT(50), IDLE(0), COMPUTE(100)), "CPU-bound"},
+		{JOB(CPU(2), WAIT(98), IDLE(0), COMPUTE(100)), "CPU-bound"},
+		{JOB(CPU(25), {GS_FIGURE_CPU_DEMAND, 100}, {GS_FIGURE_TAKEN, 75}, COMPUTE(100)),
 		 "CPU-starved"},
-		{JOB(CPU(95), {GS_FIGURE_THROTTLED, 90}, {GS_FIGURE_COMPUTE, 100}),
-		 "CPU-throttled"},
-		{JOB(CPU(20), IO(35), {GS_FIGURE_COMPUTE, 65}), "CPU-IO-mixed"},
+		/* A quarter of two processors, which others have; and a third of the time at rest. */
+		{JOB(CPU(25), {GS_FIGURE_CPU_DEMAND, 72}, {GS_FIGURE_TAKEN, 65},
+		     {GS_FIGURE_COMPUTE, 72}, {GS_FIGURE_ALONE, 42}),
+		 "Balanced"},
+		{JOB(CPU(30), {GS_FIGURE_CPU_DEMAND, 85}, {GS_FIGURE_TAKEN, 65},
+		     {GS_FIGURE_COMPUTE, 85}, {GS_FIGURE_ALONE, 60}),
+		 "CPU-starved"},
+		{JOB(CPU(95), {GS_FIGURE_THROTTLED, 90}, COMPUTE(100)), "CPU-throttled"},
+		{JOB(CPU(20), IO(35), COMPUTE(65)), "CPU-IO-mixed"},
 		/* A lock decides, however busy the processors are; memory before all. */
-		{JOB(CPU(95), {GS_FIGURE_COMPUTE, 30}, {GS_FIGURE_LOCK, 65}), "Lock-bound"},
+		{JOB(CPU(95), COMPUTE(30), {GS_FIGURE_LOCK, 65}), "Lock-bound"},
 		{JOB(CPU(95), {GS_FIGURE_OOM_KILLS, 1}), "Memory-bound"},
 		{JOB(CPU(10), IO(80), {GS_FIGURE_MEMORY_HELD, 99}), "IO-bound"},
 		{JOB(CPU(10), IO(80), {GS_FIGURE_MEMORY_HELD, 99}, {GS_FIGURE_FAULTS_MAJOR, 900}),
@@ -112,12 +122,9 @@ static void classes(void **state)
 		{JOB(CPU(10), WAIT(60), {GS_FIGURE_NET, 60}), "Network-bound"},
 		{JOB(CPU(10), WAIT(60), {GS_FIGURE_LOCK, 60}), "Lock-bound"},
 		/* Its workers wait for something, or compute. */
-		{JOB(CPU(5), IDLE(80), {GS_FIGURE_INPUT, 80}, {GS_FIGURE_COMPUTE, 20}),
-		 "Input-bound"},
-		{JOB(CPU(60), IDLE(5), {GS_FIGURE_INPUT, 80}, {GS_FIGURE_COMPUTE, 95}),
-		 "CPU-bound"},
-		{JOB(CPU(5), IDLE(80), {GS_FIGURE_INPUT, 10}, {GS_FIGURE_COMPUTE, 20}),
-		 "Idle-heavy"},
+		{JOB(CPU(5), IDLE(80), {GS_FIGURE_INPUT, 80}, COMPUTE(20)), "Input-bound"},
+		{JOB(CPU(60), IDLE(5), {GS_FIGURE_INPUT, 80}, COMPUTE(95)), "CPU-bound"},
+		{JOB(CPU(5), IDLE(80), {GS_FIGURE_INPUT, 10}, COMPUTE(20)), "Idle-heavy"},
 		{JOB(CPU(99), GPUS(2), GPU(1)), "GPU-idle"},
 		{JOB(CPU(10), GPUS(2), GPU(99), SM(90), {GS_FIGURE_TENSOR, 40}),
 		 "GPU-compute-bound"},
@@ -209,10 +216,7 @@ static const struct gs_advice *advice(const struct gs_verdict *v, const char *ru
 
 #define SERIAL                                                                                     \
 	CPU(12.5), {GS_FIGURE_LOCK, 0}, {GS_FIGURE_INPUT, 0}, {GS_FIGURE_CORES, 8},                \
-		{GS_FIGURE_CPUS, 1}, {GS_FIGURE_CPU_DEMAND, 12.5},                                 \
-	{                                                                                          \
-		GS_FIGURE_COMPUTE, 100                                                             \
-	}
+		{GS_FIGURE_CPUS, 1}, {GS_FIGURE_CPU_DEMAND, 12.5}, COMPUTE(100)
 
 static void advice_names_the_directive(void **state)
 {
@@ -249,7 +253,7 @@ static void advice_names_the_directive(void **state)
 	assert_non_null(advice(&v, "locks"));
 	/* Others have the processors: it is not known how many it could use. */
 	v = judge(JOB(CPU(32), {GS_FIGURE_CORES, 2}, {GS_FIGURE_CPUS, 0.64}, {GS_FIGURE_TAKEN, 68},
-		      {GS_FIGURE_CPU_DEMAND, 100}, {GS_FIGURE_COMPUTE, 100}));
+		      {GS_FIGURE_CPU_DEMAND, 100}, COMPUTE(100)));
 	assert_null(advice(&v, "serial"));
 	assert_null(advice(&v, "processors-unused"));
 	assert_non_null(advice(&v, "processors-taken"));

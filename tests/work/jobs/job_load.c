@@ -125,6 +125,28 @@ static void *direct_thread(void *unused)
 	return NULL;
 }
 
+/* Computes on a piece of the file while the next one comes. */
+static void run_ahead(void)
+{
+	const size_t bytes = 1u << 20;
+	int fd = open(file, O_RDONLY);
+	char *piece = malloc(bytes);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !piece)
+		fail(file);
+	for (off_t at = 0;; at = (at + (off_t)bytes) % (st.st_size - (off_t)bytes)) {
+		double cpu_s = (double)clock() / CLOCKS_PER_SEC;
+
+		posix_fadvise(fd, at, (off_t)bytes, POSIX_FADV_WILLNEED);
+		while ((double)clock() / CLOCKS_PER_SEC < cpu_s + 0.02)
+			compute(2000);
+		if (pread(fd, piece, bytes, at) != (ssize_t)bytes)
+			fail("pread");
+		posix_fadvise(fd, at, (off_t)bytes, POSIX_FADV_DONTNEED);
+	}
+}
+
 static void start_threads(long n, void *(*run)(void *))
 {
 	pthread_t thread;
@@ -295,6 +317,8 @@ static void run_named(const char *what, const char *a, const char *b)
 		start_threads(strtol(b, NULL, 10), parked_thread);
 		direct_thread(NULL);
 	}
+	if (strcmp(what, "ahead") == 0)
+		run_ahead();
 	if (strcmp(what, "mix") == 0) {
 		start_threads(2, busy_thread);
 		direct_thread(NULL);

@@ -71,6 +71,7 @@ JOBS = [
     Job('fio write, fsync', 'IO', 'exec fio --name=a --filename=out --size=256m --time_based --runtime=600 --bs=256k --rw=write --fsync=16', MEMORY + ('idle',)),
     Job('fio libaio', 'IO', FIO + '--ioengine=libaio --iodepth=16', MEMORY + ('idle',)),
     Job('fio io_uring', 'IO', FIO + '--ioengine=io_uring --iodepth=16', MEMORY + ('idle',)),
+    Job('reads ahead of its computing', 'CPU', 'exec {load} ahead big', MEMORY + ('idle', 'disks')),
     Job('fio mmap', 'IO', 'exec fio --name=a --filename=huge --size=2g --time_based --runtime=600 --bs=4k --rw=randread --ioengine=mmap', MEMORY[:1] + ('idle',)),
     Job('sqlite commits', 'IO', 'exec {python} commits.py', MEMORY + ('idle',)),
     Job('fio by srun', 'IO', 'srun -n1 --overlap ' + FIO[5:] + '--ioengine=psync >/dev/null', MEMORY + ('idle',), slurm=('-n1',)),
