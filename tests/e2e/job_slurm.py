@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 import harness
 from agent_help import Agent, config_text, library
@@ -104,6 +105,42 @@ def launched(t):
             j, _ = job(t, s, job_id, config, seconds='4')
             t.equal('ranks', [(r['rank'], r['step']) for r in j['ranks']], [(i, 'batch') for i in range(3)])
             t.equal('the slow one', j['imbalance'] and j['imbalance']['slowest_rank'], 2)
+
+
+# A launcher that is a task itself, as torchrun and daemons of mpirun are. Its workers are it until they have another program.
+LAUNCHER = '''
+import os, sys, time
+while not os.path.exists(sys.argv[1]): time.sleep(0.05)
+for i in range(3):
+    if os.fork() == 0:
+        time.sleep(0.7)
+        os.execve(sys.executable, [sys.executable, "-c", "while True: pass"],
+                  {**os.environ, "RANK": str(i + 4), "LOCAL_RANK": str(i), "WORLD_SIZE": "8"})
+time.sleep(600)
+'''
+
+
+@case('workers that are looked at before their exec, of a launcher that is a task: the workers are the ranks', timeout=200)
+def launcher(t):
+    with Slurm(t) as s:
+        path = s.path('work', 'launcher.py')
+        with open(path, 'w', encoding='utf-8') as f:
+            f.write(LAUNCHER)
+        for config in ('{}\n', OFF):
+            go, conf = s.path('work', f'go{len(config)}'), t.path('job.yaml')
+            job_id = s.submit(f'srun -n2 --overlap /usr/bin/python3 {path} {go}\n', '-N1', '-n2', user='games')
+            s.wait_state(job_id, 'RUNNING')
+            s.wait_tasks(3)
+            with open(conf, 'w', encoding='utf-8') as f:
+                f.write(config)
+            words = [harness.gpuscope, 'job', '-j', str(job_id), '-d', '8', '--format', 'json', '-c', conf]
+            run = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env={**t.env, 'SLURM_CONF': s.conf})
+            time.sleep(1.5)
+            open(go, 'w', encoding='ascii').close()
+            (j,) = json.loads(run.communicate(timeout=120)[0])['jobs']
+            t.equal('ranks', [(r['rank'], r['step']) for r in j['ranks']], [(i + 4, '0') for i in range(3)])
+            t.true('each has what it did', all(r['cpu_seconds'] > 0.1 for r in j['ranks']), j['ranks'])
+            s.run('scancel', str(job_id))
 
 
 @case('a controller that does not answer: what is known is reported, and that something is missing', timeout=150, needs=None)

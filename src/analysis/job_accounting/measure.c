@@ -19,6 +19,7 @@
 #define GROUP_NS        1000000000ull /* between two readings of cgroups and GPUs */
 #define KERNEL_PAUSE_NS 200000000ull
 #define SETTLE_NS       2000000000ull
+#define RANK_ASKED_MAX  5  /* looks: a process gets its environment after its birth */
 #define COST_SHARE      50 /* looking takes one of so many parts of the time at most */
 
 /* Of a user; uid -1: of all. */
@@ -88,6 +89,25 @@ static uint32_t find_rank(void *ctx, uint32_t job, uint32_t pid)
 	return gs_accounting_measure_ranks_find(m->ranks, job, &task);
 }
 
+/* Rows are asked for again by themselves. Between fork and exec a process shows the environment of
+ * what started it, or none. */
+static void ask_ranks_again(struct gs_accounting_measure *m)
+{
+	struct gs_map next = GS_MAP_INIT(1u << 20);
+
+	if (m->rows)
+		return;
+	gs_map_for_each (&m->asked, s) {
+		uint32_t pid = (uint32_t)s->key, job = (uint32_t)(s->value >> 32);
+
+		gs_accounting_measure_ranks_note(m->ranks, pid, job, find_rank(m, job, pid));
+		if ((uint32_t)s->value + 1 < RANK_ASKED_MAX)
+			(void)gs_map_put(&next, pid, s->value + 1);
+	}
+	gs_map_fini(&m->asked);
+	m->asked = next;
+}
+
 static void add_ended(void *ctx, uint32_t job, uint32_t rank, const struct gs_taskstats *work)
 {
 	struct gs_accounting_measure *m = ctx;
@@ -119,10 +139,12 @@ static bool take_process(struct gs_accounting_measure *m, uint32_t pid)
 		return false;
 	at = (uint32_t)(x - m->member);
 	rank = find_rank(m, at, pid);
-	if (m->rows)
+	if (m->rows) {
 		gs_accounting_rows_follow(m->rows, pid, at, rank);
-	else
+	} else {
 		gs_accounting_measure_ranks_note(m->ranks, pid, at, rank);
+		(void)gs_map_put(&m->asked, pid, (uint64_t)at << 32 | 1);
+	}
 	follow_launches(m, at, pid);
 	if (job.kind == GS_JOB_CGROUP && x->job.uid != job.uid) { /* of several users */
 		job.uid = -1;
@@ -162,6 +184,7 @@ static void scan_processes(struct gs_accounting_measure *m)
 	bool again = true;
 	uint64_t from_ns;
 
+	ask_ranks_again(m);
 	/* A child may stand before its parent when numbers have wrapped. */
 	for (int pass = 0; again && pass < 16; pass++) {
 		struct search s = {m, false};
@@ -455,6 +478,7 @@ int gs_accounting_measure_open(const struct gs_accounting_measure_options *optio
 	if (r == 0) {
 		m->options = options;
 		m->holders = GS_MAP_INIT(1u << 12);
+		m->asked = GS_MAP_INIT(1u << 20);
 		m->start_ns = m->last_ns = gs_clock_boot_ns();
 		m->start_wall_ns = (int64_t)gs_clock_wall_ns();
 		r = gs_host_taskstats_open("/proc", &m->work, err);
@@ -496,6 +520,7 @@ void gs_accounting_measure_close(struct gs_accounting_measure **ref)
 	for (size_t i = 0; i < m->n_members; i++)
 		free(m->member[i].groups);
 	gs_map_fini(&m->holders);
+	gs_map_fini(&m->asked);
 	gs_accounting_scan_fini(&m->scan);
 	gs_host_taskstats_close(&m->work);
 	accounting_who_close(&m->who);

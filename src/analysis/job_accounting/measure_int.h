@@ -46,6 +46,7 @@ struct gs_accounting_measure {
 	uint64_t n_jobs_full;
 	struct gs_host_stalls stall_first; /* of the machine */
 	struct gs_map holders; /* pid -> nothing: slurmstepds that are followed, not counted */
+	struct gs_map asked;   /* without probes: pid -> its job << 32 | times its rank was asked */
 	bool first_scan_done;
 };
 

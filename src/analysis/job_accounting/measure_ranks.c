@@ -75,10 +75,15 @@ uint32_t gs_accounting_measure_ranks_find(struct gs_accounting_measure_ranks *r,
 void gs_accounting_measure_ranks_note(struct gs_accounting_measure_ranks *r, uint32_t pid,
 				      uint32_t job, uint32_t rank)
 {
-	uint64_t id = (uint64_t)job << 32 | rank;
+	uint64_t id = (uint64_t)job << 32 | rank, before;
 
 	if (rank == GS_ACCOUNTING_NO_RANK || rank == GS_ACCOUNTING_NEVER_RANK)
 		return;
+	if (gs_map_get(&r->id_of, pid, &before)) {
+		if (before == id)
+			return;
+		rank_of_id(r, before)->n_processes--;
+	}
 	if (gs_map_put(&r->id_of, pid, id) < 0)
 		r->n_left_out++;
 	else

@@ -20,7 +20,7 @@ static uint64_t key_of(const struct gs_job_task *t)
 	struct {
 		char step[24];
 		int64_t rank;
-	} key = {.rank = t->rank};
+	} key = {.rank = (int64_t)t->rank << 1 | t->launched};
 
 	_Static_assert(sizeof(key.step) == sizeof(t->step), "the same");
 	memcpy(key.step, t->step, strnlen(t->step, sizeof(key.step)));
@@ -29,7 +29,7 @@ static uint64_t key_of(const struct gs_job_task *t)
 
 static bool is_of(const struct gs_job_rank_count *r, const struct gs_job_task *t)
 {
-	return r->rank == t->rank && strcmp(r->step, t->step) == 0;
+	return r->rank == t->rank && r->launched == t->launched && strcmp(r->step, t->step) == 0;
 }
 
 static struct gs_job_rank_count *new_rank(struct gs_accounting_ranks *r)
@@ -66,7 +66,8 @@ uint32_t gs_accounting_ranks_find(struct gs_accounting_ranks *r, const struct gs
 	rank = new_rank(r);
 	if (!rank || gs_map_put(&r->by_task, key, r->n_ranks) < 0)
 		return 0;
-	*rank = (struct gs_job_rank_count){.rank = t->rank, .gpu_memory_peak_bytes = -1};
+	*rank = (struct gs_job_rank_count){
+		.rank = t->rank, .launched = t->launched, .gpu_memory_peak_bytes = -1};
 	memcpy(rank->step, t->step, sizeof(t->step));
 	r->ended[r->n_ranks] = (struct gs_accounting_rank_ended){0};
 	return ++r->n_ranks;
@@ -138,6 +139,24 @@ static int by_step(const void *a, const void *b)
 	return r ? r : (*x > *y) - (*x < *y);
 }
 
+/* srun numbers its tasks; what torchrun, mpirun or a daemon of it starts in one of these has numbers
+ * of its own, and the task is none of those ranks. By step; how many are left. */
+static size_t drop_launchers(const struct gs_job_rank_count **by, size_t n)
+{
+	size_t left = 0;
+
+	for (size_t i = 0, end; i < n; i = end) {
+		bool launched = false;
+
+		for (end = i; end < n && strcmp(by[end]->step, by[i]->step) == 0; end++)
+			launched |= by[end]->launched;
+		for (size_t k = i; k < end; k++)
+			if (by[k]->launched == launched)
+				by[left++] = by[k];
+	}
+	return left;
+}
+
 /* The ranks of one step stand one after the other, and in the order in which they were seen. */
 static size_t largest_step(const struct gs_job_rank_count **by, size_t n, size_t *ret_n)
 {
@@ -174,7 +193,7 @@ int gs_accounting_ranks_report(const struct gs_job_rank_count *ranks, size_t n_r
 	for (size_t i = 0; i < n_ranks; i++)
 		by[i] = &ranks[i];
 	qsort(by, n_ranks, sizeof(*by), by_step);
-	first = largest_step(by, n_ranks, &job->n_ranks);
+	first = largest_step(by, drop_launchers(by, n_ranks), &job->n_ranks);
 	for (size_t i = 0; i < job->n_ranks; i++) {
 		const struct gs_job_rank_count *from = by[first + i];
 		struct gs_job_report_rank *to = &job->ranks[i];

@@ -12,6 +12,7 @@
 
 #define ANCESTORS_MAX 32
 #define ASKED_MAX     5              /* readings: a process gets its environment after its birth */
+#define ASKED_SURE    3              /* until then it may have that of what started it */
 #define FOLD_AT       256            /* ended processes */
 #define FOLD_NS       60000000000ull /* fewer of them are given back after that */
 #define POLL_NS       1000000000ull
@@ -333,17 +334,21 @@ static bool has_rank(const struct process *p)
 	return p->rank != GS_ACCOUNTING_NO_RANK && p->rank != GS_ACCOUNTING_NEVER_RANK;
 }
 
-/* Each is asked itself before one gets the rank of what started it. */
+/* Each is asked itself before one gets the rank of what started it, and asked again when it has one:
+ * between fork and exec it shows the environment of a launcher, which may be a task itself. */
 static void find_ranks(struct gs_accounting_rows *k)
 {
 	for (size_t i = 0; i < k->n_processes; i++) {
 		struct process *p = &k->process[i];
+		uint32_t rank;
 
-		if (p->job == GS_ACCOUNTING_NO_JOB || p->rank || !p->is_alive ||
-		    p->n_asked == ASKED_MAX)
+		if (p->job == GS_ACCOUNTING_NO_JOB || p->rank == GS_ACCOUNTING_NEVER_RANK ||
+		    !p->is_alive || p->n_asked >= (p->rank ? ASKED_SURE : ASKED_MAX))
 			continue;
 		p->n_asked++;
-		p->rank = k->options.find_rank(k->options.ctx, p->job, p->pid);
+		rank = k->options.find_rank(k->options.ctx, p->job, p->pid);
+		if (rank)
+			p->rank = rank;
 	}
 	for (size_t i = 0; i < k->n_processes; i++) {
 		struct process *p = &k->process[i];

@@ -28,6 +28,7 @@ struct gs_job_call_count { /* a system call, by its name */
 struct gs_job_rank_count { /* a task of a step, with all that it started */
 	char step[24];
 	int32_t rank;
+	bool launched;        /* by an MPI launcher or torchrun, not by srun alone */
 	uint32_t n_processes; /* seen so far */
 	struct gs_taskstats work;
 	/* Its processes on GPUs: time in which their share was known, and its integral. */

@@ -61,6 +61,32 @@ static void report_of_the_largest_step(void **state)
 	gs_accounting_ranks_fini(&r);
 }
 
+/* A task of srun's that is a launcher is no rank beside those that it launched: on the second node of
+ * two, its number is none of theirs. */
+static void a_launcher_is_no_rank(void **state)
+{
+	struct gs_accounting_ranks r = {0};
+	struct gs_job_report job = {0};
+	struct gs_job_task t = {.step = "0", .launched = true};
+
+	assert_int_equal(find(&r, "0", 1), 1);
+	for (t.rank = 3; t.rank < 6; t.rank++)
+		assert_int_equal(gs_accounting_ranks_find(&r, &t), t.rank - 1);
+	t.rank = 1;
+	assert_int_equal(gs_accounting_ranks_find(&r, &t), 5);
+	assert_int_equal(find(&r, "0", 1), 1);
+	for (int32_t i = 0; i < 3; i++)
+		assert_true(find(&r, "1", i));
+	r.rank[0].work.time_ns[GS_TIME_CPU] = 9000000000;
+	assert_int_equal(gs_accounting_ranks_report(r.rank, r.n_ranks, &job), 0);
+	assert_int_equal(job.n_ranks, 4);
+	assert_int_equal(job.ranks[0].rank, 1);
+	assert_int_equal(job.ranks[1].rank, 3);
+	assert_true(job.ranks[0].cpu_s == 0);
+	free(job.ranks);
+	gs_accounting_ranks_fini(&r);
+}
+
 /* The share of a rank is weighted by time; its memory is the highest. */
 static void gpus_of_a_rank(void **state)
 {
@@ -88,6 +114,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_rank),
 		cmocka_unit_test(report_of_the_largest_step),
+		cmocka_unit_test(a_launcher_is_no_rank),
 		cmocka_unit_test(gpus_of_a_rank),
 	};
 
