@@ -437,6 +437,14 @@ static void read_facts(struct gs_jobs *j, int folder, struct facts *f)
 		gs_identity_parse_status((char *)j->text.data, j->text.bytes, &f->uid, &ns_pid);
 }
 
+/* Handed on by a shell of another job, as slurmd's may be: its tasks show it until their exec. All
+ * components of a het job have the number of the first. */
+static bool has_others_environ(const struct facts *f)
+{
+	return of_slurms_group(f) && f->environ.job.het_job_id < 0 &&
+	       numbers_differ(f->group.job_id, f->environ.job.job_id);
+}
+
 static void attach_process(struct job_process *p, struct job_entry *e, uint64_t now)
 {
 	if (p->job != e) {
@@ -469,6 +477,8 @@ static void read_process(struct gs_jobs *j, int folder, struct job_process *p,
 	if (is_slurms)
 		e = slurm_entry(j, &f, p->job);
 	if (is_slurms && e) {
+		if (has_others_environ(&f))
+			gs_job_task_clear(&task);
 		if (f.environ.job.kind != GS_JOB_SLURM && !f.environ.task.step[0])
 			task.task_id = -1;
 		if (of_slurms_group(&f)) {

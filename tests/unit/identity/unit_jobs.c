@@ -192,6 +192,13 @@ static void by_cgroup_and_environment(void **state)
 		ENV("SLURM_JOB_ID=7\0SLURM_JOB_USER=bob"));
 	j = gs_jobs_lookup(t->jobs, 101, &task);
 	assert_string_equal(j->id, "8");
+	/* Nor does its rank: before its exec a task has the environment of the daemon. */
+	process(t, 104, 5, "4:freezer:/slurm_n1/uid_0/job_8/step_0\n",
+		ENV("SLURM_JOB_ID=7\0SLURM_STEP_ID=1\0SLURM_PROCID=3"));
+	j = gs_jobs_lookup(t->jobs, 104, &task);
+	assert_string_equal(j->id, "8");
+	assert_string_equal(task.step, "0");
+	assert_int_equal(task.rank, -1);
 	/* Without a group of Slurm's the environment is a claim of the process's own user. */
 	process(t, 102, 5, "0::/\n",
 		ENV("SLURM_JOB_ID=9\0SLURM_JOB_USER=eve\0SLURM_JOB_UID=7\0SLURM_JOB_ACCOUNT=x\0"
