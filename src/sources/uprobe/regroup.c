@@ -17,6 +17,7 @@
  * links.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -142,6 +143,18 @@ static bool is_open(const struct gs_uprobe *probe, const struct uprobe_link_grou
 	return false;
 }
 
+/* path leads to the file by a descriptor of ours, which says nothing to others. */
+static void report_stuck(struct gs_uprobe *probe, const char *path, int status)
+{
+	char name[PATH_MAX];
+	ssize_t n = readlink(path, name, sizeof(name) - 1);
+
+	name[n > 0 ? n : 0] = '\0';
+	uprobe_files_report_failure(
+		probe, n > 0 ? name : path, NULL,
+		"probes could not be taken off: their calls go on being counted", status, 0);
+}
+
 static void begin_group(struct gs_uprobe *probe, struct uprobe_link_group *g, const char *path,
 			pid_t pid)
 {
@@ -170,9 +183,7 @@ static void begin_group(struct gs_uprobe *probe, struct uprobe_link_group *g, co
 	if (g->number)
 		r = attach_rest(probe, g, path, pid);
 	if (r < 0) {
-		uprobe_files_report_failure(
-			probe, path, NULL,
-			"probes could not be taken off: their calls go on being counted", r, 0);
+		report_stuck(probe, path, r);
 		g->phase = STUCK;
 		return;
 	}
