@@ -280,7 +280,7 @@ static void put_hidden(struct gs_doc *doc, const struct gs_job_report *job)
 		gs_doc_put_text(doc, NULL, gs_account_part_name(hidden[i]));
 	gs_doc_end(doc);
 	if (n)
-		gs_doc_put_text(doc, "shown_by", "gpuscope trace -p PID");
+		gs_doc_put_text(doc, "shown_by", GS_VERDICT_ITS_CALLS);
 }
 
 /* With the words of `account` in a summary of calls; of that name is a job's account of Slurm. */

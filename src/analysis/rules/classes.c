@@ -13,7 +13,7 @@
 
 #define NO_SHARE   GS_FIGURE_COUNT
 #define TOO_SHORT  1.0 /* seconds */
-#define ITS_CALLS  "gpuscope trace -p PID"
+#define ITS_CALLS  GS_VERDICT_ITS_CALLS
 #define ITS_LINES  "gpuscope trace -p PID --layer python"
 #define ITS_DETAIL "gpuscope job -p PID -v"
 

@@ -93,6 +93,9 @@ const char *gs_figure_key(unsigned figure);
 int gs_figure_by_key(const char *key);             /* -1: none */
 void gs_figures_clear(struct gs_figures *figures); /* all NAN */
 
+/* What shows the calls of a job. */
+#define GS_VERDICT_ITS_CALLS "gpuscope trace -p PID"
+
 #define GS_VERDICT_EVIDENCE_MAX 6
 #define GS_VERDICT_ADVICE_MAX   16
 

@@ -59,7 +59,7 @@ struct group {
 	uint64_t causes_unknown, causes_known;
 	/* CPU time of children as the kernel added it to their parents, and as we saw it ourselves. */
 	uint64_t reaped_ticks, ended_ticks;
-	bool used, schedstat_failed, io_failed, no_queue;
+	bool used, io_failed, no_queue;
 	cpu_set_t cpus;
 	struct moments first, last;
 };
