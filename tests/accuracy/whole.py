@@ -38,7 +38,7 @@ def kernel_figures(pid):
 class Whole:
     """What one run left: .job (of gpuscope's report), .kernel (differences of /proc), .usage (rusage), .out."""
 
-    def __init__(self, t, *words, options=(), env=None, while_it_runs=None, inside=()):
+    def __init__(self, t, *words, options=(), env=None, when_followed=None, while_it_runs=None, inside=()):
         t.n_files += 1
         out, conf = t.path(f'report{t.n_files}.json'), t.path('exact.yaml')
         with open(conf, 'w', encoding='ascii') as f:
@@ -50,6 +50,8 @@ class Whole:
         watcher = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         watcher.stdout.readline()  # the live table: it is followed
         before = kernel_figures(proc.pid)
+        if when_followed:
+            when_followed()
         proc.stdin.write('\n')
         proc.stdin.close()
         if while_it_runs:
