@@ -3,11 +3,14 @@
 import http.client
 import json
 import os
+import queue
 import socket
 import subprocess
+import time
 import urllib.parse
 
 from certs import certificates
+from cluster_help import Stubs, messages
 from harness import case, main, wait_until
 from page_help import Head
 
@@ -28,6 +31,25 @@ def counters(t):
     t.tool('session', 'start', 'd', '--head', h.grpc)
     found = {s['name']: (s['bandwidth'], s['nvlink']) for s in h.get('/api/v1/sessions')['sessions']}
     t.equal('sessions', found, {'a': (True, True), 'b': (True, True), 'c': (False, False), 'd': (True, True)})
+
+
+@case('a client of gswarm-profiler sends only the share of memory that is used (grpcio)', timeout=100, needs=None)
+def gswarm_memory(t):
+    grpc, _, gs = messages(t)
+    h = Head(t, '--interval', '200ms')
+    sent = queue.Queue()
+    with grpc.insecure_channel(h.grpc) as channel:
+        stub = Stubs(channel, gs, 'ProfilerService')
+        t.true('Connect', stub.Connect(gs.InitialInfo(hostname='old', gpus=[gs.GPUInfo(physical_idx=0, name='G')]), timeout=300).success)
+        call = stub.StreamMetrics.future(iter(sent.get, None))
+        sent.put(gs.MetricsUpdate(hostname='old', gpus_metrics=[gs.GPUMetric(physical_idx=0, name='G', gpu_util=0.5, mem_util=0.25)],
+                                  timestamp=time.time()))  # fmt: skip
+        h.wait_gpus(1)
+        told = h.get('/metrics/latest')['client_data'].values()
+        t.equal('and it is told', [c['gpus_metrics'][0]['mem_util'] for c in told], [25])
+        sent.put(None)
+        call.result(timeout=300)
+    h.stop()
 
 
 @case('the endpoints of gswarm-profiler have its keys', timeout=200, needs=None)

@@ -213,10 +213,7 @@ void gs_alert_of_gpu(struct gs_alert_subject *s, const struct gs_gpu_snapshot *g
 		if (gs_gpu_field_info(f)->unit == GS_UNIT_OF_RATIO)
 			s->v[PERCENT_AT + f] = 100 * sample->value[f];
 	}
-	if (gs_gpu_has(sample, GS_GPU_MEM_USED) && gs_gpu_has(sample, GS_GPU_MEM_TOTAL) &&
-	    sample->value[GS_GPU_MEM_TOTAL] > 0)
-		more[GPU_MEMORY] =
-			100 * sample->value[GS_GPU_MEM_USED] / sample->value[GS_GPU_MEM_TOTAL];
+	more[GPU_MEMORY] = 100 * gs_gpu_memory_ratio(sample);
 	for (uint32_t i = 0; i < gpus->n_processes; i++)
 		n += gpus->process[i].gpu == gpu && !gpus->process[i].ended;
 	more[GPU_PROCESSES] = n;

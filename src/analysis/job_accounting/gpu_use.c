@@ -12,14 +12,9 @@ static const enum gs_gpu_field field_of[GS_ACCOUNTING_GPU_USE_VALUES] = {
 	[GS_ACCOUNTING_GPU_USE_DRAM] = GS_GPU_DRAM_ACTIVE,
 };
 
-static double value_of(const struct gs_gpu_sample *v, enum gs_gpu_field field)
-{
-	return gs_gpu_has(v, field) ? v->value[field] : NAN;
-}
-
 static bool is_at_work(const struct gs_gpu_sample *v)
 {
-	return value_of(v, GS_GPU_UTIL) > 0;
+	return gs_gpu_value(v, GS_GPU_UTIL) > 0;
 }
 
 /* A GPU of whose means nothing is known yet: its first value has no time before it. It counts a
@@ -28,7 +23,7 @@ static void weigh_values(struct gs_accounting_gpu_use_sums *s, const struct gs_g
 			 uint64_t ns)
 {
 	for (unsigned i = 0; i < GS_ACCOUNTING_GPU_USE_VALUES; i++) {
-		double value = value_of(v, field_of[i]);
+		double value = gs_gpu_value(v, field_of[i]);
 		uint64_t weight = ns ? ns : 1;
 
 		if (isnan(value))
@@ -41,10 +36,10 @@ static void weigh_values(struct gs_accounting_gpu_use_sums *s, const struct gs_g
 /* Where the driver has a counter, energy is what that grew by; elsewhere the power over time. */
 static void add_energy(struct gs_gpu_held *g, const struct gs_gpu_sample *v, uint64_t now_ns)
 {
-	double joules = value_of(v, GS_GPU_ENERGY);
+	double joules = gs_gpu_value(v, GS_GPU_ENERGY);
 
 	gs_energy_add(&g->energy, (int64_t)now_ns, joules,
-		      isnan(joules) ? value_of(v, GS_GPU_POWER) : NAN, NAN, POWER_STANDS_NS);
+		      isnan(joules) ? gs_gpu_value(v, GS_GPU_POWER) : NAN, NAN, POWER_STANDS_NS);
 }
 
 static void add_gpu(struct gs_accounting_gpu_use *j, uint32_t i, const struct gs_gpu_sample *v,
@@ -66,9 +61,7 @@ static void add_gpu(struct gs_accounting_gpu_use *j, uint32_t i, const struct gs
 	j->sums.idle_ns += is_at_work(v) ? 0 : ns;
 	weigh_values(&j->sums, v, ns);
 	j->n_idle += now_ns - since >= idle_after_ns;
-	if (value_of(v, GS_GPU_MEM_TOTAL) > 0)
-		j->memory_ratio = fmax(j->memory_ratio,
-				       value_of(v, GS_GPU_MEM_USED) / v->value[GS_GPU_MEM_TOTAL]);
+	j->memory_ratio = fmax(j->memory_ratio, gs_gpu_memory_ratio(v)); /* of NAN: the other */
 	add_energy(g, v, now_ns);
 }
 

@@ -201,13 +201,12 @@ static void put_latest(struct gs_buf *b, const struct gs_node_snapshot *m)
 	j_open(b, "gpus_metrics", '[');
 	for (uint32_t i = 0; i < g->n_gpus; i++) {
 		const struct gs_gpu_sample *s = &g->sample[i];
-		double total = value_of(s, GS_GPU_MEM_TOTAL, 1);
 
 		j_open(b, NULL, '{');
 		j_u64(b, "physical_idx", g->info[i].index);
 		j_text(b, "name", g->info[i].name);
 		j_double(b, "gpu_util", value_of(s, GS_GPU_UTIL, 100));
-		j_double(b, "mem_util", value_of(s, GS_GPU_MEM_USED, 100) / total);
+		j_double(b, "mem_util", 100 * gs_gpu_memory_ratio(s));
 		/* gswarm called PCIe's counters so; real activity of memory is dram_active. */
 		j_double(b, "dram_bw_gbps_rx", value_of(s, GS_GPU_PCIE_RX_BPS, 1e-9));
 		j_double(b, "dram_bw_gbps_tx", value_of(s, GS_GPU_PCIE_TX_BPS, 1e-9));

@@ -47,12 +47,12 @@ static double value_of(const struct gs_gpu_sample *s, enum gs_gpu_field f)
 
 static void fill_metric(Metric *m, const struct gs_gpu_info *info, const struct gs_gpu_sample *s)
 {
-	double total = value_of(s, GS_GPU_MEM_TOTAL);
+	double memory = gs_gpu_memory_ratio(s);
 
 	m->physical_idx = (int32_t)info->index;
 	m->name = (char *)info->name;
 	m->gpu_util = value_of(s, GS_GPU_UTIL);
-	m->mem_util = total > 0 ? value_of(s, GS_GPU_MEM_USED) / total : 0;
+	m->mem_util = isnan(memory) ? 0 : memory;
 	m->dram_bw_gbps_rx = value_of(s, GS_GPU_PCIE_RX_BPS) / 1024;
 	m->dram_bw_gbps_tx = value_of(s, GS_GPU_PCIE_TX_BPS) / 1024;
 	m->nvlink_bw_gbps_rx = value_of(s, GS_GPU_NVLINK_RX_BPS) / 1024;

@@ -120,6 +120,15 @@ const char *gs_gpu_state_name(unsigned state)
 	return state < GS_ARRAY_LEN(names) ? names[state] : "unknown";
 }
 
+double gs_gpu_memory_ratio(const struct gs_gpu_sample *s)
+{
+	double total = gs_gpu_value(s, GS_GPU_MEM_TOTAL);
+
+	if (total > 0 && gs_gpu_has(s, GS_GPU_MEM_USED))
+		return s->value[GS_GPU_MEM_USED] / total;
+	return gs_gpu_value(s, GS_GPU_MEM_USED_RATIO);
+}
+
 bool gs_gpu_plausible(enum gs_gpu_field f, double value)
 {
 	/* By unit. Boards take up to 1.4 kW, clocks are below 4 GHz, NVLink 5 moves 1.8 TB/s: an

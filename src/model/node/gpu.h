@@ -6,6 +6,7 @@
 #ifndef GS_MODEL_NODE_GPU_H
 #define GS_MODEL_NODE_GPU_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -212,6 +213,16 @@ static inline bool gs_gpu_has(const struct gs_gpu_sample *s, enum gs_gpu_field f
 {
 	return s->why[f] == GS_GPU_REASON_OK;
 }
+
+/* NAN: it is not there. */
+static inline double gs_gpu_value(const struct gs_gpu_sample *s, enum gs_gpu_field f)
+{
+	return gs_gpu_has(s, f) ? s->value[f] : NAN;
+}
+
+/* Memory in use, of all of it: out of bytes where both are known, else as it was reported (clients
+ * of other programs send no bytes). NAN: not known. */
+double gs_gpu_memory_ratio(const struct gs_gpu_sample *s);
 
 /* Can a GPU have this value? The ranges are wide: they separate measurements from answers that are
  * none. NaN is not plausible. */

@@ -86,16 +86,13 @@ static unsigned gswarm_device(const struct gs_gpu_snapshot *s, unsigned gpu,
 			      struct gs_report_gpu_cell *c)
 {
 	const struct gs_gpu_sample *v = &s->sample[gpu];
-	bool memory = gs_gpu_has(v, GS_GPU_MEM_USED) && gs_gpu_has(v, GS_GPU_MEM_TOTAL) &&
-		      v->value[GS_GPU_MEM_TOTAL] > 0;
+	double memory = gs_gpu_memory_ratio(v);
 	unsigned n = 0;
 
 	c[n++] = number_cell("physical_idx", s->info[gpu].index);
 	c[n++] = text_cell("name", s->info[gpu].name);
 	c[n++] = value_cell("gpu_util", v, GS_GPU_UTIL, 1);
-	c[n++] = number_if("mem_util",
-			   memory ? v->value[GS_GPU_MEM_USED] / v->value[GS_GPU_MEM_TOTAL] : 0,
-			   memory);
+	c[n++] = number_if("mem_util", memory, !isnan(memory));
 	c[n++] = value_cell("dram_bw_gbps_rx", v, GS_GPU_PCIE_RX_BPS, 1e-9);
 	c[n++] = value_cell("dram_bw_gbps_tx", v, GS_GPU_PCIE_TX_BPS, 1e-9);
 	c[n++] = value_cell("nvlink_bw_gbps_rx", v, GS_GPU_NVLINK_RX_BPS, 1e-9);

@@ -127,11 +127,6 @@ static void put_value(struct plot_device *d, enum plot_value v, int64_t bin, dou
 	b->n++;
 }
 
-static double value_of(const struct gs_gpu_sample *s, enum gs_gpu_field f)
-{
-	return gs_gpu_has(s, f) ? s->value[f] : NAN;
-}
-
 static void add_util(struct plot_device *d, double util)
 {
 	if (isnan(util))
@@ -183,8 +178,8 @@ static bool add_time(struct plot_device *d, int64_t wall_ns, uint64_t elapsed_ns
 static void add_energy(struct plot_device *d, const struct gs_gpu_sample *s, double watts,
 		       int64_t wall_ns, bool gap)
 {
-	gs_energy_add(&d->energy, wall_ns, value_of(s, GS_GPU_ENERGY), watts,
-		      value_of(s, GS_GPU_POWER_LIMIT), gap ? 0 : INT64_MAX);
+	gs_energy_add(&d->energy, wall_ns, gs_gpu_value(s, GS_GPU_ENERGY), watts,
+		      gs_gpu_value(s, GS_GPU_POWER_LIMIT), gap ? 0 : INT64_MAX);
 	if (isnan(watts))
 		return;
 	d->power_sum += watts;
@@ -196,8 +191,7 @@ static int add_gpu(struct gs_plot *p, const struct gs_node_snapshot *m, uint32_t
 	const struct gs_gpu_info *info = &m->gpu->info[i];
 	const struct gs_gpu_sample *s = &m->gpu->sample[i];
 	int64_t bin = (m->wall_ns - p->start_ns) / p->bin_ns;
-	double total = value_of(s, GS_GPU_MEM_TOTAL), used = value_of(s, GS_GPU_MEM_USED);
-	double watts = value_of(s, GS_GPU_POWER);
+	double memory = gs_gpu_memory_ratio(s), watts = gs_gpu_value(s, GS_GPU_POWER);
 	struct plot_device *d;
 	char key[96];
 	int r;
@@ -222,16 +216,16 @@ static int add_gpu(struct gs_plot *p, const struct gs_node_snapshot *m, uint32_t
 		return 0; /* what it shows was true some time ago */
 	d->n_samples++;
 	add_energy(d, s, watts, m->wall_ns, add_time(d, m->wall_ns, s->elapsed_ns));
-	add_util(d, value_of(s, GS_GPU_UTIL));
-	put_value(d, PLOT_UTIL, bin, value_of(s, GS_GPU_UTIL));
-	put_value(d, PLOT_MEMORY, bin, total > 0 ? used / total : NAN);
-	if (total > 0 && used / total > d->memory_max)
-		d->memory_max = used / total;
-	put_value(d, PLOT_PCIE_RX, bin, value_of(s, GS_GPU_PCIE_RX_BPS));
-	put_value(d, PLOT_PCIE_TX, bin, value_of(s, GS_GPU_PCIE_TX_BPS));
-	put_value(d, PLOT_NVLINK_RX, bin, value_of(s, GS_GPU_NVLINK_RX_BPS));
-	put_value(d, PLOT_NVLINK_TX, bin, value_of(s, GS_GPU_NVLINK_TX_BPS));
-	put_value(d, PLOT_DRAM, bin, value_of(s, GS_GPU_DRAM_ACTIVE));
+	add_util(d, gs_gpu_value(s, GS_GPU_UTIL));
+	put_value(d, PLOT_UTIL, bin, gs_gpu_value(s, GS_GPU_UTIL));
+	put_value(d, PLOT_MEMORY, bin, memory);
+	if (memory > d->memory_max)
+		d->memory_max = memory;
+	put_value(d, PLOT_PCIE_RX, bin, gs_gpu_value(s, GS_GPU_PCIE_RX_BPS));
+	put_value(d, PLOT_PCIE_TX, bin, gs_gpu_value(s, GS_GPU_PCIE_TX_BPS));
+	put_value(d, PLOT_NVLINK_RX, bin, gs_gpu_value(s, GS_GPU_NVLINK_RX_BPS));
+	put_value(d, PLOT_NVLINK_TX, bin, gs_gpu_value(s, GS_GPU_NVLINK_TX_BPS));
+	put_value(d, PLOT_DRAM, bin, gs_gpu_value(s, GS_GPU_DRAM_ACTIVE));
 	put_value(d, PLOT_POWER, bin, watts);
 	return 0;
 }

@@ -12,11 +12,6 @@
 #define GRAPH_ROWS_LEAST 2
 #define GRAPH_ROWS_MOST  6
 
-static double value_of(const struct gs_gpu_sample *s, enum gs_gpu_field f)
-{
-	return gs_gpu_has(s, f) ? s->value[f] : NAN;
-}
-
 /* "45%", but "-" where there is no number. */
 static void with_unit(char *out, size_t bytes, const char *number, const char *unit)
 {
@@ -91,10 +86,10 @@ static int draw_line(const struct tui_ui *ui, uint32_t i, struct tui_screen *s, 
 	const struct gs_gpu_info *g = &ui->node->gpu->info[i];
 	const struct gs_gpu_sample *v = &ui->node->gpu->sample[i];
 	const struct tui_health *health = &ui->health[i];
-	double util = value_of(v, GS_GPU_UTIL), used = value_of(v, GS_GPU_MEM_USED);
-	double total = value_of(v, GS_GPU_MEM_TOTAL), power = value_of(v, GS_GPU_POWER);
-	double limit = value_of(v, GS_GPU_POWER_LIMIT), temp = value_of(v, GS_GPU_TEMP_GPU);
-	double slow = value_of(v, GS_GPU_TEMP_SLOWDOWN);
+	double util = gs_gpu_value(v, GS_GPU_UTIL), used = gs_gpu_value(v, GS_GPU_MEM_USED);
+	double total = gs_gpu_value(v, GS_GPU_MEM_TOTAL), power = gs_gpu_value(v, GS_GPU_POWER);
+	double limit = gs_gpu_value(v, GS_GPU_POWER_LIMIT), temp = gs_gpu_value(v, GS_GPU_TEMP_GPU);
+	double slow = gs_gpu_value(v, GS_GPU_TEMP_SLOWDOWN);
 	char a[TUI_NUMBER_BYTES], b[TUI_NUMBER_BYTES], text[96];
 	int name = width >= 100 ? 21 : width >= 72 ? 13 : width >= 24 ? 3 : 2;
 	int fixed = name + 1 + (width >= 50 ? 9 : 0) + (width >= 40 ? 5 : 0);
@@ -105,7 +100,7 @@ static int draw_line(const struct tui_ui *ui, uint32_t i, struct tui_screen *s, 
 	enum tui_style heat = tui_style_of(temp / (slow > 0 ? slow : 90), 0.85, 0.95);
 
 	if (isnan(util))
-		util = value_of(v, GS_GPU_GR_ACTIVE);
+		util = gs_gpu_value(v, GS_GPU_GR_ACTIVE);
 	draw_name(g, s, y, x, name, width >= 72);
 	x += name + 1;
 	if (v->lost) {
@@ -182,8 +177,8 @@ static void put_flow(struct pen *p, const struct gs_gpu_sample *v, enum gs_gpu_f
 
 	if (!gs_gpu_has(v, rx) && !gs_gpu_has(v, tx))
 		return;
-	snprintf(text, sizeof(text), "rx %s tx %s /s", tui_bytes(a, value_of(v, rx)),
-		 tui_bytes(b, value_of(v, tx)));
+	snprintf(text, sizeof(text), "rx %s tx %s /s", tui_bytes(a, gs_gpu_value(v, rx)),
+		 tui_bytes(b, gs_gpu_value(v, tx)));
 	put_pair(p, name, TUI_PLAIN, text);
 }
 
@@ -201,7 +196,7 @@ static void draw_values(const struct tui_ui *ui, uint32_t i, struct tui_screen *
 	const struct gs_gpu_sample *v = &ui->node->gpu->sample[i];
 	struct pen p = {s, y, x + 3 + (taken ? taken + 2 : 0), x + width};
 	char a[TUI_NUMBER_BYTES], text[64], also[GS_GPU_HEALTH_TEXT_BYTES];
-	double clock = value_of(v, GS_GPU_CLOCK_SM);
+	double clock = gs_gpu_value(v, GS_GPU_CLOCK_SM);
 
 	if (clock >= 0) {
 		snprintf(text, sizeof(text), "%s MHz", tui_number(a, clock / 1e6));
@@ -214,26 +209,27 @@ static void draw_values(const struct tui_ui *ui, uint32_t i, struct tui_screen *
 				 gs_gpu_health_text(ui->node->gpu, i, (enum gs_gpu_condition)c,
 						    also));
 	for (size_t k = 0; k < GS_ARRAY_LEN(gpm); k++)
-		if (k < 4 || value_of(v, gpm[k].field) >= 0.005)
+		if (k < 4 || gs_gpu_value(v, gpm[k].field) >= 0.005)
 			put_share(&p, v, gpm[k].field, gpm[k].name);
 	put_flow(&p, v, GS_GPU_PCIE_RX_BPS, GS_GPU_PCIE_TX_BPS, "PCIe");
-	if (value_of(v, GS_GPU_NVLINK_ACTIVE) > 0 || value_of(v, GS_GPU_NVLINK_RX_BPS) > 0)
+	if (gs_gpu_value(v, GS_GPU_NVLINK_ACTIVE) > 0 || gs_gpu_value(v, GS_GPU_NVLINK_RX_BPS) > 0)
 		put_flow(&p, v, GS_GPU_NVLINK_RX_BPS, GS_GPU_NVLINK_TX_BPS, "NVLink");
 	put_share(&p, v, GS_GPU_MEM_UTIL, "memctl");
-	if (value_of(v, GS_GPU_TEMP_MEM) >= 0) {
-		snprintf(text, sizeof(text), "%sC", tui_number(a, value_of(v, GS_GPU_TEMP_MEM)));
+	if (gs_gpu_value(v, GS_GPU_TEMP_MEM) >= 0) {
+		snprintf(text, sizeof(text), "%sC",
+			 tui_number(a, gs_gpu_value(v, GS_GPU_TEMP_MEM)));
 		put_pair(&p, "mem", TUI_PLAIN, text);
 	}
-	if (value_of(v, GS_GPU_ENC_UTIL) > 0)
+	if (gs_gpu_value(v, GS_GPU_ENC_UTIL) > 0)
 		put_share(&p, v, GS_GPU_ENC_UTIL, "enc");
-	if (value_of(v, GS_GPU_DEC_UTIL) > 0)
+	if (gs_gpu_value(v, GS_GPU_DEC_UTIL) > 0)
 		put_share(&p, v, GS_GPU_DEC_UTIL, "dec");
-	if (value_of(v, GS_GPU_ECC_UNCORRECTED) > 0)
+	if (gs_gpu_value(v, GS_GPU_ECC_UNCORRECTED) > 0)
 		put_pair(&p, "ECC uncorrected", TUI_BAD,
-			 tui_number(a, value_of(v, GS_GPU_ECC_UNCORRECTED)));
+			 tui_number(a, gs_gpu_value(v, GS_GPU_ECC_UNCORRECTED)));
 	put_share(&p, v, GS_GPU_FAN, "fan");
 	if (gs_gpu_has(v, GS_GPU_PSTATE)) {
-		snprintf(text, sizeof(text), "P%s", tui_number(a, value_of(v, GS_GPU_PSTATE)));
+		snprintf(text, sizeof(text), "P%s", tui_number(a, gs_gpu_value(v, GS_GPU_PSTATE)));
 		put_pair(&p, "state", TUI_PLAIN, text);
 	}
 }

@@ -67,11 +67,6 @@ uint64_t tui_key_of_process(uint32_t pid, uint64_t start_ns, uint32_t gpu)
 	return gs_hash_bytes(k, sizeof(k)) & ~(1ull << 63);
 }
 
-static double value_of(const struct gs_gpu_sample *s, enum gs_gpu_field f)
-{
-	return gs_gpu_has(s, f) ? s->value[f] : NAN;
-}
-
 static void note_events(struct tui_ui *ui)
 {
 	const struct gs_gpu_snapshot *g = ui->node->gpu;
@@ -144,25 +139,24 @@ static void remember_samples(struct tui_ui *ui)
 	tui_history_put(&ui->history, TUI_KEY_OF_HOST, v);
 	for (uint32_t i = 0; i < g->n_gpus; i++) {
 		const struct gs_gpu_sample *s = &g->sample[i];
-		double util = value_of(s, GS_GPU_UTIL);
+		double util = gs_gpu_value(s, GS_GPU_UTIL);
 
 		if (isnan(util))
-			util = value_of(s, GS_GPU_GR_ACTIVE);
+			util = gs_gpu_value(s, GS_GPU_GR_ACTIVE);
 		v[0] = (float)(s->lost ? NAN : util);
-		v[1] = (float)(s->lost ? NAN
-				       : value_of(s, GS_GPU_MEM_USED) /
-						 value_of(s, GS_GPU_MEM_TOTAL));
+		v[1] = (float)(s->lost ? NAN : gs_gpu_memory_ratio(s));
 		v[2] = (float)(s->lost ? NAN
-				       : value_of(s, GS_GPU_POWER) /
-						 value_of(s, GS_GPU_POWER_LIMIT));
+				       : gs_gpu_value(s, GS_GPU_POWER) /
+						 gs_gpu_value(s, GS_GPU_POWER_LIMIT));
 		tui_history_put(&ui->history, tui_key_of_gpu(&g->info[i]), v);
 		health_of_gpu(ui, i);
 	}
 	for (uint32_t i = 0; i < g->n_processes; i++) {
 		const struct gs_gpu_process *p = &g->process[i];
 		const struct gs_host_process *host = gs_host_process_of(n->host, p->pid);
-		double total =
-			p->gpu < g->n_gpus ? value_of(&g->sample[p->gpu], GS_GPU_MEM_TOTAL) : NAN;
+		double total = p->gpu < g->n_gpus
+				       ? gs_gpu_value(&g->sample[p->gpu], GS_GPU_MEM_TOTAL)
+				       : NAN;
 
 		v[0] = p->sm_ratio >= 0 ? (float)p->sm_ratio : NAN;
 		v[1] = p->used_bytes >= 0 ? (float)((double)p->used_bytes / total) : NAN;

@@ -79,8 +79,8 @@ static struct member *list_members(const struct gs_live_snapshot *l, size_t *ret
 				.user = process->user,
 				.node = at,
 				.gpu = process->gpu,
-				.util = gs_live_value(&at->latest->gpu->sample[process->gpu],
-						      GS_GPU_UTIL)};
+				.util = gs_gpu_value(&at->latest->gpu->sample[process->gpu],
+						     GS_GPU_UTIL)};
 		}
 	}
 	if (n)

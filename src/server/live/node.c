@@ -7,13 +7,6 @@
 #include "server/live/process.h"
 #include "core/base/clock.h"
 
-static double memory_ratio(const struct gs_gpu_sample *s)
-{
-	if (gs_gpu_has(s, GS_GPU_MEM_USED_RATIO))
-		return s->value[GS_GPU_MEM_USED_RATIO];
-	return gs_live_value(s, GS_GPU_MEM_USED) / gs_live_value(s, GS_GPU_MEM_TOTAL);
-}
-
 /* --- overview --- */
 
 static void put_sums(struct gs_buf *b, const struct gs_live_sums *s)
@@ -163,15 +156,15 @@ static void put_gpu(struct gs_buf *b, const struct gs_live_snapshot *l, size_t a
 	j_text(b, "name", g->name);
 	j_text(b, "state", gs_live_state_name(state));
 	put_health(b, n, i);
-	j_double(b, "utilization_ratio", gs_live_value(s, GS_GPU_UTIL));
-	j_double(b, "memory_used_ratio", memory_ratio(s));
-	j_double(b, "memory_used_bytes", gs_live_value(s, GS_GPU_MEM_USED));
-	j_double(b, "memory_total_bytes", gs_live_value(s, GS_GPU_MEM_TOTAL));
-	j_double(b, "power_watts", gs_live_value(s, GS_GPU_POWER));
-	j_double(b, "power_limit_watts", gs_live_value(s, GS_GPU_POWER_LIMIT));
-	j_double(b, "temperature_celsius", gs_live_value(s, GS_GPU_TEMP_GPU));
-	j_double(b, "sm_clock_hertz", gs_live_value(s, GS_GPU_CLOCK_SM));
-	j_double(b, "throttle_reasons_mask", gs_live_value(s, GS_GPU_THROTTLE_REASONS));
+	j_double(b, "utilization_ratio", gs_gpu_value(s, GS_GPU_UTIL));
+	j_double(b, "memory_used_ratio", gs_gpu_memory_ratio(s));
+	j_double(b, "memory_used_bytes", gs_gpu_value(s, GS_GPU_MEM_USED));
+	j_double(b, "memory_total_bytes", gs_gpu_value(s, GS_GPU_MEM_TOTAL));
+	j_double(b, "power_watts", gs_gpu_value(s, GS_GPU_POWER));
+	j_double(b, "power_limit_watts", gs_gpu_value(s, GS_GPU_POWER_LIMIT));
+	j_double(b, "temperature_celsius", gs_gpu_value(s, GS_GPU_TEMP_GPU));
+	j_double(b, "sm_clock_hertz", gs_gpu_value(s, GS_GPU_CLOCK_SM));
+	j_double(b, "throttle_reasons_mask", gs_gpu_value(s, GS_GPU_THROTTLE_REASONS));
 }
 
 static void put_details(struct gs_buf *b, const struct gs_registry_node *n, uint32_t i)

@@ -14,12 +14,7 @@ double gs_live_field(const struct gs_gpu_sample *s, int field)
 {
 	if (s->lost)
 		return NAN;
-	if (gs_gpu_has(s, field))
-		return s->value[field];
-	if (field == GS_GPU_MEM_USED_RATIO && gs_gpu_has(s, GS_GPU_MEM_USED) &&
-	    gs_gpu_has(s, GS_GPU_MEM_TOTAL))
-		return s->value[GS_GPU_MEM_USED] / s->value[GS_GPU_MEM_TOTAL];
-	return NAN;
+	return field == GS_GPU_MEM_USED_RATIO ? gs_gpu_memory_ratio(s) : gs_gpu_value(s, field);
 }
 
 void gs_live_put_series(struct gs_buf *b, const struct gs_live_series *s, const char *source,

@@ -21,11 +21,6 @@ const char *gs_live_state_name(unsigned state)
 	return state < GS_LIVE_STATES ? state_names[state] : "unknown";
 }
 
-double gs_live_value(const struct gs_gpu_sample *s, enum gs_gpu_field f)
-{
-	return gs_gpu_has(s, f) ? s->value[f] : NAN;
-}
-
 static const enum gs_live_state state_of_health[] = {
 	[GS_GPU_HEALTH_OK] = GS_LIVE_OK,
 	[GS_GPU_HEALTH_IDLE] = GS_LIVE_IDLE,
@@ -114,7 +109,7 @@ static int rank_nodes(struct gs_live_snapshot *l)
 		return -ENOMEM;
 	for (size_t i = 0; i < l->all.n_gpus; i++) {
 		const struct gs_registry_node *n = gs_registry_view_at(l->view, l->gpu[i].node);
-		double util = gs_live_value(&n->latest->gpu->sample[l->gpu[i].gpu], GS_GPU_UTIL);
+		double util = gs_gpu_value(&n->latest->gpu->sample[l->gpu[i].gpu], GS_GPU_UTIL);
 		unsigned use =
 			isnan(util) ? RANKS - 1 : (unsigned)(fmin(fmax(util, 0), 1) * (RANKS - 2));
 

@@ -62,9 +62,6 @@ static inline enum gs_live_state gs_live_snapshot_state(const struct gs_live_sna
 void gs_live_snapshot_sums(const struct gs_live_snapshot *l, size_t node,
 			   struct gs_live_sums *ret_sums);
 
-/* A value; NAN: it is not known. */
-double gs_live_value(const struct gs_gpu_sample *s, enum gs_gpu_field f);
-
 /* Which node: gs_node_label(). */
 void gs_live_client_id(const struct gs_registry_node *n, char *out, size_t bytes);
 

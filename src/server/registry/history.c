@@ -40,15 +40,8 @@ static double value_of(const struct gs_gpu_sample *s, unsigned value)
 {
 	if (s->lost)
 		return NAN;
-	if (value == GS_REGISTRY_MEMORY) {
-		if (gs_gpu_has(s, GS_GPU_MEM_USED_RATIO))
-			return s->value[GS_GPU_MEM_USED_RATIO];
-		if (!gs_gpu_has(s, GS_GPU_MEM_USED) || !gs_gpu_has(s, GS_GPU_MEM_TOTAL) ||
-		    s->value[GS_GPU_MEM_TOTAL] <= 0)
-			return NAN;
-		return s->value[GS_GPU_MEM_USED] / s->value[GS_GPU_MEM_TOTAL];
-	}
-	return gs_gpu_has(s, values[value].field) ? s->value[values[value].field] : NAN;
+	return value == GS_REGISTRY_MEMORY ? gs_gpu_memory_ratio(s)
+					   : gs_gpu_value(s, values[value].field);
 }
 
 static uint16_t pack_value(double v, double scale)

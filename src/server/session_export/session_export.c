@@ -41,14 +41,8 @@ double session_export_age_s(const struct gs_gpu_sample *s, const unsigned *field
 
 bool session_export_memory(const struct gs_gpu_sample *s, double *ret_ratio)
 {
-	if (gs_gpu_has(s, GS_GPU_MEM_USED) && gs_gpu_has(s, GS_GPU_MEM_TOTAL) &&
-	    s->value[GS_GPU_MEM_TOTAL] > 0)
-		*ret_ratio = s->value[GS_GPU_MEM_USED] / s->value[GS_GPU_MEM_TOTAL];
-	else if (gs_gpu_has(s, GS_GPU_MEM_USED_RATIO))
-		*ret_ratio = s->value[GS_GPU_MEM_USED_RATIO];
-	else
-		return false;
-	return true;
+	*ret_ratio = gs_gpu_memory_ratio(s);
+	return !isnan(*ret_ratio);
 }
 
 void session_export_gpu_name(const struct session_export_node *node, const struct gs_gpu_info *info,
