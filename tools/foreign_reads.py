@@ -26,6 +26,7 @@ KERNEL = {
     ("sources/unwind/perf_map.c", "own_pid"): "/proc/PID/status",
     ("sources/unwind/python_find.c", "gs_python_image"): "/proc/PID/stat",
     ("sources/unwind/python_find.c", "gs_pythons_find"): "/proc/PID/maps",
+    ("sources/unwind/python_find.c", "is_in_place"): "/proc/PID/maps",
     ("sources/sideband/sideband.c", "add_ring"): "a ring of the kernel's",
     ("sources/sideband/sideband.c", "read_online"): "/sys",
     ("sources/uprobe/account.c", "*"): "a map and an iterator of the kernel's",

@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -679,6 +680,23 @@ def unreadable(t):
         raise Skip('no Python older than 3.8 is installed here')
     done = t.trace('--python-hz', '99', '--', 'sh', '-c', f'{old[-1]} -c "import time; time.sleep(0.3)"', status=None)
     t.true('it says so', any('Python' in (a['reason'] or '') for a in done.summary['attach_failures']), done.summary['attach_failures'])
+
+
+@case('a library that is being mapped: its interpreter is known when the whole of it is there', timeout=60)
+def mapped_slowly(t):
+    libraries = glob.glob('/usr/lib/x86_64-linux-gnu/libpython3.*.so.1.0') + glob.glob(os.path.expanduser('~/.pyenv/versions/3.1*/lib/libpython3.1*.so.1.0'))
+    program = t.path('slow_loader')
+    if not libraries or not shutil.which('gcc'):
+        raise Skip('no gcc, or no library of Python')
+    subprocess.run(['gcc', '-O1', '-o', program, os.path.join(HERE, 'slow_loader.c')], check=True)
+    for library in libraries:
+        live = t.start_trace('--python-hz', '99', command=[program, library, 'stay'])
+        try:
+            live.wait_err(r'process \d+: Python 3\.\d+ at 0x[0-9a-f]+, stacks can be read\n', 20)
+        finally:
+            live.interrupt()
+            live.finish()
+        t.equal(f'{library}: taken for another one', re.findall('.*runs a Python.*', live.err_text()), [])
 
 
 @case('wrong words for stacks are told in a line', needs=None)

@@ -23,7 +23,6 @@
 #define SLOW_NS      1000000
 #define N_WAITING    256
 #define MAX_TRIES    12 /* the last one some seconds after the first */
-#define SURE_TRIES   5  /* from then on what is read is believed: after 60 ms */
 #define FIRST_TRY_NS 1000000ull
 
 struct waiting {   /* a process whose interpreter is not in place yet */
@@ -174,17 +173,16 @@ static void report_unreadable(struct trace_python *p, const char *text)
 	trace_output_attach(p->output, &a);
 }
 
-/* 0: done with it; -EAGAIN: to be asked again. While a program is being started, its loader has
- * mapped the library's beginning over all of its place: what is read there then is no version. */
-static int look_for_python(struct trace_python *p, pid_t pid, unsigned n_tries)
+/* 0: done with it; -EAGAIN: to be asked again. */
+static int look_for_python(struct trace_python *p, pid_t pid)
 {
 	struct gs_err err = {{0}};
 	struct gs_py_proc python;
 	uint64_t image = 0;
 	int r = gs_pythons_find(p->pythons, pid, &python, &err);
 
-	if (r == -EAGAIN || (r == -ENOTSUP && n_tries < SURE_TRIES))
-		return -EAGAIN;
+	if (r == -EAGAIN)
+		return r;
 	if (r == -ENOENT) {
 		/* What was known is of the program before. */
 		gs_uprobe_python(p->probe, pid, NULL);
@@ -228,7 +226,7 @@ static void wait_for(struct trace_python *p, pid_t pid)
 
 void trace_python_find(struct trace_python *p, pid_t pid)
 {
-	if (p && look_for_python(p, pid, 0) == -EAGAIN)
+	if (p && look_for_python(p, pid) == -EAGAIN)
 		wait_for(p, pid);
 }
 
@@ -255,8 +253,7 @@ int trace_python_tick(struct trace_python *p)
 			continue;
 		if (now >= w->next_ns) {
 			w->next_ns = now + (FIRST_TRY_NS << ++w->n_tries);
-			if (w->n_tries > MAX_TRIES ||
-			    look_for_python(p, w->pid, w->n_tries) != -EAGAIN) {
+			if (w->n_tries > MAX_TRIES || look_for_python(p, w->pid) != -EAGAIN) {
 				*w = (struct waiting){0};
 				continue;
 			}

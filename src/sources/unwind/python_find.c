@@ -184,6 +184,23 @@ static int read_process(pid_t pid, const struct python_file *f, uint64_t bias,
 	return 0;
 }
 
+/* Whether the interpreter's variables are where they belong. A loader maps the beginning of a library
+ * over all of its place first, and may wait for a processor then: what is read there is no version. */
+static bool is_in_place(struct gs_guard_work *work, pid_t pid, uint64_t address)
+{
+	char name[32], line[4200], perms[5];
+	unsigned long long start, end;
+	GS_FCLOSE FILE *maps = NULL;
+
+	snprintf(name, sizeof(name), "/proc/%d/maps", (int)pid);
+	maps = fopen(name, "re");
+	while (maps && gs_guard_step(work) == 0 && fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%llx-%llx %4s", &start, &end, perms) == 3 && start <= address &&
+		    address < end)
+			return perms[1] == 'w';
+	return false;
+}
+
 static bool parse_mapping(const char *line, struct mapping *m)
 {
 	unsigned long long start, end, off, ino;
@@ -249,6 +266,10 @@ int gs_pythons_find(struct gs_pythons *p, pid_t pid, struct gs_py_proc *ret, str
 		r = gs_elf_bias(&f->segments, m.start, m.off, &bias);
 		if (r == 0)
 			r = read_process(pid, f, bias, ret, err);
+		if (r == -ENOTSUP)
+			r = is_in_place(&work, pid, f->runtime + bias)
+				    ? read_process(pid, f, bias, ret, err)
+				    : -EAGAIN;
 		if (r == 0 && image_r < 0)
 			return image_r;
 		if (r == 0) {
