@@ -80,6 +80,8 @@ def samples(m):
     with open(path, encoding='utf-8') as f:
         for line in f:
             stack, weight = line.rsplit(' ', 1)
+            if stack.endswith(']') and ';[waiting: ' in stack:
+                continue
             for name in got:
                 if f'{name} ' in stack.replace('(', ' (').replace(':', ' :').replace(';', ' ;'):
                     got[name] += float(weight) / 1e9
