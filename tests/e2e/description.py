@@ -186,7 +186,7 @@ def reports(t, h, d):
     d.ask('GET', '/api/v1/job-reports/77', status=404)
 
 
-@case('every answer is as described', timeout=300, needs=None)
+@case('every answer is as described', timeout=300, needs=None, beside='jobs')
 def answers(t):
     h = Head(t, '--interval', '200ms')
     of_job = subprocess.Popen(['sleep', '600'], env={**t.env, 'SLURM_JOB_ID': '4711'})

@@ -36,7 +36,7 @@ def jobs_of(h):
     return {j['job'].split()[0]: j for j in h.get('/api/v1/jobs')['jobs']}
 
 
-@case('the slow GPU of a job over a minute, idle jobs, one alert for one cause, whole nodes first', timeout=400, needs=None)
+@case('the slow GPU of a job over a minute, idle jobs, one alert for one cause, whole nodes first', timeout=400, needs=None, beside='jobs')
 def jobs(t):
     h = Head(t)
     works, idles = (subprocess.Popen(['sleep', '600'], env={**t.env, 'SLURM_JOB_ID': job}) for job in ('4703', '4711'))
@@ -119,7 +119,7 @@ def jobs(t):
         p.terminate()
 
 
-@case('search, filters, columns, keys, and what happened on the time axis', timeout=300, needs=None)
+@case('search, filters, columns, keys, and what happened on the time axis', timeout=300, needs=None, beside='jobs')
 def ways(t):
     h = Head(t)
     of_job = subprocess.Popen(['sleep', '600'], env={**t.env, 'SLURM_JOB_ID': '815'})

@@ -178,7 +178,7 @@ def setup(t):
     s.close()
 
 
-@case('sizes: graphs from 120x40, the reason whole, one job with its wall-clock account', needs=None)
+@case('sizes: graphs from 120x40, the reason whole, one job with its wall-clock account', needs=None, beside='jobs')
 def sizes(t):
     a = subprocess.Popen(['python3', '-c', 'while True: pass'], env={**t.env, 'SLURM_JOB_ID': '4711'})
     reason = r'held down by heat: 40 °C, 1100 of 1981 MHz'
