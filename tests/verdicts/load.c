@@ -2,7 +2,7 @@
  * load: programs whose trouble is known by construction and that C can say best: training loops on
  * the stand-ins of CUDA and NCCL, and mutexes. A loop ends by the clock (--seconds, 4).
  *
- *   load gpu   a step: wait --input-ms for a loader process that writes into a pipe, compute
+ *   load gpu   computes --begin-ms; then a step: wait --input-ms for a loader process that writes into a pipe, compute
  *              --compute-ms, --launches times (launch, then --think-us of host code, then
  *              synchronize with --sync=each), --copies blocking copies of --copy-mb, one all-reduce
  *              with --reduce, synchronize with --sync=step, --sync=reduce (the stream of the
@@ -26,7 +26,8 @@
 
 static struct {
 	double seconds;
-	unsigned input_ms, compute_ms, hold_ms, launches, think_us, copies, copy_mb, threads;
+	unsigned begin_ms, input_ms, compute_ms, hold_ms, launches, think_us, copies, copy_mb,
+		threads;
 	bool reduce;
 	char sync; /* each, step, reduce, none: its first letter */
 } opt = {.seconds = 4, .launches = 20, .threads = 4, .sync = 'n'};
@@ -98,6 +99,7 @@ static int run_gpu(void)
 	    cudaMalloc(&gradients, bytes) || ncclGetUniqueId(&id) ||
 	    ncclCommInitRank(&comm, 2, id, 0))
 		return 1;
+	compute_us(opt.begin_ms * 1000);
 	while (time_is_left()) {
 		if (loader >= 0 && read(loader, &byte, 1) != 1)
 			return 1;
@@ -158,6 +160,7 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"seconds", required_argument, NULL, 's'},
+		{"begin-ms", required_argument, NULL, 'b'},
 		{"input-ms", required_argument, NULL, 'i'},
 		{"compute-ms", required_argument, NULL, 'c'},
 		{"hold-ms", required_argument, NULL, 'h'},
@@ -171,9 +174,9 @@ int main(int argc, char **argv)
 		{NULL, 0, NULL, 0},
 	};
 	unsigned *numbers[128] = {
-		['i'] = &opt.input_ms, ['c'] = &opt.compute_ms, ['h'] = &opt.hold_ms,
-		['l'] = &opt.launches, ['t'] = &opt.think_us,   ['p'] = &opt.copies,
-		['m'] = &opt.copy_mb,  ['n'] = &opt.threads};
+		['b'] = &opt.begin_ms, ['i'] = &opt.input_ms, ['c'] = &opt.compute_ms,
+		['h'] = &opt.hold_ms,  ['l'] = &opt.launches, ['t'] = &opt.think_us,
+		['p'] = &opt.copies,   ['m'] = &opt.copy_mb,  ['n'] = &opt.threads};
 	const char *what;
 
 	for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {

@@ -335,7 +335,7 @@ static bool holds_copies(const struct facts *f, struct gs_buf *text, double *ret
 	char copies[GS_FMT_BYTES], bytes[GS_FMT_BYTES], rate[GS_FMT_BYTES];
 	double bytes_per_s = f->copy_ns ? (double)f->copy_bytes * 1e9 / (double)f->copy_ns : 0;
 
-	*ret_share = rules_share_of(f->copy_ns, f->pace->wall_ns);
+	*ret_share = rules_share_of(f->copy_ns, rules_whole_ns(f->pace));
 	if (*ret_share < COPY_BOUND || bytes_per_s < COPY_RATE)
 		return false;
 	rules_add_text(text, "%s calls that copy moved %s while it waited, at %s/s",
@@ -399,7 +399,7 @@ static bool holds_gil(const struct facts *f, struct gs_buf *text, double *ret_sh
 			}
 		}
 	}
-	*ret_share = rules_share_of(waited_ns, f->pace->wall_ns);
+	*ret_share = rules_share_of(waited_ns, rules_whole_ns(f->pace));
 	if (*ret_share < GIL_BOUND)
 		return false;
 	rules_add_text(text,
@@ -727,10 +727,11 @@ static double confidence_of(const struct rule *rule, const struct facts *f, doub
 	return limit > 0 && confidence > limit ? limit : confidence;
 }
 
-void gs_verdict_trace(struct gs_summary *s)
+static void judge_run(struct gs_summary *s, uint64_t start_up_ns)
 {
 	struct gs_buf text GS_CLEANUP(gs_buf_fini) = GS_BUF_INIT(1u << 14);
-	struct facts f = {.s = s};
+	struct facts f = {.s = s, .start_up_ns = start_up_ns};
+	char start_up[GS_FMT_BYTES];
 	double share = -1;
 
 	rules_gather_facts(&f);
@@ -746,6 +747,11 @@ void gs_verdict_trace(struct gs_summary *s)
 				"; of it %.0f %% are operators of PyTorch: the rest may be its "
 				"data loader in this thread",
 				100 * f.share[GS_PART_OPERATOR]);
+		if (start_up_ns && (share >= 0 || r->holds == holds_mixed))
+			rules_add_text(&text,
+				       "; its start-up of %s, until it launched work first, is not "
+				       "counted",
+				       gs_fmt_ns(start_up, start_up_ns));
 		if (has_failed(&f) && r->holds != holds_failed)
 			rules_add_text(&text, "; it ended with exit status %d", s->exit_status);
 		if (gs_buf_put(&text, "", 1) < 0)
@@ -762,4 +768,12 @@ void gs_verdict_trace(struct gs_summary *s)
 		};
 		return;
 	}
+}
+
+void gs_verdict_trace(struct gs_summary *s)
+{
+	struct gs_account_thread *whole = s->account.threads;
+
+	judge_run(s, rules_leave_out_start_up(s));
+	s->account.threads = whole;
 }

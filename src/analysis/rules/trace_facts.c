@@ -166,7 +166,7 @@ static const struct gs_account_thread *account_thread(const struct gs_account_su
 static void consider_loader(struct facts *f, const struct gs_account_thread *t,
 			    const struct gs_function_stats *fn)
 {
-	double share = t ? rules_share_of(fn->total_ns, t->wall_ns) : 0;
+	double share = t ? rules_share_of(fn->total_ns, rules_whole_ns(t)) : 0;
 
 	if (share <= f->loader_share || fn->layer != GS_LAYER_TORCH ||
 	    strncmp(fn->name, "enumerate(DataLoader)#", 22) != 0)
@@ -239,7 +239,9 @@ void rules_gather_facts(struct facts *f)
 			cpu_ns += a->threads[i].time_ns[GS_STATE_CPU][in];
 	}
 	f->crashed = find_crashed(a);
-	f->cpus = rules_share_of(cpu_ns, f->s->duration_ns);
+	f->cpus = rules_share_of(cpu_ns, f->s->duration_ns > f->start_up_ns
+						 ? f->s->duration_ns - f->start_up_ns
+						 : f->s->duration_ns);
 	if (!f->pace)
 		return;
 	f->seconds = (double)f->pace->wall_ns / 1e9;

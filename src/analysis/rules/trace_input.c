@@ -65,7 +65,7 @@ bool rules_holds_loader_samples(const struct facts *f, struct gs_buf *text, doub
 
 	/* With workers it waits for these, which is another rule's. */
 	if (!f->n_workers && l->wait_pid == f->pace->pid && l->wait_tid == f->pace->tid)
-		waited = rules_share_of(l->wait_ns, f->pace->wall_ns);
+		waited = rules_share_of(l->wait_ns, rules_whole_ns(f->pace));
 	*ret_share = (f->share[GS_PART_CPU] + f->share[GS_PART_OPERATOR]) * ran + waited;
 	if (*ret_share < RULES_INPUT_BOUND)
 		return false;

@@ -12,6 +12,7 @@ struct facts {
 	const struct gs_account_thread *pace; /* NULL: no account */
 	double share[GS_PART_COUNT];          /* of its wall time */
 	double seconds;
+	uint64_t start_up_ns;                 /* left out of all that; 0: nothing */
 	uint64_t launches, waits;             /* calls of the pace setter and its helper */
 	uint64_t callbacks;                   /* host functions that they enqueued */
 	uint64_t copies, copy_ns, copy_bytes; /* of the pace setter alone */
@@ -44,6 +45,16 @@ double rules_share_of(uint64_t ns, uint64_t wall_ns);
 
 /* Adds to a sentence; without memory it is cut. */
 void rules_add_text(struct gs_buf *text, const char *fmt, ...) GS_PRINTF(2, 3);
+
+/* --- trace_start.c --- */
+
+/* Takes start-up out of the account of the process that sets the pace: s->account.threads is another
+ * array then, whose start_up_ns is what was left out of each thread. How long it was; 0: nothing is left
+ * out. */
+uint64_t rules_leave_out_start_up(struct gs_summary *s);
+
+/* Of a thread, with what was left out: of what was counted during the whole run. */
+uint64_t rules_whole_ns(const struct gs_account_thread *thread);
 
 /* --- trace_input.c: as holds of struct rule in trace.c --- */
 

@@ -132,6 +132,7 @@ _Static_assert(sizeof(struct gs_account) % 8 == 0, "gs_account");
 struct gs_account_reading {
 	uint32_t pid, tid, uid, parent_pid;
 	uint8_t ended, end_signal;
+	uint8_t at_launch; /* read when its process had just launched work on a GPU first */
 	char comm[16], process[16];
 	uint64_t born_mono_ns, now_mono_ns;
 	uint64_t time_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];

@@ -27,6 +27,8 @@ _Static_assert(sizeof(struct gs_rec_account) == 56, "account");
 
 enum gs_account_flag {                       /* stored */
 		       GS_ACCOUNT_ENDED = 1, /* the thread ended at time_ns */
+		       /* its process had just launched work on a GPU for the first time */
+		       GS_ACCOUNT_AT_LAUNCH = 2,
 };
 #define GS_ACCOUNT_SIGNAL_SHIFT 8
 

@@ -201,6 +201,8 @@ struct gs_account_thread {
 	uint64_t wall_ns;  /* for how long it is accounted for */
 	uint64_t start_ns; /* since when, from the start of the trace */
 	uint64_t time_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
+	/* Of it, until about when its process launched work on a GPU first; 0: not known, or none. */
+	uint64_t start_up_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
 	uint64_t launches, collectives; /* calls that it made */
 	uint8_t ended;
 	uint8_t end_signal; /* that ended its process; 0: none */

@@ -7,6 +7,7 @@
  * that is left it is the first thread, unless that one is parked: then the busiest one.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -45,7 +46,7 @@ int gs_aggregate_take_account(struct gs_aggregate *v, const struct gs_rec_accoun
 		a = &v->account_rest;
 		v->n_account_rest++;
 	} else {
-		memset(a, 0, sizeof(*a));
+		memset(a, 0, offsetof(struct view_account, start_up_ns));
 	}
 	a->pid = r->pid;
 	a->tid = r->tid;
@@ -63,6 +64,8 @@ int gs_aggregate_take_account(struct gs_aggregate *v, const struct gs_rec_accoun
 			a->ns[state < GS_STATE_COUNT ? state : GS_STATE_OTHER]
 			     [in < GS_INSIDE_COUNT ? in : GS_INSIDE_NONE] +=
 				r->ns[(size_t)state * r->n_insides + in];
+	if (r->account_flags & GS_ACCOUNT_AT_LAUNCH)
+		memcpy(a->start_up_ns, a->ns, sizeof(a->ns));
 	return 0;
 }
 
@@ -235,6 +238,7 @@ int gs_aggregate_add_account(struct gs_aggregate *v, struct gs_summary *s)
 				      ? from[i].born_ns - session->start_ns
 				      : 0;
 		memcpy(t->time_ns, from[i].ns, sizeof(t->time_ns));
+		memcpy(t->start_up_ns, from[i].start_up_ns, sizeof(t->start_up_ns));
 		t->wall_ns = gs_account_parts(t->time_ns, part_ns);
 		t->idle = is_parked(t);
 		take_calls(s, t);

@@ -99,6 +99,7 @@ struct view_account {
 	uint8_t end_signal;
 	uint64_t born_ns, time_ns;
 	uint64_t ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
+	uint64_t start_up_ns[GS_STATE_COUNT][GS_INSIDE_COUNT]; /* until its process launched work */
 };
 
 /* A growable array of any element; see grow() in aggregate.c. */

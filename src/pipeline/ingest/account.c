@@ -23,6 +23,7 @@ void gs_ingest_account(struct gs_ingest *f, const struct gs_account_reading *a)
 	r->n_states = GS_STATE_COUNT;
 	r->n_insides = GS_INSIDE_COUNT;
 	r->account_flags = a->ended ? GS_ACCOUNT_ENDED : 0;
+	r->account_flags |= a->at_launch ? GS_ACCOUNT_AT_LAUNCH : 0;
 	r->account_flags |= (uint32_t)a->end_signal << GS_ACCOUNT_SIGNAL_SHIFT;
 	r->born_ns = a->born_mono_ns + (uint64_t)f->boot_minus_mono_ns;
 	r->time_ns = a->now_mono_ns + (uint64_t)f->boot_minus_mono_ns;

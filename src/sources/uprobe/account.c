@@ -358,6 +358,15 @@ static void hand_over_waits(const struct gs_uprobe_handler *h, const struct gs_a
 	hand_over_wait(h, a, 0, GS_WAIT_MANY, bare_ns[1], now_ns);
 }
 
+/* Its process launched work on a GPU for the first time since the last look. */
+static bool has_just_launched(const struct gs_uprobe *probe, uint32_t pid)
+{
+	for (unsigned i = probe->n_launched_handed; i < probe->n_launched; i++)
+		if (probe->launched[i] == pid)
+			return true;
+	return false;
+}
+
 static void hand_over(struct gs_uprobe *probe, const struct gs_uprobe_handler *h, uint32_t slot,
 		      uint64_t now_ns, bool is_last)
 {
@@ -373,6 +382,7 @@ static void hand_over(struct gs_uprobe *probe, const struct gs_uprobe_handler *h
 		return;
 	open_times(probe, &copy, now_ns, open_ns);
 	gs_account_settle(&copy, now_ns, open_ns, &reading);
+	reading.at_launch = has_just_launched(probe, copy.pid);
 	h->account(h->ctx, &reading);
 	if (is_last)
 		hand_over_waits(h, &copy, now_ns);
@@ -429,9 +439,11 @@ void uprobe_account_drain(struct gs_uprobe *probe, const struct gs_uprobe_handle
 
 		if (!a->pid)
 			continue;
-		if (ended || last || now_ns > since_ns + HANDOVER_NS)
+		if (ended || last || now_ns > since_ns + HANDOVER_NS ||
+		    has_just_launched(probe, a->pid))
 			hand_over(probe, h, i, now_ns, ended || last);
 		if (ended)
 			free_account(probe, i);
 	}
+	probe->n_launched_handed = probe->n_launched;
 }

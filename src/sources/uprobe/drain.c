@@ -14,6 +14,7 @@
 #include <bpf/bpf.h>
 
 #include "core/base/clock.h"
+#include "model/trace/class.h"
 #include "model/trace/func.h"
 #include "sources/uprobe/uprobe_int.h"
 
@@ -28,6 +29,24 @@ static bool is_named(struct gs_uprobe *probe, const struct gs_uprobe_handler *h,
 		return true;
 	gs_uprobe_poll(probe, h);
 	return last || gs_pyfunc_set_has(probe->pycalls, cell->func, pid);
+}
+
+static bool is_launch(unsigned func)
+{
+	const struct gs_func *f = gs_func_by_id(func);
+
+	return f && (f->desc.op == GS_CLASS_LAUNCH || f->desc.op == GS_CLASS_GRAPH_LAUNCH);
+}
+
+void uprobe_note_call(struct gs_uprobe *probe, unsigned func, uint32_t pid)
+{
+	if (!is_launch(func))
+		return;
+	for (unsigned i = 0; i < probe->n_launched; i++)
+		if (probe->launched[i] == pid)
+			return;
+	if (probe->n_launched < UPROBE_LAUNCHED_MAX)
+		probe->launched[probe->n_launched++] = pid;
 }
 
 /* last: its thread has ended, or tracing has. */
@@ -49,6 +68,8 @@ static void hand_over_cell(struct gs_uprobe *probe, const struct gs_uprobe_handl
 	if (!is_named(probe, h, cell, last))
 		return;
 	memcpy(&now, cell, sizeof(now));
+	if (!before->calls)
+		uprobe_note_call(probe, now.func, probe->kernel.threads[slot].pid);
 	h->cell(h->ctx, &probe->kernel.threads[slot], before, &now);
 	*before = now;
 }

@@ -46,6 +46,9 @@ static int on_ring_event(void *ctx, void *data, size_t bytes)
 		take_name(probe, (const void *)e);
 	} else if (bytes >= sizeof(*e) && e->bytes <= bytes) {
 		uprobe_pycalls_event(probe->pycalls, e);
+		if (e->kind == GS_EV_CALL && e->bytes >= sizeof(struct gs_event_call))
+			uprobe_note_call(probe, ((const struct gs_event_call *)e)->func,
+					 ((const struct gs_event_call *)e)->pid);
 		probe->handler->event(probe->handler->ctx, e);
 	}
 	probe->n_polled++;

@@ -28,7 +28,8 @@ struct selftest uprobe_selftest_get(void);
 /* Waits for its child, which ends by itself. */
 void uprobe_selftest_reap(void);
 
-#define ACCOUNT_LINKS 6
+#define ACCOUNT_LINKS       6
+#define UPROBE_LAUNCHED_MAX 64 /* processes that launch work, of which start-up is known */
 
 /* --- features.c: what this kernel and user can --- */
 
@@ -234,6 +235,9 @@ void uprobe_account_unload(struct uprobe_kernel_side *k);
 void uprobe_account_walk(struct gs_uprobe *probe);
 void uprobe_account_rescan(struct gs_uprobe *probe); /* the same, where it is of use */
 
+/* Of more than UPROBE_LAUNCHED_MAX processes, the first launch of the first ones is known. */
+void uprobe_note_call(struct gs_uprobe *probe, unsigned func, uint32_t pid);
+
 /* Hand over accounts: of ended threads, of others from time to time, or (last) of all. */
 void uprobe_account_drain(struct gs_uprobe *probe, const struct gs_uprobe_handler *handler,
 			  bool last);
@@ -254,16 +258,19 @@ struct gs_uprobe {
 	struct uprobe_kernel_side kernel;
 	struct file_table *files;
 	struct turns *turns;
-	struct gs_map descent;                   /* processes chosen by id, and their children */
-	struct users *users;                     /* NULL: none */
-	struct gs_pyfunc_set *pycalls;           /* NULL: none; the consumer's */
-	struct gs_sideband *watch;               /* NULL: not available */
-	uint32_t n_cells;                        /* at most, of the kernel side */
-	struct gs_mpi_row *mpi_before;           /* owned: rows as handed over last */
-	struct gs_cell *before;                  /* owned: cells as handed over last */
-	struct gs_hits *hits_before;             /* owned: by cell, as of the last glance */
-	uint64_t *cpu_before_ns;                 /* owned: by slot, likewise */
-	uint64_t *account_handed_ns;             /* owned: by account, when it was handed over */
+	struct gs_map descent;         /* processes chosen by id, and their children */
+	struct users *users;           /* NULL: none */
+	struct gs_pyfunc_set *pycalls; /* NULL: none; the consumer's */
+	struct gs_sideband *watch;     /* NULL: not available */
+	uint32_t n_cells;              /* at most, of the kernel side */
+	struct gs_mpi_row *mpi_before; /* owned: rows as handed over last */
+	struct gs_cell *before;        /* owned: cells as handed over last */
+	struct gs_hits *hits_before;   /* owned: by cell, as of the last glance */
+	uint64_t *cpu_before_ns;       /* owned: by slot, likewise */
+	uint64_t *account_handed_ns;   /* owned: by account, when it was handed over */
+	/* Processes that launched work; the accounts of the last ones are still to be handed over. */
+	uint32_t launched[UPROBE_LAUNCHED_MAX];
+	unsigned n_launched, n_launched_handed;
 	bool account_stale;                      /* processes were chosen since the last walk */
 	const struct gs_uprobe_handler *handler; /* during gs_uprobe_poll() */
 	int n_polled;
