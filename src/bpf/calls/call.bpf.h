@@ -85,23 +85,34 @@ static __noinline bool return_is_probed(__u64 sp)
 	return word && word == returns_trampoline();
 }
 
-/* Frames below the present stack pointer belong to calls that were left by a jump; so does one at
- * the same place of the same function, unless that has jumped to its namesake in another library
- * (another function there was left by a tail call). */
-static __always_inline __u32 drop_stale(struct gs_thread *t, __u32 depth, __u64 sp, __u32 id,
-					__u64 cookie)
+/* Was the call of this frame left by a jump? So is a frame below the stack pointer, and one at the
+ * same place of the same function, unless that has jumped to its namesake in another library
+ * (another function there was left by a tail call). Then it is counted. */
+__noinline int gs_frame_is_stale(struct gs_frame *f, __u64 sp, __u64 cookie)
 {
-	for (int i = 0; i < GS_DEPTH_MAX; i++) {
-		struct gs_frame *f;
+	if (!f || f->sp > sp)
+		return 0;
+	if (f->sp == sp && (f->func != (cookie & FUNC_MASK) ||
+			    (f->jumps && !(cookie & GS_COOKIE_JUMPS)) || return_is_probed(sp)))
+		return 0;
+	count_loss(gs_desc[f->func & FUNC_MASK].layer, GS_LOSS_UNMATCHED);
+	return 1;
+}
 
-		if (depth == 0)
-			break;
-		f = &t->frame[(depth - 1) & DEPTH_MASK];
-		if (f->sp > sp || (f->sp == sp && (f->func != id || return_is_probed(sp) ||
-						   (f->jumps && !(cookie & GS_COOKIE_JUMPS)))))
+/* How many of the thread's open frames are not stale. This and what it asks are functions of their
+ * own for the verifier, which would otherwise follow what comes after them once for each answer. */
+__noinline __u32 gs_frames_left(__u32 slot, __u64 sp, __u64 cookie)
+{
+	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
+	__u32 depth;
+
+	if (!t)
+		return 0;
+	depth = t->depth;
+	for (int i = 0; i < GS_DEPTH_MAX && depth; i++) {
+		if (!gs_frame_is_stale(&t->frame[(depth - 1) & DEPTH_MASK], sp, cookie))
 			break;
 		depth--;
-		count_loss(gs_desc[f->func & FUNC_MASK].layer, GS_LOSS_UNMATCHED);
 	}
 	return depth;
 }
@@ -208,7 +219,7 @@ static __always_inline bool send_call(struct gs_thread *t, __u32 slot, struct gs
 	e->func = o->id;
 	e->cpu = bpf_get_smp_processor_id();
 	e->depth = depth;
-	e->scope = scope_around(t, f->sp, &scope) ? scope->func : 0;
+	e->scope = scope_around(t, slot, f->sp, &scope) ? scope->func : 0;
 	e->py_stack = py_stack;
 	e->native_stack = o->native_stack;
 	e->aux = gs_args_word(f, d->v_aux);
@@ -289,7 +300,7 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place, bo
 		gs_step_add(slot, id, d->layer, false);
 	depth = t->depth;
 	if (depth) {
-		depth = drop_stale(t, depth, ctx->sp, id, cookie);
+		depth = gs_frames_left(slot, ctx->sp, cookie);
 		if (is_inner(t, depth, id)) {
 			struct gs_cell *c = cell_get(t, slot, id);
 
@@ -381,7 +392,7 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 			count_loss(d->layer, GS_LOSS_RING_FULL);
 		}
 	}
-	aggregate_call(cell_get(t, slot, id), &o);
+	gs_call_add(cell_get(t, slot, id), &o);
 	if (gs_config.scopes)
 		gs_use_add(slot, f->sp, d->op, o.dur_ns, o.failed ? 0 : o.bytes);
 }

@@ -112,12 +112,14 @@ static __always_inline void count_error(struct gs_cell *c, __s32 ret)
 	}
 }
 
-static __always_inline void aggregate_call(struct gs_cell *c, const struct outcome *o)
+/* A function of its own for the verifier. c may be NULL. */
+__noinline int gs_call_add(struct gs_cell *c, const struct outcome *o)
 {
-	__u32 bucket = gs_hist_bucket(o->dur_ns);
+	__u32 bucket;
 
-	if (!c)
-		return;
+	if (!c || !o)
+		return 0;
+	bucket = gs_hist_bucket(o->dur_ns);
 	c->calls++;
 	c->total_ns += o->dur_ns;
 	if (o->dur_ns > c->max_ns)
@@ -128,6 +130,7 @@ static __always_inline void aggregate_call(struct gs_cell *c, const struct outco
 		count_error(c, o->ret);
 	else
 		c->bytes += o->bytes;
+	return 0;
 }
 
 /* --- functions whose ids were given during the run --- */
@@ -183,39 +186,46 @@ __noinline int gs_step_add(__u32 slot, __u32 id, __u32 layer, __u32 is_exit)
 	return 0;
 }
 
-/* The innermost open scope around a call that was entered with this stack pointer. Those below it
- * were left by a jump and wait to be dropped. */
-static __always_inline bool scope_around(struct gs_thread *t, __u64 sp, struct gs_scope **ret_scope)
+/* Which of the thread's open scopes is around a call that was entered with this stack pointer, from
+ * 1 on; 0: none. Those below it were left by a jump and wait to be dropped. A function of its own
+ * for the verifier. */
+__noinline __u32 gs_scope_around(__u32 slot, __u64 sp)
 {
-	__u32 depth = t->scope_depth;
+	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
+	__u32 depth = t ? t->scope_depth : 0;
 
-	if (!gs_config.scopes)
+	for (int i = 0; i < GS_SCOPE_MAX && depth && t; i++, depth--)
+		if (t->scope[(depth - 1) & SCOPE_MASK].sp > sp)
+			return depth;
+	return 0;
+}
+
+static __always_inline bool scope_around(struct gs_thread *t, __u32 slot, __u64 sp,
+					 struct gs_scope **ret_scope)
+{
+	__u32 depth = gs_config.scopes && t->scope_depth ? gs_scope_around(slot, sp) : 0;
+
+	if (!depth)
 		return false;
-	for (int i = 0; i < GS_SCOPE_MAX && depth; i++, depth--) {
-		struct gs_scope *s = &t->scope[(depth - 1) & SCOPE_MASK];
-
-		if (s->sp > sp) {
-			*ret_scope = s;
-			return true;
-		}
-	}
-	return false;
+	*ret_scope = &t->scope[(depth - 1) & SCOPE_MASK];
+	return true;
 }
 
 /* An operator of PyTorch, as its thread's time knows it: not a range that the program named, which
  * may hold anything. */
-static __always_inline bool scope_is_operator(const struct gs_scope *s)
+__noinline int gs_scope_is_operator(const struct gs_scope *s)
 {
-	return s->layer == GS_LAYER_TORCH && !gs_is_span(s->func, gs_config.span_first);
+	return s && s->layer == GS_LAYER_TORCH && !gs_is_span(s->func, gs_config.span_first);
 }
 
-/* Is one of the scopes below that depth an operator? A function of its own for the verifier. */
+/* Is one of the scopes below that depth an operator? This and what it asks are functions of their own
+ * for the verifier. */
 __noinline int gs_operator_open(__u32 slot, __u32 depth)
 {
 	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
 
 	for (int i = 0; i < GS_SCOPE_MAX && depth && t; i++, depth--)
-		if (scope_is_operator(&t->scope[(depth - 1) & SCOPE_MASK]))
+		if (gs_scope_is_operator(&t->scope[(depth - 1) & SCOPE_MASK]))
 			return 1;
 	return 0;
 }
@@ -245,7 +255,7 @@ static __always_inline void account_scope(struct gs_thread *t, __u32 slot, const
 {
 	struct gs_account *a;
 
-	if (!gs_config.account || !t->account || !scope_is_operator(s))
+	if (!gs_config.account || !t->account || !gs_scope_is_operator(s))
 		return;
 	if (depth && gs_operator_open(slot, depth))
 		return;
@@ -274,7 +284,7 @@ __noinline int gs_launch_add(__u32 slot, __u64 sp)
 	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
 	struct gs_scope *s;
 
-	if (t && scope_around(t, sp, &s))
+	if (t && scope_around(t, slot, sp, &s))
 		s->launches++;
 	return 0;
 }
@@ -287,7 +297,7 @@ __noinline int gs_use_add(__u32 slot, __u64 sp, __u32 class, __u64 dur_ns, __u64
 	struct gs_scope *s;
 	struct gs_cell *c;
 
-	if (!t || !scope_around(t, sp, &s))
+	if (!t || !scope_around(t, slot, sp, &s))
 		return 0;
 	c = scope_cell(slot, s);
 	if (!c)

@@ -1,5 +1,6 @@
-/* CUDA runtime and driver calls: of more than the common engine only that first calls are left
- * alone. */
+/* CUDA runtime and driver calls: more than the common engine are sizes that lie in memory, and first
+ * calls, which are left alone. */
+#define GS_WITH_CUDA
 #define GS_WITH_FIRST_CALLS
 #include "call.bpf.h"
 #include "session.bpf.h"

@@ -20,51 +20,64 @@ static __always_inline bool read_user(void *to, __u32 bytes, __u64 from, struct 
 	return false;
 }
 
+#ifdef GS_WITH_CUDA
 #define BATCH_READ 16
 
-/* The sum of n sizes behind from. */
-static __noinline __u64 sum_sizes(__u64 from, __u64 n, struct outcome *o)
+/* Adds n sizes behind from, 16 at most, to o->bytes. False when they could not be read. */
+__noinline int gs_sizes_add(struct outcome *o, __u64 from, __u32 n)
 {
-	__u64 sum = 0;
+	__u64 v[BATCH_READ] = {};
 
+	if (!o)
+		return 0;
+	barrier_var(n); /* else the compiler leaves out the bound that the verifier needs */
+	if (n > BATCH_READ || !read_user(v, n * 8, from, o))
+		return 0;
+	for (int i = 0; i < BATCH_READ; i++)
+		o->bytes += v[i];
+	return 1;
+}
+
+/* Adds n sizes behind from. */
+static __noinline void sum_sizes(__u64 from, __u64 n, struct outcome *o)
+{
 	if (n > GS_BATCH_MAX) {
 		n = GS_BATCH_MAX;
 		o->flags |= GS_CALL_ARGS_UNREAD;
 	}
 	for (int i = 0; i < GS_BATCH_MAX / BATCH_READ && n; i++) {
-		__u64 v[BATCH_READ] = {};
 		__u32 k = n < BATCH_READ ? n : BATCH_READ;
 
-		if (!read_user(v, k * 8, from, o))
+		if (!gs_sizes_add(o, from, k))
 			break;
-		for (int j = 0; j < BATCH_READ; j++)
-			sum += v[j];
-		from += sizeof(v);
+		from += BATCH_READ * 8;
 		n -= k;
 	}
-	return sum;
 }
 
-/* The same of n structs cudaMemcpy3DBatchOp or CUDA_MEMCPY3D_BATCH_OP (112 bytes): source (type,
+/* Adds the bytes of a struct cudaMemcpy3DBatchOp or CUDA_MEMCPY3D_BATCH_OP (112 bytes): source (type,
  * address), destination at 40, extent at 80. That of arrays (type 2) counts elements of a size that
- * is not known. */
-static __noinline __u64 sum_boxes(__u64 from, __u64 n, struct outcome *o)
+ * is not known. False when it could not be read. */
+__noinline int gs_box_add(struct outcome *o, __u64 from)
 {
-	__u64 sum = 0;
+	__u64 v[13] = {};
 
+	if (!o || !read_user(v, sizeof(v), from, o))
+		return 0;
+	if ((__u32)v[0] == 1 && (__u32)v[5] == 1)
+		o->bytes += v[10] * v[11] * v[12];
+	else
+		o->flags |= GS_CALL_ARGS_UNREAD;
+	return 1;
+}
+
+static __noinline void sum_boxes(__u64 from, __u64 n, struct outcome *o)
+{
 	if (n > GS_BATCH3D_MAX)
 		o->flags |= GS_CALL_ARGS_UNREAD;
-	for (int i = 0; i < GS_BATCH3D_MAX && i < n; i++) {
-		__u64 v[13] = {};
-
-		if (!read_user(v, sizeof(v), from + i * 112, o))
+	for (int i = 0; i < GS_BATCH3D_MAX && i < n; i++)
+		if (!gs_box_add(o, from + i * 112))
 			break;
-		if ((__u32)v[0] == 1 && (__u32)v[5] == 1)
-			sum += v[10] * v[11] * v[12];
-		else
-			o->flags |= GS_CALL_ARGS_UNREAD;
-	}
-	return sum;
 }
 
 /* 1 or 0, of what is below 2^63. */
@@ -151,10 +164,10 @@ __noinline int post_bytes(struct gs_frame *f, struct outcome *o, __u32 id)
 	o->bytes = 0;
 	switch (d->post) {
 	case GS_POST_COPY_BATCH:
-		o->bytes = sum_sizes(b, gs_args_word(f, d->v_bytes2), o);
+		sum_sizes(b, gs_args_word(f, d->v_bytes2), o);
 		break;
 	case GS_POST_COPY3D_BATCH:
-		o->bytes = sum_boxes(b, gs_args_word(f, d->v_bytes2), o);
+		sum_boxes(b, gs_args_word(f, d->v_bytes2), o);
 		break;
 	case GS_POST_ARRAY3D:
 		o->bytes =
@@ -196,6 +209,7 @@ static __always_inline bool has_bytes_in_memory(__u32 post)
 		return false;
 	}
 }
+#endif
 
 #ifdef GS_WITH_MPI
 /* Sets o->bytes and, in v[14], the peer (src/bpf/mpi). */
@@ -212,10 +226,13 @@ static __always_inline void call_bytes(struct gs_frame *f, const volatile struct
 		return;
 	}
 #endif
-	if (has_bytes_in_memory(d->post))
+#ifdef GS_WITH_CUDA
+	if (has_bytes_in_memory(d->post)) {
 		post_bytes(f, o, o->id);
-	else
-		o->bytes = gs_args_bytes(f, d);
+		return;
+	}
+#endif
+	o->bytes = gs_args_bytes(f, d);
 }
 
 /* A launch whose dimensions are in memory, packed as struct gs_event_call says. */

@@ -26,6 +26,7 @@
 
 #define PY_N_SCRATCH 4
 #define PY_MAX_SCAN  1024 /* thread states and interpreters looked at for one */
+#define PY_SCAN_SOME 32
 #define PY_MAX_SKIP  128  /* frames of C code in one stack */
 #define PY_TAG_BITS  7ull /* low bits of a frame's pointer to its code that are flags (3.14) */
 /* A thread without a Python state is not looked for again before this many times what the search
@@ -138,6 +139,14 @@ __noinline int py_scan_step(struct py_scratch *w)
 
 /* Loops are functions of their own, so that what comes behind one is not verified again for each of
  * its possible ends. */
+__noinline int py_scan_some(struct py_scratch *w)
+{
+	for (int i = 0; i < PY_SCAN_SOME; i++)
+		if (!py_scan_step(w))
+			return 0;
+	return 1;
+}
+
 __noinline int py_scan(struct py_scratch *w)
 {
 	if (!w)
@@ -145,8 +154,8 @@ __noinline int py_scan(struct py_scratch *w)
 	w->state = 0;
 	w->interp = py_read(w->proc.runtime + w->proc.runtime_interp);
 	w->found = 0;
-	for (int i = 0; i < PY_MAX_SCAN; i++)
-		if (!py_scan_step(w))
+	for (int i = 0; i < PY_MAX_SCAN / PY_SCAN_SOME; i++)
+		if (!py_scan_some(w))
 			break;
 	return 0;
 }

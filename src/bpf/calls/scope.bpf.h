@@ -110,7 +110,7 @@ static __always_inline void scope_close(const struct pt_regs *ctx, struct gs_thr
 		}
 	}
 	c = scope_cell(slot, s);
-	aggregate_call(c, &o);
+	gs_call_add(c, &o);
 	if (c && is_pyfunc(s->func)) {
 		c->py.self_ns += self_ns(s, o.dur_ns);
 		c->py.launches += s->launches;
@@ -118,22 +118,29 @@ static __always_inline void scope_close(const struct pt_regs *ctx, struct gs_thr
 	}
 }
 
-/* How many of the thread's open scopes are not stale: scope_drop_stale(). A function of its own for
- * the verifier, which would otherwise walk what follows for each of its ends. */
+/* Was this scope left by a jump? Then it is counted. */
+__noinline int gs_scope_is_stale(struct gs_scope *s, __u64 sp, __u32 id)
+{
+	if (!s || s->sp > sp ||
+	    (s->sp == sp && s->func != id && !(is_pyfunc(s->func) && is_pyfunc(id))))
+		return 0;
+	if (s->resumed != SCOPE_OF_FRAME)
+		count_loss(s->layer, GS_LOSS_UNMATCHED);
+	return 1;
+}
+
+/* How many of the thread's open scopes are not stale: scope_drop_stale(). This and what it asks are
+ * functions of their own for the verifier, which would otherwise walk what follows for each of their
+ * ends. */
 __noinline int gs_scope_trim(__u32 slot, __u64 sp, __u32 id)
 {
 	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
 	__u32 depth = t ? t->scope_depth : 0;
 
 	for (int i = 0; i < GS_SCOPE_MAX && depth && t; i++) {
-		struct gs_scope *s = &t->scope[(depth - 1) & SCOPE_MASK];
-
-		if (s->sp > sp ||
-		    (s->sp == sp && s->func != id && !(is_pyfunc(s->func) && is_pyfunc(id))))
+		if (!gs_scope_is_stale(&t->scope[(depth - 1) & SCOPE_MASK], sp, id))
 			break;
 		depth--;
-		if (s->resumed != SCOPE_OF_FRAME)
-			count_loss(s->layer, GS_LOSS_UNMATCHED);
 	}
 	return depth;
 }

@@ -163,6 +163,21 @@ static __always_inline __u32 mpi_ranks(__u32 pid, __u64 comm)
 #define MPI_COUNTS_READ 16
 #define MPI_COUNTS_MAX  2048
 
+/* The sum of n counts behind from, 16 at most; ~0: not known. A function of its own for the
+ * verifier. */
+__noinline __u64 mpi_sum_some(__u64 from, __u32 n)
+{
+	__u32 v[MPI_COUNTS_READ] = {};
+	__u64 sum = 0;
+
+	barrier_var(n); /* else the compiler leaves out the bound that the verifier needs */
+	if (n > MPI_COUNTS_READ || bpf_probe_read_user(v, n * 4, (void *)from))
+		return ~0ull;
+	for (int i = 0; i < MPI_COUNTS_READ; i++)
+		sum += v[i];
+	return sum;
+}
+
 /* The sum of an array of counts, one for each rank; ~0: not known. */
 static __noinline __u64 mpi_sum_counts(__u64 from, __u32 n)
 {
@@ -173,18 +188,15 @@ static __noinline __u64 mpi_sum_counts(__u64 from, __u32 n)
 	/* The last read ends the loop by itself. Were n taken down to 0, the verifier, which does not
 	 * know that it is then, would follow the rest of the loop from each iteration again. */
 	for (int i = 0; i < MPI_COUNTS_MAX / MPI_COUNTS_READ; i++) {
-		__u32 v[MPI_COUNTS_READ] = {};
 		bool last = n <= MPI_COUNTS_READ;
-		__u32 k = last ? n : MPI_COUNTS_READ;
+		__u64 some = mpi_sum_some(from, last ? n : MPI_COUNTS_READ);
 
-		barrier_var(k); /* else the compiler leaves out the bound that the verifier needs */
-		if (k > MPI_COUNTS_READ || bpf_probe_read_user(v, k * 4, (void *)from))
-			return ~0ull;
-		for (int j = 0; j < MPI_COUNTS_READ; j++)
-			sum += v[j];
+		if (some == ~0ull)
+			return some;
+		sum += some;
 		if (last)
 			break;
-		from += sizeof(v);
+		from += MPI_COUNTS_READ * 4;
 		n -= MPI_COUNTS_READ;
 	}
 	return sum;
