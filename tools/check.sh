@@ -69,18 +69,6 @@ suite() {
 	fi
 }
 
-# again NAME FOLDER: whole runs share the machine with whatever else it does: few that failed run once
-# more, one after the other, when everything else has ended. totals.py counts their second result and
-# shows the first one as FLAKY, with what it said.
-again() {
-	local name=$1 folder=$2 tests
-	mapfile -t tests < <(python3 tools/totals.py --to-run-again "$results/$name.json")
-	[ ${#tests[@]} -gt 0 ] || return
-	echo "once more, alone: ${tests[*]}"
-	timeout 7200 meson test -C "$folder" --no-rebuild --logbase "check_${name}_again" --num-processes 1 --timeout-multiplier 6 "${tests[@]}"
-	cp "$folder/meson-logs/check_${name}_again.json" "$results/$name.again"
-}
-
 has() {
 	[[ " $parts " == *" $1 "* ]]
 }
@@ -132,7 +120,6 @@ if has tests; then
 	build_others >"$results/other_builds.log" 2>&1 &
 	suite plain build "$side_by_side" --timeout-multiplier 6
 	wait
-	again plain build
 fi
 has recipes && recipes
 has gswarm && step "without the interface of gswarm-profiler" tools/without_gswarm.sh

@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
 """Adds up the results in a folder: *.json of meson (a TAP case counts as one) and *.tap. Says why
-something was skipped, what each that failed or passed only when it was run once more (NAME.again beside
-NAME.json) said, then a line for each of those, "FLAKY: " or "FAILED: " with its name and the first error,
-then one line of totals: the last lines of a log name all that is wrong.
+something was skipped and what each that failed said, then a line for each of those, "FAILED: " with its
+name and the first error, then one line of totals: the last lines of a log name all that is wrong.
 
 usage: totals.py FOLDER
-       totals.py --to-run-again FILE.json    the tests of it that may run once more, a line each
 """
 
 import collections
@@ -16,7 +14,6 @@ import re
 import sys
 
 LINES_MAX = 40  # shown of one case that failed
-AGAIN_MAX = 8  # tests that may run once more: more that fail are no chance
 CASES_MAX = 15  # failed cases that are shown with their lines: a log's end must hold all
 LINE_MAX = 300  # characters of the line that names what failed
 
@@ -63,34 +60,12 @@ def of_test(run, test):
     return results
 
 
-def tests_of(path):
-    """A file of meson by the names of its tests; empty if there is none."""
-    if not os.path.exists(path):
-        return {}
-    with open(path, encoding='utf-8', errors='replace') as f:
-        tests = [json.loads(line) for line in f]
-    return {test['name'].rpartition(' / ')[2]: test for test in tests}
-
-
-def has_failed(test):
-    return test['result'] not in ('OK', 'EXPECTEDFAIL', 'SKIP')
-
-
-def to_run_again(path):
-    failed = [name for name, test in tests_of(path).items() if has_failed(test)]
-    return failed if len(failed) <= AGAIN_MAX and all(name.startswith('e2e/') for name in failed) else []
-
-
 def of_meson(path):
-    """What counts, and what failed before it passed."""
+    """Of the tests in a file of meson, a line each."""
     run = os.path.basename(path).removesuffix('.json')
-    again = tests_of(path.removesuffix('.json') + '.again')
-    counts, flaky = [], []
-    for name, test in tests_of(path).items():
-        counts += of_test(run, again.get(name, test))
-        if name in again and not has_failed(again[name]):
-            flaky += [r for r in of_test(run, test) if r.outcome == 'fail']
-    return counts, flaky
+    with open(path, encoding='utf-8', errors='replace') as f:
+        for line in f:
+            yield from of_test(run, json.loads(line))
 
 
 def of_checks(path):
@@ -105,10 +80,10 @@ def of_checks(path):
             yield Result(name, 'fail' if not is_ok else 'pass' if skip is None else 'skip', skip or '', lines)
 
 
-def show(word, failed):
+def show(failed):
     """With what each said."""
     for i, r in enumerate(failed):
-        print(f'{word}: {r.name} {r.reason}'.rstrip())
+        print(f'failed: {r.name} {r.reason}'.rstrip())
         shown = list(r.lines[:LINES_MAX]) if i < CASES_MAX else []
         for line in shown:
             print('    ' + line[:1000])
@@ -128,32 +103,24 @@ def first_error(r):
     return text[:LINE_MAX] or 'it said nothing'
 
 
-def name_each(word, failed):
+def name_each(failed):
     for r in failed:
-        print(f'{word}: {r.name}: {first_error(r)}')
+        print(f'FAILED: {r.name}: {first_error(r)}')
 
 
 def main():
-    if sys.argv[1] == '--to-run-again':
-        for name in to_run_again(sys.argv[2]):
-            print(name)
-        return
     folder = sys.argv[1]
-    results, flaky = [], []
+    results = []
     for path in sorted(glob.glob(folder + '/*.tap')):
         results += of_checks(path)
     for path in sorted(glob.glob(folder + '/*.json')):
-        counts, first = of_meson(path)
-        results += counts
-        flaky += first
+        results += of_meson(path)
     for r in results:
         if r.outcome == 'skip':
             print(f'skipped: {r.name}: {r.reason}')
     failed = [r for r in results if r.outcome == 'fail']
-    show('flaky (passed when run once more)', flaky)
-    show('failed', failed)
-    name_each('FLAKY', flaky)
-    name_each('FAILED', failed)
+    show(failed)
+    name_each(failed)
     n = {o: sum(r.outcome == o for r in results) for o in ('pass', 'fail', 'skip')}
     # That nothing ran is no success.
     if not results:

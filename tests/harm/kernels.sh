@@ -13,6 +13,9 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 gpuscope=$(realpath "$1")
 shift
+for tool in qemu-system-x86_64 busybox cpio g++; do
+	command -v $tool >/dev/null || { echo "kernels.sh: needs $tool (Debian: qemu-system-x86 busybox-static cpio g++)"; exit 2; }
+done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
