@@ -130,7 +130,7 @@ def job_inside(t, name, *options, container=CONTAINER, ready=lambda: True):
     go, out, live = t.path(name + '.go'), t.path(name + '.json'), t.path(name + '.live')
     script = f'''{sys.executable} {t.path('calls.py')} {go} & pid=$!
         {harness.gpuscope} job {' '.join(options)} -r -o {out} >{live} & meter=$!
-        wait $pid; kill -TERM $meter; wait $meter'''
+        wait $pid; ps -o pid= --ppid $meter >{out}.own; kill -TERM $meter; wait $meter'''
     run = subprocess.Popen([*container, 'sh', '-c', script], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=t.env)
     # The live table: it is measured.
     wait_until(lambda: run.poll() is not None or (os.path.exists(live) and os.path.getsize(live) and ready()), 60, 'a live table')
@@ -140,6 +140,9 @@ def job_inside(t, name, *options, container=CONTAINER, ready=lambda: True):
     t.equal(f'status ({errors[-300:]})', run.returncode, 0)
     whole = json.loads(read_text(out))
     t.equal('source', whole['monitoring_session']['sources']['syscalls'], 'counted in the kernel (eBPF)')
+    own = {int(pid) for pid in read_text(out + '.own').split()}
+    t.true('it has processes that read for it', own)
+    t.equal('none of them is measured', [j['pids'] for j in whole['jobs'] if own & set(j['pids'])], [])
     return whole['jobs']
 
 

@@ -337,8 +337,12 @@ static bool decide_job(struct accounting_who *w, uint32_t pid, struct gs_job *re
 
 bool accounting_who_is(struct accounting_who *w, uint32_t pid, struct gs_job *ret)
 {
-	/* The measuring is not part of what is measured. */
-	return pid != (uint32_t)getpid() && decide_job(w, pid, ret);
+	uint32_t self = (uint32_t)getpid(), parent = 0;
+
+	/* The measuring is not part of what is measured, nor are the processes that read files for it. */
+	if (pid == self || (start_of(pid, &parent) && parent == self))
+		return false;
+	return decide_job(w, pid, ret);
 }
 
 void accounting_who_task(struct accounting_who *w, uint32_t pid, struct gs_job_task *ret)
