@@ -7,7 +7,8 @@
 
 #include "analysis/rules/trace_int.h"
 
-#define START_UP_LEAST 0.10 /* of the wall time; less changes nothing */
+#define START_UP_LEAST 0.10           /* of the wall time; less changes nothing */
+#define START_UP_MOST  60000000000ull /* what takes longer is work of its own, and is judged */
 #define STEADY_LEAST   1000000000ull
 
 static uint64_t sum_ns(const uint64_t ns[GS_STATE_COUNT][GS_INSIDE_COUNT])
@@ -61,7 +62,8 @@ uint64_t rules_leave_out_start_up(struct gs_summary *s)
 	if (!threads)
 		return 0;
 	memcpy(threads, a->threads, a->n_threads * sizeof(*threads));
-	is_long = rules_share_of(start_ns, pace->wall_ns) >= START_UP_LEAST &&
+	is_long = start_ns <= START_UP_MOST &&
+		  rules_share_of(start_ns, pace->wall_ns) >= START_UP_LEAST &&
 		  pace->wall_ns >= start_ns + STEADY_LEAST;
 	for (size_t i = 0; i < a->n_threads; i++) {
 		if (is_long && threads[i].pid == pace->pid)

@@ -72,6 +72,8 @@ static void what_changes_nothing_is_no_start_up(void **state)
 	expect((struct shape){500, 1500, 8000}, "cpu_bound", 0.85, NULL);
 	/* Less than a second is left to judge. */
 	expect((struct shape){5500, 900, 0}, "cpu_bound", 0.859, NULL);
+	/* A minute and a half is no start-up, but what the run mostly does. */
+	expect((struct shape){90000, 10000, 0}, "cpu_bound", 0.9, NULL);
 }
 
 int main(void)
