@@ -29,6 +29,8 @@ if case in ("equal", "late"):
         last = [sum(1 for ns in mine if ns) / len(mine) for mine in late_ns]
         print("      by their own clocks last at", last)
         want = last.index(max(last)) if max(last) >= 0.9 else None
+        if 0.6 < max(last) < 0.9:  # neither always nor by chance: whether it stands out is up to how much it is late
+            want = comm["late_rank"] and last.index(max(last))
 check("the late rank", comm["late_rank"] == want, comm["late_rank"])
 if case in ("equal", "late"):
     for r, mine in zip(comm["by_rank"], late_ns):
