@@ -63,7 +63,7 @@ class Recipe:
 
     def apply(self):
         # Outside of a repository git applies to files as they are.
-        r = subprocess.run(['git', 'apply', '--whitespace=nowarn', self.path], cwd=TREE, capture_output=True, text=True,
+        r = subprocess.run(['git', 'apply', '-C1', '--whitespace=nowarn', self.path], cwd=TREE, capture_output=True, text=True,
                            env={**os.environ, 'GIT_CEILING_DIRECTORIES': str(ROOT)})  # fmt: skip
         if r.returncode:
             raise Wrong(f'its patch does not apply any more; write tests/recipes/{self.path.name} again:\n{r.stderr}')
