@@ -26,7 +26,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TREE = ROOT / 'build-recipes'
 PYTHON = '/usr/bin/python3' if os.path.exists('/usr/bin/python3') else sys.executable
-SECONDS_MAX = 900
+SECONDS_MAX = 3600
 LINES_MAX = 25  # shown of a command that failed
 
 
