@@ -335,14 +335,19 @@ static bool decide_job(struct accounting_who *w, uint32_t pid, struct gs_job *re
 	return true;
 }
 
+static bool is_child(uint32_t pid, uint32_t of)
+{
+	uint32_t parent = 0;
+
+	return start_of(pid, &parent) && parent == of;
+}
+
 bool accounting_who_is(struct accounting_who *w, uint32_t pid, struct gs_job *ret)
 {
-	uint32_t self = (uint32_t)getpid(), parent = 0;
+	uint32_t self = (uint32_t)getpid();
 
 	/* The measuring is not part of what is measured, nor are the processes that read files for it. */
-	if (pid == self || (start_of(pid, &parent) && parent == self))
-		return false;
-	return decide_job(w, pid, ret);
+	return pid != self && decide_job(w, pid, ret) && !is_child(pid, self);
 }
 
 void accounting_who_task(struct accounting_who *w, uint32_t pid, struct gs_job_task *ret)
