@@ -97,6 +97,9 @@ def environment(t):
     s.close()
 
 
+JOB_ROW = r'(?m)^\S.* (slurm|pod|container|unit|cgroup|user|tree) .*\d'
+
+
 @case('jobs: in place of processes, one in full, filtered, recorded', needs=None)
 def jobs(t):
     a = sleeper(t)
@@ -106,7 +109,7 @@ def jobs(t):
     s.keys('j')
     # Whoever runs the tests is somebody's job: a user's, a unit's, a group's or a tree's.
     s.wait(r'JOB +KIND +USER +PROC')
-    s.wait(r'(?m)^\S.* (slurm|pod|container|unit|cgroup|user|tree) .*\d')
+    s.wait(JOB_ROW)
     s.keys('/', *'no such job', 'Enter')
     s.wait('No job passes the filter')
     s.keys('Escape')
@@ -127,7 +130,13 @@ def jobs(t):
     s = Screen(t, '--replay', path, '--jobs', replay=True, columns=120)
     s.wait(r'JOB +KIND')
     s.keys('End')
-    s.wait(r'(?m)^\S.* (slurm|pod|container|unit|cgroup|user|tree) .*\d')
+    text = s.wait(r'paused (\d+)/\1\b')
+    frame = int(re.search(r'paused (\d+)/', text)[1])
+    # The last one may be of the time between the two keys, when jobs were not shown and so not read.
+    while not re.search(JOB_ROW, text):
+        frame -= 1
+        s.keys('Left')
+        text = s.wait(rf'paused {frame}/')
     s.keys('Home')
     s.wait('The jobs were not read')
     s.keys('q')
