@@ -1,0 +1,230 @@
+/*
+ * What the GPU was asked to do, by stream, as far as the host can see it. In come the calls of
+ * processes in the order in which they returned; out come, for each stream, how much was queued, when
+ * work was pending in it at most and at least, when nothing was queued, and how long the host waited:
+ *
+ *     host      launch launch record e      launch            EventSynchronize e    StreamSynchronize
+ *     at most   |======================================================|=====================|
+ *     at least                                                |========|            |========|
+ *
+ * These are bounds: work is pending from the begin of the call that queued it, at the earliest, until
+ * the end of the call by which the host learned that it is done, at the latest. While the host stood
+ * in a wait for it, it was pending for sure; between that call's end and the next work, for sure not.
+ *
+ * Work that is known to be done makes all work done that it waited for: in its stream, behind events
+ * (cudaStreamWaitEvent), and by the rules of the legacy default stream, which waits for all streams of
+ * its context that are not non-blocking ones, and they for it. A stream whose creation was not seen
+ * counts as non-blocking: nothing is taken for done that might not be.
+ *
+ * A call costs O(1), amortised, but one that waits for the legacy default stream or the device: it
+ * looks at each stream of the context that has work. Memory is bounded by struct gs_activity_config;
+ * what a bound leaves out is counted. One thread.
+ */
+#ifndef GS_PIPELINE_GPU_ACTIVITY_GPU_ACTIVITY_H
+#define GS_PIPELINE_GPU_ACTIVITY_GPU_ACTIVITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/trace/record.h"
+
+/* What a function means for streams. */
+enum gs_activity_kind {
+	GS_ACTIVITY_NOTHING = 0,
+	GS_ACTIVITY_WORK,
+	GS_ACTIVITY_COPY, /* without a stream: the host may wait for it */
+	GS_ACTIVITY_WAIT_STREAM,
+	GS_ACTIVITY_WAIT_EVENT,
+	GS_ACTIVITY_WAIT_DEVICE,
+	GS_ACTIVITY_RECORD,       /* an event in a stream */
+	GS_ACTIVITY_STREAM_WAITS, /* a stream, for an event */
+	GS_ACTIVITY_ASK_STREAM,   /* cudaStreamQuery: "done" is as good as having waited */
+	GS_ACTIVITY_ASK_EVENT,
+	GS_ACTIVITY_ELAPSED, /* between two events: success says that both are done */
+	GS_ACTIVITY_STREAM_NEW,
+	GS_ACTIVITY_STREAM_END,
+	GS_ACTIVITY_EVENT_END,
+	GS_ACTIVITY_CAPTURE_BEGIN, /* what follows is remembered, not run */
+	GS_ACTIVITY_CAPTURE_END,
+	GS_ACTIVITY_SET_DEVICE, /* of the calling thread */
+	GS_ACTIVITY_RESET,      /* of the device: its work and streams are gone */
+	GS_ACTIVITY_KINDS
+};
+
+/* Sorts of work. The copies are in the order of enum gs_copy_kind. */
+enum gs_activity_work {
+	GS_ACTIVITY_KERNELS = 0,
+	GS_ACTIVITY_GRAPHS,
+	GS_ACTIVITY_COLLECTIVES,
+	GS_ACTIVITY_MEMSETS,
+	GS_ACTIVITY_HOST_FUNCTIONS, /* run on the host, in the order of the stream */
+	GS_ACTIVITY_COPIES,
+	GS_ACTIVITY_WORKS = GS_ACTIVITY_COPIES + GS_COPY_P2P + 1
+};
+
+struct gs_activity_function {
+	uint8_t kind;    /* enum gs_activity_kind */
+	uint8_t work;    /* enum gs_activity_work; of copies the first */
+	bool per_thread; /* takes the calling thread's own default stream for stream 0; of RESET: is
+			  * of the calling thread's device */
+};
+
+/* By its layer, its class and its name. */
+struct gs_activity_function gs_activity_function_of(unsigned layer, unsigned func_class,
+						    const char *name);
+
+/* Does a copy that is not asynchronous by its name return when it is done? As the host sees it: one
+ * to the host does; one inside the device does not; a small one to the device returns when staged. */
+bool gs_activity_copy_waits(unsigned copy_kind, uint64_t bytes);
+
+/* Bounds. One that is 0 takes its default. */
+struct gs_activity_config {
+	uint32_t max_processes;       /* 4,096 */
+	uint32_t max_contexts;        /* 4,096 */
+	uint32_t max_streams;         /* 16,384 */
+	uint32_t max_events;          /* 65,536 */
+	uint32_t max_segments;        /* 65,536: runs of work between events that are pending */
+	uint32_t max_stream_segments; /* 256 of them in a stream */
+	uint32_t max_captures;        /* 256 open ones */
+};
+
+/* What happened because of a bound, or because there was no memory. */
+enum gs_activity_limit {
+	GS_ACTIVITY_LIMIT_PROCESSES, /* calls of processes or contexts beyond: left out */
+	GS_ACTIVITY_LIMIT_STREAMS, /* work of streams beyond: only counted, in the context's rest */
+	GS_ACTIVITY_LIMIT_EVENTS,  /* the oldest was forgotten: a wait for it says nothing */
+	GS_ACTIVITY_LIMIT_SEGMENTS, /* two runs of work became one: it is done when both are */
+	GS_ACTIVITY_LIMIT_WAITS,    /* a stream waited for more events than are remembered */
+	GS_ACTIVITY_LIMIT_CAPTURES, /* the oldest was taken for ended */
+	GS_ACTIVITY_LIMITS
+};
+
+/* Words for people: "work of streams that found no room". */
+const char *gs_activity_limit_text(enum gs_activity_limit limit);
+
+/* Of a stream, of a context, or of what is left of those that ended. */
+struct gs_activity_totals {
+	uint64_t n[GS_ACTIVITY_WORKS];       /* pieces of work that were queued */
+	uint64_t bytes[GS_ACTIVITY_WORKS];   /* copied, set, or counted by a collective */
+	uint64_t threads;                    /* sum over kernels of the threads of their grids */
+	uint64_t n_captured;                 /* pieces of work that went into a graph instead */
+	uint64_t n_failed;                   /* that the library refused */
+	uint64_t n_records, n_event_waits;   /* events in it; waits of it for events */
+	uint64_t n_syncs;                    /* calls by which the host waited for it by name */
+	uint64_t wait_ns;                    /* the host waited, and work of it was done */
+	uint64_t call_ns;                    /* in the calls that queued work or waited by name */
+	uint64_t busy_max_ns, busy_min_ns;   /* bounds of the time in which work was pending */
+	uint64_t n_spans;                    /* stretches of it */
+	uint64_t n_gaps, gap_ns, gap_max_ns; /* between these, nothing queued */
+	uint64_t depth_max, depth_sum; /* pieces pending as each was queued, itself among them */
+	uint64_t first_ns, last_ns; /* begin of the first call that queued work, end of the last */
+};
+
+/* The sum over sorts of work. */
+uint64_t gs_activity_totals_work(const struct gs_activity_totals *totals);
+
+enum gs_activity_span_kind {
+	GS_ACTIVITY_SPAN_WORK = 0, /* pieces of one sort that became done together */
+	GS_ACTIVITY_SPAN_WAIT,     /* the host waited for the stream */
+	GS_ACTIVITY_SPAN_GAP,      /* nothing was queued */
+};
+
+struct gs_activity_span {
+	uint8_t kind;              /* enum gs_activity_span_kind */
+	uint8_t work;              /* of SPAN_WORK: enum gs_activity_work */
+	bool ended;                /* of SPAN_WORK: it ends because the process did */
+	uint32_t process, context; /* as calls named them */
+	uint32_t thread;           /* of a thread's own default stream; else 0 */
+	uint32_t index;            /* of its stream, for gs_activity_read_stream() */
+	uint64_t stream;           /* handle; 0 the legacy default stream */
+	uint64_t start_ns, end_ns; /* at most */
+	uint64_t n, bytes;
+	uint64_t threads; /* of kernels: the mean of their grids' threads */
+};
+
+/* Called from inside gs_activity_take(), a stream's spans in their order. */
+typedef void gs_activity_span_fn(void *ctx, const struct gs_activity_span *span);
+
+/* One finished call. */
+struct gs_activity_call {
+	struct gs_activity_function function;
+	bool failed;
+	int32_t ret;
+	uint32_t process, thread; /* numbers that the caller gives, from 1 */
+	uint32_t flags; /* of SET_DEVICE and RESET the device, of a new stream its flags */
+	uint64_t start_ns, end_ns;
+	uint64_t stream;
+	uint64_t event[2];
+	uint64_t bytes;
+	uint64_t threads; /* of a kernel: of its grid */
+};
+
+struct gs_activity;
+
+/* config NULL: the defaults. 0 or -ENOMEM. */
+int gs_activity_new(const struct gs_activity_config *config, struct gs_activity **ret_activity);
+void gs_activity_free(struct gs_activity **activity);
+
+/* Who is given the spans; NULL: none are made. */
+void gs_activity_set_sink(struct gs_activity *activity, gs_activity_span_fn *span, void *ctx);
+
+void gs_activity_take(struct gs_activity *activity, const struct gs_activity_call *call);
+
+/* The same of a record. function: of the function that it names. */
+void gs_activity_take_record(struct gs_activity *activity, uint32_t process,
+			     const struct gs_rec_call *record,
+			     struct gs_activity_function function);
+
+/* The process has ended, or runs a new program: what it had queued is over at that time, 0: at the
+ * end of its last call. */
+void gs_activity_end_process(struct gs_activity *activity, uint32_t process, uint64_t time_ns);
+
+/* --- what was found, at any time --- */
+
+enum gs_activity_blocking {
+	GS_ACTIVITY_BLOCKING_UNKNOWN = 0, /* its creation was not seen */
+	GS_ACTIVITY_BLOCKING,             /* the legacy default stream waits for it */
+	GS_ACTIVITY_NON_BLOCKING,
+};
+
+struct gs_activity_stream {
+	uint32_t process, context;
+	uint32_t thread;    /* of a thread's own default stream; else 0 */
+	uint32_t nth;       /* how many streams had this handle before */
+	uint64_t stream;    /* handle; 0 the legacy default stream */
+	uint64_t n_pending; /* pieces not known to be done */
+	uint8_t blocking;   /* enum gs_activity_blocking */
+	bool ended;
+	struct gs_activity_totals totals; /* pending work counts until its process's last call */
+};
+
+/* Indexes are below this; they may be given again to another stream when there are max_streams. */
+uint32_t gs_activity_count_streams(const struct gs_activity *activity);
+
+/* False: there is none at this index. */
+bool gs_activity_read_stream(const struct gs_activity *activity, uint32_t index,
+			     struct gs_activity_stream *ret_stream);
+
+struct gs_activity_context {
+	uint32_t process, context;
+	uint64_t n_streams;                /* so far */
+	uint64_t n_rest;                   /* of these, in the rest below */
+	struct gs_activity_totals rest;    /* streams that ended and made room, or found none */
+	uint64_t n_syncs;                  /* of the whole device */
+	uint64_t wait_ns;                  /* the host waited, and work was done */
+	uint64_t busy_max_ns, busy_min_ns; /* work was pending in any stream */
+	uint64_t n_gaps, gap_ns, gap_max_ns;
+	uint64_t first_ns, last_ns; /* of calls that queued work */
+};
+
+uint32_t gs_activity_count_contexts(const struct gs_activity *activity);
+void gs_activity_read_context(const struct gs_activity *activity, uint32_t index,
+			      struct gs_activity_context *ret_context);
+
+uint64_t gs_activity_limit_hits(const struct gs_activity *activity, enum gs_activity_limit limit);
+
+/* Work whose stream could not be read. */
+uint64_t gs_activity_unread(const struct gs_activity *activity);
+
+#endif

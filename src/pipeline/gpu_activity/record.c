@@ -1,0 +1,223 @@
+/* From records to calls of the engine, and what it found. */
+#include <string.h>
+
+#include "model/trace/class.h"
+#include "pipeline/gpu_activity/gpu_activity_int.h"
+
+/* --- functions --- */
+
+static bool ends_per_thread(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n > 5 && (strcmp(name + n - 5, "_ptsz") == 0 || strcmp(name + n - 5, "_ptds") == 0);
+}
+
+static enum gs_activity_kind kind_of_stream(const char *name)
+{
+	return strstr(name, "StreamWaitEvent")      ? GS_ACTIVITY_STREAM_WAITS
+	       : strstr(name, "StreamCreate")       ? GS_ACTIVITY_STREAM_NEW
+	       : strstr(name, "StreamDestroy")      ? GS_ACTIVITY_STREAM_END
+	       : strstr(name, "StreamBeginCapture") ? GS_ACTIVITY_CAPTURE_BEGIN
+	       : strstr(name, "StreamEndCapture")   ? GS_ACTIVITY_CAPTURE_END
+	       : strstr(name, "LaunchHostFunc") || strstr(name, "StreamAddCallback")
+		       ? GS_ACTIVITY_WORK
+		       : GS_ACTIVITY_NOTHING;
+}
+
+static enum gs_activity_kind kind_of_function(unsigned func_class, const char *name)
+{
+	switch (func_class) {
+	case GS_CLASS_LAUNCH:
+	case GS_CLASS_GRAPH_LAUNCH:
+	case GS_CLASS_MEMSET: /* also one without a stream returns before it is done */
+	case GS_CLASS_COLLECTIVE:
+	case GS_CLASS_P2P:
+		return GS_ACTIVITY_WORK;
+	case GS_CLASS_COPY:
+		return strstr(name, "Async") ? GS_ACTIVITY_WORK : GS_ACTIVITY_COPY;
+	case GS_CLASS_SYNC:
+		return strstr(name, "EventSynchronize")    ? GS_ACTIVITY_WAIT_EVENT
+		       : strstr(name, "StreamSynchronize") ? GS_ACTIVITY_WAIT_STREAM
+							   : GS_ACTIVITY_WAIT_DEVICE;
+	case GS_CLASS_EVENT:
+		return strstr(name, "EventRecord")        ? GS_ACTIVITY_RECORD
+		       : strstr(name, "EventDestroy")     ? GS_ACTIVITY_EVENT_END
+		       : strstr(name, "EventElapsedTime") ? GS_ACTIVITY_ELAPSED
+							  : GS_ACTIVITY_NOTHING;
+	case GS_CLASS_STREAM:
+		return kind_of_stream(name);
+	case GS_CLASS_QUERY:
+		return strstr(name, "StreamQuery")  ? GS_ACTIVITY_ASK_STREAM
+		       : strstr(name, "EventQuery") ? GS_ACTIVITY_ASK_EVENT
+						    : GS_ACTIVITY_NOTHING;
+	case GS_CLASS_DEVICE:
+		return strstr(name, "SetDevice") ? GS_ACTIVITY_SET_DEVICE
+		       : strstr(name, "Reset")   ? GS_ACTIVITY_RESET
+						 : GS_ACTIVITY_NOTHING;
+	default:
+		return GS_ACTIVITY_NOTHING;
+	}
+}
+
+static enum gs_activity_work work_of_class(unsigned func_class)
+{
+	switch (func_class) {
+	case GS_CLASS_LAUNCH:
+		return GS_ACTIVITY_KERNELS;
+	case GS_CLASS_GRAPH_LAUNCH:
+		return GS_ACTIVITY_GRAPHS;
+	case GS_CLASS_MEMSET:
+		return GS_ACTIVITY_MEMSETS;
+	case GS_CLASS_COPY:
+		return GS_ACTIVITY_COPIES;
+	case GS_CLASS_STREAM:
+		return GS_ACTIVITY_HOST_FUNCTIONS;
+	default:
+		return GS_ACTIVITY_COLLECTIVES;
+	}
+}
+
+struct gs_activity_function gs_activity_function_of(unsigned layer, unsigned func_class,
+						    const char *name)
+{
+	struct gs_activity_function f = {0};
+
+	if (layer < GS_LAYER_CUDA_RUNTIME || layer > GS_LAYER_NCCL)
+		return f;
+	f.kind = (uint8_t)kind_of_function(func_class, name);
+	if (f.kind == GS_ACTIVITY_WORK || f.kind == GS_ACTIVITY_COPY)
+		f.work = (uint8_t)work_of_class(func_class);
+	f.per_thread = f.kind == GS_ACTIVITY_RESET ? strcmp(name, "cudaDeviceReset") == 0
+						   : ends_per_thread(name);
+	return f;
+}
+
+/* --- records --- */
+
+static uint64_t multiply_capped(uint64_t a, uint64_t b)
+{
+	uint64_t product;
+
+	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX >> 20 : product;
+}
+
+/* Threads of a grid, by the dimensions as struct gs_event_call has them. */
+static uint64_t grid_threads(const uint64_t *arg)
+{
+	uint64_t n = multiply_capped((uint32_t)arg[1], arg[1] >> 32);
+
+	n = multiply_capped(n, (uint32_t)arg[2]);
+	return multiply_capped(n, (arg[2] >> 32) * (uint32_t)arg[3] * (arg[3] >> 32));
+}
+
+void gs_activity_take_record(struct gs_activity *a, uint32_t process, const struct gs_rec_call *r,
+			     struct gs_activity_function function)
+{
+	struct gs_activity_call call = {.function = function,
+					.failed = r->failed,
+					.ret = r->ret,
+					.process = process,
+					.thread = r->thread,
+					.flags = r->aux,
+					.start_ns = r->start_ns,
+					.end_ns = r->start_ns + r->dur_ns,
+					.stream = r->stream,
+					.event = {r->arg[0], r->arg[1]},
+					.bytes = r->bytes};
+
+	if (r->call_flags & GS_CALL_UNFINISHED || function.kind == GS_ACTIVITY_NOTHING)
+		return;
+	if (function.kind == GS_ACTIVITY_WORK || function.kind == GS_ACTIVITY_COPY) {
+		if (function.work == GS_ACTIVITY_KERNELS) {
+			/* So was the stream, which is behind the grid. */
+			if (r->call_flags & GS_CALL_ARGS_UNREAD) {
+				a->n_unread++;
+				return;
+			}
+			call.threads = grid_threads(r->arg);
+		} else if (function.work == GS_ACTIVITY_COPIES) {
+			call.function.work =
+				(uint8_t)(GS_ACTIVITY_COPIES +
+					  (r->aux <= GS_COPY_P2P ? r->aux : GS_COPY_DEFAULT));
+		}
+	}
+	gs_activity_take(a, &call);
+}
+
+/* --- what was found --- */
+
+static uint64_t pending_until(const struct gs_activity *a, const struct activity_context *c,
+			      uint64_t since_ns)
+{
+	uint64_t last_ns = a->processes[c->process].last_ns;
+
+	return last_ns > since_ns ? last_ns : since_ns;
+}
+
+uint32_t gs_activity_count_streams(const struct gs_activity *a)
+{
+	return a->n_streams;
+}
+
+bool gs_activity_read_stream(const struct gs_activity *a, uint32_t index,
+			     struct gs_activity_stream *ret_stream)
+{
+	const struct activity_stream *s = &a->streams[index];
+	const struct activity_context *c;
+
+	if (!index || index >= a->n_streams || !s->context)
+		return false;
+	c = &a->contexts[s->context];
+	*ret_stream = (struct gs_activity_stream){.process = c->sums.process,
+						  .context = c->sums.context,
+						  .thread = s->thread,
+						  .nth = s->nth,
+						  .stream = s->handle,
+						  .n_pending = s->n_pending,
+						  .blocking = s->blocking,
+						  .ended = s->ended,
+						  .totals = s->totals};
+	if (s->n_pending)
+		ret_stream->totals.busy_max_ns += pending_until(a, c, s->active_ns) - s->active_ns;
+	return true;
+}
+
+uint32_t gs_activity_count_contexts(const struct gs_activity *a)
+{
+	return a->n_contexts - 1;
+}
+
+void gs_activity_read_context(const struct gs_activity *a, uint32_t index,
+			      struct gs_activity_context *ret_context)
+{
+	const struct activity_context *c = &a->contexts[index + 1];
+
+	*ret_context = c->sums;
+	if (c->n_active)
+		ret_context->busy_max_ns += pending_until(a, c, c->active_ns) - c->active_ns;
+}
+
+uint64_t gs_activity_limit_hits(const struct gs_activity *a, enum gs_activity_limit limit)
+{
+	return a->n_limit[limit];
+}
+
+uint64_t gs_activity_unread(const struct gs_activity *a)
+{
+	return a->n_unread;
+}
+
+const char *gs_activity_limit_text(enum gs_activity_limit limit)
+{
+	static const char *const texts[GS_ACTIVITY_LIMITS] = {
+		[GS_ACTIVITY_LIMIT_PROCESSES] = "calls of processes or devices beyond the limit",
+		[GS_ACTIVITY_LIMIT_STREAMS] = "pieces of work in streams beyond the limit",
+		[GS_ACTIVITY_LIMIT_EVENTS] = "events that were forgotten",
+		[GS_ACTIVITY_LIMIT_SEGMENTS] = "stretches of pending work that were joined",
+		[GS_ACTIVITY_LIMIT_WAITS] = "waits of streams for events that were forgotten",
+		[GS_ACTIVITY_LIMIT_CAPTURES] = "captures that were forgotten",
+	};
+
+	return texts[limit];
+}
