@@ -39,10 +39,10 @@ enum meaning {
 	MEANS_COMM_END,
 	MEANS_TORCH_ALLOC,
 	MEANS_TORCH_FREE,
-	MEANS_SYNC, /* and the kind, twice; one more: a thread's own default stream */
+	MEANS_SYNC, /* and enum gs_activity_kind, twice; one more: a thread's own default stream */
 };
 
-_Static_assert(MEANS_SYNC + 2 * SYNC_COUNT < 256, "a meaning is a byte");
+_Static_assert(MEANS_SYNC + 2 * GS_ACTIVITY_KINDS < 256, "a meaning is a byte");
 
 struct gs_correlate {
 	struct gs_sink sink;
@@ -209,7 +209,7 @@ static enum meaning find_meaning(const struct gs_correlate *s, uint32_t function
 {
 	const struct gs_rec_function *f = gs_dict_function(s->dict, function);
 	const char *name = f ? gs_dict_string(s->dict, f->name_str) : "";
-	enum sync_kind sync;
+	struct gs_activity_function sync;
 	bool host;
 
 	if (!*name)
@@ -218,9 +218,9 @@ static enum meaning find_meaning(const struct gs_correlate *s, uint32_t function
 		return f->func_class == GS_CLASS_ALLOC  ? MEANS_TORCH_ALLOC
 		       : f->func_class == GS_CLASS_FREE ? MEANS_TORCH_FREE
 							: MEANS_NOTHING;
-	sync = correlate_sync_kind_of(f->layer, f->func_class, name);
-	if (sync != SYNC_NONE)
-		return MEANS_SYNC + 2 * sync + correlate_sync_is_per_thread(name);
+	sync = gs_activity_function_of(f->layer, f->func_class, name);
+	if (sync.kind != GS_ACTIVITY_NOTHING && sync.work != GS_ACTIVITY_HOST_FUNCTIONS)
+		return MEANS_SYNC + 2 * sync.kind + sync.per_thread;
 	/* Every one that pins host memory says so, and no other does: cudaMallocHost,
 	 * cudaHostAlloc, cudaHostRegister, cuMemAllocHost_v2, cuMemHostAlloc, cuMemHostUnregister
 	 * ... */

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "model/trace/func.h"
 
 #define FIRST_ENTRIES 64
 #define MAX_DEPS      4
@@ -11,10 +10,6 @@
 /* cuda_runtime_api.h: cudaStreamLegacy and cudaStreamPerThread (the driver's are the same). */
 #define STREAM_LEGACY     1
 #define STREAM_PER_THREAD 2
-
-/* Copies to the device of at most this from pageable memory return when staged, not when done (CUDA
- * Runtime API, "API synchronization behavior"). */
-#define STAGED_BYTES (64u << 10)
 
 enum entry_kind { ENTRY_PROCESS = 1, ENTRY_STREAM = 2, ENTRY_EVENT = 3 };
 
@@ -259,71 +254,66 @@ static void stream_waits(struct syncs *s, uint32_t stream, uint32_t event)
 	e->open = false;
 }
 
-/* As the host sees it: a copy to the host returns when it is done; one inside the device does not
- * wait; a small one to the device returns when staged. */
-static bool copy_waits(const struct gs_rec_call *c)
-{
-	return c->aux != GS_COPY_D2D && c->aux != GS_COPY_P2P &&
-	       !(c->aux == GS_COPY_H2D && c->bytes <= STAGED_BYTES);
-}
-
 uint64_t correlate_syncs_take(struct syncs *s, uint32_t process, const struct gs_rec_call *c,
-			      enum sync_kind kind, bool per_thread, bool *ret_waited)
+			      enum gs_activity_kind kind, bool per_thread, bool *ret_waited)
 {
-	bool has_event = kind == SYNC_RECORD || kind == SYNC_STREAM_WAITS;
+	bool has_event = kind == GS_ACTIVITY_RECORD || kind == GS_ACTIVITY_STREAM_WAITS;
 	uint32_t stream = 0, event = 0;
 	uint64_t id;
 
-	*ret_waited = kind == SYNC_WAIT_DEVICE || kind == SYNC_WAIT_EVENT ||
-		      kind == SYNC_WAIT_STREAM || (kind == SYNC_COPY && copy_waits(c));
-	if (kind == SYNC_WAIT_DEVICE)
+	*ret_waited = kind == GS_ACTIVITY_WAIT_DEVICE || kind == GS_ACTIVITY_WAIT_EVENT ||
+		      kind == GS_ACTIVITY_WAIT_STREAM ||
+		      (kind == GS_ACTIVITY_COPY && gs_activity_copy_waits(c->aux, c->bytes));
+	if (kind == GS_ACTIVITY_WAIT_DEVICE)
 		return wait_device(s, process);
-	if (c->ret && (kind == SYNC_ASK_STREAM || kind == SYNC_ASK_EVENT))
+	if (c->ret && (kind == GS_ACTIVITY_ASK_STREAM || kind == GS_ACTIVITY_ASK_EVENT))
 		return 0; /* "not ready" is no failure, but not done either */
-	if (kind == SYNC_WAIT_EVENT || kind == SYNC_ASK_EVENT || kind == SYNC_EVENT_END ||
-	    has_event)
-		event = event_of(s, process, c->arg[0], kind == SYNC_RECORD);
-	if (kind == SYNC_WAIT_EVENT || kind == SYNC_ASK_EVENT || kind == SYNC_EVENT_END) {
+	if (kind == GS_ACTIVITY_WAIT_EVENT || kind == GS_ACTIVITY_ASK_EVENT ||
+	    kind == GS_ACTIVITY_EVENT_END || has_event)
+		event = event_of(s, process, c->arg[0], kind == GS_ACTIVITY_RECORD);
+	if (kind == GS_ACTIVITY_WAIT_EVENT || kind == GS_ACTIVITY_ASK_EVENT ||
+	    kind == GS_ACTIVITY_EVENT_END) {
 		id = event ? wait_event(s, process, event) : 0;
-		if (event && kind == SYNC_EVENT_END)
+		if (event && kind == GS_ACTIVITY_EVENT_END)
 			s->entries[event].tail.id = 0;
-		return kind == SYNC_WAIT_EVENT ? id : 0;
+		return kind == GS_ACTIVITY_WAIT_EVENT ? id : 0;
 	}
 	stream = stream_of(s, process, c, per_thread,
-			   kind == SYNC_WORK || kind == SYNC_COPY || kind == SYNC_STREAM_WAITS ||
-				   kind == SYNC_CAPTURE_BEGIN);
+			   kind == GS_ACTIVITY_WORK || kind == GS_ACTIVITY_COPY ||
+				   kind == GS_ACTIVITY_STREAM_WAITS ||
+				   kind == GS_ACTIVITY_CAPTURE_BEGIN);
 	/* Making the stream may have forgotten all. */
 	if (!stream || (has_event && event &&
 			(event >= s->n_entries || s->entries[event].key.entry_kind != ENTRY_EVENT)))
 		return 0;
-	if (kind == SYNC_RECORD && !event)
+	if (kind == GS_ACTIVITY_RECORD && !event)
 		return 0;
 	switch (kind) {
-	case SYNC_WORK:
+	case GS_ACTIVITY_WORK:
 		return take_work(s, process, stream);
-	case SYNC_COPY:
+	case GS_ACTIVITY_COPY:
 		return *ret_waited ? wait_stream(s, process, stream)
 				   : take_work(s, process, stream);
-	case SYNC_WAIT_STREAM:
+	case GS_ACTIVITY_WAIT_STREAM:
 		return wait_stream(s, process, stream);
-	case SYNC_ASK_STREAM:
+	case GS_ACTIVITY_ASK_STREAM:
 		stream_is_done(s, stream);
 		break;
-	case SYNC_RECORD:
+	case GS_ACTIVITY_RECORD:
 		s->entries[event].tail = s->entries[stream].tail;
 		s->entries[stream].open = false;
 		break;
-	case SYNC_STREAM_WAITS:
+	case GS_ACTIVITY_STREAM_WAITS:
 		if (event)
 			stream_waits(s, stream, event);
 		break;
-	case SYNC_CAPTURE_BEGIN:
+	case GS_ACTIVITY_CAPTURE_BEGIN:
 		s->entries[stream].capturing = true;
 		break;
-	case SYNC_CAPTURE_END:
+	case GS_ACTIVITY_CAPTURE_END:
 		s->entries[stream].capturing = false;
 		break;
-	case SYNC_STREAM_END: /* another may get its handle; its work goes on */
+	case GS_ACTIVITY_STREAM_END: /* another may get its handle; its work goes on */
 		s->entries[stream].open = false;
 		s->entries[stream].capturing = false;
 		s->entries[stream].n_deps = 0;
@@ -339,47 +329,4 @@ void correlate_syncs_drop(struct syncs *s, uint32_t process)
 	for (uint32_t i = 1; i < s->n_entries; i++)
 		if (s->entries[i].key.process == process)
 			s->entries[i] = (struct sync_entry){.key = s->entries[i].key};
-}
-
-bool correlate_sync_is_per_thread(const char *name)
-{
-	size_t n = strlen(name);
-
-	return n > 5 && (strcmp(name + n - 5, "_ptsz") == 0 || strcmp(name + n - 5, "_ptds") == 0);
-}
-
-enum sync_kind correlate_sync_kind_of(unsigned layer, unsigned func_class, const char *name)
-{
-	if (layer > GS_LAYER_NCCL)
-		return SYNC_NONE;
-	switch (func_class) {
-	case GS_CLASS_LAUNCH:
-	case GS_CLASS_GRAPH_LAUNCH:
-	case GS_CLASS_MEMSET: /* also one without a stream returns before it is done */
-	case GS_CLASS_COLLECTIVE:
-	case GS_CLASS_P2P:
-		return SYNC_WORK;
-	case GS_CLASS_COPY:
-		return strstr(name, "Async") ? SYNC_WORK : SYNC_COPY;
-	case GS_CLASS_SYNC:
-		return strstr(name, "EventSynchronize")    ? SYNC_WAIT_EVENT
-		       : strstr(name, "StreamSynchronize") ? SYNC_WAIT_STREAM
-							   : SYNC_WAIT_DEVICE;
-	case GS_CLASS_EVENT:
-		return strstr(name, "EventRecord")    ? SYNC_RECORD
-		       : strstr(name, "EventDestroy") ? SYNC_EVENT_END
-						      : SYNC_NONE;
-	case GS_CLASS_STREAM:
-		return strstr(name, "StreamWaitEvent")      ? SYNC_STREAM_WAITS
-		       : strstr(name, "StreamDestroy")      ? SYNC_STREAM_END
-		       : strstr(name, "StreamBeginCapture") ? SYNC_CAPTURE_BEGIN
-		       : strstr(name, "StreamEndCapture")   ? SYNC_CAPTURE_END
-							    : SYNC_NONE;
-	case GS_CLASS_QUERY:
-		return strstr(name, "StreamQuery")  ? SYNC_ASK_STREAM
-		       : strstr(name, "EventQuery") ? SYNC_ASK_EVENT
-						    : SYNC_NONE;
-	default:
-		return SYNC_NONE;
-	}
 }

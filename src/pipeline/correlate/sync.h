@@ -19,32 +19,9 @@
 #include <stdint.h>
 
 #include "model/trace/record.h"
+#include "pipeline/gpu_activity/gpu_activity.h"
 
 #define SYNC_MAX_ENTRIES (1u << 14) /* streams and events; when full, all begins again */
-
-enum sync_kind {
-	SYNC_NONE = 0,
-	SYNC_WORK,
-	SYNC_WAIT_STREAM,
-	SYNC_WAIT_EVENT,
-	SYNC_WAIT_DEVICE,
-	SYNC_COPY,         /* a copy without a stream: the host may wait for it */
-	SYNC_RECORD,       /* an event in a stream */
-	SYNC_STREAM_WAITS, /* a stream, for an event */
-	SYNC_ASK_STREAM,   /* cudaStreamQuery: "done" ends a stretch as waiting does */
-	SYNC_ASK_EVENT,
-	SYNC_STREAM_END,
-	SYNC_EVENT_END,
-	SYNC_CAPTURE_BEGIN, /* what follows is remembered, not run */
-	SYNC_CAPTURE_END,
-	SYNC_COUNT
-};
-
-/* What a function means here. */
-enum sync_kind correlate_sync_kind_of(unsigned layer, unsigned func_class, const char *name);
-
-/* Names that end so take the calling thread's own default stream for stream 0. */
-bool correlate_sync_is_per_thread(const char *name);
 
 struct sync_entry;
 
@@ -60,7 +37,7 @@ void correlate_syncs_fini(struct syncs *syncs);
 
 /* A finished call that succeeded; its flow, 0 none. *ret_waited: it waited for that. */
 uint64_t correlate_syncs_take(struct syncs *syncs, uint32_t process, const struct gs_rec_call *call,
-			      enum sync_kind kind, bool per_thread, bool *ret_waited);
+			      enum gs_activity_kind kind, bool per_thread, bool *ret_waited);
 
 /* The process runs a new program. */
 void correlate_syncs_drop(struct syncs *syncs, uint32_t process);

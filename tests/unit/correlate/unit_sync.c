@@ -276,14 +276,16 @@ static void too_many(void **state)
 
 		c.stream = 100 + i;
 		c.arg[0] = 0x10000000 + i;
-		id = correlate_syncs_take(&syncs, 1, &c, SYNC_WORK, false, &waited);
-		correlate_syncs_take(&syncs, 1, &c, SYNC_RECORD, false, &waited);
+		id = correlate_syncs_take(&syncs, 1, &c, GS_ACTIVITY_WORK, false, &waited);
+		correlate_syncs_take(&syncs, 1, &c, GS_ACTIVITY_RECORD, false, &waited);
 		flow = correlate_syncs_take(
-			&syncs, 1, &c, i % 2 ? SYNC_WAIT_EVENT : SYNC_WAIT_STREAM, false, &waited);
+			&syncs, 1, &c, i % 2 ? GS_ACTIVITY_WAIT_EVENT : GS_ACTIVITY_WAIT_STREAM,
+			false, &waited);
 		assert_true(flow == id || flow == 0);
 		n_found += flow == id && id;
 		if (i % 7 == 0)
-			correlate_syncs_take(&syncs, 1, &c, SYNC_STREAM_WAITS, false, &waited);
+			correlate_syncs_take(&syncs, 1, &c, GS_ACTIVITY_STREAM_WAITS, false,
+					     &waited);
 	}
 	assert_true(n_found > 5 * SYNC_MAX_ENTRIES - 100);
 	assert_true(syncs.capacity <= SYNC_MAX_ENTRIES);
