@@ -6,7 +6,7 @@
 #ifndef GS_ANALYSIS_RULES_TRACE_H
 #define GS_ANALYSIS_RULES_TRACE_H
 
-#include "model/trace/summary.h"
+#include "model/summary/summary.h"
 
 /* Shorter runs are mostly start-up and say nothing. */
 #define GS_VERDICT_MIN_NS 1000000000ull

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "core/base/buf.h"
-#include "model/trace/summary.h"
+#include "model/summary/summary.h"
 
 struct facts {
 	struct gs_summary *s;

@@ -15,7 +15,7 @@
 
 #include <sys/types.h>
 
-#include "model/trace/summary.h"
+#include "model/summary/summary.h"
 
 struct trace_source;
 

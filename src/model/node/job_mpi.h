@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/trace/summary.h"
+#include "model/summary/summary.h"
 
 struct gs_job_mpi_function {
 	const char *name; /* "MPI_Send"; static */

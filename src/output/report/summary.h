@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "model/trace/summary.h"
+#include "model/summary/summary.h"
 
 enum gs_report_summary_format {
 	GS_SUMMARY_TABLE = 0,

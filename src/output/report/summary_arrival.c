@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pipeline/collectives/collectives.h"
 #include "core/base/buf.h"
 #include "core/base/fmt.h"
 #include "core/base/mem.h"

@@ -4,7 +4,7 @@
 
 #include "core/text/doc.h"
 #include "core/text/page.h"
-#include "model/trace/summary.h"
+#include "model/summary/summary.h"
 
 /* verbose: all ranks of the communicators; else one line, of where a rank is the latest. */
 void gs_report_summary_arrival_table(struct gs_page *page, const struct gs_summary *summary,

@@ -10,7 +10,7 @@
 #include "output/report/summary.h"
 #include "core/text/pen.h"
 #include "model/trace/record.h"
-#include "model/trace/summary.h"
+#include "model/summary/summary.h"
 
 /* The whole summary as one map. */
 void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *summary);

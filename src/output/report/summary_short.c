@@ -21,7 +21,6 @@
 #include "core/base/mem.h"
 #include "model/trace/func.h"
 #include "model/trace/record.h"
-#include "pipeline/collectives/collectives.h"
 
 #define GAP            2
 #define N_PARTS        6    /* of the account; smaller ones are added up */

@@ -9,7 +9,7 @@
 #define GS_PIPELINE_AGGREGATE_AGGREGATE_H
 
 #include "model/trace/record.h"
-#include "model/trace/summary.h"
+#include "model/summary/summary.h"
 
 /* Beyond these, calls are still counted, under fewer names: pairs of thread and function go to a
  * thread "unknown", functions to "unknown". Communicators, files and open calls past their limit

@@ -6,7 +6,6 @@
 #include "model/trace/mpi.h"
 #include "model/trace/func.h"
 #include "model/trace/record.h"
-#include "pipeline/collectives/collectives.h"
 
 #define US 1000ull
 #define MS 1000000ull

@@ -6,7 +6,7 @@
 #ifndef GS_TESTS_SUMMARY_SAMPLE_H
 #define GS_TESTS_SUMMARY_SAMPLE_H
 
-#include "model/trace/summary.h"
+#include "model/summary/summary.h"
 
 struct gs_summary sample_full(void);
 struct gs_summary sample_single(void); /* one process, nothing wrong */

@@ -1,4 +1,4 @@
-#include "model/trace/summary.h"
+#include "model/summary/summary.h"
 
 #include <stdlib.h>
 #include <string.h>

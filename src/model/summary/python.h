@@ -1,6 +1,6 @@
 /* What a summary says of Python: lines, functions, loaders of data. Times in ns; texts as in summary.h. */
-#ifndef GS_MODEL_TRACE_SUMMARY_PYTHON_H
-#define GS_MODEL_TRACE_SUMMARY_PYTHON_H
+#ifndef GS_MODEL_SUMMARY_PYTHON_H
+#define GS_MODEL_SUMMARY_PYTHON_H
 
 #include <stdint.h>
 

@@ -1,15 +1,16 @@
 /*
- * A summary: plain values, made by view and rendered by export. Everything hangs off one
+ * A summary: plain values, made by pipeline/aggregate and rendered by output/report. Everything hangs off one
  * allocation family and is freed by gs_summary_free(); strings are owned by the summary.
  */
-#ifndef GS_MODEL_TRACE_SUMMARY_H
-#define GS_MODEL_TRACE_SUMMARY_H
+#ifndef GS_MODEL_SUMMARY_SUMMARY_H
+#define GS_MODEL_SUMMARY_SUMMARY_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model/summary/collectives.h"
+#include "model/summary/python.h"
 #include "model/trace/account.h"
-#include "model/trace/summary_python.h"
 
 #define GS_SUMMARY_VERSION 1
 
@@ -300,7 +301,7 @@ struct gs_summary {
 	size_t n_streams;
 	struct gs_account_summary account; /* no threads: there is none */
 	struct gs_step_summary steps;
-	struct gs_collectives_summary *collectives; /* pipeline/collectives; NULL: no calls */
+	struct gs_collectives_summary *collectives; /* NULL: there were no calls */
 	struct gs_verdict_summary verdict;
 
 	void **allocations; /* every block above; owned */
