@@ -2,20 +2,27 @@
 """Ranks that arrive late at collectives: which one, how often and by how much, against the clock of the ranks themselves."""
 
 import json
+import re
 
 import harness
-from harness import case, main
+from harness import Skip, case, main
 
 STEPS = 120
 ERROR = 0.06  # of a percentile: GS_HIST_ERROR_PCT
 
 
-def run_ranks(t, ranks, slow, slow_us, *options):
-    """(what is said of collectives, the report as text, the program's own times)."""
+def report_of(t, *words):
+    """(the summary, the report as text, the program's own times)."""
     path = t.path('ranks.gst')
-    run = t.trace(*options, '-o', path, command=[f'{harness.fake}/ranks', str(ranks), str(STEPS), str(slow), str(slow_us)])
+    run = t.trace('-o', path, command=[f'{harness.fake}/ranks', *map(str, words)])
     summary = json.loads(t.tool('report', path, '--format', 'json', status=0).out)
-    return summary['collectives'], t.tool('report', path, status=0).out, json.loads(run.out)
+    return summary, t.tool('report', path, status=0).out, json.loads(run.out)
+
+
+def run_ranks(t, ranks, slow, slow_us):
+    """(what is said of collectives, the report as text, the program's own times)."""
+    summary, text, times = report_of(t, ranks, STEPS, slow, slow_us)
+    return summary['collectives'], text, times
 
 
 def median(values):
@@ -60,6 +67,40 @@ def equal_ranks(t):
     t.equal('all matched', (got['matched_calls'], comm['matched'], comm['late_rank']), (4 * STEPS, STEPS, None))
     check_lateness(t, comm, times)
     t.true('the report says so', f'no rank stands out as late at {STEPS} collectives of 4 ranks' in text, text)
+
+
+def row_of(text, title):
+    """The cells of a row of the table of ranks; None: there is no such row."""
+    return next((line[len(title) + 2 :].split(None, 4) for line in text.splitlines() if line.strip().startswith(title)), None)
+
+
+@case('ranks that wait for a slow one in the call: the verdict names it, and so does the table of ranks', timeout=120)
+def verdict_of_late(t):
+    summary, text, times = report_of(t, 4, 4 * STEPS, 2, 6000, 'meet')
+    verdict, comm = summary['verdict'], summary['collectives']['communicators'][0]
+    late = comm['by_rank'][2]
+    t.equal('class', verdict['class'], 'communication_bound')
+    if times['pids'][2] == next(x['pid'] for x in summary['account']['threads'] if x['critical']):
+        raise Skip('the slow rank sets the pace')
+    said = f'rank 2 (process {times["pids"][2]}) arrives last at {100 * late["last"] / comm["matched"]:.0f} % of {4 * STEPS} collectives of'
+    t.true('which rank, how often, of which communicator', f'{said} communicator {comm["id"]}, ' in verdict['evidence'], verdict)
+    waits = re.search(r'itself it waits for the GPU and in NCCL for (\d+) % only: its thread spent \d+ % asleep', verdict['evidence'])
+    t.true('the late one waits for nobody', waits and int(waits[1]) < 10, verdict)
+    t.true('what to do', f'rank 2 (process {times["pids"][2]})' in verdict['advice'], verdict)
+    row = row_of(text, 'late at collectives')
+    t.true('a row of the table of ranks', row and row[3] == '2' and row[4] == '2 (high)', text)
+    t.true('the others wait for it', row and float(row[2]) >= 40 and float(row[1]) <= 10, row)
+    t.true('in JSON', late['late_ns'] >= 4 * STEPS * 5e6 > 10 * comm['by_rank'][0]['late_ns'], comm)
+
+
+@case('equal ranks that wait for each other in the call: none is named', timeout=120)
+def verdict_of_equal(t):
+    summary, text, _ = report_of(t, 4, 4 * STEPS, -1, 0, 'meet')
+    verdict, comm = summary['verdict'], summary['collectives']['communicators'][0]
+    t.equal('no late rank', (comm['matched'], comm['late_rank']), (4 * STEPS, None))
+    t.true('none is named', 'arrives last' not in verdict['evidence'] + verdict['advice'], verdict)
+    row = row_of(text, 'late at collectives')
+    t.true('nor in the table of ranks', row is None or row[4] == '-', text)
 
 
 @case('a communicator of one rank: nobody to compare it with', timeout=120)

@@ -1,7 +1,8 @@
 /*
  * The stand-in for NCCL: every function under its profiling name, and weakly under its own, at the
  * same address, as in the real library. It moves no data and meets nobody: a communicator is what
- * its caller said it is, and ranks of different processes never wait for one another.
+ * its caller said it is, and ranks of different processes never wait for one another, except in an
+ * all-reduce of a program that exports fake_nccl_meet(): that is called in it.
  */
 #include "fake.h"
 
@@ -23,6 +24,8 @@ struct ncclComm {
 	FAKE_EXPORT ncclResult_t pnccl##name params
 
 static __thread int group_depth;
+
+void fake_nccl_meet(void) __attribute__((weak));
 
 static bool is_comm(const struct ncclComm *comm)
 {
@@ -356,6 +359,8 @@ static ncclResult_t enqueued(const char *func, const struct ncclComm *comm, nccl
 NC(AllReduce, (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
 	       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream))
 {
+	if (fake_nccl_meet)
+		fake_nccl_meet();
 	return enqueued(__func__, comm, datatype, op, 0);
 }
 

@@ -2,15 +2,16 @@
  * Processes that meet at collectives of the stand-in NCCL, and know by their own clock when each of
  * them made each call: what gpuscope says of arrivals is compared with that.
  *
- *	ranks RANKS STEPS SLOW_RANK SLOW_US
+ *	ranks RANKS STEPS SLOW_RANK SLOW_US [meet]
  *
  * Each step every rank waits for the others, sleeps for 2 ms, SLOW_RANK (-1: none) for SLOW_US more,
- * and calls ncclAllReduce. Prints the times before and after each call as JSON: a tracer's time of
+ * and calls ncclAllReduce; with "meet" they wait for each other in that call instead. Prints the times before and after each call as JSON: a tracer's time of
  * the call lies between them.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -29,6 +30,16 @@ struct shared {
 	pid_t pid[RANKS_MAX];
 };
 
+static pthread_barrier_t *meeting; /* NULL: they do not wait in the call */
+
+/* Called by the stand-in in an all-reduce. */
+__attribute__((visibility("default"))) void fake_nccl_meet(void);
+void fake_nccl_meet(void)
+{
+	if (meeting)
+		pthread_barrier_wait(meeting);
+}
+
 static uint64_t boot_ns(void)
 {
 	struct timespec t;
@@ -46,7 +57,8 @@ static int rank_run(struct shared *s, ncclUniqueId id, int n_ranks, int rank, in
 	if (ncclCommInitRank(&comm, n_ranks, id, rank) != ncclSuccess)
 		return 1;
 	for (int i = 0; i < n_steps; i++) {
-		pthread_barrier_wait(&s->barrier);
+		if (!meeting)
+			pthread_barrier_wait(&s->barrier);
 		usleep(sleep_us);
 		s->before_ns[rank][i] = boot_ns();
 		if (ncclAllReduce(s, s, 1024, ncclFloat32, ncclSum, comm, NULL) != ncclSuccess)
@@ -76,7 +88,7 @@ int main(int argc, char **argv)
 	ncclUniqueId id;
 	unsigned slow_us;
 
-	if (argc != 5)
+	if (argc != 5 && (argc != 6 || strcmp(argv[5], "meet") != 0))
 		return 2;
 	n_ranks = atoi(argv[1]);
 	n_steps = atoi(argv[2]);
@@ -90,6 +102,7 @@ int main(int argc, char **argv)
 	pthread_barrierattr_init(&attr);
 	pthread_barrierattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
 	pthread_barrier_init(&s->barrier, &attr, (unsigned)n_ranks);
+	meeting = argc == 6 ? &s->barrier : NULL;
 	for (int r = 0; r < n_ranks; r++)
 		if (fork() == 0)
 			_exit(rank_run(s, id, n_ranks, r, n_steps,

@@ -3,7 +3,8 @@ import json
 import sys
 
 case, prefix = sys.argv[1:]
-got = json.load(open(f"{prefix}.json"))["collectives"]
+summary = json.load(open(f"{prefix}.json"))
+got, verdict = summary["collectives"], summary["verdict"]
 ranks = [json.load(open(f"{prefix}.{r}.json")) for r in (0, 1)]
 failed = 0
 
@@ -37,4 +38,17 @@ if case in ("equal", "late"):
         # The host's own time between its note and NCCL's call is not in its clock.
         clock, seen = mine[len(mine) // 2], r["late_p50_ns"]
         check(f"rank {r['rank']} is as late as by its own clock", abs(seen - clock) <= 0.06 * clock + 50e3, (seen, clock))
+# The verdict names the rank that the others wait for, whichever rank sets the pace, and none where none is late.
+print("     ", verdict)
+pace = next((t["pid"] for t in summary["account"]["threads"] if t["critical"]), None)
+late = comm["late_rank"]
+if late is None:
+    check("the verdict names no rank", "arrives last" not in verdict["evidence"] + verdict["advice"], verdict["class"])
+elif pace == ranks[late]["pid"]:
+    check("the verdict says that the others wait for it", f"it is rank {late}, for which the others wait" in verdict["evidence"], verdict["class"])
+else:
+    check("the verdict names the late rank", f"rank {late} (process {ranks[late]['pid']}) arrives last" in verdict["evidence"], verdict["class"])
+if late is not None and case != "equal":
+    by_rank = {r["rank"]: r["late_ns"] for r in comm["by_rank"]}
+    check("it is behind for longer than the other", by_rank[late] > 2 * by_rank[1 - late], by_rank)
 sys.exit(failed > 0)

@@ -47,8 +47,6 @@
 #define LAUNCH_BUSY    0.70 /* on the host's side of launches, */
 #define LAUNCH_RATE    4000 /* so many launches a second, */
 #define LAUNCH_WAIT    0.15 /* and less than this waiting for the GPU */
-#define COMMUNICATION  0.30 /* in NCCL's calls */
-#define MPI_BOUND      0.40 /* in MPI's calls */
 #define LOCK_BOUND     0.40
 #define GIL_BOUND      0.25 /* in waits for the interpreter's lock, by its own probes */
 #define DISK_BOUND     0.40
@@ -65,7 +63,6 @@
 #define ALL_LOCKED     0.90           /* waiting for locks, and nothing else */
 #define TURNS          1.10           /* processors that threads with one lock use, at most, */
 #define TURNS_LEAST    0.30           /* and at least */
-#define KERNELS_AROUND 16             /* launches for a collective: the collective is the work */
 #define SURE_OF_SHARED 0.60           /* confidence where collectives run on the GPU too */
 #define SIGNAL_STATUS  128            /* exit statuses above it are those of signals */
 #define HANG_SHARE     0.50           /* and for so much of the run */
@@ -73,8 +70,7 @@
 struct rule {
 	const char *class_name, *title;
 	double threshold; /* of the share; 0: confidence does not come from it */
-	/* Does it hold? Writes evidence and sets *ret_share, -1: it is not by time. */
-	bool (*holds)(const struct facts *f, struct gs_buf *evidence, double *ret_share);
+	rules_holds_fn *holds;
 	const char *advice, *command;
 	double max_confidence; /* of what is likely and not certain; 0: no limit */
 };
@@ -258,31 +254,6 @@ static bool holds_sync_heavy(const struct facts *f, struct gs_buf *text, double 
 	return true;
 }
 
-/* Kernels of collectives run on the GPU until the last rank has come. */
-static void say_collectives(const struct facts *f, struct gs_buf *text)
-{
-	if (f->collectives)
-		rules_add_text(text,
-			       "; collectives run there too, so part of it may be waiting for "
-			       "another rank");
-}
-
-/* Hardly a kernel is launched for each collective. */
-static bool holds_collectives(const struct facts *f, struct gs_buf *text, double *ret_share)
-{
-	char count[GS_FMT_BYTES];
-
-	*ret_share = f->share[GS_PART_GPU_WAIT];
-	if (*ret_share < GPU_BOUND || !f->collectives || 2 * f->collectives < f->waits ||
-	    f->launches > KERNELS_AROUND * f->collectives)
-		return false;
-	rules_add_text(text,
-		       "the host waits for the GPU, which has %s collectives to do and few kernels "
-		       "(%" PRIu64 " for each)",
-		       gs_fmt_count(count, f->collectives), f->launches / f->collectives);
-	return true;
-}
-
 static bool holds_gpu(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
 	*ret_share = f->share[GS_PART_GPU_WAIT];
@@ -291,7 +262,7 @@ static bool holds_gpu(const struct facts *f, struct gs_buf *text, double *ret_sh
 	rules_add_text(
 		text,
 		"the host waits in synchronising calls and blocking copies until the GPU is done");
-	say_collectives(f, text);
+	rules_say_collectives(f, text);
 	return true;
 }
 
@@ -308,7 +279,7 @@ static bool holds_gpu_behind(const struct facts *f, struct gs_buf *text, double 
 		       "the host is ahead of the GPU: after some %" PRIu64
 		       " launches each it waits for it, %s times in all",
 		       f->launches / f->waits, gs_fmt_count(waits, f->waits));
-	say_collectives(f, text);
+	rules_say_collectives(f, text);
 	return true;
 }
 
@@ -326,7 +297,7 @@ static bool holds_gpu_callbacks(const struct facts *f, struct gs_buf *text, doub
 		"the host waits while no thread of its process runs, until the GPU's work ends by "
 		"functions on the host (%s of them)",
 		gs_fmt_count(callbacks, f->callbacks));
-	say_collectives(f, text);
+	rules_say_collectives(f, text);
 	return true;
 }
 
@@ -342,23 +313,6 @@ static bool holds_copies(const struct facts *f, struct gs_buf *text, double *ret
 		       gs_fmt_count(copies, f->copies), gs_fmt_bytes(bytes, f->copy_bytes),
 		       gs_fmt_bytes(rate, (uint64_t)bytes_per_s));
 	return true;
-}
-
-static bool holds_communication(const struct facts *f, struct gs_buf *text, double *ret_share)
-{
-	*ret_share = f->share[GS_PART_NCCL];
-	if (*ret_share >= COMMUNICATION)
-		rules_add_text(text, "its host time is in NCCL's calls");
-	return *ret_share >= COMMUNICATION;
-}
-
-static bool holds_mpi(const struct facts *f, struct gs_buf *text, double *ret_share)
-{
-	*ret_share = f->share[GS_PART_MPI];
-	if (*ret_share >= MPI_BOUND)
-		rules_add_text(text,
-			       "it is in MPI's calls: it moves data, or waits for other ranks");
-	return *ret_share >= MPI_BOUND;
 }
 
 static bool holds_launch(const struct facts *f, struct gs_buf *text, double *ret_share)
@@ -614,17 +568,19 @@ static const struct rule rules[] = {
 	 rules_holds_input,
 	 "give them more workers where they compute, faster storage or a cache where they read",
 	 "gpuscope trace --layer torch,python -- COMMAND"},
-	{"communication_bound", "communication-bound", COMMUNICATION, holds_communication,
+	{"communication_bound", "communication-bound: waits for a late rank", RULES_COMMUNICATION,
+	 rules_holds_late_rank, NULL, "gpuscope trace -p PID --layer torch,python"},
+	{"communication_bound", "communication-bound", RULES_COMMUNICATION, rules_holds_nccl,
 	 "compare ranks: the one with the least time in NCCL is the one that the others wait for",
 	 "gpuscope trace -o run.pftrace -- COMMAND"},
-	{"mpi_bound", "communication-bound (MPI)", MPI_BOUND, holds_mpi,
+	{"mpi_bound", "communication-bound (MPI)", RULES_MPI_BOUND, rules_holds_mpi,
 	 "compare ranks: the one with the least time in MPI is the one that the others wait for",
 	 "gpuscope trace --format json -- COMMAND"},
 	{"copy_bound", "copies to or from the GPU", COPY_BOUND, holds_copies,
 	 "pin the memory (pin_memory=True) and copy with non_blocking=True beside other work; copy "
 	 "less",
 	 "gpuscope trace -o run.pftrace -- COMMAND"},
-	{"communication_bound", "communication-bound", GPU_BOUND, holds_collectives,
+	{"communication_bound", "communication-bound", GPU_BOUND, rules_holds_collectives,
 	 "compare ranks: the one that comes last to a collective is the one that the others wait "
 	 "for",
 	 "gpuscope trace -o run.pftrace -- COMMAND", SURE_OF_SHARED},
@@ -691,16 +647,31 @@ static const char *command_for(const struct rule *rule, const struct facts *f)
 					   : "perf record -g -- COMMAND; perf report";
 }
 
-/* With the pid of the process where it still ran at the end. */
+/* With the pid of the process where it still ran at the end: of the late rank where one is named. */
 static const char *command_of(const struct rule *rule, const struct facts *f)
 {
 	const char *command = command_for(rule, f), *at = strstr(command, "-p PID");
+	const struct gs_account_thread *t =
+		rules_is_of_ranks(f, rule->holds) ? f->late_thread : f->pace;
 	char text[TEXT_BYTES];
 
-	if (!at || !f->pace || f->pace->ended)
+	if (!at || !t || t->ended)
 		return command;
-	snprintf(text, sizeof(text), "%.*s-p %" PRIu32 "%s", (int)(at - command), command,
-		 f->pace->pid, at + strlen("-p PID"));
+	snprintf(text, sizeof(text), "%.*s-p %" PRIu32 "%s", (int)(at - command), command, t->pid,
+		 at + strlen("-p PID"));
+	return gs_summary_text(f->s, text);
+}
+
+static const char *advice_of(const struct rule *rule, const struct facts *f)
+{
+	char text[TEXT_BYTES];
+
+	if (!rules_is_of_ranks(f, rule->holds))
+		return rule->advice;
+	snprintf(text, sizeof(text),
+		 "find what rank %" PRId32 " (process %" PRIu32
+		 ") does before its collectives: the others wait for it",
+		 f->late->rank, f->late->pid);
 	return gs_summary_text(f->s, text);
 }
 
@@ -752,6 +723,8 @@ static void judge_run(struct gs_summary *s, uint64_t start_up_ns)
 				       "; its start-up of %s, until it launched work first, is not "
 				       "counted",
 				       gs_fmt_ns(start_up, start_up_ns));
+		if (share >= 0 && !rules_is_of_ranks(&f, r->holds))
+			rules_say_pace_is_late(&f, &text);
 		if (has_failed(&f) && r->holds != holds_failed)
 			rules_add_text(&text, "; it ended with exit status %d", s->exit_status);
 		if (gs_buf_put(&text, "", 1) < 0)
@@ -760,7 +733,7 @@ static void judge_run(struct gs_summary *s, uint64_t start_up_ns)
 			.class_name = r->class_name,
 			.title = r->title,
 			.evidence = gs_summary_text(s, (const char *)text.data),
-			.advice = r->advice,
+			.advice = advice_of(r, &f),
 			.command = command_of(r, &f),
 			.share = share,
 			.confidence = confidence_of(r, &f, share),

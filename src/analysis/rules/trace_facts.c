@@ -263,4 +263,5 @@ void rules_gather_facts(struct facts *f)
 	find_workers(f);
 	find_loader(f);
 	find_contention(f);
+	rules_find_late(f);
 }

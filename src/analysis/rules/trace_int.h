@@ -34,9 +34,19 @@ struct facts {
 	const struct gs_account_thread
 		*crashed;    /* a process that a signal of a fault ended, or NULL */
 	size_t n_not_locked; /* traced threads that do anything but wait for locks */
+	/* Ranks at collectives; each NULL where it is not known or there is none. */
+	const struct gs_collectives_comm *arrivals;  /* a communicator with matched ones */
+	const struct gs_collectives_rank *late;      /* the rank of it that stands out, */
+	const struct gs_account_thread *late_thread; /* the thread that sets its pace, */
+	double late_waits; /* and how long its process waits for GPU and NCCL, of the pace setter's time */
 };
 
-#define RULES_INPUT_BOUND 0.30 /* of its time a thread waits for input */
+#define RULES_INPUT_BOUND   0.30 /* of its time a thread waits for input, */
+#define RULES_COMMUNICATION 0.30 /* in NCCL's calls, or with a late rank for the GPU too, */
+#define RULES_MPI_BOUND     0.40 /* in MPI's calls */
+
+/* Does a rule hold? Writes evidence and sets *ret_share, -1: it is not by time. */
+typedef bool rules_holds_fn(const struct facts *facts, struct gs_buf *evidence, double *ret_share);
 
 void rules_gather_facts(struct facts *facts);
 
@@ -56,11 +66,24 @@ uint64_t rules_leave_out_start_up(struct gs_summary *s);
 /* Of a thread, with what was left out: of what was counted during the whole run. */
 uint64_t rules_whole_ns(const struct gs_account_thread *thread);
 
-/* --- trace_input.c: as holds of struct rule in trace.c --- */
+/* --- trace_input.c --- */
 
-bool rules_holds_loader(const struct facts *facts, struct gs_buf *evidence, double *ret_share);
-bool rules_holds_loader_samples(const struct facts *facts, struct gs_buf *evidence,
-				double *ret_share);
-bool rules_holds_input(const struct facts *facts, struct gs_buf *evidence, double *ret_share);
+rules_holds_fn rules_holds_loader, rules_holds_loader_samples, rules_holds_input;
+
+/* --- trace_ranks.c --- */
+
+rules_holds_fn rules_holds_late_rank, rules_holds_nccl, rules_holds_collectives, rules_holds_mpi;
+
+/* Which rank is late, and what its process does; the pace setter is known. */
+void rules_find_late(struct facts *facts);
+
+/* Of a wait for the GPU, on which collectives may run until the last rank has come. */
+void rules_say_collectives(const struct facts *facts, struct gs_buf *text);
+
+/* Where the pace setter itself is of the rank that the others wait for. */
+void rules_say_pace_is_late(const struct facts *facts, struct gs_buf *text);
+
+/* Is it a rule about ranks, and is the one known that the others wait for? */
+bool rules_is_of_ranks(const struct facts *facts, rules_holds_fn *holds);
 
 #endif

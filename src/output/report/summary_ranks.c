@@ -169,7 +169,7 @@ int gs_report_spread_find(const double *values, size_t n, double least,
 /* --- the account --- */
 
 struct part {
-	unsigned part;
+	const char *title;
 	struct gs_spread spread; /* per cent of wall time */
 };
 
@@ -200,7 +200,7 @@ static int find_parts(const struct gs_ranks *ranks, struct part parts[GS_PART_CO
 			values[p * ranks->n + i] = 100 * (double)part_ns[p] / (double)wall_ns;
 	}
 	for (unsigned p = 0; p < GS_PART_COUNT && n_accounted; p++) {
-		parts[n].part = p;
+		parts[n].title = gs_account_part_title(p);
 		if (gs_report_spread_find(values + p * ranks->n, ranks->n, ODD_PCT,
 					  &parts[n].spread) < 0)
 			return -ENOMEM;
@@ -208,6 +208,39 @@ static int find_parts(const struct gs_ranks *ranks, struct part parts[GS_PART_CO
 	}
 	qsort(parts, (size_t)n, sizeof(*parts), compare_parts);
 	return n;
+}
+
+/* How long each rank was behind the first one at collectives, on all its communicators together. Which is
+ * unlike the others is known better than by distances, and of two ranks too. 1 or 0: there is such a row,
+ * or -ENOMEM. */
+static int find_lateness(const struct gs_summary *s, const struct gs_ranks *ranks,
+			 struct part *ret_part)
+{
+	const struct gs_collectives_summary *c = s->collectives;
+	double *values GS_FREE = calloc(ranks->n + 1, sizeof(*values));
+	size_t late = SIZE_MAX;
+
+	if (!values)
+		return -ENOMEM;
+	if (!c || !c->n_matched)
+		return 0;
+	for (size_t i = 0; i < ranks->n; i++) {
+		const struct gs_rank *r = &ranks->items[i];
+		uint64_t sum_ns = 0;
+
+		for (size_t j = 0; j < c->n_comms; j++)
+			for (size_t k = 0; k < c->comms[j].n_seen; k++)
+				if (c->comms[j].ranks[k].pid == r->pid)
+					sum_ns += c->comms[j].ranks[k].late_sum_ns;
+		values[i] = r->wall_ns ? 100 * (double)sum_ns / (double)r->wall_ns : 0;
+		if (c->comms[0].late && c->comms[0].late->pid == r->pid)
+			late = i;
+	}
+	ret_part->title = "late at collectives";
+	if (gs_report_spread_find(values, ranks->n, ODD_PCT, &ret_part->spread) < 0)
+		return -ENOMEM;
+	ret_part->spread.odd = late;
+	return ret_part->spread.max >= MIN_PCT;
 }
 
 static void put_percent(struct gs_grid *g, double percent)
@@ -239,7 +272,7 @@ static void put_part(struct gs_grid *g, const struct gs_ranks *ranks, const stru
 {
 	const struct gs_spread *s = &part->spread;
 
-	gs_grid_left(g, GS_INK_PLAIN, gs_account_part_title(part->part), GS_CUT_END);
+	gs_grid_left(g, GS_INK_PLAIN, part->title, GS_CUT_END);
 	put_percent(g, s->min);
 	put_percent(g, s->median);
 	put_percent(g, s->max);
@@ -256,12 +289,13 @@ static void put_heads(struct gs_grid *g)
 	gs_grid_rest(g, GS_INK_DIM, "unlike the others", GS_CUT_END);
 }
 
-bool gs_report_summary_ranks_account(struct gs_page *page, const struct gs_ranks *ranks)
+bool gs_report_summary_ranks_account(struct gs_page *page, const struct gs_summary *s,
+				     const struct gs_ranks *ranks)
 {
 	struct gs_grid g = {.page = page, .measuring = true};
-	struct part parts[GS_PART_COUNT];
+	struct part parts[GS_PART_COUNT], late;
 	char head[160];
-	int n;
+	int n, has_late;
 
 	if (ranks->n < 2)
 		return false;
@@ -269,8 +303,9 @@ bool gs_report_summary_ranks_account(struct gs_page *page, const struct gs_ranks
 		if (!ranks->items[i].thread)
 			return false;
 	n = find_parts(ranks, parts);
-	gs_pen_check(page->pen, n < 0 ? n : 0);
-	if (n <= 0)
+	has_late = n > 0 ? find_lateness(s, ranks, &late) : 0;
+	gs_pen_check(page->pen, n < 0 ? n : has_late < 0 ? has_late : 0);
+	if (n <= 0 || has_late < 0)
 		return false;
 	snprintf(head, sizeof(head),
 		 "Where the time went: %zu %s, each by the thread that sets its pace", ranks->n,
@@ -282,6 +317,8 @@ bool gs_report_summary_ranks_account(struct gs_page *page, const struct gs_ranks
 		put_heads(&g);
 		for (int i = 0; i < n && i < MAX_ROWS; i++)
 			put_part(&g, ranks, &parts[i]);
+		if (has_late)
+			put_part(&g, ranks, &late);
 		if (pass == 0)
 			gs_grid_fit(&g, 0, strlen("unlike the others"));
 	}

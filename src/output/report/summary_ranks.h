@@ -44,7 +44,8 @@ const char *gs_report_rank_name(const struct gs_rank *rank, char out[16]);
 void gs_report_summary_put_odd(struct gs_grid *grid, const struct gs_ranks *ranks,
 			       const struct gs_spread *spread);
 
-/* The account of all, instead of that of one thread; false: fewer than two are accounted for. */
-bool gs_report_summary_ranks_account(struct gs_page *page, const struct gs_ranks *ranks);
+/* The account of all, instead of that of one thread, and how late each is at collectives; false: fewer than two are accounted for. */
+bool gs_report_summary_ranks_account(struct gs_page *page, const struct gs_summary *summary,
+				     const struct gs_ranks *ranks);
 
 #endif

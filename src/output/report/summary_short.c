@@ -438,7 +438,7 @@ void gs_report_summary_short(struct gs_page *page, const struct gs_summary *s,
 		any |= s->functions.items[i].calls || s->functions.items[i].inner;
 	gs_report_summary_verdict_table(page, s);
 	put_ran(page, s);
-	if (!style->part && !gs_report_summary_ranks_account(page, &ranks))
+	if (!style->part && !gs_report_summary_ranks_account(page, s, &ranks))
 		gs_report_summary_account_table(page, s, n_parts);
 	if (!style->part) {
 		gs_report_summary_step_table(page, s, false);

@@ -187,6 +187,7 @@ static void member_add_lateness(struct member *m, uint64_t late_ns)
 	struct member_figures *f = m->figures;
 
 	f->late[gs_hist_bucket(late_ns)]++;
+	f->late_sum_ns += late_ns;
 	f->late_max_ns = late_ns > f->late_max_ns ? late_ns : f->late_max_ns;
 }
 

@@ -15,7 +15,7 @@ struct arrival {
 /* What matched collectives say of a rank. */
 struct member_figures {
 	uint64_t late[GS_HIST_N_BUCKETS], margin[GS_HIST_N_BUCKETS];
-	uint64_t late_max_ns, margin_max_ns, margin_sum_ns, n_last;
+	uint64_t late_max_ns, late_sum_ns, margin_max_ns, margin_sum_ns, n_last;
 };
 
 struct member {

@@ -23,6 +23,7 @@ static struct gs_collectives_rank rank_of_member(const struct member *m)
 	r.late_p50_ns = gs_hist_quantile_ns(f->late, 0.5, f->late_max_ns);
 	r.late_p95_ns = gs_hist_quantile_ns(f->late, 0.95, f->late_max_ns);
 	r.late_max_ns = f->late_max_ns;
+	r.late_sum_ns = f->late_sum_ns;
 	r.n_last = f->n_last;
 	r.margin_p50_ns = gs_hist_quantile_ns(f->margin, 0.5, f->margin_max_ns);
 	r.margin_sum_ns = f->margin_sum_ns;

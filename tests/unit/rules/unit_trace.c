@@ -15,85 +15,7 @@
 #include "model/trace/event.h"
 #include "analysis/rules/trace.h"
 
-#define MS  1000000ull
-#define RUN 10000 /* ms of every run here */
-
-/* A run in the making: its first thread sets the pace. */
-struct run {
-	struct gs_summary *s;
-	struct gs_account_thread threads[16];
-	struct gs_process_summary process;
-	struct gs_thread_summary made[2]; /* threads that made calls */
-	struct gs_function_stats functions[2][4];
-	struct gs_open_call open;
-};
-
-static void run_begin(struct run *r)
-{
-	memset(r, 0, sizeof(*r));
-	r->s = calloc(1, sizeof(*r->s));
-	assert_non_null(r->s);
-	r->s->end_reason = "the command ended";
-	r->s->duration_ns = RUN * MS;
-	r->s->account.threads = r->threads;
-	r->s->processes = &r->process;
-	r->process.pid = 100;
-	r->process.threads = r->made;
-}
-
-static struct gs_account_thread *add_thread(struct run *r, uint32_t pid, uint32_t tid,
-					    uint32_t parent_pid)
-{
-	struct gs_account_thread *t = &r->threads[r->s->account.n_threads++];
-
-	*t = (struct gs_account_thread){
-		.pid = pid, .tid = tid, .parent_pid = parent_pid, .comm = "app", .process = "app"};
-	t->critical = r->s->account.n_threads == 1;
-	return t;
-}
-
-static void spend(struct gs_account_thread *t, unsigned state, unsigned inside, uint64_t ms)
-{
-	t->time_ns[state][inside] += ms * MS;
-	t->wall_ns += ms * MS;
-}
-
-/* What is left of the run, on the processor. */
-static void rest(struct gs_account_thread *t, unsigned state)
-{
-	spend(t, state, GS_INSIDE_NONE, RUN - t->wall_ns / MS);
-}
-
-static void add_calls(struct run *r, unsigned thread, uint16_t layer, uint16_t func_class,
-		      const char *name, uint64_t calls, uint64_t total_ms)
-{
-	struct gs_thread_summary *t = &r->made[thread];
-	struct gs_function_stats *f = &r->functions[thread][t->functions.n++];
-
-	*f = (struct gs_function_stats){.layer = layer,
-					.func_class = func_class,
-					.name = name,
-					.calls = calls,
-					.total_ns = total_ms * MS};
-	t->tid = r->threads[thread].tid;
-	t->functions.items = r->functions[thread];
-	if (r->process.n_threads <= thread)
-		r->process.n_threads = thread + 1;
-	r->s->n_processes = 1;
-	if (func_class == GS_CLASS_LAUNCH)
-		r->threads[thread].launches += calls;
-}
-
-static void expect(struct run *r, const char *class_name)
-{
-	gs_verdict_trace(r->s);
-	assert_string_equal(r->s->verdict.class_name, class_name);
-	assert_true(r->s->verdict.evidence && r->s->verdict.evidence[0]);
-	assert_true(r->s->verdict.advice && r->s->verdict.command);
-	assert_true(r->s->verdict.confidence <= 0.95);
-	assert_int_equal(r->s->verdict.is_unknown, r->s->verdict.confidence == 0);
-	gs_summary_free(&r->s);
-}
+#include "trace_run.h"
 
 /* One thread that spends so many ms in one state, the rest in another. */
 static void expect_simple(unsigned state, unsigned inside, uint64_t ms, unsigned other,
@@ -326,7 +248,6 @@ static void a_loader_that_marks_nothing(void **state)
 	}
 }
 
-/* Where collectives run on the GPU too, a wait for it may be one for another rank. */
 /* Releases that mark nothing: by samples of the Python stack. */
 static void a_loader_on_the_python_stack(void **state)
 {
@@ -417,37 +338,6 @@ static void commands_name_the_process(void **state)
 		assert_string_equal(r.s->verdict.command,
 				    ended ? "gpuscope job -p PID" : "gpuscope job -p 100");
 		expect(&r, "io_bound");
-	}
-}
-
-static void collectives_make_waits_uncertain(void **state)
-{
-	static const struct {
-		uint64_t launches, collectives;
-		const char *class_name;
-		bool is_sure;
-	} rows[] = {
-		{1000, 0, "gpu_bound", true},
-		{1000, 100, "communication_bound", false},
-		{2000, 100, "gpu_bound", false},
-	};
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
-		struct gs_account_thread *t;
-		struct run r;
-
-		run_begin(&r);
-		t = add_thread(&r, 100, 100, 1);
-		spend(t, GS_STATE_CPU, GS_INSIDE_GPU_WAIT, 9500);
-		rest(t, GS_STATE_CPU);
-		t->collectives = rows[i].collectives;
-		add_calls(&r, 0, GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, "cudaLaunchKernel",
-			  rows[i].launches, 100);
-		add_calls(&r, 0, GS_LAYER_CUDA_RUNTIME, GS_CLASS_SYNC, "cudaStreamSynchronize", 100,
-			  9500);
-		gs_verdict_trace(r.s);
-		assert_int_equal(rows[i].is_sure, r.s->verdict.confidence > 0.6);
-		expect(&r, rows[i].class_name);
 	}
 }
 
@@ -776,7 +666,6 @@ int main(void)
 		cmocka_unit_test(a_loader_on_the_python_stack),
 		cmocka_unit_test(a_loader_that_waits),
 		cmocka_unit_test(commands_name_the_process),
-		cmocka_unit_test(collectives_make_waits_uncertain),
 		cmocka_unit_test(a_sleeping_holder_is_no_idleness),
 		cmocka_unit_test(threads_that_take_turns),
 		cmocka_unit_test(too_little_says_nothing),

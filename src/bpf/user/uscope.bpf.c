@@ -1,5 +1,5 @@
 /* Described functions of C++, which may throw: nothing beyond the common engine. */
-#include "scope.bpf.h"
+#include "bpf/calls/scope.bpf.h"
 
 SEC("?uprobe")
 int gs_uscope_site(struct pt_regs *ctx)

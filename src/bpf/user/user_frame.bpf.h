@@ -5,8 +5,8 @@
 #ifndef GS_BPF_CALLS_USER_FRAME_BPF_H
 #define GS_BPF_CALLS_USER_FRAME_BPF_H
 
-#include "cell.bpf.h"
-#include "ids.bpf.h"
+#include "bpf/calls/cell.bpf.h"
+#include "bpf/calls/ids.bpf.h"
 
 #include "model/trace/user_probe.h"
 

@@ -11,9 +11,9 @@
  * What reads values, filters and adds up are functions of their own in the verifier's eyes (global,
  * with numbers for arguments), looked at once each: inlined, or with pointers, they multiply.
  */
-#include "scope.bpf.h"
-#include "session.bpf.h"
-#include "user_frame.bpf.h"
+#include "bpf/calls/scope.bpf.h"
+#include "bpf/calls/session.bpf.h"
+#include "bpf/user/user_frame.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

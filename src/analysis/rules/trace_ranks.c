@@ -1,0 +1,190 @@
+/*
+ * Rules about ranks: a thread that waits in collectives, of NCCL or of MPI, or for a GPU on which they run. Which rank the others
+ * wait for is known where whole calls were recorded (pipeline/collectives): by when the hosts made them, all on one clock. A host
+ * that calls last keeps others waiting only if it does not wait itself: one that is merely less far ahead of its GPU does.
+ */
+#include <inttypes.h>
+
+#include "analysis/rules/trace_int.h"
+#include "core/base/buf.h"
+#include "core/base/fmt.h"
+
+#define GPU_WAITS      0.50 /* for the GPU, which runs collectives and little else */
+#define KERNELS_AROUND 16   /* launches for a collective: the collective is the work */
+#define LATE_PART      0.10 /* of the time between the first and the last the others wait for it */
+#define LATE_WAITS     0.20 /* of the pace setter's time a late rank waits itself, at most */
+
+/* The communicator whose late rank costs most, else the one that is called most; NULL: none is matched. */
+static const struct gs_collectives_comm *arrivals_of(const struct gs_summary *s)
+{
+	const struct gs_collectives_summary *c = s->collectives;
+
+	return c && c->n_comms && c->comms[0].n_matched ? &c->comms[0] : NULL;
+}
+
+/* The thread of a process that launches and communicates most; without any, its first. */
+static const struct gs_account_thread *main_thread_of(const struct gs_account_summary *a,
+						      uint32_t pid)
+{
+	const struct gs_account_thread *best = NULL;
+
+	for (size_t i = 0; i < a->n_threads; i++) {
+		const struct gs_account_thread *t = &a->threads[i];
+		uint64_t n = t->launches + t->collectives;
+
+		if (t->pid == pid && (!best || n > best->launches + best->collectives ||
+				      (n == best->launches + best->collectives && t->tid == pid)))
+			best = t;
+	}
+	return best;
+}
+
+static uint64_t waits_of(const struct gs_account_summary *a, uint32_t pid)
+{
+	uint64_t part_ns[GS_PART_COUNT], sum_ns = 0;
+
+	for (size_t i = 0; i < a->n_threads; i++) {
+		if (a->threads[i].pid != pid)
+			continue;
+		gs_account_parts(a->threads[i].time_ns, part_ns);
+		sum_ns += part_ns[GS_PART_GPU_WAIT] + part_ns[GS_PART_NCCL];
+	}
+	return sum_ns;
+}
+
+void rules_find_late(struct facts *f)
+{
+	const struct gs_account_summary *a = &f->s->account;
+
+	f->arrivals = arrivals_of(f->s);
+	f->late = f->arrivals ? f->arrivals->late : NULL;
+	f->late_thread = f->late ? main_thread_of(a, f->late->pid) : NULL;
+	if (f->late_thread)
+		f->late_waits = rules_share_of(waits_of(a, f->late->pid), rules_whole_ns(f->pace));
+}
+
+/* "arrives last at 92 % of 1,200 collectives of communicator 0x1f, 4.1 ms after the one before it on average" */
+static void say_how_late(const struct facts *f, struct gs_buf *text)
+{
+	const struct gs_collectives_comm *c = f->arrivals;
+	char n[GS_FMT_BYTES], by[GS_FMT_BYTES];
+
+	rules_add_text(text,
+		       "arrives last at %.0f %% of %s collectives of communicator 0x%" PRIx64
+		       ", %s after the one before it on average",
+		       100 * rules_share_of(f->late->n_last, c->n_matched),
+		       gs_fmt_count(n, c->n_matched), c->id,
+		       gs_fmt_ns(by, f->late->margin_sum_ns / f->late->n_last));
+}
+
+static void say_late_rank(const struct facts *f, struct gs_buf *text)
+{
+	rules_add_text(text, "rank %" PRId32 " (process %" PRIu32 ") ", f->late->rank,
+		       f->late->pid);
+	say_how_late(f, text);
+}
+
+void rules_say_pace_is_late(const struct facts *f, struct gs_buf *text)
+{
+	if (!f->late || f->late->pid != f->pace->pid)
+		return;
+	rules_add_text(text, "; it is rank %" PRId32 ", for which the others wait: it ",
+		       f->late->rank);
+	say_how_late(f, text);
+}
+
+/* What is known of the ranks behind a wait in collectives. */
+static void say_arrivals(const struct facts *f, struct gs_buf *text)
+{
+	const struct gs_collectives_summary *all = f->s->collectives;
+	char n[GS_FMT_BYTES];
+
+	if (f->late) {
+		rules_add_text(text, "; ");
+		say_late_rank(f, text);
+	} else if (f->arrivals) {
+		rules_add_text(text,
+			       "; no rank stands out as late at %s collectives of communicator "
+			       "0x%" PRIx64,
+			       gs_fmt_count(n, f->arrivals->n_matched), f->arrivals->id);
+	} else if (all && all->left_out[GS_COLLECTIVES_ADDED_UP]) {
+		rules_add_text(text, "; -o FILE records which rank arrives last");
+	}
+}
+
+void rules_say_collectives(const struct facts *f, struct gs_buf *text)
+{
+	if (!f->collectives)
+		return;
+	rules_add_text(text, "; collectives run there too, so part of it may be waiting for "
+			     "another rank");
+	/* Of its own rank the verdict says so at its end. */
+	if (f->arrivals && (!f->late || f->late->pid != f->pace->pid))
+		say_arrivals(f, text);
+}
+
+bool rules_is_of_ranks(const struct facts *f, rules_holds_fn *holds)
+{
+	return f->late_thread && (holds == rules_holds_late_rank || holds == rules_holds_nccl ||
+				  holds == rules_holds_collectives);
+}
+
+/* The pace setter waits for another rank, which does not wait itself. */
+bool rules_holds_late_rank(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	uint64_t part_ns[GS_PART_COUNT], wall_ns;
+	unsigned most = 0;
+
+	*ret_share = f->share[GS_PART_GPU_WAIT] + f->share[GS_PART_NCCL];
+	if (!f->late_thread || f->late->pid == f->pace->pid || *ret_share < RULES_COMMUNICATION ||
+	    f->late_waits >= LATE_WAITS ||
+	    rules_share_of(f->late->margin_sum_ns, f->arrivals->span_ns) < LATE_PART)
+		return false;
+	wall_ns = gs_account_parts(f->late_thread->time_ns, part_ns);
+	for (unsigned i = 1; i < GS_PART_COUNT; i++)
+		if (part_ns[i] > part_ns[most])
+			most = i;
+	say_late_rank(f, text);
+	rules_add_text(text,
+		       "; itself it waits for the GPU and in NCCL for %.0f %% only: its thread "
+		       "spent %.0f %% %s",
+		       100 * f->late_waits, 100 * rules_share_of(part_ns[most], wall_ns),
+		       gs_account_part_title(most));
+	return true;
+}
+
+bool rules_holds_nccl(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	*ret_share = f->share[GS_PART_NCCL];
+	if (*ret_share < RULES_COMMUNICATION)
+		return false;
+	rules_add_text(text, "its host time is in NCCL's calls");
+	say_arrivals(f, text);
+	return true;
+}
+
+/* Hardly a kernel is launched for each collective. */
+bool rules_holds_collectives(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	char count[GS_FMT_BYTES];
+
+	*ret_share = f->share[GS_PART_GPU_WAIT];
+	if (*ret_share < GPU_WAITS || !f->collectives || 2 * f->collectives < f->waits ||
+	    f->launches > KERNELS_AROUND * f->collectives)
+		return false;
+	rules_add_text(text,
+		       "the host waits for the GPU, which has %s collectives to do and few kernels "
+		       "(%" PRIu64 " for each)",
+		       gs_fmt_count(count, f->collectives), f->launches / f->collectives);
+	say_arrivals(f, text);
+	return true;
+}
+
+bool rules_holds_mpi(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	*ret_share = f->share[GS_PART_MPI];
+	if (*ret_share >= RULES_MPI_BOUND)
+		rules_add_text(text,
+			       "it is in MPI's calls: it moves data, or waits for other ranks");
+	return *ret_share >= RULES_MPI_BOUND;
+}

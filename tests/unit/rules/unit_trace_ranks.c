@@ -1,0 +1,158 @@
+/* Rules about ranks: waits for a GPU that runs collectives, and the rank that is late at them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "trace_run.h"
+
+/* Where collectives run on the GPU too, a wait for it may be one for another rank. */
+static void collectives_make_waits_uncertain(void **state)
+{
+	static const struct {
+		uint64_t launches, collectives;
+		const char *class_name;
+		bool is_sure;
+	} rows[] = {
+		{1000, 0, "gpu_bound", true},
+		{1000, 100, "communication_bound", false},
+		{2000, 100, "gpu_bound", false},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		spend(t, GS_STATE_CPU, GS_INSIDE_GPU_WAIT, 9500);
+		rest(t, GS_STATE_CPU);
+		t->collectives = rows[i].collectives;
+		add_calls(&r, 0, GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, "cudaLaunchKernel",
+			  rows[i].launches, 100);
+		add_calls(&r, 0, GS_LAYER_CUDA_RUNTIME, GS_CLASS_SYNC, "cudaStreamSynchronize", 100,
+			  9500);
+		gs_verdict_trace(r.s);
+		assert_int_equal(rows[i].is_sure, r.s->verdict.confidence > 0.6);
+		expect(&r, rows[i].class_name);
+	}
+}
+
+/* Rank 3 comes last: the pace setter waits for it; none is late; it waits itself; it is late for a moment only; it sets
+ * the pace. */
+static void a_late_rank_is_named(void **state)
+{
+	static const struct {
+		bool is_late;
+		uint32_t late_pid;
+		uint64_t waits_ms, margin_ms;
+		const char *class_name, *said, *not_said;
+	} rows[] = {
+		{true, 200, 500, 4500, "communication_bound",
+		 "rank 3 (process 200) arrives last at 90 % of 1,000 collectives of communicator "
+		 "0x1f, 5.00 ms after the one before it on average; itself it waits for the GPU "
+		 "and in NCCL for 5 % only: its thread spent 95 % asleep on purpose",
+		 "it is rank"},
+		{false, 200, 500, 4500, "gpu_bound",
+		 "no rank stands out as late at 1,000 collectives of communicator 0x1f", "rank 3"},
+		{true, 200, 2500, 4500, "gpu_bound", "rank 3 (process 200) arrives last",
+		 "itself it waits"},
+		{true, 200, 500, 900, "gpu_bound", "rank 3 (process 200) arrives last",
+		 "itself it waits"},
+		{true, 100, 500, 4500, "gpu_bound",
+		 "it is rank 3, for which the others wait: it arrives last at 90 %", "process 100"},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct gs_collectives_rank ranks[] = {
+			{.rank = 0, .pid = 300 - rows[i].late_pid},
+			{.rank = 3,
+			 .pid = rows[i].late_pid,
+			 .n_last = 900,
+			 .margin_sum_ns = rows[i].margin_ms * MS},
+		};
+		struct gs_collectives_comm comm = {.id = 0x1f,
+						   .n_ranks = 4,
+						   .n_matched = 1000,
+						   .span_ns = RUN * MS,
+						   .ranks = ranks,
+						   .n_seen = 2,
+						   .late = rows[i].is_late ? &ranks[1] : NULL};
+		struct gs_collectives_summary all = {
+			.comms = &comm, .n_comms = 1, .n_calls = 4000, .n_matched = 2000};
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		t->collectives = 1000;
+		add_calls(&r, 0, GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, "cudaLaunchKernel", 50000,
+			  100);
+		spend(t, GS_STATE_CPU, GS_INSIDE_GPU_WAIT, 6000);
+		rest(t, GS_STATE_CPU);
+		t = add_thread(&r, 200, 200, 1);
+		t->launches = 50000;
+		spend(t, GS_STATE_CPU, GS_INSIDE_GPU_WAIT, rows[i].waits_ms);
+		rest(t, GS_STATE_SLEEP);
+		r.s->collectives = &all;
+		gs_verdict_trace(r.s);
+		assert_non_null(strstr(r.s->verdict.evidence, rows[i].said));
+		assert_null(strstr(r.s->verdict.evidence, rows[i].not_said));
+		assert_int_equal(strstr(r.s->verdict.advice, "what rank 3 (process 200) does") !=
+					 NULL,
+				 i == 0);
+		if (i == 0)
+			assert_non_null(strstr(r.s->verdict.command, "-p 200"));
+		else
+			assert_true(r.s->verdict.confidence <= 0.6);
+		expect(&r, rows[i].class_name);
+	}
+}
+
+/* In NCCL's calls themselves: who comes last is said where it is known, else how to see it. */
+static void ranks_of_waits_in_nccl(void **state)
+{
+	static const char *const said[] = {"rank 3 (process 200) arrives last",
+					   "no rank stands out as late",
+					   "-o FILE records which rank arrives last"};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(said); i++) {
+		struct gs_collectives_rank late = {.rank = 3, .pid = 200, .n_last = 90};
+		struct gs_collectives_comm comm = {.id = 0x1f,
+						   .n_matched = 100,
+						   .span_ns = RUN * MS,
+						   .ranks = &late,
+						   .n_seen = 1,
+						   .late = i ? NULL : &late};
+		struct gs_collectives_summary all = {.comms = &comm, .n_comms = i < 2};
+		struct gs_account_thread *t;
+		struct run r;
+
+		all.left_out[GS_COLLECTIVES_ADDED_UP] = i == 2 ? 100 : 0;
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		spend(t, GS_STATE_OTHER, GS_INSIDE_NCCL, 4000);
+		rest(t, GS_STATE_CPU);
+		rest(add_thread(&r, 200, 200, 1), GS_STATE_SLEEP);
+		r.s->collectives = &all;
+		gs_verdict_trace(r.s);
+		assert_non_null(strstr(r.s->verdict.evidence, said[i]));
+		expect(&r, "communication_bound");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(collectives_make_waits_uncertain),
+		cmocka_unit_test(a_late_rank_is_named),
+		cmocka_unit_test(ranks_of_waits_in_nccl),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
