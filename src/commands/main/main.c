@@ -34,15 +34,25 @@ static const struct {
 	{"head", "cluster server: collects and stores data from nodes", gs_cmd_head},
 	{"connect", "send this node's samples to a head; survives disconnects", gs_cmd_connect},
 	{"session", "sessions of a head: start, stop, list, resume, export", gs_cmd_session},
+	{"devices", "which processes may open NVIDIA devices; access that lasts", gs_cmd_devices},
 	{"probes", "which functions and static probes of a file can be traced; writes a probe file",
 	 gs_cmd_probes},
 };
 
 /* For `gpuscope completion`, which is none of those that it completes. */
-static const struct gs_cli_command *const command_lines[] = {
-	&gs_cli_trace,   &gs_cli_report, &gs_cli_gpu,  &gs_cli_job,
-	&gs_cli_top,     &gs_cli_agent,  &gs_cli_head, &gs_cli_connect,
-	&gs_cli_session, &gs_cli_probes, &gs_cli_open, NULL};
+static const struct gs_cli_command *const command_lines[] = {&gs_cli_trace,
+							     &gs_cli_report,
+							     &gs_cli_gpu,
+							     &gs_cli_job,
+							     &gs_cli_top,
+							     &gs_cli_agent,
+							     &gs_cli_head,
+							     &gs_cli_connect,
+							     &gs_cli_session,
+							     &gs_cli_probes,
+							     &gs_cli_open,
+							     &gs_cli_devices,
+							     NULL};
 
 static void print_help(FILE *out)
 {

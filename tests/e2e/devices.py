@@ -1,0 +1,360 @@
+"""gpuscope devices: access to devices that stand for NVIDIA's, on real control groups with real device rules."""
+
+import json
+import os
+import re
+import subprocess
+
+import devices_help
+from devices_help import FUSE, HELPER_PROGRAM, MULTI, NULL, OVERRIDE, TTY, TUN, ZERO, V1, devices, groups, rules_program
+import harness
+from harness import Skip, case, main, read_text, wait_until
+from systemd_help import Machine
+
+OLD = [(1, 3)]  # what the group's rules allow
+
+
+def line(run, what):
+    """The state behind the name of a place."""
+    for text in run.out.splitlines():
+        if text.startswith(f'  {what} '):
+            return text.split(what)[1].split()[0]
+    return None
+
+
+def needs_root():
+    if os.geteuid() != 0:
+        raise Skip('needs root')
+
+
+@case('version 2: the program is replaced by one that has its rules and the devices; revoked; again', needs=None)
+def version_2(t):
+    needs_root()
+    for flags, what in ((MULTI, 'multi'), (OVERRIDE, 'override'), (0, 'no flag'), (None, 'link')):
+        with groups(t, 'v2') as g:
+            held = g.link(rules_program(OLD)) if flags is None else g.attach(rules_program(OLD), flags)
+            t.true(f'{what}: attached', held > 0)
+            pid = str(g.start().pid)
+            before = g.programs()
+            t.equal(f'{what}: before', g.open_errors(NULL, ZERO, TUN, TTY), ['ok', 'EPERM', 'EPERM', 'EPERM'])
+            run = devices(t, 'show', pid, status=1)
+            t.equal(f'{what}: show', line(run, 'cgroup v2'), 'forbidden')
+            t.match(f'{what}: the reason', rf'eBPF program {before[1][0]} of {g.name} forbids device (10|5):0', run.out)
+            t.equal(f'{what}: show changed nothing', g.programs(), before)
+            run = devices(t, 'grant', pid, status=0)
+            t.equal(f'{what}: grant', line(run, 'cgroup v2'), 'granted')
+            t.match(f'{what}: the devices', r': 10:\* 5:\*$', run.out.splitlines()[0])
+            after = g.programs()
+            t.equal(f'{what}: attached as before', (after[0], len(after[1])), (before[0], 1))
+            t.true(f'{what}: another program', after[1] != before[1], after)
+            t.equal(f'{what}: after', g.open_errors(NULL, ZERO, TUN, FUSE, TTY), ['ok', 'EPERM', 'ok', 'ok', 'ok'])
+            run = devices(t, 'grant', pid, status=0)
+            t.equal(f'{what}: again', line(run, 'cgroup v2'), 'allowed')
+            t.equal(f'{what}: again changes nothing', g.programs(), after)
+            # Another driver is loaded: its devices come to the others, and the program does not grow otherwise.
+            devices(t, 'grant', pid, status=0, drivers=devices_help.DRIVERS.replace('13 input', '13 nvidia-caps'))
+            t.equal(f'{what}: one program', len(g.programs()[1]), 1)
+            t.equal(f'{what}: a third driver', g.open_errors(NULL, ZERO, TUN, (13, 63)), ['ok', 'EPERM', 'ok', 'ok'])
+            run = devices(t, 'revoke', pid, status=0)
+            t.equal(f'{what}: revoke', line(run, 'cgroup v2'), 'revoked')
+            t.equal(f'{what}: as at the begin', g.open_errors(NULL, ZERO, TUN, TTY), ['ok', 'EPERM', 'EPERM', 'EPERM'])
+            t.equal(f'{what}: attached as before', (g.programs()[0], len(g.programs()[1])), (before[0], 1))
+            t.equal(f'{what}: nothing to revoke', line(devices(t, 'revoke', pid, status=0), 'cgroup v2'), 'none')
+
+
+@case('version 2: mknod is not allowed with it; block devices of the same number neither', needs=None)
+def no_more(t):
+    needs_root()
+    with groups(t, 'more') as g:
+        g.attach(rules_program([(1, 3)]))
+        proc = g.start()
+        devices(t, 'grant', str(proc.pid), status=0)
+        script = 'import os, stat, sys\nopen(sys.argv[1], "w").write("0")\n' \
+                 'def made(kind, number):\n    try:\n        os.mknod(f"{sys.argv[2]}-{kind}-{number}", kind | 0o600, os.makedev(*number))\n        return "ok"\n' \
+                 '    except PermissionError:\n        return "EPERM"\n' \
+                 'print(made(stat.S_IFCHR, (10, 200)), made(stat.S_IFBLK, (10, 0)))'  # fmt: skip
+        done = subprocess.run(['/usr/bin/python3', '-c', script, g.path + '/cgroup.procs', t.path('made')], capture_output=True, text=True)
+        t.equal(f'mknod ({done.stderr[-200:]})', done.stdout.split(), ['EPERM', 'EPERM'])
+
+
+@case('version 2: several programs; hidden constants; one that cannot be kept is left as it is', needs=None)
+def several(t):
+    needs_root()
+    with groups(t, 'several') as g:
+        g.attach(rules_program([(1, 3), (1, 5)]), name=b'first')
+        g.attach(rules_program([(1, 3), (1, 8)]), name=b'second')
+        pid = str(g.start().pid)
+        devices(t, 'grant', pid, status=0)
+        t.equal('two programs', len(g.programs()[1]), 2)
+        t.equal('both hold', g.open_errors(NULL, ZERO, (1, 8), TUN), ['ok', 'EPERM', 'EPERM', 'ok'])
+        devices(t, 'revoke', pid, status=0)
+        # Longer than any log of the verifier that is kept.
+        g.attach(rules_program([(1, 3), *((200, minor) for minor in range(3000))]))
+        devices(t, 'grant', pid, status=0)
+        t.equal('a long one holds', g.open_errors(NULL, ZERO, TUN), ['ok', 'EPERM', 'ok'])
+        devices(t, 'revoke', pid, status=0)
+        g.attach(HELPER_PROGRAM)
+        before = g.programs()
+        run = devices(t, 'grant', pid, status=3)
+        t.match('why', r'gpuscope: eBPF program \d+ of \S+ cannot be kept while NVIDIA\'s devices are added: it calls functions of the kernel', run.err)
+        t.true('it is still there', before[1][-1] in g.programs()[1], (before, g.programs()))
+        t.equal('and forbids', g.open_errors(NULL, TUN), ['EPERM', 'EPERM'])
+    setting = '/proc/sys/net/core/bpf_jit_harden'
+    old = read_text(setting)
+    try:
+        with open(setting, 'w') as f:
+            f.write('2')
+        with groups(t, 'harden') as g:
+            g.attach(rules_program([(1, 3)]))
+            pid = str(g.start().pid)
+            for again in range(2):
+                t.equal(f'hardened: grant {again}', line(devices(t, 'grant', pid, status=0), 'cgroup v2'), ('granted', 'allowed')[again])
+                t.equal(f'hardened: after {again}', g.open_errors(NULL, ZERO, TUN), ['ok', 'EPERM', 'ok'])
+            devices(t, 'revoke', pid, status=0)
+            t.equal('hardened: revoked', g.open_errors(NULL, ZERO, TUN), ['ok', 'EPERM', 'EPERM'])
+    finally:
+        with open(setting, 'w') as f:
+            f.write(old)
+
+
+@case('groups above that forbid are named, and changed only on request', needs=None)
+def ancestors(t):
+    needs_root()
+    with groups(t, 'above', 'below') as (above, g):
+        above.attach(rules_program([(1, 3), (1, 5)]))
+        g.attach(rules_program(OLD))
+        pid = str(g.start().pid)
+        run = devices(t, 'grant', pid, status=1)
+        t.equal('still forbidden', line(run, 'cgroup v2'), 'forbidden')
+        t.match('by whom', rf'eBPF program {above.programs()[1][0]} of {above.name} forbids device (10|5):0', run.out)
+        t.equal('by the kernel too', g.open_errors(NULL, TUN), ['ok', 'EPERM'])
+        run = devices(t, 'grant', '--ancestors', pid, status=0)
+        t.equal('with --ancestors', g.open_errors(NULL, ZERO, TUN), ['ok', 'EPERM', 'ok'])
+        t.equal('those above keep their rules', above.open_errors(NULL, ZERO, (1, 8), TUN), ['ok', 'ok', 'EPERM', 'ok'])
+        devices(t, 'revoke', '--ancestors', pid, status=0)
+        t.equal('revoked', (g.open_errors(NULL, TUN), above.open_errors(NULL, ZERO, TUN)), (['ok', 'EPERM'], ['ok', 'ok', 'EPERM']))
+
+
+@case('another manager: it replaces ours, or attaches one of its own beside it; its rules hold', needs=None)
+def second_manager(t):
+    needs_root()
+    with groups(t, 'manager') as g:
+        first = g.attach(rules_program(OLD), name=b'sd_devices')
+        pid = str(g.start().pid)
+        devices(t, 'grant', pid, status=0)
+        # As systemd does: its new one is attached, and its old one, which is not there any more, cannot be detached.
+        g.attach(rules_program([(1, 5)]), name=b'sd_devices')
+        try:
+            g.detach(first)
+            t.fail('the first program was still attached')
+        except OSError:
+            pass
+        t.equal('rules of both', g.open_errors(NULL, ZERO, TUN), ['EPERM', 'EPERM', 'EPERM'])
+        devices(t, 'grant', pid, status=0)
+        t.equal('one program', len(g.programs()[1]), 1)
+        t.equal('the rules of the second, and the devices', g.open_errors(NULL, ZERO, TUN), ['EPERM', 'ok', 'ok'])
+        # As runc does: all that is there goes.
+        for held in g.programs()[1]:
+            g.detach(devices_help.bpf(13, held.to_bytes(4, 'little'))[0])
+        g.attach(rules_program([(1, 8)]))
+        t.equal('those of a runtime', g.open_errors(NULL, (1, 8), TUN), ['EPERM', 'ok', 'EPERM'])
+        t.equal('granted', line(devices(t, 'grant', pid, status=0), 'cgroup v2'), 'granted')
+        t.equal('and the devices', g.open_errors(NULL, (1, 8), TUN), ['EPERM', 'ok', 'ok'])
+
+
+@case('--held: only what the process has open; the list of those that hold devices', needs=None)
+def held(t):
+    needs_root()
+    with groups(t, 'held') as g:
+        proc = g.start(TUN)
+        pid = str(proc.pid)
+        g.attach(rules_program(OLD))
+        run = devices(t, status=1)
+        t.match('the list', rf'(?m)^{pid} +forbidden +10:200 +{g.name}$', run.out)
+        run = devices(t, 'grant', '--held', pid, status=0)
+        t.match('the device', r': 10:200$', run.out.splitlines()[0])
+        t.equal('that one alone', g.open_errors(NULL, TUN, FUSE, TTY), ['ok', 'ok', 'EPERM', 'EPERM'])
+        t.match('the list after', rf'(?m)^{pid} +allowed +10:200 +{g.name}$', devices(t).out)
+        other = g.start()
+        t.match('one that holds none', r'has no NVIDIA device open', devices(t, 'grant', '--held', str(other.pid), status=4).err)
+
+
+@case('version 1: devices.allow, and only what was added is taken back', needs=None)
+def version_1(t):
+    needs_root()
+    if not os.path.exists(V1 + '/devices.list') and not os.path.exists(V1 + '/cgroup.procs'):
+        raise Skip('no control groups of version 1')
+    with groups(t, 'v1', place=V1) as above:
+        pid = str(above.start().pid)
+        t.equal('without rules', line(devices(t, 'grant', pid, status=0), 'cgroup v1'), 'unrestricted')
+        os.kill(int(pid), 9)
+        for file, text in (('deny', 'a'), ('allow', 'c 1:3 rw'), ('allow', 'c 5:* rwm'), ('allow', 'c 10:* rw')):
+            with open(f'{above.path}/devices.{file}', 'w') as f:
+                f.write(text)
+        g = devices_help.Group(t, above.path + '/in', V1)
+        pid = str(g.start().pid)
+        with open(g.path + '/devices.deny', 'w') as f:
+            f.write('c 10:* rw')
+        old = read_text(g.path + '/devices.list')
+        t.equal('before', g.open_errors(NULL, ZERO, TUN, TTY), ['ok', 'EPERM', 'EPERM', 'ok'])
+        run = devices(t, 'show', pid, status=1)
+        t.match('the reason', rf'devices.list of {g.name} lacks some of 10:\* 5:\*', run.out)
+        t.equal('grant', line(devices(t, 'grant', pid, status=0), 'cgroup v1'), 'granted')
+        t.equal('after', g.open_errors(NULL, ZERO, TUN, TTY), ['ok', 'EPERM', 'ok', 'ok'])
+        t.equal('again', line(devices(t, 'grant', pid, status=0), 'cgroup v1'), 'allowed')
+        t.equal('revoke', line(devices(t, 'revoke', pid, status=0), 'cgroup v1'), 'revoked')
+        t.equal('as before', sorted(read_text(g.path + '/devices.list').splitlines()), sorted(old.splitlines()))
+        # What the group above does not have, the kernel gives to none below.
+        with open(above.path + '/devices.deny', 'w') as f:
+            f.write('c 10:* rw')
+        run = devices(t, 'grant', pid, status=3)
+        t.match('a group above', r'cannot add to devices.allow of \S+: a group above does not allow it', run.err)
+        devices(t, 'grant', '--ancestors', pid, status=0)
+        t.equal('with --ancestors', (g.open_errors(NULL, ZERO, TUN), above.open_errors(NULL, ZERO, TUN)), (['ok', 'EPERM', 'ok'],) * 2)
+        devices(t, 'revoke', '--ancestors', pid, status=0)
+        t.equal('and back', above.open_errors(NULL, ZERO, TUN), ['ok', 'EPERM', 'EPERM'])
+        g.close()
+
+
+def rmdir_fails(fd):
+    try:
+        os.rmdir('d' * 200, dir_fd=fd)
+        return False
+    except OSError:
+        return True
+
+
+@case('names and paths that are refused, each with one line', needs=None)
+def hostile(t):
+    needs_root()
+    proc = subprocess.Popen(['sleep', '999'])
+    for pid, status, text in (('0', 2, 'is no process id'), ('-1', 2, ''), ('1x', 2, 'is no process id'), ('4194303', 4, 'no process 4194303')):
+        run = devices(t, 'grant', pid, status=status)
+        t.match(f'pid {pid}', text, run.err)
+    t.match('no driver', r'no driver of NVIDIA\'s is loaded', devices(t, 'grant', str(proc.pid), status=4, drivers='Character devices:\n  1 mem\n').err)
+    for root, text in ((t.path('none'), 'cannot open the host\'s root'), (t.path(), 'no control groups at')):
+        run = t.tool('devices', 'grant', str(proc.pid), '--host-root', root)
+        t.match(f'root {root}', text, run.err)
+        t.equal('one line', len(run.err.splitlines()), 1)
+    # Folders and links that only look like a host's root.
+    fake = t.path('fake')
+    os.makedirs(fake + '/sys/fs/cgroup')
+    os.symlink('/proc', fake + '/proc')
+    os.makedirs(fake + '/real')
+    os.symlink('/sys/fs/cgroup/devices', fake + '/sys/fs/cgroup/devices')
+    run = t.tool('devices', 'grant', str(proc.pid), '--host-root', fake)
+    t.match('links lead nowhere', 'no control groups at', run.err)
+    for name, text in (('esc\x1bape', 'control characters'), ('x' * 255, None), ('a b', None)):
+        with groups(t, 'odd', name) as (_, g):
+            g.attach(rules_program(OLD))
+            run = devices(t, 'grant', str(g.start().pid), status=1 if text else 0)
+            t.equal(f'{name[:10]!r}: one line', len(run.err.splitlines()), 1 if text else 0)
+            t.true(f'{name[:10]!r}', not text or text in run.err, run.err)
+            t.equal(f'{name[:10]!r}: the group', g.open_errors(NULL, TUN), ['ok', 'EPERM' if text else 'ok'])
+    with groups(t, 'deep') as g:
+        fds = [g.fd]
+        for _ in range(25):
+            os.mkdir('d' * 200, dir_fd=fds[-1])
+            fds.append(os.open('d' * 200, os.O_RDONLY | os.O_DIRECTORY, dir_fd=fds[-1]))
+        with os.fdopen(os.open('cgroup.procs', os.O_WRONLY, dir_fd=fds[-1]), 'w') as f:
+            f.write(str(proc.pid))
+        run = devices(t, 'grant', str(proc.pid), status=1)
+        t.equal('a path that is too long', re.sub(r'\d+', 'N', run.err), 'gpuscope: the control group of process N has a path that is too long\n')
+        proc.kill()
+        proc.wait()
+        for fd in reversed(fds[:-1]):
+            wait_until(lambda fd=fd: not rmdir_fails(fd), 20, 'an empty group')
+
+
+@case('systemd: a drop-in where the unit has rules, once, whole, next to its own files', needs=None)
+def drop_in(t):
+    needs_root()
+    run_folder = t.path('root', 'run/systemd')
+    for folder in ('transient', 'system'):
+        os.makedirs(f'{run_folder}/{folder}')
+    with groups(t, 'x.slice', 'docker-1.scope') as (_, g):
+        unit, pid = 'docker-1.scope', str(g.start().pid)
+        g.attach(rules_program(OLD))
+        run = devices(t, 'grant', pid, status=0)
+        t.equal('no rules of systemd\'s: no drop-in', (line(run, 'systemd'), os.listdir(run_folder + '/transient')), ('none', []))
+        with open(f'{run_folder}/transient/{unit}', 'w') as f:
+            f.write('[Scope]\n')
+        os.mkdir(f'{run_folder}/transient/{unit}.d')
+        with open(f'{run_folder}/transient/{unit}.d/50-DeviceAllow.conf', 'w') as f:
+            f.write('[Scope]\nDeviceAllow=\nDeviceAllow=/dev/char/1:3 rwm\n')
+        run = devices(t, 'grant', pid, status=0)
+        path = f'{run_folder}/transient/{unit}.d/90-gpuscope-devices.conf'
+        t.equal('written', line(run, 'systemd'), 'granted')
+        t.match('its path', 'transient/docker-1.scope.d/90-gpuscope-devices.conf', run.out)
+        t.equal('its text', [x for x in read_text(path).splitlines() if not x.startswith('#')],
+                ['[Scope]', 'DeviceAllow=char-nvidia rw', 'DeviceAllow=char-nvidiactl rw', 'DeviceAllow=char-nvidia-uvm rw'])  # fmt: skip
+        before = os.stat(path)
+        t.equal('again', line(devices(t, 'grant', pid, status=0), 'systemd'), 'allowed')
+        t.equal('the same file', (os.stat(path).st_ino, os.stat(path).st_mtime_ns), (before.st_ino, before.st_mtime_ns))
+        t.equal('theirs is theirs', len(read_text(os.path.dirname(path) + '/50-DeviceAllow.conf').splitlines()), 3)
+        # A link in its place is replaced, not followed.
+        os.unlink(path)
+        with open(t.path('victim'), 'w') as f:
+            f.write('keep')
+        os.symlink(t.path('victim'), path)
+        devices(t, 'grant', pid, status=0)
+        t.equal('a link is not followed', (read_text(t.path('victim')), os.path.islink(path)), ('keep', False))
+        t.equal('nothing else is left', sorted(os.listdir(os.path.dirname(path))), ['50-DeviceAllow.conf', '90-gpuscope-devices.conf'])
+        t.equal('revoke', line(devices(t, 'revoke', pid, status=0), 'systemd'), 'revoked')
+        t.equal('it is gone', os.listdir(os.path.dirname(path)), ['50-DeviceAllow.conf'])
+
+
+@case('a real systemd: its program is replaced, and a daemon-reload keeps the devices', timeout=180, needs=None)
+def real_systemd(t):
+    m = Machine(t)
+
+    def inside(*command):
+        """With the container's cgroup namespace as well."""
+        return m.must('nsenter', '-t', '1', '-C', *command)
+
+    with open(harness.gpuscope, 'rb') as f:
+        m.put('/usr/bin/gpuscope', f, '755')
+    m.put('/drivers', devices_help.DRIVERS)
+    m.must('mount', '--bind', '/drivers', '/proc/devices')
+    # What a container's scope is for a runtime: a transient unit with device rules.
+    m.must('systemd-run', '--unit=job', '-p', 'DevicePolicy=strict', '-p', 'DeviceAllow=/dev/char/1:3 rw', 'sleep', '9999')
+    pid = m.show('job.service', 'MainPID')
+    group = inside('cat', f'/proc/{pid}/cgroup').split('0::')[1].strip()
+
+    def opened():
+        """Null, zero and two of the devices, by a process in the unit's group."""
+        script = 'import os, sys\nfds = []\nopen(sys.argv[1], "w").write("0")\n' \
+                 'for p in sys.argv[2:]:\n    try:\n        os.open(p, os.O_RDWR | os.O_NOCTTY)\n        print("ok", end=" ")\n' \
+                 '    except PermissionError:\n        print("EPERM", end=" ")\n    except OSError:\n        print("ok", end=" ")\n'  # fmt: skip
+        return inside('/usr/bin/python3', '-c', script, f'/sys/fs/cgroup{group}/cgroup.procs', '/dev/null', '/dev/zero', '/dev/net/tun', '/dev/tty').split()
+
+    rules = opened()
+    if rules[1] != 'EPERM':
+        raise Skip('systemd has no device programs in a container here')
+    t.equal('before', rules, ['ok', 'EPERM', 'EPERM', 'EPERM'])
+    out = inside('gpuscope', 'devices', 'grant', pid)
+    t.match('granted', r'cgroup v2 +granted', out)
+    t.match('and written', r'systemd +granted +/run/systemd/transient/job.service.d/90-gpuscope-devices.conf', out)
+    t.equal('after', opened(), ['ok', 'EPERM', 'ok', 'ok'])
+    inside('gpuscope', 'devices', 'revoke', pid)
+    t.equal('revoked', opened(), ['ok', 'EPERM', 'EPERM', 'EPERM'])
+    inside('gpuscope', 'devices', 'grant', pid)
+    m.must('systemctl', 'daemon-reload')
+    t.equal('after a daemon-reload', opened(), ['ok', 'EPERM', 'ok', 'ok'])
+    # systemd writes its program again, with what its configuration now says.
+    m.must('systemctl', 'set-property', '--runtime', 'job.service', 'DeviceAllow=/dev/char/1:5 rw')
+    inside('gpuscope', 'devices', 'grant', pid)
+    t.equal('after set-property and a grant', opened(), ['ok', 'ok', 'ok', 'ok'])
+    t.equal('one program', len(json.loads(m.must('bpftool', '-j', 'cgroup', 'show', f'/sys/fs/cgroup{group}'))), 1)
+    # systemd has put the devices among those of set-property: what it makes of them is not ours to take.
+    t.match('revoked', r'systemd +revoked', inside('gpuscope', 'devices', 'revoke', pid))
+    # It does not know of a file that came after it had read the unit, and leaves that when the unit ends: the next grant does not.
+    inside('gpuscope', 'devices', 'grant', pid)
+    m.must('systemctl', 'stop', 'job.service')
+    m.must('systemd-run', '--unit=other', '-p', 'DevicePolicy=closed', 'sleep', '9999')
+    inside('gpuscope', 'devices', 'grant', m.show('other.service', 'MainPID'))
+    t.equal('drop-ins', m.must('ls', '/run/systemd/transient').split(), ['other.service', 'other.service.d'])
+
+
+if __name__ == '__main__':
+    main()
