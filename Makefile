@@ -8,6 +8,7 @@
 #   make check-fast units, format, words, includes and ceilings alone: what to run before each commit
 #   make hooks      have git check the form of a commit's subject, and the format of its C files
 #   make tidy       clang-tidy on the C files that are changed since main (FILES=..., SINCE=COMMIT)
+#   make tidy-all   clang-tidy on all C files, some 20 minutes on two processors
 #   make tests      build the tests and benchmarks too
 #   make unit       run the tests that need no root
 #   make accuracy   each figure beside an independent source of the same run, as a table (as root);
@@ -57,6 +58,9 @@ hooks:
 
 tidy: tests
 	@tools/tidy.sh $(BUILD) "$(SINCE)" $(FILES)
+
+tidy-all: tests
+	@tools/tidy.sh $(BUILD) --all
 
 unit: tests
 	@meson test -C $(BUILD) --suite unit --print-errorlogs
@@ -116,4 +120,4 @@ help:
 clean:
 	rm -rf build build-asan build-release build-fuzz build-fuzz-coverage build-tsan build-without-gswarm build-recipes
 
-.PHONY: accuracy job-verdicts verdicts all tests help uninstall deps deps-check demo check check-fast hooks tidy unit asan tsan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster bench-others format install clean
+.PHONY: accuracy job-verdicts verdicts all tests help uninstall deps deps-check demo check check-fast hooks tidy tidy-all unit asan tsan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster bench-others format install clean

@@ -146,7 +146,7 @@ int main(int argc, char **argv)
 	char line[64];
 
 	for (size_t i = 0; argc == 2 && i < sizeof(loads) / sizeof(*loads); i++) {
-		if (strcmp(argv[1], loads[i].name))
+		if (strcmp(argv[1], loads[i].name) != 0)
 			continue;
 		loads[i].open();
 		printf("ready\n");

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Everything that must be right before a change is taken, ending in one line of totals. CHECK_PARTS
-# chooses: "style tests gswarm recipes asan tsan fuzz release" (all), or "unit" of the tests (make check-fast).
+# chooses: "style tests tidy gswarm recipes asan tsan fuzz release" (all), or "unit" of the tests (make check-fast).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
-parts=${CHECK_PARTS:-style tests gswarm recipes asan tsan fuzz release}
+parts=${CHECK_PARTS:-style tests tidy gswarm recipes asan tsan fuzz release}
 results=build/check
 mkdir -p "$results"
 rm -f "$results"/*
@@ -91,16 +91,37 @@ if has style; then
 		result skip "shell scripts" "shellcheck is not installed"
 	fi
 fi
+# Like clang-format's, the findings of other versions differ.
+has_tidy() {
+	has tidy && clang-tidy --version 2>/dev/null | grep -q 'version 14\.'
+}
+
+# It needs the headers that the build makes.
+run_tidy() {
+	make --no-print-directory tests && "$@" tools/tidy.sh build --shallow
+}
+
+# What it said beside the tests (build_others), or says now.
+tidy() {
+	[ -e "$results/tidy.status" ] || { run_tidy; return; }
+	cat "$results/tidy.said"
+	return "$(cat "$results/tidy.status")"
+}
+
 # The other trees are built while the tests of the plain one run, which mostly wait: at the lowest
 # priority and on one processor. The steps below find them built, or say what is wrong with them.
 build_others() {
-	local quiet=(nice -n 19 taskset -c "$(($(nproc) - 1))")
+	local quiet=(nice -n 19 taskset -c "$(($(nproc) - 1))") status=0
 	has gswarm && "${quiet[@]}" tools/without_gswarm.sh --build
 	has recipes && [ "$(id -u)" = 0 ] && "${quiet[@]}" tools/recipes.py --build
 	has asan && "${quiet[@]}" make --no-print-directory asan
 	has release && "${quiet[@]}" make --no-print-directory release
 	has tsan && "${quiet[@]}" tools/tsan.sh --build
 	has fuzz && "${quiet[@]}" tools/fuzz.sh --build
+	if has_tidy; then
+		run_tidy "${quiet[@]}" >"$results/tidy.said" 2>&1 || status=$?
+		echo "$status" >"$results/tidy.status"
+	fi
 }
 
 recipes() {
@@ -120,6 +141,11 @@ if has tests; then
 	build_others >"$results/other_builds.log" 2>&1 &
 	suite plain build "$side_by_side" --timeout-multiplier 6
 	wait
+fi
+if has_tidy; then
+	step "clang-tidy" tidy
+elif has tidy; then
+	result skip "clang-tidy" "clang-tidy 14 (Debian 12's) is not installed"
 fi
 has recipes && recipes
 has gswarm && step "without the interface of gswarm-profiler" tools/without_gswarm.sh

@@ -1,22 +1,44 @@
 #!/usr/bin/env bash
-# clang-tidy (.clang-tidy) on the C files that are changed since the branch left main, committed or not:
-# all of them take some minutes on two processors.
+# clang-tidy with the checks of .clang-tidy, on C files: of those that are changed since the branch left
+# main, committed or not.
 #   tools/tidy.sh BUILD [COMMIT [FILE...]]    COMMIT: changed since then (empty: main, origin/main or HEAD)
+#   tools/tidy.sh BUILD --all       all of them: some 20 minutes on two processors
+#   tools/tidy.sh BUILD --shallow   all of them without the static analyzer, which takes nearly all of that
+#                                   time: part of `make check`
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1 since=${2:-}
 shift $(($# > 1 ? 2 : 1))
 
 command -v clang-tidy >/dev/null || { echo "tidy: clang-tidy is not installed" >&2; exit 1; }
-if [ -z "$since" ]; then
+# Command lines and attributes are gcc's; the last two are warnings that gcc has not.
+options=(-p "$build" --quiet)
+for warning in unknown-warning-option unknown-attributes string-plus-int gnu-variable-sized-type-not-at-end; do
+	options+=("--extra-arg=-Wno-$warning")
+done
+files=("$@")
+case $since in
+--all | --shallow)
+	# Not in that list: programs for the kernel. Left out: what is made for machine code of gcc's.
+	mapfile -t files < <(python3 - "$build" <<'EOF'
+import json, os, sys
+paths = {os.path.realpath(os.path.join(c["directory"], c["file"])) for c in json.load(open(sys.argv[1] + "/compile_commands.json"))
+         if "-fno-ipa-icf" not in c["command"] and "-fno-shrink-wrap" not in c["command"]}
+inside = os.path.realpath(sys.argv[1]) + "/"
+print("\n".join(sorted(os.path.relpath(p) for p in paths if p.endswith(".c") and not p.startswith(inside))))
+EOF
+	)
+	[ "$since" = --all ] || options+=('--checks=-clang-analyzer-*')
+	;;
+"")
 	for branch in main origin/main HEAD; do
 		since=$(git merge-base HEAD "$branch" 2>/dev/null) && break
 	done
-fi
-files=("$@")
-# Programs for the kernel have another compiler and no place in the build's list of commands.
-[ ${#files[@]} -gt 0 ] || mapfile -t files < <(git diff --name-only --diff-filter=d "$since" -- '*.c' | grep -v '\.bpf\.c$' || true)
+	;;&
+*)
+	[ ${#files[@]} -gt 0 ] || mapfile -t files < <(git diff --name-only --diff-filter=d "$since" -- '*.c' | grep -v '\.bpf\.c$' || true)
+	;;
+esac
 [ ${#files[@]} -gt 0 ] || { echo "tidy: no C file is changed"; exit 0; }
-# Warnings that only gcc knows are on its command lines.
-printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy -p "$build" --quiet --extra-arg=-Wno-unknown-warning-option
+printf '%s\n' "${files[@]}" | xargs -P "$(nproc)" -n 4 clang-tidy "${options[@]}"
 echo "tidy: ${#files[@]} files, nothing found"

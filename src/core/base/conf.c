@@ -438,6 +438,7 @@ static int walk_document(struct walk *w, yaml_parser_t *parser, const char *text
 	root = yaml_document_get_root_node(&document);
 	if (root)
 		r = walk_mapping(w, "", root);
+	w->document = NULL;
 	yaml_document_delete(&document);
 	if (r < 0 || !root || w->n_wrong > 0)
 		return r;

@@ -154,6 +154,7 @@ static int add_segment(struct gs_queue *s, const struct queue_segment *segment)
 {
 	if (!gs_vec_reserve(&s->segment, &s->n_max, s->n + 1))
 		return -ENOMEM;
+	/* What has room is there. NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
 	s->segment[s->n++] = *segment;
 	return 0;
 }
@@ -426,7 +427,7 @@ static uint64_t *used_by(struct gs_queue *s, bool in_memory, uint64_t *ret_max)
 static int put_where(struct gs_queue *s, const struct gs_queue_batch *batch, bool in_memory)
 {
 	const uint64_t need = sizeof(struct queue_entry) + batch->bytes;
-	struct queue_segment *last = s->n ? &s->segment[s->n - 1] : NULL;
+	struct queue_segment *last;
 	uint64_t max, *used = used_by(s, in_memory, &max);
 	int r;
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -89,7 +90,7 @@ static void send_counts(struct server_process *p)
 	struct gs_http_stats now;
 
 	gs_http_stats(p->http, &now);
-	if (!p->has_sent || memcmp(&now, &p->sent, sizeof(now)) != 0) {
+	if (!p->has_sent || memcmp(&now, &p->sent, offsetof(struct gs_http_stats, pid)) != 0) {
 		http_apart_put_counts(&out, &now);
 		if (out.r == 0)
 			send_bytes(p->fd, buf.data, buf.bytes);

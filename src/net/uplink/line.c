@@ -180,6 +180,16 @@ static int wait_ms(const struct gs_uplink_line *l)
 	return next <= now ? 0 : (int)((next - now) / 1000000 + 1);
 }
 
+static bool is_same_state(const struct gs_uplink_line_state *a,
+			  const struct gs_uplink_line_state *b)
+{
+	return a->state == b->state && a->is_other == b->is_other &&
+	       strcmp(a->head, b->head) == 0 && strcmp(a->trouble, b->trouble) == 0 &&
+	       a->retry_ns == b->retry_ns && a->connects == b->connects &&
+	       a->sent_batches == b->sent_batches && a->sent_bytes == b->sent_bytes &&
+	       a->acked_batches == b->acked_batches;
+}
+
 static void run_line(struct gs_uplink_line *l)
 {
 	bool tried_at_stop = false;
@@ -194,7 +204,7 @@ static void run_line(struct gs_uplink_line *l)
 			l->protocol->pump(l);
 		done = is_finished(l);
 		report_given_up(l);
-		if (l->pinged || memcmp(&l->state, &l->reported, sizeof(l->reported)) != 0)
+		if (l->pinged || !is_same_state(&l->state, &l->reported))
 			uplink_report(l, LINK_STATE);
 		if (done)
 			break;

@@ -103,7 +103,7 @@ static void choose_looks(enum gs_tui_theme theme)
 	if (colors)
 		use_default_colors();
 	l = looks[colors ? theme : GS_TUI_MONO];
-	for (short i = 0; i < TUI_N_STYLES; i++) {
+	for (int i = 0; i < TUI_N_STYLES; i++) {
 		term.attr[i] = l[i].attr;
 		term.pair[i] = 0;
 		if (colors && i + 1 < COLOR_PAIRS &&

@@ -455,7 +455,9 @@ static int apply_switches(struct gs_head *head, const struct gs_head_conf *old,
 {
 	struct gs_head_switches w;
 
-	if (memcmp(&old->sampling, &now->sampling, sizeof(now->sampling)) == 0)
+	if (old->sampling.interval_ns == now->sampling.interval_ns &&
+	    old->sampling.bandwidth == now->sampling.bandwidth &&
+	    old->sampling.nvlink == now->sampling.nvlink)
 		return 0;
 	gs_head_switches(head, &w);
 	w.interval_ns = now->sampling.interval_ns;

@@ -184,6 +184,13 @@ static int scan_levels(struct gs_head *h, const struct gs_head_retention *retent
 	return r;
 }
 
+static bool is_same_retention(const struct gs_head_retention *a, const struct gs_head_retention *b)
+{
+	return a->max_age_ns == b->max_age_ns && a->max_bytes == b->max_bytes &&
+	       a->n_levels == b->n_levels && a->coarse_sessions == b->coarse_sessions &&
+	       memcmp(a->level, b->level, sizeof(a->level)) == 0;
+}
+
 static void *run_rollups(void *arg)
 {
 	struct gs_head *h = arg;
@@ -203,8 +210,7 @@ static void *run_rollups(void *arg)
 		pthread_mutex_unlock(&h->lock);
 		if (!retention.n_levels)
 			continue;
-		if (memcmp(&before, &retention, sizeof(retention)) != 0 ||
-		    gs_clock_mono_ns() >= all_ns) {
+		if (!is_same_retention(&before, &retention) || gs_clock_mono_ns() >= all_ns) {
 			all_ns = gs_clock_mono_ns() + ALL_NS;
 			for (size_t i = 0; i < GS_HEAD_LEVELS_MAX; i++)
 				from[i] = INT64_MIN;

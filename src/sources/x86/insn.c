@@ -192,7 +192,7 @@ static void take_operands(struct cursor *c, struct insn *in)
 	}
 	switch (shape) {
 	case 'b':
-		in->rel = (int8_t)take_byte(c);
+		in->rel = (int8_t)take_byte(c); /* NOLINT(bugprone-signed-char-misuse) */
 		break;
 	case 'd':
 		in->rel = (int32_t)take_le(c, 4);

@@ -56,13 +56,13 @@ static void put_file(const struct fake *f, const char *name, const char *text)
 static void put_process(const struct fake *f, unsigned pid)
 {
 	static const char group[] = "0::/" GROUP "/step_0/user/task_0\n";
-	static const char environ[] =
+	static const char variables[] =
 		"SLURM_JOB_ID=12\0SLURM_JOB_USER=ann\0SLURM_JOB_ACCOUNT=phys\0"
 		"SLURM_PROCID=0\0SLURM_CLUSTER_NAME=c";
 
 	fake_put_stat(f, pid, "work", 1, 100);
 	fake_put(f, pid, "cgroup", group, strlen(group));
-	fake_put(f, pid, "environ", environ, sizeof(environ));
+	fake_put(f, pid, "environ", variables, sizeof(variables));
 }
 
 static struct gs_accounting *begin(const struct fake *f, const struct gs_accounting_options *more)
@@ -100,14 +100,14 @@ static void claims_take_no_place_of_a_job(void **state)
 	uint32_t n_claimed = 0;
 
 	for (unsigned i = 0; i < 400; i++) {
-		char environ[32], status[64];
-		int n = snprintf(environ, sizeof(environ), "SLURM_JOB_ID=%u", 5000 + i);
+		char variables[32], status[64];
+		int n = snprintf(variables, sizeof(variables), "SLURM_JOB_ID=%u", 5000 + i);
 		int m = snprintf(status, sizeof(status), "Uid:\t%u\t0\t0\t0\n", 7000 + i % 3);
 
 		fake_put_stat(f, NO_PID + 1 + i, "sleep", 1, 100);
 		fake_put(f, NO_PID + 1 + i, "cgroup", "0::/\n", 5);
 		fake_put(f, NO_PID + 1 + i, "status", status, (size_t)m);
-		fake_put(f, NO_PID + 1 + i, "environ", environ, (size_t)n + 1);
+		fake_put(f, NO_PID + 1 + i, "environ", variables, (size_t)n + 1);
 	}
 	gs_job_accounts_free(&(struct gs_job_accounts *){read_all(a, NULL)});
 	put_process(f, NO_PID);
@@ -225,14 +225,14 @@ static struct gs_gpu_snapshot *gpus(double util, double energy)
 
 static void put_process_of(const struct fake *f, unsigned pid, unsigned job)
 {
-	char group[128], environ[64];
+	char group[128], variables[64];
 	int n = snprintf(group, sizeof(group),
 			 "0::/system.slice/slurmstepd.scope/job_%u/step_0/user/task_0\n", job);
-	int m = snprintf(environ, sizeof(environ), "SLURM_JOB_ID=%u", job);
+	int m = snprintf(variables, sizeof(variables), "SLURM_JOB_ID=%u", job);
 
 	fake_put_stat(f, pid, "work", 1, 100);
 	fake_put(f, pid, "cgroup", group, (size_t)n);
-	fake_put(f, pid, "environ", environ, (size_t)m + 1);
+	fake_put(f, pid, "environ", variables, (size_t)m + 1);
 }
 
 #define OF_OLD 16

@@ -149,6 +149,7 @@ static void *read_on(void *arg)
 			for (uint32_t g = 0; node->latest && g < node->latest->gpu->n_gpus; g++)
 				n += gs_gpu_has(&node->latest->gpu->sample[g], GS_GPU_UTIL);
 		}
+		(void)n;
 		if (gs_registry_view_count(view) < NODES)
 			abort();
 		(void)gs_registry_history(c, 1 + round % NODES, 0, GS_REGISTRY_UTIL, wall, v);
