@@ -77,6 +77,10 @@ const struct gs_conf_key gs_alert_keys[] = {
 	{KEY("interval", GS_CONF_DURATION, AT(interval_ns), "5s",
 	     "How often rules are looked at; never more often than values are read."),
 	 .min = S / 10, .max = H},
+	{KEY("window", GS_CONF_DURATION, AT(window_ns), "0",
+	     "Of `gpuscope job`: figures of jobs are of the last half to whole of this; 0: 1m. The "
+	     "agent's\nis jobs.window."),
+	 .max = 24 * H},
 	{KEY("for", GS_CONF_DURATION, AT(for_ns), "1m",
 	     "How long a condition must hold without a gap before a message is sent; of rules that "
 	     "say nothing else."),

@@ -30,6 +30,7 @@ struct gs_alert_email {
 struct gs_alert_conf {
 	bool enabled;
 	uint64_t interval_ns, for_ns, cooldown_ns, repeat_ns;
+	uint64_t window_ns; /* of `gpuscope job`; 0: not given */
 	int64_t max_per_minute;
 	double hysteresis_ratio;
 	char state_file[256];
@@ -86,7 +87,7 @@ struct gs_alert_conf {
 		.n_keys = GS_ALERT_LOG_KEYS                                                        \
 	}
 enum {
-	GS_ALERT_KEYS = 13,
+	GS_ALERT_KEYS = 14,
 	GS_ALERT_TRIGGER_KEYS = 2,
 	GS_ALERT_WEBHOOK_KEYS = 5,
 	GS_ALERT_EMAIL_KEYS = 11,

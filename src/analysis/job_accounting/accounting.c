@@ -1,10 +1,7 @@
 /*
  * One reading: who is there (accounting_find.c), what they did (accounting_count.c), their groups, their
  * GPUs (accounting_gpu.c), and what comes of it: rates since the reading before, class and score of
- * the last minutes.
- *
- * The window: a mark of the totals is taken every half window; the verdict is on what came since
- * the mark before the last one, so on half a window at least and a whole one at most.
+ * the last minute (window.h).
  */
 #include "analysis/job_accounting/accounting_int.h"
 
@@ -84,7 +81,7 @@ void gs_accounting_free(struct gs_accounting **ref)
 		return;
 	gs_jobs_free(&a->jobs);
 	gs_host_taskstats_close(&a->host);
-	gs_accounting_rows_close(&a->rows);
+	gs_rows_close(&a->rows);
 	gs_rules_free(&a->own_rules);
 	gs_map_fini(&a->job_of);
 	gs_accounting_scan_fini(&a->scan);
@@ -129,6 +126,7 @@ static void read_pressure(struct gs_accounting *a, struct accounting_job *j, con
 
 	if (!gs_host_stalls_of_cgroup(a->cgroup_root, a->proc_root, 0, path, &s))
 		return;
+	j->total.stalls = s;
 	for (int p = 0; p < GS_PRESSURE_COUNT; p++)
 		for (int all = 0; all < 2; all++) {
 			int64_t *sum_ns = &j->account.pressure_ns[p][all];
@@ -161,6 +159,12 @@ static int64_t resident_bytes(const struct gs_accounting *a, uint32_t job)
 	return sum;
 }
 
+static void raise_to(int64_t *peak, int64_t now)
+{
+	if (now > *peak)
+		*peak = now;
+}
+
 static void read_group(struct gs_accounting *a, struct accounting_job *j)
 {
 	struct gs_job_account *t = &j->account;
@@ -184,6 +188,10 @@ static void read_group(struct gs_accounting *a, struct accounting_job *j)
 			t->memory_limit_bytes, c.memory_limit_bytes, a->machine_bytes);
 		if (!(t->job.n_cpus > 0) && c.cores > 0)
 			t->cores = c.cores;
+		raise_to(&j->anonymous_peak, c.anonymous_bytes);
+		raise_to(&j->cache_peak, c.cache_bytes);
+		raise_to(&j->reclaimable_peak, c.reclaimable_bytes);
+		j->total.group = c;
 	}
 	if (path)
 		read_pressure(a, j, path);
@@ -223,7 +231,7 @@ static uint64_t net_bytes(const struct gs_taskstats *w)
 
 static void compute_rates(struct accounting_job *j)
 {
-	const struct accounting_mark *n = &j->total, *b = &j->before;
+	const struct gs_accounting_mark *n = &j->total, *b = &j->before;
 	struct gs_job_account *t = &j->account;
 	uint64_t ns = n->time_ns - b->time_ns;
 
@@ -245,34 +253,31 @@ static void compute_rates(struct accounting_job *j)
 
 static void judge_job(struct gs_accounting *a, struct accounting_job *j)
 {
-	const struct accounting_mark *n = &j->total, *b = &j->base;
 	struct gs_job_account *t = &j->account;
 	uint64_t now_s = gs_clock_wall_ns() / 1000000000;
-	struct gs_job_usage u = {.elapsed_ns = n->time_ns - b->time_ns,
+	struct gs_job_usage u = {.pace = j->pace,
 				 .cores = t->cores,
 				 .known = t->known,
 				 .memory_peak_bytes = t->memory_peak_bytes,
 				 .memory_limit_bytes = t->memory_limit_bytes,
+				 .memory_anonymous_bytes = j->anonymous_peak,
+				 .memory_cache_bytes = j->cache_peak,
+				 .memory_reclaimable_bytes = j->reclaimable_peak,
 				 .machine_bytes = a->machine_bytes,
 				 .n_gpus = t->n_gpus < 0 ? NAN : t->n_gpus,
 				 .gpus_idle = t->gpus_idle < 0 ? NAN : t->gpus_idle,
 				 .gpu_memory_ratio = NAN,
-				 .launches = NAN,
 				 .energy_joules = NAN,
-				 .nccl_ratio = NAN,
 				 .imbalance_ratio = NAN,
 				 .slowest_rank = NAN};
-	struct gs_taskstats last = b->work;
 	struct gs_figures figures;
 	struct gs_verdict v;
 
+	gs_accounting_window_usage(&j->window, &j->total, &u);
 	if (u.elapsed_ns < YOUNG_NS)
 		return;
-	accounting_add_growth(&u.work, &last, &n->work);
-	u.gpu_ratio = gs_accounting_gpu_use_mean(&n->gpu, &b->gpu, GS_ACCOUNTING_GPU_USE_UTIL);
-	u.sm_ratio = gs_accounting_gpu_use_mean(&n->gpu, &b->gpu, GS_ACCOUNTING_GPU_USE_SM);
-	u.tensor_ratio = gs_accounting_gpu_use_mean(&n->gpu, &b->gpu, GS_ACCOUNTING_GPU_USE_TENSOR);
-	u.dram_ratio = gs_accounting_gpu_use_mean(&n->gpu, &b->gpu, GS_ACCOUNTING_GPU_USE_DRAM);
+	if (!isnan(u.pressure_ratio[GS_STALL_CPU_SOME]))
+		u.known |= 1u << GS_JOB_KNOWS_PRESSURE;
 	u.run_s = t->job.start_s > 0 && now_s > (uint64_t)t->job.start_s
 			  ? (double)(now_s - (uint64_t)t->job.start_s)
 			  : NAN;
@@ -289,14 +294,6 @@ static void judge_job(struct gs_accounting *a, struct accounting_job *j)
 	t->wait_percent = figures.v[GS_FIGURE_WAIT];
 	t->net_percent = figures.v[GS_FIGURE_NET];
 	t->memory_percent = figures.v[GS_FIGURE_MEMORY];
-}
-
-static void turn_window(const struct gs_accounting *a, struct accounting_job *j)
-{
-	if (j->total.time_ns - j->next_base.time_ns < a->options.window_ns / 2)
-		return;
-	j->base = j->next_base;
-	j->next_base = j->total;
 }
 
 static void finish_job(struct gs_accounting *a, struct accounting_job *j, uint64_t now_ns)
@@ -319,7 +316,8 @@ static void finish_job(struct gs_accounting *a, struct accounting_job *j, uint64
 	if (!t->n_processes)
 		return;
 	judge_job(a, j);
-	turn_window(a, j);
+	if (j->is_turn)
+		gs_accounting_window_turn(&j->window, &j->total);
 }
 
 /* --- telling --- */
@@ -420,11 +418,11 @@ static int report_jobs(struct gs_accounting *a, uint64_t now_ns, struct gs_job_a
 	gs_jobs_stats(a->jobs, &s);
 	to->trouble = a->trouble;
 	if (a->rows) {
-		const struct gs_taskstats_losses *l = gs_accounting_rows_lost(a->rows);
+		const struct gs_taskstats_losses *l = gs_rows_lost(a->rows);
 
 		to->trouble.lost = l->keys_full + l->cells_full + l->threads + l->requests +
 				   l->aio + l->torn + l->missed;
-		to->trouble.not_followed += gs_accounting_rows_not_followed(a->rows);
+		to->trouble.not_followed += gs_rows_not_followed(a->rows);
 	}
 	to->trouble.claims_left_out += s.n_claims_left_out;
 	to->trouble.questions_failed =

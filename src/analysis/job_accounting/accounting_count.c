@@ -49,17 +49,16 @@ static void open_rows(struct gs_accounting *a)
 	/* What jobs of Slurm and pods start stays theirs; a unit's processes may have been given to
 	 * a job since they were started. */
 	const uint32_t closed = 1u << GS_JOB_SLURM | 1u << GS_JOB_POD;
-	struct gs_accounting_rows_options o = {
-		.probe = {.size = sizeof(o.probe),
-			  .no_call_times = !a->options.n_calls,
-			  .max_keys = KEYS_MAX,
-			  .max_cells = a->options.n_calls ? 0 : CELLS_MAX},
-		.n_jobs = a->n_places,
-		.find_rank = accounting_find_rank,
-		.add_ended = add_ended,
-		.find_job = find_job,
-		.find_first = a->options.kinds & ~closed,
-		.ctx = a};
+	struct gs_rows_options o = {.probe = {.size = sizeof(o.probe),
+					      .no_call_times = !a->options.n_calls,
+					      .max_keys = KEYS_MAX,
+					      .max_cells = a->options.n_calls ? 0 : CELLS_MAX},
+				    .n_jobs = a->n_places,
+				    .find_rank = accounting_find_rank,
+				    .add_ended = add_ended,
+				    .find_job = find_job,
+				    .find_first = a->options.kinds & ~closed,
+				    .ctx = a};
 	struct gs_err err = {{0}};
 	int r;
 
@@ -68,11 +67,11 @@ static void open_rows(struct gs_accounting *a)
 		snprintf(a->why, sizeof(a->why), "not asked for");
 		return;
 	}
-	r = gs_accounting_rows_open(&o, &a->rows, &err);
+	r = gs_rows_open(&o, &a->rows, &err);
 	/* Loading reads all types of the kernel. */
 	gs_shrink_heap();
 	snprintf(a->why, sizeof(a->why), "%s",
-		 r < 0 ? gs_err_text(&err, r) : gs_accounting_rows_missing(a->rows));
+		 r < 0 ? gs_err_text(&err, r) : gs_rows_missing(a->rows));
 }
 
 int accounting_begin_counting(struct gs_accounting *a)
@@ -119,8 +118,8 @@ static void raise_count(uint64_t *count, uint64_t now)
 
 static int count_calls(struct gs_accounting *a, uint32_t job)
 {
-	struct gs_accounting_calls now = {0};
-	int r = gs_accounting_rows_calls(a->rows, job, &now);
+	struct gs_rows_calls now = {0};
+	int r = gs_rows_add_calls(a->rows, job, &now);
 
 	for (size_t i = 0; r == 0 && i < now.n_rows; i++) {
 		struct accounting_call *sum = call_of(&a->job[job], now.row[i].id);
@@ -134,20 +133,24 @@ static int count_calls(struct gs_accounting *a, uint32_t job)
 		raise_count(&sum->errors, c->errors);
 		raise_count(&sum->total_ns, c->total_ns);
 	}
-	gs_accounting_calls_fini(&now);
+	gs_rows_calls_fini(&now);
 	return r;
 }
 
 static int count_job(struct gs_accounting *a, uint32_t job)
 {
 	struct accounting_job *j = &a->job[job];
-	uint64_t now_ns = gs_accounting_rows_read_ns(a->rows), first_ns = j->account.first_ns;
-	struct gs_accounting_rows_sum sum;
+	uint64_t now_ns = gs_rows_read_ns(a->rows), first_ns = j->account.first_ns;
+	uint64_t elapsed_ns = now_ns > first_ns ? now_ns - first_ns : 0;
+	struct gs_rows_sum sum;
 
-	gs_accounting_rows_sum(a->rows, job, now_ns > first_ns ? now_ns - first_ns : 0, &sum);
+	gs_rows_sum(a->rows, job, elapsed_ns, &sum);
+	gs_rows_recent(a->rows, job, elapsed_ns, &j->pace);
+	if (j->is_turn)
+		gs_rows_turn(a->rows, job);
 	gs_accounting_raise_work(&j->total.work, &sum.work);
 	j->account.pace = sum.pace;
-	j->account.known |= gs_job_families_of(gs_accounting_rows_families(a->rows));
+	j->account.known |= gs_job_families_of(gs_rows_families(a->rows));
 	j->account.n_processes = sum.n_alive;
 	j->any_pid = sum.any_pid;
 	return a->options.n_calls ? count_calls(a, job) : 0;
@@ -155,7 +158,7 @@ static int count_job(struct gs_accounting *a, uint32_t job)
 
 static int count_rows(struct gs_accounting *a, struct gs_err *err)
 {
-	int r = gs_accounting_rows_read(a->rows, err);
+	int r = gs_rows_read(a->rows, err);
 
 	for (uint32_t i = 0; r == 0 && i < a->n_places; i++) {
 		if (!a->job[i].used)
@@ -165,8 +168,8 @@ static int count_rows(struct gs_accounting *a, struct gs_err *err)
 			r = gs_accounting_ranks_count(&a->job[i].ranks, a->rows, i);
 	}
 	if (r == 0)
-		gs_accounting_rows_fold(a->rows);
-	gs_accounting_rows_rest(a->rows);
+		gs_rows_fold(a->rows);
+	gs_rows_rest(a->rows);
 	return r;
 }
 
@@ -201,9 +204,15 @@ static void count_host(struct gs_accounting *a)
 int accounting_count(struct gs_accounting *a, struct gs_err *err)
 {
 	/* What is not used is not touched: there is room for many. */
-	for (uint32_t i = 0; i < a->n_places; i++)
-		if (a->job[i].used)
-			a->job[i].account.n_processes = 0;
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		struct accounting_job *j = &a->job[i];
+
+		if (!j->used)
+			continue;
+		j->account.n_processes = 0;
+		j->is_turn = gs_accounting_window_is_due(&j->window, gs_clock_boot_ns(),
+							 a->options.window_ns);
+	}
 	if (!a->is_counting)
 		return 0;
 	if (a->rows)

@@ -39,7 +39,7 @@ void accounting_end_job(struct gs_accounting *a, struct accounting_job *j)
 	free(j->calls);
 	gs_accounting_ranks_fini(&j->ranks);
 	if (a->rows)
-		gs_accounting_rows_end_job(a->rows, (uint32_t)(j - a->job));
+		gs_rows_end_job(a->rows, (uint32_t)(j - a->job));
 	*j = (struct accounting_job){0};
 }
 
@@ -143,7 +143,9 @@ static void begin_job(struct accounting_job *j, const struct gs_job *job, uint64
 	for (int p = 0; p < GS_PRESSURE_COUNT; p++)
 		for (int all = 0; all < 2; all++)
 			j->account.pressure_ns[p][all] = j->pressure_last_ns[p][all] = -1;
-	j->total.time_ns = j->before.time_ns = j->base.time_ns = j->next_base.time_ns = now_ns;
+	j->anonymous_peak = j->cache_peak = j->reclaimable_peak = -1;
+	j->total = j->before = gs_accounting_mark_none(now_ns);
+	j->window.base = j->window.last = j->total;
 }
 
 static uint32_t job_index(struct gs_accounting *a, const struct gs_job *job, uint64_t now_ns)
@@ -159,11 +161,11 @@ static uint32_t job_index(struct gs_accounting *a, const struct gs_job *job, uin
 	j = free_place(a, job);
 	if (!j) {
 		count_left_out(a, job);
-		return GS_ACCOUNTING_NO_JOB;
+		return GS_ROWS_NO_JOB;
 	}
 	/* Where there never is a job, no probe costs anything. */
 	if (accounting_begin_counting(a) < 0)
-		return GS_ACCOUNTING_NO_JOB;
+		return GS_ROWS_NO_JOB;
 	begin_job(j, job, now_ns);
 	if (a->host)
 		gs_host_taskstats_reuse(a->host, (uint32_t)(j - a->job));
@@ -177,7 +179,7 @@ uint32_t accounting_job_of(struct gs_accounting *a, uint32_t pid, uint64_t now_n
 
 	if (!job || !(a->options.kinds >> job->kind & 1) ||
 	    gs_accounting_has_ended(a->proc_root, pid))
-		return GS_ACCOUNTING_NO_JOB;
+		return GS_ROWS_NO_JOB;
 	return job_index(a, job, now_ns);
 }
 
@@ -193,7 +195,7 @@ static int consider_process(void *ctx, uint32_t pid, bool ask)
 	struct gs_accounting *a = s->a;
 	uint64_t job;
 	bool has_job = gs_map_get(&a->job_of, pid, &job);
-	bool followed = has_job && (a->rows ? gs_accounting_rows_has(a->rows, pid)
+	bool followed = has_job && (a->rows ? gs_rows_has(a->rows, pid)
 					    : gs_host_taskstats_watches(a->host, pid));
 	int r;
 
@@ -205,7 +207,7 @@ static int consider_process(void *ctx, uint32_t pid, bool ask)
 	if (!ask)
 		return 0;
 	job = accounting_job_of(a, pid, s->now_ns);
-	if (job == GS_ACCOUNTING_NO_JOB)
+	if (job == GS_ROWS_NO_JOB)
 		return 0;
 	a->job[job].any_pid = pid;
 	r = gs_map_put(&s->job_of, pid, job);
@@ -213,11 +215,11 @@ static int consider_process(void *ctx, uint32_t pid, bool ask)
 		return r;
 	if (gs_accounting_is_holder(a->proc_root, pid)) {
 		if (a->rows)
-			gs_accounting_rows_follow_holder(a->rows, pid, (uint32_t)job);
+			gs_rows_follow_holder(a->rows, pid, (uint32_t)job);
 		return 0;
 	}
 	if (a->rows) {
-		gs_accounting_rows_follow(a->rows, pid, (uint32_t)job, GS_ACCOUNTING_NO_RANK);
+		gs_rows_follow(a->rows, pid, (uint32_t)job, GS_ROWS_NO_RANK);
 		return 0;
 	}
 	r = gs_host_taskstats_add(a->host, (uint32_t)job, pid, a->first_scan_done);
@@ -285,7 +287,7 @@ int accounting_scan(struct gs_accounting *a, uint64_t now_ns)
 	a->job_of = s.job_of;
 	a->scan_ns = now_ns;
 	if (a->rows)
-		gs_accounting_rows_flush(a->rows);
+		gs_rows_flush(a->rows);
 	if (!a->first_scan_done)
 		settle_questions(a);
 	refresh_jobs(a);

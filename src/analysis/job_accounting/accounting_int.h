@@ -5,17 +5,12 @@
 #include "analysis/job_accounting/accounting.h"
 #include "analysis/job_accounting/gpu_use.h"
 #include "analysis/job_accounting/ranks.h"
-#include "analysis/job_accounting/rows.h"
+#include "analysis/job_rows/rows.h"
 #include "analysis/job_accounting/scan.h"
+#include "analysis/job_accounting/window.h"
 #include "core/base/map.h"
 #include "sources/host/taskstats.h"
 #include "sources/identity/job.h"
-
-struct accounting_mark { /* the totals at a moment: what the last minutes brought is the difference */
-	uint64_t time_ns;
-	struct gs_taskstats work;
-	struct gs_accounting_gpu_use_sums gpu;
-};
 
 struct accounting_call {
 	uint32_t id; /* GS_TASKSTATS_CALL() */
@@ -29,14 +24,17 @@ struct accounting_job {
 	/* The last search that found a process of it: one that is counted, or one that only starts
 	 * others (a holder). No other job gets its place while the last whole search found it. */
 	uint64_t found_ns;
-	struct gs_job_account account;          /* all that can be reported; calls is not used */
-	struct accounting_mark total;           /* now */
-	struct accounting_mark before;          /* at the reading before */
-	struct accounting_mark base, next_base; /* of the window: see accounting.c */
-	struct gs_taskstats host_last;          /* without probes: what was read before */
-	uint32_t any_pid;                       /* one that lives; 0 none */
-	int64_t rss_bytes;                      /* of its processes; -1 not read */
-	struct accounting_call *calls;          /* owned */
+	struct gs_job_account account;    /* all that can be reported; calls is not used */
+	struct gs_accounting_mark total;  /* now */
+	struct gs_accounting_mark before; /* at the reading before */
+	struct gs_accounting_window window;
+	bool is_turn;                                         /* the window turns at this reading */
+	struct gs_job_pace pace;                              /* in the window; with probes */
+	int64_t anonymous_peak, cache_peak, reclaimable_peak; /* of its group; -1 unknown */
+	struct gs_taskstats host_last; /* without probes: what was read before */
+	uint32_t any_pid;              /* one that lives; 0 none */
+	int64_t rss_bytes;             /* of its processes; -1 not read */
+	struct accounting_call *calls; /* owned */
 	uint32_t n_calls, room_calls;
 	struct gs_accounting_ranks ranks;               /* owned */
 	int64_t pressure_last_ns[GS_PRESSURE_COUNT][2]; /* negative: not read yet */
@@ -49,8 +47,8 @@ struct gs_accounting {
 	struct gs_rules *own_rules; /* owned; NULL when rules were lent */
 	const struct gs_rules *rules;
 	struct gs_jobs *jobs;
-	struct gs_host_taskstats *host;  /* without probes */
-	struct gs_accounting_rows *rows; /* with them */
+	struct gs_host_taskstats *host; /* without probes */
+	struct gs_rows *rows;           /* with them */
 	char why[256];
 	int64_t machine_bytes;
 	bool first_scan_done;
@@ -76,7 +74,7 @@ struct gs_accounting {
 /* Whose are the processes of this machine: new ones are followed. */
 int accounting_scan(struct gs_accounting *a, uint64_t now_ns);
 
-/* The job of a process, made when it is new; GS_ACCOUNTING_NO_JOB. */
+/* The job of a process, made when it is new; GS_ROWS_NO_JOB. */
 uint32_t accounting_job_of(struct gs_accounting *a, uint32_t pid, uint64_t now_ns);
 
 /* A place is given back: its job was reported, and has ended. */

@@ -16,12 +16,12 @@ uint32_t accounting_find_rank(void *ctx, uint32_t job, uint32_t pid)
 	uint32_t rank;
 
 	if (!gs_jobs_lookup(a->jobs, pid, &task) || !gs_job_task_is_rank(&task))
-		return GS_ACCOUNTING_NO_RANK;
+		return GS_ROWS_NO_RANK;
 	rank = gs_accounting_ranks_find(&a->job[job].ranks, &task);
 	if (rank)
 		return rank;
 	a->trouble.ranks_left_out++;
-	return GS_ACCOUNTING_NEVER_RANK;
+	return GS_ROWS_NEVER_RANK;
 }
 
 void accounting_add_rank_gpus(struct gs_accounting *a, const struct gs_gpu_snapshot *g,
@@ -31,7 +31,7 @@ void accounting_add_rank_gpus(struct gs_accounting *a, const struct gs_gpu_snaps
 		uint32_t job, rank;
 
 		if (!g->process[i].ended &&
-		    gs_accounting_rows_rank_of(a->rows, g->process[i].pid, &job, &rank))
+		    gs_rows_rank_of(a->rows, g->process[i].pid, &job, &rank))
 			gs_accounting_rank_add_gpu(&a->job[job].ranks.rank[rank - 1],
 						   &g->process[i],
 						   now_ns - a->job[job].before.time_ns);

@@ -67,6 +67,8 @@ static struct accounting_member *member_of(struct gs_accounting_measure *m,
 					.reclaimable_peak = -1,
 					.start_ns = gs_clock_boot_ns()};
 	memset(&x->stall_first, 0xff, sizeof(x->stall_first)); /* -1: unknown */
+	x->stall_last = x->stall_first;
+	x->window.base = x->window.last = gs_accounting_mark_none(0);
 	return x;
 }
 
@@ -130,7 +132,7 @@ static bool take_process(struct gs_accounting_measure *m, uint32_t pid)
 	x = member_of(m, &job);
 	if (x && gs_accounting_is_holder("/proc", pid) && gs_map_put(&m->holders, pid, 0) == 0) {
 		if (m->rows)
-			gs_accounting_rows_follow_holder(m->rows, pid, (uint32_t)(x - m->member));
+			gs_rows_follow_holder(m->rows, pid, (uint32_t)(x - m->member));
 		x->any_pid = pid;
 		return false;
 	}
@@ -140,7 +142,7 @@ static bool take_process(struct gs_accounting_measure *m, uint32_t pid)
 	at = (uint32_t)(x - m->member);
 	rank = find_rank(m, at, pid);
 	if (m->rows) {
-		gs_accounting_rows_follow(m->rows, pid, at, rank);
+		gs_rows_follow(m->rows, pid, at, rank);
 	} else {
 		gs_accounting_measure_ranks_note(m->ranks, pid, at, rank);
 		(void)gs_map_put(&m->asked, pid, (uint64_t)at << 32 | 1);
@@ -194,12 +196,12 @@ static void scan_processes(struct gs_accounting_measure *m)
 						   consider_process, &s);
 		again = s.found && m->options->by == GS_ACCOUNTING_OF_PIDS;
 	}
-	from_ns = m->rows ? gs_accounting_rows_flush(m->rows) : 0;
+	from_ns = m->rows ? gs_rows_flush(m->rows) : 0;
 	for (size_t i = n_before; from_ns && i < m->n_members; i++)
 		m->member[i].start_ns = from_ns;
-	if (!m->first_scan_done && from_ns && gs_accounting_rows_read(m->rows, NULL) == 0)
+	if (!m->first_scan_done && from_ns && gs_rows_read(m->rows, NULL) == 0)
 		for (size_t i = n_before; i < m->n_members; i++) {
-			from_ns = gs_accounting_rows_since_ns(m->rows, (uint32_t)i);
+			from_ns = gs_rows_since_ns(m->rows, (uint32_t)i);
 			if (from_ns)
 				m->member[i].start_ns = from_ns;
 		}
@@ -372,7 +374,7 @@ void gs_accounting_measure_poll(struct gs_accounting_measure *m)
 	/* What was counted is of this moment: reading groups and GPUs may take long. */
 	m->last_ns = gs_clock_boot_ns();
 	if (m->rows)
-		gs_accounting_rows_poll(m->rows);
+		gs_rows_poll(m->rows);
 	if (m->launches)
 		gs_launches_poll(m->launches);
 	if (now_ns - m->group_ns >= GROUP_NS) {
@@ -428,7 +430,7 @@ size_t gs_accounting_measure_jobs(const struct gs_accounting_measure *m)
 /* Probes where they are permitted; procfs otherwise. */
 static void open_rows(struct gs_accounting_measure *m)
 {
-	const struct gs_accounting_rows_options o = {
+	const struct gs_rows_options o = {
 		.probe = {.size = sizeof(o.probe), .families = m->options->families},
 		.n_jobs = GS_HOST_TASKSTATS_GROUPS,
 		.find_rank = find_rank,
@@ -445,7 +447,7 @@ static void open_rows(struct gs_accounting_measure *m)
 		snprintf(m->why_no_rows, sizeof(m->why_no_rows), "every probe is off");
 		return;
 	}
-	r = gs_accounting_rows_open(&o, &m->rows, &err);
+	r = gs_rows_open(&o, &m->rows, &err);
 	if (r < 0)
 		snprintf(m->why_no_rows, sizeof(m->why_no_rows), "%s", gs_err_text(&err, r));
 }
@@ -462,11 +464,10 @@ static void follow_launcher(struct gs_accounting_measure *m)
 	snprintf(job.id, sizeof(job.id), "%s", m->options->ids[0]);
 	x = member_of(m, &job);
 	if (m->rows && gs_map_put(&m->holders, m->options->parent_pid, 0) == 0)
-		gs_accounting_rows_follow_holder(m->rows, m->options->parent_pid,
-						 (uint32_t)(x - m->member));
+		gs_rows_follow_holder(m->rows, m->options->parent_pid, (uint32_t)(x - m->member));
 	x->any_pid = m->options->parent_pid;
 	if (m->rows)
-		gs_accounting_rows_flush(m->rows);
+		gs_rows_flush(m->rows);
 }
 
 int gs_accounting_measure_open(const struct gs_accounting_measure_options *options,
@@ -525,7 +526,7 @@ void gs_accounting_measure_close(struct gs_accounting_measure **ref)
 	gs_host_taskstats_close(&m->work);
 	accounting_who_close(&m->who);
 	accounting_gpu_reader_close(&m->gpu);
-	gs_accounting_rows_close(&m->rows);
+	gs_rows_close(&m->rows);
 	gs_launches_close(&m->launches);
 	gs_accounting_measure_ranks_free(&m->ranks);
 	free(m);

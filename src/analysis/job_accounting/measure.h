@@ -70,4 +70,10 @@ int gs_accounting_measure_report(struct gs_accounting_measure *measure,
 				 const struct gs_rules *rules,
 				 struct gs_job_report_session *ret_session);
 
+/* The same of what the jobs do now: figures and verdicts are of the last half to whole window, when
+ * this is called twice a window at least. Memory, ranks and all else are since the beginning. */
+int gs_accounting_measure_recent(struct gs_accounting_measure *measure,
+				 const struct gs_rules *rules, uint64_t window_ns,
+				 struct gs_job_report_session *ret_session);
+
 #endif

@@ -7,8 +7,9 @@
 #include "analysis/job_accounting/measure_gpu.h"
 #include "analysis/job_accounting/measure_ranks.h"
 #include "analysis/job_accounting/measure_who.h"
-#include "analysis/job_accounting/rows.h"
+#include "analysis/job_rows/rows.h"
 #include "analysis/job_accounting/scan.h"
+#include "analysis/job_accounting/window.h"
 #include "core/base/map.h"
 #include "sources/host/pressure.h"
 #include "sources/host/taskstats.h"
@@ -25,6 +26,7 @@ struct accounting_member { /* a job that is watched */
 	char *groups;     /* owned; its /proc/PID/cgroup, for when it is gone; NULL: none */
 	int64_t cgroup_peak, anonymous_peak, cache_peak, reclaimable_peak; /* -1 unknown */
 	struct gs_accounting_gpu_use gpu;
+	struct gs_accounting_window window;
 	uint64_t start_ns, last_alive_ns; /* boot clock */
 };
 
@@ -35,7 +37,7 @@ struct gs_accounting_measure {
 	struct accounting_gpu_reader *gpu;
 	struct gs_launches *launches; /* of CUDA and MPI; NULL: not wanted */
 	struct gs_accounting_measure_ranks *ranks;
-	struct gs_accounting_rows *rows; /* NULL: no probes, why_no_rows has the reason */
+	struct gs_rows *rows; /* NULL: no probes, why_no_rows has the reason */
 	char why_no_rows[256];
 	char slurm_version[32]; /* at the end */
 	struct accounting_member member[GS_HOST_TASKSTATS_GROUPS];

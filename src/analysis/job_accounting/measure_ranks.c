@@ -64,12 +64,12 @@ uint32_t gs_accounting_measure_ranks_find(struct gs_accounting_measure_ranks *r,
 	uint32_t rank;
 
 	if (!gs_job_task_is_rank(task))
-		return GS_ACCOUNTING_NO_RANK;
+		return GS_ROWS_NO_RANK;
 	rank = gs_accounting_ranks_find(&r->of[job], task);
 	if (rank)
 		return rank;
 	r->n_left_out++;
-	return GS_ACCOUNTING_NEVER_RANK;
+	return GS_ROWS_NEVER_RANK;
 }
 
 void gs_accounting_measure_ranks_note(struct gs_accounting_measure_ranks *r, uint32_t pid,
@@ -77,7 +77,7 @@ void gs_accounting_measure_ranks_note(struct gs_accounting_measure_ranks *r, uin
 {
 	uint64_t id = (uint64_t)job << 32 | rank, before;
 
-	if (rank == GS_ACCOUNTING_NO_RANK || rank == GS_ACCOUNTING_NEVER_RANK)
+	if (rank == GS_ROWS_NO_RANK || rank == GS_ROWS_NEVER_RANK)
 		return;
 	if (gs_map_get(&r->id_of, pid, &before)) {
 		if (before == id)
@@ -148,22 +148,21 @@ static void look_at(struct gs_accounting_measure_ranks *r, const struct gs_host_
 	}
 }
 
-static bool find_id(const struct gs_accounting_measure_ranks *r,
-		    const struct gs_accounting_rows *rows, uint32_t pid, uint64_t *ret_id)
+static bool find_id(const struct gs_accounting_measure_ranks *r, const struct gs_rows *rows,
+		    uint32_t pid, uint64_t *ret_id)
 {
 	uint32_t job, rank;
 
 	if (!rows)
 		return gs_map_get(&r->id_of, pid, ret_id);
-	if (!gs_accounting_rows_rank_of(rows, pid, &job, &rank))
+	if (!gs_rows_rank_of(rows, pid, &job, &rank))
 		return false;
 	*ret_id = (uint64_t)job << 32 | rank;
 	return true;
 }
 
 void gs_accounting_measure_ranks_look(struct gs_accounting_measure_ranks *r,
-				      const struct gs_gpu_snapshot *g,
-				      const struct gs_accounting_rows *rows,
+				      const struct gs_gpu_snapshot *g, const struct gs_rows *rows,
 				      const struct gs_host_taskstats *host, uint64_t now_ns)
 {
 	uint64_t id;
@@ -180,8 +179,7 @@ void gs_accounting_measure_ranks_look(struct gs_accounting_measure_ranks *r,
 }
 
 int gs_accounting_measure_ranks_report(struct gs_accounting_measure_ranks *r, uint32_t job,
-				       const struct gs_accounting_rows *rows,
-				       struct gs_job_report *report)
+				       const struct gs_rows *rows, struct gs_job_report *report)
 {
 	struct gs_accounting_ranks *of = &r->of[job];
 	int e = rows ? gs_accounting_ranks_count(of, rows, job) : 0;

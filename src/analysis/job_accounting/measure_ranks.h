@@ -2,7 +2,7 @@
 #ifndef GS_ANALYSIS_JOB_ACCOUNTING_MEASURE_RANKS_H
 #define GS_ANALYSIS_JOB_ACCOUNTING_MEASURE_RANKS_H
 
-#include "analysis/job_accounting/rows.h"
+#include "analysis/job_rows/rows.h"
 #include "sources/host/taskstats.h"
 #include "analysis/job_report/report.h"
 #include "model/node/gpu.h"
@@ -32,13 +32,12 @@ uint64_t gs_accounting_measure_ranks_left_out(const struct gs_accounting_measure
  * host one is NULL. */
 void gs_accounting_measure_ranks_look(struct gs_accounting_measure_ranks *ranks,
 				      const struct gs_gpu_snapshot *gpus,
-				      const struct gs_accounting_rows *rows,
+				      const struct gs_rows *rows,
 				      const struct gs_host_taskstats *host, uint64_t now_ns);
 
 /* The ranks of the job's largest step into its report, with their imbalance. rows: what was read
  * last, or NULL. 0 or -ENOMEM. */
 int gs_accounting_measure_ranks_report(struct gs_accounting_measure_ranks *ranks, uint32_t job,
-				       const struct gs_accounting_rows *rows,
-				       struct gs_job_report *report);
+				       const struct gs_rows *rows, struct gs_job_report *report);
 
 #endif

@@ -25,30 +25,30 @@ uint32_t accounting_wanted_families(const struct gs_accounting_measure_options *
 	       (uint32_t)o->mpi << GS_JOB_KNOWS_MPI;
 }
 
-static void use_of_quota(const struct accounting_member *x, struct gs_job_usage *u)
+/* Where the processes are no group of their own, others of it may have been killed for memory. */
+static struct gs_host_cgroup group_of(const struct accounting_member *x)
 {
-	const struct gs_host_cgroup *a = &x->first, *b = &x->last;
+	struct gs_host_cgroup group = x->last;
 
-	if (!x->is_limited || a->periods < 0 || b->periods <= a->periods)
-		return;
-	u->quota_periods = (uint64_t)(b->periods - a->periods);
-	if (a->throttled_periods >= 0 && b->throttled_periods > a->throttled_periods)
-		u->throttled_periods = (uint64_t)(b->throttled_periods - a->throttled_periods);
-	if (a->throttled_ns >= 0 && b->throttled_ns > a->throttled_ns)
-		u->throttled_ns = (uint64_t)(b->throttled_ns - a->throttled_ns);
+	if (!x->is_limited)
+		group.periods = -1;
+	if (!x->has_cgroup)
+		group.oom_kills = -1;
+	return group;
 }
 
-/* What part of the time between two readings some task was stalled. */
-static void stalled_shares(const struct gs_host_stalls *first, const struct gs_host_stalls *last,
-			   uint64_t elapsed_ns, double ratio[GS_STALL_COUNT])
+static struct gs_accounting_mark mark_of(const struct accounting_member *x,
+					 const struct gs_job_usage *u, uint64_t now_ns)
 {
-	for (unsigned i = 0; i < GS_STALL_COUNT; i++) {
-		int64_t a = first->total_us[i], b = last->total_us[i];
-
-		ratio[i] = elapsed_ns && a >= 0 && b >= a
-				   ? fmin(1, (double)(b - a) * 1000 / (double)elapsed_ns)
-				   : NAN;
-	}
+	return (struct gs_accounting_mark){
+		.time_ns = now_ns,
+		.work = u->work,
+		.gpu = x->gpu.sums,
+		.group = group_of(x),
+		.stalls = x->stall_last,
+		.launches = u->launches,
+		.nccl_ns = u->nccl_ratio * (double)u->elapsed_ns,
+	};
 }
 
 static double cores_of(const struct accounting_member *x, const struct gs_host_taskstats_total *t)
@@ -79,8 +79,6 @@ static void use_of_memory(const struct accounting_member *x,
 		u->memory_peak_bytes = x->last.memory_peak_bytes;
 	else if (x->cgroup_peak > 0)
 		u->memory_peak_bytes = x->cgroup_peak;
-	if (x->first.oom_kills >= 0 && x->last.oom_kills > x->first.oom_kills)
-		u->work.oom_kills = (uint64_t)(x->last.oom_kills - x->first.oom_kills);
 }
 
 static int by_time(const void *a, const void *b)
@@ -93,8 +91,8 @@ static int by_time(const void *a, const void *b)
 static int report_calls(const struct gs_accounting_measure *m, uint32_t job,
 			struct gs_job_report *report)
 {
-	struct gs_accounting_calls calls = {0};
-	int r = gs_accounting_rows_calls(m->rows, job, &calls);
+	struct gs_rows_calls calls = {0};
+	int r = gs_rows_add_calls(m->rows, job, &calls);
 
 	report->calls = r == 0 ? calloc(calls.n_rows + 1, sizeof(*report->calls)) : NULL;
 	for (size_t i = 0; report->calls && i < calls.n_rows; i++) {
@@ -109,7 +107,7 @@ static int report_calls(const struct gs_accounting_measure *m, uint32_t job,
 		to->timed = c->timed;
 		memcpy(to->hist, c->hist, sizeof(to->hist));
 	}
-	gs_accounting_calls_fini(&calls);
+	gs_rows_calls_fini(&calls);
 	if (!report->calls)
 		return -ENOMEM;
 	qsort(report->calls, report->n_calls, sizeof(*report->calls), by_time);
@@ -121,17 +119,17 @@ static void report_rows(const struct gs_accounting_measure *m, uint32_t job,
 			struct gs_job_report *report)
 {
 	struct gs_job_usage *u = &report->usage;
-	struct gs_accounting_rows_sum sum;
+	struct gs_rows_sum sum;
 
-	gs_accounting_rows_sum(m->rows, job, u->elapsed_ns, &sum);
+	gs_rows_sum(m->rows, job, u->elapsed_ns, &sum);
 	u->work = sum.work;
 	u->pace = sum.pace;
 	u->io_rows = true;
-	u->sched_rows = gs_accounting_rows_families(m->rows) & GS_TASKSTATS_SCHED;
-	u->known |= gs_job_families_of(gs_accounting_rows_families(m->rows));
+	u->sched_rows = gs_rows_families(m->rows) & GS_TASKSTATS_SCHED;
+	u->known |= gs_job_families_of(gs_rows_families(m->rows));
 	report->n_processes_seen = sum.n_processes;
 	if (report_calls(m, job, report) < 0 ||
-	    gs_accounting_rows_tables(m->rows, job, &report->tables) < 0)
+	    gs_rows_add_tables(m->rows, job, &report->tables) < 0)
 		gs_log(GS_LOG_INFO, GS_LOG_JOBS, "no memory for the calls and tables of a job");
 	gs_job_tables_sort(&report->tables);
 }
@@ -152,12 +150,36 @@ static uint64_t elapsed_of(const struct gs_accounting_measure *m, const struct a
 	return end_ns > from_ns ? end_ns - from_ns : 0;
 }
 
+/* What it used in the last window instead of since the beginning, and the next mark when it is due. */
+static void take_window(struct gs_accounting_measure *m, size_t i, uint64_t window_ns,
+			struct gs_job_usage *u)
+{
+	struct accounting_member *x = &m->member[i];
+	struct gs_accounting_mark now = mark_of(x, u, m->last_ns);
+	bool is_turn;
+
+	if (!x->window.base.time_ns)
+		x->window.base.time_ns = x->start_ns;
+	if (!x->window.last.time_ns)
+		x->window.last.time_ns = x->start_ns;
+	is_turn = gs_accounting_window_is_due(&x->window, m->last_ns, window_ns);
+	if (m->rows)
+		gs_rows_recent(m->rows, (uint32_t)i, u->elapsed_ns, &u->pace);
+	u->lead = (struct gs_taskstats_lead){0};
+	gs_accounting_window_usage(&x->window, &now, u);
+	if (is_turn && m->rows)
+		gs_rows_turn(m->rows, (uint32_t)i);
+	if (is_turn)
+		gs_accounting_window_turn(&x->window, &now);
+}
+
 static void report_one(struct gs_accounting_measure *m, size_t i, const struct gs_rules *rules,
-		       struct gs_job_report *ret)
+		       uint64_t window_ns, struct gs_job_report *ret)
 {
 	struct accounting_member *x = &m->member[i];
 	struct gs_job_usage *u = &ret->usage;
 	struct gs_host_taskstats_total t;
+	struct gs_host_cgroup group;
 	uint64_t now_s = gs_clock_wall_ns() / 1000000000;
 	struct sysinfo machine;
 	uint32_t pids[8192];
@@ -176,11 +198,13 @@ static void report_one(struct gs_accounting_measure *m, size_t i, const struct g
 		u->known = gs_host_taskstats_families(t.known);
 	u->known = (u->known | 1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_PRESSURE) &
 		   accounting_wanted_families(m->options);
-	stalled_shares(&x->stall_first, &x->stall_last, x->stall_ns, u->pressure_ratio);
+	gs_accounting_stalled_shares(&x->stall_first, &x->stall_last, x->stall_ns,
+				     u->pressure_ratio);
 	u->machine_bytes =
 		sysinfo(&machine) == 0 ? (int64_t)machine.totalram * machine.mem_unit : -1;
 	use_of_memory(x, &t, u);
-	use_of_quota(x, u);
+	group = group_of(x);
+	gs_accounting_use_of_group(&x->first, &group, u);
 	gs_accounting_gpu_use_usage(&x->gpu, u);
 	u->launches = u->nccl_ratio = NAN;
 	if (m->launches)
@@ -199,6 +223,8 @@ static void report_one(struct gs_accounting_measure *m, size_t i, const struct g
 		memcpy(ret->pids, pids, ret->n_pids * sizeof(*pids));
 	else
 		ret->n_pids = 0;
+	if (window_ns)
+		take_window(m, i, window_ns, u);
 	gs_job_report_figures_of(u, &ret->figures);
 	gs_verdict_of(rules, &ret->figures, &ret->verdict);
 }
@@ -295,8 +321,9 @@ static void put_stalls(const struct gs_accounting_measure *m, struct gs_job_repo
 	struct gs_host_stalls now;
 
 	gs_host_stalls_read("/proc/pressure", &now);
-	stalled_shares(&m->stall_first, &now, gs_clock_boot_ns() - m->start_ns, s->pressure_ratio);
-	s->open_bytes = m->rows ? gs_accounting_rows_open_bytes(m->rows) : 0;
+	gs_accounting_stalled_shares(&m->stall_first, &now, gs_clock_boot_ns() - m->start_ns,
+				     s->pressure_ratio);
+	s->open_bytes = m->rows ? gs_rows_open_bytes(m->rows) : 0;
 }
 
 static void add_loss(struct gs_job_report_session *s, const char *text)
@@ -313,16 +340,16 @@ static void put_losses(const struct gs_accounting_measure *m, struct gs_job_repo
 	unsigned unknown = 0;
 
 	if (m->rows)
-		gs_accounting_rows_losses(m->rows, text, sizeof(text));
+		gs_rows_losses(m->rows, text, sizeof(text));
 	add_loss(s, text);
 	text[0] = '\0';
 	if (m->launches)
 		gs_launches_losses(m->launches, text, sizeof(text));
 	add_loss(s, text);
 	text[0] = '\0';
-	if (m->rows && gs_accounting_rows_missing(m->rows)[0])
+	if (m->rows && gs_rows_missing(m->rows)[0])
 		snprintf(text, sizeof(text), "this kernel does not count: %s",
-			 gs_accounting_rows_missing(m->rows));
+			 gs_rows_missing(m->rows));
 	add_loss(s, text);
 	text[0] = '\0';
 	if (m->n_jobs_full)
@@ -342,16 +369,16 @@ static void put_losses(const struct gs_accounting_measure *m, struct gs_job_repo
 	add_loss(s, text);
 }
 
-int gs_accounting_measure_report(struct gs_accounting_measure *m, const struct gs_rules *rules,
-				 struct gs_job_report_session *s)
+static int report_all(struct gs_accounting_measure *m, const struct gs_rules *rules,
+		      uint64_t window_ns, struct gs_job_report_session *s)
 {
-	int r = m->rows ? gs_accounting_rows_read(m->rows, NULL) : 0;
+	int r = m->rows ? gs_rows_read(m->rows, NULL) : 0;
 
 	if (r < 0)
 		return r;
 	/* What the kernel has counted is of this moment, however long reading it took. */
 	if (m->rows) {
-		m->last_ns = gs_accounting_rows_read_ns(m->rows);
+		m->last_ns = gs_rows_read_ns(m->rows);
 		/* Those of the last poll are up to a second old. */
 		accounting_measure_read_cgroups(m);
 	}
@@ -375,9 +402,21 @@ int gs_accounting_measure_report(struct gs_accounting_measure *m, const struct g
 		gs_host_taskstats_total(m->work, (uint32_t)i, &t);
 		s->failed_reads += t.failed_reads;
 		s->slurm |= m->member[i].job.kind == GS_JOB_SLURM;
-		report_one(m, i, rules, &s->jobs[s->n_jobs++]);
+		report_one(m, i, rules, window_ns, &s->jobs[s->n_jobs++]);
 	}
 	memcpy(s->slurm_version, m->slurm_version, sizeof(s->slurm_version));
 	put_losses(m, s);
 	return 0;
+}
+
+int gs_accounting_measure_report(struct gs_accounting_measure *m, const struct gs_rules *rules,
+				 struct gs_job_report_session *s)
+{
+	return report_all(m, rules, 0, s);
+}
+
+int gs_accounting_measure_recent(struct gs_accounting_measure *m, const struct gs_rules *rules,
+				 uint64_t window_ns, struct gs_job_report_session *s)
+{
+	return report_all(m, rules, window_ns, s);
 }

@@ -98,7 +98,7 @@ void gs_accounting_raise_work(struct gs_taskstats *work, const struct gs_tasksta
 			to[i] = from[i];
 }
 
-int gs_accounting_ranks_count(struct gs_accounting_ranks *r, const struct gs_accounting_rows *rows,
+int gs_accounting_ranks_count(struct gs_accounting_ranks *r, const struct gs_rows *rows,
 			      uint32_t job)
 {
 	GS_FREE struct gs_accounting_rank_ended *now = NULL;
@@ -109,7 +109,7 @@ int gs_accounting_ranks_count(struct gs_accounting_ranks *r, const struct gs_acc
 	if (!now)
 		return -ENOMEM;
 	memcpy(now, r->ended, r->n_ranks * sizeof(*now));
-	gs_accounting_rows_visit_ranks(rows, job, add_process, now);
+	gs_rows_visit_ranks(rows, job, add_process, now);
 	for (uint32_t i = 0; i < r->n_ranks; i++) {
 		gs_accounting_raise_work(&r->rank[i].work, &now[i].work);
 		if (now[i].n_processes > r->rank[i].n_processes)

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analysis/job_accounting/rows.h"
+#include "analysis/job_rows/rows.h"
 #include "analysis/job_report/report.h"
 #include "core/base/map.h"
 #include "model/node/gpu.h"
@@ -45,8 +45,8 @@ void gs_accounting_ranks_add_ended(struct gs_accounting_ranks *ranks, uint32_t r
 
 /* The ranks' work and processes as of the last reading of the job's rows; what was counted once
  * stays. 0 or -ENOMEM. */
-int gs_accounting_ranks_count(struct gs_accounting_ranks *ranks,
-			      const struct gs_accounting_rows *rows, uint32_t job);
+int gs_accounting_ranks_count(struct gs_accounting_ranks *ranks, const struct gs_rows *rows,
+			      uint32_t job);
 
 /* Each counter that is larger now. */
 void gs_accounting_raise_work(struct gs_taskstats *work, const struct gs_taskstats *now);

@@ -611,6 +611,9 @@ static int check_conf(const void *whole, const struct gs_conf_where *where, stru
 	r = gs_push_conf_check(c->push, where, err);
 	if (r < 0)
 		return r;
+	if (c->alerts.window_ns)
+		return gs_conf_refuse(where, "alerts.window", err,
+				      "window is of gpuscope job; the agent's is jobs.window");
 	return gs_alert_conf_check(&c->alerts, where, err);
 }
 

@@ -230,7 +230,7 @@ static int look_for_alerts(struct gs_accounting_measure *m, const struct gs_rule
 			   struct job_alert *alert, uint64_t now_ns)
 {
 	struct gs_job_report_session session;
-	int r = gs_accounting_measure_report(m, rules, &session);
+	int r = gs_accounting_measure_recent(m, rules, job_alert_window_ns(alert), &session);
 
 	if (r < 0)
 		return r;

@@ -11,13 +11,15 @@
 #include "commands/common/cli.h"
 #include "output/notify/notify.h"
 
-#define CLOSE_NS 10000000000ull
+#define CLOSE_NS  10000000000ull
+#define WINDOW_NS 60000000000ull
 
 struct job_alert {
 	struct gs_alerts *alerts;
 	struct gs_notify *notify;
 	char host[65];
 	uint64_t interval_ns, next_ns;
+	uint64_t window_ns, look_ns; /* its marks are made when the reports are looked at */
 };
 
 static void pass_on(void *ctx, const struct gs_alert_message *m)
@@ -57,6 +59,7 @@ int job_alert_open(const char *path, struct job_alert **ret, struct gs_err *err)
 			gs_cli_say("%s: no matter of alerts, not read: %s", path, foreign);
 		(void)gethostname(a->host, sizeof(a->host) - 1);
 		a->interval_ns = conf->interval_ns;
+		a->window_ns = conf->window_ns ? conf->window_ns : WINDOW_NS;
 		r = open_parts(a, conf, path, err);
 	}
 	if (r == 0 && (!conf->enabled || !gs_alerts_wants(a->alerts, GS_ALERT_JOB))) {
@@ -72,13 +75,22 @@ int job_alert_open(const char *path, struct job_alert **ret, struct gs_err *err)
 
 uint64_t job_alert_next(const struct job_alert *a)
 {
-	return a ? a->next_ns : UINT64_MAX;
+	return a ? a->look_ns : UINT64_MAX;
+}
+
+uint64_t job_alert_window_ns(const struct job_alert *a)
+{
+	return a->window_ns;
 }
 
 void job_alert_poll(struct job_alert *a, const struct gs_job_report_session *s, uint64_t now_ns)
 {
 	int64_t wall_ns = (int64_t)gs_clock_wall_ns();
 
+	a->look_ns =
+		now_ns + (a->interval_ns < a->window_ns / 2 ? a->interval_ns : a->window_ns / 2);
+	if (now_ns < a->next_ns)
+		return;
 	a->next_ns = now_ns + a->interval_ns;
 	for (size_t i = 0; i < s->n_jobs; i++) {
 		struct gs_alert_subject subject;

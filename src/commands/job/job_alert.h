@@ -13,8 +13,12 @@ struct job_alert;
  * rule about jobs, which is reported. */
 int job_alert_open(const char *path, struct job_alert **ret, struct gs_err *err);
 
-/* When to look again, monotonic; UINT64_MAX without rules. */
+/* When to look again, monotonic; UINT64_MAX without rules. That is twice a window at least. */
 uint64_t job_alert_next(const struct job_alert *alert);
+
+/* What the reports that are looked at are of: gs_accounting_measure_recent(). */
+uint64_t job_alert_window_ns(const struct job_alert *alert);
+
 void job_alert_poll(struct job_alert *alert, const struct gs_job_report_session *session,
 		    uint64_t now_ns);
 

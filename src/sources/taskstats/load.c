@@ -155,7 +155,7 @@ static unsigned count_stripes(void)
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 	unsigned n = 1;
 
-	while (n < 8 && n < cpus)
+	while (n < GS_TASKSTATS_GROUPS - 1 && n < cpus)
 		n *= 2;
 	return n;
 }

@@ -166,26 +166,37 @@ static void add_slot(struct gs_taskstats_row *row, struct gs_taskstats_slot *s)
 	gs_taskstats_add(&row->work, &s->work);
 }
 
-/* The group of threads that was at work for the largest share of its time, of those of a process so
- * far. Groups come after the leader; one that lived for less than it is compared by its time. */
-static void take_lead(struct gs_taskstats_lead *lead, double *share,
-		      const struct gs_taskstats_slot *s)
+static void add_group(struct gs_taskstats_row *row, const struct gs_taskstats_slot *s)
 {
 	const __u64 *t = s->work.time_ns;
-	uint64_t worked_ns = t[GS_TIME_CPU] + t[GS_TIME_DISK] + t[GS_TIME_GPU];
-	uint64_t wall_ns = gs_taskstats_wall_ns(&s->work), lived_ns = wall_ns;
 
-	if (s->key.stripe == 0)
-		lead->lived_ns = lived_ns;
-	else if (lived_ns < lead->lived_ns)
-		lived_ns = lead->lived_ns;
-	if (!lived_ns || (double)worked_ns / (double)lived_ns <= *share)
-		return;
-	*share = (double)worked_ns / (double)lived_ns;
-	lead->busy_ns = worked_ns + t[GS_TIME_RUNQUEUE];
-	lead->lock_ns = t[GS_TIME_LOCK] - s->work.idle_ns;
-	lead->wire_ns = t[GS_TIME_NETWORK];
-	lead->wall_ns = wall_ns;
+	if (s->key.stripe < GS_TASKSTATS_GROUPS)
+		row->group[s->key.stripe] = (struct gs_taskstats_group){
+			.worked_ns = t[GS_TIME_CPU] + t[GS_TIME_DISK] + t[GS_TIME_GPU],
+			.queue_ns = t[GS_TIME_RUNQUEUE],
+			.lock_ns = t[GS_TIME_LOCK] - s->work.idle_ns,
+			.wire_ns = t[GS_TIME_NETWORK],
+			.wall_ns = gs_taskstats_wall_ns(&s->work)};
+}
+
+void gs_taskstats_lead_of(const struct gs_taskstats_group group[GS_TASKSTATS_GROUPS],
+			  struct gs_taskstats_lead *ret)
+{
+	double most = 0;
+
+	*ret = (struct gs_taskstats_lead){.lived_ns = group[0].wall_ns};
+	for (size_t i = 0; i < GS_TASKSTATS_GROUPS; i++) {
+		const struct gs_taskstats_group *g = &group[i];
+		uint64_t lived_ns = g->wall_ns > ret->lived_ns ? g->wall_ns : ret->lived_ns;
+
+		if (!lived_ns || (double)g->worked_ns / (double)lived_ns <= most)
+			continue;
+		most = (double)g->worked_ns / (double)lived_ns;
+		ret->busy_ns = g->worked_ns + g->queue_ns;
+		ret->lock_ns = g->lock_ns;
+		ret->wire_ns = g->wire_ns;
+		ret->wall_ns = g->wall_ns;
+	}
 }
 
 static int by_key(const void *a, const void *b, void *ctx)
@@ -228,7 +239,6 @@ static int read_rows(struct gs_taskstats_probe *p, struct gs_taskstats_snapshot 
 {
 	size_t n;
 	GS_FREE uint32_t *slots = sorted_slots(p, &n);
-	double lead_share = 0;
 
 	if (!slots)
 		return -ENOMEM;
@@ -239,17 +249,17 @@ static int read_rows(struct gs_taskstats_probe *p, struct gs_taskstats_snapshot 
 		const struct gs_taskstats_slot *at = taskstats_slot(p, slots[i]);
 		struct gs_taskstats_slot copy;
 
-		if (i == 0 || !same_key(at, taskstats_slot(p, slots[i - 1]))) {
+		if (i == 0 || !same_key(at, taskstats_slot(p, slots[i - 1])))
 			s->n_rows++;
-			lead_share = 0;
-		}
 		if (!copy_slot(at, &copy))
 			p->torn++;
 		times_at(&copy, s->mono_ns);
 		add_slot(&s->rows[s->n_rows - 1], &copy);
-		take_lead(&s->rows[s->n_rows - 1].lead, &lead_share, &copy);
+		add_group(&s->rows[s->n_rows - 1], &copy);
 		row_of[slots[i]] = (uint32_t)s->n_rows;
 	}
+	for (size_t i = 0; i < s->n_rows; i++)
+		gs_taskstats_lead_of(s->rows[i].group, &s->rows[i].lead);
 	return 0;
 }
 

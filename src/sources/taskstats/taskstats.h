@@ -59,6 +59,20 @@ int gs_taskstats_probe_follow_cgroup(struct gs_taskstats_probe *probe, uint64_t 
 /* Families that this kernel lacks a tracepoint for come as a line each, NULL after the last. */
 const char *gs_taskstats_probe_missing(const struct gs_taskstats_probe *probe, size_t i);
 
+/* Some threads of a process: its leader alone, or some of the others together. What they did. */
+struct gs_taskstats_group {
+	uint64_t worked_ns, queue_ns; /* on CPU, for disks, for a GPU; waiting for a processor */
+	uint64_t lock_ns, wire_ns;    /* waiting for locks, less idle_ns; for the network */
+	uint64_t wall_ns;             /* in all */
+};
+
+#define GS_TASKSTATS_GROUPS 9 /* the leader's, and those of struct gs_taskstats_config's mask */
+
+/* The group that was at work for the largest share of its time; one that lived for less than the
+ * leader, which is the first, is compared by the leader's time. Of several the first. */
+void gs_taskstats_lead_of(const struct gs_taskstats_group group[GS_TASKSTATS_GROUPS],
+			  struct gs_taskstats_lead *ret_lead);
+
 struct gs_taskstats_row { /* a process or a cgroup */
 	uint64_t id;      /* pid, or the cgroup's id */
 	uint64_t
@@ -69,7 +83,8 @@ struct gs_taskstats_row { /* a process or a cgroup */
 	uint32_t n_threads; /* alive */
 	struct gs_taskstats work;
 	struct gs_taskstats_lead lead;
-	struct gs_taskstats_call_row *calls; /* by time, largest first */
+	struct gs_taskstats_group group[GS_TASKSTATS_GROUPS]; /* they sum to work */
+	struct gs_taskstats_call_row *calls;                  /* by time, largest first */
 	size_t n_calls;
 	struct gs_taskstats_disk_row *disks;
 	size_t n_disks;
