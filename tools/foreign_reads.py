@@ -15,7 +15,7 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-SCOPE = ("sources/elf", "sources/unwind", "sources/attach_plan", "sources/sideband", "sources/uprobe", "sources/x86", "pipeline/ingest")
+SCOPE = ("sources/elf", "sources/cubin", "sources/unwind", "sources/attach_plan", "sources/sideband", "sources/uprobe", "sources/x86", "pipeline/ingest")
 CALLS = re.compile(r"(?<![\w.>])(open|openat|openat2|fopen|fdopen|creat|read|pread|preadv|readv|mmap|fread)\s*\(")
 ASKS = re.compile(r"\bgs_guard_(stopped|step)\b")
 LINES = re.compile(r"(?<![\w.>])(fgets|getline|getdelim|fscanf|readdir)\s*\(")
