@@ -640,7 +640,7 @@ void gs_report_summary_nothing(struct gs_page *page, const struct gs_summary *s,
 			"the probes were in place; what they called until then is not known.");
 	else if (n_probes)
 		snprintf(text, sizeof(text),
-			 "No CUDA or NCCL call was made: %" PRIu64 " probe%s in %zu file%s, and "
+			 "No CUDA or NCCL call was seen: %" PRIu64 " probe%s in %zu file%s, and "
 			 "none of these functions was called.",
 			 n_probes, plural_ending(n_probes), s->n_attached,
 			 plural_ending(s->n_attached));
