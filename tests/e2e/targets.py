@@ -6,6 +6,7 @@ import os
 import re
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -315,6 +316,19 @@ def twice(t):
     lines = app.result()
     t.counts(first.finish(), lines, what='first')
     t.counts(second.finish(), lines, what='second')
+
+
+@case('150 programs that start while the tracer has no processor: their mappings are not missed')
+def burst(t):
+    live = t.start_trace('-a')
+    live.wait_err('attach mode: ')
+    cpu = min(os.sched_getaffinity(0))
+    live.proc.send_signal(signal.SIGSTOP)
+    subprocess.run(['taskset', '-c', str(cpu), 'sh', '-c', 'for i in $(seq 150); do /bin/true; done'], check=True)
+    live.proc.send_signal(signal.SIGCONT)
+    run = interrupt(live)
+    lost = [cause for layer in run.summary['lost'].values() for cause in layer]
+    t.true('no notice dropped', 'map_notices' not in lost)
 
 
 main()

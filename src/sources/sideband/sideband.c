@@ -32,11 +32,15 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 
-#define RING_BYTES  ((size_t)64 << 10)
-#define MAX_CPUS    8192
-#define MAX_ROUNDS  4
-#define NO_PATH     SIZE_MAX
-#define CPUS_ONLINE "/sys/devices/system/cpu/online"
+/* A record of a mapping takes some 150 bytes, and a build beside the tracer maps thousands of files a
+ * second. What a user without CAP_IPC_LOCK may lock is 516 KiB for each CPU (perf_event_mlock_kb). */
+#define MIN_RING_BYTES ((size_t)64 << 10)
+#define MAX_RING_BYTES ((size_t)256 << 10)
+#define ALL_RING_BYTES ((size_t)8 << 20) /* beyond it rings are the smallest */
+#define MAX_CPUS       8192
+#define MAX_ROUNDS     4
+#define NO_PATH        SIZE_MAX
+#define CPUS_ONLINE    "/sys/devices/system/cpu/online"
 
 struct ring {
 	int fd;                            /* owned */
@@ -56,6 +60,7 @@ struct gs_sideband {
 	int epoll_fd;       /* owned */
 	struct ring *rings; /* owned */
 	unsigned n_rings;
+	size_t ring_bytes;   /* data of each, a power of two */
 	struct gs_buf items; /* struct item; of one poll, the memory is kept */
 	struct gs_buf paths; /* of one poll */
 	uint64_t n_lost;
@@ -132,7 +137,7 @@ static int add_ring(struct gs_sideband *watch, int cpu, struct gs_err *err)
 		return 0;
 	if (fd < 0)
 		return explain_open(err, cpu, fd);
-	map = mmap(NULL, page_bytes + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	map = mmap(NULL, page_bytes + watch->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED) {
 		int r = -errno;
 
@@ -150,13 +155,13 @@ static int add_ring(struct gs_sideband *watch, int cpu, struct gs_err *err)
 	if (epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0) {
 		int r = -errno;
 
-		munmap(map, page_bytes + RING_BYTES);
+		munmap(map, page_bytes + watch->ring_bytes);
 		return gs_err_set(err, r, "cannot watch for new programs and libraries: epoll: %s",
 				  strerror(-r));
 	}
 	ring->page = map;
 	ring->data = (const uint8_t *)map + page_bytes;
-	ring->data_bytes = RING_BYTES;
+	ring->data_bytes = watch->ring_bytes;
 	ring->fd = gs_take_fd(&fd);
 	watch->n_rings++;
 	return 1;
@@ -221,6 +226,15 @@ static int read_online(char *out, size_t bytes, struct gs_err *err)
 	return 0;
 }
 
+static size_t choose_ring_bytes(unsigned n_cpus)
+{
+	size_t bytes = MAX_RING_BYTES;
+
+	while (bytes > MIN_RING_BYTES && bytes * n_cpus > ALL_RING_BYTES)
+		bytes /= 2;
+	return bytes;
+}
+
 int gs_sideband_new(struct gs_sideband **ret_watch, struct gs_err *err)
 {
 	GS_CLEANUP(gs_sideband_free) struct gs_sideband *watch = NULL;
@@ -238,9 +252,10 @@ int gs_sideband_new(struct gs_sideband **ret_watch, struct gs_err *err)
 	watch = calloc(1, sizeof(*watch));
 	if (!watch)
 		return gs_err_set(err, -ENOMEM, "out of memory");
-	watch->items = GS_BUF_INIT(n_cpus * MAX_ROUNDS * RING_BYTES /
+	watch->ring_bytes = choose_ring_bytes(n_cpus);
+	watch->items = GS_BUF_INIT(n_cpus * MAX_ROUNDS * watch->ring_bytes /
 				   sizeof(struct perf_event_header) * sizeof(struct item));
-	watch->paths = GS_BUF_INIT(n_cpus * MAX_ROUNDS * RING_BYTES);
+	watch->paths = GS_BUF_INIT(n_cpus * MAX_ROUNDS * watch->ring_bytes);
 	watch->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (watch->epoll_fd < 0) {
 		r = -errno;
@@ -255,7 +270,7 @@ int gs_sideband_new(struct gs_sideband **ret_watch, struct gs_err *err)
 	if (r < 0)
 		return r;
 	gs_log(GS_LOG_DEBUG, GS_LOG_ATTACH, "watch: %u rings of %zu KiB", watch->n_rings,
-	       RING_BYTES >> 10);
+	       watch->ring_bytes >> 10);
 	*ret_watch = gs_take(watch);
 	return 0;
 }
@@ -267,7 +282,7 @@ void gs_sideband_free(struct gs_sideband **watch)
 	if (!w)
 		return;
 	for (unsigned i = 0; i < w->n_rings; i++) {
-		munmap(w->rings[i].page, (size_t)sysconf(_SC_PAGESIZE) + RING_BYTES);
+		munmap(w->rings[i].page, (size_t)sysconf(_SC_PAGESIZE) + w->ring_bytes);
 		gs_close_p(&w->rings[i].fd);
 	}
 	free(w->rings);
