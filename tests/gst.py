@@ -50,6 +50,8 @@ KINDS = {
     16: ("VALUES", "II", "n_values _"),
     17: ("USE", "IIQQQQQQQQQQQ", "thread function time_ns launches copies allocs collectives others"
          " total_ns bytes py_self_ns py_launches py_resumes"),
+    32: ("KERNEL", "IIQIIIIIIIIQII", "process how function name_str short_str symbol_str file_str"
+         " registers shared_bytes constant_bytes local_bytes code_bytes max_threads sm"),
 }
 
 

@@ -96,7 +96,7 @@ def added_up(t):
     t.equal('none', run.summary['steps'], None)
     t.true('and why', '-o FILE' in run.summary['no_steps'], run.summary['no_steps'])
     text = t.tool('trace', '-q', '--', f'{harness.fake}/demo_train', '--steps', '10', status=0).err
-    t.true('on the screen, too', text.endswith('-o run.gst records calls, finds steps\n'), text[-300:])
+    t.true('on the screen, too', text.endswith('-o run.gst finds steps\n'), text[-300:])
 
 
 if __name__ == '__main__':

@@ -29,6 +29,7 @@ enum pool_id {
 	RT_LIBRARY,
 	RT_GRAPH,
 	RT_EXEC,
+	RT_KERNEL,
 	DRV_DEVICE,
 	DRV_DEVICE32,
 	DRV_HOST,
@@ -42,6 +43,7 @@ enum pool_id {
 	DRV_LIBRARY,
 	DRV_GRAPH,
 	DRV_EXEC,
+	DRV_KERNEL,
 	NC_COMM,
 	NC_MEMORY,
 	N_POOLS

@@ -167,6 +167,33 @@ CALL(cuModuleUnload)
 	return DO(cuModuleUnload)((CUmodule)s->arg[0]);
 }
 
+CALL(cuModuleGetFunction)
+{
+	CUfunction function = NULL;
+	int r = DO(cuModuleGetFunction)(&function, handle_of(5), w->bad ? NULL : "_Z6kernelPf");
+
+	s->arg[1] = (uint64_t)handle_of(5);
+	return app_put(w, DRV_KERNEL, r, s, (uint64_t)function);
+}
+
+CALL(cuLibraryGetKernel)
+{
+	CUkernel kernel = NULL;
+	int r = DO(cuLibraryGetKernel)(&kernel, handle_of(5), w->bad ? NULL : "_Z6kernelPf");
+
+	s->arg[1] = (uint64_t)handle_of(5);
+	return app_put(w, DRV_KERNEL, r, s, (uint64_t)kernel);
+}
+
+CALL(cuKernelGetFunction)
+{
+	CUfunction function = NULL;
+	int r = DO(cuKernelGetFunction)(&function, w->bad ? NULL : handle_of(6000 + i));
+
+	s->arg[1] = w->bad ? 0 : (uint64_t)handle_of(6000 + i);
+	return app_put(w, DRV_KERNEL, r, s, (uint64_t)function);
+}
+
 CALL(cuLibraryLoadData)
 {
 	CUlibrary library = NULL;

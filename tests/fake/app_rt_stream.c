@@ -214,6 +214,42 @@ CALL(cudaLibraryUnload)
 	return DO(cudaLibraryUnload)((cudaLibrary_t)s->arg[0]);
 }
 
+CALL(cudaLibraryGetKernel)
+{
+	cudaKernel_t kernel = NULL;
+	int r = DO(cudaLibraryGetKernel)(&kernel, handle_of(5), w->bad ? NULL : "_Z6kernelPf");
+
+	s->arg[1] = (uint64_t)handle_of(5);
+	return app_put(w, RT_KERNEL, r, s, (uint64_t)kernel);
+}
+
+CALL(cudaGetKernel)
+{
+	cudaKernel_t kernel = NULL;
+	int r = DO(cudaGetKernel)(&kernel, w->bad ? NULL : handle_of(6000 + i));
+
+	s->arg[1] = w->bad ? 0 : (uint64_t)handle_of(6000 + i);
+	return app_put(w, RT_KERNEL, r, s, (uint64_t)kernel);
+}
+
+CALL(cudaGetFuncBySymbol)
+{
+	cudaFunction_t kernel = NULL;
+	int r = DO(cudaGetFuncBySymbol)(&kernel, w->bad ? NULL : handle_of(6000 + i));
+
+	s->arg[1] = w->bad ? 0 : (uint64_t)handle_of(6000 + i);
+	return app_put(w, RT_KERNEL, r, s, (uint64_t)kernel);
+}
+
+CALL(__cudaGetKernel)
+{
+	cudaKernel_t kernel = NULL;
+	int r = DO(__cudaGetKernel)(&kernel, w->bad ? NULL : handle_of(6000 + i));
+
+	s->arg[1] = w->bad ? 0 : (uint64_t)handle_of(6000 + i);
+	return app_put(w, RT_KERNEL, r, s, (uint64_t)kernel);
+}
+
 CALL(cudaGraphInstantiate)
 {
 	cudaGraphExec_t exec = NULL;

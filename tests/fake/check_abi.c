@@ -9,6 +9,7 @@
 #include "abi_asserts.h"
 
 /* Declared for compiler-generated code only, in a header for C++. */
+#define __cudaGetKernel         stand_in_get_kernel
 #define __cudaLaunchKernel      stand_in_launch
 #define __cudaLaunchKernel_ptsz stand_in_launch_ptsz
 #include "cuda_protos.h"

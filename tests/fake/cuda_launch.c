@@ -237,6 +237,24 @@ DRV(cuModuleUnload, (CUmodule hmod))
 	return take(FAKE_MODULE, hmod);
 }
 
+DRV(cuModuleGetFunction, (CUfunction * hfunc, CUmodule hmod, const char *name))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return hmod && name ? give(FAKE_MODULE, (void **)hfunc) : CUDA_ERROR_INVALID_VALUE;
+}
+
+DRV(cuLibraryGetKernel, (CUkernel * pKernel, CUlibrary library, const char *name))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return library && name ? give(FAKE_MODULE, (void **)pKernel) : CUDA_ERROR_INVALID_VALUE;
+}
+
+DRV(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return kernel ? give(FAKE_MODULE, (void **)pFunc) : CUDA_ERROR_INVALID_VALUE;
+}
+
 DRV(cuLibraryLoadData,
     (CUlibrary * library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
      unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,

@@ -161,6 +161,10 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end);
 cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceReset(void);
+cudaError_t cudaLibraryGetKernel(cudaKernel_t *pKernel, cudaLibrary_t library, const char *name);
+cudaError_t cudaGetKernel(cudaKernel_t *kernelPtr, const void *entryFuncAddr);
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t *functionPtr, const void *symbolPtr);
+cudaError_t __cudaGetKernel(cudaKernel_t *kernelPtr, const void *entryFuncAddr);
 cudaError_t cudaLibraryLoadData(cudaLibrary_t *library, const void *code,
 				enum cudaJitOption *jitOptions, void **jitOptionsValues,
 				unsigned int numJitOptions, enum cudaLibraryOption *libraryOptions,
@@ -458,6 +462,9 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int nu
 			    CUjit_option *options, void **optionValues);
 CUresult cuModuleLoadFatBinary(CUmodule *module, const void *fatCubin);
 CUresult cuModuleUnload(CUmodule hmod);
+CUresult cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const char *name);
+CUresult cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name);
+CUresult cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel);
 CUresult cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jitOptions,
 			   void **jitOptionsValues, unsigned int numJitOptions,
 			   CUlibraryOption *libraryOptions, void **libraryOptionValues,

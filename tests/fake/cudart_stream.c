@@ -224,6 +224,34 @@ RT(cudaLibraryUnload, (cudaLibrary_t library))
 	return fake_rt_end(fake_free(FAKE_MODULE, (uint64_t)library));
 }
 
+RT(cudaLibraryGetKernel, (cudaKernel_t * pKernel, cudaLibrary_t library, const char *name))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return library && name ? give(FAKE_MODULE, (void **)pKernel)
+			       : fake_rt_end(cudaErrorInvalidValue);
+}
+
+RT(cudaGetKernel, (cudaKernel_t * kernelPtr, const void *entryFuncAddr))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	return entryFuncAddr ? give(FAKE_MODULE, (void **)kernelPtr)
+			     : fake_rt_end(cudaErrorInvalidValue);
+}
+
+RT(cudaGetFuncBySymbol, (cudaFunction_t * functionPtr, const void *symbolPtr))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	return symbolPtr ? give(FAKE_MODULE, (void **)functionPtr)
+			 : fake_rt_end(cudaErrorInvalidValue);
+}
+
+RT(__cudaGetKernel, (cudaKernel_t * kernelPtr, const void *entryFuncAddr))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	return entryFuncAddr ? give(FAKE_MODULE, (void **)kernelPtr)
+			     : fake_rt_end(cudaErrorInvalidValue);
+}
+
 RT(cudaGraphInstantiate,
    (cudaGraphExec_t * pGraphExec, cudaGraph_t graph, unsigned long long flags))
 {

@@ -1,9 +1,10 @@
-/* CUDA runtime and driver calls: more than the common engine are sizes that lie in memory, and first
- * calls, which are left alone. */
+/* CUDA runtime and driver calls: more than the common engine are sizes that lie in memory, first calls,
+ * which are left alone, and names of kernels. */
 #define GS_WITH_CUDA
 #define GS_WITH_FIRST_CALLS
 #include "call.bpf.h"
 #include "session.bpf.h"
+#include "kernel_name.bpf.h"
 
 SEC("?uprobe")
 int gs_cuda_session(struct pt_regs *ctx)
@@ -19,6 +20,7 @@ int gs_cuda_session(struct pt_regs *ctx)
 		call_leave_by_ret(ctx, &depth, true);
 		return SESSION_NO_RETURN;
 	}
+	kernel_note(ctx);
 	return call_enter(ctx, place, true) && !call_has_exits(ctx) ? 0 : SESSION_NO_RETURN;
 }
 
@@ -28,10 +30,12 @@ int gs_cuda_enter(struct pt_regs *ctx)
 	__u64 place;
 	__u32 depth;
 
-	if (call_is_exit(ctx))
+	if (call_is_exit(ctx)) {
 		call_leave_by_ret(ctx, &depth, false);
-	else
-		call_enter(ctx, &place, false);
+		return 0;
+	}
+	kernel_note(ctx);
+	call_enter(ctx, &place, false);
 	return 0;
 }
 

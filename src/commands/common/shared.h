@@ -83,9 +83,10 @@ int gs_cli_add_log_topic(void *target, const struct gs_cli_option *option, char 
 /* Rows of the summaries of `gpuscope trace` and `report`. */
 #define GS_CLI_BY(type, member)                                                                    \
 	{                                                                                          \
-		"by", 0, "WHAT", "one table: by process, thread, stream, operator or line",        \
+		"by", 0, "WHAT", "by process, thread, stream, kernel, operator or line",           \
 			GS_CLI_SET, GS_CLI_AT(type, member),                                       \
-			.words = "process thread stream operator line", .set = gs_cli_set_view     \
+			.words = "process thread stream kernel operator line",                     \
+			.set = gs_cli_set_view                                                     \
 	}
 #define GS_CLI_TOP(type, member, given)                                                            \
 	{                                                                                          \

@@ -69,7 +69,7 @@ struct trace_options {
 	struct gs_report_summary_style style;
 	int width; /* --width; -1: as the terminal */
 	bool top_given;
-	bool view_wants_calls; /* --by stream: calls that are added up name none */
+	bool view_wants_calls; /* --by stream, kernel: calls that are added up name none */
 	bool color_auto;       /* colours when the summary goes to a terminal */
 	bool list;             /* only list the functions */
 	bool quiet;            /* no live line */

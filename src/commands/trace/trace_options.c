@@ -449,7 +449,8 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 		return trace_list(o);
 	}
 	gs_cli_summary_settle(&o->style, o->top_given);
-	o->view_wants_calls = o->style.view == GS_SUMMARY_STREAMS;
+	o->view_wants_calls =
+		o->style.view == GS_SUMMARY_STREAMS || o->style.view == GS_SUMMARY_KERNELS;
 	trace_stacks_settle(o);
 	if (o->estimate && !o->duration_ns) {
 		o->duration_ns = PLAN_NS;
@@ -468,8 +469,9 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 		return GS_EXIT_USAGE;
 	}
 	if (o->summary_only && o->view_wants_calls) {
-		gs_cli_say("--summary-only adds calls up in the kernel, where they name no stream: "
-			   "leave it out, or --by stream");
+		gs_cli_say(
+			"--summary-only adds calls up in the kernel, where they name no stream and "
+			"no kernel: leave it out, or --by");
 		return GS_EXIT_USAGE;
 	}
 	if (!o->n_outputs && !o->head.n_addresses && !o->python_wants_calls && !o->view_wants_calls)

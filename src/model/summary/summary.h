@@ -195,6 +195,25 @@ struct gs_stream_summary {
 	uint64_t sync_ns; /* and of that in those that waited for it */
 };
 
+/* A kernel by its launches that were recorded one by one. */
+struct gs_kernel_summary {
+	const char *name;       /* demangled; "" not known */
+	const char *short_name; /* likewise, for a narrow place */
+	const char *symbol;     /* as the compiler mangled it; "" not known */
+	const char *file;       /* that it was found by; "" none */
+	unsigned how;           /* enum gs_kernel_how */
+	uint32_t pid;           /* of one process that launched it, */
+	uint64_t function;      /* and the function there */
+	uint64_t launches, failed;
+	uint64_t host_ns;         /* in these calls */
+	uint64_t blocks, threads; /* sums over launches: blocks of the grid, threads of a block */
+	uint64_t dynamic_shared_bytes; /* likewise */
+	uint32_t sm; /* what follows is for this compute capability (times ten); 0: not known */
+	uint32_t registers, static_shared_bytes, constant_bytes, local_bytes;
+	uint64_t code_bytes;
+	uint32_t max_threads; /* by launch bounds; 0: none */
+};
+
 /* Where the time of a thread went (model/trace/account.h). Its cells sum to wall_ns. */
 struct gs_account_thread {
 	uint32_t pid, tid, parent_pid;
@@ -299,6 +318,10 @@ struct gs_summary {
 	size_t n_mpi_peers;
 	struct gs_stream_summary *streams; /* most host time first */
 	size_t n_streams;
+	struct gs_kernel_summary *kernels; /* most launches first */
+	size_t n_kernels;
+	uint64_t kernel_launches;          /* of all of them, */
+	uint64_t unknown_launches;         /* and of those without a name */
 	struct gs_account_summary account; /* no threads: there is none */
 	struct gs_step_summary steps;
 	struct gs_collectives_summary *collectives; /* NULL: there were no calls */

@@ -19,6 +19,8 @@ struct gs_dict {
 	struct table frames[2], stacks[2]; /* empty unless keeps_stacks; [1]: GS_NATIVE_ID */
 	struct table comms;                /* by order of arrival */
 	struct gs_map comm_idx;            /* hash of (process, handle) -> index into comms */
+	struct table kernels;              /* likewise */
+	struct gs_map kernel_idx;          /* hash of (process, function) -> index into kernels */
 	struct gs_rec_session *session;    /* owned */
 	bool keeps_stacks;
 };
@@ -27,8 +29,10 @@ struct gs_dict *gs_dict_new(void)
 {
 	struct gs_dict *d = calloc(1, sizeof(*d));
 
-	if (d)
+	if (d) {
 		d->comm_idx = GS_MAP_INIT(GS_DICT_MAX_ID);
+		d->kernel_idx = GS_MAP_INIT(GS_DICT_MAX_ID);
+	}
 	return d;
 }
 
@@ -55,6 +59,8 @@ void gs_dict_free(struct gs_dict **dict)
 	}
 	table_fini(&d->comms);
 	gs_map_fini(&d->comm_idx);
+	table_fini(&d->kernels);
+	gs_map_fini(&d->kernel_idx);
 	free(d->session);
 	free(d);
 	*dict = NULL;
@@ -106,25 +112,27 @@ static const void *table_get_apart(const struct table t[2], uint32_t id)
 	return table_get(&t[(id & GS_NATIVE_ID) != 0], id & ~GS_NATIVE_ID);
 }
 
-static uint64_t comm_key(uint32_t process, uint64_t comm)
+static uint64_t handle_key(uint32_t process, uint64_t handle)
 {
-	uint64_t k[2] = {process, comm};
+	uint64_t k[2] = {process, handle};
 
 	return gs_hash_bytes(k, sizeof(k));
 }
 
-static int apply_comm(struct gs_dict *d, const struct gs_rec_comm *c)
+/* What a process names by a handle: by order of arrival, and by that. */
+static int apply_handle(struct table *t, struct gs_map *map, uint64_t key, const void *record,
+			size_t bytes)
 {
-	uint64_t key = comm_key(c->process, c->comm), idx;
+	uint64_t idx;
 	int r;
 
-	if (!gs_map_get(&d->comm_idx, key, &idx)) {
-		idx = d->comm_idx.n_used + 1;
-		r = gs_map_put(&d->comm_idx, key, idx);
+	if (!gs_map_get(map, key, &idx)) {
+		idx = map->n_used + 1;
+		r = gs_map_put(map, key, idx);
 		if (r < 0)
 			return r;
 	}
-	return table_set(&d->comms, (uint32_t)idx, copy_of(c, sizeof(*c)));
+	return table_set(t, (uint32_t)idx, copy_of(record, bytes));
 }
 
 int gs_dict_apply(struct gs_dict *d, const struct gs_record *r)
@@ -171,8 +179,18 @@ int gs_dict_apply(struct gs_dict *d, const struct gs_record *r)
 		return d->keeps_stacks ? table_set_apart(d->stacks, s->id, copy_of(s, r->bytes))
 				       : 0;
 	}
-	case GS_REC_COMM:
-		return apply_comm(d, (const void *)r);
+	case GS_REC_COMM: {
+		const struct gs_rec_comm *c = (const void *)r;
+
+		return apply_handle(&d->comms, &d->comm_idx, handle_key(c->process, c->comm), c,
+				    sizeof(*c));
+	}
+	case GS_REC_KERNEL: {
+		const struct gs_rec_kernel *k = (const void *)r;
+
+		return apply_handle(&d->kernels, &d->kernel_idx,
+				    handle_key(k->process, k->function), k, sizeof(*k));
+	}
 	default:
 		return 0;
 	}
@@ -220,10 +238,22 @@ const struct gs_rec_comm *gs_dict_comm(const struct gs_dict *d, uint32_t process
 	const struct gs_rec_comm *c;
 	uint64_t idx;
 
-	if (!gs_map_get(&d->comm_idx, comm_key(process, comm), &idx))
+	if (!gs_map_get(&d->comm_idx, handle_key(process, comm), &idx))
 		return NULL;
 	c = table_get(&d->comms, (uint32_t)idx);
 	return c && c->process == process && c->comm == comm ? c : NULL;
+}
+
+const struct gs_rec_kernel *gs_dict_kernel(const struct gs_dict *d, uint32_t process,
+					   uint64_t function)
+{
+	const struct gs_rec_kernel *k;
+	uint64_t idx;
+
+	if (!gs_map_get(&d->kernel_idx, handle_key(process, function), &idx))
+		return NULL;
+	k = table_get(&d->kernels, (uint32_t)idx);
+	return k && k->process == process && k->function == function ? k : NULL;
 }
 
 uint32_t gs_dict_max_process(const struct gs_dict *d)

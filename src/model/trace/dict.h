@@ -7,6 +7,7 @@
 #define GS_MODEL_TRACE_DICT_H
 
 #include "model/trace/record.h"
+#include "model/trace/record_kernel.h"
 #include "model/trace/record_stack.h"
 
 #define GS_DICT_MAX_ID (1u << 20) /* a larger id is refused: a file cannot ask for all memory */
@@ -19,7 +20,7 @@ void gs_dict_free(struct gs_dict **dict);
 /* From now on FRAME and STACK are taken in too: only those who show code have room for them. */
 void gs_dict_keep_stacks(struct gs_dict *dict);
 
-/* Take in SESSION, STRING, PROCESS, THREAD, FUNCTION and COMM; others are ignored. 0, -ENOMEM, or
+/* Take in SESSION, STRING, PROCESS, THREAD, FUNCTION, COMM and KERNEL; others are ignored. 0, -ENOMEM, or
  * -EINVAL for an id out of range. */
 int gs_dict_apply(struct gs_dict *dict, const struct gs_record *record);
 
@@ -37,6 +38,10 @@ const struct gs_rec_stack *gs_dict_stack(const struct gs_dict *dict, uint32_t id
 
 /* The newest communicator with this handle in the process, or NULL. */
 const struct gs_rec_comm *gs_dict_comm(const struct gs_dict *dict, uint32_t process, uint64_t comm);
+
+/* What is known of the kernel that this function is at present, or NULL. */
+const struct gs_rec_kernel *gs_dict_kernel(const struct gs_dict *dict, uint32_t process,
+					   uint64_t function);
 
 /* Ids run from 1 to these, some may be NULL. */
 uint32_t gs_dict_max_process(const struct gs_dict *dict);

@@ -47,6 +47,7 @@ enum gs_event_kind {
 	GS_EV_NAME = 9,    /* struct gs_event_name */
 	GS_EV_PYFUNC = 10, /* a Python function got its number: struct gs_event_code */
 	GS_EV_WAIT = 11,   /* struct gs_event_wait */
+	GS_EV_KERNEL = 12, /* struct gs_event_kernel */
 	GS_EV_COUNT
 };
 
@@ -246,6 +247,19 @@ struct gs_event_name {
 	char name[GS_SPAN_NAME_BYTES];
 };
 _Static_assert(sizeof(struct gs_event_name) == 112, "gs_event_name");
+
+#define GS_KERNEL_NAME_BYTES 2048 /* with its zero: what is beyond is cut off */
+
+/* A program asks for a kernel by its name: sent as that call begins, before its own event. */
+struct gs_event_kernel {
+	struct gs_event head;
+	__u32 pid;
+	__u32 tid;
+	__u32 func;
+	__u32 pad;
+	char name[GS_KERNEL_NAME_BYTES]; /* as the compiler mangled it */
+};
+_Static_assert(sizeof(struct gs_event_kernel) == 24 + GS_KERNEL_NAME_BYTES, "gs_event_kernel");
 
 /* CudaMemcpyKind of driver_types.h. */
 enum gs_copy_kind {

@@ -251,6 +251,11 @@ static struct gs_func table[GS_FUNC_MAX] = {
 	RT("cudaLibraryLoadData", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
 	RT("cudaLibraryLoadFromFile", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
 	RT("cudaLibraryUnload", MODULE, UNLOAD, 0, NO, NO, NO, NO, A0, NO),
+	RT("cudaLibraryGetKernel", MODULE, KERNEL_NAME, 0, NO, NO, NO, NO, A0, A1),
+	RT("cudaGetKernel", MODULE, KERNEL_OF, 0, NO, NO, NO, NO, A0, A1),
+	RT("cudaGetFuncBySymbol", MODULE, KERNEL_OF, 0, NO, NO, NO, NO, A0, A1),
+	/* Of CUDA 13: once for each kernel, before its first launch (crt/host_runtime.h). */
+	RT("__cudaGetKernel", MODULE, KERNEL_OF, 0, NO, NO, NO, NO, A0, A1),
 	/* Of a library that is closed, or a program that ends. */
 	WATCHED(CUDA_RUNTIME, "__cudaUnregisterFatBinary", UNLOAD),
 	RT("cudaGraphInstantiate", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, A1),
@@ -447,6 +452,9 @@ static struct gs_func table[GS_FUNC_MAX] = {
 	DRV("cuLibraryLoadData", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
 	DRV("cuLibraryLoadFromFile", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
 	DRV("cuLibraryUnload", MODULE, UNLOAD, 0, NO, NO, NO, NO, A0, NO),
+	DRV("cuModuleGetFunction", MODULE, KERNEL_NAME, 0, NO, NO, NO, NO, A0, A1),
+	DRV("cuLibraryGetKernel", MODULE, KERNEL_NAME, 0, NO, NO, NO, NO, A0, A1),
+	DRV("cuKernelGetFunction", MODULE, KERNEL_OF, 0, NO, NO, NO, NO, A0, A1),
 	DRV("cuGraphInstantiate", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, A1),
 	DRV("cuGraphInstantiate_v2", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, A1),
 	DRV("cuGraphInstantiateWithFlags", MODULE, OUT_PTR, 0, NO, NO, NO, A2, A0, A1),

@@ -195,10 +195,13 @@ enum gs_post {
 	GS_POST_CALLBACK = 39,
 	GS_POST_MPI = 40, /* v_bytes elements of the datatype in v_bytes2; model/trace/mpi.h has the
 			     rest */
+	/* OUT_PTR, and the entry sends the text behind v[2] in a struct gs_event_kernel. */
+	GS_POST_KERNEL_NAME = 41,
+	GS_POST_KERNEL_OF = 42, /* OUT_PTR: a handle of the kernel that arg[1] is */
 	/* Nothing is read; later calls may be first ones again: src/bpf/calls/first.bpf.h. */
-	GS_POST_SET_DEVICE = 41,
-	GS_POST_RESET = 42,
-	GS_POST_UNLOAD = 43,
+	GS_POST_SET_DEVICE = 43,
+	GS_POST_RESET = 44,
+	GS_POST_UNLOAD = 45,
 };
 
 /*

@@ -50,11 +50,10 @@ int gs_report_summary_format_parse(const char *name, enum gs_report_summary_form
 
 int gs_report_summary_view_parse(const char *name, enum gs_summary_view *ret_view)
 {
-	static const char *const names[] = {[GS_SUMMARY_PROCESSES] = "process",
-					    [GS_SUMMARY_THREADS] = "thread",
-					    [GS_SUMMARY_STREAMS] = "stream",
-					    [GS_SUMMARY_OPERATORS] = "operator",
-					    [GS_SUMMARY_LINES] = "line"};
+	static const char *const names[] = {
+		[GS_SUMMARY_PROCESSES] = "process", [GS_SUMMARY_THREADS] = "thread",
+		[GS_SUMMARY_STREAMS] = "stream",    [GS_SUMMARY_OPERATORS] = "operator",
+		[GS_SUMMARY_LINES] = "line",        [GS_SUMMARY_KERNELS] = "kernel"};
 
 	for (size_t i = GS_SUMMARY_PROCESSES; i < GS_ARRAY_LEN(names); i++)
 		if (strcmp(name, names[i]) == 0) {

@@ -29,9 +29,10 @@ enum gs_summary_view {
 	GS_SUMMARY_STREAMS = 4,
 	GS_SUMMARY_OPERATORS = 5,
 	GS_SUMMARY_LINES = 6,
+	GS_SUMMARY_KERNELS = 7,
 };
 
-/* "process", "thread", "stream", "operator", "line". 0, or -EINVAL. */
+/* "process", "thread", "stream", "operator", "line", "kernel". 0, or -EINVAL. */
 int gs_report_summary_view_parse(const char *name, enum gs_summary_view *ret_view);
 
 #define GS_SUMMARY_TOP       20 /* rows of a block, */

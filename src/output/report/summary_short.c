@@ -9,6 +9,7 @@
 #include "output/report/summary_python.h"
 #include "output/report/summary_ranks.h"
 #include "output/report/summary_step.h"
+#include "output/report/summary_kernel.h"
 #include "output/report/summary_stream.h"
 #include "output/report/summary_table.h"
 
@@ -360,6 +361,8 @@ static void put_ran(struct gs_page *page, const struct gs_summary *s)
 	gs_page_words(page, s->exit_status > 0 ? GS_INK_RED : GS_INK_DIM, text);
 }
 
+#define BY "process|thread|stream|kernel|operator|line"
+
 static void put_hints(struct gs_page *page, const struct gs_summary *s,
 		      const struct gs_report_summary_style *style)
 {
@@ -368,17 +371,14 @@ static void put_hints(struct gs_page *page, const struct gs_summary *s,
 
 	gs_page_line(page);
 	if (style->recording)
-		r = gs_buf_printf(&text,
-				  "more: gpuscope report %s -v, or --by "
-				  "process|thread|stream|operator|line",
+		r = gs_buf_printf(&text, "more: gpuscope report %s -v, or --by " BY,
 				  style->recording);
 	else if (s->mode == GS_SESSION_SUMMARY && s->functions.n)
 		/* Steps are found in single calls, which cost more than sums: not by default. */
-		r = gs_buf_puts(&text, "more: -v, --by process|thread|stream|operator|line, --top "
-				       "N; -o run.gst records calls, finds steps");
+		r = gs_buf_puts(&text, "more: -v, --by " BY ", --top N; -o run.gst finds steps");
 	else
-		r = gs_buf_puts(&text, "more: -v, --by process|thread|stream|operator|line, --top "
-				       "N; -o run.gst records for gpuscope report");
+		r = gs_buf_puts(&text,
+				"more: -v, --by " BY ", --top N; -o run.gst for gpuscope report");
 	if (r == 0)
 		r = gs_buf_put(&text, "", 1);
 	gs_pen_check(page->pen, r);
@@ -404,6 +404,9 @@ static void put_view(struct gs_page *page, const struct gs_summary *s,
 		break;
 	case GS_SUMMARY_STREAMS:
 		gs_report_summary_streams(page, s, style->n_top);
+		break;
+	case GS_SUMMARY_KERNELS:
+		gs_report_summary_kernels(page, s, style->n_top);
 		break;
 	case GS_SUMMARY_OPERATORS:
 		gs_report_summary_operators(page, s, style);

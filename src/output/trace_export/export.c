@@ -295,12 +295,15 @@ void gs_export_view_call(const struct gs_dict *dict, const struct gs_rec_call *c
 	v->thread = gs_dict_thread(dict, call->thread);
 	v->process = v->thread ? gs_dict_process(dict, v->thread->process) : NULL;
 	v->layer = v->function ? v->function->layer : GS_LAYER_NONE;
+	v->kernel = NULL;
 	v->func_class = v->function ? v->function->func_class : GS_CLASS_OTHER;
 	v->function_name = v->function ? gs_dict_string(dict, v->function->name_str) : "";
 	if (v->function_name[0] == '\0')
 		v->function_name = "unknown";
 	v->layer_name = v->layer ? gs_layer_name(v->layer) : "unknown";
 	v->class_name = v->function ? gs_class_name(v->func_class) : "unknown";
+	if (v->func_class == GS_CLASS_LAUNCH && v->thread)
+		v->kernel = gs_dict_kernel(dict, v->thread->process, call->arg[0]);
 }
 
 /* gs_call_args() of a launch, the most frequent call by far, without its printf: the words must

@@ -130,6 +130,7 @@ struct gs_export_call_view {
 	const struct gs_rec_process *process;
 	unsigned layer; /* 0 when not known */
 	unsigned func_class;
+	const struct gs_rec_kernel *kernel; /* that a launch is of; NULL: not known, or no launch */
 	const char *layer_name, *function_name, *class_name;
 };
 

@@ -136,15 +136,16 @@ struct perfetto {
 	struct gs_map counters; /* (process, name) -> 1, 2, ... */
 	struct gs_export_arg_names arg_names;
 	struct text_slot texts[TEXT_SLOTS];
-	uint32_t scope_texts[GS_DICT_MAX_ID]; /* numbers of the same kind, by function */
-	uint32_t frame_texts[GS_DICT_MAX_ID]; /* and by frame */
+	uint32_t scope_texts[GS_DICT_MAX_ID];  /* numbers of the same kind, by function */
+	uint32_t frame_texts[GS_DICT_MAX_ID];  /* and by frame */
+	uint32_t kernel_texts[GS_DICT_MAX_ID]; /* and by the text that is a kernel's name */
 	uint32_t last_text_iid;
 };
 
 /* Where a call was made: numbers of texts, 0 none. */
 struct context {
-	unsigned scope_key, py_key;
-	uint32_t scope, py;
+	unsigned kernel_key, scope_key, py_key;
+	uint32_t kernel, scope, py;
 };
 
 /* Each packet begins the same way: sequence 1, and it relies on what came before. */
@@ -404,14 +405,25 @@ static uint64_t need_text(struct perfetto *x, struct gs_pb *pb, const char *text
 }
 
 static struct context need_context(struct gs_export *e, struct gs_pb *pb,
-				   const struct gs_rec_call *c)
+				   const struct gs_export_call_view *v)
 {
+	const struct gs_rec_call *c = v->call;
+	uint32_t kernel = v->kernel ? v->kernel->name_str : 0;
 	uint32_t frame = gs_export_py_frame(e->dict, c), function = c->scope;
 	struct perfetto *x = e->state;
 	const char *key = NULL, *name = gs_export_scope(e->dict, c, &key);
 	char label[GS_FLAME_LABEL_BYTES];
 	struct context context = {0};
 
+	if (kernel && kernel < GS_DICT_MAX_ID) {
+		context.kernel_key = need_arg_name(x, pb, "kernel");
+		if (!x->kernel_texts[kernel]) {
+			x->kernel_texts[kernel] = ++x->last_text_iid;
+			intern_text(pb, INTERNED_ANNOTATION_STRINGS, x->last_text_iid,
+				    gs_dict_string(e->dict, kernel));
+		}
+		context.kernel = x->kernel_texts[kernel];
+	}
 	if (name) { /* known to the dictionary, so its id is below GS_DICT_MAX_ID */
 		context.scope_key = need_arg_name(x, pb, key);
 		if (!x->scope_texts[function]) {
@@ -515,7 +527,7 @@ static void put_call(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_
 		if (args[i].type == GS_ARG_TEXT)
 			texts[i] = need_text(x, pb, args[i].text);
 	}
-	context = need_context(e, pb, c);
+	context = need_context(e, pb, &v);
 	instant = gs_export_is_instant(&v);
 
 	packet = packet_open(pb);
@@ -528,6 +540,7 @@ static void put_call(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_
 		gs_pb_uint(pb, EVENT_CATEGORY_IID, CATEGORY_ERROR);
 	for (size_t i = 0; i < n; i++)
 		put_annotation(pb, &args[i], names[i], texts[i]);
+	annotate_context(pb, context.kernel_key, context.kernel);
 	annotate_context(pb, context.scope_key, context.scope);
 	annotate_context(pb, context.py_key, context.py);
 	if (e->values)

@@ -7,6 +7,7 @@
  *   finished failed  0 or 1                  result       code returned, empty when it did not
  *   depth            traced calls open around it in its thread
  *   arguments_unread 1: some argument could not be read and shows as 0
+ *   kernel           which a launch is of, the short form of its name
  *   operator python  the function of a layer above around it; the line of Python that made it
  *   flow waited      shared by work and the call that waited for it; 1: this is that call
  *   values           what a user's probe read, as a JSON object
@@ -73,7 +74,7 @@ static uint8_t *start_export(struct gs_export *e GS_UNUSED, uint8_t *out)
 		*p++ = ',';
 		p = gs_put(p, columns[i].column);
 	}
-	return (uint8_t *)gs_put(p, ",operator,python,flow,waited,values\n");
+	return (uint8_t *)gs_put(p, ",kernel,operator,python,flow,waited,values\n");
 }
 
 static unsigned find_column(const char *arg)
@@ -241,13 +242,17 @@ static char *put_values(struct gs_export *e, char *p)
 	return gs_put_csv(p, text, sizeof(text));
 }
 
-/* operator to values. */
-static char *put_context(struct gs_export *e, char *p, const struct gs_rec_call *c)
+/* kernel to values. */
+static char *put_context(struct gs_export *e, char *p, const struct gs_export_call_view *v)
 {
+	const struct gs_rec_call *c = v->call;
 	uint32_t frame = gs_export_py_frame(e->dict, c);
 	char label[GS_FLAME_LABEL_BYTES];
 	const char *key, *scope = gs_export_scope(e->dict, c, &key);
 
+	*p++ = ',';
+	if (v->kernel)
+		p = gs_put_csv(p, gs_dict_string(e->dict, v->kernel->short_str), GS_PUT_MAX);
 	*p++ = ',';
 	if (scope)
 		p = gs_put_csv(p, scope, GS_PUT_MAX);
@@ -275,7 +280,7 @@ static uint8_t *put_record(struct gs_export *e, const struct gs_record *r, uint8
 	p = put_who(e, p, &v);
 	p = put_how(p, &v);
 	p = put_args(e, p, &v);
-	p = put_context(e, p, v.call);
+	p = put_context(e, p, &v);
 	*p++ = '\n';
 	return (uint8_t *)p;
 }

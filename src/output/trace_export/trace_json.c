@@ -205,6 +205,8 @@ static char *call_args(struct gs_export *e, char *p, const struct gs_export_call
 			p = gs_put_u64(p, args[i].value);
 		}
 	}
+	if (v->kernel)
+		p = text_arg(p, "kernel", gs_dict_string(e->dict, v->kernel->short_str), n++ == 0);
 	p = put_context(e, p, v->call, &n);
 	return put_values(e, p, n);
 }

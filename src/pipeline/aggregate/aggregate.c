@@ -33,6 +33,7 @@ int gs_aggregate_new(struct gs_aggregate **ret_view)
 	gs_aggregate_mpi_init(v);
 	v->account_idx = GS_MAP_INIT(GS_AGGREGATE_MAX_ACCOUNTS);
 	v->stream_idx = GS_MAP_INIT(GS_AGGREGATE_MAX_STREAMS);
+	v->kernel_idx = GS_MAP_INIT(GS_AGGREGATE_MAX_KERNELS);
 	v->funcs[0].kind = FUNC_PLAIN;
 	v->n_accs = 1;
 	*ret_view = v;
@@ -63,6 +64,8 @@ void gs_aggregate_free(struct gs_aggregate **view)
 	gs_collectives_free(&v->collectives);
 	free(v->streams.items);
 	gs_map_fini(&v->stream_idx);
+	free(v->kernels.items);
+	gs_map_fini(&v->kernel_idx);
 	free(v->accounts.items);
 	gs_map_fini(&v->account_idx);
 	gs_map_fini(&v->comm_idx);
@@ -467,6 +470,7 @@ static inline int take_call(struct gs_aggregate *v, const struct gs_rec_call *ca
 	if (call->scope)
 		take_scope(v, call);
 	gs_aggregate_take_stream(v, call);
+	gs_aggregate_take_launch(v, call);
 	gs_aggregate_take_step(v, call);
 	return call->py_stack ? gs_aggregate_line_call(v, call) : 0;
 }

@@ -134,6 +134,15 @@ struct view_stream {
 	uint64_t bytes, host_ns, sync_ns;
 };
 
+/* A function of a process that was launched; sums over its launches. */
+struct view_kernel {
+	uint32_t process;
+	uint64_t function;
+	uint64_t launches, failed, host_ns;
+	uint64_t blocks, threads; /* of a grid, of a block */
+	uint64_t shared_bytes;    /* dynamic */
+};
+
 struct gs_aggregate {
 	struct gs_sink sink;
 	struct gs_dict *dict;        /* owned */
@@ -153,6 +162,8 @@ struct gs_aggregate {
 	struct gs_map mpi_idx;            /* hash of who and where -> index into mpi */
 	struct array streams;             /* struct view_stream */
 	struct gs_map stream_idx;         /* of them, by process and handle */
+	struct array kernels;             /* struct view_kernel */
+	struct gs_map kernel_idx;         /* of them, by process and function */
 	uint64_t n_left_out;              /* records that had no place */
 	struct array accounts;            /* struct view_account */
 	struct gs_map account_idx;        /* of them, by thread and birth */
@@ -199,6 +210,13 @@ void gs_aggregate_take_stream(struct gs_aggregate *v, const struct gs_rec_call *
 
 /* 0 or -ENOMEM. */
 int gs_aggregate_add_streams(struct gs_aggregate *v, struct gs_summary *summary);
+
+/* --- kernel.c: launches by kernel --- */
+
+void gs_aggregate_take_launch(struct gs_aggregate *v, const struct gs_rec_call *call);
+
+/* 0 or -ENOMEM. */
+int gs_aggregate_add_kernels(struct gs_aggregate *v, struct gs_summary *summary);
 
 /* --- step.c: what a program does again and again --- */
 

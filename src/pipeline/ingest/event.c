@@ -32,6 +32,10 @@ bool gs_ingest_call(struct gs_ingest *f, const struct gs_event_call *ev,
 	}
 	if (values && !gs_ingest_put_values(f, values))
 		return false;
+	if (func->desc.op == GS_CLASS_LAUNCH && func->desc.layer <= GS_LAYER_CUDA_DRIVER)
+		gs_ingest_launch(f, func, ev);
+	else if (func->desc.post == GS_POST_KERNEL_NAME || func->desc.post == GS_POST_KERNEL_OF)
+		gs_ingest_kernel_handle(f, func, ev);
 	c = gs_ingest_put(f, GS_REC_CALL, sizeof(*c), 0);
 	c->start_ns = ev->start_ns + (uint64_t)f->boot_minus_mono_ns;
 	c->dur_ns = ev->dur_ns;
@@ -66,6 +70,7 @@ void gs_ingest_event(struct gs_ingest *f, const struct gs_event *ev)
 		[GS_EV_CODE] = ANY_BYTES,
 		[GS_EV_STACK_BYTES] = ANY_BYTES,
 		[GS_EV_PYFUNC] = ANY_BYTES,
+		[GS_EV_KERNEL] = sizeof(struct gs_event_kernel),
 	};
 	bool good = false;
 
@@ -102,12 +107,16 @@ void gs_ingest_event(struct gs_ingest *f, const struct gs_event *ev)
 		case GS_EV_CALL:
 			good = gs_ingest_call(f, (const void *)ev, NULL);
 			break;
+		case GS_EV_KERNEL:
+			good = gs_ingest_kernel_asked(f, (const void *)ev);
+			break;
 		case GS_EV_COMM:
 			good = gs_ingest_comm(f, (const void *)ev);
 			break;
 		case GS_EV_TASK:
 			good = gs_ingest_task(f, (const void *)ev);
 			gs_ingest_native_task(f, (const void *)ev);
+			gs_ingest_kernels_task(f, (const void *)ev);
 			break;
 		}
 	}

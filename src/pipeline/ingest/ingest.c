@@ -94,6 +94,7 @@ void gs_ingest_free(struct gs_ingest **feed)
 	gs_ingest_comms_fini(f);
 	gs_ingest_stacks_fini(f);
 	gs_ingest_native_fini(f);
+	gs_ingest_kernels_fini(f);
 	gs_ingest_pyfuncs_fini(f);
 	gs_buf_fini(&f->batch);
 	free(f);
@@ -275,6 +276,7 @@ void gs_ingest_flush(struct gs_ingest *f)
 	if (f->ended)
 		return;
 	gs_ingest_native_retry(f, false);
+	gs_ingest_kernels_retry(f, false);
 	put_pending_losses(f);
 	deliver_batch(f);
 	flush_sinks(f);
@@ -288,6 +290,7 @@ void gs_ingest_end(struct gs_ingest *f, int exit_status, const char *reason)
 	if (f->ended)
 		return;
 	gs_ingest_native_retry(f, true);
+	gs_ingest_kernels_retry(f, true);
 	/* First all calls: a sink that fails on them is still reported to the others. */
 	put_pending_losses(f);
 	deliver_batch(f);

@@ -89,6 +89,7 @@ struct gs_ingest {
 	struct gs_ingest_stacks *stacks;   /* owned; of stack.c */
 	struct gs_ingest_pyfuncs *pyfuncs; /* owned; of pyfunc.c; NULL: none was called yet */
 	struct gs_ingest_native *native;   /* owned; of native.c; NULL: none was taken yet */
+	struct gs_ingest_kernels *kernels; /* owned; of kernel.c; NULL: nothing was launched yet */
 	struct gs_map comm_of_key;         /* -> index */
 	struct gs_rec_comm *comms;         /* owned; a ring: the oldest is overwritten */
 	uint32_t n_comms, comm_hand;
@@ -171,6 +172,22 @@ void gs_ingest_native_task(struct gs_ingest *feed, const struct gs_event_task *e
 /* Look again at stacks of processes that were not known; last: they have to be recorded now. */
 void gs_ingest_native_retry(struct gs_ingest *feed, bool last);
 void gs_ingest_native_fini(struct gs_ingest *feed);
+
+/* What unwinds native stacks; NULL: there is no reader, or no memory. */
+struct gs_native *gs_ingest_native_object(struct gs_ingest *feed);
+
+/* A launch, whose thread is known: a KERNEL record when its function is new. */
+void gs_ingest_launch(struct gs_ingest *feed, const struct gs_func *func,
+		      const struct gs_event_call *event);
+/* A call by which a program gets a handle of a kernel, and, false when the event is malformed, the name that
+ * it asks for. */
+void gs_ingest_kernel_handle(struct gs_ingest *feed, const struct gs_func *func,
+			     const struct gs_event_call *event);
+bool gs_ingest_kernel_asked(struct gs_ingest *feed, const struct gs_event_kernel *event);
+void gs_ingest_kernels_task(struct gs_ingest *feed, const struct gs_event_task *event);
+/* Look again for those that had no name; last: of all of them. */
+void gs_ingest_kernels_retry(struct gs_ingest *feed, bool last);
+void gs_ingest_kernels_fini(struct gs_ingest *feed);
 
 int gs_ingest_stacks_init(struct gs_ingest *feed);
 void gs_ingest_stacks_fini(struct gs_ingest *feed);

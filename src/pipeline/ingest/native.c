@@ -79,6 +79,13 @@ static struct gs_ingest_native *native_get(struct gs_ingest *f)
 	return f->native = n;
 }
 
+struct gs_native *gs_ingest_native_object(struct gs_ingest *f)
+{
+	struct gs_ingest_native *n = native_get(f);
+
+	return n ? n->native : NULL;
+}
+
 void gs_ingest_native_task(struct gs_ingest *f, const struct gs_event_task *ev)
 {
 	if (!f->native)

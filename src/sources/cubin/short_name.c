@@ -96,7 +96,7 @@ static struct span last_part(struct span s)
 	return last;
 }
 
-static struct span trimmed(struct span s)
+static struct span trim_span(struct span s)
 {
 	while (s.at < s.end && *s.at == ' ')
 		s.at++;
@@ -115,11 +115,11 @@ static struct span take_argument(struct span *s)
 		p = is_open(*p) ? pass_group(p, s->end) : p + 1;
 	argument.end = p;
 	s->at = p < s->end ? p + 1 : p;
-	return trimmed(argument);
+	return trim_span(argument);
 }
 
 /* "(unsigned int)4" is 4. */
-static struct span without_cast(struct span s)
+static struct span pass_cast(struct span s)
 {
 	if (s.at < s.end && *s.at == '(' && !begins_with(s.at, s.end, ANONYMOUS)) {
 		const char *p = pass_group(s.at, s.end);
@@ -170,10 +170,10 @@ static void append_name(struct text *t, struct span s, unsigned level)
 
 static void append_type(struct text *t, struct span s, unsigned level)
 {
-	s = without_cast(s);
+	s = pass_cast(s);
 	/* A lambda is named by the function that it stands in. */
 	s.end = find_arguments(s);
-	append_name(t, type_part(trimmed(s)), level);
+	append_name(t, type_part(trim_span(s)), level);
 }
 
 static void append_arguments(struct text *t, struct span inside, unsigned level)
@@ -215,8 +215,7 @@ static size_t bytes_without_signature(const char *name, size_t bytes)
 		at--;
 		says_divisible |= name[at] == 'd';
 	}
-	return at > 1 && name[at - 1] == '_' && says_divisible && name[at] >= '0' &&
-			       name[at] <= '9'
+	return at > 1 && name[at - 1] == '_' && says_divisible && name[at] >= '0' && name[at] <= '9'
 		       ? at - 1
 		       : bytes;
 }
@@ -232,7 +231,7 @@ void gs_kernel_short_name(const char *name, char ret_short[GS_KERNEL_SHORT_BYTES
 		return;
 	}
 	s.end = find_arguments(s);
-	base = last_part(trimmed(s));
+	base = last_part(trim_span(s));
 	if (is_wrapper(base)) {
 		struct span inside = inside_group(strchr(base.at, '<'), base.end);
 

@@ -220,6 +220,19 @@ static bool frame_at(struct gs_native *n, uint32_t pid, uint64_t pc, struct gs_n
 	return true;
 }
 
+bool gs_native_find(struct gs_native *n, uint32_t pid, uint64_t pc,
+		    struct gs_native_frame *ret_frame)
+{
+	n->now_ns = gs_clock_mono_ns();
+	return frame_at(n, pid, pc, ret_frame);
+}
+
+bool gs_native_kernel(struct gs_native *n, const struct gs_native_frame *frame, char *ret_name,
+		      size_t bytes)
+{
+	return frame->file && native_file_kernel(n, frame->file, frame->vaddr, ret_name, bytes);
+}
+
 static bool well_formed(const struct gs_event_stack_bytes *e)
 {
 	return e->head.bytes >= sizeof(*e) && e->n_bytes <= e->head.bytes - sizeof(*e) &&

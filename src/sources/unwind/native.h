@@ -70,4 +70,14 @@ const char *gs_native_path(const struct gs_native *native, uint32_t file);
 bool gs_native_name(struct gs_native *native, const struct gs_native_frame *frame, char *ret_name,
 		    size_t bytes);
 
+/* Where an address of a process is in its code, as a frame. False: there is none, or the process is
+ * gone and its mappings were not known. */
+bool gs_native_find(struct gs_native *native, uint32_t pid, uint64_t pc,
+		    struct gs_native_frame *ret_frame);
+
+/* The name of the kernel, as the compiler mangled it, that a program launches by the host function
+ * that begins there. False: no kernel is registered for it. */
+bool gs_native_kernel(struct gs_native *native, const struct gs_native_frame *frame, char *ret_name,
+		      size_t bytes);
+
 #endif

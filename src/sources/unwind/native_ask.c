@@ -118,10 +118,10 @@ static int take_name(struct gs_native *n, struct gs_wire_in *in, char *ret_name,
 	return r < 0 ? r : name ? 0 : -ENOENT;
 }
 
-int native_ask_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
-		    size_t bytes)
+static int ask_name_of(struct gs_native *n, enum native_request request, uint32_t file,
+		       uint64_t vaddr, char *ret_name, size_t bytes)
 {
-	struct gs_wire_out out = begin_request(n, NATIVE_NAME, file);
+	struct gs_wire_out out = begin_request(n, request, file);
 	struct gs_wire_in in;
 	int r;
 
@@ -131,6 +131,18 @@ int native_ask_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *re
 		return r;
 	take_bytes(n, file, gs_wire_u64(&in));
 	return take_name(n, &in, ret_name, bytes);
+}
+
+int native_ask_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
+		    size_t bytes)
+{
+	return ask_name_of(n, NATIVE_NAME, file, vaddr, ret_name, bytes);
+}
+
+int native_ask_kernel(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
+		      size_t bytes)
+{
+	return ask_name_of(n, NATIVE_KERNEL, file, vaddr, ret_name, bytes);
 }
 
 void native_ask_drop(struct gs_native *n, uint32_t file)

@@ -315,3 +315,18 @@ bool native_file_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *
 		bound_indexes(n, f);
 	return r == 0;
 }
+
+bool native_file_kernel(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
+			size_t bytes)
+{
+	struct native_file *f = native_file_open(n, file);
+	int r = f ? native_ask_kernel(n, file, vaddr, ret_name, bytes) : -ENOENT;
+
+	if (r == -ESTALE) {
+		f = native_file_open(n, file);
+		r = f ? native_ask_kernel(n, file, vaddr, ret_name, bytes) : -ENOENT;
+	}
+	if (f)
+		bound_indexes(n, f);
+	return r == 0;
+}

@@ -104,6 +104,10 @@ int native_file_row(struct gs_native *n, uint32_t file, uint64_t vaddr, struct g
 /* The name of an address of it. */
 bool native_file_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
 		      size_t bytes);
+
+/* The kernel that is registered for the host function at an address of it. */
+bool native_file_kernel(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
+			size_t bytes);
 void native_files_fini(struct gs_native *n);
 
 /* --- native_maps.c --- */
@@ -127,6 +131,9 @@ int native_ask_debug(struct gs_native *n, uint32_t file, const char *path, bool 
 /* -ENOENT: it has none. */
 int native_ask_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
 		    size_t bytes);
+/* -ENOENT: no kernel is registered for it. */
+int native_ask_kernel(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
+		      size_t bytes);
 void native_ask_drop(struct gs_native *n, uint32_t file);
 void native_ask_close(struct gs_native *n, uint32_t file);
 int native_ask_made(struct gs_native *n, uint32_t pid, uint64_t pc, uint64_t now_ns, int fd,

@@ -8,6 +8,7 @@
 
 #include "core/base/map.h"
 #include "core/base/mem.h"
+#include "sources/cubin/stubs.h"
 #include "sources/elf/code.h"
 #include "sources/elf/elf.h"
 #include "sources/unwind/native_int.h"
@@ -19,8 +20,9 @@ struct served_file {
 	struct gs_elf *elf; /* owned */
 	struct gs_cfi *cfi; /* owned; NULL: not read, or: */
 	bool no_cfi;
-	struct gs_elf *debug;       /* owned; until the names are read */
-	struct gs_symbols *symbols; /* owned; NULL: not read */
+	struct gs_elf *debug;         /* owned; until the names are read */
+	struct gs_symbols *symbols;   /* owned; NULL: not read */
+	struct gs_cubin_stubs *stubs; /* owned; likewise */
 };
 
 struct served {
@@ -48,6 +50,7 @@ static struct served *served_new(void)
 static void drop_tables(struct served_file *f)
 {
 	gs_symbols_free(&f->symbols);
+	gs_cubin_stubs_free(&f->stubs);
 	gs_cfi_free(&f->cfi);
 }
 
@@ -67,6 +70,7 @@ static void close_served(struct served *s, uint32_t file)
 static uint64_t table_bytes(const struct served_file *f)
 {
 	return (f->symbols ? gs_symbols_bytes(f->symbols) : 0) +
+	       (f->stubs ? gs_cubin_stubs_bytes(f->stubs) : 0) +
 	       (f->cfi ? gs_cfi_bytes(f->cfi) : 0);
 }
 
@@ -155,6 +159,24 @@ static int serve_name(struct served_file *f, struct gs_wire_in *in, struct gs_wi
 	return 0;
 }
 
+static int serve_kernel(struct served_file *f, struct gs_wire_in *in, struct gs_wire_out *out)
+{
+	uint64_t vaddr = gs_wire_u64(in);
+	char name[NATIVE_MAX_NAME];
+	bool found;
+	int r;
+
+	if (!gs_wire_is_done(in))
+		return -EBADMSG;
+	r = f->stubs ? 0 : gs_cubin_stubs_new(f->elf, &f->stubs);
+	if (r < 0)
+		return r;
+	found = gs_cubin_stubs_name(f->stubs, f->elf, vaddr, name, sizeof(name));
+	gs_wire_put_u64(out, table_bytes(f));
+	gs_wire_put_text(out, found ? name : NULL);
+	return 0;
+}
+
 /* ---- generated code ---- */
 
 static struct gs_perf_map *made_of(struct served *s, uint32_t pid)
@@ -237,6 +259,8 @@ int gs_native_serve(void **state, struct gs_reader_request *q, struct gs_wire_ou
 		return serve_debug(s->files[which], q, out);
 	case NATIVE_NAME:
 		return serve_name(s->files[which], &q->in, out);
+	case NATIVE_KERNEL:
+		return serve_kernel(s->files[which], &q->in, out);
 	case NATIVE_DROP:
 		drop_tables(s->files[which]);
 		return 0;

@@ -24,6 +24,8 @@ enum native_request {                  /* the first byte of a request */
 		      NATIVE_CLOSE,    /* file */
 		      NATIVE_MADE,     /* process, address, time, and its map or none: the name */
 		      NATIVE_FORGET,   /* process */
+		      NATIVE_KERNEL,   /* file, address: memory, the name of the kernel whose stub
+					* begins there */
 };
 
 #define NATIVE_MAX_NAME 4096

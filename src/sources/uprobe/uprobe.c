@@ -450,7 +450,7 @@ static void report_map(struct gs_uprobe *probe, const struct gs_sideband_notice 
 			       .file_off = notice->file_off,
 			       .file = file};
 
-	if (probe->options.native_stack_at && m.end > m.start)
+	if (probe->options.maps && m.end > m.start)
 		probe->options.on_map(probe->options.ctx, notice->pid, notice->time_ns, &m);
 }
 
@@ -543,7 +543,7 @@ static void on_notice(void *ctx, const struct gs_sideband_notice *notice)
 		if (notice->kind == GS_SIDEBAND_FORK && probe->options.follow &&
 		    was_followed(probe, notice->parent_pid))
 			note_followed(probe, notice->pid);
-		if (notice->kind == GS_SIDEBAND_EXEC && probe->options.native_stack_at &&
+		if (notice->kind == GS_SIDEBAND_EXEC && probe->options.maps &&
 		    was_followed(probe, notice->pid))
 			probe->options.on_map(probe->options.ctx, notice->pid, notice->time_ns,
 					      NULL);

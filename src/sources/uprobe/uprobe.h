@@ -67,6 +67,7 @@ struct gs_uprobe_options {
 	unsigned py_stack_at;       /* enum gs_stack_at, ored: when Python stacks are taken; events
 				     * only, but for GS_AT_SAMPLE */
 	unsigned native_stack_at;   /* the same of native stacks */
+	bool maps;                  /* on_map is called: stacks or names of kernels are wanted */
 	uint32_t stack_bytes;       /* of a native stack that are copied: up to 32 KiB */
 	uint64_t slow_scope_ns;     /* GS_AT_SLOW_SCOPE */
 	uint64_t sample_period_ns;  /* GS_AT_SAMPLE */
@@ -99,7 +100,7 @@ struct gs_uprobe_options {
 	void (*on_late)(void *ctx, const char *path, pid_t pid, uint64_t gap_ns);
 	/* A process that may be a followed one was born, or runs a new program; may be NULL. */
 	void (*on_process)(void *ctx, pid_t pid);
-	/* With native_stack_at: a process has mapped code, or (NULL) runs a new program and has
+	/* With maps: a process has mapped code, or (NULL) runs a new program and has
 	 * lost what it had mapped. */
 	void (*on_map)(void *ctx, pid_t pid, uint64_t mono_ns, const struct gs_mapping *mapping);
 	/* With py_stack_at: a process that may be a followed one may have got an interpreter: it

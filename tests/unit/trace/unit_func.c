@@ -79,10 +79,9 @@ static void rows_are_sound(void **state)
 		const struct gs_func_desc *d = &f->desc;
 		const char *name = f->name;
 
-		if (f->watched_only) {
+		if (f->watched_only)
 			assert_true(d->post == GS_POST_UNLOAD && !f->by_default);
-			name += strspn(name, "_");
-		}
+		name += strspn(name, "_");
 		assert_in_range(d->layer, 1, GS_LAYER_COUNT - 1);
 		assert_memory_equal(name, prefix[d->layer], strlen(prefix[d->layer]));
 		assert_true((d->layer == GS_LAYER_CUDA_RUNTIME) == !strncmp(name, "cuda", 4));

@@ -257,6 +257,50 @@ static struct gs_stream_summary streams[] = {
 	{4243, 0, 5120, 0, 5120, 0, 0, 13207650304, 384 * MS, 0},
 };
 
+static struct gs_kernel_summary kernels[] = {
+	{.name = "void at::native::vectorized_elementwise_kernel<4, "
+		 "at::native::FillFunctor<float>, "
+		 "std::array<char*, 1ul> >(int, at::native::FillFunctor<float>, "
+		 "std::array<char*, 1ul>)",
+	 .short_name = "vectorized_elementwise_kernel<4, FillFunctor<float>, array<char*, 1ul>>",
+	 .symbol = "_ZN2at6native29vectorized_elementwise_kernelILi4E",
+	 .file = "/opt/lib/libtorch_cuda.so",
+	 .how = 1,
+	 .pid = 4242,
+	 .function = 0x7fe0ab34cd00,
+	 .launches = 41000,
+	 .failed = 2,
+	 .host_ns = 620 * MS,
+	 .blocks = 4100000,
+	 .threads = 5248000,
+	 .sm = 90,
+	 .registers = 32,
+	 .static_shared_bytes = 512,
+	 .constant_bytes = 544,
+	 .code_bytes = 1664,
+	 .max_threads = 128},
+	{.name = "triton_poi_fused_add_0",
+	 .short_name = "triton_poi_fused_add_0",
+	 .symbol = "triton_poi_fused_add_0",
+	 .file = "",
+	 .how = 3,
+	 .pid = 4242,
+	 .function = 0x55d0c0de0010,
+	 .launches = 600,
+	 .host_ns = 9 * MS,
+	 .blocks = 1501,
+	 .threads = 76800,
+	 .dynamic_shared_bytes = 600 * 49152},
+	{.name = "",
+	 .short_name = "",
+	 .symbol = "",
+	 .file = "",
+	 .pid = 4243,
+	 .function = 0x55d0c0de0040,
+	 .launches = 30,
+	 .host_ns = 1 * MS},
+};
+
 static struct gs_use_summary uses[] = {
 	{GS_LAYER_TORCH, "aten::addmm", 41630, 0, 12, 0, 3, 630 * MS, 4096},
 	{GS_LAYER_TORCH, "aten::copy_", 0, 5120, 0, 0, 0, 384 * MS, 13207650304},
@@ -389,6 +433,10 @@ struct gs_summary sample_full(void)
 		.n_mpi_peers = GS_ARRAY_LEN(mpi_peers),
 		.streams = streams,
 		.n_streams = GS_ARRAY_LEN(streams),
+		.kernels = kernels,
+		.n_kernels = GS_ARRAY_LEN(kernels),
+		.kernel_launches = 41630,
+		.unknown_launches = 30,
 		.has_python = 1,
 		.python_lines = lines,
 		.n_python_lines = GS_ARRAY_LEN(lines),
@@ -437,7 +485,7 @@ struct gs_summary sample_single(void)
 	s.mode = GS_SESSION_SUMMARY;
 	s.n_errors = s.n_attach_failures = s.n_lost = s.n_open_calls = 0;
 	s.n_comms = 1;
-	s.n_mpi_ranks = s.n_mpi_peers = s.n_streams = 0;
+	s.n_mpi_ranks = s.n_mpi_peers = s.n_streams = s.n_kernels = 0;
 	s.n_uses = s.n_python_functions = 0;
 	s.collectives = NULL;
 	return s;

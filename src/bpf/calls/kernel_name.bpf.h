@@ -1,0 +1,53 @@
+/*
+ * Names of kernels that programs ask for. A launch by the driver has a handle; which kernel that is, is known
+ * when the program gets it by the kernel's name. The text is sent as that call begins: at its
+ * end the program may have freed it, and of a first call the end is not seen.
+ */
+#ifndef GS_BPF_CALLS_KERNEL_NAME_BPF_H
+#define GS_BPF_CALLS_KERNEL_NAME_BPF_H
+
+#include "decide.bpf.h"
+
+/* A function of its own for the verifier. from: where the name lies. */
+__noinline int gs_kernel_send(__u64 from, __u32 id)
+{
+	struct gs_kernel_state *s = state_get();
+	struct gs_event_kernel *e;
+	struct gs_thread *t;
+	__u32 slot;
+
+	if (!s || s->stopped)
+		return 0;
+	t = thread_same(&slot);
+	if (!t)
+		t = thread_find(s, GS_LAYER_CUDA_DRIVER, &slot);
+	if (!t)
+		return 0;
+	e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
+	if (!e) {
+		count_loss(GS_LAYER_CUDA_DRIVER, GS_LOSS_NOTICE);
+		return 0;
+	}
+	e->head.kind = GS_EV_KERNEL;
+	e->head.bytes = sizeof(*e);
+	e->head.pad = 0;
+	e->pid = t->pid;
+	e->tid = t->tid;
+	e->func = id;
+	e->pad = 0;
+	if (bpf_probe_read_user_str(e->name, sizeof(e->name), (void *)from) <= 0)
+		e->name[0] = 0;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* At the entry of each call of CUDA: mostly one comparison. */
+static __always_inline void kernel_note(struct pt_regs *ctx)
+{
+	__u32 id = bpf_get_attach_cookie(ctx) & FUNC_MASK;
+
+	if (gs_config.events && gs_desc[id].post == GS_POST_KERNEL_NAME)
+		gs_kernel_send(ctx->dx, id);
+}
+
+#endif

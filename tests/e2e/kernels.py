@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Which kernel a launch is of: by what files register, by names that programs ask for; in every output."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+
+import harness
+from harness import HERE, Skip, case, main, wait_until
+
+SCALE, FILL = 'app::scale(float*, int)', 'void app::fill<double>(double*, double)'
+
+
+def build(t, name, *flags):
+    """Our own program, which needs no nvcc."""
+    out = t.path(name)
+    fake = harness.fake
+    words = ['gcc', '-pthread', os.path.join(HERE, 'kernels_app.c'), '-o', out, *flags, os.path.join(fake, 'libcudart.so.13'),
+             os.path.join(fake, 'libcuda.so.1'), '-Wl,-rpath,' + fake]  # fmt: skip
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        raise Skip(f'gcc: {done.stderr.strip()[-200:]}')
+    return out
+
+
+def kernels(run, t):
+    """{name: launches} of a summary, those without a name by None."""
+    found = {}
+    for k in run.summary['kernels']:
+        found[k['name']] = found.get(k['name'], 0) + k['launches']
+    return found
+
+
+def trace(t, command, *options):
+    return t.trace('--by', 'kernel', *options, command=command)
+
+
+@case('host functions that are registered, and symbols')
+def _(t):
+    want = {SCALE: 7, FILL: 5, 'plain': 3}
+    for flags in (['-O0'], ['-O2'], ['-O2', '-no-pie']):
+        run = trace(t, [build(t, 'app', *flags), 'runtime'])
+        t.equal(f'launches {flags}', kernels(run, t), want)
+        by_name = {k['name']: k for k in run.summary['kernels']}
+        t.equal('how', [by_name[n]['named_by'] for n in (SCALE, FILL, 'plain')], ['registered', 'registered', 'symbol'])
+        scale = by_name[SCALE]
+        t.equal('symbol', scale['symbol'], '_ZN3app5scaleEPfi')
+        t.equal('short', scale['short_name'], 'scale')
+        t.equal('grid, block, shared', (scale['blocks_mean'], scale['threads_mean'], scale['dynamic_shared_bytes_mean']), (8, 128, 64))
+        t.equal('share', round(scale['launches_pct'], 1), 46.7)
+
+
+@case('a stripped file')
+def _(t):
+    run = trace(t, [build(t, 'app', '-O2', '-s'), 'runtime'])
+    found = kernels(run, t)
+    t.equal('registered ones', (found.get(SCALE), found.get(FILL)), (7, 5))
+    t.equal('the other one', found.get(None), 3)
+
+
+@case('names that the driver is asked for')
+def _(t):
+    run = trace(t, [build(t, 'app', '-O2'), 'driver'])
+    t.equal('launches', kernels(run, t), {SCALE: 4, 'triton_poi_fused_add_0': 6, 'n' * 1500: 2, FILL: 3, None: 2})
+    t.equal('how', {k['named_by'] for k in run.summary['kernels']}, {'loaded', 'unknown'})
+
+
+@case('attached late')
+def _(t):
+    go = t.path('go')
+    app = subprocess.Popen([build(t, 'app', '-O2'), 'late', go], stdout=subprocess.DEVNULL)
+    wait_until(lambda: 'libcuda' in harness.read_text(f'/proc/{app.pid}/maps'), 20, 'start')
+    run = t.start_trace('--by', 'kernel', '-p', str(app.pid))
+    run.wait_err(r'libcuda[^ ]*: [0-9]+ probes', 60)
+    with open(go, 'w', encoding='utf-8'):
+        pass
+    app.wait(20)
+    done = run.finish()
+    found = {k['name']: k['launches'] for k in done.summary['kernels']}
+    t.equal('only addresses', set(found), {None})
+
+
+@case('every output has the name')
+def _(t):
+    app = build(t, 'app', '-O2')
+    files = [t.path('k.' + s) for s in ('json', 'csv', 'gst', 'pftrace')]
+    t.trace(*[w for f in files for w in ('-o', f)], command=[app, 'runtime'])
+    with open(files[0], encoding='utf-8') as f:
+        events = json.load(f)
+    events = events['traceEvents'] if isinstance(events, dict) else events
+    names = [e['args'].get('kernel') for e in events if e.get('name') == 'cudaLaunchKernel']
+    t.equal('json', [names.count(n) for n in ('scale', 'fill<double>', 'plain')], [7, 5, 3])
+    with open(files[1], encoding='utf-8', newline='') as f:
+        names = [r['kernel'] for r in csv.DictReader(f) if r['function'] == 'cudaLaunchKernel']
+    t.equal('csv', [names.count(n) for n in ('scale', 'fill<double>', 'plain')], [7, 5, 3])
+    with open(files[3], 'rb') as f:
+        t.true('pftrace', FILL.encode() in f.read())
+    again = t.tool('report', files[2], '--by', 'kernel', status=0).out
+    t.match('report', r'scale +7 +46\.7%', again)
+    t.match('report', r'fill<double> +5 +33\.3%', again)
+
+
+@case('what nvcc compiles', timeout=240)
+def _(t):
+    nvcc = shutil.which('nvcc') or '/usr/local/cuda/bin/nvcc'
+    if not os.path.exists(nvcc):
+        raise Skip('no nvcc')
+    for name, flags in {'plain': [], 'fast': ['-O2'], 'stripped': ['-O2', '-Xlinker', '-s']}.items():
+        out = t.path(name)
+        done = subprocess.run([nvcc, '-cudart', 'shared', '-arch=sm_90', *flags, '-o', out, os.path.join(HERE, 'kernels_app.cu')],
+                              capture_output=True, text=True)  # fmt: skip
+        if done.returncode:
+            raise Skip(f'nvcc: {done.stderr.strip()[-200:]}')
+        run = t.trace('--by', 'kernel', command=[out], env={'LD_LIBRARY_PATH': harness.fake})
+        t.equal(f'launches, {name}', kernels(run, t),
+                {SCALE: 7, FILL: 5, 'hidden(int*)': 3, '(anonymous namespace)::unnamed(int*)': 2})  # fmt: skip
+
+
+main()
