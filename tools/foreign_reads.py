@@ -22,6 +22,7 @@ LINES = re.compile(r"(?<![\w.>])(fgets|getline|getdelim|fscanf|readdir)\s*\(")
 # (file, function): why it may.
 KERNEL = {
     ("sources/elf/library.c", "scan_lines"): "/proc/PID/maps",
+    ("sources/cubin/device.c", "*"): "/sys",
     ("sources/unwind/native_file.c", "vdso_copy"): "/proc/self/maps",
     ("sources/unwind/perf_map.c", "own_pid"): "/proc/PID/status",
     ("sources/unwind/python_find.c", "gs_python_image"): "/proc/PID/stat",

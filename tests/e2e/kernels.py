@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Which kernel a launch is of: by what files register, by names that programs ask for; in every output."""
+"""Which kernel a launch is of: by what files register, by names that programs ask for; in every output. And what
+those that nvcc compiled need."""
 
 import csv
 import json
@@ -116,6 +117,13 @@ def _(t):
         run = t.trace('--by', 'kernel', command=[out], env={'LD_LIBRARY_PATH': harness.fake})
         t.equal(f'launches, {name}', kernels(run, t),
                 {SCALE: 7, FILL: 5, 'hidden(int*)': 3, '(anonymous namespace)::unnamed(int*)': 2})  # fmt: skip
+        scale = next(k for k in run.summary['kernels'] if k['name'] == SCALE)
+        sm = scale['compute_capability']
+        if sm is None:  # a GPU that does not run this code
+            t.note('the GPU of this machine runs other code')
+            continue
+        t.equal(f'needs, {name}', (sm, scale['static_shared_bytes'], scale['local_bytes'], scale['max_threads']), (90, 512, 0, None))
+        t.true(f'registers, {name}', 4 <= scale['registers'] <= 32, scale['registers'])
 
 
 main()

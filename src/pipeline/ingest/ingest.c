@@ -291,6 +291,7 @@ void gs_ingest_end(struct gs_ingest *f, int exit_status, const char *reason)
 		return;
 	gs_ingest_native_retry(f, true);
 	gs_ingest_kernels_retry(f, true);
+	gs_ingest_kernels_needs(f);
 	/* First all calls: a sink that fails on them is still reported to the others. */
 	put_pending_losses(f);
 	deliver_batch(f);

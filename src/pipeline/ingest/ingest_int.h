@@ -187,6 +187,8 @@ bool gs_ingest_kernel_asked(struct gs_ingest *feed, const struct gs_event_kernel
 void gs_ingest_kernels_task(struct gs_ingest *feed, const struct gs_event_task *event);
 /* Look again for those that had no name; last: of all of them. */
 void gs_ingest_kernels_retry(struct gs_ingest *feed, bool last);
+/* At the end: read from their files what kernels need, and record it. */
+void gs_ingest_kernels_needs(struct gs_ingest *feed);
 void gs_ingest_kernels_fini(struct gs_ingest *feed);
 
 int gs_ingest_stacks_init(struct gs_ingest *feed);

@@ -22,6 +22,7 @@
 #include "model/trace/class.h"
 #include "model/trace/record_kernel.h"
 #include "pipeline/ingest/ingest_int.h"
+#include "sources/cubin/device.h"
 #include "sources/cubin/short_name.h"
 #include "sources/unwind/demangle.h"
 #include "sources/unwind/native.h"
@@ -45,6 +46,7 @@ struct kernel { /* a function that was launched, or may be */
 	struct source source;
 	uint32_t pid;
 	uint32_t process; /* id */
+	uint32_t file;    /* that it was found by, of gs_native; 0 none */
 	bool is_recorded;
 };
 
@@ -78,6 +80,7 @@ struct gs_ingest_kernels {
 struct identity {
 	enum gs_kernel_how how;
 	const char *symbol, *name, *file;
+	uint32_t file_number;
 };
 
 static struct gs_ingest_kernels *kernels_get(struct gs_ingest *f)
@@ -149,7 +152,9 @@ void gs_ingest_kernels_task(struct gs_ingest *f, const struct gs_event_task *ev)
 
 /* --- the record --- */
 
-static void put_kernel(struct gs_ingest *f, const struct kernel *k, const struct identity *id)
+/* needs NULL: not known. */
+static void put_kernel(struct gs_ingest *f, const struct kernel *k, const struct identity *id,
+		       const struct gs_cubin_kernel *needs)
 {
 	char text[GS_KERNEL_SHORT_BYTES];
 	uint32_t name_str, short_str, symbol_str, file_str;
@@ -168,6 +173,15 @@ static void put_kernel(struct gs_ingest *f, const struct kernel *k, const struct
 	r->short_str = short_str;
 	r->symbol_str = symbol_str;
 	r->file_str = file_str;
+	if (needs) {
+		r->registers = needs->registers;
+		r->shared_bytes = needs->shared_bytes;
+		r->constant_bytes = needs->constant_bytes;
+		r->local_bytes = needs->local_bytes;
+		r->code_bytes = needs->code_bytes;
+		r->max_threads = needs->max_threads;
+		r->sm = needs->sm;
+	}
 	gs_ingest_settle(f);
 }
 
@@ -196,21 +210,30 @@ static bool name_by_file(struct gs_ingest *f, uint32_t pid, uint64_t host, struc
 		return false;
 	}
 	ret->file = gs_native_path(native, frame.file);
+	ret->file_number = frame.file;
+	return true;
+}
+
+static bool identify_kernel(struct gs_ingest *f, const struct kernel *k, struct identity *ret)
+{
+	if (!k->source.symbol)
+		return k->source.host && name_by_file(f, k->pid, k->source.host, ret);
+	*ret = (struct identity){.how = GS_KERNEL_LOADED,
+				 .symbol = k->source.symbol,
+				 .name = demangle_symbol(f->kernels, k->source.symbol),
+				 .file = ""};
 	return true;
 }
 
 static void record_kernel(struct gs_ingest *f, struct kernel *k)
 {
-	struct identity id = {.how = GS_KERNEL_LOADED, .file = ""};
+	struct identity id;
 
-	if (k->source.symbol) {
-		id.symbol = k->source.symbol;
-		id.name = demangle_symbol(f->kernels, k->source.symbol);
-	} else if (!k->source.host || !name_by_file(f, k->pid, k->source.host, &id)) {
+	if (!identify_kernel(f, k, &id))
 		return;
-	}
 	k->is_recorded = true;
-	put_kernel(f, k, &id);
+	k->file = id.how == GS_KERNEL_REGISTERED ? id.file_number : 0;
+	put_kernel(f, k, &id, NULL);
 }
 
 static bool is_sought(const struct kernel *k)
@@ -424,4 +447,89 @@ void gs_ingest_kernel_handle(struct gs_ingest *f, const struct gs_func *func,
 	k->is_recorded = false;
 	if (ks->cache[slot].function == ev->arg[0])
 		ks->cache[slot].pid = 0;
+}
+
+/* --- what kernels need --- */
+
+struct wanted {                       /* of one file */
+	struct gs_cubin_wanted *list; /* owned, and its names */
+	size_t n, bytes;
+	struct gs_map by_name; /* hash -> index */
+};
+
+static void wanted_fini(struct wanted *w)
+{
+	for (size_t i = 0; i < w->n; i++)
+		free((void *)(uintptr_t)w->list[i].name);
+	free(w->list);
+	gs_map_fini(&w->by_name);
+}
+
+/* Where the present symbol is in the list, added when it is new; w->n: there is no room. */
+static size_t wanted_reach(struct wanted *w, const char *symbol)
+{
+	size_t bytes = strlen(symbol) + 1;
+	uint64_t key = gs_hash_bytes(symbol, bytes), i;
+	char *copy;
+
+	if (gs_map_get(&w->by_name, key, &i))
+		return strcmp(w->list[i].name, symbol) == 0 ? i : w->n;
+	if (w->n == GS_CUBIN_WANTED_MAX || w->bytes + bytes > GS_NATIVE_WANTED_BYTES)
+		return w->n;
+	copy = strdup(symbol);
+	if (!copy || gs_map_put(&w->by_name, key, w->n) < 0) {
+		free(copy);
+		return w->n;
+	}
+	w->list[w->n] = (struct gs_cubin_wanted){.name = copy};
+	w->bytes += bytes;
+	return w->n++;
+}
+
+/* As it was identified before: the process may be gone, and its id another's. */
+static bool is_still(struct gs_ingest *f, const struct kernel *k, uint32_t file,
+		     struct identity *ret)
+{
+	return identify_kernel(f, k, ret) && ret->how == GS_KERNEL_REGISTERED &&
+	       ret->file_number == file;
+}
+
+/* Of all kernels of the file of this one, which are then done with. */
+static void find_needs(struct gs_ingest *f, uint32_t first, uint32_t sm)
+{
+	struct gs_ingest_kernels *ks = f->kernels;
+	uint32_t file = ks->kernels[first].file;
+	struct wanted w = {.by_name = GS_MAP_INIT(2 * GS_CUBIN_WANTED_MAX)};
+	struct identity id;
+
+	w.list = calloc(GS_CUBIN_WANTED_MAX, sizeof(*w.list));
+	for (uint32_t i = first; w.list && i < ks->n; i++)
+		if (ks->kernels[i].file == file && is_still(f, &ks->kernels[i], file, &id))
+			wanted_reach(&w, id.symbol);
+	if (w.n)
+		(void)gs_native_needs(gs_ingest_native_object(f), file, sm, w.list, w.n);
+	for (uint32_t i = first; i < ks->n; i++) {
+		struct kernel *k = &ks->kernels[i];
+		size_t at;
+
+		if (k->file != file)
+			continue;
+		k->file = 0;
+		if (!w.n || !is_still(f, k, file, &id))
+			continue;
+		at = wanted_reach(&w, id.symbol);
+		if (at < w.n && w.list[at].found && !w.list[at].differs)
+			put_kernel(f, k, &id, &w.list[at].kernel);
+	}
+	wanted_fini(&w);
+}
+
+void gs_ingest_kernels_needs(struct gs_ingest *f)
+{
+	struct gs_ingest_kernels *ks = f->kernels;
+	uint32_t sm = ks && ks->n ? gs_cubin_device_sm(NULL) : 0;
+
+	for (uint32_t i = 0; ks && i < ks->n; i++)
+		if (ks->kernels[i].file && ks->kernels[i].seen_ns)
+			find_needs(f, i, sm);
 }

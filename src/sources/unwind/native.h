@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "model/trace/event.h"
+#include "sources/cubin/needs.h"
 #include "core/reader/reader.h"
 
 #define GS_NATIVE_MAX_OPEN    192
@@ -79,5 +80,11 @@ bool gs_native_find(struct gs_native *native, uint32_t pid, uint64_t pc,
  * that begins there. False: no kernel is registered for it. */
 bool gs_native_kernel(struct gs_native *native, const struct gs_native_frame *frame, char *ret_name,
 		      size_t bytes);
+
+/* What kernels of a file need: gs_cubin_find_needs() in the reader. Names are all different; how many are asked for
+ * at one time is bounded by GS_NATIVE_WANTED_BYTES of them. 0 or a negative errno. */
+#define GS_NATIVE_WANTED_BYTES (3u << 20)
+int gs_native_needs(struct gs_native *native, uint32_t file, uint32_t sm,
+		    struct gs_cubin_wanted *wanted, size_t n);
 
 #endif

@@ -145,6 +145,43 @@ int native_ask_kernel(struct gs_native *n, uint32_t file, uint64_t vaddr, char *
 	return ask_name_of(n, NATIVE_KERNEL, file, vaddr, ret_name, bytes);
 }
 
+static void take_needs(struct gs_wire_in *in, struct gs_cubin_wanted *w)
+{
+	w->found = gs_wire_u8(in);
+	w->differs = gs_wire_u8(in);
+	w->kernel = (struct gs_cubin_kernel){
+		.sm = gs_wire_u32(in),
+		.registers = gs_wire_u32(in),
+		.shared_bytes = gs_wire_u32(in),
+		.constant_bytes = gs_wire_u32(in),
+		.local_bytes = gs_wire_u32(in),
+		.max_threads = gs_wire_u32(in),
+		.code_bytes = gs_wire_u64(in),
+	};
+}
+
+int native_ask_needs(struct gs_native *n, uint32_t file, uint32_t sm,
+		     struct gs_cubin_wanted *wanted, size_t n_wanted)
+{
+	struct gs_wire_out out = begin_request(n, NATIVE_NEEDS, file);
+	struct gs_wire_in in;
+	int r;
+
+	gs_wire_put_u32(&out, sm);
+	gs_wire_put_u32(&out, (uint32_t)n_wanted);
+	for (size_t i = 0; i < n_wanted; i++)
+		gs_wire_put_text(&out, wanted[i].name);
+	r = send_request(n, &out, file, -1, &in);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < n_wanted; i++)
+		take_needs(&in, &wanted[i]);
+	r = end_answer(n, gs_wire_is_done(&in));
+	for (size_t i = 0; r < 0 && i < n_wanted; i++)
+		wanted[i].found = false;
+	return r;
+}
+
 void native_ask_drop(struct gs_native *n, uint32_t file)
 {
 	struct gs_wire_out out = begin_request(n, NATIVE_DROP, file);

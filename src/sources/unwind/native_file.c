@@ -330,3 +330,15 @@ bool native_file_kernel(struct gs_native *n, uint32_t file, uint64_t vaddr, char
 		bound_indexes(n, f);
 	return r == 0;
 }
+
+int gs_native_needs(struct gs_native *n, uint32_t file, uint32_t sm, struct gs_cubin_wanted *wanted,
+		    size_t n_wanted)
+{
+	const struct native_file *f = native_file_open(n, file);
+	int r = f ? native_ask_needs(n, file, sm, wanted, n_wanted) : -ENOENT;
+
+	if (r != -ESTALE)
+		return r;
+	f = native_file_open(n, file);
+	return f ? native_ask_needs(n, file, sm, wanted, n_wanted) : -ENOENT;
+}

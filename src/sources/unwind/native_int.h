@@ -134,6 +134,8 @@ int native_ask_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *re
 /* -ENOENT: no kernel is registered for it. */
 int native_ask_kernel(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
 		      size_t bytes);
+int native_ask_needs(struct gs_native *n, uint32_t file, uint32_t sm,
+		     struct gs_cubin_wanted *wanted, size_t n_wanted);
 void native_ask_drop(struct gs_native *n, uint32_t file);
 void native_ask_close(struct gs_native *n, uint32_t file);
 int native_ask_made(struct gs_native *n, uint32_t pid, uint64_t pc, uint64_t now_ns, int fd,

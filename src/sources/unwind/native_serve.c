@@ -8,6 +8,7 @@
 
 #include "core/base/map.h"
 #include "core/base/mem.h"
+#include "sources/cubin/needs.h"
 #include "sources/cubin/stubs.h"
 #include "sources/elf/code.h"
 #include "sources/elf/elf.h"
@@ -177,6 +178,43 @@ static int serve_kernel(struct served_file *f, struct gs_wire_in *in, struct gs_
 	return 0;
 }
 
+static void put_needs(struct gs_wire_out *out, const struct gs_cubin_wanted *w)
+{
+	const struct gs_cubin_kernel *k = &w->kernel;
+
+	gs_wire_put_u8(out, w->found);
+	gs_wire_put_u8(out, w->differs);
+	gs_wire_put_u32(out, k->sm);
+	gs_wire_put_u32(out, k->registers);
+	gs_wire_put_u32(out, k->shared_bytes);
+	gs_wire_put_u32(out, k->constant_bytes);
+	gs_wire_put_u32(out, k->local_bytes);
+	gs_wire_put_u32(out, k->max_threads);
+	gs_wire_put_u64(out, k->code_bytes);
+}
+
+static int serve_needs(struct served_file *f, struct gs_wire_in *in, struct gs_wire_out *out)
+{
+	uint32_t sm = gs_wire_u32(in), n = gs_wire_count(in, 5);
+	GS_FREE struct gs_cubin_wanted *wanted = calloc(n + 1u, sizeof(*wanted));
+	int r;
+
+	if (!wanted)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n; i++) {
+		wanted[i].name = gs_wire_text(in);
+		if (!wanted[i].name)
+			return -EBADMSG;
+	}
+	if (!gs_wire_is_done(in))
+		return -EBADMSG;
+	r = gs_cubin_find_needs(f->elf, sm, wanted, n, NULL);
+	/* What was found before the end is true. */
+	for (uint32_t i = 0; (r == 0 || r == -EDQUOT) && i < n; i++)
+		put_needs(out, &wanted[i]);
+	return r == -EDQUOT ? 0 : r;
+}
+
 /* ---- generated code ---- */
 
 static struct gs_perf_map *made_of(struct served *s, uint32_t pid)
@@ -261,6 +299,8 @@ int gs_native_serve(void **state, struct gs_reader_request *q, struct gs_wire_ou
 		return serve_name(s->files[which], &q->in, out);
 	case NATIVE_KERNEL:
 		return serve_kernel(s->files[which], &q->in, out);
+	case NATIVE_NEEDS:
+		return serve_needs(s->files[which], &q->in, out);
 	case NATIVE_DROP:
 		drop_tables(s->files[which]);
 		return 0;

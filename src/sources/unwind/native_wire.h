@@ -26,6 +26,8 @@ enum native_request {                  /* the first byte of a request */
 		      NATIVE_FORGET,   /* process */
 		      NATIVE_KERNEL,   /* file, address: memory, the name of the kernel whose stub
 					* begins there */
+		      NATIVE_NEEDS,    /* file, compute capability, names of kernels: memory, what
+					* each needs */
 };
 
 #define NATIVE_MAX_NAME 4096
