@@ -22,7 +22,7 @@ function add(element, children) {
 }
 
 export const none = '–'
-const known = v => v !== null && v !== undefined && Number.isFinite(v)
+export const known = v => Number.isFinite(v)
 
 export const percent = v => (known(v) ? `${Math.round(v * 100)} %` : none)
 export const watts = v => (!known(v) ? none : v >= 1e6 ? `${(v / 1e6).toFixed(2)} MW` : v >= 10000 ? `${(v / 1000).toFixed(1)} kW` : `${Math.round(v)} W`)
@@ -67,17 +67,19 @@ function sorted(rows, columns, order) {
 	return rows.map(row => [value(row), row]).sort(([a], [b]) => isKnown(b) - isKnown(a) || (isKnown(a) ? (order.down ? compare(b, a) : compare(a, b)) : 0)).map(([, row]) => row)
 }
 
+/* A page in a frame without rights has no storage. */
+const storage = (() => { try { return localStorage } catch { return { getItem: () => null, setItem() {} } } })()
 /* What the user typed into the filter of each table and whether its list of columns is open; which
  * columns are hidden is kept in the browser. */
 const filters = new Map(), opened = new Set(), HIDDEN = 'gpuscope-hidden-columns'
-const hidden = new Map(Object.entries(JSON.parse(localStorage.getItem(HIDDEN) || '{}')).map(([key, titles]) => [key, new Set(titles)]))
+const hidden = new Map(Object.entries(JSON.parse(storage.getItem(HIDDEN) || '{}')).map(([key, titles]) => [key, new Set(titles)]))
 
 function hide(key, title, is) {
 	const titles = hidden.get(key) || new Set()
 	if (is) titles.add(title)
 	else titles.delete(title)
 	hidden.set(key, titles)
-	localStorage.setItem(HIDDEN, JSON.stringify(Object.fromEntries([...hidden].map(([k, set]) => [k, [...set]]))))
+	storage.setItem(HIDDEN, JSON.stringify(Object.fromEntries([...hidden].map(([k, set]) => [k, [...set]]))))
 }
 
 /* Above tables that one may have to search: a filter on all their text, and which columns they have. */

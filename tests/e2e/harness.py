@@ -148,6 +148,11 @@ def has_module(python, name):
     return subprocess.run([python, '-c', ask], capture_output=True).returncode == 0
 
 
+def page_report(path):
+    """The JSON from which a report that is a page draws itself."""
+    return json.loads(re.search(r'(?s)id="report">(.*?)</script>', read_text(path))[1])
+
+
 def read_text(path):
     with open(path, encoding='utf-8', errors='replace') as f:
         return f.read()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The page's reports of jobs in a real browser: list, one job, several compared.
+"""Reports of jobs in a real browser, on a head's page (list, one job, several compared) and in files of their own.
 
 GS_SHOTS=FOLDER keeps screenshots."""
 
@@ -8,7 +8,7 @@ import os
 
 from browser import Browser
 from cluster_help import Stubs, messages
-from harness import case, main, wait_until
+from harness import case, main, page_report, read_text, wait_until
 from job_help import USER, batch, end, job, rest, rows, spin
 from page_check import check, check_origin
 from page_help import Head
@@ -139,6 +139,66 @@ def page(t):
     b.open(f'http://{head.http}/#/job/999')
     b.wait('document.body.innerText.includes("no report has this number")', 'what is not there')
     head.stop()
+
+
+def full(d):
+    """A report's document with something in every table, and a name that tries to be markup wherever a name can stand."""
+    j = d['jobs'][0]
+    hist = [{'from_ns': 4096, 'count': 1000}, {'from_ns': 32768, 'count': 250}]
+    io = {'reads': 7, 'read_bytes': 3 << 20, 'writes': 1250, 'write_bytes': 4096, 'errors': 3, 'total_ns': 5000000}
+    j.update(
+        job_id='4711', job_name=EVIL, user=EVIL, command=EVIL + '\u202e\x1b', gpus=[0, 2], gpus_never_used=[2], ended=True, duration_seconds=10,
+        thread_seconds={'cpu': 5, 'lock': 1, 'idle': 4}, wall_account={'components': [], 'shown_by': 'gpuscope trace'}, oom_kills=2,
+        ranks=[{'rank': r, 'step': EVIL, 'cpu_seconds': 1 + 3 * (r == 2), 'gpu_memory_bytes': None, 'file_bytes': 2048} for r in range(4)],
+        imbalance={'slowest_rank': 2, 'evidence': 'rank 2 ' + EVIL}, syscalls=[{'name': EVIL, 'calls': 1250, 'errors': 3, 'timed': 1250, 'total_ns': 5000000, 'max_ns': 40000, 'histogram': hist}],
+        file_systems=[{'path': '/mnt' + EVIL, 'type': None, 'kind': EVIL, **io}], block_devices=[{'name': EVIL, **io, 'max_ns': 1, 'flushes': 2, 'flush_ns': 5000, 'histogram': hist}],
+        peers=[{'peer': f'10.1.2.3:{port}', 'sent_bytes': 1 << 20, 'rtt_mean_ns': 1500} for port in range(1000, 2200)],
+        scheduling={'wakeups': 5, 'run_queue': {'waits': 1250, 'waits_with_length': 1250, 'p50_ns': 4100, 'histogram': hist}}, tcp={'retransmits': 6},
+        page_cache={'cached_read_bytes': 1 << 30, 'device_read_bytes': 0, 'device_write_bytes': 0}, pressure={'cpu_some_percent': 1.5, 'io_some_percent': 2, 'io_full_percent': 1},
+        mpi_ranks=[{'rank': 1, 'pid': 7, 'calls': 2, 'total_ns': 10**9, 'span_ns': 10**10, 'functions': [{'name': 'MPI_Send', 'calls': 2, 'total_ns': 10**9, 'bytes': 64}],
+                    'peers': [{'direction': 'sent', 'peer': None, 'communicator': '0x1', 'calls': 2, 'unsized_calls': 2, 'bytes': 0}]}])  # fmt: skip
+    j['figures'].update(gpus=2, gpu_percent=41.5)
+    j['classification'].update(type='k' + EVIL, confidence=0.75, efficiency_score=42, evidence=[EVIL], efficiency_parts=[{'name': 'locks', 'points': -7.5, 'max_points': -10, 'because': EVIL}],
+                               advice=[{'fact': EVIL, 'cause': EVIL, 'next': EVIL, 'benefit': EVIL}])  # fmt: skip
+    d['monitoring_session'].update(failed_reads=3, device_bytes_without_an_end=4096, lost='a little', complete=False)
+    d['jobs'].append({'job_id': 'empty'})
+    return d
+
+
+@case('a report in a file: drawn from the JSON in it, whatever that says', timeout=200, needs=None, beside='jobs')
+def file(t):
+    p = spin()
+    try:
+        t.tool('job', '-p', str(p.pid), '-d', '0.5', '-o', t.path('job.html'), '-o', t.path('job.json'), status=0)
+    finally:
+        end(p)
+    real = page_report(t.path('job.html'))
+    with open(t.path('job.json'), encoding='utf-8') as f:
+        t.equal('its JSON', real, json.load(f))
+    before, after = read_text(t.path('job.html')).split('id="report">', 1)
+    with open(t.path('full.html'), 'w', encoding='utf-8') as f:
+        f.write(before + 'id="report">' + json.dumps(full(real)).replace('<', '\\u003c') + after[after.index('</script>'):])
+    b = Browser(t)
+    b.size(1400, 900)
+    b.open('file://' + t.path('full.html'))
+    b.wait('document.querySelector("h2")', 'the page')
+    t.equal('title', b.run('document.title'), f'gpuscope: 2 jobs on {os.uname().nodename}')
+    t.equal('no markup of others', b.run('document.querySelectorAll("img, iframe, link, [onerror], [src]").length'), 0)
+    said = text(b)
+    for words in (EVIL + '??', 'k' + EVIL, '/mnt' + EVIL, 'rank 2 ' + EVIL, '75 % sure', '-7.5 of -10', '10.1.2.3:1499', 'and 700 more', '3.0 MiB', '4.1 µs', '65.5 µs', 'stands out',
+                  'gpuscope trace', '6 segments sent again', '2 killed for want of memory', 'I/O 2 % (all tasks 1 %)', '1.0 GiB read from memory', '3 files of /proc', 'a little',
+                  'was killed, or still runs', '1.5 µs', '2.5 µs', '41.5 %'):  # fmt: skip
+        t.true(f'it tells {words!r}', words in said, said[:3000])
+    t.true('but not what stands beyond the rows', '10.1.2.3:1500' not in said)
+    t.equal('histograms', b.run('[...new Set([...document.querySelectorAll(".hist")].map(e => e.ariaLabel + " " + e.children.length + " " + e.children[3].style.height))]'),
+            ['histogram from 4.1 µs to 65.5 µs 4 32.5%'])  # fmt: skip
+    t.equal('parts of the bar', b.run('[...document.querySelector(".stack").children].map(e => e.style.width)'), ['50%', '10%', '40%'])
+    t.equal('ranks', b.run('[...document.querySelectorAll("h2")].filter(e => e.innerText == "Ranks").map(e => e.parentElement.querySelectorAll("tbody tr").length)'), [4])
+    t.equal('tables of MPI', b.run('[...document.querySelectorAll("details section h2")].map(e => e.textContent)'), ['Functions', 'Peers'])
+    t.equal('both jobs', b.run('[...document.querySelectorAll("a[href^=\\"#job\\"]")].map(e => e.innerText)'), ['4711', 'empty'])
+    b.run('document.querySelectorAll("details").forEach(e => { e.open = true })')
+    looks(t, b, 'file')
+    t.equal('nothing from elsewhere, no error', (set(b.requests), b.errors), ({'file://' + t.path('full.html')}, []))
 
 
 if __name__ == '__main__':

@@ -32,6 +32,4 @@ bool gs_job_report_compare_advice(const struct gs_job_report_comparison *c, size
 /* Room for one more job, all zero; NULL: no memory. */
 struct gs_job_report_row *gs_job_report_new_row(struct gs_job_report_comparison *c);
 
-void gs_job_report_put_html(struct gs_pen *pen, const struct gs_job_report_comparison *c);
-
 #endif

@@ -1,4 +1,4 @@
-/* Comparisons as a table and as JSON. */
+/* Comparisons as a table, as JSON and as a page. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
 #include "analysis/job_report/compare_int.h"
+#include "analysis/job_report/report_int.h"
 #include "core/text/doc.h"
 #include "core/text/page.h"
 
@@ -295,7 +296,9 @@ int gs_job_report_compare_write(FILE *out, const struct gs_job_report_comparison
 		put_table(&pen, c, style);
 		break;
 	case GS_JOB_HTML:
-		gs_job_report_put_html(&pen, c);
+		gs_job_report_begin_page(&pen);
+		put_doc(&pen, c, &gs_doc_script);
+		gs_job_report_end_page(&pen);
 		break;
 	default:
 		put_doc(&pen, c, style->format == GS_JOB_YAML ? &gs_doc_yaml : &gs_doc_json);

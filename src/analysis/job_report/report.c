@@ -137,7 +137,9 @@ int gs_job_report_write(FILE *out, const struct gs_job_report_session *session,
 		gs_job_report_put_csv(&pen, session, style);
 		break;
 	case GS_JOB_HTML:
-		gs_job_report_put_html_report(&pen, session, style);
+		gs_job_report_begin_page(&pen);
+		gs_job_report_put_doc(&pen, session, style);
+		gs_job_report_end_page(&pen);
 		break;
 	default:
 		gs_job_report_put_table(&pen, session, style);

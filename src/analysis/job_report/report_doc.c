@@ -548,7 +548,9 @@ static void put_summary(struct gs_doc *doc, const struct gs_job_report_session *
 void gs_job_report_put_doc(struct gs_pen *pen, const struct gs_job_report_session *s,
 			   const struct gs_job_report_style *style)
 {
-	struct gs_doc doc = {.ops = style->format == GS_JOB_YAML ? &gs_doc_yaml : &gs_doc_json,
+	struct gs_doc doc = {.ops = style->format == GS_JOB_YAML   ? &gs_doc_yaml
+				    : style->format == GS_JOB_HTML ? &gs_doc_script
+								   : &gs_doc_json,
 			     .pen = pen};
 
 	gs_doc_begin_map(&doc, NULL);

@@ -64,8 +64,9 @@ void gs_job_report_put_table(struct gs_pen *pen, const struct gs_job_report_sess
 void gs_job_report_put_live(struct gs_pen *pen, const struct gs_job_report_session *s,
 			    const struct gs_job_report_style *style);
 
-void gs_job_report_put_html_report(struct gs_pen *pen, const struct gs_job_report_session *s,
-				   const struct gs_job_report_style *style);
+/* Around the JSON of a report or comparison, written by gs_doc_script: html.c */
+void gs_job_report_begin_page(struct gs_pen *pen);
+void gs_job_report_end_page(struct gs_pen *pen);
 
 /* --- report_account.c --- */
 

@@ -37,6 +37,8 @@ struct gs_doc {
 };
 
 extern const struct gs_doc_ops gs_doc_json, gs_doc_yaml;
+/* JSON that can stand in a <script> of a page: no text of it ends the element. */
+extern const struct gs_doc_ops gs_doc_script;
 
 void gs_doc_begin_map(struct gs_doc *doc, const char *key);
 void gs_doc_begin_flat(struct gs_doc *doc, const char *key); /* a map of plain values */

@@ -20,7 +20,7 @@ static void start_value(struct gs_doc *doc, const char *key)
 	else
 		gs_pen_printf(pen, "%s\n%*s", first ? "" : ",", (int)doc->depth * 2, "");
 	if (key) {
-		gs_pen_check(pen, gs_text_json(&pen->buf, key));
+		gs_pen_check(pen, doc->ops->text(&pen->buf, key));
 		gs_pen_puts(pen, ": ");
 	}
 }
@@ -46,4 +46,17 @@ static void end_value(struct gs_doc *doc)
 	gs_pen_puts(doc->pen, doc->level[doc->depth].list ? "]" : "}");
 }
 
+/* Elements end and comments begin with '<'. */
+static int put_script_text(struct gs_buf *buf, const char *text)
+{
+	GS_CLEANUP(gs_buf_fini) struct gs_buf plain = GS_BUF_INIT(buf->max_bytes);
+	int r = gs_text_json(&plain, text);
+
+	for (size_t i = 0; i < plain.bytes && r >= 0; i++)
+		r = plain.data[i] == '<' ? gs_buf_put(buf, "\\u003c", 6)
+					 : gs_buf_put(buf, plain.data + i, 1);
+	return r;
+}
+
 const struct gs_doc_ops gs_doc_json = {begin_value, end_value, start_value, gs_text_json};
+const struct gs_doc_ops gs_doc_script = {begin_value, end_value, start_value, put_script_text};
