@@ -48,7 +48,7 @@ ROOMS = [
     Room("model/node", BELOW + " model/summary", "",
          "one machine at one time: GPUs, host, processes and jobs, as plain values and as records",
          "which values of a GPU there are (`gpu_field.h`), what an XID means"),
-    Room("bpf/calls", "model/trace/account.h model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/hist.h model/trace/kernel_side.h model/trace/python.h", "",
+    Room("bpf/calls", "model/trace/account.h model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/hist.h model/trace/kernel_side.h model/trace/mark.h model/trace/python.h", "",
          "programs in the kernel that trace calls",
          "sees only what `model/trace` shares with the kernel"),
     Room("bpf/mpi", "bpf/calls/call.bpf.h bpf/calls/post.bpf.h bpf/calls/ends.bpf.h model/trace/mpi.h", "",

@@ -39,6 +39,46 @@ print(json.dumps({'steps': 0}))
 '''
 
 
+# Loops over the stand-in CUDA, called by Python itself: which, and how many times.
+LOOPS = '''
+import ctypes, json, random, sys, time
+cuda = ctypes.CDLL(sys.argv[1])
+block = ctypes.c_void_p()
+cuda.cudaMalloc(ctypes.byref(block), ctypes.c_size_t(4096))
+random.seed(5)
+ended = []
+
+def work(n):
+    for _ in range(n):
+        cuda.cudaMemsetAsync(block, 0, ctypes.c_size_t(64), None)
+
+def step(n):
+    work(n)
+    cuda.cudaStreamSynchronize(None)
+    ended.append(time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+
+def train(steps):
+    for i in range(steps):
+        if i == steps // 2:
+            time.sleep(0.4)
+        step(20)
+
+def serve(requests):
+    for _ in range(requests):
+        time.sleep(random.random() * 0.004)
+        step(1 + random.randrange(40))
+
+def alternate(turns):
+    for i in range(turns):
+        for _ in range(random.randrange(3, 12)):
+            step(8 if i % 2 else 30)
+
+{'train': train, 'serve': serve, 'alternate': alternate}[sys.argv[2]](int(sys.argv[3]))
+lengths = [b - a for a, b in zip(ended, ended[1:])]
+print(json.dumps({'steps': len(ended), 'median_ns': sorted(lengths)[len(lengths) // 2], 'slowest_ns': max(lengths)}))
+'''
+
+
 def has_torch():
     if not harness.has_module(PYTHON, 'torch'):
         raise Skip("Debian's PyTorch is not here")
@@ -90,13 +130,43 @@ def stand_in(t):
     t.equal('as many as it was asked for', summary['steps'] and summary['steps']['count'], 60)
 
 
-@case('calls that were added up in the kernel: it is said how steps are seen', timeout=120)
+def add_up(t, which, n, sync_us):
+    """(the steps, why there are none, what the program said): calls are added up in the kernel."""
+    words = [PYTHON, '-c', LOOPS, f'{harness.fake}/libcudart.so.13', which, str(n)]
+    run = t.trace(command=words, env={'FAKE_CUDA_SYNC_US': str(sync_us)})
+    t.nothing_lost(run)
+    return run.summary['steps'], run.summary['no_steps'], json.loads(run.out)
+
+
+@case('steps of calls that were added up in the kernel: as long as the program says, and the one that slept', timeout=120)
 def added_up(t):
-    run = t.trace(command=[f'{harness.fake}/demo_train', '--steps', '10'])
-    t.equal('none', run.summary['steps'], None)
-    t.true('and why', '-o FILE' in run.summary['no_steps'], run.summary['no_steps'])
-    text = t.tool('trace', '-q', '--', f'{harness.fake}/demo_train', '--steps', '10', status=0).err
-    t.true('on the screen, too', text.endswith('-o run.gst finds steps\n'), text[-300:])
+    got, why, said = add_up(t, 'train', 120, 2000)
+    t.true('steps', got, why)
+    t.equal('as many as it made', got['count'], said['steps'])
+    t.true('median', abs(got['median_ns'] - said['median_ns']) <= 0.1 * said['median_ns'], f'{got} {said}')
+    t.true('the slowest', abs(got['slowest_ns'] - said['slowest_ns']) <= 0.1 * said['slowest_ns'], f'{got} {said}')
+    t.equal('it slept outside of calls', got['longer'], None)
+    t.true('for as long', 0.9 * 4e8 <= got['longer_ns'] <= got['slowest_ns'], got)
+    t.true('without a processor', got['off_cpu_ns'] >= 4e8 > 10 * got['off_cpu_mean_ns'], got)
+
+
+@case('a program of the stand-in CUDA, added up: each of its steps, and on the screen', timeout=240)
+def stand_in_added_up(t):
+    run = t.trace(command=[f'{harness.fake}/demo_train', '--steps', '60'])
+    got = run.summary['steps']
+    t.true('steps', got, run.summary['no_steps'])
+    # Marks know functions alone: after the last step the program copies its weights by the function that copies its loss.
+    t.true('as many as it was asked for', got and got['count'] in (60, 61), got)
+    text = t.tool('trace', '-q', '--', f'{harness.fake}/demo_train', '--steps', '60', status=0).err
+    t.true('on the screen, too', ' 60 steps of thread ' in text or ' 61 steps of thread ' in text, text)
+
+
+@case('requests of any size, loops that take turns, five steps, steps below a millisecond: none, and why', timeout=240)
+def none_added_up(t):
+    for which, n, sync_us in (('serve', 200, 2000), ('alternate', 40, 2000), ('train', 5, 2000), ('train', 300, 20)):
+        got, why, _ = add_up(t, which, n, sync_us)
+        t.equal(f'{which} {n}', got, None)
+        t.true('and why', why.startswith('of calls a millisecond or more apart none') and '-o FILE' in why, why)
 
 
 if __name__ == '__main__':

@@ -16,6 +16,7 @@
 #define GS_BPF_CALLS_CALL_BPF_H
 
 #include "decide.bpf.h"
+#include "mark.bpf.h"
 #include "native.bpf.h"
 #include "python.bpf.h"
 #include "returns.bpf.h"
@@ -261,6 +262,7 @@ static __always_inline void first_count(struct pt_regs *ctx, struct gs_thread *t
 	c = cell_get(t, slot, id);
 	if (c)
 		c->calls++;
+	mark_call(t, slot, c, &o, mark_counts(d));
 	if (gs_config.scopes)
 		gs_use_add(slot, f->sp, d->op, 0, 0);
 }
@@ -362,8 +364,10 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 	struct gs_frame *f = &t->frame[depth & DEPTH_MASK];
 	const volatile struct gs_func_desc *d = &gs_desc[id & FUNC_MASK];
 	struct outcome o = {.now_ns = now, .dur_ns = now - f->start_ns, .id = id, .pid = t->pid};
+	struct gs_cell *c;
 
 	t->depth = depth;
+	mark_cover(t, o.dur_ns);
 	if (!depth)
 		account_call(t, slot, d->inside, o.dur_ns);
 	o.ret = (__s32)ctx->ax;
@@ -392,7 +396,9 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 			count_loss(d->layer, GS_LOSS_RING_FULL);
 		}
 	}
-	gs_call_add(cell_get(t, slot, id), &o);
+	c = cell_get(t, slot, id);
+	gs_call_add(c, &o);
+	mark_call(t, slot, c, &o, mark_counts(d));
 	if (gs_config.scopes)
 		gs_use_add(slot, f->sp, d->op, o.dur_ns, o.failed ? 0 : o.bytes);
 }

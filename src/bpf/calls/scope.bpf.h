@@ -16,7 +16,7 @@
 #ifndef GS_BPF_CALLS_SCOPE_BPF_H
 #define GS_BPF_CALLS_SCOPE_BPF_H
 
-#include "cell.bpf.h"
+#include "mark.bpf.h"
 #include "native.bpf.h"
 #include "python.bpf.h"
 
@@ -96,6 +96,7 @@ static __always_inline void scope_close(const struct pt_regs *ctx, struct gs_thr
 	t->scope_depth = depth;
 	scope_settle(t, depth, o.dur_ns);
 	account_scope(t, slot, s, depth, o.dur_ns);
+	mark_cover(t, o.dur_ns);
 	if (gs_config.events) {
 		if (mode_of(s->func) != GS_MODE_EVENTS) {
 			count_loss(s->layer, GS_LOSS_THINNED);
@@ -111,6 +112,8 @@ static __always_inline void scope_close(const struct pt_regs *ctx, struct gs_thr
 	}
 	c = scope_cell(slot, s);
 	gs_call_add(c, &o);
+	if (!is_pyfunc(s->func))
+		mark_call(t, slot, c, &o, s->layer == GS_LAYER_TORCH);
 	if (c && is_pyfunc(s->func)) {
 		c->py.self_ns += self_ns(s, o.dur_ns);
 		c->py.launches += s->launches;

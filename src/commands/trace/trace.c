@@ -484,6 +484,7 @@ static int start_probe(struct trace *t, struct gs_err *err)
 	struct gs_uprobe_options po = {
 		.size = sizeof(po),
 		.events = !o->summary_only,
+		.marks = true,
 		.min_dur_ns = o->min_dur_ns,
 		.ring_bytes = o->ring_bytes,
 		.disabled_features = o->disabled_features,

@@ -237,15 +237,19 @@ struct gs_account_summary {
 	uint64_t rest_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
 };
 
-/* From each call of an anchor to the next, in whole events (pipeline/aggregate/step.c). */
+#define GS_STEP_SEVERAL "traced calls" /* which of them is not known */
+
+/* From each call of an anchor to the next (pipeline/aggregate/step.c). */
 struct gs_step_summary {
 	uint64_t n_steps, n_odd; /* found, 0: none; of these with unusual calls, left out below */
 	uint32_t pid, tid;
-	const char *comm, *anchor;          /* of the thread; the function */
-	uint64_t median_ns, p95_ns;         /* off by GS_HIST_ERROR_PCT at most */
-	uint64_t max_ns, max_start_ns;      /* the slowest; from the start of the trace */
-	const char *longer;                 /* in it a function, "": outside of calls */
+	const char *comm, *anchor;     /* of the thread; the function */
+	uint64_t median_ns, p95_ns;    /* off by GS_HIST_ERROR_PCT at most */
+	uint64_t max_ns, max_start_ns; /* the slowest; from the start of the trace */
+	const char *longer; /* in it a function or GS_STEP_SEVERAL, "": outside of calls */
 	uint64_t longer_ns, longer_mean_ns; /* there, and in the mean of all */
+	uint8_t by_marks;             /* calls were added up: by marks, from return to return */
+	uint64_t off_ns, off_mean_ns; /* by_marks: without a processor, likewise */
 };
 
 /* What is slow and why, in one answer (analysis/rules/trace.h). */

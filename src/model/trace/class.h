@@ -33,4 +33,10 @@ enum gs_func_class {
 	GS_CLASS_COUNT
 };
 
+/* Bits 1 << class of those by whose calls steps of a program are known; calls of MPI are, too. */
+#define GS_CLASSES_OF_STEPS                                                                        \
+	(1u << GS_CLASS_LAUNCH | 1u << GS_CLASS_GRAPH_LAUNCH | 1u << GS_CLASS_COPY |               \
+	 1u << GS_CLASS_MEMSET | 1u << GS_CLASS_SYNC | 1u << GS_CLASS_COLLECTIVE |                 \
+	 1u << GS_CLASS_P2P | 1u << GS_CLASS_OPERATOR)
+
 #endif

@@ -35,19 +35,19 @@
 
 enum gs_event_kind {
 	GS_EV_INVALID = 0,
-	GS_EV_CALL = 1,   /* struct gs_event_call */
-	GS_EV_COMM = 2,   /* struct gs_event_comm */
-	GS_EV_TASK = 3,   /* struct gs_event_task */
-	GS_EV_STACK = 4,  /* struct gs_event_stack */
-	GS_EV_SAMPLE = 5, /* struct gs_event_sample */
-	GS_EV_CODE = 6,   /* a Python code object: src/bpf/calls/python.bpf.h */
-	GS_EV_VALUES = 7, /* a call and what a user's probe read: model/trace/user_probe.h */
-	GS_EV_STACK_BYTES =
-		8,         /* a copy of a native stack, to be unwound: src/bpf/calls/native.bpf.h */
-	GS_EV_NAME = 9,    /* struct gs_event_name */
-	GS_EV_PYFUNC = 10, /* a Python function got its number: struct gs_event_code */
-	GS_EV_WAIT = 11,   /* struct gs_event_wait */
-	GS_EV_KERNEL = 12, /* struct gs_event_kernel */
+	GS_EV_CALL = 1,        /* struct gs_event_call */
+	GS_EV_COMM = 2,        /* struct gs_event_comm */
+	GS_EV_TASK = 3,        /* struct gs_event_task */
+	GS_EV_STACK = 4,       /* struct gs_event_stack */
+	GS_EV_SAMPLE = 5,      /* struct gs_event_sample */
+	GS_EV_CODE = 6,        /* a Python code object: src/bpf/calls/python.bpf.h */
+	GS_EV_VALUES = 7,      /* a call and what a user's probe read: model/trace/user_probe.h */
+	GS_EV_STACK_BYTES = 8, /* a native stack, to be unwound: src/bpf/calls/native.bpf.h */
+	GS_EV_NAME = 9,        /* struct gs_event_name */
+	GS_EV_PYFUNC = 10,     /* a Python function got its number: struct gs_event_code */
+	GS_EV_WAIT = 11,       /* struct gs_event_wait */
+	GS_EV_KERNEL = 12,     /* struct gs_event_kernel */
+	GS_EV_MARK = 13,       /* struct gs_event_mark: model/trace/mark.h */
 	GS_EV_COUNT
 };
 
@@ -343,6 +343,7 @@ enum gs_loss {
 	GS_LOSS_ACCOUNT = 25, /* threads without a wall-clock account: too many at one time */
 	GS_LOSS_FIRST = 26,   /* calls without their times: the first of a process, of a function's
 			       * launches (src/bpf/calls/first.bpf.h) */
+	GS_LOSS_MARK = 27, /* marks that found no room in the ring: steps are not found by them */
 	GS_LOSS_COUNT
 };
 

@@ -41,10 +41,12 @@ struct gs_cell {
 	__u64 errors;
 	__u64 total_ns;
 	__u64 max_ns;
-	__u64 bytes;   /* of calls that succeeded */
-	__u64 inner;   /* calls that were part of the call around them (counted there) */
-	__u64 skipped; /* calls let pass because of the function's mode: only counted */
-	__u64 refused; /* calls that the filter of a described probe, or the patterns of
+	__u64 bytes;        /* of calls that succeeded */
+	__u64 returned_ns;  /* with gs_kernel_config.marks: when the last of calls did, */
+	__u64 marked_calls; /* and calls at the last mark */
+	__u64 inner;        /* calls that were part of the call around them (counted there) */
+	__u64 skipped;      /* calls let pass because of the function's mode: only counted */
+	__u64 refused;      /* calls that the filter of a described probe, or the patterns of
 			* --python-calls, did not let pass */
 	/* Single-stepped probes passed, whatever became of the call: at the entry, which is part of
 	 * its time, and where the function is left. */
@@ -118,6 +120,8 @@ struct gs_thread {
 	__u64 cpu_first_ns;           /* time on processors when the thread was met */
 	__u64 cpu_ns;                 /* the same as of its last hit, or at its end */
 	__u64 mpi_row;                /* of its process, GS_MPI_SPAN; 0 not looked for yet */
+	__u64 called;                 /* with gs_kernel_config.marks: as in gs_event_mark */
+	__u64 covered_ns;             /* likewise */
 	__u32 account;                /* its struct gs_account; 0: it has none */
 	__u32 pad;
 	__u64 py_state;    /* address of the interpreter's state of this thread; 0 not known */
@@ -281,8 +285,10 @@ struct gs_kernel_config {
 	__u8 account;           /* 1: threads have a wall-clock account */
 	__u8 first_calls;       /* 1: those are left alone that may be cancellation points */
 	__u32 pid_namespace; /* inode of ours, whose process ids are reported; 0: the first one */
+	__u8 marks;          /* 1: calls that are added up send marks: src/bpf/calls/mark.bpf.h */
+	__u8 pad[7];
 };
-_Static_assert(sizeof(struct gs_kernel_config) == 72, "gs_kernel_config");
+_Static_assert(sizeof(struct gs_kernel_config) == 80, "gs_kernel_config");
 
 /* Flags, combined by or. */
 enum gs_stack_at {

@@ -47,7 +47,7 @@ const char *gs_loss_name(unsigned cause)
 		"map_notices", "process_gone", "blocks",      "stacks",        "frames",
 		"budget",      "thinned",      "taken_off",   "untimed",       "python_functions",
 		"file_full",   "refused",      "notices",     "sizes",         "peers",
-		"account",     "first_calls"};
+		"account",     "first_calls",  "marks"};
 
 	return word_of(w, GS_ARRAY_LEN(w), cause);
 }
@@ -95,6 +95,7 @@ const char *gs_loss_text(unsigned cause)
 		[GS_LOSS_FIRST] = "calls counted without their times: the first calls of a process "
 				  "and the first launch of each function, in which a thread may be "
 				  "cancelled",
+		[GS_LOSS_MARK] = "marks by which steps are found dropped: no room in the ring",
 		[GS_LOSS_ACCOUNT] = "threads missing from the wall-clock account: too many at one "
 				    "time",
 	};

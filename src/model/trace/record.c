@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/trace/record_kernel.h"
+#include "model/trace/record_mark.h"
 #include "model/trace/record_mpi.h"
 #include "model/trace/record_account.h"
 #include "model/trace/record_node.h"
@@ -44,6 +45,7 @@ static const uint16_t least_bytes[GS_REC_COUNT] = {
 	[GS_REC_ROLLUP] = 24, /* server/store/rollup.h */
 	[GS_REC_ACCOUNT] = sizeof(struct gs_rec_account),
 	[GS_REC_KERNEL] = sizeof(struct gs_rec_kernel),
+	[GS_REC_MARK] = sizeof(struct gs_rec_mark),
 };
 
 void *gs_record_put(struct gs_buf *buf, enum gs_record_kind kind, size_t struct_bytes,

@@ -60,6 +60,7 @@ enum gs_record_kind {
 	GS_REC_ACCOUNT = 30,  /* model/trace/record_account.h */
 	GS_REC_WAIT = 31,     /* model/trace/record_stack.h */
 	GS_REC_KERNEL = 32,   /* model/trace/record_kernel.h */
+	GS_REC_MARK = 33,     /* model/trace/record_mark.h */
 	GS_REC_COUNT
 };
 

@@ -373,9 +373,6 @@ static void put_hints(struct gs_page *page, const struct gs_summary *s,
 	if (style->recording)
 		r = gs_buf_printf(&text, "more: gpuscope report %s -v, or --by " BY,
 				  style->recording);
-	else if (s->mode == GS_SESSION_SUMMARY && s->functions.n)
-		/* Steps are found in single calls, which cost more than sums: not by default. */
-		r = gs_buf_puts(&text, "more: -v, --by " BY ", --top N; -o run.gst finds steps");
 	else
 		r = gs_buf_puts(&text,
 				"more: -v, --by " BY ", --top N; -o run.gst for gpuscope report");

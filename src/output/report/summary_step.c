@@ -16,16 +16,37 @@ static const char *reason_of_none(const struct gs_summary *s)
 		return NULL;
 	return s->mode == GS_SESSION_EVENTS
 		       ? "no call comes back after always as many others"
-		       : "calls were added up in the kernel: record them with -o FILE";
+		       : "of calls a millisecond or more apart none comes back after always as "
+			 "many others; -o FILE records all calls";
+}
+
+/* Was the slowest longer because it had no processor for longer? By half of the difference at least. */
+static bool was_off_for_longer(const struct gs_step_summary *t)
+{
+	return t->by_marks && t->off_ns > t->off_mean_ns &&
+	       2 * (t->off_ns - t->off_mean_ns) >= t->longer_ns - t->longer_mean_ns &&
+	       t->longer_ns > t->longer_mean_ns;
+}
+
+/* "; it was off the CPU for 805 ms, a mean one for 1.20 ms", or nothing. */
+static void describe_off(const struct gs_step_summary *t, char out[96])
+{
+	char ns[GS_FMT_BYTES], mean[GS_FMT_BYTES];
+
+	*out = 0;
+	if (was_off_for_longer(t))
+		snprintf(out, 96, "; it was off the CPU for %s, a mean one for %s",
+			 gs_fmt_ns(ns, t->off_ns), gs_fmt_ns(mean, t->off_mean_ns));
 }
 
 static void put_longer(struct gs_page *page, const struct gs_step_summary *t)
 {
-	char ns[GS_FMT_BYTES], mean[GS_FMT_BYTES], text[200];
+	char ns[GS_FMT_BYTES], mean[GS_FMT_BYTES], off[96], text[300];
 
-	snprintf(text, sizeof(text), "the slowest spent %s %s%.80s, a mean one %s",
+	describe_off(t, off);
+	snprintf(text, sizeof(text), "the slowest spent %s %s%.80s, a mean one %s%s",
 		 gs_fmt_ns(ns, t->longer_ns), *t->longer ? "in " : "outside of traced calls",
-		 t->longer, gs_fmt_ns(mean, t->longer_mean_ns));
+		 t->longer, gs_fmt_ns(mean, t->longer_mean_ns), off);
 	gs_page_gap(page, GAP);
 	gs_page_words(page, GS_INK_PLAIN, text);
 }
@@ -53,29 +74,30 @@ static void put_all_of(struct gs_page *page, const struct gs_step_summary *t)
 /* On the one screen there is room for two lines. */
 static void put_in_short(struct gs_page *page, const struct gs_step_summary *t)
 {
-	char n[GS_FMT_BYTES], time[5][GS_FMT_BYTES], text[256];
+	char n[GS_FMT_BYTES], time[5][GS_FMT_BYTES], off[96], text[352];
 
+	describe_off(t, off);
 	snprintf(text, sizeof(text),
 		 "%s steps of thread %" PRIu32 ": median %s, p95 %s, slowest %s (%s %s%.40s, a "
-		 "mean one %s)",
+		 "mean one %s%s)",
 		 gs_fmt_count(n, t->n_steps), t->tid, gs_fmt_ns(time[0], t->median_ns),
 		 gs_fmt_ns(time[1], t->p95_ns), gs_fmt_ns(time[2], t->max_ns),
 		 gs_fmt_ns(time[3], t->longer_ns), *t->longer ? "in " : "outside of traced calls",
-		 t->longer, gs_fmt_ns(time[4], t->longer_mean_ns));
+		 t->longer, gs_fmt_ns(time[4], t->longer_mean_ns), off);
 	gs_page_gap(page, GAP);
 	gs_page_words(page, GS_INK_PLAIN, text);
 }
 
 void gs_report_summary_step_table(struct gs_page *page, const struct gs_summary *s, bool verbose)
 {
-	char text[128];
+	char text[192];
 
 	if (s->steps.n_steps && !verbose) {
 		put_in_short(page, &s->steps);
 	} else if (s->steps.n_steps) {
 		gs_page_line(page);
 		put_all_of(page, &s->steps);
-	} else if (verbose && s->mode == GS_SESSION_EVENTS) {
+	} else if (verbose && (s->mode == GS_SESSION_EVENTS || s->functions.n)) {
 		snprintf(text, sizeof(text), "No steps found: %s.", reason_of_none(s));
 		gs_page_line(page);
 		gs_page_words(page, GS_INK_DIM, text);
@@ -105,5 +127,7 @@ void gs_report_summary_step_doc(struct gs_doc *doc, const struct gs_summary *s)
 	gs_doc_put_text(doc, "longer", *t->longer ? t->longer : NULL);
 	gs_doc_put_u64(doc, "longer_ns", t->longer_ns);
 	gs_doc_put_u64(doc, "longer_mean_ns", t->longer_mean_ns);
+	gs_doc_put_u64_if(doc, "off_cpu_ns", t->off_ns, t->by_marks);
+	gs_doc_put_u64_if(doc, "off_cpu_mean_ns", t->off_mean_ns, t->by_marks);
 	gs_doc_end(doc);
 }

@@ -646,6 +646,9 @@ static int take_other(struct gs_aggregate *v, const struct gs_record *r)
 	case GS_REC_SAMPLE:
 		take_native(v, r);
 		return gs_aggregate_line_sample(v, (const void *)r);
+	case GS_REC_MARK:
+		gs_aggregate_take_mark(v, (const void *)r);
+		return 0;
 	case GS_REC_WAIT:
 		return gs_aggregate_line_wait(v, (const void *)r);
 	case GS_REC_FRAME:

@@ -220,7 +220,10 @@ int gs_aggregate_add_kernels(struct gs_aggregate *v, struct gs_summary *summary)
 
 /* --- step.c: what a program does again and again --- */
 
+struct gs_rec_mark;
+
 void gs_aggregate_take_step(struct gs_aggregate *v, const struct gs_rec_call *call);
+void gs_aggregate_take_mark(struct gs_aggregate *v, const struct gs_rec_mark *mark);
 void gs_aggregate_steps_fini(struct gs_aggregate *v);
 
 /* After the accounts were added. */

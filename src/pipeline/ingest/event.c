@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "pipeline/ingest/ingest_int.h"
+#include "model/trace/record_mark.h"
 #include "model/trace/record_stack.h"
 
 static void count_bad_event(struct gs_ingest *f)
@@ -56,6 +57,31 @@ bool gs_ingest_call(struct gs_ingest *f, const struct gs_event_call *ev,
 	return true;
 }
 
+static bool put_mark(struct gs_ingest *f, const struct gs_event_mark *ev)
+{
+	const struct gs_func *func = gs_ingest_function(f, ev->func);
+	struct gs_rec_mark *m;
+	uint32_t thread;
+
+	if (!func || !ev->pid || !ev->tid)
+		return false;
+	thread = gs_ingest_thread(f, ev->pid, ev->tid);
+	if (!thread) {
+		f->pending_loss[GS_LOSS_NO_THREAD]++;
+		return true;
+	}
+	m = gs_ingest_put(f, GS_REC_MARK, sizeof(*m), 0);
+	m->time_ns = ev->time_ns + (uint64_t)f->boot_minus_mono_ns;
+	m->dur_ns = ev->dur_ns;
+	m->called = ev->called;
+	m->covered_ns = ev->covered_ns;
+	m->cpu_ns = ev->cpu_ns;
+	m->calls = ev->calls;
+	m->thread = thread;
+	m->function = func->id;
+	return true;
+}
+
 #define ANY_BYTES 0xffff /* its size is checked where it is read */
 
 void gs_ingest_event(struct gs_ingest *f, const struct gs_event *ev)
@@ -67,6 +93,7 @@ void gs_ingest_event(struct gs_ingest *f, const struct gs_event *ev)
 		[GS_EV_STACK] = ANY_BYTES,
 		[GS_EV_SAMPLE] = sizeof(struct gs_event_sample),
 		[GS_EV_WAIT] = sizeof(struct gs_event_wait),
+		[GS_EV_MARK] = sizeof(struct gs_event_mark),
 		[GS_EV_CODE] = ANY_BYTES,
 		[GS_EV_STACK_BYTES] = ANY_BYTES,
 		[GS_EV_PYFUNC] = ANY_BYTES,
@@ -94,6 +121,9 @@ void gs_ingest_event(struct gs_ingest *f, const struct gs_event *ev)
 			break;
 		case GS_EV_WAIT:
 			good = gs_ingest_wait(f, (const void *)ev);
+			break;
+		case GS_EV_MARK:
+			good = put_mark(f, (const void *)ev);
 			break;
 		case GS_EV_CODE:
 			good = gs_ingest_code(f, (const void *)ev);

@@ -70,6 +70,7 @@ int uprobe_target_config(struct gs_uprobe *probe, struct gs_kernel_config *confi
 		.account = probe->features.task_storage &&
 			   !(o->disabled_features & GS_DISABLED_ACCOUNT),
 		.first_calls = uprobe_leaves_first_calls(probe),
+		.marks = o->marks && !o->events,
 		.pid_namespace = gs_pid_namespace(),
 	};
 	if (o->all)

@@ -42,10 +42,11 @@ enum gs_disabled_feature {
 };
 
 struct gs_uprobe_options {
-	size_t size;                /* of this struct */
-	bool events;                /* whole events; false: aggregate in the kernel */
-	uint64_t min_dur_ns;        /* events only: shorter calls are aggregated instead */
-	uint32_t ring_bytes;        /* a power of two of at least 64 KiB; 0: 16 MiB */
+	size_t size;         /* of this struct */
+	bool events;         /* whole events; false: aggregate in the kernel */
+	bool marks;          /* where calls are added up: send marks, by which steps are found */
+	uint64_t min_dur_ns; /* events only: shorter calls are aggregated instead */
+	uint32_t ring_bytes; /* a power of two of at least 64 KiB; 0: 16 MiB */
 	unsigned disabled_features; /* enum gs_disabled_feature, ored */
 
 	const pid_t *pids; /* followed processes; more by gs_uprobe_follow() */

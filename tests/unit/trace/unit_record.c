@@ -10,6 +10,7 @@
 
 #include "model/trace/dict.h"
 #include "model/trace/event.h"
+#include "model/trace/record_mark.h"
 #include "model/trace/record_mpi.h"
 #include "model/trace/record_node.h"
 #include "model/trace/record_account.h"
@@ -48,6 +49,7 @@ static const size_t struct_bytes[GS_REC_COUNT] = {
 	[GS_REC_MPI] = sizeof(struct gs_rec_mpi),
 	[GS_REC_ACCOUNT] = sizeof(struct gs_rec_account),
 	[GS_REC_KERNEL] = sizeof(struct gs_rec_kernel),
+	[GS_REC_MARK] = sizeof(struct gs_rec_mark),
 	[GS_REC_ROLLUP] = 24, /* a struct of the store (server/store/rollup.h) */
 };
 
