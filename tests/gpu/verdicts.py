@@ -147,4 +147,5 @@ def main():
     return 0 if results.count("right") >= 0.95 * len(names) and not results.count("serious") else 1
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
