@@ -132,7 +132,7 @@ const keys = { o: '#/', g: '#/gpus', n: '#/nodes', j: '#/work', s: '#/sessions',
 /* The keys of the page. */
 const help = h('dialog', { 'aria-label': 'Keys' })
 function showKeys() {
-	const rows = [...pages.map(([href, text]) => [Object.keys(keys).find(key => keys[key] === href), text]), ['?', 'These keys'], ['← ↑ → ↓ Enter', 'In the heat map: read values, open the GPU'], ['Drag', 'In the charts of a GPU: zoom']]
+	const rows = [...pages.map(([href, text]) => [Object.keys(keys).find(key => keys[key] === href), text]), ['?', 'These keys'], ['← ↑ → ↓ Enter', 'In the heat map: read values, open the GPU at that time'], ['Drag', 'In the charts of a GPU: zoom']]
 	help.replaceChildren(h('h2', {}, 'Keys'), h('dl', {}, rows.filter(([key]) => key).map(([key, text]) => [h('dt', {}, h('kbd', {}, key)), h('dd', {}, text)])), h('button.main', { type: 'button', onclick: () => help.close() }, 'Close'))
 	if (!help.open) help.showModal()
 }

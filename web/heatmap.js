@@ -85,7 +85,7 @@ export class Heatmap {
 		this.canvas.style.height = `${Math.max(rows.length, 1) * height}px`
 		this.canvas.getContext('2d').putImageData(image, 0, 0)
 		this.drawStates(rows, height)
-		this.canvas.setAttribute('aria-label', `${rows.length} GPUs over ${Math.round(points * step)} seconds; arrow keys read values, Enter opens the GPU`)
+		this.canvas.setAttribute('aria-label', `${rows.length} GPUs over ${Math.round(points * step)} seconds; arrow keys read values, Enter opens the GPU at that time`)
 		this.name(rows, height)
 		this.oldest.textContent = `${Math.round(points * step / 60 * 10) / 10} min ago`
 		this.element.dataset.rows = rows.length
@@ -147,9 +147,11 @@ export class Heatmap {
 		this.say()
 	}
 
+	/* With the time around what was pointed at, some columns to both sides, in seconds since 1970. */
 	open() {
-		const row = this.rows && this.rows[this.at.row]
-		if (row) this.onOpen(row)
+		const row = this.rows && this.rows[this.at.row], { end, points, step_seconds: step } = this.data || {}, half = Math.max(30, 10 * step), now = new Date(end).getTime() / 1000
+		const to = Math.min(now, now - (points - 1 - this.at.column) * step + half)
+		if (row) this.onOpen(row, to - 2 * half, to)
 	}
 }
 

@@ -40,11 +40,14 @@ const heatUnits = {
 	power_watts: ['Power', watts], temperature_celsius: ['Temperature', celsius], sm_clock_hertz: ['SM clock', v => `${Math.round(v / 1e6)} MHz`],
 }
 
+/* Of a time in an address: from, to. */
+const timeOf = span => `from=${span[0].toFixed(1)}&to=${span[1].toFixed(1)}`
+
 const small = matchMedia('(max-width: 560px)')
 
 export function overview() {
 	const cards = h('div.cards'), alerts = h('div'), gpus = h('div')
-	const heat = new Heatmap(row => { location.hash = `#/gpu/${row.node}/${row.gpu}` }), scale = legend()
+	const heat = new Heatmap((row, from, to) => { location.hash = `#/gpu/${row.node}/${row.gpu}?${timeOf([from, to])}` }), scale = legend()
 	const order = h('select', { 'aria-label': 'Order of the heat map', onchange: () => heat.sort(order.value === 'worst') }, [['name', 'By node'], ['worst', 'Worst first']].map(([value, text]) => h('option', { value }, text)))
 	const choice = h('select', { 'aria-label': 'Value of the heat map', onchange: () => refresh() }, Object.entries(heatUnits).map(([key, [title]]) => h('option', { value: key }, title)))
 	const more = h('p.note'), nothing = h('p.note'), wrong = ['failing', 'unreachable', 'throttled', 'degraded', 'idle']
@@ -192,7 +195,7 @@ export function gpu(id, number, query) {
 	const chosen = h('span.note'), now = h('button', { type: 'button', onclick: () => go(null, range.value) }, 'Back to now')
 	/* The address is that of the time that is shown: it can be kept and sent. */
 	function go(to, seconds) {
-		const address = `#/gpu/${id}/${number}?${to ? `from=${to[0].toFixed(1)}&to=${to[1].toFixed(1)}` : `last=${seconds}`}`
+		const address = `#/gpu/${id}/${number}?${to ? timeOf(to) : `last=${seconds}`}`
 		if (address === location.hash) return
 		history.pushState(null, '', address)
 		span = to
@@ -229,16 +232,18 @@ export function gpu(id, number, query) {
 		if (Date.now() < due) return
 		/* The past is read from disk: not every second, and what is over never again. */
 		const isPast = span || range.value > 300, [from, to] = span || [-range.value, 0], keys = charts.map(c => c.key)
+		const points = span ? Math.max(20, Math.min(400, Math.round((to - from) / 2))) : isPast ? 400 : 150 // samples are a second apart or more
 		due = span && span[1] < Date.now() / 1000 ? Infinity : Date.now() + (isPast ? 30000 : 0)
 		chosen.textContent = span ? `${span.map(at => new Date(at * 1000).toLocaleString([], { dateStyle: 'medium', timeStyle: 'medium' })).join(' to ')}` : ''
-		const data = await get(`/api/v1/series?node=${id}&gpu=${encodeURIComponent(isPast && peer !== 'agent' ? g.uuid : number)}&from=${from}${span ? `&to=${to}` : ''}&points=${isPast ? 400 : 150}&values=${keys.join(',')}`)
+		const data = await get(`/api/v1/series?node=${id}&gpu=${encodeURIComponent(isPast && peer !== 'agent' ? g.uuid : number)}&from=${from}${span ? `&to=${to}` : ''}&points=${points}&values=${keys.join(',')}`)
 		charts.forEach(c => c.show(data))
 		if (peer !== 'agent' && Date.now() >= eventsDue) {
 			eventsDue = Date.now() + 10000
 			sessionMarks = await sessionEvents(data.time[0], data.time[data.time.length - 1])
 		}
+		const xids = data.xids.map(x => ({ at: new Date(x.time).getTime() / 1000, text: `XID ${x.xid}${x.count > 1 ? ` ×${x.count}` : ''}` }))
 		const begins = g.since ? [{ at: new Date(g.since).getTime() / 1000, text: wasBefore(g) ? `${g.state}, seen first` : g.state }] : []
-		charts.forEach(c => c.setEvents([...sessionMarks, ...begins].sort((a, b) => a.at - b.at)))
+		charts.forEach(c => c.setEvents([...sessionMarks, ...begins, ...xids].sort((a, b) => a.at - b.at)))
 	}
 	return {
 		title: 'GPU', refresh, close: () => charts.forEach(c => c.close()),

@@ -190,7 +190,7 @@ def reports(t, h, d):
 def answers(t):
     h = Head(t, '--interval', '200ms')
     of_job = subprocess.Popen(['sleep', '600'], env={**t.env, 'SLURM_JOB_ID': '4711'})
-    nodes = [h.node(name, 2, more=f',board=a100,pids={of_job.pid}') for name in ('one', 'two')]
+    nodes = [h.node(name, 2, more=f',board=a100,xid=0:31:1,pids={of_job.pid}') for name in ('one', 'two')]
     nodes.append(h.node('three', 1, more=f',idle,pids={of_job.pid}'))  # the job's straggler
     h.wait_gpus(5)
     d = Description(t, h)

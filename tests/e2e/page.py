@@ -2,6 +2,7 @@
 
 GS_SHOTS=FOLDER keeps screenshots."""
 
+import datetime
 import os
 import subprocess
 
@@ -83,6 +84,67 @@ def overview(t):
     shot(t, b, 'down')
     h.start(port=h.http.rsplit(':', 1)[1])
     b.wait('document.getElementById("banner").hidden', 'the page comes back by itself', 90)
+
+
+@case('a click in the heat map shows that time in all charts of the GPU, with its XIDs on the time axis', timeout=300, needs=None)
+def zoomed(t):
+    h, file = Head(t), t.path('pretended')
+
+    def pretend(what):
+        with open(file + '.new', 'w', encoding='utf-8') as f:
+            f.write(what)
+        os.rename(file + '.new', file)
+
+    pretend('gpus=2')
+    n = h.node('one', file=file)
+    h.wait_gpus(2)
+    pretend('gpus=2,xid=1:79:1')
+    node = h.get('/api/v1/nodes')['nodes'][0]['id']
+    uuid = h.get(f'/api/v1/nodes/{node}')['gpu_list'][1]['uuid']
+    xids = lambda gpu, more='': h.get(f'/api/v1/series?node={node}&gpu={gpu}{more}')['xids']  # noqa: E731
+    wait_until(lambda: xids(1), 60, 'the XID')
+    t.equal('of memory', [(x['xid'], x['count'], 'bus' in x['text']) for x in xids(1)], [(79, 1, True)])
+    t.equal('of that GPU alone', xids(0), [])
+    wait_until(lambda: xids(uuid, '&from=-3600'), 60, 'the XID in the store')
+    t.equal('the same of the store', [(x['xid'], x['count']) for x in xids(uuid, '&from=-3600')], [(79, 1)])
+    late = [datetime.datetime.fromisoformat(found[0]['time'].replace('Z', '+00:00')).timestamp() for found in (xids(1), xids(uuid, '&from=-3600'))]
+    t.true('at the same time', abs(late[0] - late[1]) < 5, late)
+    t.equal('not of another time', xids(uuid, '&from=-3600&to=-1800'), [])
+    wait_until(lambda: h.get('/api/v1/heatmap')['rows'][1]['v'][-8:] and all(v >= 0 for v in h.get('/api/v1/heatmap')['rows'][1]['v'][-8:]), 60, 'eight columns')
+    b = Browser(t)
+    b.size(1400, 900)
+    b.open(f'http://{h.http}/')
+    b.wait('document.querySelector(".heat").dataset.rows == "2"', 'two rows of the heat map')
+    # The second row, some columns before now.
+    b.run('(() => { const c = document.querySelector(".heat canvas"), r = c.getBoundingClientRect(); '
+          'c.dispatchEvent(new MouseEvent("click", { bubbles: true, clientX: r.right - 4.5 / c.width * r.width, clientY: r.bottom - 2 })) })()')  # fmt: skip
+    b.wait('/^#\\/gpu\\/\\d+\\/1\\?from=[0-9.]+&to=[0-9.]+$/.test(location.hash)', 'the address has the time')
+    b.wait('document.querySelectorAll(".u-over").length == 6', 'six charts')
+    span = [float(x) for x in b.run('[.../from=([0-9.]+)&to=([0-9.]+)/.exec(location.hash)].slice(1).join(" ")').split()]
+    t.true('a minute or more around it', span[1] - span[0] >= 59.8, span)
+    asked = [u for u in b.run('performance.getEntriesByType("resource").map(e => e.name).filter(x => x.includes("/api/v1/series")).join(" ")').split()]
+    t.true('that time alone is read', asked and all(f'from={span[0]}'[:15] in u for u in asked), (asked, span))
+    b.wait('document.body.innerText.includes("Back to now")', 'and the way back')
+    shot(t, b, 'gpu-zoomed-light')
+    b.scheme(True)
+    b.wait('getComputedStyle(document.body).backgroundColor == "rgb(18, 22, 27)"', 'dark colours')
+    shot(t, b, 'gpu-zoomed-dark')
+    b.size(390, 844, mobile=True)
+    shot(t, b, 'gpu-zoomed-phone')
+    b.size(1400, 900)
+    check(t, b, 'a zoomed GPU')
+    # What is written on the time axis, as it is drawn.
+    drawn = b.run('''import("/web/chart.js").then(({ Chart }) => {
+        const said = [], c = new Chart("x", "power_watts", "W", 1, 100), fill = CanvasRenderingContext2D.prototype.fillText
+        CanvasRenderingContext2D.prototype.fillText = function (text) { said.push(text); return fill.apply(this, arguments) }
+        document.body.append(c.element)
+        c.setEvents([{ at: 1030, text: "XID 79" }])
+        c.show({ time: [1000, 1030, 1060], complete: true, values: { power_watts: { min: [1, 1, 1], mean: [1, 1, 1], max: [1, 1, 1] } } })
+        return new Promise(done => setTimeout(() => { CanvasRenderingContext2D.prototype.fillText = fill; c.close(); c.element.remove(); done(said.includes("XID 79")) }, 500))
+    })''')
+    t.true('the XID is on the axis', drawn)
+    t.equal('errors of the console', b.errors, [])
+    n.terminate()
 
 
 @case('tables are sorted by a click, a phone begins with what is wrong, the heat map has figures and no false holes', timeout=300, needs=None)

@@ -197,6 +197,12 @@ static const struct gs_gpu_sample *health_find_before(const struct gs_gpu_snapsh
 	return NULL;
 }
 
+bool gs_gpu_health_is_of(const struct gs_gpu_event *e, const struct gs_gpu_info *info)
+{
+	return e->uuid[0] ? strcmp(e->uuid, info->uuid) == 0
+			  : info->pci_bus_id[0] && strcasecmp(e->pci_bus_id, info->pci_bus_id) == 0;
+}
+
 /* The newest XID; one of a program does not replace a fresh one of the GPU. */
 static void health_note_events(const struct gs_gpu_snapshot *now, uint32_t gpu)
 {
@@ -205,11 +211,8 @@ static void health_note_events(const struct gs_gpu_snapshot *now, uint32_t gpu)
 
 	for (uint32_t i = 0; i < now->n_events; i++) {
 		const struct gs_gpu_event *e = &now->event[i];
-		bool is_it = e->uuid[0] ? strcmp(e->uuid, info->uuid) == 0
-					: info->pci_bus_id[0] &&
-						  strcasecmp(e->pci_bus_id, info->pci_bus_id) == 0;
 
-		if (!e->xid || !is_it ||
+		if (!e->xid || !gs_gpu_health_is_of(e, info) ||
 		    (health_is_of_program(e->xid) && health_is_fresh(s, now->time_ns) &&
 		     !health_is_of_program(s->past.xid)))
 			continue;

@@ -46,6 +46,9 @@ const char *gs_gpu_condition_key(enum gs_gpu_condition condition);    /* "" none
 const char *gs_gpu_condition_advice(enum gs_gpu_condition condition); /* "" none */
 enum gs_gpu_severity gs_gpu_condition_severity(enum gs_gpu_condition condition);
 
+/* Whether the event is of this GPU. */
+bool gs_gpu_health_is_of(const struct gs_gpu_event *event, const struct gs_gpu_info *info);
+
 /* Fills the pasts of now's samples. before: the snapshot of the same machine before it, followed
  * itself; NULL: there is none, so that what holds began at an unknown time before. */
 void gs_gpu_health_follow(const struct gs_gpu_snapshot *before, struct gs_gpu_snapshot *now);

@@ -100,7 +100,8 @@ static const struct gs_api_schema schemas[] = {
 	 "next:int?}"},
 	{"/api/v1/series", GET, NULL,
 	 "{node:int, gpu:text, source:'memory'|'store', complete:bool, step_seconds:number, "
-	 "time:[number], downsampled_seconds?:number, values:{*:Stretches}}"},
+	 "time:[number], downsampled_seconds?:number, "
+	 "xids:[{time:time, xid:int, count:int, text:text}], values:{*:Stretches}}"},
 	{"/api/v1/sessions", GET, NULL, "{sessions:[Session], next:int?}"},
 	{"/api/v1/sessions", POST,
 	 "{name?:text?, nodes?:[text]?, metrics?:[text]?, report_metrics?:[text]?, "

@@ -71,6 +71,8 @@ static void add_moment(void *ctx, const struct gs_store_found *found,
 					gs_rollup_max(mark, (uint32_t)gpu, s->field[v], x),
 					gs_rollup_n(mark, (uint32_t)gpu, s->field[v]));
 	}
+	if (gpu >= 0)
+		gs_live_add_xids(s, m, (uint32_t)gpu, found->batch.clock_offset_ns);
 	if (wall_ns >= s->in.from_ns && wall_ns < s->in.to_ns && mark->interval_ns > s->coarse_ns)
 		s->coarse_ns = mark->interval_ns;
 }

@@ -17,6 +17,47 @@ double gs_live_field(const struct gs_gpu_sample *s, int field)
 	return field == GS_GPU_MEM_USED_RATIO ? gs_gpu_memory_ratio(s) : gs_gpu_value(s, field);
 }
 
+static void add_xid(struct gs_live_series *s, int64_t wall_ns, uint32_t xid)
+{
+	int64_t step_ns = (s->in.to_ns - s->in.from_ns) / (int64_t)s->in.n_points;
+	struct gs_live_xid *last = s->n_xids ? &s->xid[s->n_xids - 1] : NULL;
+
+	if (wall_ns < s->in.from_ns || wall_ns >= s->in.to_ns)
+		return;
+	if (last && last->xid == xid && wall_ns - last->wall_ns < step_ns) {
+		last->n++;
+		return;
+	}
+	if (s->n_xids == GS_LIVE_SERIES_XIDS)
+		memmove(s->xid, s->xid + 1, sizeof(s->xid[0]) * --s->n_xids);
+	s->xid[s->n_xids++] = (struct gs_live_xid){wall_ns, xid, 1};
+}
+
+void gs_live_add_xids(struct gs_live_series *s, const struct gs_node_snapshot *m, uint32_t gpu,
+		      int64_t offset_ns)
+{
+	for (uint32_t i = 0; i < m->gpu->n_events; i++) {
+		const struct gs_gpu_event *e = &m->gpu->event[i];
+
+		if (e->xid && gs_gpu_health_is_of(e, &m->gpu->info[gpu]))
+			add_xid(s, gs_registry_event_wall_ns(m, e) + offset_ns, e->xid);
+	}
+}
+
+static void put_xids(struct gs_buf *b, const struct gs_live_series *s)
+{
+	j_open(b, "xids", '[');
+	for (size_t i = 0; i < s->n_xids; i++) {
+		j_open(b, NULL, '{');
+		j_time(b, "time", s->xid[i].wall_ns);
+		j_i64(b, "xid", s->xid[i].xid);
+		j_i64(b, "count", s->xid[i].n);
+		j_text(b, "text", gs_gpu_xid_text(s->xid[i].xid));
+		j_close(b, '}');
+	}
+	j_close(b, ']');
+}
+
 void gs_live_put_series(struct gs_buf *b, const struct gs_live_series *s, const char *source,
 			bool complete)
 {
@@ -29,6 +70,7 @@ void gs_live_put_series(struct gs_buf *b, const struct gs_live_series *s, const 
 	/* Points between two samples are empty, and yet nothing is missing there. */
 	if (s->coarse_ns)
 		j_double(b, "downsampled_seconds", (double)s->coarse_ns / 1e9);
+	put_xids(b, s);
 	j_open(b, "values", '{');
 	for (size_t v = 0; v < s->n_values; v++)
 		gs_live_bucket_put(b, gs_gpu_field_info((unsigned)s->field[v])->key, &s->in, v);
@@ -122,6 +164,13 @@ static void remember_series(struct gs_live_series *s, struct gs_registry *c,
 		n_points = gs_registry_history(c, n->id, gpu, i, wall, v);
 		for (size_t p = 0; p < n_points; p++)
 			gs_live_bucket_add(&s->in, k, wall[p] + n->clock_offset_ns, v[p]);
+	}
+	for (uint64_t i = n->n_xids > GS_REGISTRY_XIDS ? n->n_xids - GS_REGISTRY_XIDS : 0;
+	     i < n->n_xids; i++) {
+		const struct gs_registry_xid *x = &n->xid[i % GS_REGISTRY_XIDS];
+
+		if (x->gpu == gpu)
+			add_xid(s, x->wall_ns + n->clock_offset_ns, x->xid);
 	}
 }
 

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/gpu_health/gpu_health.h"
@@ -19,6 +20,7 @@
 
 #define NODES_MAX 1000000
 
+#define DAY_NS  86400000000000ll
 #define AT_ONCE 64 /* nodes copied with the lock held: some microseconds */
 
 struct shared { /* a snapshot that a node or views show */
@@ -216,12 +218,28 @@ void gs_registry_gone(struct gs_registry *cluster, int64_t id)
 	unlock_changed(cluster);
 }
 
+int64_t gs_registry_event_wall_ns(const struct gs_node_snapshot *m, const struct gs_gpu_event *e)
+{
+	int64_t since_ns = (int64_t)(m->time_ns - e->time_ns);
+
+	return e->time_ns && llabs(since_ns) < DAY_NS ? m->wall_ns - since_ns : m->wall_ns;
+}
+
 static void note_events(struct gs_registry_node *n, const struct gs_node_snapshot *moment)
 {
-	n->n_gpu_events += moment->gpu->n_events;
-	if (moment->gpu->n_events) {
-		n->last_gpu_event = moment->gpu->event[moment->gpu->n_events - 1];
-		n->last_gpu_event_wall_ns = moment->wall_ns;
+	const struct gs_gpu_snapshot *g = moment->gpu;
+
+	n->n_gpu_events += g->n_events;
+	for (uint32_t i = 0; i < g->n_events; i++) {
+		uint32_t gpu = 0;
+
+		while (gpu < g->n_gpus && !gs_gpu_health_is_of(&g->event[i], &g->info[gpu]))
+			gpu++;
+		if (g->event[i].xid && gpu < g->n_gpus)
+			n->xid[n->n_xids++ % GS_REGISTRY_XIDS] = (struct gs_registry_xid){
+				.wall_ns = gs_registry_event_wall_ns(moment, &g->event[i]),
+				.xid = g->event[i].xid,
+				.gpu = gpu};
 	}
 }
 

@@ -36,6 +36,17 @@ enum gs_registry_value {
 /* The row of model/node/gpu_field.h; share of memory: memory_used_bytes. -1: no such value. */
 int gs_registry_value_field(unsigned value);
 
+#define GS_REGISTRY_XIDS 16
+
+struct gs_registry_xid { /* an error of a GPU */
+	int64_t wall_ns; /* by the node's clock */
+	uint32_t xid, gpu;
+};
+
+/* When an event of a snapshot was, by the clock of its node. */
+int64_t gs_registry_event_wall_ns(const struct gs_node_snapshot *moment,
+				  const struct gs_gpu_event *event);
+
 struct gs_registry_node {
 	int64_t id; /* of the store */
 	char machine_id[64], instance[64], hostname[65];
@@ -53,8 +64,8 @@ struct gs_registry_node {
 	uint64_t clock_uncertain_ns;           /* at most so wrong: half of the best round trip */
 	const struct gs_node_snapshot *latest; /* lent; NULL: nothing in this head's life */
 	uint64_t n_gpu_events;                 /* errors of GPUs (XID) in this head's life */
-	struct gs_gpu_event last_gpu_event;    /* when there was one */
-	int64_t last_gpu_event_wall_ns;
+	uint64_t n_xids;                       /* of them, those of GPUs that it has */
+	struct gs_registry_xid xid[GS_REGISTRY_XIDS]; /* the last: the n-th at n % their number */
 };
 
 struct gs_registry;
