@@ -3,13 +3,14 @@ do, and that a recording shows what was seen."""
 
 import json
 import os
+import pwd
 import re
 import signal
 import subprocess
 import time
 
 import harness
-from harness import case, main, wait_until
+from harness import Skip, case, main, wait_until
 from top_help import Screen, nvml, sleeper
 
 
@@ -185,6 +186,50 @@ def setup(t):
     s.wait('ended with 0')
     t.match('and why', r'top.yaml:2:10: theme takes one of dark, light, mono, not "pink"; starting without it', harness.read_text(s.err))
     s.close()
+
+
+@case("setup as root with a user's home, as `sudo -E` leaves it: what is kept is the user's", needs=None)
+def setup_of_user(t):
+    if os.geteuid() != 0:
+        raise Skip('needs root: it writes for another user')
+    home, games = t.path('home'), pwd.getpwnam('games')
+    kept = os.path.join(home, '.config', 'gpuscope', 'top.yaml')
+    for folder in (t.path(), home):
+        os.makedirs(folder, exist_ok=True)
+        os.chmod(folder, 0o755)
+    os.chown(home, games.pw_uid, games.pw_gid)
+    env = {**with_pids(sleeper(t)), 'HOME': home}
+    env.pop('XDG_CONFIG_HOME', None)
+    for theme in ('light', 'mono'):  # a new file; one that is there
+        s = Screen(t, env=env, columns=120, rows=40)
+        s.wait('sleep 300')
+        s.keys('F2')
+        s.wait('theme:')
+        s.keys('Space')
+        s.wait(f'theme: {theme}')
+        s.keys('Escape', 'q')
+        s.wait('ended with 0')
+        s.close()
+        t.match('kept', f'theme: {theme}', harness.read_text(kept))
+        made = [os.path.join(at, name) for at, folders, files in os.walk(home) for name in [*folders, *files]]
+        t.equal('what was made', sorted(os.path.relpath(x, home) for x in made), ['.config', '.config/gpuscope', '.config/gpuscope/top.yaml'])
+        t.equal('whose it is', {(os.lstat(x).st_uid, os.lstat(x).st_gid) for x in made}, {(games.pw_uid, games.pw_gid)})
+    # Where the user may not write, root does not either.
+    os.remove(kept)
+    os.chown(os.path.dirname(kept), 0, 0)
+    os.chmod(os.path.dirname(os.path.dirname(kept)), 0o755)
+    os.rmdir(os.path.dirname(kept))
+    os.chmod(os.path.dirname(os.path.dirname(kept)), 0o555)
+    s = Screen(t, env=env, columns=120, rows=40)
+    s.wait('sleep 300')
+    s.keys('F2')
+    s.wait('theme:')
+    s.keys('Space', 'Escape')
+    s.wait('cannot write ')
+    s.keys('q')
+    s.wait('ended with 0')
+    s.close()
+    t.true('nothing was made', not os.path.exists(kept))
 
 
 @case('sizes: graphs from 120x40, the reason whole, one job with its wall-clock account', needs=None, beside='jobs')

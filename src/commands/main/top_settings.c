@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "commands/common/cli.h"
 #include "commands/main/top.h"
@@ -84,22 +86,45 @@ static void put_titles(FILE *f, const char *key, const char *titles)
 	fprintf(f, "]\n");
 }
 
-int top_settings_save(void *ctx, const struct gs_tui_options *now, struct gs_err *err)
+static void make_folders(char *path)
 {
-	struct gs_output out = GS_OUTPUT_INIT;
-	char path[320];
-	FILE *f;
-	int r;
-
-	(void)ctx;
-	if (!settings_path(path, sizeof(path)))
-		return gs_err_set(err, -ENOENT, "no home folder: set HOME or XDG_CONFIG_HOME");
 	for (char *p = path + 1; *p; p++)
 		if (*p == '/') {
 			*p = 0;
 			(void)mkdir(path, 0755);
 			*p = '/';
 		}
+}
+
+/* The folder of the file, or the nearest one above it that is there. */
+static bool find_folder(const char *path, struct stat *ret)
+{
+	char folder[320];
+
+	snprintf(folder, sizeof(folder), "%s", path);
+	for (char *slash = strrchr(folder, '/'); slash; slash = strrchr(folder, '/')) {
+		*slash = 0;
+		if (stat(folder[0] ? folder : "/", ret) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool take_files_of(uid_t uid, gid_t gid)
+{
+	(void)setfsgid(gid);
+	(void)setfsuid(uid);
+	/* Neither says whether it failed: asking for no id gives the one there is. */
+	return (uid_t)setfsuid((uid_t)-1) == uid && (gid_t)setfsgid((gid_t)-1) == gid;
+}
+
+static int write_settings(char *path, const struct gs_tui_options *now, struct gs_err *err)
+{
+	struct gs_output out = GS_OUTPUT_INIT;
+	FILE *f;
+	int r;
+
+	make_folders(path);
 	r = gs_output_open(path, 0, &out, err);
 	if (r < 0)
 		return r;
@@ -111,4 +136,26 @@ int top_settings_save(void *ctx, const struct gs_tui_options *now, struct gs_err
 	put_titles(f, "hide", now->hidden);
 	put_titles(f, "hide_jobs", now->hidden_jobs);
 	return gs_output_close(&out, ferror(f) ? -EIO : 0, err);
+}
+
+/* `sudo -E` leaves a user's HOME: what root writes there must be the user's, who writes there next,
+ * and must go where the user may write. This thread alone changes whose files it makes. */
+int top_settings_save(void *ctx, const struct gs_tui_options *now, struct gs_err *err)
+{
+	char path[320];
+	struct stat st;
+	int r;
+
+	(void)ctx;
+	if (!settings_path(path, sizeof(path)))
+		return gs_err_set(err, -ENOENT, "no home folder: set HOME or XDG_CONFIG_HOME");
+	if (geteuid() != 0 || !find_folder(path, &st) || st.st_uid == 0)
+		return write_settings(path, now, err);
+	r = take_files_of(st.st_uid, st.st_gid)
+		    ? write_settings(path, now, err)
+		    : gs_err_set(err, -EPERM,
+				 "%s is of user %u, and root has no right to write as it", path,
+				 (unsigned)st.st_uid);
+	(void)take_files_of(0, getegid());
+	return r;
 }
