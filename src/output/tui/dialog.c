@@ -189,6 +189,8 @@ static void draw_process(const struct tui_ui *ui, struct tui_lines *l)
 	draw_machine_side(ui, l, &rows[0]);
 	for (int i = 0; i < n; i++)
 		draw_gpu_side(ui, l, &rows[i]);
+	if (rows[0].gpu && rows[0].host)
+		tui_line(l, "calls", "not timed here, see gpuscope trace -p %u", rows[0].pid);
 	tui_lines_gap(l);
 	tui_line_text(l, TUI_DIM, "environment");
 	while (*p) {

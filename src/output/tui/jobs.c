@@ -365,9 +365,25 @@ static void draw_processes(struct tui_lines *l, const struct gs_job_account *a,
 	}
 }
 
+/* Calls of CUDA are counted, not timed: their time is in the parts, unknown. */
+static void draw_hidden(struct tui_lines *l, const struct gs_job_account *a,
+			const struct gs_node_snapshot *node)
+{
+	char pid[16] = "PID"; /* where none of it is on its GPUs */
+
+	for (uint32_t i = node->gpu->n_processes; i-- > 0;) {
+		const struct gs_gpu_process *g = &node->gpu->process[i];
+
+		if (!g->ended && g->gpu < 64 && a->gpu_mask >> g->gpu & 1)
+			snprintf(pid, sizeof(pid), "%u", g->pid);
+	}
+	tui_line(l, "", "CUDA and NCCL calls: not known apart, see gpuscope trace -p %s", pid);
+}
+
 /* The wall-clock account: where the time of all its threads went since the job was first seen. What
  * counts without the kernel's probes does not know all parts, and then nothing is said. */
-static void draw_account(struct tui_lines *l, const struct gs_job_account *a)
+static void draw_account(struct tui_lines *l, const struct gs_job_account *a,
+			 const struct gs_node_snapshot *node)
 {
 	const uint32_t needed =
 		1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE | 1u << GS_JOB_KNOWS_CAUSES;
@@ -384,6 +400,8 @@ static void draw_account(struct tui_lines *l, const struct gs_job_account *a)
 		if (part_ns[i] * 1000 >= all_ns)
 			tui_line(l, "", "%5.1f%%  %s", 100 * (double)part_ns[i] / (double)all_ns,
 				 gs_taskstats_part_title(i));
+	if (a->n_gpus > 0)
+		draw_hidden(l, a, node);
 }
 
 static void draw_job(const struct tui_jobs *t, const struct gs_node_snapshot *node,
@@ -423,7 +441,7 @@ static void draw_job(const struct tui_jobs *t, const struct gs_node_snapshot *no
 	tui_line(l, "files", "%s/s read and written", tui_bytes(n, a->io_bps));
 	tui_line(l, "network", "%s/s sent and received", tui_bytes(n, a->net_bps));
 	draw_gpu_lines(l, a, node);
-	draw_account(l, a);
+	draw_account(l, a, node);
 	if (a->job_class[0])
 		tui_line(l, "class", "%s, %.0f%% sure", a->job_class, 100 * a->confidence);
 	tui_line(l, "score", "%s of 100", tui_number(n, a->score));
