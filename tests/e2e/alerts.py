@@ -41,28 +41,54 @@ def webhook(t):
     with open(token, 'w') as f:
         f.write('hush-hush\n')
     os.chmod(token, 0o600)
-    a = Agent(t, conf(f'  webhook: {{url: "{hook.url}", ca_file: {pair[0]}, token_file: {token}}}\n'), what='gpus=2')
+    a = Agent(t, conf(f'  webhook: {{url: "{hook.url}", ca_file: {pair[0]}, token_file: {token}}}\n'), what='gpus=1')
     a.wait_metric(key('alerts_firing'), lambda v: v == 0)
-    a.pretend('gpus=2,idle')
-    hook.wait(2)
-    t.equal('began', sorted(hook.told()), [('firing', 'idle', uuid(0)), ('firing', 'idle', uuid(1))])
+    a.pretend('gpus=1,idle')
+    hook.wait(1)
+    t.equal('began', hook.told(), [('firing', 'idle', uuid(0))])
     t.equal('token', {h.get('Authorization') for h in hook.heads}, {'Bearer hush-hush'})
     t.equal('type', {h.get('Content-Type') for h in hook.heads}, {'application/json'})
     one = hook.got[0]
     t.equal('message', (one['message'], one['severity'], one['values'], one['condition']),
             ('0 % of GPU', 'warning', {'utilization_percent': 0}, 'utilization_percent == 0'))  # fmt: skip
     t.equal('labels', (one['labels']['uuid'], one['labels']['model']), (one['subject']['id'], 'NVIDIA H100 80GB HBM3'))
-    t.equal('firing', a.metrics()[key('alerts_firing')], 2)
-    a.pretend('gpus=2')
-    hook.wait(4)
-    t.equal('ended', sorted(hook.told()[2:]), [('resolved', 'idle', uuid(0)), ('resolved', 'idle', uuid(1))])
-    ids = {m['subject']['id']: m['id'] for m in hook.got[:2]}
-    t.equal('the same alerts', {m['subject']['id']: m['id'] for m in hook.got[2:]}, ids)
-    for m in hook.got[2:]:
-        t.true('times', m['ends_at'] > m['starts_at'], m)
-        t.equal('because', m['ended_because'], 'cleared')
-    a.wait_metric(key('alert_messages_sent_total', receiver='webhook'), lambda v: v == 4)
+    t.equal('of one', (one['count'], one['members']), (1, []))
+    t.equal('firing', a.metrics()[key('alerts_firing')], 1)
+    a.pretend('gpus=1')
+    hook.wait(2)
+    t.equal('ended', hook.told()[1:], [('resolved', 'idle', uuid(0))])
+    m = hook.got[1]
+    t.equal('the same alert', m['id'], one['id'])
+    t.true('times', m['ends_at'] > m['starts_at'], m)
+    t.equal('because', m['ended_because'], 'cleared')
+    a.wait_metric(key('alert_messages_sent_total', receiver='webhook'), lambda v: v == 2)
     t.equal('ok', a.metrics()[key('alert_receiver_ok', receiver='webhook')], 1)
+    a.stop()
+
+
+@case('one cause on all GPUs of a node is one message, one line of the log, one of the page and one of the minute', needs=None)
+def joined(t):
+    hook = Webhook()
+    heads = HEAD.replace('1000', '1') + f'  webhook: {{url: "{hook.url}"}}\n  log: {{file: {t.path("alerts.log")}}}\n'
+    a = Agent(t, config_text(more=FAST + heads + '  rules:\n' + IDLE), what='gpus=4,idle')
+    hook.wait(1)
+    one = hook.got[0]
+    t.equal('all of them', (one['count'], [m['subject'] for m in one['members']]), (4, [uuid(i) for i in range(4)]))
+    t.equal('title and text', (one['subject']['title'], one['message']), ('4 GPUs (0, 1, 2, 3)', '0 % of GPU (GPU 0)'))
+    t.equal('labels that all have', sorted(one['labels']), ['model', 'node'])
+    t.equal('each has an id of its own', len({m['id'] for m in one['members']}), 4)
+    a.wait_metric(key('alerts_firing'), lambda v: v == 4)
+    t.match('the log', r'alert firing warning idle: 4 GPUs \(0, 1, 2, 3\): 0 % of GPU \(GPU 0\)\n$', read_text(t.path('alerts.log')))
+
+    def of_page():
+        return [x['text'] for x in json.loads(a.get('/api/v1/alerts?limit=50')[2])['alerts'] if x['text'].startswith('idle:')]
+
+    wait_until(lambda: of_page() == ['idle: 4 GPUs (0, 1, 2, 3): 0 % of GPU (GPU 0)'], 30, 'the line of the page')
+    # Each ends by itself, in one message with those that end together.
+    a.pretend('gpus=4')
+    ends = lambda: [x for m in hook.got if m['status'] == 'resolved' for x in m['members'] or [{'id': m['id'], 'subject': m['subject']['id']}]]  # noqa: E731
+    wait_until(lambda: len(ends()) == 4, 60, 'the ends')
+    t.equal('of the same alerts', sorted((x['subject'], x['id']) for x in ends()), sorted((x['subject'], x['id']) for x in one['members']))
     a.stop()
 
 

@@ -165,13 +165,19 @@ static void report_message(struct gs_alerts *a, const struct gs_alert_message *m
 		a->options.sink(a->options.ctx, m);
 }
 
+/* GPUs for which a rule begins at one moment are one start: they have one cause, and one message. */
+static bool joins_start(const struct gs_alerts *a, const struct entry *e, uint64_t now_ns)
+{
+	return a->rule[e->rule]->kind == GS_ALERT_GPU && a->rule_start_ns[e->rule] == now_ns + 1;
+}
+
 /* Whether one more may start within this minute. */
-static bool minute_has_room(struct gs_alerts *a, uint64_t now_ns)
+static bool minute_has_room(const struct gs_alerts *a, const struct entry *e, uint64_t now_ns)
 {
 	size_t max = a->options.max_per_minute;
 	uint64_t oldest = a->start_ns[a->n_starts % max];
 
-	return a->n_starts < max || now_ns - oldest >= MINUTE_NS;
+	return a->n_starts < max || now_ns - oldest >= MINUTE_NS || joins_start(a, e, now_ns);
 }
 
 static void start_alert(struct gs_alerts *a, struct entry *e, const struct gs_alert_subject *s,
@@ -181,8 +187,9 @@ static void start_alert(struct gs_alerts *a, struct entry *e, const struct gs_al
 	e->told_ns = now_ns;
 	e->start_wall_ns = wall_ns;
 	e->cool_until_ns = 0;
-	a->start_ns[a->n_starts % a->options.max_per_minute] = now_ns;
-	a->n_starts++;
+	if (!joins_start(a, e, now_ns))
+		a->start_ns[a->n_starts++ % a->options.max_per_minute] = now_ns;
+	a->rule_start_ns[e->rule] = now_ns + 1;
 	a->stats.started++;
 	a->generation++;
 	e->last = malloc(sizeof(*e->last));
@@ -239,7 +246,7 @@ static void pend_alert(struct gs_alerts *a, struct entry *e, const struct gs_ale
 	if (now_ns < e->cool_until_ns) {
 		a->stats.cooled += !e->was_cooled;
 		e->was_cooled = true;
-	} else if (!minute_has_room(a, now_ns)) {
+	} else if (!minute_has_room(a, e, now_ns)) {
 		a->stats.limited += !e->was_limited;
 		e->was_limited = true;
 	} else {

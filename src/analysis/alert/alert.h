@@ -68,6 +68,13 @@ enum gs_alert_event {
 	GS_ALERT_STILL = 3, /* for receivers that forget (repeat) */
 };
 
+#define GS_ALERT_MEMBERS_MAX 16
+
+struct gs_alert_member {            /* one of the alerts that a message is about */
+	char id[GS_ALERT_ID_BYTES]; /* of its subject */
+	char key[20];
+};
+
 struct gs_alert_message { /* a plain value: copied to its senders */
 	enum gs_alert_event event;
 	enum gs_alert_severity severity;
@@ -88,18 +95,29 @@ struct gs_alert_message { /* a plain value: copied to its senders */
 		double value; /* NAN unknown */
 	} evidence[GS_ALERT_EVIDENCE_MAX];
 	size_t n_evidence;
+	/* Of a message about several GPUs, which gs_alert_join() made: all of them, the first too. */
+	struct gs_alert_member member[GS_ALERT_MEMBERS_MAX];
+	size_t n_members; /* 0: it is about one subject */
 	int64_t start_wall_ns;
 	int64_t end_wall_ns; /* of END; else 0 */
 };
+
+/* The first of these messages, joined with those that say the same of other GPUs: of the same rule,
+ * event and cause. What differs between them, other than in members and title, is that of the first.
+ * taken: those that are in it now; it begins as none. */
+void gs_alert_join(const struct gs_alert_message *messages, size_t n, bool *taken,
+		   struct gs_alert_message *ret_joined);
 
 typedef void (*gs_alert_sink_fn)(void *ctx, const struct gs_alert_message *message);
 
 struct gs_alerts_options {
 	size_t size; /* of this struct */
 	const char *host;
-	uint64_t repeat_ns;      /* 0: never */
-	unsigned max_per_minute; /* starts; 0: as many as there are, up to GS_ALERT_MINUTE_MAX */
-	gs_alert_sink_fn sink;   /* called within push, end and sweep */
+	uint64_t repeat_ns; /* 0: never */
+	/* Starts; of one rule about GPUs those of one moment are one. 0: as many as there are, up to
+	 * GS_ALERT_MINUTE_MAX */
+	unsigned max_per_minute;
+	gs_alert_sink_fn sink; /* called within push, end and sweep */
 	void *ctx;
 };
 

@@ -43,6 +43,7 @@ struct gs_alerts {
 	struct gs_map by_key;                   /* entry's key → index */
 	uint64_t start_ns[GS_ALERT_MINUTE_MAX]; /* ring: the last starts */
 	size_t n_starts;
+	uint64_t rule_start_ns[GS_ALERT_RULES_MAX]; /* the last start of each, plus 1; 0 none */
 	uint64_t generation;
 	struct gs_alerts_stats stats;
 };

@@ -12,6 +12,7 @@
 #include "analysis/alert/alert.h"
 #include "core/base/clock.h"
 #include "core/base/map.h"
+#include "core/base/vec.h"
 #include "commands/common/cli.h"
 #include "sources/host/host.h"
 #include "output/notify/notify.h"
@@ -26,6 +27,8 @@ struct agent_alert {
 	char node[256], state_file[256];
 	uint64_t interval_ns, next_ns, looked_ns;
 	uint64_t generation, state_errors;
+	struct gs_alert_message *news; /* owned; of GPUs, of the look that goes on */
+	size_t n_news, room_news;
 	struct gs_map xids;             /* hash of a PCI bus id → XIDs so far */
 	struct gs_alerts_stats figures; /* for other threads, under the state's lock */
 };
@@ -39,7 +42,10 @@ static void pass_on(void *ctx, const struct gs_alert_message *m)
 	       : m->event == GS_ALERT_END ? "ends"
 					  : "goes on",
 	       m->text);
-	gs_notify_push(a->notify, m);
+	if (m->kind == GS_ALERT_GPU && gs_vec_reserve(&a->news, &a->room_news, a->n_news + 1))
+		a->news[a->n_news++] = *m;
+	else
+		gs_notify_push(a->notify, m);
 }
 
 /* --- what outlives a restart --- */
@@ -174,6 +180,7 @@ void agent_alert_close(struct agent_alert **ref)
 	gs_alerts_free(&a->alerts);
 	gs_host_close(&a->host);
 	gs_map_fini(&a->xids);
+	free(a->news);
 	free(a);
 	*ref = NULL;
 }
@@ -216,6 +223,8 @@ static void look_at_gpus(struct agent_alert *a, const struct agent_state *s, uin
 	}
 	if (now_ns > gone_ns)
 		gs_alerts_sweep(a->alerts, GS_ALERT_GPU, now_ns - gone_ns, now_ns, wall_ns);
+	gs_notify_push_all(a->notify, a->news, a->n_news);
+	a->n_news = 0;
 }
 
 static void look_at_node(struct agent_alert *a, const struct agent_state *s, uint64_t now_ns,

@@ -14,6 +14,7 @@
 #include "commands/agent/agent.h"
 #include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "server/registry/registry.h"
 #include "commands/common/cli.h"
 #include "server/live/live.h"
@@ -22,6 +23,7 @@
 #define NODE       1              /* its number */
 #define SPACING_NS 900000000ull   /* pages do not ask more often */
 #define LOOKED_NS  15000000000ull /* since the last question: a page is open */
+#define FIRING_MAX 256            /* alerts that are shown, before those of one cause are joined */
 #define ROUTES_MAX (GS_LIVE_ENDPOINTS + 8)
 
 struct agent_page {
@@ -195,39 +197,57 @@ static int fill_page(struct agent_page *p, bool looked, struct gs_node_snapshot 
 }
 
 struct firing {
-	struct gs_live_alert *list;
-	size_t n;
-	const struct gs_gpu_snapshot *gpu;
+	struct gs_alert_message *list; /* owned */
+	size_t n, capacity;
 };
 
 static void add_firing(void *ctx, const struct gs_alert_message *m)
 {
 	struct firing *f = ctx;
-	struct gs_live_alert *a;
 
-	if (f->n == GS_LIVE_ALERTS_MAX || m->is_of_health)
-		return;
-	a = &f->list[f->n++];
+	if (f->n < FIRING_MAX && !m->is_of_health &&
+	    gs_vec_reserve(&f->list, &f->capacity, f->n + 1))
+		f->list[f->n++] = *m;
+}
+
+/* Those that say the same of several GPUs are one. */
+static void show_alert(struct gs_live_alert *a, const struct gs_alert_message *m,
+		       const struct gs_gpu_snapshot *gpu)
+{
+	const char *title = m->n_members || !m->text[0] ? m->title : "";
+
 	*a = (struct gs_live_alert){.critical = m->severity == GS_ALERT_CRITICAL, .gpu = -1};
-	snprintf(a->text, sizeof(a->text), "%s: %s", m->rule, m->text[0] ? m->text : m->title);
-	for (uint32_t i = 0; m->kind == GS_ALERT_GPU && i < f->gpu->n_gpus; i++)
+	snprintf(a->text, sizeof(a->text), "%s: %s%s%s", m->rule, title,
+		 title[0] && m->text[0] ? ": " : "", m->text);
+	for (uint32_t i = 0; m->kind == GS_ALERT_GPU && i < gpu->n_gpus; i++)
 		for (size_t k = 0; k < m->n_labels; k++)
-			if (strcmp(m->label[k].value, f->gpu->info[i].uuid) == 0)
+			if (strcmp(m->label[k].value, gpu->info[i].uuid) == 0)
 				a->gpu = (int)i;
 }
 
 static void take_alerts(struct agent_page *p, const struct gs_gpu_snapshot *gpu)
 {
-	struct firing f = {.gpu = gpu};
+	struct gs_live_alert *list = calloc(GS_LIVE_ALERTS_MAX, sizeof(*list));
+	struct firing f = {0};
+	bool taken[FIRING_MAX] = {false};
+	size_t n = 0;
 
-	f.list = calloc(GS_LIVE_ALERTS_MAX, sizeof(*f.list));
-	if (!f.list)
+	if (!list)
 		return;
 	agent_alert_firing(p->state->alert, add_firing, &f);
+	for (size_t i = 0; i < f.n && n < GS_LIVE_ALERTS_MAX; i++) {
+		struct gs_alert_message m;
+
+		if (taken[i])
+			continue;
+		gs_alert_join(f.list, f.n, taken, &m);
+		show_alert(&list[n++], &m, gpu);
+	}
+	free(f.list);
 	pthread_mutex_lock(&p->lock);
 	free(p->alert);
-	p->alert = f.list;
-	p->n_alerts = f.n;
+	p->alert = list;
+	p->n_alerts = n;
 	pthread_mutex_unlock(&p->lock);
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/base/mem.h"
 #include "output/notify/notify_int.h"
 
 #define PAUSE_FIRST_NS   500000000ull
@@ -250,26 +251,46 @@ static bool waits_already(const struct receiver *r, const struct gs_alert_messag
 	return false;
 }
 
+static void queue_message(struct receiver *r, const struct gs_alert_message *m)
+{
+	if (m->severity < r->sender.min_severity ||
+	    (m->event == GS_ALERT_STILL && !r->sender.wants_still))
+		return;
+	pthread_mutex_lock(&r->lock);
+	if (waits_already(r, m)) {
+		/* sent soon */
+	} else if (r->n == r->max) {
+		r->stats.dropped_full++;
+	} else {
+		r->queue[(r->first + r->n) % r->max] = (struct waiting){*m, gs_clock_mono_ns()};
+		r->n++;
+		pthread_cond_broadcast(&r->changed);
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
 void gs_notify_push(struct gs_notify *n, const struct gs_alert_message *m)
 {
-	for (size_t i = 0; i < n->n; i++) {
-		struct receiver *r = &n->receiver[i];
+	for (size_t i = 0; i < n->n; i++)
+		queue_message(&n->receiver[i], m);
+}
 
-		if (m->severity < r->sender.min_severity ||
-		    (m->event == GS_ALERT_STILL && !r->sender.wants_still))
+void gs_notify_push_all(struct gs_notify *n, const struct gs_alert_message *m, size_t n_messages)
+{
+	GS_FREE bool *taken = calloc(n_messages ? n_messages : 1, sizeof(*taken));
+	struct gs_alert_message joined;
+
+	for (size_t i = 0; i < n->n; i++)
+		for (size_t k = 0; k < n_messages; k++)
+			if (!taken || n->receiver[i].sender.wants_each)
+				queue_message(&n->receiver[i], &m[k]);
+	for (size_t k = 0; taken && k < n_messages; k++) {
+		if (taken[k])
 			continue;
-		pthread_mutex_lock(&r->lock);
-		if (waits_already(r, m)) {
-			/* sent soon */
-		} else if (r->n == r->max) {
-			r->stats.dropped_full++;
-		} else {
-			r->queue[(r->first + r->n) % r->max] =
-				(struct waiting){*m, gs_clock_mono_ns()};
-			r->n++;
-			pthread_cond_broadcast(&r->changed);
-		}
-		pthread_mutex_unlock(&r->lock);
+		gs_alert_join(m, n_messages, taken, &joined);
+		for (size_t i = 0; i < n->n; i++)
+			if (!n->receiver[i].sender.wants_each)
+				queue_message(&n->receiver[i], &joined);
 	}
 }
 

@@ -29,6 +29,11 @@ void gs_notify_close(struct gs_notify **notify, uint64_t wait_ns);
 /* Into every queue that wants it; copies. Never waits for a receiver. */
 void gs_notify_push(struct gs_notify *notify, const struct gs_alert_message *message);
 
+/* The messages of one moment: those that say the same of several GPUs are one, by gs_alert_join();
+ * an Alertmanager gets each, and groups them itself. */
+void gs_notify_push_all(struct gs_notify *notify, const struct gs_alert_message *messages,
+			size_t n);
+
 struct gs_notify_stats {  /* of one receiver, since it was opened */
 	const char *name; /* "webhook", "email", "log" */
 	uint64_t sent, failed_attempts;

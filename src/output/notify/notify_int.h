@@ -18,6 +18,7 @@ struct gs_notify_sender {
 	void (*free)(void *ctx);
 	void *ctx;
 	bool wants_still;
+	bool wants_each; /* of messages that could be joined */
 	enum gs_alert_severity min_severity;
 };
 

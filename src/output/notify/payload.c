@@ -55,6 +55,15 @@ int gs_notify_payload_json(const struct gs_alert_message *m, struct gs_buf *out)
 	for (size_t i = 0; i < m->n_evidence; i++)
 		gs_json_double(out, m->evidence[i].key, m->evidence[i].value);
 	gs_json_close(out, '}');
+	gs_json_i64(out, "count", m->n_members ? (int64_t)m->n_members : 1);
+	gs_json_open(out, "members", '[');
+	for (size_t i = 0; i < m->n_members; i++) {
+		gs_json_open(out, NULL, '{');
+		gs_json_text(out, "id", m->member[i].key);
+		gs_json_text(out, "subject", m->member[i].id);
+		gs_json_close(out, '}');
+	}
+	gs_json_close(out, ']');
 	gs_json_text(out, "message", m->text);
 	gs_json_time(out, "starts_at", m->start_wall_ns);
 	gs_json_time(out, "ends_at", m->end_wall_ns);

@@ -71,12 +71,13 @@ int gs_notify_webhook_open(const struct gs_alert_conf *c, struct gs_notify_sende
 	if (w->payload == GS_ALERT_PAYLOAD_ALERTMANAGER && !strstr(w->url, "/api/"))
 		snprintf(w->url + n, sizeof(w->url) - n, "%sapi/v2/alerts",
 			 n && w->url[n - 1] == '/' ? "" : "/");
-	*ret = (struct gs_notify_sender){.name = "webhook",
-					 .send = send_one,
-					 .free = free,
-					 .wants_still = c->repeat_ns != 0,
-					 .min_severity =
-						 (enum gs_alert_severity)c->webhook.min_severity};
+	*ret = (struct gs_notify_sender){
+		.name = "webhook",
+		.send = send_one,
+		.free = free,
+		.wants_still = c->repeat_ns != 0,
+		.wants_each = c->webhook.payload == GS_ALERT_PAYLOAD_ALERTMANAGER,
+		.min_severity = (enum gs_alert_severity)c->webhook.min_severity};
 	ret->ctx = gs_take(w);
 	return 0;
 }

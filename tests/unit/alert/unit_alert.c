@@ -121,17 +121,14 @@ static void at_most_so_many_begin_in_a_minute(void **state)
 	struct gs_alerts *a = engine_of(&rule, 1, &t, 0, 3);
 
 	(void)state;
-	for (int second = 0; second <= 120; second++)
-		for (int i = 0; i < 8; i++) {
-			snprintf(id, sizeof(id), "g%d", i);
-			push(a, &t, id, (uint64_t)second, 95);
-			if (second == 0 && i == 7)
-				assert_int_equal(t.n, 3);
-			if (second == 59 && i == 7)
-				assert_int_equal(t.n, 3);
-			if (second == 60 && i == 7)
-				assert_int_equal(t.n, 6); /* the next three */
-		}
+	for (int second = 0; second <= 130; second++) {
+		snprintf(id, sizeof(id), "g%d", second % 8);
+		push(a, &t, id, (uint64_t)second, 95);
+		if (second == 7 || second == 59)
+			assert_int_equal(t.n, 3);
+		if (second == 62 || second == 119)
+			assert_int_equal(t.n, 6); /* the next three */
+	}
 	assert_int_equal(t.n, 8); /* nobody is forgotten */
 	gs_alerts_stats(a, &stats);
 	assert_int_equal(stats.limited, 5);
@@ -139,7 +136,7 @@ static void at_most_so_many_begin_in_a_minute(void **state)
 	gs_alerts_free(&a);
 	a = engine_of(&rule, 1, &t, 0, 1);
 	push(a, &t, "a", 0, 95);
-	push(a, &t, "b", 0, 95);
+	push(a, &t, "b", 1, 95);
 	push(a, &t, "b", 10, 50);
 	push(a, &t, "b", 70, 50);
 	assert_string_equal(t.text, "0 START r a\n");
@@ -315,6 +312,72 @@ static void a_full_table_is_counted(void **state)
 	gs_alerts_free(&a);
 }
 
+static void gpus_of_one_moment_are_one_start(void **state)
+{
+	struct gs_alert_rule_text rule = {.name = "r", .condition = "temperature_celsius > 90"};
+	struct told t;
+	struct gs_alerts *a = engine_of(&rule, 1, &t, 0, 1);
+
+	(void)state;
+	push(a, &t, "a", 0, 95);
+	push(a, &t, "b", 0, 95);
+	push(a, &t, "c", 1, 95);
+	assert_string_equal(t.text, "0 START r a\n0 START r b\n");
+	push(a, &t, "c", 61, 95);
+	assert_int_equal(t.n, 3);
+	gs_alerts_free(&a);
+}
+
+static struct gs_alert_message message_of_gpu(const char *rule, int gpu, const char *cause)
+{
+	struct gs_alert_message m = {.event = cause[0] ? GS_ALERT_END : GS_ALERT_START,
+				     .kind = GS_ALERT_GPU,
+				     .n_labels = 2,
+				     .label = {{"node", "n1"}, {"gpu", ""}}};
+
+	snprintf(m.rule, sizeof(m.rule), "%s", rule);
+	snprintf(m.cause, sizeof(m.cause), "%s", cause);
+	snprintf(m.id, sizeof(m.id), "GPU-%d", gpu);
+	snprintf(m.key, sizeof(m.key), "k%d", gpu);
+	snprintf(m.title, sizeof(m.title), "GPU %d (X)", gpu);
+	snprintf(m.text, sizeof(m.text), "at %d degrees", 90 + gpu);
+	snprintf(m.label[1].value, sizeof(m.label[1].value), "%d", gpu);
+	return m;
+}
+
+static void one_cause_on_many_gpus_is_one_message(void **state)
+{
+	struct gs_alert_message m[24] = {
+		message_of_gpu("hot", 0, ""), message_of_gpu("idle", 1, ""),
+		message_of_gpu("hot", 2, ""), message_of_gpu("hot", 3, "cleared")};
+	bool taken[24] = {false};
+	struct gs_alert_message joined;
+
+	(void)state;
+	gs_alert_join(m, 4, taken, &joined);
+	assert_int_equal(joined.n_members, 2);
+	assert_string_equal(joined.title, "2 GPUs (0, 2)");
+	assert_string_equal(joined.text, "at 90 degrees (GPU 0)");
+	assert_string_equal(joined.member[1].id, "GPU-2");
+	assert_string_equal(joined.member[1].key, "k2");
+	assert_int_equal(joined.n_labels, 1); /* the node's */
+	assert_true(taken[0] && !taken[1] && taken[2] && !taken[3]);
+	/* One alone is as it was. */
+	gs_alert_join(m, 4, taken, &joined);
+	assert_memory_equal(&joined, &m[1], sizeof(joined));
+	gs_alert_join(m, 4, taken, &joined);
+	assert_string_equal(joined.title, "GPU 3 (X)");
+	/* As many as there is room for, and the rest in another one. */
+	memset(taken, 0, sizeof(taken));
+	for (int i = 0; i < 24; i++)
+		m[i] = message_of_gpu("hot", i, "gone");
+	gs_alert_join(m, 24, taken, &joined);
+	assert_int_equal(joined.n_members, GS_ALERT_MEMBERS_MAX);
+	gs_alert_join(m, 24, taken, &joined);
+	assert_int_equal(joined.n_members, 24 - GS_ALERT_MEMBERS_MAX);
+	assert_string_equal(joined.member[0].id, "GPU-16");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -333,6 +396,8 @@ int main(void)
 		cmocka_unit_test(every_value_has_its_name_back),
 		cmocka_unit_test(kinds_follow_from_names),
 		cmocka_unit_test(a_full_table_is_counted),
+		cmocka_unit_test(gpus_of_one_moment_are_one_start),
+		cmocka_unit_test(one_cause_on_many_gpus_is_one_message),
 	};
 
 	return cmocka_run_group_tests_name("alert", tests, NULL, NULL);
