@@ -70,7 +70,7 @@ void gs_rules_classify(const struct gs_rules *rules, const struct gs_figures *f,
 void gs_verdict_describe(const struct gs_figures *f, struct gs_verdict *v);
 
 /* score.c: score and its parts. */
-void gs_rules_score(const struct gs_figures *f, struct gs_verdict *v);
+void gs_rules_score(const struct gs_rules *rules, const struct gs_figures *f, struct gs_verdict *v);
 
 /* advice.c: the built-in rules, and the advice that applies. */
 int gs_rules_add_built_in_advice(struct gs_rules *rules);

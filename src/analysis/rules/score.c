@@ -5,14 +5,18 @@
  * the jobs that most need help stand apart.
  *
  *   earned   processors: cpu_percent. With GPUs: three quarters by the GPUs, one by the processors
- *            as far as half of them (feeding a GPU needs no more)
+ *            as far as half of them (feeding a GPU needs no more) and the GPUs work for it
  *            disks and network: up to 25 of what the processors left, by the share of time blocked
  *            on them
  *   taken    of each 100 points that were earned
- *            locks: up to 10; switches against its will: up to 10, all from 2,000 by core-second on
+ *            killed for want of memory: 50; stalled for it, or paging: up to 50
+ *            stopped by its quota: up to 30; locks: up to 30; collectives: up to 30
+ *            more threads than processors: up to 10 by the time that they wait for each other
+ *            switches against its will: up to 10, all from 2,000 by core-second on
  *            GPUs that were never used: up to 30, by their share
  *            ranks out of step: up to 15
  *            memory asked for and not used: up to 10, when less than half of it was
+ *            80 in all
  *
  * What is not known takes nothing.
  */
@@ -21,6 +25,8 @@
 #include <stdio.h>
 
 #include "analysis/rules/rules_int.h"
+
+#define TAKEN_MAX 80 /* of each 100: who does something has more than who sleeps */
 
 static void add_part(struct gs_verdict *v, const char *name, double points, double max_points,
 		     const char *fmt, ...) GS_PRINTF(5, 6);
@@ -78,6 +84,8 @@ static void earn_points(const struct gs_figures *f, struct gs_verdict *v)
 	add_part(v, "GPUs used", 75 * gpu_use(f), 75, "%s %.1f %%",
 		 isnan(f->v[GS_FIGURE_SM]) ? "utilisation" : "SMs active",
 		 isnan(f->v[GS_FIGURE_SM]) ? gpu : f->v[GS_FIGURE_SM]);
+	/* Who spins before idle GPUs feeds none. */
+	feed *= fmin(1, 4 * gpu_use(f));
 	if (!isnan(cpu))
 		add_part(v, "processors used", 25 * feed, 25, "%.1f %% of their time", cpu);
 }
@@ -89,10 +97,36 @@ static void take_points(struct gs_verdict *v, const char *name, double percent, 
 		add_part(v, name, -most * share_of(percent), -most, "%.1f %% %s", percent, what);
 }
 
-void gs_rules_score(const struct gs_figures *f, struct gs_verdict *v)
+/* A job that lives on what its memory leaves it waits for disks as one that reads does. */
+static void take_memory(const struct gs_rules *rules, const struct gs_figures *f,
+			struct gs_verdict *v)
+{
+	double kills = f->v[GS_FIGURE_OOM_KILLS], faults = f->v[GS_FIGURE_FAULTS_MAJOR];
+	double pressure = f->v[GS_FIGURE_MEMORY_PRESSURE], io = f->v[GS_FIGURE_IO];
+
+	if (kills > 0) {
+		add_part(v, "killed for want of memory", -50, -50, "%.0f of its processes", kills);
+	} else if (f->v[GS_FIGURE_MEMORY_HELD] >= rules->threshold[GS_T_MEMORY] &&
+		   faults >= rules->threshold[GS_T_PAGING]) {
+		add_part(v, "paging", -50 * share_of(fmax(isnan(io) ? 0 : io, pressure)), -50,
+			 "%.0f page faults a second wait for a disk", faults);
+	} else {
+		take_points(v, "memory", pressure, 50, "of the time stalled for it");
+	}
+}
+
+/* What its threads wait for processors beyond what others took. */
+static double own_queue(const struct gs_figures *f)
+{
+	double queue = f->v[GS_FIGURE_RUNQUEUE], taken = f->v[GS_FIGURE_TAKEN];
+
+	return queue > taken ? queue - taken : 0; /* 0, too, when one is not known */
+}
+
+void gs_rules_score(const struct gs_rules *rules, const struct gs_figures *f, struct gs_verdict *v)
 {
 	double forced = f->v[GS_FIGURE_FORCED], idle = f->v[GS_FIGURE_GPUS_IDLE];
-	double memory = f->v[GS_FIGURE_MEMORY], sum = 0, earned = 0;
+	double memory = f->v[GS_FIGURE_MEMORY], sum = 0, earned = 0, taken = 0;
 	size_t n_earned;
 
 	v->score = NAN;
@@ -102,7 +136,11 @@ void gs_rules_score(const struct gs_figures *f, struct gs_verdict *v)
 	n_earned = v->n_parts;
 	for (size_t i = 0; i < n_earned; i++)
 		earned += v->part[i].points;
-	take_points(v, "locks", f->v[GS_FIGURE_LOCK], 10, "of its threads' time blocked");
+	take_memory(rules, f, v);
+	take_points(v, "quota", f->v[GS_FIGURE_THROTTLED], 30, "of its periods stopped it");
+	take_points(v, "locks", f->v[GS_FIGURE_LOCK], 30, "of its threads' time blocked");
+	take_points(v, "collectives", f->v[GS_FIGURE_NCCL], 30, "of the time");
+	take_points(v, "threads", own_queue(f), 10, "of their time, they wait for each other");
 	if (forced > 0)
 		add_part(v, "forced switches", -10 * fmin(1, forced / 2000), -10,
 			 "%.0f by core and second", forced);
@@ -114,7 +152,9 @@ void gs_rules_score(const struct gs_figures *f, struct gs_verdict *v)
 		add_part(v, "memory asked for", -10 * (1 - memory / 50), -10, "%.1f %% of it used",
 			 memory);
 	for (size_t i = n_earned; i < v->n_parts; i++)
-		v->part[i].points *= earned / 100;
+		taken -= v->part[i].points;
+	for (size_t i = n_earned; i < v->n_parts; i++)
+		v->part[i].points *= earned / 100 * fmin(1, TAKEN_MAX / taken);
 	for (size_t i = 0; i < v->n_parts; i++)
 		sum += v->part[i].points;
 	v->score = fmin(100, fmax(0, sum));

@@ -185,7 +185,7 @@ void gs_verdict_of(const struct gs_rules *rules, const struct gs_figures *figure
 {
 	memset(v, 0, sizeof(*v));
 	gs_rules_classify(rules, figures, v);
-	gs_rules_score(figures, v);
+	gs_rules_score(rules, figures, v);
 	gs_rules_advise(rules, figures, v);
 	gs_verdict_describe(figures, v);
 }

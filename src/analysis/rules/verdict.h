@@ -122,7 +122,7 @@ struct gs_verdict {
 	char evidence[GS_VERDICT_EVIDENCE_MAX][160];
 	size_t n_evidence;
 	double score; /* 0..100; NAN: nothing is known */
-	struct gs_verdict_part part[8];
+	struct gs_verdict_part part[12];
 	size_t n_parts;
 	struct gs_advice advice[GS_VERDICT_ADVICE_MAX];
 	size_t n_advice;

@@ -189,7 +189,7 @@ static void the_score_has_both_ends(void **state)
 	assert_true(isnan(score(JOB(GPUS(0)))));
 	/* Each wait and waste takes some away. */
 	assert_true(score(JOB(CPU(80), IO(0), {GS_FIGURE_FORCED, 1000})) == 76);
-	assert_true(score(JOB(CPU(80), {GS_FIGURE_LOCK, 50})) == 76);
+	assert_true(score(JOB(CPU(80), {GS_FIGURE_LOCK, 50})) == 68);
 	/* Waiting for a disk is less than computing and more than sleep, whatever was wasted. */
 	assert_true(score(JOB(CPU(80), IO(50))) == 82.5);
 	assert_true(score(JOB(CPU(0), IO(100))) == 25);
@@ -204,6 +204,39 @@ static void the_score_has_both_ends(void **state)
 		    (37.5 + 25) * 0.85);
 	/* Bandwidth used to the full is as good as SMs. */
 	assert_true(score(JOB(CPU(50), GPUS(1), GPU(99), SM(20), {GS_FIGURE_DRAM, 80})) == 100);
+}
+
+/* Who needs help most has least; each has ten points less at least than what is well and like it. The
+ * figures are those of the labelled jobs (tests/work/jobs), on their processors alone. */
+static void who_needs_help_stands_below(void **state)
+{
+	const double busy =
+		score(JOB(CPU(99.8), IO(0), {GS_FIGURE_RUNQUEUE, 1}, {GS_FIGURE_TAKEN, 1}));
+	const double serial = score(JOB(CPU(49.9), IO(0), WAIT(50)));
+	const double reads = score(JOB(CPU(8), IO(85)));
+	const double trains = score(JOB(CPU(30), GPUS(1), GPU(97), SM(88)));
+	const double asleep = score(JOB(CPU(0), IO(0), WAIT(100)));
+	const double starved =
+		score(JOB(CPU(33), IO(0), {GS_FIGURE_RUNQUEUE, 67}, {GS_FIGURE_TAKEN, 67}));
+	const double crowded = score(JOB(CPU(99.5), IO(0), {GS_FIGURE_RUNQUEUE, 87},
+					 {GS_FIGURE_TAKEN, 0.5}, {GS_FIGURE_FORCED, 400}));
+	const double locks = score(JOB(CPU(50), IO(0), {GS_FIGURE_LOCK, 82}));
+	const double stopped = score(JOB(CPU(99), IO(0), {GS_FIGURE_THROTTLED, 95}));
+	const double killed = score(JOB(CPU(60), IO(0), {GS_FIGURE_OOM_KILLS, 40}));
+	const double thrashes = score(
+		JOB(CPU(4), IO(93), {GS_FIGURE_MEMORY_HELD, 99}, {GS_FIGURE_FAULTS_MAJOR, 5000}));
+	const double presses = score(JOB(CPU(4), IO(93), {GS_FIGURE_MEMORY_PRESSURE, 90}));
+	const double unfed = score(JOB(CPU(50), GPUS(1), GPU(20), SM(12)));
+	const double hung = score(JOB(CPU(100), GPUS(1), GPU(0), SM(0)));
+	const double spins = score(JOB(CPU(30), GPUS(1), GPU(100), SM(88), {GS_FIGURE_NCCL, 90}));
+
+	(void)state;
+	assert_true(asleep == 0 && hung == 0);
+	assert_true(starved < busy - 10 && locks < serial - 10 && stopped < busy - 10);
+	assert_true(crowded < busy - 5);
+	assert_true(killed < 0.6 * busy && killed < locks);
+	assert_true(thrashes < reads - 10 && presses < reads - 10 && thrashes > asleep);
+	assert_true(unfed < trains - 10 && spins < trains - 10);
 }
 
 static const struct gs_advice *advice(const struct gs_verdict *v, const char *rule)
@@ -348,6 +381,7 @@ int main(void)
 		cmocka_unit_test(classes),
 		cmocka_unit_test(confidence_grows_with_distance),
 		cmocka_unit_test(the_score_has_both_ends),
+		cmocka_unit_test(who_needs_help_stands_below),
 		cmocka_unit_test(advice_names_the_directive),
 		cmocka_unit_test(the_verdict_says_what_and_why),
 		cmocka_unit_test(rules_of_the_user_come_first),
