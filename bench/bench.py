@@ -361,11 +361,69 @@ class Bench:
             p.wait()
 
 
+    # --- (e) lines of Python ---
+
+    def python_lines(self):
+        """What a program pays for its lines: one that only computes for those it runs, one that only waits for those it
+        waits in, each beside the wall-clock account, which is counted in any case."""
+        rows = {"account": ["--summary-only"], "account and lines": ["--summary-only", "--layer", "python"]}
+        say("\nPython lines, 99 times a second: processor time added to a program (of itself, in user and kernel), medians")
+        say(f"  {'':36s}" + "".join(f"{name:>20s}" for name in rows) + f"{'of them the lines':>20s}")
+        for load, code in PYTHON_LOADS.items():
+            command = ["/usr/bin/python3", "-c", code]
+            spent = {name: [] for name in ("untraced", *rows)}
+            for _ in range(self.args.rounds):
+                spent["untraced"].append(self.plain(command)["cpu"])
+                for name, options in rows.items():
+                    done = subprocess.run([self.build + "/src/gpuscope", "trace", "-q", "--format", "json", "--summary", SHM + "/summary.json",
+                                           *options, "--", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True, text=True)
+                    spent[name].append(json.loads(done.stdout)["cpu"])
+            base = median(spent["untraced"])
+            added = [(median(spent[name]) / base - 1) * 100 for name in rows]
+            say(f"  {load:36s}" + "".join(f"{x:18.2f} %" for x in (*added, added[1] - added[0])))
+
+
+# Each ends with a line of JSON: seconds of processor time that its work took.
+PYTHON_LOADS = {
+    "computes, 40 functions open": """
+import json, resource
+def work(n):
+    return sum(i * i for i in range(n))
+def deep(n, left):
+    return work(n) if not left else deep(n, left - 1)
+before = resource.getrusage(resource.RUSAGE_SELF)
+for _ in range(600):
+    deep(40000, 38)
+after = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps({"cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}))
+""",
+    "hands items over, 40 functions open": """
+import json, queue, resource, threading
+there, back = queue.SimpleQueue(), queue.SimpleQueue()
+def deep(function, left):
+    return function() if not left else deep(function, left - 1)
+def answer():
+    while True:
+        x = there.get()
+        back.put(x)
+def ask():
+    for i in range(40000):
+        there.put(i)
+        back.get()
+threading.Thread(target=deep, args=(answer, 38), daemon=True).start()
+before = resource.getrusage(resource.RUSAGE_SELF)
+deep(ask, 38)
+after = resource.getrusage(resource.RUSAGE_SELF)
+print(json.dumps({"cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime}))
+""",
+}
+
+
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("build")
     ap.add_argument("--rounds", type=int, default=7)
-    ap.add_argument("--parts", default="abcd", help="a calls, b rates, c reading, d attaching")
+    ap.add_argument("--parts", default="abcde", help="a calls, b rates, c reading, d attaching, e lines of Python")
     ap.add_argument("--calls", default="malloc,launch,endbr,stub")
     ap.add_argument("--only", help="rows, by name")
     ap.add_argument("--also", action="append", default=[], help="another build, beside this one")
@@ -388,6 +446,8 @@ def main():
             b.reading()
         if "d" in args.parts:
             b.attaching()
+        if "e" in args.parts:
+            b.python_lines()
     finally:
         shutil.rmtree(SHM, ignore_errors=True)
     return 0
