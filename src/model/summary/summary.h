@@ -185,16 +185,6 @@ struct gs_mpi_peer_summary {
 	uint64_t calls, bytes, unsized;
 };
 
-/* What was asked of a stream of a GPU, by calls that were recorded one by one. */
-struct gs_stream_summary {
-	uint32_t pid;
-	uint64_t stream; /* its handle; 0: the default stream */
-	uint64_t calls, launches, copies, collectives, syncs;
-	uint64_t bytes;   /* of those that succeeded */
-	uint64_t host_ns; /* in these calls, */
-	uint64_t sync_ns; /* and of that in those that waited for it */
-};
-
 /* A kernel by its launches that were recorded one by one. */
 struct gs_kernel_summary {
 	const char *name;       /* demangled; "" not known */
@@ -320,9 +310,8 @@ struct gs_summary {
 	size_t n_mpi_ranks;
 	struct gs_mpi_peer_summary *mpi_peers; /* most bytes first */
 	size_t n_mpi_peers;
-	struct gs_stream_summary *streams; /* most host time first */
-	size_t n_streams;
-	struct gs_kernel_summary *kernels; /* most launches first */
+	struct gs_activity_summary *activity; /* activity.h; NULL: no work was queued */
+	struct gs_kernel_summary *kernels;    /* most launches first */
 	size_t n_kernels;
 	uint64_t kernel_launches;          /* of all of them, */
 	uint64_t unknown_launches;         /* and of those without a name */

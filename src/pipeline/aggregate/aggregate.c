@@ -23,7 +23,7 @@ int gs_aggregate_new(struct gs_aggregate **ret_view)
 
 	if (v)
 		v->dict = gs_dict_new();
-	if (!v || !v->dict) {
+	if (!v || !v->dict || gs_activity_new(NULL, &v->activity) < 0) {
 		gs_aggregate_free(&v);
 		return -ENOMEM;
 	}
@@ -32,7 +32,6 @@ int gs_aggregate_new(struct gs_aggregate **ret_view)
 	v->comm_idx = GS_MAP_INIT(GS_AGGREGATE_MAX_COMMS);
 	gs_aggregate_mpi_init(v);
 	v->account_idx = GS_MAP_INIT(GS_AGGREGATE_MAX_ACCOUNTS);
-	v->stream_idx = GS_MAP_INIT(GS_AGGREGATE_MAX_STREAMS);
 	v->kernel_idx = GS_MAP_INIT(GS_AGGREGATE_MAX_KERNELS);
 	v->funcs[0].kind = FUNC_PLAIN;
 	v->n_accs = 1;
@@ -62,8 +61,7 @@ void gs_aggregate_free(struct gs_aggregate **view)
 	gs_aggregate_mpi_fini(v);
 	gs_aggregate_steps_fini(v);
 	gs_collectives_free(&v->collectives);
-	free(v->streams.items);
-	gs_map_fini(&v->stream_idx);
+	gs_activity_free(&v->activity);
 	free(v->kernels.items);
 	gs_map_fini(&v->kernel_idx);
 	free(v->accounts.items);
@@ -469,7 +467,7 @@ static inline int take_call(struct gs_aggregate *v, const struct gs_rec_call *ca
 		take_special(v, f, call);
 	if (call->scope)
 		take_scope(v, call);
-	gs_aggregate_take_stream(v, call);
+	gs_aggregate_take_stream(v, f, call);
 	gs_aggregate_take_launch(v, call);
 	gs_aggregate_take_step(v, call);
 	return call->py_stack ? gs_aggregate_line_call(v, call) : 0;
@@ -562,15 +560,22 @@ static int take_entity(struct gs_aggregate *v, const struct gs_record *r)
 	if (r->kind == GS_REC_PROCESS) {
 		const struct gs_rec_process *p = (const void *)r;
 
-		if (gs_dict_process(v->dict, p->id)) /* exec: its handles are gone */
+		const struct gs_rec_process *before = gs_dict_process(v->dict, p->id);
+
+		if (before) /* exec: its handles are gone */
 			end_comms_of(v, p->id);
+		/* Or its names were not known at first. */
+		if (before && (before->exe_str || before->cmdline_str))
+			gs_aggregate_end_streams(v, p->id);
 	}
 	ret = gs_dict_apply(v->dict, r);
 	if (r->kind == GS_REC_FUNCTION) {
 		const struct gs_rec_function *f = (const void *)r;
 
-		if (f->id && f->id < GS_AGGREGATE_MAX_FUNCTIONS)
+		if (f->id && f->id < GS_AGGREGATE_MAX_FUNCTIONS) {
 			v->funcs[f->id].kind = FUNC_NEW;
+			v->funcs[f->id].has_activity = false;
+		}
 	}
 	/* An id out of range: what uses it counts as unknown. */
 	return ret == -ENOMEM ? ret : 0;

@@ -21,7 +21,6 @@
 #define GS_AGGREGATE_MAX_ATTACHED  (1u << 14)
 #define GS_AGGREGATE_MAX_OPEN      (1u << 16)
 #define GS_AGGREGATE_MAX_LOST      1024
-#define GS_AGGREGATE_MAX_STREAMS   (1u << 12)
 #define GS_AGGREGATE_MAX_KERNELS   (1u << 16)
 #define GS_AGGREGATE_MAX_ACCOUNTS  (1u << 14) /* threads beyond are added up as one */
 

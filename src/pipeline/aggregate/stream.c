@@ -1,6 +1,6 @@
 /*
- * What was asked of each stream: launches, copies, collectives, and waits for it. Only calls that
- * come one by one name their stream, so there is nothing of calls that were added up in the kernel.
+ * What was asked of each stream: pipeline/gpu_activity follows it. Only calls that come one by one
+ * name their stream, so there is nothing of calls that were added up in the kernel.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -8,100 +8,136 @@
 #include "core/base/mem.h"
 #include "pipeline/aggregate/tally.h"
 
-static struct view_stream *stream_of(struct gs_aggregate *v, uint32_t process, uint64_t handle)
+static __attribute__((noinline)) void look_at_function(const struct gs_aggregate *v,
+						       struct view_func *func, uint32_t function)
 {
-	const uint64_t name[] = {process, handle};
-	uint64_t key = gs_hash_bytes(name, sizeof(name)), idx;
-	struct view_stream *s;
+	const struct gs_rec_function *f = gs_dict_function(v->dict, function);
+	const char *name = f ? gs_dict_string(v->dict, f->name_str) : "";
 
-	if (gs_map_get(&v->stream_idx, key, &idx)) {
-		s = (struct view_stream *)v->streams.items + idx;
-		return s->process == process && s->stream == handle ? s : NULL;
-	}
-	s = gs_aggregate_grow(&v->streams, sizeof(*s), GS_AGGREGATE_MAX_STREAMS);
-	if (!s || gs_map_put(&v->stream_idx, key, v->streams.n - 1) < 0) {
-		v->streams.n -= s != NULL;
-		return NULL;
-	}
-	s->process = process;
-	s->stream = handle;
-	return s;
+	if (!*name) /* it is announced later */
+		return;
+	func->has_activity = true;
+	func->activity = gs_activity_function_of(f->layer, f->func_class, name);
 }
 
-/* Do calls of this class go to a stream? Events and devices are waited for without one. */
-static bool uses_stream(unsigned func_class)
+void gs_aggregate_take_stream(struct gs_aggregate *v, struct view_func *func,
+			      const struct gs_rec_call *c)
 {
-	return func_class == GS_CLASS_LAUNCH || func_class == GS_CLASS_GRAPH_LAUNCH ||
-	       func_class == GS_CLASS_COPY || func_class == GS_CLASS_MEMSET ||
-	       func_class == GS_CLASS_COLLECTIVE || func_class == GS_CLASS_P2P;
+	const struct gs_rec_thread *t;
+
+	if (!func->has_activity)
+		look_at_function(v, func, c->function);
+	if (func->activity.kind == GS_ACTIVITY_NOTHING)
+		return;
+	t = gs_dict_thread(v->dict, c->thread);
+	if (t)
+		gs_activity_take_record(v->activity, t->process, c, func->activity);
 }
 
-void gs_aggregate_take_stream(struct gs_aggregate *v, const struct gs_rec_call *c)
+void gs_aggregate_end_streams(struct gs_aggregate *v, uint32_t process)
 {
-	const struct gs_rec_function *f = gs_dict_function(v->dict, c->function);
-	const struct gs_rec_thread *t = gs_dict_thread(v->dict, c->thread);
-	struct view_stream *s;
+	gs_activity_end_process(v->activity, process, 0);
+}
 
-	if (!f || !t || f->layer < GS_LAYER_CUDA_RUNTIME || f->layer > GS_LAYER_NCCL)
-		return;
-	if (!uses_stream(f->func_class) && !(f->func_class == GS_CLASS_SYNC && c->stream))
-		return;
-	s = stream_of(v, t->process, c->stream);
-	if (!s) {
-		v->n_left_out++;
-		return;
-	}
-	s->calls++;
-	s->host_ns += c->dur_ns;
-	s->bytes += c->failed ? 0 : c->bytes;
-	if (f->func_class == GS_CLASS_LAUNCH || f->func_class == GS_CLASS_GRAPH_LAUNCH) {
-		s->launches++;
-	} else if (f->func_class == GS_CLASS_COPY || f->func_class == GS_CLASS_MEMSET) {
-		s->copies++;
-	} else if (f->func_class == GS_CLASS_SYNC) {
-		s->syncs++;
-		s->sync_ns += c->dur_ns;
-	} else {
-		s->collectives++;
-	}
+/* --- the summary --- */
+
+/* Until when a process was there, as far as is known: its account says when it ended. */
+static uint64_t seen_until(const struct gs_aggregate *v, uint32_t pid)
+{
+	const struct view_account *a = v->accounts.items;
+	uint64_t end_ns = 0;
+
+	for (size_t i = 0; i < v->accounts.n; i++)
+		if (a[i].pid == pid && a[i].tid == pid && a[i].ended && a[i].time_ns > end_ns)
+			end_ns = a[i].time_ns;
+	return end_ns ? end_ns : v->ended ? v->end.end_ns : v->last_ns;
+}
+
+static uint32_t pid_of(const struct gs_aggregate *v, uint32_t process)
+{
+	const struct gs_rec_process *p = gs_dict_process(v->dict, process);
+
+	return p ? p->pid : 0;
 }
 
 static int compare_streams(const void *a, const void *b)
 {
-	const struct gs_stream_summary *x = a, *y = b;
+	const struct gs_activity_stream *x = a, *y = b;
 
-	if (x->host_ns != y->host_ns)
-		return x->host_ns > y->host_ns ? -1 : 1;
-	if (x->pid != y->pid)
-		return x->pid < y->pid ? -1 : 1;
-	return x->stream < y->stream ? -1 : x->stream > y->stream;
+	if (x->totals.busy_max_ns != y->totals.busy_max_ns)
+		return x->totals.busy_max_ns > y->totals.busy_max_ns ? -1 : 1;
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	if (x->stream != y->stream)
+		return x->stream < y->stream ? -1 : 1;
+	return x->nth < y->nth ? -1 : x->nth > y->nth;
 }
 
-int gs_aggregate_add_streams(struct gs_aggregate *v, struct gs_summary *s)
+static int compare_contexts(const void *a, const void *b)
 {
-	const struct view_stream *from = v->streams.items;
+	const struct gs_activity_context *x = a, *y = b;
 
-	if (!v->streams.n)
-		return 0;
-	s->streams = gs_summary_alloc(s, v->streams.n * sizeof(*s->streams));
-	if (!s->streams)
-		return -ENOMEM;
-	for (size_t i = 0; i < v->streams.n; i++) {
-		const struct gs_rec_process *p = gs_dict_process(v->dict, from[i].process);
+	if (x->process != y->process)
+		return x->process < y->process ? -1 : 1;
+	return x->context < y->context ? -1 : x->context > y->context;
+}
 
-		s->streams[s->n_streams++] = (struct gs_stream_summary){
-			.pid = p ? p->pid : 0,
-			.stream = from[i].stream,
-			.calls = from[i].calls,
-			.launches = from[i].launches,
-			.copies = from[i].copies,
-			.collectives = from[i].collectives,
-			.syncs = from[i].syncs,
-			.bytes = from[i].bytes,
-			.host_ns = from[i].host_ns,
-			.sync_ns = from[i].sync_ns,
-		};
+static void add_contexts(struct gs_aggregate *v, struct gs_activity_summary *s)
+{
+	uint32_t n = gs_activity_count_contexts(v->activity);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct gs_activity_context *c = &s->contexts[s->n_contexts];
+
+		gs_activity_read_context(v->activity, i, c);
+		gs_activity_see_process(v->activity, c->process,
+					seen_until(v, pid_of(v, c->process)));
+		gs_activity_read_context(v->activity, i, c);
+		c->process = pid_of(v, c->process);
+		s->n_contexts += c->first_ns > 0;
+	}
+	qsort(s->contexts, s->n_contexts, sizeof(*s->contexts), compare_contexts);
+}
+
+static void add_streams(struct gs_aggregate *v, struct gs_activity_summary *s)
+{
+	uint32_t n = gs_activity_count_streams(v->activity);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct gs_activity_stream *t = &s->streams[s->n_streams];
+		const struct gs_rec_thread *thread;
+
+		if (!gs_activity_read_stream(v->activity, i, t) ||
+		    (!t->totals.first_ns && !t->totals.n_captured && !t->totals.n_failed))
+			continue;
+		t->process = pid_of(v, t->process);
+		thread = t->thread ? gs_dict_thread(v->dict, t->thread) : NULL;
+		t->thread = thread ? thread->tid : 0;
+		s->n_streams++;
 	}
 	qsort(s->streams, s->n_streams, sizeof(*s->streams), compare_streams);
+}
+
+int gs_aggregate_add_streams(struct gs_aggregate *v, struct gs_summary *summary)
+{
+	uint32_t n_contexts = gs_activity_count_contexts(v->activity);
+	struct gs_activity_summary *s;
+
+	if (!n_contexts)
+		return 0;
+	s = gs_summary_alloc(summary, sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	s->contexts = gs_summary_alloc(summary, n_contexts * sizeof(*s->contexts));
+	s->streams = gs_summary_alloc(summary,
+				      gs_activity_count_streams(v->activity) * sizeof(*s->streams));
+	if (!s->contexts || !s->streams)
+		return -ENOMEM;
+	add_contexts(v, s);
+	add_streams(v, s);
+	for (unsigned i = 0; i < GS_ACTIVITY_LIMITS; i++)
+		s->limit_hits[i] = gs_activity_limit_hits(v->activity, i);
+	s->n_unread = gs_activity_unread(v->activity);
+	summary->activity = s->n_contexts ? s : NULL;
 	return 0;
 }

@@ -18,6 +18,7 @@
 #include "model/trace/record_account.h"
 #include "model/trace/record_stack.h"
 #include "pipeline/aggregate/aggregate.h"
+#include "pipeline/gpu_activity/gpu_activity.h"
 
 struct acc {
 	uint64_t calls;
@@ -63,6 +64,8 @@ struct view_func {
 	struct err_count *errs; /* owned; n_errs used, room at powers of two */
 	uint32_t n_errs;
 	uint64_t n_other_errs;
+	bool has_activity; /* what follows is known */
+	struct gs_activity_function activity;
 };
 
 struct view_comm {
@@ -126,14 +129,6 @@ struct view_mpi {
 	uint64_t first_ns, last_ns; /* of GS_MPI_SPAN */
 };
 
-/* A stream of a process. */
-struct view_stream {
-	uint32_t process;
-	uint64_t stream;
-	uint64_t calls, launches, copies, collectives, syncs;
-	uint64_t bytes, host_ns, sync_ns;
-};
-
 /* A function of a process that was launched; sums over its launches. */
 struct view_kernel {
 	uint32_t process;
@@ -160,8 +155,7 @@ struct gs_aggregate {
 	struct array leaks;               /* struct gs_rec_leak */
 	struct array mpi;                 /* struct view_mpi */
 	struct gs_map mpi_idx;            /* hash of who and where -> index into mpi */
-	struct array streams;             /* struct view_stream */
-	struct gs_map stream_idx;         /* of them, by process and handle */
+	struct gs_activity *activity;     /* owned; what streams were asked for */
 	struct array kernels;             /* struct view_kernel */
 	struct gs_map kernel_idx;         /* of them, by process and function */
 	uint64_t n_left_out;              /* records that had no place */
@@ -206,7 +200,11 @@ int gs_aggregate_acc_add(struct acc *sum, const struct acc *more);
 
 /* --- stream.c: what was asked of each stream --- */
 
-void gs_aggregate_take_stream(struct gs_aggregate *v, const struct gs_rec_call *call);
+void gs_aggregate_take_stream(struct gs_aggregate *v, struct view_func *func,
+			      const struct gs_rec_call *call);
+
+/* The process runs another program. */
+void gs_aggregate_end_streams(struct gs_aggregate *v, uint32_t process);
 
 /* 0 or -ENOMEM. */
 int gs_aggregate_add_streams(struct gs_aggregate *v, struct gs_summary *summary);

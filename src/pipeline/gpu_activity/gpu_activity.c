@@ -79,15 +79,6 @@ bool gs_activity_copy_waits(unsigned copy_kind, uint64_t bytes)
 	       !(copy_kind == GS_COPY_H2D && bytes <= STAGED_BYTES);
 }
 
-uint64_t gs_activity_totals_work(const struct gs_activity_totals *totals)
-{
-	uint64_t n = 0;
-
-	for (unsigned w = 0; w < GS_ACTIVITY_WORKS; w++)
-		n += totals->n[w];
-	return n;
-}
-
 /* --- work --- */
 
 static void count_work(struct gs_activity_totals *t, const struct gs_activity_call *call)
@@ -128,17 +119,15 @@ static void take_work(struct gs_activity *a, struct activity_thread *t,
 
 /* --- waits --- */
 
-/* While the host stood there, work of the context was pending. */
+/* While the host stood there, work of the context was pending, unless it was known to be done. */
 static void count_wait(struct gs_activity *a, uint32_t context,
 		       const struct activity_closing *closing)
 {
 	struct activity_context *c = &a->contexts[context];
 	uint64_t start_ns = closing->start_ns > c->min_ns ? closing->start_ns : c->min_ns;
 
-	if (!closing->n_pieces)
-		return;
 	c->sums.wait_ns += closing->end_ns - closing->start_ns;
-	if (closing->end_ns <= start_ns)
+	if (!closing->n_pieces || closing->end_ns <= start_ns)
 		return;
 	c->sums.busy_min_ns += closing->end_ns - start_ns;
 	c->min_ns = closing->end_ns;
@@ -151,8 +140,7 @@ static void count_stream_wait(struct gs_activity *a, const struct activity_closi
 	const struct gs_activity_context *c = &a->contexts[s->context].sums;
 	uint64_t start_ns = closing->start_ns > s->wait_ns ? closing->start_ns : s->wait_ns;
 
-	if (!closing->n_pieces)
-		return;
+	s->totals.wait_ns += closing->end_ns - closing->start_ns;
 	if (a->span)
 		a->span(a->span_ctx, &(struct gs_activity_span){.kind = GS_ACTIVITY_SPAN_WAIT,
 								.process = c->process,
@@ -163,7 +151,7 @@ static void count_stream_wait(struct gs_activity *a, const struct activity_closi
 								.start_ns = closing->start_ns,
 								.end_ns = closing->end_ns});
 	/* It may have been the others' work that it waited for. */
-	if (closing->n_own < closing->n_pieces || closing->end_ns <= start_ns)
+	if (!closing->n_own || closing->n_own < closing->n_pieces || closing->end_ns <= start_ns)
 		return;
 	s->totals.busy_min_ns += closing->end_ns - start_ns;
 	s->wait_ns = closing->end_ns;
@@ -229,8 +217,10 @@ static void take_event_done(struct gs_activity *a, const struct activity_thread 
 	at = e->at;
 	if (!at.stream || a->streams[at.stream].generation != at.generation)
 		return;
-	if (closing->is_wait)
+	if (closing->is_wait) {
 		a->streams[at.stream].totals.n_syncs++;
+		a->streams[at.stream].totals.call_ns += closing->end_ns - closing->start_ns;
+	}
 	closing->stream = at.stream;
 	activity_work_close_point(a, &at, closing);
 	if (!closing->is_wait)
@@ -360,6 +350,14 @@ void gs_activity_end_process(struct gs_activity *a, uint32_t process, uint64_t t
 	/* Threads that make calls from now on are of another. */
 	a->processes[i].number = 0;
 	gs_map_del(&a->process_idx, process);
+}
+
+void gs_activity_see_process(struct gs_activity *a, uint32_t process, uint64_t time_ns)
+{
+	uint64_t i;
+
+	if (gs_map_get(&a->process_idx, process, &i) && time_ns > a->processes[i].last_ns)
+		a->processes[i].last_ns = time_ns;
 }
 
 /* --- calls --- */

@@ -27,6 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model/summary/activity.h"
 #include "model/trace/record.h"
 
 /* What a function means for streams. */
@@ -50,17 +51,6 @@ enum gs_activity_kind {
 	GS_ACTIVITY_SET_DEVICE, /* of the calling thread */
 	GS_ACTIVITY_RESET,      /* of the device: its work and streams are gone */
 	GS_ACTIVITY_KINDS
-};
-
-/* Sorts of work. The copies are in the order of enum gs_copy_kind. */
-enum gs_activity_work {
-	GS_ACTIVITY_KERNELS = 0,
-	GS_ACTIVITY_GRAPHS,
-	GS_ACTIVITY_COLLECTIVES,
-	GS_ACTIVITY_MEMSETS,
-	GS_ACTIVITY_HOST_FUNCTIONS, /* run on the host, in the order of the stream */
-	GS_ACTIVITY_COPIES,
-	GS_ACTIVITY_WORKS = GS_ACTIVITY_COPIES + GS_COPY_P2P + 1
 };
 
 struct gs_activity_function {
@@ -88,41 +78,6 @@ struct gs_activity_config {
 	uint32_t max_stream_segments; /* 256 of them in a stream */
 	uint32_t max_captures;        /* 256 open ones */
 };
-
-/* What happened because of a bound, or because there was no memory. */
-enum gs_activity_limit {
-	GS_ACTIVITY_LIMIT_PROCESSES, /* calls of processes or contexts beyond: left out */
-	GS_ACTIVITY_LIMIT_STREAMS, /* work of streams beyond: only counted, in the context's rest */
-	GS_ACTIVITY_LIMIT_EVENTS,  /* the oldest was forgotten: a wait for it says nothing */
-	GS_ACTIVITY_LIMIT_SEGMENTS, /* two runs of work became one: it is done when both are */
-	GS_ACTIVITY_LIMIT_WAITS,    /* a stream waited for more events than are remembered */
-	GS_ACTIVITY_LIMIT_CAPTURES, /* the oldest was taken for ended */
-	GS_ACTIVITY_LIMITS
-};
-
-/* Words for people: "work of streams that found no room". */
-const char *gs_activity_limit_text(enum gs_activity_limit limit);
-
-/* Of a stream, of a context, or of what is left of those that ended. */
-struct gs_activity_totals {
-	uint64_t n[GS_ACTIVITY_WORKS];       /* pieces of work that were queued */
-	uint64_t bytes[GS_ACTIVITY_WORKS];   /* copied, set, or counted by a collective */
-	uint64_t threads;                    /* sum over kernels of the threads of their grids */
-	uint64_t n_captured;                 /* pieces of work that went into a graph instead */
-	uint64_t n_failed;                   /* that the library refused */
-	uint64_t n_records, n_event_waits;   /* events in it; waits of it for events */
-	uint64_t n_syncs;                    /* calls by which the host waited for it by name */
-	uint64_t wait_ns;                    /* the host waited, and work of it was done */
-	uint64_t call_ns;                    /* in the calls that queued work or waited by name */
-	uint64_t busy_max_ns, busy_min_ns;   /* bounds of the time in which work was pending */
-	uint64_t n_spans;                    /* stretches of it */
-	uint64_t n_gaps, gap_ns, gap_max_ns; /* between these, nothing queued */
-	uint64_t depth_max, depth_sum; /* pieces pending as each was queued, itself among them */
-	uint64_t first_ns, last_ns; /* begin of the first call that queued work, end of the last */
-};
-
-/* The sum over sorts of work. */
-uint64_t gs_activity_totals_work(const struct gs_activity_totals *totals);
 
 enum gs_activity_span_kind {
 	GS_ACTIVITY_SPAN_WORK = 0, /* pieces of one sort that became done together */
@@ -180,24 +135,10 @@ void gs_activity_take_record(struct gs_activity *activity, uint32_t process,
  * end of its last call. */
 void gs_activity_end_process(struct gs_activity *activity, uint32_t process, uint64_t time_ns);
 
+/* The process was there at that time: what is pending then is not known to be done. */
+void gs_activity_see_process(struct gs_activity *activity, uint32_t process, uint64_t time_ns);
+
 /* --- what was found, at any time --- */
-
-enum gs_activity_blocking {
-	GS_ACTIVITY_BLOCKING_UNKNOWN = 0, /* its creation was not seen */
-	GS_ACTIVITY_BLOCKING,             /* the legacy default stream waits for it */
-	GS_ACTIVITY_NON_BLOCKING,
-};
-
-struct gs_activity_stream {
-	uint32_t process, context;
-	uint32_t thread;    /* of a thread's own default stream; else 0 */
-	uint32_t nth;       /* how many streams had this handle before */
-	uint64_t stream;    /* handle; 0 the legacy default stream */
-	uint64_t n_pending; /* pieces not known to be done */
-	uint8_t blocking;   /* enum gs_activity_blocking */
-	bool ended;
-	struct gs_activity_totals totals; /* pending work counts until its process's last call */
-};
 
 /* Indexes are below this; they may be given again to another stream when there are max_streams. */
 uint32_t gs_activity_count_streams(const struct gs_activity *activity);
@@ -205,18 +146,6 @@ uint32_t gs_activity_count_streams(const struct gs_activity *activity);
 /* False: there is none at this index. */
 bool gs_activity_read_stream(const struct gs_activity *activity, uint32_t index,
 			     struct gs_activity_stream *ret_stream);
-
-struct gs_activity_context {
-	uint32_t process, context;
-	uint64_t n_streams;                /* so far */
-	uint64_t n_rest;                   /* of these, in the rest below */
-	struct gs_activity_totals rest;    /* streams that ended and made room, or found none */
-	uint64_t n_syncs;                  /* of the whole device */
-	uint64_t wait_ns;                  /* the host waited, and work was done */
-	uint64_t busy_max_ns, busy_min_ns; /* work was pending in any stream */
-	uint64_t n_gaps, gap_ns, gap_max_ns;
-	uint64_t first_ns, last_ns; /* of calls that queued work */
-};
 
 uint32_t gs_activity_count_contexts(const struct gs_activity *activity);
 void gs_activity_read_context(const struct gs_activity *activity, uint32_t index,

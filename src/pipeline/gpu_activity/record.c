@@ -207,17 +207,3 @@ uint64_t gs_activity_unread(const struct gs_activity *a)
 {
 	return a->n_unread;
 }
-
-const char *gs_activity_limit_text(enum gs_activity_limit limit)
-{
-	static const char *const texts[GS_ACTIVITY_LIMITS] = {
-		[GS_ACTIVITY_LIMIT_PROCESSES] = "calls of processes or devices beyond the limit",
-		[GS_ACTIVITY_LIMIT_STREAMS] = "pieces of work in streams beyond the limit",
-		[GS_ACTIVITY_LIMIT_EVENTS] = "events that were forgotten",
-		[GS_ACTIVITY_LIMIT_SEGMENTS] = "stretches of pending work that were joined",
-		[GS_ACTIVITY_LIMIT_WAITS] = "waits of streams for events that were forgotten",
-		[GS_ACTIVITY_LIMIT_CAPTURES] = "captures that were forgotten",
-	};
-
-	return texts[limit];
-}

@@ -388,7 +388,7 @@ static void close_stream(struct gs_activity *a, uint32_t stream, uint64_t number
 		report_spans(a, s, &sum, closing);
 	if (closing->end_ns > s->span_ns)
 		s->span_ns = closing->end_ns;
-	if (closing->is_wait)
+	if (closing->is_wait && stream != closing->stream)
 		s->totals.wait_ns += closing->end_ns - closing->start_ns;
 	s->n_pending -= sum.n_pieces;
 	if (!s->n_pending)

@@ -6,6 +6,7 @@
 #include "model/trace/mpi.h"
 #include "model/trace/func.h"
 #include "model/trace/record.h"
+#include "model/summary/activity.h"
 
 #define US 1000ull
 #define MS 1000000ull
@@ -252,9 +253,89 @@ static struct gs_comm_summary comms[] = {
 	{4243, -1, -1, 3, 7, 0x7fe0ab350000, 0, 0x7fe0ab34cd00, "ncclCommSplit", 1, 4096},
 };
 
-static struct gs_stream_summary streams[] = {
-	{4242, 0x55d0c0de0010, 42832, 41630, 0, 602, 600, 405898428416, 20100 * MS, 19000 * MS},
-	{4243, 0, 5120, 0, 5120, 0, 0, 13207650304, 384 * MS, 0},
+static struct gs_activity_stream streams[] = {
+	{.process = 4242,
+	 .stream = 0x55d0c0de0010,
+	 .blocking = GS_ACTIVITY_NON_BLOCKING,
+	 .n_pending = 2,
+	 .totals = {.n = {[GS_ACTIVITY_KERNELS] = 41600,
+			  [GS_ACTIVITY_GRAPHS] = 30,
+			  [GS_ACTIVITY_COLLECTIVES] = 602},
+		    .bytes = {[GS_ACTIVITY_COLLECTIVES] = 405898428416},
+		    .threads = 41600ull * 65536,
+		    .n_syncs = 600,
+		    .n_records = 5,
+		    .n_event_waits = 4,
+		    .wait_ns = 19000 * MS,
+		    .call_ns = 20100 * MS,
+		    .busy_max_ns = 30200 * MS,
+		    .busy_min_ns = 19000 * MS,
+		    .n_spans = 601,
+		    .n_gaps = 600,
+		    .gap_ns = 1200 * MS,
+		    .gap_max_ns = 900 * MS,
+		    .depth_max = 130,
+		    .depth_sum = 42232ull * 60,
+		    .first_ns = 1}},
+	{.process = 4243,
+	 .totals = {.n = {[GS_ACTIVITY_COPIES + GS_COPY_H2D] = 5000,
+			  [GS_ACTIVITY_COPIES + GS_COPY_D2H] = 100,
+			  [GS_ACTIVITY_COPIES + GS_COPY_D2D] = 20},
+		    .bytes = {[GS_ACTIVITY_COPIES + GS_COPY_H2D] = 13200000000,
+			      [GS_ACTIVITY_COPIES + GS_COPY_D2H] = 7000000,
+			      [GS_ACTIVITY_COPIES + GS_COPY_D2D] = 650304},
+		    .call_ns = 384 * MS,
+		    .busy_max_ns = 900 * MS,
+		    .n_spans = 1,
+		    .depth_max = 2,
+		    .depth_sum = 5120,
+		    .first_ns = 1}},
+	{.process = 4243,
+	 .context = 1,
+	 .thread = 4250,
+	 .stream = 2,
+	 .blocking = GS_ACTIVITY_BLOCKING,
+	 .totals = {.n = {[GS_ACTIVITY_MEMSETS] = 3},
+		    .bytes = {[GS_ACTIVITY_MEMSETS] = 4096},
+		    .n_failed = 1,
+		    .n_captured = 7,
+		    .busy_max_ns = 2 * MS,
+		    .depth_sum = 3,
+		    .first_ns = 1}},
+	{.process = 4243,
+	 .context = 1,
+	 .nth = 1,
+	 .stream = 0x55d0c0de0010,
+	 .ended = true,
+	 .totals = {.n = {[GS_ACTIVITY_HOST_FUNCTIONS] = 1}, .depth_sum = 1, .first_ns = 1}},
+};
+
+static struct gs_activity_context devices[] = {
+	{.process = 4242,
+	 .n_streams = 1,
+	 .wait_ns = 19000 * MS,
+	 .busy_max_ns = 30200 * MS,
+	 .busy_min_ns = 19000 * MS,
+	 .n_gaps = 600,
+	 .gap_ns = 1200 * MS,
+	 .gap_max_ns = 900 * MS},
+	{.process = 4243, .n_streams = 1, .busy_max_ns = 900 * MS},
+	{.process = 4243,
+	 .context = 1,
+	 .n_streams = 5,
+	 .n_rest = 3,
+	 .rest = {.n = {12}},
+	 .n_syncs = 2,
+	 .busy_max_ns = 2 * MS},
+};
+
+static struct gs_activity_summary activity = {
+	.streams = streams,
+	.n_streams = GS_ARRAY_LEN(streams),
+	.contexts = devices,
+	.n_contexts = GS_ARRAY_LEN(devices),
+	.limit_hits = {[GS_ACTIVITY_LIMIT_STREAMS] = 12},
+	.n_unread = 1,
 };
 
 static struct gs_kernel_summary kernels[] = {
@@ -431,8 +512,7 @@ struct gs_summary sample_full(void)
 		.n_mpi_ranks = GS_ARRAY_LEN(mpi_ranks),
 		.mpi_peers = mpi_peers,
 		.n_mpi_peers = GS_ARRAY_LEN(mpi_peers),
-		.streams = streams,
-		.n_streams = GS_ARRAY_LEN(streams),
+		.activity = &activity,
 		.kernels = kernels,
 		.n_kernels = GS_ARRAY_LEN(kernels),
 		.kernel_launches = 41630,
@@ -485,7 +565,8 @@ struct gs_summary sample_single(void)
 	s.mode = GS_SESSION_SUMMARY;
 	s.n_errors = s.n_attach_failures = s.n_lost = s.n_open_calls = 0;
 	s.n_comms = 1;
-	s.n_mpi_ranks = s.n_mpi_peers = s.n_streams = s.n_kernels = 0;
+	s.n_mpi_ranks = s.n_mpi_peers = s.n_kernels = 0;
+	s.activity = NULL;
 	s.n_uses = s.n_python_functions = 0;
 	s.collectives = NULL;
 	return s;

@@ -1,0 +1,38 @@
+#include "model/summary/activity.h"
+
+uint64_t gs_activity_totals_work(const struct gs_activity_totals *totals)
+{
+	uint64_t n = 0;
+
+	for (unsigned w = 0; w < GS_ACTIVITY_WORKS; w++)
+		n += totals->n[w];
+	return n;
+}
+
+const char *gs_activity_limit_text(enum gs_activity_limit limit)
+{
+	static const char *const texts[GS_ACTIVITY_LIMITS] = {
+		[GS_ACTIVITY_LIMIT_PROCESSES] = "calls of processes or devices beyond the limit",
+		[GS_ACTIVITY_LIMIT_STREAMS] = "pieces of work in streams beyond the limit",
+		[GS_ACTIVITY_LIMIT_EVENTS] = "events that were forgotten",
+		[GS_ACTIVITY_LIMIT_SEGMENTS] = "stretches of pending work that were joined",
+		[GS_ACTIVITY_LIMIT_WAITS] = "waits of streams for events that were forgotten",
+		[GS_ACTIVITY_LIMIT_CAPTURES] = "captures that were forgotten",
+	};
+
+	return texts[limit];
+}
+
+const char *gs_activity_limit_name(enum gs_activity_limit limit)
+{
+	static const char *const names[GS_ACTIVITY_LIMITS] = {
+		[GS_ACTIVITY_LIMIT_PROCESSES] = "processes",
+		[GS_ACTIVITY_LIMIT_STREAMS] = "streams",
+		[GS_ACTIVITY_LIMIT_EVENTS] = "events",
+		[GS_ACTIVITY_LIMIT_SEGMENTS] = "segments",
+		[GS_ACTIVITY_LIMIT_WAITS] = "waits",
+		[GS_ACTIVITY_LIMIT_CAPTURES] = "captures",
+	};
+
+	return names[limit];
+}

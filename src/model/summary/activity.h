@@ -1,0 +1,102 @@
+/*
+ * What a summary says of streams of GPUs, of which pipeline/gpu_activity has the rules. Times are bounds
+ * as the host sees them.
+ */
+#ifndef GS_MODEL_SUMMARY_ACTIVITY_H
+#define GS_MODEL_SUMMARY_ACTIVITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/trace/event.h"
+
+/* Sorts of work. The copies are in the order of enum gs_copy_kind. */
+enum gs_activity_work {
+	GS_ACTIVITY_KERNELS = 0,
+	GS_ACTIVITY_GRAPHS,
+	GS_ACTIVITY_COLLECTIVES,
+	GS_ACTIVITY_MEMSETS,
+	GS_ACTIVITY_HOST_FUNCTIONS, /* run on the host, in the order of the stream */
+	GS_ACTIVITY_COPIES,
+	GS_ACTIVITY_WORKS = GS_ACTIVITY_COPIES + GS_COPY_P2P + 1
+};
+
+/* What happened because of a bound, or because there was no memory. */
+enum gs_activity_limit {
+	GS_ACTIVITY_LIMIT_PROCESSES, /* calls of processes or contexts beyond: left out */
+	GS_ACTIVITY_LIMIT_STREAMS, /* work of streams beyond: only counted, in the context's rest */
+	GS_ACTIVITY_LIMIT_EVENTS,  /* the oldest was forgotten: a wait for it says nothing */
+	GS_ACTIVITY_LIMIT_SEGMENTS, /* two runs of work became one: it is done when both are */
+	GS_ACTIVITY_LIMIT_WAITS,    /* a stream waited for more events than are remembered */
+	GS_ACTIVITY_LIMIT_CAPTURES, /* the oldest was taken for ended */
+	GS_ACTIVITY_LIMITS
+};
+
+/* Words for people: "work of streams that found no room". */
+const char *gs_activity_limit_text(enum gs_activity_limit limit);
+
+/* One word: "streams"; a key in JSON. */
+const char *gs_activity_limit_name(enum gs_activity_limit limit);
+
+/* Of a stream, of a context, or of what is left of those that ended. */
+struct gs_activity_totals {
+	uint64_t n[GS_ACTIVITY_WORKS];     /* pieces of work that were queued */
+	uint64_t bytes[GS_ACTIVITY_WORKS]; /* copied, set, or counted by a collective */
+	uint64_t threads;                  /* sum over kernels of the threads of their grids */
+	uint64_t n_captured;               /* pieces of work that went into a graph instead */
+	uint64_t n_failed;                 /* that the library refused */
+	uint64_t n_records, n_event_waits; /* events in it; waits of it for events */
+	uint64_t n_syncs; /* calls by which the host waited for it, or for an event in it */
+	uint64_t wait_ns; /* in these, and in others after which work of it was done */
+	uint64_t call_ns; /* in the calls that queued work in it or waited for it */
+	uint64_t busy_max_ns, busy_min_ns;   /* bounds of the time in which work was pending */
+	uint64_t n_spans;                    /* stretches of it */
+	uint64_t n_gaps, gap_ns, gap_max_ns; /* between these, nothing queued */
+	uint64_t depth_max, depth_sum; /* pieces pending as each was queued, itself among them */
+	uint64_t first_ns, last_ns; /* begin of the first call that queued work, end of the last */
+};
+
+/* The sum over sorts of work. */
+uint64_t gs_activity_totals_work(const struct gs_activity_totals *totals);
+
+enum gs_activity_blocking {
+	GS_ACTIVITY_BLOCKING_UNKNOWN = 0, /* its creation was not seen */
+	GS_ACTIVITY_BLOCKING,             /* the legacy default stream waits for it */
+	GS_ACTIVITY_NON_BLOCKING,
+};
+
+struct gs_activity_stream {
+	uint32_t process, context;
+	uint32_t thread;    /* of a thread's own default stream; else 0 */
+	uint32_t nth;       /* how many streams had this handle before */
+	uint64_t stream;    /* handle; 0 the legacy default stream */
+	uint64_t n_pending; /* pieces not known to be done */
+	uint8_t blocking;   /* enum gs_activity_blocking */
+	bool ended;
+	struct gs_activity_totals totals; /* pending work counts until its process was last seen */
+};
+
+struct gs_activity_context {
+	uint32_t process, context;
+	uint64_t n_streams;                /* so far */
+	uint64_t n_rest;                   /* of these, in the rest below */
+	struct gs_activity_totals rest;    /* streams that ended and made room, or found none */
+	uint64_t n_syncs;                  /* of the whole device */
+	uint64_t wait_ns;                  /* the host waited for it or for one of its streams */
+	uint64_t busy_max_ns, busy_min_ns; /* work was pending in any stream */
+	uint64_t n_gaps, gap_ns, gap_max_ns;
+	uint64_t first_ns, last_ns; /* of calls that queued work */
+};
+
+/* Of struct gs_summary, where process is a pid and thread a tid. */
+struct gs_activity_summary {
+	struct gs_activity_stream *streams; /* those that were given work, by time pending */
+	size_t n_streams;
+	struct gs_activity_context *contexts; /* by process and device */
+	size_t n_contexts;
+	uint64_t limit_hits[GS_ACTIVITY_LIMITS];
+	uint64_t n_unread;
+};
+
+#endif

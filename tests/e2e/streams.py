@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Streams of a GPU as the table by stream and JSON show them, against a program that counts and times what it does."""
+
+import json
+import os
+import subprocess
+
+import harness
+from harness import case, main
+
+SYNC_US = 20000
+
+
+def program():
+    return [os.path.join(harness.fake, 'streams')]
+
+
+def run_streams(t, *options):
+    run = t.trace('-o', 'run.gst', *options, command=program(), env={'FAKE_CUDA_SYNC_US': str(SYNC_US)})
+    return run, run.lines[0]
+
+
+def stream_of(summary, handle, device=0, tid=None):
+    found = [s for s in summary['streams'] if (s['stream'], s['device'], s['tid']) == (handle, device, tid)]
+    return found[0] if len(found) == 1 else None
+
+
+def check_counts(t, summary, said):
+    a, b = stream_of(summary, said['a']), stream_of(summary, said['b'])
+    default, second = stream_of(summary, '0x0'), stream_of(summary, '0x0', device=1)
+    own = stream_of(summary, '0x2', tid=said['second_tid'])
+    t.equal('five streams', len(summary['streams']), 5)
+    if not (a and b and default and second and own):
+        t.fail(f'streams: {summary["streams"]}')
+        return
+    t.equal('launches of A', (a['launches'], a['graph_launches'], a['captured']), (100 + 2 + 1 + 3, 3, 13))
+    t.equal('threads of A', a['threads'], 103 * 128)
+    t.equal('copies of B', (b['copies'], b['copies_htod'], b['copies_htod_bytes'], b['copies_dtoh'], b['copies_dtoh_bytes']), (10, 7, 7000, 3, 1500))
+    t.equal('launches of B', b['launches'], 4)
+    t.equal('launches in the default stream', default['launches'], 5)
+    t.equal("launches in a thread's own default stream", own['launches'], 11)
+    t.equal('launches on device 1', second['launches'], 2)
+    t.equal('events', (b['events_recorded'], a['event_waits']), (1, 1))
+    t.equal('waits', [s['syncs'] for s in (a, b, default, own, second)], [3, 0, 1, 1, 0])
+    t.equal('which the default stream waits for', [s['blocking'] for s in (a, b, default, own)], ['no', 'yes', 'yes', 'yes'])
+    t.equal('destroyed', [s['destroyed'] for s in (a, b, default, own, second)], [False, True, False, False, False])
+    t.equal('pending', [s['pending'] for s in (a, b, default, own, second)], [0, 0, 0, 0, 2])
+    t.equal('stretches of A', (a['busy_spans'], a['gaps']), (3, 2))
+    t.equal('nothing was left out', set(summary['stream_limits'].values()), {0})
+
+
+def check_times(t, summary, said):
+    a, b = stream_of(summary, said['a']), stream_of(summary, said['b'])
+    sync_ns = SYNC_US * 1000
+    t.true('A had work at most', said['inner_ns'] <= a['busy_max_ns'] <= said['outer_ns'], f'{a} {said}')
+    t.true('A had work at least', 2 * sync_ns <= a['busy_min_ns'] <= said['wait_outer_ns'], f'{a} {said}')
+    t.true('A had none', said['gap_inner_ns'] <= a['gap_ns'] <= said['gap_outer_ns'], f'{a} {said}')
+    t.true('A had none for long', said['pause_ns'] <= a['gap_max_ns'], f'{a} {said}')
+    t.true('the host waited for A', 3 * sync_ns <= a['wait_ns'] <= said['wait_outer_ns'], f'{a} {said}')
+    # Once behind A, once behind the default stream: what the host waited for is not known.
+    t.true('the host waited for B among others', b['wait_ns'] >= 2 * sync_ns and b['busy_min_ns'] == 0, str(b))
+
+
+@case('launches, copies and waits of each stream, and bounds of the time with work')
+def by_stream(t):
+    run, said = run_streams(t)
+    check_counts(t, run.summary, said)
+    check_times(t, run.summary, said)
+    devices = {d['device']: d for d in run.summary['stream_devices']}
+    t.equal('devices', sorted(devices), [0, 1])
+    t.equal('streams of each', [devices[d]['streams'] for d in (0, 1)], [4, 1])
+    whole = devices[0]
+    t.true('device 0', said['inner_ns'] <= whole['busy_max_ns'] and whole['busy_min_ns'] >= 5 * SYNC_US * 1000, str(whole))
+    t.true('no work at all during the pause', whole['gap_max_ns'] >= said['pause_ns'], str(whole))
+    again = t.tool('report', 'run.gst', '--format', 'json', status=0)
+    t.equal('the same of the recording', json.loads(again.out)['streams'], run.summary['streams'])
+
+
+@case('the table by stream')
+def table(t):
+    _, said = run_streams(t)
+    text = t.tool('report', 'run.gst', '--by', 'stream', '--width', '160', status=0).out
+    rows = [line.split() for line in text.splitlines()]
+    a = [r for r in rows if r and r[0] == said['a']]
+    t.equal('a row', [r[:3] for r in a], [[said['a'], '0', '106']])
+    t.true('default streams', any(r[:1] == ['default'] for r in rows) and f'default of {said["second_tid"]}' in text, text)
+    t.true('says what the bounds are', 'Bounds as the host sees them' in text, text)
+    live = t.tool('trace', '--by', 'stream', '--', *program(), status=0)
+    t.true('of a trace without a file', 'Streams, by the time' in live.out + live.err, live.out + live.err)
+
+
+@case('calls that were added up have no stream')
+def added_up(t):
+    run = t.trace('--summary-only', command=program())
+    t.equal('none', run.summary['streams'], [])
+    t.tool('trace', '--summary-only', '--by', 'stream', '--', *program(), status=2)
+
+
+if __name__ == '__main__':
+    main()
