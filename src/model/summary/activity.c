@@ -9,6 +9,25 @@ uint64_t gs_activity_totals_work(const struct gs_activity_totals *totals)
 	return n;
 }
 
+const char *gs_activity_work_name(enum gs_activity_work work)
+{
+	static const char *const names[GS_ACTIVITY_WORKS] = {
+		[GS_ACTIVITY_KERNELS] = "kernels",
+		[GS_ACTIVITY_GRAPHS] = "graphs",
+		[GS_ACTIVITY_COLLECTIVES] = "collectives",
+		[GS_ACTIVITY_MEMSETS] = "fills",
+		[GS_ACTIVITY_HOST_FUNCTIONS] = "host functions",
+		[GS_ACTIVITY_COPIES + GS_COPY_H2H] = "copies HtoH",
+		[GS_ACTIVITY_COPIES + GS_COPY_H2D] = "copies HtoD",
+		[GS_ACTIVITY_COPIES + GS_COPY_D2H] = "copies DtoH",
+		[GS_ACTIVITY_COPIES + GS_COPY_D2D] = "copies DtoD",
+		[GS_ACTIVITY_COPIES + GS_COPY_DEFAULT] = "copies",
+		[GS_ACTIVITY_COPIES + GS_COPY_P2P] = "copies to peers",
+	};
+
+	return names[work];
+}
+
 const char *gs_activity_limit_text(enum gs_activity_limit limit)
 {
 	static const char *const texts[GS_ACTIVITY_LIMITS] = {

@@ -22,6 +22,9 @@ enum gs_activity_work {
 	GS_ACTIVITY_WORKS = GS_ACTIVITY_COPIES + GS_COPY_P2P + 1
 };
 
+/* "kernels", "copies HtoD". */
+const char *gs_activity_work_name(enum gs_activity_work work);
+
 /* What happened because of a bound, or because there was no memory. */
 enum gs_activity_limit {
 	GS_ACTIVITY_LIMIT_PROCESSES, /* calls of processes or contexts beyond: left out */

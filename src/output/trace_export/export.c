@@ -59,6 +59,7 @@ static void export_free(struct gs_export **export)
 	free(e->state);
 	gs_dict_free(&e->dict);
 	gs_export_timeline_free(&e->timeline);
+	gs_export_streams_free(&e->streams);
 	gs_buf_fini(&e->values_buf);
 	if (e->out.file.fd >= 0) {
 		e->out.error = -ECANCELED; /* nothing was finished */
@@ -77,20 +78,32 @@ static void start_once(struct gs_export *e)
 	gs_export_out_commit(&e->out, e->writer->start(e, gs_export_out_begin(&e->out)));
 }
 
+/* What was written up to end stays, where the limit of the file lets it. */
+static void commit_within(struct gs_export *e, const uint8_t *end)
+{
+	if (e->max_bytes && !e->writer->at_end &&
+	    e->out.file_bytes + (uint64_t)(end - e->out.buf) + GS_EXPORT_OUT_TAIL_BYTES >
+		    e->max_bytes)
+		e->full = true;
+	else
+		gs_export_out_commit(&e->out, end);
+}
+
+void gs_export_write_span(struct gs_export *e, const struct gs_activity_span *span,
+			  const char *track_name)
+{
+	uint8_t *p = gs_export_out_begin(&e->out);
+
+	if (!e->full)
+		commit_within(e, e->writer->span(e, span, track_name, p));
+}
+
 void gs_export_write(struct gs_export *e, const struct gs_record *r)
 {
 	uint8_t *p = gs_export_out_begin(&e->out);
 
-	if (!e->full) {
-		uint8_t *end = e->writer->record(e, r, p);
-
-		if (e->max_bytes && !e->writer->at_end &&
-		    e->out.file_bytes + (uint64_t)(end - e->out.buf) + GS_EXPORT_OUT_TAIL_BYTES >
-			    e->max_bytes)
-			e->full = true;
-		else
-			gs_export_out_commit(&e->out, end);
-	}
+	if (!e->full)
+		commit_within(e, e->writer->record(e, r, p));
 	if (e->full && r->kind == GS_REC_CALL)
 		e->left_out++;
 }
@@ -140,6 +153,8 @@ static int push_record(struct gs_export *e, const struct gs_record *r)
 		break;
 	}
 	if (r->kind != GS_REC_CALL) {
+		if (e->streams)
+			gs_export_streams_take(e->streams, r);
 		error = gs_dict_apply(e->dict, r);
 		if (error == -ENOMEM)
 			return error;
@@ -159,6 +174,8 @@ static int push_record(struct gs_export *e, const struct gs_record *r)
 	else
 		gs_export_write(e, r);
 	e->values = NULL;
+	if (r->kind == GS_REC_CALL && e->streams)
+		gs_export_streams_take(e->streams, r);
 	return 0;
 }
 
@@ -223,6 +240,8 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 		if (!e->timeline)
 			return gs_err_set(err, -ENOMEM, "no memory to write %s", path);
 	}
+	if (writer->span && gs_export_streams_new(e) < 0)
+		return gs_err_set(err, -ENOMEM, "no memory to write %s", path);
 	if (options &&
 	    options->size >=
 		    offsetof(struct gs_export_options, is_private) + sizeof(options->is_private) &&
@@ -270,6 +289,8 @@ void gs_export_end(struct gs_export *e)
 	start_once(e);
 	if (e->timeline)
 		gs_export_timeline_end(e);
+	if (e->streams)
+		gs_export_streams_end(e->streams);
 	if (e->writer->finish)
 		gs_export_out_commit(&e->out, e->writer->finish(e, gs_export_out_begin(&e->out)));
 }

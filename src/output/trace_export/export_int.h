@@ -20,6 +20,7 @@
 #include "model/trace/dict.h"
 #include "model/trace/func.h"
 #include "model/trace/record_stack.h"
+#include "pipeline/gpu_activity/gpu_activity.h"
 #include "core/text/put.h"
 
 #define GS_EXPORT_OUT_BYTES        (1u << 20)
@@ -86,6 +87,7 @@ struct gs_export {
 	uint64_t left_out;                   /* calls; of what is made at the end: its lines */
 	uint64_t now_ns;                     /* the latest time seen in the stream */
 	struct gs_export_timeline *timeline; /* owned; NULL unless the writer draws one */
+	struct gs_export_streams *streams;   /* owned; NULL unless the writer shows spans */
 	/* Of the call that is being written: */
 	uint64_t begin_ns; /* its start, or a ns before, so that it stands around its first child */
 	enum gs_export_arrow arrow;
@@ -109,6 +111,10 @@ struct gs_export_writer {
 	uint8_t *(*start)(struct gs_export *e, uint8_t *p);
 	/* One record that the dictionary has taken in. */
 	uint8_t *(*record)(struct gs_export *e, const struct gs_record *r, uint8_t *p);
+	/* A span of work in a stream. track_name: of its track, when it comes first there or the
+	 * stream is another one; else NULL. span itself may be NULL: streams are not shown. */
+	uint8_t *(*span)(struct gs_export *e, const struct gs_activity_span *span,
+			 const char *track_name, uint8_t *p);
 	/* What stands at its end, GS_EXPORT_OUT_TAIL_BYTES at most unless at_end; e->ended says whether
 	 * the stream came to its END. NULL: nothing. */
 	uint8_t *(*finish)(struct gs_export *e, uint8_t *p);
@@ -156,8 +162,20 @@ void gs_export_timeline_call(struct gs_export *e, const struct gs_rec_call *call
 /* Writes the calls that are kept. */
 void gs_export_timeline_end(struct gs_export *e);
 
-/* Of export.c: one record to the writer, within the limit of the file. */
+/* Of export.c: one record, or one span, to the writer, within the limit of the file. */
 void gs_export_write(struct gs_export *e, const struct gs_record *r);
+void gs_export_write_span(struct gs_export *e, const struct gs_activity_span *span,
+			  const char *track_name);
+
+/* Of streams.c: e->streams; 0 or -ENOMEM. */
+int gs_export_streams_new(struct gs_export *e);
+void gs_export_streams_free(struct gs_export_streams **streams);
+
+/* Any record, before the dictionary takes it in; its spans are written. */
+void gs_export_streams_take(struct gs_export_streams *streams, const struct gs_record *r);
+
+/* Writes what is pending, until the latest time seen. */
+void gs_export_streams_end(struct gs_export_streams *streams);
 
 #define GS_EXPORT_VALUES_MAX 24 /* of a call: more would pass GS_EXPORT_OUT_RECORD_BYTES */
 

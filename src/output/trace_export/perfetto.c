@@ -5,7 +5,8 @@
  *   first packet     incremental state cleared, defaults, categories by number, the clocks
  *   track            one for a process, a thread, a counter, when it is first used
  *   interned data    a name by number, when it is first used
- *   slice            begin with name, categories and arguments; end
+ *   slice            begin with name, categories and arguments; end: of calls on the tracks of
+ *                    threads, of work on those of streams
  *   perf sample      a thread at a time, with its Python callstack; frames and callstacks are
  *                    interned when they are recorded
  *
@@ -16,105 +17,12 @@
  * Perfetto's sources; tests/golden/perfetto_subset.proto lists the ones used here.
  */
 #include "output/trace_export/export_int.h"
-#include "core/text/pb.h"
+#include "output/trace_export/perfetto_packet.h"
 
 #include "core/base/mem.h"
 #include "output/trace_export/export_line.h"
 #include "model/trace/record_stack.h"
 #include "core/base/map.h"
-
-enum { /* fields, by message */
-       TRACE_PACKET = 1,
-
-       PACKET_CLOCK_SNAPSHOT = 6,
-       PACKET_TIMESTAMP = 8,
-       PACKET_SEQUENCE_ID = 10,
-       PACKET_TRACK_EVENT = 11,
-       PACKET_INTERNED_DATA = 12,
-       PACKET_SEQUENCE_FLAGS = 13,
-       PACKET_TIMESTAMP_CLOCK = 58,
-       PACKET_DEFAULTS = 59,
-       PACKET_TRACK_DESCRIPTOR = 60,
-       PACKET_PERF_SAMPLE = 66,
-
-       SNAPSHOT_CLOCKS = 1,
-       CLOCK_ID = 1,
-       CLOCK_TIMESTAMP = 2,
-
-       TRACK_UUID = 1,
-       TRACK_NAME = 2,
-       TRACK_PROCESS = 3,
-       TRACK_THREAD = 4,
-       TRACK_PARENT = 5,
-       TRACK_COUNTER = 8,
-       PROCESS_PID = 1,
-       PROCESS_CMDLINE = 2,
-       PROCESS_SORT_INDEX = 3,
-       PROCESS_NAME = 6,
-       PROCESS_START = 7,
-       PROCESS_LABELS = 8,
-       THREAD_PID = 1,
-       THREAD_TID = 2,
-       THREAD_SORT_INDEX = 3,
-       THREAD_NAME = 5,
-       COUNTER_UNIT = 3,
-
-       EVENT_CATEGORY_IID = 3,
-       EVENT_ANNOTATION = 4,
-       EVENT_TYPE = 9,
-       EVENT_NAME_IID = 10,
-       EVENT_TRACK = 11,
-       EVENT_NAME = 23,
-       EVENT_COUNTER_VALUE = 30,
-       EVENT_FLOW = 47,
-       EVENT_FLOW_END = 48,
-
-       ANNOTATION_NAME_IID = 1,
-       ANNOTATION_UINT = 3,
-       ANNOTATION_INT = 4,
-       ANNOTATION_DOUBLE = 5,
-       ANNOTATION_STRING = 6,
-       ANNOTATION_POINTER = 7,
-       ANNOTATION_NAME = 10,
-       ANNOTATION_STRING_IID = 17,
-
-       INTERNED_CATEGORIES = 1,
-       INTERNED_EVENT_NAMES = 2,
-       INTERNED_ANNOTATION_NAMES = 3,
-       INTERNED_FUNCTION_NAMES = 5,
-       INTERNED_FRAMES = 6,
-       INTERNED_CALLSTACKS = 7,
-       INTERNED_MAPPING_PATHS = 17,
-       INTERNED_MAPPINGS = 19,
-       INTERNED_ANNOTATION_STRINGS = 29,
-       ENTRY_IID = 1,
-       ENTRY_TEXT = 2,
-
-       SAMPLE_CPU = 1,
-       SAMPLE_PID = 2,
-       SAMPLE_TID = 3,
-       SAMPLE_CALLSTACK_IID = 4,
-       FRAME_FUNCTION_IID = 2,
-       FRAME_MAPPING_IID = 3,
-       FRAME_REL_PC = 4,
-       CALLSTACK_FRAME_IDS = 2,
-       MAPPING_PATH_IDS = 7,
-};
-
-enum { TYPE_SLICE_BEGIN = 1, TYPE_SLICE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
-enum { SEQ_CLEARED = 1, SEQ_NEEDS_STATE = 2 };
-enum { CLOCK_ID_REALTIME = 1, CLOCK_ID_BOOTTIME = 6 };
-enum { UNIT_COUNT = 2, UNIT_BYTES = 3 };
-
-/* Categories: a layer's number, and these. */
-enum { CATEGORY_UNKNOWN = GS_LAYER_COUNT, CATEGORY_ERROR, CATEGORY_GPUSCOPE };
-
-/* Track ids: a kind in the low bits, so that none meet; small numbers make small files. */
-enum { TRACK_OWN = 0, TRACK_OF_PROCESS = 1, TRACK_OF_THREAD = 2, TRACK_OF_COUNTER = 3 };
-#define UUID(kind, id)      ((uint64_t)(id) << 2 | (kind))
-#define UUID_GPUSCOPE       UUID(TRACK_OWN, 1)
-#define UUID_LOSSES         UUID(TRACK_OWN, 2)
-#define UUID_UNKNOWN_THREAD UUID(TRACK_OWN, 3)
 
 #define EVENT_NAME_UNKNOWN 1 /* and function id + 1 */
 #define COUNTER_MAX        65536
@@ -148,23 +56,6 @@ struct context {
 	uint32_t kernel, scope, py;
 };
 
-/* Each packet begins the same way: sequence 1, and it relies on what came before. */
-static uint8_t *packet_open(struct gs_pb *pb)
-{
-	static const uint8_t head[] = {PACKET_SEQUENCE_ID << 3, 1, PACKET_SEQUENCE_FLAGS << 3,
-				       SEQ_NEEDS_STATE};
-	uint8_t *packet = gs_pb_open(pb, TRACE_PACKET, GS_PB_LARGE);
-
-	memcpy(pb->at, head, sizeof(head));
-	pb->at += sizeof(head);
-	return packet;
-}
-
-static void packet_close(struct gs_pb *pb, uint8_t *packet)
-{
-	gs_pb_close(pb, packet, GS_PB_LARGE);
-}
-
 static void put_entry(struct gs_pb *pb, uint32_t table, uint64_t iid, const char *text)
 {
 	uint8_t *m = gs_pb_open(pb, table, GS_PB_SMALL);
@@ -181,48 +72,6 @@ static void intern_text(struct gs_pb *pb, uint32_t table, uint64_t iid, const ch
 	uint8_t *m = gs_pb_open(pb, PACKET_INTERNED_DATA, GS_PB_LARGE);
 
 	put_entry(pb, table, iid, text);
-	gs_pb_close(pb, m, GS_PB_LARGE);
-	packet_close(pb, packet);
-}
-
-static uint8_t *event_open(struct gs_pb *pb, unsigned type, uint64_t track)
-{
-	uint8_t *m = gs_pb_open(pb, PACKET_TRACK_EVENT, GS_PB_LARGE);
-
-	gs_pb_uint(pb, EVENT_TYPE, type);
-	gs_pb_uint(pb, EVENT_TRACK, track);
-	return m;
-}
-
-static void annotate_text(struct gs_pb *pb, const char *name, const char *text, size_t max_bytes)
-{
-	uint8_t *m;
-
-	if (text[0] == '\0')
-		return;
-	m = gs_pb_open(pb, EVENT_ANNOTATION, GS_PB_SMALL);
-	gs_pb_text(pb, ANNOTATION_NAME, name, GS_PUT_MAX);
-	gs_pb_text(pb, ANNOTATION_STRING, text, max_bytes);
-	gs_pb_close(pb, m, GS_PB_SMALL);
-}
-
-static void annotate_number(struct gs_pb *pb, const char *name, uint32_t field, uint64_t value)
-{
-	uint8_t *m = gs_pb_open(pb, EVENT_ANNOTATION, GS_PB_SMALL);
-
-	gs_pb_text(pb, ANNOTATION_NAME, name, GS_PUT_MAX);
-	gs_pb_uint(pb, field, value);
-	gs_pb_close(pb, m, GS_PB_SMALL);
-}
-
-/* A track with only a name. */
-static void own_track(struct gs_pb *pb, uint64_t uuid, const char *name)
-{
-	uint8_t *packet = packet_open(pb);
-	uint8_t *m = gs_pb_open(pb, PACKET_TRACK_DESCRIPTOR, GS_PB_LARGE);
-
-	gs_pb_uint(pb, TRACK_UUID, uuid);
-	gs_pb_text(pb, TRACK_NAME, name, GS_PUT_MAX);
 	gs_pb_close(pb, m, GS_PB_LARGE);
 	packet_close(pb, packet);
 }
@@ -280,9 +129,10 @@ static uint8_t *start_export(struct gs_export *e, uint8_t *p)
 	put_entry(&pb, INTERNED_CATEGORIES, CATEGORY_UNKNOWN, "unknown");
 	put_entry(&pb, INTERNED_CATEGORIES, CATEGORY_ERROR, "error");
 	put_entry(&pb, INTERNED_CATEGORIES, CATEGORY_GPUSCOPE, "gpuscope");
+	put_entry(&pb, INTERNED_CATEGORIES, CATEGORY_STREAM, "gpu-stream");
 	gs_pb_close(&pb, m, GS_PB_LARGE);
 	packet_close(&pb, packet);
-	own_track(&pb, UUID_GPUSCOPE, "gpuscope");
+	own_track(&pb, UUID_GPUSCOPE, 0, "gpuscope");
 	if (s)
 		put_session(e, &pb, s);
 	return pb.at;
@@ -317,7 +167,7 @@ static void thread_track(struct gs_export *e, struct gs_pb *pb, const struct gs_
 	uint8_t *packet, *track, *m;
 
 	if (!r) { /* Perfetto has no threads outside of a process */
-		own_track(pb, UUID(TRACK_OF_THREAD, t->id), name);
+		own_track(pb, UUID(TRACK_OF_THREAD, t->id), 0, name);
 		return;
 	}
 	packet = packet_open(pb);
@@ -353,7 +203,7 @@ static uint64_t need_thread(struct gs_export *e, struct gs_pb *pb,
 
 	if (!v->thread) {
 		if (!x->unknown_track)
-			own_track(pb, UUID_UNKNOWN_THREAD, "unknown thread");
+			own_track(pb, UUID_UNKNOWN_THREAD, 0, "unknown thread");
 		x->unknown_track = true;
 		return UUID_UNKNOWN_THREAD;
 	}
@@ -677,7 +527,7 @@ static void put_loss(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_
 	uint8_t *packet, *m;
 
 	if (!x->loss_track)
-		own_track(pb, UUID_LOSSES, "gpuscope losses");
+		own_track(pb, UUID_LOSSES, 0, "gpuscope losses");
 	x->loss_track = true;
 	packet = packet_open(pb);
 	gs_pb_uint(pb, PACKET_TIMESTAMP, e->now_ns);
@@ -690,6 +540,39 @@ static void put_loss(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_
 	annotate_text(pb, "detail", gs_dict_string(e->dict, l->detail_str), GS_PUT_MAX);
 	gs_pb_close(pb, m, GS_PB_LARGE);
 	packet_close(pb, packet);
+}
+
+/* Work of a stream that became done together, on a track of the stream. */
+static uint8_t *put_span(struct gs_export *e, const struct gs_activity_span *span,
+			 const char *track_name, uint8_t *p)
+{
+	const struct gs_rec_process *r = gs_dict_process(e->dict, span->process);
+	struct gs_pb pb = {p};
+	uint8_t *packet, *m;
+
+	if (track_name)
+		own_track(&pb, UUID_STREAM(span->index), r ? need_process(e, &pb, r) : 0,
+			  track_name);
+	packet = packet_open(&pb);
+	gs_pb_uint(&pb, PACKET_TIMESTAMP, span->start_ns);
+	m = event_open(&pb, TYPE_SLICE_BEGIN, UUID_STREAM(span->index));
+	gs_pb_text(&pb, EVENT_NAME, gs_activity_work_name(span->work), GS_PUT_MAX_SHORT);
+	gs_pb_uint(&pb, EVENT_CATEGORY_IID, CATEGORY_STREAM);
+	annotate_number(&pb, "count", ANNOTATION_UINT, span->n);
+	if (span->bytes)
+		annotate_number(&pb, "bytes", ANNOTATION_UINT, span->bytes);
+	if (span->threads)
+		annotate_number(&pb, "threads_mean", ANNOTATION_UINT, span->threads);
+	if (span->ended)
+		annotate_text(&pb, "state", "not known to be done", GS_PUT_MAX_SHORT);
+	gs_pb_close(&pb, m, GS_PB_LARGE);
+	packet_close(&pb, packet);
+	packet = packet_open(&pb);
+	gs_pb_uint(&pb, PACKET_TIMESTAMP, span->end_ns);
+	m = event_open(&pb, TYPE_SLICE_END, UUID_STREAM(span->index));
+	gs_pb_close(&pb, m, GS_PB_LARGE);
+	packet_close(&pb, packet);
+	return pb.at;
 }
 
 static uint8_t *put_record(struct gs_export *e, const struct gs_record *r, uint8_t *p)
@@ -770,6 +653,7 @@ const struct gs_export_writer gs_writer_perfetto = {
 	.state_bytes = sizeof(struct perfetto),
 	.start = start_export,
 	.record = put_record,
+	.span = put_span,
 	.finish = finish_export,
 	.fini = free_state,
 };

@@ -467,7 +467,7 @@ static inline int take_call(struct gs_aggregate *v, const struct gs_rec_call *ca
 		take_special(v, f, call);
 	if (call->scope)
 		take_scope(v, call);
-	gs_aggregate_take_stream(v, f, call);
+	gs_activity_follow(v->activity, v->dict, &call->head);
 	gs_aggregate_take_launch(v, call);
 	gs_aggregate_take_step(v, call);
 	return call->py_stack ? gs_aggregate_line_call(v, call) : 0;
@@ -560,22 +560,16 @@ static int take_entity(struct gs_aggregate *v, const struct gs_record *r)
 	if (r->kind == GS_REC_PROCESS) {
 		const struct gs_rec_process *p = (const void *)r;
 
-		const struct gs_rec_process *before = gs_dict_process(v->dict, p->id);
-
-		if (before) /* exec: its handles are gone */
+		if (gs_dict_process(v->dict, p->id)) /* exec: its handles are gone */
 			end_comms_of(v, p->id);
-		/* Or its names were not known at first. */
-		if (before && (before->exe_str || before->cmdline_str))
-			gs_aggregate_end_streams(v, p->id);
 	}
+	gs_activity_follow(v->activity, v->dict, r);
 	ret = gs_dict_apply(v->dict, r);
 	if (r->kind == GS_REC_FUNCTION) {
 		const struct gs_rec_function *f = (const void *)r;
 
-		if (f->id && f->id < GS_AGGREGATE_MAX_FUNCTIONS) {
+		if (f->id && f->id < GS_AGGREGATE_MAX_FUNCTIONS)
 			v->funcs[f->id].kind = FUNC_NEW;
-			v->funcs[f->id].has_activity = false;
-		}
 	}
 	/* An id out of range: what uses it counts as unknown. */
 	return ret == -ENOMEM ? ret : 0;

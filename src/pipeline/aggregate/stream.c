@@ -8,39 +8,6 @@
 #include "core/base/mem.h"
 #include "pipeline/aggregate/tally.h"
 
-static __attribute__((noinline)) void look_at_function(const struct gs_aggregate *v,
-						       struct view_func *func, uint32_t function)
-{
-	const struct gs_rec_function *f = gs_dict_function(v->dict, function);
-	const char *name = f ? gs_dict_string(v->dict, f->name_str) : "";
-
-	if (!*name) /* it is announced later */
-		return;
-	func->has_activity = true;
-	func->activity = gs_activity_function_of(f->layer, f->func_class, name);
-}
-
-void gs_aggregate_take_stream(struct gs_aggregate *v, struct view_func *func,
-			      const struct gs_rec_call *c)
-{
-	const struct gs_rec_thread *t;
-
-	if (!func->has_activity)
-		look_at_function(v, func, c->function);
-	if (func->activity.kind == GS_ACTIVITY_NOTHING)
-		return;
-	t = gs_dict_thread(v->dict, c->thread);
-	if (t)
-		gs_activity_take_record(v->activity, t->process, c, func->activity);
-}
-
-void gs_aggregate_end_streams(struct gs_aggregate *v, uint32_t process)
-{
-	gs_activity_end_process(v->activity, process, 0);
-}
-
-/* --- the summary --- */
-
 /* Until when a process was there, as far as is known: its account says when it ended. */
 static uint64_t seen_until(const struct gs_aggregate *v, uint32_t pid)
 {

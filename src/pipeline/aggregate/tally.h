@@ -64,8 +64,6 @@ struct view_func {
 	struct err_count *errs; /* owned; n_errs used, room at powers of two */
 	uint32_t n_errs;
 	uint64_t n_other_errs;
-	bool has_activity; /* what follows is known */
-	struct gs_activity_function activity;
 };
 
 struct view_comm {
@@ -199,12 +197,6 @@ int gs_aggregate_add_account(struct gs_aggregate *v, struct gs_summary *summary)
 int gs_aggregate_acc_add(struct acc *sum, const struct acc *more);
 
 /* --- stream.c: what was asked of each stream --- */
-
-void gs_aggregate_take_stream(struct gs_aggregate *v, struct view_func *func,
-			      const struct gs_rec_call *call);
-
-/* The process runs another program. */
-void gs_aggregate_end_streams(struct gs_aggregate *v, uint32_t process);
 
 /* 0 or -ENOMEM. */
 int gs_aggregate_add_streams(struct gs_aggregate *v, struct gs_summary *summary);

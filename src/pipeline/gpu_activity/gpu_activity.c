@@ -60,6 +60,7 @@ void gs_activity_free(struct gs_activity **activity)
 	free(a->threads);
 	free(a->captures);
 	free(a->todo);
+	free(a->functions);
 	gs_map_fini(&a->process_idx);
 	gs_map_fini(&a->stream_idx);
 	gs_map_fini(&a->event_idx);

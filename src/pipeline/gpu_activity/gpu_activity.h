@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 #include "model/summary/activity.h"
+#include "model/trace/dict.h"
 #include "model/trace/record.h"
 
 /* What a function means for streams. */
@@ -130,6 +131,11 @@ void gs_activity_take(struct gs_activity *activity, const struct gs_activity_cal
 void gs_activity_take_record(struct gs_activity *activity, uint32_t process,
 			     const struct gs_rec_call *record,
 			     struct gs_activity_function function);
+
+/* Any record of a stream, before the dictionary takes it in: calls are taken, and a process that comes
+ * again runs another program. */
+void gs_activity_follow(struct gs_activity *activity, const struct gs_dict *dict,
+			const struct gs_record *record);
 
 /* The process has ended, or runs a new program: what it had queued is over at that time, 0: at the
  * end of its last call. */

@@ -114,6 +114,12 @@ struct activity_capture {
 	bool open;
 };
 
+/* What a function of the followed records means. */
+struct activity_function {
+	bool is_known;
+	struct gs_activity_function meaning;
+};
+
 struct gs_activity {
 	struct gs_activity_config config;
 	gs_activity_span_fn *span;
@@ -139,6 +145,8 @@ struct gs_activity {
 	uint32_t next_capture;
 	struct activity_point *todo; /* what is known to be done and not yet taken out */
 	uint32_t n_todo, cap_todo;
+	struct activity_function *functions; /* by id */
+	uint32_t n_functions;
 	uint64_t n_limit[GS_ACTIVITY_LIMITS];
 	uint64_t n_unread;
 };

@@ -1,6 +1,7 @@
 /* From records to calls of the engine, and what it found. */
 #include <string.h>
 
+#include "core/base/vec.h"
 #include "model/trace/class.h"
 #include "pipeline/gpu_activity/gpu_activity_int.h"
 
@@ -143,6 +144,57 @@ void gs_activity_take_record(struct gs_activity *a, uint32_t process, const stru
 		}
 	}
 	gs_activity_take(a, &call);
+}
+
+static __attribute__((noinline)) struct activity_function *
+look_at_function(struct gs_activity *a, const struct gs_dict *dict, uint32_t id)
+{
+	const struct gs_rec_function *f = gs_dict_function(dict, id);
+	const char *name = f ? gs_dict_string(dict, f->name_str) : "";
+
+	if (id >= GS_FUNCTION_ID_MAX || !gs_vec_reach(&a->functions, &a->n_functions, id))
+		return NULL;
+	if (*name) { /* else it is announced later */
+		a->functions[id].is_known = true;
+		a->functions[id].meaning = gs_activity_function_of(f->layer, f->func_class, name);
+	}
+	return &a->functions[id];
+}
+
+static void follow_call(struct gs_activity *a, const struct gs_dict *dict,
+			const struct gs_rec_call *c)
+{
+	struct activity_function *f =
+		c->function < a->n_functions ? &a->functions[c->function] : NULL;
+	const struct gs_rec_thread *t;
+
+	if (!f || !f->is_known)
+		f = look_at_function(a, dict, c->function);
+	if (!f || f->meaning.kind == GS_ACTIVITY_NOTHING)
+		return;
+	t = gs_dict_thread(dict, c->thread);
+	if (t)
+		gs_activity_take_record(a, t->process, c, f->meaning);
+}
+
+void gs_activity_follow(struct gs_activity *a, const struct gs_dict *dict,
+			const struct gs_record *r)
+{
+	if (r->kind == GS_REC_CALL) {
+		follow_call(a, dict, (const void *)r);
+	} else if (r->kind == GS_REC_FUNCTION) {
+		uint32_t id = ((const struct gs_rec_function *)r)->id;
+
+		if (id < a->n_functions)
+			a->functions[id].is_known = false;
+	} else if (r->kind == GS_REC_PROCESS) {
+		uint32_t id = ((const struct gs_rec_process *)r)->id;
+		const struct gs_rec_process *before = gs_dict_process(dict, id);
+
+		/* Without names, they were only not known at first. */
+		if (before && (before->exe_str || before->cmdline_str))
+			gs_activity_end_process(a, id, 0);
+	}
 }
 
 /* --- what was found --- */
