@@ -5,6 +5,7 @@
  */
 #include "output/trace_export/export_int.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -132,7 +132,22 @@ def read_pftrace():
              (4242, 4250, 'line1\nline2,"q"')], 'pftrace: threads')
     check_counters(tracks, events)
     check_losses(tracks, events)
-    return slices(events)
+    streams = {u: d[2][0].decode() for u, d in tracks.items() if d.get(2, [b''])[0].startswith(b'GPU ')}
+    check_streams(streams, events)
+    return slices([e for e in events if e[3] not in streams])
+
+
+def check_streams(streams, events):
+    """Work of streams, from where it was queued first: here nothing waits for it until the end."""
+    default, own, end = 'GPU 0 default stream', 'GPU 0 stream 0x55d000000100', 5000001000000
+    begins = [e for e in events if e[3] in streams and e[2] == 1]
+    seen = [(streams[e[3]], e[4], e[0], e[6]['count'], e[6]['state']) for e in begins]
+    open_work = 'not known to be done'
+    need(seen == [(default, 'collectives', 5000000118000, 1, open_work), (default, 'copies HtoD', 5000000033000, 1, open_work),
+                  (own, 'kernels', 5000000020000, 2, open_work), (own, 'collectives', 5000000110000, 1, open_work)],
+         'pftrace: streams %r' % seen)
+    need(all(e[5] == ['gpu-stream'] for e in begins), 'pftrace: categories of streams')
+    need([e[0] for e in events if e[3] in streams and e[2] == 2] == [end] * 4, 'pftrace: ends of streams')
 
 
 def check_counters(tracks, events):
@@ -181,7 +196,7 @@ def check_protoc():
     # A field that the schema does not know is shown by its number.
     need(not any(line.strip()[:1].isdigit() for line in text.splitlines()),
          'pftrace: a field that the schema does not have')
-    need(text.count('type: TYPE_SLICE_BEGIN') == 15 and text.count('type: TYPE_SLICE_END') == 14
+    need(text.count('type: TYPE_SLICE_BEGIN') == 15 + 4 and text.count('type: TYPE_SLICE_END') == 14 + 4
          and text.count('type: TYPE_COUNTER') == 4, 'pftrace: events by protoc')
 
 
