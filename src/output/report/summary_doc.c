@@ -19,7 +19,7 @@
 #include "output/report/summary_python.h"
 #include "output/report/summary_step.h"
 #include "output/report/summary_kernel.h"
-#include "output/report/summary_stream.h"
+#include "output/gpu_report/streams.h"
 #include "model/trace/func.h"
 #include "model/trace/hist.h"
 #include "model/trace/record.h"
@@ -333,7 +333,7 @@ void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *s)
 	put_comms(doc, s);
 	gs_report_summary_arrival_doc(doc, s);
 	gs_report_summary_mpi_doc(doc, s);
-	gs_report_summary_stream_doc(doc, s);
+	gs_report_streams_doc(doc, s);
 	gs_report_summary_kernel_doc(doc, s);
 	gs_report_summary_probed_doc(doc, s);
 	gs_report_summary_python_doc(doc, s);

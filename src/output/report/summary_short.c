@@ -10,7 +10,7 @@
 #include "output/report/summary_ranks.h"
 #include "output/report/summary_step.h"
 #include "output/report/summary_kernel.h"
-#include "output/report/summary_stream.h"
+#include "output/gpu_report/streams.h"
 #include "output/report/summary_table.h"
 
 #include <errno.h>
@@ -400,7 +400,7 @@ static void put_view(struct gs_page *page, const struct gs_summary *s,
 		gs_report_summary_blocks(page, s, &blocks);
 		break;
 	case GS_SUMMARY_STREAMS:
-		gs_report_summary_streams(page, s, style->n_top);
+		gs_report_streams(page, s, style->n_top);
 		break;
 	case GS_SUMMARY_KERNELS:
 		gs_report_summary_kernels(page, s, style->n_top);

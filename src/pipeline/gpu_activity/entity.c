@@ -183,11 +183,16 @@ static uint32_t make_stream(struct gs_activity *a, const struct activity_thread 
 	uint32_t i = take_slot(a);
 	struct activity_stream *s;
 
-	if (!i || gs_map_put(&a->stream_idx, place, i) < 0) {
+	s = &a->streams[i];
+	if (i && gs_map_put(&a->stream_idx, place, i) < 0) {
+		*s = (struct activity_stream){.generation = s->generation};
+		a->n_streams -= i + 1 == a->n_streams;
+		i = 0;
+	}
+	if (!i) {
 		a->n_limit[GS_ACTIVITY_LIMIT_STREAMS]++;
 		return 0;
 	}
-	s = &a->streams[i];
 	*s = (struct activity_stream){.handle = k->handle,
 				      .next_number = 1,
 				      .context = t->context,

@@ -2,7 +2,7 @@
  * What each stream was asked for, and when it had work: bounds that the host's calls give
  * (pipeline/gpu_activity).
  */
-#include "output/report/summary_stream.h"
+#include "output/gpu_report/streams.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -211,7 +211,7 @@ static void put_limits(struct gs_page *page, const struct gs_activity_summary *a
 	put_remark(page, text);
 }
 
-void gs_report_summary_streams(struct gs_page *page, const struct gs_summary *s, unsigned n_top)
+void gs_report_streams(struct gs_page *page, const struct gs_summary *s, unsigned n_top)
 {
 	static const struct gs_activity_summary none;
 	const struct gs_activity_summary *a = s->activity ? s->activity : &none;
@@ -333,7 +333,7 @@ static void put_device_doc(struct gs_doc *doc, const struct gs_activity_context 
 	gs_doc_end(doc);
 }
 
-void gs_report_summary_stream_doc(struct gs_doc *doc, const struct gs_summary *s)
+void gs_report_streams_doc(struct gs_doc *doc, const struct gs_summary *s)
 {
 	static const struct gs_activity_summary none;
 	const struct gs_activity_summary *a = s->activity ? s->activity : &none;
