@@ -103,6 +103,23 @@ def _(t):
     t.match('report', r'fill<double> +5 +33\.3%', again)
 
 
+@case('launches of chosen kernels')
+def _(t):
+    app, out = build(t, 'app', '-O2'), t.path('k.gst')
+    run = t.trace('--kernel', '*scale*', '-o', out, command=[app, 'runtime'])
+    t.equal('trace', kernels(run, t), {SCALE: 7})
+    t.equal('its calls', run.calls('cudaLaunchKernel'), 7)
+    t.equal('others stay', run.calls('__cudaGetKernel'), 2)
+    out = t.path('all.gst')
+    t.trace('-o', out, command=[app, 'runtime'])
+    for glob, want in (('fill<double>,plain', {FILL: 5, 'plain': 3}), ('_ZN3app5*', {SCALE: 7}), ('none', {})):
+        text = t.tool('report', out, '--kernel', glob, '--format', 'json', status=0)
+        t.equal(f'report {glob}', {k['name']: k['launches'] for k in json.loads(text.out)['kernels']}, want)
+    t.match('none', 'none of its 15 launches is of such a kernel', text.err)
+    refused = t.tool('trace', '--kernel', 'x', '--summary-only', '--', app)
+    t.equal('with --summary-only', refused.status, 2)
+
+
 @case('what nvcc compiles', timeout=240)
 def _(t):
     nvcc = shutil.which('nvcc') or '/usr/local/cuda/bin/nvcc'

@@ -1,6 +1,6 @@
 /*
  * Records as a damaged or hostile file may hold them, through span into view and its summary, and
- * into a flame graph.
+ * into a flame graph; and those that are left when kernels are chosen.
  * They come in two batches and then all again.
  */
 #include <stdint.h>
@@ -12,6 +12,7 @@
 #include "replay_main.h"
 #include "pipeline/correlate/correlate.h"
 #include "pipeline/aggregate/aggregate.h"
+#include "pipeline/aggregate/kernel_choose.h"
 
 static void through_flame(const uint8_t *data, size_t bytes, enum gs_flame_by by)
 {
@@ -41,6 +42,27 @@ static void through_flame(const uint8_t *data, size_t bytes, enum gs_flame_by by
 	}
 	if (sum != nodes[0].total)
 		abort();
+}
+
+/* What is chosen is never more, and made of whole records. */
+static void through_choice(const uint8_t *data, size_t bytes)
+{
+	static const char *const globs[] = {"*a*", "k"};
+	struct gs_aggregate_kernels *kernels = gs_aggregate_kernels_new(globs, 2);
+	struct gs_batch b = {data, bytes}, chosen;
+	size_t at = 0;
+
+	if (!kernels)
+		abort();
+	for (unsigned round = 0; round < 2; round++) {
+		if (gs_aggregate_kernels_choose(kernels, &b, &chosen) < 0 || chosen.bytes > bytes)
+			abort();
+		for (at = 0; gs_record_next(&chosen, &at);)
+			;
+		if (at != chosen.bytes)
+			abort();
+	}
+	gs_aggregate_kernels_free(&kernels);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -73,5 +95,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		abort();
 	for (unsigned by = GS_FLAME_AUTO; by < GS_FLAME_BY_COUNT; by++)
 		through_flame(copy, bytes, by);
+	through_choice(copy, bytes);
 	return 0;
 }

@@ -16,11 +16,13 @@
 #include "model/node/record.h"
 #include "output/plot/plot.h"
 #include "pipeline/aggregate/python_glob.h"
+#include "pipeline/aggregate/kernel_choose.h"
 #include "pipeline/aggregate/under.h"
 #include "pipeline/aggregate/aggregate.h"
 
 #define COMPARE_MAX      4096
 #define LINE_FILTERS_MAX 32
+#define KERNELS_MAX      32
 
 struct report_options {
 	const char *path;
@@ -38,6 +40,8 @@ struct report_options {
 	size_t n_within;
 	const char *line_filters[LINE_FILTERS_MAX]; /* --python-filter */
 	size_t n_line_filters;
+	const char *kernels[KERNELS_MAX]; /* --kernel; none: all */
+	size_t n_kernels;
 	enum gs_report_summary_format format;
 	struct gs_report_summary_style style;
 	bool top_given;
@@ -108,6 +112,17 @@ static int add_glob(void *target, const struct gs_cli_option *option, char *argu
 	if (o->n_within == GS_PY_GLOB_MAX)
 		return -EINVAL;
 	return gs_aggregate_parse_py_glob(argument, &o->within[o->n_within++]);
+}
+
+static int add_kernel(void *target, const struct gs_cli_option *option, char *argument,
+		      struct gs_err *err)
+{
+	struct report_options *o = target;
+
+	if (o->n_kernels == KERNELS_MAX)
+		return -EINVAL;
+	o->kernels[o->n_kernels++] = argument;
+	return 0;
 }
 
 static int add_filter(void *target, const struct gs_cli_option *option, char *argument,
@@ -257,8 +272,23 @@ static int look_under(const char *path, struct gs_aggregate_under *under)
 	return r < 0 ? r : 0;
 }
 
+/* What of a file is shown; NULL: of that kind all. */
+struct choice {
+	struct gs_aggregate_under *under;
+	struct gs_aggregate_kernels *kernels;
+};
+
+static int choose_records(const struct choice *choice, struct gs_batch *batch)
+{
+	int r = choice->under ? gs_aggregate_under_choose(choice->under, batch, batch) : 0;
+
+	if (r == 0 && choice->kernels)
+		r = gs_aggregate_kernels_choose(choice->kernels, batch, batch);
+	return r;
+}
+
 static int replay_file(const char *path, struct gs_recording_reader *reader,
-		       struct gs_aggregate_under *under, const struct gs_sink *view,
+		       const struct choice *choice, const struct gs_sink *view,
 		       const struct gs_sink *file, const char *file_path, struct samples *samples)
 {
 	struct gs_batch batch;
@@ -266,7 +296,7 @@ static int replay_file(const char *path, struct gs_recording_reader *reader,
 
 	while ((r = gs_recording_next(reader, &batch)) == 0) {
 		count_samples(samples, &batch);
-		r = under ? gs_aggregate_under_choose(under, &batch, &batch) : 0;
+		r = choose_records(choice, &batch);
 		if (r == 0)
 			r = view->push(view->ctx, &batch);
 		if (r == 0 && file) {
@@ -298,6 +328,15 @@ static void report_under(const struct report_options *o, const struct gs_aggrega
 			o->path, (unsigned long long)gs_aggregate_under_n_added_up(under));
 }
 
+static void report_kernels(const struct report_options *o,
+			   const struct gs_aggregate_kernels *kernels)
+{
+	if (!gs_aggregate_kernels_n_chosen(kernels))
+		gs_cli_say("%s: none of its %llu launches is of such a kernel; --by kernel shows "
+			   "their names",
+			   o->path, (unsigned long long)gs_aggregate_kernels_n_left_out(kernels));
+}
+
 static int run_report(const struct report_options *o, struct gs_recording_reader *reader,
 		      struct gs_export *export)
 {
@@ -307,25 +346,32 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	struct samples samples = {.gpus = GS_MAP_INIT(1u << 20)};
 	struct gs_aggregate_under *under =
 		o->n_within ? gs_aggregate_under_new(o->within, o->n_within) : NULL;
+	struct choice choice = {
+		.under = under,
+		.kernels =
+			o->n_kernels ? gs_aggregate_kernels_new(o->kernels, o->n_kernels) : NULL};
 	bool no_filter = o->n_line_filters == 1 && strcmp(o->line_filters[0], "none") == 0;
 	struct gs_aggregate *view = NULL;
 	bool only_samples;
-	int r = o->n_within && !under ? -ENOMEM : gs_aggregate_new(&view);
+	bool no_memory = (o->n_within && !under) || (o->n_kernels && !choice.kernels);
+	int r = no_memory ? -ENOMEM : gs_aggregate_new(&view);
 
-	style.part = o->n_within;
+	style.part = o->n_within || o->n_kernels;
 	if (r == 0 && o->n_line_filters)
 		r = gs_aggregate_set_line_filter(view, o->line_filters,
 						 no_filter ? 0 : o->n_line_filters);
 	if (r == 0 && under)
 		r = look_under(o->path, under);
 	if (r == 0)
-		r = replay_file(o->path, reader, under, gs_aggregate_sink(view),
+		r = replay_file(o->path, reader, &choice, gs_aggregate_sink(view),
 				export ? gs_export_sink(export) : NULL, o->output, &samples);
 	gs_recording_stats(reader, &stats);
 	if (r == 0)
 		report_damage(o->path, &stats);
 	if (r == 0 && under)
 		report_under(o, under);
+	if (r == 0 && choice.kernels)
+		report_kernels(o, choice.kernels);
 	if (r == 0)
 		r = gs_aggregate_make_summary(view, &summary);
 	only_samples = samples.n_moments && r == 0 && summary->mode == GS_SESSION_SAMPLES;
@@ -349,6 +395,7 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	gs_summary_free(&summary);
 	gs_aggregate_free(&view);
 	gs_aggregate_under_free(&under);
+	gs_aggregate_kernels_free(&choice.kernels);
 	return r;
 }
 
@@ -370,6 +417,8 @@ static const struct gs_cli_option option_table[] = {
 	 .takes = "at most 8 functions or patterns of at most 128 characters, such as forward or "
 		  "'train.py:*'",
 	 .set = add_glob},
+	{"kernel", 0, "GLOB[,GLOB]", "of launches only those of these kernels", GS_CLI_LIST,
+	 .takes = "at most 32 names or patterns of kernels, such as '*gemm*'", .set = add_kernel},
 	{"python-filter", 0, "GLOB[,GLOB]", "files to skip in one-line stacks, as in trace",
 	 GS_CLI_LIST, .takes = "at most 32 patterns, such as '*/torch/*', or none",
 	 .set = add_filter},
@@ -389,7 +438,8 @@ static const struct gs_cli_option option_table[] = {
 	 .max = 100000},
 	GS_CLI_END};
 
-_Static_assert(GS_PY_GLOB_MAX == 8 && GS_PY_GLOB_CHARS == 128 && LINE_FILTERS_MAX == 32,
+_Static_assert(GS_PY_GLOB_MAX == 8 && GS_PY_GLOB_CHARS == 128 && LINE_FILTERS_MAX == 32 &&
+		       KERNELS_MAX == 32,
 	       "the texts above say so");
 
 const struct gs_cli_command gs_cli_report = {

@@ -38,6 +38,7 @@ struct trace_options {
 	const char *comm, *cgroup;
 	uint32_t layers;
 	struct trace_globs funcs, ops; /* functions and operators by name */
+	struct trace_globs kernels;    /* none: launches of all */
 	enum gs_op_set op_set;
 	bool op_set_given;
 	uint64_t min_dur_ns, duration_ns, max_bytes;

@@ -256,6 +256,8 @@ static const struct gs_cli_option option_table[] = {
 	 GS_CLI_GIVEN(struct trace_options, op_set_given), .words = "default all eacgm"},
 	{"func", 0, "GLOB[,GLOB]", "functions by name instead of the default set", GS_CLI_LIST,
 	 AT(funcs), .takes = "at most 32 names or patterns", .set = add_glob},
+	{"kernel", 0, "GLOB[,GLOB]", "launches of these kernels only", GS_CLI_LIST, AT(kernels),
+	 .takes = "at most 32 names or patterns of kernels, such as '*gemm*'", .set = add_glob},
 	{"probes", 0, "FILE", "also what a probe file describes; may be repeated", GS_CLI_SET,
 	 .set = add_probe_file},
 	{"list", 0, NULL, "list the functions that can be traced", GS_CLI_FLAG, AT(list)},
@@ -449,8 +451,8 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 		return trace_list(o);
 	}
 	gs_cli_summary_settle(&o->style, o->top_given);
-	o->view_wants_calls =
-		o->style.view == GS_SUMMARY_STREAMS || o->style.view == GS_SUMMARY_KERNELS;
+	o->view_wants_calls = o->style.view == GS_SUMMARY_STREAMS ||
+			      o->style.view == GS_SUMMARY_KERNELS || o->kernels.n;
 	trace_stacks_settle(o);
 	if (o->estimate && !o->duration_ns) {
 		o->duration_ns = PLAN_NS;
@@ -471,7 +473,7 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	if (o->summary_only && o->view_wants_calls) {
 		gs_cli_say(
 			"--summary-only adds calls up in the kernel, where they name no stream and "
-			"no kernel: leave it out, or --by");
+			"no kernel: leave it out, or --by and --kernel");
 		return GS_EXIT_USAGE;
 	}
 	if (!o->n_outputs && !o->head.n_addresses && !o->python_wants_calls && !o->view_wants_calls)

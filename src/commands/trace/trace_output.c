@@ -17,6 +17,7 @@
 #include "commands/trace/trace_head.h"
 #include "commands/trace/trace_source.h"
 #include "model/trace/func.h"
+#include "pipeline/aggregate/kernel_choose.h"
 #include "sources/host/taskstats.h"
 
 struct file_output {
@@ -31,6 +32,7 @@ struct trace_output {
 	struct gs_identity *place;
 	struct gs_ingest *feed;
 	struct gs_correlate *span;
+	struct gs_aggregate_kernels *kernels; /* owned; NULL: launches of all kernels */
 	struct gs_aggregate *view;
 	struct trace_budget *budget; /* borrowed; NULL none */
 	struct trace_source *source; /* owned; the control thread's alone */
@@ -82,6 +84,31 @@ static int open_file(struct trace_output *o, const char *path, struct gs_err *er
 	return gs_ingest_add_sink(o->feed, path, sink);
 }
 
+/* Before anything else looks at them. */
+static int push_chosen(void *ctx, const struct gs_batch *batch)
+{
+	struct trace_output *o = ctx;
+	const struct gs_sink *next = gs_correlate_sink(o->span);
+	struct gs_batch chosen;
+	int r = gs_aggregate_kernels_choose(o->kernels, batch, &chosen);
+
+	return r < 0 ? r : next->push(next->ctx, &chosen);
+}
+
+static int choose_kernels(struct trace_output *o)
+{
+	const struct trace_globs *globs = &o->options->kernels;
+	const struct gs_sink stage = {.push = push_chosen, .ctx = o};
+
+	if (!globs->n)
+		return 0;
+	o->kernels = gs_aggregate_kernels_new(globs->glob, globs->n);
+	if (!o->kernels)
+		return -ENOMEM;
+	gs_ingest_set_stage(o->feed, &stage);
+	return 0;
+}
+
 static int build_summary(struct trace_output *o, const char *attach_mode, const char *target,
 			 const struct gs_func_set *funcs, struct gs_reader *stacks,
 			 struct gs_err *err)
@@ -118,6 +145,8 @@ static int build_summary(struct trace_output *o, const char *attach_mode, const 
 		r = gs_correlate_new(gs_ingest_outlet(o->feed), &o->span);
 	if (r == 0)
 		gs_ingest_set_stage(o->feed, gs_correlate_sink(o->span));
+	if (r == 0)
+		r = choose_kernels(o);
 	for (size_t i = 0; r == 0 && i < options->n_outputs; i++)
 		r = open_file(o, options->outputs[i], err);
 	if (r == 0 && options->head.n_addresses) {
@@ -416,12 +445,25 @@ static int close_file(struct file_output *f, bool is_quiet)
 	return r;
 }
 
+static void report_kernels(const struct trace_output *o)
+{
+	uint64_t n = gs_aggregate_kernels_n_left_out(o->kernels);
+
+	if (n && !gs_aggregate_kernels_n_chosen(o->kernels))
+		gs_cli_say(
+			"--kernel: none of %llu launches was of such a kernel; --by kernel shows "
+			"their names",
+			(unsigned long long)n);
+}
+
 int trace_output_end(struct trace_output *o, int exit_status, const char *reason)
 {
 	const char *name = NULL;
 	int first, r;
 
 	gs_ingest_end(o->feed, exit_status, reason);
+	if (o->kernels)
+		report_kernels(o);
 	first = gs_ingest_sink_error(o->feed, &name);
 	if (first < 0)
 		gs_cli_say("writing %s stopped: %s; what was written before is whole, the summary "
@@ -503,6 +545,7 @@ void trace_output_free(struct trace_output **ref)
 	trace_head_free(&o->head);
 	gs_ingest_free(&o->feed);
 	gs_correlate_free(&o->span);
+	gs_aggregate_kernels_free(&o->kernels);
 	gs_aggregate_free(&o->view);
 	trace_source_free(&o->source);
 	gs_identity_free(&o->place);
