@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "replay_main.h"
-#include "sources/unwind/demangle.h"
+#include "core/demangle/demangle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		abort();
 	memcpy(symbol, data, bytes);
 	symbol[bytes] = 0;
-	if (gs_unwind_demangle(symbol, out, sizeof(out)) && strlen(out) >= sizeof(out))
+	if (gs_demangle_symbol(symbol, out, sizeof(out)) && strlen(out) >= sizeof(out))
 		abort();
 	free(symbol);
 	return 0;

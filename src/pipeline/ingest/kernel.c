@@ -24,7 +24,7 @@
 #include "pipeline/ingest/ingest_int.h"
 #include "sources/cubin/device.h"
 #include "sources/cubin/short_name.h"
-#include "sources/unwind/demangle.h"
+#include "core/demangle/demangle.h"
 #include "sources/unwind/native.h"
 
 #define KERNELS_MAX    65536u /* functions of all processes; launches of more have no name */
@@ -187,7 +187,7 @@ static void put_kernel(struct gs_ingest *f, const struct kernel *k, const struct
 
 static const char *demangle_symbol(struct gs_ingest_kernels *ks, const char *symbol)
 {
-	return gs_unwind_demangle(symbol, ks->name, sizeof(ks->name)) ? ks->name : symbol;
+	return gs_demangle_symbol(symbol, ks->name, sizeof(ks->name)) ? ks->name : symbol;
 }
 
 /* The kernel of a host function, by its file. */

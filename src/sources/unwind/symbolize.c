@@ -11,7 +11,7 @@
 #include "core/base/mem.h"
 #include "core/base/vec.h"
 #include "sources/elf/code.h"
-#include "sources/unwind/demangle.h"
+#include "core/demangle/demangle.h"
 
 #define MAX_SYMBOLS     (2u << 20) /* of one file: 16 MiB of index */
 #define LOOK_BACK       32         /* symbols before an address that may cover it */
@@ -263,7 +263,7 @@ bool gs_symbols_name(struct gs_symbols *s, uint64_t vaddr, char *ret_name, size_
 	version = strchr(text, '@');
 	if (version && version > text)
 		*version = 0;
-	if (!gs_unwind_demangle(text, ret_name, bytes))
+	if (!gs_demangle_symbol(text, ret_name, bytes))
 		snprintf(ret_name, bytes, "%s", text);
 	return true;
 }

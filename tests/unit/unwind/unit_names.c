@@ -11,7 +11,7 @@
 
 #include "core/base/mem.h"
 #include "sources/elf/code.h"
-#include "sources/unwind/demangle.h"
+#include "core/demangle/demangle.h"
 #include "sources/unwind/symbolize.h"
 
 static void demangles(void **state)
@@ -39,7 +39,7 @@ static void demangles(void **state)
 	char out[256];
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(names); i++) {
-		assert_true(gs_unwind_demangle(names[i].symbol, out, sizeof(out)));
+		assert_true(gs_demangle_symbol(names[i].symbol, out, sizeof(out)));
 		assert_string_equal(out, names[i].name);
 	}
 }
@@ -52,12 +52,12 @@ static void leaves_other_symbols(void **state)
 	char out[64] = "kept", longer[4000];
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(symbols); i++)
-		assert_false(gs_unwind_demangle(symbols[i], out, sizeof(out)));
+		assert_false(gs_demangle_symbol(symbols[i], out, sizeof(out)));
 	assert_string_equal(out, "kept");
 	memset(longer, 'P', sizeof(longer));
 	memcpy(longer, "_Z1f", 4);
 	longer[sizeof(longer) - 1] = 0;
-	assert_false(gs_unwind_demangle(longer, out, sizeof(out)));
+	assert_false(gs_demangle_symbol(longer, out, sizeof(out)));
 }
 
 /* A symbol of 500 bytes that stands for more text than there is memory. */
@@ -79,9 +79,9 @@ static void bounds_what_a_symbol_says(void **state)
 			break;
 		n += (size_t)sprintf(symbol + n, "S_I%s%sE", of, of);
 	}
-	if (gs_unwind_demangle(symbol, out, sizeof(out)))
+	if (gs_demangle_symbol(symbol, out, sizeof(out)))
 		assert_int_equal(strlen(out), sizeof(out) - 1);
-	assert_true(gs_unwind_demangle("_ZN2at6native3addERKNS_6TensorES3_", out, 9));
+	assert_true(gs_demangle_symbol("_ZN2at6native3addERKNS_6TensorES3_", out, 9));
 	assert_string_equal(out, "at::nati");
 }
 
@@ -104,14 +104,14 @@ static void bounds_what_rust_says(void **state)
 				 digits[at % 62]);
 	}
 	strcat(symbol, "E");
-	assert_true(gs_unwind_demangle(symbol, out, sizeof(out)));
+	assert_true(gs_demangle_symbol(symbol, out, sizeof(out)));
 	assert_int_equal(strlen(out), sizeof(out) - 1);
 	assert_memory_equal(out, "a::f::<(u32, u32), ((u32, u32), (u32, u32))", 43);
 }
 
 static void names_its_own_functions(void **state)
 {
-	const char *wanted[] = {"demangles", "gs_unwind_demangle", "main"};
+	const char *wanted[] = {"demangles", "gs_demangle_symbol", "main"};
 	struct gs_symbols *symbols = NULL;
 	struct gs_elf *elf = NULL;
 	struct gs_elf_symbol found[3];

@@ -8,7 +8,7 @@
  * through a callback, and when the buffer is full the demangler is left by a jump: in this mode it
  * owns no memory but its stack.
  */
-#include "sources/unwind/demangle.h"
+#include "core/demangle/demangle.h"
 
 #include <ctype.h>
 #include <setjmp.h>
@@ -82,7 +82,7 @@ static bool demangle_rust(const char *symbol, struct text *t)
 	return setjmp(t->full) != 0 || rust_demangle_callback(symbol, 0, append_text, t);
 }
 
-bool gs_unwind_demangle(const char *symbol, char *out, size_t bytes)
+bool gs_demangle_symbol(const char *symbol, char *out, size_t bytes)
 {
 	struct text t = {.out = out, .bytes = bytes};
 
