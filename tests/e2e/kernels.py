@@ -68,19 +68,29 @@ def _(t):
     t.equal('how', {k['named_by'] for k in run.summary['kernels']}, {'loaded', 'unknown'})
 
 
-@case('attached late')
-def _(t):
-    go = t.path('go')
-    app = subprocess.Popen([build(t, 'app', '-O2'), 'late', go], stdout=subprocess.DEVNULL)
-    wait_until(lambda: 'libcuda' in harness.read_text(f'/proc/{app.pid}/maps'), 20, 'start')
-    run = t.start_trace('--by', 'kernel', '-p', str(app.pid))
+def attach_late(t, app, mode):
+    go = t.path('go-' + mode + os.path.basename(app))
+    proc = subprocess.Popen([app, mode, go], stdout=subprocess.DEVNULL)
+    wait_until(lambda: 'libcuda' in harness.read_text(f'/proc/{proc.pid}/maps'), 20, 'start')
+    run = t.start_trace('--by', 'kernel', '-p', str(proc.pid))
     run.wait_err(r'libcuda[^ ]*: [0-9]+ probes', 60)
     with open(go, 'w', encoding='utf-8'):
         pass
-    app.wait(20)
-    done = run.finish()
-    found = {k['name']: k['launches'] for k in done.summary['kernels']}
-    t.equal('only addresses', set(found), {None})
+    # It may end before its memory is looked at: a real one goes on.
+    proc.wait(20)
+    return kernels(run.finish(), t)
+
+
+@case('attached late: handles of the driver are not known')
+def _(t):
+    t.equal('only addresses', set(attach_late(t, build(t, 'app', '-O2'), 'driver')), {None})
+
+
+@case('attached late: the program keeps handles of the runtime')
+def _(t):
+    for name, flags in {'fast': ['-O2'], 'plain': ['-O0'], 'fixed': ['-O2', '-no-pie'], 'stripped': ['-O2', '-s']}.items():
+        found = attach_late(t, build(t, name, '-DLINGER', *flags), 'runtime')
+        t.equal(f'launches {flags}', (found.get(SCALE), found.get(FILL)), (7, 5))
 
 
 @case('every output has the name')

@@ -6,7 +6,7 @@
  *   kernels_app runtime   _ZN3app5scaleEPfi 7, _ZN3app4fillIdEEvPT_S1_ 5 (by handles), plain 3 (by its address)
  *   kernels_app driver    _ZN3app5scaleEPfi 4, triton_poi_fused_add_0 6, a name of 1,500 characters 2, in a
  *                         thread of its own _ZN3app4fillIdEEvPT_S1_ 3, an unknown handle 2
- *   kernels_app late FILE waits for FILE between getting its handles and the launches of `driver`
+ *   kernels_app runtime|driver FILE  waits for FILE between getting its handles and the launches
  */
 #include <pthread.h>
 #include <stddef.h>
@@ -66,13 +66,18 @@ static void launch_all(void *kernel, int n, dim3 grid, dim3 block, int by_addres
 			__cudaLaunchKernel(kernel, grid, block, NULL, 64, NULL);
 }
 
-static void run_runtime(void)
+static void run_runtime(const char *wait_for)
 {
 	static void *scale, *fill;
 
 	__cudaGetKernel(&scale, (const void *)stub_scale);
+	if (wait_for)
+		__cudaGetKernel(&fill, (const void *)stub_fill);
+	while (wait_for && access(wait_for, F_OK) != 0)
+		usleep(10000);
 	launch_all(scale, 7, (dim3){4, 2, 1}, (dim3){128, 1, 1}, 0);
-	__cudaGetKernel(&fill, (const void *)stub_fill);
+	if (!wait_for)
+		__cudaGetKernel(&fill, (const void *)stub_fill);
 	launch_all(fill, 5, (dim3){1, 1, 1}, (dim3){32, 1, 1}, 0);
 	launch_all((void *)plain, 3, (dim3){1, 1, 1}, (dim3){64, 1, 1}, 1);
 }
@@ -134,9 +139,12 @@ int main(int argc, char **argv)
 	const char *mode = argc > 1 ? argv[1] : "runtime";
 
 	if (strcmp(mode, "runtime") == 0)
-		run_runtime();
+		run_runtime(argc > 2 ? argv[2] : NULL);
 	else
 		run_driver(argc > 2 ? argv[2] : NULL);
+#ifdef LINGER
+	usleep(1000000); /* so that its memory can be looked at */
+#endif
 	printf("{\"pid\": %d}\n", getpid());
 	return 0;
 }

@@ -334,6 +334,14 @@ static uint64_t cache_slot(uint64_t function)
 	return function >> 4 & (CACHE_KERNELS - 1);
 }
 
+/* By the variable of the program that has the handle. */
+static bool find_host(struct gs_ingest *f, const struct kernel *k, uint64_t *ret_host)
+{
+	struct gs_native *native = gs_ingest_native_object(f);
+
+	return native && gs_native_host_function(native, k->pid, k->function, ret_host);
+}
+
 /* A launch of a function that has no record yet. */
 static void seek_kernel(struct gs_ingest *f, struct gs_ingest_kernels *ks, struct kernel *k,
 			const struct gs_event_call *ev, uint32_t layer)
@@ -345,6 +353,8 @@ static void seek_kernel(struct gs_ingest *f, struct gs_ingest_kernels *ks, struc
 	if (!k->source.host && layer == GS_LAYER_CUDA_RUNTIME)
 		k->source.host = k->function;
 	record_kernel(f, k);
+	if (!k->is_recorded && layer == GS_LAYER_CUDA_RUNTIME && find_host(f, k, &k->source.host))
+		record_kernel(f, k);
 	if (!k->is_recorded && !k->source.symbol && take_waiting(ks, ev, layer, &k->source))
 		record_kernel(f, k);
 	ks->n_sought += is_first && !k->is_recorded;

@@ -8,7 +8,13 @@
  *	mov   $-1, %r8d			no limit of threads
  *	call  __cudaRegisterFunction
  *
- * in an order that varies. No other function takes -1 fifth beside an address of code second and one of a
+ * in an order that varies. A handle is got by
+ *
+ *	lea   stub(%rip), %rsi		or by way of %rax, as the next
+ *	lea   handle(%rip), %rdi
+ *	call  __cudaGetKernel
+ *
+ * where stub is one that was registered. No other function takes -1 fifth beside an address of code second and one of a
  * text third that reads as an identifier. Where the called function is does not matter, so a
  * runtime that was linked in, in a stripped program, is no different.
  */
@@ -26,7 +32,8 @@
 
 #define BLOCK_BYTES (256u << 10)
 #define MOST_APART  128 /* bytes from the first of the five to the call */
-#define INSTRUCTION 8   /* bytes of the longest of them, which a block must not cut */
+#define LEA_BYTES   7
+#define INSTRUCTION 8 /* bytes of the longest of them, which a block must not cut */
 
 struct stub {
 	uint64_t vaddr;
@@ -36,13 +43,18 @@ struct stub {
 struct gs_cubin_stubs {
 	struct stub *stubs; /* owned, by rising vaddr once complete */
 	size_t n, room;
+	struct gs_cubin_handle *handles; /* owned, likewise */
+	size_t n_handles, handles_room;
 };
 
 /* What was loaded lately. at: the address of the instruction; 0 not seen since the last call. */
 struct loads {
 	uint64_t stub_at, stub;
 	uint64_t name_at, name;
+	uint64_t handle_at, handle;
+	uint64_t other_at, other; /* in %rax */
 	uint64_t minus_one_at;
+	uint64_t inside_until; /* bytes before it belong to an instruction that was taken */
 };
 
 struct scan {
@@ -99,6 +111,21 @@ static int add_stub(struct scan *s, uint64_t stub, uint64_t name)
 	return 0;
 }
 
+/* Whether stub is one is known at the end alone. */
+static int add_handle(struct scan *s, uint64_t vaddr, uint64_t stub)
+{
+	struct gs_cubin_stubs *list = s->list;
+
+	if (list->n_handles == GS_CUBIN_STUBS_MAX) {
+		gs_guard_refuse(GS_REFUSED_MEMORY, 1, gs_elf_path(s->elf));
+		return -ENOSPC;
+	}
+	if (!gs_vec_reserve(&list->handles, &list->handles_room, list->n_handles + 1))
+		return -ENOMEM;
+	list->handles[list->n_handles++] = (struct gs_cubin_handle){vaddr, stub};
+	return 0;
+}
+
 static bool is_near(uint64_t at, uint64_t call)
 {
 	return at && call - at <= MOST_APART;
@@ -110,6 +137,11 @@ static int take_call(struct scan *s, uint64_t at)
 	const struct loads l = s->loads;
 
 	s->loads = (struct loads){0};
+	if (!l.minus_one_at)
+		return is_near(l.stub_at, at) && is_near(l.handle_at, at) && is_code(s, l.stub) &&
+				       !is_code(s, l.handle)
+			       ? add_handle(s, l.handle, l.stub)
+			       : 0;
 	if (!is_near(l.stub_at, at) || !is_near(l.name_at, at) || !is_near(l.minus_one_at, at) ||
 	    !is_code(s, l.stub))
 		return 0;
@@ -124,6 +156,12 @@ static void take_address(struct scan *s, uint64_t at, unsigned reg, uint64_t val
 	} else if (reg == 2 || reg == 1) { /* rdx, rcx */
 		s->loads.name_at = at;
 		s->loads.name = value;
+	} else if (reg == 7) { /* rdi */
+		s->loads.handle_at = at;
+		s->loads.handle = value;
+	} else if (reg == 0) {
+		s->loads.other_at = at;
+		s->loads.other = value;
 	}
 }
 
@@ -132,14 +170,21 @@ static int take_instruction(struct scan *s, const uint8_t *p, uint64_t at)
 {
 	int32_t word;
 
+	if (at < s->loads.inside_until)
+		return 0;
 	switch (p[0]) {
-	case 0x48: /* lea disp32(%rip), %r64 */
+	case 0x48: /* lea disp32(%rip), %r64; mov %rax, %rsi or %rdi */
+		if (p[1] == 0x89 && (p[2] == 0xc6 || p[2] == 0xc7) &&
+		    at == s->loads.other_at + LEA_BYTES)
+			take_address(s, at, p[2] & 7, s->loads.other);
 		if (p[1] != 0x8d || (p[2] & 0xc7) != 0x05)
 			return 0;
+		s->loads.inside_until = at + LEA_BYTES;
 		memcpy(&word, p + 3, sizeof(word));
-		take_address(s, at, p[2] >> 3 & 7, at + 7 + (uint64_t)(int64_t)word);
+		take_address(s, at, p[2] >> 3 & 7, at + LEA_BYTES + (uint64_t)(int64_t)word);
 		return 0;
 	case 0xbe: /* mov $imm32, %esi: where code has fixed addresses */
+	case 0xbf: /* %edi */
 	case 0xba:
 	case 0xb9:
 		memcpy(&word, p + 1, sizeof(word));
@@ -150,17 +195,18 @@ static int take_instruction(struct scan *s, const uint8_t *p, uint64_t at)
 		if (p[1] == 0xb8 && memcmp(p + 2, "\xff\xff\xff\xff", 4) == 0)
 			s->loads.minus_one_at = at;
 		return 0;
-	case 0xe8: /* call rel32 */
-		return s->loads.minus_one_at ? take_call(s, at) : 0;
+	case 0xe8: /* call rel32; by chance it mostly leads nowhere */
+		memcpy(&word, p + 1, sizeof(word));
+		return is_code(s, at + 5 + (uint64_t)(int64_t)word) ? take_call(s, at) : 0;
 	case 0xff: /* call *slot(%rip) */
-		return p[1] == 0x15 && s->loads.minus_one_at ? take_call(s, at) : 0;
+		return p[1] == 0x15 ? take_call(s, at) : 0;
 	default:
 		return 0;
 	}
 }
 
-/* Every byte may begin an instruction: one that does not, begins none of these by mere chance often
- * enough to matter. */
+/* Every byte may begin an instruction, but those of an address that is loaded: the others begin none of
+ * these by mere chance often enough to matter. */
 static int scan_part(struct scan *s, const struct gs_elf_part *part, uint8_t *block)
 {
 	uint64_t off = part->off, end = part->off + part->bytes;
@@ -201,6 +247,34 @@ static int compare_stubs(const void *a, const void *b)
 	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
 }
 
+static bool is_stub(const struct gs_cubin_stubs *list, uint64_t vaddr)
+{
+	const struct stub key = {.vaddr = vaddr};
+
+	return list->n && bsearch(&key, list->stubs, list->n, sizeof(key), compare_stubs);
+}
+
+static int compare_handles(const void *a, const void *b)
+{
+	const struct gs_cubin_handle *x = a, *y = b;
+
+	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
+}
+
+/* Sort both lists, and leave out of the second what is none. */
+static void settle_lists(struct gs_cubin_stubs *list)
+{
+	size_t n = 0;
+
+	qsort(list->stubs, list->n, sizeof(*list->stubs), compare_stubs);
+	for (size_t i = 0; i < list->n_handles; i++)
+		if (is_stub(list, list->handles[i].stub))
+			list->handles[n++] = list->handles[i];
+	list->n_handles = n;
+	if (n)
+		qsort(list->handles, n, sizeof(*list->handles), compare_handles);
+}
+
 /* Programs without CUDA code of their own, and with a -1 by chance, are not looked through. */
 static bool has_cuda_code(struct gs_elf *elf)
 {
@@ -227,7 +301,7 @@ int gs_cubin_stubs_new(struct gs_elf *elf, struct gs_cubin_stubs **ret_stubs)
 		gs_cubin_stubs_free(&list);
 		return r;
 	}
-	qsort(list->stubs, list->n, sizeof(*list->stubs), compare_stubs);
+	settle_lists(list);
 	*ret_stubs = list;
 	return 0;
 }
@@ -237,13 +311,22 @@ void gs_cubin_stubs_free(struct gs_cubin_stubs **stubs)
 	if (!*stubs)
 		return;
 	free((*stubs)->stubs);
+	free((*stubs)->handles);
 	free(*stubs);
 	*stubs = NULL;
 }
 
 size_t gs_cubin_stubs_bytes(const struct gs_cubin_stubs *list)
 {
-	return sizeof(*list) + list->room * sizeof(*list->stubs);
+	return sizeof(*list) + list->room * sizeof(*list->stubs) +
+	       list->handles_room * sizeof(*list->handles);
+}
+
+const struct gs_cubin_handle *gs_cubin_stubs_handles(const struct gs_cubin_stubs *list,
+						     size_t *ret_n)
+{
+	*ret_n = list->n_handles;
+	return list->handles;
 }
 
 size_t gs_cubin_stubs_count(const struct gs_cubin_stubs *list)

@@ -3,6 +3,9 @@
  * function (its stub); which kernel that is, the program says to the runtime at its start, by
  * __cudaRegisterFunction(handle, stub, name, name, -1, ...). Those calls stand in the file with
  * their arguments, so the answer needs neither symbols nor a running process.
+ *
+ * What nvcc 13 compiles launches by a handle instead, which the stub gets once, by
+ * __cudaGetKernel(&handle, stub), and keeps in a variable. Where those are stands in the file too.
  */
 #ifndef GS_SOURCES_CUBIN_STUBS_H
 #define GS_SOURCES_CUBIN_STUBS_H
@@ -22,6 +25,16 @@ struct gs_cubin_stubs;
  * -ENOMEM, or the error of reading. */
 int gs_cubin_stubs_new(struct gs_elf *elf, struct gs_cubin_stubs **ret_stubs);
 void gs_cubin_stubs_free(struct gs_cubin_stubs **stubs);
+
+/* A variable that has the handle of a kernel once that was launched. */
+struct gs_cubin_handle {
+	uint64_t vaddr; /* of the variable */
+	uint64_t stub;  /* virtual address of the host function */
+};
+
+/* All of the file, by rising address; lent. */
+const struct gs_cubin_handle *gs_cubin_stubs_handles(const struct gs_cubin_stubs *stubs,
+						     size_t *ret_n);
 
 size_t gs_cubin_stubs_bytes(const struct gs_cubin_stubs *stubs);
 size_t gs_cubin_stubs_count(const struct gs_cubin_stubs *stubs);

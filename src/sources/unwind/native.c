@@ -25,7 +25,7 @@ int gs_native_new(struct gs_reader *reader, struct gs_native **ret_native)
 		return -ENOMEM;
 	n->reader = reader;
 	n->request = GS_BUF_INIT(4u << 20); /* mostly some bytes; names of kernels are many */
-	n->reply = GS_BUF_INIT(1u << 20);
+	n->reply = GS_BUF_INIT(16 * GS_CUBIN_STUBS_MAX + 64);
 	n->vdso_fd = -1;
 	n->file_of_id = GS_MAP_INIT(2 * NATIVE_MAX_FILES);
 	n->proc_of_pid = GS_MAP_INIT(NATIVE_MAX_PROCS);

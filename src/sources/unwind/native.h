@@ -81,6 +81,11 @@ bool gs_native_find(struct gs_native *native, uint32_t pid, uint64_t pc,
 bool gs_native_kernel(struct gs_native *native, const struct gs_native_frame *frame, char *ret_name,
 		      size_t bytes);
 
+/* The address of the host function of the kernel that this handle is, of a process that lives: by the
+ * variables that nvcc's programs keep handles in. False: none has it. */
+bool gs_native_host_function(struct gs_native *native, uint32_t pid, uint64_t handle,
+			     uint64_t *ret_host);
+
 /* What kernels of a file need: gs_cubin_find_needs() in the reader. Names are all different; how many are asked for
  * at one time is bounded by GS_NATIVE_WANTED_BYTES of them. 0 or a negative errno. */
 #define GS_NATIVE_WANTED_BYTES (3u << 20)

@@ -145,6 +145,37 @@ int native_ask_kernel(struct gs_native *n, uint32_t file, uint64_t vaddr, char *
 	return ask_name_of(n, NATIVE_KERNEL, file, vaddr, ret_name, bytes);
 }
 
+int native_ask_handles(struct gs_native *n, uint32_t file, struct gs_cubin_handle **ret_handles,
+		       size_t *ret_n)
+{
+	struct gs_wire_out out = begin_request(n, NATIVE_HANDLES, file);
+	GS_FREE struct gs_cubin_handle *handles = NULL;
+	struct gs_wire_in in;
+	uint32_t count;
+	int r = send_request(n, &out, file, -1, &in);
+
+	if (r < 0)
+		return r;
+	take_bytes(n, file, gs_wire_u64(&in));
+	count = gs_wire_count(&in, 16);
+	handles = calloc(count + 1u, sizeof(*handles));
+	if (!handles)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++) {
+		handles[i].vaddr = gs_wire_u64(&in);
+		handles[i].stub = gs_wire_u64(&in);
+		if (i && handles[i].vaddr < handles[i - 1].vaddr)
+			in.bad = true;
+	}
+	r = end_answer(n, gs_wire_is_done(&in));
+	if (r < 0)
+		return r;
+	free(*ret_handles);
+	*ret_handles = gs_take(handles);
+	*ret_n = count;
+	return 0;
+}
+
 static void take_needs(struct gs_wire_in *in, struct gs_cubin_wanted *w)
 {
 	w->found = gs_wire_u8(in);

@@ -53,6 +53,7 @@ void native_files_fini(struct gs_native *n)
 	for (uint32_t i = 0; i < n->n_files; i++) {
 		forget_file(n, &n->files[i]);
 		free(n->files[i].segments);
+		free(n->files[i].handles);
 		free(n->files[i].path);
 		free(n->files[i].open_path);
 	}
@@ -301,44 +302,43 @@ static struct native_file *open_with_debug(struct gs_native *n, uint32_t file)
 	return f;
 }
 
-bool native_file_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
-		      size_t bytes)
+/* A name at an address of the file, by one of these questions. */
+static bool find_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
+		      size_t bytes, struct native_file *(*reach)(struct gs_native *, uint32_t),
+		      int (*ask)(struct gs_native *, uint32_t, uint64_t, char *, size_t))
 {
-	struct native_file *f = open_with_debug(n, file);
-	int r = f ? native_ask_name(n, file, vaddr, ret_name, bytes) : -ENOENT;
+	struct native_file *f = NULL;
+	int r = -ESTALE;
 
-	if (r == -ESTALE) {
-		f = open_with_debug(n, file);
-		r = f ? native_ask_name(n, file, vaddr, ret_name, bytes) : -ENOENT;
+	/* A second time: its reader died, and another one answered. */
+	for (int i = 0; i < 2 && r == -ESTALE; i++) {
+		f = reach(n, file);
+		r = f ? ask(n, file, vaddr, ret_name, bytes) : -ENOENT;
 	}
 	if (f)
 		bound_indexes(n, f);
 	return r == 0;
+}
+
+bool native_file_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
+		      size_t bytes)
+{
+	return find_name(n, file, vaddr, ret_name, bytes, open_with_debug, native_ask_name);
 }
 
 bool native_file_kernel(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
 			size_t bytes)
 {
-	struct native_file *f = native_file_open(n, file);
-	int r = f ? native_ask_kernel(n, file, vaddr, ret_name, bytes) : -ENOENT;
-
-	if (r == -ESTALE) {
-		f = native_file_open(n, file);
-		r = f ? native_ask_kernel(n, file, vaddr, ret_name, bytes) : -ENOENT;
-	}
-	if (f)
-		bound_indexes(n, f);
-	return r == 0;
+	return find_name(n, file, vaddr, ret_name, bytes, native_file_open, native_ask_kernel);
 }
 
 int gs_native_needs(struct gs_native *n, uint32_t file, uint32_t sm, struct gs_cubin_wanted *wanted,
 		    size_t n_wanted)
 {
-	const struct native_file *f = native_file_open(n, file);
-	int r = f ? native_ask_needs(n, file, sm, wanted, n_wanted) : -ENOENT;
+	int r = -ESTALE;
 
-	if (r != -ESTALE)
-		return r;
-	f = native_file_open(n, file);
-	return f ? native_ask_needs(n, file, sm, wanted, n_wanted) : -ENOENT;
+	for (int i = 0; i < 2 && r == -ESTALE; i++)
+		r = native_file_open(n, file) ? native_ask_needs(n, file, sm, wanted, n_wanted)
+					      : -ENOENT;
+	return r;
 }

@@ -9,6 +9,7 @@
 #include "core/base/map.h"
 #include "sources/elf/code.h"
 #include "sources/elf/library.h"
+#include "sources/cubin/stubs.h"
 #include "core/reader/reader.h"
 #include "sources/unwind/cfi.h"
 #include "sources/unwind/native.h"
@@ -34,6 +35,9 @@ struct native_file {
 	struct gs_elf_segments *segments; /* owned; NULL: never open */
 	size_t index_bytes;               /* of its tables, in the reader */
 	uint64_t used;                    /* when, in uses of all files */
+	struct gs_cubin_handle *handles;  /* owned: variables with handles of kernels */
+	size_t n_handles;
+	bool has_handles; /* they were asked for */
 };
 
 struct native_answer { /* what opening says; texts are lent until the next question */
@@ -119,6 +123,9 @@ const struct native_map *native_map_find(struct gs_native *n, uint32_t pid, uint
 /* The name that a process gives to code that it has made. */
 bool native_made_name(struct gs_native *n, uint32_t pid, uint64_t pc, char *ret_name, size_t bytes);
 
+/* All of a process, read again when they are unknown or old; lent until the next call. NULL: nothing is known. */
+const struct native_map *native_maps_of(struct gs_native *n, uint32_t pid, size_t *ret_n);
+
 void native_processes_fini(struct gs_native *n);
 
 /* --- native_ask.c: each returns 0, -ESTALE when the reader does not know the file any more, or
@@ -134,6 +141,9 @@ int native_ask_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *re
 /* -ENOENT: no kernel is registered for it. */
 int native_ask_kernel(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
 		      size_t bytes);
+/* *ret_handles is the caller's to free. */
+int native_ask_handles(struct gs_native *n, uint32_t file, struct gs_cubin_handle **ret_handles,
+		       size_t *ret_n);
 int native_ask_needs(struct gs_native *n, uint32_t file, uint32_t sm,
 		     struct gs_cubin_wanted *wanted, size_t n_wanted);
 void native_ask_drop(struct gs_native *n, uint32_t file);

@@ -186,6 +186,16 @@ const struct native_map *native_map_find(struct gs_native *n, uint32_t pid, uint
 	return m;
 }
 
+const struct native_map *native_maps_of(struct gs_native *n, uint32_t pid, size_t *ret_n)
+{
+	const struct native_process *p;
+
+	(void)native_map_find(n, pid, 0); /* reads them when they are old */
+	p = process_find(n, pid);
+	*ret_n = p ? p->n_maps : 0;
+	return p ? p->maps : NULL;
+}
+
 /* Forget what was there before. */
 static void drop_older(struct gs_native *native, struct native_process *p, uint64_t mono_ns)
 {

@@ -160,6 +160,11 @@ static int serve_name(struct served_file *f, struct gs_wire_in *in, struct gs_wi
 	return 0;
 }
 
+static int reach_stubs(struct served_file *f)
+{
+	return f->stubs ? 0 : gs_cubin_stubs_new(f->elf, &f->stubs);
+}
+
 static int serve_kernel(struct served_file *f, struct gs_wire_in *in, struct gs_wire_out *out)
 {
 	uint64_t vaddr = gs_wire_u64(in);
@@ -169,12 +174,33 @@ static int serve_kernel(struct served_file *f, struct gs_wire_in *in, struct gs_
 
 	if (!gs_wire_is_done(in))
 		return -EBADMSG;
-	r = f->stubs ? 0 : gs_cubin_stubs_new(f->elf, &f->stubs);
+	r = reach_stubs(f);
 	if (r < 0)
 		return r;
 	found = gs_cubin_stubs_name(f->stubs, f->elf, vaddr, name, sizeof(name));
 	gs_wire_put_u64(out, table_bytes(f));
 	gs_wire_put_text(out, found ? name : NULL);
+	return 0;
+}
+
+static int serve_handles(struct served_file *f, struct gs_wire_in *in, struct gs_wire_out *out)
+{
+	const struct gs_cubin_handle *handles;
+	size_t n;
+	int r;
+
+	if (!gs_wire_is_done(in))
+		return -EBADMSG;
+	r = reach_stubs(f);
+	if (r < 0)
+		return r;
+	handles = gs_cubin_stubs_handles(f->stubs, &n);
+	gs_wire_put_u64(out, table_bytes(f));
+	gs_wire_put_u32(out, (uint32_t)n);
+	for (size_t i = 0; i < n; i++) {
+		gs_wire_put_u64(out, handles[i].vaddr);
+		gs_wire_put_u64(out, handles[i].stub);
+	}
 	return 0;
 }
 
@@ -299,6 +325,8 @@ int gs_native_serve(void **state, struct gs_reader_request *q, struct gs_wire_ou
 		return serve_name(s->files[which], &q->in, out);
 	case NATIVE_KERNEL:
 		return serve_kernel(s->files[which], &q->in, out);
+	case NATIVE_HANDLES:
+		return serve_handles(s->files[which], &q->in, out);
 	case NATIVE_NEEDS:
 		return serve_needs(s->files[which], &q->in, out);
 	case NATIVE_DROP:

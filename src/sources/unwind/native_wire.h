@@ -26,6 +26,7 @@ enum native_request {                  /* the first byte of a request */
 		      NATIVE_FORGET,   /* process */
 		      NATIVE_KERNEL,   /* file, address: memory, the name of the kernel whose stub
 					* begins there */
+		      NATIVE_HANDLES,  /* file: memory, variables that have handles of kernels */
 		      NATIVE_NEEDS,    /* file, compute capability, names of kernels: memory, what
 					* each needs */
 };

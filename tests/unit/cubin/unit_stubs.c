@@ -43,6 +43,15 @@ __attribute__((noipa)) static void stub_other(float *p)
 	*p = 3;
 }
 
+/* As __cudaGetKernel(). */
+__attribute__((noipa)) static int get_kernel(void **handle, const void *host)
+{
+	*handle = (void *)(uintptr_t)host;
+	return 0;
+}
+
+static void *handle_of_fill, *handle_of_other;
+
 __attribute__((noipa)) static void register_all(void **handle)
 {
 	register_function(handle, (const char *)stub_fill, (char *)"_ZN3app4fillIdEEvPT_S1_",
@@ -54,6 +63,12 @@ __attribute__((noipa)) static void register_all(void **handle)
 			  NULL, NULL, NULL, NULL, NULL);
 	register_function(handle, (const char *)stub_other, (char *)"limited", "limited", 7, NULL,
 			  NULL, NULL, NULL, NULL);
+}
+
+__attribute__((noipa)) static void get_handles(void)
+{
+	get_kernel(&handle_of_fill, (const void *)stub_fill);
+	get_kernel(&handle_of_other, (const void *)stub_other); /* which is no stub */
 }
 
 static uint64_t vaddr_of(struct gs_elf *elf, const char *name)
@@ -96,6 +111,26 @@ static void stubs_have_their_names(void **state)
 	gs_elf_close(&elf);
 }
 
+static void variables_of_handles_are_found(void **state)
+{
+	const struct gs_cubin_handle *handles;
+	struct gs_cubin_stubs *stubs = NULL;
+	struct gs_elf *elf = NULL;
+	size_t n;
+
+	get_handles();
+	assert_int_equal(gs_elf_open("/proc/self/exe", &elf, NULL), 0);
+	assert_int_equal(gs_cubin_stubs_new(elf, &stubs), 0);
+	handles = gs_cubin_stubs_handles(stubs, &n);
+	assert_int_equal(n, 1);
+	assert_int_equal(handles[0].stub, vaddr_of(elf, "stub_fill"));
+	/* As far from the function as in memory. */
+	assert_int_equal(handles[0].vaddr - handles[0].stub,
+			 (uint64_t)(uintptr_t)&handle_of_fill - (uint64_t)(uintptr_t)stub_fill);
+	gs_cubin_stubs_free(&stubs);
+	gs_elf_close(&elf);
+}
+
 static void other_files_have_none(void **state)
 {
 	struct gs_cubin_stubs *stubs = NULL;
@@ -112,6 +147,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stubs_have_their_names),
+		cmocka_unit_test(variables_of_handles_are_found),
 		cmocka_unit_test(other_files_have_none),
 	};
 

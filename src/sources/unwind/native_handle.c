@@ -1,0 +1,124 @@
+/*
+ * Which host function a handle of a kernel is of, by the memory of its process: programs of nvcc 13 keep the
+ * handle of each kernel that they have launched in a variable of its own (sources/cubin/stubs.h), so also of
+ * a process that was there before gpuscope, its kernels have names. Variables lie side by side: those of a
+ * file are read in a few pieces.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/foreign.h"
+#include "core/base/mem.h"
+#include "sources/unwind/native_int.h"
+#include "sources/unwind/python.h"
+
+#define PIECE_BYTES 65536u
+#define FILES_MAX   256u /* of one process that are looked at */
+
+struct handle_search {
+	struct gs_guard_work work;
+	uint32_t pid;
+	uint64_t handle, bias;
+	const struct gs_cubin_handle *handles;
+	size_t n;
+	uint8_t piece[PIECE_BYTES];
+};
+
+/* How many of the variables from here on lie in one piece. */
+static size_t count_near(const struct handle_search *s, size_t from)
+{
+	size_t n = 1;
+
+	while (from + n < s->n &&
+	       s->handles[from + n].vaddr - s->handles[from].vaddr <= PIECE_BYTES - 8)
+		n++;
+	return n;
+}
+
+static bool find_in_file(struct handle_search *s, uint64_t *ret_host)
+{
+	size_t n;
+
+	for (size_t i = 0; i < s->n && gs_guard_step(&s->work) == 0; i += n) {
+		uint64_t first = s->handles[i].vaddr;
+
+		n = count_near(s, i);
+		if (gs_python_peek((pid_t)s->pid, first + s->bias, s->piece,
+				   s->handles[i + n - 1].vaddr - first + 8) < 0)
+			continue;
+		for (size_t k = i; k < i + n; k++) {
+			uint64_t value;
+
+			memcpy(&value, s->piece + (s->handles[k].vaddr - first), sizeof(value));
+			if (value == s->handle) {
+				*ret_host = s->handles[k].stub + s->bias;
+				return true;
+			}
+		}
+	}
+	return false;
+}
+
+/* The file's variables, asked for once; none of files without CUDA code. */
+static bool read_handles(struct gs_native *n, uint32_t file)
+{
+	struct native_file *f = native_file_open(n, file);
+	int r = f && f->has_handles ? 0 : -ESTALE;
+
+	for (int i = 0; i < 2 && r == -ESTALE; i++) {
+		f = native_file_open(n, file);
+		r = f ? native_ask_handles(n, file, &f->handles, &f->n_handles) : -ENOENT;
+	}
+	if (f)
+		f->has_handles = true; /* also when they could not be read */
+	return r == 0;
+}
+
+static bool search_files(struct gs_native *n, struct handle_search *s, uint64_t *ret_host)
+{
+	uint32_t seen[FILES_MAX], n_seen = 0;
+	size_t n_maps;
+	const struct native_map *maps = native_maps_of(n, s->pid, &n_maps);
+	bool found = false;
+
+	for (size_t i = 0; maps && i < n_maps && n_seen < FILES_MAX && !found; i++) {
+		struct native_map m = maps[i];
+		const struct native_file *f;
+		uint32_t k = 0;
+
+		while (k < n_seen && seen[k] != m.file)
+			k++;
+		if (!m.file || k < n_seen)
+			continue;
+		seen[n_seen++] = m.file;
+		if (!read_handles(n, m.file))
+			continue;
+		f = &n->files[m.file - 1];
+		if (!f->n_handles || !f->segments ||
+		    gs_elf_bias(f->segments, m.start, m.file_off, &s->bias) < 0)
+			continue;
+		s->handles = f->handles;
+		s->n = f->n_handles;
+		found = find_in_file(s, ret_host);
+	}
+	return found;
+}
+
+bool gs_native_host_function(struct gs_native *n, uint32_t pid, uint64_t handle, uint64_t *ret_host)
+{
+	struct handle_search *s = calloc(1, sizeof(*s));
+	bool found = false;
+
+	if (!s)
+		return false;
+	n->now_ns = gs_clock_mono_ns();
+	s->pid = pid;
+	s->handle = handle;
+	if (gs_guard_begin(&s->work, gs_foreign_process_uid((pid_t)pid), "handles of kernels") == 0)
+		found = search_files(n, s, ret_host);
+	gs_guard_end(&s->work);
+	free(s);
+	return found;
+}
