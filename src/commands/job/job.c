@@ -660,7 +660,7 @@ int gs_cmd_job(int argc, char **argv)
 	job_filter_configure(o);
 	if (o->detach && job_detach_fork(o->detach, &status) != 0)
 		return status;
-	gs_sandbox_keep_tracing(true);
+	gs_sandbox_keep_tracing(GS_SANDBOX_GPU_COUNTERS);
 	rules = gs_job_conf_rules(&o->measure.conf);
 	if (!rules) {
 		gs_cli_say("out of memory");

@@ -617,7 +617,7 @@ static int start_trace(struct trace *t)
 	if (r == 0)
 		r = priced;
 	if (r == 0) /* the programs are loaded, the command is forked, no thread stays yet */
-		gs_sandbox_keep_tracing(true);
+		gs_sandbox_keep_tracing(GS_SANDBOX_GPU_COUNTERS);
 	if (r == 0 && trace_check_sight(&t->options) < 0)
 		return GS_EXIT_NOT_PERMITTED;
 	if (r == 0)

@@ -86,14 +86,16 @@ static bool perf_needs_admin(void)
 	return needs;
 }
 
-void gs_sandbox_keep_tracing(bool gpu_counters)
+void gs_sandbox_keep_tracing(unsigned wanted)
 {
 	uint64_t keep = kept_always;
 
 	/* NVIDIA's driver lets only CAP_SYS_ADMIN read performance counters, unless it was configured
 	 * otherwise (NV_IS_SUSER in its nv-linux.h; RmProfilingAdminOnly). */
-	if (gpu_counters || perf_needs_admin())
+	if (wanted || perf_needs_admin())
 		keep |= BIT(CAP_SYS_ADMIN);
+	if (wanted & GS_SANDBOX_DEVICE_CGROUPS)
+		keep |= BIT(CAP_NET_ADMIN);
 	for (unsigned cap = 0; cap < 64 && prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
 		if (!(keep & BIT(cap))) {
 			(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_LOWER, cap, 0, 0);

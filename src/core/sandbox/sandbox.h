@@ -74,12 +74,18 @@ const char *gs_sandbox_names(unsigned bits, char *text, size_t bytes);
 
 /* --- rights.c --- */
 
+enum gs_sandbox_keep {
+	GS_SANDBOX_GPU_COUNTERS = 1,   /* CAP_SYS_ADMIN, of which NVIDIA's driver asks for them */
+	GS_SANDBOX_DEVICE_CGROUPS = 2, /* that and CAP_NET_ADMIN, of which Linux before 6.5 asks to
+					* show the programs of a cgroup */
+};
+
 /* Give up the capabilities that no tracer needs, for good: what stays is on the list there, and
- * CAP_SYS_ADMIN where this kernel asks for it to open perf events, or for gpu_counters. Of the
- * calling thread and those that it starts: before there are others. Who has none of them loses
- * none. A program that loads programs into the kernel which write memory does that before
- * (bpf_probe_write_user, as probes of PyTorch's operators do, asks for CAP_SYS_ADMIN). */
-void gs_sandbox_keep_tracing(bool gpu_counters);
+ * CAP_SYS_ADMIN where this kernel asks for it to open perf events, and what `keep` (bits of enum
+ * gs_sandbox_keep) needs. Of the calling thread and those that it starts: before there are others. Who
+ * has none of them loses none. A program that loads programs into the kernel which write memory does
+ * that before (bpf_probe_write_user, as probes of PyTorch's operators do, asks for CAP_SYS_ADMIN). */
+void gs_sandbox_keep_tracing(unsigned keep);
 
 /* --- spawn.c --- */
 
