@@ -234,7 +234,7 @@ ROOMS = [
     Room("commands/job", NODE + " core/sandbox sources/launches sources/taskstats sources/host sources/identity sources/gpu analysis/job_conf analysis/job_report analysis/job_accounting analysis/alert output/notify commands/common commands/head", "",
          "`gpuscope job`: selection of processes, reports, comparisons",
          "recorders in the background"),
-    Room("commands/agent", NODE + " core/reader core/sandbox core/sender sources/host sources/identity sources/gpu sources/sampler analysis/job_report analysis/job_accounting analysis/gpu_health analysis/alert net/http net/http_client net/uplink output/metrics output/metrics_push output/notify server/registry server/live commands/common", "",
+    Room("commands/agent", NODE + " core/reader core/sandbox core/sender sources/host sources/identity sources/gpu sources/device_cgroup sources/sampler analysis/job_report analysis/job_accounting analysis/gpu_health analysis/alert net/http net/http_client net/uplink output/metrics output/metrics_push output/notify server/registry server/live commands/common", "",
          "`gpuscope agent`, the daemon",
          "its configuration, schedule and routes"),
     Room("commands/main", BASE + " core/reader core/sandbox core/sender core/text model/trace model/summary model/node sources/elf sources/attach_plan sources/unwind sources/host sources/identity sources/gpu sources/device_cgroup sources/sampler pipeline/recording pipeline/aggregate analysis/job_accounting analysis/gpu_health net/http net/http_client net/uplink analysis/rules output/report output/node_report output/trace_export output/plot output/tui commands/common commands/head commands/job", "",

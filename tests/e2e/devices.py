@@ -4,13 +4,16 @@ import json
 import os
 import re
 import subprocess
+import urllib.request
 
 import devices_help
-from devices_help import FUSE, HELPER_PROGRAM, MULTI, NULL, OVERRIDE, TTY, TUN, ZERO, V1, devices, groups, rules_program
+from agent_help import config_text
+from devices_help import FUSE, HELPER_PROGRAM, MULTI, NULL, OVERRIDE, TTY, TUN, ZERO, V1, at_root, devices, groups, rules_program
 import harness
 from harness import Skip, case, main, read_text, wait_until
 from systemd_help import Machine
 
+DEPLOYMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'packaging', 'deployment', 'systemd')
 OLD = [(1, 3)]  # what the group's rules allow
 
 
@@ -27,7 +30,7 @@ def needs_root():
         raise Skip('needs root')
 
 
-@case('version 2: the program is replaced by one that has its rules and the devices; revoked; again', needs=None)
+@case('version 2: the program is replaced by one that has its rules and the devices; revoked; again', needs=None, beside='devices')
 def version_2(t):
     needs_root()
     for flags, what in ((MULTI, 'multi'), (OVERRIDE, 'override'), (0, 'no flag'), (None, 'link')):
@@ -62,7 +65,7 @@ def version_2(t):
             t.equal(f'{what}: nothing to revoke', line(devices(t, 'revoke', pid, status=0), 'cgroup v2'), 'none')
 
 
-@case('version 2: mknod is not allowed with it; block devices of the same number neither', needs=None)
+@case('version 2: mknod is not allowed with it; block devices of the same number neither', needs=None, beside='devices')
 def no_more(t):
     needs_root()
     with groups(t, 'more') as g:
@@ -77,7 +80,7 @@ def no_more(t):
         t.equal(f'mknod ({done.stderr[-200:]})', done.stdout.split(), ['EPERM', 'EPERM'])
 
 
-@case('version 2: several programs; hidden constants; one that cannot be kept is left as it is', needs=None)
+@case('version 2: several programs; hidden constants; one that cannot be kept is left as it is', needs=None, beside='devices')
 def several(t):
     needs_root()
     with groups(t, 'several') as g:
@@ -117,7 +120,7 @@ def several(t):
             f.write(old)
 
 
-@case('groups above that forbid are named, and changed only on request', needs=None)
+@case('groups above that forbid are named, and changed only on request', needs=None, beside='devices')
 def ancestors(t):
     needs_root()
     with groups(t, 'above', 'below') as (above, g):
@@ -135,7 +138,7 @@ def ancestors(t):
         t.equal('revoked', (g.open_errors(NULL, TUN), above.open_errors(NULL, ZERO, TUN)), (['ok', 'EPERM'], ['ok', 'ok', 'EPERM']))
 
 
-@case('another manager: it replaces ours, or attaches one of its own beside it; its rules hold', needs=None)
+@case('another manager: it replaces ours, or attaches one of its own beside it; its rules hold', needs=None, beside='devices')
 def second_manager(t):
     needs_root()
     with groups(t, 'manager') as g:
@@ -153,16 +156,13 @@ def second_manager(t):
         devices(t, 'grant', pid, status=0)
         t.equal('one program', len(g.programs()[1]), 1)
         t.equal('the rules of the second, and the devices', g.open_errors(NULL, ZERO, TUN), ['EPERM', 'ok', 'ok'])
-        # As runc does: all that is there goes.
-        for held in g.programs()[1]:
-            g.detach(devices_help.bpf(13, held.to_bytes(4, 'little'))[0])
-        g.attach(rules_program([(1, 8)]))
+        replace_all(g, [(1, 8)])
         t.equal('those of a runtime', g.open_errors(NULL, (1, 8), TUN), ['EPERM', 'ok', 'EPERM'])
         t.equal('granted', line(devices(t, 'grant', pid, status=0), 'cgroup v2'), 'granted')
         t.equal('and the devices', g.open_errors(NULL, (1, 8), TUN), ['EPERM', 'ok', 'ok'])
 
 
-@case('--held: only what the process has open; the list of those that hold devices', needs=None)
+@case('--held: only what the process has open; the list of those that hold devices', needs=None, beside='devices')
 def held(t):
     needs_root()
     with groups(t, 'held') as g:
@@ -176,10 +176,14 @@ def held(t):
         t.equal('that one alone', g.open_errors(NULL, TUN, FUSE, TTY), ['ok', 'ok', 'EPERM', 'EPERM'])
         t.match('the list after', rf'(?m)^{pid} +allowed +10:200 +{g.name}$', devices(t).out)
         other = g.start()
+        # Each process of a group has its own; what one holds is not taken from the other.
+        third = g.start(FUSE)
+        devices(t, 'grant', '--held', str(third.pid), status=0)
+        t.equal('of both', g.open_errors(NULL, TUN, FUSE, TTY), ['ok', 'ok', 'ok', 'EPERM'])
         t.match('one that holds none', r'has no NVIDIA device open', devices(t, 'grant', '--held', str(other.pid), status=4).err)
 
 
-@case('version 1: devices.allow, and only what was added is taken back', needs=None)
+@case('version 1: devices.allow, and only what was added is taken back', needs=None, beside='devices')
 def version_1(t):
     needs_root()
     if not os.path.exists(V1 + '/devices.list') and not os.path.exists(V1 + '/cgroup.procs'):
@@ -224,7 +228,7 @@ def rmdir_fails(fd):
         return True
 
 
-@case('names and paths that are refused, each with one line', needs=None)
+@case('names and paths that are refused, each with one line', needs=None, beside='devices')
 def hostile(t):
     needs_root()
     proc = subprocess.Popen(['sleep', '999'])
@@ -266,7 +270,7 @@ def hostile(t):
             wait_until(lambda fd=fd: not rmdir_fails(fd), 20, 'an empty group')
 
 
-@case('systemd: a drop-in where the unit has rules, once, whole, next to its own files', needs=None)
+@case('systemd: a drop-in where the unit has rules, once, whole, next to its own files', needs=None, beside='devices')
 def drop_in(t):
     needs_root()
     run_folder = t.path('root', 'run/systemd')
@@ -292,6 +296,8 @@ def drop_in(t):
         t.equal('again', line(devices(t, 'grant', pid, status=0), 'systemd'), 'allowed')
         t.equal('the same file', (os.stat(path).st_ino, os.stat(path).st_mtime_ns), (before.st_ino, before.st_mtime_ns))
         t.equal('theirs is theirs', len(read_text(os.path.dirname(path) + '/50-DeviceAllow.conf').splitlines()), 3)
+        devices(t, 'grant', '--held', str(g.start(TUN).pid), status=0)
+        t.true('what others got stays', 'char-nvidia-uvm rw\n' in read_text(path) and '/dev/char/10:200 rw\n' in read_text(path), read_text(path))
         # A link in its place is replaced, not followed.
         os.unlink(path)
         with open(t.path('victim'), 'w') as f:
@@ -304,9 +310,91 @@ def drop_in(t):
         t.equal('it is gone', os.listdir(os.path.dirname(path)), ['50-DeviceAllow.conf'])
 
 
-@case('a real systemd: its program is replaced, and a daemon-reload keeps the devices', timeout=180, needs=None)
+@case('the agent keeps its own devices and those of jobs, beside another manager, and gives up in time', timeout=120, needs=None, alone='devices')
+def agent(t):
+    needs_root()
+    with groups(t, 'agent') as g, groups(t, 'job') as h:
+        job = h.start(TUN)
+        g.attach(rules_program(OLD))
+        h.attach(rules_program(OLD))
+        with open(t.path('agent.yaml'), 'w') as f:
+            f.write(config_text(more=f'devices:\n  interval: 1s\n  retries: 3\n  host_root: {t.path("root")}\n'))
+        words = at_root(t, harness.gpuscope, 'agent', '-c', t.path('agent.yaml'), '--configure-device-cgroups=jobs', drivers='Character devices:\n 10 nvidia\n')
+        with open(t.path('agent.err'), 'w') as f:
+            proc = subprocess.Popen(words, stderr=f, env=t.envs(), preexec_fn=lambda: open(g.path + '/cgroup.procs', 'w').write('0'))
+
+        def said(pattern):
+            def seen():
+                assert proc.poll() is None, read_text(t.path('agent.err'))
+                return re.search(pattern, read_text(t.path('agent.err')))
+
+            wait_until(seen, 20, pattern)
+            return seen()
+
+        said(rf'agent: allowed NVIDIA devices 10:\* for process {proc.pid} in the cgroup {g.name}\n')
+        said(rf'agent: allowed NVIDIA devices 10:200 for process {job.pid} in the cgroup {h.name}\n')
+        t.equal('the agent', g.open_errors(NULL, ZERO, TUN, FUSE, TTY), ['ok', 'EPERM', 'ok', 'ok', 'EPERM'])
+        t.equal('the job', h.open_errors(NULL, ZERO, TUN, FUSE), ['ok', 'EPERM', 'ok', 'EPERM'])
+        address = said(r'served at http://([^/]+)/').group(1)
+
+        def metrics():
+            with urllib.request.urlopen(f'http://{address}/metrics') as answer:
+                found = re.findall(r'(?m)^gpuscope_agent_device_(\S+) (\S+)$', answer.read().decode())
+            return {name: float(value) for name, value in found}
+
+        # What is in order is left as it is.
+        before = g.programs(), h.programs()
+        wait_until(lambda: metrics()['cgroups{state="allowed"}'] >= 2, 20, 'two groups')
+        for again in range(1, 4):
+            replace_all(h)
+            wait_until(lambda n=again: metrics()['regrants_total'] == n, 20, f'granted again, {again}')
+            t.equal(f'the job, {again}', h.open_errors(NULL, ZERO, TUN, TTY), ['ok', 'EPERM', 'ok', 'EPERM'])
+        t.equal('the agent\'s own program is the first', (g.programs(), metrics()['grants_total'], metrics()['errors_total']), (before[0], 2, 0))
+        replace_all(h)
+        said(rf'agent: another program took NVIDIA devices from the cgroup {h.name} 3 times within an hour: left alone until that is over')
+        now = h.programs()
+        wait_until(lambda: (metrics()['cgroups_paused'], metrics()['cgroups{state="forbidden"}']) == (1, 1), 20, 'the pause')
+        t.equal('left alone', (h.programs(), h.open_errors(NULL, TUN), metrics()['regrants_total']), (now, ['ok', 'EPERM'], 3))
+        t.equal('said once', read_text(t.path('agent.err')).count('left alone until'), 1)
+        proc.terminate()
+        t.equal(f'a clean end ({read_text(t.path("agent.err"))[-300:]})', proc.wait(60), 0)
+        t.equal('its own group is as before', g.open_errors(NULL, ZERO, TUN, TTY), ['ok', 'EPERM', 'EPERM', 'EPERM'])
+
+
+def replace_all(group, rules=OLD):
+    """As runc does: all that is there goes."""
+    new = group.attach(rules_program(rules))
+    new_id = devices_help.program_id(new)
+    for held in group.programs()[1]:
+        if held != new_id:
+            group.detach(devices_help.bpf(13, held.to_bytes(4, 'little'))[0])
+
+
+@case('a container: own control groups are found in the host\'s by number', needs=None, beside='devices')
+def container(t):
+    needs_root()
+    place = devices_help.v2_place()
+    with groups(t, 'pod', 'own') as (pod, own):
+        sibling = devices_help.Group(t, pod.path + '/sibling')
+        for g in (own, sibling):
+            g.attach(rules_program(OLD))
+        mounts = f'mount -t tmpfs none /sys/fs/cgroup; mkdir -p {place}; mount -t cgroup2 none {place}'
+        if os.path.exists(V1):
+            mounts += f'; mkdir {V1}; mount -t cgroup -o devices none {V1}'
+        script = f'set -e; echo 0 >{own.path}/cgroup.procs; exec unshare -C sh -ec \'{mounts}; exec "$@"\' sh "$@"'
+        for g in (own, sibling):
+            pid = str(g.start().pid)
+            words = at_root(t, 'sh', '-c', script, 'sh', harness.gpuscope, 'devices', 'grant', pid, '--host-root', t.path('root'))
+            done = subprocess.run(words, capture_output=True, text=True, env=t.envs())
+            t.equal(f'status ({done.stderr})', done.returncode, 0)
+            t.match('the absolute path', rf'cgroup v2 +granted +{g.name}\n', done.stdout)
+            t.equal('the devices', g.open_errors(NULL, ZERO, TUN), ['ok', 'EPERM', 'ok'])
+        sibling.close()
+
+
+@case('a real systemd: its program is replaced, and a daemon-reload keeps the devices', timeout=180, needs=None, beside='devices')
 def real_systemd(t):
-    m = Machine(t)
+    m, job, other = Machine(t), f'gpuscopejob{os.getpid()}', f'gpuscopeother{os.getpid()}'
 
     def inside(*command):
         """With the container's cgroup namespace as well."""
@@ -317,8 +405,8 @@ def real_systemd(t):
     m.put('/drivers', devices_help.DRIVERS)
     m.must('mount', '--bind', '/drivers', '/proc/devices')
     # What a container's scope is for a runtime: a transient unit with device rules.
-    m.must('systemd-run', '--unit=job', '-p', 'DevicePolicy=strict', '-p', 'DeviceAllow=/dev/char/1:3 rw', 'sleep', '9999')
-    pid = m.show('job.service', 'MainPID')
+    m.must('systemd-run', f'--unit={job}', '-p', 'DevicePolicy=strict', '-p', 'DeviceAllow=/dev/char/1:3 rw', 'sleep', '9999')
+    pid = m.show(f'{job}.service', 'MainPID')
     group = inside('cat', f'/proc/{pid}/cgroup').split('0::')[1].strip()
 
     def opened():
@@ -334,7 +422,7 @@ def real_systemd(t):
     t.equal('before', rules, ['ok', 'EPERM', 'EPERM', 'EPERM'])
     out = inside('gpuscope', 'devices', 'grant', pid)
     t.match('granted', r'cgroup v2 +granted', out)
-    t.match('and written', r'systemd +granted +/run/systemd/transient/job.service.d/90-gpuscope-devices.conf', out)
+    t.match('and written', rf'systemd +granted +/run/systemd/transient/{job}.service.d/90-gpuscope-devices.conf', out)
     t.equal('after', opened(), ['ok', 'EPERM', 'ok', 'ok'])
     inside('gpuscope', 'devices', 'revoke', pid)
     t.equal('revoked', opened(), ['ok', 'EPERM', 'EPERM', 'EPERM'])
@@ -342,7 +430,7 @@ def real_systemd(t):
     m.must('systemctl', 'daemon-reload')
     t.equal('after a daemon-reload', opened(), ['ok', 'EPERM', 'ok', 'ok'])
     # systemd writes its program again, with what its configuration now says.
-    m.must('systemctl', 'set-property', '--runtime', 'job.service', 'DeviceAllow=/dev/char/1:5 rw')
+    m.must('systemctl', 'set-property', '--runtime', f'{job}.service', 'DeviceAllow=/dev/char/1:5 rw')
     inside('gpuscope', 'devices', 'grant', pid)
     t.equal('after set-property and a grant', opened(), ['ok', 'ok', 'ok', 'ok'])
     t.equal('one program', len(json.loads(m.must('bpftool', '-j', 'cgroup', 'show', f'/sys/fs/cgroup{group}'))), 1)
@@ -350,10 +438,41 @@ def real_systemd(t):
     t.match('revoked', r'systemd +revoked', inside('gpuscope', 'devices', 'revoke', pid))
     # It does not know of a file that came after it had read the unit, and leaves that when the unit ends: the next grant does not.
     inside('gpuscope', 'devices', 'grant', pid)
-    m.must('systemctl', 'stop', 'job.service')
-    m.must('systemd-run', '--unit=other', '-p', 'DevicePolicy=closed', 'sleep', '9999')
-    inside('gpuscope', 'devices', 'grant', m.show('other.service', 'MainPID'))
-    t.equal('drop-ins', m.must('ls', '/run/systemd/transient').split(), ['other.service', 'other.service.d'])
+    m.must('systemctl', 'stop', f'{job}.service')
+    m.must('systemd-run', f'--unit={other}', '-p', 'DevicePolicy=closed', 'sleep', '9999')
+    inside('gpuscope', 'devices', 'grant', m.show(f'{other}.service', 'MainPID'))
+    t.equal('drop-ins', m.must('ls', '/run/systemd/transient').split(), [f'{other}.service', f'{other}.service.d'])
+
+
+@case('the packaged agent, with its drop-in for this, keeps the devices of a job', timeout=240, needs=None, alone='devices')
+def packaged(t):
+    m, job = Machine(t), f'gpuscopejob{os.getpid()}'
+    m.put('/drivers', 'Character devices:\n 10 nvidia\n')
+    m.must('mount', '--bind', '/drivers', '/proc/devices')
+    m.put('/etc/gpuscope/agent.yaml', 'devices:\n  grant: jobs\n  interval: 1s\n')
+    m.install('gpuscope-agent.service', 'gpuscope-agent.socket')
+    with open(os.path.join(DEPLOYMENT, 'agent-devices.conf')) as f:
+        # It has a procfs of its own.
+        m.drop_in('gpuscope-agent.service', f.read() + 'BindReadOnlyPaths=/drivers:/proc/devices\n')
+    # It has its device open before a manager forbids it.
+    m.must('systemd-run', f'--unit={job}', 'sh', '-c', 'exec sleep 9999 3<>/dev/net/tun')
+    pid = m.show(f'{job}.service', 'MainPID')
+    wait_until(lambda: m.run('readlink', f'/proc/{pid}/fd/3').stdout == '/dev/net/tun\n', 20, 'an open device')
+    m.must('systemctl', 'set-property', '--runtime', f'{job}.service', 'DeviceAllow=/dev/char/1:5 rw')
+    m.must('systemctl', 'start', 'gpuscope-agent.service')
+
+    def metric(name):
+        found = re.search(r'(?m)^gpuscope_agent_device_' + name + r' (\S+)$', m.get('http://127.0.0.1:14780/metrics'))
+        return float(found.group(1)) if found else 0
+
+    wait_until(lambda: metric('grants_total'), 5, 'a grant: ' + m.journal('gpuscope-agent.service')[-500:])
+    t.match('the journal', rf'allowed NVIDIA devices 10:200 for process \d+ in the cgroup /system.slice/{job}.service',
+            m.journal('gpuscope-agent.service'))  # fmt: skip
+    show = m.must('nsenter', '-t', '1', '-C', 'gpuscope', 'devices', 'show', '--held', pid)
+    t.match('the rules', r'cgroup v2 +allowed', show)
+    t.equal('the drop-in', m.must('grep', '-h', '^DeviceAllow', f'/run/systemd/transient/{job}.service.d/90-gpuscope-devices.conf'),
+            'DeviceAllow=/dev/char/10:200 rw\n')  # fmt: skip
+    t.equal('errors', metric('errors_total'), 0)
 
 
 if __name__ == '__main__':

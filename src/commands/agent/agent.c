@@ -33,7 +33,7 @@ struct agent_options {
 	const char *path; /* NULL: CONF_PATH when it is there */
 	bool print, check;
 	/* These win over the file; NULL or 0: not given. */
-	const char *listen, *compat, *control;
+	const char *listen, *compat, *control, *devices;
 	uint64_t interval_ns;
 };
 
@@ -44,6 +44,7 @@ struct agent {
 	struct gs_http *http;
 	struct agent_head *head;
 	struct agent_jobs *jobs;
+	struct agent_devices *devices;
 	struct gs_push_set *push;
 	struct agent_shrink shrink;
 	struct agent_page *page;
@@ -91,6 +92,9 @@ static int read_conf(const struct agent_options *o, struct agent_conf *ret_conf,
 		r = apply_option("listen", "http.listen", o->listen, &conf, err);
 	if (r == 0)
 		r = apply_option("compat", "metrics.compat", o->compat, &conf, err);
+	if (r == 0)
+		r = apply_option("configure-device-cgroups", "devices.grant", o->devices, &conf,
+				 err);
 	if (r == 0 && o->interval_ns)
 		conf.sampling.interval_ns = o->interval_ns;
 	if (r == 0 && o->control && strlen(o->control) >= sizeof(conf.control.path))
@@ -189,6 +193,24 @@ static int restart_jobs(struct agent *a, const struct agent_jobs_conf *conf, str
 	return r;
 }
 
+/* The agent's own group keeps its devices over the change only if it gets them again. */
+static int restart_devices(struct agent *a, const struct agent_devices_conf *conf,
+			   struct gs_err *err)
+{
+	struct agent_devices *devices = NULL;
+	int r;
+
+	pthread_mutex_lock(&a->state.lock);
+	a->state.devices = NULL;
+	pthread_mutex_unlock(&a->state.lock);
+	agent_devices_stop(&a->devices);
+	r = agent_devices_start(conf, &devices, err);
+	pthread_mutex_lock(&a->state.lock);
+	a->devices = a->state.devices = devices;
+	pthread_mutex_unlock(&a->state.lock);
+	return r;
+}
+
 /* Likewise of pushing: two at once would want the same spool. */
 static int restart_push(struct agent *a, const struct agent_conf *conf, struct gs_err *err)
 {
@@ -208,7 +230,7 @@ static int restart_push(struct agent *a, const struct agent_conf *conf, struct g
 
 static int reload_conf(struct agent *a, struct gs_err *err)
 {
-	bool same_jobs, same_push;
+	bool same_jobs, same_push, same_devices;
 	struct gs_gpu *gpu = NULL;
 	struct gs_http_options o;
 	struct agent_alert *alert = NULL, *old_alert;
@@ -241,6 +263,7 @@ static int reload_conf(struct agent *a, struct gs_err *err)
 	}
 	same_jobs = agent_jobs_same(&conf.jobs, &a->state.conf.jobs);
 	same_push = agent_push_same(&conf, &a->state.conf);
+	same_devices = agent_devices_same(&conf.devices, &a->state.conf.devices);
 	pthread_mutex_lock(&a->state.lock);
 	if (gpu) /* a group that is off now shall not keep its last reading for ever */
 		gs_gpu_snapshot_free(&a->state.latest);
@@ -252,6 +275,11 @@ static int reload_conf(struct agent *a, struct gs_err *err)
 	pthread_mutex_unlock(&a->state.lock);
 	agent_alert_close(&old_alert);
 	r = same_push ? 0 : restart_push(a, &conf, err);
+	if (!same_devices) {
+		int e = restart_devices(a, &conf.devices, r == 0 ? err : NULL);
+
+		r = r < 0 ? r : e;
+	}
 	if (!same_jobs) {
 		int e = restart_jobs(a, &conf.jobs, r == 0 ? err : NULL);
 
@@ -399,6 +427,8 @@ static void put_status(struct agent *a, struct gs_buf *out)
 			    gs_fmt_ns(text, s->conf.sampling.interval_ns),
 			    (unsigned long long)s->scrapes, (unsigned long long)s->reloads_ok,
 			    (unsigned long long)s->reloads_failed);
+	if (s->devices)
+		agent_devices_status(s->devices, out);
 	pthread_mutex_unlock(&a->state.lock);
 }
 
@@ -583,7 +613,9 @@ static int start_agent(struct agent *a, struct gs_err *err)
 	a->state.head = a->head;
 	agent_schedule_init(&a->state.schedule, &a->state.conf, gs_clock_mono_ns());
 	pthread_mutex_unlock(&a->state.lock);
-	r = restart_jobs(a, &a->state.conf.jobs, err);
+	r = restart_devices(a, &a->state.conf.devices, err);
+	if (r == 0)
+		r = restart_jobs(a, &a->state.conf.jobs, err);
 	if (r == 0)
 		r = restart_push(a, &a->state.conf, err);
 	if (r < 0)
@@ -599,7 +631,10 @@ static int run_agent(const struct agent_options *o, struct agent_conf **conf)
 	struct gs_err err = {{0}};
 	int r = agent_state_init(&a.state, *conf);
 
-	gs_sandbox_keep_tracing(true); /* before the first thread */
+	/* Before the first thread. What a reload switches on has to do with these. */
+	gs_sandbox_keep_tracing(
+		GS_SANDBOX_GPU_COUNTERS |
+		((*conf)->devices.grant != AGENT_DEVICES_NONE ? GS_SANDBOX_DEVICE_CGROUPS : 0));
 	gs_identity_keep_commands((enum gs_identity_commands)(*conf)->processes.commands);
 	gs_free_p(conf);
 	if (r < 0) {
@@ -618,6 +653,7 @@ static int run_agent(const struct agent_options *o, struct agent_conf **conf)
 	a.state.push = NULL; /* its last text is made without its own metrics */
 	pthread_mutex_unlock(&a.state.lock);
 	gs_push_set_close(&a.push);
+	agent_devices_stop(&a.devices);
 	agent_jobs_stop(&a.jobs); /* which has a last word for the head */
 	/* After the push, whose last text still says how the head is. */
 	agent_head_stop(&a.head);
@@ -644,6 +680,13 @@ static int print_defaults(void)
 
 /* --- options --- */
 
+static int set_devices(void *target, const struct gs_cli_option *option, char *argument,
+		       struct gs_err *err)
+{
+	((struct agent_options *)target)->devices = argument ? argument : "self";
+	return 0;
+}
+
 #define AT(member) GS_CLI_AT(struct agent_options, member)
 
 static const struct gs_cli_option option_table[] = {
@@ -653,6 +696,9 @@ static const struct gs_cli_option option_table[] = {
 	{"listen", 0, "HOST:PORT", "override http.listen", GS_CLI_TEXT, AT(listen)},
 	{"compat", 0, "NAMES", "override metrics.compat: native, dcgm, dcgm-new", GS_CLI_TEXT,
 	 AT(compat)},
+	{"configure-device-cgroups", 0, "[WHAT]",
+	 "keep NVIDIA devices allowed for self (default), jobs", GS_CLI_SET,
+	 .words = "self jobs none", .set = set_devices},
 	{"interval", 0, "TIME", "between samples; override sampling.interval", GS_CLI_TIME,
 	 AT(interval_ns), .min = 100000000ull, .max = 3600000000000ull},
 	{"control", 0, "PATH", "control socket; override control.path; '': none", GS_CLI_TEXT,

@@ -12,6 +12,7 @@
 
 #include "analysis/alert/alert.h"
 #include "analysis/alert/conf.h"
+#include "commands/agent/agent_devices.h"
 #include "commands/agent/agent_hpc.h"
 #include "core/base/conf.h"
 #include "core/base/schedule.h"
@@ -80,6 +81,7 @@ struct agent_conf {
 		char hostname[256];
 	} metrics;
 	struct agent_jobs_conf jobs;
+	struct agent_devices_conf devices;
 	struct {
 		char path[108]; /* "" none */
 		char group[64];
@@ -169,9 +171,10 @@ struct agent_state {
 	uint64_t reloads_ok, reloads_failed;
 	bool last_reload_ok;
 	int64_t started_wall_ns;
-	struct agent_jobs *jobs; /* lent; NULL: not read. Changed under the lock */
-	struct agent_head *head; /* lent; NULL: delivers to none */
-	struct gs_http *http;    /* lent */
+	struct agent_devices *devices; /* lent; NULL: not kept. Changed under the lock */
+	struct agent_jobs *jobs;       /* lent; NULL: not read. Changed under the lock */
+	struct agent_head *head;       /* lent; NULL: delivers to none */
+	struct gs_http *http;          /* lent */
 	struct gs_gpu_cost call_cost[GS_GPU_COSTS_MAX], part_cost[GS_GPU_COSTS_MAX];
 	size_t n_call_costs, n_part_costs;
 	struct gs_push_set *push;  /* lent; NULL: nothing is pushed. Changed under the lock */

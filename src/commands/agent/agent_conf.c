@@ -345,6 +345,40 @@ static const struct gs_conf_key job_keys[] = {
 	 .max = 24 * H},
 };
 
+static const char *const devices_choices[] = {"none", "self", "jobs", NULL};
+
+static const struct gs_conf_key devices_keys[] = {
+	{.name = "grant",
+	 .kind = GS_CONF_CHOICE,
+	 .offset = AT(devices, grant),
+	 .preset = "none",
+	 .comment = "Keep NVIDIA devices allowed in control groups when others write the rules "
+		    "again: self, all of\nthem for the agent; jobs, also those that a process has "
+		    "open, for its group. Needs the rights\nof gpuscope-devices(8).",
+	 .choices = devices_choices},
+	{.name = "interval",
+	 .kind = GS_CONF_DURATION,
+	 .offset = AT(devices, interval_ns),
+	 .preset = "30s",
+	 .comment = "How often the groups are looked at.",
+	 .min = S,
+	 .max = H},
+	{.name = "retries",
+	 .kind = GS_CONF_NUMBER,
+	 .offset = AT(devices, retries),
+	 .preset = "10",
+	 .comment = "At most so many times an hour a group gets its devices back; then it is left "
+		    "alone for the\nrest of the hour.",
+	 .min = 0,
+	 .max = 3600},
+	{.name = "host_root",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(devices, host_root),
+	 .preset = "",
+	 .comment = "Where the host's root is seen, in a container; empty: /.",
+	 .bytes = sizeof(((struct agent_conf *)0)->devices.host_root)},
+};
+
 static const struct gs_conf_key control_keys[] = {
 	{.name = "path",
 	 .kind = GS_CONF_TEXT,
@@ -559,6 +593,7 @@ static const struct gs_conf_section sections[] = {
 	SECTION("processes", "Command lines of processes.", processes, processes_keys),
 	SECTION("metrics", "What is served.", metrics, metrics_keys),
 	SECTION("jobs", "What the jobs of this node do.", jobs, job_keys),
+	SECTION("devices", "Access to NVIDIA devices.", devices, devices_keys),
 	GS_PUSH_SECTIONS(offsetof(struct agent_conf, push)),
 	SECTION("control", "How the agent takes commands.", control, control_keys),
 	SECTION("head", "Where moments are delivered to. Not changed by a reload.", head,

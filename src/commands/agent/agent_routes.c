@@ -287,6 +287,8 @@ void agent_put_metrics(struct agent_state *s, struct gs_metrics *p)
 	agent_alert_metrics(p, s->alert);
 	gs_push_set_metrics(p, s->push, "gpuscope_agent");
 	gs_metrics_gpu(p, s->latest, s->xids, s->n_xids, &o, &dropped);
+	if (s->devices)
+		agent_devices_metrics(p, s->devices);
 	if (s->jobs)
 		agent_jobs_render(s->jobs, p, s->latest, s->conf.jobs.names);
 	s->processes_dropped += dropped;

@@ -153,6 +153,7 @@ static int judge_hierarchy(const struct subject *s, enum device_version version,
 			r = change(group, &s->rules, &done, err);
 		}
 		result->n_changes += done.n_changes;
+		result->superseded |= done.superseded && !grant;
 		keep_reason(result, &done);
 		state = r < 0 ? GS_DEVICE_UNKNOWN : combine_states(state, r);
 		if (is_leaf)

@@ -53,6 +53,8 @@ enum gs_device_state {
 
 struct gs_device_result {
 	enum gs_device_state v1, v2, drop_in;
+	bool superseded; /* a program of ours stands beside a newer one of its owner's, and has rules
+			  * of before: a grant takes it away */
 	unsigned n_changes; /* rules, programs and files that this call changed */
 	/* In the hierarchy of each version; "" where that is not there. */
 	char cgroup_v1[GS_DEVICE_PATH_BYTES], cgroup_v2[GS_DEVICE_PATH_BYTES];
@@ -80,6 +82,9 @@ int gs_device_grant(int pid, const struct gs_device_options *options,
 /* Undo what gs_device_grant() did to this group, and only that. choice does not matter. */
 int gs_device_revoke(int pid, const struct gs_device_options *options,
 		     struct gs_device_result *ret_result, struct gs_err *err);
+
+/* The calling process as the /proc below host_root has it. Negative: it is not in there. */
+int gs_device_own_pid(const struct gs_device_options *options);
 
 /* Whether nothing is known to forbid the devices. */
 bool gs_device_is_open(const struct gs_device_result *result);

@@ -134,6 +134,7 @@ int device_read_held(int proc_fd, const struct device_drivers *drivers, struct d
 
 struct device_change {
 	unsigned n_changes;
+	bool superseded; /* as in struct gs_device_result */
 	char reason[512];
 };
 
@@ -175,6 +176,10 @@ void device_print_drop_in(const char *unit, const char *cgroup, const struct dev
 
 /* The group that the text of a drop-in is for. False: it is none of ours. */
 bool device_parse_drop_in(const char *text, char *ret_cgroup, size_t bytes);
+
+/* Add to the text what an older one for the same group has and it lacks: processes of one group hold
+ * different devices. 0, or -E2BIG. */
+int device_merge_drop_in(const char *old, char *text, size_t bytes);
 
 struct device_unit {
 	char name[256];

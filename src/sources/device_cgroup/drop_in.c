@@ -144,6 +144,54 @@ bool device_parse_drop_in(const char *text, char *ret_cgroup, size_t bytes)
 	return true;
 }
 
+/* Whether a text has this line, which ends with a newline. */
+static bool has_line(const char *text, const char *line, size_t len)
+{
+	for (const char *at = text; *at;) {
+		size_t n = strcspn(at, "\n") + 1;
+
+		if (n == len && strncmp(at, line, len) == 0)
+			return true;
+		at += n - (at[n - 1] != '\n');
+	}
+	return false;
+}
+
+static bool has_same_lines(const char *a, const char *b)
+{
+	if (strlen(a) != strlen(b))
+		return false;
+	for (const char *line = a; *line; line += strcspn(line, "\n") + 1)
+		if (!strchr(line, '\n') || !has_line(b, line, strcspn(line, "\n") + 1))
+			return false;
+	return true;
+}
+
+int device_merge_drop_in(const char *old, char *text, size_t bytes)
+{
+	static const char word[] = "DeviceAllow=";
+	char before[GS_DEVICE_PATH_BYTES], now[GS_DEVICE_PATH_BYTES];
+	size_t n = strlen(text);
+
+	if (!device_parse_drop_in(old, before, sizeof(before)) ||
+	    !device_parse_drop_in(text, now, sizeof(now)) || strcmp(before, now) != 0)
+		return 0;
+	for (const char *line = old; *line;) {
+		size_t len = strcspn(line, "\n") + 1;
+
+		if (line[len - 1] != '\n')
+			break;
+		if (strncmp(line, word, sizeof(word) - 1) == 0 && !has_line(text, line, len)) {
+			if (n + len >= bytes)
+				return -E2BIG;
+			memcpy(text + n, line, len);
+			text[n += len] = '\0';
+		}
+		line += len;
+	}
+	return 0;
+}
+
 /* --- whether systemd has rules for a unit --- */
 
 static const char *const unit_folders[] = {
@@ -336,8 +384,13 @@ int device_write_drop_in(const struct device_host *host, const struct device_uni
 	if (dir_fd < 0)
 		return gs_err_set(err, dir_fd, "cannot open %s/%s: %s", host->root, folder,
 				  strerror(-dir_fd));
-	if (device_read_text(dir_fd, DROP_IN, old, sizeof(old)) > 0 && strcmp(old, text) == 0)
-		return GS_DEVICE_ALLOWED;
+	if (device_read_text(dir_fd, DROP_IN, old, sizeof(old)) > 0) {
+		r = device_merge_drop_in(old, text, sizeof(text));
+		if (r < 0)
+			return gs_err_set(err, r, "%s has too many lines", ret_path);
+		if (has_same_lines(old, text))
+			return GS_DEVICE_ALLOWED;
+	}
 	r = write_file(dir_fd, text);
 	if (r < 0)
 		return gs_err_set(err, r, "cannot write %s: %s", ret_path, strerror(-r));

@@ -7,19 +7,17 @@
  * the host's hierarchy by the number of its inode, which is the same in every mount of it.
  *
  * Paths of groups are names that their owners chose. They are opened below the hierarchy's folder
- * with openat2(2), by which neither ".." nor a link nor a mount leads out of it; and the group must
- * have the process in it.
+ * part by part: neither ".." nor a link nor a mount leads out of it; and the group must have the
+ * process in it.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/syscall.h>
 
 #include "sources/device_cgroup/device_int.h"
 
@@ -29,17 +27,48 @@
 #define WALK_DEPTH_MAX    64
 #define FIRST_CGROUP_NS   0xEFFFFFFBull /* PROC_CGROUP_INIT_INO of include/linux/proc_ns.h */
 
-static int open_inside(int dir_fd, const char *path, int flags, uint64_t resolve)
+/* One part of a path: no link, and for what is not the last one a folder. */
+static int open_part(int dir_fd, const char *name, size_t len, int flags)
 {
-	struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC), .resolve = resolve};
-	long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+	char part[NAME_MAX + 1];
+	struct stat st;
+	int fd;
 
-	return fd < 0 ? -errno : (int)fd;
+	if (len > NAME_MAX)
+		return -ENAMETOOLONG;
+	memcpy(part, name, len);
+	part[len] = '\0';
+	if (strcmp(part, "..") == 0)
+		return -EXDEV;
+	/* With O_PATH a link is opened itself. */
+	fd = openat(dir_fd, part, flags | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) == 0 && !S_ISLNK(st.st_mode))
+		return fd;
+	close(fd);
+	return -ELOOP;
 }
 
+/* Part by part, as openat2(2) would with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS: units of systemd with
+ * RestrictSUIDSGID= have no openat2 (its man page), and those of our agent have that. */
 int device_host_openat(int dir_fd, const char *path, int flags)
 {
-	return open_inside(dir_fd, path, flags, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+	GS_CLOSE int fd = -1;
+
+	for (const char *at = path + strspn(path, "/"); *at;) {
+		size_t len = strcspn(at, "/"), gap = strspn(at + len, "/");
+		bool last = !at[len + gap];
+		int next = open_part(fd < 0 ? dir_fd : fd, at, len,
+				     last ? flags : O_PATH | O_DIRECTORY);
+
+		if (next < 0)
+			return next;
+		gs_close_p(&fd);
+		fd = next;
+		at += len + gap;
+	}
+	return fd >= 0 ? gs_take_fd(&fd) : open_part(dir_fd, ".", 1, flags);
 }
 
 /* A folder of this file system; -1: there is none. */
@@ -65,13 +94,23 @@ static int open_version(int root_fd, enum device_version version)
 	return fd >= 0 ? fd : open_hierarchy(root_fd, "sys/fs/cgroup/unified", CGROUP2_SUPER_MAGIC);
 }
 
-static bool is_own_proc(int root_fd)
+/* What the host's /proc calls us; -ENOENT: we are not in there. */
+static int own_pid_at(int root_fd)
 {
 	char text[16] = "";
 	GS_CLOSE int fd = device_host_openat(root_fd, "proc", O_RDONLY | O_DIRECTORY);
 	ssize_t n = fd < 0 ? -1 : readlinkat(fd, "self", text, sizeof(text) - 1);
+	int pid = n > 0 ? atoi(text) : 0;
 
-	return n > 0 && atoi(text) == (int)getpid();
+	return pid > 0 ? pid : -ENOENT;
+}
+
+int gs_device_own_pid(const struct gs_device_options *o)
+{
+	GS_CLOSE int root_fd =
+		open(o->host_root ? o->host_root : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return root_fd < 0 ? -errno : own_pid_at(root_fd);
 }
 
 int device_host_open(const char *host_root, struct device_host *ret, struct gs_err *err)
@@ -91,7 +130,7 @@ int device_host_open(const char *host_root, struct device_host *ret, struct gs_e
 	ret->v2_fd = open_version(ret->root_fd, DEVICE_V2);
 	ret->initial_cgroups =
 		stat("/proc/self/ns/cgroup", &st) < 0 || st.st_ino == FIRST_CGROUP_NS;
-	ret->same_pids = is_own_proc(ret->root_fd);
+	ret->same_pids = own_pid_at(ret->root_fd) == (int)getpid();
 	if (ret->v1_fd >= 0 || ret->v2_fd >= 0)
 		return 0;
 	device_host_close(ret);
@@ -305,12 +344,16 @@ static int open_path(const struct device_host *host, enum device_version version
 		     struct device_group *ret)
 {
 	int base_fd = version == DEVICE_V1 ? host->v1_fd : host->v2_fd;
-	int fd = open_inside(base_fd, path[1] ? path + 1 : ".", O_RDONLY | O_DIRECTORY,
-			     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV |
-				     RESOLVE_NO_MAGICLINKS);
+	int fd = device_host_openat(base_fd, path, O_RDONLY | O_DIRECTORY);
+	struct stat st, base;
 
 	if (fd < 0)
 		return fd;
+	/* Nothing that is mounted on a group. */
+	if (fstat(fd, &st) < 0 || fstat(base_fd, &base) < 0 || st.st_dev != base.st_dev) {
+		close(fd);
+		return -EXDEV;
+	}
 	ret->fd = fd;
 	snprintf(ret->path, sizeof(ret->path), "%s", path);
 	return 0;

@@ -164,6 +164,18 @@ static bool is_effective(const struct device_group *leaf, uint32_t program_id)
 	return false;
 }
 
+/* Ours that stands beside one of its owner's, which has newer rules. */
+static bool is_superseded(const struct programs *p, unsigned which)
+{
+	const struct program *ours = &p->program[which];
+
+	for (unsigned i = 0; i < p->n; i++)
+		if (ours->n_head && !p->program[i].n_head && ours->name[0] &&
+		    strcmp(p->program[i].name, ours->name) == 0)
+			return true;
+	return false;
+}
+
 int device_check_v2(const struct device_group *group, const struct device_group *leaf,
 		    const struct device_rules *rules, struct device_change *change,
 		    struct gs_err *err)
@@ -180,6 +192,7 @@ int device_check_v2(const struct device_group *group, const struct device_group 
 	for (unsigned i = 0; i < p.n; i++) {
 		struct device_rule forbidden = {0};
 
+		change->superseded |= is_superseded(&p, i);
 		r = program_allows(&p.program[i], rules, &forbidden);
 		if (r == 1 || !is_effective(leaf, p.program[i].id))
 			continue;
@@ -302,18 +315,6 @@ static int replace_program(const struct device_group *group, const struct progra
 						"CAP_NET_ADMIN is missing"
 					      : "");
 	return r;
-}
-
-/* Ours that stands beside one of its owner's, which has newer rules. */
-static bool is_superseded(const struct programs *p, unsigned which)
-{
-	const struct program *ours = &p->program[which];
-
-	for (unsigned i = 0; i < p->n; i++)
-		if (ours->n_head && !p->program[i].n_head && ours->name[0] &&
-		    strcmp(p->program[i].name, ours->name) == 0)
-			return true;
-	return false;
 }
 
 static int detach_superseded(const struct device_group *group, struct programs *p, bool *stale,
