@@ -76,7 +76,7 @@ const char *gs_sandbox_names(unsigned bits, char *text, size_t bytes);
 
 enum gs_sandbox_keep {
 	GS_SANDBOX_GPU_COUNTERS = 1,   /* CAP_SYS_ADMIN, of which NVIDIA's driver asks for them */
-	GS_SANDBOX_DEVICE_CGROUPS = 2, /* that and CAP_NET_ADMIN, of which Linux before 6.5 asks to
+	GS_SANDBOX_DEVICE_CGROUPS = 2, /* that and CAP_NET_ADMIN, of which Linux before 6.9 asks to
 					* show the programs of a cgroup */
 };
 

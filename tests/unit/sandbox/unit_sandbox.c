@@ -165,7 +165,7 @@ static int keep_tracing(unsigned gpu_counters)
 	return gpu_counters && geteuid() == 0 && !(effective & 1ull << 21) ? 3 : 0;
 }
 
-/* And for control groups of devices, where Linux before 6.5 asks for NET_ADMIN. */
+/* And for control groups of devices, where Linux before 6.9 asks for NET_ADMIN. */
 static int keep_devices(void)
 {
 	uint64_t effective;
