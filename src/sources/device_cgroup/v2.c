@@ -290,7 +290,10 @@ static int exchange_program(const struct device_group *group, const struct progr
 	link_fd = find_link(group, old->id);
 	if (link_fd < 0)
 		return link_fd;
-	return bpf_link_update(link_fd, new_fd, &update) == 0 ? 0 : -errno;
+	if (bpf_link_update(link_fd, new_fd, &update) == 0)
+		return 0;
+	/* The link has another program by now. */
+	return errno == EPERM ? -ENOENT : -errno;
 }
 
 /* The program again, with a head for these rules, or without one when there are none. */
