@@ -13,17 +13,17 @@
 #define IS_ERROR(r) ((unsigned long)(r) >= -4095UL) /* include/linux/err.h */
 
 /* weight: how many calls this time stands for; 0: it was not timed. */
-static __always_inline void count_call(__u32 cell, long result, __u64 took, __u32 weight)
+GS_ALONE int count_call(__u32 cell, long result, __u64 took, __u32 weight)
 {
 	struct gs_taskstats_cell *c = cell_get(cell);
 
 	if (!c || !cell)
-		return;
+		return 0;
 	add(c->call.calls, 1);
 	if (IS_ERROR(result))
 		add(c->call.errors, 1);
 	if (!weight)
-		return;
+		return 0;
 	add(c->call.timed, 1);
 	if (weight == 1) {
 		add(c->call.total_ns, took);
@@ -34,6 +34,7 @@ static __always_inline void count_call(__u32 cell, long result, __u64 took, __u3
 	__sync_fetch_and_add(&c->call.hist[bucket_of(took)], weight);
 	if (took > c->call.max_ns)
 		c->call.max_ns = took;
+	return 0;
 }
 
 static __always_inline __u32 call_cell(__u32 slot, __u32 id)
@@ -176,25 +177,30 @@ struct aio_block { /* how a struct iocb of linux/aio_abi.h begins */
 	__u32 fd;
 };
 
-/* Some of the operations of libaio that have ended, with the descriptions that the program gave of
- * them: bytes as returned. When they began is not known. */
-GS_ALONE int count_some_aio(__u64 events, __u64 n)
+/* An operation of libaio that has ended, with the description that the program gave of it: bytes as
+ * returned. When it began is not known. */
+GS_ALONE int count_one_aio(__u64 event)
 {
 	struct aio_event e = {};
 	struct aio_block b = {};
 
-	for (__u32 i = 0; i < ROUNDS_EACH && i < n; i++) {
-		if (bpf_probe_read_user(&e, sizeof(e), (void *)(events + i * sizeof(e))) ||
-		    bpf_probe_read_user(&b, sizeof(b), (void *)e.block)) {
-			work_lose(GS_TASKSTATS_LOST_AIO);
-			continue;
-		}
-		/* enum of linux/aio_abi.h: PREAD 0, PWRITE 1, PREADV 7, PWRITEV 8 */
-		if (b.opcode == 0 || b.opcode == 7)
-			count_fd(b.fd, false, e.result, 0);
-		else if (b.opcode == 1 || b.opcode == 8)
-			count_fd(b.fd, true, e.result, 0);
+	if (bpf_probe_read_user(&e, sizeof(e), (void *)event) ||
+	    bpf_probe_read_user(&b, sizeof(b), (void *)e.block)) {
+		work_lose(GS_TASKSTATS_LOST_AIO);
+		return 0;
 	}
+	/* enum of linux/aio_abi.h: PREAD 0, PWRITE 1, PREADV 7, PWRITEV 8 */
+	if (b.opcode == 0 || b.opcode == 7)
+		count_fd(b.fd, false, e.result, 0);
+	else if (b.opcode == 1 || b.opcode == 8)
+		count_fd(b.fd, true, e.result, 0);
+	return 0;
+}
+
+GS_ALONE int count_some_aio(__u64 events, __u64 n)
+{
+	for (__u32 i = 0; i < ROUNDS_EACH && i < n; i++)
+		count_one_aio(events + i * sizeof(struct aio_event));
 	return 0;
 }
 
@@ -207,8 +213,8 @@ GS_ALONE int count_aio(__u64 events, __u64 n)
 	return 0;
 }
 
-static __noinline int count_op(struct work_mark *m, struct call *c, __u8 op, long result,
-			       __u64 took)
+static __always_inline int count_op(struct work_mark *m, struct call *c, __u8 op, long result,
+				    __u64 took)
 {
 	struct gs_taskstats_slot *s;
 	struct file_look l = {};
