@@ -113,6 +113,10 @@ struct {
 	__uint(value_size, sizeof(__u32));
 } gs_tasks_free_slots SEC(".maps"), gs_tasks_free_cells SEC(".maps");
 
+/* How many places were given for the first time; those that came back wait in the queues, which would
+ * take a system call for each place to be filled at the start. */
+__u32 gs_tasks_slots_given, gs_tasks_cells_given;
+
 #define add(p, n) __sync_fetch_and_add(&(p), (__u64)(n))
 
 static __always_inline struct gs_taskstats_state *work_state(void)
@@ -143,6 +147,19 @@ static __always_inline struct gs_taskstats_slot *slot_get(__u32 slot)
 static __always_inline struct gs_taskstats_cell *cell_get(__u32 cell)
 {
 	return bpf_map_lookup_elem(&gs_tasks_cells, &cell);
+}
+
+/* A free place; 0: none. One that came back is given as late as can be: a processor may remember it
+ * as the place of what had it before (struct work_hot). */
+static __always_inline __u32 take_place(void *queue, __u32 *given, __u32 n)
+{
+	__u32 place = 0;
+
+	if (*given + 1 < n)
+		place = __sync_fetch_and_add(given, 1) + 1;
+	if (place && place < n)
+		return place;
+	return bpf_map_pop_elem(queue, &place) ? 0 : place;
 }
 
 static __always_inline struct work_mark *mark_of(struct task_struct *p)
@@ -179,18 +196,17 @@ GS_ALONE __u32 cell_find(__u64 slot_table, __u64 a, __u64 b, __u64 c)
 {
 	struct gs_taskstats_cell_key key = {
 		.slot = (__u32)slot_table, .table = slot_table >> 32, .a = a, .b = b, .c = c};
-	__u32 *found = bpf_map_lookup_elem(&gs_taskstats_cell_of, &key), cell = 0;
+	__u32 *found = bpf_map_lookup_elem(&gs_taskstats_cell_of, &key), cell;
 	struct gs_taskstats_cell *row;
 
 	if (found)
 		return *found;
-	if (bpf_map_pop_elem(&gs_tasks_free_cells, &cell)) {
+	cell = take_place(&gs_tasks_free_cells, &gs_tasks_cells_given, gs_taskstats_config.n_cells);
+	row = cell_get(cell);
+	if (!cell || !row) {
 		work_lose(GS_TASKSTATS_LOST_CELL);
 		return 0;
 	}
-	row = cell_get(cell);
-	if (!row)
-		return 0;
 	row->key = key;
 	if (bpf_map_update_elem(&gs_taskstats_cell_of, &key, &cell, BPF_NOEXIST)) {
 		/* Another thread was first, or the table of keys is full. */
@@ -218,6 +234,12 @@ static __always_inline __u64 number_of(const void *p)
 
 #define IN_TABLE(slot, table) ((__u64)(table) << 32 | (slot))
 
+/* Its branches give 64 answers, with each of which the verifier would follow what comes after. */
+GS_ALONE __u32 log2_of(__u64 ns)
+{
+	return ns ? gs_log2_u64(ns) : 0;
+}
+
 static __always_inline unsigned bucket_of(__u64 ns)
 {
 	unsigned b = log2_of(ns);
@@ -226,9 +248,3 @@ static __always_inline unsigned bucket_of(__u64 ns)
 }
 
 #endif
-/* Its branches give 64 answers, with each of which the verifier would follow what comes after. */
-GS_ALONE __u32 log2_of(__u64 ns)
-{
-	return ns ? gs_log2_u64(ns) : 0;
-}
-

@@ -127,19 +127,18 @@ static __always_inline void describe_slot(struct gs_taskstats_slot *s, struct ta
 /* The slot of a key, made when it is not there; 0: no room. */
 static __noinline __u32 slot_make(struct gs_taskstats_key *key, struct task_struct *p)
 {
-	__u32 *found = bpf_map_lookup_elem(&gs_taskstats_slot_of, key), slot = 0;
+	__u32 *found = bpf_map_lookup_elem(&gs_taskstats_slot_of, key), slot;
 	struct gs_taskstats_slot *s;
 
 	if (found)
 		return *found;
-	if (bpf_map_pop_elem(&gs_tasks_free_slots, &slot)) {
+	slot = take_place(&gs_tasks_free_slots, &gs_tasks_slots_given, gs_taskstats_config.n_slots);
+	s = slot_get(slot);
+	if (!slot || !s) {
 		key->stripe = 0;
 		found = bpf_map_lookup_elem(&gs_taskstats_slot_of, key);
 		return found ? *found : 0;
 	}
-	s = slot_get(slot);
-	if (!s)
-		return 0;
 	s->key = *key;
 	describe_slot(s, p);
 	if (bpf_map_update_elem(&gs_taskstats_slot_of, key, &slot, BPF_NOEXIST)) {

@@ -55,8 +55,9 @@ struct gs_taskstats_config {
 	__u8 uring_cqe;    /* io_uring_complete hands over the entry, not its fields (6.11) */
 	__u8 rq_made;      /* block_io_start says of every request who made it (6.5) */
 	__u8 n_gpu_majors;
-	__u32 pid_namespace; /* whose ids processes have; 0: the kernel's own */
-	__u32 call_every;    /* of calls that do not sleep, one in so many is timed; 1: all */
+	__u32 pid_namespace;    /* whose ids processes have; 0: the kernel's own */
+	__u32 call_every;       /* of calls that do not sleep, one in so many is timed; 1: all */
+	__u32 n_slots, n_cells; /* places of the maps; place 0 is never given */
 	__u32 gpu_majors[GS_TASKSTATS_GPU_MAJORS];
 	struct gs_taskstats_call_desc
 		calls[2][GS_TASKSTATS_TABLE_CALLS]; /* by enum gs_taskstats_abi */

@@ -268,11 +268,7 @@ static int share_maps(struct gs_taskstats_probe *p)
 	p->groups_fd = bpf_map__fd(s->maps.gs_tasks_groups);
 	p->rqs_fd = bpf_map__fd(s->maps.gs_tasks_rqs);
 	p->socks_fd = bpf_map__fd(s->maps.gs_tasks_socks);
-	for (uint32_t i = 1; r == 0 && i < p->n_slots; i++)
-		r = bpf_map_update_elem(p->free_slots_fd, NULL, &i, BPF_ANY);
-	for (uint32_t i = 1; r == 0 && i < p->n_cells; i++)
-		r = bpf_map_update_elem(p->free_cells_fd, NULL, &i, BPF_ANY);
-	return r;
+	return 0;
 }
 
 int taskstats_walk(struct gs_taskstats_probe *p)
@@ -310,6 +306,8 @@ static int load_programs(struct gs_taskstats_probe *p, const struct gs_taskstats
 				  "this kernel lacks a tracepoint of the scheduler or of "
 				  "system calls: boot one with CONFIG_FTRACE_SYSCALLS=y");
 	r = size_maps(p, o);
+	config->n_slots = p->n_slots;
+	config->n_cells = p->n_cells;
 	for (int i = 0; r == 0 && i < n; i++) {
 		r = bpf_program__set_autoload(progs[i].prog, true);
 		if (r == 0)
