@@ -25,6 +25,7 @@
  * - throttle=MASK: why clocks are held down (without it: GPUs with odd numbers by the power cap)
  * - width=N: lanes of the PCIe link, of 16
  * - ecc=N: uncorrected memory errors since the driver was loaded
+ * - memory=N: N MiB of each GPU's memory are used
  * - idle: no process did anything; all utilisation is 0
  * - future: the driver's shares of processes have a row from an hour ahead
  *
@@ -116,7 +117,7 @@ CALL(DeviceGetVbiosVersion, (nvml_dev d, char *out, unsigned n),
 CALL(DeviceGetMemoryInfo, (nvml_dev d, struct nvml_memory *m), {
 	T++;
 	m->total = 80ull << 30;
-	m->used = ((I + 1ull) << 30) + (T << 20);
+	m->used = used_memory(c, I, T);
 	m->free = m->total - m->used;
 	MAY_BE_BLANK(m);
 })

@@ -151,6 +151,13 @@ unsigned n_gpus(const char *c)
 	return n < 0 ? 0 : n > GPU_MAX ? GPU_MAX : (unsigned)n;
 }
 
+unsigned long long used_memory(const char *c, unsigned i, unsigned long long t)
+{
+	long mib = value(c, "memory", -1);
+
+	return mib < 0 ? ((i + 1ull) << 30) + (t << 20) : (unsigned long long)mib << 20;
+}
+
 unsigned n_parts(const char *c)
 {
 	long n = value(c, "parts", 0);

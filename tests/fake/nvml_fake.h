@@ -44,6 +44,8 @@ void pay(const char *c, const char *call, unsigned id);
 /* What happens at the start of every call. */
 nvml_return begin(const char *call, char c[1024], int needed);
 unsigned n_gpus(const char *c);
+/* Bytes of GPU i that are used at tick t. */
+unsigned long long used_memory(const char *c, unsigned i, unsigned long long t);
 unsigned n_parts(const char *c);
 nvml_return check(const char *c, nvml_dev d);
 unsigned long long now_us(void); /* wall clock */

@@ -51,7 +51,7 @@ CALL(DeviceGetMemoryInfo_v2, (nvml_dev d, struct nvml_memory_v2 *m), {
 	T++;
 	m->total = d->part ? 10ull << 30 : is_board(c, "h200") ? 141ull << 30 : 80ull << 30;
 	m->reserved = 512ull << 20;
-	m->used = ((I + 1ull) << 30) + (T << 20);
+	m->used = used_memory(c, I, T);
 	m->free = m->total - m->reserved - m->used;
 	if (word(c, "blank"))
 		m->used = m->free = m->reserved = ~0ull;

@@ -89,7 +89,7 @@ static int draw_line(const struct tui_ui *ui, uint32_t i, struct tui_screen *s, 
 	double util = gs_gpu_value(v, GS_GPU_UTIL), used = gs_gpu_value(v, GS_GPU_MEM_USED);
 	double total = gs_gpu_value(v, GS_GPU_MEM_TOTAL), power = gs_gpu_value(v, GS_GPU_POWER);
 	double limit = gs_gpu_value(v, GS_GPU_POWER_LIMIT), temp = gs_gpu_value(v, GS_GPU_TEMP_GPU);
-	double slow = gs_gpu_value(v, GS_GPU_TEMP_SLOWDOWN);
+	double slow = gs_gpu_value(v, GS_GPU_TEMP_SLOWDOWN), memory = gs_gpu_memory_ratio(v);
 	char a[TUI_NUMBER_BYTES], b[TUI_NUMBER_BYTES], text[96];
 	int name = width >= 100 ? 21 : width >= 72 ? 13 : width >= 24 ? 3 : 2;
 	int fixed = name + 1 + (width >= 50 ? 9 : 0) + (width >= 40 ? 5 : 0);
@@ -116,8 +116,7 @@ static int draw_line(const struct tui_ui *ui, uint32_t i, struct tui_screen *s, 
 	x += util_width + 1;
 	snprintf(text, sizeof(text), "%s/%s", tui_bytes(a, used), tui_bytes(b, total));
 	if (mem_width > 8)
-		tui_meter(s, y, x, mem_width, used / total, tui_style_of(used / total, 0.9, 0.97),
-			  text);
+		tui_meter(s, y, x, mem_width, memory, tui_style_of(memory, 0.9, 0.97), text);
 	else if (mem_width > 0)
 		tui_put_right(s, y, x, mem_width, TUI_PLAIN, a);
 	x += mem_width;
