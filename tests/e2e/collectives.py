@@ -110,15 +110,26 @@ def one_rank(t):
     t.true('nothing on the screen', 'Arrival of ranks' not in text, text)
 
 
-@case('calls that were added up have no time of arrival', timeout=120)
+@case('calls that are added up: arrivals are known all the same, and the verdict names the late rank', timeout=120)
 def added_up(t):
-    run = t.trace(command=[f'{harness.fake}/ranks', '2', '20', '-1', '0'])
-    got = run.summary['collectives']
-    t.equal('left out', (got['calls'], got['matched_calls'], got['left_out']['added_up']), (40, 0, 40))
+    run = t.trace(command=[f'{harness.fake}/ranks', '4', str(4 * STEPS), '2', '6000', 'meet'])
+    t.nothing_lost(run)
+    got, verdict, times = run.summary['collectives'], run.summary['verdict'], json.loads(run.out)
+    comm = got['communicators'][0]
+    t.equal('all matched', (got['calls'], got['matched_calls'], comm['late_rank']), (16 * STEPS, 16 * STEPS, 2))
+    check_lateness(t, comm, times)
+    t.equal('calls are counted once', sum(f['calls'] for f in run.summary['functions'] if f['name'] == 'ncclAllReduce'), 16 * STEPS)
+    t.true('the verdict', verdict['class'] != 'communication_bound' or f'rank 2 (process {times["pids"][2]}) arrives last' in verdict['evidence'], verdict)
+    run = t.trace(command=[f'{harness.fake}/ranks', '4', str(STEPS), '-1', '0'])
+    t.equal('equal ranks: none', [c['late_rank'] for c in run.summary['collectives']['communicators']], [None])
+
+
+@case('calls that were not recorded break the order', timeout=120)
+def too_short(t):
     path = t.path('short.gst')
     t.trace('--min-duration', '1s', '-o', path, command=[f'{harness.fake}/ranks', '2', '20', '-1', '0'])
     got = json.loads(t.tool('report', path, '--format', 'json', status=0).out)['collectives']
-    t.equal('calls that were not recorded break the order', got['matched_calls'], 0)
+    t.equal('none is matched', got['matched_calls'], 0)
 
 
 if __name__ == '__main__':

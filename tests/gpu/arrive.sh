@@ -18,6 +18,10 @@ for case in equal late ddp loader gpu; do
 	python3 "$here/arrive_check.py" $case "$out/$case" 2>&1 | tee -a "$log"
 	"$gpuscope" report "$out/$case.gst" | grep -i 'rank' | head -8
 done
+printf '\n== late, added up\n'
+"$gpuscope" trace -q --format json --summary "$out/sums.json" -- python3 "$here/arrive.py" late --out "$out/sums" 2>"$out/sums.err"
+echo "exit status $?"; grep -v '^gpuscope: attach: ' "$out/sums.err" | tail -5
+python3 "$here/arrive_check.py" late "$out/sums" 2>&1 | tee -a "$log"
 passed=$(grep -c '^ok ' "$log"); failed=$(grep -c '^FAIL\|Error' "$log")
 printf '\narrive: %s passed, %s failed\n' "$passed" "$failed"
 [ "$failed" = 0 ]

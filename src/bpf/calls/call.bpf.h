@@ -118,6 +118,16 @@ __noinline __u32 gs_frames_left(__u32 slot, __u64 sp, __u64 cookie)
 	return depth;
 }
 
+/* Of a collective: each call is sent, though calls are added up, to know which rank arrives last. */
+static __always_inline bool sends_arrival(const volatile struct gs_func_desc *d)
+{
+#ifdef GS_WITH_ARRIVALS
+	return gs_config.marks && d->op == GS_CLASS_COLLECTIVE;
+#else
+	return false;
+#endif
+}
+
 static __always_inline void save_arguments(struct pt_regs *ctx, struct gs_frame *f,
 					   const volatile struct gs_func_desc *d)
 {
@@ -137,7 +147,7 @@ static __always_inline void save_arguments(struct pt_regs *ctx, struct gs_frame 
 				f->v[i] &= 0xffffffff;
 		return;
 	}
-	if (!gs_config.events && d->layer != GS_LAYER_MPI &&
+	if (!gs_config.events && d->layer != GS_LAYER_MPI && !sends_arrival(d) &&
 	    (d->v_bytes < GS_V_STACK || d->v_bytes >= GS_V_NONE) &&
 	    (d->v_bytes2 < GS_V_STACK || d->v_bytes2 >= GS_V_NONE))
 		return;
@@ -401,6 +411,11 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 	mark_call(t, slot, c, &o, mark_counts(d));
 	if (gs_config.scopes)
 		gs_use_add(slot, f->sp, d->op, o.dur_ns, o.failed ? 0 : o.bytes);
+	if (!sends_arrival(d))
+		return;
+	o.flags |= GS_CALL_ADDED_UP;
+	if (!send_call(t, slot, f, d, depth, &o))
+		count_loss(d->layer, GS_LOSS_NOTICE);
 }
 
 /* A return caught by a session link: place is what call_enter() left in the link's cookie. Returns

@@ -2,6 +2,7 @@
  * NCCL calls: the common engine, and beside it the birth of communicators. Which communicator is
  * which rank of how many is known only to the calls that make it, so these send a second event.
  */
+#define GS_WITH_ARRIVALS
 #include "call.bpf.h"
 
 struct unique_id {

@@ -148,7 +148,8 @@ void trace_budget_event(struct trace_budget *b, const struct gs_event *event)
 {
 	const struct gs_event_call *c = (const void *)event;
 
-	if (b && (event->kind == GS_EV_CALL || event->kind == GS_EV_VALUES))
+	if (b && (event->kind == GS_EV_CALL || event->kind == GS_EV_VALUES) &&
+	    !(c->flags & GS_CALL_ADDED_UP))
 		add_hits(b, c->pid, c->tid, &(struct gs_hits){.func = c->func, .traced = 1});
 }
 

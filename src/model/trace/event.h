@@ -69,12 +69,12 @@ enum gs_layer {
 enum gs_call_flag {
 	GS_CALL_DRIVER_SEEN = 1, /* the same operation also passed the exported driver entry */
 	GS_CALL_UNFINISHED = 2,  /* had not returned when tracing ended; dur_ns is its age then */
-	GS_CALL_ARGS_UNREAD = 4, /* an argument in memory could not be read: it is 0, or, where the
-				  * bytes of many copies are added up, lacks some of them */
+	GS_CALL_ARGS_UNREAD = 4, /* an argument in memory is not known: 0, or bytes lack some */
 	GS_CALL_WAITED = 8,      /* it waited for the work that shares its flow; set by span */
 	GS_CALL_INSTANT = 16,    /* a place that was passed, not a call: it has no duration */
 	GS_CALL_UNTIMED = 64,    /* its end was not looked at: time and result are not known */
 	GS_CALL_RESUMED = 32,    /* of a Python function: a generator or coroutine went on */
+	GS_CALL_ADDED_UP = 128,  /* it is in the sums: sent to say when its rank arrived */
 };
 
 struct gs_event {

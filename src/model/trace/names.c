@@ -86,8 +86,9 @@ const char *gs_loss_text(unsigned cause)
 				 "full (--max-size): they are in no figure here",
 		[GS_LOSS_PYFUNC] = "calls of Python functions not seen: too many functions at one "
 				   "time, or code that could not be read",
-		[GS_LOSS_NOTICE] = "notices of processes, threads and communicators dropped: no "
-				   "room in the ring (names or ranks may be missing)",
+		[GS_LOSS_NOTICE] =
+			"notices of processes, threads, communicators and arrivals dropped: no "
+			"room in the ring (names or ranks may be missing)",
 		[GS_LOSS_SIZE] = "calls of MPI whose bytes are not known (derived datatypes of "
 				 "MPICH, communicators whose size was not asked for)",
 		[GS_LOSS_PEERS] = "transfers of MPI counted by function only: too many peers",

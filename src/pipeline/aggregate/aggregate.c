@@ -435,8 +435,9 @@ static inline int take_call(struct gs_aggregate *v, const struct gs_rec_call *ca
 	if (end_ns > v->last_ns)
 		v->last_ns = end_ns;
 	v->native.taken += call->native_stack != 0;
-	if (call->call_flags & GS_CALL_UNFINISHED) {
-		take_open_call(v, call);
+	if (call->call_flags & (GS_CALL_UNFINISHED | GS_CALL_ADDED_UP)) {
+		if (call->call_flags & GS_CALL_UNFINISHED)
+			take_open_call(v, call);
 		if (f->kind == FUNC_NEW)
 			f->kind = func_kind(v, call->function);
 		/* Its rank has arrived. */

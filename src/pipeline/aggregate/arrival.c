@@ -60,11 +60,15 @@ void gs_aggregate_take_arrival(struct gs_aggregate *v, const struct view_comm *c
 
 void gs_aggregate_take_added_up(struct gs_aggregate *v, const struct gs_rec_stats *s)
 {
+	const struct gs_rec_session *session = gs_dict_session(v->dict);
 	const struct gs_rec_function *f = gs_dict_function(v->dict, s->function);
 	const struct gs_rec_thread *t = gs_dict_thread(v->dict, s->thread);
 	const struct gs_rec_process *p = t ? gs_dict_process(v->dict, t->process) : NULL;
 	struct gs_collectives *c;
 
+	/* Where all calls are added up, collectives come one by one beside their sums. */
+	if (session && session->mode == GS_SESSION_SUMMARY)
+		return;
 	if (!s->calls || !f || f->layer != GS_LAYER_NCCL || f->func_class != GS_CLASS_COLLECTIVE)
 		return;
 	c = collectives_of(v);
