@@ -101,7 +101,7 @@ struct step_choice {
 	uint32_t function, n_usual, n, n_odd;
 	/* 2: a step of an optimizer, 1: a batch of a loader; marked by the program */
 	unsigned rank;
-	bool by_function;
+	bool by_function, is_sync;
 };
 
 /* Is a number of calls as good as the usual one? */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "model/trace/class.h"
 #include "model/trace/mark.h"
 #include "pipeline/aggregate/step.h"
 
@@ -72,6 +73,13 @@ static unsigned rank_of(const struct gs_aggregate *v, uint32_t function)
 	return strncmp(name, "enumerate(DataLoader)#", 22) == 0;
 }
 
+static bool is_sync_function(const struct gs_aggregate *v, uint32_t function)
+{
+	const struct gs_rec_function *f = gs_dict_function(v->dict, function);
+
+	return f && f->func_class == GS_CLASS_SYNC;
+}
+
 static void sum_calls(struct step_sums *s, const struct step_thread *t)
 {
 	for (uint32_t i = 0; t->by_marks && i < t->n; i++)
@@ -117,6 +125,7 @@ static bool judge_places(const struct gs_aggregate *v, const struct step_thread 
 				    .n = n,
 				    .n_odd = n_odd};
 	ret->rank = rank_of(v, ret->function);
+	ret->is_sync = is_sync_function(v, ret->function);
 	if (usual < 2 && !ret->rank)
 		return false;
 	if (n_odd * 100 > n_gaps * STEP_ODD_PCT && n_odd > 1)
@@ -129,10 +138,13 @@ static bool is_better(const struct step_choice *a, const struct step_choice *b)
 {
 	if (a->rank != b->rank)
 		return a->rank > b->rank;
-	/* One that comes outside of the steps too is not the better one for it. */
-	if (a->n > b->n + SAME_RHYTHM || b->n > a->n + SAME_RHYTHM || a->n_odd == b->n_odd)
+	if (a->n > b->n + SAME_RHYTHM || b->n > a->n + SAME_RHYTHM)
 		return a->n > b->n;
-	return a->n_odd < b->n_odd;
+	/* One that comes outside of the steps too is not the better one for it; a wait is made for
+	 * one purpose, a copy or a launch for many. */
+	if (a->n_odd != b->n_odd)
+		return a->n_odd < b->n_odd;
+	return a->is_sync != b->is_sync ? a->is_sync : a->n > b->n;
 }
 
 /* Looks at calls by what they were given, or by their function alone. */
