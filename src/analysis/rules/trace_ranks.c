@@ -135,7 +135,7 @@ bool rules_holds_late_rank(const struct facts *f, struct gs_buf *text, double *r
 	*ret_share = f->share[GS_PART_GPU_WAIT] + f->share[GS_PART_NCCL];
 	if (!f->late_thread || f->late->pid == f->pace->pid || *ret_share < RULES_COMMUNICATION ||
 	    f->late_waits >= LATE_WAITS ||
-	    rules_share_of(f->late->margin_sum_ns, f->arrivals->span_ns) < LATE_PART)
+	    rules_share_of(f->late->missing_ns, f->arrivals->span_ns) < LATE_PART)
 		return false;
 	wall_ns = gs_account_parts(f->late_thread->time_ns, part_ns);
 	for (unsigned i = 1; i < GS_PART_COUNT; i++)

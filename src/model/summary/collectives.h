@@ -32,9 +32,12 @@ struct gs_collectives_rank {
 	uint32_t pid;
 	uint64_t calls, calls_ns; /* all of this communicator, and the host's time in them */
 	/* Behind the first rank to arrive; percentiles off by GS_HIST_ERROR_PCT at most. */
-	uint64_t late_p50_ns, late_p95_ns, late_max_ns, late_sum_ns;
+	uint64_t late_p50_ns, late_p95_ns, late_max_ns;
 	uint64_t n_last; /* how often it was the last, and then behind the one before it: */
 	uint64_t margin_p50_ns, margin_sum_ns;
+	/* For how long the first had arrived at one or more and it had not, and all others had: where several
+	 * are in flight the time counts once. */
+	uint64_t behind_ns, missing_ns;
 };
 
 struct gs_collectives_comm {

@@ -182,19 +182,32 @@ static bool group_agrees(const struct gs_collectives *c, const struct group *g)
 	return true;
 }
 
-static void member_add_lateness(struct member *m, uint64_t late_ns)
+static void union_add_stretch(struct union_time *u, uint64_t from_ns, uint64_t to_ns)
+{
+	if (from_ns < u->until_ns)
+		from_ns = u->until_ns;
+	if (to_ns <= from_ns)
+		return;
+	u->ns += to_ns - from_ns;
+	u->until_ns = to_ns;
+}
+
+static void member_add_lateness(struct member *m, uint64_t first_ns, uint64_t arrival_ns)
 {
 	struct member_figures *f = m->figures;
+	uint64_t late_ns = arrival_ns - first_ns;
 
+	union_add_stretch(&f->behind, first_ns, arrival_ns);
 	f->late[gs_hist_bucket(late_ns)]++;
-	f->late_sum_ns += late_ns;
 	f->late_max_ns = late_ns > f->late_max_ns ? late_ns : f->late_max_ns;
 }
 
-static void member_add_margin(struct member *m, uint64_t margin_ns)
+static void member_add_margin(struct member *m, uint64_t before_ns, uint64_t last_ns)
 {
 	struct member_figures *f = m->figures;
+	uint64_t margin_ns = last_ns - before_ns;
 
+	union_add_stretch(&f->missing, before_ns, last_ns);
 	f->n_last++;
 	f->margin[gs_hist_bucket(margin_ns)]++;
 	f->margin_sum_ns += margin_ns;
@@ -244,11 +257,11 @@ static void group_match_next(struct gs_collectives *c, struct group *g)
 	for (uint32_t i = 0; i < g->n_members; i++) {
 		struct member *m = &c->members[g->members[i]];
 
-		member_add_lateness(m, ring_oldest(m)->time_ns - first_ns);
+		member_add_lateness(m, first_ns, ring_oldest(m)->time_ns);
 		ring_drop_oldest(c, m, 1);
 		g->n_filled += m->n != 0;
 	}
-	member_add_margin(last, last_ns - before_ns);
+	member_add_margin(last, before_ns, last_ns);
 	g->first_ns = g->n_matched ? g->first_ns : first_ns;
 	g->last_ns = last_ns;
 	g->n_matched++;

@@ -12,10 +12,16 @@ struct arrival {
 	uint64_t time_ns, what;
 };
 
+/* How much time is in one or more of several stretches, which come in order of their ends. */
+struct union_time {
+	uint64_t ns, until_ns;
+};
+
 /* What matched collectives say of a rank. */
 struct member_figures {
 	uint64_t late[GS_HIST_N_BUCKETS], margin[GS_HIST_N_BUCKETS];
-	uint64_t late_max_ns, late_sum_ns, margin_max_ns, margin_sum_ns, n_last;
+	uint64_t late_max_ns, margin_max_ns, margin_sum_ns, n_last;
+	struct union_time behind, missing; /* as of struct gs_collectives_rank */
 };
 
 struct member {

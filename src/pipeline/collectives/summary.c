@@ -23,10 +23,11 @@ static struct gs_collectives_rank rank_of_member(const struct member *m)
 	r.late_p50_ns = gs_hist_quantile_ns(f->late, 0.5, f->late_max_ns);
 	r.late_p95_ns = gs_hist_quantile_ns(f->late, 0.95, f->late_max_ns);
 	r.late_max_ns = f->late_max_ns;
-	r.late_sum_ns = f->late_sum_ns;
 	r.n_last = f->n_last;
 	r.margin_p50_ns = gs_hist_quantile_ns(f->margin, 0.5, f->margin_max_ns);
 	r.margin_sum_ns = f->margin_sum_ns;
+	r.behind_ns = f->behind.ns;
+	r.missing_ns = f->missing.ns;
 	return r;
 }
 
@@ -47,7 +48,7 @@ static bool rank_stands_out(const struct gs_collectives_comm *c,
 	double share = (double)r->n_last / n;
 
 	return c->n_matched >= LATE_LEAST && share >= (1 + equal) / 2 && share >= equal + chance &&
-	       (double)r->margin_sum_ns >= LATE_PART * (double)c->span_ns;
+	       (double)r->missing_ns >= LATE_PART * (double)c->span_ns;
 }
 
 static int fill_comm(const struct gs_collectives *c, struct gs_summary *s, const struct group *g,
@@ -75,8 +76,7 @@ static int fill_comm(const struct gs_collectives *c, struct gs_summary *s, const
 static int compare_comms(const void *a, const void *b)
 {
 	const struct gs_collectives_comm *x = a, *y = b;
-	uint64_t xs = x->late ? x->late->margin_sum_ns : 0,
-		 ys = y->late ? y->late->margin_sum_ns : 0;
+	uint64_t xs = x->late ? x->late->missing_ns : 0, ys = y->late ? y->late->missing_ns : 0;
 
 	if (xs != ys)
 		return xs > ys ? -1 : 1;

@@ -312,6 +312,28 @@ static void no_room_is_counted(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, run_begin, run_end)
 
+/* Four collectives in flight at a time, each 3 ms late: the time counts once. */
+static void time_counts_once(void **state)
+{
+	struct run *run = *state;
+	const struct gs_collectives_comm *c;
+
+	identify_all(run);
+	for (uint64_t step = 0; step < 100; step++)
+		for (uint64_t k = 0; k < 4; k++)
+			for (uint32_t r = 0; r < RANKS; r++)
+				call_late(run, r, step, REDUCE,
+					  k * 1000 + (r == 2 ? 3 * MS : r * 100));
+	c = summary_of(run)->comms;
+	assert_int_equal(c->n_matched, 400);
+	assert_ptr_equal(c->late, &c->ranks[2]);
+	assert_int_equal(c->late->margin_sum_ns, 400 * (3 * MS - 100));
+	assert_int_equal(c->late->behind_ns, 100 * (3 * MS + 3000));
+	assert_int_equal(c->late->missing_ns, 100 * (3 * MS + 3000 - 100));
+	assert_int_equal(c->ranks[0].behind_ns, 0);
+	assert_int_equal(c->ranks[1].behind_ns, 400 * 100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -327,6 +349,7 @@ int main(void)
 		TEST(same_id_again_is_another),
 		TEST(bounds_hold),
 		TEST(no_room_is_counted),
+		TEST(time_counts_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,7 +50,7 @@ static void a_late_rank_is_named(void **state)
 	static const struct {
 		bool is_late;
 		uint32_t late_pid;
-		uint64_t waits_ms, margin_ms;
+		uint64_t waits_ms, missing_ms;
 		const char *class_name, *said, *not_said;
 	} rows[] = {
 		{true, 200, 500, 4500, "communication_bound",
@@ -74,7 +74,8 @@ static void a_late_rank_is_named(void **state)
 			{.rank = 3,
 			 .pid = rows[i].late_pid,
 			 .n_last = 900,
-			 .margin_sum_ns = rows[i].margin_ms * MS},
+			 .margin_sum_ns = 4500 * MS,
+			 .missing_ns = rows[i].missing_ms * MS},
 		};
 		struct gs_collectives_comm comm = {.id = 0x1f,
 						   .n_ranks = 4,

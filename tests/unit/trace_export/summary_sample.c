@@ -436,10 +436,11 @@ static struct gs_collectives_rank arriving[] = {
 	 .late_p50_ns = 12000,
 	 .late_p95_ns = 81000,
 	 .late_max_ns = 3 * MS,
-	 .late_sum_ns = 40 * MS,
 	 .n_last = 49,
 	 .margin_p50_ns = 11000,
-	 .margin_sum_ns = MS},
+	 .margin_sum_ns = MS,
+	 .behind_ns = 40 * MS,
+	 .missing_ns = MS},
 	{.rank = 1,
 	 .pid = 4300,
 	 .calls = 1299,
@@ -447,10 +448,11 @@ static struct gs_collectives_rank arriving[] = {
 	 .late_p50_ns = 4900000,
 	 .late_p95_ns = 5200000,
 	 .late_max_ns = 48 * MS,
-	 .late_sum_ns = 6300 * MS,
 	 .n_last = 1250,
 	 .margin_p50_ns = 4890000,
-	 .margin_sum_ns = 6200 * MS},
+	 .margin_sum_ns = 6200 * MS,
+	 .behind_ns = 6300 * MS,
+	 .missing_ns = 6100 * MS},
 };
 
 static struct gs_collectives_comm arriving_comms[] = {
