@@ -1,13 +1,19 @@
 /*
- * CUDA code: the input is a fat binary, read in small pieces as a file may be, and a cubin, a text of PTX
- * and a block of LZ4 at the same time.
+ * CUDA code: the input is a fat binary, read in small pieces as a file may be, and a cubin, a text of PTX,
+ * a block of LZ4, the name of a kernel and a program that registers kernels at the same time.
  */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "replay_main.h"
 #include "sources/cubin/cubin.h"
+#include "sources/cubin/needs.h"
+#include "sources/cubin/short_name.h"
+#include "sources/cubin/stubs.h"
 
 struct input {
 	const uint8_t *data;
@@ -53,9 +59,42 @@ static void look_through(const uint8_t *data, size_t bytes)
 	gs_fatbins_free(&f);
 }
 
+static void look_into_program(const uint8_t *data, size_t bytes)
+{
+	struct gs_cubin_wanted wanted[2] = {{.name = "_Z3addPf"}, {.name = "none"}};
+	const struct gs_cubin_handle *handles;
+	struct gs_cubin_stubs *stubs = NULL;
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+	struct gs_elf *elf = NULL;
+	char name[256];
+	size_t n;
+
+	if (fd < 0 || write(fd, data, bytes) != (ssize_t)bytes)
+		abort();
+	if (gs_elf_open_fd(&fd, "fuzz", false, &elf, NULL) == 0) {
+		if (gs_cubin_stubs_new(elf, &stubs) == 0) {
+			handles = gs_cubin_stubs_handles(stubs, &n);
+			for (size_t i = 0; i < n; i++) {
+				assert(i == 0 || handles[i - 1].vaddr <= handles[i].vaddr);
+				if (gs_cubin_stubs_name(stubs, elf, handles[i].stub, name,
+							sizeof(name)))
+					assert(strlen(name) < sizeof(name));
+			}
+			gs_cubin_stubs_free(&stubs);
+		}
+		if (bytes < 65536) /* else what it claims to unpack to may be too much work */
+			(void)gs_cubin_find_needs(elf, 90, wanted, 1, NULL);
+		assert(!wanted[1].found);
+	}
+	gs_elf_close(&elf);
+	if (fd >= 0)
+		close(fd);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	uint8_t *copy = malloc(bytes + 1), out[4096];
+	char text[GS_KERNEL_SHORT_BYTES];
 
 	if (!copy)
 		abort();
@@ -65,6 +104,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	gs_cubin_each_kernel(copy, bytes, check_kernel, NULL);
 	gs_ptx_each_kernel((const char *)copy, bytes, 90, check_kernel, NULL);
 	assert(gs_lz4_unpack(copy, bytes, out, sizeof(out)) <= (long)sizeof(out));
+	look_into_program(copy, bytes);
+	copy[bytes] = '\0';
+	gs_kernel_short_name((const char *)copy, text);
+	assert(strlen(text) < sizeof(text) && (!*text) == (!*copy));
 	free(copy);
 	return 0;
 }

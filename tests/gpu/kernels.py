@@ -17,6 +17,9 @@ import sys
 import tempfile
 
 STEPS = 20
+# Calls by which a program gets a handle: once for each kernel and device, or tracing them costs too much.
+HANDLES = ('cuModuleGetFunction', 'cuLibraryGetKernel', 'cuKernelGetFunction', 'cudaLibraryGetKernel', 'cudaGetKernel',
+           'cudaGetFuncBySymbol', '__cudaGetKernel')  # fmt: skip
 NEEDS = {'eager': 'torch', 'compiled': 'triton', 'jax': 'jax', 'cupy': 'cupy'}
 RIGHT_PCT = 99.0
 
@@ -110,7 +113,8 @@ def check(program, truth_path, summary_path):
     with open(truth_path, encoding='utf-8') as f:
         truth = json.load(f)
     with open(summary_path, encoding='utf-8') as f:
-        kernels = json.load(f)['kernels']
+        summary = json.load(f)
+    kernels = summary['kernels']
     want = collections.Counter()
     for name, (n, _) in truth.items():
         want[plain(name)] += n
@@ -134,6 +138,8 @@ def check(program, truth_path, summary_path):
         report(not wrong, f'{program}: registers of {len(known)} kernels, {len(wrong)} wrong')
         for k in wrong[:5]:
             print(f'#   {k["registers"]}, not {registers[plain(k["name"])]}: {k["short_name"]}')
+    handles = {f['name']: f['calls'] for f in summary['functions'] if f['name'] in HANDLES}
+    report(sum(handles.values()) <= 0.1 * ours + 8 * len(kernels), f'{program}: handles are got once: {handles}')
     by = collections.Counter()
     for k in kernels:
         by[k['named_by']] += k['launches']
