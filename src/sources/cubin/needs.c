@@ -9,6 +9,9 @@
 #include "core/base/mem.h"
 #include "sources/elf/code.h"
 
+/* Where the device is not known all code has to be unpacked: only of files with little of it. */
+#define MOST_FOR_ANY (16u << 20)
+
 struct search {
 	struct gs_elf *elf;
 	uint32_t sm;
@@ -111,7 +114,8 @@ int gs_cubin_find_needs(struct gs_elf *elf, uint32_t sm, struct gs_cubin_wanted 
 	for (size_t i = 0; r == 0 && i < GS_ARRAY_LEN(names); i++) {
 		struct gs_elf_part part;
 
-		if (gs_elf_section_bytes(elf, names[i], &part) == 0)
+		if (gs_elf_section_bytes(elf, names[i], &part) == 0 &&
+		    (sm || part.bytes <= MOST_FOR_ANY))
 			r = search_part(&s, &part, ret_counts);
 	}
 	gs_map_fini(&s.by_name);

@@ -17,7 +17,7 @@ struct gs_cubin_wanted {
 /*
  * Search all of the file's CUDA code. sm: the device's compute capability times ten: the code taken is that
  * which the device runs, of the same generation and at most as new; 0: not known, then only what is
- * the same for all architectures is found. Reads the file once, one element in memory at a time. 0, -ENOMEM, or the
+ * the same for all architectures is found, and in files with much code nothing. Reads the file once, one element in memory at a time. 0, -ENOMEM, or the
  * error of reading; what was found before it stays. ret_counts may be NULL.
  */
 int gs_cubin_find_needs(struct gs_elf *elf, uint32_t sm, struct gs_cubin_wanted *wanted, size_t n,

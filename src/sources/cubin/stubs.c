@@ -207,12 +207,15 @@ static int take_instruction(struct scan *s, const uint8_t *p, uint64_t at)
 
 /* Every byte may begin an instruction, but those of an address that is loaded: the others begin none of
  * these by mere chance often enough to matter. */
+static const bool may_begin[256] = {[0x41] = true, [0x48] = true, [0xb9] = true, [0xba] = true,
+				    [0xbe] = true, [0xbf] = true, [0xe8] = true, [0xff] = true};
+
 static int scan_part(struct scan *s, const struct gs_elf_part *part, uint8_t *block)
 {
 	uint64_t off = part->off, end = part->off + part->bytes;
 
 	while (off < end) {
-		uint64_t next = gs_foreign_skip_hole(gs_elf_file(s->elf), off, end);
+		uint64_t next = gs_foreign_skip_hole(gs_elf_file(s->elf), off, end), vaddr;
 		long n;
 		int r;
 
@@ -227,9 +230,11 @@ static int scan_part(struct scan *s, const struct gs_elf_part *part, uint8_t *bl
 			return (int)n;
 		if (n <= INSTRUCTION)
 			break;
+		vaddr = part->vaddr + (off - part->off);
 		for (long i = 0; i + INSTRUCTION <= n; i++) {
-			r = take_instruction(s, block + i,
-					     part->vaddr + (off - part->off) + (uint64_t)i);
+			if (!may_begin[block[i]])
+				continue;
+			r = take_instruction(s, block + i, vaddr + (uint64_t)i);
 			if (r < 0)
 				return r;
 		}
