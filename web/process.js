@@ -4,6 +4,7 @@ import { get, peer } from './api.js'
 import { Chart } from './chart.js'
 import { h, put, table, bar, percent, bytes, count, duration, time, none } from './dom.js'
 import { nodeLink } from './links.js'
+import { times } from './report.js'
 import { onTheme } from './theme.js'
 
 const LIVE = 300
@@ -13,7 +14,7 @@ const GIB = 2 ** -30
 const seconds = text => new Date(text).getTime() / 1000
 
 export function process(node, pid) {
-	const title = h('h1', {}, 'Process'), where = h('p.note'), gone = h('p.error', { role: 'status' }), cards = h('div.cards'), gpus = h('div'), who = h('div'), said = h('p.note', { role: 'status' })
+	const title = h('h1', {}, 'Process'), where = h('p.note'), gone = h('p.error', { role: 'status' }), cards = h('div.cards'), gpus = h('div'), account = h('div'), who = h('div'), said = h('p.note', { role: 'status' })
 	const charts = [
 		new Chart('CPU, of one processor', 'cpu_ratio', '%', 100, 100), new Chart('Memory of the host', 'host_memory_bytes', 'GiB', GIB, 0.1),
 		new Chart('Memory of its GPUs', 'gpu_memory_used_bytes', 'GiB', GIB, 0.1), new Chart('SMs of its GPUs', 'sm_ratio', '%', 100, 100),
@@ -95,12 +96,13 @@ export function process(node, pid) {
 			['GPU', g => h('a', { href: `#/gpu/${node}/${g.gpu}` }, `GPU ${g.gpu}`)], ['Its memory', g => `${bytes(g.memory_used_bytes)} of ${bytes(g.memory_total_bytes)}`, 'n'],
 			['Its share of SMs', g => bar(g.sm_ratio)], ['GPU busy, by all', g => bar(g.utilization_ratio)], ['Model', g => g.name, 'hide-small cut'],
 		], 'It is on no GPU.'))
+		put(account, ...[Object.keys(p.thread_seconds).length ? times(p) : h('p.note', {}, 'Known on the page of an agent that counts its job. Of any process: ', h('code', {}, `gpuscope trace -p ${p.pid}`))].flat().filter(Boolean))
 		put(who, table([['Command', p.command], ['User', p.user], ['Job', p.job], ['Container', p.container], ['Parent', p.parent_pid], ['State', p.state], ['Started', p.started && time(p.started)], ['Last seen', time(p.last_seen)]], [['', x => x[0]], ['', x => x[1] || none, 'wrap']], ''))
 		await draw(p)
 	}
 	return {
 		title: 'Process', refresh, close: () => charts.forEach(c => c.close()),
 		element: h('div', {}, title, where, gone, cards, h('section.panel', { 'aria-label': 'GPUs of the process' }, h('h2', {}, 'Its GPUs'), gpus), h('div.row', {}, peer === 'agent' ? null : h('label', {}, 'Time', range), said), h('br'),
-			h('div.grid', {}, charts.map(c => c.element)), h('section.panel', {}, h('h2', {}, 'Who it is'), who)),
+			h('div.grid', {}, charts.map(c => c.element)), h('section.panel', { 'aria-label': 'Where its time went' }, h('h2', {}, 'Where its time went'), account), h('section.panel', {}, h('h2', {}, 'Who it is'), who)),
 	}
 }

@@ -43,7 +43,8 @@ function histogram(rows) {
 
 const waits = [['cpu', 'on a processor'], ['runqueue', 'waiting for a processor'], ['disk', 'for files'], ['network', 'for the network'], ['gpu', 'for the GPU'], ['lock', 'for locks'], ['pipe', 'for pipes'], ['sleep', 'asleep'], ['other', 'other'], ['idle', 'idle threads of pools']]
 
-function times(job) {
+/* Of a report, or of one process. */
+export function times(job) {
 	const t = map(job.thread_seconds), account = map(job.wall_account), rows = waits.map(([key, title]) => ({ key, title, s: t[key] })).filter(r => known(r.s)), sum = rows.reduce((a, r) => a + r.s, 0)
 	const sources = Object.fromEntries(maps(account.components).map(c => [c.component, text(c.source)]))
 	if (!(sum > 0)) return h('p.empty', {}, 'Not known.')

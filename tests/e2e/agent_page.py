@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import subprocess
+import sys
 
 from agent_help import Agent, config_text
 from browser import Browser
@@ -88,6 +89,47 @@ def page(t):
     a.stop()
     b.wait('!document.getElementById("banner").hidden', 'the agent is away')
     t.true('the banner says so', 'The agent does not answer' in b.run('document.getElementById("banner").innerText'))
+
+
+@case('where the time of one process went: counted, where its job is; else the command that shows it', timeout=200)
+def process_times(t):
+    loop = subprocess.Popen([sys.executable, '-c', 'while True: pass'])
+    every = 'jobs:\n  slurm: false\n  containers: true\n  units: true\n  cgroups: true\n  users: true\n  interval: 500ms\n'
+    try:
+        a = Agent(t, config_text(more=every), what=f'gpus=1,pids={loop.pid}')
+        path = f'/api/v1/processes/1/{loop.pid}'
+        b = Browser(t)
+        b.size(1400, 900)
+        b.scheme(False)
+        b.open(f'http://{a.address}/#/process/1/{loop.pid}')
+        panel = 'document.querySelector("section[aria-label=\'Where its time went\']")'
+        b.wait(f'{panel} && {panel}.innerText.includes("on a processor")', 'its account')
+        spent = get(a, path)[1]['thread_seconds']
+        t.equal('its parts', sorted(spent), sorted(['cpu', 'runqueue', 'disk', 'network', 'gpu', 'lock', 'pipe', 'sleep', 'other', 'idle']))
+        t.true('a loop is on a processor, or waits for one', spent['cpu'] > 0 and spent['cpu'] + spent['runqueue'] > 0.95 * sum(spent.values()), spent)
+        # No more than the kernel says itself, which counts from its beginning on.
+        with open(f'/proc/{loop.pid}/schedstat', encoding='ascii') as f:
+            t.true('of that process', spent['cpu'] <= int(f.read().split()[0]) / 1e9, spent)
+        b.run(f'{panel}.scrollIntoView()')
+        t.true('nothing but words and figures', 'null' not in b.run(f'{panel}.innerText'))
+        check(t, b, 'the account of a process')
+        shot(t, b, 'agent-process-account-light')
+        b.scheme(True)
+        shot(t, b, 'agent-process-account-dark')
+        b.size(390, 844, mobile=True)
+        b.run(f'{panel}.scrollIntoView()')
+        shot(t, b, 'agent-process-account-phone')
+        t.equal('errors of the console', b.errors, [])
+        a.stop()
+        a = Agent(t, config_text(), what=f'gpus=1,pids={loop.pid}')
+        wait_until(lambda: get(a, path)[0] == 200, 60, 'the process')
+        t.equal('not counted', get(a, path)[1]['thread_seconds'], {})
+        b.open(f'http://{a.address}/#/process/1/{loop.pid}')
+        b.wait(f'{panel} && {panel}.innerText.includes("gpuscope trace -p {loop.pid}")', 'what shows it')
+        a.stop()
+    finally:
+        loop.kill()
+        loop.wait()
 
 
 @case('what is wrong with the node, also by its own rules', timeout=200, needs=None)

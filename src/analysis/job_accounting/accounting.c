@@ -92,6 +92,7 @@ void gs_accounting_free(struct gs_accounting **ref)
 		gs_accounting_ranks_fini(&a->job[i].ranks);
 	}
 	free(a->job);
+	free(a->process);
 	free(a);
 	*ref = NULL;
 }
@@ -409,6 +410,11 @@ static int report_jobs(struct gs_accounting *a, uint64_t now_ns, struct gs_job_a
 	if (r < 0) {
 		gs_job_accounts_free(&to);
 		return r;
+	}
+	to->process = calloc(a->n_processes + 1u, sizeof(*to->process));
+	if (to->process && a->n_processes) {
+		to->n_processes = a->n_processes;
+		memcpy(to->process, a->process, a->n_processes * sizeof(*to->process));
 	}
 	qsort(to->account, to->n_accounts, sizeof(*to->account), by_id);
 	count_unanswered(a, to);

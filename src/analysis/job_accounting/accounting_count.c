@@ -10,6 +10,7 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/shrink.h"
+#include "core/base/vec.h"
 
 #define KEYS_MAX  4096 /* processes that the kernel has room for */
 #define CELLS_MAX 4096 /* rows of tables by device, mount and peer */
@@ -137,6 +138,20 @@ static int count_calls(struct gs_accounting *a, uint32_t job)
 	return r;
 }
 
+static void note_process(void *ctx, uint32_t pid, uint64_t start_ns,
+			 const struct gs_taskstats *work)
+{
+	struct gs_accounting *a = ctx;
+	struct gs_job_process *p;
+
+	if (a->n_processes == GS_JOB_PROCESSES_MAX ||
+	    !gs_vec_reserve(&a->process, &a->room_processes, a->n_processes + 1))
+		return;
+	p = &a->process[a->n_processes++];
+	*p = (struct gs_job_process){.pid = pid, .start_ns = start_ns};
+	(void)gs_taskstats_parts(work, p->part_ns);
+}
+
 static int count_job(struct gs_accounting *a, uint32_t job)
 {
 	struct accounting_job *j = &a->job[job];
@@ -148,6 +163,7 @@ static int count_job(struct gs_accounting *a, uint32_t job)
 	gs_rows_recent(a->rows, job, elapsed_ns, &j->pace);
 	if (j->is_turn)
 		gs_rows_turn(a->rows, job);
+	gs_rows_visit_processes(a->rows, job, note_process, a);
 	gs_accounting_raise_work(&j->total.work, &sum.work);
 	j->account.pace = sum.pace;
 	j->account.known |= gs_job_families_of(gs_rows_families(a->rows));
@@ -160,6 +176,7 @@ static int count_rows(struct gs_accounting *a, struct gs_err *err)
 {
 	int r = gs_rows_read(a->rows, err);
 
+	a->n_processes = 0;
 	for (uint32_t i = 0; r == 0 && i < a->n_places; i++) {
 		if (!a->job[i].used)
 			continue;

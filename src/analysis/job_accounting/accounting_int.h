@@ -57,6 +57,8 @@ struct gs_accounting {
 	struct accounting_job *job; /* owned; n_places */
 	uint32_t max_jobs;          /* that are proven; claims come on top */
 	uint32_t n_places;
+	struct gs_job_process *process; /* owned; of the last reading */
+	uint32_t n_processes, room_processes;
 
 	struct gs_map job_of;   /* pid -> job, of those that live */
 	struct gs_map *scanned; /* the next one, during a search; else NULL */

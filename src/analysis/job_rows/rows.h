@@ -125,6 +125,12 @@ void gs_rows_visit_ranks(const struct gs_rows *rows, uint32_t job,
 			 void (*visit)(void *ctx, uint32_t rank, const struct gs_taskstats *work),
 			 void *ctx);
 
+/* Every living process of the job, as of the last reading; start_ns: boot clock. */
+void gs_rows_visit_processes(const struct gs_rows *rows, uint32_t job,
+			     void (*visit)(void *ctx, uint32_t pid, uint64_t start_ns,
+					   const struct gs_taskstats *work),
+			     void *ctx);
+
 /* enum gs_taskstats_family, ored: those that are counted. */
 uint32_t gs_rows_families(const struct gs_rows *rows);
 

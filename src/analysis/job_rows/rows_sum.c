@@ -292,6 +292,19 @@ void gs_rows_visit_ranks(const struct gs_rows *k, uint32_t job,
 	}
 }
 
+void gs_rows_visit_processes(const struct gs_rows *k, uint32_t job,
+			     void (*visit)(void *ctx, uint32_t pid, uint64_t start_ns,
+					   const struct gs_taskstats *work),
+			     void *ctx)
+{
+	for (size_t i = 0; i < k->n_processes; i++) {
+		const struct gs_taskstats_row *row = counted_row(k, i, job);
+
+		if (row && row->n_threads)
+			visit(ctx, row->pid, row->start_ns, &row->work);
+	}
+}
+
 uint64_t gs_rows_since_ns(const struct gs_rows *k, uint32_t job)
 {
 	uint64_t n_threads = 0, all_ns = 0;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TICK_NS 20000000ull
+
 void gs_job_accounts_free(struct gs_job_accounts **ref)
 {
 	struct gs_job_accounts *a = *ref;
@@ -14,8 +16,24 @@ void gs_job_accounts_free(struct gs_job_accounts **ref)
 		free(a->account[i].ranks);
 	}
 	free(a->account);
+	free(a->process);
 	free(a);
 	*ref = NULL;
+}
+
+const struct gs_job_process *gs_job_process_of(const struct gs_job_accounts *a, uint32_t pid,
+					       uint64_t start_ns)
+{
+	for (uint32_t i = 0; a && i < a->n_processes; i++) {
+		uint64_t started_ns = a->process[i].start_ns;
+
+		/* /proc has it in ticks of the clock. */
+		if (a->process[i].pid == pid &&
+		    (started_ns > start_ns ? started_ns - start_ns : start_ns - started_ns) <
+			    TICK_NS)
+			return &a->process[i];
+	}
+	return NULL;
 }
 
 struct gs_job_accounts *gs_job_accounts_copy(const struct gs_job_accounts *from)
@@ -26,6 +44,11 @@ struct gs_job_accounts *gs_job_accounts_copy(const struct gs_job_accounts *from)
 		return NULL;
 	*to = *from;
 	to->n_accounts = 0;
+	to->process = calloc(from->n_processes + 1u, sizeof(*to->process));
+	if (to->process && from->n_processes)
+		memcpy(to->process, from->process, from->n_processes * sizeof(*to->process));
+	else
+		to->n_processes = 0;
 	to->account = calloc(from->n_accounts + 1u, sizeof(*to->account));
 	for (uint32_t i = 0; to->account && i < from->n_accounts; i++) {
 		struct gs_job_account *x = &to->account[i];

@@ -78,6 +78,14 @@ struct gs_job_account {
 					    */
 };
 
+#define GS_JOB_PROCESSES_MAX 4096
+
+struct gs_job_process { /* one that lives, and where the time of its threads went so far */
+	uint32_t pid;
+	uint64_t start_ns; /* boot clock */
+	uint64_t part_ns[GS_TASKSTATS_PARTS];
+};
+
 /* What went wrong or was left out since the start. */
 struct gs_job_account_trouble {
 	uint64_t jobs_left_out;    /* distinct ones, for the configured maximum */
@@ -99,9 +107,15 @@ struct gs_job_accounts {  /* immutable once handed out */
 	uint32_t unanswered[GS_JOB_ASKED_COUNT];
 	struct gs_job_account *account; /* owned; by id */
 	uint32_t n_accounts;
+	struct gs_job_process *process; /* owned; of these jobs, with probes; no order */
+	uint32_t n_processes;
 };
 
 void gs_job_accounts_free(struct gs_job_accounts **accounts);
+
+/* NULL: it is of none of these jobs, or not known. */
+const struct gs_job_process *gs_job_process_of(const struct gs_job_accounts *accounts, uint32_t pid,
+					       uint64_t start_ns);
 
 /* A deep copy; NULL: no memory. */
 struct gs_job_accounts *gs_job_accounts_copy(const struct gs_job_accounts *accounts);

@@ -75,7 +75,8 @@ static const struct gs_api_schema schemas[] = {
 	 "{node:int, node_name:text, pid:int, running:bool, last_seen:time?, "
 	 "started:time?, " PROCESS
 	 ", state:text, threads:int?, parent_pid:int?, cpu_seconds:number?, "
-	 "gpu_memory_used_bytes:number?, gpus:[{gpu:int, uuid:text, name:text, "
+	 "gpu_memory_used_bytes:number?, thread_seconds:{*:number}, gpus:[{gpu:int, uuid:text, "
+	 "name:text, "
 	 "memory_used_bytes:number?, memory_total_bytes:number?, sm_ratio:number?, "
 	 "memory_activity_ratio:number?, utilization_ratio:number?}]}"},
 	{"/api/v1/process-series", GET, NULL,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/scrub/scrub.h"
+#include "model/node/job_account.h"
 #include "server/live/live_int.h"
 
 void gs_live_put_owner(struct gs_buf *b, enum gs_http_see see, const char *user,
@@ -102,6 +103,19 @@ static void put_gpus(struct gs_buf *b, const struct gs_gpu_snapshot *g, uint32_t
 	j_close(b, ']');
 }
 
+/* By the names of `thread_seconds` in reports of jobs; nothing where its job is not counted. */
+static void put_times(struct gs_buf *b, const struct gs_node_snapshot *m,
+		      const struct gs_host_process *h)
+{
+	const struct gs_job_process *p = h ? gs_job_process_of(m->jobs, h->pid, h->start_ns) : NULL;
+
+	j_open(b, "thread_seconds", '{');
+	for (unsigned i = 0; p && i < GS_TASKSTATS_PARTS; i++)
+		j_double(b, i == GS_TASKSTATS_PART_IDLE ? "idle" : gs_taskstats_time_name(i),
+			 (double)p->part_ns[i] / 1e9);
+	j_close(b, '}');
+}
+
 void gs_live_put_process(struct gs_buf *b, const struct gs_live_process *r,
 			 const struct gs_node_snapshot *m, int64_t offset_ns, bool running)
 {
@@ -137,6 +151,7 @@ void gs_live_put_process(struct gs_buf *b, const struct gs_live_process *r,
 	j_double(b, "host_memory_bytes", h && h->rss_bytes >= 0 ? (double)h->rss_bytes : NAN);
 	j_double(b, "gpu_memory_used_bytes", memory);
 	j_double(b, "sm_ratio", sm);
+	put_times(b, m, h);
 	put_gpus(b, m->gpu, r->pid);
 	j_close(b, '}');
 }
