@@ -174,6 +174,18 @@ static double starved_ns(const struct gs_job_pace_process *p, double active, dou
 	return waited > (double)p->workers_ns ? waited - (double)p->workers_ns : 0;
 }
 
+/* Time of the threads that are at work: as much for what the others work as for what those that set the
+ * pace do. The rest is parked; in this a thread that waits for a processor would be lost. */
+static double working_wall_ns(const struct gs_job_pace_process *p, double all)
+{
+	const struct gs_taskstats_lead *lead = p->lead;
+
+	if (!lead || !lead->busy_ns)
+		return all;
+	return smaller_of(all, (double)lead->wall_ns * (double)gs_job_pace_busy_ns(p->work) /
+				       (double)lead->busy_ns);
+}
+
 /* Waiting for a processor divides as the rest of the process does: others lengthen it, but they do not
  * change what the process is short of by itself. How long it would be without them is not known: its
  * other waits may be for something that came meanwhile. alone_ns takes none of them for that. */
@@ -190,14 +202,15 @@ void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_job_pace_process 
 	struct wait wire = wait_of(p, net, p->lead ? (double)p->lead->wire_ns : 0, net);
 	double all =
 		(double)(gs_taskstats_wall_ns(w) - w->idle_ns) - lock.parked_ns - wire.parked_ns;
-	double wall, alone;
+	double wall, alone, working;
 
 	own = cpu + disk + wire.counted_ns + lock.counted_ns + gpu;
 	active = own + queue;
 	/* The reading end of a pipe is part of whatever it waits for. */
 	all += starved_ns(p, active, &waited) - pipe_ns(p);
 	wall = smaller_of(all, (double)p->elapsed_ns);
-	alone = all > queued ? wall * (all - queued) / all : 0;
+	working = working_wall_ns(p, all);
+	alone = working > queued ? wall * (working - queued) / working : 0;
 	if (wall < active)
 		wall = active;
 	if (alone < own)

@@ -256,9 +256,14 @@ static void who_waits_for_a_processor_holds_up_the_rest(void **state)
 				   .lead_queue = 2.5,
 				   .lead_lock = 5,
 				   .others = 5};
+	/* One that spins for messages, and four helpers of its MPI in poll: alone, it would compute always. */
+	const struct paced spins = {
+		.cpu = 1.8, .queue = 8.2, .sleep = 40, .lead_cpu = 1.8, .lead_queue = 8.2};
 	struct gs_figures f;
 
 	(void)state;
+	f = paced_figures(&spins, 1);
+	assert_true(f.v[GS_FIGURE_ALONE] > 99);
 	f = paced_figures(&barrier, 1);
 	assert_true(f.v[GS_FIGURE_LOCK] < 1 && f.v[GS_FIGURE_COMPUTE] > 99);
 	f = paced_figures(&alone, 1);
