@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sources/identity/identity_int.h"
+#include "sources/cuda_visible/visible.h"
 #include "replay_main.h"
 
 static void check_text(const char *text, size_t max_bytes)
@@ -12,6 +13,19 @@ static void check_text(const char *text, size_t max_bytes)
 	assert(memchr(text, '\0', max_bytes));
 	for (size_t i = 0; text[i]; i++)
 		assert((unsigned char)text[i] >= 0x20 && text[i] != 0x7f);
+}
+
+/* The environment, of which the process decides, too. */
+static void check_environment(const char *text, size_t bytes)
+{
+	static const struct gs_cuda_visible_gpus gpus = {
+		.n = 2, .one_model = true, .uuid = {"GPU-a1", "GPU-a2"}};
+	char out[64];
+
+	gs_cuda_visible_parse(text, bytes, false, &gpus, out, sizeof(out));
+	check_text(out, sizeof(out));
+	gs_cuda_visible_parse(text, bytes, true, &gpus, out, sizeof(out));
+	check_text(out, sizeof(out));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -30,6 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	gs_identity_parse_status(text, bytes, &uid, &ns_pid);
 	gs_identity_parse_cmdline(text, bytes, out, sizeof(out));
 	check_text(out, sizeof(out));
+	check_environment(text, bytes);
 	free(text);
 	return 0;
 }

@@ -152,7 +152,8 @@ def main():
         with open(path, encoding='utf-8') as f:
             truth = truth_of(json.load(f))
     with open(out, 'w', encoding='utf-8') as f:
-        json.dump({'pid': os.getpid(), **truth}, f)
+        uuid = str(torch.cuda.get_device_properties(0).uuid)
+        json.dump({'pid': os.getpid(), 'uuid': uuid if uuid.startswith('GPU-') else f'GPU-{uuid}', **truth}, f)
 
 
 if __name__ == '__main__':

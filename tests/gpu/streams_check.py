@@ -26,6 +26,8 @@ def main():
     if not streams or not devices:
         check(False, f'{case}: no streams of process {pid}')
         return
+    uuids = [d['gpu_uuid'] for d in devices]
+    check(uuids == [truth['uuid']], f'{case}: GPU {uuids}, CUDA {truth["uuid"]}')
     # CUPTI numbers streams, the host has handles: the numbers of launches are what both have.
     got = sorted(n for n in (s['launches'] - s['graph_launches'] for s in streams) if n)
     want = sorted(truth['kernels'].values())

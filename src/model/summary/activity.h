@@ -82,6 +82,7 @@ struct gs_activity_stream {
 
 struct gs_activity_context {
 	uint32_t process, context;
+	const char *gpu;                   /* of a summary: its UUID; "" not known */
 	uint64_t n_streams;                /* so far */
 	uint64_t n_rest;                   /* of these, in the rest below */
 	struct gs_activity_totals rest;    /* streams that ended and made room, or found none */

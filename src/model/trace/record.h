@@ -109,8 +109,8 @@ struct gs_rec_process {
 	uint32_t exe_str;
 	uint32_t cmdline_str;
 	uint32_t container_str; /* container id, 0 outside of one */
-	uint32_t pad;
-	uint64_t start_ns; /* when the process began, 0 unknown */
+	uint32_t gpus_str;      /* UUIDs as CUDA numbers them for it, with commas; 0 not known */
+	uint64_t start_ns;      /* when the process began, 0 unknown */
 };
 
 struct gs_rec_thread {

@@ -150,7 +150,7 @@ static void put_device_heads(struct gs_grid *g)
 	gs_grid_left(g, GS_INK_DIM, "process", GS_CUT_END);
 	for (size_t i = 0; i < GS_ARRAY_LEN(heads); i++)
 		gs_grid_right(g, GS_INK_DIM, heads[i]);
-	gs_grid_rest(g, GS_INK_DIM, "", GS_CUT_END);
+	gs_grid_rest(g, GS_INK_DIM, "UUID", GS_CUT_END);
 }
 
 static void put_share(struct gs_grid *g, uint64_t ns, uint64_t of_ns)
@@ -177,7 +177,8 @@ static void put_device(struct gs_grid *g, const struct gs_activity_context *c, u
 	put_time(g, c->gap_ns);
 	put_time(g, c->gap_max_ns);
 	put_time(g, c->wait_ns);
-	gs_grid_rest(g, GS_INK_PLAIN, "", GS_CUT_END);
+	gs_grid_rest(g, c->gpu[0] ? GS_INK_PLAIN : GS_INK_DIM, c->gpu[0] ? c->gpu : "-",
+		     GS_CUT_END);
 }
 
 static void put_title(struct gs_page *page, const char *text)
@@ -320,6 +321,7 @@ static void put_device_doc(struct gs_doc *doc, const struct gs_activity_context 
 	gs_doc_begin_flat(doc, NULL);
 	gs_doc_put_u64(doc, "pid", c->process);
 	gs_doc_put_u64(doc, "device", c->context);
+	gs_doc_put_text(doc, "gpu_uuid", c->gpu);
 	gs_doc_put_u64(doc, "streams", c->n_streams);
 	gs_doc_put_u64(doc, "streams_not_listed", c->n_rest);
 	gs_doc_put_u64(doc, "work_not_listed", gs_activity_totals_work(&c->rest));

@@ -3,7 +3,9 @@
  * name their stream, so there is nothing of calls that were added up in the kernel.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/mem.h"
 #include "pipeline/aggregate/tally.h"
@@ -25,6 +27,22 @@ static uint32_t pid_of(const struct gs_aggregate *v, uint32_t process)
 	const struct gs_rec_process *p = gs_dict_process(v->dict, process);
 
 	return p ? p->pid : 0;
+}
+
+/* Of the UUIDs of a process, that of device n. */
+static const char *gpu_of(const struct gs_aggregate *v, struct gs_summary *summary,
+			  uint32_t process, uint32_t n)
+{
+	const struct gs_rec_process *p = gs_dict_process(v->dict, process);
+	const char *at = p ? gs_dict_string(v->dict, p->gpus_str) : "", *comma;
+	char uuid[96];
+
+	while (n-- && at)
+		at = (comma = strchr(at, ',')) ? comma + 1 : NULL;
+	if (!at || !*at)
+		return "";
+	snprintf(uuid, sizeof(uuid), "%.*s", (int)strcspn(at, ","), at);
+	return gs_summary_text(summary, uuid);
 }
 
 static int compare_streams(const void *a, const void *b)
@@ -49,7 +67,8 @@ static int compare_contexts(const void *a, const void *b)
 	return x->context < y->context ? -1 : x->context > y->context;
 }
 
-static void add_contexts(struct gs_aggregate *v, struct gs_activity_summary *s)
+static void add_contexts(struct gs_aggregate *v, struct gs_summary *summary,
+			 struct gs_activity_summary *s)
 {
 	uint32_t n = gs_activity_count_contexts(v->activity);
 
@@ -60,6 +79,7 @@ static void add_contexts(struct gs_aggregate *v, struct gs_activity_summary *s)
 		gs_activity_see_process(v->activity, c->process,
 					seen_until(v, pid_of(v, c->process)));
 		gs_activity_read_context(v->activity, i, c);
+		c->gpu = gpu_of(v, summary, c->process, c->context);
 		c->process = pid_of(v, c->process);
 		s->n_contexts += c->first_ns > 0;
 	}
@@ -100,7 +120,7 @@ int gs_aggregate_add_streams(struct gs_aggregate *v, struct gs_summary *summary)
 				      gs_activity_count_streams(v->activity) * sizeof(*s->streams));
 	if (!s->contexts || !s->streams)
 		return -ENOMEM;
-	add_contexts(v, s);
+	add_contexts(v, summary, s);
 	add_streams(v, s);
 	for (unsigned i = 0; i < GS_ACTIVITY_LIMITS; i++)
 		s->limit_hits[i] = gs_activity_limit_hits(v->activity, i);

@@ -262,12 +262,16 @@ static void put_process(struct gs_ingest *f, struct gs_ingest_process *p,
 			const struct gs_identity_process *known, const char *comm_hint)
 {
 	const char *comm = known->comm[0] ? known->comm : comm_hint;
-	uint32_t uid = p->uid, comm_str = gs_ingest_intern_of(f, uid, comm);
+	char gpus[GS_IDENTITY_GPUS_BYTES];
+	uint32_t uid = p->uid, gpus_str, comm_str = gs_ingest_intern_of(f, uid, comm);
 	uint32_t exe_str = gs_ingest_intern_of(f, uid, known->exe);
 	uint32_t cmdline_str = gs_ingest_intern_of(f, uid, known->cmdline);
 	uint32_t container_str = gs_ingest_intern_of(f, uid, known->container);
-	struct gs_rec_process *r = gs_ingest_put(f, GS_REC_PROCESS, sizeof(*r), 0);
+	struct gs_rec_process *r;
 
+	gs_identity_visible_gpus(f->place, known, gpus);
+	gpus_str = gs_ingest_intern_of(f, uid, gpus);
+	r = gs_ingest_put(f, GS_REC_PROCESS, sizeof(*r), 0);
 	r->id = p->id;
 	r->pid = p->pid;
 	r->ns_pid = known->ns_pid;
@@ -277,6 +281,7 @@ static void put_process(struct gs_ingest *f, struct gs_ingest_process *p,
 	r->exe_str = exe_str;
 	r->cmdline_str = cmdline_str;
 	r->container_str = container_str;
+	r->gpus_str = gpus_str;
 	r->start_ns = known->start_ns;
 	p->nameless = !comm[0];
 	if (known->gone && !p->loss_reported) {

@@ -18,7 +18,9 @@
 
 #include "core/base/buf.h"
 #include "core/base/map.h"
+#include "sources/cuda_visible/visible.h"
 #include "sources/identity/identity_int.h"
+#include "sources/identity/job_int.h"
 
 #define PROCESS_MAX      65536
 #define TEXT_MAX_BYTES   (1u << 20) /* status names every supplementary group: up to 65,536 */
@@ -44,7 +46,8 @@ struct gs_identity {
 	uint32_t n_entries;    /* used so far; the rest was never used */
 	uint32_t newest[LIST_COUNT], oldest[LIST_COUNT];
 	uint64_t ns_per_tick;
-	struct gs_buf text; /* scratch of one file */
+	struct gs_buf text;       /* scratch of one file */
+	struct gs_job_gpus *gpus; /* owned; of the machine, NULL until they are asked for */
 };
 
 struct gs_identity *gs_identity_new(const char *proc_path)
@@ -79,6 +82,7 @@ void gs_identity_free(struct gs_identity **place)
 	free(p->entries);
 	gs_map_fini(&p->by_pid);
 	gs_buf_fini(&p->text);
+	free(p->gpus);
 	gs_close_p(&p->proc_fd);
 	free(p);
 	*place = NULL;
@@ -323,6 +327,33 @@ const struct gs_identity_process *gs_identity_process(struct gs_identity *p, uin
 		return NULL;
 	describe_gone(e, e->known);
 	return e->known;
+}
+
+void gs_identity_visible_gpus(struct gs_identity *p, const struct gs_identity_process *process,
+			      char ret_uuids[GS_IDENTITY_GPUS_BYTES])
+{
+	struct gs_cuda_visible_gpus gpus = {0};
+	GS_CLOSE int dir_fd = -1;
+
+	ret_uuids[0] = '\0';
+	if (!p->gpus) {
+		p->gpus = calloc(1, sizeof(*p->gpus));
+		if (!p->gpus)
+			return;
+		gs_job_gpus_read(p->proc_fd, p->gpus);
+	}
+	if (!p->gpus->n || process->gone)
+		return;
+	gpus.one_model = p->gpus->one_model;
+	for (; gpus.n < p->gpus->n && gpus.n < GS_CUDA_VISIBLE_MAX; gpus.n++)
+		gpus.uuid[gpus.n] = p->gpus->gpu[gpus.n].uuid;
+	dir_fd = open_process(p, process->pid);
+	if (dir_fd >= 0 && read_text(p, dir_fd, "environ") == 0)
+		gs_cuda_visible_parse((char *)p->text.data, p->text.bytes, process->container[0],
+				      &gpus, ret_uuids, GS_IDENTITY_GPUS_BYTES);
+	/* It may hold secrets. */
+	if (p->text.data)
+		explicit_bzero(p->text.data, p->text.bytes);
 }
 
 void gs_identity_thread_comm(struct gs_identity *p, uint32_t pid, uint32_t tid,

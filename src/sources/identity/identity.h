@@ -56,6 +56,14 @@ void gs_identity_free(struct gs_identity **place);
  * given up. Lent until the next call. */
 const struct gs_identity_process *gs_identity_process(struct gs_identity *place, uint32_t pid);
 
+#define GS_IDENTITY_GPUS_BYTES 1024
+
+/* UUIDs of NVIDIA's GPUs as CUDA numbers them for the process, with commas: what it was started with
+ * (CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER, its container's NVIDIA_VISIBLE_DEVICES) says which. A
+ * process that changed its environment since may have others. "": none, or not known. */
+void gs_identity_visible_gpus(struct gs_identity *place, const struct gs_identity_process *process,
+			      char ret_uuids[GS_IDENTITY_GPUS_BYTES]);
+
 /* The name of a thread, read now; comm_hint (may be "") is used when it is gone. Writes 16 bytes.
  */
 void gs_identity_thread_comm(struct gs_identity *place, uint32_t pid, uint32_t tid,

@@ -95,13 +95,30 @@ static int by_bus(const void *a, const void *b)
 			  ((const struct gs_job_gpu *)b)->bus_id);
 }
 
+/* Is the model of this file that of the first one? */
+static bool is_of_model(const char *text, size_t bytes, char *first, size_t first_bytes)
+{
+	char model[128];
+	const char *at;
+	size_t n;
+
+	if (!line_of(text, bytes, "Model", &at, &n))
+		return false;
+	gs_identity_copy_clean(model, sizeof(model), at, n);
+	if (!first[0])
+		snprintf(first, first_bytes, "%s", model);
+	return strcmp(model, first) == 0;
+}
+
 void gs_job_gpus_read(int proc_fd, struct gs_job_gpus *gpus)
 {
+	char model[128] = "";
 	int fd = openat(proc_fd, "driver/nvidia/gpus", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
 	struct dirent *d;
 
 	gpus->n = 0;
+	gpus->one_model = true;
 	if (!dir) {
 		gs_close_p(&fd);
 		return;
@@ -114,8 +131,10 @@ void gs_job_gpus_read(int proc_fd, struct gs_job_gpus *gpus)
 			continue;
 		snprintf(path, sizeof(path), "%s/information", d->d_name);
 		n = read_text(dirfd(dir), path, text, sizeof(text));
-		if (n > 0 && gs_job_parse_information(text, (size_t)n, &gpus->gpu[gpus->n]))
-			gpus->n++;
+		if (n <= 0 || !gs_job_parse_information(text, (size_t)n, &gpus->gpu[gpus->n]))
+			continue;
+		gpus->n++;
+		gpus->one_model &= is_of_model(text, (size_t)n, model, sizeof(model));
 	}
 	closedir(dir);
 	qsort(gpus->gpu, gpus->n, sizeof(gpus->gpu[0]), by_bus);

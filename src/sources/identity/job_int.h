@@ -96,6 +96,7 @@ struct gs_job_gpu {
 struct gs_job_gpus {
 	struct gs_job_gpu gpu[GS_JOB_GPUS_MAX];
 	uint32_t n;
+	bool one_model; /* of all, as the driver's files say */
 	/* What Slurm's index means: the device's minor number in the order of gres.conf, or, found
 	 * by NVML itself (AutoDetect), its index there. */
 	bool by_nvml;

@@ -51,6 +51,43 @@ static void reads_everything(void **state)
 	assert_string_equal(gs_identity_process(f->place, 42)->comm, "py) (thon");
 }
 
+static void put_gpu(const struct fake *f, const char *bus, const char *model, const char *uuid)
+{
+	char path[256], text[256];
+	GS_FCLOSE FILE *file = NULL;
+
+	snprintf(path, sizeof(path), "mkdir -p %s/driver/nvidia/gpus/%s", f->root, bus);
+	assert_int_equal(fake_run("%s", path), 0);
+	snprintf(path, sizeof(path), "%s/driver/nvidia/gpus/%s/information", f->root, bus);
+	snprintf(text, sizeof(text), "Model: \t\t %s\nGPU UUID: \t %s\nBus Location: \t %s\n",
+		 model, uuid, bus);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+}
+
+/* As the driver lists them and the environment at its start chooses. */
+static void says_which_gpus(void **state)
+{
+	struct fake *f = *state;
+	const char environ[] = "HOME=/\0CUDA_VISIBLE_DEVICES=1,0";
+	char uuids[GS_IDENTITY_GPUS_BYTES];
+
+	put_gpu(f, "0000:1b:00.0", "NVIDIA H100", "GPU-2b");
+	put_gpu(f, "0000:0a:00.0", "NVIDIA H100", "GPU-1a");
+	fake_put_stat(f, 42, "python", 3, 5000);
+	gs_identity_visible_gpus(f->place, gs_identity_process(f->place, 42), uuids);
+	assert_string_equal(uuids, ""); /* its environment cannot be read */
+	fake_put(f, 42, "environ", environ, sizeof(environ));
+	gs_identity_visible_gpus(f->place, gs_identity_process(f->place, 42), uuids);
+	assert_string_equal(uuids, "GPU-2b,GPU-1a");
+	fake_put(f, 42, "environ", "", 0);
+	gs_identity_visible_gpus(f->place, gs_identity_process(f->place, 42), uuids);
+	assert_string_equal(uuids, "GPU-1a,GPU-2b");
+	gs_identity_visible_gpus(f->place, gs_identity_process(f->place, 43), uuids);
+	assert_string_equal(uuids, "");
+}
+
 static void missing_files_leave_blanks(void **state)
 {
 	struct fake *f = *state;
@@ -378,6 +415,7 @@ int main(void)
 #define FAKE(name) cmocka_unit_test_setup_teardown(name, fake_setup, fake_teardown)
 	const struct CMUnitTest tests[] = {
 		FAKE(reads_everything),
+		FAKE(says_which_gpus),
 		FAKE(missing_files_leave_blanks),
 		FAKE(thousands_of_groups),
 		FAKE(a_file_without_end_is_cut),

@@ -312,6 +312,7 @@ static struct gs_activity_stream streams[] = {
 
 static struct gs_activity_context devices[] = {
 	{.process = 4242,
+	 .gpu = "GPU-4f1d6a3e-0000-1111-2222-333344445555",
 	 .n_streams = 1,
 	 .wait_ns = 19000 * MS,
 	 .busy_max_ns = 30200 * MS,
@@ -319,9 +320,10 @@ static struct gs_activity_context devices[] = {
 	 .n_gaps = 600,
 	 .gap_ns = 1200 * MS,
 	 .gap_max_ns = 900 * MS},
-	{.process = 4243, .n_streams = 1, .busy_max_ns = 900 * MS},
+	{.process = 4243, .gpu = "", .n_streams = 1, .busy_max_ns = 900 * MS},
 	{.process = 4243,
 	 .context = 1,
+	 .gpu = "",
 	 .n_streams = 5,
 	 .n_rest = 3,
 	 .rest = {.n = {12}},
