@@ -30,9 +30,6 @@ tests: $(BUILD)/build.ninja
 $(BUILD)/build.ninja:
 	@meson setup $(BUILD) >/dev/null
 
-build-asan/build.ninja:
-	@meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
-
 build-release/build.ninja:
 	@meson setup build-release --buildtype=release -Dportable=true -Db_lto=true -Dtests=disabled --strip >/dev/null
 
@@ -65,8 +62,8 @@ tidy-all: tests
 unit: tests
 	@meson test -C $(BUILD) --suite unit --print-errorlogs
 
-asan: build-asan/build.ninja
-	@ninja -C build-asan
+asan:
+	@tools/asan.sh
 
 release: build-release/build.ninja
 	@ninja -C build-release
@@ -118,6 +115,6 @@ help:
 	@sed -n '2,/^BUILD/{s/^# \{0,1\}//;/^BUILD/d;p}' Makefile
 
 clean:
-	rm -rf build build-asan build-release build-fuzz build-fuzz-coverage build-tsan build-without-gswarm build-recipes
+	rm -rf build build-asan build-release build-fuzz-coverage build-tsan build-without-gswarm build-recipes
 
 .PHONY: accuracy job-verdicts verdicts all tests help uninstall deps deps-check demo check check-fast hooks tidy tidy-all unit asan tsan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster bench-others format install clean

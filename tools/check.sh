@@ -117,7 +117,7 @@ build_others() {
 	has asan && "${quiet[@]}" make --no-print-directory asan
 	has release && "${quiet[@]}" make --no-print-directory release
 	has tsan && "${quiet[@]}" tools/tsan.sh --build
-	has fuzz && "${quiet[@]}" tools/fuzz.sh --build
+	has asan || { has fuzz && "${quiet[@]}" tools/fuzz.sh --build; }
 	if has_tidy; then
 		run_tidy "${quiet[@]}" >"$results/tidy.said" 2>&1 || status=$?
 		echo "$status" >"$results/tidy.status"

@@ -34,7 +34,8 @@ struct gs_wire_in {
 	bool bad;          /* something was taken that is not there */
 };
 
-#define GS_WIRE_IN(data, n) ((struct gs_wire_in){(data), (uint8_t *)(data) + (n), false})
+#define GS_WIRE_IN(data, n)                                                                        \
+	((struct gs_wire_in){(data), (n) ? (uint8_t *)(data) + (n) : (uint8_t *)(data), false})
 
 /* 0 of everything when it is bad. */
 uint8_t gs_wire_u8(struct gs_wire_in *in);

@@ -36,7 +36,7 @@ static bool set_limits(const struct gs_sandbox *s)
 	bool all = limit_to(RLIMIT_CORE, 0);
 
 	/* The shadow of a sanitizer is some terabytes of address space. */
-#ifndef SANDBOX_WITH_SANITIZER
+#ifndef GS_SANITIZER
 	if (s->max_bytes)
 		all &= limit_to(RLIMIT_AS, s->max_bytes);
 #endif

@@ -17,7 +17,7 @@
 
 #define VARIABLES_MAX 32
 
-#ifdef SANDBOX_WITH_SANITIZER
+#ifdef GS_SANITIZER
 #define KEEPS_STDERR 1 /* their reports go there */
 #else
 #define KEEPS_STDERR 0

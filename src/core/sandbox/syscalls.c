@@ -71,7 +71,7 @@ static const struct rule reader_rules[] = {
 	{SYS_rt_sigreturn},
 	{SYS_restart_syscall},
 	{SYS_getrandom},
-#ifdef SANDBOX_WITH_SANITIZER
+#ifdef GS_SANITIZER
 	{SYS_mmap},
 	{SYS_mprotect},
 	{SYS_write},
@@ -153,7 +153,7 @@ static const struct rule server_rules[] = {
 	{SYS_rt_sigreturn},
 	{SYS_restart_syscall},
 	{SYS_getrandom},
-#ifdef SANDBOX_WITH_SANITIZER
+#ifdef GS_SANITIZER
 	{SYS_mmap},
 	{SYS_mprotect},
 	{SYS_openat},
@@ -269,7 +269,7 @@ static const struct rule sender_rules[] = {
 	{SYS_rt_sigreturn},
 	{SYS_restart_syscall},
 	{SYS_getrandom},
-#ifdef SANDBOX_WITH_SANITIZER
+#ifdef GS_SANITIZER
 	{SYS_mmap},
 	{SYS_mprotect},
 	{SYS_openat},

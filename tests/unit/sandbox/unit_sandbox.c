@@ -22,6 +22,7 @@
 
 #include "core/base/mem.h"
 #include "core/sandbox/sandbox_int.h"
+#include "core/base/sanitizer.h"
 
 static const struct gs_sandbox reader = {
 	.profile = GS_SANDBOX_READER,
@@ -306,7 +307,7 @@ static void test_work_goes_on(void **state)
 }
 
 /* Sanitizers take their memory by other ways. */
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef GS_SANITIZER
 static int take_memory(unsigned held)
 {
 	return malloc(1u << 30) == NULL ? 0 : 1;
@@ -324,7 +325,7 @@ static void test_limits(void **state)
 {
 	struct gs_sandbox box = reader;
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef GS_SANITIZER
 	assert_int_equal(run_inside(&box, take_memory), 0);
 #endif
 	box.max_cpu_s = 1;

@@ -21,6 +21,7 @@
 #include "core/base/mem.h"
 #include "sources/elf/elf.h"
 #include "sources/unwind/symbolize.h"
+#include "core/base/sanitizer.h"
 
 #define N_DYNAMIC  77895u
 #define N_SYMBOLS  541801u
@@ -276,7 +277,7 @@ static void measure(unsigned (*read_it)(struct gs_elf *), unsigned wanted)
 		      result[1], result[0]);
 	assert_int_equal(result[2], wanted);
 	assert_true(result[1] > 0);
-#ifndef __SANITIZE_ADDRESS__ /* its shadow is of another size */
+#ifndef GS_SANITIZER_ADDRESS /* its shadow is of another size */
 	assert_true(result[1] < LIMIT_KIB);
 #endif
 }

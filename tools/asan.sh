@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# build-asan, the one tree with sanitizers of memory and undefined behaviour: unit tests, whole runs, and
+# the fuzz targets, which need clang.
+#   tools/asan.sh [TARGET...]    sets it up, and builds the targets (none: all)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+command -v clang >/dev/null || { echo "asan: needs clang (make deps)" >&2; exit 1; }
+if [ ! -e build-asan/build.ninja ]; then
+	# Meson looks for ccache only where it chooses the compiler itself.
+	compiler=clang
+	command -v ccache >/dev/null && compiler="ccache clang"
+	# The last three: what gcc, whose warnings the code is written for, does not warn of.
+	CC=$compiler meson setup build-asan -Dfuzz=true -Db_lundef=false -Db_sanitize=address,undefined -Doptimization=1 \
+		-Dc_args="-fsanitize=fuzzer-no-link -fno-sanitize-recover=all -gline-tables-only \
+			-Wno-string-plus-int -Wno-unknown-attributes -Wno-gnu-variable-sized-type-not-at-end" >/dev/null
+fi
+# One call for all: only what the targets need is built.
+ninja -C build-asan "$@" >build-asan/ninja.log || { tail -n 40 build-asan/ninja.log; exit 1; }
