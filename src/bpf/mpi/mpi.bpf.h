@@ -178,8 +178,9 @@ __noinline __u64 mpi_sum_some(__u64 from, __u32 n)
 	return sum;
 }
 
-/* The sum of an array of counts, one for each rank; ~0: not known. */
-static __noinline __u64 mpi_sum_counts(__u64 from, __u32 n)
+/* The sum of an array of counts, one for each rank; ~0: not known. A function of its own for the
+ * verifier. */
+__noinline __u64 mpi_sum_counts(__u64 from, __u32 n)
 {
 	__u64 sum = 0;
 
@@ -202,16 +203,18 @@ static __noinline __u64 mpi_sum_counts(__u64 from, __u32 n)
 	return sum;
 }
 
-/* One direction of a transfer between two. */
-static __always_inline void mpi_transfer(const struct outcome *o, __u32 direction, __u32 peer,
-					 __u64 comm, __u64 bytes)
+/* One direction of a transfer between two. A function of its own for the verifier. */
+__noinline int mpi_transfer(const struct outcome *o, __u32 direction, __u32 peer, __u64 comm,
+			    __u64 bytes)
 {
-	struct gs_mpi_key key = {.pid = o->pid, .comm = comm, .direction = direction};
+	struct gs_mpi_key key = {.comm = comm, .direction = direction};
 
-	if (o->failed || !peer || peer == GS_MPI_AUX_NOBODY)
-		return;
+	if (!o || o->failed || !peer || peer == GS_MPI_AUX_NOBODY)
+		return 0;
+	key.pid = o->pid;
 	key.peer = peer == GS_MPI_AUX_ANY ? GS_MPI_PEER_ANY : peer - 1;
 	mpi_add(&key, bytes, bytes != ~0ull);
+	return 0;
 }
 
 /* The receiving half; *peer is who is asked, then who it was. Returns the bytes. */
