@@ -154,7 +154,7 @@ if has asan; then
 	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 	export LSAN_OPTIONS=suppressions=$PWD/tools/lsan.supp:print_suppressions=0
 	step "build with sanitizers" make --no-print-directory asan
-	suite sanitized build-asan "$(nproc)" --suite unit --suite fuzz --timeout-multiplier 12
+	suite sanitized build-asan "$side_by_side" --suite unit --suite fuzz --timeout-multiplier 12
 	# Of the whole runs those that pass most of the code: all of them would take another half hour.
 	suite sanitized_runs build-asan "$side_by_side" e2e/values e2e/selection e2e/probes e2e/flame --timeout-multiplier 12
 	unset ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS
