@@ -13,7 +13,7 @@ enum gs_kernel_how {
 };
 
 /* Comes before the first launch of the function in the process; again with what was learned later, or
- * when another kernel has the same handle. 0 in what it needs: not known. */
+ * when another kernel has the same handle, or, without a name, an unknown one. 0 in what it needs: not known. */
 struct gs_rec_kernel {
 	struct gs_record head;
 	uint32_t process;      /* id */

@@ -325,6 +325,8 @@ void gs_export_view_call(const struct gs_dict *dict, const struct gs_rec_call *c
 	v->class_name = v->function ? gs_class_name(v->func_class) : "unknown";
 	if (v->func_class == GS_CLASS_LAUNCH && v->thread)
 		v->kernel = gs_dict_kernel(dict, v->thread->process, call->arg[0]);
+	if (v->kernel && !v->kernel->name_str)
+		v->kernel = NULL;
 }
 
 /* gs_call_args() of a launch, the most frequent call by far, without its printf: the words must

@@ -10,9 +10,11 @@
 #include "core/base/mem.h"
 #include "pipeline/aggregate/tally.h"
 
-static struct view_kernel *kernel_of(struct gs_aggregate *v, uint32_t process, uint64_t function)
+/* A handle may be another kernel's later: then it is another row. known NULL: no kernel that is known. */
+static struct view_kernel *kernel_of(struct gs_aggregate *v, uint32_t process, uint64_t function,
+				     const struct gs_rec_kernel *known)
 {
-	const uint64_t name[] = {process, function};
+	const uint64_t name[] = {process, function, known ? known->name_str : 0};
 	uint64_t key = gs_hash_bytes(name, sizeof(name)), idx;
 	struct view_kernel *k;
 
@@ -27,6 +29,13 @@ static struct view_kernel *kernel_of(struct gs_aggregate *v, uint32_t process, u
 	}
 	k->process = process;
 	k->function = function;
+	if (known) {
+		k->how = known->how;
+		k->name_str = known->name_str;
+		k->short_str = known->short_str;
+		k->symbol_str = known->symbol_str;
+		k->file_str = known->file_str;
+	}
 	return k;
 }
 
@@ -46,7 +55,7 @@ void gs_aggregate_take_launch(struct gs_aggregate *v, const struct gs_rec_call *
 
 	if (!f || !t || f->func_class != GS_CLASS_LAUNCH || f->layer > GS_LAYER_CUDA_DRIVER)
 		return;
-	k = kernel_of(v, t->process, c->arg[0]);
+	k = kernel_of(v, t->process, c->arg[0], gs_dict_kernel(v->dict, t->process, c->arg[0]));
 	if (!k) {
 		v->n_left_out++;
 		return;
@@ -67,42 +76,83 @@ struct rows {
 	struct gs_map by_name; /* id of the text -> index */
 };
 
-static struct gs_kernel_summary *row_of(struct rows *rows, const struct gs_rec_kernel *known)
+static struct gs_kernel_summary *row_of(struct rows *rows, uint32_t name_str)
 {
 	uint64_t idx;
 
-	if (known && known->name_str) {
-		if (gs_map_get(&rows->by_name, known->name_str, &idx))
+	if (name_str) {
+		if (gs_map_get(&rows->by_name, name_str, &idx))
 			return &rows->rows[idx];
-		if (gs_map_put(&rows->by_name, known->name_str, rows->n) < 0)
+		if (gs_map_put(&rows->by_name, name_str, rows->n) < 0)
 			return NULL;
 	}
 	return &rows->rows[rows->n++];
 }
 
+/* The name may have come after the launches. */
+static void learn_name(struct view_kernel *k, const struct gs_rec_kernel *last)
+{
+	if (k->name_str || !last)
+		return;
+	k->how = last->how;
+	k->name_str = last->name_str;
+	k->short_str = last->short_str;
+	k->symbol_str = last->symbol_str;
+	k->file_str = last->file_str;
+}
+
 static void describe_row(struct gs_aggregate *v, struct gs_summary *s,
-			 const struct view_kernel *from, const struct gs_rec_kernel *known,
-			 struct gs_kernel_summary *row)
+			 const struct view_kernel *from, struct gs_kernel_summary *row)
 {
 	const struct gs_rec_process *p = gs_dict_process(v->dict, from->process);
 
 	row->pid = p ? p->pid : 0;
 	row->function = from->function;
-	row->name = row->short_name = row->symbol = row->file = "";
-	if (!known)
+	row->how = from->how;
+	row->name = gs_summary_text(s, gs_dict_string(v->dict, from->name_str));
+	row->short_name = gs_summary_text(s, gs_dict_string(v->dict, from->short_str));
+	row->symbol = gs_summary_text(s, gs_dict_string(v->dict, from->symbol_str));
+	row->file = gs_summary_text(s, gs_dict_string(v->dict, from->file_str));
+}
+
+/* What it needs is known at the end, and of the kernel that the function is then. */
+static void add_needs(struct gs_kernel_summary *row, const struct view_kernel *k,
+		      const struct gs_rec_kernel *last)
+{
+	if (row->sm || !last || !last->sm || last->name_str != k->name_str)
 		return;
-	row->how = known->how;
-	row->name = gs_summary_text(s, gs_dict_string(v->dict, known->name_str));
-	row->short_name = gs_summary_text(s, gs_dict_string(v->dict, known->short_str));
-	row->symbol = gs_summary_text(s, gs_dict_string(v->dict, known->symbol_str));
-	row->file = gs_summary_text(s, gs_dict_string(v->dict, known->file_str));
-	row->sm = known->sm;
-	row->registers = known->registers;
-	row->static_shared_bytes = known->shared_bytes;
-	row->constant_bytes = known->constant_bytes;
-	row->local_bytes = known->local_bytes;
-	row->code_bytes = known->code_bytes;
-	row->max_threads = known->max_threads;
+	row->sm = last->sm;
+	row->registers = last->registers;
+	row->static_shared_bytes = last->shared_bytes;
+	row->constant_bytes = last->constant_bytes;
+	row->local_bytes = last->local_bytes;
+	row->code_bytes = last->code_bytes;
+	row->max_threads = last->max_threads;
+}
+
+static int add_row(struct gs_aggregate *v, struct gs_summary *s, struct rows *rows,
+		   struct view_kernel *from)
+{
+	const struct gs_rec_kernel *last = gs_dict_kernel(v->dict, from->process, from->function);
+	struct gs_kernel_summary *row;
+
+	learn_name(from, last);
+	row = row_of(rows, from->name_str);
+	if (!row)
+		return -ENOMEM;
+	if (!row->launches)
+		describe_row(v, s, from, row);
+	add_needs(row, from, last);
+	row->launches += from->launches;
+	row->failed += from->failed;
+	row->host_ns += from->host_ns;
+	row->blocks += from->blocks;
+	row->threads += from->threads;
+	row->dynamic_shared_bytes += from->shared_bytes;
+	s->kernel_launches += from->launches;
+	if (!row->how)
+		s->unknown_launches += from->launches;
+	return 0;
 }
 
 static int compare_kernels(const void *a, const void *b)
@@ -120,7 +170,7 @@ static int compare_kernels(const void *a, const void *b)
 
 int gs_aggregate_add_kernels(struct gs_aggregate *v, struct gs_summary *s)
 {
-	const struct view_kernel *from = v->kernels.items;
+	struct view_kernel *from = v->kernels.items;
 	struct rows rows = {.by_name = GS_MAP_INIT(2 * GS_AGGREGATE_MAX_KERNELS)};
 	int r = 0;
 
@@ -129,27 +179,8 @@ int gs_aggregate_add_kernels(struct gs_aggregate *v, struct gs_summary *s)
 	rows.rows = gs_summary_alloc(s, v->kernels.n * sizeof(*rows.rows));
 	if (!rows.rows)
 		return -ENOMEM;
-	for (size_t i = 0; r == 0 && i < v->kernels.n; i++) {
-		const struct gs_rec_kernel *known =
-			gs_dict_kernel(v->dict, from[i].process, from[i].function);
-		struct gs_kernel_summary *row = row_of(&rows, known);
-
-		if (!row) {
-			r = -ENOMEM;
-			break;
-		}
-		if (!row->launches)
-			describe_row(v, s, &from[i], known, row);
-		row->launches += from[i].launches;
-		row->failed += from[i].failed;
-		row->host_ns += from[i].host_ns;
-		row->blocks += from[i].blocks;
-		row->threads += from[i].threads;
-		row->dynamic_shared_bytes += from[i].shared_bytes;
-		s->kernel_launches += from[i].launches;
-		if (!row->how)
-			s->unknown_launches += from[i].launches;
-	}
+	for (size_t i = 0; r == 0 && i < v->kernels.n; i++)
+		r = add_row(v, s, &rows, &from[i]);
 	gs_map_fini(&rows.by_name);
 	s->kernels = rows.rows;
 	s->n_kernels = rows.n;

@@ -127,9 +127,11 @@ struct view_mpi {
 	uint64_t first_ns, last_ns; /* of GS_MPI_SPAN */
 };
 
-/* A function of a process that was launched; sums over its launches. */
+/* A function of a process that was launched, as the kernel that it then was; sums over its launches. */
 struct view_kernel {
 	uint32_t process;
+	uint32_t name_str, short_str, symbol_str, file_str; /* 0 not known */
+	uint32_t how;                                       /* enum gs_kernel_how */
 	uint64_t function;
 	uint64_t launches, failed, host_ns;
 	uint64_t blocks, threads; /* of a grid, of a block */

@@ -48,6 +48,7 @@ struct kernel { /* a function that was launched, or may be */
 	uint32_t process; /* id */
 	uint32_t file;    /* that it was found by, of gs_native; 0 none */
 	bool is_recorded;
+	bool was_another; /* there is a record, of the program that the process ran before */
 };
 
 struct waiting {      /* a kernel whose handle is not known */
@@ -132,6 +133,21 @@ void gs_ingest_kernels_fini(struct gs_ingest *f)
 	f->kernels = NULL;
 }
 
+/* The process runs another program, whose handles may be the same. */
+static void forget_kernels(struct gs_ingest_kernels *ks, uint32_t pid)
+{
+	for (uint32_t i = 0; i < ks->n; i++) {
+		struct kernel *k = &ks->kernels[i];
+
+		if (k->pid != pid)
+			continue;
+		drop_symbol(ks, &k->source.symbol);
+		k->source.host = k->seen_ns = k->file = 0;
+		k->was_another |= k->is_recorded;
+		k->is_recorded = false;
+	}
+}
+
 void gs_ingest_kernels_task(struct gs_ingest *f, const struct gs_event_task *ev)
 {
 	struct gs_ingest_kernels *ks = f->kernels;
@@ -140,6 +156,8 @@ void gs_ingest_kernels_task(struct gs_ingest *f, const struct gs_event_task *ev)
 		return;
 	/* The process id may name another program next. */
 	memset(ks->cache, 0, sizeof(ks->cache));
+	if (ev->change == GS_TASK_EXEC)
+		forget_kernels(ks, ev->pid);
 	for (uint32_t i = 0; i < WAITING_MAX; i++) {
 		struct waiting *w = &ks->waiting[i];
 
@@ -358,6 +376,9 @@ static void seek_kernel(struct gs_ingest *f, struct gs_ingest_kernels *ks, struc
 	if (!k->is_recorded && !k->source.symbol && take_waiting(ks, ev, layer, &k->source))
 		record_kernel(f, k);
 	ks->n_sought += is_first && !k->is_recorded;
+	if (!k->is_recorded && k->was_another)
+		put_kernel(f, k, &(struct identity){.symbol = "", .name = "", .file = ""}, NULL);
+	k->was_another = false;
 }
 
 void gs_ingest_launch(struct gs_ingest *f, const struct gs_func *func,
