@@ -15,7 +15,6 @@
 #include "sources/unwind/python.h"
 
 #define PIECE_BYTES 65536u
-#define FILES_MAX   256u /* of one process that are looked at */
 
 struct handle_search {
 	struct gs_guard_work work;
@@ -61,43 +60,38 @@ static bool find_in_file(struct handle_search *s, uint64_t *ret_host)
 	return false;
 }
 
-/* The file's variables, asked for once; none of files without CUDA code. */
-static bool read_handles(struct gs_native *n, uint32_t file)
+/* The file's variables, asked for once; none of files without CUDA code. The file need not stay open: a
+ * process has more of them than may be. */
+static void read_handles(struct gs_native *n, uint32_t file)
 {
-	struct native_file *f = native_file_open(n, file);
-	int r = f && f->has_handles ? 0 : -ESTALE;
+	struct native_file *f = &n->files[file - 1];
+	int r = f->has_handles ? 0 : -ESTALE;
 
+	f->has_handles = true; /* also when they cannot be read */
 	for (int i = 0; i < 2 && r == -ESTALE; i++) {
 		f = native_file_open(n, file);
 		r = f ? native_ask_handles(n, file, &f->handles, &f->n_handles) : -ENOENT;
 	}
-	if (f)
-		f->has_handles = true; /* also when they could not be read */
-	return r == 0;
 }
 
 static bool search_files(struct gs_native *n, struct handle_search *s, uint64_t *ret_host)
 {
-	uint32_t seen[FILES_MAX], n_seen = 0;
 	size_t n_maps;
 	const struct native_map *maps = native_maps_of(n, s->pid, &n_maps);
 	bool found = false;
 
-	for (size_t i = 0; maps && i < n_maps && n_seen < FILES_MAX && !found; i++) {
-		struct native_map m = maps[i];
+	for (size_t i = 0; maps && i < n_maps && !found; i++) {
+		const struct native_map *m = &maps[i];
 		const struct native_file *f;
-		uint32_t k = 0;
 
-		while (k < n_seen && seen[k] != m.file)
-			k++;
-		if (!m.file || k < n_seen)
+		if (!m->file)
 			continue;
-		seen[n_seen++] = m.file;
-		if (!read_handles(n, m.file))
-			continue;
-		f = &n->files[m.file - 1];
+		if (gs_guard_step(&s->work) < 0)
+			break;
+		read_handles(n, m->file);
+		f = &n->files[m->file - 1];
 		if (!f->n_handles || !f->segments ||
-		    gs_elf_bias(f->segments, m.start, m.file_off, &s->bias) < 0)
+		    gs_elf_bias(f->segments, m->start, m->file_off, &s->bias) < 0)
 			continue;
 		s->handles = f->handles;
 		s->n = f->n_handles;
