@@ -113,6 +113,8 @@ class Runner:
             words[0] = os.path.join(self.tests, 'verdicts', 'load')
         elif words[0] == 'DEMO':
             words[0] = os.path.join(self.tests, 'fake', 'demo_train')
+        elif words[0] == 'RANKS':
+            words[0] = os.path.join(self.tests, 'fake', 'ranks')
         return words + (['3600'] if attached else [])
 
     def run(self, label):
