@@ -96,6 +96,7 @@ void rules_say_pace_is_late(const struct facts *f, struct gs_buf *text)
 /* What is known of the ranks behind a wait in collectives. */
 static void say_arrivals(const struct facts *f, struct gs_buf *text)
 {
+	const struct gs_collectives_summary *all = f->s->collectives;
 	char n[GS_FMT_BYTES];
 
 	if (f->late) {
@@ -106,6 +107,9 @@ static void say_arrivals(const struct facts *f, struct gs_buf *text)
 			       "; no rank stands out as late at %s collectives of communicator "
 			       "0x%" PRIx64,
 			       gs_fmt_count(n, f->arrivals->n_matched), f->arrivals->id);
+	} else if (all && all->left_out[GS_COLLECTIVES_UNKNOWN]) {
+		rules_add_text(text, "; which rank arrives last is known where the trace begins "
+				     "before its communicators are made");
 	}
 }
 

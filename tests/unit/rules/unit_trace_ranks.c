@@ -119,7 +119,8 @@ static void a_late_rank_is_named(void **state)
 static void ranks_of_waits_in_nccl(void **state)
 {
 	static const char *const said[] = {"rank 3 (process 200) arrives last",
-					   "no rank stands out as late"};
+					   "no rank stands out as late",
+					   "where the trace begins before its communicators"};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(said); i++) {
 		struct gs_collectives_rank late = {.rank = 3, .pid = 200, .n_last = 90};
@@ -129,10 +130,12 @@ static void ranks_of_waits_in_nccl(void **state)
 						   .ranks = &late,
 						   .n_seen = 1,
 						   .late = i ? NULL : &late};
-		struct gs_collectives_summary all = {.comms = &comm, .n_comms = 1};
+		struct gs_collectives_summary all = {.comms = &comm, .n_comms = i < 2};
+
 		struct gs_account_thread *t;
 		struct run r;
 
+		all.left_out[GS_COLLECTIVES_UNKNOWN] = i == 2 ? 100 : 0;
 		run_begin(&r);
 		t = add_thread(&r, 100, 100, 1);
 		spend(t, GS_STATE_OTHER, GS_INSIDE_NCCL, 4000);
