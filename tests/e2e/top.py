@@ -269,6 +269,12 @@ def sizes(t):
         s.wait('ended with 0')
         s.close()
     a.kill()
+    # One cause on several GPUs is one line; the one that the stand-in has broken is left out.
+    s = Screen(t, '-i', '0,2,3', env={'FAKE_NVML': 'gpus=4,ecc=0,throttle=72'})
+    s.wait(rf'(?m)^GPU 0 and 2 more: {reason}')
+    s.keys('q')
+    s.wait('ended with 0')
+    s.close()
 
 
 @case('the mouse: keys of the last line, a row, a column to sort by', needs=None)

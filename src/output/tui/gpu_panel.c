@@ -78,8 +78,7 @@ static struct note place_note(const char *text, int width, int fixed, int height
 	return n;
 }
 
-/* The line of meters. */
-/* How many columns of the row below it took for a reason. */
+/* The line of meters: how many columns of the row below it took for a reason. */
 static int draw_line(const struct tui_ui *ui, uint32_t i, struct tui_screen *s, int y, int x,
 		     int width, int height)
 {

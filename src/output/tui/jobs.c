@@ -367,16 +367,14 @@ static void draw_processes(struct tui_lines *l, const struct gs_job_account *a,
 
 /* Calls of CUDA are counted, not timed: their time is in the parts, unknown. */
 static void draw_hidden(struct tui_lines *l, const struct gs_job_account *a,
-			const struct gs_node_snapshot *node)
+			const struct gs_gpu_snapshot *gpu)
 {
 	char pid[16] = "PID"; /* where none of it is on its GPUs */
 
-	for (uint32_t i = node->gpu->n_processes; i-- > 0;) {
-		const struct gs_gpu_process *g = &node->gpu->process[i];
-
+	for (const struct gs_gpu_process *g = gpu->process; g < gpu->process + gpu->n_processes;
+	     g++)
 		if (!g->ended && g->gpu < 64 && a->gpu_mask >> g->gpu & 1)
 			snprintf(pid, sizeof(pid), "%u", g->pid);
-	}
 	tui_line(l, "", "CUDA and NCCL calls: not known apart, see gpuscope trace -p %s", pid);
 }
 
@@ -401,7 +399,7 @@ static void draw_account(struct tui_lines *l, const struct gs_job_account *a,
 			tui_line(l, "", "%5.1f%%  %s", 100 * (double)part_ns[i] / (double)all_ns,
 				 gs_taskstats_part_title(i));
 	if (a->n_gpus > 0)
-		draw_hidden(l, a, node);
+		draw_hidden(l, a, node->gpu);
 }
 
 static void draw_job(const struct tui_jobs *t, const struct gs_node_snapshot *node,

@@ -178,19 +178,23 @@ static bool event_text(const struct tui_ui *ui, char *out, size_t bytes)
 	return true;
 }
 
-/* The whole reason of the worst GPU; false: nothing is wrong. */
+/* The whole reason of the worst GPU, and how many others have it; false: nothing is wrong. */
 static bool put_worst(const struct tui_ui *ui, struct tui_screen *s, int y)
 {
-	char number[GS_GPU_NUMBER_BYTES];
-	uint32_t worst = 0;
+	uint32_t worst = 0, n = 0, n_gpus = ui->node->gpu->n_gpus;
+	char number[GS_GPU_NUMBER_BYTES], more[24] = "";
+	const struct tui_health *h = ui->health;
 
-	for (uint32_t i = 1; i < ui->node->gpu->n_gpus; i++)
-		if (ui->health[i].level > ui->health[worst].level)
-			worst = i;
-	if (!ui->node->gpu->n_gpus || !ui->health[worst].level)
+	for (uint32_t i = 0; i < n_gpus; i++)
+		worst = h[i].level > h[worst].level ? i : worst;
+	for (uint32_t i = 0; i < n_gpus; i++)
+		n += h[i].level == h[worst].level;
+	if (!n || !h[worst].level)
 		return false;
-	tui_putf(s, y, 0, s->columns, ui->health[worst].style, "GPU %s: %s",
-		 gs_gpu_number(number, &ui->node->gpu->info[worst]), ui->health[worst].text);
+	if (n > 1)
+		snprintf(more, sizeof(more), " and %u more", n - 1);
+	tui_putf(s, y, 0, s->columns, h[worst].style, "GPU %s%s: %s",
+		 gs_gpu_number(number, &ui->node->gpu->info[worst]), more, h[worst].text);
 	return true;
 }
 
