@@ -183,7 +183,7 @@ static uint32_t make_stream(struct gs_activity *a, const struct activity_thread 
 	uint32_t i = take_slot(a);
 	struct activity_stream *s;
 
-	s = &a->streams[i];
+	s = i ? &a->streams[i] : NULL;
 	if (i && gs_map_put(&a->stream_idx, place, i) < 0) {
 		*s = (struct activity_stream){.generation = s->generation};
 		a->n_streams -= i + 1 == a->n_streams;

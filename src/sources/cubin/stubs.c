@@ -271,7 +271,8 @@ static void settle_lists(struct gs_cubin_stubs *list)
 {
 	size_t n = 0;
 
-	qsort(list->stubs, list->n, sizeof(*list->stubs), compare_stubs);
+	if (list->n)
+		qsort(list->stubs, list->n, sizeof(*list->stubs), compare_stubs);
 	for (size_t i = 0; i < list->n_handles; i++)
 		if (is_stub(list, list->handles[i].stub))
 			list->handles[n++] = list->handles[i];
