@@ -11,11 +11,8 @@ build=$1 since=${2:-}
 shift $(($# > 1 ? 2 : 1))
 
 command -v clang-tidy >/dev/null || { echo "tidy: clang-tidy is not installed" >&2; exit 1; }
-# Command lines and attributes are gcc's; the last two are warnings that gcc has not.
-options=(-p "$build" --quiet)
-for warning in unknown-warning-option unknown-attributes string-plus-int gnu-variable-sized-type-not-at-end; do
-	options+=("--extra-arg=-Wno-$warning")
-done
+# The compiler's own warnings are gcc's business, whose command lines these are.
+options=(-p "$build" --quiet --extra-arg=-Wno-unknown-warning-option --extra-arg=-Wno-error)
 files=("$@")
 case $since in
 --all | --shallow)
