@@ -76,6 +76,18 @@ def by_stream(t):
     t.equal('the same of the recording', json.loads(again.out)['streams'], run.summary['streams'])
 
 
+@case('which device threads had chosen before the trace began is not known')
+def late(t):
+    app = t.start_app('cudaLaunchKernel=31', 'cudaSetDevice=1', 'cudaStreamCreate=1')
+    live = t.start_trace('-p', str(app.pid), '-o', 'late.gst')
+    live.wait_err(r'libcudart[^ ]*: [0-9]+ probes')
+    app.let_go()
+    app.result()
+    run = live.finish()
+    t.equal('devices of launches', {s['device'] for s in run.summary['streams'] if s['launches']}, {None})
+    t.match('the table', r'\?', t.tool('report', 'late.gst', '--by', 'stream', status=0).out)
+
+
 @case('the table by stream')
 def table(t):
     _, said = run_streams(t)

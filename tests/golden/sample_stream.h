@@ -156,6 +156,7 @@ static inline int sample_process(struct gs_buf *buf, uint32_t id, uint32_t pid, 
 	p->cmdline_str = comm_str + 2;
 	p->container_str = container_str;
 	p->start_ns = SAMPLE_START_NS - 1000000;
+	p->head.flags = GS_PROCESS_BEGUN;
 	return 0;
 }
 

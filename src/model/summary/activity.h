@@ -63,6 +63,8 @@ struct gs_activity_totals {
 /* The sum over sorts of work. */
 uint64_t gs_activity_totals_work(const struct gs_activity_totals *totals);
 
+#define GS_ACTIVITY_DEVICE_UNKNOWN UINT32_MAX /* chosen before the trace began */
+
 enum gs_activity_blocking {
 	GS_ACTIVITY_BLOCKING_UNKNOWN = 0, /* its creation was not seen */
 	GS_ACTIVITY_BLOCKING,             /* the legacy default stream waits for it */

@@ -97,9 +97,13 @@ struct gs_rec_string {
 	char text[];
 };
 
+enum gs_process_flag {
+	GS_PROCESS_BEGUN = 1, /* traced since its program began: nothing was missed before */
+};
+
 /* May come again for the same id, with what was learned since (exec changes comm, exe, cmdline). */
 struct gs_rec_process {
-	struct gs_record head;
+	struct gs_record head; /* flags: enum gs_process_flag */
 	uint32_t id;
 	uint32_t pid;    /* in the initial namespace */
 	uint32_t ns_pid; /* in its own */

@@ -103,6 +103,14 @@ static void name_stream(char *text, size_t bytes, const struct gs_activity_strea
 		snprintf(text, bytes, "0x%" PRIx64 "%s", s->stream, nth);
 }
 
+static void put_device_number(struct gs_grid *g, uint32_t device)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%" PRIu32, device);
+	gs_grid_right(g, GS_INK_PLAIN, device == GS_ACTIVITY_DEVICE_UNKNOWN ? "?" : text);
+}
+
 static void put_stream(struct gs_grid *g, const struct gs_activity_stream *s,
 		       struct columns columns)
 {
@@ -113,10 +121,8 @@ static void put_stream(struct gs_grid *g, const struct gs_activity_stream *s,
 
 	name_stream(text, sizeof(text), s);
 	gs_grid_left(g, GS_INK_PLAIN, text, GS_CUT_START);
-	if (columns.device) {
-		snprintf(text, sizeof(text), "%" PRIu32, s->context);
-		gs_grid_right(g, GS_INK_PLAIN, text);
-	}
+	if (columns.device)
+		put_device_number(g, s->context);
 	put_count(g, launches_of(t));
 	if (columns.collectives)
 		put_count(g, t->n[GS_ACTIVITY_COLLECTIVES]);
@@ -167,8 +173,7 @@ static void put_device(struct gs_grid *g, const struct gs_activity_context *c, u
 
 	snprintf(text, sizeof(text), "%" PRIu32, c->process);
 	gs_grid_left(g, GS_INK_PLAIN, text, GS_CUT_END);
-	snprintf(text, sizeof(text), "%" PRIu32, c->context);
-	gs_grid_right(g, GS_INK_PLAIN, text);
+	put_device_number(g, c->context);
 	put_count(g, c->n_streams);
 	put_time(g, c->busy_max_ns);
 	put_share(g, c->busy_max_ns, run_ns);
@@ -302,7 +307,7 @@ static void put_stream_doc(struct gs_doc *doc, const struct gs_activity_stream *
 	snprintf(handle, sizeof(handle), "0x%" PRIx64, s->stream);
 	gs_doc_begin_flat(doc, NULL);
 	gs_doc_put_u64(doc, "pid", s->process);
-	gs_doc_put_u64(doc, "device", s->context);
+	gs_doc_put_u64_if(doc, "device", s->context, s->context != GS_ACTIVITY_DEVICE_UNKNOWN);
 	gs_doc_put_text(doc, "stream", handle);
 	gs_doc_put_u64(doc, "reused", s->nth);
 	gs_doc_put_u64_if(doc, "tid", s->thread, s->thread != 0);
@@ -320,7 +325,7 @@ static void put_device_doc(struct gs_doc *doc, const struct gs_activity_context 
 {
 	gs_doc_begin_flat(doc, NULL);
 	gs_doc_put_u64(doc, "pid", c->process);
-	gs_doc_put_u64(doc, "device", c->context);
+	gs_doc_put_u64_if(doc, "device", c->context, c->context != GS_ACTIVITY_DEVICE_UNKNOWN);
 	gs_doc_put_text(doc, "gpu_uuid", c->gpu);
 	gs_doc_put_u64(doc, "streams", c->n_streams);
 	gs_doc_put_u64(doc, "streams_not_listed", c->n_rest);

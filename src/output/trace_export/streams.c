@@ -31,6 +31,7 @@ static const char *name_track(struct gs_export_streams *s, const struct gs_activ
 {
 	const struct gs_rec_thread *t = gs_dict_thread(s->export->dict, span->thread);
 	struct track *track;
+	char device[16];
 
 	if (!gs_vec_reach(&s->tracks, &s->n_tracks, span->index))
 		return NULL;
@@ -39,14 +40,15 @@ static const char *name_track(struct gs_export_streams *s, const struct gs_activ
 		return NULL;
 	track->is_named = true;
 	track->stream = span->stream;
+	snprintf(device, sizeof(device), "%" PRIu32, span->context);
+	if (span->context == GS_ACTIVITY_DEVICE_UNKNOWN)
+		snprintf(device, sizeof(device), "?");
 	if (!span->stream)
-		snprintf(text, bytes, "GPU %" PRIu32 " default stream", span->context);
+		snprintf(text, bytes, "GPU %s default stream", device);
 	else if (span->thread)
-		snprintf(text, bytes, "GPU %" PRIu32 " default stream of %" PRIu32, span->context,
-			 t ? t->tid : 0);
+		snprintf(text, bytes, "GPU %s default stream of %" PRIu32, device, t ? t->tid : 0);
 	else
-		snprintf(text, bytes, "GPU %" PRIu32 " stream 0x%" PRIx64, span->context,
-			 span->stream);
+		snprintf(text, bytes, "GPU %s stream 0x%" PRIx64, device, span->stream);
 	return text;
 }
 

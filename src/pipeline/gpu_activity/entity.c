@@ -66,7 +66,11 @@ place_thread(struct gs_activity *a, const struct gs_activity_call *call)
 	if (!process)
 		return NULL;
 	if (t->process != process)
-		*t = (struct activity_thread){.process = (uint32_t)process};
+		*t = (struct activity_thread){
+			.process = (uint32_t)process,
+			.context_number = call->process < a->n_late && a->late[call->process]
+						  ? GS_ACTIVITY_DEVICE_UNKNOWN
+						  : 0};
 	t->stream = 0;
 	t->context = find_context(a, t->process, t->context_number);
 	return t->context ? t : NULL;

@@ -61,6 +61,7 @@ void gs_activity_free(struct gs_activity **activity)
 	free(a->captures);
 	free(a->todo);
 	free(a->functions);
+	free(a->late);
 	gs_map_fini(&a->process_idx);
 	gs_map_fini(&a->stream_idx);
 	gs_map_fini(&a->event_idx);

@@ -133,7 +133,8 @@ void gs_activity_take_record(struct gs_activity *activity, uint32_t process,
 			     struct gs_activity_function function);
 
 /* Any record of a stream, before the dictionary takes it in: calls are taken, and a process that comes
- * again runs another program. */
+ * again runs another program. Threads of a process that was not traced since its begin are on
+ * GS_ACTIVITY_DEVICE_UNKNOWN until they choose a device. */
 void gs_activity_follow(struct gs_activity *activity, const struct gs_dict *dict,
 			const struct gs_record *record);
 

@@ -177,6 +177,29 @@ static void follow_call(struct gs_activity *a, const struct gs_dict *dict,
 		gs_activity_take_record(a, t->process, c, f->meaning);
 }
 
+/* Has the process made its choice of a device unseen? Not where it has one alone. */
+static bool is_late(const struct gs_dict *dict, const struct gs_rec_process *p)
+{
+	const char *gpus = gs_dict_string(dict, p->gpus_str);
+
+	if (*gpus && !strchr(gpus, ','))
+		return false;
+	return !(p->head.flags & GS_PROCESS_BEGUN);
+}
+
+static void follow_process(struct gs_activity *a, const struct gs_dict *dict,
+			   const struct gs_rec_process *p)
+{
+	const struct gs_rec_process *before = gs_dict_process(dict, p->id);
+	/* Without names, they were only not known at first. */
+	bool runs_another = before && (before->exe_str || before->cmdline_str);
+
+	if (runs_another)
+		gs_activity_end_process(a, p->id, 0);
+	if (p->id < GS_DICT_MAX_ID && gs_vec_reach(&a->late, &a->n_late, p->id))
+		a->late[p->id] = !runs_another && is_late(dict, p);
+}
+
 void gs_activity_follow(struct gs_activity *a, const struct gs_dict *dict,
 			const struct gs_record *r)
 {
@@ -188,12 +211,7 @@ void gs_activity_follow(struct gs_activity *a, const struct gs_dict *dict,
 		if (id < a->n_functions)
 			a->functions[id].is_known = false;
 	} else if (r->kind == GS_REC_PROCESS) {
-		uint32_t id = ((const struct gs_rec_process *)r)->id;
-		const struct gs_rec_process *before = gs_dict_process(dict, id);
-
-		/* Without names, they were only not known at first. */
-		if (before && (before->exe_str || before->cmdline_str))
-			gs_activity_end_process(a, id, 0);
+		follow_process(a, dict, (const void *)r);
 	}
 }
 

@@ -41,6 +41,7 @@ int gs_ingest_entities_init(struct gs_ingest *f)
 	f->text_of_uid = GS_MAP_INIT(PROCESS_MAX);
 	f->texts_of_uid = GS_MAP_INIT(PROCESS_MAX);
 	f->process_of_pid = GS_MAP_INIT(PROCESS_MAX);
+	f->begun = GS_MAP_INIT(PROCESS_MAX);
 	f->thread_of_key = GS_MAP_INIT(THREAD_MAX);
 	f->processes = calloc(PROCESS_MAX, sizeof(*f->processes));
 	f->threads = calloc(THREAD_MAX, sizeof(*f->threads));
@@ -53,6 +54,7 @@ void gs_ingest_entities_fini(struct gs_ingest *f)
 	gs_map_fini(&f->text_of_uid);
 	gs_map_fini(&f->texts_of_uid);
 	gs_map_fini(&f->process_of_pid);
+	gs_map_fini(&f->begun);
 	gs_map_fini(&f->thread_of_key);
 	free(f->processes);
 	free(f->threads);
@@ -263,6 +265,7 @@ static void put_process(struct gs_ingest *f, struct gs_ingest_process *p,
 {
 	const char *comm = known->comm[0] ? known->comm : comm_hint;
 	char gpus[GS_IDENTITY_GPUS_BYTES];
+	uint64_t begun;
 	uint32_t uid = p->uid, gpus_str, comm_str = gs_ingest_intern_of(f, uid, comm);
 	uint32_t exe_str = gs_ingest_intern_of(f, uid, known->exe);
 	uint32_t cmdline_str = gs_ingest_intern_of(f, uid, known->cmdline);
@@ -282,6 +285,8 @@ static void put_process(struct gs_ingest *f, struct gs_ingest_process *p,
 	r->cmdline_str = cmdline_str;
 	r->container_str = container_str;
 	r->gpus_str = gpus_str;
+	if (gs_map_get(&f->begun, p->pid, &begun))
+		r->head.flags = GS_PROCESS_BEGUN;
 	r->start_ns = known->start_ns;
 	p->nameless = !comm[0];
 	if (known->gone && !p->loss_reported) {
@@ -440,13 +445,17 @@ bool gs_ingest_task(struct gs_ingest *f, const struct gs_event_task *ev)
 		return false;
 	switch (ev->change) {
 	case GS_TASK_FORK:
+		(void)gs_map_put(&f->begun, ev->pid, 1);
 		task_fork(f, ev);
 		return true;
 	case GS_TASK_EXEC:
+		(void)gs_map_put(&f->begun, ev->pid, 1);
 		task_exec(f, ev);
 		return true;
 	case GS_TASK_EXIT:
 		task_exit(f, ev);
+		if (ev->tid == ev->pid)
+			gs_map_del(&f->begun, ev->pid);
 		return true;
 	default:
 		return false;

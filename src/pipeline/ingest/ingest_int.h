@@ -80,10 +80,12 @@ struct gs_ingest {
 	size_t string_bytes;                         /* of all texts */
 	struct gs_map text_of_uid, texts_of_uid;     /* bytes and number of names by user */
 	struct gs_map process_of_pid, thread_of_key; /* -> index */
-	struct gs_ingest_process *processes;         /* owned */
-	struct gs_ingest_thread *threads;            /* owned */
-	uint32_t n_processes, n_threads;             /* slots ever used */
-	uint32_t process_hand, thread_hand;          /* where the search for a slot goes on */
+	struct gs_map
+		begun; /* pids whose program was seen to begin; when full, no more are noted */
+	struct gs_ingest_process *processes; /* owned */
+	struct gs_ingest_thread *threads;    /* owned */
+	uint32_t n_processes, n_threads;     /* slots ever used */
+	uint32_t process_hand, thread_hand;  /* where the search for a slot goes on */
 	uint32_t last_process_id, last_thread_id;
 
 	struct gs_ingest_stacks *stacks;   /* owned; of stack.c */

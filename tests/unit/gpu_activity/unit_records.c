@@ -6,6 +6,8 @@
 #include <cmocka.h>
 
 #include "model/trace/func.h"
+#include "model/trace/dict.h"
+#include "unit/aggregate/records.h"
 #include "unit/gpu_activity/script.h"
 
 static struct gs_activity_function function_named(const char *name)
@@ -113,6 +115,65 @@ static void test_records(void **state)
 	assert_int_equal(stream_of(s, 0x20).n_pending, 1);
 }
 
+static void put_follow(struct script *s, struct gs_dict *dict, struct stream *in)
+{
+	struct gs_batch b = stream_batch(in);
+
+	gs_records_for_each (&b, r) {
+		gs_activity_follow(s->a, dict, r);
+		gs_dict_apply(dict, r);
+	}
+	gs_buf_reset(&in->buf);
+}
+
+static struct gs_rec_process *put_flagged(struct stream *in, uint32_t id, uint32_t flags)
+{
+	struct gs_rec_process *p;
+
+	put_process(in, id, 100 * id, "program");
+	p = (struct gs_rec_process *)(in->buf.data + in->buf.bytes - sizeof(*p));
+	p->head.flags = flags;
+	return p;
+}
+
+/* Records as they come: whose device is known, and when a process runs another program. */
+static void test_followed_records(void **state)
+{
+	SCRIPT s = script_new(NULL);
+	STREAM in = STREAM_INIT;
+	struct gs_dict *dict = gs_dict_new();
+	uint32_t one_gpu;
+
+	assert_non_null(dict);
+	one_gpu = put_text(&in, "GPU-1");
+	put_function(&in, 1, GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, "cudaLaunchKernel");
+	put_function(&in, 2, GS_LAYER_CUDA_RUNTIME, GS_CLASS_DEVICE, "cudaSetDevice");
+	put_flagged(&in, 1, GS_PROCESS_BEGUN); /* traced from its begin on */
+	put_flagged(&in, 2, 0);                /* attached to late: its threads may be anywhere */
+	put_flagged(&in, 3, 0)->gpus_str = one_gpu;
+	for (uint32_t i = 1; i <= 3; i++) {
+		put_thread(&in, i, i, 100 * i, "main");
+		put_call(&in, i, 1, 3000, 10)->stream = 0x10;
+	}
+	put_call(&in, 2, 2, 4000, 10)->aux = 1;
+	put_call(&in, 2, 1, 4020, 10)->stream = 0x20;
+	put_follow(s, dict, &in);
+	assert_int_equal(stream_of(s, 0x10).n_pending, 1);
+	s->process = 2;
+	assert_int_equal(stream_in(s, GS_ACTIVITY_DEVICE_UNKNOWN, 0x10, 0).n_pending, 1);
+	assert_int_equal(stream_in(s, 1, 0x20, 0).n_pending, 1);
+	s->process = 3;
+	assert_int_equal(stream_of(s, 0x10).n_pending, 1);
+	/* It runs another program, which begins on the first device. */
+	put_flagged(&in, 2, GS_PROCESS_BEGUN);
+	put_call(&in, 2, 1, 5000, 10)->stream = 0x30;
+	put_follow(s, dict, &in);
+	s->process = 2;
+	assert_true(stream_in(s, 1, 0x20, 0).ended);
+	assert_int_equal(stream_of(s, 0x30).n_pending, 1);
+	gs_dict_free(&dict);
+}
+
 /* A grid as large as can be said. */
 static void test_threads_do_not_wrap(void **state)
 {
@@ -130,6 +191,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_functions),
 		cmocka_unit_test(test_records),
+		cmocka_unit_test(test_followed_records),
 		cmocka_unit_test(test_threads_do_not_wrap),
 	};
 
