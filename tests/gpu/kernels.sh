@@ -23,26 +23,26 @@ python3 -c 'import torch; print("PyTorch", torch.__version__, "CUDA", torch.vers
 
 for program in eager compiled jax cupy; do
 	printf '\n== %s (%s s)\n' "$program" "$SECONDS"
-	if ! python3 "$here/kernels.py" has "$program"; then
+	if ! python3 "$here/kernel_names.py" has "$program"; then
 		echo "# SKIP $program: not installed here"
 		continue
 	fi
 	"$gpuscope" trace -q --by kernel -o "$out/$program.gst" --format json --summary "$out/$program.summary" -- \
-		python3 "$here/kernels.py" run "$program" "$out/$program.truth" >"$out/$program.out" 2>"$out/$program.err"
+		python3 "$here/kernel_names.py" run "$program" "$out/$program.truth" >"$out/$program.out" 2>"$out/$program.err"
 	status=$?
 	[ $status = 0 ] || { echo "not ok $program: exit status $status"; tail -5 "$out/$program.err"; } | tee -a "$log"
-	[ $status = 0 ] && python3 "$here/kernels.py" check "$program" "$out/$program.truth" "$out/$program.summary" | tee -a "$log"
+	[ $status = 0 ] && python3 "$here/kernel_names.py" check "$program" "$out/$program.truth" "$out/$program.summary" | tee -a "$log"
 	"$gpuscope" report "$out/$program.gst" --by kernel --top 8 --width 120 | sed -n '/^Kernels/,$p' | head -12
 done
 
 printf '\n== a program that runs already (%s s)\n' "$SECONDS"
-python3 "$here/kernels.py" loop >"$out/late.out" 2>&1 &
+python3 "$here/kernel_names.py" loop >"$out/late.out" 2>&1 &
 pid=$!
 for _ in $(seq 60); do grep -q ready "$out/late.out" && break; sleep 1; done
 "$gpuscope" trace -q --by kernel -p $pid --duration 3 --format json --summary "$out/late.summary" 2>"$out/late.err"
 kill $pid
 wait $pid 2>/dev/null
-python3 "$here/kernels.py" late "$out/late.summary" | tee -a "$log"
+python3 "$here/kernel_names.py" late "$out/late.summary" | tee -a "$log"
 
 printf '\nkernels: %s passed, %s failed\n' "$(grep -c '^ok' "$log")" "$(grep -c '^not ok' "$log")"
 ! grep -q '^not ok' "$log"

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Which kernels a program launches, by PyTorch's profiler (CUPTI) and by gpuscope in the same run.
 
-kernels.py has PROGRAM                      exit status 0: what it needs is installed
-kernels.py run PROGRAM TRUTH                runs it, all of it under the profiler: {name: [launches, registers]}
-kernels.py check PROGRAM TRUTH SUMMARY      lines "ok ..." and "not ok ..."
-kernels.py loop                             launches until it is killed, "ready" first
-kernels.py late SUMMARY                     what was known of that when gpuscope came later
+kernel_names.py has PROGRAM                      exit status 0: what it needs is installed
+kernel_names.py run PROGRAM TRUTH                runs it, all of it under the profiler: {name: [launches, registers]}
+kernel_names.py check PROGRAM TRUTH SUMMARY      lines "ok ..." and "not ok ..."
+kernel_names.py loop                             launches until it is killed, "ready" first
+kernel_names.py late SUMMARY                     what was known of that when gpuscope came later
 """
 
 import collections
