@@ -396,7 +396,7 @@ BAD = [
     ('sampling:\n  interval: 99ms\n',
      '2:13: interval takes a duration from 100ms to 1h, as 500ms, 2s or 1m, not "99ms"'),
     ('devices:\n  grant: everything\n', '2:10: grant takes one of none, self, jobs, not "everything"'),
-    ('devices:\n  interval: 1ms\n', '2:13: interval takes a duration from 1s to 1h'),
+    ('devices:\n  interval: 1ms\n', '2:13: interval takes a duration from 1s to 1h, as 500ms, 2s or 1m, not "1ms"'),
     ('sampling:\n  interval: [1s]\n',
      '2:13: interval takes a duration from 100ms to 1h, as 500ms, 2s or 1m, not a list'),
     ('sampling:\n  basic:\n    interval: 20ms\n', '3:5: interval takes 0 or at least 100ms'),

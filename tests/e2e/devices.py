@@ -102,6 +102,13 @@ def several(t):
         t.match('why', r'gpuscope: eBPF program \d+ of \S+ cannot be kept while NVIDIA\'s devices are added: it calls functions of the kernel', run.err)
         t.true('it is still there', before[1][-1] in g.programs()[1], (before, g.programs()))
         t.equal('and forbids', g.open_errors(NULL, TUN), ['EPERM', 'EPERM'])
+    with groups(t, 'twins') as g:
+        g.attach(rules_program([(1, 3)]), name=b'twin')
+        g.attach(rules_program([(1, 3), (1, 5), (5, None), (10, None)]), name=b'twin')
+        pid = str(g.start().pid)
+        for again in range(3):
+            devices(t, 'grant', pid, status=0)
+            t.equal(f'one of two of the same name allows all: {again}', g.open_errors(NULL, ZERO, TUN, TTY), ['ok', 'EPERM', 'ok', 'ok'])
     setting = '/proc/sys/net/core/bpf_jit_harden'
     old = read_text(setting)
     try:

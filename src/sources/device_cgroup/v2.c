@@ -164,14 +164,15 @@ static bool is_effective(const struct device_group *leaf, uint32_t program_id)
 	return false;
 }
 
-/* Ours that stands beside one of its owner's, which has newer rules. */
+/* Ours that stands beside one of its owner's which came later, and so has newer rules. Another that was
+ * there before ours, of the same name, is one of two that both hold. */
 static bool is_superseded(const struct programs *p, unsigned which)
 {
 	const struct program *ours = &p->program[which];
 
 	for (unsigned i = 0; i < p->n; i++)
 		if (ours->n_head && !p->program[i].n_head && ours->name[0] &&
-		    strcmp(p->program[i].name, ours->name) == 0)
+		    p->program[i].id > ours->id && strcmp(p->program[i].name, ours->name) == 0)
 			return true;
 	return false;
 }
@@ -270,6 +271,16 @@ static int find_link(const struct device_group *group, uint32_t program_id)
 	return -ENOENT;
 }
 
+/* Whether a program is the only one of a group: without BPF_F_ALLOW_MULTI the kernel compares nothing,
+ * and what its owner has attached since would be lost. Between this and the exchange lie microseconds. */
+static bool is_still_alone(const struct device_group *group, const struct program *old)
+{
+	uint32_t ids[2], n = 2, flags;
+
+	return bpf_prog_query(group->fd, BPF_CGROUP_DEVICE, 0, &flags, ids, &n) == 0 && n == 1 &&
+	       ids[0] == old->id;
+}
+
 /* new_fd in place of old. -ENOENT: old is not there any more. */
 static int exchange_program(const struct device_group *group, const struct program *old, int new_fd,
 			    uint32_t flags)
@@ -282,6 +293,8 @@ static int exchange_program(const struct device_group *group, const struct progr
 	if (flags & BPF_F_ALLOW_MULTI) {
 		attach.flags |= BPF_F_REPLACE;
 		attach.replace_prog_fd = old->fd;
+	} else if (!is_still_alone(group, old)) {
+		return -ENOENT;
 	}
 	if (bpf_prog_attach_opts(new_fd, group->fd, BPF_CGROUP_DEVICE, &attach) == 0)
 		return 0;
