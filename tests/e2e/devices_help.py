@@ -11,6 +11,7 @@ import errno
 import os
 import struct
 import subprocess
+import sys
 import threading
 
 import harness
@@ -144,7 +145,7 @@ class Group:
     def start(self, *open_devices):
         """A process that sits in the group, with these devices open. Opened before it enters."""
         script = 'import os, sys, time\nfds = [os.open(p, os.O_RDWR | os.O_NOCTTY) for p in sys.argv[2:]]\nopen(sys.argv[1], "w").write("0")\nprint("in", flush=True)\ntime.sleep(9999)'
-        proc = subprocess.Popen(['/usr/bin/python3', '-c', script, self.path + '/cgroup.procs', *(node(self.t, d) for d in open_devices)],
+        proc = subprocess.Popen([sys.executable, '-c', script, self.path + '/cgroup.procs', *(node(self.t, d) for d in open_devices)],
                                 stdout=subprocess.PIPE, text=True)  # fmt: skip
         self.t.equal('a process in the group', proc.stdout.readline(), 'in\n')
         return proc
