@@ -68,6 +68,12 @@ def _(t):
     t.equal('how', {k['named_by'] for k in run.summary['kernels']}, {'loaded', 'unknown'})
 
 
+@case('a name that is not in memory before the driver reads it')
+def _(t):
+    run = trace(t, [build(t, 'app', '-O2'), 'untouched'])
+    t.equal('launches', kernels(run, t), {SCALE: 4, None: 1})
+
+
 def attach_late(t, app, mode):
     go = t.path('go-' + mode + os.path.basename(app))
     proc = subprocess.Popen([app, mode, go], stdout=subprocess.DEVNULL)

@@ -6,6 +6,8 @@
  *   kernels_app runtime   _ZN3app5scaleEPfi 7, _ZN3app4fillIdEEvPT_S1_ 5 (by handles), plain 3 (by its address)
  *   kernels_app driver    _ZN3app5scaleEPfi 4, triton_poi_fused_add_0 6, a name of 1,500 characters 2, in a
  *                         thread of its own _ZN3app4fillIdEEvPT_S1_ 3, an unknown handle 2
+ *   kernels_app untouched  _ZN3app5scaleEPfi 4, by a name in a page of it that was not read yet,
+ *                         none 1, by an address that is no name
  *   kernels_app runtime|driver FILE  waits for FILE between getting its handles and the launches
  */
 #include <pthread.h>
@@ -134,12 +136,29 @@ static void run_driver(const char *wait_for)
 	driver_launches(g, 2);
 }
 
+/* Its surroundings keep the kernel from mapping the name with what is beside. */
+static const struct {
+	char before[1 << 20], name[1 << 20];
+} untouched __attribute__((aligned(1 << 20))) = {.name = "_ZN3app5scaleEPfi"};
+
+static void run_untouched(void)
+{
+	void *f = NULL, *g = NULL;
+
+	cuModuleGetFunction(&f, image, untouched.name);
+	driver_launches(f, 4);
+	cuModuleGetFunction(&g, image, (const char *)8);
+	driver_launches(g, 1);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "runtime";
 
 	if (strcmp(mode, "runtime") == 0)
 		run_runtime(argc > 2 ? argv[2] : NULL);
+	else if (strcmp(mode, "untouched") == 0)
+		run_untouched();
 	else
 		run_driver(argc > 2 ? argv[2] : NULL);
 #ifdef LINGER

@@ -237,16 +237,23 @@ DRV(cuModuleUnload, (CUmodule hmod))
 	return take(FAKE_MODULE, hmod);
 }
 
+/* A driver looks the name up, so it reads it. */
+static int is_name(const char *name)
+{
+	return name && (uintptr_t)name >= 4096 ? *(const volatile char *)name != 0 : name != NULL;
+}
+
 DRV(cuModuleGetFunction, (CUfunction * hfunc, CUmodule hmod, const char *name))
 {
 	fake_begin(__func__, FAKE_COST_MODULE, 0);
-	return hmod && name ? give(FAKE_MODULE, (void **)hfunc) : CUDA_ERROR_INVALID_VALUE;
+	return hmod && is_name(name) ? give(FAKE_MODULE, (void **)hfunc) : CUDA_ERROR_INVALID_VALUE;
 }
 
 DRV(cuLibraryGetKernel, (CUkernel * pKernel, CUlibrary library, const char *name))
 {
 	fake_begin(__func__, FAKE_COST_MODULE, 0);
-	return library && name ? give(FAKE_MODULE, (void **)pKernel) : CUDA_ERROR_INVALID_VALUE;
+	return library && is_name(name) ? give(FAKE_MODULE, (void **)pKernel)
+					: CUDA_ERROR_INVALID_VALUE;
 }
 
 DRV(cuKernelGetFunction, (CUfunction * pFunc, CUkernel kernel))

@@ -13,10 +13,12 @@ int gs_cuda_session(struct pt_regs *ctx)
 	__u32 depth;
 
 	if (session_is_return(place)) {
+		kernel_note_end(*place >> 32);
 		call_leave(ctx, *place, true);
 		return 0;
 	}
 	if (call_is_exit(ctx)) {
+		kernel_note_end(bpf_get_attach_cookie(ctx));
 		call_leave_by_ret(ctx, &depth, true);
 		return SESSION_NO_RETURN;
 	}
@@ -31,6 +33,7 @@ int gs_cuda_enter(struct pt_regs *ctx)
 	__u32 depth;
 
 	if (call_is_exit(ctx)) {
+		kernel_note_end(bpf_get_attach_cookie(ctx));
 		call_leave_by_ret(ctx, &depth, false);
 		return 0;
 	}
@@ -44,6 +47,7 @@ int gs_cuda_leave(struct pt_regs *ctx)
 {
 	__u32 depth;
 
+	kernel_note_end(bpf_get_attach_cookie(ctx));
 	call_leave_unpaired(ctx, &depth);
 	return 0;
 }

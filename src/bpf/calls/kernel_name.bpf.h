@@ -1,7 +1,8 @@
 /*
  * Names of kernels that programs ask for. A launch by the driver has a handle; which kernel that is, is known
- * when the program gets it by the kernel's name. The text is sent as that call begins: at its
- * end the program may have freed it, and of a first call the end is not seen.
+ * when the program gets it by the kernel's name. The text is sent as that call begins, since of a
+ * first call the end is not seen. It may lie in a page of a library that the program has not touched yet, and
+ * a probe cannot wait for it: then it is sent at the call's end, when the driver has read it.
  */
 #ifndef GS_BPF_CALLS_KERNEL_NAME_BPF_H
 #define GS_BPF_CALLS_KERNEL_NAME_BPF_H
@@ -35,7 +36,8 @@ __noinline int gs_kernel_send(__u64 from, __u32 id)
 	e->tid = t->tid;
 	e->func = id;
 	e->pad = 0;
-	if (bpf_probe_read_user_str(e->name, sizeof(e->name), (void *)from) <= 0)
+	t->name_unread = bpf_probe_read_user_str(e->name, sizeof(e->name), (void *)from) <= 0;
+	if (t->name_unread)
 		e->name[0] = 0;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	return 0;
@@ -48,6 +50,29 @@ static __always_inline void kernel_note(struct pt_regs *ctx)
 
 	if (gs_config.events && gs_desc[id].post == GS_POST_KERNEL_NAME)
 		gs_kernel_send(ctx->dx, id);
+}
+
+/* At the end of the call that is open. Likewise a function of its own. */
+__noinline int gs_kernel_again(__u32 id)
+{
+	struct gs_frame *f;
+	struct gs_thread *t;
+	__u32 slot;
+
+	t = thread_same(&slot);
+	if (!t || !t->name_unread || !t->depth)
+		return 0;
+	f = &t->frame[(t->depth - 1) & DEPTH_MASK];
+	if (f->func == id)
+		gs_kernel_send(f->v[2], id);
+	return 0;
+}
+
+/* At the end of each call of CUDA, before that is sent. */
+static __always_inline void kernel_note_end(__u32 id)
+{
+	if (gs_config.events && gs_desc[id & FUNC_MASK].post == GS_POST_KERNEL_NAME)
+		gs_kernel_again(id & FUNC_MASK);
 }
 
 #endif

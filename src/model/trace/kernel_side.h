@@ -123,7 +123,7 @@ struct gs_thread {
 	__u64 called;                 /* with gs_kernel_config.marks: as in gs_event_mark */
 	__u64 covered_ns;             /* likewise */
 	__u32 account;                /* its struct gs_account; 0: it has none */
-	__u32 pad;
+	__u32 name_unread; /* 1: the kernel's name that its call asks for was not in memory yet */
 	__u64 py_state;    /* address of the interpreter's state of this thread; 0 not known */
 	__u64 py_retry_ns; /* when it is worth looking for it again */
 	struct gs_first first;
