@@ -22,6 +22,10 @@ HANDLES = ('cuModuleGetFunction', 'cuLibraryGetKernel', 'cuKernelGetFunction', '
            'cudaGetFuncBySymbol', '__cudaGetKernel')  # fmt: skip
 NEEDS = {'eager': 'torch', 'compiled': 'triton', 'jax': 'jax', 'cupy': 'cupy'}
 RIGHT_PCT = 99.0
+# A file has the registers that the compiler chose. When code is loaded a thread gets 16 at least
+# (forums.developer.nvidia.com/t/237752: 10 by ptxas are 16 by Nsight Compute), and 32 where it may call the driver's assert or
+# printf (github.com/triton-lang/triton/pull/10417); compilers choose 24 at least for those.
+REGISTERS_MIN, REGISTERS_ASSERT_MIN, REGISTERS_ASSERT = 16, 24, 32
 
 
 def report(ok, text):
@@ -109,6 +113,11 @@ def plain(name):
     return re.sub(r'\s+', '', name or '')
 
 
+def registers_agree(compiled, loaded):
+    calls_assert = loaded == REGISTERS_ASSERT and REGISTERS_ASSERT_MIN <= compiled < REGISTERS_ASSERT
+    return loaded == max(compiled, REGISTERS_MIN) or calls_assert
+
+
 def check(program, truth_path, summary_path):
     with open(truth_path, encoding='utf-8') as f:
         truth = json.load(f)
@@ -133,7 +142,7 @@ def check(program, truth_path, summary_path):
         print(f'#   too many by {n}: {name[:110] or "not known"}')
     registers = {plain(name): r for name, (_, r) in truth.items()}
     known = [k for k in kernels if k['compute_capability'] and registers.get(plain(k['name']))]
-    wrong = [k for k in known if k['registers'] != registers[plain(k['name'])]]
+    wrong = [k for k in known if not registers_agree(k['registers'], registers[plain(k['name'])])]
     if known:
         report(not wrong, f'{program}: registers of {len(known)} kernels, {len(wrong)} wrong')
         for k in wrong[:5]:
