@@ -457,6 +457,44 @@ static void register_kernels(bool is_jit)
 	register_binary(fat_binary(PART_CUBIN, code, bytes), 0, FIRST_CALLS);
 }
 
+/* Of the functions that give a kernel's handle: those of a kernel that is new, and of a thread that is. */
+static const char *const handles[] = {"cudaGetFuncBySymbol", "cudaGetKernel", "cuModuleGetFunction",
+				      "cuLibraryGetKernel", "cuKernelGetFunction"};
+
+static bool gives_handle(const char *name)
+{
+	for (auto f : handles)
+		if (!strcmp(f, name))
+			return true;
+	return false;
+}
+
+static void *fresh_module, *fresh_library, *fresh_handles[FIRST_CALLS];
+
+/* The same kernels by the driver, which loads each when it is asked for or launched first. */
+static void load_kernels()
+{
+	typedef int (*load_library)(void **, const void *, void *, void *, unsigned, void *, void *,
+				    unsigned);
+	const char *path = getenv("HARM_CUBIN");
+	FILE *f = path ? fopen(path, "r") : nullptr;
+	char *code = (char *)calloc(1, CUBIN_BYTES), name[16];
+
+	check("HARM_CUBIN", !(f && fread(code, 1, CUBIN_BYTES, f)));
+	check("cuModuleLoadData", DRIVER(fn2, "cuModuleLoadData")(&fresh_module, code));
+	check("cuLibraryLoadData",
+	      DRIVER(load_library, "cuLibraryLoadData")(&fresh_library, code, nullptr, nullptr, 0,
+							nullptr, nullptr, 0));
+	for (int i = 0; i < FIRST_CALLS; i++) {
+		sprintf(name, "fresh%d", i);
+		check("cuLibraryGetKernel",
+		      DRIVER(fn3, "cuLibraryGetKernel")(&fresh_handles[i], fresh_library, name));
+	}
+	check("cuLibraryLoadData",
+	      DRIVER(load_library, "cuLibraryLoadData")(&fresh_library, code, nullptr, nullptr, 0,
+							nullptr, nullptr, 0));
+}
+
 struct first_call {
 	const char *name;
 	int i, device;
@@ -468,9 +506,20 @@ static int call_once(const char *name, int i)
 {
 	typedef int (*launch)(const void *, unsigned long long, unsigned, unsigned long long,
 			      unsigned, void **, size_t, void *);
+	char kernel[16];
+	void *handle;
 	int r = 0;
 
-	if (!strcmp(name, "cudaLaunchKernel"))
+	sprintf(kernel, "fresh%d", i);
+	if (!strcmp(name, "cudaGetFuncBySymbol") || !strcmp(name, "cudaGetKernel"))
+		r = RUNTIME(fn2, name)(&handle, fresh_kernels + i);
+	else if (!strcmp(name, "cuModuleGetFunction"))
+		r = DRIVER(fn3, name)(&handle, fresh_module, kernel);
+	else if (!strcmp(name, "cuLibraryGetKernel"))
+		r = DRIVER(fn3, name)(&handle, fresh_library, kernel);
+	else if (!strcmp(name, "cuKernelGetFunction"))
+		r = DRIVER(fn2, name)(&handle, fresh_handles[i]);
+	else if (!strcmp(name, "cudaLaunchKernel"))
 		r = RUNTIME(launch, name)(fresh_kernels + i, 1ull << 32 | 1, 1, 1ull << 32 | 1, 1,
 					  nullptr, 0, nullptr);
 	else if (!strcmp(name, "cudaStreamQuery"))
@@ -512,6 +561,8 @@ static int first_calls(const char *function_name, const char *when)
 	if (strcmp(when, "process")) {
 		begin(true);
 		check("cudaMalloc", RUNTIME(int (*)(void **, size_t), "cudaMalloc")(&fill_at, 8));
+		if (gives_handle(function_name))
+			load_kernels();
 	}
 	for (int i = 0; i < n; i++) {
 		struct first_call c = {function_name, i, !strcmp(when, "device"), is_kernel, 0};
@@ -620,6 +671,14 @@ int main(int argc, char **argv)
 			snprintf(name, sizeof(name), "first:%s:%s", f, when);
 			if (!strcmp(when, "jit") && strcmp(f, "cudaLaunchKernel"))
 				continue;
+			if (!strcmp(wanted, "contexts"))
+				puts(name);
+			else if (!strcmp(wanted, name))
+				return first_calls(f, when);
+		}
+	for (auto f : handles)
+		for (auto when : {"thread", "kernel"}) {
+			snprintf(name, sizeof(name), "first:%s:%s", f, when);
 			if (!strcmp(wanted, "contexts"))
 				puts(name);
 			else if (!strcmp(wanted, name))

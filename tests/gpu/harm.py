@@ -13,6 +13,7 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TIME_LIMIT_S = 60
+ALONE_RUNS = 45  # of what ended otherwise than two untraced runs
 WAYS = {
     'default': [],
     'events': ['-o', '{out}/{case}.gst'],
@@ -71,6 +72,15 @@ def same_end(got, wanted):
     return False
 
 
+def ends_alone(command, got):
+    """Whether the program ends so by itself now and then: a driver that is cancelled inside some calls can crash later."""
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        for _ in range(ALONE_RUNS // 3):
+            if any(same_end(got, {end}) for end in pool.map(run, [command] * 3)):
+                return True
+    return False
+
+
 def beneath(gpuscope, folder, case, options):
     """The words in front of a program's that trace it this way."""
     name = case.replace(':', '_')
@@ -109,7 +119,7 @@ def main():
                 traced[case][way] = end
     for case, wanted in zip(cases, untraced):
         got = traced[case]
-        wrong = {w: g for w, g in got.items() if not same_end(g, wanted)}
+        wrong = {w: g for w, g in got.items() if not same_end(g, wanted) and not ends_alone([harm, case], g)}
         passed += len(got) - len(wrong)
         failed += len(wrong)
         print(f'{"ok" if not wrong else "NOT OK":7s} {case:55s} {" or ".join(sorted(wanted))}')
