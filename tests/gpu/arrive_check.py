@@ -32,6 +32,8 @@ if case in ("equal", "late"):
         want = last.index(max(last)) if max(last) >= 0.9 else None
         if 0.6 < max(last) < 0.9:  # neither always nor by chance: whether it stands out is up to how much it is late
             want = comm["late_rank"] and last.index(max(last))
+if case == "gpu":  # its host makes some more calls, so it may be a little behind: no cause of anything
+    want = comm["late_rank"] and 1
 check("the late rank", comm["late_rank"] == want, comm["late_rank"])
 if case in ("equal", "late"):
     for r, mine in zip(comm["by_rank"], late_ns):
@@ -42,13 +44,13 @@ if case in ("equal", "late"):
 print("     ", verdict)
 pace = next((t["pid"] for t in summary["account"]["threads"] if t["critical"]), None)
 late = comm["late_rank"]
-if late is None:
+if late is None or case == "gpu":
     check("the verdict names no rank", "arrives last" not in verdict["evidence"] + verdict["advice"], verdict["class"])
 elif pace == ranks[late]["pid"]:
     check("the verdict says that the others wait for it", f"it is rank {late}, for which the others wait" in verdict["evidence"], verdict["class"])
 else:
     check("the verdict names the late rank", f"rank {late} (process {ranks[late]['pid']}) arrives last" in verdict["evidence"], verdict["class"])
-if late is not None and case != "equal":
+if late is not None and case not in ("equal", "gpu"):
     by_rank = {r["rank"]: r["late_ns"] for r in comm["by_rank"]}
     check("it is behind for longer than the other", by_rank[late] > 2 * by_rank[1 - late], by_rank)
 sys.exit(failed > 0)

@@ -724,7 +724,7 @@ static void judge_run(struct gs_summary *s, uint64_t start_up_ns)
 				       "counted",
 				       gs_fmt_ns(start_up, start_up_ns));
 		if (share >= 0 && !rules_is_of_ranks(&f, r->holds))
-			rules_say_pace_is_late(&f, &text);
+			rules_say_who_is_late(&f, &text);
 		if (has_failed(&f) && r->holds != holds_failed)
 			rules_add_text(&text, "; it ended with exit status %d", s->exit_status);
 		if (gs_buf_put(&text, "", 1) < 0)

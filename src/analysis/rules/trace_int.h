@@ -80,8 +80,9 @@ void rules_find_late(struct facts *facts);
 /* Of a wait for the GPU, on which collectives may run until the last rank has come. */
 void rules_say_collectives(const struct facts *facts, struct gs_buf *text);
 
-/* Where the pace setter itself is of the rank that the others wait for. */
-void rules_say_pace_is_late(const struct facts *facts, struct gs_buf *text);
+/* Of which rank the others wait for, where that is known, matters and was not said: the pace setter itself is of it, or
+ * its waits are a tenth of the time of the collectives. */
+void rules_say_who_is_late(const struct facts *facts, struct gs_buf *text);
 
 /* Is it a rule about ranks, and is the one known that the others wait for? */
 bool rules_is_of_ranks(const struct facts *facts, rules_holds_fn *holds);

@@ -4,11 +4,13 @@
  * that calls last keeps others waiting only if it does not wait itself: one that is merely less far ahead of its GPU does.
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "analysis/rules/trace_int.h"
 #include "core/base/buf.h"
 #include "core/base/fmt.h"
 
+#define ARRIVES_LAST   "arrives last"
 #define GPU_WAITS      0.50 /* for the GPU, which runs collectives and little else */
 #define KERNELS_AROUND 16   /* launches for a collective: the collective is the work */
 #define LATE_PART      0.10 /* of the time between the first and the last the others wait for it */
@@ -70,8 +72,8 @@ static void say_how_late(const struct facts *f, struct gs_buf *text)
 	char n[GS_FMT_BYTES], by[GS_FMT_BYTES];
 
 	rules_add_text(text,
-		       "arrives last at %.0f %% of %s collectives of communicator 0x%" PRIx64
-		       ", %s after the one before it on average",
+		       ARRIVES_LAST " at %.0f %% of %s collectives of communicator 0x%" PRIx64
+				    ", %s after the one before it on average",
 		       100 * rules_share_of(f->late->n_last, c->n_matched),
 		       gs_fmt_count(n, c->n_matched), c->id,
 		       gs_fmt_ns(by, f->late->margin_sum_ns / f->late->n_last));
@@ -84,13 +86,23 @@ static void say_late_rank(const struct facts *f, struct gs_buf *text)
 	say_how_late(f, text);
 }
 
-void rules_say_pace_is_late(const struct facts *f, struct gs_buf *text)
+static bool text_has(const struct gs_buf *text, const char *words)
 {
-	if (!f->late || f->late->pid != f->pace->pid)
+	return text->bytes && memmem(text->data, text->bytes, words, strlen(words));
+}
+
+void rules_say_who_is_late(const struct facts *f, struct gs_buf *text)
+{
+	if (!f->late || text_has(text, ARRIVES_LAST))
 		return;
-	rules_add_text(text, "; it is rank %" PRId32 ", for which the others wait: it ",
-		       f->late->rank);
-	say_how_late(f, text);
+	if (f->late->pid == f->pace->pid) {
+		rules_add_text(text, "; it is rank %" PRId32 ", for which the others wait: it ",
+			       f->late->rank);
+		say_how_late(f, text);
+	} else if (rules_share_of(f->late->missing_ns, f->arrivals->span_ns) >= LATE_PART) {
+		rules_add_text(text, "; ");
+		say_late_rank(f, text);
+	}
 }
 
 /* What is known of the ranks behind a wait in collectives. */

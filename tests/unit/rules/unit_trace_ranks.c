@@ -148,12 +148,45 @@ static void ranks_of_waits_in_nccl(void **state)
 	}
 }
 
+/* Whatever the run is short of, a rank that costs the others a tenth of their time is named. */
+static void who_is_late_is_said_beside_other_causes(void **state)
+{
+	for (int is_late = 0; is_late < 2; is_late++) {
+		struct gs_collectives_rank late = {.rank = 3,
+						   .pid = 200,
+						   .n_last = 90,
+						   .missing_ns = (is_late ? 2000 : 500) * MS};
+		struct gs_collectives_comm comm = {.id = 0x1f,
+						   .n_matched = 100,
+						   .span_ns = RUN * MS,
+						   .ranks = &late,
+						   .n_seen = 1,
+						   .late = &late};
+		struct gs_collectives_summary all = {.comms = &comm, .n_comms = 1};
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		t->launches = 1000;
+		rest(t, GS_STATE_CPU);
+		rest(add_thread(&r, 200, 200, 1), GS_STATE_SLEEP);
+		r.s->collectives = &all;
+		gs_verdict_trace(r.s);
+		assert_int_equal(strstr(r.s->verdict.evidence,
+					"; rank 3 (process 200) arrives last") != NULL,
+				 is_late);
+		expect(&r, "cpu_bound");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(collectives_make_waits_uncertain),
 		cmocka_unit_test(a_late_rank_is_named),
 		cmocka_unit_test(ranks_of_waits_in_nccl),
+		cmocka_unit_test(who_is_late_is_said_beside_other_causes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
