@@ -13,7 +13,9 @@ int gs_cuda_session(struct pt_regs *ctx)
 	__u32 depth;
 
 	if (session_is_return(place)) {
-		kernel_note_end(*place >> 32);
+		/* Else these functions have their ends at their exits: spare launches the question. */
+		if (!gs_config.first_calls)
+			kernel_note_end(*place >> 32);
 		call_leave(ctx, *place, true);
 		return 0;
 	}
