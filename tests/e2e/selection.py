@@ -158,8 +158,9 @@ def memory(t):
     t.counts(run)
     t.note(f'{peak} KiB')
     t.true('measured', peak > 1000)
-    # The sanitizer's own memory is not ours.
-    t.true('at most 64 MiB', harness.is_asan() or peak <= 65536, f'{peak} KiB')
+    # The sanitizer's own memory is not ours. Each call names another stream: the tables of 16,384 streams are full, of the
+    # summary and of the tracks in the output (30 MiB each). What is kept by call would be 100 MiB and more beyond that.
+    t.true('at most 128 MiB', harness.is_asan() or peak <= 131072, f'{peak} KiB')
 
 
 @case('formats of the summary say the same')
