@@ -235,7 +235,7 @@ def setup_of_user(t):
 
 @case('sizes: graphs from 120x40, the reason whole, one job with its wall-clock account', needs=None, beside='jobs')
 def sizes(t):
-    a = subprocess.Popen(['python3', '-c', 'while True: pass'], env={**t.env, 'SLURM_JOB_ID': '4711'})
+    a = subprocess.Popen(['python3', '-c', 'while True: pass'], env={**t.env, 'SLURM_JOB_ID': '4720'})
     reason = r'held down by heat: 40 °C, 1100 of 1981 MHz'
     for columns, rows in ((80, 24), (120, 40), (200, 60)):
         s = Screen(t, env={'FAKE_NVML': f'gpus=4,pids={a.pid},ecc=0,throttle=72'}, columns=columns, rows=rows)
@@ -249,10 +249,10 @@ def sizes(t):
             with open(os.path.join(os.environ['GS_SHOTS'], f'top-{columns}x{rows}.txt'), 'w') as f:
                 f.write(s.text())
         s.keys('j')
-        text = s.wait(r'(?m)^4711')
-        t.match('the job with GPUs is the first', r'(?m)^JOB .*\n4711', text)
+        text = s.wait(r'(?m)^4720')
+        t.match('the job with GPUs is the first', r'(?m)^JOB .*\n4720', text)
         s.keys('Enter')
-        s.wait(r'Job 4711')
+        s.wait(r'Job 4720')
         text = s.wait(r'on CPU|counted by +procfs')
         if 'counted by' in text and 'procfs' in text:
             t.true('without the kernel nothing is said of it', 'wall time' not in text)
