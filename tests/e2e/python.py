@@ -535,6 +535,7 @@ if not pid:
     def of_the_copy():
         time.sleep(0.25)
     of_the_copy()
+    time.sleep(2)  # whose it is, is read from the process while it lives
     os._exit(0)
 os.waitpid(pid, 0)
 """
