@@ -384,7 +384,7 @@ def spank_trouble(t):
         os.rename(t.path('libexec', 'away'), t.path('libexec', 'slurm-record'))
         # A folder of root's: the user cannot write there, and root does not do it for him.
         os.makedirs(t.path('roots'))
-        t.match('not his', rf'gpuscope: cannot write {t.path("roots")}/gpuscope-\d+\.0\.p\d+n1\.json: .*[Pp]ermission denied',
+        t.match('not his', rf'gpuscope: cannot write {t.path("roots")}/gpuscope-\d+\.0\.p\d+n\d\.json: .*[Pp]ermission denied',
                 step(f'--gpuscope-output={t.path("roots")}'))  # fmt: skip
         t.equal('nothing', os.listdir(t.path('roots')), [])
         # A link of his to a file of root's.
