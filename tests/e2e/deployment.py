@@ -370,7 +370,9 @@ def whole(t):
     bad = [(r['name'], r['lastError']) for g in loaded for r in g['rules'] if r.get('health') == 'err']
     t.equal('rules of Prometheus', bad, [])
     d.until(lambda: {('GpuXidError', 'alpha', 'n002', '5'), ('GpuXidError', 'alpha', 'n003', '3')} <= d.pager.alerts(), 'two alerts on the pager')
-    t.equal('and no other', {a[0] for a in d.pager.alerts()}, {'GpuXidError'})
+    # A node that had no processor for a while misses samples, and says so.
+    missed = any(float(v) for _, v in d.engine('gpuscope_head_samples_lost_total'))
+    t.equal('and no other', {a[0] for a in d.pager.alerts()} - ({'GpuscopeHeadLosesSamples'} if missed else set()), {'GpuXidError'})
     # A single question may come too late on a busy machine; a rule that is wrong fails each time.
     d.until(lambda: not bad_rules(d), 'a round of the rules of vmalert without an error')
 
