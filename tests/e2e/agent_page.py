@@ -7,6 +7,7 @@ import os
 import pwd
 import subprocess
 import sys
+import time
 
 from agent_help import Agent, config_text
 from browser import Browser
@@ -62,10 +63,14 @@ def page(t):
     check(t, b, 'jobs of an agent')
     b.key('o')
     b.wait(f'document.querySelector(\'a[href="#/process/1/{pid}"]\')', 'the process')
-    # By the keyboard alone.
-    b.run(f'document.querySelector(\'a[href="#/process/1/{pid}"]\').focus()')
-    b.key('Enter')
-    b.wait(f'document.querySelector("h1").innerText.includes("({pid})")', 'the page of the process')
+    # By the keyboard alone. A reading between the two keys can draw the row anew.
+    def enter():
+        b.run(f'document.querySelector(\'a[href="#/process/1/{pid}"]\')?.focus()')
+        b.key('Enter')
+        time.sleep(0.2)
+        return b.run(f'document.querySelector("h1").innerText.includes("({pid})")')
+
+    wait_until(enter, 60, 'the page of the process')
     b.wait('document.querySelectorAll(".u-over").length == 4', 'its charts')
     b.wait('document.body.innerText.includes("python3")', 'its name')
     t.true('no arguments without a token', '--rank=0' not in text(b), text(b)[:500])
