@@ -1,4 +1,4 @@
-/* Who is who: processes, their contexts, threads, streams and events. */
+/* Processes, their contexts, threads, streams and events: found by number or handle, made, ended. */
 #include <string.h>
 
 #include "core/base/vec.h"

@@ -122,7 +122,7 @@ struct gs_activity;
 int gs_activity_new(const struct gs_activity_config *config, struct gs_activity **ret_activity);
 void gs_activity_free(struct gs_activity **activity);
 
-/* Who is given the spans; NULL: none are made. */
+/* The function that gets the spans; NULL: none are made. */
 void gs_activity_set_sink(struct gs_activity *activity, gs_activity_span_fn *span, void *ctx);
 
 void gs_activity_take(struct gs_activity *activity, const struct gs_activity_call *call);
