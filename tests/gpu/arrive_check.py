@@ -44,8 +44,13 @@ if case in ("equal", "late"):
 print("     ", verdict)
 pace = next((t["pid"] for t in summary["account"]["threads"] if t["critical"]), None)
 late = comm["late_rank"]
+costs = late is not None and next(r["missing_ns"] for r in comm["by_rank"] if r["rank"] == late) >= 0.1 * comm["span_ns"]
+if case in ("late", "loader"):
+    check("it costs the others a tenth of the time", costs, comm["by_rank"])
 if late is None or case == "gpu":
     check("the verdict names no rank", "arrives last" not in verdict["evidence"] + verdict["advice"], verdict["class"])
+elif not costs:
+    check("the verdict does not say that the others wait for it", "for which the others wait" not in verdict["evidence"], verdict["class"])
 elif pace == ranks[late]["pid"]:
     check("the verdict says that the others wait for it", f"it is rank {late}, for which the others wait" in verdict["evidence"], verdict["class"])
 else:

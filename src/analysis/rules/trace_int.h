@@ -80,8 +80,8 @@ void rules_find_late(struct facts *facts);
 /* Of a wait for the GPU, on which collectives may run until the last rank has come. */
 void rules_say_collectives(const struct facts *facts, struct gs_buf *text);
 
-/* Of which rank the others wait for, where that is known, matters and was not said: the pace setter itself is of it, or
- * its waits are a tenth of the time of the collectives. */
+/* Which rank the others wait for, of the pace setter's process or of another: where it costs them a tenth of the time of
+ * their collectives, and was not said. */
 void rules_say_who_is_late(const struct facts *facts, struct gs_buf *text);
 
 /* Is it a rule about ranks, and is the one known that the others wait for? */

@@ -93,13 +93,14 @@ static bool text_has(const struct gs_buf *text, const char *words)
 
 void rules_say_who_is_late(const struct facts *f, struct gs_buf *text)
 {
-	if (!f->late || text_has(text, ARRIVES_LAST))
+	if (!f->late || text_has(text, ARRIVES_LAST) ||
+	    rules_share_of(f->late->missing_ns, f->arrivals->span_ns) < LATE_PART)
 		return;
 	if (f->late->pid == f->pace->pid) {
 		rules_add_text(text, "; it is rank %" PRId32 ", for which the others wait: it ",
 			       f->late->rank);
 		say_how_late(f, text);
-	} else if (rules_share_of(f->late->missing_ns, f->arrivals->span_ns) >= LATE_PART) {
+	} else {
 		rules_add_text(text, "; ");
 		say_late_rank(f, text);
 	}
