@@ -550,7 +550,8 @@ static void an_overflow_is_counted(void **state)
 	GS_CLEANUP(gs_sideband_free) struct gs_sideband *watch = kernel_watch();
 	GS_FREE struct log *log = calloc(1, sizeof(*log));
 	GS_CLOSE int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	const unsigned mapped = 2000; /* of 100 bytes and more each, in 64 KiB */
+	/* A record of a mapping has 88 bytes and more, by the length of this program's path. */
+	const unsigned mapped = (unsigned)(2 * watch->ring_bytes / 88);
 	cpu_set_t all, one;
 
 	assert_non_null(log);
