@@ -6,6 +6,7 @@
 
 #include "model/trace/record_kernel.h"
 #include "model/trace/record_mark.h"
+#include "model/trace/record_memory.h"
 #include "model/trace/record_mpi.h"
 #include "model/trace/record_account.h"
 #include "model/trace/record_node.h"
@@ -46,6 +47,8 @@ static const uint16_t least_bytes[GS_REC_COUNT] = {
 	[GS_REC_ACCOUNT] = sizeof(struct gs_rec_account),
 	[GS_REC_KERNEL] = sizeof(struct gs_rec_kernel),
 	[GS_REC_MARK] = sizeof(struct gs_rec_mark),
+	[GS_REC_MEMORY] = sizeof(struct gs_rec_memory),
+	[GS_REC_MEMORY_SITE] = sizeof(struct gs_rec_memory_site),
 };
 
 void *gs_record_put(struct gs_buf *buf, enum gs_record_kind kind, size_t struct_bytes,

@@ -18,24 +18,27 @@
 #include "core/base/mem.h"
 #include "model/trace/dict.h"
 #include "model/trace/func.h"
+#include "model/trace/record_account.h"
 #include "pipeline/correlate/comm.h"
-#include "pipeline/correlate/ledger.h"
 #include "pipeline/correlate/sync.h"
 #include "pipeline/correlate/torch_memory.h"
+#include "pipeline/gpu_memory/gpu_memory.h"
 
-#define MAX_FUNCTIONS (2 * GS_FUNC_MAX)                 /* ids beyond have no meaning here */
-#define N_NAMES       (SPACE_COUNT + TORCH_MAX_DEVICES) /* strings of our own */
+#define MAX_FUNCTIONS (2 * GS_FUNC_MAX) /* ids beyond have no meaning here */
+
+/* Strings of our own: of device and of host memory, of PyTorch's devices, of each kind of memory by
+ * device, the last of them not known. */
+#define TRACK_DEVICES TORCH_MAX_DEVICES
+#define TORCH_NAMES   2
+#define KIND_NAMES    (TORCH_NAMES + TORCH_MAX_DEVICES)
+#define N_TRACK_KINDS (GS_MEMORY_VIRTUAL - GS_MEMORY_DEVICE + 1)
+#define N_NAMES       (KIND_NAMES + (TRACK_DEVICES + 1) * N_TRACK_KINDS)
 #define FIRST_NAMES   ((1u << 16) - N_NAMES)
 
 enum meaning {
 	MEANS_UNKNOWN = 0, /* not looked at, or not announced yet */
 	MEANS_NOTHING,
-	MEANS_ALLOC_DEVICE,
-	MEANS_ALLOC_PHYSICAL, /* cuMemCreate() */
-	MEANS_ALLOC_NCCL,
-	MEANS_ALLOC_HOST,
-	MEANS_FREE_DEVICE,
-	MEANS_FREE_HOST,
+	MEANS_MEMORY,
 	MEANS_COMM_END,
 	MEANS_TORCH_ALLOC,
 	MEANS_TORCH_FREE,
@@ -47,8 +50,8 @@ _Static_assert(MEANS_SYNC + 2 * GS_ACTIVITY_KINDS < 256, "a meaning is a byte");
 struct gs_correlate {
 	struct gs_sink sink;
 	struct gs_sink next;
-	struct gs_dict *dict; /* owned */
-	struct ledger ledger;
+	struct gs_dict *dict;     /* owned */
+	struct gs_memory *memory; /* owned */
 	struct comms comms;
 	struct syncs syncs;
 	struct torch_memory torch;
@@ -56,12 +59,12 @@ struct gs_correlate {
 	uint64_t now_ns;   /* newest end of a call */
 	struct gs_buf out; /* the changed batch */
 	struct gs_buf extra;
-	size_t copied_bytes;            /* of the batch in hand, already in out */
-	bool failed;                    /* no memory for out: the batch goes on unchanged */
-	uint32_t names;                 /* string id of the first of N_NAMES names */
-	bool named;                     /* they were announced */
-	uint32_t devices_named;         /* likewise, by bit: the counters of PyTorch's devices */
-	uint8_t meaning[MAX_FUNCTIONS]; /* enum meaning, by function id */
+	size_t copied_bytes;                 /* of the batch in hand, already in out */
+	bool failed;                         /* no memory for out: the batch goes on unchanged */
+	uint32_t names;                      /* string id of the first of N_NAMES names */
+	uint64_t named[(N_NAMES + 63) / 64]; /* by bit: they were announced */
+	struct gs_memory_function memory_meaning[MAX_FUNCTIONS]; /* by function id, as is: */
+	uint8_t meaning[MAX_FUNCTIONS];                          /* enum meaning, by function id */
 };
 
 static int span_push(void *ctx, const struct gs_batch *batch);
@@ -73,7 +76,9 @@ int gs_correlate_new(const struct gs_sink *next, struct gs_correlate **ret_span)
 
 	if (s)
 		s->dict = gs_dict_new();
-	if (!s || !s->dict) {
+	if (!s || !s->dict || gs_memory_new(&s->memory) < 0) {
+		if (s)
+			gs_dict_free(&s->dict);
 		free(s);
 		return -ENOMEM;
 	}
@@ -94,7 +99,7 @@ void gs_correlate_free(struct gs_correlate **span)
 
 	if (!s)
 		return;
-	correlate_ledger_fini(&s->ledger);
+	gs_memory_free(&s->memory);
 	correlate_torch_memory_fini(&s->torch);
 	correlate_comms_fini(&s->comms);
 	correlate_syncs_fini(&s->syncs);
@@ -112,7 +117,7 @@ const struct gs_sink *gs_correlate_sink(struct gs_correlate *s)
 
 uint64_t gs_correlate_untracked(const struct gs_correlate *s)
 {
-	return s->n_untracked;
+	return s->n_untracked + gs_memory_untracked(s->memory);
 }
 
 /* --- the changed batch --- */
@@ -136,37 +141,49 @@ static void *last_copied(struct gs_correlate *s, const struct gs_record *r)
 	return s->out.data + s->out.bytes - r->bytes;
 }
 
-static bool announce_names(struct gs_correlate *s)
+/* The string of a name, announced when it has not been; 0: no room. */
+static uint32_t name_string(struct gs_correlate *s, uint32_t name, const char *text)
 {
-	static const char *const texts[SPACE_COUNT] = {GS_CORRELATE_DEVICE_COUNTER,
-						       GS_CORRELATE_HOST_COUNTER};
+	uint64_t *named = &s->named[name / 64], bit = 1ull << name % 64;
 
-	if (s->named)
-		return true;
-	if (s->names + N_NAMES > GS_DICT_MAX_ID)
-		return false;
-	for (uint32_t i = 0; i < SPACE_COUNT; i++)
-		if (gs_record_put_string(&s->out, s->names + i, texts[i], strlen(texts[i])) < 0)
-			return false;
-	s->named = true;
-	return true;
+	if (*named & bit)
+		return s->names + name;
+	if (s->names + N_NAMES > GS_DICT_MAX_ID ||
+	    gs_record_put_string(&s->out, s->names + name, text, strlen(text)) < 0)
+		return 0;
+	*named |= bit;
+	return s->names + name;
 }
 
-/* The name of a device's counter. */
-static bool announce_device(struct gs_correlate *s, uint32_t device)
+static uint32_t name_torch_device(struct gs_correlate *s, uint32_t device)
 {
 	char text[sizeof(GS_CORRELATE_TORCH_COUNTER) + 8];
-	int n;
 
-	if (s->devices_named >> device & 1)
-		return true;
-	if (s->names + N_NAMES > GS_DICT_MAX_ID)
-		return false;
-	n = snprintf(text, sizeof(text), GS_CORRELATE_TORCH_COUNTER "%u", device);
-	if (gs_record_put_string(&s->out, s->names + SPACE_COUNT + device, text, (size_t)n) < 0)
-		return false;
-	s->devices_named |= 1u << device;
-	return true;
+	snprintf(text, sizeof(text), GS_CORRELATE_TORCH_COUNTER "%u", device);
+	return name_string(s, TORCH_NAMES + device, text);
+}
+
+/* 0: it has no track. */
+static uint32_t name_sum(struct gs_correlate *s, const struct gs_memory_change *change)
+{
+	bool is_known = change->device != GS_MEMORY_DEVICE_UNKNOWN;
+	uint32_t slot = is_known ? change->device : TRACK_DEVICES;
+	char text[96];
+
+	if (change->kind == GS_MEMORY_ON_DEVICE)
+		return name_string(s, 0, GS_CORRELATE_DEVICE_COUNTER);
+	if (change->kind == GS_MEMORY_ON_HOST)
+		return name_string(s, 1, GS_CORRELATE_HOST_COUNTER);
+	if (change->kind > GS_MEMORY_VIRTUAL || (is_known && slot >= TRACK_DEVICES))
+		return 0;
+	if (is_known)
+		snprintf(text, sizeof(text), GS_CORRELATE_KIND_COUNTER "%u, %s", slot,
+			 gs_memory_kind_name(change->kind));
+	else
+		snprintf(text, sizeof(text), GS_CORRELATE_KIND_COUNTER "?, %s",
+			 gs_memory_kind_name(change->kind));
+	return name_string(s, KIND_NAMES + slot * N_TRACK_KINDS + change->kind - GS_MEMORY_DEVICE,
+			   text);
 }
 
 /* A string of feed's that comes up to ours: move ahead to the end of the next power of two. */
@@ -176,41 +193,51 @@ static void make_way(struct gs_correlate *s, uint32_t id)
 		return;
 	while (s->names <= id)
 		s->names = (s->names + N_NAMES) * 2 - N_NAMES;
-	s->named = false;
-	s->devices_named = 0;
+	memset(s->named, 0, sizeof(s->named));
 }
 
-/* Say the present value. out must hold all of the batch up to here. */
-static void put_counter(struct gs_correlate *s, uint32_t process, enum space space,
-			uint64_t time_ns)
+static void put_counter(struct gs_correlate *s, uint32_t process, uint32_t name_str,
+			uint64_t time_ns, uint64_t bytes)
 {
-	struct correlate_ledger_process *p = correlate_ledger_find_process(&s->ledger, process);
-	struct gs_rec_counter *c;
+	struct gs_rec_counter *c = gs_record_put(&s->out, GS_REC_COUNTER, sizeof(*c), 0);
 
-	if (!announce_names(s))
-		return;
-	c = gs_record_put(&s->out, GS_REC_COUNTER, sizeof(*c), 0);
 	if (!c)
 		return;
-	/* Threads' calls may be reported out of order, a counter's values may not. */
-	if (time_ns < p->reported_ns[space])
-		time_ns = p->reported_ns[space];
-	p->reported_ns[space] = time_ns;
 	c->process = process;
-	c->name_str = s->names + space;
+	c->name_str = name_str;
 	c->time_ns = time_ns;
-	c->value = (int64_t)p->live_bytes[space];
+	c->value = (int64_t)bytes;
 	c->unit = GS_UNIT_BYTES;
+}
+
+/* Counters of all sums that changed by the record that ends there. */
+static void put_changes(struct gs_correlate *s, const struct gs_batch *batch, size_t end,
+			uint64_t time_ns)
+{
+	struct gs_memory_change change;
+
+	while (gs_memory_next_change(s->memory, &change)) {
+		uint32_t name_str;
+
+		if (!copy_until(s, batch, end))
+			continue;
+		name_str = name_sum(s, &change);
+		/* Threads' calls may be reported out of order, a counter's values may not. */
+		if (*change.time_ns < time_ns)
+			*change.time_ns = time_ns;
+		if (name_str)
+			put_counter(s, change.process, name_str, *change.time_ns,
+				    change.live_bytes);
+	}
 }
 
 /* --- records --- */
 
-static enum meaning find_meaning(const struct gs_correlate *s, uint32_t function)
+static enum meaning find_meaning(struct gs_correlate *s, uint32_t function)
 {
 	const struct gs_rec_function *f = gs_dict_function(s->dict, function);
 	const char *name = f ? gs_dict_string(s->dict, f->name_str) : "";
 	struct gs_activity_function sync;
-	bool host;
 
 	if (!*name)
 		return MEANS_UNKNOWN;
@@ -218,68 +245,28 @@ static enum meaning find_meaning(const struct gs_correlate *s, uint32_t function
 		return f->func_class == GS_CLASS_ALLOC  ? MEANS_TORCH_ALLOC
 		       : f->func_class == GS_CLASS_FREE ? MEANS_TORCH_FREE
 							: MEANS_NOTHING;
+	s->memory_meaning[function] = gs_memory_function_of(f->layer, f->func_class, name);
 	sync = gs_activity_function_of(f->layer, f->func_class, name);
 	if (sync.kind != GS_ACTIVITY_NOTHING && sync.work != GS_ACTIVITY_HOST_FUNCTIONS)
 		return MEANS_SYNC + 2 * sync.kind + sync.per_thread;
-	/* Every one that pins host memory says so, and no other does: cudaMallocHost,
-	 * cudaHostAlloc, cudaHostRegister, cuMemAllocHost_v2, cuMemHostAlloc, cuMemHostUnregister
-	 * ... */
-	host = strstr(name, "Host") != NULL;
-	if (f->func_class == GS_CLASS_FREE)
-		return host ? MEANS_FREE_HOST : MEANS_FREE_DEVICE;
-	if (f->func_class == GS_CLASS_ALLOC && strcmp(name, "cuMemCreate") == 0)
-		return MEANS_ALLOC_PHYSICAL;
-	if (f->func_class == GS_CLASS_ALLOC && f->layer == GS_LAYER_NCCL)
-		return MEANS_ALLOC_NCCL;
-	if (f->func_class == GS_CLASS_ALLOC)
-		return host ? MEANS_ALLOC_HOST : MEANS_ALLOC_DEVICE;
+	if (s->memory_meaning[function].verb != GS_MEMORY_NOTHING)
+		return MEANS_MEMORY;
 	if (strcmp(name, "ncclCommDestroy") == 0 || strcmp(name, "ncclCommAbort") == 0)
 		return MEANS_COMM_END;
 	return MEANS_NOTHING;
 }
 
-/* True when the sum changed. */
-static bool take_alloc(struct gs_correlate *s, uint32_t process, const struct gs_rec_call *c,
-		       enum meaning meaning)
+static void take_memory(struct gs_correlate *s, const struct gs_batch *batch, size_t end,
+			uint32_t process, const struct gs_rec_call *c)
 {
-	enum space space = meaning == MEANS_ALLOC_HOST ? SPACE_HOST : SPACE_DEVICE;
-	struct correlate_ledger_process *p;
-	uint64_t before, inner;
+	struct gs_memory_function f = s->memory_meaning[c->function];
+	uint64_t bytes = gs_memory_take(s->memory, process, c, f);
+	bool is_free = f.verb == GS_MEMORY_FREE || f.verb == GS_MEMORY_FREE_NCCL ||
+		       f.verb == GS_MEMORY_RELEASE;
 
-	if (!c->arg[0] && !c->bytes) /* an allocation of nothing */
-		return false;
-	p = correlate_ledger_process(&s->ledger, process);
-	if (!p || !c->arg[0]) {
-		s->n_untracked++;
-		return false;
-	}
-	before = p->live_bytes[space];
-	/* The physical memory that ncclMemAlloc() made inside is the same as what it returned. */
-	if (meaning == MEANS_ALLOC_NCCL && p->physical && p->physical_thread == c->thread &&
-	    p->physical_start_ns >= c->start_ns) {
-		correlate_ledger_take(&s->ledger, process, space, p->physical, &inner);
-		p->physical = 0;
-	}
-	if (correlate_ledger_put(&s->ledger, process, space, c->arg[0], c->bytes) < 0) {
-		s->n_untracked++;
-	} else if (meaning == MEANS_ALLOC_PHYSICAL) {
-		p->physical = c->arg[0];
-		p->physical_start_ns = c->start_ns;
-		p->physical_thread = c->thread;
-	}
-	return p->live_bytes[space] != before;
-}
-
-static void take_free(struct gs_correlate *s, const struct gs_batch *batch, size_t end,
-		      uint32_t process, const struct gs_rec_call *c, enum space space)
-{
-	uint64_t bytes;
-
-	if (!correlate_ledger_take(&s->ledger, process, space, c->arg[0], &bytes) || !bytes ||
-	    !copy_until(s, batch, end))
-		return;
-	((struct gs_rec_call *)last_copied(s, &c->head))->bytes = bytes;
-	put_counter(s, process, space, c->start_ns + c->dur_ns);
+	if (bytes && is_free && copy_until(s, batch, end))
+		((struct gs_rec_call *)last_copied(s, &c->head))->bytes = bytes;
+	put_changes(s, batch, end, c->start_ns + c->dur_ns);
 }
 
 static void take_sync(struct gs_correlate *s, const struct gs_batch *batch, size_t end,
@@ -302,8 +289,8 @@ static void take_torch(struct gs_correlate *s, const struct gs_batch *batch, siz
 		       uint32_t process, const struct gs_rec_call *c, bool is_free)
 {
 	struct torch_device *d;
-	struct gs_rec_counter *r;
 	uint64_t bytes = 0;
+	uint32_t name_str;
 
 	if (is_free)
 		d = correlate_torch_memory_free(&s->torch, process, c, &bytes);
@@ -311,23 +298,16 @@ static void take_torch(struct gs_correlate *s, const struct gs_batch *batch, siz
 		d = correlate_torch_memory_alloc(&s->torch, process, c, &s->n_untracked);
 	/* A segment's first block begins where it does. */
 	if (!is_free)
-		correlate_ledger_mark_segment(&s->ledger, process, c->arg[0]);
+		gs_memory_mark_segment(s->memory, process, c->arg[0]);
 	if (!d || d->device < 0 || d->device >= TORCH_MAX_DEVICES || !copy_until(s, batch, end))
 		return;
 	if (is_free)
 		((struct gs_rec_call *)last_copied(s, &c->head))->bytes = bytes;
-	if (!announce_device(s, (uint32_t)d->device))
-		return;
-	r = gs_record_put(&s->out, GS_REC_COUNTER, sizeof(*r), 0);
-	if (!r)
-		return;
+	name_str = name_torch_device(s, (uint32_t)d->device);
 	if (c->start_ns > d->reported_ns)
 		d->reported_ns = c->start_ns;
-	r->process = process;
-	r->name_str = s->names + SPACE_COUNT + (uint32_t)d->device;
-	r->time_ns = d->reported_ns;
-	r->value = (int64_t)d->live_bytes;
-	r->unit = GS_UNIT_BYTES;
+	if (name_str)
+		put_counter(s, process, name_str, d->reported_ns, d->live_bytes);
 }
 
 /* What is left at the end, before END. */
@@ -335,7 +315,16 @@ static void finish_torch(struct gs_correlate *s, const struct gs_batch *batch, s
 {
 	if (!s->torch.n_devices || !copy_until(s, batch, begin))
 		return;
-	if (correlate_torch_memory_finish(&s->torch, &s->ledger, &s->out) < 0)
+	if (correlate_torch_memory_finish(&s->torch, s->memory, &s->out) < 0)
+		s->failed = true;
+}
+
+static void finish_memory(struct gs_correlate *s, const struct gs_batch *batch, size_t begin)
+{
+	/* Where it has nothing to say, the batch goes on as it is. */
+	if (gs_memory_is_empty(s->memory) || !copy_until(s, batch, begin))
+		return;
+	if (gs_memory_put_records(s->memory, &s->out) < 0)
 		s->failed = true;
 }
 
@@ -349,22 +338,22 @@ static __attribute__((noinline)) void take_call(struct gs_correlate *s,
 
 	if (meaning == MEANS_UNKNOWN)
 		meaning = s->meaning[c->function] = (uint8_t)find_meaning(s, c->function);
-	if (meaning == MEANS_UNKNOWN || meaning == MEANS_NOTHING || c->failed ||
+	if (meaning == MEANS_UNKNOWN || meaning == MEANS_NOTHING ||
 	    (c->call_flags & GS_CALL_UNFINISHED))
 		return;
 	t = gs_dict_thread(s->dict, c->thread);
 	if (!t)
+		return;
+	/* Of these, failed ones mean something, too. */
+	if (s->memory_meaning[c->function].verb != GS_MEMORY_NOTHING)
+		take_memory(s, batch, end, t->process, c);
+	if (c->failed)
 		return;
 	if (meaning >= MEANS_SYNC) {
 		take_sync(s, batch, end, t->process, c, meaning - MEANS_SYNC);
 		return;
 	}
 	switch (meaning) {
-	case MEANS_FREE_DEVICE:
-	case MEANS_FREE_HOST:
-		take_free(s, batch, end, t->process, c,
-			  meaning == MEANS_FREE_HOST ? SPACE_HOST : SPACE_DEVICE);
-		break;
 	case MEANS_TORCH_ALLOC:
 	case MEANS_TORCH_FREE:
 		take_torch(s, batch, end, t->process, c, meaning == MEANS_TORCH_FREE);
@@ -373,10 +362,6 @@ static __attribute__((noinline)) void take_call(struct gs_correlate *s,
 		correlate_comms_end(&s->comms, t->process, c->arg[0]);
 		break;
 	default:
-		if (take_alloc(s, t->process, c, meaning) && copy_until(s, batch, end))
-			put_counter(s, t->process,
-				    meaning == MEANS_ALLOC_HOST ? SPACE_HOST : SPACE_DEVICE,
-				    c->start_ns + c->dur_ns);
 		break;
 	}
 }
@@ -402,23 +387,32 @@ static void take_process(struct gs_correlate *s, const struct gs_batch *batch, s
 			 const struct gs_rec_process *r)
 {
 	const struct gs_rec_process *before = gs_dict_process(s->dict, r->id);
-	const struct correlate_ledger_process *p;
-	uint64_t was[SPACE_COUNT];
+	/* Without names, they were only not known at first. */
+	bool runs_another = before && (before->exe_str || before->cmdline_str);
 
-	/* Or its names were not known at first. */
-	if (!before || (!before->exe_str && !before->cmdline_str))
+	if (runs_another) {
+		correlate_comms_end_process(&s->comms, r->id);
+		correlate_syncs_drop(&s->syncs, r->id);
+		correlate_torch_memory_drop(&s->torch, r->id);
+		gs_memory_drop_process(s->memory, r->id);
+		put_changes(s, batch, end, s->now_ns);
+	}
+	gs_memory_set_late(s->memory, r->id, !runs_another && gs_activity_is_late(s->dict, r));
+}
+
+/* A thread's account says when its process ended. */
+static void take_account(struct gs_correlate *s, const struct gs_rec_account *r)
+{
+	if (!(r->account_flags & GS_ACCOUNT_ENDED) || r->tid != r->pid)
 		return;
-	correlate_comms_end_process(&s->comms, r->id);
-	correlate_syncs_drop(&s->syncs, r->id);
-	correlate_torch_memory_drop(&s->torch, r->id);
-	p = correlate_ledger_find_process(&s->ledger, r->id);
-	if (!p)
-		return;
-	memcpy(was, p->live_bytes, sizeof(was));
-	correlate_ledger_drop(&s->ledger, r->id);
-	for (unsigned i = 0; i < SPACE_COUNT; i++)
-		if (was[i] && copy_until(s, batch, end))
-			put_counter(s, r->id, i, s->now_ns);
+	for (uint32_t id = gs_dict_max_process(s->dict); id > 0; id--) {
+		const struct gs_rec_process *p = gs_dict_process(s->dict, id);
+
+		if (p && p->pid == r->pid) {
+			gs_memory_end_process(s->memory, id);
+			return;
+		}
+	}
 }
 
 /* A record that is not a CALL. */
@@ -433,6 +427,9 @@ static __attribute__((noinline)) void take_other(struct gs_correlate *s,
 	case GS_REC_PROCESS:
 		take_process(s, batch, end, (const void *)r);
 		break;
+	case GS_REC_ACCOUNT:
+		take_account(s, (const void *)r);
+		break;
 	case GS_REC_FUNCTION: {
 		const struct gs_rec_function *f = (const void *)r;
 
@@ -442,6 +439,7 @@ static __attribute__((noinline)) void take_other(struct gs_correlate *s,
 	}
 	case GS_REC_END:
 		finish_torch(s, batch, end - r->bytes);
+		finish_memory(s, batch, end - r->bytes);
 		break;
 	case GS_REC_COMM:
 		take_comm(s, batch, end, (const void *)r);
@@ -479,8 +477,7 @@ static int span_push(void *ctx, const struct gs_batch *batch)
 		return s->next.push(s->next.ctx, batch);
 	if (s->failed || !copy_until(s, batch, batch->bytes)) {
 		/* The names may have been in what is not sent. */
-		s->named = false;
-		s->devices_named = 0;
+		memset(s->named, 0, sizeof(s->named));
 		return s->next.push(s->next.ctx, batch);
 	}
 	changed = (struct gs_batch){s->out.data, s->out.bytes};

@@ -26,6 +26,7 @@
 
 #define GS_CORRELATE_DEVICE_COUNTER "CUDA device memory allocated"
 #define GS_CORRELATE_HOST_COUNTER   "CUDA pinned host memory"
+#define GS_CORRELATE_KIND_COUNTER   "CUDA memory of device "    /* its number, and the kind */
 #define GS_CORRELATE_TORCH_COUNTER  "PyTorch memory of device " /* and its number */
 
 struct gs_correlate;

@@ -160,10 +160,10 @@ static void add_to_site(struct site *sites, size_t *n, const struct torch_block 
 	s->bytes += b->bytes;
 }
 
-static int put_device(const struct torch_device *d, const struct ledger *ledger, struct gs_buf *out)
+static int put_device(const struct torch_device *d, const struct gs_memory *memory,
+		      struct gs_buf *out)
 {
-	const struct correlate_ledger_process *p =
-		correlate_ledger_find_process(ledger, d->process);
+	struct gs_memory_segments segments = gs_memory_read_segments(memory, d->process);
 	struct gs_rec_allocator *a = gs_record_put(out, GS_REC_ALLOCATOR, sizeof(*a), 0);
 
 	if (!a)
@@ -176,12 +176,12 @@ static int put_device(const struct torch_device *d, const struct ledger *ledger,
 	a->allocations = d->allocations;
 	a->frees = d->frees;
 	a->unknown_frees = d->unknown_frees;
-	a->reserved_bytes = p ? p->segment_bytes : 0;
-	a->peak_reserved_bytes = p ? p->peak_segment_bytes : 0;
+	a->reserved_bytes = segments.live_bytes;
+	a->peak_reserved_bytes = segments.peak_bytes;
 	return 0;
 }
 
-int correlate_torch_memory_finish(const struct torch_memory *m, const struct ledger *ledger,
+int correlate_torch_memory_finish(const struct torch_memory *m, const struct gs_memory *memory,
 				  struct gs_buf *out)
 {
 	GS_FREE struct site *sites = calloc(TORCH_MAX_SITES, sizeof(*sites));
@@ -189,7 +189,7 @@ int correlate_torch_memory_finish(const struct torch_memory *m, const struct led
 	int r = sites ? 0 : -ENOMEM;
 
 	for (uint32_t i = 0; r == 0 && i < m->n_devices; i++)
-		r = put_device(&m->devices[i], ledger, out);
+		r = put_device(&m->devices[i], memory, out);
 	for (uint32_t i = 0; r == 0 && i < m->n_blocks; i++)
 		if (m->blocks[i].pointer)
 			add_to_site(sites, &n, &m->blocks[i]);

@@ -1,6 +1,6 @@
 /*
  * PyTorch's caching allocator: its live blocks, and sums by process and device. Inside the room
- * only. It hands out parts of what it got from CUDA (the ledger's blocks): both together show how
+ * only. It hands out parts of what it got from CUDA (blocks of pipeline/gpu_memory): both together show how
  * much of that lies idle.
  */
 #ifndef GS_PIPELINE_CORRELATE_TORCH_MEMORY_H
@@ -8,7 +8,7 @@
 
 #include "core/base/map.h"
 #include "model/trace/record.h"
-#include "pipeline/correlate/ledger.h"
+#include "pipeline/gpu_memory/gpu_memory.h"
 
 #define TORCH_MAX_DEVICES 16   /* with a counter track */
 #define TORCH_MAX_SITES   1024 /* of blocks never freed, counted one by one */
@@ -55,7 +55,7 @@ struct torch_device *correlate_torch_memory_free(struct torch_memory *m, uint32_
 void correlate_torch_memory_drop(struct torch_memory *m, uint32_t process);
 
 /* Append ALLOCATOR and LEAK records. 0 or a negative errno. */
-int correlate_torch_memory_finish(const struct torch_memory *m, const struct ledger *ledger,
+int correlate_torch_memory_finish(const struct torch_memory *m, const struct gs_memory *memory,
 				  struct gs_buf *out);
 
 #endif

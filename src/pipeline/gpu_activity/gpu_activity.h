@@ -138,6 +138,9 @@ void gs_activity_take_record(struct gs_activity *activity, uint32_t process,
 void gs_activity_follow(struct gs_activity *activity, const struct gs_dict *dict,
 			const struct gs_record *record);
 
+/* May threads of the process have chosen a device unseen? Not where it has one alone. */
+bool gs_activity_is_late(const struct gs_dict *dict, const struct gs_rec_process *process);
+
 /* The process has ended, or runs a new program: what it had queued is over at that time, 0: at the
  * end of its last call. */
 void gs_activity_end_process(struct gs_activity *activity, uint32_t process, uint64_t time_ns);

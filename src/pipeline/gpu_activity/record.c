@@ -177,8 +177,7 @@ static void follow_call(struct gs_activity *a, const struct gs_dict *dict,
 		gs_activity_take_record(a, t->process, c, f->meaning);
 }
 
-/* Has the process made its choice of a device unseen? Not where it has one alone. */
-static bool is_late(const struct gs_dict *dict, const struct gs_rec_process *p)
+bool gs_activity_is_late(const struct gs_dict *dict, const struct gs_rec_process *p)
 {
 	const char *gpus = gs_dict_string(dict, p->gpus_str);
 
@@ -197,7 +196,7 @@ static void follow_process(struct gs_activity *a, const struct gs_dict *dict,
 	if (runs_another)
 		gs_activity_end_process(a, p->id, 0);
 	if (p->id < GS_DICT_MAX_ID && gs_vec_reach(&a->late, &a->n_late, p->id))
-		a->late[p->id] = !runs_another && is_late(dict, p);
+		a->late[p->id] = !runs_another && gs_activity_is_late(dict, p);
 }
 
 void gs_activity_follow(struct gs_activity *a, const struct gs_dict *dict,

@@ -11,6 +11,7 @@
 #include "model/trace/dict.h"
 #include "model/trace/event.h"
 #include "model/trace/record_mark.h"
+#include "model/trace/record_memory.h"
 #include "model/trace/record_mpi.h"
 #include "model/trace/record_node.h"
 #include "model/trace/record_account.h"
@@ -50,6 +51,8 @@ static const size_t struct_bytes[GS_REC_COUNT] = {
 	[GS_REC_ACCOUNT] = sizeof(struct gs_rec_account),
 	[GS_REC_KERNEL] = sizeof(struct gs_rec_kernel),
 	[GS_REC_MARK] = sizeof(struct gs_rec_mark),
+	[GS_REC_MEMORY] = sizeof(struct gs_rec_memory),
+	[GS_REC_MEMORY_SITE] = sizeof(struct gs_rec_memory_site),
 	[GS_REC_ROLLUP] = 24, /* a struct of the store (server/store/rollup.h) */
 };
 
