@@ -190,6 +190,31 @@ def held(t):
         t.match('one that holds none', r'has no NVIDIA device open', devices(t, 'grant', '--held', str(other.pid), status=4).err)
 
 
+@case('--format: the same for programs, of each process and of errors', needs=None, beside='devices')
+def formats(t):
+    needs_root()
+    with groups(t, 'format') as g:
+        pid = g.start(TUN).pid
+        program = g.attach(rules_program(OLD)) and g.programs()[1][0]
+        run = devices(t, '--format', 'json', status=1)
+        rows = [p for p in json.loads(run.out)['processes'] if p['pid'] == pid]
+        reason = f'eBPF program {program} of {g.name} forbids device 10:200'
+        t.equal('the list', rows[0] | {'cgroup_v1': None}, {
+            'pid': pid, 'access': 'forbidden', 'devices': ['10:200'], 'cgroup_v1': None,
+            'cgroup_v2': {'state': 'forbidden', 'path': g.name}, 'reason': reason, 'error': None})  # fmt: skip
+        none = 4194303  # the kernel's greatest is 4194304
+        run = devices(t, 'grant', '--held', '--no-drop-in', '--format', 'json', str(pid), str(none), status=4)
+        granted, gone = json.loads(run.out)['processes']
+        t.equal('granted', (granted['access'], granted['cgroup_v2']['state'], granted['changes'], granted['reason']), ('allowed', 'granted', 1, None))
+        t.equal('no systemd', granted['systemd'], {'state': 'none', 'file': None})
+        t.equal('one that is not there', sorted(gone), ['error', 'pid'])
+        t.true('its error is said as well', gone['error'] in run.err, (gone, run.err))
+        run = devices(t, 'revoke', '--no-drop-in', '--format', 'yaml', str(pid), status=0)
+        t.true('yaml', run.out.startswith(f'processes:\n  - pid: {pid}\n    cgroup_v1:\n') and 'state: revoked' in run.out, run.out)
+    run = devices(t, '--format', 'json', status=4, drivers='Character devices:\n')
+    t.equal('no process', json.loads(run.out), {'processes': []})
+
+
 @case('version 1: devices.allow, and only what was added is taken back', needs=None, beside='devices')
 def version_1(t):
     needs_root()

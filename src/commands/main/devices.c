@@ -6,18 +6,23 @@
 
 #include "commands/common/cli.h"
 #include "core/base/fmt.h"
+#include "core/text/doc.h"
 #include "sources/device_cgroup/device_cgroup.h"
 
 #define PIDS_MAX 1024
 
 enum devices_verb { DEVICES_SHOW = 0, DEVICES_GRANT, DEVICES_REVOKE };
+enum devices_format { DEVICES_TABLE = 0, DEVICES_JSON, DEVICES_YAML };
 
 struct devices_options {
 	struct gs_device_options device;
 	bool held, has_verb;
 	enum devices_verb verb;
+	enum devices_format format;
 	int pids[PIDS_MAX];
 	unsigned n_pids;
+	struct gs_doc *doc; /* NULL: a table */
+	unsigned n_put;     /* processes in the document */
 };
 
 static int add_word(void *target, char **words, struct gs_err *err)
@@ -69,6 +74,8 @@ static const struct gs_cli_option option_table[] = {
 	 AT(device.no_drop_in)},
 	{"host-root", 0, "DIR", "the host's root, in a container (/)", GS_CLI_TEXT,
 	 AT(device.host_root)},
+	{"format", 0, "FORMAT", "table, json, yaml", GS_CLI_WORD, AT(format),
+	 .words = "table json yaml"},
 	GS_CLI_END};
 
 const struct gs_cli_command gs_cli_devices = {
@@ -94,6 +101,70 @@ static int exit_of(int r)
 	return r == -ESRCH || r == -ENODEV ? GS_EXIT_NOTHING : gs_cli_exit_status_of(r);
 }
 
+/* In a word, for programs and for the list of holders. */
+static const char *access_of(const struct gs_device_result *r)
+{
+	bool restricted = r->v1 == GS_DEVICE_ALLOWED || r->v1 == GS_DEVICE_GRANTED ||
+			  r->v2 == GS_DEVICE_ALLOWED || r->v2 == GS_DEVICE_GRANTED;
+
+	if (gs_device_is_open(r))
+		return restricted ? "allowed" : "unrestricted";
+	return r->v1 == GS_DEVICE_FORBIDDEN || r->v2 == GS_DEVICE_FORBIDDEN ? "forbidden"
+									    : "unknown";
+}
+
+static void put_state(struct gs_doc *doc, const char *key, enum gs_device_state state,
+		      const char *path_key, const char *path)
+{
+	gs_doc_begin_flat(doc, key);
+	gs_doc_put_text(doc, "state", gs_device_state_name(state));
+	gs_doc_put_text(doc, path_key, path);
+	gs_doc_end(doc);
+}
+
+/* "195:* 511:0" as a list. */
+static void put_devices(struct gs_doc *doc, const char *devices)
+{
+	char text[sizeof(((struct gs_device_result *)NULL)->devices)], *at = text, *word;
+	size_t n = *devices != '\0';
+
+	for (const char *p = devices; *p; p++)
+		n += *p == ' ';
+	snprintf(text, sizeof(text), "%s", devices);
+	gs_doc_begin_list(doc, "devices", n);
+	while (n && (word = strsep(&at, " ")) != NULL)
+		gs_doc_put_text(doc, NULL, word);
+	gs_doc_end(doc);
+}
+
+/* error: NULL, or why nothing or not all is known of the process. */
+static void put_result(struct devices_options *o, int pid, const struct gs_device_result *r,
+		       const char *error)
+{
+	enum devices_verb verb = o->verb;
+	struct gs_doc *doc = o->doc;
+
+	if (!o->n_put++)
+		gs_doc_begin_list(doc, "processes", 1);
+	gs_doc_begin_map(doc, NULL);
+	gs_doc_put_u64(doc, "pid", (uint64_t)pid);
+	if (r && (r->cgroup_v1[0] || r->cgroup_v2[0])) {
+		if (verb != DEVICES_REVOKE) {
+			gs_doc_put_text(doc, "access", error ? "unknown" : access_of(r));
+			put_devices(doc, r->devices);
+		}
+		put_state(doc, "cgroup_v1", r->v1, "path", r->cgroup_v1);
+		put_state(doc, "cgroup_v2", r->v2, "path", r->cgroup_v2);
+		if (verb != DEVICES_SHOW) {
+			put_state(doc, "systemd", r->drop_in, "file", r->drop_in_path);
+			gs_doc_put_u64(doc, "changes", r->n_changes);
+		}
+		gs_doc_put_text(doc, "reason", gs_device_is_open(r) ? "" : r->reason);
+	}
+	gs_doc_put_text(doc, "error", error ? error : "");
+	gs_doc_end(doc);
+}
+
 static void print_state(const char *what, enum gs_device_state state, const char *more)
 {
 	if (*more)
@@ -113,7 +184,7 @@ static void print_result(int pid, const struct gs_device_result *r, enum devices
 		printf("  %s\n", r->reason);
 }
 
-static int work_on_process(const struct devices_options *o, int pid)
+static int work_on_process(struct devices_options *o, int pid)
 {
 	static int (*const work[])(int, const struct gs_device_options *, struct gs_device_result *,
 				   struct gs_err *) = {gs_device_check, gs_device_grant,
@@ -122,7 +193,9 @@ static int work_on_process(const struct devices_options *o, int pid)
 	struct gs_err err = {{0}};
 	int r = result ? work[o->verb](pid, &o->device, result, &err) : -ENOMEM;
 
-	if (result && (result->cgroup_v1[0] || result->cgroup_v2[0]))
+	if (o->doc)
+		put_result(o, pid, result, r < 0 ? gs_err_text(&err, r) : NULL);
+	else if (result && (result->cgroup_v1[0] || result->cgroup_v2[0]))
 		print_result(pid, result, o->verb);
 	if (r < 0) {
 		gs_cli_say("%s", gs_err_text(&err, r));
@@ -134,16 +207,11 @@ static int work_on_process(const struct devices_options *o, int pid)
 
 static void print_holder(int pid, const struct gs_device_result *r)
 {
-	bool restricted = r->v1 == GS_DEVICE_ALLOWED || r->v2 == GS_DEVICE_ALLOWED;
 	/* The one that has rules. */
 	const char *cgroup =
 		r->v2 > GS_DEVICE_UNRESTRICTED || !r->cgroup_v1[0] ? r->cgroup_v2 : r->cgroup_v1;
 
-	printf("%-9d%-14s%-24s%s\n", pid,
-	       gs_device_is_open(r) ? restricted ? "allowed" : "unrestricted"
-	       : r->v1 == GS_DEVICE_FORBIDDEN || r->v2 == GS_DEVICE_FORBIDDEN ? "forbidden"
-									      : "unknown",
-	       r->devices, cgroup);
+	printf("%-9d%-14s%-24s%s\n", pid, access_of(r), r->devices, cgroup);
 	if (r->reason[0] && !gs_device_is_open(r))
 		printf("%-9s%s\n", "", r->reason);
 }
@@ -166,14 +234,17 @@ static int list_holders(struct devices_options *o)
 		gs_cli_say("no process has an NVIDIA device open, or none that may be looked at");
 		return GS_EXIT_NOTHING;
 	}
-	printf("%-9s%-14s%-24s%s\n", "PID", "ACCESS", "OPEN DEVICES", "CGROUP");
+	if (!o->doc)
+		printf("%-9s%-14s%-24s%s\n", "PID", "ACCESS", "OPEN DEVICES", "CGROUP");
 	for (unsigned i = 0; i < n && i < PIDS_MAX; i++) {
 		r = gs_device_check(o->pids[i], &o->device, result, &err);
 		if (r == -ESRCH || r == -ENODEV)
 			continue; /* it has ended, or closed them */
 		if (r < 0)
 			gs_cli_say("%s", gs_err_text(&err, r));
-		else
+		if (o->doc)
+			put_result(o, o->pids[i], result, r < 0 ? gs_err_text(&err, r) : NULL);
+		else if (r == 0)
 			print_holder(o->pids[i], result);
 		if (r < 0 || !gs_device_is_open(result))
 			status = r < 0 ? exit_of(r) : GS_EXIT_FAILED;
@@ -183,21 +254,46 @@ static int list_holders(struct devices_options *o)
 	return status;
 }
 
+static int work_on_all(struct devices_options *o)
+{
+	int status = GS_EXIT_DONE, r;
+
+	if (!o->n_pids)
+		return list_holders(o);
+	for (unsigned i = 0; i < o->n_pids; i++) {
+		r = work_on_process(o, o->pids[i]);
+		status = status == GS_EXIT_DONE ? r : status;
+	}
+	return status;
+}
+
 int gs_cmd_devices(int argc, char **argv)
 {
 	struct devices_options o = {.device = {.size = sizeof(o.device)}};
-	int status = GS_EXIT_DONE, r;
+	struct gs_pen pen;
+	struct gs_doc doc = {.ops = &gs_doc_json, .pen = &pen};
+	int status, r;
 
 	if (!gs_cli_parse(&gs_cli_devices, argc, argv, &o, &r))
 		return r;
-	if (!o.n_pids)
-		status = list_holders(&o);
-	for (unsigned i = 0; i < o.n_pids; i++) {
-		r = work_on_process(&o, o.pids[i]);
-		status = status == GS_EXIT_DONE ? r : status;
+	gs_pen_open(&pen, stdout);
+	if (o.format == DEVICES_YAML)
+		doc.ops = &gs_doc_yaml;
+	if (o.format != DEVICES_TABLE) {
+		o.doc = &doc;
+		gs_doc_begin_map(&doc, NULL);
 	}
-	if (fflush(stdout) != 0) {
-		gs_cli_say("cannot write: %s", strerror(errno));
+	status = work_on_all(&o);
+	if (o.doc) {
+		if (!o.n_put)
+			gs_doc_begin_list(&doc, "processes", 0);
+		gs_doc_end(&doc);
+		gs_doc_end(&doc);
+		gs_pen_puts(&pen, "\n");
+	}
+	r = gs_pen_close(&pen);
+	if (r < 0) {
+		gs_cli_say("cannot write: %s", strerror(-r));
 		return GS_EXIT_FAILED;
 	}
 	return status;
