@@ -101,6 +101,38 @@ def table(t):
     t.true('of a trace without a file', 'Streams, by the time' in live.out + live.err, live.out + live.err)
 
 
+def spans_of(path):
+    """{name of a track: its slices}."""
+    with open(path, encoding='utf-8') as f:
+        events = json.load(f)['traceEvents']
+    names = {(e['pid'], e['tid']): e['args']['name'] for e in events if e['ph'] == 'M' and e['name'] == 'thread_name'}
+    tracks = {}
+    for e in events:
+        if e.get('cat') == 'stream':
+            tracks.setdefault(names[e['pid'], e['tid']], []).append(e)
+    return tracks
+
+
+@case('a track for each stream in .json, live and of a recording')
+def tracks(t):
+    run, said = run_streams(t, '-o', 'run.json')
+    spans = spans_of(t.path('run.json'))
+    names = {f'GPU 0 stream {said["a"]}': said['a'], f'GPU 0 stream {said["b"]}': said['b'], 'GPU 0 default stream': '0x0'}
+    own = f'GPU 0 default stream of {said["second_tid"]}'
+    t.equal('tracks', sorted(spans), sorted([*names, own, 'GPU 1 default stream']))
+    for name, handle in names.items():
+        row = stream_of(run.summary, handle)
+        n = {work: sum(e['args']['count'] for e in spans[name] if e['name'] == work) for work in ('kernels', 'graphs', 'copies HtoD')}
+        t.equal(f'work of {name}', n, {'kernels': row['launches'] - row['graph_launches'], 'graphs': row['graph_launches'], 'copies HtoD': row['copies_htod']})
+        t.true(f'{name} one behind the other', all(e['dur'] >= 0 for e in spans[name]), spans[name])
+    t.equal('bytes', sum(e['args']['bytes'] for e in spans[f'GPU 0 stream {said["b"]}'] if e['name'] == 'copies HtoD'), 7000)
+    t.equal('threads', {e['args']['threads_mean'] for e in spans[f'GPU 0 stream {said["a"]}'] if e['name'] == 'kernels'}, {128})
+    t.equal('never known to be done', [(e['args']['count'], e['args'].get('state')) for e in spans['GPU 1 default stream']], [(2, 'not known to be done')])
+    t.tool('report', 'run.gst', '-o', 'again.json', status=0)
+    again = spans_of(t.path('again.json'))
+    t.equal('of the recording', again, spans)
+
+
 @case('calls that were added up have no stream')
 def added_up(t):
     run = t.trace('--summary-only', command=program())

@@ -18,6 +18,8 @@
 #include "model/trace/record_stack.h"
 
 #define LINE_BYTES 256 /* of one line of a stack: all of them fit into a record */
+/* Each stream has a track as if it were a thread; no real one has such a number. */
+#define STREAM_TID (1u << 30)
 
 struct json {
 	/* Announced already, by id. */
@@ -98,18 +100,20 @@ static char *put_process(struct gs_export *e, char *p, const struct gs_rec_proce
 	return gs_put(p, "}}");
 }
 
+static char *put_track(struct json *x, char *p, uint32_t pid, uint32_t tid, const char *name)
+{
+	p = put_metadata(x, p, "thread_name", pid, tid);
+	p = put_member(p, "\"name\":", name, GS_PUT_MAX);
+	p = gs_put(p, "}}");
+	p = put_metadata(x, p, "thread_sort_index", pid, tid);
+	p = put_number(p, "\"sort_index\":", tid == pid ? 0 : tid);
+	return gs_put(p, "}}");
+}
+
 static char *put_thread(struct gs_export *e, char *p, const struct gs_rec_thread *t,
 			const struct gs_rec_process *r)
 {
-	uint32_t pid = r ? r->pid : 0;
-	struct json *x = e->state;
-
-	p = put_metadata(x, p, "thread_name", pid, t->tid);
-	p = put_member(p, "\"name\":", gs_dict_string(e->dict, t->comm_str), GS_PUT_MAX);
-	p = gs_put(p, "}}");
-	p = put_metadata(x, p, "thread_sort_index", pid, t->tid);
-	p = put_number(p, "\"sort_index\":", t->tid == pid ? 0 : t->tid);
-	return gs_put(p, "}}");
+	return put_track(e->state, p, r ? r->pid : 0, t->tid, gs_dict_string(e->dict, t->comm_str));
 }
 
 static char *need_process(struct gs_export *e, char *p, const struct gs_rec_process *r)
@@ -323,6 +327,33 @@ static char *put_loss(struct gs_export *e, char *p, const struct gs_rec_loss *l)
 	return gs_put(p, "}}");
 }
 
+/* Work of a stream that became done together. */
+static uint8_t *put_span(struct gs_export *e, const struct gs_activity_span *span,
+			 const char *track_name, uint8_t *out)
+{
+	const struct gs_rec_process *r = gs_dict_process(e->dict, span->process);
+	uint32_t pid = r ? r->pid : 0, tid = STREAM_TID + span->index;
+	struct json *x = e->state;
+	char *p = need_process(e, (char *)out, r);
+
+	if (track_name)
+		p = put_track(x, p, pid, tid, track_name);
+	p = gs_put(begin_event(x, p), "{\"ph\":\"X\",\"name\":\"");
+	p = gs_put(p, gs_activity_work_name(span->work));
+	p = gs_put_us(gs_put(p, "\",\"cat\":\"stream\",\"ts\":"), span->start_ns);
+	p = gs_put_us(gs_put(p, ",\"dur\":"), span->end_ns - span->start_ns);
+	p = put_number(p, ",\"pid\":", pid);
+	p = put_number(p, ",\"tid\":", tid);
+	p = put_number(p, ",\"args\":{\"count\":", span->n);
+	if (span->bytes)
+		p = put_number(p, ",\"bytes\":", span->bytes);
+	if (span->threads)
+		p = put_number(p, ",\"threads_mean\":", span->threads);
+	if (span->ended)
+		p = gs_put(p, ",\"state\":\"not known to be done\"");
+	return (uint8_t *)gs_put(p, "}}");
+}
+
 static uint8_t *put_record(struct gs_export *e, const struct gs_record *r, uint8_t *out)
 {
 	struct json *x = e->state;
@@ -379,6 +410,7 @@ const struct gs_export_writer gs_writer_json = {
 	.state_bytes = sizeof(struct json),
 	.start = start_export,
 	.record = put_record,
+	.span = put_span,
 	.finish = finish_export,
 	.last_words = "\n]}\n",
 };

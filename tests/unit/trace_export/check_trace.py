@@ -59,9 +59,11 @@ def read_json():
         if e['ph'] in 'XB':
             need((e['pid'], e['tid']) in named, 'json: a call before its thread is named')
             cat = e['cat'].split(',')
+            if cat == ['stream']:
+                continue
             calls.append((e['name'], ns(e['ts']), ns(e['dur']) if e['ph'] == 'X' else None, cat[0],
                           'error' in cat))
-    need(phases == {'M': 15, 'X': 14, 'B': 1, 'C': 4, 'i': 2}, 'json: events %r' % phases)
+    need(phases == {'M': 19, 'X': 18, 'B': 1, 'C': 4, 'i': 2}, 'json: events %r' % phases)
     need('line1\nline2,"q"' in [e['args'].get('name') for e in trace['traceEvents']],
          'json: the odd thread name was lost')
     return calls
