@@ -51,7 +51,10 @@ ROOMS = [
     Room("model/node", BELOW + " model/summary", "",
          "one machine at one time: GPUs, host, processes and jobs, as plain values and as records",
          "which values of a GPU there are (`gpu_field.h`), what an XID means"),
-    Room("bpf/calls", "model/trace/account.h model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/hist.h model/trace/kernel_side.h model/trace/mark.h model/trace/python.h", "",
+    Room("model/call", "model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/kernel_side.h", "",
+         "what a call says beyond the words that its entry saved, and which call is how another one does its work: for the kernel and for traced programs",
+         "layouts of structs that calls of CUDA are given"),
+    Room("bpf/calls", "model/call model/trace/account.h model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/hist.h model/trace/kernel_side.h model/trace/mark.h model/trace/python.h", "",
          "programs in the kernel that trace calls",
          "sees only what `model/trace` shares with the kernel"),
     Room("bpf/mpi", "bpf/calls/call.bpf.h bpf/calls/post.bpf.h bpf/calls/ends.bpf.h model/trace/mpi.h", "",
@@ -260,6 +263,8 @@ def name_of(path):
 
 
 def kind_of(path):
+    if path == "model/call":  # no file to compile by itself
+        return "headers"
     folder = path.split("/")[0]
     return "program" if folder == "commands" and path != "commands/common" else "kernel" if folder == "bpf" else "library"
 

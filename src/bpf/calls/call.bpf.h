@@ -20,6 +20,7 @@
 #include "native.bpf.h"
 #include "python.bpf.h"
 #include "returns.bpf.h"
+#include "model/call/inner.h"
 #include "model/trace/class.h"
 #include "post.bpf.h"
 #ifdef GS_WITH_FIRST_CALLS
@@ -28,50 +29,16 @@
 
 /* --- entry --- */
 
-/* Do functions of this class always do one and the same thing, so that one that calls another has
- * it do its work? In the other classes only the same function does. */
-static __always_inline bool is_one_operation(__u32 class)
-{
-	switch (class) {
-	case GS_CLASS_LAUNCH:
-	case GS_CLASS_GRAPH_LAUNCH:
-	case GS_CLASS_ALLOC:
-	case GS_CLASS_FREE:
-	case GS_CLASS_COPY:
-	case GS_CLASS_MEMSET:
-	case GS_CLASS_SYNC:
-	case GS_CLASS_COLLECTIVE:
-		return true;
-	}
-	return false;
-}
-
-/* True when this call is how the call around it does its work: a driver call of a runtime call, or
- * a call of the same layer (ncclBcast calls ncclBroadcast; an interposed cuMemAlloc calls the
- * driver's). Nothing of CUDA or NCCL enters itself for another reason on one thread, except by a
- * function of the program that it calls: GS_POST_CALLBACK. NCCL's nested groups are no nested
- * calls, ncclGroupStart returns before the next one begins. */
+/* Is this call how the call around it does its work? */
 static __always_inline bool is_inner(struct gs_thread *t, __u32 depth, __u32 id)
 {
-	const volatile struct gs_func_desc *outer, *d = &gs_desc[id & FUNC_MASK];
 	struct gs_frame *parent;
 
 	if (depth == 0)
 		return false;
 	parent = &t->frame[(depth - 1) & DEPTH_MASK];
-	outer = &gs_desc[parent->func & FUNC_MASK];
-	/* Also one of another kind: MPI-IO is made of collectives. */
-	if (d->layer == GS_LAYER_MPI && outer->layer == GS_LAYER_MPI)
-		return true;
-	if (outer->op != d->op)
-		return false;
-	if (d->layer == outer->layer)
-		return d->post != GS_POST_CALLBACK &&
-		       (parent->func == id || is_one_operation(d->op));
-	if (d->layer != GS_LAYER_CUDA_DRIVER || outer->layer != GS_LAYER_CUDA_RUNTIME)
-		return false;
-	parent->flags |= GS_CALL_DRIVER_SEEN;
-	return true;
+	return gs_call_is_inner(&gs_desc[parent->func & FUNC_MASK], &gs_desc[id & FUNC_MASK],
+				parent->func == id, &parent->flags);
 }
 
 /* At an entry: is the return address one that a return probe has replaced? Then a probed function
@@ -211,7 +178,7 @@ static __always_inline void watched_count(struct gs_thread *t, __u32 slot, __u64
 /* One event into the ring; false when there was no room. */
 static __always_inline bool send_call(struct gs_thread *t, __u32 slot, struct gs_frame *f,
 				      const volatile struct gs_func_desc *d, __u32 depth,
-				      struct outcome *o)
+				      struct gs_outcome *o)
 {
 	__u32 py_stack = py_stack_at_call(slot, d->op);
 	struct gs_event_call *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
@@ -252,7 +219,7 @@ static __always_inline void first_count(struct pt_regs *ctx, struct gs_thread *t
 					struct gs_frame *f, const volatile struct gs_func_desc *d,
 					__u32 depth, __u32 id)
 {
-	struct outcome o = {
+	struct gs_outcome o = {
 		.now_ns = bpf_ktime_get_ns(), .id = id, .pid = t->pid, .flags = GS_CALL_UNTIMED};
 	bool is_launch = d->op == GS_CLASS_LAUNCH || d->op == GS_CLASS_GRAPH_LAUNCH;
 	struct gs_cell *c;
@@ -373,7 +340,7 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 {
 	struct gs_frame *f = &t->frame[depth & DEPTH_MASK];
 	const volatile struct gs_func_desc *d = &gs_desc[id & FUNC_MASK];
-	struct outcome o = {.now_ns = now, .dur_ns = now - f->start_ns, .id = id, .pid = t->pid};
+	struct gs_outcome o = {.now_ns = now, .dur_ns = now - f->start_ns, .id = id, .pid = t->pid};
 	struct gs_cell *c;
 
 	t->depth = depth;

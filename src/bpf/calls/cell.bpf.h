@@ -9,7 +9,7 @@
 #define GS_BPF_CALLS_CELL_BPF_H
 
 #include "decide.bpf.h"
-#include "outcome.bpf.h"
+#include "model/call/outcome.h"
 #include "model/trace/class.h"
 
 const volatile struct gs_func_desc gs_desc[GS_FUNC_FIXED] = {};
@@ -120,7 +120,7 @@ __noinline __u32 gs_bucket_of(__u64 ns)
 }
 
 /* A function of its own for the verifier. c may be NULL. */
-__noinline int gs_call_add(struct gs_cell *c, const struct outcome *o)
+__noinline int gs_call_add(struct gs_cell *c, const struct gs_outcome *o)
 {
 	__u32 bucket;
 

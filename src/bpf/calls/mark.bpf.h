@@ -24,7 +24,7 @@ static __always_inline void mark_cover(struct gs_thread *t, __u64 dur_ns)
 }
 
 /* A function of its own for the verifier. c may be NULL. */
-__noinline int gs_mark_send(__u32 slot, struct gs_cell *c, const struct outcome *o)
+__noinline int gs_mark_send(__u32 slot, struct gs_cell *c, const struct gs_outcome *o)
 {
 	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
 	struct gs_event_mark *e;
@@ -56,7 +56,7 @@ __noinline int gs_mark_send(__u32 slot, struct gs_cell *c, const struct outcome 
 
 /* A call was added to its cell. counts: as of mark_counts(). */
 static __always_inline void mark_call(struct gs_thread *t, __u32 slot, struct gs_cell *c,
-				      const struct outcome *o, bool counts)
+				      const struct gs_outcome *o, bool counts)
 {
 	__u64 before;
 

@@ -37,7 +37,7 @@ static __always_inline __u64 self_ns(const struct gs_scope *s, __u64 dur_ns)
 }
 
 static __always_inline bool scope_send(struct gs_thread *t, __u32 slot, const struct gs_scope *s,
-				       __u32 depth, const struct outcome *o)
+				       __u32 depth, const struct gs_outcome *o)
 {
 	__u32 py_stack = is_pyfunc(s->func) ? 0 : py_stack_at_scope(slot, o->dur_ns);
 	struct gs_event_call *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
@@ -85,11 +85,11 @@ static __always_inline void scope_close(const struct pt_regs *ctx, struct gs_thr
 					__u32 depth, __u64 now, __s32 ret)
 {
 	struct gs_scope *s = &t->scope[depth & SCOPE_MASK];
-	struct outcome o = {.now_ns = now,
-			    .dur_ns = now - s->start_ns,
-			    .ret = ret,
-			    .failed = ret,
-			    .id = s->func};
+	struct gs_outcome o = {.now_ns = now,
+			       .dur_ns = now - s->start_ns,
+			       .ret = ret,
+			       .failed = ret,
+			       .id = s->func};
 
 	struct gs_cell *c;
 

@@ -204,7 +204,7 @@ __noinline __u64 mpi_sum_counts(__u64 from, __u32 n)
 }
 
 /* One direction of a transfer between two. A function of its own for the verifier. */
-__noinline int mpi_transfer(const struct outcome *o, __u32 direction, __u32 peer, __u64 comm,
+__noinline int mpi_transfer(const struct gs_outcome *o, __u32 direction, __u32 peer, __u64 comm,
 			    __u64 bytes)
 {
 	struct gs_mpi_key key = {.comm = comm, .direction = direction};
@@ -218,7 +218,7 @@ __noinline int mpi_transfer(const struct outcome *o, __u32 direction, __u32 peer
 }
 
 /* The receiving half; *peer is who is asked, then who it was. Returns the bytes. */
-static __always_inline __u64 mpi_receive(const struct outcome *o, __u32 abi, __u64 status,
+static __always_inline __u64 mpi_receive(const struct gs_outcome *o, __u32 abi, __u64 status,
 					 __u32 *peer, __u64 comm, __u64 room)
 {
 	__u64 bytes = room;
@@ -238,7 +238,7 @@ static __always_inline __u64 mpi_both(__u64 a, __u64 b)
 	return a == ~0ull || b == ~0ull ? ~0ull : a + b;
 }
 
-static __always_inline __u64 mpi_by_shape(struct gs_frame *f, struct outcome *o,
+static __always_inline __u64 mpi_by_shape(struct gs_frame *f, struct gs_outcome *o,
 					  const volatile struct gs_func_desc *d, __u32 *peer)
 {
 	__u32 shape = d->v_aux >> 4, abi = f->abi, from;
@@ -315,7 +315,7 @@ static __always_inline __u64 mpi_by_shape(struct gs_frame *f, struct outcome *o,
 
 /* Sets o->bytes and what an event says of the peer (v[14]), and counts for the peers. A function
  * of its own for the verifier. */
-__noinline int mpi_measure(struct gs_frame *f, struct outcome *o)
+__noinline int mpi_measure(struct gs_frame *f, struct gs_outcome *o)
 {
 	const volatile struct gs_func_desc *d;
 	__u32 peer = 0;

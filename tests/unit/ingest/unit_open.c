@@ -52,11 +52,11 @@ static void make_frame(struct gs_frame *f, unsigned seed)
 }
 
 static void decode_returned(unsigned id, struct gs_frame *f, bool often, struct gs_event_call *e,
-			    struct outcome *o)
+			    struct gs_outcome *o)
 {
 	const volatile struct gs_func_desc *d = &gs_desc[id];
 
-	*o = (struct outcome){.id = id};
+	*o = (struct gs_outcome){.id = id};
 	call_bytes(f, d, o);
 	*e = (struct gs_event_call){.aux = (uint32_t)gs_args_word(f, d->v_aux),
 				    .bytes = o->bytes,
@@ -66,7 +66,7 @@ static void decode_returned(unsigned id, struct gs_frame *f, bool often, struct 
 	if (often)
 		fill_post(e, f, d, o);
 	else
-		post_fill(e, f, o, id);
+		gs_call_fill(e, f, o, id);
 }
 
 static uint64_t known_bytes(enum gs_args_place place, const struct gs_event_call *e)
@@ -85,7 +85,7 @@ static void check_row(unsigned id, unsigned seed)
 	struct gs_event_call e, often;
 	struct gs_rec_call c = {0};
 	struct gs_frame f;
-	struct outcome o;
+	struct gs_outcome o;
 
 	make_frame(&f, seed);
 	decode_returned(id, &f, false, &e, &o);

@@ -1,12 +1,12 @@
 /* What is known of a call when it returns, before it is counted and sent. */
-#ifndef GS_BPF_CALLS_OUTCOME_BPF_H
-#define GS_BPF_CALLS_OUTCOME_BPF_H
+#ifndef GS_MODEL_CALL_OUTCOME_H
+#define GS_MODEL_CALL_OUTCOME_H
 
 #include <linux/types.h>
 #include <stdbool.h>
 
 /* What a finished call is made of, before it becomes an event or a part of a cell. */
-struct outcome {
+struct gs_outcome {
 	__u64 now_ns;
 	__u64 dur_ns;
 	__u64 bytes;
