@@ -54,6 +54,9 @@ ROOMS = [
     Room("model/call", "model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/kernel_side.h", "",
          "what a call says beyond the words that its entry saved, and which call is how another one does its work: for the kernel and for traced programs",
          "layouts of structs that calls of CUDA are given"),
+    Room("model/companion", "model/trace/account.h model/trace/event.h model/trace/first_side.h model/trace/hist.h model/trace/kernel_side.h model/trace/mpi.h", "",
+         "the file by which a traced process reports what is seen from inside of it",
+         "its layout, kinds of its records, what a copy of it must be like to be believed"),
     Room("bpf/calls", "model/call model/trace/account.h model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/hist.h model/trace/kernel_side.h model/trace/mark.h model/trace/python.h", "",
          "programs in the kernel that trace calls",
          "sees only what `model/trace` shares with the kernel"),
@@ -69,6 +72,12 @@ ROOMS = [
     Room("bpf/tasks", "bpf/calls/pidns.bpf.h model/trace/hist.h model/trace/taskstats.h model/trace/taskstats_side.h", "",
          "programs in the kernel that add up what the kernel does for processes",
          "sees only `model/trace/taskstats.h`, `taskstats_side.h`, `hist.h` and `bpf/calls/pidns.bpf.h`"),
+    Room("companion/ring", "model/trace/kernel_side.h model/companion", "",
+         "writes records into the file of this process; part of the library that is loaded into traced programs",
+         "system calls without libc; what holds in signal handlers, forked children and cancelled threads"),
+    Room("sources/companion", "core/base model/trace model/companion", "",
+         "reads what traced processes report from inside of themselves",
+         "when a process's file is believed; ticks of processors to ns"),
     Room("sources/elf", BELOW, "libelf",
          "files of traced programs: symbols; where libraries are and will be mapped",
          "ELF, the loader's rules, mount namespaces"),
@@ -253,13 +262,13 @@ ROOMS = [
          "gswarm-profiler's interface: gRPC and HTTP on a head, delivery to its heads, `gsprof`",
          "its messages, its clients' versions, its units"),
 ]
-FOLDERS = ("core", "model", "bpf", "sources", "pipeline", "analysis", "net", "output", "server", "commands", "compat")
+FOLDERS = ("core", "model", "bpf", "companion", "sources", "pipeline", "analysis", "net", "output", "server", "commands", "compat")
 
 
 def name_of(path):
-    """The name of a room's library and of its list of files: its last part; commands say so, as `head` and `job` exist below them."""
+    """The name of a room's library and of its list of files: its last part, with its folder where another room has that, too."""
     folder, room = path.split("/")
-    return f"{folder}_{room}" if folder in ("commands", "bpf") else room
+    return f"{folder}_{room}" if folder in ("commands", "bpf", "companion") or path == "sources/companion" else room
 
 
 def kind_of(path):

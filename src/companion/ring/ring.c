@@ -1,0 +1,95 @@
+/* The slow ways of writing a record: the first one of a thread, the end of a ring, a ring that is full. */
+#include "companion/ring/ring.h"
+
+#include "companion/ring/sys.h"
+
+#include <linux/mman.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+#define ASK_AGAIN                                                                                  \
+	256u /* records that a thread without a slot drops before it looks for one again */
+#define PAGE 4096ul
+
+struct companion_live *companion_live;
+uint32_t companion_clock;
+__thread struct companion_self companion_self;
+
+/* Have the pages now, with an error in place of the signal that a full file system would send later. */
+static bool fill_pages(void *from, size_t bytes)
+{
+	uintptr_t at = (uintptr_t)from & ~(PAGE - 1);
+
+	return COMPANION_SYS3(madvise, at, (uintptr_t)from + bytes - at, MADV_POPULATE_WRITE) == 0;
+}
+
+static bool take_slot(struct companion_self *s)
+{
+	struct companion_live *live = companion_live;
+	uint32_t n = live->head->n_slots, ring_bytes = live->head->ring_bytes;
+	uint32_t tid = (uint32_t)COMPANION_SYS3(gettid, 0, 0, 0), none;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct gs_companion_slot *slot = &live->slots[i];
+
+		none = 0;
+		if (__atomic_load_n(&slot->tid, __ATOMIC_RELAXED) ||
+		    !__atomic_compare_exchange_n(&slot->tid, &none, tid, false, __ATOMIC_ACQ_REL,
+						 __ATOMIC_RELAXED))
+			continue;
+		s->ring = live->rings + (uint64_t)i * ring_bytes;
+		if (!fill_pages(slot, sizeof(*slot)) || !fill_pages(s->ring, ring_bytes)) {
+			__atomic_store_n(&slot->tid, 0, __ATOMIC_RELEASE);
+			return false;
+		}
+		slot->n_open = 0;
+		s->mask = ring_bytes - 1;
+		s->reserved = slot->written;
+		s->free_to = slot->taken + ring_bytes;
+		s->slot = slot;
+		return true;
+	}
+	return false;
+}
+
+bool companion_join(struct companion_self *s)
+{
+	if (!companion_live->epoch && !companion_announce())
+		return false;
+	if (s->epoch == companion_live->epoch && s->n_missed % ASK_AGAIN) {
+		s->n_missed++;
+		__atomic_fetch_add(&companion_live->head->no_slot, 1, __ATOMIC_RELAXED);
+		return false;
+	}
+	if (s->epoch != companion_live->epoch)
+		s->n_missed = 0;
+	s->epoch = companion_live->epoch;
+	s->slot = NULL;
+	if (take_slot(s))
+		return true;
+	s->n_missed++;
+	__atomic_fetch_add(&companion_live->head->no_slot, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+bool companion_make_room(struct companion_self *s, size_t bytes, unsigned layer)
+{
+	uint64_t at = s->reserved, to_end = s->mask + 1 - (at & s->mask),
+		 pad = bytes > to_end ? to_end : 0;
+	struct gs_companion_record *r = (struct gs_companion_record *)(s->ring + (at & s->mask));
+
+	s->free_to = __atomic_load_n(&s->slot->taken, __ATOMIC_ACQUIRE) + s->mask + 1;
+	if (bytes > GS_COMPANION_RECORD_MAX || at + pad + bytes > s->free_to) {
+		s->slot->lost[GS_COMPANION_LOST_FULL][layer % GS_LAYER_MAX]++;
+		return false;
+	}
+	if (!pad)
+		return true;
+	/* What a signal handler has put there meanwhile is as good: the caller looks again. */
+	if (companion_swap(&s->reserved, &at, at + pad))
+		*r = (struct gs_companion_record){
+			.kind = GS_COMPANION_PAD, .bytes = (uint16_t)pad, .at = (uint32_t)(at / 8)};
+	return true;
+}

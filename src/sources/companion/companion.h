@@ -1,0 +1,121 @@
+/*
+ * Reads what traced processes report from inside of themselves: the files of a run's folder
+ * (model/companion/file.h). The folder is made here, for the run alone and for its user alone; the files in it
+ * are made by the traced processes.
+ *
+ * A file is foreign: it is opened without following links, has to be a regular one of the
+ * folder's owner that no other can write, and is read by pread() into memory of ours: it may change, shrink or
+ * hold anything. One reading costs at most what its rings hold. One thread.
+ */
+#ifndef GS_SOURCES_COMPANION_COMPANION_H
+#define GS_SOURCES_COMPANION_COMPANION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/base/err.h"
+#include "model/companion/file.h"
+
+/* --- ticks to ns: pairs of both clocks, noted while records come --- */
+
+#define GS_COMPANION_PAIRS 256u
+
+struct gs_companion_ticks {
+	struct {
+		uint64_t ticks, mono_ns;
+	} pairs[GS_COMPANION_PAIRS];
+	unsigned n;
+	unsigned last; /* the one before which the last answer lay */
+};
+
+/* Can the processor's counter be a clock here: the same on all processors, at one rate? */
+bool gs_companion_tsc_is_clock(void);
+
+/* Note a pair, read now; some ms after the last one at least, else it is left out. */
+void gs_companion_ticks_note(struct gs_companion_ticks *ticks);
+void gs_companion_ticks_add(struct gs_companion_ticks *ticks, uint64_t tsc, uint64_t mono_ns);
+
+/* Monotonic ns; 0 before two pairs are known. */
+uint64_t gs_companion_ticks_ns(struct gs_companion_ticks *ticks, uint64_t tsc);
+
+/* --- a process's file --- */
+
+struct gs_companion_file;
+
+struct gs_companion_thread {
+	uint32_t pid, tid; /* as gpuscope numbers them */
+	uint32_t clock;    /* enum gs_companion_clock of its times */
+};
+
+struct gs_companion_handler { /* may be NULL but record; what is lent is good during the call */
+	void (*record)(void *ctx, const struct gs_companion_thread *from,
+		       const struct gs_companion_record *record);
+	/* Calls of a function that were part of the one around them: how many more. */
+	void (*inner)(void *ctx, const struct gs_companion_thread *from, unsigned func, uint32_t n);
+	/* A call that is open now: the depth'th of its thread. */
+	void (*open)(void *ctx, const struct gs_companion_thread *from, const struct gs_frame *call,
+		     unsigned depth);
+	void (*lost)(void *ctx, const struct gs_companion_thread *from,
+		     enum gs_companion_loss cause, unsigned layer, uint64_t n);
+	/* Records of threads that found no slot, and bytes that hold no records. */
+	void (*no_slot)(void *ctx, uint32_t pid, uint64_t n);
+	void (*damaged)(void *ctx, uint32_t pid, uint64_t bytes);
+	void *ctx;
+};
+
+/* Takes the descriptor, which is open for reading and writing, in any case. pid: whose file it is.
+ * -EBADMSG, -EPROTONOSUPPORT: of gs_companion_head_check(); or the error of a system call. */
+int gs_companion_file_open(int *fd, uint32_t pid, struct gs_companion_file **ret_file);
+void gs_companion_file_free(struct gs_companion_file **file);
+
+/* Hand over what was written since the last time. harvest: also what only grows (inner, lost). How many records
+ * there were. full: a ring was more than a quarter full: it is to be read again soon. */
+size_t gs_companion_file_read(struct gs_companion_file *file,
+			      const struct gs_companion_handler *handler, bool harvest,
+			      bool *ret_full);
+
+/* Hand over the calls that are open now. */
+void gs_companion_file_open_calls(struct gs_companion_file *file,
+				  const struct gs_companion_handler *handler);
+
+/* Give slots of threads that have ended back to others. To be called after a reading that was a harvest. */
+void gs_companion_file_reclaim(struct gs_companion_file *file);
+
+/* The process records nothing more. */
+void gs_companion_file_stop(struct gs_companion_file *file);
+
+/* --- all files of a run --- */
+
+struct gs_companion_files;
+
+struct gs_companion_files_options {
+	size_t size;        /* of this struct */
+	const char *parent; /* folder for that of the run; NULL: /dev/shm */
+};
+
+int gs_companion_files_new(const struct gs_companion_files_options *options,
+			   struct gs_companion_files **ret_files, struct gs_err *err);
+
+/* Removes the folder too. Processes that still run write on into files without a name. */
+void gs_companion_files_free(struct gs_companion_files **files);
+
+const char *gs_companion_files_folder(const struct gs_companion_files *files);
+
+/* Look for new files, and hand over what came since the last time, as gs_companion_file_read(). */
+void gs_companion_files_poll(struct gs_companion_files *files,
+			     const struct gs_companion_handler *handler, bool harvest,
+			     bool *ret_full);
+
+/* Has a file of this process been seen? Looks for it in the folder when it has not. */
+bool gs_companion_files_has(struct gs_companion_files *files, uint32_t pid);
+
+/* The last reading: nothing more is recorded, the rest and the open calls are handed over. */
+void gs_companion_files_stop(struct gs_companion_files *files,
+			     const struct gs_companion_handler *handler);
+
+/* Files that could not be read, and the reason of the first; 0 none. */
+unsigned gs_companion_files_refused(const struct gs_companion_files *files, int *ret_reason);
+
+#endif

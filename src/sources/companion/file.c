@@ -1,0 +1,281 @@
+/*
+ * One process's file. Of every slot its positions are read first, then what lies between them. What was taken
+ * is known here: the number in the file is for the writer alone, and whatever stands there is written over.
+ */
+#include "sources/companion/companion.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/foreign.h"
+#include "core/base/mem.h"
+
+/* The part of a slot that is read each time. */
+#define SLOT_HEAD_BYTES offsetof(struct gs_companion_slot, open)
+
+struct slot {
+	uint32_t tid; /* as of the last reading; 0: free */
+	uint64_t taken;
+	uint64_t lost[GS_COMPANION_LOSSES][GS_LAYER_MAX]; /* as reported */
+	uint32_t *inner;                                  /* owned; likewise; NULL: none yet */
+};
+
+struct gs_companion_file {
+	int fd; /* owned */
+	uint32_t pid;
+	struct gs_companion_head head; /* a copy, checked */
+	uint64_t no_slot;              /* as reported */
+	struct slot slots[GS_COMPANION_SLOTS_MAX];
+	uint8_t *copy; /* owned; of a ring's bytes */
+};
+
+int gs_companion_file_open(int *fd, uint32_t pid, struct gs_companion_file **ret_file)
+{
+	GS_CLOSE int own = gs_take_fd(fd);
+	struct gs_companion_head head = {0};
+	struct gs_companion_file *f;
+	struct stat st;
+	int r;
+
+	if (fstat(own, &st) < 0)
+		return -errno;
+	if (pread(own, &head, sizeof(head), 0) != sizeof(head))
+		return -EBADMSG;
+	r = gs_companion_head_check(&head, (uint64_t)st.st_size);
+	if (r < 0)
+		return r;
+	f = calloc(1, sizeof(*f));
+	if (f)
+		f->copy = malloc(head.ring_bytes);
+	if (!f || !f->copy) {
+		free(f);
+		return -ENOMEM;
+	}
+	f->fd = gs_take_fd(&own);
+	f->pid = pid;
+	f->head = head;
+	*ret_file = f;
+	return 0;
+}
+
+void gs_companion_file_free(struct gs_companion_file **ref)
+{
+	struct gs_companion_file *f = *ref;
+
+	if (!f)
+		return;
+	for (uint32_t i = 0; i < f->head.n_slots; i++)
+		free(f->slots[i].inner);
+	gs_close_p(&f->fd);
+	free(f->copy);
+	free(f);
+	*ref = NULL;
+}
+
+static off_t slot_at(uint32_t i)
+{
+	return (off_t)(GS_COMPANION_SLOTS_AT + i * sizeof(struct gs_companion_slot));
+}
+
+static struct gs_companion_thread thread_of(const struct gs_companion_file *f, uint32_t i)
+{
+	return (struct gs_companion_thread){
+		.pid = f->pid, .tid = f->slots[i].tid, .clock = f->head.clock};
+}
+
+/* Any slot that was ever used lies before one that never was. */
+static bool slot_is_unused(const struct gs_companion_slot *s)
+{
+	return !s->tid && !s->written;
+}
+
+static bool read_slot(const struct gs_companion_file *f, uint32_t i, struct gs_companion_slot *ret)
+{
+	return pread(f->fd, ret, SLOT_HEAD_BYTES, slot_at(i)) == (ssize_t)SLOT_HEAD_BYTES;
+}
+
+/* Bytes of the ring between two positions, in their order. */
+static bool copy_ring(struct gs_companion_file *f, uint32_t i, uint64_t from, size_t bytes)
+{
+	uint32_t ring_bytes = f->head.ring_bytes;
+	off_t ring = (off_t)(f->head.rings_at + (uint64_t)i * ring_bytes);
+	size_t at = from & (ring_bytes - 1), first = bytes;
+
+	if (first > ring_bytes - at)
+		first = ring_bytes - at;
+	return pread(f->fd, f->copy, first, ring + (off_t)at) == (ssize_t)first &&
+	       (first == bytes ||
+		pread(f->fd, f->copy + first, bytes - first, ring) == (ssize_t)(bytes - first));
+}
+
+static void report_damage(const struct gs_companion_file *f, const struct gs_companion_handler *h,
+			  uint64_t bytes)
+{
+	if (h->damaged && bytes)
+		h->damaged(h->ctx, f->pid, bytes);
+}
+
+static void move_taken(struct gs_companion_file *f, uint32_t i, uint64_t to)
+{
+	off_t at = slot_at(i) + (off_t)offsetof(struct gs_companion_slot, taken);
+
+	f->slots[i].taken = to;
+	/* A file that was cut short has no such place: then nothing is written there either. */
+	if (pwrite(f->fd, &to, sizeof(to), at) < 0)
+		return;
+}
+
+/* The records that came. Positions that cannot be: what is before them is lost. */
+static size_t take_records(struct gs_companion_file *f, uint32_t i, uint64_t written,
+			   const struct gs_companion_handler *h, bool *full)
+{
+	const struct gs_companion_thread from = thread_of(f, i);
+	const struct gs_companion_record *r;
+	uint64_t taken = f->slots[i].taken, bytes = written - taken;
+	size_t at = 0, n = 0;
+
+	if (written % 8 || bytes > f->head.ring_bytes) {
+		report_damage(f, h, 8);
+		move_taken(f, i, written & ~7ull);
+		return 0;
+	}
+	if (!bytes)
+		return 0;
+	*full |= bytes > f->head.ring_bytes / 4;
+	if (copy_ring(f, i, taken, bytes)) {
+		while ((r = gs_companion_next(f->copy, bytes, taken, &at)) != NULL) {
+			h->record(h->ctx, &from, r);
+			n++;
+		}
+	}
+	report_damage(f, h, bytes - at);
+	move_taken(f, i, written);
+	return n;
+}
+
+static void report_lost(struct gs_companion_file *f, uint32_t i, const struct gs_companion_slot *s,
+			const struct gs_companion_handler *h)
+{
+	const struct gs_companion_thread from = thread_of(f, i);
+
+	for (unsigned cause = 0; cause < GS_COMPANION_LOSSES; cause++) {
+		for (unsigned layer = 0; layer < GS_LAYER_MAX; layer++) {
+			uint64_t now = s->lost[cause][layer],
+				 *before = &f->slots[i].lost[cause][layer];
+
+			if (now > *before && h->lost)
+				h->lost(h->ctx, &from, cause, layer, now - *before);
+			*before = now;
+		}
+	}
+}
+
+static void report_inner(struct gs_companion_file *f, uint32_t i,
+			 const struct gs_companion_handler *h)
+{
+	const struct gs_companion_thread from = thread_of(f, i);
+	uint32_t now[GS_FUNC_FIXED], **before = &f->slots[i].inner;
+	off_t at = slot_at(i) + (off_t)offsetof(struct gs_companion_slot, inner);
+
+	if (!h->inner || pread(f->fd, now, sizeof(now), at) != sizeof(now))
+		return;
+	if (!*before)
+		*before = calloc(GS_FUNC_FIXED, sizeof(**before));
+	for (unsigned func = 0; *before && func < GS_FUNC_FIXED; func++) {
+		uint32_t grown = now[func] - (*before)[func];
+
+		/* More than half of what can be counted has gone down. */
+		if (grown && grown < 1u << 31)
+			h->inner(h->ctx, &from, func, grown);
+		(*before)[func] = now[func];
+	}
+}
+
+static void report_no_slot(struct gs_companion_file *f, const struct gs_companion_handler *h)
+{
+	uint64_t now;
+
+	if (pread(f->fd, &now, sizeof(now), offsetof(struct gs_companion_head, no_slot)) !=
+	    sizeof(now))
+		return;
+	if (now > f->no_slot && h->no_slot)
+		h->no_slot(h->ctx, f->pid, now - f->no_slot);
+	f->no_slot = now;
+}
+
+size_t gs_companion_file_read(struct gs_companion_file *f, const struct gs_companion_handler *h,
+			      bool harvest, bool *ret_full)
+{
+	struct gs_companion_slot s;
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < f->head.n_slots && !gs_guard_stopped(); i++) {
+		if (!read_slot(f, i, &s) || slot_is_unused(&s))
+			break;
+		if (s.tid)
+			f->slots[i].tid = s.tid;
+		n += take_records(f, i, s.written, h, ret_full);
+		if (!harvest)
+			continue;
+		report_lost(f, i, &s, h);
+		report_inner(f, i, h);
+	}
+	if (harvest)
+		report_no_slot(f, h);
+	return n;
+}
+
+void gs_companion_file_open_calls(struct gs_companion_file *f, const struct gs_companion_handler *h)
+{
+	struct gs_companion_slot s;
+
+	for (uint32_t i = 0; i < f->head.n_slots && h->open; i++) {
+		struct gs_companion_thread from;
+
+		if (pread(f->fd, &s, sizeof(s), slot_at(i)) != (ssize_t)sizeof(s) ||
+		    slot_is_unused(&s))
+			break;
+		from = (struct gs_companion_thread){
+			.pid = f->pid, .tid = s.tid, .clock = f->head.clock};
+		for (uint32_t depth = 0; s.tid && depth < s.n_open && depth < GS_COMPANION_OPEN_MAX;
+		     depth++)
+			h->open(h->ctx, &from, &s.open[depth], depth);
+	}
+}
+
+static bool thread_is_gone(uint32_t pid, uint32_t tid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u", pid, tid);
+	return access(path, F_OK) < 0 && errno == ENOENT;
+}
+
+void gs_companion_file_reclaim(struct gs_companion_file *f)
+{
+	const uint32_t none = 0;
+	struct gs_companion_slot s;
+
+	for (uint32_t i = 0; i < f->head.n_slots && !gs_guard_stopped(); i++) {
+		if (!read_slot(f, i, &s) || slot_is_unused(&s))
+			break;
+		/* Asked for before its last positions are: what it wrote is all there then. */
+		if (!s.tid || !thread_is_gone(f->pid, s.tid) || !read_slot(f, i, &s) ||
+		    s.written != f->slots[i].taken ||
+		    memcmp(s.lost, f->slots[i].lost, sizeof(s.lost)) != 0)
+			continue;
+		if (pwrite(f->fd, &none, sizeof(none), slot_at(i)) < 0)
+			break;
+	}
+}
+
+void gs_companion_file_stop(struct gs_companion_file *f)
+{
+	const uint32_t one = 1;
+
+	if (pwrite(f->fd, &one, sizeof(one), offsetof(struct gs_companion_head, stopped)) < 0)
+		return; /* cut short: nothing can be written there any more */
+}

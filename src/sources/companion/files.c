@@ -1,0 +1,276 @@
+/*
+ * The folder of a run and the files in it. A file is looked at once: it stays open as long as its process runs,
+ * and is read to its end when that is gone.
+ */
+#include "sources/companion/companion.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/base/foreign.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
+#include "core/base/vec.h"
+
+#define FILES_MAX 4096u /* of processes at one time */
+#define NAMES_MAX 65536u
+#define PARENT    "/dev/shm"
+#define FOLDER    "gpuscope-XXXXXX"
+
+struct entry {
+	uint32_t pid;
+	int pid_fd;                     /* owned; readable when the process has ended; -1: it has */
+	struct gs_companion_file *file; /* owned */
+};
+
+struct gs_companion_files {
+	char folder[256];
+	int folder_fd; /* owned; -1: none was made */
+	uint64_t pid_namespace;
+	struct entry *entries; /* owned */
+	uint32_t n;
+	struct gs_map seen; /* hash of a name: it was looked at */
+	struct gs_map pids; /* of processes that had a file */
+	unsigned n_refused;
+	int reason;
+};
+
+static int make_folder(struct gs_companion_files *f, const char *parent, struct gs_err *err)
+{
+	struct stat st;
+
+	if (snprintf(f->folder, sizeof(f->folder), "%s/" FOLDER, parent) >=
+	    (int)sizeof(f->folder) - GS_COMPANION_NAME_BYTES)
+		return gs_err_set(err, -ENAMETOOLONG, "%s: the name is too long", parent);
+	if (!mkdtemp(f->folder)) {
+		int r = -errno;
+
+		f->folder[0] = '\0';
+		return gs_err_set(err, r, "%s: no folder can be made there: %s", parent,
+				  strerror(-r));
+	}
+	f->folder_fd = open(f->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (f->folder_fd < 0 || stat("/proc/self/ns/pid", &st) < 0)
+		return gs_err_set(err, -errno, "%s: %s", f->folder, strerror(errno));
+	f->pid_namespace = st.st_ino;
+	return 0;
+}
+
+int gs_companion_files_new(const struct gs_companion_files_options *o,
+			   struct gs_companion_files **ret_files, struct gs_err *err)
+{
+	struct gs_companion_files *f = calloc(1, sizeof(*f));
+	int r;
+
+	if (!f)
+		return -ENOMEM;
+	f->folder_fd = -1;
+	f->seen = GS_MAP_INIT(NAMES_MAX);
+	f->pids = GS_MAP_INIT(NAMES_MAX);
+	r = make_folder(f, o->parent ? o->parent : PARENT, err);
+	if (r < 0)
+		gs_companion_files_free(&f);
+	else
+		*ret_files = f;
+	return r;
+}
+
+static void close_entry(struct entry *e)
+{
+	gs_companion_file_free(&e->file);
+	gs_close_p(&e->pid_fd);
+}
+
+static void remove_folder(struct gs_companion_files *f)
+{
+	DIR *dir = f->folder_fd >= 0 ? fdopendir(gs_take_fd(&f->folder_fd)) : NULL;
+	struct dirent *e;
+
+	if (dir)
+		rewinddir(dir);
+	while (dir && (e = readdir(dir)) != NULL)
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			unlinkat(dirfd(dir), e->d_name, 0);
+	if (dir)
+		closedir(dir);
+	if (f->folder[0])
+		rmdir(f->folder);
+}
+
+void gs_companion_files_free(struct gs_companion_files **ref)
+{
+	struct gs_companion_files *f = *ref;
+
+	if (!f)
+		return;
+	for (uint32_t i = 0; i < f->n; i++)
+		close_entry(&f->entries[i]);
+	free(f->entries);
+	gs_map_fini(&f->seen);
+	gs_map_fini(&f->pids);
+	remove_folder(f);
+	gs_close_p(&f->folder_fd);
+	free(f);
+	*ref = NULL;
+}
+
+const char *gs_companion_files_folder(const struct gs_companion_files *f)
+{
+	return f->folder;
+}
+
+unsigned gs_companion_files_refused(const struct gs_companion_files *f, int *ret_reason)
+{
+	*ret_reason = f->reason;
+	return f->n_refused;
+}
+
+/* "1f3-5d21ab90": both in hexadecimal, as the companion writes them. */
+static bool parse_name(const char *name, uint32_t *ret_pid)
+{
+	uint64_t pid = 0;
+	size_t n = strspn(name, "0123456789abcdef"), rest;
+
+	if (!n || n > 8 || name[n] != '-')
+		return false;
+	rest = strspn(name + n + 1, "0123456789abcdef");
+	if (!rest || rest > 16 || name[n + 1 + rest])
+		return false;
+	for (size_t i = 0; i < n; i++)
+		pid = pid << 4 | (uint64_t)(name[i] <= '9' ? name[i] - '0' : name[i] - 'a' + 10);
+	*ret_pid = (uint32_t)pid;
+	return pid > 0;
+}
+
+/* No other user can have written it: a regular file of one name, of the folder's owner. */
+static int open_own(const struct gs_companion_files *f, const char *name)
+{
+	GS_CLOSE int fd = openat(f->folder_fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st, folder;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || fstat(f->folder_fd, &folder) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_uid != folder.st_uid ||
+	    st.st_mode & 077)
+		return -EACCES;
+	return gs_take_fd(&fd);
+}
+
+/* Its head has the number that the name says, in our namespace: processes of other ones are not known by it. */
+static int check_process(const struct gs_companion_files *f, int fd, uint32_t pid)
+{
+	struct gs_companion_head head = {0};
+
+	if (pread(fd, &head, sizeof(head), 0) != sizeof(head) || head.pid != pid)
+		return -EBADMSG;
+	return head.pid_namespace == f->pid_namespace ? 0 : -EXDEV;
+}
+
+static int add_file(struct gs_companion_files *f, const char *name, uint32_t pid)
+{
+	GS_CLOSE int fd = open_own(f, name);
+	struct gs_companion_file *file;
+	int r = fd < 0 ? fd : check_process(f, fd, pid);
+
+	if (r == 0)
+		r = gs_companion_file_open(&fd, pid, &file);
+	if (r < 0)
+		return r;
+	if (f->n == FILES_MAX || !gs_vec_reserve_next(&f->entries, f->n)) {
+		gs_companion_file_free(&file);
+		return -ENOBUFS;
+	}
+	/* One that has ended already has no number to ask for: what it wrote is read all the same. */
+	f->entries[f->n++] = (struct entry){
+		.pid = pid, .pid_fd = (int)syscall(SYS_pidfd_open, pid, 0), .file = file};
+	gs_map_put(&f->pids, pid, 1);
+	return 0;
+}
+
+static void find_files(struct gs_companion_files *f)
+{
+	int again = openat(f->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = again >= 0 ? fdopendir(again) : NULL;
+	struct dirent *e;
+	uint64_t one;
+	uint32_t pid;
+
+	while (dir && !gs_guard_stopped() && (e = readdir(dir)) != NULL) {
+		uint64_t key = gs_hash_bytes(e->d_name, strlen(e->d_name));
+		int r;
+
+		if (!parse_name(e->d_name, &pid) || gs_map_get(&f->seen, key, &one) ||
+		    gs_map_put(&f->seen, key, 1) < 0)
+			continue;
+		r = add_file(f, e->d_name, pid);
+		if (r < 0 && !f->n_refused++)
+			f->reason = r;
+		/* It is held: a name is not needed any more, and not left behind when we are killed. */
+		if (r == 0)
+			unlinkat(f->folder_fd, e->d_name, 0);
+	}
+	if (dir)
+		closedir(dir);
+	else
+		gs_close_p(&again);
+}
+
+static bool has_ended(const struct entry *e)
+{
+	struct pollfd fd = {.fd = e->pid_fd, .events = POLLIN};
+
+	return e->pid_fd < 0 || poll(&fd, 1, 0) > 0;
+}
+
+bool gs_companion_files_has(struct gs_companion_files *f, uint32_t pid)
+{
+	uint64_t one;
+
+	if (!gs_map_get(&f->pids, pid, &one))
+		find_files(f);
+	return gs_map_get(&f->pids, pid, &one);
+}
+
+void gs_companion_files_poll(struct gs_companion_files *f, const struct gs_companion_handler *h,
+			     bool harvest, bool *ret_full)
+{
+	find_files(f);
+	for (uint32_t i = 0; i < f->n && !gs_guard_stopped();) {
+		struct entry *e = &f->entries[i];
+		bool ended = has_ended(e); /* asked for first: all that it wrote is read then */
+
+		gs_companion_file_read(e->file, h, harvest || ended, ret_full);
+		if (ended) {
+			gs_companion_file_open_calls(e->file, h);
+			close_entry(e);
+			*e = f->entries[--f->n];
+			continue;
+		}
+		if (harvest)
+			gs_companion_file_reclaim(e->file);
+		i++;
+	}
+}
+
+void gs_companion_files_stop(struct gs_companion_files *f, const struct gs_companion_handler *h)
+{
+	bool full = false;
+
+	find_files(f);
+	for (uint32_t i = 0; i < f->n; i++) {
+		struct gs_companion_file *file = f->entries[i].file;
+
+		gs_companion_file_stop(file);
+		gs_companion_file_read(file, h, true, &full);
+		gs_companion_file_open_calls(file, h);
+	}
+}

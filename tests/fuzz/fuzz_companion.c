@@ -1,0 +1,78 @@
+/*
+ * A file as a traced process may leave it, read as gpuscope reads it: what is handed over lies within what was
+ * read, is of a kind that is known, and as long as that kind is. It is read twice, with other positions the
+ * second time.
+ */
+#include "sparse_file.h"
+
+#define FUZZ_MS_AT_ALL 3000.0 /* some bytes describe rings of megabytes */
+#include "replay_main.h"
+#include "sources/companion/companion.h"
+
+static unsigned sum; /* so that what is read is used */
+
+static void take_record(void *ctx, const struct gs_companion_thread *from,
+			const struct gs_companion_record *r)
+{
+	size_t min = gs_companion_min_bytes(r->kind);
+
+	if (!min || r->bytes < min || r->kind == GS_COMPANION_PAD)
+		abort();
+	for (size_t i = 0; i < r->bytes; i++)
+		sum += ((const uint8_t *)r)[i];
+}
+
+static void take_inner(void *ctx, const struct gs_companion_thread *from, unsigned func, uint32_t n)
+{
+	if (func >= GS_FUNC_FIXED || !n)
+		abort();
+}
+
+static void take_open(void *ctx, const struct gs_companion_thread *from,
+		      const struct gs_frame *call, unsigned depth)
+{
+	if (depth >= GS_COMPANION_OPEN_MAX)
+		abort();
+	sum += call->func + (unsigned)call->v[GS_V_MAX - 1];
+}
+
+static void take_lost(void *ctx, const struct gs_companion_thread *from,
+		      enum gs_companion_loss cause, unsigned layer, uint64_t n)
+{
+	if (cause >= GS_COMPANION_LOSSES || layer >= GS_LAYER_MAX || !n)
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	const struct gs_companion_handler h = {
+		.record = take_record, .inner = take_inner, .open = take_open, .lost = take_lost};
+	struct gs_companion_file *file = NULL;
+	struct sparse_file s;
+	bool full = false;
+	int fd;
+
+	sparse_open(&s, data, bytes);
+	sparse_guard();
+	fd = dup(s.fd);
+	if (fd < 0)
+		abort();
+	if (gs_companion_file_open(&fd, 1, &file) == 0) {
+		gs_companion_file_read(file, &h, true, &full);
+		/* The first slot's position moves on by what the input's end says. */
+		if (bytes >= 8 && pwrite(s.fd, data + bytes - 8, 8, GS_COMPANION_SLOTS_AT + 8) != 8)
+			abort();
+		gs_companion_file_read(file, &h, false, &full);
+		gs_companion_file_open_calls(file, &h);
+		gs_companion_file_reclaim(file);
+		if (ftruncate(s.fd, GS_COMPANION_SLOTS_AT) < 0)
+			abort();
+		gs_companion_file_read(file, &h, true, &full);
+		gs_companion_file_stop(file);
+	}
+	gs_companion_file_free(&file);
+	if (fd >= 0)
+		abort();
+	sparse_close(&s);
+	return 0;
+}

@@ -1,0 +1,232 @@
+/* Files that are not as they should be: refused, or read as far as they can be believed. */
+#include "run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static struct gs_companion_head good_head(void)
+{
+	return (struct gs_companion_head){.magic = GS_COMPANION_MAGIC,
+					  .version = GS_COMPANION_VERSION,
+					  .pid = 1,
+					  .n_slots = RUN_SLOTS,
+					  .ring_bytes = RUN_RING_BYTES,
+					  .rings_at = GS_COMPANION_SLOTS_AT +
+						      RUN_SLOTS * sizeof(struct gs_companion_slot)};
+}
+
+static void heads(void **state)
+{
+	const uint64_t bytes = gs_companion_file_bytes(RUN_SLOTS, RUN_RING_BYTES);
+	struct gs_companion_head h = good_head();
+
+	assert_int_equal(bytes, 4096 + 4 * (8192 + 4096));
+	assert_int_equal(gs_companion_head_check(&h, bytes), 0);
+	assert_int_equal(gs_companion_head_check(&h, bytes - 1), -EBADMSG);
+	assert_int_equal(gs_companion_head_check(&h, bytes + 4096), -EBADMSG);
+	h.version++;
+	assert_int_equal(gs_companion_head_check(&h, bytes), -EPROTONOSUPPORT);
+	h = good_head();
+	h.magic++;
+	assert_int_equal(gs_companion_head_check(&h, bytes), -EBADMSG);
+	h = good_head();
+	h.rings_at = UINT64_MAX - 4095;
+	assert_int_equal(gs_companion_head_check(&h, bytes), -EBADMSG);
+	h = good_head();
+	h.n_slots = 0;
+	assert_int_equal(gs_companion_head_check(&h, 4096), -EBADMSG);
+	h.n_slots = GS_COMPANION_SLOTS_MAX + 1;
+	assert_int_equal(
+		gs_companion_head_check(&h, gs_companion_file_bytes(h.n_slots, h.ring_bytes)),
+		-EBADMSG);
+	h = good_head();
+	h.ring_bytes = 12288;
+	assert_int_equal(gs_companion_head_check(&h, gs_companion_file_bytes(h.n_slots, 12288)),
+			 -EBADMSG);
+	h.clock = 7;
+	assert_int_equal(gs_companion_head_check(&h, bytes), -EBADMSG);
+}
+
+/* The reader's own memory has what lies in the file: a record that is none ends the copy. */
+static void records(void **state)
+{
+	_Alignas(8) uint8_t copy[400] = {0};
+	struct gs_companion_record *r = (void *)copy;
+	size_t at = 0;
+
+	*r = (struct gs_companion_record){GS_COMPANION_CALL, 88, 100};
+	*(struct gs_companion_record *)(copy + 88) = (struct gs_companion_record){95, 32, 111};
+	*(struct gs_companion_record *)(copy + 120) =
+		(struct gs_companion_record){GS_COMPANION_ASKED, 24, 115};
+	assert_ptr_equal(gs_companion_next(copy, 144, 800, &at), r);
+	/* One that is not known is passed over. */
+	assert_ptr_equal(gs_companion_next(copy, 144, 800, &at), copy + 120);
+	assert_int_equal(at, 144);
+	assert_null(gs_companion_next(copy, 144, 800, &at));
+	at = 0;
+	assert_null(gs_companion_next(copy, 144, 808, &at)); /* of another position */
+	assert_null(gs_companion_next(copy, 80, 800, &at));  /* cut short */
+	assert_null(gs_companion_next(copy, 7, 800, &at));
+	r->bytes = 80;
+	assert_null(gs_companion_next(copy, 144, 800, &at)); /* shorter than its kind */
+	r->bytes = 0;
+	assert_null(gs_companion_next(copy, 144, 800, &at));
+	r->bytes = 89;
+	assert_null(gs_companion_next(copy, 144, 800, &at));
+	assert_int_equal(at, 0);
+}
+
+static int file_with(const struct run *r, const char *name, mode_t mode)
+{
+	struct gs_companion_head h = good_head();
+	struct stat st;
+	char path[400];
+	int fd;
+
+	stat("/proc/self/ns/pid", &st);
+	h.pid_namespace = st.st_ino;
+	snprintf(path, sizeof(path), "%s/%s", gs_companion_files_folder(r->files), name);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)gs_companion_file_bytes(h.n_slots, h.ring_bytes)), 0);
+	assert_int_equal(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
+	fchmod(fd, mode);
+	return fd;
+}
+
+static void put_in(int fd, const void *what, size_t bytes, size_t at)
+{
+	assert_int_equal(pwrite(fd, what, bytes, (off_t)at), bytes);
+}
+
+static unsigned n_refused(struct run *r)
+{
+	int reason;
+
+	run_poll(r, true);
+	return gs_companion_files_refused(r->files, &reason);
+}
+
+/* Names, links, rights: each is refused once. */
+static void whose_file_it_is(void **state)
+{
+	char from[400], to[400];
+	struct run r;
+	int fd;
+
+	run_new(&r, NULL);
+	close(file_with(&r, "1-a", 0600));
+	assert_int_equal(n_refused(&r), 0);
+	assert_true(gs_companion_files_has(r.files, 1));
+	close(file_with(&r, "1-b", 0644));
+	assert_int_equal(n_refused(&r), 1);
+	close(file_with(&r, "2-c", 0600)); /* its head says 1 */
+	assert_int_equal(n_refused(&r), 2);
+	assert_false(gs_companion_files_has(r.files, 2));
+	snprintf(to, sizeof(to), "%s/1-d", gs_companion_files_folder(r.files));
+	assert_int_equal(symlink("/etc/passwd", to), 0);
+	assert_int_equal(n_refused(&r), 3);
+	snprintf(to, sizeof(to), "%s/1-e", gs_companion_files_folder(r.files));
+	assert_int_equal(mkfifo(to, 0600), 0);
+	assert_int_equal(n_refused(&r), 4);
+	close(file_with(&r, "plain", 0600)); /* not the name of one */
+	snprintf(from, sizeof(from), "%s/plain", gs_companion_files_folder(r.files));
+	snprintf(to, sizeof(to), "%s/1-f", gs_companion_files_folder(r.files));
+	assert_int_equal(link(from, to), 0);
+	assert_int_equal(n_refused(&r), 5);
+	fd = file_with(&r, "1-10", 0600);
+	assert_int_equal(ftruncate(fd, 8192), 0);
+	close(fd);
+	assert_int_equal(n_refused(&r), 6);
+	assert_int_equal(n_refused(&r), 6);
+	gs_companion_files_free(&r.files);
+}
+
+/* Positions and records that cannot be cost themselves, not what comes after them. */
+static void damage(void **state)
+{
+	const size_t slot = GS_COMPANION_SLOTS_AT, ring = slot + RUN_SLOTS * 8192;
+	struct gs_companion_call c = {.head = {GS_COMPANION_CALL, sizeof(c), 0}, .bytes = 5};
+	const uint32_t tid = 1;
+	uint64_t written = 88;
+	struct run r;
+	int fd;
+
+	run_new(&r, NULL);
+	fd = file_with(&r, "1-a", 0600);
+	put_in(fd, &tid, 4, slot);
+	put_in(fd, &c, sizeof(c), ring);
+	put_in(fd, &written, 8, slot + 8);
+	run_poll(&r, false);
+	assert_int_equal(r.n, 1);
+	/* Zeros are no record: the second of three. */
+	written = 3 * 88;
+	c.head.at = 2 * 11;
+	put_in(fd, &c, sizeof(c), ring + 2 * 88);
+	put_in(fd, &written, 8, slot + 8);
+	run_poll(&r, false);
+	assert_int_equal(r.n, 1);
+	assert_int_equal(r.damaged, 2 * 88);
+	/* The next one is read again. */
+	written = 4 * 88;
+	c.head.at = 3 * 11;
+	put_in(fd, &c, sizeof(c), ring + 3 * 88);
+	put_in(fd, &written, 8, slot + 8);
+	run_poll(&r, false);
+	assert_int_equal(r.n, 2);
+	/* Positions beyond the ring, and back. */
+	written = UINT64_MAX;
+	put_in(fd, &written, 8, slot + 8);
+	run_poll(&r, false);
+	written = 0;
+	put_in(fd, &written, 8, slot + 8);
+	run_poll(&r, false);
+	written = 88;
+	put_in(fd, &written, 8, slot + 8);
+	run_poll(&r, false);
+	assert_int_equal(r.n, 3);
+	/* Cut short while it is read. */
+	assert_int_equal(ftruncate(fd, 100), 0);
+	run_poll(&r, true);
+	assert_int_equal(r.n, 3);
+	close(fd);
+	gs_companion_files_free(&r.files);
+}
+
+/* Nothing is left behind, whoever is killed. */
+static void no_file_stays(void **state)
+{
+	char folder[300];
+	struct stat st;
+	struct run r;
+
+	run_new(&r, NULL);
+	snprintf(folder, sizeof(folder), "%s", gs_companion_files_folder(r.files));
+	assert_int_equal(stat(folder, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
+	run_join(&r);
+	assert_true(run_write(1));
+	run_poll(&r, false);
+	assert_int_equal(rmdir(folder), 0); /* it is empty by now */
+	assert_true(run_write(2));
+	run_poll(&r, false);
+	assert_int_equal(r.n, 2);
+	gs_companion_files_free(&r.files);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(heads),
+		cmocka_unit_test(records),
+		cmocka_unit_test(whose_file_it_is),
+		cmocka_unit_test(damage),
+		cmocka_unit_test(no_file_stays),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,314 @@
+/* Writing records and reading them: what is written arrives, whatever becomes of the writer. */
+#include "run.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static void all_arrive_in_order(void **state)
+{
+	struct run r;
+
+	run_new(&r, NULL);
+	run_join(&r);
+	for (uint64_t i = 0; i < 20000; i++) {
+		assert_true(run_write(i));
+		if (i % 37 == 0) /* the ring holds 46 */
+			run_poll(&r, false);
+	}
+	run_poll(&r, true);
+	assert_int_equal(r.n, 20000);
+	assert_true(r.in_order);
+	assert_int_equal(r.damaged, 0);
+	assert_int_equal(r.lost[GS_COMPANION_LOST_FULL], 0);
+	assert_int_equal(r.pid, getpid());
+	assert_int_equal(r.tid, gettid());
+	gs_companion_files_free(&r.files);
+}
+
+static void of_any_length(void **state)
+{
+	struct run r;
+
+	run_new(&r, NULL);
+	run_join(&r);
+	for (size_t i = 0; i < 4000; i++) {
+		size_t bytes = sizeof(struct gs_companion_asked) + i % 200 * 8;
+		struct gs_companion_asked *a = companion_put(GS_COMPANION_ASKED, bytes);
+
+		assert_non_null(a);
+		memset(a->name, 'x', bytes - sizeof(*a));
+		companion_publish(a);
+		run_poll(&r, false);
+		assert_int_equal(r.damaged, 0);
+	}
+	assert_int_equal(r.longest, sizeof(struct gs_companion_asked) + 199 * 8);
+	assert_null(companion_put(GS_COMPANION_ASKED, GS_COMPANION_RECORD_MAX + 8));
+	gs_companion_files_free(&r.files);
+}
+
+static void a_full_ring_drops_and_counts(void **state)
+{
+	struct run r;
+	uint64_t kept = 0;
+
+	run_new(&r, NULL);
+	run_join(&r);
+	for (uint64_t i = 0; i < 1000; i++)
+		kept += run_write(i);
+	run_poll(&r, true);
+	assert_true(kept >= 45 && kept <= 46);
+	assert_int_equal(r.n, kept);
+	assert_true(r.in_order);
+	assert_int_equal(r.lost[GS_COMPANION_LOST_FULL], 1000 - kept);
+	assert_true(run_write(0));
+	gs_companion_files_free(&r.files);
+}
+
+/* A child has a file of its own, its parent's is left alone. */
+static void a_forked_child(void **state)
+{
+	struct run r;
+	pid_t child;
+	int status;
+
+	run_new(&r, NULL);
+	run_join(&r);
+	assert_true(run_write(0));
+	run_poll(&r, false);
+	child = fork();
+	if (child == 0) {
+		for (uint64_t i = 1; i < 11; i++)
+			run_write(i);
+		_exit(0);
+	}
+	waitpid(child, &status, 0);
+	run_poll(&r, true);
+	assert_int_equal(r.n, 11);
+	assert_int_equal(r.pid, child);
+	assert_true(run_write(11));
+	run_poll(&r, true);
+	assert_int_equal(r.n, 12);
+	assert_int_equal(r.pid, getpid());
+	assert_int_equal(r.damaged, 0);
+	gs_companion_files_free(&r.files);
+}
+
+static void a_killed_writer(void **state)
+{
+	struct run r;
+	pid_t child;
+	int status;
+
+	run_new(&r, NULL);
+	child = fork();
+	if (child == 0) {
+		run_join(&r);
+		for (uint64_t i = 0; i < 20; i++)
+			run_write(i);
+		companion_self.slot->open[0].func = 7;
+		companion_self.slot->n_open = 1;
+		raise(SIGKILL);
+	}
+	waitpid(child, &status, 0);
+	run_poll(&r, false);
+	assert_int_equal(r.n, 20);
+	assert_true(r.in_order);
+	assert_int_equal(r.n_open, 1);
+	gs_companion_files_free(&r.files);
+}
+
+static void *write_some(void *ctx)
+{
+	for (uint64_t i = 0; i < 10; i++)
+		run_write(1);
+	return NULL;
+}
+
+/* Slots of threads that have ended are given to others; more at one time than there are: counted. */
+static void more_threads_than_slots(void **state)
+{
+	pthread_t threads[RUN_SLOTS];
+	struct run r;
+
+	run_new(&r, NULL);
+	run_join(&r);
+	assert_true(run_write(1));
+	for (unsigned round = 0; round < 5; round++) {
+		for (unsigned i = 0; i < RUN_SLOTS - 1; i++)
+			pthread_create(&threads[i], NULL, write_some, NULL);
+		for (unsigned i = 0; i < RUN_SLOTS - 1; i++)
+			pthread_join(threads[i], NULL);
+		run_poll(&r, true);
+	}
+	assert_int_equal(r.n, 1 + 5 * 10 * (RUN_SLOTS - 1));
+	assert_int_equal(r.no_slot, 0);
+	for (unsigned i = 0; i < RUN_SLOTS; i++) {
+		pthread_create(&threads[i], NULL, write_some, NULL);
+		pthread_join(threads[i], NULL);
+	}
+	run_poll(&r, true);
+	assert_int_equal(r.no_slot, 10);
+	gs_companion_files_free(&r.files);
+}
+
+static jmp_buf out;
+static volatile bool written_inside;
+
+static void write_in_handler(int signal)
+{
+	written_inside = run_write(77);
+}
+
+static void jump_out(int signal)
+{
+	siglongjmp(out, 1);
+}
+
+/* A record that comes into the midst of another one, of which a reader sees what is whole; one that is left by a
+ * jump. */
+static void a_signal_handler(void **state)
+{
+	struct gs_companion_call *c;
+	struct run r;
+
+	run_new(&r, NULL);
+	run_join(&r);
+	signal(SIGUSR1, write_in_handler);
+	signal(SIGUSR2, jump_out);
+	for (unsigned i = 0; i < 200; i++) {
+		c = companion_put(GS_COMPANION_CALL, sizeof(*c));
+		assert_non_null(c);
+		written_inside = false;
+		raise(SIGUSR1);
+		assert_true(written_inside);
+		c->bytes = 100;
+		companion_publish(c);
+		run_poll(&r, false);
+	}
+	assert_int_equal(r.n, 400);
+	assert_int_equal(r.sum, 200 * (100 + 77));
+	for (unsigned i = 0; i < 100; i++) {
+		if (sigsetjmp(out, 1) == 0) {
+			c = companion_put(GS_COMPANION_CALL, sizeof(*c));
+			c->bytes = 12345;
+			raise(SIGUSR2);
+			companion_publish(c);
+		}
+		assert_true(run_write(1));
+		run_poll(&r, false);
+	}
+	run_poll(&r, true);
+	assert_int_equal(r.n, 500);
+	assert_int_equal(r.sum, 200 * (100 + 77) + 100);
+	assert_int_equal(r.lost[GS_COMPANION_LOST_FULL], 0);
+	assert_int_equal(r.damaged, 0);
+	/* Read in between: only what is whole. */
+	c = companion_put(GS_COMPANION_CALL, sizeof(*c));
+	raise(SIGUSR1);
+	run_poll(&r, false);
+	companion_publish(c);
+	run_poll(&r, true);
+	assert_int_equal(r.n, 501);
+	assert_int_equal(r.damaged, 0);
+	gs_companion_files_free(&r.files);
+}
+
+static void nothing_after_the_end(void **state)
+{
+	struct run r;
+
+	run_new(&r, NULL);
+	run_join(&r);
+	assert_true(run_write(1));
+	gs_companion_files_stop(r.files, &r.handler);
+	assert_int_equal(r.n, 1);
+	assert_false(run_write(2));
+	gs_companion_files_free(&r.files);
+	assert_false(run_write(3));
+}
+
+/* In a child, as limits stay. 0: nothing was written and the child is as before. */
+static int child_with(const struct run *r, int resource, rlim_t limit)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		struct rlimit l = {limit, limit};
+
+		setrlimit(resource, &l);
+		run_join(r);
+		_exit(run_write(1) || run_write(2));
+	}
+	waitpid(child, &status, 0);
+	return status;
+}
+
+/* Where a file cannot be had the program goes on: no signal, no record. */
+static void limits_and_folders(void **state)
+{
+	struct companion_setup s = {.n_slots = RUN_SLOTS, .ring_bytes = RUN_RING_BYTES};
+	struct run r;
+
+	run_new(&r, NULL);
+	assert_int_equal(child_with(&r, RLIMIT_FSIZE, 4096), 0);
+	assert_int_equal(child_with(&r, RLIMIT_AS, 4ull << 30), 0);
+	assert_int_equal(child_with(&r, RLIMIT_NOFILE, 0), 0);
+	chmod(gs_companion_files_folder(r.files), 0755); /* others may look into it: not ours */
+	assert_int_equal(child_with(&r, RLIMIT_CORE, 0), 0);
+	chmod(gs_companion_files_folder(r.files), 0700);
+	assert_int_not_equal(child_with(&r, RLIMIT_CORE, 0), 0);
+	gs_companion_files_free(&r.files);
+	companion_self = (struct companion_self){0};
+	strcpy(s.folder, "/nonexistent/folder");
+	assert_int_equal(companion_start(&s), 0);
+	assert_false(run_write(1));
+}
+
+/* A file system that fills up: a thread without room is left alone, no signal comes. */
+static void a_full_file_system(void **state)
+{
+	char parent[] = "/tmp/companion-XXXXXX";
+	pthread_t thread;
+	struct run r;
+
+	assert_non_null(mkdtemp(parent));
+	if (mount("none", parent, "tmpfs", 0, "size=24k") < 0) {
+		rmdir(parent);
+		skip();
+	}
+	run_new(&r, parent);
+	run_join(&r);
+	assert_true(run_write(1)); /* a page of the head, two of the slot, one of the ring */
+	pthread_create(&thread, NULL, write_some, NULL);
+	pthread_join(thread, NULL);
+	run_poll(&r, true);
+	assert_int_equal(r.n, 1);
+	assert_int_equal(r.no_slot, 10);
+	gs_companion_files_free(&r.files);
+	assert_int_equal(umount2(parent, MNT_DETACH), 0);
+	rmdir(parent);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_arrive_in_order),
+		cmocka_unit_test(of_any_length),
+		cmocka_unit_test(a_full_ring_drops_and_counts),
+		cmocka_unit_test(a_forked_child),
+		cmocka_unit_test(a_killed_writer),
+		cmocka_unit_test(more_threads_than_slots),
+		cmocka_unit_test(a_signal_handler),
+		cmocka_unit_test(nothing_after_the_end),
+		cmocka_unit_test(limits_and_folders),
+		cmocka_unit_test(a_full_file_system),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
