@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/vec.h"
 #include "pipeline/gpu_activity/gpu_activity_int.h"
 
 /* Copies to the device of at most this from pageable memory return when staged, not when done (CUDA
@@ -87,8 +88,9 @@ static void count_work(struct gs_activity_totals *t, const struct gs_activity_ca
 {
 	unsigned work = call->function.work;
 
-	t->call_ns += call->end_ns - call->start_ns;
-	t->n[work]++;
+	/* Between the calls of a run the program did something else. */
+	t->call_ns += call->n_run ? 0 : call->end_ns - call->start_ns;
+	t->n[work] += activity_pieces(call);
 	t->bytes[work] += call->bytes;
 	t->threads += call->threads;
 	if (!t->first_ns || call->start_ns < t->first_ns)
@@ -105,7 +107,7 @@ static void take_work(struct gs_activity *a, struct activity_thread *t,
 	struct activity_stream *s = &a->streams[stream];
 
 	if (stream && s->capture && activity_is_capturing(a, s->capture, s->capture_generation)) {
-		s->totals.n_captured++;
+		s->totals.n_captured += activity_pieces(call);
 		return;
 	}
 	count_work(stream ? &s->totals : &sums->rest, call);
@@ -352,6 +354,12 @@ void gs_activity_end_process(struct gs_activity *a, uint32_t process, uint64_t t
 	/* Threads that make calls from now on are of another. */
 	a->processes[i].number = 0;
 	gs_map_del(&a->process_idx, process);
+}
+
+void gs_activity_begin_late(struct gs_activity *a, uint32_t process)
+{
+	if (process < GS_DICT_MAX_ID && gs_vec_reach(&a->late, &a->n_late, process))
+		a->late[process] = true;
 }
 
 void gs_activity_see_process(struct gs_activity *a, uint32_t process, uint64_t time_ns)

@@ -102,18 +102,20 @@ struct gs_activity_span {
 /* Called from inside gs_activity_take(), a stream's spans in their order. */
 typedef void gs_activity_span_fn(void *ctx, const struct gs_activity_span *span);
 
-/* One finished call. */
+/* One finished call, or a run of calls that queued work of one sort in one stream, with nothing else in
+ * that stream between them. */
 struct gs_activity_call {
 	struct gs_activity_function function;
 	bool failed;
 	int32_t ret;
 	uint32_t process, thread; /* numbers that the caller gives, from 1 */
 	uint32_t flags; /* of SET_DEVICE and RESET the device, of a new stream its flags */
-	uint64_t start_ns, end_ns;
+	uint64_t start_ns, end_ns; /* of a run: begin of the first call, end of the last */
 	uint64_t stream;
 	uint64_t event[2];
 	uint64_t bytes;
-	uint64_t threads; /* of a kernel: of its grid */
+	uint64_t threads; /* of a kernel: of its grid; of a run, as bytes: the sum */
+	uint32_t n_run;   /* calls of a run; 0: it is one call */
 };
 
 struct gs_activity;
@@ -145,6 +147,10 @@ bool gs_activity_is_late(const struct gs_dict *dict, const struct gs_rec_process
  * end of its last call. */
 void gs_activity_end_process(struct gs_activity *activity, uint32_t process, uint64_t time_ns);
 
+/* Threads of the process, which is new, are on GS_ACTIVITY_DEVICE_UNKNOWN until they choose a device:
+ * they may have done so before it was traced. */
+void gs_activity_begin_late(struct gs_activity *activity, uint32_t process);
+
 /* The process was there at that time: what is pending then is not known to be done. */
 void gs_activity_see_process(struct gs_activity *activity, uint32_t process, uint64_t time_ns);
 
@@ -156,6 +162,21 @@ uint32_t gs_activity_count_streams(const struct gs_activity *activity);
 /* False: there is none at this index. */
 bool gs_activity_read_stream(const struct gs_activity *activity, uint32_t index,
 			     struct gs_activity_stream *ret_stream);
+
+/* Work of a stream that is not known to be done. */
+struct gs_activity_pending {
+	uint32_t process, context;
+	uint64_t start_ns;  /* where the next span of it begins at the earliest */
+	uint64_t n_kernels; /* of that work */
+	uint64_t threads;   /* the mean of their grids' threads */
+};
+
+/* False: there is none at this index. Looks at each segment of the stream. */
+bool gs_activity_read_pending(const struct gs_activity *activity, uint32_t index,
+			      struct gs_activity_pending *ret_pending);
+
+/* The context that the thread is on; GS_ACTIVITY_DEVICE_UNKNOWN also when it has made no call. */
+uint32_t gs_activity_thread_context(const struct gs_activity *activity, uint32_t thread);
 
 uint32_t gs_activity_count_contexts(const struct gs_activity *activity);
 void gs_activity_read_context(const struct gs_activity *activity, uint32_t index,

@@ -163,6 +163,12 @@ struct activity_closing {
 	uint64_t n_pieces, n_own;  /* that are done now; of these in that stream */
 };
 
+/* How many pieces of work the call queued. */
+static inline uint32_t activity_pieces(const struct gs_activity_call *call)
+{
+	return call->n_run ? call->n_run : 1;
+}
+
 /* --- entity.c: processes, contexts, streams, events --- */
 
 /* The state of a thread with its process and context; NULL: no room. */

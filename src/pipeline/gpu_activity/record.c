@@ -252,6 +252,36 @@ bool gs_activity_read_stream(const struct gs_activity *a, uint32_t index,
 	return true;
 }
 
+bool gs_activity_read_pending(const struct gs_activity *a, uint32_t index,
+			      struct gs_activity_pending *ret)
+{
+	const struct activity_stream *s = &a->streams[index];
+	uint64_t threads = 0;
+
+	if (!index || index >= a->n_streams || !s->context || !s->n_pending)
+		return false;
+	*ret = (struct gs_activity_pending){.process = a->contexts[s->context].sums.process,
+					    .context = a->contexts[s->context].sums.context,
+					    .start_ns = s->active_ns > s->span_ns ? s->active_ns
+										  : s->span_ns};
+	for (uint32_t i = s->head; i; i = a->segments[i].next) {
+		const struct activity_segment *g = &a->segments[i];
+
+		if (g->lanes_used >> GS_ACTIVITY_KERNELS & 1)
+			ret->n_kernels += g->lanes[GS_ACTIVITY_KERNELS].n;
+		threads += g->threads;
+	}
+	ret->threads = ret->n_kernels ? threads / ret->n_kernels : 0;
+	return true;
+}
+
+uint32_t gs_activity_thread_context(const struct gs_activity *a, uint32_t thread)
+{
+	return thread < a->n_threads && a->threads[thread].process
+		       ? a->threads[thread].context_number
+		       : GS_ACTIVITY_DEVICE_UNKNOWN;
+}
+
 uint32_t gs_activity_count_contexts(const struct gs_activity *a)
 {
 	return a->n_contexts - 1;

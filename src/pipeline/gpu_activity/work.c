@@ -256,7 +256,7 @@ void activity_work_add(struct gs_activity *a, uint32_t stream, const struct gs_a
 	struct activity_stream *s = &a->streams[stream];
 	struct activity_context *c = &a->contexts[s->context];
 	struct activity_segment *g = s->tail ? &a->segments[s->tail] : NULL;
-	unsigned work = call->function.work;
+	uint32_t n = activity_pieces(call);
 
 	if (!g || g->sealed ||
 	    (g->n_pieces && (g->thread != call->thread || is_divided(c, s, g)))) {
@@ -267,16 +267,17 @@ void activity_work_add(struct gs_activity *a, uint32_t stream, const struct gs_a
 	g->thread = call->thread;
 	if (!s->n_pending)
 		begin_active(a, s, call->start_ns);
-	s->n_pending++;
+	s->n_pending += n;
 	if (s->n_pending > s->totals.depth_max)
 		s->totals.depth_max = s->n_pending;
-	s->totals.depth_sum += s->n_pending;
+	/* As each of the n was queued. */
+	s->totals.depth_sum += (uint64_t)n * s->n_pending - (uint64_t)n * (n - 1) / 2;
 	number_segment(a, s, g);
-	g->n_pieces++;
+	g->n_pieces += n;
 	if (queued_ns > g->last_ns)
 		g->last_ns = queued_ns;
 	g->threads += call->threads;
-	add_lane(g, work, call->start_ns, 1, call->bytes);
+	add_lane(g, call->function.work, call->start_ns, n, call->bytes);
 }
 
 /* --- what is done --- */

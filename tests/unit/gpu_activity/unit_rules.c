@@ -493,6 +493,42 @@ static void test_two_processes(void **state)
 	assert_int_equal(stream_of(s, A).n_pending, 1);
 }
 
+/* A run of calls makes what its calls make one by one. */
+static void test_run(void **state)
+{
+	SCRIPT s = script_new(NULL);
+	SCRIPT one = script_new(NULL);
+	struct gs_activity_pending pending;
+	struct gs_activity_totals a, b;
+
+	take(one, KERNEL(.stream = 5, .threads = 100), 10, 11);
+	take(one, KERNEL(.stream = 5, .threads = 300), 20, 21);
+	take(one, KERNEL(.stream = 5, .threads = 200), 30, 31);
+	take(s, KERNEL(.stream = 5, .threads = 600, .n_run = 3), 10, 31);
+	assert_true(gs_activity_read_pending(s->a, 1, &pending));
+	assert_int_equal(pending.start_ns, 10);
+	assert_int_equal(pending.n_kernels, 3);
+	assert_int_equal(pending.threads, 200);
+	assert_false(gs_activity_read_pending(s->a, 0, &pending));
+	assert_false(gs_activity_read_pending(s->a, 2, &pending));
+	take(one, CALL(WAIT_STREAM, .stream = 5), 40, 50);
+	take(s, CALL(WAIT_STREAM, .stream = 5), 40, 50);
+	a = stream_of(s, 5).totals;
+	b = stream_of(one, 5).totals;
+	/* Between its calls the program did something else. */
+	assert_int_equal(a.call_ns, b.call_ns - 3);
+	a.call_ns = b.call_ns;
+	assert_memory_equal(&a, &b, sizeof(a));
+	assert_memory_equal(span_of(s, GS_ACTIVITY_SPAN_WORK, 0),
+			    span_of(one, GS_ACTIVITY_SPAN_WORK, 0),
+			    sizeof(struct gs_activity_span));
+	assert_false(gs_activity_read_pending(s->a, 1, &pending));
+	/* In a capture all of it goes into the graph. */
+	take(s, CALL(CAPTURE_BEGIN, .stream = 5), 60, 60);
+	take(s, KERNEL(.stream = 5, .n_run = 4), 61, 62);
+	assert_int_equal(stream_of(s, 5).totals.n_captured, 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -514,6 +550,7 @@ int main(void)
 		cmocka_unit_test(test_work_during_a_wait),
 		cmocka_unit_test(test_end_of_process),
 		cmocka_unit_test(test_two_processes),
+		cmocka_unit_test(test_run),
 	};
 
 	return cmocka_run_group_tests_name("gpu_activity/rules", tests, NULL, NULL);
