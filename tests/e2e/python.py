@@ -566,6 +566,22 @@ def line_texts(t):
     t.match('a text cannot steer the terminal', r'time\.sleep\(0\.2\)  # \\x1b\[31m \ufffd red\n', text.err)
 
 
+def copies(n):
+    """A program with n copies of itself by fork, each of which has a line of its own."""
+    each = 'if not os.fork():\n    time.sleep(0.03)\n    time.sleep(0.5)\n    os._exit(0)\ntime.sleep(0.01)\n'
+    return 'import os, time\ntime.sleep(0.5)\n' + each * n + 'for _ in range(%d): os.wait()\n' % n
+
+
+@case('lines of many copies by fork have their text, however soon the copy runs', timeout=60)
+def texts_of_copies(t):
+    with open('copies.py', 'w') as f:
+        f.write(copies(200))
+    got = texts(t.trace('--layer', 'python', command=['/usr/bin/python3', os.path.abspath('copies.py')]), 'copies.py')
+    written = copies(200).splitlines()
+    t.equal('texts', {n: x for n, x in got.items() if x != written[n - 1].strip()}, {})
+    t.true('most copies were seen', sum('0.5' in (x or '') for x in got.values()) > 190, len(got))
+
+
 CHANGES = """
 import os, sys, time
 while not os.path.exists('go'):

@@ -18,12 +18,16 @@
 #include "sources/unwind/python.h"
 #include "pipeline/aggregate/python_glob.h"
 
-#define DEFAULT_HZ   99
-#define MAX_HZ       10000
-#define SLOW_NS      1000000
-#define N_WAITING    256
-#define MAX_TRIES    12 /* the last one some seconds after the first */
+#define DEFAULT_HZ 99
+#define MAX_HZ     10000
+#define SLOW_NS    1000000
+#define N_WAITING  256
+/* After 1, 2, 4, 8 and then each 16 ms for a second: lines that run before it is found are not seen.
+ * After that each wait is twice as long, for some seconds. */
 #define FIRST_TRY_NS 1000000ull
+#define QUICK_SHIFT  4
+#define QUICK_TRIES  64
+#define MAX_TRIES    (QUICK_TRIES + 8)
 
 struct waiting {   /* a process whose interpreter is not in place yet */
 	pid_t pid; /* 0: free */
@@ -206,6 +210,15 @@ static int look_for_python(struct trace_python *p, pid_t pid)
 	return 0;
 }
 
+static uint64_t wait_ns(unsigned n_tries)
+{
+	unsigned shift = n_tries < QUICK_SHIFT ? n_tries : QUICK_SHIFT;
+
+	if (n_tries > QUICK_TRIES)
+		shift += n_tries - QUICK_TRIES;
+	return FIRST_TRY_NS << shift;
+}
+
 static void wait_for(struct trace_python *p, pid_t pid)
 {
 	struct waiting *at = NULL;
@@ -252,7 +265,7 @@ int trace_python_tick(struct trace_python *p)
 		if (!w->pid)
 			continue;
 		if (now >= w->next_ns) {
-			w->next_ns = now + (FIRST_TRY_NS << ++w->n_tries);
+			w->next_ns = now + wait_ns(++w->n_tries);
 			if (w->n_tries > MAX_TRIES || look_for_python(p, w->pid) != -EAGAIN) {
 				*w = (struct waiting){0};
 				continue;

@@ -510,6 +510,28 @@ static void on_gone(struct gs_uprobe *probe, const struct gs_sideband_notice *no
 		probe->options.on_late(probe->options.ctx, notice->path, 0, 0);
 }
 
+/* A program's files come as MAP; a child shares what its parent has mapped, and the links are on the file.
+ * Names are read at once: the process may not live long. */
+static void on_begin(struct gs_uprobe *probe, const struct gs_sideband_notice *notice)
+{
+	/* The notice of a fork comes before the tracepoint by which the kernel side follows the child
+	 * (copy_process() and kernel_clone() of kernel/fork.c): its parent decides. */
+	bool is_ours = notice->kind == GS_SIDEBAND_FORK && probe->options.follow &&
+		       was_followed(probe, notice->parent_pid);
+
+	if (is_ours)
+		note_followed(probe, notice->pid);
+	if (notice->kind == GS_SIDEBAND_EXEC && probe->options.maps &&
+	    was_followed(probe, notice->pid))
+		probe->options.on_map(probe->options.ctx, notice->pid, notice->time_ns, NULL);
+	if (!is_ours && !uprobe_target_may_match(probe, notice->pid))
+		return;
+	if (probe->options.on_process)
+		probe->options.on_process(probe->options.ctx, notice->pid);
+	if (probe->options.py_stack_at)
+		probe->options.on_python(probe->options.ctx, notice->pid);
+}
+
 static void on_notice(void *ctx, const struct gs_sideband_notice *notice)
 {
 	struct gs_uprobe *probe = ctx;
@@ -538,19 +560,7 @@ static void on_notice(void *ctx, const struct gs_sideband_notice *notice)
 		return;
 	case GS_SIDEBAND_EXEC:
 	case GS_SIDEBAND_FORK:
-		/* A program's files come as MAP; a child shares what its parent has mapped, and the
-		 * links are on the file. Names are read at once: the process may not live long. */
-		if (notice->kind == GS_SIDEBAND_FORK && probe->options.follow &&
-		    was_followed(probe, notice->parent_pid))
-			note_followed(probe, notice->pid);
-		if (notice->kind == GS_SIDEBAND_EXEC && probe->options.maps &&
-		    was_followed(probe, notice->pid))
-			probe->options.on_map(probe->options.ctx, notice->pid, notice->time_ns,
-					      NULL);
-		if (probe->options.on_process && uprobe_target_may_match(probe, notice->pid))
-			probe->options.on_process(probe->options.ctx, notice->pid);
-		if (probe->options.py_stack_at && uprobe_target_may_match(probe, notice->pid))
-			probe->options.on_python(probe->options.ctx, notice->pid);
+		on_begin(probe, notice);
 		return;
 	}
 }
