@@ -374,9 +374,9 @@ def line_waits(run):
     return sum(x['wait_ns'] for x in s['python_lines']) + s['python_bare_wait_ns'] + s['python_many_wait_ns']
 
 
-def traced_when_known(t, command, env=None):
+def traced_when_known(t, command, *options, env=None):
     """The program waits for the file `go`, which comes once its interpreter can be read."""
-    live = t.start_trace('--layer', 'python', command=command, env=env)
+    live = t.start_trace('--layer', 'python', *options, command=command, env=env)
     wait_until(lambda: live.proc.poll() is not None or 'stacks can be read' in live.err_text(), what='the interpreter')
     open('go', 'w').close()
     run = live.finish()
@@ -559,11 +559,12 @@ def line_texts(t):
             number = next(i for i, x in enumerate(written) if what in x) + 1
             t.equal(f'{program}: line {number}', got.get(number), written[number - 1].strip())
         t.equal(f'{program}: no other text', {n: x for n, x in got.items() if x not in (None, written[n - 1].strip())}, {})
-    open('go', 'w').close()
     # More rows than the shortest summary has: a busy machine adds some.
-    text = t.tool('trace', '-q', '--by', 'line', '--top', '100', '--layer', 'python', '--', sys.executable, os.path.abspath('texts.py'), env={'COLUMNS': '1000'})
-    t.match('text beside its line', r'texts\.py:6 \[sleep\]  sleeps +time\.sleep\(0\.3\)    # as long as that\n', text.err)
-    t.match('a text cannot steer the terminal', r'time\.sleep\(0\.2\)  # \\x1b\[31m \ufffd red\n', text.err)
+    traced_when_known(t, [sys.executable, os.path.abspath('texts.py')], '--by', 'line', '--top', '100', '--format', 'table',
+                      '--width', '1000', '--summary', 'table.txt')  # fmt: skip
+    text = harness.read_text('table.txt')
+    t.match('text beside its line', r'texts\.py:6 \[sleep\]  sleeps +time\.sleep\(0\.3\)    # as long as that\n', text)
+    t.match('a text cannot steer the terminal', r'time\.sleep\(0\.2\)  # \\x1b\[31m \ufffd red\n', text)
 
 
 def copies(n):
@@ -655,7 +656,7 @@ def texts_of_others(t):
     with open(secret, 'w') as f:
         f.write('the password is 1234\n')
     os.mkfifo('fifo')
-    naming = 'import sys, time; exec(compile("time.sleep(0.3)", sys.argv[1], "exec"))'
+    naming = 'import sys, time; exec(compile("time.sleep(1)", sys.argv[1], "exec"))'
     for mode, user, shown in ((0o600, 0, True), (0o644, 65534, True), (0o600, 65534, False)):
         os.chmod(secret, mode)
         os.utime(secret)
