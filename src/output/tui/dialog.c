@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "output/tui/format.h"
+#include "output/screen/format.h"
 #include "output/tui/layout.h"
-#include "output/tui/lines.h"
+#include "output/screen/lines.h"
 
 #define ROWS_OF_PROCESS 64 /* GPUs that one process is on */
 

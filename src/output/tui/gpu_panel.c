@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "output/tui/format.h"
+#include "output/screen/format.h"
 #include "output/tui/layout.h"
 
 #define WIDE_COLUMNS     150 /* from here on GPUs stand side by side */

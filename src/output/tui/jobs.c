@@ -10,9 +10,9 @@
 #include <time.h>
 
 #include "core/base/mem.h"
-#include "output/tui/columns.h"
-#include "output/tui/format.h"
-#include "output/tui/lines.h"
+#include "output/screen/columns.h"
+#include "output/screen/format.h"
+#include "output/screen/lines.h"
 
 #define NAME_LEAST 10 /* columns that the name should have */
 #define CELL_BYTES 160

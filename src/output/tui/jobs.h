@@ -6,7 +6,7 @@
 #define GS_OUTPUT_TUI_JOBS_H
 
 #include "model/node/host.h"
-#include "output/tui/screen.h"
+#include "output/screen/screen.h"
 
 enum tui_job_column {
 	TUI_JOB_ID,

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "output/tui/format.h"
+#include "output/screen/format.h"
 #include "output/tui/input.h"
 #include "output/tui/setup.h"
 

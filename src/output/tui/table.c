@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/map.h"
-#include "output/tui/format.h"
+#include "output/screen/format.h"
 
 #define TREE_MAX_DEPTH 32
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 #include "model/node/host.h"
-#include "output/tui/screen.h"
+#include "output/screen/screen.h"
 
 enum tui_column {
 	TUI_COL_GPU,

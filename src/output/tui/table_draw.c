@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "output/tui/format.h"
-#include "output/tui/columns.h"
+#include "output/screen/format.h"
+#include "output/screen/columns.h"
 #include "output/tui/table.h"
 
 #define COMMAND_LEAST 12 /* columns that the command should have */

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 #include "core/base/err.h"
-#include "output/tui/screen.h"
+#include "output/screen/screen.h"
 #include "output/tui/tui.h"
 
 enum tui_event_kind {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "output/tui/format.h"
+#include "output/screen/format.h"
 #include "output/tui/setup.h"
 
 int tui_ui_init(struct tui_ui *ui, const struct gs_tui_source *source,

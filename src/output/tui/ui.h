@@ -8,7 +8,7 @@
 #include "analysis/gpu_health/gpu_health.h"
 #include "output/tui/history.h"
 #include "output/tui/jobs.h"
-#include "output/tui/screen.h"
+#include "output/screen/screen.h"
 #include "output/tui/table.h"
 #include "output/tui/tui.h"
 

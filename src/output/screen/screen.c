@@ -1,4 +1,4 @@
-#include "output/tui/screen.h"
+#include "output/screen/screen.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "output/tui/lines.h"
+#include "output/screen/lines.h"
 
 #include <stdarg.h>
 #include <stdio.h>

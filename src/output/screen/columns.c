@@ -1,4 +1,4 @@
-#include "output/tui/columns.h"
+#include "output/screen/columns.h"
 
 #include <string.h>
 

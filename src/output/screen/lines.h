@@ -1,8 +1,8 @@
 /* A screen of named lines that can be scrolled: help, one process, one job. */
-#ifndef GS_OUTPUT_TUI_LINES_H
-#define GS_OUTPUT_TUI_LINES_H
+#ifndef GS_OUTPUT_SCREEN_LINES_H
+#define GS_OUTPUT_SCREEN_LINES_H
 
-#include "output/tui/screen.h"
+#include "output/screen/screen.h"
 
 struct tui_lines {
 	struct tui_screen *s;

@@ -1,4 +1,4 @@
-#include "output/tui/format.h"
+#include "output/screen/format.h"
 
 #include <stdio.h>
 #include <string.h>

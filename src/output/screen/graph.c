@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "output/tui/screen.h"
+#include "output/screen/screen.h"
 
 enum tui_style tui_style_of(double ratio, double warn, double bad)
 {

@@ -1,10 +1,10 @@
 /* Columns of the screen's tables. */
-#ifndef GS_OUTPUT_TUI_COLUMNS_H
-#define GS_OUTPUT_TUI_COLUMNS_H
+#ifndef GS_OUTPUT_SCREEN_COLUMNS_H
+#define GS_OUTPUT_SCREEN_COLUMNS_H
 
 #include <stdbool.h>
 
-#include "output/tui/screen.h"
+#include "output/screen/screen.h"
 
 struct tui_shape { /* of a column */
 	const char *title;

@@ -1,6 +1,6 @@
 /* Numbers in few columns. Each writes into out and returns it; what is not known is "-". */
-#ifndef GS_OUTPUT_TUI_FORMAT_H
-#define GS_OUTPUT_TUI_FORMAT_H
+#ifndef GS_OUTPUT_SCREEN_FORMAT_H
+#define GS_OUTPUT_SCREEN_FORMAT_H
 
 #include <stdint.h>
 

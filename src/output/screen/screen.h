@@ -3,8 +3,8 @@
  * put, no cell holds anything that could steer a terminal: control characters and bytes that are no
  * UTF-8 become '?', characters without a width are left out.
  */
-#ifndef GS_OUTPUT_TUI_SCREEN_H
-#define GS_OUTPUT_TUI_SCREEN_H
+#ifndef GS_OUTPUT_SCREEN_SCREEN_H
+#define GS_OUTPUT_SCREEN_SCREEN_H
 
 #include <stdbool.h>
 #include <stdint.h>
