@@ -121,27 +121,44 @@ export function table(rows, columns, caption) {
 }
 
 /* New content, but not under a finger: a click whose element was replaced between press and release
- * would be none. */
+ * would be none. So it is of the space bar, which presses buttons when it is released. */
 let pressed = false
 const waiting = new Map()
-addEventListener('pointerdown', () => { pressed = true }, true)
+const press = () => { pressed = true }, release = () => setTimeout(() => {
+	pressed = false
+	waiting.forEach((children, element) => replace(element, children))
+	waiting.clear()
+})
+addEventListener('pointerdown', press, true)
+addEventListener('keydown', e => e.key === ' ' && press(), true)
+addEventListener('keyup', e => e.key === ' ' && release(), true)
 for (const end of ['pointerup', 'pointercancel', 'blur'])
-	addEventListener(end, e => (end !== 'blur' || e.target === window) && setTimeout(() => {
-		pressed = false
-		waiting.forEach((children, element) => replace(element, children))
-		waiting.clear()
-	}), true)
+	addEventListener(end, e => (end !== 'blur' || e.target === window) && release(), true)
 
-/* What has the focus keeps it when the same link or button is there again. */
+/* A link is the same where it leads, whatever is known of its name by now. */
+const sign = e => `${e.tagName} ${e.getAttribute('href') || e.getAttribute('aria-label') || e.textContent}`
+/* What had the focus when a reading came without it, by the element that was replaced. */
+const missed = new WeakMap()
+
+/* What has the focus keeps it when the same link or button is there again; when it comes back with a
+ * later reading, it has it again, unless the user has gone elsewhere. */
 function replace(element, children) {
-	const at = element.contains(document.activeElement) ? document.activeElement : null, sign = e => `${e.tagName} ${e.getAttribute('href') || ''} ${e.getAttribute('aria-label') || e.textContent}`
-	const same = at && [...element.querySelectorAll(at.tagName)].filter(e => sign(e) === sign(at)), place = same && same.indexOf(at)
+	const active = document.activeElement, alike = wanted => [...element.querySelectorAll(wanted.tag)].filter(e => sign(e) === wanted.sign)
+	let wanted = active === document.body ? missed.get(element) : null
+	if (active !== element && element.contains(active)) {
+		wanted = { tag: active.tagName, sign: sign(active) }
+		wanted.place = alike(wanted).indexOf(active)
+	}
 	element.replaceChildren(...children)
-	if (!at || at === element) return
-	const found = [...element.querySelectorAll(at.tagName)].filter(e => sign(e) === sign(at))[place]
-	if (!found) return
+	missed.delete(element)
+	if (!wanted) return
+	const found = alike(wanted)[wanted.place]
+	if (!found) {
+		missed.set(element, wanted)
+		return
+	}
 	found.focus({ preventScroll: true })
-	if (at.type === 'search') found.setSelectionRange(at.selectionStart, at.selectionEnd)
+	if (active.type === 'search') found.setSelectionRange(active.selectionStart, active.selectionEnd)
 }
 
 export function put(element, ...children) {
