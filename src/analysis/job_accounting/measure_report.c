@@ -165,7 +165,8 @@ static void take_window(struct gs_accounting_measure *m, size_t i, uint64_t wind
 	is_turn = gs_accounting_window_is_due(&x->window, m->last_ns, window_ns);
 	if (m->rows)
 		gs_rows_recent(m->rows, (uint32_t)i, u->elapsed_ns, &u->pace);
-	u->lead = (struct gs_taskstats_lead){0};
+	else
+		u->pace = (struct gs_job_pace){0};
 	gs_accounting_window_usage(&x->window, &now, u);
 	if (is_turn && m->rows)
 		gs_rows_turn(m->rows, (uint32_t)i);
@@ -190,7 +191,7 @@ static void report_one(struct gs_accounting_measure *m, size_t i, const struct g
 	snprintf(ret->command, sizeof(ret->command), "%s", accounting_who_command(m->who, &x->job));
 	u->elapsed_ns = elapsed_of(m, x, &t);
 	u->work = t.work;
-	u->lead = t.lead;
+	u->pace = t.pace;
 	u->cores = cores_of(x, &t);
 	if (m->rows)
 		report_rows(m, (uint32_t)i, ret);

@@ -24,12 +24,6 @@ static double percent_of(double r)
 	return isnan(r) ? NAN : 100 * fmin(1, fmax(0, r));
 }
 
-/* Between threads that hardly run, chance decides which looks busiest. */
-static bool works_enough(const struct gs_taskstats_lead *lead)
-{
-	return (double)lead->busy_ns > 0.1 * (double)lead->lived_ns;
-}
-
 static void put_pace(const struct gs_job_usage *u, struct gs_figures *f)
 {
 	struct gs_job_pace p = u->pace;
@@ -40,7 +34,6 @@ static void put_pace(const struct gs_job_usage *u, struct gs_figures *f)
 	if (!p.n_all)
 		gs_job_pace_add(&p, &(struct gs_job_pace_process){
 					    .work = &u->work,
-					    .lead = works_enough(&u->lead) ? &u->lead : NULL,
 					    .elapsed_ns = u->elapsed_ns,
 					    .others_ns = UINT64_MAX,
 					    .knows_net = knows_family(u, GS_JOB_KNOWS_NET)});
@@ -52,7 +45,7 @@ static void put_pace(const struct gs_job_usage *u, struct gs_figures *f)
 	f->v[GS_FIGURE_NET] = percent_of(share.network);
 	f->v[GS_FIGURE_LOCK] = percent_of(share.lock);
 	f->v[GS_FIGURE_GPU_SYNC] = percent_of(share.gpu);
-	if (u->pace.n_all)
+	if (u->pace.n_related)
 		f->v[GS_FIGURE_INPUT] = percent_of(share.input);
 	threads_ns = (double)(gs_taskstats_wall_ns(&u->work) - t[GS_TIME_PIPE] - u->work.idle_ns);
 	f->v[GS_FIGURE_SLEEP] = percent_of(ratio_of((double)t[GS_TIME_SLEEP], threads_ns));

@@ -183,6 +183,7 @@ static void add_pace(const struct gs_rows *k, uint32_t job, uint64_t elapsed_ns,
 						.lead = &part.lead,
 						.elapsed_ns = elapsed_ns,
 						.knows_net = k->families & GS_TASKSTATS_NET,
+						.knows_related = true,
 						.has_workers = k->process[i].has_workers,
 						.is_worker = k->process[i].is_worker,
 						.workers_ns = k->process[i].workers_ns};
@@ -335,6 +336,7 @@ static void fold_pace(const struct gs_rows *k, const struct rows_process *p,
 						      .lead = &part.lead,
 						      .elapsed_ns = elapsed_ns,
 						      .knows_net = k->families & GS_TASKSTATS_NET,
+						      .knows_related = true,
 						      .others_ns = UINT64_MAX});
 }
 

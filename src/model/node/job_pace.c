@@ -216,6 +216,7 @@ void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_job_pace_process 
 	if (alone < own)
 		alone = own;
 	pace->n_all++;
+	pace->n_related += p->knows_related;
 	if (own <= 0 || (active < LEAST_ACTIVE * wall && waited <= 0))
 		return;
 	by = active / own;

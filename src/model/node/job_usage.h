@@ -52,7 +52,8 @@ enum gs_stall {
  * as at least one thread for as long as it lived. All only grow while the processes live. */
 struct gs_job_pace {
 	uint64_t n;         /* processes that count */
-	uint64_t n_all;     /* all that were asked */
+	uint64_t n_all;     /* all that were asked, */
+	uint64_t n_related; /* and of them those of which it is known whom they have started */
 	uint64_t wall_ns;   /* of those that count */
 	uint64_t active_ns; /* of that: not asleep and not parked */
 	/* Of that, each with its part of the waits for a processor. */
@@ -68,6 +69,7 @@ struct gs_job_pace_process { /* one process of a job, and what is known of those
 	const struct gs_taskstats_lead *lead; /* NULL: not known */
 	uint64_t elapsed_ns;                  /* the most that it can have lived, followed */
 	bool knows_net;                       /* bytes and calls of sockets were counted */
+	bool knows_related;                   /* these are known: */
 	bool has_workers;                     /* it has children that live about as long as it */
 	bool is_worker;                       /* it is such a child */
 	uint64_t workers_ns;                  /* what those were at work */
@@ -94,13 +96,12 @@ struct gs_job_usage {
 	uint64_t elapsed_ns;
 	double cores; /* that it may use; NAN unknown */
 	struct gs_taskstats work;
-	struct gs_job_pace pace;       /* n_all 0: only the sums in work are known */
-	struct gs_taskstats_lead lead; /* then, of all its threads; busy_ns 0: not known */
-	uint32_t known;                /* 1 << enum gs_job_family, ored */
-	bool io_rows;                  /* the kernel side counted I/O by file system */
-	bool sched_rows;               /* it counted wake-ups, migrations and each wait for a CPU */
-	int64_t memory_peak_bytes;     /* -1 unknown */
-	int64_t memory_limit_bytes;    /* allocated; -1 unknown or without limit */
+	struct gs_job_pace pace;    /* n_all 0: only the sums in work are known */
+	uint32_t known;             /* 1 << enum gs_job_family, ored */
+	bool io_rows;               /* the kernel side counted I/O by file system */
+	bool sched_rows;            /* it counted wake-ups, migrations and each wait for a CPU */
+	int64_t memory_peak_bytes;  /* -1 unknown */
+	int64_t memory_limit_bytes; /* allocated; -1 unknown or without limit */
 	/* Of its group, highest; -1 unknown. */
 	int64_t memory_anonymous_bytes, memory_cache_bytes, memory_reclaimable_bytes;
 	int64_t machine_bytes; /* memory of the machine; -1 unknown */

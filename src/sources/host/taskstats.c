@@ -45,6 +45,10 @@ struct process {
 	uint64_t first_io_bytes;
 	int64_t rss_bytes;
 	uint64_t threads_cpu_ns; /* what its threads were seen to use */
+	/* Of its threads, from since_ns to seen_ns (boot clock): what the pace of its job is made of. */
+	uint64_t time_ns[GS_TIME_COUNT], idle_ns, switches;
+	uint64_t since_ns, seen_ns;
+	struct gs_taskstats_lead lead; /* the one that was at work most */
 	bool io_known, any_thread_ended;
 };
 
@@ -56,6 +60,7 @@ struct moments {
 
 struct group {
 	struct gs_host_taskstats_total total;
+	struct gs_job_pace ended; /* of processes that are gone */
 	uint64_t causes_unknown, causes_known;
 	/* CPU time of children as the kernel added it to their parents, and as we saw it ourselves. */
 	uint64_t reaped_ticks, ended_ticks;
@@ -265,9 +270,10 @@ static bool read_thread(struct gs_host_taskstats *w, const struct process *p, ui
 	return true;
 }
 
-static void read_switches(struct gs_host_taskstats *w, struct group *g, struct thread *t,
+static void read_switches(struct gs_host_taskstats *w, struct process *p, struct thread *t,
 			  bool count, uint64_t now_ns)
 {
+	struct group *g = &w->group[p->group];
 	char name[64], text[2048];
 	uint64_t voluntary, forced;
 
@@ -279,6 +285,7 @@ static void read_switches(struct gs_host_taskstats *w, struct group *g, struct t
 	if (count && voluntary >= t->voluntary && forced >= t->forced) {
 		g->total.work.switches_voluntary += voluntary - t->voluntary;
 		g->total.work.switches_forced += forced - t->forced;
+		p->switches += voluntary - t->voluntary + forced - t->forced;
 	}
 	t->voluntary = voluntary;
 	t->forced = forced;
@@ -314,8 +321,14 @@ static uint64_t growth_since(uint64_t now, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
+static void add_time(struct group *g, struct process *p, unsigned cause, uint64_t ns)
+{
+	g->total.work.time_ns[cause] += ns;
+	p->time_ns[cause] += ns;
+}
+
 /* A wait is over when the thread has had a processor since the look before. */
-static void note_lock(struct group *g, struct thread *t, uint64_t off, bool ran)
+static void note_lock(struct group *g, struct process *p, struct thread *t, uint64_t off, bool ran)
 {
 	uint64_t before = t->lock_ns;
 
@@ -329,12 +342,14 @@ static void note_lock(struct group *g, struct thread *t, uint64_t off, bool ran)
 		uint64_t idle_ns = before >= GS_TASKSTATS_IDLE_NS ? off : t->lock_ns;
 
 		g->total.work.idle_ns += idle_ns;
+		p->idle_ns += idle_ns;
 		t->did.lock_ns -= idle_ns;
 	}
 }
 
-/* What a thread did since the last look; the one that has done most sets the pace. */
-static void note_work(struct group *g, struct thread *t, uint64_t busy, uint64_t off, uint64_t wall)
+/* What a thread did since the last look; the one that has done most sets the pace of its process. */
+static void note_work(struct process *p, struct thread *t, uint64_t busy, uint64_t off,
+		      uint64_t wall)
 {
 	if (t->cause == GS_TIME_DISK || t->cause == GS_TIME_GPU)
 		busy += off;
@@ -343,8 +358,8 @@ static void note_work(struct group *g, struct thread *t, uint64_t busy, uint64_t
 	t->did.busy_ns += busy;
 	t->did.wall_ns += wall;
 	t->did.lived_ns += wall;
-	if (t->did.busy_ns >= g->total.lead.busy_ns)
-		g->total.lead = t->did;
+	if (t->did.busy_ns >= p->lead.busy_ns)
+		p->lead = t->did;
 }
 
 static void moments_add(struct moments *m, uint64_t now_ns)
@@ -383,7 +398,7 @@ static void look_at_thread(struct gs_host_taskstats *w, struct process *p, uint3
 		} else {
 			g->total.work.threads_started++;
 		}
-		read_switches(w, g, t, !first, now_ns);
+		read_switches(w, p, t, !first, now_ns);
 	}
 	/* Who joins a job later does not make it shorter. */
 	if (!first)
@@ -401,7 +416,7 @@ static void look_at_thread(struct gs_host_taskstats *w, struct process *p, uint3
 	if (queue > wall - cpu)
 		queue = wall - cpu;
 	off = wall - cpu - queue;
-	g->total.work.time_ns[GS_TIME_CPU] += cpu;
+	add_time(g, p, GS_TIME_CPU, cpu);
 	/* The kernel adds a wait to its counter when the thread gets a processor: one that is
 	 * runnable and got none since the last look has been waiting for it. */
 	if (now.state == 'R' && now.has_queue &&
@@ -409,17 +424,17 @@ static void look_at_thread(struct gs_host_taskstats *w, struct process *p, uint3
 		queue += off;
 		off = 0;
 	}
-	g->total.work.time_ns[GS_TIME_RUNQUEUE] += queue;
-	g->total.work.time_ns[t->cause] += off;
-	note_lock(g, t, off, cpu > 0 || now.slices != t->slices);
-	note_work(g, t, cpu + queue, off, wall);
+	add_time(g, p, GS_TIME_RUNQUEUE, queue);
+	add_time(g, p, t->cause, off);
+	note_lock(g, p, t, off, cpu > 0 || now.slices != t->slices);
+	note_work(p, t, cpu + queue, off, wall);
 	p->threads_cpu_ns += cpu;
 	t->cpu_ns += cpu;
 	t->queue_ns = now.queue_ns;
 	t->slices = now.slices;
 	t->at_ns = now_ns;
 	if (now_ns - t->status_ns >= STATUS_EVERY_NS)
-		read_switches(w, g, t, true, now_ns);
+		read_switches(w, p, t, true, now_ns);
 }
 
 static void look_at_threads(struct gs_host_taskstats *w, struct process *p, bool first)
@@ -443,6 +458,7 @@ static void look_at_threads(struct gs_host_taskstats *w, struct process *p, bool
 		if (d->d_name[0] >= '1' && d->d_name[0] <= '9')
 			look_at_thread(w, p, (uint32_t)strtoul(d->d_name, NULL, 10), first);
 	closedir(dir);
+	p->seen_ns = gs_clock_boot_ns();
 }
 
 static void take_io(struct gs_host_taskstats *w, struct process *p, bool count)
@@ -499,7 +515,9 @@ int gs_host_taskstats_add(struct gs_host_taskstats *w, uint32_t group, uint32_t 
 	*p = (struct process){.pid = pid,
 			      .group = group,
 			      .parent = stat.parent_pid,
-			      .start_ticks = stat.start_ticks};
+			      .start_ticks = stat.start_ticks,
+			      .since_ns = born ? stat.start_ticks * w->ns_per_tick
+					       : gs_clock_boot_ns()};
 	g->total.n_processes_seen++;
 	note_affinity(g, pid);
 	if (!born) {
@@ -549,6 +567,46 @@ static uint64_t hidden_ns(const struct gs_host_taskstats *w, const struct proces
 				   : 0;
 }
 
+/* Between threads that hardly run, chance decides which looks busiest. */
+static bool works_enough(const struct gs_taskstats_lead *lead)
+{
+	return (double)lead->busy_ns > 0.1 * (double)lead->lived_ns;
+}
+
+static void add_pace(const struct gs_host_taskstats *w, const struct process *p, bool has_lead,
+		     struct gs_job_pace *pace)
+{
+	struct gs_taskstats work = {.idle_ns = p->idle_ns, .switches_voluntary = p->switches};
+
+	memcpy(work.time_ns, p->time_ns, sizeof(work.time_ns));
+	work.time_ns[GS_TIME_CPU] += hidden_ns(w, p);
+	gs_job_pace_add(pace, &(struct gs_job_pace_process){
+				      .work = &work,
+				      .lead = has_lead ? &p->lead : NULL,
+				      .elapsed_ns = growth_since(p->seen_ns, p->since_ns),
+				      .others_ns = UINT64_MAX});
+}
+
+/* The pace of a job, process by process: a thread that works is no lead of those of another process.
+ * unseen_ns: what processors did for it that came and went between two looks. */
+static void sum_pace(const struct gs_host_taskstats *w, uint32_t group, uint64_t unseen_ns,
+		     struct gs_job_pace *ret)
+{
+	struct gs_taskstats unseen = {.time_ns[GS_TIME_CPU] = unseen_ns};
+	bool has_lead = false;
+
+	*ret = w->group[group].ended;
+	for (size_t i = 0; i < w->n_processes; i++)
+		has_lead |= w->process[i].group == group && works_enough(&w->process[i].lead);
+	for (size_t i = 0; i < w->n_processes; i++)
+		if (w->process[i].group == group)
+			add_pace(w, &w->process[i], has_lead, ret);
+	if (unseen_ns)
+		gs_job_pace_add(ret, &(struct gs_job_pace_process){.work = &unseen,
+								   .elapsed_ns = unseen_ns,
+								   .others_ns = UINT64_MAX});
+}
+
 static void forget_threads(struct gs_host_taskstats *w)
 {
 	for (size_t i = 0; i < w->n_threads;) {
@@ -578,6 +636,7 @@ static void forget_process(struct gs_host_taskstats *w, size_t i)
 	struct group *g = &w->group[p->group];
 
 	g->total.unseen_cpu_ns += hidden_ns(w, p);
+	add_pace(w, p, works_enough(&p->lead), &g->ended);
 	g->ended_ticks += p->cpu_ticks + p->child_ticks;
 	gs_map_del(&w->by_pid, p->pid);
 	*p = w->process[--w->n_processes];
@@ -640,12 +699,14 @@ void gs_host_taskstats_total(const struct gs_host_taskstats *w, uint32_t group,
 {
 	const struct group *g = &w->group[group];
 	uint64_t unseen_ns = g->total.unseen_cpu_ns;
+	uint64_t reaped_ns = growth_since(g->reaped_ticks, g->ended_ticks) * w->ns_per_tick;
 
 	*ret = g->total;
+	sum_pace(w, group, reaped_ns, &ret->pace);
 	for (size_t i = 0; i < w->n_processes; i++)
 		if (w->process[i].group == group)
 			unseen_ns += hidden_ns(w, &w->process[i]);
-	unseen_ns += growth_since(g->reaped_ticks, g->ended_ticks) * w->ns_per_tick;
+	unseen_ns += reaped_ns;
 	ret->from_ns = moments_mean(&g->first);
 	ret->unseen_cpu_ns = unseen_ns;
 	ret->work.time_ns[GS_TIME_CPU] += unseen_ns;

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "core/base/err.h"
+#include "model/node/job_usage.h"
 #include "model/trace/taskstats.h"
 
 enum gs_host_taskstats_known {                                  /* ored */
@@ -32,10 +33,10 @@ uint32_t gs_host_taskstats_families(uint32_t known);
 
 struct gs_host_taskstats_total { /* of one group, since it was first looked at */
 	struct gs_taskstats work;
-	struct gs_taskstats_lead lead; /* the one thread that was at work most */
-	uint32_t known;                /* enum gs_host_taskstats_known */
-	uint32_t n_processes;          /* alive at the last look */
-	uint32_t n_processes_seen;     /* in all */
+	struct gs_job_pace pace;   /* of its processes, one by one */
+	uint32_t known;            /* enum gs_host_taskstats_known */
+	uint32_t n_processes;      /* alive at the last look */
+	uint32_t n_processes_seen; /* in all */
 	int64_t rss_bytes, rss_peak_bytes;
 	uint64_t failed_reads; /* files that are there and could not be read */
 	/* Boot clock: when the threads that were there at the first look were read first, and all of

@@ -41,4 +41,12 @@ static inline void tree_put(const char *path, const char *text)
 	fclose(f);
 }
 
+static inline void tree_gone(const char *path)
+{
+	char whole[512];
+
+	snprintf(whole, sizeof(whole), "%s/%s", tree_root, path);
+	assert_int_equal(remove(whole), 0);
+}
+
 #endif

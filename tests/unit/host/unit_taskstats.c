@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@
 #include "core/base/clock.h"
 #include "sources/host/wait.h"
 #include "sources/host/taskstats.h"
+#include "tree.h"
 
 static void calls(void **state)
 {
@@ -199,6 +201,61 @@ static void slow_readings(void **state)
 	assert_int_equal(system(command), 0);
 }
 
+/* A process of one thread, in a call of the kernel's number. */
+static void put_process(uint32_t pid, int call, const char *schedstat)
+{
+	char path[64], text[256];
+
+	for (int is_thread = 0; is_thread < 2; is_thread++) {
+		snprintf(path, sizeof(path), is_thread ? "%u/task/%u/stat" : "%u/stat", pid, pid);
+		snprintf(text, sizeof(text),
+			 "%u (app) S 1 %u %u 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 1000 10 0\n", pid,
+			 pid, pid);
+		tree_put(path, text);
+	}
+	snprintf(path, sizeof(path), "%u/task/%u/schedstat", pid, pid);
+	tree_put(path, schedstat);
+	snprintf(path, sizeof(path), "%u/task/%u/syscall", pid, pid);
+	snprintf(text, sizeof(text), "%d 0x3 0x0 0x0 0x0 0x0 0x0 0x7ffd 0x7f00\n", call);
+	tree_put(path, text);
+}
+
+/* A server waits for the requests of a client that sleeps, and that waits for a processor longer than the
+ * server works: that is no lead of the server's thread, whose wait is all of its time. */
+static void the_pace_is_of_each_process(void **state)
+{
+	struct gs_host_taskstats *w = NULL;
+	struct gs_host_taskstats_total total;
+	struct gs_job_pace_share share;
+
+	(void)state;
+	tree_make();
+	put_process(11, SYS_recvfrom, "1000 1000 1\n");
+	put_process(12, SYS_clock_nanosleep, "1000 1000 1\n");
+	assert_int_equal(gs_host_taskstats_open(tree_root, &w, NULL), 0);
+	assert_int_equal(gs_host_taskstats_add(w, 0, 11, false), 0);
+	assert_int_equal(gs_host_taskstats_add(w, 0, 12, false), 0);
+	pause_ms(200);
+	put_process(11, SYS_recvfrom, "2000000 1000 9\n");
+	put_process(12, SYS_clock_nanosleep, "9000000 45000000 9\n");
+	gs_host_taskstats_poll(w);
+	gs_host_taskstats_total(w, 0, &total);
+	assert_true(total.work.time_ns[GS_TIME_NETWORK] >= 190000000);
+	assert_int_equal(total.pace.n_all, 2);
+	gs_job_pace_shares(&total.pace, &share);
+	assert_true(share.network > 0.45 && share.idle < 0.5);
+	/* What has ended counts with its own. */
+	tree_gone("11/stat");
+	gs_host_taskstats_poll(w);
+	gs_host_taskstats_total(w, 0, &total);
+	assert_int_equal(total.n_processes, 1);
+	assert_int_equal(total.pace.n_all, 2);
+	gs_job_pace_shares(&total.pace, &share);
+	assert_true(share.network > 0.4);
+	gs_host_taskstats_close(&w);
+	tree_remove();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -206,6 +263,7 @@ int main(void)
 		cmocka_unit_test(links),
 		cmocka_unit_test(a_sleeper),
 		cmocka_unit_test(slow_readings),
+		cmocka_unit_test(the_pace_is_of_each_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

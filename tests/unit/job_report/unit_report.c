@@ -170,6 +170,7 @@ static void paced_process(struct gs_job_pace *pace, const struct paced *p)
 						      .lead = &lead,
 						      .elapsed_ns = 10 * S,
 						      .knows_net = true,
+						      .knows_related = true,
 						      .has_workers = p->has_workers,
 						      .is_worker = p->is_worker,
 						      .workers_ns = (uint64_t)(p->workers * S),
