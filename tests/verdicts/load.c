@@ -7,6 +7,9 @@
  *              synchronize with --sync=each), --copies blocking copies of --copy-mb, one all-reduce
  *              with --reduce, synchronize with --sync=step, --sync=reduce (the stream of the
  *              all-reduce). How long a synchronisation takes is FAKE_CUDA_SYNC_US.
+ *   load crew  a training loop of PyTorch: this thread makes half of --launches, as Python with a lock that it gives back where it
+ *              waits; a helper makes the other half meanwhile; then it synchronises. A third thread has the lock for --hold-ms
+ *              again and again, asleep or (--pins) computing, then computes --compute-ms and reads a pipe that is late
  *   load mutex --threads threads share a mutex, held for --hold-ms (asleep), then each computes
  *              --compute-ms
  *   load pool  --threads threads wait for a condition, the main thread computes
@@ -28,7 +31,7 @@ static struct {
 	double seconds;
 	unsigned begin_ms, input_ms, compute_ms, hold_ms, launches, think_us, copies, copy_mb,
 		threads;
-	bool reduce;
+	bool reduce, pins;
 	char sync; /* each, step, reduce, none: its first letter */
 } opt = {.seconds = 4, .launches = 20, .threads = 4, .sync = 'n'};
 
@@ -122,6 +125,79 @@ static int run_gpu(void)
 	return 0;
 }
 
+static struct {
+	cudaStream_t stream;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool helps;
+} crew = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void launch_half(void)
+{
+	void *params[1] = {&crew};
+
+	for (unsigned i = 0; i < opt.launches / 2; i++) {
+		cudaLaunchKernel((const void *)kernel, (dim3){64, 1, 1}, (dim3){256, 1, 1}, params,
+				 0, crew.stream);
+		compute_us(opt.think_us);
+	}
+}
+
+static void *help(void *arg)
+{
+	for (;;) {
+		pthread_mutex_lock(&crew.lock);
+		while (!crew.helps)
+			pthread_cond_wait(&crew.changed, &crew.lock);
+		pthread_mutex_unlock(&crew.lock);
+		launch_half();
+		pthread_mutex_lock(&crew.lock);
+		crew.helps = false;
+		pthread_cond_broadcast(&crew.changed);
+		pthread_mutex_unlock(&crew.lock);
+	}
+	return arg;
+}
+
+static void *hold(void *arg)
+{
+	int loader = start_loader();
+	char byte;
+
+	while (read(loader, &byte, 1) == 1) {
+		pthread_mutex_lock(&mutex);
+		if (opt.pins)
+			compute_us(opt.hold_ms * 1000);
+		else
+			sleep_ms(opt.hold_ms);
+		pthread_mutex_unlock(&mutex);
+		compute_us(opt.compute_ms * 1000);
+	}
+	return arg;
+}
+
+static int run_crew(void)
+{
+	pthread_t threads[2];
+
+	if (cudaStreamCreate(&crew.stream) || pthread_create(&threads[0], NULL, help, NULL) ||
+	    pthread_create(&threads[1], NULL, hold, NULL))
+		return 1;
+	while (time_is_left()) {
+		pthread_mutex_lock(&mutex);
+		launch_half();
+		pthread_mutex_unlock(&mutex);
+		pthread_mutex_lock(&crew.lock);
+		crew.helps = true;
+		pthread_cond_broadcast(&crew.changed);
+		while (crew.helps)
+			pthread_cond_wait(&crew.changed, &crew.lock);
+		pthread_mutex_unlock(&crew.lock);
+		cudaStreamSynchronize(crew.stream);
+	}
+	return 0;
+}
+
 static void *contend(void *arg)
 {
 	(void)arg;
@@ -170,6 +246,7 @@ int main(int argc, char **argv)
 		{"copy-mb", required_argument, NULL, 'm'},
 		{"threads", required_argument, NULL, 'n'},
 		{"reduce", no_argument, NULL, 'r'},
+		{"pins", no_argument, NULL, 'w'},
 		{"sync", required_argument, NULL, 'y'},
 		{NULL, 0, NULL, 0},
 	};
@@ -186,6 +263,8 @@ int main(int argc, char **argv)
 			opt.sync = optarg[0];
 		else if (c == 'r')
 			opt.reduce = true;
+		else if (c == 'w')
+			opt.pins = true;
 		else if (c == '?')
 			return 2;
 		else
@@ -195,10 +274,12 @@ int main(int argc, char **argv)
 	end_s = clock_s(CLOCK_MONOTONIC) + opt.seconds;
 	if (strcmp(what, "gpu") == 0)
 		return run_gpu();
+	if (strcmp(what, "crew") == 0)
+		return run_crew();
 	if (strcmp(what, "mutex") == 0)
 		return run_threads(contend, true);
 	if (strcmp(what, "pool") == 0)
 		return run_threads(park, false);
-	fprintf(stderr, "usage: load [OPTION...] gpu|mutex|pool\n");
+	fprintf(stderr, "usage: load [OPTION...] gpu|crew|mutex|pool\n");
 	return 2;
 }

@@ -34,19 +34,6 @@
 
 /* Thresholds: shares of wall time unless it is said otherwise. */
 #define STARVED        0.25 /* ready without a processor */
-#define GPU_BOUND      0.50
-#define GPU_BEHIND     0.20 /* waiting, after so many launches each time: it was ahead of the GPU */
-#define BEHIND_WORK    50
-#define COPY_BOUND     0.40 /* in calls that copy, */
-#define COPY_RATE      1e9  /* at so many bytes a second: those of a copy that waits are fewer */
-#define CALLBACK_RATE  5    /* functions a second that the GPU's work ends by on the host */
-#define OTHERS_ACTIVE  0.10 /* of one CPU, by the other threads of its process */
-#define SYNC_HEAVY     0.20 /* waiting, in calls that wait: */
-#define SYNC_RATE      200  /* so many a second, */
-#define SYNC_WORK      5    /* with so few launches between two of them */
-#define LAUNCH_BUSY    0.70 /* on the host's side of launches, */
-#define LAUNCH_RATE    4000 /* so many launches a second, */
-#define LAUNCH_WAIT    0.15 /* and less than this waiting for the GPU */
 #define LOCK_BOUND     0.40
 #define GIL_BOUND      0.25 /* in waits for the interpreter's lock, by its own probes */
 #define DISK_BOUND     0.40
@@ -241,98 +228,6 @@ static bool holds_starved(const struct facts *f, struct gs_buf *text, double *re
 	return true;
 }
 
-static bool holds_sync_heavy(const struct facts *f, struct gs_buf *text, double *ret_share)
-{
-	char waits[GS_FMT_BYTES], launches[GS_FMT_BYTES];
-	double rate = f->seconds > 0 ? (double)f->waits / f->seconds : 0;
-
-	*ret_share = f->share[GS_PART_GPU_WAIT];
-	if (*ret_share < SYNC_HEAVY || rate < SYNC_RATE || f->launches > SYNC_WORK * f->waits)
-		return false;
-	rules_add_text(text, "%s calls that wait for the GPU (%.0f a second) for %s launches",
-		       gs_fmt_count(waits, f->waits), rate, gs_fmt_count(launches, f->launches));
-	return true;
-}
-
-static bool holds_gpu(const struct facts *f, struct gs_buf *text, double *ret_share)
-{
-	*ret_share = f->share[GS_PART_GPU_WAIT];
-	if (*ret_share < GPU_BOUND)
-		return false;
-	rules_add_text(
-		text,
-		"the host waits in synchronising calls and blocking copies until the GPU is done");
-	rules_say_collectives(f, text);
-	return true;
-}
-
-/* It launches a step's work, and is done before the GPU is: that it works for much of the time
- * does not make the GPU wait. */
-static bool holds_gpu_behind(const struct facts *f, struct gs_buf *text, double *ret_share)
-{
-	char waits[GS_FMT_BYTES];
-
-	*ret_share = f->share[GS_PART_GPU_WAIT];
-	if (*ret_share < GPU_BEHIND || !f->waits || f->launches < BEHIND_WORK * f->waits)
-		return false;
-	rules_add_text(text,
-		       "the host is ahead of the GPU: after some %" PRIu64
-		       " launches each it waits for it, %s times in all",
-		       f->launches / f->waits, gs_fmt_count(waits, f->waits));
-	rules_say_collectives(f, text);
-	return true;
-}
-
-/* JAX waits for a thread of the driver's, which runs a function when the GPU is done. */
-static bool holds_gpu_callbacks(const struct facts *f, struct gs_buf *text, double *ret_share)
-{
-	char callbacks[GS_FMT_BYTES];
-
-	*ret_share = f->share[GS_PART_LOCK] + f->share[GS_PART_GPU_WAIT];
-	if (*ret_share < GPU_BOUND || f->others_active >= OTHERS_ACTIVE ||
-	    (double)f->callbacks < CALLBACK_RATE * f->seconds)
-		return false;
-	rules_add_text(
-		text,
-		"the host waits while no thread of its process runs, until the GPU's work ends by "
-		"functions on the host (%s of them)",
-		gs_fmt_count(callbacks, f->callbacks));
-	rules_say_collectives(f, text);
-	return true;
-}
-
-static bool holds_copies(const struct facts *f, struct gs_buf *text, double *ret_share)
-{
-	char copies[GS_FMT_BYTES], bytes[GS_FMT_BYTES], rate[GS_FMT_BYTES];
-	double bytes_per_s = f->copy_ns ? (double)f->copy_bytes * 1e9 / (double)f->copy_ns : 0;
-
-	*ret_share = rules_share_of(f->copy_ns, rules_whole_ns(f->pace));
-	if (*ret_share < COPY_BOUND || bytes_per_s < COPY_RATE)
-		return false;
-	rules_add_text(text, "%s calls that copy moved %s while it waited, at %s/s",
-		       gs_fmt_count(copies, f->copies), gs_fmt_bytes(bytes, f->copy_bytes),
-		       gs_fmt_bytes(rate, (uint64_t)bytes_per_s));
-	return true;
-}
-
-static bool holds_launch(const struct facts *f, struct gs_buf *text, double *ret_share)
-{
-	double rate = f->seconds > 0 ? (double)f->launches / f->seconds : 0;
-
-	*ret_share = f->share[GS_PART_CUDA] + f->share[GS_PART_OPERATOR] + f->share[GS_PART_CPU];
-	if (rate < LAUNCH_RATE || *ret_share < LAUNCH_BUSY ||
-	    f->share[GS_PART_GPU_WAIT] >= LAUNCH_WAIT)
-		return false;
-	rules_add_text(
-		text,
-		"the host prepares and makes %.0f launches a second, and waits for the GPU only "
-		"%.0f "
-		"%% "
-		"of the time",
-		rate, 100 * f->share[GS_PART_GPU_WAIT]);
-	return true;
-}
-
 /* Only what was seen at the lock itself says that it is that one. */
 static bool holds_gil(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
@@ -362,17 +257,12 @@ static bool holds_gil(const struct facts *f, struct gs_buf *text, double *ret_sh
 	return true;
 }
 
-static bool is_python(const struct facts *f)
-{
-	return strncmp(f->pace->process ? f->pace->process : "", "python", 6) == 0;
-}
-
 /* Python's threads take turns: several run and wait for locks, and together they use one
  * processor. Other locks do so too, so it is likely, not certain. */
 static bool holds_turns(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
 	*ret_share = f->process_busy / (f->process_busy > 1 ? f->process_busy : 1);
-	if (!is_python(f) || f->n_contending < 2 || f->process_busy < TURNS_LEAST ||
+	if (!rules_is_python(f) || f->n_contending < 2 || f->process_busy < TURNS_LEAST ||
 	    f->process_busy > TURNS)
 		return false;
 	rules_add_text(
@@ -419,7 +309,7 @@ static bool holds_lock(const struct facts *f, struct gs_buf *text, double *ret_s
 		return false;
 	rules_add_text(text, "it waits in futex for another thread or process");
 	say_busiest(f, text);
-	if (is_python(f))
+	if (rules_is_python(f))
 		rules_add_text(text, "; --python-gil shows whether it is the interpreter's lock");
 	return true;
 }
@@ -460,7 +350,7 @@ static bool holds_idle(const struct facts *f, struct gs_buf *text, double *ret_s
 {
 	*ret_share = f->share[GS_PART_LOCK] + f->share[GS_PART_POLL] + f->share[GS_PART_PIPE] +
 		     f->share[GS_PART_NETWORK] + f->share[GS_PART_CHILD];
-	if (!f->pace->idle || f->others_active >= OTHERS_ACTIVE || f->n_contending >= 2)
+	if (!f->pace->idle || f->others_active >= RULES_OTHERS_ACTIVE || f->n_contending >= 2)
 		return false;
 	rules_add_text(text,
 		       "no traced thread was active: all wait for others; children of a process "
@@ -486,7 +376,7 @@ static bool holds_pipe(const struct facts *f, struct gs_buf *text, double *ret_s
 {
 	*ret_share = f->share[GS_PART_PIPE];
 	if ((!f->pace->idle && f->n_workers) || *ret_share < CHILD_BOUND ||
-	    f->others_active >= OTHERS_ACTIVE)
+	    f->others_active >= RULES_OTHERS_ACTIVE)
 		return false;
 	rules_add_text(text, "it waits for what other processes write into pipes, and they are not "
 			     "traced; --follow traces the children of -p too");
@@ -576,23 +466,31 @@ static const struct rule rules[] = {
 	{"mpi_bound", "communication-bound (MPI)", RULES_MPI_BOUND, rules_holds_mpi,
 	 "compare ranks: the one with the least time in MPI is the one that the others wait for",
 	 "gpuscope trace --format json -- COMMAND"},
-	{"copy_bound", "copies to or from the GPU", COPY_BOUND, holds_copies,
+	{"copy_bound", "copies to or from the GPU", RULES_COPY_BOUND, rules_holds_copies,
 	 "pin the memory (pin_memory=True) and copy with non_blocking=True beside other work; copy "
 	 "less",
 	 "gpuscope trace -o run.pftrace -- COMMAND"},
-	{"communication_bound", "communication-bound", GPU_BOUND, rules_holds_collectives,
+	{"communication_bound", "communication-bound", RULES_GPU_BOUND, rules_holds_collectives,
 	 "compare ranks: the one that comes last to a collective is the one that the others wait "
 	 "for",
 	 "gpuscope trace -o run.pftrace -- COMMAND", SURE_OF_SHARED},
-	{"sync_heavy", "synchronises too often", SYNC_HEAVY, holds_sync_heavy,
+	{"sync_heavy", "synchronises too often", RULES_SYNC_HEAVY, rules_holds_sync_heavy,
 	 "remove .item(), .cpu(), print of tensors and synchronise() from the inner loop",
 	 "gpuscope trace --layer torch,python -- COMMAND"},
-	{"gpu_bound", "GPU-bound", GPU_BOUND, holds_gpu, FASTER_GPU_WORK, "gpuscope top"},
-	{"gpu_bound", "GPU-bound", GPU_BEHIND, holds_gpu_behind, FASTER_GPU_WORK, "gpuscope top"},
-	{"gpu_bound", "GPU-bound", GPU_BOUND, holds_gpu_callbacks, FASTER_GPU_WORK, "gpuscope top"},
-	{"launch_bound", "launch-bound", LAUNCH_BUSY, holds_launch,
+	{"gpu_bound", "GPU-bound", RULES_GPU_BOUND, rules_holds_gpu, FASTER_GPU_WORK,
+	 "gpuscope top"},
+	{"gpu_bound", "GPU-bound", RULES_GPU_BEHIND, rules_holds_gpu_behind, FASTER_GPU_WORK,
+	 "gpuscope top"},
+	{"gpu_bound", "GPU-bound", RULES_GPU_BOUND, rules_holds_gpu_callbacks, FASTER_GPU_WORK,
+	 "gpuscope top"},
+	{"launch_bound", "launch-bound", RULES_LAUNCH_BUSY, rules_holds_launch,
 	 "launch fewer, larger kernels: CUDA graphs, torch.compile, larger batches",
 	 "gpuscope trace --layer torch,python -- COMMAND"},
+	{"launch_bound", "launch-bound, and held up by other threads", RULES_LAUNCH_BUSY,
+	 rules_holds_launch_held_up,
+	 "launch fewer, larger kernels (CUDA graphs, torch.compile, larger batches); move work of "
+	 "other threads into processes",
+	 "gpuscope trace --python-gil --layer torch,python -- COMMAND", SURE_OF_SHARED},
 	{"gil_bound", "bound by Python's interpreter lock", GIL_BOUND, holds_gil,
 	 "use processes instead of threads, or code that releases the lock",
 	 "gpuscope trace --python-gil --layer python -- COMMAND"},

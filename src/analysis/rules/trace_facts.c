@@ -22,6 +22,11 @@ double rules_share_of(uint64_t ns, uint64_t wall_ns)
 	return wall_ns ? (double)ns / (double)wall_ns : 0;
 }
 
+bool rules_is_python(const struct facts *f)
+{
+	return strncmp(f->pace->process ? f->pace->process : "", "python", 6) == 0;
+}
+
 static bool is_launch(const struct gs_function_stats *f)
 {
 	return f->func_class == GS_CLASS_LAUNCH || f->func_class == GS_CLASS_GRAPH_LAUNCH;
@@ -85,6 +90,23 @@ static void merge_helper(struct facts *f, const struct gs_account_thread *h)
 			continue;
 		f->share[i] += covered * rules_share_of(part_ns[i], active_ns);
 	}
+}
+
+static double ran_share(const struct facts *f, const struct gs_account_thread *t)
+{
+	uint64_t part_ns[GS_PART_COUNT];
+
+	gs_account_parts(t->time_ns, part_ns);
+	return rules_share_of(part_ns[GS_PART_CPU] + part_ns[GS_PART_OPERATOR] +
+				      part_ns[GS_PART_CUDA],
+			      f->pace->wall_ns);
+}
+
+/* A thread of its process that launches while the pace setter waits for it: both take turns on purpose. */
+static bool is_helper(const struct facts *f, const struct gs_account_thread *t)
+{
+	return t != f->pace && t->pid == f->pace->pid && t->launches &&
+	       (double)t->launches >= HELPER_WORK * (double)f->pace->launches;
 }
 
 static double active_share(const struct facts *f, const struct gs_account_thread *t)
@@ -216,7 +238,7 @@ static void find_contention(struct facts *f)
 				      f->pace->wall_ns);
 		if (rules_share_of(part_ns[GS_PART_LOCK], t->wall_ns) < ONLY_LOCKED)
 			f->n_not_locked++;
-		if (t->pid != f->pace->pid)
+		if (t->pid != f->pace->pid || is_helper(f, t))
 			continue;
 		f->process_busy += rules_share_of(part_ns[GS_PART_CPU] + part_ns[GS_PART_OPERATOR],
 						  f->pace->wall_ns);
@@ -252,12 +274,14 @@ void rules_gather_facts(struct facts *f)
 	for (size_t i = 0; i < a->n_threads; i++) {
 		const struct gs_account_thread *t = &a->threads[i];
 
-		if (t != f->pace && t->pid == f->pace->pid)
-			f->others_active += active_share(f, t);
-		if (t != f->pace && t->pid == f->pace->pid && t->launches &&
-		    (double)t->launches >= HELPER_WORK * (double)f->pace->launches) {
+		if (t == f->pace || t->pid != f->pace->pid)
+			continue;
+		f->others_active += active_share(f, t);
+		if (is_helper(f, t)) {
 			count_calls(f, t);
 			merge_helper(f, t);
+		} else {
+			f->others_ran += ran_share(f, t);
 		}
 	}
 	find_workers(f);

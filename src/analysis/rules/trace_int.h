@@ -21,6 +21,7 @@ struct facts {
 	double worker_share[GS_PART_COUNT]; /* of the workers' time, all together */
 	double cpus;                        /* processors that all traced threads used, mean */
 	double others_active; /* what the other threads of its process did, of one thread's time */
+	double others_ran;    /* and of them those that do not launch: on processors */
 	/* The wait for a data loader that a program marked (PyTorch does). */
 	const struct gs_account_thread *loader_thread;
 	const char *loader_name; /* NULL: none */
@@ -43,7 +44,14 @@ struct facts {
 
 #define RULES_INPUT_BOUND   0.30 /* of its time a thread waits for input, */
 #define RULES_COMMUNICATION 0.30 /* in NCCL's calls, or with a late rank for the GPU too, */
-#define RULES_MPI_BOUND     0.40 /* in MPI's calls */
+#define RULES_MPI_BOUND     0.40 /* in MPI's calls, */
+#define RULES_GPU_BOUND     0.50 /* for the GPU, */
+#define RULES_GPU_BEHIND                                                                           \
+	0.20 /* the same, after so many launches each time: it was ahead of the GPU, */
+#define RULES_COPY_BOUND    0.40 /* in calls that copy, */
+#define RULES_SYNC_HEAVY    0.20 /* in many calls that wait, */
+#define RULES_LAUNCH_BUSY   0.70 /* it is busy with the host's side of launches */
+#define RULES_OTHERS_ACTIVE 0.10 /* of one CPU, by the other threads of its process */
 
 /* Does a rule hold? Writes evidence and sets *ret_share, -1: it is not by time. */
 typedef bool rules_holds_fn(const struct facts *facts, struct gs_buf *evidence, double *ret_share);
@@ -52,6 +60,9 @@ void rules_gather_facts(struct facts *facts);
 
 /* 0 for no time at all. */
 double rules_share_of(uint64_t ns, uint64_t wall_ns);
+
+/* Does a Python set the pace? */
+bool rules_is_python(const struct facts *facts);
 
 /* Adds to a sentence; without memory it is cut. */
 void rules_add_text(struct gs_buf *text, const char *fmt, ...) GS_PRINTF(2, 3);
@@ -69,6 +80,12 @@ uint64_t rules_whole_ns(const struct gs_account_thread *thread);
 /* --- trace_input.c --- */
 
 rules_holds_fn rules_holds_loader, rules_holds_loader_samples, rules_holds_input;
+
+/* --- trace_gpu.c --- */
+
+rules_holds_fn rules_holds_sync_heavy, rules_holds_gpu, rules_holds_gpu_behind,
+	rules_holds_gpu_callbacks, rules_holds_copies, rules_holds_launch,
+	rules_holds_launch_held_up;
 
 /* --- trace_ranks.c --- */
 

@@ -597,6 +597,58 @@ static void a_helper_stands_for_the_wait_for_it(void **state)
 	}
 }
 
+/* A training loop of PyTorch with a thread that pins memory, of 10 s: 2 s waiting for the GPU where that is not less, the
+ * host's side of launches, backward in a thread of its own, and the rest waiting for locks. */
+static void launches_held_up_by_threads(void **state)
+{
+	static const struct {
+		uint64_t launches, gpu_ms, busy_ms, pins_ms;
+		unsigned pins_in;
+		bool helps;
+		const char *class_name;
+	} rows[] = {
+		{80000, 1000, 3300, 6000, GS_STATE_CPU, true, "launch_bound"}, /* as on an H100 */
+		{80000, 1600, 3300, 6000, GS_STATE_CPU, true, "cpu_bound"}, /* it waits too much */
+		{80000, 2100, 3300, 6000, GS_STATE_CPU, true, "gpu_bound"}, /* ahead of the GPU */
+		{19000, 1000, 3300, 6000, GS_STATE_CPU, true, "cpu_bound"}, /* few launches */
+		{80000, 1000, 1600, 6000, GS_STATE_CPU, true,
+		 "lock_bound"}, /* it waits more than it works */
+		{80000, 1000, 3300, 6000, GS_STATE_PIPE, true,
+		 "cpu_bound"}, /* who may hold it up waits, too */
+		{80000, 1000, 3300, 300, GS_STATE_CPU, true, "cpu_bound"}, /* or does little */
+		{80000, 1000, 3300, 6000, GS_STATE_CPU, false,
+		 "gil_bound"}, /* the other one contends */
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		t->process = "python3";
+		spend(t, GS_STATE_LOCK, GS_INSIDE_GPU_WAIT, rows[i].gpu_ms);
+		spend(t, GS_STATE_CPU, GS_INSIDE_CUDA, 700);
+		spend(t, GS_STATE_CPU, 0, rows[i].busy_ms - 700);
+		rest(t, GS_STATE_LOCK);
+		add_calls(&r, 0, GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, "cudaLaunchKernel",
+			  rows[i].launches / 2, 300);
+		add_calls(&r, 0, GS_LAYER_CUDA_RUNTIME, GS_CLASS_SYNC, "cudaStreamSynchronize", 200,
+			  rows[i].gpu_ms);
+		t = add_thread(&r, 100, 101, 1);
+		spend(t, GS_STATE_CPU, GS_INSIDE_CUDA, 700);
+		spend(t, GS_STATE_CPU, 0, 2500);
+		rest(t, GS_STATE_LOCK);
+		if (rows[i].helps)
+			add_calls(&r, 1, GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, "cudaLaunchKernel",
+				  rows[i].launches / 2, 300);
+		t = add_thread(&r, 100, 102, 1);
+		spend(t, rows[i].pins_in, 0, rows[i].helps ? rows[i].pins_ms : 100);
+		rest(t, GS_STATE_PIPE);
+		expect(&r, rows[i].class_name);
+	}
+}
+
 static void the_interpreters_lock_needs_proof(void **state)
 {
 	for (int seen_ms = 2800; seen_ms >= 2200; seen_ms -= 600) {
@@ -674,6 +726,7 @@ int main(void)
 		cmocka_unit_test(input_from_workers),
 		cmocka_unit_test(input_through_a_thread),
 		cmocka_unit_test(a_helper_stands_for_the_wait_for_it),
+		cmocka_unit_test(launches_held_up_by_threads),
 		cmocka_unit_test(the_interpreters_lock_needs_proof),
 		cmocka_unit_test(copies_are_told_from_waits),
 		cmocka_unit_test(waits_for_callbacks),
