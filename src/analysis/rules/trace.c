@@ -596,6 +596,17 @@ static double confidence_of(const struct rule *rule, const struct facts *f, doub
 	return limit > 0 && confidence > limit ? limit : confidence;
 }
 
+/* How long a step of its process is, where steps were found. */
+static void say_steps(const struct facts *f, struct gs_buf *text)
+{
+	const struct gs_step_summary *t = &f->s->steps;
+	char median[GS_FMT_BYTES], p95[GS_FMT_BYTES];
+
+	if (f->pace && t->n_steps && t->pid == f->pace->pid)
+		rules_add_text(text, "; %s a step, p95 %s", gs_fmt_ns(median, t->median_ns),
+			       gs_fmt_ns(p95, t->p95_ns));
+}
+
 static void judge_run(struct gs_summary *s, uint64_t start_up_ns)
 {
 	struct gs_buf text GS_CLEANUP(gs_buf_fini) = GS_BUF_INIT(1u << 14);
@@ -616,6 +627,8 @@ static void judge_run(struct gs_summary *s, uint64_t start_up_ns)
 				"; of it %.0f %% are operators of PyTorch: the rest may be its "
 				"data loader in this thread",
 				100 * f.share[GS_PART_OPERATOR]);
+		if (share >= 0 || r->holds == holds_mixed)
+			say_steps(&f, &text);
 		if (start_up_ns && (share >= 0 || r->holds == holds_mixed))
 			rules_add_text(&text,
 				       "; its start-up of %s, until it launched work first, is not "

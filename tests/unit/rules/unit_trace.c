@@ -422,6 +422,36 @@ static void starved_only_when_nothing_is_larger(void **state)
 	expect(&r, "gpu_bound");
 }
 
+/* Of the process that sets the pace, and of a cause that is a share of time. */
+static void steps_are_said(void **state)
+{
+	static const struct {
+		uint32_t pid;
+		uint64_t n_steps, ms;
+		bool said;
+	} rows[] = {{100, 53, RUN, true},
+		    {200, 53, RUN, false},
+		    {100, 0, RUN, false},
+		    {100, 53, 999, false}};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct run r;
+
+		run_begin(&r);
+		spend(add_thread(&r, 100, 101, 1), GS_STATE_CPU, 0, rows[i].ms);
+		r.s->steps = (struct gs_step_summary){.pid = rows[i].pid,
+						      .tid = 105,
+						      .n_steps = rows[i].n_steps,
+						      .median_ns = 113 * MS,
+						      .p95_ns = 120 * MS};
+		gs_verdict_trace(r.s);
+		assert_int_equal(strstr(r.s->verdict.evidence, "; 113 ms a step, p95 120 ms") !=
+					 NULL,
+				 rows[i].said);
+		gs_summary_free(&r.s);
+	}
+}
+
 /* Launches, and how often the host waits for them. */
 static void launches_and_waits(void **state)
 {
@@ -722,6 +752,7 @@ int main(void)
 		cmocka_unit_test(threads_that_take_turns),
 		cmocka_unit_test(too_little_says_nothing),
 		cmocka_unit_test(starved_only_when_nothing_is_larger),
+		cmocka_unit_test(steps_are_said),
 		cmocka_unit_test(launches_and_waits),
 		cmocka_unit_test(input_from_workers),
 		cmocka_unit_test(input_through_a_thread),
