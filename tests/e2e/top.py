@@ -373,9 +373,20 @@ def replays(t):
         t.tool('top', '--once', '--format', form, '--replay', path, status=0)
     t.match('table', rf'{a.pid} ', t.tool('top', '--once', '--replay', path, status=0).out)
     t.match('report', r'2 samples of .* 2 GPUs, at most 2 processes', t.tool('report', path, status=0).out)
-    for form in ('pftrace', 'json', 'csv', 'folded'):
+    for form in ('csv', 'folded', 'svg'):
         run = t.tool('report', path, '-o', t.path(f'calls.{form}'), status=1)
-        t.match(f'{form} would be empty', 'has samples and no calls; `gpuscope report --plot', run.err)
+        t.match(f'{form} would be empty', r'not written, it would show nothing: .*no .*; samples of GPUs can be seen in', run.err)
+        t.true(f'no {form}', not os.path.exists(t.path(f'calls.{form}')))
+    t.tool('report', path, '-o', t.path('gpus.json'), status=0)
+    with open(t.path('gpus.json'), encoding='utf-8') as f:
+        events = json.load(f)['traceEvents']
+    used = {e['pid']: e['args']['bytes'] for e in events if e['ph'] == 'C' and e['name'] == 'memory used'}
+    t.equal('memory', sorted(used.values()), sorted(g['memory_used_bytes'] for g in doc['gpus']))
+    t.equal('GPUs by name', [e['args']['name'].split(':')[0] for e in events
+                             if e['ph'] == 'M' and e['name'] == 'process_name'], ['GPU 0', 'GPU 1'])  # fmt: skip
+    t.tool('report', path, '-o', t.path('gpus.pftrace'), status=0)
+    with open(t.path('gpus.pftrace'), 'rb') as f:
+        t.true('tracks', b'SM clock' in f.read())
     t.equal('report as JSON', json.loads(t.tool('report', '--format', 'json', path, status=0).out)['mode'], 'samples')
     with open(path, 'rb') as f:
         whole = f.read()

@@ -14,23 +14,13 @@
 #include <strings.h>
 
 #include "core/base/mem.h"
+#include "model/node/gpu_throttle.h"
 
 #define XID_FRESH_NS  (600 * 1000000000ull)
 #define IDLE_LEAST_NS (20 * 1000000000ull)
 #define IDLE_RATIO    0.01 /* below: no kernel ran */
 #define HOT_CELSIUS   88   /* slowdown of a GPU that does not report its own */
 #define HOT_MARGIN    3
-
-/* nvml.h of CUDA 12.4, nvmlClocksEventReason*. Idle, application clocks and display clocks are set
- * on purpose and hold nothing down. */
-enum {
-	REASON_POWER_CAP = 0x04,
-	REASON_HW_SLOWDOWN = 0x08,
-	REASON_SYNC_BOOST = 0x10,
-	REASON_SW_HEAT = 0x20,
-	REASON_HW_HEAT = 0x40,
-	REASON_POWER_BRAKE = 0x80,
-};
 
 static const struct {
 	const char *key, *advice;
@@ -124,17 +114,18 @@ static bool health_check_reason(const struct gs_gpu_sample *s, enum gs_gpu_condi
 
 	switch (c) {
 	case GS_GPU_CONDITION_HW_HEAT:
-		return bits & REASON_HW_HEAT;
+		return bits & GS_GPU_HELD_HW_HEAT;
 	case GS_GPU_CONDITION_POWER_BRAKE:
-		return bits & REASON_POWER_BRAKE;
+		return bits & GS_GPU_HELD_POWER_BRAKE;
 	case GS_GPU_CONDITION_HW_SLOWDOWN: /* set with either of both above, too */
-		return bits & REASON_HW_SLOWDOWN && !(bits & (REASON_HW_HEAT | REASON_POWER_BRAKE));
+		return bits & GS_GPU_HELD_HW_SLOWDOWN &&
+		       !(bits & (GS_GPU_HELD_HW_HEAT | GS_GPU_HELD_POWER_BRAKE));
 	case GS_GPU_CONDITION_SW_HEAT:
-		return bits & REASON_SW_HEAT;
+		return bits & GS_GPU_HELD_SW_HEAT;
 	case GS_GPU_CONDITION_POWER_CAP:
-		return bits & REASON_POWER_CAP;
+		return bits & GS_GPU_HELD_POWER_CAP;
 	case GS_GPU_CONDITION_SYNC_BOOST:
-		return bits & REASON_SYNC_BOOST;
+		return bits & GS_GPU_HELD_SYNC_BOOST;
 	default:
 		return false;
 	}

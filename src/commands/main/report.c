@@ -337,8 +337,9 @@ static void report_kernels(const struct report_options *o,
 			   o->path, (unsigned long long)gs_aggregate_kernels_n_left_out(kernels));
 }
 
+/* *ret_samples: the file has samples. */
 static int run_report(const struct report_options *o, struct gs_recording_reader *reader,
-		      struct gs_export *export)
+		      struct gs_export *export, bool *ret_samples)
 {
 	struct gs_report_summary_style style = o->style;
 	struct gs_summary *summary = NULL;
@@ -374,15 +375,10 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 		report_kernels(o, choice.kernels);
 	if (r == 0)
 		r = gs_aggregate_make_summary(view, &summary);
+	*ret_samples = samples.n_moments > 0;
 	only_samples = samples.n_moments && r == 0 && summary->mode == GS_SESSION_SAMPLES;
 	if (r == 0 && samples.n_moments)
 		report_samples(o, &samples, only_samples);
-	if (only_samples && export) {
-		gs_cli_say("%s shows nothing: %s has samples and no calls; `gpuscope report --plot "
-			   "FIGURE.svg %s` draws them",
-			   o->output, o->path, o->path);
-		r = -ENODATA;
-	}
 	/* A conversion prints no summary unless its format is asked for. */
 	if (r == 0 && (!export || o->format_name) &&
 	    !(only_samples && o->format == GS_SUMMARY_TABLE)) {
@@ -396,6 +392,34 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	gs_aggregate_free(&view);
 	gs_aggregate_under_free(&under);
 	gs_aggregate_kernels_free(&choice.kernels);
+	return r;
+}
+
+/* r: how the reading went. A file that would show nothing is not written. */
+static int close_export(const struct report_options *o, struct gs_export **export, int r,
+			bool has_samples)
+{
+	const char *reason;
+	struct gs_err err = {{0}};
+
+	gs_export_end(*export);
+	reason = gs_export_is_empty(*export);
+	if (r < 0 || reason) {
+		gs_export_abandon(export);
+		if (r < 0)
+			return r;
+		gs_cli_say("%s is not written, it would show nothing: %s%s", o->output, reason,
+			   has_samples
+				   ? "; samples of GPUs can be seen in a .pftrace or .json file, "
+				     "and drawn by --plot FIGURE.svg"
+				   : "");
+		return -ENODATA;
+	}
+	r = gs_export_close(export, &err);
+	if (r < 0)
+		gs_cli_say("%s", gs_err_text(&err, r));
+	else
+		gs_cli_report_written(o->output);
 	return r;
 }
 
@@ -449,7 +473,7 @@ const struct gs_cli_command gs_cli_report = {
 	.about = "Prints the summary of a recorded file, as `gpuscope trace` printed it; converts, "
 		 "compares and plots recordings.",
 	.notes = "Exit status: 0 done (also when only part of a damaged file could be read, which "
-		 "is reported), 1 failed, 2 wrong usage.",
+		 "is reported), 1 failed or nothing to show in that format, 2 wrong usage.",
 	.options = option_table,
 	.groups = {GS_CLI_CONNECTION(struct report_options, from.remote.connection)},
 	.take_word = add_report,
@@ -464,8 +488,9 @@ int gs_cmd_report(int argc, char **argv)
 	struct gs_recording_reader *reader = NULL;
 	struct gs_export *export = NULL;
 	struct gs_err err = {{0}};
+	bool has_samples = false;
 	struct stat st;
-	int r, close_r = 0;
+	int r;
 
 	if (!gs_cli_parse(&gs_cli_report, argc, argv, &o, &r))
 		return r;
@@ -477,6 +502,7 @@ int gs_cmd_report(int argc, char **argv)
 		return gs_cmd_plot(o.reports, o.n_reports, o.plot, o.panels);
 	r = gs_recording_open(o.path, &reader, &err);
 	eo.flame_by = o.flame_by;
+	eo.when_whole = true;
 	/* What was for one user's eyes stays so in another format. */
 	eo.is_private = o.path && stat(o.path, &st) == 0 && !(st.st_mode & 077);
 	if (r == 0 && o.output)
@@ -486,18 +512,9 @@ int gs_cmd_report(int argc, char **argv)
 		gs_recording_reader_close(&reader);
 		return GS_EXIT_FAILED;
 	}
-	r = run_report(&o, reader, export);
-	if (export) {
-		gs_export_end(export);
-		if (r == 0 && gs_export_is_empty(export))
-			gs_cli_say("%s shows nothing: %s", o.output, gs_export_is_empty(export));
-	}
+	r = run_report(&o, reader, export, &has_samples);
 	if (export)
-		close_r = gs_export_close(&export, &err);
-	if (r == 0 && close_r < 0)
-		gs_cli_say("%s", gs_err_text(&err, close_r));
-	else if (r == 0 && o.output)
-		gs_cli_report_written(o.output);
+		r = close_export(&o, &export, r, has_samples);
 	gs_recording_reader_close(&reader);
-	return r < 0 || close_r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
+	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }

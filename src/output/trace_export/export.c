@@ -48,7 +48,7 @@ bool gs_export_is_flame(const char *path)
 	return w == &gs_writer_folded || w == &gs_writer_svg;
 }
 
-static void export_free(struct gs_export **export)
+void gs_export_abandon(struct gs_export **export)
 {
 	struct gs_export *e = *export;
 
@@ -60,6 +60,7 @@ static void export_free(struct gs_export **export)
 	gs_dict_free(&e->dict);
 	gs_export_timeline_free(&e->timeline);
 	gs_export_streams_free(&e->streams);
+	gs_export_gpus_free(&e->gpus);
 	gs_buf_fini(&e->values_buf);
 	if (e->out.file.fd >= 0) {
 		e->out.error = -ECANCELED; /* nothing was finished */
@@ -98,17 +99,37 @@ void gs_export_write_span(struct gs_export *e, const struct gs_activity_span *sp
 		commit_within(e, e->writer->span(e, span, track_name, p));
 }
 
+void gs_export_write_gpu_point(struct gs_export *e, const struct gs_export_gpu_point *point)
+{
+	uint8_t *p;
+
+	start_once(e);
+	p = gs_export_out_begin(&e->out);
+	e->shows_something = true;
+	if (!e->full)
+		commit_within(e, e->writer->gpu(e, point, p));
+}
+
+/* Is it one of those for which people open such a file? Counters of the machine say what tracing cost. */
+static bool shows_record(const struct gs_export *e, const struct gs_record *r)
+{
+	if (r->kind == GS_REC_COUNTER)
+		return e->writer->is_timeline && ((const struct gs_rec_counter *)r)->process;
+	return r->kind == GS_REC_CALL || (r->kind == GS_REC_SAMPLE && e->writer->is_timeline);
+}
+
 void gs_export_write(struct gs_export *e, const struct gs_record *r)
 {
 	uint8_t *p = gs_export_out_begin(&e->out);
 
+	e->shows_something |= shows_record(e, r);
 	if (!e->full)
 		commit_within(e, e->writer->record(e, r, p));
 	if (e->full && r->kind == GS_REC_CALL)
 		e->left_out++;
 }
 
-static void see_time(struct gs_export *e, uint64_t time_ns)
+void gs_export_see_time(struct gs_export *e, uint64_t time_ns)
 {
 	if (time_ns > e->now_ns)
 		e->now_ns = time_ns;
@@ -132,22 +153,22 @@ static int push_record(struct gs_export *e, const struct gs_record *r)
 	case GS_REC_CALL: {
 		const struct gs_rec_call *c = (const void *)r;
 
-		see_time(e, c->start_ns + c->dur_ns);
+		gs_export_see_time(e, c->start_ns + c->dur_ns);
 		break;
 	}
 	case GS_REC_SESSION:
-		see_time(e, ((const struct gs_rec_session *)r)->start_ns);
+		gs_export_see_time(e, ((const struct gs_rec_session *)r)->start_ns);
 		break;
 	case GS_REC_COUNTER:
-		see_time(e, ((const struct gs_rec_counter *)r)->time_ns);
+		gs_export_see_time(e, ((const struct gs_rec_counter *)r)->time_ns);
 		break;
 	case GS_REC_SAMPLE:
-		see_time(e, ((const struct gs_rec_sample *)r)->time_ns);
+		gs_export_see_time(e, ((const struct gs_rec_sample *)r)->time_ns);
 		break;
 	case GS_REC_END:
 		memcpy(&e->end, r, sizeof(e->end));
 		e->ended = true;
-		see_time(e, e->end.end_ns);
+		gs_export_see_time(e, e->end.end_ns);
 		break;
 	default:
 		break;
@@ -155,7 +176,9 @@ static int push_record(struct gs_export *e, const struct gs_record *r)
 	if (r->kind != GS_REC_CALL) {
 		if (e->streams)
 			gs_export_streams_take(e->streams, r);
-		error = gs_dict_apply(e->dict, r);
+		error = e->gpus ? gs_export_gpus_take(e->gpus, r) : 0;
+		if (error == 0)
+			error = gs_dict_apply(e->dict, r);
 		if (error == -ENOMEM)
 			return error;
 		/* An id out of range: its users are shown as unknown. */
@@ -206,12 +229,17 @@ static int flush_export(void *ctx)
 int gs_export_open(const char *path, const struct gs_export_options *options,
 		   struct gs_export **ret_export, struct gs_err *err)
 {
-	GS_CLEANUP(export_free) struct gs_export *e = NULL;
+	GS_CLEANUP(gs_export_abandon) struct gs_export *e = NULL;
 	const struct gs_export_writer *writer = writer_of(path);
 	/* A trace that was cut off can be read, half a picture cannot. */
 	unsigned flags = gs_export_is_flame(path) ? 0 : GS_OUTPUT_GROWS;
 	int r;
 
+	if (options &&
+	    options->size >=
+		    offsetof(struct gs_export_options, when_whole) + sizeof(options->when_whole) &&
+	    options->when_whole)
+		flags = 0;
 	if (!writer)
 		return gs_err_set(err, -EINVAL,
 				  "the name %s does not say its format: end it in one "
@@ -240,7 +268,8 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 		if (!e->timeline)
 			return gs_err_set(err, -ENOMEM, "no memory to write %s", path);
 	}
-	if (writer->span && gs_export_streams_new(e) < 0)
+	if ((writer->span && gs_export_streams_new(e) < 0) ||
+	    (writer->gpu && gs_export_gpus_new(e) < 0))
 		return gs_err_set(err, -ENOMEM, "no memory to write %s", path);
 	if (options &&
 	    options->size >=
@@ -273,7 +302,14 @@ const char *gs_export_is_empty(const struct gs_export *export)
 			"no sample and no wait of a Python thread (--layer python records them)",
 	};
 
-	return export->shows_nothing ? reasons[export->flame_by] : NULL;
+	if (export->writer->at_end)
+		return export->shows_nothing ? reasons[export->flame_by] : NULL;
+	if (export->shows_something)
+		return NULL;
+	return export->writer->gpu
+		       ? "there was no call by itself (the kernel may have added them up) and "
+			 "no sample of a GPU"
+		       : "there was no call by itself, and it shows nothing else";
 }
 
 uint64_t gs_export_left_out(const struct gs_export *export)
@@ -291,13 +327,15 @@ void gs_export_end(struct gs_export *e)
 		gs_export_timeline_end(e);
 	if (e->streams)
 		gs_export_streams_end(e->streams);
+	if (e->gpus)
+		gs_export_gpus_end(e->gpus);
 	if (e->writer->finish)
 		gs_export_out_commit(&e->out, e->writer->finish(e, gs_export_out_begin(&e->out)));
 }
 
 int gs_export_close(struct gs_export **export, struct gs_err *err)
 {
-	GS_CLEANUP(export_free) struct gs_export *e = *export;
+	GS_CLEANUP(gs_export_abandon) struct gs_export *e = *export;
 	int r;
 
 	*export = NULL;

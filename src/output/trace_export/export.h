@@ -19,6 +19,8 @@ struct gs_export_options {
 			     * counted, and the file is still closed in order */
 	enum gs_flame_by flame_by; /* what .folded and .svg show */
 	bool is_private;           /* the file is for its owner alone */
+	bool when_whole; /* it takes its place when it is closed, and not if it shows nothing: of a
+			  * conversion. Otherwise it can be read while it grows */
 };
 
 /* True when the path ends in the suffix of a trace writer: ".pftrace", ".json", ".csv", ".folded",
@@ -46,11 +48,14 @@ void gs_export_end(struct gs_export *export);
 /* Calls left out for max_bytes, so far; of a flame graph, lines or frames, after its end. */
 uint64_t gs_export_left_out(const struct gs_export *export);
 
-/* After its end: why a flame graph shows nothing; NULL: it shows something. */
+/* After its end: why the file shows nothing of the recording; NULL: it shows something. */
 const char *gs_export_is_empty(const struct gs_export *export);
 
 /* Writes what is pending and what the format needs at its end, and closes; the object is gone
  * whatever is returned. */
 int gs_export_close(struct gs_export **export, struct gs_err *err);
+
+/* Closes without that: a file that has no place yet is removed, what stood there stays. */
+void gs_export_abandon(struct gs_export **export);
 
 #endif

@@ -73,6 +73,36 @@ enum gs_export_arrow {
 	GS_ARROW_TO,   /* that wait */
 };
 
+enum gs_export_gpu_unit {
+	GS_EXPORT_GPU_PERCENT,
+	GS_EXPORT_GPU_BYTES,
+	GS_EXPORT_GPU_WATTS,
+	GS_EXPORT_GPU_MEGAHERTZ,
+	GS_EXPORT_GPU_CELSIUS,
+	GS_EXPORT_GPU_BYTES_A_SECOND,
+};
+
+enum gs_export_gpu_kind {
+	GS_EXPORT_GPU_VALUE,
+	GS_EXPORT_GPU_SPAN,   /* from time_ns to end_ns, text says of what */
+	GS_EXPORT_GPU_MOMENT, /* text says what happened */
+};
+
+/* Something on a track of a GPU, or of a process's share of one. Texts are lent for the call. */
+struct gs_export_gpu_point {
+	enum gs_export_gpu_kind kind;
+	uint32_t gpu;                    /* from 0 in the order in which they were seen */
+	uint32_t group, track;           /* numbers of the GPU's group and of the track, from 1 */
+	bool is_new_group, is_new_track; /* announced by this point */
+	const char *gpu_name;            /* of the group */
+	const char *name;                /* of the track */
+	const struct gs_rec_process *process; /* traced, whose track it is; NULL: the GPU's */
+	enum gs_export_gpu_unit unit;
+	uint64_t time_ns, end_ns; /* of the file's clock */
+	double value;
+	const char *text, *detail;
+};
+
 /* An open trace file. */
 struct gs_export {
 	const struct gs_export_writer *writer;
@@ -88,6 +118,8 @@ struct gs_export {
 	uint64_t now_ns;                     /* the latest time seen in the stream */
 	struct gs_export_timeline *timeline; /* owned; NULL unless the writer draws one */
 	struct gs_export_streams *streams;   /* owned; NULL unless the writer shows spans */
+	struct gs_export_gpus *gpus;         /* owned; NULL unless the writer shows GPUs */
+	bool shows_something;                /* a call, a sample, or a value of a process or GPU */
 	/* Of the call that is being written: */
 	uint64_t begin_ns; /* its start, or a ns before, so that it stands around its first child */
 	enum gs_export_arrow arrow;
@@ -115,6 +147,8 @@ struct gs_export_writer {
 	 * stream is another one; else NULL. span itself may be NULL: streams are not shown. */
 	uint8_t *(*span)(struct gs_export *e, const struct gs_activity_span *span,
 			 const char *track_name, uint8_t *p);
+	/* What samples say of GPUs. NULL: they are not shown. */
+	uint8_t *(*gpu)(struct gs_export *e, const struct gs_export_gpu_point *point, uint8_t *p);
 	/* What stands at its end, GS_EXPORT_OUT_TAIL_BYTES at most unless at_end; e->ended says whether
 	 * the stream came to its END. NULL: nothing. */
 	uint8_t *(*finish)(struct gs_export *e, uint8_t *p);
@@ -176,6 +210,19 @@ void gs_export_streams_take(struct gs_export_streams *streams, const struct gs_r
 
 /* Writes what is pending, until the latest time seen. */
 void gs_export_streams_end(struct gs_export_streams *streams);
+
+void gs_export_write_gpu_point(struct gs_export *e, const struct gs_export_gpu_point *point);
+void gs_export_see_time(struct gs_export *e, uint64_t time_ns);
+
+/* Of gpus.c: e->gpus; 0 or -ENOMEM. */
+int gs_export_gpus_new(struct gs_export *e);
+void gs_export_gpus_free(struct gs_export_gpus **gpus);
+
+/* Any record. 0 or -ENOMEM. */
+int gs_export_gpus_take(struct gs_export_gpus *gpus, const struct gs_record *r);
+
+/* Writes what has not ended until the latest time seen. */
+void gs_export_gpus_end(struct gs_export_gpus *gpus);
 
 #define GS_EXPORT_VALUES_MAX 24 /* of a call: more would pass GS_EXPORT_OUT_RECORD_BYTES */
 

@@ -3,7 +3,8 @@
  * of TracePacket messages; ours are all of one sequence:
  *
  *   first packet     incremental state cleared, defaults, categories by number, the clocks
- *   track            one for a process, a thread, a counter, when it is first used
+ *   track            one for a process, a thread, a counter, a GPU and each of its values, when it is
+ *                    first used
  *   interned data    a name by number, when it is first used
  *   slice            begin with name, categories and arguments; end: of calls on the tracks of
  *                    threads, of work on those of streams
@@ -26,6 +27,9 @@
 
 #define EVENT_NAME_UNKNOWN 1 /* and function id + 1 */
 #define COUNTER_MAX        65536
+/* Where figures about a GPU come from. */
+#define OF_GPU  "Device truth: read from the GPU by its driver."
+#define OF_HOST "Bounds as the host's calls give them, at most: not measured on the GPU."
 
 /* Texts of arguments that have a number. One that hashes to the place of another takes it over
  * and, when it comes again, gets a new number: bounded, and always right. */
@@ -130,6 +134,7 @@ static uint8_t *start_export(struct gs_export *e, uint8_t *p)
 	put_entry(&pb, INTERNED_CATEGORIES, CATEGORY_ERROR, "error");
 	put_entry(&pb, INTERNED_CATEGORIES, CATEGORY_GPUSCOPE, "gpuscope");
 	put_entry(&pb, INTERNED_CATEGORIES, CATEGORY_STREAM, "gpu-stream");
+	put_entry(&pb, INTERNED_CATEGORIES, CATEGORY_GPU, "gpu");
 	gs_pb_close(&pb, m, GS_PB_LARGE);
 	packet_close(&pb, packet);
 	own_track(&pb, UUID_GPUSCOPE, 0, "gpuscope");
@@ -542,6 +547,88 @@ static void put_loss(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_
 	packet_close(pb, packet);
 }
 
+static void gpu_track(struct gs_export *e, struct gs_pb *pb,
+		      const struct gs_export_gpu_point *point)
+{
+	static const char *const units[] = {
+		[GS_EXPORT_GPU_PERCENT] = "%",
+		[GS_EXPORT_GPU_WATTS] = "W",
+		[GS_EXPORT_GPU_MEGAHERTZ] = "MHz",
+		[GS_EXPORT_GPU_CELSIUS] = "°C",
+		[GS_EXPORT_GPU_BYTES_A_SECOND] = "bytes/s",
+	};
+	uint64_t parent =
+		point->process ? need_process(e, pb, point->process) : UUID_GPU(point->group);
+	uint8_t *packet, *track, *m;
+
+	if (point->kind != GS_EXPORT_GPU_VALUE) {
+		described_track(pb, UUID_GPU(point->track), parent, point->name, OF_GPU);
+		return;
+	}
+	packet = packet_open(pb);
+	track = gs_pb_open(pb, PACKET_TRACK_DESCRIPTOR, GS_PB_LARGE);
+	gs_pb_uint(pb, TRACK_UUID, UUID_GPU(point->track));
+	gs_pb_text(pb, TRACK_NAME, point->name, GS_PUT_MAX);
+	gs_pb_uint(pb, TRACK_PARENT, parent);
+	gs_pb_text(pb, TRACK_DESCRIPTION, OF_GPU, GS_PUT_MAX);
+	m = gs_pb_open(pb, TRACK_COUNTER, GS_PB_SMALL);
+	if (point->unit == GS_EXPORT_GPU_BYTES)
+		gs_pb_uint(pb, COUNTER_UNIT, UNIT_BYTES);
+	else
+		gs_pb_text(pb, COUNTER_UNIT_NAME, units[point->unit], GS_PUT_MAX_SHORT);
+	gs_pb_close(pb, m, GS_PB_SMALL);
+	gs_pb_close(pb, track, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
+/* A slice or an instant. */
+static void gpu_event(struct gs_pb *pb, const struct gs_export_gpu_point *point, unsigned type,
+		      uint64_t time_ns)
+{
+	uint8_t *packet = packet_open(pb), *m;
+
+	gs_pb_uint(pb, PACKET_TIMESTAMP, time_ns);
+	m = event_open(pb, type, UUID_GPU(point->track));
+	if (type != TYPE_SLICE_END) {
+		gs_pb_text(pb, EVENT_NAME, point->text, GS_PUT_MAX_SHORT);
+		gs_pb_uint(pb, EVENT_CATEGORY_IID, CATEGORY_GPU);
+	}
+	if (type == TYPE_INSTANT) {
+		gs_pb_uint(pb, EVENT_CATEGORY_IID, CATEGORY_ERROR);
+		annotate_text(pb, "detail", point->detail, GS_PUT_MAX_SHORT);
+	}
+	gs_pb_close(pb, m, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
+/* What samples say of a GPU: a group of tracks for each, and tracks of the traced processes. */
+static uint8_t *put_gpu(struct gs_export *e, const struct gs_export_gpu_point *point, uint8_t *p)
+{
+	struct gs_pb pb = {p};
+	uint8_t *packet, *m;
+	uint64_t bits;
+
+	if (point->is_new_group)
+		described_track(&pb, UUID_GPU(point->group), 0, point->gpu_name, OF_GPU);
+	if (point->is_new_track)
+		gpu_track(e, &pb, point);
+	if (point->kind == GS_EXPORT_GPU_MOMENT) {
+		gpu_event(&pb, point, TYPE_INSTANT, point->time_ns);
+	} else if (point->kind == GS_EXPORT_GPU_SPAN) {
+		gpu_event(&pb, point, TYPE_SLICE_BEGIN, point->time_ns);
+		gpu_event(&pb, point, TYPE_SLICE_END, point->end_ns);
+	} else {
+		memcpy(&bits, &point->value, sizeof(bits));
+		packet = packet_open(&pb);
+		gs_pb_uint(&pb, PACKET_TIMESTAMP, point->time_ns);
+		m = event_open(&pb, TYPE_COUNTER, UUID_GPU(point->track));
+		gs_pb_fixed64(&pb, EVENT_DOUBLE_VALUE, bits);
+		gs_pb_close(&pb, m, GS_PB_LARGE);
+		packet_close(&pb, packet);
+	}
+	return pb.at;
+}
+
 /* Work of a stream that became done together, on a track of the stream. */
 static uint8_t *put_span(struct gs_export *e, const struct gs_activity_span *span,
 			 const char *track_name, uint8_t *p)
@@ -551,8 +638,8 @@ static uint8_t *put_span(struct gs_export *e, const struct gs_activity_span *spa
 	uint8_t *packet, *m;
 
 	if (track_name)
-		own_track(&pb, UUID_STREAM(span->index), r ? need_process(e, &pb, r) : 0,
-			  track_name);
+		described_track(&pb, UUID_STREAM(span->index), r ? need_process(e, &pb, r) : 0,
+				track_name, OF_HOST);
 	packet = packet_open(&pb);
 	gs_pb_uint(&pb, PACKET_TIMESTAMP, span->start_ns);
 	m = event_open(&pb, TYPE_SLICE_BEGIN, UUID_STREAM(span->index));
@@ -654,6 +741,7 @@ const struct gs_export_writer gs_writer_perfetto = {
 	.start = start_export,
 	.record = put_record,
 	.span = put_span,
+	.gpu = put_gpu,
 	.finish = finish_export,
 	.fini = free_state,
 };

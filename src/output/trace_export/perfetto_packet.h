@@ -35,6 +35,7 @@ enum { /* fields, by message */
        TRACK_THREAD = 4,
        TRACK_PARENT = 5,
        TRACK_COUNTER = 8,
+       TRACK_DESCRIPTION = 14,
        PROCESS_PID = 1,
        PROCESS_CMDLINE = 2,
        PROCESS_SORT_INDEX = 3,
@@ -46,6 +47,7 @@ enum { /* fields, by message */
        THREAD_SORT_INDEX = 3,
        THREAD_NAME = 5,
        COUNTER_UNIT = 3,
+       COUNTER_UNIT_NAME = 6,
 
        EVENT_CATEGORY_IID = 3,
        EVENT_ANNOTATION = 4,
@@ -54,6 +56,7 @@ enum { /* fields, by message */
        EVENT_TRACK = 11,
        EVENT_NAME = 23,
        EVENT_COUNTER_VALUE = 30,
+       EVENT_DOUBLE_VALUE = 44,
        EVENT_FLOW = 47,
        EVENT_FLOW_END = 48,
 
@@ -95,7 +98,13 @@ enum { CLOCK_ID_REALTIME = 1, CLOCK_ID_BOOTTIME = 6 };
 enum { UNIT_COUNT = 2, UNIT_BYTES = 3 };
 
 /* Categories: a layer's number, and these. */
-enum { CATEGORY_UNKNOWN = GS_LAYER_COUNT, CATEGORY_ERROR, CATEGORY_GPUSCOPE, CATEGORY_STREAM };
+enum {
+	CATEGORY_UNKNOWN = GS_LAYER_COUNT,
+	CATEGORY_ERROR,
+	CATEGORY_GPUSCOPE,
+	CATEGORY_STREAM,
+	CATEGORY_GPU
+};
 
 /* Track ids: a kind in the low bits, so that none meet; small numbers make small files. */
 enum { TRACK_OWN = 0, TRACK_OF_PROCESS = 1, TRACK_OF_THREAD = 2, TRACK_OF_COUNTER = 3 };
@@ -104,6 +113,7 @@ enum { TRACK_OWN = 0, TRACK_OF_PROCESS = 1, TRACK_OF_THREAD = 2, TRACK_OF_COUNTE
 #define UUID_LOSSES         UUID(TRACK_OWN, 2)
 #define UUID_UNKNOWN_THREAD UUID(TRACK_OWN, 3)
 #define UUID_STREAM(index)  UUID(TRACK_OWN, 16 + (uint64_t)(index))
+#define UUID_GPU(number)    UUID(TRACK_OWN, (1ull << 32) + (number))
 
 /* Each packet begins the same way: sequence 1, and it relies on what came before. */
 static inline uint8_t *packet_open(struct gs_pb *pb)
@@ -154,8 +164,9 @@ static inline void annotate_number(struct gs_pb *pb, const char *name, uint32_t 
 	gs_pb_close(pb, m, GS_PB_SMALL);
 }
 
-/* A track with only a name; parent 0: on its own. */
-static inline void own_track(struct gs_pb *pb, uint64_t uuid, uint64_t parent, const char *name)
+/* A track with a name; parent 0: on its own. description: where its figures come from; NULL: none. */
+static inline void described_track(struct gs_pb *pb, uint64_t uuid, uint64_t parent,
+				   const char *name, const char *description)
 {
 	uint8_t *packet = packet_open(pb);
 	uint8_t *m = gs_pb_open(pb, PACKET_TRACK_DESCRIPTOR, GS_PB_LARGE);
@@ -164,8 +175,15 @@ static inline void own_track(struct gs_pb *pb, uint64_t uuid, uint64_t parent, c
 	gs_pb_text(pb, TRACK_NAME, name, GS_PUT_MAX);
 	if (parent)
 		gs_pb_uint(pb, TRACK_PARENT, parent);
+	if (description)
+		gs_pb_text(pb, TRACK_DESCRIPTION, description, GS_PUT_MAX);
 	gs_pb_close(pb, m, GS_PB_LARGE);
 	packet_close(pb, packet);
+}
+
+static inline void own_track(struct gs_pb *pb, uint64_t uuid, uint64_t parent, const char *name)
+{
+	described_track(pb, uuid, parent, name, NULL);
 }
 
 #endif

@@ -312,6 +312,65 @@ static char *put_counter(struct gs_export *e, char *p, const struct gs_rec_count
 	return gs_put(p, "}}");
 }
 
+/* The format has no GPUs: each is a process whose number no process can have (PID_MAX_LIMIT of
+ * include/linux/threads.h is 4 Mi, Linux 2.6 to 6.18). */
+#define GPU_PID 4194305u
+
+static char *put_gpu_group(struct json *x, char *p, const struct gs_export_gpu_point *point)
+{
+	p = put_metadata(x, p, "process_name", GPU_PID + point->gpu, GPU_PID + point->gpu);
+	p = put_member(p, "\"name\":", point->gpu_name, GS_PUT_MAX);
+	p = gs_put(p, ",\"source\":\"device\"}}");
+	p = put_metadata(x, p, "process_sort_index", GPU_PID + point->gpu, GPU_PID + point->gpu);
+	return gs_put(put_number(p, "\"sort_index\":", GPU_PID + point->gpu), "}}");
+}
+
+/* What samples say of a GPU, or of a traced process's part of it. Stretches and moments are on threads,
+ * as all slices are. */
+static uint8_t *put_gpu(struct gs_export *e, const struct gs_export_gpu_point *point, uint8_t *out)
+{
+	static const char *const keys[] = {
+		[GS_EXPORT_GPU_PERCENT] = "percent",
+		[GS_EXPORT_GPU_BYTES] = "bytes",
+		[GS_EXPORT_GPU_WATTS] = "watts",
+		[GS_EXPORT_GPU_MEGAHERTZ] = "megahertz",
+		[GS_EXPORT_GPU_CELSIUS] = "celsius",
+		[GS_EXPORT_GPU_BYTES_A_SECOND] = "bytes_per_second",
+	};
+	uint32_t pid = point->process ? point->process->pid : GPU_PID + point->gpu;
+	struct json *x = e->state;
+	char *p = (char *)out;
+
+	if (point->is_new_group)
+		p = put_gpu_group(x, p, point);
+	p = need_process(e, p, point->process);
+	if (point->kind == GS_EXPORT_GPU_VALUE) {
+		p = gs_put(begin_event(x, p), "{\"ph\":\"C\",\"cat\":\"gpu\"");
+		p = put_member(p, ",\"name\":", point->name, GS_PUT_MAX_SHORT);
+		p = gs_put_us(gs_put(p, ",\"ts\":"), point->time_ns);
+		p = put_number(p, ",\"pid\":", pid);
+		p = gs_put(gs_put(gs_put(p, ",\"args\":{\""), keys[point->unit]), "\":");
+		return (uint8_t *)gs_put(gs_put_double(p, point->value), "}}");
+	}
+	if (point->is_new_track) {
+		p = put_metadata(x, p, "thread_name", pid, point->track);
+		p = gs_put(put_member(p, "\"name\":", point->name, GS_PUT_MAX_SHORT), "}}");
+	}
+	p = gs_put(begin_event(x, p), point->kind == GS_EXPORT_GPU_SPAN
+					      ? "{\"ph\":\"X\",\"cat\":\"gpu\""
+					      : "{\"ph\":\"i\",\"s\":\"p\",\"cat\":\"gpu,error\"");
+	p = put_member(p, ",\"name\":", point->text, GS_PUT_MAX_SHORT);
+	p = gs_put_us(gs_put(p, ",\"ts\":"), point->time_ns);
+	if (point->kind == GS_EXPORT_GPU_SPAN)
+		p = gs_put_us(gs_put(p, ",\"dur\":"), point->end_ns - point->time_ns);
+	p = put_number(p, ",\"pid\":", pid);
+	p = put_number(p, ",\"tid\":", point->track);
+	if (point->detail && point->detail[0])
+		p = gs_put(put_member(p, ",\"args\":{\"detail\":", point->detail, GS_PUT_MAX_SHORT),
+			   "}");
+	return (uint8_t *)gs_put(p, "}");
+}
+
 static char *put_loss(struct gs_export *e, char *p, const struct gs_rec_loss *l)
 {
 	const char *detail = gs_dict_string(e->dict, l->detail_str);
@@ -411,6 +470,7 @@ const struct gs_export_writer gs_writer_json = {
 	.start = start_export,
 	.record = put_record,
 	.span = put_span,
+	.gpu = put_gpu,
 	.finish = finish_export,
 	.last_words = "\n]}\n",
 };
