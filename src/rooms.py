@@ -252,7 +252,7 @@ ROOMS = [
     Room("commands/head", BASE + " core/text model/trace model/node sources/identity sources/gpu sources/sampler net/grpc net/http_client net/uplink output/plot server/store server/session_export server/head server/api commands/common", "",
          "`gpuscope head`, `connect`, `session`",
          "how a command line becomes calls to a head"),
-    Room("commands/trace", BASE + " core/reader core/sandbox core/text model/trace model/summary sources/elf sources/attach_plan sources/uprobe sources/probefile sources/overhead sources/unwind sources/host sources/identity pipeline/recording pipeline/correlate pipeline/aggregate pipeline/ingest analysis/rules output/report output/trace_export commands/common commands/head", "",
+    Room("commands/trace", NODE + " core/reader core/sandbox core/text model/summary sources/elf sources/attach_plan sources/uprobe sources/probefile sources/overhead sources/unwind sources/host sources/identity sources/gpu pipeline/recording pipeline/correlate pipeline/aggregate pipeline/ingest analysis/rules output/report output/trace_export commands/common commands/head", "",
          "`gpuscope trace`: options, the traced command, from events to files and summaries",
          "what is connected to what during a trace"),
     Room("commands/job", NODE + " core/sandbox sources/launches sources/taskstats sources/host sources/identity sources/gpu analysis/job_conf analysis/job_report analysis/job_accounting analysis/alert output/notify commands/common commands/head", "",

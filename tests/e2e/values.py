@@ -5,11 +5,11 @@ import csv
 import json
 import os
 import re
-import shutil
 import subprocess
 
 import harness
-from harness import Skip, case, main
+from harness import case, main
+from pftrace_help import decode
 
 DTYPES = ['int8', 'uint8', 'int32', 'uint32', 'int64', 'uint64', 'float16', 'float32', 'float64', 'bfloat16',
           'float8e4m3', 'float8e5m2']  # fmt: skip
@@ -261,19 +261,6 @@ def conversion(t):
 
     t.equal('csv', rows('b.csv'), rows('a.csv'))
     t.equal('pftrace', slices(t, 'b.pftrace'), slices(t, 'a.pftrace'))
-
-
-def decode(t, path):
-    if not shutil.which('protoc'):
-        raise Skip('protoc is not installed')
-    proto = os.path.join(harness.HERE, '..', 'golden')
-    with open(path, 'rb') as f:
-        done = subprocess.run(['protoc', f'--proto_path={proto}', '--decode=perfetto.protos.Trace',
-                               'perfetto_subset.proto'], stdin=f, capture_output=True, text=True)  # fmt: skip
-    t.equal(f'protoc ({done.stderr[:200]})', done.returncode, 0)
-    # A field that the schema does not name shows as a number.
-    t.equal('unknown fields', re.findall(r'(?m)^ *\d+[:{ ].*', done.stdout)[:3], [])
-    return done.stdout
 
 
 def slices(t, path):

@@ -377,7 +377,8 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 		r = gs_aggregate_make_summary(view, &summary);
 	*ret_samples = samples.n_moments > 0;
 	only_samples = samples.n_moments && r == 0 && summary->mode == GS_SESSION_SAMPLES;
-	if (r == 0 && samples.n_moments)
+	/* Of a trace they stand beside the calls. */
+	if (r == 0 && samples.n_moments && (only_samples || o->style.verbose))
 		report_samples(o, &samples, only_samples);
 	/* A conversion prints no summary unless its format is asked for. */
 	if (r == 0 && (!export || o->format_name) &&

@@ -26,6 +26,7 @@
 #include "core/sandbox/sandbox.h"
 #include "commands/trace/trace.h"
 #include "commands/trace/trace_budget.h"
+#include "commands/trace/trace_gpu.h"
 #include "commands/trace/trace_live.h"
 #include "model/trace/func.h"
 
@@ -51,6 +52,7 @@ struct trace {
 	struct trace_output *output;
 	struct trace_python *python;
 	struct trace_budget *budget; /* NULL: what tracing costs is not known here */
+	struct trace_gpu *gpu;       /* NULL: no samples of GPUs */
 	struct child child;
 	int signal_fd;
 	struct inherited_signals inherited;
@@ -635,6 +637,8 @@ static int start_trace(struct trace *t)
 	trace_budget_tick(t->budget, NULL);
 	if (r == 0)
 		r = start_consumer(t);
+	if (r == 0)
+		r = trace_gpu_start(&t->options, t->output, &t->gpu, &err);
 	if (r < 0) {
 		gs_cli_say("cannot start a thread: %s", strerror(-r));
 		return GS_EXIT_FAILED;
@@ -677,6 +681,7 @@ static int finish_trace(struct trace *t)
 	int r, s, head;
 
 	trace_live_clear(&t->live);
+	trace_gpu_stop(&t->gpu);
 	stop_consumer(t);
 	t->is_over = true;
 	gs_guard_set_deadline(t->guard, gs_clock_mono_ns() + REST_NS);
@@ -727,6 +732,7 @@ static void wait_for_child(struct trace *t)
 
 static void cleanup_trace(struct trace *t)
 {
+	trace_gpu_stop(&t->gpu);
 	stop_consumer(t);
 	trace_python_free(&t->python);
 	trace_output_free(&t->output);

@@ -73,6 +73,8 @@ struct trace_options {
 	bool view_wants_calls; /* --by stream, kernel: calls that are added up name none */
 	bool color_auto;       /* colours when the summary goes to a terminal */
 	bool list;             /* only list the functions */
+	bool no_gpu;           /* no samples of GPUs beside the calls */
+	const char *nvml;      /* NULL: the usual library */
 	bool quiet;            /* no live line */
 	const char *probe_files[TRACE_MAX_OUTPUTS];
 	size_t n_probe_files;
@@ -129,6 +131,12 @@ void trace_output_loss(struct trace_output *output, unsigned layer, enum gs_loss
 
 /* A followed process was born or runs a new program: read its names while it lives. */
 void trace_output_process(struct trace_output *output, pid_t pid);
+
+/* Have calls of the process been recorded? Any thread. */
+bool trace_output_has_process(struct trace_output *output, uint32_t pid);
+
+/* Records that were made elsewhere, whole ones that name nothing else: samples. Any thread. */
+void trace_output_records(struct trace_output *output, const void *data, size_t bytes);
 
 /* It runs an interpreter whose stacks are read. Control thread. */
 void trace_output_python(struct trace_output *output, pid_t pid);

@@ -33,6 +33,13 @@ static void look_at_times(struct gs_uplink_span *span, const struct gs_record *r
 		span->last_wall_ns = last;
 }
 
+/* Samples of GPUs: a head has those of the node's agent. */
+static bool is_sample(const struct gs_record *r)
+{
+	return (r->kind >= GS_REC_GPU_INFO && r->kind <= GS_REC_HOST_PROCESS) ||
+	       r->kind == GS_REC_HOST_JOB;
+}
+
 static int push_chunk(struct trace_head *h, const uint8_t *data, size_t bytes,
 		      struct gs_uplink_span *span)
 {
@@ -53,12 +60,17 @@ static int push_batch(void *ctx, const struct gs_batch *batch)
 	int r = 0;
 
 	gs_records_for_each (batch, record) {
-		if (end - begin + record->bytes > CHUNK_BYTES) {
+		if (end - begin + record->bytes > CHUNK_BYTES || is_sample(record)) {
 			r = push_chunk(h, batch->data + begin, end - begin, &span);
 			if (r < 0)
 				return r;
 			begin = end;
 			span = fresh;
+		}
+		if (is_sample(record)) {
+			end += record->bytes;
+			begin = end;
+			continue;
 		}
 		end += record->bytes;
 		span.n_samples++;

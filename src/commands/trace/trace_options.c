@@ -289,6 +289,9 @@ static const struct gs_cli_option option_table[] = {
 		  " or .gst, or - (and one of these but .gst); the summary goes to a file by "
 		  "--summary FILE",
 	 .set = add_output},
+	{"no-gpu", 0, NULL, "no samples of GPUs beside the recorded calls", GS_CLI_FLAG,
+	 AT(no_gpu)},
+	GS_CLI_NVML(struct trace_options, nvml),
 	{"flame", 0, "WHAT", "flame graphs: wall, time, launches, bytes, memory, samples",
 	 GS_CLI_SET, GS_CLI_GIVEN(struct trace_options, flame_by_given),
 	 .words = "wall time launches bytes memory samples auto", .set = set_flame},

@@ -231,6 +231,23 @@ void trace_output_process(struct trace_output *o, pid_t pid)
 	pthread_mutex_unlock(&o->lock);
 }
 
+bool trace_output_has_process(struct trace_output *o, uint32_t pid)
+{
+	bool has;
+
+	pthread_mutex_lock(&o->lock);
+	has = gs_ingest_has_process(o->feed, pid);
+	pthread_mutex_unlock(&o->lock);
+	return has;
+}
+
+void trace_output_records(struct trace_output *o, const void *data, size_t bytes)
+{
+	pthread_mutex_lock(&o->lock);
+	gs_ingest_records(o->feed, &(struct gs_batch){data, bytes});
+	pthread_mutex_unlock(&o->lock);
+}
+
 void trace_output_python(struct trace_output *o, pid_t pid)
 {
 	trace_source_note(o->source, pid);

@@ -240,6 +240,22 @@ void gs_ingest_counter(struct gs_ingest *f, const char *name, int64_t value)
 	gs_ingest_settle(f);
 }
 
+void gs_ingest_records(struct gs_ingest *f, const struct gs_batch *records)
+{
+	if (f->ended)
+		return;
+	gs_records_for_each (records, r) {
+		/* The batch has room for one of the largest. */
+		(void)gs_buf_put(&f->batch, r, r->bytes);
+		gs_ingest_settle(f);
+	}
+}
+
+bool gs_ingest_has_process(const struct gs_ingest *f, uint32_t pid)
+{
+	return gs_ingest_process_id(f, pid) != 0;
+}
+
 void gs_ingest_loss(struct gs_ingest *f, unsigned layer, enum gs_loss cause, const char *detail,
 		    uint64_t count)
 {

@@ -102,6 +102,12 @@ void gs_ingest_counter(struct gs_ingest *feed, const char *name, int64_t value);
 void gs_ingest_loss(struct gs_ingest *feed, unsigned layer, enum gs_loss cause, const char *detail,
 		    uint64_t count);
 
+/* Records that were made elsewhere and name no text and no entity: samples of the machine. */
+void gs_ingest_records(struct gs_ingest *feed, const struct gs_batch *records);
+
+/* Has a process of that number been recorded, and not ended since? */
+bool gs_ingest_has_process(const struct gs_ingest *feed, uint32_t pid);
+
 /* A file was attached to, or could not be. */
 void gs_ingest_attach(struct gs_ingest *feed, const struct gs_attach *attach);
 
