@@ -88,6 +88,21 @@ def late(t):
     t.match('the table', r'\?', t.tool('report', 'late.gst', '--by', 'stream', status=0).out)
 
 
+@case('contexts of the driver: made, chosen, pushed and popped')
+def contexts(t):
+    run = t.trace('-o', 'ctx.gst', command=[os.path.join(harness.fake, 'contexts')])
+    said = run.lines[0]
+    found = {(s['device'], s['context']): s['launches'] for s in run.summary['streams'] if s['launches']}
+    t.equal('launches by device and context', found,
+            {(0, None): 7, (1, None): 16, (2, None): 6, (1, said['own']): 19, (0, said['other']): 12})  # fmt: skip
+    ended = {(s['device'], s['context']): (s['pending'], s['destroyed']) for s in run.summary['streams'] if s['launches']}
+    t.equal('waited for, and destroyed', (ended[1, None], ended[1, said['own']], ended[0, said['other']]), ((0, False), (0, True), (12, False)))
+    t.equal('devices', sorted((d['device'], d['context'] or '', d['syncs']) for d in run.summary['stream_devices']),
+            sorted([(0, '', 0), (1, '', 1), (2, '', 0), (1, said['own'], 1), (0, said['other'], 0)]))  # fmt: skip
+    text = t.tool('report', 'ctx.gst', '--by', 'stream', status=0).out
+    t.match('the table', r'(?m)^ *default +1\+ +19 ', text)
+
+
 @case('the table by stream')
 def table(t):
     _, said = run_streams(t)

@@ -66,6 +66,8 @@ def wanted_args(layer, kind, seen):
         return {'bytes': seen['bytes'], 'value': seen['aux'], 'pointer': hex(a[0]), 'stream': stream}, {}
     if kind == 'device':
         return {'device': seen['aux']}, {}
+    if kind == 'context':
+        return {'context': hex(a[0])} if a[0] else {}, {'device': seen['aux']} if a[1] else {}
     if kind in ('stream', 'event', 'sync', 'query') and layer != 'nccl':
         rows = {'stream': stream}
         if a[0]:

@@ -44,6 +44,7 @@ enum pool_id {
 	DRV_GRAPH,
 	DRV_EXEC,
 	DRV_KERNEL,
+	DRV_CONTEXT,
 	NC_COMM,
 	NC_MEMORY,
 	N_POOLS

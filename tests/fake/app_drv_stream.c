@@ -227,12 +227,27 @@ CALL(cuCtxGetCurrent)
 
 CALL(cuCtxSetCurrent)
 {
+	s->arg[0] = (uint64_t)handle_of(1);
 	return DO(cuCtxSetCurrent)(handle_of(1));
 }
 
-CALL(cuCtxPushCurrent_v2)
+#define PUSH_CONTEXT(name)                                                                         \
+	CALL(name)                                                                                 \
+	{                                                                                          \
+		s->arg[0] = w->bad ? 0 : (uint64_t)handle_of(1);                                   \
+		return DO(name)((CUcontext)s->arg[0]);                                             \
+	}
+
+PUSH_CONTEXT(cuCtxPushCurrent)
+PUSH_CONTEXT(cuCtxPushCurrent_v2)
+PUSH_CONTEXT(cuCtxDestroy)
+PUSH_CONTEXT(cuCtxDestroy_v2)
+
+CALL(cuCtxPopCurrent)
 {
-	return DO(cuCtxPushCurrent_v2)(w->bad ? NULL : handle_of(1));
+	CUcontext context;
+
+	return DO(cuCtxPopCurrent)(&context);
 }
 
 CALL(cuCtxPopCurrent_v2)
@@ -240,6 +255,61 @@ CALL(cuCtxPopCurrent_v2)
 	CUcontext context;
 
 	return DO(cuCtxPopCurrent_v2)(&context);
+}
+
+CALL(cuCtxCreate)
+{
+	CUcontext context = NULL;
+	int r;
+
+	s->aux = w->bad ? 99 : i % 8;
+	s->arg[1] = (uint64_t)&context;
+	r = DO(cuCtxCreate)(&context, 0, (CUdevice)s->aux);
+	return app_put(w, DRV_CONTEXT, r, s, (uint64_t)context);
+}
+
+CALL(cuCtxCreate_v2)
+{
+	CUcontext context = NULL;
+	int r;
+
+	s->aux = w->bad ? 99 : i % 8;
+	s->arg[1] = (uint64_t)&context;
+	r = DO(cuCtxCreate_v2)(&context, 0, (CUdevice)s->aux);
+	return app_put(w, DRV_CONTEXT, r, s, (uint64_t)context);
+}
+
+CALL(cuCtxCreate_v3)
+{
+	CUcontext context = NULL;
+	int r;
+
+	s->aux = w->bad ? 99 : i % 8;
+	s->arg[1] = (uint64_t)&context;
+	r = DO(cuCtxCreate_v3)(&context, NULL, 0, 0, (CUdevice)s->aux);
+	return app_put(w, DRV_CONTEXT, r, s, (uint64_t)context);
+}
+
+CALL(cuCtxCreate_v4)
+{
+	CUcontext context = NULL;
+	int r;
+
+	s->aux = w->bad ? 99 : i % 8;
+	s->arg[1] = (uint64_t)&context;
+	r = DO(cuCtxCreate_v4)(&context, NULL, 0, (CUdevice)s->aux);
+	return app_put(w, DRV_CONTEXT, r, s, (uint64_t)context);
+}
+
+CALL(cuDevicePrimaryCtxRetain)
+{
+	CUcontext context = NULL;
+	int r;
+
+	s->aux = w->bad ? 99 : i % 8;
+	s->arg[1] = (uint64_t)&context;
+	r = DO(cuDevicePrimaryCtxRetain)(&context, (CUdevice)s->aux);
+	return app_put(w, DRV_CONTEXT, r, s, (uint64_t)context);
 }
 
 CALL(cuCtxGetDevice)
@@ -446,7 +516,8 @@ CALL(cuEventElapsedTime_v2)
 
 CALL(cuCtxSynchronize_v2)
 {
-	return DO(cuCtxSynchronize_v2)((CUcontext)(w->bad ? (uint64_t)-1 : (uint64_t)handle_of(1)));
+	s->arg[1] = w->bad ? (uint64_t)-1 : (uint64_t)handle_of(1);
+	return DO(cuCtxSynchronize_v2)((CUcontext)s->arg[1]);
 }
 
 static CUgraph graph_of(const struct worker *w, unsigned i, struct seen *s)

@@ -43,7 +43,7 @@ FIRST = {
 }
 NEVER_FAIL = {
     "cudaDeviceSynchronize", "cudaDeviceReset", "cudaGetLastError", "cudaPeekAtLastError", "cuCtxSynchronize",
-    "cuCtxSetCurrent", "cuCtxPopCurrent_v2", "ncclGroupStart",
+    "cuCtxSetCurrent", "cuCtxPopCurrent", "cuCtxPopCurrent_v2", "ncclGroupStart",
 }  # fmt: skip
 
 failures = []

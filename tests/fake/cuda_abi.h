@@ -14,6 +14,8 @@
 typedef struct CUstream_st *CUstream, *cudaStream_t;
 typedef struct CUevent_st *CUevent, *cudaEvent_t;
 typedef struct CUctx_st *CUcontext;
+typedef struct CUexecAffinityParam_st CUexecAffinityParam;
+typedef struct CUctxCreateParams_st CUctxCreateParams;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction, *cudaFunction_t;
 typedef struct CUlib_st *CUlibrary, *cudaLibrary_t;

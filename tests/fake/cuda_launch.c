@@ -286,39 +286,135 @@ DRV(cuLibraryUnload, (CUlibrary library))
 	return fake_has_ended() ? CUDA_ERROR_DEINITIALIZED : take(FAKE_MODULE, library);
 }
 
-/* One context for everybody; a thread has it without asking. */
-static __thread CUcontext context = (CUcontext)0x555500001000;
+/* Primary contexts are numbers, of device 0 first; a thread has that without asking. */
+#define PRIMARY(dev) ((CUcontext)(0x555500001000 + 0x1000ull * (dev)))
+#define STACK_MAX    16
+
+static __thread CUcontext contexts[STACK_MAX] = {PRIMARY(0)};
+static __thread unsigned top_context;
 
 DRV(cuCtxGetCurrent, (CUcontext * pctx))
 {
 	fake_begin(__func__, FAKE_COST_NONE, 0);
 	if (!pctx)
 		return CUDA_ERROR_INVALID_VALUE;
-	*pctx = context;
+	*pctx = contexts[top_context];
 	return CUDA_SUCCESS;
 }
 
 DRV(cuCtxSetCurrent, (CUcontext ctx))
 {
 	fake_begin(__func__, FAKE_COST_NONE, 0);
-	context = ctx;
+	contexts[top_context] = ctx;
 	return CUDA_SUCCESS;
+}
+
+static CUresult push_context(CUcontext ctx)
+{
+	if (!ctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (top_context + 1 < STACK_MAX)
+		top_context++;
+	contexts[top_context] = ctx;
+	return CUDA_SUCCESS;
+}
+
+DRV(cuCtxPushCurrent, (CUcontext ctx))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	return push_context(ctx);
 }
 
 DRV(cuCtxPushCurrent_v2, (CUcontext ctx))
 {
 	fake_begin(__func__, FAKE_COST_NONE, 0);
-	if (!ctx)
-		return CUDA_ERROR_INVALID_VALUE;
-	context = ctx;
+	return push_context(ctx);
+}
+
+static CUresult pop_context(CUcontext *pctx)
+{
+	if (pctx)
+		*pctx = contexts[top_context];
+	top_context -= top_context > 0;
 	return CUDA_SUCCESS;
+}
+
+DRV(cuCtxPopCurrent, (CUcontext * pctx))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	return pop_context(pctx);
 }
 
 DRV(cuCtxPopCurrent_v2, (CUcontext * pctx))
 {
 	fake_begin(__func__, FAKE_COST_NONE, 0);
-	if (pctx)
-		*pctx = context;
+	return pop_context(pctx);
+}
+
+static CUresult create_context(CUcontext *pctx, CUdevice dev)
+{
+	static unsigned n_made;
+
+	if (!pctx || dev < 0 || dev > 7)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*pctx = (CUcontext)(0x555600000000 +
+			    0x1000ull * __atomic_add_fetch(&n_made, 1, __ATOMIC_RELAXED));
+	return push_context(*pctx);
+}
+
+DRV(cuCtxCreate, (CUcontext * pctx, unsigned int flags, CUdevice dev))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return create_context(pctx, dev);
+}
+
+DRV(cuCtxCreate_v2, (CUcontext * pctx, unsigned int flags, CUdevice dev))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return create_context(pctx, dev);
+}
+
+DRV(cuCtxCreate_v3, (CUcontext * pctx, CUexecAffinityParam *paramsArray, int numParams,
+		     unsigned int flags, CUdevice dev))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return create_context(pctx, dev);
+}
+
+DRV(cuCtxCreate_v4,
+    (CUcontext * pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags, CUdevice dev))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return create_context(pctx, dev);
+}
+
+static CUresult destroy_context(CUcontext ctx)
+{
+	if (!ctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (contexts[top_context] == ctx)
+		pop_context(NULL);
+	return CUDA_SUCCESS;
+}
+
+DRV(cuCtxDestroy, (CUcontext ctx))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return destroy_context(ctx);
+}
+
+DRV(cuCtxDestroy_v2, (CUcontext ctx))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return destroy_context(ctx);
+}
+
+DRV(cuDevicePrimaryCtxRetain, (CUcontext * pctx, CUdevice dev))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (!pctx || dev < 0 || dev > 7)
+		return CUDA_ERROR_INVALID_DEVICE;
+	*pctx = PRIMARY(dev);
 	return CUDA_SUCCESS;
 }
 

@@ -44,6 +44,9 @@ static __always_inline bool gs_call_is_inner(const volatile struct gs_func_desc 
 	/* Also one of another kind: MPI-IO is made of collectives. */
 	if (d->layer == GS_LAYER_MPI && outer->layer == GS_LAYER_MPI)
 		return true;
+	/* The runtime chooses contexts for its own work, and restores the program's. */
+	if (d->op == GS_CLASS_CONTEXT && outer->layer == GS_LAYER_CUDA_RUNTIME)
+		return d->post == GS_POST_NONE;
 	if (outer->op != d->op)
 		return false;
 	if (d->layer == outer->layer)

@@ -73,17 +73,20 @@ enum gs_activity_blocking {
 
 struct gs_activity_stream {
 	uint32_t process, context;
-	uint32_t thread;    /* of a thread's own default stream; else 0 */
-	uint32_t nth;       /* how many streams had this handle before */
-	uint64_t stream;    /* handle; 0 the legacy default stream */
-	uint64_t n_pending; /* pieces not known to be done */
-	uint8_t blocking;   /* enum gs_activity_blocking */
+	uint32_t thread;         /* of a thread's own default stream; else 0 */
+	uint32_t nth;            /* how many streams had this handle before */
+	uint64_t stream;         /* handle; 0 the legacy default stream */
+	uint64_t context_handle; /* as in struct gs_activity_context */
+	uint64_t n_pending;      /* pieces not known to be done */
+	uint8_t blocking;        /* enum gs_activity_blocking */
 	bool ended;
 	struct gs_activity_totals totals; /* pending work counts until its process was last seen */
 };
 
 struct gs_activity_context {
 	uint32_t process, context;
+	uint64_t handle;                   /* of a context of its own (cuCtxCreate), or one that is
+					    * not known to be the device's primary one; else 0 */
 	const char *gpu;                   /* of a summary: its UUID; "" not known */
 	uint64_t n_streams;                /* so far */
 	uint64_t n_rest;                   /* of these, in the rest below */

@@ -25,11 +25,12 @@ enum gs_func_class {
 	GS_CLASS_COMM = 15,
 	GS_CLASS_QUERY = 16, /* asks, changes nothing */
 	GS_CLASS_OPERATOR = 17,
-	GS_CLASS_PYTHON = 18, /* a function of Python code */
-	GS_CLASS_GC = 19,     /* a garbage collection */
-	GS_CLASS_GIL = 20,    /* a wait for the interpreter lock */
-	GS_CLASS_PROBE = 21,  /* a probe that the user described */
-	GS_CLASS_SITE = 22,   /* the same, of a place: passed, without a duration */
+	GS_CLASS_PYTHON = 18,  /* a function of Python code */
+	GS_CLASS_GC = 19,      /* a garbage collection */
+	GS_CLASS_GIL = 20,     /* a wait for the interpreter lock */
+	GS_CLASS_PROBE = 21,   /* a probe that the user described */
+	GS_CLASS_SITE = 22,    /* the same, of a place: passed, without a duration */
+	GS_CLASS_CONTEXT = 23, /* of the driver: makes one, chooses it, asks for its handle */
 	GS_CLASS_COUNT
 };
 

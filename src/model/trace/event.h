@@ -14,9 +14,8 @@
 #endif
 
 #define GS_FUNC_MAX 8192 /* ids of functions that can be traced: 1 .. GS_FUNC_MAX - 1 */
-#define GS_FUNC_FIXED                                                                              \
-	1024 /* ids below are rows of model/trace/func.c, the others are given during a            \
-	      * run (model/trace/func_set.h) */
+/* Ids below are rows of model/trace/func.c, the others are given during a run (model/trace/func_set.h). */
+#define GS_FUNC_FIXED 1024
 /* Ids from GS_FUNC_MAX on are numbers that the kernel side gives to Python functions as it meets
  * them, and gives again after their process has ended; feed knows which is whose. */
 #define GS_PYFUNC_MAX      (65536 - GS_FUNC_MAX)
@@ -99,6 +98,7 @@ struct gs_event {
  *   sync         0               0                       event
  *   device       0               device (int)
  *   module       0               0                       handle of success
+ *   context      0               device (int) or 0       context      not 0: aux is the device
  *   collective   count * size    dtype | op<<8 | root<<16 count       communicator send buffer      receive buffer
  *   p2p          count * size    dtype | peer<<16        count        communicator buffer
  *   group        0               0

@@ -35,7 +35,7 @@ const char *gs_class_name(unsigned func_class)
 		"other",      "launch", "graph-launch", "alloc", "free",   "copy",
 		"memset",     "stream", "event",        "sync",  "device", "module",
 		"collective", "p2p",    "group",        "comm",  "query",  "operator",
-		"python",     "gc",     "gil",          "probe", "site"};
+		"python",     "gc",     "gil",          "probe", "site",   "context"};
 
 	return word_of(w, GS_ARRAY_LEN(w), func_class);
 }
@@ -291,6 +291,12 @@ static size_t cuda_args(const struct gs_rec_call *c, unsigned func_class, struct
 		break;
 	case GS_CLASS_DEVICE:
 		add_arg(args, &n, "device", GS_ARG_U64, c->aux);
+		break;
+	case GS_CLASS_CONTEXT:
+		if (c->arg[0])
+			add_arg(args, &n, "context", GS_ARG_HANDLE, c->arg[0]);
+		if (c->arg[1])
+			add_arg(args, &n, "device", GS_ARG_U64, c->aux);
 		break;
 	case GS_CLASS_PYTHON:
 		add_arg(args, &n, "self_ns", GS_ARG_U64, c->arg[0]);

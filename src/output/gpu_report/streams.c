@@ -103,12 +103,14 @@ static void name_stream(char *text, size_t bytes, const struct gs_activity_strea
 		snprintf(text, bytes, "0x%" PRIx64 "%s", s->stream, nth);
 }
 
-static void put_device_number(struct gs_grid *g, uint32_t device)
+/* context: its handle, 0 the device's primary one. */
+static void put_device_number(struct gs_grid *g, uint32_t device, uint64_t context)
 {
-	char text[16];
+	char text[16] = "?";
 
-	snprintf(text, sizeof(text), "%" PRIu32, device);
-	gs_grid_right(g, GS_INK_PLAIN, device == GS_ACTIVITY_DEVICE_UNKNOWN ? "?" : text);
+	if (device != GS_ACTIVITY_DEVICE_UNKNOWN)
+		snprintf(text, sizeof(text), "%" PRIu32 "%s", device, context ? "+" : "");
+	gs_grid_right(g, GS_INK_PLAIN, text);
 }
 
 static void put_stream(struct gs_grid *g, const struct gs_activity_stream *s,
@@ -122,7 +124,7 @@ static void put_stream(struct gs_grid *g, const struct gs_activity_stream *s,
 	name_stream(text, sizeof(text), s);
 	gs_grid_left(g, GS_INK_PLAIN, text, GS_CUT_START);
 	if (columns.device)
-		put_device_number(g, s->context);
+		put_device_number(g, s->context, s->context_handle);
 	put_count(g, launches_of(t));
 	if (columns.collectives)
 		put_count(g, t->n[GS_ACTIVITY_COLLECTIVES]);
@@ -173,7 +175,7 @@ static void put_device(struct gs_grid *g, const struct gs_activity_context *c, u
 
 	snprintf(text, sizeof(text), "%" PRIu32, c->process);
 	gs_grid_left(g, GS_INK_PLAIN, text, GS_CUT_END);
-	put_device_number(g, c->context);
+	put_device_number(g, c->context, c->handle);
 	put_count(g, c->n_streams);
 	put_time(g, c->busy_max_ns);
 	put_share(g, c->busy_max_ns, run_ns);
@@ -184,6 +186,14 @@ static void put_device(struct gs_grid *g, const struct gs_activity_context *c, u
 	put_time(g, c->wait_ns);
 	gs_grid_rest(g, c->gpu[0] ? GS_INK_PLAIN : GS_INK_DIM, c->gpu[0] ? c->gpu : "-",
 		     GS_CUT_END);
+}
+
+static bool has_own_context(const struct gs_activity_summary *a)
+{
+	for (size_t i = 0; i < a->n_contexts; i++)
+		if (a->contexts[i].handle)
+			return true;
+	return false;
 }
 
 static void put_title(struct gs_page *page, const char *text)
@@ -254,6 +264,8 @@ void gs_report_streams(struct gs_page *page, const struct gs_summary *s, unsigne
 		   "queued it to the call that found it done (<=), and at least while the host "
 		   "waited for it (>=). empty: nothing was queued. queue: pieces pending as one "
 		   "was queued, on average.");
+	if (has_own_context(a))
+		put_remark(page, "+: in a context of its own (cuCtxCreate).");
 	put_limits(page, a);
 }
 
@@ -298,6 +310,15 @@ static void put_totals_doc(struct gs_doc *doc, const struct gs_activity_totals *
 	gs_doc_put_double(doc, "queue_mean", n ? (double)t->depth_sum / (double)n : 0);
 }
 
+static void put_handle(struct gs_doc *doc, const char *key, uint64_t handle)
+{
+	char text[24] = "";
+
+	if (handle)
+		snprintf(text, sizeof(text), "0x%" PRIx64, handle);
+	gs_doc_put_text(doc, key, text);
+}
+
 static void put_stream_doc(struct gs_doc *doc, const struct gs_activity_stream *s)
 {
 	static const char *const blocking[] = {
@@ -308,6 +329,7 @@ static void put_stream_doc(struct gs_doc *doc, const struct gs_activity_stream *
 	gs_doc_begin_flat(doc, NULL);
 	gs_doc_put_u64(doc, "pid", s->process);
 	gs_doc_put_u64_if(doc, "device", s->context, s->context != GS_ACTIVITY_DEVICE_UNKNOWN);
+	put_handle(doc, "context", s->context_handle);
 	gs_doc_put_text(doc, "stream", handle);
 	gs_doc_put_u64(doc, "reused", s->nth);
 	gs_doc_put_u64_if(doc, "tid", s->thread, s->thread != 0);
@@ -326,6 +348,7 @@ static void put_device_doc(struct gs_doc *doc, const struct gs_activity_context 
 	gs_doc_begin_flat(doc, NULL);
 	gs_doc_put_u64(doc, "pid", c->process);
 	gs_doc_put_u64_if(doc, "device", c->context, c->context != GS_ACTIVITY_DEVICE_UNKNOWN);
+	put_handle(doc, "context", c->handle);
 	gs_doc_put_text(doc, "gpu_uuid", c->gpu);
 	gs_doc_put_u64(doc, "streams", c->n_streams);
 	gs_doc_put_u64(doc, "streams_not_listed", c->n_rest);

@@ -64,7 +64,9 @@ static int compare_contexts(const void *a, const void *b)
 
 	if (x->process != y->process)
 		return x->process < y->process ? -1 : 1;
-	return x->context < y->context ? -1 : x->context > y->context;
+	if (x->context != y->context)
+		return x->context < y->context ? -1 : 1;
+	return x->handle < y->handle ? -1 : x->handle > y->handle;
 }
 
 static void add_contexts(struct gs_aggregate *v, struct gs_summary *summary,

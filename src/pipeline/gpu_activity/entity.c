@@ -30,28 +30,31 @@ static uint32_t make_process(struct gs_activity *a, uint32_t number)
 	return i;
 }
 
-static uint32_t find_context(struct gs_activity *a, uint32_t process, uint32_t number)
+uint32_t activity_context_find(struct gs_activity *a, uint32_t process, struct activity_place place)
 {
 	uint32_t i;
 
 	for (i = a->processes[process].contexts; i; i = a->contexts[i].next)
-		if (a->contexts[i].sums.context == number)
+		if (a->contexts[i].own == place.own &&
+		    (place.own || a->contexts[i].sums.context == place.device))
 			return i;
 	i = a->n_contexts;
 	if (i > a->config.max_contexts || !gs_vec_reserve(&a->contexts, &a->cap_contexts, i + 1))
 		return 0;
 	a->contexts[i] = (struct activity_context){
 		.process = process,
+		.own = place.own,
 		.next = a->processes[process].contexts,
-		.sums = {.process = a->processes[process].number, .context = number}};
+		.sums = {.process = a->processes[process].number,
+			 .context = place.device,
+			 .handle = place.own ? a->handles[place.own].handle : 0}};
 	a->processes[process].contexts = i;
 	a->n_contexts++;
 	return i;
 }
 
-/* A thread that is new, whose process is, or whose context changed. */
-static __attribute__((noinline)) struct activity_thread *
-place_thread(struct gs_activity *a, const struct gs_activity_call *call)
+struct activity_thread *activity_thread_reach(struct gs_activity *a,
+					      const struct gs_activity_call *call)
 {
 	struct activity_thread *t;
 	uint64_t process;
@@ -65,14 +68,27 @@ place_thread(struct gs_activity *a, const struct gs_activity_call *call)
 		process = make_process(a, call->process);
 	if (!process)
 		return NULL;
-	if (t->process != process)
+	if (t->process != process) {
+		uint32_t device = call->process < a->n_late && a->late[call->process]
+					  ? GS_ACTIVITY_DEVICE_UNKNOWN
+					  : 0;
+
 		*t = (struct activity_thread){
-			.process = (uint32_t)process,
-			.context_number = call->process < a->n_late && a->late[call->process]
-						  ? GS_ACTIVITY_DEVICE_UNKNOWN
-						  : 0};
+			.process = (uint32_t)process, .at.device = device, .chosen = device};
+	}
+	return t;
+}
+
+/* A thread that is new, whose process is, or whose context changed. */
+static __attribute__((noinline)) struct activity_thread *
+place_thread(struct gs_activity *a, const struct gs_activity_call *call)
+{
+	struct activity_thread *t = activity_thread_reach(a, call);
+
+	if (!t)
+		return NULL;
 	t->stream = 0;
-	t->context = find_context(a, t->process, t->context_number);
+	t->context = activity_context_find(a, t->process, t->at);
 	return t->context ? t : NULL;
 }
 

@@ -42,7 +42,8 @@ int gs_activity_new(const struct gs_activity_config *config, struct gs_activity 
 	a->stream_idx = GS_MAP_INIT(c->max_streams);
 	a->event_idx = GS_MAP_INIT(c->max_events);
 	/* Index 0 is none in all arrays. */
-	a->n_processes = a->n_contexts = a->n_streams = a->n_events = a->n_segments = 1;
+	a->n_processes = a->n_contexts = a->n_handles = 1;
+	a->n_streams = a->n_events = a->n_segments = 1;
 	*ret_activity = a;
 	return 0;
 }
@@ -55,6 +56,7 @@ void gs_activity_free(struct gs_activity **activity)
 		return;
 	free(a->processes);
 	free(a->contexts);
+	free(a->handles);
 	free(a->streams);
 	free(a->events);
 	free(a->segments);
@@ -234,11 +236,19 @@ static void take_event_done(struct gs_activity *a, const struct activity_thread 
 }
 
 static void take_device_wait(struct gs_activity *a, const struct activity_thread *t,
-			     struct activity_closing *closing)
+			     const struct gs_activity_call *call, struct activity_closing *closing)
 {
-	a->contexts[t->context].sums.n_syncs++;
-	activity_work_close_context(a, t->context, false, closing);
-	count_wait(a, t->context, closing);
+	uint32_t context = t->context;
+
+	if (call->event[1])
+		context = activity_context_find(
+			a, t->process,
+			activity_context_place(a, t->process, call->thread, call->event[1]));
+	if (!context)
+		return;
+	a->contexts[context].sums.n_syncs++;
+	activity_work_close_context(a, context, false, closing);
+	count_wait(a, context, closing);
 }
 
 /* --- events --- */
@@ -321,8 +331,7 @@ static void end_capture(struct gs_activity *a, struct activity_thread *t,
 
 /* --- devices and processes --- */
 
-/* All of the context is over. */
-static void end_context(struct gs_activity *a, uint32_t context, struct activity_closing *closing)
+void activity_end_context(struct gs_activity *a, uint32_t context, struct activity_closing *closing)
 {
 	closing->ended = true;
 	closing->is_wait = false;
@@ -337,8 +346,8 @@ static void reset_device(struct gs_activity *a, const struct activity_thread *t,
 			 struct activity_closing *closing)
 {
 	for (uint32_t i = a->processes[t->process].contexts; i; i = a->contexts[i].next)
-		if (a->contexts[i].sums.context == device)
-			end_context(a, i, closing);
+		if (a->contexts[i].sums.context == device && !a->contexts[i].own)
+			activity_end_context(a, i, closing);
 }
 
 void gs_activity_end_process(struct gs_activity *a, uint32_t process, uint64_t time_ns)
@@ -350,7 +359,8 @@ void gs_activity_end_process(struct gs_activity *a, uint32_t process, uint64_t t
 		return;
 	closing.start_ns = closing.end_ns = time_ns ? time_ns : a->processes[i].last_ns;
 	for (uint32_t c = a->processes[i].contexts; c; c = a->contexts[c].next)
-		end_context(a, c, &closing);
+		activity_end_context(a, c, &closing);
+	activity_context_forget(a, (uint32_t)i);
 	/* Threads that make calls from now on are of another. */
 	a->processes[i].number = 0;
 	gs_map_del(&a->process_idx, process);
@@ -442,7 +452,7 @@ static void take_other(struct gs_activity *a, struct activity_thread *t,
 		take_event_done(a, t, call->event[0], closing);
 		break;
 	case GS_ACTIVITY_WAIT_DEVICE:
-		take_device_wait(a, t, closing);
+		take_device_wait(a, t, call, closing);
 		break;
 	case GS_ACTIVITY_RECORD:
 		take_record(a, t, call);
@@ -469,17 +479,28 @@ static void take_other(struct gs_activity *a, struct activity_thread *t,
 	case GS_ACTIVITY_CAPTURE_END:
 		end_capture(a, t, call);
 		break;
-	case GS_ACTIVITY_SET_DEVICE:
-		t->context_number = call->flags;
-		t->context = 0; /* found again at the thread's next call */
-		break;
 	case GS_ACTIVITY_RESET:
-		reset_device(a, t, call->function.per_thread ? t->context_number : call->flags,
-			     closing);
+		reset_device(a, t, call->function.per_thread ? t->at.device : call->flags, closing);
 		break;
 	default:
 		break;
 	}
+}
+
+/* The thread is elsewhere from now on. */
+static void take_choice(struct gs_activity *a, const struct gs_activity_call *call,
+			struct activity_closing *closing)
+{
+	struct activity_thread *t = activity_thread_reach(a, call);
+
+	if (!t) {
+		a->n_limit[GS_ACTIVITY_LIMIT_PROCESSES]++;
+		return;
+	}
+	if (call->end_ns > a->processes[t->process].last_ns)
+		a->processes[t->process].last_ns = call->end_ns;
+	if (!call->failed)
+		activity_context_take(a, t, call, closing);
 }
 
 void gs_activity_take(struct gs_activity *a, const struct gs_activity_call *call)
@@ -490,6 +511,10 @@ void gs_activity_take(struct gs_activity *a, const struct gs_activity_call *call
 
 	if (call->function.kind == GS_ACTIVITY_NOTHING)
 		return;
+	if (call->function.kind >= GS_ACTIVITY_SET_DEVICE) {
+		take_choice(a, call, &closing);
+		return;
+	}
 	t = activity_thread_of(a, call);
 	if (!t)
 		return;

@@ -49,8 +49,15 @@ enum gs_activity_kind {
 	GS_ACTIVITY_EVENT_END,
 	GS_ACTIVITY_CAPTURE_BEGIN, /* what follows is remembered, not run */
 	GS_ACTIVITY_CAPTURE_END,
-	GS_ACTIVITY_SET_DEVICE, /* of the calling thread */
-	GS_ACTIVITY_RESET,      /* of the device: its work and streams are gone */
+	GS_ACTIVITY_RESET, /* of the device: its work and streams are gone */
+	/* Where the calling thread is from then on; what it was in does not matter. */
+	GS_ACTIVITY_SET_DEVICE,
+	GS_ACTIVITY_CONTEXT_SET,
+	GS_ACTIVITY_CONTEXT_PUSH,
+	GS_ACTIVITY_CONTEXT_POP,
+	GS_ACTIVITY_CONTEXT_NEW, /* and pushed */
+	GS_ACTIVITY_CONTEXT_END,
+	GS_ACTIVITY_CONTEXT_PRIMARY, /* its handle is asked for */
 	GS_ACTIVITY_KINDS
 };
 
@@ -109,10 +116,12 @@ struct gs_activity_call {
 	bool failed;
 	int32_t ret;
 	uint32_t process, thread; /* numbers that the caller gives, from 1 */
-	uint32_t flags; /* of SET_DEVICE and RESET the device, of a new stream its flags */
+	uint32_t flags; /* of a new stream its flags; of SET_DEVICE, RESET, CONTEXT_NEW and
+			 * CONTEXT_PRIMARY the device */
 	uint64_t start_ns, end_ns; /* of a run: begin of the first call, end of the last */
 	uint64_t stream;
-	uint64_t event[2];
+	uint64_t event[2]; /* of CONTEXT_*: [0] the context, 0 not seen; of WAIT_DEVICE: [1] the
+			    * context, 0 the thread's */
 	uint64_t bytes;
 	uint64_t threads; /* of a kernel: of its grid; of a run, as bytes: the sum */
 	uint32_t n_run;   /* calls of a run; 0: it is one call */

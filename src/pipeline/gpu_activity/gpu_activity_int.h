@@ -17,7 +17,9 @@
 #include "core/base/map.h"
 #include "pipeline/gpu_activity/gpu_activity.h"
 
-#define ACTIVITY_DEPS 4 /* events that a segment waits for */
+#define ACTIVITY_DEPS          4          /* events that a segment waits for */
+#define ACTIVITY_PUSHED        6          /* contexts below a thread's current one */
+#define ACTIVITY_CONTEXT_ENDED UINT32_MAX /* in the place of a handle's index */
 
 /* cuda_runtime_api.h: cudaStreamLegacy, cudaStreamPerThread (the driver's are the same) and
  * cudaStreamNonBlocking (CU_STREAM_NON_BLOCKING). */
@@ -74,8 +76,24 @@ struct activity_stream {
 	struct gs_activity_totals totals;
 };
 
+/* A context, as a thread has chosen it. */
+struct activity_place {
+	uint32_t device;
+	uint32_t own; /* index of struct activity_handle; 0: the device's primary context */
+};
+
+/* What is known of a handle of a context. */
+struct activity_handle {
+	uint64_t handle; /* 0: it was not seen */
+	uint32_t device;
+	uint32_t thread; /* that asked for it, the caller's number */
+	uint32_t next;   /* of the same process, or free */
+	bool is_primary;
+};
+
 struct activity_context {
 	uint32_t process;  /* index of struct activity_process */
+	uint32_t own;      /* as in struct activity_place */
 	uint32_t next;     /* of the same process */
 	uint32_t list;     /* streams with segments */
 	uint32_t n_active; /* streams with pending work */
@@ -91,6 +109,7 @@ struct activity_context {
 struct activity_process {
 	uint32_t number; /* the caller's */
 	uint32_t contexts;
+	uint32_t handles; /* of contexts */
 	uint64_t last_ns;
 };
 
@@ -103,8 +122,12 @@ struct activity_event {
 
 struct activity_thread {
 	uint32_t process; /* index; 0 not seen yet */
-	uint32_t context_number;
 	uint32_t context;
+	struct activity_place at; /* its current context */
+	struct activity_place below[ACTIVITY_PUSHED];
+	uint8_t n_below;
+	bool lost_below;             /* there may be others below these */
+	uint32_t chosen;             /* device, by the runtime */
 	uint32_t stream, generation; /* the last one it used, of this handle */
 	uint64_t handle;
 };
@@ -129,6 +152,8 @@ struct gs_activity {
 	struct gs_map process_idx; /* caller's number -> index of the present one */
 	struct activity_context *contexts;
 	uint32_t n_contexts, cap_contexts;
+	struct activity_handle *handles;
+	uint32_t n_handles, cap_handles, free_handle;
 	struct activity_stream *streams;
 	uint32_t n_streams, cap_streams;
 	struct gs_map stream_idx;
@@ -169,9 +194,34 @@ static inline uint32_t activity_pieces(const struct gs_activity_call *call)
 	return call->n_run ? call->n_run : 1;
 }
 
+/* --- context.c: which context a thread is in --- */
+
+/* By a handle of the process. thread: the caller's number. */
+struct activity_place activity_context_place(struct gs_activity *a, uint32_t process,
+					     uint32_t thread, uint64_t handle);
+
+/* SET_DEVICE and CONTEXT_*. */
+void activity_context_take(struct gs_activity *a, struct activity_thread *t,
+			   const struct gs_activity_call *call, struct activity_closing *closing);
+
+/* Handles of an ended process. */
+void activity_context_forget(struct gs_activity *a, uint32_t process);
+
+/* All of the context is over: its work, its streams (gpu_activity.c). */
+void activity_end_context(struct gs_activity *a, uint32_t context,
+			  struct activity_closing *closing);
+
 /* --- entity.c: processes, contexts, streams, events --- */
 
-/* The state of a thread with its process and context; NULL: no room. */
+/* 0: no room. */
+uint32_t activity_context_find(struct gs_activity *a, uint32_t process,
+			       struct activity_place place);
+
+/* The state of a thread with its process; NULL: no room. */
+struct activity_thread *activity_thread_reach(struct gs_activity *a,
+					      const struct gs_activity_call *call);
+
+/* The same with its context; what has no room is counted. */
 struct activity_thread *activity_thread_of(struct gs_activity *a,
 					   const struct gs_activity_call *call);
 

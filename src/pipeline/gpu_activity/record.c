@@ -26,6 +26,17 @@ static enum gs_activity_kind kind_of_stream(const char *name)
 		       : GS_ACTIVITY_NOTHING;
 }
 
+static enum gs_activity_kind kind_of_context(const char *name)
+{
+	return strstr(name, "CtxSetCurrent")      ? GS_ACTIVITY_CONTEXT_SET
+	       : strstr(name, "CtxPushCurrent")   ? GS_ACTIVITY_CONTEXT_PUSH
+	       : strstr(name, "CtxPopCurrent")    ? GS_ACTIVITY_CONTEXT_POP
+	       : strstr(name, "CtxCreate")        ? GS_ACTIVITY_CONTEXT_NEW
+	       : strstr(name, "CtxDestroy")       ? GS_ACTIVITY_CONTEXT_END
+	       : strstr(name, "PrimaryCtxRetain") ? GS_ACTIVITY_CONTEXT_PRIMARY
+						  : GS_ACTIVITY_NOTHING;
+}
+
 static enum gs_activity_kind kind_of_function(unsigned func_class, const char *name)
 {
 	switch (func_class) {
@@ -56,6 +67,8 @@ static enum gs_activity_kind kind_of_function(unsigned func_class, const char *n
 		return strstr(name, "SetDevice") ? GS_ACTIVITY_SET_DEVICE
 		       : strstr(name, "Reset")   ? GS_ACTIVITY_RESET
 						 : GS_ACTIVITY_NOTHING;
+	case GS_CLASS_CONTEXT:
+		return kind_of_context(name);
 	default:
 		return GS_ACTIVITY_NOTHING;
 	}
@@ -143,6 +156,10 @@ void gs_activity_take_record(struct gs_activity *a, uint32_t process, const stru
 					  (r->aux <= GS_COPY_P2P ? r->aux : GS_COPY_DEFAULT));
 		}
 	}
+	/* Its end was not seen, at which the handle is read. */
+	if (r->call_flags & GS_CALL_UNTIMED && (function.kind == GS_ACTIVITY_CONTEXT_NEW ||
+						function.kind == GS_ACTIVITY_CONTEXT_PRIMARY))
+		call.event[0] = 0;
 	gs_activity_take(a, &call);
 }
 
@@ -240,6 +257,7 @@ bool gs_activity_read_stream(const struct gs_activity *a, uint32_t index,
 	c = &a->contexts[s->context];
 	*ret_stream = (struct gs_activity_stream){.process = c->sums.process,
 						  .context = c->sums.context,
+						  .context_handle = c->sums.handle,
 						  .thread = s->thread,
 						  .nth = s->nth,
 						  .stream = s->handle,
@@ -277,9 +295,12 @@ bool gs_activity_read_pending(const struct gs_activity *a, uint32_t index,
 
 uint32_t gs_activity_thread_context(const struct gs_activity *a, uint32_t thread)
 {
-	return thread < a->n_threads && a->threads[thread].process
-		       ? a->threads[thread].context_number
-		       : GS_ACTIVITY_DEVICE_UNKNOWN;
+	const struct activity_place *at;
+
+	if (thread >= a->n_threads || !a->threads[thread].process)
+		return GS_ACTIVITY_DEVICE_UNKNOWN;
+	at = &a->threads[thread].at;
+	return at->own ? a->handles[at->own].device : at->device;
 }
 
 uint32_t gs_activity_count_contexts(const struct gs_activity *a)
