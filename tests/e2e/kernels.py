@@ -74,6 +74,13 @@ def _(t):
     t.equal('launches', kernels(run, t), {SCALE: 4, None: 1})
 
 
+@case('names that the runtime is asked for, which asks the driver')
+def _(t):
+    for more in ([], ['--disable-feature', 'session']):
+        run = trace(t, [build(t, 'app', '-O2'), 'library'], *more)
+        t.equal(f'launches {more}', kernels(run, t), {SCALE: 4, FILL: 3})
+
+
 def attach_late(t, app, mode):
     go = t.path('go-' + mode + os.path.basename(app))
     proc = subprocess.Popen([app, mode, go], stdout=subprocess.DEVNULL)

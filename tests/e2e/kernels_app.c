@@ -8,6 +8,8 @@
  *                         thread of its own _ZN3app4fillIdEEvPT_S1_ 3, an unknown handle 2
  *   kernels_app untouched  _ZN3app5scaleEPfi 4, by a name in a page of it that was not read yet,
  *                         none 1, by an address that is no name
+ *   kernels_app library   by names that the runtime asks for, which asks the driver: _ZN3app5scaleEPfi 4,
+ *                         _ZN3app4fillIdEEvPT_S1_ 3
  *   kernels_app runtime|driver FILE  waits for FILE between getting its handles and the launches
  */
 #include <pthread.h>
@@ -30,6 +32,7 @@ void **__cudaRegisterFatBinary(void *image);
 void __cudaRegisterFatBinaryEnd(void **handle);
 void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
 			    int limit, void *tid, void *bid, void *block, void *grid, int *wrap);
+int cudaLibraryGetKernel(void **kernel, void *library, const char *name);
 int cuModuleLoadData(void **module, const void *image);
 int cuModuleGetFunction(void **function, void *module, const char *name);
 int cuLibraryGetKernel(void **kernel, void *library, const char *name);
@@ -151,6 +154,18 @@ static void run_untouched(void)
 	driver_launches(g, 1);
 }
 
+static void run_library(void)
+{
+	char names[2][32] = {"_ZN3app5scaleEPfi", "_ZN3app4fillIdEEvPT_S1_"};
+	void *kernel[2] = {NULL, NULL};
+
+	for (int i = 0; i < 2; i++)
+		cudaLibraryGetKernel(&kernel[i], image, names[i]);
+	memset(names, 'x', sizeof(names));
+	for (int i = 0; i < 2; i++)
+		launch_all(kernel[i], 4 - i, (dim3){1, 1, 1}, (dim3){32, 1, 1}, 1);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "runtime";
@@ -159,6 +174,8 @@ int main(int argc, char **argv)
 		run_runtime(argc > 2 ? argv[2] : NULL);
 	else if (strcmp(mode, "untouched") == 0)
 		run_untouched();
+	else if (strcmp(mode, "library") == 0)
+		run_library();
 	else
 		run_driver(argc > 2 ? argv[2] : NULL);
 #ifdef LINGER

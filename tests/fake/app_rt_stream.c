@@ -214,7 +214,9 @@ CALL(cudaLibraryUnload)
 	return DO(cudaLibraryUnload)((cudaLibrary_t)s->arg[0]);
 }
 
-CALL(cudaLibraryGetKernel)
+CALL_BODY(cudaLibraryGetKernel);
+CALL_ROW(cudaLibraryGetKernel, call_cudaLibraryGetKernel, "cuLibraryGetKernel")
+CALL_BODY(cudaLibraryGetKernel)
 {
 	cudaKernel_t kernel = NULL;
 	int r = DO(cudaLibraryGetKernel)(&kernel, handle_of(5), w->bad ? NULL : "_Z6kernelPf");

@@ -226,9 +226,10 @@ RT(cudaLibraryUnload, (cudaLibrary_t library))
 
 RT(cudaLibraryGetKernel, (cudaKernel_t * pKernel, cudaLibrary_t library, const char *name))
 {
-	fake_begin(__func__, FAKE_COST_MODULE, 0);
-	return library && name ? give(FAKE_MODULE, (void **)pKernel)
-			       : fake_rt_end(cudaErrorInvalidValue);
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (!library || !name)
+		return fake_rt_end(cudaErrorInvalidValue);
+	return fake_rt_end((int)cuLibraryGetKernel((CUkernel *)pKernel, (CUlibrary)library, name));
 }
 
 RT(cudaGetKernel, (cudaKernel_t * kernelPtr, const void *entryFuncAddr))

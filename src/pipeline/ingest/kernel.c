@@ -421,6 +421,17 @@ bool gs_ingest_kernel_asked(struct gs_ingest *f, const struct gs_event_kernel *e
 	return true;
 }
 
+/* Is a name that this function was asked for that of the present call? So it is where the runtime asks
+ * the driver by the same name: that call is inside, and was asked last. */
+static bool asks_for(struct gs_ingest *f, uint32_t asked, const struct gs_func *func)
+{
+	const struct gs_func *by = gs_func_set_get(f->funcs, asked);
+
+	return by == func || (by && by->desc.post == GS_POST_KERNEL_NAME &&
+			      by->desc.layer == GS_LAYER_CUDA_DRIVER &&
+			      func->desc.layer == GS_LAYER_CUDA_RUNTIME);
+}
+
 /* By what the kernel is known of which a call gets a handle; the caller owns it. */
 static struct source source_of(struct gs_ingest *f, struct gs_ingest_kernels *ks,
 			       const struct gs_func *func, const struct gs_event_call *ev)
@@ -432,7 +443,7 @@ static struct source source_of(struct gs_ingest *f, struct gs_ingest_kernels *ks
 
 	if (func->desc.post == GS_POST_KERNEL_NAME) {
 		if (ks->asked[i].pid == ev->pid && ks->asked[i].tid == ev->tid &&
-		    ks->asked[i].func == ev->func)
+		    asks_for(f, ks->asked[i].func, func))
 			s.symbol = gs_take(ks->asked[i].symbol);
 		return s;
 	}
