@@ -81,6 +81,19 @@ def _(t):
         t.equal(f'launches {more}', kernels(run, t), {SCALE: 4, FILL: 3})
 
 
+@case('kernels that graphs run: captured, by nodes, of a child')
+def _(t):
+    app, out = build(t, 'app', '-O2'), t.path('g.gst')
+    for more in (['-o', out], ['--disable-feature', 'session']):
+        run = trace(t, [app, 'graphs'], *more)
+        rows = {k['name']: (k['launches'], k['graph_runs']) for k in run.summary['kernels']}
+        t.equal(f'runs {more}', rows, {SCALE: (7, 49), FILL: (2, 10), 'plain': (1, 4)})
+        t.equal(f'graphs {more}', [(g['launches'], g['kernels_per_launch'], [(k['short_name'], k['count']) for k in g['kernels']], g['destroyed'])
+                                   for g in run.summary['graphs']],
+                [(5, 2, [('fill<double>', 2)], True), (4, 8, [('scale', 7), ('plain', 1)], True), (3, 7, [('scale', 7)], True)])  # fmt: skip
+    t.match('table', r'scale +7 +49 ', t.tool('report', out, '--by', 'kernel', status=0).out)
+
+
 def attach_late(t, app, mode):
     go = t.path('go-' + mode + os.path.basename(app))
     proc = subprocess.Popen([app, mode, go], stdout=subprocess.DEVNULL)

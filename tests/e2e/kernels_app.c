@@ -10,6 +10,8 @@
  *                         none 1, by an address that is no name
  *   kernels_app library   by names that the runtime asks for, which asks the driver: _ZN3app5scaleEPfi 4,
  *                         _ZN3app4fillIdEEvPT_S1_ 3
+ *   kernels_app graphs    by launches of graphs: _ZN3app5scaleEPfi 7 * (3 + 4) and 7 when captured,
+ *                         _ZN3app4fillIdEEvPT_S1_ 2 * 5 and 2, plain 4 by a node, and 1 by itself
  *   kernels_app runtime|driver FILE  waits for FILE between getting its handles and the launches
  */
 #include <pthread.h>
@@ -33,6 +35,20 @@ void __cudaRegisterFatBinaryEnd(void **handle);
 void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
 			    int limit, void *tid, void *bid, void *block, void *grid, int *wrap);
 int cudaLibraryGetKernel(void **kernel, void *library, const char *name);
+int cudaStreamBeginCapture(void *stream, int mode);
+int cudaStreamEndCapture(void *stream, void **graph);
+int cudaGraphInstantiate(void **exec, void *graph, unsigned long long flags);
+int cudaGraphLaunch(void *exec, void *stream);
+int cudaGraphExecDestroy(void *exec);
+int cudaGraphAddChildGraphNode(void **node, void *graph, const void *needs, size_t n, void *child);
+struct node_params {
+	void *function;
+	dim3 grid, block;
+	unsigned shared_bytes;
+	void **args, **extra;
+};
+int cudaGraphAddKernelNode(void **node, void *graph, const void *needs, size_t n,
+			   const struct node_params *params);
 int cuModuleLoadData(void **module, const void *image);
 int cuModuleGetFunction(void **function, void *module, const char *name);
 int cuLibraryGetKernel(void **kernel, void *library, const char *name);
@@ -166,6 +182,42 @@ static void run_library(void)
 		launch_all(kernel[i], 4 - i, (dim3){1, 1, 1}, (dim3){32, 1, 1}, 1);
 }
 
+/* Into a graph of so many launches. */
+static void *capture(void *stream, void *kernel, int n)
+{
+	void *graph = NULL;
+
+	cudaStreamBeginCapture(stream, 0);
+	for (int i = 0; i < n; i++)
+		cudaLaunchKernel(kernel, (dim3){1, 1, 1}, (dim3){32, 1, 1}, NULL, 0, stream);
+	cudaStreamEndCapture(stream, &graph);
+	return graph;
+}
+
+static void launch_graph(void *graph, int n, void *stream)
+{
+	void *exec = NULL;
+
+	cudaGraphInstantiate(&exec, graph, 0);
+	for (int i = 0; i < n; i++)
+		cudaGraphLaunch(exec, stream);
+	cudaGraphExecDestroy(exec);
+}
+
+static void run_graphs(void)
+{
+	void *stream = (void *)0x55d000000040, *by_nodes = (void *)0x55d000007000, *scale;
+	struct node_params params = {(void *)plain, {1, 1, 1}, {32, 1, 1}, 0, NULL, NULL};
+
+	launch_all((void *)plain, 1, (dim3){1, 1, 1}, (dim3){64, 1, 1}, 1);
+	scale = capture(stream, (void *)stub_scale, 7);
+	launch_graph(scale, 3, stream);
+	launch_graph(capture(stream, (void *)stub_fill, 2), 5, stream);
+	cudaGraphAddKernelNode(NULL, by_nodes, NULL, 0, &params);
+	cudaGraphAddChildGraphNode(NULL, by_nodes, NULL, 0, scale);
+	launch_graph(by_nodes, 4, stream);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "runtime";
@@ -176,6 +228,8 @@ int main(int argc, char **argv)
 		run_untouched();
 	else if (strcmp(mode, "library") == 0)
 		run_library();
+	else if (strcmp(mode, "graphs") == 0)
+		run_graphs();
 	else
 		run_driver(argc > 2 ? argv[2] : NULL);
 #ifdef LINGER

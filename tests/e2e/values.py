@@ -71,7 +71,7 @@ def wanted_args(layer, kind, seen):
     if kind in ('stream', 'event', 'sync', 'query') and layer != 'nccl':
         rows = {'stream': stream}
         if a[0]:
-            rows['event'] = hex(a[0])
+            rows['graph' if kind == 'stream' and a[1] else 'event'] = hex(a[0])
         if seen['aux']:
             rows['flags'] = seen['aux']
         return rows, {}

@@ -26,6 +26,11 @@ AT(struct cudaMemcpy3DParms, dstPtr, 96);
 AT(struct cudaMemcpy3DParms, extent, 128);
 AT(struct cudaMemcpy3DParms, kind, 152);
 
+AT(struct cudaKernelNodeParams, func, 0);
+AT(CUDA_KERNEL_NODE_PARAMS_v1, func, 0);
+AT(CUDA_KERNEL_NODE_PARAMS_v2, func, 0);
+SIZE(CUDA_KERNEL_NODE_PARAMS_v2, 72);
+
 SIZE(cudaLaunchAttribute, 72);
 AT(cudaLaunchAttribute, val, 8);
 SIZE(cudaLaunchConfig_t, 56);

@@ -463,9 +463,8 @@ CALL_TWIN(cuStreamEndCapture, _ptsz)
 	int r = DO(cuStreamEndCapture)(handle_of(i), w->bad ? NULL : &graph);
 
 	s->stream = (uint64_t)handle_of(i);
-	r = app_put(w, DRV_GRAPH, r, s, (uint64_t)graph);
-	s->arg[0] = 0;
-	return r;
+	s->arg[1] = (uint64_t)&graph;
+	return app_put(w, DRV_GRAPH, r, s, (uint64_t)graph);
 }
 
 CALL_TWIN(cuStreamGetCaptureInfo, _ptsz)
@@ -558,6 +557,56 @@ CALL_TWIN(cuGraphInstantiateWithParams, _ptsz)
 	int r = DO(cuGraphInstantiateWithParams)(&exec, graph_of(w, i, s), &params);
 
 	return app_put(w, DRV_EXEC, r, s, (uint64_t)exec);
+}
+
+CALL(cuGraphExecUpdate)
+{
+	s->arg[0] = (uint64_t)handle_of(3000 + i);
+	return DO(cuGraphExecUpdate)((CUgraphExec)s->arg[0], graph_of(w, i, s), NULL, NULL);
+}
+
+CALL(cuGraphExecUpdate_v2)
+{
+	s->arg[0] = (uint64_t)handle_of(3000 + i);
+	return DO(cuGraphExecUpdate_v2)((CUgraphExec)s->arg[0], graph_of(w, i, s), NULL);
+}
+
+CALL(cuGraphAddKernelNode)
+{
+	CUDA_KERNEL_NODE_PARAMS_v1 params = {.func = handle_of(5 + i), .gridDimX = 1};
+	int r = DO(cuGraphAddKernelNode)(NULL, graph_of(w, i, s), NULL, 0, &params);
+
+	s->arg[0] = r ? 0 : (uint64_t)params.func;
+	return r;
+}
+
+CALL(cuGraphAddKernelNode_v2)
+{
+	CUDA_KERNEL_NODE_PARAMS_v2 params = {.func = handle_of(5 + i), .gridDimX = 1};
+	int r = DO(cuGraphAddKernelNode_v2)(NULL, graph_of(w, i, s), NULL, 0, &params);
+
+	s->arg[0] = r ? 0 : (uint64_t)params.func;
+	return r;
+}
+
+CALL(cuGraphAddChildGraphNode)
+{
+	s->arg[0] = (uint64_t)handle_of(3000 + i);
+	return DO(cuGraphAddChildGraphNode)(NULL, graph_of(w, i, s), NULL, 0, (CUgraph)s->arg[0]);
+}
+
+CALL(cuGraphClone)
+{
+	CUgraph graph = NULL;
+	int r = DO(cuGraphClone)(&graph, graph_of(w, i, s));
+
+	return app_put(w, DRV_GRAPH, r, s, (uint64_t)graph);
+}
+
+CALL(cuGraphDestroy)
+{
+	s->arg[0] = w->bad ? UNKNOWN : app_take(w, DRV_GRAPH);
+	return DO(cuGraphDestroy)((CUgraph)s->arg[0]);
 }
 
 CALL(cuGraphExecDestroy)

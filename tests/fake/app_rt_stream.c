@@ -70,9 +70,8 @@ CALL_TWIN(cudaStreamEndCapture, _ptsz)
 	int r = DO(cudaStreamEndCapture)(handle_of(i), w->bad ? NULL : &graph);
 
 	s->stream = (uint64_t)handle_of(i);
-	r = app_put(w, RT_GRAPH, r, s, (uint64_t)graph);
-	s->arg[0] = 0;
-	return r;
+	s->arg[1] = (uint64_t)&graph;
+	return app_put(w, RT_GRAPH, r, s, (uint64_t)graph);
 }
 
 /* A stream that calls before made, else one that nobody made. */
@@ -282,6 +281,47 @@ CALL_TWIN(cudaGraphInstantiateWithParams, _ptsz)
 
 	s->arg[1] = (uint64_t)graph;
 	return app_put(w, RT_EXEC, r, s, (uint64_t)exec);
+}
+
+CALL(cudaGraphExecUpdate)
+{
+	s->arg[0] = (uint64_t)handle_of(3000 + i);
+	s->arg[1] = w->bad ? 0 : (uint64_t)handle_of(3500 + i);
+	return DO(cudaGraphExecUpdate)((cudaGraphExec_t)s->arg[0], (cudaGraph_t)s->arg[1], NULL);
+}
+
+CALL(cudaGraphAddKernelNode)
+{
+	struct cudaKernelNodeParams params = {.func = handle_of(5 + i), .gridDim = {1, 1, 1}};
+	int r;
+
+	s->arg[1] = w->bad ? 0 : (uint64_t)handle_of(3500 + i);
+	r = DO(cudaGraphAddKernelNode)(NULL, (cudaGraph_t)s->arg[1], NULL, 0, &params);
+	s->arg[0] = r ? 0 : (uint64_t)params.func;
+	return r;
+}
+
+CALL(cudaGraphAddChildGraphNode)
+{
+	s->arg[0] = (uint64_t)handle_of(3000 + i);
+	s->arg[1] = w->bad ? 0 : (uint64_t)handle_of(3500 + i);
+	return DO(cudaGraphAddChildGraphNode)(NULL, (cudaGraph_t)s->arg[1], NULL, 0,
+					      (cudaGraph_t)s->arg[0]);
+}
+
+CALL(cudaGraphClone)
+{
+	cudaGraph_t graph = NULL;
+	int r = DO(cudaGraphClone)(&graph, w->bad ? NULL : handle_of(3500 + i));
+
+	s->arg[1] = w->bad ? 0 : (uint64_t)handle_of(3500 + i);
+	return app_put(w, RT_GRAPH, r, s, (uint64_t)graph);
+}
+
+CALL(cudaGraphDestroy)
+{
+	s->arg[0] = w->bad ? UNKNOWN : app_take(w, RT_GRAPH);
+	return DO(cudaGraphDestroy)((cudaGraph_t)s->arg[0]);
 }
 
 CALL(cudaGraphExecDestroy)

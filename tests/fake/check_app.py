@@ -28,6 +28,8 @@ FIRST = {
     "cuGraphExecDestroy": "cuGraphInstantiate",
     "cudaLibraryUnload": "cudaLibraryLoadData",
     "cudaGraphExecDestroy": "cudaGraphInstantiate",
+    "cudaGraphDestroy": "cudaGraphClone",
+    "cuGraphDestroy": "cuGraphClone",
     "cuMemHostUnregister": "cuMemHostRegister_v2",
     "cuMemRelease": "cuMemCreate",
     "cuMemAddressFree": "cuMemAddressReserve",

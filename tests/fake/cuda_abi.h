@@ -22,6 +22,9 @@ typedef struct CUlib_st *CUlibrary, *cudaLibrary_t;
 typedef struct CUkern_st *CUkernel, *cudaKernel_t;
 typedef struct CUgraph_st *CUgraph, *cudaGraph_t;
 typedef struct CUgraphNode_st *CUgraphNode, *cudaGraphNode_t;
+typedef struct CUgraphExecUpdateResultInfo_st CUgraphExecUpdateResultInfo;
+typedef enum CUgraphExecUpdateResult_enum { CU_GRAPH_EXEC_UPDATE_SUCCESS } CUgraphExecUpdateResult;
+typedef struct cudaGraphExecUpdateResultInfo_st cudaGraphExecUpdateResultInfo;
 typedef struct CUgraphExec_st *CUgraphExec, *cudaGraphExec_t;
 typedef struct CUmemPoolHandle_st *CUmemoryPool, *cudaMemPool_t;
 typedef struct CUarray_st *CUarray;
@@ -198,6 +201,27 @@ struct cudaMemcpy3DBatchOp {
 typedef struct cudaIpcMemHandle_st {
 	char reserved[64];
 } cudaIpcMemHandle_t;
+
+struct cudaKernelNodeParams {
+	void *func;
+	dim3 gridDim, blockDim;
+	unsigned int sharedMemBytes;
+	void **kernelParams, **extra;
+};
+
+typedef struct CUDA_KERNEL_NODE_PARAMS_st {
+	CUfunction func;
+	unsigned int gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+	void **kernelParams, **extra;
+} CUDA_KERNEL_NODE_PARAMS_v1;
+
+typedef struct CUDA_KERNEL_NODE_PARAMS_v2_st {
+	CUfunction func;
+	unsigned int gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+	void **kernelParams, **extra;
+	CUkernel kern;
+	CUcontext ctx;
+} CUDA_KERNEL_NODE_PARAMS_v2;
 
 typedef struct cudaGraphInstantiateParams_st {
 	unsigned long long flags;

@@ -187,6 +187,56 @@ DRV_PTSZ(cuGraphInstantiateWithParams,
 	return instantiateParams ? instantiate(phGraphExec, hGraph) : CUDA_ERROR_INVALID_VALUE;
 }
 
+DRV(cuGraphExecUpdate, (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphNode *hErrorNode_out,
+			CUgraphExecUpdateResult *updateResult_out))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return hGraphExec && hGraph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+DRV(cuGraphExecUpdate_v2,
+    (CUgraphExec hGraphExec, CUgraph hGraph, CUgraphExecUpdateResultInfo *resultInfo))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return hGraphExec && hGraph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+DRV(cuGraphAddKernelNode,
+    (CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+     size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v1 *nodeParams))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return hGraph && nodeParams ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+DRV(cuGraphAddKernelNode_v2,
+    (CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+     size_t numDependencies, const CUDA_KERNEL_NODE_PARAMS_v2 *nodeParams))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return hGraph && nodeParams ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+DRV(cuGraphAddChildGraphNode,
+    (CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode *dependencies,
+     size_t numDependencies, CUgraph childGraph))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return hGraph && childGraph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+DRV(cuGraphClone, (CUgraph * phGraphClone, CUgraph originalGraph))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return originalGraph ? give(FAKE_GRAPH, (void **)phGraphClone) : CUDA_ERROR_INVALID_VALUE;
+}
+
+DRV(cuGraphDestroy, (CUgraph hGraph))
+{
+	fake_begin(__func__, FAKE_COST_ALLOC_ASYNC, 0);
+	return (CUresult)fake_free(FAKE_GRAPH, (uint64_t)hGraph);
+}
+
 DRV(cuGraphExecDestroy, (CUgraphExec hGraphExec))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC_ASYNC, 0);

@@ -285,6 +285,42 @@ RT(cudaGraphExecDestroy, (cudaGraphExec_t graphExec))
 	return fake_rt_end(fake_free(FAKE_GRAPH_EXEC, (uint64_t)graphExec));
 }
 
+RT(cudaGraphExecUpdate,
+   (cudaGraphExec_t hGraphExec, cudaGraph_t hGraph, cudaGraphExecUpdateResultInfo *resultInfo))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return fake_rt_end(hGraphExec && hGraph ? FAKE_OK : cudaErrorInvalidValue);
+}
+
+RT(cudaGraphAddKernelNode,
+   (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t *pDependencies,
+    size_t numDependencies, const struct cudaKernelNodeParams *pNodeParams))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return fake_rt_end(graph && pNodeParams ? FAKE_OK : cudaErrorInvalidValue);
+}
+
+RT(cudaGraphAddChildGraphNode,
+   (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t *pDependencies,
+    size_t numDependencies, cudaGraph_t childGraph))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return fake_rt_end(graph && childGraph ? FAKE_OK : cudaErrorInvalidValue);
+}
+
+RT(cudaGraphClone, (cudaGraph_t * pGraphClone, cudaGraph_t originalGraph))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return originalGraph ? give(FAKE_GRAPH, (void **)pGraphClone)
+			     : fake_rt_end(cudaErrorInvalidValue);
+}
+
+RT(cudaGraphDestroy, (cudaGraph_t graph))
+{
+	fake_begin(__func__, FAKE_COST_ALLOC_ASYNC, 0);
+	return fake_rt_end(fake_free(FAKE_GRAPH, (uint64_t)graph));
+}
+
 RT(cudaGetDevice, (int *device))
 {
 	fake_begin(__func__, FAKE_COST_NONE, 0);

@@ -37,6 +37,7 @@ const char *gs_activity_limit_text(enum gs_activity_limit limit)
 		[GS_ACTIVITY_LIMIT_SEGMENTS] = "stretches of pending work that were joined",
 		[GS_ACTIVITY_LIMIT_WAITS] = "waits of streams for events that were forgotten",
 		[GS_ACTIVITY_LIMIT_CAPTURES] = "captures that were forgotten",
+		[GS_ACTIVITY_LIMIT_GRAPHS] = "graphs, or kernels of them, beyond the limit",
 	};
 
 	return texts[limit];
@@ -51,6 +52,7 @@ const char *gs_activity_limit_name(enum gs_activity_limit limit)
 		[GS_ACTIVITY_LIMIT_SEGMENTS] = "segments",
 		[GS_ACTIVITY_LIMIT_WAITS] = "waits",
 		[GS_ACTIVITY_LIMIT_CAPTURES] = "captures",
+		[GS_ACTIVITY_LIMIT_GRAPHS] = "graphs",
 	};
 
 	return names[limit];

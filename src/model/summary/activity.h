@@ -33,6 +33,7 @@ enum gs_activity_limit {
 	GS_ACTIVITY_LIMIT_SEGMENTS, /* two runs of work became one: it is done when both are */
 	GS_ACTIVITY_LIMIT_WAITS,    /* a stream waited for more events than are remembered */
 	GS_ACTIVITY_LIMIT_CAPTURES, /* the oldest was taken for ended */
+	GS_ACTIVITY_LIMIT_GRAPHS,   /* graphs, or kernels of them, that found no room */
 	GS_ACTIVITY_LIMITS
 };
 
@@ -98,12 +99,32 @@ struct gs_activity_context {
 	uint64_t first_ns, last_ns; /* of calls that queued work */
 };
 
+/* An executable graph that was launched, or the sum of some that were destroyed. */
+struct gs_activity_graph {
+	uint32_t process;
+	uint64_t graph; /* handle; 0 not seen, or a sum */
+	uint64_t launches;
+	uint64_t
+		n_kernels; /* that each launch runs, of a sum: that all ran; 0: not known, or none */
+	bool destroyed, is_sum;
+	uint32_t first_kernel;           /* of pipeline/gpu_activity alone */
+	struct gs_graph_kernel *kernels; /* of a summary: the most frequent first */
+	size_t n_different;
+};
+
+struct gs_graph_kernel {
+	const char *name; /* short form; "" not known */
+	uint64_t function, count;
+};
+
 /* Of struct gs_summary, where process is a pid and thread a tid. */
 struct gs_activity_summary {
 	struct gs_activity_stream *streams; /* those that were given work, by time pending */
 	size_t n_streams;
 	struct gs_activity_context *contexts; /* by process and device */
 	size_t n_contexts;
+	struct gs_activity_graph *graphs; /* by launches */
+	size_t n_graphs;
 	uint64_t limit_hits[GS_ACTIVITY_LIMITS];
 	uint64_t n_unread;
 };

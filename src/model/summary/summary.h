@@ -195,7 +195,8 @@ struct gs_kernel_summary {
 	uint32_t pid;           /* of one process that launched it, */
 	uint64_t function;      /* and the function there */
 	uint64_t launches, failed;
-	uint64_t host_ns;         /* in these calls */
+	uint64_t graph_runs;      /* by launches of graphs that hold it, as far as is known */
+	uint64_t host_ns;         /* in its launches */
 	uint64_t blocks, threads; /* sums over launches: blocks of the grid, threads of a block */
 	uint64_t dynamic_shared_bytes; /* likewise */
 	uint32_t sm; /* what follows is for this compute capability (times ten); 0: not known */

@@ -39,6 +39,7 @@ static __always_inline enum gs_args_place gs_args_place(__u32 post)
 	case GS_POST_COMM_SHRINK:
 	case GS_POST_KERNEL_NAME:
 	case GS_POST_KERNEL_OF:
+	case GS_POST_GRAPH_KERNEL:
 		return GS_ARGS_OUT;
 	case GS_POST_OUT_PTR32:
 		return GS_ARGS_OUT32;

@@ -201,11 +201,12 @@ enum gs_post {
 			     rest */
 	/* OUT_PTR, and the entry sends the text behind v[2] in a struct gs_event_kernel. */
 	GS_POST_KERNEL_NAME = 41,
-	GS_POST_KERNEL_OF = 42, /* OUT_PTR: a handle of the kernel that arg[1] is */
+	GS_POST_KERNEL_OF = 42,    /* OUT_PTR: a handle of the kernel that arg[1] is */
+	GS_POST_GRAPH_KERNEL = 43, /* OUT_PTR: the function of a kernel node, of the graph arg[1] */
 	/* Nothing is read; later calls may be first ones again: src/bpf/calls/first.bpf.h. */
-	GS_POST_SET_DEVICE = 43,
-	GS_POST_RESET = 44,
-	GS_POST_UNLOAD = 45,
+	GS_POST_SET_DEVICE = 44,
+	GS_POST_RESET = 45,
+	GS_POST_UNLOAD = 46,
 };
 
 /*

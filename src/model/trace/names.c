@@ -285,7 +285,9 @@ static size_t cuda_args(const struct gs_rec_call *c, unsigned func_class, struct
 	case GS_CLASS_QUERY:
 		add_arg(args, &n, "stream", GS_ARG_HANDLE, c->stream);
 		if (c->arg[0])
-			add_arg(args, &n, "event", GS_ARG_HANDLE, c->arg[0]);
+			add_arg(args, &n,
+				func_class == GS_CLASS_STREAM && c->arg[1] ? "graph" : "event",
+				GS_ARG_HANDLE, c->arg[0]);
 		if (c->aux)
 			add_arg(args, &n, "flags", GS_ARG_U64, c->aux);
 		break;

@@ -363,6 +363,28 @@ static void put_device_doc(struct gs_doc *doc, const struct gs_activity_context 
 	gs_doc_end(doc);
 }
 
+/* What each launch of a graph runs. */
+static void put_graph_doc(struct gs_doc *doc, const struct gs_activity_graph *g)
+{
+	gs_doc_begin_map(doc, NULL);
+	gs_doc_put_u64(doc, "pid", g->process);
+	put_handle(doc, "graph", g->graph);
+	gs_doc_put_bool(doc, "destroyed", g->destroyed);
+	gs_doc_put_u64(doc, "launches", g->launches);
+	gs_doc_put_u64_if(doc, "kernel_runs", g->n_kernels, g->is_sum);
+	gs_doc_put_u64_if(doc, "kernels_per_launch", g->n_kernels, !g->is_sum && g->n_kernels);
+	gs_doc_begin_list(doc, "kernels", g->n_different);
+	for (size_t i = 0; i < g->n_different; i++) {
+		gs_doc_begin_flat(doc, NULL);
+		gs_doc_put_text(doc, "short_name", g->kernels[i].name);
+		put_handle(doc, "function", g->kernels[i].function);
+		gs_doc_put_u64(doc, "count", g->kernels[i].count);
+		gs_doc_end(doc);
+	}
+	gs_doc_end(doc);
+	gs_doc_end(doc);
+}
+
 void gs_report_streams_doc(struct gs_doc *doc, const struct gs_summary *s)
 {
 	static const struct gs_activity_summary none;
@@ -375,6 +397,10 @@ void gs_report_streams_doc(struct gs_doc *doc, const struct gs_summary *s)
 	gs_doc_begin_list(doc, "stream_devices", a->n_contexts);
 	for (size_t i = 0; i < a->n_contexts; i++)
 		put_device_doc(doc, &a->contexts[i]);
+	gs_doc_end(doc);
+	gs_doc_begin_list(doc, "graphs", a->n_graphs);
+	for (size_t i = 0; i < a->n_graphs; i++)
+		put_graph_doc(doc, &a->graphs[i]);
 	gs_doc_end(doc);
 	gs_doc_begin_flat(doc, "stream_limits");
 	for (unsigned i = 0; i < GS_ACTIVITY_LIMITS; i++)

@@ -9,14 +9,17 @@
 
 #define FAILED_COLUMNS 16 /* for how many launches of a kernel failed */
 
-static void put_heads(struct gs_grid *g)
+static void put_heads(struct gs_grid *g, bool graphs)
 {
 	static const char *const heads[] = {"launches", "share", "blocks",
 					    "threads",  "regs",  "shared"};
 
 	gs_grid_left(g, GS_INK_DIM, "kernel", GS_CUT_END);
-	for (size_t i = 0; i < GS_ARRAY_LEN(heads); i++)
+	for (size_t i = 0; i < GS_ARRAY_LEN(heads); i++) {
 		gs_grid_right(g, GS_INK_DIM, heads[i]);
+		if (i == 0 && graphs)
+			gs_grid_right(g, GS_INK_DIM, "in graphs");
+	}
 	gs_grid_rest(g, GS_INK_DIM, "", GS_CUT_END);
 }
 
@@ -37,10 +40,28 @@ static void put_mean(struct gs_grid *g, uint64_t sum, uint64_t n)
 	gs_grid_right(g, GS_INK_PLAIN, gs_fmt_count(out, (sum + n / 2) / n));
 }
 
-static void put_kernel(struct gs_grid *g, const struct gs_summary *s,
-		       const struct gs_kernel_summary *k)
+static void put_number(struct gs_grid *g, uint64_t n)
 {
-	uint64_t shared = k->static_shared_bytes + k->dynamic_shared_bytes / k->launches;
+	char out[GS_FMT_BYTES];
+
+	gs_grid_right(g, n ? GS_INK_PLAIN : GS_INK_DIM, n ? gs_fmt_count(out, n) : "-");
+}
+
+/* Of a kernel that only graphs ran nothing is known but that. */
+static void put_share(struct gs_grid *g, uint64_t launches, uint64_t of)
+{
+	char text[32] = "-";
+
+	if (launches)
+		snprintf(text, sizeof(text), "%.1f%%", 100 * (double)launches / (double)of);
+	gs_grid_right(g, launches ? GS_INK_PLAIN : GS_INK_DIM, text);
+}
+
+static void put_kernel(struct gs_grid *g, const struct gs_summary *s,
+		       const struct gs_kernel_summary *k, bool graphs)
+{
+	uint64_t n = k->launches ? k->launches : 1;
+	uint64_t shared = k->static_shared_bytes + k->dynamic_shared_bytes / n;
 	char text[64], out[GS_FMT_BYTES];
 
 	if (k->how) {
@@ -49,10 +70,10 @@ static void put_kernel(struct gs_grid *g, const struct gs_summary *s,
 		snprintf(text, sizeof(text), "not known: 0x%" PRIx64, k->function);
 		gs_grid_left(g, GS_INK_DIM, text, GS_CUT_START);
 	}
-	gs_grid_right(g, GS_INK_PLAIN, gs_fmt_count(out, k->launches));
-	snprintf(text, sizeof(text), "%.1f%%",
-		 100 * (double)k->launches / (double)s->kernel_launches);
-	gs_grid_right(g, GS_INK_PLAIN, text);
+	put_number(g, k->launches);
+	if (graphs)
+		put_number(g, k->graph_runs);
+	put_share(g, k->launches, s->kernel_launches);
 	put_mean(g, k->blocks, k->launches);
 	put_mean(g, k->threads, k->launches);
 	snprintf(text, sizeof(text), "%" PRIu32, k->registers);
@@ -69,17 +90,20 @@ void gs_report_summary_kernels(struct gs_page *page, const struct gs_summary *s,
 	size_t n = n_top && s->n_kernels > (size_t)n_top + 1 ? n_top : s->n_kernels;
 	struct gs_grid g = {.page = page, .measuring = true};
 	size_t keep_columns = 0;
+	bool graphs = false;
 	char text[160];
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		keep_columns = s->kernels[i].failed ? FAILED_COLUMNS : keep_columns;
+		graphs |= s->kernels[i].graph_runs > 0;
+	}
 	gs_page_line(page);
 	gs_page_rest(page, GS_INK_BOLD, "Kernels, by launches", GS_CUT_END);
 	gs_page_line(page);
 	for (int pass = 0; pass < 2 && n; pass++) {
-		put_heads(&g);
+		put_heads(&g, graphs);
 		for (size_t i = 0; i < n; i++)
-			put_kernel(&g, s, &s->kernels[i]);
+			put_kernel(&g, s, &s->kernels[i], graphs);
 		if (pass == 0)
 			gs_grid_fit(&g, 0, keep_columns);
 	}
@@ -138,6 +162,7 @@ void gs_report_summary_kernel_doc(struct gs_doc *doc, const struct gs_summary *s
 		gs_doc_put_u64(doc, "pid", k->pid);
 		gs_doc_put_u64(doc, "launches", k->launches);
 		gs_doc_put_u64(doc, "failed", k->failed);
+		gs_doc_put_u64(doc, "graph_runs", k->graph_runs);
 		gs_doc_put_double(doc, "launches_pct", 100 * n / (double)s->kernel_launches);
 		gs_doc_put_u64(doc, "total_ns", k->host_ns);
 		gs_doc_put_double(doc, "blocks_mean", (double)k->blocks / n);

@@ -140,10 +140,11 @@ static int add_row(struct gs_aggregate *v, struct gs_summary *s, struct rows *ro
 	row = row_of(rows, from->name_str);
 	if (!row)
 		return -ENOMEM;
-	if (!row->launches)
+	if (!row->launches && !row->graph_runs)
 		describe_row(v, s, from, row);
 	add_needs(row, from, last);
 	row->launches += from->launches;
+	row->graph_runs += from->graph_runs;
 	row->failed += from->failed;
 	row->host_ns += from->host_ns;
 	row->blocks += from->blocks;
@@ -160,20 +161,45 @@ static int compare_kernels(const void *a, const void *b)
 	const struct gs_kernel_summary *x = a, *y = b;
 	int r;
 
-	if (x->launches != y->launches)
-		return x->launches > y->launches ? -1 : 1;
+	if (x->launches + x->graph_runs != y->launches + y->graph_runs)
+		return x->launches + x->graph_runs > y->launches + y->graph_runs ? -1 : 1;
 	r = strcmp(x->name, y->name);
 	if (r)
 		return r;
 	return x->function < y->function ? -1 : x->function > y->function;
 }
 
+/* What graphs ran counts for their kernels, which need not have been launched by themselves. */
+static void add_graph_runs(struct gs_aggregate *v)
+{
+	uint32_t n = gs_activity_count_graphs(v->activity);
+	struct view_kernel *k = v->kernels.items;
+	struct gs_activity_graph g;
+	uint64_t function, count;
+
+	for (size_t i = 0; i < v->kernels.n; i++)
+		k[i].graph_runs = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!gs_activity_read_graph(v->activity, i, &g))
+			continue;
+		while (gs_activity_next_graph_kernel(v->activity, &g.first_kernel, &function,
+						     &count)) {
+			k = kernel_of(v, g.process, function,
+				      gs_dict_kernel(v->dict, g.process, function));
+			if (k)
+				k->graph_runs += g.is_sum ? count : count * g.launches;
+		}
+	}
+}
+
 int gs_aggregate_add_kernels(struct gs_aggregate *v, struct gs_summary *s)
 {
-	struct view_kernel *from = v->kernels.items;
 	struct rows rows = {.by_name = GS_MAP_INIT(2 * GS_AGGREGATE_MAX_KERNELS)};
+	struct view_kernel *from;
 	int r = 0;
 
+	add_graph_runs(v);
+	from = v->kernels.items;
 	if (!v->kernels.n)
 		return 0;
 	rows.rows = gs_summary_alloc(s, v->kernels.n * sizeof(*rows.rows));

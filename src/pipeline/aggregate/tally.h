@@ -134,6 +134,7 @@ struct view_kernel {
 	uint32_t how;                                       /* enum gs_kernel_how */
 	uint64_t function;
 	uint64_t launches, failed, host_ns;
+	uint64_t graph_runs;      /* for the summary that is made */
 	uint64_t blocks, threads; /* of a grid, of a block */
 	uint64_t shared_bytes;    /* dynamic */
 };

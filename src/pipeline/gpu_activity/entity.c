@@ -25,7 +25,7 @@ static uint32_t make_process(struct gs_activity *a, uint32_t number)
 	    !gs_vec_reserve(&a->processes, &a->cap_processes, i + 1) ||
 	    gs_map_put(&a->process_idx, number, i) < 0)
 		return 0;
-	a->processes[i] = (struct activity_process){.number = number};
+	a->processes[i] = (struct activity_process){.number = number, .caller = number};
 	a->n_processes++;
 	return i;
 }

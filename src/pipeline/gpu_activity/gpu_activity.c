@@ -33,6 +33,8 @@ int gs_activity_new(const struct gs_activity_config *config, struct gs_activity 
 	c->max_segments = or_default(c->max_segments, 65536);
 	c->max_stream_segments = or_default(c->max_stream_segments, 256);
 	c->max_captures = or_default(c->max_captures, 256);
+	c->max_graphs = or_default(c->max_graphs, 4096);
+	c->max_graph_kernels = or_default(c->max_graph_kernels, 65536);
 	a->captures = calloc((size_t)c->max_captures + 1, sizeof(*a->captures));
 	if (!a->captures) {
 		free(a);
@@ -41,9 +43,10 @@ int gs_activity_new(const struct gs_activity_config *config, struct gs_activity 
 	a->process_idx = GS_MAP_INIT(c->max_processes);
 	a->stream_idx = GS_MAP_INIT(c->max_streams);
 	a->event_idx = GS_MAP_INIT(c->max_events);
+	a->graph_idx = GS_MAP_INIT(c->max_graphs);
 	/* Index 0 is none in all arrays. */
 	a->n_processes = a->n_contexts = a->n_handles = 1;
-	a->n_streams = a->n_events = a->n_segments = 1;
+	a->n_streams = a->n_events = a->n_segments = a->n_graphs = a->n_items = 1;
 	*ret_activity = a;
 	return 0;
 }
@@ -60,6 +63,8 @@ void gs_activity_free(struct gs_activity **activity)
 	free(a->streams);
 	free(a->events);
 	free(a->segments);
+	free(a->graphs);
+	free(a->items);
 	free(a->threads);
 	free(a->captures);
 	free(a->todo);
@@ -68,6 +73,7 @@ void gs_activity_free(struct gs_activity **activity)
 	gs_map_fini(&a->process_idx);
 	gs_map_fini(&a->stream_idx);
 	gs_map_fini(&a->event_idx);
+	gs_map_fini(&a->graph_idx);
 	free(a);
 	*activity = NULL;
 }
@@ -101,6 +107,16 @@ static void count_work(struct gs_activity_totals *t, const struct gs_activity_ca
 		t->last_ns = call->end_ns;
 }
 
+/* It goes into a graph. */
+static void capture_work(struct gs_activity *a, const struct activity_thread *t,
+			 const struct gs_activity_call *call, uint32_t graph)
+{
+	if (call->function.work == GS_ACTIVITY_KERNELS && call->event[0])
+		activity_graph_add(a, graph, call->event[0], 1);
+	else if (call->function.work == GS_ACTIVITY_GRAPHS && graph)
+		activity_graph_launch(a, t->process, call->event[0], graph);
+}
+
 static void take_work(struct gs_activity *a, struct activity_thread *t,
 		      const struct gs_activity_call *call, uint64_t queued_ns)
 {
@@ -110,8 +126,11 @@ static void take_work(struct gs_activity *a, struct activity_thread *t,
 
 	if (stream && s->capture && activity_is_capturing(a, s->capture, s->capture_generation)) {
 		s->totals.n_captured += activity_pieces(call);
+		capture_work(a, t, call, a->captures[s->capture].graph);
 		return;
 	}
+	if (call->function.work == GS_ACTIVITY_GRAPHS)
+		activity_graph_launch(a, t->process, call->event[0], 0);
 	count_work(stream ? &s->totals : &sums->rest, call);
 	if (stream)
 		sums = &a->contexts[s->context].sums;
@@ -308,9 +327,12 @@ static void begin_capture(struct gs_activity *a, struct activity_thread *t,
 		return;
 	i = a->next_capture % a->config.max_captures + 1;
 	a->next_capture = i;
-	if (a->captures[i].open)
+	if (a->captures[i].open) {
 		a->n_limit[GS_ACTIVITY_LIMIT_CAPTURES]++;
+		activity_graph_drop(a, a->captures[i].graph);
+	}
 	a->captures[i].open = true;
+	a->captures[i].graph = activity_graph_begin(a, t->process);
 	a->captures[i].generation++;
 	a->streams[stream].capture = i;
 	a->streams[stream].capture_generation = a->captures[i].generation;
@@ -324,8 +346,16 @@ static void end_capture(struct gs_activity *a, struct activity_thread *t,
 
 	if (!stream || !s->capture)
 		return;
-	if (a->captures[s->capture].generation == s->capture_generation)
-		a->captures[s->capture].open = false;
+	if (a->captures[s->capture].generation == s->capture_generation) {
+		struct activity_capture *c = &a->captures[s->capture];
+
+		if (call->failed)
+			activity_graph_drop(a, c->graph);
+		else
+			activity_graph_finish(a, c->graph, call->event[0]);
+		c->graph = 0;
+		c->open = false;
+	}
 	s->capture = 0;
 }
 
@@ -361,6 +391,7 @@ void gs_activity_end_process(struct gs_activity *a, uint32_t process, uint64_t t
 	for (uint32_t c = a->processes[i].contexts; c; c = a->contexts[c].next)
 		activity_end_context(a, c, &closing);
 	activity_context_forget(a, (uint32_t)i);
+	activity_graph_forget(a, (uint32_t)i);
 	/* Threads that make calls from now on are of another. */
 	a->processes[i].number = 0;
 	gs_map_del(&a->process_idx, process);
@@ -478,6 +509,14 @@ static void take_other(struct gs_activity *a, struct activity_thread *t,
 		break;
 	case GS_ACTIVITY_CAPTURE_END:
 		end_capture(a, t, call);
+		break;
+	case GS_ACTIVITY_GRAPH_KERNEL:
+	case GS_ACTIVITY_GRAPH_CHILD:
+	case GS_ACTIVITY_GRAPH_COPY:
+	case GS_ACTIVITY_GRAPH_MAKE:
+	case GS_ACTIVITY_GRAPH_END:
+	case GS_ACTIVITY_GRAPH_EXEC_END:
+		activity_graph_take(a, t->process, call);
 		break;
 	case GS_ACTIVITY_RESET:
 		reset_device(a, t, call->function.per_thread ? t->at.device : call->flags, closing);

@@ -49,6 +49,13 @@ enum gs_activity_kind {
 	GS_ACTIVITY_EVENT_END,
 	GS_ACTIVITY_CAPTURE_BEGIN, /* what follows is remembered, not run */
 	GS_ACTIVITY_CAPTURE_END,
+	/* Of graphs: event[0] is made, changed or ended, event[1] is the graph of which it is. */
+	GS_ACTIVITY_GRAPH_KERNEL, /* event[0]: the function */
+	GS_ACTIVITY_GRAPH_CHILD,
+	GS_ACTIVITY_GRAPH_COPY,
+	GS_ACTIVITY_GRAPH_MAKE, /* an executable one, or it is updated */
+	GS_ACTIVITY_GRAPH_END,
+	GS_ACTIVITY_GRAPH_EXEC_END,
 	GS_ACTIVITY_RESET, /* of the device: its work and streams are gone */
 	/* Where the calling thread is from then on; what it was in does not matter. */
 	GS_ACTIVITY_SET_DEVICE,
@@ -85,6 +92,8 @@ struct gs_activity_config {
 	uint32_t max_segments;        /* 65,536: runs of work between events that are pending */
 	uint32_t max_stream_segments; /* 256 of them in a stream */
 	uint32_t max_captures;        /* 256 open ones */
+	uint32_t max_graphs;          /* 4,096, with executable ones */
+	uint32_t max_graph_kernels;   /* 65,536: different ones of each, in all */
 };
 
 enum gs_activity_span_kind {
@@ -120,7 +129,8 @@ struct gs_activity_call {
 			 * CONTEXT_PRIMARY the device */
 	uint64_t start_ns, end_ns; /* of a run: begin of the first call, end of the last */
 	uint64_t stream;
-	uint64_t event[2]; /* of CONTEXT_*: [0] the context, 0 not seen; of WAIT_DEVICE: [1] the
+	uint64_t event[2]; /* of a kernel's launch [0] its function, of a graph's [0] that; of
+			    * CAPTURE_END [0] the graph, 0 not seen; of CONTEXT_*: [0] the context, 0 not seen; of WAIT_DEVICE: [1] the
 			    * context, 0 the thread's */
 	uint64_t bytes;
 	uint64_t threads; /* of a kernel: of its grid; of a run, as bytes: the sum */
@@ -190,6 +200,19 @@ uint32_t gs_activity_thread_context(const struct gs_activity *activity, uint32_t
 uint32_t gs_activity_count_contexts(const struct gs_activity *activity);
 void gs_activity_read_context(const struct gs_activity *activity, uint32_t index,
 			      struct gs_activity_context *ret_context);
+
+/* Executable graphs that were launched; indexes likewise. */
+uint32_t gs_activity_count_graphs(const struct gs_activity *activity);
+bool gs_activity_read_graph(const struct gs_activity *activity, uint32_t index,
+			    struct gs_activity_graph *ret_graph);
+
+/* One of its kernels after the other: *kernel is first_kernel at the begin. False: there are no more. */
+bool gs_activity_next_graph_kernel(const struct gs_activity *activity, uint32_t *kernel,
+				   uint64_t *ret_function, uint64_t *ret_count);
+
+/* The index of an executable graph of a process, as calls name them; 0: nothing is known of it. */
+uint32_t gs_activity_find_graph(const struct gs_activity *activity, uint32_t process,
+				uint64_t graph);
 
 uint64_t gs_activity_limit_hits(const struct gs_activity *activity, enum gs_activity_limit limit);
 

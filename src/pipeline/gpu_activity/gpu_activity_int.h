@@ -108,9 +108,29 @@ struct activity_context {
 /* From the first call until it ends or runs another program. */
 struct activity_process {
 	uint32_t number; /* the caller's */
+	uint32_t caller; /* the same; number is 0 when it has ended */
 	uint32_t contexts;
-	uint32_t handles; /* of contexts */
+	uint32_t handles;   /* of contexts */
+	uint32_t graph_sum; /* of graphs that made room */
 	uint64_t last_ns;
+};
+
+/* A graph, or an executable one, or that of a capture. */
+struct activity_graph {
+	uint64_t handle;  /* 0: not seen, or there is none yet */
+	uint32_t process; /* index */
+	uint32_t items;   /* its kernels, */
+	uint32_t n_items; /* how many different ones */
+	uint32_t next;    /* of those that ended, or are free */
+	bool used, is_exec, is_capture, ended;
+	uint64_t n_kernels;
+	uint64_t launches; /* of an executable one; 1 of a sum */
+	uint64_t n_merged; /* of a sum: launches */
+};
+
+struct activity_item {
+	uint64_t function, count;
+	uint32_t next;
 };
 
 struct activity_event {
@@ -134,6 +154,7 @@ struct activity_thread {
 
 struct activity_capture {
 	uint32_t generation;
+	uint32_t graph; /* that is made; 0: no room for it */
 	bool open;
 };
 
@@ -164,6 +185,11 @@ struct gs_activity {
 	struct gs_map event_idx;
 	struct activity_segment *segments;
 	uint32_t n_segments, cap_segments, free_segment;
+	struct activity_graph *graphs;
+	uint32_t n_graphs, cap_graphs, free_graph, ended_first, ended_last;
+	struct gs_map graph_idx;
+	struct activity_item *items; /* kernels of graphs */
+	uint32_t n_items, cap_items, free_item;
 	struct activity_thread *threads; /* by the caller's number */
 	uint32_t n_threads;
 	struct activity_capture *captures; /* config.max_captures and one; [0] is none */
@@ -210,6 +236,24 @@ void activity_context_forget(struct gs_activity *a, uint32_t process);
 /* All of the context is over: its work, its streams (gpu_activity.c). */
 void activity_end_context(struct gs_activity *a, uint32_t context,
 			  struct activity_closing *closing);
+
+/* --- graph.c: kernels of graphs --- */
+
+/* Functions of GRAPH_*. process: index. */
+void activity_graph_take(struct gs_activity *a, uint32_t process,
+			 const struct gs_activity_call *call);
+
+/* into: the graph that the launch is captured into; 0: it runs. */
+void activity_graph_launch(struct gs_activity *a, uint32_t process, uint64_t exec, uint32_t into);
+
+/* The graph of a capture: made, given a kernel, got by the program (handle 0: not seen), or not. */
+uint32_t activity_graph_begin(struct gs_activity *a, uint32_t process);
+void activity_graph_add(struct gs_activity *a, uint32_t graph, uint64_t function, uint64_t count);
+void activity_graph_finish(struct gs_activity *a, uint32_t graph, uint64_t handle);
+void activity_graph_drop(struct gs_activity *a, uint32_t graph);
+
+/* All of an ended process. */
+void activity_graph_forget(struct gs_activity *a, uint32_t process);
 
 /* --- entity.c: processes, contexts, streams, events --- */
 

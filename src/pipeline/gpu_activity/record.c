@@ -37,6 +37,26 @@ static enum gs_activity_kind kind_of_context(const char *name)
 						  : GS_ACTIVITY_NOTHING;
 }
 
+static enum gs_activity_kind kind_of_graph(const char *name)
+{
+	return strstr(name, "GraphAddKernelNode")       ? GS_ACTIVITY_GRAPH_KERNEL
+	       : strstr(name, "GraphAddChildGraphNode") ? GS_ACTIVITY_GRAPH_CHILD
+	       : strstr(name, "GraphClone")             ? GS_ACTIVITY_GRAPH_COPY
+	       : strstr(name, "GraphInstantiate") || strstr(name, "GraphExecUpdate")
+		       ? GS_ACTIVITY_GRAPH_MAKE
+	       : strstr(name, "GraphExecDestroy") ? GS_ACTIVITY_GRAPH_EXEC_END
+	       : strstr(name, "GraphDestroy")     ? GS_ACTIVITY_GRAPH_END
+						  : GS_ACTIVITY_NOTHING;
+}
+
+/* Does it give a handle at its end? */
+static bool gives_handle(unsigned kind)
+{
+	return kind == GS_ACTIVITY_CONTEXT_NEW || kind == GS_ACTIVITY_CONTEXT_PRIMARY ||
+	       kind == GS_ACTIVITY_CAPTURE_END || kind == GS_ACTIVITY_GRAPH_COPY ||
+	       kind == GS_ACTIVITY_GRAPH_MAKE;
+}
+
 static enum gs_activity_kind kind_of_function(unsigned func_class, const char *name)
 {
 	switch (func_class) {
@@ -69,6 +89,8 @@ static enum gs_activity_kind kind_of_function(unsigned func_class, const char *n
 						 : GS_ACTIVITY_NOTHING;
 	case GS_CLASS_CONTEXT:
 		return kind_of_context(name);
+	case GS_CLASS_MODULE:
+		return kind_of_graph(name);
 	default:
 		return GS_ACTIVITY_NOTHING;
 	}
@@ -157,8 +179,7 @@ void gs_activity_take_record(struct gs_activity *a, uint32_t process, const stru
 		}
 	}
 	/* Its end was not seen, at which the handle is read. */
-	if (r->call_flags & GS_CALL_UNTIMED && (function.kind == GS_ACTIVITY_CONTEXT_NEW ||
-						function.kind == GS_ACTIVITY_CONTEXT_PRIMARY))
+	if (r->call_flags & GS_CALL_UNTIMED && gives_handle(function.kind))
 		call.event[0] = 0;
 	gs_activity_take(a, &call);
 }

@@ -33,7 +33,8 @@ bool gs_ingest_call(struct gs_ingest *f, const struct gs_event_call *ev,
 	}
 	if (values && !gs_ingest_put_values(f, values))
 		return false;
-	if (func->desc.op == GS_CLASS_LAUNCH && func->desc.layer <= GS_LAYER_CUDA_DRIVER)
+	if ((func->desc.op == GS_CLASS_LAUNCH && func->desc.layer <= GS_LAYER_CUDA_DRIVER) ||
+	    func->desc.post == GS_POST_GRAPH_KERNEL)
 		gs_ingest_launch(f, func, ev);
 	else if (func->desc.post == GS_POST_KERNEL_NAME || func->desc.post == GS_POST_KERNEL_OF)
 		gs_ingest_kernel_handle(f, func, ev);

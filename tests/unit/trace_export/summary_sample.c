@@ -333,11 +333,29 @@ static struct gs_activity_context devices[] = {
 	 .busy_max_ns = 2 * MS},
 };
 
+static struct gs_graph_kernel graph_kernels[] = {
+	{.name = "triton_poi_fused_add_0", .function = 0x55d0c0de7010, .count = 12},
+	{.name = "", .function = 0x7fe0ab34ce00, .count = 1},
+};
+
+static struct gs_activity_graph graphs[] = {
+	{.process = 4242,
+	 .graph = 0x55d0c0ab0000,
+	 .launches = 30,
+	 .n_kernels = 13,
+	 .kernels = graph_kernels,
+	 .n_different = GS_ARRAY_LEN(graph_kernels)},
+	{.process = 4242, .launches = 9, .n_kernels = 40, .destroyed = true, .is_sum = true},
+	{.process = 4243, .graph = 0x55d0c0ab1000, .launches = 1},
+};
+
 static struct gs_activity_summary activity = {
 	.streams = streams,
 	.n_streams = GS_ARRAY_LEN(streams),
 	.contexts = devices,
 	.n_contexts = GS_ARRAY_LEN(devices),
+	.graphs = graphs,
+	.n_graphs = GS_ARRAY_LEN(graphs),
 	.limit_hits = {[GS_ACTIVITY_LIMIT_STREAMS] = 12},
 	.n_unread = 1,
 };
@@ -365,6 +383,7 @@ static struct gs_kernel_summary kernels[] = {
 	 .code_bytes = 1664,
 	 .max_threads = 128},
 	{.name = "triton_poi_fused_add_0",
+	 .graph_runs = 360,
 	 .short_name = "triton_poi_fused_add_0",
 	 .symbol = "triton_poi_fused_add_0",
 	 .file = "",
