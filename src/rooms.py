@@ -54,7 +54,7 @@ ROOMS = [
     Room("model/call", "model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/kernel_side.h", "",
          "what a call says beyond the words that its entry saved, and which call is how another one does its work: for the kernel and for traced programs",
          "layouts of structs that calls of CUDA are given"),
-    Room("model/companion", "model/trace/account.h model/trace/event.h model/trace/first_side.h model/trace/hist.h model/trace/kernel_side.h model/trace/mpi.h", "",
+    Room("model/companion", "model/trace/account.h model/trace/gpu_work.h model/trace/event.h model/trace/first_side.h model/trace/hist.h model/trace/kernel_side.h model/trace/mpi.h", "",
          "the file by which a traced process reports what is seen from inside of it",
          "its layout, kinds of its records, what a copy of it must be like to be believed"),
     Room("bpf/calls", "model/call model/trace/account.h model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/hist.h model/trace/kernel_side.h model/trace/mark.h model/trace/python.h", "",
@@ -75,6 +75,9 @@ ROOMS = [
     Room("companion/ring", "model/trace/kernel_side.h model/companion", "",
          "writes records into the file of this process; part of the library that is loaded into traced programs",
          "system calls without libc; what holds in signal handlers, forked children and cancelled threads"),
+    Room("companion/gpu", "model/trace/gpu_work.h model/companion companion/ring", "",
+         "what GPUs did, by CUPTI, from inside of a traced program: libgpuscope_companion_gpu.so",
+         "where fields lie in CUPTI's records, which of its versions are fit, how others in the program come by it"),
     Room("sources/companion", "core/base model/trace model/companion", "",
          "reads what traced processes report from inside of themselves",
          "when a process's file is believed; ticks of processors to ns"),
@@ -280,6 +283,8 @@ def name_of(path):
 def kind_of(path):
     if path == "model/call":  # no file to compile by itself
         return "headers"
+    if path == "companion/gpu":  # a library of its own, which its meson.build makes
+        return "apart"
     folder = path.split("/")[0]
     return "program" if folder == "commands" and path != "commands/common" else "kernel" if folder == "bpf" else "library"
 

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "model/companion/gpu.h"
+
 uint64_t gs_companion_file_bytes(uint32_t n_slots, uint32_t ring_bytes)
 {
 	return GS_COMPANION_SLOTS_AT +
@@ -36,6 +38,12 @@ size_t gs_companion_min_bytes(unsigned kind)
 		return sizeof(struct gs_companion_comm);
 	case GS_COMPANION_ASKED:
 		return sizeof(struct gs_companion_asked);
+	case GS_COMPANION_GPU_NAME:
+		return sizeof(struct gs_companion_gpu_name);
+	case GS_COMPANION_GPU_WORK:
+		return sizeof(struct gs_companion_gpu_work);
+	case GS_COMPANION_GPU_STATE:
+		return sizeof(struct gs_companion_gpu_state);
 	}
 	return 0;
 }
