@@ -150,7 +150,7 @@ for kind, options in (('added up', []), ('whole events', ['-o', 't.json'])):
 def calls_of(path):
     with open(path, encoding='utf-8') as f:
         events = json.load(f)['traceEvents']
-    return [e for e in events if e['ph'] in 'XBi' and e['cat'] != 'stream']
+    return [e for e in events if e['ph'] in 'XBi' and e['cat'] != 'gpu-stream']
 
 
 for engine_name in ('best', 'multi', 'single'):

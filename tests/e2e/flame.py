@@ -71,7 +71,7 @@ def time(t):
 
 def events_of(path):
     with open(path, encoding='utf-8') as f:
-        return [e for e in json.load(f)['traceEvents'] if e.get('cat') != 'stream']
+        return [e for e in json.load(f)['traceEvents'] if e.get('cat') != 'gpu-stream']
 
 
 @case('arrows: from the last launch to the wait for it')

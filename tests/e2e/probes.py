@@ -26,7 +26,7 @@ def probe_file(t, probes, name='probes.yaml'):
 
 def events(path, name=None):
     with open(path) as f:
-        found = [e for e in json.load(f)['traceEvents'] if e['ph'] in 'Xi' and e.get('cat') not in ('gpuscope', 'stream')]
+        found = [e for e in json.load(f)['traceEvents'] if e['ph'] in 'Xi' and e.get('cat') not in ('gpuscope', 'gpu-stream')]
     return [e for e in found if e['name'] == name] if name else found
 
 

@@ -123,7 +123,7 @@ def spans_of(path):
     names = {(e['pid'], e['tid']): e['args']['name'] for e in events if e['ph'] == 'M' and e['name'] == 'thread_name'}
     tracks = {}
     for e in events:
-        if e.get('cat') == 'stream':
+        if e.get('cat') == 'gpu-stream':
             tracks.setdefault(names[e['pid'], e['tid']], []).append(e)
     return tracks
 

@@ -28,7 +28,7 @@ def load(path):
 
 
 def calls_of(trace):
-    return [e for e in trace['traceEvents'] if (e['ph'] in 'XB' or 'time' in e.get('args', {})) and e.get('cat') != 'stream']
+    return [e for e in trace['traceEvents'] if (e['ph'] in 'XB' or 'time' in e.get('args', {})) and e.get('cat') != 'gpu-stream']
 
 
 def table_of(path):

@@ -19,6 +19,7 @@
 #include "pipeline/aggregate/kernel_choose.h"
 #include "pipeline/aggregate/under.h"
 #include "pipeline/aggregate/aggregate.h"
+#include "pipeline/gpu_activity/gpu_activity.h"
 
 #define COMPARE_MAX      4096
 #define LINE_FILTERS_MAX 32
@@ -337,6 +338,11 @@ static void report_kernels(const struct report_options *o,
 			   o->path, (unsigned long long)gs_aggregate_kernels_n_left_out(kernels));
 }
 
+static void take_span(void *ctx, const struct gs_activity_span *span)
+{
+	gs_export_take_span(ctx, span);
+}
+
 /* *ret_samples: the file has samples. */
 static int run_report(const struct report_options *o, struct gs_recording_reader *reader,
 		      struct gs_export *export, bool *ret_samples)
@@ -357,6 +363,8 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	bool no_memory = (o->n_within && !under) || (o->n_kernels && !choice.kernels);
 	int r = no_memory ? -ENOMEM : gs_aggregate_new(&view);
 
+	if (r == 0 && export)
+		gs_activity_set_sink(gs_aggregate_activity(view), take_span, export);
 	style.part = o->n_within || o->n_kernels;
 	if (r == 0 && o->n_line_filters)
 		r = gs_aggregate_set_line_filter(view, o->line_filters,
@@ -366,6 +374,8 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	if (r == 0)
 		r = replay_file(o->path, reader, &choice, gs_aggregate_sink(view),
 				export ? gs_export_sink(export) : NULL, o->output, &samples);
+	if (r == 0 && export)
+		gs_activity_report_pending(gs_aggregate_activity(view), gs_export_now_ns(export));
 	gs_recording_stats(reader, &stats);
 	if (r == 0)
 		report_damage(o->path, &stats);

@@ -84,6 +84,27 @@ static int open_file(struct trace_output *o, const char *path, struct gs_err *er
 	return gs_ingest_add_sink(o->feed, path, sink);
 }
 
+/* For all files that show streams. */
+static void take_span(void *ctx, const struct gs_activity_span *span)
+{
+	struct trace_output *o = ctx;
+
+	for (size_t i = 0; i < o->n_files; i++)
+		if (o->files[i].export)
+			gs_export_take_span(o->files[i].export, span);
+}
+
+/* As of the end that the files know. */
+static void report_pending(struct trace_output *o)
+{
+	for (size_t i = 0; i < o->n_files; i++)
+		if (o->files[i].export) {
+			gs_activity_report_pending(gs_aggregate_activity(o->view),
+						   gs_export_now_ns(o->files[i].export));
+			break;
+		}
+}
+
 /* Before anything else looks at them. */
 static int push_chosen(void *ctx, const struct gs_batch *batch)
 {
@@ -147,8 +168,11 @@ static int build_summary(struct trace_output *o, const char *attach_mode, const 
 		gs_ingest_set_stage(o->feed, gs_correlate_sink(o->span));
 	if (r == 0)
 		r = choose_kernels(o);
-	for (size_t i = 0; r == 0 && i < options->n_outputs; i++)
+	for (size_t i = 0; r == 0 && i < options->n_outputs; i++) {
 		r = open_file(o, options->outputs[i], err);
+		if (r == 0 && gs_export_shows_streams(options->outputs[i]))
+			gs_activity_set_sink(gs_aggregate_activity(o->view), take_span, o);
+	}
 	if (r == 0 && options->head.n_addresses) {
 		r = trace_head_new(&options->head, target, &o->head, err);
 		if (r == 0)
@@ -486,6 +510,7 @@ int trace_output_end(struct trace_output *o, int exit_status, const char *reason
 		gs_cli_say("writing %s stopped: %s; what was written before is whole, the summary "
 			   "counts all calls",
 			   name, strerror(-first));
+	report_pending(o);
 	for (size_t i = 0; i < o->n_files; i++) {
 		r = close_file(&o->files[i], o->options->quiet);
 		if (first == 0)

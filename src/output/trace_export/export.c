@@ -48,6 +48,13 @@ bool gs_export_is_flame(const char *path)
 	return w == &gs_writer_folded || w == &gs_writer_svg;
 }
 
+bool gs_export_shows_streams(const char *path)
+{
+	const struct gs_export_writer *w = writer_of(path);
+
+	return w && w->span;
+}
+
 void gs_export_abandon(struct gs_export **export)
 {
 	struct gs_export *e = *export;
@@ -174,8 +181,6 @@ static int push_record(struct gs_export *e, const struct gs_record *r)
 		break;
 	}
 	if (r->kind != GS_REC_CALL) {
-		if (e->streams)
-			gs_export_streams_take(e->streams, r);
 		error = e->gpus ? gs_export_gpus_take(e->gpus, r) : 0;
 		if (error == 0)
 			error = gs_dict_apply(e->dict, r);
@@ -197,8 +202,6 @@ static int push_record(struct gs_export *e, const struct gs_record *r)
 	else
 		gs_export_write(e, r);
 	e->values = NULL;
-	if (r->kind == GS_REC_CALL && e->streams)
-		gs_export_streams_take(e->streams, r);
 	return 0;
 }
 
@@ -214,6 +217,8 @@ static int push_batch(void *ctx, const struct gs_batch *batch)
 		if (error < 0)
 			return error;
 	}
+	if (e->streams && e->started)
+		gs_export_streams_write(e->streams);
 	if (e->out.error)
 		return e->out.error;
 	return offset == batch->bytes ? 0 : -EINVAL;
@@ -312,6 +317,11 @@ const char *gs_export_is_empty(const struct gs_export *export)
 		       : "there was no call by itself, and it shows nothing else";
 }
 
+uint64_t gs_export_now_ns(const struct gs_export *export)
+{
+	return export->now_ns;
+}
+
 uint64_t gs_export_left_out(const struct gs_export *export)
 {
 	return export->left_out;
@@ -326,7 +336,7 @@ void gs_export_end(struct gs_export *e)
 	if (e->timeline)
 		gs_export_timeline_end(e);
 	if (e->streams)
-		gs_export_streams_end(e->streams);
+		gs_export_streams_write(e->streams);
 	if (e->gpus)
 		gs_export_gpus_end(e->gpus);
 	if (e->writer->finish)

@@ -9,6 +9,7 @@
 
 #include "core/base/err.h"
 #include "pipeline/flamegraph/flame.h"
+#include "pipeline/gpu_activity/gpu_activity.h"
 #include "model/trace/record.h"
 
 struct gs_export; /* an open trace file */
@@ -28,6 +29,7 @@ struct gs_export_options {
 bool gs_export_knows(const char *path);
 
 bool gs_export_is_flame(const char *path); /* a flame graph */
+bool gs_export_shows_streams(const char *path);
 
 /* Standard output: "-" or "/dev/stdout" as CSV, or "-" and a suffix of another format. */
 bool gs_export_is_stdout(const char *path);
@@ -41,6 +43,13 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 
 /* The sink to push to; lent as long as the file is open. */
 const struct gs_sink *gs_export_sink(struct gs_export *export);
+
+/* What calls of the batch that is pushed next made known of a stream. Copied; a format without streams leaves
+ * it out. */
+void gs_export_take_span(struct gs_export *export, const struct gs_activity_span *span);
+
+/* The latest time in what was pushed. */
+uint64_t gs_export_now_ns(const struct gs_export *export);
 
 /* Writes what the format needs at its end; nothing may be pushed after it. Closing does it too. */
 void gs_export_end(struct gs_export *export);

@@ -205,11 +205,8 @@ void gs_export_write_span(struct gs_export *e, const struct gs_activity_span *sp
 int gs_export_streams_new(struct gs_export *e);
 void gs_export_streams_free(struct gs_export_streams **streams);
 
-/* Any record, before the dictionary takes it in; its spans are written. */
-void gs_export_streams_take(struct gs_export_streams *streams, const struct gs_record *r);
-
-/* Writes what is pending, until the latest time seen. */
-void gs_export_streams_end(struct gs_export_streams *streams);
+/* Writes the spans that are kept. */
+void gs_export_streams_write(struct gs_export_streams *streams);
 
 void gs_export_write_gpu_point(struct gs_export *e, const struct gs_export_gpu_point *point);
 void gs_export_see_time(struct gs_export *e, uint64_t time_ns);

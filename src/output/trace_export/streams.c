@@ -1,7 +1,10 @@
 /*
- * Streams of GPUs on a timeline: what pipeline/gpu_activity makes of the calls that pass, a track for
- * each stream. Bounds as the host sees them: a span begins with the call that queued its first work
- * and ends with the call that found it done.
+ * Streams of GPUs on a timeline: the spans of pipeline/gpu_activity, a track for each stream. Bounds as the
+ * host sees them: a span begins with the call that queued its first work and ends with the call that
+ * found it done.
+ *
+ * Spans come from who follows the calls for the summary, batch by batch, before the batch is pushed here:
+ * they are kept until it is, since their processes and threads are named in it.
  */
 #include "output/trace_export/export_int.h"
 
@@ -12,6 +15,9 @@
 #include "core/base/mem.h"
 #include "core/base/vec.h"
 
+#define MAX_KEPT  65536u /* spans; more are written at once */
+#define KEEP_ROOM 1024u  /* of them between batches */
+
 struct track {
 	bool is_named;
 	uint64_t stream;
@@ -19,10 +25,10 @@ struct track {
 
 struct gs_export_streams {
 	struct gs_export *export;
-	struct gs_activity *activity;
+	struct gs_activity_span *kept; /* owned */
+	uint32_t n_kept, cap_kept;
 	struct track *tracks; /* owned; by the index of the stream */
 	uint32_t n_tracks;
-	uint32_t last_process;
 };
 
 /* NULL: the track has that name already. */
@@ -52,26 +58,12 @@ static const char *name_track(struct gs_export_streams *s, const struct gs_activ
 	return text;
 }
 
-static void take_span(void *ctx, const struct gs_activity_span *span)
-{
-	struct gs_export_streams *s = ctx;
-	char text[64];
-
-	if (span->kind == GS_ACTIVITY_SPAN_WORK)
-		gs_export_write_span(s->export, span, name_track(s, span, text, sizeof(text)));
-}
-
 int gs_export_streams_new(struct gs_export *e)
 {
-	struct gs_export_streams *s = calloc(1, sizeof(*s));
-
-	if (!s || gs_activity_new(NULL, &s->activity) < 0) {
-		free(s);
+	e->streams = calloc(1, sizeof(*e->streams));
+	if (!e->streams)
 		return -ENOMEM;
-	}
-	s->export = e;
-	gs_activity_set_sink(s->activity, take_span, s);
-	e->streams = s;
+	e->streams->export = e;
 	return 0;
 }
 
@@ -81,21 +73,35 @@ void gs_export_streams_free(struct gs_export_streams **streams)
 
 	if (!s)
 		return;
-	gs_activity_free(&s->activity);
+	free(s->kept);
 	free(s->tracks);
 	free(s);
 	*streams = NULL;
 }
 
-void gs_export_streams_take(struct gs_export_streams *s, const struct gs_record *r)
+void gs_export_streams_write(struct gs_export_streams *s)
 {
-	if (r->kind == GS_REC_PROCESS && ((const struct gs_rec_process *)r)->id > s->last_process)
-		s->last_process = ((const struct gs_rec_process *)r)->id;
-	gs_activity_follow(s->activity, s->export->dict, r);
+	char text[64];
+
+	for (uint32_t i = 0; i < s->n_kept; i++)
+		gs_export_write_span(s->export, &s->kept[i],
+				     name_track(s, &s->kept[i], text, sizeof(text)));
+	s->n_kept = 0;
+	if (s->cap_kept > KEEP_ROOM) {
+		free(s->kept);
+		s->kept = NULL;
+		s->cap_kept = 0;
+	}
 }
 
-void gs_export_streams_end(struct gs_export_streams *s)
+void gs_export_take_span(struct gs_export *e, const struct gs_activity_span *span)
 {
-	for (uint32_t i = 1; i <= s->last_process && i < GS_DICT_MAX_ID; i++)
-		gs_activity_end_process(s->activity, i, s->export->now_ns);
+	struct gs_export_streams *s = e->streams;
+
+	if (!s || span->kind != GS_ACTIVITY_SPAN_WORK || e->finished || e->out.error)
+		return;
+	if (s->n_kept == MAX_KEPT)
+		gs_export_streams_write(s);
+	if (gs_vec_reserve(&s->kept, &s->cap_kept, s->n_kept + 1))
+		s->kept[s->n_kept++] = *span;
 }

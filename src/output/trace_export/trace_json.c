@@ -399,7 +399,7 @@ static uint8_t *put_span(struct gs_export *e, const struct gs_activity_span *spa
 		p = put_track(x, p, pid, tid, track_name);
 	p = gs_put(begin_event(x, p), "{\"ph\":\"X\",\"name\":\"");
 	p = gs_put(p, gs_activity_work_name(span->work));
-	p = gs_put_us(gs_put(p, "\",\"cat\":\"stream\",\"ts\":"), span->start_ns);
+	p = gs_put_us(gs_put(p, "\",\"cat\":\"gpu-stream\",\"ts\":"), span->start_ns);
 	p = gs_put_us(gs_put(p, ",\"dur\":"), span->end_ns - span->start_ns);
 	p = put_number(p, ",\"pid\":", pid);
 	p = put_number(p, ",\"tid\":", tid);

@@ -73,6 +73,11 @@ void gs_aggregate_free(struct gs_aggregate **view)
 	*view = NULL;
 }
 
+struct gs_activity *gs_aggregate_activity(struct gs_aggregate *v)
+{
+	return v->activity;
+}
+
 const struct gs_sink *gs_aggregate_sink(struct gs_aggregate *v)
 {
 	return &v->sink;

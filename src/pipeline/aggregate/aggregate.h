@@ -25,9 +25,13 @@
 #define GS_AGGREGATE_MAX_ACCOUNTS  (1u << 14) /* threads beyond are added up as one */
 
 struct gs_aggregate;
+struct gs_activity; /* pipeline/gpu_activity */
 
 int gs_aggregate_new(struct gs_aggregate **ret_view);
 void gs_aggregate_free(struct gs_aggregate **view);
+
+/* What follows streams of GPUs in it; lent as well. To it, from who shows their spans or sets its bounds. */
+struct gs_activity *gs_aggregate_activity(struct gs_aggregate *view);
 
 /* The sink to push to; lent as long as the view lives. */
 const struct gs_sink *gs_aggregate_sink(struct gs_aggregate *view);

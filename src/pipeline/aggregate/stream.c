@@ -107,65 +107,6 @@ static void add_streams(struct gs_aggregate *v, struct gs_activity_summary *s)
 	qsort(s->streams, s->n_streams, sizeof(*s->streams), compare_streams);
 }
 
-static int compare_graph_kernels(const void *a, const void *b)
-{
-	const struct gs_graph_kernel *x = a, *y = b;
-
-	if (x->count != y->count)
-		return x->count > y->count ? -1 : 1;
-	return x->function < y->function ? -1 : x->function > y->function;
-}
-
-static int compare_graphs(const void *a, const void *b)
-{
-	const struct gs_activity_graph *x = a, *y = b;
-
-	if (x->launches != y->launches)
-		return x->launches > y->launches ? -1 : 1;
-	return x->graph < y->graph ? -1 : x->graph > y->graph;
-}
-
-/* The kernels of one graph. */
-static int fill_graph(struct gs_aggregate *v, struct gs_summary *summary,
-		      struct gs_activity_graph *g)
-{
-	struct gs_graph_kernel *to = gs_summary_alloc(summary, (g->n_different + 1) * sizeof(*to));
-	uint32_t at = g->first_kernel;
-
-	g->kernels = to;
-	if (!to)
-		return -ENOMEM;
-	for (; gs_activity_next_graph_kernel(v->activity, &at, &to->function, &to->count); to++) {
-		const struct gs_rec_kernel *k = gs_dict_kernel(v->dict, g->process, to->function);
-
-		to->name = gs_summary_text(summary, gs_dict_string(v->dict, k ? k->short_str : 0));
-	}
-	qsort(g->kernels, g->n_different, sizeof(*to), compare_graph_kernels);
-	return 0;
-}
-
-static int add_graphs(struct gs_aggregate *v, struct gs_summary *summary,
-		      struct gs_activity_summary *s)
-{
-	uint32_t n = gs_activity_count_graphs(v->activity);
-	int r = 0;
-
-	s->graphs = gs_summary_alloc(summary, n * sizeof(*s->graphs));
-	if (!s->graphs)
-		return -ENOMEM;
-	for (uint32_t i = 0; r == 0 && i < n; i++) {
-		struct gs_activity_graph *g = &s->graphs[s->n_graphs];
-
-		if (!gs_activity_read_graph(v->activity, i, g))
-			continue;
-		r = fill_graph(v, summary, g);
-		g->process = pid_of(v, g->process);
-		s->n_graphs++;
-	}
-	qsort(s->graphs, s->n_graphs, sizeof(*s->graphs), compare_graphs);
-	return r;
-}
-
 int gs_aggregate_add_streams(struct gs_aggregate *v, struct gs_summary *summary)
 {
 	uint32_t n_contexts = gs_activity_count_contexts(v->activity);
@@ -183,7 +124,7 @@ int gs_aggregate_add_streams(struct gs_aggregate *v, struct gs_summary *summary)
 		return -ENOMEM;
 	add_contexts(v, summary, s);
 	add_streams(v, s);
-	if (add_graphs(v, summary, s) < 0)
+	if (gs_activity_fill_graphs(v->activity, v->dict, summary, s) < 0)
 		return -ENOMEM;
 	for (unsigned i = 0; i < GS_ACTIVITY_LIMITS; i++)
 		s->limit_hits[i] = gs_activity_limit_hits(v->activity, i);

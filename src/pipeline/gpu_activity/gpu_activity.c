@@ -16,34 +16,76 @@ static uint32_t or_default(uint32_t wanted, uint32_t value)
 	return wanted ? wanted : value;
 }
 
+int gs_activity_config_set(struct gs_activity_config *config, const char *text)
+{
+	const struct {
+		const char *word;
+		uint32_t *bound;
+	} bounds[] = {{"processes", &config->max_processes},
+		      {"devices", &config->max_contexts},
+		      {"streams", &config->max_streams},
+		      {"events", &config->max_events},
+		      {"segments", &config->max_segments},
+		      {"stream-segments", &config->max_stream_segments},
+		      {"captures", &config->max_captures},
+		      {"graphs", &config->max_graphs},
+		      {"graph-kernels", &config->max_graph_kernels}};
+	const char *number = strchr(text, '=');
+	unsigned long n = 0;
+
+	if (!number || number - text >= 32 || strspn(number + 1, "0123456789") > 8)
+		return -EINVAL;
+	for (const char *p = number + 1; *p >= '0' && *p <= '9'; p++)
+		n = n * 10 + (unsigned long)(*p - '0');
+	if (number[1 + strspn(number + 1, "0123456789")] || !n || n > GS_ACTIVITY_BOUND_MAX)
+		return -EINVAL;
+	for (size_t i = 0; i < GS_ARRAY_LEN(bounds); i++)
+		if (strlen(bounds[i].word) == (size_t)(number - text) &&
+		    memcmp(bounds[i].word, text, (size_t)(number - text)) == 0) {
+			*bounds[i].bound = (uint32_t)n;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+int gs_activity_set_bounds(struct gs_activity *a, const struct gs_activity_config *config)
+{
+	struct gs_activity_config c = *config;
+	struct activity_capture *captures;
+
+	c.max_processes = or_default(c.max_processes, 4096);
+	c.max_contexts = or_default(c.max_contexts, 4096);
+	c.max_streams = or_default(c.max_streams, 16384);
+	c.max_events = or_default(c.max_events, 65536);
+	c.max_segments = or_default(c.max_segments, 65536);
+	c.max_stream_segments = or_default(c.max_stream_segments, 256);
+	c.max_captures = or_default(c.max_captures, 256);
+	c.max_graphs = or_default(c.max_graphs, 4096);
+	c.max_graph_kernels = or_default(c.max_graph_kernels, 65536);
+	captures = calloc((size_t)c.max_captures + 1, sizeof(*captures));
+	if (!captures)
+		return -ENOMEM;
+	free(a->captures);
+	a->captures = captures;
+	a->config = c;
+	a->process_idx = GS_MAP_INIT(c.max_processes);
+	a->stream_idx = GS_MAP_INIT(c.max_streams);
+	a->event_idx = GS_MAP_INIT(c.max_events);
+	a->graph_idx = GS_MAP_INIT(c.max_graphs);
+	return 0;
+}
+
 int gs_activity_new(const struct gs_activity_config *config, struct gs_activity **ret_activity)
 {
 	static const struct gs_activity_config none;
 	struct gs_activity *a = calloc(1, sizeof(*a));
-	struct gs_activity_config *c;
 
 	if (!a)
 		return -ENOMEM;
-	c = &a->config;
-	*c = config ? *config : none;
-	c->max_processes = or_default(c->max_processes, 4096);
-	c->max_contexts = or_default(c->max_contexts, 4096);
-	c->max_streams = or_default(c->max_streams, 16384);
-	c->max_events = or_default(c->max_events, 65536);
-	c->max_segments = or_default(c->max_segments, 65536);
-	c->max_stream_segments = or_default(c->max_stream_segments, 256);
-	c->max_captures = or_default(c->max_captures, 256);
-	c->max_graphs = or_default(c->max_graphs, 4096);
-	c->max_graph_kernels = or_default(c->max_graph_kernels, 65536);
-	a->captures = calloc((size_t)c->max_captures + 1, sizeof(*a->captures));
-	if (!a->captures) {
+	if (gs_activity_set_bounds(a, config ? config : &none) < 0) {
 		free(a);
 		return -ENOMEM;
 	}
-	a->process_idx = GS_MAP_INIT(c->max_processes);
-	a->stream_idx = GS_MAP_INIT(c->max_streams);
-	a->event_idx = GS_MAP_INIT(c->max_events);
-	a->graph_idx = GS_MAP_INIT(c->max_graphs);
 	/* Index 0 is none in all arrays. */
 	a->n_processes = a->n_contexts = a->n_handles = 1;
 	a->n_streams = a->n_events = a->n_segments = a->n_graphs = a->n_items = 1;

@@ -96,6 +96,12 @@ struct gs_activity_config {
 	uint32_t max_graph_kernels;   /* 65,536: different ones of each, in all */
 };
 
+#define GS_ACTIVITY_BOUND_MAX (1u << 24)
+
+/* Set one by its word: "streams=1000". 0, or -EINVAL: no such word, or no number from 1 to
+ * GS_ACTIVITY_BOUND_MAX. */
+int gs_activity_config_set(struct gs_activity_config *config, const char *text);
+
 enum gs_activity_span_kind {
 	GS_ACTIVITY_SPAN_WORK = 0, /* pieces of one sort that became done together */
 	GS_ACTIVITY_SPAN_WAIT,     /* the host waited for the stream */
@@ -139,11 +145,16 @@ struct gs_activity_call {
 
 struct gs_activity;
 
+struct gs_summary;
+
 /* config NULL: the defaults. 0 or -ENOMEM. */
 int gs_activity_new(const struct gs_activity_config *config, struct gs_activity **ret_activity);
 void gs_activity_free(struct gs_activity **activity);
 
-/* The function that gets the spans; NULL: none are made. */
+/* Other bounds, before the first call. 0 or -ENOMEM. */
+int gs_activity_set_bounds(struct gs_activity *activity, const struct gs_activity_config *config);
+
+/* The function that gets the spans; NULL: none are made, which costs less. */
 void gs_activity_set_sink(struct gs_activity *activity, gs_activity_span_fn *span, void *ctx);
 
 void gs_activity_take(struct gs_activity *activity, const struct gs_activity_call *call);
@@ -172,6 +183,9 @@ void gs_activity_begin_late(struct gs_activity *activity, uint32_t process);
 
 /* The process was there at that time: what is pending then is not known to be done. */
 void gs_activity_see_process(struct gs_activity *activity, uint32_t process, uint64_t time_ns);
+
+/* Spans of what is pending, as if all processes ended at that time; nothing is changed. */
+void gs_activity_report_pending(const struct gs_activity *activity, uint64_t end_ns);
 
 /* --- what was found, at any time --- */
 
@@ -209,6 +223,10 @@ bool gs_activity_read_graph(const struct gs_activity *activity, uint32_t index,
 /* One of its kernels after the other: *kernel is first_kernel at the begin. False: there are no more. */
 bool gs_activity_next_graph_kernel(const struct gs_activity *activity, uint32_t *kernel,
 				   uint64_t *ret_function, uint64_t *ret_count);
+
+/* All of them, with their kernels' names, by launches. 0 or -ENOMEM. */
+int gs_activity_fill_graphs(const struct gs_activity *activity, const struct gs_dict *dict,
+			    struct gs_summary *summary, struct gs_activity_summary *ret_summary);
 
 /* The index of an executable graph of a process, as calls name them; 0: nothing is known of it. */
 uint32_t gs_activity_find_graph(const struct gs_activity *activity, uint32_t process,

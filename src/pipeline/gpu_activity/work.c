@@ -299,7 +299,7 @@ static void push_todo(struct gs_activity *a, const struct activity_point *at)
 }
 
 /* The spans of the work that became done together. */
-static void report_spans(struct gs_activity *a, const struct activity_stream *s,
+static void report_spans(const struct gs_activity *a, const struct activity_stream *s,
 			 const struct activity_segment *sum, const struct activity_closing *closing)
 {
 	const struct activity_context *c = &a->contexts[s->context];
@@ -325,6 +325,24 @@ static void report_spans(struct gs_activity *a, const struct activity_stream *s,
 		span.bytes = l->bytes;
 		span.threads = w == GS_ACTIVITY_KERNELS ? sum->threads / l->n : 0;
 		a->span(a->span_ctx, &span);
+	}
+}
+
+void gs_activity_report_pending(const struct gs_activity *a, uint64_t end_ns)
+{
+	const struct activity_closing closing = {.end_ns = end_ns, .ended = true};
+
+	for (uint32_t i = 1; a->span && i < a->n_streams; i++) {
+		const struct activity_stream *s = &a->streams[i];
+		struct activity_segment sum;
+
+		sum.lanes_used = 0;
+		sum.n_pieces = 0;
+		sum.threads = 0;
+		for (uint32_t g = s->head; g; g = a->segments[g].next)
+			merge_work(&sum, &a->segments[g]);
+		if (sum.n_pieces)
+			report_spans(a, s, &sum, &closing);
 	}
 }
 

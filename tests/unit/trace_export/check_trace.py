@@ -59,7 +59,7 @@ def read_json():
         if e['ph'] in 'XB':
             need((e['pid'], e['tid']) in named, 'json: a call before its thread is named')
             cat = e['cat'].split(',')
-            if cat == ['stream']:
+            if cat == ['gpu-stream']:
                 continue
             calls.append((e['name'], ns(e['ts']), ns(e['dur']) if e['ph'] == 'X' else None, cat[0],
                           'error' in cat))
@@ -145,8 +145,8 @@ def check_streams(streams, events):
     begins = [e for e in events if e[3] in streams and e[2] == 1]
     seen = [(streams[e[3]], e[4], e[0], e[6]['count'], e[6]['state']) for e in begins]
     open_work = 'not known to be done'
-    need(seen == [(default, 'collectives', 5000000118000, 1, open_work), (default, 'copies HtoD', 5000000033000, 1, open_work),
-                  (own, 'kernels', 5000000020000, 2, open_work), (own, 'collectives', 5000000110000, 1, open_work)],
+    need(seen == [(own, 'kernels', 5000000020000, 2, open_work), (own, 'collectives', 5000000110000, 1, open_work),
+                  (default, 'collectives', 5000000118000, 1, open_work), (default, 'copies HtoD', 5000000033000, 1, open_work)],
          'pftrace: streams %r' % seen)
     need(all(e[5] == ['gpu-stream'] for e in begins), 'pftrace: categories of streams')
     need([e[0] for e in events if e[3] in streams and e[2] == 2] == [end] * 4, 'pftrace: ends of streams')

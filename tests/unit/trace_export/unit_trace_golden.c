@@ -8,17 +8,46 @@
 #include "output/trace_export/export_int.h"
 #include "golden/sample_stream.h"
 
+/* Who follows streams, as a summary does, and what of. */
+struct follower {
+	struct gs_activity *activity;
+	struct gs_dict *dict;
+	uint64_t end_ns;
+};
+
+static void take_span(void *ctx, const struct gs_activity_span *span)
+{
+	gs_export_take_span(ctx, span);
+}
+
+static void follow_batch(struct follower *f, const struct gs_batch *batch)
+{
+	const struct gs_record *r;
+	size_t offset = 0;
+
+	while ((r = gs_record_next(batch, &offset)) != NULL) {
+		gs_activity_follow(f->activity, f->dict, r);
+		if (r->kind == GS_REC_END)
+			f->end_ns = ((const struct gs_rec_end *)r)->end_ns;
+		if (r->kind != GS_REC_CALL)
+			(void)gs_dict_apply(f->dict, r);
+	}
+}
+
 static struct gs_buf sample_file(const char *suffix, size_t split)
 {
 	struct gs_buf in = GS_BUF_INIT(1 << 20);
 	const char *path = test_path(suffix);
 	struct gs_export *e = NULL;
+	struct follower f = {.dict = gs_dict_new()};
 	const struct gs_sink *s;
 	size_t offset = 0;
 	struct gs_err err;
 
 	assert_int_equal(sample_stream(&in), 0);
 	assert_int_equal(gs_export_open(path, NULL, &e, &err), 0);
+	assert_int_equal(gs_activity_new(NULL, &f.activity), 0);
+	gs_activity_set_sink(f.activity, take_span, e);
 	s = gs_export_sink(e);
 	while (offset < in.bytes) {
 		struct gs_batch all = {in.data, in.bytes};
@@ -26,10 +55,14 @@ static struct gs_buf sample_file(const char *suffix, size_t split)
 
 		for (size_t i = 0; i < split && gs_record_next(&all, &offset); i++)
 			;
+		follow_batch(&f, &(struct gs_batch){in.data + from, offset - from});
 		assert_int_equal(s->push(s->ctx, &(struct gs_batch){in.data + from, offset - from}),
 				 0);
 		assert_int_equal(s->flush(s->ctx), 0);
 	}
+	gs_activity_report_pending(f.activity, f.end_ns);
+	gs_activity_free(&f.activity);
+	gs_dict_free(&f.dict);
 	assert_int_equal(gs_export_left_out(e), 0);
 	assert_int_equal(gs_export_close(&e, &err), 0);
 	assert_null(e);
