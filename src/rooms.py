@@ -249,7 +249,7 @@ ROOMS = [
     Room("server/api", BASE + " core/scrub core/text model/trace model/node analysis/job_report net/http output/metrics output/plot server/openapi server/store server/session_export server/head server/live", "libjansson threads libm",
          "a head's HTTP API: sessions, job reports, history, exports, plots",
          "keys and statuses of its answers"),
-    Room("commands/common", BELOW + " sources/identity output/report", "",
+    Room("commands/common", BELOW + " sources/identity pipeline/gpu_activity output/report", "",
          "what all commands share: options by tables, messages, exit statuses, where a summary goes",
          "the only room beside the commands that prints"),
     Room("commands/head", BASE + " core/text model/trace model/node sources/identity sources/gpu sources/sampler net/grpc net/http_client net/uplink output/plot server/store server/session_export server/head server/api commands/common", "",

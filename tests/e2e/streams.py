@@ -148,6 +148,22 @@ def tracks(t):
     t.equal('of the recording', again, spans)
 
 
+@case('--stream-limits: what finds no room is counted, and shown')
+def limits(t):
+    run, said = run_streams(t, '--stream-limits', 'streams=2,graphs=1')
+    t.equal('of two streams', len(run.summary['streams']), 2)
+    t.true('their work was counted', run.summary['stream_limits']['streams'] > 5, run.summary['stream_limits'])
+    t.equal('one graph: the other form of it found no room', run.summary['stream_limits']['graphs'] > 0, True)
+    t.equal('launches in all', sum(s['launches'] for s in run.summary['streams']) + sum(d['work_not_listed'] for d in run.summary['stream_devices']) >= 120, True)
+    text = t.tool('report', 'run.gst', '--by', 'stream', '--stream-limits', 'streams=1', status=0).out
+    t.match('the table', r'Too many to follow: [0-9]+ pieces of work in streams beyond the limit', text)
+    whole = json.loads(t.tool('report', 'run.gst', '--format', 'json', status=0).out)
+    t.equal('the recording has all', len(whole['streams']), 5)
+    for bad in ('streams', 'streams=', 'streams=0', 'streams=99999999', 'nothing=3', 'streams=3x'):
+        refused = t.tool('trace', '--stream-limits', bad, '--', *program(), status=2)
+        t.match(f'refused {bad}', 'stream-limits takes one or more of', refused.err)
+
+
 @case('calls that were added up have no stream')
 def added_up(t):
     run = t.trace('--summary-only', command=program())

@@ -4,6 +4,7 @@
 
 #include "commands/common/summary.h"
 #include "core/base/log.h"
+#include "pipeline/gpu_activity/gpu_activity.h"
 #include "sources/identity/identity.h"
 
 #define AT(member) GS_CLI_AT(struct gs_cli_connection, member)
@@ -51,6 +52,13 @@ int gs_cli_set_view(void *target, const struct gs_cli_option *option, char *argu
 		(struct gs_report_summary_style *)((char *)target + option->offset);
 
 	return gs_report_summary_view_parse(argument, &style->view);
+}
+
+int gs_cli_set_stream_limit(void *target, const struct gs_cli_option *option, char *argument,
+			    struct gs_err *err)
+{
+	return gs_activity_config_set(
+		(struct gs_activity_config *)((char *)target + option->offset), argument);
 }
 
 int gs_cli_set_format(void *target, const struct gs_cli_option *option, char *argument,

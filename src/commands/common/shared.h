@@ -26,6 +26,9 @@ int gs_cli_set_width(void *target, const struct gs_cli_option *option, char *arg
 		     struct gs_err *err);
 int gs_cli_set_view(void *target, const struct gs_cli_option *option, char *argument,
 		    struct gs_err *err);
+/* A struct gs_activity_config. */
+int gs_cli_set_stream_limit(void *target, const struct gs_cli_option *option, char *argument,
+			    struct gs_err *err);
 int gs_cli_set_format(void *target, const struct gs_cli_option *option, char *argument,
 		      struct gs_err *err);
 int gs_cli_raise_log_level(void *target, const struct gs_cli_option *option, char *argument,
@@ -87,6 +90,15 @@ int gs_cli_add_log_topic(void *target, const struct gs_cli_option *option, char 
 			GS_CLI_SET, GS_CLI_AT(type, member),                                       \
 			.words = "process thread stream kernel operator line",                     \
 			.set = gs_cli_set_view                                                     \
+	}
+#define GS_CLI_STREAM_LIMITS(type, member)                                                         \
+	{                                                                                          \
+		"stream-limits", 0, "WHAT=N[,WHAT=N]", "bounds of what --by stream remembers",     \
+			GS_CLI_LIST, GS_CLI_AT(type, member),                                      \
+			.takes = "one or more of processes, devices, streams, events, segments, "  \
+				 "stream-segments, captures, graphs and graph-kernels, each "      \
+				 "with =N of 1 to 16777216",                                       \
+			.set = gs_cli_set_stream_limit                                             \
 	}
 #define GS_CLI_TOP(type, member, given)                                                            \
 	{                                                                                          \

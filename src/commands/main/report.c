@@ -47,6 +47,7 @@ struct report_options {
 	struct gs_report_summary_style style;
 	bool top_given;
 	int width; /* --width; -1: as the terminal */
+	struct gs_activity_config stream_limits;
 };
 
 /* What goes with one file of calls and with reports of jobs differs: the text for the user. */
@@ -363,6 +364,8 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	bool no_memory = (o->n_within && !under) || (o->n_kernels && !choice.kernels);
 	int r = no_memory ? -ENOMEM : gs_aggregate_new(&view);
 
+	if (r == 0)
+		r = gs_activity_set_bounds(gs_aggregate_activity(view), &o->stream_limits);
 	if (r == 0 && export)
 		gs_activity_set_sink(gs_aggregate_activity(view), take_span, export);
 	style.part = o->n_within || o->n_kernels;
@@ -446,6 +449,7 @@ static const struct gs_cli_option option_table[] = {
 	GS_CLI_BY(struct report_options, style),
 	{"threads", 0, NULL, "as --by thread", GS_CLI_SET, .set = set_threads},
 	GS_CLI_TOP(struct report_options, style.n_top, top_given),
+	GS_CLI_STREAM_LIMITS(struct report_options, stream_limits),
 	GS_CLI_WIDTH(struct report_options, width),
 	{"verbose", 'v', NULL, "every block of the summary", GS_CLI_FLAG, AT(style.verbose)},
 	{"within", 0, "GLOB[,GLOB]", "only what ran in these Python functions", GS_CLI_LIST,

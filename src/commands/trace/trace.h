@@ -18,6 +18,7 @@
 #include "output/report/summary.h"
 #include "pipeline/correlate/correlate.h"
 #include "pipeline/aggregate/aggregate.h"
+#include "pipeline/gpu_activity/gpu_activity.h"
 
 #define TRACE_MAX_PIDS    64
 #define TRACE_MAX_GLOBS   32
@@ -69,6 +70,7 @@ struct trace_options {
 	enum gs_report_summary_format format;
 	struct gs_report_summary_style style;
 	int width; /* --width; -1: as the terminal */
+	struct gs_activity_config stream_limits;
 	bool top_given;
 	bool view_wants_calls; /* --by stream, kernel: calls that are added up name none */
 	bool color_auto;       /* colours when the summary goes to a terminal */

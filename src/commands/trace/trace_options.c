@@ -303,6 +303,7 @@ static const struct gs_cli_option option_table[] = {
 	GS_CLI_BY(struct trace_options, style),
 	{"threads", 0, NULL, "as --by thread", GS_CLI_SET, .set = set_threads},
 	GS_CLI_TOP(struct trace_options, style.n_top, top_given),
+	GS_CLI_STREAM_LIMITS(struct trace_options, stream_limits),
 	GS_CLI_WIDTH(struct trace_options, width),
 	{"color", 0, "WHEN", "auto, always, never", GS_CLI_SET, .words = "auto always never",
 	 .set = set_color},

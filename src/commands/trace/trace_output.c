@@ -154,6 +154,8 @@ static int build_summary(struct trace_output *o, const char *attach_mode, const 
 	r = gs_ingest_new(&fo, &o->feed);
 	if (r == 0)
 		r = gs_aggregate_new(&o->view);
+	if (r == 0)
+		r = gs_activity_set_bounds(gs_aggregate_activity(o->view), &options->stream_limits);
 	if (r == 0 && options->py_stack_at) {
 		o->source = trace_source_new();
 		r = o->source ? 0 : -ENOMEM;
