@@ -125,9 +125,9 @@ class Bench:
                 [self.build + "/bench/floor", kind, self.fake + CALLS[call][1], CALLS[call][2],
                  str(CALLS[call][3]), str(OPERATOR_EXIT)], None, ("READY",), signal.SIGTERM, self.fast(call))
 
-        def ours(*options, build=None, file=None, stepped=False, alone=False):
+        def ours(*options, build=None, file=None, stepped=False, alone=False, view=None):
             def run(call):
-                more = ["-o", SHM + "/x." + file] if file else ["--summary-only"]
+                more = ["-o", SHM + "/x." + file] if file else ["--by", view] if view else ["--summary-only"]
                 # The kernel takes 0.1 s to remove each single link, and nothing can be attached meanwhile.
                 more += ["--func", CALLS[call][2]] if alone else []
                 more += ["--layer", "torch", "--op", OPERATOR_NAME] if call == "operator" else []
@@ -171,6 +171,8 @@ class Bench:
             "events-pftrace": ours(file="pftrace"),
             "events-json": ours(file="json"),
             "events-csv": ours(file="csv"),
+            "by-stream": ours(view="stream"),
+            "by-kernel": ours(view="kernel"),
             "floor-pair": floor("pair"),
             "floor-pair-clock": floor("pair-clock"),
             "summary-pair": ours("--disable-feature", "session"),
@@ -283,7 +285,7 @@ class Bench:
     def modes(self):
         return [("summary", ["--summary-only"]), ("gst", ["-o", SHM + "/x.gst"]),
                 ("pftrace", ["-o", SHM + "/x.pftrace"]), ("json", ["-o", SHM + "/x.json"]),
-                ("csv", ["-o", SHM + "/x.csv"])]
+                ("csv", ["-o", SHM + "/x.csv"]), ("by stream", ["--by", "stream"]), ("by kernel", ["--by", "kernel"])]
 
     def lost(self, summary):
         return sum(causes.get("ring_full", 0) for causes in summary["lost"].values())
@@ -361,6 +363,13 @@ class Bench:
             p.wait()
 
 
+    # --- (f) the engine of streams, alone ---
+
+    def stream_engine(self):
+        """Calls that pipeline/gpu_activity follows in a second of a core, in user space (target: 20 M launches/s)."""
+        say("\nengine of streams: processor time of a call in user space")
+        say(subprocess.run([self.build + "/tests/unit/gpu_activity/bench_activity"], stdout=subprocess.PIPE, text=True, check=True).stdout.rstrip())
+
     # --- (e) lines of Python ---
 
     def python_lines(self):
@@ -424,7 +433,7 @@ def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("build")
     ap.add_argument("--rounds", type=int, default=7)
-    ap.add_argument("--parts", default="abcde", help="a calls, b rates, c reading, d attaching, e lines of Python")
+    ap.add_argument("--parts", default="abcdef", help="a calls, b rates, c reading, d attaching, e lines of Python, f the engine of streams")
     ap.add_argument("--calls", default="malloc,launch,endbr,stub")
     ap.add_argument("--only", help="rows, by name")
     ap.add_argument("--also", action="append", default=[], help="another build, beside this one")
@@ -449,6 +458,8 @@ def main():
             b.attaching()
         if "e" in args.parts:
             b.python_lines()
+        if "f" in args.parts:
+            b.stream_engine()
     finally:
         shutil.rmtree(SHM, ignore_errors=True)
     return 0
