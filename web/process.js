@@ -96,7 +96,7 @@ export function process(node, pid) {
 			['GPU', g => h('a', { href: `#/gpu/${node}/${g.gpu}` }, `GPU ${g.gpu}`)], ['Its memory', g => `${bytes(g.memory_used_bytes)} of ${bytes(g.memory_total_bytes)}`, 'n'],
 			['Its share of SMs', g => bar(g.sm_ratio)], ['GPU busy, by all', g => bar(g.utilization_ratio)], ['Model', g => g.name, 'hide-small cut'],
 		], 'It is on no GPU.'))
-		put(account, ...[Object.keys(p.thread_seconds).length ? times(p) : h('p.note', {}, 'Known on the page of an agent that counts its job. Of any process: ', h('code', {}, `gpuscope trace -p ${p.pid}`))].flat().filter(Boolean))
+		put(account, ...[Object.keys(p.thread_seconds).length ? times(p) : h('p.note', {}, 'Known where an agent counts its job. Of any process: ', h('code', {}, `gpuscope trace -p ${p.pid}`))].flat().filter(Boolean))
 		put(who, table([['Command', p.command], ['User', p.user], ['Job', p.job], ['Container', p.container], ['Parent', p.parent_pid], ['State', p.state], ['Started', p.started && time(p.started)], ['Last seen', time(p.last_seen)]], [['', x => x[0]], ['', x => x[1] || none, 'wrap']], ''))
 		await draw(p)
 	}

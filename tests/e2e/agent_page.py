@@ -12,7 +12,7 @@ from agent_help import Agent, config_text
 from browser import Browser
 from harness import case, main, wait_until
 from page_check import check, check_focus, check_origin
-from page_help import shot, text
+from page_help import Head, shot, text
 
 
 def get(a, path, headers=None):
@@ -136,7 +136,9 @@ def process_times(t):
     loop = subprocess.Popen([sys.executable, '-c', 'while True: pass'])
     every = 'jobs:\n  slurm: false\n  containers: true\n  units: true\n  cgroups: true\n  users: true\n  interval: 500ms\n'
     try:
-        a = Agent(t, config_text(more=every), what=f'gpus=1,pids={loop.pid}')
+        head = Head(t)
+        to_head = f'head:\n  addresses: {head.grpc}\n  spool: {t.path("spool")}\n'
+        a = Agent(t, config_text(more=every + to_head), what=f'gpus=1,pids={loop.pid}')
         path = f'/api/v1/processes/1/{loop.pid}'
         b = Browser(t)
         b.size(1400, 900)
@@ -159,6 +161,19 @@ def process_times(t):
         b.size(390, 844, mobile=True)
         b.run(f'{panel}.scrollIntoView()')
         shot(t, b, 'agent-process-account-phone')
+        # The same on the page of its head.
+        wait_until(lambda: head.json('GET', path)[1].get('thread_seconds'), 60, 'its account at the head')
+        before, at_head, after = spent, head.get(path)['thread_seconds'], get(a, path)[1]['thread_seconds']
+        t.equal('the same parts', sorted(at_head), sorted(spent))
+        t.true('of the same time', before['cpu'] <= at_head['cpu'] <= after['cpu'], (before, at_head, after))
+        b.size(1400, 900)
+        b.scheme(False)
+        b.open(f'http://{head.http}/#/process/1/{loop.pid}')
+        b.wait(f'{panel} && {panel}.innerText.includes("on a processor")', 'its account')
+        b.run(f'{panel}.scrollIntoView()')
+        shot(t, b, 'head-process-account')
+        t.equal('errors of the console', b.errors, [])
+        head.stop()
         a.stop()
         a = Agent(t, config_text(), what=f'gpus=1,pids={loop.pid}')
         wait_until(lambda: get(a, path)[0] == 200, 60, 'the process')

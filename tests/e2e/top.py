@@ -85,6 +85,21 @@ def looks(t):
     s.close()
 
 
+@case('all of a process: where the time of its threads went, while it is shown')
+def account(t):
+    a = sleeper(t)
+    s = Screen(t, env=with_pids(a), rows=40)
+    s.wait(rf'{a.pid} .*sleep 300')
+    s.keys('Enter')
+    text = s.wait(r'wall time +\S+ of all its threads:')
+    t.match('it sleeps', r'(?m)^ +\d+\.\d%  asleep', text)
+    s.keys('Escape')
+    s.wait('F1 Help')
+    s.keys('q')
+    s.wait('ended with 0')
+    s.close()
+
+
 @case('the environment: what is of GPUs and jobs, nothing else', needs=None, beside='jobs')
 def environment(t):
     a = subprocess.Popen(['sleep', '300'], env={**t.env, 'CUDA_VISIBLE_DEVICES': '3,5', 'SLURM_JOB_ID': '4711',

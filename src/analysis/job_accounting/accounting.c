@@ -373,6 +373,13 @@ static int by_id(const void *a, const void *b)
 	return r ? r : strcmp(x->job.id, y->job.id);
 }
 
+static int by_pid(const void *a, const void *b)
+{
+	const struct gs_job_process *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
 static void count_unanswered(const struct gs_accounting *a, struct gs_job_accounts *to)
 {
 	for (uint32_t i = 0; a->options.ask && i < to->n_accounts; i++) {
@@ -415,6 +422,7 @@ static int report_jobs(struct gs_accounting *a, uint64_t now_ns, struct gs_job_a
 	if (to->process && a->n_processes) {
 		to->n_processes = a->n_processes;
 		memcpy(to->process, a->process, a->n_processes * sizeof(*to->process));
+		qsort(to->process, to->n_processes, sizeof(*to->process), by_pid);
 	}
 	qsort(to->account, to->n_accounts, sizeof(*to->account), by_id);
 	count_unanswered(a, to);

@@ -482,7 +482,7 @@ static int sample_groups(struct agent *a)
 	agent_state_put(&a->state, &s, groups, a->gpu);
 	/* Only this thread changes it. Without basic values it is no moment of its own. */
 	if (groups & GS_GPU_READ_BASIC)
-		agent_head_take(a->head, a->state.latest);
+		agent_head_take(a->head, a->state.latest, a->jobs);
 	agent_page_take(a->page, a->state.latest);
 	return 0;
 }

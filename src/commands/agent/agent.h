@@ -36,8 +36,7 @@ enum agent_group {
 struct agent_group_conf {
 	bool enabled;
 	uint64_t interval_ns;     /* 0 in the file: that of sampling */
-	uint64_t max_interval_ns; /* as long as nothing changes; not above interval_ns: always that
-				   */
+	uint64_t max_interval_ns; /* as long as nothing changes; at most interval_ns: that */
 	double threshold_ratio;
 };
 
@@ -140,8 +139,7 @@ unsigned agent_schedule_take(struct agent_schedule *s, const struct agent_conf *
 bool agent_group_changed(const struct gs_gpu_snapshot *before, const struct gs_gpu_snapshot *now,
 			 enum agent_group group, double threshold_ratio);
 
-/* What was read (before: the snapshot ahead of it, may be NULL) makes intervals shorter or longer.
- */
+/* What was read makes intervals shorter or longer; before: the snapshot ahead of it, may be NULL. */
 void agent_schedule_adapt(struct agent_schedule *s, const struct agent_conf *conf, unsigned groups,
 			  const struct gs_gpu_snapshot *before, const struct gs_gpu_snapshot *now,
 			  uint64_t now_ns);
@@ -202,8 +200,9 @@ int agent_jobs_start(const struct agent_jobs_conf *conf, struct agent_state *sta
 		     struct agent_jobs **ret_jobs, struct gs_err *err);
 void agent_jobs_stop(struct agent_jobs **jobs);
 
-/* What was read last, the caller's; NULL: nothing yet, or no memory. */
+/* What was read last, the caller's; NULL: nothing yet, or no memory. Of its processes alone: by pid. */
 struct gs_job_accounts *agent_jobs_copy(struct agent_jobs *jobs);
+void agent_jobs_times(struct agent_jobs *jobs, struct gs_job_process **ret_times, uint32_t *ret_n);
 
 /* Whether reading goes on as it is; names do not matter to it. */
 bool agent_jobs_same(const struct agent_jobs_conf *a, const struct agent_jobs_conf *b);
@@ -260,7 +259,7 @@ int agent_head_start(const struct agent_conf *conf, struct agent_head **ret_head
 void agent_head_stop(struct agent_head **head);
 
 /* What was read last, lent; from the thread that reads. head may be NULL. */
-void agent_head_take(struct agent_head *head, struct gs_gpu_snapshot *gpu);
+void agent_head_take(struct agent_head *head, struct gs_gpu_snapshot *gpu, struct agent_jobs *jobs);
 
 /* The jobs as they were read last, lent; from the thread that reads them. head may be NULL. */
 void agent_head_take_jobs(struct agent_head *head, const struct gs_job_accounts *accounts);

@@ -143,7 +143,8 @@ void agent_head_stop(struct agent_head **head)
 /* --- moments --- */
 
 /* The GPUs are lent. */
-static int deliver_sample(struct agent_head *h, struct gs_gpu_snapshot *gpu)
+static int deliver_sample(struct agent_head *h, struct gs_gpu_snapshot *gpu,
+			  struct agent_jobs *jobs)
 {
 	struct gs_node_snapshot *node = calloc(1, sizeof(*node));
 	struct gs_uplink_span span = {.n_samples = 1};
@@ -154,6 +155,8 @@ static int deliver_sample(struct agent_head *h, struct gs_gpu_snapshot *gpu)
 		return -ENOMEM;
 	node->gpu = gpu;
 	r = gs_sampler_fill(h->moment, h->all_processes, true, node);
+	if (jobs)
+		agent_jobs_times(jobs, &node->times, &node->n_times);
 	gs_buf_reset(&h->records);
 	if (r == 0)
 		r = gs_node_encode(&h->records, node);
@@ -166,7 +169,7 @@ static int deliver_sample(struct agent_head *h, struct gs_gpu_snapshot *gpu)
 	return gs_uplink_push(h->link, &batch, &span);
 }
 
-void agent_head_take(struct agent_head *h, struct gs_gpu_snapshot *gpu)
+void agent_head_take(struct agent_head *h, struct gs_gpu_snapshot *gpu, struct agent_jobs *jobs)
 {
 	uint64_t now = gs_clock_mono_ns(), desired_ns;
 	int r;
@@ -176,7 +179,7 @@ void agent_head_take(struct agent_head *h, struct gs_gpu_snapshot *gpu)
 		return;
 	desired_ns = h->desired_ns;
 	h->due_ns = h->due_ns + desired_ns > now ? h->due_ns + desired_ns : now + desired_ns;
-	r = deliver_sample(h, gpu);
+	r = deliver_sample(h, gpu, jobs);
 	if (r == 0) {
 		h->n_delivered++;
 		return;

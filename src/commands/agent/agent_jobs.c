@@ -102,6 +102,22 @@ struct gs_job_accounts *agent_jobs_copy(struct agent_jobs *j)
 	return copy;
 }
 
+void agent_jobs_times(struct agent_jobs *j, struct gs_job_process **ret, uint32_t *ret_n)
+{
+	struct gs_job_process *times = NULL;
+	uint32_t n;
+
+	pthread_mutex_lock(&j->lock);
+	n = j->latest ? j->latest->n_processes : 0;
+	if (n)
+		times = malloc(n * sizeof(*times));
+	if (times)
+		memcpy(times, j->latest->process, n * sizeof(*times));
+	pthread_mutex_unlock(&j->lock);
+	*ret = times;
+	*ret_n = times ? n : 0;
+}
+
 static void *read_on(void *arg)
 {
 	struct agent_jobs *j = arg;

@@ -47,8 +47,19 @@ void gs_node_snapshot_free(struct gs_node_snapshot **ref)
 	gs_gpu_snapshot_free(&s->gpu);
 	gs_host_snapshot_free(&s->host);
 	gs_job_accounts_free(&s->jobs);
+	free(s->times);
 	free(s);
 	*ref = NULL;
+}
+
+const struct gs_job_process *gs_node_process_times(const struct gs_node_snapshot *n,
+						   const struct gs_host_process *p)
+{
+	/* Of what was recorded or delivered the jobs have none. */
+	return n->jobs && n->jobs->n_processes
+		       ? gs_job_process_of(n->jobs->process, n->jobs->n_processes, p->pid,
+					   p->start_ns)
+		       : gs_job_process_of(n->times, n->n_times, p->pid, p->start_ns);
 }
 
 /* An instance that was not chosen needs no label. */

@@ -73,7 +73,14 @@ struct gs_node_snapshot {
 	struct gs_gpu_snapshot *gpu;   /* owned, never NULL */
 	struct gs_host_snapshot *host; /* owned, never NULL */
 	struct gs_job_accounts *jobs;  /* owned; NULL: not read */
+	/* Owned; of some of its processes, where their time went, by pid, rising; not those that jobs have. */
+	struct gs_job_process *times;
+	uint32_t n_times;
 };
+
+/* Where the time of the threads of a process went; NULL: not known. */
+const struct gs_job_process *gs_node_process_times(const struct gs_node_snapshot *node,
+						   const struct gs_host_process *process);
 
 void gs_host_snapshot_free(struct gs_host_snapshot **snapshot);
 void gs_node_snapshot_free(struct gs_node_snapshot **snapshot);

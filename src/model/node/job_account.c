@@ -21,19 +21,27 @@ void gs_job_accounts_free(struct gs_job_accounts **ref)
 	*ref = NULL;
 }
 
-const struct gs_job_process *gs_job_process_of(const struct gs_job_accounts *a, uint32_t pid,
-					       uint64_t start_ns)
+const struct gs_job_process *gs_job_process_of(const struct gs_job_process *p, uint32_t n,
+					       uint32_t pid, uint64_t start_ns)
 {
-	for (uint32_t i = 0; a && i < a->n_processes; i++) {
-		uint64_t started_ns = a->process[i].start_ns;
+	uint32_t first = 0, end = n;
+	uint64_t started_ns;
 
-		/* /proc has it in ticks of the clock. */
-		if (a->process[i].pid == pid &&
-		    (started_ns > start_ns ? started_ns - start_ns : start_ns - started_ns) <
-			    TICK_NS)
-			return &a->process[i];
+	while (first < end) {
+		uint32_t middle = first + (end - first) / 2;
+
+		if (p[middle].pid < pid)
+			first = middle + 1;
+		else
+			end = middle;
 	}
-	return NULL;
+	if (first == n || p[first].pid != pid)
+		return NULL;
+	started_ns = p[first].start_ns;
+	/* /proc has it in ticks of the clock. */
+	return (started_ns > start_ns ? started_ns - start_ns : start_ns - started_ns) < TICK_NS
+		       ? &p[first]
+		       : NULL;
 }
 
 struct gs_job_accounts *gs_job_accounts_copy(const struct gs_job_accounts *from)

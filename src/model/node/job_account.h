@@ -107,15 +107,15 @@ struct gs_job_accounts {  /* immutable once handed out */
 	uint32_t unanswered[GS_JOB_ASKED_COUNT];
 	struct gs_job_account *account; /* owned; by id */
 	uint32_t n_accounts;
-	struct gs_job_process *process; /* owned; of these jobs, with probes; no order */
+	struct gs_job_process *process; /* owned; of these jobs, with probes; by pid */
 	uint32_t n_processes;
 };
 
 void gs_job_accounts_free(struct gs_job_accounts **accounts);
 
-/* NULL: it is of none of these jobs, or not known. */
-const struct gs_job_process *gs_job_process_of(const struct gs_job_accounts *accounts, uint32_t pid,
-					       uint64_t start_ns);
+/* Of n, by pid; NULL: it is not among them. */
+const struct gs_job_process *gs_job_process_of(const struct gs_job_process *processes, uint32_t n,
+					       uint32_t pid, uint64_t start_ns);
 
 /* A deep copy; NULL: no memory. */
 struct gs_job_accounts *gs_job_accounts_copy(const struct gs_job_accounts *accounts);

@@ -1,4 +1,5 @@
-#include "model/node/record.h"
+/* Snapshots out of records; record_encode.c makes records of them. */
+#include "model/node/record_int.h"
 
 #include <errno.h>
 #include <math.h>
@@ -9,11 +10,6 @@
 #define MAX_ROWS  65536 /* processes, events */
 #define VALUE_MAX 1e18  /* beyond it nothing is a value of a machine */
 
-struct text { /* of a struct: where it goes to or comes from */
-	char *at;
-	size_t bytes; /* of the array */
-};
-
 uint32_t gs_gpu_key_hash(const char *key)
 {
 	uint32_t h = 2166136261u;
@@ -23,290 +19,10 @@ uint32_t gs_gpu_key_hash(const char *key)
 	return h;
 }
 
-/* --- writing --- */
-
-static size_t texts_bytes(const struct text *texts, size_t n, uint16_t *text_bytes)
-{
-	size_t sum = 0;
-
-	for (size_t i = 0; i < n; i++) {
-		text_bytes[i] = (uint16_t)strnlen(texts[i].at, texts[i].bytes);
-		sum += text_bytes[i];
-	}
-	return sum;
-}
-
-/* A record: *fields (whose head is empty) and the texts, whose lengths go to fields + lengths_off.
- */
-static int put_record(struct gs_buf *buf, enum gs_record_kind kind, void *fields, size_t bytes,
-		      size_t lengths_off, const struct text *texts, size_t n)
-{
-	uint16_t lengths[16];
-	size_t tail = texts_bytes(texts, n, lengths);
-	struct gs_record *r = gs_record_put(buf, kind, bytes, tail);
-	char *p;
-
-	if (!r)
-		return -ENOBUFS;
-	memcpy((char *)fields + lengths_off, lengths, n * sizeof(lengths[0]));
-	memcpy(r + 1, (char *)fields + sizeof(*r), bytes - sizeof(*r));
-	p = (char *)r + bytes;
-	for (size_t i = 0; i < n; i++) {
-		memcpy(p, texts[i].at, lengths[i]);
-		p += lengths[i];
-	}
-	return 0;
-}
-
-#define TEXT(array)                                                                                \
-	{                                                                                          \
-		(char *)(array), sizeof(array)                                                     \
-	}
-#define PUT(buf, kind, fields, texts)                                                              \
-	put_record(buf, kind, &(fields), sizeof(fields), offsetof(__typeof__(fields), text_bytes), \
-		   texts, GS_ARRAY_LEN(texts))
-
-static int put_head(struct gs_buf *buf, const struct gs_node_snapshot *n)
-{
-	const struct gs_host_sample *h = &n->host->sample;
-	const struct gs_gpu_snapshot *g = n->gpu;
-	const struct text texts[] = {TEXT(n->name), TEXT(g->state_text)};
-	struct gs_rec_host_sample r = {
-		.time_ns = n->time_ns,
-		.wall_ns = n->wall_ns,
-		.n_gpus = g->n_gpus,
-		.n_gpu_processes = g->n_processes,
-		.n_gpu_events = g->n_events,
-		.n_host_processes = n->host->n_processes,
-		.n_jobs = n->jobs ? n->jobs->n_accounts : 0,
-		.jobs_read = n->jobs != NULL,
-		.host_time_ns = h->time_ns,
-		.host_elapsed_ns = h->elapsed_ns,
-		.n_cpus = h->n_cpus,
-		.n_tasks = h->n_tasks,
-		.n_running = h->n_running,
-		.gpu_state = g->state,
-		.cpu_ratio = h->cpu_ratio,
-		.iowait_ratio = h->iowait_ratio,
-		.load1 = h->load1,
-		.load5 = h->load5,
-		.load15 = h->load15,
-		.mem_total_bytes = h->mem_total_bytes,
-		.mem_used_bytes = h->mem_used_bytes,
-		.swap_total_bytes = h->swap_total_bytes,
-		.swap_used_bytes = h->swap_used_bytes,
-		.disk_read_bps = h->disk_read_bps,
-		.disk_write_bps = h->disk_write_bps,
-		.net_rx_bps = h->net_rx_bps,
-		.net_tx_bps = h->net_tx_bps,
-		.failed_reads = h->failed_reads,
-		.gpu_time_ns = g->time_ns,
-		.gpu_wall_ns = g->wall_ns,
-		.missed_samples = g->missed_samples,
-		.failed_calls = g->failed_calls,
-		.lost_events = g->lost_events,
-		.read_ns = g->read_ns,
-		.mem_used_ratio = h->mem_used_ratio,
-		.root_used_ratio = h->root_used_ratio,
-	};
-
-	return PUT(buf, GS_REC_HOST_SAMPLE, r, texts);
-}
-
-static int put_info(struct gs_buf *buf, uint32_t gpu, const struct gs_gpu_info *g)
-{
-	const struct text texts[] = {
-		TEXT(g->uuid),         TEXT(g->pci_bus_id),   TEXT(g->name),
-		TEXT(g->serial),       TEXT(g->vbios),        TEXT(g->driver_version),
-		TEXT(g->cuda_version), TEXT(g->architecture), TEXT(g->mig_profile)};
-	struct gs_rec_gpu_info r = {
-		.gpu = gpu,
-		.index = g->index,
-		.vendor = g->vendor,
-		.minor = g->minor,
-		.numa_node = g->numa_node,
-		.n_sms = g->n_sms,
-		.compute_major = g->compute_major,
-		.compute_minor = g->compute_minor,
-		.gpu_instance = g->gpu_instance,
-		.compute_instance = g->compute_instance,
-		.persistence = g->persistence,
-		.mig_enabled = g->mig_enabled,
-		.is_mig = g->is_mig,
-	};
-
-	return PUT(buf, GS_REC_GPU_INFO, r, texts);
-}
-
-static int put_sample(struct gs_buf *buf, uint32_t gpu, const struct gs_gpu_sample *s)
-{
-	struct gs_rec_gpu_sample *r;
-	struct gs_rec_gpu_value *v;
-	struct gs_rec_gpu_link *l;
-	uint32_t n_values = 0,
-		 n_links = s->n_links < GS_GPU_LINK_MAX ? s->n_links : GS_GPU_LINK_MAX;
-
-	for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++)
-		n_values += s->why[f] != GS_GPU_REASON_NOT_READ;
-	r = gs_record_put(buf, GS_REC_GPU_SAMPLE, sizeof(*r),
-			  n_values * sizeof(*v) + n_links * sizeof(*l));
-	if (!r)
-		return -ENOBUFS;
-	r->gpu = gpu;
-	r->lost = s->lost;
-	r->time_ns = s->time_ns;
-	r->elapsed_ns = s->elapsed_ns;
-	r->n_values = n_values;
-	r->n_links = n_links;
-	v = (void *)(r + 1);
-	for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++)
-		if (s->why[f] != GS_GPU_REASON_NOT_READ) {
-			*v = (struct gs_rec_gpu_value){
-				.key_hash = gs_gpu_key_hash(gs_gpu_field_info(f)->key),
-				.why = s->why[f],
-				.value = s->why[f] == GS_GPU_REASON_OK ? s->value[f] : 0,
-			};
-			gs_rec_gpu_value_set_age(v++, gs_gpu_age_ns(s, f));
-		}
-	l = (void *)v;
-	for (uint32_t i = 0; i < n_links; i++) {
-		const struct gs_gpu_link *from = &s->link[i];
-
-		l[i] = (struct gs_rec_gpu_link){
-			.present = from->present,
-			.up = from->up,
-			.version = from->version,
-			.have_bytes = from->have_bytes,
-			.have_errors = from->have_errors,
-			.tx_bytes = from->tx_bytes,
-			.rx_bytes = from->rx_bytes,
-			.crc_errors = from->crc_errors,
-			.replay_errors = from->replay_errors,
-			.recovery_errors = from->recovery_errors,
-		};
-		memcpy(l[i].remote_bus_id, from->remote_bus_id, sizeof(l[i].remote_bus_id));
-	}
-	return 0;
-}
-
-static int put_process(struct gs_buf *buf, const struct gs_gpu_process *p)
-{
-	const struct text texts[] = {TEXT(p->comm), TEXT(p->user), TEXT(p->container),
-				     TEXT(p->cmdline)};
-	struct gs_rec_gpu_process r = {
-		.gpu = p->gpu,
-		.pid = p->pid,
-		.kind = p->kind,
-		.uid = p->uid,
-		.used_bytes = p->used_bytes,
-		.sm_ratio = p->sm_ratio,
-		.mem_ratio = p->mem_ratio,
-		.enc_ratio = p->enc_ratio,
-		.dec_ratio = p->dec_ratio,
-		.jpg_ratio = p->jpg_ratio,
-		.ofa_ratio = p->ofa_ratio,
-		.start_ns = p->start_ns,
-		.ended = p->ended,
-		.gone = p->gone,
-	};
-
-	return PUT(buf, GS_REC_GPU_PROCESS, r, texts);
-}
-
-static int put_event(struct gs_buf *buf, const struct gs_gpu_event *e)
-{
-	const struct text texts[] = {TEXT(e->pci_bus_id), TEXT(e->uuid), TEXT(e->text)};
-	struct gs_rec_gpu_event r = {.time_ns = e->time_ns, .xid = e->xid, .source = e->source};
-
-	return PUT(buf, GS_REC_GPU_EVENT, r, texts);
-}
-
-static int put_host_process(struct gs_buf *buf, const struct gs_host_process *p)
-{
-	const struct text texts[] = {TEXT(p->comm), TEXT(p->user), TEXT(p->container), TEXT(p->job),
-				     TEXT(p->cmdline)};
-	struct gs_rec_host_process r = {
-		.pid = p->pid,
-		.parent_pid = p->parent_pid,
-		.uid = p->uid,
-		.n_threads = p->n_threads,
-		.flags = p->flags,
-		.state = p->state,
-		.cpu_ratio = p->cpu_ratio,
-		.rss_bytes = p->rss_bytes,
-		.cpu_ns = p->cpu_ns,
-		.start_ns = p->start_ns,
-	};
-
-	return PUT(buf, GS_REC_HOST_PROCESS, r, texts);
-}
-
-static double known_or_minus(double v)
-{
-	return isfinite(v) ? v : -1;
-}
-
-static int put_job(struct gs_buf *buf, const struct gs_job_account *a, bool probes)
-{
-	const struct gs_job *j = &a->job;
-	const struct text texts[] = {TEXT(j->id),       TEXT(j->name),      TEXT(j->user),
-				     TEXT(j->account),  TEXT(j->partition), TEXT(j->nodes),
-				     TEXT(a->job_class)};
-	struct gs_rec_host_job r = {
-		.kind = j->kind,
-		.n_processes = a->n_processes,
-		.known = a->known,
-		.probes = probes,
-		.n_gpus = a->n_gpus,
-		.gpus_idle = a->gpus_idle,
-		.uid = j->uid,
-		.start_s = j->start_s,
-		.limit_s = j->limit_s,
-		.memory_bytes = a->memory_bytes,
-		.memory_limit_bytes = a->memory_limit_bytes,
-		.gpu_memory_bytes = a->gpu_memory_bytes,
-		.cores = known_or_minus(a->cores),
-		.cpus = known_or_minus(a->cpus),
-		.io_bps = known_or_minus(a->io_bps),
-		.net_bps = known_or_minus(a->net_bps),
-		.gpu_ratio = known_or_minus(a->gpu_ratio),
-		.score = known_or_minus(a->score),
-		.confidence = known_or_minus(a->confidence),
-		.gpu_mask = a->gpu_mask,
-		.flags = j->is_claimed ? GS_REC_HOST_JOB_CLAIMED : 0,
-	};
-
-	return PUT(buf, GS_REC_HOST_JOB, r, texts);
-}
-
-int gs_node_encode(struct gs_buf *buf, const struct gs_node_snapshot *n)
-{
-	size_t start = buf->bytes;
-	int r = put_head(buf, n);
-
-	for (uint32_t i = 0; r == 0 && i < n->gpu->n_gpus; i++)
-		r = put_info(buf, i, &n->gpu->info[i]);
-	for (uint32_t i = 0; r == 0 && i < n->gpu->n_gpus; i++)
-		r = put_sample(buf, i, &n->gpu->sample[i]);
-	for (uint32_t i = 0; r == 0 && i < n->gpu->n_processes; i++)
-		r = put_process(buf, &n->gpu->process[i]);
-	for (uint32_t i = 0; r == 0 && i < n->gpu->n_events; i++)
-		r = put_event(buf, &n->gpu->event[i]);
-	for (uint32_t i = 0; r == 0 && i < n->host->n_processes; i++)
-		r = put_host_process(buf, &n->host->process[i]);
-	for (uint32_t i = 0; r == 0 && n->jobs && i < n->jobs->n_accounts; i++)
-		r = put_job(buf, &n->jobs->account[i], n->jobs->probes);
-	if (r < 0)
-		buf->bytes = start;
-	return r;
-}
-
-/* --- reading --- */
-
 struct gs_node_decoder {
 	struct gs_node_snapshot *node; /* owned; the moment that is being read, or NULL */
 	uint32_t n_gpus, n_gpu_processes, n_gpu_events, n_host_processes; /* that it has */
-	uint32_t n_jobs, room_jobs;
+	uint32_t n_jobs, room_jobs, room_times;
 	uint32_t n_samples; /* so far */
 	uint32_t room_gpus, room_samples, room_gpu_processes, room_gpu_events, room_host_processes;
 	uint64_t n_torn;
@@ -461,7 +177,7 @@ static int begin_snapshot(struct gs_node_decoder *d, const struct gs_rec_host_sa
 	d->n_gpu_processes = r->n_gpu_processes;
 	d->n_gpu_events = r->n_gpu_events;
 	d->n_host_processes = r->n_host_processes;
-	d->n_samples = d->n_jobs = d->room_jobs = 0;
+	d->n_samples = d->n_jobs = d->room_jobs = d->room_times = 0;
 	if (r->jobs_read) {
 		d->n_jobs = r->n_jobs;
 		n->jobs = calloc(1, sizeof(*n->jobs));
@@ -657,6 +373,24 @@ static int take_host_process(struct gs_node_decoder *d, const struct gs_rec_host
 	return ok ? 0 : -EBADMSG;
 }
 
+static int take_times(struct gs_node_decoder *d, const struct gs_rec_host_times *r)
+{
+	struct gs_node_snapshot *n = d->node;
+	struct gs_job_process *p;
+
+	/* Rising, as gs_job_process_of() needs them. */
+	if (n->n_times == d->n_host_processes ||
+	    (n->n_times && r->pid <= n->times[n->n_times - 1].pid))
+		return -EBADMSG;
+	p = grow_rows(&n->times, n->n_times, d->n_host_processes, &d->room_times, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	n->n_times++;
+	*p = (struct gs_job_process){.pid = r->pid, .start_ns = r->start_ns};
+	memcpy(p->part_ns, r->part_ns, sizeof(p->part_ns));
+	return 0;
+}
+
 static double known_or_nan(double v)
 {
 	return clean_number(v) < 0 ? NAN : v;
@@ -731,6 +465,8 @@ static int take_record(struct gs_node_decoder *d, const struct gs_record *r)
 		return take_event(d, (const void *)r);
 	case GS_REC_HOST_PROCESS:
 		return take_host_process(d, (const void *)r);
+	case GS_REC_HOST_TIMES:
+		return take_times(d, (const void *)r);
 	case GS_REC_HOST_JOB:
 		return take_job(d, (const void *)r);
 	default:
@@ -745,7 +481,7 @@ int gs_node_decode(struct gs_node_decoder *d, const struct gs_record *r,
 	int e;
 
 	if ((r->kind < GS_REC_GPU_INFO || r->kind > GS_REC_HOST_PROCESS) &&
-	    r->kind != GS_REC_HOST_JOB)
+	    r->kind != GS_REC_HOST_JOB && r->kind != GS_REC_HOST_TIMES)
 		return 0;
 	if (r->kind == GS_REC_HOST_SAMPLE) {
 		d->n_torn += d->node != NULL;

@@ -42,6 +42,7 @@ static const uint16_t least_bytes[GS_REC_COUNT] = {
 	[GS_REC_ALLOCATOR] = sizeof(struct gs_rec_allocator),
 	[GS_REC_LEAK] = sizeof(struct gs_rec_leak),
 	[GS_REC_HOST_JOB] = sizeof(struct gs_rec_host_job),
+	[GS_REC_HOST_TIMES] = sizeof(struct gs_rec_host_times),
 	[GS_REC_MPI] = sizeof(struct gs_rec_mpi),
 	[GS_REC_ROLLUP] = 24, /* server/store/rollup.h */
 	[GS_REC_ACCOUNT] = sizeof(struct gs_rec_account),

@@ -63,6 +63,7 @@ enum gs_record_kind {
 	GS_REC_MARK = 33,        /* model/trace/record_mark.h */
 	GS_REC_MEMORY = 34,      /* model/trace/record_memory.h */
 	GS_REC_MEMORY_SITE = 35, /* likewise */
+	GS_REC_HOST_TIMES = 36,  /* of samples */
 	GS_REC_COUNT
 };
 

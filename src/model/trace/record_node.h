@@ -137,6 +137,15 @@ struct gs_rec_host_job {
 	uint16_t flags;         /* GS_REC_HOST_JOB_..., ored */
 };
 
+/* Where the time of the threads of one of the sample's processes went so far, by the parts of
+ * gs_taskstats_parts(): of those whose job is counted. Before the record of that process. */
+struct gs_rec_host_times {
+	struct gs_record head;
+	uint32_t pid, pad;
+	uint64_t start_ns; /* boot clock */
+	uint64_t part_ns[10];
+};
+
 #define GS_REC_HOST_JOB_CLAIMED 1 /* only its processes say that they are of it */
 
 _Static_assert(sizeof(struct gs_rec_host_sample) == 264, "host_sample");
@@ -148,5 +157,6 @@ _Static_assert(sizeof(struct gs_rec_gpu_process) == 104, "gpu_process");
 _Static_assert(sizeof(struct gs_rec_gpu_event) == 32, "gpu_event");
 _Static_assert(sizeof(struct gs_rec_host_process) == 80, "host_process");
 _Static_assert(sizeof(struct gs_rec_host_job) == 160, "host_job");
+_Static_assert(sizeof(struct gs_rec_host_times) == 104, "host_times");
 
 #endif

@@ -98,6 +98,7 @@ static void draw_machine_side(const struct tui_ui *ui, struct tui_lines *l, cons
 {
 	const struct gs_host_process *h = r->host;
 	char a[TUI_NUMBER_BYTES], b[TUI_NUMBER_BYTES];
+	const struct gs_job_process *p;
 
 	tui_line(l, "command", "%s", tui_row_command(r));
 	tui_line(l, "user", "%s", tui_row_user(r));
@@ -122,6 +123,9 @@ static void draw_machine_side(const struct tui_ui *ui, struct tui_lines *l, cons
 	if (ui->node->time_ns >= h->start_ns)
 		tui_line(l, "running for", "%s",
 			 tui_duration(a, (double)(ui->node->time_ns - h->start_ns)));
+	p = gs_node_process_times(ui->node, h);
+	if (p)
+		tui_draw_parts(l, p->part_ns);
 }
 
 static void draw_graphs(const struct tui_ui *ui, struct tui_screen *s, int y, int rows,

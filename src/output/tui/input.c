@@ -339,8 +339,6 @@ static void show_all(struct tui_ui *ui)
 static void show_jobs(struct tui_ui *ui)
 {
 	ui->shows_jobs = !ui->shows_jobs;
-	if (ui->source->set_jobs)
-		ui->source->set_jobs(ui->source->ctx, ui->shows_jobs);
 	tui_ui_say(ui, TUI_DIM, ui->shows_jobs ? "jobs" : "processes");
 }
 
@@ -584,9 +582,18 @@ static struct tui_asked key_of_detail(struct tui_ui *ui, int key, int rows)
 	return nothing;
 }
 
-struct tui_asked tui_key(struct tui_ui *ui, int key, int rows)
+/* The account of a process comes with that of its job. */
+static void ask_for_jobs(struct tui_ui *ui)
 {
-	ui->message[0] = '\0';
+	bool wanted = ui->shows_jobs || ui->mode == TUI_DETAIL;
+
+	if (wanted != ui->wants_jobs && ui->source->set_jobs)
+		ui->source->set_jobs(ui->source->ctx, wanted);
+	ui->wants_jobs = wanted;
+}
+
+static struct tui_asked key_of_mode(struct tui_ui *ui, int key, int rows)
+{
 	switch (ui->mode) {
 	case TUI_HELP:
 		if (!scroll_rows(ui, key, rows))
@@ -607,6 +614,16 @@ struct tui_asked tui_key(struct tui_ui *ui, int key, int rows)
 	default:
 		return key_of_main(ui, key, rows);
 	}
+}
+
+struct tui_asked tui_key(struct tui_ui *ui, int key, int rows)
+{
+	struct tui_asked asked;
+
+	ui->message[0] = '\0';
+	asked = key_of_mode(ui, key, rows);
+	ask_for_jobs(ui);
+	return asked;
 }
 
 struct tui_asked tui_mouse(struct tui_ui *ui, const struct tui_screen *s, int y, int x, int wheel,
@@ -632,6 +649,7 @@ struct tui_asked tui_mouse(struct tui_ui *ui, const struct tui_screen *s, int y,
 		select_row(ui, hit->arg);
 		if (twice)
 			open_detail(ui);
+		ask_for_jobs(ui);
 		return nothing;
 	case TUI_HIT_GPU:
 		ui->table.gpu = ui->table.gpu == hit->arg ? -1 : hit->arg;

@@ -365,6 +365,21 @@ static void draw_processes(struct tui_lines *l, const struct gs_job_account *a,
 	}
 }
 
+void tui_draw_parts(struct tui_lines *l, const uint64_t part_ns[GS_TASKSTATS_PARTS])
+{
+	char n[TUI_NUMBER_BYTES];
+	uint64_t all_ns = 0;
+
+	for (unsigned i = 0; i < GS_TASKSTATS_PARTS; i++)
+		all_ns += part_ns[i];
+	if (all_ns)
+		tui_line(l, "wall time", "%s of all its threads:", tui_duration(n, (double)all_ns));
+	for (unsigned i = 0; i < GS_TASKSTATS_PARTS && all_ns; i++)
+		if (part_ns[i] * 1000 >= all_ns)
+			tui_line(l, "", "%5.1f%%  %s", 100 * (double)part_ns[i] / (double)all_ns,
+				 gs_taskstats_part_title(i));
+}
+
 /* Calls of CUDA are counted, not timed: their time is in the parts, unknown. */
 static void draw_hidden(struct tui_lines *l, const struct gs_job_account *a,
 			const struct gs_gpu_snapshot *gpu)
@@ -385,19 +400,11 @@ static void draw_account(struct tui_lines *l, const struct gs_job_account *a,
 {
 	const uint32_t needed =
 		1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE | 1u << GS_JOB_KNOWS_CAUSES;
-	uint64_t part_ns[GS_TASKSTATS_PARTS], all_ns;
-	char n[TUI_NUMBER_BYTES];
+	uint64_t part_ns[GS_TASKSTATS_PARTS];
 
-	if ((a->known & needed) != needed)
+	if ((a->known & needed) != needed || !gs_taskstats_parts(&a->work, part_ns))
 		return;
-	all_ns = gs_taskstats_parts(&a->work, part_ns);
-	if (!all_ns)
-		return;
-	tui_line(l, "wall time", "%s of all its threads:", tui_duration(n, (double)all_ns));
-	for (unsigned i = 0; i < GS_TASKSTATS_PARTS; i++)
-		if (part_ns[i] * 1000 >= all_ns)
-			tui_line(l, "", "%5.1f%%  %s", 100 * (double)part_ns[i] / (double)all_ns,
-				 gs_taskstats_part_title(i));
+	tui_draw_parts(l, part_ns);
 	if (a->n_gpus > 0)
 		draw_hidden(l, a, node->gpu);
 }

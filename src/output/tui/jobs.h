@@ -6,7 +6,7 @@
 #define GS_OUTPUT_TUI_JOBS_H
 
 #include "model/node/host.h"
-#include "output/screen/screen.h"
+#include "output/screen/lines.h"
 
 enum tui_job_column {
 	TUI_JOB_ID,
@@ -54,6 +54,9 @@ const char *tui_job_title(enum tui_job_column c);
 /* Draw the head and the rows into rows x columns cells from y on. */
 void tui_jobs_draw(struct tui_jobs *t, const struct gs_node_snapshot *node, struct tui_screen *s,
 		   int y, int rows, bool with_selection);
+
+/* Where the time of threads went, by the parts of gs_taskstats_parts(): those of a thousandth at least. */
+void tui_draw_parts(struct tui_lines *l, const uint64_t part_ns[GS_TASKSTATS_PARTS]);
 
 /* All of one job, on a screen of its own, from its line *top on (corrected when it is too far). */
 void tui_job_draw_detail(const struct tui_jobs *t, const struct gs_node_snapshot *node,

@@ -21,7 +21,7 @@ int tui_ui_init(struct tui_ui *ui, const struct gs_tui_source *source,
 	ui->table.selected = -1;
 	ui->table.gpu = -1;
 	ui->table.all = options->all;
-	ui->shows_jobs = options->jobs;
+	ui->shows_jobs = ui->wants_jobs = options->jobs;
 	ui->jobs.sort = TUI_JOB_GPUS;
 	ui->jobs.selected = -1;
 	ui->environment = GS_BUF_INIT(64u << 10);

@@ -60,6 +60,7 @@ struct tui_ui {
 
 	struct tui_table table;
 	bool shows_jobs; /* in place of the processes */
+	bool wants_jobs; /* they are read */
 	struct tui_jobs jobs;
 
 	uint32_t detail_pid;

@@ -107,7 +107,7 @@ static void put_gpus(struct gs_buf *b, const struct gs_gpu_snapshot *g, uint32_t
 static void put_times(struct gs_buf *b, const struct gs_node_snapshot *m,
 		      const struct gs_host_process *h)
 {
-	const struct gs_job_process *p = h ? gs_job_process_of(m->jobs, h->pid, h->start_ns) : NULL;
+	const struct gs_job_process *p = h ? gs_node_process_times(m, h) : NULL;
 
 	j_open(b, "thread_seconds", '{');
 	for (unsigned i = 0; p && i < GS_TASKSTATS_PARTS; i++)

@@ -155,6 +155,55 @@ static void there_and_back(void **state)
 	gs_buf_fini(&buf);
 }
 
+static void set_process(struct gs_job_process *p, const struct gs_host_process *of,
+			int64_t later_ns)
+{
+	*p = (struct gs_job_process){.pid = of->pid, .start_ns = of->start_ns + (uint64_t)later_ns};
+	for (unsigned i = 0; i < GS_TASKSTATS_PARTS; i++)
+		p->part_ns[i] = of->pid * 1000ull + i;
+}
+
+/* Of the processes that go along, those of jobs; the kernel knows their start more exactly than /proc. */
+static void times_of_processes(void **state)
+{
+	struct gs_node_snapshot *n = rich(), *m;
+	const struct gs_host_process *h = n->host->process;
+	struct gs_buf buf = GS_BUF_INIT(1u << 20), wrong = GS_BUF_INIT(1u << 20);
+	const struct gs_job_process *p;
+	uint64_t torn;
+
+	for (int i = 0; i < 5; i++)
+		n->host->process[i].start_ns = 1000000000;
+	n->times = calloc(3, sizeof(*n->times));
+	n->n_times = 3;
+	set_process(&n->times[0], &h[1], 3000000);
+	set_process(&n->times[1], &h[2], 500000000); /* another one of that number */
+	set_process(&n->times[2], &h[4], -3000000);
+	assert_int_equal(gs_node_encode(&buf, n), 0);
+	assert_int_equal(decode_all(&buf, &m, &torn), 1);
+	assert_int_equal(torn, 0);
+	assert_int_equal(m->n_times, 2);
+	for (int i = 0; i < 5; i++) {
+		p = gs_node_process_times(m, &h[i]);
+		assert_int_equal(p != NULL, i == 1 || i == 4);
+		if (p)
+			assert_int_equal(p->part_ns[GS_TASKSTATS_PARTS - 1],
+					 h[i].pid * 1000ull + GS_TASKSTATS_PARTS - 1);
+	}
+	/* Twice the same one is a lie. */
+	gs_records_for_each (&((struct gs_batch){buf.data, buf.bytes}), r) {
+		assert_int_equal(gs_buf_put(&wrong, r, r->bytes), 0);
+		if (r->kind == GS_REC_HOST_TIMES)
+			assert_int_equal(gs_buf_put(&wrong, r, r->bytes), 0);
+	}
+	gs_node_snapshot_free(&m);
+	assert_int_equal(decode_all(&wrong, &m, &torn), 0);
+	assert_int_equal(torn, 1);
+	gs_node_snapshot_free(&n);
+	gs_buf_fini(&buf);
+	gs_buf_fini(&wrong);
+}
+
 /* A head holds a moment of each of its nodes: no more than what is in it. */
 static void a_moment_takes_what_it_needs(void **state)
 {
@@ -275,6 +324,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(there_and_back),
+		cmocka_unit_test(times_of_processes),
 		cmocka_unit_test(a_moment_takes_what_it_needs),
 		cmocka_unit_test(keys_have_their_own_hashes),
 		cmocka_unit_test(nothing_at_all),

@@ -47,6 +47,7 @@ static const size_t struct_bytes[GS_REC_COUNT] = {
 	[GS_REC_ALLOCATOR] = sizeof(struct gs_rec_allocator),
 	[GS_REC_LEAK] = sizeof(struct gs_rec_leak),
 	[GS_REC_HOST_JOB] = sizeof(struct gs_rec_host_job),
+	[GS_REC_HOST_TIMES] = sizeof(struct gs_rec_host_times),
 	[GS_REC_MPI] = sizeof(struct gs_rec_mpi),
 	[GS_REC_ACCOUNT] = sizeof(struct gs_rec_account),
 	[GS_REC_KERNEL] = sizeof(struct gs_rec_kernel),

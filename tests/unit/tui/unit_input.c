@@ -290,6 +290,23 @@ static void jobs(void **state)
 	assert_int_equal(ui->jobs.n_rows, 0);
 }
 
+/* The account of a process comes with its job: jobs are read as long as it is shown. */
+static void jobs_are_read_for_a_process(void **state)
+{
+	struct tui_ui *ui = *state;
+
+	sent.jobs = false;
+	tui_key(ui, TUI_KEY_ENTER, 24);
+	assert_int_equal(ui->mode, TUI_DETAIL);
+	assert_true(sent.jobs);
+	tui_key(ui, TUI_KEY_ESCAPE, 24);
+	assert_false(sent.jobs);
+	tui_key(ui, 'j', 24);
+	assert_true(sent.jobs);
+	tui_key(ui, 'j', 24);
+	assert_false(sent.jobs);
+}
+
 static void tree(void **state)
 {
 	struct tui_ui *ui = *state;
@@ -454,6 +471,7 @@ int main(void)
 		WITH_UI(selection_stays_with_its_process),
 		WITH_UI(the_first_row_is_the_first),
 		WITH_UI(signals_from_the_detail_screen),
+		WITH_UI(jobs_are_read_for_a_process),
 		WITH_UI(tree),
 		WITH_UI(jobs),
 		WITH_UI(signals_ask_first),

@@ -273,6 +273,34 @@ static void scrolls(void **state)
 		}
 }
 
+/* Where the time of its threads went, of a process whose job is counted. */
+static void detail_of_a_counted_process(void **state)
+{
+	struct gs_node_snapshot *n = sample_node(2, 4, 1);
+	struct gs_job_process *p = calloc(1, sizeof(*p));
+	struct view v;
+
+	view_open(&v, false);
+	sample_jobs(n, 2);
+	p->pid = n->host->process[1].pid;
+	p->start_ns = n->host->process[1].start_ns;
+	p->part_ns[GS_TIME_CPU] = 30000000000;
+	p->part_ns[GS_TIME_LOCK] = 10000000000;
+	n->jobs->process = p;
+	n->jobs->n_processes = 1;
+	assert_int_equal(tui_ui_show(&v.ui, n), 0);
+	v.ui.mode = TUI_DETAIL;
+	v.ui.detail_pid = p->pid;
+	v.ui.detail_start_ns = p->start_ns;
+	assert_non_null(strstr(render(&v, 40, 80), "40s of all its threads:"));
+	assert_non_null(strstr(render(&v, 40, 80), " 75.0%  on CPU"));
+	assert_non_null(strstr(render(&v, 40, 80), " 25.0%  locks"));
+	v.ui.detail_pid = n->host->process[2].pid;
+	v.ui.detail_start_ns = n->host->process[2].start_ns;
+	assert_null(strstr(render(&v, 40, 80), "of all its threads"));
+	view_close(&v);
+}
+
 /* A GPU that falls off the bus while one of its processes is shown. */
 static void detail_of_a_lost_gpu(void **state)
 {
@@ -412,6 +440,7 @@ int main(void)
 		cmocka_unit_test(jobs),
 		cmocka_unit_test(scrolls),
 		cmocka_unit_test(troubles_are_readable),
+		cmocka_unit_test(detail_of_a_counted_process),
 		cmocka_unit_test(detail_of_a_lost_gpu),
 		cmocka_unit_test(worst_comes_first),
 		cmocka_unit_test(idle_though_held),
