@@ -27,6 +27,7 @@ struct wait {
 	double counted_ns; /* as one that sets the pace */
 	double parked_ns;  /* the rest of the threads that do not */
 	double held_up_ns; /* for a thread that waited for a processor */
+	double for_work_ns; /* of those that set the pace: for what no other thread works on either */
 };
 
 static double smaller_of(double a, double b)
@@ -152,6 +153,8 @@ static struct wait wait_for_locks(const struct gs_job_pace_process *p)
 		most = (double)gs_job_pace_busy_ns(p->work) - (double)lead->busy_ns +
 		       (double)p->others_ns;
 	w = wait_of(p, ns, (double)lead->lock_ns, most);
+	if ((double)lead->lock_ns > most)
+		w.for_work_ns = (double)lead->lock_ns - most;
 	factor = lead->busy_ns ? (double)gs_job_pace_busy_ns(p->work) / (double)lead->busy_ns : 0;
 	if (factor >= 1) {
 		w.held_up_ns = smaller_of(w.counted_ns, factor * held_up_ns(p, factor));
@@ -204,6 +207,8 @@ void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_job_pace_process 
 		(double)(gs_taskstats_wall_ns(w) - w->idle_ns) - lock.parked_ns - wire.parked_ns;
 	double wall, alone, working;
 
+	/* While it has to wait for work, too, it keeps up: with a processor at once it would wait for that longer. */
+	queue -= smaller_of(queue, lock.for_work_ns);
 	own = cpu + disk + wire.counted_ns + lock.counted_ns + gpu;
 	active = own + queue;
 	/* The reading end of a pipe is part of whatever it waits for. */

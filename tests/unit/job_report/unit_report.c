@@ -206,6 +206,17 @@ static void threads_that_set_the_pace_decide(void **state)
 	/* One that takes work out of a queue that another, which sleeps, puts it into. */
 	const struct paced queue = {
 		.cpu = 2.2, .lock = 8, .sleep = 9.8, .lead_cpu = 2, .lead_lock = 8};
+	/* The same beside others: it waits for a processor three times as long as it works. */
+	const struct paced late = {.cpu = 1.6,
+				   .queue = 3.4,
+				   .lock = 6,
+				   .sleep = 9,
+				   .lead_cpu = 1.5,
+				   .lead_queue = 2.8,
+				   .lead_lock = 5.7};
+	/* One that does not keep up: it has no time to wait. */
+	const struct paced behind = {
+		.cpu = 3, .queue = 7.5, .sleep = 9.5, .lead_cpu = 2.9, .lead_queue = 7.1};
 	/* Processes that share a lock between them. */
 	const struct paced shared = {
 		.cpu = 2.5, .lock = 7.5, .lead_cpu = 2.5, .lead_lock = 7.5, .others = 7.5};
@@ -220,6 +231,10 @@ static void threads_that_set_the_pace_decide(void **state)
 	assert_true(f.v[GS_FIGURE_LOCK] < 2 && f.v[GS_FIGURE_COMPUTE] > 97);
 	f = paced_figures(&queue, 1);
 	assert_true(f.v[GS_FIGURE_LOCK] < 5 && f.v[GS_FIGURE_IDLE] > 70);
+	f = paced_figures(&late, 1);
+	assert_true(f.v[GS_FIGURE_IDLE] > 70);
+	f = paced_figures(&behind, 1);
+	assert_true(f.v[GS_FIGURE_IDLE] < 1 && f.v[GS_FIGURE_COMPUTE] > 95);
 	f = paced_figures(&shared, 1);
 	assert_true(is_near(f.v[GS_FIGURE_LOCK], 75));
 }
