@@ -15,7 +15,7 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-SCOPE = ("sources/elf", "sources/cubin", "sources/unwind", "sources/attach_plan", "sources/sideband", "sources/uprobe", "sources/x86", "pipeline/ingest")
+SCOPE = ("sources/elf", "sources/cubin", "sources/cuda_visible", "sources/unwind", "sources/attach_plan", "sources/sideband", "sources/uprobe", "sources/x86", "pipeline/ingest")
 CALLS = re.compile(r"(?<![\w.>])(open|openat|openat2|fopen|fdopen|creat|read|pread|preadv|readv|mmap|fread)\s*\(")
 ASKS = re.compile(r"\bgs_guard_(stopped|step)\b")
 LINES = re.compile(r"(?<![\w.>])(fgets|getline|getdelim|fscanf|readdir)\s*\(")
@@ -52,6 +52,7 @@ APART = {
     ("sources/unwind/native_serve.c", "serve_debug"): "a reader",
     ("sources/unwind/native_serve.c", "serve_made"): "a reader",
     ("sources/unwind/python_file.c", "gs_python_serve"): "a reader",
+    ("sources/cuda_visible/environ.c", "gs_cuda_visible_environ_serve"): "a reader",
     ("commands/main/probes.c", "list_file"): "a child that has given up its rights",
     ("sources/elf/candidates.c", "add_object"): "the holder: what its own command loads, as the same user",
     ("sources/uprobe/files.c", "plan_file"): "the holder without a reader: unit tests and benchmarks alone",

@@ -3,10 +3,11 @@
 
 import json
 import os
+import re
 import subprocess
 
 import harness
-from harness import case, main
+from harness import Skip, case, main
 
 SYNC_US = 20000
 
@@ -146,6 +147,69 @@ def tracks(t):
     t.tool('report', 'run.gst', '-o', 'again.json', status=0)
     again = spans_of(t.path('again.json'))
     t.equal('of the recording', again, spans)
+
+
+# Fills memory on device 0, having set its environment before, or long after the first call. It stays for a while, as what it
+# has set is looked at in its memory.
+FILLS = """
+import ctypes, os, sys, time
+lib, when = sys.argv[1:3]
+def choose(n):
+    os.environ['CUDA_VISIBLE_DEVICES'] = n
+if when == 'before':
+    choose('1')
+cuda, p = ctypes.CDLL(lib), ctypes.c_void_p()
+def fill():
+    assert cuda.cudaMalloc(ctypes.byref(p), 4096) == 0
+    assert cuda.cudaMemset(p, 0, 4096) == 0
+fill()
+if when == 'wait':
+    choose('1')
+    print('ready', flush=True)
+    input()
+    fill()
+time.sleep(2)
+print('{}')
+"""
+
+
+def with_driver(t, *command):
+    """The command beside the files of a driver that has two GPUs."""
+    for i, uuid in enumerate(('GPU-aa', 'GPU-bb')):
+        folder = t.path(f'driver/nvidia/gpus/0000:0{i}:00.0')
+        os.makedirs(folder, exist_ok=True)
+        with open(folder + '/information', 'w') as f:
+            f.write(f'Model: \t NVIDIA H100\nGPU UUID: \t {uuid}\nBus Location: \t 0000:0{i}:00.0\nDevice Minor: \t {i}\n')
+    mount = 'mount --make-rprivate / && mount --bind "$0" /proc/driver && exec "$@"'
+    return ['unshare', '-m', 'sh', '-c', mount, t.path('driver'), *command]
+
+
+def gpus_of(path):
+    with open(path, encoding='utf-8') as f:
+        return [(d['device'], d['gpu_uuid']) for d in json.load(f)['stream_devices']]
+
+
+@case('which GPU a device is: by the environment that the program has when it begins with CUDA')
+def which_gpu(t):
+    if os.geteuid() != 0:
+        raise Skip('needs root')
+    lib = os.path.join(harness.fake, 'libcudart.so.13')
+    out = t.path('gpus.json')
+    trace = [harness.gpuscope, 'trace', '-o', t.path('g.gst'), '--format', 'json', '--summary', out]
+    for when, env, want in (('never', {}, 'GPU-aa'), ('never', {'CUDA_VISIBLE_DEVICES': '1,0'}, 'GPU-bb'), ('before', {}, 'GPU-bb'),
+                            ('before', {'CUDA_VISIBLE_DEVICES': '0'}, 'GPU-bb')):  # fmt: skip
+        words = with_driver(t, *trace, '--', '/usr/bin/python3', '-c', FILLS, lib, when)
+        done = subprocess.run(words, capture_output=True, text=True, env=t.envs(env), timeout=60)
+        t.equal(f'{when} {env} ({done.stderr[-300:]})', (done.returncode, gpus_of(out) if done.returncode == 0 else None), (0, [(0, want)]))
+    # Attached later: which device its thread has, and whether CUDA saw the change, is not known.
+    proc = subprocess.Popen(['/usr/bin/python3', '-c', FILLS, lib, 'wait'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=t.envs())
+    t.equal('it runs', proc.stdout.readline(), 'ready\n')
+    tracer = subprocess.Popen(with_driver(t, *trace, '-v', '-p', str(proc.pid)), stderr=subprocess.PIPE, text=True, env=t.envs())
+    while tracer.poll() is None and not re.search(r'libcudart[^ ]*: [0-9]+ probes', tracer.stderr.readline()):
+        pass
+    proc.communicate('go\n', timeout=60)
+    tracer.communicate(timeout=60)
+    t.equal('attached later', gpus_of(out), [(None, None)])
 
 
 @case('--stream-limits: what finds no room is counted, and shown')

@@ -14,6 +14,7 @@
 #include "core/reader/reader.h"
 #include "core/sender/sender.h"
 #include "sources/unwind/native.h"
+#include "sources/cuda_visible/environ.h"
 #include "sources/unwind/python.h"
 
 static const struct {
@@ -117,6 +118,7 @@ static const gs_reader_serve_fn reader_services[GS_READER_N_SERVICES] = {
 	[GS_READER_DESCRIBED] = gs_attach_plan_serve_described,
 	[GS_READER_OPERATORS] = gs_attach_plan_serve_operators,
 	[GS_READER_PYTHON] = gs_python_serve,
+	[GS_READER_ENVIRON] = gs_cuda_visible_environ_serve,
 	[GS_READER_NATIVE] = gs_native_serve,
 };
 

@@ -102,7 +102,10 @@ struct gs_rec_string {
 
 enum gs_process_flag {
 	GS_PROCESS_BEGUN = 1, /* traced since its program began: nothing was missed before */
+	GS_PROCESS_SAME = 2,  /* it came before and runs the same program: more is known of it */
 };
+#define GS_PROCESS_DEVICE_SHIFT                                                                    \
+	8 /* in flags: 1 and the device that is the only one in use; 0 not known */
 
 /* May come again for the same id, with what was learned since (exec changes comm, exe, cmdline). */
 struct gs_rec_process {
@@ -119,6 +122,15 @@ struct gs_rec_process {
 	uint32_t gpus_str;      /* UUIDs as CUDA numbers them for it, with commas; 0 not known */
 	uint64_t start_ns;      /* when the process began, 0 unknown */
 };
+
+/* Does it run another program than before (NULL: it was not there)? Without names, they were only not known at
+ * first. */
+static inline bool gs_process_runs_another(const struct gs_rec_process *before,
+					   const struct gs_rec_process *now)
+{
+	return before && (before->exe_str || before->cmdline_str) &&
+	       !(now->head.flags & GS_PROCESS_SAME);
+}
 
 struct gs_rec_thread {
 	struct gs_record head;

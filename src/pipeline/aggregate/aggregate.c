@@ -566,7 +566,8 @@ static int take_entity(struct gs_aggregate *v, const struct gs_record *r)
 	if (r->kind == GS_REC_PROCESS) {
 		const struct gs_rec_process *p = (const void *)r;
 
-		if (gs_dict_process(v->dict, p->id)) /* exec: its handles are gone */
+		/* exec: its handles are gone. */
+		if (gs_dict_process(v->dict, p->id) && !(p->head.flags & GS_PROCESS_SAME))
 			end_comms_of(v, p->id);
 	}
 	gs_activity_follow(v->activity, v->dict, r);

@@ -387,8 +387,7 @@ static void take_process(struct gs_correlate *s, const struct gs_batch *batch, s
 			 const struct gs_rec_process *r)
 {
 	const struct gs_rec_process *before = gs_dict_process(s->dict, r->id);
-	/* Without names, they were only not known at first. */
-	bool runs_another = before && (before->exe_str || before->cmdline_str);
+	bool runs_another = gs_process_runs_another(before, r);
 
 	if (runs_another) {
 		correlate_comms_end_process(&s->comms, r->id);

@@ -69,9 +69,7 @@ struct activity_thread *activity_thread_reach(struct gs_activity *a,
 	if (!process)
 		return NULL;
 	if (t->process != process) {
-		uint32_t device = call->process < a->n_late && a->late[call->process]
-					  ? GS_ACTIVITY_DEVICE_UNKNOWN
-					  : 0;
+		uint32_t device = call->process < a->n_devices ? a->devices[call->process] : 0;
 
 		*t = (struct activity_thread){
 			.process = (uint32_t)process, .at.device = device, .chosen = device};

@@ -165,12 +165,15 @@ void gs_activity_take_record(struct gs_activity *activity, uint32_t process,
 			     struct gs_activity_function function);
 
 /* Any record of a stream, before the dictionary takes it in: calls are taken, and a process that comes
- * again runs another program. Threads of a process that was not traced since its begin are on
- * GS_ACTIVITY_DEVICE_UNKNOWN until they choose a device. */
+ * again runs another program. */
 void gs_activity_follow(struct gs_activity *activity, const struct gs_dict *dict,
 			const struct gs_record *record);
 
-/* May threads of the process have chosen a device unseen? Not where it has one alone. */
+/* The device that its threads are on until they choose one: 0 where its begin was seen, the only one where
+ * it has or uses one alone, else GS_ACTIVITY_DEVICE_UNKNOWN: they may have chosen one unseen. */
+uint32_t gs_activity_first_device(const struct gs_dict *dict, const struct gs_rec_process *process);
+
+/* May that be another than 0? */
 bool gs_activity_is_late(const struct gs_dict *dict, const struct gs_rec_process *process);
 
 /* The process has ended, or runs a new program: what it had queued is over at that time, 0: at the

@@ -198,8 +198,9 @@ struct gs_activity {
 	uint32_t n_todo, cap_todo;
 	struct activity_function *functions; /* by id */
 	uint32_t n_functions;
-	bool *late; /* by the caller's number: which device its threads have is not known */
-	uint32_t n_late;
+	uint32_t *
+		devices; /* by the caller's number: that its threads are on until they choose one */
+	uint32_t n_devices;
 	uint64_t n_limit[GS_ACTIVITY_LIMITS];
 	uint64_t n_unread;
 };

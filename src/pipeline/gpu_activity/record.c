@@ -215,26 +215,31 @@ static void follow_call(struct gs_activity *a, const struct gs_dict *dict,
 		gs_activity_take_record(a, t->process, c, f->meaning);
 }
 
-bool gs_activity_is_late(const struct gs_dict *dict, const struct gs_rec_process *p)
+uint32_t gs_activity_first_device(const struct gs_dict *dict, const struct gs_rec_process *p)
 {
 	const char *gpus = gs_dict_string(dict, p->gpus_str);
+	uint32_t only = p->head.flags >> GS_PROCESS_DEVICE_SHIFT & 0xff;
 
-	if (*gpus && !strchr(gpus, ','))
-		return false;
-	return !(p->head.flags & GS_PROCESS_BEGUN);
+	if (p->head.flags & GS_PROCESS_BEGUN || (*gpus && !strchr(gpus, ',')))
+		return 0;
+	return only ? only - 1 : GS_ACTIVITY_DEVICE_UNKNOWN;
+}
+
+bool gs_activity_is_late(const struct gs_dict *dict, const struct gs_rec_process *p)
+{
+	return gs_activity_first_device(dict, p) != 0;
 }
 
 static void follow_process(struct gs_activity *a, const struct gs_dict *dict,
 			   const struct gs_rec_process *p)
 {
 	const struct gs_rec_process *before = gs_dict_process(dict, p->id);
-	/* Without names, they were only not known at first. */
-	bool runs_another = before && (before->exe_str || before->cmdline_str);
+	bool runs_another = gs_process_runs_another(before, p);
 
 	if (runs_another)
 		gs_activity_end_process(a, p->id, 0);
-	if (p->id < GS_DICT_MAX_ID && gs_vec_reach(&a->late, &a->n_late, p->id))
-		a->late[p->id] = !runs_another && gs_activity_is_late(dict, p);
+	if (p->id < GS_DICT_MAX_ID && gs_vec_reach(&a->devices, &a->n_devices, p->id))
+		a->devices[p->id] = runs_another ? 0 : gs_activity_first_device(dict, p);
 }
 
 void gs_activity_follow(struct gs_activity *a, const struct gs_dict *dict,

@@ -260,20 +260,37 @@ static struct gs_ingest_process *process_slot(struct gs_ingest *f)
 	return p;
 }
 
-static void put_process(struct gs_ingest *f, struct gs_ingest_process *p,
-			const struct gs_identity_process *known, const char *comm_hint)
+/* Which GPUs CUDA shows it: its text, and *ret_only the only one in use, -1 not known. */
+static uint32_t find_gpus(struct gs_ingest *f, uint32_t uid,
+			  const struct gs_identity_process *known, int *ret_only)
+{
+	char gpus[GS_IDENTITY_GPUS_BYTES], text[GS_CUDA_ENVIRON_BYTES];
+	bool is_read = false;
+	size_t bytes = 0;
+	uint64_t begun;
+
+	if (f->reader && !f->environ)
+		f->environ = gs_cuda_visible_environ_new(f->reader);
+	if (f->environ && !known->gone)
+		is_read = gs_cuda_visible_environ_read(f->environ, known->pid, text, &bytes) == 0;
+	gs_identity_visible_gpus(f->place, known, is_read ? text : NULL, bytes,
+				 gs_map_get(&f->begun, known->pid, &begun), gpus, ret_only);
+	return gs_ingest_intern_of(f, uid, gpus);
+}
+
+/* flags: of enum gs_process_flag. */
+static void put_process_of(struct gs_ingest *f, struct gs_ingest_process *p,
+			   const struct gs_identity_process *known, const char *comm_hint,
+			   uint32_t flags)
 {
 	const char *comm = known->comm[0] ? known->comm : comm_hint;
-	char gpus[GS_IDENTITY_GPUS_BYTES];
 	uint64_t begun;
-	uint32_t uid = p->uid, gpus_str, comm_str = gs_ingest_intern_of(f, uid, comm);
+	uint32_t uid = p->uid, comm_str = gs_ingest_intern_of(f, uid, comm);
 	uint32_t exe_str = gs_ingest_intern_of(f, uid, known->exe);
 	uint32_t cmdline_str = gs_ingest_intern_of(f, uid, known->cmdline);
 	uint32_t container_str = gs_ingest_intern_of(f, uid, known->container);
 	struct gs_rec_process *r;
 
-	gs_identity_visible_gpus(f->place, known, gpus);
-	gpus_str = gs_ingest_intern_of(f, uid, gpus);
 	r = gs_ingest_put(f, GS_REC_PROCESS, sizeof(*r), 0);
 	r->id = p->id;
 	r->pid = p->pid;
@@ -284,15 +301,50 @@ static void put_process(struct gs_ingest *f, struct gs_ingest_process *p,
 	r->exe_str = exe_str;
 	r->cmdline_str = cmdline_str;
 	r->container_str = container_str;
-	r->gpus_str = gpus_str;
+	r->gpus_str = p->gpus_str;
+	r->head.flags = flags | (uint32_t)(p->only_device + 1) << GS_PROCESS_DEVICE_SHIFT;
 	if (gs_map_get(&f->begun, p->pid, &begun))
-		r->head.flags = GS_PROCESS_BEGUN;
+		r->head.flags |= GS_PROCESS_BEGUN;
 	r->start_ns = known->start_ns;
 	p->nameless = !comm[0];
 	if (known->gone && !p->loss_reported) {
 		gs_ingest_put_loss(f, GS_LAYER_NONE, GS_LOSS_PROC, comm, 1);
 		p->loss_reported = true;
 	}
+}
+
+/* A new one, or one that runs a new program. */
+static void put_process(struct gs_ingest *f, struct gs_ingest_process *p,
+			const struct gs_identity_process *known, const char *comm_hint)
+{
+	p->uses_gpu = false;
+	p->gpus_str = find_gpus(f, p->uid, known, &p->only_device);
+	memset(f->seen, 0, sizeof(f->seen));
+	put_process_of(f, p, known, comm_hint, 0);
+}
+
+void gs_ingest_uses_gpu(struct gs_ingest *f, uint32_t pid, uint32_t tid)
+{
+	struct gs_ingest_seen *seen = &f->seen[tid % GS_INGEST_CACHE];
+	struct gs_ingest_process *p = process_get(f, pid);
+	const struct gs_identity_process *known;
+	uint32_t gpus_str;
+	int only;
+
+	if (seen->pid == pid && seen->tid == tid)
+		seen->uses_gpu = true;
+	if (!p || p->uses_gpu)
+		return;
+	p->uses_gpu = true;
+	known = gs_identity_process(f->place, pid);
+	if (!known || known->gone)
+		return;
+	gpus_str = find_gpus(f, p->uid, known, &only);
+	if (gpus_str == p->gpus_str && only == p->only_device)
+		return;
+	p->gpus_str = gpus_str;
+	p->only_device = only;
+	put_process_of(f, p, known, "", GS_PROCESS_SAME);
 }
 
 static struct gs_ingest_process *
@@ -361,7 +413,8 @@ uint32_t gs_ingest_thread_find(struct gs_ingest *f, uint32_t pid, uint32_t tid,
 			return 0;
 		t->checked = true;
 	}
-	f->seen[tid % GS_INGEST_CACHE] = (struct gs_ingest_seen){pid, tid, t->id};
+	f->seen[tid % GS_INGEST_CACHE] =
+		(struct gs_ingest_seen){.pid = pid, .tid = tid, .id = t->id};
 	return t->id;
 }
 

@@ -31,6 +31,8 @@ bool gs_ingest_call(struct gs_ingest *f, const struct gs_event_call *ev,
 		f->pending_loss[GS_LOSS_NO_THREAD]++;
 		return true;
 	}
+	if (!f->seen[ev->tid % GS_INGEST_CACHE].uses_gpu && func->desc.layer <= GS_LAYER_NCCL)
+		gs_ingest_uses_gpu(f, ev->pid, ev->tid);
 	if (values && !gs_ingest_put_values(f, values))
 		return false;
 	if ((func->desc.op == GS_CLASS_LAUNCH && func->desc.layer <= GS_LAYER_CUDA_DRIVER) ||

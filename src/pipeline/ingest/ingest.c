@@ -95,6 +95,7 @@ void gs_ingest_free(struct gs_ingest **feed)
 	gs_ingest_stacks_fini(f);
 	gs_ingest_native_fini(f);
 	gs_ingest_kernels_fini(f);
+	gs_cuda_visible_environ_free(&f->environ);
 	gs_ingest_pyfuncs_fini(f);
 	gs_buf_fini(&f->batch);
 	free(f);

@@ -15,6 +15,7 @@
 #include "pipeline/ingest/ingest.h"
 #include "model/trace/func.h"
 #include "model/trace/python.h"
+#include "sources/cuda_visible/environ.h"
 
 #define GS_INGEST_BATCH_BYTES (256u << 10) /* a batch is handed over when it has this much */
 #define GS_INGEST_SPARE_BYTES                                                                      \
@@ -40,6 +41,9 @@ struct gs_ingest_process {
 	bool exited;       /* its pid may be another's by now */
 	bool nameless;
 	bool loss_reported;
+	bool uses_gpu;     /* a call of CUDA or NCCL has come */
+	uint32_t gpus_str; /* as announced; likewise the next */
+	int only_device;
 };
 
 struct gs_ingest_thread {
@@ -56,6 +60,7 @@ struct gs_ingest_thread {
 
 struct gs_ingest_seen { /* a thread lately looked up */
 	uint32_t pid, tid, id;
+	bool uses_gpu; /* its process is known to */
 };
 
 struct gs_ingest {
@@ -63,6 +68,7 @@ struct gs_ingest {
 	const struct gs_func_set *funcs; /* borrowed, may be NULL */
 	const struct gs_user_set *users; /* likewise */
 	struct gs_reader *reader;
+	struct gs_cuda_environ *environ; /* owned; NULL until it is needed */
 	int64_t boot_minus_mono_ns;
 	bool delivered; /* a batch has left */
 	bool ended;
@@ -135,6 +141,10 @@ static inline uint32_t gs_ingest_thread(struct gs_ingest *feed, uint32_t pid, ui
 	return s->tid == tid && s->pid == pid ? s->id
 					      : gs_ingest_thread_find(feed, pid, tid, "", 0);
 }
+
+/* The thread, which was just found, makes a call of CUDA or NCCL: the first of its process is when CUDA looks at
+ * which GPUs it has. */
+void gs_ingest_uses_gpu(struct gs_ingest *feed, uint32_t pid, uint32_t tid);
 
 /* The id of a process of which a thread was just found. */
 uint32_t gs_ingest_process_id(const struct gs_ingest *feed, uint32_t pid);

@@ -1,6 +1,6 @@
 /*
- * Which GPUs CUDA shows a process, in the order in which it numbers them: what the process was started
- * with says it, and the list of the driver. As in the CUDA C++ Programming Guide, "CUDA Environment
+ * Which GPUs CUDA shows a process, in the order in which it numbers them: its environment says it, and the
+ * list of the driver. As in the CUDA C++ Programming Guide, "CUDA Environment
  * Variables": CUDA_VISIBLE_DEVICES is read up to the first word that names no GPU; without it there are
  * all, in the order of the bus (CUDA_DEVICE_ORDER=PCI_BUS_ID) or "fastest first", which is the same
  * where all are of one model and not known here where they are not. In a container the variable of
@@ -161,6 +161,33 @@ static void limit_to_container(struct visible *v, const char *environ, size_t by
 	*v = chosen;
 }
 
+/* How many instances these GPUs have. */
+static unsigned count_instances(const struct visible *v)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = 0; i < v->n; i++)
+		n += v->gpus->n_instances[v->gpu[i]];
+	return n;
+}
+
+/* CUDA shows a process one instance and no whole GPU beside it (NVIDIA MIG User Guide, "CUDA Device
+ * Enumeration"): which of several is its affair. */
+static void put_only_instance(const struct visible *chosen, char *out, size_t out_bytes)
+{
+	for (uint32_t i = 0; i < chosen->n && count_instances(chosen) == 1; i++) {
+		unsigned gpu = chosen->gpu[i];
+		int r;
+
+		if (!chosen->gpus->n_instances[gpu] || !chosen->gpus->instance[gpu])
+			continue;
+		r = snprintf(out, out_bytes, "MIG-%s/%s", chosen->gpus->uuid[gpu],
+			     chosen->gpus->instance[gpu]);
+		if (r < 0 || (size_t)r >= out_bytes)
+			out[0] = '\0';
+	}
+}
+
 void gs_cuda_visible_parse(const char *environ, size_t bytes, bool in_container,
 			   const struct gs_cuda_visible_gpus *gpus, char *out, size_t out_bytes)
 {
@@ -185,9 +212,15 @@ void gs_cuda_visible_parse(const char *environ, size_t bytes, bool in_container,
 		put_instance(out, out_bytes, list, n);
 		return;
 	}
-	if (by_number && all.n > 1 && !gpus->one_model &&
+	if (by_number && all.n > 1 && !gpus->one_model && !count_instances(&all) &&
 	    !(order && is_word(order, order_bytes, "PCI_BUS_ID")))
 		return;
+	if (count_instances(by_number && list ? &all : &chosen)) {
+		/* How numbers count where some GPUs are divided is not documented. */
+		if (!by_number || !list || all.n == 1)
+			put_only_instance(&chosen, out, out_bytes);
+		return;
+	}
 	for (uint32_t i = 0; i < chosen.n; i++) {
 		const char *uuid = gpus->uuid[chosen.gpu[i]];
 		int r = snprintf(out + at, out_bytes - at, "%s%s", i ? "," : "", uuid);
@@ -197,5 +230,49 @@ void gs_cuda_visible_parse(const char *environ, size_t bytes, bool in_container,
 			return;
 		}
 		at += (size_t)r;
+	}
+}
+
+/* Which of a list with commas it is, -1: not in it. */
+static int position_in(const char *list, const char *uuid)
+{
+	const char *at = list, *word;
+	size_t n;
+
+	for (int i = 0; take_word(&at, list + strlen(list), &word, &n); i++)
+		if (is_word(word, n, uuid))
+			return i;
+	return -1;
+}
+
+void gs_cuda_visible_settle(const struct gs_cuda_visible_gpus *gpus,
+			    const struct gs_cuda_visible_facts *facts, char *out, size_t out_bytes,
+			    int *ret_only)
+{
+	const char *list = facts->now && facts->begun ? facts->now : facts->first;
+	const char *opened = NULL;
+	bool any_listed = false;
+	unsigned n_open = 0;
+
+	if (facts->now && !facts->begun && strcmp(facts->now, facts->first) != 0)
+		list = "";
+	snprintf(out, out_bytes, "%s", list);
+	*ret_only = *list && !strchr(list, ',') ? 0 : -1;
+	/* At the first call they are yet to be opened; of an instance its GPU is. */
+	if (facts->begun || strncmp(list, "MIG-", 4) == 0)
+		return;
+	for (uint32_t i = 0; i < gpus->n && i < GS_CUDA_VISIBLE_MAX; i++)
+		if (facts->open >> i & 1) {
+			opened = gpus->uuid[i];
+			any_listed |= position_in(list, opened) >= 0;
+			n_open++;
+		}
+	if (n_open == 1 && !any_listed)
+		snprintf(out, out_bytes, "%s", opened);
+	if (n_open == 1)
+		*ret_only = any_listed ? position_in(list, opened) : 0;
+	else if (n_open && *list && !any_listed) {
+		out[0] = '\0'; /* it has others than those */
+		*ret_only = -1;
 	}
 }

@@ -329,31 +329,54 @@ const struct gs_identity_process *gs_identity_process(struct gs_identity *p, uin
 	return e->known;
 }
 
-void gs_identity_visible_gpus(struct gs_identity *p, const struct gs_identity_process *process,
-			      char ret_uuids[GS_IDENTITY_GPUS_BYTES])
+/* NULL: none, or no memory. */
+static const struct gs_job_gpus *gpus_of_machine(struct gs_identity *p)
 {
+	if (!p->gpus) {
+		p->gpus = calloc(1, sizeof(*p->gpus));
+		if (p->gpus)
+			gs_job_gpus_read(p->proc_fd, p->gpus);
+	}
+	return p->gpus && p->gpus->n ? p->gpus : NULL;
+}
+
+void gs_identity_visible_gpus(struct gs_identity *p, const struct gs_identity_process *process,
+			      const char *environ_now, size_t environ_bytes, bool begun,
+			      char ret_uuids[GS_IDENTITY_GPUS_BYTES], int *ret_only)
+{
+	const struct gs_job_gpus *known = gpus_of_machine(p);
+	char first[GS_IDENTITY_GPUS_BYTES], now[GS_IDENTITY_GPUS_BYTES];
+	struct gs_cuda_visible_facts facts = {.first = first, .begun = begun};
 	struct gs_cuda_visible_gpus gpus = {0};
+	bool in_container = process->container[0];
 	GS_CLOSE int dir_fd = -1;
 
 	ret_uuids[0] = '\0';
-	if (!p->gpus) {
-		p->gpus = calloc(1, sizeof(*p->gpus));
-		if (!p->gpus)
-			return;
-		gs_job_gpus_read(p->proc_fd, p->gpus);
-	}
-	if (!p->gpus->n || process->gone)
+	*ret_only = -1;
+	if (!known || process->gone)
 		return;
-	gpus.one_model = p->gpus->one_model;
-	for (; gpus.n < p->gpus->n && gpus.n < GS_CUDA_VISIBLE_MAX; gpus.n++)
-		gpus.uuid[gpus.n] = p->gpus->gpu[gpus.n].uuid;
+	gpus.one_model = known->one_model;
+	for (uint32_t i = 0; i < known->n && i < GS_CUDA_VISIBLE_MAX; i++) {
+		gpus.uuid[i] = known->gpu[i].uuid;
+		gpus.n_instances[i] = known->gpu[i].n_instances;
+		gpus.instance[i] = known->gpu[i].instance;
+		gpus.n++;
+	}
 	dir_fd = open_process(p, process->pid);
-	if (dir_fd >= 0 && read_text(p, dir_fd, "environ") == 0)
-		gs_cuda_visible_parse((char *)p->text.data, p->text.bytes, process->container[0],
-				      &gpus, ret_uuids, GS_IDENTITY_GPUS_BYTES);
+	if (dir_fd < 0 || read_text(p, dir_fd, "environ") < 0)
+		return;
+	gs_cuda_visible_parse((char *)p->text.data, p->text.bytes, in_container, &gpus, first,
+			      sizeof(first));
 	/* It may hold secrets. */
 	if (p->text.data)
 		explicit_bzero(p->text.data, p->text.bytes);
+	if (environ_now) {
+		gs_cuda_visible_parse(environ_now, environ_bytes, in_container, &gpus, now,
+				      sizeof(now));
+		facts.now = now;
+	}
+	facts.open = gs_job_gpus_open(dir_fd, known);
+	gs_cuda_visible_settle(&gpus, &facts, ret_uuids, GS_IDENTITY_GPUS_BYTES, ret_only);
 }
 
 void gs_identity_thread_comm(struct gs_identity *p, uint32_t pid, uint32_t tid,

@@ -58,11 +58,14 @@ const struct gs_identity_process *gs_identity_process(struct gs_identity *place,
 
 #define GS_IDENTITY_GPUS_BYTES 1024
 
-/* UUIDs of NVIDIA's GPUs as CUDA numbers them for the process, with commas: what it was started with
- * (CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER, its container's NVIDIA_VISIBLE_DEVICES) says which. A
- * process that changed its environment since may have others. "": none, or not known. */
+/* UUIDs of NVIDIA's GPUs as CUDA numbers them for the process, with commas: its environment says which
+ * (CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER, its container's NVIDIA_VISIBLE_DEVICES), that of its begin and, where
+ * known, the one that it has now (of environ_bytes, NULL: not known); then the devices that it has open
+ * (gs_cuda_visible_settle()). begun: it is at its first call of CUDA. "": none, or not known. *ret_only: the device
+ * that is the only one in use, or -1. */
 void gs_identity_visible_gpus(struct gs_identity *place, const struct gs_identity_process *process,
-			      char ret_uuids[GS_IDENTITY_GPUS_BYTES]);
+			      const char *environ_now, size_t environ_bytes, bool begun,
+			      char ret_uuids[GS_IDENTITY_GPUS_BYTES], int *ret_only);
 
 /* The name of a thread, read now; comm_hint (may be "") is used when it is gone. Writes 16 bytes.
  */

@@ -110,6 +110,36 @@ static bool is_of_model(const char *text, size_t bytes, char *first, size_t firs
 	return strcmp(model, first) == 0;
 }
 
+/* What MIG divides a GPU into: capabilities/gpuMINOR/mig/giN/ciM. */
+static void read_instances(int proc_fd, struct gs_job_gpu *gpu)
+{
+	char path[64];
+	struct dirent *gi, *ci;
+	DIR *dir, *inner;
+	int fd;
+
+	snprintf(path, sizeof(path), "driver/nvidia/capabilities/gpu%d/mig", gpu->minor);
+	fd = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd >= 0 ? fdopendir(fd) : NULL;
+	while (dir && (gi = readdir(dir))) {
+		if (strncmp(gi->d_name, "gi", 2) != 0)
+			continue;
+		fd = openat(dirfd(dir), gi->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		inner = fd >= 0 ? fdopendir(fd) : NULL;
+		while (inner && (ci = readdir(inner))) {
+			if (strncmp(ci->d_name, "ci", 2) != 0 || gpu->n_instances == UINT8_MAX)
+				continue;
+			gpu->n_instances++;
+			snprintf(gpu->instance, sizeof(gpu->instance), "%.6s/%.6s", gi->d_name + 2,
+				 ci->d_name + 2);
+		}
+		if (inner)
+			closedir(inner);
+	}
+	if (dir)
+		closedir(dir);
+}
+
 void gs_job_gpus_read(int proc_fd, struct gs_job_gpus *gpus)
 {
 	char model[128] = "";
@@ -138,8 +168,10 @@ void gs_job_gpus_read(int proc_fd, struct gs_job_gpus *gpus)
 	}
 	closedir(dir);
 	qsort(gpus->gpu, gpus->n, sizeof(gpus->gpu[0]), by_bus);
-	for (uint32_t i = 0; i < gpus->n; i++)
+	for (uint32_t i = 0; i < gpus->n; i++) {
 		gpus->gpu[i].index = (int32_t)i;
+		read_instances(proc_fd, &gpus->gpu[i]);
+	}
 }
 
 /* --- gres.conf --- */

@@ -89,8 +89,10 @@ bool gs_job_gres(const char *text, size_t bytes, uint64_t *ret_mask);
 struct gs_job_gpu {
 	char uuid[80];
 	char bus_id[32];
-	int32_t minor; /* -1 unknown, or a part of another GPU */
-	int32_t index; /* NVML's; -1 a part of another GPU */
+	int32_t minor;       /* -1 unknown, or a part of another GPU */
+	int32_t index;       /* NVML's; -1 a part of another GPU */
+	uint8_t n_instances; /* of MIG: compute instances, 255 at most */
+	char instance[16];   /* the last of them: GI/CI */
 };
 
 struct gs_job_gpus {

@@ -51,7 +51,8 @@ static void reads_everything(void **state)
 	assert_string_equal(gs_identity_process(f->place, 42)->comm, "py) (thon");
 }
 
-static void put_gpu(const struct fake *f, const char *bus, const char *model, const char *uuid)
+static void put_gpu(const struct fake *f, const char *bus, const char *model, const char *uuid,
+		    unsigned minor)
 {
 	char path[256], text[256];
 	GS_FCLOSE FILE *file = NULL;
@@ -59,33 +60,67 @@ static void put_gpu(const struct fake *f, const char *bus, const char *model, co
 	snprintf(path, sizeof(path), "mkdir -p %s/driver/nvidia/gpus/%s", f->root, bus);
 	assert_int_equal(fake_run("%s", path), 0);
 	snprintf(path, sizeof(path), "%s/driver/nvidia/gpus/%s/information", f->root, bus);
-	snprintf(text, sizeof(text), "Model: \t\t %s\nGPU UUID: \t %s\nBus Location: \t %s\n",
-		 model, uuid, bus);
+	snprintf(text, sizeof(text),
+		 "Model: \t\t %s\nGPU UUID: \t %s\nBus Location: \t %s\nDevice Minor: \t %u\n",
+		 model, uuid, bus, minor);
 	file = fopen(path, "w");
 	assert_non_null(file);
 	assert_true(fputs(text, file) >= 0);
 }
 
-/* As the driver lists them and the environment at its start chooses. */
+static const char *gpus_of(const struct fake *f, uint32_t pid, const char *now, bool begun,
+			   int want_only)
+{
+	static char uuids[GS_IDENTITY_GPUS_BYTES];
+	int only;
+
+	gs_identity_visible_gpus(f->place, gs_identity_process(f->place, pid), now,
+				 now ? strlen(now) + 1 : 0, begun, uuids, &only);
+	assert_int_equal(only, want_only);
+	return uuids;
+}
+
+/* As the driver lists them and its environments choose, and by the devices that it has open. */
 static void says_which_gpus(void **state)
 {
 	struct fake *f = *state;
 	const char environ[] = "HOME=/\0CUDA_VISIBLE_DEVICES=1,0";
-	char uuids[GS_IDENTITY_GPUS_BYTES];
+	char command[512];
 
-	put_gpu(f, "0000:1b:00.0", "NVIDIA H100", "GPU-2b");
-	put_gpu(f, "0000:0a:00.0", "NVIDIA H100", "GPU-1a");
+	put_gpu(f, "0000:1b:00.0", "NVIDIA H100", "GPU-2b", 7);
+	put_gpu(f, "0000:0a:00.0", "NVIDIA H100", "GPU-1a", 3);
 	fake_put_stat(f, 42, "python", 3, 5000);
-	gs_identity_visible_gpus(f->place, gs_identity_process(f->place, 42), uuids);
-	assert_string_equal(uuids, ""); /* its environment cannot be read */
+	assert_string_equal(gpus_of(f, 42, NULL, true, -1),
+			    ""); /* its environment cannot be read */
 	fake_put(f, 42, "environ", environ, sizeof(environ));
-	gs_identity_visible_gpus(f->place, gs_identity_process(f->place, 42), uuids);
-	assert_string_equal(uuids, "GPU-2b,GPU-1a");
+	assert_string_equal(gpus_of(f, 42, NULL, true, -1), "GPU-2b,GPU-1a");
+	assert_string_equal(gpus_of(f, 42, "CUDA_VISIBLE_DEVICES=0", true, 0), "GPU-1a");
+	/* Changed since it began, and when is not known. */
+	assert_string_equal(gpus_of(f, 42, "CUDA_VISIBLE_DEVICES=0", false, -1), "");
+	snprintf(
+		command, sizeof(command),
+		"mkdir -p %s/42/fd; ln -s /dev/nvidiactl %s/42/fd/3; ln -s /dev/nvidia7 %s/42/fd/4",
+		f->root, f->root, f->root);
+	assert_int_equal(fake_run("%s", command), 0);
+	assert_string_equal(gpus_of(f, 42, NULL, false, 0), "GPU-2b,GPU-1a");
+	assert_string_equal(gpus_of(f, 42, "CUDA_VISIBLE_DEVICES=0", false, 0), "GPU-2b");
 	fake_put(f, 42, "environ", "", 0);
-	gs_identity_visible_gpus(f->place, gs_identity_process(f->place, 42), uuids);
-	assert_string_equal(uuids, "GPU-1a,GPU-2b");
-	gs_identity_visible_gpus(f->place, gs_identity_process(f->place, 43), uuids);
-	assert_string_equal(uuids, "");
+	assert_string_equal(gpus_of(f, 42, NULL, true, -1), "GPU-1a,GPU-2b");
+	assert_string_equal(gpus_of(f, 42, NULL, false, 1), "GPU-1a,GPU-2b");
+	assert_string_equal(gpus_of(f, 43, NULL, true, -1), "");
+}
+
+/* MIG: capabilities/gpuMINOR/mig/giN/ciM. */
+static void says_which_instance(void **state)
+{
+	struct fake *f = *state;
+
+	put_gpu(f, "0000:0a:00.0", "NVIDIA H100", "GPU-1a", 3);
+	assert_int_equal(
+		fake_run("mkdir -p %s/driver/nvidia/capabilities/gpu3/mig/gi9/ci0", f->root), 0);
+	fake_put_stat(f, 42, "python", 3, 5000);
+	fake_put(f, 42, "environ", "", 0);
+	assert_string_equal(gpus_of(f, 42, NULL, true, 0), "MIG-GPU-1a/9/0");
 }
 
 static void missing_files_leave_blanks(void **state)
@@ -416,6 +451,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		FAKE(reads_everything),
 		FAKE(says_which_gpus),
+		FAKE(says_which_instance),
 		FAKE(missing_files_leave_blanks),
 		FAKE(thousands_of_groups),
 		FAKE(a_file_without_end_is_cut),
