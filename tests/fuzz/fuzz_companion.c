@@ -43,10 +43,21 @@ static void take_lost(void *ctx, const struct gs_companion_thread *from,
 		abort();
 }
 
+static void take_sum(void *ctx, const struct gs_companion_thread *from,
+		     const struct gs_companion_sum *before, const struct gs_companion_sum *now)
+{
+	if (before->calls == now->calls)
+		abort();
+	sum += now->func + now->hist[GS_HIST_N_BUCKETS - 1];
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	const struct gs_companion_handler h = {
-		.record = take_record, .inner = take_inner, .open = take_open, .lost = take_lost};
+	const struct gs_companion_handler h = {.record = take_record,
+					       .inner = take_inner,
+					       .open = take_open,
+					       .sum = take_sum,
+					       .lost = take_lost};
 	struct gs_companion_file *file = NULL;
 	struct sparse_file s;
 	bool full = false;
@@ -62,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		/* The first slot's position moves on by what the input's end says. */
 		if (bytes >= 8 && pwrite(s.fd, data + bytes - 8, 8, GS_COMPANION_SLOTS_AT + 8) != 8)
 			abort();
-		gs_companion_file_read(file, &h, false, &full);
+		gs_companion_file_read(file, &h, true, &full);
 		gs_companion_file_open_calls(file, &h);
 		gs_companion_file_reclaim(file);
 		if (ftruncate(s.fd, GS_COMPANION_SLOTS_AT) < 0)

@@ -15,6 +15,7 @@
 
 struct companion_live *companion_live;
 uint32_t companion_clock;
+uint64_t companion_ns_per_tick;
 __thread struct companion_self companion_self;
 
 /* Have the pages now, with an error in place of the signal that a full file system would send later. */
@@ -45,6 +46,7 @@ static bool take_slot(struct companion_self *s)
 			return false;
 		}
 		slot->n_open = 0;
+		s->sums = &live->sums[i];
 		s->mask = ring_bytes - 1;
 		s->reserved = slot->written;
 		s->free_to = slot->taken + ring_bytes;
@@ -92,4 +94,26 @@ bool companion_make_room(struct companion_self *s, size_t bytes, unsigned layer)
 		*r = (struct gs_companion_record){
 			.kind = GS_COMPANION_PAD, .bytes = (uint16_t)pad, .at = (uint32_t)(at / 8)};
 	return true;
+}
+
+struct gs_companion_sum *companion_sum_of(struct companion_self *s, unsigned func, unsigned layer)
+{
+	struct gs_companion_sums *sums = s->sums;
+	struct gs_companion_sum *sum = NULL;
+
+	/* The pages are had when they are first needed, which is seldom. */
+	if (!s->slot->has_sums)
+		s->slot->has_sums = fill_pages(sums, offsetof(struct gs_companion_sums, sum));
+	if (s->slot->has_sums && sums->of[func])
+		return &sums->sum[sums->of[func] - 1];
+	if (s->slot->has_sums && sums->n < GS_COMPANION_SUMS_MAX)
+		sum = &sums->sum[sums->n];
+	if (!sum || !fill_pages(sum, sizeof(*sum))) {
+		s->slot->lost[GS_COMPANION_LOST_SUM][layer % GS_LAYER_MAX]++;
+		return NULL;
+	}
+	sum->func = func;
+	sums->of[func] = (uint16_t)(sums->n + 1);
+	__atomic_store_n(&sums->n, sums->n + 1, __ATOMIC_RELEASE);
+	return sum;
 }

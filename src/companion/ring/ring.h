@@ -26,6 +26,7 @@ struct companion_live {
 	struct gs_companion_head *head;
 	struct gs_companion_slot *slots;
 	uint8_t *rings;
+	struct gs_companion_sums *sums;
 };
 
 /* Of a thread. */
@@ -33,6 +34,7 @@ struct companion_self {
 	uint64_t epoch;                 /* of the file that slot is in; 0: none yet */
 	struct gs_companion_slot *slot; /* NULL: there was none, or no memory for it */
 	uint8_t *ring;
+	struct gs_companion_sums *sums;
 	uint64_t mask;     /* of positions in it */
 	uint64_t reserved; /* where the next record begins */
 	uint64_t free_to;  /* there is room up to here, when the reader was last looked at */
@@ -50,6 +52,7 @@ struct companion_setup {
 	uint32_t doors;
 	uint32_t n_slots;
 	uint32_t ring_bytes;
+	uint64_t ns_per_tick; /* times 2^32, about */
 };
 int companion_start(const struct companion_setup *setup);
 
@@ -59,6 +62,7 @@ bool companion_announce(void);
 
 /* The process's clock, as its file says. */
 extern uint32_t companion_clock;
+extern uint64_t companion_ns_per_tick; /* times 2^32, about */
 uint64_t companion_mono_ns(void);
 
 static inline uint64_t companion_now(void)
@@ -81,6 +85,10 @@ static inline uint64_t companion_now_cpu(uint16_t *ret_cpu)
 /* The slow ways: of the first record of a thread, process or child; of a ring that looks full, or ends. */
 bool companion_join(struct companion_self *self);
 bool companion_make_room(struct companion_self *self, size_t bytes, unsigned layer);
+
+/* The sum of a function's calls that found no room; NULL: there is none left, counted. */
+struct gs_companion_sum *companion_sum_of(struct companion_self *self, unsigned func,
+					  unsigned layer);
 
 /* The slot of the calling thread; NULL: it has none. */
 static inline struct companion_self *companion_thread(void)

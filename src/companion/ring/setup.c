@@ -173,6 +173,7 @@ bool companion_announce(void)
 	live->head = head;
 	live->slots = (void *)((char *)head + GS_COMPANION_SLOTS_AT);
 	live->rings = (uint8_t *)head + head->rings_at;
+	live->sums = (void *)(live->rings + (uint64_t)setup.n_slots * setup.ring_bytes);
 	__atomic_store_n(&live->epoch, ++last_epoch, __ATOMIC_RELEASE);
 	return true;
 }
@@ -191,6 +192,7 @@ int companion_start(const struct companion_setup *s)
 	}
 	setup = *s;
 	companion_clock = s->clock;
+	companion_ns_per_tick = s->ns_per_tick;
 	companion_live = (struct companion_live *)page;
 	return 0;
 }

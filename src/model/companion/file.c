@@ -8,7 +8,8 @@
 uint64_t gs_companion_file_bytes(uint32_t n_slots, uint32_t ring_bytes)
 {
 	return GS_COMPANION_SLOTS_AT +
-	       (uint64_t)n_slots * (sizeof(struct gs_companion_slot) + ring_bytes);
+	       (uint64_t)n_slots * (sizeof(struct gs_companion_slot) + ring_bytes +
+				    sizeof(struct gs_companion_sums));
 }
 
 int gs_companion_head_check(const struct gs_companion_head *head, uint64_t file_bytes)

@@ -8,6 +8,7 @@
  *   GS_COMPANION_SLOTS_AT n_slots times struct gs_companion_slot: a thread each, its ring's positions,
  *                         losses, and the calls that are open in it
  *   rings_at              n_slots times ring_bytes: the records of that slot
+ *   behind them           n_slots times struct gs_companion_sums: its calls that found no room in the ring
  *
  * The name of the file is PID-START, both in hexadecimal: the process as it numbers itself, and when
  * it was made (monotonic ns), which distinguishes the programs that a process has run. A file appears
@@ -16,8 +17,8 @@
  * A ring has one writer, its thread, and one reader. Positions count bytes and only grow; a record
  * lies at position % ring_bytes, never around the end: what is left there is a record of kind PAD.
  * The writer fills a record and then moves written behind it (release). The reader moves taken when
- * it has copied what is between the two. A record that finds no room is dropped and counted; nothing
- * ever waits. What a killed process has written stays readable.
+ * it has copied what is between the two. A record that finds no room is dropped and counted, a call is added up
+ * instead; nothing ever waits. What a killed process has written stays readable.
  *
  * How a door (src/companion: calls, operators, Python, GPU activity, NCCL) writes a record:
  *
@@ -57,6 +58,7 @@
 #define GS_COMPANION_RING_BYTES (512u << 10) /* as gpuscope asks for */
 #define GS_COMPANION_RECORD_MAX 4096u        /* bytes of one record; less than any ring has */
 #define GS_COMPANION_OPEN_MAX   GS_DEPTH_MAX /* calls open at one time in one thread */
+#define GS_COMPANION_SUMS_MAX   512u         /* functions whose calls are added up, of one slot */
 #define GS_COMPANION_NAME_BYTES 32           /* of PID-START, with its zero */
 #define GS_COMPANION_PLAN_NAME  "plan"       /* the file beside them that says what is asked for */
 #define GS_COMPANION_FOLDER_ENV "GPUSCOPE_COMPANION" /* names the folder in the environment */
@@ -99,6 +101,7 @@ enum gs_companion_loss {
 	GS_COMPANION_LOST_FULL = 0, /* no room in the ring */
 	GS_COMPANION_LOST_DEEP = 1, /* more than GS_COMPANION_OPEN_MAX calls were open */
 	GS_COMPANION_LOST_LEFT = 2, /* open calls that never returned (longjmp, exceptions) */
+	GS_COMPANION_LOST_SUM = 3,  /* calls that found no room in the ring, and no sum */
 	GS_COMPANION_LOSSES
 };
 
@@ -127,7 +130,9 @@ struct gs_companion_slot {
 	uint32_t tid;
 	uint32_t n_open; /* of open[] */
 	uint64_t written;
-	uint64_t pad1[6];
+	uint32_t has_sums; /* 1: calls were added up */
+	uint32_t pad0;
+	uint64_t pad1[5];
 	/* Of the reader. */
 	uint64_t taken;
 	uint64_t pad2[7];
@@ -144,6 +149,26 @@ struct gs_companion_slot {
 _Static_assert(sizeof(struct gs_companion_slot) == 8192, "gs_companion_slot");
 _Static_assert(offsetof(struct gs_companion_slot, taken) == 64, "gs_companion_slot.taken");
 _Static_assert(offsetof(struct gs_companion_slot, lost) == 128, "gs_companion_slot.lost");
+
+/* Calls of one function in one slot that found no room in the ring, added up. Only grows. */
+struct gs_companion_sum {
+	uint32_t func;
+	uint32_t pad;
+	uint64_t calls, errors, total_ns, max_ns;
+	uint64_t bytes; /* of calls that succeeded */
+	int32_t err_code[GS_ERR_CODES];
+	uint32_t err_count[GS_ERR_CODES];
+	uint32_t hist[GS_HIST_N_BUCKETS];
+};
+_Static_assert(sizeof(struct gs_companion_sum) == 1424, "gs_companion_sum");
+
+struct gs_companion_sums {
+	uint32_t n; /* of sum[] */
+	uint32_t pad[511];
+	uint16_t of[GS_FUNC_FIXED]; /* by function: number in sum[] + 1; 0 none yet */
+	struct gs_companion_sum sum[GS_COMPANION_SUMS_MAX];
+};
+_Static_assert(sizeof(struct gs_companion_sums) % 4096 == 0, "gs_companion_sums");
 
 struct gs_companion_record {
 	uint16_t kind;
@@ -210,7 +235,8 @@ struct gs_companion_plan {
 	uint32_t n_funcs;    /* rows behind the head */
 	uint32_t name_bytes; /* of names, behind the rows */
 	uint32_t pad1;
-	uint64_t pad2[3];
+	uint64_t ns_per_tick; /* times 2^32, about */
+	uint64_t pad2[2];
 };
 _Static_assert(sizeof(struct gs_companion_plan) == 64, "gs_companion_plan");
 

@@ -33,6 +33,9 @@ struct gs_companion_ticks {
 /* Can the processor's counter be a clock here: the same on all processors, at one rate? */
 bool gs_companion_tsc_is_clock(void);
 
+/* ns for each of its ticks times 2^32, measured in some ms: about. */
+uint64_t gs_companion_ns_per_tick(void);
+
 /* Note a pair, read now; some ms after the last one at least, else it is left out. */
 void gs_companion_ticks_note(struct gs_companion_ticks *ticks);
 void gs_companion_ticks_add(struct gs_companion_ticks *ticks, uint64_t tsc, uint64_t mono_ns);
@@ -54,6 +57,9 @@ struct gs_companion_handler { /* may be NULL but record; what is lent is good du
 		       const struct gs_companion_record *record);
 	/* Calls of a function that were part of the one around them: how many more. */
 	void (*inner)(void *ctx, const struct gs_companion_thread *from, unsigned func, uint32_t n);
+	/* Calls that were added up: what there was at the last time (all zero at first), and is now. */
+	void (*sum)(void *ctx, const struct gs_companion_thread *from,
+		    const struct gs_companion_sum *before, const struct gs_companion_sum *now);
 	/* A call that is open now: the depth'th of its thread. */
 	void (*open)(void *ctx, const struct gs_companion_thread *from, const struct gs_frame *call,
 		     unsigned depth);
@@ -80,6 +86,9 @@ size_t gs_companion_file_read(struct gs_companion_file *file,
 void gs_companion_file_open_calls(struct gs_companion_file *file,
 				  const struct gs_companion_handler *handler);
 
+/* Were more slots taken than some, at the last reading? Threads that come and go soon take all. */
+bool gs_companion_file_is_crowded(const struct gs_companion_file *file);
+
 /* Give slots of threads that have ended back to others. To be called after a reading that was a harvest. */
 void gs_companion_file_reclaim(struct gs_companion_file *file);
 
@@ -101,6 +110,11 @@ int gs_companion_files_new(const struct gs_companion_files_options *options,
 /* Removes the folder too. Processes that still run write on into files without a name. */
 void gs_companion_files_free(struct gs_companion_files **files);
 
+/* Say what processes are to report: doors (bits 1 << enum gs_companion_door), and calls of which functions (by id,
+ * GS_FUNC_FIXED of them). ring_bytes: of a thread, GS_COMPANION_RING_BYTES is usual. Once, before they begin. */
+int gs_companion_files_plan(struct gs_companion_files *files, uint32_t doors, const bool *wanted,
+			    uint32_t ring_bytes, struct gs_err *err);
+
 const char *gs_companion_files_folder(const struct gs_companion_files *files);
 
 /* Look for new files, and hand over what came since the last time, as gs_companion_file_read(). */
@@ -108,8 +122,15 @@ void gs_companion_files_poll(struct gs_companion_files *files,
 			     const struct gs_companion_handler *handler, bool harvest,
 			     bool *ret_full);
 
-/* Has a file of this process been seen? Looks for it in the folder when it has not. */
-bool gs_companion_files_has(struct gs_companion_files *files, uint32_t pid);
+/* Look for new files. */
+void gs_companion_files_look(struct gs_companion_files *files);
+
+/* When the newest file of this process was made that has the door of calls, of those that have been found; 0:
+ * none was. */
+uint64_t gs_companion_files_since(const struct gs_companion_files *files, uint32_t pid);
+
+/* The process runs another program since then: a file that it had before says nothing of that. */
+void gs_companion_files_forget(struct gs_companion_files *files, uint32_t pid, uint64_t mono_ns);
 
 /* The last reading: nothing more is recorded, the rest and the open calls are handed over. */
 void gs_companion_files_stop(struct gs_companion_files *files,

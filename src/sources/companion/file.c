@@ -21,6 +21,8 @@ struct slot {
 	uint64_t taken;
 	uint64_t lost[GS_COMPANION_LOSSES][GS_LAYER_MAX]; /* as reported */
 	uint32_t *inner;                                  /* owned; likewise; NULL: none yet */
+	struct gs_companion_sum *sums;                    /* owned; likewise */
+	uint32_t n_sums;
 };
 
 struct gs_companion_file {
@@ -28,6 +30,7 @@ struct gs_companion_file {
 	uint32_t pid;
 	struct gs_companion_head head; /* a copy, checked */
 	uint64_t no_slot;              /* as reported */
+	uint32_t n_taken;              /* slots with a thread, when they were read last */
 	struct slot slots[GS_COMPANION_SLOTS_MAX];
 	uint8_t *copy; /* owned; of a ring's bytes */
 };
@@ -67,8 +70,10 @@ void gs_companion_file_free(struct gs_companion_file **ref)
 
 	if (!f)
 		return;
-	for (uint32_t i = 0; i < f->head.n_slots; i++)
+	for (uint32_t i = 0; i < f->head.n_slots; i++) {
 		free(f->slots[i].inner);
+		free(f->slots[i].sums);
+	}
 	gs_close_p(&f->fd);
 	free(f->copy);
 	free(f);
@@ -194,6 +199,46 @@ static void report_inner(struct gs_companion_file *f, uint32_t i,
 	}
 }
 
+/* Room for so many, the new ones zero. */
+static bool hold_sums(struct slot *s, uint32_t n)
+{
+	struct gs_companion_sum *sums;
+
+	if (n <= s->n_sums)
+		return true;
+	sums = realloc(s->sums, n * sizeof(*sums));
+	if (!sums)
+		return false;
+	memset(&sums[s->n_sums], 0, (n - s->n_sums) * sizeof(*sums));
+	s->sums = sums;
+	s->n_sums = n;
+	return true;
+}
+
+static void report_sums(struct gs_companion_file *f, uint32_t i,
+			const struct gs_companion_handler *h)
+{
+	const struct gs_companion_thread from = thread_of(f, i);
+	uint64_t rings = (uint64_t)f->head.n_slots * f->head.ring_bytes;
+	off_t at = (off_t)(f->head.rings_at + rings + i * sizeof(struct gs_companion_sums));
+	struct gs_companion_sum now;
+	uint32_t n;
+
+	if (!h->sum || pread(f->fd, &n, sizeof(n), at) != sizeof(n) || n > GS_COMPANION_SUMS_MAX ||
+	    !hold_sums(&f->slots[i], n))
+		return;
+	at += (off_t)offsetof(struct gs_companion_sums, sum);
+	for (uint32_t k = 0; k < n && !gs_guard_stopped(); k++, at += (off_t)sizeof(now)) {
+		struct gs_companion_sum *before = &f->slots[i].sums[k];
+
+		if (pread(f->fd, &now, sizeof(now), at) != sizeof(now))
+			return;
+		if (now.calls != before->calls)
+			h->sum(h->ctx, &from, before, &now);
+		*before = now;
+	}
+}
+
 static void report_no_slot(struct gs_companion_file *f, const struct gs_companion_handler *h)
 {
 	uint64_t now;
@@ -212,16 +257,20 @@ size_t gs_companion_file_read(struct gs_companion_file *f, const struct gs_compa
 	struct gs_companion_slot s;
 	size_t n = 0;
 
+	f->n_taken = 0;
 	for (uint32_t i = 0; i < f->head.n_slots && !gs_guard_stopped(); i++) {
 		if (!read_slot(f, i, &s) || slot_is_unused(&s))
 			break;
 		if (s.tid)
 			f->slots[i].tid = s.tid;
+		f->n_taken += s.tid != 0;
 		n += take_records(f, i, s.written, h, ret_full);
 		if (!harvest)
 			continue;
 		report_lost(f, i, &s, h);
 		report_inner(f, i, h);
+		if (s.has_sums)
+			report_sums(f, i, h);
 	}
 	if (harvest)
 		report_no_slot(f, h);
@@ -252,6 +301,11 @@ static bool thread_is_gone(uint32_t pid, uint32_t tid)
 
 	snprintf(path, sizeof(path), "/proc/%u/task/%u", pid, tid);
 	return access(path, F_OK) < 0 && errno == ENOENT;
+}
+
+bool gs_companion_file_is_crowded(const struct gs_companion_file *f)
+{
+	return f->n_taken > f->head.n_slots / 4;
 }
 
 void gs_companion_file_reclaim(struct gs_companion_file *f)

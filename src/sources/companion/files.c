@@ -38,8 +38,9 @@ struct gs_companion_files {
 	uint64_t pid_namespace;
 	struct entry *entries; /* owned */
 	uint32_t n;
-	struct gs_map seen; /* hash of a name: it was looked at */
-	struct gs_map pids; /* of processes that had a file */
+	struct gs_map seen;  /* hash of a name: it was looked at */
+	struct gs_map pids;  /* process -> when its newest file with calls was made */
+	struct gs_map execs; /* process -> when it began its present program, as far as is known */
 	unsigned n_refused;
 	int reason;
 };
@@ -76,6 +77,7 @@ int gs_companion_files_new(const struct gs_companion_files_options *o,
 	f->folder_fd = -1;
 	f->seen = GS_MAP_INIT(NAMES_MAX);
 	f->pids = GS_MAP_INIT(NAMES_MAX);
+	f->execs = GS_MAP_INIT(NAMES_MAX);
 	r = make_folder(f, o->parent ? o->parent : PARENT, err);
 	if (r < 0)
 		gs_companion_files_free(&f);
@@ -117,6 +119,7 @@ void gs_companion_files_free(struct gs_companion_files **ref)
 	free(f->entries);
 	gs_map_fini(&f->seen);
 	gs_map_fini(&f->pids);
+	gs_map_fini(&f->execs);
 	remove_folder(f);
 	gs_close_p(&f->folder_fd);
 	free(f);
@@ -166,12 +169,14 @@ static int open_own(const struct gs_companion_files *f, const char *name)
 }
 
 /* Its head has the number that the name says, in our namespace: processes of other ones are not known by it. */
-static int check_process(const struct gs_companion_files *f, int fd, uint32_t pid)
+static int check_process(const struct gs_companion_files *f, int fd, uint32_t pid,
+			 struct gs_companion_head *ret_head)
 {
 	struct gs_companion_head head = {0};
 
 	if (pread(fd, &head, sizeof(head), 0) != sizeof(head) || head.pid != pid)
 		return -EBADMSG;
+	*ret_head = head;
 	return head.pid_namespace == f->pid_namespace ? 0 : -EXDEV;
 }
 
@@ -179,7 +184,9 @@ static int add_file(struct gs_companion_files *f, const char *name, uint32_t pid
 {
 	GS_CLOSE int fd = open_own(f, name);
 	struct gs_companion_file *file;
-	int r = fd < 0 ? fd : check_process(f, fd, pid);
+	struct gs_companion_head head = {0};
+	uint64_t before_ns = 0, exec_ns = 0;
+	int r = fd < 0 ? fd : check_process(f, fd, pid, &head);
 
 	if (r == 0)
 		r = gs_companion_file_open(&fd, pid, &file);
@@ -192,7 +199,11 @@ static int add_file(struct gs_companion_files *f, const char *name, uint32_t pid
 	/* One that has ended already has no number to ask for: what it wrote is read all the same. */
 	f->entries[f->n++] = (struct entry){
 		.pid = pid, .pid_fd = (int)syscall(SYS_pidfd_open, pid, 0), .file = file};
-	gs_map_put(&f->pids, pid, 1);
+	gs_map_get(&f->pids, pid, &before_ns);
+	gs_map_get(&f->execs, pid, &exec_ns);
+	if (head.doors & 1u << GS_COMPANION_CALLS && head.start_ns > before_ns &&
+	    head.start_ns >= exec_ns)
+		gs_map_put(&f->pids, pid, head.start_ns);
 	return 0;
 }
 
@@ -231,13 +242,27 @@ static bool has_ended(const struct entry *e)
 	return e->pid_fd < 0 || poll(&fd, 1, 0) > 0;
 }
 
-bool gs_companion_files_has(struct gs_companion_files *f, uint32_t pid)
+void gs_companion_files_look(struct gs_companion_files *f)
 {
-	uint64_t one;
+	find_files(f);
+}
 
-	if (!gs_map_get(&f->pids, pid, &one))
-		find_files(f);
-	return gs_map_get(&f->pids, pid, &one);
+uint64_t gs_companion_files_since(const struct gs_companion_files *f, uint32_t pid)
+{
+	uint64_t start_ns = 0;
+
+	gs_map_get(&f->pids, pid, &start_ns);
+	return start_ns;
+}
+
+void gs_companion_files_forget(struct gs_companion_files *f, uint32_t pid, uint64_t mono_ns)
+{
+	uint64_t start_ns;
+
+	if (gs_map_get(&f->pids, pid, &start_ns) && start_ns < mono_ns)
+		gs_map_del(&f->pids, pid);
+	/* Also one that has not been found yet. */
+	gs_map_put(&f->execs, pid, mono_ns);
 }
 
 void gs_companion_files_poll(struct gs_companion_files *f, const struct gs_companion_handler *h,
@@ -247,15 +272,16 @@ void gs_companion_files_poll(struct gs_companion_files *f, const struct gs_compa
 	for (uint32_t i = 0; i < f->n && !gs_guard_stopped();) {
 		struct entry *e = &f->entries[i];
 		bool ended = has_ended(e); /* asked for first: all that it wrote is read then */
+		bool whole = harvest || ended || gs_companion_file_is_crowded(e->file);
 
-		gs_companion_file_read(e->file, h, harvest || ended, ret_full);
+		gs_companion_file_read(e->file, h, whole, ret_full);
 		if (ended) {
 			gs_companion_file_open_calls(e->file, h);
 			close_entry(e);
 			*e = f->entries[--f->n];
 			continue;
 		}
-		if (harvest)
+		if (whole)
 			gs_companion_file_reclaim(e->file);
 		i++;
 	}

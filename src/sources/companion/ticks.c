@@ -8,6 +8,7 @@
 
 #include <cpuid.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
@@ -34,6 +35,22 @@ bool gs_companion_tsc_is_clock(void)
 		if (strcmp(w, "tsc") == 0)
 			return true;
 	return false;
+}
+
+uint64_t gs_companion_ns_per_tick(void)
+{
+	const struct timespec pause = {.tv_nsec = 2 * APART_NS};
+	struct gs_companion_ticks t = {0};
+
+	gs_companion_ticks_note(&t);
+	for (int i = 0; i < TRIES && t.n < 2; i++) {
+		nanosleep(&pause, NULL);
+		gs_companion_ticks_note(&t);
+	}
+	if (t.n < 2)
+		return 1ull << 32;
+	return (uint64_t)(((unsigned __int128)(t.pairs[1].mono_ns - t.pairs[0].mono_ns) << 32) /
+			  (t.pairs[1].ticks - t.pairs[0].ticks));
 }
 
 void gs_companion_ticks_add(struct gs_companion_ticks *t, uint64_t tsc, uint64_t mono_ns)

@@ -26,6 +26,7 @@ struct run {
 	uint64_t next;   /* the bytes that the next call has, where they come in order */
 	bool in_order;
 	uint64_t lost[GS_COMPANION_LOSSES], no_slot, damaged, inner, n_open;
+	uint64_t added_up, added_bytes;
 	uint32_t pid, tid; /* of the last record */
 	size_t longest;
 };
@@ -59,6 +60,13 @@ static void run_open(void *ctx, const struct gs_companion_thread *from, const st
 	((struct run *)ctx)->n_open++;
 }
 
+static void run_sum(void *ctx, const struct gs_companion_thread *from,
+		    const struct gs_companion_sum *before, const struct gs_companion_sum *now)
+{
+	((struct run *)ctx)->added_up += now->calls - before->calls;
+	((struct run *)ctx)->added_bytes += now->bytes - before->bytes;
+}
+
 static void run_lost(void *ctx, const struct gs_companion_thread *from,
 		     enum gs_companion_loss cause, unsigned layer, uint64_t n)
 {
@@ -83,6 +91,7 @@ static void run_new(struct run *r, const char *parent)
 	*r = (struct run){.in_order = true,
 			  .handler = {.record = run_record,
 				      .inner = run_inner,
+				      .sum = run_sum,
 				      .open = run_open,
 				      .lost = run_lost,
 				      .no_slot = run_no_slot,

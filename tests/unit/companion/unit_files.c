@@ -13,6 +13,8 @@ static struct gs_companion_head good_head(void)
 	return (struct gs_companion_head){.magic = GS_COMPANION_MAGIC,
 					  .version = GS_COMPANION_VERSION,
 					  .pid = 1,
+					  .start_ns = 5,
+					  .doors = 1u << GS_COMPANION_CALLS,
 					  .n_slots = RUN_SLOTS,
 					  .ring_bytes = RUN_RING_BYTES,
 					  .rings_at = GS_COMPANION_SLOTS_AT +
@@ -24,7 +26,7 @@ static void heads(void **state)
 	const uint64_t bytes = gs_companion_file_bytes(RUN_SLOTS, RUN_RING_BYTES);
 	struct gs_companion_head h = good_head();
 
-	assert_int_equal(bytes, 4096 + 4 * (8192 + 4096));
+	assert_int_equal(bytes, 4096 + 4 * (8192 + 4096 + sizeof(struct gs_companion_sums)));
 	assert_int_equal(gs_companion_head_check(&h, bytes), 0);
 	assert_int_equal(gs_companion_head_check(&h, bytes - 1), -EBADMSG);
 	assert_int_equal(gs_companion_head_check(&h, bytes + 4096), -EBADMSG);
@@ -121,12 +123,16 @@ static void whose_file_it_is(void **state)
 	run_new(&r, NULL);
 	close(file_with(&r, "1-a", 0600));
 	assert_int_equal(n_refused(&r), 0);
-	assert_true(gs_companion_files_has(r.files, 1));
+	assert_int_equal(gs_companion_files_since(r.files, 1), 5);
+	gs_companion_files_forget(r.files, 1, 5);
+	assert_int_equal(gs_companion_files_since(r.files, 1), 5);
+	gs_companion_files_forget(r.files, 1, 6);
+	assert_int_equal(gs_companion_files_since(r.files, 1), 0);
 	close(file_with(&r, "1-b", 0644));
 	assert_int_equal(n_refused(&r), 1);
 	close(file_with(&r, "2-c", 0600)); /* its head says 1 */
 	assert_int_equal(n_refused(&r), 2);
-	assert_false(gs_companion_files_has(r.files, 2));
+	assert_int_equal(gs_companion_files_since(r.files, 2), 0);
 	snprintf(to, sizeof(to), "%s/1-d", gs_companion_files_folder(r.files));
 	assert_int_equal(symlink("/etc/passwd", to), 0);
 	assert_int_equal(n_refused(&r), 3);

@@ -69,6 +69,33 @@ static void a_full_ring_drops_and_counts(void **state)
 	gs_companion_files_free(&r.files);
 }
 
+/* What finds no room is added up by function, in numbers that only grow; what has no sum left is counted. */
+static void sums(void **state)
+{
+	struct gs_companion_sum *sum;
+	struct run r;
+
+	run_new(&r, NULL);
+	run_join(&r);
+	assert_true(run_write(1));
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned func = 1; func <= GS_COMPANION_SUMS_MAX; func++) {
+			sum = companion_sum_of(&companion_self, func, 1);
+			assert_non_null(sum);
+			assert_int_equal(sum->func, func);
+			sum->calls += func;
+			sum->bytes += 2 * func;
+		}
+		run_poll(&r, true);
+	}
+	assert_int_equal(r.added_up, 3 * GS_COMPANION_SUMS_MAX * (GS_COMPANION_SUMS_MAX + 1) / 2);
+	assert_int_equal(r.added_bytes, 2 * r.added_up);
+	assert_null(companion_sum_of(&companion_self, GS_COMPANION_SUMS_MAX + 1, 1));
+	run_poll(&r, true);
+	assert_int_equal(r.lost[GS_COMPANION_LOST_SUM], 1);
+	gs_companion_files_free(&r.files);
+}
+
 /* A child has a file of its own, its parent's is left alone. */
 static void a_forked_child(void **state)
 {
@@ -301,6 +328,7 @@ int main(void)
 		cmocka_unit_test(all_arrive_in_order),
 		cmocka_unit_test(of_any_length),
 		cmocka_unit_test(a_full_ring_drops_and_counts),
+		cmocka_unit_test(sums),
 		cmocka_unit_test(a_forked_child),
 		cmocka_unit_test(a_killed_writer),
 		cmocka_unit_test(more_threads_than_slots),
