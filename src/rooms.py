@@ -78,6 +78,9 @@ ROOMS = [
     Room("companion/gpu", "model/trace/gpu_work.h model/companion companion/ring", "",
          "what GPUs did, by CUPTI, from inside of a traced program: libgpuscope_companion_gpu.so",
          "where fields lie in CUPTI's records, which of its versions are fit, how others in the program come by it"),
+    Room("companion/calls", "model/call model/companion companion/ring", "",
+         "calls of CUDA and NCCL from inside of a traced program: libgpuscope_companion.so",
+         "what a loader has in memory of libraries, and pointers to functions there"),
     Room("sources/companion", "core/base model/trace model/companion", "",
          "reads what traced processes report from inside of themselves",
          "when a process's file is believed; ticks of processors to ns"),
@@ -255,7 +258,7 @@ ROOMS = [
     Room("commands/head", BASE + " core/text model/trace model/node sources/identity sources/gpu sources/sampler net/grpc net/http_client net/uplink output/plot server/store server/session_export server/head server/api commands/common", "",
          "`gpuscope head`, `connect`, `session`",
          "how a command line becomes calls to a head"),
-    Room("commands/trace", NODE + " core/reader core/sandbox core/text model/summary sources/elf sources/attach_plan sources/uprobe sources/probefile sources/overhead sources/unwind sources/host sources/identity sources/gpu pipeline/recording pipeline/correlate pipeline/gpu_activity pipeline/aggregate pipeline/ingest analysis/rules output/report output/trace_export commands/common commands/head", "",
+    Room("commands/trace", NODE + " core/reader core/sandbox core/text model/summary sources/elf sources/attach_plan sources/uprobe sources/probefile sources/overhead sources/companion sources/unwind sources/host sources/identity sources/gpu pipeline/recording pipeline/correlate pipeline/gpu_activity pipeline/aggregate pipeline/ingest analysis/rules output/report output/trace_export commands/common commands/head", "",
          "`gpuscope trace`: options, the traced command, from events to files and summaries",
          "what is connected to what during a trace"),
     Room("commands/job", NODE + " core/sandbox sources/launches sources/taskstats sources/host sources/identity sources/gpu analysis/job_conf analysis/job_report analysis/job_accounting analysis/alert output/notify commands/common commands/head", "",
@@ -283,7 +286,7 @@ def name_of(path):
 def kind_of(path):
     if path == "model/call":  # no file to compile by itself
         return "headers"
-    if path == "companion/gpu":  # a library of its own, which its meson.build makes
+    if path in ("companion/calls", "companion/gpu"):  # libraries of their own, which their meson.builds make
         return "apart"
     folder = path.split("/")[0]
     return "program" if folder == "commands" and path != "commands/common" else "kernel" if folder == "bpf" else "library"

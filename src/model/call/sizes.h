@@ -59,7 +59,7 @@ static GS_CALL_APART void gs_call_sum_boxes(__u64 from, __u64 n, struct gs_outco
 {
 	if (n > GS_BATCH3D_MAX)
 		o->flags |= GS_CALL_ARGS_UNREAD;
-	for (int i = 0; i < GS_BATCH3D_MAX && i < n; i++)
+	for (__u32 i = 0; i < GS_BATCH3D_MAX && i < n; i++)
 		if (!gs_call_box_add(o, from + i * 112))
 			break;
 }
@@ -87,7 +87,7 @@ static GS_CALL_APART __u64 gs_call_array_bytes(const struct gs_frame *f, __u32 l
 	if (!gs_call_read(bits, sizeof(bits), f->v[1], o))
 		return 0;
 	/* Without branches: the verifier would follow each of the 32 levels both ways. */
-	for (int i = 0; i < 32; i++) {
+	for (__u32 i = 0; i < 32; i++) {
 		n += w * (h + gs_call_is_zero(h)) * (d + gs_call_is_zero(d));
 		if (i + 1 >= levels)
 			break;
