@@ -12,9 +12,10 @@
 
 #include "commands/common/cli.h"
 #include "commands/trace/trace.h"
+#include "commands/trace/trace_inside.h"
 
-static void become_command(char **command, const struct inherited_signals *signals, int go_fd,
-			   int error_fd)
+static void become_command(char **command, const struct inherited_signals *signals,
+			   const struct trace_inside *inside, int go_fd, int error_fd)
 {
 	char go;
 	int e;
@@ -28,6 +29,7 @@ static void become_command(char **command, const struct inherited_signals *signa
 	sigaction(SIGPIPE, &signals->pipe, NULL);
 	sigaction(SIGXFSZ, &signals->file_size, NULL);
 	sigprocmask(SIG_SETMASK, &signals->mask, NULL);
+	trace_inside_enter(inside);
 	execvp(command[0], command);
 	e = errno;
 	if (write(error_fd, &e, sizeof(e)) != sizeof(e))
@@ -36,7 +38,7 @@ static void become_command(char **command, const struct inherited_signals *signa
 }
 
 int trace_child_prepare(struct child *child, char **command,
-			const struct inherited_signals *signals)
+			const struct inherited_signals *signals, const struct trace_inside *inside)
 {
 	int go[2] = {-1, -1}, error[2] = {-1, -1};
 	int r;
@@ -51,7 +53,7 @@ int trace_child_prepare(struct child *child, char **command,
 	}
 	if (r == 0 && child->pid == 0) {
 		close(go[1]);
-		become_command(command, signals, go[0], error[1]);
+		become_command(command, signals, inside, go[0], error[1]);
 	}
 	close(go[0]);
 	gs_close_p(&error[1]);

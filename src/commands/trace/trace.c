@@ -10,7 +10,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -20,17 +19,16 @@
 #include "core/base/fmt.h"
 #include "core/base/foreign.h"
 #include "core/base/log.h"
-#include "core/base/output.h"
 #include "commands/common/cli.h"
 #include "core/reader/reader.h"
 #include "core/sandbox/sandbox.h"
 #include "commands/trace/trace.h"
 #include "commands/trace/trace_budget.h"
 #include "commands/trace/trace_gpu.h"
+#include "commands/trace/trace_inside.h"
 #include "commands/trace/trace_live.h"
 #include "model/trace/func.h"
 
-#define MOST_FILES  65536
 #define POLL_NS     20000000ull
 #define BUSY_NS     2000000ull /* after a full-looking ring */
 #define HARVEST_NS  500000000ull
@@ -53,6 +51,8 @@ struct trace {
 	struct trace_python *python;
 	struct trace_budget *budget; /* NULL: what tracing costs is not known here */
 	struct trace_gpu *gpu;       /* NULL: no samples of GPUs */
+	struct trace_inside *inside; /* NULL: all is seen by probes */
+	struct gs_map seen_inside;   /* hashes of libraries that are said to be seen from inside */
 	struct child child;
 	int signal_fd;
 	struct inherited_signals inherited;
@@ -95,6 +95,19 @@ static void on_attach(void *ctx, const struct gs_attach *attach)
 		trace_output_attach(t->output, attach);
 }
 
+/* A library of CUDA or NCCL in a process that is seen from inside: said once for each. */
+static bool on_leaves_out(void *ctx, pid_t pid, const char *path)
+{
+	struct trace *t = ctx;
+	int r = t->inside ? trace_output_attaches(t->output, pid, path) : 1;
+	uint64_t key = gs_hash_bytes(path, strlen(path)), one;
+
+	if (r == 0 && pid && !gs_map_get(&t->seen_inside, key, &one) &&
+	    gs_map_put(&t->seen_inside, key, 1) == 0)
+		on_attach(t, &(struct gs_attach){.path = path, .reason = "seen from inside"});
+	return r <= 0;
+}
+
 static void on_late(void *ctx, const char *path, pid_t pid, uint64_t gap_ns)
 {
 	struct trace *t = ctx;
@@ -107,6 +120,17 @@ static void on_late(void *ctx, const char *path, pid_t pid, uint64_t gap_ns)
 	else
 		snprintf(detail, sizeof(detail), "%.400s: its process ended before that", path);
 	trace_output_loss(t->output, GS_LAYER_NONE, GS_LOSS_LATE, detail, 1);
+}
+
+/* Processes that were started to be seen from inside and are not get their probes now. */
+static void attach_late(struct trace *t)
+{
+	pid_t pid;
+
+	while (t->inside && (pid = trace_output_next_late(t->output)) > 0) {
+		on_late(t, "libraries of CUDA or NCCL", pid, GS_INSIDE_WAIT_NS);
+		gs_uprobe_attach_process(t->probe, pid);
+	}
 }
 
 static void on_function(void *ctx, unsigned func, const struct gs_hit *hit)
@@ -133,6 +157,14 @@ static void on_process(void *ctx, pid_t pid)
 	struct trace *t = ctx;
 
 	trace_output_process(t->output, pid);
+}
+
+static void on_exec(void *ctx, pid_t pid, uint64_t mono_ns)
+{
+	struct trace *t = ctx;
+
+	if (t->output)
+		trace_output_exec(t->output, pid, mono_ns);
 }
 
 static void on_map(void *ctx, pid_t pid, uint64_t mono_ns, const struct gs_mapping *mapping)
@@ -207,13 +239,14 @@ static void *consume_events(void *ctx)
 		uint64_t before = gs_clock_mono_ns(), took;
 		bool harvest = before >= next_harvest_ns;
 		struct timespec pause = {0};
+		bool is_busy = false;
 
 		if (harvest)
 			report_refused(t, t->consumer_guard);
 		if (!harvest && before >= next_glance_ns)
 			trace_output_glance(t->output, t->probe);
 		else
-			trace_output_poll(t->output, t->probe, harvest);
+			is_busy = trace_output_poll(t->output, t->probe, harvest);
 		took = gs_clock_mono_ns() - before;
 		if (limited && (harvest || before >= next_glance_ns))
 			next_glance_ns = before + (took * GLANCE_TAX > GLANCE_NS ? took * GLANCE_TAX
@@ -221,7 +254,7 @@ static void *consume_events(void *ctx)
 		if (harvest)
 			next_harvest_ns = before + HARVEST_NS;
 		/* A long drain means many events: come back sooner. */
-		pause.tv_nsec = (long)(took > POLL_NS / 4 ? BUSY_NS : POLL_NS);
+		pause.tv_nsec = (long)(is_busy || took > POLL_NS / 4 ? BUSY_NS : POLL_NS);
 		nanosleep(&pause, NULL);
 	}
 	return NULL;
@@ -448,6 +481,7 @@ static void control_trace(struct trace *t)
 						gs_clock_mono_ns() - t->start_ns);
 			next_slow_ns = now + CONTROL_MS * 1000000ull;
 		}
+		attach_late(t);
 		await_begin(t);
 		now = gs_clock_mono_ns();
 		if (t->options.duration_ns && now - t->duration_from_ns >= t->options.duration_ns) {
@@ -510,7 +544,9 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.default_mode = o->estimate ? GS_MODE_COUNT : GS_MODE_EVENTS,
 		.on_attach = on_attach,
 		.on_late = on_late,
+		.leaves_out = on_leaves_out,
 		.on_process = on_process,
+		.on_exec = on_exec,
 		.on_map = on_map,
 		.on_python = on_python,
 		.on_function = on_function,
@@ -551,31 +587,6 @@ static void attach_first(struct trace *t)
 		gs_uprobe_attach_candidates(t->probe, "/proc/self/exe", environ);
 }
 
-/* The summary is written when all is over: better to know now that it cannot be. */
-static int try_summary_path(const char *path)
-{
-	struct gs_err err = {{0}};
-	int r = path ? gs_output_try(path, &err) : 0;
-
-	if (r < 0)
-		gs_cli_say("the summary: %s", gs_err_text(&err, r));
-	return r;
-}
-
-/* Where each function takes links of its own, they are more files than shells mostly allow (1,024):
- * as many as we may. The command, forked before, keeps what it was given. */
-static void raise_file_limit(void)
-{
-	struct rlimit limit, most = {MOST_FILES, MOST_FILES};
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= MOST_FILES)
-		return;
-	if (limit.rlim_max < MOST_FILES && setrlimit(RLIMIT_NOFILE, &most) == 0)
-		return;
-	limit.rlim_cur = limit.rlim_max < MOST_FILES ? limit.rlim_max : MOST_FILES;
-	setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 /* Everything up to the first event. 0 or an exit status, said. */
 static int start_trace(struct trace *t)
 {
@@ -591,10 +602,15 @@ static int start_trace(struct trace *t)
 		r = open_targets(t);
 	if (r < 0)
 		return r == -ESRCH ? GS_EXIT_NOTHING : GS_EXIT_FAILED;
-	if (try_summary_path(t->options.summary_path) < 0)
+	if (trace_check_summary(t->options.summary_path) < 0)
 		return GS_EXIT_FAILED;
+	r = trace_inside_new(&t->options, &t->inside, &err);
+	if (r < 0) {
+		gs_cli_say("%s", gs_err_text(&err, r));
+		return r == -ENOENT ? GS_EXIT_USAGE : GS_EXIT_FAILED;
+	}
 	if (t->options.command) {
-		r = trace_child_prepare(&t->child, t->options.command, &t->inherited);
+		r = trace_child_prepare(&t->child, t->options.command, &t->inherited, t->inside);
 		if (r < 0) {
 			gs_cli_say("cannot start a process: %s", strerror(-r));
 			return GS_EXIT_FAILED;
@@ -608,7 +624,7 @@ static int start_trace(struct trace *t)
 		gs_cli_say("%s", gs_err_text(&err, r));
 		return GS_EXIT_FAILED;
 	}
-	raise_file_limit();
+	trace_raise_file_limit();
 	trace_describe_target(&t->options, target, sizeof(target));
 	t->funcs = gs_func_set_new();
 	if (!t->funcs)
@@ -634,6 +650,7 @@ static int start_trace(struct trace *t)
 	r = trace_python_new(&t->options, t->probe, t->reader, t->output, &t->python);
 	trace_budget_set_python(t->budget, gs_uprobe_python_id(t->probe));
 	trace_output_set_budget(t->output, t->budget);
+	trace_output_set_inside(t->output, trace_inside_events(t->inside));
 	trace_budget_tick(t->budget, NULL);
 	if (r == 0)
 		r = start_consumer(t);
@@ -699,6 +716,7 @@ static int finish_trace(struct trace *t)
 	atomic_store(&t->consumer_stop_ns, gs_clock_mono_ns());
 	gs_guard_enter(t->consumer_guard);
 	trace_output_stop(t->output, t->probe);
+	trace_inside_report(t->inside);
 	report_refused(t, t->consumer_guard);
 	gs_guard_log_costs(t->guard, t->consumer_guard);
 	nothing = trace_saw_nothing(t);
@@ -736,6 +754,8 @@ static void cleanup_trace(struct trace *t)
 	stop_consumer(t);
 	trace_python_free(&t->python);
 	trace_output_free(&t->output);
+	trace_inside_free(&t->inside);
+	gs_map_fini(&t->seen_inside);
 	gs_uprobe_free(&t->probe);
 	gs_reader_free(&t->reader);
 	gs_reader_free(&t->stacks);
@@ -751,7 +771,9 @@ static void cleanup_trace(struct trace *t)
 
 int gs_cmd_trace(int argc, char **argv)
 {
-	struct trace t = {.child = {.pid = -1, .go_fd = -1, .error_fd = -1}, .signal_fd = -1};
+	struct trace t = {.child = {.pid = -1, .go_fd = -1, .error_fd = -1},
+			  .signal_fd = -1,
+			  .seen_inside = GS_MAP_INIT(4096)};
 	bool done;
 	int r = trace_options_parse(argc, argv, &t.options, &done);
 

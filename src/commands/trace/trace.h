@@ -57,6 +57,7 @@ struct trace_options {
 	bool python_wants_calls;         /* stacks belong to calls: these come one by one */
 	struct trace_globs line_filters; /* none: the usual one */
 	bool summary_only;
+	bool inside_calls; /* calls of CUDA and NCCL by the library in the command's processes */
 	const char *outputs[TRACE_MAX_OUTPUTS];
 	size_t n_outputs;
 	enum gs_flame_by flame_by;
@@ -101,6 +102,10 @@ int trace_check_stacks(
 
 /* May what the chosen processes use be seen? 0 or -EPERM, said. */
 int trace_check_sight(const struct trace_options *options);
+/* Can the summary be written there? 0 or the error, said. */
+int trace_check_summary(const char *path);
+/* As many open files as we may have: probes are files. */
+void trace_raise_file_limit(void);
 /* Says that there is no such process. */
 void trace_report_no_process(pid_t id);
 
@@ -119,6 +124,16 @@ int trace_output_new(const struct trace_options *options, const char *attach_mod
 		     struct trace_output **ret_output, struct gs_err *err);
 
 struct trace_budget; /* trace_budget.h */
+struct gs_inside;
+struct trace_inside; /* trace_inside.h */
+
+/* What is seen from inside, for the output; borrowed. Before the first event. */
+void trace_output_set_inside(struct trace_output *output, struct gs_inside *inside);
+
+/* gs_inside_attaches(), _next_late() and _exec(). Control thread. */
+int trace_output_attaches(struct trace_output *output, pid_t pid, const char *path);
+pid_t trace_output_next_late(struct trace_output *output);
+void trace_output_exec(struct trace_output *output, pid_t pid, uint64_t mono_ns);
 
 /* Hand it what comes from now on; borrowed. */
 /* enum gs_output_flag of files of this trace: root traces others, unless it runs the command. */
@@ -149,7 +164,8 @@ void trace_output_map(struct trace_output *output, pid_t pid, uint64_t mono_ns,
 
 /* Read what the kernel side has; harvest: also its cells, losses, and flush. */
 void trace_output_glance(struct trace_output *output, struct gs_uprobe *probe); /* for the budget */
-void trace_output_poll(struct trace_output *output, struct gs_uprobe *probe, bool harvest);
+/* True: there is much of it, come back soon. */
+bool trace_output_poll(struct trace_output *output, struct gs_uprobe *probe, bool harvest);
 void trace_output_stop(struct trace_output *output, struct gs_uprobe *probe);
 
 struct trace_progress { /* as of the last harvest */
@@ -237,9 +253,10 @@ struct inherited_signals {
 	struct sigaction pipe, file_size; /* SIGPIPE, SIGXFSZ */
 };
 
-/* A child that waits before it becomes the command, with these signals. Negative errno. */
+/* A child that waits before it becomes the command, with these signals. inside: what its environment
+ * is to have, NULL: nothing else. Negative errno. */
 int trace_child_prepare(struct child *child, char **command,
-			const struct inherited_signals *signals);
+			const struct inherited_signals *signals, const struct trace_inside *inside);
 
 /* Lets it run. 0, or an exit status (126, 127) after having said why it could not be started. */
 int trace_child_start(struct child *child, char **command);

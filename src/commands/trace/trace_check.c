@@ -7,11 +7,15 @@
 #include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "commands/common/cli.h"
 #include "commands/trace/trace.h"
+#include "core/base/output.h"
+
+#define MOST_FILES 65536
 
 static int refuse_trace(const char *text)
 {
@@ -97,6 +101,30 @@ static int check_files(const struct trace_options *o)
 	return 0;
 }
 
+/* What needs both doors of one call. */
+static int check_inside(const struct trace_options *o)
+{
+	const uint32_t above = 1u << GS_LAYER_TORCH | 1u << GS_LAYER_PYTHON | 1u << GS_LAYER_USER;
+
+	if (!o->command)
+		return refuse_trace("--inside needs a command, which it starts with its library: "
+				    "gpuscope trace --inside=calls -- COMMAND");
+	if (o->layers & above || o->python_calls || o->ops.n || o->op_set_given || o->n_probe_files)
+		return refuse_trace("--inside=calls does not know the operators, Python functions "
+				    "and described calls around a call: leave it out, or them");
+	if (o->native_stack_at & ~(unsigned)GS_AT_SAMPLE ||
+	    o->py_stack_at & ~(unsigned)GS_AT_SAMPLE)
+		return refuse_trace("--inside=calls takes no stacks at calls: leave it out, or "
+				    "--stacks and --python-at (at=sample goes together with it)");
+	if (o->min_dur_ns)
+		return refuse_trace("--inside=calls records all calls, which costs little: leave "
+				    "it out, or --min-duration");
+	if (o->estimate)
+		return refuse_trace("--estimate counts what probes would cost, and --inside=calls "
+				    "places none: leave out one of the two");
+	return 0;
+}
+
 int trace_check(const struct trace_options *o)
 {
 	int r = check_target(o);
@@ -124,7 +152,7 @@ int trace_check_stacks(const struct trace_options *o)
 	if (o->line_filters.n && !o->py_stack_at)
 		return refuse_trace("--python-filter is for Python stacks: add --layer python, "
 				    "--python-hz or --python-at");
-	return 0;
+	return o->inside_calls ? check_inside(o) : 0;
 }
 
 /* The link to its program asks for the same right as those to its libraries. */
@@ -178,4 +206,29 @@ void trace_report_no_process(pid_t id)
 		gs_cli_say("%d is a thread of process %d: give -p %d", (int)id, pid, pid);
 	else
 		gs_cli_say("no process has the id %d", (int)id);
+}
+
+/* The summary is written when all is over: better to know now that it cannot be. */
+int trace_check_summary(const char *path)
+{
+	struct gs_err err = {{0}};
+	int r = path ? gs_output_try(path, &err) : 0;
+
+	if (r < 0)
+		gs_cli_say("the summary: %s", gs_err_text(&err, r));
+	return r;
+}
+
+/* Where each function takes links of its own, they are more files than shells mostly allow (1,024):
+ * as many as we may. The command, forked before, keeps what it was given. */
+void trace_raise_file_limit(void)
+{
+	struct rlimit limit, most = {MOST_FILES, MOST_FILES};
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= MOST_FILES)
+		return;
+	if (limit.rlim_max < MOST_FILES && setrlimit(RLIMIT_NOFILE, &most) == 0)
+		return;
+	limit.rlim_cur = limit.rlim_max < MOST_FILES ? limit.rlim_max : MOST_FILES;
+	setrlimit(RLIMIT_NOFILE, &limit);
 }

@@ -223,6 +223,13 @@ static int add_python_call(void *target, const struct gs_cli_option *option, cha
 	return !argument || trace_python_take_call(target, argument) ? 0 : -EINVAL;
 }
 
+static int add_inside(void *target, const struct gs_cli_option *option, char *argument,
+		      struct gs_err *err)
+{
+	((struct trace_options *)target)->inside_calls = true;
+	return strcmp(argument, "calls") == 0 ? 0 : -EINVAL;
+}
+
 /* The first word that is no option begins the command, with or without "--". */
 static int set_command(void *target, char **words, struct gs_err *err)
 {
@@ -261,6 +268,8 @@ static const struct gs_cli_option option_table[] = {
 	{"probes", 0, "FILE", "also what a probe file describes; may be repeated", GS_CLI_SET,
 	 .set = add_probe_file},
 	{"list", 0, NULL, "list the functions that can be traced", GS_CLI_FLAG, AT(list)},
+	{"inside", 0, "WHAT", "calls: those of CUDA and NCCL by a library in the command",
+	 GS_CLI_LIST, .words = "calls", .set = add_inside},
 	{"min-duration", 0, "TIME", "record only calls that took at least this (50us, 2ms)",
 	 GS_CLI_TIME, AT(min_dur_ns)},
 	{"python-hz", 0, "N", "sample Python stacks N times a second (99 is usual)", GS_CLI_SET,

@@ -17,7 +17,9 @@
 #include "commands/trace/trace_head.h"
 #include "commands/trace/trace_source.h"
 #include "model/trace/func.h"
+#include "model/trace/mark.h"
 #include "pipeline/aggregate/kernel_choose.h"
+#include "pipeline/inside/inside.h"
 #include "sources/host/taskstats.h"
 
 struct file_output {
@@ -35,6 +37,7 @@ struct trace_output {
 	struct gs_aggregate_kernels *kernels; /* owned; NULL: launches of all kernels */
 	struct gs_aggregate *view;
 	struct trace_budget *budget; /* borrowed; NULL none */
+	struct gs_inside *inside;    /* borrowed; NULL: all is seen by probes */
 	struct trace_source *source; /* owned; the control thread's alone */
 	struct file_output files[TRACE_MAX_OUTPUTS];
 	size_t n_files;
@@ -137,7 +140,9 @@ static int build_summary(struct trace_output *o, const char *attach_mode, const 
 	const struct trace_options *options = o->options;
 	struct gs_ingest_options fo = {
 		.size = sizeof(fo),
-		.mode = options->summary_only ? GS_SESSION_SUMMARY : GS_SESSION_EVENTS,
+		/* From inside calls come one by one, whatever is written of them. */
+		.mode = options->summary_only && !options->inside_calls ? GS_SESSION_SUMMARY
+									: GS_SESSION_EVENTS,
 		.command = target,
 		.attach_mode = attach_mode,
 		.users = options->users,
@@ -306,18 +311,59 @@ void trace_output_set_budget(struct trace_output *o, struct trace_budget *budget
 	gs_ingest_counter(o->feed, GS_COUNTER_COST, 0);
 }
 
+void trace_output_set_inside(struct trace_output *o, struct gs_inside *inside)
+{
+	o->inside = inside;
+	if (inside)
+		gs_inside_set_feed(inside, o->feed);
+}
+
+/* Is the event of a call that its process reports itself? */
+static bool is_seen_inside(struct trace_output *o, const struct gs_event *event)
+{
+	switch (event->kind) {
+	case GS_EV_CALL: {
+		const struct gs_event_call *e = (const void *)event;
+
+		return gs_inside_covers(o->inside, e->pid, e->func);
+	}
+	case GS_EV_COMM: {
+		const struct gs_event_comm *e = (const void *)event;
+
+		return gs_inside_covers(o->inside, e->pid, e->func);
+	}
+	case GS_EV_KERNEL: {
+		const struct gs_event_kernel *e = (const void *)event;
+
+		return gs_inside_covers(o->inside, e->pid, e->func);
+	}
+	case GS_EV_MARK: {
+		const struct gs_event_mark *e = (const void *)event;
+
+		return gs_inside_covers(o->inside, e->pid, e->func);
+	}
+	}
+	return false;
+}
+
 static void on_event(void *ctx, const struct gs_event *event)
 {
 	struct trace_output *o = ctx;
 
 	trace_budget_event(o->budget, event);
-	gs_ingest_event(o->feed, event);
+	if (o->inside && event->kind == GS_EV_TASK)
+		gs_inside_task(o->inside, (const void *)event);
+	else if (!o->inside || !is_seen_inside(o, event))
+		gs_ingest_event(o->feed, event);
 }
 
 static void on_cell(void *ctx, const struct gs_thread *thread, const struct gs_cell *before,
 		    const struct gs_cell *now)
 {
-	gs_ingest_cell(((struct trace_output *)ctx)->feed, thread, before, now);
+	struct trace_output *o = ctx;
+
+	if (!gs_inside_covers(o->inside, thread->pid, now->func))
+		gs_ingest_cell(o->feed, thread, before, now);
 }
 
 static void on_mpi(void *ctx, const struct gs_mpi_row *before, const struct gs_mpi_row *now)
@@ -338,7 +384,10 @@ static void on_cpu(void *ctx, const struct gs_thread *thread, uint64_t cpu_ns)
 static void on_open_call(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
 			 unsigned depth, uint64_t now_mono_ns)
 {
-	gs_ingest_open_call(((struct trace_output *)ctx)->feed, thread, frame, depth, now_mono_ns);
+	struct trace_output *o = ctx;
+
+	if (!gs_inside_covers(o->inside, thread->pid, frame->func))
+		gs_ingest_open_call(o->feed, thread, frame, depth, now_mono_ns);
 }
 
 static void on_user_cell(void *ctx, const struct gs_user_sum *sum)
@@ -357,7 +406,11 @@ static void on_open_scope(void *ctx, const struct gs_thread *thread, unsigned de
 
 static void on_account(void *ctx, const struct gs_account_reading *reading)
 {
-	gs_ingest_account(((struct trace_output *)ctx)->feed, reading);
+	struct trace_output *o = ctx;
+	struct gs_account_reading now = *reading;
+
+	gs_inside_account(o->inside, &now);
+	gs_ingest_account(o->feed, &now);
 }
 
 static struct gs_uprobe_handler handler_of(struct trace_output *o)
@@ -415,12 +468,14 @@ void trace_output_glance(struct trace_output *o, struct gs_uprobe *probe)
 	pthread_mutex_unlock(&o->lock);
 }
 
-void trace_output_poll(struct trace_output *o, struct gs_uprobe *probe, bool harvest)
+bool trace_output_poll(struct trace_output *o, struct gs_uprobe *probe, bool harvest)
 {
 	struct gs_uprobe_handler h = handler_of(o);
+	bool is_busy;
 
 	pthread_mutex_lock(&o->lock);
 	gs_uprobe_poll(probe, &h);
+	is_busy = gs_inside_poll(o->inside, harvest);
 	if (harvest) {
 		gs_uprobe_drain(probe, &h);
 		trace_budget_tick(o->budget, probe);
@@ -430,6 +485,34 @@ void trace_output_poll(struct trace_output *o, struct gs_uprobe *probe, bool har
 		note_progress(o, probe);
 	}
 	pthread_mutex_unlock(&o->lock);
+	return is_busy;
+}
+
+int trace_output_attaches(struct trace_output *o, pid_t pid, const char *path)
+{
+	int r;
+
+	pthread_mutex_lock(&o->lock);
+	r = gs_inside_attaches(o->inside, (uint32_t)pid, path);
+	pthread_mutex_unlock(&o->lock);
+	return r;
+}
+
+pid_t trace_output_next_late(struct trace_output *o)
+{
+	pid_t pid;
+
+	pthread_mutex_lock(&o->lock);
+	pid = (pid_t)gs_inside_next_late(o->inside);
+	pthread_mutex_unlock(&o->lock);
+	return pid;
+}
+
+void trace_output_exec(struct trace_output *o, pid_t pid, uint64_t mono_ns)
+{
+	pthread_mutex_lock(&o->lock);
+	gs_inside_exec(o->inside, (uint32_t)pid, mono_ns);
+	pthread_mutex_unlock(&o->lock);
 }
 
 void trace_output_stop(struct trace_output *o, struct gs_uprobe *probe)
@@ -437,7 +520,9 @@ void trace_output_stop(struct trace_output *o, struct gs_uprobe *probe)
 	struct gs_uprobe_handler h = handler_of(o);
 
 	pthread_mutex_lock(&o->lock);
+	gs_inside_poll(o->inside, true); /* accounts ask for the time in calls */
 	gs_uprobe_stop(probe, &h);
+	gs_inside_stop(o->inside);
 	trace_budget_tick(o->budget, NULL);
 	put_cost(o);
 	report_losses(o, probe);

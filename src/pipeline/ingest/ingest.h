@@ -18,6 +18,7 @@
 #include "sources/identity/identity.h"
 
 #define GS_INGEST_MAX_SINKS 8
+#define GS_INGEST_PAST      UINT32_MAX /* in place of a slot: of a thread that may have ended */
 
 struct gs_ingest;
 

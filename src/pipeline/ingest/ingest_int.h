@@ -19,10 +19,9 @@
 
 #define GS_INGEST_BATCH_BYTES (256u << 10) /* a batch is handed over when it has this much */
 #define GS_INGEST_SPARE_BYTES                                                                      \
-	(64u << 10) /* as much as one call of ingest.h, or a record, can add to it */
-#define GS_INGEST_PAST       UINT32_MAX /* in place of a slot: of a thread that may have ended */
-#define GS_INGEST_CACHE      256        /* a power of two */
-#define GS_INGEST_TEXT_BYTES 4096       /* of a file's or function's name in Python */
+	(64u << 10)               /* as much as one call of ingest.h, or a record, can add to it */
+#define GS_INGEST_CACHE      256  /* a power of two */
+#define GS_INGEST_TEXT_BYTES 4096 /* of a file's or function's name in Python */
 
 struct gs_ingest_sink {
 	const char *name;

@@ -342,11 +342,19 @@ struct use {
 	pid_t pid;
 };
 
+static bool leaves_out(const struct gs_uprobe *probe, pid_t pid, const struct gs_mapped_file *file)
+{
+	const struct gs_uprobe_options *o = &probe->options;
+
+	return o->leaves_out && o->leaves_out(o->ctx, pid, file->path);
+}
+
 static int use_file(void *ctx, const struct gs_mapped_file *file)
 {
 	struct use *u = ctx;
 
-	uprobe_turns_add(u->probe, u->pid, file, 0);
+	if (!leaves_out(u->probe, u->pid, file))
+		uprobe_turns_add(u->probe, u->pid, file, 0);
 	return 0;
 }
 
@@ -374,7 +382,7 @@ static int use_candidate(void *ctx, const struct gs_mapped_file *file)
 
 	if (gs_guard_stopped())
 		return -ECANCELED;
-	if (!file->is_guess || u->probe->features.multi)
+	if ((!file->is_guess || u->probe->features.multi) && !leaves_out(u->probe, 0, file))
 		uprobe_files_use(u->probe, u->pid, file, &is_new);
 	return 0;
 }
@@ -501,7 +509,9 @@ static void on_gone(struct gs_uprobe *probe, const struct gs_sideband_notice *no
 
 	if (resolve_gone(notice, &file)) {
 		report_map(probe, notice, &file);
-		if (!probe->by_process)
+		if (leaves_out(probe, notice->pid, &file))
+			is_new = false;
+		else if (!probe->by_process)
 			uprobe_files_use(probe, notice->pid, &file, &is_new);
 	}
 	/* Whether it was chosen by its name can no longer be known. */
@@ -524,6 +534,8 @@ static void on_begin(struct gs_uprobe *probe, const struct gs_sideband_notice *n
 	if (notice->kind == GS_SIDEBAND_EXEC && probe->options.maps &&
 	    was_followed(probe, notice->pid))
 		probe->options.on_map(probe->options.ctx, notice->pid, notice->time_ns, NULL);
+	if (notice->kind == GS_SIDEBAND_EXEC && probe->options.on_exec)
+		probe->options.on_exec(probe->options.ctx, notice->pid, notice->time_ns);
 	if (!is_ours && !uprobe_target_may_match(probe, notice->pid))
 		return;
 	if (probe->options.on_process)
@@ -552,7 +564,8 @@ static void on_notice(void *ctx, const struct gs_sideband_notice *notice)
 			return;
 		}
 		report_map(probe, notice, &file);
-		uprobe_turns_add(probe, notice->pid, &file, notice->time_ns);
+		if (!leaves_out(probe, notice->pid, &file))
+			uprobe_turns_add(probe, notice->pid, &file, notice->time_ns);
 		return;
 	case GS_SIDEBAND_EXIT:
 		gs_map_del(&probe->descent, (uint32_t)notice->pid);

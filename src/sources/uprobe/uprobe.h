@@ -99,8 +99,12 @@ struct gs_uprobe_options {
 	/* A library was mapped gap_ns before its probes were in place; pid 0: by a process that had
 	 * ended by then. May be NULL. */
 	void (*on_late)(void *ctx, const char *path, pid_t pid, uint64_t gap_ns);
+	/* True: this file of a process (0: of none yet) is not to be attached to now. May be NULL. */
+	bool (*leaves_out)(void *ctx, pid_t pid, const char *path);
 	/* A process that may be a followed one was born, or runs a new program; may be NULL. */
 	void (*on_process)(void *ctx, pid_t pid);
+	/* A process runs another program since then; may be NULL. Before what that maps is asked about. */
+	void (*on_exec)(void *ctx, pid_t pid, uint64_t mono_ns);
 	/* With maps: a process has mapped code, or (NULL) runs a new program and has
 	 * lost what it had mapped. */
 	void (*on_map)(void *ctx, pid_t pid, uint64_t mono_ns, const struct gs_mapping *mapping);

@@ -1,0 +1,177 @@
+#include "commands/trace/trace_inside.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "commands/common/cli.h"
+#include "commands/trace/trace.h"
+#include "core/base/mem.h"
+#include "model/trace/func.h"
+#include "sources/companion/companion.h"
+
+#define LIBRARY "libgpuscope_companion.so"
+#define LAYERS  (1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER | 1u << GS_LAYER_NCCL)
+
+struct trace_inside {
+	struct gs_companion_files *files;
+	struct gs_inside *events;
+	char library[PATH_MAX];
+};
+
+static bool is_library(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Where the program was installed to, or built. Names that LD_PRELOAD cannot hold are none. */
+static bool find_library(char *out, size_t bytes)
+{
+	static const char *const places[] = {"../" GS_LIBDIR "/gpuscope/", "../lib/gpuscope/",
+					     "companion/calls/"};
+	char self[PATH_MAX], real[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (n <= 0)
+		return false;
+	self[n] = '\0';
+	*(strrchr(self, '/') + 1) = '\0';
+	for (size_t i = 0; i < GS_ARRAY_LEN(places); i++) {
+		if (snprintf(out, bytes, "%s%s" LIBRARY, self, places[i]) >= (int)bytes ||
+		    !is_library(out) || !realpath(out, real) || strpbrk(real, ": \t"))
+			continue;
+		return snprintf(out, bytes, "%s", real) < (int)bytes;
+	}
+	return false;
+}
+
+/* Of the layers that are seen from inside, what the options choose. */
+static int choose_functions(const struct trace_options *o, bool *wanted, struct gs_err *err)
+{
+	const struct gs_attach_plan_options po = {.layers = o->layers,
+						  .globs = o->funcs.glob,
+						  .n_globs = o->funcs.n,
+						  .described = o->n_probe_files > 0};
+	struct gs_attach_plan_selection selection;
+	int r = gs_attach_plan_select(&selection, &po, err);
+	unsigned n = 0;
+
+	if (r < 0)
+		return r;
+	for (unsigned id = 1; id < GS_FUNC_FIXED && id <= gs_func_count(); id++) {
+		wanted[id] = selection.wanted[id] && LAYERS >> gs_func_by_id(id)->desc.layer & 1;
+		n += wanted[id];
+	}
+	return n ? 0
+		 : gs_err_set(err, -ENOENT,
+			      "--inside=calls: no function of CUDA or NCCL is chosen");
+}
+
+static uint32_t ring_bytes_of(const struct trace_options *o)
+{
+	if (!o->ring_bytes)
+		return GS_COMPANION_RING_BYTES;
+	return o->ring_bytes < GS_COMPANION_RING_MAX ? o->ring_bytes : GS_COMPANION_RING_MAX;
+}
+
+int trace_inside_new(const struct trace_options *o, struct trace_inside **ret_inside,
+		     struct gs_err *err)
+{
+	const struct gs_companion_files_options fo = {.size = sizeof(fo)};
+	bool wanted[GS_FUNC_FIXED] = {false};
+	struct trace_inside *in;
+	struct gs_err why = {{0}};
+	int r;
+
+	if (!o->inside_calls)
+		return 0;
+	in = calloc(1, sizeof(*in));
+	if (!in)
+		return -ENOMEM;
+	r = choose_functions(o, wanted, err);
+	if (r < 0) {
+		trace_inside_free(&in);
+		return r;
+	}
+	if (getenv(GS_COMPANION_FOLDER_ENV)) {
+		gs_cli_say("--inside: another gpuscope looks into this program already "
+			   "(" GS_COMPANION_FOLDER_ENV "=%s): it is seen by probes here",
+			   getenv(GS_COMPANION_FOLDER_ENV));
+		trace_inside_free(&in);
+		return 0;
+	}
+	r = find_library(in->library, sizeof(in->library))
+		    ? 0
+		    : gs_err_set(&why, -ENOENT, "%s was not found beside gpuscope", LIBRARY);
+	if (r == 0)
+		r = gs_companion_files_new(&fo, &in->files, &why);
+	if (r == 0)
+		r = gs_companion_files_plan(in->files, 1u << GS_COMPANION_CALLS, wanted,
+					    ring_bytes_of(o), &why);
+	if (r == 0)
+		r = gs_inside_new(in->files, wanted, &in->events);
+	if (r < 0) {
+		gs_cli_say("--inside: %s; all is seen by probes", gs_err_text(&why, r));
+		trace_inside_free(&in);
+		return 0;
+	}
+	*ret_inside = in;
+	return 0;
+}
+
+void trace_inside_free(struct trace_inside **ref)
+{
+	struct trace_inside *in = *ref;
+
+	if (!in)
+		return;
+	gs_inside_free(&in->events);
+	gs_companion_files_free(&in->files);
+	free(in);
+	*ref = NULL;
+}
+
+struct gs_inside *trace_inside_events(struct trace_inside *in)
+{
+	return in ? in->events : NULL;
+}
+
+void trace_inside_report(const struct trace_inside *in)
+{
+	unsigned n;
+	int r;
+
+	if (!in)
+		return;
+	n = gs_companion_files_refused(in->files, &r);
+	if (n)
+		gs_cli_say("--inside: what %u process%s reported could not be read (%s)", n,
+			   n == 1 ? "" : "es", strerror(-r));
+}
+
+/* Behind what the user has there, which comes first. */
+static void add_to_variable(const char *name, const char *what)
+{
+	const char *others = getenv(name);
+	GS_FREE char *list = NULL;
+
+	if (asprintf(&list, "%s%s%s", others ? others : "", others && *others ? ":" : "", what) >=
+	    0)
+		setenv(name, list, 1);
+}
+
+void trace_inside_enter(const struct trace_inside *in)
+{
+	if (!in)
+		return;
+	add_to_variable("LD_PRELOAD", in->library);
+	/* Else a program with AddressSanitizer ends where it finds any library before its own. */
+	add_to_variable("ASAN_OPTIONS", "verify_asan_link_order=0");
+	setenv(GS_COMPANION_FOLDER_ENV, gs_companion_files_folder(in->files), 1);
+}

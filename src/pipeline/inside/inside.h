@@ -1,0 +1,62 @@
+/*
+ * What processes report from inside of themselves (sources/companion), made into the same raw events and cells as those
+ * of probes, and which of the two doors a process's calls are seen by.
+ *
+ * A process is seen either from inside or by probes: of one that has a file, calls of the wanted functions that probes
+ * report are left out (gs_inside_covers), and a library of CUDA or NCCL gets no probes as long as only such processes
+ * use it (gs_inside_attaches).
+ *
+ * Calls of different threads come by different rings: they are held back until all that ended before has come, so that
+ * they are handed over in the order of their ends, with births and ends of threads between them.
+ *
+ * The consumer thread polls and stops; the control thread asks gs_inside_attaches(), _next_late() and _exec(). The caller
+ * serialises. All but new and free do nothing with NULL, where nothing is seen from inside, unless they say otherwise.
+ */
+#ifndef GS_PIPELINE_INSIDE_INSIDE_H
+#define GS_PIPELINE_INSIDE_INSIDE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/trace/account.h"
+#include "pipeline/ingest/ingest.h"
+#include "sources/companion/companion.h"
+
+/* For a process that was started with the library, to report. */
+#define GS_INSIDE_WAIT_NS 3000000000ull
+
+struct gs_inside;
+
+/* files: borrowed, outlives it. wanted: functions by id, GS_FUNC_FIXED of them. */
+int gs_inside_new(struct gs_companion_files *files, const bool *wanted,
+		  struct gs_inside **ret_inside);
+void gs_inside_free(struct gs_inside **inside);
+
+/* Where events go; borrowed. Not with NULL. */
+void gs_inside_set_feed(struct gs_inside *inside, struct gs_ingest *feed);
+
+/* Hand over what came; harvest: with what only grows. True: there is much, come back soon. */
+bool gs_inside_poll(struct gs_inside *inside, bool harvest);
+void gs_inside_stop(struct gs_inside *inside);
+
+/* A process or thread began or ended, or runs another program: handed over between the calls before and after it. Not
+ * with NULL. */
+void gs_inside_task(struct gs_inside *inside, const struct gs_event_task *event);
+
+/* Put the time in calls that are seen from inside into a thread's account, which the kernel side keeps. */
+void gs_inside_account(struct gs_inside *inside, struct gs_account_reading *reading);
+
+/* Is a call of this function that a probe reports one that is seen from inside? */
+bool gs_inside_covers(struct gs_inside *inside, uint32_t pid, unsigned func);
+
+/* The process runs another program since then: whether it is seen from inside is to be found out again. */
+void gs_inside_exec(struct gs_inside *inside, uint32_t pid, uint64_t mono_ns);
+
+/* Is this file of a process (pid 0: of none yet) to get probes? 1 yes, 0 no: a library of CUDA or NCCL in a process
+ * that is seen from inside; -EAGAIN: its process has just begun, ask again. */
+int gs_inside_attaches(struct gs_inside *inside, uint32_t pid, const char *path);
+
+/* A process of those that were to be asked about again, and are not seen from inside: 0 none. */
+uint32_t gs_inside_next_late(struct gs_inside *inside);
+
+#endif

@@ -1,0 +1,253 @@
+// For tests/e2e/inside.py: calls of the stand-in runtime by every kind of pointer that a program has of a function,
+// and whatever may come through, into or out of the midst of one. Prints what it counted, ends with 0 when all was right.
+#include <cerrno>
+#include <csetjmp>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdexcept>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern "C" {
+int cudaMalloc(void **ptr, size_t bytes);
+int cudaFree(void *ptr);
+int cudaLaunchHostFunc(void *stream, void (*fn)(void *), void *data);
+int cudaDeviceSynchronize(void);
+}
+extern char **environ;
+
+static int (*in_data)(void **, size_t) = cudaMalloc; // R_X86_64_64: a pointer in the program's data
+static int bad;
+
+static void check(bool ok, const char *what)
+{
+	if (!ok) {
+		std::fprintf(stderr, "wrong: %s\n", what);
+		bad++;
+	}
+}
+
+static void allocate(int n)
+{
+	void *ptr = nullptr;
+	for (int i = 0; i < n; i++)
+		check(cudaMalloc(&ptr, 64) == 0 && ptr, "cudaMalloc");
+}
+
+static void pointers(int n)
+{
+	void *ptr = nullptr;
+	int (*volatile taken)(void **, size_t) = cudaMalloc;
+	auto found = (int (*)(void **, size_t))dlsym(RTLD_DEFAULT, "cudaMalloc");
+	for (int i = 0; i < n; i++)
+		check(in_data(&ptr, 1) == 0 && taken(&ptr, 1) == 0 && found(&ptr, 1) == 0,
+		      "by a pointer");
+}
+
+static void thrower(void *data)
+{
+	throw std::runtime_error("out of a callback");
+}
+
+static void throws(int n)
+{
+	int caught = 0;
+	for (int i = 0; i < n; i++) {
+		try {
+			cudaLaunchHostFunc(nullptr, thrower, nullptr);
+		} catch (const std::runtime_error &) {
+			caught++;
+		}
+		allocate(1);
+	}
+	check(caught == n, "exceptions");
+}
+
+static jmp_buf out;
+static void jumper(void *data)
+{
+	longjmp(out, 1);
+}
+
+static void jumps(int n)
+{
+	for (volatile int i = 0; i < n; i++) {
+		if (setjmp(out) == 0)
+			cudaLaunchHostFunc(nullptr, jumper, nullptr);
+		allocate(1);
+	}
+}
+
+struct unwound {
+	~unwound()
+	{
+		++*n;
+	}
+	int *n;
+};
+
+static void canceller(void *data)
+{
+	pthread_cancel(pthread_self());
+	pthread_testcancel();
+}
+
+static void *cancelled(void *count)
+{
+	unwound u{static_cast<int *>(count)};
+	cudaLaunchHostFunc(nullptr, canceller, nullptr);
+	return nullptr;
+}
+
+static void cancels(int n)
+{
+	int destroyed = 0;
+	for (int i = 0; i < n; i++) {
+		pthread_t t;
+		void *result = nullptr;
+		pthread_create(&t, nullptr, cancelled, &destroyed);
+		pthread_join(t, &result);
+		check(result == PTHREAD_CANCELED, "the thread was cancelled");
+	}
+	check(destroyed == n, "destructors of cancelled threads");
+	allocate(n);
+}
+
+// A function that may be called in a signal handler: the stand-in takes locks.
+static int (*volatile driver_alloc)(unsigned long long *, size_t);
+static volatile int n_signals;
+static void in_handler(int)
+{
+	unsigned long long ptr = 0;
+	check(driver_alloc(&ptr, 8) == 0 && ptr == 0x10008, "a call in a signal handler");
+	n_signals = n_signals + 1;
+}
+
+static void *kicks(void *of)
+{
+	for (int i = 0; i < 2000; i++) {
+		pthread_kill(*static_cast<pthread_t *>(of), SIGUSR1);
+		usleep(50);
+	}
+	return nullptr;
+}
+
+static void signals(const char *driver)
+{
+	unsigned long long ptr = 0;
+	pthread_t self = pthread_self(), kicker;
+	int made = 0;
+	void *library = dlopen(driver, RTLD_NOW);
+	driver_alloc =
+		library ? (int (*)(unsigned long long *, size_t))dlsym(library, "cuMemAlloc_v2")
+			: nullptr;
+	if (!driver_alloc) {
+		check(false, "the driver");
+		return;
+	}
+	signal(SIGUSR1, in_handler);
+	pthread_create(&kicker, nullptr, kicks, &self);
+	for (int before = -1; n_signals < 1500; before = n_signals) {
+		check(driver_alloc(&ptr, 16) == 0 && ptr == 0x10010,
+		      "a call that signals come into");
+		made++;
+		if (before == n_signals && made % 64 == 0)
+			usleep(20);
+	}
+	pthread_join(kicker, nullptr);
+	std::printf("signals %d %d\n", made, n_signals);
+}
+
+static void forks(int n, char **argv)
+{
+	for (int i = 0; i < 3; i++) {
+		pid_t child = i == 1 ? vfork() : fork();
+		if (child == 0 && i == 0) {
+			allocate(n);
+			_exit(bad);
+		}
+		if (child == 0) { // and another program, by both ways
+			execl("/proc/self/exe", argv[0], "plain", std::to_string(n).c_str(),
+			      nullptr);
+			_exit(99);
+		}
+		int status;
+		waitpid(child, &status, 0);
+		check(status == 0, "a child");
+	}
+	allocate(n);
+}
+
+static void closes(int n, const char *library)
+{
+	for (int i = 0; i < 20; i++) {
+		void *l = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+		auto calls = l ? (int (*)(int))dlsym(l, "run_calls") : nullptr;
+		check(calls && calls(n) == 0, "a library that is loaded and closed");
+		if (l)
+			dlclose(l);
+	}
+}
+
+static void *one_call(void *)
+{
+	allocate(1);
+	return nullptr;
+}
+
+// Far more threads than slots, a few at one time.
+static void threads(int n)
+{
+	for (int i = 0; i < n; i++) {
+		pthread_t t[4];
+		for (auto &x : t)
+			pthread_create(&x, nullptr, one_call, nullptr);
+		for (auto &x : t)
+			pthread_join(x, nullptr);
+		if (i % 8 == 0)
+			usleep(30000);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	std::string what = argc > 1 ? argv[1] : "";
+	int n = argc > 2 ? std::atoi(argv[2]) : 1;
+
+	errno = 77;
+	allocate(1);
+	check(errno == 77, "errno is left alone");
+	if (what == "plain")
+		allocate(n - 1);
+	else if (what == "pointers")
+		pointers(n);
+	else if (what == "throws")
+		throws(n);
+	else if (what == "jumps")
+		jumps(n);
+	else if (what == "cancels")
+		cancels(n);
+	else if (what == "signals")
+		signals(argv[3]);
+	else if (what == "forks")
+		forks(n, argv);
+	else if (what == "closes")
+		closes(n, argv[3]);
+	else if (what == "threads")
+		threads(n);
+	else if (what == "hang") {
+		std::puts("hangs");
+		std::fflush(stdout);
+		cudaLaunchHostFunc(
+			nullptr, [](void *) { pause(); }, nullptr);
+	} else
+		return 2;
+	return bad != 0;
+}
