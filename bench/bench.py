@@ -168,6 +168,7 @@ class Bench:
             "floor-record-read": floor("session-record-read"),
             "summary": ours(),
             "events-gst": ours(file="gst"),
+            "inside": ours("--inside=calls"),
             "events-pftrace": ours(file="pftrace"),
             "events-json": ours(file="json"),
             "events-csv": ours(file="csv"),
