@@ -5,8 +5,10 @@
  * cuCtxCreate, or cuDevicePrimaryCtxRetain, whose context is that of cudaSetDevice().
  *
  * The end of a process's first call of each is not seen (bpf/calls/first.bpf.h), and so not its handle:
- * that is the next one that nothing else is known of. A handle that stays unknown is of an unknown
- * device, and a context apart from others.
+ * that is the next one that nothing else is known of. A library may also ask for the handle that is
+ * current (cuCtxGetCurrent, which is called too often to be traced) and choose it in another thread: it is
+ * that of the one GPU that the process has, or of the stream that such a thread uses, as CUDA refuses one of
+ * another context. Until then it is of an unknown device, and a context apart from others.
  */
 #include "core/base/vec.h"
 #include "pipeline/gpu_activity/gpu_activity_int.h"
@@ -109,6 +111,20 @@ static void update_context(struct gs_activity *a, uint32_t process, uint32_t own
 		}
 }
 
+/* A context that was not seen to be made: the primary one of the only GPU, or of what is not known. */
+static struct activity_handle unseen_context(const struct gs_activity *a, uint32_t process,
+					     uint64_t handle)
+{
+	uint32_t number = a->processes[process].number;
+	struct activity_handle h = {.handle = handle, .device = GS_ACTIVITY_DEVICE_UNKNOWN};
+
+	if (number < a->n_origins && a->origins[number].has_one) {
+		h.device = 0;
+		h.is_primary = a->origins[number].begun;
+	}
+	return h;
+}
+
 struct activity_place activity_context_place(struct gs_activity *a, uint32_t process,
 					     uint32_t thread, uint64_t handle)
 {
@@ -122,9 +138,7 @@ struct activity_place activity_context_place(struct gs_activity *a, uint32_t pro
 		}
 	}
 	if (!i && handle)
-		i = add_handle(a, process,
-			       (struct activity_handle){.handle = handle,
-							.device = GS_ACTIVITY_DEVICE_UNKNOWN});
+		i = add_handle(a, process, unseen_context(a, process, handle));
 	return i ? place_of(a, i) : (struct activity_place){.device = GS_ACTIVITY_DEVICE_UNKNOWN};
 }
 
@@ -134,6 +148,23 @@ static void put_thread(struct activity_thread *t, struct activity_place place)
 		return;
 	t->at = place;
 	t->context = 0; /* found again at the thread's next call */
+}
+
+void activity_context_learn(struct gs_activity *a, struct activity_thread *t, uint32_t stream)
+{
+	const struct activity_context *c = &a->contexts[a->streams[stream].context];
+	struct activity_handle *h = &a->handles[t->at.own];
+
+	if (c->own == t->at.own || c->sums.context == GS_ACTIVITY_DEVICE_UNKNOWN)
+		return;
+	h->device = c->sums.context;
+	if (c->own) { /* that has a handle already, which is another one */
+		update_context(a, t->process, t->at.own);
+		return;
+	}
+	h->is_primary = true;
+	t->at = (struct activity_place){.device = h->device};
+	t->context = a->streams[stream].context;
 }
 
 static void push_place(struct activity_thread *t, struct activity_place place)

@@ -69,7 +69,8 @@ struct activity_thread *activity_thread_reach(struct gs_activity *a,
 	if (!process)
 		return NULL;
 	if (t->process != process) {
-		uint32_t device = call->process < a->n_devices ? a->devices[call->process] : 0;
+		uint32_t device =
+			call->process < a->n_origins ? a->origins[call->process].device : 0;
 
 		*t = (struct activity_thread){
 			.process = (uint32_t)process, .at.device = device, .chosen = device};
@@ -238,6 +239,8 @@ uint32_t activity_stream_find(struct gs_activity *a, struct activity_thread *t,
 			return t->stream;
 	}
 	i = look_up_stream(a, &k, &place);
+	if (i && t->at.own && a->handles[t->at.own].device == GS_ACTIVITY_DEVICE_UNKNOWN)
+		activity_context_learn(a, t, i);
 	if (!i)
 		i = make_stream(a, t, &k, place, 0);
 	t->stream = i;

@@ -111,7 +111,7 @@ void gs_activity_free(struct gs_activity **activity)
 	free(a->captures);
 	free(a->todo);
 	free(a->functions);
-	free(a->devices);
+	free(a->origins);
 	gs_map_fini(&a->process_idx);
 	gs_map_fini(&a->stream_idx);
 	gs_map_fini(&a->event_idx);
@@ -441,8 +441,8 @@ void gs_activity_end_process(struct gs_activity *a, uint32_t process, uint64_t t
 
 void gs_activity_begin_late(struct gs_activity *a, uint32_t process)
 {
-	if (process < GS_DICT_MAX_ID && gs_vec_reach(&a->devices, &a->n_devices, process))
-		a->devices[process] = GS_ACTIVITY_DEVICE_UNKNOWN;
+	if (process < GS_DICT_MAX_ID && gs_vec_reach(&a->origins, &a->n_origins, process))
+		a->origins[process].device = GS_ACTIVITY_DEVICE_UNKNOWN;
 }
 
 void gs_activity_see_process(struct gs_activity *a, uint32_t process, uint64_t time_ns)

@@ -158,6 +158,13 @@ struct activity_capture {
 	bool open;
 };
 
+/* What is known of a process before its first call. */
+struct activity_origin {
+	uint32_t device; /* that its threads are on until they choose one */
+	bool has_one;    /* it has one GPU alone */
+	bool begun;      /* and no context was made unseen */
+};
+
 /* What a function of the followed records means. */
 struct activity_function {
 	bool is_known;
@@ -198,9 +205,8 @@ struct gs_activity {
 	uint32_t n_todo, cap_todo;
 	struct activity_function *functions; /* by id */
 	uint32_t n_functions;
-	uint32_t *
-		devices; /* by the caller's number: that its threads are on until they choose one */
-	uint32_t n_devices;
+	struct activity_origin *origins; /* by the caller's number */
+	uint32_t n_origins;
 	uint64_t n_limit[GS_ACTIVITY_LIMITS];
 	uint64_t n_unread;
 };
@@ -226,6 +232,9 @@ static inline uint32_t activity_pieces(const struct gs_activity_call *call)
 /* By a handle of the process. thread: the caller's number. */
 struct activity_place activity_context_place(struct gs_activity *a, uint32_t process,
 					     uint32_t thread, uint64_t handle);
+
+/* A thread in a context of an unknown handle uses that stream: it is one of that context. */
+void activity_context_learn(struct gs_activity *a, struct activity_thread *t, uint32_t stream);
 
 /* SET_DEVICE and CONTEXT_*. */
 void activity_context_take(struct gs_activity *a, struct activity_thread *t,

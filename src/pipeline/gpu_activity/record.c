@@ -235,11 +235,15 @@ static void follow_process(struct gs_activity *a, const struct gs_dict *dict,
 {
 	const struct gs_rec_process *before = gs_dict_process(dict, p->id);
 	bool runs_another = gs_process_runs_another(before, p);
+	const char *gpus = gs_dict_string(dict, p->gpus_str);
 
 	if (runs_another)
 		gs_activity_end_process(a, p->id, 0);
-	if (p->id < GS_DICT_MAX_ID && gs_vec_reach(&a->devices, &a->n_devices, p->id))
-		a->devices[p->id] = runs_another ? 0 : gs_activity_first_device(dict, p);
+	if (p->id < GS_DICT_MAX_ID && gs_vec_reach(&a->origins, &a->n_origins, p->id))
+		a->origins[p->id] = (struct activity_origin){
+			.device = runs_another ? 0 : gs_activity_first_device(dict, p),
+			.has_one = *gpus && !strchr(gpus, ','),
+			.begun = p->head.flags & GS_PROCESS_BEGUN};
 }
 
 void gs_activity_follow(struct gs_activity *a, const struct gs_dict *dict,

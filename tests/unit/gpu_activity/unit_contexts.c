@@ -173,6 +173,25 @@ static void test_unknown_handles(void **state)
 	assert_int_equal(work_in(s, GS_ACTIVITY_DEVICE_UNKNOWN, P1), 0);
 }
 
+/* Of cuCtxGetCurrent, chosen in another thread: by the stream that it uses. */
+static void test_learned_by_stream(void **state)
+{
+	SCRIPT s = script_new(NULL);
+
+	take(s, CALL(SET_DEVICE, .flags = 3), 1, 1);
+	take(s, KERNEL(.stream = 0x990), 1, 2);
+	take(s, CALL(CONTEXT_SET, .event = {P1}, .thread = 2), 1, 1);
+	launch(s, 2);
+	assert_int_equal(work_in(s, GS_ACTIVITY_DEVICE_UNKNOWN, P1), 1);
+	take(s, KERNEL(.stream = 0x990, .thread = 2), 3, 4);
+	launch(s, 2);
+	assert_int_equal(work_in(s, 3, 0), 3);
+	/* And of all that choose it. */
+	take(s, CALL(CONTEXT_SET, .event = {P1}, .thread = 4), 1, 1);
+	launch(s, 4);
+	assert_int_equal(work_in(s, 3, 0), 4);
+}
+
 /* First calls: the handle was not seen. */
 static void test_unseen_handles(void **state)
 {
@@ -223,6 +242,7 @@ int main(void)
 		cmocka_unit_test(test_destroyed),
 		cmocka_unit_test(test_unknown_handles),
 		cmocka_unit_test(test_unseen_handles),
+		cmocka_unit_test(test_learned_by_stream),
 		cmocka_unit_test(test_bounded),
 	};
 

@@ -181,6 +181,37 @@ static void test_followed_records(void **state)
 	gs_dict_free(&dict);
 }
 
+/* A handle that was not seen to be given is that of the only GPU, where the begin of the process was seen. */
+static void test_unknown_context(void **state)
+{
+	SCRIPT s = script_new(NULL);
+	STREAM in = STREAM_INIT;
+	struct gs_dict *dict = gs_dict_new();
+	uint32_t one_gpu, two_gpus;
+
+	assert_non_null(dict);
+	one_gpu = put_text(&in, "GPU-1");
+	two_gpus = put_text(&in, "GPU-1,GPU-2");
+	put_function(&in, 1, GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, "cudaLaunchKernel");
+	put_function(&in, 2, GS_LAYER_CUDA_DRIVER, GS_CLASS_CONTEXT, "cuCtxSetCurrent");
+	put_flagged(&in, 1, GS_PROCESS_BEGUN)->gpus_str = one_gpu;
+	put_flagged(&in, 2, GS_PROCESS_BEGUN)->gpus_str = two_gpus;
+	put_flagged(&in, 3, 0)->gpus_str = one_gpu;
+	for (uint32_t i = 1; i <= 3; i++) {
+		put_thread(&in, i, i, 100 * i, "main");
+		put_call(&in, i, 2, 3000, 10)->arg[0] = 0x5000;
+		put_call(&in, i, 1, 3020, 10)->stream = 0x10;
+	}
+	put_follow(s, dict, &in);
+	assert_int_equal(stream_of(s, 0x10).context_handle, 0);
+	assert_int_equal(stream_of(s, 0x10).n_pending, 1);
+	s->process = 2;
+	assert_int_equal(stream_in(s, GS_ACTIVITY_DEVICE_UNKNOWN, 0x10, 0).context_handle, 0x5000);
+	s->process = 3; /* it may have made one before */
+	assert_int_equal(stream_of(s, 0x10).context_handle, 0x5000);
+	gs_dict_free(&dict);
+}
+
 /* A grid as large as can be said. */
 static void test_threads_do_not_wrap(void **state)
 {
@@ -196,9 +227,8 @@ static void test_threads_do_not_wrap(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_functions),
-		cmocka_unit_test(test_records),
-		cmocka_unit_test(test_followed_records),
+		cmocka_unit_test(test_functions),           cmocka_unit_test(test_records),
+		cmocka_unit_test(test_followed_records),    cmocka_unit_test(test_unknown_context),
 		cmocka_unit_test(test_threads_do_not_wrap),
 	};
 
