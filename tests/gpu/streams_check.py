@@ -34,6 +34,10 @@ def main():
     check(got == want, f'{case}: launches by stream {got}, CUPTI {want}')
     launches = sum(s['graph_launches'] for s in streams)
     check(launches == truth['graph_launches'], f'{case}: graph launches {launches}, CUPTI {truth["graph_launches"]}')
+    ran = sum(g['launches'] * (g['kernels_per_launch'] or 0) for g in summary['graphs'] if g['pid'] == pid)
+    check(ran == truth['kernels_in_graphs'], f'{case}: kernels run by graphs {ran}, CUPTI {truth["kernels_in_graphs"]}')
+    by_kernel = sum(k['graph_runs'] for k in summary['kernels'])
+    check(by_kernel == ran, f'{case}: the same by kernel {by_kernel}')
     copied = sum(s['copied_bytes'] for s in streams)
     check(copied == sum(truth['copied_bytes'].values()), f'{case}: copied {copied} bytes, CUPTI {truth["copied_bytes"]}')
     for kind in ('HtoD', 'DtoH'):
