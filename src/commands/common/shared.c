@@ -61,6 +61,16 @@ int gs_cli_set_stream_limit(void *target, const struct gs_cli_option *option, ch
 		(struct gs_activity_config *)((char *)target + option->offset), argument);
 }
 
+int gs_cli_set_memory(void *target, const struct gs_cli_option *option, char *argument,
+		      struct gs_err *err)
+{
+	struct gs_report_summary_style *style =
+		(struct gs_report_summary_style *)((char *)target + option->offset);
+
+	style->view = GS_SUMMARY_MEMORY;
+	return 0;
+}
+
 int gs_cli_set_format(void *target, const struct gs_cli_option *option, char *argument,
 		      struct gs_err *err)
 {

@@ -29,6 +29,8 @@ int gs_cli_set_view(void *target, const struct gs_cli_option *option, char *argu
 /* A struct gs_activity_config. */
 int gs_cli_set_stream_limit(void *target, const struct gs_cli_option *option, char *argument,
 			    struct gs_err *err);
+int gs_cli_set_memory(void *target, const struct gs_cli_option *option, char *argument,
+		      struct gs_err *err);
 int gs_cli_set_format(void *target, const struct gs_cli_option *option, char *argument,
 		      struct gs_err *err);
 int gs_cli_raise_log_level(void *target, const struct gs_cli_option *option, char *argument,
@@ -86,9 +88,9 @@ int gs_cli_add_log_topic(void *target, const struct gs_cli_option *option, char 
 /* Rows of the summaries of `gpuscope trace` and `report`. */
 #define GS_CLI_BY(type, member)                                                                    \
 	{                                                                                          \
-		"by", 0, "WHAT", "by process, thread, stream, kernel, operator or line",           \
+		"by", 0, "WHAT", "by process, thread, stream, kernel, memory, operator, line",     \
 			GS_CLI_SET, GS_CLI_AT(type, member),                                       \
-			.words = "process thread stream kernel operator line",                     \
+			.words = "process thread stream kernel memory operator line",              \
 			.set = gs_cli_set_view                                                     \
 	}
 #define GS_CLI_STREAM_LIMITS(type, member)                                                         \
@@ -99,6 +101,11 @@ int gs_cli_add_log_topic(void *target, const struct gs_cli_option *option, char 
 				 "stream-segments, captures, graphs and graph-kernels, each "      \
 				 "with =N of 1 to 16777216",                                       \
 			.set = gs_cli_set_stream_limit                                             \
+	}
+#define GS_CLI_MEMORY(type, member)                                                                \
+	{                                                                                          \
+		"memory", 0, NULL, "who holds memory of GPUs, and from which call sites",          \
+			GS_CLI_SET, GS_CLI_AT(type, member), .set = gs_cli_set_memory              \
 	}
 #define GS_CLI_TOP(type, member, given)                                                            \
 	{                                                                                          \

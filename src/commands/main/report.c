@@ -447,6 +447,7 @@ static const struct gs_cli_option option_table[] = {
 	{"format", 0, "FORMAT", "of the summary; with -o, print that as well", GS_CLI_TEXT,
 	 AT(format_name)},
 	GS_CLI_BY(struct report_options, style),
+	GS_CLI_MEMORY(struct report_options, style),
 	{"threads", 0, NULL, "as --by thread", GS_CLI_SET, .set = set_threads},
 	GS_CLI_TOP(struct report_options, style.n_top, top_given),
 	GS_CLI_STREAM_LIMITS(struct report_options, stream_limits),

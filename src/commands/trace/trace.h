@@ -73,7 +73,7 @@ struct trace_options {
 	int width; /* --width; -1: as the terminal */
 	struct gs_activity_config stream_limits;
 	bool top_given;
-	bool view_wants_calls; /* --by stream, kernel: calls that are added up name none */
+	bool view_wants_calls; /* --by stream, kernel, memory: calls that are added up name none */
 	bool color_auto;       /* colours when the summary goes to a terminal */
 	bool list;             /* only list the functions */
 	bool no_gpu;           /* no samples of GPUs beside the calls */

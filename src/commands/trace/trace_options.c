@@ -310,6 +310,7 @@ static const struct gs_cli_option option_table[] = {
 	{"summary", 0, "FILE", "write the summary to a file, or - (standard output)", GS_CLI_SET,
 	 .set = set_summary},
 	GS_CLI_BY(struct trace_options, style),
+	GS_CLI_MEMORY(struct trace_options, style),
 	{"threads", 0, NULL, "as --by thread", GS_CLI_SET, .set = set_threads},
 	GS_CLI_TOP(struct trace_options, style.n_top, top_given),
 	GS_CLI_STREAM_LIMITS(struct trace_options, stream_limits),
@@ -465,7 +466,13 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	}
 	gs_cli_summary_settle(&o->style, o->top_given);
 	o->view_wants_calls = o->style.view == GS_SUMMARY_STREAMS ||
-			      o->style.view == GS_SUMMARY_KERNELS || o->kernels.n;
+			      o->style.view == GS_SUMMARY_KERNELS ||
+			      o->style.view == GS_SUMMARY_MEMORY || o->kernels.n;
+	/* Whose call sites an allocation's stacks name. */
+	if (o->style.view == GS_SUMMARY_MEMORY && !o->summary_only) {
+		o->py_stack_at |= GS_AT_ALLOC;
+		o->native_stack_at |= GS_AT_ALLOC;
+	}
 	trace_stacks_settle(o);
 	if (o->estimate && !o->duration_ns) {
 		o->duration_ns = PLAN_NS;
@@ -478,15 +485,16 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 			"Python stack at: leave it out, or ask for --python-hz alone");
 		return GS_EXIT_USAGE;
 	}
-	if (o->native_stack_at && !o->n_outputs && !o->head.n_addresses) {
+	if (o->native_stack_at && !o->n_outputs && !o->head.n_addresses &&
+	    o->style.view != GS_SUMMARY_MEMORY) {
 		gs_cli_say("--stacks native notes a stack for each event, and there is no file to "
 			   "write events into: add -o FILE");
 		return GS_EXIT_USAGE;
 	}
 	if (o->summary_only && o->view_wants_calls) {
 		gs_cli_say(
-			"--summary-only adds calls up in the kernel, where they name no stream and "
-			"no kernel: leave it out, or --by and --kernel");
+			"--summary-only adds calls up in the kernel, where they name no stream, no "
+			"kernel and no memory: leave it out, or --by, --memory and --kernel");
 		return GS_EXIT_USAGE;
 	}
 	if (!o->n_outputs && !o->head.n_addresses && !o->python_wants_calls && !o->view_wants_calls)

@@ -311,6 +311,8 @@ struct gs_summary {
 	size_t n_mpi_ranks;
 	struct gs_mpi_peer_summary *mpi_peers; /* most bytes first */
 	size_t n_mpi_peers;
+	struct gs_memory_summary
+		*memory; /* memory.h; NULL: nothing was allocated, or calls were added up */
 	struct gs_activity_summary *activity; /* activity.h; NULL: no work was queued */
 	struct gs_kernel_summary *kernels;    /* most launches first */
 	size_t n_kernels;

@@ -1,6 +1,7 @@
 #include "model/trace/dict.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/map.h"
@@ -231,6 +232,18 @@ const struct gs_rec_frame *gs_dict_frame(const struct gs_dict *d, uint32_t id)
 const struct gs_rec_stack *gs_dict_stack(const struct gs_dict *d, uint32_t id)
 {
 	return table_get_apart(d->stacks, id);
+}
+
+const char *gs_dict_gpu(const struct gs_dict *d, uint32_t process, uint32_t device, char *text,
+			size_t bytes)
+{
+	const struct gs_rec_process *p = gs_dict_process(d, process);
+	const char *at = p ? gs_dict_string(d, p->gpus_str) : "", *comma;
+
+	while (device-- && at)
+		at = (comma = strchr(at, ',')) ? comma + 1 : NULL;
+	snprintf(text, bytes, "%.*s", at ? (int)strcspn(at, ",") : 0, at ? at : "");
+	return text;
 }
 
 const struct gs_rec_comm *gs_dict_comm(const struct gs_dict *d, uint32_t process, uint64_t comm)

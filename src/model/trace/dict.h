@@ -36,6 +36,10 @@ const struct gs_rec_function *gs_dict_function(const struct gs_dict *dict, uint3
 const struct gs_rec_frame *gs_dict_frame(const struct gs_dict *dict, uint32_t id);
 const struct gs_rec_stack *gs_dict_stack(const struct gs_dict *dict, uint32_t id);
 
+/* The UUID of a process's GPU, as CUDA numbers them for it, into text; "" not known. */
+const char *gs_dict_gpu(const struct gs_dict *dict, uint32_t process, uint32_t device, char *text,
+			size_t bytes);
+
 /* The newest communicator with this handle in the process, or NULL. */
 const struct gs_rec_comm *gs_dict_comm(const struct gs_dict *dict, uint32_t process, uint64_t comm);
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "model/trace/record_memory.h"
 
 static const char *word_of(const char *const *words, size_t n, unsigned i)
 {
@@ -120,25 +119,6 @@ const char *gs_nccl_op_name(unsigned op)
 	static const char *const w[] = {"sum", "prod", "max", "min", "avg"};
 
 	return op < GS_ARRAY_LEN(w) ? w[op] : "user-made";
-}
-
-const char *gs_memory_kind_name(unsigned kind)
-{
-	static const char *const w[GS_MEMORY_KINDS] = {
-		[GS_MEMORY_INVALID] = "",
-		[GS_MEMORY_DEVICE] = "device",
-		[GS_MEMORY_PITCHED] = "pitched",
-		[GS_MEMORY_ARRAY] = "array",
-		[GS_MEMORY_POOL] = "pool",
-		[GS_MEMORY_MANAGED] = "managed",
-		[GS_MEMORY_VIRTUAL] = "virtual",
-		[GS_MEMORY_PINNED] = "pinned",
-		[GS_MEMORY_REGISTERED] = "registered",
-		[GS_MEMORY_ON_DEVICE] = "all device memory",
-		[GS_MEMORY_ON_HOST] = "all pinned host memory",
-	};
-
-	return kind < GS_MEMORY_KINDS ? w[kind] : "";
 }
 
 const char *gs_copy_kind_name(unsigned kind)

@@ -23,9 +23,6 @@ enum gs_memory_kind {
 	GS_MEMORY_KINDS
 };
 
-/* "device", "pool"; "" of a number that is none. */
-const char *gs_memory_kind_name(unsigned kind);
-
 #define GS_MEMORY_DEVICE_UNKNOWN UINT32_MAX       /* chosen before the trace began */
 #define GS_MEMORY_DEVICE_ALL     (UINT32_MAX - 1) /* a sum over devices, or memory of none */
 

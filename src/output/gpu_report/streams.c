@@ -10,8 +10,7 @@
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
 #include "model/summary/activity.h"
-
-#define GAP 2
+#include "output/gpu_report/cells.h"
 
 /* Columns that are there only when they have something. */
 struct columns {
@@ -68,27 +67,6 @@ static void put_stream_heads(struct gs_grid *g, struct columns columns)
 	gs_grid_rest(g, GS_INK_DIM, "process", GS_CUT_END);
 }
 
-static void put_count(struct gs_grid *g, uint64_t n)
-{
-	char out[GS_FMT_BYTES];
-
-	gs_grid_right(g, n ? GS_INK_PLAIN : GS_INK_DIM, n ? gs_fmt_count(out, n) : "-");
-}
-
-static void put_bytes(struct gs_grid *g, uint64_t n)
-{
-	char out[GS_FMT_BYTES];
-
-	gs_grid_right(g, n ? GS_INK_PLAIN : GS_INK_DIM, n ? gs_fmt_bytes(out, n) : "-");
-}
-
-static void put_time(struct gs_grid *g, uint64_t ns)
-{
-	char out[GS_FMT_BYTES];
-
-	gs_grid_right(g, ns ? GS_INK_PLAIN : GS_INK_DIM, ns ? gs_fmt_ns(out, ns) : "-");
-}
-
 static void name_stream(char *text, size_t bytes, const struct gs_activity_stream *s)
 {
 	char nth[24] = "";
@@ -125,19 +103,19 @@ static void put_stream(struct gs_grid *g, const struct gs_activity_stream *s,
 	gs_grid_left(g, GS_INK_PLAIN, text, GS_CUT_START);
 	if (columns.device)
 		put_device_number(g, s->context, s->context_handle);
-	put_count(g, launches_of(t));
+	report_put_count(g, launches_of(t));
 	if (columns.collectives)
-		put_count(g, t->n[GS_ACTIVITY_COLLECTIVES]);
+		report_put_count(g, t->n[GS_ACTIVITY_COLLECTIVES]);
 	if (columns.fills)
-		put_count(g, t->n[GS_ACTIVITY_MEMSETS]);
-	put_count(g, sum_copies(t->n));
-	put_bytes(g, t->bytes[to_gpu]);
-	put_bytes(g, sum_copies(t->bytes) - t->bytes[to_gpu]);
-	put_count(g, n ? t->depth_sum / n : 0);
-	put_time(g, t->busy_max_ns);
-	put_time(g, t->busy_min_ns);
-	put_time(g, t->gap_ns);
-	put_time(g, t->wait_ns);
+		report_put_count(g, t->n[GS_ACTIVITY_MEMSETS]);
+	report_put_count(g, sum_copies(t->n));
+	report_put_bytes(g, t->bytes[to_gpu]);
+	report_put_bytes(g, sum_copies(t->bytes) - t->bytes[to_gpu]);
+	report_put_count(g, n ? t->depth_sum / n : 0);
+	report_put_time(g, t->busy_max_ns);
+	report_put_time(g, t->busy_min_ns);
+	report_put_time(g, t->gap_ns);
+	report_put_time(g, t->wait_ns);
 	snprintf(text, sizeof(text), "%" PRIu32, s->process);
 	gs_grid_rest(g, GS_INK_PLAIN, text, GS_CUT_END);
 }
@@ -176,14 +154,14 @@ static void put_device(struct gs_grid *g, const struct gs_activity_context *c, u
 	snprintf(text, sizeof(text), "%" PRIu32, c->process);
 	gs_grid_left(g, GS_INK_PLAIN, text, GS_CUT_END);
 	put_device_number(g, c->context, c->handle);
-	put_count(g, c->n_streams);
-	put_time(g, c->busy_max_ns);
+	report_put_count(g, c->n_streams);
+	report_put_time(g, c->busy_max_ns);
 	put_share(g, c->busy_max_ns, run_ns);
-	put_time(g, c->busy_min_ns);
+	report_put_time(g, c->busy_min_ns);
 	put_share(g, c->busy_min_ns, run_ns);
-	put_time(g, c->gap_ns);
-	put_time(g, c->gap_max_ns);
-	put_time(g, c->wait_ns);
+	report_put_time(g, c->gap_ns);
+	report_put_time(g, c->gap_max_ns);
+	report_put_time(g, c->wait_ns);
 	gs_grid_rest(g, c->gpu[0] ? GS_INK_PLAIN : GS_INK_DIM, c->gpu[0] ? c->gpu : "-",
 		     GS_CUT_END);
 }
@@ -196,19 +174,6 @@ static bool has_own_context(const struct gs_activity_summary *a)
 	return false;
 }
 
-static void put_title(struct gs_page *page, const char *text)
-{
-	gs_page_line(page);
-	gs_page_rest(page, GS_INK_BOLD, text, GS_CUT_END);
-	gs_page_line(page);
-}
-
-static void put_remark(struct gs_page *page, const char *text)
-{
-	gs_page_gap(page, GAP);
-	gs_page_words(page, GS_INK_DIM, text);
-}
-
 static void put_limits(struct gs_page *page, const struct gs_activity_summary *a)
 {
 	char text[160], out[GS_FMT_BYTES];
@@ -218,13 +183,13 @@ static void put_limits(struct gs_page *page, const struct gs_activity_summary *a
 			continue;
 		snprintf(text, sizeof(text), "Too many to follow: %s %s.",
 			 gs_fmt_count(out, a->limit_hits[i]), gs_activity_limit_text(i));
-		put_remark(page, text);
+		report_put_remark(page, text);
 	}
 	if (!a->n_unread)
 		return;
 	snprintf(text, sizeof(text), "Without a stream, which could not be read: %s launches.",
 		 gs_fmt_count(out, a->n_unread));
-	put_remark(page, text);
+	report_put_remark(page, text);
 }
 
 void gs_report_streams(struct gs_page *page, const struct gs_summary *s, unsigned n_top)
@@ -236,10 +201,11 @@ void gs_report_streams(struct gs_page *page, const struct gs_summary *s, unsigne
 	struct columns columns = find_columns(a);
 	char text[96];
 
-	put_title(page, "Streams, by the time in which they may have had work");
+	report_put_title(page, "Streams, by the time in which they may have had work");
 	if (!n) {
-		put_remark(page, "No call that names a stream was recorded: streams are not known "
-				 "of calls that were added up.");
+		report_put_remark(page,
+				  "No call that names a stream was recorded: streams are not known "
+				  "of calls that were added up.");
 		return;
 	}
 	put_stream_rows(&g, a, n, columns);
@@ -248,9 +214,9 @@ void gs_report_streams(struct gs_page *page, const struct gs_summary *s, unsigne
 	if (n < a->n_streams) {
 		snprintf(text, sizeof(text), "... and %zu more (--top 0 shows all)",
 			 a->n_streams - n);
-		put_remark(page, text);
+		report_put_remark(page, text);
 	}
-	put_title(page, "GPUs, by process");
+	report_put_title(page, "GPUs, by process");
 	g = (struct gs_grid){.page = page, .measuring = true};
 	for (int pass = 0; pass < 2; pass++) {
 		put_device_heads(&g);
@@ -259,13 +225,13 @@ void gs_report_streams(struct gs_page *page, const struct gs_summary *s, unsigne
 		if (pass == 0)
 			gs_grid_fit(&g, 0, 1);
 	}
-	put_remark(page,
-		   "Bounds as the host sees them: work was pending at most from the call that "
-		   "queued it to the call that found it done (<=), and at least while the host "
-		   "waited for it (>=). empty: nothing was queued. queue: pieces pending as one "
-		   "was queued, on average.");
+	report_put_remark(
+		page, "Bounds as the host sees them: work was pending at most from the call that "
+		      "queued it to the call that found it done (<=), and at least while the host "
+		      "waited for it (>=). empty: nothing was queued. queue: pieces pending as one "
+		      "was queued, on average.");
 	if (has_own_context(a))
-		put_remark(page, "+: in a context of its own (cuCtxCreate).");
+		report_put_remark(page, "+: in a context of its own (cuCtxCreate).");
 	put_limits(page, a);
 }
 

@@ -53,7 +53,8 @@ int gs_report_summary_view_parse(const char *name, enum gs_summary_view *ret_vie
 	static const char *const names[] = {
 		[GS_SUMMARY_PROCESSES] = "process", [GS_SUMMARY_THREADS] = "thread",
 		[GS_SUMMARY_STREAMS] = "stream",    [GS_SUMMARY_OPERATORS] = "operator",
-		[GS_SUMMARY_LINES] = "line",        [GS_SUMMARY_KERNELS] = "kernel"};
+		[GS_SUMMARY_LINES] = "line",        [GS_SUMMARY_KERNELS] = "kernel",
+		[GS_SUMMARY_MEMORY] = "memory"};
 
 	for (size_t i = GS_SUMMARY_PROCESSES; i < GS_ARRAY_LEN(names); i++)
 		if (strcmp(name, names[i]) == 0) {

@@ -30,9 +30,10 @@ enum gs_summary_view {
 	GS_SUMMARY_OPERATORS = 5,
 	GS_SUMMARY_LINES = 6,
 	GS_SUMMARY_KERNELS = 7,
+	GS_SUMMARY_MEMORY = 8,
 };
 
-/* "process", "thread", "stream", "operator", "line", "kernel". 0, or -EINVAL. */
+/* "process", "thread", "stream", "operator", "line", "kernel", "memory". 0, or -EINVAL. */
 int gs_report_summary_view_parse(const char *name, enum gs_summary_view *ret_view);
 
 #define GS_SUMMARY_TOP       20 /* rows of a block, */

@@ -10,6 +10,7 @@
 #include "output/report/summary_ranks.h"
 #include "output/report/summary_step.h"
 #include "output/report/summary_kernel.h"
+#include "output/gpu_report/memory.h"
 #include "output/gpu_report/streams.h"
 #include "output/report/summary_table.h"
 
@@ -401,6 +402,9 @@ static void put_view(struct gs_page *page, const struct gs_summary *s,
 		break;
 	case GS_SUMMARY_STREAMS:
 		gs_report_streams(page, s, style->n_top);
+		break;
+	case GS_SUMMARY_MEMORY:
+		gs_report_memory(page, s, style->n_top);
 		break;
 	case GS_SUMMARY_KERNELS:
 		gs_report_summary_kernels(page, s, style->n_top);

@@ -23,7 +23,8 @@ int gs_aggregate_new(struct gs_aggregate **ret_view)
 
 	if (v)
 		v->dict = gs_dict_new();
-	if (!v || !v->dict || gs_activity_new(NULL, &v->activity) < 0) {
+	if (!v || !v->dict || gs_activity_new(NULL, &v->activity) < 0 ||
+	    gs_holders_new(&v->holders) < 0) {
 		gs_aggregate_free(&v);
 		return -ENOMEM;
 	}
@@ -63,6 +64,7 @@ void gs_aggregate_free(struct gs_aggregate **view)
 	gs_collectives_free(&v->collectives);
 	gs_activity_free(&v->activity);
 	free(v->kernels.items);
+	gs_holders_free(&v->holders);
 	gs_map_fini(&v->kernel_idx);
 	free(v->accounts.items);
 	gs_map_fini(&v->account_idx);
@@ -686,6 +688,10 @@ static int take_other(struct gs_aggregate *v, const struct gs_record *r)
 			v->n_left_out++;
 		return 0;
 	}
+	case GS_REC_MEMORY:
+	case GS_REC_MEMORY_SITE:
+		v->n_left_out += !gs_holders_take(v->holders, r);
+		return 0;
 	case GS_REC_ACCOUNT:
 		return gs_aggregate_take_account(v, (const void *)r);
 	case GS_REC_END:

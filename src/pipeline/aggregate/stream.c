@@ -29,22 +29,6 @@ static uint32_t pid_of(const struct gs_aggregate *v, uint32_t process)
 	return p ? p->pid : 0;
 }
 
-/* Of the UUIDs of a process, that of device n. */
-static const char *gpu_of(const struct gs_aggregate *v, struct gs_summary *summary,
-			  uint32_t process, uint32_t n)
-{
-	const struct gs_rec_process *p = gs_dict_process(v->dict, process);
-	const char *at = p ? gs_dict_string(v->dict, p->gpus_str) : "", *comma;
-	char uuid[96];
-
-	while (n-- && at)
-		at = (comma = strchr(at, ',')) ? comma + 1 : NULL;
-	if (!at || !*at)
-		return "";
-	snprintf(uuid, sizeof(uuid), "%.*s", (int)strcspn(at, ","), at);
-	return gs_summary_text(summary, uuid);
-}
-
 static int compare_streams(const void *a, const void *b)
 {
 	const struct gs_activity_stream *x = a, *y = b;
@@ -76,12 +60,14 @@ static void add_contexts(struct gs_aggregate *v, struct gs_summary *summary,
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct gs_activity_context *c = &s->contexts[s->n_contexts];
+		char gpu[96];
 
 		gs_activity_read_context(v->activity, i, c);
 		gs_activity_see_process(v->activity, c->process,
 					seen_until(v, pid_of(v, c->process)));
 		gs_activity_read_context(v->activity, i, c);
-		c->gpu = gpu_of(v, summary, c->process, c->context);
+		c->gpu = gs_summary_text(
+			summary, gs_dict_gpu(v->dict, c->process, c->context, gpu, sizeof(gpu)));
 		c->process = pid_of(v, c->process);
 		s->n_contexts += c->first_ns > 0;
 	}

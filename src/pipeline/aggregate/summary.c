@@ -680,8 +680,10 @@ int gs_aggregate_make_summary(struct gs_aggregate *v, struct gs_summary **ret_su
 	    add_errors(b) < 0 || add_attached(b) < 0 || add_lost(b) < 0 || add_open_calls(b) < 0 ||
 	    add_comms(b) < 0 || gs_aggregate_lines(v, b->s) < 0 ||
 	    gs_aggregate_add_probed(v, b->s) < 0 || gs_aggregate_add_mpi(v, b->s) < 0 ||
-	    gs_aggregate_add_streams(v, b->s) < 0 || gs_aggregate_add_kernels(v, b->s) < 0 ||
-	    gs_aggregate_add_account(v, b->s) < 0 || gs_aggregate_add_arrivals(v, b->s) < 0)
+	    gs_aggregate_add_streams(v, b->s) < 0 ||
+	    gs_holders_summarize(v->holders, v->dict, b->s) < 0 ||
+	    gs_aggregate_add_kernels(v, b->s) < 0 || gs_aggregate_add_account(v, b->s) < 0 ||
+	    gs_aggregate_add_arrivals(v, b->s) < 0)
 		return -ENOMEM;
 	gs_aggregate_add_steps(v, b->s);
 	*ret_summary = gs_take(b->s);

@@ -19,6 +19,7 @@
 #include "model/trace/record_stack.h"
 #include "pipeline/aggregate/aggregate.h"
 #include "pipeline/gpu_activity/gpu_activity.h"
+#include "pipeline/holders/holders.h"
 
 struct acc {
 	uint64_t calls;
@@ -154,6 +155,7 @@ struct gs_aggregate {
 	struct array aggregates;          /* struct view_aggregate */
 	struct array allocators;          /* struct gs_rec_allocator */
 	struct array leaks;               /* struct gs_rec_leak */
+	struct gs_holders *holders;       /* owned; who holds memory */
 	struct array mpi;                 /* struct view_mpi */
 	struct gs_map mpi_idx;            /* hash of who and where -> index into mpi */
 	struct gs_activity *activity;     /* owned; what streams were asked for */

@@ -17,6 +17,7 @@
 
 #include "core/base/mem.h"
 #include "model/trace/dict.h"
+#include "model/summary/memory.h"
 #include "model/trace/func.h"
 #include "model/trace/record_account.h"
 #include "pipeline/correlate/comm.h"

@@ -7,6 +7,7 @@
 #include "model/trace/func.h"
 #include "model/trace/record.h"
 #include "model/summary/activity.h"
+#include "model/summary/memory.h"
 
 #define US 1000ull
 #define MS 1000000ull
@@ -360,6 +361,146 @@ static struct gs_activity_summary activity = {
 	.n_unread = 1,
 };
 
+#define GIB (1ull << 30)
+
+static struct gs_memory_row memory_rows[] = {
+	{4242,
+	 "python",
+	 "GPU-8c5f8f6e",
+	 true,
+	 {.process = 1,
+	  .kind = GS_MEMORY_DEVICE,
+	  .live_bytes = 3 * GIB / 2,
+	  .live_blocks = 31,
+	  .peak_bytes = 2 * GIB,
+	  .total_bytes = 9 * GIB,
+	  .allocations = 620,
+	  .frees = 589,
+	  .failed = 1}},
+	{4242,
+	 "python",
+	 "GPU-8c5f8f6e",
+	 true,
+	 {.process = 1,
+	  .kind = GS_MEMORY_VIRTUAL,
+	  .live_bytes = 6 << 20,
+	  .live_blocks = 3,
+	  .peak_bytes = 8 << 20,
+	  .total_bytes = 8 << 20,
+	  .allocations = 4,
+	  .frees = 1,
+	  .mapped_bytes = 4 << 20}},
+	{4242,
+	 "python",
+	 "GPU-8c5f8f6e",
+	 true,
+	 {.process = 1,
+	  .kind = GS_MEMORY_ON_DEVICE,
+	  .live_bytes = 3 * GIB / 2 + (6 << 20),
+	  .live_blocks = 34,
+	  .peak_bytes = 2 * GIB,
+	  .total_bytes = 9 * GIB + (8 << 20),
+	  .allocations = 624,
+	  .frees = 590,
+	  .page_bytes = 7 * GIB / 4,
+	  .peak_page_bytes = 2 * GIB}},
+	{4242,
+	 "python",
+	 "",
+	 true,
+	 {.process = 1,
+	  .kind = GS_MEMORY_PINNED,
+	  .device = GS_MEMORY_DEVICE_ALL,
+	  .live_bytes = 1 << 16,
+	  .live_blocks = 1,
+	  .peak_bytes = 1 << 17,
+	  .total_bytes = 1 << 18,
+	  .allocations = 3,
+	  .frees = 2}},
+	{4242,
+	 "python",
+	 "",
+	 true,
+	 {.process = 1,
+	  .kind = GS_MEMORY_ON_DEVICE,
+	  .device = GS_MEMORY_DEVICE_ALL,
+	  .live_bytes = 3 * GIB / 2 + (6 << 20),
+	  .live_blocks = 34,
+	  .peak_bytes = 2 * GIB,
+	  .total_bytes = 9 * GIB + (8 << 20),
+	  .allocations = 624,
+	  .frees = 590,
+	  .double_frees = 2,
+	  .unknown_frees = 17,
+	  .untracked = 5}},
+	{4242,
+	 "python",
+	 "",
+	 true,
+	 {.process = 1,
+	  .kind = GS_MEMORY_ON_HOST,
+	  .device = GS_MEMORY_DEVICE_ALL,
+	  .live_bytes = 1 << 16,
+	  .live_blocks = 1,
+	  .peak_bytes = 1 << 17,
+	  .total_bytes = 1 << 18,
+	  .allocations = 3,
+	  .frees = 2}},
+	{4243,
+	 "python",
+	 "",
+	 false,
+	 {.process = 2,
+	  .kind = GS_MEMORY_POOL,
+	  .device = GS_MEMORY_DEVICE_UNKNOWN,
+	  .peak_bytes = 1000,
+	  .total_bytes = 5000,
+	  .allocations = 5,
+	  .frees = 5}},
+};
+
+static struct gs_memory_place memory_places[] = {
+	{4242,
+	 "python",
+	 "cudaMalloc",
+	 "/home/u/train.py:37 step",
+	 {.kind = GS_MEMORY_DEVICE,
+	  .live_bytes = 3 * GIB / 2,
+	  .live_blocks = 31,
+	  .peak_bytes = 2 * GIB,
+	  .total_bytes = 9 * GIB,
+	  .allocations = 620}},
+	{4242,
+	 "python",
+	 "cuMemCreate",
+	 "ExpandableSegment::map (libc10_cuda.so)",
+	 {.kind = GS_MEMORY_VIRTUAL,
+	  .live_bytes = 6 << 20,
+	  .live_blocks = 3,
+	  .peak_bytes = 8 << 20,
+	  .total_bytes = 8 << 20,
+	  .allocations = 4}},
+	{4242,
+	 "python",
+	 "cudaHostAlloc",
+	 "",
+	 {.kind = GS_MEMORY_PINNED,
+	  .device = GS_MEMORY_DEVICE_ALL,
+	  .live_bytes = 1 << 16,
+	  .live_blocks = 1,
+	  .peak_bytes = 1 << 17,
+	  .total_bytes = 1 << 18,
+	  .allocations = 3}},
+	{0, "", "", "", {.peak_bytes = 1000, .total_bytes = 5000, .allocations = 5}},
+};
+
+static struct gs_memory_summary memory = {
+	.rows = memory_rows,
+	.n_rows = GS_ARRAY_LEN(memory_rows),
+	.places = memory_places,
+	.n_places = GS_ARRAY_LEN(memory_places),
+};
+
 static struct gs_kernel_summary kernels[] = {
 	{.name = "void at::native::vectorized_elementwise_kernel<4, "
 		 "at::native::FillFunctor<float>, "
@@ -538,6 +679,7 @@ struct gs_summary sample_full(void)
 		.mpi_peers = mpi_peers,
 		.n_mpi_peers = GS_ARRAY_LEN(mpi_peers),
 		.activity = &activity,
+		.memory = &memory,
 		.kernels = kernels,
 		.n_kernels = GS_ARRAY_LEN(kernels),
 		.kernel_launches = 41630,
@@ -592,6 +734,7 @@ struct gs_summary sample_single(void)
 	s.n_comms = 1;
 	s.n_mpi_ranks = s.n_mpi_peers = s.n_kernels = 0;
 	s.activity = NULL;
+	s.memory = NULL;
 	s.n_uses = s.n_python_functions = 0;
 	s.collectives = NULL;
 	return s;

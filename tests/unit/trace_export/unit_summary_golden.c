@@ -341,8 +341,8 @@ static void test_short(void **state GS_UNUSED)
 
 static void test_views(void **state GS_UNUSED)
 {
-	static const char *const names[] = {"process", "thread",   "stream",
-					    "kernel",  "operator", "line"};
+	static const char *const names[] = {"process", "thread",   "stream", "kernel",
+					    "memory",  "operator", "line"};
 	struct gs_summary full = sample_full();
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(names); i++) {

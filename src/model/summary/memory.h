@@ -1,0 +1,42 @@
+/*
+ * What a summary says of memory for GPUs, of which pipeline/gpu_memory has the rules: the host's view,
+ * by the calls that allocate and free.
+ */
+#ifndef GS_MODEL_SUMMARY_MEMORY_H
+#define GS_MODEL_SUMMARY_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/trace/record_memory.h"
+
+/* "device", "pool"; "" of a number that is none. */
+const char *gs_memory_kind_name(unsigned kind);
+
+/* A sum of a process, by device and kind; those over kinds and devices among them. */
+struct gs_memory_row {
+	uint32_t pid;
+	const char *comm;
+	const char *gpu; /* UUID of the device; "" not known */
+	bool has_ended;  /* the process: what is live was left over */
+	struct gs_rec_memory sums;
+};
+
+/* Memory by the place where it was asked for. */
+struct gs_memory_place {
+	uint32_t pid; /* 0: of all places that found no room */
+	const char *comm;
+	const char *function; /* the call */
+	const char *place;    /* "FILE:LINE FUNCTION", "FUNCTION (FILE)"; "" not known */
+	struct gs_rec_memory_site sums;
+};
+
+struct gs_memory_summary {
+	struct gs_memory_row *rows; /* by process, device and kind; a sum is after what it is of */
+	size_t n_rows;
+	struct gs_memory_place *places; /* most live bytes first, then by their peak */
+	size_t n_places;
+};
+
+#endif

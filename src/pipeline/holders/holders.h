@@ -1,0 +1,26 @@
+/*
+ * Who holds memory: takes in the MEMORY and MEMORY_SITE records of a stream, which stand at its end,
+ * and says it with names in a summary.
+ */
+#ifndef GS_PIPELINE_HOLDERS_HOLDERS_H
+#define GS_PIPELINE_HOLDERS_HOLDERS_H
+
+#include "model/summary/memory.h"
+#include "model/summary/summary.h"
+#include "model/trace/dict.h"
+
+struct gs_holders;
+
+/* 0 or -ENOMEM. */
+int gs_holders_new(struct gs_holders **ret_holders);
+void gs_holders_free(struct gs_holders **holders);
+
+/* A record of one of the two kinds. False: there is no room for it. */
+bool gs_holders_take(struct gs_holders *holders, const struct gs_record *record);
+
+/* summary->memory, with the names that the dictionary has; left alone when there were no records. 0
+ * or -ENOMEM. */
+int gs_holders_summarize(const struct gs_holders *holders, const struct gs_dict *dict,
+			 struct gs_summary *summary);
+
+#endif

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Who holds memory of GPUs, against a program that allocates a known number of bytes of every kind."""
+
+import json
+import os
+import subprocess
+import sys
+
+import harness
+from harness import case, main
+
+MIB = 1 << 20
+KIB = 1 << 10
+# Kind and device, then bytes held, blocks held, allocations and frees of the program.
+HOLDS = {
+    ('device', 0): (9 * MIB, 3, 3 + 4 * 8, 4 * 8),
+    ('device', 1): (40 * KIB, 4, 5, 1),
+    ('pitched', 0): (1024 * 10 + 1024 * 30, 2, 2, 0),
+    ('array', 0): (4 * 100 * 10, 1, 1, 0),
+    ('managed', 0): (7 * KIB, 1, 1, 0),
+    ('pool', 0): (200 * KIB, 2, 6, 4),
+    ('virtual', 0): (6 * MIB, 3, 4, 1),
+    ('pinned', None): (9 * KIB, 1, 2, 1),
+    ('registered', None): (64 * KIB, 1, 1, 0),
+}
+PEAKS = {('device', 0): 9 * MIB + 8 * 512, ('device', 1): 50 * KIB, ('pool', 0): 600 * KIB, ('virtual', 0): 8 * MIB, ('pinned', None): 14 * KIB}
+# Allocated in, then the call, bytes held, blocks held, allocations.
+SITES = {
+    ('make_weights', 'cudaMalloc'): (9 * MIB, 3, 3),
+    ('make_activations', 'cudaMalloc'): (0, 0, 32),
+    ('use_pool', 'cudaMallocAsync'): (200 * KIB, 2, 6),
+    ('map_memory', 'cuMemCreate'): (6 * MIB, 3, 4),
+    ('use_second_device', 'cudaMalloc'): (40 * KIB, 4, 5),
+}
+
+
+def program():
+    return os.path.join(harness.fake, 'holders')
+
+
+def rows_of(summary):
+    return {(r['kind'], r['device']): r for r in summary['memory']}
+
+
+def check_rows(t, summary):
+    rows = rows_of(summary)
+    for key, wanted in HOLDS.items():
+        r = rows.get(key)
+        t.equal(f'{key}', r and (r['live_bytes'], r['live_blocks'], r['allocations'], r['frees']), wanted)
+    for key, peak in PEAKS.items():
+        t.equal(f'peak of {key}', rows[key]['peak_bytes'], peak)
+    on_gpu = sum(h[0] for key, h in HOLDS.items() if key[1] is not None)
+    t.equal('all devices', rows['all device memory', None]['live_bytes'], on_gpu)
+    t.equal('device 1', rows['all device memory', 1]['live_bytes'], HOLDS['device', 1][0])
+    t.equal('the host', rows['all pinned host memory', None]['live_bytes'], 73 * KIB)
+    t.equal('mapped', rows['virtual', 0]['mapped_bytes'], 6 * MIB)
+    whole = rows['all device memory', None]
+    t.equal('strays', (whole['double_frees'], whole['bad_frees'], whole['unknown_frees'], whole['unseen_frees'], whole['untracked']), (1, 1, 0, 0, 0))
+    t.equal('kinds', {r['kind'] for r in summary['memory'] if not r['is_sum']}, {k for k, _ in HOLDS})
+    t.equal('whose figures', {r['source'] for r in summary['memory']}, {'host'})
+
+
+def check_sites(t, summary):
+    sites = {(s['place'].split(' (')[0], s['function']): s for s in summary['memory_sites']}
+    for key, wanted in SITES.items():
+        s = sites.get(key)
+        t.equal(f'{key}', s and (s['live_bytes'], s['live_blocks'], s['allocations']), wanted)
+    t.equal('held by all sites', sum(s['live_bytes'] for s in summary['memory_sites']),
+            sum(h[0] for h in HOLDS.values()))
+
+
+@case('bytes held by kind, device and call site, with peaks and frees of what was not there')
+def by_kind(t):
+    run = t.trace('--memory', '-o', 'run.gst', command=[program()])
+    check_rows(t, run.summary)
+    check_sites(t, run.summary)
+    t.equal('ended', {r['ended'] for r in run.summary['memory']}, {True})
+    again = json.loads(t.tool('report', 'run.gst', '--format', 'json', status=0).out)
+    for key in ('memory', 'memory_sites'):
+        t.equal(f'{key} of the recording', again[key], run.summary[key])
+
+
+@case('the tables of memory')
+def tables(t):
+    live = t.tool('trace', '--memory', '-o', 'run.gst', '--width', '120', '--', program(), status=0)
+    text = t.tool('report', 'run.gst', '--memory', '--width', '120', status=0).out
+    for what in (live.err, text):
+        rows = [line.split() for line in what.splitlines()]
+        t.equal('device memory of device 0', [r[:8] for r in rows if r[:2] == ['device', '0']],
+                [['device', '0', '9.00', 'MiB', '3', '9.00', 'MiB', '35']])
+        t.true('a call site', any(r[:2] == ['9.00', 'MiB'] and 'make_weights' in r and 'cudaMalloc' in r for r in rows), what)
+        t.true('what was freed twice', 'Double frees, of blocks that had been freed: 1' in what, what)
+        t.true('whose view it is', "The host's view" in what, what)
+    t.equal('as --by memory', t.tool('report', 'run.gst', '--by', 'memory', '--width', '120', status=0).out, text)
+    none = t.tool('report', 'none.gst', '--memory').out if record_nothing(t) else ''
+    t.true('without allocations', 'No allocation was recorded' in none, none)
+
+
+def record_nothing(t):
+    return t.trace('-o', 'none.gst', command=['true']).status == 0
+
+
+@case('counter tracks of memory in trace files')
+def tracks(t):
+    t.trace('-o', 'run.json', '-o', 'run.gst', '-o', 'run.pftrace', command=[program()])
+    with open(t.path('run.json'), encoding='utf-8') as f:
+        events = [e for e in json.load(f)['traceEvents'] if e['ph'] == 'C']
+    last = {}
+    for e in events:
+        last[e['name']] = list(e['args'].values())[0]
+    for (kind, device), (held, *_) in HOLDS.items():
+        if device is not None:
+            t.equal(f'track of {kind}, device {device}', last.get(f'CUDA memory of device {device}, {kind}'), held)
+    t.equal('track of the process', last.get('CUDA device memory allocated'), sum(h[0] for key, h in HOLDS.items() if key[1] is not None))
+    t.equal('track of the host', last.get('CUDA pinned host memory'), 73 * KIB)
+    with open(t.path('run.pftrace'), 'rb') as f:
+        t.true('in .pftrace', b'CUDA memory of device 1, device' in f.read())
+    t.tool('report', 'run.gst', '-o', 'again.json', status=0)
+    with open(t.path('again.json'), encoding='utf-8') as f:
+        again = [e for e in json.load(f)['traceEvents'] if e['ph'] == 'C' and e['name'].startswith('CUDA')]
+    t.equal('of the recording', len(again), len([e for e in events if e['name'].startswith('CUDA')]))
+
+
+@case('a running process: what it allocated before is not known, what it frees of that is counted')
+def late(t):
+    app = t.start_app('cudaMalloc=5', 'cudaFree=2')
+    live = t.start_trace('-p', str(app.pid), '--memory')
+    live.wait_err(r'libcudart[^ ]*: [0-9]+ probes')
+    app.let_go()
+    app.result()
+    run = live.finish()
+    whole = rows_of(run.summary)['all device memory', None]
+    t.equal('three are left', (whole['live_blocks'], whole['allocations'], whole['frees']), (3, 5, 2))
+    with subprocess.Popen([program(), 'wait'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=t.envs()) as holder:
+        holder.stdin.write('\n')
+        holder.stdin.flush()
+        holder.stdout.readline()
+        live = t.start_trace('-p', str(holder.pid), '--memory')
+        live.wait_err(r'libcudart[^ ]*: [0-9]+ probes')
+        holder.stdin.write('\n')
+        holder.stdin.close()
+        holder.wait()
+    run = live.finish()
+    t.equal('nothing more', run.summary['memory'], [])
+
+
+PYTHON = '''
+import ctypes
+rt = ctypes.CDLL("libcudart.so.13")
+kept = []
+def take(n):
+    p = ctypes.c_void_p()
+    assert rt.cudaMalloc(ctypes.byref(p), ctypes.c_size_t(n)) == 0
+    kept.append(p)
+for i in range(3):
+    take(1000)
+'''
+
+
+@case('the line of Python that asked for memory')
+def python_line(t):
+    with open(t.path('holder.py'), 'w', encoding='utf-8') as f:
+        f.write(PYTHON)
+    run = t.trace('--memory', command=[sys.executable, t.path('holder.py')], env={'LD_LIBRARY_PATH': harness.fake})
+    places = {s['place']: s['live_bytes'] for s in run.summary['memory_sites']}
+    t.equal('place', places, {f'{t.path("holder.py")}:7 take': 3000})
+
+
+@case('memory of calls that were added up is not known')
+def added_up(t):
+    run = t.trace(command=[program()])
+    t.equal('none', (run.summary['memory'], run.summary['memory_sites']), ([], []))
+    t.tool('trace', '--summary-only', '--memory', '--', program(), status=2)
+
+
+if __name__ == '__main__':
+    main()
