@@ -456,6 +456,41 @@ def plan(t):
         t.fail('table: ' + table.err)
 
 
+MANY = '''
+import ctypes, sys, threading
+rt = ctypes.CDLL(sys.argv[1])
+names, n, more = sys.argv[2].split(','), int(sys.argv[3]), sys.argv[4:]
+# All live until the last one has called everything: what a thread has in the kernel is free when it ends.
+called = threading.Barrier(n)
+def work():
+    for name in names:
+        getattr(rt, name)(ctypes.byref(ctypes.c_int64()))
+    called.wait()
+    for name in more:
+        getattr(rt, name)(0)
+    called.wait()
+threading.stack_size(256 << 10)
+for t in [threading.Thread(target=work) for _ in range(n)]:
+    t.start()
+'''
+
+
+@case('more threads and functions than there is room for: calls that were not asked for are no loss', timeout=200)
+def no_room(t):
+    names = 'cudaGetDevice,cudaGetDeviceCount,cudaPeekAtLastError,cudaGetLastError,cudaDeviceSynchronize,cudaStreamCreate,cudaEventCreate'
+    per_thread, cells = len(names.split(',')), 8191  # GS_CELL_MAX, but the first
+    threads = cells // per_thread
+    program = [sys.executable, '-c', MANY, os.path.join(harness.fake, 'libcudart.so.13'), names, str(threads)]
+    run = t.trace('--func', names, command=[*program, 'cudaSetDevice'])
+    t.equal('each call is counted', {f['name']: f['calls'] for f in run.summary['functions']}, dict.fromkeys(names.split(','), threads))
+    t.equal('nothing that was asked for is lost', losses(run, 'no_cell'), 0)
+    # The near miss: one that was asked for.
+    run = t.trace('--func', names + ',cudaSetDevice', command=[*program, 'cudaSetDevice'])
+    left = cells - threads * per_thread
+    t.equal('what there was room for', calls(run, 'cudaSetDevice'), left)
+    t.equal('the rest is lost, and said', losses(run, 'no_cell'), threads - left)
+
+
 @case('functions that are probed for first calls alone: their cost counts, and chosen ones stay counted whatever they cost', timeout=120)
 def watched(t):
     run = t.trace('--func', 'cudaGetDevice', command=t.app('cudaSetDevice=20000'))

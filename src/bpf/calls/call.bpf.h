@@ -163,10 +163,11 @@ static __always_inline void untimed_count(struct pt_regs *ctx, struct gs_thread 
 	t->untimed_ip = ctx->ip;
 }
 
-/* A call of a function that was not chosen: what its probe costs is known by it. */
+/* A call of a function that was not chosen: what its probe costs is known by it. Where there is no cell
+ * left, nothing that was asked for is lost. */
 static __always_inline void watched_count(struct gs_thread *t, __u32 slot, __u64 cookie)
 {
-	struct gs_cell *c = cell_get(t, slot, cookie & FUNC_MASK);
+	struct gs_cell *c = cell_find(t, slot, cookie & FUNC_MASK);
 
 	if (!c)
 		return;
@@ -281,7 +282,7 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place, bo
 	if (depth) {
 		depth = gs_frames_left(slot, ctx->sp, cookie);
 		if (is_inner(t, depth, id)) {
-			struct gs_cell *c = cell_get(t, slot, id);
+			struct gs_cell *c = cell_find(t, slot, id);
 
 			if (c)
 				c->inner++;

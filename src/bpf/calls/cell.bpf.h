@@ -84,19 +84,28 @@ static __noinline __u32 cell_take(__u32 slot, __u32 id)
 	return idx;
 }
 
-static __always_inline struct gs_cell *cell_get(struct gs_thread *t, __u32 slot, __u32 id)
+/* NULL: there is none left. */
+static __always_inline struct gs_cell *cell_find(struct gs_thread *t, __u32 slot, __u32 id)
 {
 	__u32 idx = t->cell[id & FUNC_MASK];
 
 	if (!idx) {
 		idx = cell_take(slot, id);
-		if (!idx) {
-			count_loss(gs_desc[id & FUNC_MASK].layer, GS_LOSS_NO_CELL);
+		if (!idx)
 			return NULL;
-		}
 		t->cell[id & FUNC_MASK] = idx;
 	}
 	return bpf_map_lookup_elem(&gs_cells, &idx);
+}
+
+/* Of a call that is wanted: without one it is lost. */
+static __always_inline struct gs_cell *cell_get(struct gs_thread *t, __u32 slot, __u32 id)
+{
+	struct gs_cell *c = cell_find(t, slot, id);
+
+	if (!c)
+		count_loss(gs_desc[id & FUNC_MASK].layer, GS_LOSS_NO_CELL);
+	return c;
 }
 
 static __always_inline void count_error(struct gs_cell *c, __s32 ret)
@@ -181,7 +190,7 @@ __noinline int gs_step_add(__u32 slot, __u32 id, __u32 layer, __u32 is_exit)
 	if (!t)
 		return 0;
 	if (id < GS_FUNC_FIXED) {
-		c = cell_get(t, slot, id);
+		c = cell_find(t, slot, id); /* a call that is lost is counted where it is */
 	} else {
 		idx = dynamic_cell_find(slot, id, layer);
 		c = idx ? bpf_map_lookup_elem(&gs_cells, &idx) : NULL;

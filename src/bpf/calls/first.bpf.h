@@ -309,7 +309,7 @@ static __noinline bool first_goes_on(struct pt_regs *ctx, struct gs_thread *t, _
 			/* Of a jump the first place stays: where it comes again is the next call. */
 			if (!jumped)
 				first_came_in(first, ctx, id, ret_ip);
-			c = cell_get(t, slot, id);
+			c = cell_find(t, slot, id); /* the call around it is counted */
 			if (c)
 				c->inner++;
 			return true;
