@@ -42,7 +42,10 @@ ROOMS = [
     Room("core/queue", BASE, "libz",
          "durable queue of batches that no head has acknowledged: numbered, in files, bounded",
          "the queue's files; what is dropped when it is full"),
-    Room("model/trace", BASE, "",
+    Room("model/gpu_queue", "", "",
+         "work for GPUs as the kernel adds it up: rows by process, stream and sort of work",
+         "what crosses of it to user space, and ahead of which calls"),
+    Room("model/trace", BASE + " model/gpu_queue", "",
          "raw events, records, function table, histogram: plain values and their names",
          "any struct that crosses kernel and user space or reaches a disk; names of layers, losses, error codes"),
     Room("model/summary", BELOW, "",
@@ -57,7 +60,7 @@ ROOMS = [
     Room("model/companion", "model/trace/account.h model/trace/gpu_work.h model/trace/event.h model/trace/first_side.h model/trace/hist.h model/trace/kernel_side.h model/trace/mpi.h", "",
          "the file by which a traced process reports what is seen from inside of it",
          "its layout, kinds of its records, what a copy of it must be like to be believed"),
-    Room("bpf/calls", "model/call model/trace/account.h model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/hist.h model/trace/kernel_side.h model/trace/mark.h model/trace/python.h", "",
+    Room("bpf/calls", "model/call model/gpu_queue model/trace/account.h model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/hist.h model/trace/kernel_side.h model/trace/mark.h model/trace/python.h", "",
          "programs in the kernel that trace calls",
          "sees only what `model/trace` shares with the kernel"),
     Room("bpf/mpi", "bpf/calls/call.bpf.h bpf/calls/post.bpf.h bpf/calls/ends.bpf.h model/trace/mpi.h", "",
@@ -99,7 +102,7 @@ ROOMS = [
     Room("sources/sideband", BELOW, "",
          "reports mapped libraries, started and ended programs",
          "the perf events by which the kernel reports them"),
-    Room("sources/uprobe", BELOW + " sources/elf sources/x86 sources/attach_plan sources/sideband", "libbpf libelf threads",
+    Room("sources/uprobe", BELOW + " model/gpu_queue sources/elf sources/x86 sources/attach_plan sources/sideband", "libbpf libelf threads",
          "loads the programs, attaches probes, reads their maps and ring",
          "libbpf, bpf(2), perf events; which kernel can what"),
     Room("sources/probefile", BELOW, "libyaml",
@@ -290,7 +293,7 @@ def name_of(path):
 
 
 def kind_of(path):
-    if path == "model/call":  # no file to compile by itself
+    if path in ("model/call", "model/gpu_queue"):  # no file to compile by itself
         return "headers"
     if path in ("companion/calls", "companion/gpu"):  # libraries of their own, which their meson.builds make
         return "apart"

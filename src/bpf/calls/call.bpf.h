@@ -26,6 +26,9 @@
 #ifdef GS_WITH_FIRST_CALLS
 #include "first.bpf.h"
 #endif
+#ifdef GS_WITH_GPU_QUEUE
+#include "gpu.bpf.h"
+#endif
 
 /* --- entry --- */
 
@@ -95,6 +98,16 @@ static __always_inline bool sends_arrival(const volatile struct gs_func_desc *d)
 #endif
 }
 
+/* Is the call's work for the GPU added up by stream, or does it say what of it is done? */
+static __always_inline bool has_gpu_role(const volatile struct gs_func_desc *d)
+{
+#ifdef GS_WITH_GPU_QUEUE
+	return gs_config.gpu_queue && d->gpu;
+#else
+	return false;
+#endif
+}
+
 static __always_inline void save_arguments(struct pt_regs *ctx, struct gs_frame *f,
 					   const volatile struct gs_func_desc *d)
 {
@@ -115,7 +128,7 @@ static __always_inline void save_arguments(struct pt_regs *ctx, struct gs_frame 
 		return;
 	}
 	if (!gs_config.events && d->layer != GS_LAYER_MPI && !sends_arrival(d) &&
-	    (d->v_bytes < GS_V_STACK || d->v_bytes >= GS_V_NONE) &&
+	    !has_gpu_role(d) && (d->v_bytes < GS_V_STACK || d->v_bytes >= GS_V_NONE) &&
 	    (d->v_bytes2 < GS_V_STACK || d->v_bytes2 >= GS_V_NONE))
 		return;
 	if (d->n_stack <= 3) {
@@ -214,6 +227,23 @@ static __always_inline bool send_call(struct gs_thread *t, __u32 slot, struct gs
 	return true;
 }
 
+/* Of a call that was added up: what of its work for the GPU is to be sent. */
+static __always_inline void send_gpu_call(struct gs_thread *t, __u32 slot, struct gs_frame *f,
+					  const volatile struct gs_func_desc *d, __u32 depth,
+					  struct gs_outcome *o)
+{
+#ifdef GS_WITH_GPU_QUEUE
+	int fate = gs_gpu_take(f, o, slot);
+
+	if (fate == GPU_ADDED)
+		return;
+	if (fate == GPU_SAMPLE)
+		o->flags |= GS_CALL_ADDED_UP;
+	if (!send_call(t, slot, f, d, depth, o))
+		count_loss(d->layer, GS_LOSS_NOTICE);
+#endif
+}
+
 #ifdef GS_WITH_FIRST_CALLS
 /* A call that is left alone. Whether it succeeds is not known, so its bytes are in no sum. */
 static __always_inline void first_count(struct pt_regs *ctx, struct gs_thread *t, __u32 slot,
@@ -243,6 +273,11 @@ static __always_inline void first_count(struct pt_regs *ctx, struct gs_thread *t
 	mark_call(t, slot, c, &o, mark_counts(d));
 	if (gs_config.scopes)
 		gs_use_add(slot, f->sp, d->op, 0, 0);
+	if (!has_gpu_role(d))
+		return;
+	f->start_ns = o.now_ns;
+	call_bytes(f, d, &o);
+	send_gpu_call(t, slot, f, d, depth, &o);
 }
 #endif
 
@@ -379,6 +414,8 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 	mark_call(t, slot, c, &o, mark_counts(d));
 	if (gs_config.scopes)
 		gs_use_add(slot, f->sp, d->op, o.dur_ns, o.failed ? 0 : o.bytes);
+	if (has_gpu_role(d))
+		send_gpu_call(t, slot, f, d, depth, &o);
 	if (!sends_arrival(d))
 		return;
 	o.flags |= GS_CALL_ADDED_UP;

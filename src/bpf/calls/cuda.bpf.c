@@ -2,6 +2,7 @@
  * which are left alone, and names of kernels. */
 #define GS_WITH_CUDA
 #define GS_WITH_FIRST_CALLS
+#define GS_WITH_GPU_QUEUE
 #include "call.bpf.h"
 #include "session.bpf.h"
 #include "kernel_name.bpf.h"

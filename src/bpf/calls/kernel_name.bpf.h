@@ -48,7 +48,7 @@ static __always_inline void kernel_note(struct pt_regs *ctx)
 {
 	__u32 id = bpf_get_attach_cookie(ctx) & FUNC_MASK;
 
-	if (gs_config.events && gs_desc[id].post == GS_POST_KERNEL_NAME)
+	if ((gs_config.events || gs_config.gpu_queue) && gs_desc[id].post == GS_POST_KERNEL_NAME)
 		gs_kernel_send(ctx->dx, id);
 }
 
@@ -71,7 +71,8 @@ __noinline int gs_kernel_again(__u32 id)
 /* At the end of each call of CUDA, before that is sent. */
 static __always_inline void kernel_note_end(__u32 id)
 {
-	if (gs_config.events && gs_desc[id & FUNC_MASK].post == GS_POST_KERNEL_NAME)
+	if ((gs_config.events || gs_config.gpu_queue) &&
+	    gs_desc[id & FUNC_MASK].post == GS_POST_KERNEL_NAME)
 		gs_kernel_again(id & FUNC_MASK);
 }
 

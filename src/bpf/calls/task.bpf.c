@@ -3,6 +3,7 @@
  * instruction on, since this runs inside fork().
  */
 #include "thread.bpf.h"
+#include "gpu_maps.bpf.h"
 
 static __always_inline void send_task(struct task_struct *p, __u32 change, __u32 parent_pid,
 				      __u32 slot)
@@ -100,6 +101,19 @@ int gs_task_exec(__u64 *ctx)
 	return 0;
 }
 
+/* The process's sums are complete: user space takes them, and the place. */
+static __always_inline void gpu_leave(__u32 pid)
+{
+	__u32 *index = bpf_map_lookup_elem(&gs_gpu_process_of, &pid);
+	struct gs_gpu_queue_process *p =
+		index ? bpf_map_lookup_elem(&gs_gpu_processes, index) : NULL;
+
+	if (!p)
+		return;
+	bpf_map_delete_elem(&gs_gpu_process_of, &pid);
+	p->ended = 1;
+}
+
 SEC("?tp_btf/sched_process_exit")
 int gs_task_exit(__u64 *ctx)
 {
@@ -112,6 +126,8 @@ int gs_task_exit(__u64 *ctx)
 		bpf_map_delete_elem(&gs_procs, &pid);
 	if (last && gs_config.py_stack_at)
 		bpf_map_delete_elem(&gs_py_procs, &pid);
+	if (last && gs_config.gpu_queue)
+		gpu_leave(pid);
 	if (slot || (last && known))
 		send_task(p, GS_TASK_EXIT, 0, slot);
 	return 0;

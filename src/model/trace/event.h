@@ -15,9 +15,8 @@
 
 #define GS_FUNC_MAX 8192 /* ids of functions that can be traced: 1 .. GS_FUNC_MAX - 1 */
 /* Ids below are rows of model/trace/func.c, the others are given during a run (model/trace/func_set.h). */
-#define GS_FUNC_FIXED 1024
-/* Ids from GS_FUNC_MAX on are numbers that the kernel side gives to Python functions as it meets
- * them, and gives again after their process has ended; feed knows which is whose. */
+/* Ids below are rows of model/trace/func.c, others are given during a run (func_set.h). */
+#define GS_FUNC_FIXED      1024
 #define GS_PYFUNC_MAX      (65536 - GS_FUNC_MAX)
 #define GS_THREAD_MAX      2048  /* threads followed at one time */
 #define GS_CELL_MAX        8192  /* (thread, function) pairs aggregated at one time */
@@ -47,6 +46,7 @@ enum gs_event_kind {
 	GS_EV_WAIT = 11,       /* struct gs_event_wait */
 	GS_EV_KERNEL = 12,     /* struct gs_event_kernel */
 	GS_EV_MARK = 13,       /* struct gs_event_mark: model/trace/mark.h */
+	GS_EV_GPU = 14,        /* struct gs_event_gpu: model/gpu_queue/gpu_queue.h */
 	GS_EV_COUNT
 };
 

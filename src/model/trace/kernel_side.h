@@ -9,6 +9,7 @@
 #include "model/trace/account.h"
 #include "model/trace/event.h"
 #include "model/trace/first_side.h"
+#include "model/gpu_queue/gpu_queue.h"
 #include "model/trace/hist.h"
 #include "model/trace/mpi.h"
 
@@ -127,6 +128,7 @@ struct gs_thread {
 	__u64 py_state;    /* address of the interpreter's state of this thread; 0 not known */
 	__u64 py_retry_ns; /* when it is worth looking for it again */
 	struct gs_first first;
+	struct gs_gpu_queue_thread gpu;
 	__u16 cell[GS_FUNC_FIXED]; /* index into the cells; 0 none yet. Others: map gs_cell_of */
 	struct gs_frame frame[GS_DEPTH_MAX];
 	struct gs_scope scope[GS_SCOPE_MAX];
@@ -145,9 +147,9 @@ struct gs_func_desc {
 	__u8 v_stream;
 	__u8 v_aux;
 	__u8 v_arg[4];
-	__s32 not_error; /* a return code beside 0 that is an answer, not a failure; 0 none */
-	__u8 inside;     /* enum gs_account_inside: what the thread is in during the call */
-	__u8 pad[3];
+	__s32 not_error;  /* a return code beside 0 that is an answer, not a failure; 0 none */
+	__u8 inside;      /* enum gs_account_inside: what the thread is in during the call */
+	__u8 gpu, pad[2]; /* with gs_kernel_config.gpu_queue: enum gs_gpu_queue_role, and more */
 };
 _Static_assert(sizeof(struct gs_func_desc) == 20, "gs_func_desc");
 
@@ -263,8 +265,7 @@ enum gs_filter {
 	GS_FILTER_CGROUP = 8, /* below a cgroup of the unified hierarchy */
 };
 
-/* Constants of a run, written before the programs are loaded: the verifier drops what they rule
- * out. */
+/* Constants of a run, set before programs are loaded: the verifier drops what they rule out. */
 struct gs_kernel_config {
 	__u64 min_dur_ns;       /* shorter calls are aggregated, not sent */
 	__u32 filter;           /* enum gs_filter, ored */
@@ -287,7 +288,7 @@ struct gs_kernel_config {
 	__u8 first_calls;       /* 1: those are left alone that may be cancellation points */
 	__u32 pid_namespace; /* inode of ours, whose process ids are reported; 0: the first one */
 	__u8 marks;          /* 1: calls that are added up send marks: src/bpf/calls/mark.bpf.h */
-	__u8 pad[7];
+	__u8 gpu_queue, pad[6]; /* 1: work for GPUs is added up: src/bpf/calls/gpu.bpf.h */
 };
 _Static_assert(sizeof(struct gs_kernel_config) == 80, "gs_kernel_config");
 
@@ -335,9 +336,8 @@ struct gs_kernel_state {
 	__u32 n_native;    /* native stacks taken so far: their ids */
 	__u32 n_pyfuncs;   /* numbers of Python functions handed out so far */
 	__u32 n_accounts;  /* accounts of threads handed out so far, from 1 */
-	__u32 context_gen; /* raised when a process is found to have a context, or has none any
-			    * more: threads look again */
-	__u32 pad;
+	__u32 context_gen; /* raised when a process gets or loses a context: threads look again */
+	__u32 n_gpu_processes; /* handed out so far, from 1 */
 	__u64 lost[GS_LAYER_MAX][GS_LOSS_COUNT];
 };
 

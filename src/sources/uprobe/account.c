@@ -17,6 +17,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/shrink.h"
+#include "sources/uprobe/account_int.h"
 #include "sources/uprobe/uprobe_int.h"
 
 #include "account.skel.h"

@@ -16,6 +16,7 @@
 #include "core/base/clock.h"
 #include "model/trace/class.h"
 #include "model/trace/func.h"
+#include "sources/uprobe/account_int.h"
 #include "sources/uprobe/uprobe_int.h"
 
 /* The name of a Python function is in the ring since before its cell was made, but perhaps not
@@ -287,6 +288,7 @@ void gs_uprobe_drain(struct gs_uprobe *probe, const struct gs_uprobe_handler *h)
 	for (unsigned i = 1; i < n_cells; i++)
 		hand_over_cell(probe, h, i, probe->kernel.state->stopped);
 	hand_over_mpi(probe, h);
+	uprobe_gpu_drain(probe, h);
 	uprobe_pycalls_drain(probe);
 	uprobe_account_drain(probe, h, probe->kernel.state->stopped);
 	for (unsigned i = 1; i < n_threads; i++)

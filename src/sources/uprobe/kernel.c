@@ -16,6 +16,7 @@
 #include "core/base/shrink.h"
 #include "model/trace/func.h"
 #include "sources/uprobe/link_create.h"
+#include "sources/uprobe/account_int.h"
 #include "sources/uprobe/uprobe_int.h"
 
 /* The skeletons use the types of model/trace/event.h without naming it. */
@@ -33,11 +34,17 @@
 #include "model/trace/user_probe.h"
 #include "user.skel.h"
 
-static const char *const shared_maps[] = {
-	"gs_ring",       "gs_state",    "gs_threads",       "gs_cells",        "gs_free_threads",
-	"gs_free_cells", "gs_procs",    "gs_marks",         "gs_marks_by_tid", "gs_cgroup",
-	"gs_cell_of",    "gs_py_procs", "gs_py_scratch",    "gs_py_codes",     "gs_stack_ids",
-	"gs_modes",      "gs_accounts", "gs_free_accounts", "gs_account_marks"};
+static const char *const shared_maps[] = {"gs_ring",           "gs_state",
+					  "gs_threads",        "gs_cells",
+					  "gs_free_threads",   "gs_free_cells",
+					  "gs_procs",          "gs_marks",
+					  "gs_marks_by_tid",   "gs_cgroup",
+					  "gs_cell_of",        "gs_py_procs",
+					  "gs_py_scratch",     "gs_py_codes",
+					  "gs_stack_ids",      "gs_modes",
+					  "gs_accounts",       "gs_free_accounts",
+					  "gs_account_marks",  "gs_gpu_processes",
+					  "gs_gpu_process_of", "gs_free_gpu_processes"};
 
 /* Room for Python stacks: made small when none are asked for. */
 static const char *const python_maps[] = {"gs_py_procs", "gs_py_codes", "gs_stack_ids",
@@ -45,6 +52,10 @@ static const char *const python_maps[] = {"gs_py_procs", "gs_py_codes", "gs_stac
 
 /* Made small when threads have no account. */
 static const char *const account_maps[] = {"gs_accounts", "gs_free_accounts"};
+
+/* Likewise when work for GPUs is not added up. */
+static const char *const gpu_maps[] = {"gs_gpu_processes", "gs_gpu_process_of",
+				       "gs_free_gpu_processes"};
 
 /* One entry for each cell. */
 static const char *const cell_maps[] = {"gs_cells", "gs_cell_of", "gs_free_cells"};
@@ -76,13 +87,17 @@ static void choose_site_program(const struct features *f, struct bpf_program *si
 						      (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
 }
 
-static void fill_descriptions(volatile struct gs_func_desc *desc)
+/* options may be NULL. */
+static void fill_descriptions(volatile struct gs_func_desc *desc,
+			      const struct gs_uprobe_options *options)
 {
 	for (unsigned id = 1; id <= gs_func_count(); id++) {
 		struct gs_func_desc *d = (struct gs_func_desc *)&desc[id];
 
 		*d = gs_func_by_id(id)->desc;
 		d->inside = (uint8_t)gs_func_inside(gs_func_by_id(id));
+		if (options && options->gpu_role)
+			d->gpu = options->gpu_role(gs_func_by_id(id));
 	}
 }
 
@@ -113,6 +128,12 @@ static int prepare_maps(struct bpf_object *object, const struct features *f,
 	for (size_t i = 0; r == 0 && !config->account && i < GS_ARRAY_LEN(account_maps); i++)
 		r = bpf_map__set_max_entries(bpf_object__find_map_by_name(object, account_maps[i]),
 					     1);
+	for (size_t i = 0; r == 0 && !config->gpu_queue && i < GS_ARRAY_LEN(gpu_maps); i++) {
+		struct bpf_map *map = bpf_object__find_map_by_name(object, gpu_maps[i]);
+
+		if (map)
+			r = bpf_map__set_max_entries(map, 1);
+	}
 	/* Before Linux 6.1 a timer's program may not use a map that allocates. */
 	if (r == 0 && config->sample_period_ns)
 		r = bpf_map__set_map_flags(procs, 0);
@@ -235,7 +256,7 @@ static int side_prepare(struct uprobe_kernel_side *k, unsigned side, const struc
 		return -EINVAL;
 	memcpy(rodata + row->config_off, &setup->config, sizeof(setup->config));
 	if (row->desc_off)
-		fill_descriptions((void *)(rodata + row->desc_off));
+		fill_descriptions((void *)(rodata + row->desc_off), setup->options);
 	if (side == GS_FAMILY_PYCALL)
 		uprobe_pycall_fill(rodata, setup->options);
 	side_choose(row, object, &setup->features);
@@ -413,7 +434,11 @@ static int map_all(struct uprobe_kernel_side *k, ring_buffer_sample_fn on_event,
 	k->free_threads_fd = bpf_map__fd(cuda_map(k, "gs_free_threads"));
 	k->free_cells_fd = bpf_map__fd(cuda_map(k, "gs_free_cells"));
 	k->cell_of_fd = bpf_map__fd(cuda_map(k, "gs_cell_of"));
-	return 0;
+	k->free_gpu_fd = bpf_map__fd(cuda_map(k, "gs_free_gpu_processes"));
+	return bpf_map__max_entries(cuda_map(k, "gs_gpu_processes")) > 1
+		       ? open_window(cuda_map(k, "gs_gpu_processes"), &k->gpu_window,
+				     &k->gpu_processes)
+		       : 0;
 }
 
 unsigned uprobe_reach_threads(const struct uprobe_kernel_side *k)
@@ -556,6 +581,7 @@ void uprobe_kernel_unload(struct uprobe_kernel_side *k)
 	gs_window_close(&k->cell_window);
 	unmap_values(k->modes, cuda_map(k, "gs_modes"));
 	gs_window_close(&k->mpi_window);
+	gs_window_close(&k->gpu_window);
 	for (size_t i = 0; i < GS_ARRAY_LEN(k->task_links); i++)
 		bpf_link__destroy(k->task_links[i]);
 	/* The maps are those of the first. */

@@ -51,6 +51,7 @@ int uprobe_target_config(struct gs_uprobe *probe, struct gs_kernel_config *confi
 	const struct gs_uprobe_options *o = &probe->options;
 
 	*config = (struct gs_kernel_config){
+		.gpu_queue = o->gpu_role && !o->events,
 		.min_dur_ns = o->min_dur_ns,
 		.events = o->events,
 		.follow = o->follow,

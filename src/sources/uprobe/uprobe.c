@@ -21,6 +21,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/shrink.h"
+#include "sources/uprobe/account_int.h"
 #include "sources/uprobe/uprobe_int.h"
 
 #define FIRST_TURNS 4u /* of each user, before tracing begins */
@@ -44,7 +45,7 @@ static int on_ring_event(void *ctx, void *data, size_t bytes)
 
 	if (bytes == sizeof(struct gs_event_name) && e->kind == GS_EV_NAME) {
 		take_name(probe, (const void *)e);
-	} else if (bytes >= sizeof(*e) && e->bytes <= bytes) {
+	} else if (bytes >= sizeof(*e) && e->bytes <= bytes && !uprobe_gpu_event(probe, e)) {
 		uprobe_pycalls_event(probe->pycalls, e);
 		if (e->kind == GS_EV_CALL && e->bytes >= sizeof(struct gs_event_call))
 			uprobe_note_call(probe, ((const struct gs_event_call *)e)->func,
@@ -189,6 +190,8 @@ static int start_probe(struct gs_uprobe *probe, struct gs_err *err)
 		return -ENOMEM;
 	r = uprobe_users_new(probe, &probe->users);
 	if (r == 0)
+		r = uprobe_gpu_new(probe);
+	if (r == 0)
 		r = uprobe_pycalls_new(probe, &probe->pycalls);
 	if (r < 0)
 		return r;
@@ -277,6 +280,7 @@ void gs_uprobe_free(struct gs_uprobe **ref)
 	free(probe->cgroup);
 	free(probe->before);
 	free(probe->mpi_before);
+	free(probe->gpu_before);
 	free(probe->hits_before);
 	free(probe->cpu_before_ns);
 	free(probe->account_handed_ns);

@@ -22,6 +22,7 @@ struct gs_reader;
 #include "core/base/err.h"
 #include "sources/elf/library.h"
 #include "model/trace/attach.h"
+#include "model/trace/func.h"
 #include "model/trace/func_set.h"
 #include "model/trace/kernel_side.h"
 #include "model/trace/python.h"
@@ -78,6 +79,11 @@ struct gs_uprobe_options {
 	size_t n_globs;
 	struct gs_user_set *users; /* borrowed, may be NULL: probes that the user described; rows
 				    * are added */
+
+	/* Without events: work for GPUs is added up by stream, and calls that may say what of it is
+	 * done are sent: gpu_run is called, and event. By function: enum gs_gpu_queue_role and what is
+	 * or-ed to it. NULL: nothing of it. */
+	uint8_t (*gpu_role)(const struct gs_func *func);
 
 	bool modes;                /* gs_uprobe_set_mode() will be used */
 	enum gs_mode default_mode; /* of all functions at the start, with modes */
@@ -144,6 +150,9 @@ struct gs_uprobe_handler {
 	void (*mpi)(void *ctx, const struct gs_mpi_row *before, const struct gs_mpi_row *now);
 	void (*open_scope)(void *ctx, const struct gs_thread *thread, unsigned depth,
 			   uint64_t now_mono_ns); /* thread->scope[depth] */
+	/* With gpu_role: calls have queued work, ahead of the event of any call that orders it; and
+	 * what there is at a drain. Needed then. */
+	void (*gpu_run)(void *ctx, const struct gs_gpu_queue_run *run);
 	/* The account of a thread so far, not a difference; may be NULL. Reported at its end and at
 	 * the end of tracing, and now and then before. */
 	void (*account)(void *ctx, const struct gs_account_reading *reading);

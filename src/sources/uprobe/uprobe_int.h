@@ -74,8 +74,11 @@ struct uprobe_kernel_side {
 	struct gs_cell *cells;     /* by uprobe_reach_cells() */
 	struct gs_window *thread_window, *cell_window, *mpi_window; /* owned: of these */
 	struct gs_modes *modes;
-	struct gs_mpi_row *mpi_rows; /* by mpi_window; NULL: none */
-	bool *group_used;            /* owned, by number; NULL: no function is ever taken off */
+	struct gs_mpi_row *mpi_rows;                /* by mpi_window; NULL: none */
+	struct gs_window *gpu_window;               /* owned; NULL: work for GPUs is not added up */
+	struct gs_gpu_queue_process *gpu_processes; /* by it */
+	int free_gpu_fd;                            /* borrowed */
+	bool *group_used; /* owned, by number; NULL: no function is ever taken off */
 };
 
 /* --- kernel.c --- */
@@ -224,23 +227,15 @@ void uprobe_turns_add(struct gs_uprobe *probe, pid_t pid, const struct gs_mapped
 bool uprobe_turns_serve(struct gs_uprobe *probe, unsigned n);
 size_t uprobe_turns_n_waiting(const struct turns *turns);
 
-/* --- account.c: where the time of threads goes --- */
+/* --- gpu.c: work that was added up by stream --- */
 
-/* Negative errno: this kernel refuses the programs, nothing is left, and there is no account. */
-int uprobe_account_load(struct gs_uprobe *probe, const struct gs_kernel_config *config,
-			const struct features *f, uint32_t ring_bytes);
-void uprobe_account_unload(struct uprobe_kernel_side *k);
+struct uprobe_gpu_before;
 
-/* Give accounts to chosen threads that have none yet, and read all names again. */
-void uprobe_account_walk(struct gs_uprobe *probe);
-void uprobe_account_rescan(struct gs_uprobe *probe); /* the same, where it is of use */
+int uprobe_gpu_new(struct gs_uprobe *probe); /* 0 or -ENOMEM */
 
-/* Of more than UPROBE_LAUNCHED_MAX processes, the first launch of the first ones is known. */
-void uprobe_note_call(struct gs_uprobe *probe, unsigned func, uint32_t pid);
-
-/* Hand over accounts: of ended threads, of others from time to time, or (last) of all. */
-void uprobe_account_drain(struct gs_uprobe *probe, const struct gs_uprobe_handler *handler,
-			  bool last);
+/* During gs_uprobe_poll(). False: the event is another one. */
+bool uprobe_gpu_event(struct gs_uprobe *probe, const struct gs_event *event);
+void uprobe_gpu_drain(struct gs_uprobe *probe, const struct gs_uprobe_handler *handler);
 
 struct file_table; /* by identity (and pid, where links are made by process) */
 
@@ -258,16 +253,17 @@ struct gs_uprobe {
 	struct uprobe_kernel_side kernel;
 	struct file_table *files;
 	struct turns *turns;
-	struct gs_map descent;         /* processes chosen by id, and their children */
-	struct users *users;           /* NULL: none */
-	struct gs_pyfunc_set *pycalls; /* NULL: none; the consumer's */
-	struct gs_sideband *watch;     /* NULL: not available */
-	uint32_t n_cells;              /* at most, of the kernel side */
-	struct gs_mpi_row *mpi_before; /* owned: rows as handed over last */
-	struct gs_cell *before;        /* owned: cells as handed over last */
-	struct gs_hits *hits_before;   /* owned: by cell, as of the last glance */
-	uint64_t *cpu_before_ns;       /* owned: by slot, likewise */
-	uint64_t *account_handed_ns;   /* owned: by account, when it was handed over */
+	struct gs_map descent;                /* processes chosen by id, and their children */
+	struct users *users;                  /* NULL: none */
+	struct gs_pyfunc_set *pycalls;        /* NULL: none; the consumer's */
+	struct gs_sideband *watch;            /* NULL: not available */
+	uint32_t n_cells;                     /* at most, of the kernel side */
+	struct gs_mpi_row *mpi_before;        /* owned: rows as handed over last */
+	struct uprobe_gpu_before *gpu_before; /* owned: likewise; NULL: not asked for */
+	struct gs_cell *before;               /* owned: cells as handed over last */
+	struct gs_hits *hits_before;          /* owned: by cell, as of the last glance */
+	uint64_t *cpu_before_ns;              /* owned: by slot, likewise */
+	uint64_t *account_handed_ns;          /* owned: by account, when it was handed over */
 	/* Processes that launched work; the accounts of the last ones are still to be handed over. */
 	uint32_t launched[UPROBE_LAUNCHED_MAX];
 	unsigned n_launched, n_launched_handed;
