@@ -48,6 +48,25 @@ const struct gs_gpu_info gs_gpu_info_unknown = {
 	.compute_instance = -1,
 };
 
+/* CUDA C++ Programming Guide, "Arithmetic Instructions". */
+uint32_t gs_gpu_sm_cores(int32_t major, int32_t minor)
+{
+	switch (major) {
+	case 3:
+		return 192;
+	case 5:
+		return 128;
+	case 6:
+		return minor == 0 ? 64 : 128;
+	case 7:
+		return 64;
+	case 8:
+		return minor == 0 ? 64 : 128;
+	default:
+		return 128;
+	}
+}
+
 const char *gs_gpu_number(char out[GS_GPU_NUMBER_BYTES], const struct gs_gpu_info *info)
 {
 	if (info->is_mig)

@@ -148,6 +148,9 @@ struct gs_gpu_info {
 /* One of which nothing is known: texts "", numbers as said above, index and vendor 0. */
 extern const struct gs_gpu_info gs_gpu_info_unknown;
 
+/* CUDA cores of an SM, by compute capability. */
+uint32_t gs_gpu_sm_cores(int32_t major, int32_t minor);
+
 #define GS_GPU_NUMBER_BYTES 24
 
 /* What it is called for people, and after -i: "3", and "3:7" a part. Returns out. */

@@ -115,6 +115,10 @@ void gs_ingest_attach(struct gs_ingest *feed, const struct gs_attach *attach);
 /* Hand over the batch so far, and flush the sinks. Losses that feed itself found are reported now. */
 void gs_ingest_flush(struct gs_ingest *feed);
 
+/* Read from their files what kernels that were launched so far need, and record it. May take as long as
+ * reading a large library does. */
+void gs_ingest_needs(struct gs_ingest *feed);
+
 /* Send END and flush; nothing is taken in after it. exit_status -1: there was no command. */
 void gs_ingest_end(struct gs_ingest *feed, int exit_status, const char *reason);
 

@@ -575,3 +575,9 @@ void gs_ingest_kernels_needs(struct gs_ingest *f)
 		if (ks->kernels[i].file && ks->kernels[i].seen_ns)
 			find_needs(f, i, sm);
 }
+
+void gs_ingest_needs(struct gs_ingest *f)
+{
+	if (!f->ended)
+		gs_ingest_kernels_needs(f);
+}

@@ -99,7 +99,7 @@ static int32_t device_of(const struct gs_process_gpu *p, uint32_t process, uint3
 {
 	const char *at = process < p->n_processes ? p->processes[process].uuids : NULL;
 
-	if (at && context == GS_ACTIVITY_DEVICE_UNKNOWN)
+	if (at && (!*at || context == GS_ACTIVITY_DEVICE_UNKNOWN))
 		return p->processes[process].guessed - 1;
 	for (uint32_t i = 0; at && *at; i++) {
 		size_t n = strcspn(at, ",");
@@ -316,7 +316,8 @@ static void add_engine_sums(struct gs_process_gpu *p)
 		row->sums.n_waits += c.n_syncs;
 	}
 	for (uint32_t i = 0; i < gs_activity_count_streams(p->activity); i++) {
-		if (!gs_activity_read_stream(p->activity, i, &s) || !s.totals.first_ns)
+		if (!gs_activity_read_stream(p->activity, i, &s) ||
+		    !(s.totals.first_ns || s.totals.n_syncs))
 			continue;
 		row = find_row(p, s.process, s.context);
 		if (row)
@@ -395,6 +396,12 @@ void gs_process_gpu_read(const struct gs_process_gpu *p, size_t index,
 			 struct gs_process_gpu_row *ret)
 {
 	*ret = p->rows[index].sums;
+}
+
+int32_t gs_process_gpu_find_device(const struct gs_process_gpu *p, uint32_t process,
+				   uint32_t context)
+{
+	return device_of(p, process, context);
 }
 
 size_t gs_process_gpu_devices(const struct gs_process_gpu *p)

@@ -81,8 +81,8 @@ int gs_process_gpu_set_devices(struct gs_process_gpu *gpu,
 int gs_process_gpu_begin(struct gs_process_gpu *gpu, uint32_t process, const char *uuids,
 			 bool late);
 
-/* What a process whose choice of a device was not seen has chosen, as far as others know: the UUID of
- * the one GPU that it uses. */
+/* What a process uses whose choice of a device was not seen, or of which it is not known what it sees: the
+ * UUID of the one GPU that it uses, as others say. */
 void gs_process_gpu_guess(struct gs_process_gpu *gpu, uint32_t process, const char *uuid);
 
 /* Its work is over; 0: at the end of its last call. Its rows stay. */
@@ -106,6 +106,10 @@ void gs_process_gpu_tick(struct gs_process_gpu *gpu, uint64_t now_ns);
 size_t gs_process_gpu_count(const struct gs_process_gpu *gpu);
 void gs_process_gpu_read(const struct gs_process_gpu *gpu, size_t index,
 			 struct gs_process_gpu_row *ret_row);
+
+/* Which device the process means by that number (GS_ACTIVITY_DEVICE_UNKNOWN too); negative: not known. */
+int32_t gs_process_gpu_find_device(const struct gs_process_gpu *gpu, uint32_t process,
+				   uint32_t context);
 
 /* Devices that there are or were, by number; the UUID is lent, "": there is no such device. */
 size_t gs_process_gpu_devices(const struct gs_process_gpu *gpu);

@@ -53,25 +53,6 @@ static const char *architecture_name(unsigned number)
 	return number < GS_ARRAY_LEN(names) && names[number] ? names[number] : "";
 }
 
-/* CUDA cores of an SM by compute capability (CUDA C++ Programming Guide, arithmetic throughput). */
-static unsigned cores_per_sm(int major, int minor)
-{
-	switch (major) {
-	case 3:
-		return 192;
-	case 5:
-		return 128;
-	case 6:
-		return minor == 0 ? 64 : 128;
-	case 7:
-		return 64;
-	case 8:
-		return minor == 0 ? 64 : 128;
-	default:
-		return 128;
-	}
-}
-
 static void read_info(struct gs_nvml *nv, nvml_dev handle, struct gs_gpu_info *info)
 {
 	unsigned number;
@@ -93,7 +74,7 @@ static void read_info(struct gs_nvml *nv, nvml_dev handle, struct gs_gpu_info *i
 		info->compute_major = major;
 		info->compute_minor = minor;
 		if (NVML(nv, cores, handle, &number) == NVML_OK)
-			info->n_sms = (int32_t)(number / cores_per_sm(major, minor));
+			info->n_sms = (int32_t)(number / gs_gpu_sm_cores(major, minor));
 	}
 	if (NVML(nv, persistence, handle, &number) == NVML_OK)
 		info->persistence = number != 0;

@@ -48,6 +48,7 @@ struct gs_identity {
 	uint64_t ns_per_tick;
 	struct gs_buf text;       /* scratch of one file */
 	struct gs_job_gpus *gpus; /* owned; of the machine, NULL until they are asked for */
+	bool has_instances;       /* MIG's, which are not among them */
 };
 
 struct gs_identity *gs_identity_new(const char *proc_path)
@@ -329,6 +330,33 @@ const struct gs_identity_process *gs_identity_process(struct gs_identity *p, uin
 	return e->known;
 }
 
+void gs_identity_set_gpus(struct gs_identity *p, const struct gs_gpu_snapshot *s)
+{
+	const char *name = NULL;
+
+	if (!p->gpus)
+		p->gpus = calloc(1, sizeof(*p->gpus));
+	if (!p->gpus)
+		return;
+	*p->gpus = (struct gs_job_gpus){.one_model = true};
+	for (uint32_t i = 0; i < s->n_gpus && p->gpus->n < GS_JOB_GPUS_MAX; i++) {
+		const struct gs_gpu_info *info = &s->info[i];
+		struct gs_job_gpu *g = &p->gpus->gpu[p->gpus->n];
+
+		p->has_instances |= info->is_mig;
+		/* Instances are chosen by their UUIDs alone, and hide the GPU that they are of. */
+		if (info->is_mig || info->mig_enabled || !info->uuid[0])
+			continue;
+		g->minor = info->minor;
+		g->index = (int32_t)info->index;
+		snprintf(g->uuid, sizeof(g->uuid), "%s", info->uuid);
+		snprintf(g->bus_id, sizeof(g->bus_id), "%s", info->pci_bus_id);
+		p->gpus->one_model &= !name || strcmp(name, info->name) == 0;
+		name = info->name;
+		p->gpus->n++;
+	}
+}
+
 /* NULL: none, or no memory. */
 static const struct gs_job_gpus *gpus_of_machine(struct gs_identity *p)
 {
@@ -337,7 +365,7 @@ static const struct gs_job_gpus *gpus_of_machine(struct gs_identity *p)
 		if (p->gpus)
 			gs_job_gpus_read(p->proc_fd, p->gpus);
 	}
-	return p->gpus && p->gpus->n ? p->gpus : NULL;
+	return p->gpus && (p->gpus->n || p->has_instances) ? p->gpus : NULL;
 }
 
 void gs_identity_visible_gpus(struct gs_identity *p, const struct gs_identity_process *process,

@@ -58,6 +58,11 @@ const struct gs_identity_process *gs_identity_process(struct gs_identity *place,
 
 #define GS_IDENTITY_GPUS_BYTES 1024
 
+/* The GPUs of the machine as the driver's library lists them, from now on; without it they are read once
+ * from the driver's /proc files. No memory: nothing changes. */
+struct gs_gpu_snapshot;
+void gs_identity_set_gpus(struct gs_identity *place, const struct gs_gpu_snapshot *gpus);
+
 /* UUIDs of NVIDIA's GPUs as CUDA numbers them for the process, with commas: its environment says which
  * (CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER, its container's NVIDIA_VISIBLE_DEVICES), that of its begin and, where
  * known, the one that it has now (of environ_bytes, NULL: not known); then the devices that it has open
