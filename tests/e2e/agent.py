@@ -395,6 +395,7 @@ BAD = [
      '2:13: interval takes a duration from 100ms to 1h, as 500ms, 2s or 1m, not "10"'),
     ('sampling:\n  interval: 99ms\n',
      '2:13: interval takes a duration from 100ms to 1h, as 500ms, 2s or 1m, not "99ms"'),
+    ('processes:\n  gpu_use_max: long\n', '2:16: gpu_use_max takes 0, or a duration up to 24h, as 500ms, 2s or 1m, not "long"'),
     ('devices:\n  grant: everything\n', '2:10: grant takes one of none, self, jobs, not "everything"'),
     ('devices:\n  interval: 1ms\n', '2:13: interval takes a duration from 1s to 1h, as 500ms, 2s or 1m, not "1ms"'),
     ('sampling:\n  interval: [1s]\n',

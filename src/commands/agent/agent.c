@@ -22,6 +22,7 @@
 #include "core/base/log.h"
 #include "core/sandbox/sandbox.h"
 #include "commands/agent/agent.h"
+#include "commands/agent/agent_control.h"
 #include "commands/common/cli.h"
 #include "commands/common/shared.h"
 #include "net/http_client/http_client.h"
@@ -45,6 +46,7 @@ struct agent {
 	struct agent_head *head;
 	struct agent_jobs *jobs;
 	struct agent_devices *devices;
+	struct agent_gpu *process_gpu;
 	struct gs_push_set *push;
 	struct agent_shrink shrink;
 	struct agent_page *page;
@@ -133,6 +135,7 @@ static struct gs_http_options http_options(struct agent_conf *c, struct agent_st
 		.n_routes = agent_n_routes,
 		.ctx = state,
 		.apart = true,
+		.guarded = true,
 		.report = report_of_server,
 	};
 }
@@ -430,6 +433,21 @@ static void put_status(struct agent *a, struct gs_buf *out)
 	if (s->devices)
 		agent_devices_status(s->devices, out);
 	pthread_mutex_unlock(&a->state.lock);
+	agent_gpu_status(a->process_gpu, out);
+}
+
+/* "1234", "1234 60000ms" */
+static void trace_gpu(struct agent *a, const char *words, struct gs_buf *answer)
+{
+	char what[80] = "", time[32] = "", text[400];
+	uint64_t time_ns = AGENT_TRACE_GPU_USUAL;
+	int n = sscanf(words, "%79s %31s", what, time);
+
+	if (n < 1 || (n == 2 && gs_parse_ns(time, 1, &time_ns) < 0))
+		snprintf(text, sizeof(text), "error: trace-gpu takes a process or job, and a time");
+	else
+		(void)agent_control_trace_gpu(&a->state, what, time_ns, text, sizeof(text));
+	(void)gs_buf_printf(answer, "%s\n", text);
 }
 
 static void run_command(void *ctx, const char *command, struct gs_buf *answer)
@@ -448,6 +466,8 @@ static void run_command(void *ctx, const char *command, struct gs_buf *answer)
 	} else if (strcmp(command, "resume-gpus") == 0) {
 		resume_driver(a);
 		(void)gs_buf_puts(answer, "ok: the driver is reattached\n");
+	} else if (strncmp(command, "trace-gpu ", 10) == 0) {
+		trace_gpu(a, command + 10, answer);
 	} else if (strcmp(command, "reload") == 0) {
 		int r = handle_reload(a, &err);
 
@@ -456,7 +476,7 @@ static void run_command(void *ctx, const char *command, struct gs_buf *answer)
 				    gs_err_text(&err, r));
 	} else {
 		(void)gs_buf_puts(answer, "error: no such command; there are release-gpus, "
-					  "resume-gpus, status, reload\n");
+					  "resume-gpus, trace-gpu, status, reload\n");
 	}
 }
 
@@ -567,6 +587,18 @@ static bool sends_by_http_client(const struct agent_conf *c)
 	return alerts;
 }
 
+static struct gs_gpu_snapshot *copy_gpus(void *ctx)
+{
+	struct gs_gpu_snapshot *copy = NULL;
+	struct agent_state *s = ctx;
+
+	pthread_mutex_lock(&s->lock);
+	if (s->latest && s->latest->state == GS_GPU_STATE_OK)
+		copy = gs_gpu_snapshot_copy(s->latest);
+	pthread_mutex_unlock(&s->lock);
+	return copy;
+}
+
 static int start_agent(struct agent *a, struct gs_err *err)
 {
 	struct gs_http_options o = http_options(&a->state.conf, &a->state);
@@ -589,8 +621,9 @@ static int start_agent(struct agent *a, struct gs_err *err)
 	/* It gets ready beside what follows. */
 	if (sends_by_http_client(&a->state.conf))
 		gs_http_client_begin();
+	a->state.process_gpu = a->process_gpu = agent_gpu_new(copy_gpus, &a->state);
 	a->page = agent_page_new(&a->state);
-	if (!a->page)
+	if (!a->page || !a->process_gpu)
 		return gs_err_set(err, -ENOMEM, "no memory");
 	o.routes = agent_page_routes(a->page, &o.n_routes);
 	r = gs_http_start(&o, &a->http, err);
@@ -654,6 +687,7 @@ static int run_agent(const struct agent_options *o, struct agent_conf **conf)
 	pthread_mutex_unlock(&a.state.lock);
 	gs_push_set_close(&a.push);
 	agent_devices_stop(&a.devices);
+	agent_gpu_free(&a.process_gpu);
 	agent_jobs_stop(&a.jobs); /* which has a last word for the head */
 	/* After the push, whose last text still says how the head is. */
 	agent_head_stop(&a.head);

@@ -14,6 +14,7 @@
 #include "analysis/alert/conf.h"
 #include "commands/agent/agent_devices.h"
 #include "commands/agent/agent_hpc.h"
+#include "commands/agent_gpu/agent_gpu.h"
 #include "core/base/conf.h"
 #include "core/base/schedule.h"
 #include "sources/gpu/gpu.h"
@@ -70,7 +71,8 @@ struct agent_conf {
 		uint64_t timeout_ns;
 	} http;
 	struct {
-		int commands; /* enum gs_identity_commands */
+		int commands;            /* enum gs_identity_commands */
+		uint64_t gpu_use_max_ns; /* of a request to trace it; 0: none is taken */
 	} processes;
 	struct gs_push_conf push[GS_PUSH_PROTOCOLS];
 	struct {
@@ -171,6 +173,7 @@ struct agent_state {
 	int64_t started_wall_ns;
 	struct agent_devices *devices; /* lent; NULL: not kept. Changed under the lock */
 	struct agent_jobs *jobs;       /* lent; NULL: not read. Changed under the lock */
+	struct agent_gpu *process_gpu; /* lent; what requests trace */
 	struct agent_head *head;       /* lent; NULL: delivers to none */
 	struct gs_http *http;          /* lent */
 	struct gs_gpu_cost call_cost[GS_GPU_COSTS_MAX], part_cost[GS_GPU_COSTS_MAX];
@@ -318,21 +321,6 @@ const struct gs_http_route *agent_page_routes(const struct agent_page *page, siz
 
 /* What fires; the main thread's. alert may be NULL. */
 void agent_alert_firing(const struct agent_alert *alert, gs_alert_sink_fn fn, void *ctx);
-
-/* --- agent_control.c: the socket by which the agent takes commands --- */
-
-#define AGENT_CONTROL_PATH "/run/gpuscope/agent.sock"
-
-/* The descriptor that listens, -ENODATA: none is configured, or another error with err. */
-int agent_control_open(const struct agent_conf *conf, struct gs_err *err);
-void agent_control_close(const struct agent_conf *conf, int *fd);
-
-/* Take one client, have its command run, send the answer: "ok: ..." or "error: ...". */
-void agent_control_serve(int listen_fd, void *ctx,
-			 void (*run)(void *ctx, const char *command, struct gs_buf *answer));
-
-/* The client's side: `gpuscope agent ctl`, from the word "ctl" on. An exit status. */
-int agent_control_command(int argc, char **argv);
 
 /* All families that are scraped or pushed; p->error says whether one failed. Takes the lock. */
 void agent_put_metrics(struct agent_state *state, struct gs_metrics *p);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "commands/agent/agent.h"
+#include "commands/agent/agent_control.h"
 #include "core/base/fmt.h"
 #include "output/metrics/job.h"
 
@@ -222,6 +223,13 @@ static const struct gs_conf_key processes_keys[] = {
 		    "tokens and\nkeys), name (none), full. Whatever it is, HTTP clients without "
 		    "a token get none, and full\nones need a token that may control.",
 	 .choices = commands_choices},
+	{.name = "gpu_use_max",
+	 .kind = GS_CONF_DURATION,
+	 .offset = AT(processes, gpu_use_max_ns),
+	 .preset = "1h",
+	 .comment = "Longest time for which what a process asks of GPUs is traced on one request\n"
+		    "(gpuscope agent ctl trace-gpu); 0: never.",
+	 .max = 24 * H},
 };
 
 static const struct gs_conf_key metrics_keys[] = {

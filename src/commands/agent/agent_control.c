@@ -1,6 +1,7 @@
 /*
  * The control socket: who may connect to it (its owner, root, and a group when one is named) asks
- * the agent to release the driver, to reacquire it, to read its configuration, or how it is.
+ * the agent to release the driver, to reacquire it, to read its configuration, to trace what a process asks of GPUs,
+ * or how it is.
  *
  *   client:  "release-gpus\n"         agent:  "ok: ...\n" or "error: ...\n", then it closes
  *
@@ -13,13 +14,16 @@
 #include <unistd.h>
 
 #include "commands/agent/agent.h"
+#include "commands/agent/agent_control.h"
 #include "core/base/clock.h"
+#include "core/base/fmt.h"
 #include "core/base/local.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "commands/common/cli.h"
 
-#define REQUEST_MAX 64
+#define REQUEST_MAX 128
+#define USUAL_NS    60000000000ull
 #define CLIENT_MS   200   /* for a client to send its line: it holds up the readings */
 #define ANSWER_MS   60000 /* a call of the driver may hang for some seconds */
 
@@ -91,6 +95,35 @@ void agent_control_serve(int listen_fd, void *ctx,
 	gs_buf_fini(&answer);
 }
 
+int agent_control_trace_gpu(struct agent_state *state, const char *what, uint64_t time_ns,
+			    char *answer, size_t bytes)
+{
+	char text[GS_FMT_BYTES];
+	struct gs_err err = {{0}};
+	uint64_t max_ns;
+	int r;
+
+	pthread_mutex_lock(&state->lock);
+	max_ns = state->conf.processes.gpu_use_max_ns;
+	pthread_mutex_unlock(&state->lock);
+	if (time_ns == AGENT_TRACE_GPU_USUAL)
+		time_ns = max_ns && max_ns < USUAL_NS ? max_ns : USUAL_NS;
+	if (time_ns > max_ns) {
+		snprintf(answer, bytes, "error: at most %s: processes.gpu_use_max",
+			 gs_fmt_ns(text, max_ns));
+		return -EPERM;
+	}
+	r = agent_gpu_request(state->process_gpu, what, time_ns, &err);
+	if (r < 0)
+		snprintf(answer, bytes, "error: %s", gs_err_text(&err, r));
+	else if (time_ns)
+		snprintf(answer, bytes, "ok: GPU use of %s is traced for %s", what,
+			 gs_fmt_ns(text, time_ns));
+	else
+		snprintf(answer, bytes, "ok: GPU use of %s is no longer traced", what);
+	return r;
+}
+
 static int ask_agent(const char *path, const char *command, struct gs_buf *ret_answer,
 		     struct gs_err *err)
 {
@@ -132,25 +165,32 @@ static int ask_agent(const char *path, const char *command, struct gs_buf *ret_a
 
 /* --- the command of the client --- */
 
+#define CTL_COMMANDS "release-gpus, resume-gpus, trace-gpu, status and reload"
+
 struct ctl_options {
 	const char *path, *command;
+	const char *what; /* of trace-gpu: a process or job */
+	uint64_t time_ns;
 };
 
 static int set_command(void *target, char **words, struct gs_err *err)
 {
-	static const char *const commands[] = {"release-gpus", "resume-gpus", "status", "reload"};
+	static const char *const commands[] = {"release-gpus", "resume-gpus", "trace-gpu", "status",
+					       "reload"};
 	struct ctl_options *o = target;
 	size_t known = 0;
 
+	if (o->command && strcmp(o->command, "trace-gpu") == 0 && !o->what) {
+		o->what = words[0];
+		return 0;
+	}
 	while (known < GS_ARRAY_LEN(commands) && strcmp(words[0], commands[known]) != 0)
 		known++;
-	if (known == GS_ARRAY_LEN(commands))
-		return gs_err_set(err, -EINVAL,
-				  "no command \"%s\"; there are release-gpus, resume-gpus, status "
-				  "and reload",
-				  words[0]);
 	if (o->command)
 		return gs_err_set(err, -EINVAL, "one command at a time; what is \"%s\"?", words[0]);
+	if (known == GS_ARRAY_LEN(commands))
+		return gs_err_set(err, -EINVAL, "no command \"%s\"; there are " CTL_COMMANDS,
+				  words[0]);
 	o->command = words[0];
 	return 0;
 }
@@ -159,23 +199,35 @@ static int check_ctl(void *target, struct gs_err *err)
 {
 	const struct ctl_options *o = target;
 
-	return o->command ? 0
-			  : gs_err_set(err, -EINVAL,
-				       "give a command: release-gpus, resume-gpus, status or "
-				       "reload");
+	if (!o->command)
+		return gs_err_set(err, -EINVAL, "give a command: " CTL_COMMANDS);
+	if (strcmp(o->command, "trace-gpu") != 0)
+		return o->time_ns == AGENT_TRACE_GPU_USUAL
+			       ? 0
+			       : gs_err_set(err, -EINVAL, "--for belongs to trace-gpu");
+	if (!o->what)
+		return gs_err_set(err, -EINVAL, "trace-gpu needs a process id, or job:ID");
+	if (strlen(o->what) > 70 || strpbrk(o->what, " \n"))
+		return gs_err_set(err, -EINVAL, "%s is no process id and not job:ID", o->what);
+	return 0;
 }
 
-static const struct gs_cli_option ctl_options[] = {{"control", 0, "PATH",
-						    "control socket of the agent", GS_CLI_TEXT,
-						    GS_CLI_AT(struct ctl_options, path)},
-						   GS_CLI_END};
+static const struct gs_cli_option ctl_options[] = {
+	{"control", 0, "PATH", "control socket of the agent", GS_CLI_TEXT,
+	 GS_CLI_AT(struct ctl_options, path)},
+	{"for", 0, "TIME", "trace-gpu: how long (60s); 0: no longer", GS_CLI_TIME,
+	 GS_CLI_AT(struct ctl_options, time_ns)},
+	GS_CLI_END};
 
 const struct gs_cli_command gs_cli_agent_ctl = {
 	.name = "gpuscope agent ctl",
-	.usage = "COMMAND",
+	.usage = "COMMAND [PID|job:ID]",
 	.about = "Controls a running agent: release-gpus releases NVIDIA's driver, so that a GPU "
-		 "can be reset or divided, resume-gpus reattaches, reload reads the configuration "
-		 "again, status reports how it is.",
+		 "can be reset or divided, resume-gpus reattaches, trace-gpu traces what a process "
+		 "and "
+		 "its children, or a job, ask of GPUs and serves it as gpuscope_process_gpu_*, "
+		 "reload reads the "
+		 "configuration again, status reports how it is.",
 	.notes = "Exit status: 0 done, 1 failed or no agent there, 2 wrong usage, 3 not permitted.",
 	.options = ctl_options,
 	.take_word = set_command,
@@ -184,7 +236,8 @@ const struct gs_cli_command gs_cli_agent_ctl = {
 
 int agent_control_command(int argc, char **argv)
 {
-	struct ctl_options o = {.path = AGENT_CONTROL_PATH};
+	struct ctl_options o = {.path = AGENT_CONTROL_PATH, .time_ns = AGENT_TRACE_GPU_USUAL};
+	char line[REQUEST_MAX];
 	struct gs_buf answer = GS_BUF_INIT(1 << 20);
 	struct gs_err err = {{0}};
 	bool ok;
@@ -192,7 +245,13 @@ int agent_control_command(int argc, char **argv)
 
 	if (!gs_cli_parse(&gs_cli_agent_ctl, argc, argv, &o, &r))
 		return r;
-	r = ask_agent(o.path, o.command, &answer, &err);
+	snprintf(line, sizeof(line), "%s", o.command);
+	if (o.what && o.time_ns == AGENT_TRACE_GPU_USUAL)
+		snprintf(line, sizeof(line), "%s %s", o.command, o.what);
+	else if (o.what)
+		snprintf(line, sizeof(line), "%s %s %llums", o.command, o.what,
+			 (unsigned long long)(o.time_ns / 1000000));
+	r = ask_agent(o.path, line, &answer, &err);
 	if (r < 0) {
 		gs_cli_say("agent ctl: %s", gs_err_text(&err, r));
 		gs_buf_fini(&answer);

@@ -1,10 +1,13 @@
-/* What the agent serves: /metrics, /healthz, /readyz. Handlers run on the HTTP server's thread. */
+/* What the agent serves: /metrics, /healthz, /readyz, /api/v1/process-gpu. Handlers run on the HTTP server's thread. */
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "core/base/clock.h"
+#include "core/base/fmt.h"
 #include "commands/agent/agent.h"
+#include "commands/agent/agent_control.h"
 #include "core/sender/sender.h"
 
 /* Longest that the sampling loop may be silent beyond its own pace: a hung call and then some. */
@@ -291,6 +294,7 @@ void agent_put_metrics(struct agent_state *s, struct gs_metrics *p)
 		agent_devices_metrics(p, s->devices);
 	if (s->jobs)
 		agent_jobs_render(s->jobs, p, s->latest, s->conf.jobs.names);
+	agent_gpu_metrics(p, s->process_gpu);
 	s->processes_dropped += dropped;
 	s->scrapes++;
 	s->scrape_ns = gs_clock_mono_ns() - began;
@@ -363,6 +367,46 @@ static void serve_ready(void *ctx, const struct gs_http_request *request,
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* GET: what is traced, and what was found. */
+static void serve_process_gpu(void *ctx, const struct gs_http_request *request,
+			      struct gs_http_reply *reply)
+{
+	struct agent_state *s = ctx;
+
+	reply->type = "application/json; charset=utf-8";
+	agent_gpu_document(s->process_gpu, &reply->body);
+}
+
+/* POST /api/v1/process-gpu/1234?for=60s, or job:ID; DELETE ends it. */
+static void trace_process_gpu(void *ctx, const struct gs_http_request *request,
+			      struct gs_http_reply *reply)
+{
+	uint64_t time_ns = AGENT_TRACE_GPU_USUAL;
+	char text[400];
+	int r;
+
+	if (request->method == GS_HTTP_DELETE) {
+		time_ns = 0;
+	} else if (request->query[0] &&
+		   (strncmp(request->query, "for=", 4) != 0 ||
+		    gs_parse_ns(request->query + 4, 1000000000, &time_ns) < 0 || !time_ns)) {
+		gs_http_error(reply, 400, "for=TIME, as for=60s");
+		return;
+	}
+	r = agent_control_trace_gpu(ctx, request->param[0], time_ns, text, sizeof(text));
+	if (r < 0) {
+		gs_http_error(reply,
+			      r == -ENOENT  ? 404
+			      : r == -EPERM ? 403
+			      : r == -EBUSY ? 503
+					    : 400,
+			      text + strlen("error: "));
+		return;
+	}
+	reply->type = "text/plain; charset=utf-8";
+	(void)gs_buf_printf(&reply->body, "%s\n", text);
+}
+
 const struct gs_http_route agent_routes[] = {
 	{.path = "/metrics", .methods = GS_HTTP_GET, .harmless = true, .serve = serve_metrics},
 	{.path = "/healthz",
@@ -370,6 +414,11 @@ const struct gs_http_route agent_routes[] = {
 	 .open = true,
 	 .vital = true,
 	 .serve = serve_health},
+	{.path = "/api/v1/process-gpu", .methods = GS_HTTP_GET, .serve = serve_process_gpu},
+	{.path = "/api/v1/process-gpu/{}",
+	 .methods = GS_HTTP_POST | GS_HTTP_DELETE,
+	 .control = true,
+	 .serve = trace_process_gpu},
 	{.path = "/readyz", .methods = GS_HTTP_GET, .open = true, .serve = serve_ready},
 };
 const size_t agent_n_routes = GS_ARRAY_LEN(agent_routes);

@@ -115,8 +115,8 @@ static bool may_control(const struct gs_http_site *site, const struct gs_http_re
 	if (!why && !q->may_control)
 		why = gs_http_header(q, "authorization") || !site->guarded
 			      ? "this token may only read"
-			      : "without tokens, changes are made by `gpuscope session` on the "
-				"head's machine: set a token_file, or nodes.anonymous_control";
+			      : "without tokens, changes are made on this machine by its commands: "
+				"set a token_file (or, of a head, nodes.anonymous_control)";
 	if (why) {
 		gs_http_error(reply, 403, why);
 		return false;

@@ -1,0 +1,27 @@
+/* The socket by which the agent takes commands: agent_control.c. */
+#ifndef GS_COMMANDS_AGENT_AGENT_CONTROL_H
+#define GS_COMMANDS_AGENT_AGENT_CONTROL_H
+
+#include "commands/agent/agent.h"
+
+#define AGENT_CONTROL_PATH "/run/gpuscope/agent.sock"
+
+/* The descriptor that listens, -ENODATA: none is configured, or another error with err. */
+int agent_control_open(const struct agent_conf *conf, struct gs_err *err);
+void agent_control_close(const struct agent_conf *conf, int *fd);
+
+/* Take one client, have its command run, send the answer: "ok: ..." or "error: ...". */
+#define AGENT_TRACE_GPU_USUAL UINT64_MAX /* a minute, or what is configured as the longest time */
+
+/* Have a request's process or job traced for that long, or (0) no longer, within what is configured. An answer
+ * of one line, "ok: ..." or "error: ...", without its end. Negative errno: an error. */
+int agent_control_trace_gpu(struct agent_state *state, const char *what, uint64_t time_ns,
+			    char *answer, size_t bytes);
+
+void agent_control_serve(int listen_fd, void *ctx,
+			 void (*run)(void *ctx, const char *command, struct gs_buf *answer));
+
+/* The client's side: `gpuscope agent ctl`, from the word "ctl" on. An exit status. */
+int agent_control_command(int argc, char **argv);
+
+#endif

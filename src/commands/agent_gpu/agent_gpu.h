@@ -1,0 +1,33 @@
+/*
+ * What processes ask of GPUs, on request: agent_gpu.c. A request names a process, with what it starts from
+ * then on, or a job, and a time after which its probes are removed. As long as no request runs there are
+ * no probes and no thread.
+ */
+#ifndef GS_COMMANDS_AGENT_GPU_AGENT_GPU_H
+#define GS_COMMANDS_AGENT_GPU_AGENT_GPU_H
+
+#include <stdint.h>
+
+#include "core/base/buf.h"
+#include "core/base/err.h"
+#include "model/node/gpu.h"
+#include "output/metrics/metrics.h"
+
+struct agent_gpu;
+
+/* NULL: no memory. snapshot: of the GPUs, which the caller owns then; NULL: there is none. */
+struct agent_gpu *agent_gpu_new(struct gs_gpu_snapshot *(*snapshot)(void *ctx), void *ctx);
+void agent_gpu_free(struct agent_gpu **gpu);
+
+/* what: "1234", a process, or "job:ID". time_ns from now; 0: the request ends. Any thread. -EINVAL,
+ * -ENOENT: there is no such process, job or request; -EBUSY: too many; with a text. */
+int agent_gpu_request(struct agent_gpu *gpu, const char *what, uint64_t time_ns,
+		      struct gs_err *err);
+
+/* What is traced, how long yet, and what was found: lines for people, and JSON. */
+void agent_gpu_status(struct agent_gpu *gpu, struct gs_buf *out);
+void agent_gpu_document(struct agent_gpu *gpu, struct gs_buf *out);
+
+void agent_gpu_metrics(struct gs_metrics *p, struct agent_gpu *gpu);
+
+#endif
