@@ -301,12 +301,11 @@ def _(t):
     if done.returncode:
         raise Skip(f'nvcc: {done.stderr.strip()[-200:]}')
     a = Agent(t, config_text(control=socket), what='gpus=1')
-    # Who gets which kernel's handle is seen: it begins while its parent is traced.
-    shell, holder = start_below(t, socket, a, [program], {'LD_LIBRARY_PATH': harness.fake})
-    shell.stdin.write('\n')
-    shell.stdin.flush()
-    wait_until(lambda: pids_of(a, 'busy'), 20, 'start')
-    pid = pids_of(a, 'busy')[0]
+    # It runs already: which kernel a handle is of is found in its memory.
+    proc = subprocess.Popen([program], env={**t.envs(), 'LD_LIBRARY_PATH': harness.fake})
+    wait_until(lambda: 'libcuda' in harness.read_text(f'/proc/{proc.pid}/maps'), 20, 'start')
+    t.equal('traced', ctl(t, socket, 'trace-gpu', str(proc.pid)).returncode, 0)
+    pid = proc.pid
 
     def growth():
         first = a.metrics()
@@ -320,7 +319,8 @@ def _(t):
     # 4,096 bytes static, 60,000 dynamic and 1 KiB of the system: 3 blocks of 256 threads on an SM with 228 KiB.
     ratio = growth()
     t.true('3 blocks of 8', abs(ratio - 3 / 8) < 0.01, ratio)
-    end_below(shell, holder)
+    proc.kill()
+    proc.wait()
 
 
 @case('in a real Prometheus: launches a second, share of time, by job of a real Slurm', timeout=240)

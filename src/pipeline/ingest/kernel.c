@@ -67,6 +67,7 @@ struct gs_ingest_kernels {
 	struct {
 		uint64_t function;
 		uint32_t pid; /* 0: free */
+		uint32_t layer;
 	} cache[CACHE_KERNELS];
 	struct {
 		uint32_t pid, tid, func;
@@ -390,13 +391,17 @@ void gs_ingest_launch(struct gs_ingest *f, const struct gs_func *func,
 
 	if (!ks || !function)
 		return;
-	if (ks->cache[slot].function == function && ks->cache[slot].pid == ev->pid)
+	/* Which kernel it is may be known by a launch of the runtime alone, of which that by the driver was
+	 * seen without it as the probes were placed. */
+	if (ks->cache[slot].function == function && ks->cache[slot].pid == ev->pid &&
+	    ks->cache[slot].layer == func->desc.layer)
 		return;
 	k = kernel_reach(ks, ev->pid, gs_ingest_process_id(f, ev->pid), function);
 	if (k && !k->is_recorded)
 		seek_kernel(f, ks, k, ev, func->desc.layer);
 	ks->cache[slot].function = function;
 	ks->cache[slot].pid = ev->pid;
+	ks->cache[slot].layer = func->desc.layer;
 }
 
 /* --- handles --- */
