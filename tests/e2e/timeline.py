@@ -30,13 +30,16 @@ def groups_of(events):
                   if e['ph'] == 'M' and e['name'] == 'process_name' and e['pid'] >= GPU_PID)  # fmt: skip
 
 
-def traced(t, *options, words='', fake_pids=True, until=lambda text: text.count('memory used') >= 4):
+CALLS = ('cudaMalloc=3', 'cudaLaunchKernel=50', 'cudaDeviceSynchronize=2')
+
+
+def traced(t, *options, gpus=2, words='', pids=None, calls=CALLS, env=None, until=lambda text: text.count('memory used') >= 4):
     """A process that launches, waits in its end, and is traced by its number meanwhile: the trace, the process."""
     hold = t.path(f'hold{t.n_files}')
-    app = t.start_app(f'--hold-file={hold}', 'cudaMalloc=3', 'cudaLaunchKernel=50', 'cudaDeviceSynchronize=2')
-    pids = f'pids={app.pid}' if fake_pids else 'pids=1'
+    app = t.start_app(f'--hold-file={hold}', *calls, env=env)
     live = t.start_trace('-p', str(app.pid), '--nvml', nvml(), '-o', 'a.json', '-o', 'a.pftrace', '-o', 'a.gst', *options,
-                         env={'FAKE_NVML': f'gpus=2,{pids},memory=5000,throttle=36,xid=0:79:1{words}'})  # fmt: skip
+                         env={'FAKE_NVML': f'gpus={gpus},pids={pids or app.pid}{":1" if pids == 0 else ""},memory=5000,'
+                                           f'throttle=36,xid=0:79:1{words}'})  # fmt: skip
     live.wait_err(r'libcudart\S*: \d+ probes')
     app.let_go()
     wait_until(lambda: until(harness.read_text('a.json')), 60, 'samples in the file')
@@ -106,7 +109,7 @@ def without(t):
 
 @case('no processes that the driver knows by their numbers: all GPUs', timeout=120)
 def unknown(t):
-    run, app = traced(t, fake_pids=False)
+    run, app = traced(t, pids=1)
     events = load('a.json')
     t.equal('both', [g[:5] for g in groups_of(events)], ['GPU 0', 'GPU 1'])
     t.match('said', r'no GPU has a traced process by its number: all 2 GPUs are recorded', run.err)
@@ -127,6 +130,36 @@ def no_driver(t):
     t.equal('calls', run.calls('cudaLaunchKernel'), 50)
     t.true('quiet', 'GPU' not in run.err, run.err)
     t.equal('no GPU', groups_of(load('a.json')), [])
+
+
+def compared(t, **how):
+    """3 s in which the GPU had a kernel 90 % of the time, by its own counter, and the host waited for it nearly all the time."""
+    pairs = ('cudaLaunchKernel=1', 'cudaDeviceSynchronize=1') * 150
+    run, _ = traced(t, gpus=1, words=',board=a100,util=90', calls=pairs, env={'FAKE_CUDA_SYNC_US': '20000'},
+                    until=lambda text: text.count('cudaDeviceSynchronize') >= 150, **how)  # fmt: skip
+    return run.summary['gpus']
+
+
+@case('how far bounds are from what the GPU counted', timeout=120)
+def accuracy(t):
+    gpus = compared(t)
+    t.equal('one GPU', [(g['gpu'], g['not_compared'], g['other_processes_known'], g['other_processes_ns']) for g in gpus],
+            [('0', None, True, 0)])  # fmt: skip
+    g = gpus[0]
+    t.equal('its counter', round(g['compared_device_busy_ratio'], 6), 0.9)
+    t.true('bounds', 0 < g['host_busy_min_ratio'] <= g['host_busy_max_ratio'] <= 1, str(g))
+    t.true('a time', 1e9 <= g['compared_ns'], str(g))
+    t.equal('memory', g['device_memory_peak_bytes'], 5000 << 20)
+    text = t.tool('report', 'a.gst', status=0).out
+    t.match('said', r'(?s)GPUs: what they counted, and what calls say of the same time.* 0 +90\.0 % .* % .*device truth', text)
+    t.true('the same of the recording', json.loads(t.tool('report', 'a.gst', '--format', 'json', status=0).out)['gpus'] == gpus)
+
+
+@case('beside another process nothing is compared', timeout=120)
+def beside_another(t):
+    gpus = compared(t, pids=0)
+    t.equal('why', [g['not_compared'] for g in gpus], ['other_processes'])
+    t.match('said', r'(?s)0 +90\.0 % .*GPU 0 is not compared: other processes used it\.', t.tool('report', 'a.gst', status=0).out)
 
 
 @case('what a format cannot show is not written')

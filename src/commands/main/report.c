@@ -512,6 +512,7 @@ int gs_cmd_report(int argc, char **argv)
 		return r;
 	gs_cli_summary_settle(&o.style, o.top_given);
 	o.style.recording = o.path;
+	o.style.gpus = true;
 	if (o.compare)
 		return gs_cmd_compare(o.reports, o.n_reports, &o.from, o.output, o.format_name);
 	if (o.plot)

@@ -43,6 +43,34 @@ const char *gs_activity_limit_text(enum gs_activity_limit limit)
 	return texts[limit];
 }
 
+const char *gs_activity_compared_text(enum gs_gpu_compared why)
+{
+	static const char *const texts[GS_GPU_COMPARED_COUNT] = {
+		[GS_GPU_COMPARED] = "",
+		[GS_GPU_UNCOMPARED_NO_COUNTER] = "its utilization is not known",
+		[GS_GPU_UNCOMPARED_OTHERS] = "other processes used it",
+		[GS_GPU_UNCOMPARED_UNPLACED] = "which GPU some of the work ran on is not known",
+		[GS_GPU_UNCOMPARED_SHORT] = "less than a second",
+		[GS_GPU_UNCOMPARED_NO_ROOM] = "too many GPUs, processes or contexts",
+	};
+
+	return why < GS_GPU_COMPARED_COUNT ? texts[why] : "";
+}
+
+const char *gs_activity_compared_name(enum gs_gpu_compared why)
+{
+	static const char *const names[GS_GPU_COMPARED_COUNT] = {
+		[GS_GPU_COMPARED] = "",
+		[GS_GPU_UNCOMPARED_NO_COUNTER] = "no_counter",
+		[GS_GPU_UNCOMPARED_OTHERS] = "other_processes",
+		[GS_GPU_UNCOMPARED_UNPLACED] = "gpu_unknown",
+		[GS_GPU_UNCOMPARED_SHORT] = "too_short",
+		[GS_GPU_UNCOMPARED_NO_ROOM] = "too_many",
+	};
+
+	return why < GS_GPU_COMPARED_COUNT ? names[why] : "";
+}
+
 const char *gs_activity_limit_name(enum gs_activity_limit limit)
 {
 	static const char *const names[GS_ACTIVITY_LIMITS] = {

@@ -129,4 +129,38 @@ struct gs_activity_summary {
 	uint64_t n_unread;
 };
 
+/* Why what calls say of a GPU was not compared with what the GPU says. */
+enum gs_gpu_compared {
+	GS_GPU_COMPARED = 0,
+	GS_GPU_UNCOMPARED_NO_COUNTER, /* its utilisation is not known */
+	GS_GPU_UNCOMPARED_OTHERS,     /* other processes used it all the time */
+	GS_GPU_UNCOMPARED_UNPLACED,   /* on which GPU some of the work ran is not known */
+	GS_GPU_UNCOMPARED_SHORT,      /* there was no second to compare */
+	GS_GPU_UNCOMPARED_NO_ROOM,    /* too many GPUs, processes, or contexts */
+	GS_GPU_COMPARED_COUNT
+};
+
+/* "other processes used it"; "" of GS_GPU_COMPARED. */
+const char *gs_activity_compared_text(enum gs_gpu_compared why);
+
+/* One word, a key in JSON; "" of GS_GPU_COMPARED. */
+const char *gs_activity_compared_name(enum gs_gpu_compared why);
+
+/* A GPU of which samples stand beside the calls: device truth, as its driver reads it, and how far the bounds
+ * that calls give were from it. */
+struct gs_gpu_summary {
+	const char *uuid, *name, *number; /* number: by the driver, "0", "0:7" a part */
+	uint64_t n_samples;
+	double busy_ratio;         /* share of the time in which a kernel ran; -1 not known */
+	double power_watts;        /* mean; -1 not known */
+	int64_t memory_peak_bytes; /* of all processes; -1 not known */
+	uint8_t why; /* enum gs_gpu_compared; the ratios below are there when it is 0 */
+	uint8_t others_hidden; /* the driver's numbers of processes are others: who else uses it is not known */
+	uint64_t compared_ns;       /* time in which both were known, */
+	uint64_t others_ns;         /* without that in which other processes used it */
+	double compared_busy_ratio; /* the GPU's own, of that time */
+	double least_ratio,
+		most_ratio; /* bounds, of that time: work was pending at least, at most */
+};
+
 #endif

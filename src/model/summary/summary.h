@@ -314,7 +314,9 @@ struct gs_summary {
 	struct gs_memory_summary
 		*memory; /* memory.h; NULL: nothing was allocated, or calls were added up */
 	struct gs_activity_summary *activity; /* activity.h; NULL: no work was queued */
-	struct gs_kernel_summary *kernels;    /* most launches first */
+	struct gs_gpu_summary *gpus;          /* activity.h; of which samples were taken */
+	size_t n_gpus;
+	struct gs_kernel_summary *kernels; /* most launches first */
 	size_t n_kernels;
 	uint64_t kernel_launches;          /* of all of them, */
 	uint64_t unknown_launches;         /* and of those without a name */

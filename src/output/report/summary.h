@@ -48,6 +48,7 @@ struct gs_report_summary_style {
 	bool part;      /* of the calls of a run some were chosen: none proves nothing */
 	enum gs_summary_view view;
 	bool verbose;          /* with a view: also what is of use only when something is wrong */
+	bool gpus;             /* also GPUs, and how far bounds were from what they counted */
 	const char *recording; /* .gst file that hints name; NULL: there is none */
 };
 

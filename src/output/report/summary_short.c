@@ -10,6 +10,7 @@
 #include "output/report/summary_ranks.h"
 #include "output/report/summary_step.h"
 #include "output/report/summary_kernel.h"
+#include "output/gpu_report/gpus.h"
 #include "output/gpu_report/memory.h"
 #include "output/gpu_report/streams.h"
 #include "output/report/summary_table.h"
@@ -451,6 +452,8 @@ void gs_report_summary_short(struct gs_page *page, const struct gs_summary *s,
 	if (!any)
 		gs_report_summary_nothing(page, s, style->part);
 	put_view(page, s, style, &ranks);
+	if ((style->verbose || style->gpus || style->view == GS_SUMMARY_STREAMS) && !style->part)
+		gs_report_gpus(page, s);
 	if (style->verbose)
 		gs_report_summary_attention(page, s, style->n_top == 0);
 	else

@@ -8,6 +8,7 @@
  * set. When the page is too narrow columns are left out in the order of the field "leave", then
  * names are cut; no line is longer than the page.
  */
+#include "output/gpu_report/gpus.h"
 #include "output/report/summary_step.h"
 #include "output/report/summary_table.h"
 #include "output/report/summary_account.h"
@@ -724,6 +725,8 @@ static void put_everything(struct gs_page *page, const struct gs_summary *s,
 		gs_report_summary_nothing(page, s, style->part);
 	gs_report_summary_python_table(page, s, style->n_top);
 	gs_report_summary_lines(page, s, style->n_top);
+	if (!style->part)
+		gs_report_gpus(page, s);
 	gs_report_summary_attention(page, s, style->n_top == 0);
 }
 

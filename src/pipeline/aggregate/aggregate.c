@@ -24,11 +24,12 @@ int gs_aggregate_new(struct gs_aggregate **ret_view)
 	if (v)
 		v->dict = gs_dict_new();
 	if (!v || !v->dict || gs_activity_new(NULL, &v->activity) < 0 ||
-	    gs_holders_new(&v->holders) < 0) {
+	    gs_holders_new(&v->holders) < 0 || gs_accuracy_new(&v->accuracy) < 0) {
 		gs_aggregate_free(&v);
 		return -ENOMEM;
 	}
 	gs_dict_keep_stacks(v->dict);
+	gs_activity_set_busy_sink(v->activity, gs_accuracy_busy, v->accuracy);
 	v->sink = (struct gs_sink){.push = view_push, .ctx = v};
 	v->comm_idx = GS_MAP_INIT(GS_AGGREGATE_MAX_COMMS);
 	gs_aggregate_mpi_init(v);
@@ -63,6 +64,7 @@ void gs_aggregate_free(struct gs_aggregate **view)
 	gs_aggregate_steps_fini(v);
 	gs_collectives_free(&v->collectives);
 	gs_activity_free(&v->activity);
+	gs_accuracy_free(&v->accuracy);
 	free(v->kernels.items);
 	gs_holders_free(&v->holders);
 	gs_map_fini(&v->kernel_idx);
@@ -573,7 +575,9 @@ static int take_entity(struct gs_aggregate *v, const struct gs_record *r)
 			end_comms_of(v, p->id);
 	}
 	gs_activity_follow(v->activity, v->dict, r);
-	ret = gs_dict_apply(v->dict, r);
+	ret = gs_accuracy_take(v->accuracy, r);
+	if (ret == 0)
+		ret = gs_dict_apply(v->dict, r);
 	if (r->kind == GS_REC_FUNCTION) {
 		const struct gs_rec_function *f = (const void *)r;
 

@@ -99,7 +99,7 @@ int gs_aggregate_add_streams(struct gs_aggregate *v, struct gs_summary *summary)
 	struct gs_activity_summary *s;
 
 	if (!n_contexts)
-		return 0;
+		return gs_accuracy_finish(v->accuracy, v->activity, v->dict, summary);
 	s = gs_summary_alloc(summary, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
@@ -116,5 +116,5 @@ int gs_aggregate_add_streams(struct gs_aggregate *v, struct gs_summary *summary)
 		s->limit_hits[i] = gs_activity_limit_hits(v->activity, i);
 	s->n_unread = gs_activity_unread(v->activity);
 	summary->activity = s->n_contexts ? s : NULL;
-	return 0;
+	return gs_accuracy_finish(v->accuracy, v->activity, v->dict, summary);
 }

@@ -18,6 +18,7 @@
 #include "model/trace/record_account.h"
 #include "model/trace/record_stack.h"
 #include "pipeline/aggregate/aggregate.h"
+#include "pipeline/gpu_accuracy/accuracy.h"
 #include "pipeline/gpu_activity/gpu_activity.h"
 #include "pipeline/holders/holders.h"
 
@@ -159,6 +160,7 @@ struct gs_aggregate {
 	struct array mpi;                 /* struct view_mpi */
 	struct gs_map mpi_idx;            /* hash of who and where -> index into mpi */
 	struct gs_activity *activity;     /* owned; what streams were asked for */
+	struct gs_accuracy *accuracy;     /* owned; what GPUs said meanwhile */
 	struct array kernels;             /* struct view_kernel */
 	struct gs_map kernel_idx;         /* of them, by process and function */
 	uint64_t n_left_out;              /* records that had no place */

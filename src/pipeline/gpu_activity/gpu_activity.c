@@ -126,6 +126,12 @@ void gs_activity_set_sink(struct gs_activity *a, gs_activity_span_fn *span, void
 	a->span_ctx = ctx;
 }
 
+void gs_activity_set_busy_sink(struct gs_activity *a, gs_activity_busy_fn *busy, void *ctx)
+{
+	a->busy = busy;
+	a->busy_ctx = ctx;
+}
+
 bool gs_activity_copy_waits(unsigned copy_kind, uint64_t bytes)
 {
 	return copy_kind != GS_COPY_D2D && copy_kind != GS_COPY_P2P &&
@@ -198,6 +204,8 @@ static void count_wait(struct gs_activity *a, uint32_t context,
 		return;
 	c->sums.busy_min_ns += closing->end_ns - start_ns;
 	c->min_ns = closing->end_ns;
+	if (a->busy)
+		a->busy(a->busy_ctx, context - 1, GS_ACTIVITY_AT_LEAST, start_ns, closing->end_ns);
 }
 
 /* The same of a stream, and of no other. */

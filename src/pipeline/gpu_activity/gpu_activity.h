@@ -124,6 +124,16 @@ struct gs_activity_span {
 /* Called from inside gs_activity_take(), a stream's spans in their order. */
 typedef void gs_activity_span_fn(void *ctx, const struct gs_activity_span *span);
 
+enum gs_activity_bound {
+	GS_ACTIVITY_AT_MOST,
+	GS_ACTIVITY_AT_LEAST,
+};
+
+/* Called from inside gs_activity_take() when a stretch ends in which work of a context was pending. index: for
+ * gs_activity_read_context(). Those of one context and bound do not overlap. */
+typedef void gs_activity_busy_fn(void *ctx, uint32_t index, enum gs_activity_bound bound,
+				 uint64_t start_ns, uint64_t end_ns);
+
 /* One finished call, or a run of calls that queued work of one sort in one stream, with nothing else in
  * that stream between them. */
 struct gs_activity_call {
@@ -156,6 +166,12 @@ int gs_activity_set_bounds(struct gs_activity *activity, const struct gs_activit
 
 /* The function that gets the spans; NULL: none are made, which costs less. */
 void gs_activity_set_sink(struct gs_activity *activity, gs_activity_span_fn *span, void *ctx);
+
+/* The function that gets stretches of contexts; NULL: none does. */
+void gs_activity_set_busy_sink(struct gs_activity *activity, gs_activity_busy_fn *busy, void *ctx);
+
+/* To that function what is pending now, until its process was last seen. Once, at the end. */
+void gs_activity_report_busy(const struct gs_activity *activity);
 
 void gs_activity_take(struct gs_activity *activity, const struct gs_activity_call *call);
 

@@ -175,6 +175,8 @@ struct gs_activity {
 	struct gs_activity_config config;
 	gs_activity_span_fn *span;
 	void *span_ctx;
+	gs_activity_busy_fn *busy;
+	void *busy_ctx;
 	struct activity_process *processes; /* owned, as all arrays; [0] is none */
 	uint32_t n_processes, cap_processes;
 	struct gs_map process_idx; /* caller's number -> index of the present one */

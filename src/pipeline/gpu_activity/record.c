@@ -348,6 +348,17 @@ void gs_activity_read_context(const struct gs_activity *a, uint32_t index,
 		ret_context->busy_max_ns += pending_until(a, c, c->active_ns) - c->active_ns;
 }
 
+void gs_activity_report_busy(const struct gs_activity *a)
+{
+	for (uint32_t i = 1; a->busy && i < a->n_contexts; i++) {
+		const struct activity_context *c = &a->contexts[i];
+
+		if (c->n_active)
+			a->busy(a->busy_ctx, i - 1, GS_ACTIVITY_AT_MOST, c->active_ns,
+				pending_until(a, c, c->active_ns));
+	}
+}
+
 uint64_t gs_activity_limit_hits(const struct gs_activity *a, enum gs_activity_limit limit)
 {
 	return a->n_limit[limit];

@@ -61,6 +61,8 @@ static void end_active(struct gs_activity *a, struct activity_stream *s, uint64_
 		return;
 	c->done_ns = end_ns > c->active_ns ? end_ns : c->active_ns;
 	c->sums.busy_max_ns += c->done_ns - c->active_ns;
+	if (a->busy)
+		a->busy(a->busy_ctx, s->context - 1, GS_ACTIVITY_AT_MOST, c->active_ns, c->done_ns);
 }
 
 /* --- segments --- */

@@ -9,14 +9,31 @@
 #include "core/base/mem.h"
 #include "pipeline/gpu_activity/gpu_activity.h"
 
-#define SPANS_MAX 4096
+#define SPANS_MAX       4096
+#define SCRIPT_CONTEXTS 16
 
 struct script {
 	struct gs_activity *a;
 	uint32_t process;
 	struct gs_activity_span spans[SPANS_MAX];
 	size_t n_spans;
+	struct { /* of stretches of contexts by their index, by bound */
+		uint64_t ns, last_ns;
+		bool overlaps;
+	} busy[SCRIPT_CONTEXTS][2];
 };
+
+static inline GS_UNUSED void script_busy(void *ctx, uint32_t index, enum gs_activity_bound bound,
+					 uint64_t start_ns, uint64_t end_ns)
+{
+	struct script *s = ctx;
+
+	if (index >= SCRIPT_CONTEXTS)
+		return;
+	s->busy[index][bound].overlaps |= start_ns < s->busy[index][bound].last_ns;
+	s->busy[index][bound].last_ns = end_ns;
+	s->busy[index][bound].ns += end_ns - start_ns;
+}
 
 static inline GS_UNUSED void script_span(void *ctx, const struct gs_activity_span *span)
 {
@@ -33,6 +50,7 @@ static inline GS_UNUSED struct script *script_new(const struct gs_activity_confi
 	if (!s || gs_activity_new(config, &s->a) < 0)
 		abort();
 	gs_activity_set_sink(s->a, script_span, s);
+	gs_activity_set_busy_sink(s->a, script_busy, s);
 	s->process = 1;
 	return s;
 }

@@ -342,12 +342,20 @@ static void compare_all(const struct model *m)
 
 	for (uint32_t i = 0; i < m->n_streams; i++)
 		compare_stream(m, i);
+	gs_activity_report_busy(m->script->a);
 	for (uint32_t i = 0; i < gs_activity_count_contexts(m->script->a); i++) {
 		gs_activity_read_context(m->script->a, i, &c);
 		measure_model(m, UINT32_MAX, c.context, &busy, &gaps, &pending);
 		assert_int_equal(c.busy_max_ns, busy);
 		assert_int_equal(c.gap_ns, gaps);
 		assert_true(c.busy_min_ns <= c.busy_max_ns);
+		/* The stretches are what the sums are of. */
+		assert_true(i < SCRIPT_CONTEXTS);
+		for (unsigned b = 0; b < 2; b++) {
+			assert_int_equal(m->script->busy[i][b].ns,
+					 b == GS_ACTIVITY_AT_MOST ? c.busy_max_ns : c.busy_min_ns);
+			assert_false(m->script->busy[i][b].overlaps);
+		}
 		assert_true(c.wait_ns >= m->context_wait_ns[c.context]);
 	}
 	for (unsigned i = 0; i < GS_ACTIVITY_LIMITS; i++)

@@ -501,6 +501,33 @@ static struct gs_memory_summary memory = {
 	.n_places = GS_ARRAY_LEN(memory_places),
 };
 
+static struct gs_gpu_summary gpus[] = {
+	{
+		.uuid = "GPU-0a1b2c3d-1111-2222-3333-444455556666",
+		.name = "NVIDIA H100 80GB HBM3",
+		.number = "0",
+		.n_samples = 700,
+		.busy_ratio = 0.75,
+		.power_watts = 412.5,
+		.memory_peak_bytes = 50ll << 30,
+		.compared_ns = 60000000000,
+		.others_ns = 9900000000,
+		.compared_busy_ratio = 0.8125,
+		.least_ratio = 0.75,
+		.most_ratio = 0.9375,
+	},
+	{
+		.uuid = "MIG-0a1b2c3d-1111-2222-3333-444455556677",
+		.name = "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+		.number = "1:7",
+		.n_samples = 700,
+		.busy_ratio = -1,
+		.power_watts = -1,
+		.memory_peak_bytes = -1,
+		.why = GS_GPU_UNCOMPARED_NO_COUNTER,
+	},
+};
+
 static struct gs_kernel_summary kernels[] = {
 	{.name = "void at::native::vectorized_elementwise_kernel<4, "
 		 "at::native::FillFunctor<float>, "
@@ -680,6 +707,8 @@ struct gs_summary sample_full(void)
 		.n_mpi_peers = GS_ARRAY_LEN(mpi_peers),
 		.activity = &activity,
 		.memory = &memory,
+		.gpus = gpus,
+		.n_gpus = GS_ARRAY_LEN(gpus),
 		.kernels = kernels,
 		.n_kernels = GS_ARRAY_LEN(kernels),
 		.kernel_launches = 41630,
@@ -735,6 +764,8 @@ struct gs_summary sample_single(void)
 	s.n_mpi_ranks = s.n_mpi_peers = s.n_kernels = 0;
 	s.activity = NULL;
 	s.memory = NULL;
+	s.gpus = NULL;
+	s.n_gpus = 0;
 	s.n_uses = s.n_python_functions = 0;
 	s.collectives = NULL;
 	return s;
