@@ -276,13 +276,20 @@ uint32_t gs_activity_count_streams(const struct gs_activity *a)
 	return a->n_streams;
 }
 
+/* NULL: there is none; before the first one there is no array either. */
+static const struct activity_stream *stream_at(const struct gs_activity *a, uint32_t index)
+{
+	return index && index < a->n_streams && a->streams[index].context ? &a->streams[index]
+									  : NULL;
+}
+
 bool gs_activity_read_stream(const struct gs_activity *a, uint32_t index,
 			     struct gs_activity_stream *ret_stream)
 {
-	const struct activity_stream *s = &a->streams[index];
+	const struct activity_stream *s = stream_at(a, index);
 	const struct activity_context *c;
 
-	if (!index || index >= a->n_streams || !s->context)
+	if (!s)
 		return false;
 	c = &a->contexts[s->context];
 	*ret_stream = (struct gs_activity_stream){.process = c->sums.process,
@@ -303,10 +310,10 @@ bool gs_activity_read_stream(const struct gs_activity *a, uint32_t index,
 bool gs_activity_read_pending(const struct gs_activity *a, uint32_t index,
 			      struct gs_activity_pending *ret)
 {
-	const struct activity_stream *s = &a->streams[index];
+	const struct activity_stream *s = stream_at(a, index);
 	uint64_t threads = 0;
 
-	if (!index || index >= a->n_streams || !s->context || !s->n_pending)
+	if (!s || !s->n_pending)
 		return false;
 	*ret = (struct gs_activity_pending){.process = a->contexts[s->context].sums.process,
 					    .context = a->contexts[s->context].sums.context,
