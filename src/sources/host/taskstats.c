@@ -31,6 +31,7 @@ struct thread {
 	uint32_t look;                /* number of the last look that found it */
 	uint64_t lock_ns;             /* of the wait for a lock that it is in */
 	struct gs_taskstats_lead did; /* lock_ns: less waits that have become idle ones */
+	uint64_t worked_ns;           /* of its busy_ns, without waits for a processor */
 	uint8_t cause; /* enum gs_taskstats_time, of the last look that found it off the processor */
 };
 
@@ -48,7 +49,8 @@ struct process {
 	/* Of its threads, from since_ns to seen_ns (boot clock): what the pace of its job is made of. */
 	uint64_t time_ns[GS_TIME_COUNT], idle_ns, switches;
 	uint64_t since_ns, seen_ns;
-	struct gs_taskstats_lead lead; /* the one that was at work most */
+	struct gs_taskstats_lead lead; /* the one that worked most, */
+	uint64_t lead_worked_ns;       /* and how long */
 	bool io_known, any_thread_ended;
 };
 
@@ -347,19 +349,24 @@ static void note_lock(struct group *g, struct process *p, struct thread *t, uint
 	}
 }
 
-/* What a thread did since the last look; the one that has done most sets the pace of its process. */
-static void note_work(struct process *p, struct thread *t, uint64_t busy, uint64_t off,
-		      uint64_t wall)
+/* What a thread did since the last look; the one that has done most sets the pace of its process. How
+ * long it waited for a processor to do that says nothing: on a busy machine a helper waits as long. */
+static void note_work(struct process *p, struct thread *t, uint64_t cpu, uint64_t queue,
+		      uint64_t off)
 {
-	if (t->cause == GS_TIME_DISK || t->cause == GS_TIME_GPU)
-		busy += off;
+	uint64_t worked = t->cause == GS_TIME_DISK || t->cause == GS_TIME_GPU ? cpu + off : cpu;
+	uint64_t wall = cpu + queue + off;
+
 	if (t->cause == GS_TIME_NETWORK)
 		t->did.wire_ns += off;
-	t->did.busy_ns += busy;
+	t->did.busy_ns += worked + queue;
+	t->worked_ns += worked;
 	t->did.wall_ns += wall;
 	t->did.lived_ns += wall;
-	if (t->did.busy_ns >= p->lead.busy_ns)
-		p->lead = t->did;
+	if (t->worked_ns < p->lead_worked_ns)
+		return;
+	p->lead = t->did;
+	p->lead_worked_ns = t->worked_ns;
 }
 
 static void moments_add(struct moments *m, uint64_t now_ns)
@@ -427,7 +434,7 @@ static void look_at_thread(struct gs_host_taskstats *w, struct process *p, uint3
 	add_time(g, p, GS_TIME_RUNQUEUE, queue);
 	add_time(g, p, t->cause, off);
 	note_lock(g, p, t, off, cpu > 0 || now.slices != t->slices);
-	note_work(p, t, cpu + queue, off, wall);
+	note_work(p, t, cpu, queue, off);
 	p->threads_cpu_ns += cpu;
 	t->cpu_ns += cpu;
 	t->queue_ns = now.queue_ns;

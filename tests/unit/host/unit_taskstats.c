@@ -201,21 +201,21 @@ static void slow_readings(void **state)
 	assert_int_equal(system(command), 0);
 }
 
-/* A process of one thread, in a call of the kernel's number. */
-static void put_process(uint32_t pid, int call, const char *schedstat)
+/* A thread of a process, in a call of the kernel's number. */
+static void put_thread(uint32_t pid, uint32_t tid, int call, const char *schedstat)
 {
 	char path[64], text[256];
 
 	for (int is_thread = 0; is_thread < 2; is_thread++) {
-		snprintf(path, sizeof(path), is_thread ? "%u/task/%u/stat" : "%u/stat", pid, pid);
+		snprintf(path, sizeof(path), is_thread ? "%u/task/%u/stat" : "%u/stat", pid, tid);
 		snprintf(text, sizeof(text),
-			 "%u (app) S 1 %u %u 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 1000 10 0\n", pid,
+			 "%u (app) S 1 %u %u 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 1000 10 0\n", tid,
 			 pid, pid);
 		tree_put(path, text);
 	}
-	snprintf(path, sizeof(path), "%u/task/%u/schedstat", pid, pid);
+	snprintf(path, sizeof(path), "%u/task/%u/schedstat", pid, tid);
 	tree_put(path, schedstat);
-	snprintf(path, sizeof(path), "%u/task/%u/syscall", pid, pid);
+	snprintf(path, sizeof(path), "%u/task/%u/syscall", pid, tid);
 	snprintf(text, sizeof(text), "%d 0x3 0x0 0x0 0x0 0x0 0x0 0x7ffd 0x7f00\n", call);
 	tree_put(path, text);
 }
@@ -230,14 +230,14 @@ static void the_pace_is_of_each_process(void **state)
 
 	(void)state;
 	tree_make();
-	put_process(11, SYS_recvfrom, "1000 1000 1\n");
-	put_process(12, SYS_clock_nanosleep, "1000 1000 1\n");
+	put_thread(11, 11, SYS_recvfrom, "1000 1000 1\n");
+	put_thread(12, 12, SYS_clock_nanosleep, "1000 1000 1\n");
 	assert_int_equal(gs_host_taskstats_open(tree_root, &w, NULL), 0);
 	assert_int_equal(gs_host_taskstats_add(w, 0, 11, false), 0);
 	assert_int_equal(gs_host_taskstats_add(w, 0, 12, false), 0);
 	pause_ms(200);
-	put_process(11, SYS_recvfrom, "2000000 1000 9\n");
-	put_process(12, SYS_clock_nanosleep, "9000000 45000000 9\n");
+	put_thread(11, 11, SYS_recvfrom, "2000000 1000 9\n");
+	put_thread(12, 12, SYS_clock_nanosleep, "9000000 45000000 9\n");
 	gs_host_taskstats_poll(w);
 	gs_host_taskstats_total(w, 0, &total);
 	assert_true(total.work.time_ns[GS_TIME_NETWORK] >= 190000000);
@@ -256,6 +256,32 @@ static void the_pace_is_of_each_process(void **state)
 	tree_remove();
 }
 
+/* A worker waits for its next task, and a helper for who takes what it made: beside others the helper waits
+ * longer for a processor, and works less. */
+static void who_works_most_sets_the_pace(void **state)
+{
+	struct gs_host_taskstats *w = NULL;
+	struct gs_host_taskstats_total total;
+	struct gs_job_pace_share share;
+
+	(void)state;
+	tree_make();
+	put_thread(13, 13, SYS_wait4, "1000 1000 1\n");
+	put_thread(13, 14, SYS_accept, "1000 1000 1\n");
+	assert_int_equal(gs_host_taskstats_open(tree_root, &w, NULL), 0);
+	assert_int_equal(gs_host_taskstats_add(w, 0, 13, false), 0);
+	pause_ms(200);
+	put_thread(13, 13, SYS_wait4, "30000000 10000000 9\n");
+	put_thread(13, 14, SYS_accept, "1000000 50000000 9\n");
+	gs_host_taskstats_poll(w);
+	gs_host_taskstats_total(w, 0, &total);
+	assert_true(total.work.time_ns[GS_TIME_NETWORK] >= 100000000);
+	gs_job_pace_shares(&total.pace, &share);
+	assert_true(share.network < 0.01 && share.compute > 0.2);
+	gs_host_taskstats_close(&w);
+	tree_remove();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -264,6 +290,7 @@ int main(void)
 		cmocka_unit_test(a_sleeper),
 		cmocka_unit_test(slow_readings),
 		cmocka_unit_test(the_pace_is_of_each_process),
+		cmocka_unit_test(who_works_most_sets_the_pace),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
