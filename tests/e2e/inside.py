@@ -140,6 +140,22 @@ def interposed(t):
     all_inside(t, inside)
 
 
+@case('kernels have their names: registered, asked for of the driver, by the runtime, by an address that is no name')
+def kernels(t):
+    app, fake = t.path('kernels'), os.path.abspath(harness.fake)
+    subprocess.run(['gcc', '-pthread', '-O2', '-o', app, os.path.join(harness.HERE, 'kernels_app.c'), f'{fake}/libcudart.so.13', f'{fake}/libcuda.so.1',
+                    f'-Wl,-rpath,{fake}'], check=True)  # fmt: skip
+    scale, fill = 'app::scale(float*, int)', 'void app::fill<double>(double*, double)'
+    for mode, want in (('runtime', {scale: 7, fill: 5, 'plain': 3}), ('driver', {scale: 4, 'triton_poi_fused_add_0': 6, 'n' * 1500: 2, fill: 3, None: 2}),
+                       ('untouched', {scale: 4, None: 1}), ('library', {scale: 4, fill: 3})):  # fmt: skip
+        run = t.trace(*INSIDE, '--by', 'kernel', command=[app, mode])
+        got = {}
+        for k in run.summary['kernels']:
+            got[k['name']] = got.get(k['name'], 0) + k['launches']
+        t.equal(f'launches, {mode}', got, want)
+        all_inside(t, run)
+
+
 KINDS = {'bound lazily': ['-Wl,-z,lazy'], 'bound at the start': ['-Wl,-z,now'], '-fno-plt, fixed address': ['-fno-plt', '-fno-pic', '-no-pie'],
          '-fno-plt': ['-fno-plt']}  # fmt: skip
 for kind, flags in KINDS.items():

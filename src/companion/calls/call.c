@@ -47,6 +47,41 @@ struct calls_way { /* as thunks.S takes it, in two registers */
 struct calls_way calls_enter(uint32_t number, const uint64_t *args, uint64_t sp);
 void calls_leave(uint32_t number, int32_t ret, uint64_t sp);
 
+/* A text of the program, as far as it can be read, which need not be whole: also what a call is given that has yet to
+ * look at it. Its length; 0: there is none. */
+static size_t read_text(uint64_t from, char *out, size_t bytes)
+{
+	struct iovec here = {out, bytes}, there = {(void *)from, bytes};
+	long pid = COMPANION_SYS3(getpid, 0, 0, 0),
+	     got = COMPANION_SYS6(process_vm_readv, pid, &here, 1, &there, 1, 0);
+	size_t n = 0;
+
+	while (got > 0 && n < (size_t)got && out[n])
+		n++;
+	return n < bytes ? n : bytes - 1;
+}
+
+/* The name by which a kernel is asked for: once for each kernel, so that a system call may be made for it. */
+static void write_asked(struct companion_self *s, uint64_t from, uint64_t time, unsigned func,
+			unsigned layer)
+{
+	struct gs_companion_asked *a;
+	char name[NAME_MAX_BYTES];
+	size_t n = read_text(from, name, sizeof(name)), bytes = (sizeof(*a) + n + 8) / 8 * 8;
+
+	if (!n)
+		return;
+	a = companion_put_in(s, GS_COMPANION_ASKED, bytes, layer);
+	if (!a)
+		return;
+	a->time = time;
+	a->func = func;
+	a->pad = 0;
+	__builtin_memset(a->name + n, 0, bytes - sizeof(*a) - n);
+	__builtin_memcpy(a->name, name, n);
+	companion_publish_in(s, a);
+}
+
 /* How many of the open frames are still open. */
 static uint32_t frames_left(struct gs_companion_slot *slot, uint64_t sp)
 {
@@ -108,6 +143,10 @@ struct calls_way calls_enter(uint32_t number, const uint64_t *args, uint64_t sp)
 			if (!slot->open[depth - 1].jumps ||
 			    slot->open[depth - 1].func != t->row->id)
 				slot->inner[t->row->id]++;
+			/* The runtime asks the driver for it by the name that a launch is known by. */
+			if (t->row->desc.post == GS_POST_KERNEL_NAME)
+				write_asked(s, args[2], companion_now(), t->row->id,
+					    t->row->desc.layer);
 			return pass;
 		}
 	}
@@ -224,30 +263,6 @@ static void write_call(struct companion_self *s, struct gs_frame *f, const struc
 	companion_publish_in(s, c);
 }
 
-/* The name by which a kernel is asked for; a failed call's need not be a text. */
-static void write_asked(struct companion_self *s, const struct gs_frame *f,
-			const struct gs_outcome *o, unsigned layer)
-{
-	const char *name = (const char *)f->v[2];
-	struct gs_companion_asked *a;
-	size_t n = 0, bytes;
-
-	if (o->failed || f->v[2] < FIRST_PAGE)
-		return;
-	while (n < NAME_MAX_BYTES - 1 && name[n])
-		n++;
-	bytes = (sizeof(*a) + n + 8) / 8 * 8;
-	a = companion_put_in(s, GS_COMPANION_ASKED, bytes, layer);
-	if (!a)
-		return;
-	a->time = f->start_ns;
-	a->func = o->id;
-	a->pad = 0;
-	__builtin_memset(a->name + n, 0, bytes - sizeof(*a) - n);
-	__builtin_memcpy(a->name, name, n);
-	companion_publish_in(s, a);
-}
-
 static void fill_comm_list(struct gs_companion_comm *c, const struct gs_frame *f, uint32_t post,
 			   struct gs_outcome *o)
 {
@@ -346,8 +361,8 @@ void calls_leave(uint32_t number, int32_t ret, uint64_t sp)
 	o.dur_ns = now - f->start_ns;
 	o.failed = ret && ret != d->not_error;
 	if (!companion_live->head->stopped) {
-		if (d->post == GS_POST_KERNEL_NAME)
-			write_asked(s, f, &o, d->layer);
+		if (d->post == GS_POST_KERNEL_NAME && !o.failed)
+			write_asked(s, f->v[2], f->start_ns, o.id, d->layer);
 		write_call(s, f, d, &o, cpu, depth);
 		if (d->layer == GS_LAYER_NCCL && d->post >= GS_POST_COMM_INIT && !o.failed)
 			write_comm(s, f, d, &o);
