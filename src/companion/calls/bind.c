@@ -145,18 +145,24 @@ static void bind_one(const struct calls_module *m, const Elf64_Rela *r)
 		write_slot(m, at, new);
 }
 
-static bool was_seen(const struct calls_module *m)
+/* Modules keep their order, so that the next one is mostly found where the last one was left off. */
+static bool was_seen(const struct calls_module *m, unsigned *hint)
 {
-	for (unsigned i = 0; i < n_seen; i++)
-		if (seen[i].base == m->base && seen[i].dynamic == m->dynamic &&
-		    seen[i].name == m->name)
-			return true;
+	for (unsigned n = 0; n < n_seen; n++) {
+		unsigned i = *hint + n < n_seen ? *hint + n : *hint + n - n_seen;
+
+		if (seen[i].base != m->base || seen[i].dynamic != m->dynamic ||
+		    seen[i].name != m->name)
+			continue;
+		*hint = i + 1 < n_seen ? i + 1 : 0;
+		return true;
+	}
 	return false;
 }
 
-static void bind_module(const struct calls_module *m)
+static void bind_module(const struct calls_module *m, unsigned *hint)
 {
-	if (is_ours(m) || was_seen(m))
+	if (was_seen(m, hint) || is_ours(m))
 		return;
 	for (size_t i = m->n_relative; i < m->n_rela; i++)
 		bind_one(m, &m->rela[i]);
@@ -174,6 +180,8 @@ static int collect_module(struct dl_phdr_info *info, size_t bytes, void *ctx)
 /* Once, for the first module: the rest is done while the list is held. */
 static int look_at_all(struct dl_phdr_info *info, size_t bytes, void *ctx)
 {
+	unsigned hint = 0;
+
 	if (n_seen && info->dlpi_adds == n_added && info->dlpi_subs == n_removed)
 		return 1;
 	n_added = info->dlpi_adds;
@@ -183,7 +191,7 @@ static int look_at_all(struct dl_phdr_info *info, size_t bytes, void *ctx)
 	if (!n_at_start)
 		n_at_start = n_modules;
 	for (unsigned i = 0; i < n_modules; i++)
-		bind_module(&modules[i]);
+		bind_module(&modules[i], &hint);
 	for (n_seen = 0; n_seen < n_modules; n_seen++) {
 		seen[n_seen].base = modules[n_seen].base;
 		seen[n_seen].dynamic = modules[n_seen].dynamic;

@@ -23,6 +23,7 @@
 
 #define FILES_MAX 4096u /* of processes at one time */
 #define NAMES_MAX 65536u
+#define PIDS_MAX  (4u << 20) /* as many as there may be: include/linux/threads.h, PID_MAX_LIMIT */
 #define PARENT    "/dev/shm"
 #define FOLDER    "gpuscope-XXXXXX"
 
@@ -38,8 +39,8 @@ struct gs_companion_files {
 	uint64_t pid_namespace;
 	struct entry *entries; /* owned */
 	uint32_t n;
-	struct gs_map seen;  /* hash of a name: it was looked at */
-	struct gs_map pids;  /* process -> when its newest file with calls was made */
+	struct gs_map refused; /* hash of a name that is not looked at again */
+	struct gs_map pids;    /* process -> when its newest file with calls was made */
 	struct gs_map execs; /* process -> when it began its present program, as far as is known */
 	unsigned n_refused;
 	int reason;
@@ -75,9 +76,9 @@ int gs_companion_files_new(const struct gs_companion_files_options *o,
 	if (!f)
 		return -ENOMEM;
 	f->folder_fd = -1;
-	f->seen = GS_MAP_INIT(NAMES_MAX);
-	f->pids = GS_MAP_INIT(NAMES_MAX);
-	f->execs = GS_MAP_INIT(NAMES_MAX);
+	f->refused = GS_MAP_INIT(NAMES_MAX);
+	f->pids = GS_MAP_INIT(PIDS_MAX);
+	f->execs = GS_MAP_INIT(PIDS_MAX);
 	r = make_folder(f, o->parent ? o->parent : PARENT, err);
 	if (r < 0)
 		gs_companion_files_free(&f);
@@ -117,7 +118,7 @@ void gs_companion_files_free(struct gs_companion_files **ref)
 	for (uint32_t i = 0; i < f->n; i++)
 		close_entry(&f->entries[i]);
 	free(f->entries);
-	gs_map_fini(&f->seen);
+	gs_map_fini(&f->refused);
 	gs_map_fini(&f->pids);
 	gs_map_fini(&f->execs);
 	remove_folder(f);
@@ -219,11 +220,10 @@ static void find_files(struct gs_companion_files *f)
 		uint64_t key = gs_hash_bytes(e->d_name, strlen(e->d_name));
 		int r;
 
-		if (!parse_name(e->d_name, &pid) || gs_map_get(&f->seen, key, &one) ||
-		    gs_map_put(&f->seen, key, 1) < 0)
+		if (!parse_name(e->d_name, &pid) || gs_map_get(&f->refused, key, &one))
 			continue;
 		r = add_file(f, e->d_name, pid);
-		if (r < 0 && !f->n_refused++)
+		if (r < 0 && gs_map_put(&f->refused, key, 1) == 0 && !f->n_refused++)
 			f->reason = r;
 		/* It is held: a name is not needed any more, and not left behind when we are killed. */
 		if (r == 0)
