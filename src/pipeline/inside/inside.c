@@ -468,13 +468,14 @@ void gs_inside_stop(struct gs_inside *in)
 
 /* --- by which door --- */
 
-static bool is_inside(struct gs_inside *in, uint32_t pid)
+/* looks: it is asked for seldom, and has to be right. */
+static bool is_inside(struct gs_inside *in, uint32_t pid, bool looks)
 {
 	uint64_t now_ns = gs_clock_mono_ns(), asked_ns;
 
 	if (gs_companion_files_since(in->files, pid))
 		return true;
-	if (gs_map_get(&in->asked, pid, &asked_ns) && now_ns - asked_ns < ASK_NS)
+	if (!looks && gs_map_get(&in->asked, pid, &asked_ns) && now_ns - asked_ns < ASK_NS)
 		return false;
 	gs_map_put(&in->asked, pid, now_ns); /* else it is asked for more often */
 	gs_companion_files_look(in->files);
@@ -483,7 +484,7 @@ static bool is_inside(struct gs_inside *in, uint32_t pid)
 
 bool gs_inside_covers(struct gs_inside *in, uint32_t pid, unsigned func)
 {
-	return in && func < GS_FUNC_FIXED && in->wanted[func] && is_inside(in, pid);
+	return in && func < GS_FUNC_FIXED && in->wanted[func] && is_inside(in, pid, false);
 }
 
 /* The loader maps our library before any of CUDA: a process without it will not be seen from inside. */
@@ -515,7 +516,7 @@ int gs_inside_attaches(struct gs_inside *in, uint32_t pid, const char *path)
 
 	if (!in || !is_cuda(path))
 		return 1;
-	if (!pid || is_inside(in, pid))
+	if (!pid || is_inside(in, pid, true))
 		return 0;
 	l = find_late(in, pid);
 	if (l)
@@ -531,7 +532,7 @@ uint32_t gs_inside_next_late(struct gs_inside *in)
 	for (unsigned i = 0; in && i < in->n_late; i++) {
 		struct late_process *l = &in->late[i];
 
-		if (is_inside(in, l->pid))
+		if (is_inside(in, l->pid, true))
 			forget_late(in, l);
 		else if (!l->is_asked && gs_clock_mono_ns() - l->since_ns > GS_INSIDE_WAIT_NS) {
 			l->is_asked = true;
