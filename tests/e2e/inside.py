@@ -254,9 +254,12 @@ def refused(t):
         raise Skip('needs setpriv')
     os.chmod(t.tmp, 0o755)
     app = cpp(t, 'app')
-    for before in ([su, '--reuid', plain.stdout.strip(), '--clear-groups'], ['prlimit', '--fsize=65536'], ['prlimit', '--as=8000000000']):
+    other = [su, '--reuid', plain.stdout.strip(), '--clear-groups']
+    for mode, before in ((0o755, other), (0o4755, other), (0o755, ['prlimit', '--fsize=65536']), (0o755, ['prlimit', '--as=8000000000'])):
+        os.chmod(app, mode)
         run = t.trace(*INSIDE, command=[*before, app, 'plain', '9'])
-        t.equal(f'{before}: what it says', run.err.strip(), '')
+        t.equal(f'{mode:o} {before}: what it says', run.err.strip(), '')
+        t.true(f'{mode:o} {before}: no more calls than were made: {run.calls("cudaMalloc")}', (run.calls('cudaMalloc') or 0) <= 9)
 
 
 @case('programs with sanitizers, Python with what it loads, shells: as they are alone', timeout=120)
