@@ -164,7 +164,7 @@ for kind, flags in KINDS.items():
     def ways(t, flags=flags):
         app = cpp(t, 'app', *flags)
         for what, n, calls in (('plain', 9, 9), ('pointers', 7, 22), ('throws', 11, 12), ('jumps', 11, 12), ('cancels', 11, 12), ('forks', 7, 29),
-                               ('threads', 64, 257)):  # fmt: skip
+                               ('threads', 64, 257), ('copies', 150, 151)):  # fmt: skip
             run = t.trace(*INSIDE, command=[app, what, str(n)])
             t.equal(f'{what}: what it says', run.err.strip(), '')
             t.equal(f'{what}: cudaMalloc', run.calls('cudaMalloc'), calls)

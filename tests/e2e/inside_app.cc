@@ -185,6 +185,38 @@ static void forks(int n, char **argv)
 	allocate(n);
 }
 
+static volatile bool asking;
+static void *asks(void *)
+{
+	while (asking)
+		check(dlsym(RTLD_DEFAULT, "cudaMalloc") != nullptr, "dlsym");
+	return nullptr;
+}
+
+// Children that are made while another thread is in the midst of a question to the loader.
+static void copies(int n)
+{
+	pthread_t t[3];
+	asking = true;
+	for (auto &x : t)
+		pthread_create(&x, nullptr, asks, nullptr);
+	for (int i = 0; i < n; i++) {
+		pid_t child = fork();
+		if (child == 0) {
+			alarm(20);
+			check(dlsym(RTLD_DEFAULT, "cudaFree") != nullptr, "dlsym in a child");
+			allocate(1);
+			_exit(bad);
+		}
+		int status;
+		waitpid(child, &status, 0);
+		check(status == 0, "a copy");
+	}
+	asking = false;
+	for (auto &x : t)
+		pthread_join(x, nullptr);
+}
+
 static void closes(int n, const char *library)
 {
 	for (int i = 0; i < 20; i++) {
@@ -242,6 +274,8 @@ int main(int argc, char **argv)
 		closes(n, argv[3]);
 	else if (what == "threads")
 		threads(n);
+	else if (what == "copies")
+		copies(n);
 	else if (what == "hang") {
 		std::puts("hangs");
 		std::fflush(stdout);

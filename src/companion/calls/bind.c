@@ -28,24 +28,31 @@ static struct {
 static unsigned n_seen;
 static unsigned long long n_added, n_removed; /* as of the last look */
 static struct calls_lock lock;
+static uint32_t first_pid, loading_pid, left_behind; /* see may_ask() */
 
 bool calls_lock_take(struct calls_lock *l)
 {
-	uint32_t tid = (uint32_t)COMPANION_SYS3(gettid, 0, 0, 0), none = 0;
+	uint64_t pid = (uint64_t)COMPANION_SYS3(getpid, 0, 0, 0) << 32,
+		 self = pid | (uint64_t)COMPANION_SYS3(gettid, 0, 0, 0), owner = 0;
 
-	if (__atomic_load_n(&l->tid, __ATOMIC_RELAXED) == tid)
+	if (__atomic_load_n(&l->owner, __ATOMIC_RELAXED) == self)
 		return false;
-	while (!__atomic_compare_exchange_n(&l->tid, &none, tid, false, __ATOMIC_ACQUIRE,
+	while (!__atomic_compare_exchange_n(&l->owner, &owner, self, false, __ATOMIC_ACQUIRE,
 					    __ATOMIC_RELAXED)) {
-		none = 0;
-		COMPANION_SYS3(sched_yield, 0, 0, 0);
+		/* Its holder was another thread of the process that this one is a copy of: it will not come. */
+		if (owner >> 32 << 32 == pid) {
+			owner = 0;
+			COMPANION_SYS3(sched_yield, 0, 0, 0);
+		} else if (owner && l == &lock) {
+			left_behind = (uint32_t)(pid >> 32);
+		}
 	}
 	return true;
 }
 
 void calls_lock_drop(struct calls_lock *l)
 {
-	__atomic_store_n(&l->tid, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&l->owner, 0, __ATOMIC_RELEASE);
 }
 
 /* Code of ours: this library's own references stay. */
@@ -200,9 +207,33 @@ static int look_at_all(struct dl_phdr_info *info, size_t bytes, void *ctx)
 	return 1;
 }
 
+/* The loader's list has a lock, which a child of fork(2) finds held for ever where another thread of its parent held
+ * it. So a copy of a process asks for the list only when it has loaded something itself, which takes that lock too, and
+ * never when it was in here that a thread was left behind. */
+static bool may_ask(void)
+{
+	uint32_t pid = (uint32_t)COMPANION_SYS3(getpid, 0, 0, 0);
+	uint64_t owner = __atomic_load_n(&lock.owner, __ATOMIC_RELAXED);
+
+	if (owner && owner >> 32 != pid)
+		left_behind = pid;
+	return pid != left_behind && (pid == first_pid || pid == loading_pid);
+}
+
+void calls_bind_start(void)
+{
+	first_pid = (uint32_t)COMPANION_SYS3(getpid, 0, 0, 0);
+	calls_bind_new();
+}
+
+void calls_bind_loading(void)
+{
+	loading_pid = (uint32_t)COMPANION_SYS3(getpid, 0, 0, 0);
+}
+
 void calls_bind_new(void)
 {
-	if (!calls_lock_take(&lock))
+	if (!may_ask() || !calls_lock_take(&lock))
 		return;
 	dl_iterate_phdr(look_at_all, NULL);
 	calls_lock_drop(&lock);

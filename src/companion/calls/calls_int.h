@@ -18,7 +18,7 @@
 /* --- locks: held for some us, never while others' code runs --- */
 
 struct calls_lock {
-	uint32_t tid; /* who holds it */
+	uint64_t owner; /* process << 32 | thread; 0: it is free */
 };
 
 /* False: this thread holds it already, in what a signal handler has interrupted. */
@@ -72,8 +72,14 @@ bool calls_text_begins(const char *text, const char *with);
 
 /* --- bind.c --- */
 
+/* Look at all modules, once. */
+void calls_bind_start(void);
+
 /* Look at modules that have come since the last time. Any thread. */
 void calls_bind_new(void);
+
+/* The program loads something. */
+void calls_bind_loading(void);
 
 /* The thunk of a wanted function that the program gets a pointer to; the pointer itself where it is not wanted, or
  * not to be had. */

@@ -176,6 +176,7 @@ bool calls_answer_dlopen(const char *file, uintptr_t mode, const void *caller, v
 	bool is_path = false, has_variable = false;
 
 	calls_bind_new();
+	calls_bind_loading();
 	for (const char *c = file; c && *c; c++) {
 		is_path |= *c == '/';
 		has_variable |= *c == '$';

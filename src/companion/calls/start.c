@@ -63,5 +63,5 @@ __attribute__((constructor)) static void start_looking(void)
 	setup.ns_per_tick = plan.ns_per_tick;
 	/* Known from here on: who is not is seen by probes. */
 	if (companion_start(&setup) == 0 && companion_announce())
-		calls_bind_new();
+		calls_bind_start();
 }
