@@ -281,6 +281,11 @@ static void *point_thread(void *arg)
 			((fn1)f)(event);
 		else if (strstr(p->name, "StreamQuery"))
 			((fn1)f)(stream);
+		else if (!strcmp(p->name, "cuCtxSetCurrent"))
+			r = ((fn1)f)(p->kernel);
+		else if (strstr(p->name, "Current_v2")) /* push and pop in turn */
+			r = DRIVER(fn1, "cuCtxPushCurrent_v2")(p->kernel) ||
+			    DRIVER(fn1, "cuCtxPopCurrent_v2")(&made);
 		else if (!strcmp(p->name, "cuStreamWaitEvent"))
 			r = ((int (*)(void *, void *, unsigned))f)(stream, event, 0);
 		else if (!strcmp(p->name, "cuMemcpyHtoDAsync_v2"))
@@ -331,6 +336,10 @@ static int point(const char *name, bool first)
 		      RUNTIME(int (*)(void **, size_t), "cudaMallocHost")(&p.pinned, 1 << 20));
 		p.host = malloc(1 << 20);
 		check("cudaEventRecord", RUNTIME(fn2, "cudaEventRecord")(event, stream));
+		if (strstr(name, "Ctx"))
+			check("cuDevicePrimaryCtxRetain",
+			      DRIVER(int (*)(void **, int), "cuDevicePrimaryCtxRetain")(&p.kernel,
+											0));
 	}
 	pthread_create(&thread, nullptr, point_thread, &p);
 	clock_gettime(CLOCK_REALTIME, &until);
@@ -632,10 +641,11 @@ static const char *const waits[] = {"cuCtxSynchronize", "cuStreamSynchronize",
 				    "cudaEventSynchronize"};
 static const char *const entries[] = {"cudaFree", "cudaMalloc", "cudaMemcpy"};
 static const char *const points[] = {
-	"cuLaunchKernel",  "cuGraphLaunch",     "cuEventRecord",        "cuEventQuery",
-	"cuStreamQuery",   "cuStreamWaitEvent", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
-	"cuMemsetD8Async", "cuMemAllocAsync",   "cudaMemcpyAsync",      "cudaMemsetAsync",
-	"cudaEventRecord", "cudaEventQuery",    "cudaStreamQuery",      "cudaMallocAsync"};
+	"cuLaunchKernel",  "cuGraphLaunch",      "cuEventRecord",        "cuEventQuery",
+	"cuStreamQuery",   "cuStreamWaitEvent",  "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
+	"cuMemsetD8Async", "cuMemAllocAsync",    "cudaMemcpyAsync",      "cudaMemsetAsync",
+	"cudaEventRecord", "cudaEventQuery",     "cudaStreamQuery",      "cudaMallocAsync",
+	"cuCtxSetCurrent", "cuCtxPushCurrent_v2"};
 static const char *const firsts[] = {"cudaLaunchKernel", "cudaStreamQuery", "cudaEventQuery",
 				     "cudaMemsetAsync"};
 static const char *const times[] = {"process", "thread", "kernel", "device", "reset", "jit"};

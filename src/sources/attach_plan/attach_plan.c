@@ -508,6 +508,8 @@ static bool may_be_unwound(const struct gs_func *f)
 		return f->desc.post == GS_POST_CALLBACK || f->desc.post == GS_POST_OUT_STREAM;
 	case GS_CLASS_MEMSET:
 		return !strstr(f->name, "Async");
+	case GS_CLASS_CONTEXT: /* to choose one changes the thread's own stack of them alone */
+		return f->desc.post != GS_POST_NONE;
 	default:
 		return true;
 	}
