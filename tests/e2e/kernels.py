@@ -81,6 +81,13 @@ def _(t):
         t.equal(f'launches {more}', kernels(run, t), {SCALE: 4, FILL: 3})
 
 
+@case('a handle whose name the program asks for')
+def _(t):
+    for more in ([], ['--disable-feature', 'session']):
+        run = trace(t, [build(t, 'app', '-O2'), 'named'], *more)
+        t.equal(f'launches {more}', kernels(run, t), {'app::named(float*, int)': 2, None: 3})
+
+
 @case('kernels that graphs run: captured, by nodes, of a child')
 def _(t):
     app, out = build(t, 'app', '-O2'), t.path('g.gst')

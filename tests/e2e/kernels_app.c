@@ -12,6 +12,7 @@
  *                         _ZN3app4fillIdEEvPT_S1_ 3
  *   kernels_app graphs    by launches of graphs: _ZN3app5scaleEPfi 7 * (3 + 4) and 7 when captured,
  *                         _ZN3app4fillIdEEvPT_S1_ 2 * 5 and 2, plain 4 by a node, and 1 by itself
+ *   kernels_app named     2 of a handle whose name it asks for, _ZN3app5namedEPfi, and 3 of one that it has not asked for
  *   kernels_app runtime|driver FILE  waits for FILE between getting its handles and the launches
  */
 #include <pthread.h>
@@ -53,6 +54,7 @@ int cuModuleLoadData(void **module, const void *image);
 int cuModuleGetFunction(void **function, void *module, const char *name);
 int cuLibraryGetKernel(void **kernel, void *library, const char *name);
 int cuKernelGetFunction(void **function, void *kernel);
+int cuFuncGetName(const char **name, void *function);
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
 		   unsigned bz, unsigned shared_bytes, void *stream, void **args, void **extra);
 
@@ -182,6 +184,18 @@ static void run_library(void)
 		launch_all(kernel[i], 4 - i, (dim3){1, 1, 1}, (dim3){32, 1, 1}, 1);
 }
 
+static void run_named(void)
+{
+	void *asked = (void *)0x55d000001000, *other = (void *)0x55d000002000;
+	const char *name;
+
+	/* Its first call is not looked at. */
+	for (int i = 0; i < 2; i++)
+		cuFuncGetName(&name, asked);
+	driver_launches(asked, 2);
+	driver_launches(other, 3);
+}
+
 /* Into a graph of so many launches. */
 static void *capture(void *stream, void *kernel, int n)
 {
@@ -226,6 +240,8 @@ int main(int argc, char **argv)
 		run_runtime(argc > 2 ? argv[2] : NULL);
 	else if (strcmp(mode, "untouched") == 0)
 		run_untouched();
+	else if (strcmp(mode, "named") == 0)
+		run_named();
 	else if (strcmp(mode, "library") == 0)
 		run_library();
 	else if (strcmp(mode, "graphs") == 0)

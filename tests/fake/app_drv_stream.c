@@ -176,6 +176,22 @@ CALL(cuModuleGetFunction)
 	return app_put(w, DRV_KERNEL, r, s, (uint64_t)function);
 }
 
+CALL(cuFuncGetName)
+{
+	const char *name;
+
+	s->arg[0] = w->bad ? 0 : (uint64_t)handle_of(6000 + i);
+	return DO(cuFuncGetName)(&name, (CUfunction)s->arg[0]);
+}
+
+CALL(cuKernelGetName)
+{
+	const char *name;
+
+	s->arg[0] = w->bad ? 0 : (uint64_t)handle_of(6000 + i);
+	return DO(cuKernelGetName)(&name, (CUkernel)s->arg[0]);
+}
+
 CALL(cuLibraryGetKernel)
 {
 	CUkernel kernel = NULL;

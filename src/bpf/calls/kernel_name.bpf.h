@@ -2,7 +2,8 @@
  * Names of kernels that programs ask for. A launch by the driver has a handle; which kernel that is, is known
  * when the program gets it by the kernel's name. The text is sent as that call begins, since of a
  * first call the end is not seen. It may lie in a page of a library that the program has not touched yet, and
- * a probe cannot wait for it: then it is sent at the call's end, when the driver has read it.
+ * a probe cannot wait for it: then it is sent at the call's end, when the driver has read it. A program may
+ * also ask for the name of a kernel that it has (cuFuncGetName): that is there at the end.
  */
 #ifndef GS_BPF_CALLS_KERNEL_NAME_BPF_H
 #define GS_BPF_CALLS_KERNEL_NAME_BPF_H
@@ -55,24 +56,34 @@ static __always_inline void kernel_note(struct pt_regs *ctx)
 /* At the end of the call that is open. Likewise a function of its own. */
 __noinline int gs_kernel_again(__u32 id)
 {
+	bool is_said = gs_desc[id & FUNC_MASK].post == GS_POST_KERNEL_SAID;
 	struct gs_frame *f;
 	struct gs_thread *t;
+	__u64 from = 0;
 	__u32 slot;
 
 	t = thread_same(&slot);
-	if (!t || !t->name_unread || !t->depth)
+	if (!t || !t->depth || !(t->name_unread || is_said))
 		return 0;
 	f = &t->frame[(t->depth - 1) & DEPTH_MASK];
-	if (f->func == id)
-		gs_kernel_send(f->v[2], id);
+	if (f->func != id)
+		return 0;
+	if (!is_said)
+		from = f->v[2];
+	else if (bpf_probe_read_user(&from, sizeof(from), (void *)f->v[0]))
+		return 0;
+	if (from)
+		gs_kernel_send(from, id);
 	return 0;
 }
 
 /* At the end of each call of CUDA, before that is sent. */
 static __always_inline void kernel_note_end(__u32 id)
 {
+	__u32 post = gs_desc[id & FUNC_MASK].post;
+
 	if ((gs_config.events || gs_config.gpu_queue) &&
-	    gs_desc[id & FUNC_MASK].post == GS_POST_KERNEL_NAME)
+	    (post == GS_POST_KERNEL_NAME || post == GS_POST_KERNEL_SAID))
 		gs_kernel_again(id & FUNC_MASK);
 }
 

@@ -472,6 +472,8 @@ static struct gs_func table[GS_FUNC_MAX] = {
 	DRV("cuModuleGetFunction", MODULE, KERNEL_NAME, 0, NO, NO, NO, NO, A0, A1),
 	DRV("cuLibraryGetKernel", MODULE, KERNEL_NAME, 0, NO, NO, NO, NO, A0, A1),
 	DRV("cuKernelGetFunction", MODULE, KERNEL_OF, 0, NO, NO, NO, NO, A0, A1),
+	DRV("cuFuncGetName", MODULE, KERNEL_SAID, 0, NO, NO, NO, NO, A1, NO),
+	DRV("cuKernelGetName", MODULE, KERNEL_SAID, 0, NO, NO, NO, NO, A1, NO),
 	DRV("cuGraphInstantiate", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, A1),
 	DRV("cuGraphInstantiate_v2", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, A1),
 	DRV("cuGraphInstantiateWithFlags", MODULE, OUT_PTR, 0, NO, NO, NO, A2, A0, A1),

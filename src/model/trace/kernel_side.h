@@ -82,8 +82,7 @@ _Static_assert(sizeof(struct gs_frame) == 152, "gs_frame");
 #define GS_V_NONE  13
 #define GS_V_MAX   16
 
-/* In n_stack: no words on the stack; bit n says that only the low 32 bits of v[n] are an argument.
- */
+/* In n_stack: no words on the stack; bit n: only the low 32 bits of v[n] are an argument. */
 #define GS_V_LOW 0x80
 
 /* An open operator, Python function or user's probe: no arguments, so much lighter than a frame. */
@@ -205,10 +204,12 @@ enum gs_post {
 	GS_POST_KERNEL_NAME = 41,
 	GS_POST_KERNEL_OF = 42,    /* OUT_PTR: a handle of the kernel that arg[1] is */
 	GS_POST_GRAPH_KERNEL = 43, /* OUT_PTR: the function of a kernel node, of the graph arg[1] */
+	/* The end sends the text that the pointer behind v[0] leads to, likewise: of the handle arg[0]. */
+	GS_POST_KERNEL_SAID = 44,
 	/* Nothing is read; later calls may be first ones again: src/bpf/calls/first.bpf.h. */
-	GS_POST_SET_DEVICE = 44,
-	GS_POST_RESET = 45,
-	GS_POST_UNLOAD = 46,
+	GS_POST_SET_DEVICE = 45,
+	GS_POST_RESET = 46,
+	GS_POST_UNLOAD = 47,
 };
 
 /*
@@ -230,10 +231,8 @@ enum gs_post {
  * without its time). Neither: by a return probe. */
 #define GS_COOKIE_BY_EXITS (1ull << 17)
 #define GS_COOKIE_NO_END   (1ull << 18)
-#define GS_COOKIE_JUMPS                                                                            \
-	(1ull                                                                                      \
-	 << 20) /* with BY_EXITS: or by a jump to a function that returns                     \
-		      * in its place */
+/* With BY_EXITS: or by a jump to a function that returns in its place. */
+#define GS_COOKIE_JUMPS (1ull << 20)
 
 /* Of an entry: the function was not chosen, its calls are not counted, but first calls come after it
  * again (src/bpf/calls/first.bpf.h). */

@@ -38,7 +38,8 @@ bool gs_ingest_call(struct gs_ingest *f, const struct gs_event_call *ev,
 	if ((func->desc.op == GS_CLASS_LAUNCH && func->desc.layer <= GS_LAYER_CUDA_DRIVER) ||
 	    func->desc.post == GS_POST_GRAPH_KERNEL)
 		gs_ingest_launch(f, func, ev);
-	else if (func->desc.post == GS_POST_KERNEL_NAME || func->desc.post == GS_POST_KERNEL_OF)
+	else if (func->desc.post == GS_POST_KERNEL_NAME || func->desc.post == GS_POST_KERNEL_OF ||
+		 func->desc.post == GS_POST_KERNEL_SAID)
 		gs_ingest_kernel_handle(f, func, ev);
 	c = gs_ingest_put(f, GS_REC_CALL, sizeof(*c), 0);
 	c->start_ns = ev->start_ns + (uint64_t)f->boot_minus_mono_ns;

@@ -446,7 +446,7 @@ static struct source source_of(struct gs_ingest *f, struct gs_ingest_kernels *ks
 	const struct kernel *of;
 	uint64_t key;
 
-	if (func->desc.post == GS_POST_KERNEL_NAME) {
+	if (func->desc.post != GS_POST_KERNEL_OF) {
 		if (ks->asked[i].pid == ev->pid && ks->asked[i].tid == ev->tid &&
 		    asks_for(f, ks->asked[i].func, func))
 			s.symbol = gs_take(ks->asked[i].symbol);
@@ -477,7 +477,7 @@ void gs_ingest_kernel_handle(struct gs_ingest *f, const struct gs_func *func,
 	s = source_of(f, ks, func, ev);
 	if (!s.host && !s.symbol)
 		return;
-	if (ev->flags & GS_CALL_UNTIMED) {
+	if (ev->flags & GS_CALL_UNTIMED && func->desc.post != GS_POST_KERNEL_SAID) {
 		add_waiting(ks, ev, func->desc.layer, &s);
 		return;
 	}
