@@ -20,11 +20,27 @@ static void check_environment(const char *text, size_t bytes)
 {
 	static const struct gs_cuda_visible_gpus gpus = {
 		.n = 2, .one_model = true, .uuid = {"GPU-a1", "GPU-a2"}};
-	char out[64];
+	static const struct gs_cuda_visible_gpus divided = {.n = 2,
+							    .one_model = true,
+							    .uuid = {"GPU-a1", "GPU-a2"},
+							    .n_instances = {0, 1},
+							    .instance = {NULL, "3/1"}};
+	char out[64], now[64], list[64];
+	int only;
 
 	gs_cuda_visible_parse(text, bytes, false, &gpus, out, sizeof(out));
 	check_text(out, sizeof(out));
-	gs_cuda_visible_parse(text, bytes, true, &gpus, out, sizeof(out));
+	gs_cuda_visible_parse(text, bytes, true, &gpus, now, sizeof(now));
+	check_text(now, sizeof(now));
+	for (unsigned i = 0; i < 8; i++) {
+		struct gs_cuda_visible_facts facts = {
+			.first = out, .now = now, .open = i >> 1, .begun = i & 1};
+
+		gs_cuda_visible_settle(&gpus, &facts, list, sizeof(list), &only);
+		check_text(list, sizeof(list));
+		assert(only >= -1 && only < 64);
+	}
+	gs_cuda_visible_parse(text, bytes, true, &divided, out, sizeof(out));
 	check_text(out, sizeof(out));
 }
 
