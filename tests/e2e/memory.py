@@ -7,7 +7,8 @@ import subprocess
 import sys
 
 import harness
-from harness import case, main
+from harness import case, main, wait_until
+from top_help import nvml
 
 MIB = 1 << 20
 KIB = 1 << 10
@@ -93,7 +94,7 @@ def tables(t):
         t.true('whose view it is', "The host's view" in what, what)
     t.equal('as --by memory', t.tool('report', 'run.gst', '--by', 'memory', '--width', '120', status=0).out, text)
     none = t.tool('report', 'none.gst', '--memory').out if record_nothing(t) else ''
-    t.true('without allocations', 'No allocation was recorded' in none, none)
+    t.true('without allocations', 'No call allocated or freed' in none, none)
 
 
 def record_nothing(t):
@@ -142,6 +143,44 @@ def late(t):
         holder.wait()
     run = live.finish()
     t.equal('nothing more', run.summary['memory'], [])
+
+
+@case('what the driver measures stands beside it, also what was there before the trace', timeout=120)
+def measured(t):
+    with subprocess.Popen([program(), 'wait'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=t.envs()) as holder:
+        conf = t.path('nvml.conf')
+
+        def pretend(held):
+            with open(conf + '.new', 'w', encoding='utf-8') as f:
+                f.write(f'gpus=2,pids={holder.pid},held={held}')
+            os.rename(conf + '.new', conf)
+
+        def samples(held):
+            text = harness.read_text('live.json')
+            return f'{held << 20}' in text
+
+        pretend(3000)
+        live = t.start_trace('-p', str(holder.pid), '--memory', '--nvml', nvml(), '-o', 'live.json', '-o', 'run.gst', env={'FAKE_NVML_FILE': conf})
+        live.wait_err(r'libcudart\S*: \d+ probes')
+        wait_until(lambda: samples(3000), 60, 'samples from before')
+        holder.stdin.write('\n')
+        holder.stdin.flush()
+        holder.stdout.readline()
+        pretend(5000)
+        wait_until(lambda: samples(5000), 60, 'samples from after')
+        holder.stdin.write('\n')
+        holder.stdin.close()
+        holder.wait()
+    run = live.finish()
+    held = sum(h[0] for key, h in HOLDS.items() if key[1] == 0)
+    rows = [r for r in run.summary['memory_measured'] if r['pid'] == holder.pid]
+    t.equal('one GPU', [(r['traced_late'], r['source']) for r in rows], [(True, 'device')])
+    t.equal('first and last', [(r['first_bytes'], r['last_bytes'], r['peak_bytes']) for r in rows], [(3000 << 20, 5000 << 20, 5000 << 20)])
+    t.true('samples', all(r['samples'] >= 2 for r in rows), str(rows))
+    t.true('the host view beside it', all(r['live_bytes'] in (held, 0) for r in rows), f'{rows} {held}')
+    text = t.tool('report', 'run.gst', '--memory', '--width', '140', status=0).out
+    t.match('the table', rf'{holder.pid} holders, traced late .* 2\.93 GiB .* 4\.88 GiB', text)
+    t.true('says whose figures', 'Device truth, by samples' in text, text)
 
 
 PYTHON = '''

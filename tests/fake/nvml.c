@@ -20,6 +20,7 @@
  * - c2c=N: coherent links to the processor
  * - xid=I:CODE:SEQ: GPU I reports this XID, once for each SEQ
  * - pids=A:B:C: processes, the k-th on GPU k % N (default: the caller)
+ * - held=N: each process has N MiB of its GPU (default: the k-th of a GPU k + 1 GiB)
  * - accounting=PID: accounting is on, and this process has ended
  * - blank: numbers have all their bits set, as drivers say that they do not know
  * - throttle=MASK: why clocks are held down (without it: GPUs with odd numbers by the power cap)

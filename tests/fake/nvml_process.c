@@ -52,7 +52,7 @@ CALL(DeviceGetComputeRunningProcesses_v3, (nvml_dev d, unsigned *n, struct nvml_
 	}
 	for (unsigned k = 0; k < m; k++)
 		out[k] = (struct nvml_process){.pid = pids[k],
-					       .used_bytes = (k + 1ull) << 30,
+					       .used_bytes = value(c, "held", (k + 1) << 10) << 20,
 					       .gpu_instance = ~0u,
 					       .compute_instance = ~0u};
 	*n = m;

@@ -32,11 +32,27 @@ struct gs_memory_place {
 	struct gs_rec_memory_site sums;
 };
 
+/* What the driver says that a process has on a GPU: device truth, by samples. With contexts, code and
+ * everything from before the trace. */
+struct gs_memory_measured {
+	uint32_t pid;
+	const char *comm;
+	const char *gpu; /* UUID */
+	uint32_t device; /* as the process numbers it; GS_MEMORY_DEVICE_UNKNOWN */
+	bool is_late;    /* it was there before the trace: the first sample is what it had then */
+	uint64_t first_bytes, last_bytes, peak_bytes;
+	uint64_t
+		live_bytes; /* of the rows of that device: the host's view; 0 where it is not known */
+	uint64_t n_samples;
+};
+
 struct gs_memory_summary {
 	struct gs_memory_row *rows; /* by process, device and kind; a sum is after what it is of */
 	size_t n_rows;
 	struct gs_memory_place *places; /* most live bytes first, then by their peak */
 	size_t n_places;
+	struct gs_memory_measured *measured; /* by process and GPU */
+	size_t n_measured;
 };
 
 #endif

@@ -180,6 +180,55 @@ static void put_places(struct gs_grid *g, const struct gs_memory_summary *m, siz
 		put_place(g, &m->places[i]);
 }
 
+static void put_measured_heads(struct gs_grid *g)
+{
+	static const char *const heads[] = {"GPU", "at first", "last", "peak", "in calls", "other"};
+
+	gs_grid_left(g, GS_INK_DIM, "process", GS_CUT_END);
+	for (size_t i = 0; i < GS_ARRAY_LEN(heads); i++)
+		gs_grid_right(g, GS_INK_DIM, heads[i]);
+	gs_grid_rest(g, GS_INK_DIM, "UUID", GS_CUT_END);
+}
+
+static void put_measured_row(struct gs_grid *g, const struct gs_memory_measured *m)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%" PRIu32 " %.32s%s", m->pid, m->comm,
+		 m->is_late ? ", traced late" : "");
+	gs_grid_left(g, GS_INK_PLAIN, text, GS_CUT_END);
+	report_put_device(g, m->device);
+	report_put_bytes(g, m->first_bytes);
+	report_put_bytes(g, m->last_bytes);
+	report_put_bytes(g, m->peak_bytes);
+	report_put_bytes(g, m->live_bytes);
+	report_put_bytes(g, m->last_bytes > m->live_bytes ? m->last_bytes - m->live_bytes : 0);
+	gs_grid_rest(g, GS_INK_PLAIN, m->gpu, GS_CUT_START);
+}
+
+static void put_measured_rows(struct gs_grid *g, const struct gs_memory_summary *m)
+{
+	put_measured_heads(g);
+	for (size_t i = 0; i < m->n_measured; i++)
+		put_measured_row(g, &m->measured[i]);
+}
+
+static void put_measured(struct gs_page *page, const struct gs_memory_summary *m)
+{
+	struct gs_grid g = {.page = page, .measuring = true};
+
+	if (!m->n_measured)
+		return;
+	report_put_title(page, "Memory of processes, as the driver measures it");
+	put_measured_rows(&g, m);
+	while (gs_grid_piece(&g, PROCESS_COLUMNS))
+		put_measured_rows(&g, m);
+	report_put_remark(
+		page, "Device truth, by samples. in calls: held, by the host's view above. other: "
+		      "what no call shows (contexts, code, what pools keep), and what is from "
+		      "before the trace.");
+}
+
 /* Frees that found no block and allocations that were not followed, of all processes. */
 static void put_strays(struct gs_page *page, const struct gs_memory_summary *m)
 {
@@ -215,41 +264,50 @@ static void put_strays(struct gs_page *page, const struct gs_memory_summary *m)
 	}
 }
 
-void gs_report_memory(struct gs_page *page, const struct gs_summary *s, unsigned n_top)
+static void put_call_sites(struct gs_page *page, const struct gs_memory_summary *m, unsigned n_top)
 {
-	const struct gs_memory_summary *m = s->memory;
+	size_t n = n_top && m->n_places > (size_t)n_top + 1 ? n_top : m->n_places;
 	struct gs_grid g = {.page = page, .measuring = true};
-	size_t n;
 	char text[96];
 
-	report_put_title(page, "Memory, by process and GPU");
-	if (!m) {
-		report_put_remark(page, s->complete
-						? "No allocation was recorded one by one: --memory "
-						  "records them."
-						: "The recording stopped without its end, where "
-						  "this stands.");
+	if (!n)
 		return;
-	}
-	put_rows(&g, s);
-	while (gs_grid_piece(&g, PROCESS_COLUMNS))
-		put_rows(&g, s);
-	report_put_remark(page,
-			  "The host's view: bytes that calls asked for, without what the driver "
-			  "adds. held: not freed at the end, of the trace or of the process. "
-			  "unused: of the pages of 2 MiB that blocks lie in.");
-	put_strays(page, m);
 	report_put_title(page, "Call sites, by memory held");
-	n = n_top && m->n_places > (size_t)n_top + 1 ? n_top : m->n_places;
-	g = (struct gs_grid){.page = page, .measuring = true};
 	put_places(&g, m, n);
 	gs_grid_fit(&g, CALL_COLUMN, PLACE_COLUMNS);
 	put_places(&g, m, n);
-	if (n < m->n_places) {
-		snprintf(text, sizeof(text), "... and %zu more (--top 0 shows all)",
-			 m->n_places - n);
-		report_put_remark(page, text);
+	if (n == m->n_places)
+		return;
+	snprintf(text, sizeof(text), "... and %zu more (--top 0 shows all)", m->n_places - n);
+	report_put_remark(page, text);
+}
+
+void gs_report_memory(struct gs_page *page, const struct gs_summary *s, unsigned n_top)
+{
+	static const struct gs_memory_summary none;
+	const struct gs_memory_summary *m = s->memory ? s->memory : &none;
+	struct gs_grid g = {.page = page, .measuring = true};
+
+	report_put_title(page, "Memory, by process and GPU");
+	if (m->n_rows) {
+		put_rows(&g, s);
+		while (gs_grid_piece(&g, PROCESS_COLUMNS))
+			put_rows(&g, s);
+		report_put_remark(page,
+				  "The host's view: bytes that calls asked for, without what the "
+				  "driver adds. held: not freed at the end, of the trace or of the "
+				  "process. unused: of the pages of 2 MiB that blocks lie in.");
+	} else {
+		report_put_remark(
+			page, !s->complete ? "The recording stopped without its end, where this "
+					     "stands."
+			      : s->mode == GS_SESSION_EVENTS
+				      ? "No call allocated or freed."
+				      : "Calls were added up: --memory records them one by one.");
 	}
+	put_strays(page, m);
+	put_measured(page, m);
+	put_call_sites(page, m, n_top);
 }
 
 /* --- the document --- */
@@ -319,6 +377,23 @@ static void put_place_doc(struct gs_doc *doc, const struct gs_memory_place *p)
 	gs_doc_end(doc);
 }
 
+static void put_measured_doc(struct gs_doc *doc, const struct gs_memory_measured *m)
+{
+	gs_doc_begin_flat(doc, NULL);
+	gs_doc_put_u64(doc, "pid", m->pid);
+	gs_doc_put_text(doc, "comm", m->comm);
+	gs_doc_put_u64_if(doc, "device", m->device, m->device < GS_MEMORY_DEVICE_ALL);
+	gs_doc_put_text(doc, "gpu_uuid", m->gpu);
+	gs_doc_put_bool(doc, "traced_late", m->is_late);
+	gs_doc_put_u64(doc, "first_bytes", m->first_bytes);
+	gs_doc_put_u64(doc, "last_bytes", m->last_bytes);
+	gs_doc_put_u64(doc, "peak_bytes", m->peak_bytes);
+	gs_doc_put_u64(doc, "live_bytes", m->live_bytes);
+	gs_doc_put_u64(doc, "samples", m->n_samples);
+	gs_doc_put_text(doc, "source", "device");
+	gs_doc_end(doc);
+}
+
 void gs_report_memory_doc(struct gs_doc *doc, const struct gs_summary *s)
 {
 	static const struct gs_memory_summary none;
@@ -331,5 +406,9 @@ void gs_report_memory_doc(struct gs_doc *doc, const struct gs_summary *s)
 	gs_doc_begin_list(doc, "memory_sites", m->n_places);
 	for (size_t i = 0; i < m->n_places; i++)
 		put_place_doc(doc, &m->places[i]);
+	gs_doc_end(doc);
+	gs_doc_begin_list(doc, "memory_measured", m->n_measured);
+	for (size_t i = 0; i < m->n_measured; i++)
+		put_measured_doc(doc, &m->measured[i]);
 	gs_doc_end(doc);
 }

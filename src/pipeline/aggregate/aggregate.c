@@ -692,6 +692,9 @@ static int take_other(struct gs_aggregate *v, const struct gs_record *r)
 			v->n_left_out++;
 		return 0;
 	}
+	case GS_REC_HOST_SAMPLE:
+	case GS_REC_GPU_INFO:
+	case GS_REC_GPU_PROCESS:
 	case GS_REC_MEMORY:
 	case GS_REC_MEMORY_SITE:
 		v->n_left_out += !gs_holders_take(v->holders, r);

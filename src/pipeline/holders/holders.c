@@ -2,7 +2,7 @@
  * Call sites that are shown as the same place are added up: stacks differ in more than that. Their
  * peaks are added, too, which is the most that the sum can have been.
  */
-#include "pipeline/holders/holders.h"
+#include "pipeline/holders/holders_int.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,13 +14,6 @@
 #include "pipeline/correlate/line.h"
 
 #define MAX_ROWS (1u << 17) /* of each sort */
-
-struct gs_holders {
-	struct gs_rec_memory *sums; /* owned */
-	size_t n_sums, cap_sums;
-	struct gs_rec_memory_site *sites; /* owned */
-	size_t n_sites, cap_sites;
-};
 
 int gs_holders_new(struct gs_holders **ret_holders)
 {
@@ -36,6 +29,7 @@ void gs_holders_free(struct gs_holders **holders)
 		return;
 	free(h->sums);
 	free(h->sites);
+	holders_measured_fini(h);
 	free(h);
 	*holders = NULL;
 }
@@ -48,6 +42,8 @@ bool gs_holders_take(struct gs_holders *h, const struct gs_record *r)
 		memcpy(&h->sums[h->n_sums++], r, sizeof(*h->sums));
 		return true;
 	}
+	if (r->kind != GS_REC_MEMORY_SITE)
+		return holders_measured_take(h, r);
 	if (h->n_sites == MAX_ROWS || !gs_vec_reserve(&h->sites, &h->cap_sites, h->n_sites + 1))
 		return false;
 	memcpy(&h->sites[h->n_sites++], r, sizeof(*h->sites));
@@ -238,12 +234,12 @@ int gs_holders_summarize(const struct gs_holders *h, const struct gs_dict *dict,
 {
 	struct gs_memory_summary *s;
 
-	if (!h->n_sums)
+	if (!h->n_sums && !h->n_measured)
 		return 0;
 	s = gs_summary_alloc(summary, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
-	s->rows = gs_summary_alloc(summary, h->n_sums * sizeof(*s->rows));
+	s->rows = gs_summary_alloc(summary, (h->n_sums + 1) * sizeof(*s->rows));
 	s->places = gs_summary_alloc(summary, (h->n_sites + 1) * sizeof(*s->places));
 	if (!s->rows || !s->places)
 		return -ENOMEM;
@@ -253,6 +249,10 @@ int gs_holders_summarize(const struct gs_holders *h, const struct gs_dict *dict,
 	for (size_t i = 0; i < h->n_sites; i++)
 		fill_place(dict, summary, &h->sites[i], &s->places[i]);
 	s->n_places = merge_places(s->places, h->n_sites);
-	summary->memory = s;
+	if (holders_measured_summarize(h, dict, summary, s) < 0)
+		return -ENOMEM;
+	/* Samples may be of other processes alone. */
+	if (s->n_rows || s->n_measured)
+		summary->memory = s;
 	return 0;
 }

@@ -1,6 +1,6 @@
 /*
  * Who holds memory: takes in the MEMORY and MEMORY_SITE records of a stream, which stand at its end,
- * and says it with names in a summary.
+ * and, beside these, what samples of GPUs say that processes have there; says it with names in a summary.
  */
 #ifndef GS_PIPELINE_HOLDERS_HOLDERS_H
 #define GS_PIPELINE_HOLDERS_HOLDERS_H
@@ -15,7 +15,8 @@ struct gs_holders;
 int gs_holders_new(struct gs_holders **ret_holders);
 void gs_holders_free(struct gs_holders **holders);
 
-/* A record of one of the two kinds. False: there is no room for it. */
+/* A record of one of the two kinds, or of a sample (model/trace/record_node.h). False: there is no room
+ * for it. */
 bool gs_holders_take(struct gs_holders *holders, const struct gs_record *record);
 
 /* summary->memory, with the names that the dictionary has; left alone when there were no records. 0

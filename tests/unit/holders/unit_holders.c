@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "model/trace/record_node.h"
 #include "pipeline/holders/holders.h"
 #include "unit/aggregate/records.h"
 
@@ -41,7 +42,8 @@ static const struct gs_memory_summary *summarize(struct world *w)
 	struct gs_batch batch = stream_batch(&w->s);
 
 	gs_records_for_each (&batch, r) {
-		if (r->kind == GS_REC_MEMORY || r->kind == GS_REC_MEMORY_SITE)
+		if (r->kind >= GS_REC_GPU_INFO && r->kind != GS_REC_MARK &&
+		    r->kind != GS_REC_KERNEL)
 			assert_true(gs_holders_take(w->holders, r));
 		else
 			gs_dict_apply(w->dict, r);
@@ -186,6 +188,97 @@ static void places(void **state)
 	assert_string_equal(m->places[4].place, "");
 }
 
+/* A moment of a machine with these GPUs. */
+static void put_moment(struct world *w, const char *const *gpus, uint32_t n)
+{
+	put_record(&w->s, GS_REC_HOST_SAMPLE, sizeof(struct gs_rec_host_sample), 0);
+	for (uint32_t i = 0; i < n; i++) {
+		size_t bytes = strlen(gpus[i]);
+		struct gs_rec_gpu_info *r = put_record(&w->s, GS_REC_GPU_INFO, sizeof(*r), bytes);
+
+		r->gpu = i;
+		r->text_bytes[0] = (uint16_t)bytes;
+		memcpy(r + 1, gpus[i], bytes);
+	}
+}
+
+static struct gs_rec_gpu_process *put_gpu_process(struct world *w, uint32_t gpu, uint32_t pid,
+						  int64_t bytes)
+{
+	struct gs_rec_gpu_process *r = put_record(&w->s, GS_REC_GPU_PROCESS, sizeof(*r), 0);
+
+	r->gpu = gpu;
+	r->pid = pid;
+	r->used_bytes = bytes;
+	return r;
+}
+
+static void measured(void **state)
+{
+	static const char *const two[] = {"GPU-a", "GPU-b"}, *const other[] = {"GPU-b"};
+	WORLD w;
+	const struct gs_memory_summary *m;
+
+	make_world(&w);
+	put_process(&w.s, 1, 100, "one");
+	put_process(&w.s, 2, 200, "two");
+	put_moment(&w, two, 2);
+	put_gpu_process(&w, 0, 100, 1000);
+	put_gpu_process(&w, 1, 100, 10);
+	put_gpu_process(&w, 1, 999, 77); /* not of the trace */
+	put_gpu_process(&w, 7, 100, 5);  /* of no GPU */
+	put_moment(&w, other, 1);        /* numbered anew */
+	put_gpu_process(&w, 0, 100, 500);
+	put_gpu_process(&w, 0, 200, -1); /* not known */
+	put_gpu_process(&w, 1, 100, 6);
+	put_moment(&w, other, 1);
+	put_gpu_process(&w, 0, 100, 30);
+	put_gpu_process(&w, 0, 100, 9999)->gone = 1;
+	m = summarize(&w);
+	assert_int_equal(m->n_rows, 0);
+	assert_int_equal(m->n_measured, 2);
+	assert_string_equal(m->measured[0].gpu, "GPU-a");
+	assert_int_equal(m->measured[0].last_bytes, 1000);
+	assert_true(m->measured[0].is_late);
+	assert_string_equal(m->measured[1].gpu, "GPU-b");
+	assert_int_equal(m->measured[1].first_bytes, 10);
+	assert_int_equal(m->measured[1].peak_bytes, 500);
+	assert_int_equal(m->measured[1].last_bytes, 30);
+	assert_int_equal(m->measured[1].n_samples, 3);
+	assert_int_equal(m->measured[1].device, GS_MEMORY_DEVICE_UNKNOWN);
+}
+
+/* The ledger's sum of the same GPU stands beside it. */
+static void measured_and_held(void **state)
+{
+	static const char *const two[] = {"GPU-a", "GPU-b"};
+	WORLD w;
+	const struct gs_memory_summary *m;
+	struct gs_rec_process *p;
+	uint32_t gpus;
+
+	make_world(&w);
+	gpus = put_text(&w.s, "GPU-b,GPU-a");
+	p = put_record(&w.s, GS_REC_PROCESS, sizeof(*p), 0);
+	p->head.flags = GS_PROCESS_BEGUN;
+	p->id = 1;
+	p->pid = 100;
+	p->gpus_str = gpus;
+	put_sum(&w, 1, 0, GS_MEMORY_ON_DEVICE, 40);
+	put_sum(&w, 1, 1, GS_MEMORY_ON_DEVICE, 50);
+	put_sum(&w, 1, GS_MEMORY_DEVICE_ALL, GS_MEMORY_ON_DEVICE, 90);
+	put_moment(&w, two, 2);
+	put_gpu_process(&w, 0, 100, 1000);
+	put_gpu_process(&w, 1, 100, 2000);
+	m = summarize(&w);
+	assert_int_equal(m->n_measured, 2);
+	assert_false(m->measured[0].is_late);
+	assert_int_equal(m->measured[0].device, 1);
+	assert_int_equal(m->measured[0].live_bytes, 50);
+	assert_int_equal(m->measured[1].device, 0);
+	assert_int_equal(m->measured[1].live_bytes, 40);
+}
+
 static void nothing(void **state)
 {
 	WORLD w;
@@ -197,8 +290,8 @@ static void nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rows),
-		cmocka_unit_test(places),
+		cmocka_unit_test(rows),     cmocka_unit_test(places),
+		cmocka_unit_test(measured), cmocka_unit_test(measured_and_held),
 		cmocka_unit_test(nothing),
 	};
 

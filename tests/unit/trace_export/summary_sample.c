@@ -494,11 +494,20 @@ static struct gs_memory_place memory_places[] = {
 	{0, "", "", "", {.peak_bytes = 1000, .total_bytes = 5000, .allocations = 5}},
 };
 
+static struct gs_memory_measured memory_measured[] = {
+	{4242, "python", "GPU-8c5f8f6e", 0, false, 1 << 20, 7 * GIB / 4, 2 * GIB,
+	 3 * GIB / 2 + (6 << 20), 720},
+	{4243, "python", "GPU-8c5f8f6e", GS_MEMORY_DEVICE_UNKNOWN, true, 500 << 20, 500 << 20,
+	 510 << 20, 0, 719},
+};
+
 static struct gs_memory_summary memory = {
 	.rows = memory_rows,
 	.n_rows = GS_ARRAY_LEN(memory_rows),
 	.places = memory_places,
 	.n_places = GS_ARRAY_LEN(memory_places),
+	.measured = memory_measured,
+	.n_measured = GS_ARRAY_LEN(memory_measured),
 };
 
 static struct gs_gpu_summary gpus[] = {
