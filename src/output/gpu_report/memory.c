@@ -197,7 +197,7 @@ static void put_measured_row(struct gs_grid *g, const struct gs_memory_measured 
 	snprintf(text, sizeof(text), "%" PRIu32 " %.32s%s", m->pid, m->comm,
 		 m->is_late ? ", traced late" : "");
 	gs_grid_left(g, GS_INK_PLAIN, text, GS_CUT_END);
-	report_put_device(g, m->device);
+	put_device(g, m->device);
 	report_put_bytes(g, m->first_bytes);
 	report_put_bytes(g, m->last_bytes);
 	report_put_bytes(g, m->peak_bytes);

@@ -51,8 +51,9 @@ _Static_assert(MEANS_SYNC + 2 * GS_ACTIVITY_KINDS < 256, "a meaning is a byte");
 struct gs_correlate {
 	struct gs_sink sink;
 	struct gs_sink next;
-	struct gs_dict *dict;     /* owned */
-	struct gs_memory *memory; /* owned */
+	struct gs_dict *dict;       /* owned */
+	struct gs_memory *memory;   /* owned */
+	struct gs_activity *places; /* owned; asked only on which device threads are */
 	struct comms comms;
 	struct syncs syncs;
 	struct torch_memory torch;
@@ -77,9 +78,12 @@ int gs_correlate_new(const struct gs_sink *next, struct gs_correlate **ret_span)
 
 	if (s)
 		s->dict = gs_dict_new();
-	if (!s || !s->dict || gs_memory_new(&s->memory) < 0) {
-		if (s)
+	if (!s || !s->dict || gs_memory_new(&s->memory) < 0 ||
+	    gs_activity_new(NULL, &s->places) < 0) {
+		if (s) {
 			gs_dict_free(&s->dict);
+			gs_memory_free(&s->memory);
+		}
 		free(s);
 		return -ENOMEM;
 	}
@@ -101,6 +105,7 @@ void gs_correlate_free(struct gs_correlate **span)
 	if (!s)
 		return;
 	gs_memory_free(&s->memory);
+	gs_activity_free(&s->places);
 	correlate_torch_memory_fini(&s->torch);
 	correlate_comms_fini(&s->comms);
 	correlate_syncs_fini(&s->syncs);
@@ -270,6 +275,17 @@ static void take_memory(struct gs_correlate *s, const struct gs_batch *batch, si
 	put_changes(s, batch, end, c->start_ns + c->dur_ns);
 }
 
+/* The calling thread is on another device from then on. */
+static void take_place(struct gs_correlate *s, uint32_t process, const struct gs_rec_call *c,
+		       unsigned kind, bool per_thread)
+{
+	gs_activity_take_record(
+		s->places, process, c,
+		(struct gs_activity_function){.kind = (uint8_t)kind, .per_thread = per_thread});
+	gs_memory_set_device(s->memory, process, c->thread,
+			     gs_activity_thread_context(s->places, c->thread));
+}
+
 static void take_sync(struct gs_correlate *s, const struct gs_batch *batch, size_t end,
 		      uint32_t process, const struct gs_rec_call *c, unsigned kind)
 {
@@ -350,6 +366,11 @@ static __attribute__((noinline)) void take_call(struct gs_correlate *s,
 		take_memory(s, batch, end, t->process, c);
 	if (c->failed)
 		return;
+	if (meaning >= MEANS_SYNC + 2 * GS_ACTIVITY_SET_DEVICE) {
+		meaning -= MEANS_SYNC;
+		take_place(s, t->process, c, meaning / 2, meaning % 2);
+		return;
+	}
 	if (meaning >= MEANS_SYNC) {
 		take_sync(s, batch, end, t->process, c, meaning - MEANS_SYNC);
 		return;
@@ -397,6 +418,7 @@ static void take_process(struct gs_correlate *s, const struct gs_batch *batch, s
 		gs_memory_drop_process(s->memory, r->id);
 		put_changes(s, batch, end, s->now_ns);
 	}
+	gs_activity_follow(s->places, s->dict, &r->head);
 	gs_memory_set_late(s->memory, r->id, !runs_another && gs_activity_is_late(s->dict, r));
 }
 

@@ -73,9 +73,7 @@ struct gs_memory_function gs_memory_function_of(unsigned layer, unsigned func_cl
 		f.verb = verb_of_other(name);
 		return f;
 	case GS_CLASS_DEVICE:
-		f.verb = strstr(name, "SetDevice") ? GS_MEMORY_SET_DEVICE
-			 : strstr(name, "Reset")   ? GS_MEMORY_RESET
-						   : GS_MEMORY_NOTHING;
+		f.verb = strstr(name, "Reset") ? GS_MEMORY_RESET : GS_MEMORY_NOTHING;
 		f.of_thread = strcmp(name, "cudaDeviceReset") == 0;
 		return f;
 	default:

@@ -375,10 +375,6 @@ uint64_t gs_memory_take(struct gs_memory *m, uint32_t process, const struct gs_r
 		return take_free(m, p, process, c, f.kind);
 	case GS_MEMORY_FREE_NCCL:
 		return take_nccl_free(m, p, process, c);
-	case GS_MEMORY_SET_DEVICE:
-		if (!c->failed)
-			memory_device_set(m, p, c->thread, c->aux);
-		return 0;
 	case GS_MEMORY_RESET:
 		if (!c->failed)
 			memory_table_sweep(

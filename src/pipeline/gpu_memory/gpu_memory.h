@@ -46,10 +46,9 @@ enum gs_memory_verb {
 	GS_MEMORY_UNRESERVE,
 	GS_MEMORY_MAP,
 	GS_MEMORY_UNMAP,
-	GS_MEMORY_RELEASE,    /* a handle */
-	GS_MEMORY_RETAIN,     /* the handle of an address, once more */
-	GS_MEMORY_SET_DEVICE, /* of the calling thread */
-	GS_MEMORY_RESET,      /* of a device: all that was on it is gone */
+	GS_MEMORY_RELEASE, /* a handle */
+	GS_MEMORY_RETAIN,  /* the handle of an address, once more */
+	GS_MEMORY_RESET,   /* of a device: all that was on it is gone */
 };
 
 struct gs_memory_function {
@@ -71,6 +70,11 @@ void gs_memory_free(struct gs_memory **memory);
 /* A call that has returned, of a known process. Returns the bytes of the block that it freed, else 0. */
 uint64_t gs_memory_take(struct gs_memory *memory, uint32_t process, const struct gs_rec_call *call,
 			struct gs_memory_function function);
+
+/* The thread of the process has chosen a device, or is on one that is not known
+ * (GS_MEMORY_DEVICE_UNKNOWN). */
+void gs_memory_set_device(struct gs_memory *memory, uint32_t process, uint32_t thread,
+			  uint32_t device);
 
 /* Threads of the process may have chosen a device before they were seen: those that choose none from
  * now on are on one that is not known. */

@@ -97,8 +97,8 @@ struct memory_process {
 
 /* What device a thread chose, in which program of its process. */
 struct memory_thread {
-	uint32_t device_number; /* and 1; 0: none */
-	uint32_t run;
+	uint32_t device;
+	uint32_t run; /* and 1; 0: it chose none */
 };
 
 /* A hash table by process, space and address. */
@@ -180,9 +180,6 @@ void memory_holder_map(struct gs_memory *m, uint32_t holder, int64_t bytes);
 /* The device that a thread is on. */
 uint32_t memory_device_of(const struct gs_memory *m, const struct memory_process *p,
 			  uint32_t thread);
-void memory_device_set(struct gs_memory *m, const struct memory_process *p, uint32_t thread,
-		       uint32_t device);
-
 /* --- page.c --- */
 
 void memory_pages_add(struct gs_memory *m, uint32_t holder, struct memory_block *block);

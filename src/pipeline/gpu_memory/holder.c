@@ -247,16 +247,17 @@ uint32_t memory_device_of(const struct gs_memory *m, const struct memory_process
 {
 	const struct memory_thread *t = thread < m->n_threads ? &m->threads[thread] : NULL;
 
-	if (t && t->device_number && t->run == p->run)
-		return t->device_number - 1;
+	if (t && t->run == p->run + 1)
+		return t->device;
 	return p->is_late ? GS_MEMORY_DEVICE_UNKNOWN : 0;
 }
 
-void memory_device_set(struct gs_memory *m, const struct memory_process *p, uint32_t thread,
-		       uint32_t device)
+void gs_memory_set_device(struct gs_memory *m, uint32_t process, uint32_t thread, uint32_t device)
 {
-	if (thread >= GS_DICT_MAX_ID || device >= GS_MEMORY_DEVICE_ALL ||
+	struct memory_process *p = memory_process_make(m, process);
+
+	if (!p || thread >= GS_DICT_MAX_ID || device == GS_MEMORY_DEVICE_ALL ||
 	    !gs_vec_reach(&m->threads, &m->n_threads, thread))
 		return;
-	m->threads[thread] = (struct memory_thread){.device_number = device + 1, .run = p->run};
+	m->threads[thread] = (struct memory_thread){.device = device, .run = p->run + 1};
 }

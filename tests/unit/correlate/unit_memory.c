@@ -23,6 +23,9 @@ enum function {
 	LAUNCH,
 	DRV_HOST,
 	FREE_ASYNC,
+	SET_DEVICE,
+	RETAIN_CONTEXT,
+	SET_CONTEXT,
 	N_FUNCTIONS
 };
 
@@ -46,6 +49,10 @@ static void put_world(struct stream *s)
 		[LAUNCH] = {GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, "cudaLaunchKernel"},
 		[DRV_HOST] = {GS_LAYER_CUDA_DRIVER, GS_CLASS_ALLOC, "cuMemAllocHost_v2"},
 		[FREE_ASYNC] = {GS_LAYER_CUDA_RUNTIME, GS_CLASS_FREE, "cudaFreeAsync_ptsz"},
+		[SET_DEVICE] = {GS_LAYER_CUDA_RUNTIME, GS_CLASS_DEVICE, "cudaSetDevice"},
+		[RETAIN_CONTEXT] = {GS_LAYER_CUDA_DRIVER, GS_CLASS_CONTEXT,
+				    "cuDevicePrimaryCtxRetain"},
+		[SET_CONTEXT] = {GS_LAYER_CUDA_DRIVER, GS_CLASS_CONTEXT, "cuCtxSetCurrent"},
 	};
 
 	put_process(s, 1, 100, "one");
@@ -250,6 +257,32 @@ static void exec_frees_all(void **state)
 	put_process(&s, 3, 300, "new"); /* not an exec */
 	push(span, &s);
 	assert_int_equal(value(&c, 1, DEVICE), 8);
+}
+
+/* By cudaSetDevice, and by contexts of the driver. */
+static void devices_of_threads(void **state)
+{
+	STREAM s = STREAM_INIT;
+	COLLECT c;
+	SPAN *span = collect_span(&c);
+
+	put_world(&s);
+	put_mem(&s, 1, SET_DEVICE, 10, 0, 0)->aux = 2;
+	put_mem(&s, 1, MALLOC, 20, 0x1000, 100);
+	put_mem(&s, 1, RETAIN_CONTEXT, 30, 0xc0de, 0)->aux = 5;
+	put_mem(&s, 1, SET_CONTEXT, 40, 0xc0de, 0);
+	put_mem(&s, 1, MALLOC, 50, 0x2000, 7);
+	put_mem(&s, 3, MALLOC, 60, 0x3000, 1); /* another thread chose none */
+	push(span, &s);
+	assert_int_equal(value(&c, 1, DEVICE), 108);
+	assert_int_equal(value(&c, 1, GS_CORRELATE_KIND_COUNTER "2, device"), 100);
+	assert_int_equal(value(&c, 1, GS_CORRELATE_KIND_COUNTER "5, device"), 7);
+	assert_int_equal(value(&c, 1, UNKNOWN "device"), 1);
+	put_process(&s, 1, 100, "exec'd");
+	put_mem(&s, 1, MALLOC, 70, 0x4000, 9);
+	push(span, &s);
+	assert_int_equal(value(&c, 1, GS_CORRELATE_KIND_COUNTER "0, device"), 9);
+	assert_int_equal(value(&c, 1, GS_CORRELATE_KIND_COUNTER "5, device"), 0);
 }
 
 /* ncclMemAlloc() calls cuMemCreate(): one block, not two. */
@@ -556,6 +589,7 @@ int main(void)
 		cmocka_unit_test(replaced_block),
 		cmocka_unit_test(times_do_not_go_back),
 		cmocka_unit_test(exec_frees_all),
+		cmocka_unit_test(devices_of_threads),
 		cmocka_unit_test(nccl_memory),
 		cmocka_unit_test(too_many_blocks),
 		cmocka_unit_test(passes_all_on),

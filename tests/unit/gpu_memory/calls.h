@@ -82,10 +82,7 @@ static inline GS_UNUSED uint64_t map(struct gs_memory *m, uint32_t process, uint
 
 static inline GS_UNUSED void set_device(struct gs_memory *m, uint32_t process, uint32_t device)
 {
-	struct call c = call_of("cudaSetDevice", process, 5, 0, 0);
-
-	c.r.aux = device;
-	take_call(m, &c);
+	gs_memory_set_device(m, process, 10 * process, device);
 }
 
 /* The sum; zeros where there is none. */

@@ -328,7 +328,6 @@ static void run_script(uint64_t random)
 	m = (struct model){.random = random, .now_ns = 100};
 	for (unsigned i = 0; i < N_CALLS; i++, m.now_ns += 10) {
 		uint32_t n = dice(&m, N_PROCESSES), thread = dice(&m, N_THREADS), what;
-		struct call c;
 
 		what = dice(&m, 1000);
 		if (what < 400) {
@@ -340,10 +339,9 @@ static void run_script(uint64_t random)
 		} else if (what < 930) {
 			do_unmap(&m, ledger, n);
 		} else if (what < 990) {
-			c = call_of("cudaSetDevice", n + 1, m.now_ns, 0, 0);
-			c.r.thread += thread;
-			c.r.aux = m.p[n].device[thread] = dice(&m, N_DEVICES);
-			take_call(ledger, &c);
+			m.p[n].device[thread] = dice(&m, N_DEVICES);
+			gs_memory_set_device(ledger, n + 1, 10 * (n + 1) + thread,
+					     m.p[n].device[thread]);
 		} else if (what < 997) {
 			do_reset(&m, ledger, n);
 		} else {

@@ -45,7 +45,7 @@ static void every_function_has_a_meaning(void **state)
 		{"cuMemAddressReserve", GS_MEMORY_RESERVE, 0},
 		{"cuMemAddressFree", GS_MEMORY_UNRESERVE, 0},
 		{"cuMemSetAccess", GS_MEMORY_NOTHING, 0},
-		{"cudaSetDevice", GS_MEMORY_SET_DEVICE, 0},
+		{"cudaSetDevice", GS_MEMORY_NOTHING, 0},
 		{"cudaDeviceReset", GS_MEMORY_RESET, 0},
 		{"cudaMemcpyAsync", GS_MEMORY_NOTHING, 0},
 	};
@@ -323,6 +323,10 @@ static void devices(void **state)
 
 	gs_memory_set_late(m, 1, true);
 	call(m, "cudaMalloc", 1, 10, 0x1000, 1);
+	set_device(m, 1, 4);
+	set_device(m, 1, GS_MEMORY_DEVICE_UNKNOWN);
+	call(m, "cudaMalloc", 1, 15, 0x1800, 1);
+	call(m, "cudaFree", 1, 16, 0x1800, 0);
 	set_device(m, 1, 3);
 	call(m, "cudaMalloc", 1, 20, 0x2000, 2);
 	c = call_of("cudaMalloc", 1, 30, 0x3000, 4); /* by another thread */
@@ -335,7 +339,7 @@ static void devices(void **state)
 	c.r.aux = 3;
 	take_call(m, &c);
 	assert_int_equal(ALL_OF(m, 1).live_bytes, 5);
-	assert_int_equal(ALL_OF(m, 1).frees, 0);
+	assert_int_equal(ALL_OF(m, 1).frees, 1);
 	set_device(m, 1, 3);
 	call(m, "cudaMalloc", 1, 50, 0x2000, 2);
 	call(m, "cudaDeviceReset", 1, 60, 0, 0);
