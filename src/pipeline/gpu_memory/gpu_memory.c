@@ -117,6 +117,7 @@ void gs_memory_drop_process(struct gs_memory *m, uint32_t process)
 	memory_table_sweep(
 		&m->blocks, is_swept, m,
 		&(struct sweep){.p = p, .process = process, .device = GS_MEMORY_DEVICE_ALL});
+	memory_blind_drop(m, p, GS_MEMORY_DEVICE_ALL);
 	for (uint32_t i = p->holders; i; i = m->holders[i].next)
 		m->holders[i].sums.mapped_bytes = 0;
 	p->segments.live_bytes = 0;
@@ -250,6 +251,11 @@ static void take_alloc(struct gs_memory *m, struct memory_process *p, uint32_t p
 	}
 	if (!c->arg[0] && !c->bytes) /* an allocation of nothing */
 		return;
+	if (c->call_flags & GS_CALL_UNTIMED) { /* nor is its address known */
+		if (!holder || !memory_blind_add(m, p, holder, space, c))
+			count_untracked(m, p);
+		return;
+	}
 	if (holder && c->arg[0]) {
 		replace_block(m, p, process, space, c);
 		b = add_block(m, process, space, c->arg[0]);
@@ -330,12 +336,26 @@ static uint64_t take_free(struct gs_memory *m, struct memory_process *p, uint32_
 		m->holders[p->sum].sums.unseen_frees--;
 		return bytes;
 	}
+	if (!b && p->n_blind && !memory_freed_has(m, process, space, c->arg[0])) {
+		bytes = memory_blind_take(m, p, space);
+		if (bytes)
+			return bytes;
+	}
 	if (!b) {
 		memory_count_stray(m, p, process, space, c);
 		return 0;
 	}
 	memory_freed_note(m, process, space, c->arg[0]);
 	return memory_drop_block(m, p, b);
+}
+
+static void reset_device(struct gs_memory *m, struct memory_process *p, uint32_t process,
+			 uint32_t device)
+{
+	const struct sweep sweep = {.p = p, .process = process, .device = device};
+
+	memory_table_sweep(&m->blocks, is_swept, m, &sweep);
+	memory_blind_drop(m, p, device);
 }
 
 /* The state of a process that has a sum; NULL: no room. */
@@ -377,13 +397,8 @@ uint64_t gs_memory_take(struct gs_memory *m, uint32_t process, const struct gs_r
 		return take_nccl_free(m, p, process, c);
 	case GS_MEMORY_RESET:
 		if (!c->failed)
-			memory_table_sweep(
-				&m->blocks, is_swept, m,
-				&(struct sweep){
-					.p = p,
-					.process = process,
-					.device = f.of_thread ? memory_device_of(m, p, c->thread)
-							      : c->aux});
+			reset_device(m, p, process,
+				     f.of_thread ? memory_device_of(m, p, c->thread) : c->aux);
 		return 0;
 	default:
 		return memory_virtual_take(m, p, process, c, f.verb);

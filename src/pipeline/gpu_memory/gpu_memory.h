@@ -13,6 +13,9 @@
  * reported by which another freed the block that was there. So where a known address is given again,
  * a free that began before that is taken for the old block's.
  *
+ * The end of a process's first call on a device may not be seen, and so not its address: it counts as
+ * held until a block is freed that nothing is known of.
+ *
  * A call costs O(1), amortised, but the end of a program or a reset of a device: these look at all
  * blocks. Memory is bounded: GS_MEMORY_MAX_BLOCKS live blocks, mappings and reserved ranges in
  * at most 64 MiB, the pages that they lie in in 32 MiB, GS_MEMORY_MAX_SITES call sites in

@@ -81,6 +81,15 @@ struct memory_range {
 	bool is_segment;
 };
 
+/* A block whose address was not seen: the end of its call was not (bpf/calls/first.bpf.h). */
+struct memory_blind {
+	uint64_t bytes;
+	uint32_t site, holder;
+	uint8_t space;
+};
+
+#define MEMORY_MAX_BLIND 8 /* of a process: the first calls on its devices */
+
 struct memory_process {
 	uint32_t holders; /* the first */
 	uint32_t sum;     /* the holder of its memory on all devices; never 0 once it made a call */
@@ -88,6 +97,8 @@ struct memory_process {
 	bool is_late;     /* threads may have chosen a device before they were seen */
 	bool has_ended;
 	struct gs_memory_segments segments;
+	struct memory_blind blind[MEMORY_MAX_BLIND];
+	uint32_t n_blind;
 	struct memory_range *ranges; /* owned */
 	uint32_t n_ranges, cap_ranges;
 	/* The newest physical memory: ncclMemAlloc() makes one inside. */
@@ -180,6 +191,18 @@ void memory_holder_map(struct gs_memory *m, uint32_t holder, int64_t bytes);
 /* The device that a thread is on. */
 uint32_t memory_device_of(const struct gs_memory *m, const struct memory_process *p,
 			  uint32_t thread);
+/* --- blind.c: blocks whose address was not seen --- */
+
+/* Of an allocation under that holder. False: too many. */
+bool memory_blind_add(struct gs_memory *m, struct memory_process *p, uint32_t holder,
+		      enum memory_space space, const struct gs_rec_call *call);
+
+/* A block of no known address was freed: the oldest of these, whose bytes are returned; 0: none. */
+uint64_t memory_blind_take(struct gs_memory *m, struct memory_process *p, enum memory_space space);
+
+/* Those of a device are gone; GS_MEMORY_DEVICE_ALL: all of them. */
+void memory_blind_drop(struct gs_memory *m, struct memory_process *p, uint32_t device);
+
 /* --- page.c --- */
 
 void memory_pages_add(struct gs_memory *m, uint32_t holder, struct memory_block *block);

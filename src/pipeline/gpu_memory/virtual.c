@@ -121,6 +121,13 @@ static uint64_t take_release(struct gs_memory *m, struct memory_process *p, uint
 	struct memory_block *b =
 		memory_table_find(&m->blocks, process, MEMORY_SPACE_HANDLE, c->arg[0]);
 
+	if (!b && !c->failed && p->n_blind &&
+	    !memory_freed_has(m, process, MEMORY_SPACE_HANDLE, c->arg[0])) {
+		uint64_t bytes = memory_blind_take(m, p, MEMORY_SPACE_HANDLE);
+
+		if (bytes)
+			return bytes;
+	}
 	if (!b || !b->n_references) {
 		if (c->arg[0])
 			memory_count_stray(m, p, process, MEMORY_SPACE_HANDLE, c);

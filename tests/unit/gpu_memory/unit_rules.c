@@ -164,6 +164,42 @@ static void an_address_given_again(void **state)
 	assert_int_equal(ALL_OF(m, 1).live_bytes, 0);
 }
 
+/* The first call of a process, whose end was not seen: its address may be anything. */
+static void an_address_not_seen(void **state)
+{
+	LEDGER *m = new_ledger();
+	struct call c = call_of("cudaMalloc", 1, 10, 0x7777, 100);
+
+	c.r.call_flags = GS_CALL_UNTIMED;
+	take_call(m, &c);
+	call(m, "cudaMalloc", 1, 20, 0x1000, 7);
+	assert_int_equal(ALL_OF(m, 1).live_bytes, 107);
+	assert_int_equal(site_of(m, 0).live_blocks, 2);
+	call(m, "cudaFree", 1, 30, 0x1000, 0);
+	call_failed(m, "cudaFree", 1, 31, 0x5000, 0);
+	call_failed(m, "cudaFree", 1, 32, 0x1000, 0);
+	call(m, "cudaFreeHost", 1, 33, 0x5000, 0); /* of another space */
+	assert_int_equal(ALL_OF(m, 1).live_bytes, 100);
+	assert_int_equal(call(m, "cudaFree", 1, 40, 0x2000, 0), 100);
+	assert_int_equal(call(m, "cudaFree", 1, 41, 0x3000, 0), 0);
+	assert_int_equal(ALL_OF(m, 1).live_bytes, 0);
+	assert_int_equal(ALL_OF(m, 1).frees, 2);
+	assert_int_equal(ALL_OF(m, 1).unknown_frees, 2);
+
+	c = call_of("cuMemCreate", 1, 50, 0, 2 * MIB);
+	c.r.call_flags = GS_CALL_UNTIMED;
+	take_call(m, &c);
+	assert_int_equal(call(m, "cuMemRelease", 1, 51, 0xa0, 0), 2 * MIB);
+	c = call_of("cudaMalloc", 1, 60, 0, 5);
+	c.r.call_flags = GS_CALL_UNTIMED;
+	for (unsigned i = 0; i < 10; i++)
+		take_call(m, &c);
+	assert_int_equal(ALL_OF(m, 1).live_bytes, 40);
+	assert_int_equal(gs_memory_untracked(m), 2);
+	call(m, "cudaDeviceReset", 1, 70, 0, 0);
+	assert_int_equal(ALL_OF(m, 1).live_bytes, 0);
+}
+
 static void virtual_memory(void **state)
 {
 	LEDGER *m = new_ledger();
@@ -439,6 +475,7 @@ int main(void)
 		cmocka_unit_test(kinds_and_devices_are_apart),
 		cmocka_unit_test(strays_are_told_apart),
 		cmocka_unit_test(an_address_given_again),
+		cmocka_unit_test(an_address_not_seen),
 		cmocka_unit_test(virtual_memory),
 		cmocka_unit_test(memory_of_nccl),
 		cmocka_unit_test(pages),
