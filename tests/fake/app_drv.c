@@ -224,6 +224,17 @@ CALL(cuMemMap)
 	return DO(cuMemMap)((CUdeviceptr)device_ptr(i), GRANULE, 0, handle, 0);
 }
 
+CALL(cuMemRetainAllocationHandle)
+{
+	CUmemGenericAllocationHandle handle = 0;
+	void *address = w->bad ? NULL : device_ptr(i);
+	int r = DO(cuMemRetainAllocationHandle)(&handle, address);
+
+	s->arg[0] = handle;
+	s->arg[1] = (uint64_t)address;
+	return r;
+}
+
 CALL(cuMemSetAccess)
 {
 	static const CUmemAccessDesc desc = {{1, 0}, 3};

@@ -1,4 +1,6 @@
 /* Allocations, addresses, copies and memsets of the driver's stand-in. */
+#include <pthread.h>
+
 #include "cuda_drv.h"
 
 #define PITCH   512
@@ -129,11 +131,64 @@ DRV(cuMemAddressReserve,
 	return give_ptr(FAKE_RANGE, size, ptr);
 }
 
+/* What is mapped where, the newest of those that share a slot. */
+#define N_MAPPINGS 1024
+static struct {
+	pthread_mutex_t lock;
+	struct {
+		CUdeviceptr at;
+		CUmemGenericAllocationHandle handle;
+		unsigned n_retained;
+	} slots[N_MAPPINGS];
+} mappings = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
 DRV(cuMemMap, (CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
 	       unsigned long long flags))
 {
+	unsigned i = ptr / GRANULE % N_MAPPINGS;
+
 	fake_begin(__func__, FAKE_COST_ALLOC_ASYNC, size);
-	return ptr && size && handle && !flags ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+	if (!ptr || !size || !handle || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&mappings.lock);
+	mappings.slots[i].at = ptr;
+	mappings.slots[i].handle = handle;
+	mappings.slots[i].n_retained = 0;
+	pthread_mutex_unlock(&mappings.lock);
+	return CUDA_SUCCESS;
+}
+
+/* Of an address that nothing is mapped at, one that was made elsewhere. */
+DRV(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * handle, void *addr))
+{
+	unsigned i = (CUdeviceptr)addr / GRANULE % N_MAPPINGS;
+
+	fake_begin(__func__, FAKE_COST_ALLOC, 0);
+	if (!handle || !addr)
+		return CUDA_ERROR_INVALID_VALUE;
+	*handle = (CUdeviceptr)addr | 1;
+	pthread_mutex_lock(&mappings.lock);
+	if (mappings.slots[i].at == (CUdeviceptr)addr) {
+		mappings.slots[i].n_retained++;
+		*handle = mappings.slots[i].handle;
+	}
+	pthread_mutex_unlock(&mappings.lock);
+	return CUDA_SUCCESS;
+}
+
+/* One reference less of those that were retained; false: it has none. */
+static int release_retained(CUmemGenericAllocationHandle handle)
+{
+	int found = 0;
+
+	pthread_mutex_lock(&mappings.lock);
+	for (unsigned i = 0; i < N_MAPPINGS && !found; i++)
+		if (mappings.slots[i].n_retained && mappings.slots[i].handle == handle) {
+			mappings.slots[i].n_retained--;
+			found = 1;
+		}
+	pthread_mutex_unlock(&mappings.lock);
+	return found;
 }
 
 DRV(cuMemSetAccess, (CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count))
@@ -157,6 +212,8 @@ DRV(cuMemAddressFree, (CUdeviceptr ptr, size_t size))
 DRV(cuMemRelease, (CUmemGenericAllocationHandle handle))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC, 0);
+	if (release_retained(handle))
+		return CUDA_SUCCESS;
 	return (CUresult)fake_free(FAKE_PHYSICAL, handle);
 }
 

@@ -89,6 +89,9 @@ static __attribute__((noinline)) void map_memory(void)
 		MUST(cuMemMap(at + i * 2 * MIB, 2 * MIB, 0, handle[i], 0));
 	}
 	MUST(cuMemRelease(handle[0]));
+	/* As NCCL frees its buffers. */
+	MUST(cuMemRetainAllocationHandle(&handle[1], (void *)(at + 2 * MIB)));
+	MUST(cuMemRelease(handle[1]));
 	MUST(cuMemUnmap(at + 2 * MIB, 2 * MIB));
 	MUST(cuMemRelease(handle[1]));
 }

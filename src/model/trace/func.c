@@ -326,6 +326,7 @@ static struct gs_func table[GS_FUNC_MAX] = {
 	DRV("cuMemUnmap", OTHER, NONE, 0, A1, NO, NO, NO, A0, NO),
 	DRV("cuMemAddressFree", OTHER, NONE, 0, A1, NO, NO, NO, A0, NO),
 	DRV("cuMemRelease", FREE, NONE, 0, NO, NO, NO, NO, A0, NO),
+	DRV("cuMemRetainAllocationHandle", OTHER, OUT_PTR, 0, NO, NO, NO, NO, A0, A1),
 	DRV("cuMemFree", FREE, NONE, LOW(0b000001), NO, NO, NO, NO, A0, NO),
 	DRV("cuMemFree_v2", FREE, NONE, 0, NO, NO, NO, NO, A0, NO),
 	DRV("cuMemFreeHost", FREE, NONE, 0, NO, NO, NO, NO, A0, NO),

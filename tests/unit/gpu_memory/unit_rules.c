@@ -42,6 +42,7 @@ static void every_function_has_a_meaning(void **state)
 		{"cuMemRelease", GS_MEMORY_RELEASE, GS_MEMORY_DEVICE},
 		{"cuMemMap", GS_MEMORY_MAP, 0},
 		{"cuMemUnmap", GS_MEMORY_UNMAP, 0},
+		{"cuMemRetainAllocationHandle", GS_MEMORY_RETAIN, 0},
 		{"cuMemAddressReserve", GS_MEMORY_RESERVE, 0},
 		{"cuMemAddressFree", GS_MEMORY_UNRESERVE, 0},
 		{"cuMemSetAccess", GS_MEMORY_NOTHING, 0},
@@ -233,6 +234,15 @@ static void virtual_memory(void **state)
 	assert_int_equal(ALL_OF(m, 1).live_bytes, 2 * MIB);
 	call(m, "cuMemUnmap", 1, 75, 0x102000000, 2 * MIB);
 	assert_int_equal(ALL_OF(m, 1).live_bytes, 0);
+	/* As NCCL frees: retained, released, unmapped, released. */
+	call(m, "cuMemCreate", 1, 90, 0xd0, 2 * MIB);
+	map(m, 1, 91, 0x101000000, 2 * MIB, 0xd0);
+	call(m, "cuMemRetainAllocationHandle", 1, 92, 0xd0, 0);
+	call(m, "cuMemRelease", 1, 93, 0xd0, 0);
+	call(m, "cuMemUnmap", 1, 94, 0x101000000, 2 * MIB);
+	assert_int_equal(ALL_OF(m, 1).live_bytes, 2 * MIB);
+	assert_int_equal(call(m, "cuMemRelease", 1, 95, 0xd0, 0), 2 * MIB);
+	assert_int_equal(ALL_OF(m, 1).double_frees, 1); /* that from before */
 	/* Unknown mappings and handles change nothing. */
 	call(m, "cuMemUnmap", 1, 80, 0x900000000, 2 * MIB);
 	map(m, 1, 81, 0x103000000, 2 * MIB, 0xdead);
