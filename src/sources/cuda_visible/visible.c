@@ -20,13 +20,14 @@ struct visible {
 
 _Static_assert(GS_CUDA_VISIBLE_MAX <= 256, "an index is a byte");
 
-/* The value of the first variable of that name, as getenv() has it; NULL: there is none. */
+/* The value of the first variable of that name, as getenv() has it; NULL (of no bytes): there is none. */
 static const char *find_variable(const char *environ, size_t bytes, const char *name,
 				 size_t *ret_bytes)
 {
 	const char *end = environ + bytes;
 	size_t n = strlen(name);
 
+	*ret_bytes = 0;
 	for (const char *p = environ; p < end;) {
 		const char *e = memchr(p, '\0', (size_t)(end - p));
 
