@@ -282,6 +282,21 @@ def _(t):
     sleeper.wait()
 
 
+@case('sums stay for a while after the last request, and begin again', timeout=120)
+def _(t):
+    socket = t.path('socket')
+    a = Agent(t, config_text(control=socket, more='processes:\n  gpu_use_linger: 2s\n'), what='gpus=1')
+    for n in (100, 70):
+        p = Traced(t, socket, f'cudaLaunchKernel={n}')
+        wait_probes(t, a)
+        p.run()
+        wait_value(a, 'launches_total', p.proc.pid, n, kind='kernel')
+        t.equal('ends', ctl(t, socket, 'trace-gpu', str(p.proc.pid), '--for', '0').returncode, 0)
+        a.wait_metric('gpuscope_agent_process_gpu_probes', lambda v: v == 0, 30)
+        wait_until(lambda: not [k for k in a.metrics() if k.startswith('gpuscope_process_gpu')], 30, 'the end of its sums')
+        p.end()
+
+
 SOURCE = r"""
 #include <unistd.h>
 __global__ void busy(float *p) { __shared__ float s[1024]; s[threadIdx.x] = p[threadIdx.x]; __syncthreads(); p[0] = s[1023 - threadIdx.x]; }

@@ -73,6 +73,7 @@ struct agent_conf {
 	struct {
 		int commands;            /* enum gs_identity_commands */
 		uint64_t gpu_use_max_ns; /* of a request to trace it; 0: none is taken */
+		uint64_t gpu_use_linger_ns;
 	} processes;
 	struct gs_push_conf push[GS_PUSH_PROTOCOLS];
 	struct {

@@ -230,6 +230,12 @@ static const struct gs_conf_key processes_keys[] = {
 	 .comment = "Longest time for which what a process asks of GPUs is traced on one request\n"
 		    "(gpuscope agent ctl trace-gpu); 0: never.",
 	 .max = 24 * H},
+	{.name = "gpu_use_linger",
+	 .kind = GS_CONF_DURATION,
+	 .offset = AT(processes, gpu_use_linger_ns),
+	 .preset = "5m",
+	 .comment = "How long its sums are exported after the last request.",
+	 .max = 24 * H},
 };
 
 static const struct gs_conf_key metrics_keys[] = {

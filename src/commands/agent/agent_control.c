@@ -100,10 +100,11 @@ int agent_control_trace_gpu(struct agent_state *state, const char *what, uint64_
 {
 	char text[GS_FMT_BYTES];
 	struct gs_err err = {{0}};
-	uint64_t max_ns;
+	uint64_t max_ns, linger_ns;
 	int r;
 
 	pthread_mutex_lock(&state->lock);
+	linger_ns = state->conf.processes.gpu_use_linger_ns;
 	max_ns = state->conf.processes.gpu_use_max_ns;
 	pthread_mutex_unlock(&state->lock);
 	if (time_ns == AGENT_TRACE_GPU_USUAL)
@@ -113,7 +114,7 @@ int agent_control_trace_gpu(struct agent_state *state, const char *what, uint64_
 			 gs_fmt_ns(text, max_ns));
 		return -EPERM;
 	}
-	r = agent_gpu_request(state->process_gpu, what, time_ns, &err);
+	r = agent_gpu_request(state->process_gpu, what, time_ns, linger_ns, &err);
 	if (r < 0)
 		snprintf(answer, bytes, "error: %s", gs_err_text(&err, r));
 	else if (time_ns)

@@ -39,6 +39,7 @@ struct agent_gpu {
 	pthread_mutex_t lock; /* what follows */
 	pthread_cond_t wake;
 	bool runs, stop, has_changed;
+	uint64_t linger_ns; /* for which sums stay after the last request */
 	struct request request[REQUESTS_MAX];
 	size_t n_requests;
 	uint64_t n_taken;  /* so far */
@@ -278,31 +279,73 @@ static void trace_on(struct agent_gpu *g, struct gs_gpu_meter *meter, struct gs_
 	publish_sums(g, meter);
 }
 
+static void forget_sums(struct agent_gpu *g)
+{
+	pthread_mutex_lock(&g->lock);
+	gs_free_p(&g->rows);
+	gs_free_p(&g->memory);
+	g->n_rows = g->n_memory = g->n_gpus = 0;
+	g->n_probes = 0;
+	pthread_mutex_unlock(&g->lock);
+}
+
+/* False: none has come within the time (UINT64_MAX: however long), or the agent ends. */
+static bool wait_for_request(struct agent_gpu *g, uint64_t time_ns)
+{
+	uint64_t end_ns = gs_clock_mono_ns() + time_ns;
+	struct timespec end = {(time_t)(end_ns / 1000000000), (long)(end_ns % 1000000000)};
+	bool come;
+	int r = 0;
+
+	pthread_mutex_lock(&g->lock);
+	while (!g->stop && !g->n_requests && r != ETIMEDOUT)
+		r = time_ns == UINT64_MAX ? pthread_cond_wait(&g->wake, &g->lock)
+					  : pthread_cond_timedwait(&g->wake, &g->lock, &end);
+	come = !g->stop && g->n_requests;
+	pthread_mutex_unlock(&g->lock);
+	return come;
+}
+
+static uint64_t linger_of(struct agent_gpu *g)
+{
+	uint64_t linger_ns;
+
+	pthread_mutex_lock(&g->lock);
+	linger_ns = g->linger_ns;
+	pthread_mutex_unlock(&g->lock);
+	return linger_ns;
+}
+
+/* From a request until its sums have been there for a while after the last one. */
+static void serve_while_asked(struct agent_gpu *g, struct gs_jobs *jobs)
+{
+	struct gs_gpu_meter *meter = NULL;
+	struct gs_err err = {{0}};
+	int r = gs_gpu_meter_open(&meter, &err);
+
+	if (r < 0) {
+		report_trouble(g, gs_err_text(&err, r));
+		pthread_mutex_lock(&g->lock);
+		g->n_requests = 0;
+		pthread_mutex_unlock(&g->lock);
+		return;
+	}
+	do
+		trace_on(g, meter, jobs);
+	while (wait_for_request(g, linger_of(g)));
+	gs_gpu_meter_close(&meter);
+	forget_sums(g);
+}
+
 static void *serve_requests(void *arg)
 {
 	const struct gs_jobs_options o = {.size = sizeof(o), .no_controller = true};
 	struct agent_gpu *g = arg;
-	struct gs_gpu_meter *meter = NULL;
 	struct gs_jobs *jobs = NULL;
-	struct gs_err err = {{0}};
-	int r = gs_gpu_meter_open(&meter, &err);
 
-	if (r < 0)
-		report_trouble(g, gs_err_text(&err, r));
-	(void)gs_jobs_new(&o, &jobs, &err);
-	pthread_mutex_lock(&g->lock);
-	while (!g->stop) {
-		if (!meter)
-			g->n_requests = 0;
-		pthread_mutex_unlock(&g->lock);
-		if (meter)
-			trace_on(g, meter, jobs);
-		pthread_mutex_lock(&g->lock);
-		while (!g->stop && !g->n_requests)
-			pthread_cond_wait(&g->wake, &g->lock);
-	}
-	pthread_mutex_unlock(&g->lock);
-	gs_gpu_meter_close(&meter);
+	(void)gs_jobs_new(&o, &jobs, NULL);
+	while (wait_for_request(g, UINT64_MAX))
+		serve_while_asked(g, jobs);
 	gs_jobs_free(&jobs);
 	return NULL;
 }
@@ -377,7 +420,8 @@ static int put_request(struct agent_gpu *g, const struct request *wanted, uint64
 	return g->runs ? 0 : start_thread(g, err);
 }
 
-int agent_gpu_request(struct agent_gpu *g, const char *what, uint64_t time_ns, struct gs_err *err)
+int agent_gpu_request(struct agent_gpu *g, const char *what, uint64_t time_ns, uint64_t linger_ns,
+		      struct gs_err *err)
 {
 	struct request wanted = {0};
 	int r = parse_what(what, &wanted, err);
@@ -389,6 +433,7 @@ int agent_gpu_request(struct agent_gpu *g, const char *what, uint64_t time_ns, s
 	if (time_ns && !wanted.pid && !job_exists(wanted.what + 4))
 		return gs_err_set(err, -ENOENT, "no process of job %s runs here", wanted.what + 4);
 	pthread_mutex_lock(&g->lock);
+	g->linger_ns = linger_ns;
 	r = put_request(g, &wanted, time_ns, err);
 	pthread_mutex_unlock(&g->lock);
 	return r;

@@ -19,9 +19,10 @@ struct agent_gpu;
 struct agent_gpu *agent_gpu_new(struct gs_gpu_snapshot *(*snapshot)(void *ctx), void *ctx);
 void agent_gpu_free(struct agent_gpu **gpu);
 
-/* what: "1234", a process, or "job:ID". time_ns from now; 0: the request ends. Any thread. -EINVAL,
+/* what: "1234", a process, or "job:ID". time_ns from now; 0: the request ends. linger_ns:
+ * for which sums stay when the last request is over. Any thread. -EINVAL,
  * -ENOENT: there is no such process, job or request; -EBUSY: too many; with a text. */
-int agent_gpu_request(struct agent_gpu *gpu, const char *what, uint64_t time_ns,
+int agent_gpu_request(struct agent_gpu *gpu, const char *what, uint64_t time_ns, uint64_t linger_ns,
 		      struct gs_err *err);
 
 /* What is traced, how long yet, and what was found: lines for people, and JSON. */
