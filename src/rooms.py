@@ -54,10 +54,13 @@ ROOMS = [
     Room("model/node", BELOW + " model/summary", "",
          "one machine at one time: GPUs, host, processes and jobs, as plain values and as records",
          "which values of a GPU there are (`gpu_field.h`), what an XID means"),
+    Room("model/gpu_work", BELOW, "",
+         "what GPUs did, as they report it themselves: plain values and records",
+         "numbers of CUPTI that are stored"),
     Room("model/call", "model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/kernel_side.h", "",
          "what a call says beyond the words that its entry saved, and which call is how another one does its work: for the kernel and for traced programs",
          "layouts of structs that calls of CUDA are given"),
-    Room("model/companion", "model/trace/account.h model/trace/gpu_work.h model/trace/event.h model/trace/first_side.h model/trace/hist.h model/trace/kernel_side.h model/trace/mpi.h", "",
+    Room("model/companion", "model/trace/account.h model/gpu_work/gpu_work.h model/trace/event.h model/trace/first_side.h model/trace/hist.h model/trace/kernel_side.h model/trace/mpi.h", "",
          "the file by which a traced process reports what is seen from inside of it",
          "its layout, kinds of its records, what a copy of it must be like to be believed"),
     Room("bpf/calls", "model/call model/gpu_queue model/trace/account.h model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/hist.h model/trace/kernel_side.h model/trace/mark.h model/trace/python.h", "",
@@ -78,7 +81,7 @@ ROOMS = [
     Room("companion/ring", "model/trace/kernel_side.h model/companion", "",
          "writes records into the file of this process; part of the library that is loaded into traced programs",
          "system calls without libc; what holds in signal handlers, forked children and cancelled threads"),
-    Room("companion/gpu", "model/trace/gpu_work.h model/companion companion/ring", "",
+    Room("companion/gpu", "model/gpu_work/gpu_work.h model/companion companion/ring", "",
          "what GPUs did, by CUPTI, from inside of a traced program: libgpuscope_companion_gpu.so",
          "where fields lie in CUPTI's records, which of its versions are fit, how others in the program come by it"),
     Room("companion/calls", "model/call model/companion companion/ring", "",
@@ -150,6 +153,9 @@ ROOMS = [
     Room("pipeline/gpu_memory", BELOW, "",
          "what processes hold of memory for GPUs and pinned of the host, from calls: by device, kind and call site",
          "which call gives or frees which memory; reserved addresses, mappings and handles"),
+    Room("pipeline/gpu_time", BELOW + " model/gpu_work model/summary", "",
+         "what GPUs did by their own times: by kernel, and stretches in which work of a sort ran",
+         "windows in which all work is known; which kernels are communication"),
     Room("pipeline/process_gpu", BELOW + " model/summary pipeline/gpu_activity", "",
          "what each process asked of each GPU, as sums that only grow: active time, cores, filled thread places, copies, waits",
          "which windows are counted when; limits of SMs; shares where processes use more than there is"),
@@ -165,13 +171,13 @@ ROOMS = [
     Room("pipeline/collectives", BELOW + " model/summary", "libm",
          "collectives matched across ranks: who arrives late, how often, by how much",
          "which calls of ranks are one collective; when a rank stands out"),
-    Room("pipeline/aggregate", BELOW + " model/summary pipeline/correlate pipeline/holders pipeline/collectives pipeline/gpu_activity pipeline/gpu_accuracy", "",
+    Room("pipeline/aggregate", BELOW + " model/summary pipeline/correlate pipeline/holders pipeline/collectives pipeline/gpu_activity pipeline/gpu_accuracy pipeline/gpu_time", "",
          "totals by function, process, thread",
          "ranking, percentiles"),
     Room("pipeline/flamegraph", BELOW, "",
          "records → a tree of weights by process, thread, Python, operator, native code, call",
          "nesting of calls that are reported at their return; merging of stacks"),
-    Room("pipeline/ingest", BELOW + " core/demangle sources/cubin sources/cuda_visible sources/unwind sources/identity", "",
+    Room("pipeline/ingest", BELOW + " core/demangle model/gpu_work sources/cubin sources/cuda_visible sources/unwind sources/identity", "",
          "raw events → records, losses, batches",
          "that conversion"),
     Room("pipeline/inside", BELOW + " model/companion sources/companion pipeline/ingest", "",
@@ -302,7 +308,7 @@ def name_of(path):
 
 
 def kind_of(path):
-    if path in ("model/call", "model/gpu_queue"):  # no file to compile by itself
+    if path in ("model/call", "model/gpu_queue", "model/gpu_work"):  # no file to compile by itself
         return "headers"
     if path in ("companion/calls", "companion/gpu"):  # libraries of their own, which their meson.builds make
         return "apart"

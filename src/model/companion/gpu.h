@@ -6,7 +6,7 @@
 #define GS_MODEL_COMPANION_GPU_H
 
 #include "model/companion/file.h"
-#include "model/trace/gpu_work.h"
+#include "model/gpu_work/gpu_work.h"
 
 enum gs_companion_gpu_kind {
 	GS_COMPANION_GPU_NAME = GS_COMPANION_GPU_FIRST, /* struct gs_companion_gpu_name */

@@ -64,6 +64,8 @@ enum gs_record_kind {
 	GS_REC_MEMORY = 34,      /* model/trace/record_memory.h */
 	GS_REC_MEMORY_SITE = 35, /* likewise */
 	GS_REC_HOST_TIMES = 36,  /* of samples */
+	GS_REC_GPU_WORK = 37,    /* model/gpu_work/record.h */
+	GS_REC_GPU_WINDOW = 38,  /* likewise */
 	GS_REC_COUNT
 };
 

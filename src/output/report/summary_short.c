@@ -12,6 +12,7 @@
 #include "output/report/summary_kernel.h"
 #include "output/gpu_report/gpus.h"
 #include "output/gpu_report/memory.h"
+#include "output/gpu_report/gpu_time.h"
 #include "output/gpu_report/streams.h"
 #include "output/report/summary_table.h"
 
@@ -408,6 +409,7 @@ static void put_view(struct gs_page *page, const struct gs_summary *s,
 		gs_report_memory(page, s, style->n_top);
 		break;
 	case GS_SUMMARY_KERNELS:
+		gs_report_gpu_time(page, s, style->n_top);
 		gs_report_summary_kernels(page, s, style->n_top);
 		break;
 	case GS_SUMMARY_OPERATORS:
@@ -434,9 +436,10 @@ void gs_report_summary_short(struct gs_page *page, const struct gs_summary *s,
 {
 	GS_CLEANUP(gs_report_ranks_fini) struct gs_ranks ranks = {0};
 	bool any = s->n_python_functions || s->n_python_lines || s->n_mpi_ranks;
-	/* Each line below the account takes one of it, steps take two. */
+	/* Each line below the account takes one of it, steps and GPU time take two. */
 	bool arrivals = s->collectives && s->collectives->n_matched;
-	unsigned n_parts = N_PARTS - (s->steps.n_steps ? 2 : 0) - (arrivals ? 1 : 0);
+	unsigned n_parts =
+		N_PARTS - (s->steps.n_steps ? 2 : 0) - (arrivals ? 1 : 0) - (s->gpu_time ? 2 : 0);
 
 	gs_pen_check(page->pen, gs_report_ranks_find(s, &ranks));
 	for (size_t i = 0; i < s->functions.n; i++)
@@ -448,6 +451,7 @@ void gs_report_summary_short(struct gs_page *page, const struct gs_summary *s,
 	if (!style->part) {
 		gs_report_summary_step_table(page, s, false);
 		gs_report_summary_arrival_table(page, s, false);
+		gs_report_gpu_time_brief(page, s);
 	}
 	if (!any)
 		gs_report_summary_nothing(page, s, style->part);

@@ -21,6 +21,7 @@
 #include "pipeline/gpu_accuracy/accuracy.h"
 #include "pipeline/gpu_activity/gpu_activity.h"
 #include "pipeline/holders/holders.h"
+#include "pipeline/gpu_time/gpu_time.h"
 
 struct acc {
 	uint64_t calls;
@@ -161,6 +162,7 @@ struct gs_aggregate {
 	struct gs_map mpi_idx;            /* hash of who and where -> index into mpi */
 	struct gs_activity *activity;     /* owned; what streams were asked for */
 	struct gs_accuracy *accuracy;     /* owned; what GPUs said meanwhile */
+	struct gs_gpu_times *gpu_times;   /* owned; NULL until a GPU's own times come */
 	struct array kernels;             /* struct view_kernel */
 	struct gs_map kernel_idx;         /* of them, by process and function */
 	uint64_t n_left_out;              /* records that had no place */

@@ -67,6 +67,7 @@ int gs_ingest_new(const struct gs_ingest_options *options, struct gs_ingest **re
 	f->boot_minus_mono_ns = options->boot_minus_mono_ns;
 	f->batch = GS_BUF_INIT(GS_INGEST_BATCH_BYTES + GS_INGEST_SPARE_BYTES);
 	r = gs_buf_reserve(&f->batch, f->batch.max_bytes);
+	gs_ingest_gpu_init(f);
 	if (r == 0)
 		r = gs_ingest_entities_init(f);
 	if (r == 0)
@@ -96,6 +97,7 @@ void gs_ingest_free(struct gs_ingest **feed)
 	gs_ingest_native_fini(f);
 	gs_ingest_kernels_fini(f);
 	gs_cuda_visible_environ_free(&f->environ);
+	gs_ingest_gpu_fini(f);
 	gs_ingest_pyfuncs_fini(f);
 	gs_buf_fini(&f->batch);
 	free(f);

@@ -14,6 +14,7 @@
 #include "model/trace/kernel_side.h"
 #include "model/trace/func_set.h"
 #include "model/trace/record.h"
+#include "model/gpu_work/record.h"
 #include "model/trace/user_set.h"
 #include "sources/identity/identity.h"
 
@@ -83,6 +84,16 @@ void gs_ingest_user(struct gs_ingest *feed, const struct gs_user_sum *sum);
 /* What a process moved by MPI to or from a peer, or when it called MPI, since before. */
 void gs_ingest_mpi(struct gs_ingest *feed, const struct gs_mpi_row *before,
 		   const struct gs_mpi_row *now);
+
+/* What a GPU did for a process, as it reports itself: monotonic ns. name: a number that the process gave a kernel's
+ * name before, 0 none; the thread that asked for it is work->tid. */
+void gs_ingest_gpu_name(struct gs_ingest *feed, uint32_t pid, uint32_t name, const char *symbol);
+void gs_ingest_gpu_work(struct gs_ingest *feed, uint32_t pid, uint32_t name,
+			const struct gs_gpu_work *work);
+
+/* When that was looked at: process is left out, and time_ns is monotonic. */
+void gs_ingest_gpu_window(struct gs_ingest *feed, uint32_t pid,
+			  const struct gs_rec_gpu_window *window, const char *text);
 
 /* A call that is still open: sent as a CALL with GS_CALL_UNFINISHED, dur_ns its age. Arguments that
  * only its return has, or that lie in memory of the process, are 0. */

@@ -98,6 +98,7 @@ struct gs_ingest {
 	struct gs_ingest_pyfuncs *pyfuncs; /* owned; of pyfunc.c; NULL: none was called yet */
 	struct gs_ingest_native *native;   /* owned; of native.c; NULL: none was taken yet */
 	struct gs_ingest_kernels *kernels; /* owned; of kernel.c; NULL: nothing was launched yet */
+	struct gs_map gpu_names;           /* process and its number -> two ids of strings */
 	struct gs_map comm_of_key;         /* -> index */
 	struct gs_rec_comm *comms;         /* owned; a ring: the oldest is overwritten */
 	uint32_t n_comms, comm_hand;
@@ -202,6 +203,9 @@ void gs_ingest_kernels_retry(struct gs_ingest *feed, bool last);
 /* At the end: read from their files what kernels need, and record it. */
 void gs_ingest_kernels_needs(struct gs_ingest *feed);
 void gs_ingest_kernels_fini(struct gs_ingest *feed);
+
+void gs_ingest_gpu_init(struct gs_ingest *feed);
+void gs_ingest_gpu_fini(struct gs_ingest *feed);
 
 int gs_ingest_stacks_init(struct gs_ingest *feed);
 void gs_ingest_stacks_fini(struct gs_ingest *feed);

@@ -482,6 +482,51 @@ static void open_calls_of_nccl(void **state)
 	assert_int_equal(open_call(x, "ncclCommDestroy", &f).arg[0], 0xa);
 }
 
+/* A kernel's name before its work; the launching thread is announced, times are those of all records. */
+static void work_of_gpus(void **state)
+{
+	struct fixture *x = *state;
+	struct gs_gpu_work work = {.start_ns = 1000,
+				   .end_ns = 3000,
+				   .launch_ns = 500,
+				   .launch_dur_ns = 20,
+				   .what = GS_WORK_KERNEL,
+				   .tid = 12,
+				   .stream = 7};
+	const struct gs_rec_gpu_window window = {
+		.what = GS_GPU_WINDOW_REFUSED, .time_ns = 4000, .version = 19, .dropped = 3};
+	const struct gs_rec_gpu_work *r;
+	const struct gs_rec_gpu_window *w;
+
+	gs_ingest_gpu_name(x->feed, 10, 1, "_Z6kernelPfi");
+	gs_ingest_gpu_name(x->feed, 11, 1, "plain");
+	gs_ingest_gpu_work(x->feed, 10, 1, &work);
+	work.tid = 0;
+	work.launch_ns = work.start_ns = work.end_ns = 0;
+	gs_ingest_gpu_work(x->feed, 11, 1, &work);
+	gs_ingest_gpu_work(x->feed, 11, 2, &work);
+	gs_ingest_gpu_window(x->feed, 11, &window, "held");
+	feed_take(x);
+	assert_int_equal(feed_count(x, GS_REC_GPU_WORK), 3);
+	r = feed_record(x, GS_REC_GPU_WORK, 0);
+	assert_int_equal(gs_dict_process(x->dict, r->process)->pid, 10);
+	assert_int_equal(gs_dict_thread(x->dict, r->thread)->tid, 12);
+	assert_string_equal(gs_dict_string(x->dict, r->name_str), "kernel(float*, int)");
+	assert_string_equal(gs_dict_string(x->dict, r->short_str), "kernel");
+	assert_int_equal(r->work.start_ns, 1000 + BOOT_MINUS_MONO_NS);
+	assert_int_equal(r->work.launch_ns, 500 + BOOT_MINUS_MONO_NS);
+	r = feed_record(x, GS_REC_GPU_WORK, 1);
+	assert_int_equal(r->thread, 0);
+	assert_int_equal(r->work.start_ns, 0);
+	assert_string_equal(gs_dict_string(x->dict, r->name_str), "plain");
+	r = feed_record(x, GS_REC_GPU_WORK, 2);
+	assert_int_equal(r->name_str, 0);
+	w = feed_record(x, GS_REC_GPU_WINDOW, 0);
+	assert_int_equal(w->time_ns, 4000 + BOOT_MINUS_MONO_NS);
+	assert_int_equal(w->dropped, 3);
+	assert_string_equal(gs_dict_string(x->dict, w->text_str), "held");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -495,6 +540,7 @@ int main(void)
 		FEED_TEST(open_calls_have_an_age),
 		FEED_TEST(open_calls_of_cuda),
 		FEED_TEST(open_calls_of_nccl),
+		FEED_TEST(work_of_gpus),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 
 #include "model/trace/dict.h"
 #include "model/trace/event.h"
+#include "model/gpu_work/record.h"
 #include "model/trace/record_mark.h"
 #include "model/trace/record_memory.h"
 #include "model/trace/record_mpi.h"
@@ -54,6 +55,8 @@ static const size_t struct_bytes[GS_REC_COUNT] = {
 	[GS_REC_MARK] = sizeof(struct gs_rec_mark),
 	[GS_REC_MEMORY] = sizeof(struct gs_rec_memory),
 	[GS_REC_MEMORY_SITE] = sizeof(struct gs_rec_memory_site),
+	[GS_REC_GPU_WORK] = sizeof(struct gs_rec_gpu_work),
+	[GS_REC_GPU_WINDOW] = sizeof(struct gs_rec_gpu_window),
 	[GS_REC_ROLLUP] = 24, /* a struct of the store (server/store/rollup.h) */
 };
 

@@ -6,6 +6,7 @@
 #include "model/trace/mpi.h"
 #include "model/trace/func.h"
 #include "model/trace/record.h"
+#include "model/summary/gpu_time.h"
 #include "model/summary/activity.h"
 #include "model/summary/memory.h"
 
@@ -537,6 +538,57 @@ static struct gs_gpu_summary gpus[] = {
 	},
 };
 
+static struct gs_gpu_time_kernel timed_kernels[] = {
+	{.name = "ampere_sgemm_128x64_nn",
+	 .short_name = "ampere_sgemm_128x64_nn",
+	 .runs = 7228,
+	 .total_ns = 612000000,
+	 .min_ns = 80100,
+	 .max_ns = 93000},
+	{.name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+	 .short_name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+	 .runs = 420,
+	 .total_ns = 201000000,
+	 .min_ns = 11000,
+	 .max_ns = 9000000},
+	{.name = "", .short_name = "", .runs = 1, .total_ns = 1500, .min_ns = 1500, .max_ns = 1500},
+};
+
+static struct gs_gpu_time_device timed_devices[] = {
+	{.process = 4242,
+	 .device = 0,
+	 .kernels = 7649,
+	 .graphs = 2,
+	 .copies = 33,
+	 .fills = 4,
+	 .copied_bytes = 138412032,
+	 .window_ns = 1002000000,
+	 .busy_ns = {830000000, 613000000, 201000000, 24000000, 802000000, 630000000},
+	 .gaps = 512,
+	 .gap_ns = 160000000,
+	 .gap_max_ns = 8200000},
+	{.process = 4243, .device = 1, .window_ns = 999000000},
+};
+
+static struct gs_gpu_time gpu_time = {
+	.kernels = timed_kernels,
+	.n_kernels = GS_ARRAY_LEN(timed_kernels),
+	.devices = timed_devices,
+	.n_devices = GS_ARRAY_LEN(timed_devices),
+	.kernel_ns = 813001500,
+	.window_ns = 2001000000,
+	.windows = 2,
+	.yielded = 1,
+	.overhead_ns = 42000,
+	.untimed = 3,
+	.dropped = 12,
+	.discarded = 1,
+	.bad = 2,
+	.left_out = 5,
+	.version = 130001,
+	.refusal = "its CUPTI (version 12) is older than that of CUDA 11.0",
+};
+
 static struct gs_kernel_summary kernels[] = {
 	{.name = "void at::native::vectorized_elementwise_kernel<4, "
 		 "at::native::FillFunctor<float>, "
@@ -748,6 +800,7 @@ struct gs_summary sample_full(void)
 			  .longer_ns = 192000000,
 			  .longer_mean_ns = 17100000},
 		.collectives = &collectives,
+		.gpu_time = &gpu_time,
 		.verdict = {.class_name = "gpu_bound",
 			    .title = "GPU-bound",
 			    .evidence = "the host waits until the GPU is done",
@@ -777,6 +830,7 @@ struct gs_summary sample_single(void)
 	s.n_gpus = 0;
 	s.n_uses = s.n_python_functions = 0;
 	s.collectives = NULL;
+	s.gpu_time = NULL;
 	return s;
 }
 

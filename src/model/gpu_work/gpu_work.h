@@ -1,7 +1,7 @@
 /* What a GPU did, as it reports itself: one kernel, copy, fill or graph, with the device's own times. Written inside of
  * traced programs (model/companion), kept in records. */
-#ifndef GS_MODEL_TRACE_GPU_WORK_H
-#define GS_MODEL_TRACE_GPU_WORK_H
+#ifndef GS_MODEL_GPU_WORK_GPU_WORK_H
+#define GS_MODEL_GPU_WORK_GPU_WORK_H
 
 #include <linux/types.h>
 
