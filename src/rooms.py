@@ -180,7 +180,7 @@ ROOMS = [
     Room("pipeline/ingest", BELOW + " core/demangle model/gpu_work sources/cubin sources/cuda_visible sources/unwind sources/identity", "",
          "raw events → records, losses, batches",
          "that conversion"),
-    Room("pipeline/inside", BELOW + " model/companion sources/companion pipeline/ingest", "",
+    Room("pipeline/inside", BELOW + " model/gpu_work model/companion sources/companion pipeline/ingest", "",
          "what processes report from inside of themselves → raw events and cells",
          "by which door the calls of a process are seen; the order of calls of several rings"),
     Room("pipeline/gpu_meter", NODE + " model/gpu_queue core/reader sources/elf sources/uprobe sources/identity pipeline/gpu_activity pipeline/gpu_memory pipeline/process_gpu pipeline/ingest", "",

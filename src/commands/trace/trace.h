@@ -58,6 +58,8 @@ struct trace_options {
 	struct trace_globs line_filters; /* none: the usual one */
 	bool summary_only;
 	bool inside_calls; /* calls of CUDA and NCCL by the library in the command's processes */
+	bool inside_gpu;   /* what GPUs did, likewise */
+	uint64_t gpu_window_ns, gpu_period_ns; /* 0, 0: the usual ones; period 0: always */
 	const char *outputs[TRACE_MAX_OUTPUTS];
 	size_t n_outputs;
 	enum gs_flame_by flame_by;

@@ -152,6 +152,11 @@ int trace_check_stacks(const struct trace_options *o)
 	if (o->line_filters.n && !o->py_stack_at)
 		return refuse_trace("--python-filter is for Python stacks: add --layer python, "
 				    "--python-hz or --python-at");
+	if (o->inside_gpu && !o->command)
+		return refuse_trace("--inside needs a command, which it starts with its library: "
+				    "gpuscope trace --inside=gpu -- COMMAND");
+	if (o->gpu_window_ns && !o->inside_gpu)
+		return refuse_trace("--gpu-window is for --inside=gpu: add that");
 	return o->inside_calls ? check_inside(o) : 0;
 }
 

@@ -1,6 +1,7 @@
 #include "commands/trace/trace_inside.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,13 +15,19 @@
 #include "model/trace/func.h"
 #include "sources/companion/companion.h"
 
-#define LIBRARY "libgpuscope_companion.so"
-#define LAYERS  (1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER | 1u << GS_LAYER_NCCL)
+#define LIBRARY      "libgpuscope_companion.so"
+#define GPU_LIBRARY  "libgpuscope_companion_gpu.so"
+#define INJECTION    "CUDA_INJECTION64_PATH" /* the driver loads that library, and no other */
+#define GPU_SETTINGS "GPUSCOPE_COMPANION_GPU"
+#define NS_PER_MS    1000000u
+#define LAYERS       (1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER | 1u << GS_LAYER_NCCL)
 
 struct trace_inside {
 	struct gs_companion_files *files;
 	struct gs_inside *events;
-	char library[PATH_MAX];
+	char library[PATH_MAX];     /* "": calls are not seen from inside */
+	char gpu_library[PATH_MAX]; /* "": what GPUs do is not */
+	char gpu_settings[64];
 };
 
 static bool is_library(const char *path)
@@ -31,10 +38,10 @@ static bool is_library(const char *path)
 }
 
 /* Where the program was installed to, or built. Names that LD_PRELOAD cannot hold are none. */
-static bool find_library(char *out, size_t bytes)
+static bool find_library(const char *name, char *out, size_t bytes)
 {
 	static const char *const places[] = {"../" GS_LIBDIR "/gpuscope/", "../lib/gpuscope/",
-					     "companion/calls/"};
+					     "companion/calls/", "companion/gpu/"};
 	char self[PATH_MAX], real[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
@@ -43,7 +50,7 @@ static bool find_library(char *out, size_t bytes)
 	self[n] = '\0';
 	*(strrchr(self, '/') + 1) = '\0';
 	for (size_t i = 0; i < GS_ARRAY_LEN(places); i++) {
-		if (snprintf(out, bytes, "%s%s" LIBRARY, self, places[i]) >= (int)bytes ||
+		if (snprintf(out, bytes, "%s%s%s", self, places[i], name) >= (int)bytes ||
 		    !is_library(out) || !realpath(out, real) || strpbrk(real, ": \t"))
 			continue;
 		return snprintf(out, bytes, "%s", real) < (int)bytes;
@@ -80,6 +87,42 @@ static uint32_t ring_bytes_of(const struct trace_options *o)
 	return o->ring_bytes < GS_COMPANION_RING_MAX ? o->ring_bytes : GS_COMPANION_RING_MAX;
 }
 
+/* Of what GPUs do; it stays out where another library has the driver's one place. */
+static int prepare_gpu(const struct trace_options *o, struct trace_inside *in, struct gs_err *why)
+{
+	const char *holder = getenv(INJECTION);
+	bool is_given = o->gpu_window_ns > 0;
+
+	if (holder && *holder)
+		return gs_err_set(why, -EBUSY,
+				  INJECTION "=%s has the one place that CUDA's driver gives such a "
+					    "library: GPU time is not seen",
+				  holder);
+	if (!find_library(GPU_LIBRARY, in->gpu_library, sizeof(in->gpu_library)))
+		return gs_err_set(why, -ENOENT, GPU_LIBRARY " was not found beside gpuscope");
+	if (is_given)
+		snprintf(in->gpu_settings, sizeof(in->gpu_settings), "%" PRIu64 "/%" PRIu64,
+			 o->gpu_window_ns / NS_PER_MS, o->gpu_period_ns / NS_PER_MS);
+	return 0;
+}
+
+/* Of those that were asked for, each that can be; of GPUs it is said why not. */
+static int prepare_doors(const struct trace_options *o, struct trace_inside *in, const bool *wanted,
+			 struct gs_err *why)
+{
+	struct gs_err gpu_why = {{0}};
+	int gpu = o->inside_gpu ? prepare_gpu(o, in, &gpu_why) : 0;
+
+	if (gpu < 0)
+		gs_cli_say("--inside=gpu: %s", gs_err_text(&gpu_why, gpu));
+	if (!o->inside_calls)
+		return 0;
+	if (!find_library(LIBRARY, in->library, sizeof(in->library)))
+		return gs_err_set(why, -ENOENT, LIBRARY " was not found beside gpuscope");
+	return gs_companion_files_plan(in->files, 1u << GS_COMPANION_CALLS, wanted,
+				       ring_bytes_of(o), why);
+}
+
 int trace_inside_new(const struct trace_options *o, struct trace_inside **ret_inside,
 		     struct gs_err *err)
 {
@@ -89,12 +132,12 @@ int trace_inside_new(const struct trace_options *o, struct trace_inside **ret_in
 	struct gs_err why = {{0}};
 	int r;
 
-	if (!o->inside_calls)
+	if (!o->inside_calls && !o->inside_gpu)
 		return 0;
 	in = calloc(1, sizeof(*in));
 	if (!in)
 		return -ENOMEM;
-	r = choose_functions(o, wanted, err);
+	r = o->inside_calls ? choose_functions(o, wanted, err) : 0;
 	if (r < 0) {
 		trace_inside_free(&in);
 		return r;
@@ -106,14 +149,9 @@ int trace_inside_new(const struct trace_options *o, struct trace_inside **ret_in
 		trace_inside_free(&in);
 		return 0;
 	}
-	r = find_library(in->library, sizeof(in->library))
-		    ? 0
-		    : gs_err_set(&why, -ENOENT, "%s was not found beside gpuscope", LIBRARY);
+	r = gs_companion_files_new(&fo, &in->files, &why);
 	if (r == 0)
-		r = gs_companion_files_new(&fo, &in->files, &why);
-	if (r == 0)
-		r = gs_companion_files_plan(in->files, 1u << GS_COMPANION_CALLS, wanted,
-					    ring_bytes_of(o), &why);
+		r = prepare_doors(o, in, wanted, &why);
 	if (r == 0)
 		r = gs_inside_new(in->files, wanted, &in->events);
 	if (r < 0) {
@@ -170,7 +208,15 @@ void trace_inside_enter(const struct trace_inside *in)
 {
 	if (!in)
 		return;
-	add_to_variable("LD_PRELOAD", in->library);
+	if (in->library[0])
+		add_to_variable("LD_PRELOAD", in->library);
+	if (in->gpu_library[0]) {
+		/* Before the program's CUPTI, too, to know when its own profiler asks for that. */
+		add_to_variable("LD_PRELOAD", in->gpu_library);
+		setenv(INJECTION, in->gpu_library, 1);
+	}
+	if (in->gpu_settings[0])
+		setenv(GPU_SETTINGS, in->gpu_settings, 1);
 	/* Else a program with AddressSanitizer ends where it finds any library before its own. */
 	add_to_variable("ASAN_OPTIONS", "verify_asan_link_order=0");
 	setenv(GS_COMPANION_FOLDER_ENV, gs_companion_files_folder(in->files), 1);

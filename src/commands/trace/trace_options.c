@@ -13,6 +13,7 @@
 #include "commands/trace/trace.h"
 #include "model/trace/func.h"
 #include "model/trace/record_stack.h"
+#include "pipeline/inside/gpu.h"
 #include "sources/identity/identity.h"
 #include "sources/probefile/probefile.h"
 
@@ -226,8 +227,23 @@ static int add_python_call(void *target, const struct gs_cli_option *option, cha
 static int add_inside(void *target, const struct gs_cli_option *option, char *argument,
 		      struct gs_err *err)
 {
-	((struct trace_options *)target)->inside_calls = true;
-	return strcmp(argument, "calls") == 0 ? 0 : -EINVAL;
+	struct trace_options *o = target;
+
+	if (strcmp(argument, "calls") == 0)
+		o->inside_calls = true;
+	else if (strcmp(argument, "gpu") == 0)
+		o->inside_gpu = true;
+	else
+		return -EINVAL;
+	return 0;
+}
+
+static int set_gpu_window(void *target, const struct gs_cli_option *option, char *argument,
+			  struct gs_err *err)
+{
+	struct trace_options *o = target;
+
+	return gs_inside_gpu_window(argument, &o->gpu_window_ns, &o->gpu_period_ns);
 }
 
 /* The first word that is no option begins the command, with or without "--". */
@@ -268,8 +284,13 @@ static const struct gs_cli_option option_table[] = {
 	{"probes", 0, "FILE", "also what a probe file describes; may be repeated", GS_CLI_SET,
 	 .set = add_probe_file},
 	{"list", 0, NULL, "list the functions that can be traced", GS_CLI_FLAG, AT(list)},
-	{"inside", 0, "WHAT", "calls: those of CUDA and NCCL by a library in the command",
-	 GS_CLI_LIST, .words = "calls", .set = add_inside},
+	{"inside", 0, "WHAT[,WHAT]", "calls, gpu: by libraries in the command's processes",
+	 GS_CLI_LIST, .words = "calls gpu", .set = add_inside},
+	{"gpu-window", 0, "TIME/TIME", "look at GPUs so long, so often (1s/20s); or always",
+	 GS_CLI_SET,
+	 .takes = "two times, such as 1s/20s (100ms at least, and shorter than the second), or "
+		  "always",
+	 .set = set_gpu_window},
 	{"min-duration", 0, "TIME", "record only calls that took at least this (50us, 2ms)",
 	 GS_CLI_TIME, AT(min_dur_ns)},
 	{"python-hz", 0, "N", "sample Python stacks N times a second (99 is usual)", GS_CLI_SET,

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "companion/ring/ring.h"
+
 #define DISCARD_BYTES (256u << 10)
 
 static struct gpu_buffer buffers[GPU_BUFFERS];
@@ -58,7 +60,9 @@ void gpu_buffer_request(uint8_t **buffer, size_t *size, size_t *max_records)
 		lent(buffer, size, max_records);
 		return;
 	}
-	__atomic_fetch_add(&gpu_buffer_counts.n_asked, 1, __ATOMIC_RELAXED);
+	if (!__atomic_load_n(&gpu_buffer_counts.first_ns, __ATOMIC_RELAXED))
+		__atomic_store_n(&gpu_buffer_counts.first_ns, companion_mono_ns(),
+				 __ATOMIC_RELEASE);
 	b = find_free();
 	*buffer = b ? b->data : discard;
 	*size = b ? GPU_BUFFER_BYTES : DISCARD_BYTES;

@@ -52,11 +52,13 @@ static struct {
 /* Of the thread. */
 static struct {
 	bool open, yielded, began;
-	uint64_t opened_ns, first_ns; /* first_ns: CUPTI wanted a buffer; 0 it did not yet */
-	uint64_t flushed_ns, next_ns;
-	uint64_t n_asked;
+	bool was_open; /* there was a window before this one */
+	uint64_t
+		counted_ns; /* from when on the window counts; 0: nothing has come in the first one */
+	uint64_t opened_ns, flushed_ns, next_ns;
 	int thread_ids; /* as others had it */
 	char refusal[160];
+	char note[160]; /* what is not as it was asked for; "" nothing */
 } at;
 
 static struct {
@@ -187,21 +189,30 @@ static bool switch_on(void)
 	return true;
 }
 
-static void say_opened(void)
+/* The first window begins with the first work: until then a program gets ready. */
+static void note_begin(void)
 {
+	if (at.counted_ns || !at.began)
+		return;
+	at.counted_ns = at.was_open
+				? at.opened_ns
+				: __atomic_load_n(&gpu_buffer_counts.first_ns, __ATOMIC_ACQUIRE);
+	if (!at.counted_ns)
+		return;
+	at.was_open = true;
+	at.next_ns = at.counted_ns + door.period_ns;
 	at.refusal[0] = '\0';
-	gpu_record_state(GS_COMPANION_GPU_OPENED, at.opened_ns, gpu_cupti.version, "");
+	gpu_record_state(GS_COMPANION_GPU_OPENED, at.counted_ns, gpu_cupti.version, at.note);
 }
 
 static void open_window(void)
 {
-	at.n_asked = __atomic_load_n(&gpu_buffer_counts.n_asked, __ATOMIC_RELAXED);
 	at.open = switch_on();
 	at.opened_ns = at.flushed_ns = companion_mono_ns();
 	at.next_ns = at.opened_ns + (door.period_ns ? door.period_ns : PERIOD_MS * MS);
-	at.first_ns = 0;
-	if (at.open && at.began)
-		say_opened();
+	at.counted_ns = 0;
+	if (at.open)
+		note_begin();
 }
 
 static void take_records(uint32_t flag)
@@ -215,25 +226,24 @@ static void close_window(enum gs_companion_gpu_what what)
 {
 	uint64_t closed_ns = companion_mono_ns();
 
+	note_begin();
 	switch_off();
 	take_records(1);
 	at.open = false;
-	gpu_record_state(what, closed_ns, gpu_cupti.version, "");
+	if (at.counted_ns)
+		gpu_record_state(what, closed_ns, gpu_cupti.version, "");
 }
 
 /* --- the thread --- */
 
-/* A window begins to count when there is something in it. */
 static void look_at_window(uint64_t now)
 {
-	if (!at.first_ns &&
-	    at.n_asked != __atomic_load_n(&gpu_buffer_counts.n_asked, __ATOMIC_RELAXED)) {
-		at.first_ns = now;
-		at.next_ns = now + door.period_ns;
-	}
-	if (door.period_ns && at.first_ns && now - at.first_ns >= door.window_ns)
+	note_begin();
+	if (!at.counted_ns)
+		return;
+	if (door.period_ns && now >= at.counted_ns + door.window_ns)
 		close_window(GS_COMPANION_GPU_CLOSED);
-	else if (at.first_ns && now - at.flushed_ns >= FLUSH_MS * MS)
+	else if (now - at.flushed_ns >= FLUSH_MS * MS)
 		take_records(0);
 }
 
@@ -277,9 +287,7 @@ static void *run_thread(void *unused)
 	bool goes_on = true;
 
 	at.began = true;
-	if (at.open)
-		say_opened();
-	else if (at.refusal[0])
+	if (!at.open && at.refusal[0])
 		gpu_record_state(GS_COMPANION_GPU_REFUSED, companion_mono_ns(), gpu_cupti.version,
 				 at.refusal);
 	gpu_buffer_prepare(RESERVE);
@@ -361,8 +369,15 @@ static void read_settings(void)
 		window = strtoul(text, &end, 10);
 		period = *end == '/' ? strtoul(end + 1, NULL, 10) : PERIOD_MS;
 	}
-	if (!period && gpu_cupti.library && !gpu_version_may_stay_open(gpu_cupti.version))
+	if (!period && !gpu_version_may_stay_open(gpu_cupti.version)) {
+		snprintf(at.note, sizeof(at.note),
+			 "its CUPTI (version %u) leaks memory when it is always on, which CUDA "
+			 "13.4.1 "
+			 "mends: it has windows of 1 s in 20 s instead",
+			 gpu_cupti.version);
+		window = WINDOW_MS;
 		period = PERIOD_MS;
+	}
 	door.window_ns = window * MS;
 	door.period_ns = period * MS;
 }

@@ -88,9 +88,10 @@ void gpu_buffer_free(struct gpu_buffer *buffer);
 /* Have some in reserve, so that threads of the program need not make them. */
 void gpu_buffer_prepare(unsigned n);
 
-/* Of all so far. asked: buffers that CUPTI wanted. */
+/* Of all so far. */
 struct gpu_buffer_counts {
-	uint64_t n_asked, n_dropped, n_discarded;
+	uint64_t n_dropped, n_discarded;
+	uint64_t first_ns; /* when CUPTI first asked, monotonic; 0 not yet. May be set to that */
 };
 extern struct gpu_buffer_counts gpu_buffer_counts;
 

@@ -35,7 +35,8 @@ struct gs_companion_gpu_work {
 _Static_assert(sizeof(struct gs_companion_gpu_work) == 120, "gs_companion_gpu_work");
 
 enum gs_companion_gpu_what {
-	GS_COMPANION_GPU_OPENED = 1,  /* from here on all is recorded */
+	GS_COMPANION_GPU_OPENED =
+		1, /* from here on all is recorded. text: what is not as it was asked for */
 	GS_COMPANION_GPU_CLOSED = 2,  /* up to here */
 	GS_COMPANION_GPU_YIELDED = 3, /* closed, as the program's own profiler wants CUPTI */
 	GS_COMPANION_GPU_REFUSED = 4, /* nothing is recorded; text says why */

@@ -18,7 +18,7 @@ _Static_assert(sizeof(struct gs_rec_gpu_work) == 128, "gpu_work");
 
 /* The numbers are stored. */
 enum gs_gpu_window_what {
-	GS_GPU_WINDOW_OPENED = 1,
+	GS_GPU_WINDOW_OPENED = 1, /* text: what is not as it was asked for, if anything */
 	GS_GPU_WINDOW_CLOSED = 2,
 	GS_GPU_WINDOW_YIELDED = 3, /* closed, as the program's own profiler wanted CUPTI */
 	GS_GPU_WINDOW_REFUSED = 4, /* text says why */

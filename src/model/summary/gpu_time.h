@@ -48,7 +48,8 @@ struct gs_gpu_time {
 	uint64_t dropped, discarded, bad; /* records, buffers, records */
 	uint64_t left_out;                /* pieces of work that found no room here */
 	uint32_t version;                 /* of CUPTI, of the last process that said it */
-	const char *refusal;              /* why a process could not be looked at; "" all could */
+	const char *
+		refusal; /* why a process could not be looked at, or not as asked for; "" all could */
 };
 
 /* Time in which both ran. */

@@ -139,7 +139,7 @@ static void put_limits(struct gs_page *page, const struct gs_gpu_time *t)
 	}
 	if (!t->refusal[0])
 		return;
-	snprintf(text, sizeof(text), "Of a process GPU time is not known: %s.", t->refusal);
+	snprintf(text, sizeof(text), "GPU time of a process: %s.", t->refusal);
 	gs_page_gap(page, GAP);
 	gs_page_words(page, GS_INK_WARN, text);
 }

@@ -266,7 +266,7 @@ static void take_window(struct gs_gpu_times *t, const struct gs_rec_gpu_window *
 	p->dropped = w->dropped;
 	p->discarded = w->discarded;
 	p->bad = w->bad;
-	if (w->what == GS_GPU_WINDOW_REFUSED)
+	if (w->text_str)
 		t->refusal_str = w->text_str;
 	if (w->what != GS_GPU_WINDOW_OPENED && !p->opened_ns)
 		return;

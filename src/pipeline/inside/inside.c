@@ -12,6 +12,7 @@
 #include "core/base/mem.h"
 #include "core/base/vec.h"
 #include "model/trace/func.h"
+#include "pipeline/inside/gpu.h"
 
 #define ASK_NS     50000000ull /* between two looks for a file that was not there */
 #define LATE_MAX   1024u
@@ -298,6 +299,9 @@ static void on_record(void *ctx, const struct gs_companion_thread *from,
 	case GS_COMPANION_ASKED:
 		take_asked(in, from, (const void *)r);
 		break;
+	default:
+		if (!gs_inside_take_gpu(in->feed, from->pid, r))
+			count_bad(in, 1);
 	}
 }
 
