@@ -228,14 +228,10 @@ static int add_inside(void *target, const struct gs_cli_option *option, char *ar
 		      struct gs_err *err)
 {
 	struct trace_options *o = target;
+	bool of_gpu = strcmp(argument, "gpu") == 0;
 
-	if (strcmp(argument, "calls") == 0)
-		o->inside_calls = true;
-	else if (strcmp(argument, "gpu") == 0)
-		o->inside_gpu = true;
-	else
-		return -EINVAL;
-	return 0;
+	*(of_gpu ? &o->inside_gpu : &o->inside_calls) = true;
+	return of_gpu || strcmp(argument, "calls") == 0 ? 0 : -EINVAL;
 }
 
 static int set_gpu_window(void *target, const struct gs_cli_option *option, char *argument,

@@ -214,9 +214,7 @@ static uint64_t wait_ns(unsigned n_tries)
 {
 	unsigned shift = n_tries < QUICK_SHIFT ? n_tries : QUICK_SHIFT;
 
-	if (n_tries > QUICK_TRIES)
-		shift += n_tries - QUICK_TRIES;
-	return FIRST_TRY_NS << shift;
+	return FIRST_TRY_NS << (n_tries > QUICK_TRIES ? shift + n_tries - QUICK_TRIES : shift);
 }
 
 static void wait_for(struct trace_python *p, pid_t pid)
