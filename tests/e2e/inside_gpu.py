@@ -52,6 +52,22 @@ def recording(t):
     t.equal('beside calls', sum(k['runs'] for k in both['kernels']), 60)
 
 
+@case('a timeline has a track for each stream, with its own times')
+def timeline(t):
+    path, other = t.path('work.json'), t.path('work.pftrace')
+    trace(t, 'driver kernels 300 others', *ALL, '-o', path, '-o', other)
+    with open(path, encoding='utf-8') as f:
+        events = json.load(f)['traceEvents']
+    tracks = {e['tid']: e['args']['name'] for e in events if e['name'] == 'thread_name' and 'its own times' in e['args']['name']}
+    t.equal('tracks', set(tracks.values()), {'GPU 0 stream 7 (its own times)', 'GPU 0 stream 8 (its own times)'})
+    slices = [e for e in events if e['ph'] == 'X' and e['tid'] in tracks]
+    t.equal('names', {n: sum(e['name'] == n for e in slices) for n in ('kernel', 'elementwise_kernel<128>', 'copy HtoD', 'fill', 'graph')},
+            {'kernel': 100, 'elementwise_kernel<128>': 100, 'copy HtoD': 1, 'fill': 1, 'graph': 1})  # fmt: skip
+    t.equal('ns of kernels', round(1000 * sum(e['dur'] for e in slices if 'grid' in e['args']['detail'])), sum(1000 + i for i in range(300)))
+    with open(other, 'rb') as f:
+        t.true('the same in .pftrace', b'GPU 0 stream 7 (its own times)' in f.read())
+
+
 @case("the program's own profiler gets all of its records, and windows go on after it")
 def profiler(t):
     run = trace(t, 'driver kernels 100 profile 2000 wait 2600 kernels 50', *ALL)

@@ -119,6 +119,7 @@ struct gs_export {
 	struct gs_export_timeline *timeline; /* owned; NULL unless the writer draws one */
 	struct gs_export_streams *streams;   /* owned; NULL unless the writer shows spans */
 	struct gs_export_gpus *gpus;         /* owned; NULL unless the writer shows GPUs */
+	struct gs_export_works *works;       /* likewise: what they did by their own times */
 	bool shows_something;                /* a call, a sample, or a value of a process or GPU */
 	/* Of the call that is being written: */
 	uint64_t begin_ns; /* its start, or a ns before, so that it stands around its first child */
@@ -220,6 +221,12 @@ int gs_export_gpus_take(struct gs_export_gpus *gpus, const struct gs_record *r);
 
 /* Writes what has not ended until the latest time seen. */
 void gs_export_gpus_end(struct gs_export_gpus *gpus);
+
+/* Of works.c: e->works; 0 or -ENOMEM. */
+struct gs_rec_gpu_work;
+int gs_export_works_new(struct gs_export_works **ret_works);
+void gs_export_works_free(struct gs_export_works **works);
+void gs_export_works_take(struct gs_export *e, const struct gs_rec_gpu_work *r);
 
 #define GS_EXPORT_VALUES_MAX 24 /* of a call: more would pass GS_EXPORT_OUT_RECORD_BYTES */
 

@@ -593,10 +593,10 @@ static void gpu_event(struct gs_pb *pb, const struct gs_export_gpu_point *point,
 		gs_pb_text(pb, EVENT_NAME, point->text, GS_PUT_MAX_SHORT);
 		gs_pb_uint(pb, EVENT_CATEGORY_IID, CATEGORY_GPU);
 	}
-	if (type == TYPE_INSTANT) {
+	if (type == TYPE_INSTANT)
 		gs_pb_uint(pb, EVENT_CATEGORY_IID, CATEGORY_ERROR);
+	if (type != TYPE_SLICE_END && point->detail)
 		annotate_text(pb, "detail", point->detail, GS_PUT_MAX_SHORT);
-	}
 	gs_pb_close(pb, m, GS_PB_LARGE);
 	packet_close(pb, packet);
 }
