@@ -283,7 +283,7 @@ def options(t):
                         (['--stacks', 'native', '-o', t.path('x.csv'), '--', 'true'], 'stacks')):  # fmt: skip
         run = t.tool('trace', *INSIDE, *more, status=2)
         t.match(' '.join(more), words, run.err)
-    run = t.tool('trace', '--inside=gpu', '--', 'true', status=2)
+    run = t.tool('trace', '--inside=ops', '--', 'true', status=2)
     run = t.trace(*INSIDE, env={'GPUSCOPE_COMPANION': '/nonexistent'}, command=t.app('cudaMalloc=17'))
     t.match('says so', 'another gpuscope looks into this program', run.err)
     t.equal('cudaMalloc', run.calls('cudaMalloc'), 17)
