@@ -656,13 +656,15 @@ def texts_of_others(t):
     with open(secret, 'w') as f:
         f.write('the password is 1234\n')
     os.mkfifo('fifo')
-    naming = 'import sys, time; exec(compile("time.sleep(1)", sys.argv[1], "exec"))'
+    naming = 'import sys, time; exec(compile("time.sleep(0.3)", sys.argv[1], "exec"))'
+    # The text of a line that nobody saw is not shown either: this one waits until it can be seen.
+    waiting = 'import os, time\nwhile not os.path.exists("go"): time.sleep(0.01)\n' + naming
     for mode, user, shown in ((0o600, 0, True), (0o644, 65534, True), (0o600, 65534, False)):
         os.chmod(secret, mode)
         os.utime(secret)
         time.sleep(0.05)
-        as_user = ['setpriv', '--reuid', str(user), '--regid', str(user), '--clear-groups', '/usr/bin/python3', '-c', naming]
-        run = t.trace('--layer', 'python', command=[*as_user, secret])
+        as_user = ['setpriv', '--reuid', str(user), '--regid', str(user), '--clear-groups', '/usr/bin/python3', '-c', waiting]
+        run = traced_when_known(t, [*as_user, secret])
         got = texts(run, secret)
         t.equal(f'text of a file of mode {mode:o} for user {user}', got.get(1), 'the password is 1234' if shown else None)
         t.true('the line is there', 1 in got, got)
