@@ -696,6 +696,8 @@ static int take_other(struct gs_aggregate *v, const struct gs_record *r)
 	case GS_REC_HOST_SAMPLE:
 	case GS_REC_GPU_INFO:
 	case GS_REC_GPU_PROCESS:
+		v->n_left_out += !gs_holders_take(v->holders, r);
+		return take_entity(v, r);
 	case GS_REC_MEMORY:
 	case GS_REC_MEMORY_SITE:
 		v->n_left_out += !gs_holders_take(v->holders, r);
