@@ -11,7 +11,7 @@
 #include "cuda_abi.h"
 #include "cuda_drv.h"
 
-static CUcontext primary_1, own, other;
+static CUcontext primary_0, primary_1, own, other;
 static CUfunction function;
 
 static void must(int result, const char *what)
@@ -47,6 +47,10 @@ int main(void)
 
 	MUST(cuModuleLoadData(&module, "image"));
 	MUST(cuModuleGetFunction(&function, module, "kernel"));
+	/* As the runtime does in a thread that chose no device: it asks for the handle after it chose it. */
+	MUST(cuCtxGetCurrent(&was));
+	MUST(cuCtxSetCurrent(was));
+	MUST(cuDevicePrimaryCtxRetain(&primary_0, 0));
 	launch(5); /* device 0 */
 	MUST(cuDevicePrimaryCtxRetain(&primary_1, 1));
 	MUST(cuCtxPushCurrent_v2(primary_1));

@@ -169,7 +169,7 @@ static void put_device(struct gs_grid *g, const struct gs_activity_context *c, u
 static bool has_own_context(const struct gs_activity_summary *a)
 {
 	for (size_t i = 0; i < a->n_contexts; i++)
-		if (a->contexts[i].handle)
+		if (a->contexts[i].handle && a->contexts[i].context != GS_ACTIVITY_DEVICE_UNKNOWN)
 			return true;
 	return false;
 }

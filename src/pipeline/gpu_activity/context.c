@@ -2,13 +2,15 @@
  * Which context a thread's calls are for. cudaSetDevice() chooses the primary context of a device; the
  * driver has a stack of contexts for each thread (cuCtxPushCurrent, cuCtxPopCurrent), whose top one
  * cuCtxSetCurrent and cudaSetDevice replace. A handle of a context is known by the call that gave it:
- * cuCtxCreate, or cuDevicePrimaryCtxRetain, whose context is that of cudaSetDevice().
+ * cuCtxCreate, or cuDevicePrimaryCtxRetain, whose context is that of cudaSetDevice(). That may come later
+ * than the choice: the runtime (CUDA 13, driver 580) has handles by ways of its own, and for a thread that
+ * chose no device it calls cuCtxSetCurrent before cuDevicePrimaryCtxRetain.
  *
- * The end of a process's first call of each is not seen (bpf/calls/first.bpf.h), and so not its handle:
- * that is the next one that nothing else is known of. A library may also ask for the handle that is
- * current (cuCtxGetCurrent, which is called too often to be traced) and choose it in another thread: it is
- * that of the one GPU that the process has, or of the stream that such a thread uses, as CUDA refuses one of
- * another context. Until then it is of an unknown device, and a context apart from others.
+ * The end of a call that gives a handle may not be seen (bpf/calls/first.bpf.h), and so not its handle: it is
+ * taken to be the next one that nothing else is known of, until a call says otherwise. A library may also ask
+ * for the handle that is current (cuCtxGetCurrent, which is called too often to be traced) and choose it in
+ * another thread: it is that of the one GPU that the process has, or of the stream that such a thread uses, as
+ * CUDA refuses one of another context. Until then it is of an unknown device, and a context apart from others.
  */
 #include "core/base/vec.h"
 #include "pipeline/gpu_activity/gpu_activity_int.h"
@@ -25,18 +27,48 @@ static void unlink_handle(struct gs_activity *a, uint32_t process, uint32_t i)
 	a->free_handle = i;
 }
 
+static void put_thread(struct activity_thread *t, struct activity_place place)
+{
+	t->by_handle = 0;
+	if (t->at.device == place.device && t->at.own == place.own)
+		return;
+	t->at = place;
+	t->context = 0; /* found again at the thread's next call */
+}
+
+/* Threads that are in that context, or will be when they pop others, are elsewhere. */
+static void replace_place(struct gs_activity *a, uint32_t process, uint32_t own,
+			  struct activity_place place)
+{
+	for (uint32_t i = 0; i < a->n_threads; i++) {
+		struct activity_thread *t = &a->threads[i];
+
+		if (t->process != process)
+			continue;
+		for (unsigned n = 0; n < t->n_below; n++)
+			if (t->below[n].own == own)
+				t->below[n] = place;
+		if (t->at.own == own)
+			put_thread(t, place);
+	}
+}
+
+/* Threads that chose that handle last. */
+static void move_threads(struct gs_activity *a, uint32_t process, uint64_t handle,
+			 struct activity_place place)
+{
+	for (uint32_t i = 0; i < a->n_threads; i++)
+		if (a->threads[i].process == process && a->threads[i].by_handle == handle)
+			put_thread(&a->threads[i], place);
+}
+
 /* The context of that handle is no more. Threads that had chosen it have none that is known. */
 static void release_handle(struct gs_activity *a, uint32_t process, uint32_t i)
 {
 	for (uint32_t c = a->processes[process].contexts; c; c = a->contexts[c].next)
 		if (a->contexts[c].own == i)
 			a->contexts[c].own = ACTIVITY_CONTEXT_ENDED;
-	for (uint32_t t = 0; t < a->n_threads; t++)
-		if (a->threads[t].process == process && a->threads[t].at.own == i) {
-			a->threads[t].at =
-				(struct activity_place){.device = GS_ACTIVITY_DEVICE_UNKNOWN};
-			a->threads[t].context = 0;
-		}
+	replace_place(a, process, i, (struct activity_place){.device = GS_ACTIVITY_DEVICE_UNKNOWN});
 	unlink_handle(a, process, i);
 }
 
@@ -77,21 +109,33 @@ static uint32_t add_handle(struct gs_activity *a, uint32_t process, struct activ
 	return i;
 }
 
-/* The one whose handle was not seen: of this thread, or the only one. 0: none, or it is not clear. */
+/* The only one whose handle was not seen: of this thread, or else of all. 0: none, or it is not clear. */
 static uint32_t find_unseen(const struct gs_activity *a, uint32_t process, uint32_t thread)
 {
-	uint32_t found = 0;
-	unsigned n = 0;
+	uint32_t found[2] = {0};
+	unsigned n[2] = {0};
 
 	for (uint32_t i = a->processes[process].handles; i; i = a->handles[i].next) {
+		bool is_of_thread = a->handles[i].thread == thread;
+
 		if (a->handles[i].handle)
 			continue;
-		if (a->handles[i].thread == thread)
-			return i;
-		found = i;
-		n++;
+		found[is_of_thread] = i;
+		n[is_of_thread]++;
 	}
-	return n == 1 ? found : 0;
+	if (n[true])
+		return n[true] == 1 ? found[true] : 0;
+	return n[false] == 1 ? found[false] : 0;
+}
+
+/* What is known of the device's primary context, of which there is one. 0: nothing. */
+static uint32_t find_primary(const struct gs_activity *a, uint32_t process, uint32_t device)
+{
+	uint32_t i = a->processes[process].handles;
+
+	while (i && !(a->handles[i].is_primary && a->handles[i].device == device))
+		i = a->handles[i].next;
+	return i;
 }
 
 static struct activity_place place_of(const struct gs_activity *a, uint32_t i)
@@ -134,20 +178,13 @@ struct activity_place activity_context_place(struct gs_activity *a, uint32_t pro
 		i = find_unseen(a, process, thread);
 		if (i) {
 			a->handles[i].handle = handle;
+			a->handles[i].is_guessed = true;
 			update_context(a, process, i);
 		}
 	}
 	if (!i && handle)
 		i = add_handle(a, process, unseen_context(a, process, handle));
 	return i ? place_of(a, i) : (struct activity_place){.device = GS_ACTIVITY_DEVICE_UNKNOWN};
-}
-
-static void put_thread(struct activity_thread *t, struct activity_place place)
-{
-	if (t->at.device == place.device && t->at.own == place.own)
-		return;
-	t->at = place;
-	t->context = 0; /* found again at the thread's next call */
 }
 
 void activity_context_learn(struct gs_activity *a, struct activity_thread *t, uint32_t stream)
@@ -188,25 +225,92 @@ static void pop_place(struct activity_thread *t)
 		   t->n_below ? t->below[--t->n_below] : (struct activity_place){.device = device});
 }
 
-/* What a call says of the handle that it gave; 0 where that was not seen. */
-static struct activity_place learn_handle(struct gs_activity *a, uint32_t process,
-					  const struct gs_activity_call *call, bool is_primary)
+static struct activity_handle given_handle(const struct gs_activity_call *call)
 {
-	struct activity_handle h = {.handle = call->event[0],
-				    .device = call->flags,
-				    .thread = call->thread,
-				    .is_primary = is_primary};
+	return (struct activity_handle){
+		.handle = call->event[0], .device = call->flags, .thread = call->thread};
+}
+
+/* Of cuCtxCreate; the handle is 0 where it was not seen. */
+static struct activity_place learn_made(struct gs_activity *a, uint32_t process,
+					const struct gs_activity_call *call)
+{
+	struct activity_handle h = given_handle(call);
 	uint32_t i = h.handle ? find_handle(a, process, h.handle) : 0;
 
-	if (i && is_primary) { /* again, or it was chosen before it was known */
-		a->handles[i].device = h.device;
-		update_context(a, process, i);
-		return place_of(a, i);
-	}
 	if (i)
 		release_handle(a, process, i);
 	i = add_handle(a, process, h);
 	return i ? place_of(a, i) : (struct activity_place){.device = h.device};
+}
+
+/* A context that was apart until now is the primary one of that device. Where both have streams they stay two,
+ * as what is known of their work is not put together. */
+static void make_primary(struct gs_activity *a, uint32_t process, uint32_t i, uint32_t device)
+{
+	uint32_t apart = 0, primary = 0;
+
+	for (uint32_t c = a->processes[process].contexts; c; c = a->contexts[c].next) {
+		if (a->contexts[c].own == i)
+			apart = c;
+		else if (!a->contexts[c].own && a->contexts[c].sums.context == device)
+			primary = c;
+	}
+	a->handles[i].device = device;
+	a->handles[i].is_primary = !apart || !primary;
+	if (apart) {
+		a->contexts[apart].own = a->handles[i].is_primary ? 0 : i;
+		a->contexts[apart].sums.context = device;
+		a->contexts[apart].sums.handle = 0;
+	}
+	replace_place(a, process, i, place_of(a, i));
+}
+
+/* What that handle was taken for is another context, whose handle was not seen yet. */
+static void take_back(struct gs_activity *a, uint32_t process, uint32_t i)
+{
+	a->handles[i].handle = 0;
+	a->handles[i].is_guessed = false;
+	update_context(a, process, i);
+}
+
+/* Of cuDevicePrimaryCtxRetain, likewise. The handle may have been chosen before. */
+static void learn_primary(struct gs_activity *a, uint32_t process,
+			  const struct gs_activity_call *call)
+{
+	struct activity_handle h = given_handle(call);
+	uint32_t primary = find_primary(a, process, h.device);
+	uint32_t i = h.handle ? find_handle(a, process, h.handle) : primary;
+
+	if (i && i == primary) { /* again, as some libraries do for each of their calls */
+		if (h.handle)
+			a->handles[i].is_guessed = false;
+		return;
+	}
+	h.is_primary = true;
+	if (i && a->handles[i].is_guessed) {
+		take_back(a, process, i);
+		i = 0;
+	}
+	if (!i && primary) {
+		if (a->handles[primary].is_guessed)
+			move_threads(a, process, a->handles[primary].handle,
+				     (struct activity_place){.device = GS_ACTIVITY_DEVICE_UNKNOWN});
+		a->handles[primary].handle = h.handle;
+		i = primary;
+	} else if (!i) {
+		i = add_handle(a, process, h);
+	} else {
+		if (primary && !a->handles[primary].handle)
+			unlink_handle(a, process, primary);
+		make_primary(a, process, i, h.device);
+	}
+	if (!h.handle)
+		return;
+	if (i)
+		a->handles[i].is_guessed = false;
+	move_threads(a, process, h.handle,
+		     i ? place_of(a, i) : (struct activity_place){.device = h.device});
 }
 
 /* Its number may be another's next. */
@@ -238,18 +342,20 @@ void activity_context_take(struct gs_activity *a, struct activity_thread *t,
 	case GS_ACTIVITY_CONTEXT_SET:
 		put_thread(t, handle ? activity_context_place(a, t->process, call->thread, handle)
 				     : (struct activity_place){.device = t->chosen});
+		t->by_handle = handle;
 		break;
 	case GS_ACTIVITY_CONTEXT_PUSH:
 		push_place(t, activity_context_place(a, t->process, call->thread, handle));
+		t->by_handle = handle;
 		break;
 	case GS_ACTIVITY_CONTEXT_POP:
 		pop_place(t);
 		break;
 	case GS_ACTIVITY_CONTEXT_NEW:
-		push_place(t, learn_handle(a, t->process, call, false));
+		push_place(t, learn_made(a, t->process, call));
 		break;
 	case GS_ACTIVITY_CONTEXT_PRIMARY:
-		learn_handle(a, t->process, call, true);
+		learn_primary(a, t->process, call);
 		break;
 	case GS_ACTIVITY_CONTEXT_END:
 		end_handle(a, t, handle, closing);

@@ -46,7 +46,8 @@ uint32_t activity_context_find(struct gs_activity *a, uint32_t process, struct a
 		.own = place.own,
 		.next = a->processes[process].contexts,
 		.sums = {.process = a->processes[process].number,
-			 .context = place.device,
+			 /* It may have become known since the thread chose it. */
+			 .context = place.own ? a->handles[place.own].device : place.device,
 			 .handle = place.own ? a->handles[place.own].handle : 0}};
 	a->processes[process].contexts = i;
 	a->n_contexts++;

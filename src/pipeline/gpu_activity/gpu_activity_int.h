@@ -89,6 +89,7 @@ struct activity_handle {
 	uint32_t thread; /* that asked for it, the caller's number */
 	uint32_t next;   /* of the same process, or free */
 	bool is_primary;
+	bool is_guessed; /* the handle came where one was to come that was not seen */
 };
 
 struct activity_context {
@@ -144,6 +145,7 @@ struct activity_thread {
 	uint32_t process; /* index; 0 not seen yet */
 	uint32_t context;
 	struct activity_place at; /* its current context */
+	uint64_t by_handle;       /* the handle that put it there; 0 none did */
 	struct activity_place below[ACTIVITY_PUSHED];
 	uint8_t n_below;
 	bool lost_below;             /* there may be others below these */

@@ -169,8 +169,156 @@ static void test_unknown_handles(void **state)
 	assert_int_equal(work_in(s, GS_ACTIVITY_DEVICE_UNKNOWN, P1), 1);
 	take(s, PRIMARY(P1, 1), 1, 1);
 	launch(s, 1);
-	assert_int_equal(work_in(s, 1, P1), 2);
+	assert_int_equal(work_in(s, 1, 0), 2);
 	assert_int_equal(work_in(s, GS_ACTIVITY_DEVICE_UNKNOWN, P1), 0);
+	assert_int_equal(gs_activity_count_contexts(s->a), 1);
+}
+
+/* What the runtime of CUDA 13.0 does in a thread that chose no device: PyTorch with two GPUs. */
+static void test_chosen_before_retained(void **state)
+{
+	SCRIPT s = script_new(NULL);
+
+	take(s, SET(P0), 1, 1);
+	take(s, PRIMARY(P0, 0), 1, 1);
+	assert_int_equal(gs_activity_thread_context(s->a, 1), 0);
+	launch(s, 1);
+	assert_int_equal(work_in(s, 0, 0), 1);
+	take(s, PRIMARY(P1, 1), 1, 1); /* inside of cudaSetDevice */
+	take(s, CALL(SET_DEVICE, .flags = 1), 1, 1);
+	launch(s, 1);
+	assert_int_equal(work_in(s, 1, 0), 1);
+	take(s, CALL(SET_DEVICE, .flags = 0), 1, 1);
+	launch(s, 1);
+	assert_int_equal(work_in(s, 0, 0), 2);
+	assert_int_equal(gs_activity_count_contexts(s->a), 2);
+}
+
+/* The same after another device, whose handle was seen (P1) or not (0). */
+static void check_second_device(uint64_t first_handle)
+{
+	SCRIPT s = script_new(NULL);
+
+	take(s, PRIMARY(first_handle, 1), 1, 1);
+	take(s, SET(P0), 1, 1);
+	take(s, CALL(CONTEXT_SET, .event = {P0}, .thread = 2), 1, 1);
+	take(s, PRIMARY(P0, 0), 1, 1);
+	launch(s, 1);
+	launch(s, 2);
+	assert_int_equal(work_in(s, 0, 0), 2);
+	take(s, SET(P1), 1, 1);
+	launch(s, 1);
+	assert_int_equal(work_in(s, 1, 0), 1);
+	assert_int_equal(gs_activity_count_contexts(s->a), 2);
+}
+
+static void test_second_device(void **state)
+{
+	check_second_device(P1);
+	check_second_device(0);
+}
+
+/* The thread chose the device's context itself, and then another handle is that device's. */
+static void test_wrong_guess(void **state)
+{
+	SCRIPT s = script_new(NULL);
+
+	take(s, PRIMARY(0, 1), 1, 1);
+	take(s, SET(0x7000), 1, 1);
+	take(s, PRIMARY(P1, 1), 1, 1);
+	launch(s, 1);
+	assert_int_equal(work_in(s, 1, 0), 0);
+	assert_int_equal(work_in(s, GS_ACTIVITY_DEVICE_UNKNOWN, 0), 1);
+	take(s, SET(P1), 1, 1);
+	launch(s, 1);
+	assert_int_equal(work_in(s, 1, 0), 1);
+	/* By cudaSetDevice it is there whatever handles are. */
+	take(s, CALL(SET_DEVICE, .flags = 1), 1, 1);
+	take(s, PRIMARY(0x7000, 2), 1, 1);
+	launch(s, 1);
+	assert_int_equal(work_in(s, 1, 0), 2);
+}
+
+static void test_not_clear(void **state)
+{
+	SCRIPT s = script_new(NULL);
+
+	/* Both handles are known: this is neither. */
+	take(s, PRIMARY(P0, 0), 1, 1);
+	take(s, PRIMARY(P1, 1), 1, 1);
+	take(s, SET(0x7000), 1, 1);
+	launch(s, 1);
+	assert_int_equal(work_in(s, GS_ACTIVITY_DEVICE_UNKNOWN, 0x7000), 1);
+	/* Both were not seen: it may be either, until it is asked for. */
+	s->process = 2;
+	take(s, PRIMARY(0, 0), 1, 1);
+	take(s, PRIMARY(0, 1), 1, 1);
+	take(s, SET(P1), 1, 1);
+	launch(s, 1);
+	assert_int_equal(work_in(s, GS_ACTIVITY_DEVICE_UNKNOWN, P1), 1);
+	take(s, PRIMARY(P1, 1), 1, 1);
+	launch(s, 1);
+	assert_int_equal(work_in(s, 1, 0), 2);
+	/* That leaves one. */
+	take(s, SET(P0), 1, 1);
+	launch(s, 1);
+	assert_int_equal(work_in(s, 0, 0), 1);
+	/* Attached to late: a context was made before, which no primary one is. */
+	s->process = 3;
+	gs_activity_begin_late(s->a, 3);
+	take(s, SET(OWN), 1, 1);
+	take(s, PRIMARY(P0, 0), 1, 1);
+	launch(s, 1);
+	assert_int_equal(work_in(s, GS_ACTIVITY_DEVICE_UNKNOWN, OWN), 1);
+}
+
+/* A handle that was not seen is that of a context that was made, and not the one chosen next. */
+static void test_made_unseen(void **state)
+{
+	SCRIPT s = script_new(NULL);
+
+	take(s, MAKE(0, 2), 1, 1);
+	launch(s, 1);
+	take(s, POP(), 1, 1);
+	take(s, SET(P0), 1, 1);
+	take(s, PRIMARY(P0, 0), 1, 1);
+	launch(s, 1);
+	assert_int_equal(work_in(s, 0, 0), 1);
+	take(s, SET(OWN), 1, 1);
+	launch(s, 1);
+	assert_int_equal(work_in(s, 2, OWN), 2);
+}
+
+/* Known too late to be one with the device's context: of that device all the same. */
+static void test_two_of_one(void **state)
+{
+	SCRIPT s = script_new(NULL);
+
+	launch(s, 2);
+	take(s, SET(P0), 1, 1);
+	launch(s, 1);
+	take(s, PUSH(P1), 1, 1);
+	take(s, PRIMARY(P0, 0), 1, 1);
+	take(s, POP(), 1, 1);
+	launch(s, 1);
+	take(s, CALL(CONTEXT_SET, .event = {P0}, .thread = 3), 1, 1);
+	launch(s, 3);
+	assert_int_equal(work_in(s, 0, 0), 4);
+	assert_int_equal(work_in(s, GS_ACTIVITY_DEVICE_UNKNOWN, P0), 0);
+}
+
+/* It was below another, and is no more when that is popped. */
+static void test_destroyed_below(void **state)
+{
+	SCRIPT s = script_new(NULL);
+
+	take(s, MAKE(OWN, 1), 1, 1);
+	take(s, PUSH(P1), 1, 1);
+	take(s, CALL(CONTEXT_END, .event = {OWN}, .thread = 2), 5, 5);
+	take(s, CALL(CONTEXT_NEW, .event = {0x6001}, .flags = 3, .thread = 2), 6, 6);
+	take(s, POP(), 7, 7);
+	launch(s, 1);
+	assert_int_equal(work_in(s, GS_ACTIVITY_DEVICE_UNKNOWN, 0), 1);
 }
 
 /* Of cuCtxGetCurrent, chosen in another thread: by the stream that it uses. */
@@ -242,6 +390,13 @@ int main(void)
 		cmocka_unit_test(test_destroyed),
 		cmocka_unit_test(test_unknown_handles),
 		cmocka_unit_test(test_unseen_handles),
+		cmocka_unit_test(test_chosen_before_retained),
+		cmocka_unit_test(test_second_device),
+		cmocka_unit_test(test_wrong_guess),
+		cmocka_unit_test(test_not_clear),
+		cmocka_unit_test(test_made_unseen),
+		cmocka_unit_test(test_two_of_one),
+		cmocka_unit_test(test_destroyed_below),
 		cmocka_unit_test(test_learned_by_stream),
 		cmocka_unit_test(test_bounded),
 	};
