@@ -278,6 +278,7 @@ struct gs_gpu_process {
 	uint64_t start_ns; /* boot clock, 0 unknown */
 	uint8_t ended;     /* only accounting knows it: it came and went between two samples */
 	uint8_t gone;      /* not in /proc: of another pid namespace, or just ended */
+	uint8_t kept;      /* used_bytes is from before: the list was not read for this sample */
 	char comm[16];
 	char user[32];
 	char container[72];

@@ -318,6 +318,7 @@ static int take_process(struct gs_node_decoder *d, const struct gs_rec_gpu_proce
 		.start_ns = r->start_ns,
 		.ended = r->ended,
 		.gone = r->gone,
+		.kept = r->kept,
 	};
 	ok = TAKE(r, ((const struct text[]){TEXT(p->comm), TEXT(p->user), TEXT(p->container),
 					    TEXT(p->cmdline)}));

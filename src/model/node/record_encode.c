@@ -185,6 +185,7 @@ static int put_process(struct gs_buf *buf, const struct gs_gpu_process *p)
 		.start_ns = p->start_ns,
 		.ended = p->ended,
 		.gone = p->gone,
+		.kept = p->kept,
 	};
 
 	return PUT(buf, GS_REC_GPU_PROCESS, r, texts);

@@ -43,8 +43,20 @@ struct gs_memory_measured {
 	uint64_t first_bytes, last_bytes, peak_bytes;
 	uint64_t
 		live_bytes; /* of the rows of that device: the host's view; 0 where it is not known */
-	uint64_t n_samples;
+	uint64_t n_readings; /* that these are of */
+	uint64_t
+		unread_ns; /* at most, from the last reading until it was not there, or the last sample */
 };
+
+/* Fewer readings say nothing of how it went, and what was read so long before the end is not what it had
+ * there: twice the time between two readings that a trace keeps to. */
+#define GS_MEMORY_READINGS_LEAST 3
+#define GS_MEMORY_UNREAD_NS      4000000000ull
+
+static inline bool gs_memory_knows_last(const struct gs_memory_measured *m)
+{
+	return m->n_readings >= GS_MEMORY_READINGS_LEAST && m->unread_ns <= GS_MEMORY_UNREAD_NS;
+}
 
 struct gs_memory_summary {
 	struct gs_memory_row *rows; /* by process, device and kind; a sum is after what it is of */

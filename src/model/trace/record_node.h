@@ -98,7 +98,7 @@ struct gs_rec_gpu_process {
 	int64_t used_bytes;
 	double sm_ratio, mem_ratio, enc_ratio, dec_ratio, jpg_ratio, ofa_ratio;
 	uint64_t start_ns;
-	uint8_t ended, gone, pad[6];
+	uint8_t ended, gone, kept, pad[5];
 	uint16_t text_bytes[4]; /* comm, user, container, cmdline */
 };
 

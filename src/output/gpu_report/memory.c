@@ -182,7 +182,8 @@ static void put_places(struct gs_grid *g, const struct gs_memory_summary *m, siz
 
 static void put_measured_heads(struct gs_grid *g)
 {
-	static const char *const heads[] = {"GPU", "at first", "last", "peak", "in calls", "other"};
+	static const char *const heads[] = {"GPU",  "at first", "last", "peak",
+					    "read", "in calls", "other"};
 
 	gs_grid_left(g, GS_INK_DIM, "process", GS_CUT_END);
 	for (size_t i = 0; i < GS_ARRAY_LEN(heads); i++)
@@ -199,10 +200,18 @@ static void put_measured_row(struct gs_grid *g, const struct gs_memory_measured 
 	gs_grid_left(g, GS_INK_PLAIN, text, GS_CUT_END);
 	put_device(g, m->device);
 	report_put_bytes(g, m->first_bytes);
-	report_put_bytes(g, m->last_bytes);
+	if (gs_memory_knows_last(m))
+		report_put_bytes(g, m->last_bytes);
+	else
+		gs_grid_right(g, GS_INK_DIM, "?");
 	report_put_bytes(g, m->peak_bytes);
+	report_put_count(g, m->n_readings);
 	report_put_bytes(g, m->live_bytes);
-	report_put_bytes(g, m->last_bytes > m->live_bytes ? m->last_bytes - m->live_bytes : 0);
+	if (gs_memory_knows_last(m))
+		report_put_bytes(g,
+				 m->last_bytes > m->live_bytes ? m->last_bytes - m->live_bytes : 0);
+	else
+		gs_grid_right(g, GS_INK_DIM, "?");
 	gs_grid_rest(g, GS_INK_PLAIN, m->gpu, GS_CUT_START);
 }
 
@@ -211,6 +220,26 @@ static void put_measured_rows(struct gs_grid *g, const struct gs_memory_summary 
 	put_measured_heads(g);
 	for (size_t i = 0; i < m->n_measured; i++)
 		put_measured_row(g, &m->measured[i]);
+}
+
+/* Of whom the last reading is not what they had at their end. */
+static void put_seldom_read(struct gs_page *page, const struct gs_memory_summary *m)
+{
+	char text[200], unread[GS_FMT_BYTES];
+
+	for (size_t i = 0; i < m->n_measured; i++) {
+		const struct gs_memory_measured *p = &m->measured[i];
+
+		if (gs_memory_knows_last(p))
+			continue;
+		snprintf(text, sizeof(text),
+			 "%" PRIu32 " %.32s was read %" PRIu64
+			 " time%s, last up to %s before its end: "
+			 "what it had then is not known, nor its peak.",
+			 p->pid, p->comm, p->n_readings, p->n_readings == 1 ? "" : "s",
+			 gs_fmt_ns(unread, p->unread_ns));
+		report_put_remark(page, text);
+	}
 }
 
 static void put_measured(struct gs_page *page, const struct gs_memory_summary *m)
@@ -224,9 +253,11 @@ static void put_measured(struct gs_page *page, const struct gs_memory_summary *m
 	while (gs_grid_piece(&g, PROCESS_COLUMNS))
 		put_measured_rows(&g, m);
 	report_put_remark(
-		page, "Device truth, by samples. in calls: held, by the host's view above. other: "
-		      "what no call shows (contexts, code, what pools keep), and what is from "
-		      "before the trace.");
+		page,
+		"Device truth, by samples. read: how often. in calls: held, by the host's view "
+		"above. other: what no call shows (contexts, code, what pools keep), and what "
+		"is from before the trace.");
+	put_seldom_read(page, m);
 }
 
 /* Frees that found no block and allocations that were not followed, of all processes. */
@@ -386,10 +417,11 @@ static void put_measured_doc(struct gs_doc *doc, const struct gs_memory_measured
 	gs_doc_put_text(doc, "gpu_uuid", m->gpu);
 	gs_doc_put_bool(doc, "traced_late", m->is_late);
 	gs_doc_put_u64(doc, "first_bytes", m->first_bytes);
-	gs_doc_put_u64(doc, "last_bytes", m->last_bytes);
+	gs_doc_put_u64_if(doc, "last_bytes", m->last_bytes, gs_memory_knows_last(m));
 	gs_doc_put_u64(doc, "peak_bytes", m->peak_bytes);
 	gs_doc_put_u64(doc, "live_bytes", m->live_bytes);
-	gs_doc_put_u64(doc, "samples", m->n_samples);
+	gs_doc_put_u64(doc, "samples", m->n_readings);
+	gs_doc_put_u64(doc, "unread_ns", m->unread_ns);
 	gs_doc_put_text(doc, "source", "device");
 	gs_doc_end(doc);
 }

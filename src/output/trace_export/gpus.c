@@ -347,7 +347,7 @@ static void draw_processes(struct gs_export_gpus *g, const struct gs_node_snapsh
 		p->is_there = true;
 		if (from->sm_ratio >= 0)
 			put_share(g, p, time_ns, false, 100 * from->sm_ratio);
-		if (from->used_bytes >= 0)
+		if (from->used_bytes >= 0 && (!from->kept || !p->memory_track))
 			put_share(g, p, time_ns, true, (double)from->used_bytes);
 	}
 	for (uint32_t i = 0; i < g->n_processes && n_seen < g->n_there; i++) {

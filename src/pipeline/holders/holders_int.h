@@ -10,7 +10,10 @@
 struct holders_measured {
 	uint32_t pid;
 	char gpu[HOLDERS_UUID_BYTES];
-	uint64_t first_bytes, last_bytes, peak_bytes, n_samples;
+	uint64_t first_bytes, last_bytes, peak_bytes;
+	uint64_t n_readings, read_ns; /* how often that was read, and when last */
+	uint64_t there_ns,
+		gone_ns; /* the last moment with it, and the first without since; 0 none */
 };
 
 struct holders_gpu {
@@ -26,6 +29,7 @@ struct gs_holders {
 	size_t n_measured, cap_measured;
 	struct holders_gpu *gpus; /* of the moment in hand, by their numbers in it */
 	size_t n_gpus, cap_gpus;
+	uint64_t moment_ns; /* its time */
 };
 
 void holders_measured_fini(struct gs_holders *h);

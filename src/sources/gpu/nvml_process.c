@@ -343,6 +343,7 @@ static int add_kept(const struct gs_nvml_device *dev, uint32_t gpu, struct gs_gp
 			return -ENOMEM;
 		p->kind = dev->kept[i].kind;
 		p->used_bytes = dev->kept[i].used_bytes;
+		p->kept = 1;
 	}
 	return 0;
 }

@@ -15,6 +15,7 @@ struct world {
 	struct gs_dict *dict;
 	struct gs_holders *holders;
 	struct gs_summary *summary;
+	uint64_t n_moments; /* a second apart */
 };
 
 static void make_world(struct world *w)
@@ -191,7 +192,10 @@ static void places(void **state)
 /* A moment of a machine with these GPUs. */
 static void put_moment(struct world *w, const char *const *gpus, uint32_t n)
 {
-	put_record(&w->s, GS_REC_HOST_SAMPLE, sizeof(struct gs_rec_host_sample), 0);
+	struct gs_rec_host_sample *moment =
+		put_record(&w->s, GS_REC_HOST_SAMPLE, sizeof(*moment), 0);
+
+	moment->time_ns = ++w->n_moments * 1000000000ull;
 	for (uint32_t i = 0; i < n; i++) {
 		size_t bytes = strlen(gpus[i]);
 		struct gs_rec_gpu_info *r = put_record(&w->s, GS_REC_GPU_INFO, sizeof(*r), bytes);
@@ -244,8 +248,41 @@ static void measured(void **state)
 	assert_int_equal(m->measured[1].first_bytes, 10);
 	assert_int_equal(m->measured[1].peak_bytes, 500);
 	assert_int_equal(m->measured[1].last_bytes, 30);
-	assert_int_equal(m->measured[1].n_samples, 3);
+	assert_int_equal(m->measured[1].n_readings, 3);
 	assert_int_equal(m->measured[1].device, GS_MEMORY_DEVICE_UNKNOWN);
+}
+
+/* What is in a list that was kept counts once, and how long nobody looked is known. */
+static void measured_seldom(void **state)
+{
+	static const char *const one[] = {"GPU-a"};
+	WORLD w;
+	const struct gs_memory_summary *m;
+
+	make_world(&w);
+	put_process(&w.s, 1, 100, "once");
+	put_process(&w.s, 2, 200, "long ago");
+	put_process(&w.s, 3, 300, "known");
+	for (unsigned i = 1; i <= 12; i++) {
+		put_moment(&w, one, 1);
+		put_gpu_process(&w, 0, 100, 648)->kept = i > 1;
+		if (i <= 9) /* read at 1, 2, 3, listed until 9 */
+			put_gpu_process(&w, 0, 200, 10 * i)->kept = i > 3;
+		put_gpu_process(&w, 0, 300, 7 + i)->kept = i % 2 == 0;
+	}
+	m = summarize(&w);
+	assert_int_equal(m->n_measured, 3);
+	assert_int_equal(m->measured[0].n_readings, 1);
+	assert_int_equal(m->measured[0].unread_ns, 11000000000ull);
+	assert_false(gs_memory_knows_last(&m->measured[0]));
+	assert_int_equal(m->measured[1].n_readings, 3);
+	assert_int_equal(m->measured[1].unread_ns, 7000000000ull);
+	assert_int_equal(m->measured[1].last_bytes, 30);
+	assert_false(gs_memory_knows_last(&m->measured[1]));
+	assert_int_equal(m->measured[2].n_readings, 6);
+	assert_int_equal(m->measured[2].unread_ns, 1000000000ull);
+	assert_int_equal(m->measured[2].last_bytes, 18);
+	assert_true(gs_memory_knows_last(&m->measured[2]));
 }
 
 /* The ledger's sum of the same GPU stands beside it. */
@@ -290,8 +327,11 @@ static void nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rows),     cmocka_unit_test(places),
-		cmocka_unit_test(measured), cmocka_unit_test(measured_and_held),
+		cmocka_unit_test(rows),
+		cmocka_unit_test(places),
+		cmocka_unit_test(measured),
+		cmocka_unit_test(measured_seldom),
+		cmocka_unit_test(measured_and_held),
 		cmocka_unit_test(nothing),
 	};
 

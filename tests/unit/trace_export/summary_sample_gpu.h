@@ -244,9 +244,9 @@ static struct gs_memory_place memory_places[] = {
 
 static struct gs_memory_measured memory_measured[] = {
 	{4242, "python", "GPU-8c5f8f6e", 0, false, 1 << 20, 7 * GIB / 4, 2 * GIB,
-	 3 * GIB / 2 + (6 << 20), 720},
+	 3 * GIB / 2 + (6 << 20), 720, 500000000},
 	{4243, "python", "GPU-8c5f8f6e", GS_MEMORY_DEVICE_UNKNOWN, true, 500 << 20, 500 << 20,
-	 510 << 20, 0, 719},
+	 510 << 20, 0, 1, 13000000000},
 };
 
 static struct gs_memory_summary memory = {
