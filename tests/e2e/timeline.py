@@ -116,6 +116,36 @@ def unknown(t):
     t.equal('no share', [e['name'] for e in events if e['ph'] == 'C' and e['pid'] == app.pid and e['name'].startswith('GPU')], [])
 
 
+@case('all GPUs, until it is known which of them are used', timeout=120)
+def found_later(t):
+    conf, hold = t.path('nvml.conf'), t.path('hold')
+
+    def pretend(pid):
+        with open(conf + '.new', 'w', encoding='utf-8') as f:
+            f.write(f'gpus=2,pids={pid}')
+        os.rename(conf + '.new', conf)
+
+    app = t.start_app(f'--hold-file={hold}', *CALLS)
+    pretend(1)
+    live = t.start_trace('-p', str(app.pid), '--nvml', nvml(), '-o', 'a.json', env={'FAKE_NVML_FILE': conf})
+    live.wait_err(r'libcudart\S*: \d+ probes')
+    app.let_go()
+    wait_until(lambda: harness.read_text('a.json').count('memory used') >= 6, 60, 'samples of both')
+    pretend(app.pid)
+    wait_until(lambda: harness.read_text('a.json').count('GPU 0 memory') >= 3, 60, 'samples of the process')
+    with open(hold, 'w', encoding='utf-8'):
+        pass
+    app.result()
+    live.finish()
+    events = load('a.json')
+    groups = {e['args']['name'][:5]: e['pid'] for e in events if e['ph'] == 'M' and e['name'] == 'process_name' and e['pid'] >= GPU_PID}
+    t.equal('both at first', sorted(groups), ['GPU 0', 'GPU 1'])
+    known = min(ts for ts, _ in values_of(events, app.pid, 'GPU 0 memory'))
+    t.true('then the one', max(ts for ts, _ in values_of(events, groups['GPU 0'], 'memory used')) > known)
+    other = max(e['ts'] for e in events if e['ph'] == 'C' and e['pid'] == groups['GPU 1'])
+    t.true('and the other no more', other < known, f'{other} {known}')
+
+
 @case('a driver that does not answer holds nothing up', timeout=120)
 def hangs(t):
     for call in ('Init_v2', 'DeviceGetMemoryInfo', 'DeviceGetPowerUsage'):

@@ -22,11 +22,9 @@
 #define INTERVAL_NS      100000000ull
 #define INTERVAL_MORE_NS 50000000ull /* for each further GPU */
 #define INTERVAL_MAX_NS  1000000000ull
-/* Of one processor's time, for NVIDIA's library: what costs more is read less often. A call costs most when it
- * is made first; another budget has the intervals found again, when each was made twice. */
-#define BUDGET_FIRST 0.01
-#define N_FIRST      3
+/* Of one processor's time, for NVIDIA's library: what costs more is read less often. */
 #define BUDGET       0.005
+#define OLDEST_NS    2000000000ull
 #define HANG_NS      1000000000ull
 #define RECORD_MAX   (4u << 20)    /* of one moment */
 #define ALL_AFTER_NS 2000000000ull /* of CUDA calls by processes that no GPU has by their numbers */
@@ -35,11 +33,7 @@
 /* What no track shows. */
 #define NOT_SHOWN                                                                                  \
 	(1ull << GS_GPU_PART_CLOCKS_MORE | 1ull << GS_GPU_PART_FAN | 1ull << GS_GPU_PART_PCIE |    \
-	 1ull << GS_GPU_PART_ENGINES | 1ull << GS_GPU_PART_THROTTLE)
-
-struct used_gpu {
-	char uuid[sizeof(((struct gs_gpu_info *)0)->uuid)];
-};
+	 1ull << GS_GPU_PART_ENGINES | 1ull << GS_GPU_PART_THROTTLE | 1ull << GS_GPU_PART_ENERGY)
 
 struct trace_gpu {
 	const struct trace_options *options;
@@ -51,17 +45,17 @@ struct trace_gpu {
 	/* The thread's: */
 	struct gs_gpu *gpu;
 	struct gs_buf records;
-	struct used_gpu *used; /* owned; GPUs that a traced process had */
+	struct gs_gpu_uuid *used; /* owned; GPUs that a traced process had */
 	uint32_t n_used, cap_used;
-	bool takes_all; /* numbers of processes cannot be compared: all GPUs are recorded */
+	bool takes_all;          /* it is not known which GPUs are used: all are recorded */
 	uint64_t calls_since_ns; /* when CUDA calls were seen first; 0 none yet */
 	struct gs_gpu_event
 		held[HELD_MAX]; /* events that came before there was a sample to record */
 	uint32_t n_held;
-	uint64_t n_read, n_samples; /* of these, recorded */
+	uint64_t n_samples; /* that were recorded */
 	uint64_t cpu_ns, start_ns;
-	uint32_t n_gpus;
-	uint32_t state; /* enum gs_gpu_state of the last reading */
+	uint32_t n_gpus; /* that are read */
+	uint32_t state;  /* enum gs_gpu_state of the last reading */
 	char host[GS_HOST_NAME_BYTES];
 };
 
@@ -70,7 +64,7 @@ struct trace_gpu {
 static bool is_used(const struct trace_gpu *g, const char *uuid)
 {
 	for (uint32_t i = 0; i < g->n_used; i++)
-		if (strcmp(g->used[i].uuid, uuid) == 0)
+		if (strcmp(g->used[i].text, uuid) == 0)
 			return true;
 	return false;
 }
@@ -79,7 +73,9 @@ static void note_used(struct trace_gpu *g, const struct gs_gpu_info *info)
 {
 	if (is_used(g, info->uuid) || !gs_vec_reserve(&g->used, &g->cap_used, g->n_used + 1))
 		return;
-	memcpy(g->used[g->n_used++].uuid, info->uuid, sizeof(info->uuid));
+	memcpy(g->used[g->n_used++].text, info->uuid, sizeof(info->uuid));
+	g->takes_all = false;
+	(void)gs_gpu_set_focus(g->gpu, g->used, g->n_used);
 }
 
 static bool is_traced(const struct trace_gpu *g, uint32_t pid)
@@ -126,6 +122,7 @@ static void look_at_calls(struct trace_gpu *g)
 	if (gs_clock_mono_ns() - g->calls_since_ns < ALL_AFTER_NS)
 		return;
 	g->takes_all = true;
+	(void)gs_gpu_set_focus(g->gpu, NULL, 0);
 	gs_log(GS_LOG_INFO, GS_LOG_GPU,
 	       "no GPU has a traced process by its number: all %u GPUs are recorded", g->n_gpus);
 }
@@ -189,8 +186,6 @@ static bool take_sample(struct trace_gpu *g)
 		       s->state_text);
 	g->state = s->state;
 	g->n_gpus = s->n_gpus;
-	if (++g->n_read == N_FIRST)
-		gs_gpu_set_budget(g->gpu, BUDGET);
 	if (!s->n_gpus)
 		return s->state != GS_GPU_STATE_NO_LIBRARY && s->state != GS_GPU_STATE_NO_DRIVER &&
 		       s->state != GS_GPU_STATE_NO_GPU;
@@ -200,6 +195,7 @@ static bool take_sample(struct trace_gpu *g)
 		hold_events(g, s);
 		return true;
 	}
+	g->n_gpus = s->n_gpus;
 	add_held(g, s);
 	record_snapshot(g, s);
 	return true;
@@ -240,7 +236,8 @@ static void *sample_gpus(void *ctx)
 		wait_for_turn(g, now_ns);
 	}
 	pthread_mutex_unlock(&g->lock);
-	/* How it was at the end. */
+	/* How it was at the end, all of it. */
+	gs_gpu_set_budget(g->gpu, 0);
 	if (go_on && g->state == GS_GPU_STATE_OK)
 		(void)take_sample(g);
 	g->cpu_ns = own_cpu_ns();
@@ -272,7 +269,8 @@ int trace_gpu_start(const struct trace_options *options, struct trace_output *ou
 				    .nvml_option = "--nvml PATH",
 				    .hang_ns = HANG_NS,
 				    .leave_out = NOT_SHOWN,
-				    .budget = BUDGET_FIRST};
+				    .budget = BUDGET,
+				    .oldest_ns = OLDEST_NS};
 	pthread_condattr_t attr;
 	struct trace_gpu *g;
 	int r;
@@ -297,6 +295,8 @@ int trace_gpu_start(const struct trace_options *options, struct trace_output *ou
 	pthread_condattr_destroy(&attr);
 	r = gs_gpu_open(&go, &g->gpu, err);
 	if (r == 0)
+		r = gs_gpu_set_focus(g->gpu, &(struct gs_gpu_uuid){""}, 0);
+	if (r == 0)
 		r = -pthread_create(&g->thread, NULL, sample_gpus, g);
 	if (r < 0)
 		free_gpu(&g);
@@ -318,8 +318,7 @@ static void log_cost(struct trace_gpu *g)
 		return;
 	gs_log(GS_LOG_INFO, GS_LOG_COST,
 	       "%llu samples of GPUs: %s of processor time in the driver's library, %s here: %.2f "
-	       "%% of "
-	       "one processor, in threads of their own",
+	       "%% of one processor, in threads of their own",
 	       (unsigned long long)g->n_samples, gs_fmt_ns(driver, driver_ns),
 	       gs_fmt_ns(own, g->cpu_ns),
 	       wall_ns ? 100.0 * (double)(driver_ns + g->cpu_ns) / (double)wall_ns : 0);

@@ -73,12 +73,26 @@ int gs_gpu_open(const struct gs_gpu_options *options, struct gs_gpu **ret, struc
 	return 0;
 }
 
+static void log_costs(struct gs_gpu *gpu)
+{
+	struct gs_gpu_cost c[GS_GPU_COSTS_MAX];
+	size_t n = gs_gpu_costs(gpu, GS_GPU_COST_BY_PART, c, GS_ARRAY_LEN(c));
+
+	for (size_t i = 0; i < n; i++)
+		gs_log(GS_LOG_DEBUG, GS_LOG_COST,
+		       "GPUs: %s: read %llu times, %.3f ms of processor time each, last each %.2f "
+		       "s",
+		       c[i].name, (unsigned long long)c[i].n,
+		       (double)c[i].cpu_ns / 1e6 / (double)c[i].n, (double)c[i].interval_ns / 1e9);
+}
+
 void gs_gpu_close(struct gs_gpu **ref)
 {
 	struct gs_gpu *gpu = *ref;
 
 	if (!gpu)
 		return;
+	log_costs(gpu);
 	gs_gpu_worker_free(&gpu->worker);
 	gs_gpu_snapshot_free(&gpu->last);
 	gs_identity_free(&gpu->place);
@@ -195,6 +209,8 @@ static struct gs_gpu_snapshot *snapshot_of_hung(struct gs_gpu *gpu, uint64_t sin
 		return NULL;
 	gs_free_p(&s->event);
 	s->n_events = 0;
+	for (unsigned i = 0; i < s->n_processes; i++)
+		s->process[i].kept = 1;
 	s->state = GS_GPU_STATE_HUNG;
 	gs_gpu_worker_waits_for(gpu->worker, since_ns, what, sizeof(what));
 	snprintf(s->state_text, sizeof(s->state_text),
@@ -243,6 +259,11 @@ int gs_gpu_read_groups(struct gs_gpu *gpu, unsigned groups, struct gs_gpu_snapsh
 void gs_gpu_set_budget(struct gs_gpu *gpu, double budget)
 {
 	gs_gpu_worker_set_budget(gpu->worker, budget);
+}
+
+int gs_gpu_set_focus(struct gs_gpu *gpu, const struct gs_gpu_uuid *uuids, size_t n)
+{
+	return gs_gpu_worker_set_focus(gpu->worker, uuids, n);
 }
 
 int gs_gpu_release(struct gs_gpu *gpu)

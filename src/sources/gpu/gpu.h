@@ -52,6 +52,15 @@ struct gs_gpu_options {
 	/* Of one processor's time, for all GPUs of NVML together: what costs more is read less
 	 * often, which gs_gpu_sample.part_ns shows. 0: no limit, everything asked for is read. */
 	double budget;
+	/* With a budget: how old a value may get that is not slow, as long as the budget has room for
+	 * all of them so seldom; else all get older alike, five times as old at most, but for the list
+	 * of processes. What is cheap is read each time. 0: each kind of value has a limit of its own.
+	 */
+	uint64_t oldest_ns;
+};
+
+struct gs_gpu_uuid {
+	char text[80];
 };
 
 /* Works without any GPU or library: the snapshots then say why there is nothing. -ENOMEM, or
@@ -71,6 +80,11 @@ int gs_gpu_read_groups(struct gs_gpu *gpu, unsigned groups, struct gs_gpu_snapsh
 
 /* Another options.budget from the next reading on, for who reads more or less often than before. */
 void gs_gpu_set_budget(struct gs_gpu *gpu, double budget);
+
+/* Of which GPUs of NVML values are read, from the next reading on; of others only the lists of
+ * processes are, each second, or five times a second when n is 0. uuids NULL: of all, as at first.
+ * 0 or -ENOMEM. */
+int gs_gpu_set_focus(struct gs_gpu *gpu, const struct gs_gpu_uuid *uuids, size_t n);
 
 /* Release the driver, so that a GPU can be reset or its MIG instances changed; snapshots say RELEASED until
  * gs_gpu_resume(). -ETIMEDOUT: one of its calls hangs; it is released when that comes back. */

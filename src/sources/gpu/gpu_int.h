@@ -111,8 +111,8 @@ struct gs_nvml_part {         /* of one device; nvml_part.c */
 	uint64_t interval_ns; /* with a budget: between two readings */
 	uint64_t last_ns;     /* monotonic; 0 never */
 	uint64_t way_ns[2];   /* what each way costs; UINT64_MAX: it does not work */
-	uint8_t tries[2], way;
-	bool asked, shifted;
+	uint8_t tries[2], way, n_prices;
+	bool asked, shifted, settled;
 };
 
 struct gs_nvml_device {
@@ -140,6 +140,7 @@ struct gs_nvml_device {
 	bool accounting_started;
 	struct gs_nvml_part part[GS_GPU_PARTS];
 	uint64_t plan_ns;   /* when the intervals are to be found again */
+	bool out_of_focus;  /* only its processes are asked for */
 	bool util_from_gpm; /* GPM reports utilisation, since its own call costs too much */
 	uint8_t no_total;   /* bits: sums of bytes over NVLink that the GPU does not report */
 	bool links_known;   /* what of the links does not change was read */
@@ -167,7 +168,10 @@ struct gs_nvml {
 	struct gs_nvml_cost call_cost[NVML_CALL_COUNT], part_cost[GS_GPU_PARTS];
 	struct gs_nvml_meter in_call;
 	uint64_t group_ns[GS_NVML_GROUPS],
-		turn_ns[GS_NVML_GROUPS];    /* last turn; between the last two */
+		turn_ns[GS_NVML_GROUPS]; /* last turn; between the last two */
+	struct gs_gpu_uuid *focus;       /* owned by the worker; NULL: all */
+	size_t n_focus;
+	unsigned n_in_focus;                /* of the devices, in this turn */
 	double plan_budget;                 /* that of the last turn */
 	unsigned plans_due;                 /* turns at which the intervals are found again */
 	uint64_t slow_cpu_ns;               /* for slow parts in this turn */
@@ -315,6 +319,9 @@ void gs_gpu_worker_free(struct gs_gpu_worker **worker);
 
 /* Of the next readings. */
 void gs_gpu_worker_set_budget(struct gs_gpu_worker *worker, double budget);
+
+int gs_gpu_worker_set_focus(struct gs_gpu_worker *worker, const struct gs_gpu_uuid *uuids,
+			    size_t n);
 
 /* Have it read. 0 and a snapshot (without names of processes and without events), -ETIMEDOUT: a
  * call hangs, -ENOMEM. */

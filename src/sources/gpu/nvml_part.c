@@ -6,11 +6,14 @@
  * Without a budget every part of the groups asked for is read. With one (options.budget), a part
  * that costs c and has the weight w is read every t = k * sqrt(c / w), not more often than it is
  * asked for and not more seldom than its limit: among all choices within the budget this has the
- * smallest weighted sum of ages. k is as small as the budget allows. Where there are two ways to
+ * smallest weighted sum of ages. k is as small as the budget allows. With options.oldest_ns the
+ * limit is the same for all, GPM among them, and grows where all at their limit are too much; only
+ * what costs next to nothing is read at every turn, and processes never wait longer. Where there are two ways to
  * the same values both are tried twice, and the cheaper one that works is kept. Slow parts of
  * several GPUs are spread over turns, so that no turn is much longer than the others.
  */
 #include <math.h>
+#include <string.h>
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
@@ -23,6 +26,11 @@
 #define LONG_S            60
 #define SLOWEST_S         600
 #define GOLDEN            0.6180339887498949
+#define GROWTH_MAX        5   /* of options.oldest_ns */
+#define CHEAP             0.1 /* of a GPU's budget, at every turn */
+#define PRICES            8 /* of how many readings a price is the mean, as long as they are few */
+#define FIND_NS           200000000ull  /* between lists of processes when no GPU is in focus */
+#define LOOK_NS           1000000000ull /* of GPUs beside those in focus */
 
 struct rule {
 	unsigned group;   /* enum gs_gpu_group that asks for it; 0: comes with another part */
@@ -146,18 +154,45 @@ static void choose_utilization(struct gs_nvml *nv, struct gs_nvml_device *dev)
 		dev->util_from_gpm = true;
 }
 
+/* Of one GPU. */
+static double budget_of_one(const struct gs_nvml *nv)
+{
+	return nv->options->budget / (nv->n_in_focus ? nv->n_in_focus : 1);
+}
+
+/* The most time between two readings of a part, at this growth of what all may wait. */
+static double longest_s(const struct gs_nvml *nv, const struct gs_nvml_device *dev, unsigned part,
+			double growth)
+{
+	double oldest_s = (double)nv->options->oldest_ns / 1e9;
+
+	if (part == GS_GPU_PART_UTILIZATION && dev->util_from_gpm)
+		return LONG_S;
+	if (oldest_s <= 0 || rules[part].slow)
+		return rules[part].longest_s;
+	if ((double)dev->part[part].price_ns / 1e9 <=
+	    CHEAP * budget_of_one(nv) * turn_s(nv, &rules[part]))
+		return 0;
+	/* What both first readings cost says little. */
+	if (!dev->part[part].settled)
+		return oldest_s / 4;
+	if (part == GS_GPU_PART_PROCESSES)
+		return oldest_s;
+	return oldest_s * growth;
+}
+
 /* Processor time a second when parts are read every k * root, in s; sets their intervals. */
-static double load_at(struct gs_nvml *nv, struct gs_nvml_device *dev, const double *root, double k)
+static double load_at(struct gs_nvml *nv, struct gs_nvml_device *dev, const double *root, double k,
+		      double growth)
 {
 	double sum = 0;
 
 	for (unsigned i = 0; i < GS_GPU_PARTS; i++) {
-		double shortest = turn_s(nv, &rules[i]), longest = rules[i].longest_s, t;
+		double shortest = turn_s(nv, &rules[i]), t;
+		double longest = longest_s(nv, dev, i, growth);
 
 		if (!is_wanted(nv, dev, i))
 			continue;
-		if (i == GS_GPU_PART_UTILIZATION && dev->util_from_gpm)
-			longest = LONG_S;
 		longest = longest > shortest ? longest : shortest;
 		t = k * root[i];
 		t = t < shortest ? shortest : t > longest ? longest : t;
@@ -167,12 +202,24 @@ static double load_at(struct gs_nvml *nv, struct gs_nvml_device *dev, const doub
 	return sum;
 }
 
+/* How much longer than options.oldest_ns all have to wait so that they are in the budget. */
+static double find_growth(struct gs_nvml *nv, struct gs_nvml_device *dev, const double *root,
+			  double k)
+{
+	double budget = budget_of_one(nv), all = load_at(nv, dev, root, k, 1);
+	double growing = 2 * (all - load_at(nv, dev, root, k, 2)), room = budget - (all - growing);
+
+	if (!nv->options->oldest_ns || all <= budget)
+		return 1;
+	return growing < GROWTH_MAX * room ? growing / room : GROWTH_MAX;
+}
+
 static void plan_parts(struct gs_nvml *nv, struct gs_nvml_device *dev, uint64_t now_ns)
 {
-	double budget = nv->options->budget / (nv->n_devices ? nv->n_devices : 1);
+	double budget = budget_of_one(nv), growth = 1;
 	double root[GS_GPU_PARTS], low = 1e-3, high = 1e6;
 
-	dev->plan_ns = now_ns + PLAN_NS;
+	dev->plan_ns = now_ns + (nv->options->oldest_ns ? nv->options->oldest_ns / 2 : PLAN_NS);
 	for (unsigned i = 0; i < GS_GPU_PARTS; i++) {
 		double weight = rules[i].weight;
 
@@ -180,16 +227,17 @@ static void plan_parts(struct gs_nvml *nv, struct gs_nvml_device *dev, uint64_t 
 			weight = 0.1;
 		root[i] = weight > 0 ? sqrt((double)dev->part[i].price_ns / 1e9 / weight) : 0;
 	}
-	if (load_at(nv, dev, root, low) > budget) {
+	if (load_at(nv, dev, root, low, growth) > budget) {
+		growth = find_growth(nv, dev, root, high);
 		for (unsigned turn = 0; turn < 32; turn++) {
 			double k = sqrt(low * high);
 
-			if (load_at(nv, dev, root, k) > budget)
+			if (load_at(nv, dev, root, k, growth) > budget)
 				low = k;
 			else
 				high = k;
 		}
-		load_at(nv, dev, root, high);
+		load_at(nv, dev, root, high, growth);
 	}
 	choose_utilization(nv, dev);
 }
@@ -230,6 +278,10 @@ bool gs_nvml_part_due(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned p
 
 	if (!is_wanted(nv, dev, part))
 		return false;
+	if (dev->out_of_focus)
+		return part == GS_GPU_PART_PROCESSES &&
+		       (!has_budget(nv) ||
+			now_ns >= p->last_ns + (nv->n_in_focus ? LOOK_NS : FIND_NS));
 	if (!has_budget(nv))
 		return groups & rule->group && (!rule->slow || slow_turn);
 	if (groups & rule->group)
@@ -302,8 +354,18 @@ void gs_nvml_part_end(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned p
 			p->way = p->way_ns[1] < p->way_ns[0] - p->way_ns[0] / 8;
 			p->price_ns = p->way_ns[p->way] == UINT64_MAX ? cpu_ns : p->way_ns[p->way];
 		}
+		if (nv->options->oldest_ns)
+			dev->plan_ns = 0;
 	} else if (way == p->way) {
-		p->price_ns = (7 * p->price_ns + cpu_ns) / 8;
+		/* A call may cost many times as much at first: one that costs so much less is what
+		 * it costs. */
+		uint64_t n = cpu_ns < p->price_ns / 2 ? 0 : p->n_prices + TRIES;
+
+		if (nv->options->oldest_ns && (!p->settled || !n))
+			dev->plan_ns = 0;
+		p->settled = true;
+		p->n_prices = (uint8_t)(!n ? 0 : n < PRICES - 1 ? p->n_prices + 1 : p->n_prices);
+		p->price_ns = (n * p->price_ns + cpu_ns) / (n + 1);
 	}
 }
 
@@ -338,8 +400,22 @@ static void note_budget(struct gs_nvml *nv)
 	nv->plan_budget = nv->options->budget;
 }
 
+static void look_at_focus(struct gs_nvml *nv)
+{
+	nv->n_in_focus = 0;
+	for (unsigned i = 0; i < nv->n_devices; i++) {
+		struct gs_nvml_device *dev = &nv->device[i];
+
+		dev->out_of_focus = nv->focus != NULL;
+		for (size_t k = 0; k < nv->n_focus && dev->out_of_focus; k++)
+			dev->out_of_focus = strcmp(nv->focus[k].text, dev->info.uuid) != 0;
+		nv->n_in_focus += !dev->out_of_focus;
+	}
+}
+
 void gs_nvml_part_turn(struct gs_nvml *nv, unsigned groups, uint64_t now_ns)
 {
+	look_at_focus(nv);
 	note_budget(nv);
 	nv->slow_cpu_ns = 0;
 	nv->pcie_measured = false;

@@ -33,6 +33,9 @@ struct gs_gpu_worker {
 	struct gs_nvml_cost call_cost[NVML_CALL_COUNT], part_cost[GS_GPU_PARTS]; /* copies */
 	const char *part_way[GS_GPU_PARTS];
 	uint64_t part_interval_ns[GS_GPU_PARTS];
+	bool new_focus;
+	struct gs_gpu_uuid *want_focus; /* owned */
+	size_t n_want_focus;
 	/* Both sides. */
 	struct gs_gpu_watch watch;
 	struct gs_gpu_events *events;
@@ -57,6 +60,8 @@ static void free_all(struct gs_gpu_worker *w)
 	gs_gpu_snapshot_free(&w->result);
 	gs_amdgpu_free(&w->amd);
 	free(w->topology);
+	free(w->nv.focus);
+	free(w->want_focus);
 	free((char *)w->options.nvml_path);
 	free((char *)w->options.sysfs_root);
 	pthread_cond_destroy(&w->cond);
@@ -116,7 +121,7 @@ static void sample_nvidia(struct gs_gpu_worker *w, unsigned groups, struct gs_gp
 			return;
 		gs_nvml_part_turn(nv, groups, now_ns);
 		for (unsigned i = 0; i < nv->n_devices && !nv->changed; i++) {
-			if (groups & ~(unsigned)GS_GPU_READ_EVENTS)
+			if (groups & ~(unsigned)GS_GPU_READ_EVENTS && !nv->device[i].out_of_focus)
 				gs_nvml_sample(nv, &nv->device[i], groups, gs_clock_mono_ns());
 			if (groups & GS_GPU_READ_PROCESSES)
 				gs_nvml_processes(nv, &nv->device[i], i, now_ns, rows);
@@ -271,6 +276,17 @@ static int read_all(struct gs_gpu_worker *w, unsigned groups, bool released,
 	return r;
 }
 
+/* With the lock. */
+static void take_focus(struct gs_gpu_worker *w)
+{
+	if (!w->new_focus)
+		return;
+	free(w->nv.focus);
+	w->nv.focus = gs_take(w->want_focus);
+	w->nv.n_focus = w->n_want_focus;
+	w->new_focus = false;
+}
+
 static void *run_worker(void *arg)
 {
 	struct gs_gpu_worker *w = arg;
@@ -290,6 +306,7 @@ static void *run_worker(void *arg)
 		read = w->want_read;
 		groups = w->want_groups;
 		w->options.budget = w->want_budget;
+		take_focus(w);
 		release = w->want_released;
 		w->want_read = false;
 		w->busy = true;
@@ -370,6 +387,23 @@ void gs_gpu_worker_set_budget(struct gs_gpu_worker *w, double budget)
 	pthread_mutex_lock(&w->lock);
 	w->want_budget = budget;
 	pthread_mutex_unlock(&w->lock);
+}
+
+int gs_gpu_worker_set_focus(struct gs_gpu_worker *w, const struct gs_gpu_uuid *uuids, size_t n)
+{
+	struct gs_gpu_uuid *copy = uuids ? calloc(n + 1, sizeof(*copy)) : NULL;
+
+	if (uuids && !copy)
+		return -ENOMEM;
+	if (n)
+		memcpy(copy, uuids, n * sizeof(*copy));
+	pthread_mutex_lock(&w->lock);
+	free(w->want_focus);
+	w->want_focus = copy;
+	w->n_want_focus = n;
+	w->new_focus = true;
+	pthread_mutex_unlock(&w->lock);
+	return 0;
 }
 
 /* The same for who wants to hear that it lasts. */

@@ -1,0 +1,158 @@
+/* What `gpuscope trace` asks for: values of some GPUs, none older than a limit while the budget has room. */
+#include "core/base/mem.h"
+#include "gpu_test.h"
+
+#define OLDEST_NS 2000000000ull
+#define TURN_US   110000 /* GPM is not asked more often than each 100 ms */
+
+static struct gs_gpu_cost cost_of(struct gs_gpu *gpu, const char *name)
+{
+	struct gs_gpu_cost c[GS_GPU_COSTS_MAX];
+	size_t n = gs_gpu_costs(gpu, GS_GPU_COST_BY_PART, c, GS_ARRAY_LEN(c));
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(c[i].name, name) == 0)
+			return c[i];
+	return (struct gs_gpu_cost){.name = name, .way = ""};
+}
+
+static struct gs_gpu *open_traced(double budget)
+{
+	return open_with(
+		FAKE_NVML,
+		(struct gs_gpu_options){
+			.groups = GS_GPU_READ_BASIC | GS_GPU_READ_PROCESSES | GS_GPU_READ_GPM,
+			.leave_out = 1ull << GS_GPU_PART_CLOCKS_MORE | 1ull << GS_GPU_PART_FAN |
+				     1ull << GS_GPU_PART_PCIE | 1ull << GS_GPU_PART_ENGINES |
+				     1ull << GS_GPU_PART_THROTTLE | 1ull << GS_GPU_PART_ENERGY,
+			.budget = budget,
+			.oldest_ns = OLDEST_NS});
+}
+
+static void read_turns(struct gs_gpu *gpu, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		usleep(TURN_US);
+		skip_one(gpu);
+	}
+}
+
+/* At the prices of an H200 all is in the budget: the expensive values wait, GPM among them, the cheap
+ * one does not, and nothing gets older than it may. */
+static void test_what_costs_waits(void **state)
+{
+	static const char *const dear[] = {"power",  "temperature", "memory_temperature",
+					   "clocks", "state",       "shares",
+					   "gpm",    "processes"};
+	struct gs_gpu *gpu;
+
+	pretend("gpus=1,price=h200,burn=GpmSampleGet:5000");
+	gpu = open_traced(0.01);
+	read_turns(gpu, 16);
+	for (size_t i = 0; i < GS_ARRAY_LEN(dear); i++) {
+		struct gs_gpu_cost c = cost_of(gpu, dear[i]);
+
+		assert_true(c.n > 0);
+		assert_in_range(c.interval_ns, 1, OLDEST_NS + 1000);
+	}
+	assert_int_equal(cost_of(gpu, "memory").n, 16);
+	assert_true(cost_of(gpu, "gpm").interval_ns > 2 * TURN_US * 1000ull);
+	assert_true(cost_of(gpu, "power").interval_ns > 2 * TURN_US * 1000ull);
+	assert_true(cost_of(gpu, "processes").interval_ns < cost_of(gpu, "clocks").interval_ns);
+	assert_string_equal(cost_of(gpu, "utilization").way, "gpm");
+	gs_gpu_close(&gpu);
+}
+
+/* Even so seldom it is too much: all wait longer alike, but for the processes. */
+static void test_all_get_older(void **state)
+{
+	struct gs_gpu *gpu;
+
+	pretend("gpus=1,price=h200");
+	gpu = open_traced(0.0001);
+	read_turns(gpu, 16);
+	assert_in_range(cost_of(gpu, "power").interval_ns, 4 * OLDEST_NS, 5 * OLDEST_NS + 1000);
+	assert_in_range(cost_of(gpu, "clocks").interval_ns, 4 * OLDEST_NS, 5 * OLDEST_NS + 1000);
+	assert_in_range(cost_of(gpu, "gpm").interval_ns, 4 * OLDEST_NS, 5 * OLDEST_NS + 1000);
+	assert_in_range(cost_of(gpu, "processes").interval_ns, 1, OLDEST_NS + 1000);
+	gs_gpu_close(&gpu);
+}
+
+/* Both first readings are dear: the third one shows that the value is cheap. */
+static void test_dear_at_first(void **state)
+{
+	struct gs_gpu *gpu;
+
+	pretend("gpus=1,burn=DeviceGetTemperature:60000");
+	gpu = open_traced(0.005);
+	read_turns(gpu, 2);
+	assert_int_equal(cost_of(gpu, "temperature").n, 2);
+	pretend("gpus=1");
+	for (unsigned i = 0; i < 200 && cost_of(gpu, "temperature").n < 3; i++)
+		read_turns(gpu, 1);
+	assert_in_range(cost_of(gpu, "temperature").interval_ns, 1, OLDEST_NS / 2);
+	gs_gpu_close(&gpu);
+}
+
+/* Of GPUs out of focus only the processes are known. */
+static void test_focus(void **state)
+{
+	struct gs_gpu_uuid one = {""};
+	struct gs_gpu_snapshot *s;
+	struct gs_gpu *gpu;
+	bool kept = false;
+
+	pretend("gpus=3,pids=1:1:1");
+	gpu = open_traced(1);
+	assert_int_equal(gs_gpu_set_focus(gpu, &one, 0), 0);
+	s = read_one(gpu);
+	assert_int_equal(s->n_gpus, 3);
+	assert_int_equal(s->n_processes, 3);
+	assert_int_equal(s->process[2].kept, 0);
+	assert_why(&s->sample[1], MEM_USED, NOT_READ);
+	memcpy(one.text, s->info[1].uuid, sizeof(one.text));
+	gs_gpu_snapshot_free(&s);
+	for (unsigned i = 0; i < 1000 && !kept; i++) {
+		s = read_one(gpu);
+		assert_int_equal(s->n_processes, 3);
+		kept = s->process[0].kept;
+		gs_gpu_snapshot_free(&s);
+	}
+	assert_true(kept);
+	assert_int_equal(cost_of(gpu, "memory").n, 0);
+	assert_int_equal(cost_of(gpu, "gpm").n, 0);
+
+	assert_int_equal(gs_gpu_set_focus(gpu, &one, 1), 0);
+	s = read_one(gpu);
+	assert_why(&s->sample[0], MEM_USED, NOT_READ);
+	assert_why(&s->sample[1], MEM_USED, OK);
+	assert_why(&s->sample[2], POWER, NOT_READ);
+	gs_gpu_snapshot_free(&s);
+	read_turns(gpu, 2);
+	assert_int_equal(cost_of(gpu, "memory").n, 3);
+
+	/* Without a budget no list is an old one. */
+	gs_gpu_set_budget(gpu, 0);
+	s = read_one(gpu);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(s->process[i].kept, 0);
+	gs_gpu_snapshot_free(&s);
+	assert_int_equal(cost_of(gpu, "memory").n, 4);
+
+	assert_int_equal(gs_gpu_set_focus(gpu, NULL, 0), 0);
+	skip_one(gpu);
+	assert_int_equal(cost_of(gpu, "memory").n, 7);
+	gs_gpu_close(&gpu);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_costs_waits),
+		cmocka_unit_test(test_all_get_older),
+		cmocka_unit_test(test_dear_at_first),
+		cmocka_unit_test(test_focus),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, clean_up);
+}
