@@ -21,12 +21,12 @@ for case in compute half; do
 	nvidia-smi -i 0 --query-gpu=power.draw,memory.used,utilization.gpu,clocks.sm,temperature.gpu --format=csv,noheader,nounits \
 		-lms 200 >"$out/$case.smi" &
 	smi=$!
-	"$gpuscope" trace -v -o "$out/$case.pftrace" -o "$out/$case.json" -o "$out/$case.gst" --format json --summary "$out/$case.summary" -- \
+	"$gpuscope" trace -vv -o "$out/$case.pftrace" -o "$out/$case.json" -o "$out/$case.gst" --format json --summary "$out/$case.summary" -- \
 		python3 "$here/timeline.py" "$case" "$out/$case.truth" >"$out/$case.out" 2>"$out/$case.err"
 	status=$?
 	kill "$smi"; wait "$smi" 2>/dev/null
 	[ $status = 0 ] || { echo "not ok $case: exit status $status"; tail -5 "$out/$case.err" "$out/$case.out"; } | tee -a "$log"
-	grep 'samples of GPUs' "$out/$case.err"
+	grep 'samples of GPUs\|GPUs: .*processor time each' "$out/$case.err"
 	check trace "$case" "$out"
 	"$gpuscope" report "$out/$case.gst" --width 120 | sed -n '/^GPUs/,/^$/p'
 	"$gpuscope" report "$out/$case.gst" -o "$out/$case.again.json" && check same "$case" "$out"

@@ -76,7 +76,25 @@ def counters(events, pid):
 
 
 def near(what, got, want, share, least=0):
+    """got, want: None where there is no value."""
+    if got is None or want is None:
+        check(False, f'{what}: {got}, nvidia-smi {want}')
+        return
     check(abs(got - want) <= max(share * abs(want), least), f'{what}: {got:.1f}, nvidia-smi {want:.1f}')
+
+
+def mean(values):
+    return statistics.mean(values) if values else None
+
+
+def mean_of(gpu, name, begin, end):
+    return mean([v for t, v in gpu.get(name, []) if begin <= t <= end])
+
+
+def check_gaps(case, name, times):
+    """Values are at most 2 s old, and read half a turn late at most."""
+    gaps = [b - a for a, b in zip(times, times[1:])]
+    check(gaps and max(gaps) <= 2.5e6, f'{case}: {name}: {len(times)} values while it worked, {max(gaps, default=0) / 1e6:.2f} s apart at most')
 
 
 def check_trace(case, folder):
@@ -100,17 +118,16 @@ def check_trace(case, folder):
         smi = [[float(x) for x in line.split(',')] for line in f if line.count(',') == 4 and '[' not in line]
     worked = [row for row in smi if row[1] >= 0.95 * max(r[1] for r in smi)][10:-2]
 
-    def ours(name):
-        return statistics.mean(v for t, v in gpu[name] if begin <= t <= end)
-
     def theirs(column):
-        return statistics.mean(row[column] for row in worked)
+        return mean([row[column] for row in worked])
 
-    near(f'{case}: memory, MiB', max(v for _, v in gpu['memory used']) / 2**20, max(r[1] for r in smi), 0.02, 64)
-    near(f'{case}: power, W', ours('power'), theirs(0), 0.1, 10)
-    near(f'{case}: SM clock, MHz', ours('SM clock'), theirs(3), 0.1)
-    near(f'{case}: temperature, C', ours('temperature'), theirs(4), 0.1, 4)
-    near(f'{case}: utilization, %', ours('utilization'), theirs(2), 0.1, 10)
+    near(f'{case}: memory, MiB', max((v / 2**20 for _, v in gpu.get('memory used', [])), default=None), max((r[1] for r in smi), default=None), 0.02, 64)
+    near(f'{case}: power, W', mean_of(gpu, 'power', begin, end), theirs(0), 0.1, 10)
+    near(f'{case}: SM clock, MHz', mean_of(gpu, 'SM clock', begin, end), theirs(3), 0.1)
+    near(f'{case}: temperature, C', mean_of(gpu, 'temperature', begin, end), theirs(4), 0.1, 4)
+    near(f'{case}: utilization, %', mean_of(gpu, 'utilization', begin, end), theirs(2), 0.1, 10)
+    for name in TRACKS:
+        check_gaps(case, name, [t for t, _ in gpu.get(name, []) if begin <= t <= end])
     check_accuracy(case, summary, truth, begin, end, gpu)
 
 
@@ -125,7 +142,11 @@ def check_accuracy(case, summary, truth, begin, end, gpu):
         return
     device, least, most = g['compared_device_busy_ratio'], g['host_busy_min_ratio'], g['host_busy_max_ratio']
     # The whole run, with start-up, in what was compared; by CUDA's events in the part in which the program worked.
-    part = statistics.mean(v for t, v in gpu['utilization'] if begin <= t <= end) / 100
+    part = mean_of(gpu, 'utilization', begin, end)
+    if part is None:
+        check(False, f'{case}: no value of utilization while it worked')
+        return
+    part /= 100
     check(abs(part - truth['busy_ratio']) <= 0.08, f'{case}: the counter says {part:.3f}, CUDA\'s events {truth["busy_ratio"]:.3f}')
     if case == 'compute':
         check(part >= 0.95, f'{case}: nearly all the time: {part:.3f}')
