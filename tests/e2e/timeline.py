@@ -156,10 +156,12 @@ def hangs(t):
 
 @case('no driver: a trace of calls, without a word')
 def no_driver(t):
-    run = t.trace('-o', 'a.json', '--nvml', '/no/such/libnvidia-ml.so.1', command=t.app('cudaLaunchKernel=50'))
+    run = t.trace('-o', 'a.json', '--nvml', 'libno-such-nvidia-ml.so.1', command=t.app('cudaLaunchKernel=50'))
     t.equal('calls', run.calls('cudaLaunchKernel'), 50)
     t.true('quiet', 'GPU' not in run.err, run.err)
     t.equal('no GPU', groups_of(load('a.json')), [])
+    wrong = t.tool('trace', '-o', 'b.json', '--nvml', '/no/such/libnvidia-ml.so.1', '--', 'true', status=2)
+    t.match('a path that leads nowhere', r'--nvml: there is no such library, or it may not be read', wrong.err)
 
 
 def compared(t, **how):

@@ -155,6 +155,8 @@ int trace_check_stacks(const struct trace_options *o)
 	if (o->inside_gpu && !o->command)
 		return refuse_trace("--inside needs a command, which it starts with its library: "
 				    "gpuscope trace --inside=gpu -- COMMAND");
+	if (o->nvml && strchr(o->nvml, '/') && access(o->nvml, R_OK) < 0)
+		return refuse_trace("--nvml: there is no such library, or it may not be read");
 	if (o->gpu_window_ns && !o->inside_gpu)
 		return refuse_trace("--gpu-window is for --inside=gpu: add that");
 	return o->inside_calls ? check_inside(o) : 0;
