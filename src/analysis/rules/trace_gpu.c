@@ -1,5 +1,5 @@
 /*
- * Rules about the GPU's work: how often it is waited for, who is ahead, what copies and launches cost.
+ * Rules about the GPU's work: how often it is waited for, whether the host is ahead, what copies and launches cost.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -61,7 +61,7 @@ __attribute__((constructor)) static void start_looking(void)
 	setup.n_slots = plan.n_slots;
 	setup.ring_bytes = plan.ring_bytes;
 	setup.ns_per_tick = plan.ns_per_tick;
-	/* Known from here on: who is not is seen by probes. */
+	/* Known from here on; a process that is not known is seen by probes. */
 	if (companion_start(&setup) == 0 && companion_announce())
 		calls_bind_start();
 }
