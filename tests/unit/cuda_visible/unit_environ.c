@@ -23,7 +23,7 @@ static const gs_reader_serve_fn services[GS_READER_N_SERVICES] = {
 
 struct child {
 	pid_t pid;
-	int ready, stay; /* its ends of these pipes are closed in here */
+	int ready, stay; /* this side's ends of its pipes; a program may write more than is read */
 };
 
 /* A process that has run prepare(), or a program that writes a line and waits for its input to end. */
@@ -53,16 +53,17 @@ static struct child start(void (*prepare)(void), char *const *argv)
 	}
 	close(ready[1]);
 	close(stay[0]);
-	if (read(ready[0], &one, 1) != 1)
-		one = 0;
-	close(ready[0]);
-	c.ready = one != 0;
+	assert_int_equal(read(ready[0], &one, 1), 1);
+	c.ready = ready[0];
 	c.stay = stay[1];
 	return c;
 }
 
 static void stop(struct child *c)
 {
+	if (c->stay < 0)
+		return;
+	close(c->ready);
 	close(c->stay);
 	kill(c->pid, SIGKILL);
 	waitpid(c->pid, NULL, 0);
@@ -189,7 +190,7 @@ static void test_gone(void **state)
 	struct child c = start(NULL, NULL);
 
 	stop(&c);
-	c.stay = -1;
+	c.ready = c.stay = -1;
 	check("gone", c, NULL);
 }
 
