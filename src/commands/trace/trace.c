@@ -23,7 +23,7 @@
 #include "core/reader/reader.h"
 #include "core/sandbox/sandbox.h"
 #include "commands/trace/trace.h"
-#include "commands/trace/trace_budget.h"
+#include "commands/trace_output/trace_budget.h"
 #include "commands/trace/trace_gpu.h"
 #include "commands/trace/trace_inside.h"
 #include "commands/trace/trace_live.h"

@@ -13,6 +13,7 @@
 #include "commands/trace/trace.h"
 #include "core/base/mem.h"
 #include "model/trace/func.h"
+#include "sources/attach_plan/attach_plan.h"
 #include "sources/companion/companion.h"
 
 #define LIBRARY      "libgpuscope_companion.so"

@@ -1,6 +1,5 @@
 /*
- * Python stacks: the options that ask for them, and finding the interpreters of the processes that
- * come and go. Control thread.
+ * Finds the Python interpreters of the processes that come and go, so that their stacks can be read. Control thread.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -9,19 +8,13 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "core/base/fmt.h"
 #include "core/base/foreign.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "commands/common/cli.h"
 #include "commands/trace/trace.h"
 #include "sources/unwind/python.h"
-#include "pipeline/aggregate/python_glob.h"
 
-#define DEFAULT_HZ 99
-#define MAX_HZ     10000
-#define SLOW_NS    1000000
-#define N_WAITING  256
+#define N_WAITING 256
 /* After 1, 2, 4, 8 and then each 16 ms for a second: lines that run before it is found are not seen.
  * After that each wait is twice as long, for some seconds. */
 #define FIRST_TRY_NS 1000000ull
@@ -44,50 +37,6 @@ struct trace_python {
 	char reported[256]; /* of the last interpreter that cannot be read */
 };
 
-/* --- options --- */
-
-bool trace_python_take_hz(struct trace_options *o, const char *word)
-{
-	char *end;
-	long hz = strtol(word, &end, 10);
-
-	if (*end || !*word || hz < 1 || hz > MAX_HZ)
-		return false;
-	o->python_hz = (unsigned)hz;
-	o->py_stack_at |= GS_AT_SAMPLE;
-	return true;
-}
-
-bool trace_python_take_at(struct trace_options *o, const char *word)
-{
-	static const struct {
-		const char *name;
-		unsigned at;
-	} names[] = {
-		{"launch", GS_AT_LAUNCH}, {"collective", GS_AT_COLLECTIVE},
-		{"alloc", GS_AT_ALLOC},   {"copy", GS_AT_COPY},
-		{"sync", GS_AT_SYNC},     {"sample", GS_AT_SAMPLE},
-	};
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(names); i++) {
-		if (strcmp(word, names[i].name) == 0) {
-			o->py_stack_at |= names[i].at;
-			return true;
-		}
-	}
-	if (strncmp(word, "slow-op", 7) != 0 || (word[7] && word[7] != '='))
-		return false;
-	o->py_stack_at |= GS_AT_SLOW_SCOPE;
-	return !word[7] ||
-	       (gs_parse_ns(word + 8, 1000, &o->slow_scope_ns) == 0 && o->slow_scope_ns);
-}
-
-bool trace_python_take_call(struct trace_options *o, const char *word)
-{
-	return o->n_python_globs < GS_PY_GLOB_MAX &&
-	       gs_aggregate_parse_py_glob(word, &o->python_globs[o->n_python_globs++]) == 0;
-}
-
 void trace_python_calls(const struct trace_options *o, struct gs_uprobe_options *po)
 {
 	po->python_calls = o->python_calls;
@@ -96,35 +45,6 @@ void trace_python_calls(const struct trace_options *o, struct gs_uprobe_options 
 	for (unsigned i = 0; i < GS_PYCALL_N; i++)
 		gs_python_layout((uint16_t)(GS_PYCALL_FIRST + i), &po->py_layouts[i]);
 }
-
-void trace_python_settle(struct trace_options *o)
-{
-	uint32_t python = 1u << GS_LAYER_PYTHON;
-
-	if (o->layers & python) {
-		o->python_gc = true; /* some a second: costs nothing */
-		o->py_stack_at |= GS_AT_SAMPLE | GS_AT_LAUNCH | GS_AT_COLLECTIVE | GS_AT_ALLOC;
-		/* It is no functions of a library: the others are chosen as if it were not there.
-		 */
-		o->layers &= ~python;
-	}
-	if (o->py_stack_at & GS_AT_SAMPLE && !o->python_hz)
-		o->python_hz = DEFAULT_HZ;
-	if (o->py_stack_at & GS_AT_SLOW_SCOPE && !o->slow_scope_ns)
-		o->slow_scope_ns = SLOW_NS;
-	/* A stack belongs to a call: calls have to come one by one. */
-	o->python_wants_calls = o->py_stack_at & ~(unsigned)GS_AT_SAMPLE;
-}
-
-int trace_python_filter(const struct trace_options *o, struct gs_aggregate *view)
-{
-	bool none = o->line_filters.n == 1 && strcmp(o->line_filters.glob[0], "none") == 0;
-
-	return gs_aggregate_set_line_filter(view, o->line_filters.glob,
-					    none ? 0 : o->line_filters.n);
-}
-
-/* --- interpreters --- */
 
 int trace_python_new(const struct trace_options *options, struct gs_uprobe *probe,
 		     struct gs_reader *reader, struct trace_output *output,

@@ -1,4 +1,4 @@
-#include "commands/trace/trace_budget.h"
+#include "commands/trace_output/trace_budget.h"
 
 #include <errno.h>
 #include <math.h>

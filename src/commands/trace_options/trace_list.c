@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "commands/common/cli.h"
-#include "commands/trace/trace.h"
+#include "commands/trace_options/trace_options_int.h"
 #include "core/base/err.h"
 #include "core/reader/reader.h"
 #include "sources/attach_plan/remote.h"

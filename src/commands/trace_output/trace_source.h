@@ -10,8 +10,8 @@
  *
  * Anything else leaves a line without its text. Control thread.
  */
-#ifndef GS_COMMANDS_TRACE_TRACE_SOURCE_H
-#define GS_COMMANDS_TRACE_TRACE_SOURCE_H
+#ifndef GS_COMMANDS_TRACE_OUTPUT_TRACE_SOURCE_H
+#define GS_COMMANDS_TRACE_OUTPUT_TRACE_SOURCE_H
 
 #include <sys/types.h>
 

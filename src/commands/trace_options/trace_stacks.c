@@ -3,7 +3,7 @@
 
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
-#include "commands/trace/trace.h"
+#include "commands/trace_options/trace_options_int.h"
 
 #define DEFAULT_BYTES (8u << 10)
 #define MAX_BYTES     (32u << 10)

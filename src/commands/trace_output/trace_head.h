@@ -1,6 +1,6 @@
 /* The records of a trace to a head. */
-#ifndef GS_COMMANDS_TRACE_TRACE_HEAD_H
-#define GS_COMMANDS_TRACE_TRACE_HEAD_H
+#ifndef GS_COMMANDS_TRACE_OUTPUT_TRACE_HEAD_H
+#define GS_COMMANDS_TRACE_OUTPUT_TRACE_HEAD_H
 
 #include "commands/head/to_head.h"
 

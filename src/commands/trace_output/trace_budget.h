@@ -1,9 +1,15 @@
 /* What tracing costs the traced program: shown live and at the end, kept within --max-overhead, and
  * foretold by --estimate. */
-#ifndef GS_COMMANDS_TRACE_TRACE_BUDGET_H
-#define GS_COMMANDS_TRACE_TRACE_BUDGET_H
+#ifndef GS_COMMANDS_TRACE_OUTPUT_TRACE_BUDGET_H
+#define GS_COMMANDS_TRACE_OUTPUT_TRACE_BUDGET_H
 
-#include "commands/trace/trace.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "commands/trace_options/trace_options.h"
+#include "core/base/err.h"
+#include "sources/uprobe/uprobe.h"
 
 struct trace_budget;
 

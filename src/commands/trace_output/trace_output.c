@@ -12,15 +12,23 @@
 #include "core/base/output.h"
 #include "commands/common/cli.h"
 #include "commands/common/summary.h"
-#include "commands/trace/trace.h"
-#include "commands/trace/trace_budget.h"
-#include "commands/trace/trace_head.h"
-#include "commands/trace/trace_source.h"
+#include "commands/trace_output/trace_budget.h"
+#include "commands/trace_output/trace_head.h"
+#include "commands/trace_output/trace_output.h"
+#include "commands/trace_output/trace_source.h"
 #include "model/trace/func.h"
 #include "model/trace/mark.h"
+#include "output/trace_export/export.h"
+#include "pipeline/aggregate/aggregate.h"
 #include "pipeline/aggregate/kernel_choose.h"
+#include "pipeline/correlate/correlate.h"
+#include "pipeline/gpu_activity/gpu_activity.h"
+#include "pipeline/ingest/ingest.h"
 #include "pipeline/inside/inside.h"
+#include "pipeline/recording/recording.h"
 #include "sources/host/taskstats.h"
+#include "sources/identity/identity.h"
+#include "sources/uprobe/uprobe.h"
 
 struct file_output {
 	const char *path;
@@ -49,7 +57,8 @@ struct trace_output {
 	pid_t cgroup_pid;             /* whose group that is; 0: not known */
 };
 
-unsigned trace_output_flags(const struct trace_options *options)
+/* enum gs_output_flag of files of this trace: root traces others, unless it runs the command. */
+static unsigned output_flags_of(const struct trace_options *options)
 {
 	return geteuid() == 0 && !options->command ? GS_OUTPUT_PRIVATE : 0;
 }
@@ -57,7 +66,7 @@ unsigned trace_output_flags(const struct trace_options *options)
 static int open_file(struct trace_output *o, const char *path, struct gs_err *err)
 {
 	struct file_output *f = &o->files[o->n_files];
-	bool is_private = trace_output_flags(o->options) & GS_OUTPUT_PRIVATE;
+	bool is_private = output_flags_of(o->options) & GS_OUTPUT_PRIVATE;
 	const struct gs_sink *sink;
 	int r;
 
@@ -133,6 +142,15 @@ static int choose_kernels(struct trace_output *o)
 	return 0;
 }
 
+/* --python-filter. 0 or -ENOMEM. */
+static int set_line_filter(const struct trace_options *o, struct gs_aggregate *view)
+{
+	bool none = o->line_filters.n == 1 && strcmp(o->line_filters.glob[0], "none") == 0;
+
+	return gs_aggregate_set_line_filter(view, o->line_filters.glob,
+					    none ? 0 : o->line_filters.n);
+}
+
 static int build_summary(struct trace_output *o, const char *attach_mode, const char *target,
 			 const struct gs_func_set *funcs, struct gs_reader *stacks,
 			 struct gs_err *err)
@@ -166,7 +184,7 @@ static int build_summary(struct trace_output *o, const char *attach_mode, const 
 		r = o->source ? 0 : -ENOMEM;
 	}
 	if (r == 0 && options->line_filters.n)
-		r = trace_python_filter(options, o->view);
+		r = set_line_filter(options, o->view);
 	if (r == 0)
 		r = gs_ingest_add_sink(o->feed, "summary", gs_aggregate_sink(o->view));
 	if (r == 0)
@@ -634,8 +652,8 @@ int trace_output_summary(struct trace_output *o)
 	for (size_t i = 0; i < o->n_files; i++)
 		if (!gs_export_knows(o->files[i].path))
 			style.recording = o->files[i].path;
-	r = gs_cli_summary_write(options->summary_path, trace_output_flags(options), fallback,
-				 summary, options->format, &style);
+	r = gs_cli_summary_write(options->summary_path, output_flags_of(options), fallback, summary,
+				 options->format, &style);
 	gs_summary_free(&summary);
 	return r;
 }
@@ -647,7 +665,7 @@ int trace_output_write_plan(const struct trace_output *o)
 	FILE *out = options->command && !options->summary_to_stdout ? stderr : stdout;
 	struct gs_output file = GS_OUTPUT_INIT;
 	struct gs_err err = {{0}};
-	int r = path ? gs_output_open(path, trace_output_flags(options), &file, &err) : 0;
+	int r = path ? gs_output_open(path, output_flags_of(options), &file, &err) : 0;
 
 	if (r == 0 && path)
 		out = gs_output_stream(&file);

@@ -5,7 +5,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "commands/trace/trace_head.h"
+#include "commands/trace_output/trace_head.h"
 
 #define CHUNK_BYTES (1u << 20)
 

@@ -10,7 +10,7 @@
 #include "commands/common/cli.h"
 #include "commands/common/shared.h"
 #include "commands/common/summary.h"
-#include "commands/trace/trace.h"
+#include "commands/trace_options/trace_options_int.h"
 #include "model/trace/func.h"
 #include "model/trace/record_stack.h"
 #include "pipeline/inside/gpu.h"

@@ -1,4 +1,4 @@
-#include "commands/trace/trace_source.h"
+#include "commands/trace_output/trace_source.h"
 
 #include <errno.h>
 #include <fcntl.h>
