@@ -196,6 +196,13 @@ static void jump_out(int signal)
 	siglongjmp(out, 1);
 }
 
+static void handle_signal(int signal, void (*handler)(int))
+{
+	const struct sigaction sa = {.sa_handler = handler};
+
+	assert_int_equal(sigaction(signal, &sa, NULL), 0);
+}
+
 /* A record that comes into the midst of another one, of which a reader sees what is whole; one that is left by a
  * jump. */
 static void a_signal_handler(void **state)
@@ -205,8 +212,8 @@ static void a_signal_handler(void **state)
 
 	run_new(&r, NULL);
 	run_join(&r);
-	signal(SIGUSR1, write_in_handler);
-	signal(SIGUSR2, jump_out);
+	handle_signal(SIGUSR1, write_in_handler);
+	handle_signal(SIGUSR2, jump_out);
 	for (unsigned i = 0; i < 200; i++) {
 		c = companion_put(GS_COMPANION_CALL, sizeof(*c));
 		assert_non_null(c);
