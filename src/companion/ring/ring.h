@@ -124,8 +124,9 @@ static inline void *companion_put_in(struct companion_self *s, unsigned kind, si
 	struct gs_companion_record *r;
 
 	do {
-		if (COMPANION_UNLIKELY(at + bytes > s->free_to ||
-				       (at & s->mask) + bytes > s->mask + 1)) {
+		/* Looked at again after it: a signal handler may have used the room meanwhile. */
+		while (COMPANION_UNLIKELY(at + bytes > s->free_to ||
+					  (at & s->mask) + bytes > s->mask + 1)) {
 			if (!companion_make_room(s, bytes, layer))
 				return NULL;
 			at = s->reserved;

@@ -23,7 +23,8 @@ struct run {
 	struct gs_companion_files *files;
 	struct gs_companion_handler handler;
 	uint64_t n, sum; /* calls, and of their bytes */
-	uint64_t next;   /* the bytes that the next call has, where they come in order */
+	uint64_t n_texts;
+	uint64_t next; /* the bytes that the next call has, where they come in order */
 	bool in_order;
 	uint64_t lost[GS_COMPANION_LOSSES], no_slot, damaged, inner, n_open;
 	uint64_t added_up, added_bytes;
@@ -41,6 +42,7 @@ static void run_record(void *ctx, const struct gs_companion_thread *from,
 	r->tid = from->tid;
 	if (record->bytes > r->longest)
 		r->longest = record->bytes;
+	r->n_texts += record->kind == GS_COMPANION_ASKED;
 	if (record->kind != GS_COMPANION_CALL)
 		return;
 	r->in_order &= c->bytes == r->next;

@@ -30,6 +30,17 @@ static void all_arrive_in_order(void **state)
 	gs_companion_files_free(&r.files);
 }
 
+static bool write_text(size_t bytes)
+{
+	struct gs_companion_asked *a = companion_put(GS_COMPANION_ASKED, bytes);
+
+	if (!a)
+		return false;
+	memset(a->name, 'x', bytes - sizeof(*a));
+	companion_publish(a);
+	return true;
+}
+
 static void of_any_length(void **state)
 {
 	struct run r;
@@ -37,12 +48,7 @@ static void of_any_length(void **state)
 	run_new(&r, NULL);
 	run_join(&r);
 	for (size_t i = 0; i < 4000; i++) {
-		size_t bytes = sizeof(struct gs_companion_asked) + i % 200 * 8;
-		struct gs_companion_asked *a = companion_put(GS_COMPANION_ASKED, bytes);
-
-		assert_non_null(a);
-		memset(a->name, 'x', bytes - sizeof(*a));
-		companion_publish(a);
+		assert_true(write_text(sizeof(struct gs_companion_asked) + i % 200 * 8));
 		run_poll(&r, false);
 		assert_int_equal(r.damaged, 0);
 	}
@@ -252,6 +258,70 @@ static void a_signal_handler(void **state)
 	gs_companion_files_free(&r.files);
 }
 
+#define TEXT_BYTES 32u     /* the ring holds 46 calls, and one of these behind them */
+#define STEP_FLAG  0x100ul /* of the processor: SIGTRAP after each instruction */
+
+static volatile unsigned steps_left; /* 0: the handler's record was tried */
+
+static void write_at_step(int signal)
+{
+	if (steps_left && --steps_left == 0)
+		written_inside = write_text(TEXT_BYTES);
+}
+
+static void take_steps(bool on)
+{
+	uint64_t flags = __builtin_ia32_readeflags_u64();
+
+	__asm__ volatile("" ::: "memory");
+	__builtin_ia32_writeeflags_u64(on ? flags | STEP_FLAG : flags & ~STEP_FLAG);
+	__asm__ volatile("" ::: "memory");
+}
+
+/* A call that finds its ring at its end, first_read of 46 having been read, and a handler's shorter record before one
+ * of its instructions. False: it has fewer. */
+static bool is_right_at_step(unsigned step, unsigned first_read)
+{
+	bool written, has_step;
+	struct run r;
+
+	run_new(&r, NULL);
+	run_join(&r);
+	for (unsigned i = 0; i < 46; i++) {
+		assert_true(run_write(i));
+		if (i + 1 == first_read)
+			run_poll(&r, false);
+	}
+	written_inside = false;
+	steps_left = step;
+	take_steps(true);
+	written = run_write(46);
+	take_steps(false);
+	has_step = !steps_left;
+	run_poll(&r, true);
+	assert_int_equal(r.damaged, 0);
+	assert_true(r.in_order);
+	assert_int_equal(r.n, 46 + written);
+	assert_int_equal(r.longest, sizeof(struct gs_companion_call));
+	assert_int_equal(r.n_texts, written_inside);
+	assert_int_equal(r.lost[GS_COMPANION_LOST_FULL], !written + (has_step && !written_inside));
+	assert_true(written || written_inside);
+	gs_companion_files_free(&r.files);
+	return has_step;
+}
+
+static void a_signal_at_each_instruction(void **state)
+{
+	handle_signal(SIGTRAP, write_at_step);
+	for (unsigned first_read = 1; first_read <= 46; first_read += 45) {
+		unsigned step = 1;
+
+		while (is_right_at_step(step, first_read))
+			step++;
+		assert_true(step > 10);
+	}
+}
+
 static void nothing_after_the_end(void **state)
 {
 	struct run r;
@@ -349,6 +419,7 @@ int main(void)
 		cmocka_unit_test(a_killed_writer),
 		cmocka_unit_test(more_threads_than_slots),
 		cmocka_unit_test(a_signal_handler),
+		cmocka_unit_test(a_signal_at_each_instruction),
 		cmocka_unit_test(nothing_after_the_end),
 		cmocka_unit_test(limits_and_folders),
 		cmocka_unit_test(a_full_file_system),
