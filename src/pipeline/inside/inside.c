@@ -319,6 +319,8 @@ static void release_events(struct gs_inside *in, uint64_t until_ns)
 {
 	size_t n = 0;
 
+	if (!in->n_held) /* then held may be NULL */
+		return;
 	qsort(in->held, in->n_held, sizeof(*in->held), compare_events);
 	for (; n < in->n_held && in->held[n].end_ns <= until_ns; n++) {
 		struct held_event *e = &in->held[n];
