@@ -108,6 +108,8 @@ static void add_stretch(struct device *d, unsigned sort, const struct piece *p)
 
 static void fold_pieces(struct device *d)
 {
+	if (!d->n) /* then there may be no memory for them */
+		return;
 	qsort(d->pieces, d->n, sizeof(*d->pieces), compare_pieces);
 	for (uint32_t i = 0; i < d->n; i++)
 		for (unsigned sort = 0; sort < GS_GPU_TIME_SORTS; sort++)
