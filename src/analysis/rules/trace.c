@@ -40,7 +40,6 @@
 #define NETWORK_BOUND  0.50
 #define MEMORY_BOUND   0.20 /* in page faults */
 #define CPU_BOUND      0.60
-#define ASLEEP         0.50
 #define CHILD_BOUND    0.50
 #define HANG_NS        10000000000ull /* a call is open for so long, */
 #define HANG_SOON_NS   3000000000ull  /* or so long, */
@@ -48,8 +47,7 @@
 #define THROTTLED      0.25           /* of the periods of a quota */
 #define LOADS_DATA     0.30           /* operators of PyTorch fill less: it may load data */
 #define ALL_LOCKED     0.90           /* waiting for locks, and nothing else */
-#define TURNS          1.10           /* processors that threads with one lock use, at most, */
-#define TURNS_LEAST    0.30           /* and at least */
+#define TURNS_LEAST    0.30           /* processors that threads with one lock use, at least */
 #define SURE_OF_SHARED 0.60           /* confidence where collectives run on the GPU too */
 #define SIGNAL_STATUS  128            /* exit statuses above it are those of signals */
 #define HANG_SHARE     0.50           /* and for so much of the run */
@@ -261,15 +259,17 @@ static bool holds_gil(const struct facts *f, struct gs_buf *text, double *ret_sh
  * processor. Other locks do so too, so it is likely, not certain. */
 static bool holds_turns(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
+	size_t n = f->n_taking_turns ? f->n_taking_turns : f->n_contending;
+
 	*ret_share = f->process_busy / (f->process_busy > 1 ? f->process_busy : 1);
-	if (!rules_is_python(f) || f->n_contending < 2 || f->process_busy < TURNS_LEAST ||
-	    f->process_busy > TURNS)
+	if (!rules_is_python(f) || n < 2 || f->process_busy < TURNS_LEAST ||
+	    f->process_busy > RULES_TURNS)
 		return false;
 	rules_add_text(
 		text,
 		"%zu threads of this Python process run in turn and use %.1f CPUs together, as "
 		"those do that share the interpreter's lock; --python-gil shows each wait for it",
-		f->n_contending, f->process_busy);
+		n, f->process_busy);
 	return true;
 }
 
@@ -308,6 +308,9 @@ static bool holds_lock(const struct facts *f, struct gs_buf *text, double *ret_s
 	if (*ret_share < LOCK_BOUND)
 		return false;
 	rules_add_text(text, "it waits in futex for another thread or process");
+	if (f->n_taking_turns)
+		rules_add_text(
+			text, "; threads of its process take turns, as those do that share a lock");
 	say_busiest(f, text);
 	if (rules_is_python(f))
 		rules_add_text(text, "; --python-gil shows whether it is the interpreter's lock");
@@ -346,11 +349,31 @@ static bool holds_child(const struct facts *f, struct gs_buf *text, double *ret_
 	return *ret_share >= CHILD_BOUND;
 }
 
-static bool holds_idle(const struct facts *f, struct gs_buf *text, double *ret_share)
+static bool is_idle(const struct facts *f, double *ret_share)
 {
 	*ret_share = f->share[GS_PART_LOCK] + f->share[GS_PART_POLL] + f->share[GS_PART_PIPE] +
 		     f->share[GS_PART_NETWORK] + f->share[GS_PART_CHILD];
-	if (!f->pace->idle || f->others_active >= RULES_OTHERS_ACTIVE || f->n_contending >= 2)
+	return f->pace->idle && f->others_active < RULES_OTHERS_ACTIVE && f->n_contending < 2 &&
+	       !f->n_taking_turns;
+}
+
+/* In the account a lock that is held looks like work that does not come. */
+static bool holds_idle_beside_sleeper(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	const struct gs_account_thread *t = f->sleeper;
+
+	if (!is_idle(f, ret_share) || !t || f->share[GS_PART_LOCK] < LOCK_BOUND)
+		return false;
+	rules_add_text(text,
+		       "no traced thread was active; thread %u (%s) of its process slept for %.0f "
+		       "%% of the time: the others may wait for it, or for a lock that it holds",
+		       t->tid, t->comm ? t->comm : "", 100 * f->sleeper_share);
+	return true;
+}
+
+static bool holds_idle(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	if (!is_idle(f, ret_share))
 		return false;
 	rules_add_text(text,
 		       "no traced thread was active: all wait for others; children of a process "
@@ -361,7 +384,8 @@ static bool holds_idle(const struct facts *f, struct gs_buf *text, double *ret_s
 static bool holds_all_locked(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
 	*ret_share = f->share[GS_PART_LOCK];
-	if (*ret_share < ALL_LOCKED || f->n_not_locked || f->s->account.n_threads < 2)
+	if (*ret_share < ALL_LOCKED || f->n_not_locked || f->n_taking_turns ||
+	    f->s->account.n_threads < 2)
 		return false;
 	rules_add_text(
 		text,
@@ -386,9 +410,9 @@ static bool holds_pipe(const struct facts *f, struct gs_buf *text, double *ret_s
 static bool holds_asleep(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
 	*ret_share = f->share[GS_PART_SLEEP];
-	if (*ret_share >= ASLEEP)
+	if (*ret_share >= RULES_ASLEEP)
 		rules_add_text(text, "it sleeps in nanosleep or on a timer");
-	return *ret_share >= ASLEEP;
+	return *ret_share >= RULES_ASLEEP;
 }
 
 static bool holds_cpu(const struct facts *f, struct gs_buf *text, double *ret_share)
@@ -514,12 +538,15 @@ static const struct rule rules[] = {
 	{"idle", "idle, or waits for processes that are not traced", CHILD_BOUND, holds_pipe,
 	 "trace the processes that write into its pipes too",
 	 "gpuscope trace --follow -p PID --format json", SURE_OF_SHARED},
+	{"idle", "idle, or waits for a thread that sleeps", 0, holds_idle_beside_sleeper,
+	 "see what that thread does while it sleeps: whether it holds a lock",
+	 "gpuscope trace -p PID --stacks native --layer python", SURE_OF_SHARED},
 	{"idle", "idle", 0, holds_idle, "give it work; if it has some, see what it waits for",
 	 "gpuscope trace -p PID --format json"},
 	{"lock_bound", "waits for a lock", LOCK_BOUND, holds_lock,
 	 "see which thread holds it: the busiest one of its process",
 	 "gpuscope trace --format json"},
-	{"asleep", "asleep on purpose", ASLEEP, holds_asleep,
+	{"asleep", "asleep on purpose", RULES_ASLEEP, holds_asleep,
 	 "look for sleep() and retries with a pause in the code", PYTHON_LINES},
 	{"cpu_bound", "CPU-bound", CPU_BOUND, holds_cpu,
 	 "find the code that runs most; where its work can be divided, use more threads",

@@ -16,6 +16,8 @@
 #define FED_WAIT     0.50 /* of its time a process waits for pipes that workers feed */
 #define ONLY_LOCKED  0.80 /* of its time a thread does nothing else: it began with something */
 #define CONTENDS     0.15 /* of its time a thread runs, and waits for locks */
+#define TURN         0.01 /* the same, of one that seldom gets a lock, */
+#define ALWAYS_TURN  0.80 /* of the time one of them has it */
 
 double rules_share_of(uint64_t ns, uint64_t wall_ns)
 {
@@ -222,6 +224,40 @@ static void find_loader(struct facts *f)
 	}
 }
 
+/* A lock is not handed on in turn: one thread may get it again at once, and most of the time. */
+static void find_turns(struct facts *f)
+{
+	const struct gs_account_summary *a = &f->s->account;
+	double all = 0, ready = 0, most = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->n_threads; i++) {
+		const struct gs_account_thread *t = &a->threads[i];
+		uint64_t part_ns[GS_PART_COUNT];
+		double sleeps, does;
+
+		if (t->pid != f->pace->pid || is_helper(f, t))
+			continue;
+		gs_account_parts(t->time_ns, part_ns);
+		sleeps = rules_share_of(part_ns[GS_PART_SLEEP], f->pace->wall_ns);
+		does = sleeps + rules_share_of(part_ns[GS_PART_CPU] + part_ns[GS_PART_OPERATOR],
+					       f->pace->wall_ns);
+		if (t != f->pace && sleeps >= RULES_ASLEEP && sleeps > f->sleeper_share) {
+			f->sleeper = t;
+			f->sleeper_share = sleeps;
+		}
+		if (rules_share_of(part_ns[GS_PART_LOCK], f->pace->wall_ns) < TURN)
+			continue;
+		n += does >= TURN;
+		all += does;
+		ready += rules_share_of(part_ns[GS_PART_RUNQUEUE], f->pace->wall_ns);
+		most = does > most ? does : most;
+	}
+	/* Who has its turn may be kept waiting for a processor. */
+	if (all - most >= TURN && all <= RULES_TURNS && all + ready >= ALWAYS_TURN)
+		f->n_taking_turns = n > 2 ? n : 2;
+}
+
 static void find_contention(struct facts *f)
 {
 	const struct gs_account_summary *a = &f->s->account;
@@ -287,5 +323,6 @@ void rules_gather_facts(struct facts *f)
 	find_workers(f);
 	find_loader(f);
 	find_contention(f);
+	find_turns(f);
 	rules_find_late(f);
 }

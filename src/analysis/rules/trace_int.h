@@ -32,6 +32,12 @@ struct facts {
 	 * that all its threads used. */
 	size_t n_contending;
 	double process_busy;
+	/* Threads of that process of which one at a time runs or sleeps, as those do that share one lock, however seldom most of
+	 * them get it; 0: there are none. */
+	size_t n_taking_turns;
+	/* Of the other threads of that process the one that slept most; NULL: none mostly sleeps. */
+	const struct gs_account_thread *sleeper;
+	double sleeper_share; /* of the pace setter's time */
 	const struct gs_account_thread
 		*crashed;    /* a process that a signal of a fault ended, or NULL */
 	size_t n_not_locked; /* traced threads that do anything but wait for locks */
@@ -51,6 +57,8 @@ struct facts {
 #define RULES_COPY_BOUND    0.40 /* in calls that copy, */
 #define RULES_SYNC_HEAVY    0.20 /* in many calls that wait, */
 #define RULES_LAUNCH_BUSY   0.70 /* it is busy with the host's side of launches */
+#define RULES_ASLEEP        0.50 /* it sleeps on purpose */
+#define RULES_TURNS         1.10 /* processors that threads with one lock use, at most */
 #define RULES_OTHERS_ACTIVE 0.10 /* of one CPU, by the other threads of its process */
 
 /* Does a rule hold? Writes evidence and sets *ret_share, -1: it is not by time. */

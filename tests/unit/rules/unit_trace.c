@@ -341,57 +341,6 @@ static void commands_name_the_process(void **state)
 	}
 }
 
-/* The first thread waits for threads of which one sleeps with the lock that the others want. */
-static void a_sleeping_holder_is_no_idleness(void **state)
-{
-	for (int i = 0; i < 2; i++) {
-		struct gs_account_thread *t;
-		struct run r;
-
-		run_begin(&r);
-		t = add_thread(&r, 100, 100, 1);
-		t->idle = 1;
-		rest(t, GS_STATE_LOCK);
-		for (uint32_t tid = 101; tid < 105; tid++) {
-			t = add_thread(&r, 100, tid, 1);
-			spend(t, GS_STATE_SLEEP, 0, 2500);
-			rest(t, i ? GS_STATE_POLL : GS_STATE_LOCK); /* they want no lock */
-		}
-		expect(&r, i ? "idle" : "lock_bound");
-	}
-}
-
-/* Threads of Python that use one processor in turn; threads whose lock's holder sleeps. */
-static void threads_that_take_turns(void **state)
-{
-	static const struct {
-		const char *process;
-		uint64_t cpu_ms;
-		unsigned other;
-		const char *class_name;
-	} rows[] = {
-		{"python3", 2500, GS_STATE_LOCK, "gil_bound"},
-		{"app", 2500, GS_STATE_LOCK, "lock_bound"},
-		{"python3", 700, GS_STATE_LOCK, "lock_bound"},
-		{"python3", 5000, GS_STATE_LOCK,
-		 "lock_bound"}, /* two processors: they run side by side */
-	};
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
-		struct run r;
-
-		run_begin(&r);
-		for (uint32_t tid = 100; tid < 104; tid++) {
-			struct gs_account_thread *t = add_thread(&r, 100, tid, 1);
-
-			t->process = rows[i].process;
-			spend(t, GS_STATE_CPU, 0, rows[i].cpu_ms);
-			rest(t, rows[i].other);
-		}
-		expect(&r, rows[i].class_name);
-	}
-}
-
 static void too_little_says_nothing(void **state)
 {
 	struct run r;
@@ -679,22 +628,6 @@ static void launches_held_up_by_threads(void **state)
 	}
 }
 
-static void the_interpreters_lock_needs_proof(void **state)
-{
-	for (int seen_ms = 2800; seen_ms >= 2200; seen_ms -= 600) {
-		struct gs_account_thread *t;
-		struct run r;
-
-		run_begin(&r);
-		t = add_thread(&r, 100, 100, 1);
-		spend(t, GS_STATE_LOCK, 0, 4500);
-		rest(t, GS_STATE_CPU);
-		t->process = "python3";
-		add_calls(&r, 0, GS_LAYER_PYTHON, GS_CLASS_GIL, "gil", 1000, (uint64_t)seen_ms);
-		expect(&r, seen_ms > 2500 ? "gil_bound" : "lock_bound");
-	}
-}
-
 /* Worker processes of a loader that are not traced: a training loop that waits for them runs between the waits. */
 static void waits_for_what_is_not_traced(void **state)
 {
@@ -748,8 +681,6 @@ int main(void)
 		cmocka_unit_test(a_loader_on_the_python_stack),
 		cmocka_unit_test(a_loader_that_waits),
 		cmocka_unit_test(commands_name_the_process),
-		cmocka_unit_test(a_sleeping_holder_is_no_idleness),
-		cmocka_unit_test(threads_that_take_turns),
 		cmocka_unit_test(too_little_says_nothing),
 		cmocka_unit_test(starved_only_when_nothing_is_larger),
 		cmocka_unit_test(steps_are_said),
@@ -758,7 +689,6 @@ int main(void)
 		cmocka_unit_test(input_through_a_thread),
 		cmocka_unit_test(a_helper_stands_for_the_wait_for_it),
 		cmocka_unit_test(launches_held_up_by_threads),
-		cmocka_unit_test(the_interpreters_lock_needs_proof),
 		cmocka_unit_test(copies_are_told_from_waits),
 		cmocka_unit_test(waits_for_callbacks),
 		cmocka_unit_test(waits_for_what_is_not_traced),
