@@ -349,6 +349,14 @@ static bool holds_child(const struct facts *f, struct gs_buf *text, double *ret_
 	return *ret_share >= CHILD_BOUND;
 }
 
+/* How the targets were chosen stands in place of a command. Children of a command are always traced. */
+static bool may_lack_children(const struct facts *f)
+{
+	const char *command = f->s->command ? f->s->command : "";
+
+	return strncmp(command, "process ", 8) == 0 || strncmp(command, "processes ", 10) == 0;
+}
+
 static bool is_idle(const struct facts *f, double *ret_share)
 {
 	*ret_share = f->share[GS_PART_LOCK] + f->share[GS_PART_POLL] + f->share[GS_PART_PIPE] +
@@ -375,9 +383,10 @@ static bool holds_idle(const struct facts *f, struct gs_buf *text, double *ret_s
 {
 	if (!is_idle(f, ret_share))
 		return false;
-	rules_add_text(text,
-		       "no traced thread was active: all wait for others; children of a process "
-		       "given by -p are traced with --follow alone");
+	rules_add_text(text, "no traced thread was active: all wait for others");
+	if (may_lack_children(f))
+		rules_add_text(text, "; children of a process given by -p are traced with --follow "
+				     "alone");
 	return true;
 }
 
@@ -402,8 +411,11 @@ static bool holds_pipe(const struct facts *f, struct gs_buf *text, double *ret_s
 	if ((!f->pace->idle && f->n_workers) || *ret_share < CHILD_BOUND ||
 	    f->others_active >= RULES_OTHERS_ACTIVE)
 		return false;
-	rules_add_text(text, "it waits for what other processes write into pipes, and they are not "
-			     "traced; --follow traces the children of -p too");
+	rules_add_text(
+		text,
+		"it waits for what other processes write into pipes, and they are not traced");
+	if (may_lack_children(f))
+		rules_add_text(text, "; --follow traces the children of -p too");
 	return true;
 }
 

@@ -668,6 +668,37 @@ static void waits_for_what_is_not_traced(void **state)
 	}
 }
 
+/* A command's children are traced always, those of -p when it is asked for. */
+static void children_that_are_not_traced(void **state)
+{
+	static const struct {
+		const char *command;
+		unsigned wait;
+		bool said;
+	} rows[] = {
+		{"process 100", GS_STATE_POLL, true},
+		{"processes 100, 101", GS_STATE_POLL, true},
+		{"./processor 3", GS_STATE_POLL, false},
+		{NULL, GS_STATE_POLL, false},
+		{"process 100", GS_STATE_PIPE, true},
+		{"./app", GS_STATE_PIPE, false},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		r.s->command = rows[i].command;
+		t = add_thread(&r, 100, 100, 1);
+		t->idle = 1;
+		rest(t, rows[i].wait);
+		gs_verdict_trace(r.s);
+		assert_int_equal(rows[i].said, strstr(r.s->verdict.evidence, "--follow") != NULL);
+		expect(&r, "idle");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -692,6 +723,7 @@ int main(void)
 		cmocka_unit_test(copies_are_told_from_waits),
 		cmocka_unit_test(waits_for_callbacks),
 		cmocka_unit_test(waits_for_what_is_not_traced),
+		cmocka_unit_test(children_that_are_not_traced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
