@@ -379,11 +379,23 @@ static bool holds_idle_beside_sleeper(const struct facts *f, struct gs_buf *text
 	return true;
 }
 
+static uint64_t count_threads_missed(const struct gs_summary *s)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < s->n_lost; i++)
+		n += s->lost[i].cause == GS_LOSS_ACCOUNT ? s->lost[i].count : 0;
+	return n;
+}
+
 static bool holds_idle(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
 	if (!is_idle(f, ret_share))
 		return false;
 	rules_add_text(text, "no traced thread was active: all wait for others");
+	if (count_threads_missed(f->s))
+		rules_add_text(text, "; %" PRIu64 " threads have no account, and may be active",
+			       count_threads_missed(f->s));
 	if (may_lack_children(f))
 		rules_add_text(text, "; children of a process given by -p are traced with --follow "
 				     "alone");
@@ -627,7 +639,8 @@ static double confidence_of(const struct rule *rule, const struct facts *f, doub
 	/* Outside of operators it may load data in its own thread: nothing says so. */
 	if ((rule->holds == holds_asleep || rule->holds == holds_cpu) && may_load_data(f))
 		limit = SURE_OF_SHARED;
-
+	if (rule->holds == holds_idle && count_threads_missed(f->s))
+		limit = SURE_OF_SHARED;
 	if (has_no_cause(rule))
 		return 0;
 	if (rule->threshold > 0)

@@ -668,6 +668,29 @@ static void waits_for_what_is_not_traced(void **state)
 	}
 }
 
+/* What is not accounted for may be active. */
+static void threads_without_an_account(void **state)
+{
+	for (unsigned missed = 0; missed < 8; missed += 7) {
+		struct gs_lost_count lost = {
+			.cause = GS_LOSS_ACCOUNT, .detail = "", .count = missed};
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		r.s->lost = &lost;
+		r.s->n_lost = 1;
+		t = add_thread(&r, 100, 100, 1);
+		t->idle = 1;
+		rest(t, GS_STATE_POLL);
+		gs_verdict_trace(r.s);
+		assert_int_equal(missed == 7,
+				 strstr(r.s->verdict.evidence, "7 threads have no") != NULL);
+		assert_int_equal(missed == 7, r.s->verdict.confidence < 0.61);
+		expect(&r, "idle");
+	}
+}
+
 /* A command's children are traced always, those of -p when it is asked for. */
 static void children_that_are_not_traced(void **state)
 {
@@ -723,6 +746,7 @@ int main(void)
 		cmocka_unit_test(copies_are_told_from_waits),
 		cmocka_unit_test(waits_for_callbacks),
 		cmocka_unit_test(waits_for_what_is_not_traced),
+		cmocka_unit_test(threads_without_an_account),
 		cmocka_unit_test(children_that_are_not_traced),
 	};
 
