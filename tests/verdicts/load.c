@@ -11,7 +11,7 @@
  *              waits; a helper makes the other half meanwhile; then it synchronises. A third thread has the lock for --hold-ms
  *              again and again, asleep or (--pins) computing, then computes --compute-ms and reads a pipe that is late
  *   load mutex --threads threads share a mutex, held for --hold-ms (asleep), then each computes
- *              --compute-ms
+ *              --compute-ms. The first of them holds it --first times in a row (1)
  *   load pool  --threads threads wait for a condition, the main thread computes
  */
 #include <getopt.h>
@@ -30,10 +30,10 @@
 static struct {
 	double seconds;
 	unsigned begin_ms, input_ms, compute_ms, hold_ms, launches, think_us, copies, copy_mb,
-		threads;
+		threads, first;
 	bool reduce, pins;
 	char sync; /* each, step, reduce, none: its first letter */
-} opt = {.seconds = 4, .launches = 20, .threads = 4, .sync = 'n'};
+} opt = {.seconds = 4, .launches = 20, .threads = 4, .first = 1, .sync = 'n'};
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
@@ -198,17 +198,32 @@ static int run_crew(void)
 	return 0;
 }
 
+static _Atomic unsigned n_waiting, n_holds, n_contenders;
+
+/* Who gives a mutex back and asks for it again at once mostly gets it, before those that are woken: how often is chance, and
+ * depends on other programs. So it waits until another one has had it. */
 static void *contend(void *arg)
 {
-	(void)arg;
-	while (time_is_left()) {
+	bool is_first = n_contenders++ == 0;
+
+	for (unsigned in_row = 1; time_is_left(); in_row++) {
+		unsigned hold;
+
+		n_waiting++;
 		pthread_mutex_lock(&mutex);
+		n_waiting--;
+		hold = ++n_holds;
 		if (opt.hold_ms)
 			sleep_ms(opt.hold_ms);
 		pthread_mutex_unlock(&mutex);
 		compute_us(opt.compute_ms * 1000);
+		if (is_first && in_row < opt.first)
+			continue;
+		in_row = 0;
+		while (n_waiting && n_holds == hold && time_is_left())
+			usleep(100);
 	}
-	return NULL;
+	return arg;
 }
 
 static void *park(void *arg)
@@ -245,6 +260,7 @@ int main(int argc, char **argv)
 		{"copies", required_argument, NULL, 'p'},
 		{"copy-mb", required_argument, NULL, 'm'},
 		{"threads", required_argument, NULL, 'n'},
+		{"first", required_argument, NULL, 'f'},
 		{"reduce", no_argument, NULL, 'r'},
 		{"pins", no_argument, NULL, 'w'},
 		{"sync", required_argument, NULL, 'y'},
@@ -253,7 +269,8 @@ int main(int argc, char **argv)
 	unsigned *numbers[128] = {
 		['b'] = &opt.begin_ms, ['i'] = &opt.input_ms, ['c'] = &opt.compute_ms,
 		['h'] = &opt.hold_ms,  ['l'] = &opt.launches, ['t'] = &opt.think_us,
-		['p'] = &opt.copies,   ['m'] = &opt.copy_mb,  ['n'] = &opt.threads};
+		['p'] = &opt.copies,   ['m'] = &opt.copy_mb,  ['n'] = &opt.threads,
+		['f'] = &opt.first};
 	const char *what;
 
 	for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
