@@ -39,13 +39,23 @@ def linked_in(kind):
     raise Skip('no libmpich.a (package libmpich-dev)')
 
 
-def build_linked_in(t, kind):
+def build_linked_in(t, kind, extra=()):
     """A program that has no library of MPI."""
     archive = linked_in(kind)
-    program, launcher = build(t, ('gcc', kind[1]), extra=archive)
+    program, launcher = build(t, ('gcc', kind[1]), extra=[*archive, *extra])
     ldd = subprocess.run(['ldd', program], capture_output=True, text=True, check=True).stdout
     t.true('no library of MPI', 'libmpi' not in ldd, ldd)
     return program, launcher
+
+
+# Open MPI inside of a program: a stand-in, and what tests/mpi/open_mpi_inside.c does after MPI_Init.
+ALONE = ('gcc', ['sh', '-c', 'shift; exec "$@"', 'sh'])
+INSIDE = {'MPI_Comm_rank': (1, 0), 'MPI_Comm_size': (1, 0), 'MPI_Send': (12, 4 * 28 + 8 * 15), 'MPI_Barrier': (1, 0),
+          'MPI_Finalize': (1, 0)}  # fmt: skip
+
+
+def build_open_mpi_inside(t, kind, extra=()):
+    return build(t, kind, 'open_mpi_inside.c', extra)
 
 
 def environment(t):
@@ -128,6 +138,17 @@ def mpich(t):
 @case('two ranks of MPICH that is linked into the program: the same', timeout=240)
 def mpich_linked_in(t):
     exact(t, MPICH, 2, how=build_linked_in)
+
+
+@case('Open MPI that is linked into the program: calls, bytes and peers')
+def open_mpi_linked_in(t):
+    program, launcher = build_open_mpi_inside(t, ALONE)
+    run = t.trace('--layer', 'mpi', command=[*launcher, '1', program, t.path('said')], status=0)
+    (rank,) = run.summary['mpi_ranks']
+    seen = {n: (f['calls'], f['bytes']) for n, f in functions_of(run.summary, rank['pid']).items() if f['calls']}
+    t.equal('calls and bytes', seen, {**INSIDE, 'MPI_Init': (1, 0)})
+    t.equal('peers', peers_of(run.summary, rank['pid']), {('sent', 1): (12, 4 * 28 + 8 * 15)})
+    t.equal('which rank', (rank['rank'], rank['ranks'], rank['unsized_calls']), (0, 2, 0))
 
 
 @case('four ranks of Open MPI, added up: calls, bytes and peers are what each counted', timeout=240)
@@ -272,6 +293,16 @@ def job_mpich(t):
 @case('job: three ranks of MPICH that is linked into the program: the same', timeout=300)
 def job_mpich_linked_in(t):
     measured_job(t, MPICH, 3, build_linked_in)
+
+
+@case('job: Open MPI that is linked into the program, by function, bytes and peers')
+def job_open_mpi_linked_in(t):
+    _, whole = job_of_ranks(t, ALONE, 1, build_open_mpi_inside)
+    (rank,) = whole['jobs'][0]['mpi_ranks']
+    t.equal('calls and bytes', {f['name']: (f['calls'], f['bytes']) for f in rank['functions']}, INSIDE)
+    t.equal('peers', [(p['direction'], p['peer'], p['calls'], p['bytes']) for p in rank['peers']],
+            [('sent', 1, 12, 4 * 28 + 8 * 15)])  # fmt: skip
+    t.equal('which rank', (rank['rank'], rank['ranks'], rank['unsized_calls']), (0, 2, 0))
 
 
 @case('job: three ranks of Open MPI by function, bytes and peers, as each counted', timeout=300)
