@@ -5,6 +5,7 @@ import csv
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 
@@ -48,6 +49,10 @@ def build_linked_in(t, kind, extra=()):
     return program, launcher
 
 
+def build_stripped(t, kind):
+    return build_linked_in(t, kind, ('-s',))
+
+
 # Open MPI inside of a program: a stand-in, and what tests/mpi/open_mpi_inside.c does after MPI_Init.
 ALONE = ('gcc', ['sh', '-c', 'shift; exec "$@"', 'sh'])
 INSIDE = {'MPI_Comm_rank': (1, 0), 'MPI_Comm_size': (1, 0), 'MPI_Send': (12, 4 * 28 + 8 * 15), 'MPI_Barrier': (1, 0),
@@ -56,6 +61,11 @@ INSIDE = {'MPI_Comm_rank': (1, 0), 'MPI_Comm_size': (1, 0), 'MPI_Send': (12, 4 *
 
 def build_open_mpi_inside(t, kind, extra=()):
     return build(t, kind, 'open_mpi_inside.c', extra)
+
+
+def hidden_reason(name):
+    return (f'it has {name} inside and no symbols: its calls of MPI cannot be seen; '
+            "do not strip it (the linker's -s does), or link MPI as a library")  # fmt: skip
 
 
 def environment(t):
@@ -149,6 +159,33 @@ def open_mpi_linked_in(t):
     t.equal('calls and bytes', seen, {**INSIDE, 'MPI_Init': (1, 0)})
     t.equal('peers', peers_of(run.summary, rank['pid']), {('sent', 1): (12, 4 * 28 + 8 * 15)})
     t.equal('which rank', (rank['rank'], rank['ranks'], rank['unsized_calls']), (0, 2, 0))
+
+
+def said_hidden(run):
+    return [(os.path.basename(a['path']), a['reason']) for a in run.summary['attach_failures'] if 'cannot be seen' in a['reason']]
+
+
+@case('a program that MPI is linked into, stripped: that its calls cannot be seen is said', timeout=240)
+def hidden(t):
+    program, launcher = build_stripped(t, MPICH)
+    command = [*launcher, '2', program, t.path('said')]
+    run = t.trace('--layer', 'mpi', command=command, status=0, env=environment(t))
+    t.equal('of MPICH', said_hidden(run), [('program', hidden_reason('MPICH or one of its kin'))])
+    t.equal('functions', run.summary['functions'], [])
+    run = t.trace('--layer', 'cuda', command=command, status=0, env=environment(t))
+    t.equal('not when MPI is not asked for', said_hidden(run), [])
+    program, launcher = build_open_mpi_inside(t, ALONE, ('-s',))
+    run = t.trace('--layer', 'mpi', command=[*launcher, '1', program, t.path('said')], status=0)
+    t.equal('of Open MPI', said_hidden(run), [('program', hidden_reason('Open MPI'))])
+
+
+@case('a stripped program with MPI as a library: its calls are seen, and nothing is said', timeout=240)
+def stripped_dynamic(t):
+    for kind in (MPICH, OPEN_MPI):
+        program, launcher = build(t, kind, extra=('-s',))
+        run = t.trace('--layer', 'mpi', command=[*launcher, '2', program, t.path('said')], status=0, env=environment(t))
+        t.equal(f'{kind[0]}: said', said_hidden(run), [])
+        t.equal(f'{kind[0]}: MPI_Init', run.calls('MPI_Init'), 2)
 
 
 @case('four ranks of Open MPI, added up: calls, bytes and peers are what each counted', timeout=240)
@@ -303,6 +340,73 @@ def job_open_mpi_linked_in(t):
     t.equal('peers', [(p['direction'], p['peer'], p['calls'], p['bytes']) for p in rank['peers']],
             [('sent', 1, 12, 4 * 28 + 8 * 15)])  # fmt: skip
     t.equal('which rank', (rank['rank'], rank['ranks'], rank['unsized_calls']), (0, 2, 0))
+
+
+@case('job: a program one of whose functions of MPI shows no end: the others are measured')
+def job_hidden_end(t):
+    _, whole = job_of_ranks(t, ALONE, 1, lambda t, kind: build_open_mpi_inside(t, kind, ('-DHIDDEN_END',)))
+    (rank,) = whole['jobs'][0]['mpi_ranks']
+    seen = {f['name']: (f['calls'], f['bytes']) for f in rank['functions'] if f['name'] != 'MPI_Finalize'}
+    t.equal('calls and bytes', seen, {name: what for name, what in INSIDE.items() if name != 'MPI_Finalize'})
+
+
+def check_hidden(t, job, whole, name):
+    session, reason = whole['monitoring_session'], hidden_reason(name)
+    t.equal('lost', session['lost'], f'program: {reason}')
+    t.equal('source', session['sources']['mpi'], 'no probes in program: MPI is linked into it, and it has no symbols')
+    t.equal('ranks are not known', whole['jobs'][0]['mpi_ranks'], None)
+    t.match('text', rf'lost +program: {re.escape(reason)}', harness.read_text(job.files['txt']))
+    page = harness.page_report(job.files['html'])
+    t.equal('HTML', (page['monitoring_session']['lost'], page['jobs'][0]['mpi_ranks']), (session['lost'], None))
+
+
+@case('job: a program that MPI is linked into, stripped: what cannot be seen, why and what to do are said', timeout=300)
+def job_hidden(t):
+    check_hidden(t, *job_of_ranks(t, MPICH, 2, build_stripped), 'MPICH or one of its kin')
+
+
+@case('job: the same of Open MPI')
+def job_hidden_open_mpi(t):
+    check_hidden(t, *job_of_ranks(t, ALONE, 1, lambda t, kind: build_open_mpi_inside(t, kind, ('-s',))), 'Open MPI')
+
+
+def ranks_by_program(whole):
+    return {os.path.basename(j['command'].split()[0]): j['mpi_ranks'] for j in whole['jobs']}
+
+
+def saved_ranks(job):
+    try:
+        with open(job.files['json'], encoding='utf-8') as f:
+            return ranks_by_program(json.load(f))
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+@case('job: a stripped program beside one whose calls are seen: each job has what is true of it', timeout=120)
+def job_hidden_beside(t):
+    started = []
+    try:
+        for name, extra in (('seen', ()), ('hidden', ('-s',))):
+            program = t.path(name)
+            os.rename(build_open_mpi_inside(t, ALONE, extra)[0], program)
+            started.append(subprocess.Popen([program, t.path(name), t.path('go')], stdout=subprocess.DEVNULL))
+            wait_until(lambda: glob.glob(t.path(f'{name}.*.ready')), 60, name)
+        job = Job(t, ['-p', ','.join(str(p.pid) for p in started)], t.envs({'COLUMNS': '1000'}))
+        # Which job runs the file is looked for each second; what is known is saved as it goes.
+        wait_until(lambda: saved_ranks(job) == {'seen': [], 'hidden': None}, 60, 'the job of the stripped program')
+        open(t.path('go'), 'w', encoding='ascii').close()
+        for p in started:
+            t.equal('the program', p.wait(timeout=60), 0)
+        whole = job.result()
+    finally:
+        for p in started:
+            p.kill()
+            p.wait()
+    ranks = ranks_by_program(whole)
+    t.equal('hidden', ranks['hidden'], None)
+    t.equal('seen', [r['pid'] for r in ranks['seen']], [started[0].pid])
+    t.equal('lost', whole['monitoring_session']['lost'], f'hidden: {hidden_reason("Open MPI")}')
+    t.match('source', r'^probes on MPI: [0-9]+ in 1 files, added up in the kernel; not in hidden: ', whole['monitoring_session']['sources']['mpi'])
 
 
 @case('job: three ranks of Open MPI by function, bytes and peers, as each counted', timeout=300)

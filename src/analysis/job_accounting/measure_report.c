@@ -337,7 +337,7 @@ static void add_loss(struct gs_job_report_session *s, const char *text)
 
 static void put_losses(const struct gs_accounting_measure *m, struct gs_job_report_session *s)
 {
-	char text[256] = "";
+	char text[512] = "";
 	unsigned unknown = 0;
 
 	if (m->rows)

@@ -81,7 +81,7 @@ struct gs_job_report_session {
 	/* Of the whole machine, as a part of the interval; NAN unknown. */
 	double pressure_ratio[GS_STALL_COUNT];
 	uint64_t open_bytes; /* of requests at devices whose end was not seen, in no figure */
-	char loss[640];      /* what was lost, in words; "" nothing */
+	char loss[1024];     /* what was lost, in words; "" nothing */
 	struct gs_job_report *jobs; /* owned */
 	size_t n_jobs;
 };

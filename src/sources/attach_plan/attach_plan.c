@@ -614,8 +614,7 @@ static int plan_fixed(struct gs_attach_plan *plan, const struct gs_attach_plan_c
 	return r;
 }
 
-/* Does the dynamic string table have this text? Names of needed libraries are in it. */
-static bool dynstr_has(struct gs_elf *elf, const char *text)
+bool attach_plan_dynstr_has(struct gs_elf *elf, const char *text)
 {
 	GS_FREE char *names = NULL;
 	struct gs_elf_part part;
@@ -641,7 +640,7 @@ static void plan_tell_hidden_runtime(const struct gs_attach_plan_context *c)
 	if (!wanted || gs_elf_has_symtab(c->elf) || gs_elf_defines(c->elf, "cudaLaunchKernel") ||
 	    (gs_elf_section_bytes(c->elf, ".nv_fatbin", &part) < 0 &&
 	     gs_elf_section_bytes(c->elf, "__nv_relfatbin", &part) < 0) ||
-	    dynstr_has(c->elf, "libcudart.so"))
+	    attach_plan_dynstr_has(c->elf, "libcudart.so"))
 		return;
 	attach_plan_report(
 		c, NULL,

@@ -12,6 +12,9 @@
 void attach_plan_report(const struct gs_attach_plan_context *context, const char *function,
 			const char *reason, int status, unsigned layer);
 
+/* Does the dynamic string table have this text? Names of needed libraries are in it. */
+bool attach_plan_dynstr_has(struct gs_elf *elf, const char *text);
+
 /* The places of a static probe. 0 or -ENOMEM. */
 int attach_plan_add_probes(struct gs_attach_plan *plan, const struct gs_usdt_places *probe,
 			   enum gs_family family, uint64_t cookie, uint16_t func);

@@ -3,6 +3,7 @@
  * front of one define MPI_ names only and call the others, as bindings for Fortran do, so that each
  * call is seen once, in the library itself. There MPI_X is mostly another name of PMPI_X.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,6 +51,41 @@ static bool is_alias(const struct gs_elf_symbol *symbols, size_t i)
 	return false;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+	size_t n = strlen(text), n_end = strlen(end);
+
+	return n >= n_end && memcmp(text + n - n_end, end, n_end) == 0;
+}
+
+#define HIDDEN(what_)                                                                              \
+	"it has " what_ " inside and no symbols: its calls of MPI cannot be seen; do not strip "   \
+	"it (the linker's -s does), or link MPI as a library"
+
+/* What a library of MPI says when MPI could not be begun (MPICH's table of messages), or was not
+ * begun (Open MPI's errhandler_predefined.c). In pieces: this program has neither as one text. */
+static int take_text(void *ctx, const char *text)
+{
+	const char **ret_reason = ctx;
+
+	if (strncmp(text, "MPI_Init(", 9) == 0 && strstr(text, "%p") && ends_with(text, ") failed"))
+		*ret_reason = HIDDEN("MPICH or one of its kin");
+	else if (strncmp(text, "*** The %s() function was called", 32) == 0 &&
+		 strstr(text, "before MPI_INIT was invoked"))
+		*ret_reason = HIDDEN("Open MPI");
+	return *ret_reason != NULL;
+}
+
+/* A stripped program that MPI is linked into. What its texts do not say in time is not known. */
+static void tell_hidden_mpi(const struct gs_attach_plan_context *c)
+{
+	const char *reason = NULL;
+
+	if (!attach_plan_dynstr_has(c->elf, "libmpi") &&
+	    gs_elf_each_text(c->elf, "MPI_I", take_text, &reason, NULL) > 0)
+		attach_plan_report(c, NULL, reason, -ENOENT, GS_LAYER_MPI);
+}
+
 int attach_plan_mpi(struct gs_attach_plan *plan, const struct gs_attach_plan_context *c,
 		    bool is_exe, struct gs_err *err)
 {
@@ -75,9 +111,13 @@ int attach_plan_mpi(struct gs_attach_plan *plan, const struct gs_attach_plan_con
 			ids[n++] = (uint16_t)id;
 		}
 	}
-	if (n == N_MARKERS ||
-	    (!gs_elf_defines(c->elf, PLAN_MPI_MARKER) && !(is_exe && gs_elf_has_symtab(c->elf))))
+	if (n == N_MARKERS)
 		return 0;
+	if (!gs_elf_defines(c->elf, PLAN_MPI_MARKER) && !(is_exe && gs_elf_has_symtab(c->elf))) {
+		if (is_exe)
+			tell_hidden_mpi(c);
+		return 0;
+	}
 	r = gs_elf_find(c->elf, names, n, is_exe, symbols, err);
 	if (r < 0 || !symbols[0].found)
 		return r;

@@ -43,12 +43,13 @@ struct gs_launches {
 	bool want_cuda, want_mpi;
 	struct gs_map job_of; /* pid -> job, rank: struct follower */
 	struct gs_map sum_of; /* pid -> index of sums */
+	struct gs_map hidden; /* job -> 1: a program of it has MPI that cannot be seen */
 	struct sum *sums;     /* owned */
 	size_t n_sums;
 	uint64_t rescan_ns, n_lost, n_late;
 	/* Of CUDA and NCCL, and of MPI. */
 	uint32_t n_cuda_files, n_cuda_probes, n_mpi_files, n_mpi_probes;
-	bool failed;
+	bool failed, looks_for_hidden; /* the latter: the probe has found such a program */
 	char why[256], source[320];
 };
 
@@ -62,6 +63,7 @@ int gs_launches_open(bool cuda, bool mpi, struct gs_launches **ret)
 	c->want_mpi = mpi;
 	c->job_of = GS_MAP_INIT(1u << 16);
 	c->sum_of = GS_MAP_INIT(1u << 16);
+	c->hidden = GS_MAP_INIT(1u << 16);
 	*ret = c;
 	return 0;
 }
@@ -77,6 +79,7 @@ void gs_launches_close(struct gs_launches **ref)
 	launches_programs_free(&c->programs);
 	gs_map_fini(&c->job_of);
 	gs_map_fini(&c->sum_of);
+	gs_map_fini(&c->hidden);
 	for (size_t i = 0; i < c->n_sums; i++)
 		launches_mpi_free(&c->sums[i].mpi);
 	free(c->sums);
@@ -117,19 +120,37 @@ static bool start_reader(struct gs_launches *c)
 	return r == 0;
 }
 
-/* A program that MPI is linked into maps no library of it. */
-static bool holds_mpi(struct gs_launches *c, const struct gs_mapped_file *program)
+static bool start_programs(struct gs_launches *c)
 {
-	return start_reader(c) && (c->programs || launches_programs_new(&c->programs) == 0) &&
-	       launches_programs_has_mpi(c->programs, c->reader, program);
+	return c->programs || launches_programs_new(&c->programs) == 0;
+}
+
+struct look { /* at a process */
+	struct gs_launches *c;
+	uint32_t job;
+};
+
+/* A program that MPI is linked into maps no library of it. */
+static bool holds_mpi(const struct look *look, const struct gs_mapped_file *program)
+{
+	struct gs_launches *c = look->c;
+	enum launches_holds holds = LAUNCHES_HOLDS_NO_MPI;
+
+	if (start_reader(c) && start_programs(c))
+		holds = launches_programs_ask(c->programs, c->reader, program);
+	/* Without room its job is taken for one without MPI; that calls are not seen is said. */
+	if (holds == LAUNCHES_HOLDS_HIDDEN_MPI)
+		(void)gs_map_put(&c->hidden, look->job, 1);
+	return holds == LAUNCHES_HOLDS_MPI;
 }
 
 static int is_wanted(void *ctx, const struct gs_mapped_file *file)
 {
 	const char *name = file_name_of(file->path);
-	struct gs_launches *c = ctx;
+	const struct look *look = ctx;
+	const struct gs_launches *c = look->c;
 
-	if (c->want_mpi && (is_mpi_name(name) || (file->is_exe && holds_mpi(c, file))))
+	if (c->want_mpi && (is_mpi_name(name) || (file->is_exe && holds_mpi(look, file))))
 		return 1;
 	return c->want_cuda && (starts_with(name, "libcuda.so") || starts_with(name, "libcudart") ||
 				starts_with(name, "libnccl"));
@@ -150,6 +171,9 @@ static void on_attach(void *ctx, const struct gs_attach *attach)
 		c->n_cuda_files++;
 		c->n_cuda_probes += attach->n_probes;
 	}
+	if (attach->status < 0 && start_programs(c) &&
+	    launches_programs_add_hidden(c->programs, attach))
+		c->looks_for_hidden = true;
 	gs_log(GS_LOG_DEBUG, GS_LOG_ATTACH, "%s: %u probes of %s", attach->path, attach->n_probes,
 	       mpi        ? "MPI"
 	       : is_mixed ? "CUDA, NCCL or MPI"
@@ -216,13 +240,6 @@ static void attach_process(struct gs_launches *c, uint32_t pid)
 	gs_uprobe_attach_process(c->probe, (pid_t)pid);
 }
 
-/* A process that maps the library later is seen at a later look. */
-static void look_for(struct gs_launches *c, uint32_t pid)
-{
-	if (!c->failed && gs_library_scan_process((pid_t)pid, is_wanted, c) > 0)
-		attach_process(c, pid);
-}
-
 static uint64_t pack_follower(struct follower f)
 {
 	return (uint64_t)f.job << 32 | (uint32_t)f.rank;
@@ -231,6 +248,35 @@ static uint64_t pack_follower(struct follower f)
 static struct follower unpack_follower(uint64_t v)
 {
 	return (struct follower){.job = (uint32_t)(v >> 32), .rank = (int32_t)v};
+}
+
+/* A process that maps the library later is seen at a later look. */
+static void look_for(struct gs_launches *c, uint32_t pid, uint32_t job)
+{
+	struct look look = {c, job};
+
+	if (!c->failed && gs_library_scan_process((pid_t)pid, is_wanted, &look) > 0)
+		attach_process(c, pid);
+}
+
+static int look_at_program(void *ctx, const struct gs_mapped_file *file)
+{
+	if (file->is_exe)
+		(void)holds_mpi(ctx, file);
+	return file->is_exe;
+}
+
+/* The probe has reported a file, and not whose it is: which jobs run it. */
+static void look_for_hidden(struct gs_launches *c)
+{
+	uint64_t one;
+
+	gs_map_for_each (&c->job_of, at) {
+		struct look look = {c, unpack_follower(at->value).job};
+
+		if (!gs_map_get(&c->hidden, look.job, &one))
+			gs_library_scan_process((pid_t)at->key, look_at_program, &look);
+	}
 }
 
 void gs_launches_follow(struct gs_launches *c, uint32_t pid, uint32_t job, int32_t rank)
@@ -247,7 +293,7 @@ void gs_launches_follow(struct gs_launches *c, uint32_t pid, uint32_t job, int32
 	if (c->probe)
 		attach_process(c, pid);
 	else
-		look_for(c, pid);
+		look_for(c, pid, job);
 }
 
 /* ---- what ---- */
@@ -341,7 +387,7 @@ void gs_launches_poll(struct gs_launches *c)
 		c->rescan_ns = now_ns;
 		gs_map_for_each (&c->job_of, at) {
 			if (!c->probe)
-				look_for(c, (uint32_t)at->key);
+				look_for(c, (uint32_t)at->key, unpack_follower(at->value).job);
 		}
 		return;
 	}
@@ -349,6 +395,8 @@ void gs_launches_poll(struct gs_launches *c)
 	if (now_ns - c->rescan_ns >= RESCAN_NS) {
 		c->rescan_ns = now_ns;
 		gs_uprobe_rescan(c->probe);
+		if (c->looks_for_hidden)
+			look_for_hidden(c);
 	}
 	harvest_counts(c);
 }
@@ -397,6 +445,8 @@ static void use_of_cuda(const struct gs_launches *c, uint32_t job, struct gs_job
 void gs_launches_usage(struct gs_launches *c, uint32_t job, struct gs_job_usage *u,
 		       struct gs_job_mpi *mpi)
 {
+	uint64_t one;
+
 	*mpi = (struct gs_job_mpi){0};
 	u->launches = u->nccl_ratio = NAN;
 	if (c->probe)
@@ -406,7 +456,9 @@ void gs_launches_usage(struct gs_launches *c, uint32_t job, struct gs_job_usage 
 	if (!c->want_mpi || c->failed)
 		return;
 	if (copy_mpi(c, job, mpi) == 0) {
-		u->known |= 1u << GS_JOB_KNOWS_MPI;
+		/* No rank of a program that hides its calls is not no rank. */
+		if (mpi->n_ranks || !gs_map_get(&c->hidden, job, &one))
+			u->known |= 1u << GS_JOB_KNOWS_MPI;
 		return;
 	}
 	c->n_lost++;
@@ -428,10 +480,26 @@ static const char *source_of(struct gs_launches *c, const char *what, uint32_t n
 	return c->source;
 }
 
+static const char *source_of_mpi(struct gs_launches *c)
+{
+	const struct launches_hidden *first;
+	size_t n_hidden = launches_programs_hidden(c->programs, &first), n;
+
+	source_of(c, "MPI", c->n_mpi_files, c->n_mpi_probes);
+	if (!n_hidden || c->failed)
+		return c->source;
+	n = c->n_mpi_files ? strlen(c->source) : 0;
+	snprintf(c->source + n, sizeof(c->source) - n,
+		 "%s%s: MPI is linked into it, and it has no symbols%s",
+		 n ? "; not in " : "no probes in ", first->name,
+		 n_hidden > 1 ? "; others likewise" : "");
+	return c->source;
+}
+
 const char *gs_launches_source(struct gs_launches *c, enum gs_job_family family)
 {
 	if (family == GS_JOB_KNOWS_MPI)
-		return source_of(c, "MPI", c->n_mpi_files, c->n_mpi_probes);
+		return source_of_mpi(c);
 	return source_of(c, c->n_cuda_files ? "launches and on NCCL" : "CUDA or NCCL",
 			 c->n_cuda_files, c->n_cuda_probes);
 }
@@ -486,7 +554,8 @@ static uint64_t lost_calls(const struct gs_launches *c, unsigned *ret_cause)
 	return n;
 }
 
-void gs_launches_losses(const struct gs_launches *c, char *out, size_t bytes)
+/* Of what is seen. */
+static void losses_of_calls(const struct gs_launches *c, char *out, size_t bytes)
 {
 	const char *what = "";
 	unsigned cause;
@@ -510,4 +579,18 @@ void gs_launches_losses(const struct gs_launches *c, char *out, size_t bytes)
 	else if (c->n_late)
 		snprintf(out, bytes, "first calls into %llu libraries, mapped before their probes",
 			 (unsigned long long)c->n_late);
+}
+
+void gs_launches_losses(const struct gs_launches *c, char *out, size_t bytes)
+{
+	const struct launches_hidden *first;
+	size_t n_hidden = launches_programs_hidden(c->programs, &first), n;
+
+	losses_of_calls(c, out, bytes);
+	n = strlen(out);
+	if (n_hidden)
+		snprintf(out + n, bytes - n, "%s%s: %s", n ? "; " : "", first->name, first->reason);
+	n = strlen(out);
+	if (n_hidden > 1)
+		snprintf(out + n, bytes - n, " (and %zu other programs)", n_hidden - 1);
 }

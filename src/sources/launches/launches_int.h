@@ -6,6 +6,7 @@
 
 #include "core/reader/reader.h"
 #include "model/node/job_mpi.h"
+#include "model/trace/attach.h"
 #include "model/trace/event.h"
 #include "model/trace/func.h"
 #include "model/trace/kernel_side.h"
@@ -20,12 +21,32 @@ struct launches_programs;
 int launches_programs_new(struct launches_programs **ret_programs);
 void launches_programs_free(struct launches_programs **programs);
 
-/* Whether this one is, which the reader finds out the first time. */
-bool launches_programs_has_mpi(struct launches_programs *programs, struct gs_reader *reader,
-			       const struct gs_mapped_file *file);
+enum launches_holds {
+	LAUNCHES_HOLDS_NO_MPI,
+	LAUNCHES_HOLDS_MPI,
+	LAUNCHES_HOLDS_HIDDEN_MPI, /* no symbols show where its functions are */
+};
 
-/* Whether any was. programs may be NULL. */
+/* Which of these holds of a program, which the reader finds out the first time. */
+enum launches_holds launches_programs_ask(struct launches_programs *programs,
+					  struct gs_reader *reader,
+					  const struct gs_mapped_file *file);
+
+/* Whether any has MPI that is seen. programs may be NULL. */
 bool launches_programs_any(const struct launches_programs *programs);
+
+/* Take what planning said of a program. False: not that MPI is hidden in it. */
+bool launches_programs_add_hidden(struct launches_programs *programs,
+				  const struct gs_attach *attach);
+
+struct launches_hidden {
+	char name[64];    /* of the program's file */
+	char reason[240]; /* why its calls of MPI are not seen: "it has ..." */
+};
+
+/* How many there are, and the first of them (lent; with none undefined). programs may be NULL. */
+size_t launches_programs_hidden(const struct launches_programs *programs,
+				const struct launches_hidden **ret_first);
 
 /* --- mpi.c --- */
 

@@ -1,9 +1,12 @@
 /*
  * Programs that MPI is linked into: no library shows it, only the symbols of the program's own
- * file, which a reader looks up once for each file.
+ * file, which a reader looks up once for each file. Of a program without symbols its texts show that
+ * MPI is in it, and no more.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/foreign.h"
 #include "core/base/map.h"
@@ -16,9 +19,18 @@
 struct launches_programs {
 	struct gs_attach_plan_options options;
 	struct gs_attach_plan_selection selection;
-	struct gs_map has_mpi; /* hash of a file's id -> 0, 1 */
-	bool any;
+	struct gs_map holds;          /* hash of a file's id -> enum launches_holds */
+	struct gs_map hidden;         /* hash of a path -> 1: those that have hidden MPI */
+	bool any, is_hidden;          /* is_hidden: of the file that is being asked about */
+	struct launches_hidden first; /* of those */
 };
+
+static void on_attach(void *ctx, const struct gs_attach *attach)
+{
+	struct launches_programs *p = ctx;
+
+	p->is_hidden |= launches_programs_add_hidden(p, attach);
+}
 
 int launches_programs_new(struct launches_programs **ret)
 {
@@ -28,9 +40,13 @@ int launches_programs_new(struct launches_programs **ret)
 
 	if (!p)
 		return -ENOMEM;
-	p->has_mpi = GS_MAP_INIT(PROGRAMS_MAX);
-	p->options = (struct gs_attach_plan_options){
-		.layers = 1u << GS_LAYER_MPI, .globs = globs, .n_globs = GS_ARRAY_LEN(globs)};
+	p->holds = GS_MAP_INIT(PROGRAMS_MAX);
+	p->hidden = GS_MAP_INIT(PROGRAMS_MAX);
+	p->options = (struct gs_attach_plan_options){.layers = 1u << GS_LAYER_MPI,
+						     .globs = globs,
+						     .n_globs = GS_ARRAY_LEN(globs),
+						     .on_attach = on_attach,
+						     .ctx = p};
 	r = gs_attach_plan_select(&p->selection, &p->options, NULL);
 	if (r < 0)
 		launches_programs_free(&p);
@@ -44,7 +60,8 @@ void launches_programs_free(struct launches_programs **ref)
 
 	if (!p)
 		return;
-	gs_map_fini(&p->has_mpi);
+	gs_map_fini(&p->holds);
+	gs_map_fini(&p->hidden);
 	free(p);
 	*ref = NULL;
 }
@@ -62,22 +79,48 @@ static bool ask_reader(struct launches_programs *p, struct gs_reader *reader,
 	       plan.n > 0;
 }
 
-bool launches_programs_has_mpi(struct launches_programs *p, struct gs_reader *reader,
-			       const struct gs_mapped_file *file)
+enum launches_holds launches_programs_ask(struct launches_programs *p, struct gs_reader *reader,
+					  const struct gs_mapped_file *file)
 {
 	const uint64_t id[2] = {file->id.dev, file->id.ino};
-	uint64_t key = gs_hash_bytes(id, sizeof(id)), has;
+	uint64_t key = gs_hash_bytes(id, sizeof(id)), holds;
 
-	if (gs_map_get(&p->has_mpi, key, &has))
-		return has;
-	has = ask_reader(p, reader, file);
-	p->any |= has;
+	if (gs_map_get(&p->holds, key, &holds))
+		return (enum launches_holds)holds;
+	p->is_hidden = false;
+	holds = ask_reader(p, reader, file) ? LAUNCHES_HOLDS_MPI
+		: p->is_hidden              ? LAUNCHES_HOLDS_HIDDEN_MPI
+					    : LAUNCHES_HOLDS_NO_MPI;
+	p->any |= holds == LAUNCHES_HOLDS_MPI;
 	/* Without room it is asked again. */
-	(void)gs_map_put(&p->has_mpi, key, has);
-	return has;
+	(void)gs_map_put(&p->holds, key, holds);
+	return (enum launches_holds)holds;
 }
 
 bool launches_programs_any(const struct launches_programs *p)
 {
 	return p && p->any;
+}
+
+bool launches_programs_add_hidden(struct launches_programs *p, const struct gs_attach *attach)
+{
+	const char *name = strrchr(attach->path, '/');
+	uint64_t key = gs_hash_bytes(attach->path, strlen(attach->path));
+
+	if (attach->status != -ENOENT || attach->function || attach->layer != GS_LAYER_MPI)
+		return false;
+	if (!p->first.name[0]) {
+		snprintf(p->first.name, sizeof(p->first.name), "%s",
+			 name ? name + 1 : attach->path);
+		snprintf(p->first.reason, sizeof(p->first.reason), "%s", attach->reason);
+	}
+	(void)gs_map_put(&p->hidden, key, 1);
+	return true;
+}
+
+size_t launches_programs_hidden(const struct launches_programs *p,
+				const struct launches_hidden **ret_first)
+{
+	*ret_first = p ? &p->first : NULL;
+	return p ? p->hidden.n_used : 0;
 }
