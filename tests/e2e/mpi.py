@@ -49,6 +49,11 @@ def build_linked_in(t, kind, extra=()):
     return program, launcher
 
 
+def build_init_thread(t, kind):
+    """The same where of the functions that begin MPI only MPI_Init_thread is in it."""
+    return build_linked_in(t, kind, ('-DINIT_THREAD',))
+
+
 def build_stripped(t, kind):
     return build_linked_in(t, kind, ('-s',))
 
@@ -150,6 +155,11 @@ def mpich_linked_in(t):
     exact(t, MPICH, 2, how=build_linked_in)
 
 
+@case('two ranks of MPICH that is linked in and begun by MPI_Init_thread: the same', timeout=240)
+def mpich_init_thread(t):
+    exact(t, MPICH, 2, how=build_init_thread)
+
+
 @case('Open MPI that is linked into the program: calls, bytes and peers')
 def open_mpi_linked_in(t):
     program, launcher = build_open_mpi_inside(t, ALONE)
@@ -246,7 +256,7 @@ class Job:
 def check_job_rank(t, row, said, rank):
     """A row of mpi_ranks of a job; MPI_Init was over when it was first looked at."""
     seen = {f['name']: f for f in row['functions']}
-    wanted = {name: what for name, what in said['calls'].items() if name != 'MPI_Init'}
+    wanted = {name: what for name, what in said['calls'].items() if name not in ('MPI_Init', 'MPI_Init_thread')}
     t.equal(f'rank {rank}: calls and bytes', {n: (f['calls'], f['bytes']) for n, f in seen.items()}, wanted)
     peers = {}
     for p in row['peers']:
@@ -330,6 +340,11 @@ def job_mpich(t):
 @case('job: three ranks of MPICH that is linked into the program: the same', timeout=300)
 def job_mpich_linked_in(t):
     measured_job(t, MPICH, 3, build_linked_in)
+
+
+@case('job: two ranks of MPICH that is linked in and begun by MPI_Init_thread: the same', timeout=300)
+def job_mpich_init_thread(t):
+    measured_job(t, MPICH, 2, build_init_thread)
 
 
 @case('job: Open MPI that is linked into the program, by function, bytes and peers')

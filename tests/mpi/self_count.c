@@ -2,7 +2,8 @@
  * Makes known calls of MPI with any number of ranks and counts them itself: `self_count FILE [GO]`
  * leaves FILE.RANK with lines "call NAME CALLS BYTES" and "peer DIRECTION COMM PEER CALLS BYTES"
  * (COMM: world or half), and "barrier_ns NS", a wait in a barrier. What it says is what tests compare a trace with. With GO each rank leaves
- * FILE.PID.ready after MPI_Init and waits until there is a file GO. Built by mpicc.
+ * FILE.PID.ready after MPI_Init and waits until there is a file GO. Built by mpicc; with
+ * -DINIT_THREAD it calls MPI_Init_thread and never MPI_Init.
  */
 #include <mpi.h>
 #include <stdarg.h>
@@ -249,8 +250,15 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return 2;
+#ifdef INIT_THREAD
+	int provided;
+
+	MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+	call("MPI_Init_thread", 0);
+#else
 	MPI_Init(&argc, &argv);
 	call("MPI_Init", 0);
+#endif
 	if (argc > 2)
 		wait_for(argv[1], argv[2]);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -1,7 +1,8 @@
 /*
  * Functions of MPI. A file is a library of MPI when it defines PMPI_Init: tools that are put in
  * front of one define MPI_ names only and call the others, as bindings for Fortran do, so that each
- * call is seen once, in the library itself. There MPI_X is mostly another name of PMPI_X.
+ * call is seen once, in the library itself. There MPI_X is mostly another name of PMPI_X. A program
+ * that MPI is linked into has PMPI_Init or another function that begins MPI.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +21,13 @@
  * each function of MPI ends in an error. */
 #define OF_MPICH        "MPIR_Dup_fn"
 #define OF_MPICH_LINKED "MPIR_Err_return_comm"
-#define N_MARKERS       3
+
+/* Linked into a program, of the functions that begin MPI only the one that it calls is there. */
+#define N_STARTERS 3
+#define N_MARKERS  (N_STARTERS + 2)
+
+static const char *const marker_names[N_MARKERS] = {PLAN_MPI_MARKER, "PMPI_Init_thread",
+						    "PMPI_Session_init", OF_MPICH, OF_MPICH_LINKED};
 
 /* Open MPI's datatypes are structs whose size member stands where the built-in ones, as the file
  * has them, have their sizes (opal_datatype.h: 24 in versions 1.5 to 5.0). */
@@ -49,6 +56,17 @@ static bool is_alias(const struct gs_elf_symbol *symbols, size_t i)
 		if (symbols[k].found && symbols[k].file_off == symbols[i].file_off)
 			return true;
 	return false;
+}
+
+static bool has_starter(const struct gs_elf_symbol *symbols)
+{
+	return symbols[0].found || symbols[1].found || symbols[2].found;
+}
+
+static bool exports_starter(struct gs_elf *elf)
+{
+	return gs_elf_defines(elf, marker_names[0]) || gs_elf_defines(elf, marker_names[1]) ||
+	       gs_elf_defines(elf, marker_names[2]);
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -97,9 +115,7 @@ int attach_plan_mpi(struct gs_attach_plan *plan, const struct gs_attach_plan_con
 	size_t n = N_MARKERS;
 	int r;
 
-	names[0] = PLAN_MPI_MARKER;
-	names[1] = OF_MPICH;
-	names[2] = OF_MPICH_LINKED;
+	memcpy(names, marker_names, sizeof(marker_names));
 	for (unsigned id = 1; id <= gs_func_count(); id++) {
 		const struct gs_func *f = gs_func_by_id(id);
 
@@ -113,15 +129,16 @@ int attach_plan_mpi(struct gs_attach_plan *plan, const struct gs_attach_plan_con
 	}
 	if (n == N_MARKERS)
 		return 0;
-	if (!gs_elf_defines(c->elf, PLAN_MPI_MARKER) && !(is_exe && gs_elf_has_symtab(c->elf))) {
+	if (!exports_starter(c->elf) && !(is_exe && gs_elf_has_symtab(c->elf))) {
 		if (is_exe)
 			tell_hidden_mpi(c);
 		return 0;
 	}
 	r = gs_elf_find(c->elf, names, n, is_exe, symbols, err);
-	if (r < 0 || !symbols[0].found)
+	if (r < 0 || !has_starter(symbols))
 		return r;
-	abi = symbols[1].found || symbols[2].found ? GS_MPI_ABI_MPICH : abi_of_objects(c->elf);
+	abi = symbols[N_STARTERS].found || symbols[N_STARTERS + 1].found ? GS_MPI_ABI_MPICH
+									 : abi_of_objects(c->elf);
 	for (size_t i = N_MARKERS; r == 0 && i < n; i++) {
 		size_t before = plan->n;
 

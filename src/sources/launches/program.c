@@ -34,7 +34,7 @@ static void on_attach(void *ctx, const struct gs_attach *attach)
 
 int launches_programs_new(struct launches_programs **ret)
 {
-	static const char *const globs[] = {"MPI_Init*", "MPI_Finalize"};
+	static const char *const globs[] = {"MPI_*"};
 	struct launches_programs *p = calloc(1, sizeof(*p));
 	int r;
 
