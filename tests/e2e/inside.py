@@ -99,12 +99,13 @@ def events(t):
 
 
 def without_addresses(path):
-    """What a .csv says of each call but where its memory was, when and how long it was, in the order of its thread."""
+    """What a .csv says of each call but where its memory was, when and how long it was, in the order of its thread. Which of two
+    threads waits first for work that both have asked for (flow, waited) is another one in each run."""
     rows = []
     with open(path, newline='') as f:
         for row in csv.DictReader(f):
             rows.append({k: re.sub(r'0x[0-9a-f]+', '0x', v) for k, v in row.items()
-                         if k not in ('start_ns', 'start_wall', 'dur_ns', 'cpu', 'pid', 'tid', 'flow', 'thread')})
+                         if k not in ('start_ns', 'start_wall', 'dur_ns', 'cpu', 'pid', 'tid', 'flow', 'waited', 'thread')})
     return rows
 
 
