@@ -284,22 +284,36 @@ static void find_contention(struct facts *f)
 	}
 }
 
+/* Only the process of the critical thread has its start-up left out; the others' time is of the whole run. */
+static void add_cpus(struct facts *f, uint32_t critical_pid)
+{
+	const struct gs_account_summary *a = &f->s->account;
+	uint64_t all_ns = f->s->duration_ns;
+	uint64_t steady_ns = all_ns > f->start_up_ns ? all_ns - f->start_up_ns : all_ns;
+
+	for (size_t i = 0; i < a->n_threads; i++) {
+		const struct gs_account_thread *t = &a->threads[i];
+		uint64_t wall_ns = t->pid == critical_pid ? steady_ns : all_ns;
+
+		for (unsigned in = 0; in < GS_INSIDE_COUNT; in++)
+			f->cpus += rules_share_of(t->time_ns[GS_STATE_CPU][in], wall_ns);
+	}
+}
+
 void rules_gather_facts(struct facts *f)
 {
 	const struct gs_account_summary *a = &f->s->account;
-	uint64_t part_ns[GS_PART_COUNT], cpu_ns = 0;
+	uint64_t part_ns[GS_PART_COUNT];
+	uint32_t critical_pid = 0;
 
 	f->seconds = (double)f->s->duration_ns / 1e9;
-	for (size_t i = 0; i < a->n_threads; i++) {
-		if (a->threads[i].critical)
+	for (size_t i = 0; i < a->n_threads; i++)
+		if (a->threads[i].critical) {
 			f->pace = fed_process_of(a, &a->threads[i]);
-		for (unsigned in = 0; in < GS_INSIDE_COUNT; in++)
-			cpu_ns += a->threads[i].time_ns[GS_STATE_CPU][in];
-	}
+			critical_pid = a->threads[i].pid;
+		}
+	add_cpus(f, critical_pid);
 	f->crashed = find_crashed(a);
-	f->cpus = rules_share_of(cpu_ns, f->s->duration_ns > f->start_up_ns
-						 ? f->s->duration_ns - f->start_up_ns
-						 : f->s->duration_ns);
 	if (!f->pace)
 		return;
 	f->seconds = (double)f->pace->wall_ns / 1e9;

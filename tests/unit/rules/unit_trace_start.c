@@ -76,11 +76,41 @@ static void what_changes_nothing_is_no_start_up(void **state)
 	expect((struct shape){90000, 10000, 0}, "cpu_bound", 0.9, NULL);
 }
 
+/* Another process computes through the start-up of the first one, and is none of it. */
+static void processors_in_use(void **state)
+{
+	struct gs_account_thread t[2] = {{.pid = 100,
+					  .tid = 100,
+					  .comm = "app",
+					  .process = "app",
+					  .critical = true,
+					  .wall_ns = 7000 * MS},
+					 {.pid = 101, .tid = 101, .comm = "a", .process = "a"}};
+	struct gs_summary *s = calloc(1, sizeof(*s));
+
+	(void)state;
+	assert_non_null(s);
+	t[0].start_up_ns[GS_STATE_SLEEP][GS_INSIDE_NONE] = 5000 * MS;
+	t[0].time_ns[GS_STATE_SLEEP][GS_INSIDE_NONE] = 5000 * MS;
+	t[0].time_ns[GS_STATE_CPU][GS_INSIDE_NONE] = 2000 * MS;
+	t[1].wall_ns = t[1].time_ns[GS_STATE_CPU][GS_INSIDE_NONE] = 5600 * MS;
+	s->end_reason = "the command ended";
+	s->duration_ns = 7000 * MS;
+	s->account.threads = t;
+	s->account.n_threads = 2;
+	gs_verdict_trace(s);
+	assert_non_null(strstr(s->verdict.evidence, "start-up of 5.00 s"));
+	/* 2 of the 2 s that are judged, and 5.6 of 7. */
+	assert_non_null(strstr(s->verdict.evidence, "used 1.8 CPUs"));
+	gs_summary_free(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_rest_is_judged),
 		cmocka_unit_test(what_changes_nothing_is_no_start_up),
+		cmocka_unit_test(processors_in_use),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
