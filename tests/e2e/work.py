@@ -239,7 +239,7 @@ def direct(t):
             os.unlink(path)
 
 
-@case('writes that must be on the medium: every one has a time, and so has every flush')
+@case('writes that must be on the medium: every one has a time, or is told, and so has every flush')
 def synchronous(t):
     path = os.path.join(os.getcwd(), f'sync{os.getpid()}')
     try:
@@ -272,6 +272,38 @@ def synchronous(t):
     finally:
         if os.path.exists(path):
             os.unlink(path)
+
+
+DISCARD = """
+import os, sys
+f = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.write(f, bytes(16 << 20))
+os.fsync(f)
+os.ftruncate(f, 0)
+os.fsync(f)
+"""
+
+
+def discarded_bytes(disk):
+    """Of a device since the machine's start, as the kernel says (Documentation/admin-guide/iostats.rst)."""
+    words = next(w for w in map(str.split, harness.read_text('/proc/diskstats').splitlines()) if w[2] == disk)
+    return 512 * int(words[16]) if len(words) > 16 else 0
+
+
+@case('blocks that a file system gives back to the device are no writes')
+def discards(t):
+    path = os.path.join(os.getcwd(), f'discard{os.getpid()}')
+    devices = [w[2] for w in map(str.split, harness.read_text('/proc/diskstats').splitlines())]
+    before = {d: discarded_bytes(d) for d in devices}
+    try:
+        found = watch(t, command=['/usr/bin/python3', '-c', DISCARD, path])
+    finally:
+        if os.path.exists(path):
+            os.unlink(path)
+    disk = max(only(t, found)['disks'], key=lambda d: d['writes'], default=None)
+    if not disk or discarded_bytes(disk['name']) - before[disk['name']] < 16 << 20:
+        raise Skip('this file system gives no blocks back (mount option discard)')
+    t.true('written once', 16 << 20 <= disk['write_bytes'] < 20 << 20, disk)
 
 
 def blocks(name, size):

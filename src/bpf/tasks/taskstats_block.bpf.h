@@ -138,13 +138,14 @@ int gs_tasks_rq_made(__u64 *ctx)
 
 static __always_inline void start_request(struct gs_taskstats_request *r, struct request *rq)
 {
-	/* include/linux/blk_types.h: 0 read, odd ones write data; a flush (2) moves none. */
+	/* include/linux/blk_types.h: 0 read, odd ones write data; a flush (2) moves none, nor do
+	 * REQ_OP_DISCARD (3) and REQ_OP_SECURE_ERASE (5), which say that data is of no use any more. */
 	__u32 op = BPF_CORE_READ(rq, cmd_flags) & 0xff;
 
 	/* Merging may have made it larger since; trying again restarts the clock. */
 	r->bytes = BPF_CORE_READ(rq, __data_len);
 	r->write = op & 1;
-	r->moves = !op || op & 1;
+	r->moves = !op || (op & 1 && op != 3 && op != 5);
 	r->issued_ns = bpf_ktime_get_ns();
 }
 
