@@ -242,7 +242,8 @@ def stat_of(folder):
 @case('page cache is no need for memory: the group is full of it and the job needs little', timeout=120)
 def cache_only(t):
     folder = memory_cgroup()
-    loop = f'echo $$ > {folder}/cgroup.procs; while :; do dd if=/dev/zero of={t.path("big")} bs=1M count=96 2>/dev/null; done'
+    # A file that is cut to nothing would take its cache with it, at each turn.
+    loop = f'echo $$ > {folder}/cgroup.procs; while :; do dd if=/dev/zero of={t.path("big")} bs=1M count=96 conv=notrunc 2>/dev/null; done'
     writer = subprocess.Popen(['sh', '-c', loop], start_new_session=True)
     try:
         words = [harness.gpuscope, 'job', '--cgroup', '/' + os.path.basename(folder), '-d', '3', '-o', t.path('r.json')]
