@@ -10,9 +10,9 @@ build=$1 prefix=${2:-} destdir=${3:-}
 mapfile -t targets < <(python3 - "$build" <<'PY'
 import json, os, subprocess, sys
 build = os.path.realpath(sys.argv[1])
-installed = json.loads(subprocess.check_output(['meson', 'introspect', build, '--installed']))
-for path in installed:
-    if path.startswith(build + os.sep):
+# Files that meson itself writes, as units, are installed too and no targets.
+for target in json.loads(subprocess.check_output(['meson', 'introspect', build, '--targets'])):
+    for path in target['filename'] if target['installed'] else []:
         print(os.path.relpath(path, build))
 PY
 )
