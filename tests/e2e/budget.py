@@ -430,6 +430,7 @@ def told(t):
     t.true('a price', run.summary['tracing_price_ns'] > 0)
     for key in ('tracing_cost_ppm', 'tracing_cost_worst_ppm'):
         t.true(f'{key} is a part of all', 0 < run.summary[key] <= 1000000, run.summary[key])
+    t.true('the worst is no less than the mean', run.summary['tracing_cost_worst_ppm'] >= run.summary['tracing_cost_ppm'], run.summary)
 
 
 @case('a limit that is far away changes nothing')

@@ -602,10 +602,7 @@ static void put_head(struct table *t)
 		put_fact(t, "cost",
 			 "of tracing: about %.2f %% of processor time (at most %.2f %%), %llu ns a "
 			 "call",
-			 (double)s->cost_ppm / 1e4,
-			 (double)(s->cost_worst_ppm > s->cost_ppm ? s->cost_worst_ppm
-								  : s->cost_ppm) /
-				 1e4,
+			 (double)s->cost_ppm / 1e4, (double)s->cost_worst_ppm / 1e4,
 			 (unsigned long long)s->price_ns);
 	put_fact(t, "times", "host calls, not the GPU work they start; percentiles within %.1f %%",
 		 GS_HIST_ERROR_PCT);

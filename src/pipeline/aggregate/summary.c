@@ -654,7 +654,8 @@ static void add_session(struct build *b)
 	s->price_ns = b->v->price_ns;
 	s->step_ns = b->v->step_ns;
 	s->cost_ppm = b->v->cost_ppm;
-	s->cost_worst_ppm = b->v->cost_worst_ppm;
+	/* Intervals too short to say something are in the mean alone. */
+	s->cost_worst_ppm = b->v->cost_worst_ppm > s->cost_ppm ? b->v->cost_worst_ppm : s->cost_ppm;
 	if (!rec)
 		return;
 	s->mode = rec->mode;
