@@ -295,6 +295,8 @@ static void add_cpus(struct facts *f, uint32_t critical_pid)
 		const struct gs_account_thread *t = &a->threads[i];
 		uint64_t wall_ns = t->pid == critical_pid ? steady_ns : all_ns;
 
+		/* The account is read when the run is over, on a full machine much later. */
+		wall_ns = t->wall_ns > wall_ns ? t->wall_ns : wall_ns;
 		for (unsigned in = 0; in < GS_INSIDE_COUNT; in++)
 			f->cpus += rules_share_of(t->time_ns[GS_STATE_CPU][in], wall_ns);
 	}

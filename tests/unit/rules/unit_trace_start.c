@@ -105,12 +105,35 @@ static void processors_in_use(void **state)
 	gs_summary_free(&s);
 }
 
+static void an_account_that_is_read_late(void **state)
+{
+	struct gs_account_thread t[2];
+	struct gs_summary *s = calloc(1, sizeof(*s));
+
+	(void)state;
+	assert_non_null(s);
+	for (uint32_t i = 0; i < 2; i++) {
+		t[i] = (struct gs_account_thread){
+			.pid = 100 + i, .tid = 100 + i, .comm = "app", .process = "app"};
+		t[i].wall_ns = t[i].time_ns[GS_STATE_CPU][GS_INSIDE_NONE] = 1500 * MS;
+	}
+	t[0].critical = true;
+	s->end_reason = "the command ended";
+	s->duration_ns = 1000 * MS;
+	s->account.threads = t;
+	s->account.n_threads = 2;
+	gs_verdict_trace(s);
+	assert_non_null(strstr(s->verdict.evidence, "used 2.0 CPUs"));
+	gs_summary_free(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_rest_is_judged),
 		cmocka_unit_test(what_changes_nothing_is_no_start_up),
 		cmocka_unit_test(processors_in_use),
+		cmocka_unit_test(an_account_that_is_read_late),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
