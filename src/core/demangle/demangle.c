@@ -64,21 +64,42 @@ static void take_part(const char *part, size_t bytes, void *ctx)
 }
 
 /* Names that are not ASCII (u and a number) are put together in memory, so that the demangler must
- * not be left before its end; and then what it repeats (B) has to be little. */
+ * not be left before its end; and then what it repeats (B), and for how many lifetimes a type is (G),
+ * has to be little. */
 #define MAX_REPEATS 8
+
+/* Digits of the number of lifetimes, in base 62. The demangler counts them one by one, also in parts of
+ * which it prints nothing: with ten digits for years. */
+#define MAX_LIFETIME_DIGITS 2
+
+/* Is there a function's type (F) or a trait object's (D) for more lifetimes than that? */
+static bool has_many_lifetimes(const char *at)
+{
+	size_t digits = 0;
+
+	if ((at[0] != 'F' && at[0] != 'D') || at[1] != 'G')
+		return false;
+	while (isalnum((unsigned char)at[2 + digits]))
+		digits++;
+	return digits > MAX_LIFETIME_DIGITS && at[2 + digits] == '_';
+}
 
 /* Rust's second mangling (RFC 2603). */
 static bool demangle_rust(const char *symbol, struct text *t)
 {
+	unsigned n_repeats = 0, n_lifetimes = 0;
 	bool has_others = false;
-	unsigned n_repeats = 0;
 
 	for (const char *c = symbol; *c; c++) {
+		if (has_many_lifetimes(c))
+			return false;
 		has_others |= c[0] == 'u' && isdigit((unsigned char)c[1]);
 		n_repeats += *c == 'B';
+		n_lifetimes += *c == 'G';
 	}
 	if (has_others)
-		return n_repeats <= MAX_REPEATS && rust_demangle_callback(symbol, 0, take_part, t);
+		return n_repeats <= MAX_REPEATS && n_lifetimes <= MAX_REPEATS &&
+		       rust_demangle_callback(symbol, 0, take_part, t);
 	return setjmp(t->full) != 0 || rust_demangle_callback(symbol, 0, append_text, t);
 }
 

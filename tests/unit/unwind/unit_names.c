@@ -34,6 +34,7 @@ static void demangles(void **state)
 		{"_RNvCs6xxl1lAjzDf_1au9gre_6ka8i", "a::gr\xc3\xb6\xc3\x9f"
 						    "e"},
 		{"_RNvC1a4main.llvm.1234", "a::main"},
+		{"_RINvC1a1fFG_RL0_uEuE", "a::f::<for<'a> fn(&'a ())>"},
 		{"_ZL6hiddenPKc.isra.0", "hidden(char const*) [clone .isra.0]"},
 	};
 	char out[256];
@@ -46,9 +47,13 @@ static void demangles(void **state)
 
 static void leaves_other_symbols(void **state)
 {
-	static const char *const symbols[] = {"",      "_",     "main",         "_Z",
-					      "_ZZZZ", "_Zfoo", "_ZN3abc",      "__cxa_throw",
-					      "_R",    "_RNvC", "_RNvC1a9main", "_Rfoo"};
+	static const char *const symbols[] = {"", "_", "main", "_Z", "_ZZZZ", "_Zfoo", "_ZN3abc",
+					      "__cxa_throw", "_R", "_RNvC", "_RNvC1a9main", "_Rfoo",
+					      /* For 62^9 lifetimes and more, seen, not seen, and
+					       * beside a name that is not ASCII. */
+					      "_RIC1xFGzzzzzzzzz_EuE", "_RMIC1xFGzzzzzzzzz_EuEu",
+					      "_RIC2u1xDGzzzzzzzzz_EL_E",
+					      "_RIC2u1xFGzzzzzzzzz_EuE"};
 	char out[64] = "kept", longer[4000];
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(symbols); i++)
