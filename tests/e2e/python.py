@@ -453,6 +453,33 @@ def many_waits(t):
     t.true('waits of lines are those of the account', abs(lines - account) < 0.03 * account, (lines, account))
 
 
+SHORT = '''
+import os, time
+while not os.path.exists('go'):
+    time.sleep(0.01)
+def sleeps():
+    time.sleep(0.02)
+    os._exit(0)
+for i in range(1500):
+    if i >= 16:
+        os.wait()
+    if not os.fork():
+        sleeps()
+for i in range(16):
+    os.wait()
+'''
+
+
+@case('short processes: the last wait of each has its line', timeout=120)
+def last_waits(t):
+    # Where the kernel shows every switch these are equal anyway. Where it passes over one now and then, it
+    # is the last of a process in some of so many.
+    run = traced_when_known(t, [newest(), '-c', SHORT])
+    account = parts_of_account(run)
+    t.true('all of them sleep', account['sleep'] > 1500 * 0.02 * 1e9, account)
+    t.equal('waits of lines, and of none, are those of the account', line_waits(run), account_waits(run))
+
+
 IMPORTS = '''
 import os, sys, time
 while not os.path.exists('go'):
