@@ -440,17 +440,24 @@ def switch(depth):
     for i in range(int(sys.argv[1])):
         os.write(a[1], b'x')
         os.read(b[0], 1)
-switch(60)
+switch(int(sys.argv[2]))
 '''
 
 
 @case('a thread that switches without end: what is not looked at is said', timeout=120)
 def many_waits(t):
     # So many frames that reading them 100,000 times is above a hundredth of the time on any machine.
-    run = traced_when_known(t, [newest(), '-c', SWITCHES, '100000'])
+    run = traced_when_known(t, [newest(), '-c', SWITCHES, '100000', '60'])
     lines, account = line_waits(run), account_waits(run)
     t.true('waits without a line', run.summary['python_many_wait_ns'] > 0, run.summary['python_many_wait_ns'])
     t.true('waits of lines are those of the account', abs(lines - account) < 0.03 * account, (lines, account))
+
+
+@case('waits that find no room in the ring: their time is said, without a line', timeout=120)
+def waits_without_room(t):
+    run = traced_when_known(t, [newest(), '-c', SWITCHES, '100000', '0'], '--ring-size', '64K')
+    t.true('stacks are lost', run.summary['lost'].get('python', {}).get('stacks', 0) > 0, run.summary['lost'])
+    t.equal('waits of lines, and of none, are those of the account', line_waits(run), account_waits(run))
 
 
 SHORT = '''

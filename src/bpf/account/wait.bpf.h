@@ -85,15 +85,14 @@ static __always_inline void wait_begin(struct task_struct *p, struct gs_account 
 	a->wait_stack = gs_account_stack(slot);
 }
 
-static __always_inline void wait_send(const struct gs_account *a, __u32 stack, __u32 cause,
+/* False: there is no room in the ring. */
+static __always_inline bool wait_send(const struct gs_account *a, __u32 stack, __u32 cause,
 				      __u64 wait_ns, __u64 now)
 {
 	struct gs_event_wait *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 
-	if (!e) {
-		count_loss(GS_LAYER_PYTHON, GS_LOSS_STACK);
-		return;
-	}
+	if (!e)
+		return false;
 	e->head.kind = GS_EV_WAIT;
 	e->head.bytes = sizeof(*e);
 	e->head.pad = 0;
@@ -104,6 +103,16 @@ static __always_inline void wait_send(const struct gs_account *a, __u32 stack, _
 	e->py_stack = stack;
 	e->cause = cause;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return true;
+}
+
+/* A wait whose stack is known. Without room for it, its time counts among what was not looked at. */
+static __always_inline void wait_report(struct gs_account *a, __u32 cause, __u64 wait_ns, __u64 now)
+{
+	if (wait_send(a, a->wait_stack, cause, wait_ns, now))
+		return;
+	a->wait_bare_ns[1] += wait_ns;
+	count_loss(GS_LAYER_PYTHON, GS_LOSS_STACK);
 }
 
 /* The thread comes back to a processor. */
@@ -117,17 +126,15 @@ static __always_inline void wait_end(struct gs_account *a, __u64 now)
 	if (!a->wait_stack) {
 		a->wait_bare_ns[a->wait_cause == GS_WAIT_MANY] += now - since;
 	} else if (woken > since && woken < now) {
-		wait_send(a, a->wait_stack, a->wait_cause, woken - since, now);
-		wait_send(a, a->wait_stack, GS_STATE_RUNQUEUE, now - woken, now);
+		wait_report(a, a->wait_cause, woken - since, now);
+		wait_report(a, GS_STATE_RUNQUEUE, now - woken, now);
 	} else {
-		wait_send(a, a->wait_stack, a->wait_cause, now - since, now);
+		wait_report(a, a->wait_cause, now - since, now);
 	}
-	for (int i = 0; i < 2 && a->wait_is_python; i++) {
-		if (a->wait_bare_ns[i] <= WAIT_BARE_NS)
-			continue;
-		wait_send(a, 0, i ? GS_WAIT_MANY : GS_WAIT_BARE, a->wait_bare_ns[i], now);
-		a->wait_bare_ns[i] = 0;
-	}
+	for (int i = 0; i < 2 && a->wait_is_python; i++)
+		if (a->wait_bare_ns[i] > WAIT_BARE_NS &&
+		    wait_send(a, 0, i ? GS_WAIT_MANY : GS_WAIT_BARE, a->wait_bare_ns[i], now))
+			a->wait_bare_ns[i] = 0;
 }
 
 #endif
