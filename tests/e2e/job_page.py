@@ -5,10 +5,11 @@ GS_SHOTS=FOLDER keeps screenshots."""
 
 import json
 import os
+import threading
 
 from browser import Browser
 from cluster_help import Stubs, messages
-from harness import case, main, page_report, read_text, wait_until
+from harness import case, main, page_report, read_text
 from job_help import USER, batch, end, job, rest, rows, spin
 from page_check import check, check_origin
 from page_help import Head
@@ -45,22 +46,26 @@ def looks(t, b, name):
 def deliver(t, head, documents):
     """Reports of another machine, as its gpuscope would send them."""
     grpc, gp, _ = messages(t)
+    wanted = len(rows(head)) + len(documents)
+    welcomed, stored = threading.Event(), threading.Event()
 
     def say():
         yield gp.ToHead(hello=gp.Hello(protocol=1, machine_id='m', hostname='gpu7', stream=5, kind=gp.STREAM_KIND_JOBS))
-        welcome = next(answers)
-        assert welcome.WhichOneof('body') in ('welcome', 'clock'), welcome
-        if welcome.WhichOneof('body') == 'clock':
-            next(answers)
+        welcomed.wait(100)
         for i, d in enumerate(documents, 1):
             yield batch(gp, i, json.dumps(d))
-        for _ in iter(lambda: len(rows(head)) < wanted, False):
-            pass
+        stored.wait(100)
 
-    wanted = len(rows(head)) + len(documents)
     with grpc.insecure_channel(head.grpc) as channel:
-        answers = Stubs(channel, gp, 'Node').Link(say(), timeout=300)
-        wait_until(lambda: len(rows(head)) == wanted, 60, 'the reports are stored')
+        for m in Stubs(channel, gp, 'Node').Link(say(), timeout=300):
+            kind = m.WhichOneof('body')
+            t.true('a report is taken', kind != 'reject', m)
+            if kind == 'welcome':
+                welcomed.set()
+            if kind == 'reject' or (kind == 'ack' and m.ack.seq == len(documents)):
+                stored.set()
+                break
+    t.equal('reports that are stored', len(rows(head)), wanted)
 
 
 def others(head):
