@@ -249,7 +249,7 @@ int main(int argc, char **argv)
 	else
 		run_driver(argc > 2 ? argv[2] : NULL);
 #ifdef LINGER
-	usleep(1000000); /* so that its memory can be looked at */
+	usleep(4000000); /* so that its memory can be looked at, also on a full machine */
 #endif
 	printf("{\"pid\": %d}\n", getpid());
 	return 0;
