@@ -2,6 +2,8 @@
 """Refuses words that make gpuscope's texts hard to read, in documents, man pages, messages and comments.
 
 doc/glossary.md has the words to use; WORDS below has those to avoid, each with what to write instead.
+Refuses messages of src/ that are broken over lines, too: who sees one finds where it comes from by grep. A text of several lines
+is broken after each \\n, and nowhere else.
 
 usage: words.py
 """
@@ -27,6 +29,29 @@ NAMES = re.compile(r"(?:receiver|name): nobody|\bnobody:nogroup\b|\"nobody\"")
 PARTS = ("man", "doc", "README.md", "NEWS.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "packaging", "proto", "web", "tools",
          "bench", "src")
 SKIPPED = ("web/vendor/", "tests/fuzz/corpus/", "tests/golden/", "tools/words.py", "LICENSE")
+# A literal of C, or what may look like a part of one.
+TOKENS = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
+# What has a form of its own that lines show: SQL, schemas of answers ({pid:int, name:text}), markup, assembler.
+NO_MESSAGE = re.compile(r"\b(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|PRAGMA|WHERE|ORDER BY)\b"
+                        r"|\b\w+\??:(?:text|int|number|time|bool|\[|\{)|<\??[a-z]+[ >]|\.p2align|\.byte|%rdi")
+
+
+def broken_in(path):
+    """Neighbouring literals on lines of their own of which one does not end in a line feed."""
+    text = (ROOT / path).read_text()
+    whole, begin, is_broken, before = "", 0, False, None
+    for token in [*TOKENS.finditer(text), None]:
+        gap = text[before.end():token.start()].replace("\\\n", "\n") if token and before else "x"
+        if token and token[0][0] == '"' and before and before[0][0] == '"' and not gap.strip():
+            is_broken |= "\n" in gap and not before[0].endswith('\\n"')
+            whole += token[0][1:-1]
+        else:
+            if is_broken and not NO_MESSAGE.search(whole):
+                yield f"{path}:{text.count(chr(10), 0, begin) + 1}: a message broken over lines: {whole[:100]}"
+            is_broken = False
+            if token:
+                whole, begin = token[0][1:-1], token.start()
+        before = token
 
 
 def hits_in(path):
@@ -45,11 +70,15 @@ def main():
         sys.exit(__doc__)
     files = subprocess.run(["git", "-C", ROOT, "ls-files", *PARTS], capture_output=True, text=True, check=True).stdout.splitlines()
     hits = [line for path in files if not path.startswith(SKIPPED) for line in hits_in(path)]
+    broken = [line for path in files if path.startswith("src/") and path.endswith((".c", ".h")) and (ROOT / path).exists()
+              for line in broken_in(path)]
     if hits:
         print("\n".join(hits))
         print("; ".join(f"{p.replace('|', ', ')}: {better}" for p, better in WORDS.items()))
-    print(f"words: {len(hits)} lines with refused words in {len(files)} files")
-    return 1 if hits else 0
+    if broken:
+        print("\n".join(broken))
+    print(f"words: {len(hits)} lines with refused words and {len(broken)} broken messages in {len(files)} files")
+    return 1 if hits or broken else 0
 
 
 if __name__ == "__main__":

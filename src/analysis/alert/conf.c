@@ -78,20 +78,18 @@ const struct gs_conf_key gs_alert_keys[] = {
 	     "How often rules are looked at; never more often than values are read."),
 	 .min = S / 10, .max = H},
 	{KEY("window", GS_CONF_DURATION, AT(window_ns), "0",
-	     "Of `gpuscope job`: figures of jobs are of the last half to whole of this; 0: 1m. The "
-	     "agent's\nis jobs.window."),
+	     "Of `gpuscope job`: figures of jobs are of the last half to whole of this; 0: 1m. The agent's\n"
+	     "is jobs.window."),
 	 .max = 24 * H},
 	{KEY("for", GS_CONF_DURATION, AT(for_ns), "1m",
-	     "How long a condition must hold without a gap before a message is sent; of rules that "
-	     "say nothing else."),
+	     "How long a condition must hold without a gap before a message is sent; of rules that say nothing else."),
 	 .max = 24 * H},
 	{KEY("cooldown", GS_CONF_DURATION, AT(cooldown_ns), "10m",
 	     "Once it is over, a rule stays silent for so long about the same job, GPU or node."),
 	 .max = 168 * H},
 	{KEY("repeat", GS_CONF_DURATION, AT(repeat_ns), "0",
-	     "Send to the webhook again at this interval while it goes on; 0: never. An "
-	     "Alertmanager "
-	     "forgets:\nfor one it is a minute unless this says otherwise."),
+	     "Send to the webhook again at this interval while it goes on; 0: never. An Alertmanager forgets:\n"
+	     "for one it is a minute unless this says otherwise."),
 	 .max = 24 * H},
 	{KEY("max_per_minute", GS_CONF_NUMBER, AT(max_per_minute), "10",
 	     "At most so many begin within a minute; the others wait for the next."),
@@ -99,13 +97,11 @@ const struct gs_conf_key gs_alert_keys[] = {
 	{KEY("hysteresis", GS_CONF_RATIO, AT(hysteresis_ratio), "10%",
 	     "Of triggers: how far beyond the threshold the value must be back.")},
 	{KEY("gpu_health", GS_CONF_CHOICE, AT(gpu_health), "none",
-	     "Rules for everything that `gpuscope gpu` and `top` find wrong with a GPU, from this "
-	     "severity\non; none: no such rules. Each is named gpu_ and its condition: "
-	     "gpuscope-alerts(5)."),
+	     "Rules for everything that `gpuscope gpu` and `top` find wrong with a GPU, from this severity\n"
+	     "on; none: no such rules. Each is named gpu_ and its condition: gpuscope-alerts(5)."),
 	 .choices = health_choices},
 	{KEY("state_file", GS_CONF_TEXT, AT(state_file), "",
-	     "What goes on is kept here, so that it is not sent again after a restart; empty: "
-	     "nowhere."),
+	     "What goes on is kept here, so that it is not sent again after a restart; empty: nowhere."),
 	 .bytes = SIZE(state_file)},
 	{KEY("timeout", GS_CONF_DURATION, AT(timeout_ns), "10s", "For one attempt to send."),
 	 .min = S / 10, .max = 300 * S},
@@ -113,14 +109,12 @@ const struct gs_conf_key gs_alert_keys[] = {
 	     "A message that could not be sent for so long is dropped and counted."),
 	 .min = S, .max = 24 * H},
 	{KEY("queue", GS_CONF_NUMBER, AT(queue), "256",
-	     "Messages that may wait for each receiver; what comes beyond is dropped and "
-	     "counted."),
+	     "Messages that may wait for each receiver; what comes beyond is dropped and counted."),
 	 .min = 1, .max = 4096},
 	{KEY("rules", GS_CONF_ROWS, AT(rules), "",
-	     "Rules, each with name and condition, and as it likes clear, for, cooldown, subject "
-	     "(job, gpu,\nnode), severity (info, warning, critical), message:\n"
-	     "  - {name: hot, condition: \"temperature_celsius > 90\", clear: "
-	     "\"temperature_celsius < 80\", for: 30s}\n"
+	     "Rules, each with name and condition, and as it likes clear, for, cooldown, subject (job, gpu,\n"
+	     "node), severity (info, warning, critical), message:\n"
+	     "  - {name: hot, condition: \"temperature_celsius > 90\", clear: \"temperature_celsius < 80\", for: 30s}\n"
 	     "Values, units and operators: gpuscope-alerts(5)."),
 	 .choices = rule_columns},
 };
@@ -162,8 +156,8 @@ const struct gs_conf_key gs_alert_email_keys[] = {
 	 .bytes = MAILED(server), .valid = host_valid, .expects = "a host as smtp.example.org"},
 	{KEY("smtp_port", GS_CONF_NUMBER, MAIL(port), "587", ""), .min = 1, .max = 65535},
 	{KEY("tls", GS_CONF_CHOICE, MAIL(tls), "auto",
-	     "starttls: upgrade or fail. tls: from the start (port 465). none. auto: tls on port "
-	     "465, else\nstarttls where a user name is given, else starttls if the server has it."),
+	     "starttls: upgrade or fail. tls: from the start (port 465). none. auto: tls on port 465, else\n"
+	     "starttls where a user name is given, else starttls if the server has it."),
 	 .choices = tls_choices},
 	{KEY("username", GS_CONF_TEXT, MAIL(username), "", "Empty: no login."),
 	 .bytes = MAILED(username)},
@@ -326,10 +320,10 @@ static int read_duration(const struct maker *m, const struct gs_conf_cell *row, 
 	if (n && (!isdigit((unsigned char)text[n - 1]) || strcmp(text, "0") == 0) &&
 	    gs_parse_ns(text, 1, ret_ns) == 0 && *ret_ns <= (uint64_t)(168 * H))
 		return 0;
-	snprintf(what, sizeof(what),
-		 "rule \"%.47s\": %s takes 0, or a duration up to 168h, as 30s or 5m, not "
-		 "\"%.60s\"",
-		 row[NAME].text, rule_columns[column], text);
+	snprintf(
+		what, sizeof(what),
+		"rule \"%.47s\": %s takes 0, or a duration up to 168h, as 30s or 5m, not \"%.60s\"",
+		row[NAME].text, rule_columns[column], text);
 	return refuse_rule(m, &row[column], what);
 }
 
@@ -387,10 +381,10 @@ static int add_row(struct maker *m, const struct gs_conf_rows *rows, size_t i)
 	int r = same_name(m, rows, i);
 
 	if (r == 0 && !row[CONDITION].text[0]) {
-		snprintf(what, sizeof(what),
-			 "rule \"%.47s\" has no condition, as condition: \"temperature_celsius > "
-			 "90\"",
-			 row[NAME].text);
+		snprintf(
+			what, sizeof(what),
+			"rule \"%.47s\" has no condition, as condition: \"temperature_celsius > 90\"",
+			row[NAME].text);
 		return refuse_rule(m, &row[NAME], what);
 	}
 	if (r == 0)
@@ -401,10 +395,10 @@ static int add_row(struct maker *m, const struct gs_conf_rows *rows, size_t i)
 		r = kind_of(m, row, &text.kind);
 	if (r == 0 && row[SEVERITY].line &&
 	    gs_alert_severity_parse(row[SEVERITY].text, &text.severity) < 0) {
-		snprintf(what, sizeof(what),
-			 "rule \"%.47s\": severity takes one of info, warning, critical, not "
-			 "\"%.60s\"",
-			 row[NAME].text, row[SEVERITY].text);
+		snprintf(
+			what, sizeof(what),
+			"rule \"%.47s\": severity takes one of info, warning, critical, not \"%.60s\"",
+			row[NAME].text, row[SEVERITY].text);
 		return refuse_rule(m, &row[SEVERITY], what);
 	}
 	if (r < 0)
@@ -517,10 +511,10 @@ static int check_shipped(const struct maker *m)
 
 		if (strcmp(row[0].text, triggers[0].name) != 0 &&
 		    strcmp(row[0].text, triggers[1].name) != 0) {
-			snprintf(what, sizeof(what),
-				 "trigger \"%.60s\": there are low_efficiency and "
-				 "high_context_switches",
-				 row[0].text);
+			snprintf(
+				what, sizeof(what),
+				"trigger \"%.60s\": there are low_efficiency and high_context_switches",
+				row[0].text);
 			return refuse_rule(m, &row[0], what);
 		}
 		if (!row[1].line || *end || !isfinite(v) || v < 0) {

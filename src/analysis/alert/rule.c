@@ -59,9 +59,9 @@ static int check_name(const char *name, struct gs_err *err)
 				  GS_ALERT_NAME_BYTES - 1);
 	for (size_t i = 0; i < n; i++)
 		if (!isalnum((unsigned char)name[i]) && !strchr("_-.", name[i]))
-			return gs_err_set(err, -EINVAL,
-					  "a rule's name has letters, digits, \"_\", \"-\" and "
-					  "\".\" only");
+			return gs_err_set(
+				err, -EINVAL,
+				"a rule's name has letters, digits, \"_\", \"-\" and \".\" only");
 	return 0;
 }
 
@@ -88,10 +88,10 @@ static int parse_when(const struct gs_alert_rule_text *t, struct gs_alert_rule *
 	r = gs_expr_parse_names(t->condition, of_any, &any, err);
 	gs_expr_free(&any);
 	return r < 0 ? r
-		     : gs_err_set(err, -EINVAL,
-				  "\"%.200s\": values of jobs, GPUs and the node in one condition; "
-				  "a rule is about one of them",
-				  t->condition);
+		     : gs_err_set(
+			       err, -EINVAL,
+			       "\"%.200s\": values of jobs, GPUs and the node in one condition; a rule is about one of them",
+			       t->condition);
 }
 
 /* The word between braces at text ("{name}..."); its length with the braces, 0 when it is none. */
@@ -115,10 +115,10 @@ static int check_message(const struct gs_alert_rule *rule, const char *message, 
 				  sizeof(rule->message) - 1);
 	for (const char *at = strchr(message, '{'); at; at = strchr(at + 1, '{')) {
 		if (!read_braced_word(at, word))
-			return gs_err_set(err, -EINVAL,
-					  "column %zu: a brace that is not closed, as in "
-					  "{cpu_percent}",
-					  (size_t)(at - message) + 1);
+			return gs_err_set(
+				err, -EINVAL,
+				"column %zu: a brace that is not closed, as in {cpu_percent}",
+				(size_t)(at - message) + 1);
 		if (finders[rule->kind](word) < 0)
 			return gs_err_set(err, -EINVAL, "column %zu: a %s has no value \"%s\"",
 					  (size_t)(at - message) + 1,

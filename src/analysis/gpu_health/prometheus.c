@@ -18,8 +18,7 @@ static const struct health_rule rules_before[] = {
 	 "On the node: systemctl status gpuscope-agent."},
 	{"GpuDriverNotOk", "gpuscope_driver_state{state=~\"no_driver|hung|failed\"} == 1", "5m",
 	 "critical", "The GPU driver of {{ $labels.instance }} is {{ $labels.state }}",
-	 "hung: a call of the driver does not come back (dmesg, NVRM); no_driver: module not "
-	 "loaded, or another version than the library."},
+	 "hung: a call of the driver does not come back (dmesg, NVRM); no_driver: module not loaded, or another version than the library."},
 };
 
 static const struct health_rule rules_after[] = {
@@ -28,10 +27,8 @@ static const struct health_rule rules_after[] = {
 	 "15m", "warning", "GPU {{ $labels.gpu }} of {{ $labels.instance }} has lost an NVLink",
 	 "{{ $value }} are up; nvidia-smi nvlink -s shows which, XID 74 why."},
 	{"GpuValuesOld", "time() - gpuscope_gpu_sample_timestamp_seconds > 120", "5m", "warning",
-	 "GPU {{ $labels.gpu }} of {{ $labels.instance }} was not read for {{ $value | "
-	 "humanizeDuration }}",
-	 "The agent lives, the driver does not answer or was released (gpuscope agent ctl "
-	 "status)."},
+	 "GPU {{ $labels.gpu }} of {{ $labels.instance }} was not read for {{ $value | humanizeDuration }}",
+	 "The agent lives, the driver does not answer or was released (gpuscope agent ctl status)."},
 	{"GpuscopeSamplesMissed",
 	 "sum by (cluster, instance) (rate(gpuscope_agent_samples_missed_total[15m])) > 0.05",
 	 "15m", "info", "gpuscope on {{ $labels.instance }} misses readings",
@@ -64,12 +61,9 @@ static void health_write_rule(FILE *out, const struct health_rule *r)
 
 int gs_gpu_health_write_rules(FILE *out)
 {
-	fputs("# Rules for what gpuscope agent serves: what to do stands in each description. "
-	      "Scrape the agent with\n"
-	      "# job_name: gpuscope. Generated from src/analysis/gpu_health/condition.h, do not "
-	      "edit: after a change there run\n"
-	      "# `GS_GOLDEN_UPDATE=1 meson test -C build gpu_health/rules`. Checked by `promtool "
-	      "check rules` and\n"
+	fputs("# Rules for what gpuscope agent serves: what to do stands in each description. Scrape the agent with\n"
+	      "# job_name: gpuscope. Generated from src/analysis/gpu_health/condition.h, do not edit: after a change there run\n"
+	      "# `GS_GOLDEN_UPDATE=1 meson test -C build gpu_health/rules`. Checked by `promtool check rules` and\n"
 	      "# tests/e2e/alerts_test.yml.\n"
 	      "groups:\n"
 	      "  - name: gpuscope\n"

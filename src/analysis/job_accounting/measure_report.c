@@ -257,11 +257,11 @@ static void put_sources(const struct gs_accounting_measure *m, struct gs_job_rep
 		}
 		if (m->rows && i != GS_JOB_KNOWS_MEMORY && i != GS_JOB_KNOWS_GPU &&
 		    i != GS_JOB_KNOWS_PRESSURE) {
-			snprintf(out, bytes, "counted in the kernel (eBPF)%s",
-				 i == GS_JOB_KNOWS_IO
-					 ? "; mapped files only at devices and as page faults; not "
-					   "process_vm_readv and process_vm_writev"
-					 : "");
+			snprintf(
+				out, bytes, "counted in the kernel (eBPF)%s",
+				i == GS_JOB_KNOWS_IO
+					? "; mapped files only at devices and as page faults; not process_vm_readv and process_vm_writev"
+					: "");
 			continue;
 		}
 		switch (i) {
@@ -277,17 +277,17 @@ static void put_sources(const struct gs_accounting_measure *m, struct gs_job_rep
 			snprintf(out, bytes, "procfs: each thread's counters, every second");
 			break;
 		case GS_JOB_KNOWS_IO:
-			snprintf(out, bytes,
-				 "procfs: reads and writes of all kinds of files, pipes "
-				 "and sockets too");
+			snprintf(
+				out, bytes,
+				"procfs: reads and writes of all kinds of files, pipes and sockets too");
 			break;
 		case GS_JOB_KNOWS_FAULTS:
 			snprintf(out, bytes, "procfs");
 			break;
 		case GS_JOB_KNOWS_MEMORY:
-			snprintf(out, bytes,
-				 "cgroup where the job has its own, else resident "
-				 "memory of its processes");
+			snprintf(
+				out, bytes,
+				"cgroup where the job has its own, else resident memory of its processes");
 			break;
 		case GS_JOB_KNOWS_PRESSURE:
 			snprintf(out, bytes,
@@ -354,10 +354,10 @@ static void put_losses(const struct gs_accounting_measure *m, struct gs_job_repo
 	add_loss(s, text);
 	text[0] = '\0';
 	if (m->n_jobs_full)
-		snprintf(text, sizeof(text),
-			 "processes of further jobs were not watched (%zu jobs are; "
-			 "slurm.max_fallback_jobs)",
-			 m->n_members);
+		snprintf(
+			text, sizeof(text),
+			"processes of further jobs were not watched (%zu jobs are; slurm.max_fallback_jobs)",
+			m->n_members);
 	add_loss(s, text);
 	text[0] = '\0';
 	if (gs_accounting_measure_ranks_left_out(m->ranks))

@@ -55,8 +55,7 @@ static uint64_t start_of(uint32_t pid, uint32_t *ret_parent)
 
 	if (!read_text(pid, "stat", text, sizeof(text)) || !(at = strrchr(text, ')')) ||
 	    sscanf(at + 1,
-		   " %*c %u %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
-		   "%llu",
+		   " %*c %u %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
 		   ret_parent, &start) != 2)
 		return 0;
 	return start;

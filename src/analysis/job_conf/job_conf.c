@@ -226,10 +226,10 @@ static int add_rules(const struct gs_job_conf *c, const struct gs_conf_where *wh
 		const char *condition = condition_of(row, text, sizeof(text));
 
 		if (!*condition)
-			return where ? gs_conf_refuse_at(where, at->line, at->column, err,
-							 "rule \"%.48s\" has no condition, as "
-							 "condition: \"memory_usage > 80\"",
-							 row[NAME].text)
+			return where ? gs_conf_refuse_at(
+					       where, at->line, at->column, err,
+					       "rule \"%.48s\" has no condition, as condition: \"memory_usage > 80\"",
+					       row[NAME].text)
 				     : -EINVAL;
 		if (gs_rules_add_class(rules, row[CLASS].line ? row[CLASS].text : row[NAME].text,
 				       condition, &why) < 0)
@@ -327,8 +327,8 @@ const struct gs_conf_schema *gs_job_conf_schema(void)
 {
 	static struct gs_conf_schema schema = {
 		.comment =
-			"gpuscope job: thresholds, rules and output. Every key is shown with its "
-			"default; what\nis not given is as here.",
+			"gpuscope job: thresholds, rules and output. Every key is shown with its default; what\n"
+			"is not given is as here.",
 		.bytes = sizeof(struct gs_job_conf),
 		.check = check_conf,
 	};

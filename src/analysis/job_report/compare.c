@@ -361,22 +361,21 @@ bool gs_job_report_compare_advice(const struct gs_job_report_comparison *c, size
 			score);
 		return true;
 	case 1:
-		snprintf(out, bytes,
-			 "Half of the jobs use at most %.0f %% of their processors: ask for "
-			 "fewer, "
-			 "or run more threads or ranks.",
-			 cpu);
+		snprintf(
+			out, bytes,
+			"Half of the jobs use at most %.0f %% of their processors: ask for fewer, or run more threads or ranks.",
+			cpu);
 		return true;
 	case 2:
-		snprintf(out, bytes,
-			 "%zu of %zu jobs use neither processors nor disks: several of them fit "
-			 "where one is now.",
-			 under, c->n_rows);
+		snprintf(
+			out, bytes,
+			"%zu of %zu jobs use neither processors nor disks: several of them fit where one is now.",
+			under, c->n_rows);
 		return true;
 	case 3:
-		snprintf(out, bytes,
-			 "Most jobs wait: for input, licences or each other? Chain them "
-			 "(--dependency) instead of waiting inside of jobs.");
+		snprintf(
+			out, bytes,
+			"Most jobs wait: for input, licences or each other? Chain them (--dependency) instead of waiting inside of jobs.");
 		return true;
 	default:
 		return false;

@@ -135,10 +135,10 @@ static int read_report(struct gs_job_report_comparison *c, const char *name, con
 	size_t i;
 
 	if (!json_is_array(jobs))
-		return gs_err_set(err, -EINVAL,
-				  "%s: no report of jobs: it has no list \"jobs\" (the JSON of "
-				  "`gpuscope job -o FILE.json` has)",
-				  name);
+		return gs_err_set(
+			err, -EINVAL,
+			"%s: no report of jobs: it has no list \"jobs\" (the JSON of `gpuscope job -o FILE.json` has)",
+			name);
 	json_array_foreach(jobs, i, job)
 	{
 		struct gs_job_report_row *row;

@@ -137,8 +137,9 @@ static void put_number(struct gs_pen *pen, double v)
 void gs_job_report_put_csv(struct gs_pen *pen, const struct gs_job_report_session *s,
 			   const struct gs_job_report_style *style)
 {
-	gs_pen_puts(pen, "job_id,user,job_name,partition,duration,classification,confidence,"
-			 "efficiency_score");
+	gs_pen_puts(
+		pen,
+		"job_id,user,job_name,partition,duration,classification,confidence,efficiency_score");
 	for (unsigned m = 0; m < GS_JOB_METRIC_COUNT; m++)
 		gs_pen_printf(pen, ",%s", gs_job_report_metric_key(m));
 	/* Behind what older readers know. */

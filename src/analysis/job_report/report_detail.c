@@ -518,12 +518,12 @@ static void line_of_pressure(const struct lines *l, const double ratio[GS_STALL_
 	for (unsigned i = 0; i < GS_STALL_COUNT; i++)
 		if (isnan(ratio[i]))
 			return;
-	snprintf(line, sizeof(line),
-		 "stalled for a CPU %.1f %%, memory %.1f %% (all tasks %.1f %%), I/O %.1f %% "
-		 "(all tasks %.1f %%)",
-		 100 * ratio[GS_STALL_CPU_SOME], 100 * ratio[GS_STALL_MEMORY_SOME],
-		 100 * ratio[GS_STALL_MEMORY_FULL], 100 * ratio[GS_STALL_IO_SOME],
-		 100 * ratio[GS_STALL_IO_FULL]);
+	snprintf(
+		line, sizeof(line),
+		"stalled for a CPU %.1f %%, memory %.1f %% (all tasks %.1f %%), I/O %.1f %% (all tasks %.1f %%)",
+		100 * ratio[GS_STALL_CPU_SOME], 100 * ratio[GS_STALL_MEMORY_SOME],
+		100 * ratio[GS_STALL_MEMORY_FULL], 100 * ratio[GS_STALL_IO_SOME],
+		100 * ratio[GS_STALL_IO_FULL]);
 	l->put(l->ctx, "pressure", line);
 }
 

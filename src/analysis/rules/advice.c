@@ -23,15 +23,12 @@ static const struct {
 	 "more data-loader workers, larger batches, CUDA graphs; or --gres=gpu:1",
 	 "Each GPU hour does more work."},
 	{"gpu-input", "gpus > 0 && gpu_percent < 70 && io_percent >= 30",
-	 "{io_percent:1} % of the threads' time was blocked on files while GPUs were "
-	 "{gpu_percent:1} % "
-	 "busy.",
+	 "{io_percent:1} % of the threads' time was blocked on files while GPUs were {gpu_percent:1} % busy.",
 	 "Is the data set read as many small files, or from a slow file system?",
 	 "copy it to node-local disk first (cp to $TMPDIR), or pack it into large files",
 	 "The GPUs need not wait for input."},
 	{"gpu-sync", "gpus > 0 && gpu_sync_percent >= 50 && gpu_percent < 70",
-	 "{gpu_sync_percent:1} % of the threads' time waited for a GPU that was {gpu_percent:1} % "
-	 "busy.",
+	 "{gpu_sync_percent:1} % of the threads' time waited for a GPU that was {gpu_percent:1} % busy.",
 	 "Is a result copied back or printed in each step (.item(), .cpu(), print of a tensor)?",
 	 "read results every hundredth step only; use non_blocking copies", "Steps overlap again."},
 	{"collectives", "collective_percent >= 30",
@@ -40,22 +37,17 @@ static const struct {
 	 "compare ranks; NCCL_DEBUG=INFO shows which transport is used; larger gradient buckets",
 	 "More ranks pay off again."},
 	{"ranks-out-of-step", "rank_imbalance_percent >= 15",
-	 "Rank {slowest_rank:round} had {rank_imbalance_percent:1} % more to do than the mean of "
-	 "the "
-	 "ranks.",
+	 "Rank {slowest_rank:round} had {rank_imbalance_percent:1} % more to do than the mean of the ranks.",
 	 "Is its part of the work larger, or its node slower?",
 	 "balance the work; --exclude the node that is slow again and again",
 	 "All ranks end at the same time."},
 	{"serial",
-	 "cores > 1.5 && cpus_busy > 0.6 && cpus_busy < 1.15 && cpu_demand_percent * cores / 100 < "
-	 "1.15 "
-	 "&& compute_percent >= 70 && !(lock_percent >= 30) && !(input_percent >= 30)",
+	 "cores > 1.5 && cpus_busy > 0.6 && cpus_busy < 1.15 && cpu_demand_percent * cores / 100 < 1.15 && compute_percent >= 70 && !(lock_percent >= 30) && !(input_percent >= 30)",
 	 "{cpus_busy:1} of {cores:round} processors were used.",
 	 "Is the program serial, or OMP_NUM_THREADS=1?", "--cpus-per-task=1",
 	 "The job starts sooner, the other processors are free."},
 	{"processors-unused",
-	 "cores > 1.5 && cpu_demand_percent < 50 && cpus_busy >= 1.15 && io_percent < 30 "
-	 "&& !(lock_percent >= 30) && !(net_percent >= 30) && !(input_percent >= 30)",
+	 "cores > 1.5 && cpu_demand_percent < 50 && cpus_busy >= 1.15 && io_percent < 30 && !(lock_percent >= 30) && !(net_percent >= 30) && !(input_percent >= 30)",
 	 "{cpu_percent*cores/100:1} of {cores:round} processors were used.",
 	 "Are there fewer threads or ranks than processors?",
 	 "--cpus-per-task={cpu_percent*cores/100*1.1:ceil}", "The job starts sooner."},
@@ -65,8 +57,7 @@ static const struct {
 	 "look with `gpuscope top`; ask for processors of its own (--exclusive, or no sharing)",
 	 "The job computes whenever it can."},
 	{"processors-crowded",
-	 "forced_switches_per_core_second > 1000 && runqueue_percent > 20 && "
-	 "cpu_taken_percent < 30",
+	 "forced_switches_per_core_second > 1000 && runqueue_percent > 20 && cpu_taken_percent < 30",
 	 "Threads waited for a processor {runqueue_percent:1} % of their time.",
 	 "Are there more threads than processors (each rank starting one by core)?",
 	 "OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK", "Less switching, better use of caches."},
@@ -80,22 +71,17 @@ static const struct {
 	 "Is it many small reads and writes, or a file system that many share?",
 	 "buffer and write less often; use $TMPDIR for temporary files", "Less waiting."},
 	{"network", "net_percent >= 30",
-	 "{net_percent:1} % of the threads' time waited for the network, at "
-	 "{net_bytes_per_second:bytes} a "
-	 "second.",
+	 "{net_percent:1} % of the threads' time waited for the network, at {net_bytes_per_second:bytes} a second.",
 	 "Does the peer answer late, or is little asked for at a time?",
 	 "ask for more at a time, several requests at once; see the peers in this report",
 	 "Less waiting."},
 	{"input", "input_percent >= 30",
-	 "Processes that compute waited {input_percent:1} % of their time for data from workers "
-	 "that they started.",
+	 "Processes that compute waited {input_percent:1} % of their time for data from workers that they started.",
 	 "Do data-loader workers bring batches too slowly?",
-	 "more workers (num_workers, prefetch_factor), or less work for each item; "
-	 "`gpuscope trace -p PID` of a worker shows where its time goes",
+	 "more workers (num_workers, prefetch_factor), or less work for each item; `gpuscope trace -p PID` of a worker shows where its time goes",
 	 "The training loop need not wait for its input."},
 	{"small-io",
-	 "io_bytes_per_operation < 4000 && syscalls_per_core_second > 10000 && "
-	 "(read_bytes_per_second + write_bytes_per_second) / io_bytes_per_operation > 5000",
+	 "io_bytes_per_operation < 4000 && syscalls_per_core_second > 10000 && (read_bytes_per_second + write_bytes_per_second) / io_bytes_per_operation > 5000",
 	 "Reads and writes of files had {io_bytes_per_operation:bytes} each.",
 	 "Is output not buffered?", "buffered or larger reads and writes (setvbuf, 1 MiB blocks)",
 	 "Fewer system calls, more time to compute."},
@@ -118,14 +104,11 @@ static const struct {
 	 "Will a slightly larger input be killed (out of memory)?",
 	 "--mem={memory_allocated_bytes*1.3:mem}", "No loss of the run."},
 	{"paging", "major_faults_per_second > 100 && memory_held_percent >= 90",
-	 "{major_faults_per_second:round} page faults a second waited for a disk; the memory that "
-	 "was "
-	 "asked for is full.",
+	 "{major_faults_per_second:round} page faults a second waited for a disk; the memory that was asked for is full.",
 	 "Does what it works on not fit?", "--mem={memory_allocated_bytes*1.5:mem}",
 	 "Less waiting."},
 	{"mapped-files", "major_faults_per_second > 100 && !(memory_held_percent >= 90)",
-	 "{major_faults_per_second:round} page faults a second waited for a disk; there is memory "
-	 "left.",
+	 "{major_faults_per_second:round} page faults a second waited for a disk; there is memory left.",
 	 "Is a large file mapped and read here and there?",
 	 "read it in order, or ahead (madvise, MAP_POPULATE); or copy it to a faster disk",
 	 "Less waiting."},

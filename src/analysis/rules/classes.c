@@ -28,21 +28,17 @@ static const struct class_text class_texts[] = {
 	 "the kernel killed {oom_kills:round} of its processes for want of memory",
 	 "ask for more memory, or load less at a time", ITS_DETAIL},
 	{"Memory-bound", "memory_pressure", "short of memory", NO_SHARE, "true",
-	 "its memory is full, and {major_faults_per_second:round} page faults a second wait for a "
-	 "disk",
+	 "its memory is full, and {major_faults_per_second:round} page faults a second wait for a disk",
 	 "ask for more memory, or work on less at a time", ITS_DETAIL},
 	{"Lock-bound", "lock_bound", "its threads wait for locks", GS_FIGURE_LOCK, "true",
-	 "{lock_percent:1} % of its threads' time waited for locks; {cpus_busy:1} processors "
-	 "worked",
+	 "{lock_percent:1} % of its threads' time waited for locks; {cpus_busy:1} processors worked",
 	 "find the lock that they share; in Python use processes instead of threads", ITS_LINES},
 	{"CPU-throttled", "throttled", "stopped by its CPU quota", NO_SHARE, "true",
-	 "the quota of {cores:1} processors stopped it in {cpu_throttled_percent:1} % of the "
-	 "periods",
+	 "the quota of {cores:1} processors stopped it in {cpu_throttled_percent:1} % of the periods",
 	 "ask for a larger quota (cpu.max, limits.cpu), or run as many threads as it serves",
 	 ITS_DETAIL},
 	{"CPU-IO-mixed", "mixed", "computes and waits for disks", GS_FIGURE_COMPUTE, "true",
-	 "{compute_percent:1} % of its threads' time is computing, {io_percent:1} % waits for "
-	 "disks",
+	 "{compute_percent:1} % of its threads' time is computing, {io_percent:1} % waits for disks",
 	 "read ahead of the work, so that both run side by side", ITS_DETAIL},
 	{"IO-bound-intensive", "io_bound", "I/O-bound: many small waits", GS_FIGURE_IO, "true",
 	 "{io_percent:1} % of its threads' time was blocked on disks and file systems",
@@ -52,27 +48,23 @@ static const struct class_text class_texts[] = {
 	 "read and write larger pieces and less often, or keep the data on a faster disk",
 	 ITS_DETAIL},
 	{"Network-bound", "network_bound", "waits for the network", GS_FIGURE_NET, "true",
-	 "{net_percent:1} % of its threads' time waited on sockets, {net_bytes_per_second:bytes} a "
-	 "second",
+	 "{net_percent:1} % of its threads' time waited on sockets, {net_bytes_per_second:bytes} a second",
 	 "look at the peers: one answers late, or little is asked for at a time", ITS_DETAIL},
 	{"Input-bound", "input_bound", "starved by its data loader", GS_FIGURE_INPUT, "true",
-	 "it waited {input_percent:1} % of its time for data from workers that it started, which "
-	 "computed little themselves",
+	 "it waited {input_percent:1} % of its time for data from workers that it started, which computed little themselves",
 	 "look at what the workers wait for; more of them hide it", ITS_CALLS},
 	{"CPU-starved", "cpu_starved", "starved of CPUs by others", GS_FIGURE_TAKEN, "true",
 	 "others had {cpu_taken_percent:1} % of the processor time that it could have used",
 	 "see who runs on its processors; ask for processors that are not shared", "gpuscope top"},
 	{"CPU-bound", "cpu_bound", "CPU-bound and serial", GS_FIGURE_COMPUTE,
 	 "cores > 1.5 && cpu_demand_percent * cores / 100 < 1.15",
-	 "one thread computes {compute_percent:1} % of the time; {cores:round} processors are "
-	 "there",
+	 "one thread computes {compute_percent:1} % of the time; {cores:round} processors are there",
 	 "divide its work among processors, or ask for one", ITS_LINES},
 	{"CPU-bound", "cpu_bound", "CPU-bound", GS_FIGURE_COMPUTE, "true",
 	 "it computes {compute_percent:1} % of the time, on {cpus_busy:1} of {cores:1} processors",
 	 "find the code that runs most", ITS_LINES},
 	{"Idle-heavy-switching", "idle", "idle: wakes up for nothing", GS_FIGURE_IDLE, "true",
-	 "its processes slept or were parked {idle_percent:1} % of the time, and woke up "
-	 "{context_switches_per_core_second:round} times a second",
+	 "its processes slept or were parked {idle_percent:1} % of the time, and woke up {context_switches_per_core_second:round} times a second",
 	 "wait for the event instead of asking again and again", ITS_CALLS},
 	{"Idle-heavy", "idle", "idle", GS_FIGURE_IDLE, "true",
 	 "its processes slept or were parked {idle_percent:1} % of the time",
@@ -100,12 +92,10 @@ static const struct class_text class_texts[] = {
 	 "nothing is known of its use of processors",
 	 "run as root, so that the kernel's counters can be read", ITS_DETAIL},
 	{"Balanced", "mixed", "no single cause", NO_SHARE, "true",
-	 "computing {compute_percent:1} %, disks {io_percent:1} %, network {net_percent:1} %, "
-	 "locks {lock_percent:1} %, idle {idle_percent:1} %",
+	 "computing {compute_percent:1} %, disks {io_percent:1} %, network {net_percent:1} %, locks {lock_percent:1} %, idle {idle_percent:1} %",
 	 "begin with the largest part", ITS_DETAIL},
 	{"Mixed-intensive", "mixed", "no single cause", NO_SHARE, "true",
-	 "computing {compute_percent:1} %, disks {io_percent:1} %, network {net_percent:1} %, "
-	 "locks {lock_percent:1} %, idle {idle_percent:1} %",
+	 "computing {compute_percent:1} %, disks {io_percent:1} %, network {net_percent:1} %, locks {lock_percent:1} %, idle {idle_percent:1} %",
 	 "begin with the largest part", ITS_DETAIL},
 };
 

@@ -391,10 +391,10 @@ int gs_expr_want_condition(struct gs_expr **e, const char *text, struct gs_err *
 	if (is_condition(*e))
 		return 0;
 	gs_expr_free(e);
-	return gs_err_set(err, -EINVAL,
-			  "\"%.200s\" is a value, not a condition: compare it, as in "
-			  "\"memory_usage > 80\"",
-			  text);
+	return gs_err_set(
+		err, -EINVAL,
+		"\"%.200s\" is a value, not a condition: compare it, as in \"memory_usage > 80\"",
+		text);
 }
 
 void gs_expr_free(struct gs_expr **expr)

@@ -167,9 +167,9 @@ static bool holds_nothing_seen(const struct facts *f, struct gs_buf *text, doubl
 	*ret_share = -1;
 	if (f->pace || f->s->n_processes)
 		return false;
-	rules_add_text(text,
-		       "no process is in this summary: none that was selected ran, or none made a "
-		       "traced call");
+	rules_add_text(
+		text,
+		"no process is in this summary: none that was selected ran, or none made a traced call");
 	return true;
 }
 
@@ -220,8 +220,7 @@ static bool holds_starved(const struct facts *f, struct gs_buf *text, double *re
 		return false;
 	rules_add_text(
 		text,
-		"it was ready to run and no CPU was free; all traced threads together used %.1f "
-		"CPUs",
+		"it was ready to run and no CPU was free; all traced threads together used %.1f CPUs",
 		f->cpus);
 	return true;
 }
@@ -267,8 +266,7 @@ static bool holds_turns(const struct facts *f, struct gs_buf *text, double *ret_
 		return false;
 	rules_add_text(
 		text,
-		"%zu threads of this Python process run in turn and use %.1f CPUs together, as "
-		"those do that share the interpreter's lock; --python-gil shows each wait for it",
+		"%zu threads of this Python process run in turn and use %.1f CPUs together, as those do that share the interpreter's lock; --python-gil shows each wait for it",
 		n, f->process_busy);
 	return true;
 }
@@ -372,10 +370,10 @@ static bool holds_idle_beside_sleeper(const struct facts *f, struct gs_buf *text
 
 	if (!is_idle(f, ret_share) || !t || f->share[GS_PART_LOCK] < LOCK_BOUND)
 		return false;
-	rules_add_text(text,
-		       "no traced thread was active; thread %u (%s) of its process slept for %.0f "
-		       "%% of the time: the others may wait for it, or for a lock that it holds",
-		       t->tid, t->comm ? t->comm : "", 100 * f->sleeper_share);
+	rules_add_text(
+		text,
+		"no traced thread was active; thread %u (%s) of its process slept for %.0f %% of the time: the others may wait for it, or for a lock that it holds",
+		t->tid, t->comm ? t->comm : "", 100 * f->sleeper_share);
 	return true;
 }
 
@@ -397,8 +395,8 @@ static bool holds_idle(const struct facts *f, struct gs_buf *text, double *ret_s
 		rules_add_text(text, "; %" PRIu64 " threads have no account, and may be active",
 			       count_threads_missed(f->s));
 	if (may_lack_children(f))
-		rules_add_text(text, "; children of a process given by -p are traced with --follow "
-				     "alone");
+		rules_add_text(
+			text, "; children of a process given by -p are traced with --follow alone");
 	return true;
 }
 
@@ -410,8 +408,7 @@ static bool holds_all_locked(const struct facts *f, struct gs_buf *text, double 
 		return false;
 	rules_add_text(
 		text,
-		"all %zu threads wait for locks and none of them runs: a deadlock, or work that "
-		"does not come",
+		"all %zu threads wait for locks and none of them runs: a deadlock, or work that does not come",
 		f->s->account.n_threads);
 	return true;
 }
@@ -470,8 +467,7 @@ static bool holds_mixed(const struct facts *f, struct gs_buf *text, double *ret_
 
 static const struct rule rules[] = {
 	{"failed", "ended with an error status", 0, holds_failed,
-	 "read its last messages; of a kill (status 137) look for the OOM killer in the kernel's "
-	 "log",
+	 "read its last messages; of a kill (status 137) look for the OOM killer in the kernel's log",
 	 "gpuscope trace -o run.gst -- COMMAND; gpuscope report run.gst"},
 	{"hang", "a call does not return", 0, holds_hang,
 	 "compare the calls that other ranks and threads are in, listed under still running",
@@ -487,16 +483,14 @@ static const struct rule rules[] = {
 	{"too_short", "too short", 0, holds_too_short, "trace at least some seconds",
 	 "gpuscope trace -p PID --duration 10s"},
 	{"throttled", "stopped by a CPU quota", STARVED, holds_throttled,
-	 "raise the quota (cpu.max, the container's CPU limit), or start no more threads than it "
-	 "has CPUs",
+	 "raise the quota (cpu.max, the container's CPU limit), or start no more threads than it has CPUs",
 	 "gpuscope job -p PID"},
 	{"cpu_starved", "starved of CPUs", STARVED, holds_starved,
 	 "if that is less than the job has, others hold them; else start fewer threads",
 	 "gpuscope job -p PID"},
 	{"input_bound", "input-bound: waits for its data loader", RULES_INPUT_BOUND,
 	 rules_holds_loader,
-	 "load in more worker processes (num_workers) where they compute, from faster storage or a "
-	 "cache where they read",
+	 "load in more worker processes (num_workers) where they compute, from faster storage or a cache where they read",
 	 "gpuscope trace --layer torch,python -- COMMAND"},
 	{"input_bound", "input-bound: loads data in its own thread", RULES_INPUT_BOUND,
 	 rules_holds_loader_samples,
@@ -515,12 +509,10 @@ static const struct rule rules[] = {
 	 "compare ranks: the one with the least time in MPI is the one that the others wait for",
 	 "gpuscope trace --format json -- COMMAND"},
 	{"copy_bound", "copies to or from the GPU", RULES_COPY_BOUND, rules_holds_copies,
-	 "pin the memory (pin_memory=True) and copy with non_blocking=True beside other work; copy "
-	 "less",
+	 "pin the memory (pin_memory=True) and copy with non_blocking=True beside other work; copy less",
 	 "gpuscope trace -o run.pftrace -- COMMAND"},
 	{"communication_bound", "communication-bound", RULES_GPU_BOUND, rules_holds_collectives,
-	 "compare ranks: the one that comes last to a collective is the one that the others wait "
-	 "for",
+	 "compare ranks: the one that comes last to a collective is the one that the others wait for",
 	 "gpuscope trace -o run.pftrace -- COMMAND", SURE_OF_SHARED},
 	{"sync_heavy", "synchronises too often", RULES_SYNC_HEAVY, rules_holds_sync_heavy,
 	 "remove .item(), .cpu(), print of tensors and synchronise() from the inner loop",
@@ -536,8 +528,7 @@ static const struct rule rules[] = {
 	 "gpuscope trace --layer torch,python -- COMMAND"},
 	{"launch_bound", "launch-bound, and held up by other threads", RULES_LAUNCH_BUSY,
 	 rules_holds_launch_held_up,
-	 "launch fewer, larger kernels (CUDA graphs, torch.compile, larger batches); move work of "
-	 "other threads into processes",
+	 "launch fewer, larger kernels (CUDA graphs, torch.compile, larger batches); move work of other threads into processes",
 	 "gpuscope trace --python-gil --layer torch,python -- COMMAND", SURE_OF_SHARED},
 	{"gil_bound", "bound by Python's interpreter lock", GIL_BOUND, holds_gil,
 	 "use processes instead of threads, or code that releases the lock",
@@ -676,16 +667,15 @@ static void judge_run(struct gs_summary *s, uint64_t start_up_ns)
 		if ((r->holds == holds_asleep || r->holds == holds_cpu) && may_load_data(&f))
 			rules_add_text(
 				&text,
-				"; of it %.0f %% are operators of PyTorch: the rest may be its "
-				"data loader in this thread",
+				"; of it %.0f %% are operators of PyTorch: the rest may be its data loader in this thread",
 				100 * f.share[GS_PART_OPERATOR]);
 		if (share >= 0 || r->holds == holds_mixed)
 			say_steps(&f, &text);
 		if (start_up_ns && (share >= 0 || r->holds == holds_mixed))
-			rules_add_text(&text,
-				       "; its start-up of %s, until it launched work first, is not "
-				       "counted",
-				       gs_fmt_ns(start_up, start_up_ns));
+			rules_add_text(
+				&text,
+				"; its start-up of %s, until it launched work first, is not counted",
+				gs_fmt_ns(start_up, start_up_ns));
 		if (share >= 0 && !rules_is_of_ranks(&f, r->holds))
 			rules_say_who_is_late(&f, &text);
 		if (has_failed(&f) && r->holds != holds_failed)

@@ -70,8 +70,7 @@ bool rules_holds_gpu_callbacks(const struct facts *f, struct gs_buf *text, doubl
 		return false;
 	rules_add_text(
 		text,
-		"the host waits while no thread of its process runs, until the GPU's work ends by "
-		"functions on the host (%s of them)",
+		"the host waits while no thread of its process runs, until the GPU's work ends by functions on the host (%s of them)",
 		gs_fmt_count(callbacks, f->callbacks));
 	rules_say_collectives(f, text);
 	return true;
@@ -101,10 +100,7 @@ bool rules_holds_launch(const struct facts *f, struct gs_buf *text, double *ret_
 		return false;
 	rules_add_text(
 		text,
-		"the host prepares and makes %.0f launches a second, and waits for the GPU only "
-		"%.0f "
-		"%% "
-		"of the time",
+		"the host prepares and makes %.0f launches a second, and waits for the GPU only %.0f %% of the time",
 		rate, 100 * f->share[GS_PART_GPU_WAIT]);
 	return true;
 }
@@ -124,9 +120,7 @@ bool rules_holds_launch_held_up(const struct facts *f, struct gs_buf *text, doub
 		return false;
 	rules_add_text(
 		text,
-		"the host makes %.0f launches a second and waits for the GPU only %.0f %% of "
-		"the time; for %.0f %% it waits for locks while other threads of its process "
-		"run",
+		"the host makes %.0f launches a second and waits for the GPU only %.0f %% of the time; for %.0f %% it waits for locks while other threads of its process run",
 		rate, 100 * f->share[GS_PART_GPU_WAIT], 100 * held_up);
 	if (rules_is_python(f))
 		rules_add_text(text,

@@ -69,9 +69,9 @@ bool rules_holds_loader_samples(const struct facts *f, struct gs_buf *text, doub
 	*ret_share = (f->share[GS_PART_CPU] + f->share[GS_PART_OPERATOR]) * ran + waited;
 	if (*ret_share < RULES_INPUT_BOUND)
 		return false;
-	rules_add_text(text,
-		       "its own thread loads data: torch/utils/data/dataloader.py is on the Python "
-		       "stack of ");
+	rules_add_text(
+		text,
+		"its own thread loads data: torch/utils/data/dataloader.py is on the Python stack of ");
 	if (waited > 0)
 		rules_add_text(text, "waits of %.0f %% of its time%s", 100 * waited,
 			       ran > 0 ? " and " : "");

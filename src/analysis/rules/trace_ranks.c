@@ -116,13 +116,14 @@ static void say_arrivals(const struct facts *f, struct gs_buf *text)
 		rules_add_text(text, "; ");
 		say_late_rank(f, text);
 	} else if (f->arrivals) {
-		rules_add_text(text,
-			       "; no rank stands out as late at %s collectives of communicator "
-			       "0x%" PRIx64,
-			       gs_fmt_count(n, f->arrivals->n_matched), f->arrivals->id);
+		rules_add_text(
+			text,
+			"; no rank stands out as late at %s collectives of communicator 0x%" PRIx64,
+			gs_fmt_count(n, f->arrivals->n_matched), f->arrivals->id);
 	} else if (all && all->left_out[GS_COLLECTIVES_UNKNOWN]) {
-		rules_add_text(text, "; which rank arrives last is known where the trace begins "
-				     "before its communicators are made");
+		rules_add_text(
+			text,
+			"; which rank arrives last is known where the trace begins before its communicators are made");
 	}
 }
 
@@ -130,8 +131,8 @@ void rules_say_collectives(const struct facts *f, struct gs_buf *text)
 {
 	if (!f->collectives)
 		return;
-	rules_add_text(text, "; collectives run there too, so part of it may be waiting for "
-			     "another rank");
+	rules_add_text(
+		text, "; collectives run there too, so part of it may be waiting for another rank");
 	/* Of its own rank the verdict says so at its end. */
 	if (f->arrivals && (!f->late || f->late->pid != f->pace->pid))
 		say_arrivals(f, text);
@@ -159,11 +160,11 @@ bool rules_holds_late_rank(const struct facts *f, struct gs_buf *text, double *r
 		if (part_ns[i] > part_ns[most])
 			most = i;
 	say_late_rank(f, text);
-	rules_add_text(text,
-		       "; itself it waits for the GPU and in NCCL for %.0f %% only: its thread "
-		       "spent %.0f %% %s",
-		       100 * f->late_waits, 100 * rules_share_of(part_ns[most], wall_ns),
-		       gs_account_part_title(most));
+	rules_add_text(
+		text,
+		"; itself it waits for the GPU and in NCCL for %.0f %% only: its thread spent %.0f %% %s",
+		100 * f->late_waits, 100 * rules_share_of(part_ns[most], wall_ns),
+		gs_account_part_title(most));
 	return true;
 }
 
@@ -186,10 +187,11 @@ bool rules_holds_collectives(const struct facts *f, struct gs_buf *text, double 
 	if (*ret_share < GPU_WAITS || !f->collectives || 2 * f->collectives < f->waits ||
 	    f->launches > KERNELS_AROUND * f->collectives)
 		return false;
-	rules_add_text(text,
-		       "the host waits for the GPU, which has %s collectives to do and few kernels "
-		       "(%" PRIu64 " for each)",
-		       gs_fmt_count(count, f->collectives), f->launches / f->collectives);
+	rules_add_text(
+		text,
+		"the host waits for the GPU, which has %s collectives to do and few kernels (%" PRIu64
+		" for each)",
+		gs_fmt_count(count, f->collectives), f->launches / f->collectives);
 	say_arrivals(f, text);
 	return true;
 }

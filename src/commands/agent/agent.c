@@ -368,8 +368,7 @@ static bool release_driver(struct agent *a)
 
 	a->released = true;
 	gs_cli_say(
-		"agent: the driver is %s; SIGUSR2 or `gpuscope agent ctl resume-gpus` takes it up "
-		"again",
+		"agent: the driver is %s; SIGUSR2 or `gpuscope agent ctl resume-gpus` takes it up again",
 		done ? "released" : "to be released, but one of its calls does not come back");
 	return done;
 }
@@ -423,13 +422,12 @@ static void put_status(struct agent *a, struct gs_buf *out)
 				    gs_gpu_state_name(s->latest->state),
 				    s->latest->state_text[0] ? ": " : "", s->latest->state_text,
 				    gs_fmt_ns(text, now - s->sampled_ns));
-	(void)gs_buf_printf(out,
-			    "readings: %llu, %llu late, each %s; scrapes: %llu; reloads: %llu, "
-			    "%llu failed\n",
-			    (unsigned long long)s->samples, (unsigned long long)s->schedule.missed,
-			    gs_fmt_ns(text, s->conf.sampling.interval_ns),
-			    (unsigned long long)s->scrapes, (unsigned long long)s->reloads_ok,
-			    (unsigned long long)s->reloads_failed);
+	(void)gs_buf_printf(
+		out,
+		"readings: %llu, %llu late, each %s; scrapes: %llu; reloads: %llu, %llu failed\n",
+		(unsigned long long)s->samples, (unsigned long long)s->schedule.missed,
+		gs_fmt_ns(text, s->conf.sampling.interval_ns), (unsigned long long)s->scrapes,
+		(unsigned long long)s->reloads_ok, (unsigned long long)s->reloads_failed);
 	if (s->devices)
 		agent_devices_status(s->devices, out);
 	pthread_mutex_unlock(&a->state.lock);
@@ -458,11 +456,11 @@ static void run_command(void *ctx, const char *command, struct gs_buf *answer)
 	if (strcmp(command, "status") == 0) {
 		put_status(a, answer);
 	} else if (strcmp(command, "release-gpus") == 0) {
-		(void)gs_buf_puts(answer,
-				  release_driver(a)
-					  ? "ok: the driver is released\n"
-					  : "error: a call of the driver does not come back; "
-					    "it is released as soon as it does\n");
+		(void)gs_buf_puts(
+			answer,
+			release_driver(a)
+				? "ok: the driver is released\n"
+				: "error: a call of the driver does not come back; it is released as soon as it does\n");
 	} else if (strcmp(command, "resume-gpus") == 0) {
 		resume_driver(a);
 		(void)gs_buf_puts(answer, "ok: the driver is reattached\n");
@@ -475,8 +473,9 @@ static void run_command(void *ctx, const char *command, struct gs_buf *answer)
 				    r < 0 ? "error: %s\n" : "ok: configuration read again\n",
 				    gs_err_text(&err, r));
 	} else {
-		(void)gs_buf_puts(answer, "error: no such command; there are release-gpus, "
-					  "resume-gpus, trace-gpu, status, reload\n");
+		(void)gs_buf_puts(
+			answer,
+			"error: no such command; there are release-gpus, resume-gpus, trace-gpu, status, reload\n");
 	}
 }
 
@@ -745,13 +744,12 @@ static const struct gs_cli_option option_table[] = {
 const struct gs_cli_command gs_cli_agent = {
 	.name = "gpuscope agent",
 	.usage = "\nctl COMMAND",
-	.about = "Reads the GPUs and the jobs of this node and serves them to Prometheus, and to "
-		 "browsers as a page.",
-	.notes = "SIGHUP reads the configuration again, SIGUSR1 releases the driver (to reset a "
-		 "GPU), SIGUSR2 reattaches; `gpuscope agent ctl` does the same and reports when it "
-		 "is done.\n\n"
-		 "Exit status: 0 ended by SIGTERM or SIGINT, 1 failed, 2 wrong usage or "
-		 "configuration, 3 not permitted.",
+	.about =
+		"Reads the GPUs and the jobs of this node and serves them to Prometheus, and to browsers as a page.",
+	.notes =
+		"SIGHUP reads the configuration again, SIGUSR1 releases the driver (to reset a GPU), SIGUSR2 reattaches; `gpuscope agent ctl` does the same and reports when it is done.\n"
+		"\n"
+		"Exit status: 0 ended by SIGTERM or SIGINT, 1 failed, 2 wrong usage or configuration, 3 not permitted.",
 	.options = option_table,
 };
 

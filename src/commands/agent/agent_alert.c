@@ -116,9 +116,9 @@ static void save_alerts(struct agent_alert *a)
 	if (r == 0)
 		r = write_file(a->state_file, &text);
 	if (r < 0 && !a->state_errors++)
-		gs_cli_say("agent: cannot keep alerts in %s: %s; after a restart they may be sent "
-			   "twice",
-			   a->state_file, strerror(-r));
+		gs_cli_say(
+			"agent: cannot keep alerts in %s: %s; after a restart they may be sent twice",
+			a->state_file, strerror(-r));
 }
 
 /* --- life --- */
@@ -327,9 +327,9 @@ void agent_alert_metrics(struct gs_metrics *p, const struct agent_alert *a)
 		       "Alerts that began.");
 	gs_metrics_one(p, "gpuscope_agent_alerts_ended", GS_METRICS_COUNTER, (double)f->ended,
 		       "Alerts that are over.");
-	gs_metrics_family(p, "gpuscope_agent_alerts_held_back", GS_METRICS_COUNTER, "",
-			  "Alerts that had to wait: cooldown of their rule, limit of alerts in a "
-			  "minute; or that were not kept: no_room.");
+	gs_metrics_family(
+		p, "gpuscope_agent_alerts_held_back", GS_METRICS_COUNTER, "",
+		"Alerts that had to wait: cooldown of their rule, limit of alerts in a minute; or that were not kept: no_room.");
 	write_metric_by(p, "cause", "cooldown", (double)f->cooled);
 	write_metric_by(p, "cause", "limit", (double)f->limited);
 	write_metric_by(p, "cause", "no_room", (double)f->full);
@@ -344,9 +344,9 @@ void agent_alert_metrics(struct gs_metrics *p, const struct agent_alert *a)
 			  "Attempts to send a message that failed; it is tried again.");
 	for (size_t i = 0; i < n; i++)
 		write_metric_by(p, "receiver", r[i].name, (double)r[i].failed_attempts);
-	gs_metrics_family(p, "gpuscope_agent_alert_messages_dropped", GS_METRICS_COUNTER, "",
-			  "Messages that never arrived: queue_full, given_up after alerts.give_up, "
-			  "refused by the receiver.");
+	gs_metrics_family(
+		p, "gpuscope_agent_alert_messages_dropped", GS_METRICS_COUNTER, "",
+		"Messages that never arrived: queue_full, given_up after alerts.give_up, refused by the receiver.");
 	for (size_t i = 0; i < n; i++) {
 		write_dropped(p, r[i].name, "queue_full", (double)r[i].dropped_full);
 		write_dropped(p, r[i].name, "given_up", (double)r[i].dropped_given_up);

@@ -61,8 +61,7 @@ static const struct gs_conf_key sampling_keys[] = {
 	 .offset = AT(sampling, budget_ratio),
 	 .preset = "0.4%",
 	 .comment =
-		 "How much of one processor's time NVIDIA's library may take, for all GPUs, at "
-		 "one\n"
+		 "How much of one processor's time NVIDIA's library may take, for all GPUs, at one\n"
 		 "reading a second (ten a second may take ten times that). Each of its calls is\n"
 		 "timed; what costs more is then read less often, up to 10 s apart for power and\n"
 		 "temperature, 60 s for others, 10 min for health. Memory, GPM and with it\n"
@@ -73,41 +72,40 @@ static const struct gs_conf_key sampling_keys[] = {
 	 .offset = AT(sampling, leave_out),
 	 .preset = "",
 	 .comment =
-		 "Values that are never read, by the names of "
-		 "gpuscope_gpu_values_timestamp_seconds,\n"
+		 "Values that are never read, by the names of gpuscope_gpu_values_timestamp_seconds,\n"
 		 "with commas: fan,engines,bar1. Links one by one are read only for metrics.links.",
 	 .bytes = sizeof(((struct agent_conf *)0)->sampling.leave_out),
 	 .valid = valid_parts,
 	 .expects = "names of values with commas, as \"fan,engines,bar1\""},
 };
 
-#define GROUP_KEYS(variable, preset_interval)                                                      \
-	static const struct gs_conf_key variable[] = {                                             \
-		{.name = "enabled",                                                                \
-		 .kind = GS_CONF_BOOL,                                                             \
-		 .offset = offsetof(struct agent_group_conf, enabled),                             \
-		 .preset = "true",                                                                 \
-		 .comment = "A group that is off is not read."},                                   \
-		{.name = "interval",                                                               \
-		 .kind = GS_CONF_DURATION,                                                         \
-		 .offset = offsetof(struct agent_group_conf, interval_ns),                         \
-		 .preset = preset_interval,                                                        \
-		 .comment = "How often it is read; 0: as sampling.interval.",                      \
-		 .max = H},                                                                        \
-		{.name = "max_interval",                                                           \
-		 .kind = GS_CONF_DURATION,                                                         \
-		 .offset = offsetof(struct agent_group_conf, max_interval_ns),                     \
-		 .preset = "0",                                                                    \
-		 .comment = "As long as no value changes by the threshold the interval doubles "   \
-			    "up to "                                                               \
-			    "this;\nthe first change brings it back. 0: it never grows.",          \
-		 .max = H},                                                                        \
-		{.name = "threshold",                                                              \
-		 .kind = GS_CONF_RATIO,                                                            \
-		 .offset = offsetof(struct agent_group_conf, threshold_ratio),                     \
-		 .preset = "1%",                                                                   \
-		 .comment =                                                                        \
-			 "The change of a value, relative to what it was, that counts as one."},   \
+#define GROUP_KEYS(variable, preset_interval)                                                              \
+	static const struct gs_conf_key variable[] = {                                                     \
+		{.name = "enabled",                                                                        \
+		 .kind = GS_CONF_BOOL,                                                                     \
+		 .offset = offsetof(struct agent_group_conf, enabled),                                     \
+		 .preset = "true",                                                                         \
+		 .comment = "A group that is off is not read."},                                           \
+		{.name = "interval",                                                                       \
+		 .kind = GS_CONF_DURATION,                                                                 \
+		 .offset = offsetof(struct agent_group_conf, interval_ns),                                 \
+		 .preset = preset_interval,                                                                \
+		 .comment = "How often it is read; 0: as sampling.interval.",                              \
+		 .max = H},                                                                                \
+		{.name = "max_interval",                                                                   \
+		 .kind = GS_CONF_DURATION,                                                                 \
+		 .offset = offsetof(struct agent_group_conf, max_interval_ns),                             \
+		 .preset = "0",                                                                            \
+		 .comment =                                                                                \
+			 "As long as no value changes by the threshold the interval doubles up to this;\n" \
+			 "the first change brings it back. 0: it never grows.",                            \
+		 .max = H},                                                                                \
+		{.name = "threshold",                                                                      \
+		 .kind = GS_CONF_RATIO,                                                                    \
+		 .offset = offsetof(struct agent_group_conf, threshold_ratio),                             \
+		 .preset = "1%",                                                                           \
+		 .comment =                                                                                \
+			 "The change of a value, relative to what it was, that counts as one."},           \
 	}
 
 GROUP_KEYS(group_keys, "0");
@@ -140,9 +138,9 @@ static const struct gs_conf_key http_keys[] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(http, listen),
 	 .preset = "127.0.0.1:14780",
-	 .comment = "HOST:PORT, [IPv6]:PORT, or *:PORT for all addresses. Without token_file, "
-		    "basic_auth_file\nand tls_client_ca other machines get metrics and health "
-		    "only.",
+	 .comment =
+		 "HOST:PORT, [IPv6]:PORT, or *:PORT for all addresses. Without token_file, basic_auth_file\n"
+		 "and tls_client_ca other machines get metrics and health only.",
 	 .bytes = sizeof(((struct agent_conf *)0)->http.listen),
 	 .valid = gs_http_listen_valid,
 	 .expects = "an address as 127.0.0.1:14780, [::1]:14780 or *:14780"},
@@ -175,16 +173,16 @@ static const struct gs_conf_key http_keys[] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(http, basic_auth_file),
 	 .preset = "",
-	 .comment = "A file with USER:PASSWORD on each line. Neither file may be readable by "
-		    "everyone.",
+	 .comment =
+		 "A file with USER:PASSWORD on each line. Neither file may be readable by everyone.",
 	 .bytes = 256},
 	{.name = "hosts",
 	 .kind = GS_CONF_LIST,
 	 .offset = AT(http, hosts),
 	 .preset = "",
-	 .comment = "Further names under which clients ask (the header Host), as of a proxy or a "
-		    "service:\naddresses, localhost, the host's own names and those of tls_cert "
-		    "are known. \"*\": any.",
+	 .comment =
+		 "Further names under which clients ask (the header Host), as of a proxy or a service:\n"
+		 "addresses, localhost, the host's own names and those of tls_cert are known. \"*\": any.",
 	 .bytes = 1024,
 	 .valid = gs_http_hosts_valid,
 	 .expects = "host names without ports, or *"},
@@ -192,14 +190,16 @@ static const struct gs_conf_key http_keys[] = {
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(http, anonymous),
 	 .preset = "false",
-	 .comment = "Without tokens: serve page and API to other machines too, not only metrics "
-		    "and health.\nUsers and arguments of commands are left out all the same."},
+	 .comment =
+		 "Without tokens: serve page and API to other machines too, not only metrics and health.\n"
+		 "Users and arguments of commands are left out all the same."},
 	{.name = "max_connections",
 	 .kind = GS_CONF_NUMBER,
 	 .offset = AT(http, max_connections),
 	 .preset = "64",
-	 .comment = "At this many, idle and slow ones are closed for new ones, then new ones get "
-		    "503.\nOne client address may have half of them.",
+	 .comment =
+		 "At this many, idle and slow ones are closed for new ones, then new ones get 503.\n"
+		 "One client address may have half of them.",
 	 .min = 1,
 	 .max = 4096},
 	{.name = "timeout",
@@ -219,9 +219,10 @@ static const struct gs_conf_key processes_keys[] = {
 	 .kind = GS_CONF_CHOICE,
 	 .offset = AT(processes, commands),
 	 .preset = "scrubbed",
-	 .comment = "Arguments that are kept, served and delivered: scrubbed (without passwords, "
-		    "tokens and\nkeys), name (none), full. Whatever it is, HTTP clients without "
-		    "a token get none, and full\nones need a token that may control.",
+	 .comment =
+		 "Arguments that are kept, served and delivered: scrubbed (without passwords, tokens and\n"
+		 "keys), name (none), full. Whatever it is, HTTP clients without a token get none, and full\n"
+		 "ones need a token that may control.",
 	 .choices = commands_choices},
 	{.name = "gpu_use_max",
 	 .kind = GS_CONF_DURATION,
@@ -243,11 +244,10 @@ static const struct gs_conf_key metrics_keys[] = {
 	 .kind = GS_CONF_CHOICE,
 	 .offset = AT(metrics, names),
 	 .preset = "native",
-	 .comment = "Names, labels and units of GPU metrics: gpuscope's own, those of "
-		    "dcgm-exporter up to "
-		    "4.8\n(%, MiB, mJ, MHz), or those of DCGM 4.7 and newer in base units. With "
-		    "the last "
-		    "two,\ndashboards made for dcgm-exporter work.",
+	 .comment =
+		 "Names, labels and units of GPU metrics: gpuscope's own, those of dcgm-exporter up to 4.8\n"
+		 "(%, MiB, mJ, MHz), or those of DCGM 4.7 and newer in base units. With the last two,\n"
+		 "dashboards made for dcgm-exporter work.",
 	 .choices = names_choices},
 	{.name = "processes",
 	 .kind = GS_CONF_BOOL,
@@ -258,8 +258,9 @@ static const struct gs_conf_key metrics_keys[] = {
 	 .kind = GS_CONF_NUMBER,
 	 .offset = AT(metrics, max_processes),
 	 .preset = "128",
-	 .comment = "At most so many processes in one scrape, those with most memory; the rest is "
-		    "counted in\ngpuscope_agent_processes_dropped_total.",
+	 .comment =
+		 "At most so many processes in one scrape, those with most memory; the rest is counted in\n"
+		 "gpuscope_agent_processes_dropped_total.",
 	 .min = 0,
 	 .max = 10000},
 	{.name = "links",
@@ -271,9 +272,9 @@ static const struct gs_conf_key metrics_keys[] = {
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(metrics, timestamps),
 	 .preset = "false",
-	 .comment = "Give each line the time at which its GPU was read. Prometheus then cannot see "
-		    "that a series\nended; gpuscope_gpu_sample_timestamp_seconds is there in any "
-		    "case."},
+	 .comment =
+		 "Give each line the time at which its GPU was read. Prometheus then cannot see that a series\n"
+		 "ended; gpuscope_gpu_sample_timestamp_seconds is there in any case."},
 	{.name = "hostname",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(metrics, hostname),
@@ -298,49 +299,51 @@ static const struct gs_conf_key job_keys[] = {
 	JOB_SWITCH("units", units, "false", "Services and scopes of systemd."),
 	JOB_SWITCH("cgroups", cgroups, "false", "Other control groups."),
 	JOB_SWITCH("users", users, "false", "Users, with their processes outside of all these."),
-	JOB_SWITCH("probes", probes, "true",
-		   "Count in the kernel (eBPF) where that is permitted; otherwise, and with false, "
-		   "procfs is\nread: system calls, network and device I/O are then unknown. "
-		   "gpuscope_agent_jobs_probes says so."),
+	JOB_SWITCH(
+		"probes", probes, "true",
+		"Count in the kernel (eBPF) where that is permitted; otherwise, and with false, procfs is\n"
+		"read: system calls, network and device I/O are then unknown. gpuscope_agent_jobs_probes says so."),
 	JOB_SWITCH("controller", controller, "true",
 		   "Ask Slurm's controller once a job for its name, limits and GPUs."),
 	{.name = "interval",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(jobs, interval_ns),
 	 .preset = "5s",
-	 .comment = "How often they are read. The kernel counts meanwhile; without probes what "
-		    "comes and goes\nbetween two readings is seen in part only.",
+	 .comment =
+		 "How often they are read. The kernel counts meanwhile; without probes what comes and goes\n"
+		 "between two readings is seen in part only.",
 	 .min = 500 * MS,
 	 .max = H},
 	{.name = "max",
 	 .kind = GS_CONF_NUMBER,
 	 .offset = AT(jobs, max),
 	 .preset = "256",
-	 .comment = "At most so many jobs at once; the rest is counted in "
-		    "gpuscope_agent_jobs_left_out_total.",
+	 .comment =
+		 "At most so many jobs at once; the rest is counted in gpuscope_agent_jobs_left_out_total.",
 	 .min = 1,
 	 .max = 256},
 	{.name = "syscalls",
 	 .kind = GS_CONF_NUMBER,
 	 .offset = AT(jobs, syscalls),
 	 .preset = "0",
-	 .comment = "So many system calls of each job by name, those that took longest; counting "
-		    "their time costs\nmore in the kernel. 0: only their sum.",
+	 .comment =
+		 "So many system calls of each job by name, those that took longest; counting their time costs\n"
+		 "more in the kernel. 0: only their sum.",
 	 .min = 0,
 	 .max = 32},
 	{.name = "names",
 	 .kind = GS_CONF_CHOICE,
 	 .offset = AT(jobs, names),
 	 .preset = "native",
-	 .comment = "Names: gpuscope_job_..., hpc_monitor_... as the metrics of ebpf-hpc-monitor "
-		    "are called, or both.",
+	 .comment =
+		 "Names: gpuscope_job_..., hpc_monitor_... as the metrics of ebpf-hpc-monitor are called, or both.",
 	 .choices = job_names},
 	{.name = "linger",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(jobs, linger_ns),
 	 .preset = "5m",
-	 .comment = "How long a job that has ended is still exported, so that its last totals are "
-		    "scraped.",
+	 .comment =
+		 "How long a job that has ended is still exported, so that its last totals are scraped.",
 	 .min = S,
 	 .max = 24 * H},
 	{.name = "window",
@@ -366,9 +369,10 @@ static const struct gs_conf_key devices_keys[] = {
 	 .kind = GS_CONF_CHOICE,
 	 .offset = AT(devices, grant),
 	 .preset = "none",
-	 .comment = "Keep NVIDIA devices allowed in control groups when others write the rules "
-		    "again: self, all of\nthem for the agent; jobs, also those that a process has "
-		    "open, for its group. Needs the rights\nof gpuscope-devices(8).",
+	 .comment =
+		 "Keep NVIDIA devices allowed in control groups when others write the rules again: self, all of\n"
+		 "them for the agent; jobs, also those that a process has open, for its group. Needs the rights\n"
+		 "of gpuscope-devices(8).",
 	 .choices = devices_choices},
 	{.name = "interval",
 	 .kind = GS_CONF_DURATION,
@@ -381,8 +385,9 @@ static const struct gs_conf_key devices_keys[] = {
 	 .kind = GS_CONF_NUMBER,
 	 .offset = AT(devices, retries),
 	 .preset = "10",
-	 .comment = "At most so many times an hour a group gets its devices back; then it is left "
-		    "alone for the\nrest of the hour.",
+	 .comment =
+		 "At most so many times an hour a group gets its devices back; then it is left alone for the\n"
+		 "rest of the hour.",
 	 .min = 0,
 	 .max = 3600},
 	{.name = "host_root",
@@ -398,9 +403,9 @@ static const struct gs_conf_key control_keys[] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(control, path),
 	 .preset = AGENT_CONTROL_PATH,
-	 .comment = "A socket for `gpuscope agent ctl`: release-gpus, resume-gpus, status, reload. "
-		    "Its\n"
-		    "owner and root may connect. Empty: none. Not changed by a reload.",
+	 .comment =
+		 "A socket for `gpuscope agent ctl`: release-gpus, resume-gpus, status, reload. Its\n"
+		 "owner and root may connect. Empty: none. Not changed by a reload.",
 	 .bytes = sizeof(((struct agent_conf *)0)->control.path)},
 	{.name = "group",
 	 .kind = GS_CONF_TEXT,
@@ -422,8 +427,9 @@ static const struct gs_conf_key head_keys[] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(head, addresses),
 	 .preset = "",
-	 .comment = "HOST:PORT of `gpuscope head`, or unix:/PATH; with commas several: the next "
-		    "one is tried\nwhen one does not answer. Empty: to none.",
+	 .comment =
+		 "HOST:PORT of `gpuscope head`, or unix:/PATH; with commas several: the next one is tried\n"
+		 "when one does not answer. Empty: to none.",
 	 .bytes = sizeof(((struct agent_conf *)0)->head.addresses)},
 	{.name = "resilient",
 	 .kind = GS_CONF_BOOL,
@@ -494,8 +500,9 @@ static const struct gs_conf_key head_keys[] = {
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(head, jobs),
 	 .preset = "true",
-	 .comment = "Deliver a report of each job of the section jobs, too: now and then while it "
-		    "runs, and when\nit has ended."},
+	 .comment =
+		 "Deliver a report of each job of the section jobs, too: now and then while it runs, and when\n"
+		 "it has ended."},
 	{.name = "jobs_interval",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(head, jobs_interval_ns),
@@ -637,9 +644,9 @@ static int check_conf(const void *whole, const struct gs_conf_where *where, stru
 					      "interval takes 0 or at least 100ms");
 		snprintf(key, sizeof(key), "sampling.%s.max_interval", agent_group_name[i]);
 		if (g->max_interval_ns && g->max_interval_ns < interval_ns)
-			return gs_conf_refuse(where, key, err,
-					      "max_interval is shorter than the interval of the "
-					      "group");
+			return gs_conf_refuse(
+				where, key, err,
+				"max_interval is shorter than the interval of the group");
 	}
 	if (c->http.tls_cert[0] && !c->http.tls_key[0])
 		return gs_conf_refuse(where, "http.tls_cert", err,
@@ -668,10 +675,9 @@ static int check_conf(const void *whole, const struct gs_conf_where *where, stru
 
 const struct gs_conf_schema agent_conf_schema = {
 	.comment =
-		"gpuscope agent: /etc/gpuscope/agent.yaml. Every key is shown with its default; "
-		"what "
-		"is not\ngiven is as here. `gpuscope agent --check-config` checks a file; after a "
-		"change:\n`systemctl reload gpuscope-agent` (SIGHUP).",
+		"gpuscope agent: /etc/gpuscope/agent.yaml. Every key is shown with its default; what is not\n"
+		"given is as here. `gpuscope agent --check-config` checks a file; after a change:\n"
+		"`systemctl reload gpuscope-agent` (SIGHUP).",
 	.bytes = sizeof(struct agent_conf),
 	.sections = sections,
 	.n_sections = GS_ARRAY_LEN(sections),

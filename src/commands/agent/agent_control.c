@@ -135,15 +135,15 @@ static int ask_agent(const char *path, const char *command, struct gs_buf *ret_a
 	if (fd == -ENAMETOOLONG)
 		return gs_err_set(err, -EINVAL, "--control: %s is too long", path);
 	if (fd == -EACCES || fd == -EPERM)
-		return gs_err_set(err, -EACCES,
-				  "%s: you may not; ask as root, as the agent's user, or as one "
-				  "of control.group",
-				  path);
+		return gs_err_set(
+			err, -EACCES,
+			"%s: you may not; ask as root, as the agent's user, or as one of control.group",
+			path);
 	if (fd < 0)
-		return gs_err_set(err, fd,
-				  "no agent listens at %s (%s); is it running? --control names "
-				  "another path",
-				  path, strerror(-fd));
+		return gs_err_set(
+			err, fd,
+			"no agent listens at %s (%s); is it running? --control names another path",
+			path, strerror(-fd));
 	snprintf(line, sizeof(line), "%s\n", command);
 	if (send(fd, line, strlen(line), MSG_NOSIGNAL) < 0)
 		return gs_err_set(err, -errno, "%s: %s", path, strerror(errno));
@@ -223,12 +223,8 @@ static const struct gs_cli_option ctl_options[] = {
 const struct gs_cli_command gs_cli_agent_ctl = {
 	.name = "gpuscope agent ctl",
 	.usage = "COMMAND [PID|job:ID]",
-	.about = "Controls a running agent: release-gpus releases NVIDIA's driver, so that a GPU "
-		 "can be reset or divided, resume-gpus reattaches, trace-gpu traces what a process "
-		 "and "
-		 "its children, or a job, ask of GPUs and serves it as gpuscope_process_gpu_*, "
-		 "reload reads the "
-		 "configuration again, status reports how it is.",
+	.about =
+		"Controls a running agent: release-gpus releases NVIDIA's driver, so that a GPU can be reset or divided, resume-gpus reattaches, trace-gpu traces what a process and its children, or a job, ask of GPUs and serves it as gpuscope_process_gpu_*, reload reads the configuration again, status reports how it is.",
 	.notes = "Exit status: 0 done, 1 failed or no agent there, 2 wrong usage, 3 not permitted.",
 	.options = ctl_options,
 	.take_word = set_command,

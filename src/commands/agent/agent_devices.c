@@ -138,22 +138,22 @@ void agent_devices_metrics(struct gs_metrics *p, struct agent_devices *d)
 		unsigned n;
 	} of[] = {{"allowed", s.n_allowed}, {"forbidden", s.n_forbidden}, {"unknown", s.n_unknown}};
 
-	gs_metrics_family(p, "gpuscope_agent_device_cgroups", GS_METRICS_GAUGE, "",
-			  "Control groups for which NVIDIA devices are kept allowed, by what their "
-			  "rules say.");
+	gs_metrics_family(
+		p, "gpuscope_agent_device_cgroups", GS_METRICS_GAUGE, "",
+		"Control groups for which NVIDIA devices are kept allowed, by what their rules say.");
 	for (size_t i = 0; i < GS_ARRAY_LEN(of); i++) {
 		struct gs_metrics_label l = {"state", of[i].state};
 
 		gs_metrics_line(p, "", &l, 1, of[i].n, 0);
 	}
-	gs_metrics_one(p, "gpuscope_agent_device_cgroups_paused", GS_METRICS_GAUGE, s.n_paused,
-		       "Of them, those left alone for the rest of an hour, because another program "
-		       "takes the devices all the time.");
+	gs_metrics_one(
+		p, "gpuscope_agent_device_cgroups_paused", GS_METRICS_GAUGE, s.n_paused,
+		"Of them, those left alone for the rest of an hour, because another program takes the devices all the time.");
 	gs_metrics_one(p, "gpuscope_agent_device_grants", GS_METRICS_COUNTER, (double)s.grants,
 		       "Control groups whose rules were changed at first sight.");
-	gs_metrics_one(p, "gpuscope_agent_device_regrants", GS_METRICS_COUNTER, (double)s.regrants,
-		       "Times that devices were allowed again, after another program had written "
-		       "the rules.");
+	gs_metrics_one(
+		p, "gpuscope_agent_device_regrants", GS_METRICS_COUNTER, (double)s.regrants,
+		"Times that devices were allowed again, after another program had written the rules.");
 	gs_metrics_one(p, "gpuscope_agent_device_errors", GS_METRICS_COUNTER, (double)s.errors,
 		       "Failed tries to read or change rules.");
 	gs_metrics_one(p, "gpuscope_agent_device_left_out", GS_METRICS_COUNTER, (double)s.dropped,
@@ -163,12 +163,11 @@ void agent_devices_metrics(struct gs_metrics *p, struct agent_devices *d)
 void agent_devices_status(struct agent_devices *d, struct gs_buf *out)
 {
 	pthread_mutex_lock(&d->lock);
-	(void)gs_buf_printf(out,
-			    "devices: %u cgroups allowed, %u forbidden, %u unknown, %u left alone; "
-			    "%llu granted, %llu granted again, %llu errors\n",
-			    d->stats.n_allowed, d->stats.n_forbidden, d->stats.n_unknown,
-			    d->stats.n_paused, (unsigned long long)d->stats.grants,
-			    (unsigned long long)d->stats.regrants,
-			    (unsigned long long)d->stats.errors);
+	(void)gs_buf_printf(
+		out,
+		"devices: %u cgroups allowed, %u forbidden, %u unknown, %u left alone; %llu granted, %llu granted again, %llu errors\n",
+		d->stats.n_allowed, d->stats.n_forbidden, d->stats.n_unknown, d->stats.n_paused,
+		(unsigned long long)d->stats.grants, (unsigned long long)d->stats.regrants,
+		(unsigned long long)d->stats.errors);
 	pthread_mutex_unlock(&d->lock);
 }

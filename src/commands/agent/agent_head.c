@@ -186,9 +186,9 @@ void agent_head_take(struct agent_head *h, struct gs_gpu_snapshot *gpu, struct a
 	}
 	h->n_failed++;
 	if (!h->reported_failed)
-		gs_cli_say("agent: cannot spool a sample for the head: %s; further failures are "
-			   "only counted",
-			   strerror(-r));
+		gs_cli_say(
+			"agent: cannot spool a sample for the head: %s; further failures are only counted",
+			strerror(-r));
 	h->reported_failed = true;
 }
 

@@ -246,11 +246,7 @@ static void put_trouble(struct gs_metrics *p, const struct gs_job_account_troubl
 		       "Claims to jobs that are not followed: too many at once, or of one user.");
 	gs_metrics_family(
 		p, "gpuscope_agent_jobs_errors", GS_METRICS_COUNTER, "",
-		"What is missing in the totals of jobs: not_followed, processes without "
-		"room; lost, rows and events of the probes; rank_left_out, "
-		"processes whose rank has no row, as their job has too many; failed_read, "
-		"files; slurm, "
-		"questions to Slurm without an answer.");
+		"What is missing in the totals of jobs: not_followed, processes without room; lost, rows and events of the probes; rank_left_out, processes whose rank has no row, as their job has too many; failed_read, files; slurm, questions to Slurm without an answer.");
 	for (size_t i = 0; i < GS_ARRAY_LEN(of); i++) {
 		struct gs_metrics_label l = {"cause", of[i].cause};
 
@@ -262,8 +258,7 @@ static void put_unanswered(struct gs_metrics *p, const struct gs_job_accounts *a
 {
 	gs_metrics_family(
 		p, "gpuscope_agent_jobs_unanswered", GS_METRICS_GAUGE, "",
-		"Running jobs of Slurm whose figure is missing because Slurm was asked and "
-		"has not answered.");
+		"Running jobs of Slurm whose figure is missing because Slurm was asked and has not answered.");
 	for (unsigned i = 0; i < GS_JOB_ASKED_COUNT; i++) {
 		struct gs_metrics_label l = {"figure", gs_job_asked_name(i)};
 
@@ -289,10 +284,9 @@ void agent_jobs_render(struct agent_jobs *j, struct gs_metrics *p,
 
 		gs_metrics_one(p, "gpuscope_agent_jobs", GS_METRICS_GAUGE, a->n_accounts,
 			       "Jobs exported, including recently ended ones.");
-		gs_metrics_family(p, "gpuscope_agent_jobs_probes", GS_METRICS_GAUGE, "",
-				  "1 when the kernel counts for the jobs, 0 when procfs is read: "
-				  "system calls, network and device I/O are then unknown. reason: "
-				  "why, or what this kernel cannot count.");
+		gs_metrics_family(
+			p, "gpuscope_agent_jobs_probes", GS_METRICS_GAUGE, "",
+			"1 when the kernel counts for the jobs, 0 when procfs is read: system calls, network and device I/O are then unknown. reason: why, or what this kernel cannot count.");
 		gs_metrics_line(p, "", &why, 1, a->probes, 0);
 		gs_metrics_one(p, "gpuscope_agent_jobs_read_duration_seconds", GS_METRICS_GAUGE,
 			       (double)a->read_ns / 1e9,

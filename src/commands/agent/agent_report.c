@@ -164,10 +164,10 @@ static void fill_session(const struct agent_report *r, const struct gs_job_accou
 	for (unsigned i = 0; i < GS_STALL_COUNT; i++)
 		s->pressure_ratio[i] = NAN;
 	if (t->lost || t->not_followed)
-		snprintf(s->loss, sizeof(s->loss),
-			 "on this node since the agent began: %llu rows and events of the probes, "
-			 "%llu processes without room",
-			 (unsigned long long)t->lost, (unsigned long long)t->not_followed);
+		snprintf(
+			s->loss, sizeof(s->loss),
+			"on this node since the agent began: %llu rows and events of the probes, %llu processes without room",
+			(unsigned long long)t->lost, (unsigned long long)t->not_followed);
 }
 
 static int make_report(struct agent_report *r, const struct gs_job_accounts *accounts,
@@ -226,10 +226,9 @@ static void send_report(struct agent_report *r, const struct gs_job_accounts *ac
 	}
 	r->n_failed++;
 	if (!r->reported_failed)
-		gs_cli_say("agent: the report of job %s cannot be spooled for the head: %s; "
-			   "further failures are only "
-			   "counted",
-			   a->job.id, strerror(-code));
+		gs_cli_say(
+			"agent: the report of job %s cannot be spooled for the head: %s; further failures are only counted",
+			a->job.id, strerror(-code));
 	r->reported_failed = true;
 }
 

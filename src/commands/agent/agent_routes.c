@@ -72,8 +72,7 @@ static void own_process(struct gs_metrics *p, const struct agent_state *s)
 	write_metric_by(p, "result", "failed", (double)s->reloads_failed);
 	gs_metrics_one(p, "gpuscope_agent_config_last_reload_successful", GS_METRICS_GAUGE,
 		       s->last_reload_ok,
-		       "0 when the last reload failed and the configuration before it is "
-		       "in use.");
+		       "0 when the last reload failed and the configuration before it is in use.");
 }
 
 static void own_sampling(struct gs_metrics *p, const struct agent_state *s)
@@ -102,8 +101,7 @@ static void own_sampling(struct gs_metrics *p, const struct agent_state *s)
 					1e9);
 	gs_metrics_family(
 		p, "gpuscope_agent_samples_missed", GS_METRICS_COUNTER, "",
-		"Readings that did not take place: late, because the agent or the machine was "
-		"too slow; driver, because a call of the driver hung.");
+		"Readings that did not take place: late, because the agent or the machine was too slow; driver, because a call of the driver hung.");
 	write_metric_by(p, "cause", "late", (double)s->schedule.missed);
 	write_metric_by(p, "cause", "driver", s->latest ? (double)s->latest->missed_samples : 0);
 	gs_metrics_one(p, "gpuscope_agent_sample_lag_seconds", GS_METRICS_GAUGE,
@@ -113,8 +111,7 @@ static void own_sampling(struct gs_metrics *p, const struct agent_state *s)
 			       (double)s->sample_ns / 1e9, "How long the last reading took.");
 	gs_metrics_family(
 		p, "gpuscope_agent_errors", GS_METRICS_COUNTER, "",
-		"What went wrong, by cause: driver_call, a call that failed; no_gpu, a reading "
-		"that found none.");
+		"What went wrong, by cause: driver_call, a call that failed; no_gpu, a reading that found none.");
 	write_metric_by(p, "cause", "driver_call", s->latest ? (double)s->latest->failed_calls : 0);
 	write_metric_by(p, "cause", "no_gpu", (double)s->empty_samples);
 	gs_metrics_family(p, "gpuscope_agent_events_lost", GS_METRICS_COUNTER, "",
@@ -160,8 +157,7 @@ static void own_reading(struct gs_metrics *p, const struct agent_state *s)
 	}
 	gs_metrics_family(
 		p, "gpuscope_agent_values_interval_seconds", GS_METRICS_GAUGE, "seconds",
-		"With a budget: time between two readings as of now, of the GPU where it is "
-		"longest; and by which method they are read.");
+		"With a budget: time between two readings as of now, of the GPU where it is longest; and by which method they are read.");
 	for (size_t i = 0; i < s->n_part_costs; i++) {
 		const struct gs_gpu_cost *c = &s->part_cost[i];
 		struct gs_metrics_label l[] = {{"values", c->name}, {"method", c->way}};
@@ -219,8 +215,7 @@ static void own_senders(struct gs_metrics *p)
 	gs_sender_losses(lost);
 	gs_metrics_family(
 		p, "gpuscope_agent_senders_lost", GS_METRICS_COUNTER, "",
-		"Processes that sent (to heads, engines, receivers of alerts) and were replaced "
-		"by another one, by cause.");
+		"Processes that sent (to heads, engines, receivers of alerts) and were replaced by another one, by cause.");
 	for (int i = 0; i < GS_SENDER_N_LOSSES; i++)
 		write_metric_by(p, "reason", gs_sender_loss_name((enum gs_sender_loss)i),
 				(double)lost[i]);

@@ -51,8 +51,7 @@ void agent_shrink_tick(struct agent_shrink *s, struct agent_state *state, uint64
 		       strerror(-r));
 	else
 		gs_log(GS_LOG_INFO, GS_LOG_COST,
-		       "agent: gave back %llu KiB of files in %u mappings and %llu KiB of stack, "
-		       "in %s",
+		       "agent: gave back %llu KiB of files in %u mappings and %llu KiB of stack, in %s",
 		       (unsigned long long)shrunk.file_bytes >> 10, shrunk.n_mappings,
 		       (unsigned long long)shrunk.stack_bytes >> 10, gs_fmt_ns(took, now_ns));
 }

@@ -523,17 +523,13 @@ static const struct row_family {
 } row_families[] = {
 #define SUM(member) .offset = offsetof(struct gs_process_gpu_row, member)
 	{"gpuscope_process_gpu_core_seconds", "seconds",
-	 "Time of kernels times the mean of their grids' threads, at most the GPU's cores; streams "
-	 "that overlap add up. A bound from the host's calls.",
+	 "Time of kernels times the mean of their grids' threads, at most the GPU's cores; streams that overlap add up. A bound from the host's calls.",
 	 SUM(core_s), .is_double = true},
 	{"gpuscope_process_gpu_core_share_seconds", "seconds",
-	 "The same, divided in proportion where processes together used more cores than the GPU "
-	 "has.",
+	 "The same, divided in proportion where processes together used more cores than the GPU has.",
 	 SUM(core_share_s), .is_double = true},
 	{"gpuscope_process_gpu_occupied_seconds", "seconds",
-	 "Active time (at most) times the share of the SMs' thread places that the launched "
-	 "kernels "
-	 "can fill: by registers, shared memory and block size, of launches whose needs are known.",
+	 "Active time (at most) times the share of the SMs' thread places that the launched kernels can fill: by registers, shared memory and block size, of launches whose needs are known.",
 	 SUM(place_s), .is_double = true},
 	{"gpuscope_process_gpu_wait_seconds", "seconds",
 	 "Time for which threads waited for the GPU in calls.", SUM(wait_ns), .is_ns = true},
@@ -573,9 +569,7 @@ static void put_rows(struct gs_metrics *p, const struct agent_gpu *g)
 {
 	gs_metrics_family(
 		p, "gpuscope_process_gpu_active_seconds", GS_METRICS_COUNTER, "seconds",
-		"Time in which work of the process was pending on the GPU, the union over "
-		"its streams. bound: most or least that it can have been, as seen from the "
-		"host's calls; not measured on the device.");
+		"Time in which work of the process was pending on the GPU, the union over its streams. bound: most or least that it can have been, as seen from the host's calls; not measured on the device.");
 	for (size_t i = 0; i < g->n_rows; i++) {
 		const struct gs_process_gpu_row *s = &g->rows[i].sums;
 
@@ -637,16 +631,14 @@ static void put_memory(struct gs_metrics *p, const struct agent_gpu *g)
 {
 	gs_metrics_family(
 		p, "gpuscope_process_gpu_allocated_bytes", GS_METRICS_GAUGE, "bytes",
-		"Allocated by traced calls and not freed, by kind: of devices, and of the "
-		"host (pinned, registered; without a uuid).");
+		"Allocated by traced calls and not freed, by kind: of devices, and of the host (pinned, registered; without a uuid).");
 	put_allocated(p, g, false);
 	gs_metrics_family(p, "gpuscope_process_gpu_allocated_peak_bytes", GS_METRICS_GAUGE, "bytes",
 			  "The most that it was.");
 	put_allocated(p, g, true);
 	gs_metrics_family(
 		p, "gpuscope_process_gpu_memory_bytes", GS_METRICS_GAUGE, "bytes",
-		"Device memory of the process as the driver reports it, contexts and code "
-		"included.");
+		"Device memory of the process as the driver reports it, contexts and code included.");
 	for (size_t i = 0; i < g->n_rows; i++)
 		if (g->rows[i].driver_bytes >= 0)
 			put_line(p, &g->rows[i], NULL, NULL, (double)g->rows[i].driver_bytes);
@@ -669,8 +661,7 @@ static void put_gpus(struct gs_metrics *p, const struct agent_gpu *g)
 	}
 	gs_metrics_family(
 		p, "gpuscope_process_gpu_core_factor", GS_METRICS_GAUGE, "",
-		"How many times the GPU's cores the traced processes used together in the "
-		"last half second; at least 1.");
+		"How many times the GPU's cores the traced processes used together in the last half second; at least 1.");
 	for (size_t i = 0; i < g->n_gpus; i++) {
 		struct gs_metrics_label l = {"uuid", g->gpu[i].uuid};
 

@@ -93,14 +93,13 @@ int gs_cli_add_log_topic(void *target, const struct gs_cli_option *option, char 
 			.words = "process thread stream kernel memory operator line",              \
 			.set = gs_cli_set_view                                                     \
 	}
-#define GS_CLI_STREAM_LIMITS(type, member)                                                         \
-	{                                                                                          \
-		"stream-limits", 0, "WHAT=N[,WHAT=N]", "bounds of what --by stream remembers",     \
-			GS_CLI_LIST, GS_CLI_AT(type, member),                                      \
-			.takes = "one or more of processes, devices, streams, events, segments, "  \
-				 "stream-segments, captures, graphs and graph-kernels, each "      \
-				 "with =N of 1 to 16777216",                                       \
-			.set = gs_cli_set_stream_limit                                             \
+#define GS_CLI_STREAM_LIMITS(type, member)                                                                                                                                          \
+	{                                                                                                                                                                           \
+		"stream-limits", 0, "WHAT=N[,WHAT=N]", "bounds of what --by stream remembers",                                                                                      \
+			GS_CLI_LIST, GS_CLI_AT(type, member),                                                                                                                       \
+			.takes =                                                                                                                                                    \
+				"one or more of processes, devices, streams, events, segments, stream-segments, captures, graphs and graph-kernels, each with =N of 1 to 16777216", \
+			.set = gs_cli_set_stream_limit                                                                                                                              \
 	}
 #define GS_CLI_MEMORY(type, member)                                                                \
 	{                                                                                          \

@@ -289,8 +289,7 @@ static void deliver_left(struct connect *c)
 static void report_end(const struct connect *c, const struct gs_uplink_stats *st, uint64_t left)
 {
 	gs_cli_say(
-		"%llu samples read, %llu missed; %llu batches delivered, %llu samples wait%s, %llu "
-		"lost",
+		"%llu samples read, %llu missed; %llu batches delivered, %llu samples wait%s, %llu lost",
 		(unsigned long long)c->n_read, (unsigned long long)c->n_missed,
 		(unsigned long long)st->acked_batches, (unsigned long long)left,
 		left ? (c->o->resilient ? " in the spool for the next start"
@@ -437,10 +436,10 @@ static const struct gs_cli_option option_table[] = {
 const struct gs_cli_command gs_cli_connect = {
 	.name = "gpuscope connect",
 	.usage = "HEAD:PORT...",
-	.about = "Sends this node's samples to a head (gpuscope head), and buffers while it is "
-		 "unreachable.",
-	.notes = "Of several heads, later ones are fallbacks. SIGUSR1 releases the GPUs' driver, "
-		 "SIGUSR2 reattaches.",
+	.about =
+		"Sends this node's samples to a head (gpuscope head), and buffers while it is unreachable.",
+	.notes =
+		"Of several heads, later ones are fallbacks. SIGUSR1 releases the GPUs' driver, SIGUSR2 reattaches.",
 	.options = option_table,
 	.groups = {GS_CLI_CONNECTION(struct connect_options, connection)},
 	.take_word = add_head,

@@ -253,8 +253,7 @@ static void warn_unprotected(const struct head_command *c)
 		gs_cli_say(
 			left_s < 0
 				? "warning: the certificate %s has expired: no client will connect"
-				: "warning: the certificate %s expires within %lld day%s: "
-				  "a new one is read at SIGHUP",
+				: "warning: the certificate %s expires within %lld day%s: a new one is read at SIGHUP",
 			c->head.tls_cert, (long long)((left_s + 86399) / 86400),
 			left_s <= 86400 ? "" : "s");
 	unbound = c->tokens ? head_tokens_unbound(c->tokens) : 0;
@@ -267,21 +266,19 @@ static void warn_unprotected(const struct head_command *c)
 			continue;
 		if (unbound)
 			gs_cli_say(
-				"warning: %zu token%s of nodes say%s not of which: who has one can "
-				"deliver as any node; write `node TOKEN NAME`, or `node TOKEN *`",
+				"warning: %zu token%s of nodes say%s not of which: who has one can deliver as any node; write `node TOKEN NAME`, or `node TOKEN *`",
 				unbound, unbound == 1 ? "" : "s", unbound == 1 ? "s" : "");
 		unbound = 0;
 		if (!c->tokens && !c->head.tls_client_ca)
-			gs_cli_say(c->conf.nodes.anonymous_control
-					   ? "warning: anyone who reaches %s can deliver, read and "
-					     "control: give --token-file or --tls-client-ca"
-					   : "warning: anyone who reaches %s can deliver and read: "
-					     "give --token-file or --tls-client-ca",
-				   l);
+			gs_cli_say(
+				c->conf.nodes.anonymous_control
+					? "warning: anyone who reaches %s can deliver, read and control: give --token-file or --tls-client-ca"
+					: "warning: anyone who reaches %s can deliver and read: give --token-file or --tls-client-ca",
+				l);
 		if (!c->head.tls_cert)
-			gs_cli_say("warning: what goes over %s, tokens too, is not encrypted: give "
-				   "--tls-cert and --tls-key",
-				   l);
+			gs_cli_say(
+				"warning: what goes over %s, tokens too, is not encrypted: give --tls-cert and --tls-key",
+				l);
 	}
 }
 
@@ -479,14 +476,12 @@ static int start_head(struct head_command *c, struct gs_head **ret_head, struct 
 	c->head.may_see_ctx = c;
 	if (!c->conf.nodes.token_file[0])
 		c->head.denied =
-			"without tokens, changes are made on the head's machine, by root or by the "
-			"user who runs the head (`gpuscope session`); give the head --token-file, "
-			"or --anonymous-control for anyone";
+			"without tokens, changes are made on the head's machine, by root or by the user who runs the head (`gpuscope session`); give the head --token-file, or --anonymous-control for anyone";
 	c->head.exit = c->conf.nodes.allow_exit ? told_to_exit : NULL;
 	if (r == 0 && !head_addition && c->conf.nodes.allow_exit)
-		r = gs_err_set(err, -EINVAL,
-			       "--allow-exit (nodes.allow_exit) permits a call of gswarm-profiler, "
-			       "which this build leaves out: take it away");
+		r = gs_err_set(
+			err, -EINVAL,
+			"--allow-exit (nodes.allow_exit) permits a call of gswarm-profiler, which this build leaves out: take it away");
 	if (r == 0 && head_addition && !(c->addition = head_addition->open(&c->head.service)))
 		r = gs_err_set(err, -ENOMEM, "no memory");
 	if (r < 0)
@@ -544,10 +539,8 @@ static int start_http(struct head_command *c, struct gs_head *head, struct gs_er
 	    strcmp(host, "localhost") != 0)
 		gs_cli_say(
 			c->conf.http.anonymous
-				? "warning: anyone who can connect to %s can read and control by "
-				  "HTTP: give --token-file"
-				: "without --token-file, HTTP on %s gives other machines metrics "
-				  "only (--http-anonymous)",
+				? "warning: anyone who can connect to %s can read and control by HTTP: give --token-file"
+				: "without --token-file, HTTP on %s gives other machines metrics only (--http-anonymous)",
 			host);
 	if (r == 0)
 		gs_cli_say("page and API on %s://%s", o.tls_cert ? "https" : "http",

@@ -66,8 +66,8 @@ int head_local_open(const struct gs_head_conf *conf, struct gs_head *head, char 
 		   path_of(0, port, path)) {
 		gs_local_make_folder(path);
 	} else {
-		gs_cli_say("no control socket: there is no runtime or home folder; "
-			   "nodes.control_socket names one");
+		gs_cli_say(
+			"no control socket: there is no runtime or home folder; nodes.control_socket names one");
 		return 0;
 	}
 	fd = gs_local_listen(&o, chosen[0] ? err : &why);

@@ -54,11 +54,11 @@ static int connect_now(struct remote *r, struct gs_err *err)
 		return 0;
 	if (strstr(r->why, "--tls")) /* it answered, and what to do is said */
 		return gs_err_set(err, -ECONNREFUSED, "%s", r->why);
-	return gs_err_set(err, code < 0 ? code : -ECONNREFUSED,
-			  "no head answers at %s%s%s: does it run (`gpuscope head`), %sis "
-			  "--head its address%s?",
-			  r->head, r->why[0] ? ": " : "", r->why, r->tls ? "and " : "",
-			  r->tls ? "" : ", and does it want --tls");
+	return gs_err_set(
+		err, code < 0 ? code : -ECONNREFUSED,
+		"no head answers at %s%s%s: does it run (`gpuscope head`), %sis --head its address%s?",
+		r->head, r->why[0] ? ": " : "", r->why, r->tls ? "and " : "",
+		r->tls ? "" : ", and does it want --tls");
 }
 
 int remote_open(const struct remote_options *options, struct remote **ret_remote,

@@ -191,10 +191,9 @@ static int set_values(const struct session_command *c, struct remote *remote, st
 	int r;
 
 	if (!c->interval_ns && !c->bandwidth && !c->nvlink)
-		return gs_err_set(err, -EDOM,
-				  "set what? --interval, --enable-bandwidth, "
-				  "--disable-bandwidth, --enable-nvlink, "
-				  "--disable-nvlink");
+		return gs_err_set(
+			err, -EDOM,
+			"set what? --interval, --enable-bandwidth, --disable-bandwidth, --enable-nvlink, --disable-nvlink");
 	m.interval_ns = c->interval_ns;
 	m.bandwidth = c->bandwidth;
 	m.nvlink = c->nvlink;
@@ -464,8 +463,15 @@ static const struct gs_cli_option option_table[] = {
 
 const struct gs_cli_command gs_cli_session = {
 	.name = "gpuscope session",
-	.usage = "start [NAME]\nstop NAME | --all\nlist\nstatus\nresume NAME\nexport "
-		 "NAME\ndelete NAME\nmark TEXT [KEY=NUMBER...]\nset",
+	.usage = "start [NAME]\n"
+		 "stop NAME | --all\n"
+		 "list\n"
+		 "status\n"
+		 "resume NAME\n"
+		 "export NAME\n"
+		 "delete NAME\n"
+		 "mark TEXT [KEY=NUMBER...]\n"
+		 "set",
 	.about = "Sessions of a head: what nodes measure in a stretch of time, under a name.",
 	.options = option_table,
 	.groups = {GS_CLI_CONNECTION(struct session_command, remote.connection)},

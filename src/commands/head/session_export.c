@@ -115,8 +115,7 @@ static int on_part(void *ctx, const void *message)
 
 	if (m->traces_left_out)
 		gs_cli_say(
-			"left out %u trace%s: the head gives them to its own user, or for a token "
-			"(--token-file)",
+			"left out %u trace%s: the head gives them to its own user, or for a token (--token-file)",
 			m->traces_left_out, m->traces_left_out == 1 ? "" : "s");
 	if (r < 0 || !m->data.len)
 		return r;

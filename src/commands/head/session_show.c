@@ -218,12 +218,11 @@ int session_show_head(const Gpuscope__V1__HeadStatus *h, bool json)
 		gs_pen_puts(&pen, "\n");
 		return gs_pen_close(&pen);
 	}
-	gs_pen_printf(&pen,
-		      "head %s: %s stored; without a session: a sample every %s, bandwidth %s, "
-		      "NVLink %s\n",
-		      h->version, gs_fmt_bytes(stored, h->stored_bytes),
-		      gs_fmt_ns(every, h->interval_ns), h->bandwidth ? "on" : "off",
-		      h->nvlink ? "on" : "off");
+	gs_pen_printf(
+		&pen,
+		"head %s: %s stored; without a session: a sample every %s, bandwidth %s, NVLink %s\n",
+		h->version, gs_fmt_bytes(stored, h->stored_bytes), gs_fmt_ns(every, h->interval_ns),
+		h->bandwidth ? "on" : "off", h->nvlink ? "on" : "off");
 	if (h->downsampled_batches_before)
 		gs_pen_printf(&pen,
 			      "made coarser since the start: %llu batches to %llu, %s saved\n",

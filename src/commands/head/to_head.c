@@ -158,15 +158,15 @@ static void report_result(const struct words *w, const struct gs_uplink_outbox_r
 		gs_cli_say("%llu %ss found no room to wait for the head (--spool-max)",
 			   (unsigned long long)r->lost_samples, w->what);
 	if (r->given_up_samples)
-		gs_cli_say("%llu %ss that the head has not taken are given up: %s cannot be "
-			   "written to",
-			   (unsigned long long)r->given_up_samples, w->what, r->path);
+		gs_cli_say(
+			"%llu %ss that the head has not taken are given up: %s cannot be written to",
+			(unsigned long long)r->given_up_samples, w->what, r->path);
 	if (r->left_samples)
-		gs_cli_say("the head has not taken %llu %s%s yet%s%s; the next %s with --head, or "
-			   "gpuscope connect, takes them along from %s",
-			   (unsigned long long)r->left_samples, w->what,
-			   r->left_samples == 1 ? "" : "s", r->trouble[0] ? ": " : "", r->trouble,
-			   w->stream, r->path);
+		gs_cli_say(
+			"the head has not taken %llu %s%s yet%s%s; the next %s with --head, or gpuscope connect, takes them along from %s",
+			(unsigned long long)r->left_samples, w->what,
+			r->left_samples == 1 ? "" : "s", r->trouble[0] ? ": " : "", r->trouble,
+			w->stream, r->path);
 	else
 		gs_log(GS_LOG_INFO, GS_LOG_HEAD, "the head has what there is");
 	if (r->n_sent)

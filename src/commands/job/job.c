@@ -507,9 +507,9 @@ static int format_of(const struct job_options *o, const char *path, enum gs_job_
 	if (gs_job_report_format_of_path(path, ret) == 0)
 		return 0;
 	if (strchr(path, '.') && !o->config) {
-		gs_cli_say("%s: unknown output suffix: .json, .csv, .yaml, .html or .txt, or "
-			   "--format",
-			   path);
+		gs_cli_say(
+			"%s: unknown output suffix: .json, .csv, .yaml, .html or .txt, or --format",
+			path);
 		return GS_EXIT_USAGE;
 	}
 	*ret = by_choice[o->measure.conf.format];
@@ -558,8 +558,7 @@ static int choose_formats(struct job_options *o)
 	if (o->detach &&
 	    (o->detach[0] != '/' || o->measure.live || (!o->n_outputs && !o->head.n_addresses))) {
 		gs_cli_say(
-			"--detach takes an absolute path and -o or --head, and no --real-time: it "
-			"has no terminal");
+			"--detach takes an absolute path and -o or --head, and no --real-time: it has no terminal");
 		status = GS_EXIT_USAGE;
 	}
 	return status;
@@ -614,10 +613,10 @@ static const struct gs_cli_option option_table[] = {
 
 const struct gs_cli_command gs_cli_job = {
 	.name = "gpuscope job",
-	.about = "What jobs do with this machine: time on the processors and off them, and what "
-		 "for, I/O, memory, GPUs; class, efficiency and advice.",
-	.notes = "Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 not permitted, "
-		 "4 no such job here.",
+	.about =
+		"What jobs do with this machine: time on the processors and off them, and what for, I/O, memory, GPUs; class, efficiency and advice.",
+	.notes =
+		"Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 not permitted, 4 no such job here.",
 	.options = option_table,
 	.groups = {TO_HEAD_GROUPS(struct job_options, head)},
 	.take_word = refuse_word,

@@ -37,8 +37,7 @@ static int open_parts(struct job_alert *a, const struct gs_alert_conf *c, const 
 	if (r == 0 &&
 	    (gs_alerts_wants(a->alerts, GS_ALERT_GPU) || gs_alerts_wants(a->alerts, GS_ALERT_NODE)))
 		gs_cli_say(
-			"%s: rules about GPUs and the node are the agent's; here those about jobs "
-			"are looked at",
+			"%s: rules about GPUs and the node are the agent's; here those about jobs are looked at",
 			path);
 	return r == 0 ? gs_notify_open(c, a->host, &a->notify, err) : r;
 }

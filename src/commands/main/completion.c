@@ -187,9 +187,8 @@ int cmd_print_completion(int argc, char **argv, const struct gs_cli_command *con
 	static const struct gs_cli_command command = {
 		.name = "gpuscope completion",
 		.usage = "bash | zsh | fish",
-		.about = "Prints a script that completes command lines of gpuscope in this shell, "
-			 "as "
-			 "in: source <(gpuscope completion bash)",
+		.about =
+			"Prints a script that completes command lines of gpuscope in this shell, as in: source <(gpuscope completion bash)",
 		.options = no_options,
 		.take_word = set_shell,
 	};

@@ -56,10 +56,10 @@ static int check_options(void *target, struct gs_err *err)
 
 	o->device.choice = o->held ? GS_DEVICE_HELD : GS_DEVICE_ALL;
 	if (o->verb != DEVICES_SHOW && !o->n_pids)
-		return gs_err_set(err, -EINVAL,
-				  "%s needs process ids; `gpuscope devices` lists "
-				  "processes that have NVIDIA devices open",
-				  o->verb == DEVICES_GRANT ? "grant" : "revoke");
+		return gs_err_set(
+			err, -EINVAL,
+			"%s needs process ids; `gpuscope devices` lists processes that have NVIDIA devices open",
+			o->verb == DEVICES_GRANT ? "grant" : "revoke");
 	return 0;
 }
 
@@ -82,15 +82,12 @@ const struct gs_cli_command gs_cli_devices = {
 	.name = "gpuscope devices",
 	.usage = "[show] [PID...]\ngrant PID...\nrevoke PID...",
 	.about =
-		"Whether the cgroup of a process allows it to open NVIDIA devices, and access that "
-		"lasts.\nshow changes nothing; without PID it lists all processes that have such a "
-		"device open.",
-	.notes = "For NVML's \"Unknown Error\" after `systemctl daemon-reload`: gpuscope devices "
-		 "grant PID\n"
-		 "Exit status: 0 the devices can be opened (revoke: done), 1 failed, or a rule "
-		 "still "
-		 "forbids them,\n2 wrong usage, 3 not permitted, 4 no such process, or it has no "
-		 "device open, or no driver of NVIDIA's.",
+		"Whether the cgroup of a process allows it to open NVIDIA devices, and access that lasts.\n"
+		"show changes nothing; without PID it lists all processes that have such a device open.",
+	.notes =
+		"For NVML's \"Unknown Error\" after `systemctl daemon-reload`: gpuscope devices grant PID\n"
+		"Exit status: 0 the devices can be opened (revoke: done), 1 failed, or a rule still forbids them,\n"
+		"2 wrong usage, 3 not permitted, 4 no such process, or it has no device open, or no driver of NVIDIA's.",
 	.options = option_table,
 	.take_word = add_word,
 	.check = check_options,

@@ -140,11 +140,9 @@ static const char *find_conflict(const struct gpu_options *o)
 	if (scrolls && style->format != GS_SUMMARY_TABLE)
 		return "--dmon and --pmon are tables: for --format leave them out";
 	if (left_out && style->parts & left_out)
-		return "--dmon shows GPUs and --pmon processes: leave --devices and --processes "
-		       "out";
+		return "--dmon shows GPUs and --pmon processes: leave --devices and --processes out";
 	if (style->n_fields && style->view != GS_GPU_VIEW_ALL)
-		return "--fields goes with gpuscope's own view, not with --dmon, --pmon or "
-		       "--compat";
+		return "--fields goes with gpuscope's own view, not with --dmon, --pmon or --compat";
 	if (style->n_fields && style->parts == GS_GPU_SHOW_PROCESSES)
 		return "--fields are of GPUs: leave --processes out";
 	if (style->format == GS_SUMMARY_CSV &&
@@ -302,8 +300,8 @@ static int run_gpu(struct gpu_options *o, struct gs_gpu *gpu, struct gs_jobs *jo
 		return status;
 	}
 	if (gs_gpu_accounting_off(gpu))
-		gs_cli_say("--accounting: a GPU keeps no record of processes that ended; "
-			   "`nvidia-smi -am 1` (as root) switches it on");
+		gs_cli_say(
+			"--accounting: a GPU keeps no record of processes that ended; `nvidia-smi -am 1` (as root) switches it on");
 	gs_gpu_health_follow(NULL, s);
 	status = GS_EXIT_DONE;
 	next_ns = gs_clock_mono_ns() +
@@ -401,12 +399,10 @@ static const struct gs_cli_option option_table[] = {
 const struct gs_cli_command gs_cli_gpu = {
 	.name = "gpuscope gpu",
 	.about = "Metrics of every GPU and of the processes on it, once or continuously.",
-	.notes = "--dmon and --pmon go on until interrupted, into a pipe too, as nvidia-smi's do; "
-		 "-n 1 prints once.\n"
-		 "SIGUSR1 releases NVIDIA's driver so that a GPU can be reset or divided; send it "
-		 "again to reattach.\n"
-		 "Exit status: 0 done, 1 failed (a call of the driver hangs), 2 wrong usage or no "
-		 "such GPU, 3 no GPU or no driver here.",
+	.notes =
+		"--dmon and --pmon go on until interrupted, into a pipe too, as nvidia-smi's do; -n 1 prints once.\n"
+		"SIGUSR1 releases NVIDIA's driver so that a GPU can be reset or divided; send it again to reattach.\n"
+		"Exit status: 0 done, 1 failed (a call of the driver hangs), 2 wrong usage or no such GPU, 3 no GPU or no driver here.",
 	.options = option_table,
 	.take_word = refuse_word,
 	.check = check_options,

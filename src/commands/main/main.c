@@ -63,13 +63,13 @@ static void print_help(FILE *out)
 	      out);
 	for (size_t i = 0; i < GS_ARRAY_LEN(commands); i++)
 		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
-	fputs("\nRun `gpuscope COMMAND --help` for its options, `gpuscope completion bash` (zsh, "
-	      "fish) "
-	      "for\na script that completes them.\n\n"
-	      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not permitted or not supported "
-	      "here,\n4 nothing to trace;\n"
-	      "`gpuscope trace -- COMMAND` ends as the command does (126 not executable, 127 not "
-	      "found).\n",
+	fputs("\n"
+	      "Run `gpuscope COMMAND --help` for its options, `gpuscope completion bash` (zsh, fish) for\n"
+	      "a script that completes them.\n"
+	      "\n"
+	      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not permitted or not supported here,\n"
+	      "4 nothing to trace;\n"
+	      "`gpuscope trace -- COMMAND` ends as the command does (126 not executable, 127 not found).\n",
 	      out);
 }
 
@@ -86,8 +86,7 @@ static int main_refuse(const char *word)
 
 	if (word[0] == '-') {
 		gs_cli_say(
-			"options follow the command, as in `gpuscope trace %s`; `gpuscope --help` "
-			"lists the commands",
+			"options follow the command, as in `gpuscope trace %s`; `gpuscope --help` lists the commands",
 			word);
 		return GS_EXIT_USAGE;
 	}

@@ -64,9 +64,7 @@ static const char *viewer_of(const char *path)
 	if (has_suffix(path, ".pftrace"))
 		return "Perfetto (https://ui.perfetto.dev)";
 	if (has_suffix(path, ".json") || has_suffix(path, ".json.gz"))
-		return "Perfetto (https://ui.perfetto.dev) or speedscope, or for a job's report "
-		       "the "
-		       "form `gpuscope job -o REPORT.html`";
+		return "Perfetto (https://ui.perfetto.dev) or speedscope, or for a job's report the form `gpuscope job -o REPORT.html`";
 	if (has_suffix(path, ".folded"))
 		return "speedscope or flamegraph.pl";
 	if (has_suffix(path, ".csv"))
@@ -253,8 +251,7 @@ static int render_page(const struct open_options *o, char *to, size_t bytes, str
 	if (r == 0 && page.summary->mode == GS_SESSION_SAMPLES)
 		r = gs_err_set(
 			err, -ENODATA,
-			"%s has samples and no calls: `gpuscope top --replay %s` shows them, "
-			"`gpuscope report --plot FIGURE.svg %s` draws them",
+			"%s has samples and no calls: `gpuscope top --replay %s` shows them, `gpuscope report --plot FIGURE.svg %s` draws them",
 			o->path, o->path, o->path);
 	if (r == 0) {
 		gs_verdict_trace(page.summary);
@@ -286,8 +283,8 @@ static int show_page(const struct open_options *o, const char *path)
 	r = cmd_browser_show(whole, &err);
 	if (r == -ENODEV) {
 		puts(whole);
-		gs_cli_say("there is no display here (DISPLAY, WAYLAND_DISPLAY) and no $BROWSER: "
-			   "copy the file to a machine with a browser, it needs nothing else");
+		gs_cli_say(
+			"there is no display here (DISPLAY, WAYLAND_DISPLAY) and no $BROWSER: copy the file to a machine with a browser, it needs nothing else");
 		return GS_EXIT_DONE;
 	}
 	if (r < 0) {
@@ -310,11 +307,11 @@ static const struct gs_cli_option option_table[] = {
 const struct gs_cli_command gs_cli_open = {
 	.name = "gpuscope open",
 	.usage = "FILE.gst\nFILE.svg|FILE.html",
-	.about = "Shows a recording, a flame graph or a report in the local browser, without a "
-		 "network.",
-	.notes = "The browser is $BROWSER, or xdg-open where there is a display; without either, "
-		 "the "
-		 "path is printed.\nExit status: 0 done, 1 failed, 2 wrong usage.",
+	.about =
+		"Shows a recording, a flame graph or a report in the local browser, without a network.",
+	.notes =
+		"The browser is $BROWSER, or xdg-open where there is a display; without either, the path is printed.\n"
+		"Exit status: 0 done, 1 failed, 2 wrong usage.",
 	.options = option_table,
 	.take_word = take_file,
 	.check = check_file,
@@ -338,8 +335,7 @@ int gs_cmd_open(int argc, char **argv)
 		return show_page(&o, o.path);
 	if (viewer_of(o.path)) {
 		gs_cli_say(
-			"%s needs %s; `gpuscope open` shows a recording (trace -o run.gst), .svg "
-			"and .html",
+			"%s needs %s; `gpuscope open` shows a recording (trace -o run.gst), .svg and .html",
 			o.path, viewer_of(o.path));
 		return GS_EXIT_USAGE;
 	}

@@ -110,9 +110,8 @@ static const struct gs_cli_option option_table[] = {
 const struct gs_cli_command gs_cli_probes = {
 	.name = "gpuscope probes",
 	.usage = "FILE...|PID|COMMAND|LIBRARY",
-	.about = "Lists functions and static probes (USDT) that can be traced, and what a probe on "
-		 "each costs: cheap; moved, some bytes in, where it is cheap; single-stepped, ten "
-		 "times as expensive; refused.",
+	.about =
+		"Lists functions and static probes (USDT) that can be traced, and what a probe on each costs: cheap; moved, some bytes in, where it is cheap; single-stepped, ten times as expensive; refused.",
 	.notes = "Examples:\n"
 		 "  gpuscope probes libfoo.so --match 'foo_*' --generate foo.yaml\n"
 		 "  gpuscope probes --usdt python3\n\n"
@@ -265,8 +264,8 @@ static int on_function(void *ctx, const struct gs_elf_function *f)
 	uint64_t key = f->file_off ^ gs_hash_bytes(f->name, strlen(f->name)), ignored;
 	struct gs_x86_site site = {
 		.kind = GS_X86_SITE_REFUSED,
-		.reason = "an indirect function: which code runs is chosen when the "
-			  "program starts"};
+		.reason =
+			"an indirect function: which code runs is chosen when the program starts"};
 
 	if (p->match && fnmatch(p->match, f->name, 0) != 0)
 		return 0;
@@ -529,9 +528,9 @@ int gs_cmd_probes(int argc, char **argv)
 			gs_cli_say("%s", gs_err_text(&err, r < 0 ? r : -ENOMEM));
 			return GS_EXIT_FAILED;
 		}
-		fputs("# A probe file: `man gpuscope-probes` describes what each probe may also "
-		      "have (args,\n# filter, aggregate, name). Calls are seen as instants; with "
-		      "return: true they have times.\nprobes:\n",
+		fputs("# A probe file: `man gpuscope-probes` describes what each probe may also have (args,\n"
+		      "# filter, aggregate, name). Calls are seen as instants; with return: true they have times.\n"
+		      "probes:\n",
 		      p.out);
 	}
 	if (p.format == LIST_JSON && p.out != stdout)

@@ -185,8 +185,7 @@ static void report_damage(const char *path, const struct gs_recording_stats *s)
 
 	if (s->cut_bytes)
 		gs_cli_say(
-			"%s: torn at its end: the last %s could not be read, all %llu whole frames "
-			"before were",
+			"%s: torn at its end: the last %s could not be read, all %llu whole frames before were",
 			path, gs_fmt_bytes(n, s->cut_bytes), (unsigned long long)s->n_frames);
 	if (s->n_skipped_frames || s->skipped_bytes)
 		gs_cli_say("%s: damaged: %llu frames (%s) were skipped", path,
@@ -249,8 +248,7 @@ static void report_samples(const struct report_options *o, const struct samples 
 	if (gs_buf_put(&host, "", 1) < 0)
 		return;
 	fprintf(out,
-		"%s%s: %llu samples of %s over %s: %llu GPU%s, at most %u processes on %s; "
-		"`gpuscope top --replay %s` shows them\n",
+		"%s%s: %llu samples of %s over %s: %llu GPU%s, at most %u processes on %s; `gpuscope top --replay %s` shows them\n",
 		out == stderr ? "gpuscope: " : "", o->path, (unsigned long long)s->n_moments,
 		host.bytes > 1 ? (const char *)host.data : "a machine",
 		gs_fmt_ns(age, (uint64_t)(s->last_ns - s->first_ns)), (unsigned long long)s->n_gpus,
@@ -320,13 +318,11 @@ static void report_under(const struct report_options *o, const struct gs_aggrega
 {
 	if (!gs_aggregate_under_n_chosen(under))
 		gs_cli_say(
-			"%s: nothing ran under these functions: their calls were not traced "
-			"(--python-calls), and no Python stack has them (--python-at, --python-hz)",
+			"%s: nothing ran under these functions: their calls were not traced (--python-calls), and no Python stack has them (--python-at, --python-hz)",
 			o->path);
 	if (gs_aggregate_under_n_added_up(under))
 		gs_cli_say(
-			"%s: %llu calls were added up in the kernel, and may have been under these "
-			"functions: they are left out",
+			"%s: %llu calls were added up in the kernel, and may have been under these functions: they are left out",
 			o->path, (unsigned long long)gs_aggregate_under_n_added_up(under));
 }
 
@@ -334,9 +330,9 @@ static void report_kernels(const struct report_options *o,
 			   const struct gs_aggregate_kernels *kernels)
 {
 	if (!gs_aggregate_kernels_n_chosen(kernels))
-		gs_cli_say("%s: none of its %llu launches is of such a kernel; --by kernel shows "
-			   "their names",
-			   o->path, (unsigned long long)gs_aggregate_kernels_n_left_out(kernels));
+		gs_cli_say(
+			"%s: none of its %llu launches is of such a kernel; --by kernel shows their names",
+			o->path, (unsigned long long)gs_aggregate_kernels_n_left_out(kernels));
 }
 
 static void take_span(void *ctx, const struct gs_activity_span *span)
@@ -422,11 +418,11 @@ static int close_export(const struct report_options *o, struct gs_export **expor
 		gs_export_abandon(export);
 		if (r < 0)
 			return r;
-		gs_cli_say("%s is not written, it would show nothing: %s%s", o->output, reason,
-			   has_samples
-				   ? "; samples of GPUs can be seen in a .pftrace or .json file, "
-				     "and drawn by --plot FIGURE.svg"
-				   : "");
+		gs_cli_say(
+			"%s is not written, it would show nothing: %s%s", o->output, reason,
+			has_samples
+				? "; samples of GPUs can be seen in a .pftrace or .json file, and drawn by --plot FIGURE.svg"
+				: "");
 		return -ENODATA;
 	}
 	r = gs_export_close(export, &err);
@@ -454,8 +450,8 @@ static const struct gs_cli_option option_table[] = {
 	GS_CLI_WIDTH(struct report_options, width),
 	{"verbose", 'v', NULL, "every block of the summary", GS_CLI_FLAG, AT(style.verbose)},
 	{"within", 0, "GLOB[,GLOB]", "only what ran in these Python functions", GS_CLI_LIST,
-	 .takes = "at most 8 functions or patterns of at most 128 characters, such as forward or "
-		  "'train.py:*'",
+	 .takes =
+		 "at most 8 functions or patterns of at most 128 characters, such as forward or 'train.py:*'",
 	 .set = add_glob},
 	{"kernel", 0, "GLOB[,GLOB]", "of launches only those of these kernels", GS_CLI_LIST,
 	 .takes = "at most 32 names or patterns of kernels, such as '*gemm*'", .set = add_kernel},
@@ -484,12 +480,14 @@ _Static_assert(GS_PY_GLOB_MAX == 8 && GS_PY_GLOB_CHARS == 128 && LINE_FILTERS_MA
 
 const struct gs_cli_command gs_cli_report = {
 	.name = "gpuscope report",
-	.usage = "FILE.gst\n--compare REPORT.json...\n--compare --head HOST:PORT\n--plot FIGURE "
-		 "FILE...",
-	.about = "Prints the summary of a recorded file, as `gpuscope trace` printed it; converts, "
-		 "compares and plots recordings.",
-	.notes = "Exit status: 0 done (also when only part of a damaged file could be read, which "
-		 "is reported), 1 failed or nothing to show in that format, 2 wrong usage.",
+	.usage = "FILE.gst\n"
+		 "--compare REPORT.json...\n"
+		 "--compare --head HOST:PORT\n"
+		 "--plot FIGURE FILE...",
+	.about =
+		"Prints the summary of a recorded file, as `gpuscope trace` printed it; converts, compares and plots recordings.",
+	.notes =
+		"Exit status: 0 done (also when only part of a damaged file could be read, which is reported), 1 failed or nothing to show in that format, 2 wrong usage.",
 	.options = option_table,
 	.groups = {GS_CLI_CONNECTION(struct report_options, from.remote.connection)},
 	.take_word = add_report,

@@ -50,9 +50,9 @@ static int check_options(void *target, struct gs_err *err)
 		return gs_err_set(err, -EINVAL,
 				  "--replay and --record exclude each other: copy the file");
 	if (o->replay && (o->nvml || o->tui.all))
-		return gs_err_set(err, -EINVAL,
-				  "--replay shows what was recorded: --nvml and -a are for this "
-				  "machine");
+		return gs_err_set(
+			err, -EINVAL,
+			"--replay shows what was recorded: --nvml and -a are for this machine");
 	return 0;
 }
 
@@ -200,8 +200,8 @@ static const struct gs_cli_option option_table[] = {
 const struct gs_cli_command gs_cli_top = {
 	.name = "gpuscope top",
 	.about = "GPUs, their processes and the machine on a full screen; F1 lists the keys.",
-	.notes = "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not permitted or not supported "
-		 "here.",
+	.notes =
+		"Exit status: 0 done, 1 failed, 2 wrong usage, 3 not permitted or not supported here.",
 	.options = option_table,
 	.check = check_options,
 };

@@ -128,10 +128,10 @@ static int nothing_in_it(const struct top_replay *p, struct gs_err *err)
 			err, -EBADMSG,
 			"%s is damaged: %s could not be read, and no whole moment is left",
 			p->options->replay, gs_fmt_bytes(n, lost));
-	return gs_err_set(err, -EBADMSG,
-			  "%s holds no samples of GPUs (made by `gpuscope top --record`); "
-			  "`gpuscope report` shows what is in it",
-			  p->options->replay);
+	return gs_err_set(
+		err, -EBADMSG,
+		"%s holds no samples of GPUs (made by `gpuscope top --record`); `gpuscope report` shows what is in it",
+		p->options->replay);
 }
 
 int top_replay_open(const struct top_options *options, struct top_replay **ret, struct gs_err *err)

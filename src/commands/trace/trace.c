@@ -345,8 +345,8 @@ static bool on_signal(struct trace *t, const struct signalfd_siginfo *s)
 		if (s->ssi_code <= 0)
 			kill(t->child.pid, (int)s->ssi_signo);
 		trace_live_clear(&t->live);
-		gs_cli_say("waiting for the command to end; once more stops tracing and leaves it "
-			   "running");
+		gs_cli_say(
+			"waiting for the command to end; once more stops tracing and leaves it running");
 		return false;
 	}
 	return true;
@@ -680,9 +680,9 @@ static bool trace_saw_nothing(const struct trace *t)
 		return false;
 	if (!o->command && !o->n_pids && !o->all && !gs_uprobe_saw_target(t->probe)) {
 		if (o->comm)
-			gs_cli_say("no process named %s ran; names are as in /proc/PID/comm, cut "
-				   "to 15 characters",
-				   o->comm);
+			gs_cli_say(
+				"no process named %s ran; names are as in /proc/PID/comm, cut to 15 characters",
+				o->comm);
 		else
 			gs_cli_say("no process of the selection ran");
 		return true;

@@ -317,8 +317,7 @@ static void log_cost(struct trace_gpu *g)
 	if (!g->n_samples && !driver_ns)
 		return;
 	gs_log(GS_LOG_INFO, GS_LOG_COST,
-	       "%llu samples of GPUs: %s of processor time in the driver's library, %s here: %.2f "
-	       "%% of one processor, in threads of their own",
+	       "%llu samples of GPUs: %s of processor time in the driver's library, %s here: %.2f %% of one processor, in threads of their own",
 	       (unsigned long long)g->n_samples, gs_fmt_ns(driver, driver_ns),
 	       gs_fmt_ns(own, g->cpu_ns),
 	       wall_ns ? 100.0 * (double)(driver_ns + g->cpu_ns) / (double)wall_ns : 0);

@@ -95,10 +95,11 @@ static int prepare_gpu(const struct trace_options *o, struct trace_inside *in, s
 	bool is_given = o->gpu_window_ns > 0;
 
 	if (holder && *holder)
-		return gs_err_set(why, -EBUSY,
-				  INJECTION "=%s has the one place that CUDA's driver gives such a "
-					    "library: GPU time is not seen",
-				  holder);
+		return gs_err_set(
+			why, -EBUSY,
+			INJECTION
+			"=%s has the one place that CUDA's driver gives such a library: GPU time is not seen",
+			holder);
 	if (!find_library(GPU_LIBRARY, in->gpu_library, sizeof(in->gpu_library)))
 		return gs_err_set(why, -ENOENT, GPU_LIBRARY " was not found beside gpuscope");
 	if (is_given)
@@ -144,9 +145,10 @@ int trace_inside_new(const struct trace_options *o, struct trace_inside **ret_in
 		return r;
 	}
 	if (getenv(GS_COMPANION_FOLDER_ENV)) {
-		gs_cli_say("--inside: another gpuscope looks into this program already "
-			   "(" GS_COMPANION_FOLDER_ENV "=%s): it is seen by probes here",
-			   getenv(GS_COMPANION_FOLDER_ENV));
+		gs_cli_say(
+			"--inside: another gpuscope looks into this program already (" GS_COMPANION_FOLDER_ENV
+			"=%s): it is seen by probes here",
+			getenv(GS_COMPANION_FOLDER_ENV));
 		trace_inside_free(&in);
 		return 0;
 	}

@@ -38,14 +38,14 @@ int trace_check_sight(const struct trace_options *o)
 	for (size_t i = 0; i < o->n_pids; i++) {
 		if (may_see_libraries_of(o->pids[i]))
 			continue;
-		gs_cli_say("process %d is not this user's, and which libraries it uses may not be "
-			   "seen: run as root or with CAP_SYS_PTRACE",
-			   (int)o->pids[i]);
+		gs_cli_say(
+			"process %d is not this user's, and which libraries it uses may not be seen: run as root or with CAP_SYS_PTRACE",
+			(int)o->pids[i]);
 		return -EPERM;
 	}
 	if (!o->command && !o->n_pids && !may_see_all())
-		gs_cli_say("only this user's processes are traced: others need root or "
-			   "CAP_SYS_PTRACE");
+		gs_cli_say(
+			"only this user's processes are traced: others need root or CAP_SYS_PTRACE");
 	return 0;
 }
 

@@ -21,19 +21,17 @@ static int check_target(const struct trace_options *o)
 	bool chosen = o->n_pids || o->comm || others;
 
 	if (!o->command && !chosen)
-		return refuse_trace("nothing to trace: give a command (gpuscope trace -- python "
-				    "train.py), -p PID, -u USER, -c NAME, --cgroup PATH or -a");
+		return refuse_trace(
+			"nothing to trace: give a command (gpuscope trace -- python train.py), -p PID, -u USER, -c NAME, --cgroup PATH or -a");
 	if (o->command && chosen)
 		return refuse_trace(
-			"a command is traced alone: leave out -p, -u, --comm, --cgroup and -a, "
-			"or the command");
+			"a command is traced alone: leave out -p, -u, --comm, --cgroup and -a, or the command");
 	if (o->all && (o->n_pids || o->uid >= 0 || o->comm || o->cgroup))
 		return refuse_trace(
 			"-a is every process: leave it out, or -p, -u, --comm and --cgroup");
 	if (o->follow && others && !o->n_pids && !o->comm)
 		return refuse_trace(
-			"--follow is for -p and -c: leave it out, -u, --cgroup and -a take "
-			"children by themselves");
+			"--follow is for -p and -c: leave it out, -u, --cgroup and -a take children by themselves");
 	return 0;
 }
 
@@ -52,18 +50,16 @@ static int check_events(const struct trace_options *o)
 {
 	if (o->summary_only && o->head.n_addresses)
 		return refuse_trace(
-			"--summary-only sends no events, so there is nothing to deliver: "
-			"leave out --head, or --summary-only");
+			"--summary-only sends no events, so there is nothing to deliver: leave out --head, or --summary-only");
 	if (o->summary_only && o->n_outputs) {
-		gs_cli_say("--summary-only sends no events, so there is nothing to write into %s: "
-			   "leave out one of the two",
-			   o->outputs[0]);
+		gs_cli_say(
+			"--summary-only sends no events, so there is nothing to write into %s: leave out one of the two",
+			o->outputs[0]);
 		return GS_EXIT_USAGE;
 	}
 	if (o->summary_only && o->min_dur_ns)
 		return refuse_trace(
-			"--min-duration chooses the calls that become events, and none do "
-			"without a file: add -o FILE");
+			"--min-duration chooses the calls that become events, and none do without a file: add -o FILE");
 	if (o->max_bytes && !o->n_outputs)
 		return refuse_trace(
 			"--max-size is the size of files, and there is none: add -o FILE");
@@ -98,21 +94,21 @@ static int check_inside(const struct trace_options *o)
 	const uint32_t above = 1u << GS_LAYER_TORCH | 1u << GS_LAYER_PYTHON | 1u << GS_LAYER_USER;
 
 	if (!o->command)
-		return refuse_trace("--inside needs a command, which it starts with its library: "
-				    "gpuscope trace --inside=calls -- COMMAND");
+		return refuse_trace(
+			"--inside needs a command, which it starts with its library: gpuscope trace --inside=calls -- COMMAND");
 	if (o->layers & above || o->python_calls || o->ops.n || o->op_set_given || o->n_probe_files)
-		return refuse_trace("--inside=calls does not know the operators, Python functions "
-				    "and described calls around a call: leave it out, or them");
+		return refuse_trace(
+			"--inside=calls does not know the operators, Python functions and described calls around a call: leave it out, or them");
 	if (o->native_stack_at & ~(unsigned)GS_AT_SAMPLE ||
 	    o->py_stack_at & ~(unsigned)GS_AT_SAMPLE)
-		return refuse_trace("--inside=calls takes no stacks at calls: leave it out, or "
-				    "--stacks and --python-at (at=sample goes together with it)");
+		return refuse_trace(
+			"--inside=calls takes no stacks at calls: leave it out, or --stacks and --python-at (at=sample goes together with it)");
 	if (o->min_dur_ns)
-		return refuse_trace("--inside=calls records all calls, which costs little: leave "
-				    "it out, or --min-duration");
+		return refuse_trace(
+			"--inside=calls records all calls, which costs little: leave it out, or --min-duration");
 	if (o->estimate)
-		return refuse_trace("--estimate counts what probes would cost, and --inside=calls "
-				    "places none: leave out one of the two");
+		return refuse_trace(
+			"--estimate counts what probes would cost, and --inside=calls places none: leave out one of the two");
 	return 0;
 }
 
@@ -131,8 +127,7 @@ int trace_check(const struct trace_options *o)
 			"--op and --op-set both choose operators: leave out one of the two");
 	if (r == 0 && o->layers == 1u << GS_LAYER_USER && !o->n_probe_files)
 		r = refuse_trace(
-			"--layer user is what probe files describe: add --probes FILE (gpuscope "
-			"probes makes one)");
+			"--layer user is what probe files describe: add --probes FILE (gpuscope probes makes one)");
 	return r;
 }
 
@@ -141,11 +136,11 @@ int trace_check_stacks(const struct trace_options *o)
 	if (o->stack_bytes && !o->native_stack_at)
 		return refuse_trace("--stack-bytes is for native stacks: add --stacks native");
 	if (o->line_filters.n && !o->py_stack_at)
-		return refuse_trace("--python-filter is for Python stacks: add --layer python, "
-				    "--python-hz or --python-at");
+		return refuse_trace(
+			"--python-filter is for Python stacks: add --layer python, --python-hz or --python-at");
 	if (o->inside_gpu && !o->command)
-		return refuse_trace("--inside needs a command, which it starts with its library: "
-				    "gpuscope trace --inside=gpu -- COMMAND");
+		return refuse_trace(
+			"--inside needs a command, which it starts with its library: gpuscope trace --inside=gpu -- COMMAND");
 	if (o->nvml && strchr(o->nvml, '/') && access(o->nvml, R_OK) < 0)
 		return refuse_trace("--nvml: there is no such library, or it may not be read");
 	if (o->gpu_window_ns && !o->inside_gpu)

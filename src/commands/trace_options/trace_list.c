@@ -75,9 +75,9 @@ static void list_operators(struct list *l)
 	if (l->library)
 		gs_cli_say("these are the operators of %s", l->library);
 	else
-		gs_cli_say("%s has no PyTorch whose operators could be listed: give the command "
-			   "after --list --layer torch --",
-			   command);
+		gs_cli_say(
+			"%s has no PyTorch whose operators could be listed: give the command after --list --layer torch --",
+			command);
 	free(l->library);
 }
 

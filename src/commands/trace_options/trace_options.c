@@ -130,10 +130,10 @@ static int add_output(void *target, const struct gs_cli_option *option, char *ar
 	const char *dot = strrchr(argument, '.');
 
 	if (o->n_outputs == TRACE_MAX_OUTPUTS)
-		return gs_err_set(err, -EINVAL,
-				  "--output may be given %d times at most; `gpuscope report` "
-				  "converts a .gst file to the other formats",
-				  TRACE_MAX_OUTPUTS);
+		return gs_err_set(
+			err, -EINVAL,
+			"--output may be given %d times at most; `gpuscope report` converts a .gst file to the other formats",
+			TRACE_MAX_OUTPUTS);
 	o->outputs[o->n_outputs++] = argument;
 	o->output_to_stdout |= gs_export_is_stdout(argument);
 	if (strcmp(argument, "-.gst") == 0)
@@ -284,8 +284,8 @@ static const struct gs_cli_option option_table[] = {
 	 GS_CLI_LIST, .words = "calls gpu", .set = add_inside},
 	{"gpu-window", 0, "TIME/TIME", "look at GPUs so long, so often (1s/20s); or always",
 	 GS_CLI_SET,
-	 .takes = "two times, such as 1s/20s (100ms at least, and shorter than the second), or "
-		  "always",
+	 .takes =
+		 "two times, such as 1s/20s (100ms at least, and shorter than the second), or always",
 	 .set = set_gpu_window},
 	{"min-duration", 0, "TIME", "record only calls that took at least this (50us, 2ms)",
 	 GS_CLI_TIME, AT(min_dur_ns)},
@@ -298,8 +298,7 @@ static const struct gs_cli_option option_table[] = {
 	 .takes = "at most 32 patterns, such as '*/torch/*', or none", .set = add_glob},
 	{"python-calls", 0, "[GLOB[,GLOB]]", "calls of Python functions, all or those named",
 	 GS_CLI_LIST,
-	 .takes = "at most 8 patterns of at most 128 characters, such as forward or "
-		  "'train.py:*'",
+	 .takes = "at most 8 patterns of at most 128 characters, such as forward or 'train.py:*'",
 	 .set = add_python_call},
 	{"python-gc", 0, NULL, "garbage collections of Python, and their duration", GS_CLI_FLAG,
 	 AT(python_gc)},
@@ -311,9 +310,9 @@ static const struct gs_cli_option option_table[] = {
 	 GS_CLI_SET, .takes = "512 to 32K", .set = set_stack_bytes},
 	GS_CLI_TITLE("What comes out:"),
 	{"output", 'o', "FILE", "record calls, by the file's suffix; may be repeated", GS_CLI_SET,
-	 .takes = "a file ending in one of " GS_EXPORT_SUFFIXES
-		  " or .gst, or - (and one of these but .gst); the summary goes to a file by "
-		  "--summary FILE",
+	 .takes =
+		 "a file ending in one of " GS_EXPORT_SUFFIXES
+		 " or .gst, or - (and one of these but .gst); the summary goes to a file by --summary FILE",
 	 .set = add_output},
 	{"no-gpu", 0, NULL, "no samples of GPUs beside the recorded calls", GS_CLI_FLAG,
 	 AT(no_gpu)},
@@ -358,17 +357,17 @@ static const struct gs_cli_option option_table[] = {
 
 const struct gs_cli_command gs_cli_trace = {
 	.name = "gpuscope trace",
-	.usage = "-- COMMAND [ARGUMENT...]\n-p PID[,PID]...\n-a | -u USER | --comm NAME | "
-		 "--cgroup PATH",
+	.usage = "-- COMMAND [ARGUMENT...]\n"
+		 "-p PID[,PID]...\n"
+		 "-a | -u USER | --comm NAME | --cgroup PATH",
 	.about = "Traces CUDA and NCCL calls and ends with a ranked summary.",
-	.notes = "Examples:\n"
-		 "  gpuscope trace -- python train.py\n"
-		 "  gpuscope trace -o run.pftrace -- torchrun --nproc-per-node 8 train.py\n"
-		 "  gpuscope trace -p 4711 --duration 10 --format json > summary.json\n\n"
-		 "Exit status: that of the command, if one was given (126 not executable, 127 not "
-		 "found); else 0 done, 1 failed, 2 wrong usage, 3 not permitted or not supported "
-		 "here, 4 nothing to trace: no such process, or none that uses a library with "
-		 "functions to trace.",
+	.notes =
+		"Examples:\n"
+		"  gpuscope trace -- python train.py\n"
+		"  gpuscope trace -o run.pftrace -- torchrun --nproc-per-node 8 train.py\n"
+		"  gpuscope trace -p 4711 --duration 10 --format json > summary.json\n"
+		"\n"
+		"Exit status: that of the command, if one was given (126 not executable, 127 not found); else 0 done, 1 failed, 2 wrong usage, 3 not permitted or not supported here, 4 nothing to trace: no such process, or none that uses a library with functions to trace.",
 	.options = option_table,
 	.groups = {TO_HEAD_GROUPS(struct trace_options, head)},
 	.stops_at_word = true,
@@ -427,8 +426,7 @@ static int read_probes(struct trace_options *o)
 		n = gs_user_set_n_twice(o->users) - n;
 		if (n > 0)
 			gs_cli_say(
-				"%s: %zu of its probes %s described before in the same way: a call "
-				"is counted once",
+				"%s: %zu of its probes %s described before in the same way: a call is counted once",
 				o->probe_files[i], n, n == 1 ? "was" : "were");
 	}
 	if (o->layers >> GS_LAYER_TORCH_MEM & 1 && add_torch_memory(o->users) < 0) {
@@ -450,9 +448,9 @@ static int settle_probes(struct trace_options *o)
 			o->native_stack_at |= GS_AT_PROBE;
 	}
 	if (o->native_stack_at & GS_AT_PROBE && !o->n_outputs) {
-		gs_cli_say("a probe of %s takes native stacks, and there is no file to write them "
-			   "into: add -o FILE, or say \"stack: python\" there",
-			   o->probe_files[0]);
+		gs_cli_say(
+			"a probe of %s takes native stacks, and there is no file to write them into: add -o FILE, or say \"stack: python\" there",
+			o->probe_files[0]);
 		return GS_EXIT_USAGE;
 	}
 	trace_stacks_settle(o);
@@ -498,20 +496,18 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	trace_python_settle(o);
 	if (o->summary_only && o->python_wants_calls) {
 		gs_cli_say(
-			"--summary-only adds calls up in the kernel, so there are none to note a "
-			"Python stack at: leave it out, or ask for --python-hz alone");
+			"--summary-only adds calls up in the kernel, so there are none to note a Python stack at: leave it out, or ask for --python-hz alone");
 		return GS_EXIT_USAGE;
 	}
 	if (o->native_stack_at && !o->n_outputs && !o->head.n_addresses &&
 	    o->style.view != GS_SUMMARY_MEMORY) {
-		gs_cli_say("--stacks native notes a stack for each event, and there is no file to "
-			   "write events into: add -o FILE");
+		gs_cli_say(
+			"--stacks native notes a stack for each event, and there is no file to write events into: add -o FILE");
 		return GS_EXIT_USAGE;
 	}
 	if (o->summary_only && o->view_wants_calls) {
 		gs_cli_say(
-			"--summary-only adds calls up in the kernel, where they name no stream, no "
-			"kernel and no memory: leave it out, or --by, --memory and --kernel");
+			"--summary-only adds calls up in the kernel, where they name no stream, no kernel and no memory: leave it out, or --by, --memory and --kernel");
 		return GS_EXIT_USAGE;
 	}
 	if (!o->n_outputs && !o->head.n_addresses && !o->python_wants_calls && !o->view_wants_calls)

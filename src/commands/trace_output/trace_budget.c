@@ -257,9 +257,9 @@ void trace_budget_report(const struct trace_budget *b)
 		return;
 	ratio = trace_budget_ratio(b);
 	if (ratio > limit)
-		gs_cli_say("--max-overhead was not kept: tracing took %.1f %% of processor time at "
-			   "the end; choose fewer functions (--func, --op, --layer)",
-			   100 * ratio);
+		gs_cli_say(
+			"--max-overhead was not kept: tracing took %.1f %% of processor time at the end; choose fewer functions (--func, --op, --layer)",
+			100 * ratio);
 }
 
 /* --- --estimate --- */
@@ -398,8 +398,8 @@ int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_report_su
 	if (format == GS_SUMMARY_JSON)
 		return plan_json(b, out, rows, n, seconds);
 	if (format == GS_SUMMARY_CSV)
-		fprintf(out, "function,layer,calls,calls_per_s,event_cost_ratio,summary_cost_ratio,"
-			     "event_price_ns,single_stepped,watched\r\n");
+		fprintf(out,
+			"function,layer,calls,calls_per_s,event_cost_ratio,summary_cost_ratio,event_price_ns,single_stepped,watched\r\n");
 	else
 		fprintf(out,
 			"Counted for %.1f s. Costs are of the time of one thread.\n\n"
@@ -412,15 +412,17 @@ int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_report_su
 	if (format == GS_SUMMARY_TABLE)
 		plan_row(out, format, width, "all", "", &all, seconds);
 	if (format == GS_SUMMARY_TABLE && !n)
-		fputs("\nNothing that would be traced was called in that time (--duration counts "
-		      "longer).\n",
+		fputs("\n"
+		      "Nothing that would be traced was called in that time (--duration counts longer).\n",
 		      out);
 	if (format == GS_SUMMARY_TABLE && all.is_stepped)
-		fprintf(out, "\n* its probes are single-stepped: no instruction that the kernel "
-			     "emulates was found where they must stand\n");
+		fprintf(out,
+			"\n"
+			"* its probes are single-stepped: no instruction that the kernel emulates was found where they must stand\n");
 	if (format == GS_SUMMARY_TABLE && has_watched)
 		fprintf(out,
-			"\n+ not chosen, but probed: calls after it may be first calls, which are "
-			"traced\n  without their times\n");
+			"\n"
+			"+ not chosen, but probed: calls after it may be first calls, which are traced\n"
+			"  without their times\n");
 	return fflush(out) || ferror(out) ? -EIO : 0;
 }

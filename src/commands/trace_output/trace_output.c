@@ -583,8 +583,7 @@ static int close_file(struct file_output *f, bool is_quiet)
 		gs_cli_say("%s", gs_err_text(&err, r));
 	else if (left_out)
 		gs_cli_say(
-			"%s is full (--max-size): the last %llu records are not in it; the summary "
-			"has them",
+			"%s is full (--max-size): the last %llu records are not in it; the summary has them",
 			f->path, (unsigned long long)left_out);
 	if (r == 0 && !is_quiet)
 		gs_cli_report_written(f->path);
@@ -597,8 +596,7 @@ static void report_kernels(const struct trace_output *o)
 
 	if (n && !gs_aggregate_kernels_n_chosen(o->kernels))
 		gs_cli_say(
-			"--kernel: none of %llu launches was of such a kernel; --by kernel shows "
-			"their names",
+			"--kernel: none of %llu launches was of such a kernel; --by kernel shows their names",
 			(unsigned long long)n);
 }
 
@@ -612,9 +610,9 @@ int trace_output_end(struct trace_output *o, int exit_status, const char *reason
 		report_kernels(o);
 	first = gs_ingest_sink_error(o->feed, &name);
 	if (first < 0)
-		gs_cli_say("writing %s stopped: %s; what was written before is whole, the summary "
-			   "counts all calls",
-			   name, strerror(-first));
+		gs_cli_say(
+			"writing %s stopped: %s; what was written before is whole, the summary counts all calls",
+			name, strerror(-first));
 	report_pending(o);
 	for (size_t i = 0; i < o->n_files; i++) {
 		r = close_file(&o->files[i], o->options->quiet);

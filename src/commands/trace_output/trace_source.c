@@ -91,10 +91,10 @@ static bool read_stat(const struct trace_source *s, pid_t pid, struct source_sta
 	text[n] = '\0';
 	at = strrchr(text, ')'); /* a name may hold any character */
 	/* proc(5): state ppid pgrp session tty_nr tpgid flags, twelve others, starttime */
-	if (!at || sscanf(at + 1,
-			  " %*c %u %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
-			  "%*d %llu",
-			  &ret->parent_pid, &ret->flags, &ticks) != 3)
+	if (!at ||
+	    sscanf(at + 1,
+		   " %*c %u %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+		   &ret->parent_pid, &ret->flags, &ticks) != 3)
 		return false;
 	ret->start_ns = ticks * s->tick_ns;
 	return true;

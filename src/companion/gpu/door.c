@@ -370,11 +370,10 @@ static void read_settings(void)
 		period = *end == '/' ? strtoul(end + 1, NULL, 10) : PERIOD_MS;
 	}
 	if (!period && !gpu_version_may_stay_open(gpu_cupti.version)) {
-		snprintf(at.note, sizeof(at.note),
-			 "its CUPTI (version %u) leaks memory when it is always on, which CUDA "
-			 "13.4.1 "
-			 "mends: it has windows of 1 s in 20 s instead",
-			 gpu_cupti.version);
+		snprintf(
+			at.note, sizeof(at.note),
+			"its CUPTI (version %u) leaks memory when it is always on, which CUDA 13.4.1 mends: it has windows of 1 s in 20 s instead",
+			gpu_cupti.version);
 		window = WINDOW_MS;
 		period = PERIOD_MS;
 	}

@@ -188,9 +188,9 @@ static int recover_data(const struct gsprof *g, struct gs_err *err)
 	if (!which)
 		return session_show_store(g->data, 0, false, err);
 	if (!g->export)
-		return gs_err_set(err, -EINVAL,
-				  "only a head that runs can go on with a session: "
-				  "start it, or give --export");
+		return gs_err_set(
+			err, -EINVAL,
+			"only a head that runs can go on with a session: start it, or give --export");
 	return session_export_store(g->data, which, GS_SESSION_EXPORT_GSWARM, NULL, err);
 }
 
@@ -279,8 +279,7 @@ static int run_call(const struct call_row *row, int argc, char **argv)
 	}
 	if (row->run == recover_profile && !g.list && !g.session_id && !g.name) {
 		gs_cli_say(
-			"recover what? --list, --session-id ID or --name NAME, with --export for a "
-			"file");
+			"recover what? --list, --session-id ID or --name NAME, with --export for a file");
 		return GS_EXIT_USAGE;
 	}
 	if (g.data)

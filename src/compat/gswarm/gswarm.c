@@ -133,8 +133,7 @@ static void exit_head(struct ask *a, struct gs_store *store)
 	if (gs_head_exit(a->head, gs_grpc_call_peer(a->call)) < 0)
 		gs_grpc_call_finish(
 			a->call, GS_GRPC_PERMISSION_DENIED,
-			"this head is not ended by calls: start it with --allow-exit for "
-			"that, or end it where it runs");
+			"this head is not ended by calls: start it with --allow-exit for that, or end it where it runs");
 	else
 		gs_grpc_call_reply(a->call, "", 0);
 }

@@ -432,10 +432,10 @@ static const char *read_record(struct change *c, json_t *body)
 		return "processing_time is a number of seconds, not negative";
 	if (others && !json_is_object(others) && !json_is_null(others))
 		return "other_time is an object of numbers";
-	json_object_foreach(
-		others, key,
-		v) if (!add_value(c, key, v)) return "other_time is an object of at most 64 "
-						     "numbers, none of them negative";
+	json_object_foreach(others, key, v) if (
+		!add_value(
+			c, key,
+			v)) return "other_time is an object of at most 64 numbers, none of them negative";
 	return NULL;
 }
 

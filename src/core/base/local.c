@@ -66,10 +66,10 @@ static int remove_stale(const struct gs_local_options *o, struct gs_err *err)
 	fd = gs_local_connect(o->path);
 	if (fd >= 0) {
 		close(fd);
-		return gs_err_set(err, -EADDRINUSE,
-				  "%s: another program listens at %s; give this one a path of its "
-				  "own",
-				  o->path_key, o->path);
+		return gs_err_set(
+			err, -EADDRINUSE,
+			"%s: another program listens at %s; give this one a path of its own",
+			o->path_key, o->path);
 	}
 	if (fd == -ECONNREFUSED && unlink(o->path) < 0)
 		return gs_err_set(err, -errno, "%s: cannot remove the old %s: %s", o->path_key,

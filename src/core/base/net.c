@@ -116,8 +116,7 @@ int gs_net_listen(const char *text, const char *option, char *ret_address, size_
 	if (!gs_net_split(text, host, sizeof(host), port, sizeof(port)))
 		return gs_err_set(
 			err, -EINVAL,
-			"cannot listen on \"%s\": an address is HOST:PORT, [IPv6]:PORT or "
-			"*:PORT",
+			"cannot listen on \"%s\": an address is HOST:PORT, [IPv6]:PORT or *:PORT",
 			text);
 	all = strcmp(host, "*") == 0;
 	r = getaddrinfo(all ? NULL : host, port, &want, &found);
@@ -131,15 +130,15 @@ int gs_net_listen(const char *text, const char *option, char *ret_address, size_
 				fd = listen_on(a, all);
 	freeaddrinfo(found);
 	if (fd == -EADDRINUSE)
-		return gs_err_set(err, fd,
-				  "cannot listen on %s: another program does (`ss -ltnp` shows "
-				  "which); choose another port in %s",
-				  text, option);
+		return gs_err_set(
+			err, fd,
+			"cannot listen on %s: another program does (`ss -ltnp` shows which); choose another port in %s",
+			text, option);
 	if (fd == -EACCES)
-		return gs_err_set(err, fd,
-				  "cannot listen on %s: ports below 1024 need root or "
-				  "CAP_NET_BIND_SERVICE",
-				  text);
+		return gs_err_set(
+			err, fd,
+			"cannot listen on %s: ports below 1024 need root or CAP_NET_BIND_SERVICE",
+			text);
 	if (fd < 0)
 		return gs_err_set(err, fd, "cannot listen on %s: %s", text, strerror(-fd));
 	(void)getsockname(fd, (struct sockaddr *)&bound, &bound_bytes);

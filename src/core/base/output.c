@@ -86,10 +86,10 @@ static int follow_link(struct gs_output *o, const char *path, unsigned flags, in
 		return fail_output(o, -errno, err);
 	if (!is_trusted_owner(st.st_uid)) {
 		gs_close_p(&o->dir_fd);
-		return gs_err_set(err, -ELOOP,
-				  "cannot write %s: it is a symbolic link of user %u; remove it or "
-				  "choose another name",
-				  o->path, (unsigned)st.st_uid);
+		return gs_err_set(
+			err, -ELOOP,
+			"cannot write %s: it is a symbolic link of user %u; remove it or choose another name",
+			o->path, (unsigned)st.st_uid);
 	}
 	if (depth == LINKS_MAX)
 		return fail_output(o, -ELOOP, err);

@@ -38,10 +38,10 @@ static int check_folder(const char *path, const char *what, struct gs_err *err)
 				  "%s %s: everyone can replace files in %s; chmod o-w it", what,
 				  path, folder);
 	if (!is_trusted_owner(st.st_uid))
-		return gs_err_set(err, -EPERM,
-				  "%s %s: its folder belongs to user %u; only root's and your own "
-				  "are trusted",
-				  what, path, (unsigned)st.st_uid);
+		return gs_err_set(
+			err, -EPERM,
+			"%s %s: its folder belongs to user %u; only root's and your own are trusted",
+			what, path, (unsigned)st.st_uid);
 	return 0;
 }
 
@@ -61,10 +61,10 @@ static int open_secret(const char *path, const char *what, struct gs_err *err)
 		return gs_err_set(err, -EPERM, "%s %s: others can read or change it; chmod 0600 it",
 				  what, path);
 	if (!is_trusted_owner(st.st_uid))
-		return gs_err_set(err, -EPERM,
-				  "%s %s: belongs to user %u; only root's and your own files are "
-				  "trusted",
-				  what, path, (unsigned)st.st_uid);
+		return gs_err_set(
+			err, -EPERM,
+			"%s %s: belongs to user %u; only root's and your own files are trusted",
+			what, path, (unsigned)st.st_uid);
 	r = check_folder(path, what, err);
 	return r < 0 ? r : gs_take_fd(&fd);
 }

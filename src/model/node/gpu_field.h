@@ -146,8 +146,7 @@
 	  "retired", "Pages of memory given up (GPUs before Ampere).")                             \
 	X(RECOVERY_ACTION, "recovery_action", NONE, GAUGE, REPAIRS, "gpu_recovery_action", "", "", \
 	  "recover",                                                                               \
-	  "What mends the GPU: 0 nothing, 1 reset, 2 reboot, 3 drain P2P, 4 drain and "            \
-	  "reset.")                                                                                \
+	  "What mends the GPU: 0 nothing, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset.")     \
 	X(FAN, "fan_ratio", RATIO, GAUGE, FAN, "gpu_fan_ratio", "", "", "fan",                     \
 	  "Speed of the fan, of its highest.")                                                     \
 	X(GR_ACTIVE, "graphics_active_ratio", RATIO, GAUGE, GPM, "gpu_graphics_active_ratio", "",  \

@@ -81,10 +81,10 @@ static int read_targets(struct gs_grpc_client *c, struct gs_err *err)
 		if (!gs_net_split(c->o.addresses[i], t->host, sizeof(t->host), t->port,
 				  sizeof(t->port)) ||
 		    strcmp(t->host, "*") == 0)
-			return gs_err_set(err, -EINVAL,
-					  "cannot connect to \"%s\": an address is HOST:PORT, "
-					  "[IPv6]:PORT or unix:/PATH",
-					  c->o.addresses[i]);
+			return gs_err_set(
+				err, -EINVAL,
+				"cannot connect to \"%s\": an address is HOST:PORT, [IPv6]:PORT or unix:/PATH",
+				c->o.addresses[i]);
 	}
 	return 0;
 }

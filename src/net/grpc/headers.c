@@ -119,8 +119,7 @@ static void ask_for_token(struct gs_grpc_call *call)
 	refuse_call(call, GS_GRPC_REFUSED_TOKEN,
 		    status < GS_GRPC_STATUS_COUNT ? status : GS_GRPC_UNKNOWN,
 		    status == GS_GRPC_UNAUTHENTICATED
-			    ? "a valid token is needed: \"authorization: Bearer "
-			      "TOKEN\""
+			    ? "a valid token is needed: \"authorization: Bearer TOKEN\""
 		    : o->denied ? o->denied
 				: "not allowed for this token");
 }

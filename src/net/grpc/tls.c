@@ -71,9 +71,9 @@ static int load_files(SSL_CTX *ctx, const struct gs_grpc_tls_options *o, struct 
 		return gs_err_set(err, -EINVAL,
 				  "a certificate and its key are needed, not one alone");
 	if (o->server && !is_given(o->cert))
-		return gs_err_set(err, -EINVAL,
-				  "clients can be asked for certificates only by a "
-				  "server that has one");
+		return gs_err_set(
+			err, -EINVAL,
+			"clients can be asked for certificates only by a server that has one");
 	if (is_given(o->cert))
 		r = gs_tls_context_own(ctx, o->cert, o->key, err);
 	if (r == 0 && is_given(o->ca))

@@ -156,9 +156,9 @@ static void pass_on(void *ctx, const struct gs_http_request *q, struct gs_http_r
 	pthread_mutex_unlock(&p->lock);
 	if (!http_apart_put_request(&(struct gs_wire_out){&r->message, 0}, r->id, route->number,
 				    q)) {
-		gs_http_error(reply, 400,
-			      "the path or the query is too long, or has characters that must be "
-			      "written with %");
+		gs_http_error(
+			reply, 400,
+			"the path or the query is too long, or has characters that must be written with %");
 		return;
 	}
 	r->later = gs_http_defer(reply);

@@ -115,8 +115,7 @@ static bool may_control(const struct gs_http_site *site, const struct gs_http_re
 	if (!why && !q->may_control)
 		why = gs_http_header(q, "authorization") || !site->guarded
 			      ? "this token may only read"
-			      : "without tokens, changes are made on this machine by its commands: "
-				"set a token_file (or, of a head, nodes.anonymous_control)";
+			      : "without tokens, changes are made on this machine by its commands: set a token_file (or, of a head, nodes.anonymous_control)";
 	if (why) {
 		gs_http_error(reply, 403, why);
 		return false;
@@ -144,10 +143,10 @@ static bool host_is_known(const struct gs_http_site *site, const struct gs_http_
 		if (gs_http_host_known(site->hosts, name) ||
 		    (site->tls && gs_http_tls_has_name(site->tls, name)))
 			return true;
-		snprintf(text, sizeof(text),
-			 "this server is not known as %s: ask by address, localhost or the host's "
-			 "own name, or add the name to http.hosts",
-			 name);
+		snprintf(
+			text, sizeof(text),
+			"this server is not known as %s: ask by address, localhost or the host's own name, or add the name to http.hosts",
+			name);
 		gs_http_error(reply, 421, text);
 		return false;
 	case GS_HTTP_HOST_INVALID:
@@ -181,19 +180,20 @@ void gs_http_serve(const struct gs_http_site *site, struct gs_http_request *q,
 	q->may_control = role == GS_HTTP_ROLE_CONTROL && (identified || !site->guarded);
 	/* Who may not ask does not learn what there is. */
 	if (!(route ? route->open : open) && role == GS_HTTP_ROLE_NONE) {
-		snprintf(more, more_bytes, "%s%s",
-			 auth->basic ? "WWW-Authenticate: Basic realm=\"gpuscope\", "
-				       "charset=\"UTF-8\"\r\n"
-				     : "",
-			 auth->tokens ? "WWW-Authenticate: Bearer realm=\"gpuscope\"\r\n" : "");
+		snprintf(
+			more, more_bytes, "%s%s",
+			auth->basic
+				? "WWW-Authenticate: Basic realm=\"gpuscope\", charset=\"UTF-8\"\r\n"
+				: "",
+			auth->tokens ? "WWW-Authenticate: Bearer realm=\"gpuscope\"\r\n" : "");
 		gs_http_error(reply, 401, "this needs a valid token or user and password");
 		return;
 	}
 	if (!identified && !site->anonymous && !q->local &&
 	    !(route ? route->open || route->harmless : open)) {
-		gs_http_error(reply, 403,
-			      "without tokens, other machines get metrics and health only: set a "
-			      "token_file, or http.anonymous");
+		gs_http_error(
+			reply, 403,
+			"without tokens, other machines get metrics and health only: set a token_file, or http.anonymous");
 		return;
 	}
 	if (!methods) {

@@ -52,9 +52,9 @@ static void load_library(void)
 	for (size_t i = 0; !library && i < GS_ARRAY_LEN(names); i++)
 		library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
-		snprintf(why_not, sizeof(why_not),
-			 "no libcurl.so.4 here, which sends to web servers and by e-mail: install "
-			 "libcurl4 (Debian, Ubuntu) or libcurl (Fedora, EL)");
+		snprintf(
+			why_not, sizeof(why_not),
+			"no libcurl.so.4 here, which sends to web servers and by e-mail: install libcurl4 (Debian, Ubuntu) or libcurl (Fedora, EL)");
 		return;
 	}
 	for (size_t i = 0; i < GS_ARRAY_LEN(symbols); i++) {

@@ -99,11 +99,11 @@ static int load_key(SSL_CTX *ctx, const struct gs_buf *file, const char *cert, c
 
 	BIO_free(from);
 	if (!own)
-		return gs_err_set(err, -EINVAL,
-				  encrypted ? "the key %s is encrypted: one without a passphrase "
-					      "is needed"
-					    : "%s holds no private key in PEM",
-				  key);
+		return gs_err_set(
+			err, -EINVAL,
+			encrypted ? "the key %s is encrypted: one without a passphrase is needed"
+				  : "%s holds no private key in PEM",
+			key);
 	fits = SSL_CTX_use_PrivateKey(ctx, own) == 1 && SSL_CTX_check_private_key(ctx) == 1;
 	EVP_PKEY_free(own);
 	if (!fits)

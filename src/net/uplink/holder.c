@@ -524,9 +524,9 @@ static int take_names(struct gs_uplink *l, const struct gs_uplink_options *o, st
 		return 0;
 	}
 	if (gs_uplink_machine_id(l->machine_id, sizeof(l->machine_id)) < 0)
-		return gs_err_set(err, -ENOENT,
-				  "this machine has no number of its own (/etc/machine-id): run "
-				  "systemd-machine-id-setup or give --machine-id");
+		return gs_err_set(
+			err, -ENOENT,
+			"this machine has no number of its own (/etc/machine-id): run systemd-machine-id-setup or give --machine-id");
 	return 0;
 }
 

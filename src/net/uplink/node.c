@@ -65,8 +65,7 @@ static void on_welcome(struct gs_uplink_line *l, const Gpuscope__V1__Welcome *w)
 	if (w->last_seq > before.sent_seq && w->last_seq >= before.opened_seq) {
 		renew_stream(
 			l, before.opened_seq,
-			"the head has numbers of this stream that we did not send: is the spool a "
-			"copy, or an old one? Starting a new stream");
+			"the head has numbers of this stream that we did not send: is the spool a copy, or an old one? Starting a new stream");
 		return;
 	}
 	/* Stored, but its Ack did not get here. */
@@ -194,9 +193,9 @@ static void on_ended(void *ctx, struct gs_grpc_request *request, enum gs_grpc_st
 
 	l->request = NULL;
 	if (status == GS_GRPC_ABORTED && welcomed) {
-		renew_stream(l, 0,
-			     "another program delivers this stream: is the spool a copy? Starting "
-			     "a new stream; give one of them another --spool and --machine-id");
+		renew_stream(
+			l, 0,
+			"another program delivers this stream: is the spool a copy? Starting a new stream; give one of them another --spool and --machine-id");
 		return;
 	}
 	if (status == GS_GRPC_INVALID_ARGUMENT && welcomed)

@@ -111,9 +111,9 @@ static void put_devices(struct gs_page *page, const struct gs_gpu_time *t)
 			gs_grid_fit(&g, 0, 0);
 	}
 	gs_page_gap(page, GAP);
-	gs_page_words(page, GS_INK_DIM,
-		      "The GPU's own times (CUPTI), of windows in which all that it did for the "
-		      "process is known. hidden: while compute ran, too. idle: between work.");
+	gs_page_words(
+		page, GS_INK_DIM,
+		"The GPU's own times (CUPTI), of windows in which all that it did for the process is known. hidden: while compute ran, too. idle: between work.");
 }
 
 /* What spoils the figures, or why there are none. */

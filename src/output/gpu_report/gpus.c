@@ -117,18 +117,21 @@ void gs_report_gpus(struct gs_page *page, const struct gs_summary *s)
 		compared |= !s->gpus[i].why;
 		outside |= !s->gpus[i].why && is_outside(&s->gpus[i]);
 	}
-	put_remark(page, "busy, memory, power: device truth, as the driver reads it; busy while a "
-			 "kernel ran.");
+	put_remark(
+		page,
+		"busy, memory, power: device truth, as the driver reads it; busy while a kernel ran.");
 	if (compared)
-		put_remark(page, ">=, <=: bounds as the host's calls give them, of kernels and "
-				 "copies. off by: how far busy is from them, in points.");
+		put_remark(
+			page,
+			">=, <=: bounds as the host's calls give them, of kernels and copies. off by: how far busy is from them, in points.");
 	if (outside)
-		put_remark(page, "Outside of the bounds: the driver's counter is coarse, and knows "
-				 "no copies.");
+		put_remark(
+			page,
+			"Outside of the bounds: the driver's counter is coarse, and knows no copies.");
 	if (hidden)
-		put_remark(page, "Whether other processes used it is not known: the driver knows "
-				 "processes by "
-				 "other numbers.");
+		put_remark(
+			page,
+			"Whether other processes used it is not known: the driver knows processes by other numbers.");
 }
 
 static double known_or_nan(double v)

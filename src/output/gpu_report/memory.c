@@ -232,12 +232,12 @@ static void put_seldom_read(struct gs_page *page, const struct gs_memory_summary
 
 		if (gs_memory_knows_last(p))
 			continue;
-		snprintf(text, sizeof(text),
-			 "%" PRIu32 " %.32s was read %" PRIu64
-			 " time%s, last up to %s before its end: "
-			 "what it had then is not known, nor its peak.",
-			 p->pid, p->comm, p->n_readings, p->n_readings == 1 ? "" : "s",
-			 gs_fmt_ns(unread, p->unread_ns));
+		snprintf(
+			text, sizeof(text),
+			"%" PRIu32 " %.32s was read %" PRIu64
+			" time%s, last up to %s before its end: what it had then is not known, nor its peak.",
+			p->pid, p->comm, p->n_readings, p->n_readings == 1 ? "" : "s",
+			gs_fmt_ns(unread, p->unread_ns));
 		report_put_remark(page, text);
 	}
 }
@@ -254,9 +254,7 @@ static void put_measured(struct gs_page *page, const struct gs_memory_summary *m
 		put_measured_rows(&g, m);
 	report_put_remark(
 		page,
-		"Device truth, by samples. read: how often. in calls: held, by the host's view "
-		"above. other: what no call shows (contexts, code, what pools keep), and what "
-		"is from before the trace.");
+		"Device truth, by samples. read: how often. in calls: held, by the host's view above. other: what no call shows (contexts, code, what pools keep), and what is from before the trace.");
 	put_seldom_read(page, m);
 }
 
@@ -324,14 +322,13 @@ void gs_report_memory(struct gs_page *page, const struct gs_summary *s, unsigned
 		put_rows(&g, s);
 		while (gs_grid_piece(&g, PROCESS_COLUMNS))
 			put_rows(&g, s);
-		report_put_remark(page,
-				  "The host's view: bytes that calls asked for, without what the "
-				  "driver adds. held: not freed at the end, of the trace or of the "
-				  "process. unused: of the pages of 2 MiB that blocks lie in.");
+		report_put_remark(
+			page,
+			"The host's view: bytes that calls asked for, without what the driver adds. held: not freed at the end, of the trace or of the process. unused: of the pages of 2 MiB that blocks lie in.");
 	} else {
 		report_put_remark(
-			page, !s->complete ? "The recording stopped without its end, where this "
-					     "stands."
+			page, !s->complete
+				      ? "The recording stopped without its end, where this stands."
 			      : s->mode == GS_SESSION_EVENTS
 				      ? "No call allocated or freed."
 				      : "Calls were added up: --memory records them one by one.");

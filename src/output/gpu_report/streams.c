@@ -203,9 +203,9 @@ void gs_report_streams(struct gs_page *page, const struct gs_summary *s, unsigne
 
 	report_put_title(page, "Streams, by the time in which they may have had work");
 	if (!n) {
-		report_put_remark(page,
-				  "No call that names a stream was recorded: streams are not known "
-				  "of calls that were added up.");
+		report_put_remark(
+			page,
+			"No call that names a stream was recorded: streams are not known of calls that were added up.");
 		return;
 	}
 	put_stream_rows(&g, a, n, columns);
@@ -226,10 +226,8 @@ void gs_report_streams(struct gs_page *page, const struct gs_summary *s, unsigne
 			gs_grid_fit(&g, 0, 1);
 	}
 	report_put_remark(
-		page, "Bounds as the host sees them: work was pending at most from the call that "
-		      "queued it to the call that found it done (<=), and at least while the host "
-		      "waited for it (>=). empty: nothing was queued. queue: pieces pending as one "
-		      "was queued, on average.");
+		page,
+		"Bounds as the host sees them: work was pending at most from the call that queued it to the call that found it done (<=), and at least while the host waited for it (>=). empty: nothing was queued. queue: pieces pending as one was queued, on average.");
 	if (has_own_context(a))
 		report_put_remark(page, "+: in a context of its own (cuCtxCreate).");
 	put_limits(page, a);

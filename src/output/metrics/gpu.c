@@ -297,9 +297,9 @@ static void process_families(struct gs_metrics *p, const struct gs_metrics_gpus 
 	for (uint32_t i = 0; i < n; i++)
 		if (list[i]->used_bytes >= 0)
 			process_line(p, g, list[i], "", (double)list[i]->used_bytes);
-	gs_metrics_family(p, "gpuscope_gpu_process_utilization_ratio", GS_METRICS_GAUGE, "ratio",
-			  "Share of an engine of the GPU that a process used since the sample "
-			  "before.");
+	gs_metrics_family(
+		p, "gpuscope_gpu_process_utilization_ratio", GS_METRICS_GAUGE, "ratio",
+		"Share of an engine of the GPU that a process used since the sample before.");
 	for (uint32_t i = 0; i < n; i++)
 		for (size_t k = 0; k < GS_ARRAY_LEN(shares); k++) {
 			double share = *(const double *)((const char *)list[i] + shares[k].offset);

@@ -342,9 +342,8 @@ int gs_report_node_jobs_csv(FILE *out, const struct gs_node_snapshot *n)
 	struct gs_buf b = GS_BUF_INIT(MAX_BYTES);
 
 	(void)gs_buf_puts(
-		&b, "id,kind,user,name,partition,processes,cpu_ratio,memory_bytes,gpus,gpus_idle,"
-		    "gpu_ratio,gpu_memory_bytes,io_bytes_per_second,network_bytes_per_second,class,"
-		    "efficiency_score" GS_TEXT_CSV_EOL);
+		&b,
+		"id,kind,user,name,partition,processes,cpu_ratio,memory_bytes,gpus,gpus_idle,gpu_ratio,gpu_memory_bytes,io_bytes_per_second,network_bytes_per_second,class,efficiency_score" GS_TEXT_CSV_EOL);
 	for (uint32_t i = 0; n->jobs && i < n->jobs->n_accounts; i++)
 		csv_job(&b, &n->jobs->account[i]);
 	return write_out(out, &b);
@@ -355,8 +354,8 @@ int gs_report_node_csv(FILE *out, const struct gs_node_snapshot *n)
 	struct gs_buf b = GS_BUF_INIT(MAX_BYTES);
 
 	(void)gs_buf_puts(
-		&b, "gpu_index,gpu_uuid,pid,user,gpu_memory_bytes,sm_ratio,memory_ratio,cpu_ratio,"
-		    "rss_bytes,age_seconds,container,job,command" GS_TEXT_CSV_EOL);
+		&b,
+		"gpu_index,gpu_uuid,pid,user,gpu_memory_bytes,sm_ratio,memory_ratio,cpu_ratio,rss_bytes,age_seconds,container,job,command" GS_TEXT_CSV_EOL);
 	for_each_process(&b, n, csv_row);
 	return write_out(out, &b);
 }

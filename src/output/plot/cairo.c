@@ -62,9 +62,9 @@ static int open_locked(struct gs_err *err)
 		return 0;
 	opened = dlopen("libcairo.so.2", RTLD_NOW | RTLD_LOCAL);
 	if (!opened)
-		return gs_err_set(err, -ENOPKG,
-				  "plots are drawn by cairo, which is not installed here: install "
-				  "libcairo2 (Debian, Ubuntu) or cairo (Fedora, RHEL)");
+		return gs_err_set(
+			err, -ENOPKG,
+			"plots are drawn by cairo, which is not installed here: install libcairo2 (Debian, Ubuntu) or cairo (Fedora, RHEL)");
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
 		void *f = dlsym(opened, functions[i].name);
 

@@ -115,12 +115,12 @@ static void draw_head(const struct gs_plot *plot, const struct plot_pen *p)
 			 plot->n == 1 ? "" : "s", n_hosts(plot), n_hosts(plot) == 1 ? "" : "s");
 	plot_colour(p, plot_ink, 1);
 	plot_text(p, MARGIN, 32, 17, PLOT_LEFT, true, title);
-	snprintf(text, sizeof(text),
-		 "from %s, %.0f s; %llu sample%s of %zu GPU%s; a point is the mean of %.3g s; "
-		 "%llu gap%s",
-		 from, range_s, (unsigned long long)st.n_samples, st.n_samples == 1 ? "" : "s",
-		 plot->n, plot->n == 1 ? "" : "s", (double)plot->bin_ns / 1e9,
-		 (unsigned long long)st.n_gaps, st.n_gaps == 1 ? "" : "s");
+	snprintf(
+		text, sizeof(text),
+		"from %s, %.0f s; %llu sample%s of %zu GPU%s; a point is the mean of %.3g s; %llu gap%s",
+		from, range_s, (unsigned long long)st.n_samples, st.n_samples == 1 ? "" : "s",
+		plot->n, plot->n == 1 ? "" : "s", (double)plot->bin_ns / 1e9,
+		(unsigned long long)st.n_gaps, st.n_gaps == 1 ? "" : "s");
 	plot_colour(p, plot_pale, 1);
 	plot_text(p, MARGIN, 50, 10, PLOT_LEFT, false, text);
 }

@@ -236,10 +236,10 @@ static int add_frames(struct gs_plot *plot, FILE *file, struct gs_err *err)
 			return gs_err_set(err, r, "frame %zu cannot be read%s%s", k,
 					  je.text[0] ? ": " : "", je.text);
 		if (r == -EBADMSG)
-			return gs_err_set(err, r,
-					  "frame %zu has no time, or GPUs that are not "
-					  "\"host:index:name\"",
-					  k);
+			return gs_err_set(
+				err, r,
+				"frame %zu has no time, or GPUs that are not \"host:index:name\"",
+				k);
 		if (r < 0)
 			return gs_err_set(err, r, "%s", strerror(-r));
 	}

@@ -170,16 +170,15 @@ static void put_lines(struct row *row, const struct gs_summary *s)
 		char place[700], detail[500];
 
 		snprintf(place, sizeof(place), "%.640s:%u", l->file, l->line);
-		snprintf(detail, sizeof(detail),
-			 "sample_ns=%llu total_samples=%llu total_ns=%llu launches=%llu "
-			 "collectives=%llu copies=%llu allocs=%llu slow_operators=%llu "
-			 "operator_ns=%llu wait_ns=%llu total_wait_ns=%llu",
-			 (unsigned long long)l->sample_ns, (unsigned long long)l->total_samples,
-			 (unsigned long long)l->total_ns, (unsigned long long)l->launches,
-			 (unsigned long long)l->collectives, (unsigned long long)l->copies,
-			 (unsigned long long)l->allocs, (unsigned long long)l->slow_ops,
-			 (unsigned long long)l->op_ns, (unsigned long long)l->wait_ns,
-			 (unsigned long long)l->total_wait_ns);
+		snprintf(
+			detail, sizeof(detail),
+			"sample_ns=%llu total_samples=%llu total_ns=%llu launches=%llu collectives=%llu copies=%llu allocs=%llu slow_operators=%llu operator_ns=%llu wait_ns=%llu total_wait_ns=%llu",
+			(unsigned long long)l->sample_ns, (unsigned long long)l->total_samples,
+			(unsigned long long)l->total_ns, (unsigned long long)l->launches,
+			(unsigned long long)l->collectives, (unsigned long long)l->copies,
+			(unsigned long long)l->allocs, (unsigned long long)l->slow_ops,
+			(unsigned long long)l->op_ns, (unsigned long long)l->wait_ns,
+			(unsigned long long)l->total_wait_ns);
 		put_text(row, COL_RECORD, "python_line");
 		put_text(row, COL_SCOPE, "all");
 		put_text(row, COL_LAYER, gs_layer_name(GS_LAYER_PYTHON));
@@ -260,14 +259,13 @@ static void put_probed(struct row *row, const struct gs_summary *s)
 		put_text(row, COL_LAYER, gs_layer_name(GS_LAYER_TORCH_MEM));
 		put_number(row, COL_CALLS, a->allocations);
 		put_number(row, COL_BYTES, a->live_bytes);
-		snprintf(detail, sizeof(detail),
-			 "device=%d;peak=%llu;total=%llu;frees=%llu;unknown_frees=%llu;"
-			 "reserved=%llu;peak_reserved=%llu",
-			 a->device, (unsigned long long)a->peak_bytes,
-			 (unsigned long long)a->total_bytes, (unsigned long long)a->frees,
-			 (unsigned long long)a->unknown_frees,
-			 (unsigned long long)a->reserved_bytes,
-			 (unsigned long long)a->peak_reserved_bytes);
+		snprintf(
+			detail, sizeof(detail),
+			"device=%d;peak=%llu;total=%llu;frees=%llu;unknown_frees=%llu;reserved=%llu;peak_reserved=%llu",
+			a->device, (unsigned long long)a->peak_bytes,
+			(unsigned long long)a->total_bytes, (unsigned long long)a->frees,
+			(unsigned long long)a->unknown_frees, (unsigned long long)a->reserved_bytes,
+			(unsigned long long)a->peak_reserved_bytes);
 		put_text(row, COL_DETAIL, detail);
 		end_row(row);
 	}

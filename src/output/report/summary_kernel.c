@@ -111,9 +111,9 @@ void gs_report_summary_kernels(struct gs_page *page, const struct gs_summary *s,
 		snprintf(text, sizeof(text), "... and %zu more (--top 0 shows all)",
 			 s->n_kernels - n);
 	} else if (!s->n_kernels) {
-		snprintf(text, sizeof(text),
-			 "No launch was recorded: kernels are not known of "
-			 "calls that were added up.");
+		snprintf(
+			text, sizeof(text),
+			"No launch was recorded: kernels are not known of calls that were added up.");
 	} else {
 		return;
 	}

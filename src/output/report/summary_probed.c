@@ -113,14 +113,13 @@ static void put_allocator(struct gs_page *page, const struct gs_allocator_summar
 		 gs_fmt_bytes(peak, a->peak_bytes), gs_fmt_count(n, a->allocations),
 		 gs_fmt_bytes(total, a->total_bytes), gs_fmt_count(f, a->frees));
 	if (a->reserved_bytes && a->reserved_bytes >= a->process_live_bytes)
-		put_line(page, 4,
-			 "reserved from CUDA %s (peak %s): %.1f %% of it in use, %.1f %% idle "
-			 "or "
-			 "lost to fragmentation",
-			 gs_fmt_bytes(reserved, a->reserved_bytes),
-			 gs_fmt_bytes(peak, a->peak_reserved_bytes),
-			 100.0 * (double)a->process_live_bytes / (double)a->reserved_bytes,
-			 100.0 - 100.0 * (double)a->process_live_bytes / (double)a->reserved_bytes);
+		put_line(
+			page, 4,
+			"reserved from CUDA %s (peak %s): %.1f %% of it in use, %.1f %% idle or lost to fragmentation",
+			gs_fmt_bytes(reserved, a->reserved_bytes),
+			gs_fmt_bytes(peak, a->peak_reserved_bytes),
+			100.0 * (double)a->process_live_bytes / (double)a->reserved_bytes,
+			100.0 - 100.0 * (double)a->process_live_bytes / (double)a->reserved_bytes);
 }
 
 void gs_report_summary_probed_table(struct gs_page *page, const struct gs_summary *s, bool all)

@@ -292,8 +292,9 @@ static void put_notes(struct gs_page *page, const struct gs_summary *s, const st
 	if (above || shown < items->n)
 		put_remark(page, above ? all : text);
 	if (partial)
-		put_remark(page, ">= more calls were made: probes were thinned out or taken off to "
-				 "keep --max-overhead, see Lost");
+		put_remark(
+			page,
+			">= more calls were made: probes were thinned out or taken off to keep --max-overhead, see Lost");
 	gs_report_summary_put_stepped(page, s, &stepped);
 }
 
@@ -346,9 +347,9 @@ static void put_ran(struct gs_page *page, const struct gs_summary *s)
 	const char *reason = gs_report_text_of(s->end_reason);
 
 	if (!s->complete)
-		gs_page_words(page, GS_INK_WARN,
-			      "This trace stopped without its end (killed, or its file was cut): "
-			      "what follows is all that was written until then.");
+		gs_page_words(
+			page, GS_INK_WARN,
+			"This trace stopped without its end (killed, or its file was cut): what follows is all that was written until then.");
 	gs_page_rest(page, GS_INK_BOLD, *gs_report_text_of(s->command) ? s->command : "gpuscope",
 		     GS_CUT_END);
 	gs_page_line(page);
@@ -386,9 +387,9 @@ static void put_hints(struct gs_page *page, const struct gs_summary *s,
 		return;
 	gs_page_words(page, GS_INK_DIM, (const char *)text.data);
 	if (!s->functions.n && !s->has_python && !style->part)
-		gs_page_words(page, GS_INK_DIM,
-			      "no CUDA? --layer torch,python shows PyTorch and Python; gpuscope "
-			      "job -p PID shows what a process waits for");
+		gs_page_words(
+			page, GS_INK_DIM,
+			"no CUDA? --layer torch,python shows PyTorch and Python; gpuscope job -p PID shows what a process waits for");
 }
 
 static void put_view(struct gs_page *page, const struct gs_summary *s,

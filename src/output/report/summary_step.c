@@ -16,8 +16,7 @@ static const char *reason_of_none(const struct gs_summary *s)
 		return NULL;
 	return s->mode == GS_SESSION_EVENTS
 		       ? "no call comes back after always as many others"
-		       : "of calls a millisecond or more apart none comes back after always as "
-			 "many others; -o FILE records all calls";
+		       : "of calls a millisecond or more apart none comes back after always as many others; -o FILE records all calls";
 }
 
 /* Was the slowest longer because it had no processor for longer? By half of the difference at least. */
@@ -78,8 +77,8 @@ static void put_in_short(struct gs_page *page, const struct gs_step_summary *t)
 
 	describe_off(t, off);
 	snprintf(text, sizeof(text),
-		 "%s steps of thread %" PRIu32 ": median %s, p95 %s, slowest %s (%s %s%.40s, a "
-		 "mean one %s%s)",
+		 "%s steps of thread %" PRIu32
+		 ": median %s, p95 %s, slowest %s (%s %s%.40s, a mean one %s%s)",
 		 gs_fmt_count(n, t->n_steps), t->tid, gs_fmt_ns(time[0], t->median_ns),
 		 gs_fmt_ns(time[1], t->p95_ns), gs_fmt_ns(time[2], t->max_ns),
 		 gs_fmt_ns(time[3], t->longer_ns), *t->longer ? "in " : "outside of traced calls",

@@ -350,8 +350,7 @@ static void put_row_notes(struct table *t, const struct gs_function_stats *items
 		gs_page_gap(t->page, GAP);
 		gs_page_words(
 			t->page, GS_INK_DIM,
-			">= more calls were made: probes were thinned out or taken off to keep "
-			"--max-overhead, see Lost");
+			">= more calls were made: probes were thinned out or taken off to keep --max-overhead, see Lost");
 	}
 	gs_report_summary_put_stepped(t->page, t->s, &stepped);
 }
@@ -559,11 +558,11 @@ static void put_native(struct table *t, const struct gs_native_count *n)
 	char taken[GS_FMT_BYTES], different[GS_FMT_BYTES], cut[GS_FMT_BYTES], unnamed[GS_FMT_BYTES];
 
 	if (n->taken || n->different)
-		put_fact(t, "stacks",
-			 "native: %s taken, %s different, %s of these cut short, %s places without "
-			 "a name",
-			 gs_fmt_count(taken, n->taken), gs_fmt_count(different, n->different),
-			 gs_fmt_count(cut, n->cut), gs_fmt_count(unnamed, n->unnamed));
+		put_fact(
+			t, "stacks",
+			"native: %s taken, %s different, %s of these cut short, %s places without a name",
+			gs_fmt_count(taken, n->taken), gs_fmt_count(different, n->different),
+			gs_fmt_count(cut, n->cut), gs_fmt_count(unnamed, n->unnamed));
 }
 
 static void put_head(struct table *t)
@@ -575,9 +574,9 @@ static void put_head(struct table *t)
 	char status[32] = "";
 
 	if (!s->complete)
-		gs_page_words(t->page, GS_INK_WARN,
-			      "This trace stopped without its end (killed, or its file was cut): "
-			      "what follows is all that was written until then.");
+		gs_page_words(
+			t->page, GS_INK_WARN,
+			"This trace stopped without its end (killed, or its file was cut): what follows is all that was written until then.");
 	gs_page_rest(t->page, GS_INK_BOLD, *gs_report_text_of(s->command) ? s->command : "gpuscope",
 		     GS_CUT_END);
 	gs_page_line(t->page);
@@ -599,11 +598,11 @@ static void put_head(struct table *t)
 		put_fact(t, "attached", "%s", attach_mode);
 	put_native(t, &s->native);
 	if (s->price_ns)
-		put_fact(t, "cost",
-			 "of tracing: about %.2f %% of processor time (at most %.2f %%), %llu ns a "
-			 "call",
-			 (double)s->cost_ppm / 1e4, (double)s->cost_worst_ppm / 1e4,
-			 (unsigned long long)s->price_ns);
+		put_fact(
+			t, "cost",
+			"of tracing: about %.2f %% of processor time (at most %.2f %%), %llu ns a call",
+			(double)s->cost_ppm / 1e4, (double)s->cost_worst_ppm / 1e4,
+			(unsigned long long)s->price_ns);
 	put_fact(t, "times", "host calls, not the GPU work they start; percentiles within %.1f %%",
 		 GS_HIST_ERROR_PCT);
 }
@@ -628,28 +627,26 @@ void gs_report_summary_nothing(struct gs_page *page, const struct gs_summary *s,
 	if (part)
 		snprintf(text, sizeof(text), "No CUDA or NCCL call is among what was chosen.");
 	else if (s->n_open_calls)
-		snprintf(text, sizeof(text),
-			 "No CUDA or NCCL call returned while tracing; "
-			 "those that were open are listed below.");
+		snprintf(
+			text, sizeof(text),
+			"No CUDA or NCCL call returned while tracing; those that were open are listed below.");
 	else if (n_probes && came_late(s))
 		snprintf(
 			text, sizeof(text),
-			"No CUDA or NCCL call was seen: programs had loaded their libraries before "
-			"the probes were in place; what they called until then is not known.");
+			"No CUDA or NCCL call was seen: programs had loaded their libraries before the probes were in place; what they called until then is not known.");
 	else if (n_probes)
 		snprintf(text, sizeof(text),
-			 "No CUDA or NCCL call was seen: %" PRIu64 " probe%s in %zu file%s, and "
-			 "none of these functions was called.",
+			 "No CUDA or NCCL call was seen: %" PRIu64
+			 " probe%s in %zu file%s, and none of these functions was called.",
 			 n_probes, plural_ending(n_probes), s->n_attached,
 			 plural_ending(s->n_attached));
 	else if (s->n_attach_failures)
-		snprintf(text, sizeof(text),
-			 "No CUDA or NCCL call was seen: what was found could "
-			 "not be attached to, see below.");
+		snprintf(
+			text, sizeof(text),
+			"No CUDA or NCCL call was seen: what was found could not be attached to, see below.");
 	else
 		snprintf(text, sizeof(text),
-			 "No CUDA or NCCL call was seen: no CUDA or NCCL "
-			 "library was loaded.");
+			 "No CUDA or NCCL call was seen: no CUDA or NCCL library was loaded.");
 	gs_page_line(page);
 	gs_page_words(page, GS_INK_BOLD, text);
 }

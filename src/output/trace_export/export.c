@@ -249,10 +249,10 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 	    options->when_whole)
 		flags = 0;
 	if (!writer)
-		return gs_err_set(err, -EINVAL,
-				  "the name %s does not say its format: end it in one "
-				  "of " GS_EXPORT_SUFFIXES,
-				  path);
+		return gs_err_set(
+			err, -EINVAL,
+			"the name %s does not say its format: end it in one of " GS_EXPORT_SUFFIXES,
+			path);
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return gs_err_set(err, -ENOMEM, "no memory to write %s", path);
@@ -315,8 +315,7 @@ const char *gs_export_is_empty(const struct gs_export *export)
 	if (export->shows_something)
 		return NULL;
 	return export->writer->gpu
-		       ? "there was no call by itself (the kernel may have added them up) and "
-			 "no sample of a GPU"
+		       ? "there was no call by itself (the kernel may have added them up) and no sample of a GPU"
 		       : "there was no call by itself, and it shows nothing else";
 }
 

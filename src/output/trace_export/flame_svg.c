@@ -241,8 +241,9 @@ static uint8_t *finish_export(struct gs_export *e, uint8_t *out)
 	walk_frames(e, flame, min_weight);
 	p = gs_put((char *)gs_export_out_begin(&e->out), "</svg>\n");
 	if (!w.n)
-		p = gs_put(p, "<text x=\"1%\" y=\"130\">Nothing was recorded that this graph "
-			      "could show.</text>\n");
+		p = gs_put(
+			p,
+			"<text x=\"1%\" y=\"130\">Nothing was recorded that this graph could show.</text>\n");
 	else
 		p = gs_put(gs_put(gs_put(p, "<script>//<![CDATA[\n"), flame_js),
 			   "//]]></script>\n");

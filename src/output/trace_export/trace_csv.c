@@ -56,8 +56,7 @@ static const struct {
 #define NO_COLUMN 255
 
 static const char first_columns[] =
-	"start_ns,start_wall,dur_ns,layer,function,class,pid,tid,process,thread,container,cpu,"
-	"depth,finished,failed,result,result_name,arguments_unread";
+	"start_ns,start_wall,dur_ns,layer,function,class,pid,tid,process,thread,container,cpu,depth,finished,failed,result,result_name,arguments_unread";
 
 struct csv {
 	struct gs_export_arg_names names;

@@ -45,8 +45,9 @@ static uint8_t *start_export(struct gs_export *e, uint8_t *out)
 	const struct gs_rec_session *s = gs_dict_session(e->dict);
 	char *p = (char *)out;
 
-	p = gs_put(p, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"writer\":\"gpuscope\","
-		      "\"clock\":\"CLOCK_BOOTTIME\"");
+	p = gs_put(
+		p,
+		"{\"displayTimeUnit\":\"ns\",\"otherData\":{\"writer\":\"gpuscope\",\"clock\":\"CLOCK_BOOTTIME\"");
 	if (s) {
 		p = put_member(p, ",\"host\":", gs_dict_string(e->dict, s->host_str), GS_PUT_MAX);
 		p = put_member(p, ",\"command\":", gs_dict_string(e->dict, s->command_str),
@@ -220,10 +221,10 @@ static char *put_arrow(struct gs_export *e, char *p, const struct gs_export_call
 {
 	bool from = e->arrow == GS_ARROW_FROM;
 
-	p = gs_put(begin_event(e->state, p),
-		   from ? "{\"ph\":\"s\",\"name\":\"waited for\",\"cat\":\"sync\",\"id\":"
-			: "{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"waited for\",\"cat\":\"sync\","
-			  "\"id\":");
+	p = gs_put(
+		begin_event(e->state, p),
+		from ? "{\"ph\":\"s\",\"name\":\"waited for\",\"cat\":\"sync\",\"id\":"
+		     : "{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"waited for\",\"cat\":\"sync\",\"id\":");
 	p = gs_put_u64(p, v->call->flow);
 	p = gs_put_us(gs_put(p, ",\"ts\":"), e->begin_ns);
 	p = put_number(p, ",\"pid\":", v->process ? v->process->pid : 0);

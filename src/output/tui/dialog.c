@@ -50,9 +50,7 @@ static void put_help(const struct tui_ui *ui, struct tui_lines *l)
 		tui_lines_gap(l);
 	tui_line_text(
 		l, TUI_DIM,
-		"SM%: share of the time in which the process had work on the GPU. CPU%: of one "
-		"processor. \"-\" is a value that could not be had, not zero. Worst first: "
-		"lost, broken, XID, memory, throttled, hot, narrow PCIe link, idle though held.");
+		"SM%: share of the time in which the process had work on the GPU. CPU%: of one processor. \"-\" is a value that could not be had, not zero. Worst first: lost, broken, XID, memory, throttled, hot, narrow PCIe link, idle though held.");
 }
 
 void tui_draw_help(struct tui_ui *ui, struct tui_screen *s)
@@ -107,10 +105,11 @@ static void draw_machine_side(const struct tui_ui *ui, struct tui_lines *l, cons
 		 : r->gpu             ? r->gpu->container
 				      : "");
 	if (!h) {
-		tui_line(l, "state", "%s",
-			 r->gpu && r->gpu->ended ? "ended between two readings"
-						 : "not visible on this machine: of another pid "
-						   "namespace, or just ended");
+		tui_line(
+			l, "state", "%s",
+			r->gpu && r->gpu->ended
+				? "ended between two readings"
+				: "not visible on this machine: of another pid namespace, or just ended");
 		return;
 	}
 	tui_line(l, "job", "%s", h->job);

@@ -125,19 +125,19 @@ int tui_term_open(enum gs_tui_theme theme, struct gs_err *err)
 	int found = 0;
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-		return gs_err_set(err, -ENOTTY,
-				  "standard input and output must be a terminal; use --once for a "
-				  "single view");
+		return gs_err_set(
+			err, -ENOTTY,
+			"standard input and output must be a terminal; use --once for a single view");
 	if (!name || !*name)
-		return gs_err_set(err, -EINVAL,
-				  "TERM is not set, so the kind of terminal is not known: try "
-				  "TERM=xterm gpuscope top, or --once");
+		return gs_err_set(
+			err, -EINVAL,
+			"TERM is not set, so the kind of terminal is not known: try TERM=xterm gpuscope top, or --once");
 	/* Asked first, since newterm() does not say what is wrong. */
 	if (setupterm(name, STDOUT_FILENO, &found) != OK || found != 1)
-		return gs_err_set(err, -EINVAL,
-				  "the terminal \"%.64s\" (TERM) is not known to this machine: try "
-				  "TERM=xterm gpuscope top, or --once",
-				  name);
+		return gs_err_set(
+			err, -EINVAL,
+			"the terminal \"%.64s\" (TERM) is not known to this machine: try TERM=xterm gpuscope top, or --once",
+			name);
 	places = tigetstr("cup");
 	del_curterm(cur_term); /* newterm() has one of its own */
 	/* With a terminal that cannot do it ncurses would write a jumble. */
@@ -146,8 +146,7 @@ int tui_term_open(enum gs_tui_theme theme, struct gs_err *err)
 	if (!term.screen)
 		return gs_err_set(
 			err, -EINVAL,
-			"the terminal \"%.64s\" (TERM) cannot show a screen: use --once for "
-			"a single view",
+			"the terminal \"%.64s\" (TERM) cannot show a screen: use --once for a single view",
 			name);
 	set_escdelay(ESCAPE_MS);
 	cbreak();

@@ -447,8 +447,7 @@ static int check_file(struct gs_recording_reader *r, const char *path, struct gs
 		if (h.record_version != GS_RECORD_VERSION || h.flags)
 			return gs_err_set(
 				err, -EBADMSG,
-				"%s holds records of version %u (flags %#x), this program "
-				"reads version %u: use the gpuscope that wrote it",
+				"%s holds records of version %u (flags %#x), this program reads version %u: use the gpuscope that wrote it",
 				path, h.record_version, h.flags, GS_RECORD_VERSION);
 		if (h.header_bytes < sizeof(h) || h.header_bytes > HEADER_MAX_BYTES)
 			return gs_err_set(err, -EBADMSG, "the header of %s is damaged", path);
@@ -463,10 +462,10 @@ static int check_file(struct gs_recording_reader *r, const char *path, struct gs
 		return 0;
 	}
 	if (has_magic && h.major > GS_RECORDING_MAJOR)
-		return gs_err_set(err, -EBADMSG,
-				  "%s is of format version %u, this program reads up to %u: use a "
-				  "later gpuscope",
-				  path, h.major, GS_RECORDING_MAJOR);
+		return gs_err_set(
+			err, -EBADMSG,
+			"%s is of format version %u, this program reads up to %u: use a later gpuscope",
+			path, h.major, GS_RECORDING_MAJOR);
 	if (has_magic)
 		return gs_err_set(err, -EBADMSG, "the header of %s is damaged", path);
 	return gs_err_set(err, -EBADMSG, "%s is not a .gst file", path);

@@ -57,10 +57,10 @@ static int draw_plot(struct plot_request *p, const struct gs_session_export_opti
 		r = 0;
 	}
 	if (r == -E2BIG)
-		return gs_err_set(err, r,
-				  "this session has more than %d GPUs: choose one node, or export "
-				  "it and draw with `gpuscope report FILE --plot X.pdf`",
-				  GPUS_MAX);
+		return gs_err_set(
+			err, r,
+			"this session has more than %d GPUs: choose one node, or export it and draw with `gpuscope report FILE --plot X.pdf`",
+			GPUS_MAX);
 	return r == 0 ? gs_plot_render(p->plot, p->suffix, out, err) : r;
 }
 
@@ -140,9 +140,9 @@ static bool parse_query(const struct gs_http_request *q, struct gs_http_reply *r
 		p->panels |= panel;
 		if (panel)
 			continue;
-		gs_http_error(reply, 400,
-			      "panels are utilization, bubble, memory, dram, pcie, nvlink, power, "
-			      "devices, with commas");
+		gs_http_error(
+			reply, 400,
+			"panels are utilization, bubble, memory, dram, pcie, nvlink, power, devices, with commas");
 		return false;
 	}
 	return true;

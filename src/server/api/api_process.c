@@ -80,9 +80,9 @@ static void read_last(struct api_task *t)
 	else
 		gs_http_error(
 			&reply, 404,
-			got == 0 ? "this process was not seen in the last week"
-				 : "this process was not seen in as much of the past as can be "
-				   "read in a request");
+			got == 0
+				? "this process was not seen in the last week"
+				: "this process was not seen in as much of the past as can be read in a request");
 	gs_buf_fini(&r->document);
 	gs_http_answer(&t->later, &reply);
 }

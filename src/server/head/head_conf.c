@@ -114,15 +114,16 @@ static const struct gs_conf_key nodes_keys[] = {
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(nodes, certificate_names),
 	 .preset = "true",
-	 .comment = "A node that shows a certificate has its host name in it; false: one "
-		    "certificate for all nodes."},
+	 .comment =
+		 "A node that shows a certificate has its host name in it; false: one certificate for all nodes."},
 	{.name = "token_file",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(nodes, token_file),
 	 .preset = "",
-	 .comment = "Lines of ROLE TOKEN; a role is node, read or control. Not readable by "
-		    "everyone.\nnode TOKEN NAME,...: only of these nodes (gpu7, gpu[0-9]*). Read "
-		    "again on reload. HTTP asks for\ntokens as well.",
+	 .comment =
+		 "Lines of ROLE TOKEN; a role is node, read or control. Not readable by everyone.\n"
+		 "node TOKEN NAME,...: only of these nodes (gpu7, gpu[0-9]*). Read again on reload. HTTP asks for\n"
+		 "tokens as well.",
 	 .bytes = SIZE(nodes, token_file)},
 	{.name = "allow_exit",
 	 .kind = GS_CONF_BOOL,
@@ -133,9 +134,9 @@ static const struct gs_conf_key nodes_keys[] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(nodes, control_socket),
 	 .preset = "",
-	 .comment = "Unix socket on which root and this head's user may do everything, without a "
-		    "token; empty: the\nusual one (head-PORT.sock in the runtime directory); none: "
-		    "no socket.",
+	 .comment =
+		 "Unix socket on which root and this head's user may do everything, without a token; empty: the\n"
+		 "usual one (head-PORT.sock in the runtime directory); none: no socket.",
 	 .bytes = SIZE(nodes, control_socket)},
 	{.name = "control_group",
 	 .kind = GS_CONF_TEXT,
@@ -147,8 +148,9 @@ static const struct gs_conf_key nodes_keys[] = {
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(nodes, anonymous_control),
 	 .preset = "false",
-	 .comment = "Without a token_file: anyone who can connect may start, stop and delete "
-		    "sessions, as with\ngswarm-profiler, and every user of this machine can."},
+	 .comment =
+		 "Without a token_file: anyone who can connect may start, stop and delete sessions, as with\n"
+		 "gswarm-profiler, and every user of this machine can."},
 };
 
 static const struct gs_conf_key http_keys[] = {
@@ -170,9 +172,9 @@ static const struct gs_conf_key http_keys[] = {
 	 .kind = GS_CONF_LIST,
 	 .offset = AT(http, hosts),
 	 .preset = "",
-	 .comment = "Further names under which clients ask (the header Host), as of a proxy or a "
-		    "service:\naddresses, localhost, the host's own names and those of tls_cert "
-		    "are known. \"*\": any.",
+	 .comment =
+		 "Further names under which clients ask (the header Host), as of a proxy or a service:\n"
+		 "addresses, localhost, the host's own names and those of tls_cert are known. \"*\": any.",
 	 .bytes = SIZE(http, hosts),
 	 .valid = valid_http_host,
 	 .expects = "host names without ports, or *"},
@@ -180,8 +182,9 @@ static const struct gs_conf_key http_keys[] = {
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(http, anonymous),
 	 .preset = "false",
-	 .comment = "Without tokens: serve page and API to other machines too, not only metrics "
-		    "and health.\nUsers and arguments of commands are left out all the same."},
+	 .comment =
+		 "Without tokens: serve page and API to other machines too, not only metrics and health.\n"
+		 "Users and arguments of commands are left out all the same."},
 };
 
 static const struct gs_conf_key sampling_keys[] = {
@@ -234,10 +237,12 @@ static const struct gs_conf_key store_keys[] = {
 	{.name = "downsample",
 	 .kind = GS_CONF_ROWS,
 	 .offset = AT(store, downsample),
-	 .comment = "What is older is kept coarser: one sample for each interval, with means, the "
-		    "last of\ncounters, and the highest of what matters. As\n"
-		    "  - {after: 1d, interval: 10s}\n  - {after: 7d, interval: 60s}\n"
-		    "Each interval is a multiple of the one before. Empty: nothing is.",
+	 .comment =
+		 "What is older is kept coarser: one sample for each interval, with means, the last of\n"
+		 "counters, and the highest of what matters. As\n"
+		 "  - {after: 1d, interval: 10s}\n"
+		 "  - {after: 7d, interval: 60s}\n"
+		 "Each interval is a multiple of the one before. Empty: nothing is.",
 	 .preset = "",
 	 .choices = downsample_columns},
 	{.name = "downsample_sessions",
@@ -339,9 +344,9 @@ static int check_conf(const void *whole, const struct gs_conf_where *where, stru
 
 const struct gs_conf_schema gs_head_conf_schema = {
 	.comment =
-		"gpuscope head: /etc/gpuscope/head.yaml. Every key is shown with its default; what "
-		"is not\ngiven is as here. `gpuscope head --check-config` checks a file; after a "
-		"change:\n`systemctl reload gpuscope-head` (SIGHUP).",
+		"gpuscope head: /etc/gpuscope/head.yaml. Every key is shown with its default; what is not\n"
+		"given is as here. `gpuscope head --check-config` checks a file; after a change:\n"
+		"`systemctl reload gpuscope-head` (SIGHUP).",
 	.bytes = sizeof(struct gs_head_conf),
 	.sections = sections,
 	.n_sections = GS_ARRAY_LEN(sections),

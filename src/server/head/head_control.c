@@ -238,9 +238,9 @@ static void start_session(struct ask *a, struct gs_store *store)
 		r = join_strings(s.report_metrics, sizeof(s.report_metrics), m->report_metrics,
 				 m->n_report_metrics);
 	if (r < 0 && !err.text[0])
-		(void)gs_err_set(&err, r,
-				 "metrics, nodes and plots are short names without "
-				 "commas, together at most 1023 bytes of each kind");
+		(void)gs_err_set(
+			&err, r,
+			"metrics, nodes and plots are short names without commas, together at most 1023 bytes of each kind");
 	if (r == 0)
 		r = gs_head_session_start(a->head, store, &s, &err);
 	if (r < 0)

@@ -59,9 +59,7 @@ static int too_much(struct gs_head *h, uint64_t max_bytes, struct gs_store *stor
 		h->reported_over = true;
 		head_log(
 			h,
-			"more is stored than --retention-bytes (store.retention_bytes) allows, and "
-			"sessions cover all of it: "
-			"`gpuscope session delete` those that are not needed");
+			"more is stored than --retention-bytes (store.retention_bytes) allows, and sessions cover all of it: `gpuscope session delete` those that are not needed");
 	}
 	return r;
 }

@@ -150,10 +150,10 @@ static int check_metric(const char *part, struct gs_err *err)
 {
 	return gs_gpu_field_by_key(part) >= 0
 		       ? 0
-		       : gs_err_set(err, -EINVAL,
-				    "no value is called \"%s\": `gpuscope gpu --fields help` lists "
-				    "them",
-				    head_shown(part).text);
+		       : gs_err_set(
+				 err, -EINVAL,
+				 "no value is called \"%s\": `gpuscope gpu --fields help` lists them",
+				 head_shown(part).text);
 }
 
 static int check_report(const char *part, struct gs_err *err)
@@ -163,20 +163,20 @@ static int check_report(const char *part, struct gs_err *err)
 			return 0;
 	return gs_gpu_field_by_key(part) >= 0
 		       ? 0
-		       : gs_err_set(err, -EINVAL,
-				    "no plot is called \"%s\": gpu_utilization, gpu_memory, "
-				    "gpu_dram_bandwidth, gpu_bubble, or the key of a value",
-				    head_shown(part).text);
+		       : gs_err_set(
+				 err, -EINVAL,
+				 "no plot is called \"%s\": gpu_utilization, gpu_memory, gpu_dram_bandwidth, gpu_bubble, or the key of a value",
+				 head_shown(part).text);
 }
 
 static int check_pattern(const char *part, struct gs_err *err)
 {
 	for (const char *p = part; *p; p++)
 		if ((unsigned char)*p <= 0x20 || *p == 0x7f || strchr("/\\'\"<>[]{}", *p))
-			return gs_err_set(err, -EINVAL,
-					  "\"%s\" is no pattern of host names: letters, digits, "
-					  "'.', '-', '_', * and ?",
-					  head_shown(part).text);
+			return gs_err_set(
+				err, -EINVAL,
+				"\"%s\" is no pattern of host names: letters, digits, '.', '-', '_', * and ?",
+				head_shown(part).text);
 	return 0;
 }
 
@@ -197,11 +197,10 @@ static int check_session(const struct gs_store_session *s, struct gs_err *err)
 	int r = 0;
 
 	if (!gs_store_session_name_valid(s->name))
-		return gs_err_set(err, -EINVAL,
-				  "\"%s\" cannot be a session's name: letters, digits, '.', '_', "
-				  "'-', ' ', ':', '+' and '@', 1 to 128 bytes, and it begins with "
-				  "none of '.', '-' and ' '",
-				  head_shown(s->name).text);
+		return gs_err_set(
+			err, -EINVAL,
+			"\"%s\" cannot be a session's name: letters, digits, '.', '_', '-', ' ', ':', '+' and '@', 1 to 128 bytes, and it begins with none of '.', '-' and ' '",
+			head_shown(s->name).text);
 	if (s->interval_ns)
 		r = check_interval(s->interval_ns, err);
 	if (r == 0)
@@ -238,10 +237,10 @@ static int report_change(struct gs_store *store, int r, const char *name, struct
 	case -ENOENT:
 		return gs_err_set(err, r, "there is no session \"%s\"", shown.text);
 	case -EEXIST:
-		return gs_err_set(err, r,
-				  "a session \"%s\" is active or waits to be resumed: stop it, or "
-				  "take another name",
-				  shown.text);
+		return gs_err_set(
+			err, r,
+			"a session \"%s\" is active or waits to be resumed: stop it, or take another name",
+			shown.text);
 	case -ENOSPC:
 		return gs_err_set(err, r, "the head's disk is full: make room for its data (%s)",
 				  gs_store_trouble(store));
@@ -290,10 +289,10 @@ static int stop_one(struct gs_head *head, struct gs_store *store, struct gs_stor
 		return gs_err_set(err, r, "the session \"%s\" is stopped already", s->name);
 	/* What is stored since stands before the start. */
 	if (r == 0 && end_wall_ns < s->start_wall_ns)
-		head_log(head,
-			 "session %s: this machine's clock was set back behind its start; what was "
-			 "measured since then is not in it",
-			 s->name);
+		head_log(
+			head,
+			"session %s: this machine's clock was set back behind its start; what was measured since then is not in it",
+			s->name);
 	if (r == 0)
 		r = gs_store_session_get(store, s->id, s);
 	return r < 0 ? report_change(store, r, s->name, err) : 0;
@@ -411,15 +410,15 @@ int gs_head_annotate(struct gs_head *head, struct gs_store *store,
 	int r;
 
 	if (!mark->name[0] || strlen(mark->name) >= sizeof(m.name) || mark->n_values > 64)
-		return gs_err_set(err, -EINVAL,
-				  "an annotation has a name of 1 to %zu bytes and at most 64 "
-				  "values",
-				  sizeof(m.name) - 1);
+		return gs_err_set(
+			err, -EINVAL,
+			"an annotation has a name of 1 to %zu bytes and at most 64 values",
+			sizeof(m.name) - 1);
 	values = values_text(mark);
 	if (!values)
-		return gs_err_set(err, -EINVAL,
-				  "an annotation's name and keys are text without control "
-				  "characters, its values are finite numbers");
+		return gs_err_set(
+			err, -EINVAL,
+			"an annotation's name and keys are text without control characters, its values are finite numbers");
 	snprintf(m.kind, sizeof(m.kind), "%s", mark->kind);
 	snprintf(m.name, sizeof(m.name), "%s", mark->name);
 	m.values = values;

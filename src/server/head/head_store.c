@@ -248,10 +248,10 @@ static void set_trouble(struct gs_head *h, int r)
 		 gs_store_trouble(h->store));
 	pthread_mutex_unlock(&h->lock);
 	if (is_new)
-		head_log(h,
-			 "cannot store what nodes deliver: %s (%s); they keep it until this is "
-			 "mended",
-			 strerror(-r), gs_store_trouble(h->store));
+		head_log(
+			h,
+			"cannot store what nodes deliver: %s (%s); they keep it until this is mended",
+			strerror(-r), gs_store_trouble(h->store));
 }
 
 /* --- the thread --- */
@@ -354,10 +354,10 @@ int head_store_start(struct gs_head *h, struct gs_err *err)
 		return gs_err_set(err, r, "cannot read the sessions: %s",
 				  gs_store_trouble(h->store));
 	if (r > 0)
-		head_log(h,
-			 "%d session%s interrupted when this head last ended: `gpuscope session "
-			 "list`, then `session resume NAME` or `session export NAME`",
-			 r, r == 1 ? " was" : "s were");
+		head_log(
+			h,
+			"%d session%s interrupted when this head last ended: `gpuscope session list`, then `session resume NAME` or `session export NAME`",
+			r, r == 1 ? " was" : "s were");
 	r = gs_store_nodes(h->store, head_know_node, h);
 	if (r >= 0)
 		r = gs_store_streams(h->store, 0, head_know_stream, h);

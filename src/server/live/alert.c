@@ -204,11 +204,11 @@ static void add_stragglers(struct alerts *to, const struct gs_live *live,
 	for (size_t i = 0; jobs && i < n; i++) {
 		if (!jobs[i].has_straggler)
 			continue;
-		snprintf(text, sizeof(text),
-			 "job %s waits for it: %.0f %% busy over the last minute, the job's GPUs "
-			 "%.0f %% (median)%s%s",
-			 jobs[i].job, jobs[i].straggler_mean * 100, jobs[i].median_mean * 100,
-			 jobs[i].reason[0] ? "; " : "", jobs[i].reason);
+		snprintf(
+			text, sizeof(text),
+			"job %s waits for it: %.0f %% busy over the last minute, the job's GPUs %.0f %% (median)%s%s",
+			jobs[i].job, jobs[i].straggler_mean * 100, jobs[i].median_mean * 100,
+			jobs[i].reason[0] ? "; " : "", jobs[i].reason);
 		add_alert(to, "warning", jobs[i].node, (int)jobs[i].gpu, text);
 	}
 }

@@ -208,10 +208,9 @@ static int parse_query(const struct gs_http_request *q, struct gs_http_reply *re
 	else
 		i = GS_REGISTRY_VALUES;
 	if (i == GS_REGISTRY_VALUES) {
-		gs_http_error(reply, 400,
-			      "value is utilization_ratio, memory_used_ratio, "
-			      "dram_active_ratio, power_watts, temperature_celsius or "
-			      "sm_clock_hertz");
+		gs_http_error(
+			reply, 400,
+			"value is utilization_ratio, memory_used_ratio, dram_active_ratio, power_watts, temperature_celsius or sm_clock_hertz");
 		return -EINVAL;
 	}
 	if (gs_live_number(q, reply, "points", 1, GS_REGISTRY_POINTS, &points) < 0)

@@ -258,9 +258,9 @@ LIVE_LOOK(live_gpus)
 	    (c.sort[0] && strcmp(c.sort, "worst") != 0) ||
 	    gs_http_query(q, "state", c.state, sizeof(c.state)) < 0 ||
 	    gs_http_query(q, "q", c.name, sizeof(c.name)) < 0) {
-		gs_http_error(reply, 400,
-			      "sort is \"worst\"; state is ok, idle, degraded, throttled, "
-			      "unreachable or failing; q is a part of a node's name");
+		gs_http_error(
+			reply, 400,
+			"sort is \"worst\"; state is ok, idle, degraded, throttled, unreachable or failing; q is a part of a node's name");
 		return;
 	}
 	j_open(gs_live_json(reply), NULL, '{');

@@ -8,8 +8,7 @@
 /* Nothing from elsewhere, nothing inline: what a name of a process might smuggle in does not run.
  */
 #define POLICY                                                                                     \
-	"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "            \
-	"img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 LIVE_HANDLER(live_page)
 {

@@ -203,9 +203,9 @@ LIVE_HANDLER(live_series)
 	} else if (!known) {
 		gs_http_error(reply, 404, "no node has this number");
 	} else if (!a->o.past_series) {
-		gs_http_error(reply, 404,
-			      "of this there is no memory here: the past, and other values, are "
-			      "known by a head");
+		gs_http_error(
+			reply, 404,
+			"of this there is no memory here: the past, and other values, are known by a head");
 	} else {
 		a->o.past_series(a->o.ctx, &asked, reply);
 	}

@@ -644,8 +644,7 @@ static void plan_tell_hidden_runtime(const struct gs_attach_plan_context *c)
 		return;
 	attach_plan_report(
 		c, NULL,
-		"it has CUDA code (.nv_fatbin) and no symbols: calls of the CUDA runtime inside "
-		"of it cannot be seen, only those of the driver",
+		"it has CUDA code (.nv_fatbin) and no symbols: calls of the CUDA runtime inside of it cannot be seen, only those of the driver",
 		-ENOENT, GS_LAYER_CUDA_RUNTIME);
 }
 

@@ -77,8 +77,8 @@ static bool ends_with(const char *text, const char *end)
 }
 
 #define HIDDEN(what_)                                                                              \
-	"it has " what_ " inside and no symbols: its calls of MPI cannot be seen; do not strip "   \
-	"it (the linker's -s does), or link MPI as a library"
+	"it has " what_                                                                            \
+	" inside and no symbols: its calls of MPI cannot be seen; do not strip it (the linker's -s does), or link MPI as a library"
 
 /* What a library of MPI says when MPI could not be begun (MPICH's table of messages), or was not
  * begun (Open MPI's errhandler_predefined.c). In pieces: this program has neither as one text. */

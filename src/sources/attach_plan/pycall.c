@@ -121,8 +121,8 @@ static int plan_cleared(struct gs_attach_plan *plan, const struct gs_attach_plan
 			return r;
 		r = evaluation_calls(c->elf, &caller, &symbol, name);
 		if (!r)
-			reason = "the compiler put the function that ends frames in place of its "
-				 "calls: --python-hz 99 shows where the time goes";
+			reason =
+				"the compiler put the function that ends frames in place of its calls: --python-hz 99 shows where the time goes";
 	}
 	if (r < 0)
 		return gs_err_set(err, r, "its tables of symbols cannot be read");
@@ -130,10 +130,7 @@ static int plan_cleared(struct gs_attach_plan *plan, const struct gs_attach_plan
 		attach_plan_report(
 			c, EVALUATE,
 			reason ? reason
-			       : "Python 3.11 runs calls from Python to Python without calling a "
-				 "function of C, so that they cannot be seen from outside: "
-				 "--python-hz 99 shows where its time goes (a 3.11 built "
-				 "--with-dtrace, as Debian's, has its calls counted)",
+			       : "Python 3.11 runs calls from Python to Python without calling a function of C, so that they cannot be seen from outside: --python-hz 99 shows where its time goes (a 3.11 built --with-dtrace, as Debian's, has its calls counted)",
 			-EOPNOTSUPP, GS_LAYER_PYTHON);
 		return 0;
 	}
@@ -146,10 +143,7 @@ static int plan_cleared(struct gs_attach_plan *plan, const struct gs_attach_plan
 								<< GS_COOKIE_CC_SHIFT;
 	attach_plan_report(
 		c, name,
-		"Python 3.12 and newer shows only when a frame has ended: its calls are "
-		"counted, without a time, a generator once, and each call of any function "
-		"pays for that: --max-overhead bounds it, --python-hz 99 shows where the "
-		"time goes",
+		"Python 3.12 and newer shows only when a frame has ended: its calls are counted, without a time, a generator once, and each call of any function pays for that: --max-overhead bounds it, --python-hz 99 shows where the time goes",
 		-EOPNOTSUPP, GS_LAYER_PYTHON);
 	return 0;
 }
@@ -172,9 +166,7 @@ int attach_plan_pycall(struct gs_attach_plan *plan, const struct gs_attach_plan_
 	if (version >= GS_PYCALL_FIRST + GS_PYCALL_LEFT && left.n) {
 		attach_plan_report(
 			c, "python:function__entry",
-			"Python 3.11 shows only when a function is left: its calls are counted, "
-			"without a time, and each call of any function pays for that: "
-			"--max-overhead bounds it, --python-hz 99 shows where the time goes",
+			"Python 3.11 shows only when a function is left: its calls are counted, without a time, and each call of any function pays for that: --max-overhead bounds it, --python-hz 99 shows where the time goes",
 			-EOPNOTSUPP, GS_LAYER_PYTHON);
 		return add_left(plan, c, GS_PYCALL_LEFT, &left);
 	}

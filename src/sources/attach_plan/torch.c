@@ -196,8 +196,7 @@ static int add_spans(struct gs_attach_plan *plan, const struct gs_attach_plan_co
 		if (r == 0)
 			attach_plan_report(
 				c, names[i],
-				"it cannot be probed here, so steps of optimizers, waits for "
-				"data loaders and other spans are not seen",
+				"it cannot be probed here, so steps of optimizers, waits for data loaders and other spans are not seen",
 				-ENOENT, GS_LAYER_TORCH);
 		return r;
 	}
@@ -237,9 +236,7 @@ static int add_chosen(struct gs_attach_plan *plan, const struct gs_attach_plan_c
 	if (n_refused)
 		attach_plan_report(
 			c, "operators",
-			"this kernel has no links for many functions (Linux 6.6), and so many "
-			"single ones take minutes to remove: the first 32 are traced; choose "
-			"yours with --op, or --op-set eacgm",
+			"this kernel has no links for many functions (Linux 6.6), and so many single ones take minutes to remove: the first 32 are traced; choose yours with --op, or --op-set eacgm",
 			-E2BIG, GS_LAYER_TORCH);
 	return r;
 }

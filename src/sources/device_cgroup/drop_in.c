@@ -99,11 +99,11 @@ void device_print_drop_in(const char *unit, const char *cgroup, const struct dev
 {
 	size_t at = (size_t)snprintf(
 		out, bytes,
-		CGROUP_LINE "%s\n"
-			    "# Written by gpuscope, for when systemd writes the device rules of "
-			    "this unit again.\n"
-			    "# `gpuscope devices revoke` removes it.\n"
-			    "[%s]\n",
+		CGROUP_LINE
+		"%s\n"
+		"# Written by gpuscope, for when systemd writes the device rules of this unit again.\n"
+		"# `gpuscope devices revoke` removes it.\n"
+		"[%s]\n",
 		cgroup, section_of(unit));
 
 	for (unsigned i = 0; i < rules->n && at < bytes; i++) {

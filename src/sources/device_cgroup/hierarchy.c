@@ -310,9 +310,9 @@ static int find_own_group(const struct device_host *host, enum device_version ve
 
 	out[0] = '\0';
 	if (own_fd < 0 || fstat(own_fd, &own) < 0 || fstat(base_fd, &base) < 0)
-		return gs_err_set(err, -ENODEV,
-				  "cannot find the own control group: no hierarchy at "
-				  "/sys/fs/cgroup");
+		return gs_err_set(
+			err, -ENODEV,
+			"cannot find the own control group: no hierarchy at /sys/fs/cgroup");
 	if (own.st_ino == base.st_ino)
 		return 0;
 	w.inode = own.st_ino;
@@ -320,10 +320,10 @@ static int find_own_group(const struct device_host *host, enum device_version ve
 	r = copy < 0 ? -errno : walk_groups(&w, copy, 0);
 	if (r == 1)
 		return 0;
-	return gs_err_set(err, r < 0 ? r : -ENODEV,
-			  "cannot find the own control group below %s/sys/fs/cgroup: mount the "
-			  "host's hierarchy there",
-			  host->root);
+	return gs_err_set(
+		err, r < 0 ? r : -ENODEV,
+		"cannot find the own control group below %s/sys/fs/cgroup: mount the host's hierarchy there",
+		host->root);
 }
 
 static bool has_process(int group_fd, int pid)
@@ -382,10 +382,10 @@ int device_open_group(const struct device_host *host, int proc_fd, int pid,
 	if (n == CGROUP_TEXT_BYTES - 1 || !device_parse_cgroup(text, version, seen, sizeof(seen)))
 		return version == DEVICE_V1
 			       ? 0
-			       : gs_err_set(err, -EINVAL,
-					    "the control group of process %d has a path that is "
-					    "too long",
-					    pid);
+			       : gs_err_set(
+					 err, -EINVAL,
+					 "the control group of process %d has a path that is too long",
+					 pid);
 	if (!host->initial_cgroups) {
 		r = find_own_group(host, version, prefix, sizeof(prefix), err);
 		if (r < 0)
@@ -393,10 +393,10 @@ int device_open_group(const struct device_host *host, int proc_fd, int pid,
 	}
 	r = device_join_path(prefix, seen, path, sizeof(path));
 	if (r < 0)
-		return gs_err_set(err, r,
-				  "the control group of process %d is refused: its path leaves the "
-				  "hierarchy, is too long, or has control characters",
-				  pid);
+		return gs_err_set(
+			err, r,
+			"the control group of process %d is refused: its path leaves the hierarchy, is too long, or has control characters",
+			pid);
 	r = open_path(host, version, path, ret);
 	if (r < 0)
 		return gs_err_set(
@@ -407,8 +407,7 @@ int device_open_group(const struct device_host *host, int proc_fd, int pid,
 		gs_close_p(&ret->fd);
 		return gs_err_set(
 			err, -EAGAIN,
-			"process %d is not in the control group %.300s: it has just moved or "
-			"ended",
+			"process %d is not in the control group %.300s: it has just moved or ended",
 			pid, path);
 	}
 	return 0;

@@ -129,8 +129,7 @@ static bool may_grant(struct gs_device_keeper *k, struct kept *one, const char *
 	if (!one->reported_pause)
 		report_line(
 			k,
-			"another program took NVIDIA devices from the cgroup %.*s %u times within "
-			"an hour: left alone until that is over",
+			"another program took NVIDIA devices from the cgroup %.*s %u times within an hour: left alone until that is over",
 			NAME_BYTES, name, one->regrants);
 	one->reported_pause = true;
 	return false;
@@ -147,10 +146,10 @@ static void report_grant(struct gs_device_keeper *k, struct kept *one, int pid, 
 	}
 	one->regrants++;
 	k->stats.regrants++;
-	report_line(k,
-		    "another program has written the device rules of the cgroup %.*s; allowed "
-		    "NVIDIA devices again (%u of %u this hour)",
-		    NAME_BYTES, name_of(r), one->regrants, k->options.retries);
+	report_line(
+		k,
+		"another program has written the device rules of the cgroup %.*s; allowed NVIDIA devices again (%u of %u this hour)",
+		NAME_BYTES, name_of(r), one->regrants, k->options.retries);
 }
 
 /* True: something was changed. */

@@ -142,10 +142,10 @@ int device_grant_v1(const struct device_group *group, const struct device_rules 
 	}
 	change->reason[0] = '\0';
 	if (r < 0)
-		return gs_err_set(err, r, "cannot add to devices.allow of %.300s: %s", group->path,
-				  r == -EPERM ? "a group above does not allow it, or "
-						"CAP_SYS_ADMIN is missing"
-					      : strerror(-r));
+		return gs_err_set(
+			err, r, "cannot add to devices.allow of %.300s: %s", group->path,
+			r == -EPERM ? "a group above does not allow it, or CAP_SYS_ADMIN is missing"
+				    : strerror(-r));
 	return GS_DEVICE_GRANTED;
 }
 

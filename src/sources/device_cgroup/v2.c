@@ -325,11 +325,12 @@ static int replace_program(const struct device_group *group, const struct progra
 		return fd;
 	r = exchange_program(group, p, fd, flags);
 	if (r < 0 && r != -ENOENT)
-		return gs_err_set(err, r, "cannot replace eBPF program %u of %.300s: %s%s", p->id,
-				  group->path, strerror(-r),
-				  r == -EPERM ? "; a group above permits no programs below it, or "
-						"CAP_NET_ADMIN is missing"
-					      : "");
+		return gs_err_set(
+			err, r, "cannot replace eBPF program %u of %.300s: %s%s", p->id,
+			group->path, strerror(-r),
+			r == -EPERM
+				? "; a group above permits no programs below it, or CAP_NET_ADMIN is missing"
+				: "");
 	return r;
 }
 
@@ -366,10 +367,10 @@ static int grant_once(const struct device_group *group, const struct device_rule
 		if (stale[i] || program_allows(one, rules, NULL) == 1)
 			continue;
 		if (one->why_not)
-			return gs_err_set(err, -ENOTSUP,
-					  "eBPF program %u of %.300s cannot be kept while NVIDIA's "
-					  "devices are added: %s",
-					  one->id, group->path, one->why_not);
+			return gs_err_set(
+				err, -ENOTSUP,
+				"eBPF program %u of %.300s cannot be kept while NVIDIA's devices are added: %s",
+				one->id, group->path, one->why_not);
 		for (unsigned k = 0; k < rules->n; k++)
 			if (!device_add_rule(&wanted, rules->rule[k].major, rules->rule[k].minor))
 				return gs_err_set(err, -E2BIG, "too many devices for one group");
@@ -400,8 +401,7 @@ int device_grant_v2(const struct device_group *group, const struct device_rules 
 	if (state == -ENOENT)
 		return gs_err_set(
 			err, -EAGAIN,
-			"the device programs of %.300s change all the time: another program "
-			"writes them",
+			"the device programs of %.300s change all the time: another program writes them",
 			group->path);
 	return state == GS_DEVICE_ALLOWED && change->n_changes > before ? (int)GS_DEVICE_GRANTED
 									: state;

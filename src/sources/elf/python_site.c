@@ -159,12 +159,11 @@ int gs_elf_python_cleared(struct gs_elf *elf, struct gs_elf_symbol *ret_symbol,
 	if (version > 0x030e)
 		*ret_reason = "a Python newer than 3.14: its calls cannot be counted";
 	else if (!has_lock(elf, vaddr[0], version))
-		*ret_reason = "a free-threaded Python: its calls are not counted: --python-hz 99 "
-			      "shows where its time goes";
+		*ret_reason =
+			"a free-threaded Python: its calls are not counted: --python-hz 99 shows where its time goes";
 	else if (i == GS_ARRAY_LEN(functions))
 		*ret_reason =
-			"a stripped Python 3.12 does not show where its functions end: "
-			"--python-hz 99 shows where its time goes; 3.13 and newer are counted";
+			"a stripped Python 3.12 does not show where its functions end: --python-hz 99 shows where its time goes; 3.13 and newer are counted";
 	if (*ret_reason)
 		return 0;
 	*ret_symbol = symbols[i];

@@ -80,8 +80,7 @@ static void log_costs(struct gs_gpu *gpu)
 
 	for (size_t i = 0; i < n; i++)
 		gs_log(GS_LOG_DEBUG, GS_LOG_COST,
-		       "GPUs: %s: read %llu times, %.3f ms of processor time each, last each %.2f "
-		       "s",
+		       "GPUs: %s: read %llu times, %.3f ms of processor time each, last each %.2f s",
 		       c[i].name, (unsigned long long)c[i].n,
 		       (double)c[i].cpu_ns / 1e6 / (double)c[i].n, (double)c[i].interval_ns / 1e9);
 }

@@ -254,14 +254,12 @@ static void report_init(struct gs_nvml *nv, nvml_return r)
 	case NVML_DRIVER_NOT_LOADED:
 		fail_nvml(
 			nv, GS_GPU_STATE_NO_DRIVER,
-			"NVIDIA's kernel module is not loaded: `modprobe nvidia` (or this machine "
-			"has no such GPU)");
+			"NVIDIA's kernel module is not loaded: `modprobe nvidia` (or this machine has no such GPU)");
 		break;
 	case NVML_LIB_RM_VERSION_MISMATCH:
 		fail_nvml(
 			nv, GS_GPU_STATE_NO_DRIVER,
-			"NVIDIA's library and kernel module are of different versions: the driver "
-			"was updated, reboot or reload the module");
+			"NVIDIA's library and kernel module are of different versions: the driver was updated, reboot or reload the module");
 		break;
 	case NVML_NO_PERMISSION:
 		fail_nvml(nv, GS_GPU_STATE_FAILED,

@@ -96,10 +96,10 @@ static int keep_piece(const struct piece *p, const struct gs_gpu_snapshot *s, bo
 			first = (int)i;
 	}
 	if (first < 0)
-		return gs_err_set(err, -ENODEV,
-				  "no GPU \"%s\" here: give an index, a UUID or a PCI bus id, as "
-				  "`nvidia-smi -L` and `gpuscope gpu` show them",
-				  p->text);
+		return gs_err_set(
+			err, -ENODEV,
+			"no GPU \"%s\" here: give an index, a UUID or a PCI bus id, as `nvidia-smi -L` and `gpuscope gpu` show them",
+			p->text);
 	for (unsigned i = 0; i < s->n_gpus; i++)
 		keep[i] |= names_gpu(p, &s->info[i]);
 	return 0;

@@ -518,8 +518,8 @@ static uint64_t missing_of_mpi(const struct gs_launches *c, const char **ret_wha
 		enum gs_loss cause;
 		const char *what;
 	} parts[] = {
-		{GS_LOSS_SIZE, "calls of MPI have unknown bytes (derived datatypes of MPICH, "
-			       "communicators whose size was asked for before)"},
+		{GS_LOSS_SIZE,
+		 "calls of MPI have unknown bytes (derived datatypes of MPICH, communicators whose size was asked for before)"},
 		{GS_LOSS_PEERS, "transfers of MPI are counted by function only: too many peers"},
 		{GS_LOSS_NOTICE, "communicators of MPI were not heard of: ranks may be missing"},
 	};
@@ -572,10 +572,10 @@ static void losses_of_calls(const struct gs_launches *c, char *out, size_t bytes
 	if (n)
 		snprintf(out, bytes, "%llu %s", (unsigned long long)n, what);
 	else if (gs_guard_n_refused())
-		snprintf(out, bytes,
-			 "%llu files of CUDA, NCCL or MPI were left out, to limit what one user "
-			 "can cost",
-			 (unsigned long long)gs_guard_n_refused());
+		snprintf(
+			out, bytes,
+			"%llu files of CUDA, NCCL or MPI were left out, to limit what one user can cost",
+			(unsigned long long)gs_guard_n_refused());
 	else if (c->n_late)
 		snprintf(out, bytes, "first calls into %llu libraries, mapped before their probes",
 			 (unsigned long long)c->n_late);

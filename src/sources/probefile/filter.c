@@ -102,10 +102,11 @@ static int parse_unit(struct filter *f, size_t at, uint64_t *value, double fract
 		n++;
 	*ret_kind = IS_NUMBER;
 	if (!n)
-		return has_fraction ? probefile_set_fault(f->fault, at,
-							  "only numbers with a unit may have a "
-							  "fraction, such as 1.5MB")
-				    : 0;
+		return has_fraction
+			       ? probefile_set_fault(
+					 f->fault, at,
+					 "only numbers with a unit may have a fraction, such as 1.5MB")
+			       : 0;
 	for (size_t i = 0; i < GS_ARRAY_LEN(units); i++) {
 		const struct unit *u = &units[i];
 
@@ -120,8 +121,7 @@ static int parse_unit(struct filter *f, size_t at, uint64_t *value, double fract
 	}
 	return probefile_set_fault(
 		f->fault, offset_of(f),
-		"\"%.*s\" is no unit: KB MB GB TB of bytes (powers of 1024), ns us ms s m "
-		"of time",
+		"\"%.*s\" is no unit: KB MB GB TB of bytes (powers of 1024), ns us ms s m of time",
 		(int)n, f->at);
 }
 
@@ -168,8 +168,7 @@ static int parse_string(struct filter *f, struct operand *o)
 		if (n == sizeof(text) - 1)
 			return probefile_set_fault(
 				f->fault, o->at,
-				"the kernel side reads strings of up to %d bytes: this one "
-				"never matches",
+				"the kernel side reads strings of up to %d bytes: this one never matches",
 				GS_USER_TEXT_BYTES - 1);
 		text[n++] = *f->at;
 	}
@@ -222,8 +221,7 @@ static int parse_name(struct filter *f, struct operand *o)
 		if (!probefile_want_return(f->spec))
 			return probefile_set_fault(
 				f->fault, o->at,
-				"duration needs the return, which this probe does not "
-				"see");
+				"duration needs the return, which this probe does not see");
 		f->spec->row.flags |= GS_USER_FILTER_LATE;
 		o->kind = IS_TIME;
 		emit_op(f, GS_OP_DURATION, 0, 0, 1);
@@ -255,9 +253,9 @@ static int parse_unary(struct filter *f, struct operand *o)
 	o->at = offset_of(f);
 	c = *f->at;
 	if (f->nesting > MAX_NESTING)
-		return probefile_set_fault(f->fault, o->at,
-					   "the filter is too complex for the kernel: nested "
-					   "too deep");
+		return probefile_set_fault(
+			f->fault, o->at,
+			"the filter is too complex for the kernel: nested too deep");
 	if (c == '!' || c == '-' || c == '~') {
 		struct operand inner;
 
@@ -369,8 +367,7 @@ static int combine_operands(struct filter *f, const struct rule *op, struct oper
 		if (wrong->kind != IS_CONDITION)
 			return probefile_set_fault(
 				f->fault, wrong->at,
-				"%s needs conditions on both sides, and this is %s "
-				"(compare it with something)",
+				"%s needs conditions on both sides, and this is %s (compare it with something)",
 				op->text, kind_names[wrong->kind]);
 	} else if (!is_comparable(a->kind, b->kind)) {
 		return probefile_set_fault(f->fault, b->at, "%s cannot be compared with %s",
@@ -429,8 +426,7 @@ int probefile_parse_filter(const char *text, struct gs_user_spec *spec, struct f
 	if (f.most_waiting > GS_USER_STACK_MAX)
 		return probefile_set_fault(
 			fault, 0,
-			"the filter is too complex for the kernel: %u operands wait at one "
-			"time, at most %d (fewer parentheses on the right)",
+			"the filter is too complex for the kernel: %u operands wait at one time, at most %d (fewer parentheses on the right)",
 			f.most_waiting, GS_USER_STACK_MAX);
 	spec->row.n_ops = (uint8_t)f.n_ops;
 	return 0;
@@ -454,15 +450,13 @@ int probefile_parse_aggregate(const char *text, struct gs_user_spec *spec, struc
 	if ((!is_sum && !is_hist) || strcmp(text + at + n, ")") != 0)
 		return probefile_set_fault(
 			fault, 0,
-			"\"%s\" is no aggregate: count, sum(VALUE), hist(VALUE) or "
-			"hist(duration)",
+			"\"%s\" is no aggregate: count, sum(VALUE), hist(VALUE) or hist(duration)",
 			text);
 	if (is_hist && n == 8 && memcmp(text + at, "duration", n) == 0) {
 		if (!probefile_want_return(spec))
 			return probefile_set_fault(
 				fault, at,
-				"duration needs the return, which this probe does not "
-				"see");
+				"duration needs the return, which this probe does not see");
 		row->aggregate = GS_AGGREGATE_HIST_DURATION;
 		return 0;
 	}

@@ -107,8 +107,7 @@ static int parse_base(const char **at, const char *text, struct place *p, struct
 	if (strncmp(*at, "arg", 3) != 0 || !isdigit((unsigned char)(*at)[3]))
 		return probefile_set_fault(
 			fault, (size_t)(*at - text),
-			"\"%s\" is no place: arg1 ... arg%d, ret, *arg1, arg1+8, "
-			"arg1->8, *arg1@return",
+			"\"%s\" is no place: arg1 ... arg%d, ret, *arg1, arg1+8, arg1->8, *arg1@return",
 			text, MAX_ARG);
 	p->arg = (unsigned)strtoul(*at + 3, &end, 10);
 	if (p->arg < 1 || p->arg > MAX_ARG)
@@ -203,8 +202,7 @@ static int parse_type(const char *text, const char *place, struct gs_user_spec *
 	if (!*ret_type)
 		return probefile_set_fault(
 			fault, skip,
-			"\"%.*s\" is no type: u8 u16 u32 u64 i8 i16 i32 i64 bool bytes "
-			"ptr str f32 f64 char[N] (N up to 127)",
+			"\"%.*s\" is no type: u8 u16 u32 u64 i8 i16 i32 i64 bool bytes ptr str f32 f64 char[N] (N up to 127)",
 			(int)n, word);
 	label += strspn(label, " ");
 	n = strcspn(label, " ");
@@ -260,8 +258,7 @@ static int check_value(const struct place *p, const struct type *t, struct gs_us
 	if (t->value_type == GS_VALUE_F64 && !p->derefs)
 		return probefile_set_fault(
 			fault, 0,
-			"floating-point arguments are in registers that a probe cannot "
-			"read; those in memory can be");
+			"floating-point arguments are in registers that a probe cannot read; those in memory can be");
 	return 0;
 }
 

@@ -103,8 +103,7 @@ static int sort_keys(struct file *f, yaml_node_t *node, struct item *item)
 		if (!name || k == N_KEYS)
 			return refuse_file(
 				f, &key->start_mark, 0,
-				"\"%s\" is no key of a probe: name lib function usdt return "
-				"args filter aggregate stack",
+				"\"%s\" is no key of a probe: name lib function usdt return args filter aggregate stack",
 				name ? name : "?");
 		if (item->key[k])
 			return refuse_file(f, &key->start_mark, 0, "\"%s\" is there twice", name);
@@ -174,8 +173,7 @@ static int take_value_text(struct file *f, struct gs_user_spec *spec, const yaml
 	if (!colon)
 		return refuse_file(
 			f, &n->start_mark, 0,
-			"a value is described as \"PLACE: TYPE NAME\", such as \"arg1: u64 "
-			"size\"");
+			"a value is described as \"PLACE: TYPE NAME\", such as \"arg1: u64 size\"");
 	bytes = (size_t)(colon - text);
 	while (bytes && text[bytes - 1] == ' ')
 		bytes--;
@@ -195,9 +193,9 @@ static int take_pairs(struct file *f, struct gs_user_spec *spec, const yaml_node
 		const char *place = text_of(key), *type = text_of(value);
 
 		if (!place || !type)
-			return refuse_file(f, &key->start_mark, 0,
-					   "a value is described as \"PLACE: TYPE NAME\", such as "
-					   "\"arg1: u64 size\"");
+			return refuse_file(
+				f, &key->start_mark, 0,
+				"a value is described as \"PLACE: TYPE NAME\", such as \"arg1: u64 size\"");
 		r = take_value(f, spec, key, place, value, type, 0);
 	}
 	return r;
@@ -259,9 +257,9 @@ static int take_stack(struct file *f, const struct item *item, struct gs_user_sp
 		if (!text || strcmp(text, words[i].word) != 0)
 			continue;
 		if (words[i].flags && spec->row.aggregate)
-			return refuse_file(f, &n->start_mark, 0,
-					   "calls that are added up have no stacks: \"stack\" and "
-					   "\"aggregate\" do not go together");
+			return refuse_file(
+				f, &n->start_mark, 0,
+				"calls that are added up have no stacks: \"stack\" and \"aggregate\" do not go together");
 		/* A stack belongs to a call: these calls come one by one, whatever others do. */
 		spec->row.flags |= words[i].flags | (words[i].flags ? GS_USER_ALWAYS : 0);
 		return 0;
@@ -286,10 +284,10 @@ static int take_target(struct file *f, const struct item *item, struct gs_user_s
 	if (r < 0)
 		return r;
 	if (!spec->function == !usdt)
-		return refuse_file(f, &item->node->start_mark, 0,
-				   usdt ? "a probe has \"function\" or \"usdt\", not both"
-					: "what is to be probed? \"function: NAME\" or \"usdt: "
-					  "PROVIDER:NAME\" is missing");
+		return refuse_file(
+			f, &item->node->start_mark, 0,
+			usdt ? "a probe has \"function\" or \"usdt\", not both"
+			     : "what is to be probed? \"function: NAME\" or \"usdt: PROVIDER:NAME\" is missing");
 	if (spec->function && !spec->library && strpbrk(spec->function, "*?["))
 		return refuse_file(f, &item->key[KEY_FUNCTION]->start_mark, 0,
 				   "a pattern of functions needs \"lib\": the files to look in");
@@ -420,9 +418,9 @@ static int take_list(struct file *f, const yaml_node_t *list)
 		struct item item;
 
 		if (node->type != YAML_MAPPING_NODE)
-			return refuse_file(f, &node->start_mark, 0,
-					   "a probe is a mapping: \"function: NAME\" or \"usdt: "
-					   "PROVIDER:NAME\", and more keys");
+			return refuse_file(
+				f, &node->start_mark, 0,
+				"a probe is a mapping: \"function: NAME\" or \"usdt: PROVIDER:NAME\", and more keys");
 		r = sort_keys(f, node, &item);
 		if (r < 0)
 			return r;
@@ -449,8 +447,7 @@ static int take_document(struct file *f)
 		if (!key || strcmp(key, "probes") != 0 || p + 1 != root->data.mapping.pairs.top)
 			return refuse_file(
 				f, &root->start_mark, 0,
-				"the file is a list of probes, or \"probes:\" with such a "
-				"list and nothing else");
+				"the file is a list of probes, or \"probes:\" with such a list and nothing else");
 		root = node_at(f, p->value);
 	}
 	if (root->type != YAML_SEQUENCE_NODE)

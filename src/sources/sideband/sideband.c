@@ -101,27 +101,22 @@ static int explain_open(struct gs_err *err, int cpu, int r)
 	case -EACCES:
 		return gs_err_set(
 			err, r,
-			"cannot watch for new programs and libraries: the kernel refuses "
-			"perf_event_open; run as root or with CAP_PERFMON (before Linux 5.8 "
-			"CAP_SYS_ADMIN)");
+			"cannot watch for new programs and libraries: the kernel refuses perf_event_open; run as root or with CAP_PERFMON (before Linux 5.8 CAP_SYS_ADMIN)");
 	case -ENOSYS:
 	case -ENOENT:
 		return gs_err_set(
 			err, r,
-			"cannot watch for new programs and libraries: this kernel is built "
-			"without perf events (CONFIG_PERF_EVENTS)");
+			"cannot watch for new programs and libraries: this kernel is built without perf events (CONFIG_PERF_EVENTS)");
 	case -EMFILE:
 		return gs_err_set(
 			err, r,
-			"cannot watch for new programs and libraries: too many open files "
-			"at CPU %d; raise the limit with ulimit -n",
+			"cannot watch for new programs and libraries: too many open files at CPU %d; raise the limit with ulimit -n",
 			cpu);
 	}
 	return gs_err_set(
 		err, r,
-		"cannot watch for new programs and libraries: perf_event_open for CPU %d: "
-		"%s",
-		cpu, strerror(-r));
+		"cannot watch for new programs and libraries: perf_event_open for CPU %d: %s", cpu,
+		strerror(-r));
 }
 
 /* 1 ring added, 0 the CPU is offline, or an error. */
@@ -142,14 +137,12 @@ static int add_ring(struct gs_sideband *watch, int cpu, struct gs_err *err)
 		int r = -errno;
 
 		if (r == -EPERM)
-			return gs_err_set(err, r,
-					  "cannot watch for new programs and libraries: the limit "
-					  "of locked memory for perf is reached; raise "
-					  "kernel.perf_event_mlock_kb or give CAP_IPC_LOCK");
+			return gs_err_set(
+				err, r,
+				"cannot watch for new programs and libraries: the limit of locked memory for perf is reached; raise kernel.perf_event_mlock_kb or give CAP_IPC_LOCK");
 		return gs_err_set(
 			err, r,
-			"cannot watch for new programs and libraries: mmap of a perf ring: "
-			"%s",
+			"cannot watch for new programs and libraries: mmap of a perf ring: %s",
 			strerror(-r));
 	}
 	if (epoll_ctl(watch->epoll_fd, EPOLL_CTL_ADD, fd, &ev) < 0) {

@@ -302,9 +302,9 @@ static int load_programs(struct gs_taskstats_probe *p, const struct gs_taskstats
 	configure_kernel(config, o, btf);
 	n = choose_programs(p, btf, config->families, config->call_times, progs, WORK_MAX_LINKS);
 	if (n < 0)
-		return gs_err_set(err, n,
-				  "this kernel lacks a tracepoint of the scheduler or of "
-				  "system calls: boot one with CONFIG_FTRACE_SYSCALLS=y");
+		return gs_err_set(
+			err, n,
+			"this kernel lacks a tracepoint of the scheduler or of system calls: boot one with CONFIG_FTRACE_SYSCALLS=y");
 	r = size_maps(p, o);
 	config->n_slots = p->n_slots;
 	config->n_cells = p->n_cells;
@@ -375,9 +375,9 @@ int gs_taskstats_probe_new(const struct gs_taskstats_options *options,
 	libbpf_set_print(silence_libbpf);
 	btf = btf__load_vmlinux_btf();
 	if (!btf)
-		return gs_err_set(err, -ENOTSUP,
-				  "this kernel has no type information (/sys/kernel/btf/vmlinux): "
-				  "boot one built with CONFIG_DEBUG_INFO_BTF=y");
+		return gs_err_set(
+			err, -ENOTSUP,
+			"this kernel has no type information (/sys/kernel/btf/vmlinux): boot one built with CONFIG_DEBUG_INFO_BTF=y");
 	p = calloc(1, sizeof(*p));
 	if (!p) {
 		btf__free(btf);

@@ -38,8 +38,7 @@ int gs_taskstats_families_parse(const char *text, uint32_t *ret_families, struct
 		if (i == GS_ARRAY_LEN(words))
 			return gs_err_set(
 				err, -EINVAL,
-				"no such family of probes: \"%.*s\" (all, syscall, sched, "
-				"io, net)",
+				"no such family of probes: \"%.*s\" (all, syscall, sched, io, net)",
 				(int)(n < 40 ? n : 40), text);
 		*ret_families |= words[i].families;
 		if (!text[n])

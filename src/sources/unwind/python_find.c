@@ -171,14 +171,14 @@ static int read_process(pid_t pid, const struct python_file *f, uint64_t bias,
 	}
 	if (r < 0) {
 		if (version > 0x0300 && version < 0x0400)
-			return gs_err_set(err, r,
-					  "process %d runs Python 3.%u, whose stacks cannot be "
-					  "read (3.8 to 3.14 can, but for pre-releases)",
-					  (int)pid, (unsigned)version & 0xff);
-		return gs_err_set(err, r,
-				  "process %d runs a Python whose version is not known (3.8 to "
-				  "3.14 can be read)",
-				  (int)pid);
+			return gs_err_set(
+				err, r,
+				"process %d runs Python 3.%u, whose stacks cannot be read (3.8 to 3.14 can, but for pre-releases)",
+				(int)pid, (unsigned)version & 0xff);
+		return gs_err_set(
+			err, r,
+			"process %d runs a Python whose version is not known (3.8 to 3.14 can be read)",
+			(int)pid);
 	}
 	ret->runtime = f->runtime + bias;
 	return 0;
@@ -257,10 +257,10 @@ int gs_pythons_find(struct gs_pythons *p, pid_t pid, struct gs_py_proc *ret, str
 			continue;
 		f = file_of(p, pid, &m, &where);
 		if (f && f->is_old)
-			r = gs_err_set(err, -ENOTSUP,
-				       "process %d runs a Python older than 3.7, whose stacks "
-				       "cannot be read (3.8 to 3.14 can)",
-				       (int)pid);
+			r = gs_err_set(
+				err, -ENOTSUP,
+				"process %d runs a Python older than 3.7, whose stacks cannot be read (3.8 to 3.14 can)",
+				(int)pid);
 		if (!f || f->error < 0 || !f->runtime)
 			continue;
 		r = gs_elf_bias(&f->segments, m.start, m.off, &bias);

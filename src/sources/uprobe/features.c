@@ -42,11 +42,11 @@ static int check_capabilities(struct gs_err *err)
 
 	if (bpf && perfmon)
 		return 0;
-	return gs_err_set(err, -EPERM,
-			  "tracing needs %s%s%s, which this user does not have: run it as root "
-			  "(sudo gpuscope ...)",
-			  bpf ? "" : "CAP_BPF", !bpf && !perfmon ? " and " : "",
-			  perfmon ? "" : "CAP_PERFMON");
+	return gs_err_set(
+		err, -EPERM,
+		"tracing needs %s%s%s, which this user does not have: run it as root (sudo gpuscope ...)",
+		bpf ? "" : "CAP_BPF", !bpf && !perfmon ? " and " : "",
+		perfmon ? "" : "CAP_PERFMON");
 }
 
 /* A program of two instructions (return 0) of the kind that a link type expects. */
@@ -84,9 +84,9 @@ static int apply_selftest(struct features *f, struct gs_err *err)
 	if (!test.done)
 		return 0;
 	if (!test.push_is_safe)
-		return gs_err_set(err, -ENOTSUP,
-				  "probes change what functions do on this kernel (gpuscope's own "
-				  "function gave a wrong result under a probe): nothing is traced");
+		return gs_err_set(
+			err, -ENOTSUP,
+			"probes change what functions do on this kernel (gpuscope's own function gave a wrong result under a probe): nothing is traced");
 	f->sites.nop5_is_call = !test.nop5_is_safe;
 	f->return_is_kept = test.return_is_kept;
 	return 0;
@@ -101,13 +101,13 @@ int uprobe_features_detect(unsigned disabled_features, struct features *f, struc
 	if (r < 0)
 		return r;
 	if (access("/sys/kernel/btf/vmlinux", R_OK) != 0)
-		return gs_err_set(err, -ENOTSUP,
-				  "this kernel has no type information (/sys/kernel/btf/vmlinux): "
-				  "boot one built with CONFIG_DEBUG_INFO_BTF=y");
+		return gs_err_set(
+			err, -ENOTSUP,
+			"this kernel has no type information (/sys/kernel/btf/vmlinux): boot one built with CONFIG_DEBUG_INFO_BTF=y");
 	if (prog == -EPERM)
-		return gs_err_set(err, prog,
-				  "the kernel permits no tracing here: it takes the "
-				  "machine's root, or a privileged container");
+		return gs_err_set(
+			err, prog,
+			"the kernel permits no tracing here: it takes the machine's root, or a privileged container");
 	if (libbpf_probe_bpf_map_type(BPF_MAP_TYPE_RINGBUF, NULL) != 1)
 		return gs_err_set(
 			err, -ENOTSUP,

@@ -152,8 +152,7 @@ static struct selftest uprobe_selftest_run(void)
 	close(fds[0]);
 	atomic_store(&selftest_child, pid > 0 ? pid : 0);
 	gs_log(GS_LOG_INFO, GS_LOG_ATTACH,
-	       "self-test of probes (%.1f ms): %s; five-byte nops %s; return probes %s return "
-	       "addresses",
+	       "self-test of probes (%.1f ms): %s; five-byte nops %s; return probes %s return addresses",
 	       (double)(gs_clock_mono_ns() - from) / 1e6,
 	       !test.done          ? "could not be made"
 	       : test.push_is_safe ? "functions do what they did"

@@ -37,10 +37,10 @@ static int use_cgroup(struct gs_uprobe *probe, struct gs_kernel_config *config, 
 		return 0;
 	}
 	if (fs.f_type != CGROUP2_SUPER_MAGIC)
-		return gs_err_set(err, -ENOTDIR,
-				  "--cgroup %s: not a folder of a cgroup hierarchy (they are below "
-				  "/sys/fs/cgroup)",
-				  path);
+		return gs_err_set(
+			err, -ENOTDIR,
+			"--cgroup %s: not a folder of a cgroup hierarchy (they are below /sys/fs/cgroup)",
+			path);
 	config->filter |= GS_FILTER_CGROUP;
 	return 0;
 }

@@ -190,9 +190,9 @@ static int add_match(struct search *s, size_t spec_idx, const char *symbol, uint
 		if (!s->users->is_reported[spec_idx])
 			report_user_probe(
 				s, symbol,
-				r == -ENOBUFS ? "more functions than can be traced at one time: a "
-						"narrower pattern is needed"
-					      : strerror(-r),
+				r == -ENOBUFS
+					? "more functions than can be traced at one time: a narrower pattern is needed"
+					: strerror(-r),
 				r);
 		s->users->is_reported[spec_idx] = true;
 		return 0;
@@ -258,9 +258,7 @@ static int place_scope(struct search *s, size_t spec_idx, const struct gs_descri
 	if (!s->probe->kernel.objects[GS_FAMILY_USCOPE] || !s->probe->features.multi) {
 		report_user_probe(
 			s, f->name,
-			"a C++ function: to see its return without ending a program that throws "
-			"through it takes multi links (Linux 6.6) and programs that this kernel "
-			"refuses (return: false sees its calls)",
+			"a C++ function: to see its return without ending a program that throws through it takes multi links (Linux 6.6) and programs that this kernel refuses (return: false sees its calls)",
 			-EOPNOTSUPP);
 		return 0;
 	}
@@ -355,8 +353,7 @@ static int on_site(void *ctx, const struct gs_described_site *d)
 	if (s->probe->features.sites.nop5_is_call && d->is_nop5) {
 		report_user_probe(
 			s, name,
-			"a five-byte nop: this kernel turns it into a call that crashes forked "
-			"children",
+			"a five-byte nop: this kernel turns it into a call that crashes forked children",
 			-EOPNOTSUPP);
 		return 0;
 	}

@@ -453,8 +453,7 @@ static bool is_once_per_call(const uint8_t *code, size_t bytes, size_t at)
 
 #define JUMPED_TO "a jump leads back to the instruction that the kernel emulates"
 #define NOP5_REFUSED                                                                               \
-	"begins with a five-byte nop, which this kernel turns into a call that crashes forked "    \
-	"children"
+	"begins with a five-byte nop, which this kernel turns into a call that crashes forked children"
 
 static const char *reason_of_end(enum effect effect)
 {
@@ -462,8 +461,7 @@ static const char *reason_of_end(enum effect effect)
 	case EFFECT_NONE:
 		break;
 	case EFFECT_REG:
-		return "an argument register or the stack pointer changes before any instruction "
-		       "that the kernel emulates";
+		return "an argument register or the stack pointer changes before any instruction that the kernel emulates";
 	case EFFECT_STORE:
 		return "memory is written before any instruction that the kernel emulates";
 	case EFFECT_LEAVE:
@@ -617,8 +615,7 @@ static const char *why_not_moved(const struct gs_x86_site_source *source, unsign
 	uint8_t *code;
 
 	if (source->function_bytes > MAX_BYTES)
-		return "too large to be searched for jumps back to an instruction that the kernel "
-		       "emulates";
+		return "too large to be searched for jumps back to an instruction that the kernel emulates";
 	code = malloc(bytes);
 	n = code ? source->read(source->ctx, 0, code, bytes) : 0;
 	for (read_to = 0; read_to < n && gs_x86_insn_decode(code + read_to, n - read_to, &in);)
