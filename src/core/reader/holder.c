@@ -29,7 +29,7 @@
 enum { OF_ROOT, OF_OTHERS, N_WORKERS = OF_OTHERS + 3 };
 
 struct worker {
-	struct reader_process process;
+	struct gs_sandbox_child process;
 	uid_t owner;   /* whose files it reads; from OF_OTHERS on */
 	uint64_t used; /* when, in requests */
 };
@@ -47,9 +47,14 @@ struct gs_reader {
 
 static int start_worker(struct gs_reader *reader, struct worker *w, struct gs_err *err)
 {
-	*w = (struct worker){.process.fd = -1};
+	char log[GS_LOG_SETTINGS_BYTES];
+	const struct gs_sandbox_program program = {.name = "reader",
+						   .arguments = {READER_ARGUMENT, log}};
+
+	gs_log_put_settings(log);
+	*w = (struct worker){0};
 	reader->generation++;
-	return reader_process_start(&w->process, err);
+	return gs_sandbox_start_child(&program, &w->process, err);
 }
 
 int gs_reader_new(const struct gs_reader_options *options, struct gs_reader **ret_reader,
@@ -64,7 +69,7 @@ int gs_reader_new(const struct gs_reader_options *options, struct gs_reader **re
 	if (!reader->options.late_ms)
 		reader->options.late_ms = LATE_MS;
 	for (unsigned i = 0; i < N_WORKERS; i++)
-		reader->workers[i].process.fd = -1;
+		reader->workers[i].process = GS_SANDBOX_NO_CHILD;
 	r = options->here ? 0 : start_worker(reader, &reader->workers[OF_ROOT], err);
 	if (r < 0)
 		return r;
@@ -86,7 +91,7 @@ void gs_reader_free(struct gs_reader **ref)
 		       (unsigned long long)reader->stats.n_died,
 		       (unsigned long long)reader->stats.n_replaced);
 	for (unsigned i = 0; i < N_WORKERS; i++)
-		(void)reader_process_end(&reader->workers[i].process);
+		(void)gs_sandbox_end_child(&reader->workers[i].process);
 	free(reader);
 	*ref = NULL;
 }
@@ -354,7 +359,7 @@ static struct worker *worker_of(struct gs_reader *reader, uid_t owner)
 			oldest = w;
 	}
 	reader->stats.n_replaced += oldest->process.pid != 0;
-	(void)reader_process_end(&oldest->process);
+	(void)gs_sandbox_end_child(&oldest->process);
 	return oldest;
 }
 
@@ -391,7 +396,7 @@ int gs_reader_distrust(struct gs_reader *reader, struct gs_err *err)
 {
 	reader->stats.n_bad++;
 	if (reader->last)
-		(void)reader_process_end(&reader->last->process);
+		(void)gs_sandbox_end_child(&reader->last->process);
 	return gs_err_set(err, -EBADMSG, "refused: what was read from it makes no sense");
 }
 
@@ -456,7 +461,7 @@ int gs_reader_ask(struct gs_reader *reader, enum gs_reader_service service,
 		}
 		if (r == -EBADMSG)
 			return gs_reader_distrust(reader, err);
-		status = reader_process_end(&w->process);
+		status = gs_sandbox_end_child(&w->process);
 		if (r == -ECANCELED)
 			return gs_err_set(err, r, "%s", gs_foreign_reason(r));
 		if (r == -ETIME || (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF)) {

@@ -42,18 +42,4 @@ struct reader_reply_head {
 	uint32_t text_bytes; /* of these, the error's or log's text, without an end */
 };
 
-/* --- process.c --- */
-
-struct reader_process {
-	pid_t pid; /* 0: none */
-	int fd;    /* owned: our end; -1 */
-};
-
-/* 0 or a negative errno with a text. */
-int reader_process_start(struct reader_process *process, struct gs_err *err);
-
-/* Kill it and wait for it: it has nothing to tidy up. Returns how it ended, as waitpid(2)
- * says, or 0. */
-int reader_process_end(struct reader_process *process);
-
 #endif

@@ -16,6 +16,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "core/base/err.h"
+#include "core/base/log.h"
+
 /* Which system calls remain (core/sandbox/syscalls.c). */
 enum gs_sandbox_profile {
 	/* Computes, reads and maps descriptors that it has or is sent, and
@@ -98,6 +101,37 @@ void gs_sandbox_keep_tracing(unsigned keep);
  * errno. */
 int gs_sandbox_spawn(char *const argv[], const int *fds, unsigned n_fds,
 		     const char *const *variables, pid_t *ret_pid);
+
+/* --- child.c: processes so started that answer on a socket --- */
+
+struct gs_sandbox_child {
+	pid_t pid; /* 0: none */
+	int fd;    /* owned: our end of a stream socket; -1 */
+};
+
+#define GS_SANDBOX_NO_CHILD ((struct gs_sandbox_child){.fd = -1})
+
+struct gs_sandbox_program {
+	const char *name;             /* for messages: "reader" */
+	const char *arguments[2];     /* argv[1] and argv[2]; NULL: none */
+	const int *fds;               /* borrowed; what it has from GS_SANDBOX_FIRST_FILE + 1 on */
+	unsigned n_fds;               /* less than GS_SANDBOX_FILES_MAX */
+	const char *const *variables; /* as of gs_sandbox_spawn() */
+};
+
+/* It has its end of the socket as GS_SANDBOX_FIRST_FILE. From any thread. 0 or a negative errno
+ * with a text; then ret is no child. err may be NULL. */
+int gs_sandbox_start_child(const struct gs_sandbox_program *program, struct gs_sandbox_child *ret,
+			   struct gs_err *err);
+
+/* Kill it: it has nothing to tidy up. Where that is not permitted (another user, no CAP_KILL) it
+ * ends when it finds its socket closed, and is not waited for. Returns how it ended, as waitpid(2)
+ * says, or 0; child is none then. */
+int gs_sandbox_end_child(struct gs_sandbox_child *child);
+
+/* What a child says that it has given up (enum gs_sandbox_held, ored), for the log: "the process
+ * that WORK". False: its system calls are not limited, so it is given nothing to do. */
+bool gs_sandbox_trusts_child(const char *work, unsigned held, enum gs_log_topic topic);
 
 /* --- syscalls.c --- */
 

@@ -2,12 +2,9 @@
 #include "core/sender/sender.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "core/base/mem.h"
@@ -18,7 +15,7 @@
 #define MAX_CPU_S        3600 /* then it is replaced; one that loops is ended long before */
 #define MAX_FILES        256
 
-int gs_sender_start(const char *work, const int *fds, unsigned n_fds, struct gs_sender_process *ret,
+int gs_sender_start(const char *work, const int *fds, unsigned n_fds, struct gs_sandbox_child *ret,
 		    struct gs_err *err)
 {
 	/* libcurl: "Environment variables" of libcurl-env(3); the C library: resolv.conf(5),
@@ -30,48 +27,13 @@ int gs_sender_start(const char *work, const int *fds, unsigned n_fds, struct gs_
 		"LOCALDOMAIN=", "RES_OPTIONS=",   "HOSTALIASES=",
 		NULL,
 	};
-	char *argv[] = {(char *)(uintptr_t) "gpuscope", (char *)(uintptr_t)SENDER_ARGUMENT,
-			(char *)(uintptr_t)work, NULL};
-	int ends[2], files[GS_SANDBOX_FILES_MAX], r;
+	const struct gs_sandbox_program program = {.name = "sender",
+						   .arguments = {SENDER_ARGUMENT, work},
+						   .fds = fds,
+						   .n_fds = n_fds,
+						   .variables = variables};
 
-	*ret = (struct gs_sender_process){.fd = -1};
-	if (n_fds >= GS_SANDBOX_FILES_MAX)
-		return -EINVAL;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-		return gs_err_set(err, -errno, "cannot make a socket for the sender: %s",
-				  strerror(errno));
-	files[0] = ends[1];
-	for (unsigned i = 0; i < n_fds; i++)
-		files[i + 1] = fds[i];
-	r = gs_sandbox_spawn(argv, files, n_fds + 1, variables, &ret->pid);
-	close(ends[1]);
-	if (r < 0) {
-		close(ends[0]);
-		ret->pid = 0;
-		return gs_err_set(
-			err, r, "cannot start a sender from /proc/self/exe: %s; is /proc mounted?",
-			strerror(-r));
-	}
-	ret->fd = ends[0];
-	return 0;
-}
-
-int gs_sender_end(struct gs_sender_process *process)
-{
-	int status = 0;
-	pid_t r;
-
-	gs_close_p(&process->fd);
-	if (!process->pid)
-		return 0;
-	r = waitpid(process->pid, &status, WNOHANG);
-	/* Where that is not permitted (another user, no CAP_KILL) it ends when it finds its socket
-	 * closed, and is not waited for. */
-	if (r == 0 && kill(process->pid, SIGKILL) == 0)
-		while ((r = waitpid(process->pid, &status, 0)) < 0 && errno == EINTR)
-			;
-	process->pid = 0;
-	return r > 0 ? status : 0;
+	return gs_sandbox_start_child(&program, ret, err);
 }
 
 static _Atomic uint64_t losses[GS_SENDER_N_LOSSES];

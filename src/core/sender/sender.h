@@ -27,19 +27,11 @@
 
 /* ---- the holder's side ---- */
 
-struct gs_sender_process {
-	pid_t pid; /* 0: none */
-	int fd;    /* owned: our end, which does not block; -1 */
-};
-
 /* work: "fetch" or "link". It has these files from GS_SENDER_FIRST_FILE on, and of the environment
- * what libcurl and the C library take proxies and name servers from. 0 or a negative errno with a
- * text. */
-int gs_sender_start(const char *work, const int *fds, unsigned n_fds,
-		    struct gs_sender_process *ret_process, struct gs_err *err);
-
-/* Kill it: it has nothing to tidy up. Returns how it ended, as waitpid(2) says, or 0. */
-int gs_sender_end(struct gs_sender_process *process);
+ * what libcurl and the C library take proxies and name servers from. As gs_sandbox_start_child(),
+ * by whose gs_sandbox_end_child() it is ended. */
+int gs_sender_start(const char *work, const int *fds, unsigned n_fds, struct gs_sandbox_child *ret,
+		    struct gs_err *err);
 
 enum gs_sender_loss {
 	GS_SENDER_DIED, /* ended by itself or by a limit */
@@ -49,7 +41,7 @@ enum gs_sender_loss {
 };
 
 /* Why a sender is gone, for messages, counted: after gs_sender_receive() or gs_sender_send()
- * returned r, and gs_sender_end() status. Returns text. */
+ * returned r, and gs_sandbox_end_child() status. Returns text. */
 const char *gs_sender_lost(int r, int status, char *text, size_t bytes);
 
 /* Counts since the start, of the whole program. */

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,8 +33,8 @@
 struct http_apart {
 	void (*report)(void *ctx, const char *text);
 	void *report_ctx;
-	_Atomic int pid; /* of the server; 0: there is none */
-	int fd;          /* our end; -1 */
+	struct gs_sandbox_child server;
+	_Atomic int pid; /* of server, for threads that ask */
 	bool said_hello;
 	struct gs_buf in, out;
 	size_t sent_bytes;
@@ -69,7 +68,7 @@ int http_apart_new(struct gs_http *h, const struct gs_http_options *o)
 		return -ENOMEM;
 	a->report = o->report;
 	a->report_ctx = o->ctx;
-	a->fd = -1;
+	a->server = GS_SANDBOX_NO_CHILD;
 	a->in = GS_BUF_INIT(sizeof(struct http_apart_head) + 2 * HTTP_APART_MESSAGE_MAX);
 	a->out = GS_BUF_INIT(OUT_MAX_BYTES);
 	h->apart = a;
@@ -117,22 +116,15 @@ static void keep_counts(struct gs_http *h)
 	h->streams = a->now.streams;
 }
 
-/* Returns how it ended, as waitpid(2) says. It has nothing to tidy up. */
+/* As gs_sandbox_end_child(). */
 static int end_server(struct gs_http *h)
 {
 	struct http_apart *a = h->apart;
-	int status = 0;
+	int status;
 
-	gs_close_p(&a->fd);
-	if (!a->pid)
+	if (!a->server.pid)
 		return 0;
-	if (waitpid(a->pid, &status, WNOHANG) == 0) {
-		/* Where that is not permitted (another user, no CAP_KILL) it ends when it finds its
-		 * socket closed, and is not waited for. */
-		if (kill(a->pid, SIGKILL) == 0)
-			while (waitpid(a->pid, &status, 0) < 0 && errno == EINTR)
-				;
-	}
+	status = gs_sandbox_end_child(&a->server);
 	a->pid = 0;
 	http_apart_add_counts(&a->before, &a->now);
 	a->now = (struct gs_http_stats){0};
@@ -183,26 +175,18 @@ static void put_ping(struct http_apart *a)
 static int start_server(struct gs_http *h)
 {
 	struct http_apart *a = h->apart;
-	char *argv[] = {(char *)(uintptr_t) "gpuscope", (char *)(uintptr_t)HTTP_APART_ARGUMENT,
-			NULL};
+	const struct gs_sandbox_program program = {.name = "process that serves HTTP",
+						   .arguments = {HTTP_APART_ARGUMENT},
+						   .fds = &h->settings->listen_fd,
+						   .n_fds = 1};
 	struct gs_wire_out out = {&a->out, 0};
-	int ends[2], fds[2], r;
+	int r = gs_sandbox_start_child(&program, &a->server, NULL);
 	size_t at;
-	pid_t pid;
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-		return -errno;
-	fds[0] = ends[1];
-	fds[1] = h->settings->listen_fd;
-	r = gs_sandbox_spawn(argv, fds, 2, NULL, &pid);
-	close(ends[1]);
-	if (r < 0) {
-		close(ends[0]);
+	if (r < 0)
 		return r;
-	}
-	a->fd = ends[0];
-	a->pid = pid;
-	(void)fcntl(a->fd, F_SETFL, O_NONBLOCK);
+	a->pid = a->server.pid;
+	(void)fcntl(a->server.fd, F_SETFL, O_NONBLOCK);
 	a->said_hello = false;
 	a->started_ns = a->heard_ns = gs_clock_mono_ns();
 	a->ping_ns = a->started_ns + PING_NS;
@@ -245,17 +229,14 @@ static bool take_message(struct gs_http *h, enum http_apart_kind kind, struct gs
 {
 	static __thread struct gs_http_request q; /* too large for a stack */
 	struct http_apart *a = h->apart;
-	char names[128];
 	uint64_t id;
-	uint32_t route, held;
+	uint32_t route;
 
 	switch (kind) {
 	case HTTP_APART_HELLO:
-		held = gs_wire_u32(in);
-		gs_log(GS_LOG_INFO, GS_LOG_HTTP, "the process that serves HTTP: %s",
-		       gs_sandbox_names(held & GS_SANDBOX_ALL, names, sizeof(names)));
-		/* Without a filter of system calls no client is served. */
-		a->said_hello = (held & GS_SANDBOX_SECCOMP) && gs_wire_is_done(in);
+		a->said_hello =
+			gs_sandbox_trusts_child("serves HTTP", gs_wire_u32(in), GS_LOG_HTTP) &&
+			gs_wire_is_done(in);
 		return a->said_hello;
 	case HTTP_APART_REQUEST:
 		if (!a->said_hello ||
@@ -321,7 +302,7 @@ static void read_socket(struct gs_http *h)
 
 	if (!room || gs_buf_reserve(&a->in, room) < 0)
 		return;
-	n = recv(a->fd, a->in.data + a->in.bytes, room, 0);
+	n = recv(a->server.fd, a->in.data + a->in.bytes, room, 0);
 	if (n > 0)
 		a->in.bytes += (size_t)n;
 	else if (n == 0 || (errno != EAGAIN && errno != EINTR))
@@ -334,7 +315,7 @@ static void write_socket(struct gs_http *h)
 	ssize_t n;
 
 	while (a->sent_bytes < a->out.bytes) {
-		n = send(a->fd, a->out.data + a->sent_bytes, a->out.bytes - a->sent_bytes,
+		n = send(a->server.fd, a->out.data + a->sent_bytes, a->out.bytes - a->sent_bytes,
 			 MSG_NOSIGNAL);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
@@ -363,11 +344,11 @@ static void pass_news(struct gs_http *h)
 	struct gs_wire_out out = {&a->out, 0};
 	size_t at;
 
-	if (news.bytes && a->pid && a->out.bytes - a->sent_bytes < NEWS_MAX_BYTES) {
+	if (news.bytes && a->server.pid && a->out.bytes - a->sent_bytes < NEWS_MAX_BYTES) {
 		at = http_apart_begin(&out);
 		gs_wire_put(&out, news.data, news.bytes);
 		http_apart_end(&out, at, HTTP_APART_NEWS);
-	} else if (news.bytes && a->pid) {
+	} else if (news.bytes && a->server.pid) {
 		h->unpublished++;
 	}
 	gs_buf_fini(&news);
@@ -390,7 +371,7 @@ static void take_settings(struct gs_http *h)
 	if (leave) /* it has that socket as well */
 		(void)end_server(h);
 	http_settings_take(h);
-	if (!a->pid || !given)
+	if (!a->server.pid || !given)
 		return;
 	/* A server cannot be given another socket, nor open what OpenSSL reads at its start. */
 	if (h->settings->listen_fd != fd || (h->settings->pem.cert.bytes != 0) != tls ||
@@ -422,16 +403,16 @@ static void look_at_server(struct gs_http *h, uint64_t now)
 	struct http_apart *a = h->apart;
 	int r;
 
-	if (a->pid && now - a->heard_ns > HUNG_NS) {
+	if (a->server.pid && now - a->heard_ns > HUNG_NS) {
 		a->hung++;
 		(void)end_server(h);
 		lose_server(h, "did not answer and was ended");
 	}
-	if (a->pid && now >= a->ping_ns) {
+	if (a->server.pid && now >= a->ping_ns) {
 		a->ping_ns = now + PING_NS;
 		put_ping(a);
 	}
-	if (a->pid || now < a->start_after_ns || h->settings->listen_fd < 0)
+	if (a->server.pid || now < a->start_after_ns || h->settings->listen_fd < 0)
 		return;
 	r = start_server(h);
 	if (r < 0) {
@@ -445,9 +426,9 @@ static void look_at_server(struct gs_http *h, uint64_t now)
 static int turn_wait_ms(const struct gs_http *h, uint64_t now)
 {
 	const struct http_apart *a = h->apart;
-	uint64_t next = a->pid ? a->ping_ns : a->start_after_ns;
+	uint64_t next = a->server.pid ? a->ping_ns : a->start_after_ns;
 
-	if (!a->pid && h->settings->listen_fd < 0)
+	if (!a->server.pid && h->settings->listen_fd < 0)
 		return -1;
 	return next <= now ? 0 : (int)((next - now) / 1000000 + 1);
 }
@@ -457,9 +438,9 @@ static void apart_turn(struct gs_http *h)
 	struct http_apart *a = h->apart;
 	bool full = a->out.bytes - a->sent_bytes >= OUT_FULL_BYTES;
 	struct http_apart_head head;
-	bool more = !full && a->pid && http_apart_next(&a->in, 0, UINT32_MAX, &head) == 1;
+	bool more = !full && a->server.pid && http_apart_next(&a->in, 0, UINT32_MAX, &head) == 1;
 	struct pollfd fds[2] = {{h->wake_fd, POLLIN, 0},
-				{a->fd,
+				{a->server.fd,
 				 (short)((full || more ? 0 : POLLIN) |
 					 (a->sent_bytes < a->out.bytes ? POLLOUT : 0)),
 				 0}};
@@ -468,12 +449,12 @@ static void apart_turn(struct gs_http *h)
 		return;
 	if (fds[0].revents)
 		take_handed_in(h);
-	if (a->pid && (fds[1].revents & (POLLIN | POLLHUP | POLLERR)))
+	if (a->server.pid && (fds[1].revents & (POLLIN | POLLHUP | POLLERR)))
 		read_socket(h);
-	if (a->pid)
+	if (a->server.pid)
 		take_messages(h);
 	look_at_server(h, gs_clock_mono_ns());
-	if (a->pid)
+	if (a->server.pid)
 		write_socket(h);
 }
 

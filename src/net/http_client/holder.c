@@ -24,7 +24,7 @@
 #define URL_BYTES    700
 
 struct http_client_sender {
-	struct gs_sender_process process;
+	struct gs_sandbox_child process;
 	bool is_ready;       /* its first message was read */
 	char url[URL_BYTES]; /* that it served; "" none yet */
 };
@@ -38,10 +38,10 @@ static void put_idle(struct http_client_sender *s)
 	for (unsigned i = 0; i < IDLE_MAX && s->process.pid; i++)
 		if (!idle[i].process.pid) {
 			idle[i] = *s;
-			s->process = (struct gs_sender_process){.fd = -1};
+			s->process = GS_SANDBOX_NO_CHILD;
 		}
 	pthread_mutex_unlock(&lock);
-	(void)gs_sender_end(&s->process);
+	(void)gs_sandbox_end_child(&s->process);
 }
 
 /* One that has served this URL or none, and that still lives. */
@@ -77,7 +77,7 @@ static int end_lost(struct http_client_sender *s, int r, struct gs_err *err)
 	char why[80];
 
 	return gs_err_set(err, r == -ETIME || r == -EBADMSG ? r : -EIO, "the process that sends %s",
-			  gs_sender_lost(r, gs_sender_end(&s->process), why, sizeof(why)));
+			  gs_sender_lost(r, gs_sandbox_end_child(&s->process), why, sizeof(why)));
 }
 
 /* The first message of a sender: it has given up its rights and has libcurl. */
@@ -86,8 +86,7 @@ static int await_hello(struct http_client_sender *s, struct gs_err *err)
 	const struct gs_sender_wait wait = {.until_ns = gs_clock_mono_ns() + HELLO_NS};
 	GS_CLEANUP(gs_buf_fini) struct gs_buf in = GS_BUF_INIT(4096);
 	const char *why_not = NULL;
-	char names[128];
-	uint32_t kind, held = 0;
+	uint32_t kind, held;
 	int r = gs_sender_receive(s->process.fd, &in, in.max_bytes, &kind, NULL, &wait);
 
 	if (r == 0) {
@@ -95,19 +94,16 @@ static int await_hello(struct http_client_sender *s, struct gs_err *err)
 
 		held = gs_wire_u32(&w);
 		why_not = gs_wire_line(&w);
-		/* One whose system calls are not limited is sent nothing. */
 		if (kind != FETCH_HELLO || !gs_wire_is_done(&w) || !why_not ||
-		    !(held & GS_SANDBOX_SECCOMP))
+		    !gs_sandbox_trusts_child("sends", held, GS_LOG_HTTP))
 			r = -EBADMSG;
 	}
 	if (r < 0)
 		return end_lost(s, r, err);
-	gs_log(GS_LOG_INFO, GS_LOG_HTTP, "the process that sends: %s",
-	       gs_sandbox_names(held & GS_SANDBOX_ALL, names, sizeof(names)));
 	s->is_ready = true;
 	if (!why_not[0])
 		return 0;
-	(void)gs_sender_end(&s->process);
+	(void)gs_sandbox_end_child(&s->process);
 	return gs_err_set(err, -ENOENT, "%s", why_not);
 }
 
@@ -225,7 +221,7 @@ static int exchange_messages(const char *url, struct gs_wire_out *out, const cha
 	if (r == 0 || r == -EPIPE)
 		r = receive_answer(&s, q, &wait, ret);
 	if (r == -ECANCELED) {
-		(void)gs_sender_end(&s.process);
+		(void)gs_sandbox_end_child(&s.process);
 		return gs_err_set(err, r, "stopped");
 	}
 	if (r < 0)

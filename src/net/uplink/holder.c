@@ -44,7 +44,7 @@ struct gs_uplink {
 	int wake_fd;
 
 	/* Only of the thread. */
-	struct gs_sender_process process; /* pid 0: there is none */
+	struct gs_sandbox_child process; /* pid 0: there is none */
 	struct gs_buf in, message;
 	uint64_t started_ns, start_after_ns, ping_ns; /* monotonic */
 	uint64_t asked_ns;   /* since when a sign of life is waited for; 0 it is not */
@@ -92,7 +92,7 @@ static void wake_thread(struct gs_uplink *l)
 
 static int end_sender(struct gs_uplink *l)
 {
-	int status = gs_sender_end(&l->process);
+	int status = gs_sandbox_end_child(&l->process);
 
 	gs_buf_reset(&l->message);
 	pthread_mutex_lock(&l->lock);
@@ -318,20 +318,15 @@ static bool take_message(struct gs_uplink *l, enum gs_uplink_message kind, struc
 {
 	struct gs_uplink_config desired;
 	struct gs_uplink_line_state state;
-	char names[128];
 	const char *text;
 	uint64_t number;
-	uint32_t held;
 
 	if (kind != LINK_HELLO && !l->said_hello)
 		return false;
 	switch (kind) {
 	case LINK_HELLO:
-		held = gs_wire_u32(in);
-		gs_log(GS_LOG_INFO, GS_LOG_HEAD, "the process that sends: %s",
-		       gs_sandbox_names(held & GS_SANDBOX_ALL, names, sizeof(names)));
-		/* Without a filter of system calls nothing is sent. */
-		l->said_hello = (held & GS_SANDBOX_SECCOMP) && gs_wire_is_done(in);
+		l->said_hello = gs_sandbox_trusts_child("sends", gs_wire_u32(in), GS_LOG_HEAD) &&
+				gs_wire_is_done(in);
 		return l->said_hello;
 	case LINK_STATE:
 		if (!uplink_take_state(in, &l->state, &state))
@@ -461,7 +456,7 @@ static void *run_holder(void *arg)
 			break;
 		turn_once(l, &news);
 	}
-	(void)gs_sender_end(&l->process); /* its state stays: the last one that is known */
+	(void)gs_sandbox_end_child(&l->process); /* its state stays: the last one that is known */
 	return NULL;
 }
 
