@@ -26,3 +26,14 @@ void tui_columns_head(struct tui_screen *s, int y, const struct tui_shape *colum
 		x += width + 1;
 	}
 }
+
+int tui_columns_top(int top, int selected, int n_rows, int lines)
+{
+	if (selected >= 0 && selected < top)
+		top = selected;
+	if (lines > 0 && selected >= top + lines)
+		top = selected - lines + 1;
+	if (top > n_rows - lines)
+		top = n_rows - lines;
+	return top < 0 ? 0 : top;
+}

@@ -18,4 +18,8 @@ struct tui_shape { /* of a column */
 void tui_columns_head(struct tui_screen *s, int y, const struct tui_shape *columns, int n,
 		      const bool *shown, int sort);
 
+/* Which of a table's rows is the first that is shown, where `lines` of them fit: top, moved as far
+ * as the selected row (-1: none) asks for, and without empty lines below the last row. */
+int tui_columns_top(int top, int selected, int n_rows, int lines);
+
 #endif

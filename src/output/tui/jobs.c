@@ -300,14 +300,7 @@ void tui_jobs_draw(struct tui_jobs *t, const struct gs_node_snapshot *node, stru
 		return;
 	choose_columns(t, s->columns, shown);
 	tui_columns_head(s, y, columns, TUI_JOB_N_COLUMNS, shown, (int)t->sort);
-	if (t->selected >= 0 && t->selected < t->top)
-		t->top = t->selected;
-	if (room > 0 && t->selected >= t->top + room)
-		t->top = t->selected - room + 1;
-	if (t->top > t->n_rows - room)
-		t->top = t->n_rows - room;
-	if (t->top < 0)
-		t->top = 0;
+	t->top = tui_columns_top(t->top, t->selected, t->n_rows, room);
 	for (int i = 0; i < room && t->top + i < t->n_rows; i++) {
 		int at = y + 1 + i;
 
