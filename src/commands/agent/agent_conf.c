@@ -7,6 +7,7 @@
 #include "commands/agent/agent.h"
 #include "commands/agent/agent_control.h"
 #include "core/base/fmt.h"
+#include "net/http/http_conf.h"
 #include "output/metrics/job.h"
 
 #define MS 1000000LL
@@ -176,23 +177,8 @@ static const struct gs_conf_key http_keys[] = {
 	 .comment =
 		 "A file with USER:PASSWORD on each line. Neither file may be readable by everyone.",
 	 .bytes = 256},
-	{.name = "hosts",
-	 .kind = GS_CONF_LIST,
-	 .offset = AT(http, hosts),
-	 .preset = "",
-	 .comment =
-		 "Further names under which clients ask (the header Host), as of a proxy or a service:\n"
-		 "addresses, localhost, the host's own names and those of tls_cert are known. \"*\": any.",
-	 .bytes = 1024,
-	 .valid = gs_http_hosts_valid,
-	 .expects = "host names without ports, or *"},
-	{.name = "anonymous",
-	 .kind = GS_CONF_BOOL,
-	 .offset = AT(http, anonymous),
-	 .preset = "false",
-	 .comment =
-		 "Without tokens: serve page and API to other machines too, not only metrics and health.\n"
-		 "Users and arguments of commands are left out all the same."},
+	GS_HTTP_CONF_HOSTS(AT(http, hosts), 1024),
+	GS_HTTP_CONF_ANONYMOUS(AT(http, anonymous)),
 	{.name = "max_connections",
 	 .kind = GS_CONF_NUMBER,
 	 .offset = AT(http, max_connections),

@@ -7,6 +7,7 @@
 
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
+#include "net/http/http_conf.h"
 #include "server/head/head_int.h"
 
 #define MS 1000000ll
@@ -70,14 +71,6 @@ static bool valid_port(const char *text)
 {
 	return strlen(text) <= 5 && strspn(text, "0123456789") == strlen(text) &&
 	       atol(text) <= 65535;
-}
-
-static bool valid_http_host(const char *text)
-{
-	return strcmp(text, "*") == 0 ||
-	       text[strspn(text,
-			   "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")] ==
-		       '\0';
 }
 
 #define AT(section, field)   offsetof(__typeof__(((struct gs_head_conf *)0)->section), field)
@@ -168,23 +161,8 @@ static const struct gs_conf_key http_keys[] = {
 	 .bytes = SIZE(http, port),
 	 .valid = valid_port,
 	 .expects = "0 (no HTTP) to 65535"},
-	{.name = "hosts",
-	 .kind = GS_CONF_LIST,
-	 .offset = AT(http, hosts),
-	 .preset = "",
-	 .comment =
-		 "Further names under which clients ask (the header Host), as of a proxy or a service:\n"
-		 "addresses, localhost, the host's own names and those of tls_cert are known. \"*\": any.",
-	 .bytes = SIZE(http, hosts),
-	 .valid = valid_http_host,
-	 .expects = "host names without ports, or *"},
-	{.name = "anonymous",
-	 .kind = GS_CONF_BOOL,
-	 .offset = AT(http, anonymous),
-	 .preset = "false",
-	 .comment =
-		 "Without tokens: serve page and API to other machines too, not only metrics and health.\n"
-		 "Users and arguments of commands are left out all the same."},
+	GS_HTTP_CONF_HOSTS(AT(http, hosts), SIZE(http, hosts)),
+	GS_HTTP_CONF_ANONYMOUS(AT(http, anonymous)),
 };
 
 static const struct gs_conf_key sampling_keys[] = {

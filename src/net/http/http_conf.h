@@ -1,0 +1,32 @@
+/*
+ * Rows of the section `http` that every server has: how others may ask. Of the agent's table and of
+ * the head's, so that what one takes the other takes.
+ */
+#ifndef GS_NET_HTTP_HTTP_CONF_H
+#define GS_NET_HTTP_HTTP_CONF_H
+
+#include "core/base/conf.h"
+#include "net/http/http.h"
+
+/* hosts: a text of size_bytes, words with commas, for gs_http_options.hosts. */
+#define GS_HTTP_CONF_HOSTS(offset_bytes, size_bytes)                                                               \
+	{                                                                                                          \
+		.name = "hosts", .kind = GS_CONF_LIST, .offset = (offset_bytes), .preset = "",                     \
+		.comment =                                                                                         \
+			"Further names under which clients ask (the header Host), as of a proxy or a service:\n"   \
+			"addresses, localhost, the host's own names and those of tls_cert are known. \"*\": any.", \
+		.bytes = (size_bytes), .valid = gs_http_hosts_valid,                                               \
+		.expects = "host names without ports, or *"                                                        \
+	}
+
+/* anonymous: a bool, for gs_http_options.anonymous. */
+#define GS_HTTP_CONF_ANONYMOUS(offset_bytes)                                                                       \
+	{                                                                                                          \
+		.name = "anonymous", .kind = GS_CONF_BOOL, .offset = (offset_bytes),                               \
+		.preset = "false",                                                                                 \
+		.comment =                                                                                         \
+			"Without tokens: serve page and API to other machines too, not only metrics and health.\n" \
+			"Users and arguments of commands are left out all the same."                               \
+	}
+
+#endif
