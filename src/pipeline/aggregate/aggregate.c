@@ -101,23 +101,6 @@ void *gs_aggregate_grow(struct array *a, size_t item_bytes, size_t max)
 	return memset(item, 0, item_bytes);
 }
 
-/* Make the table of n_old elements of item_bytes reach index, at powers of two; NULL: no memory. */
-static void *reach_index(void *table, uint32_t *n, uint32_t index, size_t item_bytes)
-{
-	uint32_t n_new = *n ? *n : 16;
-
-	if (index < *n)
-		return table;
-	while (n_new <= index)
-		n_new *= 2;
-	table = realloc(table, n_new * item_bytes);
-	if (!table)
-		return NULL;
-	memset((char *)table + *n * item_bytes, 0, (n_new - *n) * item_bytes);
-	*n = n_new;
-	return table;
-}
-
 static struct acc *new_acc(struct gs_aggregate *v, uint32_t function, uint32_t *cell)
 {
 	struct acc *a;
@@ -138,27 +121,23 @@ static struct acc *new_acc(struct gs_aggregate *v, uint32_t function, uint32_t *
 static __attribute__((noinline)) struct acc *place_acc(struct gs_aggregate *v, uint32_t thread,
 						       uint32_t function)
 {
-	struct view_thread *threads, *t;
-	uint32_t *cell;
+	struct view_thread *t;
 
 	if (function >= GS_AGGREGATE_MAX_FUNCTIONS)
 		function = 0;
 	if (thread >= GS_DICT_MAX_ID)
 		thread = 0;
-	threads = reach_index(v->threads, &v->n_threads, thread, sizeof(*threads));
-	if (!threads)
+	if (!gs_vec_reach(&v->threads, &v->n_threads, thread))
 		return NULL;
-	v->threads = threads;
 	/* Thread 0 may always have accumulators: it is where the others' calls go when there are
 	 * too many, and it has at most GS_AGGREGATE_MAX_FUNCTIONS of them. */
-	t = &threads[thread];
+	t = &v->threads[thread];
 	if (v->n_accs >= GS_AGGREGATE_MAX_PAIRS && (function >= t->n_cells || !t->cell[function]))
-		t = &threads[0];
-	cell = reach_index(t->cell, &t->n_cells, function, sizeof(*cell));
-	if (!cell)
+		t = &v->threads[0];
+	if (!gs_vec_reach(&t->cell, &t->n_cells, function))
 		return NULL;
-	t->cell = cell;
-	return cell[function] ? &v->accs[cell[function]] : new_acc(v, function, &cell[function]);
+	return t->cell[function] ? &v->accs[t->cell[function]]
+				 : new_acc(v, function, &t->cell[function]);
 }
 
 static inline struct acc *find_acc(struct gs_aggregate *v, uint32_t thread, uint32_t function)

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/vec.h"
+
 #define RING_LEAST 16
 
 struct gs_collectives *gs_collectives_new(void)
@@ -40,32 +42,12 @@ void gs_collectives_free(struct gs_collectives **collectives)
 	*collectives = NULL;
 }
 
-/* Room for item n of a table, zeroed; the table, or NULL: no memory. */
-static void *table_reach_item(void *table, uint32_t n, uint32_t *n_room, size_t item_bytes)
-{
-	uint32_t n_new = *n_room ? *n_room * 2 : 16;
-
-	if (n < *n_room)
-		return table;
-	table = realloc(table, n_new * item_bytes);
-	if (!table)
-		return NULL;
-	memset((char *)table + *n_room * item_bytes, 0, (n_new - *n_room) * item_bytes);
-	*n_room = n_new;
-	return table;
-}
-
 uint32_t gs_collectives_add_member(struct gs_collectives *c, uint32_t pid)
 {
-	struct member *members;
-
-	if (c->n_members > GS_COLLECTIVES_MAX_MEMBERS)
+	if (c->n_members > GS_COLLECTIVES_MAX_MEMBERS ||
+	    !gs_vec_reach(&c->members, &c->n_members_room, c->n_members))
 		return 0;
-	members = table_reach_item(c->members, c->n_members, &c->n_members_room, sizeof(*members));
-	if (!members)
-		return 0;
-	c->members = members;
-	members[c->n_members].pid = pid;
+	c->members[c->n_members].pid = pid;
 	return c->n_members++;
 }
 
@@ -327,13 +309,9 @@ static bool group_has_rank(const struct gs_collectives *c, const struct group *g
 
 static uint32_t group_make_new(struct gs_collectives *c, uint64_t id, int32_t n_ranks)
 {
-	struct group *groups =
-		table_reach_item(c->groups, c->n_groups, &c->n_groups_room, sizeof(*groups));
-
-	if (!groups)
+	if (!gs_vec_reach(&c->groups, &c->n_groups_room, c->n_groups))
 		return 0;
-	c->groups = groups;
-	groups[c->n_groups] = (struct group){.id = id, .n_ranks = n_ranks};
+	c->groups[c->n_groups] = (struct group){.id = id, .n_ranks = n_ranks};
 	return c->n_groups++;
 }
 
