@@ -4,6 +4,7 @@
  */
 #define GS_WITH_ARRIVALS
 #include "call.bpf.h"
+#include "comm.bpf.h"
 
 struct unique_id {
 	__u8 bytes[GS_NCCL_ID_BYTES];
@@ -117,18 +118,9 @@ static __always_inline void family_left(struct pt_regs *ctx, struct gs_thread *t
 
 	if (d->post < GS_POST_COMM_INIT || (ret && ret != d->not_error))
 		return;
-	e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
-	if (!e) {
-		count_loss(GS_LAYER_NCCL, GS_LOSS_NOTICE);
+	e = comm_reserve(t, f, GS_LAYER_NCCL);
+	if (!e)
 		return;
-	}
-	__builtin_memset(e, 0, sizeof(*e));
-	e->head.kind = GS_EV_COMM;
-	e->head.bytes = sizeof(*e);
-	e->time_ns = bpf_ktime_get_ns();
-	e->pid = t->pid;
-	e->tid = t->tid;
-	e->func = f->func;
 	e->ret = ret;
 	e->n_ranks = -1;
 	e->rank = -1;

@@ -4,6 +4,7 @@
  */
 #define GS_WITH_MPI
 #include "bpf/calls/call.bpf.h"
+#include "bpf/calls/comm.bpf.h"
 #include "bpf/mpi/mpi.bpf.h"
 
 /* A communicator ends: its handle may be another one's next. At the entry, for the call sets it to
@@ -32,19 +33,10 @@ static __noinline void family_entered(struct pt_regs *ctx, __u64 place)
 static __noinline void send_comm(struct gs_thread *t, const struct gs_frame *f,
 				 const struct gs_mpi_comm_key *key, const struct gs_mpi_comm *comm)
 {
-	struct gs_event_comm *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
+	struct gs_event_comm *e = comm_reserve(t, f, GS_LAYER_MPI);
 
-	if (!e) {
-		count_loss(GS_LAYER_MPI, GS_LOSS_NOTICE);
+	if (!e)
 		return;
-	}
-	__builtin_memset(e, 0, sizeof(*e));
-	e->head.kind = GS_EV_COMM;
-	e->head.bytes = sizeof(*e);
-	e->time_ns = bpf_ktime_get_ns();
-	e->pid = t->pid;
-	e->tid = t->tid;
-	e->func = f->func;
 	e->comm = key->comm;
 	e->rank = comm->rank;
 	e->n_ranks = comm->n_ranks;
