@@ -131,6 +131,12 @@ static uint32_t number_of(const char *text)
 
 #define READ(field)   gpu_field_read(record, GPU_##field, version)
 #define READ32(field) (uint32_t) READ(field)
+/* What most kinds have, by the names of their fields. */
+#define READ_TIMES(kind) (w->start_ns = READ(kind##_START), w->end_ns = READ(kind##_END))
+#define READ_PLACE(kind)                                                                           \
+	(w->device = READ32(kind##_DEVICE), w->context = READ32(kind##_CONTEXT),                   \
+	 w->stream = READ32(kind##_STREAM), w->graph = READ32(kind##_GRAPH),                       \
+	 w->correlation = READ32(kind##_CORRELATION))
 
 static void read_call(const uint8_t *record, uint32_t version)
 {
@@ -146,13 +152,8 @@ static void read_call(const uint8_t *record, uint32_t version)
 static void read_kernel(const uint8_t *record, uint32_t version, struct gs_gpu_work *w)
 {
 	w->what = GS_WORK_KERNEL;
-	w->start_ns = READ(KERNEL_START);
-	w->end_ns = READ(KERNEL_END);
-	w->device = READ32(KERNEL_DEVICE);
-	w->context = READ32(KERNEL_CONTEXT);
-	w->stream = READ32(KERNEL_STREAM);
-	w->graph = READ32(KERNEL_GRAPH);
-	w->correlation = READ32(KERNEL_CORRELATION);
+	READ_TIMES(KERNEL);
+	READ_PLACE(KERNEL);
 	w->grid[0] = READ32(KERNEL_GRID_X);
 	w->grid[1] = READ32(KERNEL_GRID_Y);
 	w->grid[2] = READ32(KERNEL_GRID_Z);
@@ -168,13 +169,8 @@ static void read_copy(const uint8_t *record, uint32_t version, struct gs_gpu_wor
 	w->what = GS_WORK_COPY;
 	w->detail = READ32(COPY_DIRECTION);
 	w->bytes = READ(COPY_BYTES);
-	w->start_ns = READ(COPY_START);
-	w->end_ns = READ(COPY_END);
-	w->device = READ32(COPY_DEVICE);
-	w->context = READ32(COPY_CONTEXT);
-	w->stream = READ32(COPY_STREAM);
-	w->graph = READ32(COPY_GRAPH);
-	w->correlation = READ32(COPY_CORRELATION);
+	READ_TIMES(COPY);
+	READ_PLACE(COPY);
 }
 
 static void read_peer(const uint8_t *record, uint32_t version, struct gs_gpu_work *w)
@@ -182,13 +178,8 @@ static void read_peer(const uint8_t *record, uint32_t version, struct gs_gpu_wor
 	w->what = GS_WORK_COPY;
 	w->detail = READ32(PEER_DIRECTION);
 	w->bytes = READ(PEER_BYTES);
-	w->start_ns = READ(PEER_START);
-	w->end_ns = READ(PEER_END);
-	w->device = READ32(PEER_DEVICE);
-	w->context = READ32(PEER_CONTEXT);
-	w->stream = READ32(PEER_STREAM);
-	w->graph = READ32(PEER_GRAPH);
-	w->correlation = READ32(PEER_CORRELATION);
+	READ_TIMES(PEER);
+	READ_PLACE(PEER);
 }
 
 static void read_fill(const uint8_t *record, uint32_t version, struct gs_gpu_work *w)
@@ -196,33 +187,22 @@ static void read_fill(const uint8_t *record, uint32_t version, struct gs_gpu_wor
 	w->what = GS_WORK_FILL;
 	w->detail = READ32(FILL_VALUE);
 	w->bytes = READ(FILL_BYTES);
-	w->start_ns = READ(FILL_START);
-	w->end_ns = READ(FILL_END);
-	w->device = READ32(FILL_DEVICE);
-	w->context = READ32(FILL_CONTEXT);
-	w->stream = READ32(FILL_STREAM);
-	w->graph = READ32(FILL_GRAPH);
-	w->correlation = READ32(FILL_CORRELATION);
+	READ_TIMES(FILL);
+	READ_PLACE(FILL);
 }
 
 static void read_graph(const uint8_t *record, uint32_t version, struct gs_gpu_work *w)
 {
 	w->what = GS_WORK_GRAPH;
-	w->start_ns = READ(GRAPH_START);
-	w->end_ns = READ(GRAPH_END);
-	w->device = READ32(GRAPH_DEVICE);
-	w->context = READ32(GRAPH_CONTEXT);
-	w->stream = READ32(GRAPH_STREAM);
-	w->graph = READ32(GRAPH_GRAPH);
-	w->correlation = READ32(GRAPH_CORRELATION);
+	READ_TIMES(GRAPH);
+	READ_PLACE(GRAPH);
 }
 
 static void read_sync(const uint8_t *record, uint32_t version, struct gs_gpu_work *w)
 {
 	w->what = GS_WORK_SYNC;
 	w->detail = READ32(SYNC_TYPE);
-	w->start_ns = READ(SYNC_START);
-	w->end_ns = READ(SYNC_END);
+	READ_TIMES(SYNC);
 	w->context = READ32(SYNC_CONTEXT);
 	w->stream = READ32(SYNC_STREAM);
 	w->correlation = READ32(SYNC_CORRELATION);
@@ -232,8 +212,7 @@ static void read_overhead(const uint8_t *record, uint32_t version, struct gs_gpu
 {
 	w->what = GS_WORK_OVERHEAD;
 	w->detail = READ32(OVERHEAD_KIND);
-	w->start_ns = READ(OVERHEAD_START);
-	w->end_ns = READ(OVERHEAD_END);
+	READ_TIMES(OVERHEAD);
 }
 
 /* Can it have been like that? A time of 0 to 0 is one that CUPTI does not know. */
