@@ -52,7 +52,7 @@ static int connect_now(struct remote *r, struct gs_err *err)
 		gs_grpc_client_wait(r->client, 100000000ull);
 	if (code == 0 && gs_grpc_client_connected(r->client))
 		return 0;
-	if (strstr(r->why, "--tls")) /* it answered, and what to do is said */
+	if (r->why_status == GS_GRPC_FAILED_PRECONDITION) /* it answered, and what to do is said */
 		return gs_err_set(err, -ECONNREFUSED, "%s", r->why);
 	return gs_err_set(
 		err, code < 0 ? code : -ECONNREFUSED,

@@ -199,12 +199,17 @@ static void go_idle(struct gs_grpc_client *c, enum gs_grpc_status status, const 
 		c->o.events.disconnected(c->o.ctx, status, text);
 }
 
+static enum gs_grpc_status failed_status(const struct gs_grpc_client *c)
+{
+	return c->wrong_tls ? GS_GRPC_FAILED_PRECONDITION : GS_GRPC_UNAVAILABLE;
+}
+
 static void lose_connection(struct gs_grpc_client *c, const char *why)
 {
 	bool left = c->leaving;
 
 	c->target = (c->target + 1) % c->o.n_addresses;
-	go_idle(c, left ? GS_GRPC_OK : GS_GRPC_UNAVAILABLE, why);
+	go_idle(c, left ? GS_GRPC_OK : failed_status(c), why);
 }
 
 static void watch_socket(struct gs_grpc_client *c, int fd, uint32_t events)
@@ -244,7 +249,7 @@ static void next_candidate(struct gs_grpc_client *c, const char *why)
 	if (++c->n_tried < c->o.n_addresses)
 		return;
 	memcpy(text, c->why, sizeof(text));
-	go_idle(c, GS_GRPC_UNAVAILABLE, text);
+	go_idle(c, failed_status(c), text);
 }
 
 /* --- the steps; true: go on at once --- */
@@ -373,6 +378,7 @@ static bool step_handshake(struct gs_grpc_client *c)
 	if (r == 0)
 		r = gs_grpc_client_h2_new(c);
 	if (r < 0) {
+		c->wrong_tls = c->wire.no_tls;
 		next_candidate(c, wire_why(c, r));
 		return true;
 	}
@@ -401,6 +407,7 @@ static int read_some(struct gs_grpc_client *c, const char **ret_why)
 		 */
 		if (!c->wire.ssl && !c->greeted && n >= 2 && c->in[0] == 21 && c->in[1] == 3) {
 			*ret_why = "the head wants TLS: use --tls";
+			c->wrong_tls = true;
 			return -EPROTO;
 		}
 		used = nghttp2_session_mem_recv(c->h2, c->in, (size_t)n);
@@ -559,6 +566,7 @@ int gs_grpc_client_connect(struct gs_grpc_client *c)
 	if (c->state != GS_GRPC_IDLE)
 		return -EALREADY;
 	c->n_tried = 0;
+	c->wrong_tls = false;
 	c->state = GS_GRPC_START;
 	return 0;
 }

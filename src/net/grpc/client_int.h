@@ -63,6 +63,7 @@ struct gs_grpc_client {
 	uint64_t started_ns; /* the attempt with this address */
 	uint64_t heard_ns, pinged_ns, keepalive_ns;
 	bool greeted, going_away, leaving, closing, lost;
+	bool wrong_tls; /* the last address that was tried wants TLS, or does not speak it */
 	struct gs_grpc_request *requests;
 	size_t n_requests;
 	struct gs_timers timers;

@@ -28,7 +28,8 @@ struct gs_grpc_client_events { /* each may be NULL */
 	 * the last has ended the connection is closed. */
 	void (*going_away)(void *ctx, const char *why);
 	/* The end of the connection or of the attempt; every call has had its `ended` before.
-	 * status is what its calls got. */
+	 * status is what its calls got: UNAVAILABLE, or FAILED_PRECONDITION of a server that
+	 * answered and wants TLS, or does not speak it; why says which. */
 	void (*disconnected)(void *ctx, enum gs_grpc_status status, const char *why);
 };
 

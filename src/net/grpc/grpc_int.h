@@ -123,6 +123,7 @@ struct gs_grpc_wire {
 	void *ssl;      /* NULL: plain */
 	unsigned wants; /* EPOLLIN, EPOLLOUT: what -EAGAIN waits for */
 	char why[256];  /* of a failure, in words; "": errno says it */
+	bool no_tls;    /* that failure: the other side does not speak TLS */
 };
 
 /* tls may be NULL. server_name: of clients. Takes fd over, also on failure. */

@@ -239,9 +239,10 @@ static void say_why(struct gs_grpc_wire *w)
 		snprintf(w->why, sizeof(w->why), "the other side's certificate is not accepted: %s",
 			 X509_verify_cert_error_string(verified));
 	else if (ERR_GET_REASON(e) == SSL_R_HTTP_REQUEST ||
-		 ERR_GET_REASON(e) == SSL_R_WRONG_VERSION_NUMBER)
+		 ERR_GET_REASON(e) == SSL_R_WRONG_VERSION_NUMBER) {
 		snprintf(w->why, sizeof(w->why), "the head does not speak TLS: leave out --tls");
-	else if (e && ERR_reason_error_string(e))
+		w->no_tls = true;
+	} else if (e && ERR_reason_error_string(e))
 		snprintf(w->why, sizeof(w->why), "TLS: %s", ERR_reason_error_string(e));
 }
 

@@ -1,6 +1,9 @@
 /* Calls between our own two ends, over loopback. */
 #include "grpc_pair.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gs_grpc_call *kept[4096];
 static atomic_uint n_kept, n_closed, n_writable;
@@ -99,6 +102,52 @@ static void drop_kept(void)
 	for (unsigned i = 0; i < n_kept; i++)
 		gs_grpc_call_unref(&kept[i]);
 	n_kept = 0;
+}
+
+/* A server that wants TLS where the client has none, or the reverse, has a status of its own. */
+static void tls_differs(void **state)
+{
+	static const uint8_t alert[] = {21, 3, 3, 0, 2, 2, 40}; /* RFC 8446, 5.1 and 6 */
+	struct gs_grpc_server_options so = server_options();
+	struct gs_grpc_server *s = start(&so);
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t bytes = sizeof(at);
+	struct link plain = {0}, coded = {0};
+	struct gs_grpc_client_options o;
+	struct gs_grpc_client *c = NULL;
+	const char *address = gs_grpc_server_address(s, 0);
+	char text[32];
+	int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
+
+	(void)state;
+	o = client_options(&address, &plain);
+	o.tls = true;
+	assert_int_equal(gs_grpc_client_new(&o, &c, NULL), 0);
+	assert_int_equal(gs_grpc_client_connect(c), 0);
+	work_until(c, plain.n_disconnected);
+	assert_int_equal(plain.status, GS_GRPC_FAILED_PRECONDITION);
+	gs_grpc_client_free(&c);
+	gs_grpc_server_stop(&s, 0);
+	assert_int_equal(bind(listening, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(listening, 1), 0);
+	assert_int_equal(getsockname(listening, (struct sockaddr *)&at, &bytes), 0);
+	snprintf(text, sizeof(text), "127.0.0.1:%u", ntohs(at.sin_port));
+	address = text;
+	o = client_options(&address, &coded);
+	assert_int_equal(gs_grpc_client_new(&o, &c, NULL), 0);
+	assert_int_equal(gs_grpc_client_connect(c), 0);
+	gs_grpc_client_wait(c, 5 * MS);
+	fd = accept(listening, NULL, NULL);
+	assert_int_equal(send(fd, alert, sizeof(alert), MSG_NOSIGNAL), sizeof(alert));
+	work_until(c, coded.n_disconnected);
+	assert_int_equal(coded.status, GS_GRPC_FAILED_PRECONDITION);
+	close(fd);
+	/* One that is not there is another matter. */
+	close(listening);
+	assert_int_equal(gs_grpc_client_connect(c), 0);
+	work_until(c, coded.n_disconnected == 2);
+	assert_int_equal(coded.status, GS_GRPC_UNAVAILABLE);
+	gs_grpc_client_free(&c);
 }
 
 static void echo(void **state)
@@ -498,12 +547,13 @@ static void bad_options(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(echo),        cmocka_unit_test(many_calls),
-		cmocka_unit_test(calls_wait),  cmocka_unit_test(slow_reader),
-		cmocka_unit_test(slow_server), cmocka_unit_test(limits),
-		cmocka_unit_test(deadline),    cmocka_unit_test(stop),
-		cmocka_unit_test(post),        cmocka_unit_test(addresses),
-		cmocka_unit_test(cancel),      cmocka_unit_test(bad_options),
+		cmocka_unit_test(echo),        cmocka_unit_test(tls_differs),
+		cmocka_unit_test(many_calls),  cmocka_unit_test(calls_wait),
+		cmocka_unit_test(slow_reader), cmocka_unit_test(slow_server),
+		cmocka_unit_test(limits),      cmocka_unit_test(deadline),
+		cmocka_unit_test(stop),        cmocka_unit_test(post),
+		cmocka_unit_test(addresses),   cmocka_unit_test(cancel),
+		cmocka_unit_test(bad_options),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
