@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "commands/agent/agent.h"
+#include "commands/agent/agent_conf.h"
 #include "server/head/head_conf.h"
 #include "replay_main.h"
 

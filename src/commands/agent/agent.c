@@ -21,8 +21,16 @@
 #include "core/base/fmt.h"
 #include "core/base/log.h"
 #include "core/sandbox/sandbox.h"
-#include "commands/agent/agent.h"
+#include "commands/agent/agent_alert.h"
+#include "commands/agent/agent_head.h"
+#include "commands/agent/agent_jobs.h"
+#include "commands/agent/agent_page.h"
+#include "commands/agent/agent_push.h"
+#include "commands/agent/agent_routes.h"
+#include "commands/agent/agent_shrink.h"
+#include "commands/agent/agent_state.h"
 #include "commands/agent/agent_control.h"
+#include "commands/agent_gpu/agent_gpu.h"
 #include "commands/common/cli.h"
 #include "commands/common/shared.h"
 #include "net/http_client/http_client.h"
@@ -434,20 +442,6 @@ static void put_status(struct agent *a, struct gs_buf *out)
 	agent_gpu_status(a->process_gpu, out);
 }
 
-/* "1234", "1234 60000ms" */
-static void trace_gpu(struct agent *a, const char *words, struct gs_buf *answer)
-{
-	char what[80] = "", time[32] = "", text[400];
-	uint64_t time_ns = AGENT_TRACE_GPU_USUAL;
-	int n = sscanf(words, "%79s %31s", what, time);
-
-	if (n < 1 || (n == 2 && gs_parse_ns(time, 1, &time_ns) < 0))
-		snprintf(text, sizeof(text), "error: trace-gpu takes a process or job, and a time");
-	else
-		(void)agent_control_trace_gpu(&a->state, what, time_ns, text, sizeof(text));
-	(void)gs_buf_printf(answer, "%s\n", text);
-}
-
 static void run_command(void *ctx, const char *command, struct gs_buf *answer)
 {
 	struct agent *a = ctx;
@@ -465,7 +459,7 @@ static void run_command(void *ctx, const char *command, struct gs_buf *answer)
 		resume_driver(a);
 		(void)gs_buf_puts(answer, "ok: the driver is reattached\n");
 	} else if (strncmp(command, "trace-gpu ", 10) == 0) {
-		trace_gpu(a, command + 10, answer);
+		agent_control_take_trace(&a->state, command + 10, answer);
 	} else if (strcmp(command, "reload") == 0) {
 		int r = handle_reload(a, &err);
 

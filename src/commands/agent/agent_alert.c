@@ -7,7 +7,10 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "commands/agent/agent.h"
+#include "commands/agent/agent_alert.h"
+#include "commands/agent/agent_conf.h"
+#include "commands/agent/agent_jobs.h"
+#include "commands/agent/agent_state.h"
 #include "core/base/log.h"
 #include "analysis/alert/alert.h"
 #include "core/base/clock.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "commands/agent/agent.h"
+#include "commands/agent/agent_conf.h"
 #include "commands/agent/agent_control.h"
 #include "core/base/fmt.h"
 #include "net/http/http_conf.h"

@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "commands/agent/agent.h"
 #include "commands/agent/agent_control.h"
+#include "commands/agent_gpu/agent_gpu.h"
 #include "core/base/clock.h"
 #include "core/base/fmt.h"
 #include "core/base/local.h"
@@ -123,6 +123,19 @@ int agent_control_trace_gpu(struct agent_state *state, const char *what, uint64_
 	else
 		snprintf(answer, bytes, "ok: GPU use of %s is no longer traced", what);
 	return r;
+}
+
+void agent_control_take_trace(struct agent_state *state, const char *words, struct gs_buf *answer)
+{
+	char what[80] = "", time[32] = "", text[400];
+	uint64_t time_ns = AGENT_TRACE_GPU_USUAL;
+	int n = sscanf(words, "%79s %31s", what, time);
+
+	if (n < 1 || (n == 2 && gs_parse_ns(time, 1, &time_ns) < 0))
+		snprintf(text, sizeof(text), "error: trace-gpu takes a process or job, and a time");
+	else
+		(void)agent_control_trace_gpu(state, what, time_ns, text, sizeof(text));
+	(void)gs_buf_printf(answer, "%s\n", text);
 }
 
 static int ask_agent(const char *path, const char *command, struct gs_buf *ret_answer,

@@ -2,7 +2,7 @@
 #ifndef GS_COMMANDS_AGENT_AGENT_CONTROL_H
 #define GS_COMMANDS_AGENT_AGENT_CONTROL_H
 
-#include "commands/agent/agent.h"
+#include "commands/agent/agent_state.h"
 
 #define AGENT_CONTROL_PATH "/run/gpuscope/agent.sock"
 
@@ -10,7 +10,6 @@
 int agent_control_open(const struct agent_conf *conf, struct gs_err *err);
 void agent_control_close(const struct agent_conf *conf, int *fd);
 
-/* Take one client, have its command run, send the answer: "ok: ..." or "error: ...". */
 #define AGENT_TRACE_GPU_USUAL UINT64_MAX /* a minute, or what is configured as the longest time */
 
 /* Have a request's process or job traced for that long, or (0) no longer, within what is configured. An answer
@@ -18,6 +17,10 @@ void agent_control_close(const struct agent_conf *conf, int *fd);
 int agent_control_trace_gpu(struct agent_state *state, const char *what, uint64_t time_ns,
 			    char *answer, size_t bytes);
 
+/* The same of the words of a command, "1234" or "1234 60000ms"; the answer has its end. */
+void agent_control_take_trace(struct agent_state *state, const char *words, struct gs_buf *answer);
+
+/* Take one client, have its command run, send the answer: "ok: ..." or "error: ...". */
 void agent_control_serve(int listen_fd, void *ctx,
 			 void (*run)(void *ctx, const char *command, struct gs_buf *answer));
 

@@ -8,7 +8,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "commands/agent/agent.h"
+#include "commands/agent/agent_conf.h"
+#include "commands/agent/agent_head.h"
+#include "commands/agent/agent_jobs.h"
+#include "commands/agent/agent_report.h"
+#include "commands/agent/agent_state.h"
 #include "core/base/clock.h"
 #include "core/base/fmt.h"
 #include "core/base/log.h"

@@ -9,7 +9,10 @@
 #include <time.h>
 
 #include "analysis/job_accounting/accounting.h"
-#include "commands/agent/agent.h"
+#include "commands/agent/agent_conf.h"
+#include "commands/agent/agent_head.h"
+#include "commands/agent/agent_jobs.h"
+#include "commands/agent/agent_state.h"
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "commands/common/cli.h"

@@ -11,7 +11,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "commands/agent/agent.h"
+#include "commands/agent/agent_alert.h"
+#include "commands/agent/agent_head.h"
+#include "commands/agent/agent_jobs.h"
+#include "commands/agent/agent_page.h"
+#include "commands/agent/agent_routes.h"
+#include "commands/agent/agent_state.h"
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/vec.h"

@@ -1,7 +1,10 @@
 /* Metrics to engines of others: what /metrics shows, by remote write and OTLP (output/metrics_push). */
 #include <string.h>
 
-#include "commands/agent/agent.h"
+#include "commands/agent/agent_conf.h"
+#include "commands/agent/agent_push.h"
+#include "commands/agent/agent_routes.h"
+#include "commands/agent/agent_state.h"
 #include "commands/common/cli.h"
 
 static int render_metrics(void *ctx, enum gs_push_protocol protocol, unsigned part,

@@ -14,7 +14,7 @@
 
 #include "analysis/job_accounting/accounting.h"
 #include "analysis/job_accounting/ranks.h"
-#include "commands/agent/agent.h"
+#include "commands/agent/agent_report.h"
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "commands/common/cli.h"

@@ -6,8 +6,14 @@
 
 #include "core/base/clock.h"
 #include "core/base/fmt.h"
-#include "commands/agent/agent.h"
+#include "commands/agent/agent_alert.h"
+#include "commands/agent/agent_conf.h"
+#include "commands/agent/agent_head.h"
+#include "commands/agent/agent_jobs.h"
+#include "commands/agent/agent_routes.h"
+#include "commands/agent/agent_state.h"
 #include "commands/agent/agent_control.h"
+#include "commands/agent_gpu/agent_gpu.h"
 #include "core/sender/sender.h"
 
 /* Longest that the sampling loop may be silent beyond its own pace: a hung call and then some. */

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "commands/agent/agent.h"
+#include "commands/agent/agent_conf.h"
+#include "commands/agent/agent_schedule.h"
 
 #define TOGETHER_NS 5000000 /* groups due within 5 ms are read in one turn */
 

@@ -9,7 +9,8 @@
  */
 #include <string.h>
 
-#include "commands/agent/agent.h"
+#include "commands/agent/agent_shrink.h"
+#include "commands/agent/agent_state.h"
 
 #include "core/base/clock.h"
 #include "core/base/fmt.h"

@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "core/base/clock.h"
-#include "commands/agent/agent.h"
+#include "commands/agent/agent_conf.h"
+#include "commands/agent/agent_schedule.h"
+#include "commands/agent/agent_state.h"
 #include "analysis/gpu_health/gpu_health.h"
 
 int agent_state_init(struct agent_state *s, const struct agent_conf *conf)

@@ -7,7 +7,9 @@
 
 #include <cmocka.h>
 
-#include "commands/agent/agent.h"
+#include "commands/agent/agent_conf.h"
+#include "commands/agent/agent_schedule.h"
+#include "commands/agent/agent_state.h"
 
 #define MS 1000000ULL
 #define S  (1000 * MS)

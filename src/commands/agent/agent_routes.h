@@ -1,0 +1,15 @@
+/* What is served and pushed. */
+#ifndef GS_COMMANDS_AGENT_AGENT_ROUTES_H
+#define GS_COMMANDS_AGENT_AGENT_ROUTES_H
+
+#include <stddef.h>
+
+#include "commands/agent/agent_state.h"
+
+extern const struct gs_http_route agent_routes[];
+extern const size_t agent_n_routes;
+
+/* All families that are scraped or pushed; p->error says whether one failed. Takes the lock. */
+void agent_put_metrics(struct agent_state *state, struct gs_metrics *p);
+
+#endif
