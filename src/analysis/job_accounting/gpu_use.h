@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/base/energy.h"
+#include "core/series/energy.h"
 #include "core/base/map.h"
 #include "model/node/gpu.h"
 #include "model/node/job_usage.h"

@@ -2,7 +2,7 @@
 #ifndef GS_OUTPUT_PLOT_PLOT_INT_H
 #define GS_OUTPUT_PLOT_PLOT_INT_H
 
-#include "core/base/energy.h"
+#include "core/series/energy.h"
 #include "core/base/map.h"
 #include "output/plot/plot.h"
 

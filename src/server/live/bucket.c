@@ -38,7 +38,7 @@ bool gs_live_bucket_parse(const struct gs_http_request *q, struct gs_http_reply 
 
 void *gs_live_bucket_new(const void *asked, size_t bytes, size_t offset)
 {
-	const size_t align = _Alignof(struct gs_live_bucket);
+	const size_t align = _Alignof(struct gs_bucket);
 	struct gs_live_buckets *s;
 	char *copy;
 
@@ -49,25 +49,21 @@ void *gs_live_bucket_new(const void *asked, size_t bytes, size_t offset)
 		return NULL;
 	memcpy(copy, asked, bytes);
 	s = (struct gs_live_buckets *)(copy + offset);
-	s->at = (struct gs_live_bucket *)(copy + bytes);
+	s->at = (struct gs_bucket *)(copy + bytes);
 	return copy;
 }
 
 void gs_live_bucket_add_mean(struct gs_live_buckets *s, size_t value, int64_t wall_ns, double mean,
 			     double most, uint32_t n)
 {
-	struct gs_live_bucket *t;
 	size_t at;
 
-	if (isnan(mean) || wall_ns < s->from_ns || wall_ns >= s->to_ns)
+	if (wall_ns < s->from_ns || wall_ns >= s->to_ns)
 		return;
 	at = (size_t)((double)(wall_ns - s->from_ns) / (double)(s->to_ns - s->from_ns) *
 		      (double)s->n_points);
-	t = &s->at[value * s->n_points + (at < s->n_points ? at : s->n_points - 1)];
-	t->sum += mean * n;
-	t->least = t->n && t->least < mean ? t->least : mean;
-	t->most = t->n && t->most > most ? t->most : most;
-	t->n += n;
+	gs_bucket_add_mean(&s->at[value * s->n_points + (at < s->n_points ? at : s->n_points - 1)],
+			   mean, most, n);
 }
 
 void gs_live_bucket_add(struct gs_live_buckets *s, size_t value, int64_t wall_ns, double v)
@@ -90,27 +86,23 @@ void gs_live_bucket_put_time(struct gs_buf *b, const struct gs_live_buckets *s)
 	j_close(b, ']');
 }
 
-static void put_column(struct gs_buf *b, const char *key, const struct gs_live_bucket *t, size_t n,
-		       unsigned which)
+static void put_column(struct gs_buf *b, const char *key, const struct gs_bucket *t, size_t n,
+		       double (*figure)(const struct gs_bucket *))
 {
 	j_open(b, key, '[');
 	for (size_t i = 0; i < n; i++)
-		j_double(b, NULL,
-			 !t[i].n      ? NAN
-			 : which == 0 ? t[i].least
-			 : which == 1 ? t[i].sum / t[i].n
-				      : t[i].most);
+		j_double(b, NULL, figure(&t[i]));
 	j_close(b, ']');
 }
 
 void gs_live_bucket_put(struct gs_buf *b, const char *key, const struct gs_live_buckets *s,
 			size_t value)
 {
-	const struct gs_live_bucket *t = s->at + value * s->n_points;
+	const struct gs_bucket *t = s->at + value * s->n_points;
 
 	j_open(b, key, '{');
-	put_column(b, "min", t, s->n_points, 0);
-	put_column(b, "mean", t, s->n_points, 1);
-	put_column(b, "max", t, s->n_points, 2);
+	put_column(b, "min", t, s->n_points, gs_bucket_min);
+	put_column(b, "mean", t, s->n_points, gs_bucket_mean);
+	put_column(b, "max", t, s->n_points, gs_bucket_max);
 	j_close(b, '}');
 }

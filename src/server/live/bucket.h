@@ -2,18 +2,14 @@
 #ifndef GS_SERVER_LIVE_BUCKET_H
 #define GS_SERVER_LIVE_BUCKET_H
 
+#include "core/series/bucket.h"
 #include "core/base/buf.h"
 #include "net/http/http.h"
-
-struct gs_live_bucket {
-	double sum, least, most;
-	uint32_t n;
-};
 
 struct gs_live_buckets {
 	int64_t from_ns, to_ns; /* wall */
 	size_t n_points, n_values;
-	struct gs_live_bucket *at; /* [value][point]; lies behind what it is part of */
+	struct gs_bucket *at; /* [value][point]; lies after what it is part of */
 };
 
 /* from, to, points of the query. False: the reply says what is wrong. */

@@ -3,7 +3,7 @@
 #define GS_SERVER_SESSION_EXPORT_SESSION_EXPORT_INT_H
 
 #include "server/session_export/session_export.h"
-#include "core/base/energy.h"
+#include "core/series/energy.h"
 #include "core/base/map.h"
 #include "model/node/host.h"
 #include "server/store/rollup.h"

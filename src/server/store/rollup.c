@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/series/bucket.h"
 #include "core/base/map.h"
 #include "core/base/mem.h"
 #include "model/node/record.h"
@@ -14,25 +15,19 @@
 #define EVENTS_MAX    65536
 #define SHARES        6
 
-struct sums { /* of a GPU */
-	double sum[GS_GPU_FIELD_COUNT], most[GS_GPU_FIELD_COUNT];
-	uint64_t n[GS_GPU_FIELD_COUNT];
-};
-
-struct mean {
-	double sum;
-	uint64_t n;
+struct sums { /* of a GPU; where no mean is made, sum is the last value */
+	struct gs_bucket value[GS_GPU_FIELD_COUNT];
 };
 
 struct gpu_process {
 	struct gs_gpu_process p;
-	struct mean share[SHARES];
+	struct gs_bucket share[SHARES];
 	uint32_t seen; /* the moment it was in last */
 };
 
 struct host_process {
 	struct gs_host_process p;
-	struct mean cpu;
+	struct gs_bucket cpu;
 	uint32_t seen;
 };
 
@@ -60,7 +55,7 @@ struct gs_rollup {
 	struct gs_node_snapshot *last; /* owned; NULL: nothing yet */
 	uint64_t begin_ns;             /* boot clock: what it stands for begins */
 	struct sums *gpu;              /* of last's GPUs */
-	struct mean host[HOST_VALUES];
+	struct gs_bucket host[HOST_VALUES];
 	struct gpu_process *gpu_process;
 	uint32_t n_gpu_processes, max_gpu_processes;
 	struct host_process *host_process;
@@ -233,17 +228,16 @@ bool gs_rollup_fits(const struct gs_rollup *c, const struct gs_node_snapshot *m)
 
 /* --- adding --- */
 
-static void add_mean(struct mean *m, double v, uint32_t weight)
+/* Of the machine and of processes a value that is not known is negative. */
+static void add_known(struct gs_bucket *b, double v, uint32_t weight)
 {
-	if (!isfinite(v) || v < 0)
-		return;
-	m->sum += v * weight;
-	m->n += weight;
+	if (v >= 0)
+		gs_bucket_add_mean(b, v, v, weight);
 }
 
-static double mean_of(const struct mean *m)
+static double known_mean(const struct gs_bucket *b)
 {
-	return m->n ? m->sum / (double)m->n : -1;
+	return b->n ? gs_bucket_mean(b) : -1;
 }
 
 static void add_gpus(struct gs_rollup *c, const struct gs_gpu_snapshot *g,
@@ -251,17 +245,15 @@ static void add_gpus(struct gs_rollup *c, const struct gs_gpu_snapshot *g,
 {
 	for (uint32_t i = 0; i < g->n_gpus; i++)
 		for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++) {
-			struct sums *s = &c->gpu[i];
-			double v = g->sample[i].value[f], most;
-			uint32_t n;
+			struct gs_bucket *b = &c->gpu[i].value[f];
+			double v = g->sample[i].value[f];
 
 			if (!gs_gpu_has(&g->sample[i], f) || !isfinite(v))
 				continue;
-			n = gs_rollup_n(mark, i, f);
-			most = gs_rollup_max(mark, i, f, v);
-			s->sum[f] = gs_rollup_is_mean(f) ? s->sum[f] + v * n : v;
-			s->most[f] = s->n[f] && s->most[f] > most ? s->most[f] : most;
-			s->n[f] += n;
+			gs_bucket_add_mean(b, v, gs_rollup_max(mark, i, f, v),
+					   gs_rollup_n(mark, i, f));
+			if (!gs_rollup_is_mean(f))
+				b->sum = v;
 		}
 }
 
@@ -283,21 +275,21 @@ static const double *host_values(const struct gs_host_sample *h, double out[HOST
 	return out;
 }
 
-static void put_host_values(struct gs_host_sample *h, const struct mean m[HOST_VALUES])
+static void put_host_values(struct gs_host_sample *h, const struct gs_bucket m[HOST_VALUES])
 {
-	h->cpu_ratio = mean_of(&m[HOST_CPU]);
-	h->iowait_ratio = mean_of(&m[HOST_IOWAIT]);
-	h->load1 = mean_of(&m[HOST_LOAD1]);
-	h->load5 = mean_of(&m[HOST_LOAD5]);
-	h->load15 = mean_of(&m[HOST_LOAD15]);
-	h->disk_read_bps = mean_of(&m[HOST_DISK_READ]);
-	h->disk_write_bps = mean_of(&m[HOST_DISK_WRITE]);
-	h->net_rx_bps = mean_of(&m[HOST_NET_RX]);
-	h->net_tx_bps = mean_of(&m[HOST_NET_TX]);
-	h->mem_used_ratio = mean_of(&m[HOST_MEM_RATIO]);
-	h->root_used_ratio = mean_of(&m[HOST_ROOT_RATIO]);
-	h->mem_used_bytes = llround(mean_of(&m[HOST_MEM_USED]));
-	h->swap_used_bytes = llround(mean_of(&m[HOST_SWAP_USED]));
+	h->cpu_ratio = known_mean(&m[HOST_CPU]);
+	h->iowait_ratio = known_mean(&m[HOST_IOWAIT]);
+	h->load1 = known_mean(&m[HOST_LOAD1]);
+	h->load5 = known_mean(&m[HOST_LOAD5]);
+	h->load15 = known_mean(&m[HOST_LOAD15]);
+	h->disk_read_bps = known_mean(&m[HOST_DISK_READ]);
+	h->disk_write_bps = known_mean(&m[HOST_DISK_WRITE]);
+	h->net_rx_bps = known_mean(&m[HOST_NET_RX]);
+	h->net_tx_bps = known_mean(&m[HOST_NET_TX]);
+	h->mem_used_ratio = known_mean(&m[HOST_MEM_RATIO]);
+	h->root_used_ratio = known_mean(&m[HOST_ROOT_RATIO]);
+	h->mem_used_bytes = llround(known_mean(&m[HOST_MEM_USED]));
+	h->swap_used_bytes = llround(known_mean(&m[HOST_SWAP_USED]));
 }
 
 static double *share_of(struct gs_gpu_process *p, int i)
@@ -353,7 +345,7 @@ static int add_gpu_process(struct gs_rollup *c, const struct gs_gpu_process *p, 
 	x->p = *p;
 	x->seen = c->n_moments;
 	for (int i = 0; i < SHARES; i++)
-		add_mean(&x->share[i], *share_of(&x->p, i), weight);
+		add_known(&x->share[i], *share_of(&x->p, i), weight);
 	return 0;
 }
 
@@ -371,7 +363,7 @@ static int add_host_process(struct gs_rollup *c, const struct gs_host_process *p
 	x = &c->host_process[at];
 	x->p = *p;
 	x->seen = c->n_moments;
-	add_mean(&x->cpu, p->cpu_ratio, weight);
+	add_known(&x->cpu, p->cpu_ratio, weight);
 	return 0;
 }
 
@@ -422,7 +414,7 @@ int gs_rollup_add(struct gs_rollup *c, struct gs_node_snapshot **moment,
 	add_gpus(c, m->gpu, mark);
 	host_values(&m->host->sample, host);
 	for (int i = 0; i < HOST_VALUES; i++)
-		add_mean(&c->host[i], host[i], weight);
+		add_known(&c->host[i], host[i], weight);
 	for (uint32_t i = 0; r == 0 && i < m->gpu->n_processes; i++)
 		r = add_gpu_process(c, &m->gpu->process[i], weight);
 	for (uint32_t i = 0; r == 0 && i < m->host->n_processes; i++)
@@ -481,11 +473,11 @@ static int put_processes(struct gs_rollup *c)
 		gp[i] = c->gpu_process[i].p;
 		gp[i].ended |= c->gpu_process[i].seen != c->n_moments;
 		for (int k = 0; k < SHARES; k++)
-			*share_of(&gp[i], k) = mean_of(&c->gpu_process[i].share[k]);
+			*share_of(&gp[i], k) = known_mean(&c->gpu_process[i].share[k]);
 	}
 	for (uint32_t i = 0; i < c->n_host_processes; i++) {
 		hp[i] = c->host_process[i].p;
-		hp[i].cpu_ratio = mean_of(&c->host_process[i].cpu);
+		hp[i].cpu_ratio = known_mean(&c->host_process[i].cpu);
 	}
 	qsort(gp, c->n_gpu_processes, sizeof(*gp), by_gpu_and_memory);
 	qsort(hp, c->n_host_processes, sizeof(*hp), by_pid);
@@ -505,22 +497,22 @@ static void put_values(struct gs_rollup *c, struct gs_rec_rollup_value *values, 
 
 	for (uint32_t i = 0; i < g->n_gpus; i++)
 		for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++) {
-			const struct sums *s = &c->gpu[i];
+			const struct gs_bucket *b = &c->gpu[i].value[f];
 			bool is_mean = gs_rollup_is_mean(f);
-			double v = is_mean ? s->sum[f] / (double)s->n[f] : s->sum[f];
+			double v = is_mean ? gs_bucket_mean(b) : b->sum;
 
-			if (!s->n[f])
+			if (!b->n)
 				continue;
 			/* Also of one that the last moment did not have. */
 			gs_gpu_set(&g->sample[i], f, v);
-			if (*n == max || !((is_mean && s->n[f] != c->n_samples) ||
-					   (gs_rollup_has_peak(f) && s->most[f] > v)))
+			if (*n == max || !((is_mean && b->n != c->n_samples) ||
+					   (gs_rollup_has_peak(f) && b->max > v)))
 				continue;
 			values[(*n)++] = (struct gs_rec_rollup_value){
 				.gpu = i,
 				.key_hash = gs_gpu_key_hash(gs_gpu_field_info(f)->key),
-				.n = (uint32_t)s->n[f],
-				.most = gs_rollup_has_peak(f) ? s->most[f] : v,
+				.n = (uint32_t)b->n,
+				.most = gs_rollup_has_peak(f) ? b->max : v,
 			};
 		}
 }

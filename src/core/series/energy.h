@@ -10,8 +10,8 @@
  * that it had before, it is still the one that went on since: a source that stood still while
  * another one changed twice is out of use.
  */
-#ifndef GS_CORE_BASE_ENERGY_H
-#define GS_CORE_BASE_ENERGY_H
+#ifndef GS_CORE_SERIES_ENERGY_H
+#define GS_CORE_SERIES_ENERGY_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-#include "core/base/energy.h"
+#include "core/series/energy.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "core/base/energy.h"
+#include "core/series/energy.h"
 
 #define S    1000000000ll
 #define FROM (1000 * S)
