@@ -361,6 +361,11 @@ def sessions(t):
         s = h.get(path + '/summary')
         t.equal('summary', (s['complete'], len(s['gpus'])), (True, 2))
         t.true('energy', s['gpus'][0]['energy_joules'] > 0, s['gpus'][0])
+        exported = json.loads(h.ask('GET', f'{path}/export?format=json')[2])['summary_by_device'].values()
+        figures = lambda gpus, *keys: sorted([g['uuid'], *(round(g[k], 6) for k in keys)] for g in gpus)
+        t.equal('the same figures as in the file',
+                figures(s['gpus'], 'samples', 'power_mean_watts', 'power_most_watts', 'temperature_most_celsius', 'energy_joules'),
+                figures(exported, 'samples', 'avg_power_watts', 'max_power_watts', 'max_temperature_celsius', 'energy_joules'))
         t.equal('forget', h.json('DELETE', path)[0], 200)
         t.equal('it is gone', h.json('GET', path)[0], 404)
     t.equal('switches', h.json('PUT', '/api/v1/switches', {'bandwidth': True, 'interval_seconds': 0.5}), (200, {'interval_seconds': 0.5, 'bandwidth': True, 'nvlink': False}))

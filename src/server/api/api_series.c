@@ -11,6 +11,7 @@
 #include "core/base/vec.h"
 #include "server/live/series.h"
 #include "model/node/record.h"
+#include "server/session_export/sums.h"
 #include "server/store/rollup.h"
 
 #define SKEW_NS API_SKEW_NS
@@ -116,10 +117,7 @@ struct gpu_sums {
 	int64_t node;
 	char uuid[80], name[96];
 	uint32_t index;
-	uint64_t n, n_util, n_memory, n_power;
-	uint32_t util[101]; /* how often, by percent */
-	double util_sum, memory_sum, memory_most, power_sum, power_most, temperature_most, joules;
-	int64_t last_ns;
+	struct gs_session_export_sums sums;
 };
 
 struct summary {
@@ -152,46 +150,6 @@ static struct gpu_sums *sums_of(struct summary *m, int64_t node, const struct gs
 	return more;
 }
 
-static void keep_max(double *at, double v)
-{
-	if (v > *at)
-		*at = v;
-}
-
-static void sum_sample(struct gpu_sums *g, uint32_t i, const struct gs_gpu_sample *s,
-		       const struct gs_rollup_mark *mark, int64_t wall_ns)
-{
-	uint32_t n;
-	double util = gs_live_field(s, GS_GPU_UTIL), power = gs_live_field(s, GS_GPU_POWER);
-	double memory = gs_live_field(s, GS_GPU_MEM_USED_RATIO);
-
-	g->n += mark->n_samples ? mark->n_samples : 1;
-	if (!isnan(util)) {
-		n = gs_rollup_n(mark, i, GS_GPU_UTIL);
-		g->n_util += n;
-		g->util_sum += util * n;
-		g->util[(int)lround(fmax(0, fmin(util, 1)) * 100)] += n;
-	}
-	if (!isnan(memory)) {
-		g->n_memory++;
-		g->memory_sum += memory;
-		keep_max(&g->memory_most, memory);
-	}
-	if (!isnan(power)) {
-		n = gs_rollup_n(mark, i, GS_GPU_POWER);
-		g->n_power += n;
-		g->power_sum += power * n;
-		keep_max(&g->power_most, gs_rollup_max(mark, i, GS_GPU_POWER, power));
-		/* What it used over a gap is not known. */
-		if (g->last_ns && wall_ns > g->last_ns &&
-		    wall_ns - g->last_ns < 10000000000ll + 2 * (int64_t)mark->interval_ns)
-			g->joules += power * (double)(wall_ns - g->last_ns) / 1e9;
-	}
-	keep_max(&g->temperature_most,
-		 gs_rollup_max(mark, i, GS_GPU_TEMP_GPU, gs_live_field(s, GS_GPU_TEMP_GPU)));
-	g->last_ns = wall_ns;
-}
-
 static void sum_moment(void *ctx, const struct gs_store_found *found,
 		       const struct gs_node_snapshot *moment, const struct gs_rollup_mark *mark)
 {
@@ -204,7 +162,8 @@ static void sum_moment(void *ctx, const struct gs_store_found *found,
 		struct gpu_sums *g = sums_of(m, found->node, &moment->gpu->info[i]);
 
 		if (g)
-			sum_sample(g, i, &moment->gpu->sample[i], mark, wall);
+			gs_session_export_sums_add(&g->sums, i, &moment->gpu->sample[i], mark,
+						   wall);
 		else
 			m->left_out++;
 	}
@@ -221,16 +180,6 @@ static int add_node(void *ctx, const struct gs_store_node *n)
 	return 0;
 }
 
-static double percentile_of(const struct gpu_sums *g, double share)
-{
-	uint64_t seen = 0;
-
-	for (int i = 0; i <= 100; i++)
-		if ((seen += g->util[i]) >= (uint64_t)ceil(share * (double)g->n_util))
-			return g->n_util ? i / 100.0 : NAN;
-	return NAN;
-}
-
 static void put_summary(struct gs_buf *b, const struct summary *m, bool complete)
 {
 	j_open(b, NULL, '{');
@@ -239,6 +188,7 @@ static void put_summary(struct gs_buf *b, const struct summary *m, bool complete
 	j_open(b, "gpus", '[');
 	for (size_t i = 0; i < m->n; i++) {
 		const struct gpu_sums *g = &m->gpu[i];
+		const struct gs_session_export_sums *s = &g->sums;
 
 		j_open(b, NULL, '{');
 		j_i64(b, "node", g->node);
@@ -248,17 +198,16 @@ static void put_summary(struct gs_buf *b, const struct summary *m, bool complete
 		j_u64(b, "index", g->index);
 		j_text(b, "uuid", g->uuid);
 		j_text(b, "name", g->name);
-		j_u64(b, "samples", g->n);
-		j_double(b, "utilization_mean_ratio", g->util_sum / (double)g->n_util);
-		j_double(b, "utilization_p50_ratio", percentile_of(g, 0.5));
-		j_double(b, "utilization_p95_ratio", percentile_of(g, 0.95));
-		j_double(b, "memory_mean_ratio", g->memory_sum / (double)g->n_memory);
-		j_double(b, "memory_most_ratio", g->n_memory ? g->memory_most : NAN);
-		j_double(b, "power_mean_watts", g->power_sum / (double)g->n_power);
-		j_double(b, "power_most_watts", g->n_power ? g->power_most : NAN);
-		j_double(b, "temperature_most_celsius",
-			 g->temperature_most > 0 ? g->temperature_most : NAN);
-		j_double(b, "energy_joules", g->n_power ? g->joules : NAN);
+		j_u64(b, "samples", s->n_samples);
+		j_double(b, "utilization_mean_ratio", gs_bucket_mean(&s->util));
+		j_double(b, "utilization_p50_ratio", gs_session_export_sums_util(s, 0.5) / 100);
+		j_double(b, "utilization_p95_ratio", gs_session_export_sums_util(s, 0.95) / 100);
+		j_double(b, "memory_mean_ratio", gs_bucket_mean(&s->memory));
+		j_double(b, "memory_most_ratio", gs_bucket_max(&s->memory));
+		j_double(b, "power_mean_watts", gs_bucket_mean(&s->power));
+		j_double(b, "power_most_watts", gs_bucket_max(&s->power));
+		j_double(b, "temperature_most_celsius", gs_bucket_max(&s->temperature));
+		j_double(b, "energy_joules", gs_energy_joules(&s->energy));
 		j_close(b, '}');
 	}
 	j_close(b, ']');

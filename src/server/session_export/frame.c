@@ -252,81 +252,6 @@ static int find_column(struct session_export_frames *f, uint32_t node,
 	return 0;
 }
 
-struct frame_value { /* a value, and what it stands for */
-	double mean, most;
-	uint32_t n;
-};
-
-static struct frame_value frame_value_of(const struct gs_rollup_mark *mark, uint32_t gpu,
-					 unsigned field, double v)
-{
-	return (struct frame_value){v, gs_rollup_max(mark, gpu, field, v),
-				    gs_rollup_n(mark, gpu, field)};
-}
-
-static void add_peak(struct session_export_mean *mean, double *peak, struct frame_value t)
-{
-	if (!mean->n || t.most > *peak)
-		*peak = t.most;
-	session_export_add_mean(mean, t.mean, t.n);
-}
-
-/* Of used memory the highest is kept as bytes, or as a share. */
-static void add_memory(struct session_export_gpu *g, uint32_t gpu, const struct gs_gpu_sample *s,
-		       const struct gs_rollup_mark *mark)
-{
-	unsigned field = gs_gpu_has(s, GS_GPU_MEM_USED) ? GS_GPU_MEM_USED : GS_GPU_MEM_USED_RATIO;
-	struct frame_value t;
-	double v;
-
-	if (!session_export_memory(s, &v))
-		return;
-	t = frame_value_of(mark, gpu, field, gs_gpu_has(s, field) ? s->value[field] : v);
-	t.most = t.mean > 0 ? v * t.most / t.mean : v;
-	t.mean = v;
-	add_peak(&g->memory, &g->memory_max, t);
-}
-
-/* The power holds for as long as samples are usually apart, and not through a gap. */
-static void add_energy(struct session_export_gpu *g, const struct gs_gpu_sample *s, int64_t wall_ns)
-{
-	int64_t own = (int64_t)(s->elapsed_ns ? s->elapsed_ns : 1000000000ull), stands = own;
-
-	if (g->before_ns && stands > 3 * g->before_ns)
-		stands = g->before_ns;
-	gs_energy_add(
-		&g->energy, wall_ns, gs_gpu_has(s, GS_GPU_ENERGY) ? s->value[GS_GPU_ENERGY] : NAN,
-		gs_gpu_has(s, GS_GPU_POWER) ? s->value[GS_GPU_POWER] : NAN,
-		gs_gpu_has(s, GS_GPU_POWER_LIMIT) ? s->value[GS_GPU_POWER_LIMIT] : NAN, 3 * stands);
-	g->before_ns = own;
-}
-
-static void summarize_gpu(struct session_export_gpu *g, uint32_t gpu, const struct gs_gpu_sample *s,
-			  const struct gs_rollup_mark *mark, int64_t wall_ns)
-{
-	struct frame_value t;
-	double v;
-
-	g->n_samples += mark->n_samples ? mark->n_samples : 1;
-	if (gs_gpu_has(s, GS_GPU_UTIL)) {
-		v = s->value[GS_GPU_UTIL];
-		t = frame_value_of(mark, gpu, GS_GPU_UTIL, v);
-		add_peak(&g->util, &g->util_max, t);
-		g->hist[v <= 0 ? 0 : v >= 1 ? 100 : (size_t)(v * 100 + 0.5)] += t.n;
-	}
-	add_memory(g, gpu, s, mark);
-	if (gs_gpu_has(s, GS_GPU_POWER))
-		add_peak(&g->power, &g->power_max,
-			 frame_value_of(mark, gpu, GS_GPU_POWER, s->value[GS_GPU_POWER]));
-	if (gs_gpu_has(s, GS_GPU_TEMP_GPU))
-		add_peak(&g->temperature, &g->temperature_max,
-			 frame_value_of(mark, gpu, GS_GPU_TEMP_GPU, s->value[GS_GPU_TEMP_GPU]));
-	if (gs_gpu_has(s, GS_GPU_DRAM_ACTIVE))
-		session_export_add_mean(&g->dram, s->value[GS_GPU_DRAM_ACTIVE],
-					gs_rollup_n(mark, gpu, GS_GPU_DRAM_ACTIVE));
-	add_energy(g, s, wall_ns);
-}
-
 static void fill_mean(const struct session_export_frames *f, struct session_export_mean *out,
 		      const struct gs_gpu_sample *s)
 {
@@ -477,7 +402,8 @@ int session_export_frames_sample(void *ctx, const struct session_export_sample *
 			break;
 		if (g->sample[i].lost)
 			continue; /* its values are old ones */
-		summarize_gpu(&f->gpu[at], i, &g->sample[i], &m->mark, m->wall_ns);
+		gs_session_export_sums_add(&f->gpu[at].sums, i, &g->sample[i], &m->mark,
+					   m->wall_ns);
 		f->gpu[at].n_frames += frame->n_samples[at]++ == 0;
 		fill_mean(f, &frame->value[at * f->n_values], &g->sample[i]);
 		r = add_links(f, frame, m->node, g, i, at);

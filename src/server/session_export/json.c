@@ -20,11 +20,9 @@ struct json {
 
 /* --- plain values --- */
 
-/* A mean times a factor; in the other flavour a text of two digits behind the point. */
-static void put_mean(struct json *j, const char *key, const struct session_export_mean *m,
-		     double ours, double theirs)
+/* A number times a factor; in the other flavour a text of two digits behind the point. */
+static void put_number(struct json *j, const char *key, double v, double ours, double theirs)
 {
-	double v = m && m->n ? m->sum / m->n : NAN;
 	char text[512] = "nan";
 
 	if (!j->gswarm) {
@@ -34,6 +32,12 @@ static void put_mean(struct json *j, const char *key, const struct session_expor
 	if (!isnan(v))
 		snprintf(text, sizeof(text), "%.2f", v * theirs);
 	gs_doc_put_word(&j->doc, key, text);
+}
+
+static void put_mean(struct json *j, const char *key, const struct session_export_mean *m,
+		     double ours, double theirs)
+{
+	put_number(j, key, m && m->n ? m->sum / m->n : NAN, ours, theirs);
 }
 
 static void put_time(struct json *j, const char *key, int64_t wall_ns)
@@ -177,48 +181,25 @@ static int write_frame(void *ctx, const struct session_export_frame *frame)
 
 /* --- summaries --- */
 
-static double percentile_of(const struct session_export_gpu *g, double share)
-{
-	uint64_t upto = 0;
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(g->hist); i++) {
-		upto += g->hist[i];
-		if (g->util.n && (double)upto >= share * (double)g->util.n)
-			return (double)i;
-	}
-	return NAN;
-}
-
-static double mean_of(const struct session_export_mean *m)
-{
-	return m->n ? m->sum / m->n : NAN;
-}
-
-static double known_or_nan(const struct session_export_mean *m, double v)
-{
-	return m->n ? v : NAN;
-}
-
 static void put_device(struct json *j, const struct session_export_gpu *g)
 {
+	const struct gs_session_export_sums *s = &g->sums;
 	struct gs_doc *doc = &j->doc;
 
 	gs_doc_begin_flat(doc, g->id);
-	put_mean(j, "avg_gpu_util", &g->util, 100, 1);
-	put_mean(j, "avg_gpu_memory", &g->memory, 100, 1);
+	put_number(j, "avg_gpu_util", gs_bucket_mean(&s->util), 100, 1);
+	put_number(j, "avg_gpu_memory", gs_bucket_mean(&s->memory), 100, 1);
 	if (!j->gswarm) {
-		gs_doc_put_double(doc, "p50_gpu_util", percentile_of(g, 0.5));
-		gs_doc_put_double(doc, "p95_gpu_util", percentile_of(g, 0.95));
-		gs_doc_put_double(doc, "max_gpu_util", known_or_nan(&g->util, g->util_max * 100));
-		gs_doc_put_double(doc, "max_gpu_memory",
-				  known_or_nan(&g->memory, g->memory_max * 100));
-		gs_doc_put_double(doc, "avg_dram_active", mean_of(&g->dram) * 100);
-		gs_doc_put_double(doc, "avg_power_watts", mean_of(&g->power));
-		gs_doc_put_double(doc, "max_power_watts", known_or_nan(&g->power, g->power_max));
-		gs_doc_put_double(doc, "max_temperature_celsius",
-				  known_or_nan(&g->temperature, g->temperature_max));
-		gs_doc_put_double(doc, "energy_joules", gs_energy_joules(&g->energy));
-		gs_doc_put_u64(doc, "samples", g->n_samples);
+		gs_doc_put_double(doc, "p50_gpu_util", gs_session_export_sums_util(s, 0.5));
+		gs_doc_put_double(doc, "p95_gpu_util", gs_session_export_sums_util(s, 0.95));
+		gs_doc_put_double(doc, "max_gpu_util", gs_bucket_max(&s->util) * 100);
+		gs_doc_put_double(doc, "max_gpu_memory", gs_bucket_max(&s->memory) * 100);
+		gs_doc_put_double(doc, "avg_dram_active", gs_bucket_mean(&s->dram) * 100);
+		gs_doc_put_double(doc, "avg_power_watts", gs_bucket_mean(&s->power));
+		gs_doc_put_double(doc, "max_power_watts", gs_bucket_max(&s->power));
+		gs_doc_put_double(doc, "max_temperature_celsius", gs_bucket_max(&s->temperature));
+		gs_doc_put_double(doc, "energy_joules", gs_energy_joules(&s->energy));
+		gs_doc_put_u64(doc, "samples", s->n_samples);
 		gs_doc_put_u64(doc, "frames", g->n_frames);
 		gs_doc_put_word(doc, "uuid", g->uuid);
 	}

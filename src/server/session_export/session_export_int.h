@@ -3,7 +3,7 @@
 #define GS_SERVER_SESSION_EXPORT_SESSION_EXPORT_INT_H
 
 #include "server/session_export/session_export.h"
-#include "core/series/energy.h"
+#include "server/session_export/sums.h"
 #include "core/base/map.h"
 #include "model/node/host.h"
 #include "server/store/rollup.h"
@@ -85,6 +85,7 @@ enum session_export_value {
 	ARCHIVE_N_VALUES
 };
 
+/* Half of a struct gs_bucket: a frame has one for each value of each GPU, and many are open. */
 struct session_export_mean {
 	double sum;
 	uint32_t n;
@@ -98,12 +99,8 @@ struct session_export_client { /* what a frame or a summary knows of a node */
 struct session_export_gpu { /* a column */
 	char *id, *uuid;    /* owned */
 	uint32_t node;
-	uint64_t n_samples, n_frames;
-	struct session_export_mean util, memory, power, dram, temperature;
-	double util_max, memory_max, power_max, temperature_max;
-	struct gs_energy energy;
-	int64_t before_ns;  /* how long its last sample stood for */
-	uint64_t hist[101]; /* of the utilisation, in percent */
+	uint64_t n_frames;
+	struct gs_session_export_sums sums;
 };
 
 struct session_export_pair { /* two GPUs with direct links */
@@ -156,13 +153,6 @@ static inline void session_export_add(struct session_export_mean *m, double v)
 {
 	m->sum += v;
 	m->n++;
-}
-
-/* The mean of n of them. */
-static inline void session_export_add_mean(struct session_export_mean *m, double v, uint32_t n)
-{
-	m->sum += v * n;
-	m->n += n;
 }
 
 #endif
