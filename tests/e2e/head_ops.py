@@ -104,6 +104,7 @@ def configuration(t):
         ('push:\n  otlp:\n    url: ftp://x\n', r':3:10: url takes an http:// or https:// URL'),
         ('push:\n  otlp:\n    spool: /s\n  remote_write:\n    spool: /s\n', r':3:5: push.remote_write has this folder'),
         ('http:\n  port: 99999\n', r':2:9: port takes 0'),
+        ('http:\n  hosts: [a.b, 10.0.0.1]\n', r':2:16: hosts takes host names without ports'),
         ('- a\n', r':1:1: a configuration takes keys and values'),
     ):
         run = t.tool('head', '--config', write(t, 'wrong.yaml', text), status=2)
