@@ -3,8 +3,11 @@
  * lists. Commas are its business. What the buffer refused is in its r, which the caller asks when it
  * has all of it: after a refusal the document is not whole.
  *
- * gs_doc is the same for files that people read, too. Numbers, texts and times are spelled by
- * core/text/put.h and gs_text_json() in both.
+ * gs_doc is the same for files that people read, too: indented, in pieces into a file, and also YAML.
+ * It takes three times as long (55 ns a value, this 17, members put together by core/text/put.h
+ * alone, as traces are, 8), and an answer of the API has hundreds of thousands of values, so both
+ * stay. Numbers, texts and times are spelled by core/text/put.h and gs_text_json() in both;
+ * tests/unit/text holds all three to the same bytes for the same values.
  */
 #ifndef GS_CORE_TEXT_JSON_H
 #define GS_CORE_TEXT_JSON_H

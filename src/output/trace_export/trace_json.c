@@ -9,7 +9,9 @@
  *   ],"gpuscopeEnd":{...}}
  *
  * Not by gs_doc or gs_json: a line takes some 70 ns so, ten times that as a document, and a trace has
- * millions of them. Texts and numbers are spelled by core/text/put.h, as theirs are.
+ * millions of them. Texts and numbers are spelled by core/text/put.h, as theirs are, but for what
+ * steers the text around it (gs_text_is_steering()): documents have it escaped, since programs read
+ * names of them; here it is U+FFFD, since people look at a trace in viewers that show it as it is.
  *
  * A file that was cut is what those readers accept too: they take the missing end for granted.
  */

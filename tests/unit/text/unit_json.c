@@ -13,6 +13,8 @@
 
 #include "core/text/doc.h"
 #include "core/text/json.h"
+#include "core/text/put.h"
+#include "core/text/text.h"
 
 static void a_document(void **state)
 {
@@ -200,12 +202,56 @@ static void one_spelling(void **state)
 	gs_buf_fini(&b);
 }
 
+/* Lines of traces are put together without either: the same values, the same bytes; but what steers the
+ * text around it does not get into a viewer of traces at all, not even escaped. */
+static void lines_of_traces(void **state)
+{
+	for (size_t i = 0; i < GS_ARRAY_LEN(both_texts); i++) {
+		const char *text = both_texts[i];
+		struct gs_buf b = GS_BUF_INIT(4096);
+		char line[512];
+		size_t bytes = (size_t)(gs_put_json(line, text, GS_PUT_MAX) - line), n;
+
+		if ((unsigned char)*text >= 0x80 && gs_text_is_steering(gs_text_decode(text, &n)))
+			text = "\xef\xbf\xbd";
+		gs_json_text(&b, NULL, text);
+		assert_int_equal(b.bytes, bytes);
+		assert_memory_equal(b.data, line, bytes);
+		gs_buf_fini(&b);
+	}
+	for (size_t i = 0; i < GS_ARRAY_LEN(both_numbers); i++) {
+		struct gs_buf b = GS_BUF_INIT(4096);
+		char line[GS_PUT_DOUBLE];
+		size_t bytes;
+
+		if (!isfinite(both_numbers[i])) /* of which a trace has no line */
+			continue;
+		bytes = (size_t)(gs_put_double(line, both_numbers[i]) - line);
+		gs_json_double(&b, NULL, both_numbers[i]);
+		assert_int_equal(b.bytes, bytes);
+		assert_memory_equal(b.data, line, bytes);
+		gs_buf_fini(&b);
+	}
+	for (int i = 0; i < 64; i++) {
+		struct gs_buf b = GS_BUF_INIT(4096);
+		char line[64];
+		uint64_t v = UINT64_MAX >> i;
+
+		gs_json_u64(&b, NULL, v);
+		gs_json_i64(&b, NULL, (int64_t)v);
+		*gs_put_i64(gs_put(gs_put_u64(line, v), ","), (int64_t)v) = '\0';
+		assert_int_equal(b.bytes, strlen(line));
+		assert_memory_equal(b.data, line, b.bytes);
+		gs_buf_fini(&b);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_spelling),   cmocka_unit_test(a_document),
 		cmocka_unit_test(numbers),        cmocka_unit_test(no_more_room),
-		cmocka_unit_test(flat_documents),
+		cmocka_unit_test(flat_documents), cmocka_unit_test(lines_of_traces),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
