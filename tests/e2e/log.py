@@ -3,6 +3,7 @@
 
 import json
 import re
+import subprocess
 
 from agent_help import Agent
 from cluster_help import Head, Node
@@ -61,9 +62,22 @@ def traced(t):
     t.equal('of files alone', topics_of(run.err), {'files'})
 
 
+@case('a recorder in the background: its log is passed on when it is stopped', timeout=60)
+def recorder(t):
+    measured = subprocess.Popen(['sleep', '1000'])
+    said = []
+    for options in ([], ['--log-level', 'info', '--log-topic', 'processes'], ['--log-level', 'info', '--log-topic', 'gpu']):
+        t.tool('job', '-p', str(measured.pid), '--detach', t.path('pid'), '-o', t.path('r.json'), *options, status=0)
+        said.append(t.tool('job', '--stop', t.path('pid'), status=0).err)
+    measured.kill()
+    measured.wait()
+    t.match('its reader', r'(?m)^gpuscope: processes: reader of files: \d+ requests, 0 late', said[1])
+    t.equal('topics', [topics_of(text) for text in said], [set(), {'processes'}, set()])
+
+
 @case('wrong levels and topics are refused in one line', needs=None)
 def wrong(t):
-    for command in ('agent', 'head', 'connect', 'trace'):
+    for command in ('agent', 'head', 'connect', 'trace', 'job'):
         run = t.tool(command, '--log-level', 'loud', status=2)
         t.match(command, r'--log-level takes warning, info, debug or trace, not "loud"', run.err)
         run = t.tool(command, '--log-topic', 'head,heads', status=2)

@@ -609,6 +609,8 @@ static const struct gs_cli_option option_table[] = {
 	 AT(alerts)},
 	GS_CLI_PRINT_CONFIG(struct job_options, print_config),
 	GS_CLI_CHECK_CONFIG(struct job_options, check_config),
+	GS_CLI_LOG_LEVEL,
+	GS_CLI_LOG_TOPIC,
 	GS_CLI_END};
 
 const struct gs_cli_command gs_cli_job = {
