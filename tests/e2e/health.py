@@ -11,8 +11,8 @@ from top_help import Screen, sleeper
 RULES = 'alerts:\n  interval: 1s\n  for: 0s\n  gpu_health: info\n  webhook:\n    url: {}\n'
 # What the stand-in pretends, state, condition, and the reason but for how long it holds.
 STATES = [
-    ('ecc=0,throttle=72', 'throttled', 'hw_thermal_slowdown', r'held down by heat: 40 °C, 1100 of 1981 MHz'),
-    ('ecc=0,throttle=4', 'throttled', 'power_cap', r'held down by the power cap: 300 of 700 W, 1100 of 1981 MHz'),
+    ('ecc=0,throttle=72', 'throttled', 'hw_thermal_slowdown', r'throttled by heat: 40 °C, 1100 of 1981 MHz'),
+    ('ecc=0,throttle=4', 'throttled', 'power_cap', r'throttled by the power cap: 300 of 700 W, 1100 of 1981 MHz'),
     ('ecc=0,width=4', 'degraded', 'pcie_width', r'PCIe x4 of x16'),
     ('ecc=3', 'failing', 'ecc_uncorrected', r'uncorrected memory errors: 3 since the driver was loaded'),
     ('ecc=3,throttle=72,width=4', 'failing', 'ecc_uncorrected', r'uncorrected memory errors: 3 since the driver was loaded'),

@@ -66,7 +66,7 @@ def jobs(t):
     t.true('a whole node comes first', alerts[0]['node_name'].endswith('zz') and alerts[0]['gpu'] is None, alerts[0])
     caps = [a for a in alerts if a['node_name'].endswith('cap') and 'power cap' in a['text']]
     t.equal('four GPUs held by one cause are one alert', [(a['gpus'], a['gpu']) for a in caps], [(4, None)])
-    t.match('with their number', '^4 GPUs: held down by the power cap', caps[0]['text'])
+    t.match('with their number', '^4 GPUs: throttled by the power cap', caps[0]['text'])
     t.true('since when', caps[0]['since'], caps[0])
     narrow = next(a for a in alerts if 'PCIe x4' in a['text'] and a['node_name'].endswith('a3') and a['jobs'])
     t.equal('nothing knows since when it was so', narrow['since'], None)

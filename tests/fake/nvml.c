@@ -23,7 +23,7 @@
  * - held=N: each process has N MiB of its GPU (default: the k-th of a GPU k + 1 GiB)
  * - accounting=PID: accounting is on, and this process has ended
  * - blank: numbers have all their bits set, as drivers say that they do not know
- * - throttle=MASK: why clocks are held down (without it: GPUs with odd numbers by the power cap)
+ * - throttle=MASK: why clocks are throttled (without it: GPUs with odd numbers by the power cap)
  * - width=N: lanes of the PCIe link, of 16
  * - ecc=N: uncorrected memory errors since the driver was loaded
  * - memory=N: N MiB of each GPU's memory are used

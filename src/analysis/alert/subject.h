@@ -29,23 +29,23 @@ enum gs_alert_kind {
 
 /* X(id, key, help) */
 #define GS_ALERT_NODE_VALUES(X)                                                                    \
-	X(CPU, "cpu_percent", "Time on CPU, of all processors.")                                   \
-	X(IOWAIT, "iowait_percent", "Time in which a processor had only disks to wait for.")       \
-	X(LOAD1, "load1", "Load over a minute.")                                                   \
-	X(LOAD5, "load5", "Load over five minutes.")                                               \
-	X(LOAD15, "load15", "Load over fifteen minutes.")                                          \
+	X(CPU, "cpu_percent", "CPU time, as a share of all processors.")                           \
+	X(IOWAIT, "iowait_percent", "Time in which a processor only waited for disks.")            \
+	X(LOAD1, "load1", "Load average over one minute.")                                         \
+	X(LOAD5, "load5", "Load average over five minutes.")                                       \
+	X(LOAD15, "load15", "Load average over fifteen minutes.")                                  \
 	X(CPUS, "cpus", "Processors.")                                                             \
 	X(RUNNING, "running_tasks", "Threads on a processor or waiting for one.")                  \
-	X(MEMORY, "memory_used_percent", "Memory that a new program could not have.")              \
-	X(MEMORY_FREE, "memory_available_bytes", "Memory that a new program could have.")          \
+	X(MEMORY, "memory_used_percent", "Memory in use (total - available).")                     \
+	X(MEMORY_FREE, "memory_available_bytes", "Memory available to new programs.")              \
 	X(SWAP, "swap_used_percent", "Swap space used.")                                           \
 	X(DISK_READ, "disk_read_bytes_per_second", "Bytes read from disks.")                       \
 	X(DISK_WRITE, "disk_write_bytes_per_second", "Bytes written to disks.")                    \
-	X(NET_RX, "net_receive_bytes_per_second", "Bytes received.")                               \
-	X(NET_TX, "net_send_bytes_per_second", "Bytes sent.")                                      \
-	X(GPUS, "gpus", "GPUs that are found.")                                                    \
+	X(NET_RX, "net_receive_bytes_per_second", "Bytes received from networks.")                 \
+	X(NET_TX, "net_send_bytes_per_second", "Bytes sent to networks.")                          \
+	X(GPUS, "gpus", "GPUs found.")                                                             \
 	X(GPUS_LOST, "gpus_lost", "GPUs that fell off the bus.")                                   \
-	X(DRIVER, "driver_ok", "1: the GPUs' driver answers; 0: it does not.")
+	X(DRIVER, "driver_ok", "1: the GPU driver answers; 0: it does not.")
 
 enum gs_alert_node_value {
 #define GS_ALERT_NODE_ID(id, ...) GS_ALERT_NODE_##id,
@@ -60,7 +60,7 @@ enum gs_alert_node_value {
 	X(MEMORY, "memory_used_percent", "Device memory used.")                                    \
 	X(PROCESSES, "processes", "Processes on the GPU.")                                         \
 	X(LOST, "lost", "1: it fell off the bus.")                                                 \
-	X(XIDS, "xids", "XID errors since the look before.")                                       \
+	X(XIDS, "xids", "XID errors since the previous evaluation.")                               \
 	X(HEALTH, "health_severity", "0 nothing is wrong, 1 info, 2 warning, 3 critical.")
 
 #define GS_ALERT_VALUES_MAX 256

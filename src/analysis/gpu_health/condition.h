@@ -23,8 +23,8 @@
 	X(RECOVERY, "recovery_action", FAILING, CRITICAL,                                                        \
 	  "Drain the node, then do what the driver asks for. `gpuscope agent ctl release-gpus` before a reset.") \
 	X(REMAP_FAILED, "row_remap_failed", FAILING, CRITICAL,                                                   \
-	  "Drain the node; NVIDIA replaces such a GPU (RMA).")                                                   \
-	X(XID, "xid", FAILING, CRITICAL, "NVIDIA's XID guide says what to do for this number.")                  \
+	  "Drain the node; have the GPU replaced (RMA).")                                                        \
+	X(XID, "xid", FAILING, CRITICAL, "Look this number up in NVIDIA's XID guide.")                           \
 	X(ECC_UNCORRECTED, "ecc_uncorrected", FAILING, CRITICAL,                                                 \
 	  "Results may be wrong; drain the node and reset the GPU.")                                             \
 	X(HW_HEAT, "hw_thermal_slowdown", THROTTLED, WARNING,                                                    \
@@ -48,7 +48,7 @@
 	X(SYNC_BOOST, "sync_boost", THROTTLED, INFO,                                                             \
 	  "Its clocks follow the slowest GPU of its sync boost group.")                                          \
 	X(IDLE_HELD, "idle_held", IDLE, INFO,                                                                    \
-	  "Ask its user whether the job still works; a job that waits needs no GPU.")
+	  "Ask its user whether the job still works; a waiting job needs no GPU.")
 
 enum gs_gpu_condition {
 #define GS_GPU_CONDITION_ENUM(id, ...) GS_GPU_CONDITION_##id,
@@ -81,7 +81,7 @@ enum gs_gpu_condition {
 	X(HOT, "GpuHot",                                                                                                                                                                     \
 	  "gpuscope_gpu_temperature_celsius{sensor=\"gpu\"} >= on (cluster, instance, uuid) group_left gpuscope_gpu_temperature_limit_celsius{limit=\"slowdown\"} - 3",                      \
 	  "10m",                                                                                                                                                                             \
-	  "GPU {{ $labels.gpu }} of {{ $labels.instance }} is {{ $value }} C, where it slows down")                                                                                          \
+	  "GPU {{ $labels.gpu }} of {{ $labels.instance }} is {{ $value }} C, near its slowdown limit")                                                                                      \
 	X(MEMORY_HOT, "GpuMemoryHot",                                                                                                                                                        \
 	  "gpuscope_gpu_temperature_celsius{sensor=\"memory\"} >= on (cluster, instance, uuid) group_left gpuscope_gpu_temperature_limit_celsius{limit=\"memory\"} - 3",                     \
 	  "10m",                                                                                                                                                                             \
@@ -89,7 +89,7 @@ enum gs_gpu_condition {
 	X(HW_SLOWDOWN, "GpuHeldBackByHardware",                                                                                                                                              \
 	  "sum by (cluster, instance, uuid, gpu) (rate(gpuscope_gpu_throttle_seconds_total{reason=~\"hw_thermal|hw_power_brake\"}[15m])) > 0.1",                                             \
 	  "15m",                                                                                                                                                                             \
-	  "Hardware holds the clocks of GPU {{ $labels.gpu }} of {{ $labels.instance }} down for {{ $value | humanizePercentage }} of the time")                                             \
+	  "Hardware throttled GPU {{ $labels.gpu }} of {{ $labels.instance }} for {{ $value | humanizePercentage }} of the time")                                                            \
 	X(PCIE_WIDTH, "GpuPcieNarrow",                                                                                                                                                       \
 	  "gpuscope_gpu_pcie_link_width{of=\"now\"} < ignoring (of) gpuscope_gpu_pcie_link_width{of=\"max\"}",                                                                               \
 	  "15m",                                                                                                                                                                             \

@@ -254,7 +254,7 @@ void gs_gpu_health_judge(const struct gs_gpu_snapshot *s, uint32_t gpu, struct g
 	*ret = (struct gs_gpu_health){.condition = GS_GPU_CONDITION_NONE,
 				      .state = is_idle ? GS_GPU_HEALTH_IDLE : GS_GPU_HEALTH_OK};
 	for (unsigned c = 0; c < GS_GPU_CONDITION_COUNT; c++) {
-		/* Being hot is no second thing beside being held down by it. */
+		/* Being hot is no second thing beside being throttled by it. */
 		if ((c == GS_GPU_CONDITION_HOT || c == GS_GPU_CONDITION_MEMORY_HOT) &&
 		    ret->holds & (1u << GS_GPU_CONDITION_HW_HEAT | 1u << GS_GPU_CONDITION_SW_HEAT))
 			continue;
@@ -387,22 +387,22 @@ static void health_put_cause(struct health_pen *p, const struct gs_gpu_snapshot 
 		health_put_xid(p, &s->past, g->time_ns);
 		return;
 	case GS_GPU_CONDITION_HW_HEAT:
-		health_put_heat(p, s, "held down by heat");
+		health_put_heat(p, s, "throttled by heat");
 		return;
 	case GS_GPU_CONDITION_SW_HEAT:
-		health_put_heat(p, s, "held down by heat (driver)");
+		health_put_heat(p, s, "throttled by heat (driver)");
 		return;
 	case GS_GPU_CONDITION_POWER_BRAKE:
-		health_put_power(p, s, "held down by the power brake");
+		health_put_power(p, s, "throttled by the power brake");
 		return;
 	case GS_GPU_CONDITION_POWER_CAP:
-		health_put_power(p, s, "held down by the power cap");
+		health_put_power(p, s, "throttled by the power cap");
 		return;
 	case GS_GPU_CONDITION_HW_SLOWDOWN:
-		health_put_heat(p, s, "held down by the hardware");
+		health_put_heat(p, s, "throttled by the hardware");
 		return;
 	case GS_GPU_CONDITION_SYNC_BOOST:
-		health_put(p, "held down by sync boost");
+		health_put(p, "throttled by sync boost");
 		health_put_clock(p, s);
 		return;
 	case GS_GPU_CONDITION_HOT:

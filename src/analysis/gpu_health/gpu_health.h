@@ -57,7 +57,7 @@ void gs_gpu_health_follow(const struct gs_gpu_snapshot *before, struct gs_gpu_sn
 void gs_gpu_health_judge(const struct gs_gpu_snapshot *snapshot, uint32_t gpu,
 			 struct gs_gpu_health *ret_health);
 
-/* A condition that holds, with its figures: "held down by heat: 91 °C, 780 of 1980 MHz, for 6 min".
+/* A condition that holds, with its figures: "throttled by heat: 91 °C, 780 of 1980 MHz, for 6 min".
  * "" for GS_GPU_CONDITION_NONE. Returns out. */
 const char *gs_gpu_health_text(const struct gs_gpu_snapshot *snapshot, uint32_t gpu,
 			       enum gs_gpu_condition condition, char out[GS_GPU_HEALTH_TEXT_BYTES]);

@@ -18,7 +18,7 @@ static const struct health_rule rules_before[] = {
 	 "On the node: systemctl status gpuscope-agent."},
 	{"GpuDriverNotOk", "gpuscope_driver_state{state=~\"no_driver|hung|failed\"} == 1", "5m",
 	 "critical", "The GPU driver of {{ $labels.instance }} is {{ $labels.state }}",
-	 "hung: a call of the driver does not come back (dmesg, NVRM); no_driver: module not loaded, or another version than the library."},
+	 "hung: a driver call does not return (dmesg, NVRM); no_driver: module not loaded, or another version than the library."},
 };
 
 static const struct health_rule rules_after[] = {
@@ -28,7 +28,7 @@ static const struct health_rule rules_after[] = {
 	 "{{ $value }} are up; nvidia-smi nvlink -s shows which, XID 74 why."},
 	{"GpuValuesOld", "time() - gpuscope_gpu_sample_timestamp_seconds > 120", "5m", "warning",
 	 "GPU {{ $labels.gpu }} of {{ $labels.instance }} was not read for {{ $value | humanizeDuration }}",
-	 "The agent lives, the driver does not answer or was released (gpuscope agent ctl status)."},
+	 "The agent runs, but the driver does not answer or was released (gpuscope agent ctl status)."},
 	{"GpuscopeSamplesMissed",
 	 "sum by (cluster, instance) (rate(gpuscope_agent_samples_missed_total[15m])) > 0.05",
 	 "15m", "info", "gpuscope on {{ $labels.instance }} misses readings",

@@ -1,5 +1,5 @@
 /*
- * What can be known of a GPU at one moment, one row for each value:
+ * What can be known of a GPU at one time, one row for each value:
  *
  *   GS_GPU_FIELD(ID, key, unit, kind, group, family, label, label_value, title, help)
  *
@@ -26,87 +26,88 @@
 	  "Share of the time in which device memory was read or written.")                         \
 	X(ENC_UTIL, "encoder_utilization_ratio", RATIO, GAUGE, ENGINES,                            \
 	  "gpu_engine_utilization_ratio", "engine", "encoder", "enc",                              \
-	  "Share of the time in which an engine was busy.")                                        \
+	  "Share of the time in which an engine (video, JPEG, OFA) was busy.")                     \
 	X(DEC_UTIL, "decoder_utilization_ratio", RATIO, GAUGE, ENGINES,                            \
 	  "gpu_engine_utilization_ratio", "engine", "decoder", "dec",                              \
-	  "Share of the time in which an engine was busy.")                                        \
+	  "Share of the time in which an engine (video, JPEG, OFA) was busy.")                     \
 	X(JPG_UTIL, "jpeg_utilization_ratio", RATIO, GAUGE, ENGINES,                               \
 	  "gpu_engine_utilization_ratio", "engine", "jpeg", "jpg",                                 \
-	  "Share of the time in which an engine was busy.")                                        \
+	  "Share of the time in which an engine (video, JPEG, OFA) was busy.")                     \
 	X(OFA_UTIL, "ofa_utilization_ratio", RATIO, GAUGE, ENGINES,                                \
 	  "gpu_engine_utilization_ratio", "engine", "ofa", "ofa",                                  \
-	  "Share of the time in which an engine was busy.")                                        \
+	  "Share of the time in which an engine (video, JPEG, OFA) was busy.")                     \
 	X(MEM_TOTAL, "memory_total_bytes", BYTES, GAUGE, MEMORY, "gpu_memory_total_bytes", "", "", \
 	  "mem-tot", "Size of device memory.")                                                     \
 	X(MEM_USED, "memory_used_bytes", BYTES, GAUGE, MEMORY, "gpu_memory_used_bytes", "", "",    \
 	  "mem", "Device memory allocated to processes.")                                          \
 	X(MEM_RESERVED, "memory_reserved_bytes", BYTES, GAUGE, MEMORY,                             \
 	  "gpu_memory_reserved_bytes", "", "", "mem-rsv",                                          \
-	  "Device memory kept by driver and firmware.")                                            \
+	  "Device memory reserved by driver and firmware.")                                        \
 	X(MEM_FREE, "memory_free_bytes", BYTES, GAUGE, MEMORY, "gpu_memory_free_bytes", "", "",    \
 	  "mem-free", "Device memory that can be allocated.")                                      \
 	X(BAR1_TOTAL, "bar1_total_bytes", BYTES, GAUGE, BAR1, "gpu_bar1_total_bytes", "", "",      \
-	  "bar1-tot", "Size of the window through which the host sees device memory.")             \
+	  "bar1-tot", "Size of BAR1, the window through which the host sees device memory.")       \
 	X(BAR1_USED, "bar1_used_bytes", BYTES, GAUGE, BAR1, "gpu_bar1_used_bytes", "", "", "bar1", \
-	  "Used part of the window through which the host sees device memory.")                    \
+	  "Used part of BAR1, the window through which the host sees device memory.")              \
 	X(TEMP_GPU, "temperature_celsius", CELSIUS, GAUGE, TEMPERATURE, "gpu_temperature_celsius", \
-	  "sensor", "gpu", "temp", "Temperature.")                                                 \
+	  "sensor", "gpu", "temp", "Temperature of the GPU or of its memory.")                     \
 	X(TEMP_MEM, "memory_temperature_celsius", CELSIUS, GAUGE, MEMORY_TEMPERATURE,              \
-	  "gpu_temperature_celsius", "sensor", "memory", "mem-temp", "Temperature.")               \
+	  "gpu_temperature_celsius", "sensor", "memory", "mem-temp",                               \
+	  "Temperature of the GPU or of its memory.")                                              \
 	X(TEMP_SLOWDOWN, "slowdown_temperature_celsius", CELSIUS, GAUGE, LIMITS,                   \
 	  "gpu_temperature_limit_celsius", "limit", "slowdown", "t-slow",                          \
-	  "Temperature at which the GPU acts.")                                                    \
+	  "Temperature limit (slowdown, shutdown, operating, memory).")                            \
 	X(TEMP_SHUTDOWN, "shutdown_temperature_celsius", CELSIUS, GAUGE, LIMITS,                   \
 	  "gpu_temperature_limit_celsius", "limit", "shutdown", "t-shut",                          \
-	  "Temperature at which the GPU acts.")                                                    \
+	  "Temperature limit (slowdown, shutdown, operating, memory).")                            \
 	X(TEMP_MEM_MAX, "memory_temperature_limit_celsius", CELSIUS, GAUGE, LIMITS,                \
 	  "gpu_temperature_limit_celsius", "limit", "memory", "t-mem",                             \
-	  "Temperature at which the GPU acts.")                                                    \
+	  "Temperature limit (slowdown, shutdown, operating, memory).")                            \
 	X(POWER, "power_watts", WATTS, GAUGE, POWER, "gpu_power_watts", "kind", "average",         \
-	  "power", "Electrical power; average: over the last second on most GPUs.")                \
+	  "power", "Power draw; average: over the last second on most GPUs.")                      \
 	X(POWER_INSTANT, "power_instant_watts", WATTS, GAUGE, POWER_INSTANT, "gpu_power_watts",    \
 	  "kind", "instant", "pwr-inst",                                                           \
-	  "Electrical power; average: over the last second on most GPUs.")                         \
+	  "Power draw; average: over the last second on most GPUs.")                               \
 	X(POWER_LIMIT, "power_limit_watts", WATTS, GAUGE, LIMITS, "gpu_power_limit_watts",         \
-	  "limit", "enforced", "pwr-cap", "Limits of power.")                                      \
+	  "limit", "enforced", "pwr-cap", "Power limit.")                                          \
 	X(POWER_LIMIT_DEFAULT, "power_limit_default_watts", WATTS, GAUGE, LIMITS,                  \
-	  "gpu_power_limit_watts", "limit", "default", "cap-def", "Limits of power.")              \
+	  "gpu_power_limit_watts", "limit", "default", "cap-def", "Power limit.")                  \
 	X(POWER_LIMIT_MAX, "power_limit_max_watts", WATTS, GAUGE, LIMITS, "gpu_power_limit_watts", \
-	  "limit", "max", "cap-max", "Limits of power.")                                           \
+	  "limit", "max", "cap-max", "Power limit.")                                               \
 	X(ENERGY, "energy_joules", JOULES, COUNTER, ENERGY, "gpu_energy_joules", "", "", "energy", \
-	  "Energy used.")                                                                          \
+	  "Energy that the GPU consumed.")                                                         \
 	X(CLOCK_SM, "sm_clock_hertz", HERTZ, GAUGE, CLOCKS, "gpu_clock_hertz", "domain", "sm",     \
-	  "sm-clk", "Clock.")                                                                      \
+	  "sm-clk", "Clock frequency.")                                                            \
 	X(CLOCK_MEM, "memory_clock_hertz", HERTZ, GAUGE, CLOCKS, "gpu_clock_hertz", "domain",      \
-	  "memory", "mem-clk", "Clock.")                                                           \
+	  "memory", "mem-clk", "Clock frequency.")                                                 \
 	X(CLOCK_GRAPHICS, "graphics_clock_hertz", HERTZ, GAUGE, CLOCKS_MORE, "gpu_clock_hertz",    \
-	  "domain", "graphics", "gr-clk", "Clock.")                                                \
+	  "domain", "graphics", "gr-clk", "Clock frequency.")                                      \
 	X(CLOCK_VIDEO, "video_clock_hertz", HERTZ, GAUGE, CLOCKS_MORE, "gpu_clock_hertz",          \
-	  "domain", "video", "vid-clk", "Clock.")                                                  \
+	  "domain", "video", "vid-clk", "Clock frequency.")                                        \
 	X(CLOCK_SM_MAX, "sm_clock_max_hertz", HERTZ, GAUGE, LIMITS, "gpu_clock_max_hertz",         \
-	  "domain", "sm", "sm-max", "Highest clock.")                                              \
+	  "domain", "sm", "sm-max", "Maximum clock frequency.")                                    \
 	X(CLOCK_MEM_MAX, "memory_clock_max_hertz", HERTZ, GAUGE, LIMITS, "gpu_clock_max_hertz",    \
-	  "domain", "memory", "mem-max", "Highest clock.")                                         \
+	  "domain", "memory", "mem-max", "Maximum clock frequency.")                               \
 	X(PSTATE, "performance_state", NONE, GAUGE, STATE, "gpu_performance_state", "", "",        \
 	  "pstate", "Performance state, 0 the fastest.")                                           \
 	X(THROTTLE_REASONS, "throttle_reasons_mask", NONE, GAUGE, STATE,                           \
 	  "gpu_throttle_reasons_mask", "", "", "throttle",                                         \
-	  "Why clocks are held down now, as NVML's bit mask.")                                     \
+	  "Why clocks are throttled now, as NVML's bit mask.")                                     \
 	X(THROTTLE_SW_POWER, "throttle_sw_power_seconds", SECONDS, COUNTER, THROTTLE,              \
 	  "gpu_throttle_seconds", "reason", "sw_power_cap", "thr-pwr",                             \
-	  "Time for which clocks were held down.")                                                 \
+	  "Time for which clocks were throttled.")                                                 \
 	X(THROTTLE_HW_POWER_BRAKE, "throttle_hw_power_brake_seconds", SECONDS, COUNTER, THROTTLE,  \
 	  "gpu_throttle_seconds", "reason", "hw_power_brake", "thr-brk",                           \
-	  "Time for which clocks were held down.")                                                 \
+	  "Time for which clocks were throttled.")                                                 \
 	X(THROTTLE_SW_THERMAL, "throttle_sw_thermal_seconds", SECONDS, COUNTER, THROTTLE,          \
 	  "gpu_throttle_seconds", "reason", "sw_thermal", "thr-swt",                               \
-	  "Time for which clocks were held down.")                                                 \
+	  "Time for which clocks were throttled.")                                                 \
 	X(THROTTLE_HW_THERMAL, "throttle_hw_thermal_seconds", SECONDS, COUNTER, THROTTLE,          \
 	  "gpu_throttle_seconds", "reason", "hw_thermal", "thr-hwt",                               \
-	  "Time for which clocks were held down.")                                                 \
+	  "Time for which clocks were throttled.")                                                 \
 	X(THROTTLE_SYNC_BOOST, "throttle_sync_boost_seconds", SECONDS, COUNTER, THROTTLE,          \
 	  "gpu_throttle_seconds", "reason", "sync_boost", "thr-syn",                               \
-	  "Time for which clocks were held down.")                                                 \
+	  "Time for which clocks were throttled.")                                                 \
 	X(PCIE_GEN, "pcie_link_generation", NONE, GAUGE, PCIE_LINK, "gpu_pcie_link_generation",    \
 	  "of", "now", "pcie-gen", "Generation of the PCIe link.")                                 \
 	X(PCIE_GEN_MAX, "pcie_link_generation_max", NONE, GAUGE, PCIE_LINK,                        \
@@ -120,7 +121,7 @@
 	X(PCIE_RX, "pcie_rx_bytes", BYTES, COUNTER, PCIE, "gpu_pcie_bytes", "direction", "rx",     \
 	  "pcie-rx", "Bytes over PCIe; tx: sent by the GPU.")                                      \
 	X(PCIE_REPLAYS, "pcie_replays", NONE, COUNTER, PCIE_LINK, "gpu_pcie_replays", "", "",      \
-	  "replays", "Packets that had to be sent again over PCIe.")                               \
+	  "replays", "PCIe packets that were retransmitted.")                                      \
 	X(NVLINK_TX, "nvlink_tx_bytes", BYTES, COUNTER, LINK_BYTES, "gpu_nvlink_bytes",            \
 	  "direction", "tx", "nvl-tx", "Bytes over all NVLinks; tx: sent by the GPU.")             \
 	X(NVLINK_RX, "nvlink_rx_bytes", BYTES, COUNTER, LINK_BYTES, "gpu_nvlink_bytes",            \
@@ -132,29 +133,29 @@
 	X(ECC_UNCORRECTED, "ecc_uncorrected_errors", NONE, COUNTER, ECC, "gpu_ecc_errors", "kind", \
 	  "uncorrected", "ecc-u", "Memory errors over the life of the GPU.")                       \
 	X(ECC_ENABLED, "ecc_enabled", NONE, GAUGE, ECC, "gpu_ecc_enabled", "", "", "ecc",          \
-	  "1 when error correction is on.")                                                        \
+	  "1 when memory error correction (ECC) is on.")                                           \
 	X(REMAP_CORRECTABLE, "row_remaps_correctable", NONE, COUNTER, REPAIRS, "gpu_row_remaps",   \
-	  "kind", "correctable", "rmp-c", "Rows of memory replaced by spare ones.")                \
+	  "kind", "correctable", "rmp-c", "Rows of device memory replaced by spare ones.")         \
 	X(REMAP_UNCORRECTABLE, "row_remaps_uncorrectable", NONE, COUNTER, REPAIRS,                 \
 	  "gpu_row_remaps", "kind", "uncorrectable", "rmp-u",                                      \
-	  "Rows of memory replaced by spare ones.")                                                \
+	  "Rows of device memory replaced by spare ones.")                                         \
 	X(REMAP_PENDING, "row_remap_pending", NONE, GAUGE, REPAIRS, "gpu_row_remap_pending", "",   \
-	  "", "rmp-pend", "1 when a replacement waits for a reset.")                               \
+	  "", "rmp-pend", "1 when a row remapping waits for a reset.")                             \
 	X(REMAP_FAILED, "row_remap_failed", NONE, GAUGE, REPAIRS, "gpu_row_remap_failed", "", "",  \
-	  "rmp-fail", "1 when a replacement failed.")                                              \
+	  "rmp-fail", "1 when a row remapping failed.")                                            \
 	X(RETIRED_PAGES, "retired_pages", NONE, COUNTER, REPAIRS, "gpu_retired_pages", "", "",     \
-	  "retired", "Pages of memory given up (GPUs before Ampere).")                             \
+	  "retired", "Retired pages of device memory (GPUs before Ampere).")                       \
 	X(RECOVERY_ACTION, "recovery_action", NONE, GAUGE, REPAIRS, "gpu_recovery_action", "", "", \
 	  "recover",                                                                               \
-	  "What mends the GPU: 0 nothing, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset.")     \
+	  "Recovery action: 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain and reset.")           \
 	X(FAN, "fan_ratio", RATIO, GAUGE, FAN, "gpu_fan_ratio", "", "", "fan",                     \
-	  "Speed of the fan, of its highest.")                                                     \
+	  "Fan speed, as a share of its maximum.")                                                 \
 	X(GR_ACTIVE, "graphics_active_ratio", RATIO, GAUGE, GPM, "gpu_graphics_active_ratio", "",  \
 	  "", "gr-act", "Share of the time in which the graphics or compute engine was active.")   \
 	X(SM_ACTIVE, "sm_active_ratio", RATIO, GAUGE, GPM, "gpu_sm_active_ratio", "", "",          \
-	  "sm-act", "Share of SMs that had work, over time.")                                      \
+	  "sm-act", "Share of SMs that had work, averaged over time.")                             \
 	X(SM_OCCUPANCY, "sm_occupancy_ratio", RATIO, GAUGE, GPM, "gpu_sm_occupancy_ratio", "", "", \
-	  "sm-occ", "Resident warps of those possible, over time.")                                \
+	  "sm-occ", "Resident warps, as a share of the maximum, averaged over time.")              \
 	X(PIPE_TENSOR, "tensor_active_ratio", RATIO, GAUGE, GPM, "gpu_pipe_active_ratio", "pipe",  \
 	  "tensor", "tensor", "Share of cycles in which a pipe of the SMs was active.")            \
 	X(PIPE_FP64, "fp64_active_ratio", RATIO, GAUGE, GPM, "gpu_pipe_active_ratio", "pipe",      \
@@ -166,7 +167,7 @@
 	X(PIPE_INT, "integer_active_ratio", RATIO, GAUGE, GPM, "gpu_pipe_active_ratio", "pipe",    \
 	  "integer", "int", "Share of cycles in which a pipe of the SMs was active.")              \
 	X(DRAM_ACTIVE, "dram_active_ratio", RATIO, GAUGE, GPM, "gpu_dram_active_ratio", "", "",    \
-	  "dram", "Bandwidth of device memory used, of the highest possible.")                     \
+	  "dram", "Bandwidth of device memory used, as a share of its maximum.")                   \
 	X(PCIE_TX_BPS, "pcie_tx_bytes_per_second", BPS, GAUGE, PCIE_RATE,                          \
 	  "gpu_pcie_bytes_per_second", "direction", "tx", "pcie-tx/s",                             \
 	  "Bytes a second over PCIe; tx: sent by the GPU.")                                        \
@@ -181,22 +182,22 @@
 	  "Bytes a second over all NVLinks; tx: sent by the GPU.")                                 \
 	X(TEMP_GPU_MAX, "gpu_max_temperature_celsius", CELSIUS, GAUGE, LIMITS,                     \
 	  "gpu_temperature_limit_celsius", "limit", "operating", "t-max",                          \
-	  "Temperature at which the GPU acts.")                                                    \
+	  "Temperature limit (slowdown, shutdown, operating, memory).")                            \
 	X(POWER_LIMIT_MIN, "power_limit_min_watts", WATTS, GAUGE, LIMITS, "gpu_power_limit_watts", \
-	  "limit", "min", "cap-min", "Limits of power.")                                           \
+	  "limit", "min", "cap-min", "Power limit.")                                               \
 	X(CLOCK_GRAPHICS_MAX, "graphics_clock_max_hertz", HERTZ, GAUGE, LIMITS,                    \
-	  "gpu_clock_max_hertz", "domain", "graphics", "gr-max", "Highest clock.")                 \
+	  "gpu_clock_max_hertz", "domain", "graphics", "gr-max", "Maximum clock frequency.")       \
 	X(CLOCK_VIDEO_MAX, "video_clock_max_hertz", HERTZ, GAUGE, LIMITS, "gpu_clock_max_hertz",   \
-	  "domain", "video", "vid-max", "Highest clock.")                                          \
+	  "domain", "video", "vid-max", "Maximum clock frequency.")                                \
 	X(THROTTLE_BOARD_LIMIT, "throttle_board_limit_seconds", SECONDS, COUNTER, THROTTLE,        \
 	  "gpu_throttle_seconds", "reason", "board_limit", "thr-brd",                              \
-	  "Time for which clocks were held down.")                                                 \
+	  "Time for which clocks were throttled.")                                                 \
 	X(THROTTLE_LOW_UTIL, "throttle_low_utilization_seconds", SECONDS, COUNTER, THROTTLE,       \
 	  "gpu_throttle_seconds", "reason", "low_utilization", "thr-low",                          \
-	  "Time for which clocks were held down.")                                                 \
+	  "Time for which clocks were throttled.")                                                 \
 	X(THROTTLE_RELIABILITY, "throttle_reliability_seconds", SECONDS, COUNTER, THROTTLE,        \
 	  "gpu_throttle_seconds", "reason", "reliability", "thr-rel",                              \
-	  "Time for which clocks were held down.")                                                 \
+	  "Time for which clocks were throttled.")                                                 \
 	X(PCIE_CORRECTABLE, "pcie_correctable_errors", NONE, COUNTER, PCIE_LINK,                   \
 	  "gpu_pcie_errors", "kind", "correctable", "pcie-c", "Errors of the PCIe link.")          \
 	X(PCIE_NON_FATAL, "pcie_non_fatal_errors", NONE, COUNTER, PCIE_LINK, "gpu_pcie_errors",    \
@@ -223,13 +224,13 @@
 	  "Errors of device memory over the life of the GPU.")                                     \
 	X(ECC_SRAM_CORRECTED, "ecc_sram_corrected_errors", NONE, COUNTER, ECC,                     \
 	  "gpu_ecc_sram_errors", "kind", "corrected", "ecc-sc",                                    \
-	  "Errors of memory on the chip over the life of the GPU.")                                \
+	  "Errors of on-chip memory (SRAM) over the life of the GPU.")                             \
 	X(ECC_SRAM_UNCORRECTED, "ecc_sram_uncorrected_errors", NONE, COUNTER, ECC,                 \
 	  "gpu_ecc_sram_errors", "kind", "uncorrected", "ecc-su",                                  \
-	  "Errors of memory on the chip over the life of the GPU.")                                \
+	  "Errors of on-chip memory (SRAM) over the life of the GPU.")                             \
 	X(RETIRED_PENDING, "retired_page_pending", NONE, GAUGE, REPAIRS,                           \
 	  "gpu_retired_page_pending", "", "", "ret-pend",                                          \
-	  "1 when pages wait for a reset to be given up.")                                         \
+	  "1 when pages of device memory wait for a reset to be retired.")                         \
 	X(PIPE_DFMA, "tensor_fp64_active_ratio", RATIO, GAUGE, GPM, "gpu_pipe_active_ratio",       \
 	  "pipe", "tensor_fp64", "t-fp64",                                                         \
 	  "Share of cycles in which a pipe of the SMs was active.")                                \

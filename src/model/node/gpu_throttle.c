@@ -1,4 +1,4 @@
-/* Why the clocks of a GPU are held down, in words. */
+/* Why the clocks of a GPU are throttled, in words. */
 #include <stdio.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ size_t gs_gpu_throttle_words(uint32_t vendor, double mask, char *out, size_t byt
 	/* Other vendors' bits mean other things; what is not known is no number. */
 	if (vendor != GS_GPU_VENDOR_NVIDIA) {
 		if (mask > 0)
-			n = (size_t)snprintf(out, bytes, "held down");
+			n = (size_t)snprintf(out, bytes, "throttled");
 		return n;
 	}
 	for (size_t i = 0; i < GS_ARRAY_LEN(reasons); i++)

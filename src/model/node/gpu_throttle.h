@@ -1,4 +1,4 @@
-/* Why the clocks of a GPU are held down: bits of GS_GPU_THROTTLE_REASONS, and words. */
+/* Why the clocks of a GPU are throttled: bits of GS_GPU_THROTTLE_REASONS, and words. */
 #ifndef GS_MODEL_NODE_GPU_THROTTLE_H
 #define GS_MODEL_NODE_GPU_THROTTLE_H
 
@@ -18,7 +18,7 @@ enum gs_gpu_held_bit {
 
 #define GS_GPU_THROTTLE_TEXT_BYTES 96
 
-/* "power cap, heat"; "" the clocks are not held down, or it is not known (mask NAN). The length of the
+/* "power cap, heat"; "" the clocks are not throttled, or it is not known (mask NAN). The length of the
  * text. vendor: enum gs_gpu_vendor. */
 size_t gs_gpu_throttle_words(uint32_t vendor, double mask, char *out, size_t bytes);
 

@@ -1,6 +1,6 @@
 /*
  * GPUs on a timeline: samples of a machine (model/trace/record_node.h) as they come become points on
- * tracks. A GPU has a group of tracks: values over time, stretches in which its clocks were held down,
+ * tracks. A GPU has a group of tracks: values over time, stretches in which its clocks were throttled,
  * and XIDs; a process has its shares of each GPU. What the driver says is measured by the device, and
  * the tracks say so; those of streams (streams.c) are bounds as the host sees them.
  *
@@ -60,7 +60,7 @@ struct drawn_gpu {
 	uint32_t group; /* the number of that, 0: not announced yet */
 	struct gauge gauges[GS_ARRAY_LEN(gauges)];
 	uint32_t held_track, xid_track;
-	uint64_t held_ns; /* since when its clocks are held down; 0: they are not */
+	uint64_t held_ns; /* since when its clocks are throttled; 0: they are not */
 	char held[GS_GPU_THROTTLE_TEXT_BYTES];
 	bool is_lost;
 };
@@ -174,7 +174,7 @@ static void end_held(struct gs_export_gpus *g, uint32_t gpu, uint64_t end_ns)
 	struct drawn_gpu *d = &g->gpus[gpu];
 	struct gs_export_gpu_point point = {
 		.kind = GS_EXPORT_GPU_SPAN,
-		.name = "clocks held down",
+		.name = "clocks throttled",
 		.time_ns = d->held_ns,
 		.end_ns = end_ns > d->held_ns ? end_ns : d->held_ns,
 		.text = d->held,

@@ -62,7 +62,7 @@ static struct note place_note(const char *text, int width, int fixed, int height
 		return n;
 	}
 	n.own_row = height >= 2;
-	/* "held down by heat", "held down by heat: 91 °C": whole parts. */
+	/* "throttled by heat", "throttled by heat: 91 °C": whole parts. */
 	while (n.bytes) {
 		char part[GS_GPU_HEALTH_TEXT_BYTES];
 

@@ -72,19 +72,19 @@ static void conditions_of_one_sample(void **state)
 		{GS_GPU_ECC_NOW_UNCORRECTED, 2, 0, 0, GS_GPU_CONDITION_ECC_UNCORRECTED,
 		 GS_GPU_HEALTH_FAILING, "uncorrected memory errors: 2 since the driver was loaded"},
 		{GS_GPU_THROTTLE_REASONS, 0x48, 0, 0, GS_GPU_CONDITION_HW_HEAT,
-		 GS_GPU_HEALTH_THROTTLED, "held down by heat: 70 °C, 780 of 1980 MHz"},
+		 GS_GPU_HEALTH_THROTTLED, "throttled by heat: 70 °C, 780 of 1980 MHz"},
 		{GS_GPU_THROTTLE_REASONS, 0x20, 0, 0, GS_GPU_CONDITION_SW_HEAT,
-		 GS_GPU_HEALTH_THROTTLED, "held down by heat (driver): 70 °C, 780 of 1980 MHz"},
+		 GS_GPU_HEALTH_THROTTLED, "throttled by heat (driver): 70 °C, 780 of 1980 MHz"},
 		{GS_GPU_THROTTLE_REASONS, 0x88, 0, 0, GS_GPU_CONDITION_POWER_BRAKE,
 		 GS_GPU_HEALTH_THROTTLED,
-		 "held down by the power brake: 699 of 700 W, 780 of 1980 MHz"},
+		 "throttled by the power brake: 699 of 700 W, 780 of 1980 MHz"},
 		{GS_GPU_THROTTLE_REASONS, 0x08, 0, 0, GS_GPU_CONDITION_HW_SLOWDOWN,
-		 GS_GPU_HEALTH_THROTTLED, "held down by the hardware: 70 °C, 780 of 1980 MHz"},
+		 GS_GPU_HEALTH_THROTTLED, "throttled by the hardware: 70 °C, 780 of 1980 MHz"},
 		{GS_GPU_THROTTLE_REASONS, 0x04, 0, 0, GS_GPU_CONDITION_POWER_CAP,
 		 GS_GPU_HEALTH_THROTTLED,
-		 "held down by the power cap: 699 of 700 W, 780 of 1980 MHz"},
+		 "throttled by the power cap: 699 of 700 W, 780 of 1980 MHz"},
 		{GS_GPU_THROTTLE_REASONS, 0x10, 0, 0, GS_GPU_CONDITION_SYNC_BOOST,
-		 GS_GPU_HEALTH_THROTTLED, "held down by sync boost, 780 of 1980 MHz"},
+		 GS_GPU_HEALTH_THROTTLED, "throttled by sync boost, 780 of 1980 MHz"},
 		{GS_GPU_THROTTLE_REASONS, 0x103, 0, 0, GS_GPU_CONDITION_NONE, GS_GPU_HEALTH_OK, ""},
 		{GS_GPU_TEMP_GPU, 88, 90, GS_GPU_TEMP_SLOWDOWN, GS_GPU_CONDITION_HOT,
 		 GS_GPU_HEALTH_DEGRADED, "hot: 88 of 90 °C"},
@@ -135,10 +135,10 @@ static void since_when(void **state)
 	assert_int_equal(judge_sample(&m, text).condition, GS_GPU_CONDITION_NONE);
 	gs_gpu_set(next_sample(&m, 20), GS_GPU_THROTTLE_REASONS, 0x40);
 	judge_sample(&m, text);
-	assert_string_equal(text, "held down by heat: 70 °C, 780 of 1980 MHz");
+	assert_string_equal(text, "throttled by heat: 70 °C, 780 of 1980 MHz");
 	gs_gpu_set(next_sample(&m, 380), GS_GPU_THROTTLE_REASONS, 0x40);
 	h = judge_sample(&m, text);
-	assert_string_equal(text, "held down by heat: 70 °C, 780 of 1980 MHz, for 6 min");
+	assert_string_equal(text, "throttled by heat: 70 °C, 780 of 1980 MHz, for 6 min");
 	assert_int_equal(h.since_ns, 20 * S);
 	/* A gap, and it begins again. */
 	gs_gpu_set(next_sample(&m, 390), GS_GPU_THROTTLE_REASONS, 0);
@@ -150,7 +150,7 @@ static void since_when(void **state)
 	assert_int_equal(judge_sample(&m, text).since_ns, 5 * S);
 	gs_gpu_set(next_sample(&m, 65), GS_GPU_THROTTLE_REASONS, 0x40);
 	judge_sample(&m, text);
-	assert_string_equal(text, "held down by heat: 70 °C, 780 of 1980 MHz, for at least 60 s");
+	assert_string_equal(text, "throttled by heat: 70 °C, 780 of 1980 MHz, for at least 60 s");
 }
 
 static void idle_takes_time_and_a_holder(void **state)

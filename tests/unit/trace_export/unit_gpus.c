@@ -76,7 +76,7 @@ static void has(const struct gs_buf *text, const char *line)
 }
 
 /* Two samples a second apart. In the second one the power is as old as the first, and the clocks of GPU 1
- * are held down; an XID came between them. */
+ * are throttled; an XID came between them. */
 static struct stream two_samples(void)
 {
 	struct stream s;
@@ -292,7 +292,7 @@ static void pftrace_of_samples(void **state)
 	assert_string_equal(track_named(&t, "power", NULL)->unit, "W");
 	k = track_named(&t, "SM time of python0 (100)", "GPU 0: NVIDIA H100 80GB HBM3");
 	assert_int_equal(k->n_values, 3);
-	track_named(&t, "clocks held down", "GPU 1: NVIDIA H100 80GB HBM3");
+	track_named(&t, "clocks throttled", "GPU 1: NVIDIA H100 80GB HBM3");
 	track_named(&t, "XIDs", "GPU 1: NVIDIA H100 80GB HBM3");
 	gs_buf_fini(&file);
 	gs_buf_fini(&s.buf);
