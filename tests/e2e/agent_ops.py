@@ -100,7 +100,7 @@ def control_hung(t):
     a.pretend('gpus=8,hang=DeviceGetMemoryInfo_v2')
     a.wait_metric('gpuscope_driver_state{state="hung"}', lambda v: v == 1, 60)
     done = ctl(t, path, 'release-gpus')
-    t.true('told', done.returncode == 1 and 'does not come back' in done.stderr, done)
+    t.true('told', done.returncode == 1 and 'does not return' in done.stderr, done)
     a.pretend('gpus=8')
     a.wait_metric('gpuscope_driver_state{state="released"}', lambda v: v == 1, 60)
     t.equal('resume', ctl(t, path, 'resume-gpus').returncode, 0)

@@ -61,8 +61,44 @@ def one_meaning(t):
             if name in ('interval', 'duration', 'config', 'commands', 'nvml', 'user', 'pid', 'id', 'ca', 'cert', 'key', 'token-file', 'head', 'width'):
                 t.equal(f'--{name} of {command}', arguments.setdefault(name, argument), argument)
             t.true(f'{command} --{name}: {text}', text and len(text) <= 60 and not text.endswith('.'), len(text))
-            t.true(f'{command} --{name} begins lower case: {text}', not re.match('[A-Z][a-z]', text) or text.split()[0] in ('Python', 'Slurm'))
+            t.true(f'{command} --{name} begins lower case: {text}', not re.match('[A-Z][a-z]', text) or text.split()[0] in ('Python', 'PyTorch', 'Slurm'))
     t.equal('one letter', names.get('a'), 'all-processes')
+
+
+# Of each command: where its man page has its sub-commands, and a wrong line that is only judged when the sub-command is known.
+SUBCOMMANDS = {
+    'session': ('COMMANDS', ('--format', 'xml'), r'session \w+ |--format|which session'),
+    'devices': ('DESCRIPTION', ('nonsense',), '"nonsense" is no process id'),
+    'agent ctl': ('CONTROL', ('--for', '2s'), '--for belongs|trace-gpu needs a process id'),
+}
+
+
+def subcommands(t, command):
+    """{name: help} of the commands of --help."""
+    out, last = {}, None
+    for line in t.tool(*command.split(), '--help', status=0).out.split(' Commands:\n')[1].split('\n\n')[0].splitlines():
+        if line[2] != ' ':
+            last = line.split()[0]
+            out[last] = line[30:] if line[28:30] == '  ' else ''
+        else:
+            out[last] = (out[last] + ' ' + line.strip()).strip()
+    return out
+
+
+@case('sub-commands: those of --help are the ones that exist, and the man page has them', needs=None)
+def sub_commands(t):
+    for command, (heading, wrong, says) in SUBCOMMANDS.items():
+        helped = subcommands(t, command)
+        t.true(f'{command} has sub-commands', len(helped) >= 3, helped)
+        for name, text in helped.items():
+            t.match(f'{command} {name} is known', says, t.tool(*command.split(), name, *wrong, status=2).err)
+            t.true(f'{command} {name}: {text}', 0 < len(text) <= 60 and not text.endswith('.') and not re.match('[A-Z][a-z]', text), text)
+        listed = t.tool(*command.split(), 'nonsense', status=2).err
+        t.match(f'{command}: those of the message', ', '.join([*helped][:-1]) + f' or {[*helped][-1]}', listed)
+        page = open(f'{MAN}/gpuscope-{command.split()[0]}.{PAGES[command.split()[0]]}').read()
+        section = re.search(rf'(?ms)^\.SH {heading}$(.*?)^\.S[HS] ', page)[1]
+        tags = [re.sub(r'\\f[A-Z]|["\\]', '', tag) for tag in re.findall(r'(?m)^\.TP\n\.B[RI]? (.*)$', section)]
+        t.equal(f'{command}: man page', [name for tag in tags for name in re.findall(r'(?:^|, +)([a-z-]+)', tag)], [*helped])
 
 
 @case('wrong options: one line that says what is taken, or what was meant', needs=None)
@@ -117,12 +153,22 @@ def completion(t):
     t.equal('an option', complete(t, bash, 'gpuscope', 'trace', '--disable-f'), ['--disable-feature'])
     t.equal('words', complete(t, bash, 'gpuscope', 'trace', '--layer', 'cuda-'), ['cuda-runtime', 'cuda-driver'])
     t.equal('behind =', complete(t, bash, 'gpuscope', 'top', '--theme', '=', 'd'), ['dark'])
+    for command in SUBCOMMANDS:
+        names, typed = [*subcommands(t, command)], ['gpuscope', *command.split()]
+        t.equal(f'{command}: sub-commands', complete(t, bash, *typed, ''), names)
+        t.equal(f'{command}: none after one', complete(t, bash, *typed, names[0], ''), [])
+        t.equal(f'{command} {names[0]}: options', '--help' in complete(t, bash, *typed, names[0], '--h'), True)
+    t.equal('a sub-command of its own', complete(t, bash, 'gpuscope', 'agent', ''), ['ctl'])
+    t.equal('its options', complete(t, bash, 'gpuscope', 'agent', 'ctl', '--f'), ['--for'])
     t.equal('of a letter', complete(t, bash, 'gpuscope', 'job', '-p', '1'), [])
     for command in PAGES:
         t.equal(command, sorted(complete(t, bash, 'gpuscope', command, '--')), sorted(f'--{name}' for name in rows(t, command)))
     fish = subprocess.run(['fish', '-c', f'source {t.path("fish")}; complete -C "gpuscope top --theme "'], capture_output=True, text=True,
                           check=True, env={**os.environ, 'HOME': t.tmp}).stdout.splitlines()  # fmt: skip
     t.equal('fish', sorted(line.split('\t')[0] for line in fish), ['dark', 'light', 'mono'])
+    fish = subprocess.run(['fish', '-c', f'source {t.path("fish")}; complete -C "gpuscope session "'], capture_output=True, text=True,
+                          check=True, env={**os.environ, 'HOME': t.tmp}).stdout.splitlines()  # fmt: skip
+    t.equal('fish: sub-commands', sorted(line.split('\t')[0] for line in fish), sorted(subcommands(t, 'session')))
     t.match('another shell', 'takes bash, zsh or fish, not "csh"', t.tool('completion', 'csh', status=2).err)
 
 

@@ -376,8 +376,8 @@ static bool release_driver(struct agent *a)
 
 	a->released = true;
 	gs_cli_say(
-		"agent: the driver is %s; SIGUSR2 or `gpuscope agent ctl resume-gpus` takes it up again",
-		done ? "released" : "to be released, but one of its calls does not come back");
+		"agent: NVIDIA driver %s; SIGUSR2 or `gpuscope agent ctl resume-gpus` reattaches",
+		done ? "released" : "not released yet: a driver call does not return");
 	return done;
 }
 
@@ -454,7 +454,7 @@ static void run_command(void *ctx, const char *command, struct gs_buf *answer)
 			answer,
 			release_driver(a)
 				? "ok: the driver is released\n"
-				: "error: a call of the driver does not come back; it is released as soon as it does\n");
+				: "error: a driver call does not return; the driver is released as soon as it does\n");
 	} else if (strcmp(command, "resume-gpus") == 0) {
 		resume_driver(a);
 		(void)gs_buf_puts(answer, "ok: the driver is reattached\n");
@@ -726,7 +726,7 @@ static const struct gs_cli_option option_table[] = {
 	{"configure-device-cgroups", 0, "[WHAT]",
 	 "keep NVIDIA devices allowed for self (default), jobs", GS_CLI_SET,
 	 .words = "self jobs none", .set = set_devices},
-	{"interval", 0, "TIME", "between samples; override sampling.interval", GS_CLI_TIME,
+	{"interval", 0, "TIME", "time between samples; override sampling.interval", GS_CLI_TIME,
 	 AT(interval_ns), .min = 100000000ull, .max = 3600000000000ull},
 	{"control", 0, "PATH", "control socket; override control.path; '': none", GS_CLI_TEXT,
 	 AT(control)},
@@ -738,8 +738,9 @@ static const struct gs_cli_option option_table[] = {
 const struct gs_cli_command gs_cli_agent = {
 	.name = "gpuscope agent",
 	.usage = "\nctl COMMAND",
+	.subcommand_at = agent_control_subcommand_at,
 	.about =
-		"Reads the GPUs and the jobs of this node and serves them to Prometheus, and to browsers as a page.",
+		"Samples the GPUs and jobs of this node, and serves them as Prometheus metrics and as a page.",
 	.notes =
 		"SIGHUP reads the configuration again, SIGUSR1 releases the driver (to reset a GPU), SIGUSR2 reattaches; `gpuscope agent ctl` does the same and reports when it is done.\n"
 		"\n"

@@ -179,32 +179,47 @@ static int ask_agent(const char *path, const char *command, struct gs_buf *ret_a
 
 /* --- the command of the client --- */
 
-#define CTL_COMMANDS "release-gpus, resume-gpus, trace-gpu, status and reload"
-
 struct ctl_options {
 	const char *path, *command;
 	const char *what; /* of trace-gpu: a process or job */
 	uint64_t time_ns;
 };
 
+const struct gs_cli_subcommand *agent_control_subcommand_at(size_t i)
+{
+	static const struct gs_cli_subcommand control = {
+		"ctl", "COMMAND", "control a running agent (agent ctl --help)"};
+
+	return i == 0 ? &control : NULL;
+}
+
+static const struct gs_cli_subcommand *ctl_subcommand_at(size_t i)
+{
+	static const struct gs_cli_subcommand commands[] = {
+		{"release-gpus", "", "release the driver, to reset or partition a GPU"},
+		{"resume-gpus", "", "reattach to the driver"},
+		{"trace-gpu", "PID|job:ID", "trace a process's or job's GPU calls, for metrics"},
+		{"status", "", "print the agent's state"},
+		{"reload", "", "read the configuration again"},
+	};
+
+	return i < GS_ARRAY_LEN(commands) ? &commands[i] : NULL;
+}
+
 static int set_command(void *target, char **words, struct gs_err *err)
 {
-	static const char *const commands[] = {"release-gpus", "resume-gpus", "trace-gpu", "status",
-					       "reload"};
 	struct ctl_options *o = target;
-	size_t known = 0;
+	char names[80];
 
 	if (o->command && strcmp(o->command, "trace-gpu") == 0 && !o->what) {
 		o->what = words[0];
 		return 0;
 	}
-	while (known < GS_ARRAY_LEN(commands) && strcmp(words[0], commands[known]) != 0)
-		known++;
 	if (o->command)
 		return gs_err_set(err, -EINVAL, "one command at a time; what is \"%s\"?", words[0]);
-	if (known == GS_ARRAY_LEN(commands))
-		return gs_err_set(err, -EINVAL, "no command \"%s\"; there are " CTL_COMMANDS,
-				  words[0]);
+	if (gs_cli_find_subcommand(&gs_cli_agent_ctl, words[0]) < 0)
+		return gs_err_set(err, -EINVAL, "no command \"%s\"; there are %s", words[0],
+				  gs_cli_list_subcommands(&gs_cli_agent_ctl, names, sizeof(names)));
 	o->command = words[0];
 	return 0;
 }
@@ -212,9 +227,11 @@ static int set_command(void *target, char **words, struct gs_err *err)
 static int check_ctl(void *target, struct gs_err *err)
 {
 	const struct ctl_options *o = target;
+	char names[80];
 
 	if (!o->command)
-		return gs_err_set(err, -EINVAL, "give a command: " CTL_COMMANDS);
+		return gs_err_set(err, -EINVAL, "give a command: %s",
+				  gs_cli_list_subcommands(&gs_cli_agent_ctl, names, sizeof(names)));
 	if (strcmp(o->command, "trace-gpu") != 0)
 		return o->time_ns == AGENT_TRACE_GPU_USUAL
 			       ? 0
@@ -222,22 +239,23 @@ static int check_ctl(void *target, struct gs_err *err)
 	if (!o->what)
 		return gs_err_set(err, -EINVAL, "trace-gpu needs a process id, or job:ID");
 	if (strlen(o->what) > 70 || strpbrk(o->what, " \n"))
-		return gs_err_set(err, -EINVAL, "%s is no process id and not job:ID", o->what);
+		return gs_err_set(err, -EINVAL, "%s is neither a process id nor job:ID", o->what);
 	return 0;
 }
 
 static const struct gs_cli_option ctl_options[] = {
 	{"control", 0, "PATH", "control socket of the agent", GS_CLI_TEXT,
 	 GS_CLI_AT(struct ctl_options, path)},
-	{"for", 0, "TIME", "trace-gpu: how long (60s); 0: no longer", GS_CLI_TIME,
+	{"for", 0, "TIME", "trace-gpu: how long (60s); 0 stops it", GS_CLI_TIME,
 	 GS_CLI_AT(struct ctl_options, time_ns)},
 	GS_CLI_END};
 
 const struct gs_cli_command gs_cli_agent_ctl = {
 	.name = "gpuscope agent ctl",
 	.usage = "COMMAND [PID|job:ID]",
+	.subcommand_at = ctl_subcommand_at,
 	.about =
-		"Controls a running agent: release-gpus releases NVIDIA's driver, so that a GPU can be reset or divided, resume-gpus reattaches, trace-gpu traces what a process and its children, or a job, ask of GPUs and serves it as gpuscope_process_gpu_*, reload reads the configuration again, status reports how it is.",
+		"Controls a running agent. What trace-gpu finds is served as gpuscope_process_gpu_*.",
 	.notes = "Exit status: 0 done, 1 failed or no agent there, 2 wrong usage, 3 not permitted.",
 	.options = ctl_options,
 	.take_word = set_command,

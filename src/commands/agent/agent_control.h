@@ -3,6 +3,7 @@
 #define GS_COMMANDS_AGENT_AGENT_CONTROL_H
 
 #include "commands/agent/agent_state.h"
+#include "commands/common/options.h"
 
 #define AGENT_CONTROL_PATH "/run/gpuscope/agent.sock"
 
@@ -23,6 +24,9 @@ void agent_control_take_trace(struct agent_state *state, const char *words, stru
 /* Take one client, have its command run, send the answer: "ok: ..." or "error: ...". */
 void agent_control_serve(int listen_fd, void *ctx,
 			 void (*run)(void *ctx, const char *command, struct gs_buf *answer));
+
+/* "ctl", for the command line of the agent. */
+const struct gs_cli_subcommand *agent_control_subcommand_at(size_t i);
 
 /* The client's side: `gpuscope agent ctl`, from the word "ctl" on. An exit status. */
 int agent_control_command(int argc, char **argv);

@@ -46,6 +46,31 @@ const struct gs_cli_option *gs_cli_option_at(const struct gs_cli_command *comman
 	}
 }
 
+int gs_cli_find_subcommand(const struct gs_cli_command *command, const char *name)
+{
+	const struct gs_cli_subcommand *s;
+
+	for (size_t i = 0; (s = command->subcommand_at(i)) != NULL; i++)
+		if (strcmp(name, s->name) == 0)
+			return (int)i;
+	return -1;
+}
+
+const char *gs_cli_list_subcommands(const struct gs_cli_command *command, char *out, size_t bytes)
+{
+	const struct gs_cli_subcommand *s;
+	size_t n = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; n < bytes && (s = command->subcommand_at(i)) != NULL; i++)
+		n += (size_t)snprintf(out + n, bytes - n, "%s%s",
+				      i == 0                          ? ""
+				      : command->subcommand_at(i + 1) ? ", "
+								      : " or ",
+				      s->name);
+	return out;
+}
+
 int gs_cli_usage_error(const struct gs_cli_command *command, const char *text)
 {
 	fprintf(stderr, "%s: %s\n", command->name, text);

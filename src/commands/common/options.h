@@ -1,7 +1,8 @@
 /*
  * The command line of every command, by tables. A row is an option: its names, its argument, its
  * help, how its argument is converted, and where it goes in the command's own struct. Parsing,
- * --help, "did you mean", shell completion and the check of the man pages all come from the rows.
+ * --help, "did you mean", shell completion and the check of the man pages all come from the rows,
+ * and from those of its sub-commands.
  *
  * Arguments have one grammar in all commands: TIME is a number with ns, us, ms, s, m or h (a plain
  * number is seconds), BYTES one with K, M or G, N a whole number, WHAT one of some words. Wrong ones
@@ -69,9 +70,24 @@ struct gs_cli_group {
 
 #define GS_CLI_GROUPS 3
 
+/* A word that says what a command does: `start` of `gpuscope session`. */
+struct gs_cli_subcommand {
+	const char *name;
+	const char *args; /* what follows it, as the help shows it; "": nothing */
+	const char *help; /* at most 60 characters, lower case */
+};
+
+#define GS_CLI_SUBCOMMAND(name, args, help)                                                        \
+	{                                                                                          \
+		(name), (args), (help)                                                             \
+	}
+
 struct gs_cli_command {
 	const char *name;  /* "gpuscope top" */
 	const char *usage; /* what follows the options, a line for each way; NULL: nothing */
+	/* Its i-th sub-command, NULL after the last; NULL: it has none. The command looks them up in
+	 * its words itself (gs_cli_find_subcommand). */
+	const struct gs_cli_subcommand *(*subcommand_at)(size_t i);
 	const char *about; /* before the options in the help */
 	const char *notes; /* after them; may be NULL */
 	const struct gs_cli_option *options;
@@ -94,6 +110,12 @@ int gs_cli_usage_error(const struct gs_cli_command *command, const char *text);
 /* The options of a command, its groups included, without titles: the i-th, or NULL. */
 const struct gs_cli_option *gs_cli_option_at(const struct gs_cli_command *command, size_t i,
 					     const struct gs_cli_group **ret_group);
+
+/* The index of a command's sub-command; -1: none has this name. */
+int gs_cli_find_subcommand(const struct gs_cli_command *command, const char *name);
+
+/* "start, stop or set": the names of its sub-commands, cut to the bytes. Returns out. */
+const char *gs_cli_list_subcommands(const struct gs_cli_command *command, char *out, size_t bytes);
 
 /* options_help.c: --help. */
 void gs_cli_print_help(const struct gs_cli_command *command, FILE *out);

@@ -54,6 +54,23 @@ static void print_option(FILE *out, const struct gs_cli_option *o)
 	print_wrapped(out, o->help, HELP_AT);
 }
 
+static void print_subcommands(FILE *out, const struct gs_cli_command *command)
+{
+	const struct gs_cli_subcommand *s;
+
+	fputs("\n Commands:\n", out);
+	for (size_t i = 0; (s = command->subcommand_at(i)) != NULL; i++) {
+		int n = fprintf(out, "  %s%s%s", s->name, s->args[0] ? " " : "", s->args);
+
+		if (n > HELP_AT - 2) {
+			putc('\n', out);
+			n = 0;
+		}
+		fprintf(out, "%*s", HELP_AT - n, "");
+		print_wrapped(out, s->help, HELP_AT);
+	}
+}
+
 static void print_options(FILE *out, const struct gs_cli_option *o)
 {
 	for (; o && (o->name || o->help); o++) {
@@ -81,6 +98,8 @@ void gs_cli_print_help(const struct gs_cli_command *command, FILE *out)
 		usage += n + (usage[n] == '\n');
 	}
 	print_wrapped(out, command->about, 0);
+	if (command->subcommand_at)
+		print_subcommands(out, command);
 	if (!has_titles)
 		putc('\n', out);
 	print_options(out, command->options);

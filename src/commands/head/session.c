@@ -1,4 +1,4 @@
-/* gpuscope session ...: what a head keeps, from the command line. */
+/* gpuscope session: the sessions of a head, from the command line. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -43,7 +43,7 @@ struct session_command {
 };
 
 struct verb {
-	const char *name, *args, *help;
+	struct gs_cli_subcommand word;
 	unsigned takes; /* enum allowed */
 	size_t min_args, max_args;
 	int (*run)(const struct session_command *c, struct remote *remote, struct gs_err *err);
@@ -193,7 +193,7 @@ static int set_values(const struct session_command *c, struct remote *remote, st
 	if (!c->interval_ns && !c->bandwidth && !c->nvlink)
 		return gs_err_set(
 			err, -EDOM,
-			"set what? --interval, --enable-bandwidth, --disable-bandwidth, --enable-nvlink, --disable-nvlink");
+			"set needs one of --interval, --enable-bandwidth, --disable-bandwidth, --enable-nvlink, --disable-nvlink");
 	m.interval_ns = c->interval_ns;
 	m.bandwidth = c->bandwidth;
 	m.nvlink = c->nvlink;
@@ -224,10 +224,10 @@ static int annotate_session(const struct session_command *c, struct remote *remo
 		gpuscope__v1__annotation__values_entry__init(&value[i - 1]);
 		pointers[i - 1] = &value[i - 1];
 		if (!equals || equals == c->arg[i])
-			return gs_err_set(err, -EDOM, "\"%s\" is no KEY=NUMBER", c->arg[i]);
+			return gs_err_set(err, -EDOM, "\"%s\" is not KEY=NUMBER", c->arg[i]);
 		value[i - 1].value = strtod(equals + 1, &end);
 		if (end == equals + 1 || *end)
-			return gs_err_set(err, -EDOM, "\"%s\" is no KEY=NUMBER", c->arg[i]);
+			return gs_err_set(err, -EDOM, "\"%s\" is not KEY=NUMBER", c->arg[i]);
 		*equals = 0;
 		value[i - 1].key = c->arg[i];
 	}
@@ -247,36 +247,43 @@ static int export_session(const struct session_command *c, struct remote *remote
 	int format = gs_session_export_format(name);
 
 	if (c->compat && c->format && strcmp(c->format, "json") != 0)
-		return gs_err_set(err, -EDOM, "--compat gswarm is a kind of JSON");
+		return gs_err_set(err, -EDOM, "--compat gswarm writes JSON only");
 	if (c->compat && strcmp(c->compat, "gswarm") != 0)
-		return gs_err_set(err, -EDOM, "--compat knows gswarm only");
+		return gs_err_set(err, -EDOM, "--compat takes gswarm only");
 	if (format < 0)
-		return gs_err_set(err, -EDOM, "--format is one of json, csv, gst");
+		return gs_err_set(err, -EDOM, "--format takes json, csv or gst");
 	if (remote)
 		return session_export(remote, c->arg[0], (unsigned)format, c->output, err);
 	return session_export_store(c->data, c->arg[0], (unsigned)format, c->output, err);
 }
 
 static const struct verb verbs[] = {
-	{"start", "[NAME]", "begin a session", TAKES_SHAPE | TAKES_SWITCH | TAKES_JSON, 0, 1,
-	 start_session},
-	{"stop", "NAME | --all", "end it; what it covers is kept", TAKES_ALL | TAKES_JSON, 0, 1,
-	 stop_session},
-	{"list", "", "sessions, newest first", TAKES_STATE | TAKES_DATA | TAKES_JSON, 0, 0,
-	 list_sessions},
-	{"status", "", "the head, its nodes, sessions that are active", TAKES_JSON, 0, 0,
-	 show_status},
-	{"resume", "NAME", "go on with one that was interrupted or stopped", TAKES_JSON, 1, 1,
-	 resume_session},
-	{"recover", "NAME", "the same", TAKES_JSON, 1, 1, resume_session},
-	{"export", "NAME", "write it to a file", TAKES_DATA | TAKES_FILE, 1, 1, export_session},
-	{"delete", "NAME", "forget it; what only it covers is removed when it is old", TAKES_JSON,
-	 1, 1, delete_session},
-	{"annotate", "TEXT [KEY=NUMBER...]", "note a moment in active sessions", TAKES_ANNOTATION,
-	 1, LIST_MAX, annotate_session},
-	{"set", "", "what the head measures without any session",
+	{GS_CLI_SUBCOMMAND("start", "[NAME]", "start a session"),
+	 TAKES_SHAPE | TAKES_SWITCH | TAKES_JSON, 0, 1, start_session},
+	{GS_CLI_SUBCOMMAND("stop", "NAME | --all", "stop a session; its data are kept"),
+	 TAKES_ALL | TAKES_JSON, 0, 1, stop_session},
+	{GS_CLI_SUBCOMMAND("list", "", "list sessions, newest first"),
+	 TAKES_STATE | TAKES_DATA | TAKES_JSON, 0, 0, list_sessions},
+	{GS_CLI_SUBCOMMAND("status", "", "show the head, its nodes and active sessions"),
+	 TAKES_JSON, 0, 0, show_status},
+	{GS_CLI_SUBCOMMAND("resume", "NAME", "continue a stopped or interrupted session"),
+	 TAKES_JSON, 1, 1, resume_session},
+	{GS_CLI_SUBCOMMAND("recover", "NAME", "same as resume"), TAKES_JSON, 1, 1, resume_session},
+	{GS_CLI_SUBCOMMAND("export", "NAME", "write a session to a file"), TAKES_DATA | TAKES_FILE,
+	 1, 1, export_session},
+	{GS_CLI_SUBCOMMAND("delete", "NAME", "delete a session; retention applies to its data"),
+	 TAKES_JSON, 1, 1, delete_session},
+	{GS_CLI_SUBCOMMAND("annotate", "TEXT [KEY=NUMBER...]",
+			   "annotate the current time in active sessions"),
+	 TAKES_ANNOTATION, 1, LIST_MAX, annotate_session},
+	{GS_CLI_SUBCOMMAND("set", "", "set what the head records without a session"),
 	 TAKES_SHAPE | TAKES_SWITCH | TAKES_JSON, 0, 0, set_values},
 };
+
+static const struct gs_cli_subcommand *session_subcommand_at(size_t i)
+{
+	return i < GS_ARRAY_LEN(verbs) ? &verbs[i].word : NULL;
+}
 
 /* --- options --- */
 
@@ -300,28 +307,6 @@ static unsigned state_of(const char *name)
 	return 0;
 }
 
-static const struct verb *verb_of(const char *name)
-{
-	for (size_t i = 0; i < GS_ARRAY_LEN(verbs); i++)
-		if (strcmp(name, verbs[i].name) == 0)
-			return &verbs[i];
-	return NULL;
-}
-
-/* "start, stop, ... or set", as the table has them. */
-static const char *verb_names(char *out, size_t bytes)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(verbs) && n < bytes; i++)
-		n += (size_t)snprintf(out + n, bytes - n, "%s%s",
-				      !i                            ? ""
-				      : i + 1 < GS_ARRAY_LEN(verbs) ? ", "
-								    : " or ",
-				      verbs[i].name);
-	return out;
-}
-
 static int check_options(void *target, struct gs_err *err)
 {
 	const struct session_command *c = target;
@@ -329,17 +314,18 @@ static int check_options(void *target, struct gs_err *err)
 	char names[160];
 
 	if (!v)
-		return gs_err_set(err, -EINVAL, "what? %s", verb_names(names, sizeof(names)));
+		return gs_err_set(err, -EINVAL, "give a command: %s",
+				  gs_cli_list_subcommands(&gs_cli_session, names, sizeof(names)));
 	if (c->n_args < v->min_args)
-		return gs_err_set(err, -EINVAL, "session %s %s", v->name, v->args);
+		return gs_err_set(err, -EINVAL, "usage: session %s %s", v->word.name, v->word.args);
 	if (c->n_args > v->max_args)
-		return gs_err_set(err, -EINVAL, "what is \"%s\"? session %s %s",
-				  c->arg[v->max_args], v->name, v->args);
+		return gs_err_set(err, -EINVAL, "what is \"%s\"? usage: session %s %s",
+				  c->arg[v->max_args], v->word.name, v->word.args);
 	if (v->run == stop_session && !c->n_args == !c->all)
 		return gs_err_set(err, -EINVAL, "which session? give its NAME, or --all");
 	if (c->used & ~v->takes)
 		return gs_err_set(err, -EINVAL, "session %s does not take one of these options",
-				  v->name);
+				  v->word.name);
 	if (v->run == set_values && (c->metrics.n || c->nodes.n || c->reports.n))
 		return gs_err_set(err, -EINVAL, "set takes --interval, bandwidth and nvlink only");
 	if (v->run != export_session && c->format && strcmp(c->format, "json") != 0 &&
@@ -353,12 +339,16 @@ static int take_word(void *target, char **words, struct gs_err *err)
 {
 	struct session_command *c = target;
 	char names[160];
+	int i;
 
 	if (!c->verb) {
-		c->verb = verb_of(words[0]);
-		return c->verb ? 0
-			       : gs_err_set(err, -EINVAL, "no \"%s\": %s", words[0],
-					    verb_names(names, sizeof(names)));
+		i = gs_cli_find_subcommand(&gs_cli_session, words[0]);
+		if (i < 0)
+			return gs_err_set(
+				err, -EINVAL, "no command \"%s\"; there are %s", words[0],
+				gs_cli_list_subcommands(&gs_cli_session, names, sizeof(names)));
+		c->verb = &verbs[i];
+		return 0;
 	}
 	if (c->n_args == LIST_MAX)
 		return gs_err_set(err, -EINVAL, "too many words");
@@ -422,14 +412,14 @@ static int run_verb(const struct session_command *c)
 #define AT(member) GS_CLI_AT(struct session_command, member)
 
 static const struct gs_cli_option option_table[] = {
-	GS_CLI_TITLE("What is measured:"),
-	{"interval", 0, "TIME", "start, set: between samples (as the head's)", GS_CLI_TIME,
+	GS_CLI_TITLE("What is recorded:"),
+	{"interval", 0, "TIME", "start, set: time between samples (the head's)", GS_CLI_TIME,
 	 AT(interval_ns), .min = 1, .data = TAKES_SHAPE},
-	{"metrics", 0, "KEY,...", "start: values it has (all; see gpu --fields help)", GS_CLI_LIST,
-	 AT(metrics), .data = TAKES_SHAPE, .set = add_word},
-	{"nodes", 0, "PATTERN,...", "start: hosts it has, with * and ? (all)", GS_CLI_LIST,
+	{"metrics", 0, "KEY,...", "start: metrics to record (all; see gpu --fields help)",
+	 GS_CLI_LIST, AT(metrics), .data = TAKES_SHAPE, .set = add_word},
+	{"nodes", 0, "PATTERN,...", "start: hosts to record, with * and ? (all)", GS_CLI_LIST,
 	 AT(nodes), .data = TAKES_SHAPE, .set = add_word},
-	{"report-metrics", 0, "NAME,...", "start: what its plots show", GS_CLI_LIST, AT(reports),
+	{"report-metrics", 0, "NAME,...", "start: metrics to plot", GS_CLI_LIST, AT(reports),
 	 .data = TAKES_SHAPE, .set = add_word},
 	{"enable-bandwidth", 0, NULL, "start, set: PCIe and memory counters", GS_CLI_SET,
 	 AT(bandwidth), .data = TAKES_SWITCH, .set = set_switch},
@@ -440,22 +430,21 @@ static const struct gs_cli_option option_table[] = {
 	{"disable-nvlink", 0, NULL, "set: disable unless a session requests it", GS_CLI_SET,
 	 AT(nvlink), .data = TAKES_SWITCH, .set = set_switch},
 	GS_CLI_TITLE("Which sessions:"),
-	{"all", 0, NULL, "stop: every session that is active", GS_CLI_FLAG, AT(all),
-	 .data = TAKES_ALL},
-	{"state", 0, "STATE", "list: active, stopped or recoverable ones", GS_CLI_SET,
+	{"all", 0, NULL, "stop: every active session", GS_CLI_FLAG, AT(all), .data = TAKES_ALL},
+	{"state", 0, "STATE", "list: only active, stopped or recoverable sessions", GS_CLI_SET,
 	 .words = "active stopped recoverable", .data = TAKES_STATE, .set = set_state},
-	GS_CLI_TITLE("What comes out:"),
+	GS_CLI_TITLE("Output:"),
 	{"format", 0, "FORMAT", "table or json; export: json, csv or gst", GS_CLI_TEXT, AT(format)},
-	{"compat", 0, "gswarm", "export: JSON as gswarm-profiler wrote it", GS_CLI_TEXT, AT(compat),
+	{"compat", 0, "gswarm", "export: JSON in gswarm-profiler's form", GS_CLI_TEXT, AT(compat),
 	 .data = TAKES_FILE},
-	{"output", 'o', "FILE", "export: where to (NAME.json here; - standard output)", GS_CLI_TEXT,
-	 AT(output), .data = TAKES_FILE},
-	{"data", 0, "DIR", "list, export: from a head's data, running or not", GS_CLI_TEXT,
-	 AT(data), .data = TAKES_DATA},
+	{"output", 'o', "FILE", "export: output file (NAME.json here; - standard output)",
+	 GS_CLI_TEXT, AT(output), .data = TAKES_FILE},
+	{"data", 0, "DIR", "list, export: read a head's data directory, running or not",
+	 GS_CLI_TEXT, AT(data), .data = TAKES_DATA},
 	GS_CLI_TITLE("Annotations:"),
-	{"session", 0, "NAME", "annotate: in this one (all that are active)", GS_CLI_TEXT,
+	{"session", 0, "NAME", "annotate: only this session (all active ones)", GS_CLI_TEXT,
 	 AT(session), .data = TAKES_ANNOTATION},
-	{"time", 0, "SECONDS", "annotate: since 1970 (now)", GS_CLI_SET,
+	{"time", 0, "SECONDS", "annotate: this time, in seconds since 1970 (now)", GS_CLI_SET,
 	 .takes = "seconds since 1970", .data = TAKES_ANNOTATION, .set = set_time},
 	GS_CLI_TITLE("The head:"),
 	REMOTE_HEAD(struct session_command, remote),
@@ -463,16 +452,9 @@ static const struct gs_cli_option option_table[] = {
 
 const struct gs_cli_command gs_cli_session = {
 	.name = "gpuscope session",
-	.usage = "start [NAME]\n"
-		 "stop NAME | --all\n"
-		 "list\n"
-		 "status\n"
-		 "resume NAME\n"
-		 "export NAME\n"
-		 "delete NAME\n"
-		 "mark TEXT [KEY=NUMBER...]\n"
-		 "set",
-	.about = "Sessions of a head: what nodes measure in a stretch of time, under a name.",
+	.usage = "COMMAND [ARGUMENT...]",
+	.subcommand_at = session_subcommand_at,
+	.about = "Controls a head's sessions: named recordings of what nodes measure.",
 	.options = option_table,
 	.groups = {GS_CLI_CONNECTION(struct session_command, remote.connection)},
 	.used = 1 + offsetof(struct session_command, used),

@@ -25,25 +25,36 @@ struct devices_options {
 	unsigned n_put;     /* processes in the document */
 };
 
+static const struct gs_cli_subcommand *devices_subcommand_at(size_t i)
+{
+	static const struct gs_cli_subcommand verbs[] = {
+		[DEVICES_SHOW] = {"show", "[PID...]",
+				  "show access (of all processes with an open device)"},
+		[DEVICES_GRANT] = {"grant", "PID...", "allow NVIDIA devices in their cgroups"},
+		[DEVICES_REVOKE] = {"revoke", "PID...", "undo grant"},
+	};
+
+	return i < GS_ARRAY_LEN(verbs) ? &verbs[i] : NULL;
+}
+
 static int add_word(void *target, char **words, struct gs_err *err)
 {
-	static const char *const verbs[] = {"show", "grant", "revoke"};
 	struct devices_options *o = target;
-	char *end;
+	char names[40], *end;
 	long pid;
+	int i = o->has_verb || o->n_pids ? -1 : gs_cli_find_subcommand(&gs_cli_devices, words[0]);
 
-	for (size_t i = 0; i < GS_ARRAY_LEN(verbs) && !o->has_verb && !o->n_pids; i++)
-		if (strcmp(words[0], verbs[i]) == 0) {
-			o->verb = (enum devices_verb)i;
-			o->has_verb = true;
-			return 0;
-		}
+	if (i >= 0) {
+		o->verb = (enum devices_verb)i;
+		o->has_verb = true;
+		return 0;
+	}
 	errno = 0;
 	pid = strtol(words[0], &end, 10);
 	if (*end || end == words[0] || errno || pid <= 0 || pid > INT32_MAX)
 		return gs_err_set(err, -EINVAL,
-				  "\"%s\" is no process id: show, grant or revoke, then ids",
-				  words[0]);
+				  "\"%s\" is no process id; give %s, then process ids", words[0],
+				  gs_cli_list_subcommands(&gs_cli_devices, names, sizeof(names)));
 	if (o->n_pids == PIDS_MAX)
 		return gs_err_set(err, -EINVAL, "more than %d processes", PIDS_MAX);
 	o->pids[o->n_pids++] = (int)pid;
@@ -80,10 +91,10 @@ static const struct gs_cli_option option_table[] = {
 
 const struct gs_cli_command gs_cli_devices = {
 	.name = "gpuscope devices",
-	.usage = "[show] [PID...]\ngrant PID...\nrevoke PID...",
+	.usage = "[COMMAND] [PID...]",
+	.subcommand_at = devices_subcommand_at,
 	.about =
-		"Whether the cgroup of a process allows it to open NVIDIA devices, and access that lasts.\n"
-		"show changes nothing; without PID it lists all processes that have such a device open.",
+		"Shows whether the cgroup of a process allows NVIDIA devices, and grants lasting access.",
 	.notes =
 		"For NVML's \"Unknown Error\" after `systemctl daemon-reload`: gpuscope devices grant PID\n"
 		"Exit status: 0 the devices can be opened (revoke: done), 1 failed, or a rule still forbids them,\n"
@@ -228,7 +239,7 @@ static int list_holders(struct devices_options *o)
 		return exit_of(r);
 	}
 	if (!n) {
-		gs_cli_say("no process has an NVIDIA device open, or none that may be looked at");
+		gs_cli_say("no process has an NVIDIA device open, or this user may not see it");
 		return GS_EXIT_NOTHING;
 	}
 	if (!o->doc)

@@ -22,38 +22,31 @@ static const struct {
 	const char *summary; /* one line of `gpuscope --help` */
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{"trace", "CUDA and NCCL calls of a command, of running processes or of the machine",
+	{"trace", "trace CUDA and NCCL calls of a command, of processes or of the machine",
 	 gs_cmd_trace},
-	{"report", "the summary of a recorded .gst file, or its conversion to another format",
-	 gs_cmd_report},
-	{"open", "show a recorded .gst file, or a page, in the local browser", gs_cmd_open},
+	{"report", "print, convert or plot recordings; compare job reports", gs_cmd_report},
+	{"open", "show a recording, a flame graph or a report in the local browser", gs_cmd_open},
 	{"gpu", "show GPU and GPU-process metrics, once or continuously", gs_cmd_gpu},
-	{"job", "jobs: what they wait for, how well they use the machine, and advice", gs_cmd_job},
-	{"top", "GPUs, their processes and the machine on a full screen, live or recorded",
-	 gs_cmd_top},
-	{"agent", "the daemon of a node: samples of its GPUs, served to Prometheus", gs_cmd_agent},
+	{"job", "report what jobs wait for, how efficient they are, and what to change",
+	 gs_cmd_job},
+	{"top", "show GPUs, processes and jobs on a full screen, live or recorded", gs_cmd_top},
+	{"agent", "node daemon: serves metrics of GPUs and jobs to Prometheus", gs_cmd_agent},
 	{"head", "cluster server: collects and stores data from nodes", gs_cmd_head},
 	{"connect", "send this node's samples to a head; survives disconnects", gs_cmd_connect},
-	{"session", "sessions of a head: start, stop, list, resume, export", gs_cmd_session},
-	{"devices", "which processes may open NVIDIA devices; access that lasts", gs_cmd_devices},
-	{"probes", "which functions and static probes of a file can be traced; writes a probe file",
+	{"session", "control a head's sessions: start, stop, list, resume, export", gs_cmd_session},
+	{"devices", "show and grant access of processes to NVIDIA devices", gs_cmd_devices},
+	{"probes", "list functions and static probes that can be traced; write probe files",
 	 gs_cmd_probes},
 };
 
 /* For `gpuscope completion`, which is none of those that it completes. */
-static const struct gs_cli_command *const command_lines[] = {&gs_cli_trace,
-							     &gs_cli_report,
-							     &gs_cli_gpu,
-							     &gs_cli_job,
-							     &gs_cli_top,
-							     &gs_cli_agent,
-							     &gs_cli_head,
-							     &gs_cli_connect,
-							     &gs_cli_session,
-							     &gs_cli_probes,
-							     &gs_cli_open,
-							     &gs_cli_devices,
-							     NULL};
+static const struct gs_cli_command *const command_lines[] = {&gs_cli_trace,     &gs_cli_report,
+							     &gs_cli_gpu,       &gs_cli_job,
+							     &gs_cli_top,       &gs_cli_agent,
+							     &gs_cli_agent_ctl, &gs_cli_head,
+							     &gs_cli_connect,   &gs_cli_session,
+							     &gs_cli_probes,    &gs_cli_open,
+							     &gs_cli_devices,   NULL};
 
 static void print_help(FILE *out)
 {
