@@ -168,8 +168,8 @@ def killed_agent(t):
         wait_until(lambda n=n: lost(a, 'died') > n, 60, 'the count')
     a.wait_err('agent: the process that sends was ended by signal 9; another one is started')
     a.wait_metric('gpuscope_agent_head_connected', lambda v: v == 1, 60)
-    a.wait_metric('gpuscope_agent_head_waiting_moments', lambda v: v is not None and v <= 1, 60)
-    t.equal('lost', a.metrics()['gpuscope_agent_head_lost_moments_total'], 0)
+    a.wait_metric('gpuscope_agent_head_waiting_samples', lambda v: v is not None and v <= 1, 60)
+    t.equal('lost', a.metrics()['gpuscope_agent_head_lost_samples_total'], 0)
     a.stop()
     for s in head.streams('sends'):
         rows = head.batches(s['id'])

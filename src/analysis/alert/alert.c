@@ -347,8 +347,8 @@ void gs_alerts_firing(const struct gs_alerts *a, gs_alert_sink_fn fn, void *ctx)
 					      .start_wall_ns = e->start_wall_ns};
 		snprintf(m.rule, sizeof(m.rule), "%s", a->rule[e->rule]->name);
 		snprintf(m.id, sizeof(m.id), "%s", e->id);
-		snprintf(m.text, sizeof(m.text), "%s of %s goes on since before a restart", m.rule,
-			 m.id);
+		snprintf(m.text, sizeof(m.text), "%s of %s is still firing since before a restart",
+			 m.rule, m.id);
 		fn(ctx, &m);
 	}
 }

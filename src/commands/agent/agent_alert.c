@@ -41,9 +41,9 @@ static void pass_on(void *ctx, const struct gs_alert_message *m)
 	struct agent_alert *a = ctx;
 
 	gs_log(GS_LOG_INFO, GS_LOG_ALERTS, "%s %s: %s", m->rule,
-	       m->event == GS_ALERT_START ? "begins"
-	       : m->event == GS_ALERT_END ? "ends"
-					  : "goes on",
+	       m->event == GS_ALERT_START ? "firing"
+	       : m->event == GS_ALERT_END ? "resolved"
+					  : "still firing",
 	       m->text);
 	if (m->kind == GS_ALERT_GPU && gs_vec_reserve(&a->news, &a->room_news, a->n_news + 1))
 		a->news[a->n_news++] = *m;
@@ -323,44 +323,44 @@ void agent_alert_metrics(struct gs_metrics *p, const struct agent_alert *a)
 		return;
 	f = &a->figures;
 	gs_metrics_one(p, "gpuscope_agent_alerts_firing", GS_METRICS_GAUGE, (double)f->firing,
-		       "Alerts that go on.");
+		       "Firing alerts.");
 	gs_metrics_one(p, "gpuscope_agent_alerts_pending", GS_METRICS_GAUGE, (double)f->pending,
-		       "Conditions that hold and have not begun to be alerts.");
+		       "Pending alerts: their conditions hold, but not for long enough yet.");
 	gs_metrics_one(p, "gpuscope_agent_alerts_started", GS_METRICS_COUNTER, (double)f->started,
-		       "Alerts that began.");
+		       "Alerts that started firing.");
 	gs_metrics_one(p, "gpuscope_agent_alerts_ended", GS_METRICS_COUNTER, (double)f->ended,
-		       "Alerts that are over.");
+		       "Resolved alerts.");
 	gs_metrics_family(
 		p, "gpuscope_agent_alerts_held_back", GS_METRICS_COUNTER, "",
-		"Alerts that had to wait: cooldown of their rule, limit of alerts in a minute; or that were not kept: no_room.");
+		"Alerts delayed by the cooldown of their rule or the limit of alerts a minute, or dropped for no_room.");
 	write_metric_by(p, "cause", "cooldown", (double)f->cooled);
 	write_metric_by(p, "cause", "limit", (double)f->limited);
 	write_metric_by(p, "cause", "no_room", (double)f->full);
 	gs_metrics_one(p, "gpuscope_agent_alerts_state_errors", GS_METRICS_COUNTER,
-		       (double)a->state_errors, "Writes of alerts.state_file that failed.");
+		       (double)a->state_errors, "Failed writes of alerts.state_file.");
 	n = gs_notify_stats(a->notify, r);
 	gs_metrics_family(p, "gpuscope_agent_alert_messages_sent", GS_METRICS_COUNTER, "",
-			  "Messages that a receiver took.");
+			  "Alert messages accepted by the receiver.");
 	for (size_t i = 0; i < n; i++)
 		write_metric_by(p, "receiver", r[i].name, (double)r[i].sent);
 	gs_metrics_family(p, "gpuscope_agent_alert_failed_attempts", GS_METRICS_COUNTER, "",
-			  "Attempts to send a message that failed; it is tried again.");
+			  "Failed attempts to send an alert message; they are retried.");
 	for (size_t i = 0; i < n; i++)
 		write_metric_by(p, "receiver", r[i].name, (double)r[i].failed_attempts);
 	gs_metrics_family(
 		p, "gpuscope_agent_alert_messages_dropped", GS_METRICS_COUNTER, "",
-		"Messages that never arrived: queue_full, given_up after alerts.give_up, refused by the receiver.");
+		"Alert messages dropped, by cause: queue_full, given_up after alerts.give_up, refused by the receiver.");
 	for (size_t i = 0; i < n; i++) {
 		write_dropped(p, r[i].name, "queue_full", (double)r[i].dropped_full);
 		write_dropped(p, r[i].name, "given_up", (double)r[i].dropped_given_up);
 		write_dropped(p, r[i].name, "refused", (double)r[i].dropped_refused);
 	}
 	gs_metrics_family(p, "gpuscope_agent_alert_messages_waiting", GS_METRICS_GAUGE, "",
-			  "Messages in a receiver's queue.");
+			  "Alert messages in the receiver's queue.");
 	for (size_t i = 0; i < n; i++)
 		write_metric_by(p, "receiver", r[i].name, (double)r[i].waiting);
 	gs_metrics_family(p, "gpuscope_agent_alert_receiver_ok", GS_METRICS_GAUGE, "",
-			  "0 when the last attempt to send failed.");
+			  "0 when the last attempt to send an alert message failed.");
 	for (size_t i = 0; i < n; i++)
 		write_metric_by(p, "receiver", r[i].name, !r[i].last_failed);
 }

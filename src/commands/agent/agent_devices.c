@@ -140,7 +140,7 @@ void agent_devices_metrics(struct gs_metrics *p, struct agent_devices *d)
 
 	gs_metrics_family(
 		p, "gpuscope_agent_device_cgroups", GS_METRICS_GAUGE, "",
-		"Control groups for which NVIDIA devices are kept allowed, by what their rules say.");
+		"Cgroups for which NVIDIA devices are kept allowed, by the state of their rules.");
 	for (size_t i = 0; i < GS_ARRAY_LEN(of); i++) {
 		struct gs_metrics_label l = {"state", of[i].state};
 
@@ -148,16 +148,16 @@ void agent_devices_metrics(struct gs_metrics *p, struct agent_devices *d)
 	}
 	gs_metrics_one(
 		p, "gpuscope_agent_device_cgroups_paused", GS_METRICS_GAUGE, s.n_paused,
-		"Of them, those left alone for the rest of an hour, because another program takes the devices all the time.");
+		"Cgroups left alone for the rest of an hour, because another program keeps forbidding the devices.");
 	gs_metrics_one(p, "gpuscope_agent_device_grants", GS_METRICS_COUNTER, (double)s.grants,
-		       "Control groups whose rules were changed at first sight.");
+		       "Cgroups whose rules were changed when first seen.");
 	gs_metrics_one(
 		p, "gpuscope_agent_device_regrants", GS_METRICS_COUNTER, (double)s.regrants,
-		"Times that devices were allowed again, after another program had written the rules.");
+		"Times that devices were allowed again after another program had written the rules.");
 	gs_metrics_one(p, "gpuscope_agent_device_errors", GS_METRICS_COUNTER, (double)s.errors,
-		       "Failed tries to read or change rules.");
+		       "Failed attempts to read or change device rules of cgroups.");
 	gs_metrics_one(p, "gpuscope_agent_device_left_out", GS_METRICS_COUNTER, (double)s.dropped,
-		       "Groups and processes that were left out, because there were too many.");
+		       "Cgroups and processes left out because there were too many.");
 }
 
 void agent_devices_status(struct agent_devices *d, struct gs_buf *out)

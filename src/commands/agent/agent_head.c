@@ -1,5 +1,5 @@
 /*
- * Delivery of what the agent reads to a head. The main thread makes a moment of each reading and
+ * Delivery of what the agent reads to a head. The main thread makes a sample of each reading and
  * puts it into the link, whose own thread does whatever has to wait for the network; the server's
  * thread asks for numbers only.
  */
@@ -25,7 +25,7 @@
 
 #define HEADS_MAX  8
 #define DRAIN_NS   5000000000ull
-#define RECORD_MAX (8u << 20) /* of one moment */
+#define RECORD_MAX (8u << 20) /* of one sample */
 
 struct agent_head {
 	struct gs_uplink *link;
@@ -33,7 +33,7 @@ struct agent_head {
 	struct gs_sampler *moment;
 	struct gs_buf records;
 	bool all_processes;
-	_Atomic uint64_t desired_ns; /* between two moments, as the head wants; 0 each */
+	_Atomic uint64_t desired_ns; /* between two samples, as the head wants; 0 each */
 	uint64_t due_ns;             /* monotonic */
 	_Atomic uint64_t n_delivered, n_failed;
 	bool reported_failed;
@@ -133,18 +133,20 @@ void agent_head_stop(struct agent_head **head)
 		return;
 	left = gs_uplink_stop(&h->link, DRAIN_NS, false);
 	if (left)
-		gs_log(GS_LOG_WARNING, GS_LOG_HEAD, "agent: %llu moments wait for the head",
+		gs_log(GS_LOG_WARNING, GS_LOG_HEAD,
+		       "agent: %llu samples not delivered to the head yet",
 		       (unsigned long long)left);
 	left = agent_report_stop(&h->report, DRAIN_NS);
 	if (left)
-		gs_log(GS_LOG_WARNING, GS_LOG_HEAD, "agent: %llu reports of jobs wait for the head",
+		gs_log(GS_LOG_WARNING, GS_LOG_HEAD,
+		       "agent: %llu job reports not delivered to the head yet",
 		       (unsigned long long)left);
 	gs_sampler_free(&h->moment);
 	gs_buf_fini(&h->records);
 	gs_free_p(head);
 }
 
-/* --- moments --- */
+/* --- samples --- */
 
 /* The GPUs are lent. */
 static int deliver_sample(struct agent_head *h, struct gs_gpu_snapshot *gpu,
@@ -216,7 +218,7 @@ void agent_head_stats(struct agent_head *h, struct agent_head_stats *ret)
 	*ret = (struct agent_head_stats){
 		.connected = st.state == GS_UPLINK_CONNECTED,
 		.connects = st.connects,
-		.moments = h->n_delivered,
+		.samples = h->n_delivered,
 		.failed = h->n_failed,
 		.acked_batches = st.acked_batches,
 		.sent_bytes = st.sent_bytes,

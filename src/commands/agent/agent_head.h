@@ -29,7 +29,7 @@ struct agent_head_stats {
 	bool has_reports;
 	struct agent_report_stats reports;
 	bool connected, spool_failed;
-	uint64_t connects, moments, failed; /* failed: moments that could not be made or kept */
+	uint64_t connects, samples, failed; /* failed: samples that could not be made or kept */
 	uint64_t acked_batches, sent_bytes, waiting_samples, waiting_bytes, lost_samples;
 	char trouble[256]; /* why it is not connected; "" nothing */
 };

@@ -242,14 +242,14 @@ static void put_trouble(struct gs_metrics *p, const struct gs_job_account_troubl
 	};
 
 	gs_metrics_one(p, "gpuscope_agent_jobs_left_out", GS_METRICS_COUNTER,
-		       (double)t->jobs_left_out,
-		       "Jobs that are not exported, because of jobs.max.");
-	gs_metrics_one(p, "gpuscope_agent_job_claims_left_out", GS_METRICS_COUNTER,
-		       (double)t->claims_left_out,
-		       "Claims to jobs that are not followed: too many at once, or of one user.");
+		       (double)t->jobs_left_out, "Jobs that are not exported because of jobs.max.");
+	gs_metrics_one(
+		p, "gpuscope_agent_job_claims_left_out", GS_METRICS_COUNTER,
+		(double)t->claims_left_out,
+		"Claims to jobs that are not followed: too many at once, or too many of one user.");
 	gs_metrics_family(
 		p, "gpuscope_agent_jobs_errors", GS_METRICS_COUNTER, "",
-		"What is missing in the totals of jobs: not_followed, processes without room; lost, rows and events of the probes; rank_left_out, processes whose rank has no row, as their job has too many; failed_read, files; slurm, questions to Slurm without an answer.");
+		"Data missing in the totals of jobs, by cause: not_followed, processes without room; lost, rows and events of the probes; rank_left_out, processes whose rank has no row, as their job has too many; failed_read, files; slurm, requests to Slurm without an answer.");
 	for (size_t i = 0; i < GS_ARRAY_LEN(of); i++) {
 		struct gs_metrics_label l = {"cause", of[i].cause};
 
@@ -261,7 +261,7 @@ static void put_unanswered(struct gs_metrics *p, const struct gs_job_accounts *a
 {
 	gs_metrics_family(
 		p, "gpuscope_agent_jobs_unanswered", GS_METRICS_GAUGE, "",
-		"Running jobs of Slurm whose figure is missing because Slurm was asked and has not answered.");
+		"Running Slurm jobs whose figure is missing because Slurm has not answered, by figure.");
 	for (unsigned i = 0; i < GS_JOB_ASKED_COUNT; i++) {
 		struct gs_metrics_label l = {"figure", gs_job_asked_name(i)};
 
@@ -277,11 +277,11 @@ void agent_jobs_render(struct agent_jobs *j, struct gs_metrics *p,
 	pthread_mutex_lock(&j->lock);
 	a = j->latest;
 	gs_metrics_one(p, "gpuscope_agent_jobs_reads", GS_METRICS_COUNTER, (double)j->reads,
-		       "Readings of the jobs.");
+		       "Readings of jobs.");
 	gs_metrics_one(p, "gpuscope_agent_jobs_reads_failed", GS_METRICS_COUNTER, (double)j->failed,
-		       "Of them, those that failed.");
+		       "Readings of jobs that failed.");
 	gs_metrics_one(p, "gpuscope_agent_jobs_cpu_seconds", GS_METRICS_COUNTER,
-		       (double)j->read_cpu_ns / 1e9, "Processor time used to read jobs.");
+		       (double)j->read_cpu_ns / 1e9, "CPU time used to read jobs.");
 	if (a) {
 		struct gs_metrics_label why = {"reason", a->why};
 
@@ -289,11 +289,10 @@ void agent_jobs_render(struct agent_jobs *j, struct gs_metrics *p,
 			       "Jobs exported, including recently ended ones.");
 		gs_metrics_family(
 			p, "gpuscope_agent_jobs_probes", GS_METRICS_GAUGE, "",
-			"1 when the kernel counts for the jobs, 0 when procfs is read: system calls, network and device I/O are then unknown. reason: why, or what this kernel cannot count.");
+			"1 when the kernel counts for jobs, 0 when procfs is read: system calls, network and device I/O are then unknown. reason: why, or what this kernel cannot count.");
 		gs_metrics_line(p, "", &why, 1, a->probes, 0);
 		gs_metrics_one(p, "gpuscope_agent_jobs_read_duration_seconds", GS_METRICS_GAUGE,
-			       (double)a->read_ns / 1e9,
-			       "How long the last reading of the jobs took.");
+			       (double)a->read_ns / 1e9, "How long the last reading of jobs took.");
 		put_trouble(p, &a->trouble);
 		put_unanswered(p, a);
 		gs_metrics_jobs(p, a, gpus, (enum gs_metrics_job_names)names);

@@ -11,7 +11,7 @@
 struct agent_report;
 struct gs_uplink_options;
 
-/* link: as of moments; its kind, and its spool (DIR-jobs), are set here. */
+/* link: as of samples; its kind, and its spool (DIR-jobs), are set here. */
 int agent_report_start(const struct gs_uplink_options *link, uint64_t interval_ns,
 		       struct agent_report **ret_report, struct gs_err *err);
 

@@ -59,7 +59,8 @@ static void own_process(struct gs_metrics *p, const struct agent_state *s)
 	double resident = agent_resident_bytes(getpid());
 	struct rusage u;
 
-	gs_metrics_family(p, "gpuscope_agent_build", GS_METRICS_INFO, "", "Version; always 1.");
+	gs_metrics_family(p, "gpuscope_agent_build", GS_METRICS_INFO, "",
+			  "Version of the agent; always 1.");
 	gs_metrics_line(p, "", &version, 1, 1, 0);
 	gs_metrics_one(p, "gpuscope_agent_start_time_seconds", GS_METRICS_GAUGE,
 		       (double)(s->started_wall_ns / 1000000) / 1e3,
@@ -68,36 +69,37 @@ static void own_process(struct gs_metrics *p, const struct agent_state *s)
 		gs_metrics_one(p, "gpuscope_agent_cpu_seconds", GS_METRICS_COUNTER,
 			       (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
 				       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6,
-			       "Processor time used by the agent.");
+			       "CPU time used by the agent.");
 	if (resident >= 0)
 		gs_metrics_one(p, "gpuscope_agent_resident_memory_bytes", GS_METRICS_GAUGE,
-			       resident, "Memory of the agent that is in RAM.");
+			       resident, "Resident memory of the agent.");
 	gs_metrics_family(p, "gpuscope_agent_config_reloads", GS_METRICS_COUNTER, "",
-			  "Reloads of the configuration, by what came of them.");
+			  "Reloads of the configuration, by result.");
 	write_metric_by(p, "result", "ok", (double)s->reloads_ok);
 	write_metric_by(p, "result", "failed", (double)s->reloads_failed);
 	gs_metrics_one(p, "gpuscope_agent_config_last_reload_successful", GS_METRICS_GAUGE,
 		       s->last_reload_ok,
-		       "0 when the last reload failed and the configuration before it is in use.");
+		       "0 when the last reload failed and the previous configuration is in use.");
 }
 
 static void own_sampling(struct gs_metrics *p, const struct agent_state *s)
 {
 	gs_metrics_one(p, "gpuscope_agent_samples", GS_METRICS_COUNTER, (double)s->samples,
-		       "Readings of the GPUs.");
+		       "Readings of GPUs.");
 	gs_metrics_family(p, "gpuscope_agent_group_reads", GS_METRICS_COUNTER, "",
-			  "Readings, by group of values.");
+			  "Readings of GPUs, by group of values.");
 	for (int i = 0; i < AGENT_GROUPS; i++)
 		write_metric_by(p, "group", agent_group_name[i],
 				(double)s->schedule.group[i].reads);
 	gs_metrics_family(p, "gpuscope_agent_group_interval_seconds", GS_METRICS_GAUGE, "seconds",
-			  "Time between two readings of a group as of now; absent when it is off.");
+			  "Current time between two readings of a group; absent when it is off.");
 	for (int i = 0; i < AGENT_GROUPS; i++)
 		if (s->conf.group[i].enabled)
 			write_metric_by(p, "group", agent_group_name[i],
 					(double)s->schedule.group[i].turns.interval_ns / 1e9);
 	gs_metrics_family(p, "gpuscope_agent_group_read_timestamp_seconds", GS_METRICS_GAUGE,
-			  "seconds", "When a group was read last, in seconds since 1970.");
+			  "seconds",
+			  "When a group of values was last read, in seconds since 1970.");
 	for (int i = 0; i < AGENT_GROUPS; i++)
 		if (s->schedule.group[i].read_ns)
 			write_metric_by(
@@ -107,21 +109,23 @@ static void own_sampling(struct gs_metrics *p, const struct agent_state *s)
 					1e9);
 	gs_metrics_family(
 		p, "gpuscope_agent_samples_missed", GS_METRICS_COUNTER, "",
-		"Readings that did not take place: late, because the agent or the machine was too slow; driver, because a call of the driver hung.");
+		"Readings of GPUs that were skipped, by cause: late, the agent or the machine was too slow; driver, a driver call hung.");
 	write_metric_by(p, "cause", "late", (double)s->schedule.missed);
 	write_metric_by(p, "cause", "driver", s->latest ? (double)s->latest->missed_samples : 0);
 	gs_metrics_one(p, "gpuscope_agent_sample_lag_seconds", GS_METRICS_GAUGE,
-		       (double)s->schedule.lag_ns / 1e9, "How late the last reading began.");
+		       (double)s->schedule.lag_ns / 1e9,
+		       "How late the last reading of GPUs started.");
 	if (s->sampled_ns)
 		gs_metrics_one(p, "gpuscope_agent_sample_duration_seconds", GS_METRICS_GAUGE,
-			       (double)s->sample_ns / 1e9, "How long the last reading took.");
+			       (double)s->sample_ns / 1e9,
+			       "How long the last reading of GPUs took.");
 	gs_metrics_family(
 		p, "gpuscope_agent_errors", GS_METRICS_COUNTER, "",
-		"What went wrong, by cause: driver_call, a call that failed; no_gpu, a reading that found none.");
+		"Failures to read GPUs, by cause: driver_call, a driver call failed; no_gpu, a reading found no GPU.");
 	write_metric_by(p, "cause", "driver_call", s->latest ? (double)s->latest->failed_calls : 0);
 	write_metric_by(p, "cause", "no_gpu", (double)s->empty_samples);
 	gs_metrics_family(p, "gpuscope_agent_events_lost", GS_METRICS_COUNTER, "",
-			  "XID errors that could not be counted, by why.");
+			  "XID errors that could not be counted, by cause.");
 	write_metric_by(p, "cause", "overrun", s->latest ? (double)s->latest->lost_events : 0);
 	write_metric_by(p, "cause", "too_many_codes", (double)s->xids_dropped);
 }
@@ -134,19 +138,20 @@ static void own_reading(struct gs_metrics *p, const struct agent_state *s)
 		size_t offset;
 		bool by_call;
 	} rows[] = {
-		{"gpuscope_agent_driver_calls", "", "Calls of the driver's library.",
+		{"gpuscope_agent_driver_calls", "", "Calls to the driver's library.",
 		 offsetof(struct gs_gpu_cost, n), true},
 		{"gpuscope_agent_driver_call_seconds", "seconds",
-		 "Time spent in calls of the driver's library.",
+		 "Time spent in calls to the driver's library.",
 		 offsetof(struct gs_gpu_cost, wall_ns), true},
 		{"gpuscope_agent_driver_call_cpu_seconds", "seconds",
-		 "Processor time spent in calls of the driver's library.",
+		 "CPU time spent in calls to the driver's library.",
 		 offsetof(struct gs_gpu_cost, cpu_ns), true},
-		{"gpuscope_agent_values_reads", "", "Readings of values that are read together.",
+		{"gpuscope_agent_values_reads", "",
+		 "Readings of each set of values that is read together.",
 		 offsetof(struct gs_gpu_cost, n), false},
 		{"gpuscope_agent_values_cpu_seconds", "seconds",
-		 "Processor time spent to read values.", offsetof(struct gs_gpu_cost, cpu_ns),
-		 false},
+		 "CPU time spent on reading each set of values.",
+		 offsetof(struct gs_gpu_cost, cpu_ns), false},
 	};
 
 	for (size_t k = 0; k < GS_ARRAY_LEN(rows); k++) {
@@ -163,7 +168,7 @@ static void own_reading(struct gs_metrics *p, const struct agent_state *s)
 	}
 	gs_metrics_family(
 		p, "gpuscope_agent_values_interval_seconds", GS_METRICS_GAUGE, "seconds",
-		"With a budget: time between two readings as of now, of the GPU where it is longest; and by which method they are read.");
+		"With a budget: current time between two readings of a set of values, of the GPU where it is longest, and the method of reading.");
 	for (size_t i = 0; i < s->n_part_costs; i++) {
 		const struct gs_gpu_cost *c = &s->part_cost[i];
 		struct gs_metrics_label l[] = {{"values", c->name}, {"method", c->way}};
@@ -183,35 +188,35 @@ static void own_http(struct gs_metrics *p, const struct agent_state *s)
 		gs_http_stats(s->http, &h);
 	resident = h.pid ? agent_resident_bytes(h.pid) : -1;
 	gs_metrics_one(p, "gpuscope_agent_scrapes", GS_METRICS_COUNTER, (double)s->scrapes,
-		       "Scrapes before this one.");
+		       "Scrapes of the agent before this one.");
 	if (s->scrapes)
 		gs_metrics_one(p, "gpuscope_agent_scrape_duration_seconds", GS_METRICS_GAUGE,
 			       (double)s->scrape_ns / 1e9,
-			       "Time to write the answer of the scrape before.");
+			       "Time to write the answer to the previous scrape.");
 	gs_metrics_one(p, "gpuscope_agent_processes_dropped", GS_METRICS_COUNTER,
 		       (double)s->processes_dropped,
-		       "Processes left out of scrapes for metrics.max_processes.");
+		       "Processes left out of scrapes because of metrics.max_processes.");
 	gs_metrics_family(p, "gpuscope_agent_http_requests", GS_METRICS_COUNTER, "",
-			  "Answers, by class of status.");
+			  "HTTP responses of the agent, by status class.");
 	for (int i = 1; i < GS_HTTP_CLASSES; i++)
 		write_metric_by(p, "status", classes[i], (double)h.requests[i]);
 	gs_metrics_one(p, "gpuscope_agent_http_open_connections", GS_METRICS_GAUGE, (double)h.open,
-		       "Connections that are open.");
+		       "Open HTTP connections to the agent.");
 	gs_metrics_family(p, "gpuscope_agent_http_connections_ended", GS_METRICS_COUNTER, "",
-			  "Connections that were ended for a reason.");
+			  "HTTP connections that the agent closed, by reason.");
 	write_metric_by(p, "reason", "too_many", (double)h.refused);
 	write_metric_by(p, "reason", "evicted", (double)h.evicted);
 	write_metric_by(p, "reason", "too_slow", (double)h.timed_out);
 	write_metric_by(p, "reason", "tls_handshake", (double)h.tls_failures);
 	gs_metrics_family(p, "gpuscope_agent_http_server_restarts", GS_METRICS_COUNTER, "",
-			  "Processes that served HTTP and were replaced by another one, by cause.");
+			  "Restarts of the process that serves HTTP, by reason.");
 	write_metric_by(p, "reason", "ended", (double)h.restarts);
 	write_metric_by(p, "reason", "hung", (double)h.hung);
 	write_metric_by(p, "reason", "lied", (double)h.lied);
 	if (resident >= 0)
 		gs_metrics_one(p, "gpuscope_agent_http_server_resident_memory_bytes",
 			       GS_METRICS_GAUGE, resident,
-			       "Memory of the process that serves HTTP that is in RAM.");
+			       "Resident memory of the process that serves HTTP.");
 }
 
 static void own_senders(struct gs_metrics *p)
@@ -221,7 +226,7 @@ static void own_senders(struct gs_metrics *p)
 	gs_sender_losses(lost);
 	gs_metrics_family(
 		p, "gpuscope_agent_senders_lost", GS_METRICS_COUNTER, "",
-		"Processes that sent (to heads, engines, receivers of alerts) and were replaced by another one, by cause.");
+		"Restarts of processes that send data (to heads, metrics backends, alert receivers), by reason.");
 	for (int i = 0; i < GS_SENDER_N_LOSSES; i++)
 		write_metric_by(p, "reason", gs_sender_loss_name((enum gs_sender_loss)i),
 				(double)lost[i]);
@@ -236,37 +241,43 @@ static void own_head(struct gs_metrics *p, const struct agent_state *s)
 		return;
 	agent_head_stats(s->head, &h);
 	gs_metrics_one(p, "gpuscope_agent_head_connected", GS_METRICS_GAUGE, h.connected,
-		       "1: a head takes what is delivered.");
+		       "1 while connected to a head.");
 	gs_metrics_one(p, "gpuscope_agent_head_connections", GS_METRICS_COUNTER, (double)h.connects,
-		       "Connections to heads so far.");
-	gs_metrics_one(p, "gpuscope_agent_head_moments", GS_METRICS_COUNTER, (double)h.moments,
-		       "Moments kept for the head.");
-	gs_metrics_one(p, "gpuscope_agent_head_moments_failed", GS_METRICS_COUNTER,
-		       (double)h.failed, "Moments that could not be made or kept.");
+		       "Connections made to heads.");
+	gs_metrics_one(p, "gpuscope_agent_head_samples", GS_METRICS_COUNTER, (double)h.samples,
+		       "Samples queued for the head.");
+	gs_metrics_one(p, "gpuscope_agent_head_samples_failed", GS_METRICS_COUNTER,
+		       (double)h.failed, "Samples that could not be made or queued for the head.");
 	gs_metrics_one(p, "gpuscope_agent_head_acknowledged_batches", GS_METRICS_COUNTER,
-		       (double)h.acked_batches, "Batches that the head has stored.");
+		       (double)h.acked_batches, "Batches acknowledged by the head.");
 	gs_metrics_one(p, "gpuscope_agent_head_sent_bytes", GS_METRICS_COUNTER,
-		       (double)h.sent_bytes, "Bytes of batches sent, also again.");
-	gs_metrics_one(p, "gpuscope_agent_head_waiting_moments", GS_METRICS_GAUGE,
-		       (double)h.waiting_samples, "Moments that the head does not have yet.");
-	gs_metrics_one(p, "gpuscope_agent_head_waiting_bytes", GS_METRICS_GAUGE,
-		       (double)h.waiting_bytes, "Their bytes, on disk and in memory.");
-	gs_metrics_one(p, "gpuscope_agent_head_lost_moments", GS_METRICS_COUNTER,
+		       (double)h.sent_bytes,
+		       "Bytes of batches sent to the head, retries included.");
+	gs_metrics_one(p, "gpuscope_agent_head_waiting_samples", GS_METRICS_GAUGE,
+		       (double)h.waiting_samples,
+		       "Samples that the head has not acknowledged yet.");
+	gs_metrics_one(
+		p, "gpuscope_agent_head_waiting_bytes", GS_METRICS_GAUGE, (double)h.waiting_bytes,
+		"Bytes of samples that the head has not acknowledged yet, on disk and in memory.");
+	gs_metrics_one(p, "gpuscope_agent_head_lost_samples", GS_METRICS_COUNTER,
 		       (double)h.lost_samples,
-		       "Moments given up: no room for them, or the head refused them.");
+		       "Samples dropped: the spool was full, or the head refused them.");
 	if (h.has_reports) {
 		gs_metrics_one(p, "gpuscope_agent_head_job_reports", GS_METRICS_COUNTER,
-			       (double)h.reports.reports, "Reports of jobs kept for the head.");
+			       (double)h.reports.reports, "Job reports queued for the head.");
 		gs_metrics_one(p, "gpuscope_agent_head_job_reports_failed", GS_METRICS_COUNTER,
-			       (double)h.reports.failed, "Those that could not be made or kept.");
+			       (double)h.reports.failed,
+			       "Job reports that could not be made or queued for the head.");
 		gs_metrics_one(p, "gpuscope_agent_head_waiting_job_reports", GS_METRICS_GAUGE,
-			       (double)h.reports.waiting, "Those that the head does not have yet.");
-		gs_metrics_one(p, "gpuscope_agent_head_lost_job_reports", GS_METRICS_COUNTER,
-			       (double)h.reports.lost,
-			       "Those given up: no room for them, or the head refused them.");
+			       (double)h.reports.waiting,
+			       "Job reports that the head has not acknowledged yet.");
+		gs_metrics_one(
+			p, "gpuscope_agent_head_lost_job_reports", GS_METRICS_COUNTER,
+			(double)h.reports.lost,
+			"Job reports dropped: the spool was full, or the head refused them.");
 	}
 	gs_metrics_one(p, "gpuscope_agent_head_spool_failed", GS_METRICS_GAUGE, h.spool_failed,
-		       "1: the spool's disk cannot be written to, and memory is used.");
+		       "1 while the spool cannot be written and data are buffered in memory.");
 }
 
 void agent_put_metrics(struct agent_state *s, struct gs_metrics *p)

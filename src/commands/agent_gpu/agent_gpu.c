@@ -526,17 +526,18 @@ static const struct row_family {
 	 "Time of kernels times the mean of their grids' threads, at most the GPU's cores; streams that overlap add up. A bound from the host's calls.",
 	 SUM(core_s), .is_double = true},
 	{"gpuscope_process_gpu_core_share_seconds", "seconds",
-	 "The same, divided in proportion where processes together used more cores than the GPU has.",
+	 "Core time as in gpuscope_process_gpu_core_seconds, divided in proportion where processes together used more cores than the GPU has.",
 	 SUM(core_share_s), .is_double = true},
 	{"gpuscope_process_gpu_occupied_seconds", "seconds",
 	 "Active time (at most) times the share of the SMs' thread places that the launched kernels can fill: by registers, shared memory and block size, of launches whose needs are known.",
 	 SUM(place_s), .is_double = true},
 	{"gpuscope_process_gpu_wait_seconds", "seconds",
-	 "Time for which threads waited for the GPU in calls.", SUM(wait_ns), .is_ns = true},
-	{"gpuscope_process_gpu_waits", "", "Calls by which threads waited for the GPU.",
-	 SUM(n_waits)},
-	{"gpuscope_process_gpu_kernel_threads", "", "Threads of the grids of all launched kernels.",
-	 SUM(threads)},
+	 "Time that threads of the process waited for the GPU in calls.", SUM(wait_ns),
+	 .is_ns = true},
+	{"gpuscope_process_gpu_waits", "",
+	 "Calls in which threads of the process waited for the GPU.", SUM(n_waits)},
+	{"gpuscope_process_gpu_kernel_threads", "",
+	 "Threads of the grids of all kernels that the process launched.", SUM(threads)},
 #undef SUM
 };
 
@@ -594,20 +595,21 @@ static void put_work(struct gs_metrics *p, const struct agent_gpu *g)
 		     {"graph", GS_ACTIVITY_GRAPHS},
 		     {"memset", GS_ACTIVITY_MEMSETS}};
 
-	gs_metrics_family(p, "gpuscope_process_gpu_launches", GS_METRICS_COUNTER, "",
-			  "Launches of kernels and graphs, and memsets, by calls that succeeded.");
+	gs_metrics_family(
+		p, "gpuscope_process_gpu_launches", GS_METRICS_COUNTER, "",
+		"Kernels, graphs and memsets that the process launched successfully, by kind.");
 	for (size_t i = 0; i < g->n_rows; i++)
 		for (size_t k = 0; k < GS_ARRAY_LEN(kinds); k++)
 			put_line(p, &g->rows[i], "kind", kinds[k].name,
 				 (double)g->rows[i].sums.n[kinds[k].work]);
 	gs_metrics_family(p, "gpuscope_process_gpu_copies", GS_METRICS_COUNTER, "",
-			  "Copies that the process asked for, by direction.");
+			  "Copies that the process requested, by direction.");
 	for (size_t i = 0; i < g->n_rows; i++)
 		for (unsigned kind = GS_COPY_H2H; kind <= GS_COPY_P2P; kind++)
 			put_line(p, &g->rows[i], "direction", gs_copy_kind_name(kind),
 				 (double)g->rows[i].sums.n[GS_ACTIVITY_COPIES + kind]);
 	gs_metrics_family(p, "gpuscope_process_gpu_copied_bytes", GS_METRICS_COUNTER, "bytes",
-			  "Bytes of these copies.");
+			  "Bytes of the copies that the process requested, by direction.");
 	for (size_t i = 0; i < g->n_rows; i++)
 		for (unsigned kind = GS_COPY_H2H; kind <= GS_COPY_P2P; kind++)
 			put_line(p, &g->rows[i], "direction", gs_copy_kind_name(kind),
@@ -631,10 +633,10 @@ static void put_memory(struct gs_metrics *p, const struct agent_gpu *g)
 {
 	gs_metrics_family(
 		p, "gpuscope_process_gpu_allocated_bytes", GS_METRICS_GAUGE, "bytes",
-		"Allocated by traced calls and not freed, by kind: of devices, and of the host (pinned, registered; without a uuid).");
+		"Memory allocated by traced calls and not freed, by kind: of devices, and of the host (pinned, registered; without a uuid).");
 	put_allocated(p, g, false);
 	gs_metrics_family(p, "gpuscope_process_gpu_allocated_peak_bytes", GS_METRICS_GAUGE, "bytes",
-			  "The most that it was.");
+			  "Maximum of gpuscope_process_gpu_allocated_bytes.");
 	put_allocated(p, g, true);
 	gs_metrics_family(
 		p, "gpuscope_process_gpu_memory_bytes", GS_METRICS_GAUGE, "bytes",
@@ -643,7 +645,7 @@ static void put_memory(struct gs_metrics *p, const struct agent_gpu *g)
 		if (g->rows[i].driver_bytes >= 0)
 			put_line(p, &g->rows[i], NULL, NULL, (double)g->rows[i].driver_bytes);
 	gs_metrics_family(p, "gpuscope_process_gpu_memory_peak_bytes", GS_METRICS_GAUGE, "bytes",
-			  "The most that it was when it was read.");
+			  "Maximum of gpuscope_process_gpu_memory_bytes when it was read.");
 	for (size_t i = 0; i < g->n_rows; i++)
 		if (g->rows[i].driver_peak_bytes >= 0)
 			put_line(p, &g->rows[i], NULL, NULL, (double)g->rows[i].driver_peak_bytes);
@@ -676,13 +678,16 @@ void agent_gpu_metrics(struct gs_metrics *p, struct agent_gpu *g)
 		gs_metrics_one(p, "gpuscope_agent_process_gpu_requests", GS_METRICS_COUNTER,
 			       (double)g->n_taken, "Requests to trace what processes ask of GPUs.");
 		gs_metrics_one(p, "gpuscope_agent_process_gpu_running", GS_METRICS_GAUGE,
-			       (double)g->n_requests, "Those that run now.");
+			       (double)g->n_requests,
+			       "Requests to trace what processes ask of GPUs that are active.");
 		gs_metrics_one(p, "gpuscope_agent_process_gpu_probes", GS_METRICS_GAUGE,
-			       g->n_probes, "Probes in place for them.");
+			       g->n_probes, "Probes attached to trace what processes ask of GPUs.");
 		gs_metrics_one(p, "gpuscope_agent_process_gpu_lost", GS_METRICS_COUNTER,
-			       (double)g->n_lost, "Calls and events that their sums lack.");
+			       (double)g->n_lost,
+			       "Calls and events missing in what processes ask of GPUs.");
 		gs_metrics_one(p, "gpuscope_agent_process_gpu_cpu_seconds", GS_METRICS_COUNTER,
-			       (double)g->cpu_ns / 1e9, "Processor time used for these sums.");
+			       (double)g->cpu_ns / 1e9,
+			       "CPU time used to trace what processes ask of GPUs.");
 	}
 	put_rows(p, g);
 	put_work(p, g);

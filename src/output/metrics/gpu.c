@@ -100,7 +100,7 @@ static void write_identity(struct gs_metrics *p, const struct gs_metrics_gpus *g
 {
 	static const char *const vendors[] = {"", "nvidia", "amd"};
 
-	gs_metrics_family(p, "gpuscope_gpu", GS_METRICS_INFO, "", "What the GPU is; always 1.");
+	gs_metrics_family(p, "gpuscope_gpu", GS_METRICS_INFO, "", "Identity of the GPU; always 1.");
 	for (uint32_t i = 0; i < g->snapshot->n_gpus; i++) {
 		const struct gs_gpu_info *info = &g->snapshot->info[i];
 		char device[24] = "", numa[16] = "", capability[32] = "";
@@ -142,14 +142,13 @@ static void write_presence(struct gs_metrics *p, const struct gs_metrics_gpus *g
 		gs_metrics_line(p, gs_metrics_gpu_labels(g, i), NULL, 0, s->sample[i].lost ? 1 : 0,
 				0);
 	gs_metrics_family(p, "gpuscope_gpu_sample_timestamp_seconds", GS_METRICS_GAUGE, "seconds",
-			  "When the GPU was read last, in seconds since 1970.");
+			  "When the GPU was last read, in seconds since 1970.");
 	for (uint32_t i = 0; i < s->n_gpus; i++)
 		if (s->sample[i].time_ns)
 			gs_metrics_line(p, gs_metrics_gpu_labels(g, i), NULL, 0,
 					(double)(wall_ns_of(s, i) / 1000000) / 1e3, 0);
-	gs_metrics_family(
-		p, "gpuscope_gpu_values_timestamp_seconds", GS_METRICS_GAUGE, "seconds",
-		"When values that are read together were read last, in seconds since 1970.");
+	gs_metrics_family(p, "gpuscope_gpu_values_timestamp_seconds", GS_METRICS_GAUGE, "seconds",
+			  "When a set of values was last read, in seconds since 1970.");
 	for (uint32_t i = 0; i < s->n_gpus; i++)
 		for (unsigned part = 0; !g->hidden[i] && part < GS_GPU_PARTS; part++) {
 			struct gs_metrics_label label = {"values", gs_gpu_part_name(part)};
@@ -164,7 +163,7 @@ static void write_presence(struct gs_metrics *p, const struct gs_metrics_gpus *g
 					0);
 		}
 	gs_metrics_family(p, "gpuscope_gpu_values_unavailable", GS_METRICS_GAUGE, "",
-			  "Values that are left out, by why they could not be had.");
+			  "Values of the GPU that are missing, by reason.");
 	for (uint32_t i = 0; i < s->n_gpus; i++)
 		for (unsigned why = GS_GPU_REASON_NOT_SUPPORTED; why <= GS_GPU_REASON_IMPLAUSIBLE;
 		     why++) {
@@ -299,7 +298,7 @@ static void process_families(struct gs_metrics *p, const struct gs_metrics_gpus 
 			process_line(p, g, list[i], "", (double)list[i]->used_bytes);
 	gs_metrics_family(
 		p, "gpuscope_gpu_process_utilization_ratio", GS_METRICS_GAUGE, "ratio",
-		"Share of an engine of the GPU that a process used since the sample before.");
+		"Share of an engine of the GPU that a process used since the previous sample.");
 	for (uint32_t i = 0; i < n; i++)
 		for (size_t k = 0; k < GS_ARRAY_LEN(shares); k++) {
 			double share = *(const double *)((const char *)list[i] + shares[k].offset);

@@ -35,39 +35,43 @@ static const struct {
 	const char *help;
 } metrics[METRICS] = {
 	[CPU_PERCENT] = {"hpc_monitor_cpu_percent", GS_METRICS_GAUGE, -1,
-			 "Time on CPU, of all its cores' time, of the last minutes."},
-	[IO_PERCENT] = {"hpc_monitor_io_percent", GS_METRICS_GAUGE, -1,
-			"Time blocked on disks and file systems, of its threads' time."},
+			 "CPU time of the job, percent of its cores' time in the last minutes."},
+	[IO_PERCENT] =
+		{"hpc_monitor_io_percent", GS_METRICS_GAUGE, -1,
+		 "Time blocked on disks and file systems, percent of the job's thread time."},
 	[WAIT_PERCENT] = {"hpc_monitor_wait_percent", GS_METRICS_GAUGE, -1,
-			  "Time that its cores had nothing of it to run."},
+			  "Time in which the job's cores had nothing of it to run, percent."},
 	[NET_PERCENT] = {"hpc_monitor_net_percent", GS_METRICS_GAUGE, -1,
-			 "Time blocked on the network, of its threads' time."},
+			 "Time blocked on the network, percent of the job's thread time."},
 	[MEMORY_USAGE] = {"hpc_monitor_memory_usage", GS_METRICS_GAUGE, -1,
-			  "Highest memory used, percent of what was allocated."},
+			  "Peak memory of the job, percent of its allocation."},
 	[EFFICIENCY_SCORE] = {"hpc_monitor_efficiency_score", GS_METRICS_GAUGE, -1,
-			      "Efficiency score, 0 to 100."},
-	[MONITORED_PIDS] = {"hpc_monitor_monitored_pids", GS_METRICS_GAUGE, -1, "Processes alive."},
+			      "Efficiency score of the job, 0 to 100."},
+	[MONITORED_PIDS] = {"hpc_monitor_monitored_pids", GS_METRICS_GAUGE, -1,
+			    "Live processes of the job."},
 	[TOTAL_SYSCALLS] = {"hpc_monitor_total_syscalls", GS_METRICS_BARE, GS_JOB_KNOWS_SYSCALLS,
-			    "System calls."},
+			    "System calls of the job."},
 	[CONTEXT_SWITCHES] = {"hpc_monitor_context_switches", GS_METRICS_BARE,
-			      GS_JOB_KNOWS_SWITCHES, "Context switches, voluntary and forced."},
+			      GS_JOB_KNOWS_SWITCHES,
+			      "Context switches of the job, voluntary and forced."},
 	[CPU_TIME_NS] = {"hpc_monitor_cpu_time_ns", GS_METRICS_BARE, GS_JOB_KNOWS_TIME,
-			 "Time on CPU."},
+			 "CPU time of the job."},
 	[TOTAL_IO_BYTES] = {"hpc_monitor_total_io_bytes", GS_METRICS_BARE, GS_JOB_KNOWS_IO,
-			    "Bytes read from and written to files."},
+			    "Bytes that the job read from and wrote to files."},
 	[READ_BYTES] = {"hpc_monitor_read_bytes", GS_METRICS_BARE, GS_JOB_KNOWS_IO,
-			"Bytes read from files."},
+			"Bytes that the job read from files."},
 	[WRITE_BYTES] = {"hpc_monitor_write_bytes", GS_METRICS_BARE, GS_JOB_KNOWS_IO,
-			 "Bytes written to files."},
+			 "Bytes that the job wrote to files."},
 	[IO_OPERATIONS] = {"hpc_monitor_io_operations", GS_METRICS_BARE, GS_JOB_KNOWS_IO,
-			   "Reads and writes of files."},
+			   "File reads and writes of the job."},
 	[TOTAL_NET_BYTES] = {"hpc_monitor_total_net_bytes", GS_METRICS_BARE, GS_JOB_KNOWS_NET,
-			     "Bytes sent and received."},
-	[SEND_BYTES] = {"hpc_monitor_send_bytes", GS_METRICS_BARE, GS_JOB_KNOWS_NET, "Bytes sent."},
+			     "Bytes that the job sent and received over the network."},
+	[SEND_BYTES] = {"hpc_monitor_send_bytes", GS_METRICS_BARE, GS_JOB_KNOWS_NET,
+			"Bytes that the job sent over the network."},
 	[RECV_BYTES] = {"hpc_monitor_recv_bytes", GS_METRICS_BARE, GS_JOB_KNOWS_NET,
-			"Bytes received."},
+			"Bytes that the job received over the network."},
 	[NET_OPERATIONS] = {"hpc_monitor_net_operations", GS_METRICS_BARE, GS_JOB_KNOWS_NET,
-			    "Calls that sent or received."},
+			    "Calls by which the job sent or received over the network."},
 };
 
 static struct gs_taskstats_io_count files_of(const struct gs_taskstats *w)
@@ -129,7 +133,7 @@ static double value_of(const struct gs_job_account *a, enum metric m)
 
 void gs_metrics_jobs_hpc_monitor(struct gs_metrics *p, const struct gs_job_accounts *jobs)
 {
-	gs_metrics_family(p, "hpc_monitor_job", GS_METRICS_INFO, "", "Who and what the job is.");
+	gs_metrics_family(p, "hpc_monitor_job", GS_METRICS_INFO, "", "Identity of the job.");
 	for (uint32_t i = 0; i < jobs->n_accounts; i++) {
 		const struct gs_job_account *a = &jobs->account[i];
 		const struct gs_metrics_label labels[] = {

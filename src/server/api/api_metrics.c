@@ -6,7 +6,7 @@
 
 static void put_states(struct gs_metrics *p, const struct gs_live_snapshot *l)
 {
-	gs_metrics_family(p, "gpuscope_head_gpus", GS_METRICS_GAUGE, "", "GPUs, by how they are.");
+	gs_metrics_family(p, "gpuscope_head_gpus", GS_METRICS_GAUGE, "", "GPUs by health state.");
 	for (unsigned i = 0; i < GS_LIVE_STATES; i++) {
 		struct gs_metrics_label label = {"state", gs_live_state_name(i)};
 
@@ -19,20 +19,21 @@ static void put_http(struct gs_metrics *p, const struct gs_http_stats *h)
 	static const char *const classes[GS_HTTP_CLASSES] = {"1xx", "2xx", "3xx", "4xx", "5xx"};
 
 	gs_metrics_family(p, "gpuscope_head_http_requests", GS_METRICS_COUNTER, "",
-			  "Answers, by class of status.");
+			  "HTTP responses of the head, by status class.");
 	for (int i = 1; i < GS_HTTP_CLASSES; i++) {
 		struct gs_metrics_label l = {"status", classes[i]};
 
 		gs_metrics_line(p, "", &l, 1, (double)h->requests[i], 0);
 	}
 	gs_metrics_one(p, "gpuscope_head_http_open_connections", GS_METRICS_GAUGE, (double)h->open,
-		       "Connections that are open.");
+		       "Open HTTP connections to the head.");
 	gs_metrics_one(p, "gpuscope_head_http_event_streams", GS_METRICS_GAUGE, (double)h->streams,
-		       "Of them, those that listen for events.");
+		       "Open HTTP connections that listen for events.");
 	gs_metrics_one(p, "gpuscope_head_http_event_streams_slow", GS_METRICS_COUNTER,
-		       (double)h->slow, "Listeners that were closed because they did not read.");
+		       (double)h->slow,
+		       "Event connections closed because the client did not read.");
 	gs_metrics_one(p, "gpuscope_head_http_bodies_cut", GS_METRICS_COUNTER, (double)h->cut,
-		       "Exports that ended before they were whole.");
+		       "Exports that ended before they were complete.");
 }
 
 GS_API_HANDLER(api_metrics)

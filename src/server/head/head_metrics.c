@@ -22,15 +22,15 @@ static void put_cluster(struct gs_metrics *p, struct gs_registry *c)
 	}
 	gs_registry_view_unref(&view);
 	gs_metrics_one(p, "gpuscope_head_nodes", GS_METRICS_GAUGE, (double)n,
-		       "Nodes that ever delivered.");
+		       "Nodes that ever sent data.");
 	gs_metrics_one(p, "gpuscope_head_nodes_healthy", GS_METRICS_GAUGE, (double)healthy,
-		       "Nodes that are connected and deliver.");
+		       "Nodes that are connected and send data.");
 	gs_metrics_one(p, "gpuscope_head_samples_lost", GS_METRICS_COUNTER, (double)lost,
-		       "Samples that nodes could not keep until they were delivered.");
+		       "Samples that nodes dropped before they could deliver them.");
 	gs_metrics_one(p, "gpuscope_head_samples_missed", GS_METRICS_COUNTER, (double)missed,
 		       "Samples that nodes did not take in time.");
 	gs_metrics_one(p, "gpuscope_head_gpu_events", GS_METRICS_COUNTER, (double)events,
-		       "Errors of GPUs (XID) that nodes reported.");
+		       "GPU errors (XID) that nodes reported.");
 }
 
 static void put_head(struct gs_metrics *p, const struct gs_head_stats *s)
@@ -40,30 +40,29 @@ static void put_head(struct gs_metrics *p, const struct gs_head_stats *s)
 	gs_metrics_one(p, "gpuscope_head_samples", GS_METRICS_COUNTER, (double)s->samples,
 		       "Samples stored.");
 	gs_metrics_one(p, "gpuscope_head_stored_bytes", GS_METRICS_COUNTER, (double)s->bytes,
-		       "Bytes of batches stored, as packed.");
+		       "Compressed bytes of stored batches.");
 	gs_metrics_one(p, "gpuscope_head_batches_duplicate", GS_METRICS_COUNTER,
-		       (double)s->duplicates, "Batches that came again and were dropped.");
+		       (double)s->duplicates, "Batches that arrived twice and were dropped.");
 	gs_metrics_one(p, "gpuscope_head_batches_refused", GS_METRICS_COUNTER, (double)s->refused,
-		       "Batches that no node could have made.");
+		       "Malformed batches that were refused.");
 	gs_metrics_one(p, "gpuscope_head_batches_waiting", GS_METRICS_GAUGE,
-		       (double)s->waiting_batches, "Batches that are not stored yet.");
+		       (double)s->waiting_batches, "Batches received and not stored yet.");
 	gs_metrics_one(p, "gpuscope_head_waiting_bytes", GS_METRICS_GAUGE, (double)s->waiting_bytes,
-		       "Their bytes.");
+		       "Bytes of batches received and not stored yet.");
 	gs_metrics_one(p, "gpuscope_head_streams_paused", GS_METRICS_GAUGE,
 		       (double)s->paused_streams,
-		       "Nodes that are not read while the queue is full.");
+		       "Streams of nodes that are not read while the queue is full.");
 	gs_metrics_one(p, "gpuscope_head_commits", GS_METRICS_COUNTER, (double)s->commits,
 		       "Transactions of the store.");
 	gs_metrics_one(p, "gpuscope_head_commit_seconds", GS_METRICS_COUNTER,
-		       (double)s->commit_ns / 1e9, "Time that they took.");
-	gs_metrics_one(p, "gpuscope_head_latency_seconds", GS_METRICS_GAUGE,
-		       (double)s->latency_ns / 1e9,
-		       "From taking a batch to its being on the disk, of the last transaction.");
+		       (double)s->commit_ns / 1e9, "Time that transactions of the store took.");
+	gs_metrics_one(
+		p, "gpuscope_head_latency_seconds", GS_METRICS_GAUGE, (double)s->latency_ns / 1e9,
+		"Time from receiving a batch until it was on disk, in the last transaction.");
 	gs_metrics_one(p, "gpuscope_head_expired_batches", GS_METRICS_COUNTER,
-		       (double)s->expired_batches,
-		       "Batches removed because they were too old or too many.");
+		       (double)s->expired_batches, "Batches removed by retention.");
 	gs_metrics_one(p, "gpuscope_head_store_failing", GS_METRICS_GAUGE, s->trouble[0] != 0,
-		       "1 while nothing can be stored.");
+		       "1 while the head cannot store data.");
 }
 
 static void put_coarse(struct gs_metrics *p, const struct gs_head_stats *s)
@@ -78,9 +77,11 @@ static void put_coarse(struct gs_metrics *p, const struct gs_head_stats *s)
 		const char *name, *unit, *help;
 	} families[] = {
 		{"gpuscope_head_downsampled_batches", "",
-		 "Batches that were made coarser, and what took their place."},
-		{"gpuscope_head_downsampled_samples", "", "Samples in them."},
-		{"gpuscope_head_downsampled_bytes", "bytes", "Their bytes, as packed."},
+		 "Batches that were downsampled (before), and their replacements (after)."},
+		{"gpuscope_head_downsampled_samples", "",
+		 "Samples in downsampled batches (before) and their replacements (after)."},
+		{"gpuscope_head_downsampled_bytes", "bytes",
+		 "Compressed bytes of downsampled batches (before) and their replacements (after)."},
 	};
 
 	for (unsigned f = 0; f < GS_ARRAY_LEN(families); f++) {
@@ -94,7 +95,7 @@ static void put_coarse(struct gs_metrics *p, const struct gs_head_stats *s)
 	}
 	gs_metrics_one(p, "gpuscope_head_downsample_damaged", GS_METRICS_COUNTER,
 		       (double)s->coarse_damaged,
-		       "Batches that could not be read and stay as they are.");
+		       "Batches that could not be read for downsampling and stay as they are.");
 }
 
 void gs_head_metrics(struct gs_head *head, struct gs_metrics *p)
@@ -110,7 +111,7 @@ void gs_head_metrics(struct gs_head *head, struct gs_metrics *p)
 	put_head(p, &stats);
 	put_coarse(p, &stats);
 	gs_metrics_one(p, "gpuscope_head_sessions_active", GS_METRICS_GAUGE, (double)n_active,
-		       "Sessions that are active.");
+		       "Active sessions.");
 	pthread_mutex_lock(&head->push_lock);
 	gs_push_set_metrics(p, head->push, "gpuscope_head");
 	pthread_mutex_unlock(&head->push_lock);

@@ -80,14 +80,14 @@ static void put_moment(struct gs_metrics *p, const struct gs_registry_node *n,
 	unsigned dropped;
 
 	node_value(p, "gpuscope_node_cpu_utilization_ratio", "ratio",
-		   "Share of all processors that was used.", labels, h->cpu_ratio, wall_ns);
-	node_value(p, "gpuscope_node_load1", "", "Load average over a minute.", labels, h->load1,
+		   "CPU time used, as a share of all processors.", labels, h->cpu_ratio, wall_ns);
+	node_value(p, "gpuscope_node_load1", "", "Load average over one minute.", labels, h->load1,
 		   wall_ns);
 	node_value(p, "gpuscope_node_memory_total_bytes", "bytes", "Memory of the machine.", labels,
 		   (double)h->mem_total_bytes, wall_ns);
 	node_value(p, "gpuscope_node_memory_used_bytes", "bytes",
-		   "Memory that is not available to a new program.", labels,
-		   (double)h->mem_used_bytes, wall_ns);
+		   "Memory in use (total - available).", labels, (double)h->mem_used_bytes,
+		   wall_ns);
 	gpu.wall_ns += n->clock_offset_ns;
 	gs_metrics_gpu(p, &gpu, NULL, 0, &o, &dropped);
 }
@@ -103,8 +103,8 @@ static void put_node(struct gs_head_pusher *pusher, struct gs_metrics *p,
 		snprintf(client, sizeof(client), "%s/%s", n->hostname, n->instance);
 	else
 		snprintf(client, sizeof(client), "%s", n->hostname);
-	node_value(p, "gpuscope_node_up", "", "1 when the node is connected and delivers.", labels,
-		   n->healthy, 0);
+	node_value(p, "gpuscope_node_up", "", "1 while the node is connected and sends data.",
+		   labels, n->healthy, 0);
 	if (n->last_wall_ns)
 		node_value(p, "gpuscope_node_sample_timestamp_seconds", "seconds",
 			   "When the node's newest sample was taken, in seconds since 1970.",

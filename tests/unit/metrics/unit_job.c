@@ -68,12 +68,12 @@ static void nothing_known(void **state)
 	snprintf(one.job.name, sizeof(one.job.name), "a\"} 5\nx{\\");
 	assert_string_equal(
 		render(&a, GS_METRICS_JOBS_NATIVE),
-		"# HELP gpuscope_job_info Who and what the job is; always 1.\n"
+		"# HELP gpuscope_job_info Identity of the job; always 1.\n"
 		"# TYPE gpuscope_job_info gauge\n"
 		"gpuscope_job_info{jobid=\"7\",kind=\"slurm\",uid=\"1000\",name=\"a\\\"} "
 		"5\\nx{\\\\\",proof=\"proven\"} 1\n"
-		"# HELP gpuscope_job_processes Processes alive on this node; 0: it has ended, and "
-		"is exported for a while.\n"
+		"# HELP gpuscope_job_processes Live processes of the job on this node; 0: it has "
+		"ended and is still exported for a while.\n"
 		"# TYPE gpuscope_job_processes gauge\n"
 		"gpuscope_job_processes{jobid=\"7\"} 1\n");
 }
