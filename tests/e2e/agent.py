@@ -201,7 +201,7 @@ def hung(t):
     a.stop()
 
 
-@case('SIGUSR1 lets go of the driver, SIGUSR2 takes it up again', needs=None)
+@case('SIGUSR1 releases the driver, SIGUSR2 reattaches', needs=None)
 def release(t):
     a = Agent(t, config_text(more='sampling:\n  interval: 100ms\n'))
     a.signal(signal.SIGUSR1)
@@ -410,9 +410,9 @@ BAD = [
     ('http:\n  nonsense: 1\n', '2:3: unknown key "nonsense" in http; `--print-config` shows all there are'),
     ('http: 8080\n', '1:7: http takes keys and values, not a single value'),
     ('http:\n  listen: 8080\n',
-     '2:11: listen takes an address as 127.0.0.1:14780, [::1]:14780 or *:14780, not "8080"'),
+     '2:11: listen takes an address such as 127.0.0.1:14780, [::1]:14780 or *:14780, not "8080"'),
     ('http:\n  listen: "::1:80"\n',
-     '2:11: listen takes an address as 127.0.0.1:14780, [::1]:14780 or *:14780, not "::1:80"'),
+     '2:11: listen takes an address such as 127.0.0.1:14780, [::1]:14780 or *:14780, not "::1:80"'),
     ('http:\n  max_connections: 0\n', '2:20: max_connections takes a whole number from 1 to 4096, not "0"'),
     ('http:\n  timeout: 1s\n  timeout: 2s\n', '3:3: http.timeout is given twice, first on line 2'),
     ('http:\n  tls_cert: /c.pem\n', '2:3: tls_cert without tls_key: TLS needs both'),
@@ -450,7 +450,7 @@ def bad_configurations(t):
     t.match('no such file', r'^gpuscope: agent: cannot read the configuration \S+: No such file or directory\n$',
             t.tool('agent', '-c', t.path('none'), status=1).err)  # fmt: skip
     t.match('--interval', r'--interval takes a time from 100ms to 1h.*, not "soon"', t.tool('agent', '--interval', 'soon', status=2).err)
-    t.match('--listen', r'--listen: listen takes an address as .*, not "here"', t.tool('agent', '--listen', 'here', status=2).err)
+    t.match('--listen', r'--listen: listen takes an address such as .*, not "here"', t.tool('agent', '--listen', 'here', status=2).err)
     default = t.tool('agent', '--print-config', status=0).out
     with open(path, 'w') as f:
         f.write(default)

@@ -75,7 +75,7 @@ def window_key(t):
         f.write(config_text(more='alerts:\n  window: 4s\n'))
     done = subprocess.run([harness.gpuscope, 'agent', '-c', t.path('agent.yaml'), '--check-config'], capture_output=True, text=True, timeout=60)
     t.equal('exit status', done.returncode, 2)
-    t.match('says why', r"window is of gpuscope job; the agent's is jobs.window", done.stderr)
+    t.match('says why', r"window is for gpuscope job; the agent uses jobs.window", done.stderr)
 
 
 def class_by_agent(a, job):

@@ -73,47 +73,48 @@ static bool host_valid(const char *text)
 	.name = name_, .kind = kind_, .offset = offset_, .preset = preset_, .comment = comment_
 
 const struct gs_conf_key gs_alert_keys[] = {
-	{KEY("enabled", GS_CONF_BOOL, AT(enabled), "true", "false: no rule is looked at.")},
+	{KEY("enabled", GS_CONF_BOOL, AT(enabled), "true", "false: no rule is evaluated.")},
 	{KEY("interval", GS_CONF_DURATION, AT(interval_ns), "5s",
-	     "How often rules are looked at; never more often than values are read."),
+	     "Time between two evaluations of the rules; not shorter than between two readings."),
 	 .min = S / 10, .max = H},
 	{KEY("window", GS_CONF_DURATION, AT(window_ns), "0",
-	     "Of `gpuscope job`: figures of jobs are of the last half to whole of this; 0: 1m. The agent's\n"
-	     "is jobs.window."),
+	     "For `gpuscope job`: window of job figures, which are of its last half to whole; 0: 1m. The agent\n"
+	     "uses jobs.window."),
 	 .max = 24 * H},
 	{KEY("for", GS_CONF_DURATION, AT(for_ns), "1m",
-	     "How long a condition must hold without a gap before a message is sent; of rules that say nothing else."),
+	     "How long a condition must hold continuously before its rule fires; default of rules."),
 	 .max = 24 * H},
 	{KEY("cooldown", GS_CONF_DURATION, AT(cooldown_ns), "10m",
-	     "Once it is over, a rule stays silent for so long about the same job, GPU or node."),
+	     "Time after the end of an alert during which its rule does not fire again for the same subject."),
 	 .max = 168 * H},
 	{KEY("repeat", GS_CONF_DURATION, AT(repeat_ns), "0",
-	     "Send to the webhook again at this interval while it goes on; 0: never. An Alertmanager forgets:\n"
-	     "for one it is a minute unless this says otherwise."),
+	     "Send firing alerts to the webhook again at this interval; 0: never, but every minute to an\n"
+	     "Alertmanager, which forgets them."),
 	 .max = 24 * H},
 	{KEY("max_per_minute", GS_CONF_NUMBER, AT(max_per_minute), "10",
-	     "At most so many begin within a minute; the others wait for the next."),
+	     "Maximum number of alerts that start firing per minute; others wait for the next minute."),
 	 .min = 1, .max = GS_ALERT_MINUTE_MAX},
 	{KEY("hysteresis", GS_CONF_RATIO, AT(hysteresis_ratio), "10%",
-	     "Of triggers: how far beyond the threshold the value must be back.")},
+	     "For triggers: how far the value must return past the threshold.")},
 	{KEY("gpu_health", GS_CONF_CHOICE, AT(gpu_health), "none",
-	     "Rules for everything that `gpuscope gpu` and `top` find wrong with a GPU, from this severity\n"
-	     "on; none: no such rules. Each is named gpu_ and its condition: gpuscope-alerts(5)."),
+	     "Add a rule for each GPU health condition of this severity or worse; none: no such rules. Each\n"
+	     "is named gpu_ and its condition: gpuscope-alerts(5)."),
 	 .choices = health_choices},
 	{KEY("state_file", GS_CONF_TEXT, AT(state_file), "",
-	     "What goes on is kept here, so that it is not sent again after a restart; empty: nowhere."),
+	     "File for active alerts, so that they are not sent again after a restart; empty: none."),
 	 .bytes = SIZE(state_file)},
-	{KEY("timeout", GS_CONF_DURATION, AT(timeout_ns), "10s", "For one attempt to send."),
+	{KEY("timeout", GS_CONF_DURATION, AT(timeout_ns), "10s",
+	     "Time limit of one attempt to send."),
 	 .min = S / 10, .max = 300 * S},
 	{KEY("give_up", GS_CONF_DURATION, AT(give_up_ns), "15m",
-	     "A message that could not be sent for so long is dropped and counted."),
+	     "A message that could not be sent for this time is dropped and counted."),
 	 .min = S, .max = 24 * H},
 	{KEY("queue", GS_CONF_NUMBER, AT(queue), "256",
-	     "Messages that may wait for each receiver; what comes beyond is dropped and counted."),
+	     "Maximum number of queued messages per receiver; further ones are dropped and counted."),
 	 .min = 1, .max = 4096},
 	{KEY("rules", GS_CONF_ROWS, AT(rules), "",
-	     "Rules, each with name and condition, and as it likes clear, for, cooldown, subject (job, gpu,\n"
-	     "node), severity (info, warning, critical), message:\n"
+	     "Rules, each with name and condition, optionally clear, for, cooldown, subject (job, gpu, node),\n"
+	     "severity (info, warning, critical), message:\n"
 	     "  - {name: hot, condition: \"temperature_celsius > 90\", clear: \"temperature_celsius < 80\", for: 30s}\n"
 	     "Values, units and operators: gpuscope-alerts(5)."),
 	 .choices = rule_columns},
@@ -130,20 +131,20 @@ const struct gs_conf_key gs_alert_trigger_keys[] = {
 
 const struct gs_conf_key gs_alert_webhook_keys[] = {
 	{KEY("url", GS_CONF_TEXT, AT(webhook.url), "",
-	     "Messages are posted there as JSON; empty: no webhook."),
+	     "URL to POST messages to, as JSON; empty: no webhook."),
 	 .bytes = SIZE(webhook.url), .valid = url_valid,
-	 .expects = "a URL as https://alerts.example.org/hook"},
+	 .expects = "a URL such as https://alerts.example.org/hook"},
 	{KEY("payload", GS_CONF_CHOICE, AT(webhook.payload), "gpuscope",
-	     "gpuscope: one message. alertmanager: what /api/v2/alerts of an Alertmanager takes."),
+	     "gpuscope: one message. alertmanager: the form of Alertmanager's /api/v2/alerts."),
 	 .choices = payloads},
 	{KEY("token_file", GS_CONF_TEXT, AT(webhook.token_file), "",
-	     "A file with a bearer token, not readable by everyone."),
+	     "File with a bearer token; must not be world-readable."),
 	 .bytes = SIZE(webhook.token_file)},
 	{KEY("ca_file", GS_CONF_TEXT, AT(webhook.ca_file), "",
-	     "Certificates (PEM) that are trusted instead of the system's."),
+	     "CA certificates (PEM) to trust instead of the system's."),
 	 .bytes = SIZE(webhook.ca_file)},
 	{KEY("min_severity", GS_CONF_CHOICE, AT(webhook.min_severity), "info",
-	     "Less severe ones are not sent."),
+	     "Do not send less severe messages."),
 	 .choices = severities},
 };
 
@@ -153,7 +154,8 @@ const struct gs_conf_key gs_alert_webhook_keys[] = {
 const struct gs_conf_key gs_alert_email_keys[] = {
 	{KEY("enabled", GS_CONF_BOOL, MAIL(enabled), "true", "false: no e-mail.")},
 	{KEY("smtp_server", GS_CONF_TEXT, MAIL(server), "", "Host; empty: no e-mail."),
-	 .bytes = MAILED(server), .valid = host_valid, .expects = "a host as smtp.example.org"},
+	 .bytes = MAILED(server), .valid = host_valid,
+	 .expects = "a host such as smtp.example.org"},
 	{KEY("smtp_port", GS_CONF_NUMBER, MAIL(port), "587", ""), .min = 1, .max = 65535},
 	{KEY("tls", GS_CONF_CHOICE, MAIL(tls), "auto",
 	     "starttls: upgrade or fail. tls: from the start (port 465). none. auto: tls on port 465, else\n"
@@ -163,33 +165,34 @@ const struct gs_conf_key gs_alert_email_keys[] = {
 	 .bytes = MAILED(username)},
 	{KEY("password", GS_CONF_TEXT, MAIL(password), "", ""), .bytes = MAILED(password)},
 	{KEY("password_file", GS_CONF_TEXT, MAIL(password_file), "",
-	     "Better than password: a file with it, not readable by everyone."),
+	     "Better than password: a file that contains it; must not be world-readable."),
 	 .bytes = MAILED(password_file)},
 	{KEY("from", GS_CONF_TEXT, MAIL(from), "",
 	     "Empty: the user name if it is an address, else gpuscope@ and the machine's name."),
 	 .bytes = MAILED(from), .valid = address_valid,
-	 .expects = "an address as alerts@example.org"},
+	 .expects = "an address such as alerts@example.org"},
 	{KEY("recipients", GS_CONF_LIST, MAIL(recipients), "", "Addresses."),
 	 .bytes = MAILED(recipients), .valid = address_valid,
-	 .expects = "addresses as [\"admin@example.org\"]"},
+	 .expects = "addresses such as [\"admin@example.org\"]"},
 	{KEY("ca_file", GS_CONF_TEXT, MAIL(ca_file), "",
-	     "Certificates (PEM) that are trusted instead of the system's."),
+	     "CA certificates (PEM) to trust instead of the system's."),
 	 .bytes = MAILED(ca_file)},
 	{KEY("min_severity", GS_CONF_CHOICE, MAIL(min_severity), "info",
-	     "Less severe ones are not sent."),
+	     "Do not send less severe messages."),
 	 .choices = severities},
 };
 
 const struct gs_conf_key gs_alert_log_keys[] = {
 	{KEY("enabled", GS_CONF_BOOL, AT(log.enabled), "true",
-	     "A line for each beginning and end.")},
+	     "Log a line for each alert that fires or is resolved.")},
 	{KEY("file", GS_CONF_TEXT, AT(log.file), "",
 	     "Empty: standard error, which under systemd is the journal, with its priorities."),
 	 .bytes = SIZE(log.file)},
 	{KEY("max_mb", GS_CONF_NUMBER, AT(log.max_mb), "10",
-	     "A file that would become larger is renamed to FILE.1, that to FILE.2 and so on."),
+	     "Size limit in MB; a full file is renamed to FILE.1, that to FILE.2 and so on."),
 	 .min = 1, .max = 10000},
-	{KEY("max_files", GS_CONF_NUMBER, AT(log.max_files), "5", "So many renamed files stay."),
+	{KEY("max_files", GS_CONF_NUMBER, AT(log.max_files), "5",
+	     "Maximum number of renamed files."),
 	 .min = 0, .max = 100},
 };
 
@@ -200,14 +203,14 @@ const struct gs_conf_key gs_alert_log_keys[] = {
 #define OTHER_EMAIL                                                                                \
 	{HIDDEN("enabled", GS_CONF_BOOL, MAIL(enabled), "false")},                                 \
 		{HIDDEN("smtp_server", GS_CONF_TEXT, MAIL(server), ""), .bytes = MAILED(server),   \
-		 .valid = host_valid, .expects = "a host as smtp.example.org"},                    \
+		 .valid = host_valid, .expects = "a host such as smtp.example.org"},               \
 		{HIDDEN("smtp_port", GS_CONF_NUMBER, MAIL(port), "587"), .min = 1, .max = 65535},  \
 		{HIDDEN("username", GS_CONF_TEXT, MAIL(username), ""), .bytes = MAILED(username)}, \
 		{HIDDEN("password", GS_CONF_TEXT, MAIL(password), ""), .bytes = MAILED(password)}, \
 	{                                                                                          \
 		HIDDEN("recipients", GS_CONF_LIST, MAIL(recipients), ""),                          \
 			.bytes = MAILED(recipients), .valid = address_valid,                       \
-			.expects = "addresses as [\"admin@example.org\"]"                          \
+			.expects = "addresses such as [\"admin@example.org\"]"                     \
 	}
 
 static const struct gs_conf_key readme_keys[] = {OTHER_EMAIL};

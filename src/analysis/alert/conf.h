@@ -60,31 +60,31 @@ struct gs_alert_conf {
 
 /* The sections, for the table of a configuration that takes them in; base: the offset of its struct
  * gs_alert_conf. */
-#define GS_ALERT_SECTIONS(base)                                                                            \
-	{.name = "alerts",                                                                                 \
-	 .comment =                                                                                        \
-		 "Alert rules and notification receivers. Without rules and triggers nothing is checked.", \
-	 .offset = (base),                                                                                 \
-	 .keys = gs_alert_keys,                                                                            \
-	 .n_keys = GS_ALERT_KEYS},                                                                         \
-		{.name = "alerts.triggers",                                                                \
-		 .comment = "The rules of ebpf-hpc-monitor.",                                              \
-		 .offset = (base),                                                                         \
-		 .keys = gs_alert_trigger_keys,                                                            \
-		 .n_keys = GS_ALERT_TRIGGER_KEYS},                                                         \
-		{.name = "alerts.webhook",                                                                 \
-		 .comment = "",                                                                            \
-		 .offset = (base),                                                                         \
-		 .keys = gs_alert_webhook_keys,                                                            \
-		 .n_keys = GS_ALERT_WEBHOOK_KEYS},                                                         \
-		{.name = "alerts.email",                                                                   \
-		 .comment = "",                                                                            \
-		 .offset = (base) + offsetof(struct gs_alert_conf, email),                                 \
-		 .keys = gs_alert_email_keys,                                                              \
-		 .n_keys = GS_ALERT_EMAIL_KEYS},                                                           \
-	{                                                                                                  \
-		.name = "alerts.log", .comment = "", .offset = (base), .keys = gs_alert_log_keys,          \
-		.n_keys = GS_ALERT_LOG_KEYS                                                                \
+#define GS_ALERT_SECTIONS(base)                                                                              \
+	{.name = "alerts",                                                                                   \
+	 .comment =                                                                                          \
+		 "Alert rules and notification receivers. Without rules and triggers nothing is evaluated.", \
+	 .offset = (base),                                                                                   \
+	 .keys = gs_alert_keys,                                                                              \
+	 .n_keys = GS_ALERT_KEYS},                                                                           \
+		{.name = "alerts.triggers",                                                                  \
+		 .comment = "The rules of ebpf-hpc-monitor.",                                                \
+		 .offset = (base),                                                                           \
+		 .keys = gs_alert_trigger_keys,                                                              \
+		 .n_keys = GS_ALERT_TRIGGER_KEYS},                                                           \
+		{.name = "alerts.webhook",                                                                   \
+		 .comment = "",                                                                              \
+		 .offset = (base),                                                                           \
+		 .keys = gs_alert_webhook_keys,                                                              \
+		 .n_keys = GS_ALERT_WEBHOOK_KEYS},                                                           \
+		{.name = "alerts.email",                                                                     \
+		 .comment = "",                                                                              \
+		 .offset = (base) + offsetof(struct gs_alert_conf, email),                                   \
+		 .keys = gs_alert_email_keys,                                                                \
+		 .n_keys = GS_ALERT_EMAIL_KEYS},                                                             \
+	{                                                                                                    \
+		.name = "alerts.log", .comment = "", .offset = (base), .keys = gs_alert_log_keys,            \
+		.n_keys = GS_ALERT_LOG_KEYS                                                                  \
 	}
 enum {
 	GS_ALERT_KEYS = 14,

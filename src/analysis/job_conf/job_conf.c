@@ -41,21 +41,22 @@ static size_t n_class_keys;
 
 static const struct gs_conf_key ebpf_keys[] = {
 	{KEY("enabled", GS_CONF_BOOL, ebpf, "true",
-	     "Probes in the kernel, where they are permitted; false: only what procfs has.")},
-	{KEY("filter", GS_CONF_CHOICE, filter, "all", "What is measured, as --filter."),
+	     "Use probes in the kernel where permitted; false: only procfs.")},
+	{KEY("filter", GS_CONF_CHOICE, filter, "all", "Metric groups, as with --filter."),
 	 .choices = gs_job_filters},
 	{KEY("poll_interval_ms", GS_CONF_NUMBER, poll_ms, "100",
-	     "Between two looks at processes, where there are no probes."),
+	     "Milliseconds between two readings of processes, without probes."),
 	 .min = 10, .max = 10000},
 };
 
 static const struct gs_conf_key probe_keys[] = {
 	{KEY("syscalls", GS_CONF_BOOL, probes[0], "true", "System calls.")},
-	{KEY("scheduler", GS_CONF_BOOL, probes[1], "true", "Times, switches, page faults.")},
-	{KEY("io", GS_CONF_BOOL, probes[2], "true", "Bytes by kind of file, devices.")},
+	{KEY("scheduler", GS_CONF_BOOL, probes[1], "true",
+	     "Time by state, context switches, page faults.")},
+	{KEY("io", GS_CONF_BOOL, probes[2], "true", "Bytes by kind of file and device.")},
 	{KEY("network", GS_CONF_BOOL, probes[3], "true", "Bytes of sockets, connections.")},
-	{KEY("cuda", GS_CONF_BOOL, probe_cuda, "true", "Launches, time in NCCL.")},
-	{KEY("mpi", GS_CONF_BOOL, probe_mpi, "true", "Calls of MPI: time, bytes, peers.")},
+	{KEY("cuda", GS_CONF_BOOL, probe_cuda, "true", "Kernel launches, time in NCCL.")},
+	{KEY("mpi", GS_CONF_BOOL, probe_mpi, "true", "MPI calls: time, bytes, peers.")},
 	/* As the README of ebpf-hpc-monitor calls three of them. */
 	{KEY("scheduling", GS_CONF_BOOL, probes[1], "true", ""), .hidden = true},
 	{KEY("io_events", GS_CONF_BOOL, probes[2], "true", ""), .hidden = true},
@@ -64,26 +65,26 @@ static const struct gs_conf_key probe_keys[] = {
 
 static const struct gs_conf_key slurm_keys[] = {
 	{KEY("cache_timeout", GS_CONF_NUMBER, slurm_cache_s, "30",
-	     "Seconds for which it is believed whose job a process is."),
+	     "Cache time of a process's job ID, in seconds."),
 	 .min = 1, .max = 3600},
 	{KEY("command_timeout", GS_CONF_NUMBER, slurm_timeout_s, "10",
-	     "Seconds that a command of Slurm may take."),
+	     "Time limit of Slurm commands, in seconds."),
 	 .min = 1, .max = 600},
 	{KEY("enable_fallback", GS_CONF_BOOL, slurm_fallback, "true",
-	     "Without Slurm: pods, containers, units and users take the place of jobs.")},
+	     "Without Slurm, report pods, containers, units and users as jobs.")},
 	{KEY("max_fallback_jobs", GS_CONF_NUMBER, max_jobs, "50",
-	     "So many of them at most; the report says when more were left out."),
+	     "Maximum number of these jobs; the report says if more were left out."),
 	 .min = 1, .max = 250},
 };
 
 static const struct gs_conf_key output_keys[] = {
 	{KEY("default_format", GS_CONF_CHOICE, format, "json",
-	     "Of -o FILE whose suffix says none."),
+	     "Format of -o FILE without a known suffix."),
 	 .choices = formats},
-	{KEY("include_syscall_breakdown", GS_CONF_BOOL, syscalls, "true", "Counts by call.")},
-	{KEY("include_recommendations", GS_CONF_BOOL, advise, "true", "Advice.")},
-	{KEY("float_precision", GS_CONF_NUMBER, precision, "2",
-	     "Digits behind the point; -1: all there are."),
+	{KEY("include_syscall_breakdown", GS_CONF_BOOL, syscalls, "true",
+	     "Include counts by system call.")},
+	{KEY("include_recommendations", GS_CONF_BOOL, advise, "true", "Include advice.")},
+	{KEY("float_precision", GS_CONF_NUMBER, precision, "2", "Decimal places; -1: all."),
 	 .min = -1, .max = 9},
 };
 
@@ -91,7 +92,8 @@ static const struct gs_conf_key dashboard_keys[] = {
 	{KEY("refresh_rate", GS_CONF_NUMBER, refresh_s, "1",
 	     "Seconds between two tables of --real-time."),
 	 .min = 1, .max = 3600},
-	{KEY("max_jobs_displayed", GS_CONF_NUMBER, jobs_displayed, "20", "Lines of the table."),
+	{KEY("max_jobs_displayed", GS_CONF_NUMBER, jobs_displayed, "20",
+	     "Maximum number of lines of the table."),
 	 .min = 1, .max = 1000},
 };
 
@@ -122,13 +124,13 @@ _Static_assert(GS_ARRAY_LEN(foreign) <= GS_JOB_FOREIGN_MAX, "room in struct gs_j
 
 static const struct gs_conf_key custom_key = {
 	KEY("custom_rules", GS_CONF_ROWS, custom, "",
-	    "Classes of one's own, the first that holds, before the built-in ones:\n"
+	    "Custom classes, tried before the built-in ones; the first that holds wins:\n"
 	    "  - name: \"memory_intensive\"\n    condition: \"memory_usage > 80\"\n"
 	    "Figures, units and operators: gpuscope-job(1)."),
 	.choices = custom_columns};
 static const struct gs_conf_key advice_key = {
 	KEY("advice", GS_CONF_ROWS, advice, "",
-	    "Advice of one's own; a name of the built-in ones replaces that:\n"
+	    "Custom advice; one with a built-in name replaces that:\n"
 	    "  - {name: \"serial\", condition: \"false\"}"),
 	.choices = advice_columns};
 
@@ -327,8 +329,8 @@ const struct gs_conf_schema *gs_job_conf_schema(void)
 {
 	static struct gs_conf_schema schema = {
 		.comment =
-			"gpuscope job: thresholds, rules and output. Every key is shown with its default; what\n"
-			"is not given is as here.",
+			"gpuscope job: thresholds, rules and output. Every key is shown with its default, which\n"
+			"holds where it is left out.",
 		.bytes = sizeof(struct gs_job_conf),
 		.check = check_conf,
 	};
@@ -337,10 +339,12 @@ const struct gs_conf_schema *gs_job_conf_schema(void)
 		return &schema;
 	make_class_keys();
 	add_section("", "", NULL, 0);
-	add_section("ebpf", "What is measured.", ebpf_keys, GS_ARRAY_LEN(ebpf_keys));
-	add_section("ebpf.probes", "Parts of it.", probe_keys, GS_ARRAY_LEN(probe_keys));
-	add_section("slurm", "Whose job a process is.", slurm_keys, GS_ARRAY_LEN(slurm_keys));
-	add_section("classification", "Classes. Percentages, or rates by core and second.",
+	add_section("ebpf", "Measurement.", ebpf_keys, GS_ARRAY_LEN(ebpf_keys));
+	add_section("ebpf.probes", "Metric groups to measure.", probe_keys,
+		    GS_ARRAY_LEN(probe_keys));
+	add_section("slurm", "How the job of a process is found.", slurm_keys,
+		    GS_ARRAY_LEN(slurm_keys));
+	add_section("classification", "Classes. Percentages, or rates per core and second.",
 		    class_keys, n_class_keys);
 	add_section("classification.thresholds", "", threshold_keys, GS_ARRAY_LEN(threshold_keys));
 	add_section("output", "Reports.", output_keys, GS_ARRAY_LEN(output_keys));

@@ -49,7 +49,8 @@ static const struct gs_conf_key sampling_keys[] = {
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(sampling, interval_ns),
 	 .preset = "1s",
-	 .comment = "How often a group of values is read that has no interval of its own.",
+	 .comment =
+		 "Time between two readings of a group of values that has no interval of its own.",
 	 .min = SHORTEST_NS,
 	 .max = H},
 	{.name = "events",
@@ -62,7 +63,7 @@ static const struct gs_conf_key sampling_keys[] = {
 	 .offset = AT(sampling, budget_ratio),
 	 .preset = "0.4%",
 	 .comment =
-		 "How much of one processor's time NVIDIA's library may take, for all GPUs, at one\n"
+		 "Share of one processor's time that NVIDIA's library may take, for all GPUs, at one\n"
 		 "reading a second (ten a second may take ten times that). Each of its calls is\n"
 		 "timed; what costs more is then read less often, up to 10 s apart for power and\n"
 		 "temperature, 60 s for others, 10 min for health. Memory, GPM and with it\n"
@@ -74,39 +75,38 @@ static const struct gs_conf_key sampling_keys[] = {
 	 .preset = "",
 	 .comment =
 		 "Values that are never read, by the names of gpuscope_gpu_values_timestamp_seconds,\n"
-		 "with commas: fan,engines,bar1. Links one by one are read only for metrics.links.",
+		 "with commas: fan,engines,bar1. Single links are read only for metrics.links.",
 	 .bytes = sizeof(((struct agent_conf *)0)->sampling.leave_out),
 	 .valid = valid_parts,
-	 .expects = "names of values with commas, as \"fan,engines,bar1\""},
+	 .expects = "names of values with commas, such as \"fan,engines,bar1\""},
 };
 
-#define GROUP_KEYS(variable, preset_interval)                                                              \
-	static const struct gs_conf_key variable[] = {                                                     \
-		{.name = "enabled",                                                                        \
-		 .kind = GS_CONF_BOOL,                                                                     \
-		 .offset = offsetof(struct agent_group_conf, enabled),                                     \
-		 .preset = "true",                                                                         \
-		 .comment = "A group that is off is not read."},                                           \
-		{.name = "interval",                                                                       \
-		 .kind = GS_CONF_DURATION,                                                                 \
-		 .offset = offsetof(struct agent_group_conf, interval_ns),                                 \
-		 .preset = preset_interval,                                                                \
-		 .comment = "How often it is read; 0: as sampling.interval.",                              \
-		 .max = H},                                                                                \
-		{.name = "max_interval",                                                                   \
-		 .kind = GS_CONF_DURATION,                                                                 \
-		 .offset = offsetof(struct agent_group_conf, max_interval_ns),                             \
-		 .preset = "0",                                                                            \
-		 .comment =                                                                                \
-			 "As long as no value changes by the threshold the interval doubles up to this;\n" \
-			 "the first change brings it back. 0: it never grows.",                            \
-		 .max = H},                                                                                \
-		{.name = "threshold",                                                                      \
-		 .kind = GS_CONF_RATIO,                                                                    \
-		 .offset = offsetof(struct agent_group_conf, threshold_ratio),                             \
-		 .preset = "1%",                                                                           \
-		 .comment =                                                                                \
-			 "The change of a value, relative to what it was, that counts as one."},           \
+#define GROUP_KEYS(variable, preset_interval)                                                          \
+	static const struct gs_conf_key variable[] = {                                                 \
+		{.name = "enabled",                                                                    \
+		 .kind = GS_CONF_BOOL,                                                                 \
+		 .offset = offsetof(struct agent_group_conf, enabled),                                 \
+		 .preset = "true",                                                                     \
+		 .comment = "false: the group is not read."},                                          \
+		{.name = "interval",                                                                   \
+		 .kind = GS_CONF_DURATION,                                                             \
+		 .offset = offsetof(struct agent_group_conf, interval_ns),                             \
+		 .preset = preset_interval,                                                            \
+		 .comment = "Time between two readings; 0: sampling.interval.",                        \
+		 .max = H},                                                                            \
+		{.name = "max_interval",                                                               \
+		 .kind = GS_CONF_DURATION,                                                             \
+		 .offset = offsetof(struct agent_group_conf, max_interval_ns),                         \
+		 .preset = "0",                                                                        \
+		 .comment =                                                                            \
+			 "While no value changes by the threshold, the interval doubles up to this;\n" \
+			 "the first change resets it. 0: it never grows.",                             \
+		 .max = H},                                                                            \
+		{.name = "threshold",                                                                  \
+		 .kind = GS_CONF_RATIO,                                                                \
+		 .offset = offsetof(struct agent_group_conf, threshold_ratio),                         \
+		 .preset = "1%",                                                                       \
+		 .comment = "Smallest relative change of a value that counts as a change."},           \
 	}
 
 GROUP_KEYS(group_keys, "0");
@@ -118,20 +118,20 @@ static const struct gs_conf_key gpu_keys[] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(gpu, library),
 	 .preset = "",
-	 .comment = "Path of libnvidia-ml.so.1; empty: where the system finds it.",
+	 .comment = "Path of libnvidia-ml.so.1; empty: search as the dynamic linker does.",
 	 .bytes = sizeof(((struct agent_conf *)0)->gpu.library)},
 	{.name = "hang",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(gpu, hang_ns),
 	 .preset = "5s",
-	 .comment = "A call of the driver that lasts longer is given up; values are then missing.",
+	 .comment = "A driver call that takes longer is abandoned; its values are then missing.",
 	 .min = 100 * MS,
 	 .max = 60 * S},
 	{.name = "accounting",
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(gpu, accounting),
 	 .preset = "false",
-	 .comment = "Ask the driver for processes that came and went between two samples."},
+	 .comment = "Also report processes that started and ended between two samples."},
 };
 
 static const struct gs_conf_key http_keys[] = {
@@ -144,7 +144,7 @@ static const struct gs_conf_key http_keys[] = {
 		 "and tls_client_ca other machines get metrics and health only.",
 	 .bytes = sizeof(((struct agent_conf *)0)->http.listen),
 	 .valid = gs_http_listen_valid,
-	 .expects = "an address as 127.0.0.1:14780, [::1]:14780 or *:14780"},
+	 .expects = "an address such as 127.0.0.1:14780, [::1]:14780 or *:14780"},
 	{.name = "tls_cert",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(http, tls_cert),
@@ -162,20 +162,20 @@ static const struct gs_conf_key http_keys[] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(http, tls_client_ca),
 	 .preset = "",
-	 .comment = "Only clients with a certificate signed by one of these may connect.",
+	 .comment =
+		 "CA certificates: only clients with a certificate signed by one of them may connect.",
 	 .bytes = 256},
 	{.name = "token_file",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(http, token_file),
 	 .preset = "",
-	 .comment = "A file with bearer tokens, one on each line. /healthz and /readyz need none.",
+	 .comment = "File of bearer tokens, one per line. /healthz and /readyz need none.",
 	 .bytes = 256},
 	{.name = "basic_auth_file",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(http, basic_auth_file),
 	 .preset = "",
-	 .comment =
-		 "A file with USER:PASSWORD on each line. Neither file may be readable by everyone.",
+	 .comment = "File of USER:PASSWORD lines. Neither file may be world-readable.",
 	 .bytes = 256},
 	GS_HTTP_CONF_HOSTS(AT(http, hosts), 1024),
 	GS_HTTP_CONF_ANONYMOUS(AT(http, anonymous)),
@@ -184,15 +184,15 @@ static const struct gs_conf_key http_keys[] = {
 	 .offset = AT(http, max_connections),
 	 .preset = "64",
 	 .comment =
-		 "At this many, idle and slow ones are closed for new ones, then new ones get 503.\n"
-		 "One client address may have half of them.",
+		 "Connection limit. At it, idle and slow connections are closed for new ones, then new ones\n"
+		 "get 503. One client address may use half of them.",
 	 .min = 1,
 	 .max = 4096},
 	{.name = "timeout",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(http, timeout_ns),
 	 .preset = "10s",
-	 .comment = "For a client to send its request, and to take the answer.",
+	 .comment = "Time for a client to send its request, and to read the answer.",
 	 .min = 100 * MS,
 	 .max = 300 * S},
 };
@@ -206,22 +206,23 @@ static const struct gs_conf_key processes_keys[] = {
 	 .offset = AT(processes, commands),
 	 .preset = "scrubbed",
 	 .comment =
-		 "Arguments that are kept, served and delivered: scrubbed (without passwords, tokens and\n"
-		 "keys), name (none), full. Whatever it is, HTTP clients without a token get none, and full\n"
-		 "ones need a token that may control.",
+		 "Process arguments to keep, serve and send: scrubbed (without passwords, tokens and keys),\n"
+		 "name (none), full. HTTP clients without a token never get any, and full ones\n"
+		 "need a token with the role control.",
 	 .choices = commands_choices},
 	{.name = "gpu_use_max",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(processes, gpu_use_max_ns),
 	 .preset = "1h",
-	 .comment = "Longest time for which what a process asks of GPUs is traced on one request\n"
-		    "(gpuscope agent ctl trace-gpu); 0: never.",
+	 .comment =
+		 "Longest time that one request (gpuscope agent ctl trace-gpu) traces what a process asks\n"
+		 "of GPUs; 0: never.",
 	 .max = 24 * H},
 	{.name = "gpu_use_linger",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(processes, gpu_use_linger_ns),
 	 .preset = "5m",
-	 .comment = "How long its sums are exported after the last request.",
+	 .comment = "How long the sums of a process are exported after the last request.",
 	 .max = 24 * H},
 };
 
@@ -239,13 +240,13 @@ static const struct gs_conf_key metrics_keys[] = {
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(metrics, processes),
 	 .preset = "true",
-	 .comment = "Series for each process on a GPU (native names only)."},
+	 .comment = "Export series for each process on a GPU (native names only)."},
 	{.name = "max_processes",
 	 .kind = GS_CONF_NUMBER,
 	 .offset = AT(metrics, max_processes),
 	 .preset = "128",
 	 .comment =
-		 "At most so many processes in one scrape, those with most memory; the rest is counted in\n"
+		 "Maximum number of processes in a scrape, those with most memory; the rest is counted in\n"
 		 "gpuscope_agent_processes_dropped_total.",
 	 .min = 0,
 	 .max = 10000},
@@ -253,19 +254,19 @@ static const struct gs_conf_key metrics_keys[] = {
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(metrics, links),
 	 .preset = "false",
-	 .comment = "Series for each NVLink beside their sums (native names only)."},
+	 .comment = "Export series for each NVLink beside their sums (native names only)."},
 	{.name = "timestamps",
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(metrics, timestamps),
 	 .preset = "false",
 	 .comment =
-		 "Give each line the time at which its GPU was read. Prometheus then cannot see that a series\n"
-		 "ended; gpuscope_gpu_sample_timestamp_seconds is there in any case."},
+		 "Add the time of the reading to each line. Prometheus then cannot detect that a series\n"
+		 "ended; gpuscope_gpu_sample_timestamp_seconds is always exported."},
 	{.name = "hostname",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(metrics, hostname),
 	 .preset = "",
-	 .comment = "The label Hostname of the dcgm names; empty: that of the machine.",
+	 .comment = "The label Hostname with dcgm names; empty: the machine's name.",
 	 .bytes = 256},
 };
 
@@ -278,26 +279,27 @@ static const char *const job_names[] = {"native", "hpc_monitor", "both", NULL};
 	}
 
 static const struct gs_conf_key job_keys[] = {
-	JOB_SWITCH("enabled", enabled, "true", "Metrics of jobs at all."),
-	JOB_SWITCH("slurm", slurm, "true", "Jobs of Slurm."),
-	JOB_SWITCH("pods", pods, "true", "Pods of Kubernetes."),
-	JOB_SWITCH("containers", containers, "false", "Containers outside of pods."),
-	JOB_SWITCH("units", units, "false", "Services and scopes of systemd."),
-	JOB_SWITCH("cgroups", cgroups, "false", "Other control groups."),
-	JOB_SWITCH("users", users, "false", "Users, with their processes outside of all these."),
+	JOB_SWITCH("enabled", enabled, "true", "Export metrics of jobs."),
+	JOB_SWITCH("slurm", slurm, "true", "Export Slurm jobs."),
+	JOB_SWITCH("pods", pods, "true", "Export Kubernetes pods."),
+	JOB_SWITCH("containers", containers, "false", "Export containers outside of pods."),
+	JOB_SWITCH("units", units, "false", "Export systemd services and scopes."),
+	JOB_SWITCH("cgroups", cgroups, "false", "Export other cgroups."),
+	JOB_SWITCH("users", users, "false",
+		   "Export users, with their processes outside of all these."),
 	JOB_SWITCH(
 		"probes", probes, "true",
-		"Count in the kernel (eBPF) where that is permitted; otherwise, and with false, procfs is\n"
-		"read: system calls, network and device I/O are then unknown. gpuscope_agent_jobs_probes says so."),
+		"Count in the kernel (eBPF) where permitted; otherwise, and with false, procfs is read:\n"
+		"system calls, network and device I/O are then unknown. gpuscope_agent_jobs_probes says so."),
 	JOB_SWITCH("controller", controller, "true",
-		   "Ask Slurm's controller once a job for its name, limits and GPUs."),
+		   "Ask Slurm's controller for each job's name, limits and GPUs, once."),
 	{.name = "interval",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(jobs, interval_ns),
 	 .preset = "5s",
 	 .comment =
-		 "How often they are read. The kernel counts meanwhile; without probes what comes and goes\n"
-		 "between two readings is seen in part only.",
+		 "Time between two readings of jobs. The kernel counts meanwhile; without probes, processes that\n"
+		 "start and end between two readings are seen only in part.",
 	 .min = 500 * MS,
 	 .max = H},
 	{.name = "max",
@@ -305,7 +307,7 @@ static const struct gs_conf_key job_keys[] = {
 	 .offset = AT(jobs, max),
 	 .preset = "256",
 	 .comment =
-		 "At most so many jobs at once; the rest is counted in gpuscope_agent_jobs_left_out_total.",
+		 "Maximum number of jobs; the rest is counted in gpuscope_agent_jobs_left_out_total.",
 	 .min = 1,
 	 .max = 256},
 	{.name = "syscalls",
@@ -313,8 +315,8 @@ static const struct gs_conf_key job_keys[] = {
 	 .offset = AT(jobs, syscalls),
 	 .preset = "0",
 	 .comment =
-		 "So many system calls of each job by name, those that took longest; counting their time costs\n"
-		 "more in the kernel. 0: only their sum.",
+		 "Number of system calls to export by name for each job, those that took longest; timing them\n"
+		 "costs more in the kernel. 0: only their sum.",
 	 .min = 0,
 	 .max = 32},
 	{.name = "names",
@@ -322,28 +324,27 @@ static const struct gs_conf_key job_keys[] = {
 	 .offset = AT(jobs, names),
 	 .preset = "native",
 	 .comment =
-		 "Names: gpuscope_job_..., hpc_monitor_... as the metrics of ebpf-hpc-monitor are called, or both.",
+		 "Metric names: gpuscope_job_..., hpc_monitor_... as in ebpf-hpc-monitor, or both.",
 	 .choices = job_names},
 	{.name = "linger",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(jobs, linger_ns),
 	 .preset = "5m",
-	 .comment =
-		 "How long a job that has ended is still exported, so that its last totals are scraped.",
+	 .comment = "How long an ended job is still exported, so that its last totals are scraped.",
 	 .min = S,
 	 .max = 24 * H},
 	{.name = "window",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(jobs, window_ns),
 	 .preset = "1m",
-	 .comment = "What class and efficiency are of: the last half to whole of this.",
+	 .comment = "Window of class and efficiency: they are of the last half to whole of it.",
 	 .min = 2 * S,
 	 .max = 24 * H},
 	{.name = "gpu_idle",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(jobs, gpu_idle_ns),
 	 .preset = "1m",
-	 .comment = "A GPU on which nothing ran for so long counts in gpuscope_job_gpus_idle.",
+	 .comment = "Time without work after which a GPU counts in gpuscope_job_gpus_idle.",
 	 .min = S,
 	 .max = 24 * H},
 };
@@ -356,15 +357,15 @@ static const struct gs_conf_key devices_keys[] = {
 	 .offset = AT(devices, grant),
 	 .preset = "none",
 	 .comment =
-		 "Keep NVIDIA devices allowed in control groups when others write the rules again: self, all of\n"
-		 "them for the agent; jobs, also those that a process has open, for its group. Needs the rights\n"
-		 "of gpuscope-devices(8).",
+		 "Keep NVIDIA devices allowed in cgroups when other programs rewrite the rules: self, all\n"
+		 "devices for the agent; jobs, also those that a process has open, for its cgroup. Needs the\n"
+		 "rights of gpuscope-devices(8).",
 	 .choices = devices_choices},
 	{.name = "interval",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(devices, interval_ns),
 	 .preset = "30s",
-	 .comment = "How often the groups are looked at.",
+	 .comment = "Time between two checks of the cgroups.",
 	 .min = S,
 	 .max = H},
 	{.name = "retries",
@@ -372,15 +373,15 @@ static const struct gs_conf_key devices_keys[] = {
 	 .offset = AT(devices, retries),
 	 .preset = "10",
 	 .comment =
-		 "At most so many times an hour a group gets its devices back; then it is left alone for the\n"
-		 "rest of the hour.",
+		 "Maximum number of times an hour that a cgroup gets its devices back; then it is left alone\n"
+		 "for the rest of the hour.",
 	 .min = 0,
 	 .max = 3600},
 	{.name = "host_root",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(devices, host_root),
 	 .preset = "",
-	 .comment = "Where the host's root is seen, in a container; empty: /.",
+	 .comment = "The host's root, in a container; empty: /.",
 	 .bytes = sizeof(((struct agent_conf *)0)->devices.host_root)},
 };
 
@@ -390,14 +391,14 @@ static const struct gs_conf_key control_keys[] = {
 	 .offset = AT(control, path),
 	 .preset = AGENT_CONTROL_PATH,
 	 .comment =
-		 "A socket for `gpuscope agent ctl`: release-gpus, resume-gpus, status, reload. Its\n"
-		 "owner and root may connect. Empty: none. Not changed by a reload.",
+		 "Socket for `gpuscope agent ctl`. Its owner and root may connect. Empty: none. Not changed\n"
+		 "by a reload.",
 	 .bytes = sizeof(((struct agent_conf *)0)->control.path)},
 	{.name = "group",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(control, group),
 	 .preset = "",
-	 .comment = "Members of this group may connect as well.",
+	 .comment = "Members of this group may also connect.",
 	 .bytes = sizeof(((struct agent_conf *)0)->control.group)},
 };
 
@@ -414,49 +415,49 @@ static const struct gs_conf_key head_keys[] = {
 	 .offset = AT(head, addresses),
 	 .preset = "",
 	 .comment =
-		 "HOST:PORT of `gpuscope head`, or unix:/PATH; with commas several: the next one is tried\n"
-		 "when one does not answer. Empty: to none.",
+		 "HOST:PORT of `gpuscope head`, or unix:/PATH; several with commas: later ones are fallbacks.\n"
+		 "Empty: no head.",
 	 .bytes = sizeof(((struct agent_conf *)0)->head.addresses)},
 	{.name = "resilient",
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(head, resilient),
 	 .preset = "true",
-	 .comment = "Keep on disk what the head does not have yet; else in memory (32 MiB)."},
+	 .comment = "Buffer undelivered data on disk; false: in memory (32 MiB)."},
 	{.name = "spool",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(head, spool),
 	 .preset = "/var/lib/gpuscope-agent/spool",
-	 .comment = "The folder for that.",
+	 .comment = "Spool directory for undelivered data.",
 	 .bytes = sizeof(((struct agent_conf *)0)->head.spool)},
 	{.name = "spool_max",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(head, spool_max),
 	 .preset = "256M",
-	 .comment = "How much; then the oldest is given up, and counted.",
+	 .comment = "Spool size limit; then the oldest data are dropped and counted.",
 	 .bytes = sizeof(((struct agent_conf *)0)->head.spool_max),
 	 .valid = valid_spool_max,
-	 .expects = "1M or more, as 256M"},
+	 .expects = "1M or more, such as 256M"},
 	{.name = "all_processes",
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(head, all_processes),
 	 .preset = "false",
-	 .comment = "Deliver every process, not only those on GPUs."},
+	 .comment = "Send every process, not only those on GPUs."},
 	{.name = "tls",
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(head, tls),
 	 .preset = "false",
-	 .comment = "Encrypt, and check the head by the system's authorities."},
+	 .comment = "Use TLS and verify the head with the system's CA certificates."},
 	{.name = "tls_ca",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(head, tls_ca),
 	 .preset = "",
-	 .comment = "Check it by this authority instead (PEM).",
+	 .comment = "CA certificate to verify the head (PEM).",
 	 .bytes = 256},
 	{.name = "tls_cert",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(head, tls_cert),
 	 .preset = "",
-	 .comment = "Our certificate and key, where the head asks for them; both or none.",
+	 .comment = "Client certificate and key, if the head asks for them; both or none.",
 	 .bytes = 256},
 	{.name = "tls_key",
 	 .kind = GS_CONF_TEXT,
@@ -468,39 +469,39 @@ static const struct gs_conf_key head_keys[] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(head, server_name),
 	 .preset = "",
-	 .comment = "The name in the head's certificate, where it is not that of the address.",
+	 .comment = "Name in the head's certificate, if it is not that of the address.",
 	 .bytes = 256},
 	{.name = "token_file",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(head, token_file),
 	 .preset = "",
-	 .comment = "The token to show: the file's first line.",
+	 .comment = "File with the token in its first line.",
 	 .bytes = 256},
 	{.name = "machine_id",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(head, machine_id),
 	 .preset = "",
-	 .comment = "Instead of that in /etc/machine-id.",
+	 .comment = "Override /etc/machine-id.",
 	 .bytes = sizeof(((struct agent_conf *)0)->head.machine_id)},
 	{.name = "jobs",
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(head, jobs),
 	 .preset = "true",
 	 .comment =
-		 "Deliver a report of each job of the section jobs, too: now and then while it runs, and when\n"
-		 "it has ended."},
+		 "Also send a report of each job that the section jobs selects: while it runs, and when it\n"
+		 "has ended."},
 	{.name = "jobs_interval",
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(head, jobs_interval_ns),
 	 .preset = "30s",
-	 .comment = "How often while it runs.",
+	 .comment = "Time between two reports of a running job.",
 	 .min = S,
 	 .max = H},
 	{.name = "instance",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(head, instance),
 	 .preset = "agent",
-	 .comment = "Distinguishes the agent from others on this machine that deliver to the head.",
+	 .comment = "Name of this instance; distinguishes the agent from others on this machine.",
 	 .bytes = sizeof(((struct agent_conf *)0)->head.instance)},
 };
 
@@ -533,7 +534,7 @@ static bool valid_prefix(const char *text)
 		 .comment = "",                                                                    \
 		 .bytes = 32,                                                                      \
 		 .valid = valid_prefix,                                                            \
-		 .expects = "hpc_monitor_, the only prefix there is",                              \
+		 .expects = "hpc_monitor_, the only supported prefix",                             \
 		 .hidden = true},                                                                  \
 		{.name = "update_interval",                                                        \
 		 .kind = GS_CONF_NUMBER,                                                           \
@@ -590,21 +591,20 @@ static const struct gs_conf_section sections[] = {
 		"Utilisation, memory, temperature, power, energy, clocks, throttling.",
 		group[AGENT_BASIC], group_keys),
 	SECTION("sampling.processes", "Processes on each GPU.", group[AGENT_PROCESSES], group_keys),
-	SECTION("sampling.gpm", "SM, tensor, DRAM activity and the like (Hopper and newer).",
+	SECTION("sampling.gpm", "SM, tensor and DRAM activity (Hopper and newer).",
 		group[AGENT_GPM], group_keys),
 	SECTION("sampling.links", "NVLink.", group[AGENT_LINKS], links_keys),
 	SECTION("sampling.health", "ECC, row remaps, PCIe link, limits.", group[AGENT_HEALTH],
 		health_keys),
 	SECTION("gpu", "", gpu, gpu_keys),
-	SECTION("http", "Where metrics are served: /metrics, /healthz, /readyz.", http, http_keys),
+	SECTION("http", "HTTP server: /metrics, /healthz, /readyz, page and API.", http, http_keys),
 	SECTION("processes", "Command lines of processes.", processes, processes_keys),
-	SECTION("metrics", "What is served.", metrics, metrics_keys),
-	SECTION("jobs", "What the jobs of this node do.", jobs, job_keys),
+	SECTION("metrics", "Exported metrics.", metrics, metrics_keys),
+	SECTION("jobs", "Metrics of the jobs of this node.", jobs, job_keys),
 	SECTION("devices", "Access to NVIDIA devices.", devices, devices_keys),
 	GS_PUSH_SECTIONS(offsetof(struct agent_conf, push)),
-	SECTION("control", "How the agent takes commands.", control, control_keys),
-	SECTION("head", "Where moments are delivered to. Not changed by a reload.", head,
-		head_keys),
+	SECTION("control", "Control socket.", control, control_keys),
+	SECTION("head", "Head to send samples to. Not changed by a reload.", head, head_keys),
 	GS_ALERT_SECTIONS(offsetof(struct agent_conf, alerts)),
 	SECTION("", "", hpc_monitor, foreign_keys),
 	SECTION("ebpf", "", hpc_monitor, ebpf_keys),
@@ -642,7 +642,7 @@ static int check_conf(const void *whole, const struct gs_conf_where *where, stru
 				      err, "tls_cert and tls_key go together");
 	if (c->head.addresses[0] && c->head.resilient && !c->head.spool[0])
 		return gs_conf_refuse(where, "head.spool", err,
-				      "resilient needs a folder; or resilient: false");
+				      "resilient needs a spool directory; or set resilient: false");
 	if (c->http.tls_key[0] && !c->http.tls_cert[0])
 		return gs_conf_refuse(where, "http.tls_key", err,
 				      "tls_key without tls_cert: TLS needs both");
@@ -655,14 +655,14 @@ static int check_conf(const void *whole, const struct gs_conf_where *where, stru
 		return r;
 	if (c->alerts.window_ns)
 		return gs_conf_refuse(where, "alerts.window", err,
-				      "window is of gpuscope job; the agent's is jobs.window");
+				      "window is for gpuscope job; the agent uses jobs.window");
 	return gs_alert_conf_check(&c->alerts, where, err);
 }
 
 const struct gs_conf_schema agent_conf_schema = {
 	.comment =
-		"gpuscope agent: /etc/gpuscope/agent.yaml. Every key is shown with its default; what is not\n"
-		"given is as here. `gpuscope agent --check-config` checks a file; after a change:\n"
+		"gpuscope agent: /etc/gpuscope/agent.yaml. Every key is shown with its default, which holds\n"
+		"where it is left out. `gpuscope agent --check-config` checks a file; after a change:\n"
 		"`systemctl reload gpuscope-agent` (SIGHUP).",
 	.bytes = sizeof(struct agent_conf),
 	.sections = sections,

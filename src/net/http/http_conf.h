@@ -13,20 +13,20 @@
 	{                                                                                                          \
 		.name = "hosts", .kind = GS_CONF_LIST, .offset = (offset_bytes), .preset = "",                     \
 		.comment =                                                                                         \
-			"Further names under which clients ask (the header Host), as of a proxy or a service:\n"   \
+			"Additional host names to accept in requests, such as those of a proxy or a service;\n"    \
 			"addresses, localhost, the host's own names and those of tls_cert are known. \"*\": any.", \
 		.bytes = (size_bytes), .valid = gs_http_hosts_valid,                                               \
 		.expects = "host names without ports, or *"                                                        \
 	}
 
 /* anonymous: a bool, for gs_http_options.anonymous. */
-#define GS_HTTP_CONF_ANONYMOUS(offset_bytes)                                                                       \
-	{                                                                                                          \
-		.name = "anonymous", .kind = GS_CONF_BOOL, .offset = (offset_bytes),                               \
-		.preset = "false",                                                                                 \
-		.comment =                                                                                         \
-			"Without tokens: serve page and API to other machines too, not only metrics and health.\n" \
-			"Users and arguments of commands are left out all the same."                               \
+#define GS_HTTP_CONF_ANONYMOUS(offset_bytes)                                                                  \
+	{                                                                                                     \
+		.name = "anonymous", .kind = GS_CONF_BOOL, .offset = (offset_bytes),                          \
+		.preset = "false",                                                                            \
+		.comment =                                                                                    \
+			"Serve page and API to other machines without tokens, not only metrics and health.\n" \
+			"Users and command arguments are still left out."                                     \
 	}
 
 #endif

@@ -22,7 +22,7 @@ const struct gs_conf_key gs_push_conf_keys[GS_PUSH_CONF_KEYS] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = PUSH_AT(url),
 	 .preset = "",
-	 .comment = "Where to: http://HOST:8428/api/v1/write (remote write; Prometheus: :9090),\n"
+	 .comment = "Receiver: http://HOST:8428/api/v1/write (remote write; Prometheus: :9090),\n"
 		    "http://HOST:4318/v1/metrics (OTLP). Empty: nothing is pushed.",
 	 .bytes = sizeof(((struct gs_push_conf *)0)->url),
 	 .valid = gs_push_url_valid,
@@ -31,20 +31,19 @@ const struct gs_conf_key gs_push_conf_keys[GS_PUSH_CONF_KEYS] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = PUSH_AT(token_file),
 	 .preset = "",
-	 .comment = "A file whose first line is sent as bearer token.",
+	 .comment = "File with a bearer token in its first line.",
 	 .bytes = sizeof(((struct gs_push_conf *)0)->token_file)},
 	{.name = "ca_file",
 	 .kind = GS_CONF_TEXT,
 	 .offset = PUSH_AT(ca_file),
 	 .preset = "",
-	 .comment =
-		 "The authority that signed the receiver's certificate (PEM); empty: the system's.",
+	 .comment = "CA certificate to verify the receiver (PEM); empty: the system's.",
 	 .bytes = sizeof(((struct gs_push_conf *)0)->ca_file)},
 	{.name = "interval",
 	 .kind = GS_CONF_DURATION,
 	 .offset = PUSH_AT(interval_ns),
 	 .preset = "15s",
-	 .comment = "How often.",
+	 .comment = "Time between two pushes.",
 	 .min = S,
 	 .max = H},
 	{.name = "job",
@@ -63,22 +62,23 @@ const struct gs_conf_key gs_push_conf_keys[GS_PUSH_CONF_KEYS] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = PUSH_AT(labels),
 	 .preset = "",
-	 .comment = "More labels of every series: cluster=alpha,partition=gpu.",
+	 .comment = "Additional labels of every series: cluster=alpha,partition=gpu.",
 	 .bytes = sizeof(((struct gs_push_conf *)0)->labels),
 	 .valid = gs_push_labels_valid,
-	 .expects = "NAME=VALUE with commas, as \"cluster=alpha,rack=r3\" (not job, instance)"},
+	 .expects =
+		 "NAME=VALUE with commas, such as \"cluster=alpha,rack=r3\" (not job, instance)"},
 	{.name = "spool",
 	 .kind = GS_CONF_TEXT,
 	 .offset = PUSH_AT(spool),
 	 .preset = "",
-	 .comment = "A folder (one for each protocol) for what the receiver has not taken yet;\n"
-		    "empty: it is kept in memory, and lost with this program.",
+	 .comment = "Spool directory (one for each protocol) for undelivered metrics;\n"
+		    "empty: they are buffered in memory, and lost when this program ends.",
 	 .bytes = sizeof(((struct gs_push_conf *)0)->spool)},
 	{.name = "spool_max_mib",
 	 .kind = GS_CONF_NUMBER,
 	 .offset = PUSH_AT(spool_max_mib),
 	 .preset = "64",
-	 .comment = "How much of it, in MiB; then the oldest is given up and counted.",
+	 .comment = "Spool size limit, in MiB; then the oldest data are dropped and counted.",
 	 .min = 1,
 	 .max = 1 << 20},
 };
@@ -87,8 +87,9 @@ int gs_push_conf_check(const struct gs_push_conf conf[GS_PUSH_PROTOCOLS],
 		       const struct gs_conf_where *where, struct gs_err *err)
 {
 	if (conf[0].spool[0] && strcmp(conf[0].spool, conf[1].spool) == 0)
-		return gs_conf_refuse(where, "push.otlp.spool", err,
-				      "push.remote_write has this folder: give this one another");
+		return gs_conf_refuse(
+			where, "push.otlp.spool", err,
+			"push.remote_write uses this directory: give push.otlp another");
 	return 0;
 }
 
@@ -233,20 +234,23 @@ void gs_push_set_metrics(struct gs_metrics *p, struct gs_push_set *set, const ch
 		const char *name, *unit, *help;
 		enum gs_metrics_kind kind;
 	} families[FIELDS] = {
-		[SAMPLES] = {"push_samples", "", "Samples that a receiver took.",
+		[SAMPLES] = {"push_samples", "", "Metric samples accepted by the receiver.",
 			     GS_METRICS_COUNTER},
 		[REJECTED] = {"push_rejected_samples", "",
-			      "Samples that a receiver refused for good.", GS_METRICS_COUNTER},
-		[LOST] = {"push_lost_samples", "", "Samples given up for want of room.",
-			  GS_METRICS_COUNTER},
-		[FAILURES] = {"push_failures", "", "Requests that failed and were tried again.",
+			      "Metric samples rejected by the receiver.", GS_METRICS_COUNTER},
+		[LOST] = {"push_lost_samples", "",
+			  "Metric samples dropped because the queue was full.", GS_METRICS_COUNTER},
+		[FAILURES] = {"push_failures", "", "Push requests that failed and were retried.",
 			      GS_METRICS_COUNTER},
-		[BAD] = {"push_errors", "", "Messages that could not be made.", GS_METRICS_COUNTER},
-		[WAITING] = {"push_waiting_samples", "", "Samples that wait for their receiver.",
+		[BAD] = {"push_errors", "", "Push messages that could not be made.",
+			 GS_METRICS_COUNTER},
+		[WAITING] = {"push_waiting_samples", "", "Metric samples waiting for the receiver.",
 			     GS_METRICS_GAUGE},
-		[BYTES] = {"push_bytes", "bytes", "Bytes that receivers took.", GS_METRICS_COUNTER},
+		[BYTES] = {"push_bytes", "bytes", "Bytes accepted by the receiver.",
+			   GS_METRICS_COUNTER},
 		[LAST] = {"push_last_success_timestamp_seconds", "seconds",
-			  "When a receiver took something last.", GS_METRICS_GAUGE},
+			  "When the receiver last accepted data, in seconds since 1970.",
+			  GS_METRICS_GAUGE},
 	};
 	struct gs_push_stats stats[GS_PUSH_PROTOCOLS];
 

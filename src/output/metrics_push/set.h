@@ -28,13 +28,14 @@ extern const struct gs_conf_key gs_push_conf_keys[GS_PUSH_CONF_KEYS];
 /* For tables of sections; base: of a struct gs_push_conf[GS_PUSH_PROTOCOLS] in the whole. */
 #define GS_PUSH_SECTIONS(base)                                                                     \
 	{.name = "push.remote_write",                                                              \
-	 .comment = "Metrics to a Prometheus, VictoriaMetrics, Mimir, Thanos: remote write 1.0.",  \
+	 .comment =                                                                                \
+		 "Push metrics to Prometheus, VictoriaMetrics, Mimir, Thanos: remote write 1.0.",  \
 	 .offset = (base) + GS_PUSH_REMOTE_WRITE * sizeof(struct gs_push_conf),                    \
 	 .keys = gs_push_conf_keys,                                                                \
 	 .n_keys = GS_PUSH_CONF_KEYS},                                                             \
 	{                                                                                          \
 		.name = "push.otlp",                                                               \
-		.comment = "Metrics to an OpenTelemetry collector: OTLP over HTTP.",               \
+		.comment = "Push metrics to an OpenTelemetry collector: OTLP over HTTP.",          \
 		.offset = (base) + GS_PUSH_OTLP * sizeof(struct gs_push_conf),                     \
 		.keys = gs_push_conf_keys, .n_keys = GS_PUSH_CONF_KEYS                             \
 	}

@@ -81,10 +81,10 @@ static const struct gs_conf_key nodes_keys[] = {
 	 .kind = GS_CONF_LIST,
 	 .offset = AT(nodes, listen),
 	 .preset = "127.0.0.1:8090",
-	 .comment = "HOST:PORT, or a list of them. Beyond this machine with TLS and tokens.",
+	 .comment = "HOST:PORT, or a list of them. Use TLS and tokens beyond this machine.",
 	 .bytes = SIZE(nodes, listen),
 	 .valid = valid_listen,
-	 .expects = "addresses as 127.0.0.1:8090 or [::1]:8090"},
+	 .expects = "addresses such as 127.0.0.1:8090 or [::1]:8090"},
 	{.name = "tls_cert",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(nodes, tls_cert),
@@ -101,41 +101,41 @@ static const struct gs_conf_key nodes_keys[] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(nodes, tls_client_ca),
 	 .preset = "",
-	 .comment = "Only those with a certificate of this authority (PEM) may connect.",
+	 .comment = "CA certificate (PEM): only clients with a certificate of it may connect.",
 	 .bytes = SIZE(nodes, tls_client_ca)},
 	{.name = "certificate_names",
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(nodes, certificate_names),
 	 .preset = "true",
 	 .comment =
-		 "A node that shows a certificate has its host name in it; false: one certificate for all nodes."},
+		 "A node's certificate must contain its host name; false: one certificate for all nodes."},
 	{.name = "token_file",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(nodes, token_file),
 	 .preset = "",
 	 .comment =
-		 "Lines of ROLE TOKEN; a role is node, read or control. Not readable by everyone.\n"
-		 "node TOKEN NAME,...: only of these nodes (gpu7, gpu[0-9]*). Read again on reload. HTTP asks for\n"
-		 "tokens as well.",
+		 "File of ROLE TOKEN lines; a role is node, read or control. Must not be world-readable.\n"
+		 "node TOKEN NAME,...: only for these nodes (gpu7, gpu[0-9]*). Read again on reload. HTTP\n"
+		 "requires these tokens, too.",
 	 .bytes = SIZE(nodes, token_file)},
 	{.name = "allow_exit",
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(nodes, allow_exit),
 	 .preset = "false",
-	 .comment = "gswarm-profiler's call Exit ends this head."},
+	 .comment = "Allow gswarm-profiler's Exit call to stop this head."},
 	{.name = "control_socket",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(nodes, control_socket),
 	 .preset = "",
 	 .comment =
-		 "Unix socket on which root and this head's user may do everything, without a token; empty: the\n"
-		 "usual one (head-PORT.sock in the runtime directory); none: no socket.",
+		 "Unix socket on which root and this head's user may do everything without a token; empty: the\n"
+		 "default (head-PORT.sock in the runtime directory); none: no socket.",
 	 .bytes = SIZE(nodes, control_socket)},
 	{.name = "control_group",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(nodes, control_group),
 	 .preset = "",
-	 .comment = "A group whose members may do so too.",
+	 .comment = "Group whose members may also use the control socket.",
 	 .bytes = SIZE(nodes, control_group)},
 	{.name = "anonymous_control",
 	 .kind = GS_CONF_BOOL,
@@ -143,7 +143,7 @@ static const struct gs_conf_key nodes_keys[] = {
 	 .preset = "false",
 	 .comment =
 		 "Without a token_file: anyone who can connect may start, stop and delete sessions, as with\n"
-		 "gswarm-profiler, and every user of this machine can."},
+		 "gswarm-profiler, and so may every user of this machine."},
 };
 
 static const struct gs_conf_key http_keys[] = {
@@ -157,7 +157,8 @@ static const struct gs_conf_key http_keys[] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(http, port),
 	 .preset = "",
-	 .comment = "Their port; 0: none of them. Empty: 8091, or none when that is taken.",
+	 .comment =
+		 "Port of the page and the HTTP API; 0: none. Empty: 8091, or none if that is in use.",
 	 .bytes = SIZE(http, port),
 	 .valid = valid_port,
 	 .expects = "0 (no HTTP) to 65535"},
@@ -170,19 +171,19 @@ static const struct gs_conf_key sampling_keys[] = {
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(sampling, interval_ns),
 	 .preset = "1s",
-	 .comment = "Between samples; sessions may ask for less.",
+	 .comment = "Time between samples; sessions may ask for less.",
 	 .min = GS_HEAD_INTERVAL_LEAST_NS,
 	 .max = GS_HEAD_INTERVAL_MOST_NS},
 	{.name = "bandwidth",
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(sampling, bandwidth),
 	 .preset = "false",
-	 .comment = "PCIe and memory counters, also without a session that asks for them."},
+	 .comment = "Read PCIe and memory counters even if no session asks for them."},
 	{.name = "nvlink",
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(sampling, nvlink),
 	 .preset = "false",
-	 .comment = "NVLink counters, likewise."},
+	 .comment = "Read NVLink counters even if no session asks for them."},
 };
 
 static const char *const downsample_columns[] = {"after", "interval", NULL};
@@ -192,15 +193,14 @@ static const struct gs_conf_key store_keys[] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(store, path),
 	 .preset = "",
-	 .comment =
-		 "The folder of everything; empty: /var/lib/gpuscope/head, for others than root\n"
-		 "~/.local/state/gpuscope/head.",
+	 .comment = "Data directory; empty: /var/lib/gpuscope/head, or for users other than root\n"
+		    "~/.local/state/gpuscope/head.",
 	 .bytes = SIZE(store, path)},
 	{.name = "retention",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(store, retention),
 	 .preset = "7d",
-	 .comment = "How long what no session covers is kept: 12h, 90d, forever.",
+	 .comment = "Age limit of data that no session covers: 12h, 90d, forever.",
 	 .bytes = SIZE(store, retention),
 	 .valid = valid_keep,
 	 .expects = "a time such as 12h or 7d, or forever"},
@@ -208,7 +208,9 @@ static const struct gs_conf_key store_keys[] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(store, retention_bytes),
 	 .preset = "",
-	 .comment = "And how much of it, as 100G; then the oldest is removed. Empty: no limit.",
+	 .comment =
+		 "Size limit of data that no session covers, such as 100G; then the oldest are removed.\n"
+		 "Empty: none.",
 	 .bytes = SIZE(store, retention_bytes),
 	 .valid = valid_size,
 	 .expects = "16M or more, such as 100G"},
@@ -216,18 +218,17 @@ static const struct gs_conf_key store_keys[] = {
 	 .kind = GS_CONF_ROWS,
 	 .offset = AT(store, downsample),
 	 .comment =
-		 "What is older is kept coarser: one sample for each interval, with means, the last of\n"
-		 "counters, and the highest of what matters. As\n"
-		 "  - {after: 1d, interval: 10s}\n"
-		 "  - {after: 7d, interval: 60s}\n"
-		 "Each interval is a multiple of the one before. Empty: nothing is.",
+		 "Downsample older data: one sample per interval, with means, the last value of\n"
+		 "counters, and maxima. For example\n"
+		 "  - {after: 1d, interval: 10s}\n  - {after: 7d, interval: 60s}\n"
+		 "Each interval is a multiple of the previous one. Empty: no downsampling.",
 	 .preset = "",
 	 .choices = downsample_columns},
 	{.name = "downsample_sessions",
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(store, downsample_sessions),
 	 .preset = "false",
-	 .comment = "Also what sessions cover; else that stays as it was measured."},
+	 .comment = "Also downsample data that sessions cover."},
 };
 
 #define SECTION(name_, comment_, field, table)                                                     \
@@ -238,11 +239,11 @@ static const struct gs_conf_key store_keys[] = {
 	}
 
 static const struct gs_conf_section sections[] = {
-	SECTION("nodes", "Where nodes and commands connect to. Not changed by a reload.", nodes,
+	SECTION("nodes", "Server for nodes and commands. Not changed by a reload.", nodes,
 		nodes_keys),
 	SECTION("http", "The page and the HTTP API. Not changed by a reload.", http, http_keys),
-	SECTION("sampling", "What nodes measure.", sampling, sampling_keys),
-	SECTION("store", "What is kept. The path is not changed by a reload.", store, store_keys),
+	SECTION("sampling", "Measurement on nodes.", sampling, sampling_keys),
+	SECTION("store", "Storage. The path is not changed by a reload.", store, store_keys),
 	GS_PUSH_SECTIONS(offsetof(struct gs_head_conf, push)),
 };
 
@@ -259,7 +260,7 @@ static const char *find_wrong_key(const struct gs_head_conf *c, const char **ret
 		return "tls_client_ca without tls_cert and tls_key: there is no TLS";
 	*ret_key = "nodes.listen";
 	if (!c->nodes.listen[0])
-		return "a head listens somewhere";
+		return "listen must not be empty";
 	return NULL;
 }
 
@@ -300,11 +301,11 @@ static int check_levels(const struct gs_head_conf *c, const struct gs_conf_where
 		if (i && level.after_ns <= before.after_ns)
 			return gs_conf_refuse_at(
 				where, cell->line, cell->column, err,
-				"after is not later than that of the entry before");
+				"after must be later than that of the previous entry");
 		if (i && (level.interval_ns <= before.interval_ns ||
 			  level.interval_ns % before.interval_ns))
 			return gs_conf_refuse_at(where, cell[1].line, cell[1].column, err,
-						 "interval is no multiple of the one before");
+						 "interval must be a multiple of the previous one");
 	}
 	return 0;
 }
@@ -322,8 +323,8 @@ static int check_conf(const void *whole, const struct gs_conf_where *where, stru
 
 const struct gs_conf_schema gs_head_conf_schema = {
 	.comment =
-		"gpuscope head: /etc/gpuscope/head.yaml. Every key is shown with its default; what is not\n"
-		"given is as here. `gpuscope head --check-config` checks a file; after a change:\n"
+		"gpuscope head: /etc/gpuscope/head.yaml. Every key is shown with its default, which holds\n"
+		"where it is left out. `gpuscope head --check-config` checks a file; after a change:\n"
 		"`systemctl reload gpuscope-head` (SIGHUP).",
 	.bytes = sizeof(struct gs_head_conf),
 	.sections = sections,

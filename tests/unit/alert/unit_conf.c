@@ -56,7 +56,7 @@ static const struct {
 	 "f.yaml:3:17: unknown key \"when\": rules takes a list of entries with name, condition, "
 	 "clear, for, cooldown, subject, severity, message"},
 	{"alerts:\n  webhook:\n    url: ftp://a/b\n",
-	 "f.yaml:3:10: url takes a URL as https://alerts.example.org/hook, not \"ftp://a/b\""},
+	 "f.yaml:3:10: url takes a URL such as https://alerts.example.org/hook, not \"ftp://a/b\""},
 	{"alerts:\n  webhook:\n    url: http://a/b\n    token_file: /etc/t\n",
 	 "f.yaml:4:5: a token is not sent over http: the url must be https"},
 	{"alerts:\n  webhook:\n    ca_file: /etc/ca\n", "f.yaml:3:5: a webhook without url"},
@@ -64,11 +64,11 @@ static const struct {
 	 "f.yaml:3:14: payload takes one of gpuscope, alertmanager, not \"slack\""},
 	{"alerts:\n  email:\n    smtp_server: mx\n", "f.yaml:2:3: e-mail without recipients"},
 	{"alerts:\n  email:\n    smtp_server: mx\n    recipients: [a]\n",
-	 "f.yaml:4:18: recipients takes addresses as [\"admin@example.org\"], not \"a\""},
+	 "f.yaml:4:18: recipients takes addresses such as [\"admin@example.org\"], not \"a\""},
 	{"alerts:\n  email:\n    smtp_server: mx\n    recipients: [a@b, {c: d}]\n",
-	 "f.yaml:4:23: recipients takes addresses as [\"admin@example.org\"]"},
+	 "f.yaml:4:23: recipients takes addresses such as [\"admin@example.org\"]"},
 	{"alerts:\n  email:\n    smtp_server: mx\n    recipients: \"a@b\\r\\nBcc: c@d\"\n",
-	 "f.yaml:4:17: recipients takes addresses as [\"admin@example.org\"], not \"a@b??Bcc: "
+	 "f.yaml:4:17: recipients takes addresses such as [\"admin@example.org\"], not \"a@b??Bcc: "
 	 "c@d\""},
 	{"alerts:\n  email:\n    smtp_server: mx\n    recipients: a@b\n    password: x\n",
 	 "f.yaml:5:5: a password without username"},
