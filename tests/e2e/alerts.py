@@ -422,7 +422,7 @@ def job_end(t):
     t.equal('because', {m['ended_because'] for m in hook.got if m['status'] == 'resolved'}, {'gone'})
     live.send_signal(signal.SIGINT)
     t.equal('exit status', live.wait(30), 0)
-    t.match('other rules', "rules about GPUs and the node are the agent's", read_text(t.path('job.err')))
+    t.match('other rules', "only rules about jobs are evaluated here", read_text(t.path('job.err')))
 
 
 @case('without libcurl: one line that says what to install; a log needs none', needs=None)
@@ -455,7 +455,7 @@ def at_start(t):
             ('  log: {file: /nowhere/x}\n', 1, 'cannot write the log of alerts /nowhere/x: No such file or directory'),
             ('  webhook: {url: "https://a/b", token_file: /nowhere}\n', 1,
              'cannot read the token of alerts.webhook /nowhere: No such file or directory'),
-            ('  webhook: {url: "gopher://a"}\n', 2, 'url takes a URL as https://alerts.example.org/hook, not "gopher://a"')):  # fmt: skip
+            ('  webhook: {url: "gopher://a"}\n', 2, 'url takes a URL such as https://alerts.example.org/hook, not "gopher://a"')):  # fmt: skip
         path = t.path('agent.yaml')
         with open(path, 'w') as f:
             f.write(conf(more))

@@ -232,7 +232,7 @@ def taken_off_in_part(t):
     resource.prlimit(live.pid, resource.RLIMIT_NOFILE, (3, before[1]))
     with open(go, 'w'):
         pass
-    live.wait_err('probes could not be taken off', seconds=30)
+    live.wait_err('probes could not be removed', seconds=30)
     live.wait_err(r'the probes of cudaGetDevice are off, .* after the start', seconds=30)
     resource.prlimit(live.pid, resource.RLIMIT_NOFILE, before)
     with open(stop, 'w'):

@@ -236,7 +236,7 @@ def wishes(t):
 @case('errors of the command: one line, and the exit status', timeout=60, needs=None)
 def errors(t):
     run = t.tool('session', 'list', '--head', '127.0.0.1:1', status=1)
-    t.match('head down', r'^gpuscope: no head answers at 127\.0\.0\.1:1: .*does it want --tls\?\n$', run.err)
+    t.match('head down', r'^gpuscope: no head answers at 127\.0\.0\.1:1: .*does it need --tls\?\n$', run.err)
     for words, status in ((('stop',), 2), ((), 2), (('frobnicate',), 2), (('export',), 2), (('list', 'x'), 2), (('list', '--all'), 2)):
         t.equal(f'status of {words}', t.tool('session', *words).status, 2)
     for words in (('session', 'list', '--head', 'localhost'), ('session', 'list', '--head', ':1'), ('connect', 'foo')):
@@ -511,7 +511,7 @@ def tokens(t):
                     code = e.code()
                 wanted = None if what in allowed else denied if role in secret else unknown
                 t.equal(f'{role} does {what}', code, wanted)
-    t.match('no token', 'wants a token', h.session('list', status=3).err)
+    t.match('no token', 'requires a token', h.session('list', status=3).err)
     t.equal('reads', h.session('list', '--token-file', t.path('read')).status, 0)
     t.equal('may not start', h.session('start', '--token-file', t.path('read'), status=3).status, 3)
     n = Node(t, h.address, 'a', '--interval', '0.1', '--token-file', t.path('node'))

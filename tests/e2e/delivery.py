@@ -178,13 +178,13 @@ def restored(t):
     head.start()
     wait_until(lambda: len(head.streams('old')) == 2, 120, 'a stream of its own')
     wait_until(lambda: head.streams('old')[1]['n_samples'] >= 40, 120, 'delivery')
-    t.match('it is told', 'is the spool a copy, or an old one', node.live.err_text())
+    t.match('it is told', 'the spool looks like a copy or old backup', node.live.err_text())
     t.equal('left and lost', node.stop()[3:], (0, 0))
     t.equal('everything', head.stored('old'), node.n_read)
     head.stop()
 
 
-@case('wrong batches are given up, not sent for ever', timeout=120, needs=None)
+@case('wrong batches are dropped, not sent for ever', timeout=120, needs=None)
 def wrong(t):
     head = Head(t)
     node = Node(t, head.address, 'wrong')
@@ -195,7 +195,7 @@ def wrong(t):
     node.start()
     wait_until(lambda: head.stored('wrong') >= node.n_read + 5, 60, 'delivery goes on')
     text = node.live.err_text()
-    t.match('it is told', r'given up and counted as lost .*the head refuses it', text)
+    t.match('it is told', r'dropped and counted as lost .*the head refuses it', text)
     told = node.stop()
     t.equal('left, lost', told[3:], (0, len(bad)))
     s = account(t, head, node)[0]
@@ -218,23 +218,23 @@ def agent(t):
     a.wait_metric('gpuscope_agent_head_connected', lambda v: v == 1, 60)
     wait_until(lambda: head.stored('with-agent') >= 5, 60, 'delivery')
     head.kill()
-    a.wait_metric('gpuscope_agent_head_waiting_moments', lambda v: v and v >= 5, 60)
+    a.wait_metric('gpuscope_agent_head_waiting_samples', lambda v: v and v >= 5, 60)
     t.equal('not connected', a.metrics()['gpuscope_agent_head_connected'], 0)
     head.start()
-    a.wait_metric('gpuscope_agent_head_waiting_moments', lambda v: v is not None and v <= 1, 120)
+    a.wait_metric('gpuscope_agent_head_waiting_samples', lambda v: v is not None and v <= 1, 120)
     before = head.stored('with-agent')
     wait_until(lambda: head.stored('with-agent') >= before + 5, 60, 'delivery goes on')
     m = a.metrics()
     t.equal('connections', m['gpuscope_agent_head_connections_total'], 2)
-    t.equal('lost', m['gpuscope_agent_head_lost_moments_total'], 0)
+    t.equal('lost', m['gpuscope_agent_head_lost_samples_total'], 0)
     t.true('sent', m['gpuscope_agent_head_sent_bytes_total'] > 1000)
-    told = m['gpuscope_agent_head_moments_total']
+    told = m['gpuscope_agent_head_samples_total']
     t.true('all of it', head.stored('with-agent') <= told + 10 and told >= before)
     a.stop()
     # Its reports of jobs are a stream of their own, which may be the first.
     rows = head.batches(next(s['id'] for s in head.streams('with-agent') if s['kind'] == SAMPLES))
     t.equal('numbers', [row[0] for row in rows], list(range(1, len(rows) + 1)))
-    t.true('each moment that was told', len(rows) >= told, f'{len(rows)} {told}')
+    t.true('each sample that was counted', len(rows) >= told, f'{len(rows)} {told}')
     t.equal('its instance', head.ask('SELECT instance FROM node'), [('agent',)])
     head.stop()
 
@@ -243,7 +243,7 @@ def agent(t):
 def agent_conf(t):
     for more, text in (
         ('head:\n  addresses: a:1\n  tls_cert: x\n', 'tls_cert and tls_key go together'),
-        ('head:\n  addresses: a:1\n  spool: ""\n', 'resilient needs a folder'),
+        ('head:\n  addresses: a:1\n  spool: ""\n', 'resilient needs a spool directory'),
         ('head:\n  spool_max: 5\n', '1M or more'),
         ('head:\n  adress: a:1\n', 'addresses'),
     ):

@@ -51,7 +51,7 @@ def control(t):
     h.session('start', 'one')
     status, said = run_as('nobody', 'session', 'start', 'evil', '--head', h.address)
     t.equal('status of another user', status, 3)
-    t.match('what to do', r'by root or by the user who runs the head .*--token-file, or --anonymous-control', said)
+    t.match('what to do', r'only root and the user who runs the head .*--token-file, or --anonymous-control', said)
     t.match('others look', r'one +active', run_as('nobody', 'session', 'list', '--head', h.address)[1])
     for words in (('stop', 'one'), ('delete', 'one'), ('set', '--enable-nvlink'), ('annotate', 'x')):
         t.equal(' '.join(words), run_as('nobody', 'session', *words, '--head', h.address)[0], 3)
@@ -187,7 +187,7 @@ def stolen(t):
     Host(t, h, 'node9', 'm7', *shared).end('machine id m7 is that of node node7 here')
     t.equal('nodes', nodes(h.data), before)
     t.match('the head says so', 'node8, from .*, is refused: this token is of node node7', h.live.err_text())
-    for text, why in (('read token-read-it x\n', 'only tokens of nodes name nodes'), ('node token-of-x a b\n', 'a line is ROLE TOKEN')):
+    for text, why in (('read token-read-it x\n', 'only node tokens may name nodes'), ('node token-of-x a b\n', 'a line is ROLE TOKEN')):
         t.match(text, why, t.tool('head', '--listen', '127.0.0.1:0', '--data', t.path('x'), '--token-file', secret(t, 'bad', text)).err)
 
 

@@ -94,7 +94,7 @@ def refusals(t):
 @case('options that cannot be get one line')
 def options(t):
     for args, words in ((['--inside=gpu', '-p', str(os.getpid())], 'needs a command'),
-                        (['--gpu-window', '1s/20s', '--', 'true'], 'is for --inside=gpu'),
+                        (['--gpu-window', '1s/20s', '--', 'true'], 'needs --inside=gpu'),
                         (['--inside=gpu', '--gpu-window', '20s/1s', '--', 'true'], 'two times'),
                         (['--inside=gpus', '--', 'true'], 'gpu')):  # fmt: skip
         run = t.tool('trace', *args, status=2)

@@ -409,7 +409,7 @@ def readme_probes(t):
     with open(path, 'w', encoding='utf-8') as f:
         f.write('ebpf:\n  buffer_size: 256\n  probes: {scheduling: false, io_events: false, network_events: false}\n')
     run = t.tool('job', '-c', path, '-p', str(os.getpid()), '-d', '1', '--format', 'json', status=0)
-    t.equal('unread', run.err, f'gpuscope: {path}: no matter of gpuscope job, not read: ebpf.buffer_size (line 2)\n')
+    t.equal('unread', run.err, f'gpuscope: {path}: ignoring keys unrelated to gpuscope job: ebpf.buffer_size (line 2)\n')
     whole = json.loads(run.out)
     sources, j = whole['monitoring_session']['sources'], whole['jobs'][0]
     for part in ('time', 'runqueue', 'switches', 'io', 'network'):
@@ -555,11 +555,11 @@ def reader_gone(t):
                              stderr=open(t.path('pipe.err'), 'w'))  # fmt: skip
         p.stdout.readline()
         p.stdout.close()
-        wait_until(lambda: 'the measuring goes on' in read_text(t.path('pipe.err')), 30, 'it is told')
+        wait_until(lambda: 'measurement continues' in read_text(t.path('pipe.err')), 30, 'it is told')
         p.send_signal(signal.SIGINT)
         t.equal('status', p.wait(30), 0)
         said = read_text(t.path('pipe.err')).splitlines()
-        t.equal('reported', said[:1], ['gpuscope: cannot write the live table: Broken pipe; the measuring goes on'])
+        t.equal('reported', said[:1], ['gpuscope: cannot write the live table: Broken pipe; measurement continues'])
         t.match('and the file', r'wrote \S+pipe\.json \(', ' '.join(said[1:]))
         # A terminal that is closed.
         master, slave = os.openpty()

@@ -47,14 +47,14 @@ def away(t):
         job(t, head, '-p', str(p.pid))
         kill(head)
         run = job(t, head, '-p', str(p.pid))
-        t.match('it is told', r'the head has not taken 1 report yet: .*the next measurement with --head, or gpuscope connect, takes them along', run.err)
+        t.match('it is told', r'1 report not delivered yet: .*the next measurement with --head, or gpuscope connect, sends them from', run.err)
         job(t, head, '-p', str(p.pid))
         t.equal('two wait', len(waits(t)), 2)
         again(head)
         run = job(t, head, '-p', str(p.pid))
     finally:
         end(p)
-    t.match('it is told', r'2 earlier measurements delivered to the head as well', run.err)
+    t.match('it is told', r'2 earlier measurements delivered to the head, too', run.err)
     t.equal('nothing waits', waits(t), [])
     found = rows(head)
     t.equal('each once', [len(found), len({r['report'] for r in found})], [4, 4])
@@ -280,7 +280,7 @@ def tokens(t):
     p = rest()
     try:
         run = job(t, head, '-p', str(p.pid))
-        t.match('without a token it waits', r'has not taken 1 report yet', run.err)
+        t.match('without a token it waits', r'1 report not delivered yet', run.err)
         job(t, head, '-p', str(p.pid), '--token-file', t.path('n'))
     finally:
         end(p)
@@ -295,7 +295,7 @@ def tokens(t):
 
 @case('wrong options: one line each', timeout=60, needs=None)
 def options(t):
-    for args, words in ((('--token-file', 'x'), r'without --head'),
+    for args, words in ((('--token-file', 'x'), r'need --head'),
                         (('--detach', '/tmp/x.pid'), r'and -o or --head'),
                         (('--head', 'h:1', '--token-file', '/no/such', '-p', '1'), r'cannot read the token file /no/such'),
                         (('--head', 'h:1', '--spool', '/proc/no', '-p', '1'), r'cannot make /proc/no for the spool')):  # fmt: skip

@@ -110,7 +110,7 @@ def unknown(t):
         record(t, '-j', '424242', '--linger', '1s', env={'SLURM_CONF': s.conf})
         wait_until(lambda: has_ended(t), 60, 'the end of the recorder')
         stopped = t.tool('job', '--stop', t.path('pid'), status=4)
-        t.match('why', r'no process was here for \d+ s, and Slurm does not say that the job goes on \(--linger\)', stopped.err)
+        t.match('why', r'no process was here for \d+ s, and Slurm does not report the job as running \(--linger\)', stopped.err)
 
 
 @case('a job that has yet to begin is waited for, and its recorder ends with it', timeout=240)

@@ -103,7 +103,7 @@ def idle_options(t):
         pass
     for words, says in (
         ('trace --comm', None), ('trace --follow -a', '--follow'), ('trace --follow -u root', '--follow'),
-        ('trace -a --comm python3', '-a is every process'), ('trace --flame time -a', '--flame'), ('trace --flame time -o x.json -a', '--flame'),
+        ('trace -a --comm python3', '-a selects every process'), ('trace --flame time -a', '--flame'), ('trace --flame time -o x.json -a', '--flame'),
         ('trace --stack-bytes 8K -a', '--stack-bytes'), ('trace --python-filter none -a', '--python-filter'),
         ('trace --min-duration 5us -a', '--min-duration'), ('trace --max-size 1G -a', '--max-size'),
         ('trace --op add --op-set all -a', '--op-set'), ('trace --layer user -a', '--probes'),

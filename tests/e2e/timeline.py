@@ -71,7 +71,7 @@ def beside(t):
     t.true('the memory of the process', shares and all(v > 0 for _, v in shares), str(shares))
     t.true('its time', len(values_of(events, app.pid, 'GPU 0 SM time')) >= 2)
     held = [e for e in events if e['ph'] == 'X' and e.get('cat') == 'gpu']
-    t.equal('clocks held down', [(e['name'], e['pid']) for e in held], [('power cap, heat', GPU_PID)])
+    t.equal('clocks throttled', [(e['name'], e['pid']) for e in held], [('power cap, heat', GPU_PID)])
     xids = [e for e in events if e['ph'] == 'i' and e.get('cat') == 'gpu,error']
     t.equal('XIDs', [(e['name'], e['pid']) for e in xids], [('XID 79: GPU has fallen off the bus', GPU_PID)])
     t.match('what it costs', r'samples of GPUs: .* of one processor, in threads of their own', run.err)
@@ -161,7 +161,7 @@ def no_driver(t):
     t.true('quiet', 'GPU' not in run.err, run.err)
     t.equal('no GPU', groups_of(load('a.json')), [])
     wrong = t.tool('trace', '-o', 'b.json', '--nvml', '/no/such/libnvidia-ml.so.1', '--', 'true', status=2)
-    t.match('a path that leads nowhere', r'--nvml: there is no such library, or it may not be read', wrong.err)
+    t.match('a path that leads nowhere', r'--nvml: the library does not exist or is not readable', wrong.err)
 
 
 def compared(t, **how):

@@ -161,7 +161,7 @@ def jobs(t):
     s.close()
 
 
-@case('setup: theme and columns, kept for the next time', needs=None)
+@case('setup: theme and columns, saved for next time', needs=None)
 def setup(t):
     a = sleeper(t)
     env = {**with_pids(a), 'XDG_CONFIG_HOME': t.path('config')}
@@ -251,7 +251,7 @@ def setup_of_user(t):
 @case('sizes: graphs from 120x40, the reason whole, one job with its wall-clock account', needs=None, beside='jobs')
 def sizes(t):
     a = subprocess.Popen(['python3', '-c', 'while True: pass'], env={**t.env, 'SLURM_JOB_ID': '4720'})
-    reason = r'held down by heat: 40 °C, 1100 of 1981 MHz'
+    reason = r'throttled by heat: 40 °C, 1100 of 1981 MHz'
     for columns, rows in ((80, 24), (120, 40), (200, 60)):
         s = Screen(t, env={'FAKE_NVML': f'gpus=4,pids={a.pid},ecc=0,throttle=72'}, columns=columns, rows=rows)
         s.wait(rf'(?m)^ .*{a.pid} .*python3')
@@ -259,7 +259,7 @@ def sizes(t):
         if columns >= 120:
             s.wait('[\u2800-\u28ff]')
         if columns == 200:
-            t.equal('the reason of each GPU', len(re.findall(r'held down by heat: 4\d °C, 110\d of 1981 MHz', text)) >= 3, True)
+            t.equal('the reason of each GPU', len(re.findall(r'throttled by heat: 4\d °C, 110\d of 1981 MHz', text)) >= 3, True)
         if os.environ.get('GS_SHOTS'):
             with open(os.path.join(os.environ['GS_SHOTS'], f'top-{columns}x{rows}.txt'), 'w') as f:
                 f.write(s.text())
@@ -408,7 +408,7 @@ def replays(t):
     for damaged in (whole[:-30], whole[:-30] + bytes(30)):
         with open(t.path('damaged.gst'), 'wb') as f:
             f.write(damaged)
-        t.match('damaged', 'is damaged: .* could not be read, and no whole moment is left',
+        t.match('damaged', 'is damaged: .* could not be read, and no complete sample is left',
                 t.tool('top', '--once', '--replay', t.path('damaged.gst'), status=1).err)  # fmt: skip
     one = json.loads(t.tool('top', '--once', '--format', 'json', '--replay', path, '-i', '1', status=0).out)
     t.equal('one GPU', [g['index'] for g in one['gpus']], [1])
@@ -430,7 +430,7 @@ def seeks(t):
     s.keys('Space', 'Home')
     text = s.wait(r' 1/\d+')
     n = int(re.search(r' 1/(\d+)', text)[1])
-    t.true('moments', n >= 20, n)
+    t.true('samples', n >= 20, n)
     s.keys('End')
     s.wait(rf' {n}/{n}')
     s.wait('[\u2800-\u28ff]')

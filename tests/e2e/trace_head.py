@@ -76,7 +76,7 @@ def away(t):
     head.kill()
     run = t.trace('-o', 'a.gst', *options(t, head.address), command=t.app('cudaMalloc=31', 'cudaFree=31'))
     t.counts(run, ignore_bytes=('cudaFree',))
-    t.match('it is told', r'the head has not taken \d+ records yet: .*the next trace with --head, or gpuscope connect, takes them along', run.err)
+    t.match('it is told', r'\d+ records not delivered yet: .*the next trace with --head, or gpuscope connect, sends them from', run.err)
     t.equal('a folder stays', len(left(t)), 1)
     head.start()
     run = t.trace('-o', 'b.gst', *options(t, head.address), command=t.app('cudaMalloc=7'))
@@ -116,7 +116,7 @@ def no_room(t):
     run = t.trace('-o', 'a.gst', *options(t, '127.0.0.1:1', ['--spool-max', '1M']),
                   command=t.app('cudaMemcpyAsync=200011'), status=0)
     t.counts(run)
-    t.match('it is told', 'records found no room to wait', run.err)
+    t.match('it is told', 'records dropped: the spool is full', run.err)
     t.match('and that the rest is not written', 'writing to the head stopped', run.err)
     t.equal('the begin stays', len(left(t)), 1)
     t.true('losses are told', run.lost('output_failed') > 0, str(run.summary['lost']))
@@ -125,7 +125,7 @@ def no_room(t):
 @case('wrong usage and a head that refuses', timeout=60)
 def usage(t):
     for words, text in (
-        (['--tls'], 'without --head'),
+        (['--tls'], 'need --head'),
         (['--head', '127.0.0.1:1', '--cert', 'x'], 'go together'),
         (['--head', '127.0.0.1:1', '--summary-only'], 'nothing to deliver'),
         (['--head', '127.0.0.1:1', '--estimate'], '--estimate only counts'),

@@ -47,23 +47,23 @@ int gs_cli_add_log_topic(void *target, const struct gs_cli_option *option, char 
 	}
 #define GS_CLI_LOG_TOPIC                                                                           \
 	{                                                                                          \
-		"log-topic", 0, "TOPICS", "log only what is about these, with commas",             \
+		"log-topic", 0, "TOPICS", "log only these topics, separated by commas",            \
 			GS_CLI_LIST, .words = GS_LOG_TOPIC_WORDS, .set = gs_cli_add_log_topic      \
 	}
 /* A daemon's: trace raises more than the level by -v. */
 #define GS_CLI_VERBOSE                                                                             \
 	{                                                                                          \
-		"verbose", 'v', NULL, "log what is done (info); twice: each step (debug)",         \
-			GS_CLI_SET, .set = gs_cli_raise_log_level                                  \
+		"verbose", 'v', NULL, "log more: once info, twice debug", GS_CLI_SET,              \
+			.set = gs_cli_raise_log_level                                              \
 	}
 #define GS_CLI_COMMANDS                                                                            \
 	{                                                                                          \
-		"commands", 0, "WHAT", "arguments of processes: scrubbed, name (none), full",      \
+		"commands", 0, "WHAT", "process arguments: scrubbed, name (none), full",           \
 			GS_CLI_SET, .words = "scrubbed name full", .set = gs_cli_set_commands      \
 	}
 #define GS_CLI_NVML(type, member)                                                                  \
 	{                                                                                          \
-		"nvml", 0, "PATH", "another libnvidia-ml.so.1", GS_CLI_TEXT,                       \
+		"nvml", 0, "PATH", "use this libnvidia-ml.so.1", GS_CLI_TEXT,                      \
 			GS_CLI_AT(type, member)                                                    \
 	}
 #define GS_CLI_CONFIG(type, member, help)                                                          \
@@ -95,25 +95,26 @@ int gs_cli_add_log_topic(void *target, const struct gs_cli_option *option, char 
 	}
 #define GS_CLI_STREAM_LIMITS(type, member)                                                                                                                                          \
 	{                                                                                                                                                                           \
-		"stream-limits", 0, "WHAT=N[,WHAT=N]", "bounds of what --by stream remembers",                                                                                      \
-			GS_CLI_LIST, GS_CLI_AT(type, member),                                                                                                                       \
+		"stream-limits", 0, "WHAT=N[,WHAT=N]",                                                                                                                              \
+			"limits of what --by stream keeps in memory", GS_CLI_LIST,                                                                                                  \
+			GS_CLI_AT(type, member),                                                                                                                                    \
 			.takes =                                                                                                                                                    \
 				"one or more of processes, devices, streams, events, segments, stream-segments, captures, graphs and graph-kernels, each with =N of 1 to 16777216", \
 			.set = gs_cli_set_stream_limit                                                                                                                              \
 	}
 #define GS_CLI_MEMORY(type, member)                                                                \
 	{                                                                                          \
-		"memory", 0, NULL, "who holds memory of GPUs, and from which call sites",          \
-			GS_CLI_SET, GS_CLI_AT(type, member), .set = gs_cli_set_memory              \
+		"memory", 0, NULL, "GPU memory by process and call site", GS_CLI_SET,              \
+			GS_CLI_AT(type, member), .set = gs_cli_set_memory                          \
 	}
 #define GS_CLI_TOP(type, member, given)                                                            \
 	{                                                                                          \
-		"top", 0, "N", "rows of the table (10; with --by or -v 20; 0 all)", GS_CLI_COUNT,  \
+		"top", 0, "N", "table rows (10; with --by or -v 20; 0 all)", GS_CLI_COUNT,         \
 			GS_CLI_AT(type, member), GS_CLI_GIVEN(type, given), .max = 99999           \
 	}
 #define GS_CLI_WIDTH(type, member)                                                                 \
 	{                                                                                          \
-		"width", 0, "COLUMNS", "of the table (the terminal's, else 100; 0 no limit)",      \
+		"width", 0, "COLUMNS", "table width (the terminal's, else 100; 0 no limit)",       \
 			GS_CLI_SET, GS_CLI_AT(type, member),                                       \
 			.takes = "a number of columns, 40 or more; 0 is no limit",                 \
 			.set = gs_cli_set_width                                                    \

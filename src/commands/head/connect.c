@@ -1,6 +1,6 @@
 /*
- * gpuscope connect: measures this node and delivers what it measured to a head, for as long as it
- * runs. The main thread reads; the link (src/link) has a thread of its own for everything that may
+ * gpuscope connect: sends this node's samples to a head for as long as it runs, and buffers them
+ * while the head is unreachable. The main thread reads; the link (src/link) has a thread of its own for everything that may
  * have to wait for the network.
  */
 #include <errno.h>
@@ -293,7 +293,7 @@ static void report_end(const struct connect *c, const struct gs_uplink_stats *st
 		(unsigned long long)c->n_read, (unsigned long long)c->n_missed,
 		(unsigned long long)st->acked_batches, (unsigned long long)left,
 		left ? (c->o->resilient ? " in the spool for the next start"
-					: " and are given up (--resilient keeps them)")
+					: " and are dropped (--resilient keeps them)")
 		     : "",
 		(unsigned long long)st->lost_samples);
 }
@@ -391,7 +391,7 @@ static int check_options(void *target, struct gs_err *err)
 
 	if (!o->n_heads)
 		return gs_err_set(err, -EINVAL,
-				  "which head? give HOST:PORT (a head listens on 8090)");
+				  "give the head's HOST:PORT (a head listens on 8090)");
 	o->resilient |= o->link.spool_dir != NULL;
 	return 0;
 }
@@ -400,29 +400,29 @@ static int check_options(void *target, struct gs_err *err)
 #define NAME_TAKES "letters, digits, '.', '_' and '-', 63 at most"
 
 static const struct gs_cli_option option_table[] = {
-	GS_CLI_TITLE("What waits for the head:"),
+	GS_CLI_TITLE("Buffering:"),
 	{"resilient", 0, NULL, "spool on disk: data survives restarts of this machine", GS_CLI_FLAG,
 	 AT(resilient)},
 	{"spool", 0, "DIR", "spool directory for undelivered data (implies --resilient)",
 	 GS_CLI_TEXT, AT(link.spool_dir)},
-	{"spool-max", 0, "BYTES", "how much of it is kept; then the oldest is lost (256M)",
+	{"spool-max", 0, "BYTES", "spool size limit (256M); then the oldest is dropped",
 	 GS_CLI_BYTES, AT(link.spool_max_bytes), .min = 1 << 20},
-	{"backlog-dir", 0, "DIR", "also deliver what trace and job left below it", GS_CLI_TEXT,
+	{"backlog-dir", 0, "DIR", "also send undelivered traces and reports from here", GS_CLI_TEXT,
 	 AT(backlog_dir)},
 	{"memory-max", 0, "BYTES", "buffer without --resilient or when the disk is full (32M)",
 	 GS_CLI_BYTES, AT(link.memory_max_bytes), .min = 64 << 10},
-	GS_CLI_TITLE("What is measured:"),
-	{"interval", 0, "TIME", "between samples (as the head says, or 1s)", GS_CLI_TIME,
+	GS_CLI_TITLE("Measurement:"),
+	{"interval", 0, "TIME", "time between samples (the head's, else 1s)", GS_CLI_TIME,
 	 AT(interval_ns), .min = INTERVAL_LEAST_NS, .max = 3600000000000ull},
-	{"enable-bandwidth", 0, NULL, "PCIe and memory counters, also unasked by the head",
+	{"enable-bandwidth", 0, NULL, "read PCIe and memory counters even if the head does not ask",
 	 GS_CLI_FLAG, AT(bandwidth)},
-	{"enable-nvlink", 0, NULL, "NVLink counters, also unasked by the head", GS_CLI_FLAG,
-	 AT(nvlink)},
-	{"all-processes", 'a', NULL, "every process, not only those on GPUs", GS_CLI_FLAG,
+	{"enable-nvlink", 0, NULL, "read NVLink counters even if the head does not ask",
+	 GS_CLI_FLAG, AT(nvlink)},
+	{"all-processes", 'a', NULL, "send every process, not only those on GPUs", GS_CLI_FLAG,
 	 AT(all_processes)},
 	GS_CLI_COMMANDS,
 	GS_CLI_TITLE("This program:"),
-	{"instance", 0, "NAME", "distinguishes several instances on one machine", GS_CLI_SET,
+	{"instance", 0, "NAME", "name of this instance, to run several on one machine", GS_CLI_SET,
 	 AT(link.instance), .takes = NAME_TAKES, .set = set_name},
 	{"machine-id", 0, "ID", "override /etc/machine-id", GS_CLI_SET, AT(link.machine_id),
 	 .takes = NAME_TAKES, .set = set_name, .data = 1},
@@ -439,7 +439,7 @@ const struct gs_cli_command gs_cli_connect = {
 	.about =
 		"Sends this node's samples to a head (gpuscope head), and buffers while it is unreachable.",
 	.notes =
-		"Of several heads, later ones are fallbacks. SIGUSR1 releases the GPUs' driver, SIGUSR2 reattaches.",
+		"Of several heads, later ones are fallbacks. SIGUSR1 releases the GPU driver, SIGUSR2 reattaches.",
 	.options = option_table,
 	.groups = {GS_CLI_CONNECTION(struct connect_options, connection)},
 	.take_word = add_head,

@@ -157,45 +157,46 @@ static const struct gs_cli_option option_table[] = {
 	GS_CLI_CONFIG(struct head_command, path, "configuration (default " CONF_PATH ")"),
 	GS_CLI_CHECK_CONFIG(struct head_command, check),
 	GS_CLI_PRINT_CONFIG(struct head_command, print),
-	GS_CLI_TITLE("What it does:"),
-	{"listen", 0, "HOST:PORT", "where nodes connect; may be repeated (127.0.0.1:8090)",
+	GS_CLI_TITLE("Service:"),
+	{"listen", 0, "HOST:PORT", "address for nodes; may be repeated (127.0.0.1:8090)",
 	 GS_CLI_SET, .set = add_address},
-	{"data", 0, "DIR", "where everything is stored", GS_CLI_SET, .set = set_key},
-	{"retention", 0, "TIME", "of data outside sessions: 12h, 7d, forever (7d)", GS_CLI_SET,
-	 .set = set_key},
-	{"retention-bytes", 0, "BYTES", "limit for data outside sessions (no limit)", GS_CLI_SET,
-	 .set = set_key},
-	{"background", 0, NULL, "return once it listens; log to head.log in the data", GS_CLI_FLAG,
+	{"data", 0, "DIR", "data directory", GS_CLI_SET, .set = set_key},
+	{"retention", 0, "TIME", "age limit of data outside sessions: 12h, 7d, forever (7d)",
+	 GS_CLI_SET, .set = set_key},
+	{"retention-bytes", 0, "BYTES", "size limit of data outside sessions (no limit)",
+	 GS_CLI_SET, .set = set_key},
+	{"background", 0, NULL, "return once it listens; log to head.log in --data", GS_CLI_FLAG,
 	 AT(background)},
-	{"allow-exit", 0, NULL, "let gswarm's call Exit end this head", GS_CLI_SET, .set = set_key},
-	{"http-port", 0, "PORT", "of the page and the HTTP API (8091); 0: none", GS_CLI_SET,
+	{"allow-exit", 0, NULL, "allow gswarm's Exit call to stop this head", GS_CLI_SET,
+	 .set = set_key},
+	{"http-port", 0, "PORT", "port of the page and the HTTP API (8091); 0: none", GS_CLI_SET,
 	 .set = set_key},
 	{"http-listen", 0, "HOST", "address of the page and the HTTP API (127.0.0.1)", GS_CLI_SET,
 	 .set = set_key},
-	{"http-hosts", 0, "NAME,...", "further names of this server in requests; *: any",
+	{"http-hosts", 0, "NAME,...", "additional host names to accept in requests; *: any",
 	 GS_CLI_SET, .set = set_key},
-	{"http-anonymous", 0, NULL, "without tokens: page and API for other machines too",
+	{"http-anonymous", 0, NULL, "serve page and API to other machines without tokens",
 	 GS_CLI_SET, .set = set_key},
-	{"anonymous-control", 0, NULL, "without tokens: anyone may control sessions", GS_CLI_SET,
-	 .set = set_key},
-	GS_CLI_TITLE("What nodes measure:"),
-	{"interval", 0, "TIME", "between samples (1s); sessions may ask for less", GS_CLI_SET,
+	{"anonymous-control", 0, NULL, "allow anyone to control sessions without a token",
+	 GS_CLI_SET, .set = set_key},
+	GS_CLI_TITLE("Measurement on nodes:"),
+	{"interval", 0, "TIME", "time between samples (1s); sessions may ask for less", GS_CLI_SET,
 	 .min = GS_HEAD_INTERVAL_LEAST_NS, .max = GS_HEAD_INTERVAL_MOST_NS,
 	 .takes = "a time from 50ms to 1h, such as 2 (seconds) or 500ms", .set = set_interval},
-	{"enable-bandwidth", 0, NULL, "PCIe and memory counters", GS_CLI_SET, .set = set_key},
+	{"enable-bandwidth", 0, NULL, "read PCIe and memory counters", GS_CLI_SET, .set = set_key},
 	{"disable-bandwidth", 0, NULL, NULL, GS_CLI_SET, .set = set_key},
-	{"enable-nvlink", 0, NULL, "NVLink counters", GS_CLI_SET, .set = set_key},
+	{"enable-nvlink", 0, NULL, "read NVLink counters", GS_CLI_SET, .set = set_key},
 	{"disable-nvlink", 0, NULL, NULL, GS_CLI_SET, .set = set_key},
 	GS_CLI_VERBOSE,
 	GS_CLI_LOG_LEVEL,
 	GS_CLI_LOG_TOPIC,
-	GS_CLI_TITLE("Who may connect:"),
+	GS_CLI_TITLE("Access:"),
 	{"tls-cert", 0, "FILE", "encrypt: server certificate (PEM)", GS_CLI_SET, .set = set_key},
 	{"tls-key", 0, "FILE", "its key (PEM)", GS_CLI_SET, .set = set_key},
-	{"tls-client-ca", 0, "FILE", "only nodes with a certificate of this CA (PEM)", GS_CLI_SET,
-	 .set = set_key},
-	{"token-file", 0, "FILE", "lines of ROLE TOKEN; roles: node, read, control", GS_CLI_SET,
-	 .set = set_key},
+	{"tls-client-ca", 0, "FILE", "accept only nodes with a certificate of this CA (PEM)",
+	 GS_CLI_SET, .set = set_key},
+	{"token-file", 0, "FILE", "file of ROLE TOKEN lines; roles: node, read, control",
+	 GS_CLI_SET, .set = set_key},
 	GS_CLI_END};
 
 static int print_defaults(void)
@@ -253,7 +254,7 @@ static void warn_unprotected(const struct head_command *c)
 		gs_cli_say(
 			left_s < 0
 				? "warning: the certificate %s has expired: no client will connect"
-				: "warning: the certificate %s expires within %lld day%s: a new one is read at SIGHUP",
+				: "warning: the certificate %s expires within %lld day%s; replace it and send SIGHUP",
 			c->head.tls_cert, (long long)((left_s + 86399) / 86400),
 			left_s <= 86400 ? "" : "s");
 	unbound = c->tokens ? head_tokens_unbound(c->tokens) : 0;
@@ -266,18 +267,18 @@ static void warn_unprotected(const struct head_command *c)
 			continue;
 		if (unbound)
 			gs_cli_say(
-				"warning: %zu token%s of nodes say%s not of which: who has one can deliver as any node; write `node TOKEN NAME`, or `node TOKEN *`",
-				unbound, unbound == 1 ? "" : "s", unbound == 1 ? "s" : "");
+				"warning: %zu node token%s no node, so each can submit as any node; write `node TOKEN NAME`, or `node TOKEN *`",
+				unbound, unbound == 1 ? " names" : "s name");
 		unbound = 0;
 		if (!c->tokens && !c->head.tls_client_ca)
 			gs_cli_say(
 				c->conf.nodes.anonymous_control
-					? "warning: anyone who reaches %s can deliver, read and control: give --token-file or --tls-client-ca"
-					: "warning: anyone who reaches %s can deliver and read: give --token-file or --tls-client-ca",
+					? "warning: anyone who can connect to %s can submit, read and control: give --token-file or --tls-client-ca"
+					: "warning: anyone who can connect to %s can submit and read: give --token-file or --tls-client-ca",
 				l);
 		if (!c->head.tls_cert)
 			gs_cli_say(
-				"warning: what goes over %s, tokens too, is not encrypted: give --tls-cert and --tls-key",
+				"warning: traffic over %s, tokens included, is not encrypted: give --tls-cert and --tls-key",
 				l);
 	}
 }
@@ -476,12 +477,12 @@ static int start_head(struct head_command *c, struct gs_head **ret_head, struct 
 	c->head.may_see_ctx = c;
 	if (!c->conf.nodes.token_file[0])
 		c->head.denied =
-			"without tokens, changes are made on the head's machine, by root or by the user who runs the head (`gpuscope session`); give the head --token-file, or --anonymous-control for anyone";
+			"without tokens, only root and the user who runs the head may make changes, on its machine (`gpuscope session`); give the head --token-file, or --anonymous-control for anyone";
 	c->head.exit = c->conf.nodes.allow_exit ? told_to_exit : NULL;
 	if (r == 0 && !head_addition && c->conf.nodes.allow_exit)
 		r = gs_err_set(
 			err, -EINVAL,
-			"--allow-exit (nodes.allow_exit) permits a call of gswarm-profiler, which this build leaves out: take it away");
+			"--allow-exit (nodes.allow_exit) permits a call of gswarm-profiler, which this build leaves out: remove it");
 	if (r == 0 && head_addition && !(c->addition = head_addition->open(&c->head.service)))
 		r = gs_err_set(err, -ENOMEM, "no memory");
 	if (r < 0)

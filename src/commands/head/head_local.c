@@ -67,7 +67,7 @@ int head_local_open(const struct gs_head_conf *conf, struct gs_head *head, char 
 		gs_local_make_folder(path);
 	} else {
 		gs_cli_say(
-			"no control socket: there is no runtime or home folder; nodes.control_socket names one");
+			"no control socket: no runtime or home directory; set nodes.control_socket");
 		return 0;
 	}
 	fd = gs_local_listen(&o, chosen[0] ? err : &why);

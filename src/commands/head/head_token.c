@@ -53,12 +53,13 @@ static int add_line(const char *path, unsigned number, char *line, struct token 
 			"%s:%u: a line is ROLE TOKEN, and a role is node, read or control", path,
 			number);
 	if (names && (role_of(role) != GS_HEAD_ROLE_NODE || strlen(names) >= NAMES_BYTES))
-		return gs_err_set(err, -EINVAL,
-				  "%s:%u: only tokens of nodes name nodes, in at most %d letters",
-				  path, number, NAMES_BYTES - 1);
+		return gs_err_set(
+			err, -EINVAL,
+			"%s:%u: only node tokens may name nodes, in at most %d characters", path,
+			number, NAMES_BYTES - 1);
 	if (strlen(text) >= TOKEN_BYTES || strlen(text) < 8 || *n == TOKENS_MAX)
 		return gs_err_set(err, -EINVAL,
-				  "%s:%u: a token has 8 to %d letters; at most %d lines", path,
+				  "%s:%u: a token has 8 to %d characters; at most %d lines", path,
 				  number, TOKEN_BYTES - 1, TOKENS_MAX);
 	if (!gs_vec_reserve_next(list, *n))
 		return gs_err_set(err, -ENOMEM, "no memory");

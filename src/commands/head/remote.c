@@ -58,7 +58,7 @@ static int connect_now(struct remote *r, struct gs_err *err)
 		err, code < 0 ? code : -ECONNREFUSED,
 		"no head answers at %s%s%s: does it run (`gpuscope head`), %sis --head its address%s?",
 		r->head, r->why[0] ? ": " : "", r->why, r->tls ? "and " : "",
-		r->tls ? "" : ", and does it want --tls");
+		r->tls ? "" : ", and does it need --tls");
 }
 
 int remote_open(const struct remote_options *options, struct remote **ret_remote,
@@ -164,7 +164,7 @@ static int report_answer(const struct remote *r, struct call *c, struct gs_err *
 				  r->head);
 	if (c->status == GS_GRPC_UNAUTHENTICATED)
 		return gs_err_set(err, code,
-				  "the head at %s wants a token: give --token-file FILE%s%s",
+				  "the head at %s requires a token: give --token-file FILE%s%s",
 				  r->head, c->text[0] ? ": " : "", c->text);
 	return gs_err_set(err, code, "%s", c->text[0] ? c->text : gs_grpc_status_name(c->status));
 }

@@ -58,7 +58,7 @@ int session_write_file(const char *name,
 	struct gs_output f = GS_OUTPUT_INIT;
 	int r = name_is_safe(name)
 			? gs_output_open(name, 0, &f, err)
-			: gs_err_set(err, -EBADMSG, "the head gave a file a name that cannot be");
+			: gs_err_set(err, -EBADMSG, "the head sent an invalid file name");
 
 	if (r == 0)
 		r = fill(fill_ctx, take_bytes, &f, err);
@@ -92,7 +92,7 @@ static int begin_file(struct download *d, const char *name)
 	if (r < 0)
 		return r;
 	if (!name_is_safe(name))
-		return gs_err_set(d->err, -EBADMSG, "the head gave a file a name that cannot be");
+		return gs_err_set(d->err, -EBADMSG, "the head sent an invalid file name");
 	if (d->to_stdout)
 		return d->n_files++ ? gs_err_set(d->err, -ENOTSUP,
 						 "this export has several files: give -o FILE")

@@ -61,7 +61,7 @@ static void put_table(struct gs_pen *pen, Gpuscope__V1__Session *const *s, size_
 		return;
 	}
 	gs_pen_printf(pen, "%-*s  %-11s  %-19s  %9s  %8s  %10s  %5s  %6s  WITH\n", width, "NAME",
-		      "STATE", "BEGAN", "LASTED", "EVERY", "SAMPLES", "NODES", "LOST");
+		      "STATE", "STARTED", "DURATION", "INTERVAL", "SAMPLES", "NODES", "LOST");
 	for (size_t i = 0; i < n; i++) {
 		int64_t end = s[i]->end_wall_ns ? s[i]->end_wall_ns : (int64_t)gs_clock_wall_ns();
 		char began[32], lasted[GS_FMT_BYTES], every[GS_FMT_BYTES], samples[GS_FMT_BYTES];
@@ -144,7 +144,7 @@ static void nodes_table(struct gs_pen *pen, const Gpuscope__V1__HeadStatus *h)
 		address = wider_of(address, h->nodes[i]->address);
 	}
 	if (!h->n_nodes)
-		gs_pen_puts(pen, "no node has delivered anything yet\n");
+		gs_pen_puts(pen, "no node has sent data yet\n");
 	else
 		gs_pen_printf(pen, "%-*s  %-*s  %-9s  %4s  %10s  %6s  %s\n", name, "NODE", address,
 			      "ADDRESS", "STATE", "GPUS", "SAMPLES", "LOST", "CLOCK AHEAD");
@@ -224,8 +224,7 @@ int session_show_head(const Gpuscope__V1__HeadStatus *h, bool json)
 		h->version, gs_fmt_bytes(stored, h->stored_bytes), gs_fmt_ns(every, h->interval_ns),
 		h->bandwidth ? "on" : "off", h->nvlink ? "on" : "off");
 	if (h->downsampled_batches_before)
-		gs_pen_printf(&pen,
-			      "made coarser since the start: %llu batches to %llu, %s saved\n",
+		gs_pen_printf(&pen, "downsampled since the start: %llu batches to %llu, %s saved\n",
 			      (unsigned long long)h->downsampled_batches_before,
 			      (unsigned long long)h->downsampled_batches_after,
 			      gs_fmt_bytes(stored,

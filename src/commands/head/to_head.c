@@ -42,11 +42,11 @@ static int set_machine_id(void *target, const struct gs_cli_option *option, char
 #define AT(member) GS_CLI_AT(struct to_head_options, member)
 
 const struct gs_cli_option to_head_options_table[] = {
-	{"head", 0, "HOST:PORT", "also send it to this head; later ones are fallbacks", GS_CLI_SET,
+	{"head", 0, "HOST:PORT", "also send it to this head; repeated: fallbacks", GS_CLI_SET,
 	 .set = add_head},
 	{"spool", 0, "DIR", "spool directory for undelivered data", GS_CLI_TEXT, AT(spool)},
-	{"spool-max", 0, "BYTES", "how much of it is kept (256M)", GS_CLI_BYTES,
-	 AT(spool_max_bytes), .min = 1 << 20},
+	{"spool-max", 0, "BYTES", "spool size limit (256M)", GS_CLI_BYTES, AT(spool_max_bytes),
+	 .min = 1 << 20},
 	{"machine-id", 0, "ID", "override /etc/machine-id", GS_CLI_SET, .set = set_machine_id,
 	 .takes = "1 to 63 characters"},
 	GS_CLI_END};
@@ -58,7 +58,7 @@ int to_head_check_options(void *options, struct gs_err *err)
 
 	if (!o->n_addresses && (c->tls || c->ca || c->cert || c->key || c->server_name ||
 				c->token_file || o->machine_id || o->spool || o->spool_max_bytes))
-		return gs_err_set(err, -EINVAL, "options of a head without --head HOST:PORT");
+		return gs_err_set(err, -EINVAL, "these options need --head HOST:PORT");
 	return 0;
 }
 
@@ -155,22 +155,21 @@ struct gs_uplink_outbox *to_head_outbox(struct to_head *head)
 static void report_result(const struct words *w, const struct gs_uplink_outbox_result *r)
 {
 	if (r->lost_samples)
-		gs_cli_say("%llu %ss found no room to wait for the head (--spool-max)",
+		gs_cli_say("%llu %ss dropped: the spool is full (--spool-max)",
 			   (unsigned long long)r->lost_samples, w->what);
 	if (r->given_up_samples)
-		gs_cli_say(
-			"%llu %ss that the head has not taken are given up: %s cannot be written to",
-			(unsigned long long)r->given_up_samples, w->what, r->path);
+		gs_cli_say("%llu undelivered %ss dropped: cannot write to %s",
+			   (unsigned long long)r->given_up_samples, w->what, r->path);
 	if (r->left_samples)
 		gs_cli_say(
-			"the head has not taken %llu %s%s yet%s%s; the next %s with --head, or gpuscope connect, takes them along from %s",
+			"%llu %s%s not delivered yet%s%s; the next %s with --head, or gpuscope connect, sends them from %s",
 			(unsigned long long)r->left_samples, w->what,
 			r->left_samples == 1 ? "" : "s", r->trouble[0] ? ": " : "", r->trouble,
 			w->stream, r->path);
 	else
-		gs_log(GS_LOG_INFO, GS_LOG_HEAD, "the head has what there is");
+		gs_log(GS_LOG_INFO, GS_LOG_HEAD, "everything is delivered to the head");
 	if (r->n_sent)
-		gs_cli_say("%u earlier %s%s delivered to the head as well", r->n_sent, w->stream,
+		gs_cli_say("%u earlier %s%s delivered to the head, too", r->n_sent, w->stream,
 			   r->n_sent == 1 ? "" : "s");
 	if (r->n_left)
 		gs_cli_say("%u earlier %s%s still wait%s in %s", r->n_left, w->stream,

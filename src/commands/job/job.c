@@ -167,8 +167,7 @@ static int set_format(void *target, const struct gs_cli_option *option, char *ar
 static int refuse_word(void *target, char **words, struct gs_err *err)
 {
 	return gs_err_set(err, -EINVAL,
-			  "no argument \"%s\": jobs are chosen with -j, -u, --cgroup or -p",
-			  words[0]);
+			  "no argument \"%s\": select jobs with -j, -u, --cgroup or -p", words[0]);
 }
 
 static int check_options(void *target, struct gs_err *err)
@@ -177,7 +176,7 @@ static int check_options(void *target, struct gs_err *err)
 
 	if (o->measure.parent_pid &&
 	    (o->measure.by != GS_ACCOUNTING_OF_IDS || o->measure.n_select != 1))
-		return gs_err_set(err, -EINVAL, "--parent-pid is of one job: -j ID");
+		return gs_err_set(err, -EINVAL, "--parent-pid needs one job: -j ID");
 	return 0;
 }
 
@@ -351,7 +350,7 @@ static int watch_jobs(const struct job_options *o, struct gs_accounting_measure 
 			r = show_live(o, m, rules);
 			/* Who reads the table is gone; the report has another reader. */
 			if (r < 0 && (o->n_outputs || o->head.n_addresses)) {
-				gs_cli_say("cannot write the live table: %s; the measuring goes on",
+				gs_cli_say("cannot write the live table: %s; measurement continues",
 					   strerror(-r));
 				live = false;
 				r = 0;
@@ -491,7 +490,7 @@ static int load_config(struct job_options *o)
 	gs_job_conf_foreign(&o->measure.conf, foreign, sizeof(foreign));
 	/* --alerts of the same file reports what neither of the two reads. */
 	if (foreign[0] && !(o->alerts && strcmp(o->alerts, o->config) == 0))
-		gs_cli_say("%s: no matter of gpuscope job, not read: %s", o->config, foreign);
+		gs_cli_say("%s: ignoring keys unrelated to gpuscope job: %s", o->config, foreign);
 	return 0;
 }
 
@@ -569,14 +568,14 @@ static int choose_formats(struct job_options *o)
 static const struct gs_cli_option option_table[] = {
 	GS_CLI_TITLE("Job selection (default: all jobs on this machine):"),
 	{"job-id", 'j', "ID[,ID]", "Slurm jobs: 4711, 4711_3 (array task), 4711+1 (het)",
-	 GS_CLI_SET, .takes = "ids, as 4711, 4711_3, 4711_[1-3,7] or 4711+1", .set = set_ids},
-	{"user", 'u', "USER", "jobs of a user, and the processes outside of jobs", GS_CLI_SET,
+	 GS_CLI_SET, .takes = "ids such as 4711, 4711_3, 4711_[1-3,7] or 4711+1", .set = set_ids},
+	{"user", 'u', "USER", "a user's jobs, and processes outside of jobs", GS_CLI_SET,
 	 .set = set_user},
 	{"cgroup", 0, "PATH", "processes in a cgroup and below it", GS_CLI_SET,
-	 .takes = "a path, as /system.slice/ssh.service", .set = set_cgroup},
+	 .takes = "a path such as /system.slice/ssh.service", .set = set_cgroup},
 	{"pid", 'p', "PID[,PID]", "processes with all their descendants", GS_CLI_LIST,
-	 .takes = "the ids of processes", .set = add_pid},
-	GS_CLI_TITLE("What and how long:"),
+	 .takes = "process ids", .set = add_pid},
+	GS_CLI_TITLE("Measurement:"),
 	{"duration", 'd', "TIME", "stop after this time (until the jobs end, or Ctrl-C)",
 	 GS_CLI_TIME, AT(duration_ns), .min = 1},
 	{"filter", 'f', "GROUP[,GROUP]", "metric groups: all, syscall, sched, io, net, cuda, mpi",
@@ -588,24 +587,24 @@ static const struct gs_cli_option option_table[] = {
 	GS_CLI_COMMANDS,
 	GS_CLI_NVML(struct job_options, measure.nvml),
 	GS_CLI_TITLE("The report:"),
-	{"output", 'o', "FILE", "write it to a file, by its suffix; may be repeated", GS_CLI_SET,
+	{"output", 'o', "FILE", "write it to a file, format by suffix; may be repeated", GS_CLI_SET,
 	 .takes = "a file", .set = add_output},
 	{"format", 0, "FORMAT", "table, json, csv, yaml, html", GS_CLI_SET,
 	 GS_CLI_GIVEN(struct job_options, format_given), .words = "table json csv yaml html",
 	 .set = set_format},
-	{"verbose", 'v', NULL, "tables show every figure and every system call", GS_CLI_FLAG,
+	{"verbose", 'v', NULL, "show every figure and system call in tables", GS_CLI_FLAG,
 	 AT(verbose)},
-	GS_CLI_TITLE("Recorders in the background:"),
+	GS_CLI_TITLE("Background recorders:"),
 	{"detach", 0, "PIDFILE", "record in the background until the job is over", GS_CLI_TEXT,
 	 AT(detach)},
-	{"parent-pid", 0, "PID", "with -j: the process that will start the job's", GS_CLI_SET,
-	 .takes = "the id of a process", .set = set_parent},
-	{"linger", 0, "TIME", "with --detach: end when idle for so long (10m)", GS_CLI_TIME,
+	{"parent-pid", 0, "PID", "with -j: parent of the job's processes", GS_CLI_SET,
+	 .takes = "a process id", .set = set_parent},
+	{"linger", 0, "TIME", "with --detach: idle time before it exits (10m)", GS_CLI_TIME,
 	 AT(linger_ns), .min = 1},
 	{"stop", 0, "PIDFILE", "stop a recorder and wait for its report", GS_CLI_TEXT, AT(stop)},
 	GS_CLI_TITLE("Configuration:"),
 	GS_CLI_CONFIG(struct job_options, config, "thresholds, rules, advice (YAML)"),
-	{"alerts", 0, "FILE", "alert rules and receivers, see gpuscope-alerts(5)", GS_CLI_TEXT,
+	{"alerts", 0, "FILE", "alert rules and receivers; see gpuscope-alerts(5)", GS_CLI_TEXT,
 	 AT(alerts)},
 	GS_CLI_PRINT_CONFIG(struct job_options, print_config),
 	GS_CLI_CHECK_CONFIG(struct job_options, check_config),
@@ -616,7 +615,7 @@ static const struct gs_cli_option option_table[] = {
 const struct gs_cli_command gs_cli_job = {
 	.name = "gpuscope job",
 	.about =
-		"What jobs do with this machine: time on the processors and off them, and what for, I/O, memory, GPUs; class, efficiency and advice.",
+		"Reports what jobs do on this machine: CPU time and waits by cause, I/O, memory, GPUs; class, efficiency and advice.",
 	.notes =
 		"Exit status: 0 done, 1 failed, 2 wrong usage or configuration, 3 not permitted, 4 no such job here.",
 	.options = option_table,

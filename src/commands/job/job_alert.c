@@ -37,7 +37,7 @@ static int open_parts(struct job_alert *a, const struct gs_alert_conf *c, const 
 	if (r == 0 &&
 	    (gs_alerts_wants(a->alerts, GS_ALERT_GPU) || gs_alerts_wants(a->alerts, GS_ALERT_NODE)))
 		gs_cli_say(
-			"%s: rules about GPUs and the node are the agent's; here those about jobs are looked at",
+			"%s: only rules about jobs are evaluated here; the agent evaluates those about GPUs and the node",
 			path);
 	return r == 0 ? gs_notify_open(c, a->host, &a->notify, err) : r;
 }
@@ -55,7 +55,7 @@ int job_alert_open(const char *path, struct job_alert **ret, struct gs_err *err)
 		gs_alert_conf_resolve(conf);
 		gs_alert_conf_foreign(conf, foreign, sizeof(foreign));
 		if (foreign[0])
-			gs_cli_say("%s: no matter of alerts, not read: %s", path, foreign);
+			gs_cli_say("%s: ignoring keys unrelated to alerts: %s", path, foreign);
 		(void)gethostname(a->host, sizeof(a->host) - 1);
 		a->interval_ns = conf->interval_ns;
 		a->window_ns = conf->window_ns ? conf->window_ns : WINDOW_NS;

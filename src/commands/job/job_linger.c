@@ -100,7 +100,7 @@ static bool has_waited(struct job_linger *l, uint64_t now_ns)
 		 "the recording has ended: no process was here for %llu s%s (--linger)",
 		 (unsigned long long)((now_ns - since_ns) / 1000000000),
 		 l->options->measure.by == GS_ACCOUNTING_OF_IDS
-			 ? ", and Slurm does not say that the job goes on"
+			 ? ", and Slurm does not report the job as running"
 			 : "");
 	return true;
 }

@@ -1,5 +1,5 @@
 /*
- * gpuscope gpu: GPUs and the processes on them, once or again and again.
+ * gpuscope gpu: GPUs and the processes on them, once or continuously.
  *
  * A single reading has no rates and no shares, so one shot reads twice, a quarter of a second
  * apart, and shows the second.
@@ -363,34 +363,34 @@ static int run_gpu(struct gpu_options *o, struct gs_gpu *gpu, struct gs_jobs *jo
 #define AT(member) GS_CLI_AT(struct gpu_options, member)
 
 static const struct gs_cli_option option_table[] = {
-	GS_CLI_TITLE("When:"),
-	{"watch", 'w', "TIME", "repeat; 0.1 or 100ms", GS_CLI_TIME, AT(watch_ns), .min = 10000000,
-	 .max = DAY_NS},
+	GS_CLI_TITLE("Sampling:"),
+	{"watch", 'w', "TIME", "repeat at this interval (0.1 or 100ms)", GS_CLI_TIME, AT(watch_ns),
+	 .min = 10000000, .max = DAY_NS},
 	{"count", 'n', "N", "print N samples, one per second unless -w is given", GS_CLI_COUNT,
 	 AT(count), .min = 1},
-	{"window", 0, "TIME", "between the two readings of one shot (250ms; 0: one)", GS_CLI_TIME,
+	{"window", 0, "TIME", "time between the two readings (250ms; 0: read once)", GS_CLI_TIME,
 	 AT(window_ns), .max = DAY_NS},
-	GS_CLI_TITLE("What:"),
+	GS_CLI_TITLE("Selection:"),
 	{"id", 'i', "GPU[,GPU]", "by index, UUID, PCI bus id or INDEX:MIG-INSTANCE", GS_CLI_SET,
 	 .set = add_gpus},
-	{"devices", 0, NULL, "only the GPUs", GS_CLI_BITS, AT(style.parts),
+	{"devices", 0, NULL, "show only GPUs", GS_CLI_BITS, AT(style.parts),
 	 .data = GS_GPU_SHOW_DEVICES},
-	{"processes", 0, NULL, "only the processes", GS_CLI_BITS, AT(style.parts),
+	{"processes", 0, NULL, "show only processes", GS_CLI_BITS, AT(style.parts),
 	 .data = GS_GPU_SHOW_PROCESSES},
 	{"fields", 0, "NAME[,NAME]", "values to show; 'help' lists them", GS_CLI_LIST,
 	 .takes = "names: --fields help lists them", .set = add_field},
-	{"topology", 0, NULL, "how the GPUs are connected, as a matrix", GS_CLI_FLAG, AT(topology)},
-	{"accounting", 0, NULL, "also processes that ended between two samples", GS_CLI_FLAG,
+	{"topology", 0, NULL, "show a matrix of GPU connections", GS_CLI_FLAG, AT(topology)},
+	{"accounting", 0, NULL, "also show processes that ended between two samples", GS_CLI_FLAG,
 	 AT(gpu.accounting)},
-	GS_CLI_TITLE("How:"),
+	GS_CLI_TITLE("Output:"),
 	GS_CLI_FORMAT(struct gpu_options, style.format, "table, json, csv, yaml"),
-	{"dmon", 0, "[GROUPS]", "lines of nvidia-smi dmon, groups of p u c v m e t (puc)",
-	 GS_CLI_SET, .takes = "letters of p u c v m e t", .set = set_dmon},
-	{"pmon", 0, NULL, "lines of nvidia-smi pmon", GS_CLI_SET, .set = set_pmon},
+	{"dmon", 0, "[GROUPS]", "output of nvidia-smi dmon, groups p u c v m e t (puc)", GS_CLI_SET,
+	 .takes = "letters of p u c v m e t", .set = set_dmon},
+	{"pmon", 0, NULL, "output of nvidia-smi pmon", GS_CLI_SET, .set = set_pmon},
 	{"compat", 0, "NAMES", "names and units of eacgm or gswarm", GS_CLI_SET,
 	 .words = "eacgm gswarm", .set = set_compat},
 	GS_CLI_COMMANDS,
-	GS_CLI_TITLE("Where:"),
+	GS_CLI_TITLE("Driver:"),
 	{"timeout", 0, "TIME", "limit for one driver call (5s); longer: driver hangs", GS_CLI_TIME,
 	 AT(gpu.hang_ns), .min = 100000000, .max = DAY_NS},
 	GS_CLI_NVML(struct gpu_options, gpu.nvml_path),
@@ -398,11 +398,11 @@ static const struct gs_cli_option option_table[] = {
 
 const struct gs_cli_command gs_cli_gpu = {
 	.name = "gpuscope gpu",
-	.about = "Metrics of every GPU and of the processes on it, once or continuously.",
+	.about = "Shows metrics of GPUs and of the processes on them, once or continuously.",
 	.notes =
-		"--dmon and --pmon go on until interrupted, into a pipe too, as nvidia-smi's do; -n 1 prints once.\n"
-		"SIGUSR1 releases NVIDIA's driver so that a GPU can be reset or divided; send it again to reattach.\n"
-		"Exit status: 0 done, 1 failed (a call of the driver hangs), 2 wrong usage or no such GPU, 3 no GPU or no driver here.",
+		"--dmon and --pmon repeat until interrupted, also into a pipe, as nvidia-smi does; -n 1 prints once.\n"
+		"SIGUSR1 releases the NVIDIA driver so that a GPU can be reset or partitioned; send it again to reattach.\n"
+		"Exit status: 0 done, 1 failed (a driver call hangs), 2 wrong usage or no such GPU, 3 no GPU or no driver here.",
 	.options = option_table,
 	.take_word = refuse_word,
 	.check = check_options,

@@ -81,7 +81,7 @@ static int add_target(void *target, char **words, struct gs_err *err)
 	struct probes *p = target;
 
 	if (p->n_targets == MAX_TARGETS)
-		return gs_err_set(err, -EINVAL, "at most %d files", MAX_TARGETS);
+		return gs_err_set(err, -EINVAL, "at most %d targets", MAX_TARGETS);
 	p->targets[p->n_targets++] = words[0];
 	return 0;
 }
@@ -90,7 +90,8 @@ static int check_options(void *target, struct gs_err *err)
 {
 	const struct probes *p = target;
 
-	return p->n_targets ? 0 : gs_err_set(err, -EINVAL, "of which file, process or command?");
+	return p->n_targets ? 0
+			    : gs_err_set(err, -EINVAL, "no target: give a file, PID or command");
 }
 
 #define AT(member) GS_CLI_AT(struct probes, member)
@@ -103,7 +104,7 @@ static const struct gs_cli_option option_table[] = {
 	{"usdt", 0, NULL, "only static probes", GS_CLI_FLAG, AT(only_usdt)},
 	{"generate", 0, "FILE", "write a probe file for trace --probes (- standard output)",
 	 GS_CLI_TEXT, AT(generate)},
-	{"format", 0, "FORMAT", "of the list: table, json", GS_CLI_WORD, AT(format),
+	{"format", 0, "FORMAT", "list format: table, json", GS_CLI_WORD, AT(format),
 	 .words = "table json"},
 	GS_CLI_END};
 
@@ -111,7 +112,7 @@ const struct gs_cli_command gs_cli_probes = {
 	.name = "gpuscope probes",
 	.usage = "FILE...|PID|COMMAND|LIBRARY",
 	.about =
-		"Lists functions and static probes (USDT) that can be traced, and what a probe on each costs: cheap; moved, some bytes in, where it is cheap; single-stepped, ten times as expensive; refused.",
+		"Lists functions and static probes (USDT) that can be traced, and the cost of a probe on each: cheap; moved some bytes in, where it is cheap; single-stepped, ten times as expensive; refused.",
 	.notes = "Examples:\n"
 		 "  gpuscope probes libfoo.so --match 'foo_*' --generate foo.yaml\n"
 		 "  gpuscope probes --usdt python3\n\n"
@@ -440,10 +441,9 @@ static void list_process(struct probes *p, const char *number)
 	int r = gs_library_scan_process(atoi(number), on_file, p);
 
 	if (r < 0)
-		report_failure(
-			p, &err,
-			gs_err_set(&err, r, "process %s: %s", number,
-				   r == -ESRCH ? "there is none of this number" : strerror(-r)));
+		report_failure(p, &err,
+			       gs_err_set(&err, r, "process %s: %s", number,
+					  r == -ESRCH ? "no such process" : strerror(-r)));
 }
 
 /* A process by its number, a file by its path, a command with what it loads, or a library. */

@@ -32,7 +32,7 @@ static int add_journal(struct gs_plot *plot, const char *path, struct gs_recordi
 			   path, (unsigned long long)st.n_skipped_frames,
 			   (unsigned long long)(st.cut_bytes + st.skipped_bytes));
 	if (decoder && gs_node_decoder_torn(decoder))
-		gs_cli_say("%s: %llu moments were not whole", path,
+		gs_cli_say("%s: %llu samples were incomplete and are left out", path,
 			   (unsigned long long)gs_node_decoder_torn(decoder));
 	gs_node_decoder_free(&decoder);
 	return r < 0 ? gs_err_set(err, r, "cannot read %s: %s", path, strerror(-r)) : 0;
@@ -83,7 +83,7 @@ int gs_cmd_plot(char **paths, size_t n, const char *output, unsigned panels)
 			   (unsigned long long)st.n_devices, st.n_devices == 1 ? "" : "s",
 			   (unsigned long long)st.n_gaps, st.n_gaps == 1 ? "" : "s");
 		if (st.n_left_out)
-			gs_cli_say("%llu moments were left out: their clocks are too far apart",
+			gs_cli_say("%llu samples were left out: their clocks are too far apart",
 				   (unsigned long long)st.n_left_out);
 	}
 	gs_plot_free(&plot);

@@ -79,7 +79,7 @@ static int seek_sample(void *ctx, size_t moment, struct gs_err *err)
 	int e;
 
 	if (moment >= p->n)
-		return gs_err_set(err, -ERANGE, "the recording has %zu moments", p->n);
+		return gs_err_set(err, -ERANGE, "the recording has %zu samples", p->n);
 	e = gs_recording_seek(p->reader, &m->place);
 	if (e < 0)
 		return gs_err_set(err, e, "cannot go back in %s: it must be a file",
@@ -117,7 +117,7 @@ static size_t count_samples(void *ctx)
 	return ((struct top_replay *)ctx)->n;
 }
 
-/* Why there is no moment in the file. */
+/* Why there is no sample in the file. */
 static int nothing_in_it(const struct top_replay *p, struct gs_err *err)
 {
 	uint64_t lost = p->stats.cut_bytes + p->stats.skipped_bytes;
@@ -126,7 +126,7 @@ static int nothing_in_it(const struct top_replay *p, struct gs_err *err)
 	if (lost)
 		return gs_err_set(
 			err, -EBADMSG,
-			"%s is damaged: %s could not be read, and no whole moment is left",
+			"%s is damaged: %s could not be read, and no complete sample is left",
 			p->options->replay, gs_fmt_bytes(n, lost));
 	return gs_err_set(
 		err, -EBADMSG,
@@ -221,6 +221,6 @@ void top_replay_position(const struct top_replay *p)
 			   (unsigned long long)s->n_skipped_frames,
 			   gs_fmt_bytes(n, s->skipped_bytes));
 	if (torn)
-		gs_cli_say("%s: %llu moments were not whole and are left out", p->options->replay,
+		gs_cli_say("%s: %llu samples were incomplete and are left out", p->options->replay,
 			   (unsigned long long)torn);
 }

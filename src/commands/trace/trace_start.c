@@ -39,7 +39,7 @@ int trace_check_sight(const struct trace_options *o)
 		if (may_see_libraries_of(o->pids[i]))
 			continue;
 		gs_cli_say(
-			"process %d is not this user's, and which libraries it uses may not be seen: run as root or with CAP_SYS_PTRACE",
+			"process %d belongs to another user: run as root or with CAP_SYS_PTRACE to see its libraries",
 			(int)o->pids[i]);
 		return -EPERM;
 	}

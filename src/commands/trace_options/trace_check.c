@@ -22,16 +22,16 @@ static int check_target(const struct trace_options *o)
 
 	if (!o->command && !chosen)
 		return refuse_trace(
-			"nothing to trace: give a command (gpuscope trace -- python train.py), -p PID, -u USER, -c NAME, --cgroup PATH or -a");
+			"nothing to trace: give a command (gpuscope trace -- python train.py), -p PID, -u USER, --comm NAME, --cgroup PATH or -a");
 	if (o->command && chosen)
 		return refuse_trace(
-			"a command is traced alone: leave out -p, -u, --comm, --cgroup and -a, or the command");
+			"give either a command or a selection (-p, -u, --comm, --cgroup, -a), not both");
 	if (o->all && (o->n_pids || o->uid >= 0 || o->comm || o->cgroup))
 		return refuse_trace(
-			"-a is every process: leave it out, or -p, -u, --comm and --cgroup");
+			"-a selects every process: do not combine it with -p, -u, --comm or --cgroup");
 	if (o->follow && others && !o->n_pids && !o->comm)
 		return refuse_trace(
-			"--follow is for -p and -c: leave it out, -u, --cgroup and -a take children by themselves");
+			"--follow is for -p and --comm: -u, --cgroup and -a include children anyway");
 	return 0;
 }
 
@@ -59,10 +59,9 @@ static int check_events(const struct trace_options *o)
 	}
 	if (o->summary_only && o->min_dur_ns)
 		return refuse_trace(
-			"--min-duration chooses the calls that become events, and none do without a file: add -o FILE");
+			"--min-duration selects the calls that are recorded: add -o FILE");
 	if (o->max_bytes && !o->n_outputs)
-		return refuse_trace(
-			"--max-size is the size of files, and there is none: add -o FILE");
+		return refuse_trace("--max-size limits output files: add -o FILE");
 	return 0;
 }
 
@@ -76,12 +75,12 @@ static int check_files(const struct trace_options *o)
 		n_stdout += gs_export_is_stdout(o->outputs[i]);
 		for (size_t j = 0; j < i; j++)
 			if (strcmp(o->outputs[i], o->outputs[j]) == 0)
-				return refuse_trace("-o names one file twice");
+				return refuse_trace("-o names the same file twice");
 		if (o->summary_path && strcmp(o->outputs[i], o->summary_path) == 0)
 			return refuse_trace("--summary and -o name the same file");
 	}
 	if (n_stdout > 1)
-		return refuse_trace("only one of -o - and --summary - can have standard output");
+		return refuse_trace("only one of -o - and --summary - can use standard output");
 	if (o->flame_by_given && !flame)
 		return refuse_trace(
 			"--flame is for flame graphs: add -o FILE.svg or -o FILE.folded");
@@ -95,20 +94,20 @@ static int check_inside(const struct trace_options *o)
 
 	if (!o->command)
 		return refuse_trace(
-			"--inside needs a command, which it starts with its library: gpuscope trace --inside=calls -- COMMAND");
+			"--inside needs a command to load its library into: gpuscope trace --inside=calls -- COMMAND");
 	if (o->layers & above || o->python_calls || o->ops.n || o->op_set_given || o->n_probe_files)
 		return refuse_trace(
-			"--inside=calls does not know the operators, Python functions and described calls around a call: leave it out, or them");
+			"--inside=calls sees no operators, Python functions or described probes: leave out one or the other");
 	if (o->native_stack_at & ~(unsigned)GS_AT_SAMPLE ||
 	    o->py_stack_at & ~(unsigned)GS_AT_SAMPLE)
 		return refuse_trace(
-			"--inside=calls takes no stacks at calls: leave it out, or --stacks and --python-at (at=sample goes together with it)");
+			"--inside=calls takes no stacks at calls: leave it out, or --stacks and --python-at (at=sample works with it)");
 	if (o->min_dur_ns)
 		return refuse_trace(
-			"--inside=calls records all calls, which costs little: leave it out, or --min-duration");
+			"--inside=calls always records all calls: leave out it or --min-duration");
 	if (o->estimate)
 		return refuse_trace(
-			"--estimate counts what probes would cost, and --inside=calls places none: leave out one of the two");
+			"--estimate estimates the cost of probes, and --inside=calls places none: leave out one of the two");
 	return 0;
 }
 
@@ -127,7 +126,7 @@ int trace_check(const struct trace_options *o)
 			"--op and --op-set both choose operators: leave out one of the two");
 	if (r == 0 && o->layers == 1u << GS_LAYER_USER && !o->n_probe_files)
 		r = refuse_trace(
-			"--layer user is what probe files describe: add --probes FILE (gpuscope probes makes one)");
+			"--layer user needs a probe file: add --probes FILE (gpuscope probes writes one)");
 	return r;
 }
 
@@ -140,10 +139,10 @@ int trace_check_stacks(const struct trace_options *o)
 			"--python-filter is for Python stacks: add --layer python, --python-hz or --python-at");
 	if (o->inside_gpu && !o->command)
 		return refuse_trace(
-			"--inside needs a command, which it starts with its library: gpuscope trace --inside=gpu -- COMMAND");
+			"--inside needs a command to load its library into: gpuscope trace --inside=gpu -- COMMAND");
 	if (o->nvml && strchr(o->nvml, '/') && access(o->nvml, R_OK) < 0)
-		return refuse_trace("--nvml: there is no such library, or it may not be read");
+		return refuse_trace("--nvml: the library does not exist or is not readable");
 	if (o->gpu_window_ns && !o->inside_gpu)
-		return refuse_trace("--gpu-window is for --inside=gpu: add that");
+		return refuse_trace("--gpu-window needs --inside=gpu");
 	return o->inside_calls ? check_inside(o) : 0;
 }

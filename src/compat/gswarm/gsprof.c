@@ -190,7 +190,7 @@ static int recover_data(const struct gsprof *g, struct gs_err *err)
 	if (!g->export)
 		return gs_err_set(
 			err, -EINVAL,
-			"only a head that runs can go on with a session: start it, or give --export");
+			"only a running head can resume a session: start it, or give --export");
 	return session_export_store(g->data, which, GS_SESSION_EXPORT_GSWARM, NULL, err);
 }
 
@@ -221,24 +221,24 @@ static int take_head(void *target, char **words, struct gs_err *err)
 #define AT(member) GS_CLI_AT(struct gsprof, member)
 #define NAME_ROW                                                                                   \
 	{                                                                                          \
-		"name", 'n', "NAME", "of the session", GS_CLI_TEXT, AT(name)                       \
+		"name", 'n', "NAME", "name of the session", GS_CLI_TEXT, AT(name)                  \
 	}
 #define HEAD_ROW REMOTE_HEAD(struct gsprof, remote)
 
 static const struct gs_cli_option profile_options[] = {
 	NAME_ROW,
-	{"report-metrics", 'r', "NAME,...", "what its plots show", GS_CLI_LIST, .set = add_metric},
+	{"report-metrics", 'r', "NAME,...", "metrics to plot", GS_CLI_LIST, .set = add_metric},
 	HEAD_ROW,
 	GS_CLI_END};
 static const struct gs_cli_option stop_options[] = {NAME_ROW, HEAD_ROW, GS_CLI_END};
 static const struct gs_cli_option no_options[] = {HEAD_ROW, GS_CLI_END};
 static const struct gs_cli_option recover_options[] = {
 	{"list", 'l', NULL, "list sessions", GS_CLI_FLAG, AT(list)},
-	{"session-id", 0, "ID", "the session of this id", GS_CLI_TEXT, AT(session_id)},
+	{"session-id", 0, "ID", "session with this ID", GS_CLI_TEXT, AT(session_id)},
 	NAME_ROW,
-	{"export", 'e', NULL, "write it to NAME.json; without it the session goes on", GS_CLI_FLAG,
+	{"export", 'e', NULL, "write NAME.json instead of resuming the session", GS_CLI_FLAG,
 	 AT(export)},
-	{"data", 0, "DIR", "from the data of a head that does not run", GS_CLI_TEXT, AT(data)},
+	{"data", 0, "DIR", "read the data of a stopped head", GS_CLI_TEXT, AT(data)},
 	HEAD_ROW,
 	GS_CLI_END};
 
@@ -248,12 +248,12 @@ static const struct call_row {
 	int (*run)(const struct gsprof *g, struct remote *remote, struct gs_err *err);
 	bool needs_head;
 } calls[] = {
-	{"profile", "Begins a session.", profile_options, start_profile, false},
-	{"stop", "Stops a session, or all, and writes NAME.json here.", stop_options, stop_profile,
-	 false},
+	{"profile", "Starts a session.", profile_options, start_profile, false},
+	{"stop", "Stops a session, or all, and writes NAME.json to the current directory.",
+	 stop_options, stop_profile, false},
 	{"status", "Shows the state of a head.", no_options, show_status, false},
-	{"exit", "Ends a head that allows it.", no_options, end_profile, true},
-	{"recover", "Lists sessions, goes on with one, or writes it to a file.", recover_options,
+	{"exit", "Stops a head that allows it.", no_options, end_profile, true},
+	{"recover", "Lists sessions, resumes one, or writes one to a file.", recover_options,
 	 recover_profile, false},
 };
 
@@ -335,20 +335,22 @@ static int set_interval(void *target, const struct gs_cli_option *option, char *
 #define START_AT(member) GS_CLI_AT(struct start, member)
 
 static const struct gs_cli_option start_options[] = {
-	{"host", 0, "HOST", "where to listen, with HTTP too (localhost)", GS_CLI_TEXT,
+	{"host", 0, "HOST", "address to listen on, for HTTP too (localhost)", GS_CLI_TEXT,
 	 START_AT(host)},
-	{"port", 'p', "PORT", "and its port (8090)", GS_CLI_TEXT, START_AT(port)},
-	{"http-port", 0, "PORT", "of page and HTTP API; 0 none (8091)", GS_CLI_SET,
+	{"port", 'p', "PORT", "port to listen on (8090)", GS_CLI_TEXT, START_AT(port)},
+	{"http-port", 0, "PORT", "port of page and HTTP API; 0 none (8091)", GS_CLI_SET,
 	 .set = pass_option},
-	{"freq", 'f', "MS", "between samples (500)", GS_CLI_SET, .set = set_interval},
-	{"enable-bandwidth", 0, NULL, "PCIe and memory counters", GS_CLI_SET, .set = pass_option},
-	{"disable-bandwidth", 0, NULL, "none (the default)", GS_CLI_SET, .set = pass_option},
-	{"enable-nvlink", 0, NULL, "NVLink counters", GS_CLI_SET, .set = pass_option},
-	{"disable-nvlink", 0, NULL, "none (the default)", GS_CLI_SET, .set = pass_option},
-	{"anonymous-control", 0, NULL, "anyone who can connect may control it, as gswarm's",
+	{"freq", 'f', "MS", "time between samples in ms (500)", GS_CLI_SET, .set = set_interval},
+	{"enable-bandwidth", 0, NULL, "read PCIe and memory counters", GS_CLI_SET,
+	 .set = pass_option},
+	{"disable-bandwidth", 0, NULL, "do not read them (default)", GS_CLI_SET,
+	 .set = pass_option},
+	{"enable-nvlink", 0, NULL, "read NVLink counters", GS_CLI_SET, .set = pass_option},
+	{"disable-nvlink", 0, NULL, "do not read them (default)", GS_CLI_SET, .set = pass_option},
+	{"anonymous-control", 0, NULL, "let anyone who can connect control it, as gswarm does",
 	 GS_CLI_SET, .set = pass_option},
-	{"background", 'b', NULL, "return when it listens", GS_CLI_SET, .set = pass_option},
-	{"data", 0, "DIR", "where everything is stored (.gswarm_profiler_data)", GS_CLI_SET,
+	{"background", 'b', NULL, "return once it listens", GS_CLI_SET, .set = pass_option},
+	{"data", 0, "DIR", "data directory (.gswarm_profiler_data)", GS_CLI_SET,
 	 .set = pass_option},
 	GS_CLI_END};
 

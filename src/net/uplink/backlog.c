@@ -61,9 +61,8 @@ static void deliver_backlog(struct gs_backlog *l)
 		like.kind = kinds[i].kind;
 		gs_uplink_outbox_deliver(&like, folder, until, true, &n_sent, &n_left);
 		if (n_sent) {
-			snprintf(text, sizeof(text),
-				 "%u earlier %s%s delivered to the head as well", n_sent,
-				 kinds[i].name, n_sent == 1 ? "" : "s");
+			snprintf(text, sizeof(text), "%u earlier %s%s delivered to the head, too",
+				 n_sent, kinds[i].name, n_sent == 1 ? "" : "s");
 			l->o.say(l->o.ctx, text);
 		}
 		if (n_left) {

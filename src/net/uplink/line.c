@@ -61,8 +61,7 @@ static void report_given_up(struct gs_uplink_line *l)
 
 	if (g->n)
 		gs_uplink_log(
-			l,
-			"%llu batch%s given up and counted as lost (the last is number %llu): %s",
+			l, "%llu batch%s dropped and counted as lost (the last is number %llu): %s",
 			(unsigned long long)g->n, g->n == 1 ? "" : "es", (unsigned long long)g->seq,
 			g->why);
 	l->given_up.n = 0;

@@ -52,7 +52,7 @@ static void on_welcome(struct gs_uplink_line *l, const Gpuscope__V1__Welcome *w)
 	struct gs_uplink_reply before, after;
 
 	if (l->welcomed) {
-		gs_uplink_failed(l, GS_GRPC_INTERNAL, "the head welcomes us twice", false);
+		gs_uplink_failed(l, GS_GRPC_INTERNAL, "the head sent a second welcome", false);
 		return;
 	}
 	(void)gs_uplink_ask(l, LINK_WAITING, 0, &before);
@@ -65,7 +65,7 @@ static void on_welcome(struct gs_uplink_line *l, const Gpuscope__V1__Welcome *w)
 	if (w->last_seq > before.sent_seq && w->last_seq >= before.opened_seq) {
 		renew_stream(
 			l, before.opened_seq,
-			"the head has numbers of this stream that we did not send: is the spool a copy, or an old one? Starting a new stream");
+			"the spool looks like a copy or old backup (the head has later batches); starting a new stream");
 		return;
 	}
 	/* Stored, but its Ack did not get here. */

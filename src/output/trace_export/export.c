@@ -315,8 +315,8 @@ const char *gs_export_is_empty(const struct gs_export *export)
 	if (export->shows_something)
 		return NULL;
 	return export->writer->gpu
-		       ? "there was no call by itself (the kernel may have added them up) and no sample of a GPU"
-		       : "there was no call by itself, and it shows nothing else";
+		       ? "there was no single call (the kernel may have aggregated them) and no sample of a GPU"
+		       : "there was no single call, and this format shows nothing else";
 }
 
 uint64_t gs_export_now_ns(const struct gs_export *export)

@@ -13,31 +13,31 @@ static const struct {
 	const char *key, *what;
 } help_lines[] = {
 	{"Up Down PgUp PgDn", "choose a process (also the wheel, or a click)"},
-	{"Home End, g G", "the first, the last"},
-	{"j", "jobs in place of processes, and back"},
-	{"Enter", "all of one process or job (also a double click)"},
+	{"Home End, g G", "first, last process"},
+	{"j", "switch between processes and jobs"},
+	{"Enter", "details of one process or job (also a double click)"},
 	{"< >  Left Right F6", "sort by the next column (or click on its title)"},
 	{"S M C R T P U D", "sort by SM, GPU memory, CPU, RSS, CPU time, pid, user, GPU"},
-	{"r", "turn the order round"},
+	{"r", "reverse the order"},
 	{"/  F4", "filter: a text in pid, user, command, container or job"},
 	{"u", "only my processes"},
 	{"a", "all processes of the machine, or only those on GPUs"},
-	{"t  F5", "as a tree"},
-	{"Esc", "no filter: everything again"},
-	{"F2", "setup: theme and columns, kept for the next time"},
+	{"t  F5", "tree view"},
+	{"Esc", "clear the filter"},
+	{"F2", "setup: theme and columns, saved for next time"},
 	{"o", "GPUs: worst first, or by index (click: its processes)"},
-	{"[ ]", "move through the GPUs when not all have room"},
-	{"k  F9", "send a signal; asks before it does"},
-	{"Space", "stand still, go on"},
-	{"+ -", "the time between two readings"},
+	{"[ ]", "scroll the GPUs"},
+	{"k  F9", "send a signal (asks first)"},
+	{"Space", "pause, resume"},
+	{"+ -", "change the time between two readings"},
 	{"q  F10", "quit"},
 };
 static const struct {
 	const char *key, *what;
 } replay_lines[] = {
-	{"Left Right", "in a recording: a moment back, on"},
-	{", .", "in a recording: sixty moments back, on"},
-	{"Home End", "in a recording: the first, the last"},
+	{"Left Right", "in a recording: one sample back, forward"},
+	{", .", "in a recording: sixty samples back, forward"},
+	{"Home End", "in a recording: the first, the last sample"},
 };
 
 static void put_help(const struct tui_ui *ui, struct tui_lines *l)
@@ -50,7 +50,7 @@ static void put_help(const struct tui_ui *ui, struct tui_lines *l)
 		tui_lines_gap(l);
 	tui_line_text(
 		l, TUI_DIM,
-		"SM%: share of the time in which the process had work on the GPU. CPU%: of one processor. \"-\" is a value that could not be had, not zero. Worst first: lost, broken, XID, memory, throttled, hot, narrow PCIe link, idle though held.");
+		"SM%: share of the time in which the process had work on the GPU. CPU%: of one processor. \"-\" is a value that is not available, not zero. Worst first: lost, broken, XID, memory, throttled, hot, narrow PCIe link, idle though held.");
 }
 
 void tui_draw_help(struct tui_ui *ui, struct tui_screen *s)

@@ -6,11 +6,15 @@
 #include <string.h>
 
 const struct tui_signal tui_signals[] = {
-	{SIGTERM, "SIGTERM", "ask it to end"},   {SIGINT, "SIGINT", "as Ctrl-C does"},
-	{SIGKILL, "SIGKILL", "end it now"},      {SIGHUP, "SIGHUP", "its terminal is gone"},
-	{SIGQUIT, "SIGQUIT", "end with a core"}, {SIGUSR1, "SIGUSR1", "its own meaning"},
-	{SIGUSR2, "SIGUSR2", "its own meaning"}, {SIGSTOP, "SIGSTOP", "let it stand still"},
-	{SIGCONT, "SIGCONT", "let it go on"},
+	{SIGTERM, "SIGTERM", "ask it to end"},
+	{SIGINT, "SIGINT", "interrupt, as Ctrl-C"},
+	{SIGKILL, "SIGKILL", "kill it now"},
+	{SIGHUP, "SIGHUP", "hang-up: terminal closed"},
+	{SIGQUIT, "SIGQUIT", "quit with a core dump"},
+	{SIGUSR1, "SIGUSR1", "defined by the program"},
+	{SIGUSR2, "SIGUSR2", "defined by the program"},
+	{SIGSTOP, "SIGSTOP", "pause"},
+	{SIGCONT, "SIGCONT", "resume"},
 };
 const int tui_n_signals = (int)GS_ARRAY_LEN(tui_signals);
 

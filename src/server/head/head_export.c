@@ -85,7 +85,7 @@ static int send_message(struct export *e, const Gpuscope__V1__ExportPart *m)
 		pthread_mutex_unlock(&lock);
 		if (late)
 			return gs_err_set(&e->err, -ETIMEDOUT,
-					  "nothing was read for %d s: the export is given up",
+					  "export aborted: the client read nothing for %d s",
 					  PATIENCE_S);
 	}
 }

@@ -357,7 +357,7 @@ int gs_head_session_resume(struct gs_head *head, struct gs_store *store, const c
 		r = gs_store_session_get(store, ret_session->id, ret_session);
 	if (r < 0)
 		return report_change(store, r, name, err);
-	head_log(head, "session %s goes on", ret_session->name);
+	head_log(head, "session %s resumed", ret_session->name);
 	return 0;
 }
 

@@ -236,7 +236,7 @@ int gs_session_export_trace(const struct gs_session_export_options *options, int
 	int r, closed;
 
 	if (options->commands == GS_SESSION_EXPORT_COMMANDS_NONE)
-		return gs_err_set(err, -EACCES, "a trace is not for those who may see no commands");
+		return gs_err_set(err, -EACCES, "traces need the right to see command lines");
 	r = journal_on(fd, &journal, err);
 	if (r < 0)
 		return r;

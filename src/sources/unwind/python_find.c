@@ -88,8 +88,8 @@ int gs_python_image(pid_t pid, uint64_t *ret_image)
 	for (int field = FIRST - 1; at && field < ENV_END; field++)
 		at = strchr(at + 1, ' ');
 	*ret_image = at ? strtoull(at, NULL, 10) : 0;
-	/* The kernel writes it when the program is mapped and its stack is made; 0 is also what one
-	 * sees who may not look, but that one could not read the interpreter either. */
+	/* The kernel writes it when the program is mapped and its stack is made. 0 also means no
+	 * permission; then the interpreter is unreadable anyway. */
 	return *ret_image ? 0 : -EAGAIN;
 }
 

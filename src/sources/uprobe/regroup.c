@@ -150,9 +150,9 @@ static void report_stuck(struct gs_uprobe *probe, const char *path, int status)
 	ssize_t n = readlink(path, name, sizeof(name) - 1);
 
 	name[n > 0 ? n : 0] = '\0';
-	uprobe_files_report_failure(
-		probe, n > 0 ? name : path, NULL,
-		"probes could not be taken off: their calls go on being counted", status, 0);
+	uprobe_files_report_failure(probe, n > 0 ? name : path, NULL,
+				    "probes could not be removed: their calls are still counted",
+				    status, 0);
 }
 
 static void begin_group(struct gs_uprobe *probe, struct uprobe_link_group *g, const char *path,

@@ -232,7 +232,7 @@ with tempfile.TemporaryDirectory() as folder:
     check(watch.returncode == 0, f"watch: SIGINT ended it with {watch.returncode}: {err}")
 
 # As nvidia-smi's, --dmon and --pmon go on in a pipe until interrupted or until their reader ends; the help says so.
-check("--dmon and --pmon go on until interrupted" in " ".join(run("--help", library=None).split()), "help: endless")
+check("--dmon and --pmon repeat until interrupted" in " ".join(run("--help", library=None).split()), "help: endless")
 for view in ("--dmon", "--pmon"):
     endless = [gpuscope, "gpu", "--nvml", nvml, view, "-w", "0.05"]
     with subprocess.Popen(endless, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
