@@ -68,7 +68,7 @@ ROOMS = [
          "its layout, kinds of its records, what a copy of it must be like to be believed"),
     Room("bpf/calls", "model/call model/gpu_queue model/trace/account.h model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/hist.h model/trace/kernel_side.h model/trace/mark.h model/trace/python.h", "",
          "programs in the kernel that trace calls",
-         "sees only what `model/trace` shares with the kernel"),
+         "sees only `model/call`, `model/gpu_queue` and what `model/trace` shares with the kernel"),
     Room("bpf/mpi", "bpf/calls/call.bpf.h bpf/calls/comm.bpf.h bpf/calls/post.bpf.h bpf/calls/ends.bpf.h model/trace/mpi.h", "",
          "programs in the kernel for MPI: what a call moves, to and from whom",
          "what differs between implementations of MPI; sees `bpf/calls`"),
