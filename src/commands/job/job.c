@@ -586,7 +586,7 @@ static const struct gs_cli_option option_table[] = {
 	 AT(measure.live)},
 	GS_CLI_COMMANDS,
 	GS_CLI_NVML(struct job_options, measure.nvml),
-	GS_CLI_TITLE("The report:"),
+	GS_CLI_TITLE("Output:"),
 	{"output", 'o', "FILE", "write it to a file, format by suffix; may be repeated", GS_CLI_SET,
 	 .takes = "a file", .set = add_output},
 	{"format", 0, "FORMAT", "table, json, csv, yaml, html", GS_CLI_SET,
