@@ -10,15 +10,14 @@
 #define AT(member) GS_CLI_AT(struct gs_cli_connection, member)
 
 const struct gs_cli_option gs_cli_connection_options[] = {
-	{"tls", 0, NULL, "encrypt; verify the head by the system's authorities", GS_CLI_FLAG,
-	 AT(tls)},
+	{"tls", 0, NULL, "use TLS; verify the head with the system's CAs", GS_CLI_FLAG, AT(tls)},
 	{"ca", 0, "FILE", "CA certificate to verify the head (PEM)", GS_CLI_TEXT, AT(ca)},
 	{"cert", 0, "FILE", "client certificate (PEM)", GS_CLI_TEXT, AT(cert)},
-	{"key", 0, "FILE", "its key (PEM)", GS_CLI_TEXT, AT(key)},
-	{"server-name", 0, "NAME", "name in the head's certificate, if not its address",
-	 GS_CLI_TEXT, AT(server_name)},
-	{"token-file", 0, "FILE", "token to authenticate with: the first line of a file",
-	 GS_CLI_TEXT, AT(token_file)},
+	{"key", 0, "FILE", "key of the client certificate (PEM)", GS_CLI_TEXT, AT(key)},
+	{"server-name", 0, "NAME", "name in the head's certificate (its address)", GS_CLI_TEXT,
+	 AT(server_name)},
+	{"token-file", 0, "FILE", "file with the token in its first line", GS_CLI_TEXT,
+	 AT(token_file)},
 	GS_CLI_END};
 
 int gs_cli_connection_check(void *connection, struct gs_err *err)

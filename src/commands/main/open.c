@@ -299,8 +299,9 @@ static int show_page(const struct open_options *o, const char *path)
 #define AT(member) GS_CLI_AT(struct open_options, member)
 
 static const struct gs_cli_option option_table[] = {
-	{"output", 'o', "FILE", "keep the page of a recording there", GS_CLI_TEXT, AT(output)},
-	{"no-browser", 0, NULL, "start no browser, print the path of the page", GS_CLI_FLAG,
+	{"output", 'o', "FILE", "write the page of a recording to this file", GS_CLI_TEXT,
+	 AT(output)},
+	{"no-browser", 0, NULL, "print the path of the page instead of opening it", GS_CLI_FLAG,
 	 AT(no_browser)},
 	GS_CLI_END};
 

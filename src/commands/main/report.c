@@ -471,7 +471,7 @@ static const struct gs_cli_option option_table[] = {
 	{"name", 0, "NAME", "jobs with this name (NAME* matches a prefix)", GS_CLI_TEXT,
 	 AT(from.name)},
 	{"job-id", 'j', "ID", "only this job ID", GS_CLI_TEXT, AT(from.job)},
-	{"last", 0, "N", "the N most recent (100)", GS_CLI_COUNT, AT(from.last), .min = 1,
+	{"last", 0, "N", "the N most recent reports (100)", GS_CLI_COUNT, AT(from.last), .min = 1,
 	 .max = 100000},
 	GS_CLI_END};
 

@@ -175,20 +175,19 @@ static int run_replay(const struct top_command *c, struct gs_err *err)
 #define AT(member) GS_CLI_AT(struct top_command, member)
 
 static const struct gs_cli_option option_table[] = {
-	{"interval", 0, "TIME", "between two readings (1s)", GS_CLI_TIME, AT(options.interval_ns),
-	 .min = INTERVAL_LEAST_NS, .max = INTERVAL_MOST_NS},
-	{"id", 'i', "GPU[,GPU]", "only these: index, UUID, PCI bus id, INDEX:MIG-INSTANCE",
+	{"interval", 0, "TIME", "time between two readings (1s)", GS_CLI_TIME,
+	 AT(options.interval_ns), .min = INTERVAL_LEAST_NS, .max = INTERVAL_MOST_NS},
+	{"id", 'i', "GPU[,GPU]", "GPUs by index, UUID, PCI bus id or INDEX:MIG-INSTANCE",
 	 GS_CLI_SET, .set = add_gpus},
-	{"all-processes", 'a', NULL, "every process, not only those on GPUs", GS_CLI_FLAG,
+	{"all-processes", 'a', NULL, "show every process, not only those on GPUs", GS_CLI_FLAG,
 	 AT(options.tui.all)},
-	{"jobs", 0, NULL, "begin with the jobs; with --once read them too", GS_CLI_FLAG,
+	{"jobs", 0, NULL, "start with the jobs; with --once also print them", GS_CLI_FLAG,
 	 AT(options.tui.jobs)},
 	{"once", '1', NULL, "print one view and end", GS_CLI_FLAG, AT(once)},
-	{"format", 0, "FORMAT", "of --once: table, json, csv (processes)", GS_CLI_WORD, AT(format),
-	 GS_CLI_GIVEN(struct top_command, has_format), .words = "table json csv"},
-	{"record", 0, "FILE.gst", "also record everything that is read", GS_CLI_TEXT,
-	 AT(options.record)},
-	{"replay", 0, "FILE.gst", "show what was recorded", GS_CLI_TEXT, AT(options.replay)},
+	{"format", 0, "FORMAT", "format of --once: table, json, csv (processes)", GS_CLI_WORD,
+	 AT(format), GS_CLI_GIVEN(struct top_command, has_format), .words = "table json csv"},
+	{"record", 0, "FILE.gst", "also record all samples", GS_CLI_TEXT, AT(options.record)},
+	{"replay", 0, "FILE.gst", "replay a recording", GS_CLI_TEXT, AT(options.replay)},
 	{"read-only", 0, NULL, "send no signals", GS_CLI_FLAG, AT(options.tui.read_only)},
 	{"theme", 0, "THEME", "dark, light, mono", GS_CLI_WORD, AT(theme),
 	 GS_CLI_GIVEN(struct top_command, has_theme), .words = "dark light mono"},
@@ -199,7 +198,7 @@ static const struct gs_cli_option option_table[] = {
 
 const struct gs_cli_command gs_cli_top = {
 	.name = "gpuscope top",
-	.about = "GPUs, their processes and the machine on a full screen; F1 lists the keys.",
+	.about = "Shows GPUs, processes and jobs on a full screen; F1 lists the keys.",
 	.notes =
 		"Exit status: 0 done, 1 failed, 2 wrong usage, 3 not permitted or not supported here.",
 	.options = option_table,
