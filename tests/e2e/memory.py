@@ -155,19 +155,24 @@ def measured(t):
                 f.write(f'gpus=2,pids={holder.pid},held={held}')
             os.rename(conf + '.new', conf)
 
-        def samples(held):
-            text = harness.read_text('live.json')
-            return f'{held << 20}' in text
+        def of_recording(key):
+            out = t.tool('report', 'run.gst', '--format', 'json').out
+            return json.loads(out)[key] if out else []
+
+        def is_read(held):
+            rows = [r for r in of_recording('memory_measured') if r['pid'] == holder.pid]
+            return any(r['samples'] >= 3 and r['last_bytes'] == held << 20 for r in rows)
 
         pretend(3000)
-        live = t.start_trace('-p', str(holder.pid), '--memory', '--nvml', nvml(), '-o', 'live.json', '-o', 'run.gst', env={'FAKE_NVML_FILE': conf})
+        live = t.start_trace('-p', str(holder.pid), '--memory', '--nvml', nvml(), '-o', 'run.gst', env={'FAKE_NVML_FILE': conf})
         live.wait_err(r'libcudart\S*: \d+ probes')
-        wait_until(lambda: samples(3000), 60, 'samples from before')
+        # A GPU is recorded when a traced process is read of it; memory_measured has processes from their first call on.
+        wait_until(lambda: any(g['samples'] for g in of_recording('gpus')), 60, 'a reading from before')
         holder.stdin.write('\n')
         holder.stdin.flush()
         holder.stdout.readline()
         pretend(5000)
-        wait_until(lambda: samples(5000), 60, 'samples from after')
+        wait_until(lambda: is_read(5000), 60, 'readings from after')
         holder.stdin.write('\n')
         holder.stdin.close()
         holder.wait()
