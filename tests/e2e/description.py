@@ -198,7 +198,9 @@ def answers(t):
     for path in ('/', '/clients', '/metrics/latest', '/api/v1/overview', '/api/v1/nodes', '/api/v1/nodes?limit=1', '/api/v1/gpus', '/api/v1/jobs',
                  '/api/v1/gpus?sort=worst&limit=1', '/api/v1/alerts', '/api/v1/switches', '/api/v1/openapi.json', '/metrics', '/api/v1/metrics', '/web/app.js'):  # fmt: skip
         get(path)
-    get('/api/v1/nodes/1')
+    # Which of them comes first is not said.
+    one = next(n['id'] for n in h.get('/api/v1/nodes')['nodes'] if n['machine_id'] == 'one')
+    get(f'/api/v1/nodes/{one}')
     wait_until(lambda: any(j['straggler'] for j in get('/api/v1/jobs')['jobs']), 120, 'a job with a straggler')
     wait_until(lambda: h.get('/api/v1/processes')['processes'], 60, 'a process')
     p = get('/api/v1/processes')['processes'][0]
@@ -206,8 +208,8 @@ def answers(t):
     get(f'/api/v1/process-series?node={p["node"]}&pid={p["pid"]}&from=-60&points=5')
     cursor = get('/api/v1/heatmap?points=60')['cursor']
     t.true('a part', get(f'/api/v1/heatmap?points=60&since={cursor}')['fresh'] is not None)
-    get('/api/v1/series?node=1&gpu=0&points=5')
-    get('/api/v1/series?node=1&gpu=0&points=5&from=-3600')
+    for more in ('', '&from=-3600'):
+        wait_until(lambda more=more: get(f'/api/v1/series?node={one}&gpu=0&points=5{more}')['xids'], 60, 'an XID')
     get('/status')
     d.ask('POST', '/profiling/start', {'name': 'run', 'report_metrics': ['gpu_utilization']})
     get('/status')
