@@ -3,9 +3,8 @@
 #define GS_BPF_CALLS_COMM_BPF_H
 
 /* For the caller to complete and to submit. NULL: no room in the ring, which is counted. */
-static __always_inline struct gs_event_comm *comm_reserve(const struct gs_thread *t,
-							  const struct gs_frame *f,
-							  enum gs_layer layer)
+static __always_inline struct gs_event_comm *
+comm_reserve(const struct gs_thread *t, const struct gs_frame *f, enum gs_layer layer)
 {
 	struct gs_event_comm *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 
