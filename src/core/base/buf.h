@@ -12,14 +12,15 @@
 
 struct gs_buf {
 	uint8_t *data; /* owned; NULL while capacity_bytes is 0 */
-	size_t bytes;
+	size_t bytes;  /* of content */
 	size_t capacity_bytes;
-	size_t max_bytes;
+	size_t max_bytes; /* of content; fixed at GS_BUF_INIT() */
 	int r; /* the first refusal since the content began: what is there is not whole; or 0 */
 };
 
 #define GS_BUF_INIT(max) ((struct gs_buf){.max_bytes = (max)})
 
+/* Frees the data; the buffer is empty then, keeps its maximum and may be used again. */
 void gs_buf_fini(struct gs_buf *buf);
 
 /* Make room for extra more bytes. 0, -ENOMEM or -ENOBUFS (the maximum). */

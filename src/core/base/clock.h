@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+/* Now, in ns: CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME (since 1970). */
 uint64_t gs_clock_mono_ns(void);
 uint64_t gs_clock_boot_ns(void);
 uint64_t gs_clock_wall_ns(void);

@@ -39,19 +39,19 @@ enum gs_conf_kind {
 
 struct gs_conf_cell {
 	uint32_t line, column; /* from 1; 0: not given */
-	char text[256];
+	char text[256];        /* as it stands in the file, terminated; "" where not given */
 };
 
 /* Mappings with the keys of columns; each an entry of a list, or the value of a key that is the
  * first column's. */
 struct gs_conf_rows {
-	uint32_t n;
-	struct gs_conf_cell cell[GS_CONF_ROWS_MAX][GS_CONF_COLUMNS_MAX];
+	uint32_t n;                                                      /* rows */
+	struct gs_conf_cell cell[GS_CONF_ROWS_MAX][GS_CONF_COLUMNS_MAX]; /* by row and column */
 };
 
 struct gs_conf_key {
-	const char *name;
-	enum gs_conf_kind kind;
+	const char *name;                /* in its section, as one writes it in the file */
+	enum gs_conf_kind kind;          /* which also says the type of what lies at offset */
 	size_t offset;                   /* in the section's struct */
 	const char *preset;              /* the default, as one writes it in the file */
 	const char *comment;             /* lines of at most 90 columns, without "# " */
@@ -65,19 +65,19 @@ struct gs_conf_key {
 };
 
 struct gs_conf_section {
-	const char *name;    /* "http", or "sampling.basic" for a mapping in a mapping */
-	const char *comment; /* "" none */
-	size_t offset;       /* of its struct in the whole */
-	const struct gs_conf_key *keys;
+	const char *name;               /* "http", or "sampling.basic" for a mapping in a mapping */
+	const char *comment;            /* "" none */
+	size_t offset;                  /* of its struct in the whole */
+	const struct gs_conf_key *keys; /* n_keys of them */
 	size_t n_keys;
 };
 
 struct gs_conf_where; /* where each key stands in the file that is being read */
 
 struct gs_conf_schema {
-	const char *comment; /* at the head of the default file */
-	size_t bytes;        /* of the whole struct */
-	const struct gs_conf_section *sections;
+	const char *comment;                    /* at the head of the default file */
+	size_t bytes;                           /* of the whole struct */
+	const struct gs_conf_section *sections; /* n_sections of them */
 	size_t n_sections;
 	/* What no single key decides: returns 0 or what gs_conf_refuse() returned. May be NULL. */
 	int (*check)(const void *conf, const struct gs_conf_where *where, struct gs_err *err);

@@ -48,13 +48,15 @@ const char *gs_refused_words(enum gs_refused cause);
 struct gs_guard;
 
 struct gs_guard_options {
-	size_t size;             /* of this struct */
-	bool (*stop)(void *ctx); /* asked between two reads; NULL: they are never stopped */
-	void *ctx;
+	size_t size;               /* of this struct */
+	bool (*stop)(void *ctx);   /* asked between two reads; NULL: they are never stopped */
+	void *ctx;                 /* of stop; borrowed */
 	uint64_t deadline_mono_ns; /* nothing is read after it; 0 none */
 };
 
+/* The options are copied, their ctx is borrowed. 0 or -ENOMEM. */
 int gs_guard_new(const struct gs_guard_options *options, struct gs_guard **ret_guard);
+/* Also of no guard; must not be one that another thread still reads under. */
 void gs_guard_free(struct gs_guard **guard);
 
 /* The calling thread reads under it from now on. Returns the one before, NULL: none. */
@@ -80,16 +82,18 @@ int gs_guard_charge(uint32_t uid, uint64_t bytes);
  * not. */
 int gs_guard_charge_time(uint32_t uid, uint64_t cpu_ns, const char *what);
 
-/* A loop of this thread over something of a user's that is not a file: the mappings of a process.
- * begin and step return what gs_guard_charge_time() does; after an error of begin the loop is not
- * to be entered. end: in any case. */
+/* A loop of this thread over something of a user's that is not a file, such as the mappings of a
+ * process. */
 struct gs_guard_work {
-	uint32_t uid;
+	uint32_t uid; /* whom it is charged to */
 	unsigned n_steps;
 	uint64_t from_ns; /* of the thread's processor time */
-	char what[64];
+	char what[64];    /* as gs_guard_begin() was given it */
 };
 
+/* begin and step return what gs_guard_charge_time() does; after an error of begin the loop is not
+ * to be entered. end: in any case. what (at most 63 bytes are kept) names it among what was
+ * refused. */
 int gs_guard_begin(struct gs_guard_work *work, uint32_t uid, const char *what);
 int gs_guard_step(struct gs_guard_work *work);
 void gs_guard_end(struct gs_guard_work *work);
@@ -117,10 +121,10 @@ void gs_guard_log_costs(const struct gs_guard *a, const struct gs_guard *b);
 
 /* ---- files ---- */
 
-struct gs_foreign {   /* an open file */
-	int fd;       /* owned; -1 closed */
-	uint32_t uid; /* of its owner */
-	uint64_t dev, ino;
+struct gs_foreign {                  /* an open file */
+	int fd;                      /* owned; -1 closed */
+	uint32_t uid;                /* of its owner */
+	uint64_t dev, ino;           /* its device and inode number */
 	uint64_t bytes;              /* its size when it was opened */
 	uint64_t left_bytes;         /* of its share */
 	uint64_t filled_ns;          /* when that was reckoned */

@@ -8,17 +8,19 @@
 
 #include "core/base/err.h"
 
-struct gs_local_options {
-	const char *path;
+struct gs_local_options {                 /* texts are borrowed for the call */
+	const char *path;                 /* of the socket */
 	const char *group;                /* may connect beside the owner; "" or NULL: none */
 	const char *path_key, *group_key; /* what messages call them: "control.path" */
 };
 
 /* A non-blocking listening socket that its owner, root and the group may connect to; what a killed
- * program left at the path is removed. The caller closes it and unlinks the path. */
+ * program left at the path is removed. The caller closes it and unlinks the path. A negative errno
+ * with err. */
 int gs_local_listen(const struct gs_local_options *options, struct gs_err *err);
 
-/* -ECONNREFUSED: left by a program that was killed. -ENAMETOOLONG, -ENOENT, -EACCES, ... */
+/* A connected socket, for the caller to close. -ECONNREFUSED: left by a program that was killed.
+ * -ENAMETOOLONG, -ENOENT, -EACCES, ... */
 int gs_local_connect(const char *path);
 
 /* The folder of the path, where it is not there yet. */

@@ -55,6 +55,7 @@ int gs_log_add_topic(const char *word);
 /* 0, or -EINVAL. */
 int gs_log_parse_level(const char *word, enum gs_log_level *ret_level);
 
+/* Whether gs_log() would write such a line: asked before a text is made that costs something. */
 bool gs_log_is_on(enum gs_log_level level, enum gs_log_topic topic);
 
 /* Both settings as a word for a process of its own, and back; a wrong word changes nothing. */

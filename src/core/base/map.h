@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct gs_map_slot {
+struct gs_map_slot { /* key and value are there when it is used */
 	uint64_t key;
 	uint64_t value;
 	uint8_t state; /* 0 free, 1 used, 2 deleted */
@@ -20,11 +20,12 @@ struct gs_map {
 	size_t n_slots;            /* a power of two, or 0 */
 	size_t n_used;
 	size_t n_filled; /* used and deleted ones */
-	size_t max_used;
+	size_t max_used; /* entries; gs_map_put() refuses more */
 };
 
 #define GS_MAP_INIT(max) ((struct gs_map){.max_used = (max)})
 
+/* Frees the slots, not what values stand for; the map is empty then and keeps its maximum. */
 void gs_map_fini(struct gs_map *map);
 
 /* True and *ret_value set when key is there; otherwise *ret_value is untouched. */

@@ -32,6 +32,7 @@ static inline int gs_take_fd(int *fd)
 	return taken;
 }
 
+/* For GS_FREE: p points to the owning pointer, whose memory is freed, and which is NULL then. */
 static inline void gs_free_p(void *p)
 {
 	free(*(void **)p);
@@ -46,6 +47,8 @@ static inline void gs_close_p(int *fd)
 	*fd = -1;
 }
 
+/* Close *f when there is one and set it to NULL. What closing fails with is not seen: not for files
+ * that are written. */
 static inline void gs_fclose_p(FILE **f)
 {
 	if (*f)

@@ -27,7 +27,7 @@ struct gs_output {                 /* GS_OUTPUT_INIT: none */
 	int dir_fd;                /* owned; of name and part */
 	char name[256], part[288]; /* part "": it has its place */
 	char path[256];            /* as it was given, for messages */
-	bool no_sync;
+	bool no_sync;              /* GS_OUTPUT_NO_SYNC */
 };
 
 #define GS_OUTPUT_INIT                                                                             \

@@ -20,14 +20,14 @@ struct gs_share_owner;
 
 /* In whatever holds the place; all zero: it holds none. */
 struct gs_share {
-	struct gs_share_owner *owner;
+	struct gs_share_owner *owner; /* borrowed from gs_shares; NULL: no place is held */
 	struct gs_share *next, *prev; /* of the owner's resting ones */
-	bool resting;
+	bool resting;                 /* nothing is done for its holder: it may be taken away */
 };
 
 struct gs_shares {
-	unsigned max, max_per_owner;
-	unsigned n;
+	unsigned max, max_per_owner;  /* places */
+	unsigned n;                   /* places that are taken */
 	struct gs_map owners;         /* key -> struct gs_share_owner *; owned */
 	struct gs_share_owner **by_n; /* owned; [n]: owners with n places of which some rest */
 	unsigned n_lists;             /* of by_n */
@@ -50,7 +50,8 @@ enum gs_share_verdict {
  * above them stay until they are given back. */
 void gs_shares_fini(struct gs_shares *shares);
 
-/* Whether an owner can have one more place. */
+/* Whether an owner can have one more place. *ret_victim: the place to be taken away, of
+ * GS_SHARE_EVICT; else NULL. */
 enum gs_share_verdict gs_shares_ask(struct gs_shares *shares, uint64_t owner,
 				    struct gs_share **ret_victim);
 
@@ -59,7 +60,8 @@ int gs_share_take(struct gs_shares *shares, uint64_t owner, struct gs_share *sha
 /* Give it back; of one that holds none: nothing. */
 void gs_share_leave(struct gs_shares *shares, struct gs_share *share);
 
-/* From now on it rests, and is the last of its owner's to go. Again: since now. */
+/* From now on it rests, and is the last of its owner's to go; again: since now.
+ * gs_share_work() ends its rest. */
 void gs_share_rest(struct gs_shares *shares, struct gs_share *share);
 void gs_share_work(struct gs_shares *shares, struct gs_share *share);
 

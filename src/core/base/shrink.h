@@ -48,8 +48,8 @@ size_t gs_shrink_zeroes(void *begin, size_t bytes);
 
 enum gs_shrink_kind { GS_SHRINK_NOT, GS_SHRINK_FILE, GS_SHRINK_STACK };
 
-struct gs_shrink_mapping { /* one of smaps, as far as its lines were read */
-	uint64_t begin, end;
+struct gs_shrink_mapping {   /* one of smaps, as far as its lines were read */
+	uint64_t begin, end; /* addresses */
 	uint64_t rss_kib, anonymous_kib, locked_kib;
 	bool file, stack; /* what could be given back, but for the numbers above */
 	bool complete;    /* all three numbers were there */

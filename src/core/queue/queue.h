@@ -31,8 +31,8 @@ struct gs_queue_batch {
 	uint64_t lost_batches;   /* dropped so far, in the whole stream, and what was in them: */
 	uint64_t lost_samples;   /* both are the spool's to say, as of when the batch is got */
 	uint64_t missed_samples; /* the caller's: not taken in time since the batch before */
-	const uint8_t *data;
-	size_t bytes;
+	const uint8_t *data;     /* put: borrowed for the call; get: lent, see there */
+	size_t bytes;            /* of data, at most GS_QUEUE_BATCH_MAX */
 };
 
 #define GS_QUEUE_BATCH_MAX (8u << 20) /* bytes of data in one batch */
@@ -99,6 +99,7 @@ struct gs_queue_stats {
 	int disk_error; /* why memory is used, a negative errno; 0 it is not */
 };
 
+/* The figures as of now. */
 void gs_queue_stats(const struct gs_queue *spool, struct gs_queue_stats *ret_stats);
 
 #endif

@@ -95,12 +95,13 @@ unsigned gs_reader_generation(const struct gs_reader *reader);
  * request. */
 unsigned gs_reader_held(const struct gs_reader *reader);
 
+/* What it did so far. Lent as long as the reader lives, and goes on with it. */
 const struct gs_reader_stats *gs_reader_stats(const struct gs_reader *reader);
 
 /* ---- the reader's side ---- */
 
 struct gs_reader_request {
-	struct gs_wire_in in;
+	struct gs_wire_in in;       /* what the holder asks; lent for the call */
 	int fds[GS_READER_MAX_FDS]; /* the service may take them: -1 then. -1: none came */
 };
 

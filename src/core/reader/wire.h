@@ -20,6 +20,8 @@ struct gs_wire_out {
 	int r;              /* first error */
 };
 
+/* Append bytes as they are, or a number. What did not fit leaves out->r a negative errno and the
+ * message without it and all that follows. */
 void gs_wire_put(struct gs_wire_out *out, const void *data, size_t bytes);
 void gs_wire_put_u8(struct gs_wire_out *out, uint8_t v);
 void gs_wire_put_u16(struct gs_wire_out *out, uint16_t v);

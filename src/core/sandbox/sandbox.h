@@ -59,8 +59,9 @@ enum gs_sandbox_held {                              /* what holds, as bits */
 };
 
 struct gs_sandbox {
-	enum gs_sandbox_profile profile;
-	bool own_user; /* leave the present user for one that owns nothing */
+	enum gs_sandbox_profile profile; /* which system calls stay */
+	bool own_user;                   /* leave the present user for one that owns nothing */
+	/* What can be opened by name, n_paths of them; borrowed for the call. */
 	const struct gs_sandbox_path *paths;
 	size_t n_paths;     /* 0: no file at all can be opened by its name */
 	bool tcp;           /* bind() and connect() of TCP stay possible */

@@ -24,7 +24,7 @@ struct gs_energy {               /* begins as all 0 */
 	uint64_t n_watts;
 	int64_t first_ns, last_ns;
 	int64_t corrected_until_ns;
-	uint32_t n_sources, oldest;
+	uint32_t n_sources, oldest; /* oldest % GS_ENERGY_SOURCES: the source to be replaced next */
 	struct gs_energy_source {
 		double joules;      /* of its counter */
 		double sum_joules;  /* the sum, when it changed last */
@@ -39,7 +39,7 @@ struct gs_energy {               /* begins as all 0 */
 void gs_energy_add(struct gs_energy *e, int64_t wall_ns, double joules, double watts,
 		   double limit_watts, int64_t stands_for_ns);
 
-/* NAN: not known. */
+/* Joules of all samples so far: what power says, corrected by counters. NAN: not known. */
 double gs_energy_joules(const struct gs_energy *e);
 
 #endif

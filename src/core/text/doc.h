@@ -20,19 +20,20 @@ struct gs_doc_ops {
 	void (*begin)(struct gs_doc *doc, const char *key, bool list, bool empty, bool flat);
 	void (*end)(struct gs_doc *doc);
 	void (*key)(struct gs_doc *doc, const char *key); /* starts a plain value */
+	/* A text with what has to be around it and escaped in it; 0 or the error of gs_buf_put() */
 	int (*text)(struct gs_buf *buf, const char *text);
 };
 
 #define GS_DOC_DEPTH_MAX 12
 
 struct gs_doc {
-	const struct gs_doc_ops *ops;
-	struct gs_pen *pen;
-	unsigned depth;
+	const struct gs_doc_ops *ops; /* the spelling: gs_doc_json, ... */
+	struct gs_pen *pen;           /* borrowed; keeps the first error */
+	unsigned depth;               /* maps and lists that are open */
 	struct {
-		bool list;
-		bool flat;
-		size_t n; /* values so far */
+		bool list; /* not a map */
+		bool flat; /* on one line */
+		size_t n;  /* values so far */
 	} level[GS_DOC_DEPTH_MAX];
 };
 
@@ -40,6 +41,8 @@ extern const struct gs_doc_ops gs_doc_json, gs_doc_yaml;
 /* JSON that can stand in a <script> of a page: no text of it ends the element. */
 extern const struct gs_doc_ops gs_doc_script;
 
+/* A map, or a list of n values (0: nothing follows before its end); gs_doc_end() ends the one that
+ * was begun last. At most GS_DOC_DEPTH_MAX in one another. Errors stay in the pen. */
 void gs_doc_begin_map(struct gs_doc *doc, const char *key);
 void gs_doc_begin_flat(struct gs_doc *doc, const char *key); /* a map of plain values */
 void gs_doc_begin_list(struct gs_doc *doc, const char *key, size_t n);
@@ -48,6 +51,8 @@ void gs_doc_begin_list(struct gs_doc *doc, const char *key, size_t n);
 void gs_doc_begin_flat_list(struct gs_doc *doc, const char *key);
 void gs_doc_end(struct gs_doc *doc);
 
+/* One plain value. key: borrowed for the call, in lists NULL. _if: null where it is not known;
+ * tenths: 15 is written 1.5. */
 void gs_doc_put_null(struct gs_doc *doc, const char *key);
 void gs_doc_put_u64(struct gs_doc *doc, const char *key, uint64_t v);
 void gs_doc_put_u64_if(struct gs_doc *doc, const char *key, uint64_t v, bool known);

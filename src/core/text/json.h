@@ -17,6 +17,8 @@
 
 #include "core/base/buf.h"
 
+/* One member each; open begins an object or a list, which close ends by its '}' or ']'. key and
+ * text are borrowed for the call. */
 void gs_json_open(struct gs_buf *out, const char *key, char bracket); /* '{' or '[' */
 void gs_json_close(struct gs_buf *out, char bracket);
 void gs_json_text(struct gs_buf *out, const char *key, const char *text);

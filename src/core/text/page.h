@@ -31,14 +31,16 @@ enum gs_cut {
 };
 
 struct gs_page {
-	struct gs_pen *pen;
-	size_t width; /* columns, SIZE_MAX without limit */
-	bool color;
+	struct gs_pen *pen;    /* borrowed; keeps the first error */
+	size_t width;          /* columns, SIZE_MAX without limit */
+	bool color;            /* escape sequences for inks */
 	size_t at;             /* columns of this line so far, pending blanks included */
 	size_t pending;        /* blanks not yet written */
 	struct gs_buf scratch; /* a text made harmless */
 };
 
+/* pen is borrowed until fini, which frees the scratch text and writes nothing. width: columns, 0:
+ * without limit. */
 void gs_page_init(struct gs_page *page, struct gs_pen *pen, unsigned width, bool color);
 void gs_page_fini(struct gs_page *page);
 
@@ -51,6 +53,7 @@ void gs_page_left(struct gs_page *page, enum gs_ink ink, const char *text, size_
 		  enum gs_cut cut);
 void gs_page_right(struct gs_page *page, enum gs_ink ink, const char *text, size_t columns);
 
+/* So many blanks, written when text follows on this line. */
 void gs_page_gap(struct gs_page *page, size_t columns);
 
 /* The text up to the end of the line, cut when it is longer. */
@@ -64,15 +67,15 @@ void gs_page_line(struct gs_page *page); /* ends the line */
 #define GS_GRID_MAX 128
 
 struct gs_grid {
-	struct gs_page *page;
-	bool measuring;
-	unsigned n; /* the cell that comes next */
-	size_t columns[GS_GRID_MAX];
+	struct gs_page *page;        /* borrowed */
+	bool measuring;              /* cells are measured, not written */
+	unsigned n;                  /* the cell that comes next */
+	size_t columns[GS_GRID_MAX]; /* the widest text of each cell; 0: none */
 	/* of gs_grid_piece(): */
 	unsigned cells, from,
 		to;  /* of a row, and which of them besides the first are in the piece */
 	size_t rest; /* widest text behind the cells */
-	bool in_pieces, with_rest;
+	bool in_pieces, with_rest; /* it is laid out so; this piece has the text behind the cells */
 };
 
 /* A table that may be wider than its page is laid out in pieces below each other, each with the
@@ -84,6 +87,8 @@ bool gs_grid_piece(struct gs_grid *grid, size_t keep);
  * behind them have room; ends measuring. */
 void gs_grid_fit(struct gs_grid *grid, unsigned narrow, size_t keep_columns);
 
+/* The next cell of the row, to its left or right end: measured or written. A row has at most
+ * GS_GRID_MAX of them, and ends by one of the two below. */
 void gs_grid_left(struct gs_grid *grid, enum gs_ink ink, const char *text, enum gs_cut cut);
 void gs_grid_right(struct gs_grid *grid, enum gs_ink ink, const char *text);
 

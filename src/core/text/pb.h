@@ -27,6 +27,7 @@ enum gs_pb_wire {
 #define GS_PB_SMALL 1
 #define GS_PB_LARGE 2
 
+/* At most 10 bytes. */
 static inline void gs_pb_varint(struct gs_pb *pb, uint64_t v)
 {
 	uint8_t *p = pb->at;
@@ -39,18 +40,20 @@ static inline void gs_pb_varint(struct gs_pb *pb, uint64_t v)
 	pb->at = p;
 }
 
+/* Begins a field by its number; the value in this wire form has to follow. At most 5 bytes. */
 static inline void gs_pb_tag(struct gs_pb *pb, uint32_t field, enum gs_pb_wire wire)
 {
 	gs_pb_varint(pb, field << 3 | wire);
 }
 
-/* uint32, uint64, bool, enum; and int32, int64, which take ten bytes when negative. */
+/* uint32, uint64, bool, enum. gs_pb_int(): int32, int64, which take ten bytes when negative. */
 static inline void gs_pb_uint(struct gs_pb *pb, uint32_t field, uint64_t v)
 {
 	gs_pb_tag(pb, field, GS_PB_VARINT);
 	gs_pb_varint(pb, v);
 }
 
+/* See gs_pb_uint(). */
 static inline void gs_pb_int(struct gs_pb *pb, uint32_t field, int64_t v)
 {
 	gs_pb_uint(pb, field, (uint64_t)v);
@@ -75,6 +78,7 @@ static inline uint8_t *gs_pb_open(struct gs_pb *pb, uint32_t field, unsigned roo
 /* A length that did not fit into the room kept for it. */
 void gs_pb_close_moved(struct gs_pb *pb, uint8_t *mark, unsigned room);
 
+/* Ends the nested message of this mark, after those within it; all up to pb->at is its content. */
 static inline void gs_pb_close(struct gs_pb *pb, uint8_t *mark, unsigned room)
 {
 	size_t n = (size_t)(pb->at - mark);
@@ -89,6 +93,7 @@ static inline void gs_pb_close(struct gs_pb *pb, uint8_t *mark, unsigned room)
 	}
 }
 
+/* A field of bytes, copied; at most 10 bytes more for tag and length. */
 void gs_pb_bytes(struct gs_pb *pb, uint32_t field, const void *data, size_t bytes);
 
 /* A string field: what is not UTF-8 in text is replaced, and no more than max_bytes of it used. */

@@ -11,11 +11,12 @@
 #include "core/base/buf.h"
 
 struct gs_pen {
-	FILE *out; /* borrowed */
-	struct gs_buf buf;
-	int r;
+	FILE *out;         /* borrowed */
+	struct gs_buf buf; /* gathered and not yet handed on */
+	int r;             /* the first error, a negative errno; or 0 */
 };
 
+/* out is borrowed until gs_pen_close(), which does not close it. */
 void gs_pen_open(struct gs_pen *pen, FILE *out);
 
 /* Writes the rest, makes sure that the file took it, and frees. 0 or the first error. */
@@ -24,6 +25,7 @@ int gs_pen_close(struct gs_pen *pen);
 /* Remember r when it is the first error. */
 void gs_pen_check(struct gs_pen *pen, int r);
 
+/* Text as it is: nothing is escaped or made harmless. */
 void gs_pen_puts(struct gs_pen *pen, const char *text);
 void gs_pen_printf(struct gs_pen *pen, const char *fmt, ...) GS_PRINTF(2, 3);
 

@@ -7,15 +7,15 @@
 #include "core/text/doc.h"
 #include "core/text/page.h"
 
-struct gs_verdict_text {
+struct gs_verdict_text {        /* texts are borrowed */
 	const char *class_name; /* "io_bound"; NULL: there is none */
 	const char *title;      /* the same for people */
-	const char *evidence;
-	const char *advice;  /* what to do next */
-	const char *command; /* that shows more */
-	double share;        /* of wall time; below 0 or NAN: it is not by time */
-	double confidence;   /* 0 to 1 */
-	bool is_unknown;     /* no cause is named */
+	const char *evidence;   /* the figures that decided it, as a sentence */
+	const char *advice;     /* what to do next */
+	const char *command;    /* that shows more */
+	double share;           /* of wall time; below 0 or NAN: it is not by time */
+	double confidence;      /* 0 to 1 */
+	bool is_unknown;        /* no cause is named */
 };
 
 /* At most 8 lines; nothing where there is none. */
