@@ -74,6 +74,8 @@ static __always_inline __u64 gs_call_copy_side(const struct gs_frame *f, __u32 t
 	return p;
 }
 
+/* Destination, source and kind of a copy whose struct is at f->v[0], into arg[0], arg[1] and
+ * aux. */
 static __always_inline void gs_call_fill_copy_struct(struct gs_event_call *e,
 						     const struct gs_frame *f, __u32 post,
 						     struct gs_outcome *o)

@@ -9,13 +9,13 @@
 struct gs_outcome {
 	__u64 now_ns;
 	__u64 dur_ns;
-	__u64 bytes;
-	__s32 ret;
-	__u32 id;
-	__u32 flags;
-	__u32 native_stack;
+	__u64 bytes;        /* struct gs_event_call has what they mean */
+	__s32 ret;          /* what it returned */
+	__u32 id;           /* of the function */
+	__u32 flags;        /* enum gs_call_flag */
+	__u32 native_stack; /* id; 0 none was taken */
 	__u32 pid;
-	bool failed;
+	bool failed; /* ret is an error of this function */
 };
 
 #endif

@@ -55,6 +55,7 @@ GS_CALL_GLOBAL int gs_call_box_add(struct gs_outcome *o, __u64 from)
 	return 1;
 }
 
+/* The same of n of them in a row, at most GS_BATCH3D_MAX. */
 static GS_CALL_APART void gs_call_sum_boxes(__u64 from, __u64 n, struct gs_outcome *o)
 {
 	if (n > GS_BATCH3D_MAX)
@@ -64,12 +65,13 @@ static GS_CALL_APART void gs_call_sum_boxes(__u64 from, __u64 n, struct gs_outco
 			break;
 }
 
-/* 1 or 0, of what is below 2^63. */
+/* 1 or 0, of what is below 2^63: whether it is 0; whether it is above 1. */
 static __always_inline __u64 gs_call_is_zero(__u64 v)
 {
 	return (v - 1) >> 63;
 }
 
+/* See above. */
 static __always_inline __u64 gs_call_is_many(__u64 v)
 {
 	return (1 - v) >> 63;
@@ -182,6 +184,7 @@ GS_CALL_GLOBAL int gs_call_bytes_read(struct gs_frame *f, struct gs_outcome *o, 
 	return 0;
 }
 
+/* Whether the bytes of such a call (post: enum gs_post) are found by gs_call_bytes_read(). */
 static __always_inline bool gs_call_has_bytes_in_memory(__u32 post)
 {
 	switch (gs_args_place(post)) {

@@ -115,9 +115,9 @@ struct gs_companion_head {
 	uint32_t doors;         /* that are open: bits 1 << enum gs_companion_door */
 	uint32_t n_slots;
 	uint32_t ring_bytes; /* a power of two */
-	uint64_t rings_at;
-	uint64_t no_slot; /* records of threads that got no slot. Grows */
-	uint32_t stopped; /* of the reader: 1 when tracing is over, nothing more is recorded */
+	uint64_t rings_at;   /* offset of the first ring */
+	uint64_t no_slot;    /* records of threads that got no slot. Grows */
+	uint32_t stopped;    /* of the reader: 1 when tracing is over, nothing more is recorded */
 	uint32_t pad1;
 	uint64_t pad2[7];
 };
@@ -152,13 +152,13 @@ _Static_assert(offsetof(struct gs_companion_slot, lost) == 128, "gs_companion_sl
 
 /* Calls of one function in one slot that found no room in the ring, added up. Only grows. */
 struct gs_companion_sum {
-	uint32_t func;
+	uint32_t func; /* id, below GS_FUNC_FIXED */
 	uint32_t pad;
-	uint64_t calls, errors, total_ns, max_ns;
-	uint64_t bytes; /* of calls that succeeded */
-	int32_t err_code[GS_ERR_CODES];
-	uint32_t err_count[GS_ERR_CODES];
-	uint32_t hist[GS_HIST_N_BUCKETS];
+	uint64_t calls, errors, total_ns, max_ns; /* that returned; of these, failed */
+	uint64_t bytes;                           /* of calls that succeeded */
+	int32_t err_code[GS_ERR_CODES];           /* 0: unused */
+	uint32_t err_count[GS_ERR_CODES];         /* other codes are in errors only */
+	uint32_t hist[GS_HIST_N_BUCKETS];         /* of durations: model/trace/hist.h */
 };
 _Static_assert(sizeof(struct gs_companion_sum) == 1424, "gs_companion_sum");
 
@@ -166,17 +166,17 @@ struct gs_companion_sums {
 	uint32_t n; /* of sum[] */
 	uint32_t pad[511];
 	uint16_t of[GS_FUNC_FIXED]; /* by function: number in sum[] + 1; 0 none yet */
-	struct gs_companion_sum sum[GS_COMPANION_SUMS_MAX];
+	struct gs_companion_sum sum[GS_COMPANION_SUMS_MAX]; /* in the order of their first calls */
 };
 _Static_assert(sizeof(struct gs_companion_sums) % 4096 == 0, "gs_companion_sums");
 
 struct gs_companion_record {
-	uint16_t kind;
+	uint16_t kind;  /* enum gs_companion_kind */
 	uint16_t bytes; /* of the whole record, a multiple of 8 */
 	uint32_t at;    /* its position in the ring / 8, the low 32 bits */
 };
 
-/* A finished call, as struct gs_event_call (model/trace/event.h) says what is what. */
+/* A finished call. Fields as in struct gs_event_call (model/trace/event.h). */
 struct gs_companion_call {
 	struct gs_companion_record head;
 	uint64_t start; /* ticks */
@@ -194,7 +194,7 @@ struct gs_companion_call {
 };
 _Static_assert(sizeof(struct gs_companion_call) == 88, "gs_companion_call");
 
-/* A communicator came into being, as struct gs_event_comm. */
+/* A communicator came into being. Fields as in struct gs_event_comm. */
 struct gs_companion_comm {
 	struct gs_companion_record head;
 	uint64_t time; /* ticks */
@@ -217,7 +217,7 @@ _Static_assert(sizeof(struct gs_companion_comm) == 312, "gs_companion_comm");
 struct gs_companion_asked {
 	struct gs_companion_record head;
 	uint64_t time; /* ticks */
-	uint32_t func;
+	uint32_t func; /* the call that asks */
 	uint32_t pad;
 	char name[];
 };
@@ -243,9 +243,9 @@ _Static_assert(sizeof(struct gs_companion_plan) == 64, "gs_companion_plan");
 /* A function whose calls are wanted. */
 struct gs_companion_func {
 	uint32_t name_at; /* of its name, which ends with a zero, from the first name on */
-	uint16_t id;
+	uint16_t id;      /* of the function */
 	uint16_t pad;
-	struct gs_func_desc desc;
+	struct gs_func_desc desc; /* how its arguments are read */
 };
 _Static_assert(sizeof(struct gs_companion_func) == 28, "gs_companion_func");
 

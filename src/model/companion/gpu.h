@@ -16,8 +16,8 @@ enum gs_companion_gpu_kind {
 
 #define GS_COMPANION_GPU_NAMES 8192u /* different ones of one process */
 
-/* A kernel's name, before the first record with its number: mangled, to the first zero or the record's end, where it
- * may be cut. */
+/* A kernel's name (text), before the first record with its number: mangled, to the first zero or
+ * the record's end, where it may be cut. */
 struct gs_companion_gpu_name {
 	struct gs_companion_record head;
 	uint32_t id; /* 1 .. GS_COMPANION_GPU_NAMES */
@@ -28,8 +28,8 @@ _Static_assert(sizeof(struct gs_companion_gpu_name) == 16, "gs_companion_gpu_nam
 
 struct gs_companion_gpu_work {
 	struct gs_companion_record head;
-	struct gs_gpu_work work;
-	uint32_t name; /* of a kernel; 0: there were too many */
+	struct gs_gpu_work work; /* what was done, and when */
+	uint32_t name;           /* of a kernel; 0: there were too many */
 	uint32_t pad;
 };
 _Static_assert(sizeof(struct gs_companion_gpu_work) == 120, "gs_companion_gpu_work");

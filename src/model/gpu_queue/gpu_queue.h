@@ -42,10 +42,10 @@ struct gs_gpu_queue_row {
 	__u16 pad;
 	__u32 thread; /* of its own default stream: its tid; else 0 */
 	__u32 tid;    /* that called last */
-	__u64 n,
-		amount; /* calls; threads of their grids, or bytes. These only grow, whatever stream
-			  * the row is of */
-	__u64 sent_n;   /* calls that user space has been sent */
+	/* n: calls; amount: threads of their grids, or bytes. Both only grow, whatever stream the
+	 * row is of. */
+	__u64 n, amount;
+	__u64 sent_n;            /* calls that user space has been sent */
 	__u64 first_ns, last_ns; /* of those that it has not: begin of the first, end of the last */
 };
 _Static_assert(sizeof(struct gs_gpu_queue_row) == 64, "gs_gpu_queue_row");
@@ -57,7 +57,7 @@ struct gs_gpu_queue_process {
 	__u32 victim; /* rows that made room so far */
 	__u32 legacy; /* the last work went into the legacy default stream */
 	__u32 pad;
-	struct gs_gpu_queue_row rows[GS_GPU_QUEUE_ROWS];
+	struct gs_gpu_queue_row rows[GS_GPU_QUEUE_ROWS]; /* the first n_rows were used */
 };
 _Static_assert(sizeof(struct gs_gpu_queue_process) == 24 + 64 * GS_GPU_QUEUE_ROWS,
 	       "gs_gpu_queue_process");
@@ -65,7 +65,7 @@ _Static_assert(sizeof(struct gs_gpu_queue_process) == 24 + 64 * GS_GPU_QUEUE_ROW
 /* A part of struct gs_thread. */
 struct gs_gpu_queue_thread {
 	__u32 process; /* index of its struct gs_gpu_queue_process; 0 not looked up yet */
-	__u32 device;
+	__u32 device;  /* chosen last by cudaSetDevice; 0: or not at all */
 	__u8 seen[GS_GPU_QUEUE_SEEN]; /* rows; each is asked whether it is the one */
 	__u32 pad;
 };
@@ -78,20 +78,20 @@ struct gs_event_gpu {
 	__u32 process; /* index */
 	__u32 row;
 	__u32 pid;
-	__u32 unused;
-	struct gs_gpu_queue_row is;
+	__u32 unused;               /* 0 */
+	struct gs_gpu_queue_row is; /* as of now */
 };
 _Static_assert(sizeof(struct gs_event_gpu) == 88, "gs_event_gpu");
 
 /* What user space makes of it: calls that have queued work since the run before. */
 struct gs_gpu_queue_run {
-	__u32 pid, tid;
-	__u32 device;
-	__u32 sort;
+	__u32 pid, tid;   /* tid: that called last */
+	__u32 device;     /* as in the row */
+	__u32 sort;       /* likewise */
 	__u32 per_thread; /* 1: in the thread's own default stream */
-	__u32 n;
-	__u64 stream;
-	__u64 amount;
+	__u32 n;          /* calls */
+	__u64 stream;     /* as in the row */
+	__u64 amount;     /* of these calls */
 	__u64 first_ns, last_ns;
 };
 

@@ -40,18 +40,18 @@ struct gs_gpu_work {
 	__u64 end_ns;
 	__u64 launch_ns; /* when the call that asked for it began and how long it took */
 	__u64 launch_dur_ns;
-	__u64 bytes;
-	__u32 what; /* enum gs_gpu_work_kind */
-	__u32 detail;
-	__u32 device; /* as CUDA numbers it for the process */
-	__u32 context;
-	__u32 stream; /* CUPTI's number, not the handle */
-	__u32 graph;  /* that it was part of; of a graph itself */
-	__u32 correlation;
-	__u32 tid; /* of the thread that asked for it */
-	__u32 grid[3], block[3];
-	__u32 shared_bytes; /* of a block: static and dynamic */
-	__u32 registers;    /* of a thread */
+	__u64 bytes;             /* of copies and fills */
+	__u32 what;              /* enum gs_gpu_work_kind */
+	__u32 detail;            /* by what: there */
+	__u32 device;            /* as CUDA numbers it for the process */
+	__u32 context;           /* CUPTI's number */
+	__u32 stream;            /* CUPTI's number, not the handle */
+	__u32 graph;             /* that it was part of; of a graph itself */
+	__u32 correlation;       /* CUPTI's number of the call that asked for it */
+	__u32 tid;               /* of the thread that asked for it */
+	__u32 grid[3], block[3]; /* x, y, z: of a kernel */
+	__u32 shared_bytes;      /* of a block: static and dynamic */
+	__u32 registers;         /* of a thread */
 };
 _Static_assert(sizeof(struct gs_gpu_work) == 104, "gs_gpu_work");
 

@@ -30,8 +30,8 @@ struct gs_rec_gpu_window {
 	uint32_t process; /* id */
 	uint32_t what;    /* enum gs_gpu_window_what */
 	uint64_t time_ns;
-	uint32_t version; /* of CUPTI; 0 not known */
-	uint32_t text_str;
+	uint32_t version;  /* of CUPTI; 0 not known */
+	uint32_t text_str; /* why it could not be looked at; 0 it could */
 	/* Of the process, so far. */
 	uint64_t dropped;   /* records */
 	uint64_t discarded; /* buffers of records */

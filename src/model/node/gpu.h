@@ -34,7 +34,7 @@ enum gs_gpu_field {
 		GS_GPU_FIELD_COUNT
 };
 
-struct gs_gpu_field_info { /* a row of model/node/gpu_field.h */
+struct gs_gpu_field_info { /* a row of model/node/gpu_field.h. Fields as there */
 	const char *key;
 	enum gs_metric_unit unit;
 	bool counter;
@@ -50,8 +50,7 @@ enum gs_gpu_pace {
 	GS_GPU_PACE_GPM,
 };
 
-/* X(ID, name, pace): values that one turn of reading brings together, and which therefore have one
- * age; pace is enum gs_gpu_pace without GS_GPU_PACE_. */
+/* X(ID, name, GS_GPU_PACE_ pace): values that are read together and therefore have one age. */
 #define GS_GPU_PARTS_OF(X)                                                                         \
 	X(MEMORY, "memory", BASIC)                                                                 \
 	X(UTILIZATION, "utilization", BASIC)                                                       \
@@ -90,10 +89,10 @@ enum gs_gpu_part {
 		GS_GPU_PARTS
 };
 
-const char *gs_gpu_part_name(unsigned part); /* "" no such part */
-int gs_gpu_part_by_name(const char *name);   /* -1: none */
-enum gs_gpu_part gs_gpu_part_of(enum gs_gpu_field field);
-enum gs_gpu_pace gs_gpu_pace_of(enum gs_gpu_part part);
+const char *gs_gpu_part_name(unsigned part);              /* "" no such part */
+int gs_gpu_part_by_name(const char *name);                /* -1: none */
+enum gs_gpu_part gs_gpu_part_of(enum gs_gpu_field field); /* field, part: existing ones */
+enum gs_gpu_pace gs_gpu_pace_of(enum gs_gpu_part part);   /* likewise */
 
 /* Bits of enum gs_gpu_part: what must be read to have a value. */
 uint64_t gs_gpu_parts_needed(enum gs_gpu_field field);
@@ -123,19 +122,19 @@ enum gs_gpu_reason {
 
 /* What stays as it is while the GPU is there. Texts are "" when unknown. */
 struct gs_gpu_info {
-	uint32_t index;      /* in the vendor library's order; of a MIG device: its parent's */
-	uint32_t vendor;     /* enum gs_gpu_vendor */
-	char uuid[80];       /* "GPU-..." or "MIG-..." */
-	char pci_bus_id[32]; /* "00000000:3B:00.0" */
-	char name[96];
-	char serial[32];
-	char vbios[32];
-	char driver_version[32];
-	char cuda_version[16];                /* the highest that the driver supports */
-	char architecture[32];                /* "Hopper" */
-	int32_t minor;                        /* /dev/nvidiaN; -1 unknown */
-	int32_t numa_node;                    /* -1 unknown */
-	int32_t n_sms;                        /* -1 unknown */
+	uint32_t index;          /* in the vendor library's order; of a MIG device: its parent's */
+	uint32_t vendor;         /* enum gs_gpu_vendor */
+	char uuid[80];           /* "GPU-..." or "MIG-..." */
+	char pci_bus_id[32];     /* "00000000:3B:00.0" */
+	char name[96];           /* the model's */
+	char serial[32];         /* of the board */
+	char vbios[32];          /* its version */
+	char driver_version[32]; /* of the driver in the kernel */
+	char cuda_version[16];   /* the highest that the driver supports */
+	char architecture[32];   /* "Hopper" */
+	int32_t minor;           /* /dev/nvidiaN; -1 unknown */
+	int32_t numa_node;       /* -1 unknown */
+	int32_t n_sms;           /* -1 unknown */
 	int32_t compute_major, compute_minor; /* -1 unknown */
 	uint8_t persistence;                  /* 0 off, 1 on, 255 unknown */
 	uint8_t mig_enabled;                  /* the GPU is divided; its parts follow it */
@@ -174,15 +173,15 @@ enum gs_gpu_link_count {
 #define GS_GPU_LINK_COUNT_FIELD(kind) ((enum gs_gpu_field)(GS_GPU_NVLINK_MALFORMED + (kind)))
 
 struct gs_gpu_link {
-	uint8_t present;
-	uint8_t up;
-	uint8_t version;
-	uint8_t have_bytes, have_errors;
-	uint64_t tx_bytes, rx_bytes; /* counters */
-	uint64_t crc_errors, replay_errors, recovery_errors;
-	char remote_bus_id[32]; /* "" a switch, or unknown */
-	uint16_t have_counts;   /* bits of enum gs_gpu_link_count: those of count that are there */
-	uint64_t count[GS_GPU_LINK_COUNTS];
+	uint8_t present;                 /* its state was read; 0: nothing below is there */
+	uint8_t up;                      /* it can carry data */
+	uint8_t version;                 /* of NVLink; 0 unknown */
+	uint8_t have_bytes, have_errors; /* 1: the fields of that kind are there */
+	uint64_t tx_bytes, rx_bytes;     /* counters */
+	uint64_t crc_errors, replay_errors, recovery_errors; /* counters */
+	char remote_bus_id[32];                              /* "" a switch, or unknown */
+	uint16_t have_counts; /* bits of enum gs_gpu_link_count: those of count that are there */
+	uint64_t count[GS_GPU_LINK_COUNTS]; /* by enum gs_gpu_link_count; counters */
 };
 
 /* What earlier samples showed of a GPU's health; only analysis/gpu_health writes it. Not recorded and
@@ -199,10 +198,10 @@ struct gs_gpu_past {
 struct gs_gpu_sample {
 	uint64_t time_ns;    /* boot clock, when this GPU was read */
 	uint64_t elapsed_ns; /* since the sample before; 0 the first: rates are not there yet */
-	double value[GS_GPU_FIELD_COUNT];
-	uint8_t why[GS_GPU_FIELD_COUNT]; /* enum gs_gpu_reason: 0 the value is there */
+	double value[GS_GPU_FIELD_COUNT]; /* in base units; there where why is 0 */
+	uint8_t why[GS_GPU_FIELD_COUNT];  /* enum gs_gpu_reason: 0 the value is there */
 	uint32_t n_links;
-	struct gs_gpu_link link[GS_GPU_LINK_MAX];
+	struct gs_gpu_link link[GS_GPU_LINK_MAX]; /* by the number of the link, n_links of them */
 	uint8_t lost; /* no longer answers: everything else is what was known last */
 	/* Boot clock: when the values of each part were read. 0: not read, or not known. */
 	uint64_t part_ns[GS_GPU_PARTS];
@@ -212,6 +211,7 @@ struct gs_gpu_sample {
 	struct gs_gpu_past past;
 };
 
+/* Whether the value is there. */
 static inline bool gs_gpu_has(const struct gs_gpu_sample *s, enum gs_gpu_field f)
 {
 	return s->why[f] == GS_GPU_REASON_OK;
@@ -231,6 +231,7 @@ double gs_gpu_memory_ratio(const struct gs_gpu_sample *s);
  * none. NaN is not plausible. */
 bool gs_gpu_plausible(enum gs_gpu_field f, double value);
 
+/* The value is there from now on. */
 static inline void gs_gpu_set(struct gs_gpu_sample *s, enum gs_gpu_field f, double value)
 {
 	s->value[f] = value;
@@ -254,6 +255,7 @@ static inline uint64_t gs_gpu_age_ns(const struct gs_gpu_sample *s, enum gs_gpu_
 	return read_ns && read_ns < s->time_ns ? s->time_ns - read_ns : 0;
 }
 
+/* The inverse. */
 static inline void gs_gpu_set_age(struct gs_gpu_sample *s, enum gs_gpu_field f, uint64_t age_ns)
 {
 	s->part_ns[gs_gpu_part_of(f)] = s->time_ns > age_ns ? s->time_ns - age_ns : 0;
@@ -271,19 +273,19 @@ enum gs_gpu_process_kind {
 struct gs_gpu_process {
 	uint32_t gpu; /* index in the snapshot's array */
 	uint32_t pid;
-	uint32_t kind;
+	uint32_t kind;      /* enum gs_gpu_process_kind, ored */
 	uint32_t uid;       /* UINT32_MAX unknown */
 	int64_t used_bytes; /* -1 unknown (the driver does not report it everywhere) */
-	double sm_ratio, mem_ratio, enc_ratio, dec_ratio, jpg_ratio, ofa_ratio;
-	uint64_t start_ns; /* boot clock, 0 unknown */
-	uint8_t ended;     /* only accounting knows it: it came and went between two samples */
-	uint8_t gone;      /* not in /proc: of another pid namespace, or just ended */
-	uint8_t kept;      /* used_bytes is from before: the list was not read for this sample */
-	char comm[16];
-	char user[32];
-	char container[72];
+	double sm_ratio, mem_ratio, enc_ratio, dec_ratio, jpg_ratio, ofa_ratio; /* 0 to 1 */
+	uint64_t start_ns;  /* boot clock, 0 unknown */
+	uint8_t ended;      /* only accounting knows it: it came and went between two samples */
+	uint8_t gone;       /* not in /proc: of another pid namespace, or just ended */
+	uint8_t kept;       /* used_bytes is from before: the list was not read for this sample */
+	char comm[16];      /* as in /proc/PID/comm */
+	char user[32];      /* "" not known */
+	char container[72]; /* "" outside of one */
 	char job[48]; /* of a batch system; "" none, not known, or not asked for. Not recorded */
-	char cmdline[256];
+	char cmdline[256]; /* scrubbed; "" not known */
 };
 
 enum gs_gpu_event_source {
@@ -291,7 +293,7 @@ enum gs_gpu_event_source {
 	GS_GPU_EVENT_KMSG = 2, /* both: 3 */
 };
 
-/* Something that happened, reported once. */
+/* Something that happened, reported once. pci_bus_id: "" not known; text: in words, for people. */
 struct gs_gpu_event {
 	uint64_t time_ns; /* boot clock */
 	uint32_t xid;     /* 0: another event */
@@ -316,7 +318,7 @@ enum gs_gpu_state {
 };
 
 const char *gs_gpu_state_name(unsigned state); /* "ok", "no_library", ... */
-const char *gs_gpu_reason_name(unsigned why);
+const char *gs_gpu_reason_name(unsigned why);  /* "ok", "not_supported", ... */
 
 /* One moment of all GPUs. Immutable once handed out; freed by its holder. */
 struct gs_gpu_snapshot {
@@ -337,7 +339,7 @@ struct gs_gpu_snapshot {
 	uint64_t read_ns;        /* how long this snapshot took */
 };
 
-void gs_gpu_snapshot_free(struct gs_gpu_snapshot **snapshot);
+void gs_gpu_snapshot_free(struct gs_gpu_snapshot **snapshot); /* *snapshot may be NULL */
 
 /* Leave only the GPUs (and their processes) for which keep is true; n_gpus of them. */
 void gs_gpu_snapshot_keep(struct gs_gpu_snapshot *snapshot, const bool *keep);

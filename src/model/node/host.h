@@ -20,9 +20,9 @@ struct gs_host_sample {
 	int32_t n_tasks;     /* threads of the machine; -1 unknown */
 	int32_t n_running;   /* of them, on a processor or waiting for one; -1 unknown */
 	uint32_t pad;
-	double cpu_ratio; /* of all processors */
-	double iowait_ratio;
-	double load1, load5, load15;
+	double cpu_ratio;                        /* of all processors */
+	double iowait_ratio;                     /* 0 to 1, of all processors */
+	double load1, load5, load15;             /* as in /proc/loadavg */
 	int64_t mem_total_bytes, mem_used_bytes; /* used: not available to a new program */
 	int64_t swap_total_bytes, swap_used_bytes;
 	double disk_read_bps, disk_write_bps; /* bytes a second, of whole disks */
@@ -42,25 +42,25 @@ enum gs_host_process_flag {
 
 struct gs_host_process {
 	uint32_t pid;
-	uint32_t parent_pid;
-	uint32_t uid; /* UINT32_MAX unknown */
+	uint32_t parent_pid; /* 0: none that can be seen */
+	uint32_t uid;        /* UINT32_MAX unknown */
 	int32_t n_threads;
 	uint32_t flags; /* enum gs_host_process_flag */
 	char state;     /* as in /proc/PID/stat: R, S, D, Z, T, ... */
 	char pad[3];
 	double cpu_ratio; /* of one processor: 2.5 are two and a half */
 	int64_t rss_bytes;
-	uint64_t cpu_ns;   /* used so far, user and system */
-	uint64_t start_ns; /* boot clock */
-	char comm[16];
-	char user[32];      /* "" not known */
-	char container[72]; /* "" outside of one */
-	char job[48];       /* of a batch system; "" none, or not known */
-	char cmdline[GS_HOST_CMDLINE_BYTES];
+	uint64_t cpu_ns;                     /* used so far, user and system */
+	uint64_t start_ns;                   /* boot clock */
+	char comm[16];                       /* as in /proc/PID/comm */
+	char user[32];                       /* "" not known */
+	char container[72];                  /* "" outside of one */
+	char job[48];                        /* of a batch system; "" none, or not known */
+	char cmdline[GS_HOST_CMDLINE_BYTES]; /* scrubbed; arguments with blanks between them */
 };
 
 struct gs_host_snapshot {
-	struct gs_host_sample sample;
+	struct gs_host_sample sample;    /* of the machine itself */
 	struct gs_host_process *process; /* owned; by pid, rising */
 	uint32_t n_processes;
 };
@@ -82,6 +82,7 @@ struct gs_node_snapshot {
 const struct gs_job_process *gs_node_process_times(const struct gs_node_snapshot *node,
 						   const struct gs_host_process *process);
 
+/* With all that hangs off it; NULL inside: nothing. */
 void gs_host_snapshot_free(struct gs_host_snapshot **snapshot);
 void gs_node_snapshot_free(struct gs_node_snapshot **snapshot);
 

@@ -28,17 +28,17 @@ struct gs_job {
 	int64_t array_job_id, array_task_id; /* of an array */
 	int64_t het_job_id, het_offset;      /* of a het job */
 	char sluid[16];                      /* of this run of the job, Slurm 26.05 */
-	char cluster[64];
-	char name[128];
-	char user[32];
-	int64_t uid;
-	char account[64];
-	char partition[64];
-	char qos[32];
-	char nodes[256]; /* as Slurm writes the list */
-	char pod[128], namespace[64];
-	int32_t n_cpus;           /* allocated on this node */
-	int64_t mem_bytes;        /* allocated on this node */
+	char cluster[64];                    /* Slurm's ClusterName */
+	char name[128];                      /* as the user called it */
+	char user[32];                       /* whose it is */
+	int64_t uid;                         /* likewise */
+	char account[64];                    /* of Slurm */
+	char partition[64];                  /* likewise */
+	char qos[32];                        /* likewise */
+	char nodes[256];                     /* as Slurm writes the list */
+	char pod[128], namespace[64];        /* of Kubernetes */
+	int32_t n_cpus;                      /* allocated on this node */
+	int64_t mem_bytes;                   /* allocated on this node */
 	uint64_t gpu_mask;        /* allocated here, by index in the snapshot of sources/gpu */
 	int64_t start_s, limit_s; /* time of day; seconds */
 	uint32_t source;          /* enum gs_job_source, ored: where this was learned */
@@ -62,12 +62,12 @@ enum gs_job_source {
 	GS_JOB_FROM_DROP = 16,      /* files that a prolog left */
 };
 
-struct gs_job_task {   /* of one process */
-	char step[24]; /* "batch", "extern", "interactive", "0", "1+0"; "" none */
-	int32_t task_id;
-	int32_t rank; /* SLURM_PROCID or what MPI launchers set */
-	int32_t local_rank;
-	bool launched; /* the rank is an MPI launcher's or torchrun's, not srun's */
+struct gs_job_task {        /* of one process */
+	char step[24];      /* "batch", "extern", "interactive", "0", "1+0"; "" none */
+	int32_t task_id;    /* Slurm's, of the step here; -1 none, -2 adopted or external */
+	int32_t rank;       /* SLURM_PROCID or what MPI launchers set */
+	int32_t local_rank; /* among those of this node */
+	bool launched;      /* the rank is an MPI launcher's or torchrun's, not srun's */
 };
 
 /* Whether it is one of several that work together. The script of a batch job has a rank of srun's

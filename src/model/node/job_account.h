@@ -22,15 +22,15 @@ enum gs_pressure {
 
 struct gs_job_call_count { /* a system call, by its name */
 	char name[48];
-	uint64_t calls, errors, total_ns;
+	uint64_t calls, errors, total_ns; /* total_ns: of all calls; errors: calls that failed */
 };
 
 struct gs_job_rank_count { /* a task of a step, with all that it started */
 	char step[24];
-	int32_t rank;
-	bool launched;        /* by an MPI launcher or torchrun, not by srun alone */
-	uint32_t n_processes; /* seen so far */
-	struct gs_taskstats work;
+	int32_t rank;             /* -1 unknown */
+	bool launched;            /* by an MPI launcher or torchrun, not by srun alone */
+	uint32_t n_processes;     /* seen so far */
+	struct gs_taskstats work; /* sums of its processes, ended ones too */
 	/* Its processes on GPUs: time in which their share was known, and its integral. */
 	uint64_t gpu_known_ns;
 	double gpu_value_ns;
@@ -39,7 +39,7 @@ struct gs_job_rank_count { /* a task of a step, with all that it started */
 
 /* Numbers that are not known are -1, ratios and rates NAN. */
 struct gs_job_account {
-	struct gs_job job;
+	struct gs_job job;          /* who it is */
 	uint64_t first_ns, last_ns; /* boot clock: seen first, and alive last */
 	uint32_t n_processes;       /* now; 0: it has ended */
 	uint32_t known;             /* 1 << enum gs_job_family, ored */
@@ -102,7 +102,7 @@ struct gs_job_accounts {  /* immutable once handed out */
 	bool probes;      /* counted by the kernel; else read out of procfs */
 	char why[256];    /* why there are no probes, or what they cannot see; "" */
 	uint64_t read_ns; /* how long reading took */
-	struct gs_job_account_trouble trouble;
+	struct gs_job_account_trouble trouble; /* what could not be read or kept, so far */
 	/* Jobs that run of which it is not known, as Slurm was asked and has not answered. */
 	uint32_t unanswered[GS_JOB_ASKED_COUNT];
 	struct gs_job_account *account; /* owned; by id */
@@ -111,6 +111,7 @@ struct gs_job_accounts {  /* immutable once handed out */
 	uint32_t n_processes;
 };
 
+/* With all that hangs off it; NULL inside: nothing. */
 void gs_job_accounts_free(struct gs_job_accounts **accounts);
 
 /* Of n, by pid; NULL: it is not among them. */

@@ -21,9 +21,9 @@ struct gs_job_mpi_function {
 struct gs_job_mpi_rank { /* a process that called MPI */
 	uint32_t pid;
 	int32_t rank, n_ranks; /* as the process asked MPI, else its launcher's; -1 unknown */
-	uint64_t calls;
-	uint64_t total_ns; /* in MPI, of all its threads */
-	uint64_t span_ns;  /* from the begin of the first call to the end of the last */
+	uint64_t calls;        /* of all functions */
+	uint64_t total_ns;     /* in MPI, of all its threads */
+	uint64_t span_ns;      /* from the begin of the first call to the end of the last */
 	struct gs_job_mpi_function *functions; /* owned; most time first */
 	size_t n_functions;
 	struct gs_mpi_peer_summary *peers; /* owned; most bytes first */
@@ -35,10 +35,12 @@ struct gs_job_mpi {
 	size_t n_ranks;
 };
 
-/* Messages to peers and from them; room: those received of which only the room is known. */
+/* Messages to peers and from them (sent_calls, received_calls); room_calls: of the latter, those of
+ * which only the room is known; unsized: calls whose bytes are not known. */
 struct gs_job_mpi_moved {
 	uint64_t sent_calls, sent_bytes, received_calls, received_bytes, room_calls, unsized;
 };
+/* Sums over the peers of a rank. */
 void gs_job_mpi_moved_of(const struct gs_job_mpi_rank *rank, struct gs_job_mpi_moved *ret_moved);
 
 /* One more rank, all zero, its numbers unknown; NULL: no memory. */

@@ -65,7 +65,7 @@ struct gs_job_pace {
 };
 
 struct gs_job_pace_process { /* one process of a job, and what is known of those around it */
-	const struct gs_taskstats *work;
+	const struct gs_taskstats *work;      /* since it was followed; borrowed */
 	const struct gs_taskstats_lead *lead; /* NULL: not known */
 	uint64_t elapsed_ns;                  /* the most that it can have lived, followed */
 	bool knows_net;                       /* bytes and calls of sockets were counted */
@@ -76,6 +76,7 @@ struct gs_job_pace_process { /* one process of a job, and what is known of those
 	uint64_t others_ns; /* what the rest of its job worked; UINT64_MAX: not known */
 };
 
+/* Adds what this process did, if it sets the pace of its job; it counts in n_all in any case. */
 void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_job_pace_process *process);
 
 /* What threads of the process did other than wait for locks and the network: on CPU, waiting for
@@ -86,16 +87,18 @@ uint64_t gs_job_pace_busy_ns(const struct gs_taskstats *process);
 uint64_t gs_job_pace_worked_ns(const struct gs_taskstats *process);
 
 struct gs_job_pace_share { /* of the wall time of those that count, 0..1; idle: the rest */
+	/* On CPU; waiting for disks, peers, locks, GPUs. */
 	double idle, compute, disk, network, lock, gpu;
 	double alone; /* computing at least, if it never had to wait for a processor */
 	double input; /* of fed_wall_ns, waiting for data of own workers; 0 also without any */
 };
+/* All 0 but idle, 1, where no process counts. */
 void gs_job_pace_shares(const struct gs_job_pace *pace, struct gs_job_pace_share *ret_share);
 
 struct gs_job_usage {
 	uint64_t elapsed_ns;
-	double cores; /* that it may use; NAN unknown */
-	struct gs_taskstats work;
+	double cores;               /* that it may use; NAN unknown */
+	struct gs_taskstats work;   /* sums over its processes, in the interval */
 	struct gs_job_pace pace;    /* n_all 0: only the sums in work are known */
 	uint32_t known;             /* 1 << enum gs_job_family, ored */
 	bool io_rows;               /* the kernel side counted I/O by file system */

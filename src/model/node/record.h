@@ -14,6 +14,7 @@ int gs_node_encode(struct gs_buf *buf, const struct gs_node_snapshot *node);
 struct gs_node_decoder; /* makes snapshots of records */
 
 struct gs_node_decoder *gs_node_decoder_new(void); /* NULL: no memory */
+/* With a snapshot that is not whole yet; NULL inside: nothing. */
 void gs_node_decoder_free(struct gs_node_decoder **decoder);
 
 #define GS_NODE_WHOLE 1 /* outcome: that was the last record of a moment */

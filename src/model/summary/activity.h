@@ -73,19 +73,21 @@ enum gs_activity_blocking {
 };
 
 struct gs_activity_stream {
+	/* process: id, of a summary its pid; context: the device as the process numbers it, or
+	 * GS_ACTIVITY_DEVICE_UNKNOWN. */
 	uint32_t process, context;
-	uint32_t thread;         /* of a thread's own default stream; else 0 */
-	uint32_t nth;            /* how many streams had this handle before */
-	uint64_t stream;         /* handle; 0 the legacy default stream */
-	uint64_t context_handle; /* as in struct gs_activity_context */
-	uint64_t n_pending;      /* pieces not known to be done */
-	uint8_t blocking;        /* enum gs_activity_blocking */
-	bool ended;
+	uint32_t thread;                  /* of a thread's own default stream; else 0 */
+	uint32_t nth;                     /* how many streams had this handle before */
+	uint64_t stream;                  /* handle; 0 the legacy default stream */
+	uint64_t context_handle;          /* as in struct gs_activity_context */
+	uint64_t n_pending;               /* pieces not known to be done */
+	uint8_t blocking;                 /* enum gs_activity_blocking */
+	bool ended;                       /* it was destroyed, or its process ended */
 	struct gs_activity_totals totals; /* pending work counts until its process was last seen */
 };
 
 struct gs_activity_context {
-	uint32_t process, context;
+	uint32_t process, context;         /* as in struct gs_activity_stream */
 	uint64_t handle;                   /* of a context of its own (cuCtxCreate), or one that is
 					    * not known to be the device's primary one; else 0 */
 	const char *gpu;                   /* of a summary: its UUID; "" not known */
@@ -101,20 +103,19 @@ struct gs_activity_context {
 
 /* An executable graph that was launched, or the sum of some that were destroyed. */
 struct gs_activity_graph {
-	uint32_t process;
-	uint64_t graph; /* handle; 0 not seen, or a sum */
-	uint64_t launches;
-	uint64_t
-		n_kernels; /* that each launch runs, of a sum: that all ran; 0: not known, or none */
-	bool destroyed, is_sum;
+	uint32_t process;   /* id; of a summary: pid */
+	uint64_t graph;     /* handle; 0 not seen, or a sum */
+	uint64_t launches;  /* so far */
+	uint64_t n_kernels; /* that each launch runs; of a sum: all ran; 0: not known, or none */
+	bool destroyed, is_sum;          /* is_sum: of several that were destroyed */
 	uint32_t first_kernel;           /* of pipeline/gpu_activity alone */
 	struct gs_graph_kernel *kernels; /* of a summary: the most frequent first */
 	size_t n_different;
 };
 
 struct gs_graph_kernel {
-	const char *name; /* short form; "" not known */
-	uint64_t function, count;
+	const char *name;         /* short form; "" not known */
+	uint64_t function, count; /* its handle; how often each launch runs it */
 };
 
 /* Of struct gs_summary, where process is a pid and thread a tid. */
@@ -125,7 +126,7 @@ struct gs_activity_summary {
 	size_t n_contexts;
 	struct gs_activity_graph *graphs; /* by launches */
 	size_t n_graphs;
-	uint64_t limit_hits[GS_ACTIVITY_LIMITS];
+	uint64_t limit_hits[GS_ACTIVITY_LIMITS]; /* by enum gs_activity_limit: what found no room */
 	uint64_t n_unread;
 };
 
@@ -156,11 +157,10 @@ struct gs_gpu_summary {
 	int64_t memory_peak_bytes; /* of all processes; -1 not known */
 	uint8_t why; /* enum gs_gpu_compared; the ratios below are there when it is 0 */
 	uint8_t others_hidden; /* the driver's numbers of processes are others: who else uses it is not known */
-	uint64_t compared_ns;       /* time in which both were known, */
-	uint64_t others_ns;         /* without that in which other processes used it */
-	double compared_busy_ratio; /* the GPU's own, of that time */
-	double least_ratio,
-		most_ratio; /* bounds, of that time: work was pending at least, at most */
+	uint64_t compared_ns;           /* time in which both were known, */
+	uint64_t others_ns;             /* without that in which other processes used it */
+	double compared_busy_ratio;     /* the GPU's own, of that time */
+	double least_ratio, most_ratio; /* bounds, of that time, of how long work was pending */
 };
 
 #endif

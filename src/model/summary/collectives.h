@@ -28,7 +28,7 @@ const char *gs_collectives_cause_name(enum gs_collectives_cause cause);
 const char *gs_collectives_cause_title(enum gs_collectives_cause cause);
 
 struct gs_collectives_rank {
-	int32_t rank;
+	int32_t rank; /* in the communicator */
 	uint32_t pid;
 	uint64_t calls, calls_ns; /* all of this communicator, and the host's time in them */
 	/* Behind the first rank to arrive; percentiles off by GS_HIST_ERROR_PCT at most. */
@@ -41,7 +41,7 @@ struct gs_collectives_rank {
 };
 
 struct gs_collectives_comm {
-	uint64_t id;
+	uint64_t id; /* the same for all ranks: struct gs_rec_comm.id_hash */
 	int32_t n_ranks;
 	uint64_t n_matched;                /* collectives */
 	uint64_t span_ns;                  /* from the first to the last of them */
@@ -55,7 +55,7 @@ struct gs_collectives_summary {
 					    * by the time that it takes, then by n_matched */
 	size_t n_comms;
 	uint64_t n_calls, n_matched; /* of these calls: matched ones, all others are left out */
-	uint64_t left_out[GS_COLLECTIVES_N_CAUSES];
+	uint64_t left_out[GS_COLLECTIVES_N_CAUSES]; /* calls, by enum gs_collectives_cause */
 };
 
 #endif

@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct gs_gpu_time_kernel { /* of all processes */
-	const char *name;   /* demangled; "" not known */
-	const char *short_name;
-	uint64_t runs;
+struct gs_gpu_time_kernel {     /* of all processes */
+	const char *name;       /* demangled; "" not known */
+	const char *short_name; /* likewise, for a narrow place */
+	uint64_t runs;          /* on any GPU; the times below are of these */
 	uint64_t total_ns, min_ns, max_ns;
 };
 
@@ -29,6 +29,7 @@ enum gs_gpu_time_sort {
 struct gs_gpu_time_device {
 	uint32_t process; /* of a summary: its pid */
 	uint32_t device;  /* as CUDA numbers it for the process */
+	/* Pieces of work; copied_bytes: by copies. */
 	uint64_t kernels, graphs, copies, fills, copied_bytes;
 	uint64_t window_ns; /* of its process, for which it was looked at */
 	uint64_t busy_ns[GS_GPU_TIME_SORTS];
@@ -40,16 +41,16 @@ struct gs_gpu_time {
 	size_t n_kernels;
 	struct gs_gpu_time_device *devices; /* by process and device */
 	size_t n_devices;
-	uint64_t kernel_ns; /* of all kernels */
-	uint64_t window_ns; /* of all processes together */
-	uint64_t windows, yielded;
-	uint64_t overhead_ns;             /* of looking, as CUPTI says */
-	uint64_t untimed;                 /* pieces of work whose times CUPTI does not know */
+	uint64_t kernel_ns;        /* of all kernels */
+	uint64_t window_ns;        /* of all processes together */
+	uint64_t windows, yielded; /* how many; of these, given up as another profiler came */
+	uint64_t overhead_ns;      /* of looking, as CUPTI says */
+	uint64_t untimed;          /* pieces of work whose times CUPTI does not know */
 	uint64_t dropped, discarded, bad; /* records, buffers, records */
 	uint64_t left_out;                /* pieces of work that found no room here */
 	uint32_t version;                 /* of CUPTI, of the last process that said it */
-	const char *
-		refusal; /* why a process could not be looked at, or not as asked for; "" all could */
+	/* Why a process could not be looked at, or not as asked for; "" all could. */
+	const char *refusal;
 };
 
 /* Time in which both ran. */

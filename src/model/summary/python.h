@@ -9,11 +9,12 @@
 /* A line of Python code: the samples that found it running, and the calls that came from it. Calls
  * belong to the line that their stack is shown as. */
 struct gs_line_stats {
-	const char *file;
-	const char *function;
+	const char *file;                 /* "" unknown */
+	const char *function;             /* that the line is in */
 	uint32_t line;                    /* 0 unknown */
 	uint64_t samples, sample_ns;      /* at the line itself */
 	uint64_t total_samples, total_ns; /* and in what it called */
+	/* That came from it; calls: of all kinds. */
 	uint64_t calls, launches, collectives, copies, allocs;
 	uint64_t bytes; /* of those that succeeded */
 	uint64_t call_ns;
@@ -29,7 +30,7 @@ struct gs_line_stats {
 /* A Python function of which each call was traced. */
 struct gs_python_function {
 	const char *name; /* "model.py:forward/12" */
-	const char *file;
+	const char *file; /* its source */
 	uint32_t line;    /* its first; 0 unknown */
 	uint64_t calls;   /* entries: of a generator or coroutine one each time it goes on */
 	uint64_t resumes; /* of these */

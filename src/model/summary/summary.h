@@ -1,6 +1,14 @@
 /*
- * A summary: plain values, made by pipeline/aggregate and rendered by output/report. Everything hangs off one
- * allocation family and is freed by gs_summary_free(); strings are owned by the summary.
+ * A summary: plain values, made by pipeline/aggregate and rendered by output/report. Everything
+ * hangs off one allocation family and is freed by gs_summary_free(); strings are owned by the
+ * summary, and "" when unknown.
+ *
+ * Fields that many have: comm: name of a process or thread as in /proc/PID/comm; layer: enum
+ * gs_layer; name, function, path; calls, errors and failed: of calls those that failed; launches,
+ * copies, allocs, collectives, others, received_calls, allocations, frees, blocks, count, n: how
+ * many; unsized: calls whose bytes are not known; ns_pid: as the process numbers itself;
+ * parent_pid, uid, exe, cmdline (scrubbed); device: as CUDA numbers it for the process; functions:
+ * of that process or thread.
  */
 #ifndef GS_MODEL_SUMMARY_SUMMARY_H
 #define GS_MODEL_SUMMARY_SUMMARY_H
@@ -98,16 +106,16 @@ struct gs_open_call {
 	const char *comm;
 	const char *function;
 	uint64_t age_ns;
-	uint8_t depth;
+	uint8_t depth; /* traced calls of this thread around it */
 };
 
 struct gs_comm_summary {
 	uint32_t pid;
-	int32_t rank, n_ranks; /* -1 unknown */
-	int32_t color, key;    /* of a split; color GS_COMM_NO_SPLIT: of none */
-	uint64_t comm, id_hash, parent;
-	const char *origin;
-	uint64_t calls, bytes; /* of collectives and p2p on it; 0 in summary-only mode */
+	int32_t rank, n_ranks;          /* -1 unknown */
+	int32_t color, key;             /* of a split; color GS_COMM_NO_SPLIT: of none */
+	uint64_t comm, id_hash, parent; /* handle; the same for all ranks; handle, 0 none */
+	const char *origin;             /* the call that made it */
+	uint64_t calls, bytes;          /* of collectives and p2p on it; 0 in summary-only mode */
 };
 
 struct gs_native_count {    /* of native stacks */
@@ -119,7 +127,7 @@ struct gs_native_count {    /* of native stacks */
 
 /* So many values from from to below to. */
 struct gs_hist_range {
-	uint64_t from, to, count;
+	uint64_t from, to, count; /* count: how many values */
 };
 
 /* What the calls of a described probe add up to in one process. */
@@ -128,11 +136,11 @@ struct gs_aggregate_summary {
 	uint16_t layer;
 	const char *comm;
 	const char *function;
-	uint16_t aggregate;  /* enum gs_user_aggregate, model/trace/user_probe.h */
-	uint8_t is_signed;   /* of sum, min and max */
-	uint16_t value_type; /* enum gs_value_type */
-	const char *value;   /* its name; "" of a count; "duration" is in ns */
-	uint64_t count, sum, min, max;
+	uint16_t aggregate;            /* enum gs_user_aggregate, model/trace/user_probe.h */
+	uint8_t is_signed;             /* of sum, min and max */
+	uint16_t value_type;           /* enum gs_value_type */
+	const char *value;             /* its name; "" of a count; "duration" is in ns */
+	uint64_t count, sum, min, max; /* of the values; count: how many of them */
 	uint64_t p50, p95, p99; /* off by GS_HIST_ERROR_PCT at most; 0 when there is no hist */
 	struct gs_hist_range *ranges; /* powers of two that are not empty */
 	size_t n_ranges;
@@ -155,8 +163,8 @@ struct gs_allocator_summary {
 struct gs_leak_summary {
 	uint32_t pid;
 	int32_t device;
-	const char *site; /* the operator, Python function or probe around; "" none */
-	uint32_t py_stack;
+	const char *site;  /* the operator, Python function or probe around; "" none */
+	uint32_t py_stack; /* id of a STACK record; 0 none */
 	uint64_t blocks, bytes;
 };
 
@@ -200,6 +208,7 @@ struct gs_kernel_summary {
 	uint64_t blocks, threads; /* sums over launches: blocks of the grid, threads of a block */
 	uint64_t dynamic_shared_bytes; /* likewise */
 	uint32_t sm; /* what follows is for this compute capability (times ten); 0: not known */
+	/* registers and local_bytes: of a thread. */
 	uint32_t registers, static_shared_bytes, constant_bytes, local_bytes;
 	uint64_t code_bytes;
 	uint32_t max_threads; /* by launch bounds; 0: none */
@@ -208,9 +217,9 @@ struct gs_kernel_summary {
 /* Where the time of a thread went (model/trace/account.h). Its cells sum to wall_ns. */
 struct gs_account_thread {
 	uint32_t pid, tid, parent_pid;
-	const char *comm, *process;
-	uint64_t wall_ns;  /* for how long it is accounted for */
-	uint64_t start_ns; /* since when, from the start of the trace */
+	const char *comm, *process; /* names of the thread, and of its process */
+	uint64_t wall_ns;           /* for how long it is accounted for */
+	uint64_t start_ns;          /* since when, from the start of the trace */
 	uint64_t time_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
 	/* Of it, until about when its process launched work on a GPU first; 0: not known, or none. */
 	uint64_t start_up_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
@@ -247,22 +256,22 @@ struct gs_step_summary {
 struct gs_verdict_summary {
 	const char *class_name; /* "gpu_bound"; NULL: there is none */
 	const char *title;      /* the same for people */
-	const char *evidence;
-	const char *advice;  /* what to do next */
-	const char *command; /* that shows more */
-	double share;        /* of the pace-setting thread's wall time; -1: not by time */
-	double confidence;   /* 0 to 1; 0: no cause is named */
-	uint8_t is_unknown;  /* no cause is named */
+	const char *evidence;   /* the figures that decided it, as a sentence */
+	const char *advice;     /* what to do next */
+	const char *command;    /* that shows more */
+	double share;           /* of the pace-setting thread's wall time; -1: not by time */
+	double confidence;      /* 0 to 1; 0: no cause is named */
+	uint8_t is_unknown;     /* no cause is named */
 };
 
 struct gs_summary {
-	const char *command;
-	const char *host;
-	const char *kernel;
-	const char *attach_mode;
-	const char *end_reason;
-	uint32_t mode;       /* enum gs_session_mode */
-	int32_t exit_status; /* of the command; -1 there was none */
+	const char *command;     /* the traced one, or how targets were chosen */
+	const char *host;        /* the machine's name */
+	const char *kernel;      /* its release */
+	const char *attach_mode; /* how calls were caught, as -v prints it */
+	const char *end_reason;  /* why tracing ended */
+	uint32_t mode;           /* enum gs_session_mode */
+	int32_t exit_status;     /* of the command; -1 there was none */
 	int64_t start_wall_ns;
 	uint64_t duration_ns;
 	/* What tracing cost, in millionths of processor time: of the run, and at most of a thread,
@@ -300,9 +309,9 @@ struct gs_summary {
 	uint64_t python_bare_wait_ns, python_many_wait_ns; /* of these; not looked at one by one */
 	struct gs_loader_summary loader;
 
-	struct gs_aggregate_summary *aggregates;
+	struct gs_aggregate_summary *aggregates; /* by described probe */
 	size_t n_aggregates;
-	struct gs_allocator_summary *allocators;
+	struct gs_allocator_summary *allocators; /* by process and device */
 	size_t n_allocators;
 	struct gs_leak_summary *leaks; /* most bytes first */
 	size_t n_leaks;
@@ -311,20 +320,19 @@ struct gs_summary {
 	size_t n_mpi_ranks;
 	struct gs_mpi_peer_summary *mpi_peers; /* most bytes first */
 	size_t n_mpi_peers;
-	struct gs_memory_summary
-		*memory; /* memory.h; NULL: nothing was allocated, or calls were added up */
+	struct gs_memory_summary *memory; /* NULL: nothing was allocated, or calls were added up */
 	struct gs_activity_summary *activity; /* activity.h; NULL: no work was queued */
 	struct gs_gpu_time *gpu_time;         /* gpu_time.h; NULL: nothing is known of it */
 	struct gs_gpu_summary *gpus;          /* activity.h; of which samples were taken */
 	size_t n_gpus;
 	struct gs_kernel_summary *kernels; /* most launches first */
 	size_t n_kernels;
-	uint64_t kernel_launches;          /* of all of them, */
-	uint64_t unknown_launches;         /* and of those without a name */
-	struct gs_account_summary account; /* no threads: there is none */
-	struct gs_step_summary steps;
+	uint64_t kernel_launches;                   /* of all of them, */
+	uint64_t unknown_launches;                  /* and of those without a name */
+	struct gs_account_summary account;          /* no threads: there is none */
+	struct gs_step_summary steps;               /* none found: its n_steps is 0 */
 	struct gs_collectives_summary *collectives; /* NULL: there were no calls */
-	struct gs_verdict_summary verdict;
+	struct gs_verdict_summary verdict;          /* what is slow, and why */
 
 	void **allocations; /* every block above; owned */
 	size_t n_allocations;
@@ -336,6 +344,7 @@ void *gs_summary_alloc(struct gs_summary *summary, size_t bytes);
 /* A copy of text that lives as long as the summary; "" when there is no memory. */
 const char *gs_summary_text(struct gs_summary *summary, const char *text);
 
+/* Frees all that hangs off it; NULL inside: nothing. */
 void gs_summary_free(struct gs_summary **summary);
 
 #endif

@@ -98,13 +98,13 @@ struct gs_account {
 	__u32 sequence; /* odd while since_ns, state and time_ns change */
 	__u32 pid;      /* 0: free */
 	__u32 tid;
-	__u32 uid;
+	__u32 uid;    /* of its process */
 	__u32 thread; /* its struct gs_thread; 0: it made no traced call yet */
 	__u8 state;   /* enum gs_account_state, since since_ns */
 	__u8 inside;  /* enum gs_account_inside, of a thread that is off its processor */
-	__u8 ended;
+	__u8 ended;   /* 1: the thread is gone; its cells stay */
 	__u8 pad;
-	__u32 parent_pid;
+	__u32 parent_pid; /* of its process */
 	__u32 end_signal; /* that ended its process; 0: none */
 	char comm[16];    /* of the thread */
 	char process[16]; /* of its first thread */
@@ -117,7 +117,7 @@ struct gs_account {
 	__u64 wait_since_ns; /* off its processor since then; 0: it is on one, or not looked at */
 	__u64 wait_woken_ns; /* and could run again since then; 0: it waits */
 	__u32 wait_stack;    /* its Python stack; 0: none */
-	__u32 wait_cause;
+	__u32 wait_cause;    /* enum gs_wait_cause, of that wait */
 	__u32 wait_is_python, wait_pad; /* its process runs an interpreter, as far as is known */
 	__u64 wait_bare_ns[2]; /* not reported yet: in no Python function, and not looked at */
 	__u64 py_state, py_retry_ns; /* as in struct gs_thread */
@@ -128,7 +128,8 @@ _Static_assert(sizeof(struct gs_account) % 8 == 0, "gs_account");
 
 #ifndef __bpf__
 
-/* The account of a thread at a moment, settled: every cell is what it is called. */
+/* The account of a thread at a moment, settled: every cell is what it is called. uid, parent_pid,
+ * ended, end_signal, comm and process as in struct gs_account. */
 struct gs_account_reading {
 	uint32_t pid, tid, uid, parent_pid;
 	uint8_t ended, end_signal;

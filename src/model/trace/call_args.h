@@ -29,6 +29,7 @@ enum gs_args_place {
 	GS_ARGS_MPI = 9,        /* the peer, and the bytes of a datatype */
 };
 
+/* post: enum gs_post of the row. */
 static __always_inline enum gs_args_place gs_args_place(__u32 post)
 {
 	switch (post) {
@@ -78,11 +79,13 @@ static __always_inline __u64 gs_args_word(const struct gs_frame *f, __u32 v)
 	return f->v[v & (GS_V_MAX - 1)];
 }
 
+/* Two 32-bit numbers in one word, as arg[] of launches has them. */
 static __always_inline __u64 gs_args_pair(__u64 low, __u64 high)
 {
 	return (low & 0xffffffff) | high << 32;
 }
 
+/* Bytes of an element of this ncclDataType_t; 0: not known. */
 static __always_inline __u32 gs_args_nccl_type_bytes(__u64 dtype)
 {
 	/* One hex digit for each ncclDataType_t, 0 the lowest: int8 uint8 int32 uint32 int64

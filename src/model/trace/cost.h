@@ -25,7 +25,7 @@ struct gs_costs {
 
 /* A probe that calls pass. */
 struct gs_hit {
-	enum gs_cost_kind kind;
+	enum gs_cost_kind kind; /* how its calls are caught */
 	uint8_t n_values, n_texts;
 	/* What the probe sees keeps the traced program safe, so it stays whatever it costs; the calls
 	 * can still be only counted. */

@@ -15,6 +15,7 @@
 struct gs_dict;
 
 struct gs_dict *gs_dict_new(void); /* NULL: no memory */
+/* With all that it keeps; NULL inside: nothing. */
 void gs_dict_free(struct gs_dict **dict);
 
 /* From now on FRAME and STACK are taken in too: only those who show code have room for them. */
@@ -33,6 +34,7 @@ const struct gs_rec_process *gs_dict_process(const struct gs_dict *dict, uint32_
 const struct gs_rec_thread *gs_dict_thread(const struct gs_dict *dict, uint32_t id);
 const struct gs_rec_function *gs_dict_function(const struct gs_dict *dict, uint32_t id);
 
+/* NULL: not announced, or gs_dict_keep_stacks() was not asked for. */
 const struct gs_rec_frame *gs_dict_frame(const struct gs_dict *dict, uint32_t id);
 const struct gs_rec_stack *gs_dict_stack(const struct gs_dict *dict, uint32_t id);
 

@@ -14,7 +14,6 @@
 #endif
 
 #define GS_FUNC_MAX 8192 /* ids of functions that can be traced: 1 .. GS_FUNC_MAX - 1 */
-/* Ids below are rows of model/trace/func.c, the others are given during a run (model/trace/func_set.h). */
 /* Ids below are rows of model/trace/func.c, others are given during a run (func_set.h). */
 #define GS_FUNC_FIXED      1024
 #define GS_PYFUNC_MAX      (65536 - GS_FUNC_MAX)
@@ -69,7 +68,7 @@ enum gs_call_flag {
 	GS_CALL_DRIVER_SEEN = 1, /* the same operation also passed the exported driver entry */
 	GS_CALL_UNFINISHED = 2,  /* had not returned when tracing ended; dur_ns is its age then */
 	GS_CALL_ARGS_UNREAD = 4, /* an argument in memory is not known: 0, or bytes lack some */
-	GS_CALL_WAITED = 8,      /* it waited for the work that shares its flow; set by span */
+	GS_CALL_WAITED = 8,      /* it waited for the work that shares its flow; set by correlate */
 	GS_CALL_INSTANT = 16,    /* a place that was passed, not a call: it has no duration */
 	GS_CALL_UNTIMED = 64,    /* its end was not looked at: time and result are not known */
 	GS_CALL_RESUMED = 32,    /* of a Python function: a generator or coroutine went on */
@@ -77,7 +76,7 @@ enum gs_call_flag {
 };
 
 struct gs_event {
-	__u16 kind;
+	__u16 kind;  /* enum gs_event_kind */
 	__u16 bytes; /* of the whole event */
 	__u32 pad;
 };
@@ -110,12 +109,12 @@ struct gs_event {
  */
 struct gs_event_call {
 	struct gs_event head;
-	__u64 start_ns;
+	__u64 start_ns; /* when it was entered */
 	__u64 dur_ns;
 	__u32 pid;
 	__u32 tid;
-	__s32 ret;
-	__u16 func;
+	__s32 ret;   /* what it returned: its low 32 bits */
+	__u16 func;  /* id: model/trace/func.h, func_set.h */
 	__u16 cpu;   /* where the call returned */
 	__u8 depth;  /* traced calls of this thread that were open around it */
 	__u8 flags;  /* enum gs_call_flag */
@@ -157,9 +156,9 @@ struct gs_event_stack {
 	__u32 tid;
 	__u32 id;
 	__u16 n_frames;
-	__u8 kind;  /* enum gs_stack_kind */
-	__u8 flags; /* enum gs_stack_flag */
-	struct gs_raw_frame frames[];
+	__u8 kind;                    /* enum gs_stack_kind */
+	__u8 flags;                   /* enum gs_stack_flag */
+	struct gs_raw_frame frames[]; /* n_frames */
 };
 _Static_assert(sizeof(struct gs_event_stack) == 32, "gs_event_stack");
 
@@ -168,8 +167,8 @@ _Static_assert(sizeof(struct gs_event_stack) == 32, "gs_event_stack");
 #define GS_STACK_UNIT     512          /* copies of stacks are a multiple of it */
 
 struct gs_native_word { /* a word of the stack */
-	__u64 at;
-	__u64 value;
+	__u64 at;       /* address */
+	__u64 value;    /* what stands there */
 };
 
 /*
@@ -187,14 +186,14 @@ struct gs_event_stack_bytes {
 	__u32 tid;
 	__u32 id;
 	__u32 n_bytes;
-	__u64 ip, sp, bp, bx, r12, r13, r14, r15;
+	__u64 ip, sp, bp, bx, r12, r13, r14, r15; /* registers, by their names */
 	__u16 n_returns;
 	__u16 n_links;
 	__u8 after_call; /* 1: ip is where a call returned to */
 	__u8 pad[3];
 	struct gs_native_word returns[GS_NATIVE_RETURNS];
 	struct gs_native_word links[GS_NATIVE_LINKS];
-	__u8 bytes[];
+	__u8 bytes[]; /* n_bytes: the stack from sp upward */
 };
 _Static_assert(sizeof(struct gs_event_stack_bytes) ==
 		       104 + 16 * (GS_NATIVE_RETURNS + GS_NATIVE_LINKS),
@@ -209,10 +208,10 @@ struct gs_event_sample {
 	__u64 period_ns; /* the time that the sample stands for */
 	__u32 pid;
 	__u32 tid;
-	__u32 py_stack;
-	__u32 native_stack;
-	__u16 cpu;
-	__u16 scope; /* as in gs_event_call */
+	__u32 py_stack;     /* as in gs_event_call */
+	__u32 native_stack; /* likewise */
+	__u16 cpu;          /* where it ran */
+	__u16 scope;        /* as in gs_event_call */
 	__u32 pad;
 };
 _Static_assert(sizeof(struct gs_event_sample) == 48, "gs_event_sample");
@@ -242,7 +241,7 @@ static inline __attribute__((always_inline)) int gs_is_span(unsigned func, unsig
 /* A span's name that was not seen before: the function of this id has it. */
 struct gs_event_name {
 	struct gs_event head;
-	__u32 func;
+	__u32 func; /* id */
 	__u32 pad;
 	char name[GS_SPAN_NAME_BYTES];
 };
@@ -255,7 +254,7 @@ struct gs_event_kernel {
 	struct gs_event head;
 	__u32 pid;
 	__u32 tid;
-	__u32 func;
+	__u32 func; /* the call that asks */
 	__u32 pad;
 	char name[GS_KERNEL_NAME_BYTES]; /* as the compiler mangled it */
 };
@@ -279,7 +278,7 @@ struct gs_event_comm {
 	__u32 tid;
 	__u16 func; /* which init call */
 	__u16 n_list;
-	__s32 ret;
+	__s32 ret;     /* what that call returned */
 	__u64 comm;    /* handle; 0 where the call left none (InitAll: see list) */
 	__u64 parent;  /* Split and Shrink: the communicator it came from */
 	__s32 n_ranks; /* as given; -1 unknown (Split) */
@@ -304,11 +303,11 @@ struct gs_event_task {
 	__u64 time_ns;
 	__u32 pid;
 	__u32 tid;
-	__u32 parent_pid;
+	__u32 parent_pid;  /* of its process */
 	__u32 change;      /* enum gs_task_change */
 	__u32 thread_slot; /* of the ended thread, 0 when it had none */
 	__u32 pad;
-	char comm[16];
+	char comm[16]; /* its name as of now */
 };
 _Static_assert(sizeof(struct gs_event_task) == 56, "gs_event_task");
 

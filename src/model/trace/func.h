@@ -24,7 +24,7 @@ struct gs_func {
 	bool by_default;   /* traced unless functions are chosen by name */
 	bool watched_only; /* never counted: first calls come after it (bpf/calls/first.bpf.h) */
 	const char *name;  /* the exported symbol */
-	struct gs_func_desc desc;
+	struct gs_func_desc desc; /* how the kernel side reads its arguments */
 };
 
 /* NULL when there is none. */
@@ -75,10 +75,10 @@ enum gs_arg_type {
 };
 
 struct gs_arg {
-	const char *name;
-	enum gs_arg_type type;
-	uint64_t value;
-	char text[48]; /* GS_ARG_TEXT */
+	const char *name;      /* "bytes", "stream", ...; static */
+	enum gs_arg_type type; /* how value is shown */
+	uint64_t value;        /* but for GS_ARG_TEXT */
+	char text[48];         /* GS_ARG_TEXT */
 };
 
 #define GS_ARG_MAX 12

@@ -11,6 +11,7 @@
 struct gs_func_set;
 
 struct gs_func_set *gs_func_set_new(void); /* NULL: no memory */
+/* With the functions that were added; NULL inside: nothing. */
 void gs_func_set_free(struct gs_func_set **set);
 
 /* The id of the function of this layer and name, a new one when there is none yet. The name is

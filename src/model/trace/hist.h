@@ -24,6 +24,7 @@
  * state. (b - a) / (b + a) for a bucket [8, 9) * 2^k. */
 #define GS_HIST_ERROR_PCT 5.9
 
+/* Rounded down; of 0: 0. */
 static inline __attribute__((always_inline)) unsigned gs_log2_u64(unsigned long long v)
 {
 	unsigned r = 0;
@@ -52,6 +53,7 @@ static inline __attribute__((always_inline)) unsigned gs_log2_u64(unsigned long 
 	return v >> 1 ? r + 1 : r;
 }
 
+/* Where a duration is counted: 0 to GS_HIST_N_BUCKETS - 1. */
 static inline __attribute__((always_inline)) unsigned gs_hist_bucket(unsigned long long ns)
 {
 	unsigned top;

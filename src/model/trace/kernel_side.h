@@ -15,13 +15,13 @@
 
 /* What calls of CUDA and NCCL did under a function of a layer above, the innermost around them. */
 struct gs_use {
-	__u64 launches;
-	__u64 copies; /* and fills */
-	__u64 allocs;
+	__u64 launches;    /* calls, as the next four */
+	__u64 copies;      /* and fills */
+	__u64 allocs;      /* not frees */
 	__u64 collectives; /* and transfers between two */
-	__u64 others;
-	__u64 total_ns; /* of all these calls */
-	__u64 bytes;    /* of those that succeeded */
+	__u64 others;      /* of no sort above */
+	__u64 total_ns;    /* of all these calls */
+	__u64 bytes;       /* of those that succeeded */
 };
 
 /* What is counted of calls of a Python function beside their number and time. */
@@ -37,9 +37,9 @@ struct gs_py_use {
  */
 struct gs_cell {
 	__u32 thread_slot; /* 0: free */
-	__u32 func;
-	__u64 calls;
-	__u64 errors;
+	__u32 func;        /* id */
+	__u64 calls;       /* so far */
+	__u64 errors;      /* of these, those that failed */
 	__u64 total_ns;
 	__u64 max_ns;
 	__u64 bytes;        /* of calls that succeeded */
@@ -66,9 +66,9 @@ _Static_assert(sizeof(struct gs_cell) % 8 == 0, "gs_cell");
 /* An open call. */
 struct gs_frame {
 	__u64 start_ns;
-	__u64 sp; /* stack pointer at entry */
-	__u16 func;
-	__u8 flags;
+	__u64 sp;    /* stack pointer at entry */
+	__u16 func;  /* id */
+	__u8 flags;  /* enum gs_call_flag */
 	__u8 jumps;  /* GS_COOKIE_JUMPS */
 	__u16 abi;   /* of MPI: model/trace/mpi.h */
 	__u8 inside; /* enum gs_account_inside */
@@ -88,9 +88,9 @@ _Static_assert(sizeof(struct gs_frame) == 152, "gs_frame");
 /* An open operator, Python function or user's probe: no arguments, so much lighter than a frame. */
 struct gs_scope {
 	__u64 start_ns;
-	__u64 sp; /* stack pointer at entry */
-	__u16 func;
-	__u8 layer;
+	__u64 sp;     /* stack pointer at entry */
+	__u16 func;   /* id */
+	__u8 layer;   /* enum gs_layer */
 	__u8 resumed; /* a generator or coroutine went on; or a described call's, scope.bpf.h */
 	__u32 cell;   /* index into the cells; 0 not looked up yet */
 	/* Only with gs_kernel_config.py_func: */
@@ -109,10 +109,10 @@ static inline __u64 gs_cell_key(__u32 thread_slot, __u32 func)
 struct gs_thread {
 	__u32 pid; /* 0: free */
 	__u32 tid;
-	__u32 depth;
-	__u32 ended; /* 1: the thread is gone; user space takes the slot back */
-	char comm[16];
-	__u32 scope_depth;
+	__u32 depth;       /* calls that are open: of frame[] */
+	__u32 ended;       /* 1: the thread is gone; user space takes the slot back */
+	char comm[16];     /* its name */
+	__u32 scope_depth; /* scopes that are open: of scope[] */
 	__u32 turned; /* this hit was taken by a link that replaces another, see GS_TURN_BOTH */
 	__u32 span_pending; /* id of the span that begins next, src/bpf/calls/span.bpf.c */
 	__u32 untimed_id;   /* the last call was of this function, whose end is not seen */
@@ -126,26 +126,26 @@ struct gs_thread {
 	__u32 name_unread; /* 1: the kernel's name that its call asks for was not in memory yet */
 	__u64 py_state;    /* address of the interpreter's state of this thread; 0 not known */
 	__u64 py_retry_ns; /* when it is worth looking for it again */
-	struct gs_first first;
-	struct gs_gpu_queue_thread gpu;
+	struct gs_first first;          /* of calls that may be first ones */
+	struct gs_gpu_queue_thread gpu; /* its work for GPUs */
 	__u16 cell[GS_FUNC_FIXED]; /* index into the cells; 0 none yet. Others: map gs_cell_of */
-	struct gs_frame frame[GS_DEPTH_MAX];
-	struct gs_scope scope[GS_SCOPE_MAX];
+	struct gs_frame frame[GS_DEPTH_MAX]; /* the outermost first */
+	struct gs_scope scope[GS_SCOPE_MAX]; /* likewise */
 };
 _Static_assert(sizeof(struct gs_thread) % 8 == 0, "gs_thread");
 
 /* How a function's arguments become a gs_event_call; filled from the function table. Each index
  * points into gs_frame.v. */
 struct gs_func_desc {
-	__u8 layer;
+	__u8 layer;   /* enum gs_layer */
 	__u8 op;      /* class, enum gs_func_class */
 	__u8 post;    /* enum gs_post */
 	__u8 n_stack; /* words to read above the return address: 0..7; or GS_V_LOW, see there */
 	__u8 v_bytes;
-	__u8 v_bytes2; /* multiplied by it; GS_V_NONE: by one */
-	__u8 v_stream;
-	__u8 v_aux;
-	__u8 v_arg[4];
+	__u8 v_bytes2;    /* multiplied by it; GS_V_NONE: by one */
+	__u8 v_stream;    /* as v_bytes: the word that has it; GS_V_NONE: none */
+	__u8 v_aux;       /* likewise; of NCCL: op | root << 4 */
+	__u8 v_arg[4];    /* likewise */
 	__s32 not_error;  /* a return code beside 0 that is an answer, not a failure; 0 none */
 	__u8 inside;      /* enum gs_account_inside: what the thread is in during the call */
 	__u8 gpu, pad[2]; /* with gs_kernel_config.gpu_queue: enum gs_gpu_queue_role, and more */
@@ -336,8 +336,8 @@ struct gs_kernel_state {
 	__u32 n_pyfuncs;   /* numbers of Python functions handed out so far */
 	__u32 n_accounts;  /* accounts of threads handed out so far, from 1 */
 	__u32 context_gen; /* raised when a process gets or loses a context: threads look again */
-	__u32 n_gpu_processes; /* handed out so far, from 1 */
-	__u64 lost[GS_LAYER_MAX][GS_LOSS_COUNT];
+	__u32 n_gpu_processes;                   /* handed out so far, from 1 */
+	__u64 lost[GS_LAYER_MAX][GS_LOSS_COUNT]; /* by enum gs_layer and enum gs_loss */
 };
 
 /* Task storage of each thread that came by. */

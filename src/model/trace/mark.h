@@ -20,7 +20,7 @@ struct gs_event_mark {
 	__u64 calls;      /* of the function since its last mark: 1: none was without */
 	__u32 pid;
 	__u32 tid;
-	__u32 func;
+	__u32 func; /* id */
 	__u32 pad;
 };
 _Static_assert(sizeof(struct gs_event_mark) == 72, "gs_event_mark");
@@ -30,6 +30,7 @@ _Static_assert(sizeof(struct gs_event_mark) == 72, "gs_event_mark");
 #define GS_MARK_ONE_CALL   (1ull << 40)
 #define GS_MARK_CALL_SHIFT 40
 
+/* What a call of this function adds to the sum beside GS_MARK_ONE_CALL: below 2^16. */
 static inline __u64 gs_mark_hash(__u32 func)
 {
 	return (func * 0x9e3779b1u) >> 16;

@@ -61,9 +61,9 @@ enum gs_mpi_direction {
 
 struct gs_mpi_key {
 	__u32 pid;
-	__s32 peer; /* a rank of comm, or GS_MPI_PEER_ANY; SPAN: 0 */
-	__u64 comm; /* the handle of the communicator, or window; SPAN: 0 */
-	__u32 direction;
+	__s32 peer;      /* a rank of comm, or GS_MPI_PEER_ANY; SPAN: 0 */
+	__u64 comm;      /* the handle of the communicator, or window; SPAN: 0 */
+	__u32 direction; /* enum gs_mpi_direction */
 	__u32 pad;
 };
 _Static_assert(sizeof(struct gs_mpi_key) == 24, "gs_mpi_key");
@@ -71,20 +71,20 @@ _Static_assert(sizeof(struct gs_mpi_key) == 24, "gs_mpi_key");
 /* Written by all threads of a process, only ever growing. */
 struct gs_mpi_row {
 	struct gs_mpi_key key; /* of row 0: the rest only, calls being how many were handed out */
-	__u64 calls;
-	__u64 bytes;   /* SPAN: when the first call began, CLOCK_MONOTONIC ns */
+	__u64 calls;           /* transfers; SPAN: calls of any function */
+	__u64 bytes;           /* SPAN: when the first call began, CLOCK_MONOTONIC ns */
 	__u64 unsized; /* calls whose bytes are not known; SPAN: when the last one returned */
 };
 _Static_assert(sizeof(struct gs_mpi_row) == 48, "gs_mpi_row");
 
 struct gs_mpi_comm_key {
-	__u64 comm;
+	__u64 comm; /* handle of the communicator */
 	__u32 pid;
 	__u32 pad;
 };
 
 struct gs_mpi_comm { /* as the process asked for them; -1: it did not */
-	__s32 rank;
+	__s32 rank;  /* of this process */
 	__s32 n_ranks;
 };
 

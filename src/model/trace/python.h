@@ -19,34 +19,37 @@ enum gs_py_at {
 };
 
 /* Where an interpreter keeps what a stack is read from: the address of its _PyRuntime, and offsets
- * into its structures. */
+ * into its structures, in bytes, by structure and member: runtime_ _PyRuntimeState, interp_
+ * PyInterpreterState, state_ PyThreadState, frame_ a frame, code_ PyCodeObject, text_ a str. */
 struct gs_py_proc {
-	__u64 runtime;
+	__u64 runtime;        /* address in the process */
 	__u64 image;          /* the end of the program's environment: each exec has another one */
 	__u32 runtime_interp; /* first interpreter */
-	__u32 interp_next;
+	__u32 interp_next;    /* the next interpreter */
 	__u32 interp_threads; /* first thread state */
 	__u16 version;        /* 0x030c is 3.12 */
 	__u16 state_bytes;    /* of a thread state, as far as it is read */
+	/* Neighbours; its interpreter; the id that pthread_self() has. */
 	__u16 state_prev, state_next, state_interp, state_thread_id;
 	__u16 state_frame;  /* the innermost frame; or: */
 	__u16 cframe_frame; /* state_frame points to a struct that has it here */
 	__u16 frame_bytes;
+	/* Its code; the frame that called it; where it is: at_kind. */
 	__u16 frame_code, frame_previous, frame_at;
 	__u16 frame_owner;   /* one byte; 3 and more: a frame of C code, passed over */
 	__u16 frame_tlbc;    /* free-threaded 3.14: which copy of the code runs */
 	__u16 code_tlbc;     /* and where the copies are */
 	__u16 at_kind;       /* enum gs_py_at */
 	__u16 code_filename; /* the name, the qualified name (3.11 on) and the line table follow */
-	__u16 code_first_line;
-	__u16 code_begin;   /* the first instruction (GS_PY_AT_POINTER) */
-	__u16 text_length;  /* of a str: its characters, */
-	__u16 text_state;   /* its flags, */
-	__u16 text_ascii;   /* its characters when all are ASCII, */
-	__u16 text_compact; /* and when not */
-	__u16 text_shift;   /* of the flags: to the kind, followed by compact and ascii */
-	__u16 bytes_length; /* of a bytes object */
-	__u16 bytes_data;
+	__u16 code_first_line;  /* co_firstlineno */
+	__u16 code_begin;       /* the first instruction (GS_PY_AT_POINTER) */
+	__u16 text_length;      /* of a str: its characters, */
+	__u16 text_state;       /* its flags, */
+	__u16 text_ascii;       /* its characters when all are ASCII, */
+	__u16 text_compact;     /* and when not */
+	__u16 text_shift;       /* of the flags: to the kind, followed by compact and ascii */
+	__u16 bytes_length;     /* of a bytes object */
+	__u16 bytes_data;       /* and where they begin */
 	__u16 is_free_threaded; /* a build without the lock */
 	__u16 runtime_current;  /* the state of the thread that has the lock (to 3.11) */
 	__u16 pad[2];
@@ -71,19 +74,19 @@ struct gs_py_text {
 struct gs_event_code {
 	struct gs_event head;
 	__u64 time_ns;
-	__u64 code;
+	__u64 code; /* address of the object */
 	__u32 pid;
 	__u32 tid;
-	__u16 version;
+	__u16 version;       /* as in struct gs_py_proc */
 	__u16 table_n_bytes; /* of the line table, which follow */
-	__s32 first_line;
-	__u64 table_off;   /* where in the table these are */
-	__u64 table_bytes; /* of the whole line table */
-	__u32 func;        /* of GS_EV_PYFUNC: its number; else 0 */
+	__s32 first_line;    /* co_firstlineno */
+	__u64 table_off;     /* where in the table these are */
+	__u64 table_bytes;   /* of the whole line table */
+	__u32 func;          /* of GS_EV_PYFUNC: its number; else 0 */
 	__u32 pad;
-	struct gs_py_text file, name;
-	__u8 file_text[GS_PY_FILE_BYTES];
-	__u8 name_text[GS_PY_NAME_BYTES];
+	struct gs_py_text file, name;     /* what their texts are, which follow */
+	__u8 file_text[GS_PY_FILE_BYTES]; /* characters of 1, 2 or 4 bytes */
+	__u8 name_text[GS_PY_NAME_BYTES]; /* likewise */
 	__u8 table[];
 };
 _Static_assert(sizeof(struct gs_event_code) == 64 + 32 + 768, "gs_event_code");
@@ -114,7 +117,7 @@ enum gs_py_glob_op {                              /* in place of characters */
 /* A pattern of characters (code points); n 0: anything. */
 struct gs_py_pattern {
 	__u32 n;
-	__u32 chars[GS_PY_GLOB_CHARS];
+	__u32 chars[GS_PY_GLOB_CHARS]; /* code points */
 };
 
 /* Which Python functions are wanted: by file and name. */

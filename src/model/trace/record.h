@@ -1,13 +1,17 @@
 /*
- * The one form in which everything travels after feed: on disk, to exporters, to a view. A batch
- * is a run of records; a record is a head and a body of fixed width, little endian, 8-byte aligned.
- * A reader that meets a kind it does not know skips it by its size; a record that is shorter than
- * its kind's struct is malformed, one that is longer comes from a newer writer and is read by the
- * part that is known. Names are interned: STRING gives a number to a text, and PROCESS, THREAD and
- * FUNCTION give numbers to entities, always before the first record that uses them. Ids start at 1;
- * 0 means none. doc/format.md describes the file around it.
+ * The one form in which everything travels after ingest: on disk, to exporters, to aggregate. A
+ * batch is a run of records; a record is a head and a body of fixed width, little endian, 8-byte
+ * aligned. A reader that meets a kind it does not know skips it by its size; a record that is
+ * shorter than its kind's struct is malformed, one that is longer comes from a newer writer and is
+ * read by the part that is known. Names are interned: STRING gives a number to a text, and PROCESS,
+ * THREAD and FUNCTION give numbers to entities, always before the first record that uses them. Ids
+ * start at 1; 0 means none. doc/format.md describes the file around it.
  *
  * Times are CLOCK_BOOTTIME ns; SESSION ties them to the time of day.
+ *
+ * Fields that many have: id: by which others refer to it; calls, errors, count: since the last such
+ * record, or of one; those ending in _str: id of a STRING, 0 none or not known; doc/format.md says
+ * more of each.
  */
 #ifndef GS_MODEL_TRACE_RECORD_H
 #define GS_MODEL_TRACE_RECORD_H
@@ -71,7 +75,7 @@ enum gs_record_kind {
 
 struct gs_record {
 	uint16_t bytes; /* whole record, a multiple of 8 */
-	uint16_t kind;
+	uint16_t kind;  /* enum gs_record_kind */
 	uint32_t flags; /* by kind; 0 where its struct says nothing else */
 };
 
@@ -113,10 +117,10 @@ enum gs_process_flag {
 struct gs_rec_process {
 	struct gs_record head; /* flags: enum gs_process_flag */
 	uint32_t id;
-	uint32_t pid;    /* in the initial namespace */
-	uint32_t ns_pid; /* in its own */
-	uint32_t parent_pid;
-	uint32_t uid;
+	uint32_t pid;        /* as gpuscope's own namespace numbers it */
+	uint32_t ns_pid;     /* in its own */
+	uint32_t parent_pid; /* as pid */
+	uint32_t uid;        /* UINT32_MAX unknown */
 	uint32_t comm_str;
 	uint32_t exe_str;
 	uint32_t cmdline_str;
@@ -154,28 +158,28 @@ struct gs_rec_function {
 };
 
 /* A call; see struct gs_event_call in model/trace/event.h for what bytes, aux and arg mean. What
- * the kernel could not know is filled in by span: bytes of a free. */
+ * the kernel could not know is filled in by correlate: bytes of a free. */
 struct gs_rec_call {
 	struct gs_record head;
 	uint64_t start_ns;
 	uint64_t dur_ns;
 	uint32_t thread;   /* id */
 	uint32_t function; /* id */
-	int32_t ret;
+	int32_t ret;       /* what it returned */
 	uint32_t aux;
-	uint16_t cpu;
-	uint8_t depth;
+	uint16_t cpu;       /* where it returned */
+	uint8_t depth;      /* traced calls of this thread around it */
 	uint8_t call_flags; /* enum gs_call_flag */
 	uint8_t failed;     /* 1 when ret is an error of this function */
 	uint8_t pad[3];
 	uint64_t bytes;
-	uint64_t stream;
+	uint64_t stream; /* handle; 0 the default stream */
 	uint64_t arg[4];
 	uint32_t scope;        /* id of the innermost function of the layers above around it; 0 */
 	uint32_t py_stack;     /* id of a STACK, which may come later; 0 none */
 	uint32_t native_stack; /* likewise */
 	uint32_t pad2;
-	uint64_t flow; /* shared by a launch and the call that waited for it; 0 none. Of span */
+	uint64_t flow; /* of a launch and the call that waited for it; 0 none. From correlate */
 };
 
 struct gs_rec_bucket {
@@ -194,14 +198,14 @@ struct gs_rec_stats {
 	uint64_t errors;
 	uint64_t total_ns;
 	uint64_t max_ns; /* so far, not of the interval */
-	uint64_t bytes;
-	uint64_t inner; /* driver calls that were part of a runtime call and are counted there */
-	int32_t err_code[4];
-	uint32_t err_count[4];
+	uint64_t bytes;  /* of calls that succeeded */
+	uint64_t inner;  /* driver calls that were part of a runtime call and are counted there */
+	int32_t err_code[4];   /* 0: unused */
+	uint32_t err_count[4]; /* other codes are in errors only */
 	uint32_t n_buckets;
 	uint32_t stepped; /* single-stepped probes that the calls passed, without those where the
 			   * function is left */
-	struct gs_rec_bucket buckets[];
+	struct gs_rec_bucket buckets[]; /* of the durations */
 };
 
 /* A number of things lost since the last such record. */
@@ -221,18 +225,17 @@ struct gs_rec_attach {
 	int32_t status;      /* 0, or a negative errno */
 	uint32_t reason_str; /* of a failure, or a remark; 0 none */
 	uint32_t n_probes;   /* placed in this file */
-	uint32_t
-		n_moved; /* of these, placed some bytes in, where the kernel need not single-step */
-	uint32_t n_stepped; /* of these, single-stepped */
-	uint32_t layer;     /* of its functions, when they are of one; 0 several */
+	uint32_t n_moved;    /* of these, some bytes in, where the kernel need not single-step */
+	uint32_t n_stepped;  /* of these, single-stepped */
+	uint32_t layer;      /* of its functions, when they are of one; 0 several */
 };
 
 #define GS_COMM_NO_SPLIT INT32_MIN /* color of a communicator that no split made */
 
 /* A communicator is known. May come again with more known. What the call that made it was given is
- * there from the start; rank, n_ranks and id_hash of a split or shrunk one are filled in by span.
- * A rank that takes part in a split without a color of its own (color < 0) gets no communicator and
- * sends one with comm 0: the others are counted against it. */
+ * there from the start; rank, n_ranks and id_hash of a split or shrunk one are filled in by
+ * correlate. A rank that takes part in a split without a color of its own (color < 0) gets no
+ * communicator and sends one with comm 0: the others are counted against it. */
 struct gs_rec_comm {
 	struct gs_record head;
 	uint32_t process;    /* id */
@@ -295,9 +298,9 @@ _Static_assert(sizeof(struct gs_rec_comm) == 128, "comm");
 _Static_assert(sizeof(struct gs_rec_counter) == 40, "counter");
 _Static_assert(sizeof(struct gs_rec_end) == 24, "end");
 
-struct gs_batch { /* a run of records, lent for the duration of a call */
-	const void *data;
-	size_t bytes;
+struct gs_batch {         /* a run of records, lent for the duration of a call */
+	const void *data; /* the first record */
+	size_t bytes;     /* of all of them */
 };
 
 /* Where records go. push borrows the batch and returns 0 or a negative errno; flush asks for
@@ -305,7 +308,7 @@ struct gs_batch { /* a run of records, lent for the duration of a call */
 struct gs_sink {
 	int (*push)(void *ctx, const struct gs_batch *batch);
 	int (*flush)(void *ctx); /* may be NULL */
-	void *ctx;
+	void *ctx;               /* of both; borrowed, and given back to them */
 };
 
 /* Append a record of the kind with body_bytes (its struct without tail) plus tail_bytes, zeroed,

@@ -8,7 +8,7 @@
 #include "model/trace/mark.h"
 #include "model/trace/record.h"
 
-/* As struct gs_event_mark has it. */
+/* Fields as in struct gs_event_mark. */
 struct gs_rec_mark {
 	struct gs_record head;
 	uint64_t time_ns;

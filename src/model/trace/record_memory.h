@@ -39,11 +39,11 @@ struct gs_rec_memory {
 	uint32_t device;       /* as the process numbers it, or one of the above */
 	uint32_t kind;         /* enum gs_memory_kind */
 	uint32_t pad;
-	uint64_t live_bytes, live_blocks;
-	uint64_t peak_bytes, peak_ns; /* and when it was reached first */
-	uint64_t total_bytes;         /* of all allocations */
-	uint64_t allocations, frees;
-	uint64_t failed; /* allocations that the library refused */
+	uint64_t live_bytes, live_blocks; /* allocated and not freed */
+	uint64_t peak_bytes, peak_ns;     /* and when it was reached first */
+	uint64_t total_bytes;             /* of all allocations */
+	uint64_t allocations, frees;      /* that succeeded */
+	uint64_t failed;                  /* allocations that the library refused */
 	/* Of ON_DEVICE and one device: the pages that live blocks of DEVICE and PITCHED lie in. */
 	uint64_t page_bytes, peak_page_bytes;
 	uint64_t mapped_bytes;  /* of VIRTUAL: of the live ones, mapped now */
@@ -57,18 +57,18 @@ struct gs_rec_memory {
 /* The same by where it was asked for; those that nothing is left of too. */
 struct gs_rec_memory_site {
 	struct gs_record head;
-	uint32_t process; /* id; 0: sites that found no room */
-	uint32_t device;
-	uint32_t kind;
-	uint32_t function; /* id */
-	uint32_t scope;    /* as in CALL, as are the next two */
-	uint32_t py_stack;
-	uint32_t native_stack;
+	uint32_t process;      /* id; 0: sites that found no room */
+	uint32_t device;       /* as in struct gs_rec_memory, as are the others */
+	uint32_t kind;         /* enum gs_memory_kind */
+	uint32_t function;     /* id */
+	uint32_t scope;        /* as in CALL, as are the next two */
+	uint32_t py_stack;     /* id; 0 none */
+	uint32_t native_stack; /* likewise */
 	uint32_t pad;
-	uint64_t live_bytes, live_blocks;
+	uint64_t live_bytes, live_blocks; /* allocated here and not freed */
 	uint64_t peak_bytes;
 	uint64_t total_bytes;
-	uint64_t allocations;
+	uint64_t allocations; /* that succeeded */
 };
 
 _Static_assert(sizeof(struct gs_rec_memory) == 152, "memory");

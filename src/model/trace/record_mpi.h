@@ -14,7 +14,7 @@ struct gs_rec_mpi {
 	uint64_t comm;      /* handle of the communicator or window, unique within the process */
 	uint32_t direction; /* enum gs_mpi_direction */
 	uint32_t pad;
-	uint64_t calls;
+	uint64_t calls;    /* transfers; SPAN: calls of any function */
 	uint64_t bytes;    /* of those whose bytes are known */
 	uint64_t unsized;  /* calls whose bytes are not */
 	uint64_t first_ns; /* SPAN: when the first call began; else 0 */

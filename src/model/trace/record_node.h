@@ -7,6 +7,9 @@
  * Texts stand behind a record's fields, one after the other without terminators; text_bytes[] says
  * how long each is. A value of a GPU is known by the hash of its key in model/node/gpu_field.h, so
  * that rows can be added there; a reader leaves out values that it does not know.
+ *
+ * Fields as in the structs of model/node/gpu.h, host.h and job_account.h that the records are made
+ * of; what is not known is as there, but NAN is -1. doc/format.md has them one by one.
  */
 #ifndef GS_MODEL_TRACE_RECORD_NODE_H
 #define GS_MODEL_TRACE_RECORD_NODE_H
@@ -62,12 +65,14 @@ struct gs_rec_gpu_value {
 	double value;
 };
 
+/* In ns, to whole ms; at most 0xffffff ms. */
 static inline uint64_t gs_rec_gpu_value_age(const struct gs_rec_gpu_value *v)
 {
 	return (v->age_ms[0] | (uint64_t)v->age_ms[1] << 8 | (uint64_t)v->age_ms[2] << 16) *
 	       1000000;
 }
 
+/* Likewise: an older one is as old as that. */
 static inline void gs_rec_gpu_value_set_age(struct gs_rec_gpu_value *v, uint64_t age_ns)
 {
 	uint64_t ms = age_ns / 1000000 < 0xffffff ? age_ns / 1000000 : 0xffffff;

@@ -1,6 +1,10 @@
 /*
  * Records of the layers above CUDA: places in code, stacks of them, samples of the timer, values
  * that a user's probe read, and what was done under an operator.
+ *
+ * Fields that many have: id: by which others refer to it; launches, copies, allocs, collectives,
+ * others: calls of that sort; allocations, frees, blocks: how many; bytes: of these; device: as
+ * CUDA numbers it for the process.
  */
 #ifndef GS_MODEL_TRACE_RECORD_STACK_H
 #define GS_MODEL_TRACE_RECORD_STACK_H
@@ -34,19 +38,19 @@ struct gs_rec_stack {
 	uint16_t stack_kind;  /* enum gs_stack_kind */
 	uint16_t stack_flags; /* enum gs_stack_flag */
 	uint32_t n_frames;
-	uint32_t frames[];
+	uint32_t frames[]; /* ids */
 };
 
 /* A thread was found running by the timer. */
 struct gs_rec_sample {
 	struct gs_record head;
 	uint64_t time_ns;
-	uint64_t period_ns; /* the time that it stands for */
-	uint32_t thread;    /* id */
-	uint32_t scope;     /* function id, as in CALL */
-	uint32_t py_stack;  /* as in CALL */
-	uint32_t native_stack;
-	uint32_t cpu;
+	uint64_t period_ns;    /* the time that it stands for */
+	uint32_t thread;       /* id */
+	uint32_t scope;        /* function id, as in CALL */
+	uint32_t py_stack;     /* as in CALL */
+	uint32_t native_stack; /* likewise */
+	uint32_t cpu;          /* where it ran */
 	uint32_t pad;
 };
 
@@ -71,9 +75,9 @@ enum gs_value_type {
 };
 
 struct gs_rec_value {
-	uint32_t name_str;
+	uint32_t name_str;   /* what the user calls it */
 	uint32_t value_type; /* enum gs_value_type */
-	uint64_t value;
+	uint64_t value;      /* of a text: id of a STRING */
 };
 
 /* The named values of the CALL that stands right behind it. */
@@ -112,13 +116,13 @@ struct gs_rec_aggregate {
 	uint32_t value_str;  /* the name of the value; 0 none (a count) */
 	uint32_t value_type; /* enum gs_value_type */
 	uint32_t n_buckets;
-	uint64_t count;
-	uint64_t sum;
+	uint64_t count; /* of values */
+	uint64_t sum;   /* of these */
 	uint64_t min, max;
-	struct gs_rec_bucket buckets[];
+	struct gs_rec_bucket buckets[]; /* of these, of a histogram */
 };
 
-/* PyTorch's caching allocator of one process and device, at the end. Of span. */
+/* PyTorch's caching allocator of one process and device, at the end. Of correlate. */
 struct gs_rec_allocator {
 	struct gs_record head;
 	uint32_t process; /* id */
@@ -134,10 +138,10 @@ struct gs_rec_allocator {
 	uint64_t peak_reserved_bytes;
 };
 
-/* Blocks of it that were never freed, by where they were allocated. Of span, at the end. */
+/* Blocks of it that were never freed, by where they were allocated. Of correlate, at the end. */
 struct gs_rec_leak {
 	struct gs_record head;
-	uint32_t process;
+	uint32_t process; /* id */
 	int32_t device;
 	uint32_t scope;    /* function id, as in CALL; 0 none */
 	uint32_t py_stack; /* as in CALL */

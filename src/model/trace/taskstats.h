@@ -5,6 +5,10 @@
  *
  * Every ns of a thread between its start (or the moment from which it was followed) and its end is
  * in exactly one of the time counters, so they sum to (threads x wall time).
+ *
+ * Fields that many have, all counts: calls; reads, writes, sends, receives, accepts: calls (of disks:
+ * requests), failed ones too; errors: of these, failed; connects: connections that were made,
+ * failed_connects: that were not; retransmits: segments of TCP.
  */
 #ifndef GS_MODEL_TRACE_TASKSTATS_H
 #define GS_MODEL_TRACE_TASKSTATS_H
@@ -134,8 +138,8 @@ struct gs_taskstats_disk { /* one block device */
 	__u32 hist[GS_TASKSTATS_LOG2];
 };
 
-struct gs_taskstats_mount { /* one mounted file system (its device number) */
-	struct gs_taskstats_io_count io;
+struct gs_taskstats_mount {              /* one mounted file system (its device number) */
+	struct gs_taskstats_io_count io; /* of files on it */
 };
 
 struct gs_taskstats_peer { /* one peer: the address, and the port when we connected to it */

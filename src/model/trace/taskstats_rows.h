@@ -11,32 +11,32 @@
 #include "model/trace/taskstats.h"
 
 struct gs_taskstats_call_row {
-	uint32_t id; /* GS_TASKSTATS_CALL() */
-	struct gs_taskstats_syscall call;
+	uint32_t id;                      /* GS_TASKSTATS_CALL() */
+	struct gs_taskstats_syscall call; /* its counters */
 };
 
 struct gs_taskstats_disk_row {
-	uint32_t major, minor;
-	char name[32]; /* "sda"; empty when unknown */
-	struct gs_taskstats_disk disk;
+	uint32_t major, minor;         /* of the device */
+	char name[32];                 /* "sda"; empty when unknown */
+	struct gs_taskstats_disk disk; /* its counters */
 };
 
 struct gs_taskstats_mount_row {
-	uint32_t major, minor;
-	enum gs_taskstats_io kind;
-	char path[256]; /* where it is mounted; empty when unknown here */
-	char type[32];  /* "ext4" */
-	struct gs_taskstats_io_count io;
+	uint32_t major, minor;           /* of its device number (st_dev) */
+	enum gs_taskstats_io kind;       /* which sort of file */
+	char path[256];                  /* where it is mounted; empty when unknown here */
+	char type[32];                   /* "ext4" */
+	struct gs_taskstats_io_count io; /* its counters */
 };
 
 struct gs_taskstats_peer_row {
-	uint16_t family; /* AF_INET, AF_INET6 */
-	uint16_t port;   /* of the peer, when we connected to it, else 0 */
-	uint8_t addr[16];
-	struct gs_taskstats_peer peer;
+	uint16_t family;               /* AF_INET, AF_INET6 */
+	uint16_t port;                 /* of the peer, when we connected to it, else 0 */
+	uint8_t addr[16];              /* in network order; of AF_INET the first 4 */
+	struct gs_taskstats_peer peer; /* its counters */
 };
 
-/* The tables of one owner; each array is owned. */
+/* The tables of one owner; the arrays disks, mounts and peers are owned. */
 struct gs_taskstats_tables {
 	struct gs_taskstats_disk_row *disks;
 	size_t n_disks;

@@ -42,14 +42,15 @@ enum gs_taskstats_op {
 };
 
 struct gs_taskstats_call_desc {
-	__u8 wait, op;
+	__u8 wait, op; /* enum gs_taskstats_wait, enum gs_taskstats_op */
 };
 
 struct gs_taskstats_config {
-	__u32 families;
+	__u32 families; /* enum gs_taskstats_family, ored */
 	/* Threads of one key write to 1 + this many slots, not to fight for one, beside that of the
 	 * leader of a process. */
 	__u32 stripes_mask;
+	/* Of all processes; children too; keys are cgroups; calls are timed. */
 	__u8 all, follow, by_cgroup, call_times;
 	__u8 switch_state; /* sched_switch hands over the state (Linux 5.18) */
 	__u8 uring_cqe;    /* io_uring_complete hands over the entry, not its fields (6.11) */
@@ -66,7 +67,7 @@ struct gs_taskstats_config {
 struct gs_taskstats_key {
 	__u64 id;       /* pid or cgroup */
 	__u64 start_ns; /* of the process */
-	__u32 stripe;
+	__u32 stripe;   /* 0 the leader of a process; else by thread: stripes_mask */
 	__u32 pad;
 };
 
@@ -78,15 +79,15 @@ struct gs_taskstats_key {
  */
 struct gs_taskstats_slot {
 	__u64 ended;
-	struct gs_taskstats work;
+	struct gs_taskstats work;      /* its counters, times as above */
 	__u64 in_state[GS_TIME_COUNT]; /* threads there now */
 	__u64 lock_since;              /* the sum of when those that wait for a lock began to */
 	__u64 begun;
 	struct gs_taskstats_key key;
-	__u64 cgroup;
-	__u32 pid, parent_pid, uid;
-	__u32 used;
-	char comm[16];
+	__u64 cgroup;               /* id of the cgroup of the process */
+	__u32 pid, parent_pid, uid; /* of the process */
+	__u32 used;                 /* 1: the slot has an owner */
+	char comm[16];              /* of the process */
 };
 
 enum gs_taskstats_table {
@@ -97,16 +98,16 @@ enum gs_taskstats_table {
 };
 
 struct gs_taskstats_cell_key {
-	__u32 slot;
-	__u32 table;
-	__u64 a, b, c;
+	__u32 slot;    /* whose row it is */
+	__u32 table;   /* enum gs_taskstats_table */
+	__u64 a, b, c; /* what they are: there */
 };
 
-struct gs_taskstats_cell { /* a row of a table */
-	struct gs_taskstats_cell_key key;
-	__u32 used;
+struct gs_taskstats_cell {                /* a row of a table */
+	struct gs_taskstats_cell_key key; /* table says which of the union */
+	__u32 used;                       /* 1: the cell has an owner */
 	__u32 pad;
-	union {
+	union { /* by key.table */
 		struct gs_taskstats_syscall call;
 		struct gs_taskstats_disk disk;
 		struct gs_taskstats_mount mount;
@@ -127,12 +128,12 @@ enum gs_taskstats_loss {
 struct gs_taskstats_request { /* a request to a block device that a followed thread made */
 	__u64 issued_ns;      /* 0: not started yet */
 	__u64 flush_ns;       /* when it was made, plus its data's time; 0: it waits for no flush */
-	__u32 slot, bytes;
+	__u32 slot, bytes;    /* of the thread; of data */
 	__u8 write, moves, pad[6]; /* moves: data, as a flush does not */
 };
 
 struct gs_taskstats_state {
-	__u64 lost[GS_TASKSTATS_LOST_COUNT];
+	__u64 lost[GS_TASKSTATS_LOST_COUNT]; /* by enum gs_taskstats_loss: what found no room */
 	__u64 rescan; /* grows when threads came into a followed cgroup by other ways than fork */
 };
 

@@ -36,21 +36,21 @@ enum gs_user_when {
 /* One value: a register, constant or word of the stack; chain[] of pointers followed from there;
  * and of what is found at the end, so many bytes. */
 struct gs_user_value {
-	__u8 value_type; /* enum gs_value_type, model/trace/record_stack.h */
-	__u8 from;       /* enum gs_user_from */
-	__u8 reg;        /* place in struct pt_regs */
-	__u8 index_reg;  /* likewise, added shifted left by index_shift; GS_USER_NONE */
-	__u8 index_shift;
-	__u8 shift; /* bits of the register below the value */
-	__u8 bytes; /* 1, 2, 4 or 8 */
-	__u8 is_signed;
+	__u8 value_type;  /* enum gs_value_type, model/trace/record_stack.h */
+	__u8 from;        /* enum gs_user_from */
+	__u8 reg;         /* place in struct pt_regs */
+	__u8 index_reg;   /* likewise, added shifted left by index_shift; GS_USER_NONE */
+	__u8 index_shift; /* 0 to 3 */
+	__u8 shift;       /* bits of the register below the value */
+	__u8 bytes;       /* 1, 2, 4 or 8 */
+	__u8 is_signed;   /* 1: it is extended by its sign */
 	__u8 n_chain;
 	__u8 when;       /* enum gs_user_when */
 	__u8 text;       /* a string: which of the texts; else GS_USER_NONE */
 	__u8 text_bytes; /* of a text in place, that begins text_add behind: at most; 0: a pointer's
 			  */
-	__s32 text_add;
-	__s64 add;
+	__s32 text_add;  /* to the address where the chain ends */
+	__s64 add;       /* to the register, before the chain */
 	__s32 chain[GS_USER_CHAIN_MAX]; /* added to the pointer before it is followed */
 };
 _Static_assert(sizeof(struct gs_user_value) == 40, "gs_user_value");
@@ -96,9 +96,9 @@ enum gs_user_op_code {
 
 struct gs_user_op {
 	__u8 code; /* enum gs_user_op_code */
-	__u8 arg;
+	__u8 arg;  /* of some codes: there */
 	__u8 pad[6];
-	__u64 imm;
+	__u64 imm; /* likewise */
 };
 
 enum gs_user_flag {
@@ -130,23 +130,23 @@ struct gs_user_row {
 	__u8 aggregate;       /* enum gs_user_aggregate; not NONE: no events */
 	__u8 aggregate_value; /* which value; GS_USER_NONE */
 	__u8 v_bytes;         /* values that are fields of the call too; GS_USER_NONE */
-	__u8 v_stream;
-	__u8 v_aux;
-	__u8 v_arg0;
+	__u8 v_stream;        /* likewise */
+	__u8 v_aux;           /* likewise */
+	__u8 v_arg0;          /* likewise */
 	__u8 pad[3];
-	struct gs_user_value values[GS_USER_VALUE_MAX];
-	struct gs_user_op ops[GS_USER_OP_MAX];
+	struct gs_user_value values[GS_USER_VALUE_MAX]; /* n_values */
+	struct gs_user_op ops[GS_USER_OP_MAX];          /* n_ops: the filter */
 };
 _Static_assert(sizeof(struct gs_user_row) == 16 + 8 * 40 + 32 * 16, "gs_user_row");
 
 /* GS_EV_VALUES: a call of a user's probe together with what was read; cut behind the last text. */
 struct gs_event_values {
 	struct gs_event_call call; /* its head is that of this event */
-	__u16 row;
+	__u16 row;                 /* of the table */
 	__u8 n_values;
 	__u8 n_texts;
 	__u32 unread; /* bit n: value n could not be read and is 0, or an empty string */
-	__u64 value[GS_USER_VALUE_MAX];
+	__u64 value[GS_USER_VALUE_MAX]; /* n_values; of a text: 0, or its hash */
 	char text[GS_USER_TEXT_MAX][GS_USER_TEXT_BYTES];
 };
 _Static_assert(sizeof(struct gs_event_values) == 104 + 8 + 64 + 512, "gs_event_values");
@@ -155,8 +155,8 @@ _Static_assert(sizeof(struct gs_event_values) == 104 + 8 + 64 + 512, "gs_event_v
 
 struct gs_user_cell_key {
 	__u32 pid, tid;
-	__u32 func;
-	__u32 row; /* one of the rows of func: that which was hit first */
+	__u32 func; /* id */
+	__u32 row;  /* one of the rows of func: that which was hit first */
 };
 
 /* What one thread's calls of one probe add up to; only ever growing. */
@@ -164,7 +164,7 @@ struct gs_user_cell {
 	__u64 calls;
 	__u64 total_ns;
 	__u64 max_ns;
-	__u64 bytes;
+	__u64 bytes; /* of calls that succeeded */
 	/* Of the value that is aggregated. */
 	__u64 n_values;
 	__u64 sum;

@@ -17,9 +17,9 @@
 
 /* What a value is called and how it is shown. */
 struct gs_user_name {
-	char name[GS_USER_NAME_MAX];
-	uint8_t value_type; /* enum gs_value_type */
-	uint8_t is_f32;     /* the bits are those of a float */
+	char name[GS_USER_NAME_MAX]; /* as the user calls it */
+	uint8_t value_type;          /* enum gs_value_type */
+	uint8_t is_f32;              /* the bits are those of a float */
 };
 
 /* How a described value begins: by an argument of a function or of a static probe. */
@@ -31,16 +31,16 @@ struct gs_user_start {
 
 /* One described probe. All texts are owned by the set. */
 struct gs_user_spec {
-	const char *name;     /* shown; NULL: the symbol's own */
-	const char *library;  /* path, glob of a file name, or "exe"; NULL: any file */
-	const char *function; /* symbol or glob; NULL: a static probe */
-	const char *provider, *probe;
-	bool return_given;      /* "return" was said, true or false */
-	unsigned layer;         /* enum gs_layer */
-	unsigned func_class;    /* enum gs_func_class */
-	struct gs_user_row row; /* as far as it is the same for every file */
-	struct gs_user_start starts[GS_USER_VALUE_MAX];
-	struct gs_user_name names[GS_USER_VALUE_MAX];
+	const char *name;             /* shown; NULL: the symbol's own */
+	const char *library;          /* path, glob of a file name, or "exe"; NULL: any file */
+	const char *function;         /* symbol or glob; NULL: a static probe */
+	const char *provider, *probe; /* of a static probe; else NULL */
+	bool return_given;            /* "return" was said, true or false */
+	unsigned layer;               /* enum gs_layer */
+	unsigned func_class;          /* enum gs_func_class */
+	struct gs_user_row row;       /* as far as it is the same for every file */
+	struct gs_user_start starts[GS_USER_VALUE_MAX]; /* where each value is read */
+	struct gs_user_name names[GS_USER_VALUE_MAX];   /* of row.n_values */
 };
 
 struct gs_user_set;
@@ -48,15 +48,16 @@ struct gs_user_set;
 /* Calls of one user's probe in one thread, as they were read last and now. */
 struct gs_user_sum {
 	uint32_t pid, tid;
-	uint16_t func;
-	uint16_t aggregate;               /* enum gs_user_aggregate */
-	const struct gs_user_name *value; /* that is aggregated; NULL none */
-	bool is_signed;
+	uint16_t func;                     /* id */
+	uint16_t aggregate;                /* enum gs_user_aggregate */
+	const struct gs_user_name *value;  /* that is aggregated; NULL none */
+	bool is_signed;                    /* of the value */
 	const struct gs_user_cell *before; /* all zero the first time */
 	const struct gs_user_cell *now;
 };
 
 struct gs_user_set *gs_user_set_new(void); /* NULL: no memory */
+/* With specs and rows; NULL inside: nothing. */
 void gs_user_set_free(struct gs_user_set **set);
 
 /* A copy of the spec, texts included. 0, -ENOMEM, -ENOBUFS after GS_USER_SPEC_MAX, -EEXIST: this
