@@ -44,7 +44,7 @@ enum gs_family {
 #define GS_ATTACH_PLAN_SPANS "record_function"
 
 struct gs_attach_plan_place { /* one probe */
-	uint64_t file_off;
+	uint64_t file_off;    /* where in the file */
 	uint64_t ref_ctr_off; /* of a static probe's counter; 0 none */
 	uint64_t cookie;      /* but for the group; func, of described probes the row, and
 			       * GS_COOKIE_* */
@@ -56,11 +56,12 @@ struct gs_attach_plan_place { /* one probe */
 
 struct gs_attach_plan {
 	struct gs_attach_plan_place *places; /* owned */
-	size_t n, n_room;
+	size_t n, n_room;                    /* places in use, and how many have room */
 	uint32_t n_moved, n_stepped;
 	uint32_t layer; /* of all places, 0 when of several */
 };
 
+/* Frees the places; the plan is empty then. */
 void gs_attach_plan_fini(struct gs_attach_plan *plan);
 
 /* --- what is wanted --- */
@@ -72,6 +73,7 @@ struct gs_attach_plan_options {   /* all borrowed */
 	enum gs_op_set op_set;  /* operators, when none are chosen by name */
 	const char *const *ops; /* operators by name: globs */
 	size_t n_ops;
+	/* Calls of functions; garbage collection; waits for the lock. */
 	bool python_calls, python_gc, python_gil;
 	bool described; /* probes are described beside, so that no function need be chosen */
 	bool may_throw; /* some of them are on functions that may throw */
@@ -92,16 +94,15 @@ struct gs_attach_plan_options {   /* all borrowed */
 
 /* Which functions are asked for, by id. */
 struct gs_attach_plan_selection {
-	bool wanted[GS_FUNC_FIXED];
+	bool wanted[GS_FUNC_FIXED];  /* by id */
 	bool watched[GS_FUNC_FIXED]; /* not wanted; later calls of others are first ones again */
-	unsigned n;
-	bool operators;      /* of PyTorch, chosen by op_set and ops */
-	uint16_t span_first; /* the first id of spans; 0 they are not asked for */
-	bool unwind;         /* functions that may throw are probed */
-	bool python_gc, python_gil;
-	uint16_t
-		py_func; /* calls of Python functions: the id that stands for all of them; 0 none */
-	bool scopes;     /* any of these */
+	unsigned n;                  /* of wanted */
+	bool operators;              /* of PyTorch, chosen by op_set and ops */
+	uint16_t span_first;         /* the first id of spans; 0 they are not asked for */
+	bool unwind;                 /* functions that may throw are probed */
+	bool python_gc, python_gil;  /* as in the options */
+	uint16_t py_func; /* calls of Python functions: the id that stands for all; 0 none */
+	bool scopes;      /* any of these */
 };
 
 /* -ENOENT: there is nothing by these names and layers. */
@@ -122,9 +123,9 @@ int gs_attach_plan_file(struct gs_attach_plan *plan,
 /* A file that is being planned. */
 struct gs_attach_plan_context {
 	const struct gs_attach_plan_selection *selection; /* not for gs_attach_plan_add_scope() */
-	const struct gs_attach_plan_options *options;
-	const char *path; /* of the file, as the process names it */
-	struct gs_elf *elf;
+	const struct gs_attach_plan_options *options;     /* borrowed, as all of these */
+	const char *path;                                 /* of the file, as the process names it */
+	struct gs_elf *elf;                               /* the same file, open */
 	/* File offset of what is called -> enum gs_callee; at first empty, for
 	 * GS_ATTACH_PLAN_CALLEES_MAX. */
 	struct gs_map *callees;

@@ -23,35 +23,36 @@ struct gs_described_want {            /* all borrowed */
 };
 
 struct gs_described_function {
-	unsigned want; /* which of them it is */
-	const char *name;
-	uint64_t file_off, size_bytes;
-	bool indirect;
-	struct gs_x86_site site; /* where a probe of its entry goes; not of an indirect one */
-	bool has_scope;          /* asked for: */
-	const struct gs_attach_plan
-		*plan; /* as gs_attach_plan_add_scope() or, with values, gs_attach_plan_add_call()
-				     * makes it, without an id: n 0 when it must not be probed */
+	unsigned want;                 /* which of them it is */
+	const char *name;              /* its symbol */
+	uint64_t file_off, size_bytes; /* as in struct gs_elf_function */
+	bool indirect;                 /* likewise */
+	struct gs_x86_site site;       /* where a probe of its entry goes; not of an indirect one */
+	bool has_scope;                /* asked for: */
+	/* As gs_attach_plan_add_scope() or, with values, gs_attach_plan_add_call() makes it,
+	 * without an id: n 0 when it must not be probed. */
+	const struct gs_attach_plan *plan;
 };
 
 struct gs_described_site {
-	unsigned want;
-	const struct gs_usdt_site *site;
-	bool is_nop5; /* what stands there is a nop of five bytes */
+	unsigned want;                   /* which of them it is */
+	const struct gs_usdt_site *site; /* lent */
+	bool is_nop5;                    /* what stands there is a nop of five bytes */
 };
 
 /* What is lent is good during the call. A non-zero return ends the search and is passed on. */
 struct gs_described_handler {
+	/* One that is asked for was found. */
 	int (*function)(void *ctx, const struct gs_described_function *function);
-	int (*site)(void *ctx, const struct gs_described_site *site);
-	void *ctx;
+	int (*site)(void *ctx, const struct gs_described_site *site); /* likewise */
+	void *ctx;                                                    /* for both */
 };
 
 struct gs_described_query { /* all borrowed */
-	const struct gs_attach_plan_options
-		*options; /* how places are chosen, and to whom it is reported */
-	const char *path; /* as the process names it */
-	const struct gs_described_want *wants;
+	/* How places are chosen, and to whom it is reported. */
+	const struct gs_attach_plan_options *options;
+	const char *path;                      /* as the process names it */
+	const struct gs_described_want *wants; /* n_wants of them */
 	unsigned n_wants;
 };
 

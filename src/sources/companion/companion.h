@@ -23,10 +23,10 @@
 #define GS_COMPANION_PAIRS 256u
 
 struct gs_companion_ticks {
-	struct {
+	struct { /* the same moment by both clocks, rising */
 		uint64_t ticks, mono_ns;
 	} pairs[GS_COMPANION_PAIRS];
-	unsigned n;
+	unsigned n;    /* pairs in use */
 	unsigned last; /* the one before which the last answer lay */
 };
 
@@ -104,6 +104,7 @@ struct gs_companion_files_options {
 	const char *parent; /* folder for that of the run; NULL: /dev/shm */
 };
 
+/* Makes the folder. 0, -ENOMEM, or the error of mkdir(2) and its like with err. */
 int gs_companion_files_new(const struct gs_companion_files_options *options,
 			   struct gs_companion_files **ret_files, struct gs_err *err);
 
@@ -115,6 +116,7 @@ void gs_companion_files_free(struct gs_companion_files **files);
 int gs_companion_files_plan(struct gs_companion_files *files, uint32_t doors, const bool *wanted,
 			    uint32_t ring_bytes, struct gs_err *err);
 
+/* Its path, for the environment of traced programs; lent. */
 const char *gs_companion_files_folder(const struct gs_companion_files *files);
 
 /* Look for new files, and hand over what came since the last time, as gs_companion_file_read(). */

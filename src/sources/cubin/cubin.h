@@ -19,9 +19,9 @@
 
 /* A kernel and what it needs. Those of PTX have a name alone. */
 struct gs_cubin_kernel {
-	const char *name; /* as the compiler mangled it; lent during the call */
-	uint32_t sm;      /* compute capability times ten: 90, 103 */
-	bool is_ptx;
+	const char *name;      /* as the compiler mangled it; lent during the call */
+	uint32_t sm;           /* compute capability times ten: 90, 103 */
+	bool is_ptx;           /* of PTX, not of a cubin */
 	uint32_t registers;    /* of a thread; 0 not known */
 	uint32_t shared_bytes; /* static, of a block, without what the system keeps for itself */
 	uint32_t constant_bytes;
@@ -72,9 +72,9 @@ struct gs_fatbin_element {
 	uint64_t off;            /* of its bytes */
 	uint64_t packed_bytes;   /* as they lie there */
 	uint64_t unpacked_bytes; /* the same when it is not packed */
-	uint32_t sm;
-	uint16_t kind; /* enum gs_fatbin_kind, or another number */
-	uint8_t packing;
+	uint32_t sm;             /* as in struct gs_cubin_kernel */
+	uint16_t kind;           /* enum gs_fatbin_kind, or another number */
+	uint8_t packing;         /* enum gs_fatbin_packing */
 };
 
 /* What came by, and what was left out of it. */
@@ -104,6 +104,7 @@ int gs_fatbins_unpack(struct gs_fatbins *fatbins, const struct gs_fatbin_element
 int gs_fatbins_kernels(struct gs_fatbins *fatbins, const struct gs_fatbin_element *element,
 		       gs_cubin_kernel_fn fn, void *ctx);
 
+/* What was passed over so far. Lent as long as fatbins lives. */
 const struct gs_fatbin_counts *gs_fatbins_counts(const struct gs_fatbins *fatbins);
 
 #endif

@@ -9,8 +9,8 @@
 
 struct gs_cubin_wanted {
 	const char *name; /* lent: as the compiler mangled it */
-	bool found;
-	bool differs; /* for several architectures, and the device's is not known */
+	bool found;       /* the rest is known */
+	bool differs;     /* for several architectures, and the device's is not known */
 	struct gs_cubin_kernel kernel; /* its name is not to be used */
 };
 

@@ -36,6 +36,7 @@ struct gs_cubin_handle {
 const struct gs_cubin_handle *gs_cubin_stubs_handles(const struct gs_cubin_stubs *stubs,
 						     size_t *ret_n);
 
+/* Memory that the list takes; how many stubs it has. */
 size_t gs_cubin_stubs_bytes(const struct gs_cubin_stubs *stubs);
 size_t gs_cubin_stubs_count(const struct gs_cubin_stubs *stubs);
 

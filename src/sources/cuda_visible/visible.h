@@ -12,11 +12,11 @@
 
 struct gs_cuda_visible_gpus {
 	const char *uuid[GS_CUDA_VISIBLE_MAX]; /* in the order of the bus */
-	const char *instance
-		[GS_CUDA_VISIBLE_MAX]; /* the only compute instance of a GPU that MIG divides: GI/CI */
+	/* The only compute instance of a GPU that MIG divides: GI/CI. */
+	const char *instance[GS_CUDA_VISIBLE_MAX];
 	uint8_t n_instances[GS_CUDA_VISIBLE_MAX]; /* 0: it is whole */
-	uint32_t n;
-	bool one_model; /* of all */
+	uint32_t n;                               /* GPUs */
+	bool one_model;                           /* of all */
 };
 
 /* UUIDs in CUDA's order, with commas, at most out_bytes - 1 bytes; "" none, or not known. environ: as

@@ -31,11 +31,11 @@ enum gs_device_choice {
 };
 
 struct gs_device_options {
-	size_t size;           /* of this struct */
-	const char *host_root; /* where the root of the host is seen; NULL: "/" */
-	enum gs_device_choice choice;
-	bool ancestors;  /* also in the groups above, where their rules forbid */
-	bool no_drop_in; /* leave systemd's configuration alone */
+	size_t size;                  /* of this struct */
+	const char *host_root;        /* where the root of the host is seen; NULL: "/" */
+	enum gs_device_choice choice; /* which devices */
+	bool ancestors;               /* also in the groups above, where their rules forbid */
+	bool no_drop_in;              /* leave systemd's configuration alone */
 };
 
 enum gs_device_state {
@@ -52,7 +52,7 @@ enum gs_device_state {
 #define GS_DEVICE_PATH_BYTES 4096
 
 struct gs_device_result {
-	enum gs_device_state v1, v2, drop_in;
+	enum gs_device_state v1, v2, drop_in; /* of each version of control groups; of systemd */
 	bool superseded; /* a program of ours stands beside a newer one of its owner's, and has rules
 			  * of before: a grant takes it away */
 	unsigned n_changes; /* rules, programs and files that this call changed */

@@ -25,19 +25,21 @@ struct gs_device_keeper_options {
 };
 
 struct gs_device_keeper_stats {
-	unsigned n_allowed, n_forbidden,
-		n_unknown; /* groups that were seen last, by what they are */
-	unsigned n_paused; /* of these, left alone for now */
-	uint64_t grants, regrants, errors,
-		dropped; /* dropped: groups and processes beyond the limits */
+	unsigned n_allowed, n_forbidden, n_unknown; /* groups that were seen last, by state */
+	unsigned n_paused;                          /* of these, left alone for now */
+	uint64_t grants, regrants; /* of devices to groups: the first, and all later ones */
+	uint64_t errors;           /* looks and grants that failed */
+	uint64_t dropped;          /* groups and processes beyond the limits */
 };
 
+/* The options are copied, host_root too. 0, -ENOMEM; -EINVAL: host_root is too long. */
 int gs_device_keeper_new(const struct gs_device_keeper_options *options,
 			 struct gs_device_keeper **ret);
 
 /* Look at all of them once. now_ns: of one clock that does not go back. */
 void gs_device_keeper_tick(struct gs_device_keeper *keeper, uint64_t now_ns);
 
+/* So far; the groups as of the last look. */
 void gs_device_keeper_stats(const struct gs_device_keeper *keeper,
 			    struct gs_device_keeper_stats *ret);
 

@@ -15,7 +15,7 @@
 /* A run of bytes of the file, and where the loader puts it (before relocation). */
 struct gs_elf_part {
 	uint64_t vaddr; /* 0: not loaded */
-	uint64_t off;
+	uint64_t off;   /* in the file */
 	uint64_t bytes;
 };
 
@@ -24,8 +24,8 @@ struct gs_elf_part {
 /* The executable segments of a file: all that is needed to know where in it code is, and where it
  * was loaded. */
 struct gs_elf_segments {
-	struct gs_elf_part parts[GS_ELF_SEGMENTS_MAX];
-	unsigned n;
+	struct gs_elf_part parts[GS_ELF_SEGMENTS_MAX]; /* n of them, as the file has them */
+	unsigned n;                                    /* segments */
 };
 
 /* -ENOEXEC: more than any program has. */
@@ -55,7 +55,7 @@ bool gs_elf_debug_link(const struct gs_elf *elf, char ret_name[256], uint32_t *r
 enum gs_elf_table_kind { GS_ELF_SYMTAB, GS_ELF_DYNSYM };
 
 struct gs_elf_code_symbol {
-	uint64_t vaddr;
+	uint64_t vaddr;      /* where it begins */
 	uint64_t size_bytes; /* 0: not known */
 	uint64_t name_off;   /* for gs_elf_symbol_name() */
 	uint8_t rank;        /* 1 local, 2 weak, 3 global: the best of several is shown */

@@ -18,8 +18,8 @@ struct gs_elf; /* an open file */
 struct gs_elf_symbol {
 	uint64_t file_off;   /* where its first byte lies in the file: what a uprobe takes */
 	uint64_t size_bytes; /* as the symbol table says, may be 0 */
-	bool found;
-	bool dynamic; /* from .dynsym; false: from .symtab */
+	bool found;          /* the file defines it: the rest is known */
+	bool dynamic;        /* from .dynsym; false: from .symtab */
 };
 
 /* Opens an ELF64 little-endian file of this machine's kind. -ENOEXEC: not such a file. *ret_elf is
@@ -65,10 +65,10 @@ uint16_t gs_elf_python_version(struct gs_elf *elf);
 
 /* A function of a file, of .dynsym or .symtab; those in both come twice, at the same place. */
 struct gs_elf_function {
-	const char *name; /* lent during the call; without its version */
-	uint64_t file_off;
+	const char *name;  /* lent during the call; without its version */
+	uint64_t file_off; /* as in struct gs_elf_symbol */
 	uint64_t size_bytes;
-	bool dynamic;
+	bool dynamic;  /* likewise */
 	bool local;    /* several of one name may be there */
 	bool indirect; /* chooses at load time which function it is: no place for a probe */
 };

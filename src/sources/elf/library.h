@@ -12,14 +12,14 @@
 
 #include "core/base/err.h"
 
-/* A file, whatever it is called and from whichever mount namespace it is seen. */
+/* A file (dev, ino), whatever it is called and from whichever mount namespace it is seen. */
 struct gs_file_id {
 	uint64_t dev;
 	uint64_t ino;
 };
 
 struct gs_mapped_file {
-	struct gs_file_id id;
+	struct gs_file_id id; /* which file it is */
 	uint32_t uid;         /* of its owner */
 	const char *path;     /* as the process names it, " (deleted)" removed */
 	char open_path[4200]; /* a path that works from here: /proc/PID/root + path, or the
@@ -36,11 +36,11 @@ typedef int (*gs_mapped_file_fn)(void *ctx, const struct gs_mapped_file *file);
  * errno (-ESRCH: no such process). */
 int gs_library_scan_process(pid_t pid, gs_mapped_file_fn fn, void *ctx);
 
-struct gs_mapping { /* memory from which a process may run code */
-	uint64_t start, end;
+struct gs_mapping {                        /* memory from which a process may run code */
+	uint64_t start, end;               /* addresses in the process */
 	uint64_t file_off;                 /* of its first byte */
 	const struct gs_mapped_file *file; /* NULL: of no file that can be reached */
-	bool is_vdso;
+	bool is_vdso;                      /* code of the kernel for the process */
 };
 
 typedef int (*gs_mapping_fn)(void *ctx, const struct gs_mapping *mapping);

@@ -15,8 +15,8 @@ enum gs_python_deed {
 };
 
 struct gs_python_site {
-	const char *name;
-	struct gs_elf_symbol symbol;
+	const char *name;            /* what it is called in the function table; static */
+	struct gs_elf_symbol symbol; /* where it is */
 };
 
 /* The functions of the file that do it, *ret_n of them. 0 or a negative errno with a text. */

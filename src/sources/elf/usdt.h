@@ -18,10 +18,10 @@ enum gs_usdt_place {
 
 /* One argument: what sys/sdt.h writes as "-4@8(%rbp,%rax,2)". */
 struct gs_usdt_arg {
-	enum gs_usdt_place place;
-	uint8_t bytes; /* 1, 2, 4 or 8 */
-	bool is_signed;
-	uint8_t reg;         /* number of the register in struct pt_regs, from its start */
+	enum gs_usdt_place place; /* where it is */
+	uint8_t bytes;            /* 1, 2, 4 or 8 */
+	bool is_signed;           /* it is extended by its sign */
+	uint8_t reg;              /* number of the register in struct pt_regs, from its start */
 	uint8_t shift;       /* bits of the register below the argument: 8 for %ah and its like */
 	uint8_t index_reg;   /* likewise; GS_USDT_NO_REG: none */
 	uint8_t scale_shift; /* 0..3 */
@@ -31,13 +31,13 @@ struct gs_usdt_arg {
 #define GS_USDT_NO_REG 255
 
 struct gs_usdt_site {
-	const char *provider; /* lent during the call */
-	const char *name;
+	const char *provider;  /* lent during the call */
+	const char *name;      /* likewise */
 	const char *arguments; /* as written in the file */
 	uint64_t file_off;     /* of the instruction: what a uprobe takes */
 	uint64_t vaddr;        /* its address in the file */
 	uint64_t ref_ctr_off;  /* of the counter (semaphore) that switches it on; 0: none */
-	struct gs_usdt_arg args[GS_USDT_ARG_MAX];
+	struct gs_usdt_arg args[GS_USDT_ARG_MAX]; /* n_args of them */
 	unsigned n_args;
 	const char *bad_arg; /* why the arguments from n_args on cannot be read; NULL: all can */
 };

@@ -60,7 +60,7 @@ struct gs_gpu_options {
 };
 
 struct gs_gpu_uuid {
-	char text[80];
+	char text[80]; /* "GPU-..."; terminated */
 };
 
 /* Works without any GPU or library: the snapshots then say why there is nothing. -ENOMEM, or
@@ -99,7 +99,7 @@ enum gs_gpu_cost_by {
 struct gs_gpu_cost {
 	const char *name; /* lent for ever */
 	const char *way;  /* by part: how it is read now, "call", "fields" or "gpm"; else "" */
-	uint64_t n, wall_ns, cpu_ns;
+	uint64_t n, wall_ns, cpu_ns; /* how often it was read; what that took in all */
 	uint64_t interval_ns; /* by part, with a budget: between two readings as of now, the longest
 			       */
 };

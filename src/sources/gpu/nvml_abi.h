@@ -3,6 +3,8 @@
  * at run time and its header is not needed to build. Numbers and layouts are those of NVIDIA's
  * nvml.h (API 13; unchanged since the version named at each); layouts are asserted here, and
  * tests/unit/gpu compares all of it with a real nvml.h where one is installed.
+ *
+ * Fields as in nvml.h, in its units: shares in percent, sizes in bytes.
  */
 #ifndef GS_SOURCES_GPU_NVML_ABI_H
 #define GS_SOURCES_GPU_NVML_ABI_H

@@ -30,12 +30,12 @@ void gs_host_close(struct gs_host **host);
 int gs_host_read(struct gs_host *host, const uint32_t *pids, size_t n_pids, bool all,
 		 struct gs_host_snapshot **ret_snapshot);
 
-/* What happened to a pid since the last call of gs_host_read() but one: */
 enum gs_host_change {
 	GS_HOST_SAME = 0,
 	GS_HOST_NEW = 1,     /* not seen before, or another process has the pid now */
 	GS_HOST_RENAMED = 2, /* its name changed: as a rule it runs another program */
 };
+/* What happened to a pid between the last two calls of gs_host_read() that read it. */
 enum gs_host_change gs_host_change_of(const struct gs_host *host, uint32_t pid);
 
 /* The name of a user, "" when there is none; kept after the first look-up. Lent for as long as the

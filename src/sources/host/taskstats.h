@@ -31,8 +31,8 @@ enum gs_host_taskstats_known {                                  /* ored */
 /* The same as families of a job's figures: bits of enum gs_job_family. */
 uint32_t gs_host_taskstats_families(uint32_t known);
 
-struct gs_host_taskstats_total { /* of one group, since it was first looked at */
-	struct gs_taskstats work;
+struct gs_host_taskstats_total {   /* of one group, since it was first looked at */
+	struct gs_taskstats work;  /* sums of its processes, ended ones too */
 	struct gs_job_pace pace;   /* of its processes, one by one */
 	uint32_t known;            /* enum gs_host_taskstats_known */
 	uint32_t n_processes;      /* alive at the last look */
@@ -79,6 +79,7 @@ struct gs_host_taskstats_process {
 bool gs_host_taskstats_of(const struct gs_host_taskstats *work, uint32_t pid,
 			  struct gs_host_taskstats_process *ret_process);
 
+/* What a group did so far. */
 void gs_host_taskstats_total(const struct gs_host_taskstats *work, uint32_t group,
 			     struct gs_host_taskstats_total *ret_total);
 

@@ -6,9 +6,9 @@
 
 #include "model/trace/taskstats.h"
 
-struct host_syscall { /* /proc/PID/task/TID/syscall */
-	long nr;      /* -1: in none (a page fault) */
-	uint64_t arg[6];
+struct host_syscall {    /* /proc/PID/task/TID/syscall */
+	long nr;         /* -1: in none (a page fault) */
+	uint64_t arg[6]; /* as the call was given them */
 };
 
 /* 1: in a system call; 0: running; negative: not such a text. */

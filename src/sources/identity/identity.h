@@ -17,26 +17,27 @@ struct gs_identity; /* the table of processes seen; one thread at a time */
 
 struct gs_identity_process {
 	uint32_t pid;
-	uint32_t ns_pid; /* in its innermost pid namespace */
-	uint32_t parent_pid;
-	uint32_t uid;
-	uint64_t start_ns; /* boot clock; 0 unknown */
-	char comm[16];     /* here and in what follows, control bytes are '?' */
-	char exe[256];     /* path as the process sees it; "" unreadable (kernel threads, rights) */
+	uint32_t ns_pid;     /* in its innermost pid namespace */
+	uint32_t parent_pid; /* 0: none that can be seen */
+	uint32_t uid;        /* the real one */
+	uint64_t start_ns;   /* boot clock; 0 unknown */
+	char comm[16];       /* here and in what follows, control bytes are '?' */
+	char exe[256]; /* path as the process sees it; "" unreadable (kernel threads, rights) */
 	char cmdline[GS_IDENTITY_CMDLINE_BYTES];     /* arguments: gs_identity_command_line() */
 	char container[GS_IDENTITY_CONTAINER_BYTES]; /* id of docker, containerd, CRI-O, podman,
 						   * systemd-nspawn, apptainer or lxc; "" outside */
 	uint8_t gone; /* ended before it could be read: only pid and what was reported are known */
 };
 
-/* What is kept of the arguments of processes. One choice for the whole program, made at its start:
- * what reads a command line later cannot show more of it. */
+/* What is kept of the arguments of processes. One choice for the whole program, made at its start or
+ * at a reload: what reads a command line later cannot show more of it. */
 enum gs_identity_commands {
 	GS_IDENTITY_COMMANDS_SCRUBBED = 0, /* without secrets (core/scrub/scrub.h): the default */
 	GS_IDENTITY_COMMANDS_NAME = 1,     /* nothing: cmdline is "" */
 	GS_IDENTITY_COMMANDS_FULL = 2,
 };
 
+/* For what is read from now on. Any thread. */
 void gs_identity_keep_commands(enum gs_identity_commands which);
 
 /* The same by its name: "scrubbed", "name", "full". False: there is no such choice. */

@@ -87,9 +87,9 @@ const struct gs_job *gs_jobs_now(struct gs_jobs *jobs, const struct gs_job *job)
 
 struct gs_jobs_process {
 	uint32_t pid;
-	uint32_t job;      /* index in the list's jobs */
-	uint64_t start_ns; /* boot clock */
-	struct gs_job_task task;
+	uint32_t job;            /* index in the list's jobs */
+	uint64_t start_ns;       /* boot clock */
+	struct gs_job_task task; /* which part of its job it is */
 };
 
 struct gs_jobs_list {
@@ -108,6 +108,7 @@ void gs_jobs_list_fini(struct gs_jobs_list *list);
  * are taken from the driver's /proc files, in the order of their PCI bus ids, which is NVML's. */
 int gs_jobs_set_gpus(struct gs_jobs *jobs, const struct gs_gpu_snapshot *gpus);
 
+/* So far. */
 void gs_jobs_stats(const struct gs_jobs *jobs, struct gs_jobs_stats *ret_stats);
 
 /* What `scontrol --version` says, "22.05.8"; "" without Slurm. Waits for it for a second at most.

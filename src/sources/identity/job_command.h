@@ -13,8 +13,9 @@ struct gs_command {
 	pid_t pid; /* 0: none runs */
 	int fd;    /* of its standard output */
 	uint64_t end_ns;
-	struct gs_buf out;
-	bool has_ended, is_long;
+	struct gs_buf out; /* what it wrote so far */
+	bool has_ended;    /* it closed its output */
+	bool is_long;      /* it wrote more than out may hold */
 };
 
 #define GS_COMMAND_INIT(max) ((struct gs_command){.fd = -1, .out = GS_BUF_INIT(max)})

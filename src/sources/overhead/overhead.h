@@ -49,13 +49,14 @@ void gs_overhead_place(struct gs_overhead *budget, unsigned func, const struct g
 
 /* Since the last tick a thread made so many calls of the function that were traced and so many that
  * were only counted, and passed so many probes that the kernel single-steps, at entries and where
- * functions are left. */
+ * functions are left (traced, counted, stepped, stepped_exits). */
 struct gs_overhead_hits {
 	uint32_t pid, tid;
-	unsigned func;
+	unsigned func; /* id */
 	uint64_t traced, counted, stepped, stepped_exits;
 };
 
+/* Before the tick that they belong to; an unknown function is passed over. */
 void gs_overhead_add_hits(struct gs_overhead *budget, const struct gs_overhead_hits *hits);
 
 /* Since the last tick it had a processor for so long. */
@@ -63,8 +64,8 @@ void gs_overhead_add_cpu(struct gs_overhead *budget, uint32_t pid, uint32_t tid,
 
 /* One function goes down. */
 struct gs_overhead_step {
-	unsigned func;
-	enum gs_mode mode;
+	unsigned func;     /* id */
+	enum gs_mode mode; /* how it is to be traced from now on */
 	double hits_per_s;
 	double ratio; /* what it cost until now, of processor time */
 };
@@ -74,6 +75,7 @@ struct gs_overhead_step {
 void gs_overhead_tick(struct gs_overhead *budget, uint64_t now_ns, double *ret_ratio,
 		      void (*step)(void *ctx, const struct gs_overhead_step *step), void *ctx);
 
+/* How it is to be traced as of the last tick; an unknown function: as events. */
 enum gs_mode gs_overhead_mode(const struct gs_overhead *budget, unsigned func);
 
 /* Was the function not chosen, and is it probed for what comes after its calls (gs_hit.is_watched)? */

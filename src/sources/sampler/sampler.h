@@ -13,6 +13,7 @@
 
 struct gs_sampler;
 
+/* 0, or a negative errno with err: no memory, or what /proc refuses. */
 int gs_sampler_new(struct gs_sampler **ret_moment, struct gs_err *err);
 void gs_sampler_free(struct gs_sampler **moment);
 

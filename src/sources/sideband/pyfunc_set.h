@@ -26,7 +26,7 @@ bool gs_pyfunc_set_has(const struct gs_pyfunc_set *set, uint32_t number, uint32_
 void gs_pyfunc_set_end(struct gs_pyfunc_set *set, uint32_t pid);
 
 /* A round is over. Processes that had ended n_rounds ago, and which is_gone does not deny, lose
- * their numbers: take_back is called for each, which is free from then on. */
+ * their numbers: take_back is called for each number, which is free from then on. ctx: of both. */
 struct gs_pyfunc_round {
 	unsigned n_rounds;
 	bool (*is_gone)(void *ctx, uint32_t pid);
@@ -34,6 +34,7 @@ struct gs_pyfunc_round {
 	void *ctx;
 };
 
+/* All callbacks come within this call. */
 void gs_pyfunc_set_round(struct gs_pyfunc_set *set, const struct gs_pyfunc_round *round);
 
 #endif

@@ -22,7 +22,7 @@ enum gs_sideband_kind {
 };
 
 struct gs_sideband_notice {
-	enum gs_sideband_kind kind;
+	enum gs_sideband_kind kind; /* which of the fields below are set */
 	pid_t pid;
 	pid_t parent_pid;                    /* FORK */
 	uint64_t time_ns;                    /* monotonic */

@@ -20,9 +20,9 @@
 int gs_taskstats_families_parse(const char *text, uint32_t *ret_families, struct gs_err *err);
 
 struct gs_taskstats_options {
-	size_t size;       /* of this struct */
-	uint32_t families; /* enum gs_taskstats_family, ored; 0: all */
-	const uint32_t *pids;
+	size_t size;          /* of this struct */
+	uint32_t families;    /* enum gs_taskstats_family, ored; 0: all */
+	const uint32_t *pids; /* n_pids processes, with all their threads */
 	size_t n_pids;
 	const uint64_t *cgroups; /* ids (inode numbers of the folders) of the unified hierarchy:
 				    with all below them */
@@ -75,18 +75,18 @@ void gs_taskstats_lead_of(const struct gs_taskstats_group group[GS_TASKSTATS_GRO
 
 struct gs_taskstats_row { /* a process or a cgroup */
 	uint64_t id;      /* pid, or the cgroup's id */
-	uint64_t
-		start_ns; /* of the process, boot clock: distinguishes users of one pid; 0 cgroups */
+	/* Of the process, boot clock: distinguishes users of one pid; 0 cgroups. */
+	uint64_t start_ns;
 	uint32_t pid, parent_pid, uid; /* of the process that was seen first */
-	uint64_t cgroup;
-	char comm[16];
-	uint32_t n_threads; /* alive */
-	struct gs_taskstats work;
-	struct gs_taskstats_lead lead;
+	uint64_t cgroup;               /* id of its cgroup */
+	char comm[16];                 /* of that process */
+	uint32_t n_threads;            /* alive */
+	struct gs_taskstats work;      /* sums over its threads */
+	struct gs_taskstats_lead lead; /* the threads that set its pace */
 	struct gs_taskstats_group group[GS_TASKSTATS_GROUPS]; /* they sum to work */
 	struct gs_taskstats_call_row *calls;                  /* by time, largest first */
 	size_t n_calls;
-	struct gs_taskstats_disk_row *disks;
+	struct gs_taskstats_disk_row *disks; /* as the next two, in no order */
 	size_t n_disks;
 	struct gs_taskstats_mount_row *mounts;
 	size_t n_mounts;

@@ -22,8 +22,8 @@ enum { /* DWARF's numbers of registers (System V ABI for x86-64, 3.6.2) */
 };
 
 struct gs_regs {
-	uint64_t value[GS_REG_COUNT];
-	uint32_t known; /* bit n: register n */
+	uint64_t value[GS_REG_COUNT]; /* by DWARF's number */
+	uint32_t known;               /* bit n: register n */
 };
 
 enum gs_cfi_rule {
@@ -46,14 +46,14 @@ struct gs_cfi_value {
 
 /* What holds at one address: all that is needed to step, without the file. */
 struct gs_cfi_row {
-	bool signal; /* the frame of a signal: its caller was interrupted, not calling */
-	bool cfa_is_expr;
-	uint8_t cfa_reg;
+	bool signal;      /* the frame of a signal: its caller was interrupted, not calling */
+	bool cfa_is_expr; /* else it is register cfa_reg + cfa_arg */
+	uint8_t cfa_reg;  /* number of a register */
 	uint16_t cfa_expr_bytes;
-	int64_t cfa_arg; /* offset, or where the expression begins */
-	struct gs_cfi_value reg[GS_REG_COUNT];
+	int64_t cfa_arg;                       /* offset, or where the expression begins */
+	struct gs_cfi_value reg[GS_REG_COUNT]; /* those of the caller */
 	uint16_t n_exprs;
-	uint8_t exprs[GS_CFI_EXPRS_BYTES];
+	uint8_t exprs[GS_CFI_EXPRS_BYTES]; /* n_exprs bytes */
 };
 
 struct gs_cfi; /* the tables of one file */

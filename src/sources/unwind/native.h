@@ -26,7 +26,7 @@ struct gs_native_frame {
 	uint32_t file;     /* for gs_native_path(); 0: code that belongs to no file */
 	uint64_t file_off; /* of the instruction (of a call: of its last byte); 0 without a file */
 	uint64_t vaddr;    /* the same as an address of the file */
-	uint64_t pc;
+	uint64_t pc;       /* in the process */
 	uint32_t pid;
 	bool signal; /* the kernel put this frame there to run a signal handler */
 };
@@ -45,7 +45,6 @@ void gs_native_free(struct gs_native **native);
  * is mapped. Times (monotonic) show what came first: news of the two kinds come by different ways.
  */
 struct gs_mapping;
-
 void gs_native_exec(struct gs_native *native, uint32_t pid, uint64_t mono_ns);
 void gs_native_fork(struct gs_native *native, uint32_t pid, uint32_t parent_pid, uint64_t mono_ns);
 /* What is known may be of an earlier program: read it again when it is needed and can be had. */

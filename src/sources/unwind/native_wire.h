@@ -33,12 +33,12 @@ enum native_request {                  /* the first byte of a request */
 
 #define NATIVE_MAX_NAME 4096
 
+/* take: false: no file can be so. Errors of put stay in out. */
 void native_put_segments(struct gs_wire_out *out, const struct gs_elf_segments *segments);
 bool native_take_segments(struct gs_wire_in *in, struct gs_elf_segments *ret_segments);
 
+/* False: no row can be so. Errors of put stay in out. */
 void native_put_row(struct gs_wire_out *out, const struct gs_cfi_row *row);
-
-/* False: no row can be so. */
 bool native_take_row(struct gs_wire_in *in, struct gs_cfi_row *ret_row);
 
 #endif

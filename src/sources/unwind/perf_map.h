@@ -30,7 +30,7 @@ void gs_perf_maps_free(struct gs_perf_maps **all);
 size_t gs_perf_maps_bytes(const struct gs_perf_maps *all);
 
 struct gs_perf_map *gs_perf_map_new(struct gs_perf_maps *all); /* NULL: no memory */
-void gs_perf_map_free(struct gs_perf_map **map);
+void gs_perf_map_free(struct gs_perf_map **map); /* before the gs_perf_maps that it is of */
 
 /* The name of the function there, of what was read so far. */
 bool gs_perf_map_name(struct gs_perf_map *map, uint64_t pc, char *ret_name, size_t bytes);

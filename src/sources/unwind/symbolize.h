@@ -20,7 +20,7 @@ struct gs_symbols;
 int gs_symbols_new(struct gs_elf *elf, struct gs_elf **debug, struct gs_symbols **ret_symbols);
 void gs_symbols_free(struct gs_symbols **symbols);
 
-size_t gs_symbols_bytes(const struct gs_symbols *symbols);
+size_t gs_symbols_bytes(const struct gs_symbols *symbols); /* memory that the index takes */
 
 /* The name, demangled, of the function that the virtual address of the file lies in. False: no
  * symbol covers it. */

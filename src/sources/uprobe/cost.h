@@ -18,6 +18,7 @@ struct gs_uprobe_cost_options {
 	bool users;  /* described probes, whose program takes the kernel long to check: 0.4 s */
 };
 
+/* 0, or a negative errno with err: *ret_prices is of no use then. */
 int gs_uprobe_measure_cost(const struct gs_uprobe_cost_options *options,
 			   struct gs_costs *ret_prices, struct gs_err *err);
 

@@ -8,7 +8,6 @@
  * reads under its guard (core/base/foreign.h), which also ends it.
  *
  * Kernel-side life: programs, maps and links live as long as the descriptors in struct gs_uprobe;
-struct gs_reader;
  * nothing is pinned. When the process is killed the kernel removes every probe by itself.
  */
 #ifndef GS_SOURCES_UPROBE_UPROBE_H
@@ -30,6 +29,7 @@ struct gs_reader;
 #include "model/trace/user_set.h"
 #include "sources/attach_plan/attach_plan.h"
 
+struct gs_reader;
 struct gs_uprobe;
 
 /* Features of the kernel not to be used although they are there: for comparison and tests. */
@@ -126,7 +126,7 @@ struct gs_uprobe_options {
 	void *ctx;
 };
 
-/* Calls that were added up, or only counted. */
+/* Calls that were added up, or only counted. Fields as in struct gs_overhead_hits. */
 struct gs_hits {
 	uint32_t func;
 	uint64_t traced, counted, stepped, stepped_exits;
@@ -134,6 +134,7 @@ struct gs_hits {
 
 /* What the consumer gets; everything lent is good during the call. */
 struct gs_uprobe_handler {
+	/* one of the ring, in its order; to be checked */
 	void (*event)(void *ctx, const struct gs_event *event);
 	void (*cell)(void *ctx, const struct gs_thread *thread, const struct gs_cell *before,
 		     const struct gs_cell *now);

@@ -30,7 +30,7 @@ struct gs_exit {
 	int32_t depth_bytes;  /* how far below exactly; -1 not known */
 	uint8_t condition;    /* of a conditional jump: low four bits of its opcode */
 	bool when_taken, when_not_taken; /* the function is left when ...; both: always */
-	bool is_stepped;
+	bool is_stepped;                 /* the kernel single-steps the instruction there */
 };
 
 enum gs_callee {
@@ -41,7 +41,7 @@ enum gs_callee {
 
 /* What can be asked about what is not the function itself. Offsets are from its first byte. */
 struct gs_exit_around {
-	void *ctx;
+	void *ctx; /* of both */
 	/* The code there; how many bytes. Compilers put what is rarely run apart (.cold), and jump
 	 * from there back into the function. */
 	size_t (*read)(void *ctx, int64_t offset_bytes, uint8_t *buf, size_t bytes);

@@ -23,19 +23,19 @@ enum encoding { ENC_LEGACY, ENC_VEX, ENC_EVEX };
 
 struct insn {
 	uint8_t length_bytes;
-	uint8_t prefixes; /* enum prefix; of VEX and EVEX also the implied 66, F2 or F3 */
-	uint8_t rex;      /* the byte as it stands; 0 none */
-	uint8_t encoding; /* enum encoding */
-	uint8_t map;      /* 0 one byte, 1 0f, 2 0f 38, 3 0f 3a, 5 and 6 EVEX only */
-	uint8_t opcode;   /* the last opcode byte */
-	uint8_t wide;     /* REX.W */
-	uint8_t has_modrm;
-	uint8_t mod;    /* 3: rm is a register, else memory */
-	uint8_t of_rip; /* memory at a distance from the instruction: a variable of the file */
-	uint8_t group;  /* the three bits of reg, where they extend the opcode */
-	uint8_t reg;    /* 0-15 (0-31 with EVEX, where it is a vector) */
-	uint8_t rm;     /* 0-15, only when mod is 3 */
-	int32_t rel;    /* of relative branches */
+	uint8_t prefixes;  /* enum prefix; of VEX and EVEX also the implied 66, F2 or F3 */
+	uint8_t rex;       /* the byte as it stands; 0 none */
+	uint8_t encoding;  /* enum encoding */
+	uint8_t map;       /* 0 one byte, 1 0f, 2 0f 38, 3 0f 3a, 5 and 6 EVEX only */
+	uint8_t opcode;    /* the last opcode byte */
+	uint8_t wide;      /* REX.W */
+	uint8_t has_modrm; /* mod, reg and rm are known */
+	uint8_t mod;       /* 3: rm is a register, else memory */
+	uint8_t of_rip;    /* memory at a distance from the instruction: a variable of the file */
+	uint8_t group;     /* the three bits of reg, where they extend the opcode */
+	uint8_t reg;       /* 0-15 (0-31 with EVEX, where it is a vector) */
+	uint8_t rm;        /* 0-15, only when mod is 3 */
+	int32_t rel;       /* of relative branches */
 };
 
 /* False, and *ret_in untouched, when the bytes are cut off or are no instruction. */

@@ -20,9 +20,9 @@ enum gs_x86_site_kind {
 };
 
 struct gs_x86_site {
-	enum gs_x86_site_kind kind;
-	unsigned offset_bytes; /* to add to the function's first byte; 0 unless MOVED */
-	const char *reason;    /* static text: of STEPPED and REFUSED, why; else NULL */
+	enum gs_x86_site_kind kind; /* what a probe there costs, or that it must not be */
+	unsigned offset_bytes;      /* to add to the function's first byte; 0 unless MOVED */
+	const char *reason;         /* static text: of STEPPED and REFUSED, why; else NULL */
 };
 
 struct gs_x86_site_rules {
@@ -53,7 +53,7 @@ struct gs_x86_site gs_x86_choose_site(const uint8_t *code, size_t bytes, uint64_
 
 /* Where the code of a function comes from. */
 struct gs_x86_site_source {
-	void *ctx;
+	void *ctx; /* borrowed */
 	/* The code at so many bytes from the function's first one; how many were read. */
 	size_t (*read)(void *ctx, int64_t offset_bytes, uint8_t *buf, size_t bytes);
 	uint64_t function_bytes; /* by the symbol table; 0 unknown */
