@@ -27,6 +27,7 @@
 struct gs_aggregate;
 struct gs_activity; /* pipeline/gpu_activity */
 
+/* 0 or -ENOMEM. */
 int gs_aggregate_new(struct gs_aggregate **ret_view);
 void gs_aggregate_free(struct gs_aggregate **view);
 

@@ -11,6 +11,7 @@
  * that does not begin with a slash is the end of one). -EINVAL: empty; -E2BIG: too long. */
 int gs_aggregate_parse_py_glob(const char *text, struct gs_py_glob *ret_glob);
 
+/* The same comparison as the kernel side makes, of a function by its file and qualified name. */
 bool gs_aggregate_matches_py_glob(const struct gs_py_glob *glob, const char *file,
 				  const char *name);
 

@@ -38,67 +38,69 @@ struct step_cover {
 	struct {
 		uint64_t start_ns, end_ns;
 	} item[STEP_NESTING];
-	unsigned n;
+	unsigned n;  /* of item */
 	uint64_t ns; /* wraps below 0 where a call began before the step did */
 };
 
 /* The steps that one anchor begins. */
 struct step_run {
-	uint64_t anchor;
-	uint32_t anchor_function;
-	bool by_function;   /* the anchor is any call of the function */
-	bool by_marks;      /* calls are marks */
-	uint32_t n_usual;   /* calls in a step */
-	uint64_t n_calls;   /* since the last anchor */
-	uint64_t n_anchors; /* steps begun */
+	uint64_t anchor;          /* key of the call that begins a step */
+	uint32_t anchor_function; /* its id */
+	bool by_function;         /* the anchor is any call of the function */
+	bool by_marks;            /* calls are marks */
+	uint32_t n_usual;         /* calls in a step */
+	uint64_t n_calls;         /* since the last anchor */
+	uint64_t n_anchors;       /* steps begun */
 	uint64_t n_regular, n_odd;
 	uint64_t n_even; /* odd ones after as many regular ones as the odd one before */
+	/* Steps since the last odd one; between it and the one before. */
 	uint64_t since_odd, before_odd;
+	/* seq: number of the call; of the step that goes on; over all steps */
 	uint64_t begin_ns, begin_seq, sum_ns, max_ns, max_start_ns;
 	uint64_t outside_sum_ns, outside_slowest_ns; /* of calls */
 	/* Of marks: as of the anchor, and for how long the thread had no processor. */
 	uint64_t begin_covered_ns, begin_cpu_ns, off_sum_ns, off_slowest_ns;
-	struct step_cover cover; /* of calls */
-	struct step_function functions[STEP_FUNCTIONS];
+	struct step_cover cover;                        /* of calls */
+	struct step_function functions[STEP_FUNCTIONS]; /* what the steps consist of */
 	uint64_t hist[GS_HIST_N_BUCKETS];
 };
 
 struct step_thread {
-	uint32_t thread;
-	bool by_marks;
-	struct step_call *calls; /* owned; STEP_CALLS_MAX; n 0: they are no longer kept */
-	uint32_t n, n_next;
+	uint32_t thread;           /* id */
+	bool by_marks;             /* its calls are marks */
+	struct step_call *calls;   /* owned; STEP_CALLS_MAX; n 0: they are no longer kept */
+	uint32_t n, n_next;        /* calls that are kept; with how many steps are sought again */
 	uint64_t seq, last_called; /* calls so far; of marks: as of the last one */
 	uint64_t first_ns, last_ns;
-	struct step_run *run;  /* of runs; NULL: none is found yet */
-	struct step_run *best; /* of runs; one that came to an end; NULL: none did */
-	struct step_run runs[2];
+	struct step_run *run;    /* of runs; NULL: none is found yet */
+	struct step_run *best;   /* of runs; one that came to an end; NULL: none did */
+	struct step_run runs[2]; /* the one that goes on, and the best that ended */
 };
 
 struct step_place {
-	uint64_t key;
-	uint32_t index;
+	uint64_t key;   /* what the calls are sorted by */
+	uint32_t index; /* of the call */
 };
 
 /* What is judged of the calls that are kept: room for STEP_CALLS_MAX of each. */
 struct step_sums {
-	uint64_t keys[STEP_CALLS_MAX]; /* of the calls before each, by what and by function */
-	uint64_t functions[STEP_CALLS_MAX];
-	uint32_t gaps[STEP_CALLS_MAX], sorted[STEP_CALLS_MAX];
-	struct step_place places[STEP_CALLS_MAX];
+	uint64_t keys[STEP_CALLS_MAX];      /* sums over the calls before each, by what */
+	uint64_t functions[STEP_CALLS_MAX]; /* likewise, by function */
+	uint32_t gaps[STEP_CALLS_MAX], sorted[STEP_CALLS_MAX]; /* between anchors */
+	struct step_place places[STEP_CALLS_MAX];              /* calls by key */
 };
 
 /* All memory is taken when a thread is first seen: counting calls allocates nothing. */
 struct view_steps {
-	struct step_sums *sums; /* owned */
-	struct step_thread threads[STEP_THREADS];
-	unsigned n;
-	unsigned last; /* index of the thread that called last */
+	struct step_sums *sums;                   /* owned */
+	struct step_thread threads[STEP_THREADS]; /* n of them */
+	unsigned n;                               /* threads */
+	unsigned last;                            /* index of the thread that called last */
 };
 
 struct step_choice {
-	uint64_t key;
-	uint32_t function, n_usual, n, n_odd;
+	uint64_t key;                         /* of the anchor */
+	uint32_t function, n_usual, n, n_odd; /* id; calls in a step; steps; of these, odd ones */
 	/* 2: a step of an optimizer, 1: a batch of a loader; marked by the program */
 	unsigned rank;
 	bool by_function, is_sync;

@@ -5,6 +5,11 @@
  * threads[thread id].cell[function id] is an index into accs: three loads and no hashing for a
  * call. Index 0 means none yet; thread 0 and function 0 stand for all that have no place of their
  * own.
+ *
+ * Fields that many have are those of the records and of the summary: calls, bytes, errors, inner,
+ * stepped, count, launches, copies, allocs, collectives, others, failed, unsized: sums; process,
+ * thread and function: ids; kind; layer, cause; rank, comm, id_hash and parent: as in COMM; depth;
+ * uid, parent_pid, ended, end_signal: as in ACCOUNT.
  */
 #ifndef GS_PIPELINE_AGGREGATE_TALLY_H
 #define GS_PIPELINE_AGGREGATE_TALLY_H
@@ -61,8 +66,8 @@ struct view_use {
 
 struct view_func {
 	enum func_kind kind;
-	struct view_use use; /* of CUDA and NCCL, by calls under it */
-	uint64_t py_self_ns, py_launches, py_resumes;
+	struct view_use use;                          /* of CUDA and NCCL, by calls under it */
+	uint64_t py_self_ns, py_launches, py_resumes; /* as in USE */
 	uint64_t calls;
 	struct err_count *errs; /* owned; n_errs used, room at powers of two */
 	uint32_t n_errs;
@@ -102,14 +107,14 @@ struct view_account {
 	bool ended;
 	uint8_t end_signal;
 	uint64_t born_ns, time_ns;
-	uint64_t ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
+	uint64_t ns[GS_STATE_COUNT][GS_INSIDE_COUNT];          /* as in ACCOUNT: so far */
 	uint64_t start_up_ns[GS_STATE_COUNT][GS_INSIDE_COUNT]; /* until its process launched work */
 };
 
 /* A growable array of any element; see grow() in aggregate.c. */
 struct array {
 	void *items; /* owned */
-	size_t n;
+	size_t n;    /* items */
 	size_t n_room;
 };
 
@@ -143,7 +148,7 @@ struct view_kernel {
 };
 
 struct gs_aggregate {
-	struct gs_sink sink;
+	struct gs_sink sink;         /* for who pushes; its ctx is this */
 	struct gs_dict *dict;        /* owned */
 	struct view_thread *threads; /* owned, by id */
 	uint32_t n_threads;
@@ -171,7 +176,7 @@ struct gs_aggregate {
 	struct view_account account_rest; /* threads that found no room */
 	uint64_t n_account_rest;
 	uint64_t n_lost_calls;
-	struct gs_native_count native;
+	struct gs_native_count native; /* native stacks, and what they lack */
 	/* What tracing cost: by the counters of that. */
 	uint64_t cost_last_ns, cost_worst_ppm, cost_ppm, price_ns, step_ns;
 	uint64_t last_ns;
@@ -189,6 +194,7 @@ void *gs_aggregate_grow(struct array *a, size_t item_bytes, size_t max);
 
 /* --- probed.c: AGGREGATE, ALLOCATOR and LEAK --- */
 
+/* 0, or -ENOMEM: it is not counted. What fini frees is of all three. */
 int gs_aggregate_take_aggregate(struct gs_aggregate *v, const struct gs_rec_aggregate *record);
 void gs_aggregate_probed_fini(struct gs_aggregate *v);
 
@@ -197,6 +203,7 @@ int gs_aggregate_add_probed(struct gs_aggregate *v, struct gs_summary *summary);
 
 /* --- account.c: where the time of threads went --- */
 
+/* 0 or -ENOMEM. Threads beyond GS_AGGREGATE_MAX_ACCOUNTS are counted as one. */
 int gs_aggregate_take_account(struct gs_aggregate *v, const struct gs_rec_account *record);
 
 /* After the calls were added. 0 or -ENOMEM. */
@@ -212,6 +219,7 @@ int gs_aggregate_add_streams(struct gs_aggregate *v, struct gs_summary *summary)
 
 /* --- kernel.c: launches by kernel --- */
 
+/* Other calls are passed over. */
 void gs_aggregate_take_launch(struct gs_aggregate *v, const struct gs_rec_call *call);
 
 /* 0 or -ENOMEM. */
@@ -221,6 +229,7 @@ int gs_aggregate_add_kernels(struct gs_aggregate *v, struct gs_summary *summary)
 
 struct gs_rec_mark;
 
+/* Each call or mark, in the order in which they returned; without memory no steps are found. */
 void gs_aggregate_take_step(struct gs_aggregate *v, const struct gs_rec_call *call);
 void gs_aggregate_take_mark(struct gs_aggregate *v, const struct gs_rec_mark *mark);
 void gs_aggregate_steps_fini(struct gs_aggregate *v);
@@ -246,6 +255,7 @@ int gs_aggregate_add_arrivals(struct gs_aggregate *v, struct gs_summary *summary
 
 /* --- mpi.c --- */
 
+/* What has no place is counted in n_left_out. is_mpi_comm: made by a call of MPI. */
 void gs_aggregate_mpi_init(struct gs_aggregate *v);
 void gs_aggregate_mpi_fini(struct gs_aggregate *v);
 void gs_aggregate_take_mpi(struct gs_aggregate *v, const struct gs_rec_mpi *record);
@@ -255,7 +265,6 @@ bool gs_aggregate_is_mpi_comm(const struct gs_aggregate *v, const struct view_co
 int gs_aggregate_add_mpi(struct gs_aggregate *v, struct gs_summary *summary);
 
 /* --- line.c: 0 or -ENOMEM --- */
-
 int gs_aggregate_line_sample(struct gs_aggregate *view, const struct gs_rec_sample *sample);
 int gs_aggregate_line_wait(struct gs_aggregate *view, const struct gs_rec_wait *wait);
 int gs_aggregate_line_call(struct gs_aggregate *view,

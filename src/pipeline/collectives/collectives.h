@@ -23,8 +23,8 @@
 
 struct gs_collectives;
 
-struct gs_collectives *gs_collectives_new(void); /* NULL: no memory */
-void gs_collectives_free(struct gs_collectives **collectives);
+struct gs_collectives *gs_collectives_new(void);               /* NULL: no memory */
+void gs_collectives_free(struct gs_collectives **collectives); /* NULL inside: nothing */
 
 /* A rank's communicator, seen from its making on; returns its number, or 0: no room. */
 uint32_t gs_collectives_add_member(struct gs_collectives *collectives, uint32_t pid);

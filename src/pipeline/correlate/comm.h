@@ -18,16 +18,16 @@ enum comm_kind {
 
 /* One rank's communicator. Links are indices into comms.items; 0 is none. */
 struct comm {
-	enum comm_kind kind;
-	bool open;      /* its handle is in the map */
-	bool announced; /* a COMM record was seen */
-	uint32_t process;
+	enum comm_kind kind; /* how it was made */
+	bool open;           /* its handle is in the map */
+	bool announced;      /* a COMM record was seen */
+	uint32_t process;    /* id */
 	uint32_t origin_str;
-	int32_t rank, n_ranks; /* -1 unknown */
-	int32_t color, key;
-	uint64_t handle;
-	uint64_t id_hash; /* 0 unknown */
-	uint64_t parent_handle;
+	int32_t rank, n_ranks;  /* -1 unknown */
+	int32_t color, key;     /* of a split */
+	uint64_t handle;        /* unique in the process while it lives */
+	uint64_t id_hash;       /* 0 unknown */
+	uint64_t parent_handle; /* 0 none */
 	uint32_t n_excluded;
 	int32_t excluded[GS_COMM_LIST_MAX]; /* ascending */
 	bool busy;                          /* in hand: keeps its place */
@@ -55,22 +55,22 @@ struct comm {
 /* The ranks of one parent that did their n-th split of it. */
 struct group {
 	uint64_t parent_hash; /* a number of its own where the parent has none */
-	bool has_hash;
-	uint32_t generation;
-	uint32_t n_ranks; /* of the parent; 0: the group is free */
+	bool has_hash;        /* parent_hash is the parent's own */
+	uint32_t generation;  /* as of its members */
+	uint32_t n_ranks;     /* of the parent; 0: the group is free */
 	uint32_t n_seen;
-	uint32_t members; /* first of the list, by comm.next */
-	uint32_t next_free;
+	uint32_t members;   /* first of the list, by comm.next */
+	uint32_t next_free; /* of free ones */
 };
 
 struct comms {
-	struct comm *items; /* owned; [0] is never used */
-	uint32_t n_items, n_room, first_free;
-	struct group *groups; /* owned; [0] is never used */
-	uint32_t n_groups, n_groups_room, first_free_group;
-	struct gs_map by_handle; /* of open ones */
-	struct gs_map by_group;  /* parent_hash and generation -> group */
-	uint32_t current;        /* the communicator of the record in hand */
+	struct comm *items;                   /* owned; [0] is never used */
+	uint32_t n_items, n_room, first_free; /* first_free: of a list, by next; 0 none */
+	struct group *groups;                 /* owned; [0] is never used */
+	uint32_t n_groups, n_groups_room, first_free_group; /* likewise */
+	struct gs_map by_handle;                            /* of open ones */
+	struct gs_map by_group; /* parent_hash and generation -> group */
+	uint32_t current;       /* the communicator of the record in hand */
 	/* The run of COMM records of one ncclCommInitAll(). */
 	uint32_t all_process;
 	int32_t all_next_rank, all_n_ranks;
@@ -78,6 +78,7 @@ struct comms {
 	uint32_t n_alls;
 };
 
+/* fini frees what they hold; they are all zero then. */
 void correlate_comms_init(struct comms *comms);
 void correlate_comms_fini(struct comms *comms);
 

@@ -8,8 +8,8 @@
  * push returns what next returns. The engine itself never fails: what it has no memory for, it
  * passes on as it came. A malformed record and what stands behind it are passed on unread.
  *
- * The names of its counters are STRING records of its own, with ids far above those that feed has
- * given; when feed comes near, they are announced again under higher ones.
+ * The names of its counters are STRING records of its own, with ids far above those that ingest has
+ * given; when ingest comes near, they are announced again under higher ones.
  */
 #ifndef GS_PIPELINE_CORRELATE_CORRELATE_H
 #define GS_PIPELINE_CORRELATE_CORRELATE_H
@@ -33,7 +33,7 @@ struct gs_correlate;
 
 int gs_correlate_new(const struct gs_sink *next,
 		     struct gs_correlate **ret_span); /* next is copied */
-void gs_correlate_free(struct gs_correlate **span);
+void gs_correlate_free(struct gs_correlate **span);   /* nothing more is pushed */
 
 /* The sink to push to; lent as long as the engine lives. */
 const struct gs_sink *gs_correlate_sink(struct gs_correlate *span);

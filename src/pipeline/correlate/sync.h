@@ -5,8 +5,7 @@
  * of the stretch whose last piece of work it waited for:
  *
  *     stream 7:  launch(1) launch(1) record e   launch(2) launch(2)
- *     host:                                            EventSynchronize e (1)   StreamSynchronize
- * (2)
+ *     host:                                  EventSynchronize e (1)   StreamSynchronize (2)
  *
  * What was waited for already is waited for no second time: such a call carries nothing. A wait
  * for several streams (of the device) carries the number of the newest work among them.
@@ -26,14 +25,14 @@
 struct sync_entry;
 
 struct syncs {
-	struct sync_entry *entries; /* owned; the first is none */
-	uint32_t n_entries, capacity;
-	uint32_t *slots; /* owned */
+	struct sync_entry *entries;   /* owned; the first is none */
+	uint32_t n_entries, capacity; /* those in use, and how many have room */
+	uint32_t *slots;              /* owned */
 	uint32_t n_slots;
-	uint64_t last_id;
+	uint64_t last_id; /* number of the last stretch that began */
 };
 
-void correlate_syncs_fini(struct syncs *syncs);
+void correlate_syncs_fini(struct syncs *syncs); /* not to be used after it */
 
 /* A finished call that succeeded; its flow, 0 none. *ret_waited: it waited for that. */
 uint64_t correlate_syncs_take(struct syncs *syncs, uint32_t process, const struct gs_rec_call *call,

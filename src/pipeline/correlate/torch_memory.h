@@ -14,20 +14,21 @@
 #define TORCH_MAX_SITES   1024 /* of blocks never freed, counted one by one */
 
 struct torch_block {
-	uint64_t pointer;
-	uint64_t bytes;
+	uint64_t pointer;    /* address */
+	uint64_t bytes;      /* as they were asked for */
 	uint32_t device_idx; /* into devices */
-	uint32_t scope;
-	uint32_t py_stack;
-	uint32_t next_free; /* of free ones: the next, plus 1 */
+	uint32_t scope;      /* as in CALL */
+	uint32_t py_stack;   /* likewise */
+	uint32_t next_free;  /* of free ones: the next, plus 1 */
 };
 
 struct torch_device {
-	uint32_t process;
-	int32_t device;
+	uint32_t process; /* id */
+	int32_t device;   /* as CUDA numbers it; -1: of frees of unknown blocks */
 	uint64_t live_bytes, peak_bytes, total_bytes;
+	/* So far; unknown_frees: of blocks from before the trace. */
 	uint64_t allocations, frees, unknown_frees;
-	uint64_t reported_ns; /* of the last counter */
+	uint64_t reported_ns; /* when the last counter was made */
 };
 
 struct torch_memory {
@@ -35,9 +36,10 @@ struct torch_memory {
 	struct torch_block *blocks;                 /* owned */
 	uint32_t n_blocks, room_blocks, first_free; /* first_free: plus 1 */
 	struct torch_device *devices;               /* owned */
-	uint32_t n_devices, room_devices;
+	uint32_t n_devices, room_devices;           /* in use, and how many have room */
 };
 
+/* fini frees what it holds; it is as after init then. */
 void correlate_torch_memory_init(struct torch_memory *m);
 void correlate_torch_memory_fini(struct torch_memory *m);
 

@@ -1,3 +1,10 @@
+/*
+ * Between the files of the room. accuracy.c takes samples and stretches in and compares them;
+ * grid.c has rows of cells, in which each stretch of time is spread over the cells that it touches.
+ *
+ * All rows have the same grid, which begins with the first stretch and gets coarser for all of them
+ * at once, so that cell i of one row is the same time as cell i of another.
+ */
 #ifndef GS_PIPELINE_GPU_ACCURACY_ACCURACY_INT_H
 #define GS_PIPELINE_GPU_ACCURACY_ACCURACY_INT_H
 

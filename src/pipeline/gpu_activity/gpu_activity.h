@@ -117,8 +117,8 @@ struct gs_activity_span {
 	uint32_t index;            /* of its stream, for gs_activity_read_stream() */
 	uint64_t stream;           /* handle; 0 the legacy default stream */
 	uint64_t start_ns, end_ns; /* at most */
-	uint64_t n, bytes;
-	uint64_t threads; /* of kernels: the mean of their grids' threads */
+	uint64_t n, bytes;         /* pieces of work, and what they move or fill */
+	uint64_t threads;          /* of kernels: the mean of their grids' threads */
 };
 
 /* Called from inside gs_activity_take(), a stream's spans in their order. */
@@ -137,10 +137,10 @@ typedef void gs_activity_busy_fn(void *ctx, uint32_t index, enum gs_activity_bou
 /* One finished call, or a run of calls that queued work of one sort in one stream, with nothing else in
  * that stream between them. */
 struct gs_activity_call {
-	struct gs_activity_function function;
-	bool failed;
-	int32_t ret;
-	uint32_t process, thread; /* numbers that the caller gives, from 1 */
+	struct gs_activity_function function; /* what it is */
+	bool failed;                          /* ret is an error of it */
+	int32_t ret;                          /* what it returned */
+	uint32_t process, thread;             /* numbers that the caller gives, from 1 */
 	uint32_t flags; /* of a new stream its flags; of SET_DEVICE, RESET, CONTEXT_NEW and
 			 * CONTEXT_PRIMARY the device */
 	uint64_t start_ns, end_ns; /* of a run: begin of the first call, end of the last */
@@ -148,9 +148,9 @@ struct gs_activity_call {
 	uint64_t event[2]; /* of a kernel's launch [0] its function, of a graph's [0] that; of
 			    * CAPTURE_END [0] the graph, 0 not seen; of CONTEXT_*: [0] the context, 0 not seen; of WAIT_DEVICE: [1] the
 			    * context, 0 the thread's */
-	uint64_t bytes;
-	uint64_t threads; /* of a kernel: of its grid; of a run, as bytes: the sum */
-	uint32_t n_run;   /* calls of a run; 0: it is one call */
+	uint64_t bytes;    /* that are moved or filled; of a run the sum */
+	uint64_t threads;  /* of a kernel: of its grid; of a run, as bytes: the sum */
+	uint32_t n_run;    /* calls of a run; 0: it is one call */
 };
 
 struct gs_activity;
@@ -173,6 +173,7 @@ void gs_activity_set_busy_sink(struct gs_activity *activity, gs_activity_busy_fn
 /* To that function what is pending now, until its process was last seen. Once, at the end. */
 void gs_activity_report_busy(const struct gs_activity *activity);
 
+/* In the order in which calls returned. What has no place is counted: gs_activity_limit_hits(). */
 void gs_activity_take(struct gs_activity *activity, const struct gs_activity_call *call);
 
 /* The same of a record. function: of the function that it names. */
@@ -217,10 +218,10 @@ bool gs_activity_read_stream(const struct gs_activity *activity, uint32_t index,
 
 /* Work of a stream that is not known to be done. */
 struct gs_activity_pending {
-	uint32_t process, context;
-	uint64_t start_ns;  /* where the next span of it begins at the earliest */
-	uint64_t n_kernels; /* of that work */
-	uint64_t threads;   /* the mean of their grids' threads */
+	uint32_t process, context; /* as in struct gs_activity_span */
+	uint64_t start_ns;         /* where the next span of it begins at the earliest */
+	uint64_t n_kernels;        /* of that work */
+	uint64_t threads;          /* the mean of their grids' threads */
 };
 
 /* False: there is none at this index. Looks at each segment of the stream. */
@@ -230,6 +231,7 @@ bool gs_activity_read_pending(const struct gs_activity *activity, uint32_t index
 /* The context that the thread is on; GS_ACTIVITY_DEVICE_UNKNOWN also when it has made no call. */
 uint32_t gs_activity_thread_context(const struct gs_activity *activity, uint32_t thread);
 
+/* index: 0 to the count - 1; times of pending work until its process was last seen. */
 uint32_t gs_activity_count_contexts(const struct gs_activity *activity);
 void gs_activity_read_context(const struct gs_activity *activity, uint32_t index,
 			      struct gs_activity_context *ret_context);
@@ -251,6 +253,7 @@ int gs_activity_fill_graphs(const struct gs_activity *activity, const struct gs_
 uint32_t gs_activity_find_graph(const struct gs_activity *activity, uint32_t process,
 				uint64_t graph);
 
+/* What found no room, so far. */
 uint64_t gs_activity_limit_hits(const struct gs_activity *activity, enum gs_activity_limit limit);
 
 /* Work whose stream could not be read. */

@@ -103,7 +103,7 @@ struct gs_memory_segments gs_memory_read_segments(const struct gs_memory *memory
 /* A sum that changed since it was returned the last time. */
 struct gs_memory_change {
 	uint32_t process, device; /* as struct gs_rec_memory has them */
-	uint32_t kind;
+	uint32_t kind;            /* likewise */
 	uint64_t live_bytes;
 	uint64_t *time_ns; /* the caller's, of that sum; 0 at first. Lent until the next call */
 };

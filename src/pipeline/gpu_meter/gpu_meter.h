@@ -27,8 +27,8 @@
 /* A process on a GPU. */
 struct gs_gpu_meter_row {
 	uint32_t pid;
-	bool ended;
-	char comm[16];
+	bool ended;                     /* the process: its sums stay as they are */
+	char comm[16];                  /* as in /proc/PID/comm */
 	char gpu[80];                   /* UUID; "" not known */
 	struct gs_process_gpu_row sums; /* of all contexts of the process on that GPU */
 	int64_t driver_bytes;           /* device memory as the driver has it; -1 not known */
@@ -38,8 +38,8 @@ struct gs_gpu_meter_row {
 /* What calls of a process have allocated and not freed, since it was watched. */
 struct gs_gpu_meter_memory {
 	uint32_t pid;
-	bool ended;
-	char comm[16];
+	bool ended;    /* the process */
+	char comm[16]; /* as in /proc/PID/comm */
 	char gpu[80];  /* UUID; "" not known, or memory of the host */
 	uint32_t kind; /* enum gs_memory_kind; no sums */
 	uint64_t live_bytes, peak_bytes;

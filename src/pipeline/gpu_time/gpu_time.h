@@ -12,7 +12,7 @@
 
 struct gs_gpu_times;
 
-void gs_gpu_times_free(struct gs_gpu_times **times);
+void gs_gpu_times_free(struct gs_gpu_times **times); /* NULL inside: nothing */
 
 /* GPU_WORK and GPU_WINDOW; others are passed over. *times: NULL, made with the first. dict: with all that came before.
  * 0 or -ENOMEM. */

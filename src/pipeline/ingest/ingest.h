@@ -26,10 +26,10 @@ struct gs_ingest;
 struct gs_reader;
 
 struct gs_ingest_options {
-	size_t size; /* of this struct */
-	enum gs_session_mode mode;
-	const char *command;
-	const char *attach_mode;
+	size_t size;               /* of this struct */
+	enum gs_session_mode mode; /* for SESSION, as the next two */
+	const char *command;       /* the traced one, or how targets were chosen */
+	const char *attach_mode;   /* how calls are caught */
 	int64_t boot_minus_mono_ns;
 	struct gs_identity *place;       /* borrowed */
 	const struct gs_func_set *funcs; /* borrowed; NULL: the fixed table alone */
@@ -49,7 +49,8 @@ void gs_ingest_free(struct gs_ingest **feed);
  * push, -ENOSPC when there are too many, -EBUSY when a batch has already left. */
 int gs_ingest_add_sink(struct gs_ingest *feed, const char *name, const struct gs_sink *sink);
 
-/* The way to all sinks, for a stage that stands between feed and them; lent as long as feed lives.
+/* The way to all sinks, for a stage that stands between ingest and them; lent as long as feed
+ * lives.
  */
 const struct gs_sink *gs_ingest_outlet(struct gs_ingest *feed);
 
@@ -111,6 +112,8 @@ void gs_ingest_account(struct gs_ingest *feed, const struct gs_account_reading *
 /* A value of the machine, now. */
 void gs_ingest_counter(struct gs_ingest *feed, const char *name, int64_t value);
 
+/* count things were lost since the last time; 0: nothing. layer: 0 all; detail: which file or
+ * process, NULL none. */
 void gs_ingest_loss(struct gs_ingest *feed, unsigned layer, enum gs_loss cause, const char *detail,
 		    uint64_t count);
 
@@ -123,7 +126,8 @@ bool gs_ingest_has_process(const struct gs_ingest *feed, uint32_t pid);
 /* A file was attached to, or could not be. */
 void gs_ingest_attach(struct gs_ingest *feed, const struct gs_attach *attach);
 
-/* Hand over the batch so far, and flush the sinks. Losses that feed itself found are reported now. */
+/* Hand over the batch so far, and flush the sinks. Losses that ingest itself found are reported
+ * now. */
 void gs_ingest_flush(struct gs_ingest *feed);
 
 /* Read from their files what kernels that were launched so far need, and record it. May take as long as

@@ -1,3 +1,8 @@
+/*
+ * What GPUs did, as processes report it from inside of themselves (model/companion/gpu.h). In come
+ * records of a process's file, of which any byte may be wrong: each is checked, and only what can
+ * be true goes on to ingest. Also the option that says when it is looked at.
+ */
 #ifndef GS_PIPELINE_INSIDE_GPU_H
 #define GS_PIPELINE_INSIDE_GPU_H
 

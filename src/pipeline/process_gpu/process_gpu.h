@@ -30,15 +30,15 @@
 
 /* A GPU, or a MIG instance, which is one to CUDA. */
 struct gs_process_gpu_device {
-	char uuid[80];
+	char uuid[80];        /* "GPU-..." or "MIG-..." */
 	int32_t major, minor; /* compute capability; negative: not known */
 	uint32_t n_sms;       /* of an instance: its own; 0 not known */
 	uint32_t n_cores;     /* likewise */
 };
 
 struct gs_process_gpu_config {
-	uint32_t max_rows; /* pairs of process and GPU; 0: 4,096 */
-	struct gs_activity_config activity;
+	uint32_t max_rows;                  /* pairs of process and GPU; 0: 4,096 */
+	struct gs_activity_config activity; /* of what follows its calls */
 };
 
 /* Of a process on a GPU, since it was seen first. */
@@ -52,6 +52,7 @@ struct gs_process_gpu_row {
 	double place_s;              /* seconds times the filled share of thread places */
 	uint64_t n_needs_known;      /* launches by which place_s is known */
 	uint64_t threads;            /* of all kernels */
+	/* Pieces of work by enum gs_activity_work, and their bytes. */
 	uint64_t n[GS_ACTIVITY_WORKS], bytes[GS_ACTIVITY_WORKS];
 	uint64_t n_pending; /* now; no sum */
 };
@@ -103,6 +104,7 @@ void gs_process_gpu_take_needs(struct gs_process_gpu *gpu, uint32_t process, uin
 /* All calls that ended before that time have been taken. */
 void gs_process_gpu_tick(struct gs_process_gpu *gpu, uint64_t now_ns);
 
+/* Times are as of the last tick. index: 0 to the count - 1, which stays that of a row. */
 size_t gs_process_gpu_count(const struct gs_process_gpu *gpu);
 void gs_process_gpu_read(const struct gs_process_gpu *gpu, size_t index,
 			 struct gs_process_gpu_row *ret_row);

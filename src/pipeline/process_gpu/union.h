@@ -16,12 +16,13 @@ struct process_gpu_interval {
 };
 
 struct process_gpu_union {
-	uint64_t sum_ns;    /* covered before sealed_ns */
-	uint64_t sealed_ns; /* what is before it is in the sum */
-	uint32_t n;
+	uint64_t sum_ns;                                       /* covered before sealed_ns */
+	uint64_t sealed_ns;                                    /* what is before it is in the sum */
+	uint32_t n;                                            /* intervals in at */
 	struct process_gpu_interval at[PROCESS_GPU_INTERVALS]; /* apart, rising, after sealed_ns */
 };
 
+/* What lies before sealed_ns of it, or is covered already, adds nothing. */
 void process_gpu_union_add(struct process_gpu_union *u, uint64_t start_ns, uint64_t end_ns);
 
 /* Time until then becomes the sum, which is returned. */

@@ -67,7 +67,7 @@ int gs_recording_next(struct gs_recording_reader *reader, struct gs_batch *ret_b
 
 /* A place in a file: in front of a frame. */
 struct gs_recording_place {
-	uint64_t off, sequence;
+	uint64_t off, sequence; /* in bytes; number of the frame */
 };
 
 /* The place of the frame that gs_recording_next() would hand out next. */
@@ -78,6 +78,7 @@ void gs_recording_position(const struct gs_recording_reader *reader,
  * readers of records that need none. What is read again is counted again. -ESPIPE: a pipe. */
 int gs_recording_seek(struct gs_recording_reader *reader, const struct gs_recording_place *place);
 
+/* What was read and skipped so far. */
 void gs_recording_stats(const struct gs_recording_reader *reader,
 			struct gs_recording_stats *ret_stats);
 void gs_recording_reader_close(struct gs_recording_reader **reader);
