@@ -31,6 +31,7 @@
 #define GS_ALERT_KEEP_BYTES   (4u << 20) /* of what gs_alerts_save() writes, at most */
 
 enum gs_alert_severity { GS_ALERT_INFO = 0, GS_ALERT_WARNING = 1, GS_ALERT_CRITICAL = 2 };
+/* "info", "warning", "critical"; and back: 0, or -EINVAL. */
 const char *gs_alert_severity_name(enum gs_alert_severity severity);
 int gs_alert_severity_parse(const char *name, enum gs_alert_severity *ret_severity);
 
@@ -41,7 +42,7 @@ struct gs_alert_rule_text {
 	const char *clear;     /* NULL or "": when the condition is false */
 	const char *message;   /* NULL or "": the condition and its values. {value} is filled in */
 	enum gs_alert_kind kind; /* NONE: the first of job, GPU, node that has all its names */
-	enum gs_alert_severity severity;
+	enum gs_alert_severity severity; /* passes through into its messages */
 	uint64_t for_ns, cooldown_ns;
 	/* The message is the text and advice of the condition of GPU health that the rule is about. */
 	bool is_of_health;
@@ -58,6 +59,8 @@ enum gs_alert_part {
 	GS_ALERT_PART_MESSAGE
 };
 
+/* Checks and compiles it. -ENOMEM, or a negative errno with err, and *ret_part says which text is
+ * wrong. The rule is the caller's until it is added. */
 int gs_alert_rule_new(const struct gs_alert_rule_text *text, struct gs_alert_rule **ret_rule,
 		      enum gs_alert_part *ret_part, struct gs_err *err);
 void gs_alert_rule_free(struct gs_alert_rule **rule);
@@ -72,25 +75,25 @@ enum gs_alert_event {
 
 struct gs_alert_member {            /* one of the alerts that a message is about */
 	char id[GS_ALERT_ID_BYTES]; /* of its subject */
-	char key[20];
+	char key[20];               /* as in the message */
 };
 
-struct gs_alert_message { /* a plain value: copied to its senders */
-	enum gs_alert_event event;
-	enum gs_alert_severity severity;
-	enum gs_alert_kind kind;
+struct gs_alert_message {                /* a plain value: copied to its senders */
+	enum gs_alert_event event;       /* START, STILL or END */
+	enum gs_alert_severity severity; /* of the rule */
+	enum gs_alert_kind kind;         /* of its subject */
 	bool is_of_health; /* of a condition of GPU health, which the page shows by itself */
-	char rule[GS_ALERT_NAME_BYTES];
-	char id[GS_ALERT_ID_BYTES];
-	char title[160];
-	char condition[GS_ALERT_TEXT_BYTES];
-	char text[512]; /* for people */
-	char cause[48]; /* of an end: "cleared", "gone", "restarted" */
-	char host[65];
+	char rule[GS_ALERT_NAME_BYTES];      /* the rule's name */
+	char id[GS_ALERT_ID_BYTES];          /* of the subject */
+	char title[160];                     /* of the subject, for people */
+	char condition[GS_ALERT_TEXT_BYTES]; /* of the rule */
+	char text[512];                      /* for people */
+	char cause[48];                      /* of an end: "cleared", "gone", "restarted" */
+	char host[65];                       /* as in the options */
 	char key[20]; /* the same in START, STILL and END of one alert, in hex */
-	struct gs_alert_label label[GS_ALERT_LABELS_MAX];
+	struct gs_alert_label label[GS_ALERT_LABELS_MAX]; /* of the subject */
 	size_t n_labels;
-	struct {
+	struct { /* values that the condition names */
 		char key[48];
 		double value; /* NAN unknown */
 	} evidence[GS_ALERT_EVIDENCE_MAX];
@@ -111,8 +114,8 @@ void gs_alert_join(const struct gs_alert_message *messages, size_t n, bool *take
 typedef void (*gs_alert_sink_fn)(void *ctx, const struct gs_alert_message *message);
 
 struct gs_alerts_options {
-	size_t size; /* of this struct */
-	const char *host;
+	size_t size;        /* of this struct */
+	const char *host;   /* name of this machine, for messages; borrowed */
 	uint64_t repeat_ns; /* 0: never */
 	/* Starts; of one rule about GPUs those of one moment are one. 0: as many as there are, up to
 	 * GS_ALERT_MINUTE_MAX */
@@ -122,7 +125,7 @@ struct gs_alerts_options {
 };
 
 struct gs_alerts_stats {
-	uint64_t started, ended;
+	uint64_t started, ended;  /* alerts, so far */
 	uint64_t limited;         /* starts that had to wait for max_per_minute */
 	uint64_t cooled;          /* starts that a cool-down held back */
 	uint64_t full;            /* pairs for which there was no room */
@@ -150,6 +153,7 @@ void gs_alerts_sweep(struct gs_alerts *alerts, enum gs_alert_kind kind, uint64_t
 /* What fires as of now: the last message of each. */
 void gs_alerts_firing(const struct gs_alerts *alerts, gs_alert_sink_fn fn, void *ctx);
 
+/* So far, and as of now. */
 void gs_alerts_stats(const struct gs_alerts *alerts, struct gs_alerts_stats *ret_stats);
 
 /* Changes with every change of what gs_alerts_save() would write. */

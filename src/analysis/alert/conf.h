@@ -15,7 +15,7 @@ enum gs_alert_payload { GS_ALERT_PAYLOAD_GPUSCOPE, GS_ALERT_PAYLOAD_ALERTMANAGER
 
 #define GS_ALERT_FOREIGN_MAX 24
 
-struct gs_alert_email {
+struct gs_alert_email { /* Fields as the keys of conf.c, texts "" where not given */
 	bool enabled;
 	char server[256]; /* "" none */
 	int64_t port;
@@ -27,7 +27,7 @@ struct gs_alert_email {
 	int min_severity;
 };
 
-struct gs_alert_conf {
+struct gs_alert_conf { /* Fields as the keys of conf.c, texts "" where not given */
 	bool enabled;
 	uint64_t interval_ns, for_ns, cooldown_ns, repeat_ns;
 	uint64_t window_ns; /* of `gpuscope job`; 0: not given */

@@ -68,16 +68,16 @@ enum gs_alert_node_value {
 #define GS_ALERT_ID_BYTES   96
 #define GS_ALERT_HEALTH_MAX 6
 
-struct gs_alert_label {
+struct gs_alert_label { /* name and value as Prometheus has labels: "gpu", "0" */
 	char name[20];
 	char value[80];
 };
 
 struct gs_alert_subject {
-	enum gs_alert_kind kind;
+	enum gs_alert_kind kind;    /* says which values v has */
 	char id[GS_ALERT_ID_BYTES]; /* distinguishes it from others of its kind: "4711_3", "GPU-..." */
 	char title[160];            /* for people: "job 4711 of alice (train)" */
-	struct gs_alert_label label[GS_ALERT_LABELS_MAX];
+	struct gs_alert_label label[GS_ALERT_LABELS_MAX]; /* n_labels of them */
 	size_t n_labels;
 	double v[GS_ALERT_VALUES_MAX]; /* NAN: not known */
 	/* Of a GPU: the worst conditions that hold, with their figures. */

@@ -34,17 +34,17 @@ enum gs_gpu_health_state { /* worse is more */
 
 struct gs_gpu_health {
 	enum gs_gpu_condition condition; /* the worst; GS_GPU_CONDITION_NONE: nothing is wrong */
-	enum gs_gpu_health_state state;
-	enum gs_gpu_severity severity;
-	uint32_t holds;    /* bits: the conditions that hold */
-	uint64_t since_ns; /* boot clock: of the worst; 0 not known */
+	enum gs_gpu_health_state state;  /* in one word */
+	enum gs_gpu_severity severity;   /* of the worst */
+	uint32_t holds;                  /* bits: the conditions that hold */
+	uint64_t since_ns;               /* boot clock: of the worst; 0 not known */
 };
 
 const char *gs_gpu_health_state_name(enum gs_gpu_health_state state); /* "ok", "idle", ... */
 const char *gs_gpu_severity_name(enum gs_gpu_severity severity);      /* "none", "info", ... */
 const char *gs_gpu_condition_key(enum gs_gpu_condition condition);    /* "" none */
 const char *gs_gpu_condition_advice(enum gs_gpu_condition condition); /* "" none */
-enum gs_gpu_severity gs_gpu_condition_severity(enum gs_gpu_condition condition);
+enum gs_gpu_severity gs_gpu_condition_severity(enum gs_gpu_condition condition); /* NONE: none */
 
 /* Whether the event is of this GPU. */
 bool gs_gpu_health_is_of(const struct gs_gpu_event *event, const struct gs_gpu_info *info);

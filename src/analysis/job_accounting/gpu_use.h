@@ -35,8 +35,8 @@ struct gs_accounting_gpu_use_sums { /* these only grow; begin as 0 */
 	double value_ns[GS_ACCOUNTING_GPU_USE_VALUES]; /* integral of the value over that time */
 };
 
-struct gs_accounting_gpu_use { /* begins as all 0 */
-	struct gs_accounting_gpu_use_sums sums;
+struct gs_accounting_gpu_use {                  /* begins as all 0 */
+	struct gs_accounting_gpu_use_sums sums; /* over all its GPUs; only grow */
 	uint64_t mask, seen, used; /* held now; ever; of those, ever at work or with a process */
 	uint32_t n_now, n_idle; /* held now; of them, unused for as long as the reader asked for */
 	int64_t memory_bytes;   /* of its processes on GPUs now; -1 unknown */

@@ -26,26 +26,27 @@ enum gs_accounting_selection {
 	GS_ACCOUNTING_OF_PIDS
 };
 
-struct gs_accounting_measure_options { /* all lent until the measurement is closed */
-	enum gs_accounting_selection by;
-	char *ids
-		[GS_ACCOUNTING_SELECT_MAX]; /* as users write them: analysis/job_accounting/job_id.h */
-	uint32_t pids[GS_ACCOUNTING_SELECT_MAX];
-	size_t n_select;           /* of ids or pids */
-	const char *user, *cgroup; /* a name; a path below the mount */
-	uint32_t uid;              /* of the user */
-	bool is_recorder;          /* it is there before its job: the first seconds count */
-	uint32_t parent_pid;       /* all that this process starts is of the job; 0 none */
-	const char *nvml;          /* a path; NULL: the usual library */
-	char filter[32];           /* as it was given; the three below are what it means */
-	uint32_t families;         /* enum gs_taskstats_family, ored */
-	bool cuda, mpi;
-	bool live; /* only for the report: it is shown while it is made */
-	struct gs_job_conf conf;
+struct gs_accounting_measure_options {           /* all lent until the measurement is closed */
+	enum gs_accounting_selection by;         /* which of the fields below choose */
+	char *ids[GS_ACCOUNTING_SELECT_MAX];     /* as users write them: job_id.h */
+	uint32_t pids[GS_ACCOUNTING_SELECT_MAX]; /* n_select of them */
+	size_t n_select;                         /* of ids or pids */
+	const char *user, *cgroup;               /* a name; a path below the mount */
+	uint32_t uid;                            /* of the user */
+	bool is_recorder;        /* it is there before its job: the first seconds count */
+	uint32_t parent_pid;     /* all that this process starts is of the job; 0 none */
+	const char *nvml;        /* a path; NULL: the usual library */
+	char filter[32];         /* as it was given; the three below are what it means */
+	uint32_t families;       /* enum gs_taskstats_family, ored */
+	bool cuda, mpi;          /* those calls are counted */
+	bool live;               /* only for the report: it is shown while it is made */
+	struct gs_job_conf conf; /* thresholds, intervals, rules */
 };
 
 struct gs_accounting_measure;
 
+/* Probes that cannot be had do not fail it: the report says what is not known. A negative errno
+ * with err. */
 int gs_accounting_measure_open(const struct gs_accounting_measure_options *options,
 			       struct gs_accounting_measure **ret_measure, struct gs_err *err);
 void gs_accounting_measure_close(struct gs_accounting_measure **measure);
@@ -60,7 +61,7 @@ uint64_t gs_accounting_measure_pause_ns(const struct gs_accounting_measure *meas
 uint64_t gs_accounting_measure_found(const struct gs_accounting_measure *measure);
 
 size_t gs_accounting_measure_alive(const struct gs_accounting_measure *measure); /* processes */
-size_t gs_accounting_measure_jobs(const struct gs_accounting_measure *measure);
+size_t gs_accounting_measure_jobs(const struct gs_accounting_measure *measure);  /* jobs seen */
 
 /* The measurement is over: what was asked of Slurm may still come, for a moment. */
 void gs_accounting_measure_settle(struct gs_accounting_measure *measure);

@@ -10,6 +10,7 @@
 
 struct gs_accounting_measure_ranks;
 
+/* 0 or -ENOMEM. */
 int gs_accounting_measure_ranks_new(struct gs_accounting_measure_ranks **ret_ranks);
 void gs_accounting_measure_ranks_free(struct gs_accounting_measure_ranks **ranks);
 

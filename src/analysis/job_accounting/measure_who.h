@@ -11,6 +11,7 @@
 
 struct accounting_who;
 
+/* The options are borrowed until close. A negative errno with err. */
 int accounting_who_open(const struct gs_accounting_measure_options *options,
 			struct accounting_who **ret_who, struct gs_err *err);
 void accounting_who_close(struct accounting_who **who);
@@ -46,8 +47,10 @@ const char *accounting_who_cgroup_of(struct accounting_who *who, uint32_t pid);
 void accounting_who_losses(const struct accounting_who *who, unsigned unknown, char *out,
 			   size_t bytes);
 
+/* As gs_jobs_slurm_version(). */
 void accounting_who_slurm_version(const struct accounting_who *who, char *out, size_t bytes);
 
+/* Which GPUs there are, for those that jobs were given; NULL: not known. */
 void accounting_who_gpus(struct accounting_who *who, const struct gs_gpu_snapshot *gpus);
 
 #endif

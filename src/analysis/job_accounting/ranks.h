@@ -22,17 +22,18 @@
 #define GS_RANKS_MAX 16384
 
 struct gs_accounting_rank_ended { /* processes whose rows were given back */
-	struct gs_taskstats work;
+	struct gs_taskstats work; /* sums of these */
 	uint32_t n_processes;
 };
 
 struct gs_accounting_ranks {            /* begins as all 0 */
 	struct gs_job_rank_count *rank; /* owned; in the order in which they were seen first */
 	struct gs_accounting_rank_ended *ended; /* owned; by rank */
-	uint32_t n_ranks, capacity;
-	struct gs_map by_task; /* hash of step and rank -> index */
+	uint32_t n_ranks, capacity;             /* of both arrays */
+	struct gs_map by_task;                  /* hash of step and rank -> index */
 };
 
+/* Frees what it holds; it is as at its begin then. */
 void gs_accounting_ranks_fini(struct gs_accounting_ranks *ranks);
 
 /* The rank of this task, made when it is new: its index plus one. 0: there is no room. */

@@ -19,6 +19,7 @@ struct gs_accounting_scan {  /* begins as all 0 */
 	struct gs_map asked; /* pid -> when (ms) it was seen first << 32 and asked about last */
 };
 
+/* Forgets all processes; not to be used after it. */
 void gs_accounting_scan_fini(struct gs_accounting_scan *scan);
 
 /* Whether a process starts those of jobs and is none of them: slurmstepd, which Slurm keeps in the

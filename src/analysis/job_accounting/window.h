@@ -17,11 +17,11 @@
 
 struct gs_accounting_mark { /* the totals at a moment */
 	uint64_t time_ns;
-	struct gs_taskstats work;
-	struct gs_accounting_gpu_use_sums gpu;
-	struct gs_host_cgroup group; /* of its quota; what is negative is not known */
-	struct gs_host_stalls stalls;
-	double launches, nccl_ns; /* by GPU; by process. NAN unknown */
+	struct gs_taskstats work;              /* so far, as are all totals here */
+	struct gs_accounting_gpu_use_sums gpu; /* of its GPUs */
+	struct gs_host_cgroup group;           /* of its quota; what is negative is not known */
+	struct gs_host_stalls stalls;          /* of its group */
+	double launches, nccl_ns;              /* by GPU; by process. NAN unknown */
 };
 
 struct gs_accounting_window {
@@ -35,6 +35,7 @@ struct gs_accounting_mark gs_accounting_mark_none(uint64_t time_ns);
 bool gs_accounting_window_is_due(const struct gs_accounting_window *window, uint64_t now_ns,
 				 uint64_t window_ns);
 
+/* Make the next mark, of the totals as they are now. */
 void gs_accounting_window_turn(struct gs_accounting_window *window,
 			       const struct gs_accounting_mark *now);
 

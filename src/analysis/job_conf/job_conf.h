@@ -17,16 +17,17 @@
 struct gs_job_conf {
 	double threshold[GS_JOB_THRESHOLDS_MAX]; /* by gs_threshold_get() */
 	double alias[5];                         /* other names of some; NAN not given */
-	struct gs_conf_rows custom, advice;
-	int filter; /* 0 all, then as the choices of ebpf.filter */
+	struct gs_conf_rows custom, advice;      /* rules of the user: classes, advice */
+	int filter;                              /* 0 all, then as the choices of ebpf.filter */
+	/* probes: of system calls, the scheduler, I/O, the network */
 	bool ebpf, probes[4], probe_cuda, probe_mpi;
 	int64_t poll_ms;
-	int format; /* index of json, csv, yaml, table */
-	bool syscalls, advise;
-	int64_t precision; /* digits; -1 as they are */
-	int64_t refresh_s, jobs_displayed;
-	int64_t slurm_cache_s, slurm_timeout_s, max_jobs;
-	bool slurm_fallback;
+	int format;                        /* index of json, csv, yaml, table */
+	bool syscalls, advise;             /* the report has system calls, advice */
+	int64_t precision;                 /* digits; -1 as they are */
+	int64_t refresh_s, jobs_displayed; /* of live views: jobs_displayed: at most */
+	int64_t slurm_cache_s, slurm_timeout_s, max_jobs; /* max_jobs: without Slurm, at most */
+	bool slurm_fallback; /* without Slurm pods, units and users take the place of jobs */
 	uint32_t foreign[GS_JOB_FOREIGN_MAX]; /* lines of keys of others */
 };
 

@@ -36,48 +36,50 @@ enum gs_job_report_compared {
 };
 
 struct gs_job_report_row { /* one job of one report */
+	/* As the report has them; "" not there. */
 	char file[256], id[64], user[64], name[128], job_class[64];
 	double v[GS_JOB_COMPARED_COUNT]; /* NAN: the report does not have it */
-	double cores;
-	double start_s; /* of the measurement, time of day; NAN */
+	double cores;                    /* that it could use; NAN */
+	double start_s;                  /* of the measurement, time of day; NAN */
 };
 
 struct gs_job_report_stat {
 	size_t n; /* jobs that know it; below 1 all others are NAN */
+	/* mad: median absolute deviation; stddev: standard deviation */
 	double median, mad, mean, stddev, min, max;
 };
 
 struct gs_job_report_outlier {
-	size_t row;
-	enum gs_job_report_compared what;
-	double score; /* modified z: (value - median) / (1.4826 MAD) */
+	size_t row;                       /* index in rows */
+	enum gs_job_report_compared what; /* which of its values */
+	double score;                     /* modified z: (value - median) / (1.4826 MAD) */
 };
 
 struct gs_job_report_trend { /* of runs of one name by one user, in the order of time */
-	size_t first_row, n;
-	double slope;       /* points of score from one run to the next, the median of all pairs */
-	double probability; /* that chance alone makes such an order (Mann and Kendall) */
-	int direction;      /* 1 improving, -1 declining, 0 neither */
+	size_t first_row, n; /* index in rows; runs */
+	double slope;        /* points of score from one run to the next, the median of all pairs */
+	double probability;  /* that chance alone makes such an order (Mann and Kendall) */
+	int direction;       /* 1 improving, -1 declining, 0 neither */
 };
 
 struct gs_job_report_user {
-	char name[64];
-	size_t n;
-	double median_score, wasted_core_s;
+	char name[64];                      /* the user's */
+	size_t n;                           /* jobs */
+	double median_score, wasted_core_s; /* NAN: no job has one */
 };
 
 #define GS_JOB_CLASSES_MAX 256 /* different ones; further ones count as "other" */
 
 struct gs_job_report_class {
-	char name[64];
-	size_t n;
+	char name[64]; /* the class */
+	size_t n;      /* jobs */
 };
 
 struct gs_job_report_comparison {
 	struct gs_job_report_row *rows; /* owned; in the order given */
-	size_t n_rows, capacity;
-	struct gs_job_report_stat stat[GS_JOB_COMPARED_COUNT];
-	struct gs_job_report_outlier *outliers; /* owned; the farthest first */
+	size_t n_rows, capacity;        /* rows in use, and how many have room */
+	struct gs_job_report_stat stat[GS_JOB_COMPARED_COUNT]; /* by enum gs_job_report_compared */
+	struct gs_job_report_outlier *outliers;                /* owned; the farthest first */
 	size_t n_outliers;
 	struct gs_job_report_trend *trends; /* owned */
 	size_t n_trends;
@@ -89,6 +91,7 @@ struct gs_job_report_comparison {
 
 #define GS_JOB_COMPARE_MAX 100000 /* jobs in all */
 
+/* Frees what it holds; it is all zero then, as it has to be at its begin. */
 void gs_job_report_comparison_fini(struct gs_job_report_comparison *c);
 
 /* Add the jobs of a report. name is for messages and the column "file". -EINVAL with
@@ -110,6 +113,7 @@ int gs_job_report_compare_finish(struct gs_job_report_comparison *c);
 int gs_job_report_compare_write(FILE *out, const struct gs_job_report_comparison *c,
 				const struct gs_job_report_style *style);
 
+/* For programs, for people; "" no such value. */
 const char *gs_job_report_compared_key(unsigned what);
 const char *gs_job_report_compared_title(unsigned what);
 double gs_job_report_median(double *values, size_t n); /* orders them; NAN of none */

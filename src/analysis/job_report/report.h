@@ -16,16 +16,16 @@
 #include "model/trace/taskstats_rows.h"
 #include "analysis/rules/verdict.h"
 
-struct gs_job_report_call { /* a system call of the job */
-	char name[48];
-	uint64_t calls, errors, total_ns, max_ns;
+struct gs_job_report_call {                       /* a system call of the job */
+	char name[48];                            /* "read" */
+	uint64_t calls, errors, total_ns, max_ns; /* errors: calls that failed */
 	uint64_t timed;                   /* of the calls; total_ns and hist speak for all */
 	uint32_t hist[GS_TASKSTATS_LOG2]; /* 2^i .. 2^(i+1) ns */
 };
 
 struct gs_job_report_rank { /* a task of a step, with all that it started; NAN unknown */
 	char step[24];
-	int32_t rank;
+	int32_t rank;         /* its number in the step */
 	uint32_t n_processes; /* that were seen */
 	double cpu_s;
 	double wait_s;     /* of its threads, off the processors for any cause but want of one */
@@ -36,26 +36,26 @@ struct gs_job_report_rank { /* a task of a step, with all that it started; NAN u
 };
 
 struct gs_job_report_imbalance {
-	const char *of; /* "cpu_seconds", "gpu_ratio"; "": there is nothing to compare */
-	double ratio;   /* the largest over the mean */
-	int32_t rank;   /* that has it */
-	char evidence[256];
+	const char *of;     /* "cpu_seconds", "gpu_ratio"; "": there is nothing to compare */
+	double ratio;       /* the largest over the mean */
+	int32_t rank;       /* that has it */
+	char evidence[256]; /* the same as a sentence with figures */
 };
 
 #define GS_JOB_COMMAND_BYTES 1024
 
-struct gs_job_report { /* one job */
-	struct gs_job job;
+struct gs_job_report {                      /* one job */
+	struct gs_job job;                  /* who it is */
 	char command[GS_JOB_COMMAND_BYTES]; /* of a process tree: its root's arguments; "" */
-	struct gs_job_usage usage;
-	struct gs_figures figures;
-	struct gs_verdict verdict;
+	struct gs_job_usage usage;          /* what it used */
+	struct gs_figures figures;          /* the same as figures */
+	struct gs_verdict verdict;          /* on these */
 	uint32_t *pids; /* owned; rising: watched at the end, or all when it had ended */
 	size_t n_pids;
 	uint32_t n_processes_seen;
 	bool ended; /* no process was left at the end */
-	struct gs_job_report_rank
-		*ranks; /* owned; of its largest step, by number; of one task: none */
+	/* Owned; of its largest step, by number; of one task: none. */
+	struct gs_job_report_rank *ranks;
 	size_t n_ranks;
 	struct gs_job_report_imbalance imbalance; /* gs_job_report_judge_ranks() */
 	struct gs_job_report_call *calls;         /* owned; by time, largest first */
@@ -68,12 +68,12 @@ struct gs_job_report { /* one job */
 struct gs_job_report_session {
 	int64_t start_wall_ns, end_wall_ns;
 	uint64_t elapsed_ns;
-	char host[65], kernel[65], slurm_version[32];
+	char host[65], kernel[65], slurm_version[32]; /* name, release; "" without Slurm */
 	int32_t n_cpus;
 	int64_t memory_bytes;
-	bool ebpf, slurm, live;
+	bool ebpf, slurm, live; /* probes counted; Slurm was there; it was shown meanwhile */
 	bool unfinished; /* saved by a recorder that goes on: what is left when it is killed */
-	char filter[32];
+	char filter[32]; /* as it was given; "" none */
 	/* How each family was learned, or why it was not: "procfs, ...". */
 	char source[GS_JOB_KNOWS_COUNT][320];
 	char ranks_source[160]; /* likewise of ranks; "" as the others */
@@ -90,6 +90,7 @@ struct gs_job_report_session {
 void gs_job_report_rank_of(const struct gs_taskstats *work, const char *step, int32_t rank,
 			   uint32_t n_processes, struct gs_job_report_rank *ret_rank);
 
+/* Frees the jobs and what they hold. */
 void gs_job_report_session_fini(struct gs_job_report_session *session);
 
 /* The imbalance of the ranks, into the report and its usage: before the figures. */
@@ -116,14 +117,14 @@ int gs_job_report_format_of_path(const char *path, enum gs_job_report_format *re
 struct gs_job_report_delivery;
 
 struct gs_job_report_style {
-	enum gs_job_report_format format;
-	unsigned width;  /* columns of the terminal, 0 no limit */
-	bool color;      /* ANSI colours in tables */
-	bool verbose;    /* tables: every figure, call and source */
-	bool syscalls;   /* the breakdown by system call */
-	bool advice;     /* recommendations */
-	int precision;   /* digits behind the point; -1: as they are */
-	unsigned n_jobs; /* most jobs in a table; 0 all */
+	enum gs_job_report_format format; /* what the fields below are for is said at each */
+	unsigned width;                   /* columns of the terminal, 0 no limit */
+	bool color;                       /* ANSI colours in tables */
+	bool verbose;                     /* tables: every figure, call and source */
+	bool syscalls;                    /* the breakdown by system call */
+	bool advice;                      /* recommendations */
+	int precision;                    /* digits behind the point; -1: as they are */
+	unsigned n_jobs;                  /* most jobs in a table; 0 all */
 	/* JSON of one that is sent to a head: which it is (delivery.h), and that rows were left
 	 * out of its tables. NULL: of others. */
 	const struct gs_job_report_delivery *delivery;

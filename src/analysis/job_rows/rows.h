@@ -88,9 +88,9 @@ bool gs_rows_has(const struct gs_rows *rows, uint32_t pid);
 bool gs_rows_rank_of(const struct gs_rows *rows, uint32_t pid, uint32_t *ret_job,
 		     uint32_t *ret_rank);
 
-struct gs_rows_sum {              /* of a job; holders do not count */
-	struct gs_taskstats work; /* since each process was followed */
-	struct gs_job_pace pace;
+struct gs_rows_sum {                   /* of a job; holders do not count */
+	struct gs_taskstats work;      /* since each process was followed */
+	struct gs_job_pace pace;       /* of its processes, one by one */
 	uint32_t n_processes, n_alive; /* seen so far; at the last reading */
 	uint32_t any_pid;              /* one of those alive; 0 none */
 };
@@ -112,7 +112,7 @@ struct gs_rows_calls {                     /* begins as all 0 */
 	size_t n_rows;
 };
 
-void gs_rows_calls_fini(struct gs_rows_calls *calls);
+void gs_rows_calls_fini(struct gs_rows_calls *calls); /* it is empty then */
 
 /* The job's system calls, and its devices, file systems and peers, are added to what is there. 0 or
  * -ENOMEM. */

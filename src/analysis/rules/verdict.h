@@ -88,7 +88,7 @@ struct gs_figures {
 	double v[GS_FIGURE_COUNT]; /* NAN: not known */
 };
 
-const char *gs_figure_key(unsigned figure);
+const char *gs_figure_key(unsigned figure);        /* "" no such figure */
 int gs_figure_by_key(const char *key);             /* -1: none */
 void gs_figures_clear(struct gs_figures *figures); /* all NAN */
 
@@ -101,29 +101,30 @@ void gs_figures_clear(struct gs_figures *figures); /* all NAN */
 /* Of the score: what was used of what there was earns up to 100 points, what went wrong takes some
  * away. */
 struct gs_verdict_part {
-	const char *name;
+	const char *name;  /* what is judged; static */
 	double points;     /* earned; below 0: taken away */
 	double max_points; /* the most that it could have been, with the same sign */
-	char because[160];
+	char because[160]; /* the figure that says so */
 };
 
 struct gs_advice {
-	char rule[64];   /* name of the rule */
-	char fact[256];  /* with the number */
-	char cause[256]; /* likely cause */
-	char next[256];  /* exact directive to use next time */
-	char benefit[160];
+	char rule[64];     /* name of the rule */
+	char fact[256];    /* with the number */
+	char cause[256];   /* likely cause */
+	char next[256];    /* exact directive to use next time */
+	char benefit[160]; /* what that would bring; "" not known */
 };
 
 struct gs_verdict {
 	char job_class[48]; /* "CPU-bound", ...; a custom rule's own name */
 	double confidence;  /* 0..1: how far the deciding figures are from their thresholds */
+	/* Figures that decided the class, a sentence each. */
 	char evidence[GS_VERDICT_EVIDENCE_MAX][160];
 	size_t n_evidence;
-	double score; /* 0..100; NAN: nothing is known */
-	struct gs_verdict_part part[12];
+	double score;                    /* 0..100; NAN: nothing is known */
+	struct gs_verdict_part part[12]; /* what the score consists of */
 	size_t n_parts;
-	struct gs_advice advice[GS_VERDICT_ADVICE_MAX];
+	struct gs_advice advice[GS_VERDICT_ADVICE_MAX]; /* in the order of the rules */
 	size_t n_advice;
 
 	/* The same in short: what is slow and why. */
@@ -143,13 +144,14 @@ struct gs_rules; /* thresholds, weights, custom rules, advice */
 struct gs_rules *gs_rules_new(void);
 void gs_rules_free(struct gs_rules **rules);
 
-/* Thresholds by index, for listings; NULL past the last one. */
+/* A threshold of the rules, for listings. */
 struct gs_threshold {
-	const char *key; /* of the configuration: "cpu_bound_threshold" */
-	double value;    /* the built-in one */
-	double min, max; /* what can be set */
-	const char *help;
+	const char *key;  /* of the configuration: "cpu_bound_threshold" */
+	double value;     /* the built-in one */
+	double min, max;  /* what can be set */
+	const char *help; /* for people */
 };
+/* NULL: there are no more; lent for ever. */
 const struct gs_threshold *gs_threshold_get(size_t i);
 
 /* Set one by its key. -ENOENT, -ERANGE. */
@@ -168,6 +170,7 @@ int gs_rules_add_advice(struct gs_rules *rules, const char *name, const char *co
 			const char *fact, const char *cause, const char *next, const char *benefit,
 			struct gs_err *err);
 
+/* Class, score and advice by these rules. Any thread. */
 void gs_verdict_of(const struct gs_rules *rules, const struct gs_figures *figures,
 		   struct gs_verdict *ret_verdict);
 
