@@ -70,8 +70,8 @@ enum gs_grpc_kind {
 
 /* Lent to the server for its life. Each handler but `message` may be NULL. */
 struct gs_grpc_method {
-	const char *path; /* "/gswarm_profiler.ProfilerService/Connect" */
-	enum gs_grpc_kind kind;
+	const char *path;         /* "/gswarm_profiler.ProfilerService/Connect" */
+	enum gs_grpc_kind kind;   /* which side sends one message, which any number */
 	unsigned role;            /* the caller's: for the token hook */
 	bool open;                /* the token hook is not asked */
 	size_t max_message_bytes; /* of one message in; 0: the server's */
@@ -208,20 +208,20 @@ enum gs_grpc_refusal {
 /* "too many connections"; for metrics and logs. Lent for ever. */
 const char *gs_grpc_refusal_name(enum gs_grpc_refusal refusal);
 
-struct gs_grpc_stats {        /* since the start, but for what is "now" */
+struct gs_grpc_stats {        /* since the start; connections_now, calls_now, ...: as of now */
 	uint64_t connections; /* taken */
 	uint64_t connections_now;
 	uint64_t calls; /* whose `start` came */
 	uint64_t calls_now;
 	uint64_t calls_by_status[GS_GRPC_STATUS_COUNT]; /* that are over */
-	uint64_t messages_in, messages_out;
-	uint64_t message_bytes_in, message_bytes_out;
-	uint64_t wire_bytes_in, wire_bytes_out;  /* without TLS's own */
-	uint64_t queued_bytes_now;               /* messages out, of all calls */
-	uint64_t held_bytes_now;                 /* messages in that are not whole */
-	uint64_t throttled;                      /* times a stream waited for its rate */
-	uint64_t idle_closed;                    /* connections ended for want of calls */
-	uint64_t refused[GS_GRPC_REFUSAL_COUNT]; /* enum gs_grpc_refusal */
+	uint64_t messages_in, messages_out;             /* of all calls */
+	uint64_t message_bytes_in, message_bytes_out;   /* of these */
+	uint64_t wire_bytes_in, wire_bytes_out;         /* without TLS's own */
+	uint64_t queued_bytes_now;                      /* messages out, of all calls */
+	uint64_t held_bytes_now;                        /* messages in that are not whole */
+	uint64_t throttled;                             /* times a stream waited for its rate */
+	uint64_t idle_closed;                           /* connections ended for want of calls */
+	uint64_t refused[GS_GRPC_REFUSAL_COUNT];        /* enum gs_grpc_refusal */
 };
 
 /* Any thread; each number is exact, the numbers are not of one instant. */
@@ -229,6 +229,8 @@ void gs_grpc_server_stats(const struct gs_grpc_server *server, struct gs_grpc_st
 
 /* --- calls: answering. Any thread. --- */
 
+/* A reference of the caller's own, beside that which a handler is lent; the last one frees the
+ * call, which may be over long before. unref: *call is NULL then; NULL: nothing. */
 struct gs_grpc_call *gs_grpc_call_ref(struct gs_grpc_call *call);
 void gs_grpc_call_unref(struct gs_grpc_call **call);
 
@@ -265,6 +267,7 @@ struct gs_grpc_flow {
 	size_t window_bytes;                  /* the peer takes so much more now */
 };
 
+/* As of now; it may have changed when this returns. */
 void gs_grpc_call_flow(struct gs_grpc_call *call, struct gs_grpc_flow *ret_flow);
 
 /* Whether the call is over (or finished, with the end still going out). */
@@ -272,7 +275,7 @@ bool gs_grpc_call_over(const struct gs_grpc_call *call);
 
 /* --- calls: what is known. Any thread; texts are lent as long as the call is referenced. --- */
 
-const struct gs_grpc_method *gs_grpc_call_method(const struct gs_grpc_call *call);
+const struct gs_grpc_method *gs_grpc_call_method(const struct gs_grpc_call *call); /* the row */
 const char *gs_grpc_call_peer(const struct gs_grpc_call *call); /* "10.0.0.7:51234", "user 1000" */
 /* The names of the client's certificate, DNS names and then the subject's, with commas; NULL: it
  * showed none, or none that names anything. */

@@ -96,9 +96,10 @@ void gs_grpc_client_work(struct gs_grpc_client *client);
 /* For programs without a loop: wait for work at most timeout_ns, then do it. */
 void gs_grpc_client_wait(struct gs_grpc_client *client, uint64_t timeout_ns);
 
+/* Requests can be made: between `connected` and `disconnected`. */
 bool gs_grpc_client_connected(const struct gs_grpc_client *client);
 
-struct gs_grpc_client_stats {
+struct gs_grpc_client_stats {                /* Fields as in struct gs_grpc_stats */
 	uint64_t connects, connect_failures; /* attempts to addresses that did, did not succeed */
 	uint64_t calls, calls_now;
 	uint64_t messages_in, messages_out;
@@ -107,6 +108,7 @@ struct gs_grpc_client_stats {
 	uint64_t round_trip_ns; /* of the last keepalive PING; 0: none yet */
 };
 
+/* Since it was made; calls_now: as of now. */
 void gs_grpc_client_stats(const struct gs_grpc_client *client,
 			  struct gs_grpc_client_stats *ret_stats);
 
@@ -124,9 +126,9 @@ struct gs_grpc_request_events { /* each may be NULL */
 };
 
 struct gs_grpc_request_options {
-	size_t size; /* of this struct */
-	const char *path;
-	struct gs_grpc_request_events events;
+	size_t size;                             /* of this struct */
+	const char *path;                        /* "/SERVICE/METHOD"; copied */
+	struct gs_grpc_request_events events;    /* copied */
 	void *ctx;                               /* of events */
 	uint64_t timeout_ns;                     /* 0: none; then DEADLINE_EXCEEDED at both ends */
 	const struct gs_grpc_metadata *metadata; /* n_metadata; copied. "-bin": in base64 already */
@@ -157,6 +159,7 @@ void gs_grpc_request_end(struct gs_grpc_request *request);
 /* Forget the call; the server gets a reset. No event follows. */
 void gs_grpc_request_cancel(struct gs_grpc_request **request);
 
+/* As of now. Without a connection window_bytes is 0. */
 void gs_grpc_request_flow(const struct gs_grpc_request *request, struct gs_grpc_flow *ret_flow);
 
 /* No messages until resumed; the server can send only a window more. */

@@ -39,10 +39,10 @@ enum gs_http_see {
 
 /* Lent for the call of a handler. */
 struct gs_http_request {
-	unsigned method; /* enum gs_http_method; 0 another */
-	bool head;       /* HEAD: method is GET */
-	bool http_1_0;
-	bool keep_alive;
+	unsigned method;             /* enum gs_http_method; 0 another */
+	bool head;                   /* HEAD: method is GET */
+	bool http_1_0;               /* else HTTP/1.1 */
+	bool keep_alive;             /* the client asks for it */
 	char path[GS_HTTP_PATH_MAX]; /* decoded; starts with '/' */
 	const char *query;           /* behind the '?', not decoded; "" none */
 	struct {
@@ -94,7 +94,7 @@ struct gs_http_reply {
 	char file_name[160]; /* to be saved under it; "" to be shown. ASCII, without quotes */
 	unsigned topics;     /* not 0: no end; what gs_http_publish() says of any of these */
 	bool has_source;     /* instead of the body */
-	struct gs_http_source source;
+	struct gs_http_source source;   /* where the body comes from, by has_source */
 	struct gs_http_deferred *later; /* set by gs_http_defer() */
 };
 
@@ -207,9 +207,9 @@ bool gs_http_answers(struct gs_http *http);
 
 #define GS_HTTP_CLASSES 5 /* of answers: 1xx to 5xx */
 
-struct gs_http_stats { /* since the start */
-	uint64_t requests[GS_HTTP_CLASSES];
-	uint64_t connections;
+struct gs_http_stats {                      /* since the start */
+	uint64_t requests[GS_HTTP_CLASSES]; /* answered, by class of the status: 1xx first */
+	uint64_t connections;               /* taken */
 	uint64_t refused;      /* connections that got 503 or were closed at once: too many */
 	uint64_t evicted;      /* connections that made room for others */
 	uint64_t timed_out;    /* too slow in sending a request or taking a reply */
@@ -225,6 +225,7 @@ struct gs_http_stats { /* since the start */
 	int pid;               /* of the server's process; 0: there is none */
 };
 
+/* Any thread; each number is exact, the numbers are not of one instant. */
 void gs_http_stats(const struct gs_http *http, struct gs_http_stats *ret_stats);
 
 /* Whether this program was started to be the process of a server (options->apart); and then that

@@ -34,7 +34,7 @@ struct gs_http_client_http {
 	const char *type;            /* of the body; NULL: "application/json" */
 	const char *header[GS_HTTP_CLIENT_HEADERS_MAX]; /* "Name: value"; NULL: no more */
 	const void *body;                               /* NULL: GET */
-	size_t bytes;
+	size_t bytes;                                   /* of body */
 	uint64_t timeout_ns;
 	const atomic_bool *stop; /* ends soon after it becomes true */
 	struct gs_buf *answer; /* the body that comes back, as far as it has room; NULL: dropped */
@@ -62,10 +62,10 @@ struct gs_http_client_mail {
 	int use_ssl;                               /* enum gs_http_client_ssl: STARTTLS */
 	const char *username, *password, *ca_file; /* "" none */
 	const char *from, *recipients;             /* recipients with commas */
-	const char *body;
-	size_t bytes;
+	const char *body;                          /* headers and text, as they are sent */
+	size_t bytes;                              /* of body */
 	uint64_t timeout_ns;
-	const atomic_bool *stop;
+	const atomic_bool *stop; /* as in struct gs_http_client_http */
 };
 
 /* Likewise; the status is SMTP's last. */

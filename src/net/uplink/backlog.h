@@ -11,14 +11,13 @@ struct gs_backlog;
 
 struct gs_backlog_options {
 	size_t size; /* of this struct */
-	const struct gs_uplink_options
-		*like;          /* head, TLS, token, machine; texts lent until the stop,
-					       but for the token, which is copied */
+	/* Head, TLS, token, machine; texts lent until the stop, but the token, which is copied. */
+	const struct gs_uplink_options *like;
 	struct gs_uplink *link; /* lent until the stop */
-	const char *
-		base; /* folders are below it: "traces" (GS_UPLINK_TRACE), "reports" (GS_UPLINK_JOBS) */
+	/* Folders are below it: "traces" (GS_UPLINK_TRACE), "reports" (GS_UPLINK_JOBS). */
+	const char *base;
 	void (*say)(void *ctx, const char *text); /* one line; on the thread */
-	void *ctx;
+	void *ctx;                                /* of say; borrowed */
 };
 
 /* *ret_left stays NULL when there is no memory for it. */

@@ -28,8 +28,8 @@ enum gs_uplink_kind {
 
 /* What the head wants measured. */
 struct gs_uplink_config {
-	uint64_t interval_ns; /* 0: as the node likes */
-	bool bandwidth, nvlink, processes;
+	uint64_t interval_ns;              /* 0: as the node likes */
+	bool bandwidth, nvlink, processes; /* rates of PCIe; those of NVLink; processes on GPUs */
 };
 
 struct gs_uplink_options {
@@ -42,11 +42,11 @@ struct gs_uplink_options {
 		*server_name; /* files and name, as of grpc_client.h */
 	const char *token;
 
-	enum gs_uplink_kind kind;
-	const char *machine_id; /* NULL: of /etc/machine-id */
-	const char *instance;   /* "" or NULL: the usual one */
-	const char *hostname;   /* NULL: the machine's */
-	const char *title;      /* of a trace */
+	enum gs_uplink_kind kind; /* what the records are */
+	const char *machine_id;   /* NULL: of /etc/machine-id */
+	const char *instance;     /* "" or NULL: the usual one */
+	const char *hostname;     /* NULL: the machine's */
+	const char *title;        /* of a trace */
 
 	const char *spool_dir;     /* NULL: in memory alone */
 	uint64_t spool_max_bytes;  /* 0: 256 MiB */
@@ -93,6 +93,7 @@ struct gs_uplink_stats {
 	char trouble[256];    /* why it is not connected; "" nothing */
 	uint64_t retry_in_ns; /* GS_UPLINK_WAITING */
 	uint64_t connects;    /* so far */
+	/* So far, by this program; acked: that the head has stored. */
 	uint64_t sent_batches, sent_bytes, acked_batches;
 	uint64_t waiting_batches, waiting_samples, waiting_bytes; /* in the spool */
 	uint64_t memory_samples; /* of those that wait: in no file, gone with this program */
@@ -100,6 +101,7 @@ struct gs_uplink_stats {
 	int spool_error; /* why the spool's disk is not used: a negative errno; 0 */
 };
 
+/* As of now. Any thread. */
 void gs_uplink_stats(struct gs_uplink *link, struct gs_uplink_stats *ret_stats);
 
 /* The first half of gs_uplink_stop(): the link still has its stats, and takes nothing more. */

@@ -38,8 +38,8 @@ enum gs_uplink_message {
 };
 
 struct gs_uplink_reply {
-	int r;
-	uint64_t stream, attempt;
+	int r; /* what the holder returns: 0, GS_QUEUE_END, or a negative errno */
+	uint64_t stream, attempt; /* number of the stream; which connection this is */
 	uint64_t first_seq, next_seq, opened_seq, n_batches; /* as of struct gs_queue_stats */
 	uint64_t wall_ns, boot_ns;                           /* the clocks of who measures */
 	uint64_t sent_seq; /* the highest of the stream that any sender of this run sent */
@@ -47,16 +47,16 @@ struct gs_uplink_reply {
 };
 
 struct gs_uplink_news {
-	bool stopping, ended;
+	bool stopping, ended; /* the line is to end by drain_until_ns; nothing more will be put */
 	uint64_t drain_until_ns;
 };
 
 struct gs_uplink_line_state { /* of one sender */
 	unsigned state;       /* enum gs_uplink_state */
 	bool is_other;        /* the head speaks the other protocol, gs_uplink_set_other() */
-	char head[128], trouble[256];
-	uint64_t retry_ns; /* monotonic; when it connects next, UINT64_MAX: not now */
-	uint64_t connects, sent_batches, sent_bytes, acked_batches;
+	char head[128], trouble[256]; /* as in struct gs_uplink_stats */
+	uint64_t retry_ns;            /* monotonic; when it connects next, UINT64_MAX: not now */
+	uint64_t connects, sent_batches, sent_bytes, acked_batches; /* of this sender */
 };
 
 #define UPLINK_INTERVAL_MAX_NS 3600000000000ull /* longest interval that a head can ask for */
@@ -73,31 +73,35 @@ struct gs_uplink_protocol {
 };
 
 struct gs_uplink_line {
-	enum gs_uplink_kind kind;
-	char machine_id[64], instance[64], hostname[65], title[256];
-	uint64_t run; /* of Hello */
-	struct gs_grpc_client *client;
-	struct gs_grpc_request *request; /* the stream; NULL not there */
-	const struct gs_uplink_protocol *protocol;
-	struct gs_grpc_backoff backoff;
-	uint64_t connected_ns; /* since when; 0 it is not */
-	uint64_t next_send;    /* number of the next batch to send */
-	uint64_t max_batch;    /* bytes of records that the head takes in one; 0 it does not say */
-	uint64_t flight_bytes, flight_batches;
-	uint64_t blamed_seq; /* the stream ended at this one, as wrong, */
-	unsigned n_blamed;   /* so often */
-	bool welcomed, blocked, ended_sent, left;
-	struct gs_buf out; /* of a message to the head that is being made */
-	struct gs_uplink_line_state state, reported;
-	bool pinged; /* the state is to be reported even if it is the same */
-	struct gs_uplink_news news;
+	enum gs_uplink_kind kind;                                    /* what the records are */
+	char machine_id[64], instance[64], hostname[65], title[256]; /* who the node is */
+	uint64_t run;                                                /* of Hello */
+	struct gs_grpc_client *client;                               /* owned */
+	struct gs_grpc_request *request;           /* the stream; NULL not there */
+	const struct gs_uplink_protocol *protocol; /* that the head speaks */
+	struct gs_grpc_backoff backoff;            /* when to try again */
+	uint64_t connected_ns;                     /* since when; 0 it is not */
+	uint64_t next_send;                        /* number of the next batch to send */
+	uint64_t max_batch; /* bytes of records that the head takes in one; 0 it does not say */
+	uint64_t flight_bytes, flight_batches; /* sent and not acknowledged */
+	uint64_t blamed_seq;                   /* the stream ended at this one, as wrong, */
+	unsigned n_blamed;                     /* so often */
+	bool welcomed;                         /* the head took the stream */
+	bool blocked;                          /* no more fits into the call's queue */
+	bool ended_sent;                       /* it was said that nothing more comes */
+	bool left;                             /* not to connect again */
+	struct gs_buf out;                     /* of a message to the head that is being made */
+	struct gs_uplink_line_state state, reported; /* now; as the holder was given it last */
+	bool pinged;                /* the state is to be reported even if it is the same */
+	struct gs_uplink_news news; /* of the holder, the last */
 	struct gs_uplink_given_up {
 		uint64_t n, seq; /* how many, the last one's number */
-		char why[200];
-	} given_up;            /* not reported yet */
-	struct gs_buf in, ask; /* to and from the holder */
+		char why[200];   /* of the last one */
+	} given_up;              /* not reported yet */
+	struct gs_buf in, ask;   /* to and from the holder */
 };
 
+/* One line for the holder to show. */
 void gs_uplink_log(struct gs_uplink_line *l, const char *fmt, ...) GS_PRINTF(2, 3);
 
 /* The stream ended: connect again later, or, final, not at all. */
