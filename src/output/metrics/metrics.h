@@ -39,11 +39,11 @@ struct gs_metrics_label {
 
 /* What a writer gets. Everything is lent for the call. */
 struct gs_metrics_sample {
-	const char *name;   /* with what the kind adds to it */
-	const char *family; /* without */
-	enum gs_metrics_kind kind;
-	const char *unit, *help; /* of the family; unit may be "" */
-	bool first;              /* of its family */
+	const char *name;          /* with what the kind adds to it */
+	const char *family;        /* without */
+	enum gs_metrics_kind kind; /* of the family */
+	const char *unit, *help;   /* of the family; unit may be "" */
+	bool first;                /* of its family */
 	/* Values are not empty; UTF-8 in which newline is the only control character. */
 	const struct gs_metrics_label *label;
 	size_t n_labels;
@@ -55,15 +55,15 @@ struct gs_metrics_sample {
 typedef int gs_metrics_put_fn(void *ctx, const struct gs_metrics_sample *sample);
 
 struct gs_metrics {
-	gs_metrics_put_fn *put;
-	void *ctx;
-	int error;          /* the first failure; after it nothing is put */
-	uint64_t n_samples; /* that were put */
+	gs_metrics_put_fn *put; /* the writer */
+	void *ctx;              /* of put; borrowed */
+	int error;              /* the first failure; after it nothing is put */
+	uint64_t n_samples;     /* that were put */
 	/* The family that is open; lent until the next. */
 	const char *family, *unit, *help;
-	enum gs_metrics_kind kind;
+	enum gs_metrics_kind kind;        /* of the family */
 	char name[GS_METRICS_NAME_BYTES]; /* of its samples */
-	bool headed;
+	bool headed;                      /* a sample of the family was put */
 	/* Of the writer of text. */
 	struct gs_buf *out; /* lent; NULL: it is another one */
 	bool openmetrics;
@@ -104,7 +104,8 @@ enum gs_metrics_names {
 	GS_METRICS_DCGM_NEW = 2, /* as DCGM 4.7 and newer: base units */
 };
 
-struct gs_metrics_xid { /* XIDs of one code on one GPU since the start */
+/* XIDs of one code (xid) on one GPU (uuid, pci_bus_id) since the start: count. */
+struct gs_metrics_xid {
 	char uuid[80];
 	char pci_bus_id[32];
 	uint32_t xid;
@@ -113,13 +114,13 @@ struct gs_metrics_xid { /* XIDs of one code on one GPU since the start */
 };
 
 struct gs_metrics_gpu_options {
-	size_t size; /* of this struct */
-	enum gs_metrics_names names;
-	const char *hostname;   /* label of the dcgm names; NULL or "": none */
-	bool links;             /* families of single NVLinks */
-	bool processes;         /* families of single processes */
-	unsigned max_processes; /* the largest by memory */
-	bool timestamps;        /* each line carries the time at which its value was read */
+	size_t size;                 /* of this struct */
+	enum gs_metrics_names names; /* gpuscope's own, or those of dcgm-exporter */
+	const char *hostname;        /* label of the dcgm names; NULL or "": none */
+	bool links;                  /* families of single NVLinks */
+	bool processes;              /* families of single processes */
+	unsigned max_processes;      /* the largest by memory */
+	bool timestamps;             /* each line carries the time at which its value was read */
 	/* Each carries that of its GPU's sample instead: when values of a node were read is known
 	 * to a millisecond, and engines refuse what is a millisecond older than what they have. */
 	bool sample_timestamps;

@@ -30,8 +30,8 @@ enum gs_push_protocol {
 #define GS_PUSH_MORE              1   /* outcome of render */
 
 struct gs_push_options {
-	size_t size; /* of this struct */
-	enum gs_push_protocol protocol;
+	size_t size;                    /* of this struct */
+	enum gs_push_protocol protocol; /* what the receiver at url takes */
 	const char *url;      /* "http://host:8428/api/v1/write", "https://host:4318/v1/metrics" */
 	const char *token;    /* "Authorization: Bearer"; NULL or "": none */
 	const char *ca_file;  /* PEM; NULL or "": the system's */
@@ -67,15 +67,16 @@ struct gs_push_stats {               /* since the start */
 	uint64_t rejected_samples;   /* the receiver will never take them: dropped */
 	uint64_t lost_samples;       /* given up for want of room */
 	uint64_t bytes;              /* on the wire */
-	uint64_t waiting_batches, waiting_samples, waiting_bytes;
+	uint64_t waiting_batches, waiting_samples, waiting_bytes; /* in the spool, as of now */
 	uint64_t render_errors; /* messages that could not be made */
 	uint64_t last_ok_wall_ns;
 	char trouble[256]; /* of the last request; "" it was taken */
 };
 
+/* As of now. Any thread. */
 void gs_push_stats(struct gs_push *push, struct gs_push_stats *ret_stats);
 
-bool gs_push_url_valid(const char *url);
+bool gs_push_url_valid(const char *url); /* http:// or https://, a host, below 512 bytes */
 
 /* Adds labels written as NAME=VALUE,NAME=VALUE to the options, which then point into text (it is
  * cut up). -EINVAL: not such a text, a name that is there already, or too many. */

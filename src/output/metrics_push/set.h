@@ -12,7 +12,7 @@
 
 #define GS_PUSH_PROTOCOLS 2 /* of enum gs_push_protocol */
 
-struct gs_push_conf {
+struct gs_push_conf {  /* Fields as the keys of set.c, texts "" where not given */
 	char url[512]; /* "": off */
 	char token_file[256], ca_file[256];
 	uint64_t interval_ns;
@@ -44,6 +44,7 @@ extern const struct gs_conf_key gs_push_conf_keys[GS_PUSH_CONF_KEYS];
 int gs_push_conf_check(const struct gs_push_conf conf[GS_PUSH_PROTOCOLS],
 		       const struct gs_conf_where *where, struct gs_err *err);
 
+/* Whether a reload changes nothing of it. */
 bool gs_push_conf_same(const struct gs_push_conf a[GS_PUSH_PROTOCOLS],
 		       const struct gs_push_conf b[GS_PUSH_PROTOCOLS]);
 

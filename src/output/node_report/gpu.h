@@ -26,14 +26,14 @@ enum gs_report_gpu_show {
 };
 
 struct gs_report_gpu_style {
-	size_t size; /* of this struct */
-	enum gs_report_summary_format format;
-	enum gs_report_gpu_view view;
-	unsigned parts;    /* enum gs_report_gpu_show; 0: all */
-	unsigned width;    /* columns of the terminal, 0: no limit */
-	bool color;        /* ANSI colours in tables */
-	bool head;         /* names of columns first: CSV, scrolling lines */
-	bool stream;       /* one of several: YAML gets its "---" */
+	size_t size;                          /* of this struct */
+	enum gs_report_summary_format format; /* table, JSON, CSV or YAML */
+	enum gs_report_gpu_view view;         /* gpuscope's own, or as another tool shows GPUs */
+	unsigned parts;                       /* enum gs_report_gpu_show; 0: all */
+	unsigned width;                       /* columns of the terminal, 0: no limit */
+	bool color;                           /* ANSI colours in tables */
+	bool head;                            /* names of columns first: CSV, scrolling lines */
+	bool stream;                          /* one of several: YAML gets its "---" */
 	const int *fields; /* enum gs_gpu_field, n_fields; none: a choice for the table, else all */
 	unsigned n_fields;
 	const char *dmon; /* letters of column groups, of "pucvmet" */

@@ -36,9 +36,11 @@ void gs_notify_push_all(struct gs_notify *notify, const struct gs_alert_message 
 
 struct gs_notify_stats {  /* of one receiver, since it was opened */
 	const char *name; /* "webhook", "email", "log" */
+	/* Messages; attempts: a message may have several. */
 	uint64_t sent, failed_attempts;
+	/* messages: no room; too old; the receiver will never take them */
 	uint64_t dropped_full, dropped_given_up, dropped_refused;
-	size_t waiting;
+	size_t waiting;       /* messages in the queue, as of now */
 	bool last_failed;     /* the last attempt did */
 	char last_error[200]; /* of the last failed attempt; "" none so far */
 };

@@ -49,7 +49,7 @@ unsigned gs_plot_panel_by_name(const char *name);
 bool gs_plot_knows(const char *path);
 
 struct gs_plot *gs_plot_new(const struct gs_plot_options *options); /* NULL: no memory */
-void gs_plot_free(struct gs_plot **plot);
+void gs_plot_free(struct gs_plot **plot);                           /* NULL inside: nothing */
 
 /* Another title than that of the start. */
 void gs_plot_set_title(struct gs_plot *plot, const char *title);
@@ -77,6 +77,7 @@ struct gs_plot_stats {
 	uint64_t n_left_out; /* moments older than what is drawn: their order was wrong */
 };
 
+/* What went in so far. */
 void gs_plot_stats(const struct gs_plot *plot, struct gs_plot_stats *ret_stats);
 
 #endif

@@ -40,13 +40,13 @@ int gs_report_summary_view_parse(const char *name, enum gs_summary_view *ret_vie
 #define GS_SUMMARY_TOP_SHORT 10 /* and of the one table of the short screen */
 
 struct gs_report_summary_style {
-	size_t size;    /* of this struct */
-	unsigned width; /* columns of the terminal, 0: no limit */
-	bool color;     /* ANSI colours in the table */
-	bool threads;   /* the table also shows each thread */
-	unsigned n_top; /* functions shown by layer in the table; 0: all */
-	bool part;      /* of the calls of a run some were chosen: none proves nothing */
-	enum gs_summary_view view;
+	size_t size;               /* of this struct */
+	unsigned width;            /* columns of the terminal, 0: no limit */
+	bool color;                /* ANSI colours in the table */
+	bool threads;              /* the table also shows each thread */
+	unsigned n_top;            /* functions shown by layer in the table; 0: all */
+	bool part;                 /* of the calls of a run some were chosen: none proves nothing */
+	enum gs_summary_view view; /* which part is shown; GS_SUMMARY_ALL */
 	bool verbose;          /* with a view: also what is of use only when something is wrong */
 	bool gpus;             /* also GPUs, and how far bounds were from what they counted */
 	const char *recording; /* .gst file that hints name; NULL: there is none */

@@ -16,6 +16,7 @@ void gs_report_summary_account_table(struct gs_page *page, const struct gs_summa
 void gs_report_summary_verdict_table(struct gs_page *page, const struct gs_summary *summary);
 void gs_report_summary_verdict_doc(struct gs_doc *doc, const struct gs_summary *summary);
 
+/* The map "account"; null where there is none. */
 void gs_report_summary_account_doc(struct gs_doc *doc, const struct gs_summary *summary);
 
 #endif

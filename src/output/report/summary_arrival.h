@@ -10,6 +10,7 @@
 void gs_report_summary_arrival_table(struct gs_page *page, const struct gs_summary *summary,
 				     bool verbose);
 
+/* The map "collectives"; null where there were no calls. */
 void gs_report_summary_arrival_doc(struct gs_doc *doc, const struct gs_summary *summary);
 
 #endif

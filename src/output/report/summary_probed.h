@@ -6,6 +6,7 @@
 #include "output/report/summary_int.h"
 #include "core/text/page.h"
 
+/* all: every place of blocks that were not freed, not only the largest. */
 void gs_report_summary_probed_table(struct gs_page *page, const struct gs_summary *summary,
 				    bool all);
 void gs_report_summary_probed_doc(struct gs_doc *doc, const struct gs_summary *summary);

@@ -10,15 +10,15 @@
 
 struct gs_rank {
 	uint32_t pid;
-	int32_t rank; /* -1: not known */
-	const struct gs_process_summary *process;
-	const struct gs_account_thread *thread; /* that sets its pace; NULL not known */
+	int32_t rank;                             /* -1: not known */
+	const struct gs_process_summary *process; /* lent by the summary */
+	const struct gs_account_thread *thread;   /* that sets its pace; NULL not known */
 	uint64_t wall_ns;
 };
 
 struct gs_ranks {
 	struct gs_rank *items; /* owned; by rank, then process */
-	size_t n;
+	size_t n;              /* ranks */
 };
 
 /* The processes that do the same work: those with a rank in NCCL or MPI, else all that made calls.
@@ -26,7 +26,7 @@ struct gs_ranks {
 int gs_report_ranks_find(const struct gs_summary *summary, struct gs_ranks *ret_ranks);
 void gs_report_ranks_fini(struct gs_ranks *ranks);
 
-/* How a value is spread over the ranks. */
+/* How a value is spread over the ranks: its min, median and max. */
 struct gs_spread {
 	double min, median, max;
 	size_t at_max; /* index of a rank */

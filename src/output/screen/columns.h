@@ -6,10 +6,10 @@
 
 #include "output/screen/screen.h"
 
-struct tui_shape { /* of a column */
-	const char *title;
-	int width; /* 0: what is left of the line; the last one */
-	bool right;
+struct tui_shape {         /* of a column */
+	const char *title; /* its heading; static */
+	int width;         /* 0: what is left of the line; the last one */
+	bool right;        /* texts stand at its right end */
 	int weight; /* the columns of least weight go first where there is no room; 9 never */
 	bool falls; /* sorted from the greatest value down */
 };

@@ -5,11 +5,11 @@
 #include "output/screen/screen.h"
 
 struct tui_lines {
-	struct tui_screen *s;
+	struct tui_screen *s; /* borrowed */
 	enum tui_style style; /* of names */
-	int name_columns;
-	int skip; /* lines above the first one that is shown */
-	int n;    /* lines so far, shown or not */
+	int name_columns;     /* columns that names have, before values */
+	int skip;             /* lines above the first one that is shown */
+	int n;                /* lines so far, shown or not */
 };
 
 /* Lines stand between the first and the last row of the screen, which are the caller's. */

@@ -31,14 +31,14 @@ enum tui_style {
 };
 
 struct tui_cell {
-	uint32_t ch; /* 0: the right half of a wide character */
-	uint8_t style;
+	uint32_t ch;   /* 0: the right half of a wide character */
+	uint8_t style; /* enum tui_style */
 };
 
-struct tui_hit { /* a part of the screen that the mouse can press */
-	int y, x, columns;
-	int what; /* a key (input.h), or TUI_HIT_... */
-	int arg;
+struct tui_hit {           /* a part of the screen that the mouse can press */
+	int y, x, columns; /* row and first column, from 0; columns */
+	int what;          /* a key (input.h), or TUI_HIT_... */
+	int arg;           /* of what: a row, a column; 0 none */
 };
 
 enum { TUI_HIT_COLUMN = -1, TUI_HIT_ROW = -2, TUI_HIT_GPU = -3 };
@@ -48,10 +48,10 @@ enum { TUI_HIT_COLUMN = -1, TUI_HIT_ROW = -2, TUI_HIT_GPU = -3 };
 #define TUI_MAX_HITS    512
 
 struct tui_screen {
-	int rows, columns;
-	bool ascii;
-	struct tui_cell *cells; /* owned */
-	struct tui_hit hits[TUI_MAX_HITS];
+	int rows, columns;                 /* of cells */
+	bool ascii;                        /* graphs and lines are drawn with ASCII alone */
+	struct tui_cell *cells;            /* owned */
+	struct tui_hit hits[TUI_MAX_HITS]; /* a later one lies on top */
 	size_t n_hits;
 };
 
@@ -81,6 +81,8 @@ int tui_columns_of(const char *text);
  * one; never none of a text that has some. */
 size_t tui_words_within(const char *text, int columns);
 
+/* Enter a part; at: the one there, lent until the next drawing, NULL: none. Beyond TUI_MAX_HITS:
+ * nothing. */
 void tui_hit(struct tui_screen *s, int y, int x, int columns, int what, int arg);
 const struct tui_hit *tui_hit_at(const struct tui_screen *s, int y, int x);
 

@@ -28,8 +28,8 @@ struct gs_export_options {
  * ".svg". */
 bool gs_export_knows(const char *path);
 
-bool gs_export_is_flame(const char *path); /* a flame graph */
-bool gs_export_shows_streams(const char *path);
+bool gs_export_is_flame(const char *path);      /* a flame graph */
+bool gs_export_shows_streams(const char *path); /* spans of GPU work, by stream */
 
 /* Standard output: "-" or "/dev/stdout" as CSV, or "-" and a suffix of another format. */
 bool gs_export_is_stdout(const char *path);

@@ -11,6 +11,7 @@ struct gs_export_flame_file {   /* the writer's state */
 	uint64_t n_lost;        /* calls that the stream says were not seen whole */
 };
 
+/* Functions of struct gs_export_writer: export_int.h. */
 uint8_t *gs_export_flame_file_start(struct gs_export *e, uint8_t *p);
 uint8_t *gs_export_flame_file_record(struct gs_export *e, const struct gs_record *r, uint8_t *p);
 void gs_export_flame_file_fini(void *state);

@@ -127,11 +127,13 @@ static inline uint8_t *packet_open(struct gs_pb *pb)
 	return packet;
 }
 
+/* Ends the packet that packet_open() returned. */
 static inline void packet_close(struct gs_pb *pb, uint8_t *packet)
 {
 	gs_pb_close(pb, packet, GS_PB_LARGE);
 }
 
+/* An event of this type on a track, in a packet; gs_pb_close() with GS_PB_LARGE ends it. */
 static inline uint8_t *event_open(struct gs_pb *pb, unsigned type, uint64_t track)
 {
 	uint8_t *m = gs_pb_open(pb, PACKET_TRACK_EVENT, GS_PB_LARGE);
@@ -141,6 +143,7 @@ static inline uint8_t *event_open(struct gs_pb *pb, unsigned type, uint64_t trac
 	return m;
 }
 
+/* Of the event that is open; at most max_bytes of text, "": nothing. */
 static inline void annotate_text(struct gs_pb *pb, const char *name, const char *text,
 				 size_t max_bytes)
 {
@@ -154,6 +157,7 @@ static inline void annotate_text(struct gs_pb *pb, const char *name, const char 
 	gs_pb_close(pb, m, GS_PB_SMALL);
 }
 
+/* The same; field: ANNOTATION_UINT and the like. */
 static inline void annotate_number(struct gs_pb *pb, const char *name, uint32_t field,
 				   uint64_t value)
 {
@@ -181,6 +185,7 @@ static inline void described_track(struct gs_pb *pb, uint64_t uuid, uint64_t par
 	packet_close(pb, packet);
 }
 
+/* The same without a description. */
 static inline void own_track(struct gs_pb *pb, uint64_t uuid, uint64_t parent, const char *name)
 {
 	described_track(pb, uuid, parent, name, NULL);

@@ -35,8 +35,8 @@ enum tui_ask {
 };
 
 struct tui_asked {
-	enum tui_ask what;
-	int64_t value;
+	enum tui_ask what; /* what the caller has to do */
+	int64_t value;     /* of what: there; else 0 */
 };
 
 /* rows: of the screen, for pages. */

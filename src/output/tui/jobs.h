@@ -29,17 +29,17 @@ enum tui_job_column {
 struct tui_jobs {
 	const struct gs_job_account **rows; /* owned; of the moment, those that pass, in order */
 	int n_rows;
-	int n_hidden;    /* by the filter */
-	uint32_t hidden; /* 1 << enum tui_job_column: not shown, whatever room there is */
-	enum tui_job_column sort;
-	bool reverse;
-	int selected;         /* row; -1 none */
-	bool chosen;          /* not just the first row */
-	char selected_id[64]; /* so that it stays selected wherever it goes */
-	uint32_t selected_kind;
-	char detail_id[64]; /* of the one that is shown in full */
-	uint32_t detail_kind;
-	int top; /* first row on the screen */
+	int n_hidden;             /* by the filter */
+	uint32_t hidden;          /* 1 << enum tui_job_column: not shown, whatever room there is */
+	enum tui_job_column sort; /* by which rows are sorted */
+	bool reverse;             /* the other way round */
+	int selected;             /* row; -1 none */
+	bool chosen;              /* not just the first row */
+	char selected_id[64];     /* so that it stays selected wherever it goes */
+	uint32_t selected_kind;   /* enum gs_job_kind, with the id */
+	char detail_id[64];       /* of the one that is shown in full */
+	uint32_t detail_kind;     /* likewise */
+	int top;                  /* first row on the screen */
 };
 
 /* Rows of the moment. filter: this text in id, user, name, account, partition or class; "" all.
@@ -49,7 +49,7 @@ int tui_jobs_fill(struct tui_jobs *t, const struct gs_node_snapshot *node, const
 void tui_jobs_fini(struct tui_jobs *t);
 void tui_jobs_select(struct tui_jobs *t, int row);
 
-const char *tui_job_title(enum tui_job_column c);
+const char *tui_job_title(enum tui_job_column c); /* "" no such column */
 
 /* Draw the head and the rows into rows x columns cells from y on. */
 void tui_jobs_draw(struct tui_jobs *t, const struct gs_node_snapshot *node, struct tui_screen *s,

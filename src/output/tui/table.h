@@ -41,7 +41,7 @@ struct tui_row {
 	double device_bytes; /* of its GPU; 0 unknown */
 	uint16_t depth;      /* in the tree */
 	bool is_last;        /* of its siblings */
-	bool is_mine;
+	bool is_mine;        /* of the user that looks */
 };
 
 struct tui_table {
@@ -49,12 +49,12 @@ struct tui_table {
 	int n_rows;
 	int n_hidden; /* by the filter */
 
-	enum tui_column sort;
-	bool reverse;
-	bool tree, mine, all;
-	uint32_t hidden; /* 1 << enum tui_column: not shown, whatever room there is */
-	int gpu;         /* only those of this GPU of the moment; -1 all */
-	char filter[64]; /* "" none */
+	enum tui_column sort; /* by which rows are sorted */
+	bool reverse;         /* the other way round */
+	bool tree, mine, all; /* as a tree; only those of the user; also those on no GPU */
+	uint32_t hidden;      /* 1 << enum tui_column: not shown, whatever room there is */
+	int gpu;              /* only those of this GPU of the moment; -1 all */
+	char filter[64];      /* "" none */
 
 	/* The selected row, by what it is, so that it stays selected wherever it goes; the first
 	 * row, unless it was chosen, is the first one at any time. */
@@ -74,7 +74,7 @@ void tui_table_select(struct tui_table *t, int row);
 int tui_rows_of_process(const struct gs_node_snapshot *node, uint32_t pid, uint64_t start_ns,
 			struct tui_row *rows, int max);
 
-const char *tui_column_title(enum tui_column c);
+const char *tui_column_title(enum tui_column c); /* "" no such column */
 /* Columns that sort from the greatest value down unless reversed. */
 bool tui_column_falls(enum tui_column c);
 
@@ -87,6 +87,8 @@ void tui_cell_text(const struct gs_node_snapshot *node, const struct tui_row *ro
 void tui_table_draw(struct tui_table *t, const struct gs_node_snapshot *node, struct tui_screen *s,
 		    int y, int rows, bool with_selection);
 
+/* The command line, else the name, else why it is not known; "" for a user that is not known. Lent
+ * by the snapshot. */
 const char *tui_row_command(const struct tui_row *row);
 const char *tui_row_user(const struct tui_row *row);
 

@@ -17,10 +17,10 @@ enum tui_event_kind {
 };
 
 struct tui_event {
-	enum tui_event_kind kind;
-	int key; /* input.h */
-	int y, x, wheel;
-	bool twice;
+	enum tui_event_kind kind; /* which of the fields below are set */
+	int key;                  /* input.h */
+	int y, x, wheel;          /* of the mouse: cell; lines, below 0 up */
+	bool twice;               /* a double click */
 };
 
 /* Take over the terminal of stdin and stdout. -ENOTTY, -EINVAL: err says why. */

@@ -26,9 +26,9 @@ enum gs_tui_next {
 
 /* What may be NULL cannot be done with this source, and the screen says so. */
 struct gs_tui_source {
-	void *ctx;
+	void *ctx;         /* of all functions; borrowed */
 	const char *title; /* what is watched: "" this machine, else a file or an address */
-	bool is_replay;
+	bool is_replay;    /* of a file: nothing is read now */
 
 	/* The next moment, which becomes the caller's. enum gs_tui_next, or a negative errno and
 	 * err. Does not block. */
@@ -55,12 +55,12 @@ enum gs_tui_theme { GS_TUI_DARK, GS_TUI_LIGHT, GS_TUI_MONO };
 struct gs_tui_options {
 	size_t size; /* of this struct */
 	uint64_t interval_ns;
-	enum gs_tui_theme theme;
-	bool ascii; /* no character beyond ASCII is drawn */
-	bool read_only;
-	bool all;  /* begin with all processes, not only those on GPUs */
-	bool jobs; /* begin with the jobs */
-	uid_t uid; /* of the user, for "only mine" */
+	enum gs_tui_theme theme; /* colours */
+	bool ascii;              /* no character beyond ASCII is drawn */
+	bool read_only;          /* no signals */
+	bool all;                /* begin with all processes, not only those on GPUs */
+	bool jobs;               /* begin with the jobs */
+	uid_t uid;               /* of the user, for "only mine" */
 
 	/* Titles of the columns that are not shown, of processes and of jobs, with commas. */
 	char hidden[GS_TUI_TITLES_BYTES], hidden_jobs[GS_TUI_TITLES_BYTES];
