@@ -29,7 +29,7 @@ enum gs_uplink_kind {
 /* What the head wants measured. */
 struct gs_uplink_config {
 	uint64_t interval_ns;              /* 0: as the node likes */
-	bool bandwidth, nvlink, processes; /* rates of PCIe; those of NVLink; processes on GPUs */
+	bool bandwidth, nvlink, processes; /* counters of PCIe and memory; of NVLink; processes */
 };
 
 struct gs_uplink_options {

@@ -21,16 +21,17 @@ struct gs_api_options {
 	struct gs_head *head;           /* lent until the stop */
 	const char *listen;             /* "127.0.0.1:8091" */
 	const char *tls_cert, *tls_key; /* lent until the stop */
-	unsigned (*token_role)(void *ctx,
-			       const char *token); /* as in net/http/http.h; NULL: all may */
-	void *token_ctx;
-	const char *hosts; /* as in net/http/http.h, both; lent until the stop */
-	bool anonymous, guarded;
+	/* As in net/http/http.h; NULL: all may. */
+	unsigned (*token_role)(void *ctx, const char *token);
+	void *token_ctx;          /* of token_role; borrowed */
+	const char *hosts;        /* as in net/http/http.h, both; lent until the stop */
+	bool anonymous, guarded;  /* as in net/http/http.h */
 	const char *grpc_address; /* shown on the page; lent */
 	const struct gs_api_addition
 		*more; /* endpoints beside the head's own; static; NULL: none */
 };
 
+/* Listens, and serves from now on. A negative errno with err. */
 int gs_api_start(const struct gs_api_options *options, struct gs_api **ret_api, struct gs_err *err);
 
 /* Certificate and key are read again; on failure the old ones stay. */
@@ -45,6 +46,6 @@ void gs_api_tick(struct gs_api *api);
 /* As gs_http_answers(). */
 bool gs_api_answers(struct gs_api *api);
 
-const char *gs_api_address(const struct gs_api *api);
+const char *gs_api_address(const struct gs_api *api); /* "127.0.0.1:8091", as bound; lent */
 
 #endif

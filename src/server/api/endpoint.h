@@ -25,13 +25,13 @@ struct gs_api_schema {
 
 /* Endpoints beside the head's own; each has a schema. Static. */
 struct gs_api_addition {
-	const struct gs_live_endpoint *endpoints;
+	const struct gs_live_endpoint *endpoints; /* n_endpoints of them */
 	size_t n_endpoints;
-	const struct gs_api_schema *schemas;
+	const struct gs_api_schema *schemas; /* n_schemas, of what they answer */
 	size_t n_schemas;
 };
 
-struct gs_head *gs_api_head(struct gs_api *api);
+struct gs_head *gs_api_head(struct gs_api *api); /* that it was started with; lent */
 
 /* gs_live_answer() with the API's look at the cluster, and api as ctx of fn. */
 void gs_api_answer(struct gs_api *api, const struct gs_http_request *q, struct gs_http_reply *reply,

@@ -54,17 +54,18 @@ struct gs_head_service {
 	const struct gs_grpc_method *methods; /* lent until the stop */
 	size_t n_methods;
 	void (*begin)(void *ctx, struct gs_head *head); /* once, before the first call */
-	void *ctx;
+	void *ctx;                                      /* of begin and of the methods; borrowed */
 };
 
 struct gs_head_options {
 	size_t size;      /* of this struct */
 	const char *data; /* folder of the store */
+	/* Addresses, n_listen of them; as gs_grpc_server_start() takes them. */
 	const char *const *listen;
 	size_t n_listen;
-	const char *tls_cert, *tls_key, *tls_client_ca;
-	gs_grpc_authorize_fn authorize; /* NULL: everybody */
-	void *authorize_ctx;
+	const char *tls_cert, *tls_key, *tls_client_ca; /* PEM files, as of grpc.h; NULL: no TLS */
+	gs_grpc_authorize_fn authorize;                 /* NULL: everybody */
+	void *authorize_ctx; /* of authorize; borrowed, as the other _ctx */
 	/* Whether who makes the call may deliver as the node of this host name; otherwise why not.
 	 * Any thread. NULL: as any. */
 	bool (*may_be)(void *ctx, const struct gs_grpc_call *call, const char *hostname, char *why,
@@ -110,18 +111,18 @@ const char *gs_head_address(const struct gs_head *head, size_t i); /* of gRPC */
 /* A Unix socket as well, as gs_grpc_server_add_local(). Once; the thread that started it. */
 int gs_head_add_local(struct gs_head *head, int fd, gid_t group);
 
-struct gs_registry *gs_head_cluster(struct gs_head *head);
+struct gs_registry *gs_head_cluster(struct gs_head *head); /* lent until the stop */
 
 struct gs_head_stats {
-	uint64_t batches, samples, bytes; /* stored */
-	uint64_t reports;                 /* of the batches: reports of jobs */
-	uint64_t duplicates;              /* batches that were stored before */
-	uint64_t refused;                 /* batches that no node could have made */
-	uint64_t commits, commit_ns;      /* how many, and all their time */
-	uint64_t waiting_batches, waiting_bytes;
-	uint64_t paused_streams; /* not read while the queue is full */
-	uint64_t latency_ns;     /* of the last commit's oldest batch: taken to durable */
-	uint64_t expired_batches;
+	uint64_t batches, samples, bytes;        /* stored */
+	uint64_t reports;                        /* of the batches: reports of jobs */
+	uint64_t duplicates;                     /* batches that were stored before */
+	uint64_t refused;                        /* batches that no node could have made */
+	uint64_t commits, commit_ns;             /* how many, and all their time */
+	uint64_t waiting_batches, waiting_bytes; /* in the queue, as of now */
+	uint64_t paused_streams;                 /* not read while the queue is full */
+	uint64_t latency_ns;      /* of the last commit's oldest batch: taken to durable */
+	uint64_t expired_batches; /* that retention took */
 	/* Downsampling, in this head's life: what was there before, and what took its place. */
 	uint64_t coarse_batches_before, coarse_batches_after;
 	uint64_t coarse_samples_before, coarse_samples_after;
@@ -134,6 +135,7 @@ struct gs_head_stats {
  * some time ago. The thread that started the head. */
 bool gs_head_answers(struct gs_head *head);
 
+/* Since the start, and as of now. Any thread. */
 void gs_head_stats(struct gs_head *head, struct gs_head_stats *ret_stats);
 
 #endif

@@ -9,7 +9,7 @@
 #include "server/head/head.h"
 #include "output/metrics_push/set.h"
 
-struct gs_head_conf {
+struct gs_head_conf { /* Fields as the keys of head_conf.c, texts "" where not given */
 	struct {
 		char listen[1024]; /* with commas */
 		char tls_cert[256], tls_key[256], tls_client_ca[256];
@@ -39,7 +39,7 @@ struct gs_head_conf {
 
 extern const struct gs_conf_schema gs_head_conf_schema;
 
-struct gs_head_override { /* an option of the command line: its name, the key, what it says */
+struct gs_head_override { /* an option of the command line: its name, the key, its value; lent */
 	const char *name, *key, *value;
 };
 

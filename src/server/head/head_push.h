@@ -25,8 +25,8 @@ void gs_head_metrics(struct gs_head *head, struct gs_metrics *p);
 
 struct gs_head_pusher; /* of one receiver: what it has got */
 
-struct gs_head_pusher *gs_head_pusher_new(void);
-void gs_head_pusher_free(struct gs_head_pusher **pusher);
+struct gs_head_pusher *gs_head_pusher_new(void);          /* NULL: no memory */
+void gs_head_pusher_free(struct gs_head_pusher **pusher); /* NULL inside: nothing */
 
 /* One part of the families, as gs_push asks for it. All parts show one view of the cluster. */
 int gs_head_push_render(struct gs_head_pusher *pusher, struct gs_registry *cluster, unsigned part,

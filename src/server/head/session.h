@@ -38,6 +38,8 @@ int gs_head_session_stop(struct gs_head *head, struct gs_store *store, const cha
 			 void (*fn)(void *ctx, const struct gs_store_session *session), void *ctx,
 			 struct gs_err *err);
 
+/* An ended or stopped one goes on. -ENOENT, -EALREADY: it is active; errors of the store; all with
+ * err. */
 int gs_head_session_resume(struct gs_head *head, struct gs_store *store, const char *name,
 			   struct gs_store_session *ret_session, struct gs_err *err);
 
@@ -46,12 +48,12 @@ int gs_head_session_delete(struct gs_head *head, struct gs_store *store, const c
 			   struct gs_store_session *ret_session, struct gs_err *err);
 
 struct gs_head_annotation {
-	const char *session; /* name or id; "" all that are active */
-	int64_t wall_ns;     /* 0 now */
-	const char *kind;    /* "annotation", "request" */
-	const char *name;
+	const char *session;     /* name or id; "" all that are active */
+	int64_t wall_ns;         /* 0 now */
+	const char *kind;        /* "annotation", "request" */
+	const char *name;        /* what it is called */
 	const char *const *keys; /* n_values */
-	const double *values;
+	const double *values;    /* likewise; finite */
 	size_t n_values;
 };
 
@@ -65,12 +67,13 @@ int gs_head_annotate(struct gs_head *head, struct gs_store *store,
 
 struct gs_head_switches {
 	uint64_t interval_ns;
-	bool bandwidth, nvlink;
+	bool bandwidth, nvlink; /* counters of PCIe and memory; of NVLink */
 };
 
 #define GS_HEAD_INTERVAL_LEAST_NS 50000000ull
 #define GS_HEAD_INTERVAL_MOST_NS  3600000000000ull
 
+/* As of now. Any thread. */
 void gs_head_switches(struct gs_head *head, struct gs_head_switches *ret_switches);
 
 /* Nodes get it at once. Holds until the head ends. -EINVAL: an interval that cannot be. */

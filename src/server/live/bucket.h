@@ -20,6 +20,7 @@ bool gs_live_bucket_parse(const struct gs_http_request *q, struct gs_http_reply 
  * it, for free(). NULL: no memory. */
 void *gs_live_bucket_new(const void *asked, size_t bytes, size_t offset);
 
+/* One value of the value-th series; what is outside of the time is left out. */
 void gs_live_bucket_add(struct gs_live_buckets *s, size_t value, int64_t wall_ns, double v);
 /* The mean of n values, of which the highest is most. */
 void gs_live_bucket_add_mean(struct gs_live_buckets *s, size_t value, int64_t wall_ns, double mean,

@@ -24,10 +24,10 @@ struct gs_live_fact {     /* about the server itself: a member of the overview's
 #define GS_LIVE_FACTS_MAX 32
 
 struct gs_live_alert {
-	bool critical;
+	bool critical;  /* else a warning */
 	bool of_server; /* of no node; otherwise of the first, which is the only one */
 	int gpu;        /* its number; -1: none */
-	char text[320];
+	char text[320]; /* for people */
 };
 #define GS_LIVE_ALERTS_MAX 64
 
@@ -46,7 +46,7 @@ struct gs_live_options {
 	bool keeps_answers;          /* many ask the same: an answer is used again for a moment */
 	uint64_t interval_ns;        /* without settings */
 	void *ctx;                   /* of the hooks, each of which may be NULL: */
-	void (*settings)(void *ctx, struct gs_live_settings *ret);
+	void (*settings)(void *ctx, struct gs_live_settings *ret); /* how the cluster is measured */
 	/* How many of each. */
 	size_t (*facts)(void *ctx, struct gs_live_fact ret[GS_LIVE_FACTS_MAX]);
 	size_t (*alerts)(void *ctx, struct gs_live_alert ret[GS_LIVE_ALERTS_MAX]);
@@ -65,11 +65,12 @@ void gs_live_free(struct gs_live **live); /* after the server has stopped */
 
 /* One row for each endpoint: routes and the description of an API are made of such tables. */
 struct gs_live_endpoint {
-	const char *path; /* "{}" for each parameter */
-	unsigned method;  /* enum gs_http_method */
-	bool open, control;
-	const char *params; /* names of those in the path, then of the query, with commas */
-	const char *summary;
+	const char *path;    /* "{}" for each parameter */
+	unsigned method;     /* enum gs_http_method */
+	bool open, control;  /* needs no token; only for those that may control */
+	const char *params;  /* names of those in the path, then of the query, with commas */
+	const char *summary; /* one line, for the description */
+	/* As in struct gs_http_route. */
 	void (*serve)(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply);
 };
 

@@ -7,8 +7,8 @@
 #include "model/node/record.h"
 
 struct gs_live_process {
-	int64_t node;
-	char node_name[160];
+	int64_t node;        /* its number in the store */
+	char node_name[160]; /* gs_node_label() of it */
 	uint32_t pid;
 	enum gs_http_see see; /* who asks */
 };
@@ -17,6 +17,7 @@ struct gs_live_process {
 void gs_live_put_owner(struct gs_buf *b, enum gs_http_see see, const char *user,
 		       const char *command);
 
+/* Whether the moment has it, on a GPU or of the machine. */
 bool gs_live_process_is_there(const struct gs_node_snapshot *m, uint32_t pid);
 
 /* When it began, by the node's time of day; 0: not known. */

@@ -11,11 +11,11 @@
 
 struct gs_live_xid {     /* an error of the GPU, or several of one number in one stretch */
 	int64_t wall_ns; /* of the first */
-	uint32_t xid, n;
+	uint32_t xid, n; /* number; how many */
 };
 
 struct gs_live_series {
-	int64_t node;
+	int64_t node; /* its number in the store */
 	char gpu[80]; /* number in the snapshot, or UUID */
 	size_t n_values;
 	/* enum gs_gpu_field; MEM_USED_RATIO is made when it is not reported */

@@ -21,27 +21,28 @@ struct gs_openapi_endpoint {
 	const char *path;   /* "{}" for each parameter in it; those of one path follow each other */
 	const char *method; /* "get" */
 	const char *params; /* names of those in the path, then of the query, with commas */
-	const char *summary;
+	const char *summary;       /* one line, for people */
 	bool open;                 /* needs no token */
 	const char *role;          /* that a token needs; NULL: any */
 	const char *body, *answer; /* schemas; NULL: there is none */
 };
 
-struct gs_openapi_name { /* of a type or a parameter */
-	const char *name, *schema;
-	const char *text; /* what it is; may be NULL */
+struct gs_openapi_name {           /* of a type or a parameter */
+	const char *name, *schema; /* schema: written as above */
+	const char *text;          /* what it is; may be NULL */
 };
 
-struct gs_openapi { /* all lent for the call */
-	const char *title, *version;
-	const char *error; /* schema of what is answered instead */
-	const struct gs_openapi_endpoint *endpoints;
+struct gs_openapi {                                  /* all lent for the call */
+	const char *title, *version;                 /* of the API */
+	const char *error;                           /* schema of what is answered instead */
+	const struct gs_openapi_endpoint *endpoints; /* n_endpoints of them */
 	size_t n_endpoints;
-	const struct gs_openapi_name *types,
-		*parameters; /* a parameter that is not there is a text */
+	/* n_types and n_parameters of them; a parameter that is not there is a text. */
+	const struct gs_openapi_name *types, *parameters;
 	size_t n_types, n_parameters;
 };
 
+/* As JSON; whether all of it is there is in out->r. */
 void gs_openapi_write(struct gs_buf *out, const struct gs_openapi *api);
 
 #endif

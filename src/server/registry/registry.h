@@ -38,9 +38,9 @@ int gs_registry_value_field(unsigned value);
 
 #define GS_REGISTRY_XIDS 16
 
-struct gs_registry_xid { /* an error of a GPU */
-	int64_t wall_ns; /* by the node's clock */
-	uint32_t xid, gpu;
+struct gs_registry_xid {   /* an error of a GPU */
+	int64_t wall_ns;   /* by the node's clock */
+	uint32_t xid, gpu; /* number; index of the GPU in the snapshot */
 };
 
 /* When an event of a snapshot was, by the clock of its node. */
@@ -48,8 +48,8 @@ int64_t gs_registry_event_wall_ns(const struct gs_node_snapshot *moment,
 				  const struct gs_gpu_event *event);
 
 struct gs_registry_node {
-	int64_t id; /* of the store */
-	char machine_id[64], instance[64], hostname[65];
+	int64_t id;                                      /* of the store */
+	char machine_id[64], instance[64], hostname[65]; /* as the node says */
 	char address[64];       /* it comes from; "" never connected to this head */
 	char version[32];       /* of its program; "gswarm" for those of gswarm-profiler */
 	bool name_is_shared;    /* by a node of another machine: gs_node_label() */
@@ -58,8 +58,8 @@ struct gs_registry_node {
 	uint64_t heard_ns;      /* monotonic, of this machine: its last sample; 0 never */
 	int64_t last_wall_ns;   /* of its newest sample, by its clock; 0 none */
 	uint64_t n_samples;     /* stored so far */
-	uint64_t lost_samples, missed_samples;
-	bool clock_known;
+	uint64_t lost_samples, missed_samples; /* as the node reports, in total */
+	bool clock_known;                      /* the next two are there */
 	int64_t clock_offset_ns;               /* to add to its times to get ours */
 	uint64_t clock_uncertain_ns;           /* at most so wrong: half of the best round trip */
 	const struct gs_node_snapshot *latest; /* lent; NULL: nothing in this head's life */
@@ -70,12 +70,13 @@ struct gs_registry_node {
 
 struct gs_registry;
 
-struct gs_registry *gs_registry_new(void); /* NULL: no memory */
-void gs_registry_free(struct gs_registry **cluster);
+struct gs_registry *gs_registry_new(void);           /* NULL: no memory */
+void gs_registry_free(struct gs_registry **cluster); /* views that are held stay good */
 
 /* A node is there (again): names are brought up to date. 0 or -ENOMEM. */
 int gs_registry_put(struct gs_registry *cluster, const struct gs_registry_node *node);
 
+/* One more stream of it has begun; unknown nodes are passed over, here and below. */
 void gs_registry_connected(struct gs_registry *cluster, int64_t id, const char *address,
 			   const char *version);
 
@@ -90,6 +91,7 @@ void gs_registry_apply(struct gs_registry *cluster, int64_t id, struct gs_node_s
 void gs_registry_counts(struct gs_registry *cluster, int64_t id, uint64_t n_samples,
 			uint64_t lost_samples, uint64_t missed_samples);
 
+/* Offset and uncertainty as in struct gs_registry_node. */
 void gs_registry_clock(struct gs_registry *cluster, int64_t id, int64_t offset_ns,
 		       uint64_t uncertain_ns);
 

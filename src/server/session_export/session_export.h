@@ -37,10 +37,10 @@ enum gs_session_export_commands {
 };
 
 struct gs_session_export_options {
-	size_t size;            /* of this struct */
-	struct gs_store *store; /* lent; of the calling thread */
-	const struct gs_store_session *session;
-	enum gs_session_export_format format;
+	size_t size;                            /* of this struct */
+	struct gs_store *store;                 /* lent; of the calling thread */
+	const struct gs_store_session *session; /* lent */
+	enum gs_session_export_format format;   /* of the file */
 	int64_t now_wall_ns; /* where a session that has no end yet ends; 0: now */
 	int64_t node;        /* only what this one measured, by its number; 0: all of them */
 	enum gs_session_export_commands commands; /* of processes, in .gst and traces */

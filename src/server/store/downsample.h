@@ -30,12 +30,12 @@ struct gs_store_piece {
 	size_t n_ids;
 	struct gs_store_batch *batch; /* that come, n_batches; their data lie in data */
 	size_t n_batches;
-	struct gs_buf data;
+	struct gs_buf data;                     /* packed records of batch, one after the other */
 	uint64_t samples_before, samples_after; /* moments in them */
 	uint64_t bytes_before, bytes_after;     /* of data, as packed */
 };
 
-void gs_store_piece_free(struct gs_store_piece **piece);
+void gs_store_piece_free(struct gs_store_piece **piece); /* NULL inside: nothing */
 
 /* The reader is lent until the free. */
 int gs_store_scan_new(struct gs_store *reader, const struct gs_store_scan_options *options,

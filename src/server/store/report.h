@@ -23,6 +23,7 @@ struct gs_store_report {
 	char hostname[65]; /* of the node */
 	char report[65];   /* as the node calls it */
 	uint32_t state;    /* enum gs_store_report_state */
+	/* Out of the report; "" where it has none. */
 	char source[16], kind[16], job[64], user[64], name[128], job_class[64];
 	double score; /* NAN unknown */
 	/* Of the measurement; by the node's clock when it is put, by the head's when it is read. */
@@ -40,8 +41,8 @@ struct gs_store_report_query {
 	const char *user, *job, *kind, *hostname; /* NULL or "": any */
 	const char *name;                         /* likewise; a * at its end stands for any text */
 	unsigned state;                           /* enum gs_store_report_state; 0 any */
-	bool not_running;
-	int64_t from_wall_ns, to_wall_ns; /* measured behind and before; 0 any */
+	bool not_running;                         /* leave out those of jobs that go on */
+	int64_t from_wall_ns, to_wall_ns;         /* measured behind and before; 0 any */
 	/* Behind this one, as of the list's order: that row's begin_wall_ns and id. 0 0: the
 	 * newest. */
 	int64_t after_begin_wall_ns, after_id;

@@ -30,6 +30,7 @@ struct gs_rec_rollup { /* n_values of the following behind it */
 
 /* Of a value of a GPU whose highest is kept, or that was not known in all moments. */
 struct gs_rec_rollup_value {
+	/* Number of the GPU in the moment; of the key in model/node/gpu_field.h. */
 	uint32_t gpu, key_hash;
 	uint32_t n; /* moments in which it was known */
 	uint32_t pad;
@@ -43,7 +44,7 @@ _Static_assert(sizeof(struct gs_rec_rollup) == 24 && sizeof(struct gs_rec_rollup
 struct gs_rollup_mark {
 	uint64_t interval_ns;
 	uint32_t n_samples, n_values;
-	const struct gs_rec_rollup_value *value;
+	const struct gs_rec_rollup_value *value; /* n_values of them */
 	const struct gs_record *record;
 };
 
@@ -56,13 +57,14 @@ uint32_t gs_rollup_n(const struct gs_rollup_mark *mark, uint32_t gpu, enum gs_gp
 double gs_rollup_max(const struct gs_rollup_mark *mark, uint32_t gpu, enum gs_gpu_field field,
 		     double value);
 
+/* Whether a mean of it means something; whether its highest is kept beside it. */
 bool gs_rollup_is_mean(enum gs_gpu_field field);
 bool gs_rollup_has_peak(enum gs_gpu_field field);
 
 struct gs_rollup; /* what gathers */
 
 struct gs_rollup *gs_rollup_new(uint64_t interval_ns); /* NULL: no memory */
-void gs_rollup_free(struct gs_rollup **coarse);
+void gs_rollup_free(struct gs_rollup **coarse);        /* what it has gathered is lost */
 
 /* Moments gathered so far, and how many, as measured, they stand for. */
 uint32_t gs_rollup_count(const struct gs_rollup *coarse);

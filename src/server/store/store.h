@@ -29,6 +29,8 @@ enum gs_store_mode {
 	GS_STORE_READ = 2,
 };
 
+/* WRITE: makes the folder's file, brings it to this version, and keeps others from writing: -EBUSY.
+ * READ: the file has to be there. A negative errno with err. */
 int gs_store_open(const char *dir, enum gs_store_mode mode, struct gs_store **ret_store,
 		  struct gs_err *err);
 void gs_store_close(struct gs_store **store);
@@ -44,9 +46,9 @@ void gs_store_rollback(struct gs_store *store);
 /* --- nodes and streams --- */
 
 struct gs_store_node {
-	int64_t id; /* in this file, from 1 */
-	char machine_id[64], instance[64], hostname[65];
-	int64_t first_wall_ns, last_wall_ns; /* of its batches; 0 none */
+	int64_t id;                                      /* in this file, from 1 */
+	char machine_id[64], instance[64], hostname[65]; /* as the node says */
+	int64_t first_wall_ns, last_wall_ns;             /* of its batches; 0 none */
 };
 
 /* The node of machine_id and instance, made when it is new; its host name is brought up to date.
@@ -65,18 +67,18 @@ int gs_store_nodes(struct gs_store *store, int (*fn)(void *ctx, const struct gs_
 enum gs_store_kind { GS_STORE_SAMPLES = 1, GS_STORE_TRACE = 2, GS_STORE_JOBS = 3 }; /* report.h */
 
 struct gs_store_stream {
-	int64_t id;
-	int64_t node;
-	uint64_t stream; /* as the node calls it */
-	uint32_t kind;   /* enum gs_store_kind */
-	char title[256];
+	int64_t id;        /* in this file, from 1 */
+	int64_t node;      /* id of its node */
+	uint64_t stream;   /* as the node calls it */
+	uint32_t kind;     /* enum gs_store_kind */
+	char title[256];   /* of a trace; "" none */
 	uint64_t last_seq; /* of what is stored; 0 nothing */
 	uint64_t n_samples;
 	uint64_t lost_batches, lost_samples; /* as the node reports, in total */
-	uint64_t missed_samples;
+	uint64_t missed_samples;             /* likewise */
 	int64_t first_wall_ns, last_wall_ns; /* 0 nothing */
 	int64_t clock_low_ns, clock_high_ns; /* least and greatest offset of its batches; 0 none */
-	bool ended;
+	bool ended;                          /* nothing more will come */
 };
 
 /* The stream that a node calls by that number, made when it is new (node, stream, kind and title
@@ -92,15 +94,15 @@ enum gs_store_codec { GS_STORE_PLAIN = 0, GS_STORE_ZSTD = 1 };
 #define GS_STORE_BATCH_MAX (8u << 20) /* bytes of records in a batch, unpacked */
 
 struct gs_store_batch {
-	uint64_t seq;
+	uint64_t seq;                        /* its number in the stream */
 	int64_t first_wall_ns, last_wall_ns; /* by the node's clock */
 	int64_t clock_offset_ns;             /* head's minus node's, as estimated when it came */
 	uint32_t n_samples, raw_bytes;
 	uint32_t codec;                      /* enum gs_store_codec */
 	uint64_t lost_batches, lost_samples; /* of the stream so far */
 	uint64_t missed_samples;             /* since the batch before */
-	const void *data;
-	size_t bytes;
+	const void *data;                    /* packed by codec; lent */
+	size_t bytes;                        /* of data */
 };
 
 /* In a transaction. -EEXIST: that number or a higher one is stored already: nothing is done.
@@ -123,7 +125,7 @@ struct gs_store_range {
 struct gs_store_cursor;
 
 struct gs_store_found {
-	int64_t stream, node;
+	int64_t stream, node;        /* ids */
 	struct gs_store_batch batch; /* data packed, lent until the next call */
 	struct gs_batch records;     /* unpacked, likewise */
 };
@@ -163,10 +165,10 @@ struct gs_store_session {
 	uint32_t state;                         /* enum gs_store_session_state */
 	int64_t start_wall_ns, end_wall_ns;     /* by the head's clock; end 0: not yet */
 	uint64_t interval_ns;                   /* between moments as exported; 0 as measured */
-	bool bandwidth, nvlink;
-	char metrics[1024];       /* keys of values, with commas; "" all */
-	char nodes[1024];         /* patterns of host names, with commas; "" all */
-	char report_metrics[256]; /* with commas */
+	bool bandwidth, nvlink;                 /* counters of PCIe and memory; of NVLink */
+	char metrics[1024];                     /* keys of values, with commas; "" all */
+	char nodes[1024];                       /* patterns of host names, with commas; "" all */
+	char report_metrics[256];               /* with commas */
 	uint64_t n_annotations;
 };
 
@@ -189,8 +191,8 @@ struct gs_store_tally {
 };
 
 struct gs_store_loss {
-	int64_t stream;
-	uint64_t lost_samples, missed_samples;
+	int64_t stream;                        /* id */
+	uint64_t lost_samples, missed_samples; /* as in struct gs_store_stream */
 };
 
 /* Calls fn for what streams lost in [from, to) of the head's clock, any number of times for one
@@ -226,12 +228,15 @@ int gs_store_sessions_interrupted(struct gs_store *store);
 struct gs_store_annotation {
 	int64_t session; /* number */
 	int64_t wall_ns;
-	char kind[32]; /* "annotation", "request" */
-	char name[256];
+	char kind[32];      /* "annotation", "request" */
+	char name[256];     /* what it is called */
 	const char *values; /* JSON object of numbers */
 };
 
+/* Part of the transaction that is open. */
 int gs_store_annotation_add(struct gs_store *store, const struct gs_store_annotation *mark);
+/* Each of the session, by time; lent for the call of fn, whose non-zero return ends it and is
+ * returned. */
 int gs_store_annotations(struct gs_store *store, int64_t session,
 			 int (*fn)(void *ctx, const struct gs_store_annotation *mark), void *ctx);
 
@@ -244,6 +249,7 @@ struct gs_store_usage {
 	int64_t first_wall_ns, last_wall_ns; /* 0 nothing */
 };
 
+/* Of the whole file. */
 int gs_store_usage(struct gs_store *store, struct gs_store_usage *ret_usage);
 
 /* What is stored takes, without what is free to be used again in the file, and without its log
