@@ -13,10 +13,10 @@
 #include "model/companion/file.h"
 
 struct calls_thunk {
-	void *real;
-	const struct gs_companion_func *row;
-	int32_t n_words; /* of arguments on the stack, at most */
-	bool is_alias;   /* reached by another name, and may go on to the function by its own */
+	void *real;                          /* the function itself */
+	const struct gs_companion_func *row; /* which one it is; lent for ever */
+	int32_t n_words;                     /* of arguments on the stack, at most */
+	bool is_alias; /* reached by another name, and may go on to the function by its own */
 };
 
 extern struct calls_thunk calls_thunk[CALLS_THUNKS];

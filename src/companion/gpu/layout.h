@@ -100,12 +100,13 @@ enum gpu_kind {
 enum gpu_field { GPU_FIELDS(GPU_FIELD_NUMBER) GPU_N_FIELDS };
 
 struct gpu_place {
-	uint16_t offset;
-	uint8_t bytes;
-	uint32_t since;
+	uint16_t offset; /* in the record */
+	uint8_t bytes;   /* of the field: 1, 2, 4 or 8 */
+	uint32_t since;  /* version of CUPTI that has it: GPU_CUDA_... */
 };
 extern const struct gpu_place gpu_place[GPU_N_FIELDS];
 
+/* CUpti_ActivityKind, with which each record begins. */
 static inline uint32_t gpu_record_kind(const uint8_t *record)
 {
 	uint32_t kind;

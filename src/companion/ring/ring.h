@@ -20,23 +20,23 @@
 
 /* Of this process; cleared in a forked child. */
 struct companion_live {
-	uint64_t epoch;  /* which of the process's files is written; 0: none */
-	uint32_t busy;   /* a thread is making the file */
-	uint32_t failed; /* it cannot be made: not tried again */
-	struct gs_companion_head *head;
-	struct gs_companion_slot *slots;
-	uint8_t *rings;
-	struct gs_companion_sums *sums;
+	uint64_t epoch;                  /* which of the process's files is written; 0: none */
+	uint32_t busy;                   /* a thread is making the file */
+	uint32_t failed;                 /* it cannot be made: not tried again */
+	struct gs_companion_head *head;  /* in the mapped file, as the next three */
+	struct gs_companion_slot *slots; /* head->n_slots */
+	uint8_t *rings;                  /* head->ring_bytes of each slot */
+	struct gs_companion_sums *sums;  /* of each slot */
 };
 
 /* Of a thread. */
 struct companion_self {
 	uint64_t epoch;                 /* of the file that slot is in; 0: none yet */
 	struct gs_companion_slot *slot; /* NULL: there was none, or no memory for it */
-	uint8_t *ring;
-	struct gs_companion_sums *sums;
-	uint64_t mask;     /* of positions in it */
-	uint64_t reserved; /* where the next record begins */
+	uint8_t *ring;                  /* that of the slot */
+	struct gs_companion_sums *sums; /* likewise */
+	uint64_t mask;                  /* of positions in it */
+	uint64_t reserved;              /* where the next record begins */
 	uint64_t free_to;  /* there is room up to here, when the reader was last looked at */
 	uint32_t n_missed; /* records without a slot */
 };
@@ -44,16 +44,16 @@ struct companion_self {
 extern struct companion_live *companion_live; /* NULL: nothing is recorded in this process */
 extern __thread struct companion_self companion_self __attribute__((tls_model("initial-exec")));
 
-/* What is recorded is to be reported in this folder, as its plan says. clock: of the plan. 0, or a negative
- * errno: nothing is recorded. Called once, before threads write. */
+/* What is recorded is to be reported in this folder, as its plan says (clock: of the plan). */
 struct companion_setup {
 	char folder[256];
 	uint32_t clock;
-	uint32_t doors;
+	uint32_t doors; /* that are opened: bits 1 << enum gs_companion_door */
 	uint32_t n_slots;
 	uint32_t ring_bytes;
 	uint64_t ns_per_tick; /* times 2^32, about */
 };
+/* 0, or a negative errno: nothing is recorded. Called once, before threads write. */
 int companion_start(const struct companion_setup *setup);
 
 /* Make this process's file now, so that it is known to be looked at from inside before its first record. True:
@@ -65,6 +65,7 @@ extern uint32_t companion_clock;
 extern uint64_t companion_ns_per_tick; /* times 2^32, about */
 uint64_t companion_mono_ns(void);
 
+/* In ticks of it. */
 static inline uint64_t companion_now(void)
 {
 	if (COMPANION_UNLIKELY(companion_clock != GS_COMPANION_TSC))
@@ -163,6 +164,7 @@ static inline void *companion_put(unsigned kind, size_t bytes)
 	return s ? companion_put_in(s, kind, bytes, 0) : NULL;
 }
 
+/* The record that companion_put() returned is whole: it may be read from now on. */
 static inline void companion_publish(void *record)
 {
 	companion_publish_in(&companion_self, record);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 
+/* The result, or a negative errno. Arguments that the call does not have are 0. */
 static inline long companion_sys(long number, long a, long b, long c, long d, long e, long f)
 {
 	register long r10 __asm__("r10") = d;
