@@ -20,21 +20,21 @@ enum agent_group {
 	AGENT_GROUPS
 };
 
-struct agent_group_conf {
+struct agent_group_conf { /* Fields as the keys of agent_conf.c */
 	bool enabled;
 	uint64_t interval_ns;     /* 0 in the file: that of sampling */
 	uint64_t max_interval_ns; /* as long as nothing changes; at most interval_ns: that */
 	double threshold_ratio;
 };
 
-struct agent_jobs_conf {
+struct agent_jobs_conf { /* Fields as the keys of agent_conf.c */
 	bool enabled, slurm, pods, containers, units, cgroups, users, probes, controller;
 	uint64_t interval_ns, linger_ns, window_ns, gpu_idle_ns;
 	int64_t max, syscalls;
 	int names; /* enum gs_metrics_job_names */
 };
 
-struct agent_conf {
+struct agent_conf { /* Fields as the keys of agent_conf.c, texts "" where not given */
 	struct {
 		uint64_t interval_ns;
 		bool events;

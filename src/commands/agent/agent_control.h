@@ -21,7 +21,8 @@ int agent_control_trace_gpu(struct agent_state *state, const char *what, uint64_
 /* The same of the words of a command, "1234" or "1234 60000ms"; the answer has its end. */
 void agent_control_take_trace(struct agent_state *state, const char *words, struct gs_buf *answer);
 
-/* Take one client, have its command run, send the answer: "ok: ..." or "error: ...". */
+/* Takes one client that waits, its line (for at most 200 ms), has run append the answer, and sends
+ * that. */
 void agent_control_serve(int listen_fd, void *ctx,
 			 void (*run)(void *ctx, const char *command, struct gs_buf *answer));
 

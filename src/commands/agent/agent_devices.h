@@ -14,8 +14,8 @@ enum agent_devices_grant { AGENT_DEVICES_NONE = 0, AGENT_DEVICES_SELF, AGENT_DEV
 struct agent_devices_conf {
 	int grant; /* enum agent_devices_grant */
 	uint64_t interval_ns;
-	int64_t retries; /* an hour */
-	char host_root[256];
+	int64_t retries;     /* an hour */
+	char host_root[256]; /* where the root of the host is seen; "" "/" */
 };
 
 struct agent_devices;
@@ -26,8 +26,9 @@ int agent_devices_start(const struct agent_devices_conf *conf, struct agent_devi
 /* The agent's own group is as it was before, unless the rules have been written by others since. */
 void agent_devices_stop(struct agent_devices **devices);
 
+/* Whether a reload changes nothing of it. */
 bool agent_devices_same(const struct agent_devices_conf *a, const struct agent_devices_conf *b);
-void agent_devices_metrics(struct gs_metrics *p, struct agent_devices *devices);
-void agent_devices_status(struct agent_devices *devices, struct gs_buf *out); /* a line */
+void agent_devices_metrics(struct gs_metrics *p, struct agent_devices *devices); /* any thread */
+void agent_devices_status(struct agent_devices *devices, struct gs_buf *out);    /* a line */
 
 #endif

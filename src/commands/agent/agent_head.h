@@ -26,10 +26,11 @@ void agent_head_take_jobs(struct agent_head *head, const struct gs_job_accounts 
 void agent_head_end_jobs(struct agent_head *head, const struct gs_job_accounts *accounts);
 
 struct agent_head_stats {
-	bool has_reports;
-	struct agent_report_stats reports;
-	bool connected, spool_failed;
+	bool has_reports;                   /* reports of jobs are delivered, too */
+	struct agent_report_stats reports;  /* then */
+	bool connected, spool_failed;       /* now; its disk is not used */
 	uint64_t connects, samples, failed; /* failed: samples that could not be made or kept */
+	/* As in struct gs_uplink_stats. */
 	uint64_t acked_batches, sent_bytes, waiting_samples, waiting_bytes, lost_samples;
 	char trouble[256]; /* why it is not connected; "" nothing */
 };

@@ -24,9 +24,10 @@ void agent_report_end(struct agent_report *report, const struct gs_job_accounts 
 
 struct agent_report_stats {
 	uint64_t reports, failed; /* kept for the head; those that could not be made or kept */
-	uint64_t waiting, lost;
+	uint64_t waiting, lost;   /* reports that wait; lost for want of room */
 };
 
+/* As of now. */
 void agent_report_stats(struct agent_report *report, struct agent_report_stats *ret_stats);
 
 #endif

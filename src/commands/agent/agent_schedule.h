@@ -14,11 +14,12 @@ struct agent_schedule {
 		struct gs_schedule turns; /* monotonic */
 		uint64_t reads, read_ns;  /* how often; when last, 0 never */
 	} group[AGENT_GROUPS];
-	struct gs_schedule events;
+	struct gs_schedule events; /* when they are asked for */
 	uint64_t missed; /* turns that did not take place: the machine or a reading was too slow */
 	uint64_t lag_ns; /* how late the last turn began */
 };
 
+/* Also after a reload: all groups are due from now_ns on (monotonic). */
 void agent_schedule_init(struct agent_schedule *s, const struct agent_conf *conf, uint64_t now_ns);
 
 /* The time of the next turn; UINT64_MAX: nothing is ever due. */

@@ -27,31 +27,34 @@ double agent_resident_bytes(int pid);
 #define AGENT_XIDS_MAX 1024 /* pairs of GPU and code */
 
 struct agent_state {
-	pthread_mutex_t lock;
+	pthread_mutex_t lock;           /* of what follows */
 	struct gs_gpu_snapshot *latest; /* owned; groups not read keep their last reading */
 	struct gs_metrics_xid *xids;    /* owned */
 	size_t n_xids;
-	uint64_t xids_dropped; /* XIDs for which there was no room */
-	struct agent_conf conf;
-	struct agent_schedule schedule;
+	uint64_t xids_dropped;           /* XIDs for which there was no room */
+	struct agent_conf conf;          /* as of the last reload */
+	struct agent_schedule schedule;  /* which groups are due when */
 	uint64_t samples, empty_samples; /* readings; those without any GPU */
 	uint64_t sample_ns;              /* of the last reading */
 	uint64_t sampled_ns;             /* monotonic: when it ended; 0 none yet */
+	/* Answers; how long the last one took; processes left out. */
 	uint64_t scrapes, scrape_ns, processes_dropped;
-	uint64_t reloads_ok, reloads_failed;
-	bool last_reload_ok;
+	uint64_t reloads_ok, reloads_failed; /* so far */
+	bool last_reload_ok;                 /* or there was none */
 	int64_t started_wall_ns;
 	struct agent_devices *devices; /* lent; NULL: not kept. Changed under the lock */
 	struct agent_jobs *jobs;       /* lent; NULL: not read. Changed under the lock */
 	struct agent_gpu *process_gpu; /* lent; what requests trace */
 	struct agent_head *head;       /* lent; NULL: delivers to none */
 	struct gs_http *http;          /* lent */
+	/* What readings cost, by call, by part. */
 	struct gs_gpu_cost call_cost[GS_GPU_COSTS_MAX], part_cost[GS_GPU_COSTS_MAX];
 	size_t n_call_costs, n_part_costs;
 	struct gs_push_set *push;  /* lent; NULL: nothing is pushed. Changed under the lock */
 	struct agent_alert *alert; /* owned by the main thread, which alone changes the pointer */
 };
 
+/* 0 or -ENOMEM; nothing is to be freed then. What is lent to it stays with its owners. */
 int agent_state_init(struct agent_state *state, const struct agent_conf *conf);
 void agent_state_fini(struct agent_state *state);
 

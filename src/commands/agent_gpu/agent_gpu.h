@@ -29,6 +29,7 @@ int agent_gpu_request(struct agent_gpu *gpu, const char *what, uint64_t time_ns,
 void agent_gpu_status(struct agent_gpu *gpu, struct gs_buf *out);
 void agent_gpu_document(struct agent_gpu *gpu, struct gs_buf *out);
 
+/* Nothing before the first request. Any thread. */
 void agent_gpu_metrics(struct gs_metrics *p, struct agent_gpu *gpu);
 
 #endif

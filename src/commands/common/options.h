@@ -33,16 +33,16 @@ enum gs_cli_kind {
 struct gs_cli_option {
 	const char *name; /* without dashes; NULL: help is the title of the rows below it */
 	char letter;      /* 0: none */
-	const char
-		*argument; /* its name in texts; NULL: takes none; in [] when it may be left out */
-	const char *help;  /* at most 60 characters, lower case; NULL: a hidden option */
-	enum gs_cli_kind kind;
-	size_t offset;     /* of the value in the target */
-	size_t given;      /* GS_CLI_GIVEN(): a bool that says that the option was given */
-	uint64_t min, max; /* of TIME, BYTES and COUNT, inclusive; max 0: no limit */
-	const char *words; /* all that it takes, with spaces between them; NULL: anything */
-	const char *takes; /* "a file": what is said of wrong ones; NULL: made of the above */
-	unsigned data;     /* for set(), of BITS, and ored into the command's `used` */
+	/* Its name in texts; NULL: takes none; in [] when it may be left out. */
+	const char *argument;
+	const char *help;      /* at most 60 characters, lower case; NULL: a hidden option */
+	enum gs_cli_kind kind; /* how the argument is converted */
+	size_t offset;         /* of the value in the target */
+	size_t given;          /* GS_CLI_GIVEN(): a bool that says that the option was given */
+	uint64_t min, max;     /* of TIME, BYTES and COUNT, inclusive; max 0: no limit */
+	const char *words;     /* all that it takes, with spaces between them; NULL: anything */
+	const char *takes;     /* "a file": what is said of wrong ones; NULL: made of the above */
+	unsigned data;         /* for set(), of BITS, and ored into the command's `used` */
 	/* 0, or a negative errno; without a text in err the usual one is made. argument is NULL where
 	 * it was left out, and may be written to. */
 	int (*set)(void *target, const struct gs_cli_option *option, char *argument,
@@ -62,8 +62,8 @@ struct gs_cli_option {
 
 /* A table that several commands share. */
 struct gs_cli_group {
-	const char *title; /* in the help */
-	const struct gs_cli_option *options;
+	const char *title;                              /* in the help */
+	const struct gs_cli_option *options;            /* the last one is all zero */
 	size_t offset;                                  /* of its target in the command's */
 	int (*check)(void *target, struct gs_err *err); /* what goes together; may be NULL */
 };
@@ -90,7 +90,7 @@ struct gs_cli_command {
 	const struct gs_cli_subcommand *(*subcommand_at)(size_t i);
 	const char *about; /* before the options in the help */
 	const char *notes; /* after them; may be NULL */
-	const struct gs_cli_option *options;
+	const struct gs_cli_option *options;       /* the last one is all zero */
 	struct gs_cli_group groups[GS_CLI_GROUPS]; /* those without a title are not there */
 	size_t used; /* GS_CLI_GIVEN() of an unsigned that gathers the data of options given */
 	bool stops_at_word; /* the first word that is no option begins another program's command */

@@ -7,11 +7,14 @@
 
 /* How a head is reached, beside its address. Texts are borrowed from argv; NULL: not given. */
 struct gs_cli_connection {
-	bool tls; /* also when one of the three files is given */
-	const char *ca, *cert, *key, *server_name, *token_file;
+	bool tls;                    /* also when one of the three files is given */
+	const char *ca, *cert, *key; /* PEM files */
+	const char *server_name;     /* that the head's certificate has to have */
+	const char *token_file;      /* whose first line shows who we are */
 };
 
 extern const struct gs_cli_option gs_cli_connection_options[]; /* of that struct */
+/* Of a group: 0, or -EINVAL with err. Sets tls where a file asks for it. */
 int gs_cli_connection_check(void *connection, struct gs_err *err);
 
 #define GS_CLI_CONNECTION(type, member)                                                            \
@@ -20,6 +23,8 @@ int gs_cli_connection_check(void *connection, struct gs_err *err);
 			gs_cli_connection_check                                                    \
 	}
 
+/* For rows (gs_cli_option.set): --commands, for the whole program; --width, an int; --by, of a
+ * struct gs_report_summary_style. */
 int gs_cli_set_commands(void *target, const struct gs_cli_option *option, char *argument,
 			struct gs_err *err);
 int gs_cli_set_width(void *target, const struct gs_cli_option *option, char *argument,

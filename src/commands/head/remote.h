@@ -10,8 +10,8 @@
 #include "net/grpc/grpc_client.h"
 
 struct remote_options {
-	const char *head; /* "host:port" */
-	struct gs_cli_connection connection;
+	const char *head;                    /* "host:port" */
+	struct gs_cli_connection connection; /* how it is reached */
 };
 
 /* --head HOST:PORT of a command whose target has this struct remote_options; what else belongs to
@@ -24,6 +24,7 @@ struct remote_options {
 	}
 #define REMOTE_ADDRESS "the address of a head, HOST:PORT, [IPv6]:PORT or unix:/PATH"
 
+/* For rows (gs_cli_option.set): an address, checked; the target has a const char *. */
 int remote_set_head(void *target, const struct gs_cli_option *option, char *argument,
 		    struct gs_err *err);
 
@@ -32,6 +33,7 @@ int remote_check_address(const char *text, struct gs_err *err);
 
 struct remote;
 
+/* The options are borrowed for the call. A negative errno with err. */
 int remote_open(const struct remote_options *options, struct remote **ret_remote,
 		struct gs_err *err);
 void remote_close(struct remote **remote);

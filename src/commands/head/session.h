@@ -9,6 +9,7 @@
 /* A table, or JSON: {"sessions": [...]}. */
 int session_show(Gpuscope__V1__Session *const *sessions, size_t n, bool json);
 
+/* How a head is, likewise. 0, or the first error of writing. */
 int session_show_head(const Gpuscope__V1__HeadStatus *head, bool json);
 
 /* From a store that no head uses. state: 0 any. */

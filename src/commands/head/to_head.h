@@ -12,12 +12,12 @@
 #define TO_HEADS_MAX 8
 
 struct to_head_options {
-	const char *addresses[TO_HEADS_MAX];
-	size_t n_addresses; /* 0: to none */
-	struct gs_cli_connection connection;
-	const char *machine_id;   /* NULL: that of /etc/machine-id */
-	const char *spool;        /* folder; NULL the usual one */
-	uint64_t spool_max_bytes; /* 0: 256 MiB */
+	const char *addresses[TO_HEADS_MAX]; /* tried in turn */
+	size_t n_addresses;                  /* 0: to none */
+	struct gs_cli_connection connection; /* how they are reached */
+	const char *machine_id;              /* NULL: that of /etc/machine-id */
+	const char *spool;                   /* folder; NULL the usual one */
+	uint64_t spool_max_bytes;            /* 0: 256 MiB */
 };
 
 /* The options of a command that delivers to a head: its groups. */

@@ -12,17 +12,18 @@
 #define JOB_OUTPUTS_MAX 4
 
 struct job_options {
-	struct gs_accounting_measure_options measure;
-	uint64_t duration_ns; /* 0: until the jobs end or a signal */
+	struct gs_accounting_measure_options measure; /* which jobs, and what of them */
+	uint64_t duration_ns;                         /* 0: until the jobs end or a signal */
+	/* --verbose, --print-config, --check-config; --format, --filter given */
 	bool verbose, print_config, check_config, format_given, filter_given;
-	const char *output[JOB_OUTPUTS_MAX]; /* of -o; none: standard output */
-	enum gs_job_report_format output_format[JOB_OUTPUTS_MAX];
+	const char *output[JOB_OUTPUTS_MAX];                      /* of -o; none: standard output */
+	enum gs_job_report_format output_format[JOB_OUTPUTS_MAX]; /* of each */
 	size_t n_outputs;
 	struct to_head_options head;
-	const char *config, *alerts;
-	const char *detach, *stop; /* files of recorders in the background */
-	uint64_t linger_ns;        /* of a recorder: how long it waits for processes */
-	enum gs_job_report_format format;
+	const char *config, *alerts;      /* files; NULL: not given */
+	const char *detach, *stop;        /* files of recorders in the background */
+	uint64_t linger_ns;               /* of a recorder: how long it waits for processes */
+	enum gs_job_report_format format; /* of standard output */
 };
 
 /* --- job_filter.c --- */

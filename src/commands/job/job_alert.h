@@ -19,6 +19,7 @@ uint64_t job_alert_next(const struct job_alert *alert);
 /* What the reports that are looked at are of: gs_accounting_measure_recent(). */
 uint64_t job_alert_window_ns(const struct job_alert *alert);
 
+/* Judges the report where it is time to (now_ns: monotonic), and sends what is due. */
 void job_alert_poll(struct job_alert *alert, const struct gs_job_report_session *session,
 		    uint64_t now_ns);
 

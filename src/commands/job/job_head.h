@@ -12,7 +12,7 @@ struct job_head {
 	size_t n_names;
 };
 
-void job_head_fini(struct job_head *head);
+void job_head_fini(struct job_head *head); /* as {0} then */
 
 /* Keeps the report of each job for who comes next, should this program be killed. 0 or a negative
  * errno, after having said why. */

@@ -7,8 +7,8 @@ int gs_cmd_run(int argc, char **argv);
 
 /* Another program that this one is when it is called by its name. */
 struct gs_cmd_program {
-	const char *name; /* last part of argv[0] */
-	int (*run)(int argc, char **argv);
+	const char *name;                  /* last part of argv[0] */
+	int (*run)(int argc, char **argv); /* returns the exit status */
 };
 
 /* static; once, before gs_cmd_run(). */

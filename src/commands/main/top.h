@@ -9,13 +9,15 @@ struct top_options {
 	const char *replay, *record; /* files; NULL none */
 	const char *nvml;            /* the library; NULL the usual one */
 	const char *gpus;            /* which, with commas (lent); NULL all */
-	struct gs_tui_options tui;
+	struct gs_tui_options tui;   /* what the screen begins with */
 };
 
 /* --- this machine --- */
 
 struct top_live;
 
+/* Opens what this machine is read by; the options are lent until it is freed. A negative errno with
+ * err. */
 int top_live_new(const struct top_options *options, struct top_live **ret_live, struct gs_err *err);
 
 /* Read now, in the caller's thread, and record it where that was asked for. Not after
@@ -39,9 +41,12 @@ int top_settings_save(void *ctx, const struct gs_tui_options *now, struct gs_err
 
 struct top_replay;
 
+/* Reads the whole file once, for the places of its moments. The options are lent until the close. A
+ * negative errno with err. */
 int top_replay_open(const struct top_options *options, struct top_replay **ret_replay,
 		    struct gs_err *err);
 void top_replay_close(struct top_replay **replay);
+/* *ret_source is good until the close. */
 void top_replay_source(struct top_replay *replay, struct gs_tui_source *ret_source);
 
 /* The last moment, and the one before it (NULL: there is none). */

@@ -36,6 +36,8 @@ void trace_python_calls(const struct trace_options *options, struct gs_uprobe_op
  */
 struct trace_python;
 
+/* probe and output are borrowed, reader keeps its state. *ret_python stays NULL where no Python is
+ * looked at. 0 or -ENOMEM. */
 int trace_python_new(const struct trace_options *options, struct gs_uprobe *probe,
 		     struct gs_reader *reader, struct trace_output *output,
 		     struct trace_python **ret_python);
@@ -59,7 +61,7 @@ struct child {
 
 /* What a command inherits from our parent, kept before we change it for ourselves. */
 struct inherited_signals {
-	sigset_t mask;
+	sigset_t mask;                    /* signals that were blocked */
 	struct sigaction pipe, file_size; /* SIGPIPE, SIGXFSZ */
 };
 

@@ -9,7 +9,7 @@ struct trace_output;
 
 /* {0} before the first line. */
 struct trace_live {
-	bool is_shown;
+	bool is_shown;              /* a line is on the screen, to be written over */
 	uint64_t calls, elapsed_ns; /* as of the last line */
 };
 

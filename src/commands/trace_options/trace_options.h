@@ -22,10 +22,10 @@
 
 struct trace_globs {
 	const char *glob[TRACE_MAX_GLOBS]; /* borrowed from argv */
-	size_t n;
+	size_t n;                          /* of glob */
 };
 
-struct trace_options {
+struct trace_options {  /* Fields as the options of trace_options.c that set them */
 	char **command; /* NULL: none; borrowed from argv */
 	pid_t pids[TRACE_MAX_PIDS];
 	size_t n_pids;
@@ -87,7 +87,7 @@ struct trace_options {
  * *ret_done: --help or --list has been served. */
 int trace_options_parse(int argc, char **argv, struct trace_options *options, bool *ret_done);
 
-void trace_options_free(struct trace_options *options);
+void trace_options_free(struct trace_options *options); /* what is owned by it */
 
 /* "process 12, and processes of user 5": whose calls are traced. */
 void trace_describe_target(const struct trace_options *options, char *out, size_t bytes);

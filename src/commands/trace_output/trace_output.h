@@ -66,14 +66,15 @@ void trace_output_glance(struct trace_output *output, struct gs_uprobe *probe); 
 bool trace_output_poll(struct trace_output *output, struct gs_uprobe *probe, bool harvest);
 void trace_output_stop(struct trace_output *output, struct gs_uprobe *probe);
 
-struct trace_progress { /* as of the last harvest */
-	uint64_t calls[GS_LAYER_COUNT];
-	uint64_t lost; /* calls that are missing from the trace */
+struct trace_progress {                 /* as of the last harvest */
+	uint64_t calls[GS_LAYER_COUNT]; /* by enum gs_layer */
+	uint64_t lost;                  /* calls that are missing from the trace */
 	/* Of the thread that has waited longest for the GPU: of its wall time, 0 to 1; negative: none
 	 * has, or it is not looked at. */
 	double gpu_wait_ratio;
 };
 
+/* As of the last harvest. Any thread. */
 void trace_output_progress(struct trace_output *output, struct trace_progress *ret_progress);
 
 /* From now on the wait for the GPU is looked at with each harvest. Before the first event. */
@@ -92,6 +93,6 @@ int trace_output_deliver(struct trace_output *output);
 /* Writes the summary where the options want it. 0 or negative errno (said already). */
 int trace_output_summary(struct trace_output *output);
 
-void trace_output_free(struct trace_output **output);
+void trace_output_free(struct trace_output **output); /* closes what is open */
 
 #endif
