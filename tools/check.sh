@@ -84,6 +84,7 @@ if has style; then
 	step "reading of files of others" python3 tools/foreign_reads.py
 	step "words" python3 tools/words.py
 	step "names" python3 tools/names.py
+	step "contracts" python3 tools/contracts.py
 	step "ceilings" python3 tools/ceilings.py
 	if command -v shellcheck >/dev/null; then
 		step "shell scripts" shell_scripts

@@ -134,10 +134,12 @@ struct gs_hits {
 
 /* What the consumer gets; everything lent is good during the call. */
 struct gs_uprobe_handler {
-	/* one of the ring, in its order; to be checked */
+	/* One of the ring, in its order; to be checked. */
 	void (*event)(void *ctx, const struct gs_event *event);
+	/* A cell as it was handed over last (all zero the first time), and as it is. */
 	void (*cell)(void *ctx, const struct gs_thread *thread, const struct gs_cell *before,
 		     const struct gs_cell *now);
+	/* A call that has not returned when tracing ends; depth: of the thread, from 0. */
 	void (*open_call)(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
 			  unsigned depth, uint64_t now_mono_ns);
 	/* What a thread did since the last gs_uprobe_glance(); may be NULL. Calls by how they were
