@@ -134,7 +134,8 @@ struct gs_alerts_stats {
 
 struct gs_alerts;
 
-/* Takes the rules over (also when it fails), n_rules <= GS_ALERT_RULES_MAX. */
+/* Takes the rules over (also when it fails), n_rules <= GS_ALERT_RULES_MAX. 0, -ENOMEM, or
+ * -E2BIG. */
 int gs_alerts_new(const struct gs_alerts_options *options, struct gs_alert_rule **rules,
 		  size_t n_rules, struct gs_alerts **ret_alerts);
 void gs_alerts_free(struct gs_alerts **alerts);

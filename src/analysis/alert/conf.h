@@ -99,7 +99,8 @@ extern const struct gs_conf_key gs_alert_webhook_keys[GS_ALERT_WEBHOOK_KEYS];
 extern const struct gs_conf_key gs_alert_email_keys[GS_ALERT_EMAIL_KEYS];
 extern const struct gs_conf_key gs_alert_log_keys[GS_ALERT_LOG_KEYS];
 
-/* For the check of such a configuration: what no single key decides. */
+/* For the check of such a configuration: what no single key decides. 0, or what gs_conf_refuse()
+ * returned. */
 int gs_alert_conf_check(const struct gs_alert_conf *conf, const struct gs_conf_where *where,
 			struct gs_err *err);
 
@@ -115,11 +116,11 @@ bool gs_alert_conf_any(const struct gs_alert_conf *conf);
 /* The names of keys of other programs, with their lines, in one line; "" none. */
 void gs_alert_conf_foreign(const struct gs_alert_conf *conf, char *out, size_t bytes);
 
-/* The rules of a configuration that was read; owned by the caller's array. */
+/* The rules of a configuration that was read; owned by the caller's array. 0 or -ENOMEM. */
 int gs_alert_conf_rules(const struct gs_alert_conf *conf,
 			struct gs_alert_rule *ret_rules[GS_ALERT_RULES_MAX], size_t *ret_n);
 
-/* What watches for them: messages go to the sink. */
+/* What watches for them: messages go to the sink. 0 or -ENOMEM. */
 int gs_alert_conf_open(const struct gs_alert_conf *conf, const char *host, gs_alert_sink_fn sink,
 		       void *ctx, struct gs_alerts **ret_alerts);
 

@@ -66,7 +66,8 @@ size_t gs_accounting_measure_jobs(const struct gs_accounting_measure *measure); 
 /* The measurement is over: what was asked of Slurm may still come, for a moment. */
 void gs_accounting_measure_settle(struct gs_accounting_measure *measure);
 
-/* What was learned so far, judged by the rules. The session is the caller's. */
+/* What was learned so far, judged by the rules. The session is the caller's. 0, -ENOMEM, or the
+ * error of gs_rows_read(). */
 int gs_accounting_measure_report(struct gs_accounting_measure *measure,
 				 const struct gs_rules *rules,
 				 struct gs_job_report_session *ret_session);

@@ -6,7 +6,7 @@
 
 struct accounting_gpu_reader;
 
-/* nvml: a path, or NULL for the usual library. */
+/* nvml: a path, or NULL for the usual library. -ENOMEM, or the error of gs_gpu_open() with err. */
 int accounting_gpu_reader_open(const char *nvml, struct accounting_gpu_reader **ret_gpu,
 			       struct gs_err *err);
 void accounting_gpu_reader_close(struct accounting_gpu_reader **gpu);

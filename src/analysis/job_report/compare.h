@@ -95,7 +95,8 @@ struct gs_job_report_comparison {
 void gs_job_report_comparison_fini(struct gs_job_report_comparison *c);
 
 /* Add the jobs of a report. name is for messages and the column "file". -EINVAL with
- * FILE:LINE:COLUMN and what is wrong. */
+ * FILE:LINE:COLUMN and what is wrong. -E2BIG: more than GS_JOB_COMPARE_MAX; of a file also -EFBIG:
+ * above 64 MiB, or the error of reading it. */
 int gs_job_report_compare_text(struct gs_job_report_comparison *c, const char *name,
 			       const char *text, size_t bytes, struct gs_err *err);
 int gs_job_report_compare_file(struct gs_job_report_comparison *c, const char *path,
@@ -109,7 +110,7 @@ int gs_job_report_compare_session(struct gs_job_report_comparison *c, const char
 /* Statistics, outliers, trends and users of what was added. -ENOMEM. */
 int gs_job_report_compare_finish(struct gs_job_report_comparison *c);
 
-/* Table, JSON or HTML. */
+/* Table, JSON or HTML. 0, or the first error of writing. */
 int gs_job_report_compare_write(FILE *out, const struct gs_job_report_comparison *c,
 				const struct gs_job_report_style *style);
 

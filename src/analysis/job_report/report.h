@@ -135,7 +135,7 @@ struct gs_job_report_style {
 int gs_job_report_write(FILE *out, const struct gs_job_report_session *session,
 			const struct gs_job_report_style *style);
 
-/* The live table: a line for each job. */
+/* The live table: a line for each job. 0, or the first error of writing. */
 int gs_job_report_live_write(FILE *out, const struct gs_job_report_session *session,
 			     const struct gs_job_report_style *style);
 

@@ -158,14 +158,15 @@ const struct gs_threshold *gs_threshold_get(size_t i);
 int gs_rules_set(struct gs_rules *rules, const char *key, double value, struct gs_err *err);
 
 /* A rule: `condition` over figures ("memory_usage > 80 && cpu_percent < 20"), which names a class.
- * Later ones come before earlier ones and before the built-in classes. */
+ * Later ones come before earlier ones and before the built-in classes. -EINVAL, or -ENOSPC: too
+ * many; with err. */
 int gs_rules_add_class(struct gs_rules *rules, const char *name, const char *condition,
 		       struct gs_err *err);
 
 /* Advice: what is between braces in a text is an expression over figures, with a form after a
  * colon: {memory_used_bytes*1.2:bytes}, {cores*cpu_percent/100:ceil}, {cpu_percent:1}. -EINVAL with
- * the place of the error. Rules of the same name replace earlier ones; condition "false" ends one.
- */
+ * the place of the error; -ENOSPC: too many. Rules of the same name replace earlier ones; condition
+ * "false" ends one. */
 int gs_rules_add_advice(struct gs_rules *rules, const char *name, const char *condition,
 			const char *fact, const char *cause, const char *next, const char *benefit,
 			struct gs_err *err);

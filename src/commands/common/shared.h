@@ -24,7 +24,7 @@ int gs_cli_connection_check(void *connection, struct gs_err *err);
 	}
 
 /* For rows (gs_cli_option.set): --commands, for the whole program; --width, an int; --by, of a
- * struct gs_report_summary_style. */
+ * struct gs_report_summary_style. 0, or -EINVAL without a text: the usual one is made. */
 int gs_cli_set_commands(void *target, const struct gs_cli_option *option, char *argument,
 			struct gs_err *err);
 int gs_cli_set_width(void *target, const struct gs_cli_option *option, char *argument,

@@ -8,11 +8,12 @@
 struct head_tokens;
 
 /* Lines of "ROLE TOKEN [NAME,...]": read, control or node, and of node which nodes. Blank lines and
- * those with # are passed over. The file must not be readable by everyone. */
+ * those with # are passed over. The file must not be readable by everyone. A negative errno with
+ * err. */
 int head_tokens_read(const char *path, struct head_tokens **ret_tokens, struct gs_err *err);
 void head_tokens_free(struct head_tokens **tokens);
 
-/* The file is read again; on failure the old ones stay. Any thread. */
+/* The file is read again; on failure the old ones stay. Any thread. A negative errno with err. */
 int head_tokens_reload(struct head_tokens *tokens, struct gs_err *err);
 
 /* The hook of rpc.h; ctx is a struct head_tokens. */

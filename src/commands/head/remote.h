@@ -38,7 +38,8 @@ int remote_open(const struct remote_options *options, struct remote **ret_remote
 		struct gs_err *err);
 void remote_close(struct remote **remote);
 
-/* One unary call; the answer is freed with protobuf_c_message_free_unpacked(). */
+/* One unary call; the answer is freed with protobuf_c_message_free_unpacked(). A negative errno
+ * with err, also where the head refuses. */
 int remote_call(struct remote *remote, const char *path, const ProtobufCMessage *in,
 		const ProtobufCMessageDescriptor *out, void *ret_message, struct gs_err *err);
 

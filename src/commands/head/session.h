@@ -6,7 +6,7 @@
 #include "gpuscope.pb-c.h"
 #include "server/store/store.h"
 
-/* A table, or JSON: {"sessions": [...]}. */
+/* A table, or JSON: {"sessions": [...]}. 0, or the first error of writing. */
 int session_show(Gpuscope__V1__Session *const *sessions, size_t n, bool json);
 
 /* How a head is, likewise. 0, or the first error of writing. */
@@ -16,7 +16,8 @@ int session_show_head(const Gpuscope__V1__HeadStatus *head, bool json);
 int session_show_store(const char *dir, unsigned state, bool json, struct gs_err *err);
 
 /* The session's files. out NULL: "NAME.json" (or .csv, .gst) here; "-" standard output. format:
- * enum gs_session_export_format. They appear under their names when they are whole. */
+ * enum gs_session_export_format. They appear under their names when they are whole. A negative
+ * errno with err. */
 int session_export(struct remote *remote, const char *name, unsigned format, const char *out,
 		   struct gs_err *err);
 int session_export_store(const char *dir, const char *name, unsigned format, const char *out,

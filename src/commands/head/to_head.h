@@ -31,8 +31,8 @@ int to_head_check_options(void *options, struct gs_err *err);
 
 struct to_head;
 
-/* A stream of its own (GS_UPLINK_TRACE, GS_UPLINK_JOBS) with that title. What earlier ones of its kind
- * could not deliver is taken along. */
+/* A stream of its own (GS_UPLINK_TRACE, GS_UPLINK_JOBS) with that title. What earlier ones of its
+ * kind could not deliver is taken along. A negative errno with err. */
 int to_head_open(const struct to_head_options *options, enum gs_uplink_kind kind, const char *title,
 		 struct to_head **ret_head, struct gs_err *err);
 struct gs_uplink *to_head_link(struct to_head *head);

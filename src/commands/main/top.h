@@ -21,10 +21,11 @@ struct top_live;
 int top_live_new(const struct top_options *options, struct top_live **ret_live, struct gs_err *err);
 
 /* Read now, in the caller's thread, and record it where that was asked for. Not after
- * top_live_start(). */
+ * top_live_start(). A negative errno with err. */
 int top_live_read(struct top_live *live, struct gs_node_snapshot **ret_node, struct gs_err *err);
 
-/* From here on a thread reads, and hands over through the source, which is lent. */
+/* From here on a thread reads, and hands over through the source, which is lent. A negative errno
+ * with err. */
 int top_live_start(struct top_live *live, struct gs_tui_source *ret_source, struct gs_err *err);
 
 /* Ends the thread and the recording; 0, or why the recording is not whole. */
@@ -49,7 +50,7 @@ void top_replay_close(struct top_replay **replay);
 /* *ret_source is good until the close. */
 void top_replay_source(struct top_replay *replay, struct gs_tui_source *ret_source);
 
-/* The last moment, and the one before it (NULL: there is none). */
+/* The last moment, and the one before it (NULL: there is none). A negative errno with err. */
 int top_replay_last(struct top_replay *replay, struct gs_node_snapshot **ret_before,
 		    struct gs_node_snapshot **ret_node, struct gs_err *err);
 

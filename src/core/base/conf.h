@@ -117,7 +117,8 @@ int gs_conf_refuse(const struct gs_conf_where *where, const char *key, struct gs
 int gs_conf_refuse_at(const struct gs_conf_where *where, size_t line, size_t column,
 		      struct gs_err *err, const char *fmt, ...) GS_PRINTF(5, 6);
 
-/* The commented default file. Parsing it gives gs_conf_defaults(). */
+/* The commented default file. Parsing it gives gs_conf_defaults(). 0 or the error of
+ * gs_buf_put(). */
 int gs_conf_print(const struct gs_conf_schema *schema, struct gs_buf *out);
 
 #endif

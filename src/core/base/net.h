@@ -23,7 +23,8 @@ void gs_net_text(const struct sockaddr_storage *address, char *out, size_t bytes
 uint64_t gs_net_peer_key(int fd, const struct sockaddr_storage *address);
 
 /* A non-blocking listening socket on "HOST:PORT", "[IPv6]:PORT" or "*:PORT". ret_address: with the
- * port it got. option is what a user changes to have another port ("http.listen"). */
+ * port it got. option is what a user changes to have another port ("http.listen"). A negative errno
+ * with err. */
 int gs_net_listen(const char *text, const char *option, char *ret_address, size_t bytes,
 		  struct gs_err *err);
 

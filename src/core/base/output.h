@@ -46,7 +46,8 @@ FILE *gs_output_stream(struct gs_output *output);
  * otherwise, or when that fails, it is removed. Returns r, or the first error with err. */
 int gs_output_close(struct gs_output *output, int r, struct gs_err *err);
 
-/* Whether it could be written, by trying; nothing is left behind. */
+/* Whether it could be written, by trying; nothing is left behind. 0, or a negative errno with
+ * err. */
 int gs_output_try(const char *path, struct gs_err *err);
 
 #endif

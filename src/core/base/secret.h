@@ -16,7 +16,8 @@
 /* Only that; another library reads the file. */
 int gs_secret_check(const char *path, const char *what, struct gs_err *err);
 
-/* The whole file as a terminated text without zeros. out is to be wiped by the caller. */
+/* The whole file as a terminated text without zeros. out is to be wiped by the caller. -EINVAL:
+ * longer, or a zero in it; with err. */
 int gs_secret_load(const char *path, const char *what, char *out, size_t bytes, struct gs_err *err);
 
 /* The first line. */

@@ -80,7 +80,7 @@ void gs_reader_set_owner(struct gs_reader *reader, uint32_t uid);
  * readers died of it, -EBADMSG: its answer is none. What is read, and the processor time that the
  * reader takes (as the kernel says, not as it says itself), count against the shares of the files'
  * owner under the calling thread's guard (core/base/foreign.h), whose end also ends the waiting:
- * -EDQUOT, -ECANCELED. */
+ * -EDQUOT, -ECANCELED. -E2BIG: above GS_READER_MAX_BYTES or _FDS. */
 int gs_reader_ask(struct gs_reader *reader, enum gs_reader_service service,
 		  const struct gs_buf *request, const int *fds, unsigned n_fds,
 		  struct gs_buf *reply, struct gs_err *err);

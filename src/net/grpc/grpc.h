@@ -236,7 +236,7 @@ void gs_grpc_call_unref(struct gs_grpc_call **call);
 
 /* Queue one message (copied). 0; -EPIPE: the call is over or finished; -ENOBUFS: it would not fit
  * into max_queue_bytes: nothing was queued, `writable` comes when half of it is free (a message
- * larger than the whole queue goes into an empty one); -ENOMEM. */
+ * larger than the whole queue goes into an empty one); -EMSGSIZE: 4 GiB or more; -ENOMEM. */
 int gs_grpc_call_send(struct gs_grpc_call *call, const void *data, size_t bytes);
 
 /* End the call once what is queued has gone out. text (may be NULL) is UTF-8 for the client's
@@ -245,7 +245,8 @@ int gs_grpc_call_finish(struct gs_grpc_call *call, enum gs_grpc_status status, c
 int gs_grpc_call_finishf(struct gs_grpc_call *call, enum gs_grpc_status status, const char *fmt,
 			 ...) GS_PRINTF(3, 4);
 
-/* gs_grpc_call_send() and a finish with OK: the answer of a unary method. */
+/* gs_grpc_call_send() and a finish with OK: the answer of a unary method. 0, or the error of
+ * either. */
 int gs_grpc_call_reply(struct gs_grpc_call *call, const void *data, size_t bytes);
 
 /* Metadata for the client, before the first message (until then nothing goes out) and with the

@@ -143,14 +143,14 @@ int gs_grpc_client_call(struct gs_grpc_client *client,
 			struct gs_grpc_request **ret_request);
 
 /* Call, send one message and half-close in one: a unary or server-streaming call. ret_request may
- * be NULL. */
+ * be NULL. 0, or the error of the three. */
 int gs_grpc_client_unary(struct gs_grpc_client *client,
 			 const struct gs_grpc_request_options *options, const void *data,
 			 size_t bytes, struct gs_grpc_request **ret_request);
 
 /* Queue one message (copied). 0; -EPIPE: half-closed, or the call has ended; -ENOBUFS: it would not
  * fit into max_queue_bytes (one larger than the queue goes into an empty one): `writable` comes;
- * -ENOMEM. It goes out in gs_grpc_client_work(), which is due at once. */
+ * -EMSGSIZE: 4 GiB or more; -ENOMEM. It goes out in gs_grpc_client_work(), which is due at once. */
 int gs_grpc_request_send(struct gs_grpc_request *request, const void *data, size_t bytes);
 
 /* Half-close: no more messages of ours, once what is queued has gone out. */

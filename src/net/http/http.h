@@ -186,11 +186,12 @@ bool gs_http_hosts_valid(const char *text);
 int gs_http_start(const struct gs_http_options *options, struct gs_http **ret_http,
 		  struct gs_err *err);
 
-/* Read the files as a start would, without listening. */
+/* Read the files as a start would, without listening. A negative errno with err. */
 int gs_http_check(const struct gs_http_options *options, struct gs_err *err);
 
 /* New options, with all files read again; on failure everything stays as it was. An address that
- * stays the same is not left for a moment. Routes and ctx stay those of the start. */
+ * stays the same is not left for a moment. Routes and ctx stay those of the start. A negative errno
+ * with err. */
 int gs_http_reload(struct gs_http *http, const struct gs_http_options *options, struct gs_err *err);
 void gs_http_stop(struct gs_http **http);
 

@@ -17,7 +17,7 @@ struct ssl_ctx_st; /* OpenSSL's SSL_CTX */
 struct ssl_ctx_st *gs_tls_context_new(bool server);
 
 /* Our own certificate (with those above it) and its key, which has no passphrase and which not
- * everybody may read. */
+ * everybody may read. A negative errno with err. */
 int gs_tls_context_own(struct ssl_ctx_st *ctx, const char *cert, const char *key,
 		       struct gs_err *err);
 
@@ -28,7 +28,7 @@ int gs_tls_context_own_bytes(struct ssl_ctx_st *ctx, const struct gs_buf *cert_f
 			     struct gs_err *err);
 
 /* Who may sign the peer's certificate. A server asks for one then; what: for messages, as
- * "certificate of clients". */
+ * "certificate of clients". A negative errno with err. */
 int gs_tls_context_trust(struct ssl_ctx_st *ctx, const char *ca, bool server, const char *what,
 			 struct gs_err *err);
 
@@ -36,7 +36,7 @@ int gs_tls_context_trust(struct ssl_ctx_st *ctx, const char *ca, bool server, co
 int gs_tls_context_trust_bytes(struct ssl_ctx_st *ctx, const struct gs_buf *ca_file, const char *ca,
 			       bool server, struct gs_err *err);
 
-/* A file in PEM, as it is; what: for messages. */
+/* A file in PEM, as it is; what: for messages. -EFBIG: above 1 MiB; with err. */
 int gs_tls_file_read(const char *path, const char *what, struct gs_buf *ret_file,
 		     struct gs_err *err);
 void gs_tls_file_forget(struct gs_buf *file); /* a key may be in it */

@@ -16,7 +16,7 @@
 struct gs_uplink_outbox;
 
 /* Makes the folders, and starts a link with these options (spool_dir and keep_oldest are not read;
- * texts stay the caller's until the end). */
+ * texts stay the caller's until the end). A negative errno with err. */
 int gs_uplink_outbox_open(const struct gs_uplink_options *options, const char *folder,
 			  struct gs_uplink_outbox **ret_outbox, struct gs_err *err);
 

@@ -92,7 +92,8 @@ void gs_metrics_one(struct gs_metrics *p, const char *name, enum gs_metrics_kind
 void gs_metrics_line(struct gs_metrics *p, const char *lead, const struct gs_metrics_label *labels,
 		     size_t n_labels, double value, int64_t time_ms);
 
-/* Appends a label to a lead: name, zero, value, zero; nothing without a value. */
+/* Appends a label to a lead: name, zero, value, zero; nothing without a value. 0 or the error of
+ * gs_buf_put(). */
 int gs_metrics_put_label(struct gs_buf *lead, const char *name, const char *value);
 
 /* What the text needs at its end. Returns the first error. */

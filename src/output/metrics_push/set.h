@@ -40,7 +40,7 @@ extern const struct gs_conf_key gs_push_conf_keys[GS_PUSH_CONF_KEYS];
 		.keys = gs_push_conf_keys, .n_keys = GS_PUSH_CONF_KEYS                             \
 	}
 
-/* For a schema's check. */
+/* For a schema's check. 0, or what gs_conf_refuse() returned. */
 int gs_push_conf_check(const struct gs_push_conf conf[GS_PUSH_PROTOCOLS],
 		       const struct gs_conf_where *where, struct gs_err *err);
 
@@ -62,7 +62,7 @@ struct gs_push_set_options {
 	void *ctx;
 };
 
-/* *ret_set stays NULL when no URL is given. */
+/* *ret_set stays NULL when no URL is given. A negative errno with err. */
 int gs_push_set_open(const struct gs_push_set_options *options, struct gs_push_set **ret_set,
 		     struct gs_err *err);
 

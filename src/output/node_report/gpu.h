@@ -50,7 +50,7 @@ int gs_report_gpu_write(FILE *out, const struct gs_gpu_snapshot *snapshot,
 const char *gs_report_gpu_event_line(char out[GS_GPU_EVENT_LINE_BYTES],
 				     const struct gs_gpu_event *event);
 
-/* The names of --fields with what they mean. */
+/* The names of --fields with what they mean. 0, or the first error of writing. */
 int gs_report_gpu_write_fields(FILE *out);
 
 #endif

@@ -86,7 +86,7 @@ size_t tui_words_within(const char *text, int columns);
 void tui_hit(struct tui_screen *s, int y, int x, int columns, int what, int arg);
 const struct tui_hit *tui_hit_at(const struct tui_screen *s, int y, int x);
 
-/* Append the screen as lines of UTF-8, blanks at their ends cut. */
+/* Append the screen as lines of UTF-8, blanks at their ends cut. 0 or the error of gs_buf_put(). */
 int tui_screen_text(const struct tui_screen *s, struct gs_buf *buf);
 
 /* A bar like [||||    45%]: the share in 0..1 (negative: not known) and a text at its right end. */

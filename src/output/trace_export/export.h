@@ -37,7 +37,8 @@ bool gs_export_is_stdout(const char *path);
 /* The suffixes, for messages: ".pftrace, .json, ...". */
 #define GS_EXPORT_SUFFIXES ".pftrace, .json, .csv, .folded, .svg"
 
-/* Creates (or replaces) the file in the format of its suffix. */
+/* Creates (or replaces) the file in the format of its suffix. -EINVAL: no format has it; with
+ * err. */
 int gs_export_open(const char *path, const struct gs_export_options *options,
 		   struct gs_export **ret_export, struct gs_err *err);
 
@@ -61,7 +62,7 @@ uint64_t gs_export_left_out(const struct gs_export *export);
 const char *gs_export_is_empty(const struct gs_export *export);
 
 /* Writes what is pending and what the format needs at its end, and closes; the object is gone
- * whatever is returned. */
+ * whatever is returned. 0, or the first error of writing, with err. */
 int gs_export_close(struct gs_export **export, struct gs_err *err);
 
 /* Closes without that: a file that has no place yet is removed, what stood there stays. */

@@ -69,7 +69,8 @@ struct gs_flame_node {
 
 struct gs_flame;
 
-/* The dictionary is borrowed, keeps stacks, and has taken in each record before it comes here. */
+/* The dictionary is borrowed, keeps stacks, and has taken in each record before it comes here. 0 or
+ * -ENOMEM. */
 int gs_flame_new(const struct gs_dict *dict, enum gs_flame_by by, struct gs_flame **ret_flame);
 void gs_flame_free(struct gs_flame **flame);
 

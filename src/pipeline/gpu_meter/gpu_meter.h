@@ -52,7 +52,7 @@ int gs_gpu_meter_open(struct gs_gpu_meter **ret_meter, struct gs_err *err);
 void gs_gpu_meter_close(struct gs_gpu_meter **meter);
 
 /* Trace these processes, and what they start from now on, and no other ones. Where one is left out
- * all probes are made again. What was summed up stays. */
+ * all probes are made again. What was summed up stays. A negative errno with err. */
 int gs_gpu_meter_choose(struct gs_gpu_meter *meter, const pid_t *pids, size_t n,
 			struct gs_err *err);
 

@@ -27,7 +27,7 @@
 
 struct gs_inside;
 
-/* files: borrowed, outlives it. wanted: functions by id, GS_FUNC_FIXED of them. */
+/* files: borrowed, outlives it. wanted: functions by id, GS_FUNC_FIXED of them. 0 or -ENOMEM. */
 int gs_inside_new(struct gs_companion_files *files, const bool *wanted,
 		  struct gs_inside **ret_inside);
 void gs_inside_free(struct gs_inside **inside);

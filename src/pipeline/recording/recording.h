@@ -39,7 +39,8 @@ const struct gs_sink *gs_recording_sink(struct gs_recording *journal);
 /* Records left out for max_bytes, so far. */
 uint64_t gs_recording_left_out(const struct gs_recording *journal);
 
-/* Writes what is pending and closes; the object is gone whatever is returned. */
+/* Writes what is pending and closes; the object is gone whatever is returned. 0, or the first error
+ * of writing, with err. */
 int gs_recording_close(struct gs_recording **journal, struct gs_err *err);
 
 struct gs_recording_reader;

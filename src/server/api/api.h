@@ -34,7 +34,7 @@ struct gs_api_options {
 /* Listens, and serves from now on. A negative errno with err. */
 int gs_api_start(const struct gs_api_options *options, struct gs_api **ret_api, struct gs_err *err);
 
-/* Certificate and key are read again; on failure the old ones stay. */
+/* Certificate and key are read again; on failure the old ones stay. A negative errno with err. */
 int gs_api_reload(struct gs_api *api, struct gs_err *err);
 
 /* Before gs_head_stop(). */

@@ -88,7 +88,7 @@ struct gs_head_options {
 	void *say_ctx;
 };
 
-/* Opens the store, listens, starts the threads. */
+/* Opens the store, listens, starts the threads. A negative errno with err. */
 int gs_head_start(const struct gs_head_options *options, struct gs_head **ret_head,
 		  struct gs_err *err);
 
@@ -101,7 +101,7 @@ void gs_head_tick(struct gs_head *head);
 /* From now on. The thread that started it. */
 void gs_head_set_retention(struct gs_head *head, const struct gs_head_retention *retention);
 
-/* Certificate and key are read again. */
+/* Certificate and key are read again. On failure the old ones stay: a negative errno with err. */
 int gs_head_reload_tls(struct gs_head *head, struct gs_err *err);
 
 /* This peer asked it to end. -EPERM: it is not ended by calls. Any thread. */

@@ -10,7 +10,8 @@
 #include "output/metrics_push/set.h"
 
 /* From now on to these receivers, instead of others before. hostname: the label instance of what is
- * the head's own. With nothing configured nothing is pushed. The thread that started the head. */
+ * the head's own. With nothing configured nothing is pushed. The thread that started the head. A
+ * negative errno with err. */
 int gs_head_push(struct gs_head *head, const struct gs_push_conf conf[GS_PUSH_PROTOCOLS],
 		 const char *hostname, struct gs_err *err);
 
@@ -28,7 +29,8 @@ struct gs_head_pusher; /* of one receiver: what it has got */
 struct gs_head_pusher *gs_head_pusher_new(void);          /* NULL: no memory */
 void gs_head_pusher_free(struct gs_head_pusher **pusher); /* NULL inside: nothing */
 
-/* One part of the families, as gs_push asks for it. All parts show one view of the cluster. */
+/* One part of the families, as gs_push asks for it. All parts show one view of the cluster.
+ * GS_PUSH_MORE, 0: it was the last, or -ENOMEM. */
 int gs_head_push_render(struct gs_head_pusher *pusher, struct gs_registry *cluster, unsigned part,
 			struct gs_metrics *out);
 

@@ -19,7 +19,8 @@ typedef void (*gs_head_job_fn)(void *ctx, struct gs_store *store);
 int gs_head_write(struct gs_head *head, gs_head_job_fn fn, void *ctx);
 int gs_head_read(struct gs_head *head, gs_head_job_fn fn, void *ctx);
 
-/* A store of one's own to read with, for what takes long (an export): for the calling thread. */
+/* A store of one's own to read with, for what takes long (an export): for the calling thread. As
+ * gs_store_open(). */
 int gs_head_reader(struct gs_head *head, struct gs_store **ret_store, struct gs_err *err);
 
 /* --- on the store's thread; err says in a line what is wrong --- */

@@ -37,12 +37,13 @@ struct gs_store_piece {
 
 void gs_store_piece_free(struct gs_store_piece **piece); /* NULL inside: nothing */
 
-/* The reader is lent until the free. */
+/* The reader is lent until the free. 0 or -ENOMEM. */
 int gs_store_scan_new(struct gs_store *reader, const struct gs_store_scan_options *options,
 		      struct gs_store_scan **ret_scan);
 void gs_store_scan_free(struct gs_store_scan **scan);
 
-/* The next piece, the caller's; GS_STORE_END. Nothing of the store is held open between calls. */
+/* The next piece, the caller's: 0; GS_STORE_END; or an error of the store. Nothing of the store is
+ * held open between calls. */
 int gs_store_scan_next(struct gs_store_scan *scan, struct gs_store_piece **ret_piece);
 
 /* Batches that could not be read so far: they stay as they are. */

@@ -78,7 +78,7 @@ int gs_rollup_add(struct gs_rollup *coarse, struct gs_node_snapshot **moment,
 		  const struct gs_rollup_mark *mark);
 
 /* Append what was gathered as records and begin again. ret_wall_ns: the time of the moment. 0,
- * -ENOBUFS, -ENOMEM. */
+ * -ENOBUFS, -ENOMEM. -EINVAL: nothing was gathered. */
 int gs_rollup_put(struct gs_rollup *coarse, struct gs_buf *out, int64_t *ret_wall_ns);
 
 #endif

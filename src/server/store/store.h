@@ -133,7 +133,8 @@ struct gs_store_found {
 #define GS_STORE_END 1
 
 /* Batches by first_wall_ns. A reader sees what was there when the first was read; while a cursor is
- * open the log of what is written meanwhile cannot be put away. */
+ * open the log of what is written meanwhile cannot be put away. 0, -ENOMEM, or an error of the
+ * file. */
 int gs_store_cursor_open(struct gs_store *store, const struct gs_store_range *range,
 			 struct gs_store_cursor **ret_cursor);
 

@@ -70,7 +70,7 @@ int gs_attach_plan_take_described(const struct gs_described_query *query, uint64
 				  struct gs_wire_in *in,
 				  const struct gs_described_handler *handler);
 
-/* GS_READER_DESCRIBED of a reader. */
+/* GS_READER_DESCRIBED of a reader. -EBADMSG: the request is none. */
 int gs_attach_plan_serve_described(void **state, struct gs_reader_request *request,
 				   struct gs_wire_out *reply, struct gs_err *err);
 

@@ -47,13 +47,13 @@ int gs_attach_plan_list_operators(const char *command, char *const environment[]
 int gs_attach_plan_take_operators(const char *path, struct gs_wire_in *in,
 				  const struct gs_operator_handler *handler);
 
-/* GS_READER_OPERATORS of a reader. */
+/* GS_READER_OPERATORS of a reader. -EBADMSG: the request is none. */
 int gs_attach_plan_serve_operators(void **state, struct gs_reader_request *request,
 				   struct gs_wire_out *reply, struct gs_err *err);
 
 /* --- remote.c --- */
 
-/* GS_READER_PLAN of a reader. */
+/* GS_READER_PLAN of a reader. -EBADMSG: the request is none. */
 int gs_attach_plan_serve(void **state, struct gs_reader_request *request, struct gs_wire_out *reply,
 			 struct gs_err *err);
 

@@ -111,8 +111,9 @@ int gs_companion_files_new(const struct gs_companion_files_options *options,
 /* Removes the folder too. Processes that still run write on into files without a name. */
 void gs_companion_files_free(struct gs_companion_files **files);
 
-/* Say what processes are to report: doors (bits 1 << enum gs_companion_door), and calls of which functions (by id,
- * GS_FUNC_FIXED of them). ring_bytes: of a thread, GS_COMPANION_RING_BYTES is usual. Once, before they begin. */
+/* Say what processes are to report: doors (bits 1 << enum gs_companion_door), and calls of which
+ * functions (by id, GS_FUNC_FIXED of them). ring_bytes: of a thread, GS_COMPANION_RING_BYTES is
+ * usual. Once, before they begin. A negative errno with err. */
 int gs_companion_files_plan(struct gs_companion_files *files, uint32_t doors, const bool *wanted,
 			    uint32_t ring_bytes, struct gs_err *err);
 

@@ -37,7 +37,7 @@ typedef int (*gs_cubin_kernel_fn)(void *ctx, const struct gs_cubin_kernel *kerne
  * returned, -ENOEXEC: it is none, or damaged, or -ENOMEM. */
 int gs_cubin_each_kernel(const void *cubin, size_t bytes, gs_cubin_kernel_fn fn, void *ctx);
 
-/* Visit the kernels that a text of PTX defines. */
+/* Visit the kernels that a text of PTX defines. 0, or what fn returned that is not 0. */
 int gs_ptx_each_kernel(const char *text, size_t bytes, uint32_t sm, gs_cubin_kernel_fn fn,
 		       void *ctx);
 

@@ -27,7 +27,7 @@ void gs_cuda_visible_environ_free(struct gs_cuda_environ **environ);
 int gs_cuda_visible_environ_read(struct gs_cuda_environ *environ, uint32_t pid,
 				 char ret_text[GS_CUDA_ENVIRON_BYTES], size_t *ret_bytes);
 
-/* GS_READER_ENVIRON of a reader. */
+/* GS_READER_ENVIRON of a reader. -EBADMSG: the request is none. */
 int gs_cuda_visible_environ_serve(void **state, struct gs_reader_request *request,
 				  struct gs_wire_out *reply, struct gs_err *err);
 

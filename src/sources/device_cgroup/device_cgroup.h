@@ -79,7 +79,8 @@ int gs_device_check(int pid, const struct gs_device_options *options,
 int gs_device_grant(int pid, const struct gs_device_options *options,
 		    struct gs_device_result *ret_result, struct gs_err *err);
 
-/* Undo what gs_device_grant() did to this group, and only that. choice does not matter. */
+/* Undo what gs_device_grant() did to this group, and only that. choice does not matter. A negative
+ * errno with err. */
 int gs_device_revoke(int pid, const struct gs_device_options *options,
 		     struct gs_device_result *ret_result, struct gs_err *err);
 

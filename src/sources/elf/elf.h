@@ -76,7 +76,7 @@ struct gs_elf_function {
 typedef int (*gs_elf_function_fn)(void *ctx, const struct gs_elf_function *function);
 
 /* Visit every function. A non-zero return of fn ends the walk and is passed on. Memory does not
- * grow with the file. */
+ * grow with the file. Else 0, -ENOMEM, or -ENOEXEC: damaged; with err. */
 int gs_elf_functions(struct gs_elf *elf, gs_elf_function_fn fn, void *ctx, struct gs_err *err);
 
 /* Visit the functions of .dynsym whose names begin with prefix, in the order of their names in the
@@ -100,11 +100,11 @@ int gs_elf_stub_name(struct gs_elf *elf, uint64_t file_off, char *ret_name, size
 
 /* The function of this file to which the indirect jump at file_off leads as long as the program
  * does not change where: entries of NVIDIA's driver are such stubs. Its size is the distance to the
- * next function with unwind tables. -ENOENT: it is not known. */
+ * next function with unwind tables. -ENOENT: it is not known; -ENOEXEC: damaged. */
 int gs_elf_stub_body(struct gs_elf *elf, uint64_t file_off, uint64_t *ret_off, uint64_t *ret_bytes);
 
 /* How many bytes the function that begins at file_off has: the distance to the next one with unwind
- * tables. -ENOENT: none begins there. */
+ * tables. -ENOENT: none begins there; -ENOEXEC: damaged. */
 int gs_elf_function_bytes(struct gs_elf *elf, uint64_t file_off, uint64_t *ret_bytes);
 
 /* True when the file has a .symtab (is not stripped). */

@@ -18,7 +18,7 @@
 
 struct gs_host;
 
-/* proc_root is "/proc", or another folder in tests. NULL: no memory, or err says why not. */
+/* proc_root is "/proc", or another folder in tests. A negative errno with err. */
 int gs_host_open(const char *proc_root, struct gs_host **ret_host, struct gs_err *err);
 void gs_host_close(struct gs_host **host);
 

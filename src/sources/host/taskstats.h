@@ -50,14 +50,15 @@ struct gs_host_taskstats_total {   /* of one group, since it was first looked at
 
 struct gs_host_taskstats;
 
-/* proc_root is "/proc", or another folder in tests. */
+/* proc_root is "/proc", or another folder in tests. -ENOMEM, or a negative errno with err. */
 int gs_host_taskstats_open(const char *proc_root, struct gs_host_taskstats **ret_work,
 			   struct gs_err *err);
 void gs_host_taskstats_close(struct gs_host_taskstats **work);
 
 /* Watch a process as one of this group (numbers from 0 on, GS_HOST_TASKSTATS_GROUPS at most). Nothing
  * happens when it is watched already. born: it started since the last look, so all that it did
- * counts; else only what it does from now on. -ESRCH: it is gone; -ENOBUFS: 65,536 are watched. */
+ * counts; else only what it does from now on. -ESRCH: it is gone; -ENOBUFS: 65,536 are watched;
+ * -EINVAL: no such group. */
 #define GS_HOST_TASKSTATS_GROUPS 288 /* 256 jobs, and what claims to be one: GS_JOB_CLAIMS_MAX */
 int gs_host_taskstats_add(struct gs_host_taskstats *work, uint32_t group, uint32_t pid, bool born);
 

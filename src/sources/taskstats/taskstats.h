@@ -50,7 +50,8 @@ void gs_taskstats_probe_free(struct gs_taskstats_probe *probe);
 /* Follow one more, with the threads it has by now. -ESRCH: no such process. */
 int gs_taskstats_probe_follow_pid(struct gs_taskstats_probe *probe, uint32_t pid,
 				  struct gs_err *err);
-/* Several at once, for the price of one; those that have ended are passed over. */
+/* Several at once, for the price of one; those that have ended are passed over. A cgroup: with all
+ * below it. A negative errno with err. */
 int gs_taskstats_probe_follow_pids(struct gs_taskstats_probe *probe, const uint32_t *pids,
 				   size_t n_pids, struct gs_err *err);
 int gs_taskstats_probe_follow_cgroup(struct gs_taskstats_probe *probe, uint64_t cgroup,
@@ -123,7 +124,8 @@ struct gs_taskstats_snapshot {
 	struct gs_taskstats_losses losses;
 };
 
-/* Everything now. The snapshot is the caller's, freed by the function below. */
+/* Everything now. The snapshot is the caller's, freed by the function below. A negative errno with
+ * err. */
 int gs_taskstats_probe_read(struct gs_taskstats_probe *probe,
 			    struct gs_taskstats_snapshot **ret_snapshot, struct gs_err *err);
 void gs_taskstats_snapshot_free(struct gs_taskstats_snapshot *snapshot);

@@ -58,7 +58,8 @@ struct gs_cfi_row {
 
 struct gs_cfi; /* the tables of one file */
 
-/* elf is borrowed and has to live longer. -ENOENT: the file has no such tables. */
+/* elf is borrowed and has to live longer. -ENOENT: the file has no such tables; -ENOEXEC:
+ * damaged. */
 int gs_cfi_new(struct gs_elf *elf, struct gs_cfi **ret_cfi);
 void gs_cfi_free(struct gs_cfi **cfi);
 

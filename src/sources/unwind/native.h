@@ -52,7 +52,8 @@ void gs_native_stale(struct gs_native *native, uint32_t pid);
 void gs_native_map(struct gs_native *native, uint32_t pid, uint64_t mono_ns,
 		   const struct gs_mapping *mapping);
 
-/* GS_READER_NATIVE of a reader; the end is for one that serves here. */
+/* GS_READER_NATIVE of a reader; the end is for one that serves here. -EBADMSG: the request is none;
+ * -ESTALE: of an unknown file. */
 int gs_native_serve(void **state, struct gs_reader_request *request, struct gs_wire_out *reply,
 		    struct gs_err *err);
 void gs_native_serve_end(void **state);

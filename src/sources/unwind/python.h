@@ -30,7 +30,7 @@ void gs_pythons_free(struct gs_pythons **pythons);
 int gs_pythons_find(struct gs_pythons *pythons, pid_t pid, struct gs_py_proc *ret_proc,
 		    struct gs_err *err);
 
-/* GS_READER_PYTHON of a reader. */
+/* GS_READER_PYTHON of a reader. -EBADMSG: the request is none. */
 int gs_python_serve(void **state, struct gs_reader_request *request, struct gs_wire_out *reply,
 		    struct gs_err *err);
 

@@ -191,11 +191,11 @@ unsigned gs_uprobe_n_probes(const struct gs_uprobe *probe);
 
 /* --- control thread --- */
 
-/* Follow one more process. */
+/* Follow one more process. 0 or the error of bpf(2). */
 int gs_uprobe_follow(struct gs_uprobe *probe, pid_t pid);
 
 /* A process runs this interpreter: its Python stacks can be read from now on. NULL: it runs none.
- */
+ * 0 or the error of bpf(2). */
 int gs_uprobe_python(struct gs_uprobe *probe, pid_t pid, const struct gs_py_proc *python);
 
 /* Attach to what a process has mapped. -ESRCH: no such process. */
