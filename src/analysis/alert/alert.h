@@ -2,7 +2,7 @@
  * Alerts: rules over the values of subjects, with memory. A rule fires for a subject when its
  * condition has held without a gap for as long as it asks, and is over when its clearing condition
  * holds; what lies between the two changes nothing (hysteresis). After that it stays silent for its
- * cool-down. Messages go to a sink; who carries them to people is the room `notify`.
+ * cool-down. Messages go to a sink; output/notify carries them to people.
  *
  *                  condition holds          held for `for`, no cool-down, limit not reached
  *     quiet ──────────────────────► pending ──────────────────────────────────────► firing ─► START

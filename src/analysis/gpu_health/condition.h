@@ -12,7 +12,7 @@
  * Every judge of a GPU reads this table: `gpu`, `top`, the page and its API, alert rules by default.
  * GS_GPU_ALERTS below are the Prometheus rules of the same conditions, from which
  * packaging/prometheus/alerts.yml is generated. To add a condition: a row here, a line in
- * health_check_condition() and one in health_put_text() of gpu_health.c, a row of GS_GPU_ALERTS.
+ * health_check_condition() and one in health_put_cause() of gpu_health.c, a row of GS_GPU_ALERTS.
  */
 #ifndef GS_ANALYSIS_GPU_HEALTH_CONDITION_H
 #define GS_ANALYSIS_GPU_HEALTH_CONDITION_H

@@ -39,8 +39,7 @@ struct gs_accounting_options {
 
 struct gs_accounting;
 
-/* 0 also without probes: the totals say so. -ENOMEM, or -EINVAL: a root folder's name is too
- * long. */
+/* 0 also without probes: the totals say so. -ENOMEM, or the error of gs_jobs_new(). */
 int gs_accounting_new(const struct gs_accounting_options *options,
 		      struct gs_accounting **ret_account, struct gs_err *err);
 void gs_accounting_free(struct gs_accounting **account);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct agent_hpc_conf { /* Fields as the keys of agent_hpc.c, texts "" where not given */
+struct agent_hpc_conf { /* Fields as the keys of agent_conf.c, texts "" where not given */
 	bool ebpf;
 	struct {
 		bool enabled;

@@ -16,7 +16,7 @@ void head_tokens_free(struct head_tokens **tokens);
 /* The file is read again; on failure the old ones stay. Any thread. A negative errno with err. */
 int head_tokens_reload(struct head_tokens *tokens, struct gs_err *err);
 
-/* The hook of rpc.h; ctx is a struct head_tokens. */
+/* The hook of net/grpc/grpc.h; ctx is a struct head_tokens. */
 enum gs_grpc_status head_tokens_authorize(void *ctx, const struct gs_grpc_call *call,
 					  const struct gs_grpc_method *method, const char *token);
 

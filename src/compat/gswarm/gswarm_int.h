@@ -20,7 +20,7 @@ struct gswarm_client;
 struct gs_gswarm {
 	struct gs_head *head;
 	struct gs_grpc_method methods[GSWARM_METHODS];
-	struct gswarm_client *clients; /* a list; of the rpc's thread */
+	struct gswarm_client *clients; /* a list; of the gRPC server's thread */
 };
 
 void gswarm_refuse(struct gs_grpc_call *call, const char *text);

@@ -1,8 +1,8 @@
 /*
  * A process without rights that reads what belongs to others, for one that has rights and must not
  * be fooled or held up. The holder opens a file and hands the descriptor over; the reader answers
- * with what it found in it. The rooms whose work it is (plan, stack, probe) write the requests, do
- * the work and check the answers; this room carries them.
+ * with what it found in it. The rooms whose work it is (sources/attach_plan and others) write the
+ * requests, do the work and check the answers; this room carries them.
  *
  * What always holds: an answer is bounded, and bytes of a stranger; a request that takes too long
  * ends with the reader's death and not with the holder's waiting; a reader that dies is replaced,

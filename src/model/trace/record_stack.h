@@ -99,8 +99,8 @@ struct gs_rec_use {
 	uint64_t launches, copies, allocs, collectives, others;
 	uint64_t total_ns; /* of all these calls */
 	uint64_t bytes;    /* of those that succeeded */
-	/* Of a Python function, and 0 of others: as
-	 * struct gs_py_use of model/trace/uprobe_kernel_side.h. */
+	/* Of a Python function, and 0 of others: as struct gs_py_use of
+	 * model/trace/kernel_side.h. */
 	uint64_t py_self_ns, py_launches, py_resumes;
 };
 

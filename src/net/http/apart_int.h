@@ -1,7 +1,8 @@
 /*
  * Between a server's process and the process that holds the rights and the values (the holder). The
- * holder believes its own memory alone: what the server says is decoded by http_apart_request() and
- * http_apart_counts(), which take nothing that is not exactly as it has to be.
+ * holder believes its own memory alone: what the server says is decoded by
+ * http_apart_take_request() and http_apart_take_counts(), which take nothing that is not exactly as
+ * it has to be.
  *
  *   server ─► holder   HELLO, REQUEST, COUNTS, PONG
  *   holder ─► server   START, SETTINGS, ANSWER, NEWS, PING

@@ -1,8 +1,9 @@
 /*
- * HTTP requests and e-mail to others' servers, by libcurl, which is opened at run time: a program that
- * sends nothing needs none. Both are made in a process without rights (sender/sender.h), which is
- * kept for the next request of the same URL; when it dies or hangs, the request has failed and the
- * next one gets another process. A call waits for its answer and belongs on a thread that may wait.
+ * HTTP requests and e-mail to others' servers, by libcurl, which is opened at run time: a program
+ * that sends nothing needs none. Both are made in a process without rights (core/sender/sender.h),
+ * which is kept for the next request of the same URL; when it dies or hangs, the request has failed
+ * and the next one gets another process. A call waits for its answer and belongs on a thread that
+ * may wait.
  */
 #ifndef GS_NET_HTTP_CLIENT_HTTP_CLIENT_H
 #define GS_NET_HTTP_CLIENT_HTTP_CLIENT_H

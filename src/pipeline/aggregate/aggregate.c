@@ -299,7 +299,7 @@ static enum func_kind func_kind(const struct gs_aggregate *v, uint32_t function)
 	return FUNC_PLAIN;
 }
 
-/* The same sorts as the kernel side's (use_add() in src/bpf/calls/cell.bpf.h). */
+/* The same sorts as the kernel side's (src/bpf/calls/cell.bpf.h). */
 static __attribute__((noinline)) void take_scope(struct gs_aggregate *v,
 						 const struct gs_rec_call *call)
 {

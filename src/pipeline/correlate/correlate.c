@@ -192,7 +192,7 @@ static uint32_t name_sum(struct gs_correlate *s, const struct gs_memory_change *
 			   text);
 }
 
-/* A string of feed's that comes up to ours: move ahead to the end of the next power of two. */
+/* A string of ingest's that comes up to ours: move ahead to the end of the next power of two. */
 static void make_way(struct gs_correlate *s, uint32_t id)
 {
 	if (id >= GS_DICT_MAX_ID || id < s->names)

@@ -45,7 +45,7 @@ struct gs_gpu_meter {
 	size_t n_gone, cap_gone;
 	struct gs_map born;     /* pids that began while they were watched */
 	struct gs_map chosen;   /* pids */
-	struct gs_map id_of;    /* pid -> id of the feed */
+	struct gs_map id_of;    /* pid -> id of ingest */
 	struct meter_use *uses; /* owned */
 	size_t n_uses, cap_uses;
 	struct gs_gpu_meter_row *rows; /* owned; as of the last tick */

@@ -1,10 +1,10 @@
 /*
- * Between the files of feed. ingest.c has the batch and the sinks, entity.c the tables of strings,
- * processes and threads, comm.c that of communicators, stack.c those of code objects and frames;
- * event.c and open.c make records of events, cells and open calls.
+ * Between the files of the room. ingest.c has the batch and the sinks, entity.c the tables of
+ * strings, processes and threads, comm.c that of communicators, stack.c those of code objects and
+ * frames; event.c and open.c make records of events, cells and open calls.
  *
- * All tables live as long as the feed and are bounded; their memory is had at the start or grows
- * while new entities turn up, never for an event of known ones.
+ * All tables live as long as struct gs_ingest and are bounded; their memory is had at the start or
+ * grows while new entities turn up, never for an event of known ones.
  */
 #ifndef GS_PIPELINE_INGEST_INGEST_INT_H
 #define GS_PIPELINE_INGEST_INGEST_INT_H

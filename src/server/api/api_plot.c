@@ -1,5 +1,5 @@
 /*
- * Figures of a session (room plot), drawn on a thread that reads the store. A figure takes memory
+ * Figures of a session (output/plot), drawn on a thread that reads the store. A figure takes memory
  * by the number of GPUs, so there are few at a time, and of not too many GPUs.
  */
 #include "server/api/api_int.h"

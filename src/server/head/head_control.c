@@ -56,7 +56,7 @@ static void fail_request(struct ask *a, int r, const struct gs_err *err)
 
 /* --- sessions as messages --- */
 
-/* A text with commas into a list of strings; both are freed by list_free(). */
+/* A text with commas into a list of strings; both are freed by parts_free(). */
 struct parts {
 	char *text;
 	char **part;

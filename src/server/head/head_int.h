@@ -37,7 +37,7 @@ struct gs_head_stream {
 	bool superseded,
 		sent_superseded; /* likewise: another connection delivers it since; its node knows */
 	_Atomic int64_t node_id; /* 0: the store has not been asked yet */
-	/* Of the rpc's thread. */
+	/* Of the gRPC server's thread. */
 	struct gs_node_decoder *decoder;
 	struct gs_node_snapshot *early; /* mute: under the lock, the newest before node_id */
 	uint64_t seq;                   /* mute: of its last moment */
@@ -76,7 +76,7 @@ struct gs_head {
 	struct gs_head_options o; /* retention: under the lock */
 	struct gs_grpc_server *rpc;
 	struct gs_grpc_method *methods; /* owned: our own, and those of o.service */
-	_Atomic bool asked; /* whether the rpc's thread comes around; it says so by false */
+	_Atomic bool asked; /* whether the gRPC server's thread comes around; it says so by false */
 	struct gs_registry *cluster;
 	struct gs_store *store; /* of the store's thread */
 	pthread_t thread;
@@ -106,7 +106,7 @@ struct gs_head {
 	pthread_t read_thread;
 	bool has_read_thread;
 
-	struct gs_buf raw; /* of the rpc's thread */
+	struct gs_buf raw; /* of the gRPC server's thread */
 
 	pthread_t coarse_thread;
 	bool has_coarse_thread;

@@ -4,7 +4,7 @@
  *
  *   gauges that are amounts (shares, bytes, watts, degrees, clocks, rates)    the mean
  *   counters, and gauges that are states (P-state, link width, limits)        the last
- *   highest of GS_ROLLUP_PEAKS (utilisation, memory, power, temperature, ...)  kept beside it
+ *   highest of gs_rollup_has_peak() (utilisation, memory, power, ...)         kept beside it
  *   processes                  all that were there, means of their shares; those that are not in
  *                              the last moment have ended
  *   events (XID)               all

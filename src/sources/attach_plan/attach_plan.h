@@ -1,6 +1,6 @@
 /*
  * From a file to places: which of the wanted functions it defines, and where in each a probe is
- * cheap and safe. Files are read, nothing is attached: that is for room probe.
+ * cheap and safe. Files are read, nothing is attached: that is for sources/uprobe.
  */
 #ifndef GS_SOURCES_ATTACH_PLAN_ATTACH_PLAN_H
 #define GS_SOURCES_ATTACH_PLAN_ATTACH_PLAN_H

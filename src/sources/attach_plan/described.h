@@ -1,6 +1,6 @@
 /*
  * Functions and static probes of a file that the user described: found by a reader, or by this
- * process where there is none. What is done with them is for room probe.
+ * process where there is none. What is done with them is for sources/uprobe.
  */
 #ifndef GS_SOURCES_ATTACH_PLAN_DESCRIBED_H
 #define GS_SOURCES_ATTACH_PLAN_DESCRIBED_H
