@@ -157,11 +157,11 @@ void gs_http_tls_conn_shutdown(struct gs_http_tls_conn *conn);
 
 /* --- listen.c --- */
 
-/* A non-blocking listening socket; ret_address: "127.0.0.1:14780". */
 /* A listening socket that systemd opened for this process (sd_listen_fds(3)); -ENOENT: there is
  * none. Taken once. */
 int gs_http_listen_inherited(char *ret_address, size_t bytes, struct gs_err *err);
 
+/* A non-blocking listening socket; ret_address: "127.0.0.1:14780". A negative errno with err. */
 int gs_http_listen(const char *text, char *ret_address, size_t bytes, struct gs_err *err);
 
 #endif

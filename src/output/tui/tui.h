@@ -75,8 +75,8 @@ struct gs_tui_options {
 int gs_tui_run(const struct gs_tui_source *source, const struct gs_tui_options *options,
 	       struct gs_err *err);
 
-/* The same screen, of one moment, as text with all its rows. history: the moment before, for what
- * needs two, or NULL. */
+/* The same screen, of one moment, as text with all its rows. before: the moment before, for what
+ * needs two, or NULL. 0, or the first error of writing. */
 int gs_tui_print(FILE *out, const struct gs_node_snapshot *before,
 		 const struct gs_node_snapshot *node, const struct gs_tui_options *options,
 		 int columns);

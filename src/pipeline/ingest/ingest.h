@@ -108,7 +108,6 @@ void gs_ingest_open_scope(struct gs_ingest *feed, const struct gs_thread *thread
 /* Where a thread's time went so far: an ACCOUNT record. */
 void gs_ingest_account(struct gs_ingest *feed, const struct gs_account_reading *reading);
 
-/* count more were lost; detail may be NULL. */
 /* A value of the machine, now. */
 void gs_ingest_counter(struct gs_ingest *feed, const char *name, int64_t value);
 
