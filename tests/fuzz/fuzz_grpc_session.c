@@ -93,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (bytes == 0 || gs_grpc_core_new(&o, &core, NULL) < 0)
 		return 0;
 	piece = data[0] & 1 ? 1 + (size_t)(data[0] >> 2) : bytes;
-	r = gs_grpc_session_new(core, gs_grpc_peer_new(core, "fuzz"), NULL, &s);
+	r = gs_grpc_session_new(core, gs_grpc_peer_new("fuzz"), NULL, &s);
 	assert(r == 0);
 	if (data[0] & 2)
 		r = gs_grpc_session_input(s, hello, sizeof(hello) - 1);

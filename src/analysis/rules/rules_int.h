@@ -57,11 +57,6 @@ struct gs_rules {
 	size_t n_advice;
 };
 
-static inline double gs_figure_of(const struct gs_figures *f, enum gs_figure id)
-{
-	return f->v[id];
-}
-
 /* classify.c: class, confidence and evidence. */
 void gs_rules_classify(const struct gs_rules *rules, const struct gs_figures *f,
 		       struct gs_verdict *v);

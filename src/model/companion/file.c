@@ -68,11 +68,3 @@ const struct gs_companion_record *gs_companion_next(const void *copy, size_t byt
 	}
 	return NULL;
 }
-
-const char *gs_companion_door_name(enum gs_companion_door door)
-{
-	static const char *const names[GS_COMPANION_DOORS] = {"calls", "ops", "python", "gpu",
-							      "nccl"};
-
-	return (unsigned)door < GS_COMPANION_DOORS ? names[door] : "";
-}

@@ -269,7 +269,4 @@ size_t gs_companion_min_bytes(unsigned kind);
 const struct gs_companion_record *gs_companion_next(const void *copy, size_t bytes,
 						    uint64_t position, size_t *offset);
 
-/* "calls", "ops", "python", "gpu", "nccl". */
-const char *gs_companion_door_name(enum gs_companion_door door);
-
 #endif

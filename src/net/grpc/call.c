@@ -231,11 +231,6 @@ const char *gs_grpc_call_identity(const struct gs_grpc_call *call)
 	return call->peer->identity[0] ? call->peer->identity : NULL;
 }
 
-uint64_t gs_grpc_call_connection(const struct gs_grpc_call *call)
-{
-	return call->peer->connection;
-}
-
 uint64_t gs_grpc_call_deadline_ns(const struct gs_grpc_call *call)
 {
 	return call->deadline_ns;

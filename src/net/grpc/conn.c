@@ -252,7 +252,7 @@ static void conn_handshake(struct conn *c)
 		return;
 	}
 	is_trusted = know_peer(c->wire.fd, c->server->local_group, text, sizeof(text));
-	peer = gs_grpc_peer_new(c->server->core, text);
+	peer = gs_grpc_peer_new(text);
 	if (!peer) {
 		refuse_conn(c, GS_GRPC_REFUSED_MEMORY);
 		return;

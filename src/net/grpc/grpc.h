@@ -285,8 +285,6 @@ const char *gs_grpc_call_names(const struct gs_grpc_call *call);
 bool gs_grpc_call_trusted(const struct gs_grpc_call *call);
 /* Common name of the certificate that the client showed; NULL: none. */
 const char *gs_grpc_call_identity(const struct gs_grpc_call *call);
-/* Another number for each connection; never 0. */
-uint64_t gs_grpc_call_connection(const struct gs_grpc_call *call);
 /* Until when the client waits, monotonic; UINT64_MAX: for ever. The room ends the call then. */
 uint64_t gs_grpc_call_deadline_ns(const struct gs_grpc_call *call);
 

@@ -49,7 +49,6 @@ struct gs_grpc_core {
 	pthread_t thread;
 	struct gs_timers timers;
 	struct gs_grpc_session *ready; /* that have something to send */
-	uint64_t next_connection;
 	bool stopping;
 	/* Under the lock, with what call.c names. */
 	pthread_mutex_t lock;
@@ -62,7 +61,6 @@ struct gs_grpc_core {
 /* Who is at the other end; shared by a connection and its calls. */
 struct gs_grpc_peer {
 	atomic_uint refs;
-	uint64_t connection;
 	char address[80];
 	char identity[256], names[512];
 	bool is_trusted;
@@ -170,7 +168,7 @@ void gs_grpc_session_abort_calls(struct gs_grpc_session *session, enum gs_grpc_s
 /* A dirty call. */
 void gs_grpc_session_update(struct gs_grpc_call *call);
 
-struct gs_grpc_peer *gs_grpc_peer_new(struct gs_grpc_core *core, const char *address);
+struct gs_grpc_peer *gs_grpc_peer_new(const char *address);
 void gs_grpc_peer_unref(struct gs_grpc_peer **peer);
 
 #endif

@@ -706,14 +706,13 @@ void gs_grpc_session_abort_calls(struct gs_grpc_session *s, enum gs_grpc_status 
 		gs_grpc_session_end_call(call, status, text);
 }
 
-struct gs_grpc_peer *gs_grpc_peer_new(struct gs_grpc_core *core, const char *address)
+struct gs_grpc_peer *gs_grpc_peer_new(const char *address)
 {
 	struct gs_grpc_peer *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return NULL;
 	p->refs = 1;
-	p->connection = ++core->next_connection;
 	snprintf(p->address, sizeof(p->address), "%s", address);
 	return p;
 }

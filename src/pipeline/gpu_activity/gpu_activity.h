@@ -249,10 +249,6 @@ bool gs_activity_next_graph_kernel(const struct gs_activity *activity, uint32_t 
 int gs_activity_fill_graphs(const struct gs_activity *activity, const struct gs_dict *dict,
 			    struct gs_summary *summary, struct gs_activity_summary *ret_summary);
 
-/* The index of an executable graph of a process, as calls name them; 0: nothing is known of it. */
-uint32_t gs_activity_find_graph(const struct gs_activity *activity, uint32_t process,
-				uint64_t graph);
-
 /* What found no room, so far. */
 uint64_t gs_activity_limit_hits(const struct gs_activity *activity, enum gs_activity_limit limit);
 

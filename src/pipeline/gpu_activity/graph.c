@@ -382,12 +382,3 @@ bool gs_activity_next_graph_kernel(const struct gs_activity *a, uint32_t *kernel
 	*ret_count = item->count;
 	return true;
 }
-
-uint32_t gs_activity_find_graph(const struct gs_activity *a, uint32_t process, uint64_t graph)
-{
-	uint64_t i, place;
-
-	return gs_map_get(&a->process_idx, process, &i)
-		       ? look_up_graph(a, (uint32_t)i, graph, true, &place)
-		       : 0;
-}

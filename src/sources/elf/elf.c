@@ -272,12 +272,6 @@ int gs_elf_open(const char *path, struct gs_elf **ret_elf, struct gs_err *err)
 	return open_elf(path, NULL, NULL, false, ret_elf, err);
 }
 
-int gs_elf_open_known(const char *path, const struct gs_foreign_want *want, struct gs_elf **ret_elf,
-		      struct gs_err *err)
-{
-	return open_elf(path, NULL, want, false, ret_elf, err);
-}
-
 int gs_elf_open_debug(const char *path, const struct gs_foreign_want *want, struct gs_elf **ret_elf,
 		      struct gs_err *err)
 {

@@ -27,14 +27,9 @@ struct gs_elf_symbol {
 int gs_elf_open(const char *path, struct gs_elf **ret_elf, struct gs_err *err);
 void gs_elf_close(struct gs_elf **elf);
 
-/* The same, when it is the wanted file (core/base/foreign.h). -ESTALE: another one stands at the
- * path.
- */
-int gs_elf_open_known(const char *path, const struct gs_foreign_want *want, struct gs_elf **ret_elf,
-		      struct gs_err *err);
-
 /* The same for a file of debug information that was parted from its program: only its sections
- * (.symtab) and its build id can be read. want may be NULL. */
+ * (.symtab) and its build id can be read. want (core/base/foreign.h) may be NULL; -ESTALE: another
+ * file than the wanted one stands at the path. */
 int gs_elf_open_debug(const char *path, const struct gs_foreign_want *want, struct gs_elf **ret_elf,
 		      struct gs_err *err);
 

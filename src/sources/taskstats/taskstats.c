@@ -86,19 +86,6 @@ int gs_taskstats_probe_follow_pids(struct gs_taskstats_probe *p, const uint32_t 
 		     : 0;
 }
 
-int gs_taskstats_probe_follow_cgroup(struct gs_taskstats_probe *p, uint64_t cgroup,
-				     struct gs_err *err)
-{
-	uint32_t one = 1;
-	int r = bpf_map_update_elem(p->groups_fd, &cgroup, &one, BPF_ANY);
-
-	if (r == 0)
-		r = taskstats_walk(p);
-	return r < 0 ? gs_err_set(err, r, "cannot follow cgroup %llu: %s",
-				  (unsigned long long)cgroup, strerror(-r))
-		     : 0;
-}
-
 /* ---- one slot ---- */
 
 /* A whole copy (struct gs_taskstats_slot says when it is one). The counters are read by plain loads in

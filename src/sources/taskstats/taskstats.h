@@ -50,12 +50,10 @@ void gs_taskstats_probe_free(struct gs_taskstats_probe *probe);
 /* Follow one more, with the threads it has by now. -ESRCH: no such process. */
 int gs_taskstats_probe_follow_pid(struct gs_taskstats_probe *probe, uint32_t pid,
 				  struct gs_err *err);
-/* Several at once, for the price of one; those that have ended are passed over. A cgroup: with all
- * below it. A negative errno with err. */
+/* Several at once, for the price of one; those that have ended are passed over. A negative errno with
+ * err. */
 int gs_taskstats_probe_follow_pids(struct gs_taskstats_probe *probe, const uint32_t *pids,
 				   size_t n_pids, struct gs_err *err);
-int gs_taskstats_probe_follow_cgroup(struct gs_taskstats_probe *probe, uint64_t cgroup,
-				     struct gs_err *err);
 
 /* Families that this kernel lacks a tracepoint for come as a line each, NULL after the last. */
 const char *gs_taskstats_probe_missing(const struct gs_taskstats_probe *probe, size_t i);

@@ -52,11 +52,9 @@ void gs_native_stale(struct gs_native *native, uint32_t pid);
 void gs_native_map(struct gs_native *native, uint32_t pid, uint64_t mono_ns,
 		   const struct gs_mapping *mapping);
 
-/* GS_READER_NATIVE of a reader; the end is for one that serves here. -EBADMSG: the request is none;
- * -ESTALE: of an unknown file. */
+/* GS_READER_NATIVE of a reader. -EBADMSG: the request is none; -ESTALE: of an unknown file. */
 int gs_native_serve(void **state, struct gs_reader_request *request, struct gs_wire_out *reply,
 		    struct gs_err *err);
-void gs_native_serve_end(void **state);
 
 /* Unwind a copied stack; event is as long as its head says. 0; -ESRCH: nothing is known of the
  * code that it runs (its process is gone, or news of what it mapped are yet to come); -EINVAL:

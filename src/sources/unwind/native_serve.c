@@ -339,19 +339,3 @@ int gs_native_serve(void **state, struct gs_reader_request *q, struct gs_wire_ou
 		return -EBADMSG;
 	}
 }
-
-void gs_native_serve_end(void **state)
-{
-	struct served *s = *state;
-
-	if (!s)
-		return;
-	for (uint32_t i = 0; i <= NATIVE_MAX_FILES; i++)
-		close_served(s, i);
-	for (size_t i = 0; i < NATIVE_MAX_PROCS; i++)
-		gs_perf_map_free(&s->made[i]);
-	gs_map_fini(&s->made_of);
-	gs_perf_maps_free(&s->all_made);
-	free(s);
-	*state = NULL;
-}

@@ -437,11 +437,6 @@ int gs_uprobe_attach_running(struct gs_uprobe *probe)
 	return r;
 }
 
-bool gs_uprobe_has_account(const struct gs_uprobe *probe)
-{
-	return probe->kernel.accounts;
-}
-
 bool gs_uprobe_saw_target(const struct gs_uprobe *probe)
 {
 	return probe->saw_target;

@@ -177,9 +177,6 @@ const char *gs_uprobe_attach_mode(const struct gs_uprobe *probe);
 /* The id whose mode all Python functions have (gs_uprobe_set_mode()); 0: they are not traced. */
 unsigned gs_uprobe_python_id(const struct gs_uprobe *probe);
 
-/* Have threads a wall-clock account? Not where the kernel refuses its programs. */
-bool gs_uprobe_has_account(const struct gs_uprobe *probe);
-
 /* Has a process of the selection been seen? For -u, --comm and --cgroup, whose processes may come
  * later. One that takes a chosen name after its start (prctl) is seen with its next library only.
  */
