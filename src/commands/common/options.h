@@ -88,8 +88,8 @@ struct gs_cli_command {
 	/* Its i-th sub-command, NULL after the last; NULL: it has none. The command looks them up in
 	 * its words itself (gs_cli_find_subcommand). */
 	const struct gs_cli_subcommand *(*subcommand_at)(size_t i);
-	const char *about; /* before the options in the help */
-	const char *notes; /* after them; may be NULL */
+	const char *about;                         /* before the options in the help */
+	const char *notes;                         /* after them; may be NULL */
 	const struct gs_cli_option *options;       /* the last one is all zero */
 	struct gs_cli_group groups[GS_CLI_GROUPS]; /* those without a title are not there */
 	size_t used; /* GS_CLI_GIVEN() of an unsigned that gathers the data of options given */
