@@ -53,8 +53,9 @@ static __always_inline void kernel_note(struct pt_regs *ctx)
 		gs_kernel_send(ctx->dx, id);
 }
 
-/* At the end of the call that is open. Likewise a function of its own. */
-__noinline int gs_kernel_again(__u32 id)
+/* Where the name lies at the end of the call that is open; 0: nothing is to be sent. Likewise a function of its
+ * own, which does not send it itself: before Linux 6.13 all stacks of a chain of calls share 512 bytes. */
+__noinline __u64 gs_kernel_again(__u32 id)
 {
 	bool is_said = gs_desc[id & FUNC_MASK].post == GS_POST_KERNEL_SAID;
 	struct gs_frame *f;
@@ -72,19 +73,20 @@ __noinline int gs_kernel_again(__u32 id)
 		from = f->v[2];
 	else if (bpf_probe_read_user(&from, sizeof(from), (void *)f->v[0]))
 		return 0;
-	if (from)
-		gs_kernel_send(from, id);
-	return 0;
+	return from;
 }
 
 /* At the end of each call of CUDA, before that is sent. */
 static __always_inline void kernel_note_end(__u32 id)
 {
 	__u32 post = gs_desc[id & FUNC_MASK].post;
+	__u64 from = 0;
 
 	if ((gs_config.events || gs_config.gpu_queue) &&
 	    (post == GS_POST_KERNEL_NAME || post == GS_POST_KERNEL_SAID))
-		gs_kernel_again(id & FUNC_MASK);
+		from = gs_kernel_again(id & FUNC_MASK);
+	if (from)
+		gs_kernel_send(from, id);
 }
 
 #endif
