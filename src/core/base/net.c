@@ -81,6 +81,18 @@ uint64_t gs_net_peer_key(int fd, const struct sockaddr_storage *a)
 	return key ^ (uint64_t)kind << 60;
 }
 
+int gs_net_accept(int listen_fd, uint64_t *ret_peer_key)
+{
+	struct sockaddr_storage a = {0};
+	socklen_t bytes = sizeof(a);
+	int fd = accept4(listen_fd, (struct sockaddr *)&a, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+	if (fd < 0)
+		return errno == EINTR || errno == ECONNABORTED ? -EAGAIN : -errno;
+	*ret_peer_key = gs_net_peer_key(fd, &a);
+	return fd;
+}
+
 /* A thousand clients come back at once after a restart; the kernel cuts it to its own maximum. */
 #define LISTEN_BACKLOG 4096
 

@@ -22,6 +22,12 @@ void gs_net_text(const struct sockaddr_storage *address, char *out, size_t bytes
  * 127.0.0.0/8 and ::1), or the user at the other end of a Unix socket. */
 uint64_t gs_net_peer_key(int fd, const struct sockaddr_storage *address);
 
+/* A connection that waits at this socket, which does not block: a descriptor that does not block
+ * either, and its gs_net_peer_key(). -EAGAIN: there is none, or it has gone. Other errors: no
+ * descriptors or no memory; the socket stays readable meanwhile, so ask again after a while. */
+#define GS_NET_ACCEPT_WAIT_NS 100000000ull
+int gs_net_accept(int listen_fd, uint64_t *ret_peer_key);
+
 /* A non-blocking listening socket on "HOST:PORT", "[IPv6]:PORT" or "*:PORT". ret_address: with the
  * port it got. option is what a user changes to have another port ("http.listen"). A negative errno
  * with err. */

@@ -155,7 +155,7 @@ static void drop_connection(struct gs_grpc_client *c)
 	c->found = c->candidate = NULL;
 	nghttp2_session_del(c->h2);
 	c->h2 = NULL;
-	gs_grpc_wire_fini(&c->wire);
+	gs_tls_wire_fini(&c->wire);
 	gs_buf_fini(&c->out);
 	c->sent_bytes = 0;
 	c->events = 0;
@@ -233,7 +233,7 @@ static void next_candidate(struct gs_grpc_client *c, const char *why)
 		 c->address[0] ? " (" : "", c->address, c->address[0] ? ")" : "", why);
 	nghttp2_session_del(c->h2);
 	c->h2 = NULL;
-	gs_grpc_wire_fini(&c->wire);
+	gs_tls_wire_fini(&c->wire);
 	gs_buf_fini(&c->out);
 	c->sent_bytes = 0;
 	c->events = 0;
@@ -333,8 +333,8 @@ static bool start_connect(struct gs_grpc_client *c)
 		next_candidate(c, strerror(saved));
 		return true;
 	}
-	if (gs_grpc_wire_init(&c->wire, fd, c->tls, c->server_name ? c->server_name : t->host) <
-	    0) {
+	c->wire = GS_TLS_WIRE(fd);
+	if (gs_grpc_wire_start(&c->wire, c->tls, c->server_name ? c->server_name : t->host) < 0) {
 		next_candidate(c, "no memory for TLS");
 		return true;
 	}
@@ -360,10 +360,26 @@ static bool step_connecting(struct gs_grpc_client *c)
 	return true;
 }
 
-static const char *wire_why(const struct gs_grpc_client *c, ssize_t r)
+static const char *wire_why(struct gs_grpc_client *c, ssize_t r)
 {
-	if (c->wire.why[0])
-		return c->wire.why;
+	const struct gs_tls_wire *w = &c->wire;
+
+	switch (w->fault) {
+	case GS_TLS_FAULT_CERTIFICATE:
+		snprintf(c->wire_why, sizeof(c->wire_why),
+			 "the other side's certificate is not accepted: %s", w->reason);
+		return c->wire_why;
+	case GS_TLS_FAULT_PLAIN_HTTP:
+	case GS_TLS_FAULT_NO_TLS:
+		return "the head does not speak TLS: leave out --tls";
+	case GS_TLS_FAULT_OTHER:
+		snprintf(c->wire_why, sizeof(c->wire_why), "TLS: %s", w->reason);
+		return c->wire_why;
+	case GS_TLS_FAULT_NONE:
+		break;
+	}
+	if (r == -EPROTONOSUPPORT)
+		return "the other side speaks TLS, but not HTTP/2 (ALPN \"h2\")";
 	return r == 0 ? "the other side closed the connection" : strerror((int)-r);
 }
 
@@ -372,13 +388,14 @@ static bool step_handshake(struct gs_grpc_client *c)
 	int r = gs_grpc_wire_handshake(&c->wire);
 
 	if (r == -EAGAIN) {
-		watch_socket(c, c->wire.fd, c->wire.wants);
+		watch_socket(c, c->wire.fd, (uint32_t)c->wire.wants);
 		return false;
 	}
 	if (r == 0)
 		r = gs_grpc_client_h2_new(c);
 	if (r < 0) {
-		c->wrong_tls = c->wire.no_tls;
+		c->wrong_tls = c->wire.fault == GS_TLS_FAULT_PLAIN_HTTP ||
+			       c->wire.fault == GS_TLS_FAULT_NO_TLS;
 		next_candidate(c, wire_why(c, r));
 		return true;
 	}
@@ -393,7 +410,7 @@ static bool step_handshake(struct gs_grpc_client *c)
 static int read_some(struct gs_grpc_client *c, const char **ret_why)
 {
 	for (int i = 0; i < READS_AT_ONCE; i++) {
-		ssize_t n = gs_grpc_wire_read(&c->wire, c->in, READ_BYTES), used;
+		ssize_t n = gs_tls_wire_read(&c->wire, c->in, READ_BYTES), used;
 
 		if (n == -EAGAIN)
 			return 0;
@@ -441,10 +458,10 @@ static int write_some(struct gs_grpc_client *c, const char **ret_why)
 				return 0;
 			}
 		}
-		n = gs_grpc_wire_write(&c->wire, c->out.data + c->sent_bytes,
-				       c->out.bytes - c->sent_bytes);
+		n = gs_tls_wire_write(&c->wire, c->out.data + c->sent_bytes,
+				      c->out.bytes - c->sent_bytes);
 		if (n == -EAGAIN) {
-			watch_socket(c, c->wire.fd, EPOLLIN | c->wire.wants);
+			watch_socket(c, c->wire.fd, EPOLLIN | (uint32_t)c->wire.wants);
 			return 0;
 		}
 		if (n < 0) {
@@ -511,7 +528,7 @@ static bool step_connection(struct gs_grpc_client *c)
 		r = write_some(c, &why);
 	if (r == 0 && h2_done(c)) {
 		why = c->leaving ? "left" : "HTTP/2 was broken";
-		gs_grpc_wire_shut(&c->wire);
+		gs_tls_wire_shut(&c->wire);
 		r = -ECONNRESET;
 	}
 	if (r == 0)

@@ -52,8 +52,9 @@ struct gs_grpc_client {
 	enum gs_grpc_client_state state;
 	struct gs_grpc_resolve *resolve;
 	struct addrinfo *found, *candidate;
-	struct gs_grpc_wire wire;
-	uint32_t events; /* that epoll waits for */
+	struct gs_tls_wire wire;
+	char wire_why[256]; /* of its last failure, as far as it is put together */
+	uint32_t events;    /* that epoll waits for */
 	char address[GS_NET_TEXT_MAX];
 	char authority[300];
 	char why[512]; /* the last failure, in words */

@@ -70,7 +70,7 @@ void gs_grpc_conn_close(struct conn *c)
 	c->state = CLOSED;
 	gs_timer_set(&s->core->timers, &c->timer, UINT64_MAX);
 	gs_grpc_session_free(&c->session);
-	gs_grpc_wire_fini(&c->wire); /* which takes it out of epoll */
+	gs_tls_wire_fini(&c->wire); /* which takes it out of epoll */
 	gs_buf_fini(&c->out);
 	*c->prev = c->next;
 	if (c->next)
@@ -114,7 +114,7 @@ static void start_drain(struct conn *c)
 {
 	gs_grpc_session_free(&c->session);
 	gs_buf_fini(&c->out);
-	gs_grpc_wire_shut(&c->wire);
+	gs_tls_wire_shut(&c->wire);
 	c->state = DRAIN;
 	c->opened_ns = gs_clock_mono_ns();
 	(void)gs_timer_set(&c->server->core->timers, &c->timer, conn_due_ns(c));
@@ -143,14 +143,14 @@ static void conn_flush(struct conn *c)
 				return;
 			}
 		}
-		n = gs_grpc_wire_write(&c->wire, c->out.data + c->sent_bytes,
-				       c->out.bytes - c->sent_bytes);
+		n = gs_tls_wire_write(&c->wire, c->out.data + c->sent_bytes,
+				      c->out.bytes - c->sent_bytes);
 		if (n < 0 && n != -EAGAIN) {
 			gs_grpc_conn_close(c);
 			return;
 		}
 		if (n < 0) {
-			want_events(c, EPOLLIN | c->wire.wants);
+			want_events(c, EPOLLIN | (uint32_t)c->wire.wants);
 			return;
 		}
 		c->sent_bytes += (size_t)n;
@@ -180,7 +180,7 @@ static void conn_read(struct conn *c)
 	struct gs_grpc_server *s = c->server;
 
 	for (int i = 0; i < (c->wire.ssl ? RECORDS_PER_TURN : READS_PER_TURN); i++) {
-		ssize_t n = gs_grpc_wire_read(&c->wire, s->in, GS_GRPC_READ_BYTES);
+		ssize_t n = gs_tls_wire_read(&c->wire, s->in, GS_GRPC_READ_BYTES);
 
 		if (n == -EAGAIN) {
 			if (c->wire.wants & EPOLLOUT)
@@ -244,7 +244,7 @@ static void conn_handshake(struct conn *c)
 	int r = gs_grpc_wire_handshake(&c->wire);
 
 	if (r == -EAGAIN) {
-		want_events(c, c->wire.wants);
+		want_events(c, (uint32_t)c->wire.wants);
 		return;
 	}
 	if (r < 0) {
@@ -283,7 +283,7 @@ static void conn_begin(struct conn *c)
 	pthread_mutex_lock(&s->core->lock);
 	is_plain = s->tls && recv(c->wire.fd, first, sizeof(first), MSG_PEEK) == 4 &&
 		   memcmp(first, "PRI ", 4) == 0;
-	r = is_plain ? 0 : gs_grpc_wire_init(&c->wire, c->wire.fd, s->tls, NULL);
+	r = is_plain ? 0 : gs_grpc_wire_start(&c->wire, s->tls, NULL);
 	pthread_mutex_unlock(&s->core->lock);
 	if (is_plain) {
 		refuse_plain(c);

@@ -22,7 +22,7 @@ struct conn {
 	enum kind kind;
 	enum state state;
 	struct gs_grpc_server *server;
-	struct gs_grpc_wire wire;
+	struct gs_tls_wire wire;
 	struct gs_grpc_session *session;
 	struct conn *next, **prev;
 	struct gs_share share;

@@ -9,6 +9,7 @@
 #include "core/base/buf.h"
 #include "core/base/timer.h"
 #include "net/grpc/grpc_client.h"
+#include "net/tls/wire.h"
 
 /* --- text.c: what stands in headers --- */
 
@@ -106,7 +107,7 @@ size_t gs_grpc_outbox_take(struct gs_grpc_outbox *box, uint8_t *out, size_t byte
 			   uint64_t *ret_messages, uint64_t *ret_message_bytes);
 void gs_grpc_outbox_fini(struct gs_grpc_outbox *box);
 
-/* --- tls.c: what of OpenSSL the room knows; and plain sockets in the same shape --- */
+/* --- tls.c: what of OpenSSL the room knows --- */
 
 struct gs_grpc_tls;
 struct gs_grpc_tls_options {
@@ -118,28 +119,16 @@ int gs_grpc_tls_open(const struct gs_grpc_tls_options *options, struct gs_grpc_t
 		     struct gs_err *err);
 void gs_grpc_tls_close(struct gs_grpc_tls **tls);
 
-struct gs_grpc_wire {
-	int fd;         /* owned; -1 none */
-	void *ssl;      /* NULL: plain */
-	unsigned wants; /* EPOLLIN, EPOLLOUT: what -EAGAIN waits for */
-	char why[256];  /* of a failure, in words; "": errno says it */
-	bool no_tls;    /* that failure: the other side does not speak TLS */
-};
-
-/* tls may be NULL. server_name: of clients. Takes fd over, also on failure. */
-int gs_grpc_wire_init(struct gs_grpc_wire *wire, int fd, struct gs_grpc_tls *tls,
-		      const char *server_name);
-int gs_grpc_wire_handshake(struct gs_grpc_wire *wire); /* 0, -EAGAIN, other */
-/* Bytes, 0: the end; -EAGAIN, other. */
-ssize_t gs_grpc_wire_read(struct gs_grpc_wire *wire, void *data, size_t bytes);
-ssize_t gs_grpc_wire_write(struct gs_grpc_wire *wire, const void *data, size_t bytes);
+/* tls may be NULL. server_name: of clients. 0 or -ENOMEM. */
+int gs_grpc_wire_start(struct gs_tls_wire *wire, const struct gs_grpc_tls *tls,
+		       const char *server_name);
+/* 0, -EAGAIN; -EPROTONOSUPPORT: TLS, but not for HTTP/2; other. */
+int gs_grpc_wire_handshake(struct gs_tls_wire *wire);
 /* Common name in the peer's certificate; "": none. */
-void gs_grpc_wire_identity(const struct gs_grpc_wire *wire, char *out, size_t bytes);
+void gs_grpc_wire_identity(const struct gs_tls_wire *wire, char *out, size_t bytes);
 /* All names of the certificate, with commas; identity: what the function above wrote. */
-void gs_grpc_wire_names(const struct gs_grpc_wire *wire, const char *identity, char *out,
+void gs_grpc_wire_names(const struct gs_tls_wire *wire, const char *identity, char *out,
 			size_t bytes);
-void gs_grpc_wire_shut(struct gs_grpc_wire *wire); /* we write no more */
-void gs_grpc_wire_fini(struct gs_grpc_wire *wire);
 
 /* --- names of headers --- */
 

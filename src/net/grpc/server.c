@@ -64,24 +64,22 @@ static void listen_later(struct gs_grpc_server *s)
 
 		(void)epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, s->listeners[i].fd, &e);
 	}
-	(void)gs_timer_set(&s->core->timers, &s->accept_again, gs_clock_mono_ns() + 100000000);
+	(void)gs_timer_set(&s->core->timers, &s->accept_again,
+			   gs_clock_mono_ns() + GS_NET_ACCEPT_WAIT_NS);
 }
 
 static void accept_all(struct gs_grpc_server *s, struct listener *l)
 {
 	for (int i = 0; i < ACCEPTS && l->fd >= 0; i++) {
-		struct sockaddr_storage a = {0};
-		socklen_t n = sizeof(a);
-		int fd = accept4(l->fd, (struct sockaddr *)&a, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		enum gs_grpc_refusal why;
 		uint64_t key;
+		int fd = gs_net_accept(l->fd, &key);
+		enum gs_grpc_refusal why;
 
 		if (fd < 0) {
-			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			if (fd != -EAGAIN)
 				listen_later(s);
 			return;
 		}
-		key = gs_net_peer_key(fd, &a);
 		why = make_room(s, key);
 		if (why == 0) {
 			gs_grpc_conn_new(s, fd, key);

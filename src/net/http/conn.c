@@ -28,8 +28,7 @@ void http_conn_close(struct gs_http *h, struct conn *c)
 {
 	if (c->state == CLOSED)
 		return;
-	gs_http_tls_conn_free(&c->tls);
-	close(c->fd);
+	gs_tls_wire_fini(&c->wire);
 	gs_buf_fini(&c->in);
 	gs_buf_fini(&c->out);
 	http_deferred_forget(c);
@@ -42,37 +41,12 @@ void http_conn_close(struct gs_http *h, struct conn *c)
 	h->open--;
 }
 
-static ssize_t raw_result(ssize_t n)
-{
-	if (n >= 0)
-		return n;
-	return errno == EAGAIN || errno == EINTR ? GS_HTTP_TLS_WANT_READ : GS_HTTP_TLS_FAILED;
-}
-
-static ssize_t conn_read(struct conn *c, void *data, size_t bytes)
-{
-	return c->tls ? gs_http_tls_conn_read(c->tls, data, bytes)
-		      : raw_result(recv(c->fd, data, bytes, 0));
-}
-
-static ssize_t conn_write(struct conn *c, const void *data, size_t bytes)
-{
-	ssize_t n;
-
-	if (c->tls)
-		return gs_http_tls_conn_write(c->tls, data, bytes);
-	n = raw_result(send(c->fd, data, bytes, MSG_NOSIGNAL));
-	return n == GS_HTTP_TLS_WANT_READ ? GS_HTTP_TLS_WANT_WRITE : n;
-}
-
 /* True: it would block, and poll waits for what it wants. */
 static bool would_block(struct conn *c, ssize_t r)
 {
-	if (r == GS_HTTP_TLS_WANT_READ)
-		c->events = POLLIN;
-	else if (r == GS_HTTP_TLS_WANT_WRITE)
-		c->events = POLLOUT;
-	return r == GS_HTTP_TLS_WANT_READ || r == GS_HTTP_TLS_WANT_WRITE;
+	if (r == -EAGAIN)
+		c->events = c->wire.wants;
+	return r == -EAGAIN;
 }
 
 /* --- requests --- */
@@ -262,7 +236,7 @@ static bool take_request(struct gs_http *h, struct conn *c)
 					     .ctx = h->ctx,
 					     .auth = &s->auth,
 					     .hosts = &s->hosts,
-					     .tls = c->tls ? s->tls : NULL,
+					     .tls = c->wire.ssl ? s->tls : NULL,
 					     .client_ca = s->client_ca,
 					     .anonymous = s->anonymous,
 					     .guarded = s->guarded},
@@ -284,7 +258,7 @@ static bool step_handshake(struct gs_http *h, struct conn *c)
 {
 	static const char plain[] = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 				    "400 Bad Request: this port speaks HTTPS\n";
-	int r = gs_http_tls_conn_accept(c->tls);
+	int r = gs_tls_wire_handshake(&c->wire);
 
 	if (r == 0) {
 		c->state = READ;
@@ -293,8 +267,8 @@ static bool step_handshake(struct gs_http *h, struct conn *c)
 	if (would_block(c, r))
 		return false;
 	h->tls_failures++;
-	if (r == GS_HTTP_TLS_PLAIN_HTTP)
-		(void)!send(c->fd, plain, sizeof(plain) - 1, MSG_NOSIGNAL);
+	if (c->wire.fault == GS_TLS_FAULT_PLAIN_HTTP)
+		(void)!send(c->wire.fd, plain, sizeof(plain) - 1, MSG_NOSIGNAL);
 	http_conn_close(h, c);
 	return false;
 }
@@ -313,7 +287,7 @@ static bool step_read(struct gs_http *h, struct conn *c)
 		http_conn_close(h, c);
 		return false;
 	}
-	n = conn_read(c, piece, room < sizeof(piece) ? room : sizeof(piece));
+	n = gs_tls_wire_read(&c->wire, piece, room < sizeof(piece) ? room : sizeof(piece));
 	if (n > 0) {
 		if (c->in.bytes == 0 && !c->turned_away) /* a request begins */
 			c->deadline_ns = gs_clock_mono_ns() + s->timeout_ns;
@@ -334,7 +308,7 @@ static int send_out(struct gs_http *h, struct conn *c)
 
 	if (c->sent_bytes >= c->out.bytes)
 		return 1;
-	n = conn_write(c, c->out.data + c->sent_bytes, c->out.bytes - c->sent_bytes);
+	n = gs_tls_wire_write(&c->wire, c->out.data + c->sent_bytes, c->out.bytes - c->sent_bytes);
 	if (n > 0) {
 		c->sent_bytes += (size_t)n;
 		return 0;
@@ -360,9 +334,7 @@ static bool step_write(struct gs_http *h, struct conn *c)
 				 (c->in.bytes ? h->settings->timeout_ns : h->settings->idle_ns);
 		return true;
 	}
-	if (c->tls)
-		gs_http_tls_conn_shutdown(c->tls);
-	shutdown(c->fd, SHUT_WR);
+	gs_tls_wire_shut(&c->wire);
 	c->state = DRAIN;
 	c->deadline_ns = gs_clock_mono_ns() + DRAIN_NS;
 	return true;
@@ -425,7 +397,7 @@ static bool step_stream(struct gs_http *h, struct conn *c)
 static bool step_events(struct gs_http *h, struct conn *c)
 {
 	char piece[512];
-	ssize_t n = conn_read(c, piece, sizeof(piece));
+	ssize_t n = gs_tls_wire_read(&c->wire, piece, sizeof(piece));
 	int r;
 
 	if (n >= 0 ? n == 0 : !would_block(c, n)) {
@@ -449,7 +421,7 @@ static bool step_events(struct gs_http *h, struct conn *c)
 static bool step_wait(struct gs_http *h, struct conn *c)
 {
 	char byte;
-	ssize_t n = recv(c->fd, &byte, 1, MSG_PEEK);
+	ssize_t n = recv(c->wire.fd, &byte, 1, MSG_PEEK);
 
 	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
 		http_conn_close(h, c);
@@ -459,12 +431,14 @@ static bool step_wait(struct gs_http *h, struct conn *c)
 static bool step_drain(struct gs_http *h, struct conn *c)
 {
 	char piece[8192];
-	ssize_t n = raw_result(recv(c->fd, piece, sizeof(piece), 0));
+	ssize_t n = recv(c->wire.fd, piece, sizeof(piece), 0); /* also below TLS, which has ended */
 
 	if (n > 0 && (c->drained_bytes += (size_t)n) < DRAIN_MAX_BYTES)
 		return true;
-	if (n <= 0 && would_block(c, n))
+	if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+		c->events = POLLIN;
 		return false;
+	}
 	http_conn_close(h, c);
 	return false;
 }

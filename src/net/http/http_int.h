@@ -71,10 +71,10 @@ struct gs_http_site { /* lent */
 	void *ctx;
 	const struct gs_http_auth *auth;
 	const struct gs_http_hosts *hosts;
-	struct gs_http_tls *tls; /* NULL: none. Pages of ours have it as well */
-	bool client_ca;          /* each connection has shown a certificate */
-	bool anonymous;          /* other machines may read without a secret */
-	bool guarded;            /* control needs one */
+	const struct ssl_ctx_st *tls; /* NULL: none. Pages of ours have it as well */
+	bool client_ca;               /* each connection has shown a certificate */
+	bool anonymous;               /* other machines may read without a secret */
+	bool guarded;                 /* control needs one */
 };
 
 /* Whether the path is of this pattern; then with its parameters. */
@@ -120,8 +120,7 @@ void gs_http_reply_fini(struct gs_http_reply *reply);
 
 /* --- tls.c: the only file of the room that knows OpenSSL --- */
 
-struct gs_http_tls;      /* certificate and key */
-struct gs_http_tls_conn; /* one connection */
+struct ssl_ctx_st; /* OpenSSL's SSL_CTX: certificate and key */
 
 /* What the files of a server hold: certificate, key, who signs those of clients (may be empty). */
 struct gs_http_pem {
@@ -133,27 +132,12 @@ int gs_http_pem_read(struct gs_http_pem *pem, const char *cert, const char *key,
 		     const char *client_ca, struct gs_err *err);
 void gs_http_pem_forget(struct gs_http_pem *pem);
 
-int gs_http_tls_open(const struct gs_http_pem *pem, struct gs_http_tls **ret_tls,
+int gs_http_tls_open(const struct gs_http_pem *pem, struct ssl_ctx_st **ret_ctx,
 		     struct gs_err *err);
-void gs_http_tls_close(struct gs_http_tls **tls);
+void gs_http_tls_close(struct ssl_ctx_st **ctx);
 
 /* Whether the certificate is of this name. */
-bool gs_http_tls_has_name(const struct gs_http_tls *tls, const char *name);
-
-enum gs_http_tls_outcome {
-	GS_HTTP_TLS_WANT_READ = -1000,
-	GS_HTTP_TLS_WANT_WRITE = -1001,
-	GS_HTTP_TLS_FAILED = -1002,
-	GS_HTTP_TLS_PLAIN_HTTP = -1003, /* the client speaks HTTP without TLS */
-};
-
-/* fd stays the caller's. NULL: no memory. */
-struct gs_http_tls_conn *gs_http_tls_conn_new(struct gs_http_tls *tls, int fd);
-void gs_http_tls_conn_free(struct gs_http_tls_conn **conn);
-int gs_http_tls_conn_accept(struct gs_http_tls_conn *conn); /* 0 or an outcome */
-ssize_t gs_http_tls_conn_read(struct gs_http_tls_conn *conn, void *data, size_t bytes);
-ssize_t gs_http_tls_conn_write(struct gs_http_tls_conn *conn, const void *data, size_t bytes);
-void gs_http_tls_conn_shutdown(struct gs_http_tls_conn *conn);
+bool gs_http_tls_has_name(const struct ssl_ctx_st *ctx, const char *name);
 
 /* --- listen.c --- */
 

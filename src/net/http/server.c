@@ -44,7 +44,7 @@ static bool has_said_something(const struct conn *c)
 {
 	char byte;
 
-	return !c->tls && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+	return !c->wire.ssl && recv(c->wire.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
 /* Who asks for a place when there is none left, or none of its share, gets that of a connection
@@ -97,24 +97,26 @@ static bool is_local(int fd)
 		      &((struct sockaddr_in6 *)&own)->sin6_addr, sizeof(struct in6_addr)) == 0;
 }
 
+/* Takes fd over; NULL, and it is closed: no memory. */
 static struct conn *conn_new(struct gs_http *h, int fd, uint64_t peer, bool has_place)
 {
 	struct conn *c = calloc(1, sizeof(*c));
 	bool has_room = gs_vec_reserve(&h->conns, &h->room_conns, h->n_conns + 1);
 
-	if (c && h->settings->tls)
-		c->tls = gs_http_tls_conn_new(h->settings->tls, fd);
-	if (!c || !has_room || (h->settings->tls && !c->tls) ||
+	if (c)
+		c->wire = GS_TLS_WIRE(fd);
+	if (!c || !has_room || gs_tls_wire_start(&c->wire, h->settings->tls, true, NULL) < 0 ||
 	    (has_place && gs_share_take(&h->places, peer, &c->place) < 0)) {
 		if (c)
-			gs_http_tls_conn_free(&c->tls);
+			gs_tls_wire_fini(&c->wire);
+		else
+			close(fd);
 		free(c);
 		return NULL;
 	}
-	c->fd = fd;
 	c->peer = peer;
 	c->local = is_local(fd);
-	c->state = c->tls ? HANDSHAKE : READ;
+	c->state = c->wire.ssl ? HANDSHAKE : READ;
 	c->deadline_ns = gs_clock_mono_ns() + h->settings->timeout_ns;
 	c->in = GS_BUF_INIT(h->settings->max_head_bytes + h->settings->max_body_bytes);
 	c->out = GS_BUF_INIT(REPLY_MAX_BYTES + 4096);
@@ -128,31 +130,27 @@ static void accept_all(struct gs_http *h)
 {
 	/* Not endlessly: those who are connected have their turn as well. */
 	for (int i = 0; i < 64; i++) {
-		struct sockaddr_storage a = {0};
-		socklen_t bytes = sizeof(a);
-		int fd = accept4(h->settings->listen_fd, (struct sockaddr *)&a, &bytes,
-				 SOCK_NONBLOCK | SOCK_CLOEXEC);
-		struct conn *c = NULL;
 		uint64_t peer;
+		int fd = gs_net_accept(h->settings->listen_fd, &peer);
+		struct conn *c = NULL;
 		bool room;
 
 		if (fd < 0) {
-			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-				h->accept_after_ns = gs_clock_mono_ns() + 100000000;
+			if (fd != -EAGAIN)
+				h->accept_after_ns = gs_clock_mono_ns() + GS_NET_ACCEPT_WAIT_NS;
 			return;
 		}
 		h->connections++;
-		peer = gs_net_peer_key(fd, &a);
 		room = make_room(h, peer);
 		h->refused += !room;
 		/* What can be said without a handshake. */
 		if (room || (!h->settings->tls && h->n_turned_away < TURNED_AWAY_MAX))
 			c = conn_new(h, fd, peer, room);
-		if (!c)
-			close(fd);
-		else if (room)
-			http_conn_step(h, c);
 		else
+			close(fd);
+		if (c && room)
+			http_conn_step(h, c);
+		else if (c)
 			http_conn_hear(h, c);
 	}
 }
@@ -229,7 +227,7 @@ static struct pollfd poll_of(const struct conn *c)
 {
 	if (c->state == STREAM && c->wait_body)
 		return (struct pollfd){c->reply.source.fd, POLLIN, 0};
-	return (struct pollfd){c->fd, c->events, 0};
+	return (struct pollfd){c->wire.fd, c->events, 0};
 }
 
 /* One turn. */

@@ -8,6 +8,7 @@
 
 #include "core/base/share.h"
 #include "net/http/http_int.h"
+#include "net/tls/wire.h"
 
 #define REPLY_MAX_BYTES  (256U << 20)
 #define HEARTBEAT_NS     15000000000ULL
@@ -17,9 +18,9 @@
 struct settings {
 	int listen_fd; /* -1: take over that of the settings before */
 	char listen[280], address[80];
-	bool inherited;          /* listen_fd is systemd's */
-	struct gs_http_tls *tls; /* NULL: none */
-	struct gs_http_pem pem;  /* of tls; kept for a server process */
+	bool inherited;         /* listen_fd is systemd's */
+	struct ssl_ctx_st *tls; /* owned; NULL: none */
+	struct gs_http_pem pem; /* of tls; kept for a server process */
 	struct gs_http_auth auth;
 	struct gs_http_hosts hosts;
 	bool client_ca, anonymous, guarded;
@@ -33,8 +34,7 @@ struct settings {
 enum conn_state { HANDSHAKE, READ, WAIT, WRITE, STREAM, EVENTS, DRAIN, CLOSED };
 
 struct conn {
-	int fd;
-	struct gs_http_tls_conn *tls; /* NULL: none */
+	struct gs_tls_wire wire;
 	enum conn_state state;
 	short events;         /* what poll waits for */
 	uint64_t deadline_ns; /* monotonic */
