@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-tests=(grpc/calls grpc/hostile http/server http/apart notify/notify push head_push registry/view store downsample
+tests=(companion/ring recording/recording recording/damage identity/identity sender/sender grpc/calls grpc/hostile http/server http/apart notify/notify push head_push registry/view store downsample
 	gpu/nvml gpu/events gpu/parts sideband/sideband queue)
 if [ ! -e build-tsan/build.ninja ]; then
 	# What the kernel writes is read with fences, which the sanitizer cannot see.

@@ -253,7 +253,10 @@ static struct gs_uplink *start_link(const char *how)
 	struct gs_uplink *link = NULL;
 	struct gs_err err = {{0}};
 
+	/* Another link's thread may still have words. */
+	pthread_mutex_lock(&said_lock);
 	said[0] = 0;
+	pthread_mutex_unlock(&said_lock);
 	assert_int_equal(gs_uplink_start(&o, &link, &err), 0);
 	assert_int_equal(gs_uplink_push(link, &records, &span), 0);
 	return link;
