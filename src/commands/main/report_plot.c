@@ -13,19 +13,25 @@ static int add_journal(struct gs_plot *plot, const char *path, struct gs_recordi
 	struct gs_node_decoder *decoder = gs_node_decoder_new();
 	struct gs_node_snapshot *node = NULL;
 	struct gs_recording_stats st;
+	struct gs_rollup_mark mark = {0};
 	struct gs_batch batch;
 	int r = decoder ? 0 : -ENOMEM;
 
-	while (r == 0 && (r = gs_recording_next(reader, &batch)) == 0)
+	while (r == 0 && (r = gs_recording_next(reader, &batch)) == 0) {
 		gs_records_for_each (&batch, record) {
+			(void)gs_rollup_read(record, &mark);
 			r = gs_node_decode(decoder, record, &node);
 			if (r == GS_NODE_WHOLE) {
-				r = gs_plot_add(plot, node);
+				r = gs_plot_add(plot, node, &mark);
 				gs_node_snapshot_free(&node);
+				mark = (struct gs_rollup_mark){0};
 			}
 			if (r < 0)
 				break;
 		}
+		/* Of a moment that goes on in the next batch its values are gone. */
+		mark.n_values = 0;
+	}
 	gs_recording_stats(reader, &st);
 	if (st.cut_bytes || st.skipped_bytes || st.n_skipped_frames)
 		gs_cli_say("%s: damaged or torn: %llu frames and %llu bytes could not be read",

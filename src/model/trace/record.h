@@ -59,7 +59,7 @@ enum gs_record_kind {
 	GS_REC_HOST_PROCESS = 25,
 	GS_REC_LEAK = 26,        /* of PyTorch's allocator: model/trace/record_stack.h */
 	GS_REC_HOST_JOB = 27,    /* of samples */
-	GS_REC_ROLLUP = 28,      /* of samples: server/store/rollup.h */
+	GS_REC_ROLLUP = 28,      /* of samples: model/node/rollup.h */
 	GS_REC_MPI = 29,         /* model/trace/record_mpi.h */
 	GS_REC_ACCOUNT = 30,     /* model/trace/record_account.h */
 	GS_REC_WAIT = 31,        /* model/trace/record_stack.h */

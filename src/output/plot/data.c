@@ -116,26 +116,55 @@ static int find_device(struct gs_plot *p, const char *key, struct plot_device **
 	return 0;
 }
 
-static void put_value(struct plot_device *d, enum plot_value v, int64_t bin, double value)
+/* n values of this mean, the highest of them max: gs_bucket_add_mean() in floats. */
+static void put_mean(struct plot_device *d, enum plot_value v, int64_t bin, double mean, double max,
+		     uint32_t n)
 {
 	struct plot_bin *b = &d->bin[v][bin];
 
-	if (isnan(value))
+	if (isnan(mean))
 		return;
-	b->sum += (float)value;
-	b->max = b->n ? fmaxf(b->max, (float)value) : (float)value;
-	b->n++;
+	b->sum += (float)(mean * n);
+	b->max = b->n ? fmaxf(b->max, (float)max) : (float)max;
+	b->n += n;
 }
 
-static void add_util(struct plot_device *d, double util)
+struct plot_sample { /* of a GPU, and what its moment stands for */
+	const struct gs_gpu_sample *s;
+	const struct gs_rollup_mark *mark;
+	uint32_t gpu;
+	int64_t bin;
+};
+
+static void put_value(struct plot_device *d, enum plot_value v, const struct plot_sample *x,
+		      enum gs_gpu_field field)
+{
+	double value = gs_gpu_value(x->s, field);
+
+	put_mean(d, v, x->bin, value, gs_rollup_max(x->mark, x->gpu, field, value),
+		 gs_rollup_n(x->mark, x->gpu, field));
+}
+
+static void put_memory(struct plot_device *d, const struct plot_sample *x)
+{
+	double max, mean;
+	uint32_t n;
+
+	mean = gs_rollup_memory(x->mark, x->gpu, x->s, &max, &n);
+	put_mean(d, PLOT_MEMORY, x->bin, mean, max, n);
+	if (max > d->memory_max)
+		d->memory_max = max;
+}
+
+static void add_util(struct plot_device *d, double util, uint32_t n)
 {
 	if (isnan(util))
 		return;
 	util = fmin(fmax(util, 0), 1);
-	d->util_count[(int)lround(util * (PLOT_PERCENT - 1))]++;
-	d->n_util++;
-	d->n_idle += util < 0.01;
-	d->util_sum += util;
+	d->util_count[(int)lround(util * (PLOT_PERCENT - 1))] += n;
+	d->n_util += n;
+	d->n_idle += util < 0.01 ? n : 0;
+	d->util_sum += util * n;
 }
 
 /* How long the time before a sample may be that is no gap. Two clients may measure the same GPU, so
@@ -175,23 +204,34 @@ static bool add_time(struct plot_device *d, int64_t wall_ns, uint64_t elapsed_ns
 	return gap;
 }
 
-static void add_energy(struct plot_device *d, const struct gs_gpu_sample *s, double watts,
+static void add_energy(struct plot_device *d, const struct gs_gpu_sample *s, uint32_t n_watts,
 		       int64_t wall_ns, bool gap)
 {
+	double watts = gs_gpu_value(s, GS_GPU_POWER);
+
 	gs_energy_add(&d->energy, wall_ns, gs_gpu_value(s, GS_GPU_ENERGY), watts,
 		      gs_gpu_value(s, GS_GPU_POWER_LIMIT), gap ? 0 : INT64_MAX);
 	if (isnan(watts))
 		return;
-	d->power_sum += watts;
-	d->n_power++;
+	d->power_sum += watts * n_watts;
+	d->n_power += n_watts;
 }
 
-static int add_gpu(struct gs_plot *p, const struct gs_node_snapshot *m, uint32_t i)
+static int add_gpu(struct gs_plot *p, const struct gs_node_snapshot *m, uint32_t i,
+		   const struct gs_rollup_mark *mark)
 {
 	const struct gs_gpu_info *info = &m->gpu->info[i];
 	const struct gs_gpu_sample *s = &m->gpu->sample[i];
-	int64_t bin = (m->wall_ns - p->start_ns) / p->bin_ns;
-	double memory = gs_gpu_memory_ratio(s), watts = gs_gpu_value(s, GS_GPU_POWER);
+	const struct plot_sample x = {s, mark, i, (m->wall_ns - p->start_ns) / p->bin_ns};
+	static const enum gs_gpu_field fields[PLOT_VALUES] = {
+		[PLOT_UTIL] = GS_GPU_UTIL,
+		[PLOT_PCIE_RX] = GS_GPU_PCIE_RX_BPS,
+		[PLOT_PCIE_TX] = GS_GPU_PCIE_TX_BPS,
+		[PLOT_NVLINK_RX] = GS_GPU_NVLINK_RX_BPS,
+		[PLOT_NVLINK_TX] = GS_GPU_NVLINK_TX_BPS,
+		[PLOT_DRAM] = GS_GPU_DRAM_ACTIVE,
+		[PLOT_POWER] = GS_GPU_POWER,
+	};
 	struct plot_device *d;
 	char key[96];
 	int r;
@@ -214,23 +254,19 @@ static int add_gpu(struct gs_plot *p, const struct gs_node_snapshot *m, uint32_t
 	}
 	if (s->lost)
 		return 0; /* what it shows was true some time ago */
-	d->n_samples++;
-	add_energy(d, s, watts, m->wall_ns, add_time(d, m->wall_ns, s->elapsed_ns));
-	add_util(d, gs_gpu_value(s, GS_GPU_UTIL));
-	put_value(d, PLOT_UTIL, bin, gs_gpu_value(s, GS_GPU_UTIL));
-	put_value(d, PLOT_MEMORY, bin, memory);
-	if (memory > d->memory_max)
-		d->memory_max = memory;
-	put_value(d, PLOT_PCIE_RX, bin, gs_gpu_value(s, GS_GPU_PCIE_RX_BPS));
-	put_value(d, PLOT_PCIE_TX, bin, gs_gpu_value(s, GS_GPU_PCIE_TX_BPS));
-	put_value(d, PLOT_NVLINK_RX, bin, gs_gpu_value(s, GS_GPU_NVLINK_RX_BPS));
-	put_value(d, PLOT_NVLINK_TX, bin, gs_gpu_value(s, GS_GPU_NVLINK_TX_BPS));
-	put_value(d, PLOT_DRAM, bin, gs_gpu_value(s, GS_GPU_DRAM_ACTIVE));
-	put_value(d, PLOT_POWER, bin, watts);
+	d->n_samples += mark && mark->n_samples ? mark->n_samples : 1;
+	add_energy(d, s, gs_rollup_n(mark, i, GS_GPU_POWER), m->wall_ns,
+		   add_time(d, m->wall_ns, s->elapsed_ns));
+	add_util(d, gs_gpu_value(s, GS_GPU_UTIL), gs_rollup_n(mark, i, GS_GPU_UTIL));
+	put_memory(d, &x);
+	for (unsigned v = 0; v < PLOT_VALUES; v++)
+		if (v != PLOT_MEMORY)
+			put_value(d, v, &x, fields[v]);
 	return 0;
 }
 
-int gs_plot_add(struct gs_plot *plot, const struct gs_node_snapshot *moment)
+int gs_plot_add(struct gs_plot *plot, const struct gs_node_snapshot *moment,
+		const struct gs_rollup_mark *mark)
 {
 	int64_t t = moment->wall_ns;
 	int r = 0;
@@ -248,7 +284,7 @@ int gs_plot_add(struct gs_plot *plot, const struct gs_node_snapshot *moment)
 		plot->last_ns = t;
 	plot->stats.n_moments++;
 	for (uint32_t i = 0; r == 0 && i < moment->gpu->n_gpus; i++)
-		r = add_gpu(plot, moment, i);
+		r = add_gpu(plot, moment, i, mark);
 	return r;
 }
 

@@ -16,6 +16,7 @@
 #include "core/base/buf.h"
 #include "core/base/err.h"
 #include "model/node/host.h"
+#include "model/node/rollup.h"
 
 struct gs_plot;
 
@@ -54,8 +55,10 @@ void gs_plot_free(struct gs_plot **plot);                           /* NULL insi
 /* Another title than that of the start. */
 void gs_plot_set_title(struct gs_plot *plot, const char *title);
 
-/* A moment of a node, in any order of nodes; of one node they should rise. 0 or -ENOMEM. */
-int gs_plot_add(struct gs_plot *plot, const struct gs_node_snapshot *moment);
+/* A moment of a node, in any order of nodes; of one node they should rise. mark: what it stands for
+ * (gs_rollup_read()); NULL: for itself. 0 or -ENOMEM. */
+int gs_plot_add(struct gs_plot *plot, const struct gs_node_snapshot *moment,
+		const struct gs_rollup_mark *mark);
 
 /* All frames of a session that `session export` (or gswarm-profiler) wrote as JSON. -EBADMSG: err
  * says which part is not as it should be; what was before it is in. */

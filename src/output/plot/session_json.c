@@ -146,7 +146,7 @@ static int add_gpu(struct gs_plot *plot, const json_t *frame, size_t i, int64_t 
 	set_value(&sample, GS_GPU_DRAM_ACTIVE,
 		  number_at(json_object_get(frame, "dram_active"), i, 1, 0.01));
 	add_more(&sample, json_array_get(json_object_get(frame, "extra_metrics"), i));
-	return gs_plot_add(plot, &node);
+	return gs_plot_add(plot, &node, NULL);
 }
 
 static int add_frame(struct gs_plot *plot, const json_t *frame)

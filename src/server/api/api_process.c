@@ -8,7 +8,7 @@
 #include "server/live/process.h"
 #include "server/live/bucket.h"
 #include "model/node/record.h"
-#include "server/store/rollup.h"
+#include "model/node/rollup.h"
 
 #define SAME_START_NS 2000000000ll /* a start is known by clocks of which two never quite agree */
 

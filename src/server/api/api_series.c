@@ -12,7 +12,7 @@
 #include "server/live/series.h"
 #include "model/node/record.h"
 #include "server/session_export/sums.h"
-#include "server/store/rollup.h"
+#include "model/node/rollup.h"
 
 #define SKEW_NS API_SKEW_NS
 

@@ -137,7 +137,7 @@ int gs_session_export_write(const struct gs_session_export_options *options, int
 }
 
 struct reader {
-	int (*fn)(void *ctx, const struct gs_node_snapshot *moment);
+	gs_session_export_sample_fn fn;
 	void *ctx;
 };
 
@@ -146,13 +146,12 @@ static int hand_on(void *ctx, const struct session_export_sample *m)
 	const struct reader *r = ctx;
 
 	m->snapshot->wall_ns = m->wall_ns;
-	return r->fn(r->ctx, m->snapshot);
+	return r->fn(r->ctx, m->snapshot, &m->mark);
 }
 
 int gs_session_export_samples(const struct gs_session_export_options *options,
-			      int (*fn)(void *ctx, const struct gs_node_snapshot *moment),
-			      void *ctx, struct gs_session_export_stats *ret_stats,
-			      struct gs_err *err)
+			      gs_session_export_sample_fn fn, void *ctx,
+			      struct gs_session_export_stats *ret_stats, struct gs_err *err)
 {
 	struct reader reader = {fn, ctx};
 	struct session_export_sink sink = {.moment = hand_on, .ctx = &reader};

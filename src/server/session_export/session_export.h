@@ -13,6 +13,7 @@
 
 #include "core/base/err.h"
 #include "model/node/host.h"
+#include "model/node/rollup.h"
 #include "server/store/store.h"
 
 enum gs_session_export_format {
@@ -62,12 +63,15 @@ struct gs_session_export_stats {
 int gs_session_export_write(const struct gs_session_export_options *options, int fd,
 			    struct gs_session_export_stats *ret_stats, struct gs_err *err);
 
+/* What a moment and what it stands for are handed to, lent; 0, or a negative errno, which ends it. */
+typedef int (*gs_session_export_sample_fn)(void *ctx, const struct gs_node_snapshot *moment,
+					   const struct gs_rollup_mark *mark);
+
 /* Each moment of the session, nearly by time, with the head's clock as its time of day; format does
- * not matter. fn: 0, or a negative errno, which ends it and is handed on. */
+ * not matter. What fn returns is handed on. */
 int gs_session_export_samples(const struct gs_session_export_options *options,
-			      int (*fn)(void *ctx, const struct gs_node_snapshot *moment),
-			      void *ctx, struct gs_session_export_stats *ret_stats,
-			      struct gs_err *err);
+			      gs_session_export_sample_fn fn, void *ctx,
+			      struct gs_session_export_stats *ret_stats, struct gs_err *err);
 
 /* The traces that nodes of the session delivered and that reach into its time; each is a .gst file
  * of its own, called name. options->commands does not matter here. */

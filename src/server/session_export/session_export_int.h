@@ -6,7 +6,7 @@
 #include "server/session_export/sums.h"
 #include "core/base/map.h"
 #include "model/node/host.h"
-#include "server/store/rollup.h"
+#include "model/node/rollup.h"
 #include "core/text/pen.h"
 
 struct session_export_node {

@@ -12,20 +12,6 @@ static void add_value(struct gs_bucket *b, const struct gs_rollup_mark *mark, ui
 	gs_bucket_add_mean(b, v, gs_rollup_max(mark, gpu, field, v), gs_rollup_n(mark, gpu, field));
 }
 
-/* Of used memory the highest is kept as bytes, or as a share. */
-static void add_memory(struct gs_bucket *b, const struct gs_rollup_mark *mark, uint32_t gpu,
-		       const struct gs_gpu_sample *s)
-{
-	enum gs_gpu_field field =
-		gs_gpu_has(s, GS_GPU_MEM_USED) ? GS_GPU_MEM_USED : GS_GPU_MEM_USED_RATIO;
-	double ratio = gs_gpu_memory_ratio(s);
-	double mean = gs_gpu_has(s, field) ? s->value[field] : ratio;
-	double max = gs_rollup_max(mark, gpu, field, mean);
-
-	gs_bucket_add_mean(b, ratio, mean > 0 ? ratio * max / mean : ratio,
-			   gs_rollup_n(mark, gpu, field));
-}
-
 /* The power holds for as long as samples are usually apart, and not through a gap. */
 static void add_energy(struct gs_session_export_sums *g, const struct gs_gpu_sample *s,
 		       int64_t wall_ns)
@@ -44,7 +30,8 @@ void gs_session_export_sums_add(struct gs_session_export_sums *g, uint32_t gpu,
 				const struct gs_gpu_sample *s, const struct gs_rollup_mark *mark,
 				int64_t wall_ns)
 {
-	double util = gs_gpu_value(s, GS_GPU_UTIL);
+	double util = gs_gpu_value(s, GS_GPU_UTIL), memory, memory_max;
+	uint32_t n;
 
 	if (s->lost) /* its values are old ones */
 		return;
@@ -55,7 +42,8 @@ void gs_session_export_sums_add(struct gs_session_export_sums *g, uint32_t gpu,
 			      : util >= 1 ? 100
 					  : (size_t)(util * 100 + 0.5)] +=
 			gs_rollup_n(mark, gpu, GS_GPU_UTIL);
-	add_memory(&g->memory, mark, gpu, s);
+	memory = gs_rollup_memory(mark, gpu, s, &memory_max, &n);
+	gs_bucket_add_mean(&g->memory, memory, memory_max, n);
 	add_value(&g->power, mark, gpu, s, GS_GPU_POWER);
 	add_value(&g->temperature, mark, gpu, s, GS_GPU_TEMP_GPU);
 	add_value(&g->dram, mark, gpu, s, GS_GPU_DRAM_ACTIVE);

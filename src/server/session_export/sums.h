@@ -11,7 +11,7 @@
 #include "core/series/bucket.h"
 #include "core/series/energy.h"
 #include "model/node/gpu.h"
-#include "server/store/rollup.h"
+#include "model/node/rollup.h"
 
 struct gs_session_export_sums { /* begins as all 0 */
 	uint64_t n_samples;     /* as measured; of moments in which the GPU was there */

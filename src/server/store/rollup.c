@@ -65,53 +65,7 @@ struct gs_rollup {
 	uint32_t n_events;
 };
 
-/* --- the record --- */
-
-bool gs_rollup_read(const struct gs_record *record, struct gs_rollup_mark *ret)
-{
-	const struct gs_rec_rollup *c = (const void *)record;
-
-	/* A node may have made it: nothing in it is taken on trust. */
-	if (record->kind != GS_REC_ROLLUP || record->bytes < sizeof(*c) || !c->interval_ns ||
-	    !c->n_samples)
-		return false;
-	*ret = (struct gs_rollup_mark){
-		.interval_ns = c->interval_ns, .n_samples = c->n_samples, .record = record};
-	if (c->n_values <= (record->bytes - sizeof(*c)) / sizeof(*ret->value)) {
-		ret->n_values = c->n_values;
-		ret->value = (const void *)(c + 1);
-	}
-	return true;
-}
-
-static const struct gs_rec_rollup_value *find_value(const struct gs_rollup_mark *mark, uint32_t gpu,
-						    enum gs_gpu_field field)
-{
-	uint32_t hash;
-
-	if (!mark || !mark->n_values)
-		return NULL;
-	hash = gs_gpu_key_hash(gs_gpu_field_info(field)->key);
-	for (uint32_t i = 0; i < mark->n_values; i++)
-		if (mark->value[i].gpu == gpu && mark->value[i].key_hash == hash)
-			return &mark->value[i];
-	return NULL;
-}
-
-uint32_t gs_rollup_n(const struct gs_rollup_mark *mark, uint32_t gpu, enum gs_gpu_field field)
-{
-	const struct gs_rec_rollup_value *v = find_value(mark, gpu, field);
-
-	return v && v->n ? v->n : mark && mark->n_samples ? mark->n_samples : 1;
-}
-
-double gs_rollup_max(const struct gs_rollup_mark *mark, uint32_t gpu, enum gs_gpu_field field,
-		     double value)
-{
-	const struct gs_rec_rollup_value *v = find_value(mark, gpu, field);
-
-	return v && isfinite(v->most) && v->most > value ? v->most : value;
-}
+/* --- which values --- */
 
 bool gs_rollup_is_mean(enum gs_gpu_field field)
 {

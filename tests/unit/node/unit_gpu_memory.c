@@ -79,7 +79,7 @@ static double plotted(struct gs_gpu_sample *s)
 	struct gs_node_snapshot node = {.name = "a", .wall_ns = START, .gpu = &gpu};
 	double mean;
 
-	assert_int_equal(gs_plot_add(p, &node), 0);
+	assert_int_equal(gs_plot_add(p, &node, NULL), 0);
 	mean = plot_mean(p->device[0], PLOT_MEMORY, 0);
 	gs_plot_free(&p);
 	return mean;

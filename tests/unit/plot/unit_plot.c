@@ -39,7 +39,7 @@ static int add(struct gs_plot *p, const char *host, unsigned index, int64_t wall
 		gs_gpu_set(&s, GS_GPU_POWER, watts);
 	if (!isnan(joules))
 		gs_gpu_set(&s, GS_GPU_ENERGY, joules);
-	return gs_plot_add(p, &node);
+	return gs_plot_add(p, &node, NULL);
 }
 
 static struct gs_plot *new_plot(unsigned panels)

@@ -181,20 +181,18 @@ static void screen(void **state)
 	tui_history_fini(&h);
 }
 
-static void plots(void **state)
+static struct gs_plot *plot_new(void)
 {
 	const struct gs_plot_options o = {.size = sizeof(o)};
-	struct gs_plot *p = gs_plot_new(&o);
-	const struct plot_device *d;
+
+	return gs_plot_new(&o);
+}
+
+static void compare_plot(const char *who, struct gs_plot *p)
+{
+	const struct plot_device *d = p->device[0];
 	int per_stretch;
 
-	for (int i = 0; i < N_SECONDS; i++) {
-		struct gs_node_snapshot *m = sample_new(i);
-
-		assert_int_equal(gs_plot_add(p, m), 0);
-		gs_node_snapshot_free(&m);
-	}
-	d = p->device[0];
 	assert_int_equal(STRETCH * S % p->bin_ns, 0);
 	per_stretch = (int)(STRETCH * S / p->bin_ns);
 	for (int k = 0; k < N; k++) {
@@ -208,20 +206,39 @@ static void plots(void **state)
 			max = b->n ? fmax(max, (double)b->max) : max;
 			n += b->n;
 		}
-		compare_stretch("plots", k, n ? sum / n : NAN, max, 1e-6);
+		compare_stretch(who, k, n ? sum / n : NAN, max, 1e-6);
 	}
 	gs_plot_free(&p);
 }
 
+static void plots(void **state)
+{
+	struct gs_plot *p = plot_new();
+
+	for (int i = 0; i < N_SECONDS; i++) {
+		struct gs_node_snapshot *m = sample_new(i);
+
+		assert_int_equal(gs_plot_add(p, m, NULL), 0);
+		gs_node_snapshot_free(&m);
+	}
+	compare_plot("plots", p);
+}
+
 /* Ten seconds each made one, as they are stored after some days; sums gets what is read again. */
-static void read_rollups(struct gs_live_buckets *charts, struct gs_session_export_sums *sums)
+static void read_rollups(struct gs_live_buckets *charts, struct gs_session_export_sums *sums,
+			 struct gs_plot *plot)
 {
 	struct gs_rollup *rollup = gs_rollup_new(STRETCH * S);
 	struct gs_node_decoder *d = gs_node_decoder_new();
 	struct gs_rollup_mark mark = {0};
 	struct gs_buf out = GS_BUF_INIT(1 << 20);
+	struct gs_node_snapshot *first = sample_new(0);
 	int64_t wall_ns;
 
+	/* Its bins begin with the first stretch, not where that ends. */
+	first->gpu->sample->lost = true;
+	assert_int_equal(gs_plot_add(plot, first, NULL), 0);
+	gs_node_snapshot_free(&first);
 	for (int i = 0; i < N_SECONDS; i++) {
 		struct gs_node_snapshot *m = sample_new(i);
 
@@ -245,6 +262,7 @@ static void read_rollups(struct gs_live_buckets *charts, struct gs_session_expor
 					gs_rollup_max(&mark, 0, GS_GPU_UTIL, v),
 					gs_rollup_n(&mark, 0, GS_GPU_UTIL));
 		gs_session_export_sums_add(sums, 0, m->gpu->sample, &mark, m->wall_ns);
+		assert_int_equal(gs_plot_add(plot, m, &mark), 0);
 		gs_node_snapshot_free(&m);
 		mark = (struct gs_rollup_mark){0};
 	}
@@ -266,6 +284,7 @@ static void rollups(void **state)
 	const struct gs_rollup_mark none = {0};
 	struct gs_session_export_sums measured = {0}, coarse = {0};
 	struct gs_live_buckets *charts = charts_new();
+	struct gs_plot *plot = plot_new();
 	struct figures all = figures_of(0, N_SECONDS);
 
 	for (int i = 0; i < N_SECONDS; i++) {
@@ -274,8 +293,13 @@ static void rollups(void **state)
 		gs_session_export_sums_add(&measured, 0, m->gpu->sample, &none, m->wall_ns);
 		gs_node_snapshot_free(&m);
 	}
-	read_rollups(charts, &coarse);
+	read_rollups(charts, &coarse, plot);
 	compare_charts("rollups", charts);
+	assert_int_equal(plot->device[0]->n_samples, measured.n_samples);
+	assert_true(fabs(plot->device[0]->power_sum / (double)plot->device[0]->n_power -
+			 gs_bucket_mean(&measured.power)) < 1e-6);
+	assert_true(fabs(plot->device[0]->memory_max - gs_bucket_max(&measured.memory)) < 1e-9);
+	compare_plot("plots of rollups", plot);
 	assert_int_equal(measured.n_samples, N_SECONDS - 3);
 	assert_int_equal(coarse.n_samples, measured.n_samples);
 	assert_int_equal(measured.util.n, all.n);

@@ -559,7 +559,7 @@ struct told {
 	unsigned n, n_other, stop_at;
 };
 
-static int take(void *ctx, const struct gs_node_snapshot *m)
+static int take(void *ctx, const struct gs_node_snapshot *m, const struct gs_rollup_mark *mark)
 {
 	struct told *t = ctx;
 

@@ -57,7 +57,7 @@ static const size_t struct_bytes[GS_REC_COUNT] = {
 	[GS_REC_MEMORY_SITE] = sizeof(struct gs_rec_memory_site),
 	[GS_REC_GPU_WORK] = sizeof(struct gs_rec_gpu_work),
 	[GS_REC_GPU_WINDOW] = sizeof(struct gs_rec_gpu_window),
-	[GS_REC_ROLLUP] = 24, /* a struct of the store (server/store/rollup.h) */
+	[GS_REC_ROLLUP] = 24, /* a struct of the node (model/node/rollup.h) */
 };
 
 static struct gs_batch batch_of(const struct gs_buf *b)
