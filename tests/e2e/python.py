@@ -733,8 +733,9 @@ def unreadable(t):
     old = glob.glob(os.path.expanduser('~/.pyenv/versions/3.[67].*/bin/python3'))
     if not old:
         raise Skip('no Python older than 3.8 is installed here')
-    done = t.trace('--python-hz', '99', '--', 'sh', '-c', f'{old[-1]} -c "import time; time.sleep(0.3)"', status=None)
-    t.true('it says so', any('Python' in (a['reason'] or '') for a in done.summary['attach_failures']), done.summary['attach_failures'])
+    sleeps = f'{old[-1]} -c "import time; time.sleep(0.3)"'
+    done = t.trace('--python-hz', '99', '--', 'sh', '-c', f'{sleeps}; {sleeps}', status=None)
+    t.equal('it says so once', sum('Python' in (a['reason'] or '') for a in done.summary['attach_failures']), 1)
 
 
 @case('a library that is being mapped: its interpreter is known when the whole of it is there', timeout=60)

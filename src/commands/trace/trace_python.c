@@ -34,7 +34,8 @@ struct trace_python {
 	struct trace_output *output; /* borrowed */
 	struct waiting waiting[N_WAITING];
 	unsigned n_found;
-	char reported[256]; /* of the last interpreter that cannot be read */
+	bool has_reported;
+	uint16_t reported; /* version of the last interpreter that cannot be read */
 };
 
 void trace_python_calls(const struct trace_options *o, struct gs_uprobe_options *po)
@@ -83,17 +84,16 @@ unsigned trace_python_n_found(const struct trace_python *p)
 }
 
 /* Reported once for many processes of one program, which come one after the other. */
-static void report_unreadable(struct trace_python *p, const char *text)
+static void report_unreadable(struct trace_python *p, uint16_t version, const char *text)
 {
-	const char *what = strstr(text, " runs ");
 	struct gs_attach a = {
 		.path = "python", .reason = text, .status = -ENOTSUP, .layer = GS_LAYER_PYTHON};
 
-	what = what ? what : text;
 	gs_log(GS_LOG_INFO, GS_LOG_PYTHON, "%s", text);
-	if (strncmp(p->reported, what, sizeof(p->reported) - 1) == 0)
+	if (p->has_reported && p->reported == version)
 		return;
-	snprintf(p->reported, sizeof(p->reported), "%s", what);
+	p->has_reported = true;
+	p->reported = version;
 	trace_output_attach(p->output, &a);
 }
 
@@ -101,7 +101,7 @@ static void report_unreadable(struct trace_python *p, const char *text)
 static int look_for_python(struct trace_python *p, pid_t pid)
 {
 	struct gs_err err = {{0}};
-	struct gs_py_proc python;
+	struct gs_py_proc python = {0};
 	uint64_t image = 0;
 	int r = gs_pythons_find(p->pythons, pid, &python, &err);
 
@@ -111,7 +111,7 @@ static int look_for_python(struct trace_python *p, pid_t pid)
 		/* What was known is of the program before. */
 		gs_uprobe_python(p->probe, pid, NULL);
 	} else if (r == -ENOTSUP) {
-		report_unreadable(p, gs_err_text(&err, r));
+		report_unreadable(p, python.version, gs_err_text(&err, r));
 	} else if (r == 0) {
 		r = gs_uprobe_python(p->probe, pid, &python);
 		/* It ran exec() meanwhile: what was found is of the program before. */

@@ -170,6 +170,7 @@ static int read_process(pid_t pid, const struct python_file *f, uint64_t bias,
 		version >>= 16;
 	}
 	if (r < 0) {
+		ret->version = version > 0x0300 && version < 0x0400 ? (uint16_t)version : 0;
 		if (version > 0x0300 && version < 0x0400)
 			return gs_err_set(
 				err, r,
@@ -256,11 +257,13 @@ int gs_pythons_find(struct gs_pythons *p, pid_t pid, struct gs_py_proc *ret, str
 		if (!parse_mapping(line, &m) || !may_be_python(&m, nth++))
 			continue;
 		f = file_of(p, pid, &m, &where);
-		if (f && f->is_old)
+		if (f && f->is_old) {
+			ret->version = GS_PYTHONS_OLD;
 			r = gs_err_set(
 				err, -ENOTSUP,
 				"process %d runs a Python older than 3.7, whose stacks cannot be read (3.8 to 3.14 can)",
 				(int)pid);
+		}
 		if (!f || f->error < 0 || !f->runtime)
 			continue;
 		r = gs_elf_bias(&f->segments, m.start, m.off, &bias);
