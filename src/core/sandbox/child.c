@@ -13,6 +13,10 @@
 #include "core/base/mem.h"
 #include "core/sandbox/sandbox.h"
 
+#define WAIT_MIN_NS 100000000ull
+#define WAIT_MAX_NS 5000000000ull
+#define SOON_NS     10000000000ull
+
 int gs_sandbox_start_child(const struct gs_sandbox_program *program, struct gs_sandbox_child *ret,
 			   struct gs_err *err)
 {
@@ -56,6 +60,17 @@ int gs_sandbox_end_child(struct gs_sandbox_child *child)
 			;
 	child->pid = 0;
 	return r > 0 ? status : 0;
+}
+
+uint64_t gs_sandbox_restart_wait_ns(unsigned *n_failures, uint64_t lived_ns)
+{
+	uint64_t wait_ns;
+
+	*n_failures = lived_ns < SOON_NS ? *n_failures + 1 : 0;
+	if (!*n_failures)
+		return 0;
+	wait_ns = WAIT_MIN_NS << (*n_failures < 7 ? *n_failures - 1 : 6);
+	return wait_ns < WAIT_MAX_NS ? wait_ns : WAIT_MAX_NS;
 }
 
 bool gs_sandbox_trusts_child(const char *work, unsigned held, enum gs_log_topic topic)

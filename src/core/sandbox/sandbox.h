@@ -130,6 +130,11 @@ int gs_sandbox_start_child(const struct gs_sandbox_program *program, struct gs_s
  * says, or 0; child is none then. */
 int gs_sandbox_end_child(struct gs_sandbox_child *child);
 
+/* How long to wait before a child that has ended is started again: not at all when it lived for a
+ * good while (10 s), else 0.1 s and with each such end in a row twice as long, 5 s at most.
+ * *n_failures: these ends; begins as 0. */
+uint64_t gs_sandbox_restart_wait_ns(unsigned *n_failures, uint64_t lived_ns);
+
 /* What a child says that it has given up (enum gs_sandbox_held, ored), for the log: "the process
  * that WORK". False: its system calls are not limited, so it is given nothing to do. */
 bool gs_sandbox_trusts_child(const char *work, unsigned held, enum gs_log_topic topic);

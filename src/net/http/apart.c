@@ -21,14 +21,11 @@
 
 #define OUT_MAX_BYTES (REPLY_MAX_BYTES + (8U << 20))
 #define OUT_FULL_BYTES                                                                             \
-	(1U << 20)      /* then the server takes what it asked for before it asks more             \
+	(1U << 20) /* then the server takes what it asked for before it asks more             \
 			 */
-#define PER_TURN      8 /* requests, before others have their turn */
-#define PING_NS       5000000000ULL
-#define HUNG_NS       15000000000ULL
-#define WAIT_LEAST_NS 100000000ULL /* before a server is started again that ended soon */
-#define WAIT_MOST_NS  5000000000ULL
-#define SOON_NS       10000000000ULL
+#define PER_TURN 8 /* requests, before others have their turn */
+#define PING_NS  5000000000ULL
+#define HUNG_NS  15000000000ULL
 
 struct http_apart {
 	void (*report)(void *ctx, const char *text);
@@ -136,17 +133,12 @@ static int end_server(struct gs_http *h)
 	return status;
 }
 
-/* It is started again: at once after a good while, later and later when it ends at once. */
 static void lose_server(struct gs_http *h, const char *why)
 {
 	struct http_apart *a = h->apart;
-	uint64_t now = gs_clock_mono_ns(), wait = 0;
+	uint64_t now = gs_clock_mono_ns();
+	uint64_t wait = gs_sandbox_restart_wait_ns(&a->n_failures, now - a->started_ns);
 
-	a->n_failures = now - a->started_ns < SOON_NS ? a->n_failures + 1 : 0;
-	if (a->n_failures)
-		wait = WAIT_LEAST_NS << (a->n_failures < 7 ? a->n_failures - 1 : 6);
-	if (wait > WAIT_MOST_NS)
-		wait = WAIT_MOST_NS;
 	a->start_after_ns = now + wait;
 	report_words(a, "the process that serves HTTP %s; another one is started%s", why,
 		     wait > 1000000000 ? " in some seconds" : "");

@@ -24,14 +24,11 @@
 #include "core/base/mem.h"
 #include "net/uplink/uplink_int.h"
 
-#define PING_NS       5000000000ull
-#define HUNG_NS       15000000000ull
-#define MESSAGE_NS    5000000000ull /* of one message, until it is whole */
-#define END_NS        3000000000ull /* after the drain: the last frames go out */
-#define WAIT_LEAST_NS 100000000ull  /* before a sender is started again that ended soon */
-#define WAIT_MOST_NS  5000000000ull
-#define SOON_NS       10000000000ull
-#define SAYS_MOST     100 /* lines that a sender may have printed in a minute */
+#define PING_NS    5000000000ull
+#define HUNG_NS    15000000000ull
+#define MESSAGE_NS 5000000000ull /* of one message, until it is whole */
+#define END_NS     3000000000ull /* after the drain: the last frames go out */
+#define SAYS_MOST  100           /* lines that a sender may have printed in a minute */
 
 struct gs_uplink {
 	struct gs_uplink_options o; /* callbacks; texts not, but in what follows */
@@ -106,10 +103,9 @@ static int end_sender(struct gs_uplink *l)
 	return status;
 }
 
-/* It is started again: at once after a good while, later and later when it ends at once. */
 static void lose_sender(struct gs_uplink *l, int r)
 {
-	uint64_t now = gs_clock_mono_ns(), wait = 0;
+	uint64_t now = gs_clock_mono_ns(), wait;
 	char why[128], trouble[200];
 
 	gs_sender_lost(r, end_sender(l), why, sizeof(why));
@@ -117,11 +113,7 @@ static void lose_sender(struct gs_uplink *l, int r)
 	pthread_mutex_lock(&l->lock);
 	memcpy(l->state.trouble, trouble, sizeof(trouble));
 	pthread_mutex_unlock(&l->lock);
-	l->n_failures = now - l->started_ns < SOON_NS ? l->n_failures + 1 : 0;
-	if (l->n_failures)
-		wait = WAIT_LEAST_NS << (l->n_failures < 7 ? l->n_failures - 1 : 6);
-	if (wait > WAIT_MOST_NS)
-		wait = WAIT_MOST_NS;
+	wait = gs_sandbox_restart_wait_ns(&l->n_failures, now - l->started_ns);
 	l->start_after_ns = now + wait;
 	say_words(l, "%s; another one is started%s", trouble,
 		  wait > 1000000000 ? " in some seconds" : "");

@@ -373,6 +373,20 @@ static void test_names(void **state)
 	assert_int_equal(strlen(gs_sandbox_names(GS_SANDBOX_ALL, text, 10)), 9);
 }
 
+static void test_waits_before_restarts(void **state)
+{
+	static const unsigned wait_ms[] = {100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000};
+	unsigned n_failures = 0;
+
+	(void)state;
+	assert_int_equal(gs_sandbox_restart_wait_ns(&n_failures, 3600000000000ull), 0);
+	for (size_t i = 0; i < sizeof(wait_ms) / sizeof(wait_ms[0]); i++)
+		assert_int_equal(gs_sandbox_restart_wait_ns(&n_failures, 1000),
+				 wait_ms[i] * 1000000ull);
+	assert_int_equal(gs_sandbox_restart_wait_ns(&n_failures, 10000000000ull), 0);
+	assert_int_equal(gs_sandbox_restart_wait_ns(&n_failures, 0), 100000000ull);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -384,6 +398,7 @@ int main(void)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_a_sender_sends_alone),
 		cmocka_unit_test(test_what_a_tracer_keeps),
+		cmocka_unit_test(test_waits_before_restarts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
