@@ -62,7 +62,8 @@ def check_rows(t, summary):
 
 
 def check_sites(t, summary):
-    sites = {(s['place'].split(' (')[0], s['function']): s for s in summary['memory_sites']}
+    t.equal('call sites that are not known', [s for s in summary['memory_sites'] if not s['place']], [])
+    sites = {((s['place'] or '').split(' (')[0], s['function']): s for s in summary['memory_sites']}
     for key, wanted in SITES.items():
         s = sites.get(key)
         t.equal(f'{key}', s and (s['live_bytes'], s['live_blocks'], s['allocations']), wanted)
@@ -208,6 +209,59 @@ def python_line(t):
     run = t.trace('--memory', command=[sys.executable, t.path('holder.py')], env={'LD_LIBRARY_PATH': harness.fake})
     places = {s['place']: s['live_bytes'] for s in run.summary['memory_sites']}
     t.equal('place', places, {f'{t.path("holder.py")}:7 take': 3000})
+
+
+# Starts the program again and again. The tracer is stopped until it is ending: then the thread that hears of mappings goes on, the
+# others when nothing of the program can be read any more. Events that are to be taken off its thread first make that moment
+# longer: the kernel side has forgotten the process, its memory is still there.
+ENDING = '''
+import ctypes, os, resource, struct, sys
+DETACH, SEIZE, INTERRUPT, WALL, PF_EXITING = 17, 0x4206, 0x4207, 0x40000000, 4
+libc, tracer = ctypes.CDLL(None), os.getppid()
+most = min(6000, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+attr = ctypes.create_string_buffer(struct.pack("<IIQQQQQ", 1, 112, 9, 0, 0, 0, 1), 112)  # a software event that counts nothing
+def start():
+    ready, go = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        while libc.syscall(298, attr, 0, -1, -1, 0) >= 0:  # as many as it may
+            pass
+        os.closerange(500, 600)
+        os.write(ready[1], b"x")
+        os.read(go[0], 1)
+        os.execv(sys.argv[2], sys.argv[2:])
+    os.read(ready[0], 1)
+    return pid, go[1]
+for i in range(int(sys.argv[1])):
+    pid, go = start()
+    threads = [int(x) for x in os.listdir(f"/proc/{tracer}/task")]
+    for tid in threads:
+        libc.ptrace(SEIZE, tid, 0, 0)
+        libc.ptrace(INTERRUPT, tid, 0, 0)
+        os.waitpid(tid, WALL)
+    os.write(go, b"x")
+    with open(f"/proc/{pid}/stat") as f:
+        while not int(f.read().rpartition(")")[2].split()[6]) & PF_EXITING:
+            f.seek(0)
+    libc.ptrace(DETACH, tracer, 0, 0)
+    while os.path.exists(f"/proc/{pid}/exe"):
+        pass
+    for tid in threads:
+        libc.ptrace(DETACH, tid, 0, 0)
+    os.waitpid(pid, 0)
+'''
+
+
+@case('call sites of programs that end before anything was read of them')
+def ending(t):
+    with open(t.path('ending.py'), 'w', encoding='utf-8') as f:
+        f.write(ENDING)
+    run = t.trace('--memory', command=['/usr/bin/python3', t.path('ending.py'), '30', *t.app('cudaMalloc=5')])
+    sites = run.summary['memory_sites']
+    t.equal('call sites that are not known', [s for s in sites if not s['place'] or '(fake_app)' not in s['place']], [])
+    t.equal('allocations', sum(s['allocations'] for s in sites), 30 * 5)
+    t.equal('stacks that are lost', run.lost('stacks'), 0)
 
 
 @case('memory of calls that were added up is not known')

@@ -542,28 +542,35 @@ static void on_begin(struct gs_uprobe *probe, const struct gs_sideband_notice *n
 		probe->options.on_python(probe->options.ctx, notice->pid);
 }
 
+static void on_mapped(struct gs_uprobe *probe, const struct gs_sideband_notice *notice)
+{
+	bool is_chosen = uprobe_target_may_match(probe, notice->pid);
+	struct gs_mapped_file file;
+
+	if (is_chosen && probe->options.py_stack_at && strstr(notice->path, "/libpython"))
+		probe->options.on_python(probe->options.ctx, notice->pid);
+	if (is_chosen && gs_library_resolve(notice->pid, notice->path, &file) == 0) {
+		report_map(probe, notice, &file);
+		if (!leaves_out(probe, notice->pid, &file))
+			uprobe_turns_add(probe, notice->pid, &file, notice->time_ns);
+		return;
+	}
+	/* One that has ended is no target any more, but its stacks may still come. The kernel side has
+	 * forgotten it before its program can no longer be read (sched_process_exit comes before
+	 * exit_mm(), do_exit() of kernel/exit.c, Linux 6.18): either says that it has ended. */
+	if (was_followed(probe, notice->pid) && (!is_chosen || is_gone(notice->pid)))
+		on_gone(probe, notice);
+}
+
 static void on_notice(void *ctx, const struct gs_sideband_notice *notice)
 {
 	struct gs_uprobe *probe = ctx;
-	struct gs_mapped_file file;
 
 	if (notice->kind != GS_SIDEBAND_EXIT)
 		probe_note_target(probe, notice->pid);
 	switch (notice->kind) {
 	case GS_SIDEBAND_MAP:
-		if (probe->options.py_stack_at && strstr(notice->path, "/libpython") &&
-		    uprobe_target_may_match(probe, notice->pid))
-			probe->options.on_python(probe->options.ctx, notice->pid);
-		/* One that has ended is no target any more, but its stacks may still come. */
-		if (!uprobe_target_may_match(probe, notice->pid) ||
-		    gs_library_resolve(notice->pid, notice->path, &file) < 0) {
-			if (was_followed(probe, notice->pid) && is_gone(notice->pid))
-				on_gone(probe, notice);
-			return;
-		}
-		report_map(probe, notice, &file);
-		if (!leaves_out(probe, notice->pid, &file))
-			uprobe_turns_add(probe, notice->pid, &file, notice->time_ns);
+		on_mapped(probe, notice);
 		return;
 	case GS_SIDEBAND_EXIT:
 		gs_map_del(&probe->descent, (uint32_t)notice->pid);
