@@ -18,8 +18,9 @@
 #define STACKS_MAX     (1u << 20)
 #define MAX_NAME_BYTES 4096
 
-#define DEFERRED_MAX 256u /* captures of processes that are not known yet */
-#define DEFERRED_NS  1000000000ull
+#define DEFERRED_MAX 256u           /* captures of processes that are not known yet */
+#define DEFERRED_NS  10000000000ull /* none waits longer: ids of processes come again */
+#define ROOM_NS      1000000000ull  /* after which one gives way where there is no room */
 
 struct deferred {
 	struct gs_event_stack_bytes *event; /* owned */
@@ -39,6 +40,7 @@ struct gs_ingest_native {
 	struct capture captures[CAPTURES];
 	struct deferred deferred[DEFERRED_MAX];
 	uint32_t n_deferred;
+	bool has_news;                /* code was mapped since they were tried last */
 	struct gs_native_stack stack; /* of the present event */
 	char name[MAX_NAME_BYTES];
 };
@@ -101,6 +103,8 @@ void gs_ingest_map(struct gs_ingest *f, uint32_t pid, uint64_t mono_ns,
 {
 	struct gs_ingest_native *n = f->ended ? NULL : native_get(f);
 
+	if (n)
+		n->has_news = true;
 	if (n && mapping)
 		gs_native_map(n->native, pid, mono_ns, mapping);
 	else if (n)
@@ -186,14 +190,23 @@ static uint32_t stack_id(struct gs_ingest *f, uint32_t process, uint32_t pid,
 	return id;
 }
 
+static bool is_older(const struct deferred *d, uint64_t ns)
+{
+	return gs_clock_mono_ns() - d->event->time_ns >= ns;
+}
+
 /* News of what a process has mapped come by another way than its stacks, and may come later: the
  * stack gets its number now and its frames when they can be found. */
-static uint32_t defer_stack(struct gs_ingest_native *n, const struct gs_event_stack_bytes *ev)
+static uint32_t defer_stack(struct gs_ingest *f, const struct gs_event_stack_bytes *ev)
 {
-	struct deferred *d = &n->deferred[n->n_deferred];
+	struct gs_ingest_native *n = f->native;
+	struct deferred *d;
 
+	if (n->n_deferred == DEFERRED_MAX && (n->has_news || is_older(&n->deferred[0], ROOM_NS)))
+		gs_ingest_native_retry(f, false);
 	if (n->n_deferred == DEFERRED_MAX)
 		return 0;
+	d = &n->deferred[n->n_deferred];
 	d->event = malloc(ev->head.bytes);
 	if (!d->event)
 		return 0;
@@ -207,12 +220,17 @@ void gs_ingest_native_retry(struct gs_ingest *f, bool last)
 {
 	struct gs_ingest_native *n = f->native;
 	uint32_t frames[GS_STACK_MAX], left = 0;
+	uint64_t most_ns;
 
-	for (uint32_t i = 0; n && i < n->n_deferred; i++) {
+	if (!n)
+		return;
+	most_ns = n->n_deferred == DEFERRED_MAX ? ROOM_NS : DEFERRED_NS;
+	n->has_news = false;
+	for (uint32_t i = 0; i < n->n_deferred; i++) {
 		struct deferred d = n->deferred[i];
 		int r = gs_native_unwind(n->native, d.event, &n->stack);
 
-		if (r == -ESRCH && !last && gs_clock_mono_ns() - d.event->time_ns < DEFERRED_NS) {
+		if (r == -ESRCH && !last && !is_older(&d, most_ns)) {
 			n->deferred[left++] = d;
 			continue;
 		}
@@ -228,8 +246,7 @@ void gs_ingest_native_retry(struct gs_ingest *f, bool last)
 		gs_ingest_settle(f);
 		free(d.event);
 	}
-	if (n)
-		n->n_deferred = left;
+	n->n_deferred = left;
 }
 
 bool gs_ingest_native(struct gs_ingest *f, const struct gs_event_stack_bytes *ev)
@@ -252,7 +269,7 @@ bool gs_ingest_native(struct gs_ingest *f, const struct gs_event_stack_bytes *ev
 		process = gs_ingest_process_id(f, ev->pid);
 		id = stack_id(f, process, ev->pid, &n->stack);
 	} else if (r == -ESRCH) {
-		id = defer_stack(n, ev);
+		id = defer_stack(f, ev);
 	}
 	if (!id)
 		f->pending_loss[GS_LOSS_STACK]++;
