@@ -25,10 +25,10 @@ struct gs_memory_row {
 
 /* Memory by the place where it was asked for. */
 struct gs_memory_place {
-	uint32_t pid;                   /* 0: of all places that found no room */
-	const char *comm;               /* of the process */
-	const char *function;           /* the call */
-	const char *place;              /* "FILE:LINE FUNCTION", "FUNCTION (FILE)"; "" not known */
+	uint32_t pid;         /* 0: of all places that found no room */
+	const char *comm;     /* of the process */
+	const char *function; /* the call */
+	const char *place; /* "FILE:LINE FUNCTION", "FUNCTION (FILE)", "unknown"; "" with pid 0 */
 	struct gs_rec_memory_site sums; /* fields as there, but for ids */
 };
 

@@ -92,7 +92,8 @@ static const struct gs_rec_frame *native_place(const struct gs_dict *dict, uint3
 	return NULL;
 }
 
-/* A line of Python before a native function before what is around the call. */
+/* A line of Python before a native function before what is around the call. What is of no process are all
+ * call sites that found no room. */
 static void describe_place(const struct gs_dict *dict, const struct gs_rec_memory_site *s,
 			   char *text, size_t bytes)
 {
@@ -104,7 +105,10 @@ static void describe_place(const struct gs_dict *dict, const struct gs_rec_memor
 	if (!f && s->native_stack)
 		f = native_place(dict, s->native_stack);
 	if (!f) {
-		snprintf(text, bytes, "%s", scope ? gs_dict_string(dict, scope->name_str) : "");
+		snprintf(text, bytes, "%s",
+			 scope        ? gs_dict_string(dict, scope->name_str)
+			 : s->process ? "unknown"
+				      : "");
 		return;
 	}
 	file = gs_dict_string(dict, f->file_str);

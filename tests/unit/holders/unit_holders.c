@@ -168,6 +168,7 @@ static void places(void **state)
 	put_site(&w, 0, 100)->scope = 2;
 	put_site(&w, 0, 50)->native_stack = GS_NATIVE_ID | 3; /* of CUDA alone */
 	put_site(&w, 20, 30)->native_stack = GS_NATIVE_ID | 1;
+	put_site(&w, 0, 2)->process = 0; /* those that found no room */
 	{
 		struct gs_rec_memory_site *both = put_site(&w, 1, 1);
 
@@ -175,7 +176,7 @@ static void places(void **state)
 		both->native_stack = GS_NATIVE_ID | 1;
 	}
 	m = summarize(&w);
-	assert_int_equal(m->n_places, 5);
+	assert_int_equal(m->n_places, 6);
 	assert_string_equal(m->places[0].place, "/home/u/train.py:12 step");
 	assert_int_equal(m->places[0].sums.live_bytes, 51);
 	assert_string_equal(m->places[1].place, "make_weights (app)");
@@ -186,7 +187,8 @@ static void places(void **state)
 	assert_int_equal(m->places[1].sums.allocations, 2);
 	assert_string_equal(m->places[2].place, "libx.so+0x1230");
 	assert_string_equal(m->places[3].place, "aten::add");
-	assert_string_equal(m->places[4].place, "");
+	assert_string_equal(m->places[4].place, "unknown");
+	assert_string_equal(m->places[5].place, "");
 }
 
 /* A moment of a machine with these GPUs. */
