@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "analysis/detect/robust.h"
 #include "analysis/job_report/compare_int.h"
 
 #define OUTLIER_FROM 3.5
@@ -62,21 +63,6 @@ void gs_job_report_comparison_fini(struct gs_job_report_comparison *c)
 	memset(c, 0, sizeof(*c));
 }
 
-static int compare_rising(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-double gs_job_report_median(double *v, size_t n)
-{
-	if (!n)
-		return NAN;
-	qsort(v, n, sizeof(*v), compare_rising);
-	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 static void compute_statistic(const struct gs_job_report_comparison *c, unsigned what,
 			      double *scratch, struct gs_job_report_stat *s)
 {
@@ -91,7 +77,7 @@ static void compute_statistic(const struct gs_job_report_comparison *c, unsigned
 	if (!s->n)
 		return;
 	s->mean = sum / (double)s->n;
-	s->median = gs_job_report_median(scratch, s->n);
+	s->median = gs_detect_median(scratch, s->n);
 	s->min = scratch[0];
 	s->max = scratch[s->n - 1];
 	for (size_t i = 0; i < s->n; i++) {
@@ -99,7 +85,7 @@ static void compute_statistic(const struct gs_job_report_comparison *c, unsigned
 		scratch[i] = fabs(scratch[i] - s->median);
 	}
 	s->stddev = s->n > 1 ? sqrt(squares / (double)(s->n - 1)) : 0;
-	s->mad = gs_job_report_median(scratch, s->n);
+	s->mad = gs_detect_median(scratch, s->n);
 }
 
 static int compare_distance(const void *a, const void *b)
@@ -152,34 +138,27 @@ static int by_series(const void *a, const void *b)
 	return r ? r : (x->start_s > y->start_s) - (x->start_s < y->start_s);
 }
 
+#define TREND_MAX_RUNS 400 /* the last ones; all pairs are looked at */
+
+/* slopes: room for GS_DETECT_N_SLOPES(n). */
 static struct gs_job_report_trend trend_of(const struct run *run, size_t n, double *slopes)
 {
 	struct gs_job_report_trend t = {.first_row = run[0].row, .n = n};
-	size_t n_slopes = 0;
-	double s = 0, variance = (double)n * ((double)n - 1) * (2 * (double)n + 5) / 18, z;
+	double scores[TREND_MAX_RUNS];
 
 	for (size_t i = 0; i < n; i++)
-		for (size_t k = i + 1; k < n; k++) {
-			double d = run[k].of->v[GS_JOB_COMPARED_SCORE] -
-				   run[i].of->v[GS_JOB_COMPARED_SCORE];
-
-			s += (d > 0) - (d < 0);
-			slopes[n_slopes++] = d / (double)(k - i);
-		}
-	t.slope = gs_job_report_median(slopes, n_slopes);
-	z = s == 0 ? 0 : (fabs(s) - 1) / sqrt(variance);
-	t.probability = erfc(z / sqrt(2));
+		scores[i] = run[i].of->v[GS_JOB_COMPARED_SCORE];
+	t.slope = gs_detect_trend_slope(scores, n, slopes);
+	t.probability = erfc(fabs(gs_detect_trend_z(scores, n)) / sqrt(2));
 	if (t.probability < TREND_CHANCE && t.slope != 0)
 		t.direction = t.slope > 0 ? 1 : -1;
 	return t;
 }
 
-#define TREND_MAX_RUNS 400 /* the last ones; all pairs are looked at */
-
 static int find_trends(struct gs_job_report_comparison *c)
 {
 	GS_FREE struct run *run = calloc(c->n_rows + 1, sizeof(*run));
-	GS_FREE double *slopes = calloc(TREND_MAX_RUNS * TREND_MAX_RUNS / 2, sizeof(*slopes));
+	GS_FREE double *slopes = calloc(GS_DETECT_N_SLOPES(TREND_MAX_RUNS), sizeof(*slopes));
 	size_t n = 0;
 
 	c->trends = calloc(c->n_rows + 1, sizeof(*c->trends));
@@ -238,7 +217,7 @@ static int find_users(struct gs_job_report_comparison *c, double *scratch)
 			if (strcmp(c->rows[i].user, c->users[k].name) == 0 &&
 			    !isnan(c->rows[i].v[GS_JOB_COMPARED_SCORE]))
 				scratch[n++] = c->rows[i].v[GS_JOB_COMPARED_SCORE];
-		c->users[k].median_score = gs_job_report_median(scratch, n);
+		c->users[k].median_score = gs_detect_median(scratch, n);
 	}
 	qsort(c->users, c->n_users, sizeof(*c->users), more_wasted);
 	return 0;

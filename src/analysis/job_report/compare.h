@@ -117,6 +117,5 @@ int gs_job_report_compare_write(FILE *out, const struct gs_job_report_comparison
 /* For programs, for people; "" no such value. */
 const char *gs_job_report_compared_key(unsigned what);
 const char *gs_job_report_compared_title(unsigned what);
-double gs_job_report_median(double *values, size_t n); /* orders them; NAN of none */
 
 #endif
