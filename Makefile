@@ -99,6 +99,9 @@ bench: tests
 bench-others: tests
 	@python3 bench/others.py $(BUILD)
 
+bench-detection: tests
+	@bench/detection/run.sh $(BUILD) $(WRITE)
+
 bench-cluster: tests
 	@python3 bench/cluster.py $(BUILD)/src/gpuscope $(BUILD)/bench/cluster --until-it-breaks
 
@@ -118,4 +121,4 @@ help:
 clean:
 	rm -rf build build-asan build-release build-fuzz-coverage build-tsan build-without-gswarm build-recipes
 
-.PHONY: accuracy job-verdicts verdicts all tests help uninstall deps deps-check demo check check-fast hooks tidy tidy-all unit asan tsan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster bench-others format install clean
+.PHONY: accuracy job-verdicts verdicts all tests help uninstall deps deps-check demo check check-fast hooks tidy tidy-all unit asan tsan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster bench-detection bench-others format install clean
