@@ -11,7 +11,8 @@
 #define THIRD_SHARE 0.2 /* of the whole growth, from one third to the next; evenly it is a third */
 #define END_SHARE   0.6 /* of the growth to the second third, from there to the last: it goes on */
 
-#define PATIENCE 4 /* points without the trend, before it is over */
+#define BEGIN_SHARE 0.1 /* of the way from the first third to the last */
+#define PATIENCE    4   /* points without the trend, before it is over */
 
 static void start_bucket(struct trend *t, uint64_t time_ns)
 {
@@ -104,6 +105,17 @@ enum gs_detect_outcome detect_trend_decide(struct trend_hold *hold, const struct
 	return found ? GS_DETECT_BEGUN : GS_DETECT_ENDED;
 }
 
+/* When the trend began: at the last point that is still near where the first third was. */
+static uint64_t find_begin(const struct trend *t, const struct trend_judgement *j)
+{
+	double whole = j->last - j->first;
+
+	for (uint32_t i = t->n_points; i-- > 0;)
+		if ((t->points[i] - j->first) / whole <= BEGIN_SHARE)
+			return t->times_ns[i];
+	return t->times_ns[0];
+}
+
 void detect_trend_report(const struct trend *t, const struct trend_judgement *j, double min_z,
 			 uint64_t now_ns, struct gs_detect_finding *ret)
 {
@@ -111,7 +123,7 @@ void detect_trend_report(const struct trend *t, const struct trend_judgement *j,
 		t->n_points > 1 ? (double)(t->times_ns[t->n_points - 1] - t->times_ns[0]) / 1e9 : 0;
 
 	detect_set_medians(ret, j->first, j->last);
-	ret->since_ns = t->times_ns[0];
+	ret->since_ns = find_begin(t, j);
 	ret->score = fabs(j->z);
 	ret->limit = min_z;
 	ret->n_before = ret->n_after = t->n_points / 3;

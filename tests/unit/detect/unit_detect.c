@@ -246,6 +246,9 @@ static void leak_is_found(void **state)
 		}
 		assert_int_equal(f.n_begun, 1);
 		assert_true(f.begun.after > f.begun.before);
+		/* It began after 750 s; the noise is of half a minute's growth. */
+		assert_true(f.begun.since_ns > (1000 + 690) * S);
+		assert_true(f.begun.since_ns < (1000 + 850) * S);
 		/* 2 MiB a second. */
 		assert_string_equal(f.begun.parameters[1].name, "growth_per_s");
 		assert_true(f.begun.parameters[1].value > 0.5 * MIB);
