@@ -242,6 +242,8 @@ struct gs_account_summary {
 /* From each call of an anchor to the next (pipeline/aggregate/step.c). */
 struct gs_step_summary {
 	uint64_t n_steps, n_odd; /* found, 0: none; of these with unusual calls, left out below */
+	unsigned slot; /* which they are among those that gs_aggregate reports one by one ... */
+	uint32_t run;  /* ... and of which run; 0 none */
 	uint32_t pid, tid;
 	const char *comm, *anchor;     /* of the thread; the function */
 	uint64_t median_ns, p95_ns;    /* off by GS_HIST_ERROR_PCT at most */

@@ -8,6 +8,8 @@
 #ifndef GS_PIPELINE_AGGREGATE_AGGREGATE_H
 #define GS_PIPELINE_AGGREGATE_AGGREGATE_H
 
+#include <stdbool.h>
+
 #include "model/trace/record.h"
 #include "model/summary/summary.h"
 
@@ -44,6 +46,24 @@ int gs_aggregate_make_summary(struct gs_aggregate *view, struct gs_summary **ret
  * fnmatch(3) instead of the usual ones (the standard library, installed packages); n 0: none. Once,
  * before the first summary. 0 or -ENOMEM. */
 int gs_aggregate_set_line_filter(struct gs_aggregate *view, const char *const *globs, size_t n);
+
+/* A step that ended. What begins steps is known only after a while, and may turn out to be wrong: then
+ * the steps of its slot are void, and others come with another run, from the first call on. Which slot
+ * and run the summary shows is in struct gs_step_summary. */
+#define GS_AGGREGATE_STEP_SLOTS 16
+
+struct gs_aggregate_step {
+	unsigned slot; /* below GS_AGGREGATE_STEP_SLOTS */
+	uint32_t run;  /* from 1 */
+	uint64_t start_ns, dur_ns;
+	bool regular; /* it has about as many calls as most; others are left out of the summary */
+};
+
+typedef void (*gs_aggregate_step_fn)(void *ctx, const struct gs_aggregate_step *step);
+
+/* Before the first record. Some steps of a short run come when the summary is made. */
+void gs_aggregate_set_step_receiver(struct gs_aggregate *view, gs_aggregate_step_fn take,
+				    void *ctx);
 
 /* For a live line: calls so far of a layer (0: all), and calls lost to the trace so far. Calls left
  * out because --min-duration asked so are not lost. */

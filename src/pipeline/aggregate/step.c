@@ -34,6 +34,14 @@ void gs_aggregate_steps_fini(struct gs_aggregate *v)
 	v->steps = NULL;
 }
 
+void gs_aggregate_set_step_receiver(struct gs_aggregate *view, gs_aggregate_step_fn take, void *ctx)
+{
+	view->take_step = take;
+	view->take_step_ctx = ctx;
+}
+
+_Static_assert(GS_AGGREGATE_STEP_SLOTS == 2 * STEP_THREADS, "two runs of each thread");
+
 /* Is it one of the calls by whose number steps are known? */
 static bool is_counted(const struct gs_rec_function *f)
 {
@@ -120,11 +128,16 @@ static void cover_time(struct step_cover *c, uint64_t start_ns, uint64_t end_ns)
 }
 
 /* outside_ns: of its time no call covers; off_ns: the thread had no processor. */
-static void end_step(struct step_run *r, uint64_t dur_ns, uint64_t outside_ns, uint64_t off_ns)
+static void end_step(const struct gs_aggregate *v, struct step_run *r, uint64_t dur_ns,
+		     uint64_t outside_ns, uint64_t off_ns)
 {
 	bool regular = step_is_near(r->n_calls, r->n_usual),
 	     slowest = regular && dur_ns > r->max_ns;
 
+	if (v->take_step)
+		v->take_step(v->take_step_ctx,
+			     &(struct gs_aggregate_step){r->slot, r->number, r->begin_ns, dur_ns,
+							 regular});
 	r->since_odd++;
 	if (regular) {
 		r->n_regular++;
@@ -190,7 +203,7 @@ static void add_to_function(struct step_run *r, const struct step_call *c)
 }
 
 /* A call is known with its begin, and the step begins with that. */
-static void count_call(struct step_run *r, const struct step_call *c)
+static void count_call(const struct gs_aggregate *v, struct step_run *r, const struct step_call *c)
 {
 	if (c->counted && is_anchor(r, c)) {
 		/* Another thread's clock, or a record out of order: the step is as short as it can be. */
@@ -198,7 +211,7 @@ static void count_call(struct step_run *r, const struct step_call *c)
 			 covered_ns = (int64_t)r->cover.ns > 0 ? r->cover.ns : 0;
 
 		if (r->n_anchors)
-			end_step(r, dur_ns, less_by(dur_ns, covered_ns), 0);
+			end_step(v, r, dur_ns, less_by(dur_ns, covered_ns), 0);
 		begin_step(r, c);
 	}
 	if (!r->n_anchors)
@@ -210,7 +223,7 @@ static void count_call(struct step_run *r, const struct step_call *c)
 }
 
 /* A mark says all as of a return, and the step begins with that. */
-static void count_mark(struct step_run *r, const struct step_call *c)
+static void count_mark(const struct gs_aggregate *v, struct step_run *r, const struct step_call *c)
 {
 	uint64_t dur_ns = less_by(c->at_ns, r->begin_ns);
 
@@ -221,17 +234,18 @@ static void count_mark(struct step_run *r, const struct step_call *c)
 	if (!c->counted || !is_anchor(r, c))
 		return;
 	if (r->n_anchors)
-		end_step(r, dur_ns, less_by(dur_ns, c->covered_ns - r->begin_covered_ns),
+		end_step(v, r, dur_ns, less_by(dur_ns, c->covered_ns - r->begin_covered_ns),
 			 less_by(dur_ns, c->cpu_ns - r->begin_cpu_ns));
 	begin_step(r, c);
 }
 
-static void count_in_step(struct step_run *r, const struct step_call *c)
+static void count_in_step(const struct gs_aggregate *v, struct step_run *r,
+			  const struct step_call *c)
 {
 	if (r->by_marks)
-		count_mark(r, c);
+		count_mark(v, r, c);
 	else
-		count_call(r, c);
+		count_call(v, r, c);
 }
 
 bool aggregate_step_is_part(const struct step_run *r)
@@ -256,13 +270,15 @@ void aggregate_step_seek(const struct gs_aggregate *v, struct step_thread *t)
 		return;
 	t->run = t->best == &t->runs[0] ? &t->runs[1] : &t->runs[0];
 	memset(t->run, 0, sizeof(*t->run));
+	t->run->slot = 2 * (unsigned)(t - v->steps->threads) + (t->run == &t->runs[1]);
+	t->run->number = ++v->steps->n_runs;
 	t->run->anchor = best.key;
 	t->run->anchor_function = best.function;
 	t->run->by_function = best.by_function;
 	t->run->by_marks = t->by_marks;
 	t->run->n_usual = best.n_usual;
 	for (uint32_t i = 0; i < t->n; i++)
-		count_in_step(t->run, &t->calls[i]);
+		count_in_step(v, t->run, &t->calls[i]);
 }
 
 /* Nothing was found yet: looks each time that there are twice as many calls. */
@@ -313,7 +329,7 @@ static void take_one(struct gs_aggregate *v, struct step_thread *t, const struct
 	bool is_kept = c->counted || t->by_marks;
 
 	if (t->run) {
-		count_in_step(t->run, c);
+		count_in_step(v, t->run, c);
 		if (is_kept && t->n)
 			t->calls[t->n++] = *c;
 		if (is_kept)

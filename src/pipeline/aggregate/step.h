@@ -44,6 +44,8 @@ struct step_cover {
 
 /* The steps that one anchor begins. */
 struct step_run {
+	unsigned slot;            /* as in struct gs_aggregate_step */
+	uint32_t number;          /* as there */
 	uint64_t anchor;          /* key of the call that begins a step */
 	uint32_t anchor_function; /* its id */
 	bool by_function;         /* the anchor is any call of the function */
@@ -96,6 +98,7 @@ struct view_steps {
 	struct step_thread threads[STEP_THREADS]; /* n of them */
 	unsigned n;                               /* threads */
 	unsigned last;                            /* index of the thread that called last */
+	uint32_t n_runs;                          /* begun so far */
 };
 
 struct step_choice {

@@ -99,6 +99,8 @@ static void fill_steps(const struct gs_aggregate *v, struct gs_summary *s,
 	out->tid = thread ? thread->tid : 0;
 	out->comm = gs_summary_text(s, thread ? gs_dict_string(v->dict, thread->comm_str) : "");
 	out->anchor = gs_summary_text(s, f ? gs_dict_string(v->dict, f->name_str) : "");
+	out->slot = r->slot;
+	out->run = r->number;
 	out->n_steps = r->n_anchors;
 	out->n_odd = r->n_odd;
 	out->median_ns = gs_hist_quantile_ns(r->hist, 0.5, r->max_ns);

@@ -183,8 +183,10 @@ struct gs_aggregate {
 	uint32_t n_funcs;      /* one more than the largest id that calls, errors or uses had */
 	struct gs_rec_end end; /* valid when ended */
 	bool ended;
-	struct view_lines *lines;           /* owned; of line.c, NULL until needed */
-	struct view_steps *steps;           /* owned; of step.c, likewise */
+	struct view_lines *lines;       /* owned; of line.c, NULL until needed */
+	struct view_steps *steps;       /* owned; of step.c, likewise */
+	gs_aggregate_step_fn take_step; /* NULL: none */
+	void *take_step_ctx;
 	struct gs_collectives *collectives; /* owned; NULL until there is a communicator */
 	struct view_func funcs[GS_AGGREGATE_MAX_FUNCTIONS]; /* by id */
 };

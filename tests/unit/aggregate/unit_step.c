@@ -235,6 +235,64 @@ static void other_phases_are_left_out(void **state)
 	assert_true(t.max_ns < MS);
 }
 
+/* Each step is reported as it ends; those of an attempt that turned out to be wrong are void. */
+struct received {
+	uint32_t run[GS_AGGREGATE_STEP_SLOTS], n[GS_AGGREGATE_STEP_SLOTS],
+		n_odd[GS_AGGREGATE_STEP_SLOTS];
+	uint64_t sum_ns[GS_AGGREGATE_STEP_SLOTS], end_ns[GS_AGGREGATE_STEP_SLOTS];
+};
+
+static void receive_step(void *ctx, const struct gs_aggregate_step *step)
+{
+	struct received *all = ctx;
+	unsigned i = step->slot;
+
+	assert_true(i < GS_AGGREGATE_STEP_SLOTS && step->run > 0);
+	if (all->run[i] != step->run) {
+		all->run[i] = step->run;
+		all->n[i] = all->n_odd[i] = 0;
+		all->sum_ns[i] = all->end_ns[i] = 0;
+	}
+	assert_true(step->start_ns >= all->end_ns[i]);
+	all->end_ns[i] = step->start_ns + step->dur_ns;
+	all->sum_ns[i] += step->dur_ns;
+	all->n[i]++;
+	all->n_odd[i] += !step->regular;
+}
+
+static void steps_one_by_one(void **state)
+{
+	struct received all = {0};
+	struct gs_step_summary t;
+	uint64_t begin_ns = 0;
+	struct run r;
+
+	run_begin(&r);
+	gs_aggregate_set_step_receiver(r.v, receive_step, &all);
+	/* Start-up that repeats, too. */
+	for (int i = 0; i < 600; i++) {
+		call_for(&r, LAUNCH, 100, 1);
+		call_for(&r, LAUNCH, 101, 1);
+	}
+	for (int i = 0; i < 1000; i++) {
+		if (i == 0)
+			begin_ns = r.now_ns;
+		for (int k = 0; k < 10; k++)
+			call_for(&r, LAUNCH, 7, 10);
+		for (uint64_t k = 0; i == 500 && k < 20; k++)
+			call_for(&r, LAUNCH, 70, 10);
+		call_for(&r, REDUCE, 4096, 100);
+	}
+	t = steps_of(&r);
+	assert_int_equal(t.n_steps, 1000);
+	assert_int_equal(all.run[t.slot], t.run);
+	/* The last one has no end, as nothing begins after it. */
+	assert_int_equal(all.n[t.slot], 999);
+	assert_int_equal(all.n_odd[t.slot], t.n_odd);
+	assert_true(all.sum_ns[t.slot] > (r.now_ns - begin_ns) / 100 * 99);
+	assert_true(all.sum_ns[t.slot] <= r.now_ns - begin_ns);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -246,6 +304,7 @@ int main(void)
 		cmocka_unit_test(what_comes_twice),
 		cmocka_unit_test(no_steps),
 		cmocka_unit_test(other_phases_are_left_out),
+		cmocka_unit_test(steps_one_by_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
