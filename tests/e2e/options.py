@@ -7,7 +7,7 @@ import subprocess
 from harness import case, main
 
 MAN = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../man')
-PAGES = {'trace': 1, 'report': 1, 'open': 1, 'gpu': 1, 'job': 1, 'top': 1, 'agent': 8, 'head': 8, 'connect': 1, 'session': 1, 'probes': 1, 'devices': 8}
+PAGES = {'trace': 1, 'report': 1, 'open': 1, 'explain': 1, 'gpu': 1, 'job': 1, 'top': 1, 'agent': 8, 'head': 8, 'connect': 1, 'session': 1, 'probes': 1, 'devices': 8}
 ROW = re.compile(r'^  (?:-(.),|   ) --([a-z0-9-]+)(\[?=\S+)?(?:  +|$)(.*)')
 
 

@@ -24,6 +24,7 @@ enum gs_exit {
 /* The commands; argv[0] is "gpuscope NAME". Each returns an exit status. */
 int gs_cmd_trace(int argc, char **argv);
 int gs_cmd_report(int argc, char **argv);
+int gs_cmd_explain(int argc, char **argv);
 int gs_cmd_open(int argc, char **argv);
 int gs_cmd_top(int argc, char **argv);
 int gs_cmd_agent(int argc, char **argv);
@@ -38,7 +39,7 @@ int gs_cmd_probes(int argc, char **argv);
 /* Their command lines. */
 extern const struct gs_cli_command gs_cli_trace, gs_cli_report, gs_cli_top, gs_cli_agent,
 	gs_cli_agent_ctl, gs_cli_job, gs_cli_connect, gs_cli_gpu, gs_cli_head, gs_cli_session,
-	gs_cli_probes, gs_cli_open, gs_cli_devices;
+	gs_cli_probes, gs_cli_open, gs_cli_devices, gs_cli_explain;
 
 /* Recorded samples (.gst, or JSON of gswarm-profiler) as a figure; panels: enum gs_plot_panel, 0
  * all. An exit status. */

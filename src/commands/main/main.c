@@ -25,6 +25,8 @@ static const struct {
 	{"trace", "trace CUDA and NCCL calls of a command, of processes or of the machine",
 	 gs_cmd_trace},
 	{"report", "print, convert or plot recordings; compare job reports", gs_cmd_report},
+	{"explain", "find when a recorded run changed, and what else happened then",
+	 gs_cmd_explain},
 	{"open", "show a recording, a flame graph or a report in the local browser", gs_cmd_open},
 	{"gpu", "show GPU and GPU-process metrics, once or continuously", gs_cmd_gpu},
 	{"job", "report what jobs wait for, how efficient they are, and what to change",
@@ -40,13 +42,10 @@ static const struct {
 };
 
 /* For `gpuscope completion`, which is none of those that it completes. */
-static const struct gs_cli_command *const command_lines[] = {&gs_cli_trace,     &gs_cli_report,
-							     &gs_cli_gpu,       &gs_cli_job,
-							     &gs_cli_top,       &gs_cli_agent,
-							     &gs_cli_agent_ctl, &gs_cli_head,
-							     &gs_cli_connect,   &gs_cli_session,
-							     &gs_cli_probes,    &gs_cli_open,
-							     &gs_cli_devices,   NULL};
+static const struct gs_cli_command *const command_lines[] = {
+	&gs_cli_trace,   &gs_cli_report, &gs_cli_explain,   &gs_cli_gpu,     &gs_cli_job,
+	&gs_cli_top,     &gs_cli_agent,  &gs_cli_agent_ctl, &gs_cli_head,    &gs_cli_connect,
+	&gs_cli_session, &gs_cli_probes, &gs_cli_open,      &gs_cli_devices, NULL};
 
 static void print_help(FILE *out)
 {

@@ -9,7 +9,7 @@ import sys
 
 gpuscope, folder = sys.argv[1:]
 wrong = []
-for command in ("agent", "gpu", "job", "probes", "trace", "report", "open", "top"):
+for command in ("agent", "gpu", "job", "probes", "trace", "report", "explain", "open", "top"):
     run = subprocess.run([gpuscope, command, "--help"], capture_output=True, text=True,
                          env={**os.environ, "ARGP_HELP_FMT": "rmargin=200"})
     if run.returncode != 0:

@@ -1,0 +1,91 @@
+/*
+ * Findings of a whole run: steps of its threads, GPUs, the machine and its processes, as series for the
+ * detectors of analysis/detect, and what they found, in the order of time and with what was found beside
+ * it at the same time.
+ *
+ * In come steps as they end and snapshots of nodes, each in the order of time. What is not known before the
+ * end, which steps those of the run are, is said to gs_explain_finish(). Memory is bounded by the limits
+ * below. One thread.
+ *
+ * What follows the same time of two findings is no proof that one causes the other, and no text here
+ * says so.
+ */
+#ifndef GS_ANALYSIS_EXPLAIN_EXPLAIN_H
+#define GS_ANALYSIS_EXPLAIN_EXPLAIN_H
+
+#include "analysis/detect/detect.h"
+#include "core/base/err.h"
+#include "model/node/host.h"
+
+#define GS_EXPLAIN_STEP_SLOTS   16   /* threads whose steps are followed, two attempts of each */
+#define GS_EXPLAIN_MAX_SERIES   512  /* of GPUs, nodes and processes; more are counted */
+#define GS_EXPLAIN_MAX_FINDINGS 1024 /* the first ones; more are counted */
+#define GS_EXPLAIN_BESIDE       4
+
+struct gs_explain;
+
+enum gs_explain_subject {
+	GS_EXPLAIN_STEPS = 1,       /* of the run */
+	GS_EXPLAIN_GPU_STATE = 2,   /* memory, power and temperature of a GPU */
+	GS_EXPLAIN_GPU_MEMORY = 3,  /* in use of a GPU, bytes */
+	GS_EXPLAIN_NODE_MEMORY = 4, /* in use of a node, bytes */
+	GS_EXPLAIN_PROCESS = 5,     /* resident memory of a process, bytes */
+};
+
+struct gs_explain_finding {
+	enum gs_explain_subject subject;
+	char name[64]; /* of a node's series: "GPU 3", "python 4711", the node; "" of steps */
+	struct gs_detect_finding begun;
+	uint64_t ended_ns; /* 0: it holds until the end */
+	bool became_usual; /* it ended because it is what is usual now */
+	double after;      /* the median over all of it, where that is known at its end */
+	/* Others that hold within GS_EXPLAIN_NEAR_NS of its begin: places in the same list. */
+	uint32_t n_beside, beside[GS_EXPLAIN_BESIDE];
+};
+
+#define GS_EXPLAIN_NEAR_NS 60000000000ull /* slow growth has no sharper begin */
+
+struct gs_explain_step {
+	unsigned slot; /* below GS_EXPLAIN_STEP_SLOTS */
+	uint32_t run;  /* another one than before: what the slot had is void */
+	uint64_t start_ns, dur_ns;
+	bool regular; /* as most; others say that the program goes on, and nothing about its speed */
+};
+
+int gs_explain_new(struct gs_explain **ret); /* 0 or -ENOMEM */
+void gs_explain_free(struct gs_explain **explain);
+
+/* An option of a detector, "change.min_change", as text. Before the first step or snapshot. 0 or -EINVAL
+ * with err. */
+int gs_explain_set(struct gs_explain *explain, const char *key, const char *value,
+		   struct gs_err *err);
+
+/* 0 or -ENOMEM. */
+int gs_explain_take_step(struct gs_explain *explain, const struct gs_explain_step *step);
+int gs_explain_take_node(struct gs_explain *explain, const struct gs_node_snapshot *node);
+
+/* Time has passed until now_ns, with or without steps. */
+void gs_explain_tick(struct gs_explain *explain, uint64_t now_ns);
+
+struct gs_explain_result {
+	const struct gs_explain_finding *findings; /* lent, in the order of their begin */
+	size_t n_findings;
+	uint64_t n_steps; /* of the chosen slot and run */
+	uint64_t n_samples, n_left_out /* findings and series that had no place */;
+};
+
+/* No more comes. Steps are those of slot and run; run 0: there are none. The result is valid as long as
+ * the explain lives; -ENOMEM. */
+int gs_explain_finish(struct gs_explain *explain, unsigned slot, uint32_t run,
+		      struct gs_explain_result *ret);
+
+/* "steps take 12.1 % longer (100 ms -> 112 ms)", "GPU 0: power share -46.2 % (0.75 -> 0.40)": one line
+ * without times. Returns out. */
+#define GS_EXPLAIN_TEXT_BYTES 256
+const char *gs_explain_text(const struct gs_explain_finding *finding,
+			    char out[GS_EXPLAIN_TEXT_BYTES]);
+
+/* "ns", "bytes", "ratio", "celsius": the unit of before and after. */
+const char *gs_explain_unit(const struct gs_explain_finding *finding);
+
+#endif

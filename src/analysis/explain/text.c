@@ -1,0 +1,74 @@
+/* Findings in words. */
+#include "analysis/explain/explain.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/fmt.h"
+
+static const char *const gpu_values[] = {"memory share", "power share", "temperature"};
+
+/* "-" for what no time or size can be. */
+static const char *put_amount(char out[GS_FMT_BYTES], double value, bool is_time)
+{
+	if (!(value >= 0 && value < 9e18))
+		return "-";
+	return is_time ? gs_fmt_ns(out, (uint64_t)value) : gs_fmt_bytes(out, (uint64_t)value);
+}
+
+static void put_step_text(const struct gs_explain_finding *f, char *out)
+{
+	char before[GS_FMT_BYTES], after[GS_FMT_BYTES];
+	const char *old = put_amount(before, f->begun.before, true);
+	double pct = f->begun.before > 0 ? (f->after / f->begun.before - 1) * 100 : 0;
+
+	if (strcmp(f->begun.detector, gs_detect_stall.name) == 0)
+		snprintf(out, GS_EXPLAIN_TEXT_BYTES, "no step ended for %s (usually one every %s)",
+			 put_amount(after, f->after, true), old);
+	else
+		snprintf(out, GS_EXPLAIN_TEXT_BYTES, "steps %s %.1f %% %s (%s -> %s)",
+			 strcmp(f->begun.detector, gs_detect_drift.name) == 0 ? "became slowly"
+									      : "take",
+			 fabs(pct), pct > 0 ? "longer" : "shorter", old,
+			 put_amount(after, f->after, true));
+}
+
+static void put_gpu_text(const struct gs_explain_finding *f, char *out)
+{
+	const char *unit = f->begun.value == 2 ? " C" : "";
+
+	snprintf(out, GS_EXPLAIN_TEXT_BYTES, "%s: unusual %s (%.3g%s -> %.3g%s)", f->name,
+		 gpu_values[f->begun.value % 3], f->begun.before, unit, f->begun.after, unit);
+}
+
+static void put_memory_text(const struct gs_explain_finding *f, char *out)
+{
+	char before[GS_FMT_BYTES], after[GS_FMT_BYTES];
+
+	snprintf(out, GS_EXPLAIN_TEXT_BYTES, "%s: %smemory grows steadily (%s -> %s)", f->name,
+		 f->subject == GS_EXPLAIN_PROCESS ? "resident " : "",
+		 put_amount(before, f->begun.before, false),
+		 put_amount(after, fmax(f->after, f->begun.after), false));
+}
+
+const char *gs_explain_text(const struct gs_explain_finding *finding,
+			    char out[GS_EXPLAIN_TEXT_BYTES])
+{
+	if (finding->subject == GS_EXPLAIN_STEPS)
+		put_step_text(finding, out);
+	else if (finding->subject == GS_EXPLAIN_GPU_STATE)
+		put_gpu_text(finding, out);
+	else
+		put_memory_text(finding, out);
+	return out;
+}
+
+const char *gs_explain_unit(const struct gs_explain_finding *finding)
+{
+	if (finding->subject == GS_EXPLAIN_STEPS)
+		return "ns";
+	if (finding->subject == GS_EXPLAIN_GPU_STATE)
+		return finding->begun.value == 2 ? "celsius" : "ratio";
+	return "bytes";
+}

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""gpuscope explain: findings of recordings whose troubles are known (explain_run.c)."""
+import json
+import os
+import subprocess
+import sys
+
+from harness import case, main
+
+MAKER = os.path.abspath(sys.argv[2])  # explain_run
+
+
+def recording(t, kind):
+    path = t.path(f'{kind}.gst')
+    subprocess.run([MAKER, path, kind], check=True, timeout=60)
+    return path
+
+
+@case('slow steps, the state of the GPU at that time, and a process that leaks', needs=None)
+def slow(t):
+    path = recording(t, 'slow')
+    found = json.loads(t.tool('explain', '--format=json', path, status=0).out)
+    t.equal('steps', found['steps'], 2999)
+    t.true('samples', found['samples'] > 2900, found['samples'])
+    kinds = [(f['detector'], f['subject']) for f in found['findings']]
+    t.equal('findings', sorted(kinds), [('change', 'steps'), ('gpu_density', 'gpu_state'), ('leak', 'process_memory')])
+    change, gpu, leak = (next(f for f in found['findings'] if f['detector'] == d) for d in ('change', 'gpu_density', 'leak'))
+    t.true('since', 1190 < change['since_s'] < 1215, change['since_s'])
+    t.true('found soon', change['found_s'] - change['since_s'] < 20, change)
+    t.true('and over', 1570 < change['ended_s'] < 1600, change['ended_s'])
+    t.true('how much', 24 < change['change_percent'] < 26, change['change_percent'])
+    t.true('from', 0.99e9 < change['before'] < 1.01e9, change['before'])
+    t.equal('unit', change['unit'], 'ns')
+    t.match('wall time', r'^2023-11-14T22:3\d', change['since'])
+    t.equal('beside it', [found['findings'][i]['detector'] for i in change['beside']], ['gpu_density'])
+    t.equal('and the other way round', [found['findings'][i]['detector'] for i in gpu['beside']], ['change'])
+    t.equal('which GPU', gpu['name'], 'node7 GPU 0')
+    t.match('which value', 'unusual power share', gpu['text'])
+    t.equal('which process', leak['name'], 'node7 python1 101')
+    t.true('when', leak['since_s'] > 1900, leak['since_s'])
+    t.equal('until the end', leak['ended_s'], None)
+    t.true('model', change['model']['usual_spread_pct'] > 0.5, change['model'])
+
+
+@case('the same for people', needs=None)
+def table(t):
+    out = t.tool('explain', recording(t, 'slow'), status=0).out
+    t.match('head', r'slow\.gst: 3 findings in 2,999 steps and 3,\d+ samples\n', out)
+    t.match('steps', r'\n  after (19|20)m \d\ds: steps take 2[45]\.\d % longer \(.* -> 1\.2\d s\), over after 2[56]m ', out)
+    t.match('beside', r'\n    at the same time: node7 GPU 0: unusual power share \(0\.\d+ -> 0\.4\d+\)\n', out)
+    t.match('leak', r'node7 python1 101: resident memory grows steadily \(.*\), until the end\n', out)
+
+
+@case('nothing is found in a clean run; options of detectors', needs=None)
+def clean(t):
+    path = recording(t, 'clean')
+    t.match('none', r'clean\.gst: no findings in 2,999 steps and', t.tool('explain', path, status=0).out)
+    t.match('a strange option', 'no option "change.size" of a detector', t.tool('explain', '--set', 'change.size=1', path, status=2).err)
+    t.match('a wrong value', 'min_change takes', t.tool('explain', '--set', 'change.min_change=much', path, status=2).err)
+    t.match('no value', 'takes an option of a detector', t.tool('explain', '--set', 'change.min_change', path, status=2).err)
+    slow_one = recording(t, 'slow')
+    found = json.loads(t.tool('explain', '--format=json', '--set=change.min_change=60%', '--set=leak.min_growth_bytes=1000000000000000',
+                              slow_one, status=0).out)  # fmt: skip
+    t.equal('only large ones', [f['detector'] for f in found['findings']], ['gpu_density'])
+
+
+@case('runs that are too short or empty, and files that are none', needs=None)
+def other_files(t):
+    done = t.tool('explain', recording(t, 'short'), status=0)
+    t.match('short', 'no findings in 19 steps and 0 samples', done.out)
+    t.match('why', '19 steps are too few to know what is usual', done.err)
+    t.match('empty', 'neither steps nor samples: record calls', t.tool('explain', recording(t, 'empty'), status=4).err)
+    t.match('no file', 'which .gst file', t.tool('explain', status=2).err)
+    t.match('not there', 'cannot ', t.tool('explain', t.path('none.gst'), status=1).err)
+    with open(t.path('text.gst'), 'w') as f:
+        f.write('no recording')
+    t.match('another file', 'cannot read|not a .gst', t.tool('explain', t.path('text.gst'), status=1).err)
+
+
+if __name__ == '__main__':
+    main()

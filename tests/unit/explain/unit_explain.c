@@ -1,0 +1,212 @@
+/*
+ * Findings out of steps and samples: which steps count, when attempts are void, limits, and what stands
+ * beside what. Whether detectors find what they should is tests/unit/detect's; whole recordings are e2e/explain's.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "../detect/random.h"
+#include "../tui/sample.h"
+#include "analysis/explain/explain.h"
+#include "core/base/mem.h"
+
+#define S 1000000000ull
+
+struct maker {
+	struct gs_explain *e;
+	uint64_t now_ns, random;
+	struct gs_explain_result result;
+};
+
+static struct maker begin(void)
+{
+	struct maker m = {.now_ns = SAMPLE_START_NS, .random = 3};
+
+	assert_int_equal(gs_explain_new(&m.e), 0);
+	return m;
+}
+
+static void take_steps(struct maker *m, unsigned slot, uint32_t run, unsigned n, double ns)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct gs_explain_step s = {slot, run, m->now_ns,
+					    (uint64_t)(ns * (1 + 0.01 * draw_normal(&m->random))),
+					    .regular = true};
+
+		assert_int_equal(gs_explain_take_step(m->e, &s), 0);
+		m->now_ns += s.dur_ns;
+	}
+}
+
+static void finish(struct maker *m, unsigned slot, uint32_t run)
+{
+	assert_int_equal(gs_explain_finish(m->e, slot, run, &m->result), 0);
+}
+
+static void slow_steps_have_a_text(void **state)
+{
+	char text[GS_EXPLAIN_TEXT_BYTES];
+	struct maker m = begin();
+
+	take_steps(&m, 2, 7, 300, 1e8);
+	take_steps(&m, 2, 7, 100, 1.5e8);
+	finish(&m, 2, 7);
+	assert_int_equal(m.result.n_findings, 1);
+	assert_int_equal(m.result.n_steps, 400);
+	assert_true(strncmp(gs_explain_text(&m.result.findings[0], text), "steps take 5", 12) ==
+			    0 ||
+		    strncmp(text, "steps take 4", 12) == 0);
+	assert_non_null(strstr(text, "% longer ("));
+	assert_string_equal(gs_explain_unit(&m.result.findings[0]), "ns");
+	assert_int_equal(m.result.findings[0].ended_ns, 0);
+	gs_explain_free(&m.e);
+	assert_null(m.e);
+}
+
+/* Steps that begin again are another attempt; those of other slots and runs are not shown. */
+static void other_attempts_are_void(void **state)
+{
+	struct maker m = begin();
+
+	take_steps(&m, 0, 1, 300, 1e8);
+	take_steps(&m, 0, 1, 100, 2e8);
+	take_steps(&m, 1, 2, 300, 1e8);
+	take_steps(&m, 1, 2, 100, 2e8);
+	take_steps(&m, 1, 3, 400, 1e8);
+	finish(&m, 1, 3);
+	assert_int_equal(m.result.n_findings, 0);
+	assert_int_equal(m.result.n_steps, 400);
+	gs_explain_free(&m.e);
+
+	m = begin();
+	take_steps(&m, 0, 1, 300, 1e8);
+	take_steps(&m, 0, 1, 100, 2e8);
+	finish(&m, 0, 0); /* the summary has no steps */
+	assert_int_equal(m.result.n_findings + m.result.n_steps, 0);
+	gs_explain_free(&m.e);
+}
+
+/* Steps with unusual calls say that the program goes on, and nothing of its speed. */
+static void odd_steps_have_no_speed(void **state)
+{
+	struct maker m = begin();
+
+	take_steps(&m, 0, 1, 300, 1e9);
+	for (unsigned i = 0; i < 100; i++) {
+		struct gs_explain_step s = {0, 1, m.now_ns, 5 * S, .regular = false};
+
+		assert_int_equal(gs_explain_take_step(m.e, &s), 0);
+		m.now_ns += s.dur_ns;
+		gs_explain_tick(m.e, m.now_ns);
+	}
+	finish(&m, 0, 1);
+	assert_int_equal(m.result.n_findings, 0);
+	gs_explain_free(&m.e);
+}
+
+static void stall_until_the_end(void **state)
+{
+	char text[GS_EXPLAIN_TEXT_BYTES];
+	struct maker m = begin();
+
+	take_steps(&m, 0, 1, 200, 1e8);
+	for (unsigned i = 1; i <= 60; i++)
+		gs_explain_tick(m.e, m.now_ns + i * S);
+	finish(&m, 0, 1);
+	assert_int_equal(m.result.n_findings, 1);
+	assert_string_equal(m.result.findings[0].begun.detector, "stall");
+	gs_explain_text(&m.result.findings[0], text);
+	assert_non_null(strstr(text, "no step ended for "));
+	gs_explain_free(&m.e);
+}
+
+/* Samples: a process whose memory grows, more processes than there are places, and a GPU without values. */
+static void samples_of_nodes(void **state)
+{
+	struct maker m = begin();
+
+	for (unsigned t = 0; t < 600; t++) {
+		struct gs_node_snapshot *node = sample_node(2, 600, t);
+
+		memset(node->gpu->sample[1].why, GS_GPU_REASON_NOT_READ,
+		       sizeof(node->gpu->sample[1].why));
+		if (t > 200)
+			node->host->process[3].rss_bytes += (int64_t)(t - 200) << 22;
+		assert_int_equal(gs_explain_take_node(m.e, node), 0);
+		gs_node_snapshot_free(&node);
+	}
+	finish(&m, 0, 0);
+	assert_int_equal(m.result.n_samples, 600);
+	assert_int_equal(m.result.n_findings, 1);
+	assert_int_equal(m.result.findings[0].subject, GS_EXPLAIN_PROCESS);
+	assert_string_equal(m.result.findings[0].name, "node7 python3 103");
+	assert_true(m.result.n_left_out > 0);
+	gs_explain_free(&m.e);
+}
+
+/* A slow phase and a leak at the same time stand beside each other; one an hour later does not. */
+static void findings_beside_each_other(void **state)
+{
+	struct maker m = begin();
+
+	for (unsigned t = 0; t < 1500; t++) {
+		struct gs_node_snapshot *node = sample_node(0, 1, t);
+
+		if (t > 500)
+			node->host->process[0].rss_bytes += (int64_t)(t - 500) << 22;
+		take_steps(&m, 0, 1, 1, t >= 480 && t < 560 ? 1.5e9 : 1e9);
+		node->time_ns = m.now_ns;
+		assert_int_equal(gs_explain_take_node(m.e, node), 0);
+		gs_node_snapshot_free(&node);
+	}
+	take_steps(&m, 0, 1, 200, 2e9);
+	finish(&m, 0, 1);
+	assert_int_equal(m.result.n_findings, 3);
+	for (size_t i = 1; i < 3; i++)
+		assert_true(m.result.findings[i - 1].begun.since_ns <=
+			    m.result.findings[i].begun.since_ns);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(m.result.findings[i].n_beside, 1);
+		assert_int_equal(m.result.findings[i].beside[0], 1 - i);
+	}
+	gs_explain_free(&m.e);
+}
+
+static void options_of_detectors(void **state)
+{
+	struct gs_err err;
+	struct maker m = begin();
+
+	assert_int_equal(gs_explain_set(m.e, "change.min_change", "60%", &err), 0);
+	assert_int_equal(gs_explain_set(m.e, "change.min_change", "all", &err), -EINVAL);
+	assert_int_equal(gs_explain_set(m.e, "change.nothing", "1", &err), -EINVAL);
+	assert_int_equal(gs_explain_set(m.e, "nothing.min_change", "1", &err), -EINVAL);
+	assert_int_equal(gs_explain_set(m.e, "change", "1", &err), -EINVAL);
+	assert_int_equal(gs_explain_set(m.e, "", "", &err), -EINVAL);
+	take_steps(&m, 0, 1, 300, 1e8);
+	take_steps(&m, 0, 1, 200, 1.3e8);
+	finish(&m, 0, 1);
+	assert_int_equal(m.result.n_findings, 0);
+	gs_explain_free(&m.e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(slow_steps_have_a_text),
+		cmocka_unit_test(other_attempts_are_void),
+		cmocka_unit_test(odd_steps_have_no_speed),
+		cmocka_unit_test(stall_until_the_end),
+		cmocka_unit_test(samples_of_nodes),
+		cmocka_unit_test(findings_beside_each_other),
+		cmocka_unit_test(options_of_detectors),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
