@@ -103,9 +103,9 @@ static double log_share(const struct gs_detect_component *c, unsigned n_values,
 /* log(sum of exp): the largest is taken out first, so that no sum is 0 or too large. */
 static double add_logs(const double *logs, unsigned n)
 {
-	double most = logs[0], sum = 0;
+	double most = -INFINITY, sum = 0;
 
-	for (unsigned i = 1; i < n; i++)
+	for (unsigned i = 0; i < n; i++)
 		most = fmax(most, logs[i]);
 	if (!(most > -INFINITY))
 		return -INFINITY;

@@ -161,6 +161,12 @@ static double seconds_of(const struct explain_run *run, uint64_t ns)
 				   : -(double)(run->start_ns - ns) / 1e9;
 }
 
+/* Times of a file may be anything: they wrap, where a sum of signed ones would not be defined. */
+static int64_t wall_of(const struct explain_run *run, uint64_t ns)
+{
+	return (int64_t)(ns + (uint64_t)run->wall_minus_boot_ns);
+}
+
 static const char *put_since(char out[GS_FMT_BYTES], const struct explain_run *run, uint64_t ns)
 {
 	return gs_fmt_ns(out, ns > run->start_ns ? ns - run->start_ns : 0);
@@ -223,7 +229,7 @@ static void put_finding(struct gs_doc *doc, const struct explain_run *run,
 		gs_doc_put_double(doc, "ended_s", seconds_of(run, f->ended_ns));
 	else
 		gs_doc_put_null(doc, "ended_s");
-	gs_doc_put_time(doc, "since", (int64_t)f->begun.since_ns + run->wall_minus_boot_ns);
+	gs_doc_put_time(doc, "since", wall_of(run, f->begun.since_ns));
 	gs_doc_put_bool(doc, "became_usual", f->became_usual);
 	gs_doc_put_text(doc, "unit", gs_explain_unit(f));
 	gs_doc_put_double(doc, "before", f->begun.before);
@@ -255,7 +261,7 @@ static int put_result(const struct explain_options *o, const struct explain_run 
 	gs_pen_open(&pen, stdout);
 	gs_doc_begin_map(&doc, NULL);
 	gs_doc_put_text(&doc, "file", o->path);
-	gs_doc_put_time(&doc, "start", (int64_t)run->start_ns + run->wall_minus_boot_ns);
+	gs_doc_put_time(&doc, "start", wall_of(run, run->start_ns));
 	gs_doc_put_u64(&doc, "steps", result->n_steps);
 	gs_doc_put_u64(&doc, "samples", result->n_samples);
 	gs_doc_put_u64(&doc, "left_out", result->n_left_out);
