@@ -33,6 +33,7 @@
 #define N_SUMS          (2 * N_CLASSES)
 #define LARGE_ALLOWANCE 0.5  /* of the second: half of a change by one deviation */
 #define REPORTED_SHARE  0.75 /* of the smallest change to look for: medians are not exact */
+#define CHANGED_MIN     3    /* samples of a change before it is one */
 #define LEAST_SPREAD    1e-9
 #define END_LIMIT       6.0
 #define TRAINING_TRIALS 16 /* a series that does not settle is judged as it is */
@@ -266,6 +267,8 @@ static bool begin_change(struct change *c, const struct gs_detect_change_options
 	uint32_t n = count_changed(c, o, sum->n < RECENT ? sum->n : RECENT, direction);
 	double moved = recent_median(c, o, n) - c->centre;
 
+	if (n < CHANGED_MIN)
+		return false; /* the next ones will say: it may be a pause */
 	if (direction * moved < REPORTED_SHARE * log1p(o->min_change)) {
 		*sum = (struct sum){0};
 		return false;
