@@ -1,6 +1,7 @@
 /*
  * Series and their detectors. Steps: change, drift and stall, for each of the attempts that may turn out
- * to be the run's. Nodes: the state of each GPU, and the memory of GPUs, nodes and processes.
+ * to be the run's. Nodes: the state of each GPU, and the memory of GPUs, nodes and processes. Calls: the
+ * density of latencies of each function, size class and process, which is eACGM's method by series.
  */
 #include "analysis/explain/explain.h"
 
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/fmt.h"
 #include "core/base/map.h"
 #include "core/base/mem.h"
 #include "core/base/vec.h"
@@ -29,9 +31,13 @@ struct findings {
 struct series { /* of one detector */
 	struct gs_detect *d;
 	enum gs_explain_subject subject;
-	char name[64];
-	bool holds;
+	char name[GS_EXPLAIN_NAME_BYTES];
 	uint32_t open; /* place of the finding that holds; UINT32_MAX: it had none */
+	/* Of calls: a finding that has not lasted long enough yet, and the newest call. */
+	bool waits;
+	struct gs_detect_finding waiting;
+	uint64_t n_waiting; /* calls since it began */
+	uint64_t last_ns;
 };
 
 struct step_slot {
@@ -49,8 +55,9 @@ struct gs_explain {
 	} options[N_DETECTORS_MAX];
 	struct step_slot slots[GS_EXPLAIN_STEP_SLOTS];
 	struct series *series; /* owned; of nodes */
-	uint32_t n_series, series_capacity;
+	uint32_t n_series, n_call_series, series_capacity;
 	struct gs_map by_key; /* subject and name -> index into series */
+	struct gs_map calls;  /* process, function and size -> likewise */
 	struct findings findings;
 	uint64_t n_samples, n_left_out;
 };
@@ -70,7 +77,7 @@ int gs_explain_new(struct gs_explain **ret)
 
 	if (!e)
 		return -ENOMEM;
-	e->by_key = (struct gs_map)GS_MAP_INIT(2 * GS_EXPLAIN_MAX_SERIES);
+	e->by_key = e->calls = (struct gs_map)GS_MAP_INIT(2 * GS_EXPLAIN_MAX_SERIES);
 	for (unsigned i = 0; gs_detectors[i]; i++)
 		gs_detect_set_defaults(gs_detectors[i], &e->options[i]);
 	*ret = e;
@@ -97,6 +104,7 @@ void gs_explain_free(struct gs_explain **explain)
 		gs_detect_free(&e->series[i].d);
 	free(e->series);
 	gs_map_fini(&e->by_key);
+	gs_map_fini(&e->calls);
 	free(e->findings.items);
 	free(e);
 	*explain = NULL;
@@ -130,26 +138,11 @@ static int start_series(struct gs_explain *e, struct series *s, const struct gs_
 	return gs_detect_new(detector, &e->options[index_of(detector)], &s->d);
 }
 
-static int note_outcome(struct gs_explain *e, struct findings *list, struct series *s,
-			enum gs_detect_outcome outcome, const struct gs_detect_finding *f)
+static int add_finding(struct gs_explain *e, struct findings *list, struct series *s,
+		       const struct gs_detect_finding *f)
 {
 	struct gs_explain_finding *item;
 
-	if (outcome == GS_DETECT_NOTHING)
-		return 0;
-	if (outcome == GS_DETECT_ENDED) {
-		s->holds = false;
-		if (s->open == UINT32_MAX)
-			return 0;
-		item = &list->items[s->open];
-		item->ended_ns = f->found_ns;
-		item->became_usual = f->became_usual;
-		/* What was unusual of a GPU at the end is what was leaving that state. */
-		if (s->subject != GS_EXPLAIN_GPU_STATE)
-			item->after = f->after;
-		return 0;
-	}
-	s->holds = true;
 	s->open = UINT32_MAX;
 	if (list->n == GS_EXPLAIN_MAX_FINDINGS) {
 		e->n_left_out++;
@@ -161,6 +154,37 @@ static int note_outcome(struct gs_explain *e, struct findings *list, struct seri
 	item = &list->items[list->n++];
 	*item = (struct gs_explain_finding){.subject = s->subject, .begun = *f, .after = f->after};
 	snprintf(item->name, sizeof(item->name), "%s", s->name);
+	return 0;
+}
+
+static void end_finding(struct findings *list, struct series *s, const struct gs_detect_finding *f)
+{
+	struct gs_explain_finding *item;
+
+	if (s->open == UINT32_MAX)
+		return;
+	item = &list->items[s->open];
+	item->ended_ns = f->found_ns;
+	item->became_usual = f->became_usual;
+	/* What was of low density at the end is what was leaving that state. */
+	if (s->subject != GS_EXPLAIN_GPU_STATE && s->subject != GS_EXPLAIN_CALLS)
+		item->after = f->after;
+}
+
+static int note_outcome(struct gs_explain *e, struct findings *list, struct series *s,
+			enum gs_detect_outcome outcome, const struct gs_detect_finding *f)
+{
+	if (outcome == GS_DETECT_ENDED && s->waits)
+		s->waits = false;
+	else if (outcome == GS_DETECT_ENDED)
+		end_finding(list, s, f);
+	else if (outcome == GS_DETECT_BEGUN && s->subject == GS_EXPLAIN_CALLS) {
+		s->waits = true;
+		s->waiting = *f;
+		s->n_waiting = 0;
+	} else if (outcome == GS_DETECT_BEGUN) {
+		return add_finding(e, list, s, f);
+	}
 	return 0;
 }
 
@@ -216,31 +240,40 @@ void gs_explain_tick(struct gs_explain *explain, uint64_t now_ns)
 	}
 }
 
-/* The series of this name, made when it is new. NULL with 0 in *ret: no room for more. */
-static int find_series(struct gs_explain *e, const struct gs_detector *detector,
-		       enum gs_explain_subject subject, const char *name, struct series **ret)
+/* A series more, under this key. NULL with 0: no room. */
+static int add_series(struct gs_explain *e, const struct gs_detector *detector,
+		      enum gs_explain_subject subject, const char *name, struct gs_map *map,
+		      uint64_t key, struct series **ret)
 {
-	uint64_t key = gs_hash_bytes(name, strlen(name)) ^ (uint64_t)subject << 56, index;
 	int r;
 
-	*ret = NULL;
-	if (gs_map_get(&e->by_key, key, &index)) {
-		*ret = &e->series[index];
-		return 0;
-	}
 	if (e->n_series == GS_EXPLAIN_MAX_SERIES)
 		return 0;
 	if (!gs_vec_reserve(&e->series, &e->series_capacity, e->n_series + 1))
 		return -ENOMEM;
 	r = start_series(e, &e->series[e->n_series], detector, subject, name);
 	if (r == 0)
-		r = gs_map_put(&e->by_key, key, e->n_series);
+		r = gs_map_put(map, key, e->n_series);
 	if (r < 0) {
 		gs_detect_free(&e->series[e->n_series].d);
 		return r;
 	}
 	*ret = &e->series[e->n_series++];
 	return 0;
+}
+
+/* The series of this name, made when it is new. NULL with 0 in *ret: no room for more. */
+static int find_series(struct gs_explain *e, const struct gs_detector *detector,
+		       enum gs_explain_subject subject, const char *name, struct series **ret)
+{
+	uint64_t key = gs_hash_bytes(name, strlen(name)) ^ (uint64_t)subject << 56, index;
+
+	*ret = NULL;
+	if (gs_map_get(&e->by_key, key, &index)) {
+		*ret = &e->series[index];
+		return 0;
+	}
+	return add_series(e, detector, subject, name, &e->by_key, key, ret);
 }
 
 static int feed_named(struct gs_explain *e, const struct gs_detector *detector,
@@ -253,6 +286,70 @@ static int feed_named(struct gs_explain *e, const struct gs_detector *detector,
 	if (r == 0 && !s)
 		e->n_left_out++;
 	return r == 0 && s ? feed_series(e, &e->findings, s, time_ns, values) : r;
+}
+
+/* The class of a size is its power of two: "4 MiB" stands for 4 up to 8. */
+static void name_calls(const struct gs_explain_call *call, char out[GS_EXPLAIN_NAME_BYTES])
+{
+	char size[GS_FMT_BYTES] = "";
+
+	if (call->bytes)
+		gs_fmt_bytes(size, 1ull << (63 - __builtin_clzll(call->bytes)));
+	snprintf(out, GS_EXPLAIN_NAME_BYTES, "%.40s%s%s in %.15s %u", call->name,
+		 *size ? " of " : "", size, call->comm, call->pid);
+}
+
+/* NULL in *ret: no room for more. */
+static int find_calls(struct gs_explain *e, const struct gs_explain_call *call, struct series **ret)
+{
+	uint64_t what[3] = {call->process, call->function,
+			    call->bytes ? 64 - (uint64_t)__builtin_clzll(call->bytes) : 0};
+	uint64_t key = gs_hash_bytes(what, sizeof(what)), index;
+	char name[GS_EXPLAIN_NAME_BYTES];
+	int r;
+
+	*ret = NULL;
+	if (gs_map_get(&e->calls, key, &index)) {
+		*ret = &e->series[index];
+		return 0;
+	}
+	if (e->n_call_series == GS_EXPLAIN_MAX_CALLS)
+		return 0;
+	name_calls(call, name);
+	r = add_series(e, &gs_detect_density, GS_EXPLAIN_CALLS, name, &e->calls, key, ret);
+	e->n_call_series += r == 0 && *ret;
+	return r;
+}
+
+/* How much more or less of the time the calls of a waiting finding took than as many usual ones. */
+static bool calls_matter(const struct series *s)
+{
+	double each_ns = fabs(s->waiting.after - s->waiting.before);
+	double passed_ns = (double)(s->last_ns - s->waiting.found_ns);
+
+	return each_ns * (double)s->n_waiting >= GS_EXPLAIN_CALLS_SHARE * passed_ns;
+}
+
+int gs_explain_take_call(struct gs_explain *explain, const struct gs_explain_call *call)
+{
+	double dur_ns = (double)call->dur_ns;
+	struct series *s;
+	int r = find_calls(explain, call, &s);
+
+	if (r < 0 || !s) {
+		explain->n_left_out += !s && r == 0;
+		return r;
+	}
+	/* Threads of a process report their calls one after another, not quite in the order of time. */
+	if (call->start_ns + call->dur_ns > s->last_ns)
+		s->last_ns = call->start_ns + call->dur_ns;
+	r = feed_series(explain, &explain->findings, s, s->last_ns, &dur_ns);
+	s->n_waiting++;
+	if (r < 0 || !s->waits || s->last_ns - s->waiting.found_ns < GS_EXPLAIN_CALLS_NS)
+		return r;
+	s->waits = false;
+	s->open = UINT32_MAX; /* unless it is large enough to be listed */
+	return calls_matter(s) ? add_finding(explain, &explain->findings, s, &s->waiting) : 0;
 }
 
 static int take_gpu(struct gs_explain *e, const struct gs_node_snapshot *node, uint32_t i)
@@ -313,25 +410,34 @@ static int by_begin(const void *a, const void *b)
 	return (x->begun.since_ns > y->begun.since_ns) - (x->begun.since_ns < y->begun.since_ns);
 }
 
-/* Does the other one hold at about the time when this one begins? */
-static bool is_beside(const struct gs_explain_finding *f, const struct gs_explain_finding *other)
+static uint64_t distance_of(const struct gs_explain_finding *a, const struct gs_explain_finding *b)
 {
-	uint64_t at = f->begun.since_ns, until = other->ended_ns ? other->ended_ns : UINT64_MAX;
+	uint64_t x = a->begun.since_ns, y = b->begun.since_ns;
 
-	return other->begun.since_ns <= at + GS_EXPLAIN_NEAR_NS &&
-	       (until >= at || at - until <= GS_EXPLAIN_NEAR_NS);
+	return x > y ? x - y : y - x;
+}
+
+/* Finding k is put in where it belongs among those beside f, if it is near enough. */
+static void put_beside(const struct findings *list, struct gs_explain_finding *f, uint32_t k)
+{
+	uint64_t distance = distance_of(f, &list->items[k]);
+	uint32_t at = f->n_beside;
+
+	while (at > 0 && distance < distance_of(f, &list->items[f->beside[at - 1]]))
+		at--;
+	if (distance > GS_EXPLAIN_NEAR_NS || at == GS_EXPLAIN_BESIDE)
+		return;
+	f->n_beside += f->n_beside < GS_EXPLAIN_BESIDE;
+	memmove(&f->beside[at + 1], &f->beside[at], (f->n_beside - at - 1) * sizeof(f->beside[0]));
+	f->beside[at] = k;
 }
 
 static void link_findings(struct findings *list)
 {
 	for (uint32_t i = 0; i < list->n; i++)
-		for (uint32_t k = 0; k < list->n; k++) {
-			struct gs_explain_finding *f = &list->items[i];
-
-			if (k != i && f->n_beside < GS_EXPLAIN_BESIDE &&
-			    f->subject != list->items[k].subject && is_beside(f, &list->items[k]))
-				f->beside[f->n_beside++] = k;
-		}
+		for (uint32_t k = 0; k < list->n; k++)
+			if (list->items[i].subject != list->items[k].subject)
+				put_beside(list, &list->items[i], k);
 }
 
 int gs_explain_finish(struct gs_explain *explain, unsigned slot, uint32_t run,

@@ -1,9 +1,9 @@
 /*
- * Findings of a whole run: steps of its threads, GPUs, the machine and its processes, as series for the
+ * Findings of a whole run: steps of its threads, its calls, GPUs, the machine and its processes, as series for the
  * detectors of analysis/detect, and what they found, in the order of time and with what was found beside
  * it at the same time.
  *
- * In come steps as they end and snapshots of nodes, each in the order of time. What is not known before the
+ * In come steps and calls as they end, and snapshots of nodes, each in the order of time. What is not known before the
  * end, which steps those of the run are, is said to gs_explain_finish(). Memory is bounded by the limits
  * below. One thread.
  *
@@ -22,6 +22,13 @@
 #define GS_EXPLAIN_MAX_FINDINGS 1024 /* the first ones; more are counted */
 #define GS_EXPLAIN_BESIDE       4
 
+#define GS_EXPLAIN_NAME_BYTES 96
+#define GS_EXPLAIN_MAX_CALLS  256 /* of the series: functions by size and process */
+/* Latencies must be unusual for so long, and make so much of the time that passes more or less: a busy
+ * machine makes all calls unusual for moments, and most of them matter little. */
+#define GS_EXPLAIN_CALLS_NS    5000000000ull
+#define GS_EXPLAIN_CALLS_SHARE 0.02
+
 struct gs_explain;
 
 enum gs_explain_subject {
@@ -30,16 +37,18 @@ enum gs_explain_subject {
 	GS_EXPLAIN_GPU_MEMORY = 3,  /* in use of a GPU, bytes */
 	GS_EXPLAIN_NODE_MEMORY = 4, /* in use of a node, bytes */
 	GS_EXPLAIN_PROCESS = 5,     /* resident memory of a process, bytes */
+	GS_EXPLAIN_CALLS = 6,       /* latency of one function with one size in one process, ns */
 };
 
 struct gs_explain_finding {
 	enum gs_explain_subject subject;
-	char name[64]; /* of a node's series: "GPU 3", "python 4711", the node; "" of steps */
+	char name[GS_EXPLAIN_NAME_BYTES]; /* whose series it is; "" of steps */
 	struct gs_detect_finding begun;
 	uint64_t ended_ns; /* 0: it holds until the end */
 	bool became_usual; /* it ended because it is what is usual now */
 	double after;      /* the median over all of it, where that is known at its end */
-	/* Others that hold within GS_EXPLAIN_NEAR_NS of its begin: places in the same list. */
+	/* Others that begin within GS_EXPLAIN_NEAR_NS of its begin, the nearest first: places in the
+	 * same list. */
 	uint32_t n_beside, beside[GS_EXPLAIN_BESIDE];
 };
 
@@ -60,7 +69,16 @@ void gs_explain_free(struct gs_explain **explain);
 int gs_explain_set(struct gs_explain *explain, const char *key, const char *value,
 		   struct gs_err *err);
 
+struct gs_explain_call {
+	uint32_t process, function; /* any numbers that are theirs alone */
+	uint32_t pid;
+	const char *comm, *name; /* of the process, and of the function; copied */
+	uint64_t bytes;          /* that it moves; 0 none */
+	uint64_t start_ns, dur_ns;
+};
+
 /* 0 or -ENOMEM. */
+int gs_explain_take_call(struct gs_explain *explain, const struct gs_explain_call *call);
 int gs_explain_take_step(struct gs_explain *explain, const struct gs_explain_step *step);
 int gs_explain_take_node(struct gs_explain *explain, const struct gs_node_snapshot *node);
 

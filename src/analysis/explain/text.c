@@ -42,6 +42,15 @@ static void put_gpu_text(const struct gs_explain_finding *f, char *out)
 		 gpu_values[f->begun.value % 3], f->begun.before, unit, f->begun.after, unit);
 }
 
+static void put_calls_text(const struct gs_explain_finding *f, char *out)
+{
+	char before[GS_FMT_BYTES], after[GS_FMT_BYTES];
+
+	snprintf(out, GS_EXPLAIN_TEXT_BYTES, "%s: unusual latencies (%s -> %s)", f->name,
+		 put_amount(before, f->begun.before, true),
+		 put_amount(after, f->begun.after, true));
+}
+
 static void put_memory_text(const struct gs_explain_finding *f, char *out)
 {
 	char before[GS_FMT_BYTES], after[GS_FMT_BYTES];
@@ -59,6 +68,8 @@ const char *gs_explain_text(const struct gs_explain_finding *finding,
 		put_step_text(finding, out);
 	else if (finding->subject == GS_EXPLAIN_GPU_STATE)
 		put_gpu_text(finding, out);
+	else if (finding->subject == GS_EXPLAIN_CALLS)
+		put_calls_text(finding, out);
 	else
 		put_memory_text(finding, out);
 	return out;
@@ -66,7 +77,7 @@ const char *gs_explain_text(const struct gs_explain_finding *finding,
 
 const char *gs_explain_unit(const struct gs_explain_finding *finding)
 {
-	if (finding->subject == GS_EXPLAIN_STEPS)
+	if (finding->subject == GS_EXPLAIN_STEPS || finding->subject == GS_EXPLAIN_CALLS)
 		return "ns";
 	if (finding->subject == GS_EXPLAIN_GPU_STATE)
 		return finding->begun.value == 2 ? "celsius" : "ratio";

@@ -1,6 +1,7 @@
 /*
  * gpuscope explain: reads a recorded file and reports when its steps became longer, stalled or drifted, when
- * memory grew and when a GPU was in an unusual state, each with what was found at the same time.
+ * calls took unusually long, memory grew and a GPU was in an unusual state, each with what was found at
+ * the same time.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -8,9 +9,11 @@
 
 #include "analysis/explain/explain.h"
 #include "commands/common/cli.h"
+#include "commands/main/damage.h"
 #include "core/base/fmt.h"
 #include "core/text/doc.h"
 #include "model/node/record.h"
+#include "model/trace/dict.h"
 #include "pipeline/aggregate/aggregate.h"
 #include "pipeline/recording/recording.h"
 
@@ -30,7 +33,8 @@ struct explain_run {
 	struct gs_explain *explain;
 	struct gs_aggregate *view;
 	struct gs_node_decoder *decoder;
-	uint64_t start_ns; /* of the session, boot clock; 0: none yet */
+	struct gs_dict *dict; /* names of calls */
+	uint64_t start_ns;    /* of the session, boot clock; 0: none yet */
 	int64_t wall_minus_boot_ns;
 	int error; /* of a step, which cannot be returned from where it is reported */
 };
@@ -78,7 +82,7 @@ const struct gs_cli_command gs_cli_explain = {
 	.name = "gpuscope explain",
 	.usage = "FILE.gst",
 	.about = "Finds when a recorded run changed: steps that became longer, stalls, memory that "
-		 "grows,\nGPUs in an unusual state, and what was found at the same time.",
+		 "grows,\nGPUs in an unusual state, and what else changed then.",
 	.notes =
 		"Steps come from calls (`gpuscope trace -o FILE.gst`), the rest from samples "
 		"(`gpuscope top --record`).\n"
@@ -100,17 +104,44 @@ static void take_step(void *ctx, const struct gs_aggregate_step *step)
 		run->error = r;
 }
 
+/* Of a process and a function that are known. */
+static int take_call(struct explain_run *run, const struct gs_rec_call *call)
+{
+	const struct gs_rec_thread *thread = gs_dict_thread(run->dict, call->thread);
+	const struct gs_rec_process *p =
+		thread ? gs_dict_process(run->dict, thread->process) : NULL;
+	const struct gs_rec_function *f = gs_dict_function(run->dict, call->function);
+	struct gs_explain_call c = {.function = call->function,
+				    .bytes = call->bytes,
+				    .start_ns = call->start_ns,
+				    .dur_ns = call->dur_ns};
+
+	if (!p || !f)
+		return 0;
+	c.process = p->id;
+	c.pid = p->pid;
+	c.comm = gs_dict_string(run->dict, p->comm_str);
+	c.name = gs_dict_string(run->dict, f->name_str);
+	return gs_explain_take_call(run->explain, &c);
+}
+
 static int take_record(struct explain_run *run, const struct gs_record *record)
 {
 	const struct gs_rec_session *session = (const void *)record;
 	struct gs_node_snapshot *node = NULL;
-	int r = gs_node_decode(run->decoder, record, &node);
+	int r = gs_dict_apply(run->dict, record);
+
+	/* Names that are out of range are as good as none. */
+	if (r == 0 || r == -EINVAL)
+		r = gs_node_decode(run->decoder, record, &node);
 
 	if (record->kind == GS_REC_SESSION && !run->start_ns) {
 		run->start_ns = session->start_ns;
 		run->wall_minus_boot_ns = session->wall_minus_boot_ns;
 	} else if (record->kind == GS_REC_END) {
 		gs_explain_tick(run->explain, ((const struct gs_rec_end *)record)->end_ns);
+	} else if (record->kind == GS_REC_CALL && r == 0) {
+		r = take_call(run, (const void *)record);
 	} else if (r == GS_NODE_WHOLE) {
 		r = gs_explain_take_node(run->explain, node);
 		gs_node_snapshot_free(&node);
@@ -172,6 +203,17 @@ static const char *put_since(char out[GS_FMT_BYTES], const struct explain_run *r
 	return gs_fmt_ns(out, ns > run->start_ns ? ns - run->start_ns : 0);
 }
 
+/* What began near a finding: how long before or after it. */
+static void print_beside(const struct gs_explain_finding *f, const struct gs_explain_finding *other)
+{
+	uint64_t at = f->begun.since_ns, begun = other->begun.since_ns;
+	char text[GS_EXPLAIN_TEXT_BYTES], distance[GS_FMT_BYTES];
+
+	gs_fmt_ns(distance, begun > at ? begun - at : at - begun);
+	printf("    %s %s: %s\n", distance, begun > at ? "later" : "before",
+	       gs_explain_text(other, text));
+}
+
 static void print_finding(const struct explain_run *run, const struct gs_explain_result *result,
 			  const struct gs_explain_finding *f)
 {
@@ -187,8 +229,7 @@ static void print_finding(const struct explain_run *run, const struct gs_explain
 	printf("    %s: score %.3g, limit %.3g, medians of %u and %u\n", f->begun.detector,
 	       f->begun.score, f->begun.limit, f->begun.n_before, f->begun.n_after);
 	for (uint32_t i = 0; i < f->n_beside; i++)
-		printf("    at the same time: %s\n",
-		       gs_explain_text(&result->findings[f->beside[i]], text));
+		print_beside(f, &result->findings[f->beside[i]]);
 }
 
 static void print_result(const struct explain_options *o, const struct explain_run *run,
@@ -214,8 +255,8 @@ static void print_result(const struct explain_options *o, const struct explain_r
 static void put_finding(struct gs_doc *doc, const struct explain_run *run,
 			const struct gs_explain_finding *f)
 {
-	static const char *const subjects[] = {"",           "steps",       "gpu_state",
-					       "gpu_memory", "node_memory", "process_memory"};
+	static const char *const subjects[] = {
+		"", "steps", "gpu_state", "gpu_memory", "node_memory", "process_memory", "calls"};
 	char text[GS_EXPLAIN_TEXT_BYTES];
 
 	gs_doc_begin_map(doc, NULL);
@@ -305,6 +346,7 @@ int gs_cmd_explain(int argc, char **argv)
 {
 	struct explain_options o = {0};
 	struct gs_recording_reader *reader = NULL;
+	struct gs_recording_stats stats;
 	struct explain_run run = {0};
 	struct gs_err err = {{0}};
 	int r, status;
@@ -317,7 +359,8 @@ int gs_cmd_explain(int argc, char **argv)
 	if (r == 0)
 		r = gs_aggregate_new(&run.view);
 	run.decoder = gs_node_decoder_new();
-	if (r == 0 && !run.decoder)
+	run.dict = gs_dict_new();
+	if (r == 0 && (!run.decoder || !run.dict))
 		r = -ENOMEM;
 	status = r == 0 ? set_options(run.explain, &o) : GS_EXIT_FAILED;
 	if (status == GS_EXIT_DONE) {
@@ -328,9 +371,12 @@ int gs_cmd_explain(int argc, char **argv)
 		gs_cli_say("cannot read %s: %s", o.path, gs_err_text(&err, r));
 		status = GS_EXIT_FAILED;
 	} else if (status == GS_EXIT_DONE) {
+		gs_recording_stats(reader, &stats);
+		cmd_report_damage(o.path, &stats);
 		status = show_findings(&o, &run);
 	}
 	gs_node_decoder_free(&run.decoder);
+	gs_dict_free(&run.dict);
 	gs_aggregate_free(&run.view);
 	gs_explain_free(&run.explain);
 	gs_recording_reader_close(&reader);

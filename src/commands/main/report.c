@@ -9,6 +9,7 @@
 #include "commands/common/cli.h"
 #include "commands/common/shared.h"
 #include "commands/common/summary.h"
+#include "commands/main/damage.h"
 #include "output/trace_export/export.h"
 #include "commands/job/job_compare.h"
 #include "pipeline/recording/recording.h"
@@ -176,21 +177,6 @@ static int set_threads(void *target, const struct gs_cli_option *option, char *a
 {
 	((struct report_options *)target)->style.view = GS_SUMMARY_THREADS;
 	return 0;
-}
-
-/* What reading found wrong, in a line each. */
-static void report_damage(const char *path, const struct gs_recording_stats *s)
-{
-	char n[GS_FMT_BYTES];
-
-	if (s->cut_bytes)
-		gs_cli_say(
-			"%s: torn at its end: the last %s could not be read, all %llu whole frames before were",
-			path, gs_fmt_bytes(n, s->cut_bytes), (unsigned long long)s->n_frames);
-	if (s->n_skipped_frames || s->skipped_bytes)
-		gs_cli_say("%s: damaged: %llu frames (%s) were skipped", path,
-			   (unsigned long long)s->n_skipped_frames,
-			   gs_fmt_bytes(n, s->skipped_bytes));
 }
 
 /* Samples of GPUs, machine and processes in the file, which no summary of calls shows. */
@@ -377,7 +363,7 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 		gs_activity_report_pending(gs_aggregate_activity(view), gs_export_now_ns(export));
 	gs_recording_stats(reader, &stats);
 	if (r == 0)
-		report_damage(o->path, &stats);
+		cmd_report_damage(o->path, &stats);
 	if (r == 0 && under)
 		report_under(o, under);
 	if (r == 0 && choice.kernels)

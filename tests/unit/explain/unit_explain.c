@@ -165,16 +165,68 @@ static void findings_beside_each_other(void **state)
 		assert_int_equal(gs_explain_take_node(m.e, node), 0);
 		gs_node_snapshot_free(&node);
 	}
-	take_steps(&m, 0, 1, 200, 2e9);
+	take_steps(&m, 0, 1, 200, 2e9); /* an hour later, with nothing beside it */
 	finish(&m, 0, 1);
 	assert_int_equal(m.result.n_findings, 3);
 	for (size_t i = 1; i < 3; i++)
 		assert_true(m.result.findings[i - 1].begun.since_ns <=
 			    m.result.findings[i].begun.since_ns);
+	assert_int_equal(m.result.findings[2].n_beside, 0);
 	for (size_t i = 0; i < 2; i++) {
 		assert_int_equal(m.result.findings[i].n_beside, 1);
 		assert_int_equal(m.result.findings[i].beside[0], 1 - i);
 	}
+	gs_explain_free(&m.e);
+}
+
+/* A call that takes longer is found where that matters: not short calls, nor for moments. */
+static void calls_that_matter(void **state)
+{
+	static const char *const names[] = {"cudaStreamSynchronize", "cudaEventQuery",
+					    "cudaMalloc"};
+	static const double usual_ns[] = {1e7, 1e3, 1e7};
+	struct maker m = begin();
+
+	for (unsigned i = 0; i < 3000; i++)
+		for (unsigned k = 0; k < 3; k++) {
+			bool longer = k < 2 ? i >= 1500 : i >= 1500 && i < 1540;
+			double ns = usual_ns[k] * (longer ? 3 : 1) *
+				    (1 + 0.05 * draw_normal(&m.random));
+			struct gs_explain_call c = {.process = 1,
+						    .function = k + 1,
+						    .pid = 100,
+						    .comm = "train",
+						    .name = names[k],
+						    .bytes = k == 2 ? 5000000 : 0,
+						    .start_ns = m.now_ns,
+						    .dur_ns = (uint64_t)ns};
+
+			assert_int_equal(gs_explain_take_call(m.e, &c), 0);
+			m.now_ns += c.dur_ns;
+		}
+	finish(&m, 0, 0);
+	assert_int_equal(m.result.n_findings, 1);
+	assert_int_equal(m.result.findings[0].subject, GS_EXPLAIN_CALLS);
+	assert_string_equal(m.result.findings[0].name, "cudaStreamSynchronize in train 100");
+	assert_true(m.result.findings[0].after > 2.5e7);
+	assert_int_equal(m.result.findings[0].ended_ns, 0);
+	gs_explain_free(&m.e);
+}
+
+/* Sizes of one class are one series; more series than there are places are counted. */
+static void series_of_calls(void **state)
+{
+	struct maker m = begin();
+
+	for (unsigned i = 0; i < 400; i++)
+		for (uint64_t bytes = 4096; bytes < 8192; bytes += 1024) {
+			struct gs_explain_call c = {1,   i + 1, 100,      "train",
+						    "f", bytes, m.now_ns, 10};
+
+			assert_int_equal(gs_explain_take_call(m.e, &c), 0);
+		}
+	finish(&m, 0, 0);
+	assert_int_equal(m.result.n_left_out, 4 * (400 - GS_EXPLAIN_MAX_CALLS));
 	gs_explain_free(&m.e);
 }
 
@@ -205,6 +257,8 @@ int main(void)
 		cmocka_unit_test(stall_until_the_end),
 		cmocka_unit_test(samples_of_nodes),
 		cmocka_unit_test(findings_beside_each_other),
+		cmocka_unit_test(calls_that_matter),
+		cmocka_unit_test(series_of_calls),
 		cmocka_unit_test(options_of_detectors),
 	};
 

@@ -1,0 +1,20 @@
+/* What was wrong with a recording that was read as far as it could be. */
+#include "commands/main/damage.h"
+
+#include "commands/common/cli.h"
+#include "core/base/fmt.h"
+
+void cmd_report_damage(const char *path, const struct gs_recording_stats *stats)
+{
+	char n[GS_FMT_BYTES];
+
+	if (stats->cut_bytes)
+		gs_cli_say(
+			"%s: torn at its end: the last %s could not be read, all %llu whole frames before were",
+			path, gs_fmt_bytes(n, stats->cut_bytes),
+			(unsigned long long)stats->n_frames);
+	if (stats->n_skipped_frames || stats->skipped_bytes)
+		gs_cli_say("%s: damaged: %llu frames (%s) were skipped", path,
+			   (unsigned long long)stats->n_skipped_frames,
+			   gs_fmt_bytes(n, stats->skipped_bytes));
+}
