@@ -61,7 +61,10 @@ struct gs_explain_step {
 	bool regular; /* as most; others say that the program goes on, and nothing about its speed */
 };
 
-int gs_explain_new(struct gs_explain **ret); /* 0 or -ENOMEM */
+/* 0 or -ENOMEM. */
+int gs_explain_new(struct gs_explain **ret);
+
+/* And what it has found. NULL inside: nothing happens. */
 void gs_explain_free(struct gs_explain **explain);
 
 /* An option of a detector, "change.min_change", as text. Before the first step or snapshot. 0 or -EINVAL

@@ -80,11 +80,10 @@ __noinline __u64 gs_kernel_again(__u32 id)
 static __always_inline void kernel_note_end(__u32 id)
 {
 	__u32 post = gs_desc[id & FUNC_MASK].post;
-	__u64 from = 0;
+	bool may = (gs_config.events || gs_config.gpu_queue) &&
+		   (post == GS_POST_KERNEL_NAME || post == GS_POST_KERNEL_SAID);
+	__u64 from = may ? gs_kernel_again(id & FUNC_MASK) : 0;
 
-	if ((gs_config.events || gs_config.gpu_queue) &&
-	    (post == GS_POST_KERNEL_NAME || post == GS_POST_KERNEL_SAID))
-		from = gs_kernel_again(id & FUNC_MASK);
 	if (from)
 		gs_kernel_send(from, id);
 }

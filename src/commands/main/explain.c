@@ -81,13 +81,11 @@ static const struct gs_cli_option option_table[] = {
 const struct gs_cli_command gs_cli_explain = {
 	.name = "gpuscope explain",
 	.usage = "FILE.gst",
-	.about = "Finds when a recorded run changed: steps that became longer, stalls, memory that "
-		 "grows,\nGPUs in an unusual state, and what else changed then.",
+	.about =
+		"Finds when a recorded run changed: steps that became longer, stalls, memory that grows, GPUs in an unusual state, and what else changed then.",
 	.notes =
-		"Steps come from calls (`gpuscope trace -o FILE.gst`), the rest from samples "
-		"(`gpuscope top --record`).\n"
-		"Exit status: 0 done, with or without findings, 1 failed, 2 wrong usage, 4 neither "
-		"steps nor samples.",
+		"Steps come from calls (`gpuscope trace -o FILE.gst`), the rest from samples (`gpuscope top --record`).\n"
+		"Exit status: 0 done, with or without findings, 1 failed, 2 wrong usage, 4 neither steps nor samples.",
 	.options = option_table,
 	.take_word = add_file,
 	.check = check_options,
@@ -247,9 +245,9 @@ static void print_result(const struct explain_options *o, const struct explain_r
 		gs_cli_say("%llu findings or samples of series had no place",
 			   (unsigned long long)result->n_left_out);
 	if (result->n_steps && result->n_steps < FEW_STEPS)
-		gs_cli_say("%llu steps are too few to know what is usual: record longer, or --set "
-			   "change.training_samples=16",
-			   (unsigned long long)result->n_steps);
+		gs_cli_say(
+			"%llu steps are too few to know what is usual: record longer, or --set change.training_samples=16",
+			(unsigned long long)result->n_steps);
 }
 
 static void put_finding(struct gs_doc *doc, const struct explain_run *run,
@@ -327,10 +325,9 @@ static int show_findings(const struct explain_options *o, struct explain_run *ru
 				      &result);
 	gs_summary_free(&summary);
 	if (r == 0 && !result.n_steps && !result.n_samples) {
-		gs_cli_say("%s has neither steps nor samples: record calls that repeat with "
-			   "`gpuscope trace -o FILE.gst`, or samples with `gpuscope top --record "
-			   "FILE.gst`",
-			   o->path);
+		gs_cli_say(
+			"%s has neither steps nor samples: record calls that repeat with `gpuscope trace -o FILE.gst`, or samples with `gpuscope top --record FILE.gst`",
+			o->path);
 		return GS_EXIT_NOTHING;
 	}
 	if (r == 0 && o->format == EXPLAIN_TABLE)
