@@ -180,6 +180,8 @@ int gs_gpu_meter_choose(struct gs_gpu_meter *m, const pid_t *pids, size_t n, str
 			r = gs_uprobe_follow(m->probe, pids[i]);
 		if (r == 0)
 			(void)gs_uprobe_attach_process(m->probe, pids[i]);
+		else /* to be tried again by the next call */
+			gs_map_del(&m->chosen, (uint32_t)pids[i]);
 	}
 	return r;
 }
