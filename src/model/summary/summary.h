@@ -18,6 +18,7 @@
 
 #include "model/summary/collectives.h"
 #include "model/summary/python.h"
+#include "model/summary/step.h"
 #include "model/trace/account.h"
 
 #define GS_SUMMARY_VERSION 1
@@ -235,23 +236,6 @@ struct gs_account_summary {
 	size_t n_threads;
 	uint64_t n_rest; /* threads that are not listed: too many */
 	uint64_t rest_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
-};
-
-#define GS_STEP_SEVERAL "traced calls" /* which of them is not known */
-
-/* From each call of an anchor to the next (pipeline/aggregate/step.c). */
-struct gs_step_summary {
-	uint64_t n_steps, n_odd; /* found, 0: none; of these with unusual calls, left out below */
-	unsigned slot; /* which they are among those that gs_aggregate reports one by one ... */
-	uint32_t run;  /* ... and of which run; 0 none */
-	uint32_t pid, tid;
-	const char *comm, *anchor;     /* of the thread; the function */
-	uint64_t median_ns, p95_ns;    /* off by GS_HIST_ERROR_PCT at most */
-	uint64_t max_ns, max_start_ns; /* the slowest; from the start of the trace */
-	const char *longer; /* in it a function or GS_STEP_SEVERAL, "": outside of calls */
-	uint64_t longer_ns, longer_mean_ns; /* there, and in the mean of all */
-	uint8_t by_marks;             /* calls were added up: by marks, from return to return */
-	uint64_t off_ns, off_mean_ns; /* by_marks: without a processor, likewise */
 };
 
 /* What is slow and why, in one answer (analysis/rules/trace.h). */
