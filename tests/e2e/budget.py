@@ -496,7 +496,8 @@ def no_room(t):
 def watched(t):
     run = t.trace('--func', 'cudaGetDevice', command=t.app('cudaSetDevice=20000'))
     t.equal('rows', run.summary['functions'], [])
-    t.equal('losses', run.summary['lost'], {})
+    # Mappings of all processes are noticed: others may make very many.
+    t.equal('losses', {c for layer in run.summary['lost'].values() for c in layer} - {'map_notices'}, set())
     path, options = t.path('plan.json'), ('trace', '--estimate', '--func', 'cudaGetDevice')
     program = t.app('cudaGetDevice=30', 'cudaSetDevice=5000')
     t.tool(*options, '--format', 'json', '--summary', path, '--', *program, status=0)

@@ -54,7 +54,7 @@ def hang(t):
     t.true('the report is of the whole time', whole['cpus_busy'] > 0.001, whole)
 
 
-@case('the agent: the same of a job of Slurm', timeout=400)
+@case('the agent: the same of a job of Slurm', timeout=400, beside='jobs')
 def hang_of_agent(t):
     with Slurm(t) as s:
         hook, path, hung = Webhook(), s.path('work', 'hangs.py'), s.path('work', 'hung')

@@ -79,7 +79,7 @@ def counts_of(j):
             'ranks': [(r['processes'], r['file_bytes']) for r in j['ranks']]}  # fmt: skip
 
 
-@case('one job, measured by gpuscope job and by the agent: processor time, ranks, GPUs, energy through a restart of the counter', timeout=600)
+@case('one job, measured by gpuscope job and by the agent: processor time, ranks, GPUs, energy through a restart of the counter', timeout=600, beside='jobs')
 def same(t):
     with Slurm(t) as s:
         head = Head(t)

@@ -338,7 +338,7 @@ def _(t):
     proc.wait()
 
 
-@case('in a real Prometheus: launches a second, share of time, by job of a real Slurm', timeout=240)
+@case('in a real Prometheus: launches a second, share of time, by job of a real Slurm', timeout=240, beside='jobs')
 def _(t):
     from slurm_help import Slurm
 
