@@ -266,7 +266,7 @@ def _(t):
     t.match('status', rf'GPU use of {sleeper.pid}: traced for [0-9.]+ s more', ctl(t, socket, 'status').stdout)
     t.equal('deleted', a.get(f'{path}/{sleeper.pid}', who, 'DELETE')[0], 200)
     t.equal('not there', a.get(f'{path}/{sleeper.pid}', who, 'DELETE')[0], 404)
-    for words, said in ((['trace-gpu'], 'needs a process id'), (['trace-gpu', 'x y'], 'no process id'), (['status', '--for', '5s'], 'belongs to')):
+    for words, said in ((['trace-gpu'], 'needs a process id'), (['trace-gpu', 'x y'], 'neither a process id'), (['status', '--for', '5s'], 'belongs to')):
         done = ctl(t, socket, *words)
         t.true(f'{words}', done.returncode == 2 and said in done.stderr, done)
     done = ctl(t, socket, 'trace-gpu', str(sleeper.pid), '--for', '5m')

@@ -76,16 +76,16 @@ __noinline __u64 gs_kernel_again(__u32 id)
 	return from;
 }
 
-/* At the end of each call of CUDA, before that is sent. */
+/* At the end of each call of CUDA, before that is sent. id: with what else a cookie has. */
 static __always_inline void kernel_note_end(__u32 id)
 {
-	__u32 post = gs_desc[id & FUNC_MASK].post;
+	__u32 func = id & FUNC_MASK, post = gs_desc[func].post;
 	bool may = (gs_config.events || gs_config.gpu_queue) &&
 		   (post == GS_POST_KERNEL_NAME || post == GS_POST_KERNEL_SAID);
-	__u64 from = may ? gs_kernel_again(id & FUNC_MASK) : 0;
+	__u64 from = may ? gs_kernel_again(func) : 0;
 
 	if (from)
-		gs_kernel_send(from, id);
+		gs_kernel_send(from, func);
 }
 
 #endif

@@ -136,7 +136,7 @@ static void change_is_not_found(void **state)
 	struct follow f = start_follow(&gs_detect_change, NULL, 1);
 
 	for (unsigned i = 0; i < 100; i++)
-		feed_steps(&f, 1, 1e9 * (1 + 5 * exp(-i / 20.0)), 0.01);
+		feed_steps(&f, 1, 1e9 * (1 + 5 * exp(-(double)i / 20)), 0.01);
 	for (unsigned i = 0; i < 100; i++) {
 		feed_steps(&f, 49, 1e9, 0.01);
 		feed_steps(&f, 1, 20e9, 0.01);
@@ -265,7 +265,7 @@ static void leak_is_not_found(void **state)
 	struct follow f = start_follow(&gs_detect_leak, NULL, 7);
 
 	for (unsigned i = 0; i < 10000; i++) {
-		double used = 10 * GIB + 2 * GIB * (1 - exp(-i / 100.0)) + i % 40 * 64 * MIB;
+		double used = 10 * GIB + 2 * GIB * (1 - exp(-(double)i / 100)) + i % 40 * 64 * MIB;
 
 		feed_values(&f, S / 2, &used);
 	}
