@@ -10,7 +10,7 @@
  * other.
  *
  * Code may be mapped before the news of it come here, and its process may be gone by then: what is not
- * found is looked for again for a second, and the record comes after the launch. A function that stays
+ * found is looked for again for some seconds, and the record comes after the launch. A function that stays
  * unknown has no record, and its address is all that is said.
  */
 #include <stdlib.h>
@@ -33,7 +33,8 @@
 #define WAITING_MAX    32u    /* of those whose handle is not known */
 #define NAMES_BYTES    (16u << 20)
 #define MAX_NAME_BYTES 4096
-#define RETRY_NS       1000000000ull
+#define RETRY_NS       5000000000ull
+#define SEARCH_NS      200000000ull /* between two searches of memory for handles */
 
 struct source {        /* by what a kernel is known */
 	uint64_t host; /* a host function that stands for it; 0 none */
@@ -62,8 +63,9 @@ struct gs_ingest_kernels {
 	struct gs_map index_of; /* hash of process and function -> index */
 	struct kernel *kernels; /* owned */
 	uint32_t n, capacity;
-	uint32_t n_sought; /* of them: may yet be found */
-	size_t name_bytes; /* of all symbols */
+	uint32_t n_sought;    /* of them: may yet be found */
+	uint64_t searched_ns; /* monotonic: when memory was searched for handles last */
+	size_t name_bytes;    /* of all symbols */
 	struct {
 		uint64_t function;
 		uint32_t pid; /* 0: free */
@@ -255,6 +257,14 @@ static void record_kernel(struct gs_ingest *f, struct kernel *k)
 	put_kernel(f, k, &id, NULL);
 }
 
+/* By the variable of the program that has the handle. */
+static bool find_host(struct gs_ingest *f, const struct kernel *k, uint64_t *ret_host)
+{
+	struct gs_native *native = gs_ingest_native_object(f);
+
+	return native && gs_native_host_function(native, k->pid, k->function, ret_host);
+}
+
 static bool is_sought(const struct kernel *k)
 {
 	return k->seen_ns && !k->is_recorded && k->source.host;
@@ -264,9 +274,13 @@ void gs_ingest_kernels_retry(struct gs_ingest *f, bool last)
 {
 	struct gs_ingest_kernels *ks = f->kernels;
 	uint64_t now_ns = gs_clock_mono_ns();
+	bool may_search;
 
 	if (!ks || (!ks->n_sought && !last))
 		return;
+	may_search = last || now_ns - ks->searched_ns >= SEARCH_NS;
+	if (may_search)
+		ks->searched_ns = now_ns;
 	ks->n_sought = 0;
 	for (uint32_t i = 0; i < ks->n; i++) {
 		struct kernel *k = &ks->kernels[i];
@@ -274,6 +288,9 @@ void gs_ingest_kernels_retry(struct gs_ingest *f, bool last)
 		if (!is_sought(k) || (now_ns - k->seen_ns >= RETRY_NS && !last))
 			continue;
 		record_kernel(f, k);
+		if (!k->is_recorded && may_search && k->source.host == k->function &&
+		    find_host(f, k, &k->source.host))
+			record_kernel(f, k);
 		ks->n_sought += !k->is_recorded;
 	}
 }
@@ -351,14 +368,6 @@ static void add_waiting(struct gs_ingest_kernels *ks, const struct gs_event_call
 static uint64_t cache_slot(uint64_t function)
 {
 	return function >> 4 & (CACHE_KERNELS - 1);
-}
-
-/* By the variable of the program that has the handle. */
-static bool find_host(struct gs_ingest *f, const struct kernel *k, uint64_t *ret_host)
-{
-	struct gs_native *native = gs_ingest_native_object(f);
-
-	return native && gs_native_host_function(native, k->pid, k->function, ret_host);
 }
 
 /* A launch of a function that has no record yet. */
