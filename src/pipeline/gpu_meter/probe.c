@@ -216,13 +216,14 @@ int meter_probe_open(struct gs_gpu_meter *m, const pid_t *pids, size_t n, struct
 	return r;
 }
 
+/* Notices of mappings are of all processes of the machine: that some were dropped is no missing call. */
 static uint64_t lost_in_kernel(const struct gs_gpu_meter *m)
 {
 	uint64_t n = 0;
 
 	for (unsigned layer = 0; m->probe && layer < GS_LAYER_COUNT; layer++)
 		for (unsigned cause = 0; cause < GS_LOSS_COUNT; cause++)
-			if (cause != GS_LOSS_FIRST)
+			if (cause != GS_LOSS_FIRST && cause != GS_LOSS_MAPS)
 				n += gs_uprobe_lost(m->probe, layer, (enum gs_loss)cause);
 	return n;
 }
