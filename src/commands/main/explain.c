@@ -365,7 +365,10 @@ int gs_cmd_explain(int argc, char **argv)
 		r = read_file(&run, reader);
 	}
 	if (r < 0) {
-		gs_cli_say("cannot read %s: %s", o.path, gs_err_text(&err, r));
+		if (reader)
+			gs_cli_say("cannot read %s: %s", o.path, gs_err_text(&err, r));
+		else /* the text names the file */
+			gs_cli_say("%s", gs_err_text(&err, r));
 		status = GS_EXIT_FAILED;
 	} else if (status == GS_EXIT_DONE) {
 		gs_recording_stats(reader, &stats);
