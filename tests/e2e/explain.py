@@ -1,13 +1,34 @@
 #!/usr/bin/env python3
-"""gpuscope explain: findings of recordings whose troubles are known (explain_run.c)."""
+"""gpuscope explain: findings of recordings whose troubles are known (explain_run.c), and of a traced program that becomes slow."""
+import datetime
 import json
 import os
 import subprocess
 import sys
 
+import harness
 from harness import case, main
 
-MAKER = os.path.abspath(sys.argv[2])  # explain_run
+PYTHON = '/usr/bin/python3'
+MAKER = os.path.join(os.path.abspath(sys.argv[2]), '../e2e/explain_run')
+
+# Steps of 20 ms; 60 of them wait five times as long.
+BECOMES_SLOW = '''
+import ctypes, json, sys, time
+cuda = ctypes.CDLL(sys.argv[1])
+block = ctypes.c_void_p()
+cuda.cudaMalloc(ctypes.byref(block), ctypes.c_size_t(4096))
+ended = []
+for i in range(420):
+    for _ in range(20):
+        cuda.cudaMemsetAsync(block, 0, ctypes.c_size_t(64), None)
+    cuda.cudaStreamSynchronize(None)
+    time.sleep(0.1 if 300 <= i < 360 else 0.02)
+    ended.append(time.clock_gettime_ns(time.CLOCK_REALTIME))
+lengths = [b - a for a, b in zip(ended, ended[1:])]
+median = lambda values: sorted(values)[len(values) // 2]
+print(json.dumps({'slow_s': [ended[299] / 1e9, ended[359] / 1e9], 'usual_ns': median(lengths[:299]), 'slow_ns': median(lengths[299:359])}))
+'''
 
 
 def recording(t, kind):
@@ -42,6 +63,23 @@ def slow(t):
     t.true('when', leak['since_s'] > 1900, leak['since_s'])
     t.equal('until the end', leak['ended_s'], None)
     t.true('model', change['model']['usual_spread_pct'] > 0.5, change['model'])
+
+
+@case('a traced program that becomes slow: since when, and by how much', timeout=240)
+def traced(t):
+    path = t.path('run.gst')
+    run = t.trace('-o', path, command=[PYTHON, '-c', BECOMES_SLOW, f'{harness.fake}/libcudart.so.13'])
+    t.nothing_lost(run)
+    said = json.loads(run.out)
+    found = json.loads(t.tool('explain', '--format=json', path, status=0).out)
+    t.true('steps', 400 <= found['steps'] <= 420, found['steps'])
+    slow_steps = [f for f in found['findings'] if f['detector'] == 'change' and f['after'] > 2 * f['before']]
+    t.equal('one slow phase', len(slow_steps), 1)
+    begin = datetime.datetime.fromisoformat(slow_steps[0]['since'][:26] + '+00:00').timestamp()
+    t.true('in it', said['slow_s'][0] - 1 < begin < said['slow_s'][1], f"{said} {slow_steps[0]['since']}")
+    t.true('usual', 0.8 < slow_steps[0]['before'] / said['usual_ns'] < 1.25, f'{said} {slow_steps[0]}')
+    t.true('slow', 0.8 < slow_steps[0]['after'] / said['slow_ns'] < 1.25, f'{said} {slow_steps[0]}')
+    t.true('and over', slow_steps[0]['ended_s'] is not None, slow_steps[0])
 
 
 @case('the same for people', needs=None)
