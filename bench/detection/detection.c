@@ -2,11 +2,12 @@
  * How well detectors find faults of known strength, as one table: each detector and the rules of others
  * on the same series.
  *
- * usage: detection [-s SEEDS] [-c CLEAN_HOURS] [-d DETECTOR] [-o RAW.csv]
+ * usage: detection [-s SEEDS] [-c CLEAN_HOURS] [-d DETECTOR] [-o RAW.csv] [-l LABELS.jsonl]
  *
  *   -s  runs of an hour for each fault, load and severity (5)
  *   -c  hours of each of as many clean runs (10)
- *   -o  the runs: a line for each sample and each label
+ *   -o  the runs: a line for each sample
+ *   -l  their labels: a line of JSON for each fault
  *
  * Nothing here depends on the machine but the cost: same seeds, same table. The hash in the last line is
  * that of all runs.
@@ -105,9 +106,9 @@ struct table {
 	const struct trial *trial;
 	unsigned n_seeds;
 	double clean_s;
-	const char *only; /* detector's name; NULL: all */
-	FILE *raw;        /* NULL: none */
-	uint64_t hash;    /* FNV-1a of all runs */
+	const char *only;   /* detector's name; NULL: all */
+	FILE *raw, *labels; /* NULL: none */
+	uint64_t hash;      /* FNV-1a of all runs */
 	/* of one severity */
 	struct score scores[MAX_CONTENDERS], of_load[MAX_CONTENDERS][SYNTHETIC_N_LOADS];
 	struct score_counts runs[MAX_CONTENDERS][MAX_RUNS];
@@ -126,15 +127,15 @@ static void keep_run(struct table *t, const struct synthetic_run *run)
 
 	for (size_t i = 0; i < run->n_samples; i++)
 		hash_bytes(t, &run->samples[i].time_ns, sizeof(run->samples[i].time_ns));
-	if (!t->raw)
-		return;
-	for (size_t i = 0; i < run->n_labels; i++)
-		fprintf(t->raw, "label,%s,%s,%g,%llu,%llu,%llu\n", synthetic_fault_names[o->fault],
-			synthetic_load_names[o->load], o->severity, (unsigned long long)o->seed,
-			(unsigned long long)run->labels[i].start_ns,
+	for (size_t i = 0; t->labels && i < run->n_labels; i++)
+		fprintf(t->labels,
+			"{\"fault\": \"%s\", \"load\": \"%s\", \"severity\": %g, \"seed\": %llu, "
+			"\"start_ns\": %llu, \"end_ns\": %llu}\n",
+			synthetic_fault_names[o->fault], synthetic_load_names[o->load], o->severity,
+			(unsigned long long)o->seed, (unsigned long long)run->labels[i].start_ns,
 			(unsigned long long)run->labels[i].end_ns);
-	for (size_t i = 0; i < run->n_samples; i++)
-		fprintf(t->raw, "sample,%s,%s,%g,%llu,%llu,%.9g,%.9g,%.9g\n",
+	for (size_t i = 0; t->raw && i < run->n_samples; i++)
+		fprintf(t->raw, "%s,%s,%g,%llu,%llu,%.9g,%.9g,%.9g\n",
 			synthetic_fault_names[o->fault], synthetic_load_names[o->load], o->severity,
 			(unsigned long long)o->seed, (unsigned long long)run->samples[i].time_ns,
 			run->samples[i].values[0], run->samples[i].values[1],
@@ -273,6 +274,12 @@ static int print_trial(struct table *t)
 	return r;
 }
 
+static int open_file(const char *path, FILE **ret)
+{
+	*ret = fopen(path, "we");
+	return *ret ? 0 : -errno;
+}
+
 int main(int argc, char **argv)
 {
 	static struct table table = {.n_seeds = 5, .clean_s = 36000, .hash = 0xcbf29ce484222325ull};
@@ -282,23 +289,23 @@ int main(int argc, char **argv)
 	published.window_samples = 1;
 	published.flagged_share = 1;
 	published.density_quantile = 0.0672;
-	while ((option = getopt(argc, argv, "s:c:d:o:")) != -1)
-		if (option == 's') {
+	while ((option = getopt(argc, argv, "s:c:d:o:l:")) != -1)
+		if (option == 's')
 			table.n_seeds = (unsigned)strtoul(optarg, NULL, 10);
-		} else if (option == 'c') {
+		else if (option == 'c')
 			table.clean_s = strtod(optarg, NULL) * 3600;
-		} else if (option == 'd') {
+		else if (option == 'd')
 			table.only = optarg;
-		} else if (option == 'o') {
-			table.raw = fopen(optarg, "we");
-			if (!table.raw)
-				r = -errno;
-		} else {
+		else if (option == 'o')
+			r = open_file(optarg, &table.raw);
+		else if (option == 'l')
+			r = open_file(optarg, &table.labels);
+		else
 			r = -EINVAL;
-		}
 	if (r < 0 || table.n_seeds < 1 || table.n_seeds > MAX_SEEDS) {
-		fprintf(stderr, "usage: detection [-s SEEDS] [-c CLEAN_HOURS] [-d DETECTOR] [-o "
-				"RAW.csv]\n");
+		fprintf(stderr,
+			"usage: detection [-s SEEDS] [-c CLEAN_HOURS] [-d DETECTOR] [-o RAW.csv] "
+			"[-l LABELS.jsonl]\n");
 		return 2;
 	}
 	for (size_t i = 0; i < GS_ARRAY_LEN(trials) && r == 0; i++) {
@@ -306,7 +313,7 @@ int main(int argc, char **argv)
 		r = print_trial(&table);
 	}
 	printf("\nFNV-1a of the times of all samples: %016llx\n", (unsigned long long)table.hash);
-	if (table.raw && fclose(table.raw))
+	if ((table.raw && fclose(table.raw)) || (table.labels && fclose(table.labels)))
 		r = -errno;
 	if (r < 0)
 		fprintf(stderr, "detection: %s\n", strerror(-r));

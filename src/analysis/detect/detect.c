@@ -12,7 +12,7 @@
 
 #include "analysis/detect/detect_int.h"
 
-const struct gs_detector *const gs_detectors[] = {
+const struct gs_detector *const gs_detectors[GS_DETECT_N_DETECTORS + 1] = {
 	&gs_detect_change,      &gs_detect_drift, &gs_detect_leak,          &gs_detect_density,
 	&gs_detect_gpu_density, &gs_detect_stall, &gs_detect_fragmentation, NULL,
 };
@@ -52,11 +52,7 @@ static void copy_options(const struct gs_detector *detector, const void *options
 
 size_t gs_detect_bytes(const struct gs_detector *detector, const void *options)
 {
-	union { /* the largest struct of options */
-		struct gs_detect_density_options density;
-		struct gs_detect_change_options change;
-		char bytes[256];
-	} own;
+	union gs_detect_options own;
 
 	copy_options(detector, options, &own);
 	return round_up(sizeof(struct gs_detect)) + round_up(detector->options->bytes) +

@@ -78,7 +78,9 @@ struct gs_detector {
 	const struct gs_detect_mixture *(*mixture)(const void *state);
 };
 
-extern const struct gs_detector *const gs_detectors[]; /* ends with NULL */
+#define GS_DETECT_N_DETECTORS 7
+
+extern const struct gs_detector *const gs_detectors[GS_DETECT_N_DETECTORS + 1]; /* ends with NULL */
 
 const struct gs_detector *gs_detect_find(const char *name); /* NULL: no such detector */
 
@@ -147,7 +149,9 @@ struct gs_detect_density_options {
 	int covariance;           /* enum gs_detect_covariance */
 	int start;                /* enum gs_detect_start */
 	int64_t seed;
-	double floor;            /* added to variances (squared logarithms, or squared units) */
+	/* Added to variances (squared logarithms, or squared units): series that stand still would
+	 * else be unusual by their last digits. */
+	double floor;
 	double tolerance;        /* ends EM */
 	int64_t max_iterations;  /* of EM */
 	double density_quantile; /* the density below which this share of the training samples has
@@ -171,6 +175,15 @@ struct gs_detect_fragmentation_options {
 	int64_t window_samples; /* over which peaks are looked for */
 	double unused_share;    /* of what is reserved */
 	double unused_bytes;    /* and at least so much */
+};
+
+union gs_detect_options { /* of any row */
+	struct gs_detect_change_options change;
+	struct gs_detect_drift_options drift;
+	struct gs_detect_leak_options leak;
+	struct gs_detect_density_options density;
+	struct gs_detect_stall_options stall;
+	struct gs_detect_fragmentation_options fragmentation;
 };
 
 extern const struct gs_detector gs_detect_change, gs_detect_drift, gs_detect_leak,

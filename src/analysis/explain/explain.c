@@ -17,7 +17,6 @@
 #include "core/base/vec.h"
 
 #define N_STEP_DETECTORS 3
-#define N_DETECTORS_MAX  16
 
 /* Which detectors follow steps; a stall is of all steps, the others of regular ones. */
 static const struct gs_detector *const step_detectors[N_STEP_DETECTORS] = {
@@ -48,11 +47,7 @@ struct step_slot {
 };
 
 struct gs_explain {
-	union { /* of each row of gs_detectors, in its order */
-		struct gs_detect_change_options change;
-		struct gs_detect_density_options density;
-		char bytes[256];
-	} options[N_DETECTORS_MAX];
+	union gs_detect_options options[GS_DETECT_N_DETECTORS]; /* in the order of gs_detectors */
 	struct step_slot slots[GS_EXPLAIN_STEP_SLOTS];
 	struct series *series; /* owned; of nodes */
 	uint32_t n_series, n_call_series, series_capacity;

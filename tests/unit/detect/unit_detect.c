@@ -75,12 +75,14 @@ static void table_of_detectors(void **state)
 		assert_ptr_equal(gs_detect_find(d->name), d);
 		assert_true(*d->reads && *d->finds && *d->score);
 		assert_true(d->n_values <= GS_DETECT_MAX_VALUES);
+		assert_true(d->options->bytes <= sizeof(union gs_detect_options));
 		assert_true(gs_detect_bytes(d, NULL) < 32768);
 		assert_int_equal(gs_detect_new(d, NULL, &one), 0);
 		assert_int_equal(gs_detect_refused(one), 0);
 		gs_detect_free(&one);
 		assert_null(one);
 	}
+	assert_null(gs_detectors[GS_DETECT_N_DETECTORS]);
 	assert_null(gs_detect_find("nothing"));
 }
 
