@@ -1,13 +1,12 @@
 /*
- * Findings of a whole run: steps of its threads, its calls, GPUs, the machine and its processes, as series for the
- * detectors of analysis/detect, and what they found, in the order of time and with what was found beside
- * it at the same time.
+ * Findings of a whole run: steps, calls, GPUs, the machine and its processes as series for the detectors
+ * of analysis/detect, and what they found, in the order of time, each with what began near it.
  *
- * In come steps and calls as they end, and snapshots of nodes, each in the order of time. What is not known before the
- * end, which steps those of the run are, is said to gs_explain_finish(). Memory is bounded by the limits
- * below. One thread.
+ * In come steps and calls as they end, and snapshots of nodes, each in the order of time. Which steps are
+ * those of the run is known at the end, and is said to gs_explain_finish(). Memory is bounded by the
+ * limits below. One thread.
  *
- * What follows the same time of two findings is no proof that one causes the other, and no text here
+ * That two findings begin at the same time does not prove that one causes the other, and no text here
  * says so.
  */
 #ifndef GS_ANALYSIS_EXPLAIN_EXPLAIN_H
@@ -18,12 +17,15 @@
 #include "model/node/host.h"
 
 #define GS_EXPLAIN_STEP_SLOTS   16   /* threads whose steps are followed, two attempts of each */
-#define GS_EXPLAIN_MAX_SERIES   512  /* of GPUs, nodes and processes; more are counted */
+#define GS_EXPLAIN_MAX_SERIES   512  /* of all but steps; samples of more are counted */
+#define GS_EXPLAIN_MAX_CALLS    256  /* of these: functions by size and process */
 #define GS_EXPLAIN_MAX_FINDINGS 1024 /* the first ones; more are counted */
-#define GS_EXPLAIN_BESIDE       4
+#define GS_EXPLAIN_NAME_BYTES   96
 
-#define GS_EXPLAIN_NAME_BYTES 96
-#define GS_EXPLAIN_MAX_CALLS  256 /* of the series: functions by size and process */
+/* Findings that begin so near each other are shown together; slow growth has no sharper begin. */
+#define GS_EXPLAIN_NEAR_NS 60000000000ull
+#define GS_EXPLAIN_BESIDE  4
+
 /* Latencies must be unusual for so long, and make so much of the time that passes more or less: a busy
  * machine makes all calls unusual for moments, and most of them matter little. */
 #define GS_EXPLAIN_CALLS_NS    5000000000ull
@@ -52,13 +54,19 @@ struct gs_explain_finding {
 	uint32_t n_beside, beside[GS_EXPLAIN_BESIDE];
 };
 
-#define GS_EXPLAIN_NEAR_NS 60000000000ull /* slow growth has no sharper begin */
-
 struct gs_explain_step {
 	unsigned slot; /* below GS_EXPLAIN_STEP_SLOTS */
 	uint32_t run;  /* another one than before: what the slot had is void */
 	uint64_t start_ns, dur_ns;
 	bool regular; /* as most; others say that the program goes on, and nothing about its speed */
+};
+
+struct gs_explain_call {
+	uint32_t process, function; /* any numbers that are theirs alone */
+	uint32_t pid;
+	const char *comm, *name; /* of the process, and of the function; copied */
+	uint64_t bytes;          /* that it moves; 0 none */
+	uint64_t start_ns, dur_ns;
 };
 
 /* 0 or -ENOMEM. */
@@ -72,17 +80,13 @@ void gs_explain_free(struct gs_explain **explain);
 int gs_explain_set(struct gs_explain *explain, const char *key, const char *value,
 		   struct gs_err *err);
 
-struct gs_explain_call {
-	uint32_t process, function; /* any numbers that are theirs alone */
-	uint32_t pid;
-	const char *comm, *name; /* of the process, and of the function; copied */
-	uint64_t bytes;          /* that it moves; 0 none */
-	uint64_t start_ns, dur_ns;
-};
-
-/* 0 or -ENOMEM. */
+/* A call that returned; its texts are copied. 0 or -ENOMEM. */
 int gs_explain_take_call(struct gs_explain *explain, const struct gs_explain_call *call);
+
+/* A step that ended. 0 or -ENOMEM. */
 int gs_explain_take_step(struct gs_explain *explain, const struct gs_explain_step *step);
+
+/* A sample, lent for the call; it is a tick, too. 0 or -ENOMEM. */
 int gs_explain_take_node(struct gs_explain *explain, const struct gs_node_snapshot *node);
 
 /* Time has passed until now_ns, with or without steps. */
@@ -92,16 +96,17 @@ struct gs_explain_result {
 	const struct gs_explain_finding *findings; /* lent, in the order of their begin */
 	size_t n_findings;
 	uint64_t n_steps; /* of the chosen slot and run */
-	uint64_t n_samples, n_left_out /* findings and series that had no place */;
+	uint64_t n_samples;
+	uint64_t n_left_out; /* findings, and samples of series, that had no place */
 };
 
 /* No more comes. Steps are those of slot and run; run 0: there are none. The result is valid as long as
- * the explain lives; -ENOMEM. */
+ * the explain lives. 0 or -ENOMEM. */
 int gs_explain_finish(struct gs_explain *explain, unsigned slot, uint32_t run,
 		      struct gs_explain_result *ret);
 
-/* "steps take 12.1 % longer (100 ms -> 112 ms)", "GPU 0: power share -46.2 % (0.75 -> 0.40)": one line
- * without times. Returns out. */
+/* "steps take 12.1 % longer (100 ms -> 112 ms)", "node7 GPU 0: unusual power share (0.75 -> 0.40)": one
+ * line without times. Returns out. */
 #define GS_EXPLAIN_TEXT_BYTES 256
 const char *gs_explain_text(const struct gs_explain_finding *finding,
 			    char out[GS_EXPLAIN_TEXT_BYTES]);

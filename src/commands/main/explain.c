@@ -20,6 +20,8 @@
 #define SETTINGS_MAX 64
 #define FEW_STEPS    128 /* as the detector of changes is trained with by default */
 
+_Static_assert(GS_EXPLAIN_STEP_SLOTS == GS_AGGREGATE_STEP_SLOTS, "steps are handed on");
+
 enum explain_format { EXPLAIN_TABLE = 0, EXPLAIN_JSON, EXPLAIN_YAML };
 
 struct explain_options {
