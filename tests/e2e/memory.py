@@ -3,11 +3,12 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 import harness
-from harness import case, main, wait_until
+from harness import Skip, case, main, wait_until
 from top_help import nvml
 
 MIB = 1 << 20
@@ -262,6 +263,51 @@ def ending(t):
     t.equal('call sites that are not known', [s for s in sites if '(fake_app)' not in s['place']], [])
     t.equal('allocations', sum(s['allocations'] for s in sites), 30 * 5)
     t.equal('stacks that are lost', run.lost('stacks'), 0)
+
+
+# Loads libraries until the tracer is behind with them, then one more, which asks for memory at once, and ends.
+LOADER = '''
+#include <dlfcn.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	void (*ask)(void) = 0;
+
+	for (int i = 1; i < argc; i++) {
+		if (i == argc - 1)
+			usleep(5000);
+		void *library = dlopen(argv[i], RTLD_NOW);
+		ask = library ? (void (*)(void))dlsym(library, "ask") : 0;
+	}
+	if (!ask)
+		return 1;
+	ask();
+	_exit(0);
+}
+'''
+ASKING = '''
+int cudaMalloc(void **p, unsigned long bytes);
+void ask(void);
+void ask(void)
+{
+	void *p;
+
+	if (cudaMalloc(&p, 1000))
+		__builtin_trap();
+	__asm__ volatile("");
+}
+'''
+
+
+@case('a call site in a library that is mapped while others wait for their turn')
+def waiting(t):
+    if not shutil.which('gcc'):
+        raise Skip('no gcc')
+    for name, text, args in (('loader', LOADER, ['-ldl']), ('asking.so', ASKING, ['-shared', '-fPIC', f'{harness.fake}/libcudart.so.13'])):
+        subprocess.run(['gcc', '-O1', '-x', 'c', '-', '-o', t.path(name), '-x', 'none', *args], input=text, text=True, check=True)
+    libraries = [shutil.copy(t.path('asking.so'), t.path(f'asking{i}.so')) for i in range(200)]
+    run = t.trace('--memory', command=[t.path('loader'), *libraries], env={'LD_LIBRARY_PATH': harness.fake})
+    t.equal('place', [s['place'] for s in run.summary['memory_sites']], ['ask (asking199.so)'])
 
 
 @case('memory of calls that were added up is not known')

@@ -702,11 +702,10 @@ static int finish_trace(struct trace *t)
 	stop_consumer(t);
 	t->is_over = true;
 	gs_guard_set_deadline(t->guard, gs_clock_mono_ns() + REST_NS);
-	n_waiting = gs_uprobe_n_waiting(t->probe);
 	/* Libraries mapped in the last moments are at least reported. */
-	if (!n_waiting)
-		gs_uprobe_watch_poll(t->probe);
-	else
+	gs_uprobe_watch_end(t->probe);
+	n_waiting = gs_uprobe_n_waiting(t->probe);
+	if (n_waiting)
 		trace_output_loss(t->output, GS_LAYER_NONE, GS_LOSS_LATE,
 				  "files whose turn did not come before the end", n_waiting);
 	gs_uprobe_report_missing(t->probe);

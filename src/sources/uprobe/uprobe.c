@@ -592,6 +592,14 @@ void gs_uprobe_watch_poll(struct gs_uprobe *probe)
 	uprobe_turns_serve(probe, WATCH_TURNS);
 }
 
+void gs_uprobe_watch_end(struct gs_uprobe *probe)
+{
+	if (!gs_uprobe_n_waiting(probe))
+		gs_uprobe_watch_poll(probe);
+	else if (probe->watch)
+		gs_sideband_poll(probe->watch, on_notice, probe);
+}
+
 size_t gs_uprobe_n_waiting(const struct gs_uprobe *probe)
 {
 	return uprobe_turns_n_waiting(probe->turns);

@@ -211,6 +211,10 @@ int gs_uprobe_attach_running(struct gs_uprobe *probe);
 int gs_uprobe_watch_fd(const struct gs_uprobe *probe);
 void gs_uprobe_watch_poll(struct gs_uprobe *probe);
 
+/* The last time, when tracing is over: what was mapped until now is noted for stacks, also when files
+ * wait for their turn, which does not come any more. */
+void gs_uprobe_watch_end(struct gs_uprobe *probe);
+
 /* Files that wait for their turn: when there are any, call gs_uprobe_watch_poll() again soon. */
 size_t gs_uprobe_n_waiting(const struct gs_uprobe *probe);
 
