@@ -214,6 +214,8 @@ static void a_request_that_is_stopped(void **state)
 	assert_int_equal(gs_http_client_http(&q, &status, NULL, &err), -ECANCELED);
 }
 
+#define WAIT_TURNS 30000 /* of 10 ms */
+
 static char said[8192];
 static pthread_mutex_t said_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -264,10 +266,19 @@ static struct gs_uplink *start_link(const char *how)
 
 static void wait_for_loss(enum gs_sender_loss loss, uint64_t n, const char *how)
 {
-	for (int i = 0; i < 6000 && lost(loss) < n; i++)
+	for (int i = 0; i < WAIT_TURNS && lost(loss) < n; i++)
 		usleep(10000);
 	if (lost(loss) < n)
 		fail_msg("%s: not counted", how);
+}
+
+/* A loss is counted before it is said. */
+static void wait_for_words(const char *text)
+{
+	for (int i = 0; i < WAIT_TURNS && !was_said(text); i++)
+		usleep(10000);
+	if (!was_said(text))
+		fail_msg("not said: %s, but: %s", text, said);
 }
 
 /* What was pushed still waits, whatever they say. */
@@ -313,7 +324,7 @@ static void links_that_hang(void **state)
 
 	(void)state;
 	wait_for_loss(GS_SENDER_HUNG, n, "hangs");
-	assert_true(was_said("the process that sends did not answer and was ended"));
+	wait_for_words("the process that sends did not answer and was ended");
 	assert_int_equal(gs_uplink_stop(&loops, 0, false), 1);
 	assert_int_equal(gs_uplink_stop(&hangs, 0, false), 1);
 }
