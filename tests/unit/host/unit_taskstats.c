@@ -220,6 +220,17 @@ static void put_thread(uint32_t pid, uint32_t tid, int call, const char *schedst
 	tree_put(path, text);
 }
 
+/* The same with parts of the time since then, however long that was. */
+static void put_shares(uint32_t pid, uint32_t tid, int call, double cpu, double queue,
+		       uint64_t begin_ns)
+{
+	double ns = (double)(gs_clock_boot_ns() - begin_ns);
+	char text[64];
+
+	snprintf(text, sizeof(text), "%.0f %.0f 9\n", cpu * ns, queue * ns);
+	put_thread(pid, tid, call, text);
+}
+
 /* A server waits for the requests of a client that sleeps, and that waits for a processor longer than the
  * server works: that is no lead of the server's thread, whose wait is all of its time. */
 static void the_pace_is_of_each_process(void **state)
@@ -263,6 +274,7 @@ static void who_works_most_sets_the_pace(void **state)
 	struct gs_host_taskstats *w = NULL;
 	struct gs_host_taskstats_total total;
 	struct gs_job_pace_share share;
+	uint64_t begin_ns;
 
 	(void)state;
 	tree_make();
@@ -270,9 +282,10 @@ static void who_works_most_sets_the_pace(void **state)
 	put_thread(13, 14, SYS_accept, "1000 1000 1\n");
 	assert_int_equal(gs_host_taskstats_open(tree_root, &w, NULL), 0);
 	assert_int_equal(gs_host_taskstats_add(w, 0, 13, false), 0);
+	begin_ns = gs_clock_boot_ns();
 	pause_ms(200);
-	put_thread(13, 13, SYS_wait4, "30000000 10000000 9\n");
-	put_thread(13, 14, SYS_accept, "1000000 50000000 9\n");
+	put_shares(13, 13, SYS_wait4, 0.15, 0.05, begin_ns);
+	put_shares(13, 14, SYS_accept, 0.005, 0.25, begin_ns);
 	gs_host_taskstats_poll(w);
 	gs_host_taskstats_total(w, 0, &total);
 	assert_true(total.work.time_ns[GS_TIME_NETWORK] >= 100000000);
