@@ -27,6 +27,7 @@ struct seen {
 struct log {
 	struct seen seen[4096];
 	size_t n;
+	pid_t pid; /* of others nothing is kept; 0: of all */
 	bool unsorted;
 	uint64_t last_ns;
 };
@@ -41,7 +42,7 @@ static void note(void *ctx, const struct gs_sideband_notice *n)
 	if (n->time_ns < log->last_ns)
 		log->unsorted = true;
 	log->last_ns = n->time_ns;
-	if (log->n == GS_ARRAY_LEN(log->seen))
+	if (log->n == GS_ARRAY_LEN(log->seen) || (log->pid && log->pid != n->pid))
 		return;
 	s = &log->seen[log->n++];
 	*s = (struct seen){n->kind, n->pid, n->parent_pid, n->time_ns, n->ino, ""};
@@ -457,15 +458,38 @@ static void libm_path(char *out, size_t bytes)
 	dlclose(lib);
 }
 
+/* A child that loads the library, and what is told of it. */
+static pid_t watch_a_life(struct gs_sideband *watch, struct log *log, const char *lib)
+{
+	struct pollfd ready = {.fd = gs_sideband_fd(watch), .events = POLLIN};
+	int status;
+	pid_t pid;
+
+	gs_sideband_poll(watch, note, log);
+	memset(log, 0, sizeof(*log));
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		execl("/proc/self/exe", "unit_watch", "--child", lib, NULL);
+		_exit(127);
+	}
+	log->pid = pid;
+	/* It ends only after the descriptor turned readable. */
+	assert_int_equal(poll(&ready, 1, 120000), 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	gs_sideband_poll(watch, note, log);
+	return pid;
+}
+
 static void a_life_is_told_once_and_in_order(void **state)
 {
 	GS_CLEANUP(gs_sideband_free) struct gs_sideband *watch = kernel_watch();
 	GS_FREE struct log *log = calloc(1, sizeof(*log));
 	char dir[] = "/tmp/gs-watch-XXXXXX", lib[64], from[256];
 	size_t at_fork, at_exec, at_map, at_exit;
-	struct pollfd ready = {.fd = gs_sideband_fd(watch), .events = POLLIN};
+	uint64_t lost;
 	struct stat st;
-	int status;
 	pid_t pid;
 
 	assert_non_null(log);
@@ -474,20 +498,16 @@ static void a_life_is_told_once_and_in_order(void **state)
 	libm_path(from, sizeof(from));
 	copy_file(from, lib);
 	assert_int_equal(stat(lib, &st), 0);
-	gs_sideband_poll(watch, note, log);
-	log->n = 0;
-
-	pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		execl("/proc/self/exe", "unit_watch", "--child", lib, NULL);
-		_exit(127);
+	/* Notices are of all programs of the machine: where these leave no room, once more. The kernel may
+	 * tell of a loss later. */
+	for (unsigned i = 0;; i++) {
+		lost = gs_sideband_lost(watch);
+		pid = watch_a_life(watch, log, lib);
+		if (gs_sideband_lost(watch) == lost && count(log, GS_SIDEBAND_FORK, pid) &&
+		    count(log, GS_SIDEBAND_EXEC, pid) && count(log, GS_SIDEBAND_EXIT, pid))
+			break;
+		assert_true(i < 100);
 	}
-	/* It ends only after the descriptor turned readable. */
-	assert_int_equal(poll(&ready, 1, 20000), 1);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	assert_true(gs_sideband_poll(watch, note, log) > 0);
 	unlink(lib);
 	rmdir(dir);
 
@@ -499,7 +519,6 @@ static void a_life_is_told_once_and_in_order(void **state)
 	assert_int_equal(log->seen[at_fork].parent_pid, getpid());
 	assert_int_equal(log->seen[at_map].ino, st.st_ino);
 	assert_false(log->unsorted);
-	assert_int_equal(gs_sideband_lost(watch), 0);
 }
 
 /* The child of the test above: a thread, a new name, and the library. */
@@ -560,10 +579,12 @@ static void an_overflow_is_counted(void **state)
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
 	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	log->pid = getpid();
 	map_many(fd, 10);
 	gs_sideband_poll(watch, note, log);
-	assert_int_equal(count(log, GS_SIDEBAND_MAP, getpid()), 10);
-	assert_int_equal(gs_sideband_lost(watch), 0);
+	/* Unless others left no room. */
+	if (!gs_sideband_lost(watch))
+		assert_int_equal(count(log, GS_SIDEBAND_MAP, getpid()), 10);
 	log->n = 0;
 	map_many(fd, mapped);
 	gs_sideband_poll(watch, note, log);
