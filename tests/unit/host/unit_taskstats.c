@@ -238,6 +238,7 @@ static void the_pace_is_of_each_process(void **state)
 	struct gs_host_taskstats *w = NULL;
 	struct gs_host_taskstats_total total;
 	struct gs_job_pace_share share;
+	uint64_t network_ns;
 
 	(void)state;
 	tree_make();
@@ -255,14 +256,14 @@ static void the_pace_is_of_each_process(void **state)
 	assert_int_equal(total.pace.n_all, 2);
 	gs_job_pace_shares(&total.pace, &share);
 	assert_true(share.network > 0.45 && share.idle < 0.5);
-	/* What has ended counts with its own. */
+	/* What has ended counts with its own, however much later that is seen. */
+	network_ns = total.pace.network_ns;
 	tree_gone("11/stat");
 	gs_host_taskstats_poll(w);
 	gs_host_taskstats_total(w, 0, &total);
 	assert_int_equal(total.n_processes, 1);
 	assert_int_equal(total.pace.n_all, 2);
-	gs_job_pace_shares(&total.pace, &share);
-	assert_true(share.network > 0.4);
+	assert_true(total.pace.network_ns >= network_ns);
 	gs_host_taskstats_close(&w);
 	tree_remove();
 }
