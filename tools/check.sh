@@ -49,13 +49,14 @@ glibc_only() {
 # side by side; what cannot stand each other says so (`lane` in tests/e2e/harness.py).
 side_by_side=$(($(nproc) + 2))
 
-# suite NAME FOLDER PROCESSES ARGUMENTS...: runs meson's tests and keeps what they said.
+# suite NAME FOLDER PROCESSES ARGUMENTS...: runs meson's tests, by `runner`, and keeps what they said.
+runner=()
 suite() {
 	local name=$1 folder=$2 processes=$3 status log
 	shift 3
 	log="$folder/meson-logs/check_$name.json"
 	rm -f "$log"
-	timeout 10800 meson test -C "$folder" --no-rebuild --logbase "check_$name" --print-errorlogs --num-processes "$processes" "$@"
+	timeout 10800 "${runner[@]}" meson test -C "$folder" --no-rebuild --logbase "check_$name" --print-errorlogs --num-processes "$processes" "$@"
 	status=$?
 	if [ ! -s "$log" ]; then
 		result fail "tests of $name" "(nothing was run)"
@@ -155,9 +156,11 @@ if has asan; then
 	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 	export LSAN_OPTIONS=suppressions=$PWD/tools/lsan.supp:print_suppressions=0
 	step "build with sanitizers" make --no-print-directory asan
+	runner=(tools/asan.sh --run)
 	suite sanitized build-asan "$side_by_side" --suite unit --suite fuzz --timeout-multiplier 12
 	# Of the whole runs those that pass most of the code: all of them would take another half hour.
 	suite sanitized_runs build-asan "$side_by_side" e2e/values e2e/selection e2e/probes e2e/flame --timeout-multiplier 12
+	runner=()
 	unset ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS
 fi
 has tsan && step "data races" make --no-print-directory tsan
