@@ -113,9 +113,12 @@ tidy() {
 # The other trees are built while the tests of the plain one run, which mostly wait: at the lowest
 # priority and on one processor. The steps below find them built, or say what is wrong with them.
 build_others() {
-	local quiet=(nice -n 19 taskset -c "$(($(nproc) - 1))") status=0
+	# The last one that we may use, whatever its number.
+	local quiet=(nice -n 19) status=0 last
+	last=$(taskset -cp $$ 2>/dev/null | sed 's/.*[^0-9]//')
+	[ -z "$last" ] || quiet+=(taskset -c "$last")
 	has gswarm && "${quiet[@]}" tools/without_gswarm.sh --build
-	has recipes && [ "$(id -u)" = 0 ] && "${quiet[@]}" tools/recipes.py --build
+	has recipes && [ "$(id -u)" = 0 ] && unshare -m true && "${quiet[@]}" tools/recipes.py --build
 	has asan && "${quiet[@]}" make --no-print-directory asan
 	has release && "${quiet[@]}" make --no-print-directory release
 	has tsan && "${quiet[@]}" tools/tsan.sh --build
@@ -127,7 +130,7 @@ build_others() {
 }
 
 recipes() {
-	if [ "$(id -u)" = 0 ]; then
+	if [ "$(id -u)" = 0 ] && unshare -m true 2>/dev/null; then
 		step "recipes of CONTRIBUTING.md" tools/recipes.py
 	else
 		result skip "recipes of CONTRIBUTING.md" "needs root, to mount a copy of the tree"
