@@ -35,7 +35,7 @@ fi
 run_target() {
 	local t=$1 log="build-asan/$1.log"
 	mkdir -p "build-asan/corpus/$t"
-	if tools/asan.sh --run build-asan/tests/fuzz/"fuzz_$t" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -verbosity=0 \
+	if tools/asan.sh --run build-asan/tests/fuzz/"fuzz_$t" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=60 -verbosity=0 \
 		-print_final_stats=1 -artifact_prefix="build-asan/found/$t-" \
 		"build-asan/corpus/$t" "tests/fuzz/corpus/$t" >"$log" 2>&1; then
 		echo "$t: $(awk '/number_of_executed_units/ {print $2}' "$log") runs in $seconds s, nothing found"

@@ -35,4 +35,4 @@ ninja -C build-tsan "${programs[@]}" tests/fake/libnvidia-ml.so.1 tests/fake/nvm
 run=()
 setarch -R true 2>/dev/null && run=(setarch -R)
 TSAN_OPTIONS=halt_on_error=0:exitcode=66:second_deadlock_stack=1 "${run[@]}" \
-	meson test -C build-tsan --no-rebuild --print-errorlogs --num-processes "$(($(nproc) + 2))" --timeout-multiplier 4 "${tests[@]}"
+	meson test -C build-tsan --no-rebuild --print-errorlogs --num-processes "$(($(nproc) + 2))" --timeout-multiplier 12 "${tests[@]}"

@@ -5,7 +5,7 @@
  * called by the real one.
  *
  * An input that costs far more processor time than its length allows is a parser that a small file
- * can hold up, though it ends within libFuzzer's limit of ten seconds. Time of the process, not of
+ * can hold up, though it ends within libFuzzer's limit (tools/fuzz.sh). Time of the process, not of
  * the clock on the wall, and the least of three runs: a busy machine is not taken for such a parser.
  */
 #ifndef TESTS_FUZZ_REPLAY_MAIN_H
