@@ -44,6 +44,15 @@ for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
     signal.signal(number, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# What a shell, a batch job or a CI has set for its programs decides nothing here: a language of messages and numbers,
+# a proxy in front of this machine's own servers, the job that the tests run in, which GPUs it may see. Programs in
+# Python that are read line by line write so.
+for name in list(os.environ):
+    if name.startswith(('LC_', 'SLURM_', 'SBATCH_', 'OMPI_', 'PMI_', 'PMIX_', 'NCCL_')) or name.lower().endswith('_proxy') or name in (
+            'LANGUAGE', 'NO_COLOR', 'COLUMNS', 'LINES', 'CUDA_VISIBLE_DEVICES', 'CUDA_DEVICE_ORDER', 'NVIDIA_VISIBLE_DEVICES'):  # fmt: skip
+        del os.environ[name]
+os.environ.update(LANG='C.UTF-8', PYTHONUNBUFFERED='1', PYTHONDONTWRITEBYTECODE='1')
+
 # `python3` is the interpreter that runs the tests for all that they start, too.
 os.environ['PATH'] = os.path.dirname(sys.executable) + ':' + os.environ.get('PATH', os.defpath)
 
