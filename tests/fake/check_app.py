@@ -57,7 +57,7 @@ def expect(what, got, wanted):
 
 
 def run(app, *args, env=None, status=0):
-    done = subprocess.run([app, *args], capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=60)
+    done = subprocess.run([app, *args], capture_output=True, text=True, env={**os.environ, **(env or {})}, timeout=360)
     expect(f"exit status of {' '.join(args)[:60]} ({done.stderr.strip()[:200]})", done.returncode, status)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -156,7 +156,7 @@ def check_late(app, late, folder):
         expect("loaded and waiting", (child.poll(), "libcudart.so.13" in maps), (None, True))
         with open(go, "w"):
             pass
-        out, _ = child.communicate(timeout=60)
+        out, _ = child.communicate(timeout=360)
         expect("late", calls(json.loads(out)), {"cudaMalloc": 3})
     run(late, "cudaMalloc=1", status=2)
     run(app, "cudaNoSuch=1", status=2)

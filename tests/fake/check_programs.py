@@ -14,7 +14,7 @@ from check_abi import ENDBR, PUSH, STUB, compare_entries, exports, file_offset  
 
 
 def spin(program, *args):
-    done = subprocess.run([program, *args], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([program, *args], capture_output=True, text=True, timeout=360)
     return json.loads(done.stdout) if done.returncode == 0 else {"failed": done.stderr.strip()}
 
 
@@ -52,7 +52,7 @@ def check_target(library):
 
 def check_demo(program):
     env = {**os.environ, "FAKE_CUDA_PACE": "0", "FAKE_CUDA_SYNC_US": "0"}
-    done = subprocess.run([program, "--steps=120", "--layers=4"], capture_output=True, text=True, env=env, timeout=120)
+    done = subprocess.run([program, "--steps=120", "--layers=4"], capture_output=True, text=True, env=env, timeout=360)
     lines = done.stdout.splitlines()
     ranks = sorted(line.split(":")[0] for line in lines[:-1])
     if done.returncode or ranks != ["rank 0", "rank 1"] or "2 ranks, 120 steps" not in lines[-1]:

@@ -103,7 +103,7 @@ def run_page(chromium, folder):
     shown = subprocess.run(
         [chromium, '--headless', '--no-sandbox', '--disable-gpu', '--window-size=1200,600',
          '--user-data-dir=' + folder + '/profile', '--dump-dom', 'file://' + folder + '/driven.svg'],
-        capture_output=True, timeout=100, env=environment).stdout.decode()
+        capture_output=True, timeout=360, env=environment).stdout.decode()
     match = re.search('SEEN([A-Za-z0-9+/=]+)SEEN', shown)
     need(match, 'the page did not run: ' + shown[:500])
     return json.loads(base64.b64decode(match.group(1)))
