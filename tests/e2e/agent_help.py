@@ -153,4 +153,10 @@ class Prometheus:
         return json.loads(self.fetch('/api/v1/targets')[1])['data']['activeTargets']
 
     def wait_scrapes(self, n):
-        wait_until(lambda: max(self.ask('count_over_time(up[1h])', 'job').values(), default=0) >= n, 60, 'scrapes')
+        """So many more, that brought something."""
+
+        def scrapes():
+            return max(self.ask('sum_over_time(up[1h])', 'job').values(), default=0)
+
+        before = scrapes()
+        wait_until(lambda: scrapes() >= before + n, 60, 'scrapes')
