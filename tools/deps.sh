@@ -95,7 +95,8 @@ if [ ${#daemons[@]} -gt 0 ] && [ ! -e /usr/sbin/policy-rc.d ]; then
 	"${as_root[@]}" chmod 755 /usr/sbin/policy-rc.d
 	trap '"${as_root[@]}" rm -f /usr/sbin/policy-rc.d' EXIT
 fi
-"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+# A machine that has just started may still be at its own updates.
+"${as_root[@]}" apt-get install -o DPkg::Lock::Timeout=600 -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 if [ ${#daemons[@]} -gt 0 ] && command -v systemctl >/dev/null; then
 	"${as_root[@]}" systemctl disable --quiet "${daemons[@]}" 2>/dev/null || true
 fi
