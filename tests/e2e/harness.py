@@ -162,6 +162,12 @@ def page_report(path):
     return json.loads(re.search(r'(?s)id="report">(.*?)</script>', read_text(path))[1])
 
 
+def lost_of(report):
+    """What a report of jobs has lost, without notices of others (NOT_LOST). None: nothing."""
+    lost = report['monitoring_session']['lost'] or ''
+    return re.sub(r'[0-9]+ notices of newly mapped libraries were dropped: first calls may be missing(; )?', '', lost) or None
+
+
 def read_text(path):
     with open(path, encoding='utf-8', errors='replace') as f:
         return f.read()

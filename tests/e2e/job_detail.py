@@ -491,7 +491,7 @@ def launches(t):
     t.equal('where to see it', account['shown_by'], 'gpuscope trace -p PID')
     t.true('launches', found['figures']['launches_per_second'] > 1000, found['figures'])
     t.equal('no collectives', found['figures']['collective_percent'], 0)
-    t.equal('nothing lost', whole['monitoring_session']['lost'], None)
+    t.equal('nothing lost', harness.lost_of(whole), None)
     # Nearly idle: because it is not used, or because what it gets is little.
     for call, n, wanted in (('cudaGetDevice', 100, 'GPU-idle'), ('cudaLaunchKernel', 1, 'GPU-input-bound')):
         found = cuda_job(t, *[f'{call}=100000000'] * n, config=ASIDE, nvml=',idle')['jobs'][0]

@@ -508,7 +508,7 @@ const char *gs_launches_source(struct gs_launches *c, enum gs_job_family family)
 static bool is_in_sums(enum gs_loss cause)
 {
 	return cause == GS_LOSS_SIZE || cause == GS_LOSS_PEERS || cause == GS_LOSS_NOTICE ||
-	       cause == GS_LOSS_FIRST;
+	       cause == GS_LOSS_FIRST || cause == GS_LOSS_MAPS;
 }
 
 /* Of calls that are in the sums, what is missing. */
@@ -559,7 +559,7 @@ static void losses_of_calls(const struct gs_launches *c, char *out, size_t bytes
 {
 	const char *what = "";
 	unsigned cause;
-	uint64_t n = lost_calls(c, &cause);
+	uint64_t n = lost_calls(c, &cause), n_maps;
 
 	out[0] = '\0';
 	if (n) {
@@ -569,6 +569,8 @@ static void losses_of_calls(const struct gs_launches *c, char *out, size_t bytes
 		return;
 	}
 	n = c->probe ? missing_of_mpi(c, &what) : 0;
+	/* Of all processes of the machine; what they were about is found a moment later. */
+	n_maps = c->probe ? gs_uprobe_lost(c->probe, GS_LAYER_NONE, GS_LOSS_MAPS) : 0;
 	if (n)
 		snprintf(out, bytes, "%llu %s", (unsigned long long)n, what);
 	else if (gs_guard_n_refused())
@@ -579,6 +581,11 @@ static void losses_of_calls(const struct gs_launches *c, char *out, size_t bytes
 	else if (c->n_late)
 		snprintf(out, bytes, "first calls into %llu libraries, mapped before their probes",
 			 (unsigned long long)c->n_late);
+	else if (n_maps)
+		snprintf(
+			out, bytes,
+			"%llu notices of newly mapped libraries were dropped: first calls may be missing",
+			(unsigned long long)n_maps);
 }
 
 void gs_launches_losses(const struct gs_launches *c, char *out, size_t bytes)
