@@ -41,8 +41,8 @@ def near(t, what, got, wanted, share):
 
 
 def most(t, row, state, share=0.9):
-    """Of the time that it did not run; how long it waits for a processor is up to others."""
-    total = row['wall_ns'] - row['time']['cpu'] - row['time']['runqueue']
+    """Of the time that it did not run; how long it waits for a processor, and for the disk as it begins, is up to others."""
+    total = row['wall_ns'] - row['time']['cpu'] - row['time']['runqueue'] - row['time']['disk']
     t.true(f'most time in {state}', row['time'][state] >= share * total > 0, row['time'])
 
 
@@ -154,7 +154,9 @@ def burner(t):
     begin = time.monotonic_ns()
     row = only(t, watch(t, load=('burn', 1)))
     t.true('wall', 1e9 <= row['wall_ns'] <= time.monotonic_ns() - begin, row['wall_ns'])
-    t.true('cpu and run queue', row['time']['cpu'] + row['time']['runqueue'] > 0.98 * row['wall_ns'], row['time'])
+    # A program that is started may wait for a file system that others write to.
+    begun_ns = row['time']['disk']
+    t.true('cpu and run queue', row['time']['cpu'] + row['time']['runqueue'] > 0.98 * (row['wall_ns'] - begun_ns) > 0.4 * row['wall_ns'], row['time'])
 
 
 @case('time on a processor is what the kernel says')
