@@ -349,7 +349,7 @@ def _(t):
         a = Agent(t, config_text(control=socket, more='jobs:\n  interval: 500ms\n'), what='gpus=1', env={'SLURM_CONF': s.conf})
         p = Prometheus(t, {'job_name': 'gpuscope', 'static_configs': [{'targets': [a.address]}]})
         demo = os.path.join(harness.fake, 'demo_train')
-        job = s.submit(f'{demo} --steps 100000\n', '-n1', '-J', 'train', user='nobody')
+        job = s.submit(f'{demo} --steps 100000\n', '-n1', '-J', 'train', user='games')
         s.wait_state(job, 'RUNNING')
         wait_until(lambda: ctl(t, socket, 'trace-gpu', f'job:{job}', '--for', '5m').returncode == 0, 30, 'the job is known')
         wait_until(lambda: any(v > 1000 for k, v in a.metrics().items() if k.startswith('gpuscope_process_gpu_launches')), 60, 'launches')
