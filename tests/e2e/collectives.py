@@ -9,6 +9,8 @@ from harness import Skip, case, main
 
 STEPS = 120
 ERROR = 0.06  # of a percentile: GS_HIST_ERROR_PCT
+SLOW_US = 15000  # more than a rank waits for a processor on a machine with other work
+STANDS_OUT = 5 / 8  # the last at so many collectives of four ranks: src/pipeline/collectives/summary.c
 
 
 def report_of(t, *words):
@@ -35,6 +37,25 @@ def lateness(times, rank):
     return [max(0, b[rank] - min(a)) for b, a in zip(before, after)], [max(0, a[rank] - min(b)) for b, a in zip(before, after)]
 
 
+def times_last(times, rank):
+    """How often the rank was the last one for sure, and how often it may have been."""
+    sure = may_be = 0
+    for before, after in zip(zip(*times['before_ns']), zip(*times['after_ns'])):
+        sure += before[rank] > max(a for i, a in enumerate(after) if i != rank)
+        may_be += after[rank] > max(b for i, b in enumerate(before) if i != rank)
+    return sure, may_be
+
+
+def check_none_late(t, what, late_rank, times):
+    """Of ranks that do the same: none, but one that the machine has made the last nearly that often."""
+    steps = list(zip(*times['before_ns']))
+    slow = [r for r in range(len(times['pids'])) if sum(b[r] == max(b) for b in steps) >= 0.8 * STANDS_OUT * len(steps)]
+    if slow:
+        t.note(f'{what}: the machine makes {slow} the last one')
+    t.true(f'{what}: no late rank', late_rank is None or late_rank in slow, (late_rank, slow))
+    return not slow
+
+
 def check_lateness(t, comm, times):
     for r in comm['by_rank']:
         least, most = lateness(times, r['rank'])
@@ -42,11 +63,14 @@ def check_lateness(t, comm, times):
         t.true(f'rank {r["rank"]} is as late as by its own clock', median(least) * (1 - ERROR) <= r['late_p50_ns'] <= median(most) * (1 + ERROR) + 1,
                (median(least), r, median(most)))  # fmt: skip
         t.true('at most', max(least) <= r['late_max_ns'] <= max(most), (max(least), r, max(most)))
+        t.true('in all', sum(least) <= r['late_ns'] <= sum(most), (sum(least), r, sum(most)))
+        sure, may_be = times_last(times, r['rank'])
+        t.true('how often it is the last', sure <= r['last'] <= may_be, (sure, r, may_be))
 
 
 @case('one slow rank of four is named, and how late it is', timeout=120)
 def slow_rank(t):
-    got, text, times = run_ranks(t, 4, 2, 6000)
+    got, text, times = run_ranks(t, 4, 2, SLOW_US)
     t.equal('calls', (got['calls'], got['matched_calls']), (4 * STEPS, 4 * STEPS))
     t.equal('left out', sum(got['left_out'].values()), 0)
     t.equal('communicators', len(got['communicators']), 1)
@@ -55,8 +79,7 @@ def slow_rank(t):
     check_lateness(t, comm, times)
     t.equal('each collective has one last rank', sum(r['last'] for r in comm['by_rank']), STEPS)
     late = comm['by_rank'][2]
-    t.true('it is the last nearly always', late['last'] >= 0.9 * STEPS, comm)
-    t.true('by what it sleeps', late['late_p50_ns'] >= 5e6 and late['last_by_p50_ns'] >= 4e6, late)
+    t.true('by what it sleeps', late['late_p50_ns'] >= 10e6 and late['last_by_p50_ns'] >= 4e6, late)
     t.true('the report says so', f'rank 2 is last at {100 * late["last"] / STEPS:.1f} % of {STEPS} collectives of 4 ranks, by ' in text, text)
 
 
@@ -64,9 +87,10 @@ def slow_rank(t):
 def equal_ranks(t):
     got, text, times = run_ranks(t, 4, -1, 0)
     comm = got['communicators'][0]
-    t.equal('all matched', (got['matched_calls'], comm['matched'], comm['late_rank']), (4 * STEPS, STEPS, None))
+    t.equal('all matched', (got['matched_calls'], comm['matched']), (4 * STEPS, STEPS))
     check_lateness(t, comm, times)
-    t.true('the report says so', f'no rank stands out as late at {STEPS} collectives of 4 ranks' in text, text)
+    if check_none_late(t, 'equal ranks', comm['late_rank'], times):
+        t.true('the report says so', f'no rank stands out as late at {STEPS} collectives of 4 ranks' in text, text)
 
 
 def row_of(text, title):
@@ -76,7 +100,7 @@ def row_of(text, title):
 
 @case('ranks that wait for a slow one in the call: the verdict names it, and so does the table of ranks', timeout=120)
 def verdict_of_late(t):
-    summary, text, times = report_of(t, 4, 4 * STEPS, 2, 6000, 'meet')
+    summary, text, times = report_of(t, 4, 4 * STEPS, 2, SLOW_US, 'meet')
     verdict, comm = summary['verdict'], summary['collectives']['communicators'][0]
     late = comm['by_rank'][2]
     t.equal('class', verdict['class'], 'communication_bound')
@@ -89,15 +113,21 @@ def verdict_of_late(t):
     t.true('what to do', f'rank 2 (process {times["pids"][2]})' in verdict['advice'], verdict)
     row = row_of(text, 'late at collectives')
     t.true('a row of the table of ranks', row and row[3] == '2' and row[4] == '2 (high)', text)
-    t.true('the others wait for it', row and float(row[2]) >= 40 and float(row[1]) <= 10, row)
-    t.true('in JSON', late['late_ns'] >= 4 * STEPS * 5e6 > 10 * comm['by_rank'][0]['late_ns'], comm)
+    # A machine with other work makes the others late, too: as late as they say.
+    steps = list(zip(*times['before_ns']))
+    least = 100 * min(sum(b[r] - min(b) for b in steps) for r in range(4)) / (max(steps[-1]) - min(steps[0]))
+    t.true('the others wait for it', row and float(row[2]) >= 40 and float(row[1]) <= 10 + 2 * least, (row, least))
+    check_lateness(t, comm, times)
+    t.true('in JSON', late['late_ns'] >= 4 * STEPS * 10e6 and late['late_ns'] == max(r['late_ns'] for r in comm['by_rank']), comm)
 
 
 @case('equal ranks that wait for each other in the call: none is named', timeout=120)
 def verdict_of_equal(t):
-    summary, text, _ = report_of(t, 4, 4 * STEPS, -1, 0, 'meet')
+    summary, text, times = report_of(t, 4, 4 * STEPS, -1, 0, 'meet')
     verdict, comm = summary['verdict'], summary['collectives']['communicators'][0]
-    t.equal('no late rank', (comm['matched'], comm['late_rank']), (4 * STEPS, None))
+    t.equal('matched', comm['matched'], 4 * STEPS)
+    if not check_none_late(t, 'equal ranks', comm['late_rank'], times):
+        return
     t.true('none is named', 'arrives last' not in verdict['evidence'] + verdict['advice'], verdict)
     row = row_of(text, 'late at collectives')
     t.true('nor in the table of ranks', row is None or row[4] == '-', text)
@@ -112,7 +142,7 @@ def one_rank(t):
 
 @case('calls that are added up: arrivals are known all the same, and the verdict names the late rank', timeout=120)
 def added_up(t):
-    run = t.trace(command=[f'{harness.fake}/ranks', '4', str(4 * STEPS), '2', '6000', 'meet'])
+    run = t.trace(command=[f'{harness.fake}/ranks', '4', str(4 * STEPS), '2', str(SLOW_US), 'meet'])
     t.nothing_lost(run)
     got, verdict, times = run.summary['collectives'], run.summary['verdict'], json.loads(run.out)
     comm = got['communicators'][0]
@@ -121,7 +151,8 @@ def added_up(t):
     t.equal('calls are counted once', sum(f['calls'] for f in run.summary['functions'] if f['name'] == 'ncclAllReduce'), 16 * STEPS)
     t.true('the verdict', verdict['class'] != 'communication_bound' or f'rank 2 (process {times["pids"][2]}) arrives last' in verdict['evidence'], verdict)
     run = t.trace(command=[f'{harness.fake}/ranks', '4', str(STEPS), '-1', '0'])
-    t.equal('equal ranks: none', [c['late_rank'] for c in run.summary['collectives']['communicators']], [None])
+    (comm,) = run.summary['collectives']['communicators']
+    check_none_late(t, 'equal ranks', comm['late_rank'], json.loads(run.out))
 
 
 @case('calls that were not recorded break the order', timeout=120)
