@@ -95,20 +95,26 @@ def everything(t):
 @case('Python lines of launches are found')
 def python_lines(t):
     need_container()
-    program = t.path('train.py')
+    program, go, err, summary = (t.path(x) for x in ('train.py', 'go', 'err', 'summary.json'))
     with open(program, 'w', encoding='utf-8') as f:
-        f.write(f'''import ctypes
+        f.write(f'''import ctypes, os, time
 rt = ctypes.CDLL({os.path.join(harness.fake, 'libcudart.so.13')!r})
 def step():
     p = ctypes.c_void_p()
     rt.cudaMalloc(ctypes.byref(p), ctypes.c_size_t(64))
-import time
-time.sleep(1)
+while not os.path.exists({go!r}):
+    time.sleep(0.01)
 for i in range(53):
     step()
 ''')
-    run = trace_inside(t, '--python-at=alloc', command=[sys.executable, program])
-    lines = {x['function']: x['allocs'] for x in run.summary['python_lines']}
+    with open(err, 'w') as f:
+        run = subprocess.Popen([*CONTAINER, harness.gpuscope, 'trace', '-v', '--format', 'json', '--summary', summary, '--python-at=alloc', '--',
+                                sys.executable, program], stderr=f, env=t.env)  # fmt: skip
+    for words in 'stacks can be read', rf'{harness.fake}/libcudart[^ ]*: [0-9]+ probes':
+        wait_until(lambda words=words: run.poll() is not None or re.search(words, read_text(err)), 30, words)
+    open(go, 'w').close()
+    t.equal(f'status ({read_text(err)[-300:]})', run.wait(60), 0)
+    lines = {x['function']: x['allocs'] for x in harness.Run(0, '', '', summary).summary['python_lines']}
     t.equal('allocations of step()', lines.get('step'), 53)
 
 

@@ -138,12 +138,13 @@ def open_recording(t):
     os.chmod('a <b> & c.gst', 0o644)
     os.mkdir('temporary')
     env = {'TMPDIR': t.path('temporary'), 'DISPLAY': '', 'WAYLAND_DISPLAY': '', 'BROWSER': ''}
-    fake = browser_script(t, 'fake', f'for x; do printf "%s\\n" "$x"; done >{t.path("asked")}\n')
+    # All of its words at once: whoever looks does so while it writes.
+    fake = browser_script(t, 'fake', f'for x; do printf "%s\\n" "$x"; done >{t.path("asked")}.new && mv {t.path("asked")}.new {t.path("asked")}\n')
     bad = browser_script(t, 'bad', 'exit 7\n')
     page = t.path('temporary', 'gpuscope-[^/]*', 'a <b> & c.html')
 
     def asked():
-        wait_until(lambda: os.path.exists('asked') and harness.read_text('asked').endswith('\n'), what='the browser')
+        wait_until(lambda: os.path.exists('asked'), what='the browser')
         text = harness.read_text('asked')
         os.unlink('asked')
         return text.splitlines()

@@ -70,7 +70,7 @@ def in_flight(t):
     with subprocess.Popen([program, 'flight', until], stdout=subprocess.PIPE, text=True) as proc:
         t.equal('it runs', proc.stdout.readline(), 'ready\n')
         for _ in range(3):
-            run = t.trace('--layer', 'user', '--probes', file, '-p', str(proc.pid), '--duration', '0.3')
+            run = t.trace('--layer', 'user', '--probes', file, '-p', str(proc.pid), '--duration', '1')
             t.true('calls were seen', run.summary['functions'])
         for _ in range(3):
             live = t.start_trace('--layer', 'user', '--probes', file, '-p', str(proc.pid))
@@ -142,7 +142,9 @@ def first_counted(t):
         run = t.trace(*output, command=[program, 'count'], env=env)
         n_first = int(run.out)
         t.equal(f'{output}: calls', {n: run.calls(n) for n in made}, made)
-        t.equal(f'{output}: first calls', run.summary['lost'], {'cuda-runtime': {'first_calls': n_first}})
+        # Mappings of all processes are noticed: others may make very many.
+        lost = {layer: {k: n for k, n in causes.items() if k != 'map_notices'} for layer, causes in run.summary['lost'].items()}
+        t.equal(f'{output}: first calls', {k: v for k, v in lost.items() if v}, {'cuda-runtime': {'first_calls': n_first}})
         launch = run.function('cudaLaunchKernel')
         t.equal(f'{output}: inside', run.function('cuLaunchKernel')['inner_calls'], 160)
         # The mean of the calls that have a time, not of all.
