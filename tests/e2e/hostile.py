@@ -260,7 +260,8 @@ def mappings(t):
         assert [target.stdout.readline() for _ in range(32)] == 32 * ['ready\n']
         app = t.start_app('cudaLaunchKernel=101', 'cuMemAlloc_v2=31')
         live = t.start_trace('-a', '-v', '--layer', 'cuda')
-        live.wait_err('refused: files and processes of a user whose share of processor time is used up')
+        # Ten seconds of a processor and what grows back meanwhile: long for a tracer that seldom has one.
+        live.wait_err('refused: files and processes of a user whose share of processor time is used up', 100)
         for library in ('libcudart', 'libcuda'):
             live.wait_err(rf'{re.escape(harness.fake)}/{library}[^ ]*: [0-9]+ probes')
         app.let_go()
