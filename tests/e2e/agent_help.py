@@ -38,7 +38,7 @@ class Agent:
             self.proc = subprocess.Popen([harness.gpuscope, 'agent', '-c', self.conf, *args], stdout=f, stderr=f,
                                          env={**t.envs(env), 'FAKE_NVML_FILE': self.what})  # fmt: skip
         self.pid = self.proc.pid
-        self.wait_err(r'served at')
+        self.wait_err(r'served at \S+/metrics')
         found = re.search(r'served at (https?)://([^/]+)/metrics', self.err_text())
         self.scheme, self.address = found.group(1), found.group(2)
 
@@ -106,7 +106,8 @@ def gpu_labels(i, more=''):
 
 
 class Prometheus:
-    """A real one, scraping each second; ask() is PromQL, answers {labels as a tuple: value}."""
+    """A real one, scraping each second; ask() is PromQL, answers {label: value}. Questions are of the time of the last scrape
+    that was answered: on a busy machine one may take longer than its second, and then nothing is known of now."""
 
     def __init__(self, t, scrape):
         self.t, port = t, free_port()
@@ -136,27 +137,30 @@ class Prometheus:
         except OSError:
             return False
 
-    def query(self, query):
+    def query_now(self, query, at=None):
         """The rows of the answer."""
-        status, body = self.fetch('/api/v1/query?' + urllib.parse.urlencode({'query': query}))
+        words = {'query': query, **({'time': f'{at:.3f}'} if at else {})}
+        status, body = self.fetch('/api/v1/query?' + urllib.parse.urlencode(words))
         answer = json.loads(body)
         assert status == 200 and answer['status'] == 'success', (query, body)
         return answer['data']['result']
 
+    def query(self, query):
+        answered = [at for row in self.query_now('up[1h]') for at, value in row['values'] if value == '1']
+        return self.query_now(query, max(answered, default=None))
+
     def ask(self, query, label='gpu'):
-        status, body = self.fetch('/api/v1/query?' + urllib.parse.urlencode({'query': query}))
-        answer = json.loads(body)
-        assert status == 200 and answer['status'] == 'success', body
-        return {r['metric'].get(label, ''): float(r['value'][1]) for r in answer['data']['result']}
+        return {r['metric'].get(label, ''): float(r['value'][1]) for r in self.query(query)}
 
     def targets(self):
         return json.loads(self.fetch('/api/v1/targets')[1])['data']['activeTargets']
 
     def wait_scrapes(self, n):
-        """So many more, that brought something."""
+        """Until so many more were answered, the last one too."""
 
         def scrapes():
             return max(self.ask('sum_over_time(up[1h])', 'job').values(), default=0)
 
         before = scrapes()
         wait_until(lambda: scrapes() >= before + n, 60, 'scrapes')
+        wait_until(lambda: all(x['health'] == 'up' for x in self.targets()), 60, 'targets that are up')
