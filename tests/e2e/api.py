@@ -42,11 +42,15 @@ def gswarm_memory(t):
         stub = Stubs(channel, gs, 'ProfilerService')
         t.true('Connect', stub.Connect(gs.InitialInfo(hostname='old', gpus=[gs.GPUInfo(physical_idx=0, name='G')]), timeout=300).success)
         call = stub.StreamMetrics.future(iter(sent.get, None))
-        sent.put(gs.MetricsUpdate(hostname='old', gpus_metrics=[gs.GPUMetric(physical_idx=0, name='G', gpu_util=0.5, mem_util=0.25)],
-                                  timestamp=time.time()))  # fmt: skip
-        h.wait_gpus(1)
-        told = h.get('/metrics/latest')['client_data'].values()
-        t.equal('and it is told', [c['gpus_metrics'][0]['mem_util'] for c in told], [25])
+
+        def told():
+            """It is shown while it goes on sending."""
+            sent.put(gs.MetricsUpdate(hostname='old', gpus_metrics=[gs.GPUMetric(physical_idx=0, name='G', gpu_util=0.5, mem_util=0.25)],
+                                      timestamp=time.time()))  # fmt: skip
+            return [g['mem_util'] for c in h.get('/metrics/latest')['client_data'].values() for g in c['gpus_metrics']]
+
+        wait_until(told, 60, 'what it sends')
+        t.equal('and it is told', told(), [25])
         sent.put(None)
         call.result(timeout=300)
     h.stop()
@@ -62,6 +66,7 @@ def gswarm(t):
     s = h.get('/status')
     has(t, '/status', s, STATUS)
     t.equal('its figures', (s['freq'], s['is_profiling'], s['total_gpus'], len(s['connected_clients'])), (200, False, 3, 1))
+    wait_until(lambda: h.get('/clients')['clients'][0]['status'] == 'healthy', 60, 'a node that is heard of')
     client = s['connected_clients'][0]
     has(t, 'gpu_info', s['gpu_info'][client][0], {'id', 'name', 'physical_idx', 'hostname'})
     c = h.get('/clients')
@@ -112,7 +117,10 @@ def gswarm(t):
 
 def check_series(t, h, node, uuid):
     for gpu, start in ((str(0), -60), (uuid, -3600)):
-        s = h.get(f'/api/v1/series?node={node}&gpu={gpu}&from={start}&points=60&values=utilization_ratio,memory_used_ratio')
+        path = f'/api/v1/series?node={node}&gpu={gpu}&from={start}&points=60&values=utilization_ratio,memory_used_ratio'
+        # What a node has sent is shown before it is stored.
+        wait_until(lambda path=path: any(x is not None for x in h.get(path)['values']['utilization_ratio']['mean']), 60, path)
+        s = h.get(path)
         t.equal('where from', s['source'], 'memory' if start == -60 else 'store')
         v = s['values']['utilization_ratio']
         t.equal('columns', [len(x) for x in (s['time'], v['min'], v['mean'], v['max'])], [60] * 4)
@@ -134,6 +142,9 @@ def check_heat(t, h):
 
     def grow():
         new = h.get(f'{path}&since={whole["cursor"]}')
+        if new['fresh'] is None:  # so long ago that all of it is new
+            whole.update(new)
+            return False
         t.true('no names again', 'node_name' not in new['rows'][0])
         for old, row in zip(whole['rows'], new['rows']):
             row['v'] = old['v'][new['fresh']:60 - len(row['v']) + new['fresh']] + row['v']
@@ -153,6 +164,8 @@ def now(t):
     h = Head(t, '--interval', '200ms')
     nodes = [h.node(f'n{i}', 2, more=f',pids={os.getpid()}') for i in range(3)]
     h.wait_gpus(6)
+    # The processes of a node may come after its first sample.
+    wait_until(lambda: h.get('/api/v1/processes')['total'] == 3, 60, 'the process of each node')
     wanted = sorted(f'{g["node_name"]}:{g["index"]}:{g["name"]}' for g in h.get('/api/v1/gpus')['gpus'])
     t.equal('each GPU of several clients of a host has an id', len(set(wanted)), 6)
     for info in (h.get('/status')['gpu_info'].values(), [c['gpus'] for c in h.get('/clients')['clients']]):
@@ -199,9 +212,13 @@ def now(t):
     # An answer may be used again for a moment.
     wait_until(lambda: all('its node is not connected' in g.get('reason', '') for g in h.get(f'/api/v1/nodes/{gone}')['gpu_list']), 60,
                'its GPUs say so, whatever else is wrong with them')  # fmt: skip
-    t.true('an alert', any('not connected' in a['text'] for a in h.get('/api/v1/alerts')['alerts']))
-    status, headers, text = h.ask('GET', '/api/v1/metrics')
-    t.true('metrics', status == 200 and 'gpuscope_head_nodes 3' in text and 'gpuscope_head_nodes_healthy 2' in text, text[:500])
+    wait_until(lambda: any('not connected' in a['text'] for a in h.get('/api/v1/alerts')['alerts']), 60, 'an alert')
+
+    def shown():
+        status, _, text = h.ask('GET', '/api/v1/metrics')
+        return status == 200 and 'gpuscope_head_nodes 3' in text and 'gpuscope_head_nodes_healthy 2' in text
+
+    wait_until(shown, 60, 'metrics')
     for n in nodes[1:]:
         n.terminate()
     wait_until(lambda: h.get('/api/v1/overview')['healthy_nodes'] == 0, 60, 'all nodes are gone')
@@ -221,7 +238,7 @@ def commands(t):
         os.fchmod(f.fileno(), 0o600)
         f.write('deliver-it\n')
     h = Head(t, '--interval', '200ms', '--token-file', t.path('roles'))
-    secret = subprocess.Popen(['python3', '-c', 'while True: pass', '--api-key=S3CRET', '--rank=0'], env=t.envs())
+    secret = subprocess.Popen(['python3', '-c', 'import time; time.sleep(3600)', '--api-key=S3CRET', '--rank=0'], env=t.envs())
     nodes = [h.node(name, 1, more=f',pids={secret.pid}', args=['--token-file', t.path('deliver'), '--commands', kept])
              for name, kept in (('one', 'scrubbed'), ('two', 'full'), ('three', 'name'))]  # fmt: skip
 
@@ -229,9 +246,10 @@ def commands(t):
         d = h.json('GET', '/api/v1/processes', headers={'Authorization': f'Bearer {token}'})[1]['processes']
         return {p['node_name'].split('/')[-1]: p['command'].split(' ', 3)[-1] for p in d}
 
-    wait_until(lambda: len(shown('all-of-it')) == 3, 60, 'three nodes')
-    scrubbed = 'True: pass --api-key=*** --rank=0'
-    t.equal('control', shown('all-of-it'), {'one': scrubbed, 'two': 'True: pass --api-key=S3CRET --rank=0', 'three': ''})
+    # What is read of a process may come after its number.
+    wait_until(lambda: sorted(map(bool, shown('all-of-it').values())) == [False, True, True], 60, 'three nodes')
+    scrubbed = 'time; time.sleep(3600) --api-key=*** --rank=0'
+    t.equal('control', shown('all-of-it'), {'one': scrubbed, 'two': 'time; time.sleep(3600) --api-key=S3CRET --rank=0', 'three': ''})
     t.equal('read', shown('look-at-it'), {'one': scrubbed, 'two': scrubbed, 'three': ''})
     # A replayed file shows the node that was last in it: from here on that is the one with everything.
     for p in (nodes[0], nodes[2]):
@@ -258,6 +276,7 @@ def process(t):
     wait_until(lambda: h.get('/api/v1/processes')['total'] >= 2, 60, 'processes')
     pid = os.getpid()
     path = f'/api/v1/processes/1/{pid}'
+    wait_until(lambda: h.get(path)['name'] == 'python3' and h.get(path)['host_memory_bytes'], 60, 'what the process is')
     p = h.get(path)
     has(t, 'a process', p, {'node', 'node_name', 'pid', 'running', 'last_seen', 'started', 'name', 'user', 'job', 'container', 'command', 'cpu_ratio',
                             'host_memory_bytes', 'gpu_memory_used_bytes', 'sm_ratio', 'gpus', 'threads'})  # fmt: skip
@@ -361,11 +380,15 @@ def sessions(t):
         s = h.get(path + '/summary')
         t.equal('summary', (s['complete'], len(s['gpus'])), (True, 2))
         t.true('energy', s['gpus'][0]['energy_joules'] > 0, s['gpus'][0])
-        exported = json.loads(h.ask('GET', f'{path}/export?format=json')[2])['summary_by_device'].values()
         figures = lambda gpus, *keys: sorted([g['uuid'], *(round(g[k], 6) for k in keys)] for g in gpus)
-        t.equal('the same figures as in the file',
-                figures(s['gpus'], 'samples', 'power_mean_watts', 'power_most_watts', 'temperature_most_celsius', 'energy_joules'),
-                figures(exported, 'samples', 'avg_power_watts', 'max_power_watts', 'max_temperature_celsius', 'energy_joules'))
+
+        def same():
+            """What was measured before the stop may come between the two."""
+            mine, exported = h.get(path + '/summary')['gpus'], json.loads(h.ask('GET', f'{path}/export?format=json')[2])['summary_by_device'].values()
+            return (figures(mine, 'samples', 'power_mean_watts', 'power_most_watts', 'temperature_most_celsius', 'energy_joules') ==
+                    figures(exported, 'samples', 'avg_power_watts', 'max_power_watts', 'max_temperature_celsius', 'energy_joules'))
+
+        wait_until(same, 20, 'the same figures as in the file')
         t.equal('forget', h.json('DELETE', path)[0], 200)
         t.equal('it is gone', h.json('GET', path)[0], 404)
     t.equal('switches', h.json('PUT', '/api/v1/switches', {'bandwidth': True, 'interval_seconds': 0.5}), (200, {'interval_seconds': 0.5, 'bandwidth': True, 'nvlink': False}))
