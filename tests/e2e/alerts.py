@@ -53,7 +53,7 @@ def webhook(t):
             ('0 % of GPU', 'warning', {'utilization_percent': 0}, 'utilization_percent == 0'))  # fmt: skip
     t.equal('labels', (one['labels']['uuid'], one['labels']['model']), (one['subject']['id'], 'NVIDIA H100 80GB HBM3'))
     t.equal('of one', (one['count'], one['members']), (1, []))
-    t.equal('firing', a.metrics()[key('alerts_firing')], 1)
+    a.wait_metric(key('alerts_firing'), lambda v: v == 1)
     a.pretend('gpus=1')
     hook.wait(2)
     t.equal('ended', hook.told()[1:], [('resolved', 'idle', uuid(0))])
@@ -78,6 +78,7 @@ def joined(t):
     t.equal('labels that all have', sorted(one['labels']), ['model', 'node'])
     t.equal('each has an id of its own', len({m['id'] for m in one['members']}), 4)
     a.wait_metric(key('alerts_firing'), lambda v: v == 4)
+    wait_until(lambda: os.path.exists(t.path('alerts.log')) and read_text(t.path('alerts.log')).endswith('\n'), 20, 'the log')
     t.match('the log', r'alert firing warning idle: 4 GPUs \(0, 1, 2, 3\): 0 % of GPU \(GPU 0\)\n$', read_text(t.path('alerts.log')))
 
     def of_page():
@@ -99,9 +100,8 @@ def untrusted(t):
     a.wait_metric(key('alert_failed_attempts_total', receiver='webhook'), lambda v: v and v >= 1)
     a.wait_err(r'alerts: webhook: .*certificate')
     t.equal('messages', hook.got, [])
-    m = a.metrics()
-    t.equal('waits', (m[key('alert_messages_waiting', receiver='webhook')], m[key('alert_receiver_ok', receiver='webhook')]),
-            (1, 0))  # fmt: skip
+    a.wait_metric(key('alert_messages_waiting', receiver='webhook'), lambda v: v == 1)
+    a.wait_metric(key('alert_receiver_ok', receiver='webhook'), lambda v: v == 0)
     a.signal(signal.SIGTERM)
     t.equal('exit status', a.proc.wait(30), 0)
 
@@ -114,7 +114,7 @@ def down(t):
     a.wait_metric(attempts, lambda v: v and v >= 2)
     a.pretend('gpus=1')
     a.wait_metric(key('alerts_ended_total'), lambda v: v == 1)
-    t.equal('waiting', a.metrics()[key('alert_messages_waiting', receiver='webhook')], 2)
+    a.wait_metric(key('alert_messages_waiting', receiver='webhook'), lambda v: v == 2)
     hook = Webhook(port=port)
     hook.wait(2, 60)
     t.equal('told', hook.told(), [('firing', 'idle', uuid(0)), ('resolved', 'idle', uuid(0))])
@@ -138,11 +138,11 @@ def slow(t):
     mail.wait(2)
     t.equal('nobody heard', hook.got, [])
     t.equal('health', a.get('/healthz')[0], 200)
-    m = a.metrics()
-    t.equal('waiting', m[key('alert_messages_waiting', receiver='webhook')], 2)
+    a.wait_metric(key('alert_messages_waiting', receiver='webhook'), lambda v: v == 2)
     hook.hold.set()
     hook.wait(2)
     # A transfer that is under way ends with the agent.
+    a.wait_metric(key('alert_messages_waiting', receiver='webhook'), lambda v: v == 0)
     hook.hold.clear()
     a.pretend('gpus=1,idle')
     a.wait_metric(key('alert_messages_waiting', receiver='webhook'), lambda v: v == 1)
@@ -157,7 +157,8 @@ def refused(t):
     hook.answer = 503
     a.pretend('gpus=1')
     hook.wait(3)  # one refused, then one and its first repetition
-    t.equal('told', hook.told(), [('firing', 'idle', uuid(0)), ('resolved', 'idle', uuid(0)), ('resolved', 'idle', uuid(0))])
+    told = hook.told()
+    t.equal('told', told, [('firing', 'idle', uuid(0))] + [('resolved', 'idle', uuid(0))] * (len(told) - 1))
     hook.answer = 200
     a.wait_metric(key('alert_messages_sent_total', receiver='webhook'), lambda v: v == 1)
     t.equal('dropped', a.metrics()[key('alert_messages_dropped_total', receiver='webhook', cause='refused')], 1)
@@ -170,7 +171,7 @@ def redirected(t):
     path = t.path('alerts.yaml')
     with open(path, 'w') as f:
         f.write(f'alerts:\n  for: 0\n  interval: 100ms\n  triggers: {{low_efficiency: 30}}\n  webhook: {{url: "{hook.url}/s3cret?k=s3cret"}}\n  log: {{enabled: false}}\n')
-    held = subprocess.Popen(['sleep', '60'])
+    held = subprocess.Popen(['sleep', '3600'])
     live = subprocess.Popen([harness.gpuscope, 'job', '-p', str(held.pid), '--alerts', path, '-o', t.path('r.json')],
                             stderr=open(t.path('job.err'), 'wb'))  # fmt: skip
     try:
@@ -191,7 +192,7 @@ def redirected(t):
 def given_up(t):
     a = Agent(t, conf(f'  give_up: 1s\n  webhook: {{url: "http://127.0.0.1:{free_port()}/"}}\n'), what='gpus=1,idle')
     a.wait_metric(key('alert_messages_dropped_total', receiver='webhook', cause='given_up'), lambda v: v == 1, 40)
-    t.equal('waiting', a.metrics()[key('alert_messages_waiting', receiver='webhook')], 0)
+    a.wait_metric(key('alert_messages_waiting', receiver='webhook'), lambda v: v == 0)
     a.stop()
 
 
@@ -336,15 +337,16 @@ def alertmanager(t):
 
     wait_until(lambda: alerts() == [], 60, 'Alertmanager')
     a = Agent(t, conf(f'  repeat: 1s\n  webhook: {{url: "{base}", payload: alertmanager}}\n'), what='gpus=1,idle')
-    wait_until(alerts, 30, 'the alert')
-    first = alerts()[0]
+    seen = []
+    wait_until(lambda: seen.extend(alerts() or []) or seen, 30, 'the alert')
+    first = seen[0]
     t.equal('labels', (first['labels']['alertname'], first['labels']['uuid'], first['labels']['severity']),
             ('idle', uuid(0), 'warning'))  # fmt: skip
     t.equal('annotations', first['annotations']['description'], '0 % of GPU')
     a.wait_metric(key('alert_messages_sent_total', receiver='webhook'), lambda v: v and v >= 4)
-    again = alerts()
-    t.equal('one alert', len(again), 1)
-    t.true('kept alive', again[0]['endsAt'] > first['endsAt'] and again[0]['startsAt'] == first['startsAt'], again)
+    again = []
+    wait_until(lambda: again.__setitem__(slice(None), alerts() or []) or (again and again[0]['endsAt'] > first['endsAt']), 30, 'kept alive')
+    t.equal('one alert, the same', [x['startsAt'] for x in again], [first['startsAt']])
     a.pretend('gpus=1')
     wait_until(lambda: alerts() == [], 30, 'its end')
     a.stop()
@@ -419,7 +421,8 @@ def job_end(t):
     wait_until(lambda: ('firing', 'low_efficiency', f'tree of {held.pid}') in hook.told(), 30, 'the alert')
     held.stdin.close()
     wait_until(lambda: ('resolved', 'low_efficiency', f'tree of {held.pid}') in hook.told(), 30, 'its end')
-    t.equal('because', {m['ended_because'] for m in hook.got if m['status'] == 'resolved'}, {'gone'})
+    # The other job is this test, which may do little for a while.
+    t.equal('because', {m['ended_because'] for m in hook.got if m['status'] == 'resolved' and m['subject']['id'] == f'tree of {held.pid}'}, {'gone'})
     live.send_signal(signal.SIGINT)
     t.equal('exit status', live.wait(30), 0)
     t.match('other rules', "only rules about jobs are evaluated here", read_text(t.path('job.err')))
