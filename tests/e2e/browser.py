@@ -112,8 +112,16 @@ class Browser:
         self.wait('!window.isOfBefore && document.body', 'the page anew')
 
     def wait(self, code, what, seconds=60):
+        def holds():
+            try:
+                return self.run(f'(() => {{ try {{ return !!({code}) }} catch {{ return false }} }})()')
+            except AssertionError as e:
+                if not re.search('navigated|context', str(e)):
+                    raise
+                return False  # between two pages there is nobody to ask
+
         try:
-            wait_until(lambda: self.run(f'(() => {{ try {{ return !!({code}) }} catch {{ return false }} }})()'), seconds, what)
+            wait_until(holds, seconds, what)
         except AssertionError as e:
             raise AssertionError(f'{e}; errors {self.errors}; the page: {self.run("document.body.innerText")[:1500]}') from None
 

@@ -42,6 +42,7 @@ def of_metrics(a):
 
 def of_page(t, whose, address, get, path):
     """What the page is made of, and what stands on it."""
+    wait_until(lambda: [g['memory_used_ratio'] for g in get('/api/v1/gpus')['gpus']] not in ([], [None]), 60, f'a GPU of {whose}')
     yield f'API of {whose}', get('/api/v1/gpus')['gpus'][0]['memory_used_ratio']
 
     def means():
@@ -51,9 +52,10 @@ def of_page(t, whose, address, get, path):
     yield f'chart of {whose}', means()[-1]
     b = Browser(t, name=whose)
     b.open(f'http://{address}/{path}')
-    b.wait(r'[...document.querySelectorAll("main th")].some(e => e.innerText.startsWith("Memory"))', 'the table of GPUs')
-    column = b.run('[...document.querySelectorAll("main table")].map(e => [[...e.querySelectorAll("th")].findIndex(th => /^Memory/.test(th.innerText)), e])'
-                   '.filter(([i]) => i >= 0).map(([i, e]) => e.querySelector("tbody tr").children[i].innerText)')  # fmt: skip
+    cells = ('[...document.querySelectorAll("main table")].map(e => [[...e.querySelectorAll("th")].findIndex(th => /^Memory/.test(th.innerText)), e])'
+             '.filter(([i]) => i >= 0).map(([i, e]) => e.querySelector("tbody tr").children[i].innerText)')  # fmt: skip
+    b.wait(f'/%/.test(({cells})[0])', 'the table of GPUs, with a share')
+    column = b.run(cells)
     t.true(f'a share on the page of {whose}', column and re.fullmatch(r'\d+ %', column[0].strip()), (column, text(b)))
     yield f'page of {whose}', int(column[0].split()[0]) / 100
 
