@@ -205,7 +205,8 @@ TWO_FILES = '''
 import ctypes, os, sys, time
 first, second = (ctypes.CDLL(path).cudaGetDevice for path in sys.argv[1:3])
 argument = ctypes.byref(ctypes.c_long(0))
-end = time.monotonic() + 120
+# A limit for what hangs.
+end = time.monotonic() + 900
 while not os.path.exists(sys.argv[3]) and time.monotonic() < end:
     time.sleep(0.01)
 while not os.path.exists(sys.argv[4]) and time.monotonic() < end:

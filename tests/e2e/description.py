@@ -201,10 +201,12 @@ def answers(t):
     # Which of them comes first is not said.
     one = next(n['id'] for n in h.get('/api/v1/nodes')['nodes'] if n['machine_id'] == 'one')
     get(f'/api/v1/nodes/{one}')
+    # Keys are seen where there is something: errors of GPUs come two seconds after they happened, processes after GPUs.
+    wait_until(lambda: get('/api/v1/alerts')['alerts'], 60, 'an alert')
     wait_until(lambda: any(j['straggler'] for j in get('/api/v1/jobs')['jobs']), 120, 'a job with a straggler')
     wait_until(lambda: h.get('/api/v1/processes')['processes'], 60, 'a process')
     p = get('/api/v1/processes')['processes'][0]
-    get(f'/api/v1/processes/{p["node"]}/{p["pid"]}')
+    wait_until(lambda: get(f'/api/v1/processes/{p["node"]}/{p["pid"]}')['gpus'], 60, 'its GPUs')
     get(f'/api/v1/process-series?node={p["node"]}&pid={p["pid"]}&from=-60&points=5')
     cursor = get('/api/v1/heatmap?points=60')['cursor']
     t.true('a part', get(f'/api/v1/heatmap?points=60&since={cursor}')['fresh'] is not None)

@@ -497,9 +497,13 @@ def packaged(t):
         found = re.search(r'(?m)^gpuscope_agent_device_' + name + r' (\S+)$', m.get('http://127.0.0.1:14780/metrics'))
         return float(found.group(1)) if found else 0
 
-    wait_until(lambda: metric('grants_total'), 5, 'a grant: ' + m.journal('gpuscope-agent.service')[-500:])
-    t.match('the journal', rf'allowed NVIDIA devices 10:200 for process \d+ in the cgroup /system.slice/{job}.service',
-            m.journal('gpuscope-agent.service'))  # fmt: skip
+    try:
+        wait_until(lambda: metric('grants_total'), 20, 'a grant')
+        # The journal takes up what was said a moment later.
+        said = rf'allowed NVIDIA devices 10:200 for process \d+ in the cgroup /system.slice/{job}.service'
+        wait_until(lambda: re.search(said, m.journal('gpuscope-agent.service')), 20, said)
+    except AssertionError as e:
+        raise AssertionError(f'{e}: {m.journal("gpuscope-agent.service")[-500:]}') from None
     show = m.must('nsenter', '-t', '1', '-C', 'gpuscope', 'devices', 'show', '--held', pid)
     t.match('the rules', r'cgroup v2 +allowed', show)
     t.equal('the drop-in', m.must('grep', '-h', '^DeviceAllow', f'/run/systemd/transient/{job}.service.d/90-gpuscope-devices.conf'),

@@ -207,12 +207,15 @@ def coarser(t):
     # A node that was late made a gap already, which may be where it is not coarse yet.
     empty, empty_before = ([f['frame_id'] for f in d['frames'] if not any(f['available'])] for d in (doc, before))
     t.true('what is coarser is no gap', len(empty) <= max(1, len(empty_before)), (empty, empty_before))
-    m = h.metrics()
-    status = json.loads(h.session('status', '--format', 'json').out)
-    for key in ('batches', 'bytes'):
-        a, b = (m[f'gpuscope_head_downsampled_{key}_total{{when="{w}"}}'] for w in ('before', 'after'))
-        t.true(f'{key} counted', a >= b, (a, b))
-        t.equal(f'{key} shown', (status[f'downsampled_{key}_before'], status[f'downsampled_{key}_after']), (a, b))
+
+    def shown():
+        """Both at a time at which nothing is made coarser."""
+        m, status = h.metrics(), json.loads(h.session('status', '--format', 'json').out)
+        pairs = [([m[f'gpuscope_head_downsampled_{key}_total{{when="{w}"}}'] for w in ('before', 'after')],
+                  [status[f'downsampled_{key}_{w}'] for w in ('before', 'after')]) for key in ('batches', 'bytes')]  # fmt: skip
+        return all(counted == told and counted[0] >= counted[1] for counted, told in pairs)
+
+    wait_until(shown, 60, 'what was made coarser is counted, and told alike')
     h.stop()
 
 
@@ -233,7 +236,8 @@ def pushed(t, kind):
     labels, _ = engine.ask(series)[0]
     t.equal('labels', (labels['job'], labels['instance']), ('gpuscope', f'{labels["node"]}/{labels["instance"].split("/")[1]}'))
     t.true('uuid', labels['uuid'].startswith('GPU-'), labels)
-    t.true('nodes', {m['instance'].split('/')[1]: v for m, v in engine.ask('gpuscope_node_up')} == {'one': 1, 'two': 1})
+    wait_until(lambda: {m['instance'].split('/')[1]: v for m, v in engine.ask('gpuscope_node_up')} == {'one': 1, 'two': 1}, 60, 'nodes that are up')
+    wait_until(lambda: engine.ask('gpuscope_head_nodes'), 60, "the head's own")
     t.equal("the head's own", {m['instance'] for m, _ in engine.ask('gpuscope_head_nodes')}, {socket.gethostname()})
     wait_until(lambda: engine.ask('rate(gpuscope_head_samples_total[30s]) > 0'), 60, 'a rate of a counter')
     # The engine is away, and the head killed meanwhile: nothing but that time is missing.
@@ -244,7 +248,7 @@ def pushed(t, kind):
     wait_until(lambda: h.metrics()[waiting] > 3 * max(first, 100), 60, 'samples to wait')
     h.kill()
     h.start()
-    t.true('the spool is taken over', h.metrics()[waiting] > 0, h.metrics()[waiting])
+    wait_until(lambda: h.metrics().get(waiting, 0) > 0, 60, 'the spool is taken over')
     engine = Engine(t, kind, engine.port)
     wait_until(lambda: h.metrics()[waiting] == 0, 180, 'everything delivered')
     m = h.metrics()
