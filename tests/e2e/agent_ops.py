@@ -1,5 +1,6 @@
 """gpuscope agent as who runs it sees it: its control socket, its budget, dashboards, alerts, systemd."""
 
+import contextlib
 import glob
 import json
 import os
@@ -155,7 +156,7 @@ def dashboard(t):
     for title, query in queries:
         query = re.sub(r'\$(cluster|node|gpu)\b', '.*', query).replace('$__rate_interval', '30s')
         t.true(f'no variable is left: {title}', '$' not in query, query)
-        wait_until(lambda: p.query(query), 60, f'{title}: {query}')
+        wait_until(lambda query=query: p.query(query), 60, f'{title}: {query}')
     for v in board['templating']['list'][2:]:  # this one is of no cluster: tests/e2e/deployment.py
         metric, label = re.match(r'label_values\((.*), (\w+)\)', v['definition']).groups()
         found = p.query(re.sub(r'\$\w+', '.*', metric))
@@ -237,6 +238,13 @@ def other_machines(t):
             a.wait(20)
 
 
+def is_dead(pid):
+    try:
+        return read_text(f'/proc/{pid}/stat').rpartition(')')[2].split()[0] == 'Z'
+    except OSError:
+        return True
+
+
 @case('HTTP is served by a process without rights; when it is killed another one serves, and readings go on', needs=None)
 def server(t):
     path = t.path('agent.sock')
@@ -267,10 +275,14 @@ def server(t):
     # A server that does not move is nothing to who reads.
     os.kill(pid, signal.SIGSTOP)
     go_on()
-    os.kill(pid, signal.SIGCONT)
+    with contextlib.suppress(ProcessLookupError):  # ended after 15 s
+        os.kill(pid, signal.SIGCONT)
+    wait_until(lambda: server_pid(), 60, 'a server')
+    pid = server_pid()
     answers = a.metrics()['gpuscope_agent_http_requests_total{status="2xx"}']
     for _ in range(3):
         os.kill(pid, signal.SIGKILL)
+        wait_until(lambda pid=pid: is_dead(pid), 60, 'its end')
         t.equal('the next request waits for the next server', a.get('/healthz')[0], 200)
         t.true('another process', server_pid() not in (None, pid))
         pid = server_pid()
@@ -279,9 +291,10 @@ def server(t):
     t.equal('counted', m['gpuscope_agent_http_server_restarts_total{reason="ended"}'], 3)
     t.true('counts do not fall', m['gpuscope_agent_http_requests_total{status="2xx"}'] >= answers, answers)
     t.true('its memory', m['gpuscope_agent_http_server_resident_memory_bytes'] > 1e6)
+    wait_until(lambda: len(re.findall('serves HTTP was ended by signal 9', a.err_text())) >= 3, 20, 'what is said of it')
     t.equal('told', len(re.findall('serves HTTP was ended by signal 9', a.err_text())), 3)
     a.stop()
-    t.true('it ends with the agent', not os.path.exists(f'/proc/{pid}') or read_text(f'/proc/{pid}/stat').split()[2] == 'Z')
+    wait_until(lambda: is_dead(pid), 20, 'it ends with the agent')
 
 
 @case('systemd may listen for it', needs=None)
@@ -297,7 +310,7 @@ def activation(t):
         shell = f'export LISTEN_PID=$$ LISTEN_FDS=1; exec 3<&{s.fileno()}; exec "$0" agent -c "$1" 2>"$2"'
         proc = subprocess.Popen(['bash', '-c', shell, harness.gpuscope, conf, err], pass_fds=[s.fileno()], env=t.envs())
         try:
-            wait_until(lambda: os.path.exists(err) and 'served at' in read_text(err), 20, 'a start')
+            wait_until(lambda: os.path.exists(err) and re.search(r'served at \S+/metrics', read_text(err)), 20, 'a start')
             t.true('there', f'http://{address}/metrics' in read_text(err), read_text(err))
             with socket.create_connection(('127.0.0.1', int(address.split(':')[1]))) as c:
                 c.sendall(b'GET /healthz HTTP/1.0\r\n\r\n')
