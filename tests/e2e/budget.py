@@ -516,10 +516,10 @@ def watched(t):
     # What that costs is reported, although no chosen function is called.
     t.true('cost', run.summary['tracing_cost_ppm'] > 0)
     # So much that any other function's probes would be taken off.
-    run = t.trace('--max-overhead', '0.01%', '--func', 'cudaSetDevice', command=t.app('cudaSetDevice=300000'))
+    run = t.trace('--max-overhead', '0.01%', '--func', 'cudaSetDevice', command=t.app(f'cudaSetDevice={CALLS}'))
     t.match('the last step', r'--max-overhead: cudaSetDevice \(.*\) is now only counted', run.err)
     t.true('its probes stay', 'taken off' not in run.err, run.err)
-    t.equal('seen and counted', calls(run, 'cudaSetDevice') + losses(run, 'budget'), 300000)
+    t.equal('seen and counted', calls(run, 'cudaSetDevice') + losses(run, 'budget'), CALLS)
 
 
 @case('--estimate of a command that has to load first: the two seconds begin with its first call', timeout=90)
