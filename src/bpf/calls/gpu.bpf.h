@@ -5,8 +5,8 @@
  * the order in which they were made, runs of launches in one piece each. Work of the legacy default stream
  * and of others waits for one another: where it changes from the one to the others, rows are sent too.
  *
- * Rows are shared by threads without a lock: sums are exact, and of two threads that queue at the very
- * same time one may give its begin or end to the run before.
+ * Rows are shared by threads without a lock: sums by sort are exact, and of two threads that queue at the
+ * same time one may give its begin or end to the run before, or its work to another stream.
  */
 #ifndef GS_BPF_CALLS_GPU_BPF_H
 #define GS_BPF_CALLS_GPU_BPF_H
@@ -32,14 +32,15 @@ static __always_inline struct gs_gpu_queue_process *gpu_process(__u32 index)
 	return bpf_map_lookup_elem(&gs_gpu_processes, &index);
 }
 
-/* 1: sent. When there is no room it is sent the next time. */
+/* 1: sent; 0: the next time. Calls would be lost: the last quarter of the ring is left to them. */
 __noinline int gs_gpu_send(__u32 index, __u32 i)
 {
 	struct gs_gpu_queue_process *p = gpu_process(index);
 	struct gs_event_gpu *e;
 	struct gs_gpu_queue_row *row;
 
-	if (!p)
+	if (!p || bpf_ringbuf_query(&gs_ring, BPF_RB_AVAIL_DATA) >
+			  bpf_ringbuf_query(&gs_ring, BPF_RB_RING_SIZE) / 4 * 3)
 		return 0;
 	barrier_var(i);
 	row = &p->rows[i & ROW_MASK];
@@ -66,12 +67,9 @@ __noinline int gs_gpu_flush(__u32 index)
 
 	if (!p)
 		return 0;
-	for (__u32 i = 0; i < GS_GPU_QUEUE_ROWS; i++) {
-		if (i >= p->n_rows)
-			break;
+	for (__u32 i = 0; i < GS_GPU_QUEUE_ROWS && i < p->n_rows; i++)
 		if (p->rows[i].n != p->rows[i].sent_n)
 			gs_gpu_send(index, i);
-	}
 	return 0;
 }
 
@@ -118,33 +116,34 @@ static __always_inline bool gpu_row_is(const struct gs_gpu_queue_row *row,
 	       row->thread == is->thread;
 }
 
-/* The row of the process for this stream and sort, made when it has none. A function of its own for the
- * verifier; a thread that goes back and forth between few streams does not come here. */
+/* The row of the process for this stream and sort, made when it has none; GS_GPU_QUEUE_ROWS: no room. One of
+ * the same sort makes room, as what other threads are just adding to it is of that; the last eight are for
+ * sorts without any. A function of its own for the verifier; threads with few streams do not come here. */
 __noinline __u32 gs_gpu_find_row(__u32 index, const struct gs_gpu_queue_row *is)
 {
 	struct gs_gpu_queue_process *p = gpu_process(index);
+	__u32 i, first, same = GS_GPU_QUEUE_ROWS;
 	struct gs_gpu_queue_row *row;
-	__u32 i;
 
 	if (!p || !is)
-		return 0;
-	for (i = 0; i < GS_GPU_QUEUE_ROWS; i++) {
-		if (i >= p->n_rows)
-			break;
+		return GS_GPU_QUEUE_ROWS;
+	first = __sync_fetch_and_add(&p->victim, 1);
+	for (__u32 k = 0; k < GS_GPU_QUEUE_ROWS; k++) {
+		i = (first + k) & ROW_MASK;
 		if (gpu_row_is(&p->rows[i], is))
 			return i;
+		if (p->rows[i].sort == is->sort && p->rows[i].device == is->device)
+			same = i;
 	}
-	if (p->n_rows < GS_GPU_QUEUE_ROWS) {
+	if (p->n_rows < GS_GPU_QUEUE_ROWS - (same < GS_GPU_QUEUE_ROWS ? 8 : 0))
 		i = __sync_fetch_and_add(&p->n_rows, 1);
-		if (i >= GS_GPU_QUEUE_ROWS)
-			p->n_rows = GS_GPU_QUEUE_ROWS;
-	} else {
-		i = __sync_fetch_and_add(&p->victim, 1);
-	}
+	else
+		i = same < GS_GPU_QUEUE_ROWS ? same : first;
 	i &= ROW_MASK;
 	row = &p->rows[i];
-	if (row->n != row->sent_n)
-		gs_gpu_send(index, i);
+	if (row->n != row->sent_n && !gs_gpu_send(index, i) &&
+	    (row->sort != is->sort || row->device != is->device))
+		return GS_GPU_QUEUE_ROWS;
 	row->sort = 0;
 	row->stream = is->stream;
 	row->device = is->device;
@@ -187,7 +186,6 @@ static __always_inline bool gpu_read_launch(const struct gs_frame *f, __u32 post
 		*ret_threads = gpu_product(c.grid[0], c.grid[1], c.grid[2]) *
 			       gpu_product(c.block[0], c.block[1], c.block[2]);
 		*ret_stream = c.stream;
-		return true;
 	}
 	return true;
 }
@@ -224,14 +222,16 @@ static __always_inline int gpu_add(struct gs_thread *t, __u32 index, struct gs_g
 	__u32 bits;
 	__u64 n;
 
-	if (!gpu_row_is(row, is)) {
-		i = gs_gpu_find_row(index, is);
-		t->gpu.seen[at] = i;
-		row = &p->rows[i & ROW_MASK];
-	}
 	if (p->legacy != legacy) {
 		gs_gpu_flush(index);
 		p->legacy = legacy;
+	}
+	if (!gpu_row_is(row, is)) {
+		i = gs_gpu_find_row(index, is);
+		if (i >= GS_GPU_QUEUE_ROWS)
+			return GPU_WHOLE;
+		t->gpu.seen[at] = i;
+		row = &p->rows[i & ROW_MASK];
 	}
 	if (row->n == row->sent_n)
 		row->first_ns = start_ns;
@@ -296,7 +296,7 @@ __noinline int gs_gpu_take(struct gs_frame *f, struct gs_outcome *o, __u32 slot)
 	is.thread = stream == GPU_PER_THREAD ? t->tid : 0;
 	is.device = stream <= GPU_PER_THREAD ? t->gpu.device : 0;
 	fate = gpu_add(t, index, p, &is, amount, f->start_ns, o->now_ns);
-	return d->op == GS_CLASS_LAUNCH ? fate : GPU_ADDED;
+	return d->op == GS_CLASS_LAUNCH || fate == GPU_WHOLE ? fate : GPU_ADDED;
 }
 
 #endif

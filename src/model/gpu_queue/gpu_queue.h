@@ -54,7 +54,7 @@ struct gs_gpu_queue_process {
 	__u32 pid;
 	__u32 ended;  /* 1: user space takes it back */
 	__u32 n_rows; /* that were used */
-	__u32 victim; /* rows that made room so far */
+	__u32 victim; /* how often a row was looked for */
 	__u32 legacy; /* the last work went into the legacy default stream */
 	__u32 pad;
 	struct gs_gpu_queue_row rows[GS_GPU_QUEUE_ROWS]; /* the first n_rows were used */
