@@ -144,6 +144,8 @@ def _(t):
     wait_probes(t, a)
     p.run()
     wait_value(a, 'launches_total', p.proc.pid, 8 * 4500, kind='kernel')
+    # Launches are read where they are added up, waits come one by one: the last ones may be a reading later.
+    wait_value(a, 'waits_total', p.proc.pid, 8 * 40)
     m = a.metrics()
     t.equal('memsets', one(m, 'launches_total', p.proc.pid, kind='memset'), 8 * 800)
     t.equal('waits', one(m, 'waits_total', p.proc.pid), 8 * 40)
@@ -163,6 +165,8 @@ def _(t):
     wait_until(lambda: pids_of(a, 'streams'), 20, 'the program')
     pid = pids_of(a, 'streams')[0]
     wait_until(lambda: one(a.metrics(), 'launches_total', pid, kind='kernel') == 103 + 4 + 5 + 11 + 2, 20, 'its launches')
+    # What it waited for last may be a reading later.
+    wait_until(lambda: (one(a.metrics(), 'active_seconds_total', pid, bound='most', uuid=GPU0) or 0) * 1e9 >= said['inner_ns'], 20, 'its waits')
     m = a.metrics()
     by_gpu = {dict(k)['uuid'][:12]: v for k, v in series(m, 'gpuscope_process_gpu_launches_total', pid, kind='kernel').items()}
     t.equal('launches by GPU', by_gpu, {'GPU-00000000': 103 + 4 + 5 + 11, 'GPU-00000001': 2})
