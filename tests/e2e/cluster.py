@@ -1,5 +1,4 @@
-"""A head and its nodes on loopback: sessions and their files, kills at any moment, a full disk,
-hostile peers, gswarm-profiler's clients and heads.
+"""A head and its nodes on loopback: sessions and their files, kills at any moment, a full disk, hostile peers, gswarm-profiler's clients and heads.
 
 GPUSCOPE_ROUNDS: how often head and node are killed (12)."""
 
