@@ -103,9 +103,9 @@ def verdict_of_late(t):
     summary, text, times = report_of(t, 4, 4 * STEPS, 2, SLOW_US, 'meet')
     verdict, comm = summary['verdict'], summary['collectives']['communicators'][0]
     late = comm['by_rank'][2]
-    t.equal('class', verdict['class'], 'communication_bound')
     if times['pids'][2] == next(x['pid'] for x in summary['account']['threads'] if x['critical']):
         raise Skip('the slow rank sets the pace')
+    t.equal('class', verdict['class'], 'communication_bound')
     said = f'rank 2 (process {times["pids"][2]}) arrives last at {100 * late["last"] / comm["matched"]:.0f} % of {4 * STEPS} collectives of'
     t.true('which rank, how often, of which communicator', f'{said} communicator {comm["id"]}, ' in verdict['evidence'], verdict)
     waits = re.search(r'itself it waits for the GPU and in NCCL for (\d+) % only: its thread spent \d+ % asleep', verdict['evidence'])

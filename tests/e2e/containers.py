@@ -59,7 +59,7 @@ def by_pid(t):
         go, err, out, summary = (t.path(x + tag) for x in ('go', 'err', 'out', 'summary.json'))
         script = f'''{" ".join(t.app('--fork=2', f'--go-file={go}', 'cudaMalloc=31'))} > {out} & pid=$!
             until grep -q libnccl /proc/$pid/maps; do sleep 0.02; done
-            {harness.gpuscope} trace -v --format json --summary {summary} --duration 100 {" ".join(extra)} -p $pid 2> {err} &
+            {harness.gpuscope} trace -v --format json --summary {summary} --duration 600 {" ".join(extra)} -p $pid 2> {err} &
             tracer=$!; wait $pid; kill -INT $tracer; wait $tracer'''
         run = subprocess.Popen([*CONTAINER, 'sh', '-c', script], env=t.env)
         wait_until(lambda: probes_are_in_place(err), 30, 'probes')

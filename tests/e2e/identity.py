@@ -89,7 +89,7 @@ def control_by_grpc(t):
                 if 'name' in method.input_type.fields_by_name:
                     request.name = 'one'
                 try:
-                    answer = getattr(stubs, method.name)(request, timeout=60)
+                    answer = getattr(stubs, method.name)(request, timeout=300)
                     if method.name == 'ExportSession':
                         list(answer)
                     taken.add(method.name)
@@ -223,12 +223,12 @@ def deliver(t, head, token=None):
 
         def say():
             yield gp.ToHead(hello=gp.Hello(protocol=1, machine_id='m', hostname='gpu7', stream=kind, kind=kind))
-            welcomed.wait(60)
+            welcomed.wait(300)
             yield gp.ToHead(batch=gp.Batch(seq=1, first_wall_ns=now, last_wall_ns=now + 1, records=data, raw_bytes=len(data), sample_count=1))
-            stored.wait(60)
+            stored.wait(300)
 
         with head.channel() as channel:
-            for m in Stubs(channel, gp, 'Node').Link(say(), timeout=60, metadata=bearer(token)):
+            for m in Stubs(channel, gp, 'Node').Link(say(), timeout=300, metadata=bearer(token)):
                 if m.WhichOneof('body') == 'welcome':
                     welcomed.set()
                 t.true('it is taken', m.WhichOneof('body') != 'reject', m)
@@ -246,8 +246,8 @@ def seen(t, head, token=None):
     _, gp, _ = messages(t)
     with head.channel() as channel:
         control = Stubs(channel, gp, 'Control')
-        found = control.ListJobReports(gp.JobReportQuery(), timeout=60, metadata=bearer(token)).reports[0].document
-        parts = list(control.ExportSession(gp.ExportRequest(session='s', format=gp.EXPORT_FORMAT_GST), timeout=60, metadata=bearer(token)))
+        found = control.ListJobReports(gp.JobReportQuery(), timeout=300, metadata=bearer(token)).reports[0].document
+        parts = list(control.ExportSession(gp.ExportRequest(session='s', format=gp.EXPORT_FORMAT_GST), timeout=300, metadata=bearer(token)))
     files = [p.file for p in parts if p.file]
     with open(t.path('out.gst'), 'wb') as f:
         f.write(b''.join(p.data for p in parts[parts.index(next(p for p in parts if p.file == files[-1])):]))
