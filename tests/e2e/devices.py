@@ -1,5 +1,6 @@
 """gpuscope devices: access to devices that stand for NVIDIA's, on real control groups with real device rules."""
 
+import contextlib
 import json
 import os
 import re
@@ -394,12 +395,13 @@ def agent(t):
 
 
 def replace_all(group, rules=OLD):
-    """As runc does: all that is there goes."""
-    new = group.attach(rules_program(rules))
-    new_id = devices_help.program_id(new)
-    for held in group.programs()[1]:
-        if held != new_id:
-            group.detach(devices_help.bpf(13, held.to_bytes(4, 'little'))[0])
+    """As runc does: all that was there goes. An agent may have taken the new one for its own meanwhile."""
+    held = [devices_help.bpf(13, number.to_bytes(4, 'little'))[0] for number in group.programs()[1]]
+    group.attach(rules_program(rules))
+    for program in held:
+        with contextlib.suppress(FileNotFoundError):
+            group.detach(program)
+        os.close(program)
 
 
 @case('a container: own control groups are found in the host\'s by number', needs=None, beside='devices')

@@ -61,12 +61,6 @@ def load(code, name=b''):
     return bpf(5, head + name.ljust(16, b'\0'))[0]
 
 
-def program_id(fd):
-    info = ctypes.create_string_buffer(256)
-    bpf(15, struct.pack('<IIQ', fd, 256, ctypes.addressof(info)))
-    return struct.unpack_from('<I', info, 4)[0]
-
-
 def v2_place():
     for place in V2_PLACES:
         if os.path.exists(place + '/cgroup.controllers'):
