@@ -585,9 +585,12 @@ def clients(t):
     wait_until(lambda: reaches(a), 20, 'another client')
     m = {}
 
-    # While all places of this address are at work, one more gets 503 and asks again.
+    # While all places of this address are at work, one more gets 503, or nothing, and asks again.
     def scrape():
-        status, _, body = a.get()
+        try:
+            status, _, body = a.get()
+        except OSError:
+            return m
         m.update(parse(body.decode()) if status == 200 else {})
         return m
 
