@@ -88,8 +88,7 @@ def page(t):
     t.equal('errors of the console', [e for e in b.errors if '404' not in e], [])
     check_origin(t, b, a.address)
     a.stop()
-    b.wait('!document.getElementById("banner").hidden', 'the agent is away')
-    t.true('the banner says so', 'The agent does not answer' in b.run('document.getElementById("banner").innerText'))
+    b.wait('!document.getElementById("banner").hidden && document.getElementById("banner").innerText.includes("The agent does not answer")', 'the agent is away')
 
 
 @case('what is drawn again keeps the focus: with a name that came later, after a reading that lacked it', timeout=200, needs=None)
