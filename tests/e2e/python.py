@@ -171,7 +171,7 @@ def others(t):
 
 
 BUSY = """
-import sys, time
+import os, sys, time
 def hot(n):
     s = 0
     for i in range(n):
@@ -179,17 +179,26 @@ def hot(n):
     return s
 def warm(n):
     return hot(n)
-time.sleep(0.8) # the interpreter of a process that has just begun is looked for, on a full machine for long
+while not os.path.exists('go'): time.sleep(0.01)
 end = time.process_time() + float(sys.argv[1])
 while time.process_time() < end:
     warm(5000)
 """
 
 
+def when_known(live):
+    """The program waits for the file `go`, which comes once its interpreter can be read; the run."""
+    wait_until(lambda: live.proc.poll() is not None or 'stacks can be read' in live.err_text(), what='the interpreter')
+    open('go', 'w').close()
+    run = live.finish()
+    os.unlink('go')
+    return run
+
+
 def samples_of(t, program, *options, seconds='1.0', hz='200'):
     with open('busy.py', 'w') as f:
         f.write(BUSY)
-    done = t.trace('--python-hz', hz, *options, '-o', 'busy.gst', command=[program, 'busy.py', seconds])
+    done = when_known(t.start_trace('--python-hz', hz, *options, '-o', 'busy.gst', command=[program, 'busy.py', seconds]))
     return done, Trace('busy.gst')
 
 
@@ -209,7 +218,7 @@ def sampling(t):
 
 
 THREADS = """
-import threading, time
+import os, threading, time
 def hot(n):
     s = 0
     for i in range(n):
@@ -223,6 +232,7 @@ def come_and_go():
 def work(k):
     while time.process_time() < end:
         hot(3000)
+while not os.path.exists('go'): time.sleep(0.01)
 end = time.process_time() + 1.0
 every = [threading.Thread(target=work, args=(k,)) for k in range(3)] + [threading.Thread(target=come_and_go)]
 for t in every: t.start()
@@ -234,10 +244,10 @@ for t in every: t.join()
 def sampled_threads(t):
     with open('threads.py', 'w') as f:
         f.write(THREADS)
-    lines = {'hot': range(3, 8), 'come_and_go': range(8, 13), 'work': range(13, 16), '<module>': range(0, 21)}
+    lines = {'hot': range(3, 8), 'come_and_go': range(8, 13), 'work': range(13, 16), '<module>': range(0, 22)}
     free = [p for p in pythons.interpreters() if p.is_free_threaded]
     for p in free + [p for p in pythons.interpreters() if p not in free][-1:]:
-        run = t.trace('--python-hz', '500', '-o', 'threads.gst', command=[p.program, 'threads.py'])
+        run = when_known(t.start_trace('--python-hz', '500', '-o', 'threads.gst', command=[p.program, 'threads.py']))
         trace = Trace('threads.gst')
         stacks = [trace.stack(s) or [] for s in trace.samples]
         names = collections.Counter(tuple(f[1].rsplit('.', 1)[-1] for f in s) for s in stacks)
@@ -248,19 +258,32 @@ def sampled_threads(t):
         t.equal(f'{p}: frames without a name', run.lost('frames'), 0)
 
 
+def ticks_of(pid):
+    """Of a processor that it has used, in hundredths of a second."""
+    words = harness.read_text(f'/proc/{pid}/stat').rpartition(')')[2].split()
+    return int(words[11]) + int(words[12])
+
+
 @case('samples of a process that runs already, and of short ones', timeout=60)
 def sampling_more(t):
     program = newest()
     with open('busy.py', 'w') as f:
         f.write(BUSY)
-    busy = subprocess.Popen([program, 'busy.py', '5'])
+    open('go', 'w').close()
+    busy = subprocess.Popen([program, 'busy.py', '1000'])
     wait_until(lambda: 'python' in harness.read_text(f'/proc/{busy.pid}/maps'), what='start')
-    t.trace('--python-hz', '200', '--duration', '1', '-p', str(busy.pid), '-o', 'running.gst')
+    live = t.start_trace('--python-hz', '200', '-p', str(busy.pid), '-o', 'running.gst')
+    live.wait_err('stacks can be read')
+    begin = ticks_of(busy.pid)
+    wait_until(lambda: ticks_of(busy.pid) >= begin + 50, 60, 'half a second of a processor')
+    live.interrupt()
+    live.finish()
     busy.kill()
     busy.wait()
     trace = Trace('running.gst')
     t.true('samples of a running process', any((trace.stack(s) or [['', '', 0]])[0][1] == 'hot' for s in trace.samples))
-    short = 'for i in range(3000000): pass'
+    # Short, and yet as long as it takes to find an interpreter on a full machine.
+    short = 'for i in range(15000000): pass'
     t.trace('--python-hz', '500', '-o', 'short.gst', command=['sh', '-c', f'for i in 1 2 3; do {program} -c "{short}"; done'])
     trace = Trace('short.gst')
     named = {trace.threads[s['thread']]['process'] for s in trace.samples
@@ -271,7 +294,6 @@ def sampling_more(t):
 @case('the summary by Python line', timeout=60)
 def by_line(t):
     program = newest()
-    base = t.path('told')
     done, marks, _ = run(t, program, ['plain', 'threads'], options=('--python-at', 'alloc', '--python-hz', '99'))
     lines = {(x['function'], x['line']): x for x in done.summary['python_lines']}
     mine = [x for k, x in lines.items() if k[0] == 'mark' and x['allocs']]
@@ -280,13 +302,11 @@ def by_line(t):
     t.equal('bytes of the line', mine[0]['bytes'], sum(m['number'] for m in marks))
     row = done.function('cudaMalloc')
     t.equal('host time of the line', mine[0]['call_ns'], row['total_ns'])
-    done = t.trace('--python-at', 'alloc', '--python-filter', '*/python_target.py', command=[program, TARGET, base, 'plain'],
-                   env={'LD_LIBRARY_PATH': harness.fake})  # fmt: skip
+    done, _, _ = run(t, program, ['plain'], options=('--python-at', 'alloc', '--python-filter', '*/python_target.py'))
     t.true('a file that is passed over', not any(x['allocs'] and x['file'].endswith('/python_target.py') and x['function'] == 'plain'
                                                 for x in done.summary['python_lines']), done.summary['python_lines'])  # fmt: skip
-    text = t.tool('trace', '-q', '--python-at', 'alloc', '--', program, TARGET, base, 'plain',
-                  env={'LD_LIBRARY_PATH': harness.fake}).err  # fmt: skip
-    t.match('table', r'(?s)by Python line.*python_target\.py:\d+ +mark', text)
+    run(t, program, ['plain'], options=('--python-at', 'alloc', '--format', 'table', '--summary', 'table.txt'))
+    t.match('table', r'(?s)by Python line.*python_target\.py:\d+ +mark', harness.read_text('table.txt'))
 
 
 STEPS = '''
@@ -376,13 +396,7 @@ def line_waits(run):
 
 
 def traced_when_known(t, command, *options, env=None):
-    """The program waits for the file `go`, which comes once its interpreter can be read."""
-    live = t.start_trace('--layer', 'python', *options, command=command, env=env)
-    wait_until(lambda: live.proc.poll() is not None or 'stacks can be read' in live.err_text(), what='the interpreter')
-    open('go', 'w').close()
-    run = live.finish()
-    os.unlink('go')
-    return run
+    return when_known(t.start_trace('--layer', 'python', *options, command=command, env=env))
 
 
 @case('lines that wait: how long and for what, beside the program\'s own clock', timeout=400)
@@ -403,8 +417,9 @@ def waits(t):
             got, all_of_it = sums[function][cause] / 1e9, sum(sums[function].values()) / 1e9
             # What the thread ran, or waited for a processor, is the rest; the clock is read in the call.
             if function != 'writes':
-                t.true(f'{p}: {function} waits: {cause}', spent[function] - got < 0.1 + many + sums[function]['runqueue'] / 1e9,
-                       (got, spent[function], sums[function], many))  # fmt: skip
+                # One that was woken may wait for the interpreter's lock, which the one that woke it has.
+                rest = (sums[function]['runqueue'] + min(sums[function]['gil'], sums[function][cause])) / 1e9
+                t.true(f'{p}: {function} waits: {cause}', spent[function] - got < 0.1 + many + rest, (got, spent[function], sums[function], many))
             t.true(f'{p}: {function} waits no longer than it took', all_of_it <= spent[function] + 0.001,
                    (all_of_it, spent[function]))  # fmt: skip
         writes = sums['writes']
@@ -413,7 +428,7 @@ def waits(t):
         # Two threads share the interpreter's lock: one of them waits for it at each moment.
         spins = sums['spins']
         t.true(f'{p}: the interpreter\'s lock', spins['gil'] > 1e8 and spins['gil'] > 5 * spins['lock'], spins)
-        t.equal(f'{p}: a lock of the program is no lock of the interpreter', sums['locked']['gil'] > 5e7, False)
+        t.true(f'{p}: a lock of the program is no lock of the interpreter', sums['locked']['gil'] < 0.5e9 * spent['locked'], sums['locked'])
         lines, account = line_waits(run), account_waits(run)
         by_cause, by_part = causes_of_lines(run), parts_of_account(run)
         t.true(f'{p}: waits of lines are those of the account', abs(lines - account) < 0.03 * account, (lines, account, by_cause, by_part))
@@ -526,8 +541,7 @@ def ways(path):
 def wall_flames(t):
     with open('waits.py', 'w') as f:
         f.write(WAITS)
-    open('go', 'w').close()
-    run = t.trace('--layer', 'python', '-o', 'wall.folded', '-o', 'wall.svg', '-o', 'wall.gst', command=[newest(), 'waits.py'])
+    run = traced_when_known(t, [newest(), 'waits.py'], '-o', 'wall.folded', '-o', 'wall.svg', '-o', 'wall.gst')
     all_ways = ways('wall.folded')
     waiting = {way: ns for way, ns in all_ways.items() if way[-1].startswith('[waiting: ')}
     t.equal('waiting, to the nanosecond that of the lines', sum(waiting.values()), line_waits(run))
@@ -587,35 +601,43 @@ def line_texts(t):
         f.write(TEXTS)
     written = TEXTS.splitlines()
     for program in (list(interpreters().values())[i] for i in (0, -1)):
-        # Python 3.8 keeps the name as it is given.
-        run = traced_when_known(t, [program, os.path.abspath('texts.py')])
+        # Where the machine stands still in the midst of a reading, that costs what a thread may spend for some time: its
+        # waits then have no line, which is told.
+        for _ in range(5):
+            # Python 3.8 keeps the name as it is given.
+            run = traced_when_known(t, [program, os.path.abspath('texts.py')])
+            if not run.summary['python_many_wait_ns']:
+                break
         got = texts(run, 'texts.py')
         for what in ('time.sleep(0.3) ', 'while time.process_time()', 'time.sleep(0.2)', '    sleeps()', 'time.sleep(0.25)', 'waitpid'):
             number = next(i for i, x in enumerate(written) if what in x) + 1
             t.equal(f'{program}: line {number}', got.get(number), written[number - 1].strip())
         t.equal(f'{program}: no other text', {n: x for n, x in got.items() if x not in (None, written[n - 1].strip())}, {})
-    # More rows than the shortest summary has: a busy machine adds some.
-    traced_when_known(t, [sys.executable, os.path.abspath('texts.py')], '--by', 'line', '--top', '100', '--format', 'table',
-                      '--width', '1000', '--summary', 'table.txt')  # fmt: skip
-    text = harness.read_text('table.txt')
-    t.match('text beside its line', r'texts\.py:6 \[sleep\]  sleeps +time\.sleep\(0\.3\)    # as long as that\n', text)
+    # More rows than the shortest summary has: a busy machine adds some, and on it the line waits for a processor, too.
+    for _ in range(5):
+        traced_when_known(t, [sys.executable, os.path.abspath('texts.py')], '--by', 'line', '--top', '100', '--format', 'table',
+                          '--width', '1000', '--summary', 'table.txt')
+        text = harness.read_text('table.txt')
+        if 'waits too many to look at' not in text:
+            break
+    t.match('text beside its line', r'texts\.py:6 \[[^]]*\bsleep\b[^]]*\]  sleeps +time\.sleep\(0\.3\)    # as long as that\n', text)
     t.match('a text cannot steer the terminal', r'time\.sleep\(0\.2\)  # \\x1b\[31m \ufffd red\n', text)
 
 
 def copies(n):
     """A program with n copies of itself by fork, each of which has a line of its own."""
-    each = 'if not os.fork():\n    time.sleep(0.03)\n    time.sleep(0.5)\n    os._exit(0)\ntime.sleep(0.01)\n'
-    return 'import os, time\ntime.sleep(0.5)\n' + each * n + 'for _ in range(%d): os.wait()\n' % n
+    each = 'if not os.fork():\n    time.sleep(0.03)\n    time.sleep(2.5)\n    os._exit(0)\ntime.sleep(0.01)\n'
+    return 'import os, time\nwhile not os.path.exists("go"): time.sleep(0.01)\n' + each * n + 'for _ in range(%d): os.wait()\n' % n
 
 
 @case('lines of many copies by fork have their text, however soon the copy runs', timeout=60)
 def texts_of_copies(t):
     with open('copies.py', 'w') as f:
         f.write(copies(200))
-    got = texts(t.trace('--layer', 'python', command=['/usr/bin/python3', os.path.abspath('copies.py')]), 'copies.py')
+    got = texts(traced_when_known(t, ['/usr/bin/python3', os.path.abspath('copies.py')]), 'copies.py')
     written = copies(200).splitlines()
     t.equal('texts', {n: x for n, x in got.items() if x != written[n - 1].strip()}, {})
-    t.true('most copies were seen', sum('0.5' in (x or '') for x in got.values()) > 190, len(got))
+    t.true('most copies were seen', sum('2.5' in (x or '') for x in got.values()) > 190, len(got))
 
 
 CHANGES = """
@@ -658,6 +680,7 @@ print('ready', flush=True)
 while not os.path.exists('go'):
     time.sleep(0.01)
 time.sleep(0.4)
+print('slept', flush=True)
 time.sleep(float(sys.argv[1]))
 """
 
@@ -674,13 +697,15 @@ def texts_of_others(t):
     inside = ['unshare', '-m', 'sh', '-c', f'mount --bind hidden.py {file}; exec {program} {file} "$0"']
     got = texts(traced_when_known(t, [*inside, '0']), file)
     t.equal('in mounts that are gone', (line in got, got.get(line)), (True, None))
-    live = subprocess.Popen([*inside, '20'], stdout=subprocess.PIPE, text=True)
+    live = subprocess.Popen([*inside, '1000'], stdout=subprocess.PIPE, text=True)
     live.stdout.readline()
-    trace = t.start_trace('--layer', 'python', '--duration', '2', '-p', str(live.pid))
+    trace = t.start_trace('--layer', 'python', '-p', str(live.pid))
     wait_until(lambda: trace.proc.poll() is not None or 'stacks can be read' in trace.err_text(), what='the interpreter')
     open('go', 'w').close()
-    got = texts(trace.finish(), file)
+    t.equal('it has waited', live.stdout.readline(), 'slept\n')
     os.unlink('go')
+    trace.interrupt()
+    got = texts(trace.finish(), file)
     live.kill()
     live.wait()
     t.equal('in mounts of a process that lives', got.get(line), 'time.sleep(0.4)')

@@ -315,7 +315,7 @@ def wait_for_probes():
         return
     # Another program after an exec has its state at another address.
     state = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, '_PyRuntime'))
-    end = time.monotonic() + 30
+    end = time.monotonic() + 150
     while not os.path.exists('%s.ready.%d.%x' % (out, os.getpid(), state)) and time.monotonic() < end:
         time.sleep(0.002)
 
