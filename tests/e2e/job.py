@@ -20,6 +20,7 @@ import time
 import harness
 from browser import Browser
 from harness import Skip, case, main, page_report, read_text, wait_until
+from job_help import LANE_OF_USER, USER
 
 OFF = 'ebpf:\n  enabled: false\n'
 BURN = 'while True: pass'
@@ -93,18 +94,29 @@ while True:
 '''
 
 
+# Programs of Python are given this beginning: the interpreter has started and the text is compiled.
+STARTED = 'import os\nopen(os.environ["STARTED"], "w").close()\n'
+
+
 class Load:
     """A program of its own session that is killed with all it started."""
 
     def __init__(self, t, command, cpu=None):
-        self.proc = subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                     stderr=subprocess.DEVNULL, cwd=os.path.dirname(t.path("x")))  # fmt: skip
+        t.n_files += 1
+        self.started = t.path(f'started{t.n_files}')
+        words = [STARTED + w if before == '-c' and command[0] == sys.executable else w for before, w in zip([None, *command], command)]
+        self.waits = words != command
+        self.proc = subprocess.Popen(words, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                     cwd=os.path.dirname(t.path("x")), env={**os.environ, 'STARTED': self.started})  # fmt: skip
         self.pid = self.proc.pid
         if cpu is not None:
             os.sched_setaffinity(self.pid, {cpu})
 
     def __enter__(self):
-        time.sleep(0.5)  # let it start: what is measured is its steady work
+        """When it does its steady work, which is what is measured."""
+        if self.waits:
+            wait_until(lambda: os.path.exists(self.started), 60, 'its start')
+        time.sleep(0.3)
         return self
 
     def __exit__(self, *_):
@@ -302,6 +314,7 @@ def many(t):
 @each_way('a server and its client on loopback: Network-bound')
 def network(t, config):
     with Load(t, [sys.executable, '-c', NET]) as load:
+        wait_until(lambda: read_text(f'/proc/{load.pid}/task/{load.pid}/children').split(), 60, 'the client')
         job = one(t, load, config)
     assert job['classification']['type'] == 'Network-bound', job['classification']
     assert len(job['pids']) == 2, job['pids']
@@ -318,6 +331,7 @@ def disk(t, config):
     # One writer from before the looks to their end: a short-lived one may never be found waiting.
     writer = f'{sys.executable} -c "$0" {t.path("data")}; true'
     with Load(t, ['sh', '-c', writer, DIRECT]) as load:
+        wait_until(lambda: os.path.exists(t.path('data')) and os.path.getsize(t.path('data')) > 0, 60, 'the writer')
         job = one(t, load, config)
     times = job['thread_seconds']
     assert times['disk'] > 0, times
@@ -327,12 +341,50 @@ def disk(t, config):
     assert times['pipe'] > 0.5 * job['duration_seconds'], 'the shell waits for its child'
 
 
+class Watched:
+    """gpuscope job with a live table, until it is told to end."""
+
+    def __init__(self, t, *args):
+        self.out, self.report = t.path('live'), t.path('r.json')
+        self.proc = subprocess.Popen([harness.gpuscope, 'job', '-r', '-o', self.report, *args], stdout=open(self.out, 'w'))
+
+    def text(self):
+        return read_text(self.out)
+
+    def wait_tables(self, n):
+        """So many more of them."""
+        wanted = self.text().count('Classification') + n
+
+        def seen():
+            assert self.proc.poll() is None, f'it ended with {self.proc.returncode}: {self.text()}'
+            return self.text().count('Classification') >= wanted
+
+        wait_until(seen, 60, f'{n} live tables')
+
+    def end(self, number=signal.SIGINT):
+        """The report."""
+        if number:
+            self.proc.send_signal(number)
+        assert self.proc.wait(60) == 0, self.proc.returncode
+        with open(self.report, encoding='utf-8') as f:
+            return json.load(f)
+
+
 @case('processes that come and go between two looks are counted (probes)')
 def short_lived(t):
-    with Load(t, ['sh', '-c', 'while :; do /bin/true; done']) as load:
-        job = one(t, load, '{}\n')
-    assert job['metrics']['monitored_pids'] > 20, job['metrics']['monitored_pids']
-    assert job['syscall_breakdown'].get('execve', 0) > 20, job['syscall_breakdown']
+    made = t.path('made')
+    open(made, 'w').close()
+    with Load(t, ['sh', '-c', f'while :; do /bin/true; echo >>{made}; done']) as load:
+        watched = Watched(t, '-p', str(load.pid))
+        watched.wait_tables(1)
+        first = os.path.getsize(made)
+        watched.wait_tables(2)
+        wait_until(lambda: os.path.getsize(made) > first + 20, 60, 'more processes')
+        n = os.path.getsize(made) - first
+        job = watched.end()['jobs'][0]
+    # The shell itself, and at least those that were begun and ended meanwhile.
+    assert job['metrics']['monitored_pids'] >= n, (n, job['metrics']['monitored_pids'])
+    assert job['syscall_breakdown'].get('execve', 0) >= n, (n, job['syscall_breakdown'])
 
 
 @case('more processes than the kernel has room for at once, one after the other: all are counted (probes)', timeout=300)
@@ -366,11 +418,15 @@ def thousands(t):
 
 @case('the report ends with the job', needs=None)
 def ends(t):
-    proc = subprocess.Popen(['sleep', '1.5'], start_new_session=True)
-    out = json.loads(gpuscope('job', '-p', str(proc.pid), '-d', '60', '--format', 'json').stdout)
+    proc = subprocess.Popen(['sleep', '600'], start_new_session=True)
+    begin = time.monotonic()
+    watched = Watched(t, '-p', str(proc.pid), '-d', '3600')
+    watched.wait_tables(1)
+    proc.kill()
     proc.wait()
+    out = watched.end(None)
     assert out['jobs'][0]['ended'] is True
-    assert out['jobs'][0]['duration_seconds'] < 30
+    assert out['jobs'][0]['duration_seconds'] <= time.monotonic() - begin
 
 
 @case('JSON, CSV, YAML and table by suffix; other suffixes are refused', needs=None)
@@ -428,18 +484,17 @@ def filtered(t):
     assert 'not asked for' in whole['monitoring_session']['sources']['time']
 
 
-@case('a tree is told by whose it is, what was called, since when and where', needs=None)
+@case('a tree is told by whose it is, what was called, since when and where', needs=None, alone=LANE_OF_USER)
 def tree_who(t):
-    user = pwd.getpwnam('uucp')
+    user = pwd.getpwnam(USER)
     script = t.path('träin |,"x.py')
     with open(script, 'w', encoding='utf-8') as f:
         f.write('import time\ntime.sleep(60)\n')
     os.chmod(t.tmp, 0o755)
     begin = time.time()
     words = [sys.executable, script, 'a\nb', 'ö' * 2000]
-    proc = subprocess.Popen(words, user='uucp', start_new_session=True, cwd='/')
+    proc = subprocess.Popen(words, user=USER, start_new_session=True, cwd='/')
     try:
-        time.sleep(0.3)
         outputs = [x for suffix in ('json', 'csv', 'txt', 'html') for x in ('-o', t.path('who.' + suffix))]
         out = gpuscope('job', '-p', str(proc.pid), '-d', '0.3', *outputs[:8]).stdout
     finally:
@@ -448,7 +503,7 @@ def tree_who(t):
     assert not out, out
     whole = json.load(open(t.path('who.json'), encoding='utf-8'))
     j = whole['jobs'][0]
-    t.equal('whose', [j['user'], j['uid'], j['job_name']], ['uucp', user.pw_uid, os.path.basename(script)])
+    t.equal('whose', [j['user'], j['uid'], j['job_name']], [USER, user.pw_uid, os.path.basename(script)])
     line = ' '.join(words).replace('\n', '?')
     t.true('what, to 1,024 bytes', line.startswith(j['command']) and 1000 < len(j['command'].encode()) < 1024, j['command'])
     since = calendar.timegm(time.strptime(j['start_time'], '%Y-%m-%dT%H:%M:%SZ'))
@@ -456,9 +511,9 @@ def tree_who(t):
     t.equal('where', [whole['system_info']['hostname'], j['nodes']], [os.uname().nodename] * 1 + [[os.uname().nodename]])
     row = list(csv.DictReader(open(t.path('who.csv'), encoding='utf-8', newline='')))[0]
     t.equal('CSV', [row['user'], row['uid'], row['host'], row['command']],
-            ['uucp', str(user.pw_uid), os.uname().nodename, j['command']])  # fmt: skip
+            [USER, str(user.pw_uid), os.uname().nodename, j['command']])  # fmt: skip
     table = read_text(t.path('who.txt'))
-    t.match('table', rf'tree of {proc.pid}  träin \|,"x\.py  of uucp ', table)
+    t.match('table', rf'tree of {proc.pid}  träin \|,"x\.py  of {USER} ', table)
     threads = re.search(r'\n  threads .*?\n  processors ', table, re.DOTALL).group()
     t.true('the account of its threads', abs(sum(map(float, re.findall(r'\(([\d.]+) %\)', threads))) - 100) < 0.6, threads)
     t.true('its command', f'command     {j["command"]}, since {j["start_time"]}' in table, table[:2000])
@@ -513,9 +568,11 @@ def tree_reuse(t):
 
 @case('the live table', needs=None)
 def live(t):
-    with Load(t, ['sleep', '60']) as load:
-        out = gpuscope('job', '-p', str(load.pid), '-r', '-d', '2.5').stdout
-    assert out.count('Classification') >= 2, out
+    with Load(t, ['sleep', '600']) as load:
+        watched = Watched(t, '-p', str(load.pid))
+        watched.wait_tables(2)
+        watched.end()
+    out = watched.text()
     assert f'tree of {load.pid}' in out or 'tree' in out, out
 
 

@@ -11,7 +11,7 @@ import time
 from agent_help import Agent, config_text
 from cluster_help import Stubs, messages
 from harness import Skip, case, main, page_report, wait_until
-from job_help import FINISHED, PARTIAL, RUNNING, USER, again, ask, batch, end, job, kill, rest, rounded, rows, spin, waits
+from job_help import FINISHED, LANE_OF_USER, PARTIAL, RUNNING, USER, again, ask, batch, end, job, kill, rest, rounded, rows, spin, waits
 from page_help import Head
 
 
@@ -142,7 +142,7 @@ def of_agent(t):
         t.equal('killed: it said so last', of_group(head)[-1]['state'], RUNNING)
         a = agent(t, head)
         wait_until(lambda: len(of_group(head)) == before + 2 and of_group(head)[-1]['state'] == RUNNING, 60, 'one more agent')
-        t.equal('what the killed one left behind is partial', of_group(head)[-2]['state'], PARTIAL)
+        wait_until(lambda: of_group(head)[-2]['state'] == PARTIAL, 60, 'what the killed one left behind is partial')
     finally:
         end(p)
     wait_until(lambda: of_group(head)[-1]['state'] == FINISHED, 60, 'its end')
@@ -151,7 +151,7 @@ def of_agent(t):
     wait_until(lambda: gone(group), 20, 'an empty cgroup')
 
 
-@case('real reports from the live head: list, pages, filters, one, compared by API and command', timeout=300)
+@case('real reports from the live head: list, pages, filters, one, compared by API and command', timeout=300, alone=LANE_OF_USER)
 def live(t):
     head = Head(t)
     for make in (rest, rest, rest, rest, spin):
@@ -235,13 +235,13 @@ def hostile(t):
 
     def say():
         yield gp.ToHead(hello=gp.Hello(protocol=1, machine_id='m', hostname='gpu7', stream=5, kind=gp.STREAM_KIND_JOBS))
-        yield welcomed.wait(60) and batch(gp, 1, json.dumps(good))
+        yield welcomed.wait(300) and batch(gp, 1, json.dumps(good))
         for i, text in enumerate(wrong.values(), 2):
             yield batch(gp, i, text)
         yield batch(gp, n, json.dumps(good), raw_bytes=80)
         yield batch(gp, n + 1, json.dumps(good), codec=1)
         yield batch(gp, n + 2, json.dumps({**good, 'delivery': {**delivery, 'report': 'r2'}}))
-        enough.wait(60)
+        enough.wait(300)
 
     welcomed, enough = threading.Event(), threading.Event()
     n, refused, acked = len(wrong) + 2, [], 0

@@ -11,7 +11,9 @@ from head_help import unpack
 
 NAMES = ('id', 'report', 'state', 'source', 'kind', 'job', 'user', 'name', 'class', 'score', 'begin_wall_ns', 'end_wall_ns')
 RUNNING, FINISHED, PARTIAL = 1, 2, 3
-USER = 'uucp'  # whom nothing else runs as
+# Whom nothing else runs as: reports of `-u` have all processes of the machine that do. Cases with it are alone.
+USER = 'news'
+LANE_OF_USER = 'user-news'
 
 
 def ask(head, sql, *args):

@@ -10,7 +10,7 @@ import threading
 from browser import Browser
 from cluster_help import Stubs, messages
 from harness import case, main, page_report, read_text
-from job_help import USER, batch, end, job, rest, rows, spin
+from job_help import LANE_OF_USER, USER, batch, end, job, rest, rows, spin
 from page_check import check, check_origin
 from page_help import Head
 
@@ -51,10 +51,10 @@ def deliver(t, head, documents):
 
     def say():
         yield gp.ToHead(hello=gp.Hello(protocol=1, machine_id='m', hostname='gpu7', stream=5, kind=gp.STREAM_KIND_JOBS))
-        welcomed.wait(100)
+        welcomed.wait(300)
         for i, d in enumerate(documents, 1):
             yield batch(gp, i, json.dumps(d))
-        stored.wait(100)
+        stored.wait(300)
 
     with grpc.insecure_channel(head.grpc) as channel:
         for m in Stubs(channel, gp, 'Node').Link(say(), timeout=300):
@@ -91,7 +91,7 @@ def others(head):
                      'efficiency_parts': [EVIL, {'name': EVIL, 'points': 'x'}]}, 'ranks': [EVIL], 'gpus': EVIL, 'thread_seconds': [1], 'figures': EVIL}]}  # fmt: skip
 
 
-@case('reports of jobs: the list, a job with all its parts, several compared', timeout=400)
+@case('reports of jobs: the list, a job with all its parts, several compared', timeout=400, alone=LANE_OF_USER)
 def page(t):
     head = Head(t)
     b = Browser(t)
