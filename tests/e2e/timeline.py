@@ -33,8 +33,10 @@ def groups_of(events):
 CALLS = ('cudaMalloc=3', 'cudaLaunchKernel=50', 'cudaDeviceSynchronize=2')
 
 
-def traced(t, *options, gpus=2, words='', pids=None, calls=CALLS, env=None, until=lambda text: text.count('memory used') >= 4):
-    """A process that launches, waits in its end, and is traced by its number meanwhile: the trace, the process."""
+def traced(t, *options, gpus=2, words='', pids=None, calls=CALLS, env=None, has_none=False,
+           until=lambda text: text.count('memory used') >= 4):
+    """A process that launches, waits in its end, and is traced by its number meanwhile: the trace, the process. has_none: there may
+    be no samples."""
     hold = t.path(f'hold{t.n_files}')
     app = t.start_app(f'--hold-file={hold}', *calls, env=env)
     live = t.start_trace('-p', str(app.pid), '--nvml', nvml(), '-o', 'a.json', '-o', 'a.pftrace', '-o', 'a.gst', *options,
@@ -42,7 +44,11 @@ def traced(t, *options, gpus=2, words='', pids=None, calls=CALLS, env=None, unti
                                            f'throttle=36,xid=0:79:1{words}'})  # fmt: skip
     live.wait_err(r'libcudart\S*: \d+ probes')
     app.let_go()
+    app.stdout.readline()  # it has made its calls
+    before = harness.read_text('a.json').count('memory used')
     wait_until(lambda: until(harness.read_text('a.json')), 60, 'samples in the file')
+    if not has_none:
+        wait_until(lambda: harness.read_text('a.json').count('memory used') >= before + 3 * gpus, 60, 'samples after its calls')
     with open(hold, 'w', encoding='utf-8'):
         pass
     app.result()
@@ -52,7 +58,8 @@ def traced(t, *options, gpus=2, words='', pids=None, calls=CALLS, env=None, unti
 @case('GPUs of the traced process stand beside its calls', timeout=120)
 def beside(t):
     # An XID waits two seconds for the kernel's log to report it, too.
-    run, app = traced(t, until=lambda text: text.count('memory used') >= 4 and 'XID' in text)
+    run, app = traced(t, until=lambda text: text.count('memory used') >= 4 and 'XID' in text and text.count('"utilization"') > 2
+                      and text.count('GPU 0 SM time') > 2)
     events = load('a.json')
     t.equal('the one GPU that it uses', groups_of(events), ['GPU 0: NVIDIA H100 80GB HBM3'])
     calls = [e for e in events if e['ph'] == 'X' and e['name'] == 'cudaLaunchKernel']
@@ -100,7 +107,7 @@ def same(t):
 
 @case('--no-gpu: none')
 def without(t):
-    run, _ = traced(t, '--no-gpu', until=lambda text: 'cudaDeviceSynchronize' in text)
+    run, _ = traced(t, '--no-gpu', has_none=True, until=lambda text: 'cudaDeviceSynchronize' in text)
     events = load('a.json')
     t.equal('no GPU', [e for e in events if e.get('pid', 0) >= GPU_PID or e.get('cat') == 'gpu'], [])
     t.true('no cost', 'samples of GPUs' not in run.err)
@@ -149,7 +156,7 @@ def found_later(t):
 @case('a driver that does not answer holds nothing up', timeout=120)
 def hangs(t):
     for call in ('Init_v2', 'DeviceGetMemoryInfo', 'DeviceGetPowerUsage'):
-        run, _ = traced(t, words=f',hang={call}', until=lambda text: 'cudaDeviceSynchronize' in text)
+        run, _ = traced(t, words=f',hang={call}', has_none=True, until=lambda text: 'cudaDeviceSynchronize' in text)
         t.equal(f'{call}: calls', run.calls('cudaLaunchKernel'), 50)
         t.nothing_lost(run)
 
