@@ -22,7 +22,7 @@ for i in range(steps):
     loss.backward()
     best.step()
     if i == steps // 2:
-        time.sleep(0.5)
+        time.sleep(1)
 lengths = sorted(b - a for a, b in zip(began, began[1:]))
 print(json.dumps({'steps': steps, 'median_ns': lengths[len(lengths) // 2], 'slowest_ns': lengths[-1]}))
 '''
@@ -60,7 +60,7 @@ def step(n):
 def train(steps):
     for i in range(steps):
         if i == steps // 2:
-            time.sleep(0.4)
+            time.sleep(1)
         step(20)
 
 def serve(requests):
@@ -110,7 +110,7 @@ def training(t):
     t.equal('as many as it made', got['count'], said['steps'])
     t.true('the slowest', abs(got['slowest_ns'] - said['slowest_ns']) <= 0.1 * said['slowest_ns'], f'{got} {said}')
     t.equal('it slept outside of operators', got['longer'], None)
-    t.true('for as long', 0.9 * 5e8 <= got['longer_ns'] <= got['slowest_ns'], got)
+    t.true('for as long', 0.9e9 <= got['longer_ns'] <= got['slowest_ns'], got)
     t.true('in the report', f"{said['steps']} steps of thread {got['tid']}" in text, text)
 
 
@@ -146,8 +146,8 @@ def added_up(t):
     t.true('median', abs(got['median_ns'] - said['median_ns']) <= 0.1 * said['median_ns'], f'{got} {said}')
     t.true('the slowest', abs(got['slowest_ns'] - said['slowest_ns']) <= 0.1 * said['slowest_ns'], f'{got} {said}')
     t.equal('it slept outside of calls', got['longer'], None)
-    t.true('for as long', 0.9 * 4e8 <= got['longer_ns'] <= got['slowest_ns'], got)
-    t.true('without a processor', got['off_cpu_ns'] >= 4e8 > 10 * got['off_cpu_mean_ns'], got)
+    t.true('for as long', 0.9e9 <= got['longer_ns'] <= got['slowest_ns'], got)
+    t.true('without a processor', got['off_cpu_ns'] >= 1e9 > 10 * got['off_cpu_mean_ns'], got)
 
 
 @case('a program of the stand-in CUDA, added up: each of its steps, and on the screen', timeout=240)
