@@ -211,10 +211,12 @@ def both_doors(t):
 @case('a process that is probed beside one that is seen from inside counts as many calls')
 def probed_beside(t):
     """The second one holds before its calls until its probes are in place."""
-    go = t.path('go')
+    go, probed = t.path('go'), t.path('probed')
     app = ' '.join(t.app('cudaMalloc=17', 'cudaLaunchKernel=31'))
     held = ' '.join([*t.app(f'--go-file={go}', 'cudaMalloc=19', 'cudaLaunchKernel=37')])
-    live = t.start_trace(*INSIDE, command=['bash', '-c', f'env -u GPUSCOPE_COMPANION -u LD_PRELOAD {held} & sleep 1; {app}; touch {go}; {app}; wait'])
+    live = t.start_trace(*INSIDE, command=['bash', '-c', f'env -u GPUSCOPE_COMPANION -u LD_PRELOAD {held} & {app}; until [ -e {probed} ]; do sleep 0.05; done; touch {go}; {app}; wait'])
+    live.wait_err(r'libcudart[^ ]*: [1-9][0-9]* probes', 60)
+    open(probed, 'w').close()
     run = live.finish(60)
     got = sorted({f['name']: f['calls'] for f in p['functions']}['cudaLaunchKernel'] for p in run.summary['processes'] if p['functions'])
     t.equal('launches', got, [31, 31, 37])

@@ -70,7 +70,7 @@ def timeline(t):
 
 @case("the program's own profiler gets all of its records, and windows go on after it")
 def profiler(t):
-    run = trace(t, 'driver kernels 100 profile 2000 wait 2600 kernels 50', *ALL)
+    run = trace(t, 'driver kernels 100 profile 2000 wait 6000 kernels 50', *ALL)
     t.equal('its records', said(run)[2:], [2000, 2000, 0])
     g = run.summary['gpu_time']
     t.equal('ours', [sum(k['runs'] for k in g['kernels']), g['windows'], g['windows_yielded']], [150, 2, 1])
