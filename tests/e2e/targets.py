@@ -147,9 +147,10 @@ def by_user(t):
             other.let_go()
             other.result()
         mine.let_go()
-        time.sleep(0.7)  # its names are read when its first calls arrive
+        first = mine.stdout.readline()
+        time.sleep(2)  # its names are read when its first calls arrive
         open(hold, 'w').close()
-        lines = mine.result()
+        lines = [json.loads(first), *mine.result()]
         run = interrupt(live)
         t.counts(run, lines)
         t.equal('users', {p['uid'] for p in run.summary['processes']}, {user.pw_uid})
@@ -211,7 +212,7 @@ for version in ('v2', 'v1'):
             live = t.start_trace('--cgroup', folder)
             live.wait_err(probed('libcudart'))
             join(apps[2], below)
-            time.sleep(1.5)  # those of an old hierarchy are looked up some times a second
+            time.sleep(1.5 if version == 'v2' else 5)  # those of an old hierarchy are looked up some times a second
             lines = []
             for app in apps:
                 app.let_go()
@@ -320,15 +321,26 @@ def twice(t):
 
 @case('150 programs that start while the tracer has no processor: their mappings are not missed')
 def burst(t):
-    live = t.start_trace('-a')
-    live.wait_err('attach mode: ')
-    cpu = min(os.sched_getaffinity(0))
-    live.proc.send_signal(signal.SIGSTOP)
-    subprocess.run(['taskset', '-c', str(cpu), 'sh', '-c', 'for i in $(seq 150); do /bin/true; done'], check=True)
-    live.proc.send_signal(signal.SIGCONT)
-    run = interrupt(live)
-    lost = [cause for layer in run.summary['lost'].values() for cause in layer]
-    t.true('no notice dropped', 'map_notices' not in lost)
+    def begun():
+        """Processes and threads on this machine since its start."""
+        return int(re.search(r'(?m)^processes (\d+)$', harness.read_text('/proc/stat'))[1])
+
+    for _ in range(10):
+        live = t.start_trace('-a')
+        live.wait_err('attach mode: ')
+        cpu, before = min(os.sched_getaffinity(0)), begun()
+        live.proc.send_signal(signal.SIGSTOP)
+        subprocess.run(['taskset', '-c', str(cpu), 'sh', '-c', 'for i in $(seq 150); do /bin/true; done'], check=True)
+        live.proc.send_signal(signal.SIGCONT)
+        others = begun() - before - 150
+        run = interrupt(live)
+        if 'map_notices' not in [cause for layer in run.summary['lost'].values() for cause in layer]:
+            return
+        # Notices are of all programs of the machine: these may have been more than are meant.
+        if others < 100:
+            t.fail(f'notices were dropped, and others began {others} processes only')
+            return
+    raise Skip('others began many programs each time')
 
 
 main()
