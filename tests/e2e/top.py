@@ -33,6 +33,7 @@ def shows(t):
     s.wait('[\u2800-\u28ff]')  # graphs
     for columns, rows in ((200, 50), (20, 5), (1, 1), (3, 2), (132, 12)):
         s.resize(columns, rows)
+        wait_until(lambda: len(s.text().splitlines()) == rows, 20, f'{rows} lines')
         time.sleep(0.5)
         lines = s.text().splitlines()
         t.true(f'{columns}x{rows}', len(lines) == rows and all(len(x) <= columns for x in lines), lines)
@@ -421,7 +422,12 @@ def seeks(t):
     path = t.path('r.gst')
     s = Screen(t, '--interval', '50ms', '--record', path, env=with_pids(a))
     s.wait(rf'{a.pid} ')
-    time.sleep(3)
+
+    def samples():
+        found = re.search(r'(\d+) samples of', t.tool('report', path).out)
+        return int(found[1]) if found else 0
+
+    wait_until(lambda: samples() >= 25, 60, '25 samples')
     s.keys('q')
     s.wait('ended with 0')
     s.close()
@@ -486,7 +492,7 @@ def trouble(t):
     pretend('lost=2,hang=DeviceGetMemoryInfo_v2')
     time.sleep(1)
     s.keys('F1')
-    s.wait('gpuscope top: keys', seconds=3)
+    s.wait('gpuscope top: keys')
     s.keys('x')
     s.keys('q')
     pretend('lost=2')

@@ -69,15 +69,23 @@ class Screen:
         self.tmux('resize-window', '-t', 'a', '-x', str(columns), '-y', str(rows))
 
     def wait(self, pattern, seconds=20, absent=False):
-        """Until the pattern is (not) on the screen; the screen."""
-        end = time.monotonic() + seconds * harness.PATIENCE
-        while bool(re.search(pattern, text := self.text())) == absent:
+        """Until the pattern is (not) on the screen; the screen. One that is just being drawn is looked at again."""
+        end, found = time.monotonic() + seconds * harness.PATIENCE, []
+        while True:
+            text = self.text()
+            if bool(re.search(pattern, text)) != absent:
+                if found[-1:] == [text] or len(found) > 10:
+                    return text
+                found.append(text)
+            elif found and not absent:
+                return found[-1]
+            else:
+                found = []
             assert time.monotonic() < end, (
                 f'{"still" if absent else "no"} {pattern!r} on the screen:\n{text}\n'
                 f'{harness.read_text(self.err)}'
             )
             time.sleep(0.05)
-        return text
 
     def close(self):
         subprocess.run(['tmux', '-S', self.socket, 'kill-server'], capture_output=True, env=self.t.env)
