@@ -3,6 +3,7 @@ a GPU's reason; and the ways to what one looks for: search, filters, columns, zo
 
 import os
 import subprocess
+import time
 
 from browser import Browser
 from harness import case, main, wait_until
@@ -40,7 +41,7 @@ def jobs_of(h):
 def jobs(t):
     h = Head(t)
     works, idles = (subprocess.Popen(['sleep', '600'], env={**t.env, 'SLURM_JOB_ID': job}) for job in ('4703', '4711'))
-    quiet = ',ecc=0,throttle=0'
+    quiet, began = ',ecc=0,throttle=0', time.monotonic()
     nodes = [h.node(name, 1, f'{quiet},pids={works.pid},util=90') for name in ('a1', 'a2')]
     nodes.append(h.node('a3', 1, f'{quiet},pids={works.pid},util=20,width=4'))
     nodes.append(h.node('idle', 4, f'{quiet},idle,pids={":".join([str(idles.pid)] * 4)}'))
@@ -49,7 +50,10 @@ def jobs(t):
     gone = h.node('zz', 1, quiet)
     h.wait_gpus(12)
     wait_until(lambda: {'4703', '4711'} <= set(jobs_of(h)), 60, 'both jobs')
-    t.equal('in the first seconds nothing is said of the job', (jobs_of(h)['4703']['straggler'], jobs_of(h)['4703']['idle']), (None, False))
+    first = jobs_of(h)['4703']
+    # Half a minute is enough to say something.
+    if time.monotonic() - began < 25:
+        t.equal('in the first seconds nothing is said of the job', (first['straggler'], first['idle']), (None, False))
     wait_until(lambda: jobs_of(h)['4703']['straggler'], 120, 'the slow GPU')
     job = jobs_of(h)['4703']
     t.true('it is that of a3', job['straggler']['node_name'].endswith('a3'), job)
@@ -87,9 +91,13 @@ def jobs(t):
     # The heat map: states beside its rows, and the worst of them on top where that is asked for.
     name = 'document.querySelector(".heat .names div").title'
     b.run('(() => { const s = document.querySelector("select[aria-label^=Order]"); s.value = "worst"; s.dispatchEvent(new Event("change")) })()')
-    states = {f'{g["node_name"]} GPU {g["gpu"]}': g['state'] for g in h.get('/api/v1/gpus')['gpus']}
-    t.true('the worst row first', states[b.run(name)] in ('failing', 'unreachable'), (b.run(name), states))
-    t.equal('a state for each row', b.run('document.querySelector(".strip").height'), b.run('Number(document.querySelector(".heat").dataset.rows)'))
+
+    def worst_is_first():
+        states = {f'{g["node_name"]} GPU {g["gpu"]}': g['state'] for g in h.get('/api/v1/gpus')['gpus']}
+        return states[b.run(name)] in ('failing', 'unreachable')
+
+    wait_until(worst_is_first, 60, 'the worst row first')
+    t.equal('a state for each row', *b.run('[document.querySelector(".strip").height, Number(document.querySelector(".heat").dataset.rows)]'))
     b.wait('document.querySelector("td .old")', 'what the node that went showed last is marked')
     look(t, b, 'overview')
     # The page of a GPU: reason, since when, job, advice; what began is on the time axis; dragging zooms.
@@ -171,7 +179,7 @@ def ways(t):
     # A session and its annotation are lines across the charts of a GPU.
     b.open(f'http://{h.http}/#/gpu/1/0')
     b.wait('document.querySelectorAll(".u-over").length == 6', 'its charts')
-    events = 'import("/web/views.js").then(m => m.sessionEvents(Date.now() / 1000 - 300, Date.now() / 1000)).then(l => l.map(e => e.text))'
+    events = 'import("/web/views.js").then(m => m.sessionEvents(Date.now() / 1000 - 3600, Date.now() / 1000)).then(l => l.map(e => e.text))'
     t.equal('what happened', b.run(events), ['warm-up begins', 'epoch 2'])
     accent = 'getComputedStyle(document.documentElement).getPropertyValue("--accent").trim()'
     b.wait(f'(() => {{ const c = document.querySelector(".chart canvas"), p = c.getContext("2d").getImageData(0, 0, c.width, c.height).data, '
