@@ -258,13 +258,16 @@ def idle(t):
 @case('a job that is not there, and one that ends meanwhile', timeout=150, needs=None)
 def ends(t):
     with Slurm(t) as s:
-        job_id = s.submit('sleep 4\n', '-n1', '-J', 'short', user='nobody')
+        job_id = s.submit(f'while [ ! -e {s.path("work", "over")} ]; do sleep 0.2; done\n', '-n1', '-J', 'short', user='nobody')
         s.wait_state(job_id, 'RUNNING')
         # Without a duration the report comes at the end of the job.
-        done = subprocess.run([harness.gpuscope, 'job', '-j', f'{job_id},999999', '--format', 'json'], capture_output=True, text=True,
-                              env={**t.env, 'SLURM_CONF': s.conf}, timeout=60)  # fmt: skip
-        t.equal('status', done.returncode, 0)
-        j = json.loads(done.stdout)['jobs'][0]
+        with open(t.path('live'), 'w', encoding='utf-8') as live:
+            watching = subprocess.Popen([harness.gpuscope, 'job', '-j', f'{job_id},999999', '-r', '-o', t.path('r.json')], stdout=live,
+                                        env={**t.env, 'SLURM_CONF': s.conf})
+        wait_until(lambda: watching.poll() is not None or 'Classification' in read_text(t.path('live')), 60, 'it is measured')
+        open(s.path('work', 'over'), 'w', encoding='ascii').close()
+        t.equal('status', watching.wait(60), 0)
+        j = json.loads(read_text(t.path('r.json')))['jobs'][0]
         t.equal('it', (j['job_id'], j['job_name'], j['user'], j['ended']), (str(job_id), 'short', 'nobody', True))
         run = t.tool('job', '-j', '999999', '-d', '1', status=4, env={'SLURM_CONF': s.conf})
         t.match('told', r'no process of job 999999 here', run.err)
