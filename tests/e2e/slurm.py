@@ -109,7 +109,9 @@ def steps(t):
         t.true('commands', asked <= 3 + 3 * failed, (asked, failed))
         for _ in range(3):
             jobs.read()
-        t.equal('commands later', (jobs.all['commands'], jobs.all['failed'], jobs.all['bad']), (asked, failed, 0))
+        later = (jobs.all['commands'], jobs.all['failed'])
+        t.true('commands later', later == (asked, failed) or failed and later[0] <= 3 + 3 * later[1], (asked, failed, later))
+        t.equal('bad answers', jobs.all['bad'], 0)
         # The end of a job, and of a step of another.
         s.run('scancel', str(b))
         wait_until(lambda: jobs.read() and not jobs.job(b), 30, 'the end of a job')
