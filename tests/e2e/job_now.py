@@ -101,11 +101,17 @@ def same_class(t):
             job = s.submit(script, '-n2', user='root')
             s.wait_state(job, 'RUNNING')
             wait_until(lambda: class_by_agent(a, job), 60, 'the agent knows it')
-            words = [harness.gpuscope, 'job', '-j', str(job), '-d', '6', '--format', 'json']
-            done = subprocess.run(words, capture_output=True, text=True, timeout=120, env={**t.envs({'SLURM_CONF': s.conf})})
-            by_job = json.loads(done.stdout)['jobs'][0]['classification']['type']
-            t.true(f'gpuscope job: {name}', by_job in wanted, by_job)
-            wait_until(lambda: class_by_agent(a, job) == by_job, 60, f'the same class, {by_job}, not {class_by_agent(a, job)}: {name}')
+            words, seen = [harness.gpuscope, 'job', '-j', str(job), '-d', '6', '--format', 'json'], []
+            # For a while other programs may keep it from the processors, which then is what it is short of.
+            for _ in range(3):
+                done = subprocess.run(words, capture_output=True, text=True, timeout=120, env={**t.envs({'SLURM_CONF': s.conf})})
+                j = json.loads(done.stdout)['jobs'][0]
+                # Of the same time: the agent's window is as long.
+                seen.append((j['classification']['type'], class_by_agent(a, job), j['figures']['cpu_taken_percent']))
+                if seen[-1][0] in wanted and seen[-1][0] == seen[-1][1]:
+                    break
+            else:
+                t.fail(f'{name}: by gpuscope job, by the agent, and what others took: {seen}')
             s.run('scancel', str(job))
             wait_until(lambda: 'RUNNING' not in s.state(job), 60, 'the end of the job')
         a.stop()
