@@ -333,9 +333,11 @@ def links_of_others(t):
     app = t.start_app('cudaMalloc=31', '--hold-file=' + t.path('end'))
     traced = ('trace', '-p', str(app.pid), '--duration', '0.3')
     recorded = t.path('r.gst')
-    live = t.start_trace('-p', str(app.pid), '-o', recorded, '--duration', '4')
+    live = t.start_trace('-p', str(app.pid), '-o', recorded)
     live.wait_err(r'libcudart[^ ]*: [0-9]+ probes')
     app.let_go()
+    app.stdout.readline()
+    live.interrupt()
     live.finish()
     t.equal('a recording of a process', os.stat(recorded).st_mode & 0o777, 0o600)
     t.tool('report', recorded, '-o', t.path('r.csv'), status=0)
@@ -423,8 +425,8 @@ def killed(t):
     # sync_every_ms and the harvest bring the records to the file within some seconds.
     live = t.start_trace('-o', 't.gst', command=t.app('cudaMalloc=30011', f'--hold-file={t.path("end")}'))
     wait_until(lambda: live.out_text().endswith('\n'))
-    wait_until(lambda: os.path.getsize('t.gst') > 4096, 20, 'records in the file')
-    time.sleep(1)
+    calls = lambda told: sum(f['calls'] for f in json.loads(told.out)['functions']) if told.out else 0  # noqa: E731
+    wait_until(lambda: calls(t.tool('report', '--format', 'json', 't.gst')) > 0, 60, 'calls in the file')
     pid = json.loads(live.out_text())['pid']
     live.interrupt(signal.SIGKILL)
     live.proc.wait()
@@ -489,15 +491,20 @@ def live_line(t):
 
 @case('live line on a terminal: time, calls, their rate and what tracing costs; nothing of it remains')
 def live_terminal(t):
-    lines, text = live_lines(t, 'cudaMalloc=3100', '--pause-ms=2500')
+    lines, text = live_lines(t, 'cudaMalloc=3100', '--pause-ms=2500', until=r'tracing [0-9.]+ (ms|s), [0-9.]+k? calls, now [^\x1b]*, tracing costs [0-9.]+ %')
     t.true('time, calls and rate', any(re.match(r'tracing [0-9.]+ (ms|s), [0-9.]+k? calls, now [0-9.]+ ?[kM]?/s', x) for x in lines), lines)
     t.true('what it costs', any(re.search(r', tracing costs [0-9.]+ %', x) for x in lines), lines)
     last = text.rindex(', now ')
     t.true('it is taken away before the summary', '\x1b[K' in text[last:] and 'Verdict' in text[last:], text[last:last + 300])
 
 
-def live_lines(t, *app, env=None):
-    """The live lines of a trace of fake_app on a terminal of 80 columns, and all that it wrote there."""
+def live_lines(t, *app, env=None, until=None):
+    """The live lines of a trace of fake_app on a terminal of 80 columns, and all that it wrote there. until: the program waits in
+    its end until this was written."""
+    t.n_files += 1
+    hold = t.path(f'hold{t.n_files}')
+    if until:
+        app = (*app, f'--hold-file={hold}')
     main_fd, their_fd = os.openpty()
     fcntl.ioctl(their_fd, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 80, 0, 0))
     proc = subprocess.Popen([harness.gpuscope, 'trace', '--layer', 'cuda', '--', *t.app(*app)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=their_fd, env=t.envs(env))
@@ -511,6 +518,8 @@ def live_lines(t, *app, env=None):
         if not piece:
             break
         seen += piece
+        if until and re.search(until, seen.decode(errors='replace')):
+            open(hold, 'w').close()
     os.close(main_fd)
     t.equal('status', proc.wait(60), 0)
     lines = re.findall(r'tracing [0-9][^\x1b]*', seen.decode())
@@ -529,7 +538,7 @@ def live_gpu_wait(t):
     # It is of a moment at most some harvests before the end.
     t.true('the last one is that of the account', abs(shares[-1] - 100 * waited / wall) <= 25, (shares, waited, wall))
     t.true('beside calls and cost', all(re.search(r'calls, now .*, GPU wait [0-9]+ %, tracing costs', x) for x in lines if 'GPU wait' in x and 'now' in x), lines)
-    t.true('a program that never waits has none', not any('GPU wait' in x for x in live_lines(t, 'cudaMalloc=31', '--pause-ms=1500')[0]))
+    t.true('a program that never waits has none', not any('GPU wait' in x for x in live_lines(t, 'cudaMalloc=31', until=', now ')[0]))
 
 
 @case('-o says what it wrote, how large it is and what opens it; -q and standard output have no such line')
