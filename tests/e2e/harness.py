@@ -52,6 +52,10 @@ for name in list(os.environ):
             'LANGUAGE', 'NO_COLOR', 'COLUMNS', 'LINES', 'CUDA_VISIBLE_DEVICES', 'CUDA_DEVICE_ORDER', 'NVIDIA_VISIBLE_DEVICES'):  # fmt: skip
         del os.environ[name]
 os.environ.update(LANG='C.UTF-8', PYTHONUNBUFFERED='1', PYTHONDONTWRITEBYTECODE='1')
+os.umask(0o022)  # programs of other users read what a case makes
+# Some cases map more files than the 1024 that a shell mostly may have open.
+most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (20000 if most_files == resource.RLIM_INFINITY else min(most_files, 20000), most_files))
 
 # `python3` is the interpreter that runs the tests for all that they start, too.
 os.environ['PATH'] = os.path.dirname(sys.executable) + ':' + os.environ.get('PATH', os.defpath)
