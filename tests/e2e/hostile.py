@@ -311,6 +311,9 @@ def perf_maps(t):
     targets = [as_nobody('/usr/bin/python3', '-c', JIT, library, cwd='/') for _ in range(10)]
     maps = [f'/tmp/perf-{p.pid}.map' for p in targets]
     try:
+        for path in maps:  # of programs long ended that had these ids
+            if os.path.lexists(path):
+                os.unlink(path)
         with open(maps[0], 'w') as f:
             for i in range(1, 700000):
                 f.write(f'{i * 16:x} 10 a_function_of_generated_code_number_{i:07}\n')
