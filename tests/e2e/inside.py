@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import harness
 from harness import Skip, case, main, primes, wait_until
@@ -228,7 +227,6 @@ def killed(t):
     app = cpp(t, 'app')
     live = t.start_trace(*INSIDE, command=[app, 'hang'])
     wait_until(lambda: 'hangs' in live.out_text(), what='the hang')
-    time.sleep(0.2)
     pid = next(int(p) for p in os.listdir('/proc') if p.isdigit() and os.path.exists(f'/proc/{p}/exe')
                and os.path.realpath(f'/proc/{p}/exe') == os.path.realpath(app))  # fmt: skip
     os.kill(pid, signal.SIGKILL)

@@ -283,10 +283,14 @@ int main(int argc, char **argv)
 	else if (what == "copies")
 		copies(n);
 	else if (what == "hang") {
-		std::puts("hangs");
-		std::fflush(stdout);
 		cudaLaunchHostFunc(
-			nullptr, [](void *) { pause(); }, nullptr);
+			nullptr,
+			[](void *) {
+				std::puts("hangs");
+				std::fflush(stdout);
+				pause();
+			},
+			nullptr);
 	} else
 		return 2;
 	return bad != 0;
