@@ -709,6 +709,7 @@ static int finish_trace(struct trace *t)
 		trace_output_loss(t->output, GS_LAYER_NONE, GS_LOSS_LATE,
 				  "files whose turn did not come before the end", n_waiting);
 	gs_uprobe_report_missing(t->probe);
+	gs_uprobe_regroup_end(t->probe);
 	report_refused(t, t->guard);
 	/* The stacks of the last events are read under the consumer's guard. */
 	gs_guard_set_deadline(t->consumer_guard, 0);

@@ -506,6 +506,23 @@ static bool is_leaving(const struct file_table *t, uint16_t func)
 	return false;
 }
 
+/* is_over: also of those that are on their way, who go no further. */
+static void report_off(struct gs_uprobe *probe, bool is_over)
+{
+	for (unsigned func = 1; func < GS_FUNC_MAX; func++) {
+		if (probe->off_reported[func] || !probe->off_somewhere[func] ||
+		    (!is_over && is_leaving(probe->files, (uint16_t)func)))
+			continue;
+		probe->off_reported[func] = true;
+		probe->options.on_off(probe->options.ctx, func);
+	}
+}
+
+void uprobe_files_regroup_end(struct gs_uprobe *probe)
+{
+	report_off(probe, true);
+}
+
 void uprobe_files_regroup(struct gs_uprobe *probe)
 {
 	struct file_table *t = probe->files;
@@ -524,13 +541,7 @@ void uprobe_files_regroup(struct gs_uprobe *probe)
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
 		more |= uprobe_links_regroup(probe, &f->links, path, f->only_pid);
 	}
-	for (unsigned func = 1; func < GS_FUNC_MAX; func++) {
-		if (probe->off_reported[func] || !probe->off_somewhere[func] ||
-		    is_leaving(t, (uint16_t)func))
-			continue;
-		probe->off_reported[func] = true;
-		probe->options.on_off(probe->options.ctx, func);
-	}
+	report_off(probe, false);
 	if (more)
 		atomic_store(&probe->regroup, true);
 }

@@ -637,6 +637,11 @@ void gs_uprobe_regroup(struct gs_uprobe *probe)
 	uprobe_files_regroup(probe);
 }
 
+void gs_uprobe_regroup_end(struct gs_uprobe *probe)
+{
+	uprobe_files_regroup_end(probe);
+}
+
 int gs_uprobe_poll(struct gs_uprobe *probe, const struct gs_uprobe_handler *handler)
 {
 	probe->handler = handler;

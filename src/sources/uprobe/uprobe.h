@@ -230,6 +230,10 @@ void gs_uprobe_rescan(struct gs_uprobe *probe);
  * often where gs_uprobe_set_mode() is. */
 void gs_uprobe_regroup(struct gs_uprobe *probe);
 
+/* The last time, when tracing is over: functions whose probes have begun to go are reported (on_off), for
+ * some of their calls may not have been counted. */
+void gs_uprobe_regroup_end(struct gs_uprobe *probe);
+
 /* --- consumer --- */
 
 /* Hand over all events in the ring; how many there were. */

@@ -326,6 +326,8 @@ void uprobe_files_report_cost(struct gs_uprobe *probe, const struct gs_attach_pl
 
 /* Take off the probes of functions that are to go, a step at a time. */
 void uprobe_files_regroup(struct gs_uprobe *probe);
+/* No step comes any more: what has begun to go is reported as off. */
+void uprobe_files_regroup_end(struct gs_uprobe *probe);
 
 /* Report names of operators that no file had, where others of them were found. */
 void uprobe_files_report_missing_ops(struct gs_uprobe *probe);
