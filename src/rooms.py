@@ -63,7 +63,7 @@ ROOMS = [
     Room("model/call", "model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/kernel_side.h", "",
          "what a call says beyond the words that its entry saved, and which call is how another one does its work: for the kernel and for traced programs",
          "layouts of structs that calls of CUDA are given"),
-    Room("model/companion", "model/trace/account.h model/gpu_work/gpu_work.h model/trace/event.h model/trace/first_side.h model/trace/hist.h model/trace/kernel_side.h model/trace/mpi.h", "",
+    Room("model/companion", "model/trace/account.h model/gpu_work/gpu_work.h model/trace/event.h model/trace/first_side.h model/trace/hist.h model/trace/kernel_side.h model/trace/mpi.h model/trace/nccl.h", "",
          "the file by which a traced process reports what is seen from inside of it",
          "its layout, kinds of its records, what a copy of it must be like to be believed"),
     Room("bpf/calls", "model/call model/gpu_queue model/trace/account.h model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/hist.h model/trace/kernel_side.h model/trace/mark.h model/trace/python.h", "",
@@ -87,6 +87,9 @@ ROOMS = [
     Room("companion/gpu", "model/gpu_work/gpu_work.h model/companion companion/ring", "",
          "what GPUs did, by CUPTI, from inside of a traced program: libgpuscope_companion_gpu.so",
          "where fields lie in CUPTI's records, which of its versions are fit, how others in the program come by it"),
+    Room("companion/nccl", "model/trace/nccl.h model/companion companion/ring", "",
+         "operations of NCCL as it reports them itself, from inside of a traced program: libgpuscope_companion_nccl.so",
+         "layouts of NCCL's interface for profilers, in which of its versions what may be asked for"),
     Room("companion/calls", "model/call model/companion companion/ring", "",
          "calls of CUDA and NCCL from inside of a traced program: libgpuscope_companion.so",
          "what a loader has in memory of libraries, and pointers to functions there"),
@@ -325,7 +328,7 @@ def name_of(path):
 def kind_of(path):
     if path in ("model/call", "model/gpu_queue", "model/gpu_work"):  # no file to compile by itself
         return "headers"
-    if path in ("companion/calls", "companion/gpu"):  # libraries of their own, which their meson.builds make
+    if path in ("companion/calls", "companion/gpu", "companion/nccl"):  # libraries of their own, which their meson.builds make
         return "apart"
     folder = path.split("/")[0]
     return "program" if folder == "commands" and path != "commands/common" else "kernel" if folder == "bpf" else "library"

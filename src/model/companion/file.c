@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "model/companion/gpu.h"
+#include "model/companion/nccl.h"
 
 uint64_t gs_companion_file_bytes(uint32_t n_slots, uint32_t ring_bytes)
 {
@@ -45,6 +46,12 @@ size_t gs_companion_min_bytes(unsigned kind)
 		return sizeof(struct gs_companion_gpu_work);
 	case GS_COMPANION_GPU_STATE:
 		return sizeof(struct gs_companion_gpu_state);
+	case GS_COMPANION_NCCL_COMM:
+		return sizeof(struct gs_companion_nccl_comm);
+	case GS_COMPANION_NCCL_OP:
+		return sizeof(struct gs_companion_nccl_op);
+	case GS_COMPANION_NCCL_CHANNEL:
+		return sizeof(struct gs_companion_nccl_channel);
 	}
 	return 0;
 }
