@@ -63,7 +63,10 @@ ROOMS = [
     Room("model/call", "model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/kernel_side.h", "",
          "what a call says beyond the words that its entry saved, and which call is how another one does its work: for the kernel and for traced programs",
          "layouts of structs that calls of CUDA are given"),
-    Room("model/companion", "model/trace/account.h model/gpu_work/gpu_work.h model/trace/event.h model/trace/first_side.h model/trace/hist.h model/trace/kernel_side.h model/trace/mpi.h model/trace/nccl.h", "",
+    Room("model/nccl", BELOW, "",
+         "what NCCL says of its operations: plain values and records",
+         "numbers of them that are stored"),
+    Room("model/companion", "model/trace/account.h model/gpu_work/gpu_work.h model/trace/event.h model/trace/first_side.h model/trace/hist.h model/trace/kernel_side.h model/trace/mpi.h model/nccl/nccl.h", "",
          "the file by which a traced process reports what is seen from inside of it",
          "its layout, kinds of its records, what a copy of it must be like to be believed"),
     Room("bpf/calls", "model/call model/gpu_queue model/trace/account.h model/trace/call_args.h model/trace/class.h model/trace/event.h model/trace/hist.h model/trace/kernel_side.h model/trace/mark.h model/trace/python.h", "",
@@ -87,7 +90,7 @@ ROOMS = [
     Room("companion/gpu", "model/gpu_work/gpu_work.h model/companion companion/ring", "",
          "what GPUs did, by CUPTI, from inside of a traced program: libgpuscope_companion_gpu.so",
          "where fields lie in CUPTI's records, which of its versions are fit, how others in the program come by it"),
-    Room("companion/nccl", "model/trace/nccl.h model/companion companion/ring", "",
+    Room("companion/nccl", "model/nccl/nccl.h model/companion companion/ring", "",
          "operations of NCCL as it reports them itself, from inside of a traced program: libgpuscope_companion_nccl.so",
          "layouts of NCCL's interface for profilers, in which of its versions what may be asked for"),
     Room("companion/calls", "model/call model/companion companion/ring", "",
@@ -183,10 +186,10 @@ ROOMS = [
     Room("pipeline/flamegraph", BELOW, "",
          "records → a tree of weights by process, thread, Python, operator, native code, call",
          "nesting of calls that are reported at their return; merging of stacks"),
-    Room("pipeline/ingest", BELOW + " core/demangle model/gpu_work sources/cubin sources/cuda_visible sources/unwind sources/identity", "",
+    Room("pipeline/ingest", BELOW + " core/demangle model/gpu_work model/nccl sources/cubin sources/cuda_visible sources/unwind sources/identity", "",
          "raw events → records, losses, batches",
          "that conversion"),
-    Room("pipeline/inside", BELOW + " model/gpu_work model/companion sources/companion pipeline/ingest", "",
+    Room("pipeline/inside", BELOW + " model/gpu_work model/nccl model/companion sources/companion pipeline/ingest", "",
          "what processes report from inside of themselves → raw events and cells",
          "by which door the calls of a process are seen; the order of calls of several rings"),
     Room("pipeline/gpu_meter", NODE + " model/gpu_queue core/reader sources/elf sources/uprobe sources/identity pipeline/gpu_activity pipeline/gpu_memory pipeline/process_gpu pipeline/ingest", "",
@@ -326,7 +329,7 @@ def name_of(path):
 
 
 def kind_of(path):
-    if path in ("model/call", "model/gpu_queue", "model/gpu_work"):  # no file to compile by itself
+    if path in ("model/call", "model/gpu_queue", "model/gpu_work", "model/nccl"):  # no file to compile by itself
         return "headers"
     if path in ("companion/calls", "companion/gpu", "companion/nccl"):  # libraries of their own, which their meson.builds make
         return "apart"

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "model/trace/nccl.h"
+#include "model/nccl/nccl.h"
 
 /* Types of events (ncclProfile*): bits of the mask and values of a descriptor's type. */
 enum nccl_type {

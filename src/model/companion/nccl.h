@@ -7,7 +7,7 @@
 #define GS_MODEL_COMPANION_NCCL_H
 
 #include "model/companion/file.h"
-#include "model/trace/nccl.h"
+#include "model/nccl/nccl.h"
 
 enum gs_companion_nccl_kind {
 	GS_COMPANION_NCCL_COMM = GS_COMPANION_NCCL_FIRST, /* struct gs_companion_nccl_comm */

@@ -50,8 +50,11 @@ static const uint16_t least_bytes[GS_REC_COUNT] = {
 	[GS_REC_MARK] = sizeof(struct gs_rec_mark),
 	[GS_REC_MEMORY] = sizeof(struct gs_rec_memory),
 	[GS_REC_MEMORY_SITE] = sizeof(struct gs_rec_memory_site),
-	[GS_REC_GPU_WORK] = 128,  /* model/gpu_work/record.h */
-	[GS_REC_GPU_WINDOW] = 56, /* likewise */
+	[GS_REC_GPU_WORK] = 128,    /* model/gpu_work/record.h */
+	[GS_REC_GPU_WINDOW] = 56,   /* likewise */
+	[GS_REC_NCCL_COMM] = 64,    /* model/nccl/record.h */
+	[GS_REC_NCCL_OP] = 112,     /* likewise */
+	[GS_REC_NCCL_CHANNEL] = 72, /* likewise */
 };
 
 void *gs_record_put(struct gs_buf *buf, enum gs_record_kind kind, size_t struct_bytes,

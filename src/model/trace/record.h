@@ -57,19 +57,22 @@ enum gs_record_kind {
 	GS_REC_GPU_EVENT = 23,
 	GS_REC_HOST_SAMPLE = 24,
 	GS_REC_HOST_PROCESS = 25,
-	GS_REC_LEAK = 26,        /* of PyTorch's allocator: model/trace/record_stack.h */
-	GS_REC_HOST_JOB = 27,    /* of samples */
-	GS_REC_ROLLUP = 28,      /* of samples: model/node/rollup.h */
-	GS_REC_MPI = 29,         /* model/trace/record_mpi.h */
-	GS_REC_ACCOUNT = 30,     /* model/trace/record_account.h */
-	GS_REC_WAIT = 31,        /* model/trace/record_stack.h */
-	GS_REC_KERNEL = 32,      /* model/trace/record_kernel.h */
-	GS_REC_MARK = 33,        /* model/trace/record_mark.h */
-	GS_REC_MEMORY = 34,      /* model/trace/record_memory.h */
-	GS_REC_MEMORY_SITE = 35, /* likewise */
-	GS_REC_HOST_TIMES = 36,  /* of samples */
-	GS_REC_GPU_WORK = 37,    /* model/gpu_work/record.h */
-	GS_REC_GPU_WINDOW = 38,  /* likewise */
+	GS_REC_LEAK = 26,         /* of PyTorch's allocator: model/trace/record_stack.h */
+	GS_REC_HOST_JOB = 27,     /* of samples */
+	GS_REC_ROLLUP = 28,       /* of samples: model/node/rollup.h */
+	GS_REC_MPI = 29,          /* model/trace/record_mpi.h */
+	GS_REC_ACCOUNT = 30,      /* model/trace/record_account.h */
+	GS_REC_WAIT = 31,         /* model/trace/record_stack.h */
+	GS_REC_KERNEL = 32,       /* model/trace/record_kernel.h */
+	GS_REC_MARK = 33,         /* model/trace/record_mark.h */
+	GS_REC_MEMORY = 34,       /* model/trace/record_memory.h */
+	GS_REC_MEMORY_SITE = 35,  /* likewise */
+	GS_REC_HOST_TIMES = 36,   /* of samples */
+	GS_REC_GPU_WORK = 37,     /* model/gpu_work/record.h */
+	GS_REC_GPU_WINDOW = 38,   /* likewise */
+	GS_REC_NCCL_COMM = 39,    /* model/nccl/record.h */
+	GS_REC_NCCL_OP = 40,      /* likewise */
+	GS_REC_NCCL_CHANNEL = 41, /* likewise */
 	GS_REC_COUNT
 };
 

@@ -514,3 +514,13 @@ bool gs_ingest_task(struct gs_ingest *f, const struct gs_event_task *ev)
 		return false;
 	}
 }
+
+uint32_t gs_ingest_find_process(struct gs_ingest *f, uint32_t pid)
+{
+	if (!gs_ingest_process_id(f, pid) &&
+	    !gs_ingest_thread_find(f, pid, pid, "", GS_INGEST_PAST)) {
+		f->pending_loss[GS_LOSS_NO_THREAD]++;
+		return 0;
+	}
+	return gs_ingest_process_id(f, pid);
+}

@@ -18,17 +18,6 @@ void gs_ingest_gpu_fini(struct gs_ingest *f)
 	gs_map_fini(&f->gpu_names);
 }
 
-/* The process's id, announced when it is new; 0: there are too many, counted. */
-static uint32_t find_process(struct gs_ingest *f, uint32_t pid)
-{
-	if (!gs_ingest_process_id(f, pid) &&
-	    !gs_ingest_thread_find(f, pid, pid, "", GS_INGEST_PAST)) {
-		f->pending_loss[GS_LOSS_NO_THREAD]++;
-		return 0;
-	}
-	return gs_ingest_process_id(f, pid);
-}
-
 void gs_ingest_gpu_name(struct gs_ingest *f, uint32_t pid, uint32_t name, const char *symbol)
 {
 	char text[MAX_NAME_BYTES], narrow[GS_KERNEL_SHORT_BYTES];
@@ -48,7 +37,7 @@ void gs_ingest_gpu_name(struct gs_ingest *f, uint32_t pid, uint32_t name, const 
 void gs_ingest_gpu_work(struct gs_ingest *f, uint32_t pid, uint32_t name,
 			const struct gs_gpu_work *work)
 {
-	uint32_t process = f->ended ? 0 : find_process(f, pid), thread = 0;
+	uint32_t process = f->ended ? 0 : gs_ingest_find_process(f, pid), thread = 0;
 	const uint64_t more = (uint64_t)f->boot_minus_mono_ns;
 	struct gs_rec_gpu_work *r;
 	uint64_t ids = 0;
@@ -74,7 +63,7 @@ void gs_ingest_gpu_work(struct gs_ingest *f, uint32_t pid, uint32_t name,
 void gs_ingest_gpu_window(struct gs_ingest *f, uint32_t pid, const struct gs_rec_gpu_window *w,
 			  const char *text)
 {
-	uint32_t process = f->ended ? 0 : find_process(f, pid), text_str;
+	uint32_t process = f->ended ? 0 : gs_ingest_find_process(f, pid), text_str;
 	struct gs_rec_gpu_window *r;
 
 	if (!process)

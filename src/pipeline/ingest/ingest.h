@@ -15,6 +15,7 @@
 #include "model/trace/func_set.h"
 #include "model/trace/record.h"
 #include "model/gpu_work/record.h"
+#include "model/nccl/record.h"
 #include "model/trace/user_set.h"
 #include "sources/identity/identity.h"
 
@@ -95,6 +96,18 @@ void gs_ingest_gpu_work(struct gs_ingest *feed, uint32_t pid, uint32_t name,
 /* When that was looked at: process is left out, and time_ns is monotonic. */
 void gs_ingest_gpu_window(struct gs_ingest *feed, uint32_t pid,
 			  const struct gs_rec_gpu_window *window, const char *text);
+
+/* What NCCL says of itself in a process: ids and texts are left out, times are monotonic. */
+struct gs_ingest_nccl_words { /* as NCCL spells them; "" it said none */
+	const char *func, *datatype, *algorithm, *protocol;
+};
+void gs_ingest_nccl_comm(struct gs_ingest *feed, uint32_t pid, const struct gs_rec_nccl_comm *comm,
+			 const char *name);
+/* tid: of the thread that handed it over. Its bytes are found by the name of its type. */
+void gs_ingest_nccl_op(struct gs_ingest *feed, uint32_t pid, uint32_t tid,
+		       const struct gs_rec_nccl_op *op, const struct gs_ingest_nccl_words *words);
+void gs_ingest_nccl_channel(struct gs_ingest *feed, uint32_t pid,
+			    const struct gs_rec_nccl_channel *channel);
 
 /* A call that is still open: sent as a CALL with GS_CALL_UNFINISHED, dur_ns its age. Arguments that
  * only its return has, or that lie in memory of the process, are 0. */

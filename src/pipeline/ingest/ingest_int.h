@@ -204,6 +204,9 @@ void gs_ingest_kernels_retry(struct gs_ingest *feed, bool last);
 void gs_ingest_kernels_needs(struct gs_ingest *feed);
 void gs_ingest_kernels_fini(struct gs_ingest *feed);
 
+/* The process's id, announced when it is new; 0: there are too many, counted. */
+uint32_t gs_ingest_find_process(struct gs_ingest *feed, uint32_t pid);
+
 void gs_ingest_gpu_init(struct gs_ingest *feed);
 void gs_ingest_gpu_fini(struct gs_ingest *feed);
 

@@ -13,6 +13,7 @@
 #include "core/base/vec.h"
 #include "model/trace/func.h"
 #include "pipeline/inside/gpu.h"
+#include "pipeline/inside/nccl.h"
 
 #define ASK_NS     50000000ull /* between two looks for a file that was not there */
 #define LATE_MAX   1024u
@@ -117,7 +118,7 @@ void gs_inside_exec(struct gs_inside *in, uint32_t pid, uint64_t mono_ns)
 
 static uint64_t ns_of(struct gs_inside *in, const struct gs_companion_thread *from, uint64_t ticks)
 {
-	return from->clock == GS_COMPANION_TSC ? gs_companion_ticks_ns(&in->ticks, ticks) : ticks;
+	return gs_companion_thread_ns(&in->ticks, from, ticks);
 }
 
 static void count_bad(struct gs_inside *in, uint64_t n)
@@ -300,7 +301,8 @@ static void on_record(void *ctx, const struct gs_companion_thread *from,
 		take_asked(in, from, (const void *)r);
 		break;
 	default:
-		if (!gs_inside_take_gpu(in->feed, from->pid, r))
+		if (!gs_inside_take_gpu(in->feed, from->pid, r) ||
+		    !gs_inside_take_nccl(in->feed, &in->ticks, from, r))
 			count_bad(in, 1);
 	}
 }

@@ -71,6 +71,10 @@ struct gs_companion_handler { /* may be NULL but record; what is lent is good du
 	void *ctx;
 };
 
+/* Monotonic ns of a time in a record of that thread; 0 before two pairs are known. */
+uint64_t gs_companion_thread_ns(struct gs_companion_ticks *ticks,
+				const struct gs_companion_thread *from, uint64_t time);
+
 /* Takes the descriptor, which is open for reading and writing, in any case. pid: whose file it is.
  * -EBADMSG, -EPROTONOSUPPORT: of gs_companion_head_check(); or the error of a system call. */
 int gs_companion_file_open(int *fd, uint32_t pid, struct gs_companion_file **ret_file);

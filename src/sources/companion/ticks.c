@@ -121,3 +121,9 @@ uint64_t gs_companion_ticks_ns(struct gs_companion_ticks *t, uint64_t tsc)
 	t->last = low;
 	return ns_between(t, low, tsc);
 }
+
+uint64_t gs_companion_thread_ns(struct gs_companion_ticks *t,
+				const struct gs_companion_thread *from, uint64_t time)
+{
+	return from->clock == GS_COMPANION_TSC ? gs_companion_ticks_ns(t, time) : time;
+}

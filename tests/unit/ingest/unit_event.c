@@ -527,6 +527,62 @@ static void work_of_gpus(void **state)
 	assert_string_equal(gs_dict_string(x->dict, w->text_str), "held");
 }
 
+/* Texts once each, bytes by the type's name; the process is announced before what it says. */
+static void operations_of_nccl(void **state)
+{
+	struct fixture *x = *state;
+	const struct gs_rec_nccl_comm comm = {
+		.number = 2, .time_ns = 900, .hash = 0xabc, .what = GS_NCCL_COMM_BEGUN, .abi = 5};
+	const struct gs_rec_nccl_channel channel = {
+		.op = 7, .what = GS_NCCL_CHANNEL_KERNEL, .start_ns = 5, .gpu_start_ns = 6};
+	struct gs_rec_nccl_op op = {.start_ns = 1000,
+				    .end_ns = 1500,
+				    .count = 100,
+				    .number = 7,
+				    .comm = 2,
+				    .what = GS_NCCL_COLLECTIVE};
+	struct gs_ingest_nccl_words words = {"AllReduce", "ncclBfloat16", "RING", "LL128"};
+	const struct gs_rec_nccl_op *a, *b, *c;
+	const struct gs_rec_nccl_channel *ch;
+	const struct gs_rec_nccl_comm *co;
+
+	gs_ingest_nccl_comm(x->feed, 10, &comm, "mine");
+	gs_ingest_nccl_op(x->feed, 10, 12, &op, &words);
+	words.datatype = "Unknown"; /* as NCCL calls ncclUint8 */
+	words.algorithm = "";
+	gs_ingest_nccl_op(x->feed, 10, 0, &op, &words);
+	words.datatype = "ncclInt64";
+	op.count = UINT64_MAX / 4;
+	gs_ingest_nccl_op(x->feed, 11, 0, &op, &words);
+	gs_ingest_nccl_channel(x->feed, 11, &channel);
+	feed_take(x);
+	co = feed_record(x, GS_REC_NCCL_COMM, 0);
+	assert_int_equal(gs_dict_process(x->dict, co->process)->pid, 10);
+	assert_string_equal(gs_dict_string(x->dict, co->name_str), "mine");
+	assert_int_equal(co->time_ns, 900 + BOOT_MINUS_MONO_NS);
+	assert_int_equal(co->hash, 0xabc);
+	a = feed_record(x, GS_REC_NCCL_OP, 0);
+	assert_int_equal(gs_dict_thread(x->dict, a->thread)->tid, 12);
+	assert_int_equal(a->bytes, 200);
+	assert_int_equal(a->start_ns, 1000 + BOOT_MINUS_MONO_NS);
+	assert_int_equal(a->end_ns, 1500 + BOOT_MINUS_MONO_NS);
+	assert_string_equal(gs_dict_string(x->dict, a->func_str), "AllReduce");
+	assert_string_equal(gs_dict_string(x->dict, a->datatype_str), "ncclBfloat16");
+	assert_string_equal(gs_dict_string(x->dict, a->algorithm_str), "RING");
+	assert_string_equal(gs_dict_string(x->dict, a->protocol_str), "LL128");
+	b = feed_record(x, GS_REC_NCCL_OP, 1);
+	assert_true(b->bytes == GS_NCCL_BYTES_UNKNOWN);
+	assert_int_equal(b->thread, 0);
+	assert_int_equal(b->func_str, a->func_str);
+	assert_int_equal(b->algorithm_str, 0);
+	c = feed_record(x, GS_REC_NCCL_OP, 2);
+	assert_true(c->bytes == GS_NCCL_BYTES_UNKNOWN); /* more than there can be */
+	ch = feed_record(x, GS_REC_NCCL_CHANNEL, 0);
+	assert_int_equal(ch->process, c->process);
+	assert_int_equal(ch->start_ns, 5 + BOOT_MINUS_MONO_NS);
+	assert_int_equal(ch->gpu_start_ns, 6); /* of another clock */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -541,6 +597,7 @@ int main(void)
 		FEED_TEST(open_calls_of_cuda),
 		FEED_TEST(open_calls_of_nccl),
 		FEED_TEST(work_of_gpus),
+		FEED_TEST(operations_of_nccl),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

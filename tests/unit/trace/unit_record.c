@@ -14,6 +14,7 @@
 #include "model/trace/record_mark.h"
 #include "model/trace/record_memory.h"
 #include "model/trace/record_mpi.h"
+#include "model/nccl/record.h"
 #include "model/trace/record_node.h"
 #include "model/trace/record_account.h"
 #include "model/trace/record.h"
@@ -57,6 +58,9 @@ static const size_t struct_bytes[GS_REC_COUNT] = {
 	[GS_REC_MEMORY_SITE] = sizeof(struct gs_rec_memory_site),
 	[GS_REC_GPU_WORK] = sizeof(struct gs_rec_gpu_work),
 	[GS_REC_GPU_WINDOW] = sizeof(struct gs_rec_gpu_window),
+	[GS_REC_NCCL_COMM] = sizeof(struct gs_rec_nccl_comm),
+	[GS_REC_NCCL_OP] = sizeof(struct gs_rec_nccl_op),
+	[GS_REC_NCCL_CHANNEL] = sizeof(struct gs_rec_nccl_channel),
 	[GS_REC_ROLLUP] = 24, /* a struct of the node (model/node/rollup.h) */
 };
 

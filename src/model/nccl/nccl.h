@@ -1,6 +1,6 @@
 /* What NCCL says of itself: numbers that cross from traced programs to records. They are stored. */
-#ifndef GS_MODEL_TRACE_NCCL_H
-#define GS_MODEL_TRACE_NCCL_H
+#ifndef GS_MODEL_NCCL_NCCL_H
+#define GS_MODEL_NCCL_NCCL_H
 
 #define GS_NCCL_ABI_MAX                                                                            \
 	6 /* versions of the interface for profilers (plugin/profiler/profiler_vN.h) */
