@@ -309,6 +309,7 @@ struct gs_summary {
 	struct gs_memory_summary *memory; /* NULL: nothing was allocated, or calls were added up */
 	struct gs_activity_summary *activity; /* activity.h; NULL: no work was queued */
 	struct gs_gpu_time *gpu_time;         /* gpu_time.h; NULL: nothing is known of it */
+	struct gs_nccl_summary *nccl;         /* nccl.h; NULL: NCCL said nothing of itself */
 	struct gs_gpu_summary *gpus;          /* activity.h; of which samples were taken */
 	size_t n_gpus;
 	struct gs_kernel_summary *kernels; /* most launches first */

@@ -22,6 +22,7 @@
 #include "output/gpu_report/memory.h"
 #include "output/gpu_report/gpus.h"
 #include "output/gpu_report/gpu_time.h"
+#include "output/gpu_report/nccl.h"
 #include "output/gpu_report/streams.h"
 #include "model/trace/func.h"
 #include "model/trace/hist.h"
@@ -340,6 +341,7 @@ void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *s)
 	gs_report_memory_doc(doc, s);
 	gs_report_gpus_doc(doc, s);
 	gs_report_gpu_time_doc(doc, s);
+	gs_report_nccl_doc(doc, s);
 	gs_report_summary_kernel_doc(doc, s);
 	gs_report_summary_probed_doc(doc, s);
 	gs_report_summary_python_doc(doc, s);

@@ -13,6 +13,7 @@
 #include "output/gpu_report/gpus.h"
 #include "output/gpu_report/memory.h"
 #include "output/gpu_report/gpu_time.h"
+#include "output/gpu_report/nccl.h"
 #include "output/gpu_report/streams.h"
 #include "output/report/summary_table.h"
 
@@ -298,8 +299,10 @@ static void put_notes(struct gs_page *page, const struct gs_summary *s, const st
 	gs_report_summary_put_stepped(page, s, &stepped);
 }
 
+/* n_less: rows that are left out of those of one screen. */
 static void put_merged(struct gs_page *page, const struct gs_summary *s,
-		       const struct gs_report_summary_style *style, const struct gs_ranks *ranks)
+		       const struct gs_report_summary_style *style, const struct gs_ranks *ranks,
+		       unsigned n_less)
 {
 	GS_CLEANUP(items_fini) struct items items = {0};
 	bool several = ranks->n > 1;
@@ -312,8 +315,8 @@ static void put_merged(struct gs_page *page, const struct gs_summary *s,
 	size_t shown, n_top = style->n_top;
 	int r = find_items(s, &items);
 
-	if (s->has_python && n_top == GS_SUMMARY_TOP_SHORT)
-		n_top = N_BESIDE_LINES;
+	if (n_top == GS_SUMMARY_TOP_SHORT)
+		n_top = (s->has_python ? N_BESIDE_LINES : n_top) - n_less;
 	shown = n_top && items.n > n_top + 1 ? n_top : items.n;
 	for (size_t i = 0; i < shown && r == 0; i++) {
 		struct item *item = &items.items[i];
@@ -393,7 +396,8 @@ static void put_hints(struct gs_page *page, const struct gs_summary *s,
 }
 
 static void put_view(struct gs_page *page, const struct gs_summary *s,
-		     const struct gs_report_summary_style *style, const struct gs_ranks *ranks)
+		     const struct gs_report_summary_style *style, const struct gs_ranks *ranks,
+		     unsigned n_less)
 {
 	struct gs_report_summary_style blocks = *style;
 
@@ -423,7 +427,7 @@ static void put_view(struct gs_page *page, const struct gs_summary *s,
 			put_remark(page, "No Python line is known: add --layer python.");
 		break;
 	default:
-		put_merged(page, s, style, ranks);
+		put_merged(page, s, style, ranks, n_less);
 		/* These are there only when they were asked for. */
 		if (s->has_python)
 			gs_report_summary_lines(page, s, style->n_top ? N_LINES : 0);
@@ -437,10 +441,11 @@ void gs_report_summary_short(struct gs_page *page, const struct gs_summary *s,
 {
 	GS_CLEANUP(gs_report_ranks_fini) struct gs_ranks ranks = {0};
 	bool any = s->n_python_functions || s->n_python_lines || s->n_mpi_ranks;
-	/* Each line below the account takes one of it, steps and GPU time take two. */
+	/* Each line below the account takes one of it; steps, GPU time and NCCL take two. */
 	bool arrivals = s->collectives && s->collectives->n_matched;
-	unsigned n_parts =
-		N_PARTS - (s->steps.n_steps ? 2 : 0) - (arrivals ? 1 : 0) - (s->gpu_time ? 2 : 0);
+	unsigned n_taken = (s->steps.n_steps ? 2 : 0) + (arrivals ? 1 : 0) + (s->gpu_time ? 2 : 0) +
+			   (s->nccl ? 2 : 0);
+	unsigned n_parts = n_taken < N_PARTS ? N_PARTS - n_taken : 1;
 
 	gs_pen_check(page->pen, gs_report_ranks_find(s, &ranks));
 	for (size_t i = 0; i < s->functions.n; i++)
@@ -453,10 +458,11 @@ void gs_report_summary_short(struct gs_page *page, const struct gs_summary *s,
 		gs_report_summary_step_table(page, s, false);
 		gs_report_summary_arrival_table(page, s, false);
 		gs_report_gpu_time_brief(page, s);
+		gs_report_nccl_brief(page, s);
 	}
 	if (!any)
 		gs_report_summary_nothing(page, s, style->part);
-	put_view(page, s, style, &ranks);
+	put_view(page, s, style, &ranks, n_taken < N_PARTS ? 0 : n_taken - N_PARTS + 1);
 	if ((style->verbose || style->gpus || style->view == GS_SUMMARY_STREAMS) && !style->part)
 		gs_report_gpus(page, s);
 	if (style->verbose)

@@ -9,6 +9,7 @@
  * names are cut; no line is longer than the page.
  */
 #include "output/gpu_report/gpus.h"
+#include "output/gpu_report/nccl.h"
 #include "output/report/summary_step.h"
 #include "output/report/summary_table.h"
 #include "output/report/summary_account.h"
@@ -712,6 +713,7 @@ static void put_everything(struct gs_page *page, const struct gs_summary *s,
 	if (!style->part) {
 		gs_report_summary_step_table(page, s, true);
 		gs_report_summary_arrival_table(page, s, true);
+		gs_report_nccl(page, s, style->n_top == 0);
 	}
 	if (has_functions(s))
 		gs_report_summary_blocks(page, s, style);

@@ -66,6 +66,7 @@ void gs_aggregate_free(struct gs_aggregate **view)
 	gs_activity_free(&v->activity);
 	gs_accuracy_free(&v->accuracy);
 	gs_gpu_times_free(&v->gpu_times);
+	gs_nccl_ops_free(&v->nccl_ops);
 	free(v->kernels.items);
 	gs_holders_free(&v->holders);
 	gs_map_fini(&v->kernel_idx);
@@ -565,7 +566,9 @@ static int take_entity(struct gs_aggregate *v, const struct gs_record *r)
 			v->funcs[f->id].kind = FUNC_NEW;
 	}
 	/* An id out of range: what uses it counts as unknown. */
-	return ret == -ENOMEM ? ret : gs_gpu_times_take(&v->gpu_times, v->dict, r);
+	if (ret != -ENOMEM)
+		ret = gs_gpu_times_take(&v->gpu_times, v->dict, r);
+	return ret == -ENOMEM ? ret : gs_nccl_ops_take(&v->nccl_ops, v->dict, r);
 }
 
 static void take_native(struct gs_aggregate *v, const struct gs_record *r)

@@ -684,6 +684,7 @@ int gs_aggregate_make_summary(struct gs_aggregate *v, struct gs_summary **ret_su
 	    gs_aggregate_add_streams(v, b->s) < 0 ||
 	    gs_holders_summarize(v->holders, v->dict, b->s) < 0 ||
 	    gs_gpu_times_summary(v->gpu_times, v->dict, b->s) < 0 ||
+	    gs_nccl_ops_summary(v->nccl_ops, v->dict, b->s) < 0 ||
 	    gs_aggregate_add_kernels(v, b->s) < 0 || gs_aggregate_add_account(v, b->s) < 0 ||
 	    gs_aggregate_add_arrivals(v, b->s) < 0)
 		return -ENOMEM;

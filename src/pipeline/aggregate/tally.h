@@ -27,6 +27,7 @@
 #include "pipeline/gpu_activity/gpu_activity.h"
 #include "pipeline/holders/holders.h"
 #include "pipeline/gpu_time/gpu_time.h"
+#include "pipeline/nccl_ops/nccl_ops.h"
 
 struct acc {
 	uint64_t calls;
@@ -168,6 +169,7 @@ struct gs_aggregate {
 	struct gs_activity *activity;     /* owned; what streams were asked for */
 	struct gs_accuracy *accuracy;     /* owned; what GPUs said meanwhile */
 	struct gs_gpu_times *gpu_times;   /* owned; NULL until a GPU's own times come */
+	struct gs_nccl_ops *nccl_ops;     /* owned; NULL until NCCL says something */
 	struct array kernels;             /* struct view_kernel */
 	struct gs_map kernel_idx;         /* of them, by process and function */
 	uint64_t n_left_out;              /* records that had no place */

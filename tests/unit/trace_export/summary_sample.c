@@ -7,6 +7,7 @@
 #include "model/trace/func.h"
 #include "model/trace/record.h"
 #include "model/summary/gpu_time.h"
+#include "model/summary/nccl.h"
 #include "model/summary/activity.h"
 #include "model/summary/memory.h"
 
@@ -469,6 +470,7 @@ struct gs_summary sample_full(void)
 			  .longer_mean_ns = 17100000},
 		.collectives = &collectives,
 		.gpu_time = &gpu_time,
+		.nccl = &nccl_said,
 		.verdict = {.class_name = "gpu_bound",
 			    .title = "GPU-bound",
 			    .evidence = "the host waits until the GPU is done",
@@ -499,6 +501,7 @@ struct gs_summary sample_single(void)
 	s.n_uses = s.n_python_functions = 0;
 	s.collectives = NULL;
 	s.gpu_time = NULL;
+	s.nccl = NULL;
 	return s;
 }
 

@@ -336,4 +336,64 @@ static struct gs_gpu_time gpu_time = {
 	.refusal = "its CUPTI (version 12) is older than that of CUDA 11.0",
 };
 
+static struct gs_nccl_choice nccl_choices[] = {
+	{.func = "AllReduce",
+	 .algorithm = "RING",
+	 .protocol = "SIMPLE",
+	 .channels = 16,
+	 .ops = 1200,
+	 .bytes = 31457280000,
+	 .sized = 1200,
+	 .min_bytes = 26214400,
+	 .max_bytes = 26214400,
+	 .handover_ns = 10800000,
+	 .timed = 60,
+	 .gpu_ns = 9120000,
+	 .gpu_max_ns = 171000,
+	 .timed_bytes = 2359296000},
+	{.func = "AllReduce",
+	 .algorithm = "TREE",
+	 .protocol = "LL",
+	 .channels = 2,
+	 .ops = 4801,
+	 .bytes = 19664896,
+	 .sized = 4801,
+	 .min_bytes = 4,
+	 .max_bytes = 4096,
+	 .handover_ns = 31206500},
+	{.func = "Send", .algorithm = "", .protocol = "", .ops = 7, .handover_ns = 70000},
+};
+
+static struct gs_nccl_ranks nccl_ranks[] = {
+	{.hash = 0xc51d3f0a77be9102,
+	 .name = "data_parallel",
+	 .n_ranks = 4,
+	 .n_seen = 4,
+	 .ops = 6001,
+	 .behind = 3,
+	 .behind_rank = 2,
+	 .behind_pid = 4243,
+	 .behind_func = "AllReduce"},
+	{.hash = 0x9e01, .name = "", .n_seen = 1, .ops = 7, .behind_func = ""},
+};
+
+static struct gs_nccl_summary nccl_said = {
+	.choices = nccl_choices,
+	.n_choices = GS_ARRAY_LEN(nccl_choices),
+	.comms = nccl_ranks,
+	.n_comms = GS_ARRAY_LEN(nccl_ranks),
+	.collectives = 6001,
+	.transfers = 7,
+	.bytes = 31476944896,
+	.unsized = 7,
+	.lost = 5,
+	.channels = 960,
+	.proxies = 60,
+	.unplaced = 2,
+	.left_out = 1,
+	.no_windows = 1,
+	.abi = 5,
+	.nccl = 22809,
+};
+
 #endif

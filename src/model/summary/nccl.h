@@ -1,0 +1,58 @@
+/* What a summary has of NCCL's operations, as NCCL itself says them: what it chose, and how far each rank is. */
+#ifndef GS_MODEL_SUMMARY_NCCL_H
+#define GS_MODEL_SUMMARY_NCCL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Operations for which NCCL chose the same. */
+struct gs_nccl_choice {
+	const char *func;      /* "AllReduce" */
+	const char *algorithm; /* "RING"; "" NCCL says none, as of transfers */
+	const char *protocol;  /* "LL128"; likewise */
+	uint32_t channels;     /* 0 not known */
+	uint64_t ops;
+	uint64_t bytes;                /* of those whose bytes are known */
+	uint64_t sized;                /* how many these are */
+	uint64_t min_bytes, max_bytes; /* of one of them */
+	uint64_t handover_ns;          /* of the host, until they were with the GPU; all together */
+	/* Of those whose channels were looked at: from the first channel's begin to the last one's end. */
+	uint64_t timed;
+	uint64_t gpu_ns, gpu_max_ns;
+	uint64_t
+		timed_bytes; /* that cross each rank's links: as nccl-tests count for the bus bandwidth */
+};
+
+/* The ranks of one communicator that were seen. */
+struct gs_nccl_ranks {
+	uint64_t hash;
+	const char *name; /* "" none */
+	int32_t n_ranks;  /* 0 not known */
+	uint32_t n_seen;
+	uint64_t ops;
+	/* The rank that has handed over least of a function, of those seen: how many operations it is behind the
+	 * first one. Of 0 they all are equally far. */
+	uint64_t behind;
+	int32_t behind_rank;
+	uint32_t behind_pid;
+	const char *behind_func;
+};
+
+struct gs_nccl_summary {
+	struct gs_nccl_choice *choices; /* most bytes first */
+	size_t n_choices;
+	struct gs_nccl_ranks
+		*comms; /* the one with a rank that is most behind first, then most operations */
+	size_t n_comms;
+	uint64_t collectives, transfers;
+	uint64_t bytes, unsized; /* of all whose bytes are known; how many others there are */
+	uint64_t lost;           /* operations that were not reported */
+	uint64_t channels, proxies;
+	uint64_t unplaced; /* of these, those whose operation is not known */
+	uint64_t left_out; /* operations that found no room here */
+	uint64_t
+		no_windows; /* communicators whose channels are not looked at, as their NCCL would mistake them */
+	uint32_t abi, nccl; /* of the last communicator that said it */
+};
+
+#endif
