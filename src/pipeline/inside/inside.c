@@ -43,6 +43,7 @@ struct gs_inside {
 	struct gs_companion_files *files; /* borrowed */
 	struct gs_companion_ticks ticks;
 	bool wanted[GS_FUNC_FIXED];
+	bool has_calls;          /* any of them */
 	struct held_event *held; /* owned */
 	size_t n_held, capacity;
 	uint64_t order;
@@ -64,6 +65,8 @@ int gs_inside_new(struct gs_companion_files *files, const bool *wanted,
 		return -ENOMEM;
 	in->files = files;
 	memcpy(in->wanted, wanted, sizeof(in->wanted));
+	for (unsigned i = 0; i < GS_FUNC_FIXED; i++)
+		in->has_calls |= wanted[i];
 	in->asked = GS_MAP_INIT(65536);
 	in->busy_of = GS_MAP_INIT(65536);
 	gs_companion_ticks_note(&in->ticks);
@@ -522,7 +525,7 @@ int gs_inside_attaches(struct gs_inside *in, uint32_t pid, const char *path)
 {
 	struct late_process *l;
 
-	if (!in || !is_cuda(path))
+	if (!in || !in->has_calls || !is_cuda(path))
 		return 1;
 	if (!pid || is_inside(in, pid, true))
 		return 0;
