@@ -5,6 +5,7 @@
  * all-reduce of a program that exports fake_nccl_meet(): that is called in it.
  */
 #include "fake.h"
+#include "nccl_plugin.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 struct ncclComm {
 	uint64_t magic;
 	int n_ranks, rank, device;
+	struct fake_profile_comm profile;
 };
 
 #define NC(name, params)                                                                           \
@@ -25,6 +27,58 @@ struct ncclComm {
 
 static __thread int group_depth;
 
+/* What is said to NCCL's plug-in, of the present group of this thread. */
+#define PENDING_MAX 64u
+static __thread struct {
+	struct fake_profile_comm *comm;
+	struct fake_profile_op op;
+} pending[PENDING_MAX];
+static __thread unsigned n_pending;
+
+/* Operations of one communicator are handed over together. */
+static void say_pending(void)
+{
+	struct fake_profile_op ops[PENDING_MAX];
+
+	for (unsigned i = 0; i < n_pending; i++) {
+		struct fake_profile_comm *comm = pending[i].comm;
+		unsigned n = 0;
+
+		for (unsigned k = i; comm && k < n_pending; k++) {
+			if (pending[k].comm != comm)
+				continue;
+			ops[n++] = pending[k].op;
+			pending[k].comm = NULL;
+		}
+		if (n)
+			fake_profile_run(comm, ops, n);
+	}
+	n_pending = 0;
+}
+
+/* func: as struct fake_profile_op has it. */
+static void say_op(struct ncclComm *comm, unsigned func, uint64_t count, ncclDataType_t type,
+		   int peer)
+{
+	if (n_pending == PENDING_MAX)
+		say_pending();
+	pending[n_pending].comm = &comm->profile;
+	pending[n_pending++].op = (struct fake_profile_op){
+		.func = func, .datatype = (unsigned)type, .count = count, .peer = peer};
+	if (!group_depth)
+		say_pending();
+}
+
+enum {
+	SAY_BROADCAST,
+	SAY_REDUCE,
+	SAY_ALL_GATHER,
+	SAY_REDUCE_SCATTER,
+	SAY_ALL_REDUCE,
+	SAY_SEND = 6,
+	SAY_RECV
+};
+
 void fake_nccl_meet(void) __attribute__((weak));
 
 static bool is_comm(const struct ncclComm *comm)
@@ -32,7 +86,17 @@ static bool is_comm(const struct ncclComm *comm)
 	return comm && comm->magic == COMM_MAGIC;
 }
 
-static ncclResult_t new_comm(int n_ranks, int rank, int device, ncclComm_t *ret_comm)
+/* Of a unique id: the same for all who have it. */
+static uint64_t hash_of(const void *data, size_t bytes)
+{
+	uint64_t h = 0xcbf29ce484222325ull;
+
+	for (size_t i = 0; i < bytes; i++)
+		h = (h ^ ((const uint8_t *)data)[i]) * 0x100000001b3ull;
+	return h;
+}
+
+static ncclResult_t new_comm(uint64_t hash, int n_ranks, int rank, int device, ncclComm_t *ret_comm)
 {
 	struct ncclComm *comm;
 
@@ -41,7 +105,12 @@ static ncclResult_t new_comm(int n_ranks, int rank, int device, ncclComm_t *ret_
 	comm = malloc(sizeof(*comm));
 	if (!comm)
 		return ncclSystemError;
-	*comm = (struct ncclComm){COMM_MAGIC, n_ranks, rank, device};
+	*comm = (struct ncclComm){.magic = COMM_MAGIC,
+				  .n_ranks = n_ranks,
+				  .rank = rank,
+				  .device = device,
+				  .profile = {.hash = hash, .n_ranks = n_ranks, .rank = rank}};
+	fake_profile_begin(&comm->profile);
 	*ret_comm = comm;
 	return ncclSuccess;
 }
@@ -80,7 +149,7 @@ FAKE_EXPORT const char *pncclGetErrorString(ncclResult_t result)
 NC(CommInitRank, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank))
 {
 	fake_begin(__func__, FAKE_COST_MODULE, 0);
-	return new_comm(nranks, rank, 0, comm);
+	return new_comm(hash_of(&commId, sizeof(commId)), nranks, rank, 0, comm);
 }
 
 NC(CommInitRankConfig,
@@ -89,7 +158,8 @@ NC(CommInitRankConfig,
 	ncclResult_t r = good_config(config);
 
 	fake_begin(__func__, FAKE_COST_MODULE, 0);
-	return r == ncclSuccess ? new_comm(nranks, rank, 0, comm) : r;
+	return r == ncclSuccess ? new_comm(hash_of(&commId, sizeof(commId)), nranks, rank, 0, comm)
+				: r;
 }
 
 NC(CommInitRankScalable, (ncclComm_t * newcomm, int nranks, int myrank, int nId,
@@ -98,7 +168,9 @@ NC(CommInitRankScalable, (ncclComm_t * newcomm, int nranks, int myrank, int nId,
 	ncclResult_t r = nId < 1 || !commIds ? ncclInvalidArgument : good_config(config);
 
 	fake_begin(__func__, FAKE_COST_MODULE, 0);
-	return r == ncclSuccess ? new_comm(nranks, myrank, 0, newcomm) : r;
+	return r == ncclSuccess
+		       ? new_comm(hash_of(commIds, sizeof(*commIds)), nranks, myrank, 0, newcomm)
+		       : r;
 }
 
 NC(CommInitAll, (ncclComm_t * comm, int ndev, const int *devlist))
@@ -107,7 +179,8 @@ NC(CommInitAll, (ncclComm_t * comm, int ndev, const int *devlist))
 	if (!comm || ndev < 1 || ndev > RANK_MAX)
 		return ncclInvalidArgument;
 	for (int i = 0; i < ndev; i++) {
-		ncclResult_t r = new_comm(ndev, i, devlist ? devlist[i] : i, &comm[i]);
+		ncclResult_t r = new_comm(hash_of(&comm, sizeof(comm)), ndev, i,
+					  devlist ? devlist[i] : i, &comm[i]);
 
 		if (r != ncclSuccess)
 			return r;
@@ -127,8 +200,8 @@ NC(CommSplit, (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclCon
 		*newcomm = NULL;
 		return ncclSuccess;
 	}
-	return new_comm(comm->n_ranks, key >= 0 && key < comm->n_ranks ? key : comm->rank,
-			comm->device, newcomm);
+	return new_comm(comm->profile.hash + 1 + (uint64_t)color, comm->n_ranks,
+			key >= 0 && key < comm->n_ranks ? key : comm->rank, comm->device, newcomm);
 }
 
 NC(CommShrink, (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
@@ -147,7 +220,8 @@ NC(CommShrink, (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, n
 			return ncclInvalidArgument;
 		rank -= excludeRanksList[i] < comm->rank;
 	}
-	return new_comm(comm->n_ranks - excludeRanksCount, rank, comm->device, newcomm);
+	return new_comm(comm->profile.hash * 3, comm->n_ranks - excludeRanksCount, rank,
+			comm->device, newcomm);
 }
 
 NC(CommRevoke, (ncclComm_t comm, int revokeFlags))
@@ -162,7 +236,7 @@ NC(CommGrow, (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int ran
 	fake_begin(__func__, FAKE_COST_MODULE, 0);
 	if (!is_comm(comm) || nRanks <= comm->n_ranks || rank != -1)
 		return ncclInvalidArgument;
-	return new_comm(nRanks, comm->rank, comm->device, newcomm);
+	return new_comm(comm->profile.hash * 5, nRanks, comm->rank, comm->device, newcomm);
 }
 
 NC(CommGetUniqueId, (ncclComm_t comm, ncclUniqueId *uniqueId))
@@ -244,6 +318,7 @@ static ncclResult_t end_comm(struct ncclComm *comm)
 {
 	if (!is_comm(comm))
 		return ncclInvalidArgument;
+	fake_profile_end(&comm->profile);
 	comm->magic = 0;
 	free(comm);
 	return ncclSuccess;
@@ -330,7 +405,8 @@ NC(GroupEnd, (void))
 	fake_begin(__func__, group_depth == 1 ? FAKE_COST_COLLECTIVE : FAKE_COST_NONE, 0);
 	if (!group_depth)
 		return ncclInvalidUsage;
-	group_depth--;
+	if (!--group_depth)
+		say_pending();
 	return ncclSuccess;
 }
 
@@ -356,42 +432,57 @@ static ncclResult_t enqueued(const char *func, const struct ncclComm *comm, nccl
 	return ncclSuccess;
 }
 
+/* What is said to NCCL's plug-in of one that has succeeded. */
+static ncclResult_t said(ncclResult_t result, struct ncclComm *comm, unsigned func, uint64_t count,
+			 ncclDataType_t type, int peer)
+{
+	if (result == ncclSuccess)
+		say_op(comm, func, count, type, peer);
+	return result;
+}
+
 NC(AllReduce, (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
 	       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream))
 {
 	if (fake_nccl_meet)
 		fake_nccl_meet();
-	return enqueued(__func__, comm, datatype, op, 0);
+	return said(enqueued(__func__, comm, datatype, op, 0), comm, SAY_ALL_REDUCE, count,
+		    datatype, 0);
 }
 
 NC(ReduceScatter, (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype,
 		   ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream))
 {
-	return enqueued(__func__, comm, datatype, op, 0);
+	return said(enqueued(__func__, comm, datatype, op, 0), comm, SAY_REDUCE_SCATTER, recvcount,
+		    datatype, 0);
 }
 
 NC(Reduce, (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
 	    ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream))
 {
-	return enqueued(__func__, comm, datatype, op, root);
+	return said(enqueued(__func__, comm, datatype, op, root), comm, SAY_REDUCE, count, datatype,
+		    root);
 }
 
 NC(Broadcast, (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
 	       int root, ncclComm_t comm, cudaStream_t stream))
 {
-	return enqueued(__func__, comm, datatype, ncclSum, root);
+	return said(enqueued(__func__, comm, datatype, ncclSum, root), comm, SAY_BROADCAST, count,
+		    datatype, root);
 }
 
 NC(Bcast, (void *buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
 	   cudaStream_t stream))
 {
-	return enqueued(__func__, comm, datatype, ncclSum, root);
+	return said(enqueued(__func__, comm, datatype, ncclSum, root), comm, SAY_BROADCAST, count,
+		    datatype, root);
 }
 
 NC(AllGather, (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype,
 	       ncclComm_t comm, cudaStream_t stream))
 {
-	return enqueued(__func__, comm, datatype, ncclSum, 0);
+	return said(enqueued(__func__, comm, datatype, ncclSum, 0), comm, SAY_ALL_GATHER, sendcount,
+		    datatype, 0);
 }
 
 NC(AlltoAll, (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
@@ -415,13 +506,15 @@ NC(Scatter, (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t 
 NC(Send, (const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
 	  cudaStream_t stream))
 {
-	return enqueued(__func__, comm, datatype, ncclSum, peer);
+	return said(enqueued(__func__, comm, datatype, ncclSum, peer), comm, SAY_SEND, count,
+		    datatype, peer);
 }
 
 NC(Recv, (void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
 	  cudaStream_t stream))
 {
-	return enqueued(__func__, comm, datatype, ncclSum, peer);
+	return said(enqueued(__func__, comm, datatype, ncclSum, peer), comm, SAY_RECV, count,
+		    datatype, peer);
 }
 
 NC(PutSignal, (const void *localbuff, size_t count, ncclDataType_t datatype, int peer,

@@ -11,17 +11,21 @@
 
 #include "commands/common/cli.h"
 #include "commands/trace/trace.h"
+#include "commands/trace/trace_nccl.h"
 #include "core/base/mem.h"
 #include "model/trace/func.h"
 #include "sources/attach_plan/attach_plan.h"
 #include "sources/companion/companion.h"
 
-#define LIBRARY      "libgpuscope_companion.so"
-#define GPU_LIBRARY  "libgpuscope_companion_gpu.so"
-#define INJECTION    "CUDA_INJECTION64_PATH" /* the driver loads that library, and no other */
-#define GPU_SETTINGS "GPUSCOPE_COMPANION_GPU"
-#define NS_PER_MS    1000000u
-#define LAYERS       (1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER | 1u << GS_LAYER_NCCL)
+#define LIBRARY       "libgpuscope_companion.so"
+#define GPU_LIBRARY   "libgpuscope_companion_gpu.so"
+#define INJECTION     "CUDA_INJECTION64_PATH" /* the driver loads that library, and no other */
+#define GPU_SETTINGS  "GPUSCOPE_COMPANION_GPU"
+#define NCCL_LIBRARY  "libgpuscope_companion_nccl.so"
+#define NCCL_NAME_MAX 254 /* of a plug-in: NCCL cuts longer names (plugin_open.cc) */
+#define NCCL_SETTINGS "GPUSCOPE_COMPANION_NCCL"
+#define NS_PER_MS     1000000u
+#define LAYERS        (1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER | 1u << GS_LAYER_NCCL)
 
 struct trace_inside {
 	struct gs_companion_files *files;
@@ -29,6 +33,8 @@ struct trace_inside {
 	char library[PATH_MAX];     /* "": calls are not seen from inside */
 	char gpu_library[PATH_MAX]; /* "": what GPUs do is not */
 	char gpu_settings[64];
+	char nccl_library[PATH_MAX]; /* "": what NCCL says of itself is not seen */
+	char nccl_settings[64];
 };
 
 static bool is_library(const char *path)
@@ -42,7 +48,8 @@ static bool is_library(const char *path)
 static bool find_library(const char *name, char *out, size_t bytes)
 {
 	static const char *const places[] = {"../" GS_LIBDIR "/gpuscope/", "../lib/gpuscope/",
-					     "companion/calls/", "companion/gpu/"};
+					     "companion/calls/", "companion/gpu/",
+					     "companion/nccl/"};
 	char self[PATH_MAX], real[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
@@ -56,6 +63,7 @@ static bool find_library(const char *name, char *out, size_t bytes)
 			continue;
 		return snprintf(out, bytes, "%s", real) < (int)bytes;
 	}
+	out[0] = '\0';
 	return false;
 }
 
@@ -88,11 +96,18 @@ static uint32_t ring_bytes_of(const struct trace_options *o)
 	return o->ring_bytes < GS_COMPANION_RING_MAX ? o->ring_bytes : GS_COMPANION_RING_MAX;
 }
 
+/* As the libraries take them, when they are given; "" else. */
+static void put_windows(const struct trace_options *o, char *out, size_t bytes)
+{
+	if (o->gpu_window_ns)
+		snprintf(out, bytes, "%" PRIu64 "/%" PRIu64, o->gpu_window_ns / NS_PER_MS,
+			 o->gpu_period_ns / NS_PER_MS);
+}
+
 /* Of what GPUs do; it stays out where another library has the driver's one place. */
 static int prepare_gpu(const struct trace_options *o, struct trace_inside *in, struct gs_err *why)
 {
 	const char *holder = getenv(INJECTION);
-	bool is_given = o->gpu_window_ns > 0;
 
 	if (holder && *holder)
 		return gs_err_set(
@@ -102,27 +117,48 @@ static int prepare_gpu(const struct trace_options *o, struct trace_inside *in, s
 			holder);
 	if (!find_library(GPU_LIBRARY, in->gpu_library, sizeof(in->gpu_library)))
 		return gs_err_set(why, -ENOENT, GPU_LIBRARY " was not found beside gpuscope");
-	if (is_given)
-		snprintf(in->gpu_settings, sizeof(in->gpu_settings), "%" PRIu64 "/%" PRIu64,
-			 o->gpu_window_ns / NS_PER_MS, o->gpu_period_ns / NS_PER_MS);
+	put_windows(o, in->gpu_settings, sizeof(in->gpu_settings));
 	return 0;
 }
 
-/* Of those that were asked for, each that can be; of GPUs it is said why not. */
+/* Of what NCCL says of itself; it stays out where another plug-in has NCCL's one place. Channels are looked at only
+ * where windows are asked for, and not beside CUPTI, which has NCCL's kernels. */
+static int prepare_nccl(const struct trace_options *o, struct trace_inside *in, struct gs_err *why)
+{
+	char path[PATH_MAX];
+	int r = trace_nccl_check_free(why);
+
+	if (r < 0)
+		return r;
+	if (!find_library(NCCL_LIBRARY, path, sizeof(path)))
+		return gs_err_set(why, -ENOENT, NCCL_LIBRARY " was not found beside gpuscope");
+	if (strlen(path) > NCCL_NAME_MAX)
+		return gs_err_set(why, -ENAMETOOLONG, "%s: NCCL takes names of %d bytes at most",
+				  path, NCCL_NAME_MAX);
+	snprintf(in->nccl_library, sizeof(in->nccl_library), "%s", path);
+	if (!in->gpu_library[0])
+		put_windows(o, in->nccl_settings, sizeof(in->nccl_settings));
+	return 0;
+}
+
+/* Of those that were asked for, each that can be; of GPUs and NCCL it is said why not. */
 static int prepare_doors(const struct trace_options *o, struct trace_inside *in, const bool *wanted,
 			 struct gs_err *why)
 {
-	struct gs_err gpu_why = {{0}};
+	struct gs_err gpu_why = {{0}}, nccl_why = {{0}};
 	int gpu = o->inside_gpu ? prepare_gpu(o, in, &gpu_why) : 0;
+	int nccl = o->inside_nccl ? prepare_nccl(o, in, &nccl_why) : 0;
+	uint32_t doors = in->nccl_library[0] ? 1u << GS_COMPANION_NCCL : 0;
 
 	if (gpu < 0)
 		gs_cli_say("--inside=gpu: %s", gs_err_text(&gpu_why, gpu));
-	if (!o->inside_calls)
-		return 0;
-	if (!find_library(LIBRARY, in->library, sizeof(in->library)))
+	if (nccl < 0)
+		gs_cli_say("--inside=nccl: %s", gs_err_text(&nccl_why, nccl));
+	if (o->inside_calls && !find_library(LIBRARY, in->library, sizeof(in->library)))
 		return gs_err_set(why, -ENOENT, LIBRARY " was not found beside gpuscope");
-	return gs_companion_files_plan(in->files, 1u << GS_COMPANION_CALLS, wanted,
-				       ring_bytes_of(o), why);
+	if (o->inside_calls)
+		doors |= 1u << GS_COMPANION_CALLS;
+	return doors ? gs_companion_files_plan(in->files, doors, wanted, ring_bytes_of(o), why) : 0;
 }
 
 int trace_inside_new(const struct trace_options *o, struct trace_inside **ret_inside,
@@ -134,7 +170,7 @@ int trace_inside_new(const struct trace_options *o, struct trace_inside **ret_in
 	struct gs_err why = {{0}};
 	int r;
 
-	if (!o->inside_calls && !o->inside_gpu)
+	if (!o->inside_calls && !o->inside_gpu && !o->inside_nccl)
 		return 0;
 	in = calloc(1, sizeof(*in));
 	if (!in)
@@ -220,6 +256,10 @@ void trace_inside_enter(const struct trace_inside *in)
 	}
 	if (in->gpu_settings[0])
 		setenv(GPU_SETTINGS, in->gpu_settings, 1);
+	if (in->nccl_library[0])
+		setenv(TRACE_NCCL_PLUGIN, in->nccl_library, 1);
+	if (in->nccl_settings[0])
+		setenv(NCCL_SETTINGS, in->nccl_settings, 1);
 	/* Else a program with AddressSanitizer ends where it finds any library before its own. */
 	add_to_variable("ASAN_OPTIONS", "verify_asan_link_order=0");
 	setenv(GS_COMPANION_FOLDER_ENV, gs_companion_files_folder(in->files), 1);

@@ -137,12 +137,12 @@ int trace_check_stacks(const struct trace_options *o)
 	if (o->line_filters.n && !o->py_stack_at)
 		return refuse_trace(
 			"--python-filter is for Python stacks: add --layer python, --python-hz or --python-at");
-	if (o->inside_gpu && !o->command)
+	if ((o->inside_gpu || o->inside_nccl) && !o->command)
 		return refuse_trace(
-			"--inside needs a command to load its library into: gpuscope trace --inside=gpu -- COMMAND");
+			"--inside needs a command to load its library into: gpuscope trace --inside=gpu,nccl -- COMMAND");
 	if (o->nvml && strchr(o->nvml, '/') && access(o->nvml, R_OK) < 0)
 		return refuse_trace("--nvml: the library does not exist or is not readable");
-	if (o->gpu_window_ns && !o->inside_gpu)
-		return refuse_trace("--gpu-window needs --inside=gpu");
+	if (o->gpu_window_ns && !o->inside_gpu && !o->inside_nccl)
+		return refuse_trace("--gpu-window needs --inside=gpu or --inside=nccl");
 	return o->inside_calls ? check_inside(o) : 0;
 }

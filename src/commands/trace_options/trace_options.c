@@ -228,10 +228,16 @@ static int add_inside(void *target, const struct gs_cli_option *option, char *ar
 		      struct gs_err *err)
 {
 	struct trace_options *o = target;
-	bool of_gpu = strcmp(argument, "gpu") == 0;
 
-	*(of_gpu ? &o->inside_gpu : &o->inside_calls) = true;
-	return of_gpu || strcmp(argument, "calls") == 0 ? 0 : -EINVAL;
+	if (strcmp(argument, "calls") == 0)
+		o->inside_calls = true;
+	else if (strcmp(argument, "gpu") == 0)
+		o->inside_gpu = true;
+	else if (strcmp(argument, "nccl") == 0)
+		o->inside_nccl = true;
+	else
+		return -EINVAL;
+	return 0;
 }
 
 static int set_gpu_window(void *target, const struct gs_cli_option *option, char *argument,
@@ -280,8 +286,8 @@ static const struct gs_cli_option option_table[] = {
 	{"probes", 0, "FILE", "also trace the probes of this file; may be repeated", GS_CLI_SET,
 	 .set = add_probe_file},
 	{"list", 0, NULL, "list the functions that can be traced", GS_CLI_FLAG, AT(list)},
-	{"inside", 0, "WHAT[,WHAT]", "trace calls or gpu by a library loaded into the command",
-	 GS_CLI_LIST, .words = "calls gpu", .set = add_inside},
+	{"inside", 0, "WHAT[,WHAT]", "trace calls, gpu or nccl by libraries in the command",
+	 GS_CLI_LIST, .words = "calls gpu nccl", .set = add_inside},
 	{"gpu-window", 0, "TIME/TIME", "GPU tracing window/period (1s/20s), or always", GS_CLI_SET,
 	 .takes =
 		 "two times, such as 1s/20s (100ms at least, and shorter than the second), or always",

@@ -130,7 +130,7 @@ static void put_limits(struct gs_page *page, const struct gs_nccl_summary *s)
 		report_put_remark(
 			page,
 			"Channels are not looked at: NCCL after 2.29 would report them for "
-			"other operations when that is done now and then; --gpu-window always "
+			"other operations when that is done now and then; --gpu-window=always "
 			"does it all the time.");
 }
 

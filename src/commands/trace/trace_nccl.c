@@ -1,0 +1,115 @@
+/*
+ * NCCL takes its variables from the environment, then from files; where none names a plug-in it loads one of the usual
+ * name, if there is (NVIDIA/nccl, src/misc/param.cc and src/plugin/plugin_open.cc). All three may hold a user's own.
+ */
+#include "commands/trace/trace_nccl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+
+#define USUAL_NAME "libnccl-profiler.so"
+#define LINES_MAX  4096
+
+static bool is_file(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* A line of a file of NCCL's variables that names a plug-in. */
+static bool file_names_plugin(const char *path)
+{
+	GS_CLOSE int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	GS_FCLOSE FILE *f = NULL;
+	char line[1024];
+	struct stat st;
+	int n = 0;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return false;
+	f = fdopen(fd, "r");
+	if (!f)
+		return false;
+	gs_take_fd(&fd);
+	while (n++ < LINES_MAX && fgets(line, sizeof(line), f))
+		if (strncmp(line, TRACE_NCCL_PLUGIN "=", strlen(TRACE_NCCL_PLUGIN "=")) == 0)
+			return true;
+	return false;
+}
+
+static bool find_file(char *out, size_t bytes)
+{
+	const char *own = getenv("NCCL_CONF_FILE"), *home = getenv("HOME");
+
+	if (own && *own)
+		snprintf(out, bytes, "%s", own);
+	else
+		snprintf(out, bytes, "%s/.nccl.conf", home ? home : "");
+	if (file_names_plugin(out))
+		return true;
+	snprintf(out, bytes, "/etc/nccl.conf");
+	return file_names_plugin(out);
+}
+
+/* Where the loader looks for the usual name, but for its cache. */
+static bool find_usual(char *out, size_t bytes)
+{
+	static const char *const usual[] = {"/lib/x86_64-linux-gnu",
+					    "/usr/lib/x86_64-linux-gnu",
+					    "/lib64",
+					    "/usr/lib64",
+					    "/usr/lib",
+					    "/usr/local/lib"};
+	const char *list = getenv("LD_LIBRARY_PATH");
+
+	while (list && *list) {
+		size_t n = strcspn(list, ":;");
+
+		snprintf(out, bytes, "%.*s/" USUAL_NAME, (int)n, list);
+		if (n && is_file(out))
+			return true;
+		list += n + (list[n] != '\0');
+	}
+	for (size_t i = 0; i < GS_ARRAY_LEN(usual); i++) {
+		snprintf(out, bytes, "%s/" USUAL_NAME, usual[i]);
+		if (is_file(out))
+			return true;
+	}
+	return false;
+}
+
+int trace_nccl_check_free(struct gs_err *err)
+{
+	const char *holder = getenv(TRACE_NCCL_PLUGIN);
+	char path[PATH_MAX];
+
+	if (holder && *holder)
+		return gs_err_set(err, -EBUSY,
+				  TRACE_NCCL_PLUGIN
+				  "=%s has the one place that NCCL gives a profiler: its "
+				  "operations are not seen",
+				  holder);
+	if (find_file(path, sizeof(path)))
+		return gs_err_set(err, -EBUSY,
+				  "%s names a plug-in (" TRACE_NCCL_PLUGIN
+				  "), which has the one place that NCCL gives a profiler: its "
+				  "operations are not seen",
+				  path);
+	if (find_usual(path, sizeof(path)))
+		return gs_err_set(
+			err, -EBUSY,
+			"NCCL loads %s, which has the one place that it gives a profiler: "
+			"its operations are not seen",
+			path);
+	return 0;
+}

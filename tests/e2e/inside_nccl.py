@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""What NCCL says of its operations, from inside of a process (--inside=nccl): by a stand-in that speaks each version of NCCL's interface,
+equal to what ranks call and to what probes see; who has NCCL's one place keeps it; no program is harmed."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+
+from harness import case, main, wait_until
+
+INSIDE = ['--inside=nccl']
+# What NCCL's stand-in chooses -> bytes of a call, calls of a step.
+CHOICES = {
+    ('AllReduce', 'RING', 'SIMPLE', 16): (4000000, 1),
+    ('AllReduce', 'TREE', 'LL', 2): (64, 1),
+    ('AllGather', 'RING', 'LL128', 8): (10000, 1),
+    ('Broadcast', 'TREE', 'LL', 2): (10, 0.1),
+    ('Send', None, None, 4): (12000, 1),
+    ('Recv', None, None, 4): (12000, 1),
+}
+SPOILED = ('lost', 'without_bytes', 'unplaced', 'left_out', 'without_windows')
+
+
+def train(t, ranks, steps, *options, more=(), **env):
+    return t.trace(*INSIDE, *options, command=t.app(str(ranks), str(steps), *map(str, more), name='nccl_train'), env=env)
+
+
+def choices(summary):
+    return {(c['function'], c['algorithm'], c['protocol'], c['channels']): c for c in summary['nccl']['choices']}
+
+
+def expect_choices(t, what, summary, steps, without_channels=False):
+    got = {k: (c['operations'], c['bytes'], c['min_bytes'], c['max_bytes']) for k, c in choices(summary).items()}
+    want = {}
+    for (function, algorithm, protocol, channels), (size, times) in CHOICES.items():
+        if without_channels and not algorithm:
+            channels = None
+        n = int(steps * times)
+        want[function, algorithm, protocol, channels] = (n, n * size, size, size)
+    t.equal(what, got, want)
+
+
+@case('operations by what NCCL chose are what the ranks call, in each version of the interface')
+def versions(t):
+    for version in range(1, 7):
+        summary = train(t, 3, 40, FAKE_NCCL_ABI=str(version)).summary
+        n = summary['nccl']
+        expect_choices(t, f'v{version}', summary, 3 * 40, without_channels=version < 4)
+        t.equal(f'v{version}: sums', [n['collectives'], n['transfers'], n['interface']], [3 * 40 * 3 + 3 * 4, 3 * 40 * 2, version])
+        t.equal(f'v{version}: spoiled', [n[k] for k in SPOILED], [0] * 5)
+        c = n['communicators']
+        t.equal(f'v{version}: communicators', [len(c), c[0]['seen'], c[0]['ranks'], c[0]['behind'], c[0]['operations']],
+                [1, 3, 3 if version >= 4 else None, 0, 3 * (40 * 5 + 4)])  # fmt: skip
+        t.equal(f'v{version}: hash', bool(c[0]['hash']), True)
+
+
+@case('calls that probes see in the same run have the same number and bytes')
+def probes(t):
+    for options in (['--layer', 'nccl'], ['--inside=calls,nccl']):
+        summary = train(t, 2, 100, *options).summary
+        said = {}
+        for c in summary['nccl']['choices']:
+            n, size = said.get(c['function'], (0, 0))
+            said[c['function']] = (n + c['operations'], size + c['bytes'])
+        seen = {f['name'].removeprefix('nccl'): (f['calls'], f['bytes']) for f in summary['functions']
+                if f['name'].removeprefix('nccl') in said}  # fmt: skip
+        t.equal(' '.join(options), said, seen)
+        t.equal('collectives matched by calls', summary['collectives']['matched_calls'] > 0, True)
+
+
+@case('channels: time on the GPU, and what crosses the links of a rank')
+def channels(t):
+    summary = train(t, 4, 20, '--gpu-window', 'always').summary
+    got = choices(summary)
+    for key, c in got.items():
+        n = c['operations']
+        t.equal(f'{key} timed', c['timed'], n)
+        t.equal(f'{key} time', (c['gpu_ns'], c['gpu_max_ns']), (n * (500 + key[3] - 1), 500 + key[3] - 1) if key[1] else (n * 500, 500))
+    links = {'AllReduce': 2 * 3 / 4, 'AllGather': 3}
+    t.equal('links', {k: c['link_bytes'] for k, c in got.items()}, {k: int(c['bytes'] * links.get(k[0], 1)) for k, c in got.items()})
+    n = summary['nccl']
+    t.equal('proxies', n['proxies'], n['collectives'] + n['transfers'])
+    t.equal('version', n['nccl_version'] > 22000, True)
+    none = train(t, 2, 20).summary['nccl']
+    t.equal('not looked at', (none['channels'], none['proxies']), (0, 0))
+    some = train(t, 2, 60, '--gpu-window', '100ms/400ms', more=(-1, 0, 20000)).summary['nccl']
+    timed = sum(c['timed'] for c in some['choices'])
+    t.true('now and then', 0 < timed < sum(c['operations'] for c in some['choices']), timed)
+
+
+@case('a rank that does less is named')
+def behind(t):
+    run = train(t, 4, 50, more=(2, 43))
+    c = run.summary['nccl']['communicators'][0]
+    t.equal('behind', (c['behind'], c['behind_rank'], c['behind_function']), (14, 2, 'AllReduce'))
+    t.equal('process', str(c['behind_pid']), re.search(r'rank 2 pid (\d+)', run.out).group(1))
+    text = t.tool('trace', '--summary', '-', *INSIDE, '--', *t.app('4', '50', '2', '43', name='nccl_train'), status=0).out
+    t.match('line', r'NCCL: 984 operations, .* AllReduce with RING SIMPLE, 16 channels; rank 2 is 14 of AllReduce behind', text)
+
+
+@case('a recording says the same again, and -v has the table')
+def recording(t):
+    path = t.path('nccl.gst')
+    one = train(t, 2, 30, '-o', path).summary['nccl']
+    again = json.loads(t.tool('report', path, '--format', 'json', status=0).out)['nccl']
+    t.equal('the same', again, one)
+    t.match('table', r'AllReduce +RING +SIMPLE +16 +60 ', t.tool('report', path, '-v', status=0).out)
+
+
+@case("who has NCCL's one place keeps it, and is named")
+def holders(t):
+    run = train(t, 1, 3, NCCL_PROFILER_PLUGIN='/nowhere/mine.so')
+    t.match('variable', 'NCCL_PROFILER_PLUGIN=/nowhere/mine.so has the one place', run.err)
+    t.equal('none', run.summary['nccl'], None)
+    conf = t.path('nccl.conf')
+    with open(conf, 'w', encoding='utf-8') as f:
+        f.write('# mine\nNCCL_DEBUG=INFO\nNCCL_PROFILER_PLUGIN=mine\n')
+    t.match('file', f'{re.escape(conf)} names a plug-in', train(t, 1, 3, NCCL_CONF_FILE=conf).err)
+    folder = t.path('lib')
+    os.mkdir(folder)
+    with open(os.path.join(folder, 'libnccl-profiler.so'), 'w', encoding='utf-8'):
+        pass
+    run = train(t, 1, 3, LD_LIBRARY_PATH=folder)
+    t.match('usual name', 'NCCL loads .*libnccl-profiler.so', run.err)
+    t.equal('calls are seen', sum(f['calls'] for f in run.summary['functions'] if f['name'] == 'ncclAllReduce'), 6)
+
+
+def children(pid):
+    return [int(n) for n in subprocess.run(['pgrep', '-P', str(pid)], capture_output=True, text=True).stdout.split()]
+
+
+def has_plugin(pid):
+    with open(f'/proc/{pid}/maps', encoding='utf-8') as f:
+        return 'libgpuscope_companion_nccl' in f.read()
+
+
+@case('what a killed rank said is there')
+def ends(t):
+    live = t.start_trace(*INSIDE, command=t.app('2', '100000', '-1', '0', '1000', name='nccl_train'))
+    wait_until(lambda: children(live.pid) and len(children(children(live.pid)[0])) == 2, what='ranks')
+    ranks = children(children(live.pid)[0])
+    wait_until(lambda: all(has_plugin(rank) for rank in ranks), what='their plug-ins')
+    time.sleep(0.5)
+    for rank in ranks:
+        os.kill(rank, signal.SIGKILL)
+    n = live.finish().summary['nccl']
+    t.equal('seen', [c['seen'] for c in n['communicators']], [2])
+    t.true('operations', n['collectives'] > 100, n)
+
+
+@case('options that cannot be get one line')
+def options(t):
+    for args, words in ((['--inside=nccl', '-p', str(os.getpid())], 'needs a command'),
+                        (['--gpu-window', '1s/20s', '--', 'true'], 'needs --inside=gpu or --inside=nccl')):  # fmt: skip
+        t.match('said', words, t.tool('trace', *args, status=2).err)
+
+
+main()
