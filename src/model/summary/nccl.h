@@ -2,6 +2,7 @@
 #ifndef GS_MODEL_SUMMARY_NCCL_H
 #define GS_MODEL_SUMMARY_NCCL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,13 +37,19 @@ struct gs_nccl_ranks {
 	int32_t behind_rank;
 	uint32_t behind_pid;
 	const char *behind_func;
+	/* From its last operation to the end of the trace. */
+	uint64_t quiet_ns;
+	/* Some are behind, and it will stay so: all ranks that were seen have ended it, or it was quiet for
+	 * GS_NCCL_QUIET_NS. Ranks that run on are always some operations apart. */
+	bool is_stalled;
 };
+
+#define GS_NCCL_QUIET_NS 2000000000ull
 
 struct gs_nccl_summary {
 	struct gs_nccl_choice *choices; /* most bytes first */
 	size_t n_choices;
-	struct gs_nccl_ranks
-		*comms; /* the one with a rank that is most behind first, then most operations */
+	struct gs_nccl_ranks *comms; /* those that are stalled first, then most operations */
 	size_t n_comms;
 	uint64_t collectives, transfers;
 	uint64_t bytes, unsized; /* of all whose bytes are known; how many others there are */

@@ -97,15 +97,16 @@ static void put_ranks(struct gs_page *page, const struct gs_nccl_ranks *r)
 
 	if (r->behind)
 		snprintf(behind, sizeof(behind),
-			 "; rank %" PRId32 " (process %" PRIu32 ") is %s of %s behind",
-			 r->behind_rank, r->behind_pid, gs_fmt_count(n, r->behind), r->behind_func);
+			 "; %srank %" PRId32 " (process %" PRIu32 ") %s %s of %s behind",
+			 r->is_stalled ? "" : "at the end ", r->behind_rank, r->behind_pid,
+			 r->is_stalled ? "is" : "was", gs_fmt_count(n, r->behind), r->behind_func);
 	if (r->n_ranks)
 		snprintf(of, sizeof(of), " of %" PRId32 " ranks, %" PRIu32 " seen", r->n_ranks,
 			 r->n_seen);
 	snprintf(text, sizeof(text), "communicator 0x%" PRIx64 "%s%s%s: %s operations%s", r->hash,
 		 r->name[0] ? " " : "", r->name, of, gs_fmt_count(ops, r->ops), behind);
 	gs_page_gap(page, GAP);
-	gs_page_words(page, r->behind ? GS_INK_WARN : GS_INK_DIM, text);
+	gs_page_words(page, r->is_stalled ? GS_INK_WARN : GS_INK_DIM, text);
 }
 
 /* What spoils the figures. */
@@ -166,7 +167,7 @@ void gs_report_nccl_brief(struct gs_page *page, const struct gs_summary *summary
 			 100 * (double)c->bytes / (double)s->bytes, c->func, way[0] ? " with " : "",
 			 way);
 	}
-	if (s->n_comms && s->comms[0].behind)
+	if (s->n_comms && s->comms[0].is_stalled)
 		snprintf(behind, sizeof(behind), "; rank %" PRId32 " is %s of %s behind",
 			 s->comms[0].behind_rank, gs_fmt_count(out, s->comms[0].behind),
 			 s->comms[0].behind_func);
@@ -213,6 +214,8 @@ static void put_ranks_doc(struct gs_doc *doc, const struct gs_nccl_ranks *r)
 	gs_doc_put_i64_if(doc, "behind_rank", r->behind_rank, r->behind);
 	gs_doc_put_u64_if(doc, "behind_pid", r->behind_pid, r->behind);
 	gs_doc_put_text(doc, "behind_function", r->behind_func);
+	gs_doc_put_u64(doc, "quiet_ns", r->quiet_ns);
+	gs_doc_put_bool(doc, "stalled", r->is_stalled);
 	gs_doc_end(doc);
 }
 

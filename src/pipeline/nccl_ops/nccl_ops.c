@@ -135,11 +135,12 @@ static void take_comm(struct gs_nccl_ops *o, const struct gs_rec_nccl_comm *c)
 
 	o->sums.abi = c->abi;
 	o->sums.nccl = c->nccl ? c->nccl : o->sums.nccl;
-	if (c->what == GS_NCCL_COMM_ENDED)
-		return;
 	o->sums.no_windows += c->what == GS_NCCL_COMM_NO_WINDOWS;
 	m = nccl_ops_find_member(o, c->process, c->number);
 	if (!m)
+		return;
+	m->has_ended = c->what == GS_NCCL_COMM_ENDED;
+	if (m->has_ended)
 		return;
 	m->hash = c->hash ? c->hash : m->hash;
 	m->rank = c->rank;

@@ -18,6 +18,8 @@ struct nccl_ops_member {
 	int32_t rank, n_ranks;
 	uint32_t name_str;
 	uint64_t ops;
+	uint64_t last_ns; /* end of its last operation */
+	bool has_ended;
 	struct {
 		uint32_t str;
 		uint64_t next; /* one more than the highest number that was handed over */

@@ -29,6 +29,8 @@ void nccl_ops_count_member(struct nccl_ops_member *m, const struct gs_rec_nccl_o
 	uint32_t i = 0;
 
 	m->ops++;
+	if (op->end_ns > m->last_ns)
+		m->last_ns = op->end_ns;
 	m->hash = m->hash ? m->hash : op->hash;
 	m->rank = m->rank >= 0 ? m->rank : op->rank;
 	if (op->what != GS_NCCL_COLLECTIVE)
@@ -85,9 +87,19 @@ static void find_behind(const struct nccl_ops_member *m, uint32_t n, uint32_t fu
 	}
 }
 
+/* When the trace ended; 0 not known. */
+static uint64_t end_of_trace(const struct gs_dict *dict, const struct gs_summary *s)
+{
+	const struct gs_rec_session *session = gs_dict_session(dict);
+
+	return session ? session->start_ns + s->duration_ns : 0;
+}
+
 static struct gs_nccl_ranks describe_ranks(const struct nccl_ops_member *m, uint32_t n,
 					   const struct gs_dict *dict, struct gs_summary *s)
 {
+	uint64_t end_ns = end_of_trace(dict, s), last_ns = 0;
+	uint32_t n_ended = 0;
 	struct gs_nccl_ranks r = {.hash = m->hash,
 				  .n_ranks = m->n_ranks,
 				  .n_seen = n,
@@ -98,7 +110,11 @@ static struct gs_nccl_ranks describe_ranks(const struct nccl_ops_member *m, uint
 		r.ops += m[i].ops;
 		for (uint32_t k = 0; n > 1 && k < m[i].n_funcs; k++)
 			find_behind(m, n, m[i].funcs[k].str, dict, s, &r);
+		n_ended += m[i].has_ended;
+		last_ns = m[i].last_ns > last_ns ? m[i].last_ns : last_ns;
 	}
+	r.quiet_ns = last_ns && end_ns > last_ns ? end_ns - last_ns : 0;
+	r.is_stalled = r.behind && (n_ended == n || r.quiet_ns >= GS_NCCL_QUIET_NS);
 	return r;
 }
 
@@ -106,8 +122,8 @@ static int compare_ranks(const void *a, const void *b)
 {
 	const struct gs_nccl_ranks *x = a, *y = b;
 
-	if (x->behind != y->behind)
-		return x->behind > y->behind ? -1 : 1;
+	if (x->is_stalled != y->is_stalled)
+		return x->is_stalled ? -1 : 1;
 	if (x->ops != y->ops)
 		return x->ops > y->ops ? -1 : 1;
 	return (x->hash > y->hash) - (x->hash < y->hash);

@@ -41,7 +41,11 @@ static void begin(struct run *r)
 	static const char *const texts[] = {"AllReduce", "AllGather", "Send",   "RING",
 					    "TREE",      "LL",        "SIMPLE", "mine"};
 
+	const struct gs_rec_session session = {
+		.head = {.kind = GS_REC_SESSION, .bytes = sizeof(session)}, .start_ns = 500};
+
 	*r = (struct run){.dict = gs_dict_new()};
+	gs_dict_apply(r->dict, &session.head);
 	for (uint32_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		put_string(r->dict, i + 1, texts[i]);
 	for (uint32_t id = 1; id <= 4; id++) {
@@ -55,6 +59,18 @@ static void begin(struct run *r)
 }
 
 /* Process N is rank N - 1 of 4. */
+static void end_comm(struct run *r, uint32_t process, uint32_t number)
+{
+	const struct gs_rec_nccl_comm c = {.head = {.kind = GS_REC_NCCL_COMM, .bytes = sizeof(c)},
+					   .process = process,
+					   .number = number,
+					   .what = GS_NCCL_COMM_ENDED,
+					   .rank = -1,
+					   .abi = 5};
+
+	assert_int_equal(gs_nccl_ops_take(&r->ops, r->dict, &c.head), 0);
+}
+
 static void comm(struct run *r, uint32_t process, uint32_t number, uint64_t hash)
 {
 	const struct gs_rec_nccl_comm c = {.head = {.kind = GS_REC_NCCL_COMM, .bytes = sizeof(c)},
@@ -108,11 +124,18 @@ static void channel(struct run *r, uint32_t process, uint32_t op, uint64_t from,
 	assert_int_equal(gs_nccl_ops_take(&r->ops, r->dict, &c.head), 0);
 }
 
-static void finish(struct run *r)
+/* The trace began at 500 and took that long. */
+static void finish_after(struct run *r, uint64_t duration_ns)
 {
 	r->summary = calloc(1, sizeof(*r->summary));
+	r->summary->duration_ns = duration_ns;
 	assert_int_equal(gs_nccl_ops_summary(r->ops, r->dict, r->summary), 0);
 	r->n = r->summary->nccl;
+}
+
+static void finish(struct run *r)
+{
+	finish_after(r, 1000);
 }
 
 static void end(struct run *r)
@@ -266,6 +289,48 @@ static void who_is_behind(void **state)
 	end(&r);
 }
 
+/* Two ranks, of which one has handed over one less; are they to stay so? */
+static void be_apart(struct run *r)
+{
+	struct gs_rec_nccl_op op;
+
+	begin(r);
+	for (uint32_t p = 1; p <= 2; p++) {
+		comm(r, p, 1, HASH);
+		for (uint32_t i = 0; i < 10 + p; i++) {
+			op = all_reduce(p, i + 1, i, 100);
+			take(r, &op);
+		}
+	}
+}
+
+static void what_is_stalled(void **state)
+{
+	struct run r;
+
+	be_apart(&r); /* in the midst: 1000 - 1500 is the last one */
+	finish_after(&r, 1000 + GS_NCCL_QUIET_NS - 1);
+	assert_int_equal(r.n->comms[0].behind, 1);
+	assert_int_equal(r.n->comms[0].quiet_ns, GS_NCCL_QUIET_NS - 1);
+	assert_false(r.n->comms[0].is_stalled);
+	end(&r);
+	be_apart(&r); /* nothing came for long */
+	finish_after(&r, 1000 + GS_NCCL_QUIET_NS);
+	assert_true(r.n->comms[0].is_stalled);
+	end(&r);
+	be_apart(&r); /* one has ended */
+	end_comm(&r, 1, 1);
+	finish(&r);
+	assert_false(r.n->comms[0].is_stalled);
+	end(&r);
+	be_apart(&r); /* both have */
+	end_comm(&r, 1, 1);
+	end_comm(&r, 2, 1);
+	finish(&r);
+	assert_true(r.n->comms[0].is_stalled);
+	end(&r);
+}
+
 /* Before NCCL 2.27 a communicator has its hash by its operations. */
 static void without_a_word_of_the_communicator(void **state)
 {
@@ -307,6 +372,7 @@ int main(void)
 		cmocka_unit_test(channels_by_operation),
 		cmocka_unit_test(many_operations_between),
 		cmocka_unit_test(who_is_behind),
+		cmocka_unit_test(what_is_stalled),
 		cmocka_unit_test(without_a_word_of_the_communicator),
 		cmocka_unit_test(nothing_said),
 	};

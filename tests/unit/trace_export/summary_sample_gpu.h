@@ -373,7 +373,9 @@ static struct gs_nccl_ranks nccl_ranks[] = {
 	 .behind = 3,
 	 .behind_rank = 2,
 	 .behind_pid = 4243,
-	 .behind_func = "AllReduce"},
+	 .behind_func = "AllReduce",
+	 .quiet_ns = 251000000000,
+	 .is_stalled = true},
 	{.hash = 0x9e01, .name = "", .n_seen = 1, .ops = 7, .behind_func = ""},
 };
 
