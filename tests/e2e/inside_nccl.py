@@ -110,6 +110,28 @@ def recording(t):
     t.match('table', r'AllReduce +RING +SIMPLE +16 +60 ', t.tool('report', path, '-v', status=0).out)
 
 
+@case('a timeline has a track for each communicator of a process, with what NCCL chose')
+def timeline(t):
+    path, other = t.path('nccl.json'), t.path('nccl.pftrace')
+    train(t, 2, 30, '-o', path, '-o', other)
+    with open(path, encoding='utf-8') as f:
+        events = json.load(f)['traceEvents']
+    tracks = {(e['pid'], e['tid']): e['args']['name'] for e in events
+              if e['name'] == 'thread_name' and e['args']['name'].startswith('NCCL communicator')}  # fmt: skip
+    t.equal('tracks', sorted(tracks.values()), ['NCCL communicator 1, rank 0 of 2', 'NCCL communicator 1, rank 1 of 2'])
+    for track, name in tracks.items():
+        slices = [e for e in events if e['ph'] == 'X' and (e['pid'], e['tid']) == track]
+        names = {n: sum(e['name'] == n for e in slices) for n in ('AllReduce', 'AllGather', 'Broadcast', 'Send', 'Recv')}
+        t.equal(f'{name}: slices', names, {'AllReduce': 60, 'AllGather': 30, 'Broadcast': 3, 'Send': 30, 'Recv': 30})
+        details = [e['args']['detail'] for e in slices if e['name'] == 'AllReduce']
+        t.equal(f'{name}: what was chosen', (details[0], details[-1]),
+                ('RING SIMPLE, 16 channels, 4000000 bytes, number 0', 'TREE LL, 2 channels, 64 bytes, number 59'))  # fmt: skip
+        ends = [(e['ts'], e['ts'] + e['dur']) for e in slices]
+        t.true(f'{name}: one after the other', all(a[1] <= b[0] + 0.0011 for a, b in zip(ends, ends[1:])))
+    with open(other, 'rb') as f:
+        t.true('the same in .pftrace', b'NCCL communicator 1, rank 1 of 2' in f.read())
+
+
 @case("who has NCCL's one place keeps it, and is named")
 def holders(t):
     run = train(t, 1, 3, NCCL_PROFILER_PLUGIN='/nowhere/mine.so')

@@ -69,6 +69,7 @@ void gs_export_abandon(struct gs_export **export)
 	gs_export_streams_free(&e->streams);
 	gs_export_gpus_free(&e->gpus);
 	gs_export_works_free(&e->works);
+	gs_export_nccl_free(&e->nccl);
 	gs_buf_fini(&e->values_buf);
 	if (e->out.file.fd >= 0) {
 		e->out.error = -ECANCELED; /* nothing was finished */
@@ -196,6 +197,8 @@ static int push_record(struct gs_export *e, const struct gs_record *r)
 		start_once(e);
 	if (r->kind == GS_REC_GPU_WORK && e->works)
 		gs_export_works_take(e, (const void *)r);
+	if (e->nccl)
+		gs_export_nccl_take(e, r);
 	if (!e->started)
 		return 0;
 	if (r->kind == GS_REC_VALUES)
@@ -277,7 +280,8 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 			return gs_err_set(err, -ENOMEM, "no memory to write %s", path);
 	}
 	if ((writer->span && gs_export_streams_new(e) < 0) ||
-	    (writer->gpu && (gs_export_gpus_new(e) < 0 || gs_export_works_new(&e->works) < 0)))
+	    (writer->gpu && (gs_export_gpus_new(e) < 0 || gs_export_works_new(&e->works) < 0 ||
+			     gs_export_nccl_new(&e->nccl) < 0)))
 		return gs_err_set(err, -ENOMEM, "no memory to write %s", path);
 	if (options &&
 	    options->size >=

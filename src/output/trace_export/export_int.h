@@ -120,6 +120,7 @@ struct gs_export {
 	struct gs_export_streams *streams;   /* owned; NULL unless the writer shows spans */
 	struct gs_export_gpus *gpus;         /* owned; NULL unless the writer shows GPUs */
 	struct gs_export_works *works;       /* likewise: what they did by their own times */
+	struct gs_export_nccl *nccl;         /* likewise: what NCCL said of its operations */
 	bool shows_something;                /* a call, a sample, or a value of a process or GPU */
 	/* Of the call that is being written: */
 	uint64_t begin_ns; /* its start, or a ns before, so that it stands around its first child */
@@ -227,6 +228,11 @@ struct gs_rec_gpu_work;
 int gs_export_works_new(struct gs_export_works **ret_works);
 void gs_export_works_free(struct gs_export_works **works);
 void gs_export_works_take(struct gs_export *e, const struct gs_rec_gpu_work *r);
+
+/* Of nccl.c: e->nccl; 0 or -ENOMEM. Any record. */
+int gs_export_nccl_new(struct gs_export_nccl **ret_nccl);
+void gs_export_nccl_free(struct gs_export_nccl **nccl);
+void gs_export_nccl_take(struct gs_export *e, const struct gs_record *r);
 
 #define GS_EXPORT_VALUES_MAX 24 /* of a call: more would pass GS_EXPORT_OUT_RECORD_BYTES */
 
