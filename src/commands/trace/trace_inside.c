@@ -47,7 +47,7 @@ static bool is_library(const char *path)
 /* Where the program was installed to, or built. Names that LD_PRELOAD cannot hold are none. */
 static bool find_library(const char *name, char *out, size_t bytes)
 {
-	static const char *const places[] = {"../" GS_LIBDIR "/gpuscope/", "../lib/gpuscope/",
+	static const char *const places[] = {("../" GS_LIBDIR "/gpuscope/"), "../lib/gpuscope/",
 					     "companion/calls/", "companion/gpu/",
 					     "companion/nccl/"};
 	char self[PATH_MAX], real[PATH_MAX];

@@ -120,7 +120,7 @@ void nccl_door_look(int *mask, uint64_t now)
 /* Is it this user's own file, as gpuscope made it? */
 static bool is_own_file(int fd)
 {
-	struct stat st;
+	struct stat st = {0};
 
 	return COMPANION_SYS3(fstat, fd, &st, 0) == 0 && S_ISREG(st.st_mode) &&
 	       st.st_uid == (uid_t)COMPANION_SYS3(geteuid, 0, 0, 0) && !(st.st_mode & 077);
