@@ -94,22 +94,21 @@ int trace_nccl_check_free(struct gs_err *err)
 	char path[PATH_MAX];
 
 	if (holder && *holder)
-		return gs_err_set(err, -EBUSY,
-				  TRACE_NCCL_PLUGIN
-				  "=%s has the one place that NCCL gives a profiler: its "
-				  "operations are not seen",
-				  holder);
+		return gs_err_set(
+			err, -EBUSY,
+			TRACE_NCCL_PLUGIN
+			"=%s is set, and NCCL loads only one profiler plug-in: NCCL is not traced from inside",
+			holder);
 	if (find_file(path, sizeof(path)))
-		return gs_err_set(err, -EBUSY,
-				  "%s names a plug-in (" TRACE_NCCL_PLUGIN
-				  "), which has the one place that NCCL gives a profiler: its "
-				  "operations are not seen",
-				  path);
+		return gs_err_set(
+			err, -EBUSY,
+			"%s sets " TRACE_NCCL_PLUGIN
+			", and NCCL loads only one profiler plug-in: NCCL is not traced from inside",
+			path);
 	if (find_usual(path, sizeof(path)))
 		return gs_err_set(
 			err, -EBUSY,
-			"NCCL loads %s, which has the one place that it gives a profiler: "
-			"its operations are not seen",
+			"NCCL loads %s, and only one profiler plug-in: NCCL is not traced from inside",
 			path);
 	return 0;
 }

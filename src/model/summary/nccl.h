@@ -16,7 +16,7 @@ struct gs_nccl_choice {
 	uint64_t bytes;                /* of those whose bytes are known */
 	uint64_t sized;                /* how many these are */
 	uint64_t min_bytes, max_bytes; /* of one of them */
-	uint64_t handover_ns;          /* of the host, until they were with the GPU; all together */
+	uint64_t enqueue_ns;           /* of the host, until they were with the GPU; all together */
 	/* Of those whose channels were looked at: from the first channel's begin to the last one's end. */
 	uint64_t timed;
 	uint64_t gpu_ns, gpu_max_ns;

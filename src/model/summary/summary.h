@@ -294,7 +294,6 @@ struct gs_summary {
 	uint64_t python_bare_samples;                      /* of threads in no Python function */
 	uint64_t python_bare_wait_ns, python_many_wait_ns; /* of these; not looked at one by one */
 	struct gs_loader_summary loader;
-
 	struct gs_aggregate_summary *aggregates; /* by described probe */
 	size_t n_aggregates;
 	struct gs_allocator_summary *allocators; /* by process and device */

@@ -42,9 +42,9 @@ static void put_speed(struct gs_grid *g, uint64_t bytes, uint64_t ns)
 
 static void put_heads(struct gs_grid *g)
 {
-	static const char *const heads[] = {"channels",    "operations", "bytes",
-					    "smallest",    "largest",    "handed over in",
-					    "time on GPU", "longest",    "bus bandwidth"};
+	static const char *const heads[] = {"channels", "operations", "bytes",
+					    "smallest", "largest",    "to enqueue",
+					    "GPU time", "max",        "bus bandwidth"};
 
 	gs_grid_left(g, GS_INK_DIM, "function", GS_CUT_END);
 	gs_grid_left(g, GS_INK_DIM, "algorithm", GS_CUT_END);
@@ -64,7 +64,7 @@ static void put_choice(struct gs_grid *g, const struct gs_nccl_choice *c)
 	report_put_bytes(g, c->bytes);
 	report_put_bytes(g, c->min_bytes);
 	report_put_bytes(g, c->max_bytes);
-	report_put_time(g, c->ops ? c->handover_ns / c->ops : 0);
+	report_put_time(g, c->ops ? c->enqueue_ns / c->ops : 0);
 	report_put_time(g, c->timed ? c->gpu_ns / c->timed : 0);
 	report_put_time(g, c->gpu_max_ns);
 	put_speed(g, c->timed_bytes, c->gpu_ns);
@@ -90,14 +90,14 @@ static void put_choices(struct gs_page *page, const struct gs_nccl_summary *s, b
 	report_put_remark(page, text);
 }
 
-/* "communicator "dp" of 4 ranks, 2 seen: 1,000 operations; rank 3 (process 4242) is 12 of AllReduce behind" */
+/* "communicator "dp" of 4 ranks, 2 seen: 1,000 operations; rank 3 (process 4242) is behind by 12 AllReduce" */
 static void put_ranks(struct gs_page *page, const struct gs_nccl_ranks *r)
 {
 	char text[512], behind[160] = "", of[48] = "", ops[GS_FMT_BYTES], n[GS_FMT_BYTES];
 
 	if (r->behind)
 		snprintf(behind, sizeof(behind),
-			 "; %srank %" PRId32 " (process %" PRIu32 ") %s %s of %s behind",
+			 "; %srank %" PRId32 " (process %" PRIu32 ") %s behind by %s %s",
 			 r->is_stalled ? "" : "at the end ", r->behind_rank, r->behind_pid,
 			 r->is_stalled ? "is" : "was", gs_fmt_count(n, r->behind), r->behind_func);
 	if (r->n_ranks)
@@ -116,10 +116,11 @@ static void put_limits(struct gs_page *page, const struct gs_nccl_summary *s)
 	const struct {
 		uint64_t n;
 		const char *what;
-	} rows[] = {{s->lost, "operations were not reported"},
-		    {s->unsized, "operations of a type that NCCL does not name: without bytes"},
-		    {s->unplaced, "channels whose operation is not known"},
-		    {s->left_out, "operations found no room here"}};
+	} rows[] = {
+		{s->lost, "operations were not reported"},
+		{s->unsized, "operations have a data type that NCCL does not name: bytes unknown"},
+		{s->unplaced, "channels belong to unknown operations"},
+		{s->left_out, "operations are not listed: the table is full"}};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
 		if (!rows[i].n)
@@ -130,9 +131,7 @@ static void put_limits(struct gs_page *page, const struct gs_nccl_summary *s)
 	if (s->no_windows)
 		report_put_remark(
 			page,
-			"Channels are not looked at: NCCL after 2.29 would report them for "
-			"other operations when that is done now and then; --gpu-window=always "
-			"does it all the time.");
+			"Channels are not reported: NCCL after 2.29 needs --gpu-window=always for that.");
 }
 
 void gs_report_nccl(struct gs_page *page, const struct gs_summary *summary, bool all)
@@ -141,11 +140,11 @@ void gs_report_nccl(struct gs_page *page, const struct gs_summary *summary, bool
 
 	if (!s)
 		return;
-	report_put_title(page, "NCCL, as it reports itself");
+	report_put_title(page, "NCCL operations, as NCCL reports them");
 	if (s->n_choices)
 		put_choices(page, s, all);
 	else
-		report_put_remark(page, "It handed over no operation.");
+		report_put_remark(page, "NCCL issued no operations.");
 	for (size_t i = 0; i < s->n_comms && (all || i < N_COMMS); i++)
 		put_ranks(page, &s->comms[i]);
 	put_limits(page, s);
@@ -168,7 +167,7 @@ void gs_report_nccl_brief(struct gs_page *page, const struct gs_summary *summary
 			 way);
 	}
 	if (s->n_comms && s->comms[0].is_stalled)
-		snprintf(behind, sizeof(behind), "; rank %" PRId32 " is %s of %s behind",
+		snprintf(behind, sizeof(behind), "; rank %" PRId32 " is behind by %s %s",
 			 s->comms[0].behind_rank, gs_fmt_count(out, s->comms[0].behind),
 			 s->comms[0].behind_func);
 	snprintf(text, sizeof(text), "NCCL: %s operations, %s%s%s (-v)",
@@ -191,7 +190,7 @@ static void put_choice_doc(struct gs_doc *doc, const struct gs_nccl_choice *c)
 	gs_doc_put_u64_if(doc, "bytes", c->bytes, c->sized);
 	gs_doc_put_u64_if(doc, "min_bytes", c->min_bytes, c->sized);
 	gs_doc_put_u64_if(doc, "max_bytes", c->max_bytes, c->sized);
-	gs_doc_put_u64(doc, "handover_ns", c->handover_ns);
+	gs_doc_put_u64(doc, "enqueue_ns", c->enqueue_ns);
 	gs_doc_put_u64(doc, "timed", c->timed);
 	gs_doc_put_u64_if(doc, "gpu_ns", c->gpu_ns, c->timed);
 	gs_doc_put_u64_if(doc, "gpu_max_ns", c->gpu_max_ns, c->timed);

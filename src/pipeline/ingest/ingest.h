@@ -97,15 +97,19 @@ void gs_ingest_gpu_work(struct gs_ingest *feed, uint32_t pid, uint32_t name,
 void gs_ingest_gpu_window(struct gs_ingest *feed, uint32_t pid,
 			  const struct gs_rec_gpu_window *window, const char *text);
 
-/* What NCCL says of itself in a process: ids and texts are left out, times are monotonic. */
-struct gs_ingest_nccl_words { /* as NCCL spells them; "" it said none */
+/* As NCCL spells them; "" it said none. */
+struct gs_ingest_nccl_words {
 	const char *func, *datatype, *algorithm, *protocol;
 };
+
+/* What NCCL says of itself in a process, as records: ids and texts of what is given are left out, its times are
+ * monotonic ns. A communicator of that name. */
 void gs_ingest_nccl_comm(struct gs_ingest *feed, uint32_t pid, const struct gs_rec_nccl_comm *comm,
 			 const char *name);
-/* tid: of the thread that handed it over. Its bytes are found by the name of its type. */
+/* An operation. tid: of the thread that enqueued it. Its bytes are found by the name of its type. */
 void gs_ingest_nccl_op(struct gs_ingest *feed, uint32_t pid, uint32_t tid,
 		       const struct gs_rec_nccl_op *op, const struct gs_ingest_nccl_words *words);
+/* A channel of an operation, or a proxy's part of it. */
 void gs_ingest_nccl_channel(struct gs_ingest *feed, uint32_t pid,
 			    const struct gs_rec_nccl_channel *channel);
 

@@ -1,3 +1,4 @@
+/* Records of what NCCL says of itself in a process (model/companion/nccl.h), checked and handed to ingest. */
 #ifndef GS_PIPELINE_INSIDE_NCCL_H
 #define GS_PIPELINE_INSIDE_NCCL_H
 

@@ -81,7 +81,7 @@ static uint64_t link_bytes(const char *func, uint64_t bytes, int32_t n_ranks)
 static void count_choice(struct gs_nccl_choice *c, const struct gs_rec_nccl_op *op)
 {
 	c->ops++;
-	c->handover_ns += op->end_ns - op->start_ns;
+	c->enqueue_ns += op->end_ns - op->start_ns;
 	if (op->bytes == GS_NCCL_BYTES_UNKNOWN)
 		return;
 	c->sized++;

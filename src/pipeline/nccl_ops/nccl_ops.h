@@ -12,6 +12,7 @@
 
 struct gs_nccl_ops;
 
+/* *ops may be NULL, and is afterwards. */
 void gs_nccl_ops_free(struct gs_nccl_ops **ops);
 
 /* NCCL_COMM, NCCL_OP and NCCL_CHANNEL; others are passed over. *ops: NULL, made with the first. 0 or -ENOMEM. */

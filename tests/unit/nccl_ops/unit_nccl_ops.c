@@ -185,7 +185,7 @@ static void choices(void **state)
 	assert_int_equal(r.n->choices[0].bytes, 10045);
 	assert_int_equal(r.n->choices[0].min_bytes, 1000);
 	assert_int_equal(r.n->choices[0].max_bytes, 1009);
-	assert_int_equal(r.n->choices[0].handover_ns, 5000);
+	assert_int_equal(r.n->choices[0].enqueue_ns, 5000);
 	assert_int_equal(r.n->choices[1].ops, 5);
 	assert_string_equal(r.n->choices[1].protocol, "LL");
 	assert_int_equal(r.n->choices[2].sized, 0);

@@ -346,7 +346,7 @@ static struct gs_nccl_choice nccl_choices[] = {
 	 .sized = 1200,
 	 .min_bytes = 26214400,
 	 .max_bytes = 26214400,
-	 .handover_ns = 10800000,
+	 .enqueue_ns = 10800000,
 	 .timed = 60,
 	 .gpu_ns = 9120000,
 	 .gpu_max_ns = 171000,
@@ -360,8 +360,8 @@ static struct gs_nccl_choice nccl_choices[] = {
 	 .sized = 4801,
 	 .min_bytes = 4,
 	 .max_bytes = 4096,
-	 .handover_ns = 31206500},
-	{.func = "Send", .algorithm = "", .protocol = "", .ops = 7, .handover_ns = 70000},
+	 .enqueue_ns = 31206500},
+	{.func = "Send", .algorithm = "", .protocol = "", .ops = 7, .enqueue_ns = 70000},
 };
 
 static struct gs_nccl_ranks nccl_ranks[] = {
