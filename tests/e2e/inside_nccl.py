@@ -178,6 +178,8 @@ def options(t):
     for args, words in ((['--inside=nccl', '-p', str(os.getpid())], 'needs a command'),
                         (['--gpu-window', '1s/20s', '--', 'true'], 'needs --inside=gpu or --inside=nccl')):  # fmt: skip
         t.match('said', words, t.tool('trace', *args, status=2).err)
+    t.match('nothing came', 'no process reported a communicator', t.tool('trace', *INSIDE, '--', 'true', status=0).err)
+    t.equal('something came', 'no process reported' in train(t, 1, 1).err, False)
 
 
 main()

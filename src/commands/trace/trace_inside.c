@@ -230,6 +230,9 @@ void trace_inside_report(const struct trace_inside *in)
 	if (n)
 		gs_cli_say("--inside: what %u process%s reported could not be read (%s)", n,
 			   n == 1 ? "" : "es", strerror(-r));
+	if (in->nccl_library[0] && !gs_inside_saw_nccl(in->events))
+		gs_cli_say(
+			"--inside=nccl: no process reported a communicator of NCCL (needs NCCL 2.23 or newer)");
 }
 
 /* Behind what the user has there, which comes first. */

@@ -11,6 +11,7 @@
 #include "core/base/map.h"
 #include "core/base/mem.h"
 #include "core/base/vec.h"
+#include "model/companion/nccl.h"
 #include "model/trace/func.h"
 #include "pipeline/inside/gpu.h"
 #include "pipeline/inside/nccl.h"
@@ -44,6 +45,7 @@ struct gs_inside {
 	struct gs_companion_ticks ticks;
 	bool wanted[GS_FUNC_FIXED];
 	bool has_calls;          /* any of them */
+	bool has_nccl;           /* NCCL said something of itself in a process */
 	struct held_event *held; /* owned */
 	size_t n_held, capacity;
 	uint64_t order;
@@ -304,6 +306,7 @@ static void on_record(void *ctx, const struct gs_companion_thread *from,
 		take_asked(in, from, (const void *)r);
 		break;
 	default:
+		in->has_nccl |= r->kind == GS_COMPANION_NCCL_COMM;
 		if (!gs_inside_take_gpu(in->feed, from->pid, r) ||
 		    !gs_inside_take_nccl(in->feed, &in->ticks, from, r))
 			count_bad(in, 1);
@@ -442,6 +445,11 @@ static struct gs_companion_handler handler_of(struct gs_inside *in)
 					     .no_slot = on_no_slot,
 					     .damaged = on_damaged,
 					     .ctx = in};
+}
+
+bool gs_inside_saw_nccl(const struct gs_inside *in)
+{
+	return in && in->has_nccl;
 }
 
 void gs_inside_set_feed(struct gs_inside *in, struct gs_ingest *feed)

@@ -46,6 +46,9 @@ void gs_inside_task(struct gs_inside *inside, const struct gs_event_task *event)
 /* Put the time in calls that are seen from inside into a thread's account, which the kernel side keeps. */
 void gs_inside_account(struct gs_inside *inside, struct gs_account_reading *reading);
 
+/* Has NCCL reported a communicator in any process? */
+bool gs_inside_saw_nccl(const struct gs_inside *inside);
+
 /* Is a call of this function that a probe reports one that is seen from inside? */
 bool gs_inside_covers(struct gs_inside *inside, uint32_t pid, unsigned func);
 
