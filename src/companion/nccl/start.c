@@ -29,6 +29,7 @@ static struct {
 	uint64_t window_ns, period_ns; /* window 0: channels are not looked at; period 0: always */
 	uint64_t next;                 /* ticks: when it opens or closes */
 	uint32_t is_open;
+	uint32_t is_refused; /* a copy of NCCL in this process must not have windows: none has */
 } door;
 
 bool nccl_door_is_open(void)
@@ -84,7 +85,7 @@ int nccl_door_mask(unsigned version, const void *caller, uint32_t *ret_nccl, boo
 		return mask;
 	if (door.period_ns && !may_have_windows(*ret_nccl)) {
 		*ret_no_windows = true;
-		door.window_ns = 0;
+		__atomic_store_n(&door.is_refused, 1, __ATOMIC_RELAXED);
 		return mask;
 	}
 	return door.period_ns ? mask : mask | channel_types;
@@ -97,22 +98,37 @@ static uint64_t to_ticks(uint64_t ns)
 						   : (ns << 16) / (companion_ns_per_tick >> 16);
 }
 
-void nccl_door_look(int *mask, uint64_t now)
+/* Opens or closes the window when it is time to, in one thread alone. True: it is open. */
+static bool turn_window(uint64_t now)
 {
 	uint64_t next = __atomic_load_n(&door.next, __ATOMIC_ACQUIRE);
 	uint64_t rest_ns = door.period_ns - door.window_ns;
-	bool opens = !__atomic_load_n(&door.is_open, __ATOMIC_ACQUIRE);
+	bool is_open = __atomic_load_n(&door.is_open, __ATOMIC_ACQUIRE);
 
-	if (!door.window_ns || !door.period_ns || now < next ||
+	if (__atomic_load_n(&door.is_refused, __ATOMIC_RELAXED))
+		return false;
+	if (now < next ||
 	    !__atomic_compare_exchange_n(&door.next, &next,
-					 now + to_ticks(opens ? door.window_ns : rest_ns), false,
+					 now + to_ticks(is_open ? rest_ns : door.window_ns), false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return is_open;
+	__atomic_store_n(&door.is_open, !is_open, __ATOMIC_RELEASE);
+	return !is_open;
+}
+
+/* Each mask is brought up to date by itself: another copy of NCCL in the process has one of its own. */
+void nccl_door_look(int *mask, uint64_t now)
+{
+	int wanted, has;
+
+	if (!door.window_ns || !door.period_ns)
 		return;
-	if (opens)
+	wanted = turn_window(now) ? channel_types : 0;
+	has = __atomic_load_n(mask, __ATOMIC_RELAXED) & channel_types;
+	if (wanted & ~has)
 		__atomic_fetch_or(mask, channel_types, __ATOMIC_RELAXED);
-	else
+	else if (has & ~wanted)
 		__atomic_fetch_and(mask, ~channel_types, __ATOMIC_RELAXED);
-	__atomic_store_n(&door.is_open, opens, __ATOMIC_RELEASE);
 }
 
 /* --- begin --- */

@@ -476,6 +476,49 @@ static void misused(void **state)
 	end_run(&s);
 }
 
+/* Two copies of NCCL in one program, as PyTorch and another library bring them: each has a mask of its own. */
+static int run_two_copies(void)
+{
+	void *library, *contexts[2], *late;
+	struct profile_plugin *p = load_v5(&library);
+	int masks[2] = {0, 0}, late_mask = 0;
+	unsigned n_open = 0, n_apart = 0;
+
+	for (unsigned k = 0; k < 2; k++)
+		if (!p || p->init_v5(&contexts[k], HASH + k, &masks[k], NULL, 1, 2, 0, NULL) != 0)
+			return 1;
+	for (unsigned i = 0; i < 100; i++) {
+		for (unsigned k = 0; k < 2; k++)
+			p->stop_event(start_one(p, contexts[k], PROFILE_COLL, NULL));
+		n_open += (masks[0] & PROFILE_KERNEL_CH) != 0;
+		n_apart += masks[0] != masks[1];
+		usleep(10000);
+	}
+	if (n_open < 3 || n_open > 70 || 2 * n_apart > n_open)
+		return 2;
+	/* A third that must not have windows: the others lose theirs. */
+	for (unsigned i = 0; i < 1000 && !(masks[0] & PROFILE_KERNEL_CH); i++) {
+		usleep(1000);
+		p->stop_event(start_one(p, contexts[0], PROFILE_COLL, NULL));
+	}
+	said_version = 23100;
+	if (!masks[0] || p->init_v5(&late, HASH, &late_mask, NULL, 1, 2, 0, NULL) != 0)
+		return 3;
+	p->stop_event(start_one(p, contexts[0], PROFILE_COLL, NULL));
+	return masks[0] != late_mask || late_mask & PROFILE_KERNEL_CH ? 4 : 0;
+}
+
+static void two_copies(void **state)
+{
+	static struct seen s;
+
+	said_version = 22809;
+	run_program(&s, run_two_copies, 5, "100/400");
+	assert_int_equal(s.n_refused, 1);
+	end_run(&s);
+	said_version = 0;
+}
+
 /* More open at one time than there is room for: those are missed, and all others are there, also afterwards. */
 static int open_many(void)
 {
@@ -678,6 +721,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(windows_of_an_unknown_version),
 		cmocka_unit_test(windows),
 		cmocka_unit_test(misused),
+		cmocka_unit_test(two_copies),
 		cmocka_unit_test(too_many),
 		cmocka_unit_test(threads_at_one_time),
 		cmocka_unit_test(forks),
