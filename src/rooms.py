@@ -303,7 +303,7 @@ ROOMS = [
     Room("commands/trace_output", NODE + " core/text model/summary sources/elf sources/uprobe sources/overhead sources/host sources/identity pipeline/recording pipeline/correlate pipeline/gpu_activity pipeline/aggregate pipeline/ingest pipeline/inside analysis/rules output/report output/trace_export commands/common commands/head commands/trace_options", "",
          "from events to files, a head and the summary; what tracing costs",
          "what is connected to what behind the probe"),
-    Room("commands/trace", NODE + " core/reader core/sandbox sources/attach_plan sources/uprobe sources/companion sources/unwind sources/gpu pipeline/inside commands/common commands/trace_options commands/trace_output", "",
+    Room("commands/trace", NODE + " core/reader core/sandbox sources/elf sources/attach_plan sources/uprobe sources/companion sources/unwind sources/gpu pipeline/inside commands/common commands/trace_options commands/trace_output", "",
          "`gpuscope trace`: the traced command, probes and interpreters, GPUs beside the calls, the end",
          "what runs when during a trace, and in which thread"),
     Room("commands/job", NODE + " core/sandbox sources/launches sources/taskstats sources/host sources/identity sources/gpu analysis/job_conf analysis/job_report analysis/job_accounting analysis/alert output/notify commands/common commands/head", "",

@@ -15,16 +15,10 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
+#include "sources/elf/library.h"
 
 #define USUAL_NAME "libnccl-profiler.so"
 #define LINES_MAX  4096
-
-static bool is_file(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
 
 /* A line of a file of NCCL's variables that names a plug-in. */
 static bool file_names_plugin(const char *path)
@@ -61,33 +55,6 @@ static bool find_file(char *out, size_t bytes)
 	return file_names_plugin(out);
 }
 
-/* Where the loader looks for the usual name, but for its cache. */
-static bool find_usual(char *out, size_t bytes)
-{
-	static const char *const usual[] = {"/lib/x86_64-linux-gnu",
-					    "/usr/lib/x86_64-linux-gnu",
-					    "/lib64",
-					    "/usr/lib64",
-					    "/usr/lib",
-					    "/usr/local/lib"};
-	const char *list = getenv("LD_LIBRARY_PATH");
-
-	while (list && *list) {
-		size_t n = strcspn(list, ":;");
-
-		snprintf(out, bytes, "%.*s/" USUAL_NAME, (int)n, list);
-		if (n && is_file(out))
-			return true;
-		list += n + (list[n] != '\0');
-	}
-	for (size_t i = 0; i < GS_ARRAY_LEN(usual); i++) {
-		snprintf(out, bytes, "%s/" USUAL_NAME, usual[i]);
-		if (is_file(out))
-			return true;
-	}
-	return false;
-}
-
 int trace_nccl_check_free(struct gs_err *err)
 {
 	const char *holder = getenv(TRACE_NCCL_PLUGIN);
@@ -105,7 +72,7 @@ int trace_nccl_check_free(struct gs_err *err)
 			"%s sets " TRACE_NCCL_PLUGIN
 			", and NCCL loads only one profiler plug-in: NCCL is not traced from inside",
 			path);
-	if (find_usual(path, sizeof(path)))
+	if (gs_library_by_name(USUAL_NAME, getenv("LD_LIBRARY_PATH"), path) == 0)
 		return gs_err_set(
 			err, -EBUSY,
 			"NCCL loads %s, and only one profiler plug-in: NCCL is not traced from inside",

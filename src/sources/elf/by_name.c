@@ -8,6 +8,10 @@
 #include "sources/elf/library.h"
 #include "sources/elf/library_int.h"
 
+/* Of ld.so on x86-64, Debian's first. */
+#define DEFAULT_FOLDERS                                                                            \
+	"/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib64:/usr/lib64:/lib:/usr/lib"
+
 /* "libc.so.6" is asked for by that, and by "libc". */
 static bool is_called(const char *name, const char *asked)
 {
@@ -53,7 +57,7 @@ int gs_library_by_name(const char *name, const char *library_path, char path[PAT
 	if (!*name || strchr(name, '/'))
 		return -ENOENT;
 	if (in_folders(library_path, name, path) || in_cache(name, path) ||
-	    in_folders("/lib64:/usr/lib64:/lib:/usr/lib", name, path))
+	    in_folders(DEFAULT_FOLDERS, name, path))
 		return 0;
 	return -ENOENT;
 }
