@@ -5,11 +5,12 @@ equal to what ranks call and to what probes see; who has NCCL's one place keeps 
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
 
-from harness import case, main, wait_until
+from harness import Skip, case, main, read_text, wait_until
 
 INSIDE = ['--inside=nccl']
 # What NCCL's stand-in chooses -> bytes of a call, calls of a step.
@@ -151,12 +152,17 @@ def holders(t):
 
 
 def children(pid):
-    return [int(n) for n in subprocess.run(['pgrep', '-P', str(pid)], capture_output=True, text=True).stdout.split()]
+    try:
+        return [int(n) for task in os.listdir(f'/proc/{pid}/task') for n in read_text(f'/proc/{pid}/task/{task}/children').split()]
+    except OSError:  # it has ended
+        return []
 
 
 def has_plugin(pid):
-    with open(f'/proc/{pid}/maps', encoding='utf-8') as f:
-        return 'libgpuscope_companion_nccl' in f.read()
+    try:
+        return 'libgpuscope_companion_nccl' in read_text(f'/proc/{pid}/maps')
+    except OSError:  # it has ended
+        return False
 
 
 @case('what a killed rank said is there')
@@ -171,6 +177,46 @@ def ends(t):
     n = live.finish().summary['nccl']
     t.equal('seen', [c['seen'] for c in n['communicators']], [2])
     t.true('operations', n['collectives'] > 100, n)
+
+
+def ranks_below(pid):
+    """Ranks that have loaded the plug-in, in processes below this one."""
+    below = children(pid)
+    for child in below:
+        below += children(child)
+    return [p for p in below if has_plugin(p)]
+
+
+@case('gpuscope is killed, or its folder goes: ranks go on as if alone')
+def alone(t):
+    for how in ('killed', 'folder'):
+        out = t.path(how)
+        ranks = ' '.join(t.app('2', '1000', '-1', '0', '5000', name='nccl_train'))
+        live = t.start_trace(*INSIDE, command=['bash', '-c', f'{ranks} >{out}; echo $? >>{out}'])
+        wait_until(lambda: len(ranks_below(live.pid)) == 2, what='ranks with plug-ins')
+        rank = ranks_below(live.pid)[0]
+        if how == 'killed':
+            live.proc.kill()
+        else:
+            shutil.rmtree(re.search(r'GPUSCOPE_COMPANION=([^\0]+)', read_text(f'/proc/{rank}/environ')).group(1))
+        wait_until(lambda: os.path.exists(out) and read_text(out).endswith('\n0\n'), what='the command')
+        t.equal(f'{how}: what ranks did', sorted(re.findall(r'rank (\d) pid \d+ (.*)', read_text(out))), [(r, 'steps 1000 failed 0') for r in '01'])
+        if how == 'folder':
+            run = live.finish()
+            t.equal('status', run.status, 0)
+            t.equal('calls that probes see', sum(f['calls'] for f in run.summary['functions'] if f['name'] == 'ncclAllReduce'), 2 * 2 * 1000)
+
+
+@case('set-user-ID, other users, limits: nothing is said, or nothing harmed')
+def refused(t):
+    other = ['setpriv', '--reuid', '65534', '--clear-groups']
+    if not shutil.which('setpriv') or subprocess.run([*other, 'test', '-x', *t.app(name='nccl_train')], check=False).returncode:
+        raise Skip('needs setpriv, and a build folder that others can read')
+    for before in (other, ['prlimit', '--fsize=65536'], ['prlimit', '--as=8000000000']):
+        run = t.trace(*INSIDE, command=[*before, *t.app('2', '20', name='nccl_train')])
+        t.equal(f'{before}: what ranks did', sorted(re.findall(r'rank (\d) pid \d+ (.*)', run.out)), [(r, 'steps 20 failed 0') for r in '01'])
+        t.true(f'{before}: what is said', re.fullmatch(r'(.*no process reported a communicator of NCCL.*\n?)?', run.err), run.err)
+        t.equal(f'{before}: calls that probes see', sum(f['calls'] for f in run.summary['functions'] if f['name'] == 'ncclAllReduce'), 2 * 2 * 20)
 
 
 @case('options that cannot be get one line')
