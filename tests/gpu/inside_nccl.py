@@ -230,7 +230,7 @@ def agree(folder, gpuscope):
     calls, chosen, channels = read_log(os.path.join(folder, "nccl.*"))
     major, minor, patch = ranks[0]["version"]
     check("its version", n["nccl_version"] == major * 10000 + minor * 100 + patch, f"{n['nccl_version']}, interface {n['interface']}")
-    check("nothing is lost or without a place", not (n["lost"] or n["left_out"] or n["unplaced"]), f"{n['lost']} {n['left_out']} {n['unplaced']}")
+    check("nothing is lost or without a place", not (n["lost"] or n["left_out"] or n["unranked"] or n["unplaced"]), f"{n['lost']} {n['left_out']} {n['unranked']} {n['unplaced']}")
     said = collections.Counter()
     for c in n["choices"]:
         said[c["function"]] += c["operations"]

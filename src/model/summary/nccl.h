@@ -57,6 +57,7 @@ struct gs_nccl_summary {
 	uint64_t channels, proxies;
 	uint64_t unplaced; /* of these, those whose operation is not known */
 	uint64_t left_out; /* operations that found no room here */
+	uint64_t unranked; /* those whose communicator found none: by them no ranks are compared */
 	uint64_t
 		no_windows; /* communicators whose channels are not looked at, as their NCCL would mistake them */
 	uint32_t abi, nccl; /* of the last communicator that said it */

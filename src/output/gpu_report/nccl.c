@@ -120,7 +120,9 @@ static void put_limits(struct gs_page *page, const struct gs_nccl_summary *s)
 		{s->lost, "operations were not reported"},
 		{s->unsized, "operations have a data type that NCCL does not name: bytes unknown"},
 		{s->unplaced, "channels belong to unknown operations"},
-		{s->left_out, "operations are not listed: the table is full"}};
+		{s->left_out, "operations are not listed: the table is full"},
+		{s->unranked,
+		 "operations are of communicators that are not listed: there are too many"}};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
 		if (!rows[i].n)
@@ -244,6 +246,7 @@ void gs_report_nccl_doc(struct gs_doc *doc, const struct gs_summary *summary)
 	gs_doc_put_u64(doc, "without_bytes", s->unsized);
 	gs_doc_put_u64(doc, "unplaced", s->unplaced);
 	gs_doc_put_u64(doc, "left_out", s->left_out);
+	gs_doc_put_u64(doc, "unranked", s->unranked);
 	gs_doc_put_u64(doc, "without_windows", s->no_windows);
 	gs_doc_put_u64_if(doc, "nccl_version", s->nccl, s->nccl);
 	gs_doc_put_u64_if(doc, "interface", s->abi, s->abi);

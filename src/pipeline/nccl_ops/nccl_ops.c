@@ -119,6 +119,8 @@ static int take_op(struct gs_nccl_ops *o, const struct gs_dict *dict,
 		o->sums.bytes += op->bytes;
 	if (m)
 		nccl_ops_count_member(m, op);
+	else
+		o->sums.unranked++;
 	if (choice == CHOICES_MAX) {
 		o->sums.left_out++;
 		return 0;

@@ -289,6 +289,26 @@ static void who_is_behind(void **state)
 	end(&r);
 }
 
+/* A communicator that finds no room, and one without a number: their operations are counted, no rank is. */
+static void too_many_communicators(void **state)
+{
+	struct gs_rec_nccl_op op;
+	struct run r;
+
+	begin(&r);
+	for (uint32_t i = 0; i <= 16386; i++) {
+		op = all_reduce(1, i + 1, 0, 100);
+		op.comm = i;
+		take(&r, &op);
+	}
+	finish(&r);
+	assert_int_equal(r.n->collectives, 16387);
+	assert_int_equal(r.n->choices[0].ops, 16387);
+	assert_int_equal(r.n->n_comms, 16384);
+	assert_int_equal(r.n->unranked, 3);
+	end(&r);
+}
+
 /* Two ranks, of which one has handed over one less; are they to stay so? */
 static void be_apart(struct run *r)
 {
@@ -372,6 +392,7 @@ int main(void)
 		cmocka_unit_test(channels_by_operation),
 		cmocka_unit_test(many_operations_between),
 		cmocka_unit_test(who_is_behind),
+		cmocka_unit_test(too_many_communicators),
 		cmocka_unit_test(what_is_stalled),
 		cmocka_unit_test(without_a_word_of_the_communicator),
 		cmocka_unit_test(nothing_said),

@@ -393,6 +393,7 @@ static struct gs_nccl_summary nccl_said = {
 	.proxies = 60,
 	.unplaced = 2,
 	.left_out = 1,
+	.unranked = 6,
 	.no_windows = 1,
 	.abi = 5,
 	.nccl = 22809,
