@@ -1,0 +1,366 @@
+/*
+ * Each rank has a count of its calls and the newest of them; a group has what the first rank called by
+ * number, with which the others are compared. A group waits when one of its ranks has made more calls
+ * than another: for the call after the last one that all have made.
+ */
+#include "analysis/hang/hang_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/vec.h"
+#include "model/trace/func.h"
+
+#define N_SAME 8 /* newest calls of a rank among which one may be that comes again */
+
+struct gs_hang *gs_hang_new(uint64_t quiet_ns)
+{
+	struct gs_hang *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	h->quiet_ns = quiet_ns > GS_HANG_HOLD_NS ? quiet_ns : GS_HANG_HOLD_NS;
+	h->by_id = GS_MAP_INIT(GS_HANG_MAX_MEMBERS);
+	h->n_groups = 1;
+	return h;
+}
+
+void gs_hang_free(struct gs_hang **hang)
+{
+	struct gs_hang *h = *hang;
+
+	if (!h)
+		return;
+	for (uint32_t i = 0; i < h->n_members; i++)
+		free(h->members[i].calls);
+	for (uint32_t i = 1; i < h->n_groups; i++)
+		free(h->groups[i].members);
+	for (uint32_t i = 0; i < h->n_found; i++)
+		free(h->found[i].it.ranks);
+	free(h->members);
+	free(h->groups);
+	gs_map_fini(&h->by_id);
+	free(h);
+	*hang = NULL;
+}
+
+/* --- ranks and groups --- */
+
+static struct member *member_find(const struct gs_hang *h, uint32_t member)
+{
+	return member < h->n_members && h->members[member].group ? &h->members[member] : NULL;
+}
+
+static bool group_has_rank(const struct gs_hang *h, const struct group *g, int32_t rank)
+{
+	for (uint32_t i = 0; i < g->n_members; i++)
+		if (h->members[g->members[i]].rank == rank)
+			return true;
+	return false;
+}
+
+/* The group of this id in which the rank has no place yet: a program may use an id again. 0: no memory. */
+static uint32_t group_find_free(struct gs_hang *h, uint64_t id, int32_t rank, int32_t n_ranks)
+{
+	uint32_t last = 0, made;
+	uint64_t first;
+
+	if (gs_map_get(&h->by_id, id, &first)) {
+		for (last = (uint32_t)first;; last = h->groups[last].next) {
+			const struct group *g = &h->groups[last];
+
+			if (g->n_ranks == n_ranks && !group_has_rank(h, g, rank))
+				return last;
+			if (!g->next)
+				break;
+		}
+	}
+	if (!gs_vec_reach(&h->groups, &h->n_groups_room, h->n_groups))
+		return 0;
+	made = h->n_groups++;
+	h->groups[made] = (struct group){.id = id, .n_ranks = n_ranks};
+	if (last)
+		h->groups[last].next = made;
+	else if (gs_map_put(&h->by_id, id, made) < 0)
+		return 0;
+	return made;
+}
+
+void gs_hang_set_member(struct gs_hang *h, uint32_t member, uint32_t pid, uint64_t id, int32_t rank,
+			int32_t n_ranks)
+{
+	struct member *m;
+	struct group *g;
+	uint32_t index;
+
+	if (member >= GS_HANG_MAX_MEMBERS || !id || rank < 0 || n_ranks <= rank || n_ranks < 2 ||
+	    member_find(h, member) || !gs_vec_reach(&h->members, &h->n_members, member))
+		return;
+	index = group_find_free(h, id, rank, n_ranks);
+	if (!index)
+		return;
+	g = &h->groups[index];
+	if (!gs_vec_reserve_next(&g->members, g->n_members))
+		return;
+	g->members[g->n_members++] = member;
+	m = &h->members[member];
+	*m = (struct member){.pid = pid, .rank = rank, .group = index, .calls = m->calls};
+}
+
+/* --- calls --- */
+
+const struct call *hang_member_call(const struct member *m, uint64_t number)
+{
+	if (!number || number > m->n_calls || m->n_calls - number >= GS_HANG_KEPT)
+		return NULL;
+	return &m->calls[number & (GS_HANG_KEPT - 1)];
+}
+
+/* ncclBcast is the older form of the same. */
+static uint32_t function_of(const struct gs_hang_op *op)
+{
+	const struct gs_func *f = gs_func_by_id(op->function);
+	uint32_t same;
+
+	if (!f || strcmp(f->name, "ncclBcast") != 0)
+		return op->function;
+	for (same = 1; same < GS_FUNC_FIXED; same++) {
+		f = gs_func_by_id(same);
+		if (f && strcmp(f->name, "ncclBroadcast") == 0)
+			return same;
+	}
+	return op->function;
+}
+
+/* Operations that programs make have numbers that may differ between ranks. */
+static uint32_t operation_of(const struct gs_hang_op *op)
+{
+	const uint32_t n_known = 5; /* nccl.h: ncclNumOps */
+	uint32_t operation = op->aux >> 8 & 0xff;
+
+	return operation < n_known || operation == 0xff ? operation : n_known;
+}
+
+bool hang_ops_agree(const struct gs_hang_op *a, const struct gs_hang_op *b)
+{
+	return (a->function == b->function || function_of(a) == function_of(b)) &&
+	       a->count == b->count && (a->aux & 0xff) == (b->aux & 0xff) &&
+	       a->aux >> 16 == b->aux >> 16 && operation_of(a) == operation_of(b);
+}
+
+/* The first difference: what the ranks have called there so far is kept. */
+static void note_difference(struct gs_hang *h, struct group *g, uint64_t number, uint64_t ns)
+{
+	g->differs_at = number;
+	g->differs_ns = ns;
+	for (uint32_t i = 0; i < g->n_members; i++) {
+		struct member *m = &h->members[g->members[i]];
+
+		for (unsigned k = 0; k < 2; k++) {
+			const struct call *c = hang_member_call(m, number + k);
+
+			m->at[k] = c ? c->op : (struct gs_hang_op){0};
+		}
+	}
+}
+
+static void compare_call(struct gs_hang *h, struct group *g, struct member *m,
+			 const struct gs_hang_call *call)
+{
+	uint64_t number = m->n_calls, place = number & (GS_HANG_KEPT - 1);
+
+	if (g->differs_at) {
+		if (number - g->differs_at < 2)
+			m->at[number - g->differs_at] = call->op;
+		return;
+	}
+	if (g->first[place].number < number) {
+		g->first[place].number = number;
+		g->first[place].op = call->op;
+	} else if (g->first[place].number == number &&
+		   !hang_ops_agree(&g->first[place].op, &call->op)) {
+		note_difference(h, g, number, call->start_ns);
+	}
+}
+
+/* One that was put in before its return; true. */
+static bool is_known_call(struct member *m, const struct gs_hang_call *call, bool is_inside)
+{
+	for (uint64_t i = 0; i < N_SAME && i < m->n_calls; i++) {
+		if (hang_member_call(m, m->n_calls - i)->start_ns != call->start_ns)
+			continue;
+		if (i == 0)
+			m->is_inside = is_inside;
+		return true;
+	}
+	return false;
+}
+
+void gs_hang_take_call(struct gs_hang *h, uint32_t member, const struct gs_hang_call *call,
+		       bool is_inside)
+{
+	struct member *m = member_find(h, member);
+	struct group *g;
+
+	if (!m || is_known_call(m, call, is_inside))
+		return;
+	g = &h->groups[m->group];
+	if (!m->calls)
+		m->calls = calloc(GS_HANG_KEPT, sizeof(*m->calls));
+	if (!m->calls) {
+		g->is_lost = true;
+		return;
+	}
+	m->n_calls++;
+	m->calls[m->n_calls & (GS_HANG_KEPT - 1)] = (struct call){call->op, call->start_ns};
+	m->tid = call->tid;
+	m->is_inside = is_inside;
+	if (call->start_ns > g->newest_ns)
+		g->newest_ns = call->start_ns;
+	compare_call(h, g, m, call);
+}
+
+void gs_hang_end_member(struct gs_hang *h, uint32_t member)
+{
+	struct member *m = member_find(h, member);
+
+	if (m)
+		m->has_left = true;
+}
+
+void gs_hang_end_process(struct gs_hang *h, uint32_t pid, uint8_t signal, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < h->n_members; i++) {
+		struct member *m = &h->members[i];
+
+		if (!m->group || m->pid != pid)
+			continue;
+		if (!m->has_ended)
+			m->ended_ns = now_ns;
+		m->has_ended = true;
+		if (signal)
+			m->end_signal = signal;
+	}
+}
+
+void gs_hang_lose_calls(struct gs_hang *h, uint32_t pid)
+{
+	for (uint32_t i = 0; i < h->n_members; i++)
+		if (h->members[i].group && (!pid || h->members[i].pid == pid))
+			h->groups[h->members[i].group].is_lost = true;
+}
+
+/* --- what time says --- */
+
+bool gs_hang_is_quiet(const struct gs_hang *h, uint64_t now_ns)
+{
+	for (uint32_t i = 1; i < h->n_groups; i++)
+		if (!h->groups[i].is_lost && h->groups[i].newest_ns + GS_HANG_HOLD_NS / 2 <= now_ns)
+			return true;
+	return false;
+}
+
+/* For the call after the last one that all ranks have made. */
+struct waiting {
+	uint64_t call;        /* 0: nobody waits */
+	uint64_t since_ns;    /* the first arrived at it */
+	uint64_t progress_ns; /* newest call of those that have not arrived */
+	uint64_t hopeless_ns; /* one of these ended; 0: none has */
+};
+
+static void look_at_waiter(const struct member *m, struct waiting *w, bool *any)
+{
+	const struct call *c = hang_member_call(m, w->call);
+
+	/* Far ahead: it has waited for longer than is known. */
+	if (!c)
+		c = hang_member_call(m, m->n_calls - (GS_HANG_KEPT - 1));
+	if (!*any || c->start_ns < w->since_ns)
+		w->since_ns = c->start_ns;
+	*any |= !m->has_ended && !m->has_left;
+}
+
+static void look_at_missing(const struct member *m, struct waiting *w)
+{
+	const struct call *c = hang_member_call(m, m->n_calls);
+
+	if (c && c->start_ns > w->progress_ns)
+		w->progress_ns = c->start_ns;
+	if (m->has_ended && (!w->hopeless_ns || m->ended_ns < w->hopeless_ns))
+		w->hopeless_ns = m->ended_ns;
+}
+
+static struct waiting look_at_group(const struct gs_hang *h, const struct group *g)
+{
+	struct waiting w = {.since_ns = UINT64_MAX};
+	uint64_t least = UINT64_MAX;
+	bool any = false;
+
+	for (uint32_t i = 0; i < g->n_members; i++)
+		if (h->members[g->members[i]].n_calls < least)
+			least = h->members[g->members[i]].n_calls;
+	w.call = least + 1;
+	for (uint32_t i = 0; g->n_members > 1 && i < g->n_members; i++) {
+		const struct member *m = &h->members[g->members[i]];
+
+		if (m->n_calls > least)
+			look_at_waiter(m, &w, &any);
+		else
+			look_at_missing(m, &w);
+	}
+	if (!any)
+		w.call = 0;
+	return w;
+}
+
+static bool wait_is_due(const struct gs_hang *h, const struct waiting *w, uint64_t now_ns)
+{
+	uint64_t from_ns = w->since_ns > w->progress_ns ? w->since_ns : w->progress_ns;
+	uint64_t hopeless_ns = w->since_ns > w->hopeless_ns ? w->since_ns : w->hopeless_ns;
+
+	if (!w->call)
+		return false;
+	return now_ns >= from_ns + h->quiet_ns ||
+	       (w->hopeless_ns && now_ns >= hopeless_ns + GS_HANG_HOLD_NS);
+}
+
+static void check_waits(struct gs_hang *h, struct group *g, uint64_t now_ns)
+{
+	struct waiting w = look_at_group(h, g);
+	struct found *f = g->waits ? &h->found[g->waits - 1] : NULL;
+
+	if (f && w.call != f->it.call) {
+		f->it.ended_ns = now_ns;
+		f->is_due = true;
+		g->waits = 0;
+	} else if (!f && wait_is_due(h, &w, now_ns)) {
+		f = hang_add_found(h, g, GS_HANG_WAITS, w.call, w.since_ns, now_ns);
+		g->waits = f ? (uint32_t)(f - h->found) + 1 : 0;
+	}
+}
+
+/* Once for a group: what comes after it has other numbers. As soon as all ranks have called. */
+static void check_difference(struct gs_hang *h, struct group *g, uint64_t now_ns)
+{
+	uint64_t wait_ns = GS_HANG_HOLD_NS;
+
+	if (!g->differs_at || g->has_said_differs)
+		return;
+	for (uint32_t i = 0; i < g->n_members; i++)
+		if (!h->members[g->members[i]].at[0].function)
+			wait_ns = h->quiet_ns;
+	if (now_ns < g->differs_ns + wait_ns)
+		return;
+	g->has_said_differs = true;
+	hang_add_found(h, g, GS_HANG_DIFFERS, g->differs_at, g->differs_ns, now_ns);
+}
+
+void gs_hang_check(struct gs_hang *h, uint64_t now_ns)
+{
+	for (uint32_t i = 1; i < h->n_groups; i++) {
+		if (h->groups[i].is_lost)
+			continue;
+		check_difference(h, &h->groups[i], now_ns);
+		check_waits(h, &h->groups[i], now_ns);
+	}
+}
