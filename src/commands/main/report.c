@@ -16,7 +16,7 @@
 #include "core/text/text.h"
 #include "model/node/record.h"
 #include "output/plot/plot.h"
-#include "pipeline/aggregate/python_glob.h"
+#include "pipeline/correlate/python_glob.h"
 #include "pipeline/aggregate/kernel_choose.h"
 #include "pipeline/aggregate/under.h"
 #include "pipeline/aggregate/aggregate.h"
@@ -114,7 +114,7 @@ static int add_glob(void *target, const struct gs_cli_option *option, char *argu
 
 	if (o->n_within == GS_PY_GLOB_MAX)
 		return -EINVAL;
-	return gs_aggregate_parse_py_glob(argument, &o->within[o->n_within++]);
+	return gs_correlate_parse_py_glob(argument, &o->within[o->n_within++]);
 }
 
 static int add_kernel(void *target, const struct gs_cli_option *option, char *argument,

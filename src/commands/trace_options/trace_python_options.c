@@ -6,7 +6,7 @@
 #include "core/base/mem.h"
 #include "commands/trace_options/trace_options_int.h"
 #include "model/trace/func.h"
-#include "pipeline/aggregate/python_glob.h"
+#include "pipeline/correlate/python_glob.h"
 
 #define DEFAULT_HZ 99
 #define MAX_HZ     10000
@@ -51,7 +51,7 @@ bool trace_python_take_at(struct trace_options *o, const char *word)
 bool trace_python_take_call(struct trace_options *o, const char *word)
 {
 	return o->n_python_globs < GS_PY_GLOB_MAX &&
-	       gs_aggregate_parse_py_glob(word, &o->python_globs[o->n_python_globs++]) == 0;
+	       gs_correlate_parse_py_glob(word, &o->python_globs[o->n_python_globs++]) == 0;
 }
 
 void trace_python_settle(struct trace_options *o)

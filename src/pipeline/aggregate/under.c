@@ -12,7 +12,7 @@
 #include "model/trace/class.h"
 #include "model/trace/dict.h"
 #include "model/trace/record_stack.h"
-#include "pipeline/aggregate/python_glob.h"
+#include "pipeline/correlate/python_glob.h"
 
 #define MAX_BYTES      (512u << 20) /* of the times of one thread */
 #define NAME_MAX_BYTES 1024
@@ -83,7 +83,7 @@ static bool matches_pattern(const struct gs_aggregate_under *u, uint32_t file_st
 	const char *file = gs_dict_string(u->dict, file_str);
 
 	for (size_t i = 0; i < u->n_globs; i++)
-		if (gs_aggregate_matches_py_glob(&u->globs[i], file, name))
+		if (gs_correlate_matches_py_glob(&u->globs[i], file, name))
 			return true;
 	return false;
 }

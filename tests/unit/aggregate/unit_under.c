@@ -9,7 +9,7 @@
 
 #include "model/trace/record_stack.h"
 #include "records.h"
-#include "pipeline/aggregate/python_glob.h"
+#include "pipeline/correlate/python_glob.h"
 #include "pipeline/aggregate/under.h"
 
 enum { WANTED = 1, OTHER, LAUNCH };
@@ -104,7 +104,7 @@ static void calls_and_samples_are_chosen(void **state)
 
 	fill(&s);
 	batch = stream_batch(&s);
-	assert_int_equal(gs_aggregate_parse_py_glob("train.py:step", &glob), 0);
+	assert_int_equal(gs_correlate_parse_py_glob("train.py:step", &glob), 0);
 	u = gs_aggregate_under_new(&glob, 1);
 	assert_non_null(u);
 	assert_int_equal(gs_aggregate_under_scan(u, &batch), 0);
@@ -141,7 +141,7 @@ static void nothing_is_chosen(void **state)
 
 	fill(&s);
 	batch = stream_batch(&s);
-	assert_int_equal(gs_aggregate_parse_py_glob("/train.py:*", &glob), 0);
+	assert_int_equal(gs_correlate_parse_py_glob("/train.py:*", &glob), 0);
 	u = gs_aggregate_under_new(&glob, 1);
 	assert_int_equal(gs_aggregate_under_scan(u, &batch), 0);
 	assert_int_equal(gs_aggregate_under_choose(u, &batch, &chosen), 0);

@@ -9,34 +9,34 @@
 
 #include <cmocka.h>
 
-#include "pipeline/aggregate/python_glob.h"
+#include "pipeline/correlate/python_glob.h"
 
 static void names_and_files(void **state)
 {
 	static const uint32_t any = GS_PY_GLOB_ANY;
 	struct gs_py_glob g;
 
-	assert_int_equal(gs_aggregate_parse_py_glob("fib", &g), 0);
+	assert_int_equal(gs_correlate_parse_py_glob("fib", &g), 0);
 	assert_int_equal(g.file.n, 0);
 	assert_int_equal(g.name.n, 3);
 	assert_int_equal(g.name.chars[2], 'b');
 	/* The end of a path. */
-	assert_int_equal(gs_aggregate_parse_py_glob("m/x.py:f?", &g), 0);
+	assert_int_equal(gs_correlate_parse_py_glob("m/x.py:f?", &g), 0);
 	assert_int_equal(g.file.n, 2 + 6);
 	assert_int_equal(g.file.chars[0], any);
 	assert_int_equal(g.file.chars[1], '/');
 	assert_int_equal(g.file.chars[7], 'y');
 	assert_int_equal(g.name.chars[1], GS_PY_GLOB_ONE);
 	/* A whole one, and any name. */
-	assert_int_equal(gs_aggregate_parse_py_glob("/m/x.py:*", &g), 0);
+	assert_int_equal(gs_correlate_parse_py_glob("/m/x.py:*", &g), 0);
 	assert_int_equal(g.file.n, 7);
 	assert_int_equal(g.file.chars[0], '/');
 	assert_int_equal(g.name.n, 0);
 	/* Stars that follow each other are one; one alone is nothing to compare. */
-	assert_int_equal(gs_aggregate_parse_py_glob("**:**a***", &g), 0);
+	assert_int_equal(gs_correlate_parse_py_glob("**:**a***", &g), 0);
 	assert_int_equal(g.file.n, 0);
 	assert_int_equal(g.name.n, 3);
-	assert_int_equal(gs_aggregate_parse_py_glob("<string>:f", &g), 0);
+	assert_int_equal(gs_correlate_parse_py_glob("<string>:f", &g), 0);
 	assert_int_equal(g.file.n, 2 + 8);
 }
 
@@ -44,13 +44,13 @@ static void characters_of_all_lengths(void **state)
 {
 	struct gs_py_glob g;
 
-	assert_int_equal(gs_aggregate_parse_py_glob("\xc3\xa9\xe4\xb8\xad\xf0\x9f\x98\x80", &g), 0);
+	assert_int_equal(gs_correlate_parse_py_glob("\xc3\xa9\xe4\xb8\xad\xf0\x9f\x98\x80", &g), 0);
 	assert_int_equal(g.name.n, 3);
 	assert_int_equal(g.name.chars[0], 0xe9);
 	assert_int_equal(g.name.chars[1], 0x4e2d);
 	assert_int_equal(g.name.chars[2], 0x1f600);
 	/* What is no UTF-8 stands for itself. */
-	assert_int_equal(gs_aggregate_parse_py_glob("\xe4z\xff", &g), 0);
+	assert_int_equal(gs_correlate_parse_py_glob("\xe4z\xff", &g), 0);
 	assert_int_equal(g.name.n, 3);
 	assert_int_equal(g.name.chars[0], 0xe4);
 	assert_int_equal(g.name.chars[2], 0xff);
@@ -82,8 +82,8 @@ static void what_matches(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct gs_py_glob g;
 
-		assert_int_equal(gs_aggregate_parse_py_glob(cases[i].glob, &g), 0);
-		if (gs_aggregate_matches_py_glob(&g, cases[i].file, cases[i].name) !=
+		assert_int_equal(gs_correlate_parse_py_glob(cases[i].glob, &g), 0);
+		if (gs_correlate_matches_py_glob(&g, cases[i].file, cases[i].name) !=
 		    cases[i].matches)
 			fail_msg("%s and %s:%s", cases[i].glob, cases[i].file, cases[i].name);
 	}
@@ -96,11 +96,11 @@ static void too_long_or_empty(void **state)
 
 	memset(text, 'a', sizeof(text));
 	text[GS_PY_GLOB_CHARS] = 0;
-	assert_int_equal(gs_aggregate_parse_py_glob(text, &g), 0);
+	assert_int_equal(gs_correlate_parse_py_glob(text, &g), 0);
 	text[GS_PY_GLOB_CHARS] = 'a';
 	text[GS_PY_GLOB_CHARS + 1] = 0;
-	assert_int_equal(gs_aggregate_parse_py_glob(text, &g), -E2BIG);
-	assert_int_equal(gs_aggregate_parse_py_glob("", &g), -EINVAL);
+	assert_int_equal(gs_correlate_parse_py_glob(text, &g), -E2BIG);
+	assert_int_equal(gs_correlate_parse_py_glob("", &g), -EINVAL);
 }
 
 int main(void)

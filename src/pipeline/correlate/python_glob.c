@@ -1,4 +1,4 @@
-#include "pipeline/aggregate/python_glob.h"
+#include "pipeline/correlate/python_glob.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -40,7 +40,7 @@ static int take_pattern(struct gs_py_pattern *p, const char *text, const char *e
 	return 0;
 }
 
-int gs_aggregate_parse_py_glob(const char *text, struct gs_py_glob *ret_glob)
+int gs_correlate_parse_py_glob(const char *text, struct gs_py_glob *ret_glob)
 {
 	const char *colon = strrchr(text, ':'), *name = colon ? colon + 1 : text;
 	int r = 0;
@@ -95,7 +95,7 @@ static bool pattern_matches(const struct gs_py_pattern *p, const char *text)
 		matches_from(p, 2, text));
 }
 
-bool gs_aggregate_matches_py_glob(const struct gs_py_glob *glob, const char *file, const char *name)
+bool gs_correlate_matches_py_glob(const struct gs_py_glob *glob, const char *file, const char *name)
 {
 	return pattern_matches(&glob->file, file) && pattern_matches(&glob->name, name);
 }
