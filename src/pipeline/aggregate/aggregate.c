@@ -386,7 +386,7 @@ static __attribute__((noinline)) void take_special(struct gs_aggregate *v, struc
 	c = find_comm(v, t->process, handle);
 	if (f->kind == FUNC_COMM_END) {
 		if (c)
-			c->ended = true;
+			gs_aggregate_take_member_end(v, c);
 		return;
 	}
 	/* Made before tracing began, when it was never announced. */

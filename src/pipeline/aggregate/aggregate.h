@@ -65,6 +65,27 @@ typedef void (*gs_aggregate_step_fn)(void *ctx, const struct gs_aggregate_step *
 void gs_aggregate_set_step_receiver(struct gs_aggregate *view, gs_aggregate_step_fn take,
 				    void *ctx);
 
+/* Collectives as they come, for who looks for ranks that wait for others. member: a rank's communicator, from
+ * 1 on, as pipeline/collectives numbers them. Any may be NULL. */
+struct gs_aggregate_collectives {
+	/* What is known of a communicator: id is the same for all ranks of it; may come again. */
+	void (*member)(void *ctx, uint32_t member, uint32_t pid, uint64_t id, int32_t rank,
+		       int32_t n_ranks);
+	/* A call of it that did not fail, lent; also one that has not returned at the end. */
+	void (*call)(void *ctx, uint32_t member, uint32_t tid, const struct gs_rec_call *call);
+	void (*end)(void *ctx,
+		    uint32_t member); /* it was destroyed, as far as such calls come one by one */
+	void (*lose)(void *ctx, uint32_t pid); /* calls of a process (0: of any) are missing */
+	void *ctx;
+};
+
+/* Before the first record; copied. */
+void gs_aggregate_set_collectives(struct gs_aggregate *view,
+				  const struct gs_aggregate_collectives *receiver);
+
+/* The member that a communicator of a process is now, by its handle; 0: none. */
+uint32_t gs_aggregate_find_member(const struct gs_aggregate *view, uint32_t pid, uint64_t handle);
+
 /* For a live line: calls so far of a layer (0: all), and calls lost to the trace so far. Calls left
  * out because --min-duration asked so are not lost. */
 uint64_t gs_aggregate_calls(const struct gs_aggregate *view, unsigned layer);

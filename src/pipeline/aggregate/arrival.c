@@ -28,6 +28,55 @@ void gs_aggregate_take_member(struct gs_aggregate *v, struct view_comm *comm)
 	if (!comm->member && !comm->calls)
 		comm->member = gs_collectives_add_member(c, p ? p->pid : 0);
 	gs_collectives_set_identity(c, comm->member, comm->id_hash, comm->rank, comm->n_ranks);
+	if (v->receiver.member && comm->member && p && comm->id_hash)
+		v->receiver.member(v->receiver.ctx, comm->member, p->pid, comm->id_hash, comm->rank,
+				   comm->n_ranks);
+}
+
+void gs_aggregate_take_member_end(struct gs_aggregate *v, struct view_comm *comm)
+{
+	if (v->receiver.end && comm->member && !comm->ended)
+		v->receiver.end(v->receiver.ctx, comm->member);
+	comm->ended = true;
+}
+
+void gs_aggregate_set_collectives(struct gs_aggregate *view,
+				  const struct gs_aggregate_collectives *receiver)
+{
+	view->receiver = *receiver;
+}
+
+uint32_t gs_aggregate_find_member(const struct gs_aggregate *v, uint32_t pid, uint64_t handle)
+{
+	const struct view_comm *comms = v->comms.items;
+
+	/* The newest first: a handle may be used again. */
+	for (size_t i = v->comms.n; i-- > 0;) {
+		const struct gs_rec_process *p;
+
+		if (comms[i].comm != handle || comms[i].ended)
+			continue;
+		p = gs_dict_process(v->dict, comms[i].process);
+		if (p && p->pid == pid)
+			return comms[i].member;
+	}
+	return 0;
+}
+
+static void lose_calls(struct gs_aggregate *v, uint32_t pid)
+{
+	gs_collectives_lose_calls(v->collectives, pid);
+	if (v->receiver.lose)
+		v->receiver.lose(v->receiver.ctx, pid);
+}
+
+static void pass_call(struct gs_aggregate *v, const struct view_comm *comm,
+		      const struct gs_rec_call *call)
+{
+	const struct gs_rec_thread *t = gs_dict_thread(v->dict, call->thread);
+
+	if (v->receiver.call)
+		v->receiver.call(v->receiver.ctx, comm->member, t ? t->tid : 0, call);
 }
 
 /* Ranks agree on the function and on how much it moves: not on buffers, nor on streams. */
@@ -56,6 +105,8 @@ void gs_aggregate_take_arrival(struct gs_aggregate *v, const struct view_comm *c
 		gs_collectives_leave_out(c, GS_COLLECTIVES_NO_ROOM, 1);
 	else
 		gs_collectives_add_call(c, comm->member, &made);
+	if (!call->failed && comm && comm->announced && comm->member)
+		pass_call(v, comm, call);
 }
 
 void gs_aggregate_take_added_up(struct gs_aggregate *v, const struct gs_rec_stats *s)
@@ -75,7 +126,7 @@ void gs_aggregate_take_added_up(struct gs_aggregate *v, const struct gs_rec_stat
 	if (!c)
 		return;
 	gs_collectives_leave_out(c, GS_COLLECTIVES_ADDED_UP, s->calls);
-	gs_collectives_lose_calls(c, p ? p->pid : 0);
+	lose_calls(v, p ? p->pid : 0);
 }
 
 /* Communicators are made by calls of the layer, too: a lost notice of one is a lost order. */
@@ -96,7 +147,7 @@ void gs_aggregate_take_lost_calls(struct gs_aggregate *v, const struct gs_rec_lo
 	case GS_LOSS_OFF:
 	case GS_LOSS_FULL:
 	case GS_LOSS_NOTICE:
-		gs_collectives_lose_calls(v->collectives, 0);
+		lose_calls(v, 0);
 		break;
 	default:
 		break;

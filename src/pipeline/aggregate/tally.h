@@ -189,7 +189,8 @@ struct gs_aggregate {
 	struct view_steps *steps;       /* owned; of step.c, likewise */
 	gs_aggregate_step_fn take_step; /* NULL: none */
 	void *take_step_ctx;
-	struct gs_collectives *collectives; /* owned; NULL until there is a communicator */
+	struct gs_aggregate_collectives receiver; /* of collectives; all NULL: none */
+	struct gs_collectives *collectives;       /* owned; NULL until there is a communicator */
 	struct view_func funcs[GS_AGGREGATE_MAX_FUNCTIONS]; /* by id */
 };
 
@@ -245,6 +246,9 @@ void gs_aggregate_add_steps(struct gs_aggregate *v, struct gs_summary *summary);
 
 /* What is known of it, when it was announced. */
 void gs_aggregate_take_member(struct gs_aggregate *v, struct view_comm *comm);
+
+/* It was destroyed. */
+void gs_aggregate_take_member_end(struct gs_aggregate *v, struct view_comm *comm);
 
 /* A collective on it, finished or not. */
 void gs_aggregate_take_arrival(struct gs_aggregate *v, const struct view_comm *comm,

@@ -296,6 +296,36 @@ void gs_uprobe_drain(struct gs_uprobe *probe, const struct gs_uprobe_handler *h)
 			release_thread(probe, h, i);
 }
 
+/* Its entry was written before it began to age: a copy of it is whole unless it was closed meanwhile. */
+static void peek_frame(const struct gs_uprobe_handler *h, const struct gs_thread *t, unsigned depth,
+		       uint64_t now_ns, uint64_t min_age_ns)
+{
+	const volatile __u64 *start_ns = &t->frame[depth].start_ns;
+	struct gs_frame f = t->frame[depth];
+	uint64_t sp;
+
+	if (!f.func || !f.start_ns || f.start_ns > now_ns || now_ns - f.start_ns < min_age_ns)
+		return;
+	sp = waiting_sp(t->pid, t->tid);
+	if (*start_ns == f.start_ns && t->depth > depth && (!sp || f.sp > sp))
+		h->open_call(h->ctx, t, &f, depth, now_ns);
+}
+
+void gs_uprobe_peek_open(struct gs_uprobe *probe, const struct gs_uprobe_handler *h,
+			 uint64_t min_age_ns)
+{
+	unsigned n_threads = uprobe_reach_threads(&probe->kernel);
+	uint64_t now_ns = gs_clock_mono_ns();
+
+	for (unsigned i = 1; i < n_threads; i++) {
+		const struct gs_thread *t = &probe->kernel.threads[i];
+		uint32_t depth = t->depth < GS_DEPTH_MAX ? t->depth : GS_DEPTH_MAX;
+
+		for (uint32_t k = 0; t->pid && !t->ended && k < depth; k++)
+			peek_frame(h, t, k, now_ns, min_age_ns);
+	}
+}
+
 void gs_uprobe_stop(struct gs_uprobe *probe, const struct gs_uprobe_handler *h)
 {
 	struct uprobe_kernel_side *k = &probe->kernel;

@@ -139,7 +139,8 @@ struct gs_uprobe_handler {
 	/* A cell as it was handed over last (all zero the first time), and as it is. */
 	void (*cell)(void *ctx, const struct gs_thread *thread, const struct gs_cell *before,
 		     const struct gs_cell *now);
-	/* A call that has not returned when tracing ends; depth: of the thread, from 0. */
+	/* A call that has not returned when tracing ends, or its thread, or it is peeked at; depth: of the
+	 * thread, from 0. */
 	void (*open_call)(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
 			  unsigned depth, uint64_t now_mono_ns);
 	/* What a thread did since the last gs_uprobe_glance(); may be NULL. Calls by how they were
@@ -245,6 +246,11 @@ void gs_uprobe_glance(struct gs_uprobe *probe, const struct gs_uprobe_handler *h
 
 /* Hand over what cells have grown by, and take back the slots of threads that ended. */
 void gs_uprobe_drain(struct gs_uprobe *probe, const struct gs_uprobe_handler *handler);
+
+/* Hand over (open_call) the calls that have not returned for min_age_ns or more, and go on tracing: what they
+ * say is whole, since nothing has changed in them since. */
+void gs_uprobe_peek_open(struct gs_uprobe *probe, const struct gs_uprobe_handler *handler,
+			 uint64_t min_age_ns);
 
 /* The run is over: no further call is accounted for; the rest of the ring, the cells and the calls
  * that are still open are handed over. */
