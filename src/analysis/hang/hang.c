@@ -262,22 +262,23 @@ bool gs_hang_is_quiet(const struct gs_hang *h, uint64_t now_ns)
 
 /* For the call after the last one that all ranks have made. */
 struct waiting {
-	uint64_t call;        /* 0: nobody waits */
+	uint64_t call;
+	bool any;             /* a rank that runs waits */
 	uint64_t since_ns;    /* the first arrived at it */
 	uint64_t progress_ns; /* newest call of those that have not arrived */
 	uint64_t hopeless_ns; /* one of these ended; 0: none has */
 };
 
-static void look_at_waiter(const struct member *m, struct waiting *w, bool *any)
+static void look_at_waiter(const struct member *m, struct waiting *w)
 {
 	const struct call *c = hang_member_call(m, w->call);
 
 	/* Far ahead: it has waited for longer than is known. */
 	if (!c)
 		c = hang_member_call(m, m->n_calls - (GS_HANG_KEPT - 1));
-	if (!*any || c->start_ns < w->since_ns)
+	if (c->start_ns < w->since_ns)
 		w->since_ns = c->start_ns;
-	*any |= !m->has_ended && !m->has_left;
+	w->any |= !m->has_ended && !m->has_left;
 }
 
 static void look_at_missing(const struct member *m, struct waiting *w)
@@ -294,7 +295,6 @@ static struct waiting look_at_group(const struct gs_hang *h, const struct group 
 {
 	struct waiting w = {.since_ns = UINT64_MAX};
 	uint64_t least = UINT64_MAX;
-	bool any = false;
 
 	for (uint32_t i = 0; i < g->n_members; i++)
 		if (h->members[g->members[i]].n_calls < least)
@@ -304,12 +304,10 @@ static struct waiting look_at_group(const struct gs_hang *h, const struct group 
 		const struct member *m = &h->members[g->members[i]];
 
 		if (m->n_calls > least)
-			look_at_waiter(m, &w, &any);
+			look_at_waiter(m, &w);
 		else
 			look_at_missing(m, &w);
 	}
-	if (!any)
-		w.call = 0;
 	return w;
 }
 
@@ -318,7 +316,7 @@ static bool wait_is_due(const struct gs_hang *h, const struct waiting *w, uint64
 	uint64_t from_ns = w->since_ns > w->progress_ns ? w->since_ns : w->progress_ns;
 	uint64_t hopeless_ns = w->since_ns > w->hopeless_ns ? w->since_ns : w->hopeless_ns;
 
-	if (!w->call)
+	if (!w->any)
 		return false;
 	return now_ns >= from_ns + h->quiet_ns ||
 	       (w->hopeless_ns && now_ns >= hopeless_ns + GS_HANG_HOLD_NS);
@@ -329,8 +327,9 @@ static void check_waits(struct gs_hang *h, struct group *g, uint64_t now_ns)
 	struct waiting w = look_at_group(h, g);
 	struct found *f = g->waits ? &h->found[g->waits - 1] : NULL;
 
-	if (f && w.call != f->it.call) {
+	if (f && (w.call > f->it.call || !w.any)) {
 		f->it.ended_ns = now_ns;
+		f->it.has_arrived = w.call > f->it.call;
 		f->is_due = true;
 		g->waits = 0;
 	} else if (!f && wait_is_due(h, &w, now_ns)) {
@@ -340,7 +339,7 @@ static void check_waits(struct gs_hang *h, struct group *g, uint64_t now_ns)
 }
 
 /* Once for a group: what comes after it has other numbers. As soon as all ranks have called. */
-static void check_difference(struct gs_hang *h, struct group *g, uint64_t now_ns)
+static void check_difference(struct gs_hang *h, struct group *g, uint64_t now_ns, bool is_last)
 {
 	uint64_t wait_ns = GS_HANG_HOLD_NS;
 
@@ -349,18 +348,18 @@ static void check_difference(struct gs_hang *h, struct group *g, uint64_t now_ns
 	for (uint32_t i = 0; i < g->n_members; i++)
 		if (!h->members[g->members[i]].at[0].function)
 			wait_ns = h->quiet_ns;
-	if (now_ns < g->differs_ns + wait_ns)
+	if (!is_last && now_ns < g->differs_ns + wait_ns)
 		return;
 	g->has_said_differs = true;
 	hang_add_found(h, g, GS_HANG_DIFFERS, g->differs_at, g->differs_ns, now_ns);
 }
 
-void gs_hang_check(struct gs_hang *h, uint64_t now_ns)
+void gs_hang_check(struct gs_hang *h, uint64_t now_ns, bool is_last)
 {
 	for (uint32_t i = 1; i < h->n_groups; i++) {
 		if (h->groups[i].is_lost)
 			continue;
-		check_difference(h, &h->groups[i], now_ns);
+		check_difference(h, &h->groups[i], now_ns, is_last);
 		check_waits(h, &h->groups[i], now_ns);
 	}
 }

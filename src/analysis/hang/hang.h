@@ -78,7 +78,8 @@ struct gs_hang_found {
 	int32_t n_ranks; /* of it, with those that were not put in */
 	uint64_t call;   /* which collective of the communicator, from 1 */
 	uint64_t since_ns, found_ns;
-	uint64_t ended_ns;    /* the last rank has arrived; 0: not yet */
+	uint64_t ended_ns; /* no rank waits any more; 0: they do */
+	bool has_arrived; /* because the last rank has arrived, and not because those that waited ended */
 	struct gs_hang_op op; /* what most ranks called here */
 	uint64_t n_odd;       /* ranks that are not GS_HANG_ARRIVED; 0: no call is that of most */
 	struct gs_hang_rank *ranks; /* that were put in, by rank; those that matter first */
@@ -110,8 +111,9 @@ void gs_hang_lose_calls(struct gs_hang *hang, uint32_t pid);
 /* Does a rank wait for another for so long that calls which have not returned matter? */
 bool gs_hang_is_quiet(const struct gs_hang *hang, uint64_t now_ns);
 
-/* All that happened until now_ns has been put in, but for calls that have not returned. */
-void gs_hang_check(struct gs_hang *hang, uint64_t now_ns);
+/* All that happened until now_ns has been put in, but for calls that have not returned. is_last: these too, and
+ * all that was lost. */
+void gs_hang_check(struct gs_hang *hang, uint64_t now_ns, bool is_last);
 
 /* The next that was found, or found to have ended; lent until the next call of the room. NULL: none. */
 const struct gs_hang_found *gs_hang_next(struct gs_hang *hang);

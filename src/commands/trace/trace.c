@@ -25,6 +25,7 @@
 #include "commands/trace/trace.h"
 #include "commands/trace_output/trace_budget.h"
 #include "commands/trace/trace_gpu.h"
+#include "commands/trace/trace_hangs.h"
 #include "commands/trace/trace_inside.h"
 #include "commands/trace/trace_live.h"
 #include "model/trace/func.h"
@@ -52,7 +53,8 @@ struct trace {
 	struct trace_budget *budget; /* NULL: what tracing costs is not known here */
 	struct trace_gpu *gpu;       /* NULL: no samples of GPUs */
 	struct trace_inside *inside; /* NULL: all is seen by probes */
-	struct gs_map seen_inside;   /* hashes of libraries that are said to be seen from inside */
+	struct trace_hangs *hangs;
+	struct gs_map seen_inside; /* hashes of libraries that are said to be seen from inside */
 	struct child child;
 	int signal_fd;
 	struct inherited_signals inherited;
@@ -284,24 +286,6 @@ static void stop_consumer(struct trace *t)
 
 /* --- control --- */
 
-static int open_signals(struct trace *t)
-{
-	struct sigaction ignore = {.sa_handler = SIG_IGN};
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGCHLD);
-	pthread_sigmask(SIG_BLOCK, &set, &t->inherited.mask);
-	/* An output that is no longer read and a file at its limit are errors, not deaths. */
-	sigaction(SIGPIPE, &ignore, &t->inherited.pipe);
-	sigaction(SIGXFSZ, &ignore, &t->inherited.file_size);
-	t->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return t->signal_fd < 0 ? -errno : 0;
-}
-
 /* The command is over. As long as it is not waited for its names can still be read, and on a busy
  * machine that may not have been done yet. */
 static void reap_child(struct trace *t)
@@ -476,6 +460,7 @@ static void control_trace(struct trace *t)
 		if (now >= next_slow_ns) {
 			gs_uprobe_rescan(t->probe);
 			report_refused(t, t->guard);
+			trace_hangs_report(t->hangs);
 			if (!t->options.quiet)
 				trace_live_show(&t->live, t->output, trace_budget_ratio(t->budget),
 						gs_clock_mono_ns() - t->start_ns);
@@ -594,10 +579,10 @@ static int start_trace(struct trace *t)
 	const struct gs_reader_options reads_stacks = {.name = "stacks", .keeps_state = true};
 	struct gs_err err = {{0}};
 	char target[1024];
-	int r = open_signals(t), priced;
+	int r, priced;
 
-	if (r == 0)
-		r = new_guards(t);
+	t->signal_fd = trace_open_signals(&t->inherited);
+	r = t->signal_fd < 0 ? t->signal_fd : new_guards(t);
 	if (r == 0)
 		r = open_targets(t);
 	if (r < 0)
@@ -648,6 +633,9 @@ static int start_trace(struct trace *t)
 		return gs_cli_exit_status_of(r);
 	}
 	r = trace_python_new(&t->options, t->probe, t->reader, t->output, &t->python);
+	t->hangs = trace_hangs_new(t->reader, t->output, &t->live);
+	if (r == 0 && !t->hangs)
+		r = -ENOMEM;
 	trace_budget_set_python(t->budget, gs_uprobe_python_id(t->probe));
 	trace_output_set_budget(t->output, t->budget);
 	trace_output_set_inside(t->output, trace_inside_events(t->inside));
@@ -716,6 +704,7 @@ static int finish_trace(struct trace *t)
 	atomic_store(&t->consumer_stop_ns, gs_clock_mono_ns());
 	gs_guard_enter(t->consumer_guard);
 	trace_output_stop(t->output, t->probe);
+	trace_hangs_report(t->hangs);
 	trace_inside_report(t->inside);
 	report_refused(t, t->consumer_guard);
 	gs_guard_log_costs(t->guard, t->consumer_guard);
@@ -753,6 +742,7 @@ static void cleanup_trace(struct trace *t)
 	trace_gpu_stop(&t->gpu);
 	stop_consumer(t);
 	trace_python_free(&t->python);
+	trace_hangs_free(&t->hangs);
 	trace_output_free(&t->output);
 	trace_inside_free(&t->inside);
 	gs_map_fini(&t->seen_inside);

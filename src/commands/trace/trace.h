@@ -22,6 +22,11 @@ void trace_raise_file_limit(void);
 /* Says that there is no such process. */
 void trace_report_no_process(pid_t id);
 
+/* Blocks the signals that end tracing or are about the command, and ignores others that would kill. A descriptor to
+ * read them from, or a negative errno. */
+struct inherited_signals;
+int trace_open_signals(struct inherited_signals *inherited);
+
 /* --- trace_command.c --- */
 
 /* Attach to the files that the command, or a program that is named in its words, may load. */

@@ -17,7 +17,8 @@
 #include "sources/identity/identity.h"
 #include "sources/probefile/probefile.h"
 
-#define PLAN_NS 2000000000ull
+#define HANG_AFTER_NS 60000000000ull /* checkpoints and first batches take some tens of seconds */
+#define PLAN_NS       2000000000ull
 
 /* --- what no kind of option converts --- */
 
@@ -313,6 +314,8 @@ static const struct gs_cli_option option_table[] = {
 	 .set = set_stacks},
 	{"stack-bytes", 0, "BYTES", "bytes of stack copied for unwinding (8K; up to 32K)",
 	 GS_CLI_SET, .takes = "512 to 32K", .set = set_stack_bytes},
+	{"hang-after", 0, "TIME", "report ranks that others wait for so long (60s; 0: never)",
+	 GS_CLI_TIME, AT(hang_after_ns)},
 	GS_CLI_TITLE("Output:"),
 	{"output", 'o', "FILE", "record calls, by the file's suffix; may be repeated", GS_CLI_SET,
 	 .takes =
@@ -471,7 +474,7 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 {
 	int r;
 
-	*o = (struct trace_options){.uid = -1, .color_auto = true};
+	*o = (struct trace_options){.uid = -1, .color_auto = true, .hang_after_ns = HANG_AFTER_NS};
 	o->width = -1;
 	o->style = (struct gs_report_summary_style){.size = sizeof(o->style),
 						    .view = GS_SUMMARY_SHORT};

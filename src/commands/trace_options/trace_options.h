@@ -61,6 +61,7 @@ struct trace_options {  /* Fields as the options of trace_options.c that set the
 	size_t n_outputs;
 	enum gs_flame_by flame_by;
 	bool flame_by_given;
+	uint64_t hang_after_ns;   /* ranks may wait so long for another; 0: for ever */
 	double max_overhead;      /* part of processor time; 0: no limit */
 	bool estimate;            /* only count, and report what tracing would cost */
 	bool estimate_waits;      /* from the first call on */

@@ -13,6 +13,7 @@
 #include "commands/common/cli.h"
 #include "commands/common/summary.h"
 #include "commands/trace_output/trace_budget.h"
+#include "commands/trace_output/trace_hang.h"
 #include "commands/trace_output/trace_head.h"
 #include "commands/trace_output/trace_output.h"
 #include "commands/trace_output/trace_source.h"
@@ -47,6 +48,7 @@ struct trace_output {
 	struct trace_budget *budget; /* borrowed; NULL none */
 	struct gs_inside *inside;    /* borrowed; NULL: all is seen by probes */
 	struct trace_source *source; /* owned; the control thread's alone */
+	struct trace_hang *hang;     /* owned; NULL: hangs are not looked for */
 	struct file_output files[TRACE_MAX_OUTPUTS];
 	size_t n_files;
 	struct trace_head *head;                             /* owned; NULL none */
@@ -182,6 +184,10 @@ static int build_summary(struct trace_output *o, const char *attach_mode, const 
 	if (r == 0 && options->py_stack_at) {
 		o->source = trace_source_new();
 		r = o->source ? 0 : -ENOMEM;
+	}
+	if (r == 0 && options->hang_after_ns && !options->estimate) {
+		o->hang = trace_hang_new(options->hang_after_ns, o->view, fo.boot_minus_mono_ns);
+		r = o->hang ? 0 : -ENOMEM;
 	}
 	if (r == 0 && options->line_filters.n)
 		r = set_line_filter(options, o->view);
@@ -369,6 +375,7 @@ static void on_event(void *ctx, const struct gs_event *event)
 	struct trace_output *o = ctx;
 
 	trace_budget_event(o->budget, event);
+	trace_hang_event(o->hang, event);
 	if (o->inside && event->kind == GS_EV_TASK)
 		gs_inside_task(o->inside, (const void *)event);
 	else if (!o->inside || !is_seen_inside(o, event))
@@ -427,6 +434,7 @@ static void on_account(void *ctx, const struct gs_account_reading *reading)
 	struct trace_output *o = ctx;
 	struct gs_account_reading now = *reading;
 
+	trace_hang_account(o->hang, reading);
 	gs_inside_account(o->inside, &now);
 	gs_ingest_account(o->feed, &now);
 }
@@ -500,6 +508,7 @@ bool trace_output_poll(struct trace_output *o, struct gs_uprobe *probe, bool har
 		put_cost(o);
 		report_losses(o, probe);
 		gs_ingest_flush(o->feed);
+		trace_hang_tick(o->hang, probe);
 		note_progress(o, probe);
 	}
 	pthread_mutex_unlock(&o->lock);
@@ -547,7 +556,19 @@ void trace_output_stop(struct trace_output *o, struct gs_uprobe *probe)
 	if (gs_correlate_untracked(o->span))
 		gs_ingest_loss(o->feed, GS_LAYER_NONE, GS_LOSS_BLOCKS, NULL,
 			       gs_correlate_untracked(o->span));
+	gs_ingest_flush(o->feed);
+	trace_hang_stop(o->hang);
 	pthread_mutex_unlock(&o->lock);
+}
+
+bool trace_output_next_hang(struct trace_output *o, struct gs_hang_found *ret_found)
+{
+	bool found;
+
+	pthread_mutex_lock(&o->lock);
+	found = trace_hang_next(o->hang, ret_found);
+	pthread_mutex_unlock(&o->lock);
+	return found;
 }
 
 void trace_output_want_gpu_wait(struct trace_output *o)
@@ -692,6 +713,7 @@ void trace_output_free(struct trace_output **ref)
 	gs_correlate_free(&o->span);
 	gs_aggregate_kernels_free(&o->kernels);
 	gs_aggregate_free(&o->view);
+	trace_hang_free(&o->hang);
 	trace_source_free(&o->source);
 	gs_identity_free(&o->place);
 	pthread_mutex_destroy(&o->lock);

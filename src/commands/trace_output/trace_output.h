@@ -17,6 +17,7 @@
 #include "sources/elf/library.h"
 
 struct gs_func_set;
+struct gs_hang_found; /* analysis/hang */
 struct gs_inside;
 struct gs_reader;
 struct gs_uprobe;
@@ -65,6 +66,9 @@ void trace_output_glance(struct trace_output *output, struct gs_uprobe *probe); 
 /* True: there is much of it, come back soon. */
 bool trace_output_poll(struct trace_output *output, struct gs_uprobe *probe, bool harvest);
 void trace_output_stop(struct trace_output *output, struct gs_uprobe *probe);
+
+/* A hang that was found or has ended since; its ranks are the caller's to free. False: none. Any thread. */
+bool trace_output_next_hang(struct trace_output *output, struct gs_hang_found *ret_found);
 
 struct trace_progress {                 /* as of the last harvest */
 	uint64_t calls[GS_LAYER_COUNT]; /* by enum gs_layer */

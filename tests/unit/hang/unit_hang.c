@@ -94,7 +94,7 @@ static const struct gs_hang_found *wait_for(struct run *run, uint64_t ns)
 		const struct gs_hang_found *f;
 
 		run->now_ns += SECOND / 2;
-		gs_hang_check(run->h, run->now_ns);
+		gs_hang_check(run->h, run->now_ns, false);
 		f = gs_hang_next(run->h);
 		if (f)
 			return f;
@@ -142,6 +142,7 @@ static void test_missing_rank(void **state)
 	assert_non_null(f);
 	assert_int_equal(f->number, 1);
 	assert_true(f->ended_ns > f->found_ns);
+	assert_true(f->has_arrived);
 	assert_null(wait_for(run, 3 * QUIET));
 }
 
@@ -213,6 +214,23 @@ static void test_dead_rank(void **state)
 	assert_string_equal(gs_hang_rank_text(f, &f->ranks[0], text),
 			    "rank 3 (process 1003) was killed by signal 9 (Killed), last called "
 			    "ncclAllReduce of 1024 float32, collective 5, 12.0 s ago");
+}
+
+/* Who waits is ended, too: nobody has arrived. */
+static void test_given_up(void **state)
+{
+	struct run *run = *state;
+	const struct gs_hang_found *f;
+
+	for (uint32_t r = 0; r < 3; r++)
+		call_reduce(run, r);
+	assert_non_null(wait_for(run, QUIET + SECOND));
+	for (uint32_t r = 0; r < RANKS; r++)
+		gs_hang_end_process(run->h, 1000 + r, SIGTERM, run->now_ns);
+	f = wait_for(run, SECOND);
+	assert_non_null(f);
+	assert_true(f->ended_ns);
+	assert_false(f->has_arrived);
 }
 
 /* The job ends: those that wait have ended, too. */
@@ -297,7 +315,10 @@ static void test_two_ranks(void **state)
 	assert_null(wait_for(run, 2 * QUIET));
 	call_op(run, 20, op_of(run->gather, 1, INT32));
 	call_op(run, 21, op_of(run->reduce, 1, INT32));
-	f = wait_for(run, 3 * SECOND);
+	gs_hang_check(run->h, run->now_ns, false);
+	assert_null(gs_hang_next(run->h)); /* a loss may yet be reported */
+	gs_hang_check(run->h, run->now_ns, true);
+	f = gs_hang_next(run->h);
 	assert_non_null(f);
 	assert_int_equal(f->n_odd, 0);
 	assert_string_equal(gs_hang_text(f, text),
@@ -338,7 +359,7 @@ static void test_limits(void **state)
 	for (uint32_t i = 0; i < GS_HANG_MAX_FOUND + 6; i++)
 		call_op(run, 100 + 2 * i, op_of(run->reduce, 1, INT32));
 	run->now_ns += 2 * QUIET;
-	gs_hang_check(run->h, run->now_ns);
+	gs_hang_check(run->h, run->now_ns, false);
 	while (gs_hang_next(run->h))
 		n++;
 	assert_int_equal(n, GS_HANG_MAX_FOUND);
@@ -351,8 +372,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_missing_rank), TEST(test_slow_and_idle), TEST(test_far_behind),
 		TEST(test_call_inside),  TEST(test_dead_rank),     TEST(test_all_end),
-		TEST(test_skipped),      TEST(test_differs),       TEST(test_two_ranks),
-		TEST(test_lost_calls),   TEST(test_other_node),    TEST(test_limits),
+		TEST(test_given_up),     TEST(test_skipped),       TEST(test_differs),
+		TEST(test_two_ranks),    TEST(test_lost_calls),    TEST(test_other_node),
+		TEST(test_limits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,178 @@
+/* What is found by analysis/hang, out of what the trace sees. */
+#include "commands/trace_output/trace_hang.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/vec.h"
+#include "model/trace/call_args.h"
+#include "model/trace/func.h"
+#include "pipeline/aggregate/aggregate.h"
+#include "sources/uprobe/uprobe.h"
+
+#define INSIDE_NS (GS_HANG_HOLD_NS / 2) /* calls open for so long: all before them are known */
+
+#define ENDED_MAX 65536 /* processes between two looks */
+
+struct ended {
+	uint32_t pid;
+	uint8_t signal;
+};
+
+struct trace_hang {
+	struct gs_hang *hang;      /* owned */
+	struct gs_aggregate *view; /* borrowed */
+	int64_t boot_minus_mono_ns;
+	/* Ends come as events, ahead of the records of what the process did before. */
+	struct ended *ended; /* owned */
+	uint32_t n_ended, cap_ended;
+};
+
+static void take_member(void *ctx, uint32_t member, uint32_t pid, uint64_t id, int32_t rank,
+			int32_t n_ranks)
+{
+	gs_hang_set_member(((struct trace_hang *)ctx)->hang, member, pid, id, rank, n_ranks);
+}
+
+static void take_call(void *ctx, uint32_t member, uint32_t tid, const struct gs_rec_call *call)
+{
+	struct gs_hang_call made = {
+		.op = {.function = call->function, .aux = call->aux, .count = call->arg[0]},
+		.start_ns = call->start_ns,
+		.tid = tid};
+
+	gs_hang_take_call(((struct trace_hang *)ctx)->hang, member, &made,
+			  call->call_flags & GS_CALL_UNFINISHED);
+}
+
+static void end_member(void *ctx, uint32_t member)
+{
+	gs_hang_end_member(((struct trace_hang *)ctx)->hang, member);
+}
+
+static void lose_calls(void *ctx, uint32_t pid)
+{
+	gs_hang_lose_calls(((struct trace_hang *)ctx)->hang, pid);
+}
+
+struct trace_hang *trace_hang_new(uint64_t quiet_ns, struct gs_aggregate *view,
+				  int64_t boot_minus_mono_ns)
+{
+	struct trace_hang *h = calloc(1, sizeof(*h));
+	struct gs_aggregate_collectives receiver = {.member = take_member,
+						    .call = take_call,
+						    .end = end_member,
+						    .lose = lose_calls,
+						    .ctx = h};
+
+	if (!h)
+		return NULL;
+	h->hang = gs_hang_new(quiet_ns);
+	if (!h->hang) {
+		free(h);
+		return NULL;
+	}
+	h->view = view;
+	h->boot_minus_mono_ns = boot_minus_mono_ns;
+	gs_aggregate_set_collectives(view, &receiver);
+	return h;
+}
+
+void trace_hang_free(struct trace_hang **hang)
+{
+	if (!*hang)
+		return;
+	gs_hang_free(&(*hang)->hang);
+	free((*hang)->ended);
+	free(*hang);
+	*hang = NULL;
+}
+
+/* Beyond the limit, or without memory, it is one that does not arrive. */
+static void note_end(struct trace_hang *h, uint32_t pid, uint8_t signal)
+{
+	if (h->n_ended < ENDED_MAX && gs_vec_reserve(&h->ended, &h->cap_ended, h->n_ended + 1))
+		h->ended[h->n_ended++] = (struct ended){pid, signal};
+}
+
+static void take_ends(struct trace_hang *h, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < h->n_ended; i++)
+		gs_hang_end_process(h->hang, h->ended[i].pid, h->ended[i].signal, now_ns);
+	h->n_ended = 0;
+}
+
+void trace_hang_event(struct trace_hang *h, const struct gs_event *event)
+{
+	const struct gs_event_task *t = (const void *)event;
+
+	if (h && event->kind == GS_EV_TASK && t->change == GS_TASK_EXIT && t->tid == t->pid)
+		note_end(h, t->pid, 0);
+}
+
+void trace_hang_account(struct trace_hang *h, const struct gs_account_reading *reading)
+{
+	if (h && reading->ended && reading->end_signal)
+		note_end(h, reading->pid, reading->end_signal);
+}
+
+static void on_open_call(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
+			 unsigned depth, uint64_t now_mono_ns)
+{
+	const struct gs_func *func = gs_func_by_id(frame->func);
+	struct trace_hang *h = ctx;
+	struct gs_hang_call call;
+	__u64 arg[4];
+	__u32 aux;
+
+	(void)depth;
+	(void)now_mono_ns;
+	if (!func || func->desc.layer != GS_LAYER_NCCL || func->desc.op != GS_CLASS_COLLECTIVE)
+		return;
+	aux = (__u32)gs_args_word(frame, func->desc.v_aux);
+	for (unsigned i = 0; i < 4; i++)
+		arg[i] = gs_args_word(frame, func->desc.v_arg[i]);
+	gs_args_words(frame, &func->desc, arg, &aux);
+	call = (struct gs_hang_call){.op = {.function = func->id, .aux = aux, .count = arg[0]},
+				     .start_ns = frame->start_ns + (uint64_t)h->boot_minus_mono_ns,
+				     .tid = thread->tid};
+	gs_hang_take_call(h->hang, gs_aggregate_find_member(h->view, thread->pid, arg[1]), &call,
+			  true);
+}
+
+void trace_hang_tick(struct trace_hang *h, struct gs_uprobe *probe)
+{
+	const struct gs_uprobe_handler handler = {.open_call = on_open_call, .ctx = h};
+	uint64_t now_ns = gs_clock_boot_ns();
+
+	if (!h)
+		return;
+	take_ends(h, now_ns);
+	if (gs_hang_is_quiet(h->hang, now_ns))
+		gs_uprobe_peek_open(probe, &handler, INSIDE_NS);
+	gs_hang_check(h->hang, now_ns, false);
+}
+
+void trace_hang_stop(struct trace_hang *h)
+{
+	if (!h)
+		return;
+	take_ends(h, gs_clock_boot_ns());
+	gs_hang_check(h->hang, gs_clock_boot_ns(), true);
+}
+
+bool trace_hang_next(struct trace_hang *h, struct gs_hang_found *ret)
+{
+	const struct gs_hang_found *f = h ? gs_hang_next(h->hang) : NULL;
+
+	if (!f)
+		return false;
+	*ret = *f;
+	ret->ranks = malloc(f->n_seen * sizeof(*ret->ranks));
+	if (!ret->ranks)
+		ret->n_seen = ret->n_odd = 0;
+	else
+		memcpy(ret->ranks, f->ranks, f->n_seen * sizeof(*ret->ranks));
+	return true;
+}

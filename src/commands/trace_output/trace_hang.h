@@ -1,0 +1,40 @@
+/*
+ * From what is traced to the search for hangs (analysis/hang): communicators, collectives, ends of
+ * processes, and calls that have not returned. All under the lock of the output.
+ */
+#ifndef GS_COMMANDS_TRACE_OUTPUT_TRACE_HANG_H
+#define GS_COMMANDS_TRACE_OUTPUT_TRACE_HANG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analysis/hang/hang.h"
+#include "model/trace/account.h"
+#include "model/trace/event.h"
+
+struct gs_aggregate;
+struct gs_frame;
+struct gs_thread;
+struct gs_uprobe;
+struct trace_hang;
+
+/* Takes the collectives of view, which is borrowed. boot_minus_mono_ns: as the calls of view have it. NULL: no
+ * memory. */
+struct trace_hang *trace_hang_new(uint64_t quiet_ns, struct gs_aggregate *view,
+				  int64_t boot_minus_mono_ns);
+void trace_hang_free(struct trace_hang **hang);
+
+/* These take NULL: nothing is looked for. An event and an account may say that a process ended. */
+void trace_hang_event(struct trace_hang *hang, const struct gs_event *event);
+void trace_hang_account(struct trace_hang *hang, const struct gs_account_reading *reading);
+
+/* All events until now were handed over: look for hangs. */
+void trace_hang_tick(struct trace_hang *hang, struct gs_uprobe *probe);
+
+/* The end of tracing: all was handed over. */
+void trace_hang_stop(struct trace_hang *hang);
+
+/* The next that was found or has ended; ranks are the caller's to free. False: none. */
+bool trace_hang_next(struct trace_hang *hang, struct gs_hang_found *ret_found);
+
+#endif
