@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Ranks that do not arrive at a collective, die, or call something else: named in time, and nobody else is."""
 
+import json
 import re
 import sys
 import time
@@ -39,12 +40,16 @@ def check_time(t, after_s, least_s, most_s):
 def sleeps(t):
     run, after_s, pid = run_stuck(t, 'sleep', 12000, r'hang: rank 2 ')
     check_time(t, after_s, QUIET_S, QUIET_S + PROMISE_S)
-    t.match('who', rf'hang: rank 2 \(process {pid}\) has not arrived at collective 22 of communicator [0-9a-f]{{16}}: '
-            r'3 of 4 ranks wait for [\d.]+ s in ncclAllReduce of 1024 float32', run.err)  # fmt: skip
+    t.match('who', rf'hang: rank 2 \(process {pid}\) has not arrived at collective 22 of communicator 0x[0-9a-f]+: '
+            r'3 of 4 ranks waiting for [\d.]+ s in ncclAllReduce of 1024 float32', run.err)  # fmt: skip
     t.match('its last call', rf'  rank 2 \(process {pid}\) last called ncclAllGather of 512 float32, collective 21, ', run.err)
     t.equal('the others are in it', len(re.findall(r'  rank [013] \(process \d+\) called ncclAllReduce of 1024 float32, collective 22, '
                                                    r'[\d.]+ s ago, still in it', run.err)), 3)  # fmt: skip
-    t.match('it came', r'hang over: all ranks have arrived at collective 22 of communicator [0-9a-f]{16} after 1[12]\.\d s', run.err)
+    hang = run.summary['hangs'][0]
+    t.equal('in the summary', (len(run.summary['hangs']), hang['kind'], hang['collective'], hang['ranks'], hang['has_arrived']), (1, 'waits', 22, 4, True))
+    t.equal('its ranks', [(r['rank'], r['state'], r['calls'], r['last_function'], r['last_count']) for r in hang['by_rank']],
+            [(2, 'missing', 21, 'ncclAllGather', 512)] + [(i, 'arrived', 22, 'ncclAllReduce', 1024) for i in (0, 1, 3)])  # fmt: skip
+    t.match('it came', r'hang over: all ranks have arrived at collective 22 of communicator 0x[0-9a-f]+ after 1[12]\.\d s', run.err)
 
 
 @case('one rank is killed: said without waiting for quiet', timeout=120)
@@ -58,10 +63,10 @@ def dies(t):
 @case('one rank leaves a collective out, or calls another function, count or type', timeout=180)
 def differs(t):
     what = {
-        'skip': 'skipped collective 21 of communicator [0-9a-f]{16}, ncclAllGather of 512 float32',
-        'function': 'called ncclReduceScatter of 512 float32 as collective 21 of communicator [0-9a-f]{16}, the others ncclAllGather of 512 float32',
-        'count': 'called ncclAllGather of 256 float32 as collective 21 of communicator [0-9a-f]{16}, the others ncclAllGather of 512 float32',
-        'type': 'called ncclAllGather of 512 int32 as collective 21 of communicator [0-9a-f]{16}, the others ncclAllGather of 512 float32',
+        'skip': 'skipped collective 21 of communicator 0x[0-9a-f]+, ncclAllGather of 512 float32',
+        'function': 'called ncclReduceScatter of 512 float32 as collective 21 of communicator 0x[0-9a-f]+, the others ncclAllGather of 512 float32',
+        'count': 'called ncclAllGather of 256 float32 as collective 21 of communicator 0x[0-9a-f]+, the others ncclAllGather of 512 float32',
+        'type': 'called ncclAllGather of 512 int32 as collective 21 of communicator 0x[0-9a-f]+, the others ncclAllGather of 512 float32',
     }
     for mode, text in what.items():
         run, after_s, pid = run_stuck(t, mode, 7000, 'mismatch: ')
@@ -124,7 +129,8 @@ def python_lines(t):
     path = t.path('train.py')
     with open(path, 'w') as f:
         f.write(PROGRAM)
-    live = t.start_trace('--hang-after', f'{QUIET_S}s', command=[sys.executable, path],
+    record = t.path('train.gst')
+    live = t.start_trace('--hang-after', f'{QUIET_S}s', '-o', record, command=[sys.executable, path],
                          env={'LD_LIBRARY_PATH': harness.fake})  # fmt: skip
     live.wait_err(r'hang: rank 1 ', 40)
     time.sleep(1)
@@ -134,6 +140,12 @@ def python_lines(t):
     here = next(i for i, x in enumerate(lines) if '# here' in x) + 1
     waits = next(i for i, x in enumerate(lines) if '# waits' in x) + 1
     t.match('the late one', rf'  rank 1 \(process \d+\) last called .*\n.*Python: lag \({path}:{here}\) < train \({path}:\d+\) < <module>', text)
+    said = rf'lag \({path}:{here}\) < train'
+    explained = t.tool('explain', record, status=0).out
+    t.match('explain has it', rf'rank 1 \(process \d+\) has not arrived at collective 4 .*\n.*last called.*\n +Python: {said}', explained)
+    found = json.loads(t.tool('explain', '--format', 'json', record, status=0).out)['hangs']
+    t.match('and its JSON', said, found[0]['by_rank'][0]['python'])
+    t.match('and the report', 'Hangs and mismatches of ranks', t.tool('report', record, status=0).out)
     t.equal('the others', len(re.findall(rf'Python: train \({path}:{waits}\)', text)), 2)
 
 

@@ -217,8 +217,8 @@ static void put_waits(const struct gs_hang_found *f, char *out)
 	put_odd_ranks(f, who, sizeof(who));
 	gs_fmt_ns(waited, f->found_ns > f->since_ns ? f->found_ns - f->since_ns : 0);
 	snprintf(out, GS_HANG_TEXT_BYTES,
-		 "%s %s not arrived at collective %" PRIu64 " of communicator %016" PRIx64
-		 ": %zu of %d ranks wait for %s in %.100s",
+		 "%s %s not arrived at collective %" PRIu64 " of communicator 0x%" PRIx64
+		 ": %zu of %d ranks waiting for %s in %.100s",
 		 who, f->n_odd == 1 ? "has" : "have", f->call, f->id, n_waiting, f->n_ranks, waited,
 		 gs_hang_op_text(&f->op, op));
 }
@@ -231,7 +231,7 @@ static void put_differs(const struct gs_hang_found *f, char *out)
 	if (!f->n_odd) {
 		snprintf(out, GS_HANG_TEXT_BYTES,
 			 "ranks call different functions as collective %" PRIu64
-			 " of communicator %016" PRIx64,
+			 " of communicator 0x%" PRIx64,
 			 f->call, f->id);
 		return;
 	}
@@ -239,18 +239,18 @@ static void put_differs(const struct gs_hang_found *f, char *out)
 	gs_hang_op_text(&f->op, op);
 	if (f->n_odd == 1 && r->state == GS_HANG_SKIPPED)
 		snprintf(out, GS_HANG_TEXT_BYTES,
-			 "%s skipped collective %" PRIu64 " of communicator %016" PRIx64 ", %.100s",
+			 "%s skipped collective %" PRIu64 " of communicator 0x%" PRIx64 ", %.100s",
 			 who, f->call, f->id, op);
 	else if (f->n_odd == 1 && r->here.function)
 		snprintf(out, GS_HANG_TEXT_BYTES,
-			 "%s called %.80s%s as collective %" PRIu64 " of communicator %016" PRIx64
+			 "%s called %.80s%s as collective %" PRIu64 " of communicator 0x%" PRIx64
 			 ", the others %.80s",
 			 who, gs_hang_op_text(&r->here, other),
 			 r->state == GS_HANG_EXTRA ? " once too often" : "", f->call, f->id, op);
 	else
 		snprintf(out, GS_HANG_TEXT_BYTES,
 			 "%s differ from the others at collective %" PRIu64
-			 " of communicator %016" PRIx64 ", %.100s",
+			 " of communicator 0x%" PRIx64 ", %.100s",
 			 who, f->call, f->id, op);
 }
 

@@ -11,9 +11,11 @@
 #include "commands/common/cli.h"
 #include "commands/main/damage.h"
 #include "core/base/fmt.h"
+#include "core/base/mem.h"
 #include "core/text/doc.h"
 #include "model/node/record.h"
 #include "model/trace/dict.h"
+#include "output/report/summary_hang.h"
 #include "pipeline/aggregate/aggregate.h"
 #include "pipeline/recording/recording.h"
 
@@ -232,15 +234,37 @@ static void print_finding(const struct explain_run *run, const struct gs_explain
 		print_beside(f, &result->findings[f->beside[i]]);
 }
 
+/* As found while tracing; without the ranks that did as they should. */
+static void print_hang(const struct gs_hang_summary *h)
+{
+	char since[GS_FMT_BYTES];
+
+	printf("\n  after %s: %s\n", gs_fmt_ns(since, h->since_ns), h->text);
+	for (size_t i = 0; i < h->n_listed; i++) {
+		const struct gs_hang_rank_summary *r = &h->ranks[i];
+
+		if (strcmp(r->state, "arrived") == 0)
+			continue;
+		printf("    %s\n", r->text);
+		if (*r->python)
+			printf("      Python: %s\n", r->python);
+		if (*r->native)
+			printf("      native: %s\n", r->native);
+	}
+}
+
 static void print_result(const struct explain_options *o, const struct explain_run *run,
-			 const struct gs_explain_result *result)
+			 const struct gs_explain_result *result, const struct gs_summary *summary)
 {
 	char findings[GS_FMT_BYTES], steps[GS_FMT_BYTES], samples[GS_FMT_BYTES];
+	size_t n = result->n_findings + summary->n_hangs;
 
-	gs_fmt_count(findings, result->n_findings);
-	printf("%s: %s finding%s in %s steps and %s samples\n", o->path,
-	       result->n_findings ? findings : "no", result->n_findings == 1 ? "" : "s",
-	       gs_fmt_count(steps, result->n_steps), gs_fmt_count(samples, result->n_samples));
+	gs_fmt_count(findings, n);
+	printf("%s: %s finding%s in %s steps and %s samples\n", o->path, n ? findings : "no",
+	       n == 1 ? "" : "s", gs_fmt_count(steps, result->n_steps),
+	       gs_fmt_count(samples, result->n_samples));
+	for (size_t i = 0; i < summary->n_hangs; i++)
+		print_hang(&summary->hangs[i]);
 	for (size_t i = 0; i < result->n_findings; i++)
 		print_finding(run, result, &result->findings[i]);
 	if (result->n_left_out)
@@ -293,7 +317,7 @@ static void put_finding(struct gs_doc *doc, const struct explain_run *run,
 }
 
 static int put_result(const struct explain_options *o, const struct explain_run *run,
-		      const struct gs_explain_result *result)
+		      const struct gs_explain_result *result, const struct gs_summary *summary)
 {
 	struct gs_pen pen;
 	struct gs_doc doc = {.ops = o->format == EXPLAIN_YAML ? &gs_doc_yaml : &gs_doc_json,
@@ -310,6 +334,7 @@ static int put_result(const struct explain_options *o, const struct explain_run 
 	for (size_t i = 0; i < result->n_findings; i++)
 		put_finding(&doc, run, &result->findings[i]);
 	gs_doc_end(&doc);
+	gs_report_summary_hang_doc(&doc, summary);
 	gs_doc_end(&doc);
 	gs_pen_puts(&pen, "\n");
 	return gs_pen_close(&pen);
@@ -319,23 +344,22 @@ static int put_result(const struct explain_options *o, const struct explain_run 
 static int show_findings(const struct explain_options *o, struct explain_run *run)
 {
 	struct gs_explain_result result;
-	struct gs_summary *summary = NULL;
+	GS_CLEANUP(gs_summary_free) struct gs_summary *summary = NULL;
 	int r = gs_aggregate_make_summary(run->view, &summary);
 
 	if (r == 0)
 		r = gs_explain_finish(run->explain, summary->steps.slot, summary->steps.run,
 				      &result);
-	gs_summary_free(&summary);
-	if (r == 0 && !result.n_steps && !result.n_samples) {
+	if (r == 0 && !result.n_steps && !result.n_samples && !summary->n_hangs) {
 		gs_cli_say(
 			"%s has neither steps nor samples: record calls that repeat with `gpuscope trace -o FILE.gst`, or samples with `gpuscope top --record FILE.gst`",
 			o->path);
 		return GS_EXIT_NOTHING;
 	}
 	if (r == 0 && o->format == EXPLAIN_TABLE)
-		print_result(o, run, &result);
+		print_result(o, run, &result, summary);
 	else if (r == 0)
-		r = put_result(o, run, &result);
+		r = put_result(o, run, &result, summary);
 	if (r < 0)
 		gs_cli_say("%s", strerror(-r));
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;

@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/mem.h"
 #include "core/base/vec.h"
 #include "model/trace/call_args.h"
 #include "model/trace/func.h"
 #include "pipeline/aggregate/aggregate.h"
+#include "pipeline/ingest/ingest.h"
 #include "sources/uprobe/uprobe.h"
 
 #define INSIDE_NS (GS_HANG_HOLD_NS / 2) /* calls open for so long: all before them are known */
@@ -175,4 +177,48 @@ bool trace_hang_next(struct trace_hang *h, struct gs_hang_found *ret)
 	else
 		memcpy(ret->ranks, f->ranks, f->n_seen * sizeof(*ret->ranks));
 	return true;
+}
+
+static struct gs_rec_hang_rank record_of_rank(const struct gs_hang_rank *r)
+{
+	return (struct gs_rec_hang_rank){.rank = r->rank,
+					 .pid = r->pid,
+					 .tid = r->tid,
+					 .calls = r->n_calls,
+					 .last_ns = r->last_ns,
+					 .last_count = r->last.count,
+					 .last_function = r->last.function,
+					 .last_type = r->last.aux & 0xff,
+					 .signal = r->end_signal};
+}
+
+void trace_hang_record(struct gs_ingest *feed, const struct gs_hang_found *f,
+		       const struct trace_hang_stacks *stacks, size_t n_stacks)
+{
+	size_t n = f->n_seen < GS_HANG_RANKS_MAX ? f->n_seen : GS_HANG_RANKS_MAX;
+	struct gs_rec_hang hang = {.since_ns = f->since_ns,
+				   .found_ns = f->found_ns,
+				   .ended_ns = f->ended_ns,
+				   .id_hash = f->id,
+				   .call = f->call,
+				   .number = f->number,
+				   .n_ranks = f->n_ranks,
+				   .has_arrived = f->has_arrived};
+	GS_FREE struct gs_ingest_hang_rank *ranks = calloc(n, sizeof(*ranks));
+	GS_FREE char(*texts)[GS_HANG_TEXT_BYTES] = calloc(n, sizeof(*texts));
+	char text[GS_HANG_TEXT_BYTES];
+
+	if (f->ended_ns || !ranks || !texts)
+		n = 0;
+	for (size_t i = 0; i < n; i++) {
+		ranks[i].is = record_of_rank(&f->ranks[i]);
+		ranks[i].state = gs_hang_state_name(f->ranks[i].state);
+		ranks[i].text = gs_hang_rank_text(f, &f->ranks[i], texts[i]);
+		if (i < n_stacks) {
+			ranks[i].python = stacks[i].python;
+			ranks[i].native = stacks[i].native;
+		}
+	}
+	gs_ingest_hang(feed, &hang, f->kind == GS_HANG_WAITS ? "waits" : "differs",
+		       f->ended_ns ? NULL : gs_hang_text(f, text), ranks, n);
 }

@@ -13,6 +13,7 @@
 #include "model/trace/event.h"
 
 struct gs_aggregate;
+struct gs_ingest;
 struct gs_frame;
 struct gs_thread;
 struct gs_uprobe;
@@ -36,5 +37,14 @@ void trace_hang_stop(struct trace_hang *hang);
 
 /* The next that was found or has ended; ranks are the caller's to free. False: none. */
 bool trace_hang_next(struct trace_hang *hang, struct gs_hang_found *ret_found);
+
+/* The stacks of a rank in words, the innermost frame first; NULL: not read. */
+struct trace_hang_stacks {
+	char *python, *native;
+};
+
+/* Record what was found, or that it is over; stacks of the first n_stacks ranks. */
+void trace_hang_record(struct gs_ingest *feed, const struct gs_hang_found *found,
+		       const struct trace_hang_stacks *stacks, size_t n_stacks);
 
 #endif

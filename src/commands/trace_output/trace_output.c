@@ -571,6 +571,14 @@ bool trace_output_next_hang(struct trace_output *o, struct gs_hang_found *ret_fo
 	return found;
 }
 
+void trace_output_hang(struct trace_output *o, const struct gs_hang_found *found,
+		       const struct trace_hang_stacks *stacks, size_t n_stacks)
+{
+	pthread_mutex_lock(&o->lock);
+	trace_hang_record(o->feed, found, stacks, n_stacks);
+	pthread_mutex_unlock(&o->lock);
+}
+
 void trace_output_want_gpu_wait(struct trace_output *o)
 {
 	o->wants_gpu_wait = true;

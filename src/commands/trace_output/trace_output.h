@@ -70,6 +70,11 @@ void trace_output_stop(struct trace_output *output, struct gs_uprobe *probe);
 /* A hang that was found or has ended since; its ranks are the caller's to free. False: none. Any thread. */
 bool trace_output_next_hang(struct trace_output *output, struct gs_hang_found *ret_found);
 
+/* Keep it, with the stacks of the first n_stacks of its ranks. Any thread. */
+struct trace_hang_stacks; /* trace_hang.h */
+void trace_output_hang(struct trace_output *output, const struct gs_hang_found *found,
+		       const struct trace_hang_stacks *stacks, size_t n_stacks);
+
 struct trace_progress {                 /* as of the last harvest */
 	uint64_t calls[GS_LAYER_COUNT]; /* by enum gs_layer */
 	uint64_t lost;                  /* calls that are missing from the trace */

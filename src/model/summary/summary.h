@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "model/summary/collectives.h"
+#include "model/summary/hang.h"
 #include "model/summary/python.h"
 #include "model/summary/step.h"
 #include "model/trace/account.h"
@@ -283,6 +284,8 @@ struct gs_summary {
 	size_t n_lost;
 	struct gs_open_call *open_calls; /* oldest first */
 	size_t n_open_calls;
+	struct gs_hang_summary *hangs; /* in the order in which they were found */
+	size_t n_hangs;
 	struct gs_comm_summary *comms;
 	size_t n_comms;
 	struct gs_native_count native;

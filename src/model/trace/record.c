@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "model/trace/record_hang.h"
 #include "model/trace/record_kernel.h"
 #include "model/trace/record_mark.h"
 #include "model/trace/record_memory.h"
@@ -55,6 +56,7 @@ static const uint16_t least_bytes[GS_REC_COUNT] = {
 	[GS_REC_NCCL_COMM] = 64,    /* model/nccl/record.h */
 	[GS_REC_NCCL_OP] = 112,     /* likewise */
 	[GS_REC_NCCL_CHANNEL] = 72, /* likewise */
+	[GS_REC_HANG] = sizeof(struct gs_rec_hang),
 };
 
 void *gs_record_put(struct gs_buf *buf, enum gs_record_kind kind, size_t struct_bytes,
@@ -115,6 +117,11 @@ static bool tail_fits(const struct gs_record *r)
 
 		return (size_t)a->n_states * a->n_insides <=
 		       (r->bytes - sizeof(*a)) / sizeof(a->ns[0]);
+	}
+	if (r->kind == GS_REC_HANG) {
+		const struct gs_rec_hang *h = (const void *)r;
+
+		return h->n_listed <= (r->bytes - sizeof(*h)) / sizeof(h->ranks[0]);
 	}
 	if (r->kind == GS_REC_AGGREGATE) {
 		const struct gs_rec_aggregate *a = (const void *)r;

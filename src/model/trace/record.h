@@ -73,6 +73,7 @@ enum gs_record_kind {
 	GS_REC_NCCL_COMM = 39,    /* model/nccl/record.h */
 	GS_REC_NCCL_OP = 40,      /* likewise */
 	GS_REC_NCCL_CHANNEL = 41, /* likewise */
+	GS_REC_HANG = 42,         /* model/trace/record_hang.h */
 	GS_REC_COUNT
 };
 

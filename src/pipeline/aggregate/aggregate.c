@@ -69,6 +69,7 @@ void gs_aggregate_free(struct gs_aggregate **view)
 	gs_nccl_ops_free(&v->nccl_ops);
 	free(v->kernels.items);
 	gs_holders_free(&v->holders);
+	gs_hangs_fini(&v->hangs);
 	gs_map_fini(&v->kernel_idx);
 	free(v->accounts.items);
 	gs_map_fini(&v->account_idx);
@@ -683,6 +684,9 @@ static int take_other(struct gs_aggregate *v, const struct gs_record *r)
 	case GS_REC_MEMORY:
 	case GS_REC_MEMORY_SITE:
 		v->n_left_out += !gs_holders_take(v->holders, r);
+		return 0;
+	case GS_REC_HANG:
+		v->n_left_out += !gs_hangs_take(&v->hangs, (const void *)r);
 		return 0;
 	case GS_REC_ACCOUNT:
 		return gs_aggregate_take_account(v, (const void *)r);

@@ -609,6 +609,13 @@ static int add_open_calls(struct build *b)
 	return 0;
 }
 
+static int add_hangs(struct build *b)
+{
+	const struct gs_rec_session *rec = gs_dict_session(b->v->dict);
+
+	return gs_hangs_summarize(&b->v->hangs, b->v->dict, rec ? rec->start_ns : 0, b->s);
+}
+
 static int add_comms(struct build *b)
 {
 	const struct view_comm *c = b->v->comms.items;
@@ -684,7 +691,7 @@ int gs_aggregate_make_summary(struct gs_aggregate *v, struct gs_summary **ret_su
 	    gs_aggregate_add_streams(v, b->s) < 0 ||
 	    gs_holders_summarize(v->holders, v->dict, b->s) < 0 ||
 	    gs_gpu_times_summary(v->gpu_times, v->dict, b->s) < 0 ||
-	    gs_nccl_ops_summary(v->nccl_ops, v->dict, b->s) < 0 ||
+	    gs_nccl_ops_summary(v->nccl_ops, v->dict, b->s) < 0 || add_hangs(b) < 0 ||
 	    gs_aggregate_add_kernels(v, b->s) < 0 || gs_aggregate_add_account(v, b->s) < 0 ||
 	    gs_aggregate_add_arrivals(v, b->s) < 0)
 		return -ENOMEM;

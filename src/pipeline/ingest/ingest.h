@@ -14,6 +14,7 @@
 #include "model/trace/kernel_side.h"
 #include "model/trace/func_set.h"
 #include "model/trace/record.h"
+#include "model/trace/record_hang.h"
 #include "model/gpu_work/record.h"
 #include "model/nccl/record.h"
 #include "model/trace/user_set.h"
@@ -124,6 +125,16 @@ void gs_ingest_open_scope(struct gs_ingest *feed, const struct gs_thread *thread
 
 /* Where a thread's time went so far: an ACCOUNT record. */
 void gs_ingest_account(struct gs_ingest *feed, const struct gs_account_reading *reading);
+
+struct gs_ingest_hang_rank {
+	struct gs_rec_hang_rank is;                 /* but for its strings */
+	const char *state, *text, *python, *native; /* lent; NULL: none */
+};
+
+/* A hang that was found, or (text NULL, no ranks) is over; strings of its record are given as texts, lent. Of
+ * ranks the first GS_HANG_RANKS_MAX are kept. */
+void gs_ingest_hang(struct gs_ingest *feed, const struct gs_rec_hang *hang, const char *kind,
+		    const char *text, const struct gs_ingest_hang_rank *ranks, size_t n_ranks);
 
 /* A value of the machine, now. */
 void gs_ingest_counter(struct gs_ingest *feed, const char *name, int64_t value);

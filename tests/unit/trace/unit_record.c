@@ -11,6 +11,7 @@
 #include "model/trace/dict.h"
 #include "model/trace/event.h"
 #include "model/gpu_work/record.h"
+#include "model/trace/record_hang.h"
 #include "model/trace/record_mark.h"
 #include "model/trace/record_memory.h"
 #include "model/trace/record_mpi.h"
@@ -61,6 +62,7 @@ static const size_t struct_bytes[GS_REC_COUNT] = {
 	[GS_REC_NCCL_COMM] = sizeof(struct gs_rec_nccl_comm),
 	[GS_REC_NCCL_OP] = sizeof(struct gs_rec_nccl_op),
 	[GS_REC_NCCL_CHANNEL] = sizeof(struct gs_rec_nccl_channel),
+	[GS_REC_HANG] = sizeof(struct gs_rec_hang),
 	[GS_REC_ROLLUP] = 24, /* a struct of the node (model/node/rollup.h) */
 };
 
