@@ -45,7 +45,10 @@ def sleeps(t):
     t.match('its last call', rf'  rank 2 \(process {pid}\) last called ncclAllGather of 512 float32, collective 21, ', run.err)
     t.equal('the others are in it', len(re.findall(r'  rank [013] \(process \d+\) called ncclAllReduce of 1024 float32, collective 22, '
                                                    r'[\d.]+ s ago, still in it', run.err)), 3)  # fmt: skip
+    t.match('its native stack', r'  rank 2, native: (__)?(clock_)?nanosleep.* < main < ', run.err)
+    t.match('that of one that waits', r'  rank 0, native: .*pthread_barrier_wait < ', run.err)
     hang = run.summary['hangs'][0]
+    t.match('it is kept', 'nanosleep', hang['by_rank'][0]['native'])
     t.equal('in the summary', (len(run.summary['hangs']), hang['kind'], hang['collective'], hang['ranks'], hang['has_arrived']), (1, 'waits', 22, 4, True))
     t.equal('its ranks', [(r['rank'], r['state'], r['calls'], r['last_function'], r['last_count']) for r in hang['by_rank']],
             [(2, 'missing', 21, 'ncclAllGather', 512)] + [(i, 'arrived', 22, 'ncclAllReduce', 1024) for i in (0, 1, 3)])  # fmt: skip

@@ -15,12 +15,16 @@
 #include "commands/trace_output/trace_hang.h"
 #include "commands/trace_output/trace_output.h"
 #include "core/base/fmt.h"
+#include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/reader/reader.h"
 #include "sources/thread_stack/thread_stack.h"
 
-#define N_SHOWN     16 /* ranks of a finding */
-#define N_FRAMES    8  /* of a stack */
-#define STACK_BYTES 2048
+#define N_SHOWN        16 /* ranks of a finding */
+#define N_FRAMES       8  /* of a Python stack */
+#define N_NATIVE       16 /* of a native one */
+#define NATIVE_LATE_MS 5000
+#define STACK_BYTES    2048
 
 struct trace_hangs {
 	struct gs_pythons *pythons;  /* owned */
@@ -72,14 +76,47 @@ static char *read_python(struct trace_hangs *h, const struct gs_hang_rank *r)
 	return n > 0 ? strdup(stack) : NULL;
 }
 
-static void report_rank(const struct gs_hang_found *f, size_t i,
-			const struct trace_hang_stacks *stacks)
+/* "poll < wait_for_peer < main", likewise; NULL: it runs, or cannot be read. */
+static char *read_native(struct gs_native *native, const struct gs_hang_rank *r)
 {
-	char text[GS_HANG_TEXT_BYTES];
+	GS_FREE struct gs_native_stack *stack = calloc(1, sizeof(*stack));
+	char text[STACK_BYTES], name[512];
+	size_t at = 0;
 
-	gs_cli_say("  %s", gs_hang_rank_text(f, &f->ranks[i], text));
-	if (stacks->python)
-		gs_cli_say("    Python: %s", stacks->python);
+	if (!stack || gs_thread_stack_native(native, r->pid, r->tid ? r->tid : r->pid, stack) < 0)
+		return NULL;
+	for (unsigned i = 0; i < stack->n_frames && i < N_NATIVE && at < sizeof(text); i++) {
+		if (!gs_native_name(native, &stack->frames[i], name, sizeof(name)))
+			snprintf(name, sizeof(name), "%.400s+0x%llx",
+				 gs_native_path(native, stack->frames[i].file),
+				 (unsigned long long)stack->frames[i].file_off);
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", i ? " < " : "", name);
+	}
+	return at ? strdup(text) : NULL;
+}
+
+/* Names of functions take a reader of files, which is there for this alone, and the longest time: so these
+ * stacks are said last. */
+static void report_native(const struct gs_hang_found *f, struct trace_hang_stacks *stacks, size_t n)
+{
+	const struct gs_reader_options options = {
+		.name = "stacks of ranks", .keeps_state = true, .late_ms = NATIVE_LATE_MS};
+	struct gs_reader *reader = NULL;
+	struct gs_native *native = NULL;
+	struct gs_err err = {{0}};
+
+	if (gs_reader_new(&options, &reader, &err) < 0 || gs_native_new(reader, &native) < 0)
+		gs_log(GS_LOG_INFO, GS_LOG_PROCESSES, "no native stacks of ranks: %s",
+		       gs_err_text(&err, -ENOMEM));
+	for (size_t i = 0; native && i < n; i++) {
+		if (f->ranks[i].state == GS_HANG_ENDED)
+			continue;
+		stacks[i].native = read_native(native, &f->ranks[i]);
+		if (stacks[i].native)
+			gs_cli_say("  rank %d, native: %s", f->ranks[i].rank, stacks[i].native);
+	}
+	gs_native_free(&native);
+	gs_reader_free(&reader);
 }
 
 static void report_found(struct trace_hangs *h, const struct gs_hang_found *f)
@@ -88,18 +125,23 @@ static void report_found(struct trace_hangs *h, const struct gs_hang_found *f)
 	struct trace_hang_stacks stacks[N_SHOWN] = {0};
 	char text[GS_HANG_TEXT_BYTES];
 
-	/* First all stacks, which are to be of one moment. */
 	for (size_t i = 0; i < n; i++)
 		if (f->ranks[i].state != GS_HANG_ENDED)
 			stacks[i].python = read_python(h, &f->ranks[i]);
 	gs_cli_say("%s: %s", f->kind == GS_HANG_WAITS ? "hang" : "mismatch", gs_hang_text(f, text));
-	for (size_t i = 0; i < n; i++)
-		report_rank(f, i, &stacks[i]);
+	for (size_t i = 0; i < n; i++) {
+		gs_cli_say("  %s", gs_hang_rank_text(f, &f->ranks[i], text));
+		if (stacks[i].python)
+			gs_cli_say("    Python: %s", stacks[i].python);
+	}
 	if (f->n_seen > n)
 		gs_cli_say("  and %zu more ranks", f->n_seen - n);
+	report_native(f, stacks, n);
 	trace_output_hang(h->output, f, stacks, n);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		free(stacks[i].python);
+		free(stacks[i].native);
+	}
 }
 
 static void report_ended(struct trace_hangs *h, const struct gs_hang_found *f)

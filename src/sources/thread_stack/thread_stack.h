@@ -5,6 +5,7 @@
 #ifndef GS_SOURCES_THREAD_STACK_THREAD_STACK_H
 #define GS_SOURCES_THREAD_STACK_THREAD_STACK_H
 
+#include "sources/unwind/native.h"
 #include "sources/unwind/python.h"
 
 struct gs_thread_stack_python {    /* a frame */
@@ -16,5 +17,10 @@ struct gs_thread_stack_python {    /* a frame */
  * many frames, at most max. -ENOENT: the thread runs no Python; -EFAULT: it cannot be read. */
 int gs_thread_stack_python(pid_t pid, uint32_t tid, const struct gs_py_proc *proc,
 			   struct gs_thread_stack_python *frames, unsigned max);
+
+/* The native stack of a thread that waits in a system call, the innermost frame first. -EBUSY: it runs;
+ * or as gs_native_unwind(), or of reading it. */
+int gs_thread_stack_native(struct gs_native *native, uint32_t pid, uint32_t tid,
+			   struct gs_native_stack *ret_stack);
 
 #endif
