@@ -141,6 +141,24 @@ static bool say_open_call(const struct facts *f, struct gs_buf *text, double *re
 	return true;
 }
 
+/* Found while tracing, and not over because the last rank came. */
+static bool holds_rank_hang(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	const struct gs_hang_summary *h = f->s->hangs, *end = h + f->s->n_hangs;
+
+	while (h < end && (h->has_arrived || strcmp(h->kind, "waits") != 0))
+		h++;
+	if (h == end)
+		return false;
+	*ret_share = rules_share_of(
+		f->s->duration_ns > h->since_ns ? f->s->duration_ns - h->since_ns : 0,
+		f->s->duration_ns);
+	rules_add_text(text, "%s", h->text);
+	if (h->n_listed && *h->ranks[0].python)
+		rules_add_text(text, "; rank %d is at %s", h->ranks[0].rank, h->ranks[0].python);
+	return true;
+}
+
 static bool holds_hang(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
 	const struct gs_open_call *c = f->s->open_calls;
@@ -469,6 +487,9 @@ static const struct rule rules[] = {
 	{"failed", "ended with an error status", 0, holds_failed,
 	 "read its last messages; of a kill (status 137) look for the OOM killer in the kernel's log",
 	 "gpuscope trace -o run.gst -- COMMAND; gpuscope report run.gst"},
+	{"hang", "ranks wait for one that does not come", 0, holds_rank_hang,
+	 "look at what that rank does: its stacks are listed under hangs and mismatches of ranks",
+	 "gpuscope trace -p PID --stacks native --layer python"},
 	{"hang", "a call does not return", 0, holds_hang,
 	 "compare the calls that other ranks and threads are in, listed under still running",
 	 "gpuscope trace -p PID --stacks native --layer python"},

@@ -139,6 +139,35 @@ static void calls_that_do_not_return(void **state)
 	}
 }
 
+/* As found while tracing; not when the rank came after all, nor where ranks called something else. */
+static void ranks_that_wait(void **state)
+{
+	for (int i = 0; i < 3; i++) {
+		struct gs_hang_rank_summary rank = {.rank = 2, .python = "lag (train.py:12)"};
+		struct gs_hang_summary hang = {.kind = i == 2 ? "differs" : "waits",
+					       .text = "rank 2 has not arrived",
+					       .since_ns = 5000 * MS,
+					       .has_arrived = i == 1,
+					       .ranks = &rank,
+					       .n_listed = 1};
+		struct run r;
+
+		run_begin(&r);
+		r.s->duration_ns = 20000 * MS;
+		rest(add_thread(&r, 100, 100, 1), GS_STATE_SLEEP);
+		r.s->hangs = &hang;
+		r.s->n_hangs = 1;
+		if (i == 0) {
+			gs_verdict_trace(r.s);
+			assert_string_equal(
+				r.s->verdict.evidence,
+				"rank 2 has not arrived; rank 2 is at lag (train.py:12)");
+			assert_float_equal(r.s->verdict.share, 0.75, 0.001);
+		}
+		expect(&r, i ? "asleep" : "hang");
+	}
+}
+
 /* Nothing else happened: likely, not certain. */
 static void a_call_open_for_the_whole_run(void **state)
 {
@@ -727,6 +756,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shares_against_thresholds),
 		cmocka_unit_test(failures_come_first),
+		cmocka_unit_test(ranks_that_wait),
 		cmocka_unit_test(calls_that_do_not_return),
 		cmocka_unit_test(a_call_open_for_the_whole_run),
 		cmocka_unit_test(quotas_stop_threads),
