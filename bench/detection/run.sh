@@ -12,6 +12,6 @@ fi
 grep -qxF "$mark" "$page" || { echo "run.sh: $page has no line \"$mark\"" >&2; exit 1; }
 new=$(mktemp)
 trap 'rm -f "$new"' EXIT
-sed "/^$mark\$/q" "$page" >"$new"
+sed "\|^$mark\$|q" "$page" >"$new"
 "$build/bench/detection/detection" -s 20 -c 10 >>"$new"
 cat "$new" >"$page"
