@@ -53,8 +53,9 @@ int gs_aggregate_set_line_filter(struct gs_aggregate *view, const char *const *g
 #define GS_AGGREGATE_STEP_SLOTS 16
 
 struct gs_aggregate_step {
-	unsigned slot; /* below GS_AGGREGATE_STEP_SLOTS */
-	uint32_t run;  /* from 1 */
+	unsigned slot;         /* below GS_AGGREGATE_STEP_SLOTS */
+	uint32_t run;          /* from 1 */
+	uint32_t process, tid; /* id of the thread's process; 0: not known */
 	uint64_t start_ns, dur_ns;
 	bool regular; /* it has about as many calls as most; others are left out of the summary */
 };

@@ -134,10 +134,15 @@ static void end_step(const struct gs_aggregate *v, struct step_run *r, uint64_t 
 	bool regular = step_is_near(r->n_calls, r->n_usual),
 	     slowest = regular && dur_ns > r->max_ns;
 
-	if (v->take_step)
+	if (v->take_step) {
+		const struct gs_rec_thread *t =
+			gs_dict_thread(v->dict, v->steps->threads[r->slot / 2].thread);
+
 		v->take_step(v->take_step_ctx,
-			     &(struct gs_aggregate_step){r->slot, r->number, r->begin_ns, dur_ns,
+			     &(struct gs_aggregate_step){r->slot, r->number, t ? t->process : 0,
+							 t ? t->tid : 0, r->begin_ns, dur_ns,
 							 regular});
+	}
 	r->since_odd++;
 	if (regular) {
 		r->n_regular++;

@@ -254,6 +254,7 @@ static void receive_step(void *ctx, const struct gs_aggregate_step *step)
 		all->sum_ns[i] = all->end_ns[i] = 0;
 	}
 	assert_true(step->start_ns >= all->end_ns[i]);
+	assert_true(step->process && step->tid);
 	all->end_ns[i] = step->start_ns + step->dur_ns;
 	all->sum_ns[i] += step->dur_ns;
 	all->n[i]++;
