@@ -22,7 +22,10 @@
 
 #include "account.skel.h"
 
-#define HANDOVER_NS 10000000000ull /* between two readings of a thread that lives on */
+/* Between two readings of a thread that lives on; one that makes traced calls may make steps, and what
+ * became longer in them is known as finely as this. */
+#define HANDOVER_NS         10000000000ull
+#define HANDOVER_CALLING_NS 1000000000ull
 
 /* Why a thread sleeps that sleeps in a system call. Calls that are not here wait for nothing that
  * has a state of its own. */
@@ -440,7 +443,8 @@ void uprobe_account_drain(struct gs_uprobe *probe, const struct gs_uprobe_handle
 
 		if (!a->pid)
 			continue;
-		if (ended || last || now_ns > since_ns + HANDOVER_NS ||
+		if (ended || last ||
+		    now_ns > since_ns + (a->thread ? HANDOVER_CALLING_NS : HANDOVER_NS) ||
 		    has_just_launched(probe, a->pid))
 			hand_over(probe, h, i, now_ns, ended || last);
 		if (ended)
