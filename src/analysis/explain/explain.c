@@ -3,7 +3,7 @@
  * to be the run's. Nodes: the state of each GPU, and the memory of GPUs, nodes and processes. Calls: the
  * density of latencies of each function, size class and process, which is eACGM's method by series.
  */
-#include "analysis/explain/explain.h"
+#include "analysis/explain/explain_int.h"
 
 #include <errno.h>
 #include <math.h>
@@ -31,6 +31,8 @@ struct series { /* of one detector */
 	struct gs_detect *d;
 	enum gs_explain_subject subject;
 	char name[GS_EXPLAIN_NAME_BYTES];
+	uint32_t pid, tid; /* 0: not of one */
+	char job[GS_EXPLAIN_JOB_BYTES];
 	uint32_t open; /* place of the finding that holds; UINT32_MAX: it had none */
 	/* Of calls: a finding that has not lasted long enough yet, and the newest call. */
 	bool waits;
@@ -41,7 +43,7 @@ struct series { /* of one detector */
 
 struct step_slot {
 	uint32_t run;
-	uint64_t n_steps;
+	uint64_t n_steps, sum_ns;
 	struct series series[N_STEP_DETECTORS];
 	struct findings findings;
 };
@@ -54,6 +56,7 @@ struct gs_explain {
 	struct gs_map by_key; /* subject and name -> index into series */
 	struct gs_map calls;  /* process, function and size -> likewise */
 	struct findings findings;
+	struct evidence *evidence; /* owned */
 	uint64_t n_samples, n_left_out;
 };
 
@@ -72,6 +75,11 @@ int gs_explain_new(struct gs_explain **ret)
 
 	if (!e)
 		return -ENOMEM;
+	e->evidence = explain_evidence_new();
+	if (!e->evidence) {
+		free(e);
+		return -ENOMEM;
+	}
 	e->by_key = e->calls = (struct gs_map)GS_MAP_INIT(2 * GS_EXPLAIN_MAX_SERIES);
 	for (unsigned i = 0; gs_detectors[i]; i++)
 		gs_detect_set_defaults(gs_detectors[i], &e->options[i]);
@@ -101,6 +109,7 @@ void gs_explain_free(struct gs_explain **explain)
 	gs_map_fini(&e->by_key);
 	gs_map_fini(&e->calls);
 	free(e->findings.items);
+	explain_evidence_free(&e->evidence);
 	free(e);
 	*explain = NULL;
 }
@@ -133,26 +142,67 @@ static int start_series(struct gs_explain *e, struct series *s, const struct gs_
 	return gs_detect_new(detector, &e->options[index_of(detector)], &s->d);
 }
 
+/* What was reported and is over gives its place to a new one. UINT32_MAX: nothing is. */
+static uint32_t find_done(const struct findings *list)
+{
+	uint32_t oldest = UINT32_MAX;
+
+	for (uint32_t i = 0; i < list->n; i++)
+		if (list->items[i].ended_reported &&
+		    (oldest == UINT32_MAX ||
+		     list->items[i].ended_ns < list->items[oldest].ended_ns))
+			oldest = i;
+	return oldest;
+}
+
 static int add_finding(struct gs_explain *e, struct findings *list, struct series *s,
 		       const struct gs_detect_finding *f)
 {
 	struct gs_explain_finding *item;
 
-	s->open = UINT32_MAX;
-	if (list->n == GS_EXPLAIN_MAX_FINDINGS) {
+	s->open = list->n;
+	if (list->n == GS_EXPLAIN_MAX_FINDINGS)
+		s->open = find_done(list);
+	if (s->open == UINT32_MAX) {
 		e->n_left_out++;
 		return 0;
 	}
-	if (!gs_vec_reserve(&list->items, &list->capacity, list->n + 1))
+	if (!gs_vec_reserve(&list->items, &list->capacity, s->open + 1u))
 		return -ENOMEM;
-	s->open = list->n;
-	item = &list->items[list->n++];
-	*item = (struct gs_explain_finding){.subject = s->subject, .begun = *f, .after = f->after};
-	snprintf(item->name, sizeof(item->name), "%s", s->name);
+	item = &list->items[s->open];
+	list->n += s->open == list->n;
+	*item = (struct gs_explain_finding){.subject = s->subject,
+					    .pid = s->pid,
+					    .tid = s->tid,
+					    .begun = *f,
+					    .after = f->after};
+	memcpy(item->name, s->name, sizeof(item->name));
+	memcpy(item->job, s->job, sizeof(item->job));
 	return 0;
 }
 
-static void end_finding(struct findings *list, struct series *s, const struct gs_detect_finding *f)
+/* Looks for the cause again, which may be clearer by now. */
+static void judge_cause(const struct gs_explain *e, struct gs_explain_finding *f, uint64_t now_ns)
+{
+	if (now_ns > f->begun.since_ns + GS_EXPLAIN_CAUSE_NS && f->cause.judged_ns)
+		return;
+	if (f->ended_ns && f->ended_ns < now_ns)
+		now_ns = f->ended_ns;
+	if (f->subject == GS_EXPLAIN_STEPS)
+		explain_evidence_judge_steps(e->evidence, f, now_ns, &f->cause);
+	else if (f->subject == GS_EXPLAIN_GPU_STATE)
+		explain_evidence_judge_gpu(e->evidence, f, now_ns, &f->cause);
+}
+
+static void judge_causes(const struct gs_explain *e, const struct findings *list, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < list->n; i++)
+		if (!list->items[i].ended_ns)
+			judge_cause(e, &list->items[i], now_ns);
+}
+
+static void end_finding(const struct gs_explain *e, struct findings *list, struct series *s,
+			const struct gs_detect_finding *f)
 {
 	struct gs_explain_finding *item;
 
@@ -164,6 +214,7 @@ static void end_finding(struct findings *list, struct series *s, const struct gs
 	/* What was of low density at the end is what was leaving that state. */
 	if (s->subject != GS_EXPLAIN_GPU_STATE && s->subject != GS_EXPLAIN_CALLS)
 		item->after = f->after;
+	judge_cause(e, item, f->found_ns);
 }
 
 static int note_outcome(struct gs_explain *e, struct findings *list, struct series *s,
@@ -172,7 +223,7 @@ static int note_outcome(struct gs_explain *e, struct findings *list, struct seri
 	if (outcome == GS_DETECT_ENDED && s->waits)
 		s->waits = false;
 	else if (outcome == GS_DETECT_ENDED)
-		end_finding(list, s, f);
+		end_finding(e, list, s, f);
 	else if (outcome == GS_DETECT_BEGUN && s->subject == GS_EXPLAIN_CALLS) {
 		s->waits = true;
 		s->waiting = *f;
@@ -205,16 +256,31 @@ int gs_explain_take_step(struct gs_explain *explain, const struct gs_explain_ste
 			r = start_series(explain, &slot->series[i], step_detectors[i],
 					 GS_EXPLAIN_STEPS, "");
 	}
+	/* Names may come after the first steps. */
+	for (unsigned i = 0; i < N_STEP_DETECTORS && step->pid && !slot->series[i].pid; i++) {
+		slot->series[i].pid = step->pid;
+		slot->series[i].tid = step->tid;
+	}
+	if (r == 0)
+		r = explain_evidence_follow(explain->evidence, step->pid, step->tid);
 	if (r < 0) {
 		clear_slot(slot);
 		return r;
 	}
 	slot->n_steps++;
+	slot->sum_ns += step->dur_ns;
 	for (unsigned i = 0; i < N_STEP_DETECTORS && r == 0; i++)
 		if (step->regular || step_detectors[i] == &gs_detect_stall)
 			r = feed_series(explain, &slot->findings, &slot->series[i],
 					step->start_ns + step->dur_ns, &dur_ns);
 	return r;
+}
+
+void gs_explain_take_account(struct gs_explain *explain, const struct gs_explain_account *account)
+{
+	explain_evidence_take_account(explain->evidence, account);
+	for (unsigned k = 0; k < GS_EXPLAIN_STEP_SLOTS; k++)
+		judge_causes(explain, &explain->slots[k].findings, account->time_ns);
 }
 
 void gs_explain_tick(struct gs_explain *explain, uint64_t now_ns)
@@ -271,15 +337,18 @@ static int find_series(struct gs_explain *e, const struct gs_detector *detector,
 	return add_series(e, detector, subject, name, &e->by_key, key, ret);
 }
 
+/* job: whose it is now; "" of none. */
 static int feed_named(struct gs_explain *e, const struct gs_detector *detector,
-		      enum gs_explain_subject subject, const char *name, uint64_t time_ns,
-		      const double *values)
+		      enum gs_explain_subject subject, const char *name, const char *job,
+		      uint64_t time_ns, const double *values)
 {
 	struct series *s;
 	int r = find_series(e, detector, subject, name, &s);
 
 	if (r == 0 && !s)
 		e->n_left_out++;
+	if (r == 0 && s)
+		snprintf(s->job, sizeof(s->job), "%s", job);
 	return r == 0 && s ? feed_series(e, &e->findings, s, time_ns, values) : r;
 }
 
@@ -313,6 +382,8 @@ static int find_calls(struct gs_explain *e, const struct gs_explain_call *call, 
 	name_calls(call, name);
 	r = add_series(e, &gs_detect_density, GS_EXPLAIN_CALLS, name, &e->calls, key, ret);
 	e->n_call_series += r == 0 && *ret;
+	if (r == 0 && *ret)
+		(*ret)->pid = call->pid;
 	return r;
 }
 
@@ -329,11 +400,16 @@ int gs_explain_take_call(struct gs_explain *explain, const struct gs_explain_cal
 {
 	double dur_ns = (double)call->dur_ns;
 	struct series *s;
-	int r = find_calls(explain, call, &s);
+	int r = explain_evidence_follow(explain->evidence, call->pid, call->tid);
 
-	if (r < 0 || !s) {
-		explain->n_left_out += !s && r == 0;
+	explain_evidence_take_call(explain->evidence, call);
+	if (r == 0)
+		r = find_calls(explain, call, &s);
+	if (r < 0)
 		return r;
+	if (!s) {
+		explain->n_left_out++;
+		return 0;
 	}
 	/* Threads of a process report their calls one after another, not quite in the order of time. */
 	if (call->start_ns + call->dur_ns > s->last_ns)
@@ -347,6 +423,34 @@ int gs_explain_take_call(struct gs_explain *explain, const struct gs_explain_cal
 	return calls_matter(s) ? add_finding(explain, &explain->findings, s, &s->waiting) : 0;
 }
 
+void explain_name_gpu(const struct gs_node_snapshot *node, uint32_t gpu,
+		      char out[GS_EXPLAIN_NAME_BYTES])
+{
+	char number[GS_GPU_NUMBER_BYTES];
+
+	snprintf(out, GS_EXPLAIN_NAME_BYTES, "%.30s GPU %s", node->name,
+		 gs_gpu_number(number, &node->gpu->info[gpu]));
+}
+
+/* The job that is on a GPU; "": none, or several are. */
+static const char *job_on_gpu(const struct gs_node_snapshot *node, uint32_t gpu)
+{
+	const char *found = "";
+
+	for (uint32_t i = 0; i < node->gpu->n_processes; i++) {
+		const struct gs_gpu_process *p = &node->gpu->process[i];
+		const struct gs_host_process *of = gs_host_process_of(node->host, p->pid);
+		const char *job = p->job[0] || !of ? p->job : of->job;
+
+		if (p->gpu != gpu || p->ended || !job[0] || strcmp(job, found) == 0)
+			continue;
+		if (found[0])
+			return "";
+		found = job;
+	}
+	return found;
+}
+
 static int take_gpu(struct gs_explain *e, const struct gs_node_snapshot *node, uint32_t i)
 {
 	const struct gs_gpu_sample *s = &node->gpu->sample[i];
@@ -357,14 +461,15 @@ static int take_gpu(struct gs_explain *e, const struct gs_node_snapshot *node, u
 		gs_gpu_value(s, GS_GPU_POWER) / gs_gpu_value(s, GS_GPU_POWER_LIMIT),
 		gs_gpu_value(s, GS_GPU_TEMP_GPU),
 	};
-	char number[GS_GPU_NUMBER_BYTES], name[64];
+	const char *job = job_on_gpu(node, i);
+	char name[GS_EXPLAIN_NAME_BYTES];
 	int r;
 
-	snprintf(name, sizeof(name), "%.30s GPU %s", node->name,
-		 gs_gpu_number(number, &node->gpu->info[i]));
-	r = feed_named(e, &gs_detect_gpu_density, GS_EXPLAIN_GPU_STATE, name, node->time_ns, state);
+	explain_name_gpu(node, i, name);
+	r = feed_named(e, &gs_detect_gpu_density, GS_EXPLAIN_GPU_STATE, name, job, node->time_ns,
+		       state);
 	if (r == 0)
-		r = feed_named(e, &gs_detect_leak, GS_EXPLAIN_GPU_MEMORY, name, node->time_ns,
+		r = feed_named(e, &gs_detect_leak, GS_EXPLAIN_GPU_MEMORY, name, job, node->time_ns,
 			       &used);
 	return r;
 }
@@ -378,7 +483,8 @@ static int take_process(struct gs_explain *e, const struct gs_node_snapshot *nod
 	if (p->flags & GS_HOST_PROCESS_ANCESTOR)
 		return 0;
 	snprintf(name, sizeof(name), "%.30s %.15s %u", node->name, p->comm, p->pid);
-	return feed_named(e, &gs_detect_leak, GS_EXPLAIN_PROCESS, name, node->time_ns, &bytes);
+	return feed_named(e, &gs_detect_leak, GS_EXPLAIN_PROCESS, name, p->job, node->time_ns,
+			  &bytes);
 }
 
 int gs_explain_take_node(struct gs_explain *explain, const struct gs_node_snapshot *node)
@@ -386,16 +492,47 @@ int gs_explain_take_node(struct gs_explain *explain, const struct gs_node_snapsh
 	double used = node->host->sample.mem_used_bytes >= 0
 			      ? (double)node->host->sample.mem_used_bytes
 			      : NAN;
-	int r = feed_named(explain, &gs_detect_leak, GS_EXPLAIN_NODE_MEMORY, node->name,
+	int r = feed_named(explain, &gs_detect_leak, GS_EXPLAIN_NODE_MEMORY, node->name, "",
 			   node->time_ns, &used);
 
 	explain->n_samples++;
+	explain_evidence_take_gpus(explain->evidence, node);
 	for (uint32_t i = 0; i < node->gpu->n_gpus && r == 0; i++)
 		r = take_gpu(explain, node, i);
 	for (uint32_t i = 0; i < node->host->n_processes && r == 0; i++)
 		r = take_process(explain, node, &node->host->process[i]);
+	judge_causes(explain, &explain->findings, node->time_ns);
 	gs_explain_tick(explain, node->time_ns);
 	return r;
+}
+
+#define REPORT_DELAY_NS 5000000000ull
+
+static void report_list(struct findings *list, uint64_t now_ns, gs_explain_report_fn fn, void *ctx)
+{
+	for (uint32_t i = 0; i < list->n; i++) {
+		struct gs_explain_finding *f = &list->items[i];
+
+		if (!f->begun_reported && !f->ended_ns && !f->cause.key &&
+		    now_ns < f->begun.found_ns + REPORT_DELAY_NS)
+			continue;
+		if (!f->begun_reported || (f->ended_ns && !f->ended_reported))
+			fn(ctx, f);
+		f->begun_reported = true;
+		f->ended_reported = f->ended_ns != 0;
+	}
+}
+
+void gs_explain_report(struct gs_explain *explain, uint64_t now_ns, gs_explain_report_fn fn,
+		       void *ctx)
+{
+	struct step_slot *longest = &explain->slots[0];
+
+	for (unsigned i = 1; i < GS_EXPLAIN_STEP_SLOTS; i++)
+		if (explain->slots[i].sum_ns > longest->sum_ns)
+			longest = &explain->slots[i];
+	report_list(&explain->findings, now_ns, fn, ctx);
+	report_list(&longest->findings, now_ns, fn, ctx);
 }
 
 static int by_begin(const void *a, const void *b)

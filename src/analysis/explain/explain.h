@@ -1,13 +1,15 @@
 /*
- * Findings of a whole run: steps, calls, GPUs, the machine and its processes as series for the detectors
- * of analysis/detect, and what they found, in the order of time, each with what began near it.
+ * Findings of a run: steps, calls, GPUs, the machine, its processes and jobs as series for the detectors
+ * of analysis/detect, and what they found, each with its cause, if that is known, and with what began near
+ * it.
  *
- * In come steps and calls as they end, and snapshots of nodes, each in the order of time. Which steps are
- * those of the run is known at the end, and is said to gs_explain_finish(). Memory is bounded by the
- * limits below. One thread.
+ * In come steps and calls as they end, accounts of threads, and snapshots of nodes, each in the order of
+ * time. Findings go out as they come (gs_explain_report()) or at the end (gs_explain_finish()); which steps
+ * are those of the run is said there. Memory is bounded by the limits below. One thread.
  *
  * That two findings begin at the same time does not prove that one causes the other, and no text here
- * says so.
+ * says so. A cause is named where another layer has most of the difference (cause.c); else it is not
+ * known.
  */
 #ifndef GS_ANALYSIS_EXPLAIN_EXPLAIN_H
 #define GS_ANALYSIS_EXPLAIN_EXPLAIN_H
@@ -15,12 +17,15 @@
 #include "analysis/detect/detect.h"
 #include "core/base/err.h"
 #include "model/node/host.h"
+#include "model/trace/account.h"
 
-#define GS_EXPLAIN_STEP_SLOTS   16   /* threads whose steps are followed, two attempts of each */
-#define GS_EXPLAIN_MAX_SERIES   512  /* of all but steps; samples of more are counted */
-#define GS_EXPLAIN_MAX_CALLS    256  /* of these: functions by size and process */
-#define GS_EXPLAIN_MAX_FINDINGS 1024 /* the first ones; more are counted */
-#define GS_EXPLAIN_NAME_BYTES   96
+#define GS_EXPLAIN_STEP_SLOTS 16  /* threads whose steps are followed, two attempts of each */
+#define GS_EXPLAIN_MAX_SERIES 512 /* of all but steps; samples of more are counted */
+#define GS_EXPLAIN_MAX_CALLS  256 /* of these: functions by size and process */
+#define GS_EXPLAIN_MAX_FINDINGS                                                                    \
+	1024 /* more take the place of ended ones that were reported; else they are counted */
+#define GS_EXPLAIN_NAME_BYTES 96
+#define GS_EXPLAIN_JOB_BYTES  48
 
 /* Findings that begin so near each other are shown together; slow growth has no sharper begin. */
 #define GS_EXPLAIN_NEAR_NS 60000000000ull
@@ -30,6 +35,9 @@
  * machine makes all calls unusual for moments, and most of them matter little. */
 #define GS_EXPLAIN_CALLS_NS    5000000000ull
 #define GS_EXPLAIN_CALLS_SHARE 0.02
+
+/* For so long after the begin of a finding its cause is looked for. */
+#define GS_EXPLAIN_CAUSE_NS 60000000000ull
 
 struct gs_explain;
 
@@ -42,9 +50,31 @@ enum gs_explain_subject {
 	GS_EXPLAIN_CALLS = 6,       /* latency of one function with one size in one process, ns */
 };
 
+#define GS_EXPLAIN_EVIDENCE 4
+
+struct gs_explain_evidence {  /* what another layer did at that time */
+	const char *key;      /* static; "runqueue" */
+	const char *title;    /* static; the same for people */
+	double before, after; /* ns in each step; of a stall: in all of it */
+};
+
+struct gs_explain_cause {
+	const char *key;     /* static; NULL: not known */
+	const char *command; /* static; what shows it: a command, or an option of `report` */
+	char text[224];      /* for people */
+	double confidence;   /* how much of the difference it is, 0 to 1 */
+	uint64_t judged_ns;  /* how much time since the begin of the finding it rests on */
+	uint32_t n_evidence; /* the largest differences first */
+	struct gs_explain_evidence evidence[GS_EXPLAIN_EVIDENCE];
+};
+
 struct gs_explain_finding {
 	enum gs_explain_subject subject;
 	char name[GS_EXPLAIN_NAME_BYTES]; /* whose series it is; "" of steps */
+	char job[GS_EXPLAIN_JOB_BYTES];   /* whose process or GPU it is; "" of none, or not known */
+	uint32_t pid, tid;                /* of steps and calls; else, and where not known, 0 */
+	struct gs_explain_cause cause;
+	bool begun_reported, ended_reported; /* by gs_explain_report() */
 	struct gs_detect_finding begun;
 	uint64_t ended_ns; /* 0: it holds until the end */
 	bool became_usual; /* it ended because it is what is usual now */
@@ -55,18 +85,26 @@ struct gs_explain_finding {
 };
 
 struct gs_explain_step {
-	unsigned slot; /* below GS_EXPLAIN_STEP_SLOTS */
-	uint32_t run;  /* another one than before: what the slot had is void */
+	unsigned slot;     /* below GS_EXPLAIN_STEP_SLOTS */
+	uint32_t run;      /* another one than before: what the slot had is void */
+	uint32_t pid, tid; /* of its thread; 0: not known */
 	uint64_t start_ns, dur_ns;
 	bool regular; /* as most; others say that the program goes on, and nothing about its speed */
 };
 
 struct gs_explain_call {
 	uint32_t process, function; /* any numbers that are theirs alone */
-	uint32_t pid;
-	const char *comm, *name; /* of the process, and of the function; copied */
-	uint64_t bytes;          /* that it moves; 0 none */
+	uint32_t pid, tid;
+	uint16_t layer, func_class; /* enum gs_layer, enum gs_func_class */
+	const char *comm, *name;    /* of the process, and of the function; copied */
+	uint64_t bytes;             /* that it moves; 0 none */
 	uint64_t start_ns, dur_ns;
+};
+
+struct gs_explain_account { /* of a thread, from its begin on */
+	uint32_t pid, tid;
+	uint64_t time_ns;
+	uint64_t part_ns[GS_PART_COUNT]; /* by enum gs_account_part */
 };
 
 /* 0 or -ENOMEM. */
@@ -86,11 +124,22 @@ int gs_explain_take_call(struct gs_explain *explain, const struct gs_explain_cal
 /* A step that ended. 0 or -ENOMEM. */
 int gs_explain_take_step(struct gs_explain *explain, const struct gs_explain_step *step);
 
+/* Where the time of a thread went until now. Only threads that made calls or steps are followed. */
+void gs_explain_take_account(struct gs_explain *explain, const struct gs_explain_account *account);
+
 /* A sample, lent for the call; it is a tick, too. 0 or -ENOMEM. */
 int gs_explain_take_node(struct gs_explain *explain, const struct gs_node_snapshot *node);
 
 /* Time has passed until now_ns, with or without steps. */
 void gs_explain_tick(struct gs_explain *explain, uint64_t now_ns);
+
+/* A finding that begins, or ended. */
+typedef void (*gs_explain_report_fn)(void *ctx, const struct gs_explain_finding *finding);
+
+/* What has begun or ended since the last time, steps only of the slot that has most time. While a cause may
+ * still be found, up to five seconds after a finding, it is not reported yet. */
+void gs_explain_report(struct gs_explain *explain, uint64_t now_ns, gs_explain_report_fn fn,
+		       void *ctx);
 
 struct gs_explain_result {
 	const struct gs_explain_finding *findings; /* lent, in the order of their begin */
@@ -110,6 +159,9 @@ int gs_explain_finish(struct gs_explain *explain, unsigned slot, uint32_t run,
 #define GS_EXPLAIN_TEXT_BYTES 256
 const char *gs_explain_text(const struct gs_explain_finding *finding,
 			    char out[GS_EXPLAIN_TEXT_BYTES]);
+
+/* "steps", "gpu_state": a word of data for enum gs_explain_subject. */
+const char *gs_explain_subject_name(enum gs_explain_subject subject);
 
 /* "ns", "bytes", "ratio", "celsius": the unit of before and after. */
 const char *gs_explain_unit(const struct gs_explain_finding *finding);

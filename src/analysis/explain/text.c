@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/fmt.h"
+#include "core/base/mem.h"
 
 static const char *const gpu_values[] = {"memory share", "power share", "temperature"};
 
@@ -73,6 +74,14 @@ const char *gs_explain_text(const struct gs_explain_finding *finding,
 	else
 		put_memory_text(finding, out);
 	return out;
+}
+
+const char *gs_explain_subject_name(enum gs_explain_subject subject)
+{
+	static const char *const words[] = {
+		"", "steps", "gpu_state", "gpu_memory", "node_memory", "process_memory", "calls"};
+
+	return (unsigned)subject < GS_ARRAY_LEN(words) ? words[subject] : "";
 }
 
 const char *gs_explain_unit(const struct gs_explain_finding *finding)

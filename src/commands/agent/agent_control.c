@@ -20,12 +20,12 @@
 #include "core/base/local.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "commands/common/ask.h"
 #include "commands/common/cli.h"
 
 #define REQUEST_MAX 128
 #define USUAL_NS    60000000000ull
-#define CLIENT_MS   200   /* for a client to send its line: it holds up the readings */
-#define ANSWER_MS   60000 /* a call of the driver may hang for some seconds */
+#define CLIENT_MS   200 /* for a client to send its line: it holds up the readings */
 
 int agent_control_open(const struct agent_conf *conf, struct gs_err *err)
 {
@@ -138,45 +138,6 @@ void agent_control_take_trace(struct agent_state *state, const char *words, stru
 	(void)gs_buf_printf(answer, "%s\n", text);
 }
 
-static int ask_agent(const char *path, const char *command, struct gs_buf *ret_answer,
-		     struct gs_err *err)
-{
-	GS_CLOSE int fd = -1;
-	char line[REQUEST_MAX];
-
-	fd = gs_local_connect(path);
-	if (fd == -ENAMETOOLONG)
-		return gs_err_set(err, -EINVAL, "--control: %s is too long", path);
-	if (fd == -EACCES || fd == -EPERM)
-		return gs_err_set(
-			err, -EACCES,
-			"%s: you may not; ask as root, as the agent's user, or as one of control.group",
-			path);
-	if (fd < 0)
-		return gs_err_set(
-			err, fd,
-			"no agent listens at %s (%s); is it running? --control names another path",
-			path, strerror(-fd));
-	snprintf(line, sizeof(line), "%s\n", command);
-	if (send(fd, line, strlen(line), MSG_NOSIGNAL) < 0)
-		return gs_err_set(err, -errno, "%s: %s", path, strerror(errno));
-	for (;;) {
-		struct pollfd p = {fd, POLLIN, 0};
-		char text[1024];
-		ssize_t n;
-
-		if (poll(&p, 1, ANSWER_MS) <= 0)
-			return gs_err_set(err, -ETIMEDOUT, "%s: the agent does not answer", path);
-		n = recv(fd, text, sizeof(text), 0);
-		if (n < 0)
-			return gs_err_set(err, -errno, "%s: %s", path, strerror(errno));
-		if (n == 0)
-			return 0;
-		if (gs_buf_put(ret_answer, text, (size_t)n) < 0)
-			return -ENOMEM;
-	}
-}
-
 /* --- the command of the client --- */
 
 struct ctl_options {
@@ -279,7 +240,7 @@ int agent_control_command(int argc, char **argv)
 	else if (o.what)
 		snprintf(line, sizeof(line), "%s %s %llums", o.command, o.what,
 			 (unsigned long long)(o.time_ns / 1000000));
-	r = ask_agent(o.path, line, &answer, &err);
+	r = gs_cli_ask_agent(o.path, line, &answer, &err);
 	if (r < 0) {
 		gs_cli_say("agent ctl: %s", gs_err_text(&err, r));
 		gs_buf_fini(&answer);

@@ -3,9 +3,8 @@
 #define GS_COMMANDS_AGENT_AGENT_CONTROL_H
 
 #include "commands/agent/agent_state.h"
+#include "commands/common/ask.h"
 #include "commands/common/options.h"
-
-#define AGENT_CONTROL_PATH "/run/gpuscope/agent.sock"
 
 /* The descriptor that listens, -ENODATA: none is configured, or another error with err. */
 int agent_control_open(const struct agent_conf *conf, struct gs_err *err);

@@ -21,8 +21,12 @@ enum gs_exit {
 	GS_EXIT_NOT_FOUND = 127,
 };
 
-/* The commands; argv[0] is "gpuscope NAME". Each returns an exit status. */
+struct gs_findings_options; /* findings.h */
+
+/* The commands; argv[0] is "gpuscope NAME". Each returns an exit status. The second of trace: with findings
+ * as they come in place of the summary. */
 int gs_cmd_trace(int argc, char **argv);
+int gs_cmd_trace_findings(int argc, char **argv, const struct gs_findings_options *findings);
 int gs_cmd_report(int argc, char **argv);
 int gs_cmd_explain(int argc, char **argv);
 int gs_cmd_open(int argc, char **argv);
@@ -40,6 +44,11 @@ int gs_cmd_probes(int argc, char **argv);
 extern const struct gs_cli_command gs_cli_trace, gs_cli_report, gs_cli_top, gs_cli_agent,
 	gs_cli_agent_ctl, gs_cli_job, gs_cli_connect, gs_cli_gpu, gs_cli_head, gs_cli_session,
 	gs_cli_probes, gs_cli_open, gs_cli_devices, gs_cli_explain;
+
+/* Findings of the agent at this control socket (NULL: the usual one), of all or of one job; live: as they come,
+ * for duration (as text; NULL: until it is interrupted). format: enum gs_findings_format. An exit status. */
+int gs_cmd_agent_findings(const char *control, const char *job, const char *duration, bool live,
+			  unsigned format);
 
 /* Recorded samples (.gst, or JSON of gswarm-profiler) as a figure; panels: enum gs_plot_panel, 0
  * all. An exit status. */

@@ -1,65 +1,52 @@
 /*
- * gpuscope explain: reads a recorded file and reports when its steps became longer, stalled or drifted, when
- * calls took unusually long, memory grew and a GPU was in an unusual state, each with what was found at
- * the same time.
+ * gpuscope explain: when steps became longer, stalled or drifted, when calls took unusually long, memory grew
+ * and a GPU was in an unusual state, why, as far as that is known, and what was found at the same time. Of a
+ * recording all at once; of a traced program, or of what an agent follows, as it comes.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "analysis/explain/explain.h"
 #include "commands/common/cli.h"
+#include "commands/common/findings.h"
 #include "commands/main/damage.h"
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
-#include "core/text/doc.h"
-#include "model/node/record.h"
-#include "model/trace/dict.h"
 #include "output/report/summary_hang.h"
 #include "pipeline/aggregate/aggregate.h"
 #include "pipeline/recording/recording.h"
 
-#define SETTINGS_MAX 64
-#define FEW_STEPS    128 /* as the detector of changes is trained with by default */
-
-_Static_assert(GS_EXPLAIN_STEP_SLOTS == GS_AGGREGATE_STEP_SLOTS, "steps are handed on");
-
-enum explain_format { EXPLAIN_TABLE = 0, EXPLAIN_JSON, EXPLAIN_YAML };
+#define FEW_STEPS 128 /* as the detector of changes is trained with by default */
 
 struct explain_options {
-	const char *path;
-	enum explain_format format;
-	char *settings[SETTINGS_MAX]; /* KEY=VALUE; borrowed from argv */
-	unsigned n_settings;
+	struct gs_findings_options findings;
+	char **words; /* a file, or with live a command; borrowed from argv, as the following */
+	unsigned n_words;
+	const char *pids, *duration, *job, *control;
+	bool live;
 };
 
 struct explain_run {
-	struct gs_explain *explain;
+	struct gs_findings *findings;
 	struct gs_aggregate *view;
-	struct gs_node_decoder *decoder;
-	struct gs_dict *dict; /* names of calls */
-	uint64_t start_ns;    /* of the session, boot clock; 0: none yet */
-	int64_t wall_minus_boot_ns;
-	int error; /* of a step, which cannot be returned from where it is reported */
 };
 
-static int add_file(void *target, char **words, struct gs_err *err)
+static int add_word(void *target, char **words, struct gs_err *err)
 {
 	struct explain_options *o = target;
 
-	if (o->path)
-		return gs_err_set(err, -EINVAL, "one file at a time");
-	o->path = words[0];
+	if (!o->n_words++)
+		o->words = words;
 	return 0;
 }
 
 static int add_setting(void *target, const struct gs_cli_option *option, char *argument,
 		       struct gs_err *err)
 {
-	struct explain_options *o = target;
+	struct gs_findings_options *o = &((struct explain_options *)target)->findings;
 
-	if (o->n_settings == SETTINGS_MAX)
-		return gs_err_set(err, -EINVAL, "at most %d times --set", SETTINGS_MAX);
+	if (o->n_settings == GS_FINDINGS_SETTINGS_MAX)
+		return gs_err_set(err, -EINVAL, "at most %d times --set", GS_FINDINGS_SETTINGS_MAX);
 	if (!strchr(argument, '='))
 		return -EINVAL;
 	o->settings[o->n_settings++] = argument;
@@ -68,15 +55,42 @@ static int add_setting(void *target, const struct gs_cli_option *option, char *a
 
 static int check_options(void *target, struct gs_err *err)
 {
-	return ((struct explain_options *)target)->path
-		       ? 0
-		       : gs_err_set(err, -EINVAL, "which .gst file?");
+	const struct explain_options *o = target;
+	bool asks_agent = o->job || (o->live && !o->n_words && !o->pids);
+
+	if (!o->live && !o->job && !o->n_words)
+		return gs_err_set(err, -EINVAL, "which .gst file?");
+	if (!o->live && o->n_words > 1)
+		return gs_err_set(err, -EINVAL, "one file at a time");
+	if (!o->live && o->pids)
+		return gs_err_set(err, -EINVAL, "-p belongs to --live");
+	if (o->pids && o->n_words)
+		return gs_err_set(err, -EINVAL, "give either a command or -p, not both");
+	if (o->job && (o->n_words || o->pids))
+		return gs_err_set(err, -EINVAL,
+				  "--job is of an agent: it takes neither a file nor a program");
+	if (o->control && !asks_agent)
+		return gs_err_set(err, -EINVAL,
+				  "--control is of an agent: with --live alone, or --job");
+	if (asks_agent && o->findings.n_settings)
+		return gs_err_set(err, -EINVAL,
+				  "--set: the detectors of an agent are set in its configuration");
+	if (o->live && o->findings.format == GS_FINDINGS_YAML)
+		return gs_err_set(err, -EINVAL, "--live has lines: table or json");
+	return 0;
 }
 
 #define AT(member) GS_CLI_AT(struct explain_options, member)
 
 static const struct gs_cli_option option_table[] = {
-	{"format", 0, "FORMAT", "table, json, yaml", GS_CLI_WORD, AT(format),
+	{"live", 0, NULL, "report findings as they come: of a command, -p, or the agent",
+	 GS_CLI_FLAG, AT(live)},
+	{"pid", 'p', "PID[,PID]", "with --live: trace these processes", GS_CLI_TEXT, AT(pids)},
+	{"duration", 'd', "TIME", "with --live: stop after this time", GS_CLI_TEXT, AT(duration)},
+	{"job", 'j', "JOB", "findings of a job that the agent of this node follows", GS_CLI_TEXT,
+	 AT(job)},
+	{"control", 0, "PATH", "control socket of the agent", GS_CLI_TEXT, AT(control)},
+	{"format", 0, "FORMAT", "table, json, yaml", GS_CLI_WORD, AT(findings.format),
 	 .words = "table json yaml"},
 	{"set", 0, "KEY=VALUE", "an option of a detector, such as change.min_change=5%", GS_CLI_SET,
 	 .takes = "an option of a detector, such as change.min_change=5%", .set = add_setting},
@@ -84,72 +98,16 @@ static const struct gs_cli_option option_table[] = {
 
 const struct gs_cli_command gs_cli_explain = {
 	.name = "gpuscope explain",
-	.usage = "FILE.gst",
+	.usage = "FILE.gst | --live [-p PID | -- COMMAND...] | --job JOB",
 	.about =
-		"Finds when a recorded run changed: steps that became longer, stalls, memory that grows, GPUs in an unusual state, and what else changed then.",
+		"Finds when a run changed: steps that became longer, stalls, memory that grows, GPUs in an unusual state, why, and what else changed then.",
 	.notes =
 		"Steps come from calls (`gpuscope trace -o FILE.gst`), the rest from samples (`gpuscope top --record`).\n"
-		"Exit status: 0 done, with or without findings, 1 failed, 2 wrong usage, 4 neither steps nor samples.",
+		"Exit status: 0 done, with or without findings, 1 failed, 2 wrong usage, 3 not permitted, 4 neither steps nor samples.",
 	.options = option_table,
-	.take_word = add_file,
+	.take_word = add_word,
 	.check = check_options,
 };
-
-static void take_step(void *ctx, const struct gs_aggregate_step *step)
-{
-	struct explain_run *run = ctx;
-	struct gs_explain_step s = {step->slot, step->run, step->start_ns, step->dur_ns,
-				    step->regular};
-	int r = gs_explain_take_step(run->explain, &s);
-
-	if (r < 0)
-		run->error = r;
-}
-
-/* Of a process and a function that are known. */
-static int take_call(struct explain_run *run, const struct gs_rec_call *call)
-{
-	const struct gs_rec_thread *thread = gs_dict_thread(run->dict, call->thread);
-	const struct gs_rec_process *p =
-		thread ? gs_dict_process(run->dict, thread->process) : NULL;
-	const struct gs_rec_function *f = gs_dict_function(run->dict, call->function);
-	struct gs_explain_call c = {.function = call->function,
-				    .bytes = call->bytes,
-				    .start_ns = call->start_ns,
-				    .dur_ns = call->dur_ns};
-
-	if (!p || !f)
-		return 0;
-	c.process = p->id;
-	c.pid = p->pid;
-	c.comm = gs_dict_string(run->dict, p->comm_str);
-	c.name = gs_dict_string(run->dict, f->name_str);
-	return gs_explain_take_call(run->explain, &c);
-}
-
-static int take_record(struct explain_run *run, const struct gs_record *record)
-{
-	const struct gs_rec_session *session = (const void *)record;
-	struct gs_node_snapshot *node = NULL;
-	int r = gs_dict_apply(run->dict, record);
-
-	/* Names that are out of range are as good as none. */
-	if (r == 0 || r == -EINVAL)
-		r = gs_node_decode(run->decoder, record, &node);
-
-	if (record->kind == GS_REC_SESSION && !run->start_ns) {
-		run->start_ns = session->start_ns;
-		run->wall_minus_boot_ns = session->wall_minus_boot_ns;
-	} else if (record->kind == GS_REC_END) {
-		gs_explain_tick(run->explain, ((const struct gs_rec_end *)record)->end_ns);
-	} else if (record->kind == GS_REC_CALL && r == 0) {
-		r = take_call(run, (const void *)record);
-	} else if (r == GS_NODE_WHOLE) {
-		r = gs_explain_take_node(run->explain, node);
-		gs_node_snapshot_free(&node);
-	}
-	return r < 0 ? r : 0;
-}
 
 static int read_file(struct explain_run *run, struct gs_recording_reader *reader)
 {
@@ -160,49 +118,19 @@ static int read_file(struct explain_run *run, struct gs_recording_reader *reader
 	while ((r = gs_recording_next(reader, &batch)) == 0) {
 		/* Steps first: what time it is without one is known by the samples after them. */
 		r = view->push(view->ctx, &batch);
-		gs_records_for_each (&batch, record)
-			if (r == 0)
-				r = take_record(run, record);
 		if (r == 0)
-			r = run->error;
+			r = gs_findings_push(run->findings, &batch);
 		if (r < 0)
 			return r;
 	}
 	return r < 0 ? r : 0;
 }
 
-/* Of options that were given: an exit status. */
-static int set_options(struct gs_explain *explain, const struct explain_options *o)
-{
-	for (unsigned i = 0; i < o->n_settings; i++) {
-		char key[128];
-		const char *equals = strchr(o->settings[i], '=');
-		struct gs_err err = {{0}};
-
-		snprintf(key, sizeof(key), "%.*s", (int)(equals - o->settings[i]), o->settings[i]);
-		if (gs_explain_set(explain, key, equals + 1, &err) < 0) {
-			gs_cli_say("--set: %s", gs_err_text(&err, -EINVAL));
-			return GS_EXIT_USAGE;
-		}
-	}
-	return GS_EXIT_DONE;
-}
-
-static double seconds_of(const struct explain_run *run, uint64_t ns)
-{
-	return ns >= run->start_ns ? (double)(ns - run->start_ns) / 1e9
-				   : -(double)(run->start_ns - ns) / 1e9;
-}
-
-/* Times of a file may be anything: they wrap, where a sum of signed ones would not be defined. */
-static int64_t wall_of(const struct explain_run *run, uint64_t ns)
-{
-	return (int64_t)(ns + (uint64_t)run->wall_minus_boot_ns);
-}
-
 static const char *put_since(char out[GS_FMT_BYTES], const struct explain_run *run, uint64_t ns)
 {
-	return gs_fmt_ns(out, ns > run->start_ns ? ns - run->start_ns : 0);
+	uint64_t start_ns = gs_findings_start_ns(run->findings);
+
+	return gs_fmt_ns(out, ns > start_ns ? ns - start_ns : 0);
 }
 
 /* What began near a finding: how long before or after it. */
@@ -216,9 +144,11 @@ static void print_beside(const struct gs_explain_finding *f, const struct gs_exp
 	       gs_explain_text(other, text));
 }
 
-static void print_finding(const struct explain_run *run, const struct gs_explain_result *result,
+static void print_finding(const struct explain_options *o, const struct explain_run *run,
+			  const struct gs_explain_result *result,
 			  const struct gs_explain_finding *f)
 {
+	char cause[GS_FINDINGS_CAUSE_BYTES];
 	char text[GS_EXPLAIN_TEXT_BYTES], since[GS_FMT_BYTES], until[GS_FMT_BYTES];
 
 	printf("\n  after %s: %s", put_since(since, run, f->begun.since_ns),
@@ -228,6 +158,7 @@ static void print_finding(const struct explain_run *run, const struct gs_explain
 	else
 		printf(", %s after %s\n", f->became_usual ? "usual" : "over",
 		       put_since(until, run, f->ended_ns));
+	printf("    %s\n", gs_findings_cause(f, o->words[0], cause));
 	printf("    %s: score %.3g, limit %.3g, medians of %u and %u\n", f->begun.detector,
 	       f->begun.score, f->begun.limit, f->begun.n_before, f->begun.n_after);
 	for (uint32_t i = 0; i < f->n_beside; i++)
@@ -260,13 +191,13 @@ static void print_result(const struct explain_options *o, const struct explain_r
 	size_t n = result->n_findings + summary->n_hangs;
 
 	gs_fmt_count(findings, n);
-	printf("%s: %s finding%s in %s steps and %s samples\n", o->path, n ? findings : "no",
+	printf("%s: %s finding%s in %s steps and %s samples\n", o->words[0], n ? findings : "no",
 	       n == 1 ? "" : "s", gs_fmt_count(steps, result->n_steps),
 	       gs_fmt_count(samples, result->n_samples));
 	for (size_t i = 0; i < summary->n_hangs; i++)
 		print_hang(&summary->hangs[i]);
 	for (size_t i = 0; i < result->n_findings; i++)
-		print_finding(run, result, &result->findings[i]);
+		print_finding(o, run, result, &result->findings[i]);
 	if (result->n_left_out)
 		gs_cli_say("%llu findings or samples of series had no place",
 			   (unsigned long long)result->n_left_out);
@@ -276,64 +207,23 @@ static void print_result(const struct explain_options *o, const struct explain_r
 			(unsigned long long)result->n_steps);
 }
 
-static void put_finding(struct gs_doc *doc, const struct explain_run *run,
-			const struct gs_explain_finding *f)
-{
-	static const char *const subjects[] = {
-		"", "steps", "gpu_state", "gpu_memory", "node_memory", "process_memory", "calls"};
-	char text[GS_EXPLAIN_TEXT_BYTES];
-
-	gs_doc_begin_map(doc, NULL);
-	gs_doc_put_text(doc, "text", gs_explain_text(f, text));
-	gs_doc_put_text(doc, "detector", f->begun.detector);
-	gs_doc_put_text(doc, "subject", subjects[f->subject]);
-	gs_doc_put_text(doc, "name", f->name);
-	gs_doc_put_double(doc, "since_s", seconds_of(run, f->begun.since_ns));
-	gs_doc_put_double(doc, "found_s", seconds_of(run, f->begun.found_ns));
-	if (f->ended_ns)
-		gs_doc_put_double(doc, "ended_s", seconds_of(run, f->ended_ns));
-	else
-		gs_doc_put_null(doc, "ended_s");
-	gs_doc_put_time(doc, "since", wall_of(run, f->begun.since_ns));
-	gs_doc_put_bool(doc, "became_usual", f->became_usual);
-	gs_doc_put_text(doc, "unit", gs_explain_unit(f));
-	gs_doc_put_double(doc, "before", f->begun.before);
-	gs_doc_put_double(doc, "after", f->after);
-	gs_doc_put_double(doc, "change_percent",
-			  f->begun.before != 0 ? (f->after / f->begun.before - 1) * 100 : 0);
-	gs_doc_put_double(doc, "score", f->begun.score);
-	gs_doc_put_double(doc, "limit", f->begun.limit);
-	gs_doc_put_u64(doc, "n_before", f->begun.n_before);
-	gs_doc_put_u64(doc, "n_after", f->begun.n_after);
-	gs_doc_begin_flat(doc, "model");
-	for (uint32_t i = 0; i < f->begun.n_parameters; i++)
-		gs_doc_put_double(doc, f->begun.parameters[i].name, f->begun.parameters[i].value);
-	gs_doc_end(doc);
-	gs_doc_begin_list(doc, "beside", f->n_beside);
-	for (uint32_t i = 0; i < f->n_beside; i++)
-		gs_doc_put_u64(doc, NULL, f->beside[i]);
-	gs_doc_end(doc);
-	gs_doc_end(doc);
-}
-
 static int put_result(const struct explain_options *o, const struct explain_run *run,
 		      const struct gs_explain_result *result, const struct gs_summary *summary)
 {
 	struct gs_pen pen;
-	struct gs_doc doc = {.ops = o->format == EXPLAIN_YAML ? &gs_doc_yaml : &gs_doc_json,
+	struct gs_doc doc = {.ops = o->findings.format == GS_FINDINGS_YAML ? &gs_doc_yaml
+									   : &gs_doc_json,
 			     .pen = &pen};
+	uint64_t start_ns = gs_findings_start_ns(run->findings);
 
 	gs_pen_open(&pen, stdout);
 	gs_doc_begin_map(&doc, NULL);
-	gs_doc_put_text(&doc, "file", o->path);
-	gs_doc_put_time(&doc, "start", wall_of(run, run->start_ns));
+	gs_doc_put_text(&doc, "file", o->words[0]);
+	gs_doc_put_time(&doc, "start", gs_findings_wall_of(run->findings, start_ns));
 	gs_doc_put_u64(&doc, "steps", result->n_steps);
 	gs_doc_put_u64(&doc, "samples", result->n_samples);
 	gs_doc_put_u64(&doc, "left_out", result->n_left_out);
-	gs_doc_begin_list(&doc, "findings", result->n_findings);
-	for (size_t i = 0; i < result->n_findings; i++)
-		put_finding(&doc, run, &result->findings[i]);
-	gs_doc_end(&doc);
+	gs_findings_put(&doc, run->findings, result, o->words[0]);
 	gs_report_summary_hang_doc(&doc, summary);
 	gs_doc_end(&doc);
 	gs_pen_puts(&pen, "\n");
@@ -348,15 +238,15 @@ static int show_findings(const struct explain_options *o, struct explain_run *ru
 	int r = gs_aggregate_make_summary(run->view, &summary);
 
 	if (r == 0)
-		r = gs_explain_finish(run->explain, summary->steps.slot, summary->steps.run,
-				      &result);
+		r = gs_findings_finish(run->findings, summary->steps.slot, summary->steps.run,
+				       &result);
 	if (r == 0 && !result.n_steps && !result.n_samples && !summary->n_hangs) {
 		gs_cli_say(
 			"%s has neither steps nor samples: record calls that repeat with `gpuscope trace -o FILE.gst`, or samples with `gpuscope top --record FILE.gst`",
-			o->path);
+			o->words[0]);
 		return GS_EXIT_NOTHING;
 	}
-	if (r == 0 && o->format == EXPLAIN_TABLE)
+	if (r == 0 && o->findings.format == GS_FINDINGS_TABLE)
 		print_result(o, run, &result, summary);
 	else if (r == 0)
 		r = put_result(o, run, &result, summary);
@@ -365,46 +255,75 @@ static int show_findings(const struct explain_options *o, struct explain_run *ru
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
 
-int gs_cmd_explain(int argc, char **argv)
+static int explain_file(const struct explain_options *o)
 {
-	struct explain_options o = {0};
 	struct gs_recording_reader *reader = NULL;
 	struct gs_recording_stats stats;
 	struct explain_run run = {0};
 	struct gs_err err = {{0}};
 	int r, status;
 
-	if (!gs_cli_parse(&gs_cli_explain, argc, argv, &o, &r))
-		return r;
-	r = gs_recording_open(o.path, &reader, &err);
-	if (r == 0)
-		r = gs_explain_new(&run.explain);
+	r = gs_recording_open(o->words[0], &reader, &err);
 	if (r == 0)
 		r = gs_aggregate_new(&run.view);
-	run.decoder = gs_node_decoder_new();
-	run.dict = gs_dict_new();
-	if (r == 0 && (!run.decoder || !run.dict))
-		r = -ENOMEM;
-	status = r == 0 ? set_options(run.explain, &o) : GS_EXIT_FAILED;
-	if (status == GS_EXIT_DONE) {
-		gs_aggregate_set_step_receiver(run.view, take_step, &run);
+	if (r == 0)
+		r = gs_findings_new(run.view, &run.findings);
+	status = r == 0 ? gs_findings_set(run.findings, &o->findings) : GS_EXIT_FAILED;
+	if (status == GS_EXIT_DONE)
 		r = read_file(&run, reader);
-	}
 	if (r < 0) {
 		if (reader)
-			gs_cli_say("cannot read %s: %s", o.path, gs_err_text(&err, r));
+			gs_cli_say("cannot read %s: %s", o->words[0], gs_err_text(&err, r));
 		else /* the text names the file */
 			gs_cli_say("%s", gs_err_text(&err, r));
 		status = GS_EXIT_FAILED;
 	} else if (status == GS_EXIT_DONE) {
 		gs_recording_stats(reader, &stats);
-		cmd_report_damage(o.path, &stats);
-		status = show_findings(&o, &run);
+		cmd_report_damage(o->words[0], &stats);
+		status = show_findings(o, &run);
 	}
-	gs_node_decoder_free(&run.decoder);
-	gs_dict_free(&run.dict);
+	gs_findings_free(&run.findings);
 	gs_aggregate_free(&run.view);
-	gs_explain_free(&run.explain);
 	gs_recording_reader_close(&reader);
 	return status;
+}
+
+/* As `gpuscope trace` of the same program, with findings in place of the summary. */
+static int explain_program(const struct explain_options *o)
+{
+	static char name[] = "gpuscope trace", pid[] = "-p", duration[] = "-d", end[] = "--";
+	GS_FREE char **argv = calloc(7u + o->n_words, sizeof(*argv));
+	unsigned n = 1;
+
+	if (!argv) {
+		gs_cli_say("no memory");
+		return GS_EXIT_FAILED;
+	}
+	argv[0] = name;
+	if (o->pids) {
+		argv[n++] = pid;
+		argv[n++] = (char *)o->pids;
+	}
+	if (o->duration) {
+		argv[n++] = duration;
+		argv[n++] = (char *)o->duration;
+	}
+	if (o->n_words)
+		argv[n++] = end;
+	for (unsigned i = 0; i < o->n_words; i++)
+		argv[n++] = o->words[i];
+	return gs_cmd_trace_findings((int)n, argv, &o->findings);
+}
+
+int gs_cmd_explain(int argc, char **argv)
+{
+	struct explain_options o = {0};
+	int r;
+
+	if (!gs_cli_parse(&gs_cli_explain, argc, argv, &o, &r))
+		return r;
+	if (o.job || (o.live && !o.n_words && !o.pids))
+		return gs_cmd_agent_findings(o.control, o.job, o.duration, o.live,
+					     o.findings.format);
+	return o.live ? explain_program(&o) : explain_file(&o);
 }

@@ -8,11 +8,30 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 
 #include "commands/common/cli.h"
 #include "commands/trace/trace.h"
 #include "commands/trace/trace_inside.h"
+
+int trace_open_signals(struct inherited_signals *ret_inherited, int *ret_fd)
+{
+	struct sigaction ignore = {.sa_handler = SIG_IGN};
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGCHLD);
+	pthread_sigmask(SIG_BLOCK, &set, &ret_inherited->mask);
+	/* An output that is no longer read and a file at its limit are errors, not deaths. */
+	sigaction(SIGPIPE, &ignore, &ret_inherited->pipe);
+	sigaction(SIGXFSZ, &ignore, &ret_inherited->file_size);
+	*ret_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return *ret_fd < 0 ? -errno : 0;
+}
 
 static void become_command(char **command, const struct inherited_signals *signals,
 			   const struct trace_inside *inside, int go_fd, int error_fd)

@@ -579,10 +579,10 @@ static int start_trace(struct trace *t)
 	const struct gs_reader_options reads_stacks = {.name = "stacks", .keeps_state = true};
 	struct gs_err err = {{0}};
 	char target[1024];
-	int r, priced;
+	int r = trace_open_signals(&t->inherited, &t->signal_fd), priced;
 
-	t->signal_fd = trace_open_signals(&t->inherited);
-	r = t->signal_fd < 0 ? t->signal_fd : new_guards(t);
+	if (r == 0)
+		r = new_guards(t);
 	if (r == 0)
 		r = open_targets(t);
 	if (r < 0)
@@ -683,7 +683,7 @@ static int finish_trace(struct trace *t)
 {
 	bool nothing = false;
 	size_t n_waiting;
-	int r, s, head;
+	int r, s = 0, head;
 
 	trace_live_clear(&t->live);
 	trace_gpu_stop(&t->gpu);
@@ -710,7 +710,9 @@ static int finish_trace(struct trace *t)
 	gs_guard_log_costs(t->guard, t->consumer_guard);
 	nothing = trace_saw_nothing(t);
 	r = trace_output_end(t->output, t->child_ended ? t->child_status : -1, t->reason);
-	if (t->options.estimate)
+	if (t->options.findings)
+		trace_output_show_findings(t->output);
+	else if (t->options.estimate)
 		s = trace_output_write_plan(t->output);
 	else
 		s = trace_output_summary(t->output);
@@ -759,7 +761,7 @@ static void cleanup_trace(struct trace *t)
 	trace_options_free(&t->options);
 }
 
-int gs_cmd_trace(int argc, char **argv)
+static int run_trace(int argc, char **argv, const struct gs_findings_options *findings)
 {
 	struct trace t = {.child = {.pid = -1, .go_fd = -1, .error_fd = -1},
 			  .signal_fd = -1,
@@ -771,6 +773,10 @@ int gs_cmd_trace(int argc, char **argv)
 		trace_options_free(&t.options);
 		return r;
 	}
+	t.options.findings = findings;
+	t.options.quiet |= findings != NULL;
+	/* Each call is needed, whatever is written of them. */
+	t.options.summary_only &= !findings;
 	memset(t.pid_fds, -1, sizeof(t.pid_fds));
 	r = start_trace(&t);
 	if (r) {
@@ -786,4 +792,14 @@ int gs_cmd_trace(int argc, char **argv)
 	cleanup_trace(&t);
 	/* The command's own status comes first: to wrap it changes nothing for who waits for it. */
 	return t.options.command && t.child_ended ? t.child_status : r;
+}
+
+int gs_cmd_trace(int argc, char **argv)
+{
+	return run_trace(argc, argv, NULL);
+}
+
+int gs_cmd_trace_findings(int argc, char **argv, const struct gs_findings_options *findings)
+{
+	return run_trace(argc, argv, findings);
 }

@@ -22,11 +22,6 @@ void trace_raise_file_limit(void);
 /* Says that there is no such process. */
 void trace_report_no_process(pid_t id);
 
-/* Blocks the signals that end tracing or are about the command, and ignores others that would kill. A descriptor to
- * read them from, or a negative errno. */
-struct inherited_signals;
-int trace_open_signals(struct inherited_signals *inherited);
-
 /* --- trace_command.c --- */
 
 /* Attach to the files that the command, or a program that is named in its words, may load. */
@@ -69,6 +64,9 @@ struct inherited_signals {
 	sigset_t mask;                    /* signals that were blocked */
 	struct sigaction pipe, file_size; /* SIGPIPE, SIGXFSZ */
 };
+
+/* Signals come by a descriptor from now on; what was before is kept. 0 or a negative errno. */
+int trace_open_signals(struct inherited_signals *ret_inherited, int *ret_fd);
 
 /* A child that waits before it becomes the command, with these signals. inside: what its environment
  * is to have, NULL: nothing else. Negative errno. */

@@ -92,22 +92,3 @@ void trace_raise_file_limit(void)
 	limit.rlim_cur = limit.rlim_max < MOST_FILES ? limit.rlim_max : MOST_FILES;
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
-
-int trace_open_signals(struct inherited_signals *inherited)
-{
-	struct sigaction ignore = {.sa_handler = SIG_IGN};
-	sigset_t set;
-	int fd;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGCHLD);
-	pthread_sigmask(SIG_BLOCK, &set, &inherited->mask);
-	/* An output that is no longer read and a file at its limit are errors, not deaths. */
-	sigaction(SIGPIPE, &ignore, &inherited->pipe);
-	sigaction(SIGXFSZ, &ignore, &inherited->file_size);
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return fd < 0 ? -errno : fd;
-}

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "commands/common/findings.h"
 #include "commands/head/to_head.h"
 #include "model/trace/kernel_side.h"
 #include "model/trace/python.h"
@@ -82,6 +83,8 @@ struct trace_options {  /* Fields as the options of trace_options.c that set the
 	const char *probe_files[TRACE_MAX_OUTPUTS];
 	size_t n_probe_files;
 	struct to_head_options head;
+	const struct gs_findings_options
+		*findings;         /* borrowed; in place of the summary; NULL: none */
 	struct gs_user_set *users; /* what they describe; owned, freed by trace_options_free() */
 };
 

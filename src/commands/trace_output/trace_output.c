@@ -45,10 +45,11 @@ struct trace_output {
 	struct gs_correlate *span;
 	struct gs_aggregate_kernels *kernels; /* owned; NULL: launches of all kernels */
 	struct gs_aggregate *view;
-	struct trace_budget *budget; /* borrowed; NULL none */
-	struct gs_inside *inside;    /* borrowed; NULL: all is seen by probes */
-	struct trace_source *source; /* owned; the control thread's alone */
-	struct trace_hang *hang;     /* owned; NULL: hangs are not looked for */
+	struct gs_findings *findings; /* owned; NULL: not wanted */
+	struct trace_budget *budget;  /* borrowed; NULL none */
+	struct gs_inside *inside;     /* borrowed; NULL: all is seen by probes */
+	struct trace_source *source;  /* owned; the control thread's alone */
+	struct trace_hang *hang;      /* owned; NULL: hangs are not looked for */
 	struct file_output files[TRACE_MAX_OUTPUTS];
 	size_t n_files;
 	struct trace_head *head;                             /* owned; NULL none */
@@ -153,6 +154,23 @@ static int set_line_filter(const struct trace_options *o, struct gs_aggregate *v
 					    none ? 0 : o->line_filters.n);
 }
 
+static int push_findings(void *ctx, const struct gs_batch *batch)
+{
+	return gs_findings_push(((struct trace_output *)ctx)->findings, batch);
+}
+
+/* After the view, whose steps they are of. */
+static int follow_findings(struct trace_output *o, struct gs_err *err)
+{
+	const struct gs_sink sink = {.push = push_findings, .ctx = o};
+	int r = gs_findings_new(o->view, &o->findings);
+
+	/* What is wrong has been said. */
+	if (r == 0 && gs_findings_set(o->findings, o->options->findings))
+		return gs_err_set(err, -EINVAL, "no findings");
+	return r == 0 ? gs_ingest_add_sink(o->feed, "findings", &sink) : r;
+}
+
 static int build_summary(struct trace_output *o, const char *attach_mode, const char *target,
 			 const struct gs_func_set *funcs, struct gs_reader *stacks,
 			 struct gs_err *err)
@@ -193,6 +211,8 @@ static int build_summary(struct trace_output *o, const char *attach_mode, const 
 		r = set_line_filter(options, o->view);
 	if (r == 0)
 		r = gs_ingest_add_sink(o->feed, "summary", gs_aggregate_sink(o->view));
+	if (r == 0 && options->findings)
+		r = follow_findings(o, err);
 	if (r == 0)
 		r = gs_correlate_new(gs_ingest_outlet(o->feed), &o->span);
 	if (r == 0)
@@ -510,9 +530,19 @@ bool trace_output_poll(struct trace_output *o, struct gs_uprobe *probe, bool har
 		gs_ingest_flush(o->feed);
 		trace_hang_tick(o->hang, probe);
 		note_progress(o, probe);
+		trace_output_show_findings(o);
 	}
 	pthread_mutex_unlock(&o->lock);
 	return is_busy;
+}
+
+void trace_output_show_findings(struct trace_output *o)
+{
+	const struct trace_options *options = o->options;
+
+	if (o->findings)
+		gs_findings_show(o->findings, options->command ? stderr : stdout,
+				 options->findings->format);
 }
 
 int trace_output_attaches(struct trace_output *o, pid_t pid, const char *path)
@@ -720,6 +750,7 @@ void trace_output_free(struct trace_output **ref)
 	gs_ingest_free(&o->feed);
 	gs_correlate_free(&o->span);
 	gs_aggregate_kernels_free(&o->kernels);
+	gs_findings_free(&o->findings);
 	gs_aggregate_free(&o->view);
 	trace_hang_free(&o->hang);
 	trace_source_free(&o->source);

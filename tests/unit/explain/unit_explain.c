@@ -15,6 +15,8 @@
 #include "../tui/sample.h"
 #include "analysis/explain/explain.h"
 #include "core/base/mem.h"
+#include "model/trace/class.h"
+#include "model/trace/event.h"
 
 #define S 1000000000ull
 
@@ -35,8 +37,13 @@ static struct maker begin(void)
 static void take_steps(struct maker *m, unsigned slot, uint32_t run, unsigned n, double ns)
 {
 	for (unsigned i = 0; i < n; i++) {
-		struct gs_explain_step s = {slot, run, m->now_ns,
-					    (uint64_t)(ns * (1 + 0.01 * draw_normal(&m->random))),
+		double dur_ns = ns * (1 + 0.01 * draw_normal(&m->random));
+		struct gs_explain_step s = {.slot = slot,
+					    .run = run,
+					    .pid = 100,
+					    .tid = 101,
+					    .start_ns = m->now_ns,
+					    .dur_ns = (uint64_t)dur_ns,
 					    .regular = true};
 
 		assert_int_equal(gs_explain_take_step(m->e, &s), 0);
@@ -99,7 +106,7 @@ static void odd_steps_have_no_speed(void **state)
 
 	take_steps(&m, 0, 1, 300, 1e9);
 	for (unsigned i = 0; i < 100; i++) {
-		struct gs_explain_step s = {0, 1, m.now_ns, 5 * S, .regular = false};
+		struct gs_explain_step s = {.run = 1, .start_ns = m.now_ns, .dur_ns = 5 * S};
 
 		assert_int_equal(gs_explain_take_step(m.e, &s), 0);
 		m.now_ns += s.dur_ns;
@@ -220,13 +227,164 @@ static void series_of_calls(void **state)
 
 	for (unsigned i = 0; i < 400; i++)
 		for (uint64_t bytes = 4096; bytes < 8192; bytes += 1024) {
-			struct gs_explain_call c = {1,   i + 1, 100,      "train",
-						    "f", bytes, m.now_ns, 10};
+			struct gs_explain_call c = {.process = 1,
+						    .function = i + 1,
+						    .pid = 100,
+						    .comm = "train",
+						    .name = "f",
+						    .bytes = bytes,
+						    .start_ns = m.now_ns,
+						    .dur_ns = 10};
 
 			assert_int_equal(gs_explain_take_call(m.e, &c), 0);
 		}
 	finish(&m, 0, 0);
 	assert_int_equal(m.result.n_left_out, 4 * (400 - GS_EXPLAIN_MAX_CALLS));
+	gs_explain_free(&m.e);
+}
+
+/* Steps with an account of their thread, a second apart; more_ns of each step go to part, the rest to the
+ * processor. */
+static void take_accounted(struct maker *m, struct gs_explain_account *account, unsigned n_steps,
+			   double ns, unsigned part, double more_ns)
+{
+	for (unsigned i = 0; i < n_steps; i++) {
+		uint64_t from_ns = m->now_ns;
+
+		take_steps(m, 0, 1, 1, ns);
+		account->part_ns[part] += (uint64_t)more_ns;
+		account->part_ns[GS_PART_CPU] += m->now_ns - from_ns - (uint64_t)more_ns;
+		if (m->now_ns - account->time_ns < S)
+			continue;
+		account->time_ns = m->now_ns;
+		gs_explain_take_account(m->e, account);
+	}
+}
+
+static void cause_is_where_the_time_went(void **state)
+{
+	struct gs_explain_account a = {.pid = 100, .tid = 101, .time_ns = SAMPLE_START_NS};
+	const struct gs_explain_cause *c;
+	struct maker m = begin();
+
+	take_accounted(&m, &a, 300, 1e8, GS_PART_DISK, 1e7);
+	take_accounted(&m, &a, 100, 1.5e8, GS_PART_DISK, 6e7);
+	finish(&m, 0, 1);
+	assert_int_equal(m.result.n_findings, 1);
+	c = &m.result.findings[0].cause;
+	assert_string_equal(c->key, "disk");
+	assert_true(c->confidence > 0.9 && c->confidence <= 1);
+	assert_string_equal(c->evidence[0].key, "disk");
+	assert_true(c->evidence[0].before > 0.9e7 && c->evidence[0].before < 1.1e7);
+	assert_true(c->evidence[0].after > 5.5e7 && c->evidence[0].after < 6.5e7);
+	assert_non_null(strstr(c->text, "waiting for a disk: "));
+	assert_int_equal(m.result.findings[0].tid, 101);
+	gs_explain_free(&m.e);
+}
+
+/* Where the account ends before, covers another thread, or shares the difference among many parts. */
+static void cause_is_not_guessed(void **state)
+{
+	struct gs_explain_account a = {.pid = 100, .tid = 101, .time_ns = SAMPLE_START_NS};
+	struct maker m = begin();
+
+	take_accounted(&m, &a, 300, 1e8, GS_PART_DISK, 1e7);
+	take_steps(&m, 0, 1, 100, 1.5e8);
+	finish(&m, 0, 1);
+	assert_int_equal(m.result.n_findings, 1);
+	assert_null(m.result.findings[0].cause.key);
+	gs_explain_free(&m.e);
+
+	m = begin();
+	a = (struct gs_explain_account){.pid = 100, .tid = 102, .time_ns = SAMPLE_START_NS};
+	take_accounted(&m, &a, 300, 1e8, GS_PART_DISK, 1e7);
+	take_accounted(&m, &a, 100, 1.5e8, GS_PART_DISK, 6e7);
+	finish(&m, 0, 1);
+	assert_null(m.result.findings[0].cause.key);
+	assert_int_equal(m.result.findings[0].cause.n_evidence, 0);
+	gs_explain_free(&m.e);
+
+	m = begin();
+	a = (struct gs_explain_account){.pid = 100, .tid = 101, .time_ns = SAMPLE_START_NS};
+	take_accounted(&m, &a, 300, 1e8, GS_PART_DISK, 1e7);
+	for (unsigned i = 0; i < 100; i++) {
+		a.part_ns[GS_PART_LOCK] += 20000000;
+		a.part_ns[GS_PART_FAULT] += 20000000;
+		a.part_ns[GS_PART_CPU] -= 40000000;
+		take_accounted(&m, &a, 1, 1.5e8, GS_PART_DISK, 2e7);
+	}
+	finish(&m, 0, 1);
+	assert_null(m.result.findings[0].cause.key);
+	assert_int_equal(m.result.findings[0].cause.n_evidence, GS_EXPLAIN_EVIDENCE);
+	gs_explain_free(&m.e);
+}
+
+/* What lies within a part of the account is named instead of it. */
+static void cause_within_a_part(void **state)
+{
+	struct gs_explain_account a = {.pid = 100, .tid = 101, .time_ns = SAMPLE_START_NS};
+	struct maker m = begin();
+
+	take_accounted(&m, &a, 300, 1e8, GS_PART_CPU, 0);
+	for (unsigned i = 0; i < 100; i++) {
+		struct gs_explain_call c = {.process = 1,
+					    .function = 9,
+					    .pid = 100,
+					    .tid = 101,
+					    .layer = GS_LAYER_PYTHON,
+					    .func_class = GS_CLASS_GC,
+					    .comm = "train",
+					    .name = "gc",
+					    .start_ns = m.now_ns,
+					    .dur_ns = 45000000};
+
+		assert_int_equal(gs_explain_take_call(m.e, &c), 0);
+		take_accounted(&m, &a, 1, 1.5e8, GS_PART_CPU, 0);
+	}
+	finish(&m, 0, 1);
+	assert_string_equal(m.result.findings[m.result.n_findings - 1].cause.key, "gc");
+	gs_explain_free(&m.e);
+}
+
+struct reports {
+	unsigned n_begun, n_ended;
+	char first[GS_EXPLAIN_TEXT_BYTES];
+};
+
+static void take_report(void *ctx, const struct gs_explain_finding *f)
+{
+	struct reports *r = ctx;
+
+	if (!r->n_begun && !r->n_ended)
+		gs_explain_text(f, r->first);
+	r->n_ended += f->ended_ns != 0;
+	r->n_begun += f->ended_ns == 0;
+}
+
+/* Each finding is reported when it begins and when it ends, and old ones make room for new ones. */
+static void findings_as_they_come(void **state)
+{
+	struct reports r = {0};
+	struct maker m = begin();
+
+	take_steps(&m, 3, 1, 300, 1e8);
+	gs_explain_report(m.e, m.now_ns, take_report, &r);
+	assert_int_equal(r.n_begun + r.n_ended, 0);
+	take_steps(&m, 3, 1, 40, 2e8);
+	gs_explain_report(m.e, m.now_ns, take_report, &r);
+	take_steps(&m, 3, 1, 40, 2e8);
+	gs_explain_report(m.e, m.now_ns, take_report, &r);
+	gs_explain_report(m.e, m.now_ns, take_report, &r);
+	assert_int_equal(r.n_begun, 1);
+	assert_int_equal(r.n_ended, 0);
+	assert_non_null(strstr(r.first, "longer"));
+	take_steps(&m, 3, 1, 100, 1e8);
+	gs_explain_report(m.e, m.now_ns, take_report, &r);
+	gs_explain_report(m.e, m.now_ns, take_report, &r);
+	assert_int_equal(r.n_begun, 1);
+	assert_int_equal(r.n_ended, 1);
+	finish(&m, 3, 1);
+	assert_int_equal(m.result.n_findings, 1);
 	gs_explain_free(&m.e);
 }
 
@@ -259,6 +417,10 @@ int main(void)
 		cmocka_unit_test(findings_beside_each_other),
 		cmocka_unit_test(calls_that_matter),
 		cmocka_unit_test(series_of_calls),
+		cmocka_unit_test(cause_is_where_the_time_went),
+		cmocka_unit_test(cause_is_not_guessed),
+		cmocka_unit_test(cause_within_a_part),
+		cmocka_unit_test(findings_as_they_come),
 		cmocka_unit_test(options_of_detectors),
 	};
 

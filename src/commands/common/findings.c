@@ -1,0 +1,392 @@
+/* Findings of a stream of records: what goes to analysis/explain, and what it found in words and documents. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "commands/common/cli.h"
+#include "commands/common/findings.h"
+#include "core/base/fmt.h"
+#include "model/node/record.h"
+#include "model/trace/dict.h"
+#include "model/trace/record_account.h"
+
+_Static_assert(GS_EXPLAIN_STEP_SLOTS == GS_AGGREGATE_STEP_SLOTS, "steps are handed on");
+
+struct gs_findings {
+	struct gs_explain *explain;
+	struct gs_aggregate *view; /* lent; NULL: no steps */
+	struct gs_node_decoder *decoder;
+	struct gs_dict *dict; /* names of calls */
+	uint64_t start_ns;    /* of the session, boot clock; 0: none yet */
+	uint64_t now_ns;      /* the latest time that is known */
+	int64_t wall_minus_boot_ns;
+	int error; /* of a step, which cannot be returned from where it is reported */
+};
+
+static void take_step(void *ctx, const struct gs_aggregate_step *step)
+{
+	struct gs_findings *f = ctx;
+	const struct gs_rec_process *p = gs_dict_process(f->dict, step->process);
+	struct gs_explain_step s = {.slot = step->slot,
+				    .run = step->run,
+				    .pid = p ? p->pid : 0,
+				    .tid = step->tid,
+				    .start_ns = step->start_ns,
+				    .dur_ns = step->dur_ns,
+				    .regular = step->regular};
+	int r = gs_explain_take_step(f->explain, &s);
+
+	if (r < 0)
+		f->error = r;
+}
+
+int gs_findings_new(struct gs_aggregate *view, struct gs_findings **ret)
+{
+	struct gs_findings *f = calloc(1, sizeof(*f));
+	int r = f ? gs_explain_new(&f->explain) : -ENOMEM;
+
+	if (r == 0) {
+		f->decoder = gs_node_decoder_new();
+		f->dict = gs_dict_new();
+		r = f->decoder && f->dict ? 0 : -ENOMEM;
+	}
+	if (r < 0) {
+		gs_findings_free(&f);
+		return r;
+	}
+	f->view = view;
+	if (view)
+		gs_aggregate_set_step_receiver(view, take_step, f);
+	*ret = f;
+	return 0;
+}
+
+void gs_findings_free(struct gs_findings **findings)
+{
+	struct gs_findings *f = *findings;
+
+	if (!f)
+		return;
+	if (f->view)
+		gs_aggregate_set_step_receiver(f->view, NULL, NULL);
+	gs_node_decoder_free(&f->decoder);
+	gs_dict_free(&f->dict);
+	gs_explain_free(&f->explain);
+	free(f);
+	*findings = NULL;
+}
+
+int gs_findings_set(struct gs_findings *findings, const struct gs_findings_options *o)
+{
+	for (unsigned i = 0; i < o->n_settings; i++) {
+		char key[128];
+		const char *equals = strchr(o->settings[i], '=');
+		struct gs_err err = {{0}};
+
+		snprintf(key, sizeof(key), "%.*s", (int)(equals - o->settings[i]), o->settings[i]);
+		if (gs_explain_set(findings->explain, key, equals + 1, &err) < 0) {
+			gs_cli_say("--set: %s", gs_err_text(&err, -EINVAL));
+			return GS_EXIT_USAGE;
+		}
+	}
+	return GS_EXIT_DONE;
+}
+
+static void move_time(struct gs_findings *f, uint64_t time_ns)
+{
+	if (time_ns > f->now_ns)
+		f->now_ns = time_ns;
+}
+
+/* Of a process and a function that are known. */
+static int take_call(struct gs_findings *f, const struct gs_rec_call *call)
+{
+	const struct gs_rec_thread *thread = gs_dict_thread(f->dict, call->thread);
+	const struct gs_rec_process *p = thread ? gs_dict_process(f->dict, thread->process) : NULL;
+	const struct gs_rec_function *fn = gs_dict_function(f->dict, call->function);
+	struct gs_explain_call c = {.function = call->function,
+				    .bytes = call->bytes,
+				    .start_ns = call->start_ns,
+				    .dur_ns = call->dur_ns};
+
+	move_time(f, call->start_ns + call->dur_ns);
+	if (!p || !fn)
+		return 0;
+	c.process = p->id;
+	c.pid = p->pid;
+	c.tid = thread->tid;
+	c.layer = fn->layer;
+	c.func_class = fn->func_class;
+	c.comm = gs_dict_string(f->dict, p->comm_str);
+	c.name = gs_dict_string(f->dict, fn->name_str);
+	return gs_explain_take_call(f->explain, &c);
+}
+
+/* It says what time it is, too: threads have accounts also while no step ends. */
+static void take_account(struct gs_findings *f, const struct gs_rec_account *r)
+{
+	struct gs_explain_account a = {.pid = r->pid, .tid = r->tid, .time_ns = r->time_ns};
+	uint64_t time_ns[GS_STATE_COUNT][GS_INSIDE_COUNT] = {0};
+
+	for (unsigned state = 0; state < r->n_states; state++)
+		for (unsigned in = 0; in < r->n_insides; in++)
+			if (state < GS_STATE_COUNT && in < GS_INSIDE_COUNT)
+				time_ns[state][in] = r->ns[state * r->n_insides + in];
+	(void)gs_account_parts(time_ns, a.part_ns);
+	move_time(f, r->time_ns);
+	gs_explain_take_account(f->explain, &a);
+	gs_explain_tick(f->explain, f->now_ns);
+}
+
+static int take_record(struct gs_findings *f, const struct gs_record *record)
+{
+	const struct gs_rec_session *session = (const void *)record;
+	struct gs_node_snapshot *node = NULL;
+	int r = gs_dict_apply(f->dict, record);
+
+	/* Names that are out of range are as good as none. */
+	if (r == 0 || r == -EINVAL)
+		r = gs_node_decode(f->decoder, record, &node);
+
+	if (record->kind == GS_REC_SESSION && !f->start_ns) {
+		f->start_ns = session->start_ns;
+		f->wall_minus_boot_ns = session->wall_minus_boot_ns;
+	} else if (record->kind == GS_REC_END) {
+		move_time(f, ((const struct gs_rec_end *)record)->end_ns);
+		gs_explain_tick(f->explain, ((const struct gs_rec_end *)record)->end_ns);
+	} else if (record->kind == GS_REC_CALL && r == 0) {
+		r = take_call(f, (const void *)record);
+	} else if (record->kind == GS_REC_ACCOUNT) {
+		take_account(f, (const void *)record);
+	} else if (r == GS_NODE_WHOLE) {
+		r = gs_findings_take_node(f, node);
+		gs_node_snapshot_free(&node);
+	}
+	return r < 0 && r != -EINVAL ? r : 0;
+}
+
+int gs_findings_push(struct gs_findings *f, const struct gs_batch *batch)
+{
+	int r = 0;
+
+	gs_records_for_each (batch, record)
+		if (r == 0)
+			r = take_record(f, record);
+	return r ? r : f->error;
+}
+
+int gs_findings_take_node(struct gs_findings *f, const struct gs_node_snapshot *node)
+{
+	if (!f->start_ns) {
+		f->start_ns = node->time_ns;
+		f->wall_minus_boot_ns = node->wall_ns - (int64_t)node->time_ns;
+	}
+	move_time(f, node->time_ns);
+	return gs_explain_take_node(f->explain, node);
+}
+
+int gs_findings_finish(struct gs_findings *f, unsigned slot, uint32_t run,
+		       struct gs_explain_result *ret)
+{
+	return gs_explain_finish(f->explain, slot, run, ret);
+}
+
+uint64_t gs_findings_start_ns(const struct gs_findings *f)
+{
+	return f->start_ns;
+}
+
+/* Times of a file may be anything: they wrap, where a sum of signed ones would not be defined. */
+int64_t gs_findings_wall_of(const struct gs_findings *f, uint64_t time_ns)
+{
+	return (int64_t)(time_ns + (uint64_t)f->wall_minus_boot_ns);
+}
+
+/* --- words --- */
+
+/* What shows a cause: a whole command, or options of `report`, which without a recording are those of a
+ * trace of the process. */
+static const char *put_command(const struct gs_explain_finding *f, const char *recording,
+			       char out[128])
+{
+	const char *command = f->cause.command ? f->cause.command : "";
+
+	if (command[0] != '-')
+		snprintf(out, 128, "%s", command);
+	else if (recording)
+		snprintf(out, 128, "gpuscope report %s %.80s", command, recording);
+	else
+		snprintf(out, 128, "gpuscope trace %s -p %u", command, f->pid);
+	return out;
+}
+
+const char *gs_findings_cause(const struct gs_explain_finding *f, const char *recording,
+			      char out[GS_FINDINGS_CAUSE_BYTES])
+{
+	char command[128];
+
+	if (f->cause.key)
+		snprintf(out, GS_FINDINGS_CAUSE_BYTES, "cause: %s; see: %s", f->cause.text,
+			 put_command(f, recording, command));
+	else
+		snprintf(out, GS_FINDINGS_CAUSE_BYTES, "cause: not known");
+	return out;
+}
+
+/* --- documents --- */
+
+static double seconds_of(const struct gs_findings *f, uint64_t ns)
+{
+	return ns >= f->start_ns ? (double)(ns - f->start_ns) / 1e9
+				 : -(double)(f->start_ns - ns) / 1e9;
+}
+
+static void put_cause(struct gs_doc *doc, const struct gs_explain_finding *f, const char *recording)
+{
+	const struct gs_explain_cause *c = &f->cause;
+	char command[128];
+
+	if (!c->key) {
+		gs_doc_put_null(doc, "cause");
+	} else {
+		gs_doc_begin_map(doc, "cause");
+		gs_doc_put_text(doc, "key", c->key);
+		gs_doc_put_text(doc, "text", c->text);
+		gs_doc_put_double(doc, "confidence", c->confidence);
+		gs_doc_put_double(doc, "judged_s", (double)c->judged_ns / 1e9);
+		gs_doc_put_text(doc, "command", put_command(f, recording, command));
+		gs_doc_end(doc);
+	}
+	gs_doc_begin_list(doc, "evidence", c->n_evidence);
+	for (uint32_t i = 0; i < c->n_evidence; i++) {
+		gs_doc_begin_flat(doc, NULL);
+		gs_doc_put_text(doc, "key", c->evidence[i].key);
+		gs_doc_put_double(doc, "before_ns", c->evidence[i].before);
+		gs_doc_put_double(doc, "after_ns", c->evidence[i].after);
+		gs_doc_end(doc);
+	}
+	gs_doc_end(doc);
+}
+
+/* begin: of the map, which a line of JSON has flat. */
+static void put_finding(struct gs_doc *doc, const struct gs_findings *run,
+			const struct gs_explain_finding *f, const char *recording)
+{
+	char text[GS_EXPLAIN_TEXT_BYTES];
+
+	gs_doc_put_text(doc, "text", gs_explain_text(f, text));
+	gs_doc_put_text(doc, "detector", f->begun.detector);
+	gs_doc_put_text(doc, "subject", gs_explain_subject_name(f->subject));
+	gs_doc_put_text(doc, "name", f->name);
+	gs_doc_put_text(doc, "job", f->job);
+	gs_doc_put_u64_if(doc, "pid", f->pid, f->pid != 0);
+	gs_doc_put_u64_if(doc, "tid", f->tid, f->tid != 0);
+	gs_doc_put_double(doc, "since_s", seconds_of(run, f->begun.since_ns));
+	gs_doc_put_double(doc, "found_s", seconds_of(run, f->begun.found_ns));
+	if (f->ended_ns)
+		gs_doc_put_double(doc, "ended_s", seconds_of(run, f->ended_ns));
+	else
+		gs_doc_put_null(doc, "ended_s");
+	gs_doc_put_time(doc, "since", gs_findings_wall_of(run, f->begun.since_ns));
+	gs_doc_put_bool(doc, "became_usual", f->became_usual);
+	gs_doc_put_text(doc, "unit", gs_explain_unit(f));
+	gs_doc_put_double(doc, "before", f->begun.before);
+	gs_doc_put_double(doc, "after", f->after);
+	gs_doc_put_double(doc, "change_percent",
+			  f->begun.before != 0 ? (f->after / f->begun.before - 1) * 100 : 0);
+	gs_doc_put_double(doc, "score", f->begun.score);
+	gs_doc_put_double(doc, "limit", f->begun.limit);
+	gs_doc_put_u64(doc, "n_before", f->begun.n_before);
+	gs_doc_put_u64(doc, "n_after", f->begun.n_after);
+	put_cause(doc, f, recording);
+	gs_doc_begin_flat(doc, "model");
+	for (uint32_t i = 0; i < f->begun.n_parameters; i++)
+		gs_doc_put_double(doc, f->begun.parameters[i].name, f->begun.parameters[i].value);
+	gs_doc_end(doc);
+}
+
+void gs_findings_put(struct gs_doc *doc, const struct gs_findings *run,
+		     const struct gs_explain_result *result, const char *recording)
+{
+	gs_doc_begin_list(doc, "findings", result->n_findings);
+	for (size_t i = 0; i < result->n_findings; i++) {
+		const struct gs_explain_finding *f = &result->findings[i];
+
+		gs_doc_begin_map(doc, NULL);
+		put_finding(doc, run, f, recording);
+		gs_doc_begin_list(doc, "beside", f->n_beside);
+		for (uint32_t k = 0; k < f->n_beside; k++)
+			gs_doc_put_u64(doc, NULL, f->beside[k]);
+		gs_doc_end(doc);
+		gs_doc_end(doc);
+	}
+	gs_doc_end(doc);
+}
+
+/* --- as they come --- */
+
+int gs_findings_put_line(const struct gs_findings *f, const struct gs_explain_finding *finding,
+			 uint64_t number, FILE *out)
+{
+	struct gs_pen pen;
+	struct gs_doc doc = {.ops = &gs_doc_json, .pen = &pen};
+
+	gs_pen_open(&pen, out);
+	gs_doc_begin_flat(&doc, NULL);
+	if (number)
+		gs_doc_put_u64(&doc, "number", number);
+	put_finding(&doc, f, finding, NULL);
+	gs_doc_end(&doc);
+	return gs_pen_close(&pen);
+}
+
+struct showing {
+	struct gs_findings *findings;
+	FILE *out;
+	enum gs_findings_format format;
+};
+
+void gs_findings_put_text(const struct gs_findings *findings, const struct gs_explain_finding *f,
+			  FILE *out)
+{
+	uint64_t at_ns = f->ended_ns ? f->ended_ns : f->begun.since_ns;
+	time_t at_s = (time_t)(gs_findings_wall_of(findings, at_ns) / 1000000000);
+	char text[GS_EXPLAIN_TEXT_BYTES], cause[GS_FINDINGS_CAUSE_BYTES], clock[16];
+	struct tm tm;
+
+	if (!localtime_r(&at_s, &tm) || !strftime(clock, sizeof(clock), "%H:%M:%S", &tm))
+		clock[0] = '\0';
+	fprintf(out, "%s %s: %s%s\n    %s\n", f->ended_ns ? "until" : "since", clock,
+		gs_explain_text(f, text),
+		!f->ended_ns      ? ""
+		: f->became_usual ? " (usual now)"
+				  : " (over)",
+		gs_findings_cause(f, NULL, cause));
+}
+
+static void show_finding(void *ctx, const struct gs_explain_finding *f)
+{
+	const struct showing *s = ctx;
+
+	if (s->format == GS_FINDINGS_TABLE) {
+		gs_findings_put_text(s->findings, f, s->out);
+		return;
+	}
+	(void)gs_findings_put_line(s->findings, f, 0, s->out);
+	fputc('\n', s->out);
+}
+
+void gs_findings_report(struct gs_findings *f, gs_explain_report_fn fn, void *ctx)
+{
+	gs_explain_report(f->explain, f->now_ns, fn, ctx);
+}
+
+void gs_findings_show(struct gs_findings *f, FILE *out, enum gs_findings_format format)
+{
+	struct showing s = {f, out, format};
+
+	gs_explain_report(f->explain, f->now_ns, show_finding, &s);
+	fflush(out);
+}
