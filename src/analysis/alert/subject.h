@@ -45,6 +45,7 @@ enum gs_alert_kind {
 	X(NET_TX, "net_send_bytes_per_second", "Bytes sent to networks.")                          \
 	X(GPUS, "gpus", "GPUs found.")                                                             \
 	X(GPUS_LOST, "gpus_lost", "GPUs that fell off the bus.")                                   \
+	X(FINDINGS, "findings", "Findings of detectors that hold (findings.enabled).")             \
 	X(DRIVER, "driver_ok", "1: the GPU driver answers; 0: it does not.")
 
 enum gs_alert_node_value {

@@ -22,6 +22,7 @@
 #include "core/base/log.h"
 #include "core/sandbox/sandbox.h"
 #include "commands/agent/agent_alert.h"
+#include "commands/agent_findings/agent_findings.h"
 #include "commands/agent/agent_head.h"
 #include "commands/agent/agent_jobs.h"
 #include "commands/agent/agent_page.h"
@@ -460,6 +461,8 @@ static void run_command(void *ctx, const char *command, struct gs_buf *answer)
 		(void)gs_buf_puts(answer, "ok: the driver is reattached\n");
 	} else if (strncmp(command, "trace-gpu ", 10) == 0) {
 		agent_control_take_trace(&a->state, command + 10, answer);
+	} else if (strncmp(command, "findings ", 9) == 0) {
+		agent_findings_take_words(a->state.findings, command + 9, answer);
 	} else if (strcmp(command, "reload") == 0) {
 		int r = handle_reload(a, &err);
 
@@ -497,6 +500,7 @@ static int sample_groups(struct agent *a)
 	if (groups & GS_GPU_READ_BASIC)
 		agent_head_take(a->head, a->state.latest, a->jobs);
 	agent_page_take(a->page, a->state.latest);
+	agent_findings_take(a->state.findings, a->state.latest);
 	return 0;
 }
 
@@ -619,7 +623,11 @@ static int start_agent(struct agent *a, struct gs_err *err)
 	if (!a->page || !a->process_gpu)
 		return gs_err_set(err, -ENOMEM, "no memory");
 	o.routes = agent_page_routes(a->page, &o.n_routes);
-	r = gs_http_start(&o, &a->http, err);
+	r = a->state.conf.findings.enabled
+		    ? agent_findings_start(a->state.conf.findings.settings, &a->state.findings, err)
+		    : 0;
+	if (r == 0)
+		r = gs_http_start(&o, &a->http, err);
 	if (r == 0)
 		r = open_gpu(a, &a->state.conf, &a->gpu, err);
 	if (r == 0)
@@ -681,6 +689,7 @@ static int run_agent(const struct agent_options *o, struct agent_conf **conf)
 	gs_push_set_close(&a.push);
 	agent_devices_stop(&a.devices);
 	agent_gpu_free(&a.process_gpu);
+	agent_findings_stop(&a.state.findings);
 	agent_jobs_stop(&a.jobs); /* which has a last word for the head */
 	/* After the push, whose last text still says how the head is. */
 	agent_head_stop(&a.head);

@@ -9,6 +9,7 @@
 
 #include "commands/agent/agent_alert.h"
 #include "commands/agent/agent_conf.h"
+#include "commands/agent_findings/agent_findings.h"
 #include "commands/agent/agent_jobs.h"
 #include "commands/agent/agent_state.h"
 #include "core/base/log.h"
@@ -240,6 +241,7 @@ static void look_at_node(struct agent_alert *a, const struct agent_state *s, uin
 		return;
 	(void)gs_host_read(a->host, NULL, 0, false, &host); /* else its values are unknown */
 	gs_alert_of_node(&subject, a->node, host ? &host->sample : NULL, s->latest);
+	gs_alert_subject_set(&subject, "findings", agent_findings_holding(s->findings));
 	gs_alerts_push(a->alerts, &subject, now_ns, wall_ns);
 	gs_host_snapshot_free(&host);
 }

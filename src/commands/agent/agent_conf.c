@@ -409,6 +409,21 @@ static bool valid_spool_max(const char *text)
 	return gs_parse_bytes(text, &bytes) == 0 && bytes >= 1 << 20;
 }
 
+static const struct gs_conf_key findings_keys[] = {
+	{.name = "enabled",
+	 .kind = GS_CONF_BOOL,
+	 .offset = AT(findings, enabled),
+	 .preset = "false",
+	 .comment =
+		 "Find when GPUs, memory and processes change (gpuscope explain), once a second."},
+	{.name = "settings",
+	 .kind = GS_CONF_LIST,
+	 .offset = AT(findings, settings),
+	 .preset = "",
+	 .comment = "Options of detectors, KEY=VALUE, as --set of gpuscope explain takes them.",
+	 .bytes = sizeof(((struct agent_conf *)0)->findings.settings)},
+};
+
 static const struct gs_conf_key head_keys[] = {
 	{.name = "addresses",
 	 .kind = GS_CONF_TEXT,
@@ -601,6 +616,8 @@ static const struct gs_conf_section sections[] = {
 	SECTION("processes", "Command lines of processes.", processes, processes_keys),
 	SECTION("metrics", "Exported metrics.", metrics, metrics_keys),
 	SECTION("jobs", "Metrics of the jobs of this node.", jobs, job_keys),
+	SECTION("findings", "Findings of detectors. Not changed by a reload.", findings,
+		findings_keys),
 	SECTION("devices", "Access to NVIDIA devices.", devices, devices_keys),
 	GS_PUSH_SECTIONS(offsetof(struct agent_conf, push)),
 	SECTION("control", "Control socket.", control, control_keys),

@@ -69,6 +69,10 @@ struct agent_conf { /* Fields as the keys of agent_conf.c, texts "" where not gi
 		char hostname[256];
 	} metrics;
 	struct agent_jobs_conf jobs;
+	struct {
+		bool enabled;
+		char settings[512]; /* KEY=VALUE of detectors, with commas */
+	} findings;
 	struct agent_devices_conf devices;
 	struct {
 		char path[108]; /* "" none */

@@ -8,6 +8,7 @@
 #include "core/base/fmt.h"
 #include "commands/agent/agent_alert.h"
 #include "commands/agent/agent_conf.h"
+#include "commands/agent_findings/agent_findings.h"
 #include "commands/agent/agent_head.h"
 #include "commands/agent/agent_jobs.h"
 #include "commands/agent/agent_routes.h"
@@ -307,6 +308,7 @@ void agent_put_metrics(struct agent_state *s, struct gs_metrics *p)
 	if (s->jobs)
 		agent_jobs_render(s->jobs, p, s->latest, s->conf.jobs.names);
 	agent_gpu_metrics(p, s->process_gpu);
+	agent_findings_metrics(s->findings, p);
 	s->processes_dropped += dropped;
 	s->scrapes++;
 	s->scrape_ns = gs_clock_mono_ns() - began;
@@ -419,6 +421,15 @@ static void trace_process_gpu(void *ctx, const struct gs_http_request *request,
 	(void)gs_buf_printf(&reply->body, "%s\n", text);
 }
 
+static void serve_findings(void *ctx, const struct gs_http_request *request,
+			   struct gs_http_reply *reply)
+{
+	struct agent_state *s = ctx;
+
+	reply->type = "application/json; charset=utf-8";
+	agent_findings_put_document(s->findings, &reply->body);
+}
+
 const struct gs_http_route agent_routes[] = {
 	{.path = "/metrics", .methods = GS_HTTP_GET, .harmless = true, .serve = serve_metrics},
 	{.path = "/healthz",
@@ -426,6 +437,7 @@ const struct gs_http_route agent_routes[] = {
 	 .open = true,
 	 .vital = true,
 	 .serve = serve_health},
+	{.path = "/api/v1/findings", .methods = GS_HTTP_GET, .serve = serve_findings},
 	{.path = "/api/v1/process-gpu", .methods = GS_HTTP_GET, .serve = serve_process_gpu},
 	{.path = "/api/v1/process-gpu/{}",
 	 .methods = GS_HTTP_POST | GS_HTTP_DELETE,

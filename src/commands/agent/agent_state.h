@@ -17,6 +17,7 @@
 
 struct agent_alert;
 struct agent_devices;
+struct agent_findings;
 struct agent_gpu;
 struct agent_head;
 struct agent_jobs;
@@ -42,11 +43,12 @@ struct agent_state {
 	uint64_t reloads_ok, reloads_failed; /* so far */
 	bool last_reload_ok;                 /* or there was none */
 	int64_t started_wall_ns;
-	struct agent_devices *devices; /* lent; NULL: not kept. Changed under the lock */
-	struct agent_jobs *jobs;       /* lent; NULL: not read. Changed under the lock */
-	struct agent_gpu *process_gpu; /* lent; what requests trace */
-	struct agent_head *head;       /* lent; NULL: delivers to none */
-	struct gs_http *http;          /* lent */
+	struct agent_devices *devices;   /* lent; NULL: not kept. Changed under the lock */
+	struct agent_jobs *jobs;         /* lent; NULL: not read. Changed under the lock */
+	struct agent_gpu *process_gpu;   /* lent; what requests trace */
+	struct agent_findings *findings; /* lent; NULL: they are off */
+	struct agent_head *head;         /* lent; NULL: delivers to none */
+	struct gs_http *http;            /* lent */
 	/* What readings cost, by call, by part. */
 	struct gs_gpu_cost call_cost[GS_GPU_COSTS_MAX], part_cost[GS_GPU_COSTS_MAX];
 	size_t n_call_costs, n_part_costs;
