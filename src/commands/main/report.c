@@ -7,6 +7,7 @@
 #include "core/base/fmt.h"
 #include "core/base/map.h"
 #include "commands/common/cli.h"
+#include "commands/common/findings.h"
 #include "commands/common/shared.h"
 #include "commands/common/summary.h"
 #include "commands/main/damage.h"
@@ -321,9 +322,70 @@ static void report_kernels(const struct report_options *o,
 			o->path, (unsigned long long)gs_aggregate_kernels_n_left_out(kernels));
 }
 
+/* Findings beside a summary that is data. */
+struct report_findings {
+	struct gs_findings *findings; /* owned; NULL: not wanted */
+	const struct gs_sink *view;   /* whose steps they are of */
+	const char *path;
+	struct gs_explain_result result;
+};
+
+static int push_both(void *ctx, const struct gs_batch *batch)
+{
+	struct report_findings *f = ctx;
+	int r = f->view->push(f->view->ctx, batch);
+
+	return r == 0 && f->findings ? gs_findings_push(f->findings, batch) : r;
+}
+
+static void put_findings(void *ctx, struct gs_doc *doc)
+{
+	struct report_findings *f = ctx;
+
+	gs_findings_put(doc, f->findings, &f->result, f->path);
+}
+
+/* Of a part of the calls nothing follows. */
+static int begin_findings(const struct report_options *o, struct gs_aggregate *view,
+			  struct report_findings *f)
+{
+	bool is_data = o->format == GS_SUMMARY_JSON || o->format == GS_SUMMARY_YAML;
+
+	return is_data && o->format_name && !o->n_within && !o->n_kernels
+		       ? gs_findings_new(view, &f->findings)
+		       : 0;
+}
+
+/* After the last record: what the summary is written with. 0 or -ENOMEM. */
+static int finish_findings(struct report_findings *f, const struct gs_summary *summary,
+			   struct gs_report_summary_style *style)
+{
+	if (!f->findings)
+		return 0;
+	style->put_more = put_findings;
+	style->more_ctx = f;
+	return gs_findings_finish(f->findings, summary->steps.slot, summary->steps.run, &f->result);
+}
+
 static void take_span(void *ctx, const struct gs_activity_span *span)
 {
 	gs_export_take_span(ctx, span);
+}
+
+static int begin_view(const struct report_options *o, struct gs_export *export,
+		      struct gs_aggregate **ret_view)
+{
+	bool no_filter = o->n_line_filters == 1 && strcmp(o->line_filters[0], "none") == 0;
+	int r = gs_aggregate_new(ret_view);
+
+	if (r == 0)
+		r = gs_activity_set_bounds(gs_aggregate_activity(*ret_view), &o->stream_limits);
+	if (r == 0 && export)
+		gs_activity_set_sink(gs_aggregate_activity(*ret_view), take_span, export);
+	if (r == 0 && o->n_line_filters)
+		r = gs_aggregate_set_line_filter(*ret_view, o->line_filters,
+						 no_filter ? 0 : o->n_line_filters);
+	return r;
 }
 
 /* *ret_samples: the file has samples. */
@@ -340,25 +402,25 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 		.under = under,
 		.kernels =
 			o->n_kernels ? gs_aggregate_kernels_new(o->kernels, o->n_kernels) : NULL};
-	bool no_filter = o->n_line_filters == 1 && strcmp(o->line_filters[0], "none") == 0;
 	struct gs_aggregate *view = NULL;
+	struct report_findings findings = {.path = o->path};
+	const struct gs_sink both = {.push = push_both, .ctx = &findings};
 	bool only_samples;
 	bool no_memory = (o->n_within && !under) || (o->n_kernels && !choice.kernels);
-	int r = no_memory ? -ENOMEM : gs_aggregate_new(&view);
+	int r = no_memory ? -ENOMEM : 0;
 
-	if (r == 0)
-		r = gs_activity_set_bounds(gs_aggregate_activity(view), &o->stream_limits);
-	if (r == 0 && export)
-		gs_activity_set_sink(gs_aggregate_activity(view), take_span, export);
 	style.part = o->n_within || o->n_kernels;
-	if (r == 0 && o->n_line_filters)
-		r = gs_aggregate_set_line_filter(view, o->line_filters,
-						 no_filter ? 0 : o->n_line_filters);
+	if (r == 0)
+		r = begin_view(o, export, &view);
 	if (r == 0 && under)
 		r = look_under(o->path, under);
 	if (r == 0)
-		r = replay_file(o->path, reader, &choice, gs_aggregate_sink(view),
+		r = begin_findings(o, view, &findings);
+	if (r == 0) {
+		findings.view = gs_aggregate_sink(view);
+		r = replay_file(o->path, reader, &choice, &both,
 				export ? gs_export_sink(export) : NULL, o->output, &samples);
+	}
 	if (r == 0 && export)
 		gs_activity_report_pending(gs_aggregate_activity(view), gs_export_now_ns(export));
 	gs_recording_stats(reader, &stats);
@@ -370,6 +432,8 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 		report_kernels(o, choice.kernels);
 	if (r == 0)
 		r = gs_aggregate_make_summary(view, &summary);
+	if (r == 0)
+		r = finish_findings(&findings, summary, &style);
 	*ret_samples = samples.n_moments > 0;
 	only_samples = samples.n_moments && r == 0 && summary->mode == GS_SESSION_SAMPLES;
 	/* Of a trace they stand beside the calls. */
@@ -385,6 +449,7 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	}
 	gs_map_fini(&samples.gpus);
 	gs_summary_free(&summary);
+	gs_findings_free(&findings.findings);
 	gs_aggregate_free(&view);
 	gs_aggregate_under_free(&under);
 	gs_aggregate_kernels_free(&choice.kernels);

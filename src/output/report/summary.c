@@ -7,24 +7,24 @@
 #include "output/report/summary_int.h"
 
 static void put_doc(struct gs_pen *pen, const struct gs_summary *summary,
-		    const struct gs_doc_ops *ops)
+		    const struct gs_report_summary_style *style, const struct gs_doc_ops *ops)
 {
 	struct gs_doc doc = {.ops = ops, .pen = pen};
 
-	gs_report_summary_doc(&doc, summary);
+	gs_report_summary_doc(&doc, summary, style);
 	gs_pen_puts(pen, "\n");
 }
 
 static void put_json(struct gs_pen *pen, const struct gs_summary *summary,
-		     const struct gs_report_summary_style *style GS_UNUSED)
+		     const struct gs_report_summary_style *style)
 {
-	put_doc(pen, summary, &gs_doc_json);
+	put_doc(pen, summary, style, &gs_doc_json);
 }
 
 static void put_yaml(struct gs_pen *pen, const struct gs_summary *summary,
-		     const struct gs_report_summary_style *style GS_UNUSED)
+		     const struct gs_report_summary_style *style)
 {
-	put_doc(pen, summary, &gs_doc_yaml);
+	put_doc(pen, summary, style, &gs_doc_yaml);
 }
 
 static const struct {

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "core/text/doc.h"
 #include "model/summary/summary.h"
 
 enum gs_report_summary_format {
@@ -50,6 +51,9 @@ struct gs_report_summary_style {
 	bool verbose;          /* with a view: also what is of use only when something is wrong */
 	bool gpus;             /* also GPUs, and how far bounds were from what they counted */
 	const char *recording; /* .gst file that hints name; NULL: there is none */
+	/* Members that JSON and YAML have beside those of the summary, the last ones. NULL: none. */
+	void (*put_more)(void *ctx, struct gs_doc *doc);
+	void *more_ctx; /* of it */
 };
 
 /* Render; 0 or a negative errno of writing to out. */

@@ -304,7 +304,8 @@ static void put_native(struct gs_doc *doc, const struct gs_native_count *n)
 	gs_doc_end(doc);
 }
 
-void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *s)
+void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *s,
+			   const struct gs_report_summary_style *style)
 {
 	const char *mode = s->mode == GS_SESSION_EVENTS    ? "events"
 			   : s->mode == GS_SESSION_SUMMARY ? "summary"
@@ -351,5 +352,7 @@ void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *s)
 	put_attach(doc, s);
 	put_native(doc, &s->native);
 	put_lost(doc, s);
+	if (style->put_more)
+		style->put_more(style->more_ctx, doc);
 	gs_doc_end(doc);
 }
