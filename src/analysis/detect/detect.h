@@ -78,7 +78,7 @@ struct gs_detector {
 	const struct gs_detect_mixture *(*mixture)(const void *state);
 };
 
-#define GS_DETECT_N_DETECTORS 7
+#define GS_DETECT_N_DETECTORS 11
 
 extern const struct gs_detector *const gs_detectors[GS_DETECT_N_DETECTORS + 1]; /* ends with NULL */
 
@@ -177,6 +177,13 @@ struct gs_detect_fragmentation_options {
 	double unused_bytes;    /* and at least so much */
 };
 
+/* launches, tiny, pageable, idle: a share of what happens in a stretch of time is large. */
+struct gs_detect_share_options {
+	int64_t window_samples; /* stretches of time that are judged together */
+	double min_share;       /* of all that was in them */
+	double min_amount;      /* and so much was in each, in the mean */
+};
+
 union gs_detect_options { /* of any row */
 	struct gs_detect_change_options change;
 	struct gs_detect_drift_options drift;
@@ -184,9 +191,11 @@ union gs_detect_options { /* of any row */
 	struct gs_detect_density_options density;
 	struct gs_detect_stall_options stall;
 	struct gs_detect_fragmentation_options fragmentation;
+	struct gs_detect_share_options share;
 };
 
 extern const struct gs_detector gs_detect_change, gs_detect_drift, gs_detect_leak,
-	gs_detect_density, gs_detect_gpu_density, gs_detect_stall, gs_detect_fragmentation;
+	gs_detect_density, gs_detect_gpu_density, gs_detect_stall, gs_detect_fragmentation,
+	gs_detect_launches, gs_detect_tiny, gs_detect_pageable, gs_detect_idle;
 
 #endif

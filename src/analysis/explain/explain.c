@@ -57,6 +57,7 @@ struct gs_explain {
 	struct gs_map calls;  /* process, function and size -> likewise */
 	struct findings findings;
 	struct evidence *evidence; /* owned */
+	struct pace *pace;         /* owned */
 	uint64_t n_samples, n_left_out;
 };
 
@@ -76,8 +77,9 @@ int gs_explain_new(struct gs_explain **ret)
 	if (!e)
 		return -ENOMEM;
 	e->evidence = explain_evidence_new();
-	if (!e->evidence) {
-		free(e);
+	e->pace = explain_pace_new();
+	if (!e->evidence || !e->pace) {
+		gs_explain_free(&e);
 		return -ENOMEM;
 	}
 	e->by_key = e->calls = (struct gs_map)GS_MAP_INIT(2 * GS_EXPLAIN_MAX_SERIES);
@@ -110,6 +112,7 @@ void gs_explain_free(struct gs_explain **explain)
 	gs_map_fini(&e->calls);
 	free(e->findings.items);
 	explain_evidence_free(&e->evidence);
+	explain_pace_free(&e->pace);
 	free(e);
 	*explain = NULL;
 }
@@ -352,6 +355,40 @@ static int feed_named(struct gs_explain *e, const struct gs_detector *detector,
 	return r == 0 && s ? feed_series(e, &e->findings, s, time_ns, values) : r;
 }
 
+int explain_feed_calls(struct gs_explain *e, const struct gs_detector *detector,
+		       enum gs_explain_subject subject, const char *comm, uint32_t pid,
+		       uint32_t tid, uint64_t time_ns, const double *values)
+{
+	char name[GS_EXPLAIN_NAME_BYTES];
+	struct series *s;
+	int r;
+
+	snprintf(name, sizeof(name), tid && tid != pid ? "%.15s %u thread %u" : "%.15s %u", comm,
+		 pid, tid);
+	r = find_series(e, detector, subject, name, &s);
+	if (r < 0 || !s) {
+		e->n_left_out += r == 0;
+		return r;
+	}
+	s->pid = pid;
+	s->tid = tid;
+	return feed_series(e, &e->findings, s, time_ns, values);
+}
+
+/* Of an allocator what it uses and what it has reserved; where there is none, what grows is all. */
+int gs_explain_take_memory(struct gs_explain *explain, const struct gs_explain_memory *m)
+{
+	bool has_allocator = isfinite(m->used_bytes);
+	double both[] = {m->used_bytes, m->allocated_bytes};
+	int r = explain_feed_calls(explain, &gs_detect_leak, GS_EXPLAIN_ALLOCATED, m->comm, m->pid,
+				   0, m->time_ns, &both[!has_allocator]);
+
+	return r == 0 && has_allocator
+		       ? explain_feed_calls(explain, &gs_detect_fragmentation, GS_EXPLAIN_ALLOCATOR,
+					    m->comm, m->pid, 0, m->time_ns, both)
+		       : r;
+}
+
 /* The class of a size is its power of two: "4 MiB" stands for 4 up to 8. */
 static void name_calls(const struct gs_explain_call *call, char out[GS_EXPLAIN_NAME_BYTES])
 {
@@ -404,6 +441,8 @@ int gs_explain_take_call(struct gs_explain *explain, const struct gs_explain_cal
 
 	explain_evidence_take_call(explain->evidence, call);
 	if (r == 0)
+		r = explain_pace_take_call(explain, explain->pace, call);
+	if (r == 0)
 		r = find_calls(explain, call, &s);
 	if (r < 0)
 		return r;
@@ -451,6 +490,22 @@ static const char *job_on_gpu(const struct gs_node_snapshot *node, uint32_t gpu)
 	return found;
 }
 
+#define IDLE_BUSY 0.01 /* of its time: less is nothing */
+
+/* Memory that processes hold of it, bytes; NAN: of one it is not known. */
+static double held_on_gpu(const struct gs_gpu_snapshot *gpus, uint32_t gpu)
+{
+	double held = 0;
+
+	for (uint32_t i = 0; i < gpus->n_processes; i++) {
+		const struct gs_gpu_process *p = &gpus->process[i];
+
+		if (p->gpu == gpu && !p->ended)
+			held += p->used_bytes >= 0 ? (double)p->used_bytes : NAN;
+	}
+	return held;
+}
+
 static int take_gpu(struct gs_explain *e, const struct gs_node_snapshot *node, uint32_t i)
 {
 	const struct gs_gpu_sample *s = &node->gpu->sample[i];
@@ -461,6 +516,8 @@ static int take_gpu(struct gs_explain *e, const struct gs_node_snapshot *node, u
 		gs_gpu_value(s, GS_GPU_POWER) / gs_gpu_value(s, GS_GPU_POWER_LIMIT),
 		gs_gpu_value(s, GS_GPU_TEMP_GPU),
 	};
+	double busy = gs_gpu_value(s, GS_GPU_UTIL);
+	double idle[] = {isfinite(busy) ? busy <= IDLE_BUSY : NAN, held_on_gpu(node->gpu, i)};
 	const char *job = job_on_gpu(node, i);
 	char name[GS_EXPLAIN_NAME_BYTES];
 	int r;
@@ -471,6 +528,9 @@ static int take_gpu(struct gs_explain *e, const struct gs_node_snapshot *node, u
 	if (r == 0)
 		r = feed_named(e, &gs_detect_leak, GS_EXPLAIN_GPU_MEMORY, name, job, node->time_ns,
 			       &used);
+	if (r == 0)
+		r = feed_named(e, &gs_detect_idle, GS_EXPLAIN_IDLE_GPU, name, job, node->time_ns,
+			       idle);
 	return r;
 }
 

@@ -48,6 +48,13 @@ enum gs_explain_subject {
 	GS_EXPLAIN_NODE_MEMORY = 4, /* in use of a node, bytes */
 	GS_EXPLAIN_PROCESS = 5,     /* resident memory of a process, bytes */
 	GS_EXPLAIN_CALLS = 6,       /* latency of one function with one size in one process, ns */
+	/* Shares, of a thread's time and of a process's launches and copies, and of a GPU's samples. */
+	GS_EXPLAIN_LAUNCHES = 7,
+	GS_EXPLAIN_TINY_KERNELS = 8,
+	GS_EXPLAIN_PAGEABLE = 9,
+	GS_EXPLAIN_IDLE_GPU = 10,
+	GS_EXPLAIN_ALLOCATOR = 11, /* memory that PyTorch's allocator reserves, bytes */
+	GS_EXPLAIN_ALLOCATED = 12, /* memory of GPUs that a process allocated, bytes */
 };
 
 #define GS_EXPLAIN_EVIDENCE 4
@@ -99,6 +106,18 @@ struct gs_explain_call {
 	const char *comm, *name;    /* of the process, and of the function; copied */
 	uint64_t bytes;             /* that it moves; 0 none */
 	uint64_t start_ns, dur_ns;
+	uint64_t arg[4]; /* and aux: as in struct gs_event_call */
+	uint32_t aux;
+	bool failed;
+	bool seen_from_begin; /* its process is traced since it began */
+};
+
+struct gs_explain_memory { /* of a process on GPUs, in a second */
+	uint32_t pid;
+	const char *comm; /* copied */
+	uint64_t time_ns;
+	double allocated_bytes; /* by CUDA, the least; NAN: not known */
+	double used_bytes;      /* of these, by PyTorch's allocator, the most; NAN: not known */
 };
 
 struct gs_explain_account { /* of a thread, from its begin on */
@@ -123,6 +142,9 @@ int gs_explain_take_call(struct gs_explain *explain, const struct gs_explain_cal
 
 /* A step that ended. 0 or -ENOMEM. */
 int gs_explain_take_step(struct gs_explain *explain, const struct gs_explain_step *step);
+
+/* A second of a process's memory. 0 or -ENOMEM. */
+int gs_explain_take_memory(struct gs_explain *explain, const struct gs_explain_memory *memory);
 
 /* Where the time of a thread went until now. Only threads that made calls or steps are followed. */
 void gs_explain_take_account(struct gs_explain *explain, const struct gs_explain_account *account);
@@ -159,6 +181,9 @@ int gs_explain_finish(struct gs_explain *explain, unsigned slot, uint32_t run,
 #define GS_EXPLAIN_TEXT_BYTES 256
 const char *gs_explain_text(const struct gs_explain_finding *finding,
 			    char out[GS_EXPLAIN_TEXT_BYTES]);
+
+/* What shows it: of its cause, or of its kind. A command, or an option of `report`. */
+const char *gs_explain_command(const struct gs_explain_finding *finding);
 
 /* "steps", "gpu_state": a word of data for enum gs_explain_subject. */
 const char *gs_explain_subject_name(enum gs_explain_subject subject);

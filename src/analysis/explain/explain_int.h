@@ -33,4 +33,22 @@ void explain_evidence_judge_gpu(const struct evidence *evidence,
 				const struct gs_explain_finding *finding, uint64_t until_ns,
 				struct gs_explain_cause *cause);
 
+/* --- pace.c: what a second of calls is like --- */
+
+struct pace;
+
+struct pace *explain_pace_new(void); /* NULL: no memory */
+void explain_pace_free(struct pace **pace);
+
+/* 0 or -ENOMEM. */
+int explain_pace_take_call(struct gs_explain *explain, struct pace *pace,
+			   const struct gs_explain_call *call);
+
+/* --- explain.c --- */
+
+/* A sample of a series of a process, or of one of its threads (tid 0: of all). 0 or -ENOMEM. */
+int explain_feed_calls(struct gs_explain *explain, const struct gs_detector *detector,
+		       enum gs_explain_subject subject, const char *comm, uint32_t pid,
+		       uint32_t tid, uint64_t time_ns, const double *values);
+
 #endif

@@ -1,5 +1,6 @@
 /* Findings of a stream of records: what goes to analysis/explain, and what it found in words and documents. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +12,23 @@
 #include "model/node/record.h"
 #include "model/trace/dict.h"
 #include "model/trace/record_account.h"
+#include "pipeline/correlate/correlate.h"
 
 _Static_assert(GS_EXPLAIN_STEP_SLOTS == GS_AGGREGATE_STEP_SLOTS, "steps are handed on");
 
+#define SUMS_MAX  64
+#define MEMORY_NS 1000000000ull
+
+struct sums {              /* of memory of a process, bytes; NAN: not known */
+	uint32_t process;  /* id; 0: free */
+	double allocated;  /* by CUDA */
+	double used[8];    /* of these, by PyTorch's allocator, by device */
+	uint64_t begin_ns; /* of the second that goes on; 0: none */
+	double peak_used, least_allocated;
+};
+
 struct gs_findings {
+	struct sums sums[SUMS_MAX];
 	struct gs_explain *explain;
 	struct gs_aggregate *view; /* lent; NULL: no steps */
 	struct gs_node_decoder *decoder;
@@ -114,6 +128,10 @@ static int take_call(struct gs_findings *f, const struct gs_rec_call *call)
 	move_time(f, call->start_ns + call->dur_ns);
 	if (!p || !fn)
 		return 0;
+	memcpy(c.arg, call->arg, sizeof(c.arg));
+	c.aux = call->aux;
+	c.failed = call->failed;
+	c.seen_from_begin = p->head.flags & GS_PROCESS_BEGUN;
 	c.process = p->id;
 	c.pid = p->pid;
 	c.tid = thread->tid;
@@ -140,6 +158,68 @@ static void take_account(struct gs_findings *f, const struct gs_rec_account *r)
 	gs_explain_tick(f->explain, f->now_ns);
 }
 
+static struct sums *sums_of(struct gs_findings *f, uint32_t process)
+{
+	for (uint32_t i = 0; i < SUMS_MAX; i++) {
+		struct sums *s = &f->sums[i];
+
+		if (s->process == process)
+			return s;
+		if (s->process)
+			continue;
+		*s = (struct sums){.process = process, .allocated = NAN};
+		for (unsigned k = 0; k < GS_ARRAY_LEN(s->used); k++)
+			s->used[k] = NAN;
+		return s;
+	}
+	return NULL;
+}
+
+/* Is the counter one of these sums? */
+static bool set_sum(struct sums *s, const char *name, double bytes)
+{
+	size_t n = strlen(GS_CORRELATE_TORCH_COUNTER);
+	bool is_torch = strncmp(name, GS_CORRELATE_TORCH_COUNTER, n) == 0 && name[n] >= '0' &&
+			name[n] < '0' + (int)GS_ARRAY_LEN(s->used) && !name[n + 1];
+
+	if (is_torch)
+		s->used[name[n] - '0'] = bytes;
+	else if (strcmp(name, GS_CORRELATE_DEVICE_COUNTER) == 0)
+		s->allocated = bytes;
+	else
+		return false;
+	return true;
+}
+
+/* A second of peaks of what is used, and of the least that is allocated. */
+static int take_counter(struct gs_findings *f, const struct gs_rec_counter *c)
+{
+	const struct gs_rec_process *p = gs_dict_process(f->dict, c->process);
+	struct sums *s = p && c->value >= 0 ? sums_of(f, c->process) : NULL;
+	struct gs_explain_memory m = {.time_ns = c->time_ns};
+	double used = NAN;
+
+	if (!s || !set_sum(s, gs_dict_string(f->dict, c->name_str), (double)c->value))
+		return 0;
+	for (unsigned i = 0; i < GS_ARRAY_LEN(s->used); i++)
+		if (isfinite(s->used[i]))
+			used = isfinite(used) ? used + s->used[i] : s->used[i];
+	if (!s->begin_ns || c->time_ns < s->begin_ns) {
+		s->begin_ns = c->time_ns;
+		s->peak_used = s->least_allocated = NAN;
+	}
+	s->peak_used = fmax(s->peak_used, used); /* NAN gives way */
+	s->least_allocated = fmin(s->least_allocated, s->allocated);
+	if (c->time_ns - s->begin_ns < MEMORY_NS)
+		return 0;
+	s->begin_ns = 0;
+	m.pid = p->pid;
+	m.comm = gs_dict_string(f->dict, p->comm_str);
+	m.allocated_bytes = s->least_allocated;
+	m.used_bytes = s->peak_used;
+	return gs_explain_take_memory(f->explain, &m);
+}
+
 static int take_record(struct gs_findings *f, const struct gs_record *record)
 {
 	const struct gs_rec_session *session = (const void *)record;
@@ -158,6 +238,8 @@ static int take_record(struct gs_findings *f, const struct gs_record *record)
 		gs_explain_tick(f->explain, ((const struct gs_rec_end *)record)->end_ns);
 	} else if (record->kind == GS_REC_CALL && r == 0) {
 		r = take_call(f, (const void *)record);
+	} else if (record->kind == GS_REC_COUNTER) {
+		r = take_counter(f, (const void *)record);
 	} else if (record->kind == GS_REC_ACCOUNT) {
 		take_account(f, (const void *)record);
 	} else if (r == GS_NODE_WHOLE) {
@@ -211,7 +293,7 @@ int64_t gs_findings_wall_of(const struct gs_findings *f, uint64_t time_ns)
 static const char *put_command(const struct gs_explain_finding *f, const char *recording,
 			       char out[128])
 {
-	const char *command = f->cause.command ? f->cause.command : "";
+	const char *command = gs_explain_command(f);
 
 	if (command[0] != '-')
 		snprintf(out, 128, "%s", command);
@@ -227,11 +309,8 @@ const char *gs_findings_cause(const struct gs_explain_finding *f, const char *re
 {
 	char command[128];
 
-	if (f->cause.key)
-		snprintf(out, GS_FINDINGS_CAUSE_BYTES, "cause: %s; see: %s", f->cause.text,
-			 put_command(f, recording, command));
-	else
-		snprintf(out, GS_FINDINGS_CAUSE_BYTES, "cause: not known");
+	snprintf(out, GS_FINDINGS_CAUSE_BYTES, "cause: %s; see: %s",
+		 f->cause.key ? f->cause.text : "not known", put_command(f, recording, command));
 	return out;
 }
 
@@ -248,6 +327,7 @@ static void put_cause(struct gs_doc *doc, const struct gs_explain_finding *f, co
 	const struct gs_explain_cause *c = &f->cause;
 	char command[128];
 
+	gs_doc_put_text(doc, "command", put_command(f, recording, command));
 	if (!c->key) {
 		gs_doc_put_null(doc, "cause");
 	} else {
@@ -256,7 +336,6 @@ static void put_cause(struct gs_doc *doc, const struct gs_explain_finding *f, co
 		gs_doc_put_text(doc, "text", c->text);
 		gs_doc_put_double(doc, "confidence", c->confidence);
 		gs_doc_put_double(doc, "judged_s", (double)c->judged_ns / 1e9);
-		gs_doc_put_text(doc, "command", put_command(f, recording, command));
 		gs_doc_end(doc);
 	}
 	gs_doc_begin_list(doc, "evidence", c->n_evidence);

@@ -240,7 +240,8 @@ static int show_findings(const struct explain_options *o, struct explain_run *ru
 	if (r == 0)
 		r = gs_findings_finish(run->findings, summary->steps.slot, summary->steps.run,
 				       &result);
-	if (r == 0 && !result.n_steps && !result.n_samples && !summary->n_hangs) {
+	if (r == 0 && !result.n_steps && !result.n_samples && !result.n_findings &&
+	    !summary->n_hangs) {
 		gs_cli_say(
 			"%s has neither steps nor samples: record calls that repeat with `gpuscope trace -o FILE.gst`, or samples with `gpuscope top --record FILE.gst`",
 			o->words[0]);

@@ -347,6 +347,54 @@ static void fragmentation_is_found(void **state)
 }
 
 /* Latencies of two usual lengths; a third one between them is unusual, which no limit would find. */
+static void feed_shares(struct follow *f, unsigned n, double share, double amount)
+{
+	for (unsigned i = 0; i < n; i++)
+		feed_values(f, S, (double[]){share, amount});
+}
+
+/* Also from the begin on; not for moments, not of little, and once while it holds. */
+static void shares_are_found(void **state)
+{
+	static const struct gs_detector *const rows[] = {&gs_detect_launches, &gs_detect_tiny,
+							 &gs_detect_pageable, &gs_detect_idle};
+
+	for (unsigned k = 0; k < 4; k++) {
+		struct gs_detect_share_options o;
+		struct follow f;
+		unsigned window;
+
+		gs_detect_set_defaults(rows[k], &o);
+		window = (unsigned)o.window_samples;
+		f = start_follow(rows[k], NULL, 1);
+		feed_shares(&f, window - 1, 1, o.min_amount);
+		assert_int_equal(f.n_begun, 0);
+		feed_shares(&f, 1, 1, o.min_amount);
+		assert_int_equal(f.n_begun, 1);
+		assert_true(f.begun.since_ns == 1001 * S);
+		assert_string_equal(f.begun.detector, rows[k]->name);
+		assert_true(f.begun.score == 1 && f.begun.limit == o.min_share);
+		/* A little less does not end it. */
+		feed_shares(&f, 2 * window, o.min_share * 0.9, o.min_amount * 0.9);
+		assert_int_equal(f.n_begun + f.n_ended, 1);
+		feed_shares(&f, 2 * window, o.min_share * 0.7, o.min_amount);
+		assert_int_equal(f.n_ended, 1);
+		gs_detect_free(&f.d);
+
+		f = start_follow(rows[k], NULL, 1);
+		feed_shares(&f, 3 * window, o.min_share * 0.98, 100 * o.min_amount);
+		for (unsigned i = 0; i < 3 * window; i++)
+			feed_shares(&f, 1, i % 5 < 2, o.min_amount);
+		assert_int_equal(f.n_begun, 0);
+		gs_detect_free(&f.d);
+
+		f = start_follow(rows[k], NULL, 1);
+		feed_shares(&f, 3 * window, 1, o.min_amount * 0.98);
+		assert_int_equal(f.n_begun, 0);
+		gs_detect_free(&f.d);
+	}
+}
+
 static void density_between_modes(void **state)
 {
 	for (uint64_t seed = 1; seed <= 10; seed++) {
@@ -488,6 +536,7 @@ int main(void)
 		cmocka_unit_test(stall_is_found),
 		cmocka_unit_test(stall_is_not_found),
 		cmocka_unit_test(fragmentation_is_found),
+		cmocka_unit_test(shares_are_found),
 		cmocka_unit_test(density_between_modes),
 		cmocka_unit_test(density_of_gpu),
 		cmocka_unit_test(hard_numbers),

@@ -346,6 +346,168 @@ static void cause_within_a_part(void **state)
 	gs_explain_free(&m.e);
 }
 
+/* Ten thousand calls of one kind, a tenth of a millisecond apart. */
+static struct gs_explain_finding shares_of(struct gs_explain_call call, unsigned *ret_n)
+{
+	struct gs_explain_finding first = {.subject = 0};
+	struct maker m = begin();
+
+	call.process = 1;
+	call.function = 2;
+	call.pid = 100;
+	call.tid = 101;
+	call.comm = "train";
+	for (unsigned i = 0; i < 200000; i++) {
+		call.start_ns = m.now_ns;
+		assert_int_equal(gs_explain_take_call(m.e, &call), 0);
+		m.now_ns += 100000;
+	}
+	finish(&m, 0, 0);
+	*ret_n = (unsigned)m.result.n_findings;
+	if (*ret_n)
+		first = m.result.findings[0];
+	gs_explain_free(&m.e);
+	return first;
+}
+
+static void kinds_of_calls(void **state)
+{
+	struct gs_explain_call launch = {.func_class = GS_CLASS_LAUNCH, .name = "cudaLaunchKernel"};
+	struct gs_explain_call copy = {.func_class = GS_CLASS_COPY,
+				       .name = "cudaMemcpy",
+				       .bytes = 1 << 20,
+				       .aux = GS_COPY_H2D,
+				       .arg = {1, 4096},
+				       .seen_from_begin = true};
+	char text[GS_EXPLAIN_TEXT_BYTES];
+	struct gs_explain_finding f;
+	unsigned n;
+
+	launch.arg[1] = 1ull << 32 | 1;
+	launch.arg[2] = 128ull << 32 | 1;
+	launch.arg[3] = 1ull << 32 | 1;
+	f = shares_of(launch, &n);
+	assert_int_equal(n, 1);
+	assert_int_equal(f.subject, GS_EXPLAIN_TINY_KERNELS);
+	assert_string_equal(f.name, "train 100");
+	assert_non_null(strstr(gs_explain_text(&f, text), "100 % of the kernels"));
+	assert_string_equal(gs_explain_unit(&f), "ratio");
+	launch.arg[1] = 1ull << 32 | 32;
+	shares_of(launch, &n);
+	assert_int_equal(n, 0);
+	launch.arg[1] = 0; /* not read */
+	shares_of(launch, &n);
+	assert_int_equal(n, 0);
+
+	launch.dur_ns = 60000;
+	f = shares_of(launch, &n);
+	assert_int_equal(n, 1);
+	assert_int_equal(f.subject, GS_EXPLAIN_LAUNCHES);
+	assert_int_equal(f.tid, 101);
+	launch.dur_ns = 40000;
+	shares_of(launch, &n);
+	assert_int_equal(n, 0);
+
+	f = shares_of(copy, &n);
+	assert_int_equal(n, 1);
+	assert_int_equal(f.subject, GS_EXPLAIN_PAGEABLE);
+	copy.seen_from_begin = false; /* it may have pinned it before */
+	shares_of(copy, &n);
+	assert_int_equal(n, 0);
+	copy.seen_from_begin = true;
+	copy.aux = GS_COPY_DEFAULT;
+	shares_of(copy, &n);
+	assert_int_equal(n, 0);
+}
+
+/* Memory that was pinned by any of the calls for that, until it is given back. */
+static void copies_of_pinned_memory(void **state)
+{
+	struct gs_explain_call copy = {.process = 1,
+				       .function = 2,
+				       .pid = 100,
+				       .tid = 101,
+				       .func_class = GS_CLASS_COPY,
+				       .comm = "train",
+				       .name = "cudaMemcpyAsync",
+				       .bytes = 1 << 20,
+				       .aux = GS_COPY_D2H,
+				       .arg = {5 << 20, 1},
+				       .seen_from_begin = true};
+	struct gs_explain_call pin = copy;
+	struct maker m = begin();
+
+	pin.func_class = GS_CLASS_ALLOC;
+	pin.name = "cudaHostAlloc";
+	pin.bytes = 2 << 20;
+	pin.start_ns = m.now_ns;
+	pin.function = 3;
+	assert_int_equal(gs_explain_take_call(m.e, &pin), 0);
+	for (unsigned i = 0; i < 40000; i++) {
+		copy.start_ns = m.now_ns;
+		if (i == 20000) {
+			pin.func_class = GS_CLASS_FREE;
+			pin.start_ns = m.now_ns;
+			assert_int_equal(gs_explain_take_call(m.e, &pin), 0);
+		}
+		assert_int_equal(gs_explain_take_call(m.e, &copy), 0);
+		m.now_ns += 1000000;
+	}
+	finish(&m, 0, 0);
+	assert_int_equal(m.result.n_findings, 1);
+	assert_int_equal(m.result.findings[0].subject, GS_EXPLAIN_PAGEABLE);
+	assert_true(m.result.findings[0].begun.since_ns > SAMPLE_START_NS + 14 * S);
+	gs_explain_free(&m.e);
+}
+
+/* A process that holds memory of a GPU which does nothing, and one whose GPU works now and then. */
+static void held_and_idle(void **state)
+{
+	struct gs_err err;
+
+	for (unsigned busy = 0; busy < 2; busy++) {
+		unsigned n_idle = 0;
+		struct maker m = begin();
+
+		assert_int_equal(gs_explain_set(m.e, "idle.window_samples", "60", &err), 0);
+		for (unsigned t = 0; t < 100; t++) {
+			struct gs_node_snapshot *node = sample_node(1, 2, t);
+
+			gs_gpu_set(&node->gpu->sample[0], GS_GPU_UTIL, busy && t % 8 == 0 ? 1 : 0);
+			assert_true(node->gpu->n_processes > 0);
+			for (uint32_t i = 0; i < node->gpu->n_processes; i++)
+				node->gpu->process[i].used_bytes = 1 << 30;
+			assert_int_equal(gs_explain_take_node(m.e, node), 0);
+			gs_node_snapshot_free(&node);
+		}
+		finish(&m, 0, 0);
+		for (size_t i = 0; i < m.result.n_findings; i++)
+			n_idle += m.result.findings[i].subject == GS_EXPLAIN_IDLE_GPU;
+		assert_int_equal(n_idle, !busy);
+		gs_explain_free(&m.e);
+	}
+}
+
+static void memory_of_an_allocator(void **state)
+{
+	char text[GS_EXPLAIN_TEXT_BYTES];
+	struct maker m = begin();
+
+	for (unsigned t = 0; t < 300; t++) {
+		struct gs_explain_memory memory = {
+			.pid = 100, .comm = "train", .time_ns = m.now_ns + t * S};
+
+		memory.allocated_bytes = 8e9;
+		memory.used_bytes = t < 150 ? 7e9 : 3e9;
+		assert_int_equal(gs_explain_take_memory(m.e, &memory), 0);
+	}
+	finish(&m, 0, 0);
+	assert_int_equal(m.result.n_findings, 1);
+	assert_int_equal(m.result.findings[0].subject, GS_EXPLAIN_ALLOCATOR);
+	assert_non_null(strstr(gs_explain_text(&m.result.findings[0], text), "PyTorch keeps "));
+	gs_explain_free(&m.e);
+}
+
 struct reports {
 	unsigned n_begun, n_ended;
 	char first[GS_EXPLAIN_TEXT_BYTES];
@@ -420,6 +582,10 @@ int main(void)
 		cmocka_unit_test(cause_is_where_the_time_went),
 		cmocka_unit_test(cause_is_not_guessed),
 		cmocka_unit_test(cause_within_a_part),
+		cmocka_unit_test(kinds_of_calls),
+		cmocka_unit_test(copies_of_pinned_memory),
+		cmocka_unit_test(held_and_idle),
+		cmocka_unit_test(memory_of_an_allocator),
 		cmocka_unit_test(findings_as_they_come),
 		cmocka_unit_test(options_of_detectors),
 	};
