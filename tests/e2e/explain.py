@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""gpuscope explain: findings of recordings whose troubles are known (explain_run.c), and of a traced program that becomes slow."""
+"""gpuscope explain: findings of recordings whose troubles are known (explain_run.c), of traced programs that have troubles or nearly have them, as they come, and of an agent."""
 import datetime
 import json
 import os
 import subprocess
 import sys
 
+import agent_help
 import harness
-from harness import case, main
+from harness import case, main, wait_until
 
 PYTHON = '/usr/bin/python3'
 MAKER = os.path.join(os.path.abspath(sys.argv[2]), '../e2e/explain_run')
@@ -29,6 +30,42 @@ lengths = [b - a for a, b in zip(ended, ended[1:])]
 median = lambda values: sorted(values)[len(values) // 2]
 print(json.dumps({'slow_s': [ended[299] / 1e9, ended[359] / 1e9], 'usual_ns': median(lengths[:299]), 'slow_ns': median(lengths[299:359])}))
 '''
+
+
+# Each process has one trouble, or nearly has it. argv: the library, the trouble, seconds.
+TROUBLES = '''
+import ctypes, sys, time
+cuda, kind = ctypes.CDLL(sys.argv[1]), sys.argv[2]
+class Dim(ctypes.Structure):
+    _fields_ = [('x', ctypes.c_uint), ('y', ctypes.c_uint), ('z', ctypes.c_uint)]
+launch = cuda.cudaLaunchKernel
+launch.argtypes = [ctypes.c_void_p, Dim, Dim, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+MIB = 1 << 20
+device, pinned = ctypes.c_void_p(), ctypes.c_void_p()
+cuda.cudaMalloc(ctypes.byref(device), ctypes.c_size_t(MIB))
+cuda.cudaMallocHost(ctypes.byref(pinned), ctypes.c_size_t(MIB))
+plain, held = ctypes.create_string_buffer(MIB), []
+def copy(host):
+    for _ in range(8):
+        cuda.cudaMemcpy(device, host, ctypes.c_size_t(MIB), 1)
+def run(grid):
+    for _ in range(50):
+        launch(1234, Dim(grid, 1, 1), Dim(128, 1, 1), None, 0, None)
+def hold(keep):
+    b = ctypes.c_void_p()
+    cuda.cudaMalloc(ctypes.byref(b), ctypes.c_size_t(MIB))
+    held.append(b)
+    if not keep:
+        cuda.cudaFree(held.pop())
+work = {'pageable': lambda: copy(plain), 'pinned': lambda: copy(pinned), 'tiny': lambda: run(1), 'large': lambda: run(32),
+        'leak': lambda: hold(True), 'freed': lambda: hold(False)}[kind]
+end = time.monotonic() + float(sys.argv[3])
+while time.monotonic() < end:
+    work()
+    time.sleep(0.05)
+'''
+SOONER = ['--set=tiny.window_samples=4', '--set=tiny.min_amount=20', '--set=pageable.window_samples=4', '--set=pageable.min_amount=100000',
+          '--set=leak.skipped=0s', '--set=leak.bucket=1s', '--set=leak.min_buckets=12', '--set=leak.min_z=3', '--set=leak.min_growth_bytes=1000000']  # fmt: skip
 
 
 def recording(t, kind):
@@ -81,6 +118,73 @@ def traced(t):
     t.true('usual', 0.8 < slow_steps[0]['before'] / said['usual_ns'] < 1.25, f'{said} {slow_steps[0]}')
     t.true('slow', 0.8 < slow_steps[0]['after'] / said['slow_ns'] < 1.25, f'{said} {slow_steps[0]}')
     t.true('and over', slow_steps[0]['ended_s'] is not None, slow_steps[0])
+    t.equal('why', slow_steps[0]['cause']['key'], 'sleep')
+    t.true('how sure', 0.5 < slow_steps[0]['cause']['confidence'] <= 1, slow_steps[0]['cause'])
+    t.equal('evidence', slow_steps[0]['evidence'][0]['key'], 'sleep')
+    t.true('most of it', 0.6 < (slow_steps[0]['evidence'][0]['after_ns'] - slow_steps[0]['evidence'][0]['before_ns']) / 8e7 < 1.2,
+           slow_steps[0]['evidence'])  # fmt: skip
+    t.equal('what shows it', slow_steps[0]['command'], f'gpuscope report --by thread {path}')
+    t.equal('the same in the report', json.loads(t.tool('report', '--format=json', path, status=0).out)['findings'], found['findings'])
+
+
+@case('as they come, of a command: what begins, why, and its end', timeout=240)
+def live(t):
+    done = t.tool('explain', '--live', '--format=json', '--', PYTHON, '-c', BECOMES_SLOW, f'{harness.fake}/libcudart.so.13', status=0,
+                  timeout=200)  # fmt: skip
+    said = json.loads(done.out)
+    found = [json.loads(line) for line in done.err.splitlines() if line.startswith('{')]
+    slow_steps = [f for f in found if f['detector'] == 'change' and f['after'] > 2 * f['before']]
+    t.true('begin, then end', [f['ended_s'] is None for f in slow_steps] in ([True, False], [False]), slow_steps)
+    t.equal('why', {f['cause']['key'] for f in slow_steps}, {'sleep'})
+    t.true('usual', 0.8 < slow_steps[0]['before'] / said['usual_ns'] < 1.25, f'{said} {slow_steps[0]}')
+    t.match('what shows it', r'^gpuscope trace --by thread -p \d+$', slow_steps[0]['command'])
+
+
+@case('programs with a trouble, and as many that nearly have it', timeout=240)
+def troubles(t):
+    path, kinds = t.path('troubles.gst'), ('pageable', 'pinned', 'tiny', 'large', 'leak', 'freed')
+    script = t.path('troubles.py')
+    with open(script, 'w') as f:
+        f.write(TROUBLES)
+    shell = ' & '.join(f'{PYTHON} {script} {harness.fake}/libcudart.so.13 {kind} 24' for kind in kinds)
+    t.nothing_lost(t.trace('-o', path, command=['/bin/sh', '-c', f'{shell} & wait']))
+    found = json.loads(t.tool('explain', '--format=json', *SOONER, path, status=0).out)['findings']
+    command_of = {str(p['pid']): p['cmdline'] for p in json.loads(t.tool('report', '--format=json', path, status=0).out)['processes']}
+    kinds_found = sorted((f['subject'], command_of[f['name'].split()[1]].split()[-2]) for f in found if f['detector'] in ('tiny', 'pageable', 'leak'))
+    t.equal('each trouble, and no other', kinds_found, [('allocated_memory', 'leak'), ('pageable_copies', 'pageable'), ('tiny_kernels', 'tiny')])
+    for f in found:
+        t.true('no cause is made up', f['cause'] is None or f['subject'] == 'steps', f)
+        t.match('what shows it', '^gpuscope report --by ', f['command'])
+    t.true('a model', all(f['model'] for f in found), found)
+
+
+@case('of an agent: what holds, over its API, as metrics, as an alert, and over its control socket', timeout=120, needs=None)
+def agent(t):
+    socket = t.path('agent.sock')
+    more = ('findings:\n  enabled: true\n  settings: idle.window_samples=4\n'
+            'alerts:\n  interval: 1s\n  log: {enabled: true}\n  rules:\n    - {name: found, subject: node, condition: "findings > 0", for: 0s}\n')  # fmt: skip
+    a = agent_help.Agent(t, agent_help.config_text(more=more, control=socket), what=f'gpus=2,idle,held=2048,pids={os.getpid()}')
+    a.wait_metric('gpuscope_agent_findings_total{detector="idle"}', lambda value: value == 1)
+    holding = [key for key in a.metrics() if key.startswith('gpuscope_finding{')]
+    t.equal('one holds', len(holding), 1)
+    t.match('which', 'detector="idle",subject="idle_gpu",name="[^"]+ GPU 0"', holding[0])
+    document = json.loads(a.get('/api/v1/findings')[2])
+    t.equal('API', [(f['detector'], f['ended_s']) for f in document['findings']], [('idle', None)])
+    a.wait_err(r'found.*firing|firing.*found|alert.*found')
+    line = json.loads(t.tool('explain', '--live', '--duration=1', f'--control={socket}', '--format=json', status=0).out)
+    t.equal('the same over the socket', line, document['findings'][0])
+    t.match('for people', r'^since \d\d:\d\d:\d\d: .* GPU 0: 100 % of the samples: held by a process, and idle\n    cause: not known; see: gpuscope top\n$',
+            t.tool('explain', '--live', '--duration=1', f'--control={socket}', status=0).out)  # fmt: skip
+    t.equal('none of a job', t.tool('explain', '--job=4711', f'--control={socket}', status=0).out, '')
+    a.pretend(f'gpus=2,util=90,held=2048,pids={os.getpid()}')
+    wait_until(lambda: not [key for key in a.metrics() if key.startswith('gpuscope_finding{')], 20, 'its end')
+    t.true('is kept', json.loads(a.get('/api/v1/findings')[2])['findings'][0]['ended_s'] > 0)
+    a.stop()
+    b = agent_help.Agent(t, agent_help.config_text(control=socket))
+    t.match('off', 'findings are off: findings.enabled', t.tool('explain', '--live', f'--control={socket}', status=1).err)
+    t.equal('API', json.loads(b.get('/api/v1/findings')[2]), {'enabled': False, 'findings': []})
+    b.stop()
+    t.match('no agent', 'no agent listens', t.tool('explain', '--live', f'--control={socket}', status=1).err)
 
 
 @case('the same for people', needs=None)
@@ -112,6 +216,11 @@ def other_files(t):
     t.match('why', '19 steps are too few to know what is usual', done.err)
     t.match('empty', 'neither steps nor samples: record calls', t.tool('explain', recording(t, 'empty'), status=4).err)
     t.match('no file', 'which .gst file', t.tool('explain', status=2).err)
+    t.match('two files', 'one file at a time', t.tool('explain', 'a.gst', 'b.gst', status=2).err)
+    t.match('live', 'table or json', t.tool('explain', '--live', '--format=yaml', status=2).err)
+    t.match('whose options', 'set in its configuration', t.tool('explain', '--job=1', '--set=idle.min_share=5%', status=2).err)
+    t.match('both', 'either a command or -p', t.tool('explain', '--live', '-p', '1', '--', 'true', status=2).err)
+    t.match('a file of no job', 'neither a file nor', t.tool('explain', '--job=1', 'a.gst', status=2).err)
     t.match('not there', 'cannot ', t.tool('explain', t.path('none.gst'), status=1).err)
     whole = open(recording(t, 'slow'), 'rb').read()
     with open(t.path('torn.gst'), 'wb') as f:

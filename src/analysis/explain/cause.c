@@ -252,7 +252,7 @@ static void add_up_gpu(const struct gpu *g, uint64_t from_ns, uint64_t to_ns, st
 }
 
 /* What is a cause: conditions that slow a GPU, not those that say how it is used. */
-static bool slows(unsigned condition)
+static bool is_slowing(unsigned condition)
 {
 	return condition <= GS_GPU_CONDITION_HW_SLOWDOWN || condition == GS_GPU_CONDITION_SW_HEAT ||
 	       condition == GS_GPU_CONDITION_POWER_CAP || condition == GS_GPU_CONDITION_SYNC_BOOST;
@@ -276,7 +276,8 @@ static const char *find_gpu_cause(const struct gpu *g, uint64_t since_ns, uint64
 	if (before.n < LEAST_STEPS || after.n < LEAST_STEPS)
 		return NULL;
 	for (unsigned c = 0; c < GS_GPU_CONDITION_COUNT; c++)
-		if (slows(c) && after.holds[c] >= CAME_SHARE && before.holds[c] <= 1 - CAME_SHARE) {
+		if (is_slowing(c) && after.holds[c] >= CAME_SHARE &&
+		    before.holds[c] <= 1 - CAME_SHARE) {
 			const char *key = gs_gpu_condition_key((enum gs_gpu_condition)c);
 
 			snprintf(text, bytes, "%s has had %s since then", g->name, key);

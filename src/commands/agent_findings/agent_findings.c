@@ -75,7 +75,7 @@ int agent_findings_start(const char *settings, struct agent_findings **ret, stru
 	return r;
 }
 
-static void forget(struct kept *k)
+static void forget_kept(struct kept *k)
 {
 	free(k->line);
 	free(k->text);
@@ -91,7 +91,7 @@ void agent_findings_stop(struct agent_findings **findings)
 	gs_findings_free(&f->findings);
 	gs_sampler_free(&f->sampler);
 	for (size_t i = 0; i < N_KEPT; i++)
-		forget(&f->kept[i]);
+		forget_kept(&f->kept[i]);
 	pthread_mutex_destroy(&f->lock);
 	gs_free_p(findings);
 }
@@ -138,7 +138,7 @@ static void keep_finding(void *ctx, const struct gs_explain_finding *finding)
 				 .holds = !finding->ended_ns};
 
 	if (write_lines(f, finding, &fresh) < 0) {
-		forget(&fresh);
+		forget_kept(&fresh);
 		return;
 	}
 	memcpy(fresh.job, finding->job, sizeof(fresh.job));
@@ -147,7 +147,7 @@ static void keep_finding(void *ctx, const struct gs_explain_finding *finding)
 	k = place_of(f, finding);
 	for (size_t i = 0; gs_detectors[i] && !finding->begun_reported; i++)
 		f->n_found[i] += gs_detectors[i]->name == finding->begun.detector;
-	forget(k);
+	forget_kept(k);
 	*k = fresh;
 	k->number = ++f->n_changes;
 	pthread_mutex_unlock(&f->lock);

@@ -71,8 +71,8 @@ static void block_signals(sigset_t *ret)
 	sigprocmask(SIG_BLOCK, ret, NULL);
 }
 
-int gs_cmd_agent_findings(const char *control, const char *job, const char *duration, bool live,
-			  unsigned format)
+int gs_agent_findings_show(const char *control, const char *job, const char *duration, bool live,
+			   unsigned format)
 {
 	struct asking a = {control ? control : AGENT_CONTROL_PATH, job, format == GS_FINDINGS_TABLE,
 			   0};

@@ -47,8 +47,8 @@ extern const struct gs_cli_command gs_cli_trace, gs_cli_report, gs_cli_top, gs_c
 
 /* Findings of the agent at this control socket (NULL: the usual one), of all or of one job; live: as they come,
  * for duration (as text; NULL: until it is interrupted). format: enum gs_findings_format. An exit status. */
-int gs_cmd_agent_findings(const char *control, const char *job, const char *duration, bool live,
-			  unsigned format);
+int gs_agent_findings_show(const char *control, const char *job, const char *duration, bool live,
+			   unsigned format);
 
 /* Recorded samples (.gst, or JSON of gswarm-profiler) as a figure; panels: enum gs_plot_panel, 0
  * all. An exit status. */

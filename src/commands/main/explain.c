@@ -324,7 +324,7 @@ int gs_cmd_explain(int argc, char **argv)
 	if (!gs_cli_parse(&gs_cli_explain, argc, argv, &o, &r))
 		return r;
 	if (o.job || (o.live && !o.n_words && !o.pids))
-		return gs_cmd_agent_findings(o.control, o.job, o.duration, o.live,
-					     o.findings.format);
+		return gs_agent_findings_show(o.control, o.job, o.duration, o.live,
+					      o.findings.format);
 	return o.live ? explain_program(&o) : explain_file(&o);
 }
