@@ -89,6 +89,10 @@ def slow(t):
     t.true('how much', 24 < change['change_percent'] < 26, change['change_percent'])
     t.true('from', 0.99e9 < change['before'] < 1.01e9, change['before'])
     t.equal('unit', change['unit'], 'ns')
+    t.equal('why', change['cause']['key'], 'gpu_wait')
+    t.true('how sure', change['cause']['confidence'] > 0.9, change['cause'])
+    t.match('in words', r'^waiting for the GPU: 2\d\d ms more in each step \(.*\), \d+ % of the difference$', change['cause']['text'])
+    t.equal('of what', (change['pid'], change['tid']), (100, 100))
     t.match('wall time', r'^2023-11-14T22:3\d', change['since'])
     t.equal('beside it', sorted(found['findings'][i]['detector'] for i in change['beside']), ['density', 'gpu_density'])
     t.equal('and the other way round', sorted(found['findings'][i]['detector'] for i in gpu['beside']), ['change', 'density'])
@@ -192,6 +196,8 @@ def table(t):
     out = t.tool('explain', recording(t, 'slow'), status=0).out
     t.match('head', r'slow\.gst: 4 findings in 2,999 steps and 3,\d+ samples\n', out)
     t.match('steps', r'\n  after (19|20)m \d\ds: steps take 2[45]\.\d % longer \(.* -> 1\.2\d s\), over after 2[56]m ', out)
+    t.match('why', r'\n    cause: waiting for the GPU: .*; see: gpuscope report --by stream .*slow\.gst\n    change: score', out)
+    t.match('not known', r'\n    cause: not known; see: gpuscope top\n    leak: score', out)
     t.match('beside', r'\n    [0-9.]+ m?s before: node7 GPU 0: unusual power share \(0\.\d+ -> 0\.4\d+\)\n', out)
     t.match('leak', r'node7 python1 101: resident memory grows steadily \(.*\), until the end\n', out)
 

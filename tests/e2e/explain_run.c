@@ -4,7 +4,7 @@
  *
  * usage: explain_run FILE slow|clean|short|empty
  *
- *   slow   steps 1200 to 1499 take 1.25 times as long, and GPU 0 has 0.6 of its power meanwhile; from step
+ *   slow   the thread's account says that it waits for the GPU; steps 1200 to 1499 take 1.25 times as long, and GPU 0 has 0.6 of its power meanwhile; from step
  *          2000 on the program keeps 2 MiB more with each step
  *   clean  nothing of that
  *   short  20 steps, no samples
@@ -24,6 +24,7 @@
 #include "../unit/detect/random.h"
 #include "../unit/tui/sample.h"
 #include "model/node/record.h"
+#include "model/trace/record_account.h"
 #include "pipeline/recording/recording.h"
 
 #define S       1000000000ull
@@ -39,6 +40,7 @@ struct maker {
 	uint64_t now_ns, random;
 	unsigned next_sample;
 	bool is_slow;
+	uint64_t wait_ns; /* of the thread, for the GPU */
 };
 
 static void put_begin(struct maker *m)
@@ -72,7 +74,25 @@ static void put_step(struct maker *m, unsigned step)
 		m->now_ns += CALL_NS;
 	}
 	put_call(&m->stream, 1, SYNC, m->now_ns, end_ns - m->now_ns - CALL_NS);
+	m->wait_ns += end_ns - m->now_ns - CALL_NS;
 	m->now_ns = end_ns;
+}
+
+/* Where the time of the thread went until now. */
+static void put_account(struct maker *m)
+{
+	uint32_t name = put_text(&m->stream, "train");
+	struct gs_rec_account *a = put_record(&m->stream, GS_REC_ACCOUNT, sizeof(*a),
+					      GS_STATE_COUNT * GS_INSIDE_COUNT * sizeof(uint64_t));
+
+	a->pid = a->tid = 100;
+	a->comm_str = a->process_str = name;
+	a->n_states = GS_STATE_COUNT;
+	a->n_insides = GS_INSIDE_COUNT;
+	a->born_ns = SAMPLE_START_NS;
+	a->time_ns = m->now_ns;
+	a->ns[GS_STATE_OTHER * GS_INSIDE_COUNT + GS_INSIDE_GPU_WAIT] = m->wait_ns;
+	a->ns[GS_STATE_CPU * GS_INSIDE_COUNT] = m->now_ns - SAMPLE_START_NS - m->wait_ns;
 }
 
 static void put_sample(struct maker *m, unsigned step)
@@ -114,6 +134,8 @@ int main(int argc, char **argv)
 	put_begin(&m);
 	for (unsigned step = 0; step < n_steps; step++) {
 		put_step(&m, step);
+		if (is_long)
+			put_account(&m);
 		while (is_long && SAMPLE_START_NS + m.next_sample * S <= m.now_ns)
 			put_sample(&m, step);
 		if (step % 100 == 99 && stream_push(&m.stream, gs_recording_sink(file)) < 0)

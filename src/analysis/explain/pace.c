@@ -158,7 +158,7 @@ static int take_samples(struct gs_explain *e, struct place *p, uint64_t end_ns)
 	return r;
 }
 
-/* Its second may be over. Without calls for long it begins anew. */
+/* Its second may be over. */
 static int move_place(struct gs_explain *e, struct place *p, uint64_t now_ns)
 {
 	if (!p->begin_ns)
