@@ -179,7 +179,7 @@ def agent(t):
     t.equal('the same over the socket', line, document['findings'][0])
     t.match('for people', r'^since \d\d:\d\d:\d\d: .* GPU 0: 100 % of the samples: held by a process, and idle\n    cause: not known; see: gpuscope top\n$',
             t.tool('explain', '--live', '--duration=1', f'--control={socket}', status=0).out)  # fmt: skip
-    t.equal('none of a job', t.tool('explain', '--job=4711', f'--control={socket}', status=0).out, '')
+    t.equal('none of a job', t.tool('explain', '--job-id=4711', f'--control={socket}', status=0).out, '')
     a.pretend(f'gpus=2,util=90,held=2048,pids={os.getpid()}')
     wait_until(lambda: not [key for key in a.metrics() if key.startswith('gpuscope_finding{')], 20, 'its end')
     t.true('is kept', json.loads(a.get('/api/v1/findings')[2])['findings'][0]['ended_s'] > 0)

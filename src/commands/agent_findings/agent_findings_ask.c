@@ -1,4 +1,4 @@
-/* Findings over the control socket: what is asked, and who asks (gpuscope explain --live, --job). */
+/* Findings over the control socket: what is asked, and who asks (gpuscope explain --live, --job-id). */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -68,10 +68,10 @@ static int check_options(void *target, struct gs_err *err)
 		return gs_err_set(err, -EINVAL, "give either a command or -p, not both");
 	if (o->job && (o->n_words || o->pids))
 		return gs_err_set(err, -EINVAL,
-				  "--job is of an agent: it takes neither a file nor a program");
+				  "--job-id is of an agent: it takes neither a file nor a program");
 	if (o->control && !asks_agent)
 		return gs_err_set(err, -EINVAL,
-				  "--control is of an agent: with --live alone, or --job");
+				  "--control is of an agent: with --live alone, or --job-id");
 	if (asks_agent && o->findings.n_settings)
 		return gs_err_set(err, -EINVAL,
 				  "--set: the detectors of an agent are set in its configuration");
@@ -87,7 +87,7 @@ static const struct gs_cli_option option_table[] = {
 	 GS_CLI_FLAG, AT(live)},
 	{"pid", 'p', "PID[,PID]", "with --live: trace these processes", GS_CLI_TEXT, AT(pids)},
 	{"duration", 'd', "TIME", "with --live: stop after this time", GS_CLI_TEXT, AT(duration)},
-	{"job", 'j', "JOB", "findings of a job that the agent of this node follows", GS_CLI_TEXT,
+	{"job-id", 'j', "JOB", "findings of a job that the agent of this node follows", GS_CLI_TEXT,
 	 AT(job)},
 	{"control", 0, "PATH", "control socket of the agent", GS_CLI_TEXT, AT(control)},
 	{"format", 0, "FORMAT", "table, json, yaml", GS_CLI_WORD, AT(findings.format),
@@ -98,7 +98,7 @@ static const struct gs_cli_option option_table[] = {
 
 const struct gs_cli_command gs_cli_explain = {
 	.name = "gpuscope explain",
-	.usage = "FILE.gst | --live [-p PID | -- COMMAND...] | --job JOB",
+	.usage = "FILE.gst | --live [-p PID | -- COMMAND...] | --job-id JOB",
 	.about =
 		"Finds when a run changed: steps that became longer, stalls, memory that grows, GPUs in an unusual state, why, and what else changed then.",
 	.notes =
