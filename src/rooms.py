@@ -315,7 +315,7 @@ ROOMS = [
     Room("commands/trace", NODE + " core/reader core/sandbox sources/elf sources/attach_plan sources/uprobe sources/companion sources/unwind sources/thread_stack sources/gpu pipeline/inside analysis/hang commands/common commands/trace_options commands/trace_output", "",
          "`gpuscope trace`: the traced command, probes and interpreters, GPUs beside the calls, the end",
          "what runs when during a trace, and in which thread"),
-    Room("commands/job", NODE + " core/sandbox sources/launches sources/taskstats sources/host sources/identity sources/gpu analysis/job_conf analysis/job_report analysis/job_accounting analysis/alert output/notify commands/common commands/head", "",
+    Room("commands/job", NODE + " core/sandbox core/text sources/sampler sources/launches sources/taskstats sources/host sources/identity sources/gpu analysis/detect analysis/explain analysis/job_conf analysis/job_report analysis/job_accounting analysis/alert output/notify commands/common commands/head", "",
          "`gpuscope job`: selection of processes, reports, comparisons",
          "recorders in the background"),
     Room("commands/agent_gpu", NODE + " model/summary core/text sources/identity pipeline/gpu_meter output/metrics commands/common", "",

@@ -191,6 +191,23 @@ def agent(t):
     t.match('no agent', 'no agent listens', t.tool('explain', '--live', f'--control={socket}', status=1).err)
 
 
+@case('in the report of a job: of its GPUs, and of no others', timeout=60, needs=None)
+def job(t):
+    with subprocess.Popen(['sleep', '100']) as one, subprocess.Popen(['sleep', '100']) as other:
+        pretends = {'FAKE_NVML': f'gpus=2,idle,held=2048,pids={one.pid}:{other.pid}'}
+        report = t.path('job.json')
+        t.tool('job', f'--pid={one.pid}', '--duration=8', f'--nvml={agent_help.library()}', '--set=idle.window_samples=3', f'--output={report}',
+               status=0, env=pretends)  # fmt: skip
+        wrong = t.tool('job', '-p', str(one.pid), '--set=idle.size=3', f'--nvml={agent_help.library()}', status=2, env=pretends)
+        t.match('a wrong option', 'no option "idle.size" of a detector', wrong.err)
+        one.kill()
+        other.kill()
+    with open(report) as f:
+        found = json.load(f)['jobs'][0]['findings']
+    t.equal('one', [(f['detector'], f['name'].split()[-1]) for f in found], [('idle', '0')])
+    t.equal('what shows it', found[0]['command'], 'gpuscope top')
+
+
 @case('the same for people', needs=None)
 def table(t):
     out = t.tool('explain', recording(t, 'slow'), status=0).out

@@ -31,7 +31,7 @@ struct series { /* of one detector */
 	struct gs_detect *d;
 	enum gs_explain_subject subject;
 	char name[GS_EXPLAIN_NAME_BYTES];
-	uint32_t pid, tid; /* 0: not of one */
+	uint32_t gpu, pid, tid; /* 0: not of one; of gpu 1 is the first */
 	char job[GS_EXPLAIN_JOB_BYTES];
 	uint32_t open; /* place of the finding that holds; UINT32_MAX: it had none */
 	/* Of calls: a finding that has not lasted long enough yet, and the newest call. */
@@ -175,6 +175,7 @@ static int add_finding(struct gs_explain *e, struct findings *list, struct serie
 	item = &list->items[s->open];
 	list->n += s->open == list->n;
 	*item = (struct gs_explain_finding){.subject = s->subject,
+					    .gpu = s->gpu,
 					    .pid = s->pid,
 					    .tid = s->tid,
 					    .begun = *f,
@@ -340,9 +341,13 @@ static int find_series(struct gs_explain *e, const struct gs_detector *detector,
 	return add_series(e, detector, subject, name, &e->by_key, key, ret);
 }
 
-/* job: whose it is now; "" of none. */
+struct owner {             /* of a series of samples, as it is now */
+	const char *job;   /* "": of none */
+	uint32_t gpu, pid; /* as in struct series */
+};
+
 static int feed_named(struct gs_explain *e, const struct gs_detector *detector,
-		      enum gs_explain_subject subject, const char *name, const char *job,
+		      enum gs_explain_subject subject, const char *name, struct owner owner,
 		      uint64_t time_ns, const double *values)
 {
 	struct series *s;
@@ -350,8 +355,11 @@ static int feed_named(struct gs_explain *e, const struct gs_detector *detector,
 
 	if (r == 0 && !s)
 		e->n_left_out++;
-	if (r == 0 && s)
-		snprintf(s->job, sizeof(s->job), "%s", job);
+	if (r == 0 && s) {
+		snprintf(s->job, sizeof(s->job), "%s", owner.job);
+		s->gpu = owner.gpu;
+		s->pid = owner.pid;
+	}
 	return r == 0 && s ? feed_series(e, &e->findings, s, time_ns, values) : r;
 }
 
@@ -518,18 +526,18 @@ static int take_gpu(struct gs_explain *e, const struct gs_node_snapshot *node, u
 	};
 	double busy = gs_gpu_value(s, GS_GPU_UTIL);
 	double idle[] = {isfinite(busy) ? busy <= IDLE_BUSY : NAN, held_on_gpu(node->gpu, i)};
-	const char *job = job_on_gpu(node, i);
+	const struct owner owner = {job_on_gpu(node, i), i + 1, 0};
 	char name[GS_EXPLAIN_NAME_BYTES];
 	int r;
 
 	explain_name_gpu(node, i, name);
-	r = feed_named(e, &gs_detect_gpu_density, GS_EXPLAIN_GPU_STATE, name, job, node->time_ns,
+	r = feed_named(e, &gs_detect_gpu_density, GS_EXPLAIN_GPU_STATE, name, owner, node->time_ns,
 		       state);
 	if (r == 0)
-		r = feed_named(e, &gs_detect_leak, GS_EXPLAIN_GPU_MEMORY, name, job, node->time_ns,
-			       &used);
+		r = feed_named(e, &gs_detect_leak, GS_EXPLAIN_GPU_MEMORY, name, owner,
+			       node->time_ns, &used);
 	if (r == 0)
-		r = feed_named(e, &gs_detect_idle, GS_EXPLAIN_IDLE_GPU, name, job, node->time_ns,
+		r = feed_named(e, &gs_detect_idle, GS_EXPLAIN_IDLE_GPU, name, owner, node->time_ns,
 			       idle);
 	return r;
 }
@@ -543,8 +551,8 @@ static int take_process(struct gs_explain *e, const struct gs_node_snapshot *nod
 	if (p->flags & GS_HOST_PROCESS_ANCESTOR)
 		return 0;
 	snprintf(name, sizeof(name), "%.30s %.15s %u", node->name, p->comm, p->pid);
-	return feed_named(e, &gs_detect_leak, GS_EXPLAIN_PROCESS, name, p->job, node->time_ns,
-			  &bytes);
+	return feed_named(e, &gs_detect_leak, GS_EXPLAIN_PROCESS, name,
+			  (struct owner){p->job, 0, p->pid}, node->time_ns, &bytes);
 }
 
 int gs_explain_take_node(struct gs_explain *explain, const struct gs_node_snapshot *node)
@@ -552,8 +560,8 @@ int gs_explain_take_node(struct gs_explain *explain, const struct gs_node_snapsh
 	double used = node->host->sample.mem_used_bytes >= 0
 			      ? (double)node->host->sample.mem_used_bytes
 			      : NAN;
-	int r = feed_named(explain, &gs_detect_leak, GS_EXPLAIN_NODE_MEMORY, node->name, "",
-			   node->time_ns, &used);
+	int r = feed_named(explain, &gs_detect_leak, GS_EXPLAIN_NODE_MEMORY, node->name,
+			   (struct owner){"", 0, 0}, node->time_ns, &used);
 
 	explain->n_samples++;
 	explain_evidence_take_gpus(explain->evidence, node);

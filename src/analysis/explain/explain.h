@@ -79,7 +79,8 @@ struct gs_explain_finding {
 	enum gs_explain_subject subject;
 	char name[GS_EXPLAIN_NAME_BYTES]; /* whose series it is; "" of steps */
 	char job[GS_EXPLAIN_JOB_BYTES];   /* whose process or GPU it is; "" of none, or not known */
-	uint32_t pid, tid;                /* of steps and calls; else, and where not known, 0 */
+	uint32_t gpu;                     /* 1 + its index in samples; 0: not of one */
+	uint32_t pid, tid; /* of steps, calls and processes; else, and where not known, 0 */
 	struct gs_explain_cause cause;
 	bool begun_reported, ended_reported; /* by gs_explain_report() */
 	struct gs_detect_finding begun;

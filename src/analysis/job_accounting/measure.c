@@ -361,6 +361,11 @@ static void read_groups(struct gs_accounting_measure *m)
 	read_gpus(m);
 }
 
+const struct gs_gpu_snapshot *gs_accounting_measure_gpus(const struct gs_accounting_measure *m)
+{
+	return accounting_gpu_reader_snapshot(m->gpu);
+}
+
 void gs_accounting_measure_poll(struct gs_accounting_measure *m)
 {
 	uint64_t now_ns = gs_clock_boot_ns();

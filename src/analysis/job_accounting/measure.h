@@ -57,6 +57,10 @@ void gs_accounting_measure_poll(struct gs_accounting_measure *measure);
 /* How long to wait until the next look, so that looking stays cheap. */
 uint64_t gs_accounting_measure_pause_ns(const struct gs_accounting_measure *measure);
 
+/* The GPUs as they were read last; lent until the next look. NULL: there are none. */
+const struct gs_gpu_snapshot *
+gs_accounting_measure_gpus(const struct gs_accounting_measure *measure);
+
 /* Which of the ids and pids that were asked for had processes: a bit each. */
 uint64_t gs_accounting_measure_found(const struct gs_accounting_measure *measure);
 

@@ -114,6 +114,7 @@ enum gs_job_report_format {
 int gs_job_report_format_parse(const char *name, enum gs_job_report_format *ret_format);
 int gs_job_report_format_of_path(const char *path, enum gs_job_report_format *ret_format);
 
+struct gs_doc; /* core/text/doc.h */
 struct gs_job_report_delivery;
 
 struct gs_job_report_style {
@@ -129,6 +130,9 @@ struct gs_job_report_style {
 	 * out of its tables. NULL: of others. */
 	const struct gs_job_report_delivery *delivery;
 	bool trimmed;
+	/* Members that JSON and YAML have beside those of a job, the last ones. NULL: none. */
+	void (*put_more)(void *ctx, struct gs_doc *doc, const struct gs_job_report *job);
+	void *more_ctx; /* of it */
 };
 
 /* 0, or a negative errno of writing. */

@@ -92,6 +92,16 @@ void gs_findings_free(struct gs_findings **findings)
 	*findings = NULL;
 }
 
+int gs_findings_add_setting(struct gs_findings_options *o, char *setting, struct gs_err *err)
+{
+	if (o->n_settings == GS_FINDINGS_SETTINGS_MAX)
+		return gs_err_set(err, -EINVAL, "at most %d times --set", GS_FINDINGS_SETTINGS_MAX);
+	if (!strchr(setting, '='))
+		return -EINVAL;
+	o->settings[o->n_settings++] = setting;
+	return 0;
+}
+
 int gs_findings_set(struct gs_findings *findings, const struct gs_findings_options *o)
 {
 	for (unsigned i = 0; i < o->n_settings; i++) {
@@ -401,6 +411,14 @@ void gs_findings_put(struct gs_doc *doc, const struct gs_findings *run,
 		gs_doc_end(doc);
 		gs_doc_end(doc);
 	}
+	gs_doc_end(doc);
+}
+
+void gs_findings_put_one(struct gs_doc *doc, const struct gs_findings *run,
+			 const struct gs_explain_finding *finding)
+{
+	gs_doc_begin_map(doc, NULL);
+	put_finding(doc, run, finding, NULL);
 	gs_doc_end(doc);
 }
 

@@ -26,6 +26,9 @@ struct gs_findings_options {
 	unsigned n_settings;
 };
 
+/* Takes a KEY=VALUE of --set. 0, or -EINVAL. */
+int gs_findings_add_setting(struct gs_findings_options *options, char *setting, struct gs_err *err);
+
 struct gs_findings;
 
 /* Steps are those of view, which is lent and takes each batch first; NULL: there are none. Nothing else
@@ -69,6 +72,10 @@ int64_t gs_findings_wall_of(const struct gs_findings *findings, uint64_t time_ns
  * others in the list. recording: the file that commands name; NULL: none. */
 void gs_findings_put(struct gs_doc *doc, const struct gs_findings *findings,
 		     const struct gs_explain_result *result, const char *recording);
+
+/* One of them, in a list, without what stands beside it. */
+void gs_findings_put_one(struct gs_doc *doc, const struct gs_findings *findings,
+			 const struct gs_explain_finding *finding);
 
 /* Why, in a line for people, and what shows it; "cause: not known". Returns out. */
 #define GS_FINDINGS_CAUSE_BYTES 512

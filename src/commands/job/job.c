@@ -18,6 +18,7 @@
 #include "commands/job/job.h"
 #include "commands/job/job_alert.h"
 #include "commands/job/job_detach.h"
+#include "commands/job/job_findings.h"
 #include "commands/job/job_head.h"
 #include "analysis/job_accounting/job_id.h"
 #include "commands/job/job_linger.h"
@@ -140,6 +141,12 @@ static int set_cgroup(void *target, const struct gs_cli_option *option, char *ar
 	return select_by(o, GS_ACCOUNTING_OF_CGROUP, err);
 }
 
+static int add_setting(void *target, const struct gs_cli_option *option, char *argument,
+		       struct gs_err *err)
+{
+	return gs_findings_add_setting(&((struct job_options *)target)->detectors, argument, err);
+}
+
 static int set_filter(void *target, const struct gs_cli_option *option, char *argument,
 		      struct gs_err *err)
 {
@@ -198,6 +205,8 @@ static struct gs_job_report_style style_of(const struct job_options *o, bool to_
 		.advice = o->measure.conf.advise,
 		.precision = (int)o->measure.conf.precision,
 		.n_jobs = (unsigned)o->measure.conf.jobs_displayed,
+		.put_more = job_findings_put,
+		.more_ctx = o->findings,
 	};
 
 	if (to_terminal) {
@@ -344,6 +353,7 @@ static int watch_jobs(const struct job_options *o, struct gs_accounting_measure 
 			pause_ns = o->duration_ns - (now_ns - start_ns);
 		pause_for(pause_ns);
 		gs_accounting_measure_poll(m);
+		job_findings_take(o->findings, gs_accounting_measure_gpus(m));
 		now_ns = gs_clock_mono_ns();
 		if (live && now_ns - shown_ns >= (uint64_t)o->measure.conf.refresh_s * 1000000000) {
 			shown_ns = now_ns;
@@ -585,6 +595,8 @@ static const struct gs_cli_option option_table[] = {
 	{"real-time", 'r', NULL, "show a live table, a line for each job", GS_CLI_FLAG,
 	 AT(measure.live)},
 	GS_CLI_COMMANDS,
+	{"set", 0, "KEY=VALUE", "an option of a detector, such as change.min_change=5%", GS_CLI_SET,
+	 .takes = "an option of a detector, such as change.min_change=5%", .set = add_setting},
 	GS_CLI_NVML(struct job_options, measure.nvml),
 	GS_CLI_TITLE("Output:"),
 	{"output", 'o', "FILE", "write it to a file, format by suffix; may be repeated", GS_CLI_SET,
@@ -673,7 +685,9 @@ int gs_cmd_job(int argc, char **argv)
 	if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
 		sigaction(SIGHUP, &sa, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	r = o->alerts ? job_alert_open(o->alerts, &alert, &err) : 0;
+	r = job_findings_new(&o->detectors, &o->findings, &err);
+	if (r == 0)
+		r = o->alerts ? job_alert_open(o->alerts, &alert, &err) : 0;
 	if (r < 0) {
 		gs_cli_say("%s", gs_err_text(&err, r));
 		status = r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
@@ -683,6 +697,7 @@ int gs_cmd_job(int argc, char **argv)
 	if (o->detach)
 		job_detach_end(status);
 	job_alert_close(&alert);
+	job_findings_free(&o->findings);
 	gs_rules_free(&rules);
 	return status;
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "analysis/job_accounting/measure.h"
+#include "commands/common/findings.h"
 #include "commands/head/to_head.h"
 #include "analysis/job_report/report.h"
 
@@ -20,10 +21,12 @@ struct job_options {
 	enum gs_job_report_format output_format[JOB_OUTPUTS_MAX]; /* of each */
 	size_t n_outputs;
 	struct to_head_options head;
-	const char *config, *alerts;      /* files; NULL: not given */
-	const char *detach, *stop;        /* files of recorders in the background */
-	uint64_t linger_ns;               /* of a recorder: how long it waits for processes */
-	enum gs_job_report_format format; /* of standard output */
+	const char *config, *alerts;          /* files; NULL: not given */
+	const char *detach, *stop;            /* files of recorders in the background */
+	uint64_t linger_ns;                   /* of a recorder: how long it waits for processes */
+	enum gs_job_report_format format;     /* of standard output */
+	struct gs_findings_options detectors; /* of findings */
+	struct job_findings *findings;        /* lent while jobs are measured */
 };
 
 /* --- job_filter.c --- */

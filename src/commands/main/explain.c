@@ -43,14 +43,8 @@ static int add_word(void *target, char **words, struct gs_err *err)
 static int add_setting(void *target, const struct gs_cli_option *option, char *argument,
 		       struct gs_err *err)
 {
-	struct gs_findings_options *o = &((struct explain_options *)target)->findings;
-
-	if (o->n_settings == GS_FINDINGS_SETTINGS_MAX)
-		return gs_err_set(err, -EINVAL, "at most %d times --set", GS_FINDINGS_SETTINGS_MAX);
-	if (!strchr(argument, '='))
-		return -EINVAL;
-	o->settings[o->n_settings++] = argument;
-	return 0;
+	return gs_findings_add_setting(&((struct explain_options *)target)->findings, argument,
+				       err);
 }
 
 static int check_options(void *target, struct gs_err *err)
