@@ -17,8 +17,8 @@
 
 #define STRETCH_NS   1000000000ull
 #define MAX_PLACES   256
-#define MAX_RANGES   65536 /* of pinned memory, of all processes */
-#define TINY_THREADS 4096  /* of a whole launch: 32 on each of 128 SMs */
+#define MAX_RANGES   1024 /* of pinned memory, of all processes: each copy looks for its own */
+#define TINY_THREADS 4096 /* of a whole launch: 32 on each of 128 SMs */
 
 struct place {             /* of a thread's or a process's second */
 	uint32_t pid, tid; /* tid 0: of the process */
@@ -26,7 +26,8 @@ struct place {             /* of a thread's or a process's second */
 	uint64_t begin_ns; /* 0: no call yet */
 	uint64_t launches, tiny, launch_ns, wait_ns;
 	uint64_t copied_bytes, pageable_bytes;
-	bool is_blind; /* it may have pinned memory that is not known */
+	bool has_launched; /* ever: of other threads there is no series */
+	bool is_blind;     /* it may have pinned memory that is not known */
 };
 
 struct range { /* of host memory that is pinned */
@@ -129,6 +130,7 @@ static void note_launch(struct place *process, struct place *thread,
 	}
 	if (thread) {
 		thread->launches++;
+		thread->has_launched = true;
 		thread->launch_ns += c->dur_ns;
 	}
 }
@@ -150,7 +152,7 @@ static int take_samples(struct gs_explain *e, struct place *p, uint64_t end_ns)
 	if (r == 0 && !p->tid && p->copied_bytes && !p->is_blind)
 		r = explain_feed_calls(e, &gs_detect_pageable, GS_EXPLAIN_PAGEABLE, p->comm, p->pid,
 				       0, end_ns, of_copies);
-	if (r == 0 && p->tid)
+	if (r == 0 && p->tid && p->has_launched)
 		r = explain_feed_calls(e, &gs_detect_launches, GS_EXPLAIN_LAUNCHES, p->comm, p->pid,
 				       p->tid, end_ns, of_thread);
 	p->begin_ns = end_ns;
