@@ -251,11 +251,10 @@ static void add_up_gpu(const struct gpu *g, uint64_t from_ns, uint64_t to_ns, st
 		ret->by_pid[k] /= ret->n;
 }
 
-/* What is a cause: conditions that slow a GPU, not those that say how it is used. */
+/* What is a cause: conditions that slow a GPU. Its power cap is none: more work alone brings it about. */
 static bool is_slowing(unsigned condition)
 {
-	return condition <= GS_GPU_CONDITION_HW_SLOWDOWN || condition == GS_GPU_CONDITION_SW_HEAT ||
-	       condition == GS_GPU_CONDITION_POWER_CAP || condition == GS_GPU_CONDITION_SYNC_BOOST;
+	return condition <= GS_GPU_CONDITION_HW_SLOWDOWN || condition == GS_GPU_CONDITION_SW_HEAT;
 }
 
 /* What came to the GPU with the finding, in words; returns its key, NULL: nothing is known. of_pid is

@@ -319,6 +319,93 @@ static void cause_is_not_guessed(void **state)
 	gs_explain_free(&m.e);
 }
 
+/* What its thread does since then; there is nothing to compare it with. */
+static void cause_of_a_stall(void **state)
+{
+	struct gs_explain_account a = {.pid = 100, .tid = 101, .time_ns = SAMPLE_START_NS};
+	const struct gs_explain_finding *f;
+	struct maker m = begin();
+
+	take_accounted(&m, &a, 200, 1e8, GS_PART_CPU, 0);
+	for (unsigned i = 1; i <= 60; i++) {
+		a.part_ns[i < 10 ? GS_PART_LOCK : GS_PART_NETWORK] += S;
+		a.time_ns = m.now_ns + i * S;
+		gs_explain_take_account(m.e, &a);
+		gs_explain_tick(m.e, a.time_ns);
+	}
+	finish(&m, 0, 1);
+	assert_int_equal(m.result.n_findings, 1);
+	f = &m.result.findings[0];
+	assert_string_equal(f->begun.detector, "stall");
+	assert_string_equal(f->cause.key, "network");
+	assert_true(f->cause.confidence > 0.6 && f->cause.confidence < 0.9);
+	assert_non_null(strstr(f->cause.text, "% of the time since then"));
+	gs_explain_free(&m.e);
+}
+
+enum gpu_trouble {
+	GPU_USUAL,
+	GPU_HOT,
+	GPU_ALWAYS_HOT,
+	GPU_SHARED,
+	GPU_XID,
+	GPU_CAPPED,
+	N_GPU_TROUBLES
+};
+
+static void take_gpu(struct maker *m, enum gpu_trouble trouble, unsigned t, bool is_slow)
+{
+	struct gs_node_snapshot *node = sample_node(1, 2, t);
+	bool is_hot = trouble == GPU_ALWAYS_HOT || (trouble == GPU_HOT && is_slow);
+
+	node->time_ns = m->now_ns;
+	/* nvml.h: nvmlClocksEventReasonHwThermalSlowdown is 0x40, that of SwPowerCap 4. */
+	gs_gpu_set(&node->gpu->sample[0], GS_GPU_THROTTLE_REASONS,
+		   is_hot                             ? 0x40
+		   : trouble == GPU_CAPPED && is_slow ? 4
+						      : 0);
+	for (unsigned k = 0; k < 2; k++)
+		node->gpu->process[k].sm_ratio = 0;
+	if (trouble == GPU_SHARED && is_slow)
+		node->gpu->process[1].sm_ratio = 0.4;
+	if (trouble == GPU_XID && t == 40) {
+		node->gpu->event = calloc(1, sizeof(*node->gpu->event));
+		node->gpu->n_events = 1;
+		node->gpu->event[0].xid = 48;
+		node->gpu->event[0].time_ns = node->time_ns;
+		strcpy(node->gpu->event[0].pci_bus_id, node->gpu->info[0].pci_bus_id);
+	}
+	assert_int_equal(gs_explain_take_node(m->e, node), 0);
+	gs_node_snapshot_free(&node);
+}
+
+/* Behind a wait for the GPU stands what came to it at that time, and nothing that was there before. */
+static void cause_behind_a_wait(void **state)
+{
+	static const char *const keys[N_GPU_TROUBLES] = {
+		"gpu_wait", "hw_thermal_slowdown", "gpu_wait", "neighbour", "xid", "gpu_wait"};
+
+	for (unsigned trouble = 0; trouble < N_GPU_TROUBLES; trouble++) {
+		struct gs_explain_account a = {.pid = 100, .tid = 101, .time_ns = SAMPLE_START_NS};
+		const struct gs_explain_finding *f = NULL;
+		struct maker m = begin();
+
+		for (unsigned t = 0; t < 60; t++) {
+			take_gpu(&m, trouble, t, t >= 40);
+			take_accounted(&m, &a, t < 40 ? 10 : 7, t < 40 ? 1e8 : 1.5e8,
+				       GS_PART_GPU_WAIT, t < 40 ? 9e7 : 1.4e8);
+		}
+		finish(&m, 0, 1);
+		for (size_t i = 0; i < m.result.n_findings; i++)
+			if (m.result.findings[i].subject == GS_EXPLAIN_STEPS)
+				f = &m.result.findings[i];
+		assert_non_null(f);
+		assert_string_equal(f->cause.key, keys[trouble]);
+		assert_non_null(strstr(f->cause.text, "waiting for the GPU: "));
+		gs_explain_free(&m.e);
+	}
+}
+
 /* What lies within a part of the account is named instead of it. */
 static void cause_within_a_part(void **state)
 {
@@ -581,6 +668,8 @@ int main(void)
 		cmocka_unit_test(series_of_calls),
 		cmocka_unit_test(cause_is_where_the_time_went),
 		cmocka_unit_test(cause_is_not_guessed),
+		cmocka_unit_test(cause_of_a_stall),
+		cmocka_unit_test(cause_behind_a_wait),
 		cmocka_unit_test(cause_within_a_part),
 		cmocka_unit_test(kinds_of_calls),
 		cmocka_unit_test(copies_of_pinned_memory),
