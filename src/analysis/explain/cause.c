@@ -112,7 +112,7 @@ int explain_evidence_follow(struct evidence *e, uint32_t pid, uint32_t tid)
 {
 	struct thread *t;
 
-	if (!tid || thread_of(e, pid, tid) || e->n_threads == MAX_THREADS)
+	if (!pid || !tid || thread_of(e, pid, tid) || e->n_threads == MAX_THREADS)
 		return 0;
 	t = calloc(1, sizeof(*t));
 	if (!t)
