@@ -491,14 +491,6 @@ static int open_targets(struct trace *t)
 	return 0;
 }
 
-/* Is code of processes looked into: for native stacks, and for the names of kernels? */
-static bool wants_code(const struct trace_options *o)
-{
-	const unsigned cuda = 1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER;
-
-	return o->native_stack_at || (!o->summary_only && (!o->layers || o->layers & cuda));
-}
-
 static int start_probe(struct trace *t, struct gs_err *err)
 {
 	const struct trace_options *o = &t->options;
@@ -541,7 +533,7 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.python_gc = o->python_gc,
 		.python_gil = o->python_gil,
 		.native_stack_at = o->native_stack_at,
-		.maps = wants_code(o),
+		.maps = trace_wants_code(o),
 		.stack_bytes = o->stack_bytes,
 		.sample_period_ns = o->python_hz ? 1000000000u / o->python_hz : 0,
 		.ctx = t,
@@ -603,7 +595,7 @@ static int start_trace(struct trace *t)
 	}
 	/* As early as can be: they get ready while the probes are made. */
 	r = gs_reader_new(&reads_files, &t->reader, &err);
-	if (r == 0 && wants_code(&t->options))
+	if (r == 0 && trace_wants_code(&t->options))
 		r = gs_reader_new(&reads_stacks, &t->stacks, &err);
 	if (r < 0) {
 		gs_cli_say("%s", gs_err_text(&err, r));

@@ -19,6 +19,8 @@ int trace_check_sight(const struct trace_options *options);
 int trace_check_summary(const char *path);
 /* As many open files as we may have: probes are files. */
 void trace_raise_file_limit(void);
+/* Is code of processes looked into: for native stacks, and for the names of kernels? */
+bool trace_wants_code(const struct trace_options *options);
 /* Says that there is no such process. */
 void trace_report_no_process(pid_t id);
 

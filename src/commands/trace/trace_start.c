@@ -4,7 +4,6 @@
 #include <linux/capability.h>
 #include <stdio.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -91,4 +90,11 @@ void trace_raise_file_limit(void)
 		return;
 	limit.rlim_cur = limit.rlim_max < MOST_FILES ? limit.rlim_max : MOST_FILES;
 	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+bool trace_wants_code(const struct trace_options *o)
+{
+	const unsigned cuda = 1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER;
+
+	return o->native_stack_at || (!o->summary_only && (!o->layers || o->layers & cuda));
 }
