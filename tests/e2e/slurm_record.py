@@ -330,7 +330,8 @@ def batch(t):
 def trace(t):
     with Slurm(t, prolog=plugin(t)) as s:
         out = user_folder(t)
-        s.run('srun', '-n1', '--gpuscope=trace', f'--gpuscope-output={out}', *burner(t).split(), user=USER, timeout=120)
+        done = s.run('srun', '-n1', '--gpuscope=trace', f'--gpuscope-output={out}', *burner(t).split(), user=USER, timeout=120)
+        t.true('the trace began in time', 'not traced' not in done.stderr, done.stderr)
         gst = [f for f in os.listdir(out) if f.endswith('.gst')]
         t.equal("a trace of the user's", [owner(os.path.join(out, f))[0] for f in gst], [USER])
         # The stand-ins may lie where only root can go. Theirs are no libraries that a machine knows of before they are
