@@ -445,9 +445,11 @@ static void brief_errors(struct gs_page *page, const struct gs_summary *s, struc
 		put_brief(page, GS_INK_RED, "failed", text, n_more);
 }
 
+/* Of a hang its own line says more. */
 static void brief_open_calls(struct gs_page *page, const struct gs_summary *s, struct gs_buf *text)
 {
-	size_t n = s->n_open_calls < N_BRIEF ? s->n_open_calls : N_BRIEF;
+	size_t most = s->n_hangs ? 0 : N_BRIEF;
+	size_t n = s->n_open_calls < most ? s->n_open_calls : most;
 	char out[GS_FMT_BYTES];
 
 	for (size_t i = 0; i < n; i++) {

@@ -29,17 +29,25 @@ static void put_rank(struct gs_page *page, const struct gs_hang_rank_summary *r)
 		put_words(page, 6, GS_INK_PLAIN, "native: ", r->native);
 }
 
-static void put_hang(struct gs_page *page, const struct gs_hang_summary *h, bool verbose)
+/* When it began, what it is, and how it ended. */
+static void put_text(struct gs_page *page, const char *key, const struct gs_hang_summary *h)
 {
 	char text[TEXT_BYTES], at[GS_FMT_BYTES], after[GS_FMT_BYTES];
-	size_t n = verbose || h->n_listed <= N_RANKS + 1 ? h->n_listed : N_RANKS;
 
 	snprintf(text, sizeof(text), "after %s: %.600s%s%s", gs_fmt_ns(at, h->since_ns), h->text,
 		 !h->ended_ns     ? ""
 		 : h->has_arrived ? "; the last rank arrived after "
 				  : "; those that waited ended after ",
 		 h->ended_ns ? gs_fmt_ns(after, h->ended_ns - h->since_ns) : "");
-	put_words(page, 2, h->has_arrived ? GS_INK_WARN : GS_INK_RED, "", text);
+	put_words(page, 2, h->has_arrived ? GS_INK_WARN : GS_INK_RED, key, text);
+}
+
+static void put_hang(struct gs_page *page, const struct gs_hang_summary *h, bool verbose)
+{
+	size_t n = verbose || h->n_listed <= N_RANKS + 1 ? h->n_listed : N_RANKS;
+	char text[64];
+
+	put_text(page, "", h);
 	for (size_t i = 0; i < n; i++)
 		put_rank(page, &h->ranks[i]);
 	if (n < h->n_listed) {
@@ -57,6 +65,32 @@ void gs_report_summary_hang_table(struct gs_page *page, const struct gs_summary 
 	gs_page_line(page);
 	for (size_t i = 0; i < s->n_hangs; i++)
 		put_hang(page, &s->hangs[i], verbose);
+}
+
+/* The newest of those that were not over, else the newest. NULL: there is none. */
+static const struct gs_hang_summary *find_newest(const struct gs_summary *s)
+{
+	for (size_t i = s->n_hangs; i-- > 0;)
+		if (!s->hangs[i].ended_ns)
+			return &s->hangs[i];
+	return s->n_hangs ? &s->hangs[s->n_hangs - 1] : NULL;
+}
+
+void gs_report_summary_hang_brief(struct gs_page *page, const struct gs_summary *s)
+{
+	const struct gs_hang_summary *h = find_newest(s);
+	char key[64], more[32] = "";
+
+	if (!h)
+		return;
+	if (s->n_hangs > 1)
+		snprintf(more, sizeof(more), "(%zu more: -v) ", s->n_hangs - 1);
+	snprintf(key, sizeof(key), "%s %s", strcmp(h->kind, "differs") == 0 ? "Mismatch" : "Hang",
+		 more);
+	put_text(page, key, h);
+	if (h->n_listed && strcmp(h->ranks[0].state, "arrived") != 0)
+		put_words(page, 4, GS_INK_WARN, *h->ranks[0].python ? "Python: " : "",
+			  *h->ranks[0].python ? h->ranks[0].python : h->ranks[0].text);
 }
 
 static void put_text_or_null(struct gs_doc *doc, const char *key, const char *text)
@@ -90,8 +124,6 @@ static void put_rank_doc(struct gs_doc *doc, const struct gs_hang_rank_summary *
 
 void gs_report_summary_hang_doc(struct gs_doc *doc, const struct gs_summary *s)
 {
-	if (!s->n_hangs)
-		return;
 	gs_doc_begin_list(doc, "hangs", s->n_hangs);
 	for (size_t i = 0; i < s->n_hangs; i++) {
 		const struct gs_hang_summary *h = &s->hangs[i];

@@ -10,7 +10,10 @@
 void gs_report_summary_hang_table(struct gs_page *page, const struct gs_summary *summary,
 				  bool verbose);
 
-/* The list "hangs"; left out where there are none. */
+/* One of them, the newest that was not over, in few lines. */
+void gs_report_summary_hang_brief(struct gs_page *page, const struct gs_summary *summary);
+
+/* The list "hangs". */
 void gs_report_summary_hang_doc(struct gs_doc *doc, const struct gs_summary *summary);
 
 #endif

@@ -316,8 +316,10 @@ static void put_merged(struct gs_page *page, const struct gs_summary *s,
 	size_t shown, n_top = style->n_top;
 	int r = find_items(s, &items);
 
-	if (n_top == GS_SUMMARY_TOP_SHORT)
-		n_top = (s->has_python ? N_BESIDE_LINES : n_top) - n_less;
+	if (n_top == GS_SUMMARY_TOP_SHORT) {
+		n_top = s->has_python ? N_BESIDE_LINES : n_top;
+		n_top = n_top > n_less + 1 ? n_top - n_less : 1;
+	}
 	shown = n_top && items.n > n_top + 1 ? n_top : items.n;
 	for (size_t i = 0; i < shown && r == 0; i++) {
 		struct item *item = &items.items[i];
@@ -442,10 +444,10 @@ void gs_report_summary_short(struct gs_page *page, const struct gs_summary *s,
 {
 	GS_CLEANUP(gs_report_ranks_fini) struct gs_ranks ranks = {0};
 	bool any = s->n_python_functions || s->n_python_lines || s->n_mpi_ranks;
-	/* Each line below the account takes one of it; steps, GPU time and NCCL take two. */
+	/* Each line below the account takes one of it; steps, GPU time and NCCL take two, hangs four. */
 	bool arrivals = s->collectives && s->collectives->n_matched;
 	unsigned n_taken = (s->steps.n_steps ? 2 : 0) + (arrivals ? 1 : 0) + (s->gpu_time ? 2 : 0) +
-			   (s->nccl ? 2 : 0);
+			   (s->nccl ? 2 : 0) + (s->n_hangs ? 4 : 0);
 	unsigned n_parts = n_taken < N_PARTS ? N_PARTS - n_taken : 1;
 
 	gs_pen_check(page->pen, gs_report_ranks_find(s, &ranks));
@@ -460,9 +462,11 @@ void gs_report_summary_short(struct gs_page *page, const struct gs_summary *s,
 		gs_report_summary_arrival_table(page, s, false);
 		gs_report_gpu_time_brief(page, s);
 		gs_report_nccl_brief(page, s);
+		if (!style->verbose)
+			gs_report_summary_hang_brief(page, s);
 	}
-	if (!style->part)
-		gs_report_summary_hang_table(page, s, style->verbose);
+	if (!style->part && style->verbose)
+		gs_report_summary_hang_table(page, s, true);
 	if (!any)
 		gs_report_summary_nothing(page, s, style->part);
 	put_view(page, s, style, &ranks, n_taken < N_PARTS ? 0 : n_taken - N_PARTS + 1);

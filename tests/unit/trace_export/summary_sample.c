@@ -401,6 +401,63 @@ static struct gs_collectives_summary collectives = {
 		     [GS_COLLECTIVES_MISSING] = 1},
 };
 
+static struct gs_hang_rank_summary hang_ranks[] = {
+	{.rank = 3,
+	 .pid = 4243,
+	 .tid = 4250,
+	 .state = "missing",
+	 .calls = 1203,
+	 .last_age_ns = 61 * S,
+	 .last_count = 6553600,
+	 .last_function = "ncclAllReduce",
+	 .last_type = "float32",
+	 .text = "rank 3 (process 4243) last called ncclAllReduce of 6553600 float32, collective 1203, 61.0 s ago",
+	 .python = "collate (data.py:41), next (loader.py:12)",
+	 .native = ""},
+	{.rank = 1,
+	 .pid = 4241,
+	 .signal = 9,
+	 .state = "ended",
+	 .last_function = "",
+	 .last_type = "",
+	 .text = "rank 1 (process 4241) was killed by signal 9 (Killed), no collective so far",
+	 .python = "",
+	 .native = ""},
+	{.rank = 0,
+	 .pid = 4242,
+	 .tid = 4242,
+	 .state = "arrived",
+	 .calls = 1204,
+	 .last_age_ns = 60 * S,
+	 .last_count = 6553600,
+	 .last_function = "ncclAllReduce",
+	 .last_type = "float32",
+	 .text = "rank 0 (process 4242) called ncclAllReduce of 6553600 float32, collective 1204, 60.0 s ago, still in it",
+	 .python = "",
+	 .native = "poll (libc.so.6), ncclGroupEnd (libnccl.so.2)"},
+};
+
+static struct gs_hang_summary hangs[] = {
+	{.kind = "differs",
+	 .text = "rank 2 (process 4244) skipped collective 7 of communicator 0x9e01, ncclAllReduce of 4 float32",
+	 .id = 0x9e01,
+	 .n_ranks = 4,
+	 .call = 7,
+	 .since_ns = 9 * S,
+	 .found_ns = 12 * S,
+	 .ended_ns = 10 * S,
+	 .has_arrived = true},
+	{.kind = "waits",
+	 .text = "ranks 1, 3 have not arrived at collective 1204 of communicator 0xc51d3f0a77be9102: 1 of 4 ranks waiting for 60.0 s in ncclAllReduce of 6553600 float32",
+	 .id = 0xc51d3f0a77be9102,
+	 .n_ranks = 4,
+	 .call = 1204,
+	 .since_ns = 190 * S,
+	 .found_ns = 250 * S,
+	 .ranks = hang_ranks,
+	 .n_listed = GS_ARRAY_LEN(hang_ranks)},
+};
+
 struct gs_summary sample_full(void)
 {
 	return (struct gs_summary){
@@ -471,6 +528,8 @@ struct gs_summary sample_full(void)
 		.collectives = &collectives,
 		.gpu_time = &gpu_time,
 		.nccl = &nccl_said,
+		.hangs = hangs,
+		.n_hangs = GS_ARRAY_LEN(hangs),
 		.verdict = {.class_name = "gpu_bound",
 			    .title = "GPU-bound",
 			    .evidence = "the host waits until the GPU is done",
@@ -502,6 +561,7 @@ struct gs_summary sample_single(void)
 	s.collectives = NULL;
 	s.gpu_time = NULL;
 	s.nccl = NULL;
+	s.n_hangs = 0;
 	return s;
 }
 
