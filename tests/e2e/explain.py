@@ -128,7 +128,8 @@ def traced(t):
     t.true('most of it', 0.6 < (slow_steps[0]['evidence'][0]['after_ns'] - slow_steps[0]['evidence'][0]['before_ns']) / 8e7 < 1.2,
            slow_steps[0]['evidence'])  # fmt: skip
     t.equal('what shows it', slow_steps[0]['command'], f'gpuscope report --by thread {path}')
-    t.equal('the same in the report', json.loads(t.tool('report', '--format=json', path, status=0).out)['findings'], found['findings'])
+    as_usual = json.loads(t.tool('explain', '--format=json', path, status=0).out)['findings']
+    t.equal('the same in the report', json.loads(t.tool('report', '--format=json', path, status=0).out)['findings'], as_usual)
 
 
 @case('as they come, of a command: what begins, why, and its end', timeout=240)
@@ -142,6 +143,8 @@ def live(t):
     t.equal('why', {f['cause']['key'] for f in slow_steps}, {'sleep'})
     t.true('usual', 0.8 < slow_steps[0]['before'] / said['usual_ns'] < 1.25, f'{said} {slow_steps[0]}')
     t.match('what shows it', r'^gpuscope trace --by thread -p \d+$', slow_steps[0]['command'])
+    few = t.tool('explain', '--live', '--', *t.app('cudaMalloc=20'), status=0).err
+    t.match('a word at the end of lines for people', r'(?m)^gpuscope: no findings in \d+ steps$', few)
 
 
 @case('programs with a trouble, and as many that nearly have it', timeout=240)

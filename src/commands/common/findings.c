@@ -9,6 +9,7 @@
 #include "commands/common/cli.h"
 #include "commands/common/findings.h"
 #include "core/base/fmt.h"
+#include "core/base/mem.h"
 #include "model/node/record.h"
 #include "model/trace/dict.h"
 #include "model/trace/record_account.h"
@@ -16,6 +17,7 @@
 
 _Static_assert(GS_EXPLAIN_STEP_SLOTS == GS_AGGREGATE_STEP_SLOTS, "steps are handed on");
 
+#define FEW_STEPS 128 /* as the detector of changes is trained with by default */
 #define SUMS_MAX  64
 #define MEMORY_NS 1000000000ull
 
@@ -36,7 +38,8 @@ struct gs_findings {
 	uint64_t start_ns;    /* of the session, boot clock; 0: none yet */
 	uint64_t now_ns;      /* the latest time that is known */
 	int64_t wall_minus_boot_ns;
-	int error; /* of a step, which cannot be returned from where it is reported */
+	int error;      /* of a step, which cannot be returned from where it is reported */
+	bool was_shown; /* lines were written as findings came */
 };
 
 static void take_step(void *ctx, const struct gs_aggregate_step *step)
@@ -467,6 +470,7 @@ static void show_finding(void *ctx, const struct gs_explain_finding *f)
 {
 	const struct showing *s = ctx;
 
+	s->findings->was_shown = true;
 	if (s->format == GS_FINDINGS_TABLE) {
 		gs_findings_put_text(s->findings, f, s->out);
 		return;
@@ -486,4 +490,33 @@ void gs_findings_show(struct gs_findings *f, FILE *out, enum gs_findings_format 
 
 	gs_explain_report(f->explain, f->now_ns, show_finding, &s);
 	fflush(out);
+}
+
+int gs_findings_show_end(struct gs_findings *f, FILE *out, enum gs_findings_format format)
+{
+	GS_CLEANUP(gs_summary_free) struct gs_summary *summary = NULL;
+	struct gs_explain_result result;
+	char steps[GS_FMT_BYTES];
+	int r;
+
+	gs_findings_show(f, out, format);
+	if (format != GS_FINDINGS_TABLE)
+		return 0;
+	r = gs_aggregate_make_summary(f->view, &summary);
+	if (r == 0)
+		r = gs_findings_finish(f, summary->steps.slot, summary->steps.run, &result);
+	if (r < 0)
+		return r;
+	gs_cli_say(f->was_shown ? "%s steps were followed" : "no findings in %s steps",
+		   gs_fmt_count(steps, result.n_steps));
+	gs_findings_say_few(result.n_steps);
+	return 0;
+}
+
+void gs_findings_say_few(uint64_t n_steps)
+{
+	if (n_steps && n_steps < FEW_STEPS)
+		gs_cli_say(
+			"%llu steps are too few to know what is usual: record longer, or --set change.training_samples=16",
+			(unsigned long long)n_steps);
 }

@@ -49,6 +49,13 @@ int gs_findings_take_node(struct gs_findings *findings, const struct gs_node_sna
  * JSON, for who reads them as they come. */
 void gs_findings_show(struct gs_findings *findings, FILE *out, enum gs_findings_format format);
 
+/* The last time: of lines for people also how many steps of the view were followed. 0 or
+ * -ENOMEM. */
+int gs_findings_show_end(struct gs_findings *findings, FILE *out, enum gs_findings_format format);
+
+/* Says so when that many steps are too few to know what is usual. */
+void gs_findings_say_few(uint64_t n_steps);
+
 /* The same, handed on; f is valid for the call. */
 void gs_findings_report(struct gs_findings *findings, gs_explain_report_fn fn, void *ctx);
 

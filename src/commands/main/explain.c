@@ -16,8 +16,6 @@
 #include "pipeline/aggregate/aggregate.h"
 #include "pipeline/recording/recording.h"
 
-#define FEW_STEPS 128 /* as the detector of changes is trained with by default */
-
 struct explain_options {
 	struct gs_findings_options findings;
 	char **words; /* a file, or with live a command; borrowed from argv, as the following */
@@ -195,10 +193,7 @@ static void print_result(const struct explain_options *o, const struct explain_r
 	if (result->n_left_out)
 		gs_cli_say("%llu findings or samples of series had no place",
 			   (unsigned long long)result->n_left_out);
-	if (result->n_steps && result->n_steps < FEW_STEPS)
-		gs_cli_say(
-			"%llu steps are too few to know what is usual: record longer, or --set change.training_samples=16",
-			(unsigned long long)result->n_steps);
+	gs_findings_say_few(result->n_steps);
 }
 
 static int put_result(const struct explain_options *o, const struct explain_run *run,

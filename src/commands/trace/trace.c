@@ -703,7 +703,7 @@ static int finish_trace(struct trace *t)
 	nothing = trace_saw_nothing(t);
 	r = trace_output_end(t->output, t->child_ended ? t->child_status : -1, t->reason);
 	if (t->options.findings)
-		trace_output_show_findings(t->output);
+		s = trace_output_end_findings(t->output);
 	else if (t->options.estimate)
 		s = trace_output_write_plan(t->output);
 	else

@@ -514,6 +514,15 @@ void trace_output_glance(struct trace_output *o, struct gs_uprobe *probe)
 	pthread_mutex_unlock(&o->lock);
 }
 
+static void show_findings(struct trace_output *o)
+{
+	const struct trace_options *options = o->options;
+
+	if (o->findings)
+		gs_findings_show(o->findings, options->command ? stderr : stdout,
+				 options->findings->format);
+}
+
 bool trace_output_poll(struct trace_output *o, struct gs_uprobe *probe, bool harvest)
 {
 	struct gs_uprobe_handler h = handler_of(o);
@@ -530,19 +539,18 @@ bool trace_output_poll(struct trace_output *o, struct gs_uprobe *probe, bool har
 		gs_ingest_flush(o->feed);
 		trace_hang_tick(o->hang, probe);
 		note_progress(o, probe);
-		trace_output_show_findings(o);
+		show_findings(o);
 	}
 	pthread_mutex_unlock(&o->lock);
 	return is_busy;
 }
 
-void trace_output_show_findings(struct trace_output *o)
+int trace_output_end_findings(struct trace_output *o)
 {
 	const struct trace_options *options = o->options;
 
-	if (o->findings)
-		gs_findings_show(o->findings, options->command ? stderr : stdout,
-				 options->findings->format);
+	return gs_findings_show_end(o->findings, options->command ? stderr : stdout,
+				    options->findings->format);
 }
 
 int trace_output_attaches(struct trace_output *o, pid_t pid, const char *path)

@@ -99,8 +99,9 @@ int trace_output_end(struct trace_output *output, int exit_status, const char *r
  * already). */
 int trace_output_deliver(struct trace_output *output);
 
-/* What findings there are that were not shown yet. */
-void trace_output_show_findings(struct trace_output *output);
+/* The findings that were not shown yet, and how many there were. 0 or negative errno. Only where the options
+ * want findings. */
+int trace_output_end_findings(struct trace_output *output);
 
 /* Writes the summary where the options want it. 0 or negative errno (said already). */
 int trace_output_summary(struct trace_output *output);
