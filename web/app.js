@@ -54,7 +54,7 @@ function down(text) {
 
 function login() {
 	const token = h('input', { type: 'password', autocomplete: 'current-password', required: true })
-	const form = h('form.panel', { onsubmit: e => { e.preventDefault(); setToken(token.value); location.reload() } }, h('h1', {}, 'A token is needed'), hasToken() ? h('p.error', { role: 'alert' }, `The ${peer} does not know this token, or it is not one for pages.`) : h('p.note', {}, `This ${peer} shows nothing without one.`),
+	const form = h('form.panel', { onsubmit: e => { e.preventDefault(); setToken(token.value); location.reload() } }, h('h1', {}, 'A token is needed'), hasToken() ? h('p.error', { role: 'alert' }, `The ${peer} rejects this token, or its role may not view pages.`) : h('p.note', {}, `This ${peer} requires one.`),
 		h('div.row', {}, h('label', {}, 'Token', token), h('button.main', { type: 'submit' }, 'Go on')))
 	if (view) view.close()
 	view = null
@@ -79,7 +79,7 @@ async function refresh() {
 		down('')
 	} catch (error) {
 		if (error.status === 401) login()
-		else if (error.status === 0) down(`The ${peer} does not answer. What is shown is old; trying again.`)
+		else if (error.status === 0) down(`The ${peer} does not answer. The data shown are old; trying again.`)
 		else if (shown === view && !shown.failed) {
 			shown.failed = true
 			main.replaceChildren(h('p.empty', { role: 'alert' }, error.message), h('p.empty', {}, h('a', { href: '#/' }, 'To the overview')))
@@ -158,5 +158,5 @@ listen((event, data) => {
 	live.className = up ? 'on' : ''
 	if (up) return
 	live.textContent = `not connected, trying again in ${seconds} s`
-	if (!error || error.status === 0) down(`The ${peer} does not answer. What is shown is old; trying again.`)
+	if (!error || error.status === 0) down(`The ${peer} does not answer. The data shown are old; trying again.`)
 })

@@ -5,7 +5,7 @@ import { comparedPanels, jobCards, jobPanels, list, long, map, number, points, t
 
 const EVERY = 5000 /* ms between two readings of a list or of a job that runs */
 
-const stateOf = r => h('span', { class: `state ${r.stale ? 'unreachable' : r.state === 'running' ? 'active' : r.state === 'finished' ? 'ok' : 'stopped'}` }, r.stale ? 'not heard of' : r.state)
+const stateOf = r => h('span', { class: `state ${r.stale ? 'unreachable' : r.state === 'running' ? 'active' : r.state === 'finished' ? 'ok' : 'stopped'}` }, r.stale ? 'no recent report' : r.state)
 export const jobLink = r => h('a', { href: `#/job/${r.id}` }, r.job)
 export const score = v => (known(v) ? points(v, 100, number(v, 0)) : none)
 const signal = () => { let due = 0; return { soon: () => { due = 0 }, due: () => { if (Date.now() < due) return false; due = Date.now() + EVERY; return true } } }
@@ -69,7 +69,7 @@ export function job(id) {
 		last = r
 		const same = (await get(`/api/v1/job-reports?limit=200&job=${encodeURIComponent(r.job)}&kind=${encodeURIComponent(r.kind)}`)).reports.filter(x => x.id !== r.id)
 		const runs = new URLSearchParams(Object.entries({ name: r.name, user: r.user }).filter(([, v]) => v))
-		put(others, h('h2', {}, 'Other reports of this job'), table(same, [['Node', x => x.node_name], ['Report', jobLink], ['State', stateOf], ['Class', x => x.class], ['Score', x => score(x.score)], ['Measured from', x => time(x.begin)]], 'There are none: of other nodes, or of other times.'),
+		put(others, h('h2', {}, 'Other reports of this job'), table(same, [['Node', x => x.node_name], ['Report', jobLink], ['State', stateOf], ['Class', x => x.class], ['Score', x => score(x.score)], ['Measured from', x => time(x.begin)]], 'There are none from other nodes or times.'),
 			r.name ? h('p', {}, h('a', { href: `#/job-compare?${runs}` }, 'Compare all runs of this name')) : '')
 	}
 	return { title: 'Job', refresh, close() {}, element: h('div', {}, title, where, cards, body, h('section.panel', {}, others), h('p', {}, h('a', { href: '#/work' }, 'All jobs'))) }
@@ -88,7 +88,7 @@ export function compareJobs(query) {
 		if (done) return
 		const c = await get(`/api/v1/job-reports/compare?${query}`)
 		done = true
-		said.textContent = query.get('ids') ? `${c.summary.total_jobs} chosen reports` : [`The newest reports${query.get('state') ? '' : ' of jobs that run no more'}`, query.get('user') && `of ${query.get('user')}`, query.get('name') && `named ${query.get('name')}`].filter(Boolean).join(', ')
+		said.textContent = query.get('ids') ? `${c.summary.total_jobs} chosen reports` : [`The newest reports${query.get('state') ? '' : ' of ended jobs'}`, query.get('user') && `of ${query.get('user')}`, query.get('name') && `named ${query.get('name')}`].filter(Boolean).join(', ')
 		put(body, ...comparedPanels(c, fileLink))
 	}
 	return { title: 'Jobs compared', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Jobs compared'), said, body, h('p', {}, h('a', { href: '#/work' }, 'All jobs'))) }

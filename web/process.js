@@ -88,21 +88,21 @@ export function process(node, pid) {
 		const card = (value, text) => h('div.card', {}, h('b', {}, value), h('span', {}, text))
 		put(title, `${p.name || '?'} (${p.pid}) `, h('span', { class: `state ${p.running ? 'active' : 'stopped'}` }, p.running ? 'running' : 'ended'))
 		put(where, nodeLink(p), p.user ? ` · ${p.user}` : '', p.job ? ' · job ' : '', p.job ? p.job : '', p.container ? ` · container ${p.container}` : '')
-		gone.textContent = p.running ? '' : `It is not there any more, or its node is silent. Last seen ${time(p.last_seen)}.`
+		gone.textContent = p.running ? '' : `It has ended, or its node is silent. Last seen ${time(p.last_seen)}.`
 		gone.hidden = p.running
 		put(cards, card(percent(p.sm_ratio), 'of SMs, all its GPUs'), card(bytes(p.gpu_memory_used_bytes), 'on GPUs'), card(percent(p.cpu_ratio), 'of one processor'), card(bytes(p.host_memory_bytes), 'of the host\'s memory'),
 			card(p.cpu_seconds === null ? none : duration(p.cpu_seconds), 'of CPU time'), card(p.started ? duration(seconds(p.last_seen) - seconds(p.started)) : none, 'running'), card(count(p.threads), 'threads'))
 		put(gpus, table(p.gpus, [
 			['GPU', g => h('a', { href: `#/gpu/${node}/${g.gpu}` }, `GPU ${g.gpu}`)], ['Its memory', g => `${bytes(g.memory_used_bytes)} of ${bytes(g.memory_total_bytes)}`, 'n'],
-			['Its share of SMs', g => bar(g.sm_ratio)], ['GPU busy, by all', g => bar(g.utilization_ratio)], ['Model', g => g.name, 'hide-small cut'],
+			['Its share of SMs', g => bar(g.sm_ratio)], ['GPU busy, all processes', g => bar(g.utilization_ratio)], ['Model', g => g.name, 'hide-small cut'],
 		], 'It is on no GPU.'))
-		put(account, ...[Object.keys(p.thread_seconds).length ? times(p) : h('p.note', {}, 'Known where an agent counts its job. Of any process: ', h('code', {}, `gpuscope trace -p ${p.pid}`))].flat().filter(Boolean))
+		put(account, ...[Object.keys(p.thread_seconds).length ? times(p) : h('p.note', {}, 'Available if an agent measures its job. For any process: ', h('code', {}, `gpuscope trace -p ${p.pid}`))].flat().filter(Boolean))
 		put(who, table([['Command', p.command], ['User', p.user], ['Job', p.job], ['Container', p.container], ['Parent', p.parent_pid], ['State', p.state], ['Started', p.started && time(p.started)], ['Last seen', time(p.last_seen)]], [['', x => x[0]], ['', x => x[1] || none, 'wrap']], ''))
 		await draw(p)
 	}
 	return {
 		title: 'Process', refresh, close: () => charts.forEach(c => c.close()),
 		element: h('div', {}, title, where, gone, cards, h('section.panel', { 'aria-label': 'GPUs of the process' }, h('h2', {}, 'Its GPUs'), gpus), h('div.row', {}, peer === 'agent' ? null : h('label', {}, 'Time', range), said), h('br'),
-			h('div.grid', {}, charts.map(c => c.element)), h('section.panel', { 'aria-label': 'Where its time went' }, h('h2', {}, 'Where its time went'), account), h('section.panel', {}, h('h2', {}, 'Who it is'), who)),
+			h('div.grid', {}, charts.map(c => c.element)), h('section.panel', { 'aria-label': 'Where its time went' }, h('h2', {}, 'Where its time went'), account), h('section.panel', {}, h('h2', {}, 'Identity'), who)),
 	}
 }

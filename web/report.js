@@ -51,7 +51,7 @@ export function times(job) {
 	return [
 		h('div.stack', { role: 'img', 'aria-label': rows.filter(r => r.s > 0).map(r => `${r.title} ${percent(r.s / sum)}`).join(', ') }, rows.filter(r => r.s > 0).map(r => h('i', { class: `t-${r.key}`, title: `${r.title}: ${percent(r.s / sum)}`, style: { width: `${(100 * r.s) / sum}%` } }))),
 		table(rows.filter(r => r.s > 0), [['Time of its threads', r => h('span', { title: sources[r.key] }, h('i', { class: `dot t-${r.key}`, 'aria-hidden': 'true' }), r.title)], ['', r => long(r.s), 'n'], ['', r => share((100 * r.s) / sum), 'n']], ''),
-		text(account.shown_by) ? h('p.note', {}, `Time in calls of CUDA and NCCL is not known apart: see ${text(account.shown_by)}`) : null,
+		text(account.shown_by) ? h('p.note', {}, `Time in CUDA and NCCL calls is not shown separately: see ${text(account.shown_by)}`) : null,
 	]
 }
 
@@ -67,7 +67,7 @@ function ranks(job) {
 	const b = map(job.imbalance)
 	return panel('Ranks', maps(job.ranks), [
 		['Rank', r => [text(r.rank) || none, known(b.slowest_rank) && r.rank === b.slowest_rank ? h('span', { class: 'state throttled' }, 'stands out') : null].flatMap(x => [x, ' ']), '', r => r.rank], ['Step', r => text(r.step) || none], figure('Processes', 'processes', count),
-		figure('CPU', 'cpu_seconds', long), figure('Waiting', 'wait_seconds', long), figure('of that for the GPU', 'gpu_wait_seconds', long), figure('GPU at work', 'gpu_ratio', percent),
+		figure('CPU', 'cpu_seconds', long), figure('Waiting', 'wait_seconds', long), figure('of that for the GPU', 'gpu_wait_seconds', long), figure('GPU busy', 'gpu_ratio', percent),
 		figure('GPU memory', 'gpu_memory_bytes', bytes), figure('Files', 'file_bytes', bytes), figure('Network', 'network_bytes', bytes)], text(b.evidence))
 }
 
@@ -89,7 +89,7 @@ function advice(verdict) {
 }
 
 const io = [figure('Reads', 'reads', count), figure('Read', 'read_bytes', bytes), figure('Writes', 'writes', count), figure('Written', 'write_bytes', bytes), figure('Failed', 'errors', count)]
-const howLong = ['How long each', r => histogram(r.histogram), 'hists']
+const howLong = ['Mean time', r => histogram(r.histogram), 'hists']
 
 /* What its threads did, row by row. */
 function detail(job) {
@@ -100,12 +100,12 @@ function detail(job) {
 		panel('Waits for a CPU', queue.waits_with_length > 0 ? [{ ...queue, ...s }] : [], [figure('Waits', 'waits', count), figure('p50', 'p50_ns', ns), figure('p95', 'p95_ns', ns), figure('p99', 'p99_ns', ns), figure('Wake-ups', 'wakeups', count), figure('Migrations', 'migrations', count), howLong]),
 		panel('Files', maps(job.file_systems), [word('File system', m => m.path), word('Type', m => m.type || m.kind), ...io, figure('Time', 'total_ns', ns)]),
 		panel('Block devices', maps(job.block_devices), [word('Device', d => d.name), ...io, ['Each', d => each(d.total_ns, d.reads + d.writes), 'n'], figure('Most', 'max_ns', ns), figure('Flushes', 'flushes', count), ['Each flush', d => each(d.flush_ns, d.flushes), 'n'], howLong]),
-		panel('Network', maps(job.peers), [word('Peer', x => x.peer), figure('Sent', 'sent_bytes', bytes), figure('Received', 'received_bytes', bytes), figure('Connected', 'connects', count), figure('Refused', 'failed_connects', count), figure('Accepted', 'accepts', count), figure('There and back', 'rtt_mean_ns', ns), figure('Sent again', 'retransmits', count)]),
+		panel('Network', maps(job.peers), [word('Peer', x => x.peer), figure('Sent', 'sent_bytes', bytes), figure('Received', 'received_bytes', bytes), figure('Connected', 'connects', count), figure('Refused', 'failed_connects', count), figure('Accepted', 'accepts', count), figure('Round trip', 'rtt_mean_ns', ns), figure('Sent again', 'retransmits', count)]),
 		panel('More', [
 			['page cache', known(cache.device_read_bytes) && `${bytes(cache.cached_read_bytes)} read from memory, ${bytes(cache.device_read_bytes)} from devices; ${bytes(cache.device_write_bytes)} written to devices`],
-			['TCP', tcp.retransmits > 0 && `${count(tcp.retransmits)} segments sent again`],
+			['TCP', tcp.retransmits > 0 && `${count(tcp.retransmits)} segments retransmitted`],
 			['pressure', stalls.length && `stalled for ${stalls.map(([what, some, all]) => `${what} ${share(some)}${known(all) ? ` (all tasks ${share(all)})` : ''}`).join(', ')}`],
-			['OOM', job.oom_kills > 0 && `${count(job.oom_kills)} killed for want of memory`],
+			['OOM', job.oom_kills > 0 && `${count(job.oom_kills)} killed for lack of memory`],
 		].filter(([, words]) => words), [['What', r => r[0]], ['', r => r[1], 'wrap']]),
 	]
 }
@@ -120,7 +120,7 @@ const card = (value, words, kind) => h('div.card', {}, h('b', { class: kind }, v
 export function jobCards(job) {
 	const verdict = map(job.classification), f = map(job.figures)
 	return [card(number(verdict.efficiency_score, 0), 'score, of 100'), card(text(verdict.type) || none, known(verdict.confidence) ? `class, ${percent(verdict.confidence)} sure` : 'class', 'long'), card(long(job.duration_seconds), 'measured'), card(share(f.cpu_percent), `of ${number(job.cpus)} processors`),
-		card(share(f.wait_percent), 'of them waiting'), card(share(f.io_percent), 'of its time for files'), card(share(f.net_percent), 'for the network'), card(bytes(f.memory_used_bytes), known(f.memory_usage) ? `of memory, ${share(f.memory_usage)}` : 'of memory'), known(f.gpu_percent) ? card(share(f.gpu_percent), 'GPUs at work') : '']
+		card(share(f.wait_percent), 'of CPU time unused'), card(share(f.io_percent), 'of its time for files'), card(share(f.net_percent), 'for the network'), card(bytes(f.memory_used_bytes), known(f.memory_usage) ? `of memory, ${share(f.memory_usage)}` : 'of memory'), known(f.gpu_percent) ? card(share(f.gpu_percent), 'GPUs busy') : '']
 }
 
 export function jobPanels(job) {
@@ -128,7 +128,7 @@ export function jobPanels(job) {
 	return [
 		h('div.grid', {},
 			h('section.panel', {}, h('h2', {}, 'Parts of the score'), table(maps(verdict.efficiency_parts), [['Part', p => text(p.name)], ['Points', p => points(p.points, p.max_points, `${number(p.points)} of ${number(p.max_points)}`)], ['Because', p => text(p.because), 'wrap']], 'The report does not say.')),
-			h('section.panel', {}, h('h2', {}, 'Why this class'), list(verdict.evidence).length ? h('ul', {}, list(verdict.evidence).map(e => h('li', {}, text(e)))) : h('p.empty', {}, 'No rule held.'))),
+			h('section.panel', {}, h('h2', {}, 'Why this class'), list(verdict.evidence).length ? h('ul', {}, list(verdict.evidence).map(e => h('li', {}, text(e)))) : h('p.empty', {}, 'No rule applies.'))),
 		'advice' in verdict ? h('section.panel', {}, h('h2', {}, 'Advice'), advice(verdict)) : null,
 		h('div.grid', {}, h('section.panel', {}, h('h2', {}, 'Where the time went'), times(job)), gpus(job)),
 		ranks(job), mpi(job), ...detail(job), figures(job),
@@ -193,7 +193,7 @@ function measuredHow(d) {
 	const s = map(d.monitoring_session), system = map(d.system_info)
 	return h('section.panel', {}, h('h2', {}, 'How it was measured'), facts([['machine', text(system.hostname)], ['kernel', text(system.kernel_version)], ['gpuscope', text(s.monitor_version)], ...Object.entries(map(s.sources)).map(([key, v]) => [text(key), text(v)]),
 		['unfinished', s.complete === false && 'saved while the recorder ran; it was killed, or still runs'], ['lost', text(s.lost) || 'nothing'], ['not read', s.failed_reads > 0 && `${count(s.failed_reads)} files of /proc could not be read`],
-		['requests to devices without an end', s.device_bytes_without_an_end > 0 && bytes(s.device_bytes_without_an_end)]]))
+		['device requests not completed', s.device_bytes_without_an_end > 0 && bytes(s.device_bytes_without_an_end)]]))
 }
 
 function contents(jobs) {

@@ -8,7 +8,7 @@ export function sessions(may) {
 	const chosen = new Set()
 	const name = h('input', { placeholder: 'chosen by the time', maxlength: 128, autocomplete: 'off' })
 	const nodes = h('input', { placeholder: 'all; or gpu-*, login1' })
-	const interval = h('input', { type: 'number', min: 0.05, max: 3600, step: 'any', placeholder: 'as the head says' })
+	const interval = h('input', { type: 'number', min: 0.05, max: 3600, step: 'any', placeholder: 'the head\'s' })
 	const bandwidth = h('input', { type: 'checkbox' }), nvlink = h('input', { type: 'checkbox' })
 	const compare = h('button', { type: 'button', disabled: true, onclick: () => showComparison() }, 'Compare the two')
 	const more = h('button', { type: 'button', hidden: true, onclick: () => { shown = Math.min(shown + 400, 2000); refresh() } }, 'Show more')
@@ -108,7 +108,7 @@ export function sessions(may) {
 	const form = h('form.panel', { onsubmit: start, 'aria-label': 'New session' }, h('h2', {}, 'New session'), h('div.row', {},
 		h('label', {}, 'Name', name), h('label', {}, 'Nodes', nodes), h('label', {}, 'Seconds between samples', interval),
 		h('label.check', {}, bandwidth, 'bandwidth'), h('label.check', {}, nvlink, 'NVLink'), h('button.main', { type: 'submit' }, 'Start session')))
-	const reader = h('p.note', { hidden: true }, 'This token may only read: sessions are started and stopped with one of the role control.')
+	const reader = h('p.note', { hidden: true }, 'This token may only read; starting and stopping sessions needs a token of the role control.')
 	return { title: 'Sessions', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Sessions'), form, reader, said, h('section.panel', {}, h('div.row', {}, h('h2', {}, 'All sessions'), compare), list, more,
 		h('p.note', {}, 'Figures of an exported file: ', h('code', {}, 'gpuscope report FILE --plot X.pdf'))), compared) }
 }

@@ -12,7 +12,7 @@ const gpuName = g => `${g.node_name} ${g.gpu}`
 
 /* What a GPU showed last, where nothing is known of now. */
 const isOld = g => g.state === 'unreachable' || g.condition === 'lost'
-const last = cell => g => (isOld(g) ? h('span.old', { title: 'its last value, not one of now' }, cell(g)) : cell(g))
+const last = cell => g => (isOld(g) ? h('span.old', { title: 'last known value' }, cell(g)) : cell(g))
 
 export const gpuColumns = [
 	['GPU', gpuLink, 'name', gpuName],
@@ -268,7 +268,7 @@ export function work() {
 	const jobs = h('div'), processes = h('div'), stored = reports()
 	async function refresh() {
 		const [j, p] = await Promise.all([get('/api/v1/jobs?limit=500'), get('/api/v1/processes?limit=300'), stored.refresh()])
-		put(jobs, table(j.jobs, jobColumns, 'No process on a GPU belongs to a job that nodes know.'))
+		put(jobs, table(j.jobs, jobColumns, 'No process on a GPU belongs to a known job.'))
 		put(processes, table(perProcess(p.processes), processColumns, 'No process is on a GPU.'), p.next ? h('p.note', {}, `${p.processes.length} of ${p.total}`) : '')
 	}
 	return { title: 'Jobs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Jobs and processes'), h('section.panel', {}, h('h2', {}, 'On GPUs now'), jobs), stored.element, h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }

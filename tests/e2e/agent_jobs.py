@@ -287,7 +287,7 @@ def procfs(t):
         s.wait_state(job, 'RUNNING')
         a.wait_metric(of(job, 'processes'), lambda v: v and v >= 2)
         m = a.metrics()
-        t.equal('told', m.get('gpuscope_agent_jobs_probes{reason="not asked for"}'), 0)
+        t.equal('told', m.get('gpuscope_agent_jobs_probes{reason="not enabled"}'), 0)
         t.equal('what procfs does not tell', [k for k in m if k.startswith(('gpuscope_job_syscalls', 'gpuscope_job_network'))], [])
         seen = {}
         open(go, 'w').close()

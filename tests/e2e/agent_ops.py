@@ -49,7 +49,7 @@ def control(t):
     done = ctl(t, path, 'reload')
     t.true('a bad configuration', done.returncode == 1 and 'nonsense' in done.stderr, done)
     done = ctl(t, path, 'explode')
-    t.true('an unknown command', done.returncode == 2 and 'no command "explode"; there are release-gpus' in done.stderr, done)
+    t.true('an unknown command', done.returncode == 2 and 'no command "explode"; the commands are release-gpus' in done.stderr, done)
     t.equal('no command', ctl(t, path).returncode, 2)
     # Who connects and says nothing, or too much, does no harm.
     with socket.socket(socket.AF_UNIX) as s:
@@ -291,8 +291,8 @@ def server(t):
     t.equal('counted', m['gpuscope_agent_http_server_restarts_total{reason="ended"}'], 3)
     t.true('counts do not fall', m['gpuscope_agent_http_requests_total{status="2xx"}'] >= answers, answers)
     t.true('its memory', m['gpuscope_agent_http_server_resident_memory_bytes'] > 1e6)
-    wait_until(lambda: len(re.findall('serves HTTP was ended by signal 9', a.err_text())) >= 3, 20, 'what is said of it')
-    t.equal('told', len(re.findall('serves HTTP was ended by signal 9', a.err_text())), 3)
+    wait_until(lambda: len(re.findall('serves HTTP was killed by signal 9', a.err_text())) >= 3, 20, 'what is said of it')
+    t.equal('told', len(re.findall('serves HTTP was killed by signal 9', a.err_text())), 3)
     a.stop()
     wait_until(lambda: is_dead(pid), 20, 'it ends with the agent')
 

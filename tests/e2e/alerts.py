@@ -441,7 +441,7 @@ def no_library(t):
     done = subprocess.run(['unshare', '-m', 'sh', '-c', words, 'sh', harness.gpuscope, 'agent', '-c', path],
                           capture_output=True, text=True, timeout=60)  # fmt: skip
     t.equal('exit status', done.returncode, 1)
-    t.match('message', r'^gpuscope: agent: alerts: no libcurl\.so\.4 here, .*: install libcurl4 \(Debian, Ubuntu\)', done.stderr)
+    t.match('message', r'^gpuscope: agent: alerts: libcurl\.so\.4, which .*: install libcurl4 \(Debian, Ubuntu\)', done.stderr)
     t.equal('lines', len(done.stderr.splitlines()), 1)
     with open(path, 'w') as f:
         f.write(conf())

@@ -250,7 +250,7 @@ def errors(t):
         (('start', 'a\nb'), 'cannot be a session', 1),
         (('start', 'x' * 200), 'at most 128', 1),
         (('start', 'ok', '--metrics', 'no_such'), 'no value is called "no_such"', 1),
-        (('start', 'ok', '--nodes', 'a/b'), 'no pattern', 1),
+        (('start', 'ok', '--nodes', 'a/b'), 'not a pattern', 1),
         (('start', 'ok', '--interval', '1ms'), '50 ms to 1 h', 1),
         (('start', 'ok', '--report-metrics', 'pie'), 'no plot is called', 1),
         (('annotate', 'x'), 'no session is active', 1),
@@ -343,7 +343,7 @@ def full(t):
         raise Skip('cannot mount a tmpfs here')
     h = Head(t, '--interval', '50ms', data=folder + '/head')
     n = Node(t, h.address, 'f', '--all-processes', '--interval', '0.05')
-    h.live.wait_err('cannot store what nodes deliver: No space left', 120)
+    h.live.wait_err('cannot store data from nodes: No space left', 120)
     t.match('told to who asks', 'No space', json.loads(h.session('status', '--format', 'json').out)['trouble'])
     # What is as small as a session may still find room in what the store has.
     for i in range(1000):
@@ -551,7 +551,7 @@ def tls(t):
     for what, words in (('plaintext', ()), ('no certificate', ('--ca', files['ca.pem'])), ('another authority', ('--tls',))):
         run = h.session('list', *words, status=1)
         t.equal(f'{what}: one line ({run.err!r})', run.err.count('\n'), 1)
-    t.match('what is missing', r'the head wants TLS: use --tls\n$', h.session('list', status=1).err)
+    t.match('what is missing', r'the head requires TLS: use --tls\n$', h.session('list', status=1).err)
     t.match('drained', r'\b0 samples wait', n.stop().err)
     h.stop()
     plain = Head(t, *FAST)

@@ -133,7 +133,7 @@ def clock_of_the_head(t):
         set_clock(path, seconds)
         t.tool('session', 'stop', name, '--head', head.address, status=0)
     told = head.live.err_text()
-    t.match('told', 'session wrong: this machine.s clock was set back behind its start', told)
+    t.match('told', 'session wrong: this machine.s clock was set back to before its start', told)
     t.equal('of that alone', told.count('was set back'), 1)
     head.stop()
 

@@ -265,7 +265,7 @@ def rmdir_fails(fd):
 def hostile(t):
     needs_root()
     proc = subprocess.Popen(['sleep', '999'])
-    for pid, status, text in (('0', 2, 'is no process id'), ('-1', 2, ''), ('1x', 2, 'is no process id'), ('4194303', 4, 'no process 4194303')):
+    for pid, status, text in (('0', 2, 'is not a process id'), ('-1', 2, ''), ('1x', 2, 'is not a process id'), ('4194303', 4, 'no process 4194303')):
         run = devices(t, 'grant', pid, status=status)
         t.match(f'pid {pid}', text, run.err)
     t.match('no driver', r'no driver of NVIDIA\'s is loaded', devices(t, 'grant', str(proc.pid), status=4, drivers='Character devices:\n  1 mem\n').err)
@@ -384,11 +384,11 @@ def agent(t):
             t.equal(f'the job, {again}', h.open_errors(NULL, ZERO, TUN, TTY), ['ok', 'EPERM', 'ok', 'EPERM'])
         t.equal('the agent\'s own program is the first', (g.programs(), metrics()['grants_total'], metrics()['errors_total']), (before[0], 2, 0))
         replace_all(h)
-        said(rf'agent: another program took NVIDIA devices from the cgroup {h.name} 3 times within an hour: left alone for the rest of it')
+        said(rf'agent: another program took NVIDIA devices from the cgroup {h.name} 3 times within an hour: gpuscope leaves it alone for the rest of the hour')
         now = h.programs()
         wait_until(lambda: (metrics()['cgroups_paused'], metrics()['cgroups{state="forbidden"}']) == (1, 1), 20, 'the pause')
         t.equal('left alone', (h.programs(), h.open_errors(NULL, TUN), metrics()['regrants_total']), (now, ['ok', 'EPERM'], 3))
-        t.equal('said once', read_text(t.path('agent.err')).count('left alone for'), 1)
+        t.equal('said once', read_text(t.path('agent.err')).count('leaves it alone for'), 1)
         proc.terminate()
         t.equal(f'a clean end ({read_text(t.path("agent.err"))[-300:]})', proc.wait(60), 0)
         t.equal('its own group is as before', g.open_errors(NULL, ZERO, TUN, TTY), ['ok', 'EPERM', 'EPERM', 'EPERM'])

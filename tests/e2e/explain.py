@@ -252,7 +252,7 @@ def other_files(t):
     with open(t.path('torn.gst'), 'wb') as f:
         f.write(whole[:len(whole) * 3 // 4])
     done = t.tool('explain', t.path('torn.gst'), status=0)
-    t.match('torn', 'torn at its end', done.err)
+    t.match('torn', 'cut off', done.err)
     t.match('what is there', 'steps take 24', done.out)
     with open(t.path('text.gst'), 'w') as f:
         f.write('no recording')

@@ -242,7 +242,7 @@ def pushed(t, kind):
     wait_until(lambda: engine.ask('rate(gpuscope_head_samples_total[30s]) > 0'), 60, 'a rate of a counter')
     # The engine is away, and the head killed meanwhile: nothing but that time is missing.
     engine.stop()
-    h.live.wait_err('does not take metrics', 60)
+    h.live.wait_err('does not accept metrics', 60)
     waiting = 'gpuscope_head_push_waiting_samples{protocol="remote_write"}'
     first = h.metrics()[waiting]
     wait_until(lambda: h.metrics()[waiting] > 3 * max(first, 100), 60, 'samples to wait')

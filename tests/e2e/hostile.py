@@ -110,7 +110,7 @@ def holes(t):
     run = t.trace('-v', '-p', str(target.pid), '--duration', '0.2', status=None)
     t.true('bytes read', kib_read(run) < 16 << 10, kib_read(run))
     run = t.tool('job', '-p', str(target.pid), '--duration', '1', status=0)
-    t.match('report of the job', r'no library of CUDA or NCCL that could be read is mapped', ' '.join(run.out.split()))
+    t.match('report of the job', r'no readable library of CUDA or NCCL is loaded', ' '.join(run.out.split()))
 
 
 @case('a recorder in the background ends beside such a file', timeout=60)

@@ -179,14 +179,14 @@ def stolen(t):
     Host(t, h, 'gpu1', 'm1', *racks).end(good)
     wait_until(lambda: len(nodes(h.data)) == 4, 20, 'four nodes')
     before = nodes(h.data)
-    Host(t, h, 'node8', 'm9', *own).end('this token is of node node7, and not of node8')
+    Host(t, h, 'node8', 'm9', *own).end('this token is for node node7, not for node8')
     Host(t, h, 'node7', 'm8', *own).end('machine id m8 is that of node node8 here')
-    Host(t, h, 'rack', 'm13', *racks).end(r'of node rack\[0-9\]\*,gpu1\.example, and not of rack')
+    Host(t, h, 'rack', 'm13', *racks).end(r'for node rack\[0-9\]\*,gpu1\.example, not for rack')
     # A token of all nodes is of none that has one of its own.
     Host(t, h, 'node7', 'm14', *shared).end('node7 has a token of its own')
     Host(t, h, 'node9', 'm7', *shared).end('machine id m7 is that of node node7 here')
     t.equal('nodes', nodes(h.data), before)
-    t.match('the head says so', 'node8, from .*, is refused: this token is of node node7', h.live.err_text())
+    t.match('the head says so', 'node8, from .*, is refused: this token is for node node7', h.live.err_text())
     for text, why in (('read token-read-it x\n', 'only node tokens may name nodes'), ('node token-of-x a b\n', 'a line is ROLE TOKEN')):
         t.match(text, why, t.tool('head', '--listen', '127.0.0.1:0', '--data', t.path('x'), '--token-file', secret(t, 'bad', text)).err)
 
@@ -198,7 +198,7 @@ def stolen_certificate(t):
     mine = ('--ca', t.path('ca.pem'), '--cert', t.path('client.pem'), '--key', t.path('client.key'))
     h = Head(t, '--interval', '100ms', *tls)
     Host(t, h, 'client', 'm1', *mine).end('connected to the head')
-    Host(t, h, 'node8', 'm2', *mine).end('this certificate is of .*client, and not of node8')
+    Host(t, h, 'node8', 'm2', *mine).end('this certificate is for .*client, not for node8')
     h.stop()
     with open(t.path('head.yaml'), 'w', encoding='utf-8') as f:
         f.write('nodes:\n  certificate_names: false\n')

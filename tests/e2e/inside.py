@@ -286,7 +286,7 @@ def options(t):
         t.match(' '.join(more), words, run.err)
     t.tool('trace', '--inside=ops', '--', 'true', status=2)
     run = t.trace(*INSIDE, env={'GPUSCOPE_COMPANION': '/nonexistent'}, command=t.app('cudaMalloc=17'))
-    t.match('says so', 'another gpuscope looks into this program', run.err)
+    t.match('says so', 'another gpuscope already traces this program from inside', run.err)
     t.equal('cudaMalloc', run.calls('cudaMalloc'), 17)
 
 

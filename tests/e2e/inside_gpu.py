@@ -58,14 +58,14 @@ def timeline(t):
     trace(t, 'driver kernels 300 others', *ALL, '-o', path, '-o', other)
     with open(path, encoding='utf-8') as f:
         events = json.load(f)['traceEvents']
-    tracks = {e['tid']: e['args']['name'] for e in events if e['name'] == 'thread_name' and 'its own times' in e['args']['name']}
-    t.equal('tracks', set(tracks.values()), {'GPU 0 stream 7 (its own times)', 'GPU 0 stream 8 (its own times)'})
+    tracks = {e['tid']: e['args']['name'] for e in events if e['name'] == 'thread_name' and 'device times' in e['args']['name']}
+    t.equal('tracks', set(tracks.values()), {'GPU 0 stream 7 (device times)', 'GPU 0 stream 8 (device times)'})
     slices = [e for e in events if e['ph'] == 'X' and e['tid'] in tracks]
     t.equal('names', {n: sum(e['name'] == n for e in slices) for n in ('kernel', 'elementwise_kernel<128>', 'copy HtoD', 'fill', 'graph')},
             {'kernel': 100, 'elementwise_kernel<128>': 100, 'copy HtoD': 1, 'fill': 1, 'graph': 1})  # fmt: skip
     t.equal('ns of kernels', round(1000 * sum(e['dur'] for e in slices if 'grid' in e['args']['detail'])), sum(1000 + i for i in range(300)))
     with open(other, 'rb') as f:
-        t.true('the same in .pftrace', b'GPU 0 stream 7 (its own times)' in f.read())
+        t.true('the same in .pftrace', b'GPU 0 stream 7 (device times)' in f.read())
 
 
 @case("the program's own profiler gets all of its records, and windows go on after it")
@@ -87,7 +87,7 @@ def refusals(t):
     t.match('always', '13.4.1', run.summary['gpu_time']['refusal'] or '')
     t.equal('kernels', sum(k['runs'] for k in run.summary['gpu_time']['kernels']), 10)
     run = trace(t, 'driver kernels 10', *ALL, env={'CUDA_INJECTION64_PATH': '/nowhere/else.so'}, status=None)
-    t.match('holder', 'CUDA_INJECTION64_PATH=/nowhere/else.so has the one place', run.err)
+    t.match('holder', 'CUDA_INJECTION64_PATH=/nowhere/else.so is already set', run.err)
     t.equal('without it', trace(t, 'kernels 10').summary['gpu_time'], None)
 
 

@@ -469,7 +469,7 @@ def readme_probes(t):
     whole = json.loads(run.out)
     sources, j = whole['monitoring_session']['sources'], whole['jobs'][0]
     for part in ('time', 'runqueue', 'switches', 'io', 'network'):
-        t.equal(part, sources[part], 'not asked for (ebpf.probes of the configuration)')
+        t.equal(part, sources[part], 'not selected (ebpf.probes of the configuration)')
     t.match('calls', 'counted in the kernel', sources['syscalls'])
     t.equal('nothing of them', [j['metrics'][k] for k in ('context_switches', 'read_bytes', 'send_bytes')], [None] * 3)
     t.true('but calls', j['metrics']['total_syscalls'] is not None, j['metrics'])
@@ -481,7 +481,7 @@ def filtered(t):
         whole = report(t, load, '{}\n', '-f', 'io', seconds='0.5')
     assert whole['jobs'][0]['metrics']['cpu_percent'] is None
     assert whole['jobs'][0]['metrics']['read_bytes'] is not None
-    assert 'not asked for' in whole['monitoring_session']['sources']['time']
+    assert 'not selected' in whole['monitoring_session']['sources']['time']
 
 
 @case('a tree is told by whose it is, what was called, since when and where', needs=None, alone=LANE_OF_USER)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What gpuscope job tells row by row: file systems, devices, peers, histograms, retransmits, pressure,
-processes killed for want of memory; each on the real thing.
+processes killed for lack of memory; each on the real thing.
 
 usage: job_detail.py GPUSCOPE FAKE_FOLDER [CASE...]
 """
@@ -207,7 +207,7 @@ def retransmits(t):
         t.equal('as the namespace counts', again, sent_again(a))
         t.equal('of this peer', [p['retransmits'] for p in found['peers'] if p['peer'] == '10.249.1.2:5001'], [again])
         t.true('the figure', found['figures']['retransmits_per_second'] > 0, found['figures'])
-        t.note(f'{again} segments sent again')
+        t.note(f'{again} segments retransmitted')
     finally:
         for name in (a, b):
             run('ip', 'netns', 'del', name)
@@ -365,7 +365,7 @@ def faults(t):
     t.true('the rate', found['figures']['minor_faults_per_second'] > 0, found['figures'])
 
 
-@case('a process that is killed for want of memory', timeout=120)
+@case('a process that is killed for lack of memory', timeout=120)
 def oom(t):
     folder = memory_cgroup()
     try:
@@ -501,7 +501,7 @@ def launches(t):
     t.equal('class', found['classification']['type'], 'GPU-launch-bound')
     # Its calls are counted, not timed: what they took is in other parts of its time, and that is said.
     account = found['wall_account']
-    t.equal('not known apart', account['not_known_apart'], ['gpu_wait', 'cuda', 'nccl'])
+    t.equal('not shown separately', account['not_known_apart'], ['gpu_wait', 'cuda', 'nccl'])
     t.equal('where to see it', account['shown_by'], 'gpuscope trace -p PID')
     t.true('launches', found['figures']['launches_per_second'] > 1000, found['figures'])
     t.equal('no collectives', found['figures']['collective_percent'], 0)
@@ -513,7 +513,7 @@ def launches(t):
     for options, config in ((('-f', 'sched'), ASIDE), ((), ASIDE + 'ebpf:\n  probes:\n    cuda: false\n')):
         whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=config, options=options)
         t.equal(f'{options}', whole['jobs'][0]['figures']['launches_per_second'], None)
-        t.match('and why', 'not asked for', whole['monitoring_session']['sources']['cuda'])
+        t.match('and why', 'not selected', whole['monitoring_session']['sources']['cuda'])
         # Of MPI nothing was called, which is known unless it was not asked for.
         t.equal('MPI', whole['jobs'][0]['mpi_ranks'], None if options else [])
     # Alone it is measured, without the kernel's own.
@@ -521,8 +521,8 @@ def launches(t):
     t.true('alone', whole['jobs'][0]['figures']['launches_per_second'] > 1000, whole['jobs'][0]['figures'])
     whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE, options=('-f', 'mpi'))
     t.equal('only MPI: launches', whole['jobs'][0]['figures']['launches_per_second'], None)
-    t.match('only MPI: CUDA', 'not asked for', whole['monitoring_session']['sources']['cuda'])
-    t.equal('only MPI: its source', whole['monitoring_session']['sources']['mpi'], 'no library of MPI that could be read is mapped')
+    t.match('only MPI: CUDA', 'not selected', whole['monitoring_session']['sources']['cuda'])
+    t.equal('only MPI: its source', whole['monitoring_session']['sources']['mpi'], 'no readable library of MPI is loaded')
 
 
 @case('programs of CUDA that begin and end while their job is measured', timeout=120)

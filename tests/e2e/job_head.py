@@ -206,7 +206,7 @@ def live(t):
     run = t.tool('report', '--compare', '--head', '127.0.0.1:1', status=1)
     t.match('no head', r'no head answers at 127\.0\.0\.1:1', run.err)
     run = t.tool('report', '--compare', '--user', 'x', t.path('c.html'), status=2)
-    t.match('without a head', r'choose reports of --head', run.err)
+    t.match('without a head', r'select reports from --head', run.err)
     t.tool('report', '--head', head.grpc, t.path('c.html'), status=2)
     head.stop()
 
@@ -296,7 +296,7 @@ def tokens(t):
 @case('wrong options: one line each', timeout=60, needs=None)
 def options(t):
     for args, words in ((('--token-file', 'x'), r'need --head'),
-                        (('--detach', '/tmp/x.pid'), r'and -o or --head'),
+                        (('--detach', '/tmp/x.pid'), r'needs -o or --head'),
                         (('--head', 'h:1', '--token-file', '/no/such', '-p', '1'), r'cannot read the token file /no/such'),
                         (('--head', 'h:1', '--spool', '/proc/no', '-p', '1'), r'cannot make /proc/no for the spool')):  # fmt: skip
         run = t.tool('job', *args)

@@ -191,7 +191,7 @@ def file(t):
     t.equal('no markup of others', b.run('document.querySelectorAll("img, iframe, link, [onerror], [src]").length'), 0)
     said = text(b)
     for words in (EVIL + '??', 'k' + EVIL, '/mnt' + EVIL, 'rank 2 ' + EVIL, '75 % sure', '-7.5 of -10', '10.1.2.3:1499', 'and 700 more', '3.0 MiB', '4.1 µs', '65.5 µs', 'stands out',
-                  'gpuscope trace', '6 segments sent again', '2 killed for want of memory', 'I/O 2 % (all tasks 1 %)', '1.0 GiB read from memory', '3 files of /proc', 'a little',
+                  'gpuscope trace', '6 segments retransmitted', '2 killed for lack of memory', 'I/O 2 % (all tasks 1 %)', '1.0 GiB read from memory', '3 files of /proc', 'a little',
                   'was killed, or still runs', '1.5 µs', '2.5 µs', '41.5 %'):  # fmt: skip
         t.true(f'it tells {words!r}', words in said, said[:3000])
     t.true('but not what stands beyond the rows', '10.1.2.3:1500' not in said)

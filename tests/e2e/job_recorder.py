@@ -73,7 +73,7 @@ def killed(t):
     wait_until(lambda: written(report(t)) >= WRITES and os.path.exists(t.path('r.txt')), 60, 'the writes in what is saved')
     os.kill(number(t), signal.SIGKILL)
     stopped = t.tool('job', '--stop', t.path('pid'), status=1)
-    t.match('said', 'the recorder was killed; the report is as it was saved last', stopped.err)
+    t.match('said', 'the recorder was killed; the report is the last one it saved', stopped.err)
     found = report(t)
     t.equal('unfinished', found['monitoring_session'].get('complete'), False)
     t.match('in the table too', r'unfinished +saved while the recorder ran', read_text(t.path('r.txt')))

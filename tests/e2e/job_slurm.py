@@ -154,7 +154,7 @@ def no_controller(t):
         finally:
             os.kill(number, signal.SIGCONT)
         t.equal('known', [j['user'], j['job_name'], j['cluster']], ['games', 'ranks', 'testers'])
-        t.match('told', r'Slurm left [1-9]\d* of \d+ questions unanswered; unknown of jobs:.* time limits$', whole['monitoring_session']['lost'] or '')
+        t.match('told', r'Slurm did not answer [1-9]\d* of \d+ requests; unknown for jobs:.* time limits$', whole['monitoring_session']['lost'] or '')
 
 
 @case("an agent's reports at a head tell ranks, and what the agent does not measure", timeout=200)

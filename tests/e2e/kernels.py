@@ -158,7 +158,7 @@ def _(t):
     for glob, want in (('fill<double>,plain', {FILL: 5, 'plain': 3}), ('_ZN3app5*', {SCALE: 7}), ('none', {})):
         text = t.tool('report', out, '--kernel', glob, '--format', 'json', status=0)
         t.equal(f'report {glob}', {k['name']: k['launches'] for k in json.loads(text.out)['kernels']}, want)
-    t.match('none', 'none of its 15 launches is of such a kernel', text.err)
+    t.match('none', 'none of its 15 launches matches', text.err)
     refused = t.tool('trace', '--kernel', 'x', '--summary-only', '--', app)
     t.equal('with --summary-only', refused.status, 2)
 

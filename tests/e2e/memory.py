@@ -93,7 +93,7 @@ def tables(t):
         t.equal('device memory of device 0', [r[:8] for r in rows if r[:2] == ['device', '0']],
                 [['device', '0', '9.00', 'MiB', '3', '9.00', 'MiB', '35']])
         t.true('a call site', any(r[:2] == ['9.00', 'MiB'] and 'make_weights' in r and 'cudaMalloc' in r for r in rows), what)
-        t.true('what was freed twice', 'Double frees, of blocks that had been freed: 1' in what, what)
+        t.true('what was freed twice', 'Double frees: the block had been freed: 1' in what, what)
         t.true('whose view it is', "The host's view" in what, what)
     t.equal('as --by memory', t.tool('report', 'run.gst', '--by', 'memory', '--width', '120', status=0).out, text)
     none = t.tool('report', 'none.gst', '--memory').out if record_nothing(t) else ''
@@ -190,7 +190,7 @@ def measured(t):
     t.true('the host view beside it', all(r['live_bytes'] in (held, 0) for r in rows), f'{rows} {held}')
     text = t.tool('report', 'run.gst', '--memory', '--width', '140', status=0).out
     t.match('the table', rf'{holder.pid} holders, traced late .* 2\.93 GiB .* 4\.88 GiB', text)
-    t.true('says whose figures', 'Device truth, by samples' in text, text)
+    t.true('says whose figures', 'Measured by the driver, in samples' in text, text)
 
 
 PYTHON = '''

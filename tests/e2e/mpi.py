@@ -180,7 +180,7 @@ def hidden(t):
     program, launcher = build_stripped(t, MPICH)
     command = [*launcher, '2', program, t.path('said')]
     run = t.trace('--layer', 'mpi', command=command, status=0, env=environment(t))
-    t.equal('of MPICH', said_hidden(run), [('program', hidden_reason('MPICH or one of its kin'))])
+    t.equal('of MPICH', said_hidden(run), [('program', hidden_reason('MPICH or a derivative'))])
     t.equal('functions', run.summary['functions'], [])
     run = t.trace('--layer', 'cuda', command=command, status=0, env=environment(t))
     t.equal('not when MPI is not asked for', said_hidden(run), [])
@@ -298,7 +298,7 @@ def check_job_texts(t, job, ranks):
 def check_job(t, job, whole, n):
     (found,) = whole['jobs']
     t.match('source', r'^probes on MPI: [0-9]+ in [0-9]+ files', whole['monitoring_session']['sources']['mpi'])
-    t.equal('of CUDA', whole['monitoring_session']['sources']['cuda'], 'no library of CUDA or NCCL that could be read is mapped')
+    t.equal('of CUDA', whole['monitoring_session']['sources']['cuda'], 'no readable library of CUDA or NCCL is loaded')
     t.equal('launches are not known', found['figures']['launches_per_second'], None)
     t.equal('lost', harness.lost_of(whole), None)
     rows = [r for r in found['mpi_ranks'] if r['ranks'] == n]
@@ -377,7 +377,7 @@ def check_hidden(t, job, whole, name):
 
 @case('job: a program that MPI is linked into, stripped: what cannot be seen, why and what to do are said', timeout=300)
 def job_hidden(t):
-    check_hidden(t, *job_of_ranks(t, MPICH, 2, build_stripped), 'MPICH or one of its kin')
+    check_hidden(t, *job_of_ranks(t, MPICH, 2, build_stripped), 'MPICH or a derivative')
 
 
 @case('job: the same of Open MPI')

@@ -68,7 +68,7 @@ def one_meaning(t):
 # Of each command: where its man page has its sub-commands, and a wrong line that is only judged when the sub-command is known.
 SUBCOMMANDS = {
     'session': ('COMMANDS', ('--format', 'xml'), r'session \w+ |--format|which session'),
-    'devices': ('DESCRIPTION', ('nonsense',), '"nonsense" is no process id'),
+    'devices': ('DESCRIPTION', ('nonsense',), '"nonsense" is not a process id'),
     'agent ctl': ('CONTROL', ('--for', '2s'), '--for belongs|trace-gpu needs a process id'),
 }
 
@@ -121,7 +121,7 @@ def wrong(t):
         ('trace --layer , -a', r'--layer takes one or more of cuda'),
         ('connect --cert x h:1', r'--cert and --key go together'),
         ('session --all=x stop', r'--all takes no argument'),
-        ('top now', r'what is "now"\? it takes options only'),
+        ('top now', r'unexpected argument "now"; only options are accepted'),
     ):  # fmt: skip
         run = t.tool(*words.split(), status=2)
         t.match(words, says, run.err)

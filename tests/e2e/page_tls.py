@@ -51,7 +51,7 @@ def tokens(t):
     for wrong in ('not-this-one', 'only-deliver'):  # a node's token opens nothing here
         log_in(b, wrong)
         b.wait('document.querySelector("form [role=alert]")', 'a wrong one is told')
-        t.equal(f'what is said of {wrong}', texts(b, 'form [role=alert]'), ['The head does not know this token, or it is not one for pages.'])
+        t.equal(f'what is said of {wrong}', texts(b, 'form [role=alert]'), ['The head rejects this token, or its role may not view pages.'])
         b.run('sessionStorage.clear()')
         b.reload()
     log_in(b, 'look-at-it')

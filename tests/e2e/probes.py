@@ -51,8 +51,8 @@ def text_in_place(t):
     t.equal('calls', run.calls('work'), 10)
     t.equal('values', [e['args'] for e in events(t.path('x.json'), 'work')],
             [{'label': 'exactly8', 'inner': 'inner', 'start': text_of(i)[:3], 'part': 'exac'} for i in range(10)])  # fmt: skip
-    for place, says in (('arg4: char[8] x', r'char\[N\] is text in memory'), ('*arg4: char[0] x', 'is no type'),
-                        ('*arg4: char[128] x', 'is no type'), ('*arg4: char[8 x', 'is no type')):  # fmt: skip
+    for place, says in (('arg4: char[8] x', r'char\[N\] is text in memory'), ('*arg4: char[0] x', 'is not a type'),
+                        ('*arg4: char[128] x', 'is not a type'), ('*arg4: char[8 x', 'is not a type')):  # fmt: skip
         bad = t.tool('trace', '--layer', 'user', '--probes', probe_file(t, [{**probe, 'args': [place]}]), '--', 'true', status=2)
         t.match(place, says, bad.err)
 
@@ -204,7 +204,7 @@ def failures(t):
     })  # fmt: skip
     t.equal('both twins', run.calls('twin'), 40)
     t.equal('the rest', run.calls('work'), 20)
-    t.match('ambiguity is told', '2 functions are named twin: all are probed', run.err)
+    t.match('ambiguity is told', '2 functions are named twin: all of them are probed', run.err)
 
 
 @case('a probe that is described twice counts its calls once, and that is told')
@@ -213,7 +213,7 @@ def twice(t):
     second = probe_file(t, [WORK, {**WORK, 'name': 'other'}, WORK], 'second.yaml')
     run = t.trace('--layer', 'user', '--probes', first, '--probes', second, command=t.app('20', name='probed'))
     t.equal('calls', (run.calls('work'), run.calls('other')), (20, 20))
-    t.match('told', r'second\.yaml: 2 of its probes were described before in the same way: a call is counted once', run.err)
+    t.match('told', r'second\.yaml: 2 of its probes were already described; each call is counted once', run.err)
 
 
 @case('a wrong probe file is wrong usage, with its place')

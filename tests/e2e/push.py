@@ -56,7 +56,7 @@ def away(t):
     series = 'gpuscope_gpu_memory_total_bytes'
     wait_until(lambda: engine.ask(series), 60, 'the first sample')
     engine.stop()
-    a.wait_err('does not take metrics')
+    a.wait_err('does not accept metrics')
     waiting = 'gpuscope_agent_push_waiting_samples{protocol="remote_write"}'
     # As many turns as were taken meanwhile must be in the engine afterwards.
     turns = 'gpuscope_agent_samples_total'

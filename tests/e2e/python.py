@@ -618,7 +618,7 @@ def line_texts(t):
         traced_when_known(t, [sys.executable, os.path.abspath('texts.py')], '--by', 'line', '--top', '100', '--format', 'table',
                           '--width', '1000', '--summary', 'table.txt')
         text = harness.read_text('table.txt')
-        if 'waits too many to look at' not in text:
+        if 'in waits without a stack' not in text:
             break
     t.match('text beside its line', r'texts\.py:6 \[[^]]*\bsleep\b[^]]*\]  sleeps +time\.sleep\(0\.3\)    # as long as that\n', text)
     t.match('a text cannot steer the terminal', r'time\.sleep\(0\.2\)  # \\x1b\[31m \ufffd red\n', text)

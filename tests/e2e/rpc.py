@@ -136,7 +136,7 @@ def large(t):
         data = os.urandom(9 * MIB)
         t.true('9 MiB there and back', c.unary_unary('/t.T/Echo')(data, timeout=300) == data)
         t.equal('7 of 5 MiB', [len(m) for m in c.unary_stream('/t.T/Many')(b'7 5242880', timeout=300)], [5 * MIB] * 7)
-        fails(t, 'too large', grpc, grpc.StatusCode.RESOURCE_EXHAUSTED, f'a message of {21 * MIB} bytes is larger than the {20 * MIB} that are taken',
+        fails(t, 'too large', grpc, grpc.StatusCode.RESOURCE_EXHAUSTED, f'a message of {21 * MIB} bytes is larger than the limit of {20 * MIB}',
               lambda: c.unary_unary('/t.T/Echo')(bytes(21 * MIB), timeout=300))  # fmt: skip
         t.equal('the connection lives', c.unary_unary('/t.T/Echo')(b'x', timeout=300), b'x')
     stats = s.stats()

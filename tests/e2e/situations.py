@@ -90,7 +90,7 @@ def commands(t):
 def nothing(t):
     run = t.tool('trace', '--comm', 'nosuchname', '--duration', '0.2', status=4)
     t.match('no such name', 'no process named nosuchname ran', run.err)
-    t.match('no cause is made up', r'No verdict: not known\n *why +no process is in this summary', run.out + run.err)
+    t.match('no cause is made up', r'No verdict: not known\n *why +this summary has no process', run.out + run.err)
     t.match('no such id', 'no process has the id', t.tool('trace', '-p', '4194300', status=4).err)
     t.match('no such cgroup', 'No such file', t.tool('trace', '--cgroup', '/nope', status=4).err)
     idle = subprocess.Popen(['sleep', '60'])

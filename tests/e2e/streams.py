@@ -143,7 +143,7 @@ def tracks(t):
         t.true(f'{name} one behind the other', all(e['dur'] >= 0 for e in spans[name]), spans[name])
     t.equal('bytes', sum(e['args']['bytes'] for e in spans[f'GPU 0 stream {said["b"]}'] if e['name'] == 'copies HtoD'), 7000)
     t.equal('threads', {e['args']['threads_mean'] for e in spans[f'GPU 0 stream {said["a"]}'] if e['name'] == 'kernels'}, {128})
-    t.equal('never known to be done', [(e['args']['count'], e['args'].get('state')) for e in spans['GPU 1 default stream']], [(2, 'not known to be done')])
+    t.equal('never known to be done', [(e['args']['count'], e['args'].get('state')) for e in spans['GPU 1 default stream']], [(2, 'completion not seen')])
     t.tool('report', 'run.gst', '-o', 'again.json', status=0)
     again = spans_of(t.path('again.json'))
     t.equal('of the recording', again, spans)
@@ -220,7 +220,7 @@ def limits(t):
     t.equal('one graph: the other form of it found no room', run.summary['stream_limits']['graphs'] > 0, True)
     t.equal('launches in all', sum(s['launches'] for s in run.summary['streams']) + sum(d['work_not_listed'] for d in run.summary['stream_devices']) >= 120, True)
     text = t.tool('report', 'run.gst', '--by', 'stream', '--stream-limits', 'streams=1', status=0).out
-    t.match('the table', r'Too many to follow: [0-9]+ pieces of work in streams beyond the limit', text)
+    t.match('the table', r'Too many to follow: [0-9]+ operations in streams beyond the limit', text)
     whole = json.loads(t.tool('report', 'run.gst', '--format', 'json', status=0).out)
     t.equal('the recording has all', len(whole['streams']), 5)
     for bad in ('streams', 'streams=', 'streams=0', 'streams=99999999', 'nothing=3', 'streams=3x'):

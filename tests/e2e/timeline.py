@@ -119,7 +119,7 @@ def unknown(t):
     run, app = traced(t, pids=1)
     events = load('a.json')
     t.equal('both', [g[:5] for g in groups_of(events)], ['GPU 0', 'GPU 1'])
-    t.match('said', r'no GPU has a traced process by its number: all 2 GPUs are recorded', run.err)
+    t.match('said', r'the driver lists no traced process on a GPU: all 2 GPUs are recorded', run.err)
     t.equal('no share', [e['name'] for e in events if e['ph'] == 'C' and e['pid'] == app.pid and e['name'].startswith('GPU')], [])
 
 
@@ -190,7 +190,7 @@ def accuracy(t):
     t.true('a time', 1e9 <= g['compared_ns'], str(g))
     t.equal('memory', g['device_memory_peak_bytes'], 5000 << 20)
     text = t.tool('report', 'a.gst', status=0).out
-    t.match('said', r'(?s)GPUs: what they counted, and what calls say of the same time.* 0 +90\.0 % .* % .*device truth', text)
+    t.match('said', r'(?s)GPUs: measured by the device, and bounds from host calls.* 0 +90\.0 % .* % .*measured by the GPU', text)
     t.true('the same of the recording', json.loads(t.tool('report', 'a.gst', '--format', 'json', status=0).out)['gpus'] == gpus)
 
 
@@ -208,7 +208,7 @@ def nothing(t):
         with open(f'old.{suffix}', 'w', encoding='utf-8') as f:
             f.write('mine')
         run = t.tool('report', 'a.gst', '-o', f'old.{suffix}', status=1)
-        t.match(suffix, rf'old\.{suffix} is not written, it would show nothing: ', run.err)
+        t.match(suffix, rf'old\.{suffix} is not written, as it would be empty: ', run.err)
         t.equal('one line', len(run.err.splitlines()), 1)
         t.equal('what was there', harness.read_text(f'old.{suffix}'), 'mine')
     t.equal('nothing left behind', [n for n in os.listdir('.') if n.startswith('.old')], [])

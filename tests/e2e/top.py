@@ -276,7 +276,7 @@ def sizes(t):
             text = s.wait(r'wall time +\S+ of all its threads')
             parts = [float(x) for x in re.findall(r'(?m)^ +(\d+\.\d)%  \w', text)]
             t.true('its parts are all of it', 98.9 < sum(parts) < 100.5, text)
-            t.match('what is not known apart, and what shows it', rf'CUDA and NCCL calls: not known apart, see gpuscope trace -p {a.pid}', text)
+            t.match('what is not known apart, and what shows it', rf'CUDA and NCCL calls: not shown separately, see gpuscope trace -p {a.pid}', text)
             t.true('a loop is on a processor, or waits for one', sum(float(x) for x in re.findall(r'(\d+\.\d)%  (?:on CPU|waiting for a CPU)', text)) > 90, text)
         if os.environ.get('GS_SHOTS'):
             with open(os.path.join(os.environ['GS_SHOTS'], f'top-job-{columns}x{rows}.txt'), 'w') as f:
@@ -391,7 +391,7 @@ def replays(t):
     t.match('report', r'2 samples of .* 2 GPUs, at most 2 processes', t.tool('report', path, status=0).out)
     for form in ('csv', 'folded', 'svg'):
         run = t.tool('report', path, '-o', t.path(f'calls.{form}'), status=1)
-        t.match(f'{form} would be empty', r'not written, it would show nothing: .*no .*; samples of GPUs can be seen in', run.err)
+        t.match(f'{form} would be empty', r'not written, as it would be empty: .*no .*; samples of GPUs can be seen in', run.err)
         t.true(f'no {form}', not os.path.exists(t.path(f'calls.{form}')))
     t.tool('report', path, '-o', t.path('gpus.json'), status=0)
     with open(t.path('gpus.json'), encoding='utf-8') as f:
@@ -468,7 +468,7 @@ def torn(t):
         f.write(b'torn')
     again = t.tool('top', '--once', '--format', 'json', '--replay', path, status=0)
     t.equal('its process', [p['pid'] for p in json.loads(again.out)['processes']], [a.pid])
-    t.match('told', 'torn at its end', again.err)
+    t.match('told', 'cut off', again.err)
     s.close()
 
 
@@ -531,7 +531,7 @@ def refusals(t):
         t.equal(f'status with TERM={term}', run.returncode, 1)
     for args, pattern in ((['--interval', '0'], '--interval'), (['--theme', 'pink'], 'dark, light or mono'),
                           (['--format', 'json'], '--once'), (['--once', '--format', 'xml'], 'table, json or csv'),
-                          (['what'], 'options only'), (['--replay', 'a', '--record', 'b'], 'exclude')):  # fmt: skip
+                          (['what'], 'only options'), (['--replay', 'a', '--record', 'b'], 'exclude')):  # fmt: skip
         t.match(' '.join(args), pattern, t.tool('top', *args, status=2).err)
     t.match('no file', 'nowhere.gst', t.tool('top', '--replay', t.path('nowhere.gst'), status=1).err)
     with open(t.path('x.gst'), 'wb') as f:

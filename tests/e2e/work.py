@@ -134,7 +134,7 @@ def small_program(t):
     t.equal('bytes', row['io']['device']['read_bytes'], 350)
 
 
-@case('operations of io_uring')
+@case('io_uring operations')
 def uring(t):
     if subprocess.run([program(), 'uring', '1'], check=False).returncode:
         raise Skip('io_uring is not allowed here')

@@ -29,7 +29,7 @@ static const struct trigger {
 	{"low_efficiency", "efficiency_score", true,
 	 "efficiency is {efficiency_score} of 100, below %g"},
 	{"high_context_switches", "context_switches_per_core_second", false,
-	 "{context_switches_per_core_second} context switches by core and second, above %g"},
+	 "{context_switches_per_core_second} context switches per core and second, above %g"},
 };
 _Static_assert(GS_ARRAY_LEN(triggers) == 2, "room in struct gs_alert_conf");
 
@@ -75,11 +75,11 @@ static bool host_valid(const char *text)
 const struct gs_conf_key gs_alert_keys[] = {
 	{KEY("enabled", GS_CONF_BOOL, AT(enabled), "true", "false: no rule is evaluated.")},
 	{KEY("interval", GS_CONF_DURATION, AT(interval_ns), "5s",
-	     "Time between two evaluations of the rules; not shorter than between two readings."),
+	     "Time between two evaluations of the rules; at least the time between two readings."),
 	 .min = S / 10, .max = H},
 	{KEY("window", GS_CONF_DURATION, AT(window_ns), "0",
-	     "For `gpuscope job`: window of job figures, which are of its last half to whole; 0: 1m. The agent\n"
-	     "uses jobs.window."),
+	     "For `gpuscope job`: window of job figures, which cover between half and all of it; 0: 1m. The\n"
+	     "agent uses jobs.window."),
 	 .max = 24 * H},
 	{KEY("for", GS_CONF_DURATION, AT(for_ns), "1m",
 	     "How long a condition must hold continuously before its rule fires; default of rules."),
@@ -125,7 +125,7 @@ const struct gs_conf_key gs_alert_trigger_keys[] = {
 	     "A job whose efficiency score is below this; 0: off."),
 	 .min = 0, .max = 100},
 	{KEY("high_context_switches", GS_CONF_REAL, AT(high_context_switches), "0",
-	     "A job with more context switches than this by core and second; 0: off."),
+	     "A job with more context switches than this per core and second; 0: off."),
 	 .min = 0, .max = 1000000000},
 };
 
@@ -325,7 +325,7 @@ static int read_duration(const struct maker *m, const struct gs_conf_cell *row, 
 		return 0;
 	snprintf(
 		what, sizeof(what),
-		"rule \"%.47s\": %s takes 0, or a duration up to 168h, as 30s or 5m, not \"%.60s\"",
+		"rule \"%.47s\": %s takes 0, or a duration up to 168h, such as 30s or 5m, not \"%.60s\"",
 		row[NAME].text, rule_columns[column], text);
 	return refuse_rule(m, &row[column], what);
 }
@@ -355,7 +355,7 @@ static int same_name(const struct maker *m, const struct gs_conf_rows *rows, siz
 	for (size_t i = 0; i < row; i++) {
 		if (strcmp(rows->cell[i][NAME].text, rows->cell[row][NAME].text) != 0)
 			continue;
-		snprintf(what, sizeof(what), "rule \"%.47s\" is there twice, first on line %u",
+		snprintf(what, sizeof(what), "rule \"%.47s\" is defined twice, first on line %u",
 			 rows->cell[row][NAME].text, rows->cell[i][NAME].line);
 		return refuse_rule(m, &rows->cell[row][NAME], what);
 	}
@@ -386,7 +386,7 @@ static int add_row(struct maker *m, const struct gs_conf_rows *rows, size_t i)
 	if (r == 0 && !row[CONDITION].text[0]) {
 		snprintf(
 			what, sizeof(what),
-			"rule \"%.47s\" has no condition, as condition: \"temperature_celsius > 90\"",
+			"rule \"%.47s\" has no condition, such as condition: \"temperature_celsius > 90\"",
 			row[NAME].text);
 		return refuse_rule(m, &row[NAME], what);
 	}
@@ -516,7 +516,7 @@ static int check_shipped(const struct maker *m)
 		    strcmp(row[0].text, triggers[1].name) != 0) {
 			snprintf(
 				what, sizeof(what),
-				"trigger \"%.60s\": there are low_efficiency and high_context_switches",
+				"no trigger \"%.60s\"; the triggers are low_efficiency and high_context_switches",
 				row[0].text);
 			return refuse_rule(m, &row[0], what);
 		}
@@ -596,7 +596,7 @@ static int check_email(const struct gs_alert_conf *c, const struct gs_conf_where
 		if (!in_use(e))
 			continue;
 		if (first >= 0)
-			return gs_conf_refuse(where, key, err, "e-mail is in %s already",
+			return gs_conf_refuse(where, key, err, "e-mail is already configured in %s",
 					      email_paths[first]);
 		first = i;
 		snprintf(key, sizeof(key), "%s.recipients", email_paths[i]);
@@ -605,12 +605,12 @@ static int check_email(const struct gs_alert_conf *c, const struct gs_conf_where
 		snprintf(key, sizeof(key), "%s.password", email_paths[i]);
 		if (e->password[0] && e->password_file[0])
 			return gs_conf_refuse(where, key, err,
-					      "password and password_file: one of them");
+					      "give either password or password_file, not both");
 		if ((e->password[0] || e->password_file[0]) && !e->username[0])
-			return gs_conf_refuse(where, key, err, "a password without username");
+			return gs_conf_refuse(where, key, err, "password without username");
 		snprintf(key, sizeof(key), "%s.username", email_paths[i]);
 		if (e->username[0] && !e->password[0] && !e->password_file[0])
-			return gs_conf_refuse(where, key, err, "a username without password");
+			return gs_conf_refuse(where, key, err, "username without password");
 	}
 	return 0;
 }
@@ -639,7 +639,7 @@ int gs_alert_conf_check(const struct gs_alert_conf *c, const struct gs_conf_wher
 	if (r == 0 && c->log.file[0] && c->log.file[0] != '/')
 		r = gs_conf_refuse(
 			where, "alerts.log.file", err,
-			"file takes an absolute path: a daemon has no folder of its own");
+			"file takes an absolute path: a daemon has no working directory");
 	return r;
 }
 

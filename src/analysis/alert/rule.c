@@ -117,7 +117,7 @@ static int check_message(const struct gs_alert_rule *rule, const char *message, 
 		if (!read_braced_word(at, word))
 			return gs_err_set(
 				err, -EINVAL,
-				"column %zu: a brace that is not closed, as in {cpu_percent}",
+				"column %zu: a brace is not closed; write it as in {cpu_percent}",
 				(size_t)(at - message) + 1);
 		if (finders[rule->kind](word) < 0)
 			return gs_err_set(err, -EINVAL, "column %zu: a %s has no value \"%s\"",

@@ -108,8 +108,7 @@ int gs_alerts_restore(struct gs_alerts *a, const char *text, size_t bytes, uint6
 		if (r == -ENOENT)
 			++*ret_ignored;
 		else if (r < 0)
-			return gs_err_set(err, -EINVAL,
-					  "line %zu is no line of alerts that were kept", number);
+			return gs_err_set(err, -EINVAL, "line %zu is not a saved alert", number);
 		text += n + (end != NULL);
 		bytes -= n + (end != NULL);
 	}

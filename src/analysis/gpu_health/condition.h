@@ -17,37 +17,37 @@
 #ifndef GS_ANALYSIS_GPU_HEALTH_CONDITION_H
 #define GS_ANALYSIS_GPU_HEALTH_CONDITION_H
 
-#define GS_GPU_CONDITIONS(X)                                                                                     \
-	X(LOST, "lost", FAILING, CRITICAL,                                                                       \
-	  "Drain the node; reset the GPU or reboot, and look for XID 79 in dmesg.")                              \
-	X(RECOVERY, "recovery_action", FAILING, CRITICAL,                                                        \
-	  "Drain the node, then do what the driver asks for. `gpuscope agent ctl release-gpus` before a reset.") \
-	X(REMAP_FAILED, "row_remap_failed", FAILING, CRITICAL,                                                   \
-	  "Drain the node; have the GPU replaced (RMA).")                                                        \
-	X(XID, "xid", FAILING, CRITICAL, "Look this number up in NVIDIA's XID guide.")                           \
-	X(ECC_UNCORRECTED, "ecc_uncorrected", FAILING, CRITICAL,                                                 \
-	  "Results may be wrong; drain the node and reset the GPU.")                                             \
-	X(HW_HEAT, "hw_thermal_slowdown", THROTTLED, WARNING,                                                    \
-	  "Check fans, airflow, and the load of its neighbours.")                                                \
-	X(POWER_BRAKE, "hw_power_brake", THROTTLED, WARNING,                                                     \
-	  "Check the power supplies of the node and its power limit.")                                           \
-	X(HW_SLOWDOWN, "hw_slowdown", THROTTLED, WARNING, "Check cooling and power supply.")                     \
-	X(SW_HEAT, "sw_thermal_slowdown", THROTTLED, WARNING,                                                    \
-	  "Check fans, airflow, and the load of its neighbours.")                                                \
-	X(HOT, "hot", DEGRADED, WARNING, "Check fans, airflow, and the load of its neighbours.")                 \
-	X(MEMORY_HOT, "memory_hot", DEGRADED, WARNING,                                                           \
-	  "Check fans, airflow, and the load of its neighbours.")                                                \
-	X(REPAIR_PENDING, "repair_pending", DEGRADED, WARNING,                                                   \
-	  "Reset the GPU when no job is on it.")                                                                 \
-	X(PCIE_WIDTH, "pcie_width", DEGRADED, WARNING,                                                           \
-	  "Drain the node and reseat the board; look for PCIe errors in dmesg.")                                 \
-	X(PROGRAM_XID, "program_xid", OK, INFO,                                                                  \
-	  "Usually the program is at fault: run it under compute-sanitizer.")                                    \
-	X(POWER_CAP, "power_cap", THROTTLED, WARNING,                                                            \
-	  "Usual under full load; below the board's limit, `nvidia-smi -pl` raises the cap.")                    \
-	X(SYNC_BOOST, "sync_boost", THROTTLED, INFO,                                                             \
-	  "Its clocks follow the slowest GPU of its sync boost group.")                                          \
-	X(IDLE_HELD, "idle_held", IDLE, INFO,                                                                    \
+#define GS_GPU_CONDITIONS(X)                                                                                   \
+	X(LOST, "lost", FAILING, CRITICAL,                                                                     \
+	  "Drain the node; reset the GPU or reboot, and look for XID 79 in dmesg.")                            \
+	X(RECOVERY, "recovery_action", FAILING, CRITICAL,                                                      \
+	  "Drain the node, then do as the driver asks. Run `gpuscope agent ctl release-gpus` before a reset.") \
+	X(REMAP_FAILED, "row_remap_failed", FAILING, CRITICAL,                                                 \
+	  "Drain the node; have the GPU replaced (RMA).")                                                      \
+	X(XID, "xid", FAILING, CRITICAL, "Look this number up in NVIDIA's XID guide.")                         \
+	X(ECC_UNCORRECTED, "ecc_uncorrected", FAILING, CRITICAL,                                               \
+	  "Results may be wrong; drain the node and reset the GPU.")                                           \
+	X(HW_HEAT, "hw_thermal_slowdown", THROTTLED, WARNING,                                                  \
+	  "Check fans, airflow, and the load of its neighbours.")                                              \
+	X(POWER_BRAKE, "hw_power_brake", THROTTLED, WARNING,                                                   \
+	  "Check the power supplies of the node and its power limit.")                                         \
+	X(HW_SLOWDOWN, "hw_slowdown", THROTTLED, WARNING, "Check cooling and power supply.")                   \
+	X(SW_HEAT, "sw_thermal_slowdown", THROTTLED, WARNING,                                                  \
+	  "Check fans, airflow, and the load of its neighbours.")                                              \
+	X(HOT, "hot", DEGRADED, WARNING, "Check fans, airflow, and the load of its neighbours.")               \
+	X(MEMORY_HOT, "memory_hot", DEGRADED, WARNING,                                                         \
+	  "Check fans, airflow, and the load of its neighbours.")                                              \
+	X(REPAIR_PENDING, "repair_pending", DEGRADED, WARNING,                                                 \
+	  "Reset the GPU when no job is on it.")                                                               \
+	X(PCIE_WIDTH, "pcie_width", DEGRADED, WARNING,                                                         \
+	  "Drain the node and reseat the board; look for PCIe errors in dmesg.")                               \
+	X(PROGRAM_XID, "program_xid", OK, INFO,                                                                \
+	  "Usually the program is at fault: run it under compute-sanitizer.")                                  \
+	X(POWER_CAP, "power_cap", THROTTLED, WARNING,                                                          \
+	  "Usual under full load; below the board's limit, `nvidia-smi -pl` raises the cap.")                  \
+	X(SYNC_BOOST, "sync_boost", THROTTLED, INFO,                                                           \
+	  "Its clocks follow the slowest GPU of its sync boost group.")                                        \
+	X(IDLE_HELD, "idle_held", IDLE, INFO,                                                                  \
 	  "Ask its user whether the job still works; a waiting job needs no GPU.")
 
 enum gs_gpu_condition {
@@ -97,6 +97,6 @@ enum gs_gpu_condition {
 	X(IDLE_HELD, "GpuHeldIdle",                                                                                                                                                          \
 	  "max_over_time(gpuscope_gpu_utilization_ratio[30m]) < 0.01 and on (cluster, instance, uuid) gpuscope_gpu_processes > 0",                                                           \
 	  "30m",                                                                                                                                                                             \
-	  "A process holds GPU {{ $labels.gpu }} of {{ $labels.instance }} and has done nothing for an hour")
+	  "A process holds GPU {{ $labels.gpu }} of {{ $labels.instance }} and has not used it for an hour")
 
 #endif

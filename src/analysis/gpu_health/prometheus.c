@@ -25,13 +25,13 @@ static const struct health_rule rules_after[] = {
 	{"GpuNvlinkDown",
 	 "gpuscope_gpu_nvlink_active_links < max_over_time(gpuscope_gpu_nvlink_active_links[1d])",
 	 "15m", "warning", "GPU {{ $labels.gpu }} of {{ $labels.instance }} has lost an NVLink",
-	 "{{ $value }} are up; nvidia-smi nvlink -s shows which, XID 74 why."},
+	 "{{ $value }} are up; nvidia-smi nvlink -s shows which; look for XID 74."},
 	{"GpuValuesOld", "time() - gpuscope_gpu_sample_timestamp_seconds > 120", "5m", "warning",
 	 "GPU {{ $labels.gpu }} of {{ $labels.instance }} was not read for {{ $value | humanizeDuration }}",
 	 "The agent runs, but the driver does not answer or was released (gpuscope agent ctl status)."},
 	{"GpuscopeSamplesMissed",
 	 "sum by (cluster, instance) (rate(gpuscope_agent_samples_missed_total[15m])) > 0.05",
-	 "15m", "info", "gpuscope on {{ $labels.instance }} misses readings",
+	 "15m", "info", "gpuscope on {{ $labels.instance }} misses samples",
 	 "The machine is overloaded, or sampling.interval too short."},
 };
 

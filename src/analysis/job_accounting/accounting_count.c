@@ -65,7 +65,7 @@ static void open_rows(struct gs_accounting *a)
 
 	a->why[0] = '\0';
 	if (!a->options.probes) {
-		snprintf(a->why, sizeof(a->why), "not asked for");
+		snprintf(a->why, sizeof(a->why), "not enabled");
 		return;
 	}
 	r = gs_rows_open(&o, &a->rows, &err);

@@ -243,9 +243,9 @@ static void put_sources(const struct gs_accounting_measure *m, struct gs_job_rep
 		if (!(want >> i & 1)) {
 			if (strcmp(m->options->filter, "all") == 0)
 				snprintf(out, bytes,
-					 "not asked for (ebpf.probes of the configuration)");
+					 "not selected (ebpf.probes of the configuration)");
 			else
-				snprintf(out, bytes, "not asked for (--filter %s)",
+				snprintf(out, bytes, "not selected (--filter %s)",
 					 m->options->filter);
 			continue;
 		}
@@ -356,12 +356,12 @@ static void put_losses(const struct gs_accounting_measure *m, struct gs_job_repo
 	if (m->n_jobs_full)
 		snprintf(
 			text, sizeof(text),
-			"processes of further jobs were not watched (%zu jobs are; slurm.max_fallback_jobs)",
+			"processes of further jobs were not measured (the limit is %zu jobs; slurm.max_fallback_jobs)",
 			m->n_members);
 	add_loss(s, text);
 	text[0] = '\0';
 	if (gs_accounting_measure_ranks_left_out(m->ranks))
-		snprintf(text, sizeof(text), "%llu processes are of ranks that are not listed",
+		snprintf(text, sizeof(text), "%llu processes belong to ranks that are not listed",
 			 (unsigned long long)gs_accounting_measure_ranks_left_out(m->ranks));
 	add_loss(s, text);
 	for (size_t i = 0; i < m->n_members; i++)

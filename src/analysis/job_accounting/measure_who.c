@@ -416,7 +416,7 @@ void accounting_who_losses(const struct accounting_who *w, unsigned unknown, cha
 	failed = st.n_commands_failed + st.n_commands_late + st.n_answers_bad + st.n_answers_long;
 	if (!failed || !unknown)
 		return;
-	n = snprintf(out, bytes, "Slurm left %llu of %llu questions unanswered; unknown of jobs:",
+	n = snprintf(out, bytes, "Slurm did not answer %llu of %llu requests; unknown for jobs:",
 		     (unsigned long long)failed, (unsigned long long)st.n_commands);
 	for (unsigned i = 0; i < GS_JOB_ASKED_COUNT && (size_t)n < bytes; i++)
 		if (unknown >> i & 1)

@@ -230,7 +230,7 @@ static int add_rules(const struct gs_job_conf *c, const struct gs_conf_where *wh
 		if (!*condition)
 			return where ? gs_conf_refuse_at(
 					       where, at->line, at->column, err,
-					       "rule \"%.48s\" has no condition, as condition: \"memory_usage > 80\"",
+					       "rule \"%.48s\" has no condition, such as condition: \"memory_usage > 80\"",
 					       row[NAME].text)
 				     : -EINVAL;
 		if (gs_rules_add_class(rules, row[CLASS].line ? row[CLASS].text : row[NAME].text,

@@ -336,25 +336,25 @@ bool gs_job_report_compare_advice(const struct gs_job_report_comparison *c, size
 	case 0:
 		snprintf(
 			out, bytes,
-			"Half of the jobs have a score of at most %.0f: look at the poorest first.",
+			"Half of the jobs have a score of at most %.0f: look at the lowest scores first.",
 			score);
 		return true;
 	case 1:
 		snprintf(
 			out, bytes,
-			"Half of the jobs use at most %.0f %% of their processors: ask for fewer, or run more threads or ranks.",
+			"Half of the jobs use at most %.0f %% of their processors: request fewer, or run more threads or ranks.",
 			cpu);
 		return true;
 	case 2:
 		snprintf(
 			out, bytes,
-			"%zu of %zu jobs use neither processors nor disks: several of them fit where one is now.",
+			"%zu of %zu jobs use neither processors nor disks: several of them could share the resources of one.",
 			under, c->n_rows);
 		return true;
 	case 3:
 		snprintf(
 			out, bytes,
-			"Most jobs wait: for input, licences or each other? Chain them (--dependency) instead of waiting inside of jobs.");
+			"Most jobs wait: for input, licences or each other? Chain them (--dependency) instead of waiting inside jobs.");
 		return true;
 	default:
 		return false;

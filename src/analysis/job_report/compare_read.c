@@ -137,17 +137,18 @@ static int read_report(struct gs_job_report_comparison *c, const char *name, con
 	if (!json_is_array(jobs))
 		return gs_err_set(
 			err, -EINVAL,
-			"%s: no report of jobs: it has no list \"jobs\" (the JSON of `gpuscope job -o FILE.json` has)",
+			"%s: not a job report: it has no list \"jobs\" (`gpuscope job -o FILE.json` writes one)",
 			name);
 	json_array_foreach(jobs, i, job)
 	{
 		struct gs_job_report_row *row;
 
 		if (!json_is_object(job))
-			return gs_err_set(err, -EINVAL, "%s: entry %zu of \"jobs\" is no object",
-					  name, i + 1);
+			return gs_err_set(err, -EINVAL,
+					  "%s: entry %zu of \"jobs\" is not an object", name,
+					  i + 1);
 		if (c->n_rows >= GS_JOB_COMPARE_MAX)
-			return gs_err_set(err, -E2BIG, "%s: more than %d jobs in all", name,
+			return gs_err_set(err, -E2BIG, "%s: more than %d jobs in all reports", name,
 					  GS_JOB_COMPARE_MAX);
 		row = gs_job_report_new_row(c);
 		if (!row)

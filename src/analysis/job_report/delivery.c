@@ -115,7 +115,7 @@ int gs_job_report_delivery_write(struct gs_buf *out, const struct gs_job_report_
 
 static int refuse_delivery(struct gs_err *err, const char *what)
 {
-	return gs_err_set(err, -EINVAL, "no report of a job: %s", what);
+	return gs_err_set(err, -EINVAL, "not a job report: %s", what);
 }
 
 /* Without the part of a letter (UTF-8) that a cut left at the end. */
@@ -186,7 +186,7 @@ static int read_delivery(struct gs_job_report_delivery *d, const json_t *map, st
 	/* Room to set them right by a clock's offset. */
 	if (!json_is_integer(begin) || !json_is_integer(end) || d->begin_wall_ns <= 0 ||
 	    d->end_wall_ns < d->begin_wall_ns || d->end_wall_ns > INT64_MAX / 2)
-		return refuse_delivery(err, "it does not say from when to when it was measured");
+		return refuse_delivery(err, "it lacks the begin or end of its measurement");
 	return 0;
 }
 
@@ -198,7 +198,7 @@ static int read_row(struct gs_job_report_delivery *d, const char *text, size_t b
 	int r = gs_job_report_compare_text(&c, "report", text, bytes, err);
 
 	if (r == 0 && (c.n_rows != 1 || !c.rows[0].id[0]))
-		r = refuse_delivery(err, "it is not of one job with an id");
+		r = refuse_delivery(err, "it does not describe one job with an id");
 	if (r == 0) {
 		const struct gs_job_report_row *row = &c.rows[0];
 
@@ -224,7 +224,7 @@ int gs_job_report_delivery_read(struct gs_job_report_delivery *ret_delivery, con
 		return refuse_delivery(err, "it is larger than 1 MiB");
 	root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why);
 	if (!root)
-		return gs_err_set(err, -EINVAL, "no report of a job: not JSON: %s", why.text);
+		return gs_err_set(err, -EINVAL, "not a job report: not JSON: %s", why.text);
 	r = read_delivery(&d, json_object_get(root, "delivery"), err);
 	json_decref(root);
 	if (r == 0)

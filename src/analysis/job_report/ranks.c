@@ -86,7 +86,7 @@ void gs_job_report_judge_ranks(struct gs_job_report *job)
 	if (of_gpu)
 		snprintf(
 			b->evidence, sizeof(b->evidence),
-			"rank %d kept its GPU at work %.1f %% of the time, the mean is %.1f %% (%.2f times)%s",
+			"rank %d kept its GPU busy %.1f %% of the time, the mean is %.1f %% (%.2f times)%s",
 			b->rank, 100 * job->ranks[most].gpu_ratio, 100 * mean, b->ratio, waits);
 	else
 		snprintf(b->evidence, sizeof(b->evidence),

@@ -502,7 +502,7 @@ static void lines_of_tables(const struct lines *l, const struct gs_taskstats_tab
 		n = snprintf(line, sizeof(line), "%-20s %s sent, %s received", name,
 			     gs_fmt_bytes(a, p->sent_bytes), gs_fmt_bytes(b, p->received_bytes));
 		if (p->rtt_count)
-			n += snprintf(line + n, sizeof(line) - (size_t)n, ", %s there and back",
+			n += snprintf(line + n, sizeof(line) - (size_t)n, ", round trip %s",
 				      gs_fmt_ns(c, p->rtt_ns / p->rtt_count));
 		if (p->retransmits)
 			snprintf(line + n, sizeof(line) - (size_t)n, ", %s sent again",
@@ -570,13 +570,13 @@ void gs_job_report_each_detail_line(const struct gs_job_report *job, bool all,
 	}
 	lines_of_tables(&l, &job->tables);
 	if (w->net_retransmits) {
-		snprintf(line, sizeof(line), "%s segments sent again",
+		snprintf(line, sizeof(line), "%s segments retransmitted",
 			 gs_fmt_count(a, w->net_retransmits));
 		put(ctx, "TCP", line);
 	}
 	line_of_pressure(&l, job->usage.pressure_ratio);
 	if (w->oom_kills) {
-		snprintf(line, sizeof(line), "%s killed for want of memory",
+		snprintf(line, sizeof(line), "%s killed for lack of memory",
 			 gs_fmt_count(a, w->oom_kills));
 		put(ctx, "OOM", line);
 	}

@@ -86,7 +86,7 @@ uint64_t gs_job_report_account(const struct gs_job_report_session *s,
 /* A job with GPUs: calls of CUDA are counted, not timed, so their time is in these parts, unknown. */
 #define GS_JOB_HIDES_CALLS(job) ((job)->figures.v[GS_FIGURE_N_GPUS] > 0)
 #define GS_JOB_HIDDEN_TEXT                                                                         \
-	"time in CUDA and NCCL calls is not known apart: see " GS_VERDICT_ITS_CALLS
+	"time in CUDA and NCCL calls is not shown separately: see " GS_VERDICT_ITS_CALLS
 
 /* --- report_detail.c: what the job's threads did, row by row --- */
 

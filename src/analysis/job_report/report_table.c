@@ -133,7 +133,7 @@ static void put_counts(struct gs_page *page, const struct gs_job_report *job)
 		 job->n_processes_seen == 1 ? "" : "es");
 	put_row(page, "processors", GS_INK_PLAIN, line);
 	if (gs_job_report_knows(job, GS_JOB_KNOWS_SWITCHES)) {
-		snprintf(line, sizeof(line), "%s, %s of them forced; %s by core and second",
+		snprintf(line, sizeof(line), "%s, %s of them involuntary; %s per core and second",
 			 gs_fmt_count(a, w->switches_voluntary + w->switches_forced),
 			 gs_fmt_count(b, w->switches_forced),
 			 format_number(c, f->v[GS_FIGURE_SWITCHES], "%.0f"));
@@ -282,7 +282,7 @@ void gs_job_report_put_table(struct gs_pen *pen, const struct gs_job_report_sess
 	if (s->open_bytes) {
 		char bytes[GS_FMT_BYTES];
 
-		snprintf(line, sizeof(line), "%s of requests to devices have no end yet",
+		snprintf(line, sizeof(line), "%s of requests to devices are not completed yet",
 			 gs_fmt_bytes(bytes, s->open_bytes));
 		put_row(&page, "", GS_INK_WARN, line);
 	}

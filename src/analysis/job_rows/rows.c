@@ -402,14 +402,14 @@ void gs_rows_losses(const struct gs_rows *k, char *out, size_t bytes)
 		uint64_t n;
 		const char *words;
 	} of[] = {
-		{k->n_not_followed, "processes could not be followed"},
-		{l->keys_full, "threads not followed: no room for their process"},
-		{l->threads, "threads not followed: no memory for their mark"},
+		{k->n_not_followed, "processes could not be tracked"},
+		{l->keys_full, "threads not tracked: too many processes"},
+		{l->threads, "threads not tracked: no memory for their state"},
 		{l->cells_full, "calls are in the sums, but not in the breakdown"},
-		{l->requests, "requests or sockets not followed: no room"},
-		{l->ends, "requests to devices without a time: their end was not seen"},
-		{l->aio, "operations of libaio whose bytes could not be read"},
-		{l->torn, "rows may be off by an event"},
+		{l->requests, "requests or sockets not tracked: too many"},
+		{l->ends, "device requests without a time: their completion was not seen"},
+		{l->aio, "libaio operations whose bytes could not be read"},
+		{l->torn, "rows may be off by one event"},
 		{l->missed, "events were skipped by the kernel"},
 	};
 	size_t n = 0;

@@ -189,10 +189,10 @@ void gs_rules_classify(const struct gs_rules *rules, const struct gs_figures *f,
 		}
 	if (isnan(f->v[GS_FIGURE_CPU])) {
 		snprintf(v->job_class, sizeof(v->job_class), "Unknown");
-		add_evidence(v, "nothing is known of its use of processors");
+		add_evidence(v, "its use of processors is not known");
 		return;
 	}
 	snprintf(v->job_class, sizeof(v->job_class), "Balanced");
 	v->confidence = 0.5;
-	add_evidence(v, "no share passes its threshold");
+	add_evidence(v, "no share exceeds its threshold");
 }

@@ -9,7 +9,7 @@
  *            disks and network: up to 25 of what the processors left, by the share of time blocked
  *            on them
  *   taken    of each 100 points that were earned
- *            killed for want of memory: 50; stalled for it, or paging: up to 50
+ *            killed for lack of memory: 50; stalled for it, or paging: up to 50
  *            stopped by its quota: up to 30; locks: up to 30; collectives: up to 30
  *            more threads than processors: up to 10 by the time that they wait for each other
  *            switches against its will: up to 10, all from 2,000 by core-second on
@@ -105,13 +105,13 @@ static void take_memory(const struct gs_rules *rules, const struct gs_figures *f
 	double pressure = f->v[GS_FIGURE_MEMORY_PRESSURE], io = f->v[GS_FIGURE_IO];
 
 	if (kills > 0) {
-		add_part(v, "killed for want of memory", -50, -50, "%.0f of its processes", kills);
+		add_part(v, "killed for lack of memory", -50, -50, "%.0f of its processes", kills);
 	} else if (f->v[GS_FIGURE_MEMORY_HELD] >= rules->threshold[GS_T_MEMORY] &&
 		   faults >= rules->threshold[GS_T_PAGING]) {
 		add_part(v, "paging", -50 * share_of(fmax(isnan(io) ? 0 : io, pressure)), -50,
 			 "%.0f page faults a second wait for a disk", faults);
 	} else {
-		take_points(v, "memory", pressure, 50, "of the time stalled for it");
+		take_points(v, "memory", pressure, 50, "of the time stalled for memory");
 	}
 }
 
@@ -137,19 +137,19 @@ void gs_rules_score(const struct gs_rules *rules, const struct gs_figures *f, st
 	for (size_t i = 0; i < n_earned; i++)
 		earned += v->part[i].points;
 	take_memory(rules, f, v);
-	take_points(v, "quota", f->v[GS_FIGURE_THROTTLED], 30, "of its periods stopped it");
-	take_points(v, "locks", f->v[GS_FIGURE_LOCK], 30, "of its threads' time blocked");
+	take_points(v, "quota", f->v[GS_FIGURE_THROTTLED], 30, "of its periods were throttled");
+	take_points(v, "locks", f->v[GS_FIGURE_LOCK], 30, "of its threads' time was blocked");
 	take_points(v, "collectives", f->v[GS_FIGURE_NCCL], 30, "of the time");
-	take_points(v, "threads", own_queue(f), 10, "of their time, they wait for each other");
+	take_points(v, "threads", own_queue(f), 10, "of their time they wait for each other");
 	if (forced > 0)
 		add_part(v, "forced switches", -10 * fmin(1, forced / 2000), -10,
-			 "%.0f by core and second", forced);
+			 "%.0f per core and second", forced);
 	if (idle > 0 && f->v[GS_FIGURE_N_GPUS] > 0)
 		add_part(v, "GPUs never used", -30 * share_of(100 * idle / f->v[GS_FIGURE_N_GPUS]),
 			 -30, "%.0f of %.0f", idle, f->v[GS_FIGURE_N_GPUS]);
 	take_points(v, "ranks out of step", f->v[GS_FIGURE_IMBALANCE], 15, "slower than the mean");
 	if (memory < 50 && f->v[GS_FIGURE_MEMORY_ALLOCATED] > 0)
-		add_part(v, "memory asked for", -10 * (1 - memory / 50), -10, "%.1f %% of it used",
+		add_part(v, "memory requested", -10 * (1 - memory / 50), -10, "%.1f %% of it used",
 			 memory);
 	for (size_t i = n_earned; i < v->n_parts; i++)
 		taken -= v->part[i].points;

@@ -122,8 +122,8 @@ static bool holds_failed(const struct facts *f, struct gs_buf *text, double *ret
 	if (status > SIGNAL_STATUS && status <= SIGNAL_STATUS + SIGRTMAX)
 		rules_add_text(text, " (%s)", strsignal(status - SIGNAL_STATUS));
 	if (f->crashed)
-		rules_add_text(text, "; process %u (%s) was ended by a signal: %s", f->crashed->pid,
-			       f->crashed->process ? f->crashed->process : "",
+		rules_add_text(text, "; process %u (%s) was killed by a signal: %s",
+			       f->crashed->pid, f->crashed->process ? f->crashed->process : "",
 			       strsignal(f->crashed->end_signal));
 	say_errors(f->s, text);
 	return true;
@@ -187,7 +187,7 @@ static bool holds_nothing_seen(const struct facts *f, struct gs_buf *text, doubl
 		return false;
 	rules_add_text(
 		text,
-		"no process is in this summary: none that was selected ran, or none made a traced call");
+		"this summary has no process: no selected process ran, or none made a traced call");
 	return true;
 }
 
@@ -337,7 +337,7 @@ static bool holds_memory(const struct facts *f, struct gs_buf *text, double *ret
 {
 	*ret_share = f->share[GS_PART_FAULT];
 	if (*ret_share >= MEMORY_BOUND)
-		rules_add_text(text, "it sleeps in page faults and in changes of its memory map");
+		rules_add_text(text, "it waits in page faults and in changes of its memory map");
 	return *ret_share >= MEMORY_BOUND;
 }
 
@@ -361,7 +361,7 @@ static bool holds_child(const struct facts *f, struct gs_buf *text, double *ret_
 {
 	*ret_share = f->share[GS_PART_CHILD];
 	if (*ret_share >= CHILD_BOUND)
-		rules_add_text(text, "it waits for processes that it started to end");
+		rules_add_text(text, "it waits for its child processes to end");
 	return *ret_share >= CHILD_BOUND;
 }
 
@@ -408,7 +408,8 @@ static bool holds_idle(const struct facts *f, struct gs_buf *text, double *ret_s
 {
 	if (!is_idle(f, ret_share))
 		return false;
-	rules_add_text(text, "no traced thread was active: all wait for others");
+	rules_add_text(text,
+		       "no traced thread was active: all wait for other threads or processes");
 	if (count_threads_missed(f->s))
 		rules_add_text(text, "; %" PRIu64 " threads have no account, and may be active",
 			       count_threads_missed(f->s));
@@ -426,7 +427,7 @@ static bool holds_all_locked(const struct facts *f, struct gs_buf *text, double 
 		return false;
 	rules_add_text(
 		text,
-		"all %zu threads wait for locks and none of them runs: a deadlock, or work that does not come",
+		"all %zu threads wait for locks and none of them runs: a deadlock, or they have no work",
 		f->s->account.n_threads);
 	return true;
 }
@@ -485,16 +486,16 @@ static bool holds_mixed(const struct facts *f, struct gs_buf *text, double *ret_
 
 static const struct rule rules[] = {
 	{"failed", "ended with an error status", 0, holds_failed,
-	 "read its last messages; of a kill (status 137) look for the OOM killer in the kernel's log",
+	 "read its last messages; after a kill (status 137) look for the OOM killer in the kernel's log",
 	 "gpuscope trace -o run.gst -- COMMAND; gpuscope report run.gst"},
 	{"hang", "ranks wait for one that does not come", 0, holds_rank_hang,
 	 "look at what that rank does: its stacks are listed under hangs and mismatches of ranks",
 	 "gpuscope trace -p PID --stacks native --layer python"},
 	{"hang", "a call does not return", 0, holds_hang,
-	 "compare the calls that other ranks and threads are in, listed under still running",
+	 "compare it with the calls of other ranks and threads, listed under still running",
 	 "gpuscope trace -p PID --stacks native --layer python"},
 	{"hang", "a call does not return", 0, holds_hang_soon,
-	 "compare the calls that other ranks and threads are in, listed under still running",
+	 "compare it with the calls of other ranks and threads, listed under still running",
 	 "gpuscope trace -p PID --stacks native --layer python", SURE_OF_SHARED},
 	{"not_known", "not known", 0, holds_nothing_seen,
 	 "check the process ids, names, user or cgroup that were selected", "ps -eo pid,user,comm"},
@@ -503,11 +504,11 @@ static const struct rule rules[] = {
 	 "gpuscope trace -v -- COMMAND"},
 	{"too_short", "too short", 0, holds_too_short, "trace at least some seconds",
 	 "gpuscope trace -p PID --duration 10s"},
-	{"throttled", "stopped by a CPU quota", STARVED, holds_throttled,
-	 "raise the quota (cpu.max, the container's CPU limit), or start no more threads than it has CPUs",
+	{"throttled", "throttled by a CPU quota", STARVED, holds_throttled,
+	 "raise the quota (cpu.max, the container's CPU limit), or start no more threads than it allows",
 	 "gpuscope job -p PID"},
 	{"cpu_starved", "starved of CPUs", STARVED, holds_starved,
-	 "if that is less than the job has, others hold them; else start fewer threads",
+	 "if that is less than the job has, other processes use the rest; else start fewer threads",
 	 "gpuscope job -p PID"},
 	{"input_bound", "input-bound: waits for its data loader", RULES_INPUT_BOUND,
 	 rules_holds_loader,
@@ -560,22 +561,21 @@ static const struct rule rules[] = {
 	{"memory_pressure", "waits for memory", MEMORY_BOUND, holds_memory,
 	 "look for swapping and for files that are read through mmap", "gpuscope job -p PID"},
 	{"io_bound", "I/O-bound: disk", DISK_BOUND, holds_disk,
-	 "read ahead, read larger pieces, or move the data to faster storage",
-	 "gpuscope job -p PID"},
+	 "read ahead, use larger reads, or move the data to faster storage", "gpuscope job -p PID"},
 	{"network_bound", "waits for the network", NETWORK_BOUND, holds_network,
-	 "look at the peer: it answers late, or little is asked at a time", "gpuscope job -p PID",
+	 "look at the peer: it answers late, or the requests are small", "gpuscope job -p PID",
 	 0.75},
 	{"waits_for_child", "waits for child processes", CHILD_BOUND, holds_child,
-	 "trace the child (--follow with -p): it decides",
+	 "trace the child too (--follow with -p): its time is what counts",
 	 "gpuscope trace --follow -p PID --format json"},
 	{"lock_bound", "all threads wait for locks", ALL_LOCKED, holds_all_locked,
-	 "look at where its threads stand: each waits for what another one holds, or for work",
+	 "look at the stacks of its threads: each waits for a lock that another one holds, or for work",
 	 "gpuscope trace -p PID --stacks native --layer python", SURE_OF_SHARED},
 	{"idle", "idle, or waits for processes that are not traced", CHILD_BOUND, holds_pipe,
 	 "trace the processes that write into its pipes too",
 	 "gpuscope trace --follow -p PID --format json", SURE_OF_SHARED},
 	{"idle", "idle, or waits for a thread that sleeps", 0, holds_idle_beside_sleeper,
-	 "see what that thread does while it sleeps: whether it holds a lock",
+	 "see where that thread sleeps, and whether it holds a lock",
 	 "gpuscope trace -p PID --stacks native --layer python", SURE_OF_SHARED},
 	{"idle", "idle", 0, holds_idle, "give it work; if it has some, see what it waits for",
 	 "gpuscope trace -p PID --format json"},
@@ -587,7 +587,7 @@ static const struct rule rules[] = {
 	{"cpu_bound", "CPU-bound", CPU_BOUND, holds_cpu,
 	 "find the code that runs most; where its work can be divided, use more threads",
 	 PYTHON_LINES},
-	{"mixed", "no single cause", 0, holds_mixed, "begin with the largest part",
+	{"mixed", "no single cause", 0, holds_mixed, "start with the largest share",
 	 "gpuscope trace --layer torch,python -- COMMAND"},
 };
 
@@ -688,7 +688,7 @@ static void judge_run(struct gs_summary *s, uint64_t start_up_ns)
 		if ((r->holds == holds_asleep || r->holds == holds_cpu) && may_load_data(&f))
 			rules_add_text(
 				&text,
-				"; of it %.0f %% are operators of PyTorch: the rest may be its data loader in this thread",
+				"; %.0f %% of that is in PyTorch operators; the rest may be its data loader in this thread",
 				100 * f.share[GS_PART_OPERATOR]);
 		if (share >= 0 || r->holds == holds_mixed)
 			say_steps(&f, &text);

@@ -15,67 +15,79 @@
 
 /* The figures of a job over an interval, all normalised: by core-second, by second, or as a share.
  * NAN where not known: a rule that needs it does not match. X(id, key, help) */
-#define GS_FIGURES(X)                                                                                \
-	X(DURATION, "duration_seconds", "Length of the interval.")                                   \
-	X(CORES, "cores", "Processors that the job may use.")                                        \
-	X(CPU, "cpu_percent", "Time on CPU, of all its cores' time.")                                \
-	X(CPU_DEMAND, "cpu_demand_percent", "Time on CPU or waiting for one, of all its cores'.")    \
-	X(CPUS, "cpus_busy", "Processors at work for it, mean.")                                     \
-	X(RUNQUEUE, "runqueue_percent", "Time waiting for a CPU, of its threads' busy time.")        \
-	X(WAIT, "wait_percent", "Time that its cores had nothing of it to run.")                     \
-	X(TAKEN, "cpu_taken_percent", "Of the processors it could have used, those others had.")     \
-	X(IDLE, "idle_percent", "Time that its processes slept or were parked.")                     \
-	X(COMPUTE, "compute_percent", "Time computing, of its threads' time.")                       \
-	X(ALONE, "compute_alone_percent",                                                            \
-	  "Time computing at least, if it never had to wait for a processor.")                       \
-	X(IO, "io_percent", "Time blocked on disks and file systems, of its threads' time.")         \
-	X(NET, "net_percent", "Time blocked on the network, of its threads' time.")                  \
-	X(LOCK, "lock_percent", "Time blocked on locks, of its threads' time.")                      \
-	X(GPU_SYNC, "gpu_sync_percent", "Time blocked on the GPU, of its threads' time.")            \
-	X(INPUT, "input_percent",                                                                    \
-	  "Time that processes which compute waited for data of their own workers.")                 \
-	X(SLEEP, "sleep_percent", "Time asleep on purpose, of its threads' time.")                   \
-	X(SWITCHES, "context_switches_per_core_second", "Switches, by core and second.")             \
-	X(FORCED, "forced_switches_per_core_second", "Switches against its will.")                   \
-	X(SYSCALLS, "syscalls_per_core_second", "System calls, by core and second.")                 \
-	X(READ_BPS, "read_bytes_per_second", "Bytes read from files.")                               \
-	X(WRITE_BPS, "write_bytes_per_second", "Bytes written to files.")                            \
-	X(IO_SIZE, "io_bytes_per_operation", "Mean size of reads and writes of files.")              \
-	X(NET_BPS, "net_bytes_per_second", "Bytes sent and received.")                               \
-	X(NET_OPS, "net_operations", "Calls that sent or received, in all.")                         \
-	X(MEMORY, "memory_usage",                                                                    \
-	  "Highest memory used, percent of what was allocated, of the machine's where nothing was.") \
-	X(MEMORY_HELD, "memory_held_percent",                                                        \
-	  "Highest memory with cached files, percent of what was allocated.")                        \
-	X(MEMORY_USED, "memory_used_bytes", "Highest memory needed: page cache is not.")             \
-	X(MEMORY_ANONYMOUS, "memory_anonymous_bytes", "Highest of its group: no file behind it.")    \
-	X(MEMORY_CACHE, "memory_cache_bytes", "Highest of its group: cached pages of files.")        \
-	X(MEMORY_RECLAIMABLE, "memory_reclaimable_bytes", "Highest that could be taken back.")       \
-	X(MEMORY_ALLOCATED, "memory_allocated_bytes", "Memory that was asked for.")                  \
-	X(FAULTS_MINOR, "minor_faults_per_second", "Page faults that waited for no disk.")           \
-	X(FAULTS_MAJOR, "major_faults_per_second", "Page faults that waited for a disk.")            \
-	X(CPU_PRESSURE, "cpu_pressure_percent", "Time in which a task of it stalled for a CPU.")     \
-	X(MEMORY_PRESSURE, "memory_pressure_percent", "Time in which a task stalled for memory.")    \
-	X(IO_PRESSURE, "io_pressure_percent", "Time in which a task of it stalled for I/O.")         \
-	X(THROTTLED, "cpu_throttled_percent",                                                        \
-	  "Periods of its cgroup's CPU quota in which tasks were stopped, percent.")                 \
-	X(THROTTLED_S, "cpu_throttled_seconds", "Time that tasks were stopped by it, in all.")       \
-	X(OOM_KILLS, "oom_kills", "Processes that the kernel killed for want of memory.")            \
-	X(RETRANSMITS, "retransmits_per_second", "Segments of TCP sent again.")                      \
-	X(N_GPUS, "gpus", "GPUs allocated.")                                                         \
-	X(GPUS_IDLE, "gpus_idle", "GPUs allocated and never used.")                                  \
-	X(GPU, "gpu_percent", "Utilisation of its GPUs, mean.")                                      \
-	X(GPU_MEMORY, "gpu_memory_percent", "Highest memory of its GPUs used, percent.")             \
-	X(SM, "sm_percent", "SMs active, mean.")                                                     \
-	X(TENSOR, "tensor_percent", "Tensor pipes active, mean.")                                    \
-	X(DRAM, "dram_percent", "Bandwidth of device memory used, mean.")                            \
-	X(GPU_ENERGY, "gpu_energy_joules", "Energy of its GPUs, in all.")                            \
-	X(LAUNCHES, "launches_per_second", "Kernel launches, by GPU.")                               \
-	X(NCCL, "collective_percent", "Host time in collectives, of the interval.")                  \
-	X(IMBALANCE, "rank_imbalance_percent", "How far the slowest rank is above the mean.")        \
-	X(SLOWEST_RANK, "slowest_rank", "Number of the rank with most to do.")                       \
-	X(RUN_TIME, "run_seconds", "Time since the job began.")                                      \
-	X(TIME_LIMIT, "time_limit_percent", "Run time, of the time asked for.")
+#define GS_FIGURES(X)                                                                                 \
+	X(DURATION, "duration_seconds", "Length of the interval.")                                    \
+	X(CORES, "cores", "Processors that the job may use.")                                         \
+	X(CPU, "cpu_percent", "Time on CPU, percent of its cores' time.")                             \
+	X(CPU_DEMAND, "cpu_demand_percent",                                                           \
+	  "Time on CPU or in the run queue, percent of its cores' time.")                             \
+	X(CPUS, "cpus_busy", "Mean number of busy processors.")                                       \
+	X(RUNQUEUE, "runqueue_percent",                                                               \
+	  "Time in the run queue, percent of its threads' busy time.")                                \
+	X(WAIT, "wait_percent",                                                                       \
+	  "Time for which its cores had none of its threads to run, percent.")                        \
+	X(TAKEN, "cpu_taken_percent",                                                                 \
+	  "CPU time that other processes took from it, percent of what it could have used.")          \
+	X(IDLE, "idle_percent", "Time for which its processes slept or waited for work, percent.")    \
+	X(COMPUTE, "compute_percent", "Time computing, percent of its threads' time.")                \
+	X(ALONE, "compute_alone_percent",                                                             \
+	  "Time computing if it never had to wait for a processor (lower bound), percent.")           \
+	X(IO, "io_percent",                                                                           \
+	  "Time blocked on disks and file systems, percent of its threads' time.")                    \
+	X(NET, "net_percent", "Time blocked on the network, percent of its threads' time.")           \
+	X(LOCK, "lock_percent", "Time blocked on locks, percent of its threads' time.")               \
+	X(GPU_SYNC, "gpu_sync_percent", "Time blocked on the GPU, percent of its threads' time.")     \
+	X(INPUT, "input_percent",                                                                     \
+	  "Time for which computing processes waited for data from their own workers, percent.")      \
+	X(SLEEP, "sleep_percent", "Time asleep on purpose, percent of its threads' time.")            \
+	X(SWITCHES, "context_switches_per_core_second", "Context switches per core and second.")      \
+	X(FORCED, "forced_switches_per_core_second",                                                  \
+	  "Involuntary context switches per core and second.")                                        \
+	X(SYSCALLS, "syscalls_per_core_second", "System calls per core and second.")                  \
+	X(READ_BPS, "read_bytes_per_second", "Bytes read from files.")                                \
+	X(WRITE_BPS, "write_bytes_per_second", "Bytes written to files.")                             \
+	X(IO_SIZE, "io_bytes_per_operation", "Mean size of file reads and writes.")                   \
+	X(NET_BPS, "net_bytes_per_second", "Bytes sent and received over the network.")               \
+	X(NET_OPS, "net_operations", "Number of calls that sent or received.")                        \
+	X(MEMORY, "memory_usage",                                                                     \
+	  "Peak memory in use, percent of the memory allocated (without a limit: of the machine's).") \
+	X(MEMORY_HELD, "memory_held_percent",                                                         \
+	  "Peak memory in use with page cache, percent of the memory allocated.")                     \
+	X(MEMORY_USED, "memory_used_bytes", "Peak memory in use, without page cache.")                \
+	X(MEMORY_ANONYMOUS, "memory_anonymous_bytes", "Peak anonymous memory of its cgroup.")         \
+	X(MEMORY_CACHE, "memory_cache_bytes", "Peak page cache of its cgroup.")                       \
+	X(MEMORY_RECLAIMABLE, "memory_reclaimable_bytes",                                             \
+	  "Peak memory of its cgroup that the kernel could reclaim.")                                 \
+	X(MEMORY_ALLOCATED, "memory_allocated_bytes",                                                 \
+	  "Memory allocated to the job: its request or its cgroup's limit.")                          \
+	X(FAULTS_MINOR, "minor_faults_per_second", "Minor page faults: served without a disk.")       \
+	X(FAULTS_MAJOR, "major_faults_per_second", "Major page faults: waited for a disk.")           \
+	X(CPU_PRESSURE, "cpu_pressure_percent",                                                       \
+	  "Time in which at least one task stalled for a CPU (PSI some), percent.")                   \
+	X(MEMORY_PRESSURE, "memory_pressure_percent",                                                 \
+	  "Time in which at least one task stalled for memory (PSI some), percent.")                  \
+	X(IO_PRESSURE, "io_pressure_percent",                                                         \
+	  "Time in which at least one task stalled for I/O (PSI some), percent.")                     \
+	X(THROTTLED, "cpu_throttled_percent",                                                         \
+	  "Periods of its cgroup's CPU quota in which it was throttled, percent.")                    \
+	X(THROTTLED_S, "cpu_throttled_seconds", "Total time throttled by the CPU quota.")             \
+	X(OOM_KILLS, "oom_kills", "Processes killed for lack of memory (OOM).")                       \
+	X(RETRANSMITS, "retransmits_per_second", "TCP segments retransmitted.")                       \
+	X(N_GPUS, "gpus", "GPUs allocated.")                                                          \
+	X(GPUS_IDLE, "gpus_idle", "GPUs allocated and never used.")                                   \
+	X(GPU, "gpu_percent", "Mean utilisation of its GPUs.")                                        \
+	X(GPU_MEMORY, "gpu_memory_percent", "Peak memory in use on its GPUs, percent.")               \
+	X(SM, "sm_percent", "Mean SM activity, percent.")                                             \
+	X(TENSOR, "tensor_percent", "Mean tensor pipe activity, percent.")                            \
+	X(DRAM, "dram_percent", "Mean use of device memory bandwidth, percent.")                      \
+	X(GPU_ENERGY, "gpu_energy_joules", "Energy consumed by its GPUs.")                            \
+	X(LAUNCHES, "launches_per_second", "Kernel launches per GPU.")                                \
+	X(NCCL, "collective_percent", "Host time in collectives, percent of the interval.")           \
+	X(IMBALANCE, "rank_imbalance_percent",                                                        \
+	  "Work of the slowest rank above the mean of all ranks, percent.")                           \
+	X(SLOWEST_RANK, "slowest_rank", "Rank with the most work.")                                   \
+	X(RUN_TIME, "run_seconds", "Time since the job started.")                                     \
+	X(TIME_LIMIT, "time_limit_percent", "Run time, percent of the requested time limit.")
 
 enum gs_figure {
 #define GS_FIGURE_ID(id, ...) GS_FIGURE_##id,

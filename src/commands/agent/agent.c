@@ -472,7 +472,7 @@ static void run_command(void *ctx, const char *command, struct gs_buf *answer)
 	} else {
 		(void)gs_buf_puts(
 			answer,
-			"error: no such command; there are release-gpus, resume-gpus, trace-gpu, status, reload\n");
+			"error: no such command; the commands are release-gpus, resume-gpus, trace-gpu, status, reload\n");
 	}
 }
 
@@ -566,7 +566,7 @@ static int start_control(struct agent *a, struct gs_err *err)
 		return 0;
 	if (strcmp(c->control.path, AGENT_CONTROL_PATH) == 0 && !c->control.group[0] &&
 	    !a->options->control) {
-		gs_cli_say("agent: no control socket, only signals: %s", gs_err_text(&why, r));
+		gs_cli_say("agent: no control socket, only signals work: %s", gs_err_text(&why, r));
 		return 0;
 	}
 	*err = why;
@@ -792,7 +792,7 @@ int gs_cmd_agent(int argc, char **argv)
 		if (o.path || access(CONF_PATH, F_OK) == 0)
 			printf("%s: ok\n", o.path ? o.path : CONF_PATH);
 		else
-			printf("there is no %s: the defaults are ok\n", CONF_PATH);
+			printf("there is no %s: the defaults are used and valid\n", CONF_PATH);
 		return fflush(stdout) == 0 ? GS_EXIT_DONE : GS_EXIT_FAILED;
 	}
 	return run_agent(&o, &conf);

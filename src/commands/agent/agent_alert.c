@@ -121,7 +121,7 @@ static void save_alerts(struct agent_alert *a)
 		r = write_file(a->state_file, &text);
 	if (r < 0 && !a->state_errors++)
 		gs_cli_say(
-			"agent: cannot keep alerts in %s: %s; after a restart they may be sent twice",
+			"agent: cannot save alerts in %s: %s; after a restart they may be sent twice",
 			a->state_file, strerror(-r));
 }
 
@@ -334,7 +334,7 @@ void agent_alert_metrics(struct gs_metrics *p, const struct agent_alert *a)
 		       "Resolved alerts.");
 	gs_metrics_family(
 		p, "gpuscope_agent_alerts_held_back", GS_METRICS_COUNTER, "",
-		"Alerts delayed by the cooldown of their rule or the limit of alerts a minute, or dropped for no_room.");
+		"Alerts delayed by the cooldown of their rule or the limit of alerts a minute, or dropped because there were too many (no_room).");
 	write_metric_by(p, "cause", "cooldown", (double)f->cooled);
 	write_metric_by(p, "cause", "limit", (double)f->limited);
 	write_metric_by(p, "cause", "no_room", (double)f->full);

@@ -215,8 +215,8 @@ static const struct gs_conf_key processes_keys[] = {
 	 .offset = AT(processes, gpu_use_max_ns),
 	 .preset = "1h",
 	 .comment =
-		 "Longest time that one request (gpuscope agent ctl trace-gpu) traces what a process asks\n"
-		 "of GPUs; 0: never.",
+		 "Longest time for which one request (gpuscope agent ctl trace-gpu) traces the GPU use of\n"
+		 "a process; 0: never.",
 	 .max = 24 * H},
 	{.name = "gpu_use_linger",
 	 .kind = GS_CONF_DURATION,
@@ -337,7 +337,7 @@ static const struct gs_conf_key job_keys[] = {
 	 .kind = GS_CONF_DURATION,
 	 .offset = AT(jobs, window_ns),
 	 .preset = "1m",
-	 .comment = "Window of class and efficiency: they are of the last half to whole of it.",
+	 .comment = "Window of class and efficiency: they cover between half and all of it.",
 	 .min = 2 * S,
 	 .max = 24 * H},
 	{.name = "gpu_idle",

@@ -177,9 +177,10 @@ static int set_command(void *target, char **words, struct gs_err *err)
 		return 0;
 	}
 	if (o->command)
-		return gs_err_set(err, -EINVAL, "one command at a time; what is \"%s\"?", words[0]);
+		return gs_err_set(err, -EINVAL, "give one command; \"%s\" is one too many",
+				  words[0]);
 	if (gs_cli_find_subcommand(&gs_cli_agent_ctl, words[0]) < 0)
-		return gs_err_set(err, -EINVAL, "no command \"%s\"; there are %s", words[0],
+		return gs_err_set(err, -EINVAL, "no command \"%s\"; the commands are %s", words[0],
 				  gs_cli_list_subcommands(&gs_cli_agent_ctl, names, sizeof(names)));
 	o->command = words[0];
 	return 0;

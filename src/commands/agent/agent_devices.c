@@ -77,7 +77,7 @@ int agent_devices_start(const struct agent_devices_conf *conf, struct agent_devi
 	r = d ? gs_device_keeper_new(&o, &d->keeper) : -ENOMEM;
 	if (r < 0) {
 		free(d);
-		return gs_err_set(err, r, "cannot keep devices: %s", strerror(-r));
+		return gs_err_set(err, r, "cannot keep devices allowed: %s", strerror(-r));
 	}
 	d->conf = *conf;
 	pthread_mutex_init(&d->lock, NULL);

@@ -246,10 +246,10 @@ static void put_trouble(struct gs_metrics *p, const struct gs_job_account_troubl
 	gs_metrics_one(
 		p, "gpuscope_agent_job_claims_left_out", GS_METRICS_COUNTER,
 		(double)t->claims_left_out,
-		"Claims to jobs that are not followed: too many at once, or too many of one user.");
+		"Job claims that are not tracked: too many at once, or too many of one user.");
 	gs_metrics_family(
 		p, "gpuscope_agent_jobs_errors", GS_METRICS_COUNTER, "",
-		"Data missing in the totals of jobs, by cause: not_followed, processes without room; lost, rows and events of the probes; rank_left_out, processes whose rank has no row, as their job has too many; failed_read, files; slurm, requests to Slurm without an answer.");
+		"Data missing in the totals of jobs, by cause: not_followed, processes beyond the limit; lost, rows and events of the probes; rank_left_out, processes whose rank has no row because their job has too many; failed_read, files; slurm, requests to Slurm without an answer.");
 	for (size_t i = 0; i < GS_ARRAY_LEN(of); i++) {
 		struct gs_metrics_label l = {"cause", of[i].cause};
 

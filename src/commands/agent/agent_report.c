@@ -227,7 +227,7 @@ static void send_report(struct agent_report *r, const struct gs_job_accounts *ac
 	r->n_failed++;
 	if (!r->reported_failed)
 		gs_cli_say(
-			"agent: the report of job %s cannot be spooled for the head: %s; further failures are only counted",
+			"agent: cannot spool the report of job %s for the head: %s; further failures are only counted",
 			a->job.id, strerror(-code));
 	r->reported_failed = true;
 }

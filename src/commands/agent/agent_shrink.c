@@ -48,11 +48,11 @@ void agent_shrink_tick(struct agent_shrink *s, struct agent_state *state, uint64
 	r = gs_shrink_mappings(&shrunk);
 	now_ns = gs_clock_mono_ns() - now_ns;
 	if (r < 0)
-		gs_log(GS_LOG_INFO, GS_LOG_COST, "agent: cannot give pages of files back: %s",
+		gs_log(GS_LOG_INFO, GS_LOG_COST, "agent: cannot release pages of files: %s",
 		       strerror(-r));
 	else
 		gs_log(GS_LOG_INFO, GS_LOG_COST,
-		       "agent: gave back %llu KiB of files in %u mappings and %llu KiB of stack, in %s",
+		       "agent: released %llu KiB of files in %u mappings and %llu KiB of stack, in %s",
 		       (unsigned long long)shrunk.file_bytes >> 10, shrunk.n_mappings,
 		       (unsigned long long)shrunk.stack_bytes >> 10, gs_fmt_ns(took, now_ns));
 }

@@ -358,13 +358,14 @@ static int parse_what(const char *what, struct request *ret, struct gs_err *err)
 	unsigned long pid;
 
 	if (strlen(what) >= sizeof(ret->what))
-		return gs_err_set(err, -EINVAL, "%.40s... is no process and no job", what);
+		return gs_err_set(err, -EINVAL, "%.40s... is neither a process id nor job:ID",
+				  what);
 	snprintf(ret->what, sizeof(ret->what), "%s", what);
 	if (strncmp(what, "job:", 4) == 0 && what[4])
 		return 0;
 	pid = strtoul(what, &end, 10);
 	if (!isdigit((unsigned char)what[0]) || *end || !pid || pid > INT32_MAX)
-		return gs_err_set(err, -EINVAL, "%s is no process id and not job:ID", what);
+		return gs_err_set(err, -EINVAL, "%s is neither a process id nor job:ID", what);
 	ret->pid = (uint32_t)pid;
 	return 0;
 }
@@ -409,7 +410,8 @@ static int put_request(struct agent_gpu *g, const struct request *wanted, uint64
 	if (!time_ns && (i == g->n_requests || g->request[i].until_ns <= gs_clock_mono_ns()))
 		return gs_err_set(err, -ENOENT, "%s is not traced", wanted->what);
 	if (i == REQUESTS_MAX)
-		return gs_err_set(err, -EBUSY, "%d requests run already", REQUESTS_MAX);
+		return gs_err_set(err, -EBUSY, "%d requests are already active, which is the limit",
+				  REQUESTS_MAX);
 	if (i == g->n_requests)
 		g->n_requests++;
 	g->request[i] = *wanted;
@@ -431,7 +433,8 @@ int agent_gpu_request(struct agent_gpu *g, const char *what, uint64_t time_ns, u
 	if (time_ns && wanted.pid && !is_alive(wanted.pid))
 		return gs_err_set(err, -ENOENT, "there is no process %u", wanted.pid);
 	if (time_ns && !wanted.pid && !job_exists(wanted.what + 4))
-		return gs_err_set(err, -ENOENT, "no process of job %s runs here", wanted.what + 4);
+		return gs_err_set(err, -ENOENT, "no process of job %s runs on this node",
+				  wanted.what + 4);
 	pthread_mutex_lock(&g->lock);
 	g->linger_ns = linger_ns;
 	r = put_request(g, &wanted, time_ns, err);
@@ -529,7 +532,7 @@ static const struct row_family {
 	 "Core time as in gpuscope_process_gpu_core_seconds, divided in proportion where processes together used more cores than the GPU has.",
 	 SUM(core_share_s), .is_double = true},
 	{"gpuscope_process_gpu_occupied_seconds", "seconds",
-	 "Active time (at most) times the share of the SMs' thread places that the launched kernels can fill: by registers, shared memory and block size, of launches whose needs are known.",
+	 "Upper bound of active time times the theoretical occupancy of the launched kernels (by registers, shared memory and block size), of launches whose needs are known.",
 	 SUM(place_s), .is_double = true},
 	{"gpuscope_process_gpu_wait_seconds", "seconds",
 	 "Time that threads of the process waited for the GPU in calls.", SUM(wait_ns),
@@ -570,7 +573,7 @@ static void put_rows(struct gs_metrics *p, const struct agent_gpu *g)
 {
 	gs_metrics_family(
 		p, "gpuscope_process_gpu_active_seconds", GS_METRICS_COUNTER, "seconds",
-		"Time in which work of the process was pending on the GPU, the union over its streams. bound: most or least that it can have been, as seen from the host's calls; not measured on the device.");
+		"Time in which work of the process was pending on the GPU, the union over its streams. bound: upper (most) or lower (least) bound, as seen from the host's calls; not measured on the device.");
 	for (size_t i = 0; i < g->n_rows; i++) {
 		const struct gs_process_gpu_row *s = &g->rows[i].sums;
 
@@ -676,18 +679,18 @@ void agent_gpu_metrics(struct gs_metrics *p, struct agent_gpu *g)
 	pthread_mutex_lock(&g->lock);
 	if (g->n_taken) {
 		gs_metrics_one(p, "gpuscope_agent_process_gpu_requests", GS_METRICS_COUNTER,
-			       (double)g->n_taken, "Requests to trace what processes ask of GPUs.");
+			       (double)g->n_taken, "Requests to trace the GPU use of processes.");
 		gs_metrics_one(p, "gpuscope_agent_process_gpu_running", GS_METRICS_GAUGE,
 			       (double)g->n_requests,
-			       "Requests to trace what processes ask of GPUs that are active.");
+			       "Active requests to trace the GPU use of processes.");
 		gs_metrics_one(p, "gpuscope_agent_process_gpu_probes", GS_METRICS_GAUGE,
-			       g->n_probes, "Probes attached to trace what processes ask of GPUs.");
+			       g->n_probes, "Probes attached to trace the GPU use of processes.");
 		gs_metrics_one(p, "gpuscope_agent_process_gpu_lost", GS_METRICS_COUNTER,
 			       (double)g->n_lost,
-			       "Calls and events missing in what processes ask of GPUs.");
+			       "Calls and events missing in the traced GPU use of processes.");
 		gs_metrics_one(p, "gpuscope_agent_process_gpu_cpu_seconds", GS_METRICS_COUNTER,
 			       (double)g->cpu_ns / 1e9,
-			       "CPU time used to trace what processes ask of GPUs.");
+			       "CPU time used to trace the GPU use of processes.");
 	}
 	put_rows(p, g);
 	put_work(p, g);

@@ -24,7 +24,7 @@ int gs_cli_ask_agent(const char *path, const char *command, struct gs_buf *ret_a
 	if (fd == -EACCES || fd == -EPERM)
 		return gs_err_set(
 			err, -EACCES,
-			"%s: you may not; ask as root, as the agent's user, or as one of control.group",
+			"%s: permission denied; run as root, as the agent's user, or as a member of control.group",
 			path);
 	if (fd < 0)
 		return gs_err_set(

@@ -389,7 +389,8 @@ static int take_words(const struct gs_cli_command *command, int argc, char **arg
 	int r = 0;
 
 	if (optind < argc && !command->take_word) {
-		gs_err_set(&err, -EINVAL, "what is \"%s\"? it takes options only", argv[optind]);
+		gs_err_set(&err, -EINVAL, "unexpected argument \"%s\"; only options are accepted",
+			   argv[optind]);
 		return gs_cli_usage_error(command, err.text);
 	}
 	for (int i = optind; i < argc && r == 0; i = command->stops_at_word ? argc : i + 1)

@@ -438,8 +438,7 @@ static bool may_be(void *ctx, const struct gs_grpc_call *call, const char *hostn
 	if (gs_grpc_call_trusted(call))
 		return true;
 	if (names && c->conf.nodes.certificate_names && !head_names_fit(names, hostname)) {
-		snprintf(why, bytes, "this certificate is of %.120s, and not of %s", names,
-			 hostname);
+		snprintf(why, bytes, "this certificate is for %.120s, not for %s", names, hostname);
 		return false;
 	}
 	return !c->tokens || head_tokens_may_be(c->tokens, call, hostname, why, bytes);

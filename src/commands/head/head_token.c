@@ -282,8 +282,7 @@ bool head_tokens_may_be(struct head_tokens *t, const struct gs_grpc_call *call,
 		snprintf(why, bytes, "%s has a token of its own in the head's token file",
 			 hostname);
 	else
-		snprintf(why, bytes, "this token is of node %.120s, and not of %s", names,
-			 hostname);
+		snprintf(why, bytes, "this token is for node %.120s, not for %s", names, hostname);
 	return false;
 }
 

@@ -319,7 +319,7 @@ static int check_options(void *target, struct gs_err *err)
 	if (c->n_args < v->min_args)
 		return gs_err_set(err, -EINVAL, "usage: session %s %s", v->word.name, v->word.args);
 	if (c->n_args > v->max_args)
-		return gs_err_set(err, -EINVAL, "what is \"%s\"? usage: session %s %s",
+		return gs_err_set(err, -EINVAL, "unexpected argument \"%s\"; usage: session %s %s",
 				  c->arg[v->max_args], v->word.name, v->word.args);
 	if (v->run == stop_session && !c->n_args == !c->all)
 		return gs_err_set(err, -EINVAL, "which session? give its NAME, or --all");
@@ -345,7 +345,7 @@ static int take_word(void *target, char **words, struct gs_err *err)
 		i = gs_cli_find_subcommand(&gs_cli_session, words[0]);
 		if (i < 0)
 			return gs_err_set(
-				err, -EINVAL, "no command \"%s\"; there are %s", words[0],
+				err, -EINVAL, "no command \"%s\"; the commands are %s", words[0],
 				gs_cli_list_subcommands(&gs_cli_session, names, sizeof(names)));
 		c->verb = &verbs[i];
 		return 0;

@@ -395,7 +395,8 @@ static void say_nothing_found(const struct job_options *o)
 		gs_cli_say("no process %u here", o->measure.pids[0]);
 		break;
 	default:
-		gs_cli_say("no job here; -u USER or -p PID measure what no batch system started");
+		gs_cli_say(
+			"no job here; use -u USER or -p PID for processes that no batch system started");
 	}
 }
 
@@ -567,7 +568,7 @@ static int choose_formats(struct job_options *o)
 	if (o->detach &&
 	    (o->detach[0] != '/' || o->measure.live || (!o->n_outputs && !o->head.n_addresses))) {
 		gs_cli_say(
-			"--detach takes an absolute path and -o or --head, and no --real-time: it has no terminal");
+			"--detach takes an absolute path, needs -o or --head, and excludes --real-time: it has no terminal");
 		status = GS_EXIT_USAGE;
 	}
 	return status;

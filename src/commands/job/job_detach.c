@@ -36,9 +36,8 @@ static int take_lock(const char *pid_file)
 	}
 	if (fcntl(lock_fd, F_SETLK, &lock) < 0) {
 		gs_cli_say("%s: %s", pid_file,
-			   errno == EACCES || errno == EAGAIN
-				   ? "a recorder runs under this file already"
-				   : strerror(errno));
+			   errno == EACCES || errno == EAGAIN ? "a recorder already uses this file"
+							      : strerror(errno));
 		return -1;
 	}
 	n = snprintf(number, sizeof(number), "%d\n", (int)getpid());
@@ -101,7 +100,7 @@ void job_detach_ready(const char *pid_file)
 	(void)dup2(log >= 0 ? log : null, STDERR_FILENO);
 	/* No file system is kept busy by a recorder. */
 	if (chdir("/") < 0 || write(ready_fd, "", 1) != 1)
-		gs_cli_say("the starter of the recorder is gone");
+		gs_cli_say("the process that started the recorder is gone");
 	gs_close_p(&ready_fd);
 }
 
@@ -149,8 +148,7 @@ int job_detach_stop(const char *pid_file)
 
 	if (fd < 0 || fcntl(fd, F_GETLK, &lock) < 0) {
 		gs_cli_say("%s: %s", pid_file,
-			   errno == ENOENT ? "nothing is recorded under this file"
-					   : strerror(errno));
+			   errno == ENOENT ? "no recorder uses this file" : strerror(errno));
 		return GS_EXIT_FAILED;
 	}
 	if (lock.l_type != F_UNLCK) {
@@ -173,7 +171,7 @@ int job_detach_stop(const char *pid_file)
 	pass_on_log(pid_file);
 	unlink(pid_file);
 	if (status < 0)
-		gs_cli_say("%s: the recorder was killed; the report is as it was saved last",
+		gs_cli_say("%s: the recorder was killed; the report is the last one it saved",
 			   pid_file);
 	return status < 0 ? GS_EXIT_FAILED : status;
 }

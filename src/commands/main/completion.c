@@ -270,7 +270,7 @@ static int set_shell(void *target, char **words, struct gs_err *err)
 	struct completion_options *o = target;
 
 	if (o->shell)
-		return gs_err_set(err, -EINVAL, "one shell at a time; what is \"%s\"?", words[0]);
+		return gs_err_set(err, -EINVAL, "give one shell; \"%s\" is one too many", words[0]);
 	o->shell = words[0];
 	return 0;
 }

@@ -10,7 +10,7 @@ void cmd_report_damage(const char *path, const struct gs_recording_stats *stats)
 
 	if (stats->cut_bytes)
 		gs_cli_say(
-			"%s: torn at its end: the last %s could not be read, all %llu whole frames before were",
+			"%s: cut off: the last %s could not be read; all %llu complete frames before them were",
 			path, gs_fmt_bytes(n, stats->cut_bytes),
 			(unsigned long long)stats->n_frames);
 	if (stats->n_skipped_frames || stats->skipped_bytes)

@@ -53,7 +53,7 @@ static int add_word(void *target, char **words, struct gs_err *err)
 	pid = strtol(words[0], &end, 10);
 	if (*end || end == words[0] || errno || pid <= 0 || pid > INT32_MAX)
 		return gs_err_set(err, -EINVAL,
-				  "\"%s\" is no process id; give %s, then process ids", words[0],
+				  "\"%s\" is not a process id; give %s, then process ids", words[0],
 				  gs_cli_list_subcommands(&gs_cli_devices, names, sizeof(names)));
 	if (o->n_pids == PIDS_MAX)
 		return gs_err_set(err, -EINVAL, "more than %d processes", PIDS_MAX);

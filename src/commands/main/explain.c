@@ -191,7 +191,7 @@ static void print_result(const struct explain_options *o, const struct explain_r
 	for (size_t i = 0; i < result->n_findings; i++)
 		print_finding(o, run, result, &result->findings[i]);
 	if (result->n_left_out)
-		gs_cli_say("%llu findings or samples of series had no place",
+		gs_cli_say("%llu findings or samples were dropped: too many",
 			   (unsigned long long)result->n_left_out);
 	gs_findings_say_few(result->n_steps);
 }

@@ -136,20 +136,20 @@ static const char *find_conflict(const struct gpu_options *o)
 	if (o->topology && (o->watch_ns || o->count || o->select[0] || style->n_fields ||
 			    style->parts || style->view != GS_GPU_VIEW_ALL || o->gpu.accounting ||
 			    style->format != GS_SUMMARY_TABLE))
-		return "--topology is one table of all GPUs: only --nvml goes with it";
+		return "--topology is one table of all GPUs, and takes no option but --nvml";
 	if (scrolls && style->format != GS_SUMMARY_TABLE)
-		return "--dmon and --pmon are tables: for --format leave them out";
+		return "--dmon and --pmon print tables: leave out --format, or use neither";
 	if (left_out && style->parts & left_out)
-		return "--dmon shows GPUs and --pmon processes: leave --devices and --processes out";
+		return "--dmon shows GPUs and --pmon processes: leave out --devices and --processes";
 	if (style->n_fields && style->view != GS_GPU_VIEW_ALL)
-		return "--fields goes with gpuscope's own view, not with --dmon, --pmon or --compat";
+		return "--fields works with gpuscope's own view, not with --dmon, --pmon or --compat";
 	if (style->n_fields && style->parts == GS_GPU_SHOW_PROCESSES)
-		return "--fields are of GPUs: leave --processes out";
+		return "--fields selects values of GPUs: leave out --processes";
 	if (style->format == GS_SUMMARY_CSV &&
 	    style->parts == (GS_GPU_SHOW_DEVICES | GS_GPU_SHOW_PROCESSES))
 		return "CSV has one kind of row: --devices or --processes";
 	if (style->view == GS_GPU_VIEW_GSWARM && style->parts & GS_GPU_SHOW_PROCESSES)
-		return "gswarm has no values of processes: leave --processes out";
+		return "--compat gswarm has no values of processes: leave out --processes";
 	return NULL;
 }
 
@@ -301,7 +301,7 @@ static int run_gpu(struct gpu_options *o, struct gs_gpu *gpu, struct gs_jobs *jo
 	}
 	if (gs_gpu_accounting_off(gpu))
 		gs_cli_say(
-			"--accounting: a GPU keeps no record of processes that ended; `nvidia-smi -am 1` (as root) switches it on");
+			"--accounting: accounting mode is off on a GPU; `nvidia-smi -am 1` (as root) enables it");
 	gs_gpu_health_follow(NULL, s);
 	status = GS_EXIT_DONE;
 	next_ns = gs_clock_mono_ns() +

@@ -382,7 +382,7 @@ static int list_apart(struct probes *p)
 		return -EAGAIN;
 	}
 	if (WIFSIGNALED(status))
-		gs_cli_say("the process that read the files was ended by signal %d",
+		gs_cli_say("the process that read the files was killed by signal %d",
 			   WTERMSIG(status));
 	return status == 0 ? 0 : -EIO;
 }

@@ -61,9 +61,9 @@ static const char *find_conflict(const struct report_options *o)
 	if (!o->n_reports && !(o->compare && has_head))
 		return o->compare ? "which reports? give files or --head" : "which .gst file?";
 	if (!o->compare && (has_head || chooses))
-		return "--head and what goes with it are for --compare";
+		return "--head and its options are for --compare";
 	if (!has_head && chooses)
-		return "--user, --name, --job-id and --last choose reports of --head";
+		return "--user, --name, --job-id and --last select reports from --head";
 	if (o->compare && o->plot)
 		return "--compare and --plot exclude each other";
 	if (o->panels && !o->plot)
@@ -305,11 +305,11 @@ static void report_under(const struct report_options *o, const struct gs_aggrega
 {
 	if (!gs_aggregate_under_n_chosen(under))
 		gs_cli_say(
-			"%s: nothing ran under these functions: their calls were not traced (--python-calls), and no Python stack has them (--python-at, --python-hz)",
+			"%s: nothing ran under these functions: their calls were not traced (--python-calls), and no Python stack contains them (--python-at, --python-hz)",
 			o->path);
 	if (gs_aggregate_under_n_added_up(under))
 		gs_cli_say(
-			"%s: %llu calls were added up in the kernel, and may have been under these functions: they are left out",
+			"%s: %llu calls were added up in the kernel and are left out: some may have been under these functions",
 			o->path, (unsigned long long)gs_aggregate_under_n_added_up(under));
 }
 
@@ -318,7 +318,7 @@ static void report_kernels(const struct report_options *o,
 {
 	if (!gs_aggregate_kernels_n_chosen(kernels))
 		gs_cli_say(
-			"%s: none of its %llu launches is of such a kernel; --by kernel shows their names",
+			"%s: none of its %llu launches matches; --by kernel shows the names of the kernels",
 			o->path, (unsigned long long)gs_aggregate_kernels_n_left_out(kernels));
 }
 
@@ -470,7 +470,7 @@ static int close_export(const struct report_options *o, struct gs_export **expor
 		if (r < 0)
 			return r;
 		gs_cli_say(
-			"%s is not written, it would show nothing: %s%s", o->output, reason,
+			"%s is not written, as it would be empty: %s%s", o->output, reason,
 			has_samples
 				? "; samples of GPUs can be seen in a .pftrace or .json file, and drawn by --plot FIGURE.svg"
 				: "");

@@ -34,7 +34,7 @@ static int add_journal(struct gs_plot *plot, const char *path, struct gs_recordi
 	}
 	gs_recording_stats(reader, &st);
 	if (st.cut_bytes || st.skipped_bytes || st.n_skipped_frames)
-		gs_cli_say("%s: damaged or torn: %llu frames and %llu bytes could not be read",
+		gs_cli_say("%s: damaged or cut off: %llu frames and %llu bytes could not be read",
 			   path, (unsigned long long)st.n_skipped_frames,
 			   (unsigned long long)(st.cut_bytes + st.skipped_bytes));
 	if (decoder && gs_node_decoder_torn(decoder))

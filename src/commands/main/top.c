@@ -52,7 +52,7 @@ static int check_options(void *target, struct gs_err *err)
 	if (o->replay && (o->nvml || o->tui.all))
 		return gs_err_set(
 			err, -EINVAL,
-			"--replay shows what was recorded: --nvml and -a are for this machine");
+			"--replay shows what was recorded: --nvml and -a are for live data");
 	return 0;
 }
 

@@ -214,7 +214,7 @@ void top_replay_position(const struct top_replay *p)
 	char n[GS_FMT_BYTES];
 
 	if (s->cut_bytes)
-		gs_cli_say("%s: torn at its end: the last %s could not be read", p->options->replay,
+		gs_cli_say("%s: cut off: the last %s could not be read", p->options->replay,
 			   gs_fmt_bytes(n, s->cut_bytes));
 	if (s->n_skipped_frames || s->skipped_bytes)
 		gs_cli_say("%s: damaged: %llu frames (%s) were skipped", p->options->replay,

@@ -153,9 +153,10 @@ int top_settings_save(void *ctx, const struct gs_tui_options *now, struct gs_err
 		return write_settings(path, now, err);
 	r = take_files_of(st.st_uid, st.st_gid)
 		    ? write_settings(path, now, err)
-		    : gs_err_set(err, -EPERM,
-				 "%s is of user %u, and root has no right to write as it", path,
-				 (unsigned)st.st_uid);
+		    : gs_err_set(
+			      err, -EPERM,
+			      "%s belongs to user %u, and this process may not write as that user",
+			      path, (unsigned)st.st_uid);
 	(void)take_files_of(0, getegid());
 	return r;
 }

@@ -117,8 +117,8 @@ static void on_late(void *ctx, const char *path, pid_t pid, uint64_t gap_ns)
 
 	if (pid)
 		snprintf(detail, sizeof(detail),
-			 "%.400s in process %d: probes came %s after it was loaded", path, (int)pid,
-			 gs_fmt_ns(gap, gap_ns));
+			 "%.400s in process %d: probes were attached %s after it was loaded", path,
+			 (int)pid, gs_fmt_ns(gap, gap_ns));
 	else
 		snprintf(detail, sizeof(detail), "%.400s: its process ended before that", path);
 	trace_output_loss(t->output, GS_LAYER_NONE, GS_LOSS_LATE, detail, 1);
@@ -149,7 +149,7 @@ static void on_off(void *ctx, unsigned func)
 	char detail[512], since[GS_FMT_BYTES];
 
 	gs_fmt_ns(since, gs_clock_mono_ns() - t->start_ns);
-	gs_cli_say("--max-overhead: the probes of %s are off, %s after the start", name, since);
+	gs_cli_say("--max-overhead: the probes of %s were removed %s after the start", name, since);
 	snprintf(detail, sizeof(detail), "%.400s, %s after the start", name, since);
 	trace_output_loss(t->output, f ? f->desc.layer : GS_LAYER_NONE, GS_LOSS_OFF, detail, 1);
 }
@@ -661,7 +661,7 @@ static bool trace_saw_nothing(const struct trace *t)
 	if (!o->command && !o->n_pids && !o->all && !gs_uprobe_saw_target(t->probe)) {
 		if (o->comm)
 			gs_cli_say(
-				"no process named %s ran; names are as in /proc/PID/comm, cut to 15 characters",
+				"no process named %s ran; names are those in /proc/PID/comm, cut to 15 characters",
 				o->comm);
 		else
 			gs_cli_say("no process of the selection ran");
@@ -687,7 +687,7 @@ static int finish_trace(struct trace *t)
 	n_waiting = gs_uprobe_n_waiting(t->probe);
 	if (n_waiting)
 		trace_output_loss(t->output, GS_LAYER_NONE, GS_LOSS_LATE,
-				  "files whose turn did not come before the end", n_waiting);
+				  "files not read before tracing ended", n_waiting);
 	gs_uprobe_report_missing(t->probe);
 	gs_uprobe_regroup_end(t->probe);
 	report_refused(t, t->guard);

@@ -124,7 +124,7 @@ static void look_at_calls(struct trace_gpu *g)
 	g->takes_all = true;
 	(void)gs_gpu_set_focus(g->gpu, NULL, 0);
 	gs_log(GS_LOG_INFO, GS_LOG_GPU,
-	       "no GPU has a traced process by its number: all %u GPUs are recorded", g->n_gpus);
+	       "the driver lists no traced process on a GPU: all %u GPUs are recorded", g->n_gpus);
 }
 
 static int keep_used(struct trace_gpu *g, struct gs_gpu_snapshot *s)

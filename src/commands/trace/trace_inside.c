@@ -113,10 +113,10 @@ static int prepare_gpu(const struct trace_options *o, struct trace_inside *in, s
 		return gs_err_set(
 			why, -EBUSY,
 			INJECTION
-			"=%s has the one place that CUDA's driver gives such a library: GPU time is not seen",
+			"=%s is already set, and CUDA's driver loads only one such library: GPU time is not recorded",
 			holder);
 	if (!find_library(GPU_LIBRARY, in->gpu_library, sizeof(in->gpu_library)))
-		return gs_err_set(why, -ENOENT, GPU_LIBRARY " was not found beside gpuscope");
+		return gs_err_set(why, -ENOENT, GPU_LIBRARY " was not found next to gpuscope");
 	put_windows(o, in->gpu_settings, sizeof(in->gpu_settings));
 	return 0;
 }
@@ -131,7 +131,7 @@ static int prepare_nccl(const struct trace_options *o, struct trace_inside *in, 
 	if (r < 0)
 		return r;
 	if (!find_library(NCCL_LIBRARY, path, sizeof(path)))
-		return gs_err_set(why, -ENOENT, NCCL_LIBRARY " was not found beside gpuscope");
+		return gs_err_set(why, -ENOENT, NCCL_LIBRARY " was not found next to gpuscope");
 	if (strlen(path) > NCCL_NAME_MAX)
 		return gs_err_set(why, -ENAMETOOLONG, "%s: NCCL takes names of %d bytes at most",
 				  path, NCCL_NAME_MAX);
@@ -155,7 +155,7 @@ static int prepare_doors(const struct trace_options *o, struct trace_inside *in,
 	if (nccl < 0)
 		gs_cli_say("--inside=nccl: %s", gs_err_text(&nccl_why, nccl));
 	if (o->inside_calls && !find_library(LIBRARY, in->library, sizeof(in->library)))
-		return gs_err_set(why, -ENOENT, LIBRARY " was not found beside gpuscope");
+		return gs_err_set(why, -ENOENT, LIBRARY " was not found next to gpuscope");
 	if (o->inside_calls)
 		doors |= 1u << GS_COMPANION_CALLS;
 	return doors ? gs_companion_files_plan(in->files, doors, wanted, ring_bytes_of(o), why) : 0;
@@ -182,8 +182,8 @@ int trace_inside_new(const struct trace_options *o, struct trace_inside **ret_in
 	}
 	if (getenv(GS_COMPANION_FOLDER_ENV)) {
 		gs_cli_say(
-			"--inside: another gpuscope looks into this program already (" GS_COMPANION_FOLDER_ENV
-			"=%s): it is seen by probes here",
+			"--inside: another gpuscope already traces this program from inside (" GS_COMPANION_FOLDER_ENV
+			"=%s): it is traced by probes here",
 			getenv(GS_COMPANION_FOLDER_ENV));
 		trace_inside_free(&in);
 		return 0;
@@ -194,7 +194,7 @@ int trace_inside_new(const struct trace_options *o, struct trace_inside **ret_in
 	if (r == 0)
 		r = gs_inside_new(in->files, wanted, &in->events);
 	if (r < 0) {
-		gs_cli_say("--inside: %s; all is seen by probes", gs_err_text(&why, r));
+		gs_cli_say("--inside: %s; everything is traced by probes", gs_err_text(&why, r));
 		trace_inside_free(&in);
 		return 0;
 	}
@@ -228,7 +228,7 @@ void trace_inside_report(const struct trace_inside *in)
 		return;
 	n = gs_companion_files_refused(in->files, &r);
 	if (n)
-		gs_cli_say("--inside: what %u process%s reported could not be read (%s)", n,
+		gs_cli_say("--inside: the reports of %u process%s could not be read (%s)", n,
 			   n == 1 ? "" : "es", strerror(-r));
 	if (in->nccl_library[0] && !gs_inside_saw_nccl(in->events))
 		gs_cli_say(

@@ -119,6 +119,6 @@ int trace_list(const struct trace_options *o)
 	if (layers >> GS_LAYER_USER & 1)
 		gs_cli_say("what --layer user can trace: gpuscope probes LIBRARY");
 	else if (!l.n && !l.n_unreadable)
-		gs_cli_say("nothing that can be traced has such a name");
+		gs_cli_say("nothing that can be traced matches");
 	return l.n || layers >> GS_LAYER_USER & 1 ? GS_EXIT_DONE : GS_EXIT_FAILED;
 }

@@ -434,7 +434,7 @@ static int read_probes(struct trace_options *o)
 		n = gs_user_set_n_twice(o->users) - n;
 		if (n > 0)
 			gs_cli_say(
-				"%s: %zu of its probes %s described before in the same way: a call is counted once",
+				"%s: %zu of its probes %s already described; each call is counted once",
 				o->probe_files[i], n, n == 1 ? "was" : "were");
 	}
 	if (o->layers >> GS_LAYER_TORCH_MEM & 1 && add_torch_memory(o->users) < 0) {
@@ -457,7 +457,7 @@ static int settle_probes(struct trace_options *o)
 	}
 	if (o->native_stack_at & GS_AT_PROBE && !o->n_outputs) {
 		gs_cli_say(
-			"a probe of %s takes native stacks, and there is no file to write them into: add -o FILE, or say \"stack: python\" there",
+			"a probe of %s takes native stacks, which need an output file: add -o FILE, or write \"stack: python\" there",
 			o->probe_files[0]);
 		return GS_EXIT_USAGE;
 	}
@@ -504,18 +504,18 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	trace_python_settle(o);
 	if (o->summary_only && o->python_wants_calls) {
 		gs_cli_say(
-			"--summary-only adds calls up in the kernel, so there are none to note a Python stack at: leave it out, or ask for --python-hz alone");
+			"--summary-only adds calls up in the kernel, without Python stacks: leave it out, or use --python-hz alone");
 		return GS_EXIT_USAGE;
 	}
 	if (o->native_stack_at && !o->n_outputs && !o->head.n_addresses &&
 	    o->style.view != GS_SUMMARY_MEMORY) {
 		gs_cli_say(
-			"--stacks native notes a stack for each event, and there is no file to write events into: add -o FILE");
+			"--stacks native records a stack with each event, which needs an output file: add -o FILE");
 		return GS_EXIT_USAGE;
 	}
 	if (o->summary_only && o->view_wants_calls) {
 		gs_cli_say(
-			"--summary-only adds calls up in the kernel, where they name no stream, no kernel and no memory: leave it out, or --by, --memory and --kernel");
+			"--summary-only adds calls up in the kernel, without streams, kernels and memory: leave it out, or --by, --memory and --kernel");
 		return GS_EXIT_USAGE;
 	}
 	if (!o->n_outputs && !o->head.n_addresses && !o->python_wants_calls && !o->view_wants_calls)

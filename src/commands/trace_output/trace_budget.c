@@ -186,7 +186,7 @@ static void make_step(void *ctx, const struct gs_overhead_step *s)
 	static const char *const words[GS_MODE_N] = {
 		"an event each", "added up in the kernel, no longer in the trace",
 		"added up for one call in 64, the others are counted", "only counted",
-		"being taken off: its calls are no longer seen"};
+		"being removed: its calls are no longer seen"};
 	struct trace_budget *b = ctx;
 
 	gs_uprobe_set_mode(b->probe, s->func, s->mode);
@@ -258,7 +258,7 @@ void trace_budget_report(const struct trace_budget *b)
 	ratio = trace_budget_ratio(b);
 	if (ratio > limit)
 		gs_cli_say(
-			"--max-overhead was not kept: tracing took %.1f %% of processor time at the end; choose fewer functions (--func, --op, --layer)",
+			"--max-overhead was exceeded: tracing took %.1f %% of processor time at the end; choose fewer functions (--func, --op, --layer)",
 			100 * ratio);
 }
 
@@ -413,12 +413,12 @@ int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_report_su
 		plan_row(out, format, width, "all", "", &all, seconds);
 	if (format == GS_SUMMARY_TABLE && !n)
 		fputs("\n"
-		      "Nothing that would be traced was called in that time (--duration counts longer).\n",
+		      "No traced function was called in that time (--duration counts longer).\n",
 		      out);
 	if (format == GS_SUMMARY_TABLE && all.is_stepped)
 		fprintf(out,
 			"\n"
-			"* its probes are single-stepped: no instruction that the kernel emulates was found where they must stand\n");
+			"* its probes are single-stepped: the kernel cannot emulate the instruction there\n");
 	if (format == GS_SUMMARY_TABLE && has_watched)
 		fprintf(out,
 			"\n"

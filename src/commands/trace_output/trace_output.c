@@ -663,7 +663,7 @@ static void report_kernels(const struct trace_output *o)
 
 	if (n && !gs_aggregate_kernels_n_chosen(o->kernels))
 		gs_cli_say(
-			"--kernel: none of %llu launches was of such a kernel; --by kernel shows their names",
+			"--kernel: none of %llu launches matched; --by kernel shows the names of the kernels",
 			(unsigned long long)n);
 }
 
@@ -678,7 +678,7 @@ int trace_output_end(struct trace_output *o, int exit_status, const char *reason
 	first = gs_ingest_sink_error(o->feed, &name);
 	if (first < 0)
 		gs_cli_say(
-			"writing %s stopped: %s; what was written before is whole, the summary counts all calls",
+			"writing %s stopped: %s; the part written before is complete, and the summary counts all calls",
 			name, strerror(-first));
 	report_pending(o);
 	for (size_t i = 0; i < o->n_files; i++) {

@@ -123,7 +123,7 @@ static int report_answer(const struct gs_buf *body, long status, bool whole)
 	} else if (message) {
 		print_text(stderr, message);
 	} else {
-		gs_cli_say("the head answers %ld, and not with what this command understands",
+		gs_cli_say("the head answered %ld, in a form that this command does not understand",
 			   status);
 	}
 	free(text);
@@ -198,7 +198,7 @@ static int fill_file(void *fill_ctx, session_take take, void *ctx, struct gs_err
 		 w->id);
 	r = gs_http_client_http(&q, &status, NULL, err);
 	if (r == 0 && status != 200)
-		r = gs_err_set(err, -EIO, "the head answers %ld, and not with the session's file",
+		r = gs_err_set(err, -EIO, "the head answered %ld, without the session's file",
 			       status);
 	return r;
 }

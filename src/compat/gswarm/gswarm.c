@@ -204,7 +204,7 @@ static void end_sessions(void *ctx, struct gs_store *store)
 	if (store)
 		rows[row_of(a->call)].run(a, store);
 	else
-		gs_grpc_call_finish(a->call, GS_GRPC_UNAVAILABLE, "the head ends");
+		gs_grpc_call_finish(a->call, GS_GRPC_UNAVAILABLE, "the head is shutting down");
 	ask_free(a);
 }
 

@@ -138,8 +138,7 @@ static int refuse_unknown(const struct walk *w, const char *path, const char *wr
 	if (near[0])
 		snprintf(text + n, sizeof(text) - (size_t)n, "; did you mean \"%s\"?", near);
 	else
-		snprintf(text + n, sizeof(text) - (size_t)n,
-			 "; `--print-config` shows all there are");
+		snprintf(text + n, sizeof(text) - (size_t)n, "; `--print-config` shows all keys");
 	return fail_node(w, node, text);
 }
 
@@ -156,7 +155,7 @@ static int remember_node(const struct walk *w, const char *path, const yaml_node
 			return fail_node(w, node, text);
 		}
 	if (where->n_marks == MARKS_MAX)
-		return fail_node(w, node, "more keys than any configuration has");
+		return fail_node(w, node, "too many keys for a configuration");
 	m = &where->marks[where->n_marks++];
 	snprintf(m->path, sizeof(m->path), "%s", path);
 	m->line = node->start_mark.line + 1;
@@ -296,7 +295,7 @@ static int walk_list(const struct walk *w, const struct gs_conf_section *section
 		if (gs_conf_set(&one, content, item->data.scalar.length, piece, &why) < 0)
 			return fail_node(w, item, why.text);
 		if (n + strlen(piece) + 2 > key->bytes)
-			return fail_node(w, item, "more than there is room for");
+			return fail_node(w, item, "too many entries");
 		n += (size_t)snprintf(out + n, key->bytes - n, "%s%s", n ? "," : "", piece);
 	}
 	return 0;
@@ -446,7 +445,7 @@ static int walk_document(struct walk *w, yaml_parser_t *parser, const char *text
 		return fail_yaml(parser, w->where, text, bytes, w->err);
 	root = yaml_document_get_root_node(&second);
 	if (root)
-		r = fail_node(w, root, "a second document (\"---\"): there is only one");
+		r = fail_node(w, root, "a second document (\"---\"): a configuration has one");
 	yaml_document_delete(&second);
 	return r;
 }
@@ -505,8 +504,8 @@ int gs_conf_load(const struct gs_conf_schema *schema, const char *path, void *re
 			bytes += (size_t)n;
 	}
 	if (bytes > GS_CONF_FILE_MAX)
-		return gs_err_set(err, -EFBIG, "%s is larger than 1 MiB: no configuration is",
-				  path);
+		return gs_err_set(err, -EFBIG,
+				  "%s is larger than 1 MiB, too large for a configuration", path);
 	return gs_conf_parse(schema, path, text, bytes, ret_conf, report, err);
 }
 

@@ -43,11 +43,13 @@ const char *gs_conf_expects(const struct gs_conf_key *key, char *out, size_t byt
 	case GS_CONF_DURATION:
 		duration_text(high, sizeof(high), key->max);
 		if (key->min == 0) {
-			snprintf(out, bytes, "0, or a duration up to %s, as 500ms, 2s or 1m", high);
+			snprintf(out, bytes, "0, or a duration up to %s, such as 500ms, 2s or 1m",
+				 high);
 			return out;
 		}
 		duration_text(low, sizeof(low), key->min);
-		snprintf(out, bytes, "a duration from %s to %s, as 500ms, 2s or 1m", low, high);
+		snprintf(out, bytes, "a duration from %s to %s, such as 500ms, 2s or 1m", low,
+			 high);
 		return out;
 	case GS_CONF_RATIO:
 		return "a share from 0 to 1, or from 0% to 100%";

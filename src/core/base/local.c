@@ -61,7 +61,7 @@ static int remove_stale(const struct gs_local_options *o, struct gs_err *err)
 	if (lstat(o->path, &st) < 0)
 		return 0;
 	if (!S_ISSOCK(st.st_mode))
-		return gs_err_set(err, -EEXIST, "%s: %s is there and is no socket", o->path_key,
+		return gs_err_set(err, -EEXIST, "%s: %s exists and is not a socket", o->path_key,
 				  o->path);
 	fd = gs_local_connect(o->path);
 	if (fd >= 0) {

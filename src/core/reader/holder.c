@@ -397,7 +397,7 @@ int gs_reader_distrust(struct gs_reader *reader, struct gs_err *err)
 	reader->stats.n_bad++;
 	if (reader->last)
 		(void)gs_sandbox_end_child(&reader->last->process);
-	return gs_err_set(err, -EBADMSG, "refused: what was read from it makes no sense");
+	return gs_err_set(err, -EBADMSG, "refused: its contents are invalid");
 }
 
 static int serve_here(struct gs_reader *reader, enum gs_reader_service service,
@@ -470,9 +470,9 @@ int gs_reader_ask(struct gs_reader *reader, enum gs_reader_service service,
 		}
 		reader->stats.n_died++;
 		gs_log(GS_LOG_INFO, GS_LOG_PROCESSES,
-		       "reader of %s: ended by signal %d, started again", reader->options.name,
+		       "reader of %s: killed by signal %d, restarted", reader->options.name,
 		       WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 	}
-	return gs_err_set(err, -EIO, "refused: %d processes that read it ended, by signal %d",
+	return gs_err_set(err, -EIO, "refused: %d processes that read it were killed by signal %d",
 			  TRIES, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }

@@ -133,7 +133,7 @@ static int run_service(gs_reader_serve_fn serve, void **state, struct gs_guard *
 	if (r == -ECANCELED)
 		return gs_err_set(err, -ETIME, READER_TOO_LATE, late_ms / 1000);
 	if (r >= 0 && reply.r < 0)
-		return gs_err_set(err, reply.r, "more was found in it than an answer may hold");
+		return gs_err_set(err, reply.r, "it contains too much for one answer");
 	return r < 0 ? r : 0;
 }
 

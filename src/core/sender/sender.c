@@ -46,11 +46,11 @@ const char *gs_sender_lost(int r, int status, char *text, size_t bytes)
 
 	losses[loss]++;
 	if (loss == GS_SENDER_HUNG)
-		snprintf(text, bytes, "did not answer and was ended");
+		snprintf(text, bytes, "did not answer and was killed");
 	else if (loss == GS_SENDER_LIED)
-		snprintf(text, bytes, "sent what it may not send and was ended");
+		snprintf(text, bytes, "violated the protocol and was killed");
 	else if (WIFSIGNALED(status))
-		snprintf(text, bytes, "was ended by signal %d", WTERMSIG(status));
+		snprintf(text, bytes, "was killed by signal %d", WTERMSIG(status));
 	else
 		snprintf(text, bytes, "ended with status %d", WEXITSTATUS(status));
 	return text;

@@ -32,11 +32,11 @@ const char *gs_activity_limit_text(enum gs_activity_limit limit)
 {
 	static const char *const texts[GS_ACTIVITY_LIMITS] = {
 		[GS_ACTIVITY_LIMIT_PROCESSES] = "calls of processes or devices beyond the limit",
-		[GS_ACTIVITY_LIMIT_STREAMS] = "pieces of work in streams beyond the limit",
-		[GS_ACTIVITY_LIMIT_EVENTS] = "events that were forgotten",
-		[GS_ACTIVITY_LIMIT_SEGMENTS] = "stretches of pending work that were joined",
-		[GS_ACTIVITY_LIMIT_WAITS] = "waits of streams for events that were forgotten",
-		[GS_ACTIVITY_LIMIT_CAPTURES] = "captures that were forgotten",
+		[GS_ACTIVITY_LIMIT_STREAMS] = "operations in streams beyond the limit",
+		[GS_ACTIVITY_LIMIT_EVENTS] = "events beyond the limit",
+		[GS_ACTIVITY_LIMIT_SEGMENTS] = "segments of pending work that were merged",
+		[GS_ACTIVITY_LIMIT_WAITS] = "waits of streams for events beyond the limit",
+		[GS_ACTIVITY_LIMIT_CAPTURES] = "captures beyond the limit",
 		[GS_ACTIVITY_LIMIT_GRAPHS] = "graphs, or kernels of them, beyond the limit",
 	};
 

@@ -57,8 +57,8 @@ const char *gs_loss_text(unsigned cause)
 	static const char *const w[GS_LOSS_COUNT] = {
 		[GS_LOSS_NONE] = "none",
 		[GS_LOSS_RING_FULL] =
-			"calls missing from the trace: the ring was full (they are in the summary)",
-		[GS_LOSS_TOO_DEEP] = "calls not seen: too many open at one time in one thread",
+			"calls missing from the trace: the ring buffer was full (they are in the summary)",
+		[GS_LOSS_TOO_DEEP] = "calls not seen: nested too deep in one thread",
 		[GS_LOSS_NO_THREAD] = "calls not seen: too many threads at one time",
 		[GS_LOSS_NO_CELL] = "calls counted only here: too many thread and function pairs",
 		[GS_LOSS_UNMATCHED] = "calls whose entry or return was not seen",
@@ -67,33 +67,33 @@ const char *gs_loss_text(unsigned cause)
 		[GS_LOSS_LATE] =
 			"libraries that were loaded before their probes were in place (first calls may be missing)",
 		[GS_LOSS_SINK] = "records that an output could not take",
-		[GS_LOSS_EVENT_BAD] = "events of unknown shape",
-		[GS_LOSS_MAPS] = "notices of newly mapped libraries that were dropped",
+		[GS_LOSS_EVENT_BAD] = "events of unknown format",
+		[GS_LOSS_MAPS] = "dropped notices of newly loaded libraries",
 		[GS_LOSS_PROC] = "processes that ended before their names could be read",
 		[GS_LOSS_BLOCKS] =
-			"allocations not followed: too many live at one time (bytes of frees and memory counters are low)",
-		[GS_LOSS_STACK] = "stacks that could not be read or kept",
-		[GS_LOSS_FRAME] = "frames of stacks without a name",
+			"allocations not tracked: too many live at one time (bytes of frees and memory counters are low)",
+		[GS_LOSS_STACK] = "stacks that could not be read or stored",
+		[GS_LOSS_FRAME] = "stack frames without a name",
 		[GS_LOSS_BUDGET] = "calls only counted, to keep --max-overhead",
 		[GS_LOSS_OFF] =
-			"functions whose probes were taken off, to keep --max-overhead: later calls are not counted",
+			"functions whose probes were removed, to keep --max-overhead: later calls are not counted",
 		[GS_LOSS_THINNED] =
 			"calls missing from the trace, to keep --max-overhead (they are in the summary)",
 		[GS_LOSS_UNTIMED] =
-			"calls counted without their times, and not in the trace: of functions whose end is not seen, of Python functions below 128 open ones, or of Python 3.11 and newer",
+			"calls counted without times, and not in the trace: of functions whose return is not seen, of Python functions nested deeper than 128, or of Python 3.11 and newer",
 		[GS_LOSS_FULL] =
-			"calls and values of counters left out of this file, which was full (--max-size): they are in no figure here",
+			"calls and counter values left out of this file, which was full (--max-size): no figure here includes them",
 		[GS_LOSS_PYFUNC] =
 			"calls of Python functions not seen: too many functions at one time, or code that could not be read",
 		[GS_LOSS_NOTICE] =
-			"notices of processes, threads, communicators and arrivals dropped: no room in the ring (names or ranks may be missing)",
+			"dropped notices of processes, threads, communicators and arrivals: the ring buffer was full (names or ranks may be missing)",
 		[GS_LOSS_SIZE] =
-			"calls of MPI whose bytes are not known (derived datatypes of MPICH, communicators whose size was not asked for)",
-		[GS_LOSS_PEERS] = "transfers of MPI counted by function only: too many peers",
-		[GS_LOSS_REFUSED] = "refused, to limit what one user can cost",
+			"MPI calls whose bytes are not known (derived datatypes of MPICH, communicators whose size is not known)",
+		[GS_LOSS_PEERS] = "MPI transfers counted by function only: too many peers",
+		[GS_LOSS_REFUSED] = "refused, to limit the cost that one user can cause",
 		[GS_LOSS_FIRST] =
 			"calls counted without their times: the first calls of a process and the first launch of each function, in which a thread may be cancelled",
-		[GS_LOSS_MARK] = "marks by which steps are found dropped: no room in the ring",
+		[GS_LOSS_MARK] = "dropped marks that steps are found by: the ring buffer was full",
 		[GS_LOSS_ACCOUNT] =
 			"threads missing from the wall-clock account: too many at one time",
 	};

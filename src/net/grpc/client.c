@@ -367,7 +367,7 @@ static const char *wire_why(struct gs_grpc_client *c, ssize_t r)
 	switch (w->fault) {
 	case GS_TLS_FAULT_CERTIFICATE:
 		snprintf(c->wire_why, sizeof(c->wire_why),
-			 "the other side's certificate is not accepted: %s", w->reason);
+			 "the peer's certificate is not accepted: %s", w->reason);
 		return c->wire_why;
 	case GS_TLS_FAULT_PLAIN_HTTP:
 	case GS_TLS_FAULT_NO_TLS:
@@ -379,8 +379,8 @@ static const char *wire_why(struct gs_grpc_client *c, ssize_t r)
 		break;
 	}
 	if (r == -EPROTONOSUPPORT)
-		return "the other side speaks TLS, but not HTTP/2 (ALPN \"h2\")";
-	return r == 0 ? "the other side closed the connection" : strerror((int)-r);
+		return "the peer speaks TLS, but not HTTP/2 (ALPN \"h2\")";
+	return r == 0 ? "the peer closed the connection" : strerror((int)-r);
 }
 
 static bool step_handshake(struct gs_grpc_client *c)
@@ -423,13 +423,13 @@ static int read_some(struct gs_grpc_client *c, const char **ret_why)
 		/* An alert of TLS in place of the first frame, which would be of more than a MiB.
 		 */
 		if (!c->wire.ssl && !c->greeted && n >= 2 && c->in[0] == 21 && c->in[1] == 3) {
-			*ret_why = "the head wants TLS: use --tls";
+			*ret_why = "the head requires TLS: use --tls";
 			c->wrong_tls = true;
 			return -EPROTO;
 		}
 		used = nghttp2_session_mem_recv(c->h2, c->in, (size_t)n);
 		if (used < 0) {
-			*ret_why = "the other side does not speak HTTP/2";
+			*ret_why = "the peer does not speak HTTP/2";
 			return -EPROTO;
 		}
 	}
@@ -448,7 +448,7 @@ static int write_some(struct gs_grpc_client *c, const char **ret_why)
 			gs_buf_reset(&c->out);
 			before = c->out.bytes;
 			if (gs_grpc_pull(c->h2, &c->out, OUT_BYTES) < 0) {
-				*ret_why = "no memory, or broken HTTP/2";
+				*ret_why = "out of memory, or an HTTP/2 protocol error";
 				return -EPROTO;
 			}
 			c->stats.wire_bytes_out += c->out.bytes - before;
@@ -516,7 +516,7 @@ static bool step_connection(struct gs_grpc_client *c)
 	now = gs_clock_mono_ns();
 	gs_timers_run(&c->timers, now);
 	if (r == 0 && waits_for_life(c) && now >= keepalive_due_ns(c)) {
-		why = "the other side has fallen silent";
+		why = "the peer does not answer any more";
 		r = -ETIMEDOUT;
 	}
 	if (r == 0 && c->leaving && !c->closing && !c->n_requests) {
@@ -527,7 +527,7 @@ static bool step_connection(struct gs_grpc_client *c)
 	if (r == 0)
 		r = write_some(c, &why);
 	if (r == 0 && h2_done(c)) {
-		why = c->leaving ? "left" : "HTTP/2 was broken";
+		why = c->leaving ? "left" : "HTTP/2 protocol error";
 		gs_tls_wire_shut(&c->wire);
 		r = -ECONNRESET;
 	}
@@ -596,7 +596,7 @@ void gs_grpc_client_disconnect(struct gs_grpc_client *c, bool wait_for_calls)
 	if (c->state != GS_GRPC_UP)
 		c->lost = true;
 	else if (!wait_for_calls)
-		gs_grpc_client_end_all(c, GS_GRPC_CANCELLED, "the client leaves");
+		gs_grpc_client_end_all(c, GS_GRPC_CANCELLED, "the client is shutting down");
 }
 
 int gs_grpc_client_fd(const struct gs_grpc_client *c)

@@ -215,7 +215,7 @@ static void conn_up(struct conn *c, struct gs_grpc_peer *peer)
 	c->state = UP;
 	note_heard(c);
 	if (c->server->stop)
-		gs_grpc_session_leave(c->session, NGHTTP2_NO_ERROR, "the server stops");
+		gs_grpc_session_leave(c->session, NGHTTP2_NO_ERROR, "the server is shutting down");
 }
 
 /* How the other end is called; true: it is a user who may do everything. */
@@ -371,7 +371,7 @@ void gs_grpc_conn_evict(struct conn *c)
 {
 	gs_grpc_core_refuse(c->server->core, GS_GRPC_REFUSED_EVICTED);
 	if (c->state == UP && c->session->greeted) {
-		gs_grpc_session_leave(c->session, NGHTTP2_NO_ERROR, "its place is needed");
+		gs_grpc_session_leave(c->session, NGHTTP2_NO_ERROR, "closed for a new connection");
 		conn_flush(c);
 	}
 	gs_grpc_conn_close(c);

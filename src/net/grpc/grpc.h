@@ -165,7 +165,7 @@ int gs_grpc_server_start(const struct gs_grpc_server_options *options,
 int gs_grpc_server_add_local(struct gs_grpc_server *server, int fd, gid_t group);
 
 /* Graceful end: no new connections, GOAWAY to all, calls that run may finish for grace_ns (0: none
- * of it); what still runs then gets UNAVAILABLE "the server stops". Blocks until every call had its
+ * of it); what still runs then gets UNAVAILABLE "the server is shutting down". Blocks until every call had its
  * `closed`. Not from a handler. References that others hold stay valid; their calls are over. */
 void gs_grpc_server_stop(struct gs_grpc_server **server, uint64_t grace_ns);
 

@@ -63,7 +63,7 @@ void gs_grpc_header_take(struct gs_grpc_call *call, const char *name, size_t n, 
 	call->header_bytes += n + value_bytes + 32;
 	if (call->header_bytes > call->core->o.max_metadata_bytes) {
 		refuse_call(call, GS_GRPC_REFUSED_METADATA, GS_GRPC_RESOURCE_EXHAUSTED,
-			    "the metadata are larger than this server takes");
+			    "the metadata are larger than this server accepts");
 		return;
 	}
 	if (text_is(name, n, ":method")) {
@@ -76,8 +76,9 @@ void gs_grpc_header_take(struct gs_grpc_call *call, const char *name, size_t n, 
 		take_timeout(call, value, value_bytes);
 	} else if (text_is(name, n, "grpc-encoding")) {
 		if (!text_is(value, value_bytes, "identity"))
-			refuse_call(call, GS_GRPC_REFUSED_ENCODING, GS_GRPC_UNIMPLEMENTED,
-				    "messages are taken uncompressed (grpc-encoding: identity)");
+			refuse_call(
+				call, GS_GRPC_REFUSED_ENCODING, GS_GRPC_UNIMPLEMENTED,
+				"only uncompressed messages are accepted (grpc-encoding: identity)");
 	} else if (name[0] != ':' && !text_is(name, n, "te") &&
 		   !text_is(name, n, "grpc-accept-encoding")) {
 		/* nghttp2 lets no zero through, neither in names nor in values. */
@@ -135,7 +136,7 @@ enum gs_grpc_status gs_grpc_header_check(struct gs_grpc_call *call, const char *
 			    "this port speaks gRPC: content-type is application/grpc");
 	} else if (call->refused == GS_GRPC_OK && call->session->leaving) {
 		call->refused = GS_GRPC_UNAVAILABLE;
-		call->refused_text = "the server goes away";
+		call->refused_text = "the server is shutting down";
 	} else if (!call->method) {
 		refuse_call(call, GS_GRPC_REFUSED_METHOD, GS_GRPC_UNIMPLEMENTED,
 			    "there is no such method");

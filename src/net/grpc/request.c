@@ -71,7 +71,7 @@ static void refuse_message(struct gs_grpc_request *r, int why)
 
 	if (why == -EMSGSIZE) {
 		snprintf(text, sizeof(text),
-			 "a message of %zu bytes is larger than the %zu that are taken",
+			 "a message of %zu bytes is larger than the limit of %zu",
 			 r->inbox.message_bytes, r->inbox.max_message_bytes);
 		give_up(r, NGHTTP2_CANCEL, GS_GRPC_RESOURCE_EXHAUSTED, text);
 	} else if (why == -ENOMEM || why == -ENOBUFS) {
@@ -79,7 +79,7 @@ static void refuse_message(struct gs_grpc_request *r, int why)
 	} else {
 		give_up(r, NGHTTP2_CANCEL, GS_GRPC_INTERNAL,
 			why == -EOPNOTSUPP ? "the server compresses messages"
-					   : "what came is not framed as gRPC messages are");
+					   : "invalid gRPC framing");
 	}
 }
 
@@ -262,7 +262,7 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
 	} else if (name_bytes && name[0] != ':' &&
 		   gs_grpc_table_add(&r->metadata, name, name_bytes, value, value_bytes) < 0) {
 		give_up(r, NGHTTP2_CANCEL, GS_GRPC_RESOURCE_EXHAUSTED,
-			"the server's metadata are larger than is taken");
+			"the server's metadata are too large");
 	}
 	return 0;
 }
@@ -283,7 +283,7 @@ static int on_stream_close(nghttp2_session *h2, int32_t stream, uint32_t error_c
 			    : error_code != NGHTTP2_NO_ERROR ? gs_grpc_status_of_h2(error_code)
 							     : GS_GRPC_INTERNAL;
 		if (http)
-			snprintf(r->text, sizeof(r->text), "the answer is HTTP %d and not of gRPC",
+			snprintf(r->text, sizeof(r->text), "the answer is HTTP %d, not gRPC",
 				 r->http_status);
 		else if (error_code != NGHTTP2_NO_ERROR)
 			snprintf(r->text, sizeof(r->text), "the server reset the call: %s",
@@ -332,7 +332,7 @@ static void going_away(struct gs_grpc_client *c, const nghttp2_goaway *g)
 	/* As grpc-core does: ask half as often from now on. */
 	if (strcmp(said, "too_many_pings") == 0 && c->keepalive_ns < UINT64_MAX / 2)
 		c->keepalive_ns *= 2;
-	snprintf(c->why, sizeof(c->why), "the server goes away: %s%s%s",
+	snprintf(c->why, sizeof(c->why), "the server is shutting down: %s%s%s",
 		 nghttp2_http2_strerror(g->error_code), n ? ", " : "", said);
 	if (c->going_away)
 		return;

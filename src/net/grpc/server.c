@@ -117,7 +117,7 @@ static void grace_over(struct gs_timer *timer)
 		next = c->next;
 		if (c->session)
 			gs_grpc_session_abort_calls(c->session, GS_GRPC_UNAVAILABLE,
-						    "the server stops");
+						    "the server is shutting down");
 	}
 	(void)gs_timer_set(&s->core->timers, &s->grace, gs_clock_mono_ns() + ABORT_NS);
 }
@@ -131,7 +131,8 @@ static void begin_stop(struct gs_grpc_server *s)
 	for (struct conn *c = s->conns; c; c = next) {
 		next = c->next;
 		if (c->session)
-			gs_grpc_session_leave(c->session, NGHTTP2_NO_ERROR, "the server stops");
+			gs_grpc_session_leave(c->session, NGHTTP2_NO_ERROR,
+					      "the server is shutting down");
 		else if (c->state < UP)
 			gs_grpc_conn_close(c);
 	}

@@ -215,7 +215,7 @@ static void refuse_message(struct gs_grpc_call *call, int r)
 	switch (r) {
 	case -EMSGSIZE:
 		snprintf(text, sizeof(text),
-			 "a message of %zu bytes is larger than the %zu that are taken",
+			 "a message of %zu bytes is larger than the limit of %zu",
 			 call->inbox.message_bytes, call->inbox.max_message_bytes);
 		refuse_call(call, GS_GRPC_REFUSED_MESSAGE, GS_GRPC_RESOURCE_EXHAUSTED, text);
 		return;
@@ -225,7 +225,7 @@ static void refuse_message(struct gs_grpc_call *call, int r)
 		return;
 	case -EPROTO:
 		refuse_call(call, GS_GRPC_REFUSED_FRAMING, GS_GRPC_INTERNAL,
-			    "what came is not framed as gRPC messages are");
+			    "invalid gRPC framing");
 		return;
 	}
 	refuse_call(call, GS_GRPC_REFUSED_MEMORY, GS_GRPC_RESOURCE_EXHAUSTED,
@@ -266,7 +266,7 @@ static void deliver_message(struct gs_grpc_call *call, const void *data, size_t 
 
 	if (call->method->kind == GS_GRPC_UNARY && call->n_messages == 1) {
 		refuse_call(call, GS_GRPC_REFUSED_FRAMING, GS_GRPC_INTERNAL,
-			    "a call of this method has one message, two came");
+			    "this method takes one message, two were received");
 		return;
 	}
 	call->n_messages++;
@@ -284,7 +284,7 @@ static void half_closed(struct gs_grpc_call *call)
 			    "the last message was cut off");
 	else if (call->method->kind == GS_GRPC_UNARY && call->n_messages == 0)
 		refuse_call(call, GS_GRPC_REFUSED_FRAMING, GS_GRPC_INTERNAL,
-			    "a call of this method has one message, none came");
+			    "this method takes one message, none was received");
 	else if (call->method->kind == GS_GRPC_STREAM && call->method->half_closed)
 		call->method->half_closed(ctx_of(call), call);
 }

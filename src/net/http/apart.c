@@ -140,8 +140,8 @@ static void lose_server(struct gs_http *h, const char *why)
 	uint64_t wait = gs_sandbox_restart_wait_ns(&a->n_failures, now - a->started_ns);
 
 	a->start_after_ns = now + wait;
-	report_words(a, "the process that serves HTTP %s; another one is started%s", why,
-		     wait > 1000000000 ? " in some seconds" : "");
+	report_words(a, "the process that serves HTTP %s; it is restarted%s", why,
+		     wait > 1000000000 ? " in a few seconds" : "");
 }
 
 static void server_ended(struct gs_http *h)
@@ -150,7 +150,7 @@ static void server_ended(struct gs_http *h)
 	char why[80] = "closed its socket";
 
 	if (WIFSIGNALED(status))
-		snprintf(why, sizeof(why), "was ended by signal %d", WTERMSIG(status));
+		snprintf(why, sizeof(why), "was killed by signal %d", WTERMSIG(status));
 	else if (WIFEXITED(status))
 		snprintf(why, sizeof(why), "ended with status %d", WEXITSTATUS(status));
 	h->apart->restarts++;
@@ -252,7 +252,7 @@ static void server_lied(struct gs_http *h)
 {
 	h->apart->lied++;
 	(void)end_server(h);
-	lose_server(h, "sent what it may not send and was ended");
+	lose_server(h, "violated the protocol and was killed");
 }
 
 static void take_messages(struct gs_http *h)
@@ -398,7 +398,7 @@ static void look_at_server(struct gs_http *h, uint64_t now)
 	if (a->server.pid && now - a->heard_ns > HUNG_NS) {
 		a->hung++;
 		(void)end_server(h);
-		lose_server(h, "did not answer and was ended");
+		lose_server(h, "did not answer and was killed");
 	}
 	if (a->server.pid && now >= a->ping_ns) {
 		a->ping_ns = now + PING_NS;

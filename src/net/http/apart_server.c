@@ -305,8 +305,7 @@ static void answer_late(struct server_process *p, uint64_t now)
 		if (!late)
 			return;
 		reply = gs_http_reply_new(late->later);
-		gs_http_error(&reply, 503,
-			      "the process that has the values did not answer in time");
+		gs_http_error(&reply, 503, "the main process did not answer in time");
 		gs_http_answer(&late->later, &reply);
 	}
 }

@@ -213,7 +213,8 @@ static bool take_request(struct gs_http *h, struct conn *c)
 		return true;
 	}
 	if (q.content_bytes > s->max_body_bytes) {
-		refuse_conn(h, c, 413, "the body of the request is larger than this server takes");
+		refuse_conn(h, c, 413,
+			    "the body of the request is larger than this server accepts");
 		return true;
 	}
 	if (c->in.bytes < (size_t)head + q.content_bytes)

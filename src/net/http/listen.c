@@ -32,9 +32,9 @@ int gs_http_listen_inherited(char *ret_address, size_t bytes, struct gs_err *err
 	if (!pid || !n || strtol(pid, NULL, 10) != (long)getpid() || strtol(n, NULL, 10) < 1)
 		return -ENOENT;
 	if (strtol(n, NULL, 10) > 1)
-		return gs_err_set(
-			err, -EINVAL,
-			"systemd hands over %s sockets: the agent takes one (ListenStream=)", n);
+		return gs_err_set(err, -EINVAL,
+				  "systemd passed %s sockets: the agent takes one (ListenStream=)",
+				  n);
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_FDNAMES");
@@ -42,7 +42,7 @@ int gs_http_listen_inherited(char *ret_address, size_t bytes, struct gs_err *err
 	    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_bytes) < 0 || !listens)
 		return gs_err_set(
 			err, -ENOTSOCK,
-			"what systemd hands over is no listening stream socket (ListenStream=, Accept=no)");
+			"the socket passed by systemd is not a listening stream socket (ListenStream=, Accept=no)");
 	if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 ||
 	    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
 		return gs_err_set(err, -errno, "the socket of systemd: %s", strerror(errno));

@@ -165,7 +165,7 @@ void gs_http_reply_check(struct gs_http_reply *reply)
 	reply->is_gzip = reply->no_compression = false;
 	if (r == -ENOBUFS)
 		gs_http_error(reply, 500,
-			      "the answer is longer than this server sends: ask for less");
+			      "the answer is larger than this server's limit: request less");
 	else
 		gs_http_error(reply, 503, "no memory for the answer");
 }

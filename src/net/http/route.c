@@ -56,14 +56,14 @@ static void say_not_found(const struct gs_http_site *site, struct gs_http_reply 
 	struct gs_buf text = GS_BUF_INIT(4096);
 
 	/* The path that was asked for is not repeated: it is the client's text. */
-	(void)gs_buf_puts(&text, "nothing is here; this server has");
+	(void)gs_buf_puts(&text, "not found; this server has");
 	for (size_t i = 0; i < site->n_routes; i++)
 		(void)gs_buf_printf(&text, " %s", site->routes[i].path);
 	(void)gs_buf_put(&text, "", 1);
 	gs_http_error(reply, 404,
 		      text.data && !text.data[text.bytes - 1] && !reply->json_errors
 			      ? (const char *)text.data
-			      : "nothing is here");
+			      : "not found");
 	gs_buf_fini(&text);
 }
 
@@ -89,13 +89,13 @@ static const char *cross_site(const struct gs_http_request *q, bool tls)
 	const char *origin = gs_http_header(q, "origin"), *host = gs_http_header(q, "host");
 
 	if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
-		return "this was sent by a page of another site";
+		return "refused: the request comes from a page of another site";
 	if (origin) {
 		const char *name = strstr(origin, "://");
 
 		if (!name || !host || strcasecmp(name + 3, host) != 0 ||
 		    (tls && strncasecmp(origin, "https:", 6) != 0))
-			return "this was sent by a page of another site";
+			return "refused: the request comes from a page of another site";
 	}
 	return NULL;
 }
@@ -115,7 +115,7 @@ static bool may_control(const struct gs_http_site *site, const struct gs_http_re
 	if (!why && !q->may_control)
 		why = gs_http_header(q, "authorization") || !site->guarded
 			      ? "this token may only read"
-			      : "without tokens, changes are made on this machine by its commands: set a token_file (or, of a head, nodes.anonymous_control)";
+			      : "without tokens, changes are possible only on this machine, by commands: set a token_file (or, for a head, nodes.anonymous_control)";
 	if (why) {
 		gs_http_error(reply, 403, why);
 		return false;
@@ -152,7 +152,7 @@ static bool host_is_known(const struct gs_http_site *site, const struct gs_http_
 	case GS_HTTP_HOST_INVALID:
 		break;
 	}
-	gs_http_error(reply, 400, "the header Host is no name and no address");
+	gs_http_error(reply, 400, "the header Host is neither a host name nor an address");
 	return false;
 }
 
@@ -202,7 +202,7 @@ void gs_http_serve(const struct gs_http_site *site, struct gs_http_request *q,
 	}
 	if (!route) {
 		allow_header(methods, more, more_bytes);
-		gs_http_error(reply, 405, "not with this method");
+		gs_http_error(reply, 405, "method not allowed");
 		return;
 	}
 	if (!route->control || may_control(site, q, reply))
@@ -213,12 +213,12 @@ const char *gs_http_refusal_reason(int status)
 {
 	switch (status) {
 	case 431:
-		return "the head of the request is larger than this server takes";
+		return "the headers of the request are larger than this server accepts";
 	case 501:
-		return "requests with a Transfer-Encoding are not taken; send Content-Length";
+		return "requests with a Transfer-Encoding are not accepted; send Content-Length";
 	case 505:
-		return "HTTP/1.1 and HTTP/1.0 are spoken here";
+		return "this server speaks HTTP/1.1 and HTTP/1.0";
 	default:
-		return "this is no request that can be understood";
+		return "malformed HTTP request";
 	}
 }

@@ -63,7 +63,7 @@ static bool take_idle(const char *url, struct http_client_sender *ret)
 		} else {
 			gs_close_p(&s->process.fd);
 			gs_log(GS_LOG_INFO, GS_LOG_HTTP,
-			       "a process that sends %s while it had nothing to do",
+			       "a process that sends %s while it was idle",
 			       gs_sender_lost(-EPIPE, status, why, sizeof(why)));
 		}
 		s->process.pid = 0;

@@ -54,14 +54,14 @@ static void load_library(void)
 	if (!library) {
 		snprintf(
 			why_not, sizeof(why_not),
-			"no libcurl.so.4 here, which sends to web servers and by e-mail: install libcurl4 (Debian, Ubuntu) or libcurl (Fedora, EL)");
+			"libcurl.so.4, which sends HTTP requests and e-mail, was not found: install libcurl4 (Debian, Ubuntu) or libcurl (Fedora, EL)");
 		return;
 	}
 	for (size_t i = 0; i < GS_ARRAY_LEN(symbols); i++) {
 		void *p = dlsym(library, symbols[i].name);
 
 		if (!p) {
-			snprintf(why_not, sizeof(why_not), "the libcurl here has no %s: too old",
+			snprintf(why_not, sizeof(why_not), "libcurl lacks %s: it is too old",
 				 symbols[i].name);
 			return;
 		}

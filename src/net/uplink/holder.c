@@ -115,8 +115,8 @@ static void lose_sender(struct gs_uplink *l, int r)
 	pthread_mutex_unlock(&l->lock);
 	wait = gs_sandbox_restart_wait_ns(&l->n_failures, now - l->started_ns);
 	l->start_after_ns = now + wait;
-	say_words(l, "%s; another one is started%s", trouble,
-		  wait > 1000000000 ? " in some seconds" : "");
+	say_words(l, "%s; it is restarted%s", trouble,
+		  wait > 1000000000 ? " in a few seconds" : "");
 }
 
 static struct gs_sender_wait wait_briefly(void)
@@ -513,7 +513,7 @@ static int take_names(struct gs_uplink *l, const struct gs_uplink_options *o, st
 	if (gs_uplink_machine_id(l->machine_id, sizeof(l->machine_id)) < 0)
 		return gs_err_set(
 			err, -ENOENT,
-			"this machine has no number of its own (/etc/machine-id): run systemd-machine-id-setup or give --machine-id");
+			"this machine has no machine id (/etc/machine-id): run systemd-machine-id-setup or give --machine-id");
 	return 0;
 }
 

@@ -103,7 +103,7 @@ void gs_uplink_failed(struct gs_uplink_line *l, enum gs_grpc_status status, cons
 		/* It may be mended there: a token, a certificate. */
 		l->state.retry_ns = gs_clock_mono_ns() + REFUSED_RETRY_NS;
 		set_state(l, GS_UPLINK_REFUSED, text[0] ? text : gs_grpc_status_name(status));
-		gs_uplink_log(l, "the head refuses us: %s",
+		gs_uplink_log(l, "the head refuses this node: %s",
 			      text[0] ? text : gs_grpc_status_name(status));
 	} else if (gs_grpc_client_connected(l->client)) {
 		snprintf(l->state.trouble, sizeof(l->state.trouble), "%s", text);

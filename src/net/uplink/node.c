@@ -104,8 +104,8 @@ static void on_ack(struct gs_uplink_line *l, uint64_t seq)
 	struct gs_uplink_reply before, after;
 
 	if (!l->welcomed || seq >= l->next_send) {
-		gs_uplink_failed(l, GS_GRPC_INTERNAL, "the head acknowledges what it was not sent",
-				 false);
+		gs_uplink_failed(l, GS_GRPC_INTERNAL,
+				 "the head acknowledged a batch that was not sent", false);
 		return;
 	}
 	(void)gs_uplink_ask(l, LINK_WAITING, 0, &before);
@@ -136,7 +136,7 @@ static void on_message(void *ctx, struct gs_grpc_request *request, const void *d
 	Gpuscope__V1__ToNode *m = gpuscope__v1__to_node__unpack(NULL, bytes, data);
 
 	if (!m) {
-		gs_uplink_failed(l, GS_GRPC_INTERNAL, "the head sends what is no message", false);
+		gs_uplink_failed(l, GS_GRPC_INTERNAL, "the head sent an invalid message", false);
 		return;
 	}
 	switch (m->body_case) {
@@ -296,7 +296,7 @@ static void pump_line(struct gs_uplink_line *l)
 		if (r != 0)
 			break;
 		if (l->max_batch && b->raw_bytes > l->max_batch) {
-			gs_uplink_give_up(l, b->seq, "it is larger than the head takes");
+			gs_uplink_give_up(l, b->seq, "it is larger than the head accepts");
 			continue;
 		}
 		r = send_batch(l, b);

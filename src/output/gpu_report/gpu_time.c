@@ -113,7 +113,7 @@ static void put_devices(struct gs_page *page, const struct gs_gpu_time *t)
 	gs_page_gap(page, GAP);
 	gs_page_words(
 		page, GS_INK_DIM,
-		"The GPU's own times (CUPTI), of windows in which all that it did for the process is known. hidden: while compute ran, too. idle: between work.");
+		"Times measured on the GPU (CUPTI), in windows in which all of the process's GPU work is known. hidden: while compute ran, too. idle: between work.");
 }
 
 /* What spoils the figures, or why there are none. */
@@ -123,12 +123,12 @@ static void put_limits(struct gs_page *page, const struct gs_gpu_time *t)
 	const struct {
 		uint64_t n;
 		const char *what;
-	} rows[] = {{t->dropped, "records that CUPTI dropped"},
-		    {t->discarded, "buffers of records that came too fast"},
-		    {t->bad, "records that cannot be"},
-		    {t->untimed, "pieces of work whose times CUPTI does not know"},
-		    {t->left_out, "pieces of work that found no room here"},
-		    {t->yielded, "windows that the program's own profiler ended"}};
+	} rows[] = {{t->dropped, "records dropped by CUPTI"},
+		    {t->discarded, "buffers of records dropped because they came too fast"},
+		    {t->bad, "invalid records"},
+		    {t->untimed, "GPU operations without times from CUPTI"},
+		    {t->left_out, "GPU operations beyond the limit"},
+		    {t->yielded, "windows ended by the program's own profiler"}};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
 		if (!rows[i].n)
@@ -163,7 +163,7 @@ void gs_report_gpu_time_brief(struct gs_page *page, const struct gs_summary *s)
 			 t->kernels[0].short_name[0] ? t->kernels[0].short_name : "not known");
 	if (best && best->window_ns)
 		snprintf(text, sizeof(text),
-			 "by its own times GPU %" PRIu32 " of %" PRIu32
+			 "measured on the device: GPU %" PRIu32 " of %" PRIu32
 			 " was busy for %.1f %% of %s, at most %s idle%s (--by kernel)",
 			 best->device, best->process,
 			 100 * (double)best->busy_ns[GS_GPU_TIME_ANY] / (double)best->window_ns,
@@ -171,7 +171,7 @@ void gs_report_gpu_time_brief(struct gs_page *page, const struct gs_summary *s)
 			 more);
 	else
 		snprintf(text, sizeof(text), "GPU time is not known: %s",
-			 t->refusal[0] ? t->refusal : "no GPU did anything in a window");
+			 t->refusal[0] ? t->refusal : "no GPU had work in a window");
 	gs_page_gap(page, GAP);
 	gs_page_words(page, GS_INK_PLAIN, text);
 }
@@ -193,7 +193,7 @@ void gs_report_gpu_time(struct gs_page *page, const struct gs_summary *s, unsign
 	}
 	if (!t->n_kernels && !t->n_devices && !t->refusal[0]) {
 		gs_page_gap(page, GAP);
-		gs_page_words(page, GS_INK_DIM, "No GPU did anything in a window.");
+		gs_page_words(page, GS_INK_DIM, "No GPU had work in a window.");
 	}
 	put_limits(page, t);
 }

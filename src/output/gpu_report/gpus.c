@@ -101,8 +101,8 @@ void gs_report_gpus(struct gs_page *page, const struct gs_summary *s)
 	if (!s->n_gpus)
 		return;
 	gs_page_line(page);
-	gs_page_rest(page, GS_INK_BOLD,
-		     "GPUs: what they counted, and what calls say of the same time", GS_CUT_END);
+	gs_page_rest(page, GS_INK_BOLD, "GPUs: measured by the device, and bounds from host calls",
+		     GS_CUT_END);
 	gs_page_line(page);
 	for (int pass = 0; pass < 2; pass++) {
 		put_heads(&g);
@@ -119,19 +119,19 @@ void gs_report_gpus(struct gs_page *page, const struct gs_summary *s)
 	}
 	put_remark(
 		page,
-		"busy, memory, power: device truth, as the driver reads it; busy while a kernel ran.");
+		"busy, memory, power: measured by the GPU, read by its driver; busy while a kernel ran.");
 	if (compared)
 		put_remark(
 			page,
-			">=, <=: bounds as the host's calls give them, of kernels and copies. off by: how far busy is from them, in points.");
+			">=, <=: bounds from host calls, of kernels and copies. off by: distance of busy from them, in points.");
 	if (outside)
 		put_remark(
 			page,
-			"Outside of the bounds: the driver's counter is coarse, and knows no copies.");
+			"Outside of the bounds: the driver's counter is coarse, and does not count copies.");
 	if (hidden)
 		put_remark(
 			page,
-			"Whether other processes used it is not known: the driver knows processes by other numbers.");
+			"Whether other processes used it is not known: the driver uses other process ids.");
 }
 
 static double known_or_nan(double v)

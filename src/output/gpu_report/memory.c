@@ -152,7 +152,7 @@ static void put_place_heads(struct gs_grid *g)
 	for (size_t i = 0; i < GS_ARRAY_LEN(heads); i++)
 		gs_grid_right(g, GS_INK_DIM, heads[i]);
 	gs_grid_left(g, GS_INK_DIM, "call", GS_CUT_END);
-	gs_grid_rest(g, GS_INK_DIM, "asked for by", GS_CUT_END);
+	gs_grid_rest(g, GS_INK_DIM, "call site", GS_CUT_END);
 }
 
 static void put_place(struct gs_grid *g, const struct gs_memory_place *p)
@@ -235,7 +235,7 @@ static void put_seldom_read(struct gs_page *page, const struct gs_memory_summary
 		snprintf(
 			text, sizeof(text),
 			"%" PRIu32 " %.32s was read %" PRIu64
-			" time%s, last up to %s before its end: what it had then is not known, nor its peak.",
+			" time%s, last up to %s before its end: its memory then and its peak are not known.",
 			p->pid, p->comm, p->n_readings, p->n_readings == 1 ? "" : "s",
 			gs_fmt_ns(unread, p->unread_ns));
 		report_put_remark(page, text);
@@ -254,7 +254,7 @@ static void put_measured(struct gs_page *page, const struct gs_memory_summary *m
 		put_measured_rows(&g, m);
 	report_put_remark(
 		page,
-		"Device truth, by samples. read: how often. in calls: held, by the host's view above. other: what no call shows (contexts, code, what pools keep), and what is from before the trace.");
+		"Measured by the driver, in samples. read: number of samples. in calls: held, by the host's view above. other: memory that no call shows (contexts, code, pools), or from before the trace.");
 	put_seldom_read(page, m);
 }
 
@@ -265,12 +265,12 @@ static void put_strays(struct gs_page *page, const struct gs_memory_summary *m)
 		uint64_t n;
 		const char *text;
 	} strays[] = {
-		{0, "Double frees, of blocks that had been freed"},
-		{0, "Failed frees, of addresses that were never allocated"},
-		{0, "Frees of blocks from before the trace, or whose allocation was lost"},
-		{0, "Frees that were not seen: their addresses were given again"},
-		{0, "Allocations that were refused"},
-		{0, "Allocations that were not followed: too many at a time, or not readable"},
+		{0, "Double frees: the block had been freed"},
+		{0, "Failed frees: the address was never allocated"},
+		{0, "Frees of blocks allocated before the trace, or whose allocation was lost"},
+		{0, "Frees that were not seen: the address was allocated again"},
+		{0, "Failed allocations"},
+		{0, "Allocations not tracked: too many at a time, or not readable"},
 	};
 	char text[160], out[GS_FMT_BYTES];
 
@@ -324,14 +324,15 @@ void gs_report_memory(struct gs_page *page, const struct gs_summary *s, unsigned
 			put_rows(&g, s);
 		report_put_remark(
 			page,
-			"The host's view: bytes that calls asked for, without what the driver adds. held: not freed at the end, of the trace or of the process. unused: of the pages of 2 MiB that blocks lie in.");
+			"The host's view: bytes requested by calls, without overhead of the driver. held: not freed at the end of the trace or of the process. unused: share of the 2 MiB pages that the blocks are in.");
 	} else {
 		report_put_remark(
-			page, !s->complete
-				      ? "The recording stopped without its end, where this stands."
-			      : s->mode == GS_SESSION_EVENTS
-				      ? "No call allocated or freed."
-				      : "Calls were added up: --memory records them one by one.");
+			page,
+			!s->complete
+				? "The recording was cut off; these are the figures up to there."
+			: s->mode == GS_SESSION_EVENTS
+				? "No call allocated or freed."
+				: "Calls were only added up: --memory records each of them.");
 	}
 	put_strays(page, m);
 	put_measured(page, m);

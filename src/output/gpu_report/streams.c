@@ -205,7 +205,7 @@ void gs_report_streams(struct gs_page *page, const struct gs_summary *s, unsigne
 	if (!n) {
 		report_put_remark(
 			page,
-			"No call that names a stream was recorded: streams are not known of calls that were added up.");
+			"No call with a stream was recorded: calls that were added up have no streams.");
 		return;
 	}
 	put_stream_rows(&g, a, n, columns);
@@ -227,7 +227,7 @@ void gs_report_streams(struct gs_page *page, const struct gs_summary *s, unsigne
 	}
 	report_put_remark(
 		page,
-		"Bounds as the host sees them: work was pending at most from the call that queued it to the call that found it done (<=), and at least while the host waited for it (>=). empty: nothing was queued. queue: pieces pending as one was queued, on average.");
+		"Bounds as the host sees them: work was pending at most from the call that queued it to the call that found it done (<=), and at least while the host waited for it (>=). empty: nothing was queued. queue: mean number of operations pending when one was queued.");
 	if (has_own_context(a))
 		report_put_remark(page, "+: in a context of its own (cuCtxCreate).");
 	put_limits(page, a);

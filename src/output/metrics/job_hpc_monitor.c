@@ -39,8 +39,9 @@ static const struct {
 	[IO_PERCENT] =
 		{"hpc_monitor_io_percent", GS_METRICS_GAUGE, -1,
 		 "Time blocked on disks and file systems, percent of the job's thread time."},
-	[WAIT_PERCENT] = {"hpc_monitor_wait_percent", GS_METRICS_GAUGE, -1,
-			  "Time in which the job's cores had nothing of it to run, percent."},
+	[WAIT_PERCENT] =
+		{"hpc_monitor_wait_percent", GS_METRICS_GAUGE, -1,
+		 "Time for which the job's cores had none of its threads to run, percent."},
 	[NET_PERCENT] = {"hpc_monitor_net_percent", GS_METRICS_GAUGE, -1,
 			 "Time blocked on the network, percent of the job's thread time."},
 	[MEMORY_USAGE] = {"hpc_monitor_memory_usage", GS_METRICS_GAUGE, -1,

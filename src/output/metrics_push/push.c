@@ -166,7 +166,8 @@ static void note_failure(struct gs_push *p, const char *why, uint64_t asked_ns)
 	snprintf(p->stats.trouble, sizeof(p->stats.trouble), "%s", why);
 	pthread_mutex_unlock(&p->lock);
 	if (!p->is_reported)
-		log_push(p, "%s does not take metrics: %s; they are kept meanwhile", p->shown, why);
+		log_push(p, "%s does not accept metrics: %s; they are buffered meanwhile", p->shown,
+			 why);
 	p->is_reported = true;
 	wait_longer(p, asked_ns);
 }
@@ -190,9 +191,9 @@ static void finish_batch(struct gs_push *p, const struct gs_queue_batch *b, bool
 		gs_log(GS_LOG_DEBUG, GS_LOG_HTTP, "push: %s has %u samples, %zu bytes", p->shown,
 		       b->n_samples, (size_t)b->bytes);
 	if (!taken)
-		log_push(p, "%s refuses %u samples for good: %s", p->shown, b->n_samples, why);
+		log_push(p, "%s permanently refuses %u samples: %s", p->shown, b->n_samples, why);
 	else if (p->is_reported)
-		log_push(p, "%s takes metrics again", p->shown);
+		log_push(p, "%s accepts metrics again", p->shown);
 	p->is_reported = false;
 	p->n_failures = 0;
 	p->retry_ns = 0;

@@ -69,7 +69,7 @@ static int send_one(void *ctx, const struct gs_alert_message *m, const atomic_bo
 		return gs_err_set(err, r, "no memory for the message");
 	if (!l->path[0])
 		return write_all(STDERR_FILENO, line.data, line.bytes) < 0
-			       ? gs_err_set(err, -EIO, "standard error takes nothing")
+			       ? gs_err_set(err, -EIO, "standard error cannot be written")
 			       : 0;
 	/* Another program that rotates logs (logrotate) has moved it away: then a new one. */
 	if (l->fd < 0 || fstat(l->fd, &st) < 0 || stat(l->path, &there) < 0 ||

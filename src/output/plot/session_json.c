@@ -256,7 +256,7 @@ int gs_plot_add_session(struct gs_plot *plot, FILE *file, struct gs_err *err)
 		if (c == ',')
 			c = next_char(file);
 		if (c != '"' || rest_of_text(file, key, sizeof(key)) < 0 || next_char(file) != ':')
-			return gs_err_set(err, -EBADMSG, "it is no JSON, or it is cut off");
+			return gs_err_set(err, -EBADMSG, "it is not JSON, or it is cut off");
 		c = next_char(file);
 		if (strcmp(key, "frames") != 0) {
 			r = skip_value(file, c);
@@ -270,6 +270,6 @@ int gs_plot_add_session(struct gs_plot *plot, FILE *file, struct gs_err *err)
 		}
 	}
 	if (r < 0 || !found)
-		return gs_err_set(err, -EBADMSG, "no frames: not the JSON of a session");
+		return gs_err_set(err, -EBADMSG, "no frames: this is not the JSON of a session");
 	return 0;
 }

@@ -89,7 +89,7 @@ static void put_others(struct gs_page *page, const struct gs_summary *s)
 		n_idle += s->account.threads[i].idle && !s->account.threads[i].critical;
 	if (!n)
 		return;
-	snprintf(text, sizeof(text), "%s other thread%s, %s of them only parked (--format json)",
+	snprintf(text, sizeof(text), "%s other thread%s, %s of them idle (--format json)",
 		 gs_fmt_count(count, n), n == 1 ? "" : "s", gs_fmt_count(idle, n_idle));
 	gs_page_gap(page, GAP);
 	gs_page_words(page, GS_INK_DIM, text);

@@ -157,7 +157,7 @@ void gs_report_summary_uses(struct gs_page *page, const struct gs_summary *s, bo
 	if (!n)
 		return;
 	put_title(page, GS_INK_BOLD,
-		  "CUDA and NCCL calls by operator (host time, bytes, how many of which kind)");
+		  "CUDA and NCCL calls by operator (host time, bytes, calls by kind)");
 	for (int pass = 0; pass < 2; pass++) {
 		for (size_t i = 0; i < n; i++)
 			put_use(&g, &s->uses[i]);
@@ -258,7 +258,7 @@ static void put_loss(struct gs_grid *g, struct gs_buf *text, const struct gs_los
 	if (l->cause < GS_LOSS_COUNT)
 		r = gs_buf_puts(text, gs_loss_text(l->cause));
 	else
-		r = gs_buf_printf(text, "lost for a cause that only a newer version knows (%u)",
+		r = gs_buf_printf(text, "lost for a cause that this version does not know (%u)",
 				  l->cause);
 	if (r == 0)
 		r = gs_buf_printf(text, "%s%s", *detail ? ": " : "", detail);
@@ -363,7 +363,7 @@ static void put_attach(struct gs_page *page, const struct gs_summary *s, bool al
 		put_remark(page, GS_INK_DIM, text);
 	}
 	if (!s->n_attached)
-		put_remark(page, GS_INK_PLAIN, "No file was attached to.");
+		put_remark(page, GS_INK_PLAIN, "No file has probes.");
 	if (!s->n_attach_failures)
 		put_remark(page, GS_INK_PLAIN, "No attach failure.");
 }

@@ -113,7 +113,7 @@ void gs_report_summary_kernels(struct gs_page *page, const struct gs_summary *s,
 	} else if (!s->n_kernels) {
 		snprintf(
 			text, sizeof(text),
-			"No launch was recorded: kernels are not known of calls that were added up.");
+			"No launch was recorded: launches that were added up have no kernel names.");
 	} else {
 		return;
 	}

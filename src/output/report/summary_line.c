@@ -212,9 +212,8 @@ static void put_lineless(struct gs_page *page, const struct gs_summary *s)
 	if (n)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, " in no Python function");
 	if (s->python_many_wait_ns)
-		n += (size_t)snprintf(text + n, sizeof(text) - n,
-				      "%s%s in waits too many to look at", n ? "; " : "",
-				      gs_fmt_ns(out, s->python_many_wait_ns));
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s in waits without a stack",
+				      n ? "; " : "", gs_fmt_ns(out, s->python_many_wait_ns));
 	if (n)
 		put_remark(page, text);
 }

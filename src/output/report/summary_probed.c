@@ -128,7 +128,7 @@ void gs_report_summary_probed_table(struct gs_page *page, const struct gs_summar
 	char bytes[GS_FMT_BYTES], blocks[GS_FMT_BYTES];
 
 	if (s->n_aggregates)
-		put_title(page, "Added up in the kernel");
+		put_title(page, "Aggregated in the kernel");
 	for (size_t i = 0; i < s->n_aggregates; i++)
 		put_aggregate(page, &s->aggregates[i]);
 	if (s->n_allocators)
@@ -136,7 +136,7 @@ void gs_report_summary_probed_table(struct gs_page *page, const struct gs_summar
 	for (size_t i = 0; i < s->n_allocators; i++)
 		put_allocator(page, &s->allocators[i]);
 	if (n)
-		put_title(page, "PyTorch memory never freed while tracing");
+		put_title(page, "PyTorch memory not freed while tracing");
 	for (size_t i = 0; i < n; i++) {
 		const struct gs_leak_summary *l = &s->leaks[i];
 

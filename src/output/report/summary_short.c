@@ -296,7 +296,7 @@ static void put_notes(struct gs_page *page, const struct gs_summary *s, const st
 	if (partial)
 		put_remark(
 			page,
-			">= more calls were made: probes were thinned out or taken off to keep --max-overhead, see Lost");
+			">= more calls were made: probes were thinned out or removed to keep --max-overhead, see Lost");
 	gs_report_summary_put_stepped(page, s, &stepped);
 }
 
@@ -355,7 +355,7 @@ static void put_ran(struct gs_page *page, const struct gs_summary *s)
 	if (!s->complete)
 		gs_page_words(
 			page, GS_INK_WARN,
-			"This trace stopped without its end (killed, or its file was cut): what follows is all that was written until then.");
+			"This trace was cut off (gpuscope was killed, or its file was truncated): the figures end there.");
 	gs_page_rest(page, GS_INK_BOLD, *gs_report_text_of(s->command) ? s->command : "gpuscope",
 		     GS_CUT_END);
 	gs_page_line(page);

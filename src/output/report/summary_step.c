@@ -15,8 +15,8 @@ static const char *reason_of_none(const struct gs_summary *s)
 	if (s->steps.n_steps)
 		return NULL;
 	return s->mode == GS_SESSION_EVENTS
-		       ? "no call comes back after always as many others"
-		       : "of calls a millisecond or more apart none comes back after always as many others; -o FILE records all calls";
+		       ? "no call recurs at regular intervals of calls"
+		       : "no call recurs regularly among those a millisecond or more apart; -o FILE records all calls";
 }
 
 /* Was the slowest longer because it had no processor for longer? By half of the difference at least. */

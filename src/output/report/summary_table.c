@@ -352,7 +352,7 @@ static void put_row_notes(struct table *t, const struct gs_function_stats *items
 		gs_page_gap(t->page, GAP);
 		gs_page_words(
 			t->page, GS_INK_DIM,
-			">= more calls were made: probes were thinned out or taken off to keep --max-overhead, see Lost");
+			">= more calls were made: probes were thinned out or removed to keep --max-overhead, see Lost");
 	}
 	gs_report_summary_put_stepped(t->page, t->s, &stepped);
 }
@@ -578,7 +578,7 @@ static void put_head(struct table *t)
 	if (!s->complete)
 		gs_page_words(
 			t->page, GS_INK_WARN,
-			"This trace stopped without its end (killed, or its file was cut): what follows is all that was written until then.");
+			"This trace was cut off (gpuscope was killed, or its file was truncated): the figures end there.");
 	gs_page_rest(t->page, GS_INK_BOLD, *gs_report_text_of(s->command) ? s->command : "gpuscope",
 		     GS_CUT_END);
 	gs_page_line(t->page);
@@ -627,7 +627,7 @@ void gs_report_summary_nothing(struct gs_page *page, const struct gs_summary *s,
 	for (size_t i = 0; i < s->n_attached; i++)
 		n_probes += s->attached[i].n_probes;
 	if (part)
-		snprintf(text, sizeof(text), "No CUDA or NCCL call is among what was chosen.");
+		snprintf(text, sizeof(text), "The selection has no CUDA or NCCL call.");
 	else if (s->n_open_calls)
 		snprintf(
 			text, sizeof(text),
@@ -635,17 +635,17 @@ void gs_report_summary_nothing(struct gs_page *page, const struct gs_summary *s,
 	else if (n_probes && came_late(s))
 		snprintf(
 			text, sizeof(text),
-			"No CUDA or NCCL call was seen: programs had loaded their libraries before the probes were in place; what they called until then is not known.");
+			"No CUDA or NCCL call was seen: programs loaded their libraries before the probes were in place; earlier calls are not known.");
 	else if (n_probes)
 		snprintf(text, sizeof(text),
 			 "No CUDA or NCCL call was seen: %" PRIu64
-			 " probe%s in %zu file%s, and none of these functions was called.",
+			 " probe%s in %zu file%s, but none of these functions was called.",
 			 n_probes, plural_ending(n_probes), s->n_attached,
 			 plural_ending(s->n_attached));
 	else if (s->n_attach_failures)
 		snprintf(
 			text, sizeof(text),
-			"No CUDA or NCCL call was seen: what was found could not be attached to, see below.");
+			"No CUDA or NCCL call was seen: the probes could not be attached, see below.");
 	else
 		snprintf(text, sizeof(text),
 			 "No CUDA or NCCL call was seen: no CUDA or NCCL library was loaded.");

@@ -87,7 +87,7 @@ static char *put_note(struct gs_export *e, char *p, const struct gs_flame *flame
 		p = gs_put(gs_put(gs_put(p, "; "), gs_fmt_count(n, x->n_lost)),
 			   " calls or samples were lost or left out");
 	if (!e->ended)
-		p = gs_put(p, "; the recording stopped without its end");
+		p = gs_put(p, "; the recording was cut off");
 	return p;
 }
 

@@ -28,8 +28,8 @@
 #define EVENT_NAME_UNKNOWN 1 /* and function id + 1 */
 #define COUNTER_MAX        65536
 /* Where figures about a GPU come from. */
-#define OF_GPU  "Device truth: read from the GPU by its driver."
-#define OF_HOST "Bounds as the host's calls give them, at most: not measured on the GPU."
+#define OF_GPU  "Measured by the GPU, read by its driver."
+#define OF_HOST "Upper bounds from host calls: not measured on the GPU."
 
 /* Texts of arguments that have a number. One that hashes to the place of another takes it over
  * and, when it comes again, gets a new number: bounded, and always right. */
@@ -651,7 +651,7 @@ static uint8_t *put_span(struct gs_export *e, const struct gs_activity_span *spa
 	if (span->threads)
 		annotate_number(&pb, "threads_mean", ANNOTATION_UINT, span->threads);
 	if (span->ended)
-		annotate_text(&pb, "state", "not known to be done", GS_PUT_MAX_SHORT);
+		annotate_text(&pb, "state", "completion not seen", GS_PUT_MAX_SHORT);
 	gs_pb_close(&pb, m, GS_PB_LARGE);
 	packet_close(&pb, packet);
 	packet = packet_open(&pb);
@@ -711,8 +711,7 @@ static uint8_t *finish_export(struct gs_export *e, uint8_t *p)
 	gs_pb_uint(&pb, PACKET_TIMESTAMP, e->now_ns);
 	m = event_open(&pb, TYPE_INSTANT, UUID_GPUSCOPE);
 	gs_pb_uint(&pb, EVENT_CATEGORY_IID, CATEGORY_GPUSCOPE);
-	gs_pb_text(&pb, EVENT_NAME, e->ended ? "tracing ended" : "stream stopped without its end",
-		   GS_PUT_MAX);
+	gs_pb_text(&pb, EVENT_NAME, e->ended ? "tracing ended" : "trace cut off", GS_PUT_MAX);
 	if (e->ended) {
 		annotate_text(&pb, "reason", gs_dict_string(e->dict, e->end.reason_str),
 			      GS_PUT_MAX_SHORT);

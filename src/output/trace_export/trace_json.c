@@ -412,7 +412,7 @@ static uint8_t *put_span(struct gs_export *e, const struct gs_activity_span *spa
 	if (span->threads)
 		p = put_number(p, ",\"threads_mean\":", span->threads);
 	if (span->ended)
-		p = gs_put(p, ",\"state\":\"not known to be done\"");
+		p = gs_put(p, ",\"state\":\"completion not seen\"");
 	return (uint8_t *)gs_put(p, "}}");
 }
 

@@ -121,7 +121,7 @@ static void describe_work(const struct gs_export *e, const struct gs_rec_gpu_wor
 		n = snprintf(text, bytes, "%" PRIu64 " bytes", (uint64_t)w->bytes);
 	if (t && w->launch_ns && w->launch_ns <= w->start_ns && n > 0 && (size_t)n < bytes)
 		snprintf(text + n, bytes - (size_t)n,
-			 "; asked for by thread %" PRIu32 ", %.3f us before", t->tid,
+			 "; requested by thread %" PRIu32 ", %.3f us before", t->tid,
 			 (double)(w->start_ns - w->launch_ns) / 1000);
 }
 
@@ -136,7 +136,7 @@ void gs_export_works_take(struct gs_export *e, const struct gs_rec_gpu_work *r)
 	lane = find_lane(e->works, r);
 	if (!lane)
 		return;
-	snprintf(name, sizeof(name), "GPU %" PRIu32 " stream %" PRIu32 " (its own times)",
+	snprintf(name, sizeof(name), "GPU %" PRIu32 " stream %" PRIu32 " (device times)",
 		 r->work.device, r->work.stream);
 	describe_work(e, r, detail, sizeof(detail));
 	gs_export_write_gpu_point(e,

@@ -84,7 +84,7 @@ static const char *state_words(char state)
 	case 't':
 		return "stopped by a debugger";
 	case 'Z':
-		return "ended, its parent has not asked for its status";
+		return "zombie: ended, but its parent has not read its status";
 	case 'I':
 		return "idle kernel thread";
 	default:

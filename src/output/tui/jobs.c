@@ -383,7 +383,7 @@ static void draw_hidden(struct tui_lines *l, const struct gs_job_account *a,
 	     g++)
 		if (!g->ended && g->gpu < 64 && a->gpu_mask >> g->gpu & 1)
 			snprintf(pid, sizeof(pid), "%u", g->pid);
-	tui_line(l, "", "CUDA and NCCL calls: not known apart, see gpuscope trace -p %s", pid);
+	tui_line(l, "", "CUDA and NCCL calls: not shown separately, see gpuscope trace -p %s", pid);
 }
 
 /* The wall-clock account: where the time of all its threads went since the job was first seen. What
@@ -445,7 +445,7 @@ static void draw_job(const struct tui_jobs *t, const struct gs_node_snapshot *no
 	tui_line(l, "score", "%s of 100", tui_number(n, a->score));
 	tui_line(l, "counted by", "%s",
 		 node->jobs->probes ? "the kernel (eBPF)"
-				    : "procfs: what it does not have is \"-\"");
+				    : "procfs: values that it lacks are \"-\"");
 	draw_processes(l, a, node);
 }
 

@@ -180,8 +180,7 @@ static void note_silence(struct run *r)
 	if (r->source->is_replay || silent_ns <= SILENT_NS + r->ui.options.interval_ns)
 		return;
 	r->is_silent = true;
-	tui_ui_say(&r->ui, TUI_BAD,
-		   "nothing new for %.0f s: a call to the driver has not come back",
+	tui_ui_say(&r->ui, TUI_BAD, "no new values for %.0f s: a driver call has not returned",
 		   (double)silent_ns / 1e9);
 }
 

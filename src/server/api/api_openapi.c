@@ -137,16 +137,16 @@ static const struct gs_api_schema schemas[] = {
 
 /* Of the query and the path, wherever they appear; others are texts. */
 static const struct gs_openapi_name parameters[] = {
-	{"limit", "int", "how many at most, 1 to 2000"},
-	{"after", "any", "`next` of the answer before"},
+	{"limit", "int", "maximum number of entries, 1 to 2000"},
+	{"after", "any", "`next` of the previous answer"},
 	{"node", "int", "number of a node"},
-	{"pid", "int", "number of a process"},
+	{"pid", "int", "process id"},
 	{"gpu", "text", "its number at the node, or its UUID"},
-	{"points", "int", "stretches or columns of the answer"},
+	{"points", "int", "number of points or columns of the answer"},
 	{"from", "number", "seconds since 1970; not positive: before now"},
 	{"to", "number", "seconds since 1970; not positive: before now"},
 	{"sort", "'worst'", "worst first, of the same state the least used"},
-	{"since", "text", "`cursor` of an answer before: only what is new since"},
+	{"since", "text", "`cursor` of a previous answer: only changes since then"},
 	{"format", "text", "of the file"},
 	{"values", "text", "keys of values, with commas"},
 	{"value", "text", "key of a value"},

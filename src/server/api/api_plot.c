@@ -52,7 +52,7 @@ static int draw_plot(struct plot_request *p, const struct gs_session_export_opti
 	r = p->plot ? gs_session_export_samples(o, add_sample, p, NULL, err) : -ENOMEM;
 	if (r == -ETIME) {
 		snprintf(title, sizeof(title),
-			 "%s (only its beginning: reading all of it takes too long; export it)",
+			 "%s (only its beginning: all of it takes too long to read; export it)",
 			 o->session->name);
 		gs_plot_set_title(p->plot, title);
 		r = 0;
@@ -60,7 +60,7 @@ static int draw_plot(struct plot_request *p, const struct gs_session_export_opti
 	if (r == -E2BIG)
 		return gs_err_set(
 			err, r,
-			"this session has more than %d GPUs: choose one node, or export it and draw with `gpuscope report FILE --plot X.pdf`",
+			"this session has more than %d GPUs: choose one node, or export it and plot with `gpuscope report FILE --plot X.pdf`",
 			GPUS_MAX);
 	return r == 0 ? gs_plot_render(p->plot, p->suffix, out, err) : r;
 }
@@ -127,7 +127,7 @@ static bool parse_query(const struct gs_http_request *q, struct gs_http_reply *r
 	snprintf(p->suffix, sizeof(p->suffix), ".%s", format);
 	if (strcmp(format, "svg") != 0 && strcmp(format, "png") != 0 &&
 	    strcmp(format, "pdf") != 0) {
-		gs_http_error(reply, 400, "format is svg, png or pdf");
+		gs_http_error(reply, 400, "format must be svg, png or pdf");
 		return false;
 	}
 	if (gs_live_number(q, reply, "node", 1, 9e15, &node) < 0)
@@ -162,7 +162,7 @@ GS_API_HANDLER(api_session_plot)
 	strcpy(asked.session, q->param[0]);
 	p = malloc(sizeof(*p));
 	if (!p) {
-		gs_http_error(reply, 503, "no memory; ask again later");
+		gs_http_error(reply, 503, "out of memory; try again later");
 		return;
 	}
 	*p = asked;

@@ -82,7 +82,7 @@ static void read_last(struct api_task *t)
 			&reply, 404,
 			got == 0
 				? "this process was not seen in the last week"
-				: "this process was not seen in as much of the past as can be read in a request");
+				: "this process was not seen in the part of the past that one request can read");
 	gs_buf_fini(&r->document);
 	gs_http_answer(&t->later, &reply);
 }

@@ -55,7 +55,7 @@ static bool parse_filter(const struct gs_http_request *q, struct gs_http_reply *
 	*ret = out;
 	if (gs_http_query(q, key, out, FILTER_BYTES) >= 0)
 		return true;
-	snprintf(why, sizeof(why), "%s is a text of less than %d bytes", key, FILTER_BYTES);
+	snprintf(why, sizeof(why), "%s must be a text of less than %d bytes", key, FILTER_BYTES);
 	gs_http_error(reply, 400, why);
 	return false;
 }
@@ -72,7 +72,7 @@ static bool state_of(const struct gs_http_request *q, struct gs_http_reply *repl
 			query->state = s;
 			return true;
 		}
-	gs_http_error(reply, 400, "state is running, finished or partial");
+	gs_http_error(reply, 400, "state must be running, finished or partial");
 	return false;
 }
 
@@ -121,7 +121,7 @@ static void run_inquiry(void *arg, struct gs_store *store)
 	if (store)
 		l->run(l, store, &reply);
 	else
-		gs_http_error(&reply, 503, "the head ends");
+		gs_http_error(&reply, 503, "the head is shutting down");
 	gs_http_answer(&l->later, &reply);
 	free(l);
 }
@@ -213,7 +213,7 @@ GS_API_HANDLER(api_job_reports)
 		return;
 	if (gs_http_query(q, "after", after, sizeof(after)) < 0 ||
 	    gs_store_report_older(&l->query, after) < 0) {
-		gs_http_error(reply, 400, "after is the next of an answer");
+		gs_http_error(reply, 400, "after must be the value next of a previous answer");
 		free(l);
 		return;
 	}
@@ -372,7 +372,8 @@ static bool ids_of(struct inquiry *l, const struct gs_http_request *q, struct gs
 		at = *end ? end + 1 : NULL;
 	}
 	if (r < 0)
-		gs_http_error(reply, 400, "ids are numbers of reports with commas, 200 at most");
+		gs_http_error(reply, 400,
+			      "ids must be numbers of reports with commas, 200 at most");
 	return r >= 0;
 }
 

@@ -73,7 +73,7 @@ bool gs_api_text(json_t *body, const char *key, char *out, size_t bytes,
 		strcpy(out, json_string_value(v));
 		return true;
 	}
-	snprintf(why, sizeof(why), "%s is a text of less than %zu bytes", key, bytes);
+	snprintf(why, sizeof(why), "%s must be a text of less than %zu bytes", key, bytes);
 	gs_http_error(reply, 400, why);
 	return false;
 }
@@ -100,7 +100,7 @@ bool gs_api_list(json_t *body, const char *key, char *out, size_t bytes,
 	}
 	if (json_is_array(list) && n < bytes)
 		return true;
-	snprintf(why, sizeof(why), "%s is a list of names", key);
+	snprintf(why, sizeof(why), "%s must be a list of names", key);
 	gs_http_error(reply, 400, why);
 	return false;
 }
@@ -172,7 +172,7 @@ static void run_job(void *arg, struct gs_store *store)
 	if (store)
 		j->run(j, store, &reply);
 	else
-		gs_http_error(&reply, 503, "the head ends");
+		gs_http_error(&reply, 503, "the head is shutting down");
 	gs_http_answer(&j->later, &reply);
 	job_free(j);
 }
@@ -261,7 +261,7 @@ GS_API_HANDLER(api_sessions)
 			if (strcmp(state, gs_store_session_state_name(s)) == 0)
 				break;
 	if (s > GS_STORE_SESSION_RECOVERABLE) {
-		gs_http_error(reply, 400, "state is active, stopped or recoverable");
+		gs_http_error(reply, 400, "state must be active, stopped or recoverable");
 		return;
 	}
 	j = job_new(ctx, "", reply, list_sessions);
@@ -386,7 +386,7 @@ static bool bool_of(json_t *body, const char *key, bool *ret, struct gs_http_rep
 		*ret = json_is_true(v);
 		return true;
 	}
-	snprintf(why, sizeof(why), "%s is true or false", key);
+	snprintf(why, sizeof(why), "%s must be true or false", key);
 	gs_http_error(reply, 400, why);
 	return false;
 }
@@ -681,7 +681,7 @@ GS_API_HANDLER(api_session_export)
 	if (gs_http_query(q, "format", format, sizeof(format)) != 0)
 		f = gs_session_export_format(format);
 	if (f < 0) {
-		gs_http_error(reply, 400, "format is json, gswarm, csv or gst");
+		gs_http_error(reply, 400, "format must be json, gswarm, csv or gst");
 		return;
 	}
 	if (strlen(q->param[0]) >= sizeof(e->session)) {

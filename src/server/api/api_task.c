@@ -78,7 +78,8 @@ void api_task_start_few(struct gs_api *api, struct gs_http_reply *reply,
 
 	if (!take_place(api, most)) {
 		free(arg);
-		gs_http_error(reply, 503, "too many long requests run already; ask again later");
+		gs_http_error(reply, 503,
+			      "too many long requests are already running; try again later");
 		return;
 	}
 	t = calloc(1, sizeof(*t));
@@ -91,10 +92,10 @@ void api_task_start_few(struct gs_api *api, struct gs_http_reply *reply,
 			return;
 		struct gs_http_reply failed = gs_http_reply_new(later);
 
-		gs_http_error(&failed, 503, "no more threads can be had; ask again later");
+		gs_http_error(&failed, 503, "no thread can be started; try again later");
 		gs_http_answer(&later, &failed);
 	} else {
-		gs_http_error(reply, 503, "no memory; ask again later");
+		gs_http_error(reply, 503, "out of memory; try again later");
 	}
 	free(t);
 	free(arg);

@@ -165,7 +165,7 @@ int gs_head_exit(struct gs_head *head, const char *peer)
 {
 	if (!head->o.exit)
 		return -EPERM;
-	head_log(head, "asked to end by %s", peer);
+	head_log(head, "stopped by a request from %s", peer);
 	head->o.exit(head->o.exit_ctx);
 	return 0;
 }

@@ -192,7 +192,7 @@ static bool is_ended(struct ask *a, const struct gs_store *store)
 {
 	if (store)
 		return false;
-	gs_grpc_call_finish(a->call, GS_GRPC_UNAVAILABLE, "the head ends");
+	gs_grpc_call_finish(a->call, GS_GRPC_UNAVAILABLE, "the head is shutting down");
 	return true;
 }
 

@@ -206,7 +206,8 @@ int head_export_start(struct gs_head *h, struct gs_grpc_call *call,
 	pthread_mutex_unlock(&h->lock);
 	if (full) {
 		free(e);
-		return gs_err_set(err, -EBUSY, "%d exports run already: wait for one to end",
+		return gs_err_set(err, -EBUSY,
+				  "%d exports are already running: wait for one to end",
 				  EXPORTS_MAX);
 	}
 	*e = (struct export){

@@ -28,7 +28,7 @@ static void put_cluster(struct gs_metrics *p, struct gs_registry *c)
 	gs_metrics_one(p, "gpuscope_head_samples_lost", GS_METRICS_COUNTER, (double)lost,
 		       "Samples that nodes dropped before they could deliver them.");
 	gs_metrics_one(p, "gpuscope_head_samples_missed", GS_METRICS_COUNTER, (double)missed,
-		       "Samples that nodes did not take in time.");
+		       "Samples that nodes missed because they were too late.");
 	gs_metrics_one(p, "gpuscope_head_gpu_events", GS_METRICS_COUNTER, (double)events,
 		       "GPU errors (XID) that nodes reported.");
 }

@@ -229,9 +229,8 @@ static void on_hello(struct gs_head *h, struct gs_grpc_call *call, const Gpuscop
 	    (m->kind != GPUSCOPE__V1__STREAM_KIND__STREAM_KIND_SAMPLES &&
 	     m->kind != GPUSCOPE__V1__STREAM_KIND__STREAM_KIND_TRACE &&
 	     m->kind != GPUSCOPE__V1__STREAM_KIND__STREAM_KIND_JOBS)) {
-		refuse_node(
-			call,
-			"not a Hello that this head understands: is the node's gpuscope newer?");
+		refuse_node(call,
+			    "invalid Hello message: is the node's gpuscope newer than this head?");
 		return;
 	}
 	if (!name_valid(m->machine_id, sizeof(s->node.machine_id), false) ||

@@ -143,8 +143,7 @@ void head_reports_list(const struct gs_head *h, struct gs_grpc_call *call, const
 
 	if (!text_fits(m->user, 256) || !text_fits(m->name, 256) || !text_fits(m->job, 256) ||
 	    q.state > GS_STORE_REPORT_PARTIAL || gs_store_report_older(&q, m->after) < 0) {
-		gs_grpc_call_finish(call, GS_GRPC_INVALID_ARGUMENT,
-				    "no reports can be asked for so");
+		gs_grpc_call_finish(call, GS_GRPC_INVALID_ARGUMENT, "invalid selection of reports");
 		return;
 	}
 	a.report = calloc(a.limit, sizeof(*a.report));

@@ -59,7 +59,7 @@ static int too_much(struct gs_head *h, uint64_t max_bytes, struct gs_store *stor
 		h->reported_over = true;
 		head_log(
 			h,
-			"more is stored than --retention-bytes (store.retention_bytes) allows, and sessions cover all of it: `gpuscope session delete` those that are not needed");
+			"more is stored than --retention-bytes (store.retention_bytes) allows, and sessions cover all of it: `gpuscope session delete` sessions that are not needed");
 	}
 	return r;
 }
@@ -81,7 +81,7 @@ static void expire_data(void *ctx, struct gs_store *store)
 		n += (uint64_t)r;
 	}
 	if (r < 0)
-		head_log(h, "cannot remove what is too old: %s", gs_store_trouble(store));
+		head_log(h, "cannot remove expired data: %s", gs_store_trouble(store));
 	if (n)
 		gs_log(GS_LOG_INFO, GS_LOG_HEAD,
 		       "store: %llu batches beyond the retention removed in %.1f ms",

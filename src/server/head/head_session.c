@@ -175,7 +175,7 @@ static int check_pattern(const char *part, struct gs_err *err)
 		if ((unsigned char)*p <= 0x20 || *p == 0x7f || strchr("/\\'\"<>[]{}", *p))
 			return gs_err_set(
 				err, -EINVAL,
-				"\"%s\" is no pattern of host names: letters, digits, '.', '-', '_', * and ?",
+				"\"%s\" is not a pattern of host names: letters, digits, '.', '-', '_', * and ?",
 				head_shown(part).text);
 	return 0;
 }
@@ -291,7 +291,7 @@ static int stop_one(struct gs_head *head, struct gs_store *store, struct gs_stor
 	if (r == 0 && end_wall_ns < s->start_wall_ns)
 		head_log(
 			head,
-			"session %s: this machine's clock was set back behind its start; what was measured since then is not in it",
+			"session %s: this machine's clock was set back to before its start; samples since then are not in it",
 			s->name);
 	if (r == 0)
 		r = gs_store_session_get(store, s->id, s);

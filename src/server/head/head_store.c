@@ -250,7 +250,7 @@ static void set_trouble(struct gs_head *h, int r)
 	if (is_new)
 		head_log(
 			h,
-			"cannot store what nodes deliver: %s (%s); they keep it until this is mended",
+			"cannot store data from nodes: %s (%s); nodes buffer it until this is fixed",
 			strerror(-r), gs_store_trouble(h->store));
 }
 

@@ -28,14 +28,14 @@ const struct gs_live_endpoint gs_live_endpoints[GS_LIVE_ENDPOINTS] = {
 	{"/api/v1/processes/{}/{}", GET, false, false, "node,pid",
 	 "A process now, or as it was last seen", live_process},
 	{"/api/v1/jobs", GET, false, false, "limit",
-	 "Jobs on GPUs, with their slowest GPU and what their newest report says", live_jobs},
-	{"/api/v1/alerts", GET, false, false, "limit", "What is wrong, worst first", live_alerts},
+	 "Jobs on GPUs, with their slowest GPU and their newest report", live_jobs},
+	{"/api/v1/alerts", GET, false, false, "limit", "Problems, worst first", live_alerts},
 	{"/api/v1/heatmap", GET, false, false, "value,points,limit,after,since",
 	 "One value of each GPU over the last minutes", live_heatmap},
 	{"/api/v1/series", GET, false, false, "node,gpu,values,from,to,points",
-	 "Values of a GPU over time, by stretches: least, mean, most", live_series},
+	 "Values of a GPU over time, by interval: min, mean, max", live_series},
 	{"/api/v1/events", GET, false, false, "", "Changes as server-sent events", live_events},
-	{"/web/{}", GET, true, false, "file", "Parts of the page", live_page},
+	{"/web/{}", GET, true, false, "file", "Files of the page", live_page},
 };
 
 static LIVE_HANDLER(root)

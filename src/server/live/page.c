@@ -25,5 +25,5 @@ LIVE_HANDLER(live_page)
 		(void)gs_buf_put(&reply->body, f->data, f->bytes);
 		return;
 	}
-	gs_http_error(reply, 404, "the page has no such part");
+	gs_http_error(reply, 404, "the page has no such file");
 }

@@ -185,7 +185,7 @@ LIVE_HANDLER(live_process)
 	bool there = false, known;
 
 	if (!pid_of(q->param[1], &asked.pid)) {
-		gs_http_error(reply, 404, "a process is known by its number");
+		gs_http_error(reply, 404, "a process is identified by its process id");
 		return;
 	}
 	l = gs_live_take_snapshot(a);
@@ -204,7 +204,7 @@ LIVE_HANDLER(live_process)
 	if (!known)
 		gs_http_error(reply, 404, "no node has this number");
 	else if (!a->o.past_process)
-		gs_http_error(reply, 404, "this process is not there now; a head knows the past");
+		gs_http_error(reply, 404, "this process is not running now; a head has past data");
 	else
 		a->o.past_process(a->o.ctx, &asked, reply);
 }

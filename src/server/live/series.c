@@ -205,7 +205,7 @@ LIVE_HANDLER(live_series)
 	} else if (!a->o.past_series) {
 		gs_http_error(
 			reply, 404,
-			"of this there is no memory here: the past, and other values, are known by a head");
+			"this agent keeps only the values of the heat map of the last minutes; a head has the rest");
 	} else {
 		a->o.past_series(a->o.ctx, &asked, reply);
 	}

@@ -133,7 +133,7 @@ struct gs_attach_plan_context {
 
 #define PLAN_NO_EXITS "where it returns cannot be seen in its code"
 #define PLAN_NO_RETURNS                                                                            \
-	"its code does not show where it returns, and a return probe would end a program that throws through it: return: false sees its calls"
+	"its code does not show where it returns, and a return probe would end a program that throws through it (return: false sees its calls)"
 
 /* One function that may throw: a probe where it is cheap at the entry, and on what it is left by,
  * for a return probe would end the program. name is for messages. 0 also when it must not be probed

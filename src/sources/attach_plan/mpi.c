@@ -87,7 +87,7 @@ static int take_text(void *ctx, const char *text)
 	const char **ret_reason = ctx;
 
 	if (strncmp(text, "MPI_Init(", 9) == 0 && strstr(text, "%p") && ends_with(text, ") failed"))
-		*ret_reason = HIDDEN("MPICH or one of its kin");
+		*ret_reason = HIDDEN("MPICH or a derivative");
 	else if (strncmp(text, "*** The %s() function was called", 32) == 0 &&
 		 strstr(text, "before MPI_INIT was invoked"))
 		*ret_reason = HIDDEN("Open MPI");

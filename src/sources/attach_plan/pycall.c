@@ -122,7 +122,7 @@ static int plan_cleared(struct gs_attach_plan *plan, const struct gs_attach_plan
 		r = evaluation_calls(c->elf, &caller, &symbol, name);
 		if (!r)
 			reason =
-				"the compiler put the function that ends frames in place of its calls: --python-hz 99 shows where the time goes";
+				"the compiler inlined the function that ends frames: --python-hz 99 shows where the time goes";
 	}
 	if (r < 0)
 		return gs_err_set(err, r, "its tables of symbols cannot be read");
@@ -143,7 +143,7 @@ static int plan_cleared(struct gs_attach_plan *plan, const struct gs_attach_plan
 								<< GS_COOKIE_CC_SHIFT;
 	attach_plan_report(
 		c, name,
-		"Python 3.12 and newer shows only when a frame has ended: its calls are counted, without a time, a generator once, and each call of any function pays for that: --max-overhead bounds it, --python-hz 99 shows where the time goes",
+		"Python 3.12 and newer shows only when a frame has ended: its calls are counted, without a time, a generator once, and which makes each call of any function slower: --max-overhead bounds it, --python-hz 99 shows where the time goes",
 		-EOPNOTSUPP, GS_LAYER_PYTHON);
 	return 0;
 }
@@ -166,7 +166,7 @@ int attach_plan_pycall(struct gs_attach_plan *plan, const struct gs_attach_plan_
 	if (version >= GS_PYCALL_FIRST + GS_PYCALL_LEFT && left.n) {
 		attach_plan_report(
 			c, "python:function__entry",
-			"Python 3.11 shows only when a function is left: its calls are counted, without a time, and each call of any function pays for that: --max-overhead bounds it, --python-hz 99 shows where the time goes",
+			"Python 3.11 shows only when a function is left: its calls are counted, without a time, and which makes each call of any function slower: --max-overhead bounds it, --python-hz 99 shows where the time goes",
 			-EOPNOTSUPP, GS_LAYER_PYTHON);
 		return add_left(plan, c, GS_PYCALL_LEFT, &left);
 	}

@@ -75,7 +75,7 @@ int attach_plan_pyspan(struct gs_attach_plan *plan, const struct gs_attach_plan_
 		if (r == 0 && !n) {
 			attach_plan_report(
 				c, "take_gil",
-				"this interpreter is stripped: waits are seen where C code calls PyEval_RestoreThread to take the lock back, not where running Python code has to give way",
+				"this interpreter is stripped: waits are seen where C code calls PyEval_RestoreThread to take the lock back, not where running Python code has to release it",
 				-ENOENT, GS_LAYER_PYTHON);
 			/* The row says by its name that it is a part. */
 			r = add_all(plan, c, GS_PYTHON_RETAKES_LOCK, GS_CLASS_GIL,

@@ -231,12 +231,12 @@ static int add_chosen(struct gs_attach_plan *plan, const struct gs_attach_plan_c
 						     GS_LAYER_TORCH, id);
 	}
 	if (r == 0 && plan->n == before && !n_refused && !c->selection->span_first)
-		attach_plan_report(c, "operators", "no operator is chosen by these names", -ENOENT,
+		attach_plan_report(c, "operators", "no operator matches these names", -ENOENT,
 				   GS_LAYER_TORCH);
 	if (n_refused)
 		attach_plan_report(
 			c, "operators",
-			"this kernel has no links for many functions (Linux 6.6), and so many single ones take minutes to remove: the first 32 are traced; choose yours with --op, or --op-set eacgm",
+			"this kernel has no multi links (Linux 6.6), and removing as many single links takes minutes: only the first 32 operators are traced; choose yours with --op, or --op-set eacgm",
 			-E2BIG, GS_LAYER_TORCH);
 	return r;
 }

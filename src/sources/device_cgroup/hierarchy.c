@@ -395,7 +395,7 @@ int device_open_group(const struct device_host *host, int proc_fd, int pid,
 	if (r < 0)
 		return gs_err_set(
 			err, r,
-			"the control group of process %d is refused: its path leaves the hierarchy, is too long, or has control characters",
+			"the control group of process %d is refused: its path is outside of the hierarchy, too long, or has control characters",
 			pid);
 	r = open_path(host, version, path, ret);
 	if (r < 0)

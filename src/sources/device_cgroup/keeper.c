@@ -129,7 +129,7 @@ static bool may_grant(struct gs_device_keeper *k, struct kept *one, const char *
 	if (!one->reported_pause)
 		report_line(
 			k,
-			"another program took NVIDIA devices from the cgroup %.*s %u times within an hour: left alone for the rest of it",
+			"another program took NVIDIA devices from the cgroup %.*s %u times within an hour: gpuscope leaves it alone for the rest of the hour",
 			NAME_BYTES, name, one->regrants);
 	one->reported_pause = true;
 	return false;

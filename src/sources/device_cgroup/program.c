@@ -106,12 +106,12 @@ static const char *find_unkept(const struct bpf_insn *insns, size_t n)
 		    BPF_OP(in->code) == BPF_CALL)
 			return "it calls functions of the kernel";
 		if (in->dst_reg > 10 || in->src_reg > 10)
-			return "it has instructions that only the kernel can make";
+			return "it has instructions that only the kernel generates";
 		if (is_class(in, BPF_JMP32) && BPF_OP(in->code) == BPF_JA)
 			return "it has far jumps";
 		if (is_jump(in) &&
 		    ((int64_t)i + 1 + in->off < 0 || (int64_t)i + 1 + in->off >= (int64_t)n))
-			return "it has jumps out of itself";
+			return "it jumps out of the program";
 		if (is_class(in, BPF_LD) && (!is_pair(in) || i + 1 == n))
 			return "it reads packets";
 		if (is_pair(in) && in->src_reg)

@@ -204,7 +204,7 @@ int device_check_v2(const struct device_group *group, const struct device_group 
 				 forbidden.major, forbidden.minor);
 		else
 			snprintf(change->reason, sizeof(change->reason),
-				 "%s of %.300s cannot be decided%s%s", name, group->path,
+				 "%s of %.300s cannot be evaluated%s%s", name, group->path,
 				 p.program[i].why_not ? ": " : "",
 				 p.program[i].why_not ? p.program[i].why_not : "");
 		state = r == 0 ? GS_DEVICE_FORBIDDEN : GS_DEVICE_UNKNOWN;
@@ -401,7 +401,7 @@ int device_grant_v2(const struct device_group *group, const struct device_rules 
 	if (state == -ENOENT)
 		return gs_err_set(
 			err, -EAGAIN,
-			"the device programs of %.300s change all the time: another program writes them",
+			"the device programs of %.300s keep changing: another program writes them",
 			group->path);
 	return state == GS_DEVICE_ALLOWED && change->n_changes > before ? (int)GS_DEVICE_GRANTED
 									: state;
@@ -434,11 +434,10 @@ int device_revoke_v2(const struct device_group *group, struct device_change *cha
 	for (unsigned i = 0; i < ATTEMPTS && r == -ENOENT; i++)
 		r = revoke_once(group, change, err);
 	if (r < 0)
-		return r == -ENOENT
-			       ? gs_err_set(err, -EAGAIN,
-					    "the device programs of %.300s change all the time",
-					    group->path)
-			       : r;
+		return r == -ENOENT ? gs_err_set(err, -EAGAIN,
+						 "the device programs of %.300s keep changing",
+						 group->path)
+				    : r;
 	return change->n_changes > before ? GS_DEVICE_REVOKED : GS_DEVICE_ABSENT;
 }
 

@@ -280,7 +280,8 @@ static int load_needed(struct loader *l, const char *name, size_t from)
 	if (r == 0)
 		r = look_by_rules(l, name, from, &found);
 	if (r == 0 && !found)
-		gs_log(GS_LOG_DEBUG, GS_LOG_FILES, "%s: not where the loader looks", name);
+		gs_log(GS_LOG_DEBUG, GS_LOG_FILES, "%s: not where the dynamic loader searches",
+		       name);
 	return r;
 }
 

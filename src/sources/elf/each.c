@@ -158,7 +158,7 @@ static int fail_elf(const struct gs_elf *elf, int r, struct gs_err *err)
 	if (r == -EFBIG)
 		return gs_err_set(err, r, "%s: its tables are too big", elf->path);
 	if (r == -ENOEXEC)
-		return gs_err_set(err, r, "%s: its tables are malformed or cut short", elf->path);
+		return gs_err_set(err, r, "%s: its tables are malformed or truncated", elf->path);
 	return gs_err_set(err, r, "cannot read %s: %s", elf->path, gs_foreign_reason(r));
 }
 

@@ -91,15 +91,16 @@ static int read_segments(struct gs_elf *elf, const Elf64_Ehdr *eh, bool only_deb
 		return -ENOMEM;
 	r = gs_elf_pread(elf, eh->e_phoff, ph, eh->e_phnum * sizeof(*ph));
 	if (r < 0)
-		return refuse_elf(elf, err, "it is cut short: no program headers");
+		return refuse_elf(elf, err, "it is truncated: no program headers");
 	for (unsigned i = 0; i < eh->e_phnum; i++) {
 		if (ph[i].p_type != PT_LOAD && ph[i].p_type != PT_DYNAMIC)
 			continue;
 		if (only_debug)
 			continue;
 		if (!gs_elf_inside(elf, ph[i].p_offset, ph[i].p_filesz))
-			return refuse_elf(elf, err,
-					  "it is cut short: a segment ends behind its end");
+			return refuse_elf(
+				elf, err,
+				"it is truncated: a segment ends after the end of the file");
 		if (ph[i].p_type == PT_DYNAMIC) {
 			elf->dynamic_off = ph[i].p_offset;
 			elf->dynamic_bytes = ph[i].p_filesz;
@@ -128,14 +129,14 @@ static int place_sections(struct gs_elf *elf, const Elf64_Ehdr *eh, struct gs_er
 		return n ? refuse_elf(elf, err, "its section headers are malformed") : 0;
 	if (n == 0) {
 		if (gs_elf_pread(elf, eh->e_shoff, &first, sizeof(first)) < 0)
-			return refuse_elf(elf, err, "it is cut short: no section headers");
+			return refuse_elf(elf, err, "it is truncated: no section headers");
 		n = first.sh_size;
 	}
 	if (n > MAX_SECTIONS)
 		return refuse_elf(elf, err, "it has more sections than any program");
 	if (n > elf->file_bytes / sizeof(first) ||
 	    !gs_elf_inside(elf, eh->e_shoff, n * sizeof(first)))
-		return refuse_elf(elf, err, "it is cut short: no section headers");
+		return refuse_elf(elf, err, "it is truncated: no section headers");
 	elf->section_off = eh->e_shoff;
 	elf->n_sections = n;
 	return 0;
@@ -219,7 +220,8 @@ static int check_header(const struct gs_elf *elf, const Elf64_Ehdr *eh, struct g
 	    eh->e_machine != EM_X86_64)
 		return refuse_elf(elf, err, "it is an ELF file, but not one for x86-64");
 	if (eh->e_type != ET_EXEC && eh->e_type != ET_DYN)
-		return refuse_elf(elf, err, "it is an ELF file, but no program or shared library");
+		return refuse_elf(elf, err,
+				  "it is an ELF file, but neither a program nor a shared library");
 	return 0;
 }
 

@@ -119,7 +119,7 @@ int gs_elf_functions(struct gs_elf *elf, gs_elf_function_fn fn, void *ctx, struc
 		r = walk_table(elf, &elf->symtab, false, fn, ctx);
 	if (r < 0 && r != -ENOMEM)
 		return gs_err_set(err, r, "cannot read the symbols of %s: %s", elf->path,
-				  r == -ENOEXEC ? "they are malformed or cut short"
+				  r == -ENOEXEC ? "they are malformed or truncated"
 						: gs_foreign_reason(r));
 	return r;
 }

@@ -477,7 +477,7 @@ int gs_elf_find(struct gs_elf *elf, const char *const *names, size_t n, bool wit
 			r = find_by_passes(elf, &elf->symtab, false, names, n, symbols);
 	}
 	if (r == -ENOEXEC)
-		return gs_err_set(err, r, "%s: its symbol tables are malformed or cut short",
+		return gs_err_set(err, r, "%s: its symbol tables are malformed or truncated",
 				  elf->path);
 	if (r == -EFBIG || r == -ENOBUFS)
 		return gs_err_set(err, r, "%s: its symbol tables are too big to be searched",

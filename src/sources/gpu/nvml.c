@@ -320,12 +320,12 @@ void gs_nvml_start(struct gs_nvml *nv, uint64_t now_ns)
 	if (nv->n_devices)
 		fail_nvml(nv, GS_GPU_STATE_OK, "%s", "");
 	else
-		fail_nvml(nv, GS_GPU_STATE_NO_GPU, "NVIDIA's driver is loaded and knows no GPU");
+		fail_nvml(nv, GS_GPU_STATE_NO_GPU, "NVIDIA's driver is loaded and finds no GPU");
 	if (nv->options->groups & GS_GPU_READ_EVENTS)
 		gs_nvml_events_start(nv);
 	nv->next_layout_ns = now_ns + nv->options->slow_ns;
-	gs_log(GS_LOG_INFO, GS_LOG_GPU, "nvml: %s, driver %s, %u GPUs and parts", nv->library->path,
-	       nv->driver_version, nv->n_devices);
+	gs_log(GS_LOG_INFO, GS_LOG_GPU, "nvml: %s, driver %s, %u GPUs and MIG instances",
+	       nv->library->path, nv->driver_version, nv->n_devices);
 }
 
 void gs_nvml_stop(struct gs_nvml *nv, bool keep)

@@ -224,7 +224,8 @@ static int fill_rows(struct gs_gpu_worker *w, unsigned groups, bool released,
 	s->state = released ? GS_GPU_STATE_RELEASED : nv->session_state;
 	memcpy(s->state_text, nv->text, sizeof(s->state_text));
 	if (released)
-		strcpy(s->state_text, "the driver was released on request; values are the last");
+		strcpy(s->state_text,
+		       "the driver was released on request; values are the last known");
 	/* A machine with GPUs of another vendor lacks nothing. */
 	else if (n_amd && !n && s->state != GS_GPU_STATE_OK && !w->options.nvml_path) {
 		s->state = GS_GPU_STATE_OK;
@@ -363,7 +364,7 @@ void gs_gpu_worker_waits_for(const struct gs_gpu_worker *w, uint64_t since_ns, c
 	const char *name = gs_nvml_call_name(atomic_load(&w->watch.call));
 
 	if (call_ns && now_ns > call_ns && call_ns <= since_ns + (now_ns - since_ns) / 2)
-		snprintf(text, room, "%s has not come back for %.1f s", name,
+		snprintf(text, room, "%s has not returned for %.1f s", name,
 			 (double)(now_ns - call_ns) / 1e9);
 	else
 		snprintf(text, room, "it answers slowly: %.1f s so far, the last call is %s",

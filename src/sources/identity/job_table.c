@@ -58,7 +58,7 @@ int gs_jobs_new(const struct gs_jobs_options *o, struct gs_jobs **ret, struct gs
 	    !copy_option(j->drop_folders, sizeof(j->drop_folders), o->drop_folders, DROP_FOLDERS)) {
 		gs_jobs_free(&j);
 		return gs_err_set(err, -EINVAL,
-				  "a list of folders is longer than %d bytes: name fewer",
+				  "a list of directories is longer than %d bytes: give fewer",
 				  FOLDERS_MAX - 1);
 	}
 	choose_files(j, o);

@@ -471,8 +471,7 @@ static const char *source_of(struct gs_launches *c, const char *what, uint32_t n
 	if (c->failed)
 		snprintf(c->source, sizeof(c->source), "no probes on %s: %s", what, c->why);
 	else if (!n_files)
-		snprintf(c->source, sizeof(c->source),
-			 "no library of %s that could be read is mapped", what);
+		snprintf(c->source, sizeof(c->source), "no readable library of %s is loaded", what);
 	else
 		snprintf(c->source, sizeof(c->source),
 			 "probes on %s: %u in %u files, added up in the kernel", what, n_probes,
@@ -519,9 +518,9 @@ static uint64_t missing_of_mpi(const struct gs_launches *c, const char **ret_wha
 		const char *what;
 	} parts[] = {
 		{GS_LOSS_SIZE,
-		 "calls of MPI have unknown bytes (derived datatypes of MPICH, communicators whose size was asked for before)"},
+		 "MPI calls have unknown bytes (derived datatypes of MPICH, communicators made before)"},
 		{GS_LOSS_PEERS, "transfers of MPI are counted by function only: too many peers"},
-		{GS_LOSS_NOTICE, "communicators of MPI were not heard of: ranks may be missing"},
+		{GS_LOSS_NOTICE, "MPI communicators were not seen: ranks may be missing"},
 	};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(parts); i++) {

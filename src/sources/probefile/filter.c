@@ -121,7 +121,7 @@ static int parse_unit(struct filter *f, size_t at, uint64_t *value, double fract
 	}
 	return probefile_set_fault(
 		f->fault, offset_of(f),
-		"\"%.*s\" is no unit: KB MB GB TB of bytes (powers of 1024), ns us ms s m of time",
+		"\"%.*s\" is not a unit: KB MB GB TB of bytes (powers of 1024), ns us ms s m of time",
 		(int)n, f->at);
 }
 
@@ -168,12 +168,12 @@ static int parse_string(struct filter *f, struct operand *o)
 		if (n == sizeof(text) - 1)
 			return probefile_set_fault(
 				f->fault, o->at,
-				"the kernel side reads strings of up to %d bytes: this one never matches",
+				"probes read strings of up to %d bytes: this one never matches",
 				GS_USER_TEXT_BYTES - 1);
 		text[n++] = *f->at;
 	}
 	if (!*f->at)
-		return probefile_set_fault(f->fault, o->at, "the string has no end");
+		return probefile_set_fault(f->fault, o->at, "unterminated string");
 	f->at++;
 	text[n] = '\0';
 	o->kind = IS_STRING;
@@ -188,8 +188,7 @@ static int use_value(struct filter *f, int i, struct operand *o)
 
 	if (v->value_type == GS_VALUE_F64)
 		return probefile_set_fault(
-			f->fault, o->at,
-			"%s is a floating-point number: the kernel cannot compute with it",
+			f->fault, o->at, "%s is a floating-point number, which filters cannot use",
 			f->spec->names[i].name);
 	if (v->when != GS_WHEN_ENTRY)
 		f->spec->row.flags |= GS_USER_FILTER_LATE;
@@ -426,7 +425,7 @@ int probefile_parse_filter(const char *text, struct gs_user_spec *spec, struct f
 	if (f.most_waiting > GS_USER_STACK_MAX)
 		return probefile_set_fault(
 			fault, 0,
-			"the filter is too complex for the kernel: %u operands wait at one time, at most %d (fewer parentheses on the right)",
+			"the filter is too complex for the kernel: it stacks %u operands, at most %d (use fewer parentheses on the right)",
 			f.most_waiting, GS_USER_STACK_MAX);
 	spec->row.n_ops = (uint8_t)f.n_ops;
 	return 0;
@@ -450,7 +449,7 @@ int probefile_parse_aggregate(const char *text, struct gs_user_spec *spec, struc
 	if ((!is_sum && !is_hist) || strcmp(text + at + n, ")") != 0)
 		return probefile_set_fault(
 			fault, 0,
-			"\"%s\" is no aggregate: count, sum(VALUE), hist(VALUE) or hist(duration)",
+			"\"%s\" is not an aggregate: count, sum(VALUE), hist(VALUE) or hist(duration)",
 			text);
 	if (is_hist && n == 8 && memcmp(text + at, "duration", n) == 0) {
 		if (!probefile_want_return(spec))

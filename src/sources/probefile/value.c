@@ -107,7 +107,7 @@ static int parse_base(const char **at, const char *text, struct place *p, struct
 	if (strncmp(*at, "arg", 3) != 0 || !isdigit((unsigned char)(*at)[3]))
 		return probefile_set_fault(
 			fault, (size_t)(*at - text),
-			"\"%s\" is no place: arg1 ... arg%d, ret, *arg1, arg1+8, arg1->8, *arg1@return",
+			"\"%s\" is not a place: arg1 ... arg%d, ret, *arg1, arg1+8, arg1->8, *arg1@return",
 			text, MAX_ARG);
 	p->arg = (unsigned)strtoul(*at + 3, &end, 10);
 	if (p->arg < 1 || p->arg > MAX_ARG)
@@ -150,7 +150,7 @@ static int parse_place(const char *text, struct place *p, struct fault *fault)
 		if (!p->arg)
 			return probefile_set_fault(
 				fault, (size_t)(at - 7 - text),
-				"ret is of the return anyway: leave out @return");
+				"ret is always read at the return: leave out @return");
 	}
 	if (r == 0 && *at)
 		return probefile_set_fault(fault, (size_t)(at - text),
@@ -202,7 +202,7 @@ static int parse_type(const char *text, const char *place, struct gs_user_spec *
 	if (!*ret_type)
 		return probefile_set_fault(
 			fault, skip,
-			"\"%.*s\" is no type: u8 u16 u32 u64 i8 i16 i32 i64 bool bytes ptr str f32 f64 char[N] (N up to 127)",
+			"\"%.*s\" is not a type: u8 u16 u32 u64 i8 i16 i32 i64 bool bytes ptr str f32 f64 char[N] (N up to 127)",
 			(int)n, word);
 	label += strspn(label, " ");
 	n = strcspn(label, " ");
@@ -215,12 +215,12 @@ static int parse_type(const char *text, const char *place, struct gs_user_spec *
 		n = strlen(place);
 	} else if (!isalpha((unsigned char)*label) && *label != '_') {
 		return probefile_set_fault(fault, (size_t)(label - text),
-					   "\"%s\" is no name: letters, digits and _", label);
+					   "\"%s\" is not a name: letters, digits and _", label);
 	}
 	for (size_t i = 0; label != place && i < n; i++)
 		if (!isalnum((unsigned char)label[i]) && label[i] != '_')
 			return probefile_set_fault(fault, (size_t)(label - text) + i,
-						   "\"%.*s\" is no name: letters, digits and _",
+						   "\"%.*s\" is not a name: letters, digits and _",
 						   (int)n, label);
 	if (n >= GS_USER_NAME_MAX)
 		return probefile_set_fault(fault, (size_t)(label - text), "the name is too long");
@@ -229,9 +229,10 @@ static int parse_type(const char *text, const char *place, struct gs_user_spec *
 					   "a second value with the name \"%.*s\"", (int)n, label);
 	if ((n == 8 && memcmp(label, "duration", 8) == 0) ||
 	    (n == 3 && (memcmp(label, "pid", 3) == 0 || memcmp(label, "tid", 3) == 0)))
-		return probefile_set_fault(fault, (size_t)(label - text),
-					   "\"%.*s\" is what filters call the call's own", (int)n,
-					   label);
+		return probefile_set_fault(
+			fault, (size_t)(label - text),
+			"\"%.*s\" is a name that filters reserve for the call itself", (int)n,
+			label);
 	*name = (struct gs_user_name){.value_type = (*ret_type)->value_type,
 				      .is_f32 = (*ret_type)->is_f32};
 	memcpy(name->name, label, n);

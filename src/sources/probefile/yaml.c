@@ -103,10 +103,10 @@ static int sort_keys(struct file *f, yaml_node_t *node, struct item *item)
 		if (!name || k == N_KEYS)
 			return refuse_file(
 				f, &key->start_mark, 0,
-				"\"%s\" is no key of a probe: name lib function usdt return args filter aggregate stack",
+				"\"%s\" is not a key of a probe: name lib function usdt return args filter aggregate stack",
 				name ? name : "?");
 		if (item->key[k])
-			return refuse_file(f, &key->start_mark, 0, "\"%s\" is there twice", name);
+			return refuse_file(f, &key->start_mark, 0, "\"%s\" is given twice", name);
 		item->key[k] = node_at(f, p->value);
 	}
 	return 0;
@@ -287,7 +287,7 @@ static int take_target(struct file *f, const struct item *item, struct gs_user_s
 		return refuse_file(
 			f, &item->node->start_mark, 0,
 			usdt ? "a probe has \"function\" or \"usdt\", not both"
-			     : "what is to be probed? \"function: NAME\" or \"usdt: PROVIDER:NAME\" is missing");
+			     : "\"function: NAME\" or \"usdt: PROVIDER:NAME\" is missing");
 	if (spec->function && !spec->library && strpbrk(spec->function, "*?["))
 		return refuse_file(f, &item->key[KEY_FUNCTION]->start_mark, 0,
 				   "a pattern of functions needs \"lib\": the files to look in");
@@ -447,7 +447,7 @@ static int take_document(struct file *f)
 		if (!key || strcmp(key, "probes") != 0 || p + 1 != root->data.mapping.pairs.top)
 			return refuse_file(
 				f, &root->start_mark, 0,
-				"the file is a list of probes, or \"probes:\" with such a list and nothing else");
+				"the file must be a list of probes, or \"probes:\" with such a list and nothing else");
 		root = node_at(f, p->value);
 	}
 	if (root->type != YAML_SEQUENCE_NODE)

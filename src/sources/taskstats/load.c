@@ -115,16 +115,15 @@ static int choose_programs(struct gs_taskstats_probe *p, const struct btf *btf, 
 		 "migrations are not counted"},
 		{s->progs.gs_tasks_oom,
 		 arg_is_pointer(btf, "mark_victim", 0) ? "mark_victim" : NULL, GS_TASKSTATS_SCHED,
-		 "OOM kills are not counted (Linux 6.8 and newer name the process)"},
+		 "OOM kills are not counted (needs Linux 6.8)"},
 		{s->progs.gs_tasks_sys_enter, if_there(btf, "sys_enter"), enter, NULL},
 		{s->progs.gs_tasks_sys_exit, if_there(btf, "sys_exit"), calls, NULL},
 		{s->progs.gs_tasks_submit_uring, uring_complete(btf) ? uring_submit(btf) : NULL,
-		 calls,
-		 "operations of io_uring are not counted (Linux 5.19 and newer name the owner)"},
+		 calls, "io_uring operations are not counted (needs Linux 5.19)"},
 		{s->progs.gs_tasks_complete_uring, uring_submit(btf) ? uring_complete(btf) : NULL,
 		 calls, ""},
 		{s->progs.gs_tasks_rq_made, request_maker(btf), GS_TASKSTATS_IO,
-		 "block requests made for others by the kernel's threads have no owner"},
+		 "block requests made by kernel threads are not attributed"},
 		{s->progs.gs_tasks_rq_issue, if_there(btf, "block_rq_issue"), GS_TASKSTATS_IO,
 		 "requests to block devices are not counted"},
 		{s->progs.gs_tasks_rq_complete, if_there(btf, "block_rq_complete"), GS_TASKSTATS_IO,
@@ -337,7 +336,7 @@ static int load_programs(struct gs_taskstats_probe *p, const struct gs_taskstats
 	}
 	p->walk = bpf_program__attach_iter(p->skeleton->progs.gs_tasks_walk, NULL);
 	if (!p->walk)
-		return gs_err_set(err, -errno, "the kernel refused to walk over its tasks: %s",
+		return gs_err_set(err, -errno, "the kernel refused the iterator over its tasks: %s",
 				  strerror(errno));
 	return 0;
 }
@@ -359,7 +358,7 @@ static int follow_first(struct gs_taskstats_probe *p, const struct gs_taskstats_
 	/* By now they carry marks: an id that is given to another process later matches none. */
 	for (size_t i = 0; i < o->n_pids; i++)
 		bpf_map_delete_elem(p->pids_fd, &o->pids[i]);
-	return r < 0 ? gs_err_set(err, r, "cannot begin to follow processes: %s", strerror(-r)) : 0;
+	return r < 0 ? gs_err_set(err, r, "cannot start to track processes: %s", strerror(-r)) : 0;
 }
 
 int gs_taskstats_probe_new(const struct gs_taskstats_options *options,

@@ -63,7 +63,7 @@ int gs_taskstats_probe_follow_pid(struct gs_taskstats_probe *p, uint32_t pid, st
 		r = taskstats_walk(p);
 	/* Only the walk looks there: an id that is given to another process later matches none. */
 	bpf_map_delete_elem(p->pids_fd, &pid);
-	return r < 0 ? gs_err_set(err, r, "cannot follow process %u: %s", pid, strerror(-r)) : 0;
+	return r < 0 ? gs_err_set(err, r, "cannot track process %u: %s", pid, strerror(-r)) : 0;
 }
 
 int gs_taskstats_probe_follow_pids(struct gs_taskstats_probe *p, const uint32_t *pids,
@@ -82,7 +82,7 @@ int gs_taskstats_probe_follow_pids(struct gs_taskstats_probe *p, const uint32_t 
 		for (size_t i = at; i < end; i++)
 			bpf_map_delete_elem(p->pids_fd, &pids[i]);
 	}
-	return r < 0 ? gs_err_set(err, r, "cannot follow %zu processes: %s", n_pids, strerror(-r))
+	return r < 0 ? gs_err_set(err, r, "cannot track %zu processes: %s", n_pids, strerror(-r))
 		     : 0;
 }
 

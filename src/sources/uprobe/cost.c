@@ -339,7 +339,7 @@ int gs_uprobe_measure_cost(const struct gs_uprobe_cost_options *o, struct gs_cos
 	}
 	close_behind(b.links);
 	uprobe_kernel_unload(&b.k);
-	return r < 0 ? gs_err_set(err, r, "the price of a probe could not be measured: %s",
+	return r < 0 ? gs_err_set(err, r, "the cost of a probe could not be measured: %s",
 				  strerror(-r))
 		     : 0;
 }

@@ -86,7 +86,7 @@ static int apply_selftest(struct features *f, struct gs_err *err)
 	if (!test.push_is_safe)
 		return gs_err_set(
 			err, -ENOTSUP,
-			"probes change what functions do on this kernel (gpuscope's own function gave a wrong result under a probe): nothing is traced");
+			"probes break functions on this kernel (gpuscope's own function gave a wrong result under a probe): nothing is traced");
 	f->sites.nop5_is_call = !test.nop5_is_safe;
 	f->return_is_kept = test.return_is_kept;
 	return 0;
@@ -107,7 +107,7 @@ int uprobe_features_detect(unsigned disabled_features, struct features *f, struc
 	if (prog == -EPERM)
 		return gs_err_set(
 			err, prog,
-			"the kernel permits no tracing here: it takes the machine's root, or a privileged container");
+			"the kernel permits no tracing here: run as root of the host, or in a privileged container");
 	if (libbpf_probe_bpf_map_type(BPF_MAP_TYPE_RINGBUF, NULL) != 1)
 		return gs_err_set(
 			err, -ENOTSUP,

@@ -332,7 +332,7 @@ static int add_scopes(struct uprobe_kernel_side *k, const struct gs_uprobe_optio
 	if (r < 0 && operators)
 		return gs_err_set(
 			err, r == -EPERM || r == -EINVAL ? -ENOTSUP : r,
-			"operators cannot be traced here: this kernel refuses the program that lets C++ exceptions pass probed functions (%s); a kernel locked down by Secure Boot does, and one without CAP_SYS_ADMIN for us",
+			"operators cannot be traced here: this kernel refuses the program that lets C++ exceptions pass probed functions (%s), for example because of Secure Boot lockdown or without CAP_SYS_ADMIN",
 			strerror(-r));
 	/* Without them described functions that may throw are refused one by one. */
 	if (r == 0 && users)
@@ -476,7 +476,7 @@ static int add_others(struct uprobe_kernel_side *k, const struct gs_uprobe_optio
 		return r;
 	r = add_task(k, setup);
 	if (r < 0)
-		return gs_err_set(err, r, "the kernel refused to follow processes: %s",
+		return gs_err_set(err, r, "the kernel refused to track processes: %s",
 				  strerror(-r));
 	if (setup->config.sample_period_ns)
 		r = add_sample(k, setup, err);

@@ -197,7 +197,7 @@ static int start_probe(struct gs_uprobe *probe, struct gs_err *err)
 		return r;
 	if (gs_sideband_new(&probe->watch, &watch_err) < 0)
 		gs_log(GS_LOG_INFO, GS_LOG_ATTACH,
-		       "no notices of newly loaded libraries (%s): scanning processes twice a second instead",
+		       "cannot be notified of newly loaded libraries (%s): scanning processes twice a second instead",
 		       gs_err_text(&watch_err, 0));
 	describe_attach_mode(probe);
 	gs_log(GS_LOG_INFO, GS_LOG_ATTACH, "attach mode: %s; %u functions chosen",

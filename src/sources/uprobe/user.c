@@ -258,7 +258,7 @@ static int place_scope(struct search *s, size_t spec_idx, const struct gs_descri
 	if (!s->probe->kernel.objects[GS_FAMILY_USCOPE] || !s->probe->features.multi) {
 		report_user_probe(
 			s, f->name,
-			"a C++ function: to see its return without ending a program that throws through it takes multi links (Linux 6.6) and programs that this kernel refuses (return: false sees its calls)",
+			"a C++ function: a return probe would end a program that throws through it, and other ways need multi links (Linux 6.6) and programs that this kernel refuses (return: false sees its calls)",
 			-EOPNOTSUPP);
 		return 0;
 	}
@@ -397,7 +397,7 @@ static void report_found(struct search *s, char *remark, size_t bytes)
 			s->users->is_reported[i] = true;
 		}
 		if (s->wanted[i] && s->n_found[i] > 1 && !strpbrk(spec->function, "*?["))
-			snprintf(remark, bytes, "%u functions are named %s: all are probed",
+			snprintf(remark, bytes, "%u functions are named %s: all of them are probed",
 				 s->n_found[i], spec->function);
 	}
 }

@@ -339,7 +339,7 @@ const char *gs_x86_insn_refusal(const struct insn *in)
 		return "begins with a segment prefix, on which the kernel allows no probe";
 	if (in->map == 0 || in->encoding != ENC_LEGACY) {
 		if (in->map == 0 && op == 0xcc)
-			return "a breakpoint is there already, of a debugger or another tracer";
+			return "a debugger or another tracer has already set a breakpoint there";
 		if (!(good_insns_64[op >> 4] >> (15 - (op & 15)) & 1))
 			return "begins with an instruction on which the kernel allows no probe";
 	}

@@ -8,8 +8,9 @@
 static const struct {
 	const char *text, *message;
 } bad[] = {
-	{"alerts:\n  for: 10\n", "f.yaml:2:8: for takes 0, or a duration up to 24h, as 500ms, 2s "
-				 "or 1m, not \"10\""},
+	{"alerts:\n  for: 10\n",
+	 "f.yaml:2:8: for takes 0, or a duration up to 24h, such as 500ms, 2s "
+	 "or 1m, not \"10\""},
 	{"alerts:\n  max_per_minute: 0\n",
 	 "f.yaml:2:19: max_per_minute takes a whole number from 1 to 1000, not \"0\""},
 	{"alerts:\n  hysteresis: 2\n",
@@ -20,9 +21,9 @@ static const struct {
 	 "f.yaml:3:21: low_efficiency takes a number from 0 to 100, not \"130\""},
 	{"alerts:\n  triggers:\n    low_memory: 3\n",
 	 "f.yaml:3:5: unknown key \"low_memory\" in alerts.triggers; `--print-config` shows all "
-	 "there are"},
+	 "keys"},
 	{RULES "{name: a}\n",
-	 "f.yaml:3:14: rule \"a\" has no condition, as condition: \"temperature_celsius > 90\""},
+	 "f.yaml:3:14: rule \"a\" has no condition, such as condition: \"temperature_celsius > 90\""},
 	{RULES "{condition: \"load1 > 3\"}\n", "f.yaml:3:7: an entry of rules without name"},
 	{RULES "{name: a b, condition: \"load1 > 3\"}\n",
 	 "f.yaml:3:14: rule \"a b\": a rule's name has letters, digits, \"_\", \"-\" and \".\" "
@@ -42,16 +43,16 @@ static const struct {
 	{RULES "{name: a, condition: \"load1 > 3\", severity: bad}\n",
 	 "f.yaml:3:51: rule \"a\": severity takes one of info, warning, critical, not \"bad\""},
 	{RULES "{name: a, condition: \"load1 > 3\", for: 5}\n",
-	 "f.yaml:3:46: rule \"a\": for takes 0, or a duration up to 168h, as 30s or 5m, not \"5\""},
+	 "f.yaml:3:46: rule \"a\": for takes 0, or a duration up to 168h, such as 30s or 5m, not \"5\""},
 	{RULES "{name: a, condition: \"load1 > 3\", clear: \"load1 < \"}\n",
 	 "f.yaml:3:48: rule \"a\": \"load1 < \", column 9: it ends where a figure or a number is "
 	 "expected"},
 	{RULES "{name: a, condition: \"load1 > 3\", message: \"{load\"}\n",
-	 "f.yaml:3:50: rule \"a\": column 1: a brace that is not closed, as in {cpu_percent}"},
+	 "f.yaml:3:50: rule \"a\": column 1: a brace is not closed; write it as in {cpu_percent}"},
 	{RULES "{name: a, condition: \"load1 > 3\", message: \"at {load9}\"}\n",
 	 "f.yaml:3:50: rule \"a\": column 4: a node has no value \"load9\""},
 	{RULES "{name: a, condition: \"load1 > 3\"}\n    - {name: a, condition: \"load5 > 3\"}\n",
-	 "f.yaml:4:14: rule \"a\" is there twice, first on line 3"},
+	 "f.yaml:4:14: rule \"a\" is defined twice, first on line 3"},
 	{RULES "{name: a, when: \"load1 > 3\"}\n",
 	 "f.yaml:3:17: unknown key \"when\": rules takes a list of entries with name, condition, "
 	 "clear, for, cooldown, subject, severity, message"},
@@ -71,23 +72,23 @@ static const struct {
 	 "f.yaml:4:17: recipients takes addresses such as [\"admin@example.org\"], not \"a@b??Bcc: "
 	 "c@d\""},
 	{"alerts:\n  email:\n    smtp_server: mx\n    recipients: a@b\n    password: x\n",
-	 "f.yaml:5:5: a password without username"},
+	 "f.yaml:5:5: password without username"},
 	{"alerts:\n  email:\n    smtp_server: mx\n    recipients: a@b\n    username: x\n",
-	 "f.yaml:5:5: a username without password"},
+	 "f.yaml:5:5: username without password"},
 	{"alerts:\n  email:\n    smtp_server: mx\n    smtp_port: 0\n",
 	 "f.yaml:4:16: smtp_port takes a whole number from 1 to 65535, not \"0\""},
 	{"alerts:\n  email:\n    smtp_server: mx\n    recipients: a@b\nexternal_systems:\n  "
 	 "email:\n"
 	 "    enabled: true\n    smtp_server: my\n    recipients: a@b\n",
-	 "f.yaml:8:5: e-mail is in alerts.email already"},
+	 "f.yaml:8:5: e-mail is already configured in alerts.email"},
 	{"external_systems:\n  email:\n    enabled: true\n",
 	 "f.yaml:2:3: e-mail without smtp_server"},
 	{"integrations:\n  notifications:\n    triggers:\n      low_memory: {threshold: 3}\n",
-	 "f.yaml:4:7: trigger \"low_memory\": there are low_efficiency and high_context_switches"},
+	 "f.yaml:4:7: no trigger \"low_memory\"; the triggers are low_efficiency and high_context_switches"},
 	{"integrations:\n  notifications:\n    triggers:\n      low_efficiency: {threshold: low}\n",
 	 "f.yaml:4:35: trigger \"low_efficiency\": threshold takes a number, not \"low\""},
 	{"alerts:\n  log:\n    file: alerts.log\n",
-	 "f.yaml:3:5: file takes an absolute path: a daemon has no folder of its own"},
+	 "f.yaml:3:5: file takes an absolute path: a daemon has no working directory"},
 	{"alert:\n  for: 1s\n", "f.yaml:1:1: unknown key \"alert\"; did you mean \"alerts\"?"},
 };
 

@@ -78,15 +78,11 @@ static void other_files_are_refused(void **state)
 		{"", NULL},
 		{"gpuscope-alerts 1\n", NULL},
 		{"gpuscope-alerts 1\n\nfiring hot gpu 5 g\n", NULL},
-		{"gpuscope-alerts 2\n", "line 1 is no line of alerts that were kept"},
-		{"gpuscope-alerts 1\nfiring hot gpu x g\n",
-		 "line 2 is no line of alerts that were kept"},
-		{"gpuscope-alerts 1\nfiring hot gpu 5\n",
-		 "line 2 is no line of alerts that were kept"},
-		{"gpuscope-alerts 1\nburning hot gpu 5 g\n",
-		 "line 2 is no line of alerts that were kept"},
-		{"gpuscope-alerts 1\nfiring hot gpu -5 g\n",
-		 "line 2 is no line of alerts that were kept"},
+		{"gpuscope-alerts 2\n", "line 1 is not a saved alert"},
+		{"gpuscope-alerts 1\nfiring hot gpu x g\n", "line 2 is not a saved alert"},
+		{"gpuscope-alerts 1\nfiring hot gpu 5\n", "line 2 is not a saved alert"},
+		{"gpuscope-alerts 1\nburning hot gpu 5 g\n", "line 2 is not a saved alert"},
+		{"gpuscope-alerts 1\nfiring hot gpu -5 g\n", "line 2 is not a saved alert"},
 	};
 
 	(void)state;

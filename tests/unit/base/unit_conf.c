@@ -177,11 +177,11 @@ static void what_is_wrong_is_told_where_it_is(void **state)
 		"f:1:13: number takes a whole number from -5 to 10, not \"99999999999999999999\"");
 	refuses("a: {number: }", "f:1:13: number takes a whole number from -5 to 10, not \"\"");
 	refuses("a: {time: 5}",
-		"f:1:11: time takes a duration from 1ms to 1h, as 500ms, 2s or 1m, not \"5\"");
+		"f:1:11: time takes a duration from 1ms to 1h, such as 500ms, 2s or 1m, not \"5\"");
 	refuses("a: {time: 0}",
-		"f:1:11: time takes a duration from 1ms to 1h, as 500ms, 2s or 1m, not \"0\"");
+		"f:1:11: time takes a duration from 1ms to 1h, such as 500ms, 2s or 1m, not \"0\"");
 	refuses("a: {time: -1s}",
-		"f:1:11: time takes a duration from 1ms to 1h, as 500ms, 2s or 1m, not \"-1s\"");
+		"f:1:11: time takes a duration from 1ms to 1h, such as 500ms, 2s or 1m, not \"-1s\"");
 	refuses("b: {ratio: nan}",
 		"f:1:12: ratio takes a share from 0 to 1, or from 0% to 100%, not \"nan\"");
 	refuses("b: {ratio: 101%}",
@@ -194,13 +194,13 @@ static void what_is_wrong_is_told_where_it_is(void **state)
 	refuses("b: {inenr: {}}", "f:1:5: unknown key \"inenr\" in b; did you mean \"inner\"?");
 	refuses("b:\n  inner:\n    nunber: 2\n",
 		"f:3:5: unknown key \"nunber\" in b.inner; did you mean \"number\"?");
-	refuses("c: 1", "f:1:1: unknown key \"c\"; `--print-config` shows all there are");
+	refuses("c: 1", "f:1:1: unknown key \"c\"; `--print-config` shows all keys");
 	refuses("a: {on: yes, on: no}", "f:1:14: a.on is given twice, first on line 1");
 	refuses("a: {on: yes}\na: {on: no}", "f:2:1: a is given twice, first on line 1");
 	refuses("b: {inner: 3}", "f:1:12: b.inner takes keys and values, not a single value");
 	/* A mapping within itself: as deep as the tables go. */
 	refuses("b: &b {inner: *b}",
-		"f:1:8: unknown key \"inner\" in b.inner; `--print-config` shows all there are");
+		"f:1:8: unknown key \"inner\" in b.inner; `--print-config` shows all keys");
 }
 
 static char all_told[4096];
@@ -227,8 +227,8 @@ static void everything_that_is_wrong_is_told(void **state)
 	assert_string_equal(all_told,
 			    "f:2:11: number takes a whole number from -5 to 10, not \"11\"\n"
 			    "f:3:3: unknown key \"nonsense\" in a; `--print-config` shows all "
-			    "there are\n"
-			    "f:5:1: unknown key \"c\"; `--print-config` shows all there are\n"
+			    "keys\n"
+			    "f:5:1: unknown key \"c\"; `--print-config` shows all keys\n"
 			    "f:6:12: ratio takes a share from 0 to 1, or from 0% to 100%, not "
 			    "\"7\"\n");
 	assert_non_null(strstr(err.text, "f:6:31: number takes"));
@@ -272,7 +272,7 @@ static void what_is_printed_is_read_back(void **state)
 			    "  # lines.\n"
 			    "  # (a whole number from -5 to 10)\n"
 			    "  number: 7\n"
-			    "  # (a duration from 1ms to 1h, as 500ms, 2s or 1m)\n"
+			    "  # (a duration from 1ms to 1h, such as 500ms, 2s or 1m)\n"
 			    "  time: 2s\n"
 			    "\n"
 			    "b:\n"

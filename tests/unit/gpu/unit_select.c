@@ -102,9 +102,9 @@ static void what_is_not_there(void **state)
 
 static void what_could_be_several(void **state)
 {
-	check("GPU-0", 0, "GPU 0 or GPU 1");
-	check("MIG-aaaa", 0, "could be");
-	check("01:00.0", 0, "GPU 1 or GPU 2");
+	check("GPU-0", 0, "GPU 0 and GPU 1");
+	check("MIG-aaaa", 0, "matches");
+	check("01:00.0", 0, "GPU 1 and GPU 2");
 }
 
 static void lists_of_options(void **state)

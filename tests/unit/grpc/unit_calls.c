@@ -424,7 +424,7 @@ static void stop(void **state)
 	work_until(c, l.n_disconnected);
 	assert_int_equal(l.n_going_away, 1);
 	assert_int_equal(e.status, GS_GRPC_UNAVAILABLE);
-	assert_string_equal(e.text, "the server stops");
+	assert_string_equal(e.text, "the server is shutting down");
 	o.ctx = &late;
 	assert_int_equal(gs_grpc_client_unary(c, &o, "x", 1, NULL), -ENOTCONN);
 	drop_kept();

@@ -247,7 +247,7 @@ static void what_is_known_is_not_sent_again(void **state)
 static void an_answer_that_was_cut_is_an_error(void **state)
 {
 	assert_int_equal(ask("GET /long", ""), 500);
-	assert_non_null(strstr(answer, "longer than this server sends"));
+	assert_non_null(strstr(answer, "larger than this server's limit"));
 	assert_null(strstr(answer, "0000"));
 	assert_null(strstr(answer, "ETag"));
 }

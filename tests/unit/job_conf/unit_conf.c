@@ -36,7 +36,7 @@ static const struct {
 	{"classification:\n  custom_rules:\n    - condition: \"memory_usage > 80\"\n",
 	 "f.yaml:3:7: an entry of custom_rules without name"},
 	{"classification:\n  custom_rules:\n    - name: \"x\"\n",
-	 "f.yaml:3:13: rule \"x\" has no condition, as condition: \"memory_usage > 80\""},
+	 "f.yaml:3:13: rule \"x\" has no condition, such as condition: \"memory_usage > 80\""},
 	{"classification:\n  custom_rules:\n    - name: \"x\"\n      conditon: \"memory_usage > "
 	 "80\"\n",
 	 "f.yaml:4:7: unknown key \"conditon\": custom_rules takes a list of entries with name, "

@@ -127,12 +127,11 @@ static void what_is_no_report_is_told(void **state)
 		const char *text, *message;
 	} bad[] = {
 		{"{", "f:1:1: not JSON: string or '}' expected near end of file"},
-		{"[]",
-		 "f: no report of jobs: it has no list \"jobs\" (the JSON of `gpuscope job -o "
-		 "FILE.json` has)"},
-		{"{\"jobs\": 3}", "f: no report of jobs: it has no list \"jobs\" (the JSON of "
-				  "`gpuscope job -o FILE.json` has)"},
-		{"{\"jobs\": [{}, 4]}", "f: entry 2 of \"jobs\" is no object"},
+		{"[]", "f: not a job report: it has no list \"jobs\" (`gpuscope job -o FILE.json` "
+		       "writes one)"},
+		{"{\"jobs\": 3}", "f: not a job report: it has no list \"jobs\" (`gpuscope "
+				  "job -o FILE.json` writes one)"},
+		{"{\"jobs\": [{}, 4]}", "f: entry 2 of \"jobs\" is not an object"},
 	};
 
 	(void)state;

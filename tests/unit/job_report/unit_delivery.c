@@ -142,7 +142,7 @@ static void what_no_gpuscope_wrote_is_refused(void **state)
 		err.text[0] = '\0';
 		if (gs_job_report_delivery_read(&d, bad[i], strlen(bad[i]), &err) != -EINVAL)
 			fail_msg("taken: %s", bad[i]);
-		assert_non_null(strstr(err.text, "no report of"));
+		assert_non_null(strstr(err.text, "not a job report"));
 	}
 }
 

@@ -83,7 +83,7 @@ check([p["pid"] for p in doc["processes"]] == [os.getppid()] and doc["processes"
 for args, found in ((["-i", "2", "-i", "3,1"], [1, 2, 3]), (["-i", "10:00"], [0, 0, 0]), (["-i", " 1 , 3"], [1, 3])):
     doc = json.loads(run(*args, "--format", "json", "--window", "0", words="gpus=4,parts=2"))
     check([g["index"] for g in doc["gpus"]] == found, f"{args}: {[g['index'] for g in doc['gpus']]}")
-for wrong, says in (("4294967296", "no GPU"), ("0:00.0", "no GPU"), (":00.0", "no GPU"), ("GPU-0", "GPU 0 or GPU 1")):
+for wrong, says in (("4294967296", "no GPU"), ("0:00.0", "no GPU"), (":00.0", "no GPU"), ("GPU-0", "GPU 0 and GPU 1")):
     run("-i", wrong, expect=2)
     check(says in run.stderr and run.stderr.count("\n") == 1, f"-i {wrong}: {run.stderr}")
 run("-i", "9", expect=2)

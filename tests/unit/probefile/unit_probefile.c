@@ -172,25 +172,25 @@ static const struct {
 } faults[] = {
 	{"", "f:1:1: the file is empty"},
 	{"x: 1",
-	 "f:1:1: the file is a list of probes, or \"probes:\" with such a list and nothing else"},
+	 "f:1:1: the file must be a list of probes, or \"probes:\" with such a list and nothing else"},
 	{"probes: 3", "f:1:9: a list of probes is expected here"},
 	{"[]", "f:1:1: the list has no probes"},
 	{"- f", "f:1:3: a probe is a mapping: \"function: NAME\" or \"usdt: PROVIDER:NAME\", and "
 		"more keys"},
-	{"- {lib: x}",
-	 "f:1:3: what is to be probed? \"function: NAME\" or \"usdt: PROVIDER:NAME\" is missing"},
+	{"- {lib: x}", "f:1:3: \"function: NAME\" or \"usdt: PROVIDER:NAME\" is missing"},
 	{"- {function: f, usdt: 'a:b'}", "f:1:3: a probe has \"function\" or \"usdt\", not both"},
 	{"- {usdt: ab}", "f:1:10: \"usdt\" takes PROVIDER:NAME, such as pytorch:malloc"},
 	{"- {function: 'f*'}",
 	 "f:1:14: a pattern of functions needs \"lib\": the files to look in"},
-	{F("colour: red"), "f:2:3: \"colour\" is no key of a probe: name lib function usdt return "
-			   "args filter aggregate stack"},
+	{F("colour: red"),
+	 "f:2:3: \"colour\" is not a key of a probe: name lib function usdt return "
+	 "args filter aggregate stack"},
 	{F("stack: yes"), "f:2:10: \"stack\" takes native, python, true (both) or false"},
 	{F("stack: [native]"), "f:2:10: \"stack\" takes native, python, true (both) or false"},
 	{F("stack: native\n  aggregate: count"),
 	 "f:2:10: calls that are added up have no stacks: \"stack\" "
 	 "and \"aggregate\" do not go together"},
-	{F("function: g"), "f:2:3: \"function\" is there twice"},
+	{F("function: g"), "f:2:3: \"function\" is given twice"},
 	{F("return: maybe"), "f:2:11: \"return\" takes true or false"},
 	{"- {usdt: 'a:b', return: true}",
 	 "f:1:25: a static probe is a place, which does not return"},
@@ -198,29 +198,31 @@ static const struct {
 	{F("args: [size]"),
 	 "f:2:10: a value is described as \"PLACE: TYPE NAME\", such as \"arg1: u64 size\""},
 	{F("args: [arg1: u63 size]"),
-	 "f:2:16: \"u63\" is no type: u8 u16 u32 u64 i8 i16 i32 i64 bool bytes ptr str f32 f64 "
+	 "f:2:16: \"u63\" is not a type: u8 u16 u32 u64 i8 i16 i32 i64 bool bytes ptr str f32 f64 "
 	 "char[N] (N up to 127)"},
 	{F("args: ['arg1: u63 size']"),
-	 "f:2:17: \"u63\" is no type: u8 u16 u32 u64 i8 i16 i32 i64 bool bytes ptr str f32 f64 "
+	 "f:2:17: \"u63\" is not a type: u8 u16 u32 u64 i8 i16 i32 i64 bool bytes ptr str f32 f64 "
 	 "char[N] (N up to 127)"},
 	{F("args: [arg1: 'char[8] name']"),
 	 "f:2:17: char[N] is text in memory: *arg1, arg1+8 or str?"},
-	{F("args: ['*arg1: char[128] name']"), "f:2:18: \"char[128]\" is no type: u8 u16 u32 u64 "
-					       "i8 i16 i32 i64 bool bytes ptr str f32 f64 "
-					       "char[N] (N up to 127)"},
+	{F("args: ['*arg1: char[128] name']"),
+	 "f:2:18: \"char[128]\" is not a type: u8 u16 u32 u64 "
+	 "i8 i16 i32 i64 bool bytes ptr str f32 f64 "
+	 "char[N] (N up to 127)"},
 	{F("args: [arg13: u64]"), "f:2:10: arguments are arg1 to arg12"},
 	{F("args: [size: u64]"),
-	 "f:2:10: \"size\" is no place: arg1 ... arg12, ret, *arg1, arg1+8, arg1->8, *arg1@return"},
+	 "f:2:10: \"size\" is not a place: arg1 ... arg12, ret, *arg1, arg1+8, arg1->8, *arg1@return"},
 	{F("args: [arg1x: u64]"), "f:2:14: \"x\" is not understood here"},
 	{F("args: [arg1+: u64]"), "f:2:15: a number of bytes is missing here"},
 	{F("args: ['****arg1: u64']"), "f:2:11: more than three pointers to follow"},
 	{F("args: [arg1: f64]"), "f:2:16: floating-point arguments are in registers that a probe "
 				 "cannot read; those in memory can be"},
-	{F("args: [arg1: u64 a-b]"), "f:2:21: \"a-b\" is no name: letters, digits and _"},
+	{F("args: [arg1: u64 a-b]"), "f:2:21: \"a-b\" is not a name: letters, digits and _"},
 	{F("args: [arg1: u64 a b]"),
 	 "f:2:22: a type and one name are expected, such as \"u64 size\""},
 	{F("args: [arg1: u64 a, arg2: u64 a]"), "f:2:33: a second value with the name \"a\""},
-	{F("args: [arg1: u64 pid]"), "f:2:20: \"pid\" is what filters call the call's own"},
+	{F("args: [arg1: u64 pid]"),
+	 "f:2:20: \"pid\" is a name that filters reserve for the call itself"},
 	{F("args: [arg1@return: u64]"),
 	 "f:2:10: at the return only memory can be read: *arg1@return?"},
 	{F("return: false\n  args: [ret: u64]"),
@@ -236,7 +238,7 @@ static const struct {
 	{A("filter: path > 'a'"), "f:3:11: > is for numbers, and this is a string"},
 	{A("filter: duration > 1MB"), "f:3:22: a number of bytes cannot be compared with a time"},
 	{A("filter: size > 1XB"),
-	 "f:3:19: \"XB\" is no unit: KB MB GB TB of bytes (powers of 1024), ns us ms s m of time"},
+	 "f:3:19: \"XB\" is not a unit: KB MB GB TB of bytes (powers of 1024), ns us ms s m of time"},
 	{A("filter: size > 1.5"),
 	 "f:3:18: only numbers with a unit may have a fraction, such as 1.5MB"},
 	{A("filter: size > 99999999999999999999"), "f:3:18: the number is too large"},
@@ -244,20 +246,21 @@ static const struct {
 	{A("filter: (size > 1"), "f:3:20: a \")\" is missing here"},
 	{A("filter: size = 1"), "f:3:16: \"= 1\" is not understood here (== compares)"},
 	{A("filter: size > 1 $"), "f:3:20: \"$\" is not understood here"},
-	{A("filter: \"path == 'abc\""), "f:3:20: the string has no end"},
+	{A("filter: \"path == 'abc\""), "f:3:20: unterminated string"},
 	{A("filter: '!size'"),
 	 "f:3:13: ! needs a condition (such as !(size > 4)), and this is a number"},
 	{A("filter: k+1+2+3+4+5+6+7+8+9+1+2+3+4+5+6+7 > 1"),
 	 "f:3:11: the filter is too complex for the kernel: 35 steps, at most 32"},
 	{A("filter: k+(k+(k+(k+(k+(k+(k+(k+k))))))) > 1"),
-	 "f:3:11: the filter is too complex for the kernel: 9 operands wait at one time, at most 8 "
-	 "(fewer parentheses on the right)"},
+	 "f:3:11: the filter is too complex for the kernel: it stacks 9 operands, at most 8 (use "
+	 "fewer parentheses on the right)"},
 	{F("args: ['*arg1: f32 x']\n  filter: x > 1"),
-	 "f:3:11: x is a floating-point number: the kernel cannot compute with it"},
+	 "f:3:11: x is a floating-point number, which filters cannot use"},
 	{F("return: false\n  filter: duration > 1s"),
 	 "f:3:11: duration needs the return, which this probe does not see"},
-	{A("aggregate: mean(size)"), "f:3:14: \"mean(size)\" is no aggregate: count, sum(VALUE), "
-				     "hist(VALUE) or hist(duration)"},
+	{A("aggregate: mean(size)"),
+	 "f:3:14: \"mean(size)\" is not an aggregate: count, sum(VALUE), "
+	 "hist(VALUE) or hist(duration)"},
 	{A("aggregate: sum(path)"), "f:3:18: path is a string: only whole numbers can be added up"},
 	{A("aggregate: hist(nope)"),
 	 "f:3:19: no value is named \"nope\": there are size, path, x, k, duration, pid, tid"},

@@ -55,7 +55,7 @@ static void a_lock_is_not_shared_evenly(void **state)
 		{{10000, 0, 0, 0}, 0.6, "idle", "thread 101 (app) of its process slept for 100 %"},
 		{{9000, 0, 0, 0}, 0.6, "idle", "slept for 90 %"},
 		/* Idle threads of a pool look around now and then. */
-		{{300, 100, 100, 100}, 0.6, "lock_bound", "a deadlock, or work"},
+		{{300, 100, 100, 100}, 0.6, "lock_bound", "a deadlock, or they"},
 	};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {

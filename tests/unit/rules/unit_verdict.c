@@ -302,7 +302,7 @@ static void the_verdict_says_what_and_why(void **state)
 	assert_string_equal(v.class_name, "cpu_bound");
 	assert_string_equal(v.title, "CPU-bound and serial");
 	assert_string_equal(v.why,
-			    "one thread computes 100.0 % of the time; 8 processors are there");
+			    "one thread computes 100.0 % of the time; 8 processors are available");
 	assert_true(v.share == 1 && !v.is_unknown && !v.is_custom);
 	v = judge(JOB(CPU(5), IO(62.5), {GS_FIGURE_DURATION, 9}));
 	assert_string_equal(v.class_name, "io_bound");

@@ -185,14 +185,14 @@ static void a_request_that_goes_wrong(void **state)
 		enum gs_sender_loss loss;
 		const char *text;
 	} cases[] = {
-		{"http://dies/", -EIO, GS_SENDER_DIED, "was ended by signal"},
+		{"http://dies/", -EIO, GS_SENDER_DIED, "was killed by signal"},
 		{"http://leaves/", -EIO, GS_SENDER_DIED, "ended with status 7"},
-		{"http://eats/", -EIO, GS_SENDER_DIED, "was ended by signal 6"},
-		{"http://loops/", -ETIME, GS_SENDER_HUNG, "did not answer and was ended"},
-		{"http://hangs/", -ETIME, GS_SENDER_HUNG, "did not answer and was ended"},
-		{"http://nonsense/", -EBADMSG, GS_SENDER_LIED, "sent what it may not send"},
-		{"http://long/", -EBADMSG, GS_SENDER_LIED, "sent what it may not send"},
-		{"http://other/", -EBADMSG, GS_SENDER_LIED, "sent what it may not send"},
+		{"http://eats/", -EIO, GS_SENDER_DIED, "was killed by signal 6"},
+		{"http://loops/", -ETIME, GS_SENDER_HUNG, "did not answer and was killed"},
+		{"http://hangs/", -ETIME, GS_SENDER_HUNG, "did not answer and was killed"},
+		{"http://nonsense/", -EBADMSG, GS_SENDER_LIED, "violated the protocol"},
+		{"http://long/", -EBADMSG, GS_SENDER_LIED, "violated the protocol"},
+		{"http://other/", -EBADMSG, GS_SENDER_LIED, "violated the protocol"},
 	};
 
 	(void)state;
@@ -327,7 +327,7 @@ static void links_that_go_wrong(void **state)
 		gs_uplink_stats(link, &st);
 		assert_int_equal(st.waiting_samples, 1);
 		assert_int_equal(st.acked_batches, 0);
-		if (!was_said("the process that sends ") || !was_said("another one is started"))
+		if (!was_said("the process that sends ") || !was_said("it is restarted"))
 			fail_msg("%s: %s", cases[i].how, said);
 		assert_int_equal(gs_uplink_stop(&link, 0, false), 1);
 	}
@@ -341,7 +341,7 @@ static void links_that_hang(void **state)
 
 	(void)state;
 	wait_for_loss(GS_SENDER_HUNG, n, "hangs");
-	wait_for_words("the process that sends did not answer and was ended");
+	wait_for_words("the process that sends did not answer and was killed");
 	assert_int_equal(gs_uplink_stop(&loops, 0, false), 1);
 	assert_int_equal(gs_uplink_stop(&hangs, 0, false), 1);
 }

@@ -144,7 +144,7 @@ def check_streams(streams, events):
     default, own, end = 'GPU 0 default stream', 'GPU 0 stream 0x55d000000100', 5000001000000
     begins = [e for e in events if e[3] in streams and e[2] == 1]
     seen = [(streams[e[3]], e[4], e[0], e[6]['count'], e[6]['state']) for e in begins]
-    open_work = 'not known to be done'
+    open_work = 'completion not seen'
     need(seen == [(own, 'kernels', 5000000020000, 2, open_work), (own, 'collectives', 5000000110000, 1, open_work),
                   (default, 'collectives', 5000000118000, 1, open_work), (default, 'copies HtoD', 5000000033000, 1, open_work)],
          'pftrace: streams %r' % seen)

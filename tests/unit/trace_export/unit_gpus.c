@@ -287,7 +287,7 @@ static void pftrace_of_samples(void **state)
 	assert_true(k->last > 26.999 && k->last < 27.001);
 	assert_int_equal(k->last_ns, SAMPLE_START_NS + 2000000000);
 	assert_string_equal(k->unit, "%");
-	assert_non_null(strstr(k->description, "Device truth"));
+	assert_non_null(strstr(k->description, "Measured by the GPU"));
 	assert_int_equal(track_named(&t, "power", "GPU 0: NVIDIA H100 80GB HBM3")->n_values, 2);
 	assert_string_equal(track_named(&t, "power", NULL)->unit, "W");
 	k = track_named(&t, "SM time of python0 (100)", "GPU 0: NVIDIA H100 80GB HBM3");

@@ -167,7 +167,7 @@ static void nops(void **state)
 static void refused(void **state)
 {
 	static const struct sample samples[] = {
-		{"int3", "cc 55", R, 0, "breakpoint is there already"},
+		{"int3", "cc 55", R, 0, "already set a breakpoint"},
 		{"lock cmpxchg", "f00fb117 c3", R, 0, "lock prefix"},
 		{"lock inc of a variable, no push", "f0ff0511223344 c3", R, 0, "lock prefix"},
 		{"lock inc of a variable, then a push", "f0ff0511223344 55 c3", M, 7, NULL},
