@@ -5,7 +5,7 @@ bench/agent_soak.py [--build FOLDER] [--seconds N] [--interval TIME] [--gpus N] 
                     [--no-events]
 
 Reads CPU time and resident memory of the agent from /proc every ten seconds; fails when memory grew
-by more than 1 MiB behind the first minute (or fifth of the time), or passed 24 MiB. The stand-in's
+by more than 1 MiB after the first minute (or fifth of the time), or passed 24 MiB. The stand-in's
 calls cost less than the driver's, but its wait for events wakes 200 times a second, which the
 driver's does not (--no-events leaves it out). With GPUs: --library libnvidia-ml.so.1.
 """

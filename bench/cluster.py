@@ -359,7 +359,7 @@ def main():
     p.add_argument('--seconds', type=int, default=20)
     p.add_argument('--best-of', type=int, default=2)
     p.add_argument('--nodes', default='250,500,1250')
-    p.add_argument('--until-it-breaks', action='store_true', help='behind the last size twice as many, and so on')
+    p.add_argument('--until-it-breaks', action='store_true', help='after the last size twice as many, and so on')
     p.add_argument('--gpus', type=int, default=8, help='of a node')
     p.add_argument('--values', type=int, default=40, help='of a GPU')
     p.add_argument('--generators', type=int, default=0, help='processes that play nodes (default: one for 2,500)')

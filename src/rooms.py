@@ -311,7 +311,7 @@ ROOMS = [
          "which options there are, which go together, what follows from all of them"),
     Room("commands/trace_output", NODE + " core/text model/summary sources/elf sources/uprobe sources/overhead sources/host sources/identity pipeline/recording pipeline/correlate pipeline/gpu_activity pipeline/aggregate pipeline/ingest pipeline/inside analysis/hang analysis/rules output/report output/trace_export commands/common commands/head commands/trace_options", "",
          "from events to files, a head and the summary; what tracing costs",
-         "what is connected to what behind the probe"),
+         "what is connected to what after the probe"),
     Room("commands/trace", NODE + " core/reader core/sandbox sources/elf sources/attach_plan sources/uprobe sources/companion sources/unwind sources/thread_stack sources/gpu pipeline/inside analysis/hang commands/common commands/trace_options commands/trace_output", "",
          "`gpuscope trace`: the traced command, probes and interpreters, GPUs beside the calls, the end",
          "what runs when during a trace, and in which thread"),

@@ -2,7 +2,7 @@
 """Each function that a header of src/ offers to other rooms has a contract: a comment that says what it does, with units, range,
 ownership and errors. And each file says at its head what it is for.
 
-A contract stands directly above the function, behind it on its lines, or above the group that it is of: declarations without an
+A contract stands directly above the function, after it on its lines, or above the group that it is of: declarations without an
 empty line between them. What has a body of its own (a struct, an enum, an inline function) ends a group: a comment above one
 of these is about it alone. A comment above a declared type (`struct gs_x;`) or a #define is about the functions below, too.
 

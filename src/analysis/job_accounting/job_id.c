@@ -17,7 +17,7 @@ char *gs_accounting_job_id_end(char *text)
 	return text;
 }
 
-/* The number at *at, which moves behind it. */
+/* The number at *at, which moves after it. */
 static bool take_number(const char **at, int64_t *ret)
 {
 	const char *p = *at;
@@ -32,7 +32,7 @@ static bool take_number(const char **at, int64_t *ret)
 }
 
 /* "1-3,7,10-20:5%2]": whether n is among them; *ret_is: whether it is such a list at all. What
- * stands behind % limits how many of them run at once (sbatch(1)). */
+ * stands after % limits how many of them run at once (sbatch(1)). */
 static bool in_list(const char *at, int64_t n, bool *ret_is)
 {
 	bool found = false;
@@ -59,11 +59,11 @@ static bool in_list(const char *at, int64_t n, bool *ret_is)
 	return found;
 }
 
-/* What it is: a number, and perhaps one behind '_' or '+', or a list. */
+/* What it is: a number, and perhaps one after '_' or '+', or a list. */
 struct id {
 	int64_t number, part; /* part -1: none, or a list */
 	char sign;            /* '_', '+' or 0 */
-	const char *list;     /* behind its bracket; NULL */
+	const char *list;     /* after its bracket; NULL */
 };
 
 static bool parse_id(const char *text, struct id *ret)

@@ -7,7 +7,7 @@
 
 #include "model/node/job.h"
 
-/* The comma behind the id that begins the text, or the text's end: commas in brackets are its. */
+/* The comma after the id that begins the text, or the text's end: commas in brackets are its. */
 char *gs_accounting_job_id_end(char *text);
 
 /* Whether the text is an id. */

@@ -134,7 +134,7 @@ static const struct gs_conf_key advice_key = {
 	    "  - {name: \"serial\", condition: \"false\"}"),
 	.choices = advice_columns};
 
-/* One section's keys: those of the table, those of others behind them. */
+/* One section's keys: those of the table, those of others after them. */
 struct whole_section {
 	struct gs_conf_key keys[GS_JOB_THRESHOLDS_MAX + GS_JOB_FOREIGN_MAX];
 };

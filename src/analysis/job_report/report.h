@@ -124,7 +124,7 @@ struct gs_job_report_style {
 	bool verbose;                     /* tables: every figure, call and source */
 	bool syscalls;                    /* the breakdown by system call */
 	bool advice;                      /* recommendations */
-	int precision;                    /* digits behind the point; -1: as they are */
+	int precision;                    /* digits after the point; -1: as they are */
 	unsigned n_jobs;                  /* most jobs in a table; 0 all */
 	/* JSON of one that is sent to a head: which it is (delivery.h), and that rows were left
 	 * out of its tables. NULL: of others. */

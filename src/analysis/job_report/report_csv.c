@@ -142,7 +142,7 @@ void gs_job_report_put_csv(struct gs_pen *pen, const struct gs_job_report_sessio
 		"job_id,user,job_name,partition,duration,classification,confidence,efficiency_score");
 	for (unsigned m = 0; m < GS_JOB_METRIC_COUNT; m++)
 		gs_pen_printf(pen, ",%s", gs_job_report_metric_key(m));
-	/* Behind what older readers know. */
+	/* After what older readers know. */
 	gs_pen_puts(pen, ",uid,host,command" GS_TEXT_CSV_EOL);
 	for (size_t i = 0; i < s->n_jobs; i++) {
 		const struct gs_job_report *job = &s->jobs[i];
@@ -171,7 +171,7 @@ void gs_job_report_put_csv(struct gs_pen *pen, const struct gs_job_report_sessio
 	}
 	if (!style->verbose)
 		return;
-	/* A second table, behind an empty line. */
+	/* A second table, after an empty line. */
 	gs_pen_puts(pen, GS_TEXT_CSV_EOL "job_id,table,row,key,value" GS_TEXT_CSV_EOL);
 	for (size_t i = 0; i < s->n_jobs; i++)
 		gs_job_report_put_detail_csv(pen, &s->jobs[i]);

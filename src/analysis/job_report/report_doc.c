@@ -1,6 +1,6 @@
 /*
  * The report as a tree: the keys that ebpf-hpc-monitor documents in its README and its sample
- * output, and behind them what only gpuscope knows. What is not known is null, never 0.
+ * output, and after them what only gpuscope knows. What is not known is null, never 0.
  */
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  *
  * Numbers may have a unit: 80%, 1.5GB, 2MiB, 10ms, 3min, 2h; a figure that is of another
  * (by the end of its name) is not compared with it. and and or are other spellings of
- * && and ||; not takes the whole comparison behind it, ! what stands next to it. A figure that is
+ * && and ||; not takes the whole comparison after it, ! what stands next to it. A figure that is
  * not known makes every comparison with it unknown; unknown && false is false, unknown || true is
  * true, as SQL does it.
  */

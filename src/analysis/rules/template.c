@@ -70,7 +70,7 @@ static void put_number(char *out, size_t bytes, double v, enum form form)
 	}
 }
 
-/* What stands between two braces; text is behind the first, *ret_end behind the second. */
+/* What stands between two braces; text is after the first, *ret_end after the second. */
 static int put_expr(const char *text, const char **ret_end, const struct gs_figures *figures,
 		    char *out, size_t bytes, struct gs_err *err)
 {

@@ -106,7 +106,7 @@ void rules_say_who_is_late(const struct facts *f, struct gs_buf *text)
 	}
 }
 
-/* What is known of the ranks behind a wait in collectives. */
+/* What is known of the ranks that a wait in collectives is for. */
 static void say_arrivals(const struct facts *f, struct gs_buf *text)
 {
 	const struct gs_collectives_summary *all = f->s->collectives;

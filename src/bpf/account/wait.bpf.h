@@ -1,7 +1,7 @@
 /*
  * Where Python code waits: when a thread of an interpreter leaves its processor, its Python stack is
  * read, and when it comes back, how long that took is sent with the cause. Waiting for a processor is a
- * wait of its own, behind that for the event.
+ * wait of its own, after that for the event.
  *
  * Reading stacks may take a share of a thread's wall time, and no more: what is beyond is added up
  * without a stack and sent as such. So a thread that switches all the time pays for that share and for

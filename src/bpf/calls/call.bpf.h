@@ -1,5 +1,5 @@
 /*
- * The engine behind every traced call: entry opens a frame in the thread's own stack of frames,
+ * The engine of every traced call: entry opens a frame in the thread's own stack of frames,
  * return closes it and either sends one event or adds the call to the thread's cell of that
  * function. An event that finds no room in the ring is added to the cell instead, so the summary
  * stays exact whatever is lost from the trace.

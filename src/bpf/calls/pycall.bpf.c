@@ -50,7 +50,7 @@ struct {
 
 /* --- patterns --- */
 
-/* Character i of a text; behind its end 0. */
+/* Character i of a text; after its end 0. */
 static __always_inline __u32 text_char(const struct gs_py_text *t, const __u8 *bytes, __u32 mask,
 				       __u32 i)
 {
@@ -237,7 +237,7 @@ static __always_inline __u32 pyfunc_of(__u64 code, __u32 layout)
 	struct gs_py_func *f;
 	__u64 names[4], tag;
 
-	/* Its file, its name and its line table (in 3.11: behind the qualified name): as py_tag().
+	/* Its file, its name and its line table (in 3.11: after the qualified name): as py_tag().
 	 */
 	if (bpf_probe_read_user(names, sizeof(names),
 				(void *)(code + gs_py_layouts[layout].code_filename))) {

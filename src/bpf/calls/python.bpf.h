@@ -137,7 +137,7 @@ __noinline int py_scan_step(struct py_scratch *w)
 	return 1;
 }
 
-/* Loops are functions of their own, so that what comes behind one is not verified again for each of
+/* Loops are functions of their own, so that what comes after one is not verified again for each of
  * its possible ends. */
 __noinline int py_scan_some(struct py_scratch *w)
 {
@@ -351,7 +351,7 @@ static __always_inline bool py_send_code(struct py_scratch *w)
 	return bpf_ringbuf_output(&gs_ring, e, sizeof(*e) + n, BPF_RB_NO_WAKEUP) == 0;
 }
 
-/* The next piece of a line table; false behind the last. Not inlined: verified once. */
+/* The next piece of a line table; false after the last. Not inlined: verified once. */
 __noinline int py_piece_step(struct py_scratch *w)
 {
 	if (!w)

@@ -16,7 +16,7 @@
 #include "scope.bpf.h"
 
 struct span_name {
-	char text[GS_SPAN_NAME_BYTES]; /* zeros behind the end */
+	char text[GS_SPAN_NAME_BYTES]; /* zeros after the end */
 };
 
 struct {

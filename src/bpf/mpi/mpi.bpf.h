@@ -163,7 +163,7 @@ static __always_inline __u32 mpi_ranks(__u32 pid, __u64 comm)
 #define MPI_COUNTS_READ 16
 #define MPI_COUNTS_MAX  2048
 
-/* The sum of n counts behind from, 16 at most; ~0: not known. A function of its own for the
+/* The sum of n counts at from, 16 at most; ~0: not known. A function of its own for the
  * verifier. */
 __noinline __u64 mpi_sum_some(__u64 from, __u32 n)
 {

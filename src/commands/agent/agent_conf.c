@@ -23,7 +23,7 @@ const unsigned agent_group_bit[AGENT_GROUPS] = {GS_GPU_READ_BASIC, GS_GPU_READ_P
 
 static const char *const names_choices[] = {"native", "dcgm", "dcgm-new", NULL};
 
-/* The part whose name stands at *at, which moves behind it; -1: there is none of that name. */
+/* The part whose name stands at *at, which moves after it; -1: there is none of that name. */
 static int next_part(const char **at)
 {
 	size_t n = strcspn(*at, ",");

@@ -1,7 +1,7 @@
 /*
  * The agent runs for weeks in the memory that it has: what only its start needed is given back.
  *
- * Three times behind each start: when the first values are there (the driver's library has read
+ * Three times after each start: when the first values are there (the driver's library has read
  * what it wanted of the machine), and twice later, since the first readings try each way of asking
  * the driver and the first scrapes come. A reload and a driver that is taken up again are starts.
  * What is needed each second is back with the next reading: some hundred faults on pages that the

@@ -16,7 +16,7 @@
 #define FILE_MAX_BYTES (1U << 20)
 
 struct token {
-	char text[TOKEN_BYTES];  /* zero behind its end */
+	char text[TOKEN_BYTES];  /* zero after its end */
 	unsigned role;           /* enum gs_head_role */
 	char names[NAMES_BYTES]; /* of nodes, with commas; "": any */
 };
@@ -173,7 +173,7 @@ enum gs_grpc_status head_tokens_authorize(void *ctx, const struct gs_grpc_call *
 		return GS_GRPC_UNAUTHENTICATED;
 	memcpy(shown, token, strlen(token));
 	pthread_mutex_lock(&t->lock);
-	for (size_t i = 0; i < t->n; i++) /* all of them, also behind one that fits */
+	for (size_t i = 0; i < t->n; i++) /* all of them, also after one that fits */
 		if (is_same_token(shown, t->token[i].text)) {
 			known = true;
 			allowed |= is_enough(t->token[i].role, method->role);
@@ -220,7 +220,7 @@ bool head_names_fit(const char *names, const char *hostname)
 	return false;
 }
 
-/* What stands behind "Bearer ", into a token's room; false: it is none that a line could hold. */
+/* What stands after "Bearer ", into a token's room; false: it is none that a line could hold. */
 static bool token_of(const struct gs_grpc_call *call, char ret[TOKEN_BYTES])
 {
 	const char *text = gs_grpc_call_metadata(call, "authorization");

@@ -235,7 +235,7 @@ void trace_inside_report(const struct trace_inside *in)
 			"--inside=nccl: no process reported a communicator of NCCL (needs NCCL 2.23 or newer)");
 }
 
-/* Behind what the user has there, which comes first. */
+/* After what the user has there, which comes first. */
 static void add_to_variable(const char *name, const char *what)
 {
 	const char *others = getenv(name);

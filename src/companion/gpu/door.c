@@ -421,7 +421,7 @@ __attribute__((visibility("default"))) int InitializeInjection(void)
 			switch_off();
 		gpu_cupti.library = NULL;
 	} else if (gpu_cupti.library) {
-		/* Behind the driver's own, so that it comes before it. */
+		/* After the driver's own, so that it comes before it. */
 		__cxa_atexit(on_exit_of_program, NULL, NULL);
 	}
 	return 1;

@@ -185,7 +185,7 @@ void *gpu_cupti_function(const char *name)
 	static struct mapped m;
 	void *found = gpu_cupti.library ? dlsym(gpu_cupti.library, name) : NULL, *library;
 
-	/* Ours is the program's copy, or the program's the one behind us in its order. */
+	/* Ours is the program's copy, or the program's the one after us in its order. */
 	if (!found)
 		found = dlsym(RTLD_NEXT, name);
 	if (found)

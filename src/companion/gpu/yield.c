@@ -43,7 +43,7 @@ static void note_kind(int kind, bool on)
 		__atomic_store_n(&kinds_on[kind], on, __ATOMIC_RELEASE);
 }
 
-/* The function behind ours, found at its first call. */
+/* The function after ours, found at its first call. */
 #define REAL(name)                                                                                 \
 	static __typeof__(name) *real;                                                             \
 	if (!real)                                                                                 \

@@ -117,7 +117,7 @@ static inline bool companion_swap(uint64_t *at, uint64_t *old, uint64_t new)
 }
 
 /* Room for a record of the thread, its head filled; NULL: there is none, it is counted as lost (layer). A
- * signal handler's record goes behind it; one that is left by a jump stays unfinished, and is passed over. */
+ * signal handler's record goes after it; one that is left by a jump stays unfinished, and is passed over. */
 static inline void *companion_put_in(struct companion_self *s, unsigned kind, size_t bytes,
 				     unsigned layer)
 {

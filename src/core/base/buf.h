@@ -26,7 +26,7 @@ void gs_buf_fini(struct gs_buf *buf);
 /* Make room for extra more bytes. 0, -ENOMEM or -ENOBUFS (the maximum). */
 int gs_buf_reserve(struct gs_buf *buf, size_t extra_bytes);
 
-/* Append; 0 or the error of gs_buf_reserve(). Behind what gs_buf_printf() appends stands a zero
+/* Append; 0 or the error of gs_buf_reserve(). After what gs_buf_printf() appends stands a zero
  * that is not content. */
 int gs_buf_put(struct gs_buf *buf, const void *data, size_t bytes);
 int gs_buf_puts(struct gs_buf *buf, const char *text);

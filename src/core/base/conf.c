@@ -71,7 +71,7 @@ static const struct gs_conf_section *find_section(const struct gs_conf_schema *s
 	return NULL;
 }
 
-/* The part of a section's name behind "path." up to the next dot; false: it is not below path. */
+/* The part of a section's name after "path." up to the next dot; false: it is not below path. */
 static bool next_part(const char *name, const char *path, char *out, size_t bytes)
 {
 	size_t n = strlen(path), m;

@@ -18,7 +18,7 @@ struct gs_shrunk {
 	uint32_t n_refused;  /* mappings that the kernel did not release (locked, for one) */
 };
 
-/* Free memory of the heap, whatever lies behind it. */
+/* Free memory of the heap, whatever lies after it. */
 void gs_shrink_heap(void);
 
 /*

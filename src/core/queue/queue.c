@@ -5,7 +5,7 @@
  *   state   struct queue_state: whose numbers these are, and what is acknowledged
  *
  * The state is written before files that it makes needless are removed. When it cannot be read, the
- * numbers that were used are not known, and a new stream begins behind what is still there.
+ * numbers that were used are not known, and a new stream begins after what is still there.
  */
 #include "core/queue/queue_int.h"
 
@@ -520,7 +520,7 @@ int gs_queue_put(struct gs_queue *spool, const struct gs_queue_batch *batch)
 	return 0;
 }
 
-/* The entry at or behind seq. */
+/* The entry at or after seq. */
 static bool find_entry(const struct gs_queue *s, uint64_t seq, uint32_t *ret_segment,
 		       uint32_t *ret_i)
 {

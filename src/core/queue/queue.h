@@ -64,7 +64,7 @@ int gs_queue_put(struct gs_queue *spool, const struct gs_queue_batch *batch);
 
 /* The first batch whose number is seq or higher; its data are lent until the next call of any
  * function. GS_QUEUE_END: there is none. -EBADMSG, -EIO: it cannot be read (any more); it is
- * counted as lost, and the next call goes on behind it. */
+ * counted as lost, and the next call goes on after it. */
 int gs_queue_get(struct gs_queue *spool, uint64_t seq, struct gs_queue_batch *ret_batch);
 
 /* Everything up to seq is safe elsewhere: forget it. */

@@ -39,7 +39,7 @@ void queue_segment_name(uint64_t first_seq, char out[40]);
 /* dir_fd < 0: of memory */
 int queue_segment_new(int dir_fd, uint64_t first_seq, struct queue_segment *ret_segment);
 
-/* Read what is whole; what is behind it is cut off, its length added to *torn_bytes. */
+/* Read what is whole; what is after it is cut off, its length added to *torn_bytes. */
 int queue_segment_open(int dir_fd, uint64_t first_seq, struct queue_segment *ret_segment,
 		       uint64_t *torn_bytes);
 void queue_segment_close(struct queue_segment *segment);

@@ -68,7 +68,7 @@ static int scan_one(struct queue_segment *s, uint64_t file_bytes, uint8_t *buffe
 		return 0;
 	if (s->n ? e.seq <= s->where[s->n - 1].seq : e.seq != s->first_seq)
 		return 0;
-	/* No number comes behind the last one, and offsets have 32 bits. */
+	/* No number comes after the last one, and offsets have 32 bits. */
 	if (e.seq == UINT64_MAX || e.bytes > UINT32_MAX - sizeof(e) - s->bytes)
 		return 0;
 	if (pread(s->fd, buffer, e.bytes, (off_t)(s->bytes + sizeof(e))) != (ssize_t)e.bytes ||

@@ -1,7 +1,7 @@
 /*
  * A command line is taken apart as the program that got it does: an argument after an option whose
  * name says "secret" is the secret, whatever is in it. Where there are only blanks to go by (a
- * script behind -c, a title that a program gave itself), quotes bound a value.
+ * script after -c, a title that a program gave itself), quotes bound a value.
  */
 #include "core/scrub/scrub.h"
 
@@ -285,7 +285,7 @@ static size_t token_bytes(const char *p, size_t n)
 	return 0;
 }
 
-/* Behind "://": the bytes of "user:password" before the '@', 0: there is none. Behind a password it
+/* After "://": the bytes of "user:password" before the '@', 0: there is none. After a password it
  * is the last '@', since people forget to escape those within; without one, that of the authority.
  */
 static size_t userinfo_bytes(const char *p, size_t n)
@@ -356,8 +356,8 @@ static const struct program {
 	const char *name; /* "mysql*": programs that begin so */
 	char letter;
 	bool attached, separate; /* -pSECRET, -p SECRET */
-	char after;              /* the secret begins behind it */
-	bool login;              /* behind the word login only */
+	char after;              /* the secret begins after it */
+	bool login;              /* after the word login only */
 } programs[] = {
 	{"mysql*", 'p', true, false, 0, false},     {"mariadb*", 'p', true, false, 0, false},
 	{"sshpass", 'p', true, true, 0, false},     {"docker", 'p', true, true, 0, true},
@@ -383,7 +383,7 @@ static bool is_program(const char *pattern, const char *word, size_t bytes)
 	return bytes == n && memcmp(pattern, word, n) == 0;
 }
 
-/* The word may name a program, behind sudo or in a script too. */
+/* The word may name a program, after sudo or in a script too. */
 static void notice_program(struct line *l, const char *word, size_t bytes)
 {
 	const char *slash = memrchr(word, '/', bytes);

@@ -14,7 +14,7 @@
 
 #define GS_SCRUB_WORDS_PATH "/etc/gpuscope/secret-words"
 
-/* The arguments of a command as /proc/PID/cmdline has them: a zero behind each. Never longer than
+/* The arguments of a command as /proc/PID/cmdline has them: a zero after each. Never longer than
  * they were by more than two bytes a secret; what finds no room in out is cut. Returns the bytes
  * written. Reads each byte a few times at most. Any thread. */
 size_t gs_scrub_arguments(const char *arguments, size_t bytes, char *out, size_t out_bytes);

@@ -21,7 +21,7 @@ static void start_value(struct gs_doc *doc, const char *key)
 		gs_pen_printf(pen, "%*s- ", (int)(at - 1) * 2, "");
 	else if (!first || at < 2 || !doc->level[at - 2].list)
 		gs_pen_printf(pen, "%*s", (int)(at - 1) * 2, "");
-	/* else: the first key of a map in a list stands behind the dash */
+	/* else: the first key of a map in a list stands after the dash */
 	if (key) {
 		gs_pen_check(pen, gs_text_yaml(&pen->buf, key));
 		gs_pen_puts(pen, ":");

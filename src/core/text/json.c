@@ -13,7 +13,7 @@ static bool is_plain(const char *text)
 	return !*text;
 }
 
-/* The comma and the key, and room for more bytes behind them, of which the caller says by end_value() how
+/* The comma and the key, and room for more bytes after them, of which the caller says by end_value() how
  * many there are; NULL: the buffer is at its end. Keys are mostly this program's own, and there are
  * hundreds of thousands of them in a long answer. */
 static char *begin_value(struct gs_buf *out, const char *key, size_t more)

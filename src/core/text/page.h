@@ -74,17 +74,17 @@ struct gs_grid {
 	/* of gs_grid_piece(): */
 	unsigned cells, from,
 		to;  /* of a row, and which of them besides the first are in the piece */
-	size_t rest; /* widest text behind the cells */
-	bool in_pieces, with_rest; /* it is laid out so; this piece has the text behind the cells */
+	size_t rest; /* widest text after the cells */
+	bool in_pieces, with_rest; /* it is laid out so; this piece has the text after the cells */
 };
 
 /* A table that may be wider than its page is laid out in pieces below each other, each with the
  * first cell, so that nothing is cut off: after measuring, `while (gs_grid_piece(&g, keep))` write
- * all rows. Of the text behind the cells keep columns are enough (0: all of it). */
+ * all rows. Of the text after the cells keep columns are enough (0: all of it). */
 bool gs_grid_piece(struct gs_grid *grid, size_t keep);
 
 /* Narrow this column, where the page asks for it, so that the others and keep_columns of the text
- * behind them have room; ends measuring. */
+ * after them have room; ends measuring. */
 void gs_grid_fit(struct gs_grid *grid, unsigned narrow, size_t keep_columns);
 
 /* The next cell of the row, to its left or right end: measured or written. A row has at most

@@ -60,7 +60,7 @@ char *gs_put_double(char *p, double v)
 	static const double power[] = {1e0, 1e1, 1e2, 1e3,  1e4,  1e5,  1e6,
 				       1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13};
 	double a = fabs(v), scaled;
-	int before = 1, behind;
+	int before = 1, n_decimals;
 	uint64_t digits, whole;
 
 	if (a < 0x1p53 && (a == floor(a) || a >= 999999999)) {
@@ -72,24 +72,24 @@ char *gs_put_double(char *p, double v)
 		return put_rare(p, v);
 	while (a >= power[before])
 		before++;
-	/* Nine digits as a whole number; those of 0.00012 begin behind its zeros. */
-	behind = 9 - before;
-	for (scaled = a * power[behind]; scaled < 1e8; scaled = a * power[behind])
-		behind++;
+	/* Nine digits as a whole number; those of 0.00012 begin after its zeros. */
+	n_decimals = 9 - before;
+	for (scaled = a * power[n_decimals]; scaled < 1e8; scaled = a * power[n_decimals])
+		n_decimals++;
 	digits = (uint64_t)(scaled + 0.5);
-	for (; behind > 0 && digits % 10 == 0; behind--)
+	for (; n_decimals > 0 && digits % 10 == 0; n_decimals--)
 		digits /= 10;
 	if (signbit(v))
 		*p++ = '-';
-	whole = digits / (uint64_t)power[behind];
+	whole = digits / (uint64_t)power[n_decimals];
 	p = gs_put_u64(p, whole);
-	if (!behind)
+	if (!n_decimals)
 		return p;
-	digits -= whole * (uint64_t)power[behind];
+	digits -= whole * (uint64_t)power[n_decimals];
 	*p++ = '.';
-	for (int i = behind - 1; i >= 0; i--, digits /= 10)
+	for (int i = n_decimals - 1; i >= 0; i--, digits /= 10)
 		p[i] = (char)('0' + digits % 10);
-	return p + behind;
+	return p + n_decimals;
 }
 
 char *gs_put_time(char *p, int64_t wall_ns, unsigned digits)
@@ -201,7 +201,7 @@ char *gs_put_utf8(char *p, const char *text, size_t max_bytes)
 	const uint8_t *s = (const uint8_t *)text;
 	size_t left = max_bytes;
 
-	/* No character goes on behind the text's end: a zero is no part of one. */
+	/* No character goes on after the text's end: a zero is no part of one. */
 	while (left && *s) {
 		if (*s < 0x80) {
 			*p++ = (char)*s++;

@@ -7,7 +7,7 @@
 
 #define GS_CALL_BATCH_READ 16
 
-/* Adds n sizes behind from, 16 at most, to o->bytes. False when they could not be read. */
+/* Adds n sizes at from, 16 at most, to o->bytes. False when they could not be read. */
 GS_CALL_GLOBAL int gs_call_sizes_add(struct gs_outcome *o, __u64 from, __u32 n)
 {
 	__u64 v[GS_CALL_BATCH_READ] = {};
@@ -22,7 +22,7 @@ GS_CALL_GLOBAL int gs_call_sizes_add(struct gs_outcome *o, __u64 from, __u32 n)
 	return 1;
 }
 
-/* Adds n sizes behind from. */
+/* Adds n sizes at from. */
 static GS_CALL_APART void gs_call_sum_sizes(__u64 from, __u64 n, struct gs_outcome *o)
 {
 	if (n > GS_BATCH_MAX) {

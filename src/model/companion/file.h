@@ -8,7 +8,7 @@
  *   GS_COMPANION_SLOTS_AT n_slots times struct gs_companion_slot: a thread each, its ring's positions,
  *                         losses, and the calls that are open in it
  *   rings_at              n_slots times ring_bytes: the records of that slot
- *   behind them           n_slots times struct gs_companion_sums: its calls that found no room in the ring
+ *   after them           n_slots times struct gs_companion_sums: its calls that found no room in the ring
  *
  * The name of the file is PID-START, both in hexadecimal: the process as it numbers itself, and when
  * it was made (monotonic ns), which distinguishes the programs that a process has run. A file appears
@@ -16,7 +16,7 @@
  *
  * A ring has one writer, its thread, and one reader. Positions count bytes and only grow; a record
  * lies at position % ring_bytes, never around the end: what is left there is a record of kind PAD.
- * The writer fills a record and then moves written behind it (release). The reader moves taken when
+ * The writer fills a record and then moves written after it (release). The reader moves taken when
  * it has copied what is between the two. A record that finds no room is dropped and counted, a call is added up
  * instead; nothing ever waits. What a killed process has written stays readable.
  *
@@ -81,7 +81,7 @@ enum gs_companion_clock {
 
 /* Kinds of records. Numbers of a door begin at a multiple of 16. */
 enum gs_companion_kind {
-	GS_COMPANION_PAD = 0,    /* fills a ring's end: a head, and nothing behind it */
+	GS_COMPANION_PAD = 0,    /* fills a ring's end: a head, and nothing after it */
 	GS_COMPANION_CALL = 16,  /* struct gs_companion_call */
 	GS_COMPANION_COMM = 17,  /* struct gs_companion_comm: beside the call that made it */
 	GS_COMPANION_ASKED = 18, /* struct gs_companion_asked: a kernel is asked for by its name */
@@ -212,7 +212,7 @@ struct gs_companion_comm {
 };
 _Static_assert(sizeof(struct gs_companion_comm) == 312, "gs_companion_comm");
 
-/* The process asks for a kernel by its name: before the record of that call. name: the bytes behind the
+/* The process asks for a kernel by its name: before the record of that call. name: the bytes after the
  * struct up to the record's end, a zero or more at their end. */
 struct gs_companion_asked {
 	struct gs_companion_record head;
@@ -232,8 +232,8 @@ struct gs_companion_plan {
 	uint32_t clock;      /* enum gs_companion_clock */
 	uint32_t n_slots;    /* of a process's file */
 	uint32_t ring_bytes; /* likewise */
-	uint32_t n_funcs;    /* rows behind the head */
-	uint32_t name_bytes; /* of names, behind the rows */
+	uint32_t n_funcs;    /* rows after the head */
+	uint32_t name_bytes; /* of names, after the rows */
 	uint32_t pad1;
 	uint64_t ns_per_tick; /* times 2^32, about */
 	uint64_t pad2[2];
@@ -262,7 +262,7 @@ int gs_companion_head_check(const struct gs_companion_head *head, uint64_t file_
 size_t gs_companion_min_bytes(unsigned kind);
 
 /*
- * The record at *offset of a copy of bytes that were written from position on; moves *offset behind it.
+ * The record at *offset of a copy of bytes that were written from position on; moves *offset after it.
  * Records of kinds that are not known, and pads, are passed over. NULL at the end (*offset == bytes), or where
  * what lies there is no whole record (*offset stays): the rest of the copy is lost.
  */

@@ -80,7 +80,7 @@ static int64_t clean_bytes(int64_t v)
 	return v >= -1 && v < (int64_t)VALUE_MAX ? v : -1;
 }
 
-/* The texts behind the fields; false when they are longer than the record. */
+/* The texts after the fields; false when they are longer than the record. */
 static bool take_texts(const struct gs_record *r, size_t fields_bytes, const uint16_t *text_bytes,
 		       const struct text *texts, size_t n)
 {
@@ -103,7 +103,7 @@ static bool take_texts(const struct gs_record *r, size_t fields_bytes, const uin
 #define TAKE(r, texts)                                                                             \
 	take_texts(&(r)->head, sizeof(*(r)), (r)->text_bytes, texts, GS_ARRAY_LEN(texts))
 
-/* A new, zeroed row behind n others, of which n_reported are to come in all: heads keep the newest
+/* A new, zeroed row after n others, of which n_reported are to come in all: heads keep the newest
  * moment of each node, so there is no more room than is needed, nor more than a lie about them
  * costs. NULL: no memory. */
 static void *grow_rows(void *rows, uint32_t n, uint32_t n_reported, uint32_t *room, size_t bytes)

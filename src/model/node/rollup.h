@@ -11,7 +11,7 @@
 #include "model/node/gpu.h"
 #include "model/trace/record.h"
 
-struct gs_rec_rollup { /* n_values of the following behind it */
+struct gs_rec_rollup { /* n_values of the following after it */
 	struct gs_record head;
 	uint64_t interval_ns; /* that it was made for; the time it stands for may be less */
 	uint32_t n_samples;   /* moments, as measured, that it is made of */

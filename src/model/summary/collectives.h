@@ -16,7 +16,7 @@ enum gs_collectives_cause {
 	GS_COLLECTIVES_UNKNOWN,  /* it is not known which ranks belong together: the communicator
 				  * was made before the trace, or not all ranks of its split are seen */
 	GS_COLLECTIVES_ALONE,    /* no other rank of the communicator is in the trace */
-	GS_COLLECTIVES_MISSING,  /* a rank did not arrive until the end, or was too far behind */
+	GS_COLLECTIVES_MISSING,  /* a rank did not arrive until the end, or came far later */
 	GS_COLLECTIVES_DIFFERS,  /* ranks made different calls, here or before */
 	GS_COLLECTIVES_LOST,     /* calls of a rank were lost, so their number is not known */
 	GS_COLLECTIVES_NO_ROOM,  /* past the limits of pipeline/collectives */
@@ -31,13 +31,13 @@ struct gs_collectives_rank {
 	int32_t rank; /* in the communicator */
 	uint32_t pid;
 	uint64_t calls, calls_ns; /* all of this communicator, and the host's time in them */
-	/* Behind the first rank to arrive; percentiles off by GS_HIST_ERROR_PCT at most. */
+	/* After the first rank to arrive; percentiles off by GS_HIST_ERROR_PCT at most. */
 	uint64_t late_p50_ns, late_p95_ns, late_max_ns;
-	uint64_t n_last; /* how often it was the last, and then behind the one before it: */
+	uint64_t n_last; /* how often it was the last, and then after the one before it: */
 	uint64_t margin_p50_ns, margin_sum_ns;
 	/* For how long the first had arrived at one or more and it had not, and all others had: where several
 	 * are in flight the time counts once. */
-	uint64_t behind_ns, missing_ns;
+	uint64_t late_total_ns, missing_ns;
 };
 
 struct gs_collectives_comm {

@@ -4,7 +4,7 @@
  * (argument 7 is S(0)). Prototypes: cuda_runtime_api.h and cuda.h of CUDA 11.8 to 13.0, nccl.h of
  * NCCL 2.18 to 2.28 (newer names as their
  * documentation has them). Functions that take a stream exist a second time for the per-thread
- * default stream, with _ptsz (asynchronous) or _ptds behind the name.
+ * default stream, with _ptsz (asynchronous) or _ptds after the name.
  */
 #include "model/trace/func.h"
 

@@ -152,23 +152,23 @@ struct gs_func_desc {
 };
 _Static_assert(sizeof(struct gs_func_desc) == 20, "gs_func_desc");
 
-/* What is done beyond copying saved words. "Behind v[n]" is memory of the traced process. */
+/* What is done beyond copying saved words. "At v[n]" is memory of the traced process. */
 enum gs_post {
 	GS_POST_NONE = 0,
 	GS_POST_LAUNCH_RT =
 		1, /* dim3 in registers: v[1] gx|gy<<32, v[2] gz, v[3] bx|by<<32, v[4] bz */
-	GS_POST_LAUNCH_DRV = 2,  /* v[1..3] grid, v[4] bx, v[5] by, v[6] bz */
-	GS_POST_LAUNCH_EXC = 3,  /* cudaLaunchConfig_t behind v[0] */
-	GS_POST_LAUNCH_EX = 4,   /* CUlaunchConfig behind v[0] */
-	GS_POST_OUT_PTR = 5,     /* arg[0] is read at return from where v_arg[0] points */
-	GS_POST_OUT_PTR32 = 6,   /* the same, 32 bits wide (cuMemAlloc of the first ABI) */
-	GS_POST_OUT_STREAM = 7,  /* stream is read at return from where v_stream points */
-	GS_POST_PITCH = 8,       /* OUT_PTR, and bytes = the pitch returned behind v[1] * v_bytes */
-	GS_POST_PITCHED_PTR = 9, /* cudaMalloc3D: pointer and pitch of cudaPitchedPtr behind v[0] */
-	GS_POST_ARRAY = 10,      /* cudaMallocArray: element size from the descriptor behind v[1] */
-	GS_POST_COPY3D_RT = 11,  /* cudaMemcpy3DParms behind v[0] */
-	GS_POST_COPY2D_DRV = 12, /* CUDA_MEMCPY2D behind v[0] */
-	GS_POST_COPY3D_DRV = 13, /* CUDA_MEMCPY3D behind v[0] */
+	GS_POST_LAUNCH_DRV = 2, /* v[1..3] grid, v[4] bx, v[5] by, v[6] bz */
+	GS_POST_LAUNCH_EXC = 3, /* cudaLaunchConfig_t at v[0] */
+	GS_POST_LAUNCH_EX = 4,  /* CUlaunchConfig at v[0] */
+	GS_POST_OUT_PTR = 5,    /* arg[0] is read at return from where v_arg[0] points */
+	GS_POST_OUT_PTR32 = 6,  /* the same, 32 bits wide (cuMemAlloc of the first ABI) */
+	GS_POST_OUT_STREAM = 7, /* stream is read at return from where v_stream points */
+	GS_POST_PITCH = 8,      /* OUT_PTR, and bytes = the pitch returned at v[1], times v_bytes */
+	GS_POST_PITCHED_PTR = 9, /* cudaMalloc3D: pointer and pitch of cudaPitchedPtr at v[0] */
+	GS_POST_ARRAY = 10,      /* cudaMallocArray: element size from the descriptor at v[1] */
+	GS_POST_COPY3D_RT = 11,  /* cudaMemcpy3DParms at v[0] */
+	GS_POST_COPY2D_DRV = 12, /* CUDA_MEMCPY2D at v[0] */
+	GS_POST_COPY3D_DRV = 13, /* CUDA_MEMCPY3D at v[0] */
 	GS_POST_COPY_ANY = 14,   /* aux = the kind that these five name */
 	GS_POST_COPY_HTOD = 15,
 	GS_POST_COPY_DTOH = 16,
@@ -178,33 +178,33 @@ enum gs_post {
 	GS_POST_FILL16 = 20,     /* bytes also times 2 */
 	GS_POST_FILL32 = 21,     /* bytes also times 4 */
 	GS_POST_NCCL = 22,       /* bytes = count * size of the datatype; v_aux = op | root << 4 */
-	GS_POST_COPY_BATCH = 23, /* bytes: the sum of v_bytes2 sizes behind v_bytes; arg[0] and
+	GS_POST_COPY_BATCH = 23, /* bytes: the sum of v_bytes2 sizes at v_bytes; arg[0] and
 				  * arg[1] are read from where they point; arg[2] = v_bytes2 */
-	GS_POST_COPY3D_BATCH = 24,    /* v_bytes2 structs cudaMemcpy3DBatchOp behind v_bytes */
-	GS_POST_COPY3D_PEER_RT = 25,  /* cudaMemcpy3DPeerParms behind v[0] */
-	GS_POST_COPY3D_PEER_DRV = 26, /* CUDA_MEMCPY3D_PEER behind v[0] */
-	GS_POST_COPY2D_V1 = 27,       /* CUDA_MEMCPY2D of the first ABI behind v[0] */
-	GS_POST_COPY3D_V1 = 28,       /* CUDA_MEMCPY3D of the first ABI behind v[0] */
+	GS_POST_COPY3D_BATCH = 24,    /* v_bytes2 structs cudaMemcpy3DBatchOp at v_bytes */
+	GS_POST_COPY3D_PEER_RT = 25,  /* cudaMemcpy3DPeerParms at v[0] */
+	GS_POST_COPY3D_PEER_DRV = 26, /* CUDA_MEMCPY3D_PEER at v[0] */
+	GS_POST_COPY2D_V1 = 27,       /* CUDA_MEMCPY2D of the first ABI at v[0] */
+	GS_POST_COPY3D_V1 = 28,       /* CUDA_MEMCPY3D of the first ABI at v[0] */
 	GS_POST_PITCH32 = 29,         /* PITCH, pointer and pitch 32 bits wide */
-	GS_POST_ARRAY3D = 30,     /* extent at v[6..8], descriptor behind v[1], v_bytes2 levels */
-	GS_POST_LAUNCH_GRID = 31, /* v[1] gx, v[2] gy */
+	GS_POST_ARRAY3D = 30,         /* extent at v[6..8], descriptor at v[1], v_bytes2 levels */
+	GS_POST_LAUNCH_GRID = 31,     /* v[1] gx, v[2] gy */
 	/* These send a struct gs_event_comm too. */
 	GS_POST_COMM_INIT = 32,          /* v[1] ranks, v[2] rank; the id by value on the stack */
-	GS_POST_COMM_INIT_SCALABLE = 33, /* the same; ids behind v[4] */
-	GS_POST_COMM_INIT_ALL = 34,      /* v[1] handles behind v[0], rank by rank */
+	GS_POST_COMM_INIT_SCALABLE = 33, /* the same; ids at v[4] */
+	GS_POST_COMM_INIT_ALL = 34,      /* v[1] handles at v[0], rank by rank */
 	GS_POST_COMM_SPLIT = 35,         /* v[0] parent, v[1] color, v[2] key */
-	GS_POST_COMM_SHRINK = 36,        /* v[0] parent, v[2] excluded ranks (int) behind v[1] */
-	GS_POST_COMM_RANK = 37,          /* the rank is read at return from behind v[1] */
+	GS_POST_COMM_SHRINK = 36,        /* v[0] parent, v[2] excluded ranks (int) at v[1] */
+	GS_POST_COMM_RANK = 37,          /* the rank is read at return from v[1] */
 	GS_POST_COMM_SIZE = 38,          /* the number of ranks, likewise */
 	/* Nothing is read; the program's function that it is given may make the same call again. */
 	GS_POST_CALLBACK = 39,
 	GS_POST_MPI = 40, /* v_bytes elements of the datatype in v_bytes2; model/trace/mpi.h has the
 			     rest */
-	/* OUT_PTR, and the entry sends the text behind v[2] in a struct gs_event_kernel. */
+	/* OUT_PTR, and the entry sends the text at v[2] in a struct gs_event_kernel. */
 	GS_POST_KERNEL_NAME = 41,
 	GS_POST_KERNEL_OF = 42,    /* OUT_PTR: a handle of the kernel that arg[1] is */
 	GS_POST_GRAPH_KERNEL = 43, /* OUT_PTR: the function of a kernel node, of the graph arg[1] */
-	/* The end sends the text that the pointer behind v[0] leads to, likewise: of the handle arg[0]. */
+	/* The end sends the text that the pointer at v[0] leads to, likewise: of the handle arg[0]. */
 	GS_POST_KERNEL_SAID = 44,
 	/* Nothing is read; later calls may be first ones again: src/bpf/calls/first.bpf.h. */
 	GS_POST_SET_DEVICE = 45,

@@ -40,7 +40,7 @@ enum gs_mpi_shape {
 	GS_MPI_SUM = 11,       /* v_bytes is an array of counts, one for each rank */
 	GS_MPI_ALLTOALLV = 12, /* the same; buffer v[0]; in place v[5], v[7] */
 	GS_MPI_UNSIZED = 13,   /* what it moves is not found out */
-	GS_MPI_COMM_FREE = 14, /* a communicator behind v[0] ends */
+	GS_MPI_COMM_FREE = 14, /* a communicator at v[0] ends */
 };
 
 /* aux of a call of MPI is 0 (it has no peer or root), one of these, or the rank plus 1. */

@@ -103,7 +103,7 @@ _Static_assert(sizeof(struct gs_event_code) == 64 + 32 + 768, "gs_event_code");
 #define GS_PYCALL_CLEARED 4 /* 3.12 to 3.14 with the lock: shows only when a frame has ended */
 
 /* The cookie of the static probe where a function is left, GS_COOKIE_EXIT without a condition, says
- * where _PyRuntime is: so many words behind the probe, in the same file. */
+ * where _PyRuntime is: so many words after the probe, in the same file. */
 #define GS_PYCALL_WORD 8ull
 
 #define GS_PY_GLOB_MAX   8

@@ -192,7 +192,7 @@ struct gs_rec_bucket {
 };
 
 /* Calls added up since the last such record of the same thread and function (a difference, not a
- * running total), n_buckets of struct gs_rec_bucket behind it. */
+ * running total), n_buckets of struct gs_rec_bucket after it. */
 struct gs_rec_stats {
 	struct gs_record head;
 	uint32_t thread;
@@ -325,11 +325,11 @@ void *gs_record_put(struct gs_buf *buf, enum gs_record_kind kind, size_t struct_
 int gs_record_put_string(struct gs_buf *buf, uint32_t id, const char *text, size_t text_bytes);
 
 /* The record at *offset when it is whole and at least as long as its kind asks (tails included);
- * moves *offset behind it. NULL at the end (*offset == bytes) or at a malformed record (*offset
+ * moves *offset after it. NULL at the end (*offset == bytes) or at a malformed record (*offset
  * stays before it: the rest of the batch cannot be read). */
 const struct gs_record *gs_record_next(const struct gs_batch *batch, size_t *offset);
 
-/* The record behind r, or the first one when r is NULL; NULL as above. */
+/* The record after r, or the first one when r is NULL; NULL as above. */
 static inline const struct gs_record *gs_record_after(const struct gs_batch *batch,
 						      const struct gs_record *r)
 {

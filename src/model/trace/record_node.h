@@ -4,7 +4,7 @@
  * GPU_INFO, GPU_SAMPLE (one of each GPU), GPU_PROCESS, GPU_EVENT, HOST_PROCESS, HOST_JOB. A moment
  * needs nothing from an earlier one, so that a file can be read from any moment on.
  *
- * Texts stand behind a record's fields, one after the other without terminators; text_bytes[] says
+ * Texts stand after a record's fields, one after the other without terminators; text_bytes[] says
  * how long each is. A value of a GPU is known by the hash of its key in model/node/gpu_field.h, so
  * that rows can be added there; a reader leaves out values that it does not know.
  *
@@ -87,7 +87,7 @@ struct gs_rec_gpu_link {
 	char remote_bus_id[32];
 };
 
-/* n_values of struct gs_rec_gpu_value behind it, then n_links of struct gs_rec_gpu_link. Values
+/* n_values of struct gs_rec_gpu_value after it, then n_links of struct gs_rec_gpu_link. Values
  * that were not read are left out. */
 struct gs_rec_gpu_sample {
 	struct gs_record head;

@@ -80,7 +80,7 @@ struct gs_rec_value {
 	uint64_t value;      /* of a text: id of a STRING */
 };
 
-/* The named values of the CALL that stands right behind it. */
+/* The named values of the CALL that stands right after it. */
 struct gs_rec_values {
 	struct gs_record head;
 	uint32_t n_values;
@@ -105,7 +105,7 @@ struct gs_rec_use {
 };
 
 /* What the calls of a user's probe add up to in one thread, since the last such record of the same
- * thread and function (min and max: so far); n_buckets of struct gs_rec_bucket behind it. */
+ * thread and function (min and max: so far); n_buckets of struct gs_rec_bucket after it. */
 struct gs_rec_aggregate {
 	struct gs_record head;
 	uint32_t thread;

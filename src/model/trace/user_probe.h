@@ -47,7 +47,7 @@ struct gs_user_value {
 	__u8 n_chain;
 	__u8 when;       /* enum gs_user_when */
 	__u8 text;       /* a string: which of the texts; else GS_USER_NONE */
-	__u8 text_bytes; /* of a text in place, that begins text_add behind: at most; 0: a pointer's
+	__u8 text_bytes; /* of a text in place, that begins text_add after: at most; 0: a pointer's
 			  */
 	__s32 text_add;  /* to the address where the chain ends */
 	__s64 add;       /* to the register, before the chain */
@@ -139,7 +139,7 @@ struct gs_user_row {
 };
 _Static_assert(sizeof(struct gs_user_row) == 16 + 8 * 40 + 32 * 16, "gs_user_row");
 
-/* GS_EV_VALUES: a call of a user's probe together with what was read; cut behind the last text. */
+/* GS_EV_VALUES: a call of a user's probe together with what was read; cut after the last text. */
 struct gs_event_values {
 	struct gs_event_call call; /* its head is that of this event */
 	__u16 row;                 /* of the table */

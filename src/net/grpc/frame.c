@@ -100,7 +100,7 @@ static void advance_inbox(struct gs_grpc_inbox *in, size_t bytes, size_t *used)
 	}
 }
 
-/* What the message before has left behind. */
+/* What the message before has left. */
 static void tidy_inbox(struct gs_grpc_inbox *in)
 {
 	if (in->partial.bytes && in->n_head == 0) {

@@ -94,7 +94,7 @@ struct gs_grpc_method {
 
 /* --- options --- */
 
-/* Asked before `start`, on the server's thread. token is what stands behind "Bearer " in the
+/* Asked before `start`, on the server's thread. token is what stands after "Bearer " in the
  * metadata `authorization`, NULL when there is none (or more than one). Returns GS_GRPC_OK, or
  * UNAUTHENTICATED, PERMISSION_DENIED, ... which the client gets. Compares in constant time. */
 typedef enum gs_grpc_status (*gs_grpc_authorize_fn)(void *ctx, const struct gs_grpc_call *call,
@@ -121,7 +121,7 @@ struct gs_grpc_server_options {
 	gs_grpc_authorize_fn authorize; /* NULL: everybody may call everything */
 	const char *denied;             /* what PERMISSION_DENIED says; NULL: "... this token" */
 
-	/* Limits; 0 is what stands behind it. At the limits of connections one without a running
+	/* Limits; 0 is what stands after it. At the limits of connections one without a running
 	 * call is closed for a new one: the oldest of the address that has most, or that has its
 	 * share already. An address is what gs_net_peer_key() says; UINT_MAX: no limit. */
 	unsigned max_connections;             /* 16384, and less than there are descriptors */
@@ -139,7 +139,7 @@ struct gs_grpc_server_options {
 	double messages_per_second;
 	unsigned message_burst; /* at once before that; 0: one second's worth */
 
-	/* Times; 0 is what stands behind it, UINT64_MAX is never. */
+	/* Times; 0 is what stands after it, UINT64_MAX is never. */
 	uint64_t handshake_ns;         /* until TLS, preface and SETTINGS are there; 10 s */
 	uint64_t idle_ns;              /* a connection without calls: GOAWAY; 10 min */
 	uint64_t keepalive_ns;         /* nothing heard for so long: PING; 20 s */

@@ -54,14 +54,14 @@ struct gs_grpc_client_options {
 	int (*connect_local)(void *ctx, size_t address);
 	void *ctx; /* of events */
 
-	/* Limits; 0 is what stands behind it. */
+	/* Limits; 0 is what stands after it. */
 	size_t max_message_bytes;  /* in; 4 MiB, as grpcio */
 	size_t max_metadata_bytes; /* in; 16 KiB */
 	size_t max_queue_bytes;    /* messages out that wait, of one call; 4 MiB */
 	size_t window_bytes;       /* that the server may send unread on a call; 1 MiB */
 	unsigned max_calls;        /* at once; 1024 */
 
-	/* Times; 0 is what stands behind it, UINT64_MAX is never. */
+	/* Times; 0 is what stands after it, UINT64_MAX is never. */
 	uint64_t connect_ns;           /* of each address: TCP, TLS, SETTINGS; 5 s */
 	uint64_t keepalive_ns;         /* nothing heard for so long, calls running: PING; 20 s */
 	uint64_t keepalive_timeout_ns; /* ... and no sign of life after it: lost; 10 s */

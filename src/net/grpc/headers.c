@@ -88,7 +88,7 @@ void gs_grpc_header_take(struct gs_grpc_call *call, const char *name, size_t n, 
 	}
 }
 
-/* What stands behind "Bearer "; NULL: nothing, or more than one header. */
+/* What stands after "Bearer "; NULL: nothing, or more than one header. */
 static const char *bearer_token(const struct gs_grpc_call *call)
 {
 	const char *found = NULL;

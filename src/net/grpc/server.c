@@ -196,7 +196,7 @@ static void take_wake(struct gs_grpc_server *s)
 {
 	uint64_t n;
 
-	/* Before the lists are looked at: who adds to them behind it wakes us again. */
+	/* Before the lists are looked at: who adds to them after it wakes us again. */
 	pthread_mutex_lock(&s->core->lock);
 	(void)!read(s->core->wake_fd, &n, sizeof(n));
 	s->core->woken = false;

@@ -190,7 +190,7 @@ void gs_grpc_session_end_call(struct gs_grpc_call *call, enum gs_grpc_status sta
 			nghttp2_submit_rst_stream(s->h2, 0, call->stream, NGHTTP2_INTERNAL_ERROR);
 	} else if (nghttp2_session_get_stream_remote_window_size(s->h2, call->stream) <= 0 ||
 		   nghttp2_session_get_remote_window_size(s->h2) <= 0) {
-		/* Its window is shut, so trailers would wait behind it for ever. */
+		/* Its window is shut, so trailers would wait after it for ever. */
 		call->ended_out = true;
 		nghttp2_submit_rst_stream(s->h2, 0, call->stream, NGHTTP2_CANCEL);
 	} else {

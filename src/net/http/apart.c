@@ -382,7 +382,7 @@ static void take_handed_in(struct gs_http *h)
 
 	if (read(h->wake_fd, &woken, sizeof(woken)) != sizeof(woken))
 		return;
-	asked = h->asked; /* before: what is asked for behind it is not done */
+	asked = h->asked; /* before: what is asked for after it is not done */
 	take_settings(h);
 	pass_news(h);
 	h->answered = asked;

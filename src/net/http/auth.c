@@ -6,7 +6,7 @@
 #include "core/base/secret.h"
 #include "net/http/http_int.h"
 
-/* Both are zero behind their text. The time says nothing of where they differ. */
+/* Both are zero after their text. The time says nothing of where they differ. */
 static bool same_secret(const char a[GS_HTTP_SECRET_MAX], const char b[GS_HTTP_SECRET_MAX])
 {
 	volatile unsigned char differs = 0;

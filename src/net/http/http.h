@@ -44,7 +44,7 @@ struct gs_http_request {
 	bool http_1_0;               /* else HTTP/1.1 */
 	bool keep_alive;             /* the client asks for it */
 	char path[GS_HTTP_PATH_MAX]; /* decoded; starts with '/' */
-	const char *query;           /* behind the '?', not decoded; "" none */
+	const char *query;           /* after the '?', not decoded; "" none */
 	struct {
 		const char *name, *value; /* terminated; spaces around the value are cut */
 	} headers[GS_HTTP_HEADERS_MAX];

@@ -21,7 +21,7 @@ bool gs_http_accepts_gzip(const char *accept_encoding);
 /* --- auth.c --- */
 
 struct gs_http_secrets {
-	char secret[GS_HTTP_SECRETS_MAX][GS_HTTP_SECRET_MAX]; /* zeros behind the text */
+	char secret[GS_HTTP_SECRETS_MAX][GS_HTTP_SECRET_MAX]; /* zeros after the text */
 	unsigned n;
 };
 
@@ -46,7 +46,7 @@ enum gs_http_role gs_http_auth_role(const struct gs_http_auth *auth, const char 
 #define GS_HTTP_HOST_MAX 256 /* bytes of a name, zero included */
 
 struct gs_http_hosts {
-	char names[4096]; /* in small letters, each with a zero behind it */
+	char names[4096]; /* in small letters, each with a zero after it */
 	size_t bytes;
 	bool any; /* the configuration lists "*" */
 };
@@ -92,7 +92,7 @@ const char *gs_http_refusal_reason(int status);
 const char *gs_http_status_text(int status);
 
 enum gs_http_framing {
-	GS_HTTP_WHOLE,   /* Content-Length, and the body behind the head */
+	GS_HTTP_WHOLE,   /* Content-Length, and the body after the head */
 	GS_HTTP_CHUNKED, /* head only: chunks follow */
 	GS_HTTP_TO_END,  /* head only: what follows ends with the connection */
 };

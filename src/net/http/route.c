@@ -81,7 +81,7 @@ static void allow_header(unsigned methods, char *out, size_t bytes)
 	snprintf(out + n, bytes - n, "\r\n");
 }
 
-/* Why a request that changes something is refused: another site's page may be behind it. NULL: it
+/* Why a request that changes something is refused: another site's page may have sent it. NULL: it
  * is not. Browsers always say so, other clients need not. */
 static const char *cross_site(const struct gs_http_request *q, bool tls)
 {

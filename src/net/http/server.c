@@ -243,7 +243,7 @@ static void turn_server(struct gs_http *h, struct pollfd *fds)
 	if (poll(fds, (nfds_t)n + 2, wait_ms(h, now)) < 0)
 		return;
 	if (fds[0].revents && read(h->wake_fd, &woken, sizeof(woken)) == sizeof(woken)) {
-		uint64_t asked = h->asked; /* before: what is asked for behind it is not done */
+		uint64_t asked = h->asked; /* before: what is asked for after it is not done */
 
 		http_settings_take(h);
 		h->answered = asked;

@@ -72,7 +72,7 @@ struct gs_http { /* the server */
 		open;
 	_Atomic uint64_t streams, slow, unpublished, cut, evicted;
 	struct gs_http_completions *mail; /* answers from elsewhere; referenced */
-	struct gs_buf news; /* under lock: pieces for streams, each behind a struct http_piece */
+	struct gs_buf news; /* under lock: pieces for streams, each after a struct http_piece */
 	/* Of the server's thread alone. */
 	struct settings *settings;
 	struct conn **conns;
@@ -133,7 +133,7 @@ void http_deferred_forget(struct conn *c);
 void http_completions_deliver(struct gs_http *h);
 void http_events_deliver(struct gs_http *h);
 
-struct http_piece { /* of news; the text behind it */
+struct http_piece { /* of news; the text after it */
 	uint32_t topics, bytes;
 };
 

@@ -171,7 +171,7 @@ static void on_writable(void *ctx, struct gs_grpc_request *request)
 }
 
 /* A head that cannot name the batch ends the stream: it is the oldest that it has not taken. Twice
- * may be chance, since others are on their way behind it. */
+ * may be chance, since others are on their way after it. */
 static void blame_batch(struct gs_uplink_line *l, const char *why)
 {
 	struct gs_uplink_reply st;

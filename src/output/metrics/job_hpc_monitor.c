@@ -1,5 +1,5 @@
 /*
- * Jobs by the names of ebpf-hpc-monitor: the keys of its reports behind hpc_monitor_, in its units.
+ * Jobs by the names of ebpf-hpc-monitor: the keys of its reports after hpc_monitor_, in its units.
  * Its counters have no "_total".
  */
 #include <math.h>

@@ -4,7 +4,7 @@
 
 #include "output/metrics/job.h"
 
-/* The names that ebpf-hpc-monitor gives its metrics (its JSON keys), behind hpc_monitor_. */
+/* The names that ebpf-hpc-monitor gives its metrics (its JSON keys), after hpc_monitor_. */
 void gs_metrics_jobs_hpc_monitor(struct gs_metrics *p, const struct gs_job_accounts *accounts);
 
 static inline bool gs_metrics_job_knows(const struct gs_job_account *a, enum gs_job_family family)

@@ -263,7 +263,7 @@ int gs_report_node_json(FILE *out, const struct gs_node_snapshot *n)
 
 /* --- CSV --- */
 
-/* Each field with the comma behind it. */
+/* Each field with the comma after it. */
 static void field_text(struct gs_buf *b, const char *text)
 {
 	(void)gs_text_csv(b, text);

@@ -183,7 +183,7 @@ static void put_rank_doc(struct gs_doc *doc, const struct gs_collectives_comm *c
 	gs_doc_put_u64_if(doc, "late_p50_ns", r->late_p50_ns, c->n_matched);
 	gs_doc_put_u64_if(doc, "late_p95_ns", r->late_p95_ns, c->n_matched);
 	gs_doc_put_u64_if(doc, "late_max_ns", r->late_max_ns, c->n_matched);
-	gs_doc_put_u64_if(doc, "late_ns", r->behind_ns, c->n_matched);
+	gs_doc_put_u64_if(doc, "late_ns", r->late_total_ns, c->n_matched);
 	gs_doc_put_u64(doc, "last", r->n_last);
 	gs_doc_put_u64_if(doc, "last_by_p50_ns", r->margin_p50_ns, r->n_last);
 	gs_doc_put_u64(doc, "last_by_ns", r->margin_sum_ns);

@@ -23,7 +23,7 @@ static void put_heads(struct gs_grid *g, bool graphs)
 	gs_grid_rest(g, GS_INK_DIM, "", GS_CUT_END);
 }
 
-/* A mean of whole numbers: with a digit behind the point where that says something. */
+/* A mean of whole numbers: with a digit after the point where that says something. */
 static void put_mean(struct gs_grid *g, uint64_t sum, uint64_t n)
 {
 	char text[32], out[GS_FMT_BYTES];

@@ -210,7 +210,7 @@ static int find_parts(const struct gs_ranks *ranks, struct part parts[GS_PART_CO
 	return n;
 }
 
-/* How long each rank was behind the first one at collectives, on the communicator where that is most. Which is
+/* How long each rank came after the first one at collectives, on the communicator where that is most. Which is
  * unlike the others is known better than by distances, and of two ranks too. 1 or 0: there is such a row,
  * or -ENOMEM. */
 static int find_lateness(const struct gs_summary *s, const struct gs_ranks *ranks,
@@ -231,8 +231,8 @@ static int find_lateness(const struct gs_summary *s, const struct gs_ranks *rank
 		for (size_t j = 0; j < c->n_comms; j++)
 			for (size_t k = 0; k < c->comms[j].n_seen; k++)
 				if (c->comms[j].ranks[k].pid == r->pid &&
-				    c->comms[j].ranks[k].behind_ns > most_ns)
-					most_ns = c->comms[j].ranks[k].behind_ns;
+				    c->comms[j].ranks[k].late_total_ns > most_ns)
+					most_ns = c->comms[j].ranks[k].late_total_ns;
 		values[i] = r->wall_ns ? 100 * (double)most_ns / (double)r->wall_ns : 0;
 		if (c->comms[0].late && c->comms[0].late->pid == r->pid)
 			late = i;

@@ -8,7 +8,7 @@
 
 const char *tui_bytes(char out[TUI_NUMBER_BYTES], double bytes);   /* "0", "850M", "12.3G" */
 const char *tui_percent(char out[TUI_NUMBER_BYTES], double ratio); /* "0", "45", "100" */
-const char *tui_number(char out[TUI_NUMBER_BYTES], double v);      /* no digits behind the point */
+const char *tui_number(char out[TUI_NUMBER_BYTES], double v);      /* no digits after the point */
 const char *tui_duration(char out[TUI_NUMBER_BYTES], double ns); /* "12s", "3:05", "2:03h", "4d" */
 
 #endif

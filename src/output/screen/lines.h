@@ -15,7 +15,7 @@ struct tui_lines {
 /* Lines stand between the first and the last row of the screen, which are the caller's. */
 void tui_lines_begin(struct tui_lines *l, struct tui_screen *s, int name_columns, int skip);
 
-/* A text behind its name, in as many lines as it needs; none when the text is "". */
+/* A text after its name, in as many lines as it needs; none when the text is "". */
 void tui_line(struct tui_lines *l, const char *name, const char *fmt, ...) GS_PRINTF(3, 4);
 /* The same without a name, over the whole width. */
 void tui_line_text(struct tui_lines *l, enum tui_style style, const char *text);

@@ -59,7 +59,7 @@ void tui_restyle(struct tui_screen *s, int y, int x, int columns, enum tui_style
 	}
 }
 
-/* The character at *text, which moves behind it; '?' for what is no UTF-8 (RFC 3629). */
+/* The character at *text, which moves after it; '?' for what is no UTF-8 (RFC 3629). */
 static uint32_t decode_char(const char **text)
 {
 	const unsigned char *p = (const unsigned char *)*text;

@@ -144,7 +144,7 @@ void gs_export_see_time(struct gs_export *e, uint64_t time_ns)
 		e->now_ns = time_ns;
 }
 
-/* They are of the call behind them, which may come in the next batch. */
+/* They are of the call after them, which may come in the next batch. */
 static int keep_values(struct gs_export *e, const struct gs_rec_values *v)
 {
 	gs_buf_reset(&e->values_buf);

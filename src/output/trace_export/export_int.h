@@ -49,7 +49,7 @@ int gs_export_out_open(struct gs_export_out *out, const char *path, unsigned fla
 /* Put what is buffered into the file. 0, or the negative errno of this or an earlier failure. */
 int gs_export_out_flush(struct gs_export_out *out);
 
-/* After a failure: put text behind what was kept, as far as that works. */
+/* After a failure: put text after what was kept, as far as that works. */
 void gs_export_out_last_words(struct gs_export_out *out, const char *text);
 
 /* Flush, and close. The same errors, or that it could not take its place, with err. */

@@ -19,7 +19,7 @@ void gs_export_flame_file_fini(void *state);
 /* The tree, finished; NULL: no memory (the error of the file). */
 const struct gs_flame *gs_export_flame_file_end(struct gs_export *e);
 
-/* The node behind i on the walk from a parent to its children, the heaviest first; 0 at the end. */
+/* The node after i on the walk from a parent to its children, the heaviest first; 0 at the end. */
 uint32_t gs_export_flame_file_next(const struct gs_flame_node *nodes, uint32_t i);
 
 /* The same without what is below i. */

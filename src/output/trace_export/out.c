@@ -1,5 +1,5 @@
 /*
- * The file behind a trace writer. When a write fails (no space, a limit on the size of files, a
+ * The file of a trace writer. When a write fails (no space, a limit on the size of files, a
  * reader that went away), the file is cut back to the end of the last whole record that fits,
  * so that what was written can be read; from then on every call returns that error.
  */

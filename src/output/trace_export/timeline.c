@@ -2,7 +2,7 @@
  * What calls on a timeline have to do with each other.
  *
  * Nesting. A viewer sorts what begins at the same time by its place in the file, where a call
- * stands behind those inside it. One that began in the same nanosecond as its first child is
+ * stands after those inside it. One that began in the same nanosecond as its first child is
  * written as begun one before, so that it stands around the child. To know that child, the begins
  * of what was written in a thread are kept until the call around them comes.
  *

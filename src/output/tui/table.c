@@ -198,7 +198,7 @@ static void put_tree(struct forest *f, int row, int depth)
 			put_tree(f, c, depth + 1);
 }
 
-/* Rows behind their parents, siblings in the order that they have. */
+/* Rows after their parents, siblings in the order that they have. */
 static int make_tree(struct tui_table *t)
 {
 	size_t n = (size_t)t->n_rows;

@@ -196,7 +196,7 @@ void tui_term_draw(const struct tui_screen *s)
 			wchar_t text[2] = {(wchar_t)c->ch, 0};
 			cchar_t cell;
 
-			if (!c->ch) /* behind a wide character */
+			if (!c->ch) /* after a wide character */
 				continue;
 			if (setcchar(&cell, text, term.attr[style], term.pair[style], NULL) == OK)
 				mvadd_wch(y, x, &cell);

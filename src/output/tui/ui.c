@@ -100,7 +100,7 @@ static void health_of_gpu(struct tui_ui *ui, uint32_t i)
 			   : styles[h->is.severity];
 }
 
-/* A part of a divided GPU stands behind it, and the whole group where its worst part belongs. */
+/* A part of a divided GPU stands after it, and the whole group where its worst part belongs. */
 static int by_health(const void *a, const void *b, void *ctx)
 {
 	const struct tui_ui *ui = ctx;

@@ -277,7 +277,7 @@ int gs_aggregate_under_choose(struct gs_aggregate_under *u, const struct gs_batc
 		settle_calls(u);
 	gs_buf_reset(&u->out);
 	gs_records_for_each (batch, r) {
-		if (r->kind == GS_REC_VALUES) { /* of the call behind it */
+		if (r->kind == GS_REC_VALUES) { /* of the call after it */
 			values = r;
 			continue;
 		}

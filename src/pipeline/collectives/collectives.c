@@ -134,8 +134,8 @@ static void group_break_order(struct gs_collectives *c, struct group *g,
 /* Calls of a member that come before the group's next: the others were not waited for any longer. */
 static void member_drop_passed(struct gs_collectives *c, const struct group *g, struct member *m)
 {
-	uint64_t behind = g->base_seq > m->head_seq ? g->base_seq - m->head_seq : 0;
-	uint32_t n = behind < m->n ? (uint32_t)behind : m->n;
+	uint64_t n_passed = g->base_seq > m->head_seq ? g->base_seq - m->head_seq : 0;
+	uint32_t n = n_passed < m->n ? (uint32_t)n_passed : m->n;
 
 	ring_drop_oldest(c, m, n);
 	c->left_out[g->n_members > 1 ? GS_COLLECTIVES_MISSING : GS_COLLECTIVES_ALONE] += n;
@@ -179,7 +179,7 @@ static void member_add_lateness(struct member *m, uint64_t first_ns, uint64_t ar
 	struct member_figures *f = m->figures;
 	uint64_t late_ns = arrival_ns - first_ns;
 
-	union_add_stretch(&f->behind, first_ns, arrival_ns);
+	union_add_stretch(&f->late_time, first_ns, arrival_ns);
 	f->late[gs_hist_bucket(late_ns)]++;
 	f->late_max_ns = late_ns > f->late_max_ns ? late_ns : f->late_max_ns;
 }

@@ -21,7 +21,7 @@ struct union_time {
 struct member_figures {
 	uint64_t late[GS_HIST_N_BUCKETS], margin[GS_HIST_N_BUCKETS];
 	uint64_t late_max_ns, margin_max_ns, margin_sum_ns, n_last;
-	struct union_time behind, missing; /* as of struct gs_collectives_rank */
+	struct union_time late_time, missing; /* as of struct gs_collectives_rank */
 };
 
 struct member {

@@ -26,7 +26,7 @@ static struct gs_collectives_rank rank_of_member(const struct member *m)
 	r.n_last = f->n_last;
 	r.margin_p50_ns = gs_hist_quantile_ns(f->margin, 0.5, f->margin_max_ns);
 	r.margin_sum_ns = f->margin_sum_ns;
-	r.behind_ns = f->behind.ns;
+	r.late_total_ns = f->late_time.ns;
 	r.missing_ns = f->missing.ns;
 	return r;
 }

@@ -1,12 +1,12 @@
 /*
- * What only a sequence of calls shows: the bytes behind a freed pointer, the live memory of a
+ * What only a sequence of calls shows: the bytes of a freed pointer, the live memory of a
  * process, which call waited for which launch, rank and size of a communicator that was split or
  * shrunk. Takes records and passes all of them on, in order, completed (bytes of a free, flow of
  * launches and waits, a communicator) and joined by COUNTER and COMM
  * records of its own. One thread.
  *
  * push returns what next returns. The engine itself never fails: what it has no memory for, it
- * passes on as it came. A malformed record and what stands behind it are passed on unread.
+ * passes on as it came. A malformed record and what stands after it are passed on unread.
  *
  * The names of its counters are STRING records of its own, with ids far above those that ingest has
  * given; when ingest comes near, they are announced again under higher ones.

@@ -6,7 +6,7 @@
 
 #include "model/trace/account.h"
 
-/* The part of a path that distinguishes files: what stands behind the folder of packages, else the
+/* The part of a path that distinguishes files: what stands after the folder of packages, else the
  * last two names. */
 static const char *short_path(const char *path)
 {

@@ -259,7 +259,7 @@ int flame_tree_finish(struct tree *t)
 			t->nodes[n->parent].total += n->total;
 	}
 	qsort_r(order + 1, t->n_nodes - 1, sizeof(*order), compare_weight, t->nodes);
-	/* From the lightest: each becomes the first of what stands behind it. */
+	/* From the lightest: each becomes the first of what stands after it. */
 	for (uint32_t i = t->n_nodes; i-- > 1;) {
 		struct gs_flame_node *n = &t->nodes[order[i]], *p = &t->nodes[n->parent];
 

@@ -11,7 +11,7 @@
  * the end of the call by which the host learned that it is done, at the latest. While the host stood
  * in a wait for it, it was pending for sure; between that call's end and the next work, for sure not.
  *
- * Work that is known to be done makes all work done that it waited for: in its stream, behind events
+ * Work that is known to be done makes all work done that it waited for: in its stream, after events
  * (cudaStreamWaitEvent), and by the rules of the legacy default stream, which waits for all streams of
  * its context that are not non-blocking ones, and they for it. A stream whose creation was not seen
  * counts as non-blocking: nothing is taken for done that might not be.

@@ -166,7 +166,7 @@ void gs_activity_take_record(struct gs_activity *a, uint32_t process, const stru
 		return;
 	if (function.kind == GS_ACTIVITY_WORK || function.kind == GS_ACTIVITY_COPY) {
 		if (function.work == GS_ACTIVITY_KERNELS) {
-			/* So was the stream, which is behind the grid. */
+			/* So was the stream, which is after the grid. */
 			if (r->call_flags & GS_CALL_ARGS_UNREAD) {
 				a->n_unread++;
 				return;

@@ -199,7 +199,7 @@ static struct activity_segment *append_segment(struct gs_activity *a, uint32_t s
 		a->n_limit[GS_ACTIVITY_LIMIT_SEGMENTS]++;
 		if (!s->tail)
 			return NULL;
-		/* Events that were recorded behind it are done when what comes now is. */
+		/* Events that were recorded after it are done when what comes now is. */
 		g = &a->segments[s->tail];
 		g->number = s->next_number++;
 		g->sealed = false;

@@ -28,7 +28,7 @@ void *gs_ingest_put(struct gs_ingest *f, enum gs_record_kind kind, size_t struct
 	return r;
 }
 
-/* SESSION comes before all else, and the texts it names behind it. */
+/* SESSION comes before all else, and the texts it names after it. */
 static void put_session(struct gs_ingest *f, const struct gs_ingest_options *options)
 {
 	struct gs_rec_session *s = gs_ingest_put(f, GS_REC_SESSION, sizeof(*s), 0);

@@ -81,7 +81,7 @@ void gs_ingest_cell(struct gs_ingest *feed, const struct gs_thread *thread,
 		    const struct gs_cell *before, const struct gs_cell *now);
 
 /* What the calls of a described probe in one thread have grown by: a STATS record, and, where a
- * value is aggregated, an AGGREGATE behind it. */
+ * value is aggregated, an AGGREGATE after it. */
 void gs_ingest_user(struct gs_ingest *feed, const struct gs_user_sum *sum);
 
 /* What a process moved by MPI to or from a peer, or when it called MPI, since before. */

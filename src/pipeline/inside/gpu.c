@@ -13,7 +13,7 @@
 #define WINDOW_MIN_NS 100000000ull
 #define PERIOD_MAX_NS (86400 * NS_PER_S)
 
-/* What stands behind a record's fixed part, up to a zero or its end. */
+/* What stands after a record's fixed part, up to a zero or its end. */
 static void copy_text(char out[TEXT_BYTES], const struct gs_companion_record *r, size_t fixed)
 {
 	snprintf(out, TEXT_BYTES, "%.*s", (int)(r->bytes - fixed), (const char *)r + fixed);

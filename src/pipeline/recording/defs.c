@@ -1,5 +1,5 @@
 /*
- * The definitions that a snapshot repeats. Records lie one behind the other as they came, so that a
+ * The definitions that a snapshot repeats. Records lie one after the other as they came, so that a
  * snapshot is a plain copy of the arrays; what comes again for the same id (a process after exec, a
  * communicator with more known) takes the place of the older one. Texts have an array of their own,
  * written first: a process may come to use a text that is younger than itself.
@@ -82,7 +82,7 @@ void gs_recording_defs_keep(struct gs_recording_defs *defs, const struct gs_reco
 			memcpy(old, r, r->bytes);
 			return;
 		}
-		/* Of another length: it goes behind, and readers take the later one. */
+		/* Of another length: it goes after, and readers take the later one. */
 	}
 	offset = array->bytes;
 	e = gs_buf_put(array, r, r->bytes);

@@ -46,7 +46,7 @@ struct gs_recording_reader {
 	uint8_t *raw; /* owned, GS_FRAME_RAW_MAX_BYTES; lent out as the batch */
 
 	uint64_t file_id;
-	uint64_t next_off;       /* behind the last whole frame */
+	uint64_t next_off;       /* after the last whole frame */
 	uint64_t next_sequence;  /* that the frame there should have */
 	bool has_gap;            /* definitions may be missing */
 	bool has_snapshot_first; /* of the snapshot being read, and all of it since */
@@ -173,7 +173,7 @@ static int skip_hole(struct gs_recording_reader *r, uint64_t *off)
 	return rewind_to(r, *off);
 }
 
-/* The next whole frame at or behind *off; *off moves to it. 0, GS_RECORDING_EOF or negative errno. */
+/* The next whole frame at or after *off; *off moves to it. 0, GS_RECORDING_EOF or negative errno. */
 static int find_frame(struct gs_recording_reader *r, uint64_t *off, struct gs_frame_header *h)
 {
 	static const uint32_t magic = GS_FRAME_MAGIC;
@@ -239,7 +239,7 @@ static void hand_out(struct gs_recording_reader *r, const struct gs_frame_header
 
 /*
  * Step over whole headers from next_off on to the beginning of a snapshot, and turn to it. Damage
- * on the way ends the search: behind it there is another gap, and another search. Payloads are not
+ * on the way ends the search: after it there is another gap, and another search. Payloads are not
  * looked at here.
  */
 static int start_detour(struct gs_recording_reader *r)
@@ -418,7 +418,7 @@ void gs_recording_reader_close(struct gs_recording_reader **reader)
 }
 
 /*
- * Take the header of the file. When it is damaged and a frame header stands behind it, the file is
+ * Take the header of the file. When it is damaged and a frame header stands after it, the file is
  * read all the same: a frame says all that is needed.
  */
 static int check_file(struct gs_recording_reader *r, const char *path, struct gs_err *err)
@@ -494,7 +494,7 @@ int gs_recording_open(const char *path, struct gs_recording_reader **ret_reader,
 	e = check_file(r, path, err);
 	if (e < 0)
 		return e;
-	/* Have the bytes behind the header in the window, as peek_bytes() asks. */
+	/* Have the bytes after the header in the window, as peek_bytes() asks. */
 	e = peek_bytes(r, 0, r->next_off, &p, &n);
 	if (e < 0)
 		return gs_err_set(err, e, "cannot read %s: %s", path, strerror(-e));

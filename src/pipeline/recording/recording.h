@@ -49,7 +49,7 @@ struct gs_recording_stats { /* what reading found so far */
 	uint64_t n_frames;  /* handed out */
 	uint64_t n_records; /* in them */
 	uint64_t file_bytes;
-	uint64_t cut_bytes;        /* behind the last whole frame, not readable; known at the end */
+	uint64_t cut_bytes;        /* after the last whole frame, not readable; known at the end */
 	uint64_t skipped_bytes;    /* of damage in the middle */
 	uint64_t n_skipped_frames; /* missing by their sequence numbers, in front of a whole one */
 	uint64_t vain_bytes;       /* looked at as frames that were none; the measure of work */

@@ -34,7 +34,7 @@ struct gs_recording_header {
 	uint8_t magic[GS_RECORDING_MAGIC_BYTES];
 	uint16_t major;
 	uint16_t minor;
-	uint32_t header_bytes;   /* of this header: the first frame begins behind it */
+	uint32_t header_bytes;   /* of this header: the first frame begins after it */
 	uint32_t record_version; /* GS_RECORD_VERSION */
 	uint32_t flags;          /* 0; a reader refuses what it does not know */
 	uint64_t file_id;        /* random; each frame repeats it */

@@ -1,6 +1,6 @@
 /*
  * The writing side of a journal. Records gather in one buffer; when it holds frame_bytes it is
- * compressed, on the calling thread, behind the room for its header, and header and payload leave
+ * compressed, on the calling thread, after the room for its header, and header and payload leave
  * in one write. Nothing written is ever touched again and nothing needs seeking, so a pipe will do.
  *
  *    push ──► raw: whole records ──zstd──► out: header + payload ──write──► file
@@ -101,7 +101,7 @@ static int put_out(struct gs_recording *j, size_t bytes)
 	return 0;
 }
 
-/* Fill the rest of the header, compress data behind it and write both. */
+/* Fill the rest of the header, compress data after it and write both. */
 static int write_frame(struct gs_recording *j, struct gs_frame_header *h, const void *data,
 		       size_t bytes)
 {

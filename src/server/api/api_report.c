@@ -231,7 +231,7 @@ static bool parse_id(const char *text, size_t length, int64_t *ret)
 	return *ret > 0;
 }
 
-/* It was parsed when it came: an object, and nothing behind it but blanks. */
+/* It was parsed when it came: an object, and nothing after it but blanks. */
 static int put_document(struct gs_buf *b, const struct gs_buf *text, enum gs_http_see see)
 {
 	GS_FREE char *shown = NULL;
@@ -302,7 +302,7 @@ static int compare_one(void *ctx, const struct gs_store_report *r, const char *t
 		return gs_err_set(&l->err, -E2BIG,
 				  "more than %u MiB of reports: choose fewer of them",
 				  COMPARE_BYTES >> 20);
-	/* Its number is behind the last '#'. */
+	/* Its number is after the last '#'. */
 	snprintf(name, sizeof(name), "%s#%lld", r->hostname, (long long)r->id);
 	return text ? gs_job_report_compare_text(&l->comparison, name, text, bytes, &l->err) : 0;
 }

@@ -23,7 +23,7 @@ struct gs_head_stream {
 	struct gs_head *head;
 	/* Under the head's lock. */
 	unsigned refs;
-	struct gs_head_stream *before, *behind; /* of those that are delivered now */
+	struct gs_head_stream *previous, *next; /* of those that are delivered now */
 	bool live, shown_connected, paused; /* paused: its call is not read, the queue is full */
 
 	struct gs_grpc_call *call; /* referenced */
@@ -57,7 +57,7 @@ struct head_item {
 	struct gs_head_stream *stream; /* referenced */
 	enum { HEAD_HELLO, HEAD_BATCH, HEAD_END } kind;
 	uint64_t taken_ns;              /* monotonic */
-	struct gs_store_batch batch;    /* data behind this struct */
+	struct gs_store_batch batch;    /* data after this struct */
 	struct gs_store_report *report; /* owned; of a batch that is the report of a job */
 	uint8_t data[];
 };

@@ -124,7 +124,7 @@ void head_node_config(struct gs_head *h)
 	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_CONFIG;
 	m.config = &config;
 	pthread_mutex_lock(&h->lock);
-	for (struct gs_head_stream *s = h->live; s; s = s->behind)
+	for (struct gs_head_stream *s = h->live; s; s = s->next)
 		if (!s->is_mute && s->node_id) {
 			fill_config(h, s->node.hostname, &config);
 			send_message(s, &m);

@@ -19,7 +19,7 @@ static void read_on(struct gs_head *h)
 {
 	pthread_mutex_lock(&h->lock);
 	if (h->n_paused && h->queue_bytes < HEAD_QUEUE_MAX_BYTES / 2)
-		for (struct gs_head_stream *s = h->live; s; s = s->behind)
+		for (struct gs_head_stream *s = h->live; s; s = s->next)
 			if (s->paused) {
 				s->paused = false;
 				h->n_paused--;
@@ -35,7 +35,7 @@ static void read_on(struct gs_head *h)
 static void supersede_streams(struct gs_head *h, struct gs_head_stream *by)
 {
 	pthread_mutex_lock(&h->lock);
-	for (struct gs_head_stream *s = h->live; s; s = s->behind) {
+	for (struct gs_head_stream *s = h->live; s; s = s->next) {
 		if (s == by || s->stream.id != by->stream.id)
 			continue;
 		/* What a connection that was given up had still under way comes late. */
@@ -50,7 +50,7 @@ static void supersede_streams(struct gs_head *h, struct gs_head_stream *by)
 static void report_superseded(struct gs_head *h)
 {
 	pthread_mutex_lock(&h->lock);
-	for (struct gs_head_stream *s = h->live; s; s = s->behind)
+	for (struct gs_head_stream *s = h->live; s; s = s->next)
 		if (s->superseded && !s->sent_superseded) {
 			s->sent_superseded = true;
 			head_node_superseded(s);

@@ -44,9 +44,9 @@ void head_stream_live(struct gs_head_stream *s)
 
 	pthread_mutex_lock(&h->lock);
 	s->live = true;
-	s->behind = h->live;
+	s->next = h->live;
 	if (h->live)
-		h->live->before = s;
+		h->live->previous = s;
 	h->live = s;
 	pthread_mutex_unlock(&h->lock);
 }
@@ -60,9 +60,9 @@ void gs_head_stream_close(struct gs_head_stream **stream)
 	pthread_mutex_lock(&h->lock);
 	s->live = false;
 	h->n_paused -= s->paused;
-	*(s->before ? &s->before->behind : &h->live) = s->behind;
-	if (s->behind)
-		s->behind->before = s->before;
+	*(s->previous ? &s->previous->next : &h->live) = s->next;
+	if (s->next)
+		s->next->previous = s->previous;
 	if (s->shown_connected)
 		gs_registry_gone(h->cluster, s->node_id);
 	pthread_mutex_unlock(&h->lock);

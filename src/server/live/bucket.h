@@ -16,7 +16,7 @@ struct gs_live_buckets {
 bool gs_live_bucket_parse(const struct gs_http_request *q, struct gs_http_reply *reply,
 			  size_t n_values, struct gs_live_buckets *ret);
 
-/* A copy of what was asked (of this size, its stretches at this offset) with room for them behind
+/* A copy of what was asked (of this size, its stretches at this offset) with room for them after
  * it, for free(). NULL: no memory. */
 void *gs_live_bucket_new(const void *asked, size_t bytes, size_t offset);
 

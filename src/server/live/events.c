@@ -32,7 +32,7 @@ static void put_state(const struct gs_live *a, struct gs_buf *b, const struct gs
 	struct gs_live_settings settings;
 
 	live_settings(a, &settings);
-	(void)gs_buf_puts(b, "{"); /* behind "data: " */
+	(void)gs_buf_puts(b, "{"); /* after "data: " */
 	j_time(b, "time", (int64_t)gs_clock_wall_ns());
 	j_u64(b, "version", gs_registry_view_version(l->view));
 	j_u64(b, "nodes", l->n_nodes);

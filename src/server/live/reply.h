@@ -20,7 +20,7 @@
 /* The reply begins as JSON; returns its body. */
 struct gs_buf *gs_live_json(struct gs_http_reply *reply);
 
-/* How many there are in all, and from which place on there are more: next, or null behind the last.
+/* How many there are in all, and from which place on there are more: next, or null after the last.
  */
 void gs_live_put_next(struct gs_buf *b, uint64_t total, uint64_t next);
 

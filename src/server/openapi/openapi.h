@@ -5,7 +5,7 @@
  *   {name:text, size:number?, why?:text, links:[Link], values:{*:number}, state:'ok'|'idle'}
  *
  * A type is text, time (RFC 3339), int, number, bool, any, one of some words, a list, an object, an
- * object of any keys ("*"), or a name of the table of types. ? behind a type: or null. ? behind a
+ * object of any keys ("*"), or a name of the table of types. ? after a type: or null. ? after a
  * key: it may be missing. A body that is not JSON is "@" and its media types, with commas. The
  * tables are this program's own: what is not written so is a mistake that a test finds.
  */

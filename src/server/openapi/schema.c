@@ -17,7 +17,7 @@ static size_t word_bytes(const char *p)
 	return strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
 }
 
-/* Behind a type: whether it may be null as well. */
+/* After a type: whether it may be null as well. */
 static bool is_nullable(const char *p)
 {
 	unsigned depth = 0;

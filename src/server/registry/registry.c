@@ -378,7 +378,7 @@ static int make_room(struct gs_registry_view *v)
 	return 0;
 }
 
-/* The next ones behind the last that the view has, as many as there is room for; with the lock
+/* The next ones after the last that the view has, as many as there is room for; with the lock
  * held. Returns how many. */
 static size_t copy_some(const struct gs_registry *c, struct gs_registry_view *v)
 {

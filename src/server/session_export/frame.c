@@ -11,7 +11,7 @@
 #include "core/base/vec.h"
 
 #define WINDOW       65536 /* frames that may be open */
-#define BEHIND       3     /* frames that stay open behind the time that is passed */
+#define OPEN_BEFORE  3     /* frames that stay open before that of the time that is passed */
 #define PHASE_SHARE  0.1   /* of what a sample is off, that the phase follows */
 #define PERIOD_SHARE 0.2
 #define SEVERAL      0.6 /* frames between samples: below it a frame has several */
@@ -104,7 +104,7 @@ static int write_first(struct session_export_frames *f)
 	int r = 0;
 
 	/* Of a time without any sample the first frame alone is written: it ends the curves. Where
-	 * what is stored before or behind it is coarser than frames are, it is none until twice as
+	 * what is stored before or after it is coarser than frames are, it is none until twice as
 	 * long. */
 	if (*slot || (!f->gap_told && f->n_gpus && f->first - f->last_filled > 2 * spread)) {
 		r = f->write(f->ctx, frame);
@@ -148,7 +148,7 @@ int session_export_frames_passed(void *ctx, int64_t wall_ns)
 	struct session_export_frames *f = ctx;
 	double x = (double)(wall_ns - f->a->from_wall_ns) / (double)f->interval_ns;
 
-	return write_until(f, (int64_t)floor(x) - BEHIND);
+	return write_until(f, (int64_t)floor(x) - OPEN_BEFORE);
 }
 
 int session_export_frames_end(struct session_export_frames *f)

@@ -20,7 +20,7 @@ struct json {
 
 /* --- plain values --- */
 
-/* A number times a factor; in the other flavour a text of two digits behind the point. */
+/* A number times a factor; in the other flavour a text of two digits after the point. */
 static void put_number(struct json *j, const char *key, double v, double ours, double theirs)
 {
 	char text[512] = "nan";

@@ -1,7 +1,7 @@
 /*
  * Reading a session nearly by time. The store lists batches by their nodes' clocks, and these may
  * be off by anything; so streams whose clocks are off by about the same are read together, and of
- * these groups always the one that is behind.
+ * these groups always the one with the earliest time.
  */
 #include <errno.h>
 #include <string.h>

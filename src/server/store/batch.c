@@ -181,7 +181,7 @@ static int expire_gap(struct gs_store *s, int64_t from, int64_t to, int64_t befo
 {
 	STORE_STMT *stmt = NULL;
 	/* Sessions are by the head's clock, batches by their node's. A session that has no end yet
-	 * covers everything behind its start. */
+	 * covers everything after its start. */
 	int r = store_prepare(
 		s,
 		"DELETE FROM batch WHERE id IN (SELECT b.id FROM batch b WHERE b.first_wall_ns >= "

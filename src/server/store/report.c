@@ -139,7 +139,7 @@ static void read_row(sqlite3_stmt *stmt, struct gs_store_report *out)
 	store_text(stmt, 10, out->job_class, sizeof(out->job_class));
 }
 
-/* codec, raw_bytes and data stand behind the columns of a row. */
+/* codec, raw_bytes and data stand after the columns of a row. */
 static int read_text(sqlite3_stmt *stmt, struct gs_buf *out)
 {
 	return gs_store_unpack((uint32_t)sqlite3_column_int64(stmt, N_COLUMNS),

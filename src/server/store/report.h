@@ -42,8 +42,8 @@ struct gs_store_report_query {
 	const char *name;                         /* likewise; a * at its end stands for any text */
 	unsigned state;                           /* enum gs_store_report_state; 0 any */
 	bool not_running;                         /* leave out those of jobs that go on */
-	int64_t from_wall_ns, to_wall_ns;         /* measured behind and before; 0 any */
-	/* Behind this one, as of the list's order: that row's begin_wall_ns and id. 0 0: the
+	int64_t from_wall_ns, to_wall_ns;         /* measured after and before; 0 any */
+	/* After this one, as of the list's order: that row's begin_wall_ns and id. 0 0: the
 	 * newest. */
 	int64_t after_begin_wall_ns, after_id;
 	bool whole; /* fn gets the report itself, too */
@@ -56,7 +56,7 @@ int gs_store_reports(struct gs_store *store, const struct gs_store_report_query 
 			       size_t bytes),
 		     void *ctx);
 
-/* "BEGIN-ID": what a list is to go on behind; and back into the query. "" begins it. -EINVAL. */
+/* "BEGIN-ID": what a list is to go on after; and back into the query. "" begins it. -EINVAL. */
 #define GS_STORE_REPORT_AFTER_BYTES 48
 void gs_store_report_newer(const struct gs_store_report *report,
 			   char out[GS_STORE_REPORT_AFTER_BYTES]);

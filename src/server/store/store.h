@@ -210,7 +210,7 @@ int gs_store_session_tally(struct gs_store *store, const struct gs_store_session
 int gs_store_session_get(struct gs_store *store, const char *id_or_name,
 			 struct gs_store_session *ret_session);
 
-/* Newest first, behind `after` (a number, 0: from the newest), in one state (0 any). */
+/* Newest first, after `after` (a number, 0: from the newest), in one state (0 any). */
 int gs_store_sessions(struct gs_store *store, int64_t after, unsigned state,
 		      int (*fn)(void *ctx, const struct gs_store_session *session), void *ctx);
 

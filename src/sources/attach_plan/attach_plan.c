@@ -319,7 +319,7 @@ static int add_rets(struct gs_attach_plan *plan, const struct gs_attach_plan_con
 	return n < 0 ? n : r;
 }
 
-/* The function to which another one jumps in the place of a return: of this file, there or behind a
+/* The function to which another one jumps in the place of a return: of this file, directly or by a
  * stub of the linker. */
 static bool find_tail(const struct gs_attach_plan_context *c, uint64_t file_off,
 		      struct gs_elf_symbol *ret_body)

@@ -2,7 +2,7 @@
  * A cubin is an ELF file of machine 190. A kernel K is a symbol that is marked as an entry, in a section
  * .text.K of its own; what it needs stands in sections that name that one in sh_info (.nv.shared.K,
  * .nv.constant0.K, .nv.info.K), and by its symbol in .nv.info. That is a list of attributes: a format, a
- * number, and a value of 16 bits or so many bytes behind it. The numbers are those of `ptxas` of CUDA
+ * number, and a value of 16 bits or so many bytes after it. The numbers are those of `ptxas` of CUDA
  * 11.8 to 13.0, as compared with what its --resource-usage prints (tests/unit/cubin).
  */
 #include <elf.h>

@@ -1,5 +1,5 @@
 /*
- * Fat binaries, one behind another with zeros between. Each is a head and elements; each of these a head
+ * Fat binaries, one after another with zeros between. Each is a head and elements; each of these a head
  * and its bytes. The layout is that of fatBinaryCtl.h and fatbinary_section.h of CUDA (the outer head),
  * and what `fatbinary` of CUDA 13.0 writes:
  *

@@ -1,4 +1,4 @@
-/* The kernels of a text of PTX: the words behind ".entry" (PTX ISA 11.1.1). */
+/* The kernels of a text of PTX: the words after ".entry" (PTX ISA 11.1.1). */
 #include <string.h>
 
 #include "sources/cubin/cubin.h"

@@ -53,7 +53,7 @@ static bool is_close(char c)
 	return c == '>' || c == ')' || c == ']' || c == '}';
 }
 
-/* Behind the bracket that closes the one at p. */
+/* After the bracket that closes the one at p. */
 static const char *pass_group(const char *p, const char *end)
 {
 	size_t depth = 0;
@@ -105,7 +105,7 @@ static struct span trim_span(struct span s)
 	return s;
 }
 
-/* The template argument that begins at s->at, up to the comma behind it, which is passed. */
+/* The template argument that begins at s->at, up to the comma after it, which is passed. */
 static struct span take_argument(struct span *s)
 {
 	struct span argument = {s->at, s->end};
@@ -130,7 +130,7 @@ static struct span pass_cast(struct span s)
 	return s;
 }
 
-/* Basic types of several words, and what is said of a type behind it, stay as they are. */
+/* Basic types of several words, and what is said of a type after it, stay as they are. */
 static struct span type_part(struct span s)
 {
 	static const char *const words[] = {"unsigned ", "signed ", "long ", "short "};
@@ -204,7 +204,7 @@ static bool is_wrapper(struct span s)
 	return false;
 }
 
-/* Triton up to 2.x put behind a name what it had found of each argument: _0d1d2de3c. */
+/* Triton up to 2.x put after a name what it had found of each argument: _0d1d2de3c. */
 static size_t bytes_without_signature(const char *name, size_t bytes)
 {
 	size_t at = bytes;

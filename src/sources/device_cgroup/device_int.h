@@ -68,7 +68,7 @@ int device_program_allows(const struct bpf_insn *insns, size_t n, const struct d
 
 #define DEVICE_HEAD_MAX (12 + 2 * DEVICE_RULES_MAX)
 
-/* The instructions that allow these and go on behind their own end for the rest; how many. */
+/* The instructions that allow these and go on after their own end for the rest; how many. */
 size_t device_program_write_head(const struct device_rules *rules, struct bpf_insn *out);
 
 /* How many instructions of a program are such a head, and of which rules; 0: it has none. */

@@ -2,7 +2,7 @@
  * A drop-in of systemd (systemd.unit(5)) with DeviceAllow= lines: systemd writes the device rules of
  * a unit again at each daemon-reload, from its configuration alone.
  *
- * The file is ours alone, and what systemd or others have written is not edited. It sorts behind
+ * The file is ours alone, and what systemd or others have written is not edited. It sorts after
  * theirs (50-DeviceAllow.conf may begin with an empty DeviceAllow=, which forgets what came before).
  * It lies in /run: next to the files of a transient unit, which systemd removes with the unit, else
  * in /run/systemd/system until the next boot. It is written under another name and renamed, only

@@ -1,6 +1,6 @@
 /*
  * Which program runs a script. The kernel takes the first line: "#!", a path, and all that follows
- * as one argument. Two habits hide the real interpreter behind that:
+ * as one argument. Two habits hide the real interpreter:
  *
  *	#!/usr/bin/env [-S] [options] [NAME=value...] python3 ...
  *

@@ -316,7 +316,7 @@ static const char *skip_zeros(const char *p, const char *end)
 	return p;
 }
 
-/* Ends of strings in data[from, bytes). Behind the first of a run of zeros no name ends. *n_left:
+/* Ends of strings in data[from, bytes). After the first of a run of zeros no name ends. *n_left:
  * how many there may be. */
 static int note_ends(struct wanted *w, const char *data, size_t from, size_t bytes,
 		     uint64_t data_off, uint64_t *n_left)

@@ -1,6 +1,6 @@
 /*
  * Names of PyTorch's operators. The library exports each as a class `at::_ops::<part>`, where part
- * is the operator's name and, behind a `_`, that of its overload: add_Tensor. Names have `_` of
+ * is the operator's name and, after a `_`, that of its overload: add_Tensor. Names have `_` of
  * their own, so the part alone does not show where the overload begins; the schemas that the
  * library registers at its start ("add.Tensor(Tensor self, ...) -> Tensor") do, and lie in its
  * constant data.
@@ -24,7 +24,7 @@ size_t gs_torch_schema_name(const char *text);
  * optimizer's step in C++. NULL: not such a symbol. */
 const char *gs_torch_span(const char *symbol);
 
-/* Which of the functions behind record_function() a symbol is (enum gs_span_site); 0 none. */
+/* Which of the functions that do the work of record_function() a symbol is (enum gs_span_site); 0 none. */
 unsigned gs_torch_span_site(const char *symbol);
 
 /* eACGM's name of an operator ("add.Tensor" without namespace); NULL: not one of its 24. */

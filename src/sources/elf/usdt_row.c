@@ -2,7 +2,7 @@
  * Rows of the table that the kernel's program for described probes follows. Of a function they are
  * as the description says. A static probe has its arguments wherever the compiler had them: the
  * place of each is in the site's note, and what the description follows from there comes
- * behind it.
+ * after it.
  */
 #include "sources/elf/usdt_row.h"
 

@@ -291,7 +291,7 @@ static int add_ended(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t gp
 	return 0;
 }
 
-/* All processes of the device, as lists have them; rows behind first are its. */
+/* All processes of the device, as lists have them; rows from first on are its. */
 static int list_all(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t gpu, unsigned first,
 		    struct gs_gpu_rows *rows)
 {

@@ -20,7 +20,7 @@ struct piece {
 	char bus_id[GS_PCI_BUS_ID_BYTES];
 };
 
-/* Decimal digits alone, as far as the end character; behind it, or NULL. */
+/* Decimal digits alone, as far as the end character; after it, or NULL. */
 static const char *read_decimal(const char *text, const char *ends, unsigned *ret)
 {
 	size_t n = strspn(text, "0123456789");

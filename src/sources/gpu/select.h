@@ -16,7 +16,7 @@ int gs_gpu_select(struct gs_gpu_snapshot *snapshot, const char *list, struct gs_
 
 #define GS_GPU_LIST_BYTES 4096
 
-/* Put a list behind those of before. -EINVAL: it names nothing, or is too long. */
+/* Put a list after those of before. -EINVAL: it names nothing, or is too long. */
 int gs_gpu_list_add(char list[GS_GPU_LIST_BYTES], const char *more, struct gs_err *err);
 
 #endif

@@ -28,7 +28,7 @@ static ssize_t read_text(const char *path, char *text, size_t bytes)
 	return n;
 }
 
-/* The number in a file, or behind a word in it; -1: not there, "max", no limit. */
+/* The number in a file, or after a word in it; -1: not there, "max", no limit. */
 static int64_t read_number(const char *folder, const char *file, const char *word)
 {
 	char path[PATH_BYTES + 64], text[4096], *at = text, *end;

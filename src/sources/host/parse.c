@@ -79,7 +79,7 @@ bool gs_host_parse_stat(const char *text, size_t bytes, struct gs_host_stat *ret
 	return true;
 }
 
-/* Behind the newline; NULL at the end. */
+/* After the newline; NULL at the end. */
 static const char *next_line(const char *line)
 {
 	const char *eol = strchr(line, '\n');

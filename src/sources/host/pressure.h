@@ -24,7 +24,7 @@ bool gs_host_stalls_read(const char *folder, struct gs_host_stalls *ret_pressure
 bool gs_host_stalls_of_cgroup(const char *sysfs_root, const char *proc_root, uint32_t pid,
 			      const char *path, struct gs_host_stalls *ret_pressure);
 
-/* The number behind total= in the line that begins with the word ("some", "full") of a text of PSI
+/* The number after total= in the line that begins with the word ("some", "full") of a text of PSI
  * (Documentation/accounting/psi.rst). -1: it has none. */
 int64_t gs_host_parse_stalls(const char *text, const char *word);
 

@@ -1,4 +1,4 @@
-/* What is behind struct gs_host, for the files of the room. */
+/* What is inside struct gs_host, for the files of the room. */
 #ifndef GS_SOURCES_HOST_ROOM_INT_H
 #define GS_SOURCES_HOST_ROOM_INT_H
 

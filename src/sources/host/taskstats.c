@@ -143,7 +143,7 @@ static bool parse_long_stat(const char *text, struct long_stat *ret)
 	unsigned long long minflt, majflt, utime, stime;
 	long long cutime, cstime;
 
-	/* proc(5): behind the name state, ppid, pgrp, session, tty, tpgid, flags, minflt, cminflt,
+	/* proc(5): after the name state, ppid, pgrp, session, tty, tpgid, flags, minflt, cminflt,
 	 * majflt, cmajflt, utime, stime, cutime, cstime. */
 	if (!at ||
 	    sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu %lld %lld",

@@ -69,7 +69,7 @@ static bool cut_suffix(struct piece *p, const char *suffix)
 	return true;
 }
 
-/* A bare id, or one behind "engine-" or "slice:engine:". */
+/* A bare id, or one after "engine-" or "slice:engine:". */
 static bool match_long_id(struct piece c, struct piece *ret)
 {
 	struct piece id;

@@ -43,7 +43,7 @@ void gs_identity_keep_commands(enum gs_identity_commands which);
 /* The same by its name: "scrubbed", "name", "full". False: there is no such choice. */
 bool gs_identity_choose_commands(const char *name);
 
-/* Arguments with a zero behind each, as that choice has it: joined by blanks, control bytes as '?'.
+/* Arguments with a zero after each, as that choice has it: joined by blanks, control bytes as '?'.
  */
 void gs_identity_command_line(const char *arguments, size_t bytes, char *out, size_t out_bytes);
 

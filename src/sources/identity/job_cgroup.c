@@ -51,7 +51,7 @@ static void split_path(const char *from, size_t bytes, struct path *p)
 	}
 }
 
-/* The number behind prefix, all of the rest of word. */
+/* The number after prefix, all of the rest of word. */
 static bool number_behind(const char *word, const char *prefix, int64_t *ret)
 {
 	size_t n = strlen(prefix);

@@ -245,7 +245,7 @@ static const char *find_word(struct piece p, const char *word)
 	return memmem(p.at, (size_t)(p.end - p.at), word, strlen(word));
 }
 
-/* The value behind " KEY=", up to the next blank; false when there is none. */
+/* The value after " KEY=", up to the next blank; false when there is none. */
 static bool value_of(struct piece record, const char *key, struct piece *ret)
 {
 	const char *at = find_word(record, key);
@@ -273,7 +273,7 @@ static void copy_of(struct piece record, const char *key, char *out, size_t byte
 		gs_identity_copy_clean(out, bytes, v.at, (size_t)(v.end - v.at));
 }
 
-/* "NAME(UID) GroupId=" behind " UserId=". */
+/* "NAME(UID) GroupId=" after " UserId=". */
 static bool user_at(const char *at, const char *end, struct piece *ret_name, int64_t *ret_uid)
 {
 	static const char next[] = " GroupId=";

@@ -1,5 +1,5 @@
 /*
- * The table of jobs and processes behind gs_jobs, between job.c (who is it), job_ask.c (what is
+ * The table of jobs and processes of gs_jobs, between job.c (who is it), job_ask.c (what is
  * asked in the background) and job_list.c.
  */
 #ifndef GS_SOURCES_IDENTITY_JOB_TABLE_INT_H

@@ -57,7 +57,7 @@ bool gs_job_number(const char *text, size_t bytes, int64_t *ret)
 	return true;
 }
 
-/* A number at *at, which moves behind it; its digits in *ret_width. */
+/* A number at *at, which moves after it; its digits in *ret_width. */
 static bool take_number(const char **at, const char *end, int64_t *ret, size_t *ret_width)
 {
 	const char *p = *at;

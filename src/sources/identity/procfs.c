@@ -28,7 +28,7 @@ void gs_identity_copy_clean(char *out, size_t out_bytes, const char *text, size_
 	out[n] = '\0';
 }
 
-/* A decimal number at *at, which moves behind it; false when there is none. */
+/* A decimal number at *at, which moves after it; false when there is none. */
 static bool take_number(const char **at, const char *end, uint64_t *ret)
 {
 	const char *p = *at;

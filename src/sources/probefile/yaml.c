@@ -24,7 +24,7 @@ struct file {
 	struct gs_err *err;
 };
 
-/* -EINVAL with "FILE:LINE:COLUMN: ..."; more: columns behind the mark. */
+/* -EINVAL with "FILE:LINE:COLUMN: ..."; more: columns after the mark. */
 static int GS_PRINTF(4, 5) refuse_file(const struct file *f, const yaml_mark_t *mark, size_t more,
 				       const char *fmt, ...)
 {

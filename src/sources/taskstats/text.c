@@ -53,7 +53,7 @@ static void copy_word(char *out, size_t bytes, const char *word, const char *end
 	out[n] = '\0';
 }
 
-/* The next word of the line at *at, which moves behind it; NULL at the end. */
+/* The next word of the line at *at, which moves after it; NULL at the end. */
 static const char *next_word(const char **at, const char **ret_end)
 {
 	const char *p = *at + strspn(*at, " ");

@@ -131,7 +131,7 @@ uint64_t gs_cfi_cursor_pointer(struct gs_cfi_cursor *c, uint8_t encoding, uint64
 /* ---- entries --------------------------------------------------------------------------- */
 
 struct entry {          /* a CIE or FDE, read */
-	uint8_t *data;  /* owned: all behind the length */
+	uint8_t *data;  /* owned: all after the length */
 	uint64_t vaddr; /* of data */
 	uint64_t bytes;
 };
@@ -245,7 +245,7 @@ static int read_cie(const struct gs_cfi *cfi, uint64_t vaddr, struct gs_cie *ret
 	return 0;
 }
 
-/* 1: it is a CIE; *ret_next: the entry behind it. */
+/* 1: it is a CIE; *ret_next: the entry after it. */
 static int read_fde(const struct gs_cfi *cfi, uint64_t vaddr, struct gs_fde *ret,
 		    uint64_t *ret_next)
 {

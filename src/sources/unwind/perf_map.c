@@ -215,7 +215,7 @@ void gs_perf_map_free(struct gs_perf_map **map)
 
 /* ---- text ------------------------------------------------------------------------------ */
 
-/* Hexadecimal digits and the blank behind them; NULL: something else. */
+/* Hexadecimal digits and the blank after them; NULL: something else. */
 static const char *take_hex(const char *at, const char *end, uint64_t *ret)
 {
 	const char *from;

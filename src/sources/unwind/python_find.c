@@ -71,7 +71,7 @@ int gs_python_image(pid_t pid, uint64_t *ret_image)
 	enum {
 		ENV_END = 51,
 		FIRST = 3
-	}; /* proc(5): fields of stat; the first one behind the name */
+	}; /* proc(5): fields of stat; the first one after the name */
 	GS_FCLOSE FILE *file = NULL;
 	char text[2048], *at;
 	size_t n;

@@ -3,7 +3,7 @@
  *
  * From 3.13 on an interpreter says it itself: _PyRuntime begins with _Py_DebugOffsets
  * (Include/internal/pycore_debug_offsets.h; 3.13.0: pycore_runtime.h), a run of 64-bit numbers
- * behind a cookie, the version and a flag. What the numbers are changes with the version but not
+ * after a cookie, the version and a flag. What the numbers are changes with the version but not
  * within one. What they do not hold (bits of a str's flags) is here.
  *
  * For 3.8 to 3.12 the offsets are those of the released headers on LP64, the same for every build
@@ -287,7 +287,7 @@ int gs_python_layout_debug(const void *data, size_t bytes, struct gs_py_proc *re
 		.text_length = (uint16_t)v[W_TEXT_LENGTH],
 		.text_state = (uint16_t)v[W_TEXT_STATE],
 		.text_ascii = (uint16_t)v[W_TEXT_ASCII],
-		/* Behind that of ASCII ones: the length and the address of its UTF-8 form. */
+		/* After that of ASCII ones: the length and the address of its UTF-8 form. */
 		.text_compact = (uint16_t)(v[W_TEXT_ASCII] + 16),
 		/* Whether a str is interned takes two bits; without the lock a byte of its own,
 		 * from 3.14 on (Include/cpython/unicodeobject.h). */

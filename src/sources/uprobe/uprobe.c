@@ -56,7 +56,7 @@ static int on_ring_event(void *ctx, void *data, size_t bytes)
 	return 0;
 }
 
-/* NULL behind the last. */
+/* NULL after the last. */
 static int copy_texts(char ***ret_texts, const char *const *texts, size_t n)
 {
 	*ret_texts = calloc(n + 1, sizeof(**ret_texts));

@@ -83,7 +83,7 @@ struct uprobe_kernel_side {
 
 /* --- kernel.c --- */
 
-/* Of the threads, or cells, that the kernel side has handed out so far: the number behind the last
+/* Of the threads, or cells, that the kernel side has handed out so far: the number after the last
  * that may be touched. */
 unsigned uprobe_reach_threads(const struct uprobe_kernel_side *k);
 /* May that place be touched? It may have been handed out since they were counted. */

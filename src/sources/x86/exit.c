@@ -301,7 +301,7 @@ static bool is_tail_jump(const struct steps *s, const struct step *one)
 	       (one->depth != DEPTH_UNSEEN || s->has_other_jump);
 }
 
-/* The jumps back from the part apart that begins there. What lies behind it in the file are the
+/* The jumps back from the part apart that begins there. What follows it in the file are the
  * parts of other functions: these jump to theirs. */
 static int take_apart(struct steps *s, int64_t from)
 {

@@ -36,7 +36,7 @@ struct gs_exit {
 enum gs_callee {
 	GS_CALLEE_WORK,      /* any */
 	GS_CALLEE_RELEASE,   /* gives memory back, and throws nothing: no work of its caller's */
-	GS_CALLEE_NO_RETURN, /* what stands behind the call is not behind it */
+	GS_CALLEE_NO_RETURN, /* what stands after the call does not run after it */
 };
 
 /* What can be asked about what is not the function itself. Offsets are from its first byte. */

@@ -321,7 +321,7 @@ static enum effect effect_of(const struct insn *in)
 /* ---- what the kernel does with an instruction under a probe ---- */
 
 /* good_insns_64 of arch/x86/kernel/uprobes.c, a bit per opcode, bit 15 of a row is opcode x0. It
- * has 0f as good, and the opcode byte that it tests is the one behind a VEX or EVEX prefix: so
+ * has 0f as good, and the opcode byte that it tests is the one after a VEX or EVEX prefix: so
  * vmovdqa (VEX 6f) is refused for outs (6f). */
 static const uint16_t good_insns_64[16] = {
 	0xfcfd, 0xfcfc, 0xfefe, 0xfefe, 0xffff, 0xffff, 0x1ff0, 0xffff,

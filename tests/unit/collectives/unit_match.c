@@ -328,10 +328,10 @@ static void time_counts_once(void **state)
 	assert_int_equal(c->n_matched, 400);
 	assert_ptr_equal(c->late, &c->ranks[2]);
 	assert_int_equal(c->late->margin_sum_ns, 400 * (3 * MS - 100));
-	assert_int_equal(c->late->behind_ns, 100 * (3 * MS + 3000));
+	assert_int_equal(c->late->late_total_ns, 100 * (3 * MS + 3000));
 	assert_int_equal(c->late->missing_ns, 100 * (3 * MS + 3000 - 100));
-	assert_int_equal(c->ranks[0].behind_ns, 0);
-	assert_int_equal(c->ranks[1].behind_ns, 400 * 100);
+	assert_int_equal(c->ranks[0].late_total_ns, 0);
+	assert_int_equal(c->ranks[1].late_total_ns, 400 * 100);
 }
 
 int main(void)

@@ -360,7 +360,7 @@ static struct gs_collectives_rank arriving[] = {
 	 .n_last = 49,
 	 .margin_p50_ns = 11000,
 	 .margin_sum_ns = MS,
-	 .behind_ns = 40 * MS,
+	 .late_total_ns = 40 * MS,
 	 .missing_ns = MS},
 	{.rank = 1,
 	 .pid = 4300,
@@ -372,7 +372,7 @@ static struct gs_collectives_rank arriving[] = {
 	 .n_last = 1250,
 	 .margin_p50_ns = 4890000,
 	 .margin_sum_ns = 6200 * MS,
-	 .behind_ns = 6300 * MS,
+	 .late_total_ns = 6300 * MS,
 	 .missing_ns = 6100 * MS},
 };
 
