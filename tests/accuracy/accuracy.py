@@ -33,7 +33,7 @@ INTRODUCTION = '''# How accurate the figures are
 Written by `make accuracy`, which measures again on any machine: each row is a figure that gpuscope
 reported and the same figure of an independent source, taken in the same run. "Allowed" is how far
 apart they may be, and why; a figure outside of it is marked NOT, and the command then ends with
-status 1. What a machine lacks is left out with the reason.
+status 1. Figures that a machine cannot provide are left out with the reason.
 
 '''
 
