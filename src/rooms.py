@@ -169,7 +169,7 @@ ROOMS = [
          "what GPUs did by their own times: by kernel, and stretches in which work of a sort ran",
          "windows in which all work is known; which kernels are communication"),
     Room("pipeline/nccl_ops", BELOW + " model/nccl model/summary", "",
-         "operations of NCCL as it reports them itself: by algorithm, protocol and channels, and which rank is behind",
+         "operations of NCCL as it reports them itself: by algorithm, protocol and channels, and which rank lags",
          "which channels are of which operation; what crosses the links of a rank"),
     Room("pipeline/process_gpu", BELOW + " model/summary pipeline/gpu_activity", "",
          "what each process asked of each GPU, as sums that only grow: active time, cores, filled thread places, copies, waits",

@@ -53,7 +53,7 @@ def versions(t):
         t.equal(f'v{version}: sums', [n['collectives'], n['transfers'], n['interface']], [3 * 40 * 3 + 3 * 4, 3 * 40 * 2, version])
         t.equal(f'v{version}: spoiled', [n[k] for k in SPOILED], [0] * len(SPOILED))
         c = n['communicators']
-        t.equal(f'v{version}: communicators', [len(c), c[0]['seen'], c[0]['ranks'], c[0]['behind'], c[0]['operations']],
+        t.equal(f'v{version}: communicators', [len(c), c[0]['seen'], c[0]['ranks'], c[0]['lag'], c[0]['operations']],
                 [1, 3, 3 if version >= 4 else None, 0, 3 * (40 * 5 + 4)])  # fmt: skip
         t.equal(f'v{version}: hash', bool(c[0]['hash']), True)
 
@@ -93,13 +93,13 @@ def channels(t):
 
 
 @case('a rank that does less is named')
-def behind(t):
+def lag(t):
     run = train(t, 4, 50, more=(2, 43))
     c = run.summary['nccl']['communicators'][0]
-    t.equal('behind', (c['behind'], c['behind_rank'], c['behind_function']), (14, 2, 'AllReduce'))
-    t.equal('process', str(c['behind_pid']), re.search(r'rank 2 pid (\d+)', run.out).group(1))
+    t.equal('lag', (c['lag'], c['lag_rank'], c['lag_function']), (14, 2, 'AllReduce'))
+    t.equal('process', str(c['lag_pid']), re.search(r'rank 2 pid (\d+)', run.out).group(1))
     text = t.tool('trace', '--summary', '-', *INSIDE, '--', *t.app('4', '50', '2', '43', name='nccl_train'), status=0).out
-    t.match('line', r'NCCL: 984 operations, .* AllReduce with RING SIMPLE, 16 channels; rank 2 is behind by 14 AllReduce', text)
+    t.match('line', r'NCCL: 984 operations, .* AllReduce with RING SIMPLE, 16 channels; rank 2 lags by 14 AllReduce', text)
 
 
 @case('a recording says the same again, and -v has the table')

@@ -77,7 +77,7 @@ def ask_ras():
     return text.decode(errors="replace")
 
 
-def be_behind(torch, dist, rank):
+def lag_behind(torch, dist, rank):
     """Rank 0 is ahead by some all-reduces, which wait for the others on the GPU. Ends without a word."""
     t = torch.ones(1000, device="cuda")
     for _ in range(50):
@@ -145,13 +145,13 @@ def run_rank(rank, world, out, what, seconds):
         known_operations(torch, dist, rank, world)
     elif what == "timed":
         said["us"] = timed_operations(torch, dist)
-    elif what == "behind":
-        said["ras"] = be_behind(torch, dist, rank)
+    elif what == "lag":
+        said["ras"] = lag_behind(torch, dist, rank)
     else:
         said["slices"] = measure_steps(torch, dist, rank, what, seconds)
     with open(f"{out}.{rank}", "w", encoding="utf-8") as f:
         json.dump(said, f)
-    if what == "behind":
+    if what == "lag":
         time.sleep(2)
         os._exit(0)
     dist.destroy_process_group()
@@ -255,7 +255,7 @@ def agree(folder, gpuscope):
     check("algorithms and protocols, operations and bytes of each, are those of the log", dict(ours) == wanted, f"{dict(ours)}, {wanted}")
     check("so are the numbers of channels", dict(used) == dict(channels), f"{dict(used)}, {dict(channels)}")
     comms = [c for c in n["communicators"] if c["operations"]]
-    check("all ranks are seen, none is behind", all(c["seen"] == c["ranks"] == world and not c["behind"] for c in comms), comms)
+    check("all ranks are seen, none lags", all(c["seen"] == c["ranks"] == world and not c["lag"] for c in comms), comms)
 
 
 def channels_part(folder, gpuscope):
@@ -276,13 +276,13 @@ def channels_part(folder, gpuscope):
 
 
 def ras(folder, gpuscope):
-    ranks, summary = run(folder, gpuscope, "behind", ["--inside=nccl"])
+    ranks, summary = run(folder, gpuscope, "lag", ["--inside=nccl"])
     n = (summary or {}).get("nccl")
     if not n or len(ranks) < 2:
         check("ranks that are not equally far", False)
         return
     c = n["communicators"][0]
-    check("the rank that is behind is named", (c["behind"], c["behind_rank"] != 0, c["behind_function"]) == (AHEAD, True, "AllReduce"), c)
+    check("the rank that lags is named", (c["lag"], c["lag_rank"] != 0, c["lag_function"]) == (AHEAD, True, "AllReduce"), c)
     text = ranks[1]["ras"]
     counts = sorted({int(m) for m in re.findall(r"launched up to operation (\d+)", text)})
     check("NCCL's RAS says the same", len(counts) >= 2 and counts[-1] - counts[0] == AHEAD, f"{counts}\n{text[-1500:] if len(counts) < 2 else ''}")

@@ -31,15 +31,15 @@ struct gs_nccl_ranks {
 	int32_t n_ranks;  /* 0 not known */
 	uint32_t n_seen;
 	uint64_t ops;
-	/* The rank that has handed over least of a function, of those seen: how many operations it is behind the
-	 * first one. Of 0 they all are equally far. */
-	uint64_t behind;
-	int32_t behind_rank;
-	uint32_t behind_pid;
-	const char *behind_func;
+	/* The rank that has handed over least of a function, of those seen: by how many operations it lags behind
+	 * the first one. 0: all are equally far. */
+	uint64_t lag;
+	int32_t lag_rank;
+	uint32_t lag_pid;
+	const char *lag_func;
 	/* From its last operation to the end of the trace. */
 	uint64_t quiet_ns;
-	/* Some are behind, and it will stay so: all ranks that were seen have ended it, or it was quiet for
+	/* Some lag, and will not catch up: all ranks that were seen have ended it, or it was quiet for
 	 * GS_NCCL_QUIET_NS. Ranks that run on are always some operations apart. */
 	bool is_stalled;
 };

@@ -90,21 +90,20 @@ static void put_choices(struct gs_page *page, const struct gs_nccl_summary *s, b
 	report_put_remark(page, text);
 }
 
-/* "communicator "dp" of 4 ranks, 2 seen: 1,000 operations; rank 3 (process 4242) is behind by 12 AllReduce" */
+/* "communicator "dp" of 4 ranks, 2 seen: 1,000 operations; rank 3 (process 4242) lags by 12 AllReduce" */
 static void put_ranks(struct gs_page *page, const struct gs_nccl_ranks *r)
 {
-	char text[512], behind[160] = "", of[48] = "", ops[GS_FMT_BYTES], n[GS_FMT_BYTES];
+	char text[512], lag[160] = "", of[48] = "", ops[GS_FMT_BYTES], n[GS_FMT_BYTES];
 
-	if (r->behind)
-		snprintf(behind, sizeof(behind),
-			 "; %srank %" PRId32 " (process %" PRIu32 ") %s behind by %s %s",
-			 r->is_stalled ? "" : "at the end ", r->behind_rank, r->behind_pid,
-			 r->is_stalled ? "is" : "was", gs_fmt_count(n, r->behind), r->behind_func);
+	if (r->lag)
+		snprintf(lag, sizeof(lag), "; %srank %" PRId32 " (process %" PRIu32 ") %s by %s %s",
+			 r->is_stalled ? "" : "at the end ", r->lag_rank, r->lag_pid,
+			 r->is_stalled ? "lags" : "lagged", gs_fmt_count(n, r->lag), r->lag_func);
 	if (r->n_ranks)
 		snprintf(of, sizeof(of), " of %" PRId32 " ranks, %" PRIu32 " seen", r->n_ranks,
 			 r->n_seen);
 	snprintf(text, sizeof(text), "communicator 0x%" PRIx64 "%s%s%s: %s operations%s", r->hash,
-		 r->name[0] ? " " : "", r->name, of, gs_fmt_count(ops, r->ops), behind);
+		 r->name[0] ? " " : "", r->name, of, gs_fmt_count(ops, r->ops), lag);
 	gs_page_gap(page, GAP);
 	gs_page_words(page, r->is_stalled ? GS_INK_WARN : GS_INK_DIM, text);
 }
@@ -156,7 +155,7 @@ void gs_report_nccl(struct gs_page *page, const struct gs_summary *summary, bool
 void gs_report_nccl_brief(struct gs_page *page, const struct gs_summary *summary)
 {
 	const struct gs_nccl_summary *s = summary->nccl;
-	char text[512], way[96], most[192] = "", behind[128] = "", out[GS_FMT_BYTES],
+	char text[512], way[96], most[192] = "", lag[128] = "", out[GS_FMT_BYTES],
 				 bytes[GS_FMT_BYTES];
 	const struct gs_nccl_choice *c = s && s->n_choices ? &s->choices[0] : NULL;
 
@@ -169,14 +168,13 @@ void gs_report_nccl_brief(struct gs_page *page, const struct gs_summary *summary
 			 way);
 	}
 	if (s->n_comms && s->comms[0].is_stalled)
-		snprintf(behind, sizeof(behind), "; rank %" PRId32 " is behind by %s %s",
-			 s->comms[0].behind_rank, gs_fmt_count(out, s->comms[0].behind),
-			 s->comms[0].behind_func);
+		snprintf(lag, sizeof(lag), "; rank %" PRId32 " lags by %s %s", s->comms[0].lag_rank,
+			 gs_fmt_count(out, s->comms[0].lag), s->comms[0].lag_func);
 	snprintf(text, sizeof(text), "NCCL: %s operations, %s%s%s (-v)",
 		 gs_fmt_count(out, s->collectives + s->transfers), gs_fmt_bytes(bytes, s->bytes),
-		 most, behind);
+		 most, lag);
 	gs_page_gap(page, GAP);
-	gs_page_words(page, behind[0] ? GS_INK_WARN : GS_INK_PLAIN, text);
+	gs_page_words(page, lag[0] ? GS_INK_WARN : GS_INK_PLAIN, text);
 }
 
 /* --- the tree --- */
@@ -211,10 +209,10 @@ static void put_ranks_doc(struct gs_doc *doc, const struct gs_nccl_ranks *r)
 	gs_doc_put_i64_if(doc, "ranks", r->n_ranks, r->n_ranks);
 	gs_doc_put_u64(doc, "seen", r->n_seen);
 	gs_doc_put_u64(doc, "operations", r->ops);
-	gs_doc_put_u64(doc, "behind", r->behind);
-	gs_doc_put_i64_if(doc, "behind_rank", r->behind_rank, r->behind);
-	gs_doc_put_u64_if(doc, "behind_pid", r->behind_pid, r->behind);
-	gs_doc_put_text(doc, "behind_function", r->behind_func);
+	gs_doc_put_u64(doc, "lag", r->lag);
+	gs_doc_put_i64_if(doc, "lag_rank", r->lag_rank, r->lag);
+	gs_doc_put_u64_if(doc, "lag_pid", r->lag_pid, r->lag);
+	gs_doc_put_text(doc, "lag_function", r->lag_func);
 	gs_doc_put_u64(doc, "quiet_ns", r->quiet_ns);
 	gs_doc_put_bool(doc, "stalled", r->is_stalled);
 	gs_doc_end(doc);

@@ -64,9 +64,9 @@ static uint64_t next_of(const struct nccl_ops_member *m, uint32_t func)
 	return 0;
 }
 
-/* Of one function: who has handed over least, when that is more behind than what was found so far. */
-static void find_behind(const struct nccl_ops_member *m, uint32_t n, uint32_t func,
-			const struct gs_dict *dict, struct gs_summary *s, struct gs_nccl_ranks *ret)
+/* Of one function: who has handed over least, when that rank lags more than those found so far. */
+static void find_lag(const struct nccl_ops_member *m, uint32_t n, uint32_t func,
+		     const struct gs_dict *dict, struct gs_summary *s, struct gs_nccl_ranks *ret)
 {
 	const struct nccl_ops_member *last = m;
 	uint64_t most = 0;
@@ -77,13 +77,13 @@ static void find_behind(const struct nccl_ops_member *m, uint32_t n, uint32_t fu
 		if (next_of(&m[i], func) < next_of(last, func))
 			last = &m[i];
 	}
-	if (most - next_of(last, func) > ret->behind) {
+	if (most - next_of(last, func) > ret->lag) {
 		const struct gs_rec_process *p = gs_dict_process(dict, last->process);
 
-		ret->behind = most - next_of(last, func);
-		ret->behind_rank = last->rank;
-		ret->behind_pid = p ? p->pid : 0;
-		ret->behind_func = gs_summary_text(s, gs_dict_string(dict, func));
+		ret->lag = most - next_of(last, func);
+		ret->lag_rank = last->rank;
+		ret->lag_pid = p ? p->pid : 0;
+		ret->lag_func = gs_summary_text(s, gs_dict_string(dict, func));
 	}
 }
 
@@ -104,17 +104,17 @@ static struct gs_nccl_ranks describe_ranks(const struct nccl_ops_member *m, uint
 				  .n_ranks = m->n_ranks,
 				  .n_seen = n,
 				  .name = gs_summary_text(s, gs_dict_string(dict, m->name_str)),
-				  .behind_func = ""};
+				  .lag_func = ""};
 
 	for (uint32_t i = 0; i < n; i++) {
 		r.ops += m[i].ops;
 		for (uint32_t k = 0; n > 1 && k < m[i].n_funcs; k++)
-			find_behind(m, n, m[i].funcs[k].str, dict, s, &r);
+			find_lag(m, n, m[i].funcs[k].str, dict, s, &r);
 		n_ended += m[i].has_ended;
 		last_ns = m[i].last_ns > last_ns ? m[i].last_ns : last_ns;
 	}
 	r.quiet_ns = last_ns && end_ns > last_ns ? end_ns - last_ns : 0;
-	r.is_stalled = r.behind && (n_ended == n || r.quiet_ns >= GS_NCCL_QUIET_NS);
+	r.is_stalled = r.lag && (n_ended == n || r.quiet_ns >= GS_NCCL_QUIET_NS);
 	return r;
 }
 

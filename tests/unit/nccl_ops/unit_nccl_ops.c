@@ -252,7 +252,7 @@ static void many_operations_between(void **state)
 }
 
 /* Rank 2 has handed over three less than the others of one function; communicators of other hashes are apart. */
-static void who_is_behind(void **state)
+static void who_lags(void **state)
 {
 	struct gs_rec_nccl_op op;
 	struct run r;
@@ -277,14 +277,14 @@ static void who_is_behind(void **state)
 	assert_int_equal(r.n->comms[0].n_seen, 4);
 	assert_int_equal(r.n->comms[0].n_ranks, 4);
 	assert_int_equal(r.n->comms[0].ops, 37 + 20);
-	assert_int_equal(r.n->comms[0].behind, 3);
-	assert_int_equal(r.n->comms[0].behind_rank, 2);
-	assert_int_equal(r.n->comms[0].behind_pid, 103);
-	assert_string_equal(r.n->comms[0].behind_func, "AllReduce");
+	assert_int_equal(r.n->comms[0].lag, 3);
+	assert_int_equal(r.n->comms[0].lag_rank, 2);
+	assert_int_equal(r.n->comms[0].lag_pid, 103);
+	assert_string_equal(r.n->comms[0].lag_func, "AllReduce");
 	assert_string_equal(r.n->comms[0].name, "mine");
 	for (unsigned i = 1; i < 5; i++) {
 		assert_int_equal(r.n->comms[i].n_seen, 1);
-		assert_int_equal(r.n->comms[i].behind, 0);
+		assert_int_equal(r.n->comms[i].lag, 0);
 	}
 	end(&r);
 }
@@ -330,7 +330,7 @@ static void what_is_stalled(void **state)
 
 	be_apart(&r); /* in the midst: 1000 - 1500 is the last one */
 	finish_after(&r, 1000 + GS_NCCL_QUIET_NS - 1);
-	assert_int_equal(r.n->comms[0].behind, 1);
+	assert_int_equal(r.n->comms[0].lag, 1);
 	assert_int_equal(r.n->comms[0].quiet_ns, GS_NCCL_QUIET_NS - 1);
 	assert_false(r.n->comms[0].is_stalled);
 	end(&r);
@@ -368,8 +368,8 @@ static void without_a_word_of_the_communicator(void **state)
 	finish(&r);
 	assert_int_equal(r.n->n_comms, 1);
 	assert_int_equal(r.n->comms[0].n_seen, 2);
-	assert_int_equal(r.n->comms[0].behind, 1);
-	assert_int_equal(r.n->comms[0].behind_rank, 0);
+	assert_int_equal(r.n->comms[0].lag, 1);
+	assert_int_equal(r.n->comms[0].lag_rank, 0);
 	end(&r);
 }
 
@@ -391,7 +391,7 @@ int main(void)
 		cmocka_unit_test(choices),
 		cmocka_unit_test(channels_by_operation),
 		cmocka_unit_test(many_operations_between),
-		cmocka_unit_test(who_is_behind),
+		cmocka_unit_test(who_lags),
 		cmocka_unit_test(too_many_communicators),
 		cmocka_unit_test(what_is_stalled),
 		cmocka_unit_test(without_a_word_of_the_communicator),

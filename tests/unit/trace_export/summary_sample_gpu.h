@@ -370,13 +370,13 @@ static struct gs_nccl_ranks nccl_ranks[] = {
 	 .n_ranks = 4,
 	 .n_seen = 4,
 	 .ops = 6001,
-	 .behind = 3,
-	 .behind_rank = 2,
-	 .behind_pid = 4243,
-	 .behind_func = "AllReduce",
+	 .lag = 3,
+	 .lag_rank = 2,
+	 .lag_pid = 4243,
+	 .lag_func = "AllReduce",
 	 .quiet_ns = 251000000000,
 	 .is_stalled = true},
-	{.hash = 0x9e01, .name = "", .n_seen = 1, .ops = 7, .behind_func = ""},
+	{.hash = 0x9e01, .name = "", .n_seen = 1, .ops = 7, .lag_func = ""},
 };
 
 static struct gs_nccl_summary nccl_said = {
