@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Refuses words that make gpuscope's texts hard to read, in documents, man pages, messages and comments.
 
-doc/glossary.md has the words to use; WORDS below has those to avoid, each with what to write instead.
+doc/glossary.md has the words to use; WORDS below has those to avoid, each with what to write instead. TEXTS are words and
+constructions that only texts for users have to avoid: man pages, documents, the page, and literals of src/.
 Refuses messages of src/ that are broken over lines, too: who sees one finds where it comes from by grep. A text of several lines
 is broken after each \\n, and nowhere else.
 
@@ -22,10 +23,32 @@ WORDS = {
     r"to and fro": "forwards and backwards",
     r"such are|of this kind": "these",
     r"keeps its word": "holds",
+    r"behind": "after, later than; of a pointer: at",
+    r"(?:takes?|taking|taken|took) up(?! to\b)": "reattach, add, start",
+    r"(?:in|for) want of": "for lack of",
+    r"device truth": "measured by the GPU",
+    r"(?:and|one of|all of) (?:its|their) kin": "derivatives, the like",
 }
 REFUSED = re.compile(r"\b(?:%s)\b" % "|".join(WORDS), re.I)
-# Names that others gave.
-NAMES = re.compile(r"(?:receiver|name): nobody|\bnobody:nogroup\b|\"nobody\"")
+# Names that others gave; and "behind" in its ordinary sense: left, too late, or with something in front.
+NAMES = re.compile(r"(?:receiver|name): nobody|\bnobody:nogroup\b|\"nobody\""
+                   r"|(?:left|leave a child) behind|(?:be|being) behind|(?:so|too) far behind|\bbehind first\b"
+                   r"|clock .*behind|\"behind\"|behind (?:NVSwitch|vmagent|\d+ workers)", re.I)
+TEXTS = {
+    # A clause as the subject of a sentence that is no question.
+    r"(?:^|(?<=[.;:|] ))What (?!(?:is|are|does|do|did|to|happens|if|limits)\b)[^.?|]*?"
+    r"\b(?:is|are|was|were|has|have|can|may|stays?|comes?|goes|counts?|needs?)\b(?![^.|]*\?)":
+        "name the thing: 'Lost samples are counted' for 'What is lost is counted'",
+    r"\bsegments sent again\b": "retransmitted",
+    r"\bby core and second\b": "per core and second",
+    r"\b[Pp]ieces? of work\b": "operation",
+    r"\btorn at its end\b|\bcut short\b": "cut off, truncated",
+    r"\bshow nothing of\b|\bcan show nothing\b": "would be empty",
+    r"\b(?:its|the) own times\b": "device times",
+}
+REFUSED_TEXT = re.compile("|".join(TEXTS))
+TEXT_PARTS = ("man/", "README.md", "NEWS.md", "SECURITY.md", "CONTRIBUTING.md", "doc/")
+NO_TEXT = ("doc/format.md", "doc/glossary.md", "doc/accuracy.md")
 PARTS = ("man", "doc", "README.md", "NEWS.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "packaging", "proto", "web", "tools",
          "bench", "src")
 SKIPPED = ("web/vendor/", "tests/fuzz/corpus/", "tests/golden/", "tools/words.py", "LICENSE")
@@ -59,8 +82,13 @@ def hits_in(path):
         text = (ROOT / path).read_text()
     except (UnicodeDecodeError, FileNotFoundError):
         return
+    is_text = path.startswith(TEXT_PARTS) and path not in NO_TEXT
     for number, line in enumerate(text.splitlines(), 1):
         found = REFUSED.findall(NAMES.sub("", line))
+        if is_text:
+            found += REFUSED_TEXT.findall(line.lstrip("*- "))
+        elif path.startswith(("src/", "web/")):
+            found += [hit for token in TOKENS.findall(line) if token[0] == '"' for hit in REFUSED_TEXT.findall(token[1:-1])]
         if found:
             yield f"{path}:{number}: {', '.join(found)}: {line.strip()[:120]}"
 
@@ -74,7 +102,7 @@ def main():
               for line in broken_in(path)]
     if hits:
         print("\n".join(hits))
-        print("; ".join(f"{p.replace('|', ', ')}: {better}" for p, better in WORDS.items()))
+        print("; ".join(f"{p.replace('|', ', ')}: {better}" for p, better in (WORDS | TEXTS).items()))
     if broken:
         print("\n".join(broken))
     print(f"words: {len(hits)} lines with refused words and {len(broken)} broken messages in {len(files)} files")

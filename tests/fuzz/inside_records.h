@@ -18,7 +18,7 @@
 
 #define MAX_BYTES (1u << 20)
 
-/* A copy in which a record that is none is 8 bytes long, so that what stands behind it is looked at, too. */
+/* A copy in which a record that is none is 8 bytes long, so that what stands after it is looked at, too. */
 static uint8_t *number_records(const uint8_t *data, size_t bytes)
 {
 	uint8_t *copy = malloc(bytes);

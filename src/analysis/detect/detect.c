@@ -21,7 +21,7 @@ const struct gs_detector *const gs_detectors[GS_DETECT_N_DETECTORS + 1] = {
 struct gs_detect {
 	const struct gs_detector *detector;
 	uint64_t last_ns, n_refused;
-	void *options, *state; /* in the memory behind this struct */
+	void *options, *state; /* in the memory after this struct */
 };
 
 /* So that what follows in the same block of memory is aligned for any type. */

@@ -1,7 +1,7 @@
 /*
  * Advice: the built-in rules, in the shape that people act on (fact with its number, likely cause,
  * what to write next time, what it brings), and those that apply to a job. Thresholds as jobstats
- * and its kin use them.
+ * and similar tools use them.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -217,7 +217,7 @@ const struct gs_cli_command gs_cli_agent_ctl = {
 	.usage = "COMMAND [PID|job:ID]",
 	.subcommand_at = ctl_subcommand_at,
 	.about =
-		"Controls a running agent. What trace-gpu finds is served as gpuscope_process_gpu_*.",
+		"Controls a running agent. Results of trace-gpu are exported as gpuscope_process_gpu_*.",
 	.notes = "Exit status: 0 done, 1 failed or no agent there, 2 wrong usage, 3 not permitted.",
 	.options = ctl_options,
 	.take_word = set_command,

@@ -24,7 +24,7 @@ void agent_report_end(struct agent_report *report, const struct gs_job_accounts 
 
 struct agent_report_stats {
 	uint64_t reports, failed; /* kept for the head; those that could not be made or kept */
-	uint64_t waiting, lost;   /* reports that wait; lost for want of room */
+	uint64_t waiting, lost;   /* reports that wait; lost for lack of room */
 };
 
 /* As of now. */

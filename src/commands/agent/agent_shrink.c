@@ -3,7 +3,7 @@
  *
  * Three times after each start: when the first values are there (the driver's library has read
  * what it wanted of the machine), and twice later, since the first readings try each way of asking
- * the driver and the first scrapes come. A reload and a driver that is taken up again are starts.
+ * the driver and the first scrapes come. A reload and a driver that is reattached are starts.
  * What is needed each second is back with the next reading: some hundred faults on pages that the
  * page cache has (doc/overhead.md).
  */

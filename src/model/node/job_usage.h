@@ -21,7 +21,7 @@
 	X(NET, "network")                                                                          \
 	X(FAULTS, "faults")                                                                        \
 	X(MEMORY, "memory")                                                                        \
-	X(PRESSURE, "pressure") /* stalls for want of processors, memory, I/O */                   \
+	X(PRESSURE, "pressure") /* stalls for lack of processors, memory, I/O */                   \
 	X(GPU, "gpu")                                                                              \
 	X(CUDA, "cuda") /* launches, time in NCCL */                                               \
 	X(MPI, "mpi")   /* calls of MPI: time, bytes, peers */
@@ -37,7 +37,7 @@ enum gs_job_family {
  * answer of enum gs_job_family. */
 uint32_t gs_job_families_of(uint32_t families);
 
-/* Time in which some task stalled for want of it; full: all that were not idle did. */
+/* Time in which some task stalled for lack of it; full: all that were not idle did. */
 enum gs_stall {
 	GS_STALL_CPU_SOME,
 	GS_STALL_MEMORY_SOME,

@@ -147,7 +147,7 @@ const char *gs_activity_compared_text(enum gs_gpu_compared why);
 /* One word, a key in JSON; "" of GS_GPU_COMPARED. */
 const char *gs_activity_compared_name(enum gs_gpu_compared why);
 
-/* A GPU of which samples stand beside the calls: device truth, as its driver reads it, and how far the bounds
+/* A GPU of which samples stand beside the calls: measured by the device, as its driver reads it, and how far the bounds
  * that calls give were from it. */
 struct gs_gpu_summary {
 	const char *uuid, *name, *number; /* number: by the driver, "0", "0:7" a part */

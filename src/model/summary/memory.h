@@ -32,7 +32,7 @@ struct gs_memory_place {
 	struct gs_rec_memory_site sums; /* fields as there, but for ids */
 };
 
-/* What the driver says that a process has on a GPU: device truth, by samples. With contexts, code and
+/* What the driver says that a process has on a GPU: measured by the device, by samples. With contexts, code and
  * everything from before the trace. */
 struct gs_memory_measured {
 	uint32_t pid;

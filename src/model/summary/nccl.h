@@ -31,8 +31,8 @@ struct gs_nccl_ranks {
 	int32_t n_ranks;  /* 0 not known */
 	uint32_t n_seen;
 	uint64_t ops;
-	/* The rank that has handed over least of a function, of those seen: by how many operations it lags behind
-	 * the first one. 0: all are equally far. */
+	/* The rank that has handed over least of a function, of those seen: by how many operations it lags.
+	 * 0: all are equally far. */
 	uint64_t lag;
 	int32_t lag_rank;
 	uint32_t lag_pid;

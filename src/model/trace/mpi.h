@@ -12,7 +12,7 @@
 /*
  * How a library of MPI represents datatypes, in the cookies of its entries (bits 40 to 47). An
  * MPI_Datatype of Open MPI is the address of a struct, and this is where the size stands in it
- * (bytes from its beginning, 16 or more); one of MPICH and its kin is an int that has the size of
+ * (bytes from its beginning, 16 or more); one of MPICH and its derivatives is an int that has the size of
  * built-in types inside (mpi.h of MPICH 4.0: bits 8 to 15 of 0x4c00....). They also differ in the
  * constants MPI_ANY_SOURCE, MPI_PROC_NULL, MPI_IN_PLACE and MPI_STATUS_IGNORE and in MPI_Status.
  */

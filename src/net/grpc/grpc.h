@@ -220,7 +220,7 @@ struct gs_grpc_stats {        /* since the start; connections_now, calls_now, ..
 	uint64_t queued_bytes_now;                      /* messages out, of all calls */
 	uint64_t held_bytes_now;                        /* messages in that are not whole */
 	uint64_t throttled;                             /* times a stream waited for its rate */
-	uint64_t idle_closed;                           /* connections ended for want of calls */
+	uint64_t idle_closed;                           /* connections ended for lack of calls */
 	uint64_t refused[GS_GRPC_REFUSAL_COUNT];        /* enum gs_grpc_refusal */
 };
 

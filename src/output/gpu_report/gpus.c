@@ -1,6 +1,6 @@
 /*
  * What GPUs counted of themselves while calls were traced, beside what the calls say of the same time:
- * the first is device truth, the second are bounds as the host sees them.
+ * the first is measured by the device, the second are bounds as the host sees them.
  */
 #include "output/gpu_report/gpus.h"
 

@@ -65,7 +65,7 @@ struct gs_push_stats {               /* since the start */
 	uint64_t requests, failures; /* sent; that failed and are tried again */
 	uint64_t samples;            /* taken by the receiver */
 	uint64_t rejected_samples;   /* the receiver will never take them: dropped */
-	uint64_t lost_samples;       /* given up for want of room */
+	uint64_t lost_samples;       /* given up for lack of room */
 	uint64_t bytes;              /* on the wire */
 	uint64_t waiting_batches, waiting_samples, waiting_bytes; /* in the spool, as of now */
 	uint64_t render_errors; /* messages that could not be made */

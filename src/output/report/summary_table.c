@@ -562,7 +562,7 @@ static void put_native(struct table *t, const struct gs_native_count *n)
 	if (n->taken || n->different)
 		put_fact(
 			t, "stacks",
-			"native: %s taken, %s different, %s of these cut short, %s places without a name",
+			"native: %s taken, %s different, %s of these truncated, %s places without a name",
 			gs_fmt_count(taken, n->taken), gs_fmt_count(different, n->different),
 			gs_fmt_count(cut, n->cut), gs_fmt_count(unnamed, n->unnamed));
 }

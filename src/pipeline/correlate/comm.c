@@ -14,7 +14,7 @@
  * A shrink needs no others: rank and size follow from the parent's and the list of excluded ranks.
  *
  * What is split may itself not be known yet (its own group lacks a member, or the record of its
- * making comes later). Such a child waits in its parent's list and is taken up when the parent
+ * making comes later). Such a child waits in its parent's list and is added when the parent
  * becomes known, which may make its own children known: a work list, not a recursion.
  *
  *	waiting for the parent --> in a group --> known

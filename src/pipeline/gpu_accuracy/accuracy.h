@@ -2,7 +2,7 @@
  * How far what calls say of a GPU's time is from what the GPU itself counted. Two sources meet on one
  * grid of time:
  *
- *     device truth   samples of a trace: the share of the time in which a kernel ran (GS_GPU_UTIL)
+ *     of the device  samples of a trace: the share of the time in which a kernel ran (GS_GPU_UTIL)
  *     bounds         stretches in which work was pending, at most and at least (pipeline/gpu_activity)
  *
  * A cell of the grid is compared when the GPU's counter covers it and no other process used the GPU

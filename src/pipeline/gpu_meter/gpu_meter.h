@@ -5,7 +5,7 @@
  * allocated, and what the driver says of it.
  *
  * Times are bounds that the host sees, counts are exact as long as nothing is lost, memory by kind is what
- * was allocated while it was watched, and the driver's figure is device truth.
+ * was allocated while it was watched, and the driver's figure is measured by the device.
  *
  * One thread.
  */

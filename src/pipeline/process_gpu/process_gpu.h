@@ -4,7 +4,7 @@
  * and then, the time; out come, for each process and GPU:
  *
  *   - active time: the union over streams of the time in which work was pending. Two bounds, as the host
- *     sees them (gpu_activity.h says how): no device truth.
+ *     sees them (gpu_activity.h says how): not measured by the device.
  *   - cores used, as Datadog defines them: over the spans of kernels, time times the mean of their grids'
  *     threads, at most the GPU's cores; overlapping streams add up. A bound likewise.
  *   - their share: the same, divided where all processes together used more than the GPU has.

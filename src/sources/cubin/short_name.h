@@ -8,7 +8,7 @@
 
 /*
  * What people call the kernel of this name, demangled or not: without result, arguments and namespaces, and
- * of template arguments the first ones, shortened likewise; "gemm" in cutlass::Kernel<gemm> and its kin,
+ * of template arguments the first ones, shortened likewise; "gemm" in cutlass::Kernel<gemm> and the like,
  * which are named by their argument alone; what Triton specialised an argument for ("_0d1d2de") is left
  * out. Never empty for a name that is not.
  */

@@ -89,7 +89,7 @@ int gs_elf_each_text(struct gs_elf *elf, const char *needle, gs_elf_text_fn fn, 
 		     struct gs_err *err);
 
 /* The name of the function of another file, or of this one through the linker, to which the stub at
- * file_off (of .plt and its kin) jumps. -ENOENT: no such stub stands there, or its name does not
+ * file_off (of .plt and the like) jumps. -ENOENT: no such stub stands there, or its name does not
  * fit. Reads the relocations: who asks often keeps the answer. */
 int gs_elf_stub_name(struct gs_elf *elf, uint64_t file_off, char *ret_name, size_t bytes);
 

@@ -1,5 +1,5 @@
 /*
- * Pressure (PSI): how long tasks stalled for want of processors, memory or I/O, of the machine or
+ * Pressure (PSI): how long tasks stalled for lack of processors, memory or I/O, of the machine or
  * of a cgroup of the unified hierarchy.
  */
 #ifndef GS_SOURCES_HOST_PRESSURE_H

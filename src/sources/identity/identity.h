@@ -51,7 +51,7 @@ void gs_identity_command_line(const char *arguments, size_t bytes, char *out, si
 struct gs_identity *gs_identity_new(const char *proc_path);
 void gs_identity_free(struct gs_identity **place);
 
-/* The process; read now if it is new. Never NULL but for want of memory: a process that is gone
+/* The process; read now if it is new. Never NULL but for lack of memory: a process that is gone
  * comes back with gone set. After its exit, what is known of it comes back until another process
  * (another start time) is found to have its pid. 65,536 are kept, then the oldest ended one is
  * given up. Lent until the next call. */

@@ -379,7 +379,7 @@ static void take_gpu(struct maker *m, enum gpu_trouble trouble, unsigned t, bool
 	gs_node_snapshot_free(&node);
 }
 
-/* Behind a wait for the GPU stands what came to it at that time, and nothing that was there before. */
+/* After a wait for the GPU stands what came to it at that time, and nothing that was there before. */
 static void cause_behind_a_wait(void **state)
 {
 	static const char *const keys[N_GPU_TROUBLES] = {
