@@ -184,7 +184,7 @@ static void start_alert(struct gs_alerts *a, struct entry *e, const struct gs_al
 			uint64_t now_ns, int64_t wall_ns)
 {
 	e->state = ENTRY_FIRING;
-	e->told_ns = now_ns;
+	e->sent_ns = now_ns;
 	e->start_wall_ns = wall_ns;
 	e->cool_until_ns = 0;
 	if (!joins_start(a, e, now_ns))
@@ -267,10 +267,10 @@ static void burn_entry(struct gs_alerts *a, struct entry *e, const struct gs_ale
 
 	if (over) {
 		end_alert(a, e, s, "cleared", now_ns, wall_ns);
-	} else if (a->options.repeat_ns && now_ns - e->told_ns >= a->options.repeat_ns) {
+	} else if (a->options.repeat_ns && now_ns - e->sent_ns >= a->options.repeat_ns) {
 		struct gs_alert_message m;
 
-		e->told_ns = now_ns;
+		e->sent_ns = now_ns;
 		message_of(a, e, s, &m);
 		m.event = GS_ALERT_STILL;
 		report_message(a, &m);

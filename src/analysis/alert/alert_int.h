@@ -25,7 +25,7 @@ struct entry {
 	enum entry_state state;
 	char id[GS_ALERT_ID_BYTES];
 	uint64_t since_ns;            /* pending: when the condition began to hold */
-	uint64_t told_ns;             /* firing: the last message */
+	uint64_t sent_ns;             /* firing: the last message */
 	uint64_t seen_ns;             /* the subject's last values */
 	uint64_t cool_until_ns;       /* 0: no cool-down */
 	bool was_limited, was_cooled; /* counted once for each time that it is pending */

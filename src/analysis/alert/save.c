@@ -75,7 +75,7 @@ static int take_line(struct gs_alerts *a, const char *line, uint64_t now_ns, int
 	if (firing) {
 		e->state = ENTRY_FIRING;
 		e->start_wall_ns = time_ns;
-		e->told_ns = now_ns;
+		e->sent_ns = now_ns;
 	} else {
 		e->cool_until_ns = now_ns + (uint64_t)(time_ns - wall_ns);
 	}

@@ -61,8 +61,8 @@ struct agent {
 	struct agent_page *page;
 	int signal_fd, control_fd;
 	bool ending, released;
-	bool told_start;
-	uint32_t told_state; /* of the driver */
+	bool logged_start;
+	uint32_t logged_state; /* of the driver */
 	struct gs_systemd_watchdog watchdog;
 };
 
@@ -324,7 +324,7 @@ static void report_driver_state(struct agent *a, const struct gs_gpu_snapshot *s
 {
 	char where[400], interval[GS_FMT_BYTES];
 
-	if (!a->told_start) {
+	if (!a->logged_start) {
 		where_text(a, where, sizeof(where));
 		gs_cli_say("agent: %u GPU%s, read every %s, served at %s%s%s", s->n_gpus,
 			   s->n_gpus == 1 ? "" : "s",
@@ -333,7 +333,7 @@ static void report_driver_state(struct agent *a, const struct gs_gpu_snapshot *s
 			   s->state == GS_GPU_STATE_OK ? ""
 			   : s->state_text[0]          ? s->state_text
 						       : gs_gpu_state_name(s->state));
-	} else if (s->state != a->told_state) {
+	} else if (s->state != a->logged_state) {
 		gs_cli_say("agent: GPUs: %s%s%s, %u of them", gs_gpu_state_name(s->state),
 			   s->state_text[0] ? ": " : "", s->state_text, s->n_gpus);
 	}
@@ -341,8 +341,8 @@ static void report_driver_state(struct agent *a, const struct gs_gpu_snapshot *s
 		if (s->event[i].xid)
 			gs_cli_say("agent: XID %u on %s: %s", s->event[i].xid,
 				   s->event[i].pci_bus_id, s->event[i].text);
-	a->told_start = true;
-	a->told_state = s->state;
+	a->logged_start = true;
+	a->logged_state = s->state;
 }
 
 /* --- the loop --- */

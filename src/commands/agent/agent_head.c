@@ -30,7 +30,7 @@
 struct agent_head {
 	struct gs_uplink *link;
 	struct agent_report *report; /* NULL: jobs are not delivered */
-	struct gs_sampler *moment;
+	struct gs_sampler *sampler;
 	struct gs_buf records;
 	bool all_processes;
 	_Atomic uint64_t desired_ns; /* between two samples, as the head wants; 0 each */
@@ -114,7 +114,7 @@ int agent_head_start(const struct agent_conf *conf, struct agent_head **ret_head
 		return gs_err_set(err, -ENOMEM, "no memory");
 	h->records = GS_BUF_INIT(RECORD_MAX);
 	h->all_processes = conf->head.all_processes;
-	r = gs_sampler_new(&h->moment, err);
+	r = gs_sampler_new(&h->sampler, err);
 	if (r == 0)
 		r = start_link(h, conf, err);
 	if (r < 0)
@@ -141,7 +141,7 @@ void agent_head_stop(struct agent_head **head)
 		gs_log(GS_LOG_WARNING, GS_LOG_HEAD,
 		       "agent: %llu job reports not delivered to the head yet",
 		       (unsigned long long)left);
-	gs_sampler_free(&h->moment);
+	gs_sampler_free(&h->sampler);
 	gs_buf_fini(&h->records);
 	gs_free_p(head);
 }
@@ -160,7 +160,7 @@ static int deliver_sample(struct agent_head *h, struct gs_gpu_snapshot *gpu,
 	if (!node)
 		return -ENOMEM;
 	node->gpu = gpu;
-	r = gs_sampler_fill(h->moment, h->all_processes, true, node);
+	r = gs_sampler_fill(h->sampler, h->all_processes, true, node);
 	if (jobs)
 		agent_jobs_times(jobs, &node->times, &node->n_times);
 	gs_buf_reset(&h->records);

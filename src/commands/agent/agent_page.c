@@ -37,7 +37,7 @@ struct agent_page {
 	struct gs_live *live;
 	struct gs_http_route route[ROUTES_MAX];
 	size_t n_routes;
-	struct gs_sampler *moment; /* NULL: no page is open, or it cannot be had */
+	struct gs_sampler *sampler; /* NULL: no page is open, or it cannot be had */
 	bool reported_failed;
 	uint64_t taken_ns;
 	pthread_mutex_t lock; /* what follows */
@@ -153,7 +153,7 @@ void agent_page_free(struct agent_page **page)
 		return;
 	gs_live_free(&p->live);
 	gs_registry_free(&p->cluster);
-	gs_sampler_free(&p->moment);
+	gs_sampler_free(&p->sampler);
 	pthread_mutex_destroy(&p->lock);
 	free(p->alert);
 	gs_free_p(page);
@@ -183,13 +183,13 @@ static int fill_page(struct agent_page *p, bool looked, struct gs_node_snapshot 
 	int r;
 
 	if (!looked)
-		gs_sampler_free(&p->moment);
-	else if (!p->moment && !p->reported_failed && gs_sampler_new(&p->moment, &err) < 0) {
+		gs_sampler_free(&p->sampler);
+	else if (!p->sampler && !p->reported_failed && gs_sampler_new(&p->sampler, &err) < 0) {
 		gs_cli_say("agent: the page has no values of processes: %s", err.text);
 		p->reported_failed = true;
 	}
-	if (p->moment) {
-		r = gs_sampler_fill(p->moment, false, true, node);
+	if (p->sampler) {
+		r = gs_sampler_fill(p->sampler, false, true, node);
 		if (r == 0 && p->state->jobs) /* this thread alone changes it */
 			node->jobs = agent_jobs_copy(p->state->jobs);
 		return r;

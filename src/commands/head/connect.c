@@ -31,7 +31,7 @@
 #define DRAIN_NS          10000000000ull
 #define HANG_NS           2000000000ull
 #define BUDGET            0.004
-#define RECORD_MAX        (8u << 20) /* of one moment */
+#define RECORD_MAX        (8u << 20) /* of one sample */
 
 struct connect_options {
 	const char *heads[HEADS_MAX];
@@ -48,7 +48,7 @@ struct connect {
 	const struct connect_options *o;
 	struct gs_uplink *link;
 	struct gs_gpu *gpu;
-	struct gs_sampler *moment;
+	struct gs_sampler *sampler;
 	struct gs_buf records;
 	int signal_fd, wish_fd;
 	pthread_mutex_t lock;
@@ -120,7 +120,7 @@ static int read_one(struct connect *c, const struct gs_uplink_config *desired, u
 	if (node)
 		r = gs_gpu_read_groups(c->gpu, groups_of(c, desired), &node->gpu);
 	if (r == 0)
-		r = gs_sampler_fill(c->moment, c->o->all_processes, true, node);
+		r = gs_sampler_fill(c->sampler, c->o->all_processes, true, node);
 	if (r == 0) {
 		c->n_read++;
 		r = deliver_sample(c, node, missed);
@@ -321,7 +321,7 @@ static int run_connect(struct connect_options *o)
 		o->link.spool_dir = spool;
 	}
 	if (r == 0)
-		r = gs_sampler_new(&c.moment, &err);
+		r = gs_sampler_new(&c.sampler, &err);
 	if (r == 0)
 		r = open_gpu(o, &c.gpu, &err);
 	if (r == 0) {
@@ -336,7 +336,7 @@ static int run_connect(struct connect_options *o)
 	explicit_bzero(token, sizeof(token));
 	if (r < 0) {
 		gs_cli_say("%s", gs_err_text(&err, r));
-		gs_sampler_free(&c.moment);
+		gs_sampler_free(&c.sampler);
 		gs_gpu_close(&c.gpu);
 		return gs_cli_exit_status_of(r);
 	}
@@ -350,7 +350,7 @@ static int run_connect(struct connect_options *o)
 	gs_uplink_stats(c.link, &st); /* with what was delivered only now */
 	(void)gs_uplink_stop(&c.link, 0, false);
 	report_end(&c, &st, left);
-	gs_sampler_free(&c.moment);
+	gs_sampler_free(&c.sampler);
 	gs_gpu_close(&c.gpu);
 	gs_buf_fini(&c.records);
 	gs_close_p(&c.signal_fd);

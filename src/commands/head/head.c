@@ -334,7 +334,7 @@ static void report_listening(struct head_command *c)
 	gs_close_p(&c->ready_fd);
 }
 
-static void told_to_exit(void *ctx)
+static void exit_on_request(void *ctx)
 {
 	kill(getpid(), SIGTERM);
 }
@@ -477,7 +477,7 @@ static int start_head(struct head_command *c, struct gs_head **ret_head, struct 
 	if (!c->conf.nodes.token_file[0])
 		c->head.denied =
 			"without tokens, only root and the user who runs the head may make changes, on its machine (`gpuscope session`); give the head --token-file, or --anonymous-control for anyone";
-	c->head.exit = c->conf.nodes.allow_exit ? told_to_exit : NULL;
+	c->head.exit = c->conf.nodes.allow_exit ? exit_on_request : NULL;
 	if (r == 0 && !head_addition && c->conf.nodes.allow_exit)
 		r = gs_err_set(
 			err, -EINVAL,

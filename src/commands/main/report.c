@@ -182,9 +182,9 @@ static int set_threads(void *target, const struct gs_cli_option *option, char *a
 
 /* Samples of GPUs, machine and processes in the file, which no summary of calls shows. */
 struct samples {
-	uint64_t n_moments;
+	uint64_t n_snapshots;
 	int64_t first_ns, last_ns; /* wall: each machine's boot clock is its own */
-	uint64_t n_gpus;           /* of the last moments of all machines */
+	uint64_t n_gpus;           /* of the last snapshots of all machines */
 	uint32_t n_processes;      /* on GPUs of a machine, the most at once */
 	struct gs_map gpus;        /* of each machine, by the hash of its name */
 	char host[GS_HOST_NAME_BYTES];
@@ -199,7 +199,7 @@ static void count_samples(struct samples *s, const struct gs_batch *batch)
 
 		if (r->kind != GS_REC_HOST_SAMPLE)
 			continue;
-		if (!s->n_moments++ || h->wall_ns < s->first_ns)
+		if (!s->n_snapshots++ || h->wall_ns < s->first_ns)
 			s->first_ns = h->wall_ns;
 		if (h->wall_ns > s->last_ns)
 			s->last_ns = h->wall_ns;
@@ -236,7 +236,7 @@ static void report_samples(const struct report_options *o, const struct samples 
 		return;
 	fprintf(out,
 		"%s%s: %llu samples of %s over %s: %llu GPU%s, at most %u processes on %s; `gpuscope top --replay %s` shows them\n",
-		out == stderr ? "gpuscope: " : "", o->path, (unsigned long long)s->n_moments,
+		out == stderr ? "gpuscope: " : "", o->path, (unsigned long long)s->n_snapshots,
 		host.bytes > 1 ? (const char *)host.data : "a machine",
 		gs_fmt_ns(age, (uint64_t)(s->last_ns - s->first_ns)), (unsigned long long)s->n_gpus,
 		s->n_gpus == 1 ? "" : "s", s->n_processes,
@@ -434,10 +434,10 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 		r = gs_aggregate_make_summary(view, &summary);
 	if (r == 0)
 		r = finish_findings(&findings, summary, &style);
-	*ret_samples = samples.n_moments > 0;
-	only_samples = samples.n_moments && r == 0 && summary->mode == GS_SESSION_SAMPLES;
+	*ret_samples = samples.n_snapshots > 0;
+	only_samples = samples.n_snapshots && r == 0 && summary->mode == GS_SESSION_SAMPLES;
 	/* Of a trace they stand beside the calls. */
-	if (r == 0 && samples.n_moments && (only_samples || o->style.verbose))
+	if (r == 0 && samples.n_snapshots && (only_samples || o->style.verbose))
 		report_samples(o, &samples, only_samples);
 	/* A conversion prints no summary unless its format is asked for. */
 	if (r == 0 && (!export || o->format_name) &&

@@ -22,10 +22,10 @@
 #include "model/node/record.h"
 #include "sources/sampler/sampler.h"
 
-#define QUEUE_MAX     16 /* moments that wait; then the oldest is given up */
+#define QUEUE_MAX     16 /* samples that wait; then the oldest is given up */
 #define HANG_NS       2000000000ull
 #define FIRST_NS      250000000ull /* the second reading comes early: rates need two */
-#define RECORD_MAX    (64u << 20)  /* of one moment */
+#define RECORD_MAX    (64u << 20)  /* of one sample */
 #define SYNC_EVERY_MS 5000
 #define BUDGET        0.005 /* of a processor, for NVIDIA's library at a reading a second */
 
@@ -42,7 +42,7 @@
 struct top_live {
 	const struct top_options *options;
 	struct gs_gpu *gpu;
-	struct gs_sampler *moment;     /* of the thread that reads */
+	struct gs_sampler *sampler;    /* of the thread that reads */
 	struct gs_host *ui_host;       /* of the screen: signals, environments */
 	struct gs_accounting *account; /* of the thread that reads; NULL: jobs are not shown */
 	char name[GS_HOST_NAME_BYTES];
@@ -194,7 +194,7 @@ static int read_host(struct top_live *l, struct gs_node_snapshot *n)
 		n->gpu->state == GS_GPU_STATE_FAILED || n->gpu->state == GS_GPU_STATE_READING;
 
 	/* Who they are takes longer than what they do: not before the first screen. */
-	return gs_sampler_fill(l->moment, all, n->gpu->state != GS_GPU_STATE_READING, n);
+	return gs_sampler_fill(l->sampler, all, n->gpu->state != GS_GPU_STATE_READING, n);
 }
 
 static int read_node(struct top_live *l, bool quick, struct gs_node_snapshot *n, struct gs_err *err)
@@ -278,7 +278,7 @@ int top_live_new(const struct top_options *options, struct top_live **ret, struc
 	pthread_mutex_init(&l->lock, NULL);
 	if (gethostname(l->name, sizeof(l->name) - 1) < 0)
 		l->name[0] = '\0';
-	r = gs_sampler_new(&l->moment, err);
+	r = gs_sampler_new(&l->sampler, err);
 	if (r == 0)
 		r = gs_host_open("/proc", &l->ui_host, err);
 	if (r == 0)
@@ -500,7 +500,7 @@ int top_live_close(struct top_live **ref, struct gs_err *err)
 	for (size_t i = 0; i < l->n_queue; i++)
 		gs_node_snapshot_free(&l->queue[i]);
 	gs_gpu_close(&l->gpu);
-	gs_sampler_free(&l->moment);
+	gs_sampler_free(&l->sampler);
 	gs_host_close(&l->ui_host);
 	gs_accounting_free(&l->account);
 	gs_close_p(&l->event_fd);

@@ -1,6 +1,6 @@
 /*
- * A recording as a source of moments. It is read through once at the beginning, to know where each
- * moment stands; after that any of them can be gone to. A file that is still being written is
+ * A recording as a source of snapshots. It is read through once at the beginning, to know where each
+ * snapshot stands; after that any of them can be gone to. A file that is still being written is
  * followed.
  */
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "pipeline/recording/recording.h"
 #include "model/node/record.h"
 
-struct moment {
+struct sample_place {
 	struct gs_recording_place place; /* of the frame that it begins in */
 	size_t offset;                   /* in the frame's records */
 };
@@ -25,16 +25,16 @@ struct top_replay {
 	struct gs_batch batch; /* lent by the reader */
 	struct gs_recording_place batch_place;
 	size_t offset; /* of the next record in it */
-	struct moment begun;
-	struct moment *moments; /* owned */
+	struct sample_place begun;
+	struct sample_place *places; /* owned */
 	size_t n, room;
-	size_t at; /* the moment that comes next */
+	size_t at; /* the snapshot that comes next */
 	struct gs_recording_stats stats;
 	bool known; /* the GPUs that were asked for have been seen */
 };
 
-/* The next whole moment. enum gs_tui_next or a negative errno. */
-static int read_moment(struct top_replay *p, struct gs_node_snapshot **ret, struct gs_err *err)
+/* The next whole snapshot. enum gs_tui_next or a negative errno. */
+static int read_snapshot(struct top_replay *p, struct gs_node_snapshot **ret, struct gs_err *err)
 {
 	for (;;) {
 		size_t at = p->offset;
@@ -55,7 +55,7 @@ static int read_moment(struct top_replay *p, struct gs_node_snapshot **ret, stru
 			continue;
 		}
 		if (r->kind == GS_REC_HOST_SAMPLE)
-			p->begun = (struct moment){p->batch_place, at};
+			p->begun = (struct sample_place){p->batch_place, at};
 		e = gs_node_decode(p->decoder, r, ret);
 		if (e == GS_NODE_WHOLE)
 			return GS_TUI_MOMENT;
@@ -66,19 +66,19 @@ static int read_moment(struct top_replay *p, struct gs_node_snapshot **ret, stru
 
 static int note_position(struct top_replay *p)
 {
-	if (!gs_vec_reserve(&p->moments, &p->room, p->n + 1))
+	if (!gs_vec_reserve(&p->places, &p->room, p->n + 1))
 		return -ENOMEM;
-	p->moments[p->n++] = p->begun;
+	p->places[p->n++] = p->begun;
 	return 0;
 }
 
-static int seek_sample(void *ctx, size_t moment, struct gs_err *err)
+static int seek_sample(void *ctx, size_t snapshot, struct gs_err *err)
 {
 	struct top_replay *p = ctx;
-	const struct moment *m = &p->moments[moment];
+	const struct sample_place *m = &p->places[snapshot];
 	int e;
 
-	if (moment >= p->n)
+	if (snapshot >= p->n)
 		return gs_err_set(err, -ERANGE, "the recording has %zu samples", p->n);
 	e = gs_recording_seek(p->reader, &m->place);
 	if (e < 0)
@@ -91,14 +91,14 @@ static int seek_sample(void *ctx, size_t moment, struct gs_err *err)
 	gs_node_decoder_reset(p->decoder);
 	p->batch_place = m->place;
 	p->offset = m->offset;
-	p->at = moment;
+	p->at = snapshot;
 	return 0;
 }
 
 static int next_sample(void *ctx, struct gs_node_snapshot **ret, struct gs_err *err)
 {
 	struct top_replay *p = ctx;
-	int e = read_moment(p, ret, err);
+	int e = read_snapshot(p, ret, err);
 
 	if (e == GS_TUI_MOMENT) {
 		if (p->at == p->n)
@@ -148,7 +148,7 @@ int top_replay_open(const struct top_options *options, struct top_replay **ret, 
 	while (e == 0) {
 		struct gs_node_snapshot *node = NULL;
 
-		e = read_moment(p, &node, err);
+		e = read_snapshot(p, &node, err);
 		gs_node_snapshot_free(&node);
 		if (e == GS_TUI_MOMENT)
 			e = note_position(p);
@@ -172,7 +172,7 @@ void top_replay_close(struct top_replay **ref)
 		return;
 	gs_recording_reader_close(&p->reader);
 	gs_node_decoder_free(&p->decoder);
-	free(p->moments);
+	free(p->places);
 	free(p);
 	*ref = NULL;
 }

@@ -32,7 +32,7 @@ void gswarm_on_update(void *ctx, struct gs_grpc_call *call, const void *data, si
 void gswarm_on_updates_end(void *ctx, struct gs_grpc_call *call);
 void gswarm_on_closed(void *ctx, struct gs_grpc_call *call, enum gs_grpc_status status);
 
-/* --- sample.c: messages to moments --- */
+/* --- sample.c: messages to snapshots --- */
 
 /* A message that came, checked to be one; NULL: it is none. Freed by ..._free_unpacked(). */
 GswarmProfiler__MetricsUpdate *gswarm_update(const void *data, size_t bytes);
@@ -43,7 +43,7 @@ struct gswarm_seen {
 	bool pcie, nvlink_rx, nvlink_tx;
 };
 
-/* A moment of it. now_wall_ns: the time of those that have none. seen: of this client, updated.
+/* A snapshot of it. now_wall_ns: the time of those that have none. seen: of this client, updated.
  * NULL: no memory. */
 struct gs_node_snapshot *gswarm_sample(const GswarmProfiler__MetricsUpdate *update,
 				       int64_t now_wall_ns, struct gswarm_seen *seen);

@@ -125,9 +125,9 @@ static struct gswarm_client *begin_client(struct gs_gswarm *g, struct gs_grpc_ca
 
 static int take_update(struct gswarm_client *c, const GswarmProfiler__MetricsUpdate *m)
 {
-	struct gs_node_snapshot *moment = gswarm_sample(m, (int64_t)gs_clock_wall_ns(), &c->seen);
+	struct gs_node_snapshot *snapshot = gswarm_sample(m, (int64_t)gs_clock_wall_ns(), &c->seen);
 
-	return moment ? gs_head_stream_sample(c->stream, &moment) : -ENOMEM;
+	return snapshot ? gs_head_stream_sample(c->stream, &snapshot) : -ENOMEM;
 }
 
 void gswarm_on_update(void *ctx, struct gs_grpc_call *call, const void *data, size_t bytes)

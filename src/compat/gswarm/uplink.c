@@ -17,7 +17,7 @@
 
 typedef GswarmProfiler__GPUMetric Metric;
 
-/* The newest moment that waits, to say which GPUs there are; NULL: none. The caller frees it. */
+/* The newest snapshot that waits, to say which GPUs there are; NULL: none. The caller frees it. */
 static struct gs_node_snapshot *decode_newest(const struct gs_queue_batch *b)
 {
 	GS_FREE uint8_t *raw = malloc((size_t)b->raw_bytes + 8);
@@ -59,7 +59,7 @@ static void fill_metric(Metric *m, const struct gs_gpu_info *info, const struct 
 	m->nvlink_bw_gbps_tx = value_of(s, GS_GPU_NVLINK_TX_BPS) / 1024;
 }
 
-/* One message of a moment; 0 or a negative errno. */
+/* One message of a snapshot; 0 or a negative errno. */
 static int send_update(struct gs_uplink_line *l, const struct gs_node_snapshot *node)
 {
 	GswarmProfiler__MetricsUpdate m = GSWARM_PROFILER__METRICS_UPDATE__INIT;
@@ -189,7 +189,7 @@ static void on_connect_ended(void *ctx, struct gs_grpc_request *request, enum gs
 	begin_stream(l);
 }
 
-/* Say who we are, with the GPUs of the oldest moment that waits: there is one before we connect, or
+/* Say who we are, with the GPUs of the oldest snapshot that waits: there is one before we connect, or
  * the head learns of GPUs from the stream. */
 static void begin_line(struct gs_uplink_line *l)
 {
@@ -240,7 +240,7 @@ static void pump_line(struct gs_uplink_line *l)
 	struct gs_uplink_reply got, acked;
 	int r = 0;
 
-	/* A head of gswarm takes moments alone. */
+	/* A head of gswarm takes snapshots alone. */
 	if (!l->welcomed || l->kind != GS_UPLINK_SAMPLES || !l->state.is_other)
 		return;
 	while ((r = gs_uplink_ask(l, LINK_GET, l->next_send, &got)) != GS_QUEUE_END) {

@@ -1,5 +1,5 @@
 /*
- * GPUs as they are at one moment: plain values, made by sources/gpu and shown, stored and exported by
+ * GPUs as they are at one time: plain values, made by sources/gpu and shown, stored and exported by
  * others. A value that could not be had is not there (its valid bit is 0) and is never shown as 0.
  * GPUs are known by UUID and PCI bus id; an index is for display only and may change.
  */
@@ -320,7 +320,7 @@ enum gs_gpu_state {
 const char *gs_gpu_state_name(unsigned state); /* "ok", "no_library", ... */
 const char *gs_gpu_reason_name(unsigned why);  /* "ok", "not_supported", ... */
 
-/* One moment of all GPUs. Immutable once handed out; freed by its holder. */
+/* One snapshot of all GPUs. Immutable once handed out; freed by its holder. */
 struct gs_gpu_snapshot {
 	uint64_t time_ns; /* boot clock */
 	int64_t wall_ns;

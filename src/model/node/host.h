@@ -1,5 +1,5 @@
 /*
- * A machine and its processes as they are at one moment: plain values, made by sources/host. A value
+ * A machine and its processes as they are at one time: plain values, made by sources/host. A value
  * that could not be had, or a rate of a first reading, is negative and never shown as 0.
  */
 #ifndef GS_MODEL_NODE_HOST_H
@@ -65,7 +65,7 @@ struct gs_host_snapshot {
 	uint32_t n_processes;
 };
 
-/* Everything of one machine at one moment. Immutable once handed out; freed by its holder. */
+/* Everything of one machine at one time. Immutable once handed out; freed by its holder. */
 struct gs_node_snapshot {
 	uint64_t time_ns; /* boot clock */
 	int64_t wall_ns;

@@ -20,7 +20,7 @@ uint32_t gs_gpu_key_hash(const char *key)
 }
 
 struct gs_node_decoder {
-	struct gs_node_snapshot *node; /* owned; the moment that is being read, or NULL */
+	struct gs_node_snapshot *node; /* owned; the snapshot that is being read, or NULL */
 	uint32_t n_gpus, n_gpu_processes, n_gpu_events, n_host_processes; /* that it has */
 	uint32_t n_jobs, room_jobs, room_times;
 	uint32_t n_samples; /* so far */
@@ -104,7 +104,7 @@ static bool take_texts(const struct gs_record *r, size_t fields_bytes, const uin
 	take_texts(&(r)->head, sizeof(*(r)), (r)->text_bytes, texts, GS_ARRAY_LEN(texts))
 
 /* A new, zeroed row after n others, of which n_reported are to come in all: heads keep the newest
- * moment of each node, so there is no more room than is needed, nor more than a lie about them
+ * snapshot of each node, so there is no more room than is needed, nor more than a lie about them
  * costs. NULL: no memory. */
 static void *grow_rows(void *rows, uint32_t n, uint32_t n_reported, uint32_t *room, size_t bytes)
 {
@@ -491,7 +491,7 @@ int gs_node_decode(struct gs_node_decoder *d, const struct gs_record *r,
 	} else if (d->node) {
 		e = take_record(d, r);
 	} else {
-		return 0; /* the rest of a moment whose beginning is missing */
+		return 0; /* the rest of a snapshot whose beginning is missing */
 	}
 	if (e == -EBADMSG) {
 		d->n_torn++;

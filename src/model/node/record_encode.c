@@ -199,7 +199,7 @@ static int put_event(struct gs_buf *buf, const struct gs_gpu_event *e)
 	return PUT(buf, GS_REC_GPU_EVENT, r, texts);
 }
 
-/* Before its process, as the last of those may end the moment. */
+/* Before its process, as the last of those may end the snapshot. */
 static int put_times(struct gs_buf *buf, const struct gs_node_snapshot *n,
 		     const struct gs_host_process *p)
 {

@@ -1,8 +1,8 @@
 /*
- * Snapshots of a machine as records; model/node/record.h makes them and reads them back. One moment
+ * Snapshots of a machine as records; model/node/record.h makes them and reads them back. One snapshot
  * is one HOST_SAMPLE, which says how many records of each other kind belong to it, and these:
- * GPU_INFO, GPU_SAMPLE (one of each GPU), GPU_PROCESS, GPU_EVENT, HOST_PROCESS, HOST_JOB. A moment
- * needs nothing from an earlier one, so that a file can be read from any moment on.
+ * GPU_INFO, GPU_SAMPLE (one of each GPU), GPU_PROCESS, GPU_EVENT, HOST_PROCESS, HOST_JOB. A snapshot
+ * needs nothing from an earlier one, so that a file can be read from any snapshot on.
  *
  * Texts stand after a record's fields, one after the other without terminators; text_bytes[] says
  * how long each is. A value of a GPU is known by the hash of its key in model/node/gpu_field.h, so
@@ -20,7 +20,7 @@ enum { GS_TEXT_HOST_NAME, GS_TEXT_HOST_GPU_STATE, GS_N_TEXTS_HOST };
 
 struct gs_rec_host_sample {
 	struct gs_record head;
-	uint64_t time_ns; /* of the whole moment */
+	uint64_t time_ns; /* of the whole snapshot */
 	int64_t wall_ns;
 	uint32_t n_gpus, n_gpu_processes, n_gpu_events, n_host_processes; /* that follow */
 
@@ -46,7 +46,7 @@ struct gs_rec_host_sample {
 
 struct gs_rec_gpu_info {
 	struct gs_record head;
-	uint32_t gpu; /* its number in this moment, from 0 */
+	uint32_t gpu; /* its number in this snapshot, from 0 */
 	uint32_t index, vendor;
 	int32_t minor, numa_node, n_sms, compute_major, compute_minor;
 	int32_t gpu_instance, compute_instance;

@@ -110,7 +110,7 @@ struct gs_grpc_call {
 	const char *refused_text;
 	int http_status;
 	bool post, grpc, bad_path;
-	bool started, responded, ended_out, peer_ended, told_ended;
+	bool started, responded, ended_out, peer_ended, handler_saw_end;
 	uint64_t n_messages;
 
 	/* Under the lock. */

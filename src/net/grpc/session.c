@@ -278,7 +278,7 @@ static void deliver_message(struct gs_grpc_call *call, const void *data, size_t 
 /* The client has sent everything, and everything was delivered. */
 static void half_closed(struct gs_grpc_call *call)
 {
-	call->told_ended = true;
+	call->handler_saw_end = true;
 	if (!gs_grpc_inbox_empty(&call->inbox))
 		refuse_call(call, GS_GRPC_REFUSED_FRAMING, GS_GRPC_INTERNAL,
 			    "the last message was cut off");
@@ -312,7 +312,7 @@ static void take_messages(struct gs_grpc_call *call)
 			break;
 		deliver_message(call, data, bytes);
 	}
-	if (r == 0 && call->peer_ended && !call->told_ended && !call->paused &&
+	if (r == 0 && call->peer_ended && !call->handler_saw_end && !call->paused &&
 	    !gs_grpc_call_over(call))
 		half_closed(call);
 }

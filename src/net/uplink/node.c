@@ -303,7 +303,7 @@ static void pump_line(struct gs_uplink_line *l)
 		if (r != 0)
 			break;
 		/* It goes out when this function has returned: the holder knows before, since this
-		 * process may end at any moment. */
+		 * process may end at any time. */
 		(void)gs_uplink_ask(l, LINK_SENT, b->seq, &sent);
 		l->next_send = b->seq + 1;
 		l->flight_batches++;

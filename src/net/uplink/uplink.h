@@ -69,7 +69,7 @@ int gs_uplink_start(const struct gs_uplink_options *options, struct gs_uplink **
 /* Times of what is in a run of records, by this machine's clock. */
 struct gs_uplink_span {
 	int64_t first_wall_ns, last_wall_ns;
-	uint32_t n_samples;      /* moments; of a trace: records */
+	uint32_t n_samples;      /* snapshots; of a trace: records */
 	uint64_t missed_samples; /* that could not be taken, since the run before */
 };
 

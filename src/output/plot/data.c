@@ -1,4 +1,4 @@
-/* Moments into bins. */
+/* Snapshots into bins. */
 #include "output/plot/plot_int.h"
 
 #include <errno.h>
@@ -129,7 +129,7 @@ static void put_mean(struct plot_device *d, enum plot_value v, int64_t bin, doub
 	b->n += n;
 }
 
-struct plot_sample { /* of a GPU, and what its moment stands for */
+struct plot_sample { /* of a GPU, and what its snapshot stands for */
 	const struct gs_gpu_sample *s;
 	const struct gs_rollup_mark *mark;
 	uint32_t gpu;
@@ -185,7 +185,7 @@ static bool add_time(struct plot_device *d, int64_t wall_ns, uint64_t elapsed_ns
 
 	if (!d->first_ns)
 		d->first_ns = wall_ns;
-	/* Of the same moment, from another source that says nothing: not an interval. */
+	/* Of the same snapshot, from another source that says nothing: not an interval. */
 	if (own <= 0 || (!elapsed_ns && step < d->step_ns / 4))
 		own = 0;
 	if (own > 0) {
@@ -265,16 +265,16 @@ static int add_gpu(struct gs_plot *p, const struct gs_node_snapshot *m, uint32_t
 	return 0;
 }
 
-int gs_plot_add(struct gs_plot *plot, const struct gs_node_snapshot *moment,
+int gs_plot_add(struct gs_plot *plot, const struct gs_node_snapshot *snapshot,
 		const struct gs_rollup_mark *mark)
 {
-	int64_t t = moment->wall_ns;
+	int64_t t = snapshot->wall_ns;
 	int r = 0;
 
 	if (t <= 0 || (plot->o.from_wall_ns && t < plot->o.from_wall_ns) ||
 	    (plot->o.to_wall_ns && t >= plot->o.to_wall_ns))
 		return 0;
-	if (!plot->stats.n_moments)
+	if (!plot->stats.n_snapshots)
 		plot->start_ns = plot->last_ns = t;
 	if (!make_room(plot, t)) {
 		plot->stats.n_left_out++;
@@ -282,9 +282,9 @@ int gs_plot_add(struct gs_plot *plot, const struct gs_node_snapshot *moment,
 	}
 	if (t > plot->last_ns)
 		plot->last_ns = t;
-	plot->stats.n_moments++;
-	for (uint32_t i = 0; r == 0 && i < moment->gpu->n_gpus; i++)
-		r = add_gpu(plot, moment, i, mark);
+	plot->stats.n_snapshots++;
+	for (uint32_t i = 0; r == 0 && i < snapshot->gpu->n_gpus; i++)
+		r = add_gpu(plot, snapshot, i, mark);
 	return r;
 }
 

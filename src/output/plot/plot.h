@@ -1,6 +1,6 @@
 /*
- * Figures of GPUs over time, as PDF, SVG or PNG: moments go in one after the other, a file comes
- * out. Any length of time and any number of moments is kept in about 130 KiB a GPU: values are
+ * Figures of GPUs over time, as PDF, SVG or PNG: snapshots go in one after the other, a file comes
+ * out. Any length of time and any number of snapshots is kept in about 130 KiB a GPU: values are
  * added up in bins, which grow wider as time goes on. Where nothing was measured there is a gap,
  * never a line.
  *
@@ -37,7 +37,7 @@ struct gs_plot_options {
 	size_t size;          /* of this struct */
 	unsigned panels;      /* enum gs_plot_panel; 0: all of which there are values */
 	const char *title;    /* NULL: from the data */
-	int64_t from_wall_ns; /* moments before it are left out; 0: none are */
+	int64_t from_wall_ns; /* snapshots before it are left out; 0: none are */
 	int64_t to_wall_ns;   /* from here on; 0: none */
 };
 
@@ -55,9 +55,9 @@ void gs_plot_free(struct gs_plot **plot);                           /* NULL insi
 /* Another title than that of the start. */
 void gs_plot_set_title(struct gs_plot *plot, const char *title);
 
-/* A moment of a node, in any order of nodes; of one node they should rise. mark: what it stands for
+/* A snapshot of a node, in any order of nodes; of one node they should rise. mark: what it stands for
  * (gs_rollup_read()); NULL: for itself. 0 or -ENOMEM. */
-int gs_plot_add(struct gs_plot *plot, const struct gs_node_snapshot *moment,
+int gs_plot_add(struct gs_plot *plot, const struct gs_node_snapshot *snapshot,
 		const struct gs_rollup_mark *mark);
 
 /* All frames of a session that `session export` (or gswarm-profiler) wrote as JSON. -EBADMSG: err
@@ -74,10 +74,10 @@ int gs_plot_render(struct gs_plot *plot, const char *suffix, struct gs_buf *out,
 		   struct gs_err *err);
 
 struct gs_plot_stats {
-	uint64_t n_moments, n_samples, n_devices; /* a sample: one GPU at one moment */
+	uint64_t n_snapshots, n_samples, n_devices; /* a sample: one GPU at one snapshot */
 	uint64_t
 		n_gaps; /* times in which a GPU was silent for more than three of its usual steps */
-	uint64_t n_left_out; /* moments older than what is drawn: their order was wrong */
+	uint64_t n_left_out; /* snapshots older than what is drawn: their order was wrong */
 };
 
 /* What went in so far. */

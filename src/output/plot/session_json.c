@@ -115,7 +115,7 @@ static void add_more(struct gs_gpu_sample *s, const json_t *values)
 	}
 }
 
-/* One GPU of a frame is a moment of its own: a frame has GPUs of many nodes. */
+/* One GPU of a frame is a snapshot of its own: a frame has GPUs of many nodes. */
 static int add_gpu(struct gs_plot *plot, const json_t *frame, size_t i, int64_t wall_ns)
 {
 	const char *id = json_string_value(json_array_get(json_object_get(frame, "gpu_id"), i));

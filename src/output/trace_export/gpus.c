@@ -155,8 +155,8 @@ static void put_value(struct gs_export_gpus *g, uint32_t gpu, unsigned gauge, ui
 	put_point(g, gpu, &g->gpus[gpu].gauges[gauge].track, &point);
 }
 
-static void put_moment(struct gs_export_gpus *g, uint32_t gpu, uint64_t time_ns, const char *text,
-		       const char *detail)
+static void put_instant(struct gs_export_gpus *g, uint32_t gpu, uint64_t time_ns, const char *text,
+			const char *detail)
 {
 	struct gs_export_gpu_point point = {
 		.kind = GS_EXPORT_GPU_MOMENT,
@@ -185,7 +185,7 @@ static void end_held(struct gs_export_gpus *g, uint32_t gpu, uint64_t end_ns)
 	d->held_ns = 0;
 }
 
-/* --- a moment of a machine --- */
+/* --- a snapshot of a machine --- */
 
 /* From its clock to that of the file. */
 static uint64_t time_in_file(const struct gs_export_gpus *g, const struct gs_node_snapshot *n,
@@ -263,8 +263,8 @@ static void draw_sample(struct gs_export_gpus *g, uint32_t gpu, const struct gs_
 	struct drawn_gpu *d = &g->gpus[gpu];
 
 	if (s->lost && !d->is_lost)
-		put_moment(g, gpu, time_in_file(g, n, n->time_ns),
-			   "the GPU does not answer any more", "");
+		put_instant(g, gpu, time_in_file(g, n, n->time_ns),
+			    "the GPU does not answer any more", "");
 	d->is_lost = s->lost;
 	/* What is known of it is from before. */
 	if (s->lost || !s->time_ns)
@@ -376,9 +376,10 @@ static void draw_events(struct gs_export_gpus *g, const struct gs_node_snapshot 
 		for (uint32_t k = 0; x->xid && k < g->n_gpus; k++)
 			if (strcmp(g->gpus[k].host, n->name) == 0 &&
 			    strcmp(g->gpus[k].pci_bus_id, x->pci_bus_id) == 0)
-				put_moment(g, k, time_in_file(g, n, x->time_ns), text,
-					   strcmp(x->text, gs_gpu_xid_text(x->xid)) == 0 ? ""
-											 : x->text);
+				put_instant(g, k, time_in_file(g, n, x->time_ns), text,
+					    strcmp(x->text, gs_gpu_xid_text(x->xid)) == 0
+						    ? ""
+						    : x->text);
 	}
 }
 

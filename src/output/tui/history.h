@@ -6,7 +6,7 @@
 
 #include "core/base/map.h"
 
-#define TUI_HISTORY_LEN  256  /* moments */
+#define TUI_HISTORY_LEN  256  /* snapshots */
 #define TUI_HISTORY_MAX  4096 /* things; more have no history */
 #define TUI_HISTORY_SETS 3    /* of values of one thing */
 
@@ -18,7 +18,7 @@ struct tui_series {
 };
 
 struct tui_history {
-	uint64_t round;             /* moments so far */
+	uint64_t round;             /* snapshots so far */
 	struct gs_map by_key;       /* key -> index in series */
 	struct tui_series **series; /* owned, each too */
 	size_t n_series, room;      /* in use, and how many have room */
@@ -28,15 +28,15 @@ struct tui_history {
 void tui_history_init(struct tui_history *h);
 void tui_history_fini(struct tui_history *h);
 
-/* A new moment begins; what was not seen for TUI_HISTORY_LEN of them is forgotten. */
+/* A new snapshot begins; what was not seen for TUI_HISTORY_LEN of them is forgotten. */
 void tui_history_next(struct tui_history *h);
 
-/* The values of a thing at this moment (NAN: not there). Its series, lent until the next moment;
+/* The values of a thing at this snapshot (NAN: not there). Its series, lent until the next snapshot;
  * NULL when there is no room. */
 struct tui_series *tui_history_put(struct tui_history *h, uint64_t key,
 				   const float value[TUI_HISTORY_SETS]);
 
-/* NULL: not known; lent until the next moment. */
+/* NULL: not known; lent until the next snapshot. */
 const struct tui_series *tui_history_get(const struct tui_history *h, uint64_t key);
 
 /* The last n values of a set, oldest first, NAN for those that are not there. */

@@ -27,8 +27,8 @@ enum { /* beyond Unicode; below it a key is its character */
 enum tui_ask {
 	TUI_ASK_NOTHING,
 	TUI_ASK_QUIT,
-	TUI_ASK_STEP,     /* of a recording: so many moments on or back */
-	TUI_ASK_GO,       /* to a moment; SIZE_MAX the last */
+	TUI_ASK_STEP,     /* of a recording: so many snapshots on or back */
+	TUI_ASK_GO,       /* to a snapshot; SIZE_MAX the last */
 	TUI_ASK_INTERVAL, /* options.interval_ns is new */
 	TUI_ASK_THEME,    /* options.theme is new */
 	TUI_ASK_SAVE,     /* keep what the setup screen changed */

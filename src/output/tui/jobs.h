@@ -27,7 +27,7 @@ enum tui_job_column {
 };
 
 struct tui_jobs {
-	const struct gs_job_account **rows; /* owned; of the moment, those that pass, in order */
+	const struct gs_job_account **rows; /* owned; of the snapshot, those that pass, in order */
 	int n_rows;
 	int n_hidden;             /* by the filter */
 	uint32_t hidden;          /* 1 << enum tui_job_column: not shown, whatever room there is */
@@ -42,7 +42,7 @@ struct tui_jobs {
 	int top;                  /* first row on the screen */
 };
 
-/* Rows of the moment. filter: this text in id, user, name, account, partition or class; "" all.
+/* Rows of the snapshot. filter: this text in id, user, name, account, partition or class; "" all.
  * mine: only those of uid. -ENOMEM. */
 int tui_jobs_fill(struct tui_jobs *t, const struct gs_node_snapshot *node, const char *filter,
 		  bool mine, uid_t uid);

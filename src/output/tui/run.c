@@ -33,19 +33,19 @@ static int show_sample(struct run *r, struct gs_node_snapshot *node)
 	return tui_ui_show(&r->ui, node);
 }
 
-/* Go to a moment of a recording, with the moments before it as its history. */
-static int go_to_sample(struct run *r, int64_t moment, struct gs_err *err)
+/* Go to a snapshot of a recording, with the snapshots before it as its history. */
+static int go_to_sample(struct run *r, int64_t snapshot, struct gs_err *err)
 {
 	int64_t n = (int64_t)r->source->length(r->source->ctx), from;
 	int e;
 
 	if (!n)
 		return 0;
-	moment = moment < 0 ? 0 : moment >= n ? n - 1 : moment;
-	from = moment >= TUI_HISTORY_LEN ? moment - TUI_HISTORY_LEN + 1 : 0;
+	snapshot = snapshot < 0 ? 0 : snapshot >= n ? n - 1 : snapshot;
+	from = snapshot >= TUI_HISTORY_LEN ? snapshot - TUI_HISTORY_LEN + 1 : 0;
 	e = r->source->seek(r->source->ctx, (size_t)from, err);
 	tui_ui_forget(&r->ui);
-	for (; e == 0 && from <= moment; from++) {
+	for (; e == 0 && from <= snapshot; from++) {
 		struct gs_node_snapshot *node = NULL;
 
 		e = r->source->next(r->source->ctx, &node, err);
@@ -60,7 +60,7 @@ static int go_to_sample(struct run *r, int64_t moment, struct gs_err *err)
 	return e < 0 ? e : 0;
 }
 
-/* Everything that is new; of a recording the next moment. */
+/* Everything that is new; of a recording the next snapshot. */
 static int take_samples(struct run *r, struct gs_err *err)
 {
 	for (;;) {

@@ -168,7 +168,7 @@ static int by_column(const void *a, const void *b, void *ctx)
 		r = -r;
 	if (t->reverse)
 		r = -r;
-	/* Rows that are equal stay where they are from moment to moment. */
+	/* Rows that are equal stay where they are from snapshot to snapshot. */
 	if (!r && x->gpu && y->gpu)
 		r = (x->gpu->gpu > y->gpu->gpu) - (x->gpu->gpu < y->gpu->gpu);
 	if (!r)

@@ -45,7 +45,7 @@ struct tui_row {
 };
 
 struct tui_table {
-	struct tui_row *rows; /* owned; of the moment, those that pass the filter, in order */
+	struct tui_row *rows; /* owned; of the snapshot, those that pass the filter, in order */
 	int n_rows;
 	int n_hidden; /* by the filter */
 
@@ -53,7 +53,7 @@ struct tui_table {
 	bool reverse;         /* the other way round */
 	bool tree, mine, all; /* as a tree; only those of the user; also those on no GPU */
 	uint32_t hidden;      /* 1 << enum tui_column: not shown, whatever room there is */
-	int gpu;              /* only those of this GPU of the moment; -1 all */
+	int gpu;              /* only those of this GPU of the snapshot; -1 all */
 	char filter[64];      /* "" none */
 
 	/* The selected row, by what it is, so that it stays selected wherever it goes; the first
@@ -64,13 +64,13 @@ struct tui_table {
 	int top; /* first row on the screen */
 };
 
-/* Rows of the moment by what the table says. -ENOMEM. */
+/* Rows of the snapshot by what the table says. -ENOMEM. */
 int tui_table_fill(struct tui_table *t, const struct gs_node_snapshot *node, uid_t uid);
 void tui_table_fini(struct tui_table *t);
 void tui_table_select(struct tui_table *t, int row);
 
 /* The rows of one process, whatever the table shows: one for each GPU, or one for the machine. How
- * many; 0: it is not in the moment. start_ns 0: not known. */
+ * many; 0: it is not in the snapshot. start_ns 0: not known. */
 int tui_rows_of_process(const struct gs_node_snapshot *node, uint32_t pid, uint64_t start_ns,
 			struct tui_row *rows, int max);
 

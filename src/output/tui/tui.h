@@ -30,14 +30,14 @@ struct gs_tui_source {
 	const char *title; /* what is watched: "" this machine, else a file or an address */
 	bool is_replay;    /* of a file: nothing is read now */
 
-	/* The next moment, which becomes the caller's. enum gs_tui_next, or a negative errno and
+	/* The next snapshot, which becomes the caller's. enum gs_tui_next, or a negative errno and
 	 * err. Does not block. */
 	int (*next)(void *ctx, struct gs_node_snapshot **ret_node, struct gs_err *err);
 	int wake_fd; /* becomes readable when there is something; -1: asked once an interval */
 
-	/* A recording: how many moments it has, and go to one of them. */
+	/* A recording: how many snapshots it has, and go to one of them. */
 	size_t (*length)(void *ctx);
-	int (*seek)(void *ctx, size_t moment, struct gs_err *err);
+	int (*seek)(void *ctx, size_t snapshot, struct gs_err *err);
 
 	void (*set_interval)(void *ctx, uint64_t interval_ns); /* may be NULL */
 	void (*set_all)(void *ctx, bool all);   /* also processes on no GPU; may be NULL */
@@ -75,7 +75,7 @@ struct gs_tui_options {
 int gs_tui_run(const struct gs_tui_source *source, const struct gs_tui_options *options,
 	       struct gs_err *err);
 
-/* The same screen, of one moment, as text with all its rows. before: the moment before, for what
+/* The same screen, of one snapshot, as text with all its rows. before: the snapshot before, for what
  * needs two, or NULL. 0, or the first error of writing. */
 int gs_tui_print(FILE *out, const struct gs_node_snapshot *before,
 		 const struct gs_node_snapshot *node, const struct gs_tui_options *options,

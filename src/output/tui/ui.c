@@ -1,4 +1,4 @@
-/* A new moment: its history, what is wrong with each GPU, and the order in which they stand. */
+/* A new snapshot: its history, what is wrong with each GPU, and the order in which they stand. */
 #include "output/tui/ui.h"
 
 #include <errno.h>
@@ -205,7 +205,7 @@ int tui_ui_show(struct tui_ui *ui, struct gs_node_snapshot *node)
 		ui->table.sort = TUI_COL_CPU;
 	gs_gpu_health_follow(ui->node && !ui->is_apart ? ui->node->gpu : NULL, node->gpu);
 	ui->is_apart = false;
-	tui_jobs_fini(&ui->jobs); /* its rows are of the moment that goes */
+	tui_jobs_fini(&ui->jobs); /* its rows are of the snapshot that goes */
 	gs_node_snapshot_free(&ui->node);
 	if (!health || !order) {
 		gs_node_snapshot_free(&node);

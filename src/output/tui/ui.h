@@ -1,6 +1,6 @@
 /*
- * What the screen is made of: the moment that is shown, its history, and what the user chose. One
- * struct, changed by ui.c (a new moment) and input.c (a key), read by the layout.
+ * What the screen is made of: the snapshot that is shown, its history, and what the user chose. One
+ * struct, changed by ui.c (a new snapshot) and input.c (a key), read by the layout.
  */
 #ifndef GS_OUTPUT_TUI_UI_H
 #define GS_OUTPUT_TUI_UI_H
@@ -93,7 +93,7 @@ int tui_ui_init(struct tui_ui *ui, const struct gs_tui_source *source,
 		const struct gs_tui_options *options);
 void tui_ui_fini(struct tui_ui *ui);
 
-/* A new moment, which becomes the ui's. 0 or -ENOMEM. */
+/* A new snapshot, which becomes the ui's. 0 or -ENOMEM. */
 int tui_ui_show(struct tui_ui *ui, struct gs_node_snapshot *node);
 
 /* The rows of both tables, by what was chosen. -ENOMEM. */

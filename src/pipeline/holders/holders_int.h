@@ -13,7 +13,7 @@ struct holders_measured {
 	uint64_t first_bytes, last_bytes, peak_bytes;
 	uint64_t n_readings, read_ns; /* how often that was read, and when last */
 	uint64_t there_ns,
-		gone_ns; /* the last moment with it, and the first without since; 0 none */
+		gone_ns; /* the last snapshot with it, and the first without since; 0 none */
 };
 
 struct holders_gpu {
@@ -27,9 +27,9 @@ struct gs_holders {
 	size_t n_sites, cap_sites;
 	struct holders_measured *measured;
 	size_t n_measured, cap_measured;
-	struct holders_gpu *gpus; /* of the moment in hand, by their numbers in it */
+	struct holders_gpu *gpus; /* of the snapshot in hand, by their numbers in it */
 	size_t n_gpus, cap_gpus;
-	uint64_t moment_ns; /* its time */
+	uint64_t snapshot_ns; /* its time */
 };
 
 void holders_measured_fini(struct gs_holders *h);

@@ -1,7 +1,7 @@
 /*
- * What samples say that processes have on GPUs. A moment's GPU_INFO records number its GPUs, and stand
+ * What samples say that processes have on GPUs. A snapshot's GPU_INFO records number its GPUs, and stand
  * before the GPU_PROCESS records that name them by these numbers. A list of processes may be that of an
- * earlier moment: what is in it counts once. Many processes may be in the samples of
+ * earlier snapshot: what is in it counts once. Many processes may be in the samples of
  * a machine: those that are not of the trace are left out of the summary.
  */
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "pipeline/holders/holders_int.h"
 
 #define MAX_MEASURED 16384 /* processes on GPUs, ever */
-#define MAX_GPUS     4096  /* of a moment */
+#define MAX_GPUS     4096  /* of a snapshot */
 
 void holders_measured_fini(struct gs_holders *h)
 {
@@ -63,11 +63,11 @@ static bool take_process(struct gs_holders *h, const struct gs_rec_gpu_process *
 		*m = (struct holders_measured){.pid = r->pid, .first_bytes = bytes};
 		memcpy(m->gpu, gpu, strlen(gpu) + 1);
 	}
-	m->there_ns = h->moment_ns;
+	m->there_ns = h->snapshot_ns;
 	m->gone_ns = 0;
 	if (r->kept && m->n_readings)
 		return true;
-	m->read_ns = h->moment_ns;
+	m->read_ns = h->snapshot_ns;
 	m->n_readings++;
 	m->last_bytes = bytes;
 	if (bytes > m->peak_bytes)
@@ -75,20 +75,20 @@ static bool take_process(struct gs_holders *h, const struct gs_rec_gpu_process *
 	return true;
 }
 
-/* Who was not in the moment that is over. */
-static void end_moment(struct gs_holders *h)
+/* Who was not in the snapshot that is over. */
+static void end_snapshot(struct gs_holders *h)
 {
 	for (size_t i = 0; i < h->n_measured; i++)
-		if (!h->measured[i].gone_ns && h->measured[i].there_ns < h->moment_ns)
-			h->measured[i].gone_ns = h->moment_ns;
+		if (!h->measured[i].gone_ns && h->measured[i].there_ns < h->snapshot_ns)
+			h->measured[i].gone_ns = h->snapshot_ns;
 }
 
 bool holders_measured_take(struct gs_holders *h, const struct gs_record *r)
 {
 	switch (r->kind) {
-	case GS_REC_HOST_SAMPLE: /* a new moment */
-		end_moment(h);
-		h->moment_ns = ((const struct gs_rec_host_sample *)r)->time_ns;
+	case GS_REC_HOST_SAMPLE: /* a new snapshot */
+		end_snapshot(h);
+		h->snapshot_ns = ((const struct gs_rec_host_sample *)r)->time_ns;
 		h->n_gpus = 0;
 		return true;
 	case GS_REC_GPU_INFO:
@@ -158,8 +158,8 @@ int holders_measured_summarize(const struct gs_holders *h, const struct gs_dict 
 		const struct holders_measured *from = &h->measured[i];
 		const struct gs_rec_process *p = process_of(dict, from->pid);
 		struct gs_memory_measured *m = &memory->measured[memory->n_measured];
-		/* Its end lies before the first moment without it. */
-		uint64_t end_ns = from->gone_ns ? from->gone_ns : h->moment_ns;
+		/* Its end lies before the first snapshot without it. */
+		uint64_t end_ns = from->gone_ns ? from->gone_ns : h->snapshot_ns;
 
 		if (!p)
 			continue;

@@ -54,11 +54,11 @@ void api_tasks_wait(struct gs_api *api);
 #define API_READ_NS 20000000000ull  /* longest that one request reads; then it says so */
 #define API_SKEW_NS 3600000000000ll /* by which a node's clock may be off */
 
-/* api_series.c: fn for each moment of the range, until a time of the monotonic clock. mark: what it
+/* api_series.c: fn for each snapshot of the range, until a time of the monotonic clock. mark: what it
  * stands for when it was made coarser. 1: that was not all of it. */
 struct gs_rollup_mark;
 typedef void (*api_sample_fn)(void *ctx, const struct gs_store_found *found,
-			      const struct gs_node_snapshot *moment,
+			      const struct gs_node_snapshot *snapshot,
 			      const struct gs_rollup_mark *mark);
 int api_read_samples(struct gs_store *store, const struct gs_store_range *range, uint64_t until_ns,
 		     api_sample_fn fn, void *ctx);

@@ -24,12 +24,12 @@ struct plot_request {
 	uint64_t until_ns;
 };
 
-static int add_sample(void *ctx, const struct gs_node_snapshot *moment,
+static int add_sample(void *ctx, const struct gs_node_snapshot *snapshot,
 		      const struct gs_rollup_mark *mark)
 {
 	struct plot_request *p = ctx;
 	struct gs_plot_stats st;
-	int r = gs_plot_add(p->plot, moment, mark);
+	int r = gs_plot_add(p->plot, snapshot, mark);
 
 	if (r < 0)
 		return r;

@@ -107,8 +107,8 @@ static void add_value(struct process_request *r, unsigned value, int64_t wall_ns
 	gs_live_bucket_add_mean(&r->in, value, wall_ns, v, v, n);
 }
 
-static void add_moment(void *ctx, const struct gs_store_found *found,
-		       const struct gs_node_snapshot *m, const struct gs_rollup_mark *mark)
+static void add_snapshot(void *ctx, const struct gs_store_found *found,
+			 const struct gs_node_snapshot *m, const struct gs_rollup_mark *mark)
 {
 	struct process_request *r = ctx;
 	int64_t offset = found->batch.clock_offset_ns, wall = m->wall_ns + offset;
@@ -140,8 +140,8 @@ static void read_series(struct api_task *t)
 		.nodes = &r->who.node,
 		.n_nodes = 1,
 	};
-	int got =
-		api_read_samples(t->store, &range, gs_clock_mono_ns() + API_READ_NS, add_moment, r);
+	int got = api_read_samples(t->store, &range, gs_clock_mono_ns() + API_READ_NS, add_snapshot,
+				   r);
 	struct gs_buf *b = &reply.body;
 
 	if (got < 0) {

@@ -58,8 +58,8 @@ int api_read_samples(struct gs_store *store, const struct gs_store_range *range,
 	return r == 0 ? 1 : r == GS_STORE_END ? 0 : r;
 }
 
-static void add_moment(void *ctx, const struct gs_store_found *found,
-		       const struct gs_node_snapshot *m, const struct gs_rollup_mark *mark)
+static void add_snapshot(void *ctx, const struct gs_store_found *found,
+			 const struct gs_node_snapshot *m, const struct gs_rollup_mark *mark)
 {
 	int64_t wall_ns = m->wall_ns + found->batch.clock_offset_ns;
 	struct gs_live_series *s = ctx;
@@ -89,7 +89,8 @@ static void read_series(struct api_task *t)
 		.nodes = &s->node,
 		.n_nodes = 1,
 	};
-	int r = api_read_samples(t->store, &range, gs_clock_mono_ns() + API_READ_NS, add_moment, s);
+	int r = api_read_samples(t->store, &range, gs_clock_mono_ns() + API_READ_NS, add_snapshot,
+				 s);
 
 	if (r < 0)
 		gs_live_fail(&reply, r, NULL);
@@ -150,19 +151,19 @@ static struct gpu_sums *sums_of(struct summary *m, int64_t node, const struct gs
 	return more;
 }
 
-static void sum_moment(void *ctx, const struct gs_store_found *found,
-		       const struct gs_node_snapshot *moment, const struct gs_rollup_mark *mark)
+static void sum_snapshot(void *ctx, const struct gs_store_found *found,
+			 const struct gs_node_snapshot *snapshot, const struct gs_rollup_mark *mark)
 {
 	struct summary *m = ctx;
-	int64_t wall = moment->wall_ns + found->batch.clock_offset_ns;
+	int64_t wall = snapshot->wall_ns + found->batch.clock_offset_ns;
 
 	if (wall < m->s.start_wall_ns || wall >= m->end_ns)
 		return;
-	for (uint32_t i = 0; i < moment->gpu->n_gpus; i++) {
-		struct gpu_sums *g = sums_of(m, found->node, &moment->gpu->info[i]);
+	for (uint32_t i = 0; i < snapshot->gpu->n_gpus; i++) {
+		struct gpu_sums *g = sums_of(m, found->node, &snapshot->gpu->info[i]);
 
 		if (g)
-			gs_session_export_sums_add(&g->sums, i, &moment->gpu->sample[i], mark,
+			gs_session_export_sums_add(&g->sums, i, &snapshot->gpu->sample[i], mark,
 						   wall);
 		else
 			m->left_out++;
@@ -228,8 +229,8 @@ static void read_summary(struct api_task *t)
 	range.to_wall_ns = m->end_ns + SKEW_NS;
 	range.n_nodes = m->n_nodes;
 	if (r == 0 && m->n_nodes)
-		r = api_read_samples(t->store, &range, gs_clock_mono_ns() + API_READ_NS, sum_moment,
-				     m);
+		r = api_read_samples(t->store, &range, gs_clock_mono_ns() + API_READ_NS,
+				     sum_snapshot, m);
 	if (r == -ENOENT)
 		gs_http_error(&reply, 404, "no session has this name or id");
 	else if (r < 0)

@@ -2,7 +2,7 @@
  * The head of a cluster: nodes deliver to it over gRPC, it stores what they deliver, knows how they
  * are, and keeps sessions. Like the agent a command with a room of its own.
  *
- *   gRPC thread ───records──► cluster (newest moments)
+ *   gRPC thread ───records──► cluster (newest snapshots)
  *        │  └──batches──► queue ──► store's thread ──commit──► acknowledgements
  *   main thread: health, sessions, retention
  *

@@ -27,7 +27,7 @@ struct gs_head_stream {
 	bool live, shown_connected, paused; /* paused: its call is not read, the queue is full */
 
 	struct gs_grpc_call *call; /* referenced */
-	bool is_mute;              /* of moments (stream.h): its node knows no answers */
+	bool is_mute;              /* of snapshots (stream.h): its node knows no answers */
 	struct gs_store_node node;
 	struct gs_store_stream stream; /* id 0: the store has not been asked yet. Of its thread */
 	char address[64], version[32];
@@ -40,7 +40,7 @@ struct gs_head_stream {
 	/* Of the gRPC server's thread. */
 	struct gs_node_decoder *decoder;
 	struct gs_node_snapshot *early; /* mute: under the lock, the newest before node_id */
-	uint64_t seq;                   /* mute: of its last moment */
+	uint64_t seq;                   /* mute: of its last snapshot */
 	uint64_t clock_id, clock_sent_ns;
 	int64_t clock_sent_wall_ns;
 	uint64_t best_trip_ns;
@@ -181,7 +181,7 @@ void head_node_denied(struct gs_head_stream *s);
 void head_node_superseded(struct gs_head_stream *s);
 
 /* Whether a batch is such as a node makes: unpacked into raw, each record whole. ret_newest (the
- * caller's, may be NULL): its last moment, with what happened to GPUs (gpu->event) in all of them. */
+ * caller's, may be NULL): its last snapshot, with what happened to GPUs (gpu->event) in all of them. */
 struct Gpuscope__V1__Batch;
 bool head_batch_look(const struct Gpuscope__V1__Batch *batch, unsigned kind,
 		     struct gs_node_decoder *decoder, struct gs_buf *raw,

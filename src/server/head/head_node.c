@@ -178,7 +178,7 @@ static void on_clock(struct gs_head_stream *s, const Gpuscope__V1__ClockReply *c
 	gs_registry_clock(s->head->cluster, s->node_id, s->offset_ns, trip / 2);
 }
 
-/* What is to be added to the node's times in this batch, whose newest moment has this base (0: not
+/* What is to be added to the node's times in this batch, whose newest snapshot has this base (0: not
  * known): as was found, unless a clock was set since. Then it is asked for again. */
 static int64_t offset_of(struct gs_head_stream *s, uint64_t seq, int64_t node_base_ns)
 {
@@ -313,7 +313,7 @@ bool head_batch_look(const struct Gpuscope__V1__Batch *b, unsigned kind,
 		     struct gs_node_snapshot **ret_newest)
 {
 	GS_CLEANUP(events_fini) struct earlier_events earlier = {0};
-	struct gs_node_snapshot *moment = NULL;
+	struct gs_node_snapshot *snapshot = NULL;
 	struct gs_batch records;
 	size_t offset = 0;
 	const struct gs_record *r;
@@ -327,14 +327,14 @@ bool head_batch_look(const struct Gpuscope__V1__Batch *b, unsigned kind,
 	records = (struct gs_batch){raw->data, raw->bytes};
 	while ((r = gs_record_next(&records, &offset)))
 		if (kind == GS_STORE_SAMPLES &&
-		    gs_node_decode(decoder, r, &moment) == GS_NODE_WHOLE) {
+		    gs_node_decode(decoder, r, &snapshot) == GS_NODE_WHOLE) {
 			const struct gs_gpu_snapshot *before =
 				*ret_newest ? (*ret_newest)->gpu : NULL;
 
 			whole &=
 				!before || events_append(&earlier, before->event, before->n_events);
 			gs_node_snapshot_free(ret_newest);
-			*ret_newest = gs_take(moment);
+			*ret_newest = gs_take(snapshot);
 		}
 	gs_node_decoder_reset(decoder);
 	whole &= !*ret_newest || events_hand_on(&earlier, (*ret_newest)->gpu);
@@ -344,7 +344,7 @@ bool head_batch_look(const struct Gpuscope__V1__Batch *b, unsigned kind,
 	return offset == records.bytes;
 }
 
-/* The newest moment is shown, with the events of all. False: it is not what a node makes. ret_base_ns: the moment's wall
+/* The newest snapshot is shown, with the events of all. False: it is not what a node makes. ret_base_ns: the snapshot's wall
  * clock less its boot clock; 0 there is none. */
 static bool look_at(struct gs_head_stream *s, const Gpuscope__V1__Batch *b,
 		    struct gs_store_report **ret_report, int64_t *ret_base_ns)

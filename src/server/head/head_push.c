@@ -20,7 +20,7 @@
 struct gs_head_pusher {
 	struct gs_registry_view *view; /* of the parts that are being made; referenced */
 	size_t next;                   /* node to look at */
-	struct gs_map sent; /* node to the time of the newest of its moments that was taken, ns */
+	struct gs_map sent; /* node to the time of the newest of its snapshots that was taken, ns */
 };
 
 struct gs_head_pusher *gs_head_pusher_new(void)
@@ -52,7 +52,7 @@ static void node_value(struct gs_metrics *p, const char *name, const char *unit,
 	gs_metrics_line(p, "", labels, 2, value, wall_ns / 1000000);
 }
 
-/* Whether its moment was not sent before, and is young enough; it counts as sent then. */
+/* Whether its snapshot was not sent before, and is young enough; it counts as sent then. */
 static bool is_new(struct gs_head_pusher *p, const struct gs_registry_node *n, int64_t wall_ns)
 {
 	uint64_t before = 0;
@@ -63,8 +63,8 @@ static bool is_new(struct gs_head_pusher *p, const struct gs_registry_node *n, i
 	       gs_map_put(&p->sent, (uint64_t)n->id, (uint64_t)wall_ns) >= 0;
 }
 
-static void put_moment(struct gs_metrics *p, const struct gs_registry_node *n,
-		       const struct gs_metrics_label *labels, size_t n_labels)
+static void put_snapshot(struct gs_metrics *p, const struct gs_registry_node *n,
+			 const struct gs_metrics_label *labels, size_t n_labels)
 {
 	const struct gs_metrics_gpu_options o = {
 		.size = sizeof(o),
@@ -111,7 +111,7 @@ static void put_node(struct gs_head_pusher *pusher, struct gs_metrics *p,
 			   labels, (double)((n->last_wall_ns + n->clock_offset_ns) / 1000000) / 1e3,
 			   0);
 	if (n->latest && is_new(pusher, n, n->latest->wall_ns + n->clock_offset_ns))
-		put_moment(p, n, labels, GS_ARRAY_LEN(labels));
+		put_snapshot(p, n, labels, GS_ARRAY_LEN(labels));
 }
 
 int gs_head_push_render(struct gs_head_pusher *p, struct gs_registry *cluster, unsigned part,
@@ -130,7 +130,7 @@ int gs_head_push_render(struct gs_head_pusher *p, struct gs_registry *cluster, u
 		put_node(p, out, gs_registry_view_at(p->view, p->next++));
 	more = p->next < gs_registry_view_count(p->view);
 	if (!more)
-		gs_registry_view_unref(&p->view); /* it keeps moments in memory */
+		gs_registry_view_unref(&p->view); /* it keeps snapshots in memory */
 	return more ? GS_PUSH_MORE : 0;
 }
 

@@ -128,7 +128,7 @@ bool head_store_full(struct gs_head_stream *s)
 	return full;
 }
 
-/* --- streams of moments --- */
+/* --- streams of snapshots --- */
 
 struct gs_head_stream *gs_head_stream_open(struct gs_head *head, struct gs_grpc_call *call,
 					   const struct gs_store_node *node, const char *version)
@@ -158,8 +158,8 @@ struct gs_head_stream *gs_head_stream_open(struct gs_head *head, struct gs_grpc_
 	return s;
 }
 
-/* The newest moment; until the store knows the stream it waits for head_store.c. */
-static void show_newest(struct gs_head_stream *s, struct gs_node_snapshot **moment)
+/* The newest snapshot; until the store knows the stream it waits for head_store.c. */
+static void show_newest(struct gs_head_stream *s, struct gs_node_snapshot **snapshot)
 {
 	int64_t id;
 
@@ -167,34 +167,34 @@ static void show_newest(struct gs_head_stream *s, struct gs_node_snapshot **mome
 	id = s->node_id;
 	if (!id) {
 		gs_node_snapshot_free(&s->early);
-		s->early = gs_take(*moment);
+		s->early = gs_take(*snapshot);
 	}
 	pthread_mutex_unlock(&s->head->lock);
 	if (id)
-		gs_registry_apply(s->head->cluster, id, moment);
+		gs_registry_apply(s->head->cluster, id, snapshot);
 }
 
-int gs_head_stream_sample(struct gs_head_stream *s, struct gs_node_snapshot **moment)
+int gs_head_stream_sample(struct gs_head_stream *s, struct gs_node_snapshot **snapshot)
 {
 	struct gs_buf *raw = &s->head->raw;
 	struct head_item *item = NULL;
 	int r;
 
 	gs_buf_reset(raw);
-	r = gs_node_encode(raw, *moment);
+	r = gs_node_encode(raw, *snapshot);
 	if (r == 0 && !(item = head_item_new(s, HEAD_BATCH, raw->data, raw->bytes)))
 		r = -ENOMEM;
 	if (item) {
 		item->batch.seq = ++s->seq;
-		item->batch.first_wall_ns = item->batch.last_wall_ns = (*moment)->wall_ns;
+		item->batch.first_wall_ns = item->batch.last_wall_ns = (*snapshot)->wall_ns;
 		item->batch.n_samples = 1;
 		item->batch.raw_bytes = (uint32_t)raw->bytes;
 		item->batch.codec = GS_STORE_PLAIN;
-		show_newest(s, moment);
+		show_newest(s, snapshot);
 		head_store_put(s->head, item);
 		(void)head_store_full(s);
 	}
-	gs_node_snapshot_free(moment);
+	gs_node_snapshot_free(snapshot);
 	return r;
 }
 

@@ -24,7 +24,7 @@ struct member { /* a GPU of a job */
 	size_t n_points;
 };
 
-/* What a GPU did in one moment says nothing: each of them dips now and then. */
+/* What a GPU did in one snapshot says nothing: each of them dips now and then. */
 #define STRAGGLER_SPAN_NS 60000000000ull
 #define STRAGGLER_POINTS  30 /* known in the span, about one a second */
 #define STRAGGLER_GPUS    3

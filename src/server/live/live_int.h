@@ -42,7 +42,7 @@ void live_put_facts(const struct gs_live *a, struct gs_buf *b);
 #define LIVE_AGAIN_MAX_NS 1000000000ull
 uint64_t live_again_until(uint64_t began_ns, uint64_t now_ns);
 
-/* Now and then: one that will not be used again is given back, for it keeps old moments in memory.
+/* Now and then: one that will not be used again is given back, for it keeps old snapshots in memory.
  */
 void live_snapshot_forget(struct gs_live *a);
 
@@ -56,7 +56,7 @@ struct live_job {
 	char job[64], user[64];
 	size_t n_gpus;
 	double least, median, most; /* of their utilization now */
-	/* Of the last minute, not of a moment; NAN and false where it is not known. */
+	/* Of the last minute, not of a snapshot; NAN and false where it is not known. */
 	bool is_idle;                       /* none of its GPUs did anything */
 	double straggler_mean, median_mean; /* utilization of its least busy GPU, and of all */
 	/* One GPU did much less than the others, which may wait for it: */

@@ -1,4 +1,4 @@
-/* One process, in a moment of its node. */
+/* One process, in a snapshot of its node. */
 #ifndef GS_SERVER_LIVE_PROCESS_H
 #define GS_SERVER_LIVE_PROCESS_H
 
@@ -17,7 +17,7 @@ struct gs_live_process {
 void gs_live_put_owner(struct gs_buf *b, enum gs_http_see see, const char *user,
 		       const char *command);
 
-/* Whether the moment has it, on a GPU or of the machine. */
+/* Whether the snapshot has it, on a GPU or of the machine. */
 bool gs_live_process_is_there(const struct gs_node_snapshot *m, uint32_t pid);
 
 /* When it began, by the node's time of day; 0: not known. */

@@ -26,15 +26,15 @@ struct gs_live_series {
 	uint64_t coarse_ns; /* how far apart samples are that were made coarser; 0: none was */
 };
 
-/* Its GPU's number in this moment; -1: it is not there. */
+/* Its GPU's number in this snapshot; -1: it is not there. */
 int gs_live_find_gpu(const struct gs_gpu_snapshot *g, const char *text);
 
 /* A value of a series; NAN: it is not known. */
 double gs_live_field(const struct gs_gpu_sample *s, int field);
 
-/* The errors of its GPU (by its number there) in this moment; moments come as they were. offset_ns:
+/* The errors of its GPU (by its number there) in this snapshot; snapshots come as they were. offset_ns:
  * to add to the node's clock. */
-void gs_live_add_xids(struct gs_live_series *series, const struct gs_node_snapshot *moment,
+void gs_live_add_xids(struct gs_live_series *series, const struct gs_node_snapshot *snapshot,
 		      uint32_t gpu, int64_t offset_ns);
 
 /* The answer. source: "memory", "store". */

@@ -196,7 +196,7 @@ struct gs_live_snapshot *gs_live_take_snapshot(struct gs_live *a)
 		l->refs++;
 	}
 	pthread_mutex_unlock(&a->lock);
-	/* Not beside the new one: each keeps a moment of every node in memory. */
+	/* Not beside the new one: each keeps a snapshot of every node in memory. */
 	gs_live_snapshot_unref(&before);
 	if (l)
 		return l;

@@ -85,9 +85,9 @@ static struct gs_registry_history *begin_history(struct gs_registry_history **hi
 }
 
 void registry_history_add(struct gs_registry_history **history,
-			  const struct gs_node_snapshot *moment, size_t *n_remembered)
+			  const struct gs_node_snapshot *snapshot, size_t *n_remembered)
 {
-	const struct gs_gpu_snapshot *g = moment->gpu;
+	const struct gs_gpu_snapshot *g = snapshot->gpu;
 	uint64_t hash = hash_gpus(g);
 	struct gs_registry_history *h = *history;
 	uint32_t last;
@@ -96,14 +96,14 @@ void registry_history_add(struct gs_registry_history **history,
 	/* Other GPUs; or the node's clock was set back, and the order of the points would be none.
 	 */
 	if (!h || h->n_gpus != g->n_gpus || h->gpus_hash != hash ||
-	    (h->n_points && moment->wall_ns < h->wall_ns[last] - SPACING_NS))
+	    (h->n_points && snapshot->wall_ns < h->wall_ns[last] - SPACING_NS))
 		h = begin_history(history, g->n_gpus, hash, n_remembered);
 	if (!h)
 		return;
 	last = (h->next + GS_REGISTRY_POINTS - 1) % GS_REGISTRY_POINTS;
-	if (h->n_points && moment->wall_ns < h->wall_ns[last] + SPACING_NS)
+	if (h->n_points && snapshot->wall_ns < h->wall_ns[last] + SPACING_NS)
 		return;
-	h->wall_ns[h->next] = moment->wall_ns;
+	h->wall_ns[h->next] = snapshot->wall_ns;
 	for (uint32_t i = 0; i < g->n_gpus; i++)
 		for (unsigned v = 0; v < GS_REGISTRY_VALUES; v++)
 			h->value[(i * GS_REGISTRY_VALUES + v) * GS_REGISTRY_POINTS + h->next] =

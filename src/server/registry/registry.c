@@ -225,9 +225,9 @@ int64_t gs_registry_event_wall_ns(const struct gs_node_snapshot *m, const struct
 	return e->time_ns && llabs(since_ns) < DAY_NS ? m->wall_ns - since_ns : m->wall_ns;
 }
 
-static void note_events(struct gs_registry_node *n, const struct gs_node_snapshot *moment)
+static void note_events(struct gs_registry_node *n, const struct gs_node_snapshot *snapshot)
 {
-	const struct gs_gpu_snapshot *g = moment->gpu;
+	const struct gs_gpu_snapshot *g = snapshot->gpu;
 
 	n->n_gpu_events += g->n_events;
 	for (uint32_t i = 0; i < g->n_events; i++) {
@@ -237,7 +237,7 @@ static void note_events(struct gs_registry_node *n, const struct gs_node_snapsho
 			gpu++;
 		if (g->event[i].xid && gpu < g->n_gpus)
 			n->xid[n->n_xids++ % GS_REGISTRY_XIDS] = (struct gs_registry_xid){
-				.wall_ns = gs_registry_event_wall_ns(moment, &g->event[i]),
+				.wall_ns = gs_registry_event_wall_ns(snapshot, &g->event[i]),
 				.xid = g->event[i].xid,
 				.gpu = gpu};
 	}
@@ -245,15 +245,16 @@ static void note_events(struct gs_registry_node *n, const struct gs_node_snapsho
 
 /* Than what is shown: by the clock, or by the time since the machine began when its clock was set
  * back; what comes when nothing new was shown for so long is newer in any case (both went back). */
-static bool is_newer(const struct node *n, const struct gs_node_snapshot *moment)
+static bool is_newer(const struct node *n, const struct gs_node_snapshot *snapshot)
 {
 	const struct gs_node_snapshot *shown = n->now.latest;
 
-	return !shown || moment->wall_ns >= shown->wall_ns || moment->time_ns > shown->time_ns ||
+	return !shown || snapshot->wall_ns >= shown->wall_ns ||
+	       snapshot->time_ns > shown->time_ns ||
 	       n->now.heard_ns - n->shown_ns > GS_REGISTRY_SILENT_NS;
 }
 
-void gs_registry_apply(struct gs_registry *cluster, int64_t id, struct gs_node_snapshot **moment)
+void gs_registry_apply(struct gs_registry *cluster, int64_t id, struct gs_node_snapshot **snapshot)
 {
 	struct shared *s = malloc(sizeof(*s));
 	struct node *n;
@@ -263,13 +264,13 @@ void gs_registry_apply(struct gs_registry *cluster, int64_t id, struct gs_node_s
 	if (n) {
 		n->now.heard_ns = gs_clock_mono_ns();
 		n->now.healthy = n->now.n_connections > 0;
-		note_events(&n->now, *moment);
+		note_events(&n->now, *snapshot);
 		/* Without memory the one before is shown on. */
-		if (s && is_newer(n, *moment)) {
+		if (s && is_newer(n, *snapshot)) {
 			struct shared *before = n->latest;
 
 			s->refs = 1;
-			s->snapshot = gs_take(*moment);
+			s->snapshot = gs_take(*snapshot);
 			gs_gpu_health_follow(before ? before->snapshot->gpu : NULL,
 					     s->snapshot->gpu);
 			n->latest = s;
@@ -287,7 +288,7 @@ void gs_registry_apply(struct gs_registry *cluster, int64_t id, struct gs_node_s
 	}
 	pthread_mutex_unlock(&cluster->lock);
 	shared_unref(&s); /* much memory: not with the lock held */
-	gs_node_snapshot_free(moment);
+	gs_node_snapshot_free(snapshot);
 }
 
 void gs_registry_counts(struct gs_registry *cluster, int64_t id, uint64_t n_samples,

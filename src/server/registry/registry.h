@@ -1,5 +1,5 @@
 /*
- * The nodes of a cluster as they are now: who is connected, who is silent, the newest moment of
+ * The nodes of a cluster as they are now: who is connected, who is silent, the newest snapshot of
  * each. Written by the services of a head, read by everything that shows it. Writers and readers
  * share one lock inside, which is never held for longer than some nodes take to copy: who reads
  * several nodes takes a view, which does not change any more, and makes of it what it wants
@@ -44,7 +44,7 @@ struct gs_registry_xid {   /* an error of a GPU */
 };
 
 /* When an event of a snapshot was, by the clock of its node. */
-int64_t gs_registry_event_wall_ns(const struct gs_node_snapshot *moment,
+int64_t gs_registry_event_wall_ns(const struct gs_node_snapshot *snapshot,
 				  const struct gs_gpu_event *event);
 
 struct gs_registry_node {
@@ -83,9 +83,9 @@ void gs_registry_connected(struct gs_registry *cluster, int64_t id, const char *
 /* A connection of it ended: without another one it is not healthy. */
 void gs_registry_gone(struct gs_registry *cluster, int64_t id);
 
-/* A moment came, which is taken over; older ones than the newest are only counted as heard. A
+/* A snapshot came, which is taken over; older ones than the newest are only counted as heard. A
  * node's clock may be set back: what was read later is newer. */
-void gs_registry_apply(struct gs_registry *cluster, int64_t id, struct gs_node_snapshot **moment);
+void gs_registry_apply(struct gs_registry *cluster, int64_t id, struct gs_node_snapshot **snapshot);
 
 /* What is stored of it. */
 void gs_registry_counts(struct gs_registry *cluster, int64_t id, uint64_t n_samples,
@@ -100,8 +100,8 @@ void gs_registry_clock(struct gs_registry *cluster, int64_t id, int64_t offset_n
 void gs_registry_tick(struct gs_registry *cluster, uint64_t now_mono_ns,
 		      void (*fn)(void *ctx, const struct gs_registry_node *node), void *ctx);
 
-/* All nodes, by rising id, each as it was at one moment between the call and its return. It stays
- * as it is, for any thread, until the last reference is gone, and so long it keeps the moments that
+/* All nodes, by rising id, each as it was at one time between the call and its return. It stays
+ * as it is, for any thread, until the last reference is gone, and so long it keeps the snapshots that
  * it shows in memory. NULL: no memory. */
 struct gs_registry_view;
 struct gs_registry_view *gs_registry_view(struct gs_registry *cluster);

@@ -9,7 +9,7 @@ struct gs_registry_history;
 /* A point of each GPU, unless the last is less than a second old. With other GPUs than before, or
  * the first time, the history begins again; *n_remembered counts those of all nodes. */
 void registry_history_add(struct gs_registry_history **history,
-			  const struct gs_node_snapshot *moment, size_t *n_remembered);
+			  const struct gs_node_snapshot *snapshot, size_t *n_remembered);
 
 /* The last points of the first GPUs, as gs_registry_points() has them. history may be NULL. */
 size_t registry_history_points(const struct gs_registry_history *history,

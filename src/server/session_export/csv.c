@@ -37,7 +37,7 @@ static int write_sample(void *ctx, const struct session_export_sample *m)
 
 	for (uint32_t i = 0; i < g->n_gpus; i++) {
 		const struct gs_gpu_sample *s = &g->sample[i];
-		/* When this GPU was read, which is a little before or after the moment. */
+		/* When this GPU was read, which is a little before or after the snapshot. */
 		int64_t wall_ns = m->wall_ns + (int64_t)(s->time_ns - m->snapshot->time_ns);
 		double age_s;
 
@@ -71,7 +71,7 @@ static int write_sample(void *ctx, const struct session_export_sample *m)
 int session_export_csv(struct archive *a, struct gs_pen *pen)
 {
 	struct csv c = {.a = a, .pen = pen};
-	struct session_export_sink sink = {.moment = write_sample, .ctx = &c};
+	struct session_export_sink sink = {.snapshot = write_sample, .ctx = &c};
 
 	c.n_fields = session_export_fields(a->o->session, c.field);
 	gs_pen_puts(pen, "time,node,gpu,uuid,name,available");

@@ -37,7 +37,7 @@ int session_export_frames_open(struct session_export_frames *f, struct archive *
 	f->client = calloc(a->n_nodes + 1, sizeof(*f->client));
 	f->pace = calloc(a->n_nodes + 1, sizeof(*f->pace));
 	f->open = calloc(WINDOW, sizeof(struct session_export_frame *));
-	f->gap_told = true;
+	f->gap_written = true;
 	return f->client && f->pace && f->open ? 0 : -ENOMEM;
 }
 
@@ -106,10 +106,10 @@ static int write_first(struct session_export_frames *f)
 	/* Of a time without any sample the first frame alone is written: it ends the curves. Where
 	 * what is stored before or after it is coarser than frames are, it is none until twice as
 	 * long. */
-	if (*slot || (!f->gap_told && f->n_gpus && f->first - f->last_filled > 2 * spread)) {
+	if (*slot || (!f->gap_written && f->n_gpus && f->first - f->last_filled > 2 * spread)) {
 		r = f->write(f->ctx, frame);
 		f->a->stats.n_frames++;
-		f->gap_told = !*slot;
+		f->gap_written = !*slot;
 	}
 	if (*slot) {
 		f->last_filled = f->first;
@@ -128,7 +128,7 @@ static int write_until(struct session_export_frames *f, int64_t number)
 
 	/* A long time without anything is not walked through one by one. */
 	while (r == 0 && f->first < number) {
-		if (number - f->first > WINDOW && f->gap_told) {
+		if (number - f->first > WINDOW && f->gap_written) {
 			bool any = false;
 
 			for (size_t i = 0; i < WINDOW && !any; i++)
@@ -364,7 +364,7 @@ static int add_links(struct session_export_frames *f, struct session_export_fram
 	return r;
 }
 
-/* --- moments --- */
+/* --- snapshots --- */
 
 static void add_client(struct session_export_client *c, const struct gs_host_sample *h)
 {

@@ -1,6 +1,6 @@
 /*
- * .gst: moments of all nodes in one file. Nodes count their time from when each was booted; in the
- * file the boot clock is the head's time of day, so that moments of several nodes stand on one
+ * .gst: snapshots of all nodes in one file. Nodes count their time from when each was booted; in the
+ * file the boot clock is the head's time of day, so that snapshots of several nodes stand on one
  * line.
  */
 #include <errno.h>
@@ -136,7 +136,7 @@ static int journal_on(int fd, struct gs_recording **ret_journal, struct gs_err *
 int session_export_gst(struct archive *a, int fd, struct gs_err *err)
 {
 	struct gst g = {.records = GS_BUF_INIT(RECORDS_MAX), .commands = a->o->commands};
-	struct session_export_sink sink = {.moment = copy_sample, .ctx = &g};
+	struct session_export_sink sink = {.snapshot = copy_sample, .ctx = &g};
 	struct gs_recording *journal = NULL;
 	int r = journal_on(fd, &journal, err), closed;
 

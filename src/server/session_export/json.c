@@ -398,7 +398,7 @@ int session_export_json(struct archive *a, struct gs_pen *pen)
 	struct json j = {.a = a,
 			 .doc = {.ops = &gs_doc_json, .pen = pen},
 			 .gswarm = a->o->format == GS_SESSION_EXPORT_GSWARM};
-	struct session_export_sink sink = {.moment = session_export_frames_sample,
+	struct session_export_sink sink = {.snapshot = session_export_frames_sample,
 					   .passed = session_export_frames_passed,
 					   .ctx = &j.f};
 	int r;

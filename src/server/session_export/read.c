@@ -265,7 +265,7 @@ static int read_batch(struct archive *a, const struct streams *l, struct gs_node
 			a->stats.n_coarse_of += m.mark.n_samples;
 			if (m.mark.interval_ns > a->stats.coarse_ns)
 				a->stats.coarse_ns = m.mark.interval_ns;
-			r = sink->moment(sink->ctx, &m);
+			r = sink->snapshot(sink->ctx, &m);
 		}
 		gs_node_snapshot_free(&snapshot);
 		m.mark = (struct gs_rollup_mark){0};

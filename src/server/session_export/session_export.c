@@ -154,7 +154,7 @@ int gs_session_export_samples(const struct gs_session_export_options *options,
 			      struct gs_session_export_stats *ret_stats, struct gs_err *err)
 {
 	struct reader reader = {fn, ctx};
-	struct session_export_sink sink = {.moment = hand_on, .ctx = &reader};
+	struct session_export_sink sink = {.snapshot = hand_on, .ctx = &reader};
 	struct archive a;
 	int r = session_export_open(&a, options);
 

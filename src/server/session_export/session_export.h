@@ -1,12 +1,12 @@
 /*
  * A session out of a head's store as a file: what was measured in its time, of its nodes, by each
  * sample's own time (the node's clock, set right by what the head knew of it). Nothing is held but
- * what is open at one moment, however long the session is.
+ * what is open at one time, however long the session is.
  *
  * JSON has frames: a grid of the session's interval, in which each sample of a node stands in the
  * frame that is nearest to it, once; of several in one frame the mean is written. A GPU or node of
  * which a frame has no sample has null, and false in "available". doc/cluster.md has the keys.
- * CSV has a row for each sample of each GPU; .gst has whole moments, on one time line.
+ * CSV has a row for each sample of each GPU; .gst has whole snapshots, on one time line.
  */
 #ifndef GS_SERVER_SESSION_EXPORT_SESSION_EXPORT_H
 #define GS_SERVER_SESSION_EXPORT_SESSION_EXPORT_H
@@ -48,11 +48,11 @@ struct gs_session_export_options {
 };
 
 struct gs_session_export_stats {
-	uint64_t n_samples; /* moments in the file */
+	uint64_t n_samples; /* snapshots in the file */
 	uint64_t n_frames;  /* JSON */
 	uint64_t n_late;    /* JSON: samples too far out of order for a frame; in CSV they are */
 	uint64_t n_damaged; /* batches that could not be read */
-	/* Of the moments, those that stand for several (downsampling), for how many, and how far
+	/* Of the snapshots, those that stand for several (downsampling), for how many, and how far
 	 * apart they are at most. */
 	uint64_t n_coarse, n_coarse_of, coarse_ns;
 	uint64_t n_nodes, n_gpus;
@@ -63,11 +63,11 @@ struct gs_session_export_stats {
 int gs_session_export_write(const struct gs_session_export_options *options, int fd,
 			    struct gs_session_export_stats *ret_stats, struct gs_err *err);
 
-/* What a moment and what it stands for are handed to, lent; 0, or a negative errno, which ends it. */
-typedef int (*gs_session_export_sample_fn)(void *ctx, const struct gs_node_snapshot *moment,
+/* What a snapshot and what it stands for are handed to, lent; 0, or a negative errno, which ends it. */
+typedef int (*gs_session_export_sample_fn)(void *ctx, const struct gs_node_snapshot *snapshot,
 					   const struct gs_rollup_mark *mark);
 
-/* Each moment of the session, nearly by time, with the head's clock as its time of day; format does
+/* Each snapshot of the session, nearly by time, with the head's clock as its time of day; format does
  * not matter. What fn returns is handed on. */
 int gs_session_export_samples(const struct gs_session_export_options *options,
 			      gs_session_export_sample_fn fn, void *ctx,

@@ -26,17 +26,17 @@ struct archive {
 	struct gs_session_export_stats stats;
 };
 
-/* A moment, by the head's clock. */
+/* A snapshot, by the head's clock. */
 struct session_export_sample {
 	uint32_t node; /* index */
 	int64_t wall_ns;
 	struct gs_node_snapshot *snapshot; /* lent, may be changed */
-	struct gs_rollup_mark mark;        /* of a moment that stands for several; lent */
+	struct gs_rollup_mark mark;        /* of a snapshot that stands for several; lent */
 };
 
 struct session_export_sink {
 	/* 0 or a negative errno, which ends it. */
-	int (*moment)(void *ctx, const struct session_export_sample *moment);
+	int (*snapshot)(void *ctx, const struct session_export_sample *snapshot);
 	/* Hardly anything before this time will come. May be NULL. */
 	int (*passed)(void *ctx, int64_t wall_ns);
 	void *ctx;
@@ -134,7 +134,7 @@ struct session_export_frames {
 	struct session_export_pace *pace;     /* n_nodes */
 	struct session_export_frame **open;   /* a ring: of frames first ... */
 	int64_t first;
-	bool gap_told; /* nothing for the frame before */
+	bool gap_written; /* nothing for the frame before */
 	/* The frame written last with samples; how many frames a sample of it, and the newest one,
 	 * stand for, where what was stored is coarser than the frames: those between two are no
 	 * gap. */

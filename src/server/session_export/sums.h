@@ -2,7 +2,7 @@
  * What a session says of one GPU as a whole: means, highest values, percentiles, energy. For its
  * file and for the summary that the API answers with, so that both have the same figures.
  *
- * A moment that stands for several counts as these: its mean by as many as the value was known in,
+ * A snapshot that stands for several counts as these: its mean by as many as the value was known in,
  * its highest as it was measured.
  */
 #ifndef GS_SERVER_SESSION_EXPORT_SUMS_H
@@ -14,7 +14,7 @@
 #include "model/node/rollup.h"
 
 struct gs_session_export_sums { /* begins as all 0 */
-	uint64_t n_samples;     /* as measured; of moments in which the GPU was there */
+	uint64_t n_samples;     /* as measured; of snapshots in which the GPU was there */
 	struct gs_bucket util, memory, dram; /* 0 to 1 */
 	struct gs_bucket power;              /* W */
 	struct gs_bucket temperature;        /* degrees Celsius */
@@ -23,7 +23,7 @@ struct gs_session_export_sums { /* begins as all 0 */
 	int64_t before_ns; /* how long the last sample stood for */
 };
 
-/* A sample of this GPU (its number in the moment), as time goes on. One that was lost says nothing. */
+/* A sample of this GPU (its number in the snapshot), as time goes on. One that was lost says nothing. */
 void gs_session_export_sums_add(struct gs_session_export_sums *sums, uint32_t gpu,
 				const struct gs_gpu_sample *sample,
 				const struct gs_rollup_mark *mark, int64_t wall_ns);

@@ -10,7 +10,7 @@ struct gs_store_cursor {
 	struct gs_buf raw;
 };
 
-/* A batch lasts seconds at most as nodes make them; the index is by its first moment alone. */
+/* A batch lasts seconds at most as nodes make them; the index is by its first snapshot alone. */
 #define LONGEST_BATCH_NS (3600ll * 1000000000)
 
 int gs_store_cursor_open(struct gs_store *store, const struct gs_store_range *range,

@@ -154,7 +154,7 @@ static bool is_covered(const struct gs_store_scan *s, int64_t first_ns, int64_t 
 	return false;
 }
 
-/* Whether a session begins or ends between two moments: they are not made one, so that each session
+/* Whether a session begins or ends between two snapshots: they are not made one, so that each session
  * has what is its own. By the head's clock. */
 static bool is_cut(const struct gs_store_scan *s, int64_t before_ns, int64_t wall_ns)
 {
@@ -323,7 +323,7 @@ struct work { /* of one piece */
 	struct gs_buf records; /* of the batch that is being made */
 	struct gs_store_batch batch;
 	int64_t cell;
-	int64_t offset_ns; /* of the moments that gather */
+	int64_t offset_ns; /* of the snapshots that gather */
 	int64_t before_ns; /* of the last of them, by the head's clock */
 	uint64_t seq;      /* of the last of them */
 	size_t max_ids, max_batches;
@@ -363,7 +363,7 @@ static int end_batch(struct work *w)
 	return 0;
 }
 
-/* A batch has one clock offset. Would the one of the moments that gathered carry a moment of the
+/* A batch has one clock offset. Would the one of the snapshots that gathered carry a snapshot of the
  * batch over the begin or end of a session? */
 static bool offset_moves_out(const struct work *w)
 {
@@ -374,7 +374,7 @@ static bool offset_moves_out(const struct work *w)
 	       is_cut(w->s, w->batch.first_wall_ns + low - 1, w->batch.last_wall_ns + high);
 }
 
-/* The moments that gathered are one. */
+/* The snapshots that gathered are one. */
 static int end_cell(struct work *w)
 {
 	int64_t wall_ns, apart = w->offset_ns - w->batch.clock_offset_ns;
@@ -401,8 +401,8 @@ static int end_cell(struct work *w)
 	return 0;
 }
 
-static int add_moment(struct work *w, struct gs_node_snapshot **m,
-		      const struct gs_rollup_mark *mark, const struct gs_store_batch *b)
+static int add_snapshot(struct work *w, struct gs_node_snapshot **m,
+			const struct gs_rollup_mark *mark, const struct gs_store_batch *b)
 {
 	int64_t cell = cell_of(w->s, (*m)->wall_ns), apart = b->clock_offset_ns - w->offset_ns;
 	int64_t wall_ns = (*m)->wall_ns + b->clock_offset_ns;
@@ -422,23 +422,23 @@ static int add_moment(struct work *w, struct gs_node_snapshot **m,
 	return r;
 }
 
-struct moments {                          /* of a batch */
-	struct gs_node_snapshot **moment; /* n, owned */
+struct snapshots {                          /* of a batch */
+	struct gs_node_snapshot **snapshot; /* n, owned */
 	struct gs_rollup_mark *mark;
 	size_t n, room, mark_room;
 };
 
-static void moments_free(struct moments *l)
+static void snapshots_free(struct snapshots *l)
 {
 	for (size_t i = 0; i < l->n; i++)
-		gs_node_snapshot_free(&l->moment[i]);
-	free(l->moment);
+		gs_node_snapshot_free(&l->snapshot[i]);
+	free(l->snapshot);
 	free(l->mark);
 }
 
 /* All of them, or it is not touched. -EBADMSG. */
 static int decode_batches(struct gs_store_scan *s, const struct gs_batch *records,
-			  uint32_t n_samples, struct moments *l)
+			  uint32_t n_samples, struct snapshots *l)
 {
 	struct gs_rollup_mark mark = {0};
 	int r = 0;
@@ -454,8 +454,8 @@ static int decode_batches(struct gs_store_scan *s, const struct gs_batch *record
 			break;
 		if (r != GS_NODE_WHOLE)
 			continue;
-		more = grow_rows(l->moment, l->n, &l->room, sizeof(*more));
-		l->moment = more ? more : l->moment;
+		more = grow_rows(l->snapshot, l->n, &l->room, sizeof(*more));
+		l->snapshot = more ? more : l->snapshot;
 		marks = grow_rows(l->mark, l->n, &l->mark_room, sizeof(*marks));
 		l->mark = marks ? marks : l->mark;
 		if (!more || !marks) {
@@ -464,7 +464,7 @@ static int decode_batches(struct gs_store_scan *s, const struct gs_batch *record
 			break;
 		}
 		l->mark[l->n] = mark;
-		l->moment[l->n++] = m;
+		l->snapshot[l->n++] = m;
 		mark = (struct gs_rollup_mark){0};
 	}
 	gs_node_decoder_reset(s->decoder);
@@ -474,7 +474,7 @@ static int decode_batches(struct gs_store_scan *s, const struct gs_batch *record
 static int add_batch(struct work *w, int64_t id, const struct gs_store_batch *b,
 		     const struct gs_batch *records)
 {
-	struct moments l = {0};
+	struct snapshots l = {0};
 	int64_t *ids;
 	int r = decode_batches(w->s, records, b->n_samples, &l);
 
@@ -491,9 +491,9 @@ static int add_batch(struct work *w, int64_t id, const struct gs_store_batch *b,
 			w->p->bytes_before += b->bytes;
 		}
 		for (size_t i = 0; r == 0 && i < l.n; i++)
-			r = add_moment(w, &l.moment[i], &l.mark[i], b);
+			r = add_snapshot(w, &l.snapshot[i], &l.mark[i], b);
 	}
-	moments_free(&l);
+	snapshots_free(&l);
 	return r;
 }
 
@@ -592,7 +592,7 @@ int gs_store_scan_next(struct gs_store_scan *scan, struct gs_store_piece **ret_p
 
 		if (scan->at < scan->n_rows) {
 			r = make_piece(scan, &p);
-			/* What cannot be one moment (GPUs that come and go) is as coarse as it
+			/* What cannot be one snapshot (GPUs that come and go) is as coarse as it
 			 * gets.
 			 */
 			if (r == 0 && p->samples_after < p->samples_before) {
@@ -600,7 +600,7 @@ int gs_store_scan_next(struct gs_store_scan *scan, struct gs_store_piece **ret_p
 				return 0;
 			}
 			gs_store_piece_free(&p);
-			/* A moment that is too large for a batch as a mean stays as it is. */
+			/* A snapshot that is too large for a batch as a mean stays as it is. */
 			if (r < 0 && r != -ENOBUFS)
 				return r;
 			scan->n_damaged += r == -ENOBUFS;

@@ -2,7 +2,7 @@
  * Downsampling: batches of samples that are old are replaced by coarser ones
  * (server/store/rollup.h). One connection looks for them and makes what shall take their place, a
  * piece at a time: of one stream and a stretch of eight intervals. Another one, which writes,
- * replaces a piece in a transaction: each moment is there in the old form or in the new one, never
+ * replaces a piece in a transaction: each snapshot is there in the old form or in the new one, never
  * in both and never in none, whenever the program is killed.
  *
  * Nothing is noted of what was done: a batch that is coarse already is found to be so by its times
@@ -31,7 +31,7 @@ struct gs_store_piece {
 	struct gs_store_batch *batch; /* that come, n_batches; their data lie in data */
 	size_t n_batches;
 	struct gs_buf data;                     /* packed records of batch, one after the other */
-	uint64_t samples_before, samples_after; /* moments in them */
+	uint64_t samples_before, samples_after; /* snapshots in them */
 	uint64_t bytes_before, bytes_after;     /* of data, as packed */
 };
 

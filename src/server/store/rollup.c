@@ -1,4 +1,4 @@
-/* Moments into one. */
+/* Snapshots into one. */
 #include "server/store/rollup.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "core/base/mem.h"
 #include "model/node/record.h"
 
-#define PROCESSES_MAX 65536 /* of one moment and kind */
+#define PROCESSES_MAX 65536 /* of one snapshot and kind */
 #define EVENTS_MAX    65536
 #define SHARES        6
 
@@ -22,7 +22,7 @@ struct sums { /* of a GPU; where no mean is made, sum is the last value */
 struct gpu_process {
 	struct gs_gpu_process p;
 	struct gs_bucket share[SHARES];
-	uint32_t seen; /* the moment it was in last */
+	uint32_t seen; /* the snapshot it was in last */
 };
 
 struct host_process {
@@ -51,7 +51,7 @@ enum { /* of struct gs_host_sample */
 struct gs_rollup {
 	uint64_t interval_ns;
 	uint64_t widest_ns; /* of what is in it, and interval_ns */
-	uint32_t n_moments, n_samples;
+	uint32_t n_snapshots, n_samples;
 	struct gs_node_snapshot *last; /* owned; NULL: nothing yet */
 	uint64_t begin_ns;             /* boot clock: what it stands for begins */
 	struct sums *gpu;              /* of last's GPUs */
@@ -127,7 +127,7 @@ static void begin_anew(struct gs_rollup *c)
 	free(c->event);
 	c->gpu = NULL;
 	c->event = NULL;
-	c->n_events = c->n_moments = c->n_samples = 0;
+	c->n_events = c->n_snapshots = c->n_samples = 0;
 	c->n_gpu_processes = c->n_host_processes = 0;
 	gs_map_fini(&c->gpu_by_key);
 	gs_map_fini(&c->host_by_key);
@@ -149,7 +149,7 @@ void gs_rollup_free(struct gs_rollup **coarse)
 
 uint32_t gs_rollup_count(const struct gs_rollup *c)
 {
-	return c->n_moments;
+	return c->n_snapshots;
 }
 
 uint32_t gs_rollup_samples(const struct gs_rollup *c)
@@ -297,7 +297,7 @@ static int add_gpu_process(struct gs_rollup *c, const struct gs_gpu_process *p, 
 		return r;
 	x = &c->gpu_process[at];
 	x->p = *p;
-	x->seen = c->n_moments;
+	x->seen = c->n_snapshots;
 	for (int i = 0; i < SHARES; i++)
 		add_known(&x->share[i], *share_of(&x->p, i), weight);
 	return 0;
@@ -316,7 +316,7 @@ static int add_host_process(struct gs_rollup *c, const struct gs_host_process *p
 		return r;
 	x = &c->host_process[at];
 	x->p = *p;
-	x->seen = c->n_moments;
+	x->seen = c->n_snapshots;
 	add_known(&x->cpu, p->cpu_ratio, weight);
 	return 0;
 }
@@ -338,7 +338,7 @@ static int add_events(struct gs_rollup *c, const struct gs_gpu_snapshot *g)
 	return 0;
 }
 
-/* When what a moment covers begins: the sample before it, or the moment itself. */
+/* When what a snapshot covers begins: the sample before it, or the snapshot itself. */
 static uint64_t begin_of(const struct gs_node_snapshot *m)
 {
 	const struct gs_gpu_sample *s = m->gpu->n_gpus ? &m->gpu->sample[0] : NULL;
@@ -347,10 +347,10 @@ static uint64_t begin_of(const struct gs_node_snapshot *m)
 								: m->time_ns;
 }
 
-int gs_rollup_add(struct gs_rollup *c, struct gs_node_snapshot **moment,
+int gs_rollup_add(struct gs_rollup *c, struct gs_node_snapshot **snapshot,
 		  const struct gs_rollup_mark *mark)
 {
-	struct gs_node_snapshot *m = *moment;
+	struct gs_node_snapshot *m = *snapshot;
 	uint32_t weight = mark && mark->n_samples ? mark->n_samples : 1;
 	double host[HOST_VALUES];
 	int r = 0;
@@ -361,7 +361,7 @@ int gs_rollup_add(struct gs_rollup *c, struct gs_node_snapshot **moment,
 			return -ENOMEM;
 		c->begin_ns = begin_of(m);
 	}
-	c->n_moments++;
+	c->n_snapshots++;
 	c->n_samples += weight;
 	if (mark && mark->interval_ns > c->widest_ns)
 		c->widest_ns = mark->interval_ns;
@@ -376,7 +376,7 @@ int gs_rollup_add(struct gs_rollup *c, struct gs_node_snapshot **moment,
 	if (r == 0)
 		r = add_events(c, m->gpu);
 	gs_node_snapshot_free(&c->last);
-	c->last = gs_take(*moment);
+	c->last = gs_take(*snapshot);
 	return r;
 }
 
@@ -399,7 +399,7 @@ static int by_pid(const void *a, const void *b)
 				: (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
 }
 
-/* A moment has each pid once, as readers need it: where the kernel gave one again within the
+/* A snapshot has each pid once, as readers need it: where the kernel gave one again within the
  * interval, only the newer process is kept. Sorted by pid and start. */
 static uint32_t drop_reused_pids(struct gs_host_process *p, uint32_t n)
 {
@@ -425,7 +425,7 @@ static int put_processes(struct gs_rollup *c)
 	}
 	for (uint32_t i = 0; i < c->n_gpu_processes; i++) {
 		gp[i] = c->gpu_process[i].p;
-		gp[i].ended |= c->gpu_process[i].seen != c->n_moments;
+		gp[i].ended |= c->gpu_process[i].seen != c->n_snapshots;
 		for (int k = 0; k < SHARES; k++)
 			*share_of(&gp[i], k) = known_mean(&c->gpu_process[i].share[k]);
 	}
@@ -457,7 +457,7 @@ static void put_values(struct gs_rollup *c, struct gs_rec_rollup_value *values, 
 
 			if (!b->n)
 				continue;
-			/* Also of one that the last moment did not have. */
+			/* Also of one that the last snapshot did not have. */
 			gs_gpu_set(&g->sample[i], f, v);
 			if (*n == max || !((is_mean && b->n != c->n_samples) ||
 					   (gs_rollup_has_peak(f) && b->max > v)))

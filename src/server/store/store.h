@@ -165,7 +165,7 @@ struct gs_store_session {
 	char name[GS_STORE_SESSION_NAME_BYTES]; /* unique among those that are not stopped */
 	uint32_t state;                         /* enum gs_store_session_state */
 	int64_t start_wall_ns, end_wall_ns;     /* by the head's clock; end 0: not yet */
-	uint64_t interval_ns;                   /* between moments as exported; 0 as measured */
+	uint64_t interval_ns;                   /* between snapshots as exported; 0 as measured */
 	bool bandwidth, nvlink;                 /* counters of PCIe and memory; of NVLink */
 	char metrics[1024];                     /* keys of values, with commas; "" all */
 	char nodes[1024];                       /* patterns of host names, with commas; "" all */
@@ -186,7 +186,7 @@ int gs_store_session_start(struct gs_store *store, struct gs_store_session *sess
 bool gs_store_session_has(const struct gs_store_session *session, const char *hostname);
 
 struct gs_store_tally {
-	uint64_t n_samples;                    /* moments in its time, of its nodes */
+	uint64_t n_samples;                    /* snapshots in its time, of its nodes */
 	uint64_t n_nodes;                      /* that delivered any */
 	uint64_t lost_samples, missed_samples; /* in its time: gs_store_losses() */
 };

@@ -124,24 +124,24 @@ static int list_pids(struct gs_sampler *m, const struct gs_gpu_snapshot *gpu, si
 	return 0;
 }
 
-int gs_sampler_fill(struct gs_sampler *moment, bool all, bool names, struct gs_node_snapshot *node)
+int gs_sampler_fill(struct gs_sampler *sampler, bool all, bool names, struct gs_node_snapshot *node)
 {
 	size_t n_pids = 0;
-	int r = list_pids(moment, node->gpu, &n_pids);
+	int r = list_pids(sampler, node->gpu, &n_pids);
 
 	if (r == 0)
-		r = gs_host_read(moment->host, moment->pids, n_pids, all, &node->host);
+		r = gs_host_read(sampler->host, sampler->pids, n_pids, all, &node->host);
 	if (r < 0)
 		return r;
 	if (names)
-		name_processes(moment, node->host);
+		name_processes(sampler, node->host);
 	node->time_ns = gs_clock_boot_ns();
 	node->wall_ns = (int64_t)gs_clock_wall_ns();
-	memcpy(node->name, moment->name, sizeof(node->name));
+	memcpy(node->name, sampler->name, sizeof(node->name));
 	return 0;
 }
 
-int gs_sampler_new(struct gs_sampler **ret_moment, struct gs_err *err)
+int gs_sampler_new(struct gs_sampler **ret_sampler, struct gs_err *err)
 {
 	/* A job's id is all that is needed, and this machine knows it by itself. */
 	struct gs_jobs_options jo = {.size = sizeof(jo), .no_node = true, .no_controller = true};
@@ -159,13 +159,13 @@ int gs_sampler_new(struct gs_sampler **ret_moment, struct gs_err *err)
 	if (r < 0)
 		gs_sampler_free(&m);
 	else
-		*ret_moment = m;
+		*ret_sampler = m;
 	return r;
 }
 
-void gs_sampler_free(struct gs_sampler **moment)
+void gs_sampler_free(struct gs_sampler **sampler)
 {
-	struct gs_sampler *m = *moment;
+	struct gs_sampler *m = *sampler;
 
 	if (!m)
 		return;
@@ -174,5 +174,5 @@ void gs_sampler_free(struct gs_sampler **moment)
 	gs_identity_free(&m->place);
 	free(m->pids);
 	free(m->named);
-	gs_free_p(moment);
+	gs_free_p(sampler);
 }
