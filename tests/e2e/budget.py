@@ -283,8 +283,8 @@ def plan_stepped(t):
     steps = {'cudaGetDevice': 1, 'cudaMalloc': 2}  # its ret, too: it may be unwound
     for x in got['functions']:
         n = steps[x['function']]
-        price = got['event_price_ns'] + n * got['single_step_price_ns']
-        t.true(f'price of {x["function"]}', abs(x['event_price_ns'] - price) <= n, f'{x}, not {price}')  # rounded each
+        price = got['event_cost_ns'] + n * got['single_step_cost_ns']
+        t.true(f'price of {x["function"]}', abs(x['event_cost_ns'] - price) <= n, f'{x}, not {price}')  # rounded each
 
 
 @case('--estimate counts the single step of a ret once a call, whatever kind of link has its probe')
@@ -298,8 +298,8 @@ def plan_ret(t):
         rows = {x['function']: x for x in got['functions']}
         t.equal('single-stepped', {k: x['single_stepped'] for k, x in rows.items()},
                 {'cudaGetDevice': bool(avoid), 'cudaMalloc': True})  # fmt: skip
-        price = got['event_price_ns'] + got['single_step_price_ns']
-        t.true('price', abs(rows['cudaMalloc']['event_price_ns'] - price) <= 1, f'{rows}, not {price}')  # rounded each
+        price = got['event_cost_ns'] + got['single_step_cost_ns']
+        t.true('price', abs(rows['cudaMalloc']['event_cost_ns'] - price) <= 1, f'{rows}, not {price}')  # rounded each
 
 
 @case('a row says when its times have single steps in them, and when more calls were made')
@@ -332,7 +332,7 @@ def unused_file(t):
         got = json.load(f)
     t.equal('calls', got['functions'][0]['calls'], 500)
     t.equal('single-stepped', got['functions'][0]['single_stepped'], False)
-    t.equal('its price', got['functions'][0]['event_price_ns'], got['event_price_ns'])
+    t.equal('its price', got['functions'][0]['event_cost_ns'], got['event_cost_ns'])
 
 
 @case('more threads than processors: they wait for one, and do not look cheap by that', timeout=120)
@@ -425,10 +425,10 @@ def told(t):
     run = t.trace('--func', 'cudaGetDevice', command=t.app('cudaGetDevice=100000'))
     t.equal('calls', calls(run, 'cudaGetDevice'), 100000)
     t.equal('only counted', losses(run, 'budget'), 0)
-    for key in ('tracing_cost_ppm', 'tracing_cost_worst_ppm', 'tracing_price_ns'):
+    for key in ('tracing_cost_ppm', 'tracing_cost_worst_ppm', 'tracing_call_cost_ns'):
         if not isinstance(run.summary[key], int):
             t.fail(f'{key}: {run.summary[key]}')
-    t.true('a price', run.summary['tracing_price_ns'] > 0)
+    t.true('a price', run.summary['tracing_call_cost_ns'] > 0)
     for key in ('tracing_cost_ppm', 'tracing_cost_worst_ppm'):
         t.true(f'{key} is a part of all', 0 < run.summary[key] <= 1000000, run.summary[key])
     t.true('the worst is no less than the mean', run.summary['tracing_cost_worst_ppm'] >= run.summary['tracing_cost_ppm'], run.summary)
@@ -451,7 +451,7 @@ def plan(t):
     with open(path, encoding='utf-8') as f:
         got = json.load(f)
     t.equal('calls', {f['function']: f['calls'] for f in got['functions']}, {'cudaGetDevice': 5000, 'cudaMalloc': 30})
-    if got['event_price_ns'] <= 0 or not got['functions'][0]['event_cost_ratio'] > 0:
+    if got['event_cost_ns'] <= 0 or not got['functions'][0]['event_cost_ratio'] > 0:
         t.fail(f'no price: {got}')
     table = t.tool('trace', '--estimate', '--func', 'cudaMalloc', '--', *t.app('cudaMalloc=30'), status=0)
     if not re.search(r'^cudaMalloc +30 ', table.err, re.M):
@@ -506,7 +506,7 @@ def watched(t):
         got = {x['function']: x for x in json.load(f)['functions']}
     t.equal('calls, and was it chosen', {name: (x['calls'], x['watched']) for name, x in got.items()},
             {'cudaGetDevice': (30, False), 'cudaSetDevice': (5000, True)})  # fmt: skip
-    t.true('a call costs less than an event', 0 < got['cudaSetDevice']['event_price_ns'] < got['cudaGetDevice']['event_price_ns'], got)
+    t.true('a call costs less than an event', 0 < got['cudaSetDevice']['event_cost_ns'] < got['cudaGetDevice']['event_cost_ns'], got)
     table = t.tool(*options, '--', *program, status=0).err
     t.match('the row', r'\ncudaSetDevice +5000 +[0-9]+ +[0-9]+ ns\+ ', table)
     t.match('what it means', r'\n\+ not chosen, but probed', table)

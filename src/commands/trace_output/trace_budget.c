@@ -18,7 +18,7 @@
 struct trace_budget {
 	const struct trace_options *options;
 	const struct gs_func_set *funcs;
-	struct gs_costs prices;
+	struct gs_costs costs;
 	struct gs_overhead *budget; /* owned */
 	unsigned py_func;           /* what Python functions count as; 0 none */
 	struct gs_uprobe *probe;    /* of the tick under way */
@@ -43,8 +43,8 @@ static void pin_communicators(struct gs_overhead *b)
 			gs_overhead_pin(b, id);
 }
 
-static void report_prices(const struct gs_costs *p, const struct gs_uprobe_cost_options *o,
-			  bool python)
+static void report_costs(const struct gs_costs *p, const struct gs_uprobe_cost_options *o,
+			 bool python)
 {
 	const bool is_used[GS_COST_N] = {[GS_COST_CALL] = true,
 					 [GS_COST_PLACE] = o->users,
@@ -93,9 +93,9 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 	b->options = options;
 	b->funcs = funcs;
 	b->ratio_ppm = -1;
-	r = gs_uprobe_measure_cost(&po, &b->prices, err);
+	r = gs_uprobe_measure_cost(&po, &b->costs, err);
 	if (r == 0)
-		b->budget = gs_overhead_new(&b->prices, options->max_overhead);
+		b->budget = gs_overhead_new(&b->costs, options->max_overhead);
 	if (r < 0 && !needed) {
 		gs_log(GS_LOG_INFO, GS_LOG_COST, "%s", gs_err_text(err, r));
 		trace_budget_free(&b);
@@ -108,7 +108,7 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 		return r;
 	}
 	pin_communicators(b->budget);
-	report_prices(&b->prices, &po, options->python_calls);
+	report_costs(&b->costs, &po, options->python_calls);
 	*ret_budget = b;
 	return 0;
 }
@@ -240,12 +240,12 @@ double trace_budget_mean_ratio(const struct trace_budget *b)
 
 double trace_budget_step_ns(const struct trace_budget *b)
 {
-	return b->prices.step_ns;
+	return b->costs.step_ns;
 }
 
-double trace_budget_price_ns(const struct trace_budget *b)
+double trace_budget_call_cost_ns(const struct trace_budget *b)
 {
-	return b->prices
+	return b->costs
 		.ns[GS_COST_CALL][b->options->summary_only ? GS_MODE_AGGREGATE : GS_MODE_EVENTS];
 }
 
@@ -317,16 +317,16 @@ static void plan_row(FILE *out, enum gs_report_summary_format format, int width,
 	char text[6 * 256 + 8];
 	double rate = (double)row->hits / seconds;
 	double events = row->events_ns / seconds / 1e9, added = row->added_ns / seconds / 1e9;
-	double price = row->hits ? row->events_ns / (double)row->hits : 0;
+	double cost = row->hits ? row->events_ns / (double)row->hits : 0;
 
 	if (format == GS_SUMMARY_CSV) {
 		*gs_put_csv(text, name, 256) = '\0';
 		fprintf(out, "%s,%s,%llu,%.1f,%.6f,%.6f,%.0f,%s,%s\r\n", text, layer,
-			(unsigned long long)row->hits, rate, events, added, price,
+			(unsigned long long)row->hits, rate, events, added, cost,
 			row->is_stepped ? "yes" : "no", row->is_watched ? "yes" : "no");
 	} else {
 		fprintf(out, "%-*s %10llu %9.0f %8.0f ns%s %9.2f %% %7.2f %%\n", width, name,
-			(unsigned long long)row->hits, rate, price,
+			(unsigned long long)row->hits, rate, cost,
 			row->is_watched   ? "+"
 			: row->is_stepped ? "*"
 					  : " ",
@@ -343,11 +343,10 @@ static int plan_json(const struct trace_budget *b, FILE *out, const struct row *
 	gs_pen_open(&pen, out);
 	gs_doc_begin_map(&doc, NULL);
 	gs_doc_put_double(&doc, "seconds", seconds);
-	gs_doc_put_double(&doc, "event_price_ns",
-			  round(b->prices.ns[GS_COST_CALL][GS_MODE_EVENTS]));
-	gs_doc_put_double(&doc, "summary_price_ns",
-			  round(b->prices.ns[GS_COST_CALL][GS_MODE_AGGREGATE]));
-	gs_doc_put_double(&doc, "single_step_price_ns", round(b->prices.step_ns));
+	gs_doc_put_double(&doc, "event_cost_ns", round(b->costs.ns[GS_COST_CALL][GS_MODE_EVENTS]));
+	gs_doc_put_double(&doc, "summary_cost_ns",
+			  round(b->costs.ns[GS_COST_CALL][GS_MODE_AGGREGATE]));
+	gs_doc_put_double(&doc, "single_step_cost_ns", round(b->costs.step_ns));
 	gs_doc_begin_list(&doc, "functions", n);
 	for (size_t i = 0; i < n; i++) {
 		const struct row *row = &rows[i];
@@ -358,7 +357,7 @@ static int plan_json(const struct trace_budget *b, FILE *out, const struct row *
 		gs_doc_put_text(&doc, "layer", layer_of(b, row->func));
 		gs_doc_put_u64(&doc, "calls", row->hits);
 		gs_doc_put_double(&doc, "calls_per_s", hits / seconds);
-		gs_doc_put_double(&doc, "event_price_ns", round(row->events_ns / hits));
+		gs_doc_put_double(&doc, "event_cost_ns", round(row->events_ns / hits));
 		gs_doc_put_bool(&doc, "single_stepped", row->is_stepped);
 		gs_doc_put_bool(&doc, "watched", row->is_watched);
 		gs_doc_put_double(&doc, "event_cost_ratio", row->events_ns / seconds / 1e9);
@@ -399,7 +398,7 @@ int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_report_su
 		return plan_json(b, out, rows, n, seconds);
 	if (format == GS_SUMMARY_CSV)
 		fprintf(out,
-			"function,layer,calls,calls_per_s,event_cost_ratio,summary_cost_ratio,event_price_ns,single_stepped,watched\r\n");
+			"function,layer,calls,calls_per_s,event_cost_ratio,summary_cost_ratio,event_cost_ns,single_stepped,watched\r\n");
 	else
 		fprintf(out,
 			"Counted for %.1f s. Costs are of the time of one thread.\n\n"

@@ -47,7 +47,7 @@ double trace_budget_ratio(const struct trace_budget *budget);
 double trace_budget_mean_ratio(const struct trace_budget *budget);
 
 /* What a call costs as the run begins, and what a single-stepped probe costs more. */
-double trace_budget_price_ns(const struct trace_budget *budget);
+double trace_budget_call_cost_ns(const struct trace_budget *budget);
 double trace_budget_step_ns(const struct trace_budget *budget);
 
 /* At the end: says when the limit was not kept; the plan. */

@@ -350,7 +350,7 @@ void trace_output_set_budget(struct trace_output *o, struct trace_budget *budget
 	o->budget = budget;
 	if (!budget)
 		return;
-	gs_ingest_counter(o->feed, GS_COUNTER_PRICE, (int64_t)trace_budget_price_ns(budget));
+	gs_ingest_counter(o->feed, GS_COUNTER_CALL, (int64_t)trace_budget_call_cost_ns(budget));
 	gs_ingest_counter(o->feed, GS_COUNTER_STEP, (int64_t)trace_budget_step_ns(budget));
 	gs_ingest_counter(o->feed, GS_COUNTER_COST, 0);
 }

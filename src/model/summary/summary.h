@@ -263,8 +263,8 @@ struct gs_summary {
 	uint64_t duration_ns;
 	/* What tracing cost, in millionths of processor time: of the run, and at most of a thread,
 	 * a process or all in an interval; what a call cost, and a single-stepped probe more.
-	 * price_ns 0: all unknown. */
-	uint64_t cost_ppm, cost_worst_ppm, price_ns, step_ns;
+	 * call_cost_ns 0: all unknown. */
+	uint64_t cost_ppm, cost_worst_ppm, call_cost_ns, step_ns;
 	/* Of the CPU quota of the traced processes' cgroup while they were traced: periods, those
 	 * in which it stopped tasks, and for how long, summed over CPUs. 0: none, or not known. */
 	uint64_t quota_periods, throttled_periods, throttled_ns;

@@ -276,10 +276,10 @@ struct gs_rec_counter {
 /* Counters of the machine (process 0) about what tracing costs: the largest share of a thread's, a
  * process's or all processor time that went into probes since the last one, the share of all in the
  * run so far, what a call cost as the run began, and what a single-stepped probe cost more. */
-#define GS_COUNTER_COST  "tracing cost (millionths of processor time)"
-#define GS_COUNTER_MEAN  "tracing cost of the whole run (millionths of processor time)"
-#define GS_COUNTER_PRICE "tracing price of a call (ns)"
-#define GS_COUNTER_STEP  "tracing price of a single step (ns)"
+#define GS_COUNTER_COST "tracing cost (millionths of processor time)"
+#define GS_COUNTER_MEAN "tracing cost of the whole run (millionths of processor time)"
+#define GS_COUNTER_CALL "tracing cost of a call (ns)"
+#define GS_COUNTER_STEP "tracing cost of a single step (ns)"
 
 /* Last of a stream that was closed in order. */
 struct gs_rec_end {

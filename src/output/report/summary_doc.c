@@ -319,9 +319,9 @@ void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *s,
 	gs_doc_put_text(doc, "kernel", s->kernel);
 	gs_doc_put_text(doc, "attach_mode", s->attach_mode);
 	gs_doc_put_text(doc, "mode", mode);
-	gs_doc_put_u64_if(doc, "tracing_cost_ppm", s->cost_ppm, s->price_ns);
-	gs_doc_put_u64_if(doc, "tracing_cost_worst_ppm", s->cost_worst_ppm, s->price_ns);
-	gs_doc_put_u64_if(doc, "tracing_price_ns", s->price_ns, s->price_ns);
+	gs_doc_put_u64_if(doc, "tracing_cost_ppm", s->cost_ppm, s->call_cost_ns);
+	gs_doc_put_u64_if(doc, "tracing_cost_worst_ppm", s->cost_worst_ppm, s->call_cost_ns);
+	gs_doc_put_u64_if(doc, "tracing_call_cost_ns", s->call_cost_ns, s->call_cost_ns);
 	gs_doc_put_time(doc, "start_time", s->start_wall_ns);
 	gs_doc_put_u64(doc, "duration_ns", s->duration_ns);
 	gs_doc_put_text(doc, "end_reason", s->end_reason);

@@ -362,7 +362,7 @@ static void put_ran(struct gs_page *page, const struct gs_summary *s)
 	gs_report_summary_where(s, where, sizeof(where));
 	if (s->exit_status >= 0)
 		snprintf(status, sizeof(status), ", exit status %d", s->exit_status);
-	if (s->price_ns)
+	if (s->call_cost_ns)
 		snprintf(cost, sizeof(cost), "; tracing cost about %.2f %%",
 			 (double)s->cost_ppm / 1e4);
 	snprintf(text, sizeof(text), "ran %s%s%s%.100s%s%s", gs_fmt_ns(time, s->duration_ns), where,

@@ -599,12 +599,12 @@ static void put_head(struct table *t)
 	if (*attach_mode && gs_page_columns(t->page, attach_mode) <= 60)
 		put_fact(t, "attached", "%s", attach_mode);
 	put_native(t, &s->native);
-	if (s->price_ns)
+	if (s->call_cost_ns)
 		put_fact(
 			t, "cost",
 			"of tracing: about %.2f %% of processor time (at most %.2f %%), %llu ns a call",
 			(double)s->cost_ppm / 1e4, (double)s->cost_worst_ppm / 1e4,
-			(unsigned long long)s->price_ns);
+			(unsigned long long)s->call_cost_ns);
 	put_fact(t, "times", "host calls, not the GPU work they start; percentiles within %.1f %%",
 		 GS_HIST_ERROR_PCT);
 }

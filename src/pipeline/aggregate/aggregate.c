@@ -594,8 +594,8 @@ static void take_cost(struct gs_aggregate *v, const struct gs_rec_counter *c)
 
 	if (c->value < 0)
 		return;
-	if (strcmp(name, GS_COUNTER_PRICE) == 0)
-		v->price_ns = (uint64_t)c->value;
+	if (strcmp(name, GS_COUNTER_CALL) == 0)
+		v->call_cost_ns = (uint64_t)c->value;
 	if (strcmp(name, GS_COUNTER_STEP) == 0)
 		v->step_ns = (uint64_t)c->value;
 	if (strcmp(name, GS_COUNTER_MEAN) == 0)

@@ -658,7 +658,7 @@ static void add_session(struct build *b)
 	s->end_reason = text_of(b, b->v->ended ? b->v->end.reason_str : 0);
 	s->exit_status = b->v->ended ? b->v->end.exit_status : -1;
 	s->complete = b->v->ended;
-	s->price_ns = b->v->price_ns;
+	s->call_cost_ns = b->v->call_cost_ns;
 	s->step_ns = b->v->step_ns;
 	s->cost_ppm = b->v->cost_ppm;
 	/* Intervals too short to say something are in the mean alone. */

@@ -182,7 +182,7 @@ struct gs_aggregate {
 	uint64_t n_lost_calls;
 	struct gs_native_count native; /* native stacks, and what they lack */
 	/* What tracing cost: by the counters of that. */
-	uint64_t cost_last_ns, cost_worst_ppm, cost_ppm, price_ns, step_ns;
+	uint64_t cost_last_ns, cost_worst_ppm, cost_ppm, call_cost_ns, step_ns;
 	uint64_t last_ns;
 	uint32_t n_funcs;      /* one more than the largest id that calls, errors or uses had */
 	struct gs_rec_end end; /* valid when ended */

@@ -107,11 +107,11 @@ struct gs_nvml_cost {
 #define GS_NVML_GROUPS 6 /* bits of enum gs_gpu_group */
 
 struct gs_nvml_part {         /* of one device; nvml_part.c */
-	uint64_t price_ns;    /* of processor time, as measured */
+	uint64_t cost_ns;     /* of processor time, as measured */
 	uint64_t interval_ns; /* with a budget: between two readings */
 	uint64_t last_ns;     /* monotonic; 0 never */
 	uint64_t way_ns[2];   /* what each way costs; UINT64_MAX: it does not work */
-	uint8_t tries[2], way, n_prices;
+	uint8_t tries[2], way, n_costs;
 	bool asked, shifted, settled;
 };
 

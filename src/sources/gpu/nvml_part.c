@@ -28,7 +28,7 @@
 #define GOLDEN            0.6180339887498949
 #define GROWTH_MAX        5   /* of options.oldest_ns */
 #define CHEAP             0.1 /* of a GPU's budget, at every turn */
-#define PRICES            8 /* of how many readings a price is the mean, as long as they are few */
+#define MEAN_OF           8   /* of how many readings a cost is the mean, as long as they are few */
 #define FIND_NS           200000000ull  /* between lists of processes when no GPU is in focus */
 #define LOOK_NS           1000000000ull /* of GPUs beside those in focus */
 
@@ -170,7 +170,7 @@ static double longest_s(const struct gs_nvml *nv, const struct gs_nvml_device *d
 		return LONG_S;
 	if (oldest_s <= 0 || rules[part].slow)
 		return rules[part].longest_s;
-	if ((double)dev->part[part].price_ns / 1e9 <=
+	if ((double)dev->part[part].cost_ns / 1e9 <=
 	    CHEAP * budget_of_one(nv) * turn_s(nv, &rules[part]))
 		return 0;
 	/* What both first readings cost says little. */
@@ -197,7 +197,7 @@ static double load_at(struct gs_nvml *nv, struct gs_nvml_device *dev, const doub
 		t = k * root[i];
 		t = t < shortest ? shortest : t > longest ? longest : t;
 		dev->part[i].interval_ns = (uint64_t)(t * 1e9);
-		sum += (double)dev->part[i].price_ns / 1e9 / t;
+		sum += (double)dev->part[i].cost_ns / 1e9 / t;
 	}
 	return sum;
 }
@@ -225,7 +225,7 @@ static void plan_parts(struct gs_nvml *nv, struct gs_nvml_device *dev, uint64_t 
 
 		if (i == GS_GPU_PART_UTILIZATION && dev->util_from_gpm)
 			weight = 0.1;
-		root[i] = weight > 0 ? sqrt((double)dev->part[i].price_ns / 1e9 / weight) : 0;
+		root[i] = weight > 0 ? sqrt((double)dev->part[i].cost_ns / 1e9 / weight) : 0;
 	}
 	if (load_at(nv, dev, root, low, growth) > budget) {
 		growth = find_growth(nv, dev, root, high);
@@ -260,7 +260,7 @@ static bool has_room(struct gs_nvml *nv, const struct gs_nvml_device *dev, unsig
 
 	if (nv->slow_owed && nv->slow_owed != key)
 		return false;
-	if (nv->slow_cpu_ns && nv->slow_cpu_ns + dev->part[part].price_ns > SLICE_NS) {
+	if (nv->slow_cpu_ns && nv->slow_cpu_ns + dev->part[part].cost_ns > SLICE_NS) {
 		if (!nv->slow_owed_next)
 			nv->slow_owed_next = key;
 		return false;
@@ -349,23 +349,23 @@ void gs_nvml_part_end(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned p
 			p->way_ns[way] = as_known;
 		p->tries[way]++;
 		/* The first call pays for what the library does only once. */
-		p->price_ns = p->price_ns && cpu_ns > p->price_ns ? p->price_ns : cpu_ns;
+		p->cost_ns = p->cost_ns && cpu_ns > p->cost_ns ? p->cost_ns : cpu_ns;
 		if (was_tried(p, rule) && rule->read[1]) {
 			p->way = p->way_ns[1] < p->way_ns[0] - p->way_ns[0] / 8;
-			p->price_ns = p->way_ns[p->way] == UINT64_MAX ? cpu_ns : p->way_ns[p->way];
+			p->cost_ns = p->way_ns[p->way] == UINT64_MAX ? cpu_ns : p->way_ns[p->way];
 		}
 		if (nv->options->oldest_ns)
 			dev->plan_ns = 0;
 	} else if (way == p->way) {
 		/* A call may cost many times as much at first: one that costs so much less is what
 		 * it costs. */
-		uint64_t n = cpu_ns < p->price_ns / 2 ? 0 : p->n_prices + TRIES;
+		uint64_t n = cpu_ns < p->cost_ns / 2 ? 0 : p->n_costs + TRIES;
 
 		if (nv->options->oldest_ns && (!p->settled || !n))
 			dev->plan_ns = 0;
 		p->settled = true;
-		p->n_prices = (uint8_t)(!n ? 0 : n < PRICES - 1 ? p->n_prices + 1 : p->n_prices);
-		p->price_ns = (n * p->price_ns + cpu_ns) / (n + 1);
+		p->n_costs = (uint8_t)(!n ? 0 : n < MEAN_OF - 1 ? p->n_costs + 1 : p->n_costs);
+		p->cost_ns = (n * p->cost_ns + cpu_ns) / (n + 1);
 	}
 }
 

@@ -37,7 +37,7 @@ struct unit {
 #define KEY_PROCESS(pid) (2ull << 32 | (pid))
 
 struct gs_overhead {
-	struct gs_costs prices;
+	struct gs_costs costs;
 	double max_ratio;
 	struct func func[GS_FUNC_MAX];
 	struct unit units[GS_OVERHEAD_MAX_UNITS + 1]; /* the first: all */
@@ -47,13 +47,13 @@ struct gs_overhead {
 	double cost_ns, cpu_ns; /* of the run */
 };
 
-struct gs_overhead *gs_overhead_new(const struct gs_costs *prices, double max_ratio)
+struct gs_overhead *gs_overhead_new(const struct gs_costs *costs, double max_ratio)
 {
 	struct gs_overhead *b = calloc(1, sizeof(*b));
 
 	if (!b)
 		return NULL;
-	b->prices = *prices;
+	b->costs = *costs;
 	b->max_ratio = max_ratio;
 	b->unit_of = GS_MAP_INIT(GS_OVERHEAD_MAX_UNITS);
 	b->units[0].left_ns = max_ratio * GS_OVERHEAD_BURST_NS;
@@ -99,9 +99,9 @@ void gs_overhead_place(struct gs_overhead *b, unsigned func, const struct gs_hit
 }
 
 /* Of a hit, without its single steps. */
-static double price_of(const struct gs_overhead *b, const struct func *f, unsigned mode)
+static double cost_of_hit(const struct gs_overhead *b, const struct func *f, unsigned mode)
 {
-	const struct gs_costs *p = &b->prices;
+	const struct gs_costs *p = &b->costs;
 	double ns;
 
 	if (f->watched)
@@ -123,7 +123,7 @@ static double cost_in(const struct gs_overhead *b, const struct func *f, unsigne
 
 	if (mode == GS_MODE_OFF)
 		return 0;
-	return (double)p->hits * price_of(b, f, mode) + (double)steps * b->prices.step_ns;
+	return (double)p->hits * cost_of_hit(b, f, mode) + (double)steps * b->costs.step_ns;
 }
 
 static void add_passed(struct passed *to, const struct gs_overhead_hits *h)
@@ -176,11 +176,11 @@ void gs_overhead_add_hits(struct gs_overhead *b, const struct gs_overhead_hits *
 	f = &b->func[h->func];
 	/* Those of a sample are added up. */
 	cost = (double)h->traced *
-		       price_of(b, f,
-				f->mode == GS_MODE_EVENTS ? GS_MODE_EVENTS : GS_MODE_AGGREGATE) +
-	       (double)h->counted * price_of(b, f, GS_MODE_COUNT) +
-	       (double)h->stepped * b->prices.step_ns;
-	exits = (double)h->stepped_exits * b->prices.step_ns;
+		       cost_of_hit(b, f,
+				   f->mode == GS_MODE_EVENTS ? GS_MODE_EVENTS : GS_MODE_AGGREGATE) +
+	       (double)h->counted * cost_of_hit(b, f, GS_MODE_COUNT) +
+	       (double)h->stepped * b->costs.step_ns;
+	exits = (double)h->stepped_exits * b->costs.step_ns;
 	/* Those of a function that is only counted are being taken off. */
 	steered = f->mode == GS_MODE_OFF ? 0 : f->mode == GS_MODE_COUNT ? cost : cost + exits;
 	cost += exits;

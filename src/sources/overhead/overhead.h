@@ -3,7 +3,7 @@
  * more than a part of its processor time in probes. Knows nothing of the kernel: it is given hits,
  * processor time and the clock, and answers with steps. One thread.
  *
- * The cost of a hit is its price (sources/uprobe/cost.h) in the mode that the function has, and
+ * The cost of a hit is that of its probe (sources/uprobe/cost.h) in the mode that the function has, and
  * that of the single steps it took. A share is cost over time on processors, as the kernel counts
  * it: a thread that waits for a processor does not look cheap by that. Three shares have the same
  * limit: that of each thread (a loop that is slowed down runs in one thread), of each process and
@@ -35,7 +35,7 @@
 struct gs_overhead;
 
 /* max_ratio 0: only add up the cost. NULL: no memory. */
-struct gs_overhead *gs_overhead_new(const struct gs_costs *prices, double max_ratio);
+struct gs_overhead *gs_overhead_new(const struct gs_costs *costs, double max_ratio);
 void gs_overhead_free(struct gs_overhead **budget);
 
 /* The function is never touched: what it reports is needed to understand the rest. */

@@ -137,7 +137,7 @@ static int attach_target(struct bench *b, uprobe_target_fn target, const char *e
 	return r == n ? 0 : r < 0 ? r : -EIO;
 }
 
-/* The price in each mode of calls of a target. 0 or negative errno. */
+/* The cost in each mode of calls of a target. 0 or negative errno. */
 static int measure_modes(struct bench *b, uprobe_target_fn target, const char *end,
 			 const struct gs_attach_plan_place *like, double ret_ns[GS_MODE_N])
 {
@@ -318,7 +318,7 @@ static void close_behind(struct links *links)
 	pthread_attr_destroy(&detached);
 }
 
-int gs_uprobe_measure_cost(const struct gs_uprobe_cost_options *o, struct gs_costs *ret_prices,
+int gs_uprobe_measure_cost(const struct gs_uprobe_cost_options *o, struct gs_costs *ret_costs,
 			   struct gs_err *err)
 {
 	struct gs_kernel_config config = {.filter = GS_FILTER_ALL,
@@ -329,13 +329,13 @@ int gs_uprobe_measure_cost(const struct gs_uprobe_cost_options *o, struct gs_cos
 	struct bench b = {.func = gs_func_by_name("cudaLaunchKernel")};
 	int r = uprobe_features_detect(o->disabled_features, &b.features, err);
 
-	*ret_prices = (struct gs_costs){0};
+	*ret_costs = (struct gs_costs){0};
 	config.task_storage = b.features.task_storage;
 	if (r == 0)
 		r = uprobe_kernel_load_alone(&b.k, &config, &b.features, o->scopes, o->users);
 	if (r == 0) {
 		b.links = calloc(1, sizeof(*b.links));
-		r = b.links ? measure_all(&b, o, ret_prices) : -ENOMEM;
+		r = b.links ? measure_all(&b, o, ret_costs) : -ENOMEM;
 	}
 	close_behind(b.links);
 	uprobe_kernel_unload(&b.k);

@@ -12,14 +12,14 @@
 struct gs_uprobe_cost_options {
 	unsigned disabled_features; /* as of struct gs_uprobe_options */
 	bool events;                /* what GS_MODE_EVENTS is */
-	/* These are measured apart, else guessed from the price of a call, as Python functions are:
+	/* These are measured apart, else guessed from the cost of a call, as Python functions are:
 	 */
 	bool scopes; /* operators and the like */
 	bool users;  /* described probes, whose program takes the kernel long to check: 0.4 s */
 };
 
-/* 0, or a negative errno with err: *ret_prices is of no use then. */
-int gs_uprobe_measure_cost(const struct gs_uprobe_cost_options *options,
-			   struct gs_costs *ret_prices, struct gs_err *err);
+/* 0, or a negative errno with err: *ret_costs is of no use then. */
+int gs_uprobe_measure_cost(const struct gs_uprobe_cost_options *options, struct gs_costs *ret_costs,
+			   struct gs_err *err);
 
 #endif

@@ -110,7 +110,7 @@ int uprobe_sample_start(struct uprobe_kernel_side *k, struct bpf_program *progra
 			uint64_t period_ns, struct gs_err *err);
 void uprobe_sample_stop(struct uprobe_kernel_side *k);
 
-/* The programs alone whose prices are asked for, for cost.c, with maps of a few elements.
+/* The programs alone whose costs are asked for, for cost.c, with maps of a few elements.
  * Negative errno: nothing is left. */
 int uprobe_kernel_load_alone(struct uprobe_kernel_side *k, const struct gs_kernel_config *config,
 			     const struct features *features, bool with_scopes, bool with_users);
