@@ -28,7 +28,7 @@ static void take_message(const uint8_t *data, size_t bytes)
 		for (unsigned kind = GS_STORE_SAMPLES; kind <= GS_STORE_TRACE; kind++) {
 			struct gs_node_snapshot *newest;
 
-			(void)head_batch_look(m->batch, kind, d, &raw, &newest);
+			(void)head_batch_check(m->batch, kind, d, &raw, &newest);
 			if (newest)
 				can_be_stored(newest);
 			gs_node_snapshot_free(&newest);
@@ -36,7 +36,7 @@ static void take_message(const uint8_t *data, size_t bytes)
 	if (m && m->body_case == GPUSCOPE__V1__TO_HEAD__BODY_BATCH) {
 		struct gs_store_report report;
 
-		if (head_report_look(m->batch, &raw, &report) && !report.job[0])
+		if (head_report_check(m->batch, &raw, &report) && !report.job[0])
 			abort();
 	}
 	if (m)

@@ -356,8 +356,8 @@ static void read_groups(struct gs_accounting_measure *m)
 	accounting_measure_read_cgroups(m);
 	accounting_gpu_reader_read(m->gpu);
 	accounting_who_gpus(m->who, accounting_gpu_reader_snapshot(m->gpu));
-	gs_accounting_measure_ranks_look(m->ranks, accounting_gpu_reader_snapshot(m->gpu), m->rows,
-					 m->rows ? NULL : m->work, gs_clock_boot_ns());
+	gs_accounting_measure_ranks_sample(m->ranks, accounting_gpu_reader_snapshot(m->gpu),
+					   m->rows, m->rows ? NULL : m->work, gs_clock_boot_ns());
 	read_gpus(m);
 }
 

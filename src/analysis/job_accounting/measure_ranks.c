@@ -161,9 +161,9 @@ static bool find_id(const struct gs_accounting_measure_ranks *r, const struct gs
 	return true;
 }
 
-void gs_accounting_measure_ranks_look(struct gs_accounting_measure_ranks *r,
-				      const struct gs_gpu_snapshot *g, const struct gs_rows *rows,
-				      const struct gs_host_taskstats *host, uint64_t now_ns)
+void gs_accounting_measure_ranks_sample(struct gs_accounting_measure_ranks *r,
+					const struct gs_gpu_snapshot *g, const struct gs_rows *rows,
+					const struct gs_host_taskstats *host, uint64_t now_ns)
 {
 	uint64_t id;
 

@@ -31,10 +31,10 @@ uint64_t gs_accounting_measure_ranks_left_out(const struct gs_accounting_measure
 
 /* Once a second: processes on GPUs, and without probes what the processes used so far. Of rows and
  * host one is NULL. */
-void gs_accounting_measure_ranks_look(struct gs_accounting_measure_ranks *ranks,
-				      const struct gs_gpu_snapshot *gpus,
-				      const struct gs_rows *rows,
-				      const struct gs_host_taskstats *host, uint64_t now_ns);
+void gs_accounting_measure_ranks_sample(struct gs_accounting_measure_ranks *ranks,
+					const struct gs_gpu_snapshot *gpus,
+					const struct gs_rows *rows,
+					const struct gs_host_taskstats *host, uint64_t now_ns);
 
 /* The ranks of the job's largest step into its report, with their imbalance. rows: what was read
  * last, or NULL. 0 or -ENOMEM. */

@@ -497,7 +497,7 @@ static bool is_inside(struct gs_inside *in, uint32_t pid, bool looks)
 	if (!looks && gs_map_get(&in->asked, pid, &asked_ns) && now_ns - asked_ns < ASK_NS)
 		return false;
 	gs_map_put(&in->asked, pid, now_ns); /* else it is asked for more often */
-	gs_companion_files_look(in->files);
+	gs_companion_files_scan(in->files);
 	return gs_companion_files_since(in->files, pid);
 }
 

@@ -33,7 +33,7 @@ struct gs_api_addition {
 
 struct gs_head *gs_api_head(struct gs_api *api); /* that it was started with; lent */
 
-/* gs_live_answer() with the API's look at the cluster, and api as ctx of fn. */
+/* gs_live_answer() with the API's snapshot of the cluster, and api as ctx of fn. */
 void gs_api_answer(struct gs_api *api, const struct gs_http_request *q, struct gs_http_reply *reply,
 		   gs_live_answer_fn fn);
 
@@ -52,7 +52,7 @@ bool gs_api_list(json_t *body, const char *key, char *out, size_t bytes,
 #define GS_API_HANDLER(name)                                                                       \
 	void name(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply)
 
-/* One that makes its answer out of a look; static. */
+/* One that makes its answer out of a snapshot; static. */
 #define GS_API_LOOK(name)                                                                          \
 	static void look_##name(void *ctx, const struct gs_live_snapshot *l,                       \
 				const struct gs_http_request *q, struct gs_http_reply *reply);     \

@@ -183,13 +183,13 @@ void head_node_superseded(struct gs_head_stream *s);
 /* Whether a batch is such as a node makes: unpacked into raw, each record whole. ret_newest (the
  * caller's, may be NULL): its last snapshot, with what happened to GPUs (gpu->event) in all of them. */
 struct Gpuscope__V1__Batch;
-bool head_batch_look(const struct Gpuscope__V1__Batch *batch, unsigned kind,
-		     struct gs_node_decoder *decoder, struct gs_buf *raw,
-		     struct gs_node_snapshot **ret_newest);
+bool head_batch_check(const struct Gpuscope__V1__Batch *batch, unsigned kind,
+		      struct gs_node_decoder *decoder, struct gs_buf *raw,
+		      struct gs_node_snapshot **ret_newest);
 
 /* Likewise of a batch that is the report of a job: what lists choose it by. head_report.c */
-bool head_report_look(const struct Gpuscope__V1__Batch *batch, struct gs_buf *raw,
-		      struct gs_store_report *ret_report);
+bool head_report_check(const struct Gpuscope__V1__Batch *batch, struct gs_buf *raw,
+		       struct gs_store_report *ret_report);
 
 /* The answer to ListJobReports, on the reader's thread (NULL: the head ends). */
 void head_reports_list(const struct gs_head *h, struct gs_grpc_call *call, const void *query,

@@ -308,9 +308,9 @@ static bool events_hand_on(struct earlier_events *e, struct gs_gpu_snapshot *gpu
 	return true;
 }
 
-bool head_batch_look(const struct Gpuscope__V1__Batch *b, unsigned kind,
-		     struct gs_node_decoder *decoder, struct gs_buf *raw,
-		     struct gs_node_snapshot **ret_newest)
+bool head_batch_check(const struct Gpuscope__V1__Batch *b, unsigned kind,
+		      struct gs_node_decoder *decoder, struct gs_buf *raw,
+		      struct gs_node_snapshot **ret_newest)
 {
 	GS_CLEANUP(events_fini) struct earlier_events earlier = {0};
 	struct gs_node_snapshot *snapshot = NULL;
@@ -356,9 +356,9 @@ static bool look_at(struct gs_head_stream *s, const Gpuscope__V1__Batch *b,
 	*ret_base_ns = 0;
 	if (s->stream.kind == GS_STORE_JOBS) {
 		*ret_report = malloc(sizeof(**ret_report));
-		return *ret_report && head_report_look(b, &s->head->raw, *ret_report);
+		return *ret_report && head_report_check(b, &s->head->raw, *ret_report);
 	}
-	ok = head_batch_look(b, s->stream.kind, s->decoder, &s->head->raw, &newest);
+	ok = head_batch_check(b, s->stream.kind, s->decoder, &s->head->raw, &newest);
 	if (ok && newest && newest->time_ns)
 		*ret_base_ns = newest->wall_ns - (int64_t)newest->time_ns;
 	if (ok && newest)

@@ -19,8 +19,8 @@ _Static_assert((int)GS_STORE_REPORT_RUNNING == GS_JOB_DELIVERY_RUNNING &&
 		       GS_STORE_REPORT_MAX == GS_JOB_DELIVERY_MAX,
 	       "the same numbers");
 
-bool head_report_look(const struct Gpuscope__V1__Batch *b, struct gs_buf *raw,
-		      struct gs_store_report *ret_report)
+bool head_report_check(const struct Gpuscope__V1__Batch *b, struct gs_buf *raw,
+		       struct gs_store_report *ret_report)
 {
 	struct gs_job_report_delivery d;
 	struct gs_err err;

@@ -55,7 +55,7 @@ static int by_mean(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Each GPU of each job once, by job. What it points to is the look's. */
+/* Each GPU of each job once, by job. What it points to is the snapshot's. */
 static struct member *list_members(const struct gs_live_snapshot *l, size_t *ret_n)
 {
 	struct member *list = NULL;
@@ -199,14 +199,14 @@ static int put_job(struct gs_buf *b, const struct live_job *j, gs_live_report_fn
 void gs_live_jobs(struct gs_live *a, size_t limit, gs_live_report_fn report, void *ctx,
 		  struct gs_http_reply *reply)
 {
-	struct gs_live_snapshot *look = gs_live_take_snapshot(a);
+	struct gs_live_snapshot *snapshot = gs_live_take_snapshot(a);
 	size_t n = 0;
-	GS_FREE struct live_job *jobs = look ? live_jobs_now(a, look, &n) : NULL;
+	GS_FREE struct live_job *jobs = snapshot ? live_jobs_now(a, snapshot, &n) : NULL;
 	struct gs_buf *b;
 	int r = 0;
 
 	if (!jobs) {
-		gs_live_snapshot_unref(&look);
+		gs_live_snapshot_unref(&snapshot);
 		gs_http_error(reply, 503, "no memory");
 		return;
 	}
@@ -215,7 +215,7 @@ void gs_live_jobs(struct gs_live *a, size_t limit, gs_live_report_fn report, voi
 	j_open(b, "jobs", '[');
 	for (size_t i = 0; r == 0 && i < n && i < limit; i++)
 		r = put_job(b, &jobs[i], report, ctx);
-	gs_live_snapshot_unref(&look);
+	gs_live_snapshot_unref(&snapshot);
 	j_close(b, ']');
 	j_u64(b, "total", n);
 	j_close(b, '}');

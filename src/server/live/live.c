@@ -90,12 +90,12 @@ struct gs_live *gs_live_new(const struct gs_live_options *options)
 	return a;
 }
 
-static void forget_look(struct gs_live *a)
+static void forget_snapshot(struct gs_live *a)
 {
 	struct gs_live_snapshot *l;
 
 	pthread_mutex_lock(&a->lock);
-	l = gs_take(a->look);
+	l = gs_take(a->snapshot);
 	pthread_mutex_unlock(&a->lock);
 	gs_live_snapshot_unref(&l);
 }
@@ -105,7 +105,7 @@ void gs_live_free(struct gs_live **live)
 	if (!*live)
 		return;
 	live_answers_free(*live);
-	forget_look(*live);
+	forget_snapshot(*live);
 	pthread_mutex_destroy(&(*live)->lock);
 	gs_free_p(live);
 }
@@ -124,7 +124,7 @@ void gs_live_tick(struct gs_live *a, struct gs_http *http)
 		a->asked_ns = gs_clock_mono_ns();
 		live_publish(a, http);
 	} else if (gs_clock_mono_ns() - a->asked_ns > KEEP_NS) {
-		forget_look(a);
+		forget_snapshot(a);
 	}
 	live_snapshot_forget(a);
 }

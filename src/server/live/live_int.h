@@ -24,7 +24,7 @@ struct gs_live {
 	_Atomic uint64_t asked_ns;
 	struct live_answers *answers; /* owned; of the server's thread */
 	pthread_mutex_t lock;
-	struct gs_live_snapshot *look; /* under it: the newest; referenced; NULL: none yet */
+	struct gs_live_snapshot *snapshot; /* under it: the newest; referenced; NULL: none yet */
 };
 
 /* --- live.c --- */
@@ -61,16 +61,16 @@ struct live_job {
 	double straggler_mean, median_mean; /* utilization of its least busy GPU, and of all */
 	/* One GPU did much less than the others, which may wait for it: */
 	bool has_straggler;
-	const struct gs_registry_node *node; /* of that one; the look's */
+	const struct gs_registry_node *node; /* of that one; the snapshot's */
 	uint32_t gpu;
 	char reason[GS_GPU_HEALTH_TEXT_BYTES]; /* what is wrong with it; "" nothing */
 };
 
 /* By name, to be freed. NULL: no memory. */
-struct live_job *live_jobs_now(const struct gs_live *live, const struct gs_live_snapshot *look,
+struct live_job *live_jobs_now(const struct gs_live *live, const struct gs_live_snapshot *snapshot,
 			       size_t *ret_n);
 
-/* The job of a process; "" none. The look's. */
+/* The job of a process; "" none. The snapshot's. */
 const char *live_job_of(const struct gs_registry_node *n, const struct gs_gpu_process *p);
 
 /* --- events.c --- */
@@ -83,7 +83,7 @@ void live_publish(struct gs_live *a, struct gs_http *http);
 #define LIVE_HANDLER(name)                                                                         \
 	void name(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply)
 
-/* One that makes its answer out of a look. */
+/* One that makes its answer out of a snapshot. */
 #define LIVE_LOOK(name)                                                                            \
 	static void look_##name(void *ctx, const struct gs_live_snapshot *l,                       \
 				const struct gs_http_request *q, struct gs_http_reply *reply);     \

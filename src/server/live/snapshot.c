@@ -1,6 +1,6 @@
 /*
  * The cluster as answers see it: a view of it, how each GPU is, and the sums. Looking at ten
- * thousand GPUs costs some milliseconds, so a look is used again while nothing has changed, and for
+ * thousand GPUs costs some milliseconds, so a snapshot is used again while nothing has changed, and for
  * a time in proportion to what it cost: however many ask, looking takes a twentieth of a processor
  * at most.
  */
@@ -88,7 +88,7 @@ static void add_up(struct gs_live_sums *all, const struct gs_live_sums *s)
 
 /* --- making one --- */
 
-static void look_free(struct gs_live_snapshot *l)
+static void snapshot_free(struct gs_live_snapshot *l)
 {
 	gs_registry_view_unref(&l->view);
 	free(l->first);
@@ -151,7 +151,7 @@ static int fill_snapshot(struct gs_live_snapshot *l)
 	return rank_nodes(l);
 }
 
-static struct gs_live_snapshot *look_new(struct gs_live *a)
+static struct gs_live_snapshot *build_snapshot(struct gs_live *a)
 {
 	struct gs_live_snapshot *l = calloc(1, sizeof(*l));
 	uint64_t began = gs_clock_mono_ns(), now;
@@ -163,7 +163,7 @@ static struct gs_live_snapshot *look_new(struct gs_live *a)
 	l->n_nodes = gs_registry_view_count(l->view);
 	l->first = calloc(l->n_nodes + 1, sizeof(*l->first));
 	if (!l->view || !l->first || fill_snapshot(l) < 0) {
-		look_free(l);
+		snapshot_free(l);
 		return NULL;
 	}
 	now = gs_clock_mono_ns();
@@ -181,8 +181,9 @@ uint64_t live_again_until(uint64_t began_ns, uint64_t now_ns)
 /* With the lock held. */
 static bool is_good(const struct gs_live *a, uint64_t now_ns)
 {
-	return a->look && (now_ns < a->look->until_ns || gs_registry_view_version(a->look->view) ==
-								 gs_registry_version(a->o.cluster));
+	return a->snapshot &&
+	       (now_ns < a->snapshot->until_ns ||
+		gs_registry_view_version(a->snapshot->view) == gs_registry_version(a->o.cluster));
 }
 
 struct gs_live_snapshot *gs_live_take_snapshot(struct gs_live *a)
@@ -190,9 +191,9 @@ struct gs_live_snapshot *gs_live_take_snapshot(struct gs_live *a)
 	struct gs_live_snapshot *l = NULL, *before;
 
 	pthread_mutex_lock(&a->lock);
-	before = is_good(a, gs_clock_mono_ns()) ? NULL : gs_take(a->look);
-	if (a->look) {
-		l = a->look;
+	before = is_good(a, gs_clock_mono_ns()) ? NULL : gs_take(a->snapshot);
+	if (a->snapshot) {
+		l = a->snapshot;
 		l->refs++;
 	}
 	pthread_mutex_unlock(&a->lock);
@@ -200,24 +201,24 @@ struct gs_live_snapshot *gs_live_take_snapshot(struct gs_live *a)
 	gs_live_snapshot_unref(&before);
 	if (l)
 		return l;
-	l = look_new(a);
+	l = build_snapshot(a);
 	if (!l)
 		return NULL;
 	l->refs++;
 	pthread_mutex_lock(&a->lock);
-	before = a->look;
-	a->look = l;
+	before = a->snapshot;
+	a->snapshot = l;
 	pthread_mutex_unlock(&a->lock);
 	gs_live_snapshot_unref(&before);
 	return l;
 }
 
-void gs_live_snapshot_unref(struct gs_live_snapshot **look)
+void gs_live_snapshot_unref(struct gs_live_snapshot **snapshot)
 {
-	struct gs_live_snapshot *l = gs_take(*look);
+	struct gs_live_snapshot *l = gs_take(*snapshot);
 
 	if (l && --l->refs == 0)
-		look_free(l);
+		snapshot_free(l);
 }
 
 void live_snapshot_forget(struct gs_live *a)
@@ -226,7 +227,7 @@ void live_snapshot_forget(struct gs_live *a)
 
 	pthread_mutex_lock(&a->lock);
 	if (!is_good(a, gs_clock_mono_ns()))
-		l = gs_take(a->look);
+		l = gs_take(a->snapshot);
 	pthread_mutex_unlock(&a->lock);
 	gs_live_snapshot_unref(&l);
 }

@@ -1,5 +1,5 @@
 /*
- * The cluster as answers see it: a view of it, how each GPU is, and the sums. A look never changes;
+ * The cluster as answers see it: a view of it, how each GPU is, and the sums. A snapshot never changes;
  * who holds a reference may read it on any thread, and no delivery waits for that.
  */
 #ifndef GS_SERVER_LIVE_SNAPSHOT_H
@@ -46,7 +46,7 @@ struct gs_live_snapshot {
 
 /* The cluster now; referenced. NULL: no memory. Any thread. */
 struct gs_live_snapshot *gs_live_take_snapshot(struct gs_live *live);
-void gs_live_snapshot_unref(struct gs_live_snapshot **look);
+void gs_live_snapshot_unref(struct gs_live_snapshot **snapshot);
 
 /* How many GPUs this node of the view has, and how one of them is. */
 static inline uint32_t gs_live_snapshot_gpus(const struct gs_live_snapshot *l, size_t node)

@@ -130,7 +130,7 @@ void gs_companion_files_poll(struct gs_companion_files *files,
 			     bool *ret_full);
 
 /* Look for new files. */
-void gs_companion_files_look(struct gs_companion_files *files);
+void gs_companion_files_scan(struct gs_companion_files *files);
 
 /* When the newest file of this process was made that has the door of calls, of those that have been found; 0:
  * none was. */

@@ -242,7 +242,7 @@ static bool has_ended(const struct entry *e)
 	return e->pid_fd < 0 || poll(&fd, 1, 0) > 0;
 }
 
-void gs_companion_files_look(struct gs_companion_files *f)
+void gs_companion_files_scan(struct gs_companion_files *f)
 {
 	find_files(f);
 }

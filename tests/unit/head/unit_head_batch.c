@@ -60,7 +60,7 @@ static struct gs_node_snapshot *look(const struct gs_buf *records, bool whole)
 	b.raw_bytes = (uint32_t)records->bytes;
 	b.records.data = records->data;
 	b.records.len = records->bytes;
-	assert_int_equal(head_batch_look(&b, GS_STORE_SAMPLES, d, &raw, &newest), whole);
+	assert_int_equal(head_batch_check(&b, GS_STORE_SAMPLES, d, &raw, &newest), whole);
 	gs_node_decoder_free(&d);
 	return newest;
 }
