@@ -87,7 +87,7 @@ int gs_agent_findings_show(const char *control, const char *job, const char *dur
 		return GS_EXIT_USAGE;
 	}
 	if (job && (strlen(job) >= GS_EXPLAIN_JOB_BYTES || strpbrk(job, " \n"))) {
-		gs_cli_say("%s is no job", job);
+		gs_cli_say("\"%s\" is not a job id", job);
 		return GS_EXIT_USAGE;
 	}
 	block_signals(&ends);

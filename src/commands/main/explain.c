@@ -55,20 +55,22 @@ static int check_options(void *target, struct gs_err *err)
 	if (!o->live && o->n_words > 1)
 		return gs_err_set(err, -EINVAL, "one file at a time");
 	if (!o->live && o->pids)
-		return gs_err_set(err, -EINVAL, "-p belongs to --live");
+		return gs_err_set(err, -EINVAL, "-p needs --live");
 	if (o->pids && o->n_words)
 		return gs_err_set(err, -EINVAL, "give either a command or -p, not both");
 	if (o->job && (o->n_words || o->pids))
 		return gs_err_set(err, -EINVAL,
-				  "--job-id is of an agent: it takes neither a file nor a program");
+				  "--job-id asks the agent: it takes neither a file nor a program");
 	if (o->control && !asks_agent)
-		return gs_err_set(err, -EINVAL,
-				  "--control is of an agent: with --live alone, or --job-id");
+		return gs_err_set(
+			err, -EINVAL,
+			"--control asks the agent: give it with --live alone, or with --job-id");
 	if (asks_agent && o->findings.n_settings)
 		return gs_err_set(err, -EINVAL,
-				  "--set: the detectors of an agent are set in its configuration");
+				  "--set: the detectors of the agent are set in its configuration");
 	if (o->live && o->findings.format == GS_FINDINGS_YAML)
-		return gs_err_set(err, -EINVAL, "--live has lines: table or json");
+		return gs_err_set(err, -EINVAL,
+				  "--live writes lines: --format takes table or json");
 	return 0;
 }
 
