@@ -163,7 +163,8 @@ def python_lines(t):
     t.match('explain has it', rf'rank 1 \(process \d+\) has not arrived at collective 4 .*\n.*last called.*\n +Python: {lag}', explained)
     found = json.loads(t.tool('explain', '--format', 'json', record, status=0).out)['hangs']
     t.match('and its JSON', lag, found[0]['by_rank'][0]['python'])
-    t.match('and the report', 'Hangs and mismatches of ranks', t.tool('report', record, status=0).out)
+    t.match('and the report', r'\n  Hang after [^\n]*rank 1 \(process \d+\) has not', t.tool('report', record, status=0).out)
+    t.match('in full', r'\nHangs and mismatches of ranks\n', t.tool('report', '-v', record, status=0).out)
 
 
 if __name__ == '__main__':
