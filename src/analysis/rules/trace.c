@@ -144,11 +144,12 @@ static bool say_open_call(const struct facts *f, struct gs_buf *text, double *re
 /* Found while tracing, and not over because the last rank came. */
 static bool holds_rank_hang(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
-	const struct gs_hang_summary *h = f->s->hangs, *end = h + f->s->n_hangs;
+	const struct gs_hang_summary *h = NULL;
 
-	while (h < end && (h->has_arrived || strcmp(h->kind, "waits") != 0))
-		h++;
-	if (h == end)
+	for (size_t i = 0; i < f->s->n_hangs && !h; i++)
+		if (!f->s->hangs[i].has_arrived && strcmp(f->s->hangs[i].kind, "waits") == 0)
+			h = &f->s->hangs[i];
+	if (!h)
 		return false;
 	*ret_share = rules_share_of(
 		f->s->duration_ns > h->since_ns ? f->s->duration_ns - h->since_ns : 0,
