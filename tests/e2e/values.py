@@ -245,6 +245,7 @@ def report(t):
     run = t.trace('-o', 't.gst', command=t.app('--threads=3', '--fork=2', 'cudaMalloc=31', 'cudaFree=31', 'cudaMalloc:bad=3',
                                                'cudaLaunchKernel=101', 'ncclCommInitRank=1', 'ncclAllReduce=47'))  # fmt: skip
     again = json.loads(t.tool('report', '--format', 'json', 't.gst', status=0).out)
+    t.true('findings are of recordings', isinstance(again.pop('findings'), list), again.get('findings'))
     for key in sorted(set(run.summary) | set(again)):
         t.equal(key, again.get(key), run.summary.get(key))
 

@@ -65,6 +65,8 @@ struct gs_job_report {                      /* one job */
 	struct gs_job_mpi mpi;             /* owned; no ranks: nothing called MPI, or unknown */
 };
 
+struct gs_doc; /* core/text/doc.h */
+
 struct gs_job_report_session {
 	int64_t start_wall_ns, end_wall_ns;
 	uint64_t elapsed_ns;
@@ -84,6 +86,9 @@ struct gs_job_report_session {
 	char loss[1024];     /* what was lost, in words; "" nothing */
 	struct gs_job_report *jobs; /* owned */
 	size_t n_jobs;
+	/* Members that JSON and YAML have beside those of a job, the last ones. NULL: none. */
+	void (*put_more)(void *ctx, struct gs_doc *doc, const struct gs_job_report *job);
+	void *more_ctx; /* of it */
 };
 
 /* A rank by what it and what it started did; nothing of its GPU. */
@@ -114,7 +119,6 @@ enum gs_job_report_format {
 int gs_job_report_format_parse(const char *name, enum gs_job_report_format *ret_format);
 int gs_job_report_format_of_path(const char *path, enum gs_job_report_format *ret_format);
 
-struct gs_doc; /* core/text/doc.h */
 struct gs_job_report_delivery;
 
 struct gs_job_report_style {
@@ -130,9 +134,6 @@ struct gs_job_report_style {
 	 * out of its tables. NULL: of others. */
 	const struct gs_job_report_delivery *delivery;
 	bool trimmed;
-	/* Members that JSON and YAML have beside those of a job, the last ones. NULL: none. */
-	void (*put_more)(void *ctx, struct gs_doc *doc, const struct gs_job_report *job);
-	void *more_ctx; /* of it */
 };
 
 /* 0, or a negative errno of writing. */

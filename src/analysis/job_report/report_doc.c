@@ -418,8 +418,8 @@ static void put_job(struct gs_doc *doc, const struct gs_job_report_session *s,
 		gs_doc_put_double(doc, gs_figure_key(i),
 				  gs_job_report_rounded(style, job->figures.v[i]));
 	gs_doc_end(doc);
-	if (style->put_more)
-		style->put_more(style->more_ctx, doc, job);
+	if (s->put_more && !style->trimmed)
+		s->put_more(s->more_ctx, doc, job);
 	gs_doc_end(doc);
 }
 

@@ -205,8 +205,6 @@ static struct gs_job_report_style style_of(const struct job_options *o, bool to_
 		.advice = o->measure.conf.advise,
 		.precision = (int)o->measure.conf.precision,
 		.n_jobs = (unsigned)o->measure.conf.jobs_displayed,
-		.put_more = job_findings_put,
-		.more_ctx = o->findings,
 	};
 
 	if (to_terminal) {
@@ -291,6 +289,19 @@ static int write_report(const struct job_options *o, const struct gs_job_report_
 	return status;
 }
 
+/* What was measured so far, with findings. */
+static int make_report(const struct job_options *o, struct gs_accounting_measure *m,
+		       const struct gs_rules *rules, struct gs_job_report_session *ret_session)
+{
+	int r = gs_accounting_measure_report(m, rules, ret_session);
+
+	if (r < 0)
+		return r;
+	ret_session->put_more = job_findings_put;
+	ret_session->more_ctx = o->findings;
+	return 0;
+}
+
 /* What a recorder has so far: what is left of its measuring when it is killed. False: it could not
  * be written. */
 static bool save_report(const struct job_options *o, struct gs_accounting_measure *m,
@@ -302,7 +313,7 @@ static bool save_report(const struct job_options *o, struct gs_accounting_measur
 
 	if (!gs_accounting_measure_jobs(m))
 		return true;
-	r = gs_accounting_measure_report(m, rules, &session);
+	r = make_report(o, m, rules, &session);
 	if (r < 0) {
 		gs_cli_say("cannot save the report: %s", strerror(-r));
 		return false;
@@ -457,7 +468,7 @@ static int measure_jobs(const struct job_options *o, const struct gs_rules *rule
 		return GS_EXIT_NOTHING;
 	}
 	if (r == 0)
-		r = gs_accounting_measure_report(m, rules, &session);
+		r = make_report(o, m, rules, &session);
 	if (r < 0) {
 		gs_cli_say("cannot report: %s", strerror(-r));
 		gs_accounting_measure_close(&m);
