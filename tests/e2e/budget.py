@@ -27,7 +27,7 @@ def calls(run, name):
 
 
 def is_off(run, name):
-    return f'the probes of {name} are off' in run.err
+    return f'the probes of {name} were removed' in run.err
 
 
 def check_sum(t, run, name, made):
@@ -46,7 +46,7 @@ def steps_down(t):
     # 0.01 %: so little that any loop of calls passes it.
     run = t.trace('--max-overhead', '0.01%', '--func', 'cudaGetDevice', '-o', trace,
                   command=t.app(f'cudaGetDevice={CALLS}'))  # fmt: skip
-    t.match('a step', r'--max-overhead: cudaGetDevice \(.*\) is now (added up|added up for|only counted|being taken)',
+    t.match('a step', r'--max-overhead: cudaGetDevice \(.*\) is now (added up|added up for|only counted|being removed)',
             run.err)  # fmt: skip
     check_sum(t, run, 'cudaGetDevice', CALLS)
     with open(trace, encoding='utf-8') as f:
@@ -143,7 +143,7 @@ def hot_loop(t, *options, hot='cudaGetDevice', cold='cudaGetDeviceCount', librar
     made = json.loads([x for x in run.out.splitlines() if x.startswith('{"probed"')][0])
     t.true('the breakpoints stood there at first', made['probed'])
     t.true('it is gone at last', made['gone'], run.err[-600:])
-    t.match('told', f'the probes of .*{hot} are off, .* after the start', run.err)
+    t.match('told', f'the probes of .*{hot} were removed .* after the start', run.err)
     return run, made
 
 
@@ -234,7 +234,7 @@ def taken_off_in_part(t):
     with open(go, 'w'):
         pass
     live.wait_err('probes could not be removed', seconds=30)
-    live.wait_err(r'the probes of cudaGetDevice are off, .* after the start', seconds=30)
+    live.wait_err(r'the probes of cudaGetDevice were removed .* after the start', seconds=30)
     resource.prlimit(live.pid, resource.RLIMIT_NOFILE, before)
     with open(stop, 'w'):
         pass

@@ -75,7 +75,7 @@ def ranks(t, config, probes):
             t.true('the others wait', all(w > waits[2] for i, w in enumerate(waits) if i != 2), waits)
         # Advice names it, with the number.
         rules = {a['rule']: a for a in j['classification']['advice']}
-        t.match('advice', r'^Rank 2 had \d+\.\d % more to do', rules['ranks-out-of-step']['fact'])
+        t.match('advice', r'^Rank 2 had \d+\.\d % more work', rules['ranks-out-of-step']['fact'])
         text = job(t, s, job_id, config, form='table')
         t.match('table', r'ranks +rank 2 was on processors', text)
         t.match('a line each', r'(?m)^ +3  .* on CPU', text)

@@ -234,7 +234,7 @@ def many(t):
 @case('functions that no pattern names cost as well, and --max-overhead knows', timeout=120)
 def budget_of_others(t):
     def check(version, program):
-        run, made = hot_loop(t, program, '0.01%', 'the probes of Python functions are off', '--python-calls=no_such_name')
+        run, made = hot_loop(t, program, '0.01%', 'the probes of Python functions were removed', '--python-calls=no_such_name')
         t.equal(f'{version}: taken off', run.lost('taken_off'), 1)
         t.equal(f'{version}: shown', run.summary['python_functions'], [])
         t.equal(f'{version}: only counted', run.lost('budget'), 0)
@@ -369,11 +369,11 @@ def seen_and_counted(run, name=':turn/'):
 @case('--max-overhead: all Python functions step down as one, and their calls add up until they are taken off', timeout=240)
 def budget(t):
     def check(version, program):
-        for limit, until in (('20%', 'Python functions .* is now'), ('0.01%', 'the probes of Python functions are off')):
+        for limit, until in (('20%', 'Python functions .* is now'), ('0.01%', 'the probes of Python functions were removed')):
             run, made = hot_loop(t, program, limit, until)
             steps = re.findall(r'--max-overhead: (.*) \(.*\) is now', run.err)
             t.equal(f'{version}, {limit}: what steps down', set(steps), {'Python functions'})
-            off = 'the probes of Python functions are off' in run.err
+            off = 'the probes of Python functions were removed' in run.err
             t.equal(f'{version}, {limit}: told as taken off', run.lost('taken_off'), int(off))
             got = seen_and_counted(run)
             if off:
