@@ -276,7 +276,7 @@ def sizes(t):
             text = s.wait(r'wall time +\S+ of all its threads')
             parts = [float(x) for x in re.findall(r'(?m)^ +(\d+\.\d)%  \w', text)]
             t.true('its parts are all of it', 98.9 < sum(parts) < 100.5, text)
-            t.match('what is not known apart, and what shows it', rf'CUDA and NCCL calls: not shown separately, see gpuscope trace -p {a.pid}', text)
+            t.match('what is not known apart, and what shows it', rf'CUDA and NCCL calls: see gpuscope trace -p {a.pid}', text)
             t.true('a loop is on a processor, or waits for one', sum(float(x) for x in re.findall(r'(\d+\.\d)%  (?:on CPU|waiting for a CPU)', text)) > 90, text)
         if os.environ.get('GS_SHOTS'):
             with open(os.path.join(os.environ['GS_SHOTS'], f'top-job-{columns}x{rows}.txt'), 'w') as f:

@@ -383,7 +383,7 @@ static void draw_hidden(struct tui_lines *l, const struct gs_job_account *a,
 	     g++)
 		if (!g->ended && g->gpu < 64 && a->gpu_mask >> g->gpu & 1)
 			snprintf(pid, sizeof(pid), "%u", g->pid);
-	tui_line(l, "", "CUDA and NCCL calls: not shown separately, see gpuscope trace -p %s", pid);
+	tui_line(l, "", "CUDA and NCCL calls: see gpuscope trace -p %s", pid);
 }
 
 /* The wall-clock account: where the time of all its threads went since the job was first seen. What
