@@ -106,7 +106,8 @@ def attach_late(t, app, mode):
     proc = subprocess.Popen([app, mode, go], stdout=subprocess.DEVNULL)
     wait_until(lambda: 'libcuda' in harness.read_text(f'/proc/{proc.pid}/maps'), 20, 'start')
     run = t.start_trace('--by', 'kernel', '-p', str(proc.pid))
-    run.wait_err(r'libcuda[^ ]*: [0-9]+ probes', 60)
+    for library in ('libcuda', 'libcudart'):  # one after the other
+        run.wait_err(rf'/{library}\.so[^ ]*: [0-9]+ probes', 60)
     with open(go, 'w', encoding='utf-8'):
         pass
     # It may end before its memory is looked at: a real one goes on.
