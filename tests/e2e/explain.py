@@ -226,7 +226,8 @@ def table(t):
 def clean(t):
     path = recording(t, 'clean')
     t.match('none', r'clean\.gst: no findings in 2,999 steps and', t.tool('explain', path, status=0).out)
-    t.match('a strange option', 'no option "change.size" of a detector', t.tool('explain', '--set', 'change.size=1', path, status=2).err)
+    for where in ([path], ['--live', '--', 'true']):
+        t.equal('a strange option', t.tool('explain', '--set', 'change.size=1', *where, status=2).err, 'gpuscope explain: no option "change.size" of a detector\n')
     t.match('a wrong value', 'min_change takes', t.tool('explain', '--set', 'change.min_change=much', path, status=2).err)
     t.match('no value', 'takes an option of a detector', t.tool('explain', '--set', 'change.min_change', path, status=2).err)
     slow_one = recording(t, 'slow')

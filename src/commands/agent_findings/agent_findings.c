@@ -56,6 +56,7 @@ int agent_findings_start(const char *settings, struct agent_findings **ret, stru
 	struct gs_findings_options options = {.n_settings = 0};
 	struct agent_findings *f = calloc(1, sizeof(*f));
 	GS_FREE char *text = strdup(settings);
+	struct gs_err why = {{0}};
 	int r;
 
 	if (!f || !text) {
@@ -65,8 +66,8 @@ int agent_findings_start(const char *settings, struct agent_findings **ret, stru
 	pthread_mutex_init(&f->lock, NULL);
 	split_settings(text, &options);
 	r = gs_findings_new(NULL, &f->findings);
-	if (r == 0 && gs_findings_set(f->findings, &options)) /* said */
-		r = gs_err_set(err, -EINVAL, "findings.settings: no such option of a detector");
+	if (r == 0 && gs_findings_set(f->findings, &options, &why) < 0)
+		r = gs_err_set(err, -EINVAL, "findings.settings: %s", gs_err_text(&why, -EINVAL));
 	if (r == 0)
 		r = gs_sampler_new(&f->sampler, err);
 	if (r < 0)

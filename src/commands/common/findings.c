@@ -105,20 +105,19 @@ int gs_findings_add_setting(struct gs_findings_options *o, char *setting, struct
 	return 0;
 }
 
-int gs_findings_set(struct gs_findings *findings, const struct gs_findings_options *o)
+int gs_findings_set(struct gs_findings *findings, const struct gs_findings_options *o,
+		    struct gs_err *err)
 {
-	for (unsigned i = 0; i < o->n_settings; i++) {
-		char key[128];
+	int r = 0;
+
+	for (unsigned i = 0; i < o->n_settings && r == 0; i++) {
 		const char *equals = strchr(o->settings[i], '=');
-		struct gs_err err = {{0}};
+		char key[128];
 
 		snprintf(key, sizeof(key), "%.*s", (int)(equals - o->settings[i]), o->settings[i]);
-		if (gs_explain_set(findings->explain, key, equals + 1, &err) < 0) {
-			gs_cli_say("--set: %s", gs_err_text(&err, -EINVAL));
-			return GS_EXIT_USAGE;
-		}
+		r = gs_explain_set(findings->explain, key, equals + 1, err);
 	}
-	return GS_EXIT_DONE;
+	return r;
 }
 
 static void move_time(struct gs_findings *f, uint64_t time_ns)

@@ -36,8 +36,9 @@ struct gs_findings;
 int gs_findings_new(struct gs_aggregate *view, struct gs_findings **ret);
 void gs_findings_free(struct gs_findings **findings); /* NULL inside: nothing happens */
 
-/* Options of detectors. An exit status, after having said what is wrong. */
-int gs_findings_set(struct gs_findings *findings, const struct gs_findings_options *options);
+/* Options of detectors. 0, or a negative errno with err; -EINVAL: which option is wrong. */
+int gs_findings_set(struct gs_findings *findings, const struct gs_findings_options *options,
+		    struct gs_err *err);
 
 /* Records, in the order of time. 0 or a negative errno. */
 int gs_findings_push(struct gs_findings *findings, const struct gs_batch *batch);

@@ -30,9 +30,8 @@ int job_findings_new(const struct gs_findings_options *options, struct job_findi
 	struct job_findings *f = calloc(1, sizeof(*f));
 	int r = f ? gs_findings_new(NULL, &f->findings) : -ENOMEM;
 
-	if (r == 0 && gs_findings_set(f->findings, options))
-		r = gs_err_set(err, -EINVAL,
-			       "--set takes options of detectors: gpuscope-explain(1)");
+	if (r == 0)
+		r = gs_findings_set(f->findings, options, err);
 	if (r == 0)
 		r = gs_sampler_new(&f->sampler, err);
 	if (r < 0)

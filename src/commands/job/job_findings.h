@@ -10,7 +10,7 @@
 
 struct job_findings;
 
-/* 0 or a negative errno with err; -EINVAL: an option that is none, which was said. */
+/* 0 or a negative errno with err; -EINVAL: a wrong option. */
 int job_findings_new(const struct gs_findings_options *options, struct job_findings **ret_findings,
 		     struct gs_err *err);
 void job_findings_free(struct job_findings **findings); /* NULL inside: nothing happens */

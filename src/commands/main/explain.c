@@ -45,6 +45,18 @@ static int add_setting(void *target, const struct gs_cli_option *option, char *a
 				       err);
 }
 
+/* Before anything is opened or started. */
+static int check_settings(const struct gs_findings_options *options, struct gs_err *err)
+{
+	struct gs_findings *findings = NULL;
+	int r = gs_findings_new(NULL, &findings);
+
+	if (r == 0)
+		r = gs_findings_set(findings, options, err);
+	gs_findings_free(&findings);
+	return r;
+}
+
 static int check_options(void *target, struct gs_err *err)
 {
 	const struct explain_options *o = target;
@@ -68,6 +80,8 @@ static int check_options(void *target, struct gs_err *err)
 	if (asks_agent && o->findings.n_settings)
 		return gs_err_set(err, -EINVAL,
 				  "--set: the detectors of the agent are set in its configuration");
+	if (o->findings.n_settings && check_settings(&o->findings, err) < 0)
+		return -EINVAL;
 	if (o->live && o->findings.format == GS_FINDINGS_YAML)
 		return gs_err_set(err, -EINVAL,
 				  "--live writes lines: --format takes table or json");
@@ -260,7 +274,9 @@ static int explain_file(const struct explain_options *o)
 		r = gs_aggregate_new(&run.view);
 	if (r == 0)
 		r = gs_findings_new(run.view, &run.findings);
-	status = r == 0 ? gs_findings_set(run.findings, &o->findings) : GS_EXIT_FAILED;
+	if (r == 0)
+		r = gs_findings_set(run.findings, &o->findings, &err);
+	status = r == 0 ? GS_EXIT_DONE : GS_EXIT_FAILED;
 	if (status == GS_EXIT_DONE)
 		r = read_file(&run, reader);
 	if (r < 0) {

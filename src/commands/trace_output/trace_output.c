@@ -165,9 +165,8 @@ static int follow_findings(struct trace_output *o, struct gs_err *err)
 	const struct gs_sink sink = {.push = push_findings, .ctx = o};
 	int r = gs_findings_new(o->view, &o->findings);
 
-	/* What is wrong has been said. */
-	if (r == 0 && gs_findings_set(o->findings, o->options->findings))
-		return gs_err_set(err, -EINVAL, "no findings");
+	if (r == 0)
+		r = gs_findings_set(o->findings, o->options->findings, err);
 	return r == 0 ? gs_ingest_add_sink(o->feed, "findings", &sink) : r;
 }
 
