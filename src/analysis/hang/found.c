@@ -11,7 +11,7 @@
 
 #define N_NAMED 4 /* ranks that a line names */
 
-/* --- who is odd --- */
+/* --- ranks that differ --- */
 
 /* What more than half of the ranks that called there called; function 0: nothing is. */
 static struct gs_hang_op op_of_most(const struct gs_hang_rank *ranks, size_t n)
