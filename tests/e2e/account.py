@@ -3,6 +3,7 @@
 compared holds on a machine of any speed: a thread that waits for something may also wait for a
 processor (runqueue), and nothing else."""
 
+import collections
 import json
 import sys
 
@@ -202,6 +203,28 @@ done()''')
     known = len([x for x in run.summary['account']['threads'] if x['pid'] == said['pid']])
     t.equal('all are told', known + run.lost('account'), 4201)
     t.true('most have an account', known >= 4000, known)
+
+
+@case('a thread that others look at while it is made has one account', timeout=300)
+def made_while_walked(t):
+    # Each of them walks over all threads of the machine, and marks those that it finds.
+    others = [t.start_trace('-a', '--duration', '60s', '--summary-only') for _ in range(4)]
+    run, said = python(t, '''
+threading.stack_size(65536)
+made, end = 0, time.monotonic() + 8
+while time.monotonic() < end:
+    threads = [threading.Thread(target=int) for i in range(8)]
+    for x in threads: x.start()
+    for x in threads: x.join()
+    made += 8
+    time.sleep(0.003)
+done(made=made)''')
+    known = collections.Counter(x['tid'] for x in run.summary['account']['threads'] if x['pid'] == said['pid'])
+    t.equal('accounts', sum(known.values()) + run.lost('account'), said['made'] + 1)
+    t.nothing_lost(run)
+    for other in others:
+        other.interrupt()
+        t.equal('without an account, by another tracer', other.finish().lost('account'), 0)
 
 
 # --- verdicts: each program has a trouble that is known by construction, or nearly has it ---

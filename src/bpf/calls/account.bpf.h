@@ -65,17 +65,24 @@ static __noinline __u32 account_take(void)
 	return slot < GS_ACCOUNT_MAX ? slot : 0;
 }
 
+/* The mark of a task whose account is being made. No account has this number. */
+#define GS_ACCOUNT_CLAIMED 0xffffffffU
+
 /* Account for a task from now on, which is in that state. Not while a run queue is locked: memory
- * for the mark is allocated. */
+ * for the mark is allocated. A walk over all tasks and the task itself, or its parent, may both come
+ * here: one claims the mark, and the other leaves it alone. */
 static __always_inline void account_begin(struct task_struct *p, __u8 state, __u64 now)
 {
-	__u32 *mark = bpf_task_storage_get(&gs_account_marks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	__u32 slot = mark && !*mark ? account_take() : 0;
-	struct gs_account *a = account_at(slot);
+	__u32 *mark = task_mark_make(&gs_account_marks, p), slot;
+	struct gs_account *a;
 
-	if (mark && *mark)
+	if (mark && __sync_val_compare_and_swap(mark, 0, GS_ACCOUNT_CLAIMED) != 0)
 		return;
-	if (!mark || !a) {
+	slot = mark ? account_take() : 0;
+	a = account_at(slot);
+	if (!a) {
+		if (mark)
+			*mark = 0;
 		count_loss(GS_LAYER_NONE, GS_LOSS_ACCOUNT);
 		return;
 	}

@@ -5,6 +5,7 @@
 #ifndef GS_BPF_CALLS_THREAD_BPF_H
 #define GS_BPF_CALLS_THREAD_BPF_H
 
+#include "bpf/common/task_mark.bpf.h"
 #include "ids.bpf.h"
 
 static __always_inline struct gs_kernel_state *state_get(void)
@@ -28,8 +29,10 @@ static __always_inline void count_loss(__u32 layer, __u32 cause)
 static __always_inline struct gs_task_mark *mark_get(bool create)
 {
 	if (gs_config.task_storage) {
-		return bpf_task_storage_get(&gs_marks, (void *)bpf_get_current_task_btf(), 0,
-					    create ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
+		struct task_struct *task = (void *)bpf_get_current_task_btf();
+
+		return create ? task_mark_make(&gs_marks, task)
+			      : bpf_task_storage_get(&gs_marks, task, 0, 0);
 	} else {
 		__u32 tid = (__u32)bpf_get_current_pid_tgid();
 		struct gs_task_mark *m = bpf_map_lookup_elem(&gs_marks_by_tid, &tid);

@@ -11,7 +11,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
-#include "bpf/calls/pidns.bpf.h"
+#include "bpf/common/pidns.bpf.h"
 
 /* The fixed layout of what the entry code saves (asm/ptrace.h). */
 struct pt_regs {

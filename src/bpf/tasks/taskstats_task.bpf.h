@@ -5,6 +5,7 @@
 #ifndef GS_BPF_TASKS_TASKSTATS_TASK_BPF_H
 #define GS_BPF_TASKS_TASKSTATS_TASK_BPF_H
 
+#include "bpf/common/task_mark.bpf.h"
 #include "taskstats_maps.bpf.h"
 
 /* The one place where a thread's time moves on (struct gs_taskstats_slot says how). */
@@ -181,7 +182,7 @@ static __always_inline struct work_mark *mark_make(struct task_struct *p, __u8 s
 		work_lose(GS_TASKSTATS_LOST_KEY);
 		return NULL;
 	}
-	m = bpf_task_storage_get(&gs_tasks_marks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	m = task_mark_make(&gs_tasks_marks, p);
 	if (!m) {
 		work_lose(GS_TASKSTATS_LOST_THREAD);
 		return NULL;

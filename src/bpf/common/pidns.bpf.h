@@ -1,6 +1,6 @@
 /* Ids of tasks in a namespace of process ids that is not the first one. */
-#ifndef GS_BPF_CALLS_PIDNS_BPF_H
-#define GS_BPF_CALLS_PIDNS_BPF_H
+#ifndef GS_BPF_COMMON_PIDNS_BPF_H
+#define GS_BPF_COMMON_PIDNS_BPF_H
 
 #include <linux/types.h>
 #include <bpf/bpf_helpers.h>
