@@ -14,13 +14,16 @@
 #define OPEN_BEFORE  3     /* frames that stay open before that of the time that is passed */
 #define PHASE_SHARE  0.1   /* of what a sample is off, that the phase follows */
 #define PERIOD_SHARE 0.2
-#define SEVERAL      0.6 /* frames between samples: below it a frame has several */
-#define RELOCK       3.0 /* frames without a sample: the phase is taken again */
+#define SEVERAL      0.6  /* frames between samples: below it a frame has several */
+#define RELOCK       3.0  /* frames without a sample: the phase is taken again */
+#define SLOWER       1.25 /* frames between samples: above it a node has none for some frames */
 
 struct session_export_pace {
 	double phase;
 	double last;   /* where the last sample was, in frames */
 	double period; /* between samples, in frames, of late */
+	double step;   /* from the sample before the last one to the last, in frames */
+	double usual; /* the shorter of its last two steps: a single long one is a gap; 0 not known */
 	bool locked;
 };
 
@@ -71,12 +74,33 @@ void session_export_frames_close(struct session_export_frames *f)
 
 /* --- which frame --- */
 
+/* The next sample of a node is so many frames after its last one. */
+static void note_step(struct session_export_pace *p, double frames)
+{
+	if (!p->locked || frames <= 0)
+		return;
+	p->usual = p->step > 0 ? fmin(frames, p->step) : frames;
+	p->step = frames;
+}
+
+/* Frames that a sample stands for: those of a node that measures less often than frames follow each other, and
+ * those that were downsampled. 0: its own alone. */
+static int64_t spread_of(const struct session_export_frames *f, const struct session_export_pace *p,
+			 const struct session_export_sample *m)
+{
+	int64_t coarse = (int64_t)(m->mark.interval_ns / f->interval_ns);
+	int64_t slow = p->usual > SLOWER ? (int64_t)fmin(ceil(p->usual), WINDOW) : 0;
+
+	return coarse > slow ? coarse : slow;
+}
+
 static int64_t frame_of(const struct session_export_frames *f, struct session_export_pace *p,
 			int64_t wall_ns)
 {
 	double x = (double)(wall_ns - f->a->from_wall_ns) / (double)f->interval_ns;
 	int64_t number;
 
+	note_step(p, x - p->last);
 	if (!p->locked || fabs(x - p->last) > RELOCK || fabs(p->phase - 0.5) > 1.0) {
 		p->phase = x - floor(x);
 		p->period = p->locked ? p->period : 1;
@@ -104,8 +128,8 @@ static int write_first(struct session_export_frames *f)
 	int r = 0;
 
 	/* Of a time without any sample the first frame alone is written: it ends the curves. Where
-	 * what is stored before or after it is coarser than frames are, it is none until twice as
-	 * long. */
+	 * what is stored before or after it comes less often than frames do, it is none until twice
+	 * as long. */
 	if (*slot || (!f->gap_written && f->n_gpus && f->first - f->last_filled > 2 * spread)) {
 		r = f->write(f->ctx, frame);
 		f->a->stats.n_frames++;
@@ -387,7 +411,7 @@ int session_export_frames_sample(void *ctx, const struct session_export_sample *
 
 	if (r < 0 || !frame)
 		return r;
-	f->spread = (int64_t)(m->mark.interval_ns / f->interval_ns);
+	f->spread = spread_of(f, &f->pace[m->node], m);
 	if (f->spread > frame->spread)
 		frame->spread = f->spread;
 	add_client(&f->client[m->node], &m->snapshot->host->sample);

@@ -279,6 +279,36 @@ static void gaps(void **state)
 	json_decref(doc);
 }
 
+/* A node that measures less often than the session has frames, by its own --interval: what lies between its
+ * samples is no gap; that it was away is one. */
+static void slower_than_frames(void **state)
+{
+	struct fixture *f = *state;
+	int64_t s = stream_of(f, "m", "host", GS_STORE_SAMPLES);
+	const int jitter_ms[] = {0, 7, -6, 3, -8, 5};
+	struct gs_session_export_stats stats;
+	json_t *doc;
+
+	begin_session(f, SECOND / 20, 60 * SECOND);
+	for (int i = 0; i < 40; i++) {
+		int64_t away = i < 30 ? 0 : 5 * SECOND;
+
+		put(f, s,
+		    moment("host",
+			   BEGAN + SECOND / 50 + i * SECOND / 10 + away +
+				   jitter_ms[i % 6] * SECOND / 1000,
+			   1, 0.5),
+		    0);
+	}
+	doc = json_of(f, &stats);
+	assert_int_equal(stats.n_samples, 40);
+	assert_int_equal(stats.n_late, 0);
+	assert_int_equal(n_frames(doc), 41);
+	for (size_t i = 0; i < 41; i++)
+		assert_int_equal(available(doc, i, 0), i != 30);
+	json_decref(doc);
+}
+
 /* Four seconds as one moment, from that second on. */
 static void put_coarse(struct fixture *f, int64_t stream, int first)
 {
@@ -628,9 +658,19 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		TEST(jitter), TEST(clocks),      TEST(gaps),        TEST(coarse_then_fine),
-		TEST(means),  TEST(goldens),     TEST(long_values), TEST(gst),
-		TEST(names),  TEST(broken_pipe), TEST(moments),     TEST(trace_commands),
+		TEST(jitter),
+		TEST(clocks),
+		TEST(gaps),
+		TEST(slower_than_frames),
+		TEST(coarse_then_fine),
+		TEST(means),
+		TEST(goldens),
+		TEST(long_values),
+		TEST(gst),
+		TEST(names),
+		TEST(broken_pipe),
+		TEST(moments),
+		TEST(trace_commands),
 #undef TEST
 	};
 
