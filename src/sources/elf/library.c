@@ -267,9 +267,20 @@ int gs_library_scan_process(pid_t pid, gs_mapped_file_fn fn, void *ctx)
 	return scan_lines(pid, fn, NULL, ctx);
 }
 
+/* maps comes to an end where the process does, in the middle of the list. */
+static bool has_memory(pid_t pid)
+{
+	char path[64], target[1];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return readlink(path, target, sizeof(target)) > 0;
+}
+
 int gs_library_scan_mappings(pid_t pid, gs_mapping_fn fn, void *ctx)
 {
-	return scan_lines(pid, NULL, fn, ctx);
+	int r = scan_lines(pid, NULL, fn, ctx);
+
+	return r == 0 && !has_memory(pid) ? -ESRCH : r;
 }
 
 struct wanted_path {

@@ -45,7 +45,8 @@ struct gs_mapping {                        /* memory from which a process may ru
 
 typedef int (*gs_mapping_fn)(void *ctx, const struct gs_mapping *mapping);
 
-/* Visit every executable mapping of the process, by rising address; answers as above. */
+/* Visit every executable mapping of the process, by rising address; answers as above. -ESRCH also when the
+ * process ended meanwhile: fn has had some of its mappings at most. */
 int gs_library_scan_mappings(pid_t pid, gs_mapping_fn fn, void *ctx);
 
 /* Resolve one path as the process sees it (as a mapping event names it); ret_file->path is path.

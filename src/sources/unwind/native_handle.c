@@ -14,7 +14,8 @@
 #include "sources/unwind/native_int.h"
 #include "sources/unwind/python.h"
 
-#define PIECE_BYTES 65536u
+#define PIECE_BYTES  65536u
+#define HANDLE_TRIES 3
 
 struct handle_search {
 	struct gs_guard_work work;
@@ -61,17 +62,22 @@ static bool find_in_file(struct handle_search *s, uint64_t *ret_host)
 }
 
 /* The file's variables, asked for once; none of files without CUDA code. The file need not stay open: a
- * process has more of them than may be. */
+ * process has more of them than may be. What is no fault of the file (its owner's share of time is used up,
+ * no memory, readers that ended) is tried again with later handles. */
 static void read_handles(struct gs_native *n, uint32_t file)
 {
 	struct native_file *f = &n->files[file - 1];
-	int r = f->has_handles ? 0 : -ESTALE;
+	int r = f->handle_tries < HANDLE_TRIES ? -ESTALE : 0;
 
-	f->has_handles = true; /* also when they cannot be read */
 	for (int i = 0; i < 2 && r == -ESTALE; i++) {
 		f = native_file_open(n, file);
 		r = f ? native_ask_handles(n, file, &f->handles, &f->n_handles) : -ENOENT;
 	}
+	f = &n->files[file - 1];
+	if (r == -EDQUOT || r == -ECANCELED || r == -ENOMEM || r == -ESTALE)
+		f->handle_tries++;
+	else
+		f->handle_tries = HANDLE_TRIES;
 }
 
 static bool search_files(struct gs_native *n, struct handle_search *s, uint64_t *ret_host)

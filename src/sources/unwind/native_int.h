@@ -37,7 +37,7 @@ struct native_file {
 	uint64_t used;                    /* when, in uses of all files */
 	struct gs_cubin_handle *handles;  /* owned: variables with handles of kernels */
 	size_t n_handles;
-	bool has_handles; /* they were asked for */
+	uint8_t handle_tries; /* so often they were asked for in vain, or the most: not to be asked again */
 };
 
 struct native_answer { /* what opening says; texts are lent until the next question */

@@ -132,14 +132,15 @@ static void bound_maps(struct gs_native *n, const struct native_process *keep)
 	}
 }
 
-/* Of a process that has ended nothing new is to be had: what was known stays. */
+/* Of a process that has ended nothing new is to be had: what was known stays, and where nothing was, the part
+ * that could be read before its end. */
 static void read_maps(struct gs_native *n, struct native_process *p)
 {
 	struct reading reading = {.n = n, .pid = p->pid, .now_ns = gs_clock_mono_ns()};
 	int r = gs_library_scan_mappings((pid_t)p->pid, take_mapping, &reading);
 
 	p->tried_ns = gs_clock_mono_ns();
-	if (r < 0 || reading.n_maps == 0) {
+	if (reading.n_maps == 0 || (r < 0 && (r != -ESRCH || p->n_maps))) {
 		free(reading.maps);
 		return;
 	}

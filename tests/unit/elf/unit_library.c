@@ -153,6 +153,49 @@ static void tells_of_no_process(void **state)
 	assert_int_equal(gs_library_resolve(0, "/etc/passwd", &file), -ESRCH);
 }
 
+struct ending {
+	pid_t pid;  /* is killed at the first mapping; 0: lives on */
+	unsigned n; /* mappings that were visited */
+};
+
+static int end_at_first(void *ctx, const struct gs_mapping *mapping)
+{
+	struct ending *e = ctx;
+	siginfo_t info;
+
+	(void)mapping;
+	if (e->n++ == 0 && e->pid) {
+		assert_int_equal(kill(e->pid, SIGKILL), 0);
+		assert_int_equal(waitid(P_PID, (id_t)e->pid, &info, WEXITED | WNOWAIT), 0);
+	}
+	return 0;
+}
+
+/* Its maps are read in pieces: what was not read when it ends never comes, and that is no end of the list. */
+static void tells_of_a_process_that_ends_meanwhile(void **state)
+{
+	struct ending whole = {0}, ending = {0};
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = 512 * page;
+	char *memory = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pid_t pid;
+
+	(void)state;
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	for (size_t at = 0; at < bytes; at += 2 * page) /* more lines than one piece has */
+		assert_int_equal(mprotect(memory + at, page, PROT_READ | PROT_EXEC), 0);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		for (;;)
+			pause();
+	assert_int_equal(gs_library_scan_mappings(pid, end_at_first, &whole), 0);
+	ending.pid = pid;
+	assert_int_equal(gs_library_scan_mappings(pid, end_at_first, &ending), -ESRCH);
+	assert_in_range(ending.n, 1, whole.n - 1);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	munmap(memory, bytes);
+}
+
 static void skips_what_is_no_regular_file(void **state)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -438,6 +481,7 @@ int main(void)
 		cmocka_unit_test(scans_this_process),
 		cmocka_unit_test(passes_an_answer_on),
 		cmocka_unit_test(tells_of_no_process),
+		cmocka_unit_test(tells_of_a_process_that_ends_meanwhile),
 		cmocka_unit_test(skips_what_is_no_regular_file),
 		cmocka_unit_test(reads_odd_names),
 		cmocka_unit_test(finds_unlinked_files),
