@@ -8,6 +8,7 @@ import struct
 import time
 import zlib
 
+import harness
 from agent_help import Agent, config_text
 from harness import case, main, wait_until
 from head_help import Head, Node, account, skewed
@@ -120,6 +121,29 @@ def stalled(t):
     # The first stall was of 30 turns; other turns may be late on a busy machine.
     later = lost_in('later')
     t.true('a session has what was missed in its time alone', 8 <= later <= lost - 28, (later, lost))
+    head.stop()
+
+
+@case('a node that measures less often than a session asks: nothing is lost, and no frame is without values', timeout=120, needs=None)
+def slower_than_asked(t):
+    head = Head(t)
+    node = Node(t, head.address, 'slow')  # 100 ms, whatever the head asks
+    wait_until(lambda: head.stored('slow') >= 3, 60, 'samples')
+    t.tool('session', 'start', 'quick', '--interval', '50ms', '--head', head.address, status=0)
+    before = head.stored('slow')
+    wait_until(lambda: head.stored('slow') >= before + 30, 60, 'samples of the session')
+    t.tool('session', 'stop', 'quick', '--head', head.address, status=0)
+    _, missed, _, wait, lost = node.stop()
+    t.equal('all delivered', (wait, lost), (0, 0))
+    told = json.loads(t.tool('session', 'list', '--format', 'json', '--head', head.address, status=0).out)['sessions'][0]
+    t.true('its samples', told['samples'] >= 25, told)
+    t.true('what it missed is all that is lost', told['lost_samples'] <= missed, (told, missed))
+    t.tool('session', 'export', 'quick', '-o', t.path('quick.json'), '--head', head.address, status=0)
+    frames = json.loads(harness.read_text(t.path('quick.json')))['frames']
+    empty = [f['frame_id'] for f in frames if not any(f['available'])]
+    t.true('frames without values', len(empty) <= missed, (empty, missed))
+    # One that is late may share the frame of the next.
+    t.true('a frame for each sample', told['samples'] - missed - 2 <= len(frames) - len(empty) <= told['samples'], (len(frames), told, missed))
     head.stop()
 
 
