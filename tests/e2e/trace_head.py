@@ -1,6 +1,8 @@
 """`gpuscope trace --head`: what the head has is what a file of the same run has."""
 
+import json
 import os
+import socket
 import sys
 import time
 
@@ -88,6 +90,20 @@ def away(t):
     compare(t, head, streams[0], 'b.gst')
     compare(t, head, streams[1], 'a.gst')
     head.stop()
+
+
+@case('a head that takes connections and never answers holds no result back', timeout=120)
+def silent(t):
+    with socket.create_server(('127.0.0.1', 0)) as head:
+        live = t.start_trace('-o', 'a.gst', *options(t, f'127.0.0.1:{head.getsockname()[1]}'), command=t.app('cudaMalloc=31'))
+        live.wait_err(r'delivering \d+ records to the head; waiting at most \d+ s', 60)
+        # It is said before the wait, and all else is there by then.
+        t.equal('the summary', json.loads(harness.read_text(live.summary_path))['functions'][0]['calls'], 31)
+        t.true('the file is whole', in_file('a.gst'))
+        run = live.finish(90)
+    t.counts(run)
+    t.match('what waits is told', r'\d+ records not delivered yet', run.err)
+    t.equal('and stays', len(left(t)), 1)
 
 
 @case('the head is away: delivered by the next connect', timeout=120)
