@@ -356,6 +356,8 @@ def sessions(t):
         t.equal(repr(name)[:20], h.json('POST', '/api/v1/sessions', {'name': name})[0], 400)
     for body in ({'name': 5}, {'interval_seconds': 0.001}, {'interval_seconds': 'x'}, {'bandwidth': 1}, {'nodes': 'x'}, {'metrics': ['no_such']}, '[1]', 'x'):
         t.equal(str(body), h.json('POST', '/api/v1/sessions', body)[0], 400)
+    status, r = h.json('POST', '/api/v1/sessions', {'nam': 'zz'})
+    t.equal('a slip starts no session of another name', (status, r['error']['message']), (400, 'unknown key "nam"; did you mean "name"?'))
     page = h.get('/api/v1/sessions?limit=3')
     rest = h.get(f'/api/v1/sessions?limit=3&after={page["next"]}')
     t.equal('pages, newest first', [s['name'] for s in page['sessions'] + rest['sessions']], names[::-1])
