@@ -62,6 +62,18 @@ def units(t):
     t.equal("Slurm's scripts", done.stdout.strip(), os.path.realpath(program))
 
 
+@case('make builds the program alone', timeout=60, needs=None)
+def program_alone(t):
+    if not shutil.which('ninja') or not shutil.which('make'):
+        raise Skip('make or ninja is not installed')
+    build = os.path.dirname(os.path.dirname(harness.gpuscope))
+    said = subprocess.run(['make', '-n', f'BUILD={build}'], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    t.match('its target', rf'ninja -C {re.escape(build)} src/gpuscope\n', said)
+    targets = said.split(f'ninja -C {build} ')[1].split('\n')[0].split()
+    inputs = subprocess.run(['ninja', '-C', build, '-t', 'commands', *targets], capture_output=True, text=True, check=True).stdout
+    t.true('no test, no benchmark', not re.search(r' -o (?:tests|bench)/', inputs), re.findall(r' -o (?:tests|bench)/\S+', inputs)[:3])
+
+
 @case('the configuration that is printed is taken', timeout=60, needs=None)
 def configurations(t):
     for command, check in (('agent', ['--check-config']), ('head', ['--check-config'])):

@@ -554,7 +554,9 @@ def wrote(t):
         t.true(f'what opens {name}', found[0].endswith(')' + opener), found[0])
     t.true('-q', 'wrote' not in t.tool('trace', '-q', '-o', 'q.gst', '--', *t.app('cudaMalloc=31'), status=0).err)
     t.true('standard output', 'wrote' not in t.tool('trace', '-o', '-.json', '--', *t.app('cudaMalloc=31'), status=0).err)
-    t.match('report -o', r'gpuscope: wrote r\.folded \(.*: open it in speedscope', t.tool('report', 't.gst', '-o', 'r.folded', status=0).err)
+    run = t.tool('report', 't.gst', '-o', 'r.folded', status=0)
+    t.match('report -o', r'gpuscope: wrote r\.folded \(.*: open it in speedscope', run.err)
+    t.equal('a conversion prints no table', run.out, '')
     t.match('job -o', r'gpuscope: wrote j\.html \(.*: open it in a web browser', t.tool('job', '-p', str(os.getpid()), '-d', '0.3', '-o', 'j.html', status=0).err)
 
 
