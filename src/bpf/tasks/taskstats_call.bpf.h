@@ -105,7 +105,7 @@ static __always_inline void count_io(struct gs_taskstats_slot *s, struct file_lo
 GS_ALONE int count_fd(__u32 fd, __u32 write, long result, __u64 took)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
-	__u64 file = file_of_fd(bpf_get_current_task(), fd);
+	__u64 file = file_of_task_fd(p, fd);
 	struct work_mark *m = mark_of(p);
 	struct gs_taskstats_slot *s = m ? slot_get(m->slot) : NULL;
 	struct known_file *k;
@@ -213,8 +213,7 @@ GS_ALONE int count_aio(__u64 events, __u64 n)
 	return 0;
 }
 
-static __always_inline int count_op(struct work_mark *m, struct call *c, __u8 op, long result,
-				    __u64 took)
+static __always_inline int count_op(__u32 slot, struct call *c, __u8 op, long result, __u64 took)
 {
 	struct gs_taskstats_slot *s;
 	struct file_look l = {};
@@ -239,12 +238,12 @@ static __always_inline int count_op(struct work_mark *m, struct call *c, __u8 op
 	case GS_OP_AIO:
 		return result > 0 ? count_aio(c->arg[3], result) : 0;
 	case GS_OP_ACCEPT:
-		s = slot_get(m->slot);
+		s = slot_get(slot);
 		file = IS_ERROR(result) ? 0 : file_of_fd(bpf_get_current_task(), result);
 		if (!s || !file || !wants_family(GS_TASKSTATS_NET))
 			return 0;
 		look_at_file(&l, file);
-		count_accept(s, m->slot, &l);
+		count_accept(s, slot, &l);
 	}
 	return 0;
 }
@@ -357,7 +356,7 @@ int gs_tasks_sys_exit(__u64 *ctx)
 	struct pt_regs *regs = (void *)ctx[0];
 	const volatile struct gs_taskstats_call_desc *d;
 	struct work_hot *h = hot_here();
-	struct work_mark *m = NULL;
+	struct work_mark *m;
 	long result = (long)ctx[1];
 	__u32 weight = 0, id, made;
 	struct call c;
@@ -399,10 +398,8 @@ int gs_tasks_sys_exit(__u64 *ctx)
 		return 0;
 	call_read(&c, p, regs);
 	d = call_desc(id);
-	if (!m)
-		m = mark_of(p);
-	if (d && m)
-		count_op(m, &c, d->op, result, took);
+	if (d)
+		count_op(h->slot, &c, d->op, result, took);
 	return 0;
 }
 
