@@ -112,7 +112,8 @@ class Loop:
             words = line.split()
             if words[2] == self.name:
                 return {'reads': int(words[3]), 'read_bytes': int(words[5]) * 512, 'writes': int(words[7]),
-                        'write_bytes': int(words[9]) * 512, 'flushes': int(words[18]) if len(words) > 18 else None}  # fmt: skip
+                        'write_bytes': int(words[9]) * 512, 'flushes': int(words[18]) if len(words) > 18 else None,
+                        'ms': int(words[6]) + int(words[10]), 'flush_ms': int(words[19]) if len(words) > 19 else None}  # fmt: skip
         return None
 
     def __enter__(self):
@@ -133,13 +134,23 @@ for i in range(10): os.fdatasync(fd)
 '''
 
 
-@layer('requests to a block device')
-def requests(m):
+SYNCHRONOUS = '''
+import mmap, os, sys
+page = memoryview(mmap.mmap(-1, 65536))
+direct = os.open(sys.argv[1], os.O_RDWR | os.O_DIRECT | os.O_DSYNC)
+for i in range(200): os.pwritev(direct, [page[:4096]], i * 4096)
+cached = os.open(sys.argv[1], os.O_RDWR | os.O_DSYNC)
+for i in range(100): os.pwritev(cached, [page], (1 << 20) + i * 65536)
+'''
+
+
+def requests_of(m, script):
+    """Requests of a program at a device of its own, as the kernel's counters say and as the report does."""
     if not shutil.which('losetup'):
         raise Skip('losetup is not installed')
     with Loop(m) as loop:
         first = loop.stat()
-        w = Whole(m, PYTHON, '-c', BLOCKS, loop.path)
+        w = Whole(m, PYTHON, '-c', script, loop.path)
         last = loop.stat()
         wanted = {k: last[k] - first[k] for k in last if last[k] is not None}
         # A flush is a write without bytes there.
@@ -152,6 +163,22 @@ def requests(m):
                 m.figure(f'{key.replace("_", " ")} of the device', disk.get(key), '/proc/diskstats', wanted[key], unit=unit)
         timed = sum(b['count'] for b in disk.get('histogram', []))
         m.figure('requests with a time', timed, 'reads and writes', wanted['reads'] + wanted['writes'])
+        return disk, wanted
+
+
+@layer('requests to a block device')
+def requests(m):
+    requests_of(m, BLOCKS)
+
+
+@layer('writes to a block device that must be on the medium (O_DSYNC)')
+def synchronous(m):
+    disk, wanted = requests_of(m, SYNCHRONOUS)
+    m.figure('time of requests', disk.get('total_ns', 0) / 1e6, '/proc/diskstats', wanted['ms'], 0.3 * wanted['ms'] + 20,
+             '30 % and 20 ms: there from when a request was made, here from its start at the device', 'ms')  # fmt: skip
+    if wanted.get('flushes'):
+        m.figure('time of flushes', disk.get('flush_ns', 0) / 1e6, '/proc/diskstats', wanted['flush_ms'], 0.3 * wanted['flush_ms'] + 20,
+                 "30 % and 20 ms: there the kernel's own request, here what the program's waited for it", 'ms')  # fmt: skip
 
 
 def fio_of(text):
