@@ -80,6 +80,18 @@ int floor_all_end(__u64 *ctx)
 	return 0;
 }
 
+SEC("?tp_btf/sched_process_free")
+int floor_all_free(__u64 *ctx)
+{
+	return 0;
+}
+
+SEC("?tp_btf/sched_migrate_task")
+int floor_all_migrate(__u64 *ctx)
+{
+	return 0;
+}
+
 /* Which call it was, counted for each processor: threads are not distinguished. */
 SEC("?tp_btf/sys_exit")
 int floor_count(__u64 *ctx)

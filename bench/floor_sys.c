@@ -10,7 +10,7 @@
 
 #include "floor_sys.skel.h"
 
-#define N_PARTS 6
+#define N_PARTS 8
 
 static int quiet(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
@@ -20,7 +20,8 @@ static int quiet(enum libbpf_print_level level, const char *fmt, va_list ap)
 int main(int argc, char **argv)
 {
 	struct floor_sys_bpf *s = floor_sys_bpf__open();
-	static const char *const parts[] = {"", "_enter", "_switch", "_wakeup", "_new", "_end"};
+	static const char *const parts[N_PARTS] = {"",     "_enter", "_switch", "_wakeup",
+						   "_new", "_end",   "_free",   "_migrate"};
 	struct bpf_program *program[N_PARTS];
 	char name[64];
 	int r;

@@ -7,6 +7,9 @@ it, so that whatever else the machine does falls on both alike. Processor time o
 least and quartiles, and how much more the least of a turn is than that of its pair (quartiles over the rounds).
 
 usage: bench/others.py BUILD_FOLDER [--rounds 8] [--chunks 8] [--chunk-ms 40]
+       --loads fork,dd      these alone (dd, pipe, pread, socket, fork)
+       --ways floor,job     those with one of these words in their name
+       --also OTHER_BUILD   its `gpuscope job` takes part in the same rounds: how a change is measured
 """
 import argparse
 import os
@@ -52,8 +55,8 @@ def metrics_of(port):
 class Measuring:
     """Something that measures until stop()."""
 
-    def __init__(self, build, folder):
-        self.build, self.folder = build, folder
+    def __init__(self, build, folder, also=None):
+        self.build, self.folder, self.also = build, folder, also
         self.gpuscope = os.path.join(build, 'src/gpuscope')
         # Measured where the loads are not: it calls now and then.
         # Its environment makes it a job, though a claimed one.
@@ -70,11 +73,12 @@ class Measuring:
         assert proc.stdout.readline() == b'ready\n'
         return lambda: proc.communicate()
 
-    def job(self, pids):
+    def job(self, pids, build=None):
+        gpuscope = os.path.join(build or self.build, 'src/gpuscope')
         pidfile, report = os.path.join(self.folder, 'pid'), os.path.join(self.folder, 'report.json')
-        subprocess.run([self.gpuscope, 'job', '-p', ','.join(map(str, pids)), '--detach', pidfile, '-o', report],
+        subprocess.run([gpuscope, 'job', '-p', ','.join(map(str, pids)), '--detach', pidfile, '-o', report],
                        check=True, capture_output=True)  # fmt: skip
-        return lambda: subprocess.run([self.gpuscope, 'job', '--stop', pidfile], check=True, capture_output=True)
+        return lambda: subprocess.run([gpuscope, 'job', '--stop', pidfile], check=True, capture_output=True)
 
     def agent(self, users):
         """users: the loads are in a job, their user's; else there is one job, and they are in none."""
@@ -112,6 +116,7 @@ class Measuring:
 
     def ways(self, loads):
         all_pids, decoy = [load.pid for load in loads.values()], [self.decoy.pid]
+        others = {f'watched by job of {self.also}': lambda: self.job(all_pids, self.also)} if self.also else {}
         return {
             NOTHING: lambda: lambda: None,
             FLOOR: lambda: self.floor('all'),
@@ -123,6 +128,7 @@ class Measuring:
             'watched by trace': lambda: self.trace(all_pids),
             'watched by trace, no account': lambda: self.trace(all_pids, '--disable-feature', 'account'),
             'watched by job': lambda: self.job(all_pids),
+            **others,
         }
 
 
@@ -142,8 +148,8 @@ def quartiles(values):
 
 
 def tables(results):
-    for name, title in LOADS.items():
-        print(f'\n{title}: ns of processor time an operation\n')
+    for name in results:
+        print(f'\n{LOADS[name]}: ns of processor time an operation\n')
         print('| | least | quartiles | nothing, right after: least | added, in pairs: median | quartiles |')
         print('|---|---|---|---|---|---|')
         for way, turns in results[name].items():
@@ -171,18 +177,23 @@ def main():
     parser.add_argument('--chunks', type=int, default=8)
     parser.add_argument('--chunk-ms', type=float, default=40)
     parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--loads', type=lambda text: text.split(','), default=list(LOADS))
+    parser.add_argument('--ways', type=lambda text: text.split(','), default=[''])
+    parser.add_argument('--also')
     args = parser.parse_args()
     if os.geteuid() != 0:
         sys.exit('others.py: needs root: probes are made by the kernel')
     order = random.Random(args.seed)
-    results = {name: {} for name in LOADS}
-    loads = {name: Load(args.build, name) for name in LOADS}
+    if set(args.loads) - set(LOADS):
+        sys.exit(f'others.py: loads are {", ".join(LOADS)}')
+    loads = {name: Load(args.build, name) for name in args.loads}
+    results = {}
     with tempfile.TemporaryDirectory() as folder:
-        measuring = Measuring(args.build, folder)
+        measuring = Measuring(args.build, folder, args.also)
         try:
             sizes = chunk_sizes(loads, args.chunk_ms)
-            ways = measuring.ways(loads)
-            for name in LOADS:
+            ways = {way: start for way, start in measuring.ways(loads).items() if any(word in way for word in args.ways)}
+            for name in loads:
                 results[name] = {way: [] for way in ways}
             for done in range(args.rounds):
                 for way in order.sample(list(ways), len(ways)):
@@ -190,7 +201,7 @@ def main():
                     with_it = run_chunks(loads, sizes, args.chunks, order)
                     stop()
                     without = run_chunks(loads, sizes, args.chunks, order)
-                    for name in LOADS:
+                    for name in loads:
                         results[name][way].append((with_it[name], without[name]))
                 print(f'round {done + 1} of {args.rounds}', file=sys.stderr)
         finally:
