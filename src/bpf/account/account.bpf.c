@@ -23,6 +23,11 @@ const volatile struct gs_account_config gs_account_config = {};
 #define S_IFIFO                0010000
 #define AF_UNIX                1
 #define AF_NETLINK             16
+#define FUTEX_COMMAND          0x7f /* include/uapi/linux/futex.h */
+#define FUTEX_WAIT             0
+#define FUTEX_LOCK_PI          6
+#define FUTEX_LOCK_PI2         13
+#define MUTEX_CONTENDED        2
 #define PSEUDO_MAGIC           0x9fa0 /* procfs: its files are made by the processor */
 
 /* Functions of this shape, not static and with plain numbers only, are verified once by themselves
@@ -112,6 +117,20 @@ static __always_inline __u64 number_of(const void *p)
 	return n;
 }
 
+/* Does it wait for a mutex, not for an event? Those of glibc, and Go's, hold 2 while others wait
+ * (nptl/lowlevellock.c, runtime/lock_futex.go); condition variables and semaphores wait by
+ * FUTEX_WAIT_BITSET (sysdeps/nptl/futex-internal.c, glibc 2.21 on). A mutex with priority
+ * inheritance has a call of its own. */
+static __always_inline bool is_mutex(struct pt_regs *regs)
+{
+	__u32 command = (__u32)regs->si & FUTEX_COMMAND, value = (__u32)regs->dx;
+
+	if (regs->orig_ax != WAIT_FUTEX)
+		return false;
+	return (command == FUTEX_WAIT && value == MUTEX_CONTENDED) || command == FUTEX_LOCK_PI ||
+	       command == FUTEX_LOCK_PI2;
+}
+
 /* The thread sleeps in a call of that kind. own: it is the present task, whose memory can be read.
  */
 static __noinline __u32 state_in_call(struct task_struct *p, __u32 kind, struct pt_regs *regs,
@@ -130,7 +149,7 @@ static __noinline __u32 state_in_call(struct task_struct *p, __u32 kind, struct 
 	case GS_ACCOUNT_WAIT_EPOLL:
 		return GS_STATE_POLL;
 	case GS_ACCOUNT_WAIT_LOCK:
-		return GS_STATE_LOCK;
+		return is_mutex(regs) ? GS_STATE_MUTEX : GS_STATE_LOCK;
 	case GS_ACCOUNT_WAIT_SLEEP:
 		return GS_STATE_SLEEP;
 	case GS_ACCOUNT_WAIT_NETWORK:

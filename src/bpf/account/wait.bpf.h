@@ -77,7 +77,7 @@ static __always_inline void wait_begin(struct task_struct *p, struct gs_account 
 	if (!proc)
 		return;
 	a->wait_is_python = 1;
-	a->wait_cause = a->state;
+	a->wait_cause = a->state == GS_STATE_MUTEX ? GS_STATE_LOCK : a->state;
 	if (a->inside == GS_INSIDE_GPU_WAIT && a->state != GS_STATE_RUNQUEUE)
 		a->wait_cause = GS_WAIT_GPU;
 	else if (a->state == GS_STATE_LOCK && wait_is_for_gil(proc, p))

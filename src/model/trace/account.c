@@ -10,7 +10,7 @@ const char *gs_account_state_name(unsigned state)
 {
 	static const char *const words[GS_STATE_COUNT] = {"cpu",   "runqueue", "lock",  "poll",
 							  "disk",  "network",  "sleep", "pipe",
-							  "fault", "child",    "other"};
+							  "fault", "child",    "other", "mutex"};
 
 	return state < GS_ARRAY_LEN(words) ? words[state] : NULL;
 }
@@ -117,7 +117,7 @@ static unsigned part_of(unsigned state, unsigned inside)
 		[GS_STATE_DISK] = GS_PART_DISK,   [GS_STATE_NETWORK] = GS_PART_NETWORK,
 		[GS_STATE_SLEEP] = GS_PART_SLEEP, [GS_STATE_PIPE] = GS_PART_PIPE,
 		[GS_STATE_FAULT] = GS_PART_FAULT, [GS_STATE_CHILD] = GS_PART_CHILD,
-		[GS_STATE_OTHER] = GS_PART_OTHER};
+		[GS_STATE_OTHER] = GS_PART_OTHER, [GS_STATE_MUTEX] = GS_PART_LOCK};
 
 	if (inside == GS_INSIDE_GPU_WAIT)
 		return GS_PART_GPU_WAIT;

@@ -19,7 +19,7 @@ enum gs_account_state {
 	GS_STATE_CPU = 0,
 	/* could run, but other tasks had the processors */
 	GS_STATE_RUNQUEUE = 1,
-	/* futex, System V semaphores */
+	/* futex, System V semaphores: a lock, or an event that another thread makes */
 	GS_STATE_LOCK = 2,
 	/* poll, select, epoll of what is none of those below */
 	GS_STATE_POLL = 3,
@@ -36,6 +36,8 @@ enum gs_account_state {
 	/* wait4, waitid */
 	GS_STATE_CHILD = 9,
 	GS_STATE_OTHER = 10,
+	/* futex, as for a mutex that another thread holds: of GS_PART_LOCK, too */
+	GS_STATE_MUTEX = 11,
 	GS_STATE_COUNT
 };
 
