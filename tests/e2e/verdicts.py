@@ -14,7 +14,7 @@ from harness import case, main
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'verdicts'))
 import run as verdicts
 
-CLEAR = ('gpu_input', 'gpu_long_sync', 'gpu_start_up', 'gpu_start_up_near', 'gpu_reduce_unknown', 'mutex', 'mutex_uneven', 'sleep', 'child_alone', 'epoll_server',
+CLEAR = ('gpu_input', 'gpu_long_sync', 'gpu_start_up', 'gpu_start_up_near', 'gpu_reduce_unknown', 'mutex', 'mutex_uneven', 'mutex_kept', 'parked_clock', 'process_lock', 'sleep', 'child_alone', 'epoll_server',
          'sleep_then_raise', 'child_killed')
 
 

@@ -7,6 +7,7 @@ to print `ready` when their start is over."""
 
 import ctypes
 import mmap
+import multiprocessing
 import os
 import queue
 import select
@@ -184,6 +185,44 @@ def gil_parked():
         threading.Thread(target=q.get, daemon=True).start()
     for _ in steps():
         compute_ms(20)
+
+
+@program
+def process_lock():
+    """Fourteen processes share a lock; who has it sleeps, and comes last again."""
+    lock, children = multiprocessing.Lock(), []
+
+    def work():
+        for _ in steps():
+            with lock:
+                time.sleep(0.01)
+            time.sleep(0.001)
+
+    for _ in range(14):
+        children.append(multiprocessing.Process(target=work))
+        children[-1].start()
+    for c in children:
+        c.join()
+
+
+@program
+def process_pool_idle():
+    """Nobody gives the workers of a pool work: they wait for a lock, and one of them for a pipe."""
+    with multiprocessing.Pool(6) as pool:
+        pool.map(abs, range(6))
+        ready()
+        threading.Event().wait(SECONDS)
+
+
+@program
+def parked_clock():
+    """Threads without work beside one that wakes up now and then: none of them holds a lock."""
+    q = queue.Queue()
+    for _ in range(3):
+        threading.Thread(target=q.get, daemon=True).start()
+    clock = threading.Thread(target=lambda: [time.sleep(0.2) for _ in steps()])
+    clock.start()
+    clock.join()
 
 
 @program

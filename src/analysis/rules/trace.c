@@ -328,6 +328,11 @@ static bool holds_lock(const struct facts *f, struct gs_buf *text, double *ret_s
 	if (f->n_taking_turns)
 		rules_add_text(
 			text, "; threads of its process take turns, as those do that share a lock");
+	else if (f->n_processes_in_turn)
+		rules_add_text(
+			text,
+			"; %zu processes of this program take turns, as those do that share a lock",
+			f->n_processes_in_turn);
 	say_busiest(f, text);
 	if (rules_is_python(f))
 		rules_add_text(text, "; --python-gil shows whether it is the interpreter's lock");
@@ -379,7 +384,28 @@ static bool is_idle(const struct facts *f, double *ret_share)
 	*ret_share = f->share[GS_PART_LOCK] + f->share[GS_PART_POLL] + f->share[GS_PART_PIPE] +
 		     f->share[GS_PART_NETWORK] + f->share[GS_PART_CHILD];
 	return f->pace->idle && f->others_active < RULES_OTHERS_ACTIVE && f->n_contending < 2 &&
-	       !f->n_taking_turns;
+	       !f->n_taking_turns && !f->n_processes_in_turn;
+}
+
+/* The owner of the mutex sleeps, or waits too. */
+static bool holds_mutex(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	const struct gs_account_thread *t = f->sleeper;
+
+	if (!is_idle(f, ret_share) || f->mutex_share < LOCK_BOUND)
+		return false;
+	*ret_share = f->mutex_share < 1 ? f->mutex_share : 1;
+	rules_add_text(text, "%zu thread%s of its process waited for a mutex that another one held",
+		       f->n_at_mutex, f->n_at_mutex == 1 ? "" : "s");
+	if (t)
+		rules_add_text(text,
+			       "; thread %u (%s) slept for %.0f %% of the time, and may hold it",
+			       t->tid, t->comm ? t->comm : "", 100 * f->sleeper_share);
+	else
+		rules_add_text(
+			text,
+			"; no traced thread was active: a deadlock, or the one that holds it waits for others");
+	return true;
 }
 
 /* In the account a lock that is held looks like work that does not come. */
@@ -424,7 +450,7 @@ static bool holds_all_locked(const struct facts *f, struct gs_buf *text, double 
 {
 	*ret_share = f->share[GS_PART_LOCK];
 	if (*ret_share < ALL_LOCKED || f->n_not_locked || f->n_taking_turns ||
-	    f->s->account.n_threads < 2)
+	    f->n_processes_in_turn || f->s->account.n_threads < 2)
 		return false;
 	rules_add_text(
 		text,
@@ -569,6 +595,9 @@ static const struct rule rules[] = {
 	{"waits_for_child", "waits for child processes", CHILD_BOUND, holds_child,
 	 "trace the child too (--follow with -p): its time is what counts",
 	 "gpuscope trace --follow -p PID --format json"},
+	{"lock_bound", "waits for a mutex", LOCK_BOUND, holds_mutex,
+	 "see which thread holds it, and what that one waits for",
+	 "gpuscope trace -p PID --stacks native --layer python"},
 	{"lock_bound", "all threads wait for locks", ALL_LOCKED, holds_all_locked,
 	 "look at the stacks of its threads: each waits for a lock that another one holds, or for work",
 	 "gpuscope trace -p PID --stacks native --layer python", SURE_OF_SHARED},

@@ -224,8 +224,24 @@ static void find_loader(struct facts *f)
 	}
 }
 
-/* A lock is not handed on in turn: one thread may get it again at once, and most of the time. */
-static void find_turns(struct facts *f)
+static bool is_own_thread(const struct facts *f, const struct gs_account_thread *t)
+{
+	return t->pid == f->pace->pid && !is_helper(f, t);
+}
+
+/* The first thread of a process that runs the same program for the same parent. */
+static bool is_sibling(const struct facts *f, const struct gs_account_thread *t)
+{
+	const char *process = t->process ? t->process : "";
+
+	return t->tid == t->pid && t->parent_pid == f->pace->parent_pid &&
+	       strcmp(process, f->pace->process ? f->pace->process : "") == 0;
+}
+
+/* A lock is not handed on in turn: one thread may get it again at once, and most of the time. 0: they
+ * take no turns. */
+static size_t count_turns(const struct facts *f,
+			  bool (*is_among)(const struct facts *, const struct gs_account_thread *))
 {
 	const struct gs_account_summary *a = &f->s->account;
 	double all = 0, ready = 0, most = 0;
@@ -234,28 +250,64 @@ static void find_turns(struct facts *f)
 	for (size_t i = 0; i < a->n_threads; i++) {
 		const struct gs_account_thread *t = &a->threads[i];
 		uint64_t part_ns[GS_PART_COUNT];
-		double sleeps, does;
+		double does;
 
-		if (t->pid != f->pace->pid || is_helper(f, t))
+		if (!is_among(f, t))
 			continue;
 		gs_account_parts(t->time_ns, part_ns);
-		sleeps = rules_share_of(part_ns[GS_PART_SLEEP], f->pace->wall_ns);
-		does = sleeps + rules_share_of(part_ns[GS_PART_CPU] + part_ns[GS_PART_OPERATOR],
-					       f->pace->wall_ns);
-		if (t != f->pace && sleeps >= RULES_ASLEEP && sleeps > f->sleeper_share) {
-			f->sleeper = t;
-			f->sleeper_share = sleeps;
-		}
 		if (rules_share_of(part_ns[GS_PART_LOCK], f->pace->wall_ns) < TURN)
 			continue;
+		does = rules_share_of(part_ns[GS_PART_SLEEP] + part_ns[GS_PART_CPU] +
+					      part_ns[GS_PART_OPERATOR],
+				      f->pace->wall_ns);
 		n += does >= TURN;
 		all += does;
 		ready += rules_share_of(part_ns[GS_PART_RUNQUEUE], f->pace->wall_ns);
 		most = does > most ? does : most;
 	}
 	/* Who has its turn may be kept waiting for a processor. */
-	if (all - most >= TURN && all <= RULES_TURNS && all + ready >= ALWAYS_TURN)
-		f->n_taking_turns = n > 2 ? n : 2;
+	if (all - most < TURN || all > RULES_TURNS || all + ready < ALWAYS_TURN)
+		return 0;
+	return n > 2 ? n : 2;
+}
+
+static void find_sleeper(struct facts *f)
+{
+	const struct gs_account_summary *a = &f->s->account;
+
+	for (size_t i = 0; i < a->n_threads; i++) {
+		const struct gs_account_thread *t = &a->threads[i];
+		uint64_t part_ns[GS_PART_COUNT];
+		double sleeps;
+
+		if (t == f->pace || !is_own_thread(f, t))
+			continue;
+		gs_account_parts(t->time_ns, part_ns);
+		sleeps = rules_share_of(part_ns[GS_PART_SLEEP], f->pace->wall_ns);
+		if (sleeps >= RULES_ASLEEP && sleeps > f->sleeper_share) {
+			f->sleeper = t;
+			f->sleeper_share = sleeps;
+		}
+	}
+}
+
+/* Threads without work wait for events, not for a mutex: that one is held. */
+static void find_mutex(struct facts *f)
+{
+	const struct gs_account_summary *a = &f->s->account;
+
+	for (size_t i = 0; i < a->n_threads; i++) {
+		const struct gs_account_thread *t = &a->threads[i];
+		double share =
+			rules_share_of(t->time_ns[GS_STATE_MUTEX][GS_INSIDE_NONE] +
+					       t->time_ns[GS_STATE_MUTEX][GS_INSIDE_OPERATOR],
+				       f->pace->wall_ns);
+
+		if (!is_own_thread(f, t))
+			continue;
+		f->n_at_mutex += share >= TURN;
+		f->mutex_share = share > f->mutex_share ? share : f->mutex_share;
+	}
 }
 
 static void find_contention(struct facts *f)
@@ -339,6 +391,9 @@ void rules_gather_facts(struct facts *f)
 	find_workers(f);
 	find_loader(f);
 	find_contention(f);
-	find_turns(f);
+	f->n_taking_turns = count_turns(f, is_own_thread);
+	f->n_processes_in_turn = count_turns(f, is_sibling);
+	find_sleeper(f);
+	find_mutex(f);
 	rules_find_late(f);
 }

@@ -35,6 +35,11 @@ struct facts {
 	/* Threads of that process of which one at a time runs or sleeps, as those do that share one lock, however seldom most of
 	 * them get it; 0: there are none. */
 	size_t n_taking_turns;
+	/* The same of processes that the parent of its process started as it did it: they share a lock in shared memory. */
+	size_t n_processes_in_turn;
+	/* The longest that a thread of that process waited for a mutex, of the pace setter's time, and how many waited at all. */
+	double mutex_share;
+	size_t n_at_mutex;
 	/* Of the other threads of that process the one that slept most; NULL: none mostly sleeps. */
 	const struct gs_account_thread *sleeper;
 	double sleeper_share; /* of the pace setter's time */

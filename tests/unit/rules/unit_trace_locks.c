@@ -79,6 +79,80 @@ static void a_lock_is_not_shared_evenly(void **state)
 	}
 }
 
+/* The first thread waits for three, which wait for a mutex or for an event, beside one that sleeps or waits, too. */
+static void a_mutex_is_held_by_a_thread(void **state)
+{
+	static const struct {
+		unsigned waits;
+		uint64_t waited_ms, slept_ms;
+		double confidence;
+		const char *class_name, *said;
+	} rows[] = {
+		{GS_STATE_MUTEX, 10000, 10000, 0.95, "lock_bound",
+		 "thread 101 (app) slept for 100 %"},
+		{GS_STATE_MUTEX, 10000, 0, 0.95, "lock_bound", "a deadlock"},
+		{GS_STATE_MUTEX, 4300, 10000, 0.53, "lock_bound",
+		 "3 threads of its process waited"},
+		{GS_STATE_MUTEX, 3900, 10000, 0.6, "idle", "slept for 100 %"},
+		{GS_STATE_LOCK, 10000, 10000, 0.6, "idle", "slept for 100 %"},
+		{GS_STATE_LOCK, 10000, 0, 0.6, "lock_bound", "a deadlock, or they"},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		t->idle = 1;
+		rest(t, GS_STATE_LOCK);
+		t = add_thread(&r, 100, 101, 1);
+		spend(t, GS_STATE_SLEEP, 0, rows[i].slept_ms);
+		rest(t, GS_STATE_LOCK);
+		for (uint32_t tid = 102; tid < 105; tid++) {
+			t = add_thread(&r, 100, tid, 1);
+			spend(t, rows[i].waits, 0, rows[i].waited_ms);
+			rest(t, GS_STATE_LOCK);
+		}
+		gs_verdict_trace(r.s);
+		assert_non_null(strstr(r.s->verdict.evidence, rows[i].said));
+		assert_true(r.s->verdict.confidence <= rows[i].confidence &&
+			    r.s->verdict.confidence >= rows[i].confidence - 0.01);
+		expect(&r, rows[i].class_name);
+	}
+}
+
+/* Twelve processes of which one at a time sleeps with a lock in shared memory; or they are no siblings. */
+static void processes_share_a_lock(void **state)
+{
+	static const struct {
+		uint32_t parent_step;
+		const char *process, *said;
+	} rows[] = {
+		{0, "app", "12 processes of this program take turns"},
+		{1, "app", "a deadlock, or they"},
+		{0, "other", "a deadlock, or they"},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct run r;
+
+		run_begin(&r);
+		for (uint32_t n = 0; n < 12; n++) {
+			struct gs_account_thread *t =
+				add_thread(&r, 100 + n, 100 + n, 50 + n * rows[i].parent_step);
+
+			t->process = n ? rows[i].process : "app";
+			t->idle = 1;
+			spend(t, GS_STATE_SLEEP, 0, 300 + 80 * n);
+			rest(t, GS_STATE_LOCK);
+		}
+		gs_verdict_trace(r.s);
+		assert_non_null(strstr(r.s->verdict.evidence, rows[i].said));
+		expect(&r, "lock_bound");
+	}
+}
+
 /* Threads of Python that use one processor in turn. */
 static void threads_that_take_turns(void **state)
 {
@@ -131,6 +205,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_sleeping_holder_is_no_idleness),
 		cmocka_unit_test(a_lock_is_not_shared_evenly),
+		cmocka_unit_test(a_mutex_is_held_by_a_thread),
+		cmocka_unit_test(processes_share_a_lock),
 		cmocka_unit_test(threads_that_take_turns),
 		cmocka_unit_test(the_interpreters_lock_needs_proof),
 	};
