@@ -711,6 +711,7 @@ int trace_output_summary(struct trace_output *o)
 		gs_cli_say("no memory for the text of Python lines");
 	add_quota(o, summary);
 	gs_verdict_trace(summary);
+	style.layers = options->layers;
 	gs_cli_summary_page(fallback, options->summary_path, options->color_auto, options->width,
 			    &style);
 	for (size_t i = 0; i < o->n_files; i++)

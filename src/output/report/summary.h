@@ -50,6 +50,7 @@ struct gs_report_summary_style {
 	enum gs_summary_view view; /* which part is shown; GS_SUMMARY_ALL */
 	bool verbose;          /* with a view: also what is of use only when something is wrong */
 	bool gpus;             /* also GPUs, and how far bounds were from what they counted */
+	uint32_t layers;       /* bits by enum gs_layer that were traced; 0: not known */
 	const char *recording; /* .gst file that hints name; NULL: there is none */
 	/* Members that JSON and YAML have beside those of the summary, the last ones. NULL: none. */
 	void (*put_more)(void *ctx, struct gs_doc *doc);

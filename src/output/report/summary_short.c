@@ -376,6 +376,7 @@ static void put_ran(struct gs_page *page, const struct gs_summary *s)
 static void put_hints(struct gs_page *page, const struct gs_summary *s,
 		      const struct gs_report_summary_style *style)
 {
+	const uint32_t cuda_layers = 1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER;
 	struct gs_buf text GS_CLEANUP(gs_buf_fini) = GS_BUF_INIT(1u << 16);
 	int r;
 
@@ -392,7 +393,8 @@ static void put_hints(struct gs_page *page, const struct gs_summary *s,
 	if (r < 0)
 		return;
 	gs_page_words(page, GS_INK_DIM, (const char *)text.data);
-	if (!s->functions.n && !s->has_python && !style->part)
+	if (!s->functions.n && !s->has_python && !style->part &&
+	    (!style->layers || style->layers & cuda_layers))
 		gs_page_words(
 			page, GS_INK_DIM,
 			"no CUDA? --layer torch,python shows PyTorch and Python; gpuscope job -p PID shows what a process waits for");
@@ -468,7 +470,7 @@ void gs_report_summary_short(struct gs_page *page, const struct gs_summary *s,
 	if (!style->part && style->verbose)
 		gs_report_summary_hang_table(page, s, true);
 	if (!any)
-		gs_report_summary_nothing(page, s, style->part);
+		gs_report_summary_nothing(page, s, style);
 	put_view(page, s, style, &ranks, n_taken < N_PARTS ? 0 : n_taken - N_PARTS + 1);
 	if ((style->verbose || style->gpus || style->view == GS_SUMMARY_STREAMS) && !style->part)
 		gs_report_gpus(page, s);

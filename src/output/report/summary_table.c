@@ -618,37 +618,51 @@ static bool came_late(const struct gs_summary *s)
 	return false;
 }
 
-/* Why there is no function at all. */
-void gs_report_summary_nothing(struct gs_page *page, const struct gs_summary *s, bool part)
+/* Which calls could have been seen, as an adjective. */
+static const char *traced_calls(uint32_t layers)
 {
+	bool cuda = layers & (1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER);
+	bool nccl = layers & 1u << GS_LAYER_NCCL;
+
+	if (cuda || nccl || !layers)
+		return cuda == nccl ? "CUDA or NCCL" : cuda ? "CUDA" : "NCCL";
+	return layers & 1u << GS_LAYER_MPI ? "MPI" : "traced";
+}
+
+/* Why there is no function at all. */
+void gs_report_summary_nothing(struct gs_page *page, const struct gs_summary *s,
+			       const struct gs_report_summary_style *style)
+{
+	const char *calls = traced_calls(style->layers);
 	uint64_t n_probes = 0;
 	char text[192];
 
 	for (size_t i = 0; i < s->n_attached; i++)
 		n_probes += s->attached[i].n_probes;
-	if (part)
-		snprintf(text, sizeof(text), "The selection has no CUDA or NCCL call.");
+	if (style->part)
+		snprintf(text, sizeof(text), "The selection has no %s call.", calls);
 	else if (s->n_open_calls)
 		snprintf(
 			text, sizeof(text),
-			"No CUDA or NCCL call returned while tracing; those that were open are listed below.");
+			"No %s call returned while tracing; those that were open are listed below.",
+			calls);
 	else if (n_probes && came_late(s))
 		snprintf(
 			text, sizeof(text),
-			"No CUDA or NCCL call was seen: programs loaded their libraries before the probes were in place; earlier calls are not known.");
+			"No %s call was seen: programs loaded their libraries before the probes were in place; earlier calls are not known.",
+			calls);
 	else if (n_probes)
 		snprintf(text, sizeof(text),
-			 "No CUDA or NCCL call was seen: %" PRIu64
+			 "No %s call was seen: %" PRIu64
 			 " probe%s in %zu file%s, but none of these functions was called.",
-			 n_probes, plural_ending(n_probes), s->n_attached,
+			 calls, n_probes, plural_ending(n_probes), s->n_attached,
 			 plural_ending(s->n_attached));
 	else if (s->n_attach_failures)
-		snprintf(
-			text, sizeof(text),
-			"No CUDA or NCCL call was seen: the probes could not be attached, see below.");
-	else
 		snprintf(text, sizeof(text),
-			 "No CUDA or NCCL call was seen: no CUDA or NCCL library was loaded.");
+			 "No %s call was seen: probes could not be attached, see below.", calls);
+	else
+		snprintf(text, sizeof(text), "No %s call was seen: no %s library was loaded.",
+			 calls, calls);
 	gs_page_line(page);
 	gs_page_words(page, GS_INK_BOLD, text);
 }
@@ -720,7 +734,7 @@ static void put_everything(struct gs_page *page, const struct gs_summary *s,
 	if (has_functions(s))
 		gs_report_summary_blocks(page, s, style);
 	else if (!s->n_python_functions)
-		gs_report_summary_nothing(page, s, style->part);
+		gs_report_summary_nothing(page, s, style);
 	gs_report_summary_python_table(page, s, style->n_top);
 	gs_report_summary_lines(page, s, style->n_top);
 	if (!style->part)

@@ -31,7 +31,8 @@ void gs_report_summary_operators(struct gs_page *page, const struct gs_summary *
 				 const struct gs_report_summary_style *style);
 
 /* Why no call was seen. */
-void gs_report_summary_nothing(struct gs_page *page, const struct gs_summary *summary, bool part);
+void gs_report_summary_nothing(struct gs_page *page, const struct gs_summary *summary,
+			       const struct gs_report_summary_style *style);
 
 /* "from 2025-11-21 06:27:00 UTC on node17": when and where it ran. */
 void gs_report_summary_where(const struct gs_summary *summary, char *out, size_t bytes);

@@ -225,7 +225,7 @@ static void test_table_empty(void **state GS_UNUSED)
 	struct gs_report_summary_style style = {.size = sizeof(style), .width = 80};
 	char *text GS_FREE = render(&empty, GS_SUMMARY_TABLE, &style), *attached GS_FREE = NULL;
 	char *failed GS_FREE = NULL, *open GS_FREE = NULL, *too_late GS_FREE = NULL,
-		     *chosen GS_FREE = NULL;
+		     *mpi GS_FREE = NULL, *chosen GS_FREE = NULL;
 	struct gs_lost_count late = {
 		.cause = GS_LOSS_LATE, .count = 1, .detail = "libcudart.so.13"};
 
@@ -240,6 +240,10 @@ static void test_table_empty(void **state GS_UNUSED)
 	failed = render(&empty, GS_SUMMARY_TABLE, &style);
 	assert_null(strstr(failed, "was cut off"));
 	assert_non_null(strstr(failed, "could not be attached"));
+	style.layers = 1u << GS_LAYER_MPI;
+	mpi = render(&empty, GS_SUMMARY_TABLE, &style);
+	assert_non_null(strstr(mpi, "No MPI call was seen"));
+	style.layers = 0;
 	empty.attached = full.attached;
 	empty.n_attached = 1;
 	attached = render(&empty, GS_SUMMARY_TABLE, &style);
