@@ -461,16 +461,16 @@ def idle_pool(t):
         t.true('sums to wall time', abs(total - wall) < 0.03 * wall + 0.05, (total, wall))
 
 
-def cuda_job(t, *calls, config='{}\n', nvml='', options=()):
+def cuda_job(t, *calls, config='{}\n', nvml='', options=(), program='fake_app'):
     """A program of the stand-ins on a GPU of the stand-in of the driver's library."""
     with open(t.path('c.yaml'), 'w', encoding='ascii') as f:
         f.write(config)
     env = {**os.environ, 'LD_LIBRARY_PATH': harness.fake, 'FAKE_CUDA_PACE': '1'}
-    words = [os.path.join(harness.fake, 'fake_app'), *calls]
+    words = [os.path.join(harness.fake, program), *calls]
     proc = subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=os.path.dirname(t.path('c.yaml')))
     try:
         maps = f'/proc/{proc.pid}/maps'
-        harness.wait_until(lambda: 'libcudart' in harness.read_text(maps), 20, 'the libraries of CUDA')
+        harness.wait_until(lambda: 'libcuda' in harness.read_text(maps), 20, 'the libraries of CUDA')
         words = [harness.gpuscope, 'job', '-p', str(proc.pid), '-d', '3', '--format', 'json', '-c', t.path('c.yaml'),
                  '--nvml', os.path.join(harness.fake, 'libnvidia-ml.so.1'), *options]  # fmt: skip
         env = {**os.environ, 'FAKE_NVML': f'gpus=2,board=h100,pids={proc.pid}{nvml}'}
@@ -526,6 +526,22 @@ def launches(t):
     t.equal('only MPI: launches', whole['jobs'][0]['figures']['launches_per_second'], None)
     t.match('only MPI: CUDA', 'not selected', whole['monitoring_session']['sources']['cuda'])
     t.equal('only MPI: its source', whole['monitoring_session']['sources']['mpi'], 'no readable library of MPI is loaded')
+
+
+@case('a stripped program with the CUDA runtime inside: its launches are counted by the driver, and that is said', timeout=120)
+def hidden_runtime(t):
+    objcopy = shutil.which('objcopy')
+    if not objcopy:
+        raise Skip('objcopy is not installed')
+    with open(t.path('code'), 'w', encoding='ascii') as f:
+        f.write('no code')
+    stripped, hidden = os.path.join(harness.fake, 'fake_app_static_stripped'), t.path('hidden')
+    subprocess.run([objcopy, '--add-section', f'.nv_fatbin={t.path("code")}', stripped, hidden], check=True)
+    for program, said in ((hidden, True), (os.path.join(harness.fake, 'fake_app'), False)):
+        whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE, program=program)
+        source = whole['monitoring_session']['sources']['cuda']
+        t.equal(f'said of {program}', source.endswith('; not in hidden: it has CUDA code and no symbols, only its calls of the driver are seen'), said)
+        t.true('launches', whole['jobs'][0]['figures']['launches_per_second'] > 1000, whole['jobs'][0]['figures'])
 
 
 @case('programs of CUDA that begin and end while their job is measured', timeout=120)

@@ -50,7 +50,9 @@ struct gs_launches {
 	/* Of CUDA and NCCL, and of MPI. */
 	uint32_t n_cuda_files, n_cuda_probes, n_mpi_files, n_mpi_probes;
 	bool failed, looks_for_hidden; /* the latter: the probe has found such a program */
-	char why[256], source[320];
+	/* The first program with a CUDA runtime inside and no symbols; "": none. */
+	char hidden_runtime[64];
+	char why[256], source[480];
 };
 
 int gs_launches_open(bool cuda, bool mpi, struct gs_launches **ret)
@@ -171,6 +173,10 @@ static void on_attach(void *ctx, const struct gs_attach *attach)
 		c->n_cuda_files++;
 		c->n_cuda_probes += attach->n_probes;
 	}
+	if (attach->status == -ENOENT && !attach->function && !c->hidden_runtime[0] &&
+	    attach->layer == GS_LAYER_CUDA_RUNTIME)
+		snprintf(c->hidden_runtime, sizeof(c->hidden_runtime), "%s",
+			 file_name_of(attach->path));
 	if (attach->status < 0 && start_programs(c) &&
 	    launches_programs_add_hidden(c->programs, attach))
 		c->looks_for_hidden = true;
@@ -495,12 +501,25 @@ static const char *source_of_mpi(struct gs_launches *c)
 	return c->source;
 }
 
+static const char *source_of_cuda(struct gs_launches *c)
+{
+	size_t n;
+
+	source_of(c, c->n_cuda_files ? "launches and on NCCL" : "CUDA or NCCL", c->n_cuda_files,
+		  c->n_cuda_probes);
+	if (!c->hidden_runtime[0] || c->failed)
+		return c->source;
+	n = strlen(c->source);
+	snprintf(
+		c->source + n, sizeof(c->source) - n,
+		"; not in %s: it has CUDA code and no symbols, only its calls of the driver are seen",
+		c->hidden_runtime);
+	return c->source;
+}
+
 const char *gs_launches_source(struct gs_launches *c, enum gs_job_family family)
 {
-	if (family == GS_JOB_KNOWS_MPI)
-		return source_of_mpi(c);
-	return source_of(c, c->n_cuda_files ? "launches and on NCCL" : "CUDA or NCCL",
-			 c->n_cuda_files, c->n_cuda_probes);
+	return family == GS_JOB_KNOWS_MPI ? source_of_mpi(c) : source_of_cuda(c);
 }
 
 /* What is no loss of calls. */
