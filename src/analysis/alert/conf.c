@@ -78,10 +78,10 @@ const struct gs_conf_key gs_alert_keys[] = {
 	     "Time between two evaluations of the rules; at least the time between two readings."),
 	 .min = S / 10, .max = H},
 	{KEY("window", GS_CONF_DURATION, AT(window_ns), "0",
-	     "For `gpuscope job`: window of job figures, which cover between half and all of it; 0: 1m. The\n"
+	     "For `gpuscope job`: window of job figures, which cover between half and all of it; 0: 30s. The\n"
 	     "agent uses jobs.window."),
 	 .max = 24 * H},
-	{KEY("for", GS_CONF_DURATION, AT(for_ns), "1m",
+	{KEY("for", GS_CONF_DURATION, AT(for_ns), "30s",
 	     "How long a condition must hold continuously before its rule fires; default of rules."),
 	 .max = 24 * H},
 	{KEY("cooldown", GS_CONF_DURATION, AT(cooldown_ns), "10m",

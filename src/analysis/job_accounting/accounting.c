@@ -1,7 +1,7 @@
 /*
  * One reading: who is there (accounting_find.c), what they did (accounting_count.c), their groups, their
  * GPUs (accounting_gpu.c), and what comes of it: rates since the reading before, class and score of
- * the last minute (window.h).
+ * what was lately (window.h).
  */
 #include "analysis/job_accounting/accounting_int.h"
 
@@ -19,7 +19,7 @@
 #include "sources/identity/job_cgroup.h"
 
 #define LINGER_NS    300000000000ull
-#define WINDOW_NS    60000000000ull
+#define WINDOW_NS    30000000000ull
 #define GPU_IDLE_NS  60000000000ull
 #define YOUNG_NS     300000000ull /* nothing can be said of a job after less */
 #define LEFT_OUT_MAX 65536

@@ -29,7 +29,7 @@ struct gs_accounting_options {
 	bool ask;                     /* ask Slurm's controller for names and limits */
 	uint32_t n_calls;             /* system calls reported by name, of each job; 0 none */
 	uint64_t linger_ns;           /* how long an ended job is still reported; 0: 5 min */
-	uint64_t window_ns;           /* what class and score are of: the last so many; 0: 1 min */
+	uint64_t window_ns;           /* what class and score are of: the last so many; 0: 30 s */
 	uint64_t gpu_idle_ns;         /* a GPU unused for so long is idle; 0: 1 min */
 	const char *proc_root;        /* NULL: "/proc"; another folder only without probes */
 	const char *cgroup_root;      /* NULL: "/sys/fs/cgroup" */

@@ -11,8 +11,9 @@
 #include "commands/common/cli.h"
 #include "output/notify/notify.h"
 
-#define CLOSE_NS  10000000000ull
-#define WINDOW_NS 60000000000ull
+#define CLOSE_NS 10000000000ull
+/* With rules that hold for 30 s a job that stops is reported within a minute. */
+#define WINDOW_NS 30000000000ull
 
 struct job_alert {
 	struct gs_alerts *alerts;

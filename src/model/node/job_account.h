@@ -70,7 +70,7 @@ struct gs_job_account {
 	double io_bps;    /* read and written, of files */
 	double net_bps;   /* sent and received */
 
-	/* Of the last minutes. */
+	/* Of the last half minute, unless jobs.window says otherwise. */
 	char job_class[48]; /* "" not known yet */
 	double confidence, score;
 	double cpu_percent, io_percent, wait_percent, net_percent, memory_percent;

@@ -34,8 +34,9 @@ static const struct {
 	int needs; /* enum gs_job_family; -1 nothing */
 	const char *help;
 } metrics[METRICS] = {
-	[CPU_PERCENT] = {"hpc_monitor_cpu_percent", GS_METRICS_GAUGE, -1,
-			 "CPU time of the job, percent of its cores' time in the last minutes."},
+	[CPU_PERCENT] =
+		{"hpc_monitor_cpu_percent", GS_METRICS_GAUGE, -1,
+		 "CPU time of the job, percent of its cores' time in the last half minute."},
 	[IO_PERCENT] =
 		{"hpc_monitor_io_percent", GS_METRICS_GAUGE, -1,
 		 "Time blocked on disks and file systems, percent of the job's thread time."},

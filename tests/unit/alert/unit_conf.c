@@ -168,22 +168,22 @@ static void triggers_of_the_readme(void **state)
 	assert_int_equal(conf->email[0].port, 587);
 	push_job(a, &t, 0, 30, 10000); /* neither is beyond */
 	push_job(a, &t, 1, 29, 9000);
-	push_job(a, &t, 60, 29, 9000);
+	push_job(a, &t, 30, 29, 9000);
 	assert_int_equal(t.n, 0);
-	push_job(a, &t, 61, 29, 10001); /* `for` is a minute */
-	assert_string_equal(t.text, "61 START low_efficiency 4711\n");
+	push_job(a, &t, 31, 29, 10001); /* `for` is half a minute */
+	assert_string_equal(t.text, "31 START low_efficiency 4711\n");
 	assert_string_equal(t.last.text, "efficiency is 29 of 100, below 30");
-	push_job(a, &t, 100, 32.9, 10001); /* hysteresis: back by a tenth of 30 */
-	push_job(a, &t, 121, 32.9, 9001);
-	assert_int_equal(t.n, 1); /* the switches were not above for a minute */
-	push_job(a, &t, 122, 33, 10001);
-	push_job(a, &t, 182, 50, 10001);
-	push_job(a, &t, 183, 50, 9001);
-	push_job(a, &t, 184, 50, 9000);
-	assert_string_equal(t.text, "61 START low_efficiency 4711\n"
-				    "122 END low_efficiency 4711 cleared\n"
-				    "182 START high_context_switches 4711\n"
-				    "184 END high_context_switches 4711 cleared\n");
+	push_job(a, &t, 50, 32.9, 10001); /* hysteresis: back by a tenth of 30 */
+	push_job(a, &t, 61, 32.9, 9001);
+	assert_int_equal(t.n, 1); /* the switches were not above for half a minute */
+	push_job(a, &t, 62, 33, 10001);
+	push_job(a, &t, 92, 50, 10001);
+	push_job(a, &t, 93, 50, 9001);
+	push_job(a, &t, 94, 50, 9000);
+	assert_string_equal(t.text, "31 START low_efficiency 4711\n"
+				    "62 END low_efficiency 4711 cleared\n"
+				    "92 START high_context_switches 4711\n"
+				    "94 END high_context_switches 4711 cleared\n");
 	gs_alerts_free(&a);
 	free(conf);
 }
@@ -206,7 +206,7 @@ static void triggers_of_the_shipped_file(void **state)
 	(void)state;
 	assert_string_equal(conf->email[0].recipients, "a@b.c,d@e.f");
 	push_job(a, &t, 0, 10, 0);
-	push_job(a, &t, 60, 10, 0);
+	push_job(a, &t, 30, 10, 0);
 	assert_string_equal(t.last.text, "Job efficiency below threshold");
 	gs_alert_conf_foreign(conf, foreign, sizeof(foreign));
 	assert_string_equal(foreign, "logging (line 2), integrations.prometheus (line 5)");
