@@ -545,7 +545,7 @@ def live_gpu_wait(t):
 def wrote(t):
     names = ('t.pftrace', 't.gst', 't.csv', 't.json')
     run = t.tool('trace', *(x for n in names for x in ('-o', n)), '--', *t.app('cudaMalloc=31'), status=0)
-    for name, opener in zip(names, (': open it in ui.perfetto.dev', ': gpuscope report FILE shows it, gpuscope open FILE in a browser', ': open it in a spreadsheet', '')):
+    for name, opener in zip(names, (': open it in ui.perfetto.dev', ': gpuscope report FILE shows it, gpuscope open FILE in a browser', ': open it in a spreadsheet', ': open it in ui.perfetto.dev or speedscope.app')):
         found = [x for x in run.err.splitlines() if x.startswith(f'gpuscope: wrote {name} (')]
         t.equal(f'lines for {name}', len(found), 1)
         number, unit = found[0].split('(')[1].split(')')[0].split()
@@ -557,6 +557,7 @@ def wrote(t):
     run = t.tool('report', 't.gst', '-o', 'r.folded', status=0)
     t.match('report -o', r'gpuscope: wrote r\.folded \(.*: open it in speedscope', run.err)
     t.equal('a conversion prints no table', run.out, '')
+    t.match('job -o j.json', r'gpuscope: wrote j\.json \(.*: gpuscope report --compare FILE\.\.\. compares it with others', t.tool('job', '-p', str(os.getpid()), '-d', '0.3', '-o', 'j.json', status=0).err)
     t.match('job -o', r'gpuscope: wrote j\.html \(.*: open it in a web browser', t.tool('job', '-p', str(os.getpid()), '-d', '0.3', '-o', 'j.html', status=0).err)
 
 

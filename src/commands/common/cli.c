@@ -24,7 +24,7 @@ void gs_cli_say_text(const char *text)
 	gs_cli_say("%s", text);
 }
 
-/* What opens a file of this name; NULL: its reader knows (text, JSON of a summary). */
+/* What opens a file of this name; NULL: the suffix does not say. */
 static const char *opener_of(const char *path)
 {
 	static const struct {
@@ -49,15 +49,16 @@ static const char *opener_of(const char *path)
 	return NULL;
 }
 
-void gs_cli_report_written(const char *path)
+void gs_cli_report_written(const char *path, const char *opener)
 {
-	const char *opener = opener_of(path);
+	const char *known = opener_of(path);
 	char size[GS_FMT_BYTES];
 	struct stat st;
 
 	if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || strncmp(path, "/dev/", 5) == 0)
 		return;
 	gs_fmt_bytes(size, (uint64_t)st.st_size);
+	opener = known ? known : opener;
 	if (opener)
 		gs_cli_say("wrote %s (%s): %s", path, size, opener);
 	else

@@ -59,8 +59,12 @@ void gs_cli_say(const char *fmt, ...) GS_PRINTF(1, 2);
 void gs_cli_say_text(const char *text); /* the same of a whole text */
 
 /* "wrote PATH (SIZE): what opens it" on stderr, of a regular file that has just been closed; nothing for standard output, a
- * pipe or a device. */
-void gs_cli_report_written(const char *path);
+ * pipe or a device. opener: what opens it where its suffix does not say, as .json; NULL: nothing is said then. */
+void gs_cli_report_written(const char *path, const char *opener);
+
+/* Of a trace in JSON, and of a job's report in JSON. */
+#define GS_CLI_OPENS_TRACE "open it in ui.perfetto.dev or speedscope.app"
+#define GS_CLI_READS_JOBS  "gpuscope report --compare FILE... compares it with others"
 
 /* The exit status that fits a negative errno of starting something. */
 int gs_cli_exit_status_of(int error);

@@ -273,7 +273,7 @@ static int write_one(const struct job_options *o, const struct gs_job_report_ses
 	else if (r < 0)
 		gs_cli_say("cannot write %s: %s", path ? path : "the report", strerror(-r));
 	else if (path && !session->unfinished && !o->detach)
-		gs_cli_report_written(path);
+		gs_cli_report_written(path, format == GS_JOB_JSON ? GS_CLI_READS_JOBS : NULL);
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
 

@@ -114,7 +114,7 @@ int gs_cmd_compare(char **paths, size_t n, const struct compare_from *from, cons
 	else if (r < 0)
 		gs_cli_say("cannot write %s: %s", output ? output : "the comparison", strerror(-r));
 	else if (output)
-		gs_cli_report_written(output);
+		gs_cli_report_written(output, NULL);
 	gs_job_report_comparison_fini(&c);
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }

@@ -346,6 +346,6 @@ int gs_cmd_open(int argc, char **argv)
 		return GS_EXIT_FAILED;
 	}
 	if (o.output)
-		gs_cli_report_written(to);
+		gs_cli_report_written(to, NULL);
 	return show_page(&o, to);
 }

@@ -480,7 +480,7 @@ static int close_export(const struct report_options *o, struct gs_export **expor
 	if (r < 0)
 		gs_cli_say("%s", gs_err_text(&err, r));
 	else
-		gs_cli_report_written(o->output);
+		gs_cli_report_written(o->output, GS_CLI_OPENS_TRACE);
 	return r;
 }
 

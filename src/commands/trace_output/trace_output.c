@@ -652,7 +652,7 @@ static int close_file(struct file_output *f, bool is_quiet)
 			"%s is full (--max-size): the last %llu records are not in it; the summary has them",
 			f->path, (unsigned long long)left_out);
 	if (r == 0 && !is_quiet)
-		gs_cli_report_written(f->path);
+		gs_cli_report_written(f->path, GS_CLI_OPENS_TRACE);
 	return r;
 }
 
