@@ -557,6 +557,10 @@ def wrote(t):
     run = t.tool('report', 't.gst', '-o', 'r.folded', status=0)
     t.match('report -o', r'gpuscope: wrote r\.folded \(.*: open it in speedscope', run.err)
     t.equal('a conversion prints no table', run.out, '')
+    both = t.tool('report', 't.gst', '-o', 'both.csv', '-o', 'both.json', status=0).err
+    t.equal('report writes several files', [x.split()[2] for x in both.splitlines() if ' wrote ' in x], ['both.csv', 'both.json'])
+    t.true('as one by one', all(os.path.getsize(n) for n in ('both.csv', 'both.json')))
+    t.match('five are too many', 'at most 4 files', t.tool('report', 't.gst', *('-o', 'x.csv') * 5, status=2).err)
     t.match('job -o j.json', r'gpuscope: wrote j\.json \(.*: gpuscope report --compare FILE\.\.\. compares it with others', t.tool('job', '-p', str(os.getpid()), '-d', '0.3', '-o', 'j.json', status=0).err)
     t.match('job -o', r'gpuscope: wrote j\.html \(.*: open it in a web browser', t.tool('job', '-p', str(os.getpid()), '-d', '0.3', '-o', 'j.html', status=0).err)
 

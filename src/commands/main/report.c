@@ -26,10 +26,13 @@
 #define COMPARE_MAX      4096
 #define LINE_FILTERS_MAX 32
 #define KERNELS_MAX      32
+#define OUTPUTS_MAX      4 /* as of trace */
 
 struct report_options {
 	const char *path;
-	const char *output; /* NULL: only the summary */
+	const char *output; /* that is being written; NULL: only the summary */
+	const char *outputs[OUTPUTS_MAX];
+	size_t n_outputs;
 	bool compare;
 	struct compare_from from; /* of --compare: a head */
 	const char *plot;         /* NULL: no figure */
@@ -56,7 +59,7 @@ struct report_options {
 static const char *find_conflict(const struct report_options *o)
 {
 	bool chooses = o->from.user || o->from.name || o->from.job || o->from.last;
-	bool has_head = o->from.remote.head != NULL;
+	bool has_head = o->from.remote.head != NULL, is_flame = false;
 
 	if (!o->n_reports && !(o->compare && has_head))
 		return o->compare ? "which reports? give files or --head" : "which .gst file?";
@@ -68,15 +71,20 @@ static const char *find_conflict(const struct report_options *o)
 		return "--compare and --plot exclude each other";
 	if (o->panels && !o->plot)
 		return "--panels is for --plot";
-	if (o->plot && (o->output || o->format_name))
+	if (o->plot && (o->n_outputs || o->format_name))
 		return "--plot writes a figure: -o and --format are for summaries";
+	if (o->compare && o->n_outputs > 1)
+		return "--compare writes one file: give -o once";
 	if (o->compare || o->plot)
 		return NULL;
 	if (o->n_reports > 1)
 		return "one file at a time (--compare takes reports of jobs)";
-	if (o->output && !gs_export_knows(o->output))
-		return "--output takes a file ending in one of " GS_EXPORT_SUFFIXES;
-	if (o->flame_by_given && !(o->output && gs_export_is_flame(o->output)))
+	for (size_t i = 0; i < o->n_outputs; i++) {
+		if (!gs_export_knows(o->outputs[i]))
+			return "--output takes a file ending in one of " GS_EXPORT_SUFFIXES;
+		is_flame |= gs_export_is_flame(o->outputs[i]);
+	}
+	if (o->flame_by_given && !is_flame)
 		return "--flame is for flame graphs: add -o FILE.svg or -o FILE.folded";
 	return NULL;
 }
@@ -154,9 +162,9 @@ static int set_output(void *target, const struct gs_cli_option *option, char *ar
 {
 	struct report_options *o = target;
 
-	if (o->output)
-		return gs_err_set(err, -EINVAL, "-o: one file at a time");
-	o->output = argument;
+	if (o->n_outputs == OUTPUTS_MAX)
+		return gs_err_set(err, -EINVAL, "-o: at most %d files", OUTPUTS_MAX);
+	o->outputs[o->n_outputs++] = argument;
 	return 0;
 }
 
@@ -424,12 +432,14 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	if (r == 0 && export)
 		gs_activity_report_pending(gs_aggregate_activity(view), gs_export_now_ns(export));
 	gs_recording_stats(reader, &stats);
-	if (r == 0)
+	/* Once, however many files are written. */
+	if (r == 0 && o->output == o->outputs[0]) {
 		cmd_report_damage(o->path, &stats);
-	if (r == 0 && under)
-		report_under(o, under);
-	if (r == 0 && choice.kernels)
-		report_kernels(o, choice.kernels);
+		if (under)
+			report_under(o, under);
+		if (choice.kernels)
+			report_kernels(o, choice.kernels);
+	}
 	if (r == 0)
 		r = gs_aggregate_make_summary(view, &summary);
 	if (r == 0)
@@ -440,7 +450,7 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	if (r == 0 && samples.n_snapshots && (only_samples || o->style.verbose))
 		report_samples(o, &samples, only_samples);
 	/* A conversion prints no summary unless its format is asked for. */
-	if (r == 0 && (!export || o->format_name) &&
+	if (r == 0 && (!export || (o->format_name && o->output == o->outputs[0])) &&
 	    !(only_samples && o->format == GS_SUMMARY_TABLE)) {
 		if (!style.part)
 			gs_verdict_trace(summary);
@@ -546,16 +556,39 @@ const struct gs_cli_command gs_cli_report = {
 	.check = check_options,
 };
 
-int gs_cmd_report(int argc, char **argv)
+/* Read it once, for the summary or for one file. */
+static int report_recording(const struct report_options *o)
 {
-	static struct report_options o = {
-		.style = {.size = sizeof(o.style), .view = GS_SUMMARY_SHORT}, .width = -1};
 	struct gs_export_options eo = {.size = sizeof(eo)};
 	struct gs_recording_reader *reader = NULL;
 	struct gs_export *export = NULL;
 	struct gs_err err = {{0}};
 	bool has_samples = false;
 	struct stat st;
+	int r = gs_recording_open(o->path, &reader, &err);
+
+	eo.flame_by = o->flame_by;
+	eo.when_whole = true;
+	/* What was for one user's eyes stays so in another format. */
+	eo.is_private = o->path && stat(o->path, &st) == 0 && !(st.st_mode & 077);
+	if (r == 0 && o->output)
+		r = gs_export_open(o->output, &eo, &export, &err);
+	if (r < 0) {
+		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_recording_reader_close(&reader);
+		return r;
+	}
+	r = run_report(o, reader, export, &has_samples);
+	if (export)
+		r = close_export(o, &export, r, has_samples);
+	gs_recording_reader_close(&reader);
+	return r;
+}
+
+int gs_cmd_report(int argc, char **argv)
+{
+	static struct report_options o = {
+		.style = {.size = sizeof(o.style), .view = GS_SUMMARY_SHORT}, .width = -1};
 	int r;
 
 	if (!gs_cli_parse(&gs_cli_report, argc, argv, &o, &r))
@@ -564,24 +597,17 @@ int gs_cmd_report(int argc, char **argv)
 	o.style.recording = o.path;
 	o.style.gpus = true;
 	if (o.compare)
-		return gs_cmd_compare(o.reports, o.n_reports, &o.from, o.output, o.format_name);
+		return gs_cmd_compare(o.reports, o.n_reports, &o.from, o.outputs[0], o.format_name);
 	if (o.plot)
 		return gs_cmd_plot(o.reports, o.n_reports, o.plot, o.panels);
-	r = gs_recording_open(o.path, &reader, &err);
-	eo.flame_by = o.flame_by;
-	eo.when_whole = true;
-	/* What was for one user's eyes stays so in another format. */
-	eo.is_private = o.path && stat(o.path, &st) == 0 && !(st.st_mode & 077);
-	if (r == 0 && o.output)
-		r = gs_export_open(o.output, &eo, &export, &err);
-	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
-		gs_recording_reader_close(&reader);
-		return GS_EXIT_FAILED;
+	o.output = o.outputs[0];
+	r = report_recording(&o);
+	for (size_t i = 1; i < o.n_outputs; i++) {
+		int next;
+
+		o.output = o.outputs[i];
+		next = report_recording(&o);
+		r = r < 0 ? r : next;
 	}
-	r = run_report(&o, reader, export, &has_samples);
-	if (export)
-		r = close_export(&o, &export, r, has_samples);
-	gs_recording_reader_close(&reader);
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
