@@ -79,6 +79,7 @@ def commands(t):
         t.match(words, r'Usage: gpuscope trace \[OPTION', t.tool(*words.split(), status=0).out)
     for command in ('trace', 'report', 'open', 'gpu', 'job', 'top', 'agent', 'head', 'connect', 'session', 'probes'):
         t.match(command, r'^gpuscope \d+\.\d+', t.tool(command, '--version', status=0).out)
+    t.match('a word for it, as of git', r'^gpuscope \d+\.\d+', t.tool('version', status=0).out)
     for words, says in (('help nosuch', 'no command "nosuch"'), ('tracee', 'did you mean "trace"'), ('-v trace', 'options follow')):
         one_line(t, t.tool(*words.split(), status=2), says)
     one_line(t, t.tool('trace', '-o', 'out.txt', '--', 'true', status=2), '--summary FILE')

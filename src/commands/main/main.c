@@ -69,6 +69,12 @@ static bool main_is_help(const char *word)
 	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
+static bool main_is_version(const char *word)
+{
+	return strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0 ||
+	       strcmp(word, "version") == 0;
+}
+
 /* What was typed is no command: an option before it, a slip, or something else. */
 static int main_refuse(const char *word)
 {
@@ -150,7 +156,7 @@ int gs_cmd_run(int argc, char **argv)
 	}
 	if (strcmp(argv[1], "completion") == 0)
 		return cmd_print_completion(argc - 1, argv + 1, command_lines);
-	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+	if (main_is_version(argv[1])) {
 		puts("gpuscope " GS_VERSION);
 		return GS_EXIT_DONE;
 	}
