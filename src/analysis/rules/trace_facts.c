@@ -14,10 +14,12 @@
 #define WORKER_ALIVE 0.50 /* a worker lives at least so long */
 #define HELPER_WORK  0.20 /* of the launches, by a thread that helps */
 #define FED_WAIT     0.50 /* of its time a process waits for pipes that workers feed */
-#define ONLY_LOCKED  0.80 /* of its time a thread does nothing else: it began with something */
-#define CONTENDS     0.15 /* of its time a thread runs, and waits for locks */
-#define TURN         0.01 /* the same, of one that seldom gets a lock, */
-#define ALWAYS_TURN  0.80 /* of the time one of them has it */
+#define FED_ACTIVE                                                                                 \
+	0.005 /* and does something with what comes: what only watches children does not */
+#define ONLY_LOCKED 0.80 /* of its time a thread does nothing else: it began with something */
+#define CONTENDS    0.15 /* of its time a thread runs, and waits for locks */
+#define TURN        0.01 /* the same, of one that seldom gets a lock, */
+#define ALWAYS_TURN 0.80 /* of the time one of them has it */
 
 double rules_share_of(uint64_t ns, uint64_t wall_ns)
 {
@@ -165,14 +167,16 @@ static const struct gs_account_thread *fed_process_of(const struct gs_account_su
 {
 	for (size_t i = 0; i < a->n_threads && !t->launches && !t->collectives; i++) {
 		const struct gs_account_thread *p = &a->threads[i];
-		uint64_t part_ns[GS_PART_COUNT];
+		uint64_t part_ns[GS_PART_COUNT], waited_ns;
 
 		if (p->pid != t->parent_pid || p->tid != p->pid ||
 		    strcmp(p->process ? p->process : "", t->process ? t->process : "") != 0)
 			continue;
 		gs_account_parts(p->time_ns, part_ns);
+		waited_ns = gs_account_parked_ns(part_ns) + part_ns[GS_PART_SLEEP];
 		if (rules_share_of(part_ns[GS_PART_PIPE] + part_ns[GS_PART_POLL], p->wall_ns) >=
-		    FED_WAIT)
+			    FED_WAIT &&
+		    rules_share_of(p->wall_ns - waited_ns, p->wall_ns) >= FED_ACTIVE)
 			return p;
 	}
 	return t;

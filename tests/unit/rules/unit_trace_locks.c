@@ -153,6 +153,24 @@ static void processes_share_a_lock(void **state)
 	}
 }
 
+/* The parent of a server's processes only watches them; a loop that workers feed does something with what comes. */
+static void a_parent_that_only_watches_is_not_fed(void **state)
+{
+	for (uint64_t active_ms = 0; active_ms <= 100; active_ms += 20) {
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 101, 101, 100);
+		spend(t, GS_STATE_POLL, 0, 2000);
+		rest(t, GS_STATE_CPU);
+		t = add_thread(&r, 100, 100, 1);
+		spend(t, GS_STATE_CPU, 0, active_ms);
+		rest(t, GS_STATE_POLL);
+		expect(&r, active_ms < 50 ? "cpu_bound" : "input_bound");
+	}
+}
+
 /* Threads of Python that use one processor in turn. */
 static void threads_that_take_turns(void **state)
 {
@@ -207,6 +225,7 @@ int main(void)
 		cmocka_unit_test(a_lock_is_not_shared_evenly),
 		cmocka_unit_test(a_mutex_is_held_by_a_thread),
 		cmocka_unit_test(processes_share_a_lock),
+		cmocka_unit_test(a_parent_that_only_watches_is_not_fed),
 		cmocka_unit_test(threads_that_take_turns),
 		cmocka_unit_test(the_interpreters_lock_needs_proof),
 	};
