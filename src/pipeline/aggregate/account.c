@@ -76,7 +76,9 @@ static uint64_t active_ns(const struct gs_account_thread *t)
 {
 	uint64_t part_ns[GS_PART_COUNT], wall_ns = gs_account_parts(t->time_ns, part_ns);
 
-	return wall_ns - gs_account_parked_ns(part_ns) - part_ns[GS_PART_SLEEP];
+	/* Waiting for no known reason is no activity, either. */
+	return wall_ns - gs_account_parked_ns(part_ns) - part_ns[GS_PART_SLEEP] -
+	       part_ns[GS_PART_OTHER];
 }
 
 static bool is_parked(const struct gs_account_thread *t)
