@@ -1,6 +1,6 @@
 # The door: thin lines over Meson. Nobody needs to know Meson to build, try or test gpuscope.
 #
-#   make            build/src/gpuscope, the program alone
+#   make            build/src/gpuscope, the program, and the libraries that trace --inside loads
 #   make demo       install what is missing, build, trace a real workload, leave demo.pftrace
 #   make install    install it under PREFIX (/usr/local): program, man pages, units, Slurm's scripts
 #   make uninstall  remove what the last `make install` of this folder installed
@@ -21,9 +21,11 @@
 #   make sbom       its bill of materials: build-release/gpuscope.spdx.json (SPDX); part of release
 #   make help       these lines
 BUILD ?= build
+PROGRAM = src/gpuscope src/companion/calls/libgpuscope_companion.so src/companion/gpu/libgpuscope_companion_gpu.so \
+          src/companion/nccl/libgpuscope_companion_nccl.so
 
 all: $(BUILD)/build.ninja
-	@ninja -C $(BUILD) src/gpuscope
+	@ninja -C $(BUILD) $(PROGRAM)
 
 tests: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -42,7 +44,7 @@ deps-check:
 
 demo: deps
 	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
-	@ninja -C $(BUILD) src/gpuscope tests/fake/demo_train
+	@ninja -C $(BUILD) $(PROGRAM) tests/fake/demo_train
 	@tools/demo.sh $(BUILD)
 
 check: deps-check

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "commands/common/cli.h"
+#include "commands/common/library.h"
 #include "commands/trace/trace.h"
 #include "commands/trace/trace_nccl.h"
 #include "core/base/mem.h"
@@ -17,7 +18,6 @@
 #include "sources/attach_plan/attach_plan.h"
 #include "sources/companion/companion.h"
 
-#define LIBRARY       "libgpuscope_companion.so"
 #define GPU_LIBRARY   "libgpuscope_companion_gpu.so"
 #define INJECTION     "CUDA_INJECTION64_PATH" /* the driver loads that library, and no other */
 #define GPU_SETTINGS  "GPUSCOPE_COMPANION_GPU"
@@ -36,36 +36,6 @@ struct trace_inside {
 	char nccl_library[PATH_MAX]; /* "": what NCCL says of itself is not seen */
 	char nccl_settings[64];
 };
-
-static bool is_library(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
-
-/* Where the program was installed to, or built. Names that LD_PRELOAD cannot hold are none. */
-static bool find_library(const char *name, char *out, size_t bytes)
-{
-	static const char *const places[] = {("../" GS_LIBDIR "/gpuscope/"), "../lib/gpuscope/",
-					     "companion/calls/", "companion/gpu/",
-					     "companion/nccl/"};
-	char self[PATH_MAX], real[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	if (n <= 0)
-		return false;
-	self[n] = '\0';
-	*(strrchr(self, '/') + 1) = '\0';
-	for (size_t i = 0; i < GS_ARRAY_LEN(places); i++) {
-		if (snprintf(out, bytes, "%s%s%s", self, places[i], name) >= (int)bytes ||
-		    !is_library(out) || !realpath(out, real) || strpbrk(real, ": \t"))
-			continue;
-		return snprintf(out, bytes, "%s", real) < (int)bytes;
-	}
-	out[0] = '\0';
-	return false;
-}
 
 /* Of the layers that are seen from inside, what the options choose. */
 static int choose_functions(const struct trace_options *o, bool *wanted, struct gs_err *err)
@@ -108,6 +78,7 @@ static void put_windows(const struct trace_options *o, char *out, size_t bytes)
 static int prepare_gpu(const struct trace_options *o, struct trace_inside *in, struct gs_err *why)
 {
 	const char *holder = getenv(INJECTION);
+	int r;
 
 	if (holder && *holder)
 		return gs_err_set(
@@ -115,10 +86,10 @@ static int prepare_gpu(const struct trace_options *o, struct trace_inside *in, s
 			INJECTION
 			"=%s is already set, and CUDA's driver loads only one such library: GPU time is not recorded",
 			holder);
-	if (!find_library(GPU_LIBRARY, in->gpu_library, sizeof(in->gpu_library)))
-		return gs_err_set(why, -ENOENT, GPU_LIBRARY " was not found next to gpuscope");
-	put_windows(o, in->gpu_settings, sizeof(in->gpu_settings));
-	return 0;
+	r = gs_cli_find_library(GPU_LIBRARY, in->gpu_library, sizeof(in->gpu_library), why);
+	if (r == 0)
+		put_windows(o, in->gpu_settings, sizeof(in->gpu_settings));
+	return r;
 }
 
 /* Of what NCCL says of itself; it stays out where another plug-in has NCCL's one place. Channels are looked at only
@@ -128,10 +99,10 @@ static int prepare_nccl(const struct trace_options *o, struct trace_inside *in, 
 	char path[PATH_MAX];
 	int r = trace_nccl_check_free(why);
 
+	if (r == 0)
+		r = gs_cli_find_library(NCCL_LIBRARY, path, sizeof(path), why);
 	if (r < 0)
 		return r;
-	if (!find_library(NCCL_LIBRARY, path, sizeof(path)))
-		return gs_err_set(why, -ENOENT, NCCL_LIBRARY " was not found next to gpuscope");
 	if (strlen(path) > NCCL_NAME_MAX)
 		return gs_err_set(why, -ENAMETOOLONG, "%s: NCCL takes names of %d bytes at most",
 				  path, NCCL_NAME_MAX);
@@ -154,10 +125,14 @@ static int prepare_doors(const struct trace_options *o, struct trace_inside *in,
 		gs_cli_say("--inside=gpu: %s", gs_err_text(&gpu_why, gpu));
 	if (nccl < 0)
 		gs_cli_say("--inside=nccl: %s", gs_err_text(&nccl_why, nccl));
-	if (o->inside_calls && !find_library(LIBRARY, in->library, sizeof(in->library)))
-		return gs_err_set(why, -ENOENT, LIBRARY " was not found next to gpuscope");
-	if (o->inside_calls)
+	if (o->inside_calls) {
+		int r = gs_cli_find_library(GS_CLI_COMPANION_CALLS, in->library,
+					    sizeof(in->library), why);
+
+		if (r < 0)
+			return r;
 		doors |= 1u << GS_COMPANION_CALLS;
+	}
 	return doors ? gs_companion_files_plan(in->files, doors, wanted, ring_bytes_of(o), why) : 0;
 }
 
