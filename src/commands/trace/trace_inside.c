@@ -35,6 +35,7 @@ struct trace_inside {
 	char gpu_settings[64];
 	char nccl_library[PATH_MAX]; /* "": what NCCL says of itself is not seen */
 	char nccl_settings[64];
+	bool names_nccl; /* it was asked for by name */
 };
 
 /* Of the layers that are seen from inside, what the options choose. */
@@ -109,6 +110,7 @@ static int prepare_nccl(const struct trace_options *o, struct trace_inside *in, 
 	snprintf(in->nccl_library, sizeof(in->nccl_library), "%s", path);
 	if (!in->gpu_library[0])
 		put_windows(o, in->nccl_settings, sizeof(in->nccl_settings));
+	in->names_nccl = !o->inside_all;
 	return 0;
 }
 
@@ -205,7 +207,7 @@ void trace_inside_report(const struct trace_inside *in)
 	if (n)
 		gs_cli_say("--inside: the reports of %u process%s could not be read (%s)", n,
 			   n == 1 ? "" : "es", strerror(-r));
-	if (in->nccl_library[0] && !gs_inside_saw_nccl(in->events))
+	if (in->names_nccl && in->nccl_library[0] && !gs_inside_saw_nccl(in->events))
 		gs_cli_say(
 			"--inside=nccl: no process reported a communicator of NCCL (needs NCCL 2.23 or newer)");
 }

@@ -230,7 +230,9 @@ static int add_inside(void *target, const struct gs_cli_option *option, char *ar
 {
 	struct trace_options *o = target;
 
-	if (strcmp(argument, "calls") == 0)
+	if (!argument)
+		o->inside_calls = o->inside_gpu = o->inside_nccl = o->inside_all = true;
+	else if (strcmp(argument, "calls") == 0)
 		o->inside_calls = true;
 	else if (strcmp(argument, "gpu") == 0)
 		o->inside_gpu = true;
@@ -287,8 +289,9 @@ static const struct gs_cli_option option_table[] = {
 	{"probes", 0, "FILE", "also trace the probes of this file; may be repeated", GS_CLI_SET,
 	 .set = add_probe_file},
 	{"list", 0, NULL, "list the functions that can be traced", GS_CLI_FLAG, AT(list)},
-	{"inside", 0, "WHAT[,WHAT]", "trace calls, gpu or nccl by libraries in the command",
-	 GS_CLI_LIST, .words = "calls gpu nccl", .set = add_inside},
+	{"inside", 0, "[WHAT[,WHAT]]",
+	 "trace calls, gpu, nccl (or all) by libraries in the command", GS_CLI_LIST,
+	 .words = "calls gpu nccl", .set = add_inside},
 	{"gpu-window", 0, "TIME/TIME", "GPU tracing window/period (1s/20s), or always", GS_CLI_SET,
 	 .takes =
 		 "two times, such as 1s/20s (100ms at least, and shorter than the second), or always",
