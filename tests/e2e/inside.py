@@ -164,7 +164,7 @@ for kind, flags in KINDS.items():
     def ways(t, flags=flags):
         app = cpp(t, 'app', *flags)
         for what, n, calls in (('plain', 9, 9), ('pointers', 7, 22), ('throws', 11, 12), ('jumps', 11, 12), ('cancels', 11, 12), ('forks', 7, 29),
-                               ('threads', 64, 257), ('copies', 150, 151)):  # fmt: skip
+                               ('threads', 64, 257), ('copies', 150, 151), ('execs', 9, 18), ('exits', 7, 28)):  # fmt: skip
             run = t.trace(*INSIDE, command=[app, what, str(n)])
             t.equal(f'{what}: what it says', run.err.strip(), '')
             t.equal(f'{what}: cudaMalloc', run.calls('cudaMalloc'), calls)
@@ -290,6 +290,85 @@ def others(t):
     t.equal('Python', (run.out.split(), run.err.strip()), (['0', 'True'], ''))
     run = t.trace(*INSIDE, command=['bash', '-c', 'ls / | sort | wc -l >/dev/null; (exit 5); x=$(echo $?); exit $((x + 1))'], status=6)
     t.equal('bash', run.err.strip(), '')
+
+
+@case('seccomp: no system call on the way of a call, and what is refused at a first record harms nothing')
+def seccomp(t):
+    app, driver = cpp(t, 'app'), library(t, 'libdriver.so.1', '-DDRIVER', '-Wl,-Bsymbolic')
+    run = t.trace(*INSIDE, command=[app, 'strict', '2000', driver])
+    t.equal('strict: calls', run.calls('cuMemAlloc_v2'), 2001)
+    run = t.trace(*INSIDE, command=[app, 'filtered', '9'])
+    t.equal('filtered: what it says', run.err.strip(), '')
+    # Those of the program itself, whose slot it had before; a thread and a child that can have none are not seen from inside.
+    t.true(f'filtered: {run.calls("cudaMalloc")}', 18 <= run.calls('cudaMalloc') <= 28)
+
+
+@case('libraries with thread-local memory in the static block find as much room as without')
+def static_tls(t):
+    app, n = cpp(t, 'app'), 80
+    with open(t.path('tls.c'), 'w') as f:
+        f.write('__thread char x[64] __attribute__((tls_model("initial-exec"))) = {1};\nchar *x_at(void) { return x; }\n')
+    for i in range(n):
+        subprocess.run(['gcc', '-shared', '-fPIC', '-o', t.path(f'tls{i}.so'), t.path('tls.c')], check=True)
+    loaded = {}
+    for what, run in (('alone', lambda c: subprocess.run(c, capture_output=True, text=True, check=True).stdout),
+                      ('from inside', lambda c: t.trace('--inside', command=c).out)):  # fmt: skip
+        loaded[what] = int(re.search(r'loaded (\d+)', run([app, 'tls', str(n), t.tmp])).group(1))
+    t.true(f'some, not all: {loaded}', 0 < loaded['alone'] < n)
+    t.true(f'as many: {loaded}', loaded['from inside'] >= loaded['alone'] - 1)
+
+
+MUSL = r"""
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int (*alloc)(unsigned long long *, size_t);
+static void *calls(void *n)
+{
+	unsigned long long ptr;
+	for (long i = 0; i < *(long *)n; i++)
+		if (alloc(&ptr, 16) || ptr != 0x10010)
+			exit(3);
+	return NULL;
+}
+int main(int argc, char **argv)
+{
+	void *driver = dlopen(argv[1], RTLD_NOW);
+	long n = 17;
+	pthread_t t;
+	int status;
+	if (!driver || !(alloc = (int (*)(unsigned long long *, size_t))dlsym(driver, "cuMemAlloc_v2")))
+		return 4;
+	calls(&n);
+	pthread_create(&t, NULL, calls, &n);
+	pthread_join(t, NULL);
+	if (fork() == 0)
+		calls(&n), _exit(0);
+	wait(&status);
+	printf("musl %d\n", status);
+	return 0;
+}
+"""
+
+
+@case('programs of another libc (musl) run as alone')
+def musl(t):
+    if not shutil.which('musl-gcc'):
+        raise Skip('needs musl-gcc')
+    with open(t.path('musl.c'), 'w') as f:
+        f.write(MUSL)
+    subprocess.run(['musl-gcc', '-o', t.path('musl'), t.path('musl.c')], check=True)
+    # Without a word of libc: as the driver of both.
+    driver = library(t, 'libdriver.so.1', '-DDRIVER', '-Wl,-Bsymbolic', '-nostdlib')
+    alone = subprocess.run([t.path('musl'), driver], capture_output=True, text=True, check=True)
+    for words in ('--inside=calls', '--inside'):
+        run = t.trace(words, command=[t.path('musl'), driver])
+        t.equal(f'{words}: as alone', (run.out, run.err.strip()), (alone.stdout, alone.stderr.strip()))
+        t.true(f'{words}: {run.calls("cuMemAlloc_v2")} calls', (run.calls('cuMemAlloc_v2') or 0) <= 51)
 
 
 @case('options that do not go together, and a GPUSCOPE_COMPANION that is set')

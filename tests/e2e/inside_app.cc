@@ -11,8 +11,12 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <spawn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdexcept>
 #include <string>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -254,6 +258,104 @@ static void threads(int n)
 	}
 }
 
+// Calls of a program that becomes another one, which makes as many.
+static void execs(int n, char **argv)
+{
+	allocate(n);
+	execl("/proc/self/exe", argv[0], "plain", std::to_string(n).c_str(), nullptr);
+	check(false, "another program");
+}
+
+// Calls in what runs at the end: handlers in their order, and destructors after those registered later.
+static int at_end, n_ended;
+static void handle_exit()
+{
+	allocate(at_end);
+	n_ended++;
+}
+
+struct ended {
+	~ended()
+	{
+		allocate(at_end);
+		if (n_ended != 2 || bad)
+			_exit(9);
+	}
+};
+
+static void exits(int n)
+{
+	static ended last; // its destructor runs after the handlers, which are registered later
+	at_end = n;
+	atexit(handle_exit);
+	atexit(handle_exit);
+	allocate(n);
+}
+
+// Strict seccomp: any system call but read(2), write(2) and exit(2) ends the program by a signal.
+static void strict(int n, const char *driver)
+{
+	void *library = dlopen(driver, RTLD_NOW);
+	auto call = library ? (int (*)(unsigned long long *, size_t))dlsym(library, "cuMemAlloc_v2")
+			    : nullptr;
+	unsigned long long ptr = 0;
+	if (!call || call(&ptr, 16) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) < 0) {
+		check(false, "strict seccomp");
+		return;
+	}
+	for (int i = 0; i < n; i++)
+		if (call(&ptr, 16) != 0 || ptr != 0x10010)
+			syscall(SYS_exit, 9);
+	syscall(SYS_exit, 0);
+}
+
+// A filter that refuses what a thread's first record, or that of a child, needs of the kernel.
+static void filtered(int n)
+{
+#define REFUSE(call)                                                                               \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1),                                     \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
+	struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+				     REFUSE(madvise),
+				     REFUSE(openat),
+				     REFUSE(gettid),
+				     REFUSE(ftruncate),
+				     REFUSE(renameat),
+				     REFUSE(prlimit64),
+				     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+	struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
+	pthread_t thread;
+
+	allocate(n);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0) {
+		check(false, "a filter");
+		return;
+	}
+	pthread_create(&thread, nullptr, one_call, nullptr);
+	pthread_join(thread, nullptr);
+	pid_t child = fork();
+	if (child == 0) {
+		allocate(n);
+		_exit(bad);
+	}
+	int status;
+	waitpid(child, &status, 0);
+	check(status == 0, "a child of a filtered program");
+	allocate(n);
+}
+
+// Libraries with thread-local memory in the block that all threads have from their start: how many find room?
+static void tls(int n, const char *folder)
+{
+	int loaded = 0;
+	for (int i = 0; i < n; i++)
+		loaded += dlopen((std::string(folder) + "/tls" + std::to_string(i) + ".so").c_str(),
+				 RTLD_NOW) != nullptr;
+	allocate(1);
+	std::printf("loaded %d\n", loaded);
+}
+
 int main(int argc, char **argv)
 {
 	std::string what = argc > 1 ? argv[1] : "";
@@ -276,6 +378,16 @@ int main(int argc, char **argv)
 		signals(argv[3]);
 	else if (what == "forks")
 		forks(n, argv);
+	else if (what == "execs")
+		execs(n, argv);
+	else if (what == "exits")
+		exits(n);
+	else if (what == "strict")
+		strict(n, argv[3]);
+	else if (what == "filtered")
+		filtered(n);
+	else if (what == "tls")
+		tls(n, argv[3]);
 	else if (what == "closes")
 		closes(n, argv[3]);
 	else if (what == "threads")
