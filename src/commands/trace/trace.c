@@ -106,7 +106,7 @@ static bool on_leaves_out(void *ctx, pid_t pid, const char *path)
 
 	if (r == 0 && pid && !gs_map_get(&t->seen_inside, key, &one) &&
 	    gs_map_put(&t->seen_inside, key, 1) == 0)
-		on_attach(t, &(struct gs_attach){.path = path, .reason = "seen from inside"});
+		on_attach(t, &(struct gs_attach){.path = path, .reason = GS_ATTACH_INSIDE});
 	return r <= 0;
 }
 

@@ -333,6 +333,9 @@ void *gs_summary_alloc(struct gs_summary *summary, size_t bytes);
 /* A copy of text that lives as long as the summary; "" when there is no memory. */
 const char *gs_summary_text(struct gs_summary *summary, const char *text);
 
+/* How each layer was traced, in words: from inside, by probes, by CUPTI; "": all of it by probes. */
+void gs_summary_doors(const struct gs_summary *summary, char *out, size_t bytes);
+
 /* Frees all that hangs off it; NULL inside: nothing. */
 void gs_summary_free(struct gs_summary **summary);
 

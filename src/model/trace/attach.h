@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#define GS_ATTACH_INSIDE "seen from inside" /* the remark on a library that has no probes for it */
 struct gs_attach {
 	const char *path;     /* as the process names the file */
 	const char *function; /* NULL: the whole file */

@@ -567,57 +567,13 @@ static void put_native(struct table *t, const struct gs_native_count *n)
 			gs_fmt_count(cut, n->cut), gs_fmt_count(unnamed, n->unnamed));
 }
 
-/* Libraries of a layer, by the begin of their names: from inside, by probes, or some in each way. */
-static void put_door(char *out, size_t bytes, const struct gs_summary *s, const char *title,
-		     const char *library)
-{
-	bool inside = false, probes = false;
-	size_t n = strlen(out);
-
-	for (size_t i = 0; i < s->n_attached; i++) {
-		const struct gs_attach_status *a = &s->attached[i];
-		const char *name = strrchr(a->path, '/');
-
-		if (strncmp(name ? name + 1 : a->path, library, strlen(library)) != 0)
-			continue;
-		probes |= a->n_probes > 0;
-		inside |= strstr(gs_report_text_of(a->reason), "from inside") != NULL;
-	}
-	if (inside || probes)
-		snprintf(out + n, bytes - n, "%s%s %s", n ? "; " : "", title,
-			 inside && probes ? "from inside and by probes"
-			 : inside         ? "from inside"
-					  : "by probes");
-}
-
-/* How each layer was traced, where it was not all by probes. */
-static void put_doors(struct table *t)
-{
-	const struct gs_summary *s = t->s;
-	char text[400] = "";
-	size_t n;
-
-	put_door(text, sizeof(text), s, "CUDA runtime", "libcudart.so");
-	put_door(text, sizeof(text), s, "CUDA driver", "libcuda.so");
-	put_door(text, sizeof(text), s, "NCCL", "libnccl.so");
-	n = strlen(text);
-	if (s->gpu_time)
-		snprintf(text + n, sizeof(text) - n, "%sGPU work by CUPTI", n ? "; " : "");
-	n = strlen(text);
-	if (s->nccl)
-		snprintf(text + n, sizeof(text) - n, "%sNCCL operations by its profiler interface",
-			 n ? "; " : "");
-	if (s->gpu_time || s->nccl || strstr(text, "from inside"))
-		put_fact(t, "traced by", "%s", text);
-}
-
 static void put_head(struct table *t)
 {
 	const struct gs_summary *s = t->s;
 	const char *reason = gs_report_text_of(s->end_reason),
 		   *attach_mode = gs_report_text_of(s->attach_mode);
+	char status[32] = "", doors[400];
 	size_t n_threads = 0;
-	char status[32] = "";
 
 	if (!s->complete)
 		gs_page_words(
@@ -640,7 +596,9 @@ static void put_head(struct table *t)
 						: "",
 		 s->n_processes, s->n_processes == 1 ? "" : "es", n_threads,
 		 plural_ending(n_threads));
-	put_doors(t);
+	gs_summary_doors(s, doors, sizeof(doors));
+	if (*doors)
+		put_fact(t, "traced by", "%s", doors);
 	if (*attach_mode && gs_page_columns(t->page, attach_mode) <= 60)
 		put_fact(t, "attached", "%s", attach_mode);
 	put_native(t, &s->native);
