@@ -135,7 +135,9 @@ static int prepare_doors(const struct trace_options *o, struct trace_inside *in,
 			return r;
 		doors |= 1u << GS_COMPANION_CALLS;
 	}
-	return doors ? gs_companion_files_plan(in->files, doors, wanted, ring_bytes_of(o), why) : 0;
+	return doors ? gs_companion_plan_write(gs_companion_files_folder(in->files), doors, wanted,
+					       ring_bytes_of(o), why)
+		     : 0;
 }
 
 int trace_inside_new(const struct trace_options *o, struct trace_inside **ret_inside,

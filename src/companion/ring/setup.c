@@ -55,8 +55,14 @@ static bool limits_allow(uint64_t file_bytes)
 	       files.rlim_cur >= file_bytes && space.rlim_cur == RLIM_INFINITY;
 }
 
-/* Opened for its files; negative: it is not one that only this user can write. */
-static int open_folder(void)
+/* Has its user shared it with another one, the agent's, by its access list (commands/agent_gpu/agent_inside.c)? */
+static bool is_shared(const struct stat *folder)
+{
+	return (folder->st_mode & (S_ISGID | 077)) == (S_ISGID | 070);
+}
+
+/* Opened for its files; negative: it is not one that only this user, and whom this user named, can write. */
+static int open_folder(mode_t *ret_file_mode)
 {
 	int fd = (int)COMPANION_SYS4(openat, AT_FDCWD, setup.folder,
 				     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
@@ -65,8 +71,11 @@ static int open_folder(void)
 	if (fd < 0)
 		return fd;
 	if (COMPANION_SYS3(fstat, fd, &st, 0) == 0 && S_ISDIR(st.st_mode) &&
-	    (st.st_mode & 077) == 0 && st.st_uid == (uid_t)COMPANION_SYS3(geteuid, 0, 0, 0))
+	    ((st.st_mode & 077) == 0 || is_shared(&st)) &&
+	    st.st_uid == (uid_t)COMPANION_SYS3(geteuid, 0, 0, 0)) {
+		*ret_file_mode = is_shared(&st) ? 0660 : 0600;
 		return fd;
+	}
 	COMPANION_SYS3(close, fd, 0, 0);
 	return -EACCES;
 }
@@ -117,7 +126,7 @@ static void fill_head(struct gs_companion_head *head, uint32_t pid, uint64_t sta
 }
 
 /* In the open folder. NULL: it could not be made, and nothing is left of it. */
-static struct gs_companion_head *make_file(int folder, uint64_t bytes)
+static struct gs_companion_head *make_file(int folder, mode_t mode, uint64_t bytes)
 {
 	uint32_t pid = (uint32_t)COMPANION_SYS3(getpid, 0, 0, 0);
 	uint64_t start_ns = companion_mono_ns();
@@ -132,7 +141,7 @@ static struct gs_companion_head *make_file(int folder, uint64_t bytes)
 	for (unsigned i = 0; i < sizeof(name); i++)
 		first[i + 1] = name[i];
 	fd = (int)COMPANION_SYS4(openat, folder, first,
-				 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+				 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 	if (fd < 0)
 		return NULL;
 	head = map_file(fd, bytes);
@@ -152,6 +161,7 @@ bool companion_announce(void)
 	struct companion_live *live = companion_live;
 	uint64_t bytes = gs_companion_file_bytes(setup.n_slots, setup.ring_bytes);
 	struct gs_companion_head *head = NULL;
+	mode_t mode = 0600;
 	int folder;
 
 	if (!live || live->failed)
@@ -161,9 +171,9 @@ bool companion_announce(void)
 	/* Another thread is at it, or the one that this signal handler has interrupted. */
 	if (__atomic_exchange_n(&live->busy, 1, __ATOMIC_ACQ_REL))
 		return false;
-	folder = limits_allow(bytes) ? open_folder() : -EACCES;
+	folder = limits_allow(bytes) ? open_folder(&mode) : -EACCES;
 	if (folder >= 0) {
-		head = make_file(folder, bytes);
+		head = make_file(folder, mode, bytes);
 		COMPANION_SYS3(close, folder, 0, 0);
 	}
 	if (!head) {

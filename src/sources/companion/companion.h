@@ -103,10 +103,24 @@ void gs_companion_file_stop(struct gs_companion_file *file);
 
 struct gs_companion_files;
 
+/* What is taken of a process's file. */
+enum gs_companion_share {
+	GS_COMPANION_LEAVE,    /* nothing: it is left alone */
+	GS_COMPANION_FROM_NOW, /* what it writes from now on */
+	GS_COMPANION_WHOLE,
+};
+
 struct gs_companion_files_options {
 	size_t size;        /* of this struct */
 	const char *parent; /* folder for that of the run; NULL: /dev/shm */
+	/* No folder is made: files are in those that users share for this in parent (GS_COMPANION_SHARED_NAME), and only of
+	 * processes of the folder's user. Their names stay until the process ends. NULL: the run's folder. */
+	enum gs_companion_share (*takes)(void *ctx, uint32_t pid);
+	void *ctx; /* of it */
 };
+
+/* Folders of users in /dev/shm, with the user's number after it. */
+#define GS_COMPANION_SHARED_NAME "gpuscope-inside-"
 
 /* Makes the folder. 0, -ENOMEM, or the error of mkdir(2) and its like with err. */
 int gs_companion_files_new(const struct gs_companion_files_options *options,
@@ -115,10 +129,10 @@ int gs_companion_files_new(const struct gs_companion_files_options *options,
 /* Removes the folder too. Processes that still run write on into files without a name. */
 void gs_companion_files_free(struct gs_companion_files **files);
 
-/* Say what processes are to report: doors (bits 1 << enum gs_companion_door), and calls of which
- * functions (by id, GS_FUNC_FIXED of them). ring_bytes: of a thread, GS_COMPANION_RING_BYTES is
- * usual. Once, before they begin. A negative errno with err. */
-int gs_companion_files_plan(struct gs_companion_files *files, uint32_t doors, const bool *wanted,
+/* Say in a folder what processes are to report there: doors (bits 1 << enum gs_companion_door), and calls of which
+ * functions (by id, GS_FUNC_FIXED of them). ring_bytes: of a thread, GS_COMPANION_RING_BYTES is usual. Before they
+ * begin. A negative errno with err. */
+int gs_companion_plan_write(const char *folder, uint32_t doors, const bool *wanted,
 			    uint32_t ring_bytes, struct gs_err *err);
 
 /* Its path, for the environment of traced programs; lent. */
@@ -142,6 +156,9 @@ void gs_companion_files_forget(struct gs_companion_files *files, uint32_t pid, u
 /* The last reading: nothing more is recorded, the rest and the open calls are handed over. */
 void gs_companion_files_stop(struct gs_companion_files *files,
 			     const struct gs_companion_handler *handler);
+
+/* Files that are open now: of processes that run, or have just ended. */
+unsigned gs_companion_files_open(const struct gs_companion_files *files);
 
 /* Files that could not be read, and the reason of the first; 0 none. */
 unsigned gs_companion_files_refused(const struct gs_companion_files *files, int *ret_reason);

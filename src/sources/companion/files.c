@@ -16,26 +16,41 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/foreign.h"
 #include "core/base/map.h"
 #include "core/base/mem.h"
 #include "core/base/vec.h"
+#include "sources/companion/companion_int.h"
 
 #define FILES_MAX 4096u /* of processes at one time */
 #define NAMES_MAX 65536u
 #define PIDS_MAX  (4u << 20) /* as many as there may be: include/linux/threads.h, PID_MAX_LIMIT */
 #define PARENT    "/dev/shm"
 #define FOLDER    "gpuscope-XXXXXX"
+/* Of what users share: bounds of what one reading takes, beyond which records are lost and counted by the writer. */
+#define SHARED_NAMES_MAX  8192u /* of a folder, looked at in one scan */
+#define SHARED_RING_MAX   (1u << 20)
+#define SHARED_READING_NS 50000000ull /* the rest of the files is read next time */
 
 struct entry {
 	uint32_t pid;
 	int pid_fd;                     /* owned; readable when the process has ended; -1: it has */
 	struct gs_companion_file *file; /* owned */
+	/* Of a file that keeps its name until then: */
+	int folder_fd; /* owned; -1: it has none any more */
+	char name[GS_COMPANION_NAME_BYTES];
+	uint64_t key; /* in held */
 };
 
 struct gs_companion_files {
 	char folder[256];
 	int folder_fd; /* owned; -1: none was made */
+	struct companion_shared shared;
+	enum gs_companion_share (*takes)(void *ctx, uint32_t pid); /* NULL: a run's folder */
+	void *ctx;
+	struct gs_map held; /* hash of folder and name -> 1: an entry */
+	uint32_t next;      /* which entry is read first the next time */
 	uint64_t pid_namespace;
 	struct entry *entries; /* owned */
 	uint32_t n;
@@ -67,6 +82,19 @@ static int make_folder(struct gs_companion_files *f, const char *parent, struct 
 	return 0;
 }
 
+static int share_folders(struct gs_companion_files *f, const char *parent, struct gs_err *err)
+{
+	struct stat st;
+	int r = companion_shared_open(&f->shared, parent);
+
+	if (r == 0 && stat("/proc/self/ns/pid", &st) < 0)
+		r = -errno;
+	if (r < 0)
+		return gs_err_set(err, r, "%s: %s", parent, strerror(-r));
+	f->pid_namespace = st.st_ino;
+	return 0;
+}
+
 int gs_companion_files_new(const struct gs_companion_files_options *o,
 			   struct gs_companion_files **ret_files, struct gs_err *err)
 {
@@ -75,11 +103,15 @@ int gs_companion_files_new(const struct gs_companion_files_options *o,
 
 	if (!f)
 		return -ENOMEM;
-	f->folder_fd = -1;
+	f->folder_fd = f->shared.parent_fd = -1;
+	f->takes = o->takes;
+	f->ctx = o->ctx;
+	f->held = GS_MAP_INIT(NAMES_MAX);
 	f->refused = GS_MAP_INIT(NAMES_MAX);
 	f->pids = GS_MAP_INIT(PIDS_MAX);
 	f->execs = GS_MAP_INIT(PIDS_MAX);
-	r = make_folder(f, o->parent ? o->parent : PARENT, err);
+	r = o->takes ? share_folders(f, o->parent ? o->parent : PARENT, err)
+		     : make_folder(f, o->parent ? o->parent : PARENT, err);
 	if (r < 0)
 		gs_companion_files_free(&f);
 	else
@@ -91,6 +123,7 @@ static void close_entry(struct entry *e)
 {
 	gs_companion_file_free(&e->file);
 	gs_close_p(&e->pid_fd);
+	gs_close_p(&e->folder_fd);
 }
 
 static void remove_folder(struct gs_companion_files *f)
@@ -118,6 +151,8 @@ void gs_companion_files_free(struct gs_companion_files **ref)
 	for (uint32_t i = 0; i < f->n; i++)
 		close_entry(&f->entries[i]);
 	free(f->entries);
+	companion_shared_close(&f->shared);
+	gs_map_fini(&f->held);
 	gs_map_fini(&f->refused);
 	gs_map_fini(&f->pids);
 	gs_map_fini(&f->execs);
@@ -130,6 +165,11 @@ void gs_companion_files_free(struct gs_companion_files **ref)
 const char *gs_companion_files_folder(const struct gs_companion_files *f)
 {
 	return f->folder;
+}
+
+unsigned gs_companion_files_open(const struct gs_companion_files *f)
+{
+	return f->n;
 }
 
 unsigned gs_companion_files_refused(const struct gs_companion_files *f, int *ret_reason)
@@ -155,22 +195,26 @@ static bool parse_name(const char *name, uint32_t *ret_pid)
 	return pid > 0;
 }
 
-/* No other user can have written it: a regular file of one name, of the folder's owner. */
-static int open_own(const struct gs_companion_files *f, const char *name)
+/* No other user can have written it: a regular file of one name, of the folder's owner. Of a shared folder another one can,
+ * whom that owner has named. */
+static int open_own(const struct gs_companion_files *f, int folder_fd, const char *name,
+		    uid_t *ret_uid)
 {
-	GS_CLOSE int fd = openat(f->folder_fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	GS_CLOSE int fd = openat(folder_fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st, folder;
 
-	if (fd < 0 || fstat(fd, &st) < 0 || fstat(f->folder_fd, &folder) < 0)
+	if (fd < 0 || fstat(fd, &st) < 0 || fstat(folder_fd, &folder) < 0)
 		return -errno;
 	if (!S_ISREG(st.st_mode) || st.st_nlink != 1 || st.st_uid != folder.st_uid ||
-	    st.st_mode & 077)
+	    st.st_mode & (f->takes ? 07 : 077))
 		return -EACCES;
+	*ret_uid = st.st_uid;
 	return gs_take_fd(&fd);
 }
 
-/* Its head has the number that the name says, in our namespace: processes of other ones are not known by it. */
-static int check_process(const struct gs_companion_files *f, int fd, uint32_t pid,
+/* Its head has the number that the name says, in our namespace: processes of other ones are not known by it. Of a shared
+ * folder it is a process of the file's user, and no later one of the same number. */
+static int check_process(const struct gs_companion_files *f, int fd, uint32_t pid, uid_t uid,
 			 struct gs_companion_head *ret_head)
 {
 	struct gs_companion_head head = {0};
@@ -178,16 +222,23 @@ static int check_process(const struct gs_companion_files *f, int fd, uint32_t pi
 	if (pread(fd, &head, sizeof(head), 0) != sizeof(head) || head.pid != pid)
 		return -EBADMSG;
 	*ret_head = head;
-	return head.pid_namespace == f->pid_namespace ? 0 : -EXDEV;
+	if (head.pid_namespace != f->pid_namespace)
+		return -EXDEV;
+	if (!f->takes)
+		return 0;
+	if (head.ring_bytes > SHARED_RING_MAX)
+		return -EFBIG;
+	return companion_process_is_of(pid, uid, head.start_ns) ? 0 : -EPERM;
 }
 
-static int add_file(struct gs_companion_files *f, const char *name, uint32_t pid)
+static int add_file(struct gs_companion_files *f, int folder_fd, const char *name, uint32_t pid)
 {
-	GS_CLOSE int fd = open_own(f, name);
+	uid_t uid = 0;
+	GS_CLOSE int fd = open_own(f, folder_fd, name, &uid);
 	struct gs_companion_file *file;
 	struct gs_companion_head head = {0};
 	uint64_t before_ns = 0, exec_ns = 0;
-	int r = fd < 0 ? fd : check_process(f, fd, pid, &head);
+	int r = fd < 0 ? fd : check_process(f, fd, pid, uid, &head);
 
 	if (r == 0)
 		r = gs_companion_file_open(&fd, pid, &file);
@@ -198,8 +249,10 @@ static int add_file(struct gs_companion_files *f, const char *name, uint32_t pid
 		return -ENOBUFS;
 	}
 	/* One that has ended already has no number to ask for: what it wrote is read all the same. */
-	f->entries[f->n++] = (struct entry){
-		.pid = pid, .pid_fd = (int)syscall(SYS_pidfd_open, pid, 0), .file = file};
+	f->entries[f->n++] = (struct entry){.pid = pid,
+					    .pid_fd = (int)syscall(SYS_pidfd_open, pid, 0),
+					    .file = file,
+					    .folder_fd = -1};
 	gs_map_get(&f->pids, pid, &before_ns);
 	gs_map_get(&f->execs, pid, &exec_ns);
 	if (head.doors & 1u << GS_COMPANION_CALLS && head.start_ns > before_ns &&
@@ -208,21 +261,111 @@ static int add_file(struct gs_companion_files *f, const char *name, uint32_t pid
 	return 0;
 }
 
+/* --- of folders that users share --- */
+
+static void ignore_record(void *ctx, const struct gs_companion_thread *from,
+			  const struct gs_companion_record *record)
+{
+}
+
+static void ignore_inner(void *ctx, const struct gs_companion_thread *from, unsigned func,
+			 uint32_t n)
+{
+}
+
+static void ignore_sum(void *ctx, const struct gs_companion_thread *from,
+		       const struct gs_companion_sum *before, const struct gs_companion_sum *now)
+{
+}
+
+/* What it has so far is not ours. */
+static void skip_past(struct gs_companion_file *file)
+{
+	const struct gs_companion_handler ignores = {
+		.record = ignore_record, .inner = ignore_inner, .sum = ignore_sum};
+	bool full = false;
+
+	gs_companion_file_read(file, &ignores, true, &full);
+}
+
+static void add_shared(struct gs_companion_files *f, const struct companion_folder *folder,
+		       const char *name, uint32_t pid, uint64_t key)
+{
+	enum gs_companion_share share = f->takes(f->ctx, pid);
+	struct entry *e;
+	uint64_t one;
+	int r;
+
+	if (share == GS_COMPANION_LEAVE || gs_map_get(&f->refused, key, &one))
+		return;
+	r = add_file(f, folder->fd, name, pid);
+	if (r < 0) {
+		if (gs_map_put(&f->refused, key, 1) == 0 && !f->n_refused++)
+			f->reason = r;
+		return;
+	}
+	e = &f->entries[f->n - 1];
+	snprintf(e->name, sizeof(e->name), "%s", name);
+	e->folder_fd = fcntl(folder->fd, F_DUPFD_CLOEXEC, 0);
+	e->key = key;
+	gs_map_put(&f->held, key, 1);
+	if (share == GS_COMPANION_FROM_NOW)
+		skip_past(e->file);
+}
+
+/* cleans: names that ended processes have left are removed. */
+static void find_in_folder(struct gs_companion_files *f, const struct companion_folder *folder,
+			   bool cleans)
+{
+	int again = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = again >= 0 ? fdopendir(again) : NULL;
+	struct dirent *e;
+	unsigned n = 0;
+	uint64_t one;
+	uint32_t pid;
+
+	while (dir && n++ < SHARED_NAMES_MAX && !gs_guard_stopped() && (e = readdir(dir)) != NULL) {
+		uint64_t key = gs_hash_bytes(e->d_name, strlen(e->d_name)) ^ folder->inode;
+
+		if (!parse_name(e->d_name, &pid) || gs_map_get(&f->held, key, &one))
+			continue;
+		add_shared(f, folder, e->d_name, pid, key);
+		if (cleans && !gs_map_get(&f->held, key, &one) && companion_process_is_gone(pid))
+			unlinkat(folder->fd, e->d_name, 0);
+	}
+	if (dir)
+		closedir(dir);
+	else
+		gs_close_p(&again);
+}
+
+static void find_shared(struct gs_companion_files *f)
+{
+	bool looked = companion_shared_look(&f->shared);
+
+	for (uint32_t i = 0; i < f->shared.n; i++)
+		find_in_folder(f, &f->shared.folder[i], looked);
+}
+
 static void find_files(struct gs_companion_files *f)
 {
-	int again = openat(f->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int again = f->takes ? -1 : openat(f->folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = again >= 0 ? fdopendir(again) : NULL;
 	struct dirent *e;
 	uint64_t one;
 	uint32_t pid;
 
+	if (f->takes) {
+		find_shared(f);
+		return;
+	}
 	while (dir && !gs_guard_stopped() && (e = readdir(dir)) != NULL) {
 		uint64_t key = gs_hash_bytes(e->d_name, strlen(e->d_name));
 		int r;
 
 		if (!parse_name(e->d_name, &pid) || gs_map_get(&f->refused, key, &one))
 			continue;
-		r = add_file(f, e->d_name, pid);
+		r = add_file(f, f->folder_fd, e->d_name, pid);
 		if (r < 0 && gs_map_put(&f->refused, key, 1) == 0 && !f->n_refused++)
 			f->reason = r;
 		/* It is held: a name is not needed any more, and not left behind when we are killed. */
@@ -265,25 +408,53 @@ void gs_companion_files_forget(struct gs_companion_files *f, uint32_t pid, uint6
 	gs_map_put(&f->execs, pid, mono_ns);
 }
 
+/* False: it is over, and the entry has another one's place. */
+static bool read_entry(struct gs_companion_files *f, uint32_t i,
+		       const struct gs_companion_handler *h, bool harvest, bool *ret_full)
+{
+	struct entry *e = &f->entries[i];
+	bool ended = has_ended(e); /* asked for first: all that it wrote is read then */
+	bool left = f->takes && !ended && f->takes(f->ctx, e->pid) == GS_COMPANION_LEAVE;
+	bool whole = harvest || ended || left || gs_companion_file_is_crowded(e->file);
+
+	gs_companion_file_read(e->file, h, whole, ret_full);
+	if (!ended && !left) {
+		if (whole)
+			gs_companion_file_reclaim(e->file);
+		return true;
+	}
+	if (ended)
+		gs_companion_file_open_calls(e->file, h);
+	if (ended && e->folder_fd >= 0)
+		unlinkat(e->folder_fd, e->name, 0);
+	if (left)
+		gs_map_del(&f->pids, e->pid);
+	gs_map_del(&f->held, e->key);
+	close_entry(e);
+	*e = f->entries[--f->n];
+	return false;
+}
+
 void gs_companion_files_poll(struct gs_companion_files *f, const struct gs_companion_handler *h,
 			     bool harvest, bool *ret_full)
 {
-	find_files(f);
-	for (uint32_t i = 0; i < f->n && !gs_guard_stopped();) {
-		struct entry *e = &f->entries[i];
-		bool ended = has_ended(e); /* asked for first: all that it wrote is read then */
-		bool whole = harvest || ended || gs_companion_file_is_crowded(e->file);
+	uint64_t end_ns = gs_clock_mono_ns() + SHARED_READING_NS;
+	uint32_t n;
 
-		gs_companion_file_read(e->file, h, whole, ret_full);
-		if (ended) {
-			gs_companion_file_open_calls(e->file, h);
-			close_entry(e);
-			*e = f->entries[--f->n];
-			continue;
+	find_files(f);
+	n = f->n;
+	if (f->next >= f->n)
+		f->next = 0;
+	for (; n && f->n && !gs_guard_stopped(); n--) {
+		if (read_entry(f, f->next, h, harvest, ret_full))
+			f->next++;
+		if (f->next >= f->n)
+			f->next = 0;
+		/* One is read each time, however slow it is. */
+		if (f->takes && gs_clock_mono_ns() > end_ns) {
+			*ret_full = true;
+			break;
 		}
-		if (whole)
-			gs_companion_file_reclaim(e->file);
-		i++;
 	}
 }
 

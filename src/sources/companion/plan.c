@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/buf.h"
@@ -38,19 +39,28 @@ static int put_rows(struct gs_buf *buf, const bool *wanted, uint32_t *ret_name_b
 	return r < 0 ? r : n;
 }
 
+/* Whole when it has its name: processes that begin meanwhile read the one before. */
 static int write_whole(const char *folder, const struct gs_buf *buf)
 {
-	char path[320];
+	char path[320], first[360];
 	GS_CLOSE int fd = -1;
+	int r = 0;
 
 	snprintf(path, sizeof(path), "%s/" GS_COMPANION_PLAN_NAME, folder);
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	snprintf(first, sizeof(first), "%s.%d", path, (int)getpid());
+	fd = open(first, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	return write(fd, buf->data, buf->bytes) == (ssize_t)buf->bytes ? 0 : -EIO;
+	if (write(fd, buf->data, buf->bytes) != (ssize_t)buf->bytes)
+		r = -EIO;
+	else if (fchmod(fd, 0600) < 0 || rename(first, path) < 0)
+		r = -errno;
+	if (r < 0)
+		unlink(first);
+	return r;
 }
 
-int gs_companion_files_plan(struct gs_companion_files *files, uint32_t doors, const bool *wanted,
+int gs_companion_plan_write(const char *folder, uint32_t doors, const bool *wanted,
 			    uint32_t ring_bytes, struct gs_err *err)
 {
 	struct gs_companion_plan head = {
@@ -75,10 +85,10 @@ int gs_companion_files_plan(struct gs_companion_files *files, uint32_t doors, co
 	if (r >= 0) {
 		head.n_funcs = (uint32_t)r;
 		memcpy(buf.data, &head, sizeof(head));
-		r = write_whole(gs_companion_files_folder(files), &buf);
+		r = write_whole(folder, &buf);
 	}
 	gs_buf_fini(&buf);
 	if (r < 0)
-		return gs_err_set(err, r, "%s: %s", gs_companion_files_folder(files), strerror(-r));
+		return gs_err_set(err, r, "%s: %s", folder, strerror(-r));
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* Files that are not as they should be: refused, or read as far as they can be believed. */
 #include "run.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -224,6 +225,214 @@ static void no_file_stays(void **state)
 	gs_companion_files_free(&r.files);
 }
 
+static void remove_folder(const char *path)
+{
+	char command[256];
+
+	snprintf(command, sizeof(command), "rm -rf %s", path);
+	assert_int_equal(system(command), 0);
+}
+
+/* What is to be taken of this process's file, and of others'. */
+static enum gs_companion_share share_of_self, share_of_others;
+
+static enum gs_companion_share takes(void *ctx, uint32_t pid)
+{
+	return pid == (uint32_t)getpid() ? share_of_self : share_of_others;
+}
+
+static unsigned n_names(const char *folder)
+{
+	DIR *dir = opendir(folder);
+	unsigned n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n - 2; /* . and .. */
+}
+
+/* As a process of a job does: it finds the folder in its environment. */
+static void join_shared(const char *folder)
+{
+	struct companion_setup s = {.clock = GS_COMPANION_MONOTONIC,
+				    .n_slots = RUN_SLOTS,
+				    .ring_bytes = RUN_RING_BYTES};
+
+	snprintf(s.folder, sizeof(s.folder), "%s", folder);
+	companion_self = (struct companion_self){0};
+	assert_int_equal(companion_start(&s), 0);
+}
+
+static void share_new(struct run *r, const char *parent)
+{
+	const struct gs_companion_files_options o = {
+		.size = sizeof(o), .parent = parent, .takes = takes};
+	const struct gs_companion_handler h = {
+		.record = run_record, .lost = run_lost, .damaged = run_damaged, .ctx = r};
+	struct gs_err err;
+
+	*r = (struct run){.in_order = true, .handler = h};
+	assert_int_equal(gs_companion_files_new(&o, &r->files, &err), 0);
+}
+
+/* Files that processes of users have written in folders of their own: names stay, what is not wanted is left alone, and
+ * what was there before it was wanted. */
+static void shared_folders(void **state)
+{
+	char parent[] = "/tmp/companion-XXXXXX", folder[128];
+	struct run r;
+
+	assert_non_null(mkdtemp(parent));
+	snprintf(folder, sizeof(folder), "%s/gpuscope-inside-%u", parent, geteuid());
+	assert_int_equal(mkdir(folder, 0700), 0);
+	share_of_self = GS_COMPANION_LEAVE;
+	share_new(&r, parent);
+	join_shared(folder);
+	assert_true(run_write(1));
+	run_poll(&r, true);
+	assert_int_equal(r.n, 0);
+	assert_int_equal(gs_companion_files_since(r.files, (uint32_t)getpid()), 0);
+	share_of_self = GS_COMPANION_WHOLE;
+	run_poll(&r, true);
+	assert_int_equal(r.n, 1);
+	assert_int_equal(n_names(folder), 1);
+	assert_true(run_write(2));
+	share_of_self = GS_COMPANION_LEAVE; /* it has what was written until now */
+	run_poll(&r, true);
+	assert_int_equal(r.n, 2);
+	assert_true(run_write(3));
+	run_poll(&r, true);
+	assert_int_equal(r.n, 2);
+	assert_int_equal(gs_companion_files_since(r.files, (uint32_t)getpid()), 0);
+	share_of_self = GS_COMPANION_FROM_NOW;
+	run_poll(&r, true);
+	assert_int_equal(r.n, 2);
+	assert_true(run_write(4));
+	run_poll(&r, true);
+	assert_int_equal(r.n, 3);
+	assert_int_equal(r.sum, 1 + 2 + 4);
+	assert_int_equal(r.damaged, 0);
+	/* The next reader, after one that was killed. */
+	gs_companion_files_free(&r.files);
+	assert_int_equal(n_names(folder), 1);
+	share_new(&r, parent);
+	run_poll(&r, true);
+	assert_true(run_write(5));
+	run_poll(&r, true);
+	assert_int_equal(r.sum, 5);
+	gs_companion_files_free(&r.files);
+	remove_folder(parent);
+}
+
+static void put_head(const char *folder, const char *name, const struct gs_companion_head *head)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	assert_true(fd >= 0);
+	assert_int_equal(
+		ftruncate(fd, (off_t)gs_companion_file_bytes(head->n_slots, head->ring_bytes)), 0);
+	assert_int_equal(pwrite(fd, head, sizeof(*head), 0), sizeof(*head));
+	close(fd);
+}
+
+/* Whose a folder is, whose its files, of which process: what does not fit is refused or left alone. */
+static void shared_by_others(void **state)
+{
+	char parent[] = "/tmp/companion-XXXXXX", folder[128], other[128];
+	struct gs_companion_head head = good_head();
+	struct stat st;
+	struct run r;
+	int reason = 0;
+	pid_t child;
+
+	assert_non_null(mkdtemp(parent));
+	assert_int_equal(stat("/proc/self/ns/pid", &st), 0);
+	head.pid_namespace = st.st_ino;
+	snprintf(folder, sizeof(folder), "%s/gpuscope-inside-%u", parent, geteuid());
+	assert_int_equal(mkdir(folder, 0700), 0);
+	/* The number of another user, a second name for the same one, and one where everybody may write. */
+	snprintf(other, sizeof(other), "%s/gpuscope-inside-%u", parent, geteuid() + 1);
+	assert_int_equal(mkdir(other, 0700), 0);
+	head.pid = (uint32_t)getpid();
+	head.start_ns = UINT64_MAX / 4;
+	put_head(other, "1-a", &head);
+	snprintf(other, sizeof(other), "%s/gpuscope-inside-0%u", parent, geteuid());
+	assert_int_equal(symlink(folder, other), 0);
+	share_of_self = share_of_others = GS_COMPANION_WHOLE;
+	share_new(&r, parent);
+	run_poll(&r, true);
+	assert_int_equal(gs_companion_files_refused(r.files, &reason), 0);
+	/* A file that was made before its process began is that of an earlier one of this number. */
+	head.pid = (uint32_t)getpid();
+	head.start_ns = 1;
+	snprintf(other, sizeof(other), "%x-1", (unsigned)getpid());
+	put_head(folder, other, &head);
+	run_poll(&r, true);
+	assert_int_equal(gs_companion_files_refused(r.files, &reason), 1);
+	assert_int_equal(reason, -EPERM);
+	/* A ring that is larger than one reading takes. */
+	head.start_ns = UINT64_MAX / 4;
+	head.ring_bytes = 2u << 20;
+	snprintf(other, sizeof(other), "%x-2", (unsigned)getpid());
+	put_head(folder, other, &head);
+	run_poll(&r, true);
+	assert_int_equal(gs_companion_files_refused(r.files, &reason), 2);
+	assert_int_equal(gs_companion_files_since(r.files, (uint32_t)getpid()), 0);
+	gs_companion_files_free(&r.files);
+	/* What an ended process has left is removed. */
+	child = fork();
+	if (child == 0)
+		_exit(0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	snprintf(other, sizeof(other), "%x-3", (unsigned)child);
+	put_head(folder, other, &head);
+	assert_int_equal(n_names(folder), 3);
+	share_of_others = GS_COMPANION_LEAVE;
+	share_new(&r, parent);
+	run_poll(&r, true);
+	assert_int_equal(n_names(folder), 2);
+	gs_companion_files_free(&r.files);
+	remove_folder(parent);
+}
+
+/* As the agent's user is let in: the library shares its files as the folder is. */
+static void a_shared_file(void **state)
+{
+	char parent[] = "/tmp/companion-XXXXXX", folder[128], path[400];
+	const mode_t modes[] = {02770, 0770, 02777, 0700};
+	const mode_t files[] = {0660, 0, 0, 0600};
+	struct dirent *e;
+	struct stat st;
+
+	assert_non_null(mkdtemp(parent));
+	for (size_t i = 0; i < 4; i++) {
+		DIR *dir;
+		mode_t found = 0;
+
+		snprintf(folder, sizeof(folder), "%s/%zu", parent, i);
+		assert_int_equal(mkdir(folder, 0700), 0);
+		assert_int_equal(chmod(folder, modes[i]), 0);
+		umask(0);
+		join_shared(folder);
+		assert_int_equal(run_write(1), files[i] != 0);
+		dir = opendir(folder);
+		while ((e = readdir(dir)) != NULL) {
+			snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
+			if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
+				found = st.st_mode & 07777;
+		}
+		closedir(dir);
+		assert_int_equal(found, files[i]);
+	}
+	umask(022);
+	remove_folder(parent);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +441,9 @@ int main(void)
 		cmocka_unit_test(whose_file_it_is),
 		cmocka_unit_test(damage),
 		cmocka_unit_test(no_file_stays),
+		cmocka_unit_test(shared_folders),
+		cmocka_unit_test(shared_by_others),
+		cmocka_unit_test(a_shared_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,7 +147,9 @@ static void begin_run(struct seen *s, uint32_t doors)
 	run_new(&s->run, NULL);
 	s->run.handler.record = see_record;
 	s->run.handler.ctx = s;
-	assert_int_equal(gs_companion_files_plan(s->run.files, doors, none, 1u << 20, &err), 0);
+	assert_int_equal(gs_companion_plan_write(gs_companion_files_folder(s->run.files), doors,
+						 none, 1u << 20, &err),
+			 0);
 }
 
 static void end_run(struct seen *s)

@@ -1,0 +1,40 @@
+/* Between the files of the room. */
+#ifndef GS_SOURCES_COMPANION_COMPANION_INT_H
+#define GS_SOURCES_COMPANION_COMPANION_INT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define COMPANION_FOLDERS_MAX 1024u
+
+/* A user's folder. */
+struct companion_folder {
+	int fd; /* owned */
+	uid_t uid;
+	dev_t device;
+	ino_t inode;
+};
+
+/* Folders that users have made for their processes' files. */
+struct companion_shared {
+	int parent_fd; /* owned; -1: none are looked for */
+	struct companion_folder folder[COMPANION_FOLDERS_MAX];
+	uint32_t n;
+	uint64_t looked_ns; /* monotonic; when they were last looked for */
+};
+
+/* 0, or the error of open(2). */
+int companion_shared_open(struct companion_shared *shared, const char *parent);
+void companion_shared_close(struct companion_shared *shared);
+
+/* Look for folders that are new, at most once a second. True: it was looked. */
+bool companion_shared_look(struct companion_shared *shared);
+
+/* Is the process that user's, and did it run already at that (monotonic) time? A number is given away again. */
+bool companion_process_is_of(uint32_t pid, uid_t uid, uint64_t mono_ns);
+
+/* Is there no process of that number? */
+bool companion_process_is_gone(uint32_t pid);
+
+#endif
