@@ -49,7 +49,8 @@ struct gs_inside {
 	struct held_event *held; /* owned */
 	size_t n_held, capacity;
 	uint64_t order;
-	struct gs_ingest *feed;   /* borrowed */
+	struct gs_ingest *feed; /* borrowed; NULL: there is a taker */
+	struct gs_inside_taker taker;
 	struct gs_map busy_of;    /* process and thread -> index of busy */
 	struct busy_thread *busy; /* owned */
 	uint32_t n_busy;
@@ -126,9 +127,25 @@ static uint64_t ns_of(struct gs_inside *in, const struct gs_companion_thread *fr
 	return gs_companion_thread_ns(&in->ticks, from, ticks);
 }
 
+static void count_loss(struct gs_inside *in, unsigned layer, enum gs_loss cause, uint64_t n)
+{
+	if (in->taker.event)
+		in->taker.missing(in->taker.ctx, n);
+	else
+		gs_ingest_loss(in->feed, layer, cause, NULL, n);
+}
+
 static void count_bad(struct gs_inside *in, uint64_t n)
 {
-	gs_ingest_loss(in->feed, GS_LAYER_NONE, GS_LOSS_EVENT_BAD, NULL, n);
+	count_loss(in, GS_LAYER_NONE, GS_LOSS_EVENT_BAD, n);
+}
+
+static void hand_event(struct gs_inside *in, const struct gs_event *event)
+{
+	if (in->taker.event)
+		in->taker.event(in->taker.ctx, event);
+	else
+		gs_ingest_event(in->feed, event);
 }
 
 /* The place for one more; NULL: no memory, it is counted. */
@@ -137,7 +154,7 @@ static struct held_event *hold_event(struct gs_inside *in, uint64_t end_ns)
 	struct held_event *e;
 
 	if (in->n_held == EVENTS_MAX || !gs_vec_reserve(&in->held, &in->capacity, in->n_held + 1)) {
-		gs_ingest_loss(in->feed, GS_LAYER_NONE, GS_LOSS_RING_FULL, NULL, 1);
+		count_loss(in, GS_LAYER_NONE, GS_LOSS_RING_FULL, 1);
 		return NULL;
 	}
 	e = &in->held[in->n_held++];
@@ -281,7 +298,7 @@ void gs_inside_task(struct gs_inside *in, const struct gs_event_task *event)
 
 	if (!held) {
 		free(e);
-		gs_ingest_event(in->feed, &event->head);
+		hand_event(in, &event->head);
 		return;
 	}
 	*e = *event;
@@ -306,6 +323,8 @@ static void on_record(void *ctx, const struct gs_companion_thread *from,
 		take_asked(in, from, (const void *)r);
 		break;
 	default:
+		if (in->taker.event) /* it has no use for them */
+			break;
 		in->has_nccl |= r->kind == GS_COMPANION_NCCL_COMM;
 		if (!gs_inside_take_gpu(in->feed, from->pid, r) ||
 		    !gs_inside_take_nccl(in->feed, &in->ticks, from, r))
@@ -333,7 +352,7 @@ static void release_events(struct gs_inside *in, uint64_t until_ns)
 	for (; n < in->n_held && in->held[n].end_ns <= until_ns; n++) {
 		struct held_event *e = &in->held[n];
 
-		gs_ingest_event(in->feed, e->other ? e->other : &e->call.head);
+		hand_event(in, e->other ? e->other : &e->call.head);
 		free(e->other);
 	}
 	memmove(in->held, in->held + n, (in->n_held - n) * sizeof(*in->held));
@@ -349,6 +368,10 @@ static void put_cell(struct gs_inside *in, const struct gs_companion_thread *fro
 
 	if (now->func >= GS_FUNC_FIXED || !in->wanted[now->func]) {
 		count_bad(in, 1);
+		return;
+	}
+	if (in->taker.event) {
+		in->taker.missing(in->taker.ctx, now->calls - before->calls);
 		return;
 	}
 	thread.pid = from->pid;
@@ -399,6 +422,8 @@ static void on_open(void *ctx, const struct gs_companion_thread *from, const str
 	struct gs_inside *in = ctx;
 	struct gs_frame f = *call;
 
+	if (in->taker.event)
+		return;
 	if (f.func >= GS_FUNC_FIXED || !in->wanted[f.func] || !from->tid) {
 		count_bad(in, 1);
 		return;
@@ -421,13 +446,15 @@ static void on_lost(void *ctx, const struct gs_companion_thread *from, enum gs_c
 		[GS_COMPANION_LOST_SUM] = GS_LOSS_NO_CELL};
 	struct gs_inside *in = ctx;
 
-	gs_ingest_loss(in->feed, layer < GS_LAYER_COUNT ? layer : GS_LAYER_NONE, losses[cause],
-		       NULL, n);
+	/* Calls that found no room are in the sums, which are missing for a taker, and count there. */
+	if (in->taker.event && cause == GS_COMPANION_LOST_FULL)
+		return;
+	count_loss(in, layer < GS_LAYER_COUNT ? layer : GS_LAYER_NONE, losses[cause], n);
 }
 
 static void on_no_slot(void *ctx, uint32_t pid, uint64_t n)
 {
-	gs_ingest_loss(((struct gs_inside *)ctx)->feed, GS_LAYER_NONE, GS_LOSS_NO_THREAD, NULL, n);
+	count_loss(ctx, GS_LAYER_NONE, GS_LOSS_NO_THREAD, n);
 }
 
 static void on_damaged(void *ctx, uint32_t pid, uint64_t bytes)
@@ -455,6 +482,11 @@ bool gs_inside_saw_nccl(const struct gs_inside *in)
 void gs_inside_set_feed(struct gs_inside *in, struct gs_ingest *feed)
 {
 	in->feed = feed;
+}
+
+void gs_inside_set_taker(struct gs_inside *in, const struct gs_inside_taker *taker)
+{
+	in->taker = *taker;
 }
 
 bool gs_inside_poll(struct gs_inside *in, bool harvest)
@@ -499,6 +531,11 @@ static bool is_inside(struct gs_inside *in, uint32_t pid, bool looks)
 	gs_map_put(&in->asked, pid, now_ns); /* else it is asked for more often */
 	gs_companion_files_scan(in->files);
 	return gs_companion_files_since(in->files, pid);
+}
+
+bool gs_inside_sees(struct gs_inside *in, uint32_t pid)
+{
+	return in && is_inside(in, pid, false);
 }
 
 bool gs_inside_covers(struct gs_inside *in, uint32_t pid, unsigned func)

@@ -35,6 +35,17 @@ void gs_inside_free(struct gs_inside **inside);
 /* Where events go; borrowed. Not with NULL. */
 void gs_inside_set_feed(struct gs_inside *inside, struct gs_ingest *feed);
 
+/* For who needs each call by itself. */
+struct gs_inside_taker {
+	void (*event)(void *ctx, const struct gs_event *event); /* in their order */
+	void (*missing)(void *ctx,
+			uint64_t n); /* calls that were lost, or are known by sums alone */
+	void *ctx;                   /* borrowed */
+};
+
+/* Where events go in place of a feed; copied. Before the first reading, and not with NULL. */
+void gs_inside_set_taker(struct gs_inside *inside, const struct gs_inside_taker *taker);
+
 /* Hand over what came; harvest: with what only grows. True: there is much, come back soon. */
 bool gs_inside_poll(struct gs_inside *inside, bool harvest);
 void gs_inside_stop(struct gs_inside *inside);
@@ -51,6 +62,9 @@ bool gs_inside_saw_nccl(const struct gs_inside *inside);
 
 /* Is a call of this function that a probe reports one that is seen from inside? */
 bool gs_inside_covers(struct gs_inside *inside, uint32_t pid, unsigned func);
+
+/* Is this process seen from inside? */
+bool gs_inside_sees(struct gs_inside *inside, uint32_t pid);
 
 /* The process runs another program since then: whether it is seen from inside is to be found out again. */
 void gs_inside_exec(struct gs_inside *inside, uint32_t pid, uint64_t mono_ns);

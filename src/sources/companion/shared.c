@@ -1,6 +1,6 @@
 /*
  * Folders that users have shared with gpuscope's agent. Everything in them is foreign: a folder is opened without following
- * links, has the number of its owner in its name, and nobody but that owner and those whom the owner named can write there.
+ * links, has the number of its owner in its name, and is writable only for that owner and for whom its access list names.
  */
 #include "sources/companion/companion_int.h"
 
