@@ -10,7 +10,6 @@
 
 #define NEEDS_NS 3000000000ull /* between two looks into files for what kernels need */
 #define ROWS_MAX 4096u
-#define MAPS_MAX 65536u
 
 /* --- life --- */
 
@@ -46,7 +45,8 @@ int gs_gpu_meter_open(struct gs_gpu_meter **ret, struct gs_err *err)
 	if (!m)
 		return -ENOMEM;
 	m->memory_records = GS_BUF_INIT(64u << 20);
-	m->process_of = m->thread_of = m->born = m->chosen = m->id_of = GS_MAP_INIT(MAPS_MAX);
+	m->process_of = m->thread_of = m->born = m->chosen = m->id_of = GS_MAP_INIT(METER_MAPS_MAX);
+	m->asked = m->followed = GS_MAP_INIT(METER_MAPS_MAX);
 	r = meter_functions_choose(m);
 	if (r == 0)
 		r = gs_process_gpu_new(NULL, gs_clock_mono_ns(), &m->sums);
@@ -71,6 +71,7 @@ void gs_gpu_meter_close(struct gs_gpu_meter **ref)
 	if (!m)
 		return;
 	gs_uprobe_free(&m->probe);
+	meter_inside_close(m);
 	gs_ingest_free(&m->feed);
 	gs_memory_free(&m->memory);
 	gs_identity_free(&m->place);
@@ -83,6 +84,8 @@ void gs_gpu_meter_close(struct gs_gpu_meter **ref)
 	gs_map_fini(&m->born);
 	gs_map_fini(&m->chosen);
 	gs_map_fini(&m->id_of);
+	gs_map_fini(&m->asked);
+	gs_map_fini(&m->followed);
 	free(m->globs);
 	free(m->gone);
 	free(m->processes);
@@ -162,14 +165,17 @@ int gs_gpu_meter_choose(struct gs_gpu_meter *m, const pid_t *pids, size_t n, str
 	uint64_t one;
 	int r = 0;
 
+	meter_inside_ask(m, pids, n);
 	gs_map_for_each (&m->chosen, at) {
 		if (is_among((pid_t)at->key, pids, n))
 			continue;
 		fewer = true;
 		gs_map_del(&m->chosen, at->key);
 	}
-	if (fewer)
+	if (fewer) {
 		meter_probe_close(m);
+		meter_inside_forget(m);
+	}
 	if (n && !m->probe)
 		r = meter_probe_open(m, pids, n, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
@@ -260,6 +266,7 @@ void gs_gpu_meter_see_gpus(struct gs_gpu_meter *m, const struct gs_gpu_snapshot 
 void gs_gpu_meter_poll(struct gs_gpu_meter *m)
 {
 	meter_probe_poll(m);
+	meter_inside_poll(m);
 	gs_ingest_flush(m->feed);
 	end_processes(m);
 }

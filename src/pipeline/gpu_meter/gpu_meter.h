@@ -7,6 +7,9 @@
  * Times are bounds that the host sees, counts are exact as long as nothing is lost, memory by kind is what
  * was allocated while it was watched, and the driver's figure is measured by the device.
  *
+ * Processes of jobs that have their calls reported from inside are taken from there (gs_gpu_meter_look_inside), without probes
+ * and with the same figures.
+ *
  * One thread.
  */
 #ifndef GS_PIPELINE_GPU_METER_GPU_METER_H
@@ -50,6 +53,19 @@ struct gs_gpu_meter;
 /* -EPERM, -ENOTSUP: this kernel or user cannot, with a text. */
 int gs_gpu_meter_open(struct gs_gpu_meter **ret_meter, struct gs_err *err);
 void gs_gpu_meter_close(struct gs_gpu_meter **meter);
+
+/* Look into a folder (NULL: /dev/shm) for those that users have shared for reports from inside (sources/companion). Before
+ * the first choice. A negative errno with err: all is seen by probes. */
+int gs_gpu_meter_look_inside(struct gs_gpu_meter *meter, const char *folder, struct gs_err *err);
+
+/* Functions whose calls that takes, by id: GS_FUNC_FIXED of them. */
+void gs_gpu_meter_functions(bool *ret_wanted);
+
+/* Chosen processes that report from inside now. */
+unsigned gs_gpu_meter_inside(const struct gs_gpu_meter *meter);
+
+/* Reports from inside that could not be read, and why the first could not (a negative errno). */
+unsigned gs_gpu_meter_unread(const struct gs_gpu_meter *meter, int *ret_reason);
 
 /* Trace these processes, and what they start from now on, and no other ones. Where one is left out
  * all probes are made again. What was summed up stays. A negative errno with err. */

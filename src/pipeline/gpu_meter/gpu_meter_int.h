@@ -11,6 +11,11 @@
 #include "sources/identity/identity.h"
 #include "sources/uprobe/uprobe.h"
 
+#define METER_MAPS_MAX 65536u
+
+struct gs_inside;
+struct gs_companion_files;
+
 struct meter_use { /* of a process on a GPU, as the driver has it */
 	uint32_t process;
 	char gpu[80];
@@ -57,6 +62,12 @@ struct gs_gpu_meter {
 	bool wants_needs; /* kernels were launched whose needs are not known */
 	uint64_t needs_ns, rescan_ns;
 	uint64_t n_lost, n_lost_before; /* before: by probes that are gone */
+	/* Of processes that report from inside; NULL: all are seen by probes. */
+	struct gs_companion_files *shared;
+	struct gs_inside *inside;
+	struct gs_map asked; /* pids of the last choice */
+	struct gs_map
+		followed; /* pids that began, or began another program, while they were watched */
 };
 
 /* --- probe.c: calls --- */
@@ -66,6 +77,25 @@ int meter_functions_choose(struct gs_gpu_meter *m);
 int meter_probe_open(struct gs_gpu_meter *m, const pid_t *pids, size_t n, struct gs_err *err);
 void meter_probe_close(struct gs_gpu_meter *m);
 void meter_probe_poll(struct gs_gpu_meter *m);
+
+/* A call, or what became of a process or thread: the end of the way of events, by whichever door they came. ctx: the meter. */
+void meter_take_event(void *ctx, const struct gs_event *event);
+
+/* --- inside.c: processes that report from inside; nothing is done where none are looked for --- */
+
+void meter_inside_close(struct gs_gpu_meter *m);
+
+/* These are chosen from now on; before they get probes. */
+void meter_inside_ask(struct gs_gpu_meter *m, const pid_t *pids, size_t n);
+
+/* Processes that are not chosen any more are read to their ends, before others get probes. */
+void meter_inside_forget(struct gs_gpu_meter *m);
+
+/* True: the event comes later, in its order, or comes from inside as well. */
+bool meter_inside_take(struct gs_gpu_meter *m, const struct gs_event *event);
+void meter_inside_exec(struct gs_gpu_meter *m, uint32_t pid, uint64_t mono_ns);
+bool meter_inside_leaves_out(struct gs_gpu_meter *m, uint32_t pid, const char *path);
+void meter_inside_poll(struct gs_gpu_meter *m);
 
 /* --- kernels.c: what launched kernels need --- */
 

@@ -8,6 +8,7 @@
 #include "model/trace/class.h"
 #include "model/trace/func.h"
 #include "pipeline/gpu_meter/gpu_meter_int.h"
+#include "pipeline/inside/inside.h"
 
 #define RESCAN_NS  1000000000ull
 #define RING_BYTES (4u << 20)
@@ -73,6 +74,13 @@ int meter_functions_choose(struct gs_gpu_meter *m)
 	return 0;
 }
 
+void gs_gpu_meter_functions(bool *ret_wanted)
+{
+	memset(ret_wanted, 0, GS_FUNC_FIXED * sizeof(*ret_wanted));
+	for (unsigned id = 1; id < GS_FUNC_FIXED && id <= gs_func_count(); id++)
+		ret_wanted[id] = !gs_func_by_id(id)->watched_only && role_of(gs_func_by_id(id));
+}
+
 /* --- what comes in --- */
 
 static uint32_t thread_number(struct gs_gpu_meter *m, uint32_t tid)
@@ -89,7 +97,11 @@ static uint32_t thread_number(struct gs_gpu_meter *m, uint32_t tid)
 static void take_run(void *ctx, const struct gs_gpu_queue_run *run)
 {
 	struct gs_gpu_meter *m = ctx;
-	struct gs_activity_call call = {
+	struct gs_activity_call call;
+
+	if (gs_inside_sees(m->inside, run->pid))
+		return;
+	call = (struct gs_activity_call){
 		.function = {.kind = GS_ACTIVITY_WORK, .work = (uint8_t)run->sort},
 		.process = meter_process_number(m, run->pid),
 		.thread = thread_number(m, run->tid),
@@ -135,6 +147,10 @@ static void take_call(struct gs_gpu_meter *m, const struct gs_event_call *e)
 	memcpy(r.arg, e->arg, sizeof(r.arg));
 	r.function = e->func;
 	gs_process_gpu_take_record(m->sums, process, &r, m->function[e->func]);
+	/* From inside launches come one by one. */
+	if (m->function[e->func].kind == GS_ACTIVITY_WORK &&
+	    m->function[e->func].work == GS_ACTIVITY_KERNELS && !r.failed)
+		meter_take_launch(m, e, process, thread);
 	if (m->memory_function[e->func].verb)
 		gs_memory_take(m->memory, process, &r, m->memory_function[e->func]);
 }
@@ -152,6 +168,8 @@ static void take_task(struct gs_gpu_meter *m, const struct gs_event_task *e)
 		m->gone[m->n_gone++] = e->tid;
 	if (e->change == GS_TASK_EXIT && e->tid != e->pid)
 		return;
+	if (e->change == GS_TASK_EXIT)
+		gs_map_del(&m->followed, e->pid);
 	/* What it has queued may still be to be handed over. */
 	if (gs_map_get(&m->process_of, e->pid, &number))
 		m->processes[number - 1].ending_ns = e->time_ns;
@@ -159,7 +177,7 @@ static void take_task(struct gs_gpu_meter *m, const struct gs_event_task *e)
 		(void)gs_map_put(&m->born, e->pid, 1);
 }
 
-static void on_event(void *ctx, const struct gs_event *event)
+void meter_take_event(void *ctx, const struct gs_event *event)
 {
 	struct gs_gpu_meter *m = ctx;
 
@@ -168,6 +186,22 @@ static void on_event(void *ctx, const struct gs_event *event)
 	else if (event->kind == GS_EV_TASK && event->bytes == sizeof(struct gs_event_task))
 		take_task(m, (const void *)event);
 	gs_ingest_event(m->feed, event);
+}
+
+static void on_event(void *ctx, const struct gs_event *event)
+{
+	if (!meter_inside_take(ctx, event))
+		meter_take_event(ctx, event);
+}
+
+static bool on_leaves_out(void *ctx, pid_t pid, const char *path)
+{
+	return meter_inside_leaves_out(ctx, (uint32_t)pid, path);
+}
+
+static void on_exec(void *ctx, pid_t pid, uint64_t mono_ns)
+{
+	meter_inside_exec(ctx, (uint32_t)pid, mono_ns);
 }
 
 static void on_cell(void *ctx, const struct gs_thread *thread, const struct gs_cell *before,
@@ -204,6 +238,8 @@ int meter_probe_open(struct gs_gpu_meter *m, const pid_t *pids, size_t n, struct
 		.maps = true,
 		.reader = m->files,
 		.on_attach = on_attach,
+		.leaves_out = on_leaves_out,
+		.on_exec = on_exec,
 		.on_map = on_map,
 		.ctx = m,
 	};
