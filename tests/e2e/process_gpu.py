@@ -135,6 +135,125 @@ def _(t):
     t.equal('the sums stay', one(a.metrics(), 'launches_total', pid, kind='kernel'), 6099)
 
 
+SHARED = f'/dev/shm/gpuscope-inside-{os.geteuid()}'
+INSIDE_CONF = 'processes:\n  gpu_use_inside: true\n'
+
+
+def inside_env(t, socket, env=None):
+    done = subprocess.run([harness.gpuscope, 'agent', '--inside-env', '--control', socket], capture_output=True, text=True,
+                          env={**t.envs(), **(env or {})}, timeout=60)  # fmt: skip
+    t.equal('status', done.returncode, 0)
+    return dict(re.findall(r'^export (\w+)=(.*)$', done.stdout, re.M)), done.stderr
+
+
+def forget_shared():
+    shutil.rmtree(SHARED, ignore_errors=True)
+
+
+@case('a job that opted in is read from inside: the same sums, no probe in it, and none twice', timeout=180)
+def _(t):
+    socket = t.path('socket')
+    a = Agent(t, config_text(control=socket, more=INSIDE_CONF), what='gpus=1')
+    try:
+        env, said = inside_env(t, socket)
+        t.equal('what is set', (sorted(env), said), (['ASAN_OPTIONS', 'GPUSCOPE_COMPANION', 'LD_PRELOAD'], ''))
+        calls = ['cudaMalloc=3', 'cudaStreamCreate=3', 'cudaMemcpyAsync=60', 'cudaMemcpy=12', 'cudaMemset=4', 'cuMemsetD32Async=5', 'cudaLaunchKernel=5000',
+                 'cudaLaunchKernelExC=70', 'cuLaunchKernel=30', 'cudaStreamSynchronize=6', 'cudaFree=2', 'cudaDeviceSynchronize=2']  # fmt: skip
+        inside = Traced(t, socket, *calls, env={**env, 'FAKE_CUDA_SYNC_US': '2000'})
+        a.wait_metric('gpuscope_agent_process_gpu_inside', lambda v: v == 1, 60)
+        t.equal('probes, of that alone', a.metrics()['gpuscope_agent_process_gpu_probes'], 0)
+        probed = Traced(t, socket, *calls, env={'FAKE_CUDA_SYNC_US': '2000'})
+        wait_probes(t, a)  # now the library has probes, which the first process passes, too
+        inside.run()
+        probed.run()
+        for p in (inside, probed):
+            wait_value(a, 'launches_total', p.proc.pid, 5000 + 70 + 30, kind='kernel')
+            wait_value(a, 'waits_total', p.proc.pid, 6 + 2)
+        m = a.metrics()
+        for name, labels in (('launches_total', {'kind': 'kernel'}), ('launches_total', {'kind': 'memset'}), ('copies_total', {}), ('copied_bytes_total', {}),
+                             ('copies_total', {'direction': 'HtoD'}), ('waits_total', {}), ('kernel_threads_total', {}),
+                             ('allocated_bytes', {'kind': 'device'})):  # fmt: skip
+            t.equal(f'{name} {labels}', *[one(m, name, p.proc.pid, **labels) for p in (inside, probed)])
+        least, most = (one(m, 'active_seconds_total', inside.proc.pid, bound=b) for b in ('least', 'most'))
+        t.true('active', 0 < least <= most, (least, most))
+        t.equal('nothing is lost', m['gpuscope_agent_process_gpu_lost_total'], 0)
+        name = os.listdir(SHARED)
+        t.true('its file keeps its name', any(n.startswith(f'{inside.proc.pid:x}-') for n in name), name)
+        inside.end()
+        probed.end()
+        wait_until(lambda: not any(n.startswith(f'{inside.proc.pid:x}-') for n in os.listdir(SHARED)), 20, 'its file goes with it')
+        t.equal('the sums stay', one(a.metrics(), 'launches_total', inside.proc.pid, kind='kernel'), 5100)
+    finally:
+        forget_shared()
+
+
+@case('what runs already when it is asked for, and a child that begins later, are read from inside', timeout=180)
+def _(t):
+    socket = t.path('socket')
+    a = Agent(t, config_text(control=socket, more=INSIDE_CONF), what='gpus=1')
+    try:
+        env = inside_env(t, socket)[0]
+        go, hold = t.path('go'), t.path('hold')
+        app = os.path.join(harness.fake, 'fake_app')
+        early = subprocess.Popen([app, '--go-file', go, '--hold-file', hold, 'cudaLaunchKernel=400'], stdout=subprocess.DEVNULL,
+                                 env={**t.envs(), **env})  # fmt: skip
+        shell = subprocess.Popen(['sh', '-c', f'read x; {app} cudaLaunchKernel=123 --hold-file {hold}; read x'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                 text=True, env={**t.envs(), **env})  # fmt: skip
+        wait_until(lambda: 'libcuda' in harness.read_text(f'/proc/{early.pid}/maps'), 20, 'start')
+        for pid in (early.pid, shell.pid):
+            t.equal('traced', ctl(t, socket, 'trace-gpu', str(pid)).returncode, 0)
+        a.wait_metric('gpuscope_agent_process_gpu_inside', lambda v: v and v >= 1, 60)
+        open(go, 'w', encoding='utf-8').close()
+        shell.stdin.write('\n')
+        shell.stdin.flush()
+        wait_until(lambda: pids_of(a, 'fake_app') and len(pids_of(a, 'fake_app')) == 2, 30, 'both programs')
+        child = next(p for p in pids_of(a, 'fake_app') if int(p) != early.pid)
+        wait_value(a, 'launches_total', child, 123, kind='kernel')
+        wait_value(a, 'launches_total', early.pid, 400, kind='kernel')
+        t.equal('no probes', a.metrics()['gpuscope_agent_process_gpu_probes'], 0)
+        open(hold, 'w', encoding='utf-8').close()
+        early.wait(20)
+        end_below(shell)
+    finally:
+        forget_shared()
+
+
+@case('the environment of jobs: what is set stays, who holds it is named, and nothing ends a job', timeout=120)
+def _(t):
+    socket = t.path('socket')
+    try:
+        t.match('no agent', 'no agent runs here', inside_env(t, socket)[1])
+        open(socket, 'w', encoding='utf-8').close()  # its owner is what is asked for
+        env, said = inside_env(t, socket, {'LD_PRELOAD': '/lib/mine.so', 'ASAN_OPTIONS': 'detect_leaks=0'})
+        t.equal('after what is there', (env['LD_PRELOAD'].split(':')[0], env['ASAN_OPTIONS'], said),
+                ('/lib/mine.so', 'detect_leaks=0:verify_asan_link_order=0', ''))  # fmt: skip
+        t.equal('a step of the job', inside_env(t, socket, env), ({}, ''))
+        none, said = inside_env(t, socket, {'GPUSCOPE_COMPANION': '/dev/shm/gpuscope-abcdef'})
+        t.equal('another holds it', none, {})
+        t.match('who', 'GPUSCOPE_COMPANION=/dev/shm/gpuscope-abcdef is set', said)
+        t.equal('what a shell would not take', inside_env(t, socket, {'LD_PRELOAD': "/a b/$(x)'.so"})[0], {})
+        text = subprocess.run(['sh', '-c', f'eval "$({harness.gpuscope} agent --inside-env --control {socket})"; echo $GPUSCOPE_COMPANION'],
+                              capture_output=True, text=True, env=t.envs(), check=True).stdout  # fmt: skip
+        t.equal('by a shell', text.strip(), SHARED)
+        t.equal('private', oct(os.stat(SHARED).st_mode & 0o7777), oct(0o700))
+        # An agent of another user, as systemd starts it, is let in by the access list, and files are shared with it.
+        os.chown(socket, 65534, 65534)
+        env, said = inside_env(t, socket)
+        t.equal('an agent of another user', (said, oct(os.stat(SHARED).st_mode & 0o7777)), ('', oct(0o2770)))
+        t.true('it is named', b'\xfe\xff\x00\x00' in os.getxattr(SHARED, 'system.posix_acl_access'), os.getxattr(SHARED, 'system.posix_acl_access'))
+        app = subprocess.Popen([os.path.join(harness.fake, 'fake_app'), '--go-file', t.path('go'), 'cudaMalloc=1'], env={**t.envs(), **env})
+        wait_until(lambda: any(n.startswith(f'{app.pid:x}-') for n in os.listdir(SHARED)), 20, 'its file')
+        path = os.path.join(SHARED, next(n for n in os.listdir(SHARED) if n.startswith(f'{app.pid:x}-')))
+        for user, status in (('65534', 0), ('65533', 1)):
+            as_user = ['setpriv', '--reuid', user, '--clear-groups', '--inh-caps=-all']
+            done = subprocess.run([*as_user, 'sh', '-c', f'exec 3<>{path}'], capture_output=True, check=False)
+            t.equal(f'as {user}', bool(done.returncode), bool(status))
+        app.kill()
+        app.wait(20)
+    finally:
+        forget_shared()
+
+
 @case('more streams than the kernel side has rows for, and threads', timeout=120)
 def _(t):
     socket = t.path('socket')

@@ -32,6 +32,7 @@
 #include "commands/agent/agent_state.h"
 #include "commands/agent/agent_control.h"
 #include "commands/agent_gpu/agent_gpu.h"
+#include "commands/agent_gpu/agent_inside.h"
 #include "commands/common/cli.h"
 #include "commands/common/shared.h"
 #include "net/http_client/http_client.h"
@@ -41,7 +42,7 @@
 
 struct agent_options {
 	const char *path; /* NULL: CONF_PATH when it is there */
-	bool print, check;
+	bool print, check, inside_env;
 	/* These win over the file; NULL or 0: not given. */
 	const char *listen, *compat, *control, *devices;
 	uint64_t interval_ns;
@@ -701,19 +702,6 @@ static int run_agent(const struct agent_options *o, struct agent_conf **conf)
 	return r < 0 ? gs_cli_exit_status_of(r) : GS_EXIT_DONE;
 }
 
-static int print_defaults(void)
-{
-	struct gs_buf out = GS_BUF_INIT(1 << 20);
-	int r = gs_conf_print(&agent_conf_schema, &out);
-
-	if (r == 0 && (fwrite(out.data, 1, out.bytes, stdout) != out.bytes || fflush(stdout) != 0))
-		r = -errno;
-	gs_buf_fini(&out);
-	if (r < 0)
-		gs_cli_say("agent: cannot print: %s", strerror(-r));
-	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
-}
-
 /* --- options --- */
 
 static int set_devices(void *target, const struct gs_cli_option *option, char *argument,
@@ -737,6 +725,8 @@ static const struct gs_cli_option option_table[] = {
 	 .words = "self jobs none", .set = set_devices},
 	{"interval", 0, "TIME", "time between samples; override sampling.interval", GS_CLI_TIME,
 	 AT(interval_ns), .min = 100000000ull, .max = 3600000000000ull},
+	{"inside-env", 0, NULL, "print the environment of jobs traced from inside, and exit",
+	 GS_CLI_FLAG, AT(inside_env)},
 	{"control", 0, "PATH", "control socket; override control.path; '': none", GS_CLI_TEXT,
 	 AT(control)},
 	GS_CLI_VERBOSE,
@@ -769,7 +759,9 @@ int gs_cmd_agent(int argc, char **argv)
 	if (!gs_cli_parse(&gs_cli_agent, argc, argv, &o, &r))
 		return r;
 	if (o.print)
-		return print_defaults();
+		return agent_conf_print_defaults();
+	if (o.inside_env)
+		return agent_inside_print(o.control ? o.control : AGENT_CONTROL_PATH);
 	/* A thread's own pool of memory, as glibc makes them, is never used up here; and a large
 	 * block that is freed once shall not make the next large ones part of the heap. */
 	mallopt(M_ARENA_MAX, 1);

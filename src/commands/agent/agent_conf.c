@@ -1,11 +1,13 @@
 /* The agent's configuration: tables, of which src/core/base/conf makes the parser and the default
  * file.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "commands/agent/agent_conf.h"
 #include "commands/agent/agent_control.h"
+#include "commands/common/cli.h"
 #include "core/base/fmt.h"
 #include "net/http/http_conf.h"
 #include "output/metrics/job.h"
@@ -224,6 +226,13 @@ static const struct gs_conf_key processes_keys[] = {
 	 .preset = "5m",
 	 .comment = "How long the sums of a process are exported after the last request.",
 	 .max = 24 * H},
+	{.name = "gpu_use_inside",
+	 .kind = GS_CONF_BOOL,
+	 .offset = AT(processes, gpu_use_inside),
+	 .preset = "false",
+	 .comment =
+		 "Trace the GPU use of jobs that opted in by a library in them instead of by probes. A job opts in\n"
+		 "with: eval \"$(gpuscope agent --inside-env)\"; Slurm's TaskProlog can run it for all."},
 };
 
 static const struct gs_conf_key metrics_keys[] = {
@@ -766,4 +775,17 @@ double agent_conf_budget(const struct agent_conf *c)
 	double a_second = 1e9 / (double)c->sampling.interval_ns;
 
 	return c->sampling.budget_ratio * (a_second > 1 ? a_second : 1);
+}
+
+int agent_conf_print_defaults(void)
+{
+	struct gs_buf out = GS_BUF_INIT(1 << 20);
+	int r = gs_conf_print(&agent_conf_schema, &out);
+
+	if (r == 0 && (fwrite(out.data, 1, out.bytes, stdout) != out.bytes || fflush(stdout) != 0))
+		r = -errno;
+	gs_buf_fini(&out);
+	if (r < 0)
+		gs_cli_say("agent: cannot print: %s", strerror(-r));
+	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }

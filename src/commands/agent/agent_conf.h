@@ -60,6 +60,7 @@ struct agent_conf { /* Fields as the keys of agent_conf.c, texts "" where not gi
 		int commands;            /* enum gs_identity_commands */
 		uint64_t gpu_use_max_ns; /* of a request to trace it; 0: none is taken */
 		uint64_t gpu_use_linger_ns;
+		bool gpu_use_inside; /* read what jobs report that have opted in */
 	} processes;
 	struct gs_push_conf push[GS_PUSH_PROTOCOLS];
 	struct {
@@ -106,5 +107,8 @@ double agent_conf_budget(const struct agent_conf *conf);
 
 /* After reading: what stands for another key is replaced by that. */
 void agent_conf_resolve(struct agent_conf *conf);
+
+/* All keys with their defaults, to standard output. An exit status. */
+int agent_conf_print_defaults(void);
 
 #endif

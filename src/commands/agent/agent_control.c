@@ -106,6 +106,7 @@ int agent_control_trace_gpu(struct agent_state *state, const char *what, uint64_
 	pthread_mutex_lock(&state->lock);
 	linger_ns = state->conf.processes.gpu_use_linger_ns;
 	max_ns = state->conf.processes.gpu_use_max_ns;
+	agent_gpu_set_inside(state->process_gpu, state->conf.processes.gpu_use_inside);
 	pthread_mutex_unlock(&state->lock);
 	if (time_ns == AGENT_TRACE_GPU_USUAL)
 		time_ns = max_ns && max_ns < USUAL_NS ? max_ns : USUAL_NS;

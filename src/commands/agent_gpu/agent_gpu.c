@@ -39,6 +39,7 @@ struct agent_gpu {
 	pthread_mutex_t lock; /* what follows */
 	pthread_cond_t wake;
 	bool runs, stop, has_changed;
+	bool reads_inside;
 	uint64_t linger_ns; /* for which sums stay after the last request */
 	struct request request[REQUESTS_MAX];
 	size_t n_requests;
@@ -54,7 +55,8 @@ struct agent_gpu {
 		struct gs_process_gpu_total total;
 	} gpu[GS_PROCESS_GPU_DEVICES_MAX];
 	size_t n_gpus;
-	unsigned n_probes;
+	unsigned n_probes, n_unread, n_inside;
+	int unread_reason;
 	uint64_t n_lost, cpu_ns;
 };
 
@@ -215,6 +217,8 @@ static void publish_sums(struct agent_gpu *g, const struct gs_gpu_meter *meter)
 		g->gpu[g->n_gpus++].total = total;
 	}
 	g->n_probes = gs_gpu_meter_probes(meter);
+	g->n_unread = gs_gpu_meter_unread(meter, &g->unread_reason);
+	g->n_inside = gs_gpu_meter_inside(meter);
 	g->n_lost = gs_gpu_meter_lost(meter);
 	g->cpu_ns = thread_cpu_ns();
 	pthread_mutex_unlock(&g->lock);
@@ -285,7 +289,7 @@ static void forget_sums(struct agent_gpu *g)
 	gs_free_p(&g->rows);
 	gs_free_p(&g->memory);
 	g->n_rows = g->n_memory = g->n_gpus = 0;
-	g->n_probes = 0;
+	g->n_probes = g->n_inside = 0;
 	pthread_mutex_unlock(&g->lock);
 }
 
@@ -316,6 +320,21 @@ static uint64_t linger_of(struct agent_gpu *g)
 	return linger_ns;
 }
 
+/* Where it cannot be, all is seen by probes. */
+static void look_inside(struct agent_gpu *g, struct gs_gpu_meter *meter)
+{
+	struct gs_err err = {{0}};
+	bool reads;
+	int r;
+
+	pthread_mutex_lock(&g->lock);
+	reads = g->reads_inside;
+	pthread_mutex_unlock(&g->lock);
+	r = reads ? gs_gpu_meter_look_inside(meter, NULL, &err) : 0;
+	if (r < 0)
+		gs_cli_say("agent: reports from inside are not read: %s", gs_err_text(&err, r));
+}
+
 /* From a request until its sums have been there for a while after the last one. */
 static void serve_while_asked(struct agent_gpu *g, struct gs_jobs *jobs)
 {
@@ -330,6 +349,7 @@ static void serve_while_asked(struct agent_gpu *g, struct gs_jobs *jobs)
 		pthread_mutex_unlock(&g->lock);
 		return;
 	}
+	look_inside(g, meter);
 	do
 		trace_on(g, meter, jobs);
 	while (wait_for_request(g, linger_of(g)));
@@ -442,6 +462,13 @@ int agent_gpu_request(struct agent_gpu *g, const char *what, uint64_t time_ns, u
 	return r;
 }
 
+void agent_gpu_set_inside(struct agent_gpu *g, bool reads)
+{
+	pthread_mutex_lock(&g->lock);
+	g->reads_inside = reads;
+	pthread_mutex_unlock(&g->lock);
+}
+
 /* --- what was found --- */
 
 void agent_gpu_status(struct agent_gpu *g, struct gs_buf *out)
@@ -457,6 +484,10 @@ void agent_gpu_status(struct agent_gpu *g, struct gs_buf *out)
 					    gs_fmt_ns(text, g->request[i].until_ns - now_ns));
 	if (g->trouble[0])
 		(void)gs_buf_printf(out, "GPU use of processes: not traced: %s\n", g->trouble);
+	if (g->n_unread)
+		(void)gs_buf_printf(out,
+				    "GPU use of processes: %u reports from inside not read: %s\n",
+				    g->n_unread, strerror(-g->unread_reason));
 	pthread_mutex_unlock(&g->lock);
 }
 
@@ -685,6 +716,9 @@ void agent_gpu_metrics(struct gs_metrics *p, struct agent_gpu *g)
 			       "Active requests to trace the GPU use of processes.");
 		gs_metrics_one(p, "gpuscope_agent_process_gpu_probes", GS_METRICS_GAUGE,
 			       g->n_probes, "Probes attached to trace the GPU use of processes.");
+		gs_metrics_one(p, "gpuscope_agent_process_gpu_inside", GS_METRICS_GAUGE,
+			       g->n_inside,
+			       "Processes whose GPU use is read from inside, without probes.");
 		gs_metrics_one(p, "gpuscope_agent_process_gpu_lost", GS_METRICS_COUNTER,
 			       (double)g->n_lost,
 			       "Calls and events missing in the traced GPU use of processes.");

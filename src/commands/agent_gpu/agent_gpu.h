@@ -1,11 +1,12 @@
 /*
  * What processes ask of GPUs, on request: agent_gpu.c. A request names a process, with what it starts from
  * then on, or a job, and a time after which its probes are removed. As long as no request runs there are
- * no probes and no thread.
+ * no probes and no thread. Processes that report from inside (agent_inside.h) get no probes for what they report.
  */
 #ifndef GS_COMMANDS_AGENT_GPU_AGENT_GPU_H
 #define GS_COMMANDS_AGENT_GPU_AGENT_GPU_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/buf.h"
@@ -18,6 +19,9 @@ struct agent_gpu;
 /* NULL: no memory. snapshot: of the GPUs, which the caller owns then; NULL: there is none. */
 struct agent_gpu *agent_gpu_new(struct gs_gpu_snapshot *(*snapshot)(void *ctx), void *ctx);
 void agent_gpu_free(struct agent_gpu **gpu);
+
+/* Whether processes that report from inside are read, from the next time on that probes are needed. */
+void agent_gpu_set_inside(struct agent_gpu *gpu, bool reads);
 
 /* what: "1234", a process, or "job:ID". time_ns from now; 0: the request ends. linger_ns:
  * for which sums stay when the last request is over. Any thread. -EINVAL,
