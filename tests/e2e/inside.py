@@ -297,6 +297,7 @@ def seccomp(t):
     app, driver = cpp(t, 'app'), library(t, 'libdriver.so.1', '-DDRIVER', '-Wl,-Bsymbolic')
     run = t.trace(*INSIDE, command=[app, 'strict', '2000', driver])
     t.equal('strict: calls', run.calls('cuMemAlloc_v2'), 2001)
+    t.equal('the counter forbidden: what it says', t.trace(*INSIDE, command=[app, 'counter', '900', driver]).err.strip(), '')
     run = t.trace(*INSIDE, command=[app, 'filtered', '9'])
     t.equal('filtered: what it says', run.err.strip(), '')
     # Those of the program itself, whose slot it had before; a thread and a child that can have none are not seen from inside.

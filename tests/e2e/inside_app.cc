@@ -292,43 +292,77 @@ static void exits(int n)
 	allocate(n);
 }
 
-// Strict seccomp: any system call but read(2), write(2) and exit(2) ends the program by a signal.
-static void strict(int n, const char *driver)
+typedef int (*driver_call)(unsigned long long *, size_t);
+static driver_call load_driver(const char *driver)
 {
 	void *library = dlopen(driver, RTLD_NOW);
-	auto call = library ? (int (*)(unsigned long long *, size_t))dlsym(library, "cuMemAlloc_v2")
-			    : nullptr;
+	return library ? (driver_call)dlsym(library, "cuMemAlloc_v2") : nullptr;
+}
+
+#define LOAD_CALL BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0)
+#define ALLOW(call)                                                                                \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1),                                     \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define REFUSE(call)                                                                               \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1),                                     \
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
+
+static bool set_filter(sock_filter *code, unsigned short n)
+{
+	struct sock_fprog program = {n, code};
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// From some point on any system call but exit_group(2) ends the program.
+static void strict(int n, const char *driver)
+{
+	struct sock_filter code[] = {LOAD_CALL, ALLOW(exit_group),
+				     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+	driver_call call = load_driver(driver);
 	unsigned long long ptr = 0;
-	if (!call || call(&ptr, 16) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) < 0) {
-		check(false, "strict seccomp");
+	if (!call || call(&ptr, 16) != 0 || !set_filter(code, sizeof(code) / sizeof(*code))) {
+		check(false, "a filter");
 		return;
 	}
 	for (int i = 0; i < n; i++)
 		if (call(&ptr, 16) != 0 || ptr != 0x10010)
-			syscall(SYS_exit, 9);
-	syscall(SYS_exit, 0);
+			_exit(9);
+	_exit(0);
+}
+
+// A thread that may not read the processor's counter, from before its first call on.
+static driver_call in_thread;
+static void *call_without_counter(void *n)
+{
+	unsigned long long ptr = 0;
+	check(prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) == 0, "a counter that is forbidden");
+	for (int i = 0; i < *static_cast<int *>(n); i++)
+		check(in_thread(&ptr, 16) == 0 && ptr == 0x10010, "a call without a counter");
+	return nullptr;
+}
+
+static void without_counter(int n, const char *driver)
+{
+	pthread_t thread;
+	in_thread = load_driver(driver);
+	check(in_thread && pthread_create(&thread, nullptr, call_without_counter, &n) == 0 &&
+		      pthread_join(thread, nullptr) == 0,
+	      "a thread");
 }
 
 // A filter that refuses what a thread's first record, or that of a child, needs of the kernel.
 static void filtered(int n)
 {
-#define REFUSE(call)                                                                               \
-	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1),                                     \
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
-	struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
-				     REFUSE(madvise),
-				     REFUSE(openat),
-				     REFUSE(gettid),
-				     REFUSE(ftruncate),
-				     REFUSE(renameat),
-				     REFUSE(prlimit64),
-				     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-	struct sock_fprog program = {sizeof(code) / sizeof(*code), code};
+	struct sock_filter code[] = {
+		LOAD_CALL,         REFUSE(madvise),
+		REFUSE(openat),    REFUSE(gettid),
+		REFUSE(ftruncate), REFUSE(renameat),
+		REFUSE(prlimit64), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
 	pthread_t thread;
 
 	allocate(n);
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0) {
+	if (!set_filter(code, sizeof(code) / sizeof(*code))) {
 		check(false, "a filter");
 		return;
 	}
@@ -384,6 +418,8 @@ int main(int argc, char **argv)
 		exits(n);
 	else if (what == "strict")
 		strict(n, argv[3]);
+	else if (what == "counter")
+		without_counter(n, argv[3]);
 	else if (what == "filtered")
 		filtered(n);
 	else if (what == "tls")

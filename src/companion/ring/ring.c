@@ -4,6 +4,7 @@
 #include "companion/ring/sys.h"
 
 #include <linux/mman.h>
+#include <linux/prctl.h>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -26,12 +27,22 @@ static bool fill_pages(void *from, size_t bytes)
 	return COMPANION_SYS3(madvise, at, (uintptr_t)from + bytes - at, MADV_POPULATE_WRITE) == 0;
 }
 
+/* A thread that may not read the processor's counter (PR_SET_TSC) would be ended by it. */
+static bool may_read_counter(void)
+{
+	int mode = PR_TSC_ENABLE;
+
+	return COMPANION_SYS3(prctl, PR_GET_TSC, &mode, 0) < 0 || mode == PR_TSC_ENABLE;
+}
+
 static bool take_slot(struct companion_self *s)
 {
 	struct companion_live *live = companion_live;
 	uint32_t n = live->head->n_slots, ring_bytes = live->head->ring_bytes;
 	uint32_t tid = (uint32_t)COMPANION_SYS3(gettid, 0, 0, 0), none;
 
+	if (!may_read_counter())
+		return false;
 	for (uint32_t i = 0; i < n; i++) {
 		struct gs_companion_slot *slot = &live->slots[i];
 
