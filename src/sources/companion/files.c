@@ -305,7 +305,7 @@ static void add_shared(struct gs_companion_files *f, const struct companion_fold
 		return;
 	}
 	e = &f->entries[f->n - 1];
-	snprintf(e->name, sizeof(e->name), "%s", name);
+	snprintf(e->name, sizeof(e->name), "%.*s", GS_COMPANION_NAME_BYTES - 1, name);
 	e->folder_fd = fcntl(folder->fd, F_DUPFD_CLOEXEC, 0);
 	e->key = key;
 	gs_map_put(&f->held, key, 1);
