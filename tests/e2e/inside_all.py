@@ -85,9 +85,9 @@ def named(t):
     gpu, nccl = 'GPU work by CUPTI', 'NCCL operations by its profiler interface'
     for words, said in ((['--inside', *WINDOW], [calls, gpu, nccl]), (['--inside=calls'], [calls]), (['--inside=gpu', *WINDOW], [probes, gpu]),
                         (['--inside=nccl'], [probes, nccl]), (['--inside=calls,nccl'], [calls, nccl])):  # fmt: skip
-        out = t.tool('trace', '--summary', '-', *words, '--', *app, status=0).out
+        out = t.tool('trace', '-v', '--summary', '-', *words, '--', *app, status=0).out
         t.match(' '.join(words), '(?m)traced by +' + re.escape('; '.join(said)) + r'\s*$', out)
-    t.equal('by probes alone', 'traced by' in t.tool('trace', '--summary', '-', '--', *app, status=0).out, False)
+    t.equal('by probes alone', 'traced by' in t.tool('trace', '-v', '--summary', '-', '--', *app, status=0).out, False)
 
 
 @case('a program without NCCL and CUPTI: no word of what it has not')

@@ -45,6 +45,7 @@ struct gs_inside {
 	struct gs_companion_ticks ticks;
 	bool wanted[GS_FUNC_FIXED];
 	bool has_calls;          /* any of them */
+	uint32_t layers;         /* of which calls came: bits 1 << enum gs_layer */
 	bool has_nccl;           /* NCCL said something of itself in a process */
 	struct held_event *held; /* owned */
 	size_t n_held, capacity;
@@ -178,6 +179,11 @@ static void add_busy(struct gs_inside *in, const struct gs_companion_thread *fro
 	in->busy[i].ns[gs_func_inside(gs_func_by_id(func))] += ns;
 }
 
+uint32_t gs_inside_layers(const struct gs_inside *in)
+{
+	return in ? in->layers : 0;
+}
+
 /* So much of the thread's time, up to all of it, was within such calls: of what it ran first, then of what
  * it waited most. */
 static void move_time(struct gs_account_reading *a, unsigned inside, uint64_t ns)
@@ -218,6 +224,7 @@ static void take_call(struct gs_inside *in, const struct gs_companion_thread *fr
 		count_bad(in, 1);
 		return;
 	}
+	in->layers |= 1u << gs_func_by_id(c->func)->desc.layer;
 	if (end_ns < start_ns)
 		end_ns = start_ns;
 	if (!c->depth)

@@ -57,6 +57,9 @@ void gs_inside_task(struct gs_inside *inside, const struct gs_event_task *event)
 /* Put the time in calls that are seen from inside into a thread's account, which the kernel side keeps. */
 void gs_inside_account(struct gs_inside *inside, struct gs_account_reading *reading);
 
+/* Layers (bits 1 << enum gs_layer) of which calls came from inside. */
+uint32_t gs_inside_layers(const struct gs_inside *inside);
+
 /* Has NCCL reported a communicator in any process? */
 bool gs_inside_saw_nccl(const struct gs_inside *inside);
 
