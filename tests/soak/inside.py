@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A soak of all ways from inside at once (`trace --inside`): one program with two threads and children makes calls, GPU work and
+"""A soak of all ways from inside at once (`trace --inside`): one program with two threads makes calls, starts children, GPU work and
 collectives for so long, others come and go beside it, and all processors are busy. At the end everything was counted once, nobody
 was harmed, no memory has grown, and nothing is left in /dev/shm. As root, on stand-ins for CUDA, CUPTI and NCCL: no GPU is needed.
 
