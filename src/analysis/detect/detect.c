@@ -15,7 +15,8 @@
 const struct gs_detector *const gs_detectors[GS_DETECT_N_DETECTORS + 1] = {
 	&gs_detect_change,      &gs_detect_drift,    &gs_detect_leak,          &gs_detect_density,
 	&gs_detect_gpu_density, &gs_detect_stall,    &gs_detect_fragmentation, &gs_detect_launches,
-	&gs_detect_tiny,        &gs_detect_pageable, &gs_detect_idle,          NULL,
+	&gs_detect_tiny,        &gs_detect_pageable, &gs_detect_idle,          &gs_detect_throttle,
+	&gs_detect_overlap,     &gs_detect_xid,      &gs_detect_link_errors,   NULL,
 };
 
 struct gs_detect {

@@ -78,7 +78,7 @@ struct gs_detector {
 	const struct gs_detect_mixture *(*mixture)(const void *state);
 };
 
-#define GS_DETECT_N_DETECTORS 11
+#define GS_DETECT_N_DETECTORS 15
 
 extern const struct gs_detector *const gs_detectors[GS_DETECT_N_DETECTORS + 1]; /* ends with NULL */
 
@@ -177,11 +177,18 @@ struct gs_detect_fragmentation_options {
 	double unused_bytes;    /* and at least so much */
 };
 
-/* launches, tiny, pageable, idle: a share of what happens in a stretch of time is large. */
+/* launches, tiny, pageable, idle, throttle, overlap: a share of what happens in a stretch of time is large. */
 struct gs_detect_share_options {
 	int64_t window_samples; /* stretches of time that are judged together */
 	double min_share;       /* of all that was in them */
 	double min_amount;      /* and so much was in each, in the mean */
+};
+
+/* xid, link_errors: errors since the sample before. */
+struct gs_detect_errors_options {
+	int64_t min_errors; /* in the window */
+	uint64_t window_ns;
+	uint64_t quiet_ns; /* without an error, until a finding is over */
 };
 
 union gs_detect_options { /* of any row */
@@ -192,10 +199,12 @@ union gs_detect_options { /* of any row */
 	struct gs_detect_stall_options stall;
 	struct gs_detect_fragmentation_options fragmentation;
 	struct gs_detect_share_options share;
+	struct gs_detect_errors_options errors;
 };
 
 extern const struct gs_detector gs_detect_change, gs_detect_drift, gs_detect_leak,
 	gs_detect_density, gs_detect_gpu_density, gs_detect_stall, gs_detect_fragmentation,
-	gs_detect_launches, gs_detect_tiny, gs_detect_pageable, gs_detect_idle;
+	gs_detect_launches, gs_detect_tiny, gs_detect_pageable, gs_detect_idle, gs_detect_throttle,
+	gs_detect_overlap, gs_detect_xid, gs_detect_link_errors;
 
 #endif

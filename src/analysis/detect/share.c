@@ -1,6 +1,6 @@
 /*
  * Shares: what was sampled is of a kind that costs time (launches of tiny kernels, copies of memory that is
- * not pinned, a GPU that is held and does nothing), and there is enough of it to matter. A sample is the share
+ * not pinned, a GPU that is held and does nothing, clocks that are throttled), and there is enough of it to matter. A sample is the share
  * of one stretch of time, and how much there was in it. A finding begins when the share of all in the newest
  * stretches is large, and ends below four fifths of that, so that it does not begin again and again.
  *
@@ -125,3 +125,11 @@ SHARE_ROW(
 	idle, "600", "95%", "268435456", "And so many bytes held.",
 	"of a GPU: 1 while a process holds memory of it and it does nothing, else 0, and bytes held",
 	"a GPU is held and does nothing");
+SHARE_ROW(
+	throttle, "10", "50%", "0.125", "And such a share of the time busy.",
+	"of a GPU: 1 while heat or its hardware holds its clocks down, else 0, and how busy it is",
+	"a GPU at work is slowed by heat or by its hardware");
+SHARE_ROW(
+	overlap, "3", "80%", "0.125", "And such a share of the time in communication.",
+	"of a process on a GPU: share of its time in communication in which it computes nothing, and share of the time in communication",
+	"communication and computation take turns");

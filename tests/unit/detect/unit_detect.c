@@ -357,9 +357,10 @@ static void feed_shares(struct follow *f, unsigned n, double share, double amoun
 static void shares_are_found(void **state)
 {
 	static const struct gs_detector *const rows[] = {&gs_detect_launches, &gs_detect_tiny,
-							 &gs_detect_pageable, &gs_detect_idle};
+							 &gs_detect_pageable, &gs_detect_idle,
+							 &gs_detect_throttle, &gs_detect_overlap};
 
-	for (unsigned k = 0; k < 4; k++) {
+	for (unsigned k = 0; k < GS_ARRAY_LEN(rows); k++) {
 		struct gs_detect_share_options o;
 		struct follow f;
 		unsigned window;
@@ -393,6 +394,48 @@ static void shares_are_found(void **state)
 		assert_int_equal(f.n_begun, 0);
 		gs_detect_free(&f.d);
 	}
+}
+
+/* Ten within a minute, in any number of samples; over ten minutes after the last one, also without a sample. */
+static void errors_are_found(void **state)
+{
+	struct gs_detect_finding finding;
+	struct follow f = start_follow(&gs_detect_link_errors, NULL, 1);
+
+	for (unsigned i = 0; i < 100; i++) /* one each 7 s, and one each minute */
+		feed_values(&f, 7 * S, &(double){1});
+	for (unsigned i = 0; i < 100; i++)
+		feed_values(&f, S, &(double){i % 60 == 59});
+	assert_int_equal(f.n_begun, 0);
+	for (unsigned i = 0; i < 10; i++)
+		feed_values(&f, 5 * S, &(double){1});
+	assert_int_equal(f.n_begun, 1);
+	assert_true(f.begun.score >= f.begun.limit);
+	assert_true(f.begun.since_ns + 60 * S >= f.begun.found_ns);
+	for (unsigned i = 0; i < 599; i++)
+		feed_values(&f, S, &(double){0});
+	assert_int_equal(f.n_ended, 0);
+	feed_values(&f, S, &(double){0});
+	assert_int_equal(f.n_ended, 1);
+	feed_values(&f, S, &(double){500}); /* all in one sample */
+	assert_int_equal(f.n_begun, 2);
+	assert_true(f.begun.after == 500);
+	assert_int_equal(gs_detect_tick(f.d, f.now_ns + 599 * S, &finding), GS_DETECT_NOTHING);
+	assert_int_equal(gs_detect_tick(f.d, f.now_ns + 600 * S, &finding), GS_DETECT_ENDED);
+	assert_int_equal(finding.found_ns, f.now_ns);
+	gs_detect_free(&f.d);
+
+	/* More samples with errors than are kept. */
+	f = start_follow(&gs_detect_link_errors, NULL, 1);
+	for (unsigned i = 0; i < 1000; i++)
+		feed_values(&f, S / 10, &(double){0.01});
+	assert_int_equal(f.n_begun, 0);
+	gs_detect_free(&f.d);
+
+	f = start_follow(&gs_detect_xid, NULL, 1);
+	feed_values(&f, S, &(double){1});
+	assert_int_equal(f.n_begun, 1);
+	gs_detect_free(&f.d);
 }
 
 static void density_between_modes(void **state)
@@ -537,6 +580,7 @@ int main(void)
 		cmocka_unit_test(stall_is_not_found),
 		cmocka_unit_test(fragmentation_is_found),
 		cmocka_unit_test(shares_are_found),
+		cmocka_unit_test(errors_are_found),
 		cmocka_unit_test(density_between_modes),
 		cmocka_unit_test(density_of_gpu),
 		cmocka_unit_test(hard_numbers),
