@@ -160,8 +160,9 @@ def troubles(t):
     kinds_found = sorted((f['subject'], command_of[f['name'].split()[1]].split()[-2]) for f in found if f['detector'] in ('tiny', 'pageable', 'leak'))
     t.equal('each trouble, and no other', kinds_found, [('allocated_memory', 'leak'), ('pageable_copies', 'pageable'), ('tiny_kernels', 'tiny')])
     for f in found:
-        t.true('no cause is made up', f['cause'] is None or f['subject'] == 'steps', f)
+        t.true('no cause is made up', f['cause'] is None or f['subject'] in ('steps', 'calls', 'launches', 'pageable_copies'), f)
         t.match('what shows it', '^gpuscope report --by ', f['command'])
+    t.equal('which copies', [f['cause']['key'] for f in found if f['subject'] == 'pageable_copies'], ['host_to_device'])
     t.true('a model', all(f['model'] for f in found), found)
 
 
@@ -177,10 +178,12 @@ def agent(t):
     t.match('which', 'detector="idle",subject="idle_gpu",name="[^"]+ GPU 0"', holding[0])
     document = json.loads(a.get('/api/v1/findings')[2])
     t.equal('API', [(f['detector'], f['ended_s']) for f in document['findings']], [('idle', None)])
+    t.equal('why', (document['findings'][0]['cause']['key'], document['findings'][0]['cause']['pid']), ('process', os.getpid()))
     a.wait_err(r'found.*firing|firing.*found|alert.*found')
     line = json.loads(t.tool('explain', '--live', '--duration=1', f'--control={socket}', '--format=json', status=0).out)
     t.equal('the same over the socket', line, document['findings'][0])
-    t.match('for people', r'^since \d\d:\d\d:\d\d: .* GPU 0: 100 % of the samples: held by a process, and idle\n    cause: not known; see: gpuscope top\n$',
+    t.match('for people', r'^since \d\d:\d\d:\d\d: .* GPU 0: 100 % of the samples: held by a process, and idle\n'
+            r'    cause: \S+ \d+ holds 2\.\d+ GiB of it; see: gpuscope top\n    do: Ask its user whether the job still works; a waiting job needs no GPU\.\n$',
             t.tool('explain', '--live', '--duration=1', f'--control={socket}', status=0).out)  # fmt: skip
     t.equal('none of a job', t.tool('explain', '--job-id=4711', f'--control={socket}', status=0).out, '')
     a.pretend(f'gpus=2,util=90,held=2048,pids={os.getpid()}')
@@ -217,7 +220,7 @@ def table(t):
     t.match('head', r'slow\.gst: 4 findings in 2,999 steps and 3,\d+ samples\n', out)
     t.match('steps', r'\n  after (19|20)m \d\ds: steps take 2[45]\.\d % longer \(.* -> 1\.2\d s\), over after 2[56]m ', out)
     t.match('why', r'\n    cause: waiting for the GPU: .*; see: gpuscope report --by stream .*slow\.gst\n    change: score', out)
-    t.match('not known', r'\n    cause: not known; see: gpuscope top\n    leak: score', out)
+    t.match('not known', r'\n    cause: not known; see: gpuscope top\n    do: Look for what the program keeps from step to step\.\n    leak: score', out)
     t.match('beside', r'\n    [0-9.]+ m?s before: node7 GPU 0: unusual power share \(0\.\d+ -> 0\.4\d+\)\n', out)
     t.match('leak', r'node7 python1 101: resident memory grows steadily \(.*\), until the end\n', out)
 

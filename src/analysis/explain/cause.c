@@ -52,7 +52,8 @@ static const struct {
 
 struct point {
 	uint64_t time_ns;
-	uint64_t value_ns[N_ROWS]; /* since the begin */
+	uint64_t value_ns[N_ROWS];        /* since the begin */
+	uint64_t calls_ns[GS_PART_COUNT]; /* as in struct gs_explain_account */
 };
 
 struct thread {
@@ -137,6 +138,7 @@ void explain_evidence_take_account(struct evidence *e, const struct gs_explain_a
 	p->time_ns = a->time_ns;
 	memcpy(p->value_ns, a->part_ns, GS_PART_COUNT * sizeof(*p->value_ns));
 	memcpy(p->value_ns + GS_PART_COUNT, t->calls_ns, sizeof(t->calls_ns));
+	memcpy(p->calls_ns, a->calls_ns, sizeof(p->calls_ns));
 }
 
 void explain_evidence_take_call(struct evidence *e, const struct gs_explain_call *c)
@@ -323,6 +325,33 @@ void explain_evidence_judge_gpu(const struct evidence *e, const struct gs_explai
 		}
 }
 
+void explain_evidence_judge_throttle(const struct evidence *e, const struct gs_explain_finding *f,
+				     uint64_t until_ns, struct gs_explain_cause *ret)
+{
+	unsigned most = GS_GPU_CONDITION_COUNT;
+	struct gpu_time time = {.n = 0};
+	const struct gpu *g = NULL;
+
+	for (uint32_t i = 0; i < e->n_gpus; i++)
+		if (strcmp(e->gpus[i]->name, f->name) == 0)
+			g = e->gpus[i];
+	if (!g)
+		return;
+	add_up_gpu(g, f->begun.since_ns, until_ns, &time);
+	for (unsigned c = 0; c < GS_GPU_CONDITION_COUNT; c++)
+		if (is_slowing(c) && time.holds[c] >= NAMED_SHARE &&
+		    (most == GS_GPU_CONDITION_COUNT || time.holds[c] > time.holds[most]))
+			most = c;
+	if (most == GS_GPU_CONDITION_COUNT)
+		return;
+	ret->key = gs_gpu_condition_key((enum gs_gpu_condition)most);
+	ret->command = "gpuscope top";
+	ret->confidence = time.holds[most];
+	ret->judged_ns = until_ns > f->begun.since_ns ? until_ns - f->begun.since_ns : 0;
+	snprintf(ret->text, sizeof(ret->text), "%s in %.0f %% of its samples", ret->key,
+		 time.holds[most] * 100);
+}
+
 /* --- threads --- */
 
 struct window { /* of a thread's points */
@@ -380,9 +409,10 @@ static const char *command_of_row(unsigned row)
 }
 
 /* Among the largest differences, the largest first. */
-static void add_evidence(struct gs_explain_cause *c, unsigned row, double before, double after)
+static void add_evidence(struct gs_explain_cause *c, const char *key, const char *title,
+			 double before, double after)
 {
-	struct gs_explain_evidence item = {key_of_row(row), title_of_row(row), before, after};
+	struct gs_explain_evidence item = {key, title, before, after};
 	uint32_t at = c->n_evidence;
 
 	while (at > 0 &&
@@ -479,7 +509,7 @@ void explain_evidence_judge_steps(const struct evidence *e, const struct gs_expl
 	for (row = 0; row < N_ROWS; row++) {
 		was[row] = is_stall ? 0 : amount_of(&before, row, f->begun.before);
 		is[row] = amount_of(&after, row, is_stall ? (double)c.judged_ns : f->after);
-		add_evidence(&c, row, was[row], is[row]);
+		add_evidence(&c, key_of_row(row), title_of_row(row), was[row], is[row]);
 	}
 	row = find_row(was, is, is_stall ? (double)c.judged_ns : difference, &share);
 	if (row < N_ROWS) {
@@ -490,5 +520,61 @@ void explain_evidence_judge_steps(const struct evidence *e, const struct gs_expl
 		if (row == GS_PART_GPU_WAIT && !is_stall)
 			refine_gpu_wait(e, f, until_ns, &c);
 	}
+	*ret = c;
+}
+
+/* In ns of each second. */
+static double amount_in_calls(const struct window *w, unsigned part)
+{
+	uint64_t from = w->from->calls_ns[part], to = w->to->calls_ns[part];
+
+	return to > from ? (double)(to - from) / (double)length_of(w) * 1e9 : 0;
+}
+
+static void say_calls(struct gs_explain_cause *c, unsigned part, double before, double after)
+{
+	char was[GS_FMT_BYTES], is[GS_FMT_BYTES];
+
+	snprintf(
+		c->text, sizeof(c->text),
+		"%s inside of these calls: %s in each second (%s before), %.0f %% of the difference",
+		gs_account_part_title(part), gs_fmt_ns(is, (uint64_t)fmin(9e18, after)),
+		gs_fmt_ns(was, (uint64_t)fmin(9e18, before)), c->confidence * 100);
+}
+
+/* The account is of all calls of the thread: a part that changed by more than these calls is of others. */
+void explain_evidence_judge_calls(const struct evidence *e, const struct gs_explain_finding *f,
+				  uint64_t until_ns, struct gs_explain_cause *ret)
+{
+	double difference = (f->begun.after - f->begun.before) * f->calls_per_s;
+	uint64_t since_ns = f->begun.since_ns;
+	const struct thread *t = thread_of(e, f->pid, f->tid);
+	const struct gpu *g = only_gpu_of(e, f->pid);
+	struct gs_explain_cause c = {.key = NULL};
+	struct window before, after;
+
+	if (!t || difference == 0)
+		return;
+	before = window_of(t, since_ns > BEFORE_NS ? since_ns - BEFORE_NS : 0, since_ns);
+	after = window_of(t, since_ns, until_ns);
+	c.judged_ns = length_of(&after);
+	if (c.judged_ns < LEAST_NS || c.judged_ns <= ret->judged_ns ||
+	    length_of(&before) < LEAST_NS)
+		return;
+	for (unsigned part = 0; part < GS_PART_COUNT; part++) {
+		double was = amount_in_calls(&before, part), is = amount_in_calls(&after, part);
+		double share = (is - was) / difference;
+
+		add_evidence(&c, gs_account_part_name(part), gs_account_part_title(part), was, is);
+		if (share < NAMED_SHARE || share > MOST_SHARE || fmin(1, share) <= c.confidence)
+			continue;
+		c.key = gs_account_part_name(part);
+		c.command = command_of_row(part);
+		c.confidence = fmin(1, share);
+		say_calls(&c, part, was, is);
+	}
+	if (!c.key && g)
+		c.key = find_gpu_cause(g, since_ns, until_ns, f->pid, c.text, sizeof(c.text),
+				       &c.confidence);
 	*ret = c;
 }

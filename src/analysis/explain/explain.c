@@ -32,12 +32,14 @@ struct series { /* of one detector */
 	enum gs_explain_subject subject;
 	char name[GS_EXPLAIN_NAME_BYTES];
 	uint32_t gpu, pid, tid; /* 0: not of one; of gpu 1 is the first */
+	uint32_t xid;           /* its number; 0: not of one */
 	char job[GS_EXPLAIN_JOB_BYTES];
 	uint32_t open; /* place of the finding that holds; UINT32_MAX: it had none */
 	/* Of calls: a finding that has not lasted long enough yet, and the newest call. */
 	bool waits;
 	struct gs_detect_finding waiting;
 	uint64_t n_waiting; /* calls since it began */
+	double calls_per_s; /* until it was long enough */
 	uint64_t last_ns;
 };
 
@@ -58,6 +60,9 @@ struct gs_explain {
 	struct findings findings;
 	struct evidence *evidence; /* owned */
 	struct pace *pace;         /* owned */
+	struct gpus *gpus;         /* owned */
+	struct overlap *overlap;   /* owned */
+	struct growth *growth;     /* owned */
 	uint64_t n_samples, n_left_out;
 };
 
@@ -78,7 +83,10 @@ int gs_explain_new(struct gs_explain **ret)
 		return -ENOMEM;
 	e->evidence = explain_evidence_new();
 	e->pace = explain_pace_new();
-	if (!e->evidence || !e->pace) {
+	e->gpus = explain_gpus_new();
+	e->overlap = explain_overlap_new();
+	e->growth = explain_growth_new();
+	if (!e->evidence || !e->pace || !e->gpus || !e->overlap || !e->growth) {
 		gs_explain_free(&e);
 		return -ENOMEM;
 	}
@@ -113,6 +121,9 @@ void gs_explain_free(struct gs_explain **explain)
 	free(e->findings.items);
 	explain_evidence_free(&e->evidence);
 	explain_pace_free(&e->pace);
+	explain_gpus_free(&e->gpus);
+	explain_overlap_free(&e->overlap);
+	explain_growth_free(&e->growth);
 	free(e);
 	*explain = NULL;
 }
@@ -158,6 +169,42 @@ static uint32_t find_done(const struct findings *list)
 	return oldest;
 }
 
+/* Looks for the cause again, which may be clearer by now. */
+static void judge_cause(const struct gs_explain *e, struct gs_explain_finding *f, uint64_t now_ns)
+{
+	if (now_ns > f->begun.since_ns + GS_EXPLAIN_CAUSE_NS && f->cause.judged_ns)
+		return;
+	if (f->ended_ns && f->ended_ns < now_ns)
+		now_ns = f->ended_ns;
+	switch (f->subject) {
+	case GS_EXPLAIN_STEPS:
+		explain_evidence_judge_steps(e->evidence, f, now_ns, &f->cause);
+		return;
+	case GS_EXPLAIN_GPU_STATE:
+		explain_evidence_judge_gpu(e->evidence, f, now_ns, &f->cause);
+		return;
+	case GS_EXPLAIN_CALLS:
+		explain_evidence_judge_calls(e->evidence, f, now_ns, &f->cause);
+		return;
+	case GS_EXPLAIN_THROTTLED:
+		explain_evidence_judge_throttle(e->evidence, f, now_ns, &f->cause);
+		return;
+	case GS_EXPLAIN_GPU_MEMORY:
+	case GS_EXPLAIN_NODE_MEMORY:
+		explain_growth_judge(e->growth, f, now_ns, &f->cause);
+		return;
+	case GS_EXPLAIN_IDLE_GPU:
+		explain_growth_judge_holder(e->growth, f, now_ns, &f->cause);
+		return;
+	case GS_EXPLAIN_LAUNCHES:
+	case GS_EXPLAIN_PAGEABLE:
+		explain_pace_judge(e->pace, f, &f->cause);
+		return;
+	default: /* memory of one process, links, XIDs: what is found says it */
+		return;
+	}
+}
+
 static int add_finding(struct gs_explain *e, struct findings *list, struct series *s,
 		       const struct gs_detect_finding *f)
 {
@@ -178,24 +225,14 @@ static int add_finding(struct gs_explain *e, struct findings *list, struct serie
 					    .gpu = s->gpu,
 					    .pid = s->pid,
 					    .tid = s->tid,
+					    .xid = s->xid,
+					    .calls_per_s = s->calls_per_s,
 					    .begun = *f,
 					    .after = f->after};
 	memcpy(item->name, s->name, sizeof(item->name));
 	memcpy(item->job, s->job, sizeof(item->job));
+	judge_cause(e, item, f->found_ns);
 	return 0;
-}
-
-/* Looks for the cause again, which may be clearer by now. */
-static void judge_cause(const struct gs_explain *e, struct gs_explain_finding *f, uint64_t now_ns)
-{
-	if (now_ns > f->begun.since_ns + GS_EXPLAIN_CAUSE_NS && f->cause.judged_ns)
-		return;
-	if (f->ended_ns && f->ended_ns < now_ns)
-		now_ns = f->ended_ns;
-	if (f->subject == GS_EXPLAIN_STEPS)
-		explain_evidence_judge_steps(e->evidence, f, now_ns, &f->cause);
-	else if (f->subject == GS_EXPLAIN_GPU_STATE)
-		explain_evidence_judge_gpu(e->evidence, f, now_ns, &f->cause);
 }
 
 static void judge_causes(const struct gs_explain *e, const struct findings *list, uint64_t now_ns)
@@ -247,6 +284,16 @@ static int feed_series(struct gs_explain *e, struct findings *list, struct serie
 	return note_outcome(e, list, s, outcome, &f);
 }
 
+int gs_explain_take_gpu_work(struct gs_explain *explain, const struct gs_explain_gpu_work *work)
+{
+	return explain_overlap_take(explain, explain->overlap, work);
+}
+
+int gs_explain_take_window_end(struct gs_explain *explain, uint32_t pid)
+{
+	return explain_overlap_end(explain, explain->overlap, pid);
+}
+
 int gs_explain_take_step(struct gs_explain *explain, const struct gs_explain_step *step)
 {
 	struct step_slot *slot = &explain->slots[step->slot];
@@ -285,6 +332,18 @@ void gs_explain_take_account(struct gs_explain *explain, const struct gs_explain
 	explain_evidence_take_account(explain->evidence, account);
 	for (unsigned k = 0; k < GS_EXPLAIN_STEP_SLOTS; k++)
 		judge_causes(explain, &explain->slots[k].findings, account->time_ns);
+	judge_causes(explain, &explain->findings, account->time_ns);
+}
+
+static void tick_series(struct gs_explain *e, struct findings *list, struct series *s,
+			uint64_t now_ns)
+{
+	struct gs_detect_finding f;
+	enum gs_detect_outcome outcome = gs_detect_tick(s->d, now_ns, &f);
+
+	/* Without memory for the list the finding is left out, and counted. */
+	if (note_outcome(e, list, s, outcome, &f) < 0)
+		e->n_left_out++;
 }
 
 void gs_explain_tick(struct gs_explain *explain, uint64_t now_ns)
@@ -292,17 +351,13 @@ void gs_explain_tick(struct gs_explain *explain, uint64_t now_ns)
 	for (unsigned k = 0; k < GS_EXPLAIN_STEP_SLOTS; k++) {
 		struct step_slot *slot = &explain->slots[k];
 
-		for (unsigned i = 0; i < N_STEP_DETECTORS && slot->run; i++) {
-			struct gs_detect_finding f;
-			enum gs_detect_outcome outcome =
-				gs_detect_tick(slot->series[i].d, now_ns, &f);
-
-			/* Without memory for the list the finding is left out, and counted. */
-			if (note_outcome(explain, &slot->findings, &slot->series[i], outcome, &f) <
-			    0)
-				explain->n_left_out++;
-		}
+		for (unsigned i = 0; i < N_STEP_DETECTORS && slot->run; i++)
+			tick_series(explain, &slot->findings, &slot->series[i], now_ns);
 	}
+	/* An XID has a sample only when it comes. */
+	for (uint32_t i = 0; i < explain->n_series; i++)
+		if (explain->series[i].subject == GS_EXPLAIN_XID)
+			tick_series(explain, &explain->findings, &explain->series[i], now_ns);
 }
 
 /* A series more, under this key. NULL with 0: no room. */
@@ -341,14 +396,9 @@ static int find_series(struct gs_explain *e, const struct gs_detector *detector,
 	return add_series(e, detector, subject, name, &e->by_key, key, ret);
 }
 
-struct owner {             /* of a series of samples, as it is now */
-	const char *job;   /* "": of none */
-	uint32_t gpu, pid; /* as in struct series */
-};
-
-static int feed_named(struct gs_explain *e, const struct gs_detector *detector,
-		      enum gs_explain_subject subject, const char *name, struct owner owner,
-		      uint64_t time_ns, const double *values)
+int explain_feed_named(struct gs_explain *e, const struct gs_detector *detector,
+		       enum gs_explain_subject subject, const char *name, struct owner owner,
+		       uint64_t time_ns, const double *values)
 {
 	struct series *s;
 	int r = find_series(e, detector, subject, name, &s);
@@ -359,6 +409,7 @@ static int feed_named(struct gs_explain *e, const struct gs_detector *detector,
 		snprintf(s->job, sizeof(s->job), "%s", owner.job);
 		s->gpu = owner.gpu;
 		s->pid = owner.pid;
+		s->xid = owner.xid;
 	}
 	return r == 0 && s ? feed_series(e, &e->findings, s, time_ns, values) : r;
 }
@@ -467,79 +518,9 @@ int gs_explain_take_call(struct gs_explain *explain, const struct gs_explain_cal
 		return r;
 	s->waits = false;
 	s->open = UINT32_MAX; /* unless it is large enough to be listed */
+	s->tid = call->tid;
+	s->calls_per_s = (double)s->n_waiting * 1e9 / (double)(s->last_ns - s->waiting.found_ns);
 	return calls_matter(s) ? add_finding(explain, &explain->findings, s, &s->waiting) : 0;
-}
-
-void explain_name_gpu(const struct gs_node_snapshot *node, uint32_t gpu,
-		      char out[GS_EXPLAIN_NAME_BYTES])
-{
-	char number[GS_GPU_NUMBER_BYTES];
-
-	snprintf(out, GS_EXPLAIN_NAME_BYTES, "%.30s GPU %s", node->name,
-		 gs_gpu_number(number, &node->gpu->info[gpu]));
-}
-
-/* The job that is on a GPU; "": none, or several are. */
-static const char *job_on_gpu(const struct gs_node_snapshot *node, uint32_t gpu)
-{
-	const char *found = "";
-
-	for (uint32_t i = 0; i < node->gpu->n_processes; i++) {
-		const struct gs_gpu_process *p = &node->gpu->process[i];
-		const struct gs_host_process *of = gs_host_process_of(node->host, p->pid);
-		const char *job = p->job[0] || !of ? p->job : of->job;
-
-		if (p->gpu != gpu || p->ended || !job[0] || strcmp(job, found) == 0)
-			continue;
-		if (found[0])
-			return "";
-		found = job;
-	}
-	return found;
-}
-
-#define IDLE_BUSY 0.01 /* of its time: less is nothing */
-
-/* Memory that processes hold of it, bytes; NAN: of one it is not known. */
-static double held_on_gpu(const struct gs_gpu_snapshot *gpus, uint32_t gpu)
-{
-	double held = 0;
-
-	for (uint32_t i = 0; i < gpus->n_processes; i++) {
-		const struct gs_gpu_process *p = &gpus->process[i];
-
-		if (p->gpu == gpu && !p->ended)
-			held += p->used_bytes >= 0 ? (double)p->used_bytes : NAN;
-	}
-	return held;
-}
-
-static int take_gpu(struct gs_explain *e, const struct gs_node_snapshot *node, uint32_t i)
-{
-	const struct gs_gpu_sample *s = &node->gpu->sample[i];
-	double used = gs_gpu_value(s, GS_GPU_MEM_USED);
-	/* What is not known is not finite, and then the detector leaves the sample out. */
-	double state[GS_DETECT_MAX_VALUES] = {
-		used / gs_gpu_value(s, GS_GPU_MEM_TOTAL),
-		gs_gpu_value(s, GS_GPU_POWER) / gs_gpu_value(s, GS_GPU_POWER_LIMIT),
-		gs_gpu_value(s, GS_GPU_TEMP_GPU),
-	};
-	double busy = gs_gpu_value(s, GS_GPU_UTIL);
-	double idle[] = {isfinite(busy) ? busy <= IDLE_BUSY : NAN, held_on_gpu(node->gpu, i)};
-	const struct owner owner = {job_on_gpu(node, i), i + 1, 0};
-	char name[GS_EXPLAIN_NAME_BYTES];
-	int r;
-
-	explain_name_gpu(node, i, name);
-	r = feed_named(e, &gs_detect_gpu_density, GS_EXPLAIN_GPU_STATE, name, owner, node->time_ns,
-		       state);
-	if (r == 0)
-		r = feed_named(e, &gs_detect_leak, GS_EXPLAIN_GPU_MEMORY, name, owner,
-			       node->time_ns, &used);
-	if (r == 0)
-		r = feed_named(e, &gs_detect_idle, GS_EXPLAIN_IDLE_GPU, name, owner, node->time_ns,
-			       idle);
-	return r;
 }
 
 static int take_process(struct gs_explain *e, const struct gs_node_snapshot *node,
@@ -551,8 +532,9 @@ static int take_process(struct gs_explain *e, const struct gs_node_snapshot *nod
 	if (p->flags & GS_HOST_PROCESS_ANCESTOR)
 		return 0;
 	snprintf(name, sizeof(name), "%.30s %.15s %u", node->name, p->comm, p->pid);
-	return feed_named(e, &gs_detect_leak, GS_EXPLAIN_PROCESS, name,
-			  (struct owner){p->job, 0, p->pid}, node->time_ns, &bytes);
+	return explain_feed_named(e, &gs_detect_leak, GS_EXPLAIN_PROCESS, name,
+				  (struct owner){.job = p->job, .pid = p->pid}, node->time_ns,
+				  &bytes);
 }
 
 int gs_explain_take_node(struct gs_explain *explain, const struct gs_node_snapshot *node)
@@ -560,13 +542,14 @@ int gs_explain_take_node(struct gs_explain *explain, const struct gs_node_snapsh
 	double used = node->host->sample.mem_used_bytes >= 0
 			      ? (double)node->host->sample.mem_used_bytes
 			      : NAN;
-	int r = feed_named(explain, &gs_detect_leak, GS_EXPLAIN_NODE_MEMORY, node->name,
-			   (struct owner){"", 0, 0}, node->time_ns, &used);
+	int r = explain_feed_named(explain, &gs_detect_leak, GS_EXPLAIN_NODE_MEMORY, node->name,
+				   (struct owner){.job = ""}, node->time_ns, &used);
 
 	explain->n_samples++;
 	explain_evidence_take_gpus(explain->evidence, node);
+	explain_growth_take(explain->growth, node);
 	for (uint32_t i = 0; i < node->gpu->n_gpus && r == 0; i++)
-		r = take_gpu(explain, node, i);
+		r = explain_gpus_take(explain, explain->gpus, node, i);
 	for (uint32_t i = 0; i < node->host->n_processes && r == 0; i++)
 		r = take_process(explain, node, &node->host->process[i]);
 	judge_causes(explain, &explain->findings, node->time_ns);

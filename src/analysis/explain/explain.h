@@ -55,14 +55,21 @@ enum gs_explain_subject {
 	GS_EXPLAIN_IDLE_GPU = 10,
 	GS_EXPLAIN_ALLOCATOR = 11, /* memory that PyTorch's allocator reserves, bytes */
 	GS_EXPLAIN_ALLOCATED = 12, /* memory of GPUs that a process allocated, bytes */
+	GS_EXPLAIN_THROTTLED = 13, /* share of a GPU's samples at work */
+	GS_EXPLAIN_OVERLAP = 14,   /* share of a process's time in communication on a GPU */
+	/* Numbers of errors: XIDs of one number, and of the links of a GPU. */
+	GS_EXPLAIN_XID = 15,
+	GS_EXPLAIN_PCIE = 16,
+	GS_EXPLAIN_NVLINK = 17,
 };
 
 #define GS_EXPLAIN_EVIDENCE 4
 
-struct gs_explain_evidence {  /* what another layer did at that time */
-	const char *key;      /* static; "runqueue" */
-	const char *title;    /* static; the same for people */
-	double before, after; /* ns in each step; of a stall: in all of it */
+struct gs_explain_evidence { /* what another layer did at that time */
+	const char *key;     /* static; "runqueue" */
+	const char *title;   /* static; the same for people */
+	double before,
+		after; /* ns in each step; of a stall: in all of it; of calls: in each second */
 };
 
 struct gs_explain_cause {
@@ -71,6 +78,7 @@ struct gs_explain_cause {
 	char text[224];      /* for people */
 	double confidence;   /* how much of the difference it is, 0 to 1 */
 	uint64_t judged_ns;  /* how much time since the begin of the finding it rests on */
+	uint32_t pid;        /* the process that it is; 0: none */
 	uint32_t n_evidence; /* the largest differences first */
 	struct gs_explain_evidence evidence[GS_EXPLAIN_EVIDENCE];
 };
@@ -81,12 +89,14 @@ struct gs_explain_finding {
 	char job[GS_EXPLAIN_JOB_BYTES];   /* whose process or GPU it is; "" of none, or not known */
 	uint32_t gpu;                     /* 1 + its index in samples; 0: not of one */
 	uint32_t pid, tid; /* of steps, calls and processes; else, and where not known, 0 */
+	uint32_t xid;      /* its number; 0: not of one */
 	struct gs_explain_cause cause;
 	bool begun_reported, ended_reported; /* by gs_explain_report() */
 	struct gs_detect_finding begun;
-	uint64_t ended_ns; /* 0: it holds until the end */
-	bool became_usual; /* it ended because it is what is usual now */
-	double after;      /* the median over all of it, where that is known at its end */
+	uint64_t ended_ns;  /* 0: it holds until the end */
+	bool became_usual;  /* it ended because it is what is usual now */
+	double after;       /* the median over all of it, where that is known at its end */
+	double calls_per_s; /* of calls: how many there were, until it was reported */
 	/* Others that begin within GS_EXPLAIN_NEAR_NS of its begin, the nearest first: places in the
 	 * same list. */
 	uint32_t n_beside, beside[GS_EXPLAIN_BESIDE];
@@ -121,10 +131,20 @@ struct gs_explain_memory { /* of a process on GPUs, in a second */
 	double used_bytes;      /* of these, by PyTorch's allocator, the most; NAN: not known */
 };
 
+struct gs_explain_gpu_work { /* a kernel or a graph, by the GPU's own times */
+	uint32_t pid;
+	const char *comm; /* of its process; copied */
+	uint32_t device;  /* as CUDA numbers it for the process */
+	bool is_comm;     /* a kernel of communication; else it computes */
+	uint64_t start_ns, end_ns;
+};
+
 struct gs_explain_account { /* of a thread, from its begin on */
 	uint32_t pid, tid;
 	uint64_t time_ns;
 	uint64_t part_ns[GS_PART_COUNT]; /* by enum gs_account_part */
+	/* What it did inside of calls of CUDA, NCCL and MPI, by the part that it would be outside of them. */
+	uint64_t calls_ns[GS_PART_COUNT];
 };
 
 /* 0 or -ENOMEM. */
@@ -146,6 +166,12 @@ int gs_explain_take_step(struct gs_explain *explain, const struct gs_explain_ste
 
 /* A second of a process's memory. 0 or -ENOMEM. */
 int gs_explain_take_memory(struct gs_explain *explain, const struct gs_explain_memory *memory);
+
+/* Work of a window in which all of it is known, in no order; without a time it is passed over. 0 or -ENOMEM. */
+int gs_explain_take_gpu_work(struct gs_explain *explain, const struct gs_explain_gpu_work *work);
+
+/* The window of a process has ended: all of its work came before. 0 or -ENOMEM. */
+int gs_explain_take_window_end(struct gs_explain *explain, uint32_t pid);
 
 /* Where the time of a thread went until now. Only threads that made calls or steps are followed. */
 void gs_explain_take_account(struct gs_explain *explain, const struct gs_explain_account *account);
@@ -186,10 +212,13 @@ const char *gs_explain_text(const struct gs_explain_finding *finding,
 /* What shows it: of its cause, or of its kind. A command, or an option of `report`. */
 const char *gs_explain_command(const struct gs_explain_finding *finding);
 
+/* What to do about it, one sentence or two; "" where only the cause can say. */
+const char *gs_explain_advice(const struct gs_explain_finding *finding);
+
 /* "steps", "gpu_state": a word of data for enum gs_explain_subject. */
 const char *gs_explain_subject_name(enum gs_explain_subject subject);
 
-/* "ns", "bytes", "ratio", "celsius": the unit of before and after. */
+/* "ns", "bytes", "ratio", "celsius", "count": the unit of before and after. */
 const char *gs_explain_unit(const struct gs_explain_finding *finding);
 
 #endif

@@ -28,6 +28,16 @@ void explain_evidence_judge_steps(const struct evidence *evidence,
 				  const struct gs_explain_finding *finding, uint64_t until_ns,
 				  struct gs_explain_cause *cause);
 
+/* Why calls of a thread take longer or shorter: what it did inside of them, or what came to its GPU. */
+void explain_evidence_judge_calls(const struct evidence *evidence,
+				  const struct gs_explain_finding *finding, uint64_t until_ns,
+				  struct gs_explain_cause *cause);
+
+/* By what the GPU of this name is throttled. */
+void explain_evidence_judge_throttle(const struct evidence *evidence,
+				     const struct gs_explain_finding *finding, uint64_t until_ns,
+				     struct gs_explain_cause *cause);
+
 /* Why the GPU of this name is in another state. */
 void explain_evidence_judge_gpu(const struct evidence *evidence,
 				const struct gs_explain_finding *finding, uint64_t until_ns,
@@ -40,11 +50,69 @@ struct pace;
 struct pace *explain_pace_new(void); /* NULL: no memory */
 void explain_pace_free(struct pace **pace);
 
+/* What makes the share: of launches how many and how long, of copies which call. */
+void explain_pace_judge(const struct pace *pace, const struct gs_explain_finding *finding,
+			struct gs_explain_cause *cause);
+
 /* 0 or -ENOMEM. */
 int explain_pace_take_call(struct gs_explain *explain, struct pace *pace,
 			   const struct gs_explain_call *call);
 
+/* --- gpus.c: samples of GPUs --- */
+
+struct gpus;
+
+struct gpus *explain_gpus_new(void); /* NULL: no memory */
+void explain_gpus_free(struct gpus **gpus);
+
+/* One GPU of a sample. 0 or -ENOMEM. */
+int explain_gpus_take(struct gs_explain *explain, struct gpus *gpus,
+		      const struct gs_node_snapshot *node, uint32_t gpu);
+
+/* --- growth.c: whose memory grew --- */
+
+struct growth;
+
+struct growth *explain_growth_new(void); /* NULL: no memory */
+void explain_growth_free(struct growth **growth);
+
+/* Memory of the processes of a sample. */
+void explain_growth_take(struct growth *growth, const struct gs_node_snapshot *node);
+
+/* Which process makes most of what the memory of a node or GPU grew by. */
+void explain_growth_judge(const struct growth *growth, const struct gs_explain_finding *finding,
+			  uint64_t until_ns, struct gs_explain_cause *cause);
+
+/* Which process holds most of a GPU that is idle. */
+void explain_growth_judge_holder(const struct growth *growth,
+				 const struct gs_explain_finding *finding, uint64_t until_ns,
+				 struct gs_explain_cause *cause);
+
+/* --- overlap.c: communication and computation by the GPU's own times --- */
+
+struct overlap;
+
+struct overlap *explain_overlap_new(void); /* NULL: no memory */
+void explain_overlap_free(struct overlap **overlap);
+
+/* 0 or -ENOMEM. */
+int explain_overlap_take(struct gs_explain *explain, struct overlap *overlap,
+			 const struct gs_explain_gpu_work *work);
+
+/* 0 or -ENOMEM. */
+int explain_overlap_end(struct gs_explain *explain, struct overlap *overlap, uint32_t pid);
+
 /* --- explain.c --- */
+
+struct owner {                  /* of a series of samples, as it is now */
+	const char *job;        /* "": of none */
+	uint32_t gpu, pid, xid; /* as in struct gs_explain_finding */
+};
+
+/* A sample of the series of this name, made when it is new. 0 or -ENOMEM. */
+int explain_feed_named(struct gs_explain *explain, const struct gs_detector *detector,
+		       enum gs_explain_subject subject, const char *name, struct owner owner,
+		       uint64_t time_ns, const double *values);
 
 /* A sample of a series of a process, or of one of its threads (tid 0: of all). 0 or -ENOMEM. */
 int explain_feed_calls(struct gs_explain *explain, const struct gs_detector *detector,

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "analysis/explain/explain_int.h"
+#include "core/base/fmt.h"
 #include "core/base/vec.h"
 #include "model/trace/class.h"
 #include "model/trace/event.h"
@@ -26,6 +27,9 @@ struct place {             /* of a thread's or a process's second */
 	uint64_t begin_ns; /* 0: no call yet */
 	uint64_t launches, tiny, launch_ns, wait_ns;
 	uint64_t copied_bytes, pageable_bytes;
+	/* Of the last second that was a sample: launches and their time; of copies, by direction. */
+	uint64_t last_launches, last_launch_ns, last_ns;
+	uint64_t pageable_in, pageable_out, last_in, last_out;
 	bool has_launched; /* ever: of other threads there is no series */
 	bool is_blind;     /* it may have pinned memory that is not known */
 };
@@ -113,7 +117,10 @@ static void note_copy(const struct pace *p, struct place *of, const struct gs_ex
 	if (!host || c->bytes <= 65536)
 		return;
 	of->copied_bytes += c->bytes;
-	of->pageable_bytes += is_pinned(p, c->pid, host) ? 0 : c->bytes;
+	if (is_pinned(p, c->pid, host))
+		return;
+	of->pageable_bytes += c->bytes;
+	*(c->aux == GS_COPY_H2D ? &of->pageable_in : &of->pageable_out) += c->bytes;
 }
 
 static void note_launch(struct place *process, struct place *thread,
@@ -133,6 +140,19 @@ static void note_launch(struct place *process, struct place *thread,
 		thread->has_launched = true;
 		thread->launch_ns += c->dur_ns;
 	}
+}
+
+/* What a cause is said of; then the next second begins. */
+static void note_second(struct place *p, uint64_t end_ns)
+{
+	p->last_launches = p->launches;
+	p->last_launch_ns = p->launch_ns;
+	p->last_ns = end_ns - p->begin_ns;
+	p->last_in = p->pageable_in;
+	p->last_out = p->pageable_out;
+	p->begin_ns = end_ns;
+	p->launches = p->tiny = p->launch_ns = p->wait_ns = p->copied_bytes = p->pageable_bytes = 0;
+	p->pageable_in = p->pageable_out = 0;
 }
 
 static int take_samples(struct gs_explain *e, struct place *p, uint64_t end_ns)
@@ -155,8 +175,7 @@ static int take_samples(struct gs_explain *e, struct place *p, uint64_t end_ns)
 	if (r == 0 && p->tid && p->has_launched)
 		r = explain_feed_calls(e, &gs_detect_launches, GS_EXPLAIN_LAUNCHES, p->comm, p->pid,
 				       p->tid, end_ns, of_thread);
-	p->begin_ns = end_ns;
-	p->launches = p->tiny = p->launch_ns = p->wait_ns = p->copied_bytes = p->pageable_bytes = 0;
+	note_second(p, end_ns);
 	return r;
 }
 
@@ -192,4 +211,58 @@ int explain_pace_take_call(struct gs_explain *e, struct pace *pace, const struct
 		 (c->func_class == GS_CLASS_ALLOC || c->func_class == GS_CLASS_FREE))
 		r = note_memory(pace, process, c);
 	return r;
+}
+
+/* A launch that takes so long waits for something: the usual ones take 2 to 10 us. */
+#define SLOW_LAUNCH_NS 20000
+
+static void judge_launches(const struct place *p, struct gs_explain_cause *ret)
+{
+	uint64_t each_ns = p->last_launches ? p->last_launch_ns / p->last_launches : 0;
+	char each[GS_FMT_BYTES], n[GS_FMT_BYTES];
+
+	if (!each_ns || !p->last_ns)
+		return;
+	ret->key = each_ns >= SLOW_LAUNCH_NS ? "slow_launches" : "many_launches";
+	ret->confidence = 1;
+	ret->judged_ns = p->last_ns;
+	snprintf(ret->text, sizeof(ret->text), "%s launches a second, each takes %s%s",
+		 gs_fmt_count(n, (uint64_t)((double)p->last_launches * 1e9 / (double)p->last_ns)),
+		 gs_fmt_ns(each, each_ns),
+		 each_ns >= SLOW_LAUNCH_NS ? ": longer than a launch needs" : "");
+}
+
+static void judge_copies(const struct place *p, struct gs_explain_cause *ret)
+{
+	bool is_in = p->last_in >= p->last_out;
+	uint64_t most = is_in ? p->last_in : p->last_out;
+	char bytes[GS_FMT_BYTES];
+
+	if (!most || !p->last_ns)
+		return;
+	ret->key = is_in ? "host_to_device" : "device_to_host";
+	ret->confidence = (double)most / (double)(p->last_in + p->last_out);
+	ret->judged_ns = p->last_ns;
+	snprintf(ret->text, sizeof(ret->text),
+		 "copies from the %s: %s a second, %.0f %% of these bytes",
+		 is_in ? "host to the GPU" : "GPU to the host",
+		 gs_fmt_bytes(bytes, (uint64_t)fmin(9e18, (double)most * 1e9 / (double)p->last_ns)),
+		 ret->confidence * 100);
+}
+
+void explain_pace_judge(const struct pace *pace, const struct gs_explain_finding *f,
+			struct gs_explain_cause *ret)
+{
+	uint32_t tid = f->subject == GS_EXPLAIN_LAUNCHES ? f->tid : 0;
+
+	for (uint32_t i = 0; i < pace->n_places; i++) {
+		const struct place *p = &pace->places[i];
+
+		if (p->pid != f->pid || p->tid != tid)
+			continue;
+		if (f->subject == GS_EXPLAIN_LAUNCHES)
+			judge_launches(p, ret);
+		else
+			judge_copies(p, ret);
+	}
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/gpu_health/gpu_health.h"
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
 
@@ -12,7 +13,13 @@ static const char *const gpu_values[] = {"memory share", "power share", "tempera
 
 static bool is_share(enum gs_explain_subject subject)
 {
-	return subject >= GS_EXPLAIN_LAUNCHES && subject <= GS_EXPLAIN_IDLE_GPU;
+	return (subject >= GS_EXPLAIN_LAUNCHES && subject <= GS_EXPLAIN_IDLE_GPU) ||
+	       subject == GS_EXPLAIN_THROTTLED || subject == GS_EXPLAIN_OVERLAP;
+}
+
+static bool is_count(enum gs_explain_subject subject)
+{
+	return subject >= GS_EXPLAIN_XID && subject <= GS_EXPLAIN_NVLINK;
 }
 
 /* "-" for what no time or size can be. */
@@ -78,6 +85,10 @@ static const char *words_of_share(enum gs_explain_subject subject)
 		return "of the kernels have fewer than 4,096 threads";
 	case GS_EXPLAIN_PAGEABLE:
 		return "of the bytes copied to and from GPUs are in host memory that is not pinned";
+	case GS_EXPLAIN_THROTTLED:
+		return "of its time at work: clocks held down by heat or by its hardware";
+	case GS_EXPLAIN_OVERLAP:
+		return "of the time in communication overlaps no computation";
 	default:
 		return "of the samples: held by a process, and idle";
 	}
@@ -98,6 +109,23 @@ static void put_allocator_text(const struct gs_explain_finding *f, char *out)
 		 f->name, put_amount(unused, f->begun.after, false), f->begun.score * 100);
 }
 
+/* How many there were is said when there was more than one. */
+static void put_errors_text(const struct gs_explain_finding *f, char *out)
+{
+	double n = fmax(f->after, f->begun.after);
+	const char *what = gs_gpu_xid_text(f->xid);
+	char times[GS_FMT_BYTES];
+
+	gs_fmt_count(times, (uint64_t)fmin(n, 9e18));
+	if (f->subject != GS_EXPLAIN_XID)
+		snprintf(out, GS_EXPLAIN_TEXT_BYTES, "%s: %s errors of its %s", f->name, times,
+			 f->subject == GS_EXPLAIN_PCIE ? "PCIe link" : "NVLinks");
+	else
+		snprintf(out, GS_EXPLAIN_TEXT_BYTES, "%s: %s%s%s%s", f->name,
+			 what[0] ? what : "an error of the GPU", n > 1 ? " (" : "",
+			 n > 1 ? times : "", n > 1 ? " times)" : "");
+}
+
 const char *gs_explain_text(const struct gs_explain_finding *finding,
 			    char out[GS_EXPLAIN_TEXT_BYTES])
 {
@@ -111,6 +139,8 @@ const char *gs_explain_text(const struct gs_explain_finding *finding,
 		put_allocator_text(finding, out);
 	else if (is_share(finding->subject))
 		put_share_text(finding, out);
+	else if (is_count(finding->subject))
+		put_errors_text(finding, out);
 	else
 		put_memory_text(finding, out);
 	return out;
@@ -128,12 +158,69 @@ const char *gs_explain_command(const struct gs_explain_finding *finding)
 	case GS_EXPLAIN_TINY_KERNELS:
 		return "--by kernel";
 	case GS_EXPLAIN_PAGEABLE:
+	case GS_EXPLAIN_OVERLAP:
 		return "--by stream";
 	case GS_EXPLAIN_ALLOCATOR:
 	case GS_EXPLAIN_ALLOCATED:
 		return "--by memory";
 	default:
 		return "gpuscope top";
+	}
+}
+
+/* By the key of the cause. */
+static const struct {
+	const char *key, *advice;
+} cause_advice[] = {
+	{"runqueue", "Ask for more processors, or pin the process away from what runs beside it."},
+	{"cpu_quota", "Raise the CPU quota of its cgroup or job."},
+	{"disk", "Read ahead, cache the data on the node, or use faster storage."},
+	{"fault", "Check memory use and swap of the node; fault memory in before the run."},
+	{"network", "Check the network and the peer it waits for."},
+	{"retransmits", "Check links and switches for packet loss."},
+	{"lock", "Look for the thread that holds the lock."},
+	{"gc", "Collect at fixed steps: gc.disable(), gc.freeze(), gc.collect()."},
+	{"gil", "Move Python work of other threads into processes."},
+	{"loader", "Add loader workers, or make loading of an item cheaper."},
+	{"neighbour", "Move one of the processes to another GPU."},
+	{"xid", "Look this number up in NVIDIA's XID guide."},
+};
+
+const char *gs_explain_advice(const struct gs_explain_finding *f)
+{
+	for (size_t i = 0; i < GS_ARRAY_LEN(cause_advice) && f->cause.key; i++)
+		if (strcmp(cause_advice[i].key, f->cause.key) == 0)
+			return cause_advice[i].advice;
+	for (unsigned c = 0; c < GS_GPU_CONDITION_COUNT && f->cause.key; c++)
+		if (strcmp(gs_gpu_condition_key(c), f->cause.key) == 0)
+			return gs_gpu_condition_advice(c);
+	switch (f->subject) {
+	case GS_EXPLAIN_XID:
+		return gs_gpu_condition_advice(gs_gpu_condition_of_xid(f->xid));
+	case GS_EXPLAIN_THROTTLED:
+		return gs_gpu_condition_advice(GS_GPU_CONDITION_HW_HEAT);
+	case GS_EXPLAIN_PCIE:
+		return gs_gpu_condition_advice(GS_GPU_CONDITION_PCIE_WIDTH);
+	case GS_EXPLAIN_NVLINK:
+		return "Run `nvidia-smi nvlink -e`; have the link's bridge or board checked.";
+	case GS_EXPLAIN_IDLE_GPU:
+		return gs_gpu_condition_advice(GS_GPU_CONDITION_IDLE_HELD);
+	case GS_EXPLAIN_LAUNCHES:
+	case GS_EXPLAIN_TINY_KERNELS:
+		return "Use CUDA graphs, torch.compile or larger batches.";
+	case GS_EXPLAIN_PAGEABLE:
+		return "Pin host memory: pin_memory=True, non_blocking=True.";
+	case GS_EXPLAIN_ALLOCATOR:
+		return "Try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True.";
+	case GS_EXPLAIN_OVERLAP:
+		return "Start communication before the computation ends: smaller gradient buckets, prefetching, a stream of its own.";
+	case GS_EXPLAIN_GPU_MEMORY:
+	case GS_EXPLAIN_NODE_MEMORY:
+	case GS_EXPLAIN_PROCESS:
+	case GS_EXPLAIN_ALLOCATED:
+		return "Look for what the program keeps from step to step.";
+	default:
+		return "";
 	}
 }
 
@@ -151,7 +238,12 @@ const char *gs_explain_subject_name(enum gs_explain_subject subject)
 					    "pageable_copies",
 					    "idle_gpu",
 					    "allocator",
-					    "allocated_memory"};
+					    "allocated_memory",
+					    "throttled_gpu",
+					    "overlap",
+					    "xid",
+					    "pcie_errors",
+					    "nvlink_errors"};
 
 	return (unsigned)subject < GS_ARRAY_LEN(words) ? words[subject] : "";
 }
@@ -162,6 +254,8 @@ const char *gs_explain_unit(const struct gs_explain_finding *finding)
 		return "ns";
 	if (is_share(finding->subject))
 		return "ratio";
+	if (is_count(finding->subject))
+		return "count";
 	if (finding->subject == GS_EXPLAIN_GPU_STATE)
 		return finding->begun.value == 2 ? "celsius" : "ratio";
 	return "bytes";

@@ -100,6 +100,11 @@ static bool health_is_of_program(uint32_t xid)
 	return xid == 13 || xid == 31 || xid == 43 || xid == 45;
 }
 
+enum gs_gpu_condition gs_gpu_condition_of_xid(uint32_t xid)
+{
+	return health_is_of_program(xid) ? GS_GPU_CONDITION_PROGRAM_XID : GS_GPU_CONDITION_XID;
+}
+
 static bool health_is_fresh(const struct gs_gpu_sample *s, uint64_t now_ns)
 {
 	const struct gs_gpu_past *p = &s->past;

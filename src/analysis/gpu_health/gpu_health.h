@@ -46,6 +46,9 @@ const char *gs_gpu_condition_key(enum gs_gpu_condition condition);    /* "" none
 const char *gs_gpu_condition_advice(enum gs_gpu_condition condition); /* "" none */
 enum gs_gpu_severity gs_gpu_condition_severity(enum gs_gpu_condition condition); /* NONE: none */
 
+/* What usually has XIDs of this number: XID, the GPU, or PROGRAM_XID, what runs on it. */
+enum gs_gpu_condition gs_gpu_condition_of_xid(uint32_t xid);
+
 /* Whether the event is of this GPU. */
 bool gs_gpu_health_is_of(const struct gs_gpu_event *event, const struct gs_gpu_info *info);
 

@@ -10,6 +10,7 @@
 #include "commands/common/findings.h"
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
+#include "model/gpu_work/record.h"
 #include "model/node/record.h"
 #include "model/trace/dict.h"
 #include "model/trace/record_account.h"
@@ -165,6 +166,11 @@ static void take_account(struct gs_findings *f, const struct gs_rec_account *r)
 			if (state < GS_STATE_COUNT && in < GS_INSIDE_COUNT)
 				time_ns[state][in] = r->ns[state * r->n_insides + in];
 	(void)gs_account_parts(time_ns, a.part_ns);
+	for (unsigned state = 0; state < GS_STATE_COUNT; state++)
+		for (unsigned in = 0; in < GS_INSIDE_COUNT; in++)
+			if (in != GS_INSIDE_NONE && in != GS_INSIDE_OPERATOR)
+				a.calls_ns[gs_account_part_of(state, GS_INSIDE_NONE)] +=
+					time_ns[state][in];
 	move_time(f, r->time_ns);
 	gs_explain_take_account(f->explain, &a);
 	gs_explain_tick(f->explain, f->now_ns);
@@ -232,6 +238,31 @@ static int take_counter(struct gs_findings *f, const struct gs_rec_counter *c)
 	return gs_explain_take_memory(f->explain, &m);
 }
 
+/* Kernels of NCCL communicate; all else that a GPU does computes, or copies. */
+static int take_gpu_work(struct gs_findings *f, const struct gs_rec_gpu_work *r)
+{
+	const struct gs_rec_process *p = gs_dict_process(f->dict, r->process);
+	struct gs_explain_gpu_work w = {
+		.device = r->work.device, .start_ns = r->work.start_ns, .end_ns = r->work.end_ns};
+
+	if (!p || (r->work.what != GS_WORK_KERNEL && r->work.what != GS_WORK_GRAPH))
+		return 0;
+	w.pid = p->pid;
+	w.comm = gs_dict_string(f->dict, p->comm_str);
+	w.is_comm = r->work.what == GS_WORK_KERNEL &&
+		    strncmp(gs_dict_string(f->dict, r->name_str), "nccl", 4) == 0;
+	return gs_explain_take_gpu_work(f->explain, &w);
+}
+
+static int take_gpu_window(struct gs_findings *f, const struct gs_rec_gpu_window *r)
+{
+	const struct gs_rec_process *p = gs_dict_process(f->dict, r->process);
+
+	if (!p || r->what == GS_GPU_WINDOW_REFUSED)
+		return 0;
+	return gs_explain_take_window_end(f->explain, p->pid);
+}
+
 static int take_record(struct gs_findings *f, const struct gs_record *record)
 {
 	const struct gs_rec_session *session = (const void *)record;
@@ -254,6 +285,10 @@ static int take_record(struct gs_findings *f, const struct gs_record *record)
 		r = take_counter(f, (const void *)record);
 	} else if (record->kind == GS_REC_ACCOUNT) {
 		take_account(f, (const void *)record);
+	} else if (record->kind == GS_REC_GPU_WORK) {
+		r = take_gpu_work(f, (const void *)record);
+	} else if (record->kind == GS_REC_GPU_WINDOW) {
+		r = take_gpu_window(f, (const void *)record);
 	} else if (r == GS_NODE_WHOLE) {
 		r = gs_findings_take_node(f, node);
 		gs_node_snapshot_free(&node);
@@ -348,6 +383,7 @@ static void put_cause(struct gs_doc *doc, const struct gs_explain_finding *f, co
 		gs_doc_put_text(doc, "text", c->text);
 		gs_doc_put_double(doc, "confidence", c->confidence);
 		gs_doc_put_double(doc, "judged_s", (double)c->judged_ns / 1e9);
+		gs_doc_put_u64_if(doc, "pid", c->pid, c->pid != 0);
 		gs_doc_end(doc);
 	}
 	gs_doc_begin_list(doc, "evidence", c->n_evidence);
@@ -391,6 +427,7 @@ static void put_finding(struct gs_doc *doc, const struct gs_findings *run,
 	gs_doc_put_double(doc, "limit", f->begun.limit);
 	gs_doc_put_u64(doc, "n_before", f->begun.n_before);
 	gs_doc_put_u64(doc, "n_after", f->begun.n_after);
+	gs_doc_put_text(doc, "advice", gs_explain_advice(f));
 	put_cause(doc, f, recording);
 	gs_doc_begin_flat(doc, "model");
 	for (uint32_t i = 0; i < f->begun.n_parameters; i++)
@@ -453,6 +490,7 @@ void gs_findings_put_text(const struct gs_findings *findings, const struct gs_ex
 	uint64_t at_ns = f->ended_ns ? f->ended_ns : f->begun.since_ns;
 	time_t at_s = (time_t)(gs_findings_wall_of(findings, at_ns) / 1000000000);
 	char text[GS_EXPLAIN_TEXT_BYTES], cause[GS_FINDINGS_CAUSE_BYTES], clock[16];
+	const char *advice = gs_explain_advice(f);
 	struct tm tm;
 
 	if (!localtime_r(&at_s, &tm) || !strftime(clock, sizeof(clock), "%H:%M:%S", &tm))
@@ -463,6 +501,8 @@ void gs_findings_put_text(const struct gs_findings *findings, const struct gs_ex
 		: f->became_usual ? " (usual now)"
 				  : " (over)",
 		gs_findings_cause(f, NULL, cause));
+	if (!f->ended_ns && advice[0])
+		fprintf(out, "    do: %s\n", advice);
 }
 
 static void show_finding(void *ctx, const struct gs_explain_finding *f)

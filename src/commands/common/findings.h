@@ -64,7 +64,8 @@ void gs_findings_report(struct gs_findings *findings, gs_explain_report_fn fn, v
 int gs_findings_put_line(const struct gs_findings *findings,
 			 const struct gs_explain_finding *finding, uint64_t number, FILE *out);
 
-/* The same in two lines for people, with the time of day and its end. */
+/* The same in two lines for people, with the time of day and its end; while it holds a third one says what to do,
+ * where that is known. */
 void gs_findings_put_text(const struct gs_findings *findings,
 			  const struct gs_explain_finding *finding, FILE *out);
 

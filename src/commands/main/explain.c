@@ -167,6 +167,8 @@ static void print_finding(const struct explain_options *o, const struct explain_
 		printf(", %s after %s\n", f->became_usual ? "usual" : "over",
 		       put_since(until, run, f->ended_ns));
 	printf("    %s\n", gs_findings_cause(f, o->words[0], cause));
+	if (*gs_explain_advice(f))
+		printf("    do: %s\n", gs_explain_advice(f));
 	printf("    %s: score %.3g, limit %.3g, medians of %u and %u\n", f->begun.detector,
 	       f->begun.score, f->begun.limit, f->begun.n_before, f->begun.n_after);
 	for (uint32_t i = 0; i < f->n_beside; i++)

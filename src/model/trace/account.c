@@ -109,7 +109,7 @@ const char *gs_account_part_source(unsigned part)
 	return part < GS_PART_COUNT ? parts[part].source : NULL;
 }
 
-static unsigned part_of(unsigned state, unsigned inside)
+unsigned gs_account_part_of(unsigned state, unsigned inside)
 {
 	static const uint8_t by_state[GS_STATE_COUNT] = {
 		[GS_STATE_CPU] = GS_PART_CPU,     [GS_STATE_RUNQUEUE] = GS_PART_RUNQUEUE,
@@ -140,7 +140,7 @@ uint64_t gs_account_parts(const uint64_t time_ns[GS_STATE_COUNT][GS_INSIDE_COUNT
 	memset(ret_ns, 0, GS_PART_COUNT * sizeof(*ret_ns));
 	for (unsigned state = 0; state < GS_STATE_COUNT; state++) {
 		for (unsigned inside = 0; inside < GS_INSIDE_COUNT; inside++) {
-			ret_ns[part_of(state, inside)] += time_ns[state][inside];
+			ret_ns[gs_account_part_of(state, inside)] += time_ns[state][inside];
 			sum_ns += time_ns[state][inside];
 		}
 	}

@@ -168,6 +168,7 @@ enum gs_account_part {
 const char *gs_account_part_name(unsigned part);
 const char *gs_account_part_title(unsigned part);
 const char *gs_account_part_source(unsigned part);
+unsigned gs_account_part_of(unsigned state, unsigned inside); /* of a cell of the account */
 
 /* One word for an enum gs_wait_cause, as in JSON. NULL for other numbers. */
 const char *gs_account_wait_name(unsigned cause);
