@@ -14,6 +14,7 @@
 #include "core/base/output.h"
 #include "core/sandbox/sandbox.h"
 #include "commands/common/cli.h"
+#include "commands/common/node_findings.h"
 #include "commands/common/shared.h"
 #include "commands/job/job.h"
 #include "commands/job/job_alert.h"
@@ -289,6 +290,13 @@ static int write_report(const struct job_options *o, const struct gs_job_report_
 	return status;
 }
 
+/* A sample that cannot be had is missing, no more. gpus NULL: there are none. */
+static void take_findings(struct gs_node_findings *findings, const struct gs_gpu_snapshot *gpus)
+{
+	if (gpus)
+		(void)gs_findings_node_take(findings, gpus);
+}
+
 /* What was measured so far, with findings. */
 static int make_report(const struct job_options *o, struct gs_accounting_measure *m,
 		       const struct gs_rules *rules, struct gs_job_report_session *ret_session)
@@ -364,7 +372,7 @@ static int watch_jobs(const struct job_options *o, struct gs_accounting_measure 
 			pause_ns = o->duration_ns - (now_ns - start_ns);
 		pause_for(pause_ns);
 		gs_accounting_measure_poll(m);
-		job_findings_take(o->findings, gs_accounting_measure_gpus(m));
+		take_findings(o->findings, gs_accounting_measure_gpus(m));
 		now_ns = gs_clock_mono_ns();
 		if (live && now_ns - shown_ns >= (uint64_t)o->measure.conf.refresh_s * 1000000000) {
 			shown_ns = now_ns;
@@ -697,7 +705,7 @@ int gs_cmd_job(int argc, char **argv)
 	if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
 		sigaction(SIGHUP, &sa, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	r = job_findings_new(&o->detectors, &o->findings, &err);
+	r = gs_findings_node_new(&o->detectors, &o->findings, &err);
 	if (r == 0)
 		r = o->alerts ? job_alert_open(o->alerts, &alert, &err) : 0;
 	if (r < 0) {
@@ -709,7 +717,7 @@ int gs_cmd_job(int argc, char **argv)
 	if (o->detach)
 		job_detach_end(status);
 	job_alert_close(&alert);
-	job_findings_free(&o->findings);
+	gs_findings_node_free(&o->findings);
 	gs_rules_free(&rules);
 	return status;
 }

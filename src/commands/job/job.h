@@ -26,7 +26,7 @@ struct job_options {
 	uint64_t linger_ns;                   /* of a recorder: how long it waits for processes */
 	enum gs_job_report_format format;     /* of standard output */
 	struct gs_findings_options detectors; /* of findings */
-	struct job_findings *findings;        /* lent while jobs are measured */
+	struct gs_node_findings *findings;    /* lent while jobs are measured */
 };
 
 /* --- job_filter.c --- */
