@@ -15,6 +15,12 @@
 int gs_cli_ask_agent(const char *path, const char *command, struct gs_buf *ret_answer,
 		     struct gs_err *err)
 {
+	return gs_cli_ask_agent_within(path, command, ANSWER_MS, ret_answer, err);
+}
+
+int gs_cli_ask_agent_within(const char *path, const char *command, int answer_ms,
+			    struct gs_buf *ret_answer, struct gs_err *err)
+{
 	GS_CLOSE int fd = -1;
 	char line[REQUEST_MAX];
 
@@ -39,7 +45,7 @@ int gs_cli_ask_agent(const char *path, const char *command, struct gs_buf *ret_a
 		char text[1024];
 		ssize_t n;
 
-		if (poll(&p, 1, ANSWER_MS) <= 0)
+		if (poll(&p, 1, answer_ms) <= 0)
 			return gs_err_set(err, -ETIMEDOUT, "%s: the agent does not answer", path);
 		n = recv(fd, text, sizeof(text), 0);
 		if (n < 0)

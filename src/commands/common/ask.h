@@ -12,4 +12,8 @@
 int gs_cli_ask_agent(const char *path, const char *command, struct gs_buf *ret_answer,
 		     struct gs_err *err);
 
+/* The same, and no longer than answer_ms between two parts of the answer: -ETIMEDOUT. */
+int gs_cli_ask_agent_within(const char *path, const char *command, int answer_ms,
+			    struct gs_buf *ret_answer, struct gs_err *err);
+
 #endif

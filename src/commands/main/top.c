@@ -67,9 +67,11 @@ static int columns_of_output(void)
 	return n >= 20 && n <= 1000 ? (int)n : ONCE_COLUMNS;
 }
 
-static int print_sample(const struct top_command *c, const struct gs_node_snapshot *before,
-			const struct gs_node_snapshot *node)
+static int print_sample(const struct top_command *c, struct top_findings *findings,
+			const struct gs_node_snapshot *before, const struct gs_node_snapshot *node)
 {
+	const struct gs_tui_source source = {
+		.title = "", .wake_fd = -1, .findings = top_findings_at, .findings_ctx = findings};
 	int r;
 
 	switch (c->format) {
@@ -81,7 +83,8 @@ static int print_sample(const struct top_command *c, const struct gs_node_snapsh
 					: gs_report_node_csv(stdout, node);
 		break;
 	default:
-		r = gs_tui_print(stdout, before, node, &c->options.tui, columns_of_output());
+		r = gs_tui_print(stdout, &source, before, node, &c->options.tui,
+				 columns_of_output());
 		break;
 	}
 	if (r < 0 && r != -EPIPE)
@@ -108,7 +111,7 @@ static int once_live(const struct top_command *c, struct top_live *live, struct 
 		gs_cli_say("%s", gs_err_text(err, r));
 		return r;
 	}
-	return print_sample(c, before, node);
+	return print_sample(c, top_live_findings(live), before, node);
 }
 
 static int once_replay(const struct top_command *c, struct top_replay *replay, struct gs_err *err)
@@ -121,7 +124,7 @@ static int once_replay(const struct top_command *c, struct top_replay *replay, s
 		gs_cli_say("%s", gs_err_text(err, r));
 		return r;
 	}
-	return print_sample(c, before, node);
+	return print_sample(c, top_replay_findings(replay), before, node);
 }
 
 static int run_live(const struct top_command *c, struct gs_err *err)

@@ -12,6 +12,20 @@ struct top_options {
 	struct gs_tui_options tui;   /* what the screen begins with */
 };
 
+/* --- findings --- */
+
+struct top_findings;
+
+/* asks_agent: what the agent of this machine has found stands before what is found here. 0 or -ENOMEM. */
+int top_findings_new(bool asks_agent, struct top_findings **ret_findings);
+void top_findings_free(struct top_findings **findings); /* NULL inside: nothing happens */
+
+/* The next sample, lent; one thread at a time. */
+void top_findings_take(struct top_findings *findings, const struct gs_node_snapshot *node);
+
+/* For gs_tui_source.findings; any thread. ctx: a struct top_findings. */
+size_t top_findings_at(void *ctx, uint64_t time_ns, struct gs_tui_finding *ret, size_t most);
+
 /* --- this machine --- */
 
 struct top_live;
@@ -27,6 +41,9 @@ int top_live_read(struct top_live *live, struct gs_node_snapshot **ret_node, str
 /* From here on a thread reads, and hands over through the source, which is lent. A negative errno
  * with err. */
 int top_live_start(struct top_live *live, struct gs_tui_source *ret_source, struct gs_err *err);
+
+/* What has been found so far, lent until the close. */
+struct top_findings *top_live_findings(struct top_live *live);
 
 /* Ends the thread and the recording; 0, or why the recording is not whole. */
 int top_live_close(struct top_live **live, struct gs_err *err);
@@ -53,6 +70,9 @@ void top_replay_source(struct top_replay *replay, struct gs_tui_source *ret_sour
 /* The last moment, and the one before it (NULL: there is none). A negative errno with err. */
 int top_replay_last(struct top_replay *replay, struct gs_node_snapshot **ret_before,
 		    struct gs_node_snapshot **ret_node, struct gs_err *err);
+
+/* What is found in it, lent until the close. */
+struct top_findings *top_replay_findings(struct top_replay *replay);
 
 /* What reading found wrong, in a line each. */
 void top_replay_position(const struct top_replay *replay);

@@ -45,6 +45,7 @@ struct top_live {
 	struct gs_sampler *sampler;    /* of the thread that reads */
 	struct gs_host *ui_host;       /* of the screen: signals, environments */
 	struct gs_accounting *account; /* of the thread that reads; NULL: jobs are not shown */
+	struct top_findings *findings; /* owned */
 	char name[GS_HOST_NAME_BYTES];
 
 	struct gs_recording *journal; /* NULL: nothing is recorded */
@@ -249,7 +250,11 @@ static int read_now(struct top_live *l, bool quick, struct gs_node_snapshot **re
 
 int top_live_read(struct top_live *l, struct gs_node_snapshot **ret, struct gs_err *err)
 {
-	return read_now(l, false, ret, err);
+	int r = read_now(l, false, ret, err);
+
+	if (r == 0)
+		top_findings_take(l->findings, *ret);
+	return r;
 }
 
 int top_live_new(const struct top_options *options, struct top_live **ret, struct gs_err *err)
@@ -279,6 +284,8 @@ int top_live_new(const struct top_options *options, struct top_live **ret, struc
 	if (gethostname(l->name, sizeof(l->name) - 1) < 0)
 		l->name[0] = '\0';
 	r = gs_sampler_new(&l->sampler, err);
+	if (r == 0 && top_findings_new(true, &l->findings) < 0)
+		r = gs_err_set(err, -ENOMEM, "no memory");
 	if (r == 0)
 		r = gs_host_open("/proc", &l->ui_host, err);
 	if (r == 0)
@@ -344,6 +351,8 @@ static void *read_on(void *arg)
 		l->again = false;
 		pthread_mutex_unlock(&l->lock);
 		r = read_now(l, first, &n, &err);
+		if (r == 0)
+			top_findings_take(l->findings, n);
 		pthread_mutex_lock(&l->lock);
 		if (r < 0) {
 			l->error = r;
@@ -476,8 +485,15 @@ int top_live_start(struct top_live *l, struct gs_tui_source *ret, struct gs_err 
 		.set_jobs = set_jobs,
 		.signal = send_signal,
 		.environment = read_environment,
+		.findings = top_findings_at,
+		.findings_ctx = l->findings,
 	};
 	return 0;
+}
+
+struct top_findings *top_live_findings(struct top_live *l)
+{
+	return l->findings;
 }
 
 int top_live_close(struct top_live **ref, struct gs_err *err)
@@ -503,6 +519,7 @@ int top_live_close(struct top_live **ref, struct gs_err *err)
 	gs_sampler_free(&l->sampler);
 	gs_host_close(&l->ui_host);
 	gs_accounting_free(&l->account);
+	top_findings_free(&l->findings);
 	gs_close_p(&l->event_fd);
 	gs_buf_fini(&l->records);
 	free(l);

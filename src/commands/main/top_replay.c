@@ -30,7 +30,8 @@ struct top_replay {
 	size_t n, room;
 	size_t at; /* the snapshot that comes next */
 	struct gs_recording_stats stats;
-	bool known; /* the GPUs that were asked for have been seen */
+	bool known;                    /* the GPUs that were asked for have been seen */
+	struct top_findings *findings; /* owned */
 };
 
 /* The next whole snapshot. enum gs_tui_next or a negative errno. */
@@ -101,8 +102,10 @@ static int next_sample(void *ctx, struct gs_node_snapshot **ret, struct gs_err *
 	int e = read_snapshot(p, ret, err);
 
 	if (e == GS_TUI_MOMENT) {
-		if (p->at == p->n)
+		if (p->at == p->n) {
 			e = note_position(p);
+			top_findings_take(p->findings, *ret);
+		}
 		p->at++;
 		if (e == 0)
 			e = top_select(p->options, &p->known, *ret, err);
@@ -143,15 +146,18 @@ int top_replay_open(const struct top_options *options, struct top_replay **ret, 
 		return gs_err_set(err, -ENOMEM, "no memory");
 	p->options = options;
 	p->decoder = gs_node_decoder_new();
-	e = p->decoder ? gs_recording_open(options->replay, &p->reader, err)
-		       : gs_err_set(err, -ENOMEM, "no memory");
+	e = p->decoder && top_findings_new(false, &p->findings) == 0
+		    ? gs_recording_open(options->replay, &p->reader, err)
+		    : gs_err_set(err, -ENOMEM, "no memory");
 	while (e == 0) {
 		struct gs_node_snapshot *node = NULL;
 
 		e = read_snapshot(p, &node, err);
-		gs_node_snapshot_free(&node);
-		if (e == GS_TUI_MOMENT)
+		if (e == GS_TUI_MOMENT) {
+			top_findings_take(p->findings, node);
 			e = note_position(p);
+		}
+		gs_node_snapshot_free(&node);
 	}
 	if (p->reader)
 		gs_recording_stats(p->reader, &p->stats);
@@ -172,6 +178,7 @@ void top_replay_close(struct top_replay **ref)
 		return;
 	gs_recording_reader_close(&p->reader);
 	gs_node_decoder_free(&p->decoder);
+	top_findings_free(&p->findings);
 	free(p->places);
 	free(p);
 	*ref = NULL;
@@ -187,7 +194,14 @@ void top_replay_source(struct top_replay *p, struct gs_tui_source *ret)
 		.wake_fd = -1,
 		.length = count_samples,
 		.seek = seek_sample,
+		.findings = top_findings_at,
+		.findings_ctx = p->findings,
 	};
+}
+
+struct top_findings *top_replay_findings(struct top_replay *p)
+{
+	return p->findings;
 }
 
 int top_replay_last(struct top_replay *p, struct gs_node_snapshot **ret_before,

@@ -46,6 +46,8 @@ static void put_help(const struct tui_ui *ui, struct tui_lines *l)
 		tui_line(l, replay_lines[i].key, "%s", replay_lines[i].what);
 	for (size_t i = 0; i < GS_ARRAY_LEN(help_lines); i++)
 		tui_line(l, help_lines[i].key, "%s", help_lines[i].what);
+	if (ui->source->findings)
+		tui_line(l, "f", "findings that hold, why, and what to do");
 	if (l->s->rows > 24)
 		tui_lines_gap(l);
 	tui_line_text(

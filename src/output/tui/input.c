@@ -346,6 +346,21 @@ static void show_jobs(struct tui_ui *ui)
 	tui_ui_say(ui, TUI_DIM, ui->shows_jobs ? "jobs" : "processes");
 }
 
+/* Without a filter, whatever it is by. */
+static void show_everything(struct tui_ui *ui)
+{
+	ui->table.filter[0] = '\0';
+	ui->table.gpu = -1;
+	ui->table.mine = false;
+	refill_table(ui);
+}
+
+static void open_findings(struct tui_ui *ui)
+{
+	ui->mode = ui->source->findings ? TUI_FINDINGS : TUI_MAIN;
+	ui->detail_top = 0;
+}
+
 static void select_row(struct tui_ui *ui, int row)
 {
 	if (ui->shows_jobs)
@@ -476,11 +491,8 @@ static struct tui_asked key_of_main(struct tui_ui *ui, int key, int rows)
 	case TUI_KEY_F(4):
 		ui->mode = TUI_FILTER;
 		break;
-	case TUI_KEY_ESCAPE: /* back to everything */
-		t->filter[0] = '\0';
-		t->gpu = -1;
-		t->mine = false;
-		refill_table(ui);
+	case TUI_KEY_ESCAPE:
+		show_everything(ui);
 		break;
 	case 'u':
 		t->mine = !t->mine;
@@ -517,6 +529,9 @@ static struct tui_asked key_of_main(struct tui_ui *ui, int key, int rows)
 		tui_ui_say(ui, TUI_DIM,
 			   ui->order == TUI_WORST_FIRST ? "GPUs: worst first" : "GPUs: by index");
 		tui_ui_sort_gpus(ui);
+		break;
+	case 'f':
+		open_findings(ui);
 		break;
 	case TUI_KEY_ENTER:
 		open_detail(ui);
@@ -600,6 +615,7 @@ static struct tui_asked key_of_mode(struct tui_ui *ui, int key, int rows)
 {
 	switch (ui->mode) {
 	case TUI_HELP:
+	case TUI_FINDINGS:
 		if (!scroll_rows(ui, key, rows))
 			ui->mode = TUI_MAIN;
 		return nothing;
@@ -638,7 +654,9 @@ struct tui_asked tui_mouse(struct tui_ui *ui, const struct tui_screen *s, int y,
 	if (wheel)
 		return tui_key(ui, wheel < 0 ? TUI_KEY_UP : TUI_KEY_DOWN, s->rows);
 	if (ui->mode != TUI_MAIN)
-		return ui->mode == TUI_HELP ? tui_key(ui, TUI_KEY_ESCAPE, s->rows) : nothing;
+		return ui->mode == TUI_HELP || ui->mode == TUI_FINDINGS
+			       ? tui_key(ui, TUI_KEY_ESCAPE, s->rows)
+			       : nothing;
 	if (!hit)
 		return nothing;
 	ui->message[0] = '\0';

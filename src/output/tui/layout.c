@@ -9,7 +9,7 @@
 #include "output/tui/input.h"
 #include "output/tui/setup.h"
 
-#define STATE_ROWS 3 /* for what is wrong with the driver, where there is room */
+#define STATE_ROWS 3 /* for what is wrong with the driver, and for a finding, where there is room */
 
 static void draw_title(const struct tui_ui *ui, struct tui_screen *s, int y)
 {
@@ -261,6 +261,7 @@ static void draw_keys(const struct tui_ui *ui, struct tui_screen *s, int y)
 		{"a", "All", 'a', true, false},
 		{"o", "Order", 'o', true, true},
 		{"Space", "Pause", ' ', true, false},
+		{"f", "Findings", 'f', true, true},
 	};
 	int x = 0;
 
@@ -268,7 +269,8 @@ static void draw_keys(const struct tui_ui *ui, struct tui_screen *s, int y)
 		int n = (int)(strlen(keys[i].key) + strlen(keys[i].what)) + 1;
 
 		if (!(ui->source->is_replay ? keys[i].recorded : keys[i].live) ||
-		    (keys[i].code == TUI_KEY_F(9) && ui->options.read_only) || x + n > s->columns)
+		    (keys[i].code == TUI_KEY_F(9) && ui->options.read_only) ||
+		    (keys[i].code == 'f' && !ui->source->findings) || x + n > s->columns)
 			continue;
 		tui_hit(s, y, x, n, keys[i].code, 0);
 		x += tui_put(s, y, x, n, TUI_KEY, keys[i].key);
@@ -287,6 +289,8 @@ static void draw_main(struct tui_ui *ui, struct tui_screen *s)
 		draw_machine(ui, s, y++);
 	if (rows >= 4)
 		y += put_state(ui, s, y, s->columns, for_paper || rows >= 16 ? STATE_ROWS : 1);
+	if (rows >= 8)
+		y += tui_put_findings(ui, s, y, s->columns, rows >= 16 ? STATE_ROWS : 1);
 	if (rows >= 8 && !for_paper)
 		draw_keys(ui, s, --bottom);
 	if ((rows >= 7 || ui->message[0] || ui->mode == TUI_FILTER) && rows >= 2 && !for_paper)
@@ -320,6 +324,7 @@ int tui_rows_of_all(const struct tui_ui *ui, int columns)
 	int rows = ui->shows_jobs ? ui->jobs.n_rows : ui->table.n_rows;
 
 	return 2 + put_state(ui, NULL, 0, columns, STATE_ROWS) +
+	       tui_put_findings(ui, NULL, 0, columns, STATE_ROWS) +
 	       tui_gpu_rows_wanted(ui, &s, n * 2) + 1 + (rows ? rows : 1);
 }
 
@@ -337,6 +342,9 @@ void tui_layout(struct tui_ui *ui, struct tui_screen *s)
 		return;
 	case TUI_SETUP:
 		tui_setup_draw(ui, s);
+		return;
+	case TUI_FINDINGS:
+		tui_draw_findings(ui, s);
 		return;
 	case TUI_JOB_DETAIL:
 		tui_job_draw_detail(&ui->jobs, ui->node, s, &ui->detail_top);

@@ -10,6 +10,9 @@ void tui_layout(struct tui_ui *ui, struct tui_screen *s);
 /* Parts of it (layout.c decides where). */
 int tui_gpu_rows_wanted(const struct tui_ui *ui, const struct tui_screen *s, int most);
 void tui_draw_gpus(struct tui_ui *ui, struct tui_screen *s, int y, int rows);
+/* Some lines of them, at most so many; s NULL: only counted. How many. */
+int tui_put_findings(const struct tui_ui *ui, struct tui_screen *s, int y, int columns, int most);
+void tui_draw_findings(struct tui_ui *ui, struct tui_screen *s);
 void tui_draw_help(struct tui_ui *ui, struct tui_screen *s);
 void tui_draw_detail(struct tui_ui *ui, struct tui_screen *s);
 void tui_draw_signals(const struct tui_ui *ui, struct tui_screen *s);

@@ -275,16 +275,16 @@ static struct gs_node_snapshot *copy_of(const struct gs_node_snapshot *from)
 	return n;
 }
 
-int gs_tui_print(FILE *out, const struct gs_node_snapshot *before,
-		 const struct gs_node_snapshot *node, const struct gs_tui_options *options,
-		 int columns)
+int gs_tui_print(FILE *out, const struct gs_tui_source *source,
+		 const struct gs_node_snapshot *before, const struct gs_node_snapshot *node,
+		 const struct gs_tui_options *options, int columns)
 {
-	static const struct gs_tui_source source = {.title = "", .wake_fd = -1};
+	static const struct gs_tui_source nothing = {.title = "", .wake_fd = -1};
 	const struct gs_node_snapshot *shown[] = {before, node};
 	struct gs_buf text = GS_BUF_INIT(64u << 20);
 	struct tui_screen s = {.ascii = options->ascii};
 	struct tui_ui ui;
-	int e = tui_ui_init(&ui, &source, options);
+	int e = tui_ui_init(&ui, source ? source : &nothing, options);
 
 	ui.print_all = true;
 	for (size_t i = 0; e == 0 && i < GS_ARRAY_LEN(shown); i++) {

@@ -24,6 +24,15 @@ enum gs_tui_next {
 	GS_TUI_END = 2,   /* of a recording; one that still grows may go on */
 };
 
+#define GS_TUI_FINDINGS_MAX 16 /* the newest */
+
+struct gs_tui_finding {   /* texts for people, whole */
+	char since[32];   /* time of day */
+	char text[256];   /* what was found */
+	char cause[512];  /* why, with the evidence, and what shows it */
+	char advice[256]; /* what to do; "" only the cause says that */
+};
+
 /* What may be NULL cannot be done with this source, and the screen says so. */
 struct gs_tui_source {
 	void *ctx;         /* of all functions; borrowed */
@@ -46,6 +55,12 @@ struct gs_tui_source {
 	int (*signal)(void *ctx, uint32_t pid, uint64_t start_ns, int number);
 	/* Append the environment of a process, terminated texts; may be NULL. */
 	int (*environment)(void *ctx, uint32_t pid, struct gs_buf *buf);
+
+	/* Findings that hold at the time of a snapshot, the newest first, most at most. How many;
+	 * findings NULL: none are looked for. */
+	size_t (*findings)(void *findings_ctx, uint64_t time_ns, struct gs_tui_finding *ret,
+			   size_t most);
+	void *findings_ctx; /* borrowed */
 };
 
 enum gs_tui_theme { GS_TUI_DARK, GS_TUI_LIGHT, GS_TUI_MONO };
@@ -75,10 +90,10 @@ struct gs_tui_options {
 int gs_tui_run(const struct gs_tui_source *source, const struct gs_tui_options *options,
 	       struct gs_err *err);
 
-/* The same screen, of one snapshot, as text with all its rows. before: the snapshot before, for what
- * needs two, or NULL. 0, or the first error of writing. */
-int gs_tui_print(FILE *out, const struct gs_node_snapshot *before,
-		 const struct gs_node_snapshot *node, const struct gs_tui_options *options,
-		 int columns);
+/* The same screen, of one snapshot, as text with all its rows. source: who knows the findings, or NULL. before:
+ * the snapshot before, for what needs two, or NULL. 0, or the first error of writing. */
+int gs_tui_print(FILE *out, const struct gs_tui_source *source,
+		 const struct gs_node_snapshot *before, const struct gs_node_snapshot *node,
+		 const struct gs_tui_options *options, int columns);
 
 #endif

@@ -214,6 +214,7 @@ int tui_ui_show(struct tui_ui *ui, struct gs_node_snapshot *node)
 	ui->node = node;
 	note_events(ui);
 	remember_samples(ui);
+	tui_note_findings(ui);
 	tui_ui_sort_gpus(ui);
 	if (ui->table.gpu >= (int)n)
 		ui->table.gpu = -1;

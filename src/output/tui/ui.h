@@ -18,6 +18,7 @@ enum tui_mode {
 	TUI_SETUP,
 	TUI_DETAIL,
 	TUI_JOB_DETAIL,
+	TUI_FINDINGS,
 	TUI_FILTER,
 	TUI_SIGNAL,
 	TUI_CONFIRM
@@ -50,6 +51,9 @@ struct tui_ui {
 	size_t n_xids;                      /* so far; the newest are kept */
 	struct tui_health *health;          /* owned; of each GPU */
 	uint32_t *gpu_order;                /* owned; the GPUs as they are shown */
+
+	struct gs_tui_finding findings[GS_TUI_FINDINGS_MAX]; /* that hold, the newest first */
+	size_t n_findings;
 
 	enum tui_mode mode;       /* which screen is shown */
 	bool paused, ended;       /* nothing new is taken; nothing more comes */
@@ -98,6 +102,9 @@ int tui_ui_show(struct tui_ui *ui, struct gs_node_snapshot *node);
 
 /* The rows of both tables, by what was chosen. -ENOMEM. */
 int tui_ui_fill(struct tui_ui *ui);
+
+/* What holds at the time of the snapshot. */
+void tui_note_findings(struct tui_ui *ui);
 
 /* The GPUs in the order that was chosen. */
 void tui_ui_sort_gpus(struct tui_ui *ui);

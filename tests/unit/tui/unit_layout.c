@@ -112,8 +112,9 @@ static void screens(void **state)
 static void every_size(void **state)
 {
 	static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 11, 20, 33, 79, 150, 300};
-	static const enum tui_mode modes[] = {TUI_MAIN,   TUI_HELP,    TUI_DETAIL,    TUI_FILTER,
-					      TUI_SIGNAL, TUI_CONFIRM, TUI_JOB_DETAIL};
+	static const enum tui_mode modes[] = {TUI_MAIN,       TUI_HELP,    TUI_DETAIL,
+					      TUI_FILTER,     TUI_SIGNAL,  TUI_CONFIRM,
+					      TUI_JOB_DETAIL, TUI_FINDINGS};
 	static const uint32_t gpus[] = {0, 1, 9, 130};
 
 	for (size_t g = 0; g < GS_ARRAY_LEN(gpus); g++) {
@@ -430,10 +431,105 @@ static void parts_stay_with_their_gpu(void **state)
 	view_close(&v);
 }
 
+/* --- findings --- */
+
+static const struct gs_tui_finding found[] = {
+	{"12:03:11", "node7 GPU 1 XID 79: GPU has fallen off the bus",
+	 "cause: not known; see: gpuscope top", "Look this number up in NVIDIA's XID guide."},
+	{"11:58:02", "steps take 24.8 % longer (1.00 s -> 1.25 s)",
+	 "cause: waiting for the GPU: 257 ms more in each step (988 ms -> 1.24 s), 100 % of the difference; "
+	 "node7 GPU 0 has had hw_thermal_slowdown since then; see: gpuscope trace --by stream -p 4711",
+	 "Check fans, airflow, and the load of its neighbours."},
+};
+
+/* Time decides which hold: the second one from 15 s on. */
+static size_t give_findings(void *ctx, uint64_t time_ns, struct gs_tui_finding *ret, size_t most)
+{
+	size_t n = time_ns >= SAMPLE_START_NS + 15000000000ull ? 2 : 1;
+
+	assert_ptr_equal(ctx, found);
+	assert_true(n <= most);
+	memcpy(ret, found, n * sizeof(*ret));
+	return n;
+}
+
+static const struct gs_tui_source finding = {
+	.title = "", .wake_fd = -1, .findings = give_findings, .findings_ctx = (void *)found};
+
+/* Every word of it, in this order, whatever lines it was broken into. */
+static void assert_words(const char *text, const char *words)
+{
+	while (*words) {
+		char word[64];
+		size_t n = strcspn(words, " ");
+
+		snprintf(word, sizeof(word), "%.*s", (int)n, words);
+		text = strstr(text, word);
+		if (!text)
+			fail_msg("no \"%s\"", word);
+		words += n;
+		words += strspn(words, " ");
+	}
+}
+
+static void findings_are_shown(void **state)
+{
+	struct view v;
+	char *printed = NULL;
+	size_t bytes = 0;
+	FILE *out = open_memstream(&printed, &bytes);
+	const char *text;
+
+	view_open(&v, true);
+	v.ui.source = &finding;
+	feed(&v, 2, 5, 3);
+	text = render(&v, 24, 80);
+	assert_words(text, "f: why since 12:03:11: node7 GPU 1 XID 79: GPU has fallen off the bus");
+	assert_null(strstr(text, "1 of"));
+	feed(&v, 2, 5, 30);
+	assert_words(
+		render(&v, 24, 40),
+		"f: why (1 of 2) since 12:03:11: node7 GPU 1 XID 79: GPU has fallen off the bus");
+	render(&v, 5, 80); /* no room */
+	tui_key(&v.ui, 'f', 24);
+	text = render(&v, 24, 80);
+	for (size_t i = 0; i < 2; i++) {
+		assert_words(text, found[i].since);
+		assert_words(text, found[i].text);
+		assert_words(text, found[i].cause);
+		assert_words(text, found[i].advice);
+	}
+	/* On a small one the rest comes by scrolling. */
+	assert_null(strstr(render(&v, 8, 50), "neighbours"));
+	for (unsigned i = 0; i < 60; i++)
+		tui_key(&v.ui, TUI_KEY_DOWN, 8);
+	assert_non_null(strstr(render(&v, 8, 50), "neighbours"));
+	tui_key(&v.ui, 'q', 24);
+	assert_int_equal(v.ui.mode, TUI_MAIN);
+	tui_key(&v.ui, TUI_KEY_F(1), 24);
+	assert_non_null(strstr(render(&v, 30, 80), "findings that hold"));
+	v.ui.mode = TUI_MAIN;
+	v.ui.source = &live; /* that knows none */
+	tui_key(&v.ui, 'f', 24);
+	assert_int_equal(v.ui.mode, TUI_MAIN);
+
+	assert_non_null(out);
+	assert_int_equal(gs_tui_print(out, &finding, NULL, v.ui.node, &v.ui.options, 60), 0);
+	assert_int_equal(fclose(out), 0);
+	for (size_t i = 0; i < 2; i++) {
+		assert_words(printed, found[i].text);
+		assert_words(printed, found[i].cause);
+		assert_words(printed, found[i].advice);
+	}
+	free(printed);
+	view_close(&v);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(screens),
+		cmocka_unit_test(findings_are_shown),
 		cmocka_unit_test(every_size),
 		cmocka_unit_test(names_are_tamed),
 		cmocka_unit_test(unknown_is_not_zero),
