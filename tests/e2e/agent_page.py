@@ -91,6 +91,30 @@ def page(t):
     b.wait('!document.getElementById("banner").hidden && document.getElementById("banner").innerText.includes("The agent does not answer")', 'the agent is away')
 
 
+@case('findings: what was found, since when, why, with the evidence, and what to do; off where they are off', timeout=300, needs=None)
+def findings(t):
+    more = 'findings:\n  enabled: true\n  settings: idle.window_samples=4\n'
+    a = Agent(t, text=config_text(more=more), what=f'gpus=2,idle,held=2048,pids={os.getpid()}')
+    a.wait_metric('gpuscope_agent_findings_total{detector="idle"}', lambda value: value == 1)
+    b = Browser(t)
+    b.size(1400, 900)
+    b.open(f'http://{a.address}/')
+    b.wait('document.querySelectorAll(".findings li").length == 1', 'one finding')
+    shown = b.run('document.querySelector(".findings li").innerText')
+    f = get(a, '/api/v1/findings')[1]['findings'][0]
+    for what in ('holds', f['text'], 'since ', f['cause']['text'], 'confidence 100 %', f['advice'], f['command']):
+        t.true(f'says {what}', what in shown, shown)
+    check(t, b, 'findings')
+    shot(t, b, 'agent-findings')
+    a.pretend(f'gpus=2,util=90,held=2048,pids={os.getpid()}')
+    b.wait('document.querySelector(".findings li .state").innerText == "over"', 'its end')
+    a.stop()
+    off = Agent(t)
+    b.open(f'http://{off.address}/')
+    b.wait('document.querySelector("section[aria-label=Findings]").innerText.includes("findings.enabled")', 'they are off')
+    off.stop()
+
+
 @case('what is drawn again keeps the focus: with a name that came later, after a reading that lacked it', timeout=200, needs=None)
 def focus(t):
     a, _ = start(t, gpus=1)
