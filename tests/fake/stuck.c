@@ -12,6 +12,7 @@
  *	function  calls ncclReduceScatter in place of it; count: half of it; type: int32 in place of float32
  *	die       is killed, and the others wait for MS
  *	idle      so do all others: they do nothing for MS, each in its own time
+ *	steady    nothing; the ranks make MS steps without a pause in between
  *
  * "at NS" on standard output says when that was (boot clock), and "pid N" which process it is.
  */
@@ -86,17 +87,19 @@ static void gather_odd(ncclComm_t comm, void *buf)
 static int run_rank(ncclUniqueId id, int rank)
 {
 	static char buf[65536];
+	int n_steps = is_mode("steady") ? (int)wait_ms : N_STEPS;
 	ncclComm_t comm;
 
 	if (ncclCommInitRank(&comm, N_RANKS, id, rank) != ncclSuccess)
 		return 1;
-	for (int step = 0; step < N_STEPS; step++) {
-		usleep(2000);
+	for (int step = 0; step < n_steps; step++) {
+		if (!is_mode("steady"))
+			usleep(2000);
 		if (step == AT_STEP && is_mode("idle"))
 			do_nothing();
 		if (step == AT_STEP && is_mode("die"))
 			alarm(wait_ms / 1000);
-		if (step == AT_STEP && rank == ODD)
+		if (step == AT_STEP && rank == ODD && !is_mode("steady"))
 			gather_odd(comm, buf);
 		else
 			ncclAllGather(buf, buf, 512, ncclFloat32, comm, NULL);
