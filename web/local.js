@@ -23,7 +23,7 @@ const finding = f => h('li', {},
 	h('span', { class: `state ${f.ended_s === null ? 'warning' : 'ok'}` }, f.ended_s !== null ? f.became_usual ? 'usual now' : 'over' : 'holds'), ' ', f.text,
 	h('div.note', {}, 'since ', time(f.since), f.job ? `, job ${f.job}` : ''),
 	h('div.note', {}, 'cause: ', f.cause ? `${f.cause.text} (confidence ${percent(f.cause.confidence)})` : 'not known'),
-	f.evidence.length ? h('div.note', {}, 'evidence: ', f.evidence.map(e => `${e.key} ${nanoseconds(e.before_ns)} \u2192 ${nanoseconds(e.after_ns)}`).join(', ')) : null,
+	f.evidence.length ? h('div.note', {}, 'evidence: ', f.evidence.map(e => `${e.key} ${e.before_ns === undefined ? `${count(e.before_count)} \u2192 ${count(e.after_count)}` : `${nanoseconds(e.before_ns)} \u2192 ${nanoseconds(e.after_ns)}`}`).join(', ')) : null,
 	f.advice ? h('div.note', {}, f.advice) : null, h('div.note', {}, 'see: ', h('code', {}, f.command)))
 
 /* Those that hold first, the newest before the others. */

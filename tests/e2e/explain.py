@@ -147,6 +147,57 @@ def live(t):
     t.match('a word at the end of lines for people', r'(?m)^gpuscope: no findings in \d+ steps$', few)
 
 
+# Steps of 20 ms on a processor, of which a quota leaves a third from the 200th on. argv: the library, the file of the quota, its text.
+THROTTLED = '''
+import ctypes, sys, time
+cuda = ctypes.CDLL(sys.argv[1])
+block = ctypes.c_void_p()
+cuda.cudaMalloc(ctypes.byref(block), ctypes.c_size_t(4096))
+for i in range(320):
+    for _ in range(20):
+        cuda.cudaMemsetAsync(block, 0, ctypes.c_size_t(64), None)
+    cuda.cudaStreamSynchronize(None)
+    end = time.thread_time() + 0.02
+    while time.thread_time() < end:
+        pass
+    if i == 200:
+        with open(sys.argv[2], 'w') as f:
+            f.write(sys.argv[3])
+'''
+
+
+def cgroup_of(t):
+    """(a new group, its quota's file, text for 30 % of a processor)"""
+    name = f'gpuscope-test-{os.getpid()}'
+    for folder, quota, text in ((f'/sys/fs/cgroup/cpu/{name}', 'cpu.cfs_quota_us', '30000'), (f'/sys/fs/cgroup/{name}', 'cpu.max', '30000 100000')):
+        try:
+            os.mkdir(folder)
+        except OSError:
+            continue
+        if os.path.exists(f'{folder}/{quota}'):
+            return folder, f'{folder}/{quota}', text
+        os.rmdir(folder)
+    raise harness.Skip('no group with a CPU quota can be made here')
+
+
+@case('steps that a CPU quota makes longer', timeout=240)
+def quota(t):
+    folder, file, text = cgroup_of(t)
+    path = t.path('quota.gst')
+    try:
+        shell = f'echo $$ > {folder}/cgroup.procs && exec {PYTHON} -c "$0" "$@"'
+        t.trace('-o', path, command=['/bin/sh', '-c', shell, THROTTLED, f'{harness.fake}/libcudart.so.13', file, text])
+    finally:
+        wait_until(lambda: not open(f'{folder}/cgroup.procs').read(), 20, 'the group is empty')
+        os.rmdir(folder)
+    found = json.loads(t.tool('explain', '--format=json', '--set=change.min_change=100%', path, status=0).out)['findings']
+    slow_steps = [f for f in found if f['detector'] == 'change' and f['after'] > 2 * f['before']]
+    t.equal('why', [f['cause']['key'] for f in slow_steps], ['cpu_quota'])
+    t.match('in words', 'no CPU was free: .*; the CPU quota of the cgroup stopped it for .* more', slow_steps[0]['cause']['text'])
+    evidence = {e['key']: e for e in slow_steps[0]['evidence']}
+    t.true('evidence', evidence['cpu_quota']['after_ns'] > 1e7 > evidence['cpu_quota']['before_ns'], evidence)
+
+
 @case('programs with a trouble, and as many that nearly have it', timeout=240)
 def troubles(t):
     path, kinds = t.path('troubles.gst'), ('pageable', 'pinned', 'tiny', 'large', 'leak', 'freed')

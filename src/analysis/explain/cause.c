@@ -28,6 +28,8 @@
 #define LEAST_NS    1000000000ull  /* of the time before, and of that after */
 #define LEAST_STEPS 3              /* likewise */
 #define GPU_PIDS    8
+#define N_STRESS    512 /* of two minutes, each kind once a second, and some more */
+#define N_ROWS_SAID 4   /* of the account, as evidence */
 
 #define NAMED_SHARE 0.5 /* of the difference: then the part is named */
 #define MOST_SHARE  1.5 /* more of it cannot be: the account is of something else */
@@ -78,10 +80,20 @@ struct gpu {
 	struct gpu_point points[N_POINTS];
 };
 
+static const struct {
+	const char *key, *title;
+	bool is_count;
+} stresses[GS_EXPLAIN_N_STRESSES] = {
+	[GS_EXPLAIN_QUOTA] = {"cpu_quota", "stopped by the CPU quota of the cgroup", false},
+	[GS_EXPLAIN_RETRANSMITS] = {"retransmits", "retransmitted TCP segments", true},
+};
+
 struct evidence {
 	struct thread *threads[MAX_THREADS]; /* owned */
 	struct gpu *gpus[MAX_GPUS];          /* owned */
 	uint32_t n_threads, n_gpus;
+	struct gs_explain_stress stress[N_STRESS]; /* the n-th at n % N_STRESS */
+	uint64_t n_stress;                         /* so far; the newest are kept */
 };
 
 struct evidence *explain_evidence_new(void)
@@ -157,6 +169,11 @@ void explain_evidence_take_call(struct evidence *e, const struct gs_explain_call
 	t = thread_of(e, c->pid, c->tid);
 	if (t)
 		t->calls_ns[row - GS_PART_COUNT] += c->dur_ns;
+}
+
+void explain_evidence_take_stress(struct evidence *e, const struct gs_explain_stress *stress)
+{
+	e->stress[e->n_stress++ % N_STRESS] = *stress;
 }
 
 /* --- GPUs --- */
@@ -412,15 +429,15 @@ static const char *command_of_row(unsigned row)
 static void add_evidence(struct gs_explain_cause *c, const char *key, const char *title,
 			 double before, double after)
 {
-	struct gs_explain_evidence item = {key, title, before, after};
+	struct gs_explain_evidence item = {key, title, false, before, after};
 	uint32_t at = c->n_evidence;
 
 	while (at > 0 &&
 	       fabs(after - before) > fabs(c->evidence[at - 1].after - c->evidence[at - 1].before))
 		at--;
-	if (at == GS_EXPLAIN_EVIDENCE || after == before)
+	if (at == N_ROWS_SAID || after == before)
 		return;
-	c->n_evidence += c->n_evidence < GS_EXPLAIN_EVIDENCE;
+	c->n_evidence += c->n_evidence < N_ROWS_SAID;
 	memmove(&c->evidence[at + 1], &c->evidence[at],
 		(c->n_evidence - at - 1) * sizeof(c->evidence[0]));
 	c->evidence[at] = item;
@@ -484,6 +501,77 @@ static void refine_gpu_wait(const struct evidence *e, const struct gs_explain_fi
 	snprintf(c->text + n, sizeof(c->text) - n, "; %s", text);
 }
 
+/* Of a time as long as a step. */
+static double amount_of_stress(const struct evidence *e, unsigned kind, const struct window *w,
+			       double step_ns)
+{
+	uint64_t n = e->n_stress < N_STRESS ? e->n_stress : N_STRESS;
+	double sum = 0;
+
+	for (uint64_t i = 0; i < n; i++) {
+		const struct gs_explain_stress *s = &e->stress[i];
+
+		if (s->kind == kind && s->time_ns > w->from->time_ns &&
+		    s->time_ns <= w->to->time_ns)
+			sum += s->amount;
+	}
+	return sum / (double)length_of(w) * step_ns;
+}
+
+struct stress_change {
+	double before, after; /* as evidence has them */
+	double before_per_s, after_per_s;
+};
+
+/* Beside the parts of the account; before NULL: of a stall. */
+static struct stress_change add_stress(struct gs_explain_cause *c, const struct evidence *e,
+				       unsigned kind, const struct gs_explain_finding *f,
+				       const struct window *before, const struct window *after)
+{
+	double step_ns = before ? f->after : (double)length_of(after);
+	struct stress_change change = {
+		.before = before ? amount_of_stress(e, kind, before, f->begun.before) : 0,
+		.after = amount_of_stress(e, kind, after, step_ns),
+		.before_per_s = before ? amount_of_stress(e, kind, before, 1e9) : 0,
+		.after_per_s = amount_of_stress(e, kind, after, 1e9),
+	};
+
+	if (change.before != change.after)
+		c->evidence[c->n_evidence++] = (struct gs_explain_evidence){
+			stresses[kind].key, stresses[kind].title, stresses[kind].is_count,
+			change.before, change.after};
+	return change;
+}
+
+/* A thread that its quota stops can run and is on no processor: the account has it as waiting for one. */
+static void refine_runqueue(struct gs_explain_cause *c, const struct stress_change *quota,
+			    double difference)
+{
+	size_t n = strlen(c->text);
+	char more[GS_FMT_BYTES];
+
+	if (quota->after - quota->before < NAMED_SHARE * difference)
+		return;
+	c->key = stresses[GS_EXPLAIN_QUOTA].key;
+	gs_fmt_ns(more, (uint64_t)fmin(9e18, quota->after - quota->before));
+	snprintf(c->text + n, sizeof(c->text) - n,
+		 "; the CPU quota of the cgroup stopped it for %s more", more);
+}
+
+#define MANY_RETRANSMITS 1 /* a second, and twice as many as before */
+
+static void refine_network(struct gs_explain_cause *c, const struct stress_change *sent)
+{
+	size_t n = strlen(c->text);
+
+	if (sent->after_per_s < MANY_RETRANSMITS || sent->after_per_s < 2 * sent->before_per_s)
+		return;
+	c->key = stresses[GS_EXPLAIN_RETRANSMITS].key;
+	snprintf(c->text + n, sizeof(c->text) - n,
+		 "; TCP retransmitted %.3g segments a second (%.3g before)", sent->after_per_s,
+		 sent->before_per_s);
+}
+
 void explain_evidence_judge_steps(const struct evidence *e, const struct gs_explain_finding *f,
 				  uint64_t until_ns, struct gs_explain_cause *ret)
 {
@@ -492,6 +580,7 @@ void explain_evidence_judge_steps(const struct evidence *e, const struct gs_expl
 	const struct thread *t = thread_of(e, f->pid, f->tid);
 	double was[N_ROWS] = {0}, is[N_ROWS], difference = f->after - f->begun.before, share;
 	struct gs_explain_cause c = {.key = NULL};
+	struct stress_change quota, sent_again;
 	struct window before, after;
 	unsigned row;
 
@@ -511,6 +600,9 @@ void explain_evidence_judge_steps(const struct evidence *e, const struct gs_expl
 		is[row] = amount_of(&after, row, is_stall ? (double)c.judged_ns : f->after);
 		add_evidence(&c, key_of_row(row), title_of_row(row), was[row], is[row]);
 	}
+	quota = add_stress(&c, e, GS_EXPLAIN_QUOTA, f, is_stall ? NULL : &before, &after);
+	sent_again =
+		add_stress(&c, e, GS_EXPLAIN_RETRANSMITS, f, is_stall ? NULL : &before, &after);
 	row = find_row(was, is, is_stall ? (double)c.judged_ns : difference, &share);
 	if (row < N_ROWS) {
 		c.key = key_of_row(row);
@@ -519,6 +611,10 @@ void explain_evidence_judge_steps(const struct evidence *e, const struct gs_expl
 		say_row(&c, row, was[row], is[row], is_stall);
 		if (row == GS_PART_GPU_WAIT && !is_stall)
 			refine_gpu_wait(e, f, until_ns, &c);
+		else if (row == GS_PART_RUNQUEUE)
+			refine_runqueue(&c, &quota, is[row] - was[row]);
+		else if (row == GS_PART_NETWORK)
+			refine_network(&c, &sent_again);
 	}
 	*ret = c;
 }

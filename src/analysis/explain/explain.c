@@ -327,6 +327,11 @@ int gs_explain_take_step(struct gs_explain *explain, const struct gs_explain_ste
 	return r;
 }
 
+void gs_explain_take_stress(struct gs_explain *explain, const struct gs_explain_stress *stress)
+{
+	explain_evidence_take_stress(explain->evidence, stress);
+}
+
 void gs_explain_take_account(struct gs_explain *explain, const struct gs_explain_account *account)
 {
 	explain_evidence_take_account(explain->evidence, account);

@@ -63,13 +63,14 @@ enum gs_explain_subject {
 	GS_EXPLAIN_NVLINK = 17,
 };
 
-#define GS_EXPLAIN_EVIDENCE 4
+#define GS_EXPLAIN_EVIDENCE 6 /* four of where the time went, and two of what else there was */
 
 struct gs_explain_evidence { /* what another layer did at that time */
 	const char *key;     /* static; "runqueue" */
 	const char *title;   /* static; the same for people */
-	double before,
-		after; /* ns in each step; of a stall: in all of it; of calls: in each second */
+	bool is_count;       /* else ns */
+	/* In each step; of a stall: in all of it; of calls: in each second. */
+	double before, after;
 };
 
 struct gs_explain_cause {
@@ -147,6 +148,19 @@ struct gs_explain_account { /* of a thread, from its begin on */
 	uint64_t calls_ns[GS_PART_COUNT];
 };
 
+/* What the machine does to processes, and is in no account of a thread. */
+enum gs_explain_stress_kind {
+	GS_EXPLAIN_QUOTA = 0,       /* ns in which their CPU quota stopped traced processes */
+	GS_EXPLAIN_RETRANSMITS = 1, /* TCP segments */
+	GS_EXPLAIN_N_STRESSES
+};
+
+struct gs_explain_stress {
+	enum gs_explain_stress_kind kind;
+	uint64_t time_ns;
+	double amount; /* since the one before of the same kind */
+};
+
 /* 0 or -ENOMEM. */
 int gs_explain_new(struct gs_explain **ret);
 
@@ -175,6 +189,9 @@ int gs_explain_take_window_end(struct gs_explain *explain, uint32_t pid);
 
 /* Where the time of a thread went until now. Only threads that made calls or steps are followed. */
 void gs_explain_take_account(struct gs_explain *explain, const struct gs_explain_account *account);
+
+/* Some of it in the last second; where there was none, none need be said. */
+void gs_explain_take_stress(struct gs_explain *explain, const struct gs_explain_stress *stress);
 
 /* A sample, lent for the call; it is a tick, too. 0 or -ENOMEM. */
 int gs_explain_take_node(struct gs_explain *explain, const struct gs_node_snapshot *node);

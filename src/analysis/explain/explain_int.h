@@ -20,6 +20,8 @@ int explain_evidence_follow(struct evidence *evidence, uint32_t pid, uint32_t ti
 void explain_evidence_take_account(struct evidence *evidence,
 				   const struct gs_explain_account *account);
 void explain_evidence_take_call(struct evidence *evidence, const struct gs_explain_call *call);
+void explain_evidence_take_stress(struct evidence *evidence,
+				  const struct gs_explain_stress *stress);
 void explain_evidence_take_gpus(struct evidence *evidence, const struct gs_node_snapshot *node);
 
 /* Why steps of the thread take longer or shorter, or why none ends, as far as it is known until until_ns.

@@ -209,6 +209,23 @@ static bool set_sum(struct sums *s, const char *name, double bytes)
 	return true;
 }
 
+/* Is the counter one of those? */
+static bool take_stress(struct gs_findings *f, const struct gs_rec_counter *c)
+{
+	const char *name = gs_dict_string(f->dict, c->name_str);
+	struct gs_explain_stress s = {.time_ns = c->time_ns, .amount = (double)c->value};
+
+	if (strcmp(name, GS_FINDINGS_QUOTA_COUNTER) == 0)
+		s.kind = GS_EXPLAIN_QUOTA;
+	else if (strcmp(name, GS_FINDINGS_RETRANSMITS_COUNTER) == 0)
+		s.kind = GS_EXPLAIN_RETRANSMITS;
+	else
+		return false;
+	if (c->value > 0)
+		gs_explain_take_stress(f->explain, &s);
+	return true;
+}
+
 /* A second of peaks of what is used, and of the least that is allocated. */
 static int take_counter(struct gs_findings *f, const struct gs_rec_counter *c)
 {
@@ -217,6 +234,8 @@ static int take_counter(struct gs_findings *f, const struct gs_rec_counter *c)
 	struct gs_explain_memory m = {.time_ns = c->time_ns};
 	double used = NAN;
 
+	if (take_stress(f, c))
+		return 0;
 	if (!s || !set_sum(s, gs_dict_string(f->dict, c->name_str), (double)c->value))
 		return 0;
 	for (unsigned i = 0; i < GS_ARRAY_LEN(s->used); i++)
@@ -390,8 +409,10 @@ static void put_cause(struct gs_doc *doc, const struct gs_explain_finding *f, co
 	for (uint32_t i = 0; i < c->n_evidence; i++) {
 		gs_doc_begin_flat(doc, NULL);
 		gs_doc_put_text(doc, "key", c->evidence[i].key);
-		gs_doc_put_double(doc, "before_ns", c->evidence[i].before);
-		gs_doc_put_double(doc, "after_ns", c->evidence[i].after);
+		gs_doc_put_double(doc, c->evidence[i].is_count ? "before_count" : "before_ns",
+				  c->evidence[i].before);
+		gs_doc_put_double(doc, c->evidence[i].is_count ? "after_count" : "after_ns",
+				  c->evidence[i].after);
 		gs_doc_end(doc);
 	}
 	gs_doc_end(doc);

@@ -18,6 +18,11 @@
 
 #define GS_FINDINGS_SETTINGS_MAX 64
 
+/* Counters of a trace that findings read: each value is what came since the one before, and stands until the
+ * next. */
+#define GS_FINDINGS_QUOTA_COUNTER       "time stopped by the CPU quota (ns)" /* what is traced */
+#define GS_FINDINGS_RETRANSMITS_COUNTER "retransmitted TCP segments"         /* of its network */
+
 enum gs_findings_format { GS_FINDINGS_TABLE = 0, GS_FINDINGS_JSON = 1, GS_FINDINGS_YAML = 2 };
 
 struct gs_findings_options {

@@ -17,6 +17,7 @@
 #include "commands/trace_output/trace_head.h"
 #include "commands/trace_output/trace_output.h"
 #include "commands/trace_output/trace_source.h"
+#include "commands/trace_output/trace_stress.h"
 #include "model/trace/func.h"
 #include "model/trace/mark.h"
 #include "output/trace_export/export.h"
@@ -59,6 +60,7 @@ struct trace_output {
 	struct trace_progress progress;
 	struct gs_host_cgroup cgroup; /* of what is traced, as of the start */
 	pid_t cgroup_pid;             /* whose group that is; 0: not known */
+	struct trace_stress stress;
 };
 
 /* enum gs_output_flag of files of this trace: root traces others, unless it runs the command. */
@@ -485,6 +487,7 @@ static void on_account(void *ctx, const struct gs_account_reading *reading)
 	struct gs_account_reading now = *reading;
 
 	trace_hang_account(o->hang, reading);
+	trace_stress_note(&o->stress, reading->pid, reading->ended);
 	gs_inside_account(o->inside, &now);
 	gs_ingest_account(o->feed, &now);
 }
@@ -565,6 +568,7 @@ bool trace_output_poll(struct trace_output *o, struct gs_uprobe *probe, bool har
 		gs_uprobe_drain(probe, &h);
 		trace_budget_tick(o->budget, probe);
 		put_cost(o);
+		trace_stress_tick(&o->stress, o->feed);
 		report_losses(o, probe);
 		gs_ingest_flush(o->feed);
 		trace_hang_tick(o->hang, probe);

@@ -306,6 +306,45 @@ bool gs_host_cgroup_read_named(const char *sysfs_root, const char *names, const 
 	return (of[0][0] || of[1][0] || of[2][0]) && read_v1(sysfs_root, paths, ret);
 }
 
+int64_t gs_host_cgroup_throttled_ns(const char *sysfs_root, const char *proc_root, uint32_t pid)
+{
+	char names[GS_HOST_CGROUP_NAMES], mount[PATH_BYTES], path[PATH_BYTES];
+	struct gs_host_cgroup c = nothing_known;
+
+	if (!gs_host_cgroup_names(proc_root, pid, names, sizeof(names)))
+		return -1;
+	if (gs_host_parse_cgroup(names, "cpu", path, sizeof(path))) {
+		snprintf(mount, sizeof(mount), "%s/cpu", sysfs_root);
+		read_quota(mount, path, false, &c);
+	} else if (gs_host_parse_cgroup(names, "", path, sizeof(path))) {
+		read_quota(sysfs_root, path, true, &c);
+	}
+	return c.throttled_ns;
+}
+
+/* /proc/PID/net/snmp (net/ipv4/proc.c): each protocol has a line of names and one of values. */
+int64_t gs_host_tcp_retransmits(const char *proc_root, uint32_t pid)
+{
+	char path[PATH_BYTES], text[8192], *names, *values, *name, *value, *save[2];
+
+	snprintf(path, sizeof(path), "%s/%u/net/snmp", proc_root, pid);
+	if (read_text(path, text, sizeof(text)) <= 0)
+		return -1;
+	names = strstr(text, "\nTcp: ");
+	values = names ? strstr(names + 1, "\nTcp: ") : NULL;
+	if (!values)
+		return -1;
+	*values++ = '\0';
+	values[strcspn(values, "\n")] = '\0';
+	name = strtok_r(names + 1, " ", &save[0]);
+	value = strtok_r(values, " ", &save[1]);
+	while (name && value && strcmp(name, "RetransSegs") != 0) {
+		name = strtok_r(NULL, " ", &save[0]);
+		value = strtok_r(NULL, " ", &save[1]);
+	}
+	return name && value ? strtoll(value, NULL, 10) : -1;
+}
+
 int64_t gs_host_rss_bytes(const char *proc_root, uint32_t pid)
 {
 	char path[PATH_BYTES], text[128];

@@ -109,6 +109,13 @@ struct gs_host_cgroup {
 bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t pid,
 			 const char *path, struct gs_host_cgroup *ret_cgroup);
 
+/* Time in which the lowest quota of a process's group and those above it stopped its tasks, so far, summed over
+ * processors, ns. -1: there is no quota, or it is not known. */
+int64_t gs_host_cgroup_throttled_ns(const char *sysfs_root, const char *proc_root, uint32_t pid);
+
+/* TCP segments that were retransmitted so far, in the network namespace of a process. -1: not known. */
+int64_t gs_host_tcp_retransmits(const char *proc_root, uint32_t pid);
+
 #define GS_HOST_CGROUP_NAMES 8192 /* bytes of /proc/PID/cgroup that are looked at */
 
 /* The names of a process's groups, as /proc/PID/cgroup has them. False: it is gone. */

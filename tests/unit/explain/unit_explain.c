@@ -315,7 +315,7 @@ static void cause_is_not_guessed(void **state)
 	}
 	finish(&m, 0, 1);
 	assert_null(m.result.findings[0].cause.key);
-	assert_int_equal(m.result.findings[0].cause.n_evidence, GS_EXPLAIN_EVIDENCE);
+	assert_int_equal(m.result.findings[0].cause.n_evidence, 4);
 	gs_explain_free(&m.e);
 }
 

@@ -480,6 +480,80 @@ static void what_makes_a_share(void **state)
 	}
 }
 
+/* Steps of 100 ms, then of 150 ms, which more_ns of each waits in the part; one stress a second, of each amount. */
+static struct run take_stress(unsigned part, enum gs_explain_stress_kind kind, double before,
+			      double after)
+{
+	struct gs_explain_account a = {.pid = 100, .tid = 101, .time_ns = SAMPLE_START_NS};
+	uint64_t now_ns = SAMPLE_START_NS, random = 3;
+	struct run r = begin();
+
+	for (unsigned i = 0; i < 400; i++) {
+		double ns = (i < 300 ? 1e8 : 1.5e8) * (1 + 0.01 * draw_normal(&random));
+		struct gs_explain_step s = {.run = 1,
+					    .pid = 100,
+					    .tid = 101,
+					    .start_ns = now_ns,
+					    .dur_ns = (uint64_t)ns,
+					    .regular = true};
+
+		assert_int_equal(gs_explain_take_step(r.e, &s), 0);
+		now_ns += s.dur_ns;
+		a.part_ns[GS_PART_CPU] += 100000000;
+		a.part_ns[part] += i < 300 ? 0 : 50000000;
+		if (now_ns - a.time_ns < S)
+			continue;
+		gs_explain_take_stress(r.e, &(struct gs_explain_stress){kind, now_ns - 1,
+									i < 300 ? before : after});
+		a.time_ns = now_ns;
+		gs_explain_take_account(r.e, &a);
+	}
+	assert_int_equal(gs_explain_finish(r.e, 0, 1, &r.result), 0);
+	assert_int_equal(r.result.n_findings, 1);
+	return r;
+}
+
+/* A CPU quota and TCP are named where they explain a wait, and are evidence where they do not. */
+static void stresses_beside_waits(void **state)
+{
+	const struct gs_explain_cause *c;
+	struct run r = take_stress(GS_PART_RUNQUEUE, GS_EXPLAIN_QUOTA, 0, 3.3e8);
+
+	c = &r.result.findings[0].cause;
+	assert_string_equal(c->key, "cpu_quota");
+	assert_non_null(strstr(c->text, "no CPU was free: "));
+	assert_non_null(strstr(c->text, "; the CPU quota of the cgroup stopped it for "));
+	assert_true(has_evidence(&r.result.findings[0], "cpu_quota"));
+	assert_non_null(strstr(gs_explain_advice(&r.result.findings[0]), "quota"));
+	gs_explain_free(&r.e);
+
+	/* As much before, too little, and beside another wait. */
+	r = take_stress(GS_PART_RUNQUEUE, GS_EXPLAIN_QUOTA, 3.3e8, 3.3e8);
+	assert_string_equal(r.result.findings[0].cause.key, "runqueue");
+	gs_explain_free(&r.e);
+	r = take_stress(GS_PART_RUNQUEUE, GS_EXPLAIN_QUOTA, 0, 1e8);
+	assert_string_equal(r.result.findings[0].cause.key, "runqueue");
+	assert_true(has_evidence(&r.result.findings[0], "cpu_quota"));
+	gs_explain_free(&r.e);
+	r = take_stress(GS_PART_DISK, GS_EXPLAIN_QUOTA, 0, 3.3e8);
+	assert_string_equal(r.result.findings[0].cause.key, "disk");
+	gs_explain_free(&r.e);
+
+	r = take_stress(GS_PART_NETWORK, GS_EXPLAIN_RETRANSMITS, 2, 40);
+	c = &r.result.findings[0].cause;
+	assert_string_equal(c->key, "retransmits");
+	assert_non_null(strstr(c->text, "; TCP retransmitted "));
+	assert_true(c->evidence[c->n_evidence - 1].is_count);
+	gs_explain_free(&r.e);
+	r = take_stress(GS_PART_NETWORK, GS_EXPLAIN_RETRANSMITS, 40, 50);
+	assert_string_equal(r.result.findings[0].cause.key, "network");
+	gs_explain_free(&r.e);
+	r = take_stress(GS_PART_LOCK, GS_EXPLAIN_RETRANSMITS, 2, 40);
+	assert_string_equal(r.result.findings[0].cause.key, "lock");
+	assert_true(has_evidence(&r.result.findings[0], "retransmits"));
+	gs_explain_free(&r.e);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -487,7 +561,7 @@ int main(void)
 		cmocka_unit_test(errors_of_links),       cmocka_unit_test(missing_overlap),
 		cmocka_unit_test(window_without_an_end), cmocka_unit_test(whose_memory_grew),
 		cmocka_unit_test(who_holds_an_idle_gpu), cmocka_unit_test(why_calls_take_longer),
-		cmocka_unit_test(what_makes_a_share),
+		cmocka_unit_test(what_makes_a_share),    cmocka_unit_test(stresses_beside_waits),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -254,13 +254,49 @@ static void pressure(void **state)
 	tree_remove();
 }
 
+/* What a quota stopped, and what TCP sent again, of one process. */
+static void one_process(void **state)
+{
+	char sys[128], proc[128];
+
+	(void)state;
+	tree_make();
+	snprintf(sys, sizeof(sys), "%s/sys", tree_root);
+	snprintf(proc, sizeof(proc), "%s/proc", tree_root);
+	put_v1();
+	assert_int_equal(gs_host_cgroup_throttled_ns(sys, proc, 77), -1); /* no cpu.stat */
+	tree_put("sys/cpu" V1_JOB "/step_0/task_0/cpu.stat",
+		 "nr_periods 40\nnr_throttled 30\nthrottled_time 4000000000\n");
+	assert_int_equal(gs_host_cgroup_throttled_ns(sys, proc, 77), 4000000000);
+	tree_put("proc/78/cgroup", "0::/a/b\n");
+	tree_put("sys/a/cpu.max", "50000 100000\n");
+	tree_put("sys/a/cpu.stat",
+		 "usage_usec 5\nnr_periods 3\nnr_throttled 2\nthrottled_usec 1500\n");
+	tree_put("sys/a/b/cpu.max", "max 100000\n");
+	assert_int_equal(gs_host_cgroup_throttled_ns(sys, proc, 78), 1500000);
+	tree_put("sys/a/cpu.max", "max 100000\n"); /* no quota any more */
+	assert_int_equal(gs_host_cgroup_throttled_ns(sys, proc, 78), -1);
+	assert_int_equal(gs_host_cgroup_throttled_ns(sys, proc, 79), -1);
+
+	tree_put("proc/77/net/snmp", "Ip: Forwarding DefaultTTL\nIp: 1 64\n"
+				     "Tcp: RtoAlgorithm RtoMin MaxConn OutSegs RetransSegs InErrs\n"
+				     "Tcp: 1 200 -1 900 77 0\nUdp: InDatagrams\nUdp: 5\n");
+	assert_int_equal(gs_host_tcp_retransmits(proc, 77), 77);
+	tree_put("proc/78/net/snmp", "Ip: Forwarding\nIp: 1\nTcp: RtoAlgorithm RetransSegs\n");
+	assert_int_equal(gs_host_tcp_retransmits(proc, 78), -1); /* torn */
+	tree_put("proc/78/net/snmp", "Ip: F\nIp: 1\nTcp: RtoAlgorithm RetransSegs\nTcp: 1\n");
+	assert_int_equal(gs_host_tcp_retransmits(proc, 78), -1);
+	assert_int_equal(gs_host_tcp_retransmits(proc, 79), -1);
+	tree_remove();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(version_1), cmocka_unit_test(page_cache),
 		cmocka_unit_test(throttled), cmocka_unit_test(memory_limit),
 		cmocka_unit_test(version_2), cmocka_unit_test(paths),
-		cmocka_unit_test(pressure),
+		cmocka_unit_test(pressure),  cmocka_unit_test(one_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
