@@ -274,6 +274,10 @@ def table(t):
     t.match('not known', r'\n    cause: not known; see: gpuscope top\n    do: Look for what the program keeps from step to step\.\n    leak: score', out)
     t.match('beside', r'\n    [0-9.]+ m?s before: node7 GPU 0: unusual power share \(0\.\d+ -> 0\.4\d+\)\n', out)
     t.match('leak', r'node7 python1 101: resident memory grows steadily \(.*\), until the end\n', out)
+    replayed = ' '.join(t.tool('top', '--once', '--replay', t.path('slow.gst'), status=0).out.split())
+    t.match('top has what holds at the end', r'since \d\d:\d\d:\d\d: node7 python1 101: resident memory grows steadily \([^)]*\); '
+            r'cause: not known; see: gpuscope top; Look for what the program keeps from step to step\.', replayed)  # fmt: skip
+    t.true('and nothing else', 'steps take' not in replayed and 'unusual power' not in replayed, replayed)
 
 
 @case('nothing is found in a clean run; options of detectors', needs=None)
