@@ -147,13 +147,13 @@ def live(t):
     t.match('a word at the end of lines for people', r'(?m)^gpuscope: no findings in \d+ steps$', few)
 
 
-# Steps of 20 ms on a processor, of which a quota leaves a third from the 200th on. argv: the library, the file of the quota, its text.
+# Steps of 20 ms on a processor, of which a quota leaves a tenth from the 200th on. argv: the library, the file of the quota, its text.
 THROTTLED = '''
 import ctypes, sys, time
 cuda = ctypes.CDLL(sys.argv[1])
 block = ctypes.c_void_p()
 cuda.cudaMalloc(ctypes.byref(block), ctypes.c_size_t(4096))
-for i in range(320):
+for i in range(280):
     for _ in range(20):
         cuda.cudaMemsetAsync(block, 0, ctypes.c_size_t(64), None)
     cuda.cudaStreamSynchronize(None)
@@ -167,14 +167,17 @@ for i in range(320):
 
 
 def cgroup_of(t):
-    """(a new group, its quota's file, text for 30 % of a processor)"""
+    """(a new group, its quota's file, text for 10 % of a processor in periods that are shorter than a step)"""
     name = f'gpuscope-test-{os.getpid()}'
-    for folder, quota, text in ((f'/sys/fs/cgroup/cpu/{name}', 'cpu.cfs_quota_us', '30000'), (f'/sys/fs/cgroup/{name}', 'cpu.max', '30000 100000')):
+    for folder, quota, text in ((f'/sys/fs/cgroup/cpu/{name}', 'cpu.cfs_quota_us', '1000'), (f'/sys/fs/cgroup/{name}', 'cpu.max', '1000 10000')):
         try:
             os.mkdir(folder)
         except OSError:
             continue
         if os.path.exists(f'{folder}/{quota}'):
+            if os.path.exists(f'{folder}/cpu.cfs_period_us'):
+                with open(f'{folder}/cpu.cfs_period_us', 'w') as f:
+                    f.write('10000')
             return folder, f'{folder}/{quota}', text
         os.rmdir(folder)
     raise harness.Skip('no group with a CPU quota can be made here')
