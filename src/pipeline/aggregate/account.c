@@ -15,6 +15,7 @@
 
 #define MAX_DEPTH    8  /* launchers that start launchers */
 #define INACTIVE_PCT 20 /* of its time a thread does something that watches others */
+#define SHARED_PCT   20 /* of one thread's time, by all threads of a process together */
 #define MIN_LAUNCHES 10 /* fewer say nothing of a pace */
 #define FIRST_SHARE  4  /* part of the launches of the thread with the most: a quarter */
 
@@ -208,6 +209,16 @@ static struct gs_account_thread *busiest_thread(struct gs_account_summary *a, ui
 	return best;
 }
 
+/* Of all threads of a process together: each of a server's may do little. */
+static uint64_t process_active_ns(const struct gs_account_summary *a, uint32_t pid)
+{
+	uint64_t sum_ns = 0;
+
+	for (size_t i = 0; i < a->n_threads; i++)
+		sum_ns += a->threads[i].pid == pid ? active_ns(&a->threads[i]) : 0;
+	return sum_ns;
+}
+
 static struct gs_account_thread *pace_without_launches(struct gs_account_summary *a)
 {
 	struct gs_account_thread *t = process_below(a, 0), *busiest, *child;
@@ -215,6 +226,9 @@ static struct gs_account_thread *pace_without_launches(struct gs_account_summary
 	for (int depth = 0; t && (t->idle || is_inactive(t)) && depth < MAX_DEPTH; depth++) {
 		busiest = busiest_thread(a, t->pid);
 		if (busiest && !busiest->idle && !is_inactive(busiest))
+			return busiest;
+		if (busiest && t->idle &&
+		    process_active_ns(a, t->pid) >= t->wall_ns / 100 * SHARED_PCT)
 			return busiest;
 		child = process_below(a, t->pid);
 		/* One that sleeps on purpose waits for nothing: only for more does it give way.
