@@ -157,6 +157,17 @@ static void short_children_set_no_pace(void **state)
 	assert_int_equal(critical_of(&s, &n), 5);
 }
 
+/* The first thread waits for what is not known. */
+static void an_unknown_wait_is_no_activity(void **state)
+{
+	STREAM s = {.buf = GS_BUF_INIT(1 << 20)};
+	size_t n;
+
+	put_account(&s, 5, 5, 1, GS_STATE_OTHER, 1000, true);
+	put_account(&s, 5, 6, 1, GS_STATE_CPU, 300, true);
+	assert_int_equal(critical_of(&s, &n), 6);
+}
+
 static void parked_helpers_decide_nothing(void **state)
 {
 	STREAM s = {.buf = GS_BUF_INIT(1 << 20)};
@@ -229,6 +240,7 @@ int main(void)
 		cmocka_unit_test(the_last_record_of_a_thread_counts),
 		cmocka_unit_test(launchers_are_passed_over),
 		cmocka_unit_test(short_children_set_no_pace),
+		cmocka_unit_test(an_unknown_wait_is_no_activity),
 		cmocka_unit_test(parked_helpers_decide_nothing),
 		cmocka_unit_test(the_first_thread_waits_for_the_backward_pass),
 		cmocka_unit_test(more_states_than_known_are_of_no_reason),
