@@ -761,7 +761,7 @@ int gs_cmd_agent(int argc, char **argv)
 	if (o.print)
 		return agent_conf_print_defaults();
 	if (o.inside_env)
-		return agent_inside_print(o.control ? o.control : AGENT_CONTROL_PATH);
+		return agent_gpu_print_inside(o.control ? o.control : AGENT_CONTROL_PATH);
 	/* A thread's own pool of memory, as glibc makes them, is never used up here; and a large
 	 * block that is freed once shall not make the next large ones part of the heap. */
 	mallopt(M_ARENA_MAX, 1);

@@ -1,13 +1,11 @@
 /* The agent's configuration: tables, of which src/core/base/conf makes the parser and the default
  * file.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "commands/agent/agent_conf.h"
 #include "commands/agent/agent_control.h"
-#include "commands/common/cli.h"
 #include "core/base/fmt.h"
 #include "net/http/http_conf.h"
 #include "output/metrics/job.h"
@@ -775,17 +773,4 @@ double agent_conf_budget(const struct agent_conf *c)
 	double a_second = 1e9 / (double)c->sampling.interval_ns;
 
 	return c->sampling.budget_ratio * (a_second > 1 ? a_second : 1);
-}
-
-int agent_conf_print_defaults(void)
-{
-	struct gs_buf out = GS_BUF_INIT(1 << 20);
-	int r = gs_conf_print(&agent_conf_schema, &out);
-
-	if (r == 0 && (fwrite(out.data, 1, out.bytes, stdout) != out.bytes || fflush(stdout) != 0))
-		r = -errno;
-	gs_buf_fini(&out);
-	if (r < 0)
-		gs_cli_say("agent: cannot print: %s", strerror(-r));
-	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }

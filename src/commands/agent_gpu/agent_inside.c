@@ -105,8 +105,8 @@ static bool add_to_value(const char *name, const char *what, char *out, size_t b
 	       strspn(out, PLAIN) == strlen(out);
 }
 
-static int prepare(const char *folder, const char *control_path, char *library, char *preload,
-		   char *asan, struct gs_err *err)
+static int prepare_folder(const char *folder, const char *control_path, char *library,
+			  char *preload, char *asan, struct gs_err *err)
 {
 	bool wanted[GS_FUNC_FIXED];
 	int r = gs_cli_find_library(GS_CLI_COMPANION_CALLS, library, PATH_MAX, err);
@@ -124,7 +124,7 @@ static int prepare(const char *folder, const char *control_path, char *library, 
 					       err);
 }
 
-int agent_inside_print(const char *control_path)
+int agent_gpu_print_inside(const char *control_path)
 {
 	const char *holder = getenv(GS_COMPANION_FOLDER_ENV), *loaded = getenv("LD_PRELOAD");
 	GS_FREE char *preload = malloc(VALUE_MAX), *asan = malloc(VALUE_MAX);
@@ -142,7 +142,8 @@ int agent_inside_print(const char *control_path)
 			   holder);
 		return GS_EXIT_DONE;
 	}
-	r = preload && asan ? prepare(folder, control_path, library, preload, asan, &err) : -ENOMEM;
+	r = preload && asan ? prepare_folder(folder, control_path, library, preload, asan, &err)
+			    : -ENOMEM;
 	if (r < 0)
 		gs_cli_say("agent: %s; the job is traced by probes", gs_err_text(&err, r));
 	else

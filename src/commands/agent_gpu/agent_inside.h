@@ -6,6 +6,6 @@
 #define GS_COMMANDS_AGENT_GPU_AGENT_INSIDE_H
 
 /* control_path: the agent's socket, by whose owner it is known which user reads. An exit status. */
-int agent_inside_print(const char *control_path);
+int agent_gpu_print_inside(const char *control_path);
 
 #endif

@@ -12,7 +12,7 @@
 #include "commands/main/damage.h"
 #include "core/base/fmt.h"
 #include "core/base/mem.h"
-#include "output/report/summary_hang.h"
+#include "output/gpu_report/hangs.h"
 #include "pipeline/aggregate/aggregate.h"
 #include "pipeline/recording/recording.h"
 
@@ -231,7 +231,7 @@ static int put_result(const struct explain_options *o, const struct explain_run 
 	gs_doc_put_u64(&doc, "samples", result->n_samples);
 	gs_doc_put_u64(&doc, "left_out", result->n_left_out);
 	gs_findings_put(&doc, run->findings, result, o->words[0]);
-	gs_report_summary_hang_doc(&doc, summary);
+	gs_report_hangs_doc(&doc, summary);
 	gs_doc_end(&doc);
 	gs_pen_puts(&pen, "\n");
 	return gs_pen_close(&pen);

@@ -15,6 +15,7 @@
 #include "commands/trace_output/trace_budget.h"
 #include "commands/trace_output/trace_hang.h"
 #include "commands/trace_output/trace_head.h"
+#include "commands/trace_output/trace_layers.h"
 #include "commands/trace_output/trace_output.h"
 #include "commands/trace_output/trace_source.h"
 #include "commands/trace_output/trace_stress.h"
@@ -49,7 +50,7 @@ struct trace_output {
 	struct gs_findings *findings; /* owned; NULL: not wanted */
 	struct trace_budget *budget;  /* borrowed; NULL none */
 	struct gs_inside *inside;     /* borrowed; NULL: all is seen by probes */
-	uint32_t said_inside; /* layers whose libraries are reported: bits 1 << enum gs_layer */
+	struct trace_layers layers;
 	struct trace_source *source; /* owned; the control thread's alone */
 	struct trace_hang *hang;     /* owned; NULL: hangs are not looked for */
 	struct file_output files[TRACE_MAX_OUTPUTS];
@@ -285,39 +286,10 @@ int trace_output_new(const struct trace_options *options, const char *attach_mod
 	return r;
 }
 
-static const struct {
-	unsigned layer;
-	const char *library; /* the begin of its name */
-} inside_libraries[] = {{GS_LAYER_CUDA_RUNTIME, "libcudart.so"},
-			{GS_LAYER_CUDA_DRIVER, "libcuda.so"},
-			{GS_LAYER_NCCL, "libnccl.so"}};
-
-static void note_inside(struct trace_output *o, const struct gs_attach *attach)
-{
-	const char *name = strrchr(attach->path, '/');
-
-	for (size_t i = 0; attach->reason && i < GS_ARRAY_LEN(inside_libraries); i++)
-		if (strcmp(attach->reason, GS_ATTACH_INSIDE) == 0 &&
-		    strncmp(name ? name + 1 : attach->path, inside_libraries[i].library,
-			    strlen(inside_libraries[i].library)) == 0)
-			o->said_inside |= 1u << inside_libraries[i].layer;
-}
-
-/* Layers whose calls came from inside of processes that were gone before their libraries were looked at. */
-static void put_inside(struct trace_output *o)
-{
-	for (size_t i = 0; i < GS_ARRAY_LEN(inside_libraries); i++)
-		if ((gs_inside_layers(o->inside) & ~o->said_inside) >> inside_libraries[i].layer &
-		    1)
-			gs_ingest_attach(o->feed,
-					 &(struct gs_attach){.path = inside_libraries[i].library,
-							     .reason = GS_ATTACH_INSIDE});
-}
-
 void trace_output_attach(struct trace_output *o, const struct gs_attach *attach)
 {
 	pthread_mutex_lock(&o->lock);
-	note_inside(o, attach);
+	trace_layers_note(&o->layers, attach);
 	gs_ingest_attach(o->feed, attach);
 	pthread_mutex_unlock(&o->lock);
 }
@@ -622,7 +594,7 @@ void trace_output_stop(struct trace_output *o, struct gs_uprobe *probe)
 	gs_inside_poll(o->inside, true); /* accounts ask for the time in calls */
 	gs_uprobe_stop(probe, &h);
 	gs_inside_stop(o->inside);
-	put_inside(o);
+	trace_layers_put(&o->layers, o->inside, o->feed);
 	trace_budget_tick(o->budget, NULL);
 	put_cost(o);
 	report_losses(o, probe);

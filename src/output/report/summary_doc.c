@@ -14,7 +14,7 @@
 #include "output/report/summary_account.h"
 #include "output/report/summary_arrival.h"
 #include "output/report/summary_int.h"
-#include "output/report/summary_hang.h"
+#include "output/gpu_report/hangs.h"
 #include "output/report/summary_mpi.h"
 #include "output/report/summary_probed.h"
 #include "output/report/summary_python.h"
@@ -336,7 +336,7 @@ void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *s,
 	put_uses(doc, s);
 	put_errors(doc, s);
 	put_open_calls(doc, s);
-	gs_report_summary_hang_doc(doc, s);
+	gs_report_hangs_doc(doc, s);
 	put_comms(doc, s);
 	gs_report_summary_arrival_doc(doc, s);
 	gs_report_summary_mpi_doc(doc, s);

@@ -5,7 +5,7 @@
  */
 #include "output/report/summary_account.h"
 #include "output/report/summary_arrival.h"
-#include "output/report/summary_hang.h"
+#include "output/gpu_report/hangs.h"
 #include "output/report/summary_probed.h"
 #include "output/report/summary_python.h"
 #include "output/report/summary_ranks.h"
@@ -465,10 +465,10 @@ void gs_report_summary_short(struct gs_page *page, const struct gs_summary *s,
 		gs_report_gpu_time_brief(page, s);
 		gs_report_nccl_brief(page, s);
 		if (!style->verbose)
-			gs_report_summary_hang_brief(page, s);
+			gs_report_hangs_brief(page, s);
 	}
 	if (!style->part && style->verbose)
-		gs_report_summary_hang_table(page, s, true);
+		gs_report_hangs_table(page, s, true);
 	if (!any)
 		gs_report_summary_nothing(page, s, style);
 	put_view(page, s, style, &ranks, n_taken < N_PARTS ? 0 : n_taken - N_PARTS + 1);

@@ -14,7 +14,7 @@
 #include "output/report/summary_table.h"
 #include "output/report/summary_account.h"
 #include "output/report/summary_arrival.h"
-#include "output/report/summary_hang.h"
+#include "output/gpu_report/hangs.h"
 #include "output/report/summary_python.h"
 
 #include <inttypes.h>
@@ -732,7 +732,7 @@ static void put_everything(struct gs_page *page, const struct gs_summary *s,
 		gs_report_summary_step_table(page, s, true);
 		gs_report_summary_arrival_table(page, s, true);
 		gs_report_nccl(page, s, style->n_top == 0);
-		gs_report_summary_hang_table(page, s, true);
+		gs_report_hangs_table(page, s, true);
 	}
 	if (has_functions(s))
 		gs_report_summary_blocks(page, s, style);

@@ -6,7 +6,7 @@
 #include "sources/companion/companion.h"
 
 /* Of a process that began while it was watched all is wanted, of one that ran already what comes from now on, as by probes. */
-static enum gs_companion_share takes(void *ctx, uint32_t pid)
+static enum gs_companion_share share_of(void *ctx, uint32_t pid)
 {
 	struct gs_gpu_meter *m = ctx;
 	uint64_t one;
@@ -24,7 +24,7 @@ static void on_missing(void *ctx, uint64_t n)
 int gs_gpu_meter_look_inside(struct gs_gpu_meter *m, const char *folder, struct gs_err *err)
 {
 	const struct gs_companion_files_options o = {
-		.size = sizeof(o), .parent = folder, .takes = takes, .ctx = m};
+		.size = sizeof(o), .parent = folder, .takes = share_of, .ctx = m};
 	const struct gs_inside_taker taker = {
 		.event = meter_take_event, .missing = on_missing, .ctx = m};
 	bool wanted[GS_FUNC_FIXED];
@@ -85,7 +85,7 @@ bool meter_inside_take(struct gs_gpu_meter *m, const struct gs_event *event)
 
 void meter_inside_exec(struct gs_gpu_meter *m, uint32_t pid, uint64_t mono_ns)
 {
-	if (!m->inside || takes(m, pid) == GS_COMPANION_LEAVE)
+	if (!m->inside || share_of(m, pid) == GS_COMPANION_LEAVE)
 		return;
 	(void)gs_map_put(&m->followed, pid, 1);
 	gs_inside_exec(m->inside, pid, mono_ns);

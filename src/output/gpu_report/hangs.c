@@ -1,5 +1,5 @@
 /* Hangs and mismatches, with what each rank did when they were found. */
-#include "output/report/summary_hang.h"
+#include "output/gpu_report/hangs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static void put_hang(struct gs_page *page, const struct gs_hang_summary *h, bool
 	}
 }
 
-void gs_report_summary_hang_table(struct gs_page *page, const struct gs_summary *s, bool verbose)
+void gs_report_hangs_table(struct gs_page *page, const struct gs_summary *s, bool verbose)
 {
 	if (!s->n_hangs)
 		return;
@@ -76,7 +76,7 @@ static const struct gs_hang_summary *find_newest(const struct gs_summary *s)
 	return s->n_hangs ? &s->hangs[s->n_hangs - 1] : NULL;
 }
 
-void gs_report_summary_hang_brief(struct gs_page *page, const struct gs_summary *s)
+void gs_report_hangs_brief(struct gs_page *page, const struct gs_summary *s)
 {
 	const struct gs_hang_summary *h = find_newest(s);
 	char key[64], more[32] = "";
@@ -122,7 +122,7 @@ static void put_rank_doc(struct gs_doc *doc, const struct gs_hang_rank_summary *
 	gs_doc_end(doc);
 }
 
-void gs_report_summary_hang_doc(struct gs_doc *doc, const struct gs_summary *s)
+void gs_report_hangs_doc(struct gs_doc *doc, const struct gs_summary *s)
 {
 	gs_doc_begin_list(doc, "hangs", s->n_hangs);
 	for (size_t i = 0; i < s->n_hangs; i++) {
