@@ -278,7 +278,7 @@ static bool is_request_to_stop(uint8_t signal)
 	return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
 }
 
-static void look_at_waiter(const struct member *m, struct waiting *w)
+static void add_waiter(const struct member *m, struct waiting *w)
 {
 	const struct call *c = hang_member_call(m, w->call);
 
@@ -292,7 +292,7 @@ static void look_at_waiter(const struct member *m, struct waiting *w)
 		w->first_end_ns = m->ended_ns;
 }
 
-static void look_at_missing(const struct member *m, struct waiting *w)
+static void add_missing(const struct member *m, struct waiting *w)
 {
 	const struct call *c = hang_member_call(m, m->n_calls);
 
@@ -305,7 +305,7 @@ static void look_at_missing(const struct member *m, struct waiting *w)
 		w->crashed_ns = m->ended_ns;
 }
 
-static struct waiting look_at_group(const struct gs_hang *h, const struct group *g)
+static struct waiting find_waiting(const struct gs_hang *h, const struct group *g)
 {
 	struct waiting w = {.since_ns = UINT64_MAX, .first_end_ns = UINT64_MAX};
 	uint64_t least = UINT64_MAX;
@@ -318,9 +318,9 @@ static struct waiting look_at_group(const struct gs_hang *h, const struct group 
 		const struct member *m = &h->members[g->members[i]];
 
 		if (m->n_calls > least)
-			look_at_waiter(m, &w);
+			add_waiter(m, &w);
 		else
-			look_at_missing(m, &w);
+			add_missing(m, &w);
 	}
 	return w;
 }
@@ -345,7 +345,7 @@ static bool wait_is_due(const struct gs_hang *h, const struct waiting *w, uint64
 
 static void check_waits(struct gs_hang *h, struct group *g, uint64_t now_ns, bool is_last)
 {
-	struct waiting w = look_at_group(h, g);
+	struct waiting w = find_waiting(h, g);
 	struct found *f = g->waits ? &h->found[g->waits - 1] : NULL;
 
 	if (f && (w.call > f->it.call || !w.any)) {

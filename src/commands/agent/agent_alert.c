@@ -62,7 +62,8 @@ static void restore_text(struct agent_alert *a, const void *text, size_t bytes, 
 				  (int64_t)gs_clock_wall_ns(), &ignored, &err);
 
 	if (r < 0)
-		gs_cli_say("agent: %s: %s; alerts may be sent twice", name, gs_err_text(&err, r));
+		gs_cli_print_message("agent: %s: %s; alerts may be sent twice", name,
+				     gs_err_text(&err, r));
 }
 
 static void restore_alerts(struct agent_alert *a)
@@ -73,8 +74,8 @@ static void restore_alerts(struct agent_alert *a)
 	ssize_t n = 1;
 
 	if (fd < 0 && errno != ENOENT)
-		gs_cli_say("agent: cannot read %s: %s; alerts may be sent twice", a->state_file,
-			   strerror(errno));
+		gs_cli_print_message("agent: cannot read %s: %s; alerts may be sent twice",
+				     a->state_file, strerror(errno));
 	if (fd < 0 || !text)
 		return;
 	while (bytes < GS_ALERT_KEEP_BYTES && n > 0) {
@@ -120,7 +121,7 @@ static void save_alerts(struct agent_alert *a)
 	if (r == 0)
 		r = write_file(a->state_file, &text);
 	if (r < 0 && !a->state_errors++)
-		gs_cli_say(
+		gs_cli_print_message(
 			"agent: cannot save alerts in %s: %s; after a restart they may be sent twice",
 			a->state_file, strerror(-r));
 }
@@ -211,8 +212,8 @@ static double new_xids(struct agent_alert *a, const struct agent_state *s, const
 	return (double)(now - before);
 }
 
-static void look_at_gpus(struct agent_alert *a, const struct agent_state *s, uint64_t now_ns,
-			 int64_t wall_ns)
+static void check_gpus(struct agent_alert *a, const struct agent_state *s, uint64_t now_ns,
+		       int64_t wall_ns)
 {
 	const struct gs_gpu_snapshot *gpus = s->latest;
 	uint64_t gone_ns = 3 * a->interval_ns > GONE_NS ? 3 * a->interval_ns : GONE_NS;
@@ -231,8 +232,8 @@ static void look_at_gpus(struct agent_alert *a, const struct agent_state *s, uin
 	a->n_news = 0;
 }
 
-static void look_at_node(struct agent_alert *a, const struct agent_state *s, uint64_t now_ns,
-			 int64_t wall_ns)
+static void check_node(struct agent_alert *a, const struct agent_state *s, uint64_t now_ns,
+		       int64_t wall_ns)
 {
 	struct gs_host_snapshot *host = NULL;
 	struct gs_alert_subject subject;
@@ -247,8 +248,8 @@ static void look_at_node(struct agent_alert *a, const struct agent_state *s, uin
 }
 
 /* Of each job its last minutes, as metrics have them. */
-static void look_at_jobs(struct agent_alert *a, struct agent_jobs *jobs, uint64_t now_ns,
-			 int64_t wall_ns)
+static void check_jobs(struct agent_alert *a, struct agent_jobs *jobs, uint64_t now_ns,
+		       int64_t wall_ns)
 {
 	struct gs_job_accounts *accounts;
 
@@ -282,9 +283,9 @@ void agent_alert_poll(struct agent_state *s, uint64_t now_ns)
 		return;
 	a->next_ns = now_ns + a->interval_ns;
 	/* Only this thread changes what is read here, so it needs no lock. */
-	look_at_gpus(a, s, now_ns, wall_ns);
-	look_at_node(a, s, now_ns, wall_ns);
-	look_at_jobs(a, s->jobs, now_ns, wall_ns);
+	check_gpus(a, s, now_ns, wall_ns);
+	check_node(a, s, now_ns, wall_ns);
+	check_jobs(a, s->jobs, now_ns, wall_ns);
 	save_alerts(a);
 	pthread_mutex_lock(&s->lock);
 	gs_alerts_stats(a->alerts, &a->figures);

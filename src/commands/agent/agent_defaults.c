@@ -15,6 +15,6 @@ int agent_conf_print_defaults(void)
 		r = -errno;
 	gs_buf_fini(&out);
 	if (r < 0)
-		gs_cli_say("agent: cannot print: %s", strerror(-r));
+		gs_cli_print_message("agent: cannot print: %s", strerror(-r));
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }

@@ -65,7 +65,7 @@ void agent_findings_take(struct agent_findings *f, const struct gs_gpu_snapshot 
 	int r = f ? gs_findings_node_take(f->node, gpu) : 0;
 
 	if (r < 0 && !f->reported_failed)
-		gs_cli_say("agent: a sample is missing among findings: %s", strerror(-r));
+		gs_cli_print_message("agent: a sample is missing among findings: %s", strerror(-r));
 	if (r < 0)
 		f->reported_failed = true;
 }

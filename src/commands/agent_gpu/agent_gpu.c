@@ -228,7 +228,7 @@ static void report_trouble(struct agent_gpu *g, const char *text)
 {
 	pthread_mutex_lock(&g->lock);
 	if (text[0] && strcmp(g->trouble, text) != 0)
-		gs_cli_say("agent: cannot trace GPU use of processes: %s", text);
+		gs_cli_print_message("agent: cannot trace GPU use of processes: %s", text);
 	snprintf(g->trouble, sizeof(g->trouble), "%s", text);
 	pthread_mutex_unlock(&g->lock);
 }
@@ -332,7 +332,8 @@ static void look_inside(struct agent_gpu *g, struct gs_gpu_meter *meter)
 	pthread_mutex_unlock(&g->lock);
 	r = reads ? gs_gpu_meter_look_inside(meter, NULL, &err) : 0;
 	if (r < 0)
-		gs_cli_say("agent: reports from inside are not read: %s", gs_err_text(&err, r));
+		gs_cli_print_message("agent: reports from inside are not read: %s",
+				     gs_err_text(&err, r));
 }
 
 /* From a request until its sums have been there for a while after the last one. */
@@ -501,8 +502,8 @@ static void put_row_json(struct gs_buf *out, const struct gs_gpu_meter_row *r)
 	gs_json_text(out, "comm", r->comm);
 	gs_json_text(out, "gpu", r->gpu);
 	gs_json_bool(out, "ended", r->ended);
-	gs_json_double(out, "active_at_most_seconds", (double)s->active_max_ns / 1e9);
-	gs_json_double(out, "active_at_least_seconds", (double)s->active_min_ns / 1e9);
+	gs_json_double(out, "active_max_seconds", (double)s->active_max_ns / 1e9);
+	gs_json_double(out, "active_min_seconds", (double)s->active_min_ns / 1e9);
 	gs_json_double(out, "core_seconds", s->core_s);
 	gs_json_double(out, "core_share_seconds", s->core_share_s);
 	gs_json_double(out, "occupied_seconds", s->place_s);
@@ -608,8 +609,8 @@ static void put_rows(struct gs_metrics *p, const struct agent_gpu *g)
 	for (size_t i = 0; i < g->n_rows; i++) {
 		const struct gs_process_gpu_row *s = &g->rows[i].sums;
 
-		put_line(p, &g->rows[i], "bound", "most", (double)s->active_max_ns / 1e9);
-		put_line(p, &g->rows[i], "bound", "least", (double)s->active_min_ns / 1e9);
+		put_line(p, &g->rows[i], "bound", "max", (double)s->active_max_ns / 1e9);
+		put_line(p, &g->rows[i], "bound", "min", (double)s->active_min_ns / 1e9);
 	}
 	for (size_t k = 0; k < GS_ARRAY_LEN(row_families); k++) {
 		const struct row_family *f = &row_families[k];

@@ -137,15 +137,16 @@ int agent_gpu_print_inside(const char *control_path)
 	    strstr(loaded, GS_CLI_COMPANION_CALLS))
 		return GS_EXIT_DONE; /* a step of a job that has it already */
 	if (holder) {
-		gs_cli_say("agent: " GS_COMPANION_FOLDER_ENV
-			   "=%s is set: this job is traced from inside already",
-			   holder);
+		gs_cli_print_message("agent: " GS_COMPANION_FOLDER_ENV
+				     "=%s is set: this job is traced from inside already",
+				     holder);
 		return GS_EXIT_DONE;
 	}
 	r = preload && asan ? prepare_folder(folder, control_path, library, preload, asan, &err)
 			    : -ENOMEM;
 	if (r < 0)
-		gs_cli_say("agent: %s; the job is traced by probes", gs_err_text(&err, r));
+		gs_cli_print_message("agent: %s; the job is traced by probes",
+				     gs_err_text(&err, r));
 	else
 		printf("export LD_PRELOAD=%s\nexport ASAN_OPTIONS=%s\nexport " GS_COMPANION_FOLDER_ENV
 		       "=%s\n",

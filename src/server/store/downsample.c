@@ -219,7 +219,7 @@ static int by_stream(const void *a, const void *b)
 
 /* A row of the index. A stream is wanted when two of its samples are in one cell: several in a
  * batch that is too short for them, or of two batches that share one. */
-static int look_at(struct gs_store_scan *s, sqlite3_stmt *stmt)
+static int take_row(struct gs_store_scan *s, sqlite3_stmt *stmt)
 {
 	int64_t stream = sqlite3_column_int64(stmt, 1);
 	int64_t first = sqlite3_column_int64(stmt, 2), last = sqlite3_column_int64(stmt, 3);
@@ -248,7 +248,7 @@ static int look_at(struct gs_store_scan *s, sqlite3_stmt *stmt)
 	return 0;
 }
 
-static int read_stretch(struct gs_store_scan *s, int64_t from_ns)
+static int read_interval(struct gs_store_scan *s, int64_t from_ns)
 {
 	STORE_STMT *stmt = NULL;
 	size_t kept = 0;
@@ -269,7 +269,7 @@ static int read_stretch(struct gs_store_scan *s, int64_t from_ns)
 	sqlite3_bind_int64(stmt, 1, from_ns);
 	sqlite3_bind_int64(stmt, 2, from_ns + s->width_ns);
 	while (r == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW)
-		r = look_at(s, stmt);
+		r = take_row(s, stmt);
 	if (r == 0 && rc != SQLITE_DONE)
 		r = store_error(s->store, rc);
 	for (size_t i = 0; r == 0 && i < s->n_rows; i++) {
@@ -286,7 +286,7 @@ static int read_stretch(struct gs_store_scan *s, int64_t from_ns)
 }
 
 /* The begin of the next stretch with anything in it. GS_STORE_END: there is none before to. */
-static int next_stretch(struct gs_store_scan *s, int64_t *ret_from_ns)
+static int next_interval(struct gs_store_scan *s, int64_t *ret_from_ns)
 {
 	STORE_STMT *stmt = NULL;
 	int64_t first;
@@ -606,9 +606,9 @@ int gs_store_scan_next(struct gs_store_scan *scan, struct gs_store_piece **ret_p
 			scan->n_damaged += r == -ENOBUFS;
 			continue;
 		}
-		r = next_stretch(scan, &from_ns);
+		r = next_interval(scan, &from_ns);
 		if (r == 0)
-			r = read_stretch(scan, from_ns);
+			r = read_interval(scan, from_ns);
 		if (r != 0)
 			return r;
 	}

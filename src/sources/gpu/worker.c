@@ -119,7 +119,7 @@ static void sample_nvidia(struct gs_gpu_worker *w, unsigned groups, struct gs_gp
 		rows->n = 0;
 		if (!nv->started)
 			return;
-		gs_nvml_part_turn(nv, groups, now_ns);
+		gs_nvml_begin_sample(nv, groups, now_ns);
 		for (unsigned i = 0; i < nv->n_devices && !nv->changed; i++) {
 			if (groups & ~(unsigned)GS_GPU_READ_EVENTS && !nv->device[i].out_of_focus)
 				gs_nvml_sample(nv, &nv->device[i], groups, gs_clock_mono_ns());
@@ -374,7 +374,7 @@ void gs_gpu_worker_waits_for(const struct gs_gpu_worker *w, uint64_t since_ns, c
 /* Without the lock, when it is time: say what a reading waits for, after a second and each ten
  * seconds from then on.
  */
-static void say_slow(struct gs_gpu_worker *w, uint64_t since_ns, uint64_t *next_ns)
+static void report_slow(struct gs_gpu_worker *w, uint64_t since_ns, uint64_t *next_ns)
 {
 	char text[160];
 
@@ -413,7 +413,7 @@ static bool wait_for_answer(struct gs_gpu_worker *w, uint64_t since_ns, uint64_t
 	/* First: who was stopped for long hears it too before the driver is said to hang. */
 	if (w->options.on_slow && gs_clock_mono_ns() >= *slow_ns) {
 		pthread_mutex_unlock(&w->lock);
-		say_slow(w, since_ns, slow_ns);
+		report_slow(w, since_ns, slow_ns);
 		pthread_mutex_lock(&w->lock);
 		if (!w->busy && !w->want_read)
 			return false;
