@@ -79,7 +79,7 @@ static int apply_option(const char *option, const char *key, const char *value,
 
 static void report_wrong(const char *text)
 {
-	gs_cli_say("agent: %s", text);
+	gs_cli_print_message("agent: %s", text);
 }
 
 /* The configuration as it is to be used. */
@@ -97,8 +97,8 @@ static int read_conf(const struct agent_options *o, struct agent_conf *ret_conf,
 	if (r == 0)
 		agent_conf_adopt(&conf, unused, sizeof(unused));
 	if (unused[0])
-		gs_cli_say("agent: %s: not used by the agent: %s", o->path ? o->path : CONF_PATH,
-			   unused);
+		gs_cli_print_message("agent: %s: not used by the agent: %s",
+				     o->path ? o->path : CONF_PATH, unused);
 	if (r == 0)
 		r = apply_option("listen", "http.listen", o->listen, &conf, err);
 	if (r == 0)
@@ -123,7 +123,7 @@ static int read_conf(const struct agent_options *o, struct agent_conf *ret_conf,
 
 static void report_of_server(void *ctx, const char *text)
 {
-	gs_cli_say("agent: %s", text);
+	gs_cli_print_message("agent: %s", text);
 }
 
 static struct gs_http_options http_options(struct agent_conf *c, struct agent_state *state)
@@ -322,25 +322,24 @@ static void where_text(const struct agent *a, char *out, size_t bytes)
 /* One line at the start, and one whenever the driver's state changes. */
 static void report_driver_state(struct agent *a, const struct gs_gpu_snapshot *s)
 {
+	const char *state = s->state_text[0] ? s->state_text : gs_gpu_state_name(s->state);
+	bool is_ok = s->state == GS_GPU_STATE_OK;
 	char where[400], interval[GS_FMT_BYTES];
 
 	if (!a->logged_start) {
 		where_text(a, where, sizeof(where));
-		gs_cli_say("agent: %u GPU%s, read every %s, served at %s%s%s", s->n_gpus,
-			   s->n_gpus == 1 ? "" : "s",
-			   gs_fmt_ns(interval, a->state.conf.sampling.interval_ns), where,
-			   s->state == GS_GPU_STATE_OK ? "" : "; ",
-			   s->state == GS_GPU_STATE_OK ? ""
-			   : s->state_text[0]          ? s->state_text
-						       : gs_gpu_state_name(s->state));
+		gs_cli_print_message("agent: %u GPU%s, read every %s, served at %s%s%s", s->n_gpus,
+				     s->n_gpus == 1 ? "" : "s",
+				     gs_fmt_ns(interval, a->state.conf.sampling.interval_ns), where,
+				     is_ok ? "" : "; ", is_ok ? "" : state);
 	} else if (s->state != a->logged_state) {
-		gs_cli_say("agent: GPUs: %s%s%s, %u of them", gs_gpu_state_name(s->state),
-			   s->state_text[0] ? ": " : "", s->state_text, s->n_gpus);
+		gs_cli_print_message("agent: GPUs: %s%s%s, %u of them", gs_gpu_state_name(s->state),
+				     s->state_text[0] ? ": " : "", s->state_text, s->n_gpus);
 	}
 	for (uint32_t i = 0; i < s->n_events; i++)
 		if (s->event[i].xid)
-			gs_cli_say("agent: XID %u on %s: %s", s->event[i].xid,
-				   s->event[i].pci_bus_id, s->event[i].text);
+			gs_cli_print_message("agent: XID %u on %s: %s", s->event[i].xid,
+					     s->event[i].pci_bus_id, s->event[i].text);
 	a->logged_start = true;
 	a->logged_state = s->state;
 }
@@ -362,9 +361,10 @@ static int handle_reload(struct agent *a, struct gs_err *err)
 	pthread_mutex_unlock(&a->state.lock);
 	where_text(a, where, sizeof(where));
 	if (r < 0)
-		gs_cli_say("agent: the old configuration stays in use: %s", gs_err_text(err, r));
+		gs_cli_print_message("agent: the old configuration stays in use: %s",
+				     gs_err_text(err, r));
 	else
-		gs_cli_say("agent: configuration read again; served at %s", where);
+		gs_cli_print_message("agent: configuration read again; served at %s", where);
 	agent_shrink_begin(&a->shrink, gs_clock_mono_ns());
 	gs_systemd_ready();
 	return r;
@@ -376,7 +376,7 @@ static bool release_driver(struct agent *a)
 	bool done = gs_gpu_release(a->gpu) == 0;
 
 	a->released = true;
-	gs_cli_say(
+	gs_cli_print_message(
 		"agent: NVIDIA driver %s; SIGUSR2 or `gpuscope agent ctl resume-gpus` reattaches",
 		done ? "released" : "not released yet: a driver call does not return");
 	return done;
@@ -387,7 +387,7 @@ static void resume_driver(struct agent *a)
 	gs_gpu_resume(a->gpu);
 	a->released = false;
 	agent_shrink_begin(&a->shrink, gs_clock_mono_ns());
-	gs_cli_say("agent: the driver is reattached");
+	gs_cli_print_message("agent: the driver is reattached");
 }
 
 static void handle_signals(struct agent *a)
@@ -543,7 +543,7 @@ static int run_loop(struct agent *a)
 			break;
 		r = sample_groups(a);
 		if (r < 0)
-			gs_cli_say("agent: cannot read the GPUs: %s", strerror(-r));
+			gs_cli_print_message("agent: cannot read the GPUs: %s", strerror(-r));
 		agent_alert_poll(&a->state, gs_clock_mono_ns());
 		if (!ready && r == 0)
 			gs_systemd_ready();
@@ -566,7 +566,8 @@ static int start_control(struct agent *a, struct gs_err *err)
 		return 0;
 	if (strcmp(c->control.path, AGENT_CONTROL_PATH) == 0 && !c->control.group[0] &&
 	    !a->options->control) {
-		gs_cli_say("agent: no control socket, only signals work: %s", gs_err_text(&why, r));
+		gs_cli_print_message("agent: no control socket, only signals work: %s",
+				     gs_err_text(&why, r));
 		return 0;
 	}
 	*err = why;
@@ -672,12 +673,12 @@ static int run_agent(const struct agent_options *o, struct agent_conf **conf)
 	gs_identity_keep_commands((enum gs_identity_commands)(*conf)->processes.commands);
 	gs_free_p(conf);
 	if (r < 0) {
-		gs_cli_say("agent: %s", strerror(-r));
+		gs_cli_print_message("agent: %s", strerror(-r));
 		return GS_EXIT_FAILED;
 	}
 	r = start_agent(&a, &err);
 	if (r < 0)
-		gs_cli_say("agent: %s", gs_err_text(&err, r));
+		gs_cli_print_message("agent: %s", gs_err_text(&err, r));
 	else
 		r = run_loop(&a);
 	gs_systemd_stopping();
@@ -710,7 +711,7 @@ static int print_defaults(void)
 		r = -errno;
 	gs_buf_fini(&out);
 	if (r < 0)
-		gs_cli_say("agent: cannot print: %s", strerror(-r));
+		gs_cli_print_message("agent: cannot print: %s", strerror(-r));
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
 
@@ -778,7 +779,7 @@ int gs_cmd_agent(int argc, char **argv)
 	conf = calloc(1, sizeof(*conf));
 	r = conf ? read_conf(&o, conf, &err) : -ENOMEM;
 	if (r < 0) {
-		gs_cli_say("agent: %s", gs_err_text(&err, r));
+		gs_cli_print_message("agent: %s", gs_err_text(&err, r));
 		return r == -EINVAL ? GS_EXIT_USAGE : gs_cli_exit_status_of(r);
 	}
 	if (o.check) {
@@ -786,7 +787,7 @@ int gs_cmd_agent(int argc, char **argv)
 
 		r = gs_http_check(&ho, &err);
 		if (r < 0) {
-			gs_cli_say("agent: %s", gs_err_text(&err, r));
+			gs_cli_print_message("agent: %s", gs_err_text(&err, r));
 			return GS_EXIT_USAGE;
 		}
 		if (o.path || access(CONF_PATH, F_OK) == 0)

@@ -62,7 +62,8 @@ static void restore_text(struct agent_alert *a, const void *text, size_t bytes, 
 				  (int64_t)gs_clock_wall_ns(), &ignored, &err);
 
 	if (r < 0)
-		gs_cli_say("agent: %s: %s; alerts may be sent twice", name, gs_err_text(&err, r));
+		gs_cli_print_message("agent: %s: %s; alerts may be sent twice", name,
+				     gs_err_text(&err, r));
 }
 
 static void restore_alerts(struct agent_alert *a)
@@ -73,8 +74,8 @@ static void restore_alerts(struct agent_alert *a)
 	ssize_t n = 1;
 
 	if (fd < 0 && errno != ENOENT)
-		gs_cli_say("agent: cannot read %s: %s; alerts may be sent twice", a->state_file,
-			   strerror(errno));
+		gs_cli_print_message("agent: cannot read %s: %s; alerts may be sent twice",
+				     a->state_file, strerror(errno));
 	if (fd < 0 || !text)
 		return;
 	while (bytes < GS_ALERT_KEEP_BYTES && n > 0) {
@@ -120,7 +121,7 @@ static void save_alerts(struct agent_alert *a)
 	if (r == 0)
 		r = write_file(a->state_file, &text);
 	if (r < 0 && !a->state_errors++)
-		gs_cli_say(
+		gs_cli_print_message(
 			"agent: cannot save alerts in %s: %s; after a restart they may be sent twice",
 			a->state_file, strerror(-r));
 }

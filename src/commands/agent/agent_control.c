@@ -243,7 +243,7 @@ int agent_control_command(int argc, char **argv)
 			 (unsigned long long)(o.time_ns / 1000000));
 	r = gs_cli_ask_agent(o.path, line, &answer, &err);
 	if (r < 0) {
-		gs_cli_say("agent ctl: %s", gs_err_text(&err, r));
+		gs_cli_print_message("agent ctl: %s", gs_err_text(&err, r));
 		gs_buf_fini(&answer);
 		return r == -EACCES ? GS_EXIT_NOT_PERMITTED : GS_EXIT_FAILED;
 	}

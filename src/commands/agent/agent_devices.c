@@ -27,7 +27,7 @@ struct agent_devices {
 static void report_device(void *ctx, const char *text)
 {
 	(void)ctx;
-	gs_cli_say("agent: %s", text);
+	gs_cli_print_message("agent: %s", text);
 }
 
 static void *keep_on(void *arg)

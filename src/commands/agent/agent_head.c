@@ -46,9 +46,9 @@ static void on_desired_config(void *ctx, const struct gs_uplink_config *desired)
 	((struct agent_head *)ctx)->desired_ns = desired->interval_ns;
 }
 
-static void on_say(void *ctx, const char *text)
+static void print_message(void *ctx, const char *text)
 {
-	gs_cli_say("agent: %s", text);
+	gs_cli_print_message("agent: %s", text);
 }
 
 /* --- life --- */
@@ -70,7 +70,7 @@ static int start_link(struct agent_head *h, const struct agent_conf *c, struct g
 		.instance = c->head.instance,
 		.spool_dir = c->head.resilient ? c->head.spool : NULL,
 		.desired = on_desired_config,
-		.say = on_say,
+		.on_message = print_message,
 		.ctx = h,
 	};
 	char parent[sizeof(c->head.spool)];
@@ -192,7 +192,7 @@ void agent_head_take(struct agent_head *h, struct gs_gpu_snapshot *gpu, struct a
 	}
 	h->n_failed++;
 	if (!h->reported_failed)
-		gs_cli_say(
+		gs_cli_print_message(
 			"agent: cannot spool a sample for the head: %s; further failures are only counted",
 			strerror(-r));
 	h->reported_failed = true;

@@ -86,7 +86,8 @@ static void read_once(struct agent_jobs *j, struct gs_accounting *account)
 	if (r < 0) {
 		/* The same trouble each time is reported once. */
 		if (!j->failed++)
-			gs_cli_say("agent: cannot read the jobs: %s", gs_err_text(&err, r));
+			gs_cli_print_message("agent: cannot read the jobs: %s",
+					     gs_err_text(&err, r));
 	} else {
 		old = j->latest;
 		j->latest = fresh;
@@ -141,7 +142,7 @@ static void *read_on(void *arg)
 	struct timespec due;
 
 	if (r < 0) {
-		gs_cli_say("agent: no jobs: %s", gs_err_text(&err, r));
+		gs_cli_print_message("agent: no jobs: %s", gs_err_text(&err, r));
 		return NULL;
 	}
 	clock_gettime(CLOCK_MONOTONIC, &due);

@@ -185,7 +185,7 @@ static int fill_page(struct agent_page *p, bool looked, struct gs_node_snapshot 
 	if (!looked)
 		gs_sampler_free(&p->sampler);
 	else if (!p->sampler && !p->reported_failed && gs_sampler_new(&p->sampler, &err) < 0) {
-		gs_cli_say("agent: the page has no values of processes: %s", err.text);
+		gs_cli_print_message("agent: the page has no values of processes: %s", err.text);
 		p->reported_failed = true;
 	}
 	if (p->sampler) {

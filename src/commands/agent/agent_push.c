@@ -18,7 +18,7 @@ static int render_metrics(void *ctx, enum gs_push_protocol protocol, unsigned pa
 static void log_push(void *ctx, const char *text)
 {
 	(void)ctx;
-	gs_cli_say("agent: push: %s", text);
+	gs_cli_print_message("agent: push: %s", text);
 }
 
 int agent_push_open(const struct agent_conf *conf, struct agent_state *state,
@@ -29,7 +29,7 @@ int agent_push_open(const struct agent_conf *conf, struct agent_state *state,
 		.conf = conf->push,
 		.hostname = conf->metrics.hostname,
 		.render = render_metrics,
-		.say = log_push,
+		.on_message = log_push,
 		.ctx = state,
 	};
 

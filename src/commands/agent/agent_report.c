@@ -226,7 +226,7 @@ static void send_report(struct agent_report *r, const struct gs_job_accounts *ac
 	}
 	r->n_failed++;
 	if (!r->reported_failed)
-		gs_cli_say(
+		gs_cli_print_message(
 			"agent: cannot spool the report of job %s for the head: %s; further failures are only counted",
 			a->job.id, strerror(-code));
 	r->reported_failed = true;

@@ -173,7 +173,7 @@ void agent_findings_take(struct agent_findings *f, const struct gs_gpu_snapshot 
 		r = gs_findings_take_node(f->findings, node);
 	gs_node_snapshot_free(&node);
 	if (r < 0 && !f->reported_failed)
-		gs_cli_say("agent: a sample is missing among findings: %s", strerror(-r));
+		gs_cli_print_message("agent: a sample is missing among findings: %s", strerror(-r));
 	f->reported_failed |= r < 0;
 	gs_findings_report(f->findings, keep_finding, f);
 }

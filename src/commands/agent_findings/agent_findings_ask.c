@@ -83,11 +83,11 @@ int gs_agent_findings_show(const char *control, const char *job, const char *dur
 	int r;
 
 	if (duration && gs_parse_ns(duration, 1000000000, &duration_ns) < 0) {
-		gs_cli_say("--duration takes a time, such as 10 or 500ms");
+		gs_cli_print_message("--duration takes a time, such as 10 or 500ms");
 		return GS_EXIT_USAGE;
 	}
 	if (job && (strlen(job) >= GS_EXPLAIN_JOB_BYTES || strpbrk(job, " \n"))) {
-		gs_cli_say("\"%s\" is not a job id", job);
+		gs_cli_print_message("\"%s\" is not a job id", job);
 		return GS_EXIT_USAGE;
 	}
 	block_signals(&ends);
@@ -96,8 +96,8 @@ int gs_agent_findings_show(const char *control, const char *job, const char *dur
 	} while (r == 0 && live && (!duration_ns || gs_clock_mono_ns() - start_ns < duration_ns) &&
 		 sigtimedwait(&ends, NULL, &second) < 0);
 	if (r < 0)
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 	else if (!a.since && !live)
-		gs_cli_say("the agent has no findings yet");
+		gs_cli_print_message("the agent has no findings yet");
 	return r == -EACCES ? GS_EXIT_NOT_PERMITTED : r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }

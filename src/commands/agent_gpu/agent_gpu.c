@@ -224,7 +224,7 @@ static void report_trouble(struct agent_gpu *g, const char *text)
 {
 	pthread_mutex_lock(&g->lock);
 	if (text[0] && strcmp(g->trouble, text) != 0)
-		gs_cli_say("agent: cannot trace GPU use of processes: %s", text);
+		gs_cli_print_message("agent: cannot trace GPU use of processes: %s", text);
 	snprintf(g->trouble, sizeof(g->trouble), "%s", text);
 	pthread_mutex_unlock(&g->lock);
 }

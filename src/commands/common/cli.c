@@ -8,7 +8,7 @@
 
 #include "core/base/fmt.h"
 
-void gs_cli_say(const char *fmt, ...)
+void gs_cli_print_message(const char *fmt, ...)
 {
 	va_list ap;
 
@@ -19,9 +19,9 @@ void gs_cli_say(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
-void gs_cli_say_text(const char *text)
+void gs_cli_print_text(const char *text)
 {
-	gs_cli_say("%s", text);
+	gs_cli_print_message("%s", text);
 }
 
 /* What opens a file of this name; NULL: its reader knows (text, JSON of a summary). */
@@ -59,9 +59,9 @@ void gs_cli_report_written(const char *path)
 		return;
 	gs_fmt_bytes(size, (uint64_t)st.st_size);
 	if (opener)
-		gs_cli_say("wrote %s (%s): %s", path, size, opener);
+		gs_cli_print_message("wrote %s (%s): %s", path, size, opener);
 	else
-		gs_cli_say("wrote %s (%s)", path, size);
+		gs_cli_print_message("wrote %s (%s)", path, size);
 }
 
 int gs_cli_exit_status_of(int error)

@@ -55,8 +55,8 @@ int gs_agent_findings_show(const char *control, const char *job, const char *dur
 int gs_cmd_plot(char **paths, size_t n, const char *output, unsigned panels);
 
 /* "gpuscope: ..." on stderr, one line. */
-void gs_cli_say(const char *fmt, ...) GS_PRINTF(1, 2);
-void gs_cli_say_text(const char *text); /* the same of a whole text */
+void gs_cli_print_message(const char *fmt, ...) GS_PRINTF(1, 2);
+void gs_cli_print_text(const char *text); /* the same of a whole text */
 
 /* "wrote PATH (SIZE): what opens it" on stderr, of a regular file that has just been closed; nothing for standard output, a
  * pipe or a device. */

@@ -506,16 +506,16 @@ int gs_findings_show_end(struct gs_findings *f, FILE *out, enum gs_findings_form
 		r = gs_findings_finish(f, summary->steps.slot, summary->steps.run, &result);
 	if (r < 0)
 		return r;
-	gs_cli_say(f->was_shown ? "%s steps were followed" : "no findings in %s steps",
-		   gs_fmt_count(steps, result.n_steps));
-	gs_findings_say_few(result.n_steps);
+	gs_cli_print_message(f->was_shown ? "%s steps were followed" : "no findings in %s steps",
+			     gs_fmt_count(steps, result.n_steps));
+	gs_findings_warn_few_steps(result.n_steps);
 	return 0;
 }
 
-void gs_findings_say_few(uint64_t n_steps)
+void gs_findings_warn_few_steps(uint64_t n_steps)
 {
 	if (n_steps && n_steps < FEW_STEPS)
-		gs_cli_say(
+		gs_cli_print_message(
 			"%llu steps are too few to know what is usual: record longer, or --set change.training_samples=16",
 			(unsigned long long)n_steps);
 }

@@ -55,7 +55,7 @@ void gs_findings_show(struct gs_findings *findings, FILE *out, enum gs_findings_
 int gs_findings_show_end(struct gs_findings *findings, FILE *out, enum gs_findings_format format);
 
 /* Says so when that many steps are too few to know what is usual. */
-void gs_findings_say_few(uint64_t n_steps);
+void gs_findings_warn_few_steps(uint64_t n_steps);
 
 /* The same, handed on; f is valid for the call. */
 void gs_findings_report(struct gs_findings *findings, gs_explain_report_fn fn, void *ctx);

@@ -83,6 +83,6 @@ int gs_cli_summary_write(const char *path, unsigned flags, FILE *fallback,
 		r = -errno;
 	r = gs_output_close(&file, r, &err);
 	if (r < 0)
-		gs_cli_say("the summary: %s", err.text[0] ? err.text : strerror(-r));
+		gs_cli_print_message("the summary: %s", err.text[0] ? err.text : strerror(-r));
 	return r;
 }

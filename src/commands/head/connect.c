@@ -71,12 +71,12 @@ static void on_desired_config(void *ctx, const struct gs_uplink_config *desired)
 		return; /* it is readable already */
 }
 
-static void on_say(void *ctx, const char *text)
+static void print_message(void *ctx, const char *text)
 {
 	const struct connect *c = ctx;
 
 	if (!c->o->quiet)
-		gs_cli_say("%s", text);
+		gs_cli_print_message("%s", text);
 }
 
 /* --- reading --- */
@@ -132,8 +132,8 @@ static int read_one(struct connect *c, const struct gs_uplink_config *desired, u
 	if (r == -ENOMEM)
 		return r;
 	if (r < 0 && c->n_not_kept++ == 0)
-		gs_cli_say("cannot spool sample: %s (further failures are only counted)",
-			   strerror(-r));
+		gs_cli_print_message("cannot spool sample: %s (further failures are only counted)",
+				     strerror(-r));
 	return 0;
 }
 
@@ -264,16 +264,18 @@ static int open_gpu(const struct connect_options *o, struct gs_gpu **ret_gpu, st
 	return gs_gpu_open(&go, ret_gpu, err);
 }
 
-static void on_left(void *ctx, const char *text)
+static void print_backlog(void *ctx, const char *text)
 {
-	gs_cli_say("%s", text);
+	gs_cli_print_message("%s", text);
 }
 
 /* Traces and reports of this machine that ended while the head was away. */
 static void deliver_left(struct connect *c)
 {
-	struct gs_backlog_options o = {
-		.size = sizeof(o), .like = &c->o->link, .link = c->link, .say = on_left};
+	struct gs_backlog_options o = {.size = sizeof(o),
+				       .like = &c->o->link,
+				       .link = c->link,
+				       .on_message = print_backlog};
 	char base[512] = "";
 	struct gs_err err;
 
@@ -288,7 +290,7 @@ static void deliver_left(struct connect *c)
 
 static void report_end(const struct connect *c, const struct gs_uplink_stats *st, uint64_t left)
 {
-	gs_cli_say(
+	gs_cli_print_message(
 		"%llu samples read, %llu missed; %llu batches delivered, %llu samples wait%s, %llu lost",
 		(unsigned long long)c->n_read, (unsigned long long)c->n_missed,
 		(unsigned long long)st->acked_batches, (unsigned long long)left,
@@ -327,7 +329,7 @@ static int run_connect(struct connect_options *o)
 	if (r == 0) {
 		o->link.token = token[0] ? token : NULL;
 		o->link.desired = on_desired_config;
-		o->link.say = on_say;
+		o->link.on_message = print_message;
 		o->link.ctx = &c;
 		r = gs_uplink_start(&o->link, &c.link, &err);
 	}
@@ -335,7 +337,7 @@ static int run_connect(struct connect_options *o)
 		deliver_left(&c);
 	explicit_bzero(token, sizeof(token));
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		gs_sampler_free(&c.sampler);
 		gs_gpu_close(&c.gpu);
 		return gs_cli_exit_status_of(r);
@@ -344,7 +346,7 @@ static int run_connect(struct connect_options *o)
 	gs_uplink_stats(c.link, &st);
 	refused = st.state == GS_UPLINK_REFUSED && st.connects == 0;
 	if (r < 0)
-		gs_cli_say("cannot read this node: %s", strerror(-r));
+		gs_cli_print_message("cannot read this node: %s", strerror(-r));
 	gs_backlog_stop(&c.left);
 	left = gs_uplink_drain(c.link, refused ? 0 : DRAIN_NS, false);
 	gs_uplink_stats(c.link, &st); /* with what was delivered only now */

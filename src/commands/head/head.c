@@ -65,7 +65,7 @@ static void close_addition(struct head_command *c)
 
 static void log_head(void *ctx, const char *text)
 {
-	gs_cli_say("%s", text);
+	gs_cli_print_message("%s", text);
 }
 
 /* --- configuration --- */
@@ -76,7 +76,8 @@ static int read_conf(const struct head_command *c, struct gs_head_conf *ret_conf
 	/* Without --config the usual one, if it is there. */
 	const char *path = c->path || access(CONF_PATH, F_OK) < 0 ? c->path : CONF_PATH;
 
-	return gs_head_conf_read(path, c->override, c->n_overrides, ret_conf, gs_cli_say_text, err);
+	return gs_head_conf_read(path, c->override, c->n_overrides, ret_conf, gs_cli_print_text,
+				 err);
 }
 
 /* --- options: keys of the configuration, which win over the file, also when it is read again --- */
@@ -208,7 +209,7 @@ static int print_defaults(void)
 		r = -errno;
 	gs_buf_fini(&out);
 	if (r < 0)
-		gs_cli_say("cannot print: %s", strerror(-r));
+		gs_cli_print_message("cannot print: %s", strerror(-r));
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
 
@@ -229,7 +230,7 @@ static int set_options(struct head_command *c, struct gs_err *err)
 		.interval_ns = conf->sampling.interval_ns,
 		.bandwidth = conf->sampling.bandwidth,
 		.nvlink = conf->sampling.nvlink,
-		.say = log_head,
+		.on_message = log_head,
 	};
 	gs_head_conf_retention(conf, &o->retention);
 	memcpy(c->listen_split, conf->nodes.listen, sizeof(c->listen_split));
@@ -251,7 +252,7 @@ static void warn_unprotected(const struct head_command *c)
 
 	if (c->head.tls_cert && gs_grpc_certificate_left(c->head.tls_cert, &left_s) &&
 	    left_s < CERT_WARN_S)
-		gs_cli_say(
+		gs_cli_print_message(
 			left_s < 0
 				? "warning: the certificate %s has expired: no client will connect"
 				: "warning: the certificate %s expires within %lld day%s; replace it and send SIGHUP",
@@ -266,18 +267,18 @@ static void warn_unprotected(const struct head_command *c)
 		if (own)
 			continue;
 		if (unbound)
-			gs_cli_say(
+			gs_cli_print_message(
 				"warning: %zu node token%s no node, so each can submit as any node; write `node TOKEN NAME`, or `node TOKEN *`",
 				unbound, unbound == 1 ? " names" : "s name");
 		unbound = 0;
 		if (!c->tokens && !c->head.tls_client_ca)
-			gs_cli_say(
+			gs_cli_print_message(
 				c->conf.nodes.anonymous_control
 					? "warning: anyone who can connect to %s can submit, read and control: give --token-file or --tls-client-ca"
 					: "warning: anyone who can connect to %s can submit and read: give --token-file or --tls-client-ca",
 				l);
 		if (!c->head.tls_cert)
-			gs_cli_say(
+			gs_cli_print_message(
 				"warning: traffic over %s, tokens included, is not encrypted: give --tls-cert and --tls-key",
 				l);
 	}
@@ -292,7 +293,7 @@ static bool go_to_background(struct head_command *c, int *ret_status)
 	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC) < 0 || (pid = fork()) < 0) {
-		gs_cli_say("cannot go to the background: %s", strerror(errno));
+		gs_cli_print_message("cannot go to the background: %s", strerror(errno));
 		*ret_status = GS_EXIT_FAILED;
 		return true;
 	}
@@ -306,7 +307,7 @@ static bool go_to_background(struct head_command *c, int *ret_status)
 	*ret_status = read(fds[0], &word, 1) == 1 ? GS_EXIT_DONE : GS_EXIT_FAILED;
 	close(fds[0]);
 	if (*ret_status == GS_EXIT_DONE)
-		gs_cli_say("runs in the background, process %d", (int)pid);
+		gs_cli_print_message("runs in the background, process %d", (int)pid);
 	else if (waitpid(pid, ret_status, 0) == pid)
 		*ret_status = WIFEXITED(*ret_status) ? WEXITSTATUS(*ret_status) : GS_EXIT_FAILED;
 	return true;
@@ -330,7 +331,7 @@ static void report_listening(struct head_command *c)
 		close(null);
 	}
 	if (write(c->ready_fd, "1", 1) != 1)
-		gs_cli_say("no process waits for this head to listen");
+		gs_cli_print_message("no process waits for this head to listen");
 	gs_close_p(&c->ready_fd);
 }
 
@@ -346,12 +347,12 @@ static void apply_conf(struct head_command *c, struct gs_head *head)
 	int r = now ? read_conf(c, now, &err) : -ENOMEM;
 
 	if (r < 0) {
-		gs_cli_say("the old configuration stays: %s", gs_err_text(&err, r));
+		gs_cli_print_message("the old configuration stays: %s", gs_err_text(&err, r));
 		return;
 	}
 	gs_head_apply(head, &c->conf, now, c->hostname);
 	memcpy(&c->conf, now, sizeof(*now));
-	gs_cli_say("read the configuration again");
+	gs_cli_print_message("read the configuration again");
 }
 
 /* Configuration, tokens and certificates may have changed. */
@@ -363,15 +364,15 @@ static void reload_conf(struct head_command *c, struct gs_head *head)
 	gs_systemd_reloading();
 	r = c->tokens ? head_tokens_reload(c->tokens, &err) : 0;
 	if (r < 0)
-		gs_cli_say("the old tokens stay: %s", gs_err_text(&err, r));
+		gs_cli_print_message("the old tokens stay: %s", gs_err_text(&err, r));
 	err.text[0] = 0;
 	r = gs_head_reload_tls(head, &err);
 	if (r == 0 && c->api)
 		r = gs_api_reload(c->api, &err);
 	if (r < 0)
-		gs_cli_say("the old certificate stays: %s", gs_err_text(&err, r));
+		gs_cli_print_message("the old certificate stays: %s", gs_err_text(&err, r));
 	else
-		gs_cli_say("read tokens and certificates again");
+		gs_cli_print_message("read tokens and certificates again");
 	apply_conf(c, head);
 	gs_systemd_ready();
 }
@@ -532,19 +533,20 @@ static int start_http(struct head_command *c, struct gs_head *head, struct gs_er
 	o.listen = listen;
 	r = gs_api_start(&o, &c->api, err);
 	if (r == -EADDRINUSE && !port[0] && strcmp(host, "127.0.0.1") == 0) {
-		gs_cli_say("no HTTP: %s (--http-port takes another one)", gs_err_text(err, r));
+		gs_cli_print_message("no HTTP: %s (--http-port takes another one)",
+				     gs_err_text(err, r));
 		return 0;
 	}
 	if (r == 0 && !c->tokens && strncmp(host, "127.", 4) != 0 && strcmp(host, "::1") != 0 &&
 	    strcmp(host, "localhost") != 0)
-		gs_cli_say(
+		gs_cli_print_message(
 			c->conf.http.anonymous
 				? "warning: anyone who can connect to %s can read and control by HTTP: give --token-file"
 				: "without --token-file, HTTP on %s gives other machines metrics only (--http-anonymous)",
 			host);
 	if (r == 0)
-		gs_cli_say("page and API on %s://%s", o.tls_cert ? "https" : "http",
-			   gs_api_address(c->api));
+		gs_cli_print_message("page and API on %s://%s", o.tls_cert ? "https" : "http",
+				     gs_api_address(c->api));
 	return r;
 }
 
@@ -567,7 +569,7 @@ static int run_head(struct head_command *c)
 	signal(SIGXFSZ, SIG_IGN);
 	signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
 	if (signal_fd < 0) {
-		gs_cli_say("cannot wait for signals: %s", strerror(errno));
+		gs_cli_print_message("cannot wait for signals: %s", strerror(errno));
 		return GS_EXIT_FAILED;
 	}
 	r = start_head(c, &head, &err);
@@ -582,11 +584,11 @@ static int run_head(struct head_command *c)
 		gs_api_stop(&c->api);
 		gs_head_stop(&head);
 		close_addition(c);
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		head_tokens_free(&c->tokens);
 		return gs_cli_exit_status_of(r);
 	}
-	gs_cli_say("head on %s, data in %s", gs_head_address(head, 0), c->head.data);
+	gs_cli_print_message("head on %s, data in %s", gs_head_address(head, 0), c->head.data);
 	if (c->background)
 		report_listening(c);
 	gs_systemd_watchdog_start(&c->watchdog);
@@ -623,7 +625,7 @@ int gs_cmd_head(int argc, char **argv)
 	if (r == 0)
 		r = set_options(&c, &err);
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		return r == -EINVAL ? GS_EXIT_USAGE : gs_cli_exit_status_of(r);
 	}
 	if (c.check) {

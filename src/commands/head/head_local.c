@@ -66,7 +66,7 @@ int head_local_open(const struct gs_head_conf *conf, struct gs_head *head, char 
 		   path_of(0, port, path)) {
 		gs_local_make_folder(path);
 	} else {
-		gs_cli_say(
+		gs_cli_print_message(
 			"no control socket: no runtime or home directory; set nodes.control_socket");
 		return 0;
 	}
@@ -74,7 +74,7 @@ int head_local_open(const struct gs_head_conf *conf, struct gs_head *head, char 
 	if (fd < 0 && chosen[0])
 		return fd;
 	if (fd < 0) {
-		gs_cli_say("no control socket: %s", gs_err_text(&why, fd));
+		gs_cli_print_message("no control socket: %s", gs_err_text(&why, fd));
 		return 0;
 	}
 	snprintf(ret_path, bytes, "%s", path);

@@ -405,7 +405,7 @@ static int run_verb(const struct session_command *c)
 	remote_close(&remote);
 	if (r >= 0)
 		return GS_EXIT_DONE;
-	gs_cli_say("%s", gs_err_text(&err, r));
+	gs_cli_print_message("%s", gs_err_text(&err, r));
 	return r == -EDOM ? GS_EXIT_USAGE : gs_cli_exit_status_of(r);
 }
 

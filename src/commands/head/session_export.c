@@ -26,7 +26,7 @@ static int close_file(struct gs_output *f, int r, struct gs_err *err)
 
 	r = gs_output_close(f, r, err);
 	if (r == 0 && is_open)
-		gs_cli_say("wrote %s", f->path);
+		gs_cli_print_message("wrote %s", f->path);
 	return r;
 }
 
@@ -114,7 +114,7 @@ static int on_part(void *ctx, const void *message)
 	int fd = d->to_stdout ? STDOUT_FILENO : d->file.fd;
 
 	if (m->traces_left_out)
-		gs_cli_say(
+		gs_cli_print_message(
 			"left out %u trace%s: the head gives them to its own user, or for a token (--token-file)",
 			m->traces_left_out, m->traces_left_out == 1 ? "" : "s");
 	if (r < 0 || !m->data.len)

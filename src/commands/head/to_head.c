@@ -78,7 +78,7 @@ static const struct words {
 	[GS_UPLINK_JOBS] = {"reports", "report", "measurement", 5000000000ull},
 };
 
-static void on_say(void *ctx, const char *text)
+static void print_message(void *ctx, const char *text)
 {
 	gs_log(GS_LOG_INFO, GS_LOG_HEAD, "%s", text);
 }
@@ -116,7 +116,7 @@ int to_head_open(const struct to_head_options *options, enum gs_uplink_kind kind
 		.machine_id = options->machine_id,
 		.kind = kind,
 		.spool_max_bytes = options->spool_max_bytes,
-		.say = on_say,
+		.on_message = print_message,
 	};
 	char folder[512];
 	int r;
@@ -155,13 +155,13 @@ struct gs_uplink_outbox *to_head_outbox(struct to_head *head)
 static void report_result(const struct words *w, const struct gs_uplink_outbox_result *r)
 {
 	if (r->lost_samples)
-		gs_cli_say("%llu %ss dropped: the spool is full (--spool-max)",
-			   (unsigned long long)r->lost_samples, w->what);
+		gs_cli_print_message("%llu %ss dropped: the spool is full (--spool-max)",
+				     (unsigned long long)r->lost_samples, w->what);
 	if (r->given_up_samples)
-		gs_cli_say("%llu undelivered %ss dropped: cannot write to %s",
-			   (unsigned long long)r->given_up_samples, w->what, r->path);
+		gs_cli_print_message("%llu undelivered %ss dropped: cannot write to %s",
+				     (unsigned long long)r->given_up_samples, w->what, r->path);
 	if (r->left_samples)
-		gs_cli_say(
+		gs_cli_print_message(
 			"%llu %s%s not delivered yet%s%s; the next %s with --head, or gpuscope connect, sends them from %s",
 			(unsigned long long)r->left_samples, w->what,
 			r->left_samples == 1 ? "" : "s", r->trouble[0] ? ": " : "", r->trouble,
@@ -169,11 +169,12 @@ static void report_result(const struct words *w, const struct gs_uplink_outbox_r
 	else
 		gs_log(GS_LOG_INFO, GS_LOG_HEAD, "everything is delivered to the head");
 	if (r->n_sent)
-		gs_cli_say("%u earlier %s%s delivered to the head, too", r->n_sent, w->stream,
-			   r->n_sent == 1 ? "" : "s");
+		gs_cli_print_message("%u earlier %s%s delivered to the head, too", r->n_sent,
+				     w->stream, r->n_sent == 1 ? "" : "s");
 	if (r->n_left)
-		gs_cli_say("%u earlier %s%s still wait%s in %s", r->n_left, w->stream,
-			   r->n_left == 1 ? "" : "s", r->n_left == 1 ? "s" : "", r->folder);
+		gs_cli_print_message("%u earlier %s%s still wait%s in %s", r->n_left, w->stream,
+				     r->n_left == 1 ? "" : "s", r->n_left == 1 ? "s" : "",
+				     r->folder);
 }
 
 int to_head_finish(struct to_head **head)
@@ -186,9 +187,9 @@ int to_head_finish(struct to_head **head)
 		return 0;
 	gs_uplink_stats(to_head_link(h), &stats);
 	if (stats.waiting_samples)
-		gs_cli_say("delivering %llu %ss to the head; waiting at most %u s",
-			   (unsigned long long)stats.waiting_samples, h->words->what,
-			   (unsigned)(h->words->drain_ns / 1000000000u));
+		gs_cli_print_message("delivering %llu %ss to the head; waiting at most %u s",
+				     (unsigned long long)stats.waiting_samples, h->words->what,
+				     (unsigned)(h->words->drain_ns / 1000000000u));
 	gs_uplink_outbox_finish(&h->outbox, h->words->drain_ns, &result);
 	report_result(h->words, &result);
 	to_head_abandon(head);

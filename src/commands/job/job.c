@@ -269,9 +269,10 @@ static int write_one(const struct job_options *o, const struct gs_job_report_ses
 		r = out ? gs_job_report_write(out, session, &style) : -ENOMEM;
 	r = gs_output_close(&file, r, &err);
 	if (r < 0 && err.text[0])
-		gs_cli_say("%s", err.text);
+		gs_cli_print_message("%s", err.text);
 	else if (r < 0)
-		gs_cli_say("cannot write %s: %s", path ? path : "the report", strerror(-r));
+		gs_cli_print_message("cannot write %s: %s", path ? path : "the report",
+				     strerror(-r));
 	else if (path && !session->unfinished && !o->detach)
 		gs_cli_report_written(path);
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
@@ -315,7 +316,7 @@ static bool save_report(const struct job_options *o, struct gs_accounting_measur
 		return true;
 	r = make_report(o, m, rules, &session);
 	if (r < 0) {
-		gs_cli_say("cannot save the report: %s", strerror(-r));
+		gs_cli_print_message("cannot save the report: %s", strerror(-r));
 		return false;
 	}
 	session.unfinished = true;
@@ -336,7 +337,7 @@ static bool is_over(const struct job_options *o, const struct gs_accounting_meas
 		if (!job_linger_is_over(linger, gs_accounting_measure_alive(m), &why))
 			return false;
 		if (why)
-			gs_cli_say("%s", why);
+			gs_cli_print_message("%s", why);
 		return true;
 	}
 	return o->measure.by != GS_ACCOUNTING_OF_ALL && o->measure.by != GS_ACCOUNTING_OF_USER &&
@@ -371,8 +372,9 @@ static int watch_jobs(const struct job_options *o, struct gs_accounting_measure 
 			r = show_live(o, m, rules);
 			/* Who reads the table is gone; the report has another reader. */
 			if (r < 0 && (o->n_outputs || o->head.n_addresses)) {
-				gs_cli_say("cannot write the live table: %s; measurement continues",
-					   strerror(-r));
+				gs_cli_print_message(
+					"cannot write the live table: %s; measurement continues",
+					strerror(-r));
 				live = false;
 				r = 0;
 			}
@@ -392,21 +394,23 @@ static void say_nothing_found(const struct job_options *o)
 {
 	switch (o->measure.by) {
 	case GS_ACCOUNTING_OF_IDS:
-		gs_cli_say("no process of job %s%s here: is it running, and on this node?",
-			   o->measure.ids[0], o->measure.n_select > 1 ? " (or the others)" : "");
+		gs_cli_print_message(
+			"no process of job %s%s here: is it running, and on this node?",
+			o->measure.ids[0], o->measure.n_select > 1 ? " (or the others)" : "");
 		break;
 	case GS_ACCOUNTING_OF_USER:
-		gs_cli_say("no process of user %s here", o->measure.user);
+		gs_cli_print_message("no process of user %s here", o->measure.user);
 		break;
 	case GS_ACCOUNTING_OF_CGROUP:
-		gs_cli_say("no process in the cgroup %s here (paths are those of /proc/PID/cgroup)",
-			   o->measure.cgroup);
+		gs_cli_print_message(
+			"no process in the cgroup %s here (paths are those of /proc/PID/cgroup)",
+			o->measure.cgroup);
 		break;
 	case GS_ACCOUNTING_OF_PIDS:
-		gs_cli_say("no process %u here", o->measure.pids[0]);
+		gs_cli_print_message("no process %u here", o->measure.pids[0]);
 		break;
 	default:
-		gs_cli_say(
+		gs_cli_print_message(
 			"no job here; use -u USER or -p PID for processes that no batch system started");
 	}
 }
@@ -418,9 +422,9 @@ static void say_missing(const struct job_options *o, uint64_t found)
 		if (found >> i & 1)
 			continue;
 		if (o->measure.by == GS_ACCOUNTING_OF_IDS)
-			gs_cli_say("no process of job %s was here", o->measure.ids[i]);
+			gs_cli_print_message("no process of job %s was here", o->measure.ids[i]);
 		else
-			gs_cli_say("no process %u was here", o->measure.pids[i]);
+			gs_cli_print_message("no process %u was here", o->measure.pids[i]);
 	}
 }
 
@@ -447,7 +451,7 @@ static int measure_jobs(const struct job_options *o, const struct gs_rules *rule
 	if (r == 0)
 		r = gs_accounting_measure_open(&o->measure, &m, &err);
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		return gs_cli_exit_status_of(r);
 	}
 	/* A user's or a machine's processes may come later. */
@@ -470,7 +474,7 @@ static int measure_jobs(const struct job_options *o, const struct gs_rules *rule
 	if (r == 0)
 		r = make_report(o, m, rules, &session);
 	if (r < 0) {
-		gs_cli_say("cannot report: %s", strerror(-r));
+		gs_cli_print_message("cannot report: %s", strerror(-r));
 		gs_accounting_measure_close(&m);
 		return GS_EXIT_FAILED;
 	}
@@ -504,15 +508,16 @@ static int load_config(struct job_options *o)
 	gs_conf_defaults(schema, &o->measure.conf);
 	if (!o->config)
 		return 0;
-	r = gs_conf_load(schema, o->config, &o->measure.conf, gs_cli_say_text, &err);
+	r = gs_conf_load(schema, o->config, &o->measure.conf, gs_cli_print_text, &err);
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		return r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
 	}
 	gs_job_conf_foreign(&o->measure.conf, foreign, sizeof(foreign));
 	/* --alerts of the same file reports what neither of the two reads. */
 	if (foreign[0] && !(o->alerts && strcmp(o->alerts, o->config) == 0))
-		gs_cli_say("%s: ignoring keys unrelated to gpuscope job: %s", o->config, foreign);
+		gs_cli_print_message("%s: ignoring keys unrelated to gpuscope job: %s", o->config,
+				     foreign);
 	return 0;
 }
 
@@ -528,7 +533,7 @@ static int format_of(const struct job_options *o, const char *path, enum gs_job_
 	if (gs_job_report_format_of_path(path, ret) == 0)
 		return 0;
 	if (strchr(path, '.') && !o->config) {
-		gs_cli_say(
+		gs_cli_print_message(
 			"%s: unknown output suffix: .json, .csv, .yaml, .html or .txt, or --format",
 			path);
 		return GS_EXIT_USAGE;
@@ -556,7 +561,7 @@ static bool is_writable(const char *path)
 		r = access(folder, W_OK);
 	}
 	if (r < 0)
-		gs_cli_say("cannot write %s: %s", path, strerror(errno));
+		gs_cli_print_message("cannot write %s: %s", path, strerror(errno));
 	return r == 0;
 }
 
@@ -569,7 +574,8 @@ static int choose_formats(struct job_options *o)
 	for (size_t i = 0; status == 0 && i < o->n_outputs; i++) {
 		status = format_of(o, o->output[i], &o->output_format[i]);
 		if (status == 0 && o->detach && o->output[i][0] != '/') {
-			gs_cli_say("%s: with --detach, -o takes an absolute path", o->output[i]);
+			gs_cli_print_message("%s: with --detach, -o takes an absolute path",
+					     o->output[i]);
 			status = GS_EXIT_USAGE;
 		}
 	}
@@ -578,7 +584,7 @@ static int choose_formats(struct job_options *o)
 			status = GS_EXIT_FAILED;
 	if (o->detach &&
 	    (o->detach[0] != '/' || o->measure.live || (!o->n_outputs && !o->head.n_addresses))) {
-		gs_cli_say(
+		gs_cli_print_message(
 			"--detach takes an absolute path, needs -o or --head, and excludes --real-time: it has no terminal");
 		status = GS_EXIT_USAGE;
 	}
@@ -672,7 +678,7 @@ int gs_cmd_job(int argc, char **argv)
 	if (status == 0 && o->check_config && o->alerts) {
 		r = job_alert_open(o->alerts, &alert, &err);
 		if (r < 0)
-			gs_cli_say("%s", gs_err_text(&err, r));
+			gs_cli_print_message("%s", gs_err_text(&err, r));
 		job_alert_close(&alert);
 		status = r == 0 ? 0 : r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
 	}
@@ -687,7 +693,7 @@ int gs_cmd_job(int argc, char **argv)
 	gs_sandbox_keep_tracing(GS_SANDBOX_GPU_COUNTERS);
 	rules = gs_job_conf_rules(&o->measure.conf);
 	if (!rules) {
-		gs_cli_say("out of memory");
+		gs_cli_print_message("out of memory");
 		return GS_EXIT_FAILED;
 	}
 	sigaction(SIGINT, &sa, NULL);
@@ -701,7 +707,7 @@ int gs_cmd_job(int argc, char **argv)
 	if (r == 0)
 		r = o->alerts ? job_alert_open(o->alerts, &alert, &err) : 0;
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		status = r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
 	} else {
 		status = measure_jobs(o, rules, alert);

@@ -36,7 +36,7 @@ static int open_parts(struct job_alert *a, const struct gs_alert_conf *c, const 
 
 	if (r == 0 &&
 	    (gs_alerts_wants(a->alerts, GS_ALERT_GPU) || gs_alerts_wants(a->alerts, GS_ALERT_NODE)))
-		gs_cli_say(
+		gs_cli_print_message(
 			"%s: only rules about jobs are evaluated here; the agent evaluates those about GPUs and the node",
 			path);
 	return r == 0 ? gs_notify_open(c, a->host, &a->notify, err) : r;
@@ -47,7 +47,7 @@ int job_alert_open(const char *path, struct job_alert **ret, struct gs_err *err)
 	GS_FREE struct gs_alert_conf *conf = calloc(1, sizeof(*conf));
 	struct job_alert *a = calloc(1, sizeof(*a));
 	char foreign[512];
-	int r = conf && a ? gs_conf_load(gs_alert_conf_schema(), path, conf, gs_cli_say_text, err)
+	int r = conf && a ? gs_conf_load(gs_alert_conf_schema(), path, conf, gs_cli_print_text, err)
 			  : -ENOMEM;
 
 	*ret = NULL;
@@ -55,15 +55,17 @@ int job_alert_open(const char *path, struct job_alert **ret, struct gs_err *err)
 		gs_alert_conf_resolve(conf);
 		gs_alert_conf_foreign(conf, foreign, sizeof(foreign));
 		if (foreign[0])
-			gs_cli_say("%s: ignoring keys unrelated to alerts: %s", path, foreign);
+			gs_cli_print_message("%s: ignoring keys unrelated to alerts: %s", path,
+					     foreign);
 		(void)gethostname(a->host, sizeof(a->host) - 1);
 		a->interval_ns = conf->interval_ns;
 		a->window_ns = conf->window_ns ? conf->window_ns : WINDOW_NS;
 		r = open_parts(a, conf, path, err);
 	}
 	if (r == 0 && (!conf->enabled || !gs_alerts_wants(a->alerts, GS_ALERT_JOB))) {
-		gs_cli_say("%s: %s: no alerts will be sent", path,
-			   conf->enabled ? "no rule about jobs" : "alerts.enabled is false");
+		gs_cli_print_message("%s: %s: no alerts will be sent", path,
+				     conf->enabled ? "no rule about jobs"
+						   : "alerts.enabled is false");
 		job_alert_close(&a);
 	}
 	if (r < 0)
@@ -115,9 +117,10 @@ static void report_losses(struct job_alert *a)
 				r[i].waiting;
 
 		if (lost)
-			gs_cli_say("alerts: %llu of %llu messages did not reach the %s: %s",
-				   (unsigned long long)lost, (unsigned long long)(lost + r[i].sent),
-				   r[i].name, r[i].last_error[0] ? r[i].last_error : "too slow");
+			gs_cli_print_message(
+				"alerts: %llu of %llu messages did not reach the %s: %s",
+				(unsigned long long)lost, (unsigned long long)(lost + r[i].sent),
+				r[i].name, r[i].last_error[0] ? r[i].last_error : "too slow");
 	}
 }
 

@@ -76,12 +76,12 @@ int gs_cmd_compare(char **paths, size_t n, const struct compare_from *from, cons
 
 	if (format ? gs_job_report_format_parse(format, &style.format) < 0
 		   : output && gs_job_report_format_of_path(output, &style.format) < 0) {
-		gs_cli_say(
+		gs_cli_print_message(
 			"a comparison is a table, JSON, YAML or HTML: --format, or -o FILE.html");
 		return GS_EXIT_USAGE;
 	}
 	if (style.format == GS_JOB_CSV) {
-		gs_cli_say("a comparison has no CSV form: table, json, yaml or html");
+		gs_cli_print_message("a comparison has no CSV form: table, json, yaml or html");
 		return GS_EXIT_USAGE;
 	}
 	if (from->remote.head)
@@ -94,7 +94,7 @@ int gs_cmd_compare(char **paths, size_t n, const struct compare_from *from, cons
 	if (r == 0)
 		r = gs_job_report_compare_finish(&c);
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		gs_job_report_comparison_fini(&c);
 		return from->remote.head ? gs_cli_exit_status_of(r) : GS_EXIT_FAILED;
 	}
@@ -110,9 +110,10 @@ int gs_cmd_compare(char **paths, size_t n, const struct compare_from *from, cons
 		r = out ? gs_job_report_compare_write(out, &c, &style) : -ENOMEM;
 	r = gs_output_close(&file, r, &err);
 	if (r < 0 && err.text[0])
-		gs_cli_say("%s", err.text);
+		gs_cli_print_message("%s", err.text);
 	else if (r < 0)
-		gs_cli_say("cannot write %s: %s", output ? output : "the comparison", strerror(-r));
+		gs_cli_print_message("cannot write %s: %s", output ? output : "the comparison",
+				     strerror(-r));
 	else if (output)
 		gs_cli_report_written(output);
 	gs_job_report_comparison_fini(&c);

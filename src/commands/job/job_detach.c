@@ -31,18 +31,19 @@ static int take_lock(const char *pid_file)
 
 	lock_fd = open(pid_file, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (lock_fd < 0) {
-		gs_cli_say("cannot write %s: %s", pid_file, strerror(errno));
+		gs_cli_print_message("cannot write %s: %s", pid_file, strerror(errno));
 		return -1;
 	}
 	if (fcntl(lock_fd, F_SETLK, &lock) < 0) {
-		gs_cli_say("%s: %s", pid_file,
-			   errno == EACCES || errno == EAGAIN ? "a recorder already uses this file"
-							      : strerror(errno));
+		gs_cli_print_message("%s: %s", pid_file,
+				     errno == EACCES || errno == EAGAIN
+					     ? "a recorder already uses this file"
+					     : strerror(errno));
 		return -1;
 	}
 	n = snprintf(number, sizeof(number), "%d\n", (int)getpid());
 	if (ftruncate(lock_fd, 0) < 0 || write(lock_fd, number, (size_t)n) != n) {
-		gs_cli_say("cannot write %s: %s", pid_file, strerror(errno));
+		gs_cli_print_message("cannot write %s: %s", pid_file, strerror(errno));
 		return -1;
 	}
 	return 0;
@@ -72,7 +73,7 @@ int job_detach_fork(const char *pid_file, int *ret_status)
 
 	*ret_status = GS_EXIT_FAILED;
 	if (pipe2(fds, O_CLOEXEC) < 0 || (child = fork()) < 0) {
-		gs_cli_say("cannot start a recorder: %s", strerror(errno));
+		gs_cli_print_message("cannot start a recorder: %s", strerror(errno));
 		return -1;
 	}
 	if (child > 0) {
@@ -100,7 +101,7 @@ void job_detach_ready(const char *pid_file)
 	(void)dup2(log >= 0 ? log : null, STDERR_FILENO);
 	/* No file system is kept busy by a recorder. */
 	if (chdir("/") < 0 || write(ready_fd, "", 1) != 1)
-		gs_cli_say("the process that started the recorder is gone");
+		gs_cli_print_message("the process that started the recorder is gone");
 	gs_close_p(&ready_fd);
 }
 
@@ -110,7 +111,7 @@ void job_detach_end(int status)
 	int n = snprintf(text, sizeof(text), "ended %d\n", status);
 
 	if (lock_fd >= 0 && (ftruncate(lock_fd, 0) < 0 || pwrite(lock_fd, text, (size_t)n, 0) != n))
-		gs_cli_say("cannot write the file of the recorder: %s", strerror(errno));
+		gs_cli_print_message("cannot write the file of the recorder: %s", strerror(errno));
 }
 
 /* What job_detach_end() wrote; -1: it was killed. */
@@ -147,23 +148,24 @@ int job_detach_stop(const char *pid_file)
 	int r, status;
 
 	if (fd < 0 || fcntl(fd, F_GETLK, &lock) < 0) {
-		gs_cli_say("%s: %s", pid_file,
-			   errno == ENOENT ? "no recorder uses this file" : strerror(errno));
+		gs_cli_print_message("%s: %s", pid_file,
+				     errno == ENOENT ? "no recorder uses this file"
+						     : strerror(errno));
 		return GS_EXIT_FAILED;
 	}
 	if (lock.l_type != F_UNLCK) {
 		pidfd = pidfd_open(lock.l_pid, 0);
 		if (pidfd < 0 || pidfd_send_signal(pidfd, SIGTERM, NULL, 0) < 0) {
-			gs_cli_say("cannot end the recorder (process %d): %s", (int)lock.l_pid,
-				   strerror(errno));
+			gs_cli_print_message("cannot end the recorder (process %d): %s",
+					     (int)lock.l_pid, strerror(errno));
 			return errno == EPERM ? GS_EXIT_NOT_PERMITTED : GS_EXIT_FAILED;
 		}
 		end.fd = pidfd;
 		while ((r = poll(&end, 1, STOP_MS)) < 0 && errno == EINTR)
 			;
 		if (r == 0) {
-			gs_cli_say("the recorder (process %d) did not end within %d s",
-				   (int)lock.l_pid, STOP_MS / 1000);
+			gs_cli_print_message("the recorder (process %d) did not end within %d s",
+					     (int)lock.l_pid, STOP_MS / 1000);
 			return GS_EXIT_FAILED;
 		}
 	}
@@ -171,7 +173,8 @@ int job_detach_stop(const char *pid_file)
 	pass_on_log(pid_file);
 	unlink(pid_file);
 	if (status < 0)
-		gs_cli_say("%s: the recorder was killed; the report is the last one it saved",
-			   pid_file);
+		gs_cli_print_message(
+			"%s: the recorder was killed; the report is the last one it saved",
+			pid_file);
 	return status < 0 ? GS_EXIT_FAILED : status;
 }

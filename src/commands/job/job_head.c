@@ -63,7 +63,7 @@ static int each_report(struct job_head *h, const struct gs_job_report_session *s
 	int r = name_reports(h, session->n_jobs);
 
 	if (r < 0) {
-		gs_cli_say("cannot spool the reports for the head: %s", strerror(-r));
+		gs_cli_print_message("cannot spool the reports for the head: %s", strerror(-r));
 		return r;
 	}
 	for (size_t i = 0; i < session->n_jobs; i++) {
@@ -74,8 +74,8 @@ static int each_report(struct job_head *h, const struct gs_job_report_session *s
 			one = deliver(h, i, &batch, &span);
 		if (one == 0)
 			continue;
-		gs_cli_say("cannot spool the report of job %s for the head: %s",
-			   session->jobs[i].job.id, strerror(-one));
+		gs_cli_print_message("cannot spool the report of job %s for the head: %s",
+				     session->jobs[i].job.id, strerror(-one));
 		r = one;
 	}
 	return r;

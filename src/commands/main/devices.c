@@ -206,7 +206,7 @@ static int work_on_process(struct devices_options *o, int pid)
 	else if (result && (result->cgroup_v1[0] || result->cgroup_v2[0]))
 		print_result(pid, result, o->verb);
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		return exit_of(r);
 	}
 	return o->verb == DEVICES_REVOKE || gs_device_is_open(result) ? GS_EXIT_DONE
@@ -235,11 +235,12 @@ static int list_holders(struct devices_options *o)
 	o->device.choice = GS_DEVICE_HELD;
 	r = result ? gs_device_find_holders(&o->device, o->pids, PIDS_MAX, &n, &err) : -ENOMEM;
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		return exit_of(r);
 	}
 	if (!n) {
-		gs_cli_say("no process has an NVIDIA device open, or this user may not see it");
+		gs_cli_print_message(
+			"no process has an NVIDIA device open, or this user may not see it");
 		return GS_EXIT_NOTHING;
 	}
 	if (!o->doc)
@@ -249,7 +250,7 @@ static int list_holders(struct devices_options *o)
 		if (r == -ESRCH || r == -ENODEV)
 			continue; /* it has ended, or closed them */
 		if (r < 0)
-			gs_cli_say("%s", gs_err_text(&err, r));
+			gs_cli_print_message("%s", gs_err_text(&err, r));
 		if (o->doc)
 			put_result(o, o->pids[i], result, r < 0 ? gs_err_text(&err, r) : NULL);
 		else if (r == 0)
@@ -258,7 +259,7 @@ static int list_holders(struct devices_options *o)
 			status = r < 0 ? exit_of(r) : GS_EXIT_FAILED;
 	}
 	if (n > PIDS_MAX)
-		gs_cli_say("%u more processes have NVIDIA devices open", n - PIDS_MAX);
+		gs_cli_print_message("%u more processes have NVIDIA devices open", n - PIDS_MAX);
 	return status;
 }
 
@@ -301,7 +302,7 @@ int gs_cmd_devices(int argc, char **argv)
 	}
 	r = gs_pen_close(&pen);
 	if (r < 0) {
-		gs_cli_say("cannot write: %s", strerror(-r));
+		gs_cli_print_message("cannot write: %s", strerror(-r));
 		return GS_EXIT_FAILED;
 	}
 	return status;

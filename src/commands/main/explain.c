@@ -207,9 +207,9 @@ static void print_result(const struct explain_options *o, const struct explain_r
 	for (size_t i = 0; i < result->n_findings; i++)
 		print_finding(o, run, result, &result->findings[i]);
 	if (result->n_left_out)
-		gs_cli_say("%llu findings or samples were dropped: too many",
-			   (unsigned long long)result->n_left_out);
-	gs_findings_say_few(result->n_steps);
+		gs_cli_print_message("%llu findings or samples were dropped: too many",
+				     (unsigned long long)result->n_left_out);
+	gs_findings_warn_few_steps(result->n_steps);
 }
 
 static int put_result(const struct explain_options *o, const struct explain_run *run,
@@ -247,7 +247,7 @@ static int show_findings(const struct explain_options *o, struct explain_run *ru
 				       &result);
 	if (r == 0 && !result.n_steps && !result.n_samples && !result.n_findings &&
 	    !summary->n_hangs) {
-		gs_cli_say(
+		gs_cli_print_message(
 			"%s has neither steps nor samples: record calls that repeat with `gpuscope trace -o FILE.gst`, or samples with `gpuscope top --record FILE.gst`",
 			o->words[0]);
 		return GS_EXIT_NOTHING;
@@ -257,7 +257,7 @@ static int show_findings(const struct explain_options *o, struct explain_run *ru
 	else if (r == 0)
 		r = put_result(o, run, &result, summary);
 	if (r < 0)
-		gs_cli_say("%s", strerror(-r));
+		gs_cli_print_message("%s", strerror(-r));
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
 
@@ -281,9 +281,10 @@ static int explain_file(const struct explain_options *o)
 		r = read_file(&run, reader);
 	if (r < 0) {
 		if (reader)
-			gs_cli_say("cannot read %s: %s", o->words[0], gs_err_text(&err, r));
+			gs_cli_print_message("cannot read %s: %s", o->words[0],
+					     gs_err_text(&err, r));
 		else /* the text names the file */
-			gs_cli_say("%s", gs_err_text(&err, r));
+			gs_cli_print_message("%s", gs_err_text(&err, r));
 		status = GS_EXIT_FAILED;
 	} else if (status == GS_EXIT_DONE) {
 		gs_recording_stats(reader, &stats);
@@ -304,7 +305,7 @@ static int explain_program(const struct explain_options *o)
 	unsigned n = 1;
 
 	if (!argv) {
-		gs_cli_say("no memory");
+		gs_cli_print_message("no memory");
 		return GS_EXIT_FAILED;
 	}
 	argv[0] = name;

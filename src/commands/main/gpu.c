@@ -175,7 +175,7 @@ static int refuse_word(void *target, char **words, struct gs_err *err)
 static int check_written(int r)
 {
 	if (r < 0)
-		gs_cli_say("cannot write: %s", strerror(-r));
+		gs_cli_print_message("cannot write: %s", strerror(-r));
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
 
@@ -236,7 +236,7 @@ static void report_events(const struct gpu_options *o, const struct gs_gpu_snaps
 	if (o->style.view == GS_GPU_VIEW_ALL && o->style.format != GS_SUMMARY_CSV)
 		return;
 	for (unsigned i = 0; i < s->n_events; i++)
-		gs_cli_say("%s", gs_report_gpu_event_line(line, &s->event[i]));
+		gs_cli_print_message("%s", gs_report_gpu_event_line(line, &s->event[i]));
 }
 
 static int show_snapshot(struct gpu_options *o, const struct gs_gpu_snapshot *s, uint64_t n,
@@ -257,7 +257,7 @@ static int show_snapshot(struct gpu_options *o, const struct gs_gpu_snapshot *s,
 static void report_state(const struct gs_gpu_snapshot *s, unsigned *reported)
 {
 	if (s->state != *reported && s->state != GS_GPU_STATE_OK)
-		gs_cli_say("%s", s->state_text);
+		gs_cli_print_message("%s", s->state_text);
 	*reported = s->state;
 }
 
@@ -285,12 +285,12 @@ static int run_gpu(struct gpu_options *o, struct gs_gpu *gpu, struct gs_jobs *jo
 	int r = gs_gpu_read(gpu, &s), status;
 
 	if (r < 0) {
-		gs_cli_say("cannot read the GPUs: %s", strerror(-r));
+		gs_cli_print_message("cannot read the GPUs: %s", strerror(-r));
 		return GS_EXIT_FAILED;
 	}
 	status = exit_of(s);
 	if (status != GS_EXIT_DONE && !s->n_gpus) {
-		gs_cli_say("%s", s->state_text);
+		gs_cli_print_message("%s", s->state_text);
 		gs_gpu_snapshot_free(&s);
 		return status;
 	}
@@ -300,14 +300,14 @@ static int run_gpu(struct gpu_options *o, struct gs_gpu *gpu, struct gs_jobs *jo
 		return status;
 	}
 	if (gs_gpu_accounting_off(gpu))
-		gs_cli_say(
+		gs_cli_print_message(
 			"--accounting: accounting mode is off on a GPU; `nvidia-smi -am 1` (as root) enables it");
 	gs_gpu_health_follow(NULL, s);
 	status = GS_EXIT_DONE;
 	next_ns = gs_clock_mono_ns() +
 		  (o->watch_ns && o->watch_ns < o->window_ns ? o->watch_ns : o->window_ns);
 	if (o->select[0] && gs_gpu_select(s, o->select, &err) < 0) {
-		gs_cli_say("%s", err.text);
+		gs_cli_print_message("%s", err.text);
 		status = GS_EXIT_USAGE;
 	}
 	while (!stop && status == GS_EXIT_DONE) {
@@ -327,7 +327,7 @@ static int run_gpu(struct gpu_options *o, struct gs_gpu *gpu, struct gs_jobs *jo
 				break;
 			r = gs_gpu_read(gpu, &s);
 			if (r < 0) {
-				gs_cli_say("cannot read the GPUs: %s", strerror(-r));
+				gs_cli_print_message("cannot read the GPUs: %s", strerror(-r));
 				status = GS_EXIT_FAILED;
 				break;
 			}
@@ -352,7 +352,7 @@ static int run_gpu(struct gpu_options *o, struct gs_gpu *gpu, struct gs_jobs *jo
 	if (status == GS_EXIT_DONE && !o->watch_ns && s) {
 		status = exit_of(s);
 		if (status != GS_EXIT_DONE && o->style.format != GS_SUMMARY_TABLE)
-			gs_cli_say("%s", s->state_text);
+			gs_cli_print_message("%s", s->state_text);
 	}
 	gs_gpu_snapshot_free(&s);
 	gs_gpu_snapshot_free(&before);
@@ -411,7 +411,7 @@ const struct gs_cli_command gs_cli_gpu = {
 static void say_waiting(void *ctx, const char *text)
 {
 	(void)ctx;
-	gs_cli_say("waiting for NVIDIA's driver: %s", text);
+	gs_cli_print_message("waiting for NVIDIA's driver: %s", text);
 }
 
 int gs_cmd_gpu(int argc, char **argv)
@@ -448,12 +448,12 @@ int gs_cmd_gpu(int argc, char **argv)
 		sigaction(SIGUSR1, &sa, NULL);
 	r = gs_gpu_open(&o.gpu, &gpu, &err);
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		return GS_EXIT_FAILED;
 	}
 	r = gs_jobs_new(&jo, &jobs, &err);
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		r = GS_EXIT_FAILED;
 	} else {
 		r = run_gpu(&o, gpu, jobs);

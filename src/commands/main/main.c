@@ -76,7 +76,7 @@ static int main_refuse(const char *word)
 	unsigned best = 3, d;
 
 	if (word[0] == '-') {
-		gs_cli_say(
+		gs_cli_print_message(
 			"options follow the command, as in `gpuscope trace %s`; `gpuscope --help` lists the commands",
 			word);
 		return GS_EXIT_USAGE;
@@ -87,9 +87,9 @@ static int main_refuse(const char *word)
 			near = commands[i].name;
 		}
 	if (near)
-		gs_cli_say("no command \"%s\"; did you mean \"%s\"?", word, near);
+		gs_cli_print_message("no command \"%s\"; did you mean \"%s\"?", word, near);
 	else
-		gs_cli_say("no command \"%s\"; `gpuscope --help` lists them", word);
+		gs_cli_print_message("no command \"%s\"; `gpuscope --help` lists them", word);
 	return GS_EXIT_USAGE;
 }
 

@@ -273,7 +273,7 @@ static int show_page(const struct open_options *o, const char *path)
 	int r;
 
 	if (!whole) {
-		gs_cli_say("cannot open %s: %s", path, strerror(errno));
+		gs_cli_print_message("cannot open %s: %s", path, strerror(errno));
 		return GS_EXIT_FAILED;
 	}
 	if (o->no_browser) {
@@ -283,14 +283,15 @@ static int show_page(const struct open_options *o, const char *path)
 	r = cmd_browser_show(whole, &err);
 	if (r == -ENODEV) {
 		puts(whole);
-		gs_cli_say(
+		gs_cli_print_message(
 			"there is no display here (DISPLAY, WAYLAND_DISPLAY) and no $BROWSER: copy the file to a machine with a browser, it needs nothing else");
 		return GS_EXIT_DONE;
 	}
 	if (r < 0) {
 		puts(whole);
-		gs_cli_say("%s; open the file above yourself, or set BROWSER to a command",
-			   gs_err_text(&err, r));
+		gs_cli_print_message(
+			"%s; open the file above yourself, or set BROWSER to a command",
+			gs_err_text(&err, r));
 		return GS_EXIT_FAILED;
 	}
 	return GS_EXIT_DONE;
@@ -335,14 +336,14 @@ int gs_cmd_open(int argc, char **argv)
 	if (is_page)
 		return show_page(&o, o.path);
 	if (viewer_of(o.path)) {
-		gs_cli_say(
+		gs_cli_print_message(
 			"%s needs %s; `gpuscope open` shows a recording (trace -o run.gst), .svg and .html",
 			o.path, viewer_of(o.path));
 		return GS_EXIT_USAGE;
 	}
 	r = render_page(&o, to, sizeof(to), &err);
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		return GS_EXIT_FAILED;
 	}
 	if (o.output)

@@ -124,7 +124,7 @@ const struct gs_cli_command gs_cli_probes = {
 
 static void report_failure(struct probes *p, const struct gs_err *err, int r)
 {
-	gs_cli_say("%s", gs_err_text(err, r));
+	gs_cli_print_message("%s", gs_err_text(err, r));
 	if (!p->first_error)
 		p->first_error = r;
 }
@@ -348,7 +348,7 @@ static void list_all(struct probes *p, struct tally *tally)
 		list_file(p, &p->files[i]);
 	wrong = fflush(stdout) != 0 || (p->out && fflush(p->out) != 0);
 	if (wrong)
-		gs_cli_say("cannot write the list: %s", strerror(errno));
+		gs_cli_print_message("cannot write the list: %s", strerror(errno));
 	*tally = (struct tally){p->n_listed, p->n_written, p->n_files, p->first_error};
 	_exit(wrong);
 }
@@ -378,12 +378,13 @@ static int list_apart(struct probes *p)
 	p->first_error = first_error ? first_error : tally->first_error;
 	munmap(tally, sizeof(*tally));
 	if (pid < 0) {
-		gs_cli_say("cannot start a process that reads the files: %s", strerror(errno));
+		gs_cli_print_message("cannot start a process that reads the files: %s",
+				     strerror(errno));
 		return -EAGAIN;
 	}
 	if (WIFSIGNALED(status))
-		gs_cli_say("the process that read the files was killed by signal %d",
-			   WTERMSIG(status));
+		gs_cli_print_message("the process that read the files was killed by signal %d",
+				     WTERMSIG(status));
 	return status == 0 ? 0 : -EIO;
 }
 
@@ -488,21 +489,23 @@ static int finish_probes(struct probes *p)
 
 		p->out = NULL;
 		if (r < 0) {
-			gs_cli_say("%s", gs_err_text(&err, r));
+			gs_cli_print_message("%s", gs_err_text(&err, r));
 			return GS_EXIT_FAILED;
 		}
-		gs_cli_say("%s: %" PRIu64 " probes; gpuscope trace --probes %s -- COMMAND",
-			   p->generate, p->n_written, p->generate);
+		gs_cli_print_message("%s: %" PRIu64
+				     " probes; gpuscope trace --probes %s -- COMMAND",
+				     p->generate, p->n_written, p->generate);
 	}
 	if (fflush(stdout) != 0) {
-		gs_cli_say("cannot write the list: %s", strerror(errno));
+		gs_cli_print_message("cannot write the list: %s", strerror(errno));
 		return GS_EXIT_FAILED;
 	}
 	if (p->first_error)
 		return gs_cli_exit_status_of(p->first_error);
 	if (!p->n_listed) {
-		gs_cli_say("nothing %s%s in %" PRIu64 " file%s", p->match ? "matches " : "to probe",
-			   p->match ? p->match : "", p->n_files, p->n_files == 1 ? "" : "s");
+		gs_cli_print_message("nothing %s%s in %" PRIu64 " file%s",
+				     p->match ? "matches " : "to probe", p->match ? p->match : "",
+				     p->n_files, p->n_files == 1 ? "" : "s");
 		return GS_EXIT_FAILED;
 	}
 	return GS_EXIT_DONE;
@@ -525,7 +528,7 @@ int gs_cmd_probes(int argc, char **argv)
 		if (r == 0)
 			p.out = to_stdout ? stdout : gs_output_stream(&p.file);
 		if (!p.out) {
-			gs_cli_say("%s", gs_err_text(&err, r < 0 ? r : -ENOMEM));
+			gs_cli_print_message("%s", gs_err_text(&err, r < 0 ? r : -ENOMEM));
 			return GS_EXIT_FAILED;
 		}
 		fputs("# A probe file: `man gpuscope-probes` describes what each probe may also have (args,\n"

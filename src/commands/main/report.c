@@ -255,7 +255,7 @@ static int look_under(const char *path, struct gs_aggregate_under *under)
 		r = gs_aggregate_under_scan(under, &batch);
 	gs_recording_reader_close(&reader);
 	if (r < 0)
-		gs_cli_say("cannot read %s: %s", path, gs_err_text(&err, r));
+		gs_cli_print_message("cannot read %s: %s", path, gs_err_text(&err, r));
 	return r < 0 ? r : 0;
 }
 
@@ -289,7 +289,8 @@ static int replay_file(const char *path, struct gs_recording_reader *reader,
 		if (r == 0 && file) {
 			r = file->push(file->ctx, &batch);
 			if (r < 0) {
-				gs_cli_say("cannot write %s: %s", file_path, strerror(-r));
+				gs_cli_print_message("cannot write %s: %s", file_path,
+						     strerror(-r));
 				return r;
 			}
 		}
@@ -297,18 +298,18 @@ static int replay_file(const char *path, struct gs_recording_reader *reader,
 			return r;
 	}
 	if (r < 0)
-		gs_cli_say("cannot read %s: %s", path, strerror(-r));
+		gs_cli_print_message("cannot read %s: %s", path, strerror(-r));
 	return r < 0 ? r : 0;
 }
 
 static void report_under(const struct report_options *o, const struct gs_aggregate_under *under)
 {
 	if (!gs_aggregate_under_n_chosen(under))
-		gs_cli_say(
+		gs_cli_print_message(
 			"%s: nothing ran under these functions: their calls were not traced (--python-calls), and no Python stack contains them (--python-at, --python-hz)",
 			o->path);
 	if (gs_aggregate_under_n_added_up(under))
-		gs_cli_say(
+		gs_cli_print_message(
 			"%s: %llu calls were added up in the kernel and are left out: some may have been under these functions",
 			o->path, (unsigned long long)gs_aggregate_under_n_added_up(under));
 }
@@ -317,7 +318,7 @@ static void report_kernels(const struct report_options *o,
 			   const struct gs_aggregate_kernels *kernels)
 {
 	if (!gs_aggregate_kernels_n_chosen(kernels))
-		gs_cli_say(
+		gs_cli_print_message(
 			"%s: none of its %llu launches matches; --by kernel shows the names of the kernels",
 			o->path, (unsigned long long)gs_aggregate_kernels_n_left_out(kernels));
 }
@@ -469,7 +470,7 @@ static int close_export(const struct report_options *o, struct gs_export **expor
 		gs_export_abandon(export);
 		if (r < 0)
 			return r;
-		gs_cli_say(
+		gs_cli_print_message(
 			"%s is not written, as it would be empty: %s%s", o->output, reason,
 			has_samples
 				? "; samples of GPUs can be seen in a .pftrace or .json file, and drawn by --plot FIGURE.svg"
@@ -478,7 +479,7 @@ static int close_export(const struct report_options *o, struct gs_export **expor
 	}
 	r = gs_export_close(export, &err);
 	if (r < 0)
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 	else
 		gs_cli_report_written(o->output);
 	return r;
@@ -575,7 +576,7 @@ int gs_cmd_report(int argc, char **argv)
 	if (r == 0 && o.output)
 		r = gs_export_open(o.output, &eo, &export, &err);
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		gs_recording_reader_close(&reader);
 		return GS_EXIT_FAILED;
 	}

@@ -34,12 +34,13 @@ static int add_journal(struct gs_plot *plot, const char *path, struct gs_recordi
 	}
 	gs_recording_stats(reader, &st);
 	if (st.cut_bytes || st.skipped_bytes || st.n_skipped_frames)
-		gs_cli_say("%s: damaged or cut off: %llu frames and %llu bytes could not be read",
-			   path, (unsigned long long)st.n_skipped_frames,
-			   (unsigned long long)(st.cut_bytes + st.skipped_bytes));
+		gs_cli_print_message(
+			"%s: damaged or cut off: %llu frames and %llu bytes could not be read",
+			path, (unsigned long long)st.n_skipped_frames,
+			(unsigned long long)(st.cut_bytes + st.skipped_bytes));
 	if (decoder && gs_node_decoder_torn(decoder))
-		gs_cli_say("%s: %llu samples were incomplete and are left out", path,
-			   (unsigned long long)gs_node_decoder_torn(decoder));
+		gs_cli_print_message("%s: %llu samples were incomplete and are left out", path,
+				     (unsigned long long)gs_node_decoder_torn(decoder));
 	gs_node_decoder_free(&decoder);
 	return r < 0 ? gs_err_set(err, r, "cannot read %s: %s", path, strerror(-r)) : 0;
 }
@@ -81,16 +82,17 @@ int gs_cmd_plot(char **paths, size_t n, const char *output, unsigned panels)
 	if (r == 0)
 		r = gs_plot_write(plot, output, &err);
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 	} else {
 		gs_plot_stats(plot, &st);
-		gs_cli_say("%s: %llu sample%s of %llu GPU%s, %llu gap%s", output,
-			   (unsigned long long)st.n_samples, st.n_samples == 1 ? "" : "s",
-			   (unsigned long long)st.n_devices, st.n_devices == 1 ? "" : "s",
-			   (unsigned long long)st.n_gaps, st.n_gaps == 1 ? "" : "s");
+		gs_cli_print_message("%s: %llu sample%s of %llu GPU%s, %llu gap%s", output,
+				     (unsigned long long)st.n_samples, st.n_samples == 1 ? "" : "s",
+				     (unsigned long long)st.n_devices, st.n_devices == 1 ? "" : "s",
+				     (unsigned long long)st.n_gaps, st.n_gaps == 1 ? "" : "s");
 		if (st.n_left_out)
-			gs_cli_say("%llu samples were left out: their clocks are too far apart",
-				   (unsigned long long)st.n_left_out);
+			gs_cli_print_message(
+				"%llu samples were left out: their clocks are too far apart",
+				(unsigned long long)st.n_left_out);
 	}
 	gs_plot_free(&plot);
 	return r == 0 ? GS_EXIT_DONE : r == -ENOPKG ? GS_EXIT_NOT_PERMITTED : GS_EXIT_FAILED;

@@ -85,7 +85,7 @@ static int print_sample(const struct top_command *c, const struct gs_node_snapsh
 		break;
 	}
 	if (r < 0 && r != -EPIPE)
-		gs_cli_say("cannot write the output: %s", strerror(-r));
+		gs_cli_print_message("cannot write the output: %s", strerror(-r));
 	return r;
 }
 
@@ -98,14 +98,14 @@ static int once_live(const struct top_command *c, struct top_live *live, struct 
 	int r = top_live_read(live, &before, err);
 
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(err, r));
+		gs_cli_print_message("%s", gs_err_text(err, r));
 		return r;
 	}
 	while (nanosleep(&pause, &pause) < 0 && errno == EINTR)
 		;
 	r = top_live_read(live, &node, err);
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(err, r));
+		gs_cli_print_message("%s", gs_err_text(err, r));
 		return r;
 	}
 	return print_sample(c, before, node);
@@ -118,7 +118,7 @@ static int once_replay(const struct top_command *c, struct top_replay *replay, s
 	int r = top_replay_last(replay, &before, &node, err);
 
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(err, r));
+		gs_cli_print_message("%s", gs_err_text(err, r));
 		return r;
 	}
 	return print_sample(c, before, node);
@@ -131,7 +131,7 @@ static int run_live(const struct top_command *c, struct gs_err *err)
 	int r = top_live_new(&c->options, &live, err), close_r;
 
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(err, r));
+		gs_cli_print_message("%s", gs_err_text(err, r));
 		return r;
 	}
 	if (c->once) {
@@ -141,11 +141,11 @@ static int run_live(const struct top_command *c, struct gs_err *err)
 		if (r == 0)
 			r = gs_tui_run(&source, &c->options.tui, err);
 		if (r < 0)
-			gs_cli_say("%s", gs_err_text(err, r));
+			gs_cli_print_message("%s", gs_err_text(err, r));
 	}
 	close_r = top_live_close(&live, err);
 	if (r == 0 && close_r < 0)
-		gs_cli_say("%s", gs_err_text(err, close_r));
+		gs_cli_print_message("%s", gs_err_text(err, close_r));
 	return r < 0 ? r : close_r;
 }
 
@@ -156,7 +156,7 @@ static int run_replay(const struct top_command *c, struct gs_err *err)
 	int r = top_replay_open(&c->options, &replay, err);
 
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(err, r));
+		gs_cli_print_message("%s", gs_err_text(err, r));
 		return r;
 	}
 	top_replay_position(replay);
@@ -166,7 +166,7 @@ static int run_replay(const struct top_command *c, struct gs_err *err)
 		top_replay_source(replay, &source);
 		r = gs_tui_run(&source, &c->options.tui, err);
 		if (r < 0)
-			gs_cli_say("%s", gs_err_text(err, r));
+			gs_cli_print_message("%s", gs_err_text(err, r));
 	}
 	top_replay_close(&replay);
 	return r;

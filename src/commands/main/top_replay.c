@@ -214,13 +214,13 @@ void top_replay_position(const struct top_replay *p)
 	char n[GS_FMT_BYTES];
 
 	if (s->cut_bytes)
-		gs_cli_say("%s: cut off: the last %s could not be read", p->options->replay,
-			   gs_fmt_bytes(n, s->cut_bytes));
+		gs_cli_print_message("%s: cut off: the last %s could not be read",
+				     p->options->replay, gs_fmt_bytes(n, s->cut_bytes));
 	if (s->n_skipped_frames || s->skipped_bytes)
-		gs_cli_say("%s: damaged: %llu frames (%s) were skipped", p->options->replay,
-			   (unsigned long long)s->n_skipped_frames,
-			   gs_fmt_bytes(n, s->skipped_bytes));
+		gs_cli_print_message("%s: damaged: %llu frames (%s) were skipped",
+				     p->options->replay, (unsigned long long)s->n_skipped_frames,
+				     gs_fmt_bytes(n, s->skipped_bytes));
 	if (torn)
-		gs_cli_say("%s: %llu samples were incomplete and are left out", p->options->replay,
-			   (unsigned long long)torn);
+		gs_cli_print_message("%s: %llu samples were incomplete and are left out",
+				     p->options->replay, (unsigned long long)torn);
 }

@@ -66,7 +66,7 @@ void top_settings_read(struct gs_tui_options *o)
 	if (r == -ENOENT)
 		return;
 	if (r < 0) {
-		gs_cli_say("%s; starting without it", gs_err_text(&err, r));
+		gs_cli_print_message("%s; starting without it", gs_err_text(&err, r));
 		return;
 	}
 	o->theme = (enum gs_tui_theme)kept.theme;

@@ -91,7 +91,7 @@ int trace_child_start(struct child *child, char **command)
 	int e = 0, status;
 
 	if (write(child->go_fd, "g", 1) != 1) {
-		gs_cli_say("the command could not be started: %s", strerror(errno));
+		gs_cli_print_message("the command could not be started: %s", strerror(errno));
 		return GS_EXIT_FAILED;
 	}
 	gs_close_p(&child->go_fd);
@@ -103,10 +103,10 @@ int trace_child_start(struct child *child, char **command)
 	waitpid(child->pid, &status, 0);
 	child->pid = -1;
 	if (e == ENOENT) {
-		gs_cli_say("%s: command not found", command[0]);
+		gs_cli_print_message("%s: command not found", command[0]);
 		return GS_EXIT_NOT_FOUND;
 	}
-	gs_cli_say("%s: cannot be executed: %s", command[0], strerror(e));
+	gs_cli_print_message("%s: cannot be executed: %s", command[0], strerror(e));
 	return GS_EXIT_NOT_EXECUTABLE;
 }
 

@@ -149,7 +149,8 @@ static void on_off(void *ctx, unsigned func)
 	char detail[512], since[GS_FMT_BYTES];
 
 	gs_fmt_ns(since, gs_clock_mono_ns() - t->start_ns);
-	gs_cli_say("--max-overhead: the probes of %s were removed %s after the start", name, since);
+	gs_cli_print_message("--max-overhead: the probes of %s were removed %s after the start",
+			     name, since);
 	snprintf(detail, sizeof(detail), "%.400s, %s after the start", name, since);
 	trace_output_loss(t->output, f ? f->desc.layer : GS_LAYER_NONE, GS_LOSS_OFF, detail, 1);
 }
@@ -329,7 +330,7 @@ static bool on_signal(struct trace *t, const struct signalfd_siginfo *s)
 		if (s->ssi_code <= 0)
 			kill(t->child.pid, (int)s->ssi_signo);
 		trace_live_clear(&t->live);
-		gs_cli_say(
+		gs_cli_print_message(
 			"waiting for the command to end; once more stops tracing and leaves it running");
 		return false;
 	}
@@ -583,13 +584,13 @@ static int start_trace(struct trace *t)
 		return GS_EXIT_FAILED;
 	r = trace_inside_new(&t->options, &t->inside, &err);
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		return r == -ENOENT ? GS_EXIT_USAGE : GS_EXIT_FAILED;
 	}
 	if (t->options.command) {
 		r = trace_child_prepare(&t->child, t->options.command, &t->inherited, t->inside);
 		if (r < 0) {
-			gs_cli_say("cannot start a process: %s", strerror(-r));
+			gs_cli_print_message("cannot start a process: %s", strerror(-r));
 			return GS_EXIT_FAILED;
 		}
 	}
@@ -598,7 +599,7 @@ static int start_trace(struct trace *t)
 	if (r == 0 && trace_wants_code(&t->options))
 		r = gs_reader_new(&reads_stacks, &t->stacks, &err);
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		return GS_EXIT_FAILED;
 	}
 	trace_raise_file_limit();
@@ -619,7 +620,7 @@ static int start_trace(struct trace *t)
 		r = trace_output_new(&t->options, gs_uprobe_attach_mode(t->probe), target, t->funcs,
 				     t->stacks, &t->output, &err);
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		if (r == -ENOENT && !t->probe)
 			return t->options.cgroup ? GS_EXIT_NOTHING : GS_EXIT_USAGE;
 		return gs_cli_exit_status_of(r);
@@ -637,7 +638,7 @@ static int start_trace(struct trace *t)
 	if (r == 0)
 		r = trace_gpu_start(&t->options, t->output, &t->gpu, &err);
 	if (r < 0) {
-		gs_cli_say("cannot start a thread: %s", strerror(-r));
+		gs_cli_print_message("cannot start a thread: %s", strerror(-r));
 		return GS_EXIT_FAILED;
 	}
 	attach_first(t);
@@ -660,11 +661,11 @@ static bool trace_saw_nothing(const struct trace *t)
 		return false;
 	if (!o->command && !o->n_pids && !o->all && !gs_uprobe_saw_target(t->probe)) {
 		if (o->comm)
-			gs_cli_say(
+			gs_cli_print_message(
 				"no process named %s ran; names are those in /proc/PID/comm, cut to 15 characters",
 				o->comm);
 		else
-			gs_cli_say("no process of the selection ran");
+			gs_cli_print_message("no process of the selection ran");
 		return true;
 	}
 	return gs_uprobe_n_files(t->probe) == 0 && !trace_python_n_found(t->python);
@@ -721,7 +722,8 @@ static void wait_for_child(struct trace *t)
 {
 	if (t->child.pid <= 0 || t->n_interrupts > 1)
 		return;
-	gs_cli_say("tracing is over; waiting for the command to end (Ctrl-C leaves it running)");
+	gs_cli_print_message(
+		"tracing is over; waiting for the command to end (Ctrl-C leaves it running)");
 	while (!t->child_ended) {
 		struct pollfd fd = {.fd = t->signal_fd, .events = POLLIN};
 

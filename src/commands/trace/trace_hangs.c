@@ -113,7 +113,8 @@ static void report_native(const struct gs_hang_found *f, struct trace_hang_stack
 			continue;
 		stacks[i].native = read_native(native, &f->ranks[i]);
 		if (stacks[i].native)
-			gs_cli_say("  rank %d, native: %s", f->ranks[i].rank, stacks[i].native);
+			gs_cli_print_message("  rank %d, native: %s", f->ranks[i].rank,
+					     stacks[i].native);
 	}
 	gs_native_free(&native);
 	gs_reader_free(&reader);
@@ -128,14 +129,15 @@ static void report_found(struct trace_hangs *h, const struct gs_hang_found *f)
 	for (size_t i = 0; i < n; i++)
 		if (f->ranks[i].state != GS_HANG_ENDED)
 			stacks[i].python = read_python(h, &f->ranks[i]);
-	gs_cli_say("%s: %s", f->kind == GS_HANG_WAITS ? "hang" : "mismatch", gs_hang_text(f, text));
+	gs_cli_print_message("%s: %s", f->kind == GS_HANG_WAITS ? "hang" : "mismatch",
+			     gs_hang_text(f, text));
 	for (size_t i = 0; i < n; i++) {
-		gs_cli_say("  %s", gs_hang_rank_text(f, &f->ranks[i], text));
+		gs_cli_print_message("  %s", gs_hang_rank_text(f, &f->ranks[i], text));
 		if (stacks[i].python)
-			gs_cli_say("    Python: %s", stacks[i].python);
+			gs_cli_print_message("    Python: %s", stacks[i].python);
 	}
 	if (f->n_seen > n)
-		gs_cli_say("  and %zu more ranks", f->n_seen - n);
+		gs_cli_print_message("  and %zu more ranks", f->n_seen - n);
 	report_native(f, stacks, n);
 	trace_output_hang(h->output, f, stacks, n);
 	for (size_t i = 0; i < n; i++) {
@@ -151,7 +153,7 @@ static void report_ended(struct trace_hangs *h, const struct gs_hang_found *f)
 	trace_output_hang(h->output, f, NULL, 0);
 	if (!f->has_arrived)
 		return; /* what became of them is in the summary */
-	gs_cli_say(
+	gs_cli_print_message(
 		"hang over: all ranks have arrived at collective %llu of communicator 0x%llx after %s",
 		(unsigned long long)f->call, (unsigned long long)f->id,
 		gs_fmt_ns(waited, f->ended_ns - f->since_ns));

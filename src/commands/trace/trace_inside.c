@@ -151,9 +151,9 @@ static int prepare_doors(const struct trace_options *o, struct trace_inside *in,
 	uint32_t doors = in->nccl_library[0] ? 1u << GS_COMPANION_NCCL : 0;
 
 	if (gpu < 0)
-		gs_cli_say("--inside=gpu: %s", gs_err_text(&gpu_why, gpu));
+		gs_cli_print_message("--inside=gpu: %s", gs_err_text(&gpu_why, gpu));
 	if (nccl < 0)
-		gs_cli_say("--inside=nccl: %s", gs_err_text(&nccl_why, nccl));
+		gs_cli_print_message("--inside=nccl: %s", gs_err_text(&nccl_why, nccl));
 	if (o->inside_calls && !find_library(LIBRARY, in->library, sizeof(in->library)))
 		return gs_err_set(why, -ENOENT, LIBRARY " was not found next to gpuscope");
 	if (o->inside_calls)
@@ -181,7 +181,7 @@ int trace_inside_new(const struct trace_options *o, struct trace_inside **ret_in
 		return r;
 	}
 	if (getenv(GS_COMPANION_FOLDER_ENV)) {
-		gs_cli_say(
+		gs_cli_print_message(
 			"--inside: another gpuscope already traces this program from inside (" GS_COMPANION_FOLDER_ENV
 			"=%s): it is traced by probes here",
 			getenv(GS_COMPANION_FOLDER_ENV));
@@ -194,7 +194,8 @@ int trace_inside_new(const struct trace_options *o, struct trace_inside **ret_in
 	if (r == 0)
 		r = gs_inside_new(in->files, wanted, &in->events);
 	if (r < 0) {
-		gs_cli_say("--inside: %s; everything is traced by probes", gs_err_text(&why, r));
+		gs_cli_print_message("--inside: %s; everything is traced by probes",
+				     gs_err_text(&why, r));
 		trace_inside_free(&in);
 		return 0;
 	}
@@ -228,10 +229,10 @@ void trace_inside_report(const struct trace_inside *in)
 		return;
 	n = gs_companion_files_refused(in->files, &r);
 	if (n)
-		gs_cli_say("--inside: the reports of %u process%s could not be read (%s)", n,
-			   n == 1 ? "" : "es", strerror(-r));
+		gs_cli_print_message("--inside: the reports of %u process%s could not be read (%s)",
+				     n, n == 1 ? "" : "es", strerror(-r));
 	if (in->nccl_library[0] && !gs_inside_saw_nccl(in->events))
-		gs_cli_say(
+		gs_cli_print_message(
 			"--inside=nccl: no process reported a communicator of NCCL (needs NCCL 2.23 or newer)");
 }
 

@@ -38,13 +38,13 @@ int trace_check_sight(const struct trace_options *o)
 	for (size_t i = 0; i < o->n_pids; i++) {
 		if (may_see_libraries_of(o->pids[i]))
 			continue;
-		gs_cli_say(
+		gs_cli_print_message(
 			"process %d belongs to another user: run as root or with CAP_SYS_PTRACE to see its libraries",
 			(int)o->pids[i]);
 		return -EPERM;
 	}
 	if (!o->command && !o->n_pids && !may_see_all())
-		gs_cli_say(
+		gs_cli_print_message(
 			"only this user's processes are traced: others need root or CAP_SYS_PTRACE");
 	return 0;
 }
@@ -62,9 +62,9 @@ void trace_report_no_process(pid_t id)
 		if (sscanf(line, "Tgid: %d", &pid) != 1)
 			pid = 0;
 	if (pid > 0 && pid != id)
-		gs_cli_say("%d is a thread of process %d: give -p %d", (int)id, pid, pid);
+		gs_cli_print_message("%d is a thread of process %d: give -p %d", (int)id, pid, pid);
 	else
-		gs_cli_say("no process has the id %d", (int)id);
+		gs_cli_print_message("no process has the id %d", (int)id);
 }
 
 /* The summary is written when all is over: better to know now that it cannot be. */
@@ -74,7 +74,7 @@ int trace_check_summary(const char *path)
 	int r = path ? gs_output_try(path, &err) : 0;
 
 	if (r < 0)
-		gs_cli_say("the summary: %s", gs_err_text(&err, r));
+		gs_cli_print_message("the summary: %s", gs_err_text(&err, r));
 	return r;
 }
 

@@ -10,7 +10,7 @@
 
 static int refuse_trace(const char *text)
 {
-	gs_cli_say("%s", text);
+	gs_cli_print_message("%s", text);
 	return GS_EXIT_USAGE;
 }
 
@@ -52,7 +52,7 @@ static int check_events(const struct trace_options *o)
 		return refuse_trace(
 			"--summary-only sends no events, so there is nothing to deliver: leave out --head, or --summary-only");
 	if (o->summary_only && o->n_outputs) {
-		gs_cli_say(
+		gs_cli_print_message(
 			"--summary-only sends no events, so there is nothing to write into %s: leave out one of the two",
 			o->outputs[0]);
 		return GS_EXIT_USAGE;

@@ -51,7 +51,7 @@ static void on_unreadable(void *ctx, const char *path, const char *reason)
 {
 	struct list *l = ctx;
 
-	gs_cli_say("%s: %s", path, reason);
+	gs_cli_print_message("%s: %s", path, reason);
 	l->n_unreadable++;
 }
 
@@ -67,15 +67,15 @@ static void list_operators(struct list *l)
 	int r = gs_reader_new(&reads_files, &reader, &err);
 
 	if (r < 0) {
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 		l->n_unreadable++;
 		return;
 	}
 	gs_attach_plan_list_operators(command, environ, reader, &handler);
 	if (l->library)
-		gs_cli_say("these are the operators of %s", l->library);
+		gs_cli_print_message("these are the operators of %s", l->library);
 	else
-		gs_cli_say(
+		gs_cli_print_message(
 			"%s has no PyTorch whose operators could be listed: give the command after --list --layer torch --",
 			command);
 	free(l->library);
@@ -117,8 +117,8 @@ int trace_list(const struct trace_options *o)
 			     "   (only by --python-calls)");
 	}
 	if (layers >> GS_LAYER_USER & 1)
-		gs_cli_say("what --layer user can trace: gpuscope probes LIBRARY");
+		gs_cli_print_message("what --layer user can trace: gpuscope probes LIBRARY");
 	else if (!l.n && !l.n_unreadable)
-		gs_cli_say("nothing that can be traced matches");
+		gs_cli_print_message("nothing that can be traced matches");
 	return l.n || layers >> GS_LAYER_USER & 1 ? GS_EXIT_DONE : GS_EXIT_FAILED;
 }

@@ -420,7 +420,7 @@ static int read_probes(struct trace_options *o)
 
 	o->users = gs_user_set_new();
 	if (!o->users) {
-		gs_cli_say("no memory");
+		gs_cli_print_message("no memory");
 		return GS_EXIT_FAILED;
 	}
 	for (size_t i = 0; i < o->n_probe_files; i++) {
@@ -428,17 +428,17 @@ static int read_probes(struct trace_options *o)
 		int r = gs_probefile_read(o->probe_files[i], o->users, &err);
 
 		if (r < 0) {
-			gs_cli_say("%s", gs_err_text(&err, r));
+			gs_cli_print_message("%s", gs_err_text(&err, r));
 			return r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
 		}
 		n = gs_user_set_n_twice(o->users) - n;
 		if (n > 0)
-			gs_cli_say(
+			gs_cli_print_message(
 				"%s: %zu of its probes %s already described; each call is counted once",
 				o->probe_files[i], n, n == 1 ? "was" : "were");
 	}
 	if (o->layers >> GS_LAYER_TORCH_MEM & 1 && add_torch_memory(o->users) < 0) {
-		gs_cli_say("no memory");
+		gs_cli_print_message("no memory");
 		return GS_EXIT_FAILED;
 	}
 	return 0;
@@ -456,7 +456,7 @@ static int settle_probes(struct trace_options *o)
 			o->native_stack_at |= GS_AT_PROBE;
 	}
 	if (o->native_stack_at & GS_AT_PROBE && !o->n_outputs) {
-		gs_cli_say(
+		gs_cli_print_message(
 			"a probe of %s takes native stacks, which need an output file: add -o FILE, or write \"stack: python\" there",
 			o->probe_files[0]);
 		return GS_EXIT_USAGE;
@@ -503,18 +503,18 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	}
 	trace_python_settle(o);
 	if (o->summary_only && o->python_wants_calls) {
-		gs_cli_say(
+		gs_cli_print_message(
 			"--summary-only adds calls up in the kernel, without Python stacks: leave it out, or use --python-hz alone");
 		return GS_EXIT_USAGE;
 	}
 	if (o->native_stack_at && !o->n_outputs && !o->head.n_addresses &&
 	    o->style.view != GS_SUMMARY_MEMORY) {
-		gs_cli_say(
+		gs_cli_print_message(
 			"--stacks native records a stack with each event, which needs an output file: add -o FILE");
 		return GS_EXIT_USAGE;
 	}
 	if (o->summary_only && o->view_wants_calls) {
-		gs_cli_say(
+		gs_cli_print_message(
 			"--summary-only adds calls up in the kernel, without streams, kernels and memory: leave it out, or --by, --memory and --kernel");
 		return GS_EXIT_USAGE;
 	}

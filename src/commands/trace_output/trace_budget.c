@@ -190,8 +190,9 @@ static void make_step(void *ctx, const struct gs_overhead_step *s)
 	struct trace_budget *b = ctx;
 
 	gs_uprobe_set_mode(b->probe, s->func, s->mode);
-	gs_cli_say("--max-overhead: %s (%.0f calls/s, %.1f %% of processor time) is now %s",
-		   name_of(b, s->func), s->hits_per_s, 100 * s->ratio, words[s->mode]);
+	gs_cli_print_message(
+		"--max-overhead: %s (%.0f calls/s, %.1f %% of processor time) is now %s",
+		name_of(b, s->func), s->hits_per_s, 100 * s->ratio, words[s->mode]);
 }
 
 static bool any_hit(const struct trace_budget *b)
@@ -257,7 +258,7 @@ void trace_budget_report(const struct trace_budget *b)
 		return;
 	ratio = trace_budget_ratio(b);
 	if (ratio > limit)
-		gs_cli_say(
+		gs_cli_print_message(
 			"--max-overhead was exceeded: tracing took %.1f %% of processor time at the end; choose fewer functions (--func, --op, --layer)",
 			100 * ratio);
 }

@@ -639,16 +639,17 @@ static int close_file(struct file_output *f, bool is_quiet)
 		gs_export_end(f->export);
 		left_out = gs_export_left_out(f->export);
 		if (gs_export_is_empty(f->export))
-			gs_cli_say("%s shows nothing: %s", f->path, gs_export_is_empty(f->export));
+			gs_cli_print_message("%s shows nothing: %s", f->path,
+					     gs_export_is_empty(f->export));
 		r = gs_export_close(&f->export, &err);
 	} else if (f->journal) {
 		left_out = gs_recording_left_out(f->journal);
 		r = gs_recording_close(&f->journal, &err);
 	}
 	if (r < 0)
-		gs_cli_say("%s", gs_err_text(&err, r));
+		gs_cli_print_message("%s", gs_err_text(&err, r));
 	else if (left_out)
-		gs_cli_say(
+		gs_cli_print_message(
 			"%s is full (--max-size): the last %llu records are not in it; the summary has them",
 			f->path, (unsigned long long)left_out);
 	if (r == 0 && !is_quiet)
@@ -661,7 +662,7 @@ static void report_kernels(const struct trace_output *o)
 	uint64_t n = gs_aggregate_kernels_n_left_out(o->kernels);
 
 	if (n && !gs_aggregate_kernels_n_chosen(o->kernels))
-		gs_cli_say(
+		gs_cli_print_message(
 			"--kernel: none of %llu launches matched; --by kernel shows the names of the kernels",
 			(unsigned long long)n);
 }
@@ -676,7 +677,7 @@ int trace_output_end(struct trace_output *o, int exit_status, const char *reason
 		report_kernels(o);
 	first = gs_ingest_sink_error(o->feed, &name);
 	if (first < 0)
-		gs_cli_say(
+		gs_cli_print_message(
 			"writing %s stopped: %s; the part written before is complete, and the summary counts all calls",
 			name, strerror(-first));
 	report_pending(o);
@@ -704,11 +705,11 @@ int trace_output_summary(struct trace_output *o)
 	int r = gs_aggregate_make_summary(o->view, &summary);
 
 	if (r < 0) {
-		gs_cli_say("no memory for the summary");
+		gs_cli_print_message("no memory for the summary");
 		return r;
 	}
 	if (o->source && trace_source_fill(o->source, summary) < 0)
-		gs_cli_say("no memory for the text of Python lines");
+		gs_cli_print_message("no memory for the text of Python lines");
 	add_quota(o, summary);
 	gs_verdict_trace(summary);
 	gs_cli_summary_page(fallback, options->summary_path, options->color_auto, options->width,
@@ -737,7 +738,7 @@ int trace_output_write_plan(const struct trace_output *o)
 		r = out ? trace_budget_plan(o->budget, out, options->format) : -ENOMEM;
 	r = gs_output_close(&file, r, &err);
 	if (r < 0)
-		gs_cli_say("the plan: %s", gs_err_text(&err, r));
+		gs_cli_print_message("the plan: %s", gs_err_text(&err, r));
 	return r;
 }
 

@@ -26,7 +26,7 @@ struct gsprof {
 
 static int report_failure(int r, const struct gs_err *err)
 {
-	gs_cli_say("%s", gs_err_text(err, r));
+	gs_cli_print_message("%s", gs_err_text(err, r));
 	return gs_cli_exit_status_of(r);
 }
 
@@ -274,11 +274,11 @@ static int run_call(const struct call_row *row, int argc, char **argv)
 	if (!gs_cli_parse(&command, argc, argv, &g, &status))
 		return status;
 	if (row->needs_head && !g.has_head) {
-		gs_cli_say("which head? gsprof %s HEAD:PORT", row->name);
+		gs_cli_print_message("which head? gsprof %s HEAD:PORT", row->name);
 		return GS_EXIT_USAGE;
 	}
 	if (row->run == recover_profile && !g.list && !g.session_id && !g.name) {
-		gs_cli_say(
+		gs_cli_print_message(
 			"recover what? --list, --session-id ID or --name NAME, with --export for a file");
 		return GS_EXIT_USAGE;
 	}
@@ -439,6 +439,6 @@ int gswarm_run_gsprof(int argc, char **argv)
 		argv[1] = name;
 		return gswarm_run_http(argc - 1, argv + 1, command);
 	}
-	gs_cli_say("no command \"%s\": `gsprof help` lists them", argv[1]);
+	gs_cli_print_message("no command \"%s\": `gsprof help` lists them", argv[1]);
 	return GS_EXIT_USAGE;
 }

@@ -123,8 +123,9 @@ static int report_answer(const struct gs_buf *body, long status, bool whole)
 	} else if (message) {
 		print_text(stderr, message);
 	} else {
-		gs_cli_say("the head answered %ld, in a form that this command does not understand",
-			   status);
+		gs_cli_print_message(
+			"the head answered %ld, in a form that this command does not understand",
+			status);
 	}
 	free(text);
 	json_decref(answer);
@@ -151,7 +152,7 @@ static int ask_head(const struct http_options *o, const char *path, json_t *body
 	if (r == 0)
 		r = gs_http_client_http(&q, &status, NULL, &err);
 	if (r < 0)
-		gs_cli_say("no head answers at %s: %s", o->head, gs_err_text(&err, r));
+		gs_cli_print_message("no head answers at %s: %s", o->head, gs_err_text(&err, r));
 	else
 		r = report_answer(&answer, status, whole);
 	free(text);
@@ -222,7 +223,7 @@ static int fetch_stopped(const struct http_options *o, const json_t *active)
 		snprintf(file, sizeof(file), "%s.json", name);
 		r = session_write_file(file, fill_file, &w, &err);
 		if (r < 0) {
-			gs_cli_say("%s", gs_err_text(&err, r));
+			gs_cli_print_message("%s", gs_err_text(&err, r));
 			return GS_EXIT_FAILED;
 		}
 	}
@@ -263,7 +264,7 @@ int gswarm_run_http(int argc, char **argv, const char *command)
 		return ask_head(&o, "/status", NULL, true);
 	body = o.name ? json_pack("{s:s}", "name", o.name) : json_object();
 	if (!body) {
-		gs_cli_say("the name of a session is text in UTF-8");
+		gs_cli_print_message("the name of a session is text in UTF-8");
 		return GS_EXIT_USAGE;
 	}
 	r = strcmp(command, "http-stop") == 0 ? stop_by_http(&o, body)

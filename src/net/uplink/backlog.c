@@ -63,13 +63,13 @@ static void deliver_backlog(struct gs_backlog *l)
 		if (n_sent) {
 			snprintf(text, sizeof(text), "%u earlier %s%s delivered to the head, too",
 				 n_sent, kinds[i].name, n_sent == 1 ? "" : "s");
-			l->o.say(l->o.ctx, text);
+			l->o.on_message(l->o.ctx, text);
 		}
 		if (n_left) {
 			snprintf(text, sizeof(text), "%u earlier %s%s still wait%s in %s", n_left,
 				 kinds[i].name, n_left == 1 ? "" : "s", n_left == 1 ? "s" : "",
 				 folder);
-			l->o.say(l->o.ctx, text);
+			l->o.on_message(l->o.ctx, text);
 		}
 	}
 }
@@ -104,7 +104,7 @@ void gs_backlog_start(const struct gs_backlog_options *options, struct gs_backlo
 	l->like = *options->like;
 	l->like.instance = NULL; /* streams that end deliver as that */
 	l->like.desired = NULL;
-	l->like.say = NULL;
+	l->like.on_message = NULL;
 	if (l->like.token) {
 		snprintf(l->token, sizeof(l->token), "%s", l->like.token);
 		l->like.token = l->token;

@@ -16,8 +16,8 @@ struct gs_backlog_options {
 	struct gs_uplink *link; /* lent until the stop */
 	/* Folders are below it: "traces" (GS_UPLINK_TRACE), "reports" (GS_UPLINK_JOBS). */
 	const char *base;
-	void (*say)(void *ctx, const char *text); /* one line; on the thread */
-	void *ctx;                                /* of say; borrowed */
+	void (*on_message)(void *ctx, const char *text); /* one line; on the thread */
+	void *ctx;                                       /* of on_message; borrowed */
 };
 
 /* *ret_left stays NULL when there is no memory for it. */

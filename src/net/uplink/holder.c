@@ -61,19 +61,19 @@ struct gs_uplink {
 	struct gs_uplink_news news;
 };
 
-static void say_words(struct gs_uplink *l, const char *fmt, ...) GS_PRINTF(2, 3);
+static void report_line(struct gs_uplink *l, const char *fmt, ...) GS_PRINTF(2, 3);
 
-static void say_words(struct gs_uplink *l, const char *fmt, ...)
+static void report_line(struct gs_uplink *l, const char *fmt, ...)
 {
 	char text[512];
 	va_list args;
 
-	if (!l->o.say)
+	if (!l->o.on_message)
 		return;
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	l->o.say(l->o.ctx, text);
+	l->o.on_message(l->o.ctx, text);
 }
 
 static void wake_thread(struct gs_uplink *l)
@@ -115,8 +115,8 @@ static void lose_sender(struct gs_uplink *l, int r)
 	pthread_mutex_unlock(&l->lock);
 	wait = gs_sandbox_restart_wait_ns(&l->n_failures, now - l->started_ns);
 	l->start_after_ns = now + wait;
-	say_words(l, "%s; it is restarted%s", trouble,
-		  wait > 1000000000 ? " in a few seconds" : "");
+	report_line(l, "%s; it is restarted%s", trouble,
+		    wait > 1000000000 ? " in a few seconds" : "");
 }
 
 static struct gs_sender_wait wait_briefly(void)
@@ -170,7 +170,7 @@ static void start_sender(struct gs_uplink *l)
 	l->said_hello = l->has_news = l->sent_stopping = false;
 	r = gs_sender_start(LINK_WORK, fds, n, &l->process, &err);
 	if (r < 0) {
-		say_words(l, "%s", gs_err_text(&err, r));
+		report_line(l, "%s", gs_err_text(&err, r));
 		lose_sender(l, r);
 		return;
 	}
@@ -300,7 +300,7 @@ static void pass_line(struct gs_uplink *l, const char *text)
 		l->n_says = 0;
 	}
 	if (++l->n_says <= SAYS_MOST)
-		say_words(l, "%s", text);
+		report_line(l, "%s", text);
 	else
 		gs_log(GS_LOG_INFO, GS_LOG_HEAD, "%s", text);
 }

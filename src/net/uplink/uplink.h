@@ -58,7 +58,7 @@ struct gs_uplink_options {
 	void (*desired)(void *ctx, const struct gs_uplink_config *desired);
 	/* On the link's thread, one line about each change: connected, lost, refused. May be NULL.
 	 */
-	void (*say)(void *ctx, const char *text);
+	void (*on_message)(void *ctx, const char *text);
 	void *ctx;
 };
 

@@ -66,12 +66,12 @@ static void log_push(struct gs_push *p, const char *fmt, ...)
 	char text[512];
 	va_list args;
 
-	if (!p->o.say)
+	if (!p->o.on_message)
 		return;
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	p->o.say(p->o.ctx, text);
+	p->o.on_message(p->o.ctx, text);
 }
 
 /* --- making --- */

@@ -47,7 +47,7 @@ struct gs_push_options {
 	 * last one, or a negative errno. A failure of out is for the caller to see. */
 	int (*render)(void *ctx, unsigned part, struct gs_metrics *out);
 	/* One line when it begins to fail, and when it works again. May be NULL. */
-	void (*say)(void *ctx, const char *text);
+	void (*on_message)(void *ctx, const char *text);
 	void *ctx;
 };
 

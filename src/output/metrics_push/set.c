@@ -127,8 +127,8 @@ static void log_push(void *ctx, const char *text)
 {
 	const struct one *one = ctx;
 
-	if (one->set->o.say)
-		one->set->o.say(one->set->o.ctx, text);
+	if (one->set->o.on_message)
+		one->set->o.on_message(one->set->o.ctx, text);
 }
 
 static int open_one(struct one *one, const struct gs_push_conf *c, const char *hostname,
@@ -146,7 +146,7 @@ static int open_one(struct one *one, const struct gs_push_conf *c, const char *h
 		.spool_dir = c->spool,
 		.spool_max_bytes = (uint64_t)c->spool_max_mib << 20,
 		.render = render_metrics,
-		.say = log_push,
+		.on_message = log_push,
 		.ctx = one,
 	};
 	char token[512] = "", what[64], labels[sizeof(c->labels)];

@@ -58,7 +58,7 @@ struct gs_push_set_options {
 	 * thread of its own. */
 	int (*render)(void *ctx, enum gs_push_protocol protocol, unsigned part,
 		      struct gs_metrics *out);
-	void (*say)(void *ctx, const char *text);
+	void (*on_message)(void *ctx, const char *text);
 	void *ctx;
 };
 

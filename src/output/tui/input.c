@@ -23,7 +23,7 @@ static const struct tui_asked nothing = {TUI_ASK_NOTHING, 0};
 static void refill_table(struct tui_ui *ui)
 {
 	if (ui->node && tui_ui_fill(ui) < 0)
-		tui_ui_say(ui, TUI_BAD, "no memory for the table");
+		tui_ui_show_message(ui, TUI_BAD, "no memory for the table");
 }
 
 static const struct tui_row *selected_row(const struct tui_ui *ui)
@@ -126,7 +126,7 @@ static void open_job(struct tui_ui *ui)
 	struct tui_jobs *j = &ui->jobs;
 
 	if (j->selected < 0) {
-		tui_ui_say(ui, TUI_WARN, "no job is selected");
+		tui_ui_show_message(ui, TUI_WARN, "no job is selected");
 		return;
 	}
 	memcpy(j->detail_id, j->selected_id, sizeof(j->detail_id));
@@ -144,7 +144,7 @@ static void open_detail(struct tui_ui *ui)
 		return;
 	}
 	if (!r) {
-		tui_ui_say(ui, TUI_WARN, "no process is selected");
+		tui_ui_show_message(ui, TUI_WARN, "no process is selected");
 		return;
 	}
 	ui->detail_pid = r->pid;
@@ -160,18 +160,19 @@ static void open_detail(struct tui_ui *ui)
 static void open_signals(struct tui_ui *ui, const struct tui_row *r)
 {
 	if (ui->shows_jobs)
-		tui_ui_say(ui, TUI_WARN, "signals are for processes: j shows them");
+		tui_ui_show_message(ui, TUI_WARN, "signals are for processes: j shows them");
 	else if (ui->options.read_only)
-		tui_ui_say(ui, TUI_WARN, "started with --read-only: no signals are sent");
+		tui_ui_show_message(ui, TUI_WARN, "started with --read-only: no signals are sent");
 	else if (ui->source->is_replay)
-		tui_ui_say(ui, TUI_WARN, "this is a recording: there is no process to signal");
+		tui_ui_show_message(ui, TUI_WARN,
+				    "this is a recording: there is no process to signal");
 	else if (!ui->source->signal)
-		tui_ui_say(ui, TUI_WARN, "signals cannot be sent there");
+		tui_ui_show_message(ui, TUI_WARN, "signals cannot be sent there");
 	else if (!r)
-		tui_ui_say(ui, TUI_WARN, "no process is selected");
+		tui_ui_show_message(ui, TUI_WARN, "no process is selected");
 	else if (!r->host)
-		tui_ui_say(ui, TUI_WARN, "process %u is not visible on this machine (any more)",
-			   r->pid);
+		tui_ui_show_message(ui, TUI_WARN,
+				    "process %u is not visible on this machine (any more)", r->pid);
 	else {
 		ui->mode = TUI_SIGNAL;
 		ui->signal_at = 0;
@@ -189,21 +190,21 @@ static void send_signal(struct tui_ui *ui)
 
 	ui->mode = TUI_MAIN;
 	if (r == 0)
-		tui_ui_say(ui, TUI_GOOD, "%s was sent to %u (%s)", sig->name, ui->signal_pid,
-			   ui->signal_name);
+		tui_ui_show_message(ui, TUI_GOOD, "%s was sent to %u (%s)", sig->name,
+				    ui->signal_pid, ui->signal_name);
 	else if (r == -ESRCH)
-		tui_ui_say(ui, TUI_WARN, "%u (%s) has ended already", ui->signal_pid,
-			   ui->signal_name);
+		tui_ui_show_message(ui, TUI_WARN, "%u (%s) has ended already", ui->signal_pid,
+				    ui->signal_name);
 	else
-		tui_ui_say(ui, TUI_BAD, "%s could not be sent to %u: %s", sig->name, ui->signal_pid,
-			   strerror(-r));
+		tui_ui_show_message(ui, TUI_BAD, "%s could not be sent to %u: %s", sig->name,
+				    ui->signal_pid, strerror(-r));
 }
 
 static void key_of_signals(struct tui_ui *ui, int key)
 {
 	if (key == TUI_KEY_ESCAPE || key == 'q' || key == 'n' || key == TUI_KEY_F(10)) {
 		ui->mode = TUI_MAIN;
-		tui_ui_say(ui, TUI_DIM, "no signal was sent");
+		tui_ui_show_message(ui, TUI_DIM, "no signal was sent");
 	} else if (ui->mode == TUI_CONFIRM) {
 		if (key == 'y' || key == 'Y')
 			send_signal(ui);
@@ -263,8 +264,8 @@ static void sort_by(struct tui_ui *ui, enum tui_column c)
 
 	t->reverse = t->sort == c && !t->reverse;
 	t->sort = c;
-	tui_ui_say(ui, TUI_DIM, "sorted by %s%s", tui_column_title(c),
-		   t->reverse ? ", turned round" : "");
+	tui_ui_show_message(ui, TUI_DIM, "sorted by %s%s", tui_column_title(c),
+			    t->reverse ? ", turned round" : "");
 	refill_table(ui);
 }
 
@@ -274,8 +275,8 @@ static void sort_jobs_by(struct tui_ui *ui, enum tui_job_column c, bool turn)
 
 	t->reverse = turn && t->sort == c && !t->reverse;
 	t->sort = c;
-	tui_ui_say(ui, TUI_DIM, "sorted by %s%s", tui_job_title(c),
-		   t->reverse ? ", turned round" : "");
+	tui_ui_show_message(ui, TUI_DIM, "sorted by %s%s", tui_job_title(c),
+			    t->reverse ? ", turned round" : "");
 	refill_table(ui);
 }
 
@@ -292,7 +293,7 @@ static void sort_next(struct tui_ui *ui, int by)
 	}
 	t->sort = (enum tui_column)(((int)t->sort + by + TUI_N_COLUMNS) % TUI_N_COLUMNS);
 	t->reverse = false;
-	tui_ui_say(ui, TUI_DIM, "sorted by %s", tui_column_title(t->sort));
+	tui_ui_show_message(ui, TUI_DIM, "sorted by %s", tui_column_title(t->sort));
 	refill_table(ui);
 }
 
@@ -303,7 +304,7 @@ static struct tui_asked change_interval(struct tui_ui *ui, int direction)
 	if (ns == ui->options.interval_ns)
 		return nothing;
 	ui->options.interval_ns = ns;
-	tui_ui_say(ui, TUI_DIM, "every %g s", (double)ns / 1e9);
+	tui_ui_show_message(ui, TUI_DIM, "every %g s", (double)ns / 1e9);
 	return (struct tui_asked){TUI_ASK_INTERVAL, (int64_t)ns};
 }
 
@@ -332,18 +333,19 @@ static struct tui_asked key_of_replay(struct tui_ui *ui, int key)
 static void show_all(struct tui_ui *ui)
 {
 	if (!ui->source->set_all) {
-		tui_ui_say(ui, TUI_WARN, "a recording shows the processes that were recorded");
+		tui_ui_show_message(ui, TUI_WARN,
+				    "a recording shows the processes that were recorded");
 		return;
 	}
 	ui->table.all = !ui->table.all;
 	ui->source->set_all(ui->source->ctx, ui->table.all);
-	tui_ui_say(ui, TUI_DIM, ui->table.all ? "all processes" : "processes on GPUs");
+	tui_ui_show_message(ui, TUI_DIM, ui->table.all ? "all processes" : "processes on GPUs");
 }
 
 static void show_jobs(struct tui_ui *ui)
 {
 	ui->shows_jobs = !ui->shows_jobs;
-	tui_ui_say(ui, TUI_DIM, ui->shows_jobs ? "jobs" : "processes");
+	tui_ui_show_message(ui, TUI_DIM, ui->shows_jobs ? "jobs" : "processes");
 }
 
 static void select_row(struct tui_ui *ui, int row)
@@ -514,8 +516,9 @@ static struct tui_asked key_of_main(struct tui_ui *ui, int key, int rows)
 		break;
 	case 'o':
 		ui->order = (enum tui_gpu_order)((ui->order + 1) % TUI_N_GPU_ORDERS);
-		tui_ui_say(ui, TUI_DIM,
-			   ui->order == TUI_WORST_FIRST ? "GPUs: worst first" : "GPUs: by index");
+		tui_ui_show_message(ui, TUI_DIM,
+				    ui->order == TUI_WORST_FIRST ? "GPUs: worst first"
+								 : "GPUs: by index");
 		tui_ui_sort_gpus(ui);
 		break;
 	case TUI_KEY_ENTER:
@@ -575,9 +578,9 @@ static struct tui_asked key_of_detail(struct tui_ui *ui, int key, int rows)
 		if (n)
 			open_signals(ui, &row);
 		else
-			tui_ui_say(ui, TUI_WARN,
-				   "process %u is not visible on this machine any more",
-				   ui->detail_pid);
+			tui_ui_show_message(ui, TUI_WARN,
+					    "process %u is not visible on this machine any more",
+					    ui->detail_pid);
 	} else if (key == TUI_KEY_ESCAPE || key == 'q' || key == TUI_KEY_ENTER) {
 		ui->mode = TUI_MAIN;
 	} else if (key == ' ' || (ui->source->is_replay && key != 'o' && key != 'j')) {

@@ -94,7 +94,7 @@ static void save_setup(struct tui_ui *ui)
 	int e = ui->options.save ? ui->options.save(ui->options.save_ctx, &ui->options, &why) : 0;
 
 	if (e < 0)
-		tui_ui_say(ui, TUI_BAD, "not kept: %s", gs_err_text(&why, e));
+		tui_ui_show_message(ui, TUI_BAD, "not kept: %s", gs_err_text(&why, e));
 }
 
 static int answer_ui(struct run *r, struct tui_asked asked, struct gs_err *err)
@@ -180,8 +180,9 @@ static void note_silence(struct run *r)
 	if (r->source->is_replay || silent_ns <= SILENT_NS + r->ui.options.interval_ns)
 		return;
 	r->is_silent = true;
-	tui_ui_say(&r->ui, TUI_BAD, "no new values for %.0f s: a driver call has not returned",
-		   (double)silent_ns / 1e9);
+	tui_ui_show_message(&r->ui, TUI_BAD,
+			    "no new values for %.0f s: a driver call has not returned",
+			    (double)silent_ns / 1e9);
 }
 
 /* Until when to wait, in ms; -1 for ever. */

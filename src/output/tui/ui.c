@@ -43,7 +43,7 @@ void tui_ui_fini(struct tui_ui *ui)
 	ui->gpu_order = NULL;
 }
 
-void tui_ui_say(struct tui_ui *ui, enum tui_style style, const char *fmt, ...)
+void tui_ui_show_message(struct tui_ui *ui, enum tui_style style, const char *fmt, ...)
 {
 	va_list ap;
 

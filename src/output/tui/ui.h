@@ -106,7 +106,8 @@ void tui_ui_sort_gpus(struct tui_ui *ui);
 void tui_ui_forget(struct tui_ui *ui);
 
 /* The message at the bottom. */
-void tui_ui_say(struct tui_ui *ui, enum tui_style style, const char *fmt, ...) GS_PRINTF(3, 4);
+void tui_ui_show_message(struct tui_ui *ui, enum tui_style style, const char *fmt, ...)
+	GS_PRINTF(3, 4);
 
 /* Keys of struct tui_series. */
 uint64_t tui_key_of_gpu(const struct gs_gpu_info *info);

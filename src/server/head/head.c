@@ -15,12 +15,12 @@ void head_log(struct gs_head *h, const char *fmt, ...)
 	char text[512];
 	va_list args;
 
-	if (!h->o.say)
+	if (!h->o.on_message)
 		return;
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	h->o.say(h->o.say_ctx, text);
+	h->o.on_message(h->o.on_message_ctx, text);
 }
 
 static enum gs_grpc_status authorize_call(void *ctx, const struct gs_grpc_call *call,

@@ -84,8 +84,8 @@ struct gs_head_options {
 	void (*exit)(void *ctx);
 	void *exit_ctx;
 	/* One line about something that a person should know; any thread. May be NULL. */
-	void (*say)(void *ctx, const char *text);
-	void *say_ctx;
+	void (*on_message)(void *ctx, const char *text);
+	void *on_message_ctx;
 };
 
 /* Opens the store, listens, starts the threads. A negative errno with err. */

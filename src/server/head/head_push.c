@@ -174,7 +174,7 @@ int gs_head_push(struct gs_head *head, const struct gs_push_conf conf[GS_PUSH_PR
 		.conf = conf,
 		.hostname = hostname,
 		.render = render_metrics,
-		.say = log_push,
+		.on_message = log_push,
 		.ctx = head,
 	};
 	struct gs_push_set *set = NULL;
