@@ -269,7 +269,7 @@ struct waiting {
 	uint64_t hopeless_ns; /* one of these ended; 0: none has */
 };
 
-static void look_at_waiter(const struct member *m, struct waiting *w)
+static void add_waiter(const struct member *m, struct waiting *w)
 {
 	const struct call *c = hang_member_call(m, w->call);
 
@@ -281,7 +281,7 @@ static void look_at_waiter(const struct member *m, struct waiting *w)
 	w->any |= !m->has_ended && !m->has_left;
 }
 
-static void look_at_missing(const struct member *m, struct waiting *w)
+static void add_missing(const struct member *m, struct waiting *w)
 {
 	const struct call *c = hang_member_call(m, m->n_calls);
 
@@ -291,7 +291,7 @@ static void look_at_missing(const struct member *m, struct waiting *w)
 		w->hopeless_ns = m->ended_ns;
 }
 
-static struct waiting look_at_group(const struct gs_hang *h, const struct group *g)
+static struct waiting find_waiting(const struct gs_hang *h, const struct group *g)
 {
 	struct waiting w = {.since_ns = UINT64_MAX};
 	uint64_t least = UINT64_MAX;
@@ -304,9 +304,9 @@ static struct waiting look_at_group(const struct gs_hang *h, const struct group 
 		const struct member *m = &h->members[g->members[i]];
 
 		if (m->n_calls > least)
-			look_at_waiter(m, &w);
+			add_waiter(m, &w);
 		else
-			look_at_missing(m, &w);
+			add_missing(m, &w);
 	}
 	return w;
 }
@@ -324,7 +324,7 @@ static bool wait_is_due(const struct gs_hang *h, const struct waiting *w, uint64
 
 static void check_waits(struct gs_hang *h, struct group *g, uint64_t now_ns)
 {
-	struct waiting w = look_at_group(h, g);
+	struct waiting w = find_waiting(h, g);
 	struct found *f = g->waits ? &h->found[g->waits - 1] : NULL;
 
 	if (f && (w.call > f->it.call || !w.any)) {

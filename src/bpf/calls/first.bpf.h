@@ -119,7 +119,7 @@ static __always_inline __u32 first_layer(const volatile struct gs_func_desc *d)
 	return first_needs_context(d) ? d->layer : GS_LAYER_NONE;
 }
 
-static __always_inline void first_look(struct gs_thread *t, struct gs_kernel_state *s)
+static __always_inline void first_read_context(struct gs_thread *t, struct gs_kernel_state *s)
 {
 	__u32 gen = *(volatile __u32 *)&s->context_gen;
 	struct first_process key = first_key(&t->first);
@@ -158,7 +158,7 @@ __noinline int gs_first_is_new(__u32 slot, __u32 layer, __u64 function)
 	if (!t || !s)
 		return 1;
 	if (t->first.gen != s->context_gen)
-		first_look(t, s);
+		first_read_context(t, s);
 	if (layer && !(t->first.layers >> (layer & 31) & 1))
 		return 1;
 	if (!function)
@@ -215,7 +215,7 @@ __noinline int gs_first_settle(__u32 slot, __u32 layer, __u64 function)
 		__sync_fetch_and_or(&c->layers, bit);
 		__sync_fetch_and_add(&s->context_gen, 1);
 	}
-	first_look(t, s);
+	first_read_context(t, s);
 	if (!function)
 		return 0;
 	launch = first_launch_key(&t->first, function);

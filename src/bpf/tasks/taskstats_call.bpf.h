@@ -113,7 +113,7 @@ GS_ALONE int count_fd(__u32 fd, __u32 write, long result, __u64 took)
 	if (!m || !s || !file)
 		return 0;
 	k = &m->files[fd & (GS_LOOK_CACHE - 1)];
-	if (look_at_file(&k->look, file)) {
+	if (classify_file(&k->look, file)) {
 		k->mount_cell = k->look.on_fs && wants_family(GS_TASKSTATS_IO)
 					? mount_cell(m->slot, &k->look)
 					: 0;
@@ -243,7 +243,7 @@ static __always_inline int count_op(struct work_mark *m, struct call *c, __u8 op
 		file = IS_ERROR(result) ? 0 : file_of_fd(bpf_get_current_task(), result);
 		if (!s || !file || !wants_family(GS_TASKSTATS_NET))
 			return 0;
-		look_at_file(&l, file);
+		classify_file(&l, file);
 		count_accept(s, m->slot, &l);
 	}
 	return 0;
@@ -483,7 +483,7 @@ static __always_inline void count_uring_file(const struct op_mark *op, struct io
 
 	if (!s || !file || what == GS_OP_NONE || !wants_family(GS_TASKSTATS_IO | GS_TASKSTATS_NET))
 		return;
-	look_at_file(&l, file);
+	classify_file(&l, file);
 	if (l.on_fs && wants_family(GS_TASKSTATS_IO))
 		mount = mount_cell(op->slot, &l);
 	if (l.sk && wants_family(GS_TASKSTATS_NET))

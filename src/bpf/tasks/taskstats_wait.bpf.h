@@ -82,7 +82,7 @@ static __always_inline __u8 wait_of_anonymous(struct file *f)
 	return GS_TIME_OTHER;
 }
 
-static __always_inline void look_at_socket(struct file_look *l, struct file *f)
+static __always_inline void classify_socket(struct file_look *l, struct file *f)
 {
 	struct socket *socket = BPF_CORE_READ(f, private_data);
 	struct sock *sk = BPF_CORE_READ(socket, sk);
@@ -98,7 +98,7 @@ static __always_inline void look_at_socket(struct file_look *l, struct file *f)
 		 BPF_CORE_READ(sk, sk_protocol) == PROTO_TCP;
 }
 
-static __noinline int look_at_file(struct file_look *l, __u64 file)
+static __noinline int classify_file(struct file_look *l, __u64 file)
 {
 	struct file *f = (void *)file;
 	struct inode *inode = BPF_CORE_READ(f, f_inode);
@@ -134,7 +134,7 @@ static __noinline int look_at_file(struct file_look *l, __u64 file)
 		l->wait = GS_TIME_PIPE;
 		break;
 	case S_IFSOCK:
-		look_at_socket(l, f);
+		classify_socket(l, f);
 		break;
 	case S_IFBLK:
 		l->io = GS_IO_DEVICE;
@@ -161,7 +161,7 @@ GS_ALONE __u32 wait_of_file(__u64 file)
 
 	if (!file)
 		return GS_TIME_OTHER;
-	look_at_file(&l, file);
+	classify_file(&l, file);
 	return l.wait;
 }
 

@@ -212,8 +212,8 @@ static double new_xids(struct agent_alert *a, const struct agent_state *s, const
 	return (double)(now - before);
 }
 
-static void look_at_gpus(struct agent_alert *a, const struct agent_state *s, uint64_t now_ns,
-			 int64_t wall_ns)
+static void check_gpus(struct agent_alert *a, const struct agent_state *s, uint64_t now_ns,
+		       int64_t wall_ns)
 {
 	const struct gs_gpu_snapshot *gpus = s->latest;
 	uint64_t gone_ns = 3 * a->interval_ns > GONE_NS ? 3 * a->interval_ns : GONE_NS;
@@ -232,8 +232,8 @@ static void look_at_gpus(struct agent_alert *a, const struct agent_state *s, uin
 	a->n_news = 0;
 }
 
-static void look_at_node(struct agent_alert *a, const struct agent_state *s, uint64_t now_ns,
-			 int64_t wall_ns)
+static void check_node(struct agent_alert *a, const struct agent_state *s, uint64_t now_ns,
+		       int64_t wall_ns)
 {
 	struct gs_host_snapshot *host = NULL;
 	struct gs_alert_subject subject;
@@ -248,8 +248,8 @@ static void look_at_node(struct agent_alert *a, const struct agent_state *s, uin
 }
 
 /* Of each job its last minutes, as metrics have them. */
-static void look_at_jobs(struct agent_alert *a, struct agent_jobs *jobs, uint64_t now_ns,
-			 int64_t wall_ns)
+static void check_jobs(struct agent_alert *a, struct agent_jobs *jobs, uint64_t now_ns,
+		       int64_t wall_ns)
 {
 	struct gs_job_accounts *accounts;
 
@@ -283,9 +283,9 @@ void agent_alert_poll(struct agent_state *s, uint64_t now_ns)
 		return;
 	a->next_ns = now_ns + a->interval_ns;
 	/* Only this thread changes what is read here, so it needs no lock. */
-	look_at_gpus(a, s, now_ns, wall_ns);
-	look_at_node(a, s, now_ns, wall_ns);
-	look_at_jobs(a, s->jobs, now_ns, wall_ns);
+	check_gpus(a, s, now_ns, wall_ns);
+	check_node(a, s, now_ns, wall_ns);
+	check_jobs(a, s->jobs, now_ns, wall_ns);
 	save_alerts(a);
 	pthread_mutex_lock(&s->lock);
 	gs_alerts_stats(a->alerts, &a->figures);

@@ -21,7 +21,7 @@ struct programs {
 	unsigned n;
 };
 
-static void look_at_program(struct programs *p, char *word)
+static void note_program(struct programs *p, char *word)
 {
 	char **environment = p->environment + (p->environment[0] ? 0 : 1);
 
@@ -66,5 +66,5 @@ void trace_command_attach(struct gs_uprobe *probe, char *const *command, char *c
 	memcpy(more + 1, environment, n * sizeof(*more));
 	for (char *w = strtok_r(text, BETWEEN_WORDS, &save); w;
 	     w = strtok_r(NULL, BETWEEN_WORDS, &save))
-		look_at_program(&p, w);
+		note_program(&p, w);
 }

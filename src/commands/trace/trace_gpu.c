@@ -90,7 +90,7 @@ static bool is_traced(const struct trace_gpu *g, uint32_t pid)
 
 /* Marks those that traced processes have; others' processes lose their names, which are not of
  * this trace. */
-static void look_at_processes(struct trace_gpu *g, struct gs_gpu_snapshot *s)
+static void mark_traced_processes(struct trace_gpu *g, struct gs_gpu_snapshot *s)
 {
 	for (uint32_t i = 0; i < s->n_processes; i++) {
 		struct gs_gpu_process *p = &s->process[i];
@@ -108,7 +108,7 @@ static void look_at_processes(struct trace_gpu *g, struct gs_gpu_snapshot *s)
 
 /* In a container the driver may know its processes by other numbers. Where a while after the first CUDA
  * calls no GPU has a traced process, all GPUs are taken. */
-static void look_at_calls(struct trace_gpu *g)
+static void check_calls(struct trace_gpu *g)
 {
 	struct trace_progress progress;
 
@@ -189,8 +189,8 @@ static bool take_sample(struct trace_gpu *g)
 	if (!s->n_gpus)
 		return s->state != GS_GPU_STATE_NO_LIBRARY && s->state != GS_GPU_STATE_NO_DRIVER &&
 		       s->state != GS_GPU_STATE_NO_GPU;
-	look_at_processes(g, s);
-	look_at_calls(g);
+	mark_traced_processes(g, s);
+	check_calls(g);
 	if (keep_used(g, s) < 0 || !s->n_gpus) {
 		hold_events(g, s);
 		return true;

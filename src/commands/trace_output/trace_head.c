@@ -17,8 +17,8 @@ struct trace_head {
 /* --- records in --- */
 
 /* When the records are from: those of calls say it, others are of now. */
-static void look_at_times(struct gs_uplink_span *span, const struct gs_record *r,
-			  int64_t wall_minus_boot)
+static void widen_span(struct gs_uplink_span *span, const struct gs_record *r,
+		       int64_t wall_minus_boot)
 {
 	const struct gs_rec_call *c = (const struct gs_rec_call *)r;
 	int64_t first, last;
@@ -74,7 +74,7 @@ static int push_batch(void *ctx, const struct gs_batch *batch)
 		}
 		end += record->bytes;
 		span.n_samples++;
-		look_at_times(&span, record, wall_minus_boot);
+		widen_span(&span, record, wall_minus_boot);
 	}
 	return push_chunk(h, batch->data + begin, end - begin, &span);
 }

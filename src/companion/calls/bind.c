@@ -185,7 +185,7 @@ static int collect_module(struct dl_phdr_info *info, size_t bytes, void *ctx)
 }
 
 /* Once, for the first module: the rest is done while the list is held. */
-static int look_at_all(struct dl_phdr_info *info, size_t bytes, void *ctx)
+static int collect_modules(struct dl_phdr_info *info, size_t bytes, void *ctx)
 {
 	unsigned hint = 0;
 
@@ -235,7 +235,7 @@ void calls_bind_new(void)
 {
 	if (!may_ask() || !calls_lock_take(&lock))
 		return;
-	dl_iterate_phdr(look_at_all, NULL);
+	dl_iterate_phdr(collect_modules, NULL);
 	calls_lock_drop(&lock);
 }
 

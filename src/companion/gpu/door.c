@@ -236,7 +236,7 @@ static void close_window(enum gs_companion_gpu_what what)
 
 /* --- the thread --- */
 
-static void look_at_window(uint64_t now)
+static void check_window(uint64_t now)
 {
 	note_begin();
 	if (!at.counted_ns)
@@ -276,7 +276,7 @@ static bool do_step(void)
 		gpu_buffer_keep(false);
 		at.yielded = true;
 	} else if (at.open)
-		look_at_window(now);
+		check_window(now);
 	else if (now >= at.next_ns)
 		open_window();
 	return true;

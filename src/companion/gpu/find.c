@@ -55,7 +55,7 @@ static unsigned number_behind(const char *name, const char *stem)
 	return strncmp(name, stem, n) == 0 ? (unsigned)strtoul(name + n, NULL, 10) : 0;
 }
 
-static int look_at_module(struct dl_phdr_info *info, size_t bytes, void *ctx)
+static int check_module(struct dl_phdr_info *info, size_t bytes, void *ctx)
 {
 	static const char *const stems[] = {"libcudart.so.", "libcublas.so.", "libcublasLt.so."};
 	struct mapped *m = ctx;
@@ -154,7 +154,7 @@ bool gpu_cupti_find(struct gpu_cupti *c, char *text, size_t text_bytes)
 	unsigned major;
 
 	m = (struct mapped){0};
-	dl_iterate_phdr(look_at_module, &m);
+	dl_iterate_phdr(check_module, &m);
 	major = m.runtime_major ? m.runtime_major : major_of_driver();
 	*c = (struct gpu_cupti){0};
 	if (m.cupti[0])
@@ -190,7 +190,7 @@ void *gpu_cupti_function(const char *name)
 		found = dlsym(RTLD_NEXT, name);
 	if (found)
 		return found;
-	dl_iterate_phdr(look_at_module, &m);
+	dl_iterate_phdr(check_module, &m);
 	library = m.cupti[0] ? dlopen(m.cupti, RTLD_NOW | RTLD_NOLOAD) : NULL;
 	return library ? dlsym(library, name) : NULL;
 }

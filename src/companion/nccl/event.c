@@ -275,7 +275,7 @@ void nccl_event_start(unsigned version, void *context, void **ret_handle, const 
 		return;
 	}
 	if (mask)
-		nccl_door_look(mask, companion_now());
+		nccl_door_step(mask, companion_now());
 	switch (type) {
 	case NCCL_TYPE_GROUP:
 		*ret_handle = nccl_pool_handle(NCCL_HANDLE_GROUP,

@@ -88,6 +88,6 @@ bool nccl_door_is_open(void);
 int nccl_door_mask(unsigned version, const void *caller, uint32_t *ret_nccl, bool *ret_no_windows);
 
 /* Open or close a window when it is time to, and have *mask say so: of the copy of NCCL that calls. */
-void nccl_door_look(int *mask, uint64_t now);
+void nccl_door_step(int *mask, uint64_t now);
 
 #endif

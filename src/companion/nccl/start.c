@@ -117,7 +117,7 @@ static bool turn_window(uint64_t now)
 }
 
 /* Each mask is brought up to date by itself: another copy of NCCL in the process has one of its own. */
-void nccl_door_look(int *mask, uint64_t now)
+void nccl_door_step(int *mask, uint64_t now)
 {
 	int wanted, has;
 

@@ -390,7 +390,7 @@ static void take_handed_in(struct gs_http *h)
 
 /* --- the loop --- */
 
-static void look_at_server(struct gs_http *h, uint64_t now)
+static void check_server(struct gs_http *h, uint64_t now)
 {
 	struct http_apart *a = h->apart;
 	int r;
@@ -445,7 +445,7 @@ static void apart_turn(struct gs_http *h)
 		read_socket(h);
 	if (a->server.pid)
 		take_messages(h);
-	look_at_server(h, gs_clock_mono_ns());
+	check_server(h, gs_clock_mono_ns());
 	if (a->server.pid)
 		write_socket(h);
 }
@@ -456,7 +456,7 @@ void *http_apart_thread(void *http)
 
 	pthread_setname_np(pthread_self(), "http");
 	http_deferred_serving(h);
-	look_at_server(h, gs_clock_mono_ns());
+	check_server(h, gs_clock_mono_ns());
 	while (!h->stopping)
 		apart_turn(h);
 	(void)end_server(h);

@@ -126,7 +126,7 @@ static size_t take_header(char *data, size_t size, size_t n, void *ctx)
 	return bytes;
 }
 
-static int look_at_stop(void *ctx, int64_t down_total, int64_t down, int64_t up_total, int64_t up)
+static int check_stop(void *ctx, int64_t down_total, int64_t down, int64_t up_total, int64_t up)
 {
 	const atomic_bool *stop = ctx;
 
@@ -148,7 +148,7 @@ static void set_common(void *easy, const char *url, long protocols, const char *
 	curl.easy_setopt(easy, GS_CURLOPT_WRITEFUNCTION, take_answer);
 	curl.easy_setopt(easy, GS_CURLOPT_WRITEDATA, answer);
 	curl.easy_setopt(easy, GS_CURLOPT_NOPROGRESS, 0L);
-	curl.easy_setopt(easy, GS_CURLOPT_XFERINFOFUNCTION, look_at_stop);
+	curl.easy_setopt(easy, GS_CURLOPT_XFERINFOFUNCTION, check_stop);
 	curl.easy_setopt(easy, GS_CURLOPT_XFERINFODATA, stop);
 	curl.easy_setopt(easy, GS_CURLOPT_USERAGENT, "gpuscope/" GS_VERSION);
 	if (ca_file && ca_file[0])

@@ -400,7 +400,7 @@ static void note_budget(struct gs_nvml *nv)
 	nv->plan_budget = nv->options->budget;
 }
 
-static void look_at_focus(struct gs_nvml *nv)
+static void update_focus(struct gs_nvml *nv)
 {
 	nv->n_in_focus = 0;
 	for (unsigned i = 0; i < nv->n_devices; i++) {
@@ -415,7 +415,7 @@ static void look_at_focus(struct gs_nvml *nv)
 
 void gs_nvml_part_turn(struct gs_nvml *nv, unsigned groups, uint64_t now_ns)
 {
-	look_at_focus(nv);
+	update_focus(nv);
 	note_budget(nv);
 	nv->slow_cpu_ns = 0;
 	nv->pcie_measured = false;

@@ -82,7 +82,7 @@ static bool is_fresh(const struct gs_host *h, const struct host_seen *s)
 }
 
 /* What is known of a process now: read, or as it was. 0, -ENOENT: it is gone. */
-static int look_at_process(struct gs_host *h, uint32_t pid, bool exact, uint64_t now_ns,
+static int refresh_process(struct gs_host *h, uint32_t pid, bool exact, uint64_t now_ns,
 			   struct host_seen *ret, double *ret_cpu_ratio)
 {
 	const struct host_seen *before = seen_of(h, pid);
@@ -143,7 +143,7 @@ static int add_process(struct gs_host *h, struct growing *g, uint32_t pid, uint3
 		*ret_parent = g->process[at].parent_pid;
 		return 1;
 	}
-	if (look_at_process(h, pid, exact, now_ns, &seen, &cpu_ratio) < 0)
+	if (refresh_process(h, pid, exact, now_ns, &seen, &cpu_ratio) < 0)
 		return 0;
 	if (grow_items((void **)&g->seen, &g->seen_capacity, g->n_seen, sizeof(*g->seen)) < 0 ||
 	    grow_items((void **)&g->process, &g->capacity, g->n, sizeof(*g->process)) < 0)

@@ -377,7 +377,7 @@ static void moments_add(struct moments *m, uint64_t now_ns)
 	m->n++;
 }
 
-static void look_at_thread(struct gs_host_taskstats *w, struct process *p, uint32_t tid, bool first)
+static void sample_thread(struct gs_host_taskstats *w, struct process *p, uint32_t tid, bool first)
 {
 	struct group *g = &w->group[p->group];
 	struct thread *t = find_thread(w, tid);
@@ -444,7 +444,7 @@ static void look_at_thread(struct gs_host_taskstats *w, struct process *p, uint3
 		read_switches(w, p, t, true, now_ns);
 }
 
-static void look_at_threads(struct gs_host_taskstats *w, struct process *p, bool first)
+static void sample_threads(struct gs_host_taskstats *w, struct process *p, bool first)
 {
 	struct group *g = &w->group[p->group];
 	char name[32];
@@ -463,7 +463,7 @@ static void look_at_threads(struct gs_host_taskstats *w, struct process *p, bool
 	}
 	while ((d = readdir(dir)))
 		if (d->d_name[0] >= '1' && d->d_name[0] <= '9')
-			look_at_thread(w, p, (uint32_t)strtoul(d->d_name, NULL, 10), first);
+			sample_thread(w, p, (uint32_t)strtoul(d->d_name, NULL, 10), first);
 	closedir(dir);
 	p->seen_ns = gs_clock_boot_ns();
 }
@@ -536,12 +536,12 @@ int gs_host_taskstats_add(struct gs_host_taskstats *w, uint32_t group, uint32_t 
 	take_io(w, p, born);
 	if (!born)
 		p->first_io_bytes = p->io[0] + p->io[1];
-	look_at_threads(w, p, !born);
+	sample_threads(w, p, !born);
 	return 0;
 }
 
 /* False: it is gone. */
-static bool look_at_process(struct gs_host_taskstats *w, struct process *p)
+static bool sample_process(struct gs_host_taskstats *w, struct process *p)
 {
 	struct group *g = &w->group[p->group];
 	struct gs_host_stat stat;
@@ -560,7 +560,7 @@ static bool look_at_process(struct gs_host_taskstats *w, struct process *p)
 	p->faults_major = l.majflt;
 	p->rss_bytes = (int64_t)(stat.rss_pages * w->page_bytes);
 	take_io(w, p, true);
-	look_at_threads(w, p, false);
+	sample_threads(w, p, false);
 	return true;
 }
 
@@ -680,7 +680,7 @@ uint64_t gs_host_taskstats_poll(struct gs_host_taskstats *w)
 		struct process *p = &w->process[i];
 		struct group *g = &w->group[p->group];
 
-		if (!look_at_process(w, p)) {
+		if (!sample_process(w, p)) {
 			forget_process(w, i);
 			continue;
 		}

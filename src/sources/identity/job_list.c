@@ -31,7 +31,7 @@ static int add_to_list(struct listing *l, const struct gs_jobs *j, const struct 
 }
 
 /* Only a job whose GPUs are not known: a process may have thousands of files open. */
-static void look_at_devices(struct gs_jobs *j, const struct job_process *p)
+static void scan_open_devices(struct gs_jobs *j, const struct job_process *p)
 {
 	struct job_entry *e = p->job;
 	GS_CLOSE int folder = -1;
@@ -72,7 +72,7 @@ static int read_all(struct gs_jobs *j, uint32_t kinds, struct listing *l)
 		p->was_listed = true;
 		if (!p->job || (kinds && !(kinds >> p->job->job.kind & 1)))
 			continue;
-		look_at_devices(j, p);
+		scan_open_devices(j, p);
 		r = add_to_list(l, j, p);
 	}
 	closedir(dir);

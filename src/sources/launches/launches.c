@@ -259,7 +259,7 @@ static void look_for(struct gs_launches *c, uint32_t pid, uint32_t job)
 		attach_process(c, pid);
 }
 
-static int look_at_program(void *ctx, const struct gs_mapped_file *file)
+static int check_program(void *ctx, const struct gs_mapped_file *file)
 {
 	if (file->is_exe)
 		(void)holds_mpi(ctx, file);
@@ -275,7 +275,7 @@ static void look_for_hidden(struct gs_launches *c)
 		struct look look = {c, unpack_follower(at->value).job};
 
 		if (!gs_map_get(&c->hidden, look.job, &one))
-			gs_library_scan_process((pid_t)at->key, look_at_program, &look);
+			gs_library_scan_process((pid_t)at->key, check_program, &look);
 	}
 }
 
