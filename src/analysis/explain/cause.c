@@ -417,8 +417,8 @@ static unsigned find_row(const double before[N_ROWS], const double after[N_ROWS]
 	return best;
 }
 
-static void say_row(struct gs_explain_cause *c, unsigned row, double before, double after,
-		    bool is_stall)
+static void describe_row(struct gs_explain_cause *c, unsigned row, double before, double after,
+			 bool is_stall)
 {
 	char was[GS_FMT_BYTES], is[GS_FMT_BYTES], more[GS_FMT_BYTES];
 
@@ -486,7 +486,7 @@ void explain_evidence_judge_steps(const struct evidence *e, const struct gs_expl
 		c.key = key_of_row(row);
 		c.command = command_of_row(row);
 		c.confidence = share;
-		say_row(&c, row, was[row], is[row], is_stall);
+		describe_row(&c, row, was[row], is[row], is_stall);
 		if (row == GS_PART_GPU_WAIT && !is_stall)
 			refine_gpu_wait(e, f, until_ns, &c);
 	}

@@ -75,7 +75,7 @@ void rules_add_text(struct gs_buf *text, const char *fmt, ...)
 
 /* --- rules: what went wrong --- */
 
-static void say_errors(const struct gs_summary *s, struct gs_buf *text)
+static void describe_errors(const struct gs_summary *s, struct gs_buf *text)
 {
 	char count[GS_FMT_BYTES];
 
@@ -125,11 +125,11 @@ static bool holds_failed(const struct facts *f, struct gs_buf *text, double *ret
 		rules_add_text(text, "; process %u (%s) was killed by a signal: %s",
 			       f->crashed->pid, f->crashed->process ? f->crashed->process : "",
 			       strsignal(f->crashed->end_signal));
-	say_errors(f->s, text);
+	describe_errors(f->s, text);
 	return true;
 }
 
-static bool say_open_call(const struct facts *f, struct gs_buf *text, double *ret_share)
+static bool describe_open_call(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
 	const struct gs_open_call *c = f->s->open_calls;
 	char age[GS_FMT_BYTES];
@@ -137,7 +137,7 @@ static bool say_open_call(const struct facts *f, struct gs_buf *text, double *re
 	*ret_share = rules_share_of(c->age_ns, f->s->duration_ns);
 	rules_add_text(text, "%s of thread %u (%s) had not returned for %s when tracing ended",
 		       c->function, c->tid, c->comm ? c->comm : "", gs_fmt_ns(age, c->age_ns));
-	say_errors(f->s, text);
+	describe_errors(f->s, text);
 	return true;
 }
 
@@ -167,7 +167,7 @@ static bool holds_hang(const struct facts *f, struct gs_buf *text, double *ret_s
 	if (!f->s->n_open_calls || c->age_ns < HANG_NS ||
 	    rules_share_of(c->age_ns, f->s->duration_ns) < HANG_SHARE)
 		return false;
-	return say_open_call(f, text, ret_share);
+	return describe_open_call(f, text, ret_share);
 }
 
 /* Nothing else happened in the whole run. */
@@ -178,7 +178,7 @@ static bool holds_hang_soon(const struct facts *f, struct gs_buf *text, double *
 	if (!f->s->n_open_calls || c->age_ns < HANG_SOON_NS ||
 	    rules_share_of(c->age_ns, f->s->duration_ns) < HANG_WHOLE)
 		return false;
-	return say_open_call(f, text, ret_share);
+	return describe_open_call(f, text, ret_share);
 }
 
 static bool holds_nothing_seen(const struct facts *f, struct gs_buf *text, double *ret_share)
@@ -291,7 +291,7 @@ static bool holds_turns(const struct facts *f, struct gs_buf *text, double *ret_
 }
 
 /* The thread of its process that did most meanwhile: it may hold what is waited for. */
-static void say_busiest(const struct facts *f, struct gs_buf *text)
+static void describe_busiest(const struct facts *f, struct gs_buf *text)
 {
 	const struct gs_account_summary *a = &f->s->account;
 	const struct gs_account_thread *best = NULL;
@@ -328,7 +328,7 @@ static bool holds_lock(const struct facts *f, struct gs_buf *text, double *ret_s
 	if (f->n_taking_turns)
 		rules_add_text(
 			text, "; threads of its process take turns, as those do that share a lock");
-	say_busiest(f, text);
+	describe_busiest(f, text);
 	if (rules_is_python(f))
 		rules_add_text(text, "; --python-gil shows whether it is the interpreter's lock");
 	return true;
@@ -542,7 +542,7 @@ static const struct rule rules[] = {
 	 "gpuscope trace --layer torch,python -- COMMAND"},
 	{"gpu_bound", "GPU-bound", RULES_GPU_BOUND, rules_holds_gpu, FASTER_GPU_WORK,
 	 "gpuscope top"},
-	{"gpu_bound", "GPU-bound", RULES_GPU_BEHIND, rules_holds_gpu_behind, FASTER_GPU_WORK,
+	{"gpu_bound", "GPU-bound", RULES_HOST_AHEAD, rules_holds_host_ahead, FASTER_GPU_WORK,
 	 "gpuscope top"},
 	{"gpu_bound", "GPU-bound", RULES_GPU_BOUND, rules_holds_gpu_callbacks, FASTER_GPU_WORK,
 	 "gpuscope top"},
@@ -662,7 +662,7 @@ static double confidence_of(const struct rule *rule, const struct facts *f, doub
 }
 
 /* How long a step of its process is, where steps were found. */
-static void say_steps(const struct facts *f, struct gs_buf *text)
+static void describe_steps(const struct facts *f, struct gs_buf *text)
 {
 	const struct gs_step_summary *t = &f->s->steps;
 	char median[GS_FMT_BYTES], p95[GS_FMT_BYTES];
@@ -692,14 +692,14 @@ static void judge_run(struct gs_summary *s, uint64_t start_up_ns)
 				"; %.0f %% of that is in PyTorch operators; the rest may be its data loader in this thread",
 				100 * f.share[GS_PART_OPERATOR]);
 		if (share >= 0 || r->holds == holds_mixed)
-			say_steps(&f, &text);
+			describe_steps(&f, &text);
 		if (start_up_ns && (share >= 0 || r->holds == holds_mixed))
 			rules_add_text(
 				&text,
 				"; its start-up of %s, until it launched work first, is not counted",
 				gs_fmt_ns(start_up, start_up_ns));
 		if (share >= 0 && !rules_is_of_ranks(&f, r->holds))
-			rules_say_who_is_late(&f, &text);
+			rules_describe_late_rank(&f, &text);
 		if (has_failed(&f) && r->holds != holds_failed)
 			rules_add_text(&text, "; it ended with exit status %d", s->exit_status);
 		if (gs_buf_put(&text, "", 1) < 0)

@@ -8,7 +8,7 @@
 #include "core/base/fmt.h"
 #include "analysis/rules/trace_int.h"
 
-#define BEHIND_WORK   50
+#define AHEAD_WORK    50
 #define COPY_RATE     1e9  /* at so many bytes a second: those of a copy that waits are fewer */
 #define CALLBACK_RATE 5    /* functions a second that the GPU's work ends by on the host */
 #define SYNC_RATE     200  /* so many a second, */
@@ -38,24 +38,24 @@ bool rules_holds_gpu(const struct facts *f, struct gs_buf *text, double *ret_sha
 	rules_add_text(
 		text,
 		"the host waits in synchronising calls and blocking copies until the GPU is done");
-	rules_say_collectives(f, text);
+	rules_describe_collectives(f, text);
 	return true;
 }
 
 /* It launches a step's work, and is done before the GPU is: that it works for much of the time
  * does not make the GPU wait. */
-bool rules_holds_gpu_behind(const struct facts *f, struct gs_buf *text, double *ret_share)
+bool rules_holds_host_ahead(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
 	char waits[GS_FMT_BYTES];
 
 	*ret_share = f->share[GS_PART_GPU_WAIT];
-	if (*ret_share < RULES_GPU_BEHIND || !f->waits || f->launches < BEHIND_WORK * f->waits)
+	if (*ret_share < RULES_HOST_AHEAD || !f->waits || f->launches < AHEAD_WORK * f->waits)
 		return false;
 	rules_add_text(text,
 		       "the host is ahead of the GPU: after some %" PRIu64
 		       " launches each it waits for it, %s times in all",
 		       f->launches / f->waits, gs_fmt_count(waits, f->waits));
-	rules_say_collectives(f, text);
+	rules_describe_collectives(f, text);
 	return true;
 }
 
@@ -72,7 +72,7 @@ bool rules_holds_gpu_callbacks(const struct facts *f, struct gs_buf *text, doubl
 		text,
 		"the host waits while no thread of its process runs, until the GPU's work ends by functions on the host (%s of them)",
 		gs_fmt_count(callbacks, f->callbacks));
-	rules_say_collectives(f, text);
+	rules_describe_collectives(f, text);
 	return true;
 }
 

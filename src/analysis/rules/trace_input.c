@@ -43,7 +43,7 @@ static bool thread_waits_for_pipe(const struct facts *f)
 }
 
 /* The line of the data set, the collate function or the worker at which loading spends most. */
-static void say_loader_line(const struct facts *f, struct gs_buf *text)
+static void describe_loader_line(const struct facts *f, struct gs_buf *text)
 {
 	const struct gs_loader_summary *l = &f->s->loader;
 	const char *name = l->file ? strrchr(l->file, '/') : NULL;
@@ -77,7 +77,7 @@ bool rules_holds_loader_samples(const struct facts *f, struct gs_buf *text, doub
 			       ran > 0 ? " and " : "");
 	if (ran > 0)
 		rules_add_text(text, "%.0f %% of samples", 100 * ran);
-	say_loader_line(f, text);
+	describe_loader_line(f, text);
 	return true;
 }
 
@@ -98,7 +98,7 @@ bool rules_holds_loader(const struct facts *f, struct gs_buf *text, double *ret_
 			       gs_account_part_title(part));
 	else if (strstr(f->loader_name, "SingleProcess"))
 		rules_add_text(text, ", which works in this thread itself: it has no workers");
-	say_loader_line(f, text);
+	describe_loader_line(f, text);
 	return true;
 }
 
@@ -120,6 +120,6 @@ bool rules_holds_input(const struct facts *f, struct gs_buf *text, double *ret_s
 	rules_add_text(text, "it waits for %zu worker process%s, whose own time is %.0f %% %s",
 		       f->n_workers, f->n_workers == 1 ? "" : "es", 100 * w[part],
 		       gs_account_part_title(part));
-	say_loader_line(f, text);
+	describe_loader_line(f, text);
 	return true;
 }

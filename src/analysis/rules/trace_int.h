@@ -52,7 +52,7 @@ struct facts {
 #define RULES_COMMUNICATION 0.30 /* in NCCL's calls, or with a late rank for the GPU too, */
 #define RULES_MPI_BOUND     0.40 /* in MPI's calls, */
 #define RULES_GPU_BOUND     0.50 /* for the GPU, */
-#define RULES_GPU_BEHIND                                                                           \
+#define RULES_HOST_AHEAD                                                                           \
 	0.20 /* the same, after so many launches each time: it was ahead of the GPU, */
 #define RULES_COPY_BOUND    0.40 /* in calls that copy, */
 #define RULES_SYNC_HEAVY    0.20 /* in many calls that wait, */
@@ -91,7 +91,7 @@ rules_holds_fn rules_holds_loader, rules_holds_loader_samples, rules_holds_input
 
 /* --- trace_gpu.c --- */
 
-rules_holds_fn rules_holds_sync_heavy, rules_holds_gpu, rules_holds_gpu_behind,
+rules_holds_fn rules_holds_sync_heavy, rules_holds_gpu, rules_holds_host_ahead,
 	rules_holds_gpu_callbacks, rules_holds_copies, rules_holds_launch,
 	rules_holds_launch_held_up;
 
@@ -103,11 +103,11 @@ rules_holds_fn rules_holds_late_rank, rules_holds_nccl, rules_holds_collectives,
 void rules_find_late(struct facts *facts);
 
 /* Of a wait for the GPU, on which collectives may run until the last rank has come. */
-void rules_say_collectives(const struct facts *facts, struct gs_buf *text);
+void rules_describe_collectives(const struct facts *facts, struct gs_buf *text);
 
 /* Which rank the others wait for, of the pace setter's process or of another: where it costs them a tenth of the time of
  * their collectives, and was not said. */
-void rules_say_who_is_late(const struct facts *facts, struct gs_buf *text);
+void rules_describe_late_rank(const struct facts *facts, struct gs_buf *text);
 
 /* Is it a rule about ranks, and is the one known that the others wait for? */
 bool rules_is_of_ranks(const struct facts *facts, rules_holds_fn *holds);

@@ -66,7 +66,7 @@ void rules_find_late(struct facts *f)
 }
 
 /* "arrives last at 92 % of 1,200 collectives of communicator 0x1f, 4.1 ms after the one before it on average" */
-static void say_how_late(const struct facts *f, struct gs_buf *text)
+static void describe_lateness(const struct facts *f, struct gs_buf *text)
 {
 	const struct gs_collectives_comm *c = f->arrivals;
 	char n[GS_FMT_BYTES], by[GS_FMT_BYTES];
@@ -79,11 +79,11 @@ static void say_how_late(const struct facts *f, struct gs_buf *text)
 		       gs_fmt_ns(by, f->late->margin_sum_ns / f->late->n_last));
 }
 
-static void say_late_rank(const struct facts *f, struct gs_buf *text)
+static void describe_late_rank(const struct facts *f, struct gs_buf *text)
 {
 	rules_add_text(text, "rank %" PRId32 " (process %" PRIu32 ") ", f->late->rank,
 		       f->late->pid);
-	say_how_late(f, text);
+	describe_lateness(f, text);
 }
 
 static bool text_has(const struct gs_buf *text, const char *words)
@@ -91,7 +91,7 @@ static bool text_has(const struct gs_buf *text, const char *words)
 	return text->bytes && memmem(text->data, text->bytes, words, strlen(words));
 }
 
-void rules_say_who_is_late(const struct facts *f, struct gs_buf *text)
+void rules_describe_late_rank(const struct facts *f, struct gs_buf *text)
 {
 	if (!f->late || text_has(text, ARRIVES_LAST) ||
 	    rules_share_of(f->late->missing_ns, f->arrivals->span_ns) < LATE_PART)
@@ -99,22 +99,22 @@ void rules_say_who_is_late(const struct facts *f, struct gs_buf *text)
 	if (f->late->pid == f->pace->pid) {
 		rules_add_text(text, "; it is rank %" PRId32 ", for which the others wait: it ",
 			       f->late->rank);
-		say_how_late(f, text);
+		describe_lateness(f, text);
 	} else {
 		rules_add_text(text, "; ");
-		say_late_rank(f, text);
+		describe_late_rank(f, text);
 	}
 }
 
 /* What is known of the ranks that a wait in collectives is for. */
-static void say_arrivals(const struct facts *f, struct gs_buf *text)
+static void describe_arrivals(const struct facts *f, struct gs_buf *text)
 {
 	const struct gs_collectives_summary *all = f->s->collectives;
 	char n[GS_FMT_BYTES];
 
 	if (f->late) {
 		rules_add_text(text, "; ");
-		say_late_rank(f, text);
+		describe_late_rank(f, text);
 	} else if (f->arrivals) {
 		rules_add_text(
 			text,
@@ -127,7 +127,7 @@ static void say_arrivals(const struct facts *f, struct gs_buf *text)
 	}
 }
 
-void rules_say_collectives(const struct facts *f, struct gs_buf *text)
+void rules_describe_collectives(const struct facts *f, struct gs_buf *text)
 {
 	if (!f->collectives)
 		return;
@@ -135,7 +135,7 @@ void rules_say_collectives(const struct facts *f, struct gs_buf *text)
 		text, "; collectives run there too, so part of it may be waiting for another rank");
 	/* Of its own rank the verdict says so at its end. */
 	if (f->arrivals && (!f->late || f->late->pid != f->pace->pid))
-		say_arrivals(f, text);
+		describe_arrivals(f, text);
 }
 
 bool rules_is_of_ranks(const struct facts *f, rules_holds_fn *holds)
@@ -159,7 +159,7 @@ bool rules_holds_late_rank(const struct facts *f, struct gs_buf *text, double *r
 	for (unsigned i = 1; i < GS_PART_COUNT; i++)
 		if (part_ns[i] > part_ns[most])
 			most = i;
-	say_late_rank(f, text);
+	describe_late_rank(f, text);
 	rules_add_text(
 		text,
 		"; itself it waits for the GPU and in NCCL for %.0f %% only: its thread spent %.0f %% %s",
@@ -174,7 +174,7 @@ bool rules_holds_nccl(const struct facts *f, struct gs_buf *text, double *ret_sh
 	if (*ret_share < RULES_COMMUNICATION)
 		return false;
 	rules_add_text(text, "its host time is in NCCL's calls");
-	say_arrivals(f, text);
+	describe_arrivals(f, text);
 	return true;
 }
 
@@ -192,7 +192,7 @@ bool rules_holds_collectives(const struct facts *f, struct gs_buf *text, double 
 		"the host waits for the GPU, which has %s collectives to do and few kernels (%" PRIu64
 		" for each)",
 		gs_fmt_count(count, f->collectives), f->launches / f->collectives);
-	say_arrivals(f, text);
+	describe_arrivals(f, text);
 	return true;
 }
 

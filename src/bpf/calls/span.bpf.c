@@ -89,7 +89,7 @@ static __always_inline struct gs_thread *thread_of(__u32 *ret_slot)
 
 /* rdi: where the result goes; rsi: a std::string, whose first word points to its characters in both
  * ABIs of libstdc++. */
-static __always_inline void name_said(struct pt_regs *ctx)
+static __always_inline void note_name(struct pt_regs *ctx)
 {
 	struct span_name name = {};
 	__u64 text = 0;
@@ -186,7 +186,7 @@ int gs_span_site(struct pt_regs *ctx)
 {
 	switch (bpf_get_attach_cookie(ctx) & 0xffff) { /* without the group */
 	case GS_SPAN_NAME:
-		name_said(ctx);
+		note_name(ctx);
 		break;
 	case GS_SPAN_BEGIN:
 		span_begin(ctx);

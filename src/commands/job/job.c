@@ -390,7 +390,7 @@ static int watch_jobs(const struct job_options *o, struct gs_accounting_measure 
 	return r;
 }
 
-static void say_nothing_found(const struct job_options *o)
+static void report_nothing_found(const struct job_options *o)
 {
 	switch (o->measure.by) {
 	case GS_ACCOUNTING_OF_IDS:
@@ -416,7 +416,7 @@ static void say_nothing_found(const struct job_options *o)
 }
 
 /* Of several, some may not be here: that is reported, not left out. */
-static void say_missing(const struct job_options *o, uint64_t found)
+static void report_missing(const struct job_options *o, uint64_t found)
 {
 	for (size_t i = 0; o->measure.n_select > 1 && i < o->measure.n_select; i++) {
 		if (found >> i & 1)
@@ -458,7 +458,7 @@ static int measure_jobs(const struct job_options *o, const struct gs_rules *rule
 	if ((!o->detach || o->measure.by == GS_ACCOUNTING_OF_PIDS) &&
 	    !gs_accounting_measure_jobs(m) &&
 	    (o->measure.by != GS_ACCOUNTING_OF_ALL || !o->duration_ns)) {
-		say_nothing_found(o);
+		report_nothing_found(o);
 		gs_accounting_measure_close(&m);
 		return GS_EXIT_NOTHING;
 	}
@@ -467,7 +467,7 @@ static int measure_jobs(const struct job_options *o, const struct gs_rules *rule
 	r = watch_jobs(o, m, rules, alert, guard, linger, &head);
 	gs_accounting_measure_settle(m);
 	if (o->detach && !gs_accounting_measure_jobs(m)) {
-		say_nothing_found(o);
+		report_nothing_found(o);
 		gs_accounting_measure_close(&m);
 		return GS_EXIT_NOTHING;
 	}
@@ -478,7 +478,7 @@ static int measure_jobs(const struct job_options *o, const struct gs_rules *rule
 		gs_accounting_measure_close(&m);
 		return GS_EXIT_FAILED;
 	}
-	say_missing(o, gs_accounting_measure_found(m));
+	report_missing(o, gs_accounting_measure_found(m));
 	status = write_report(o, &session);
 	if (to && (job_head_push(&head, &session) < 0 || to_head_finish(&to) < 0))
 		status = GS_EXIT_FAILED;

@@ -23,8 +23,8 @@ struct job_linger {
 	struct gs_job_asker *asker[GS_ACCOUNTING_SELECT_MAX]; /* of -j; NULL: not asked yet */
 	int launcher_fd;                                      /* -1 none */
 	uint64_t launcher_gone_ns;                            /* boot clock; 0: it is there */
-	uint64_t quiet_ns; /* since when no process is here; 0: some are */
-	uint64_t heard_ns; /* when Slurm said last that it goes on */
+	uint64_t quiet_ns;      /* since when no process is here; 0: some are */
+	uint64_t slurm_said_ns; /* when Slurm said last that it goes on */
 	bool had_process;
 	char why[160];
 };
@@ -92,7 +92,7 @@ static enum gs_job_state state_of_jobs(struct job_linger *l, bool *ret_open)
 
 static bool has_waited(struct job_linger *l, uint64_t now_ns)
 {
-	uint64_t since_ns = l->heard_ns > l->quiet_ns ? l->heard_ns : l->quiet_ns;
+	uint64_t since_ns = l->slurm_said_ns > l->quiet_ns ? l->slurm_said_ns : l->quiet_ns;
 
 	if (now_ns - since_ns < l->options->linger_ns)
 		return false;
@@ -118,7 +118,7 @@ static bool job_is_over(struct job_linger *l, uint64_t now_ns)
 	    (state == GS_JOB_STATE_WAITS && l->had_process && l->options->measure.n_select == 1))
 		return now_ns - l->quiet_ns >= GRACE_NS;
 	if (state != GS_JOB_STATE_UNKNOWN) {
-		l->heard_ns = now_ns;
+		l->slurm_said_ns = now_ns;
 		return false;
 	}
 	return !open && has_waited(l, now_ns);

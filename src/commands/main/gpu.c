@@ -408,7 +408,7 @@ const struct gs_cli_command gs_cli_gpu = {
 	.check = check_options,
 };
 
-static void say_waiting(void *ctx, const char *text)
+static void report_waiting(void *ctx, const char *text)
 {
 	(void)ctx;
 	gs_cli_print_message("waiting for NVIDIA's driver: %s", text);
@@ -419,7 +419,7 @@ int gs_cmd_gpu(int argc, char **argv)
 	struct gpu_options o = {.window_ns = DEFAULT_WINDOW_NS,
 				.gpu = {.size = sizeof(o.gpu),
 					.nvml_option = "--nvml PATH",
-					.on_slow = say_waiting},
+					.on_slow = report_waiting},
 				.style = {.size = sizeof(o.style)}};
 	struct gs_report_summary_style terminal = {.size = sizeof(terminal)};
 	/* Its id is all that is shown, and this machine knows it by itself. */

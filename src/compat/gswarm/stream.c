@@ -22,7 +22,7 @@ struct gswarm_client {
 	struct gs_head_stream *stream;
 	char hostname[64], host[48]; /* host: its address without the port */
 	unsigned number;             /* 0: another one has taken it over */
-	uint64_t heard_ns;
+	uint64_t received_ns;
 	struct gswarm_seen seen;
 };
 
@@ -54,7 +54,7 @@ static bool is_silent(struct gs_gswarm *g, const struct gswarm_client *c)
 	limit = SILENT_SAMPLES * own.interval_ns;
 	if (limit < SILENT_LEAST_NS)
 		limit = SILENT_LEAST_NS;
-	return gs_clock_mono_ns() - c->heard_ns > limit;
+	return gs_clock_mono_ns() - c->received_ns > limit;
 }
 
 static struct gswarm_client *find_client(struct gs_gswarm *g, const char *hostname,
@@ -98,7 +98,7 @@ static struct gswarm_client *begin_client(struct gs_gswarm *g, struct gs_grpc_ca
 	if (!c)
 		return NULL;
 	c->call = call;
-	c->heard_ns = gs_clock_mono_ns();
+	c->received_ns = gs_clock_mono_ns();
 	snprintf(c->hostname, sizeof(c->hostname), "%s", hostname);
 	host_of(gs_grpc_call_peer(call), c->host, sizeof(c->host));
 	c->number = number_of(g, hostname, c->host, &old);
@@ -144,7 +144,7 @@ void gswarm_on_update(void *ctx, struct gs_grpc_call *call, const void *data, si
 		if (!c)
 			c = begin_client(g, call, m->hostname);
 		if (c)
-			c->heard_ns = gs_clock_mono_ns();
+			c->received_ns = gs_clock_mono_ns();
 		if (!c || take_update(c, m) < 0)
 			gs_grpc_call_finish(call, GS_GRPC_RESOURCE_EXHAUSTED,
 					    "too many clients of this host, or no memory");

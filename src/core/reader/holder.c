@@ -383,7 +383,7 @@ static int choose_worker(struct gs_reader *reader, uid_t owner, struct worker **
 	return 0;
 }
 
-static int say_late(const struct gs_reader *reader, uid_t owner, struct gs_err *err)
+static int refuse_late(const struct gs_reader *reader, uid_t owner, struct gs_err *err)
 {
 	char what[64];
 
@@ -466,7 +466,7 @@ int gs_reader_ask(struct gs_reader *reader, enum gs_reader_service service,
 			return gs_err_set(err, r, "%s", gs_foreign_reason(r));
 		if (r == -ETIME || (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF)) {
 			reader->stats.n_late++;
-			return say_late(reader, owner, err);
+			return refuse_late(reader, owner, err);
 		}
 		reader->stats.n_died++;
 		gs_log(GS_LOG_INFO, GS_LOG_PROCESSES,

@@ -399,7 +399,7 @@ static bool step_handshake(struct gs_grpc_client *c)
 		next_candidate(c, wire_why(c, r));
 		return true;
 	}
-	c->heard_ns = gs_clock_mono_ns();
+	c->received_ns = gs_clock_mono_ns();
 	c->state = GS_GRPC_GREETING;
 	return true;
 }
@@ -418,7 +418,7 @@ static int read_some(struct gs_grpc_client *c, const char **ret_why)
 			*ret_why = wire_why(c, n);
 			return -ECONNRESET;
 		}
-		c->heard_ns = gs_clock_mono_ns();
+		c->received_ns = gs_clock_mono_ns();
 		c->stats.wire_bytes_in += (uint64_t)n;
 		/* An alert of TLS in place of the first frame, which would be of more than a MiB.
 		 */
@@ -481,14 +481,14 @@ static bool h2_done(const struct gs_grpc_client *c)
 /* A PING is out, and nothing at all has come since. */
 static bool waits_for_life(const struct gs_grpc_client *c)
 {
-	return c->pinged_ns && c->heard_ns < c->pinged_ns;
+	return c->pinged_ns && c->received_ns < c->pinged_ns;
 }
 
 static uint64_t keepalive_due_ns(const struct gs_grpc_client *c)
 {
 	if (waits_for_life(c))
 		return time_after(c->pinged_ns, c->o.keepalive_timeout_ns);
-	return c->n_requests || c->o.keepalive_idle ? time_after(c->heard_ns, c->keepalive_ns)
+	return c->n_requests || c->o.keepalive_idle ? time_after(c->received_ns, c->keepalive_ns)
 						    : UINT64_MAX;
 }
 

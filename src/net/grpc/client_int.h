@@ -62,7 +62,7 @@ struct gs_grpc_client {
 	struct gs_buf out;
 	size_t sent_bytes;
 	uint64_t started_ns; /* the attempt with this address */
-	uint64_t heard_ns, pinged_ns, keepalive_ns;
+	uint64_t received_ns, pinged_ns, keepalive_ns;
 	bool greeted, going_away, leaving, closing, lost;
 	bool wrong_tls; /* the last address that was tried wants TLS, or does not speak it */
 	struct gs_grpc_request *requests;

@@ -43,7 +43,7 @@ static uint64_t conn_due_ns(const struct conn *c)
 	if (c->state < UP || !c->session->greeted)
 		return gs_grpc_after(c->opened_ns, o->handshake_ns);
 	due = c->pinged_ns ? gs_grpc_after(c->pinged_ns, o->keepalive_timeout_ns)
-			   : gs_grpc_after(c->heard_ns, o->keepalive_ns);
+			   : gs_grpc_after(c->received_ns, o->keepalive_ns);
 	if (c->session->n_started == 0)
 		due = earlier_of(due, gs_grpc_after(c->session->idle_since_ns, o->idle_ns));
 	return due;
@@ -169,9 +169,9 @@ static void note_work(struct conn *c)
 		gs_share_rest(&c->server->shares, &c->share);
 }
 
-static void note_heard(struct conn *c)
+static void note_received(struct conn *c)
 {
-	c->heard_ns = gs_clock_mono_ns();
+	c->received_ns = gs_clock_mono_ns();
 	c->pinged_ns = 0;
 }
 
@@ -191,7 +191,7 @@ static void conn_read(struct conn *c)
 			gs_grpc_conn_close(c);
 			return;
 		}
-		note_heard(c);
+		note_received(c);
 		if (gs_grpc_session_input(c->session, s->in, (size_t)n) < 0) {
 			/* Say GOAWAY if it can still be said. */
 			conn_flush(c);
@@ -213,7 +213,7 @@ static void conn_up(struct conn *c, struct gs_grpc_peer *peer)
 		return;
 	}
 	c->state = UP;
-	note_heard(c);
+	note_received(c);
 	if (c->server->stop)
 		gs_grpc_session_leave(c->session, NGHTTP2_NO_ERROR, "the server is shutting down");
 }

@@ -27,7 +27,7 @@ struct conn {
 	struct conn *next, **prev;
 	struct gs_share share;
 	uint32_t events;
-	uint64_t opened_ns, heard_ns, pinged_ns; /* pinged_ns 0: nothing unanswered */
+	uint64_t opened_ns, received_ns, pinged_ns; /* pinged_ns 0: nothing unanswered */
 	struct gs_timer timer;
 	struct gs_buf out;
 	size_t sent_bytes;

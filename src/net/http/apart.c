@@ -36,7 +36,7 @@ struct http_apart {
 	struct gs_buf in, out;
 	size_t sent_bytes;
 	uint64_t started_ns, start_after_ns; /* monotonic, as all of these */
-	uint64_t heard_ns;                   /* when it last answered, or took something */
+	uint64_t received_ns;                /* when it last answered, or took something */
 	uint64_t ping_ns;                    /* when to ask it again */
 	unsigned n_failures;                 /* ends soon after the start, in a row */
 	struct gs_http_stats before, now;    /* of servers that ended; of this one */
@@ -180,7 +180,7 @@ static int start_server(struct gs_http *h)
 	a->pid = a->server.pid;
 	(void)fcntl(a->server.fd, F_SETFL, O_NONBLOCK);
 	a->said_hello = false;
-	a->started_ns = a->heard_ns = gs_clock_mono_ns();
+	a->started_ns = a->received_ns = gs_clock_mono_ns();
 	a->ping_ns = a->started_ns + PING_NS;
 	at = http_apart_begin(&out);
 	http_apart_put_settings(&out, h->settings);
@@ -275,7 +275,7 @@ static void take_messages(struct gs_http *h)
 			break;
 		}
 		at += sizeof(head) + head.bytes;
-		a->heard_ns = gs_clock_mono_ns();
+		a->received_ns = gs_clock_mono_ns();
 	}
 	if (r < 0) {
 		server_lied(h);
@@ -316,7 +316,7 @@ static void write_socket(struct gs_http *h)
 			return;
 		}
 		a->sent_bytes += (size_t)n;
-		a->heard_ns = gs_clock_mono_ns();
+		a->received_ns = gs_clock_mono_ns();
 	}
 	/* Keys and tokens may have been in it, and an answer can be large. */
 	if (a->out.bytes) {
@@ -395,7 +395,7 @@ static void check_server(struct gs_http *h, uint64_t now)
 	struct http_apart *a = h->apart;
 	int r;
 
-	if (a->server.pid && now - a->heard_ns > HUNG_NS) {
+	if (a->server.pid && now - a->received_ns > HUNG_NS) {
 		a->hung++;
 		(void)end_server(h);
 		lose_server(h, "did not answer and was killed");

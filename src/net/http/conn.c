@@ -125,7 +125,7 @@ static void refuse_conn(struct gs_http *h, struct conn *c, int status, const cha
 	refuse_with(h, c, status, text, "");
 }
 
-static void say_no_place(struct gs_http *h, struct conn *c)
+static void refuse_when_full(struct gs_http *h, struct conn *c)
 {
 	refuse_with(h, c, 503, "this server has no place for one more connection of this address",
 		    "Retry-After: 1\r\n");
@@ -135,11 +135,11 @@ static void say_no_place(struct gs_http *h, struct conn *c)
 	http_conn_step(h, c);
 }
 
-void http_conn_turn_away(struct gs_http *h, struct conn *c)
+void http_conn_refuse(struct gs_http *h, struct conn *c)
 {
 	c->turned_away = true;
 	h->n_turned_away++;
-	say_no_place(h, c);
+	refuse_when_full(h, c);
 }
 
 /* Whether that may be asked without a place too. */
@@ -151,14 +151,14 @@ static bool asks_vital(const struct gs_http *h, struct gs_http_request *q)
 	return false;
 }
 
-void http_conn_hear(struct gs_http *h, struct conn *c)
+void http_conn_admit_vital(struct gs_http *h, struct conn *c)
 {
 	bool vital = false;
 
 	for (size_t i = 0; i < h->n_routes; i++)
 		vital |= h->routes[i].vital;
 	if (!vital) {
-		http_conn_turn_away(h, c);
+		http_conn_refuse(h, c);
 		return;
 	}
 	c->turned_away = true;
@@ -220,7 +220,7 @@ static bool take_request(struct gs_http *h, struct conn *c)
 	if (c->in.bytes < (size_t)head + q.content_bytes)
 		return false;
 	if (c->turned_away && !asks_vital(h, &q)) {
-		say_no_place(h, c);
+		refuse_when_full(h, c);
 		return true;
 	}
 	q.body = c->in.data + head;
@@ -500,7 +500,7 @@ void http_conn_timed_out(struct gs_http *h, struct conn *c)
 		return;
 	}
 	if (c->turned_away && c->state == READ) {
-		say_no_place(h, c);
+		refuse_when_full(h, c);
 		return;
 	}
 	if (!idle && c->state != DRAIN)

@@ -51,7 +51,7 @@ static const struct gs_http_route *find_route(const struct gs_http_site *site,
 	return NULL;
 }
 
-static void say_not_found(const struct gs_http_site *site, struct gs_http_reply *reply)
+static void answer_not_found(const struct gs_http_site *site, struct gs_http_reply *reply)
 {
 	struct gs_buf text = GS_BUF_INIT(4096);
 
@@ -197,7 +197,7 @@ void gs_http_serve(const struct gs_http_site *site, struct gs_http_request *q,
 		return;
 	}
 	if (!methods) {
-		say_not_found(site, reply);
+		answer_not_found(site, reply);
 		return;
 	}
 	if (!route) {

@@ -40,7 +40,7 @@ void http_settings_free(struct settings **ref)
 #define TURNED_AWAY_MAX 32 /* at once; more are closed without a word */
 
 /* One that was accepted a moment ago, many others after it: its request may be there, unread. */
-static bool has_said_something(const struct conn *c)
+static bool has_sent_bytes(const struct conn *c)
 {
 	char byte;
 
@@ -65,9 +65,9 @@ static bool make_room(struct gs_http *h, uint64_t peer)
 		if (c->state != READ || h->n_turned_away >= TURNED_AWAY_MAX)
 			http_conn_close(h, c);
 		else if (c->in.bytes)
-			http_conn_turn_away(h, c);
-		else if (has_said_something(c))
-			http_conn_hear(h, c);
+			http_conn_refuse(h, c);
+		else if (has_sent_bytes(c))
+			http_conn_admit_vital(h, c);
 		else
 			http_conn_close(h, c);
 		return true;
@@ -151,7 +151,7 @@ static void accept_all(struct gs_http *h)
 		if (c && room)
 			http_conn_step(h, c);
 		else if (c)
-			http_conn_hear(h, c);
+			http_conn_admit_vital(h, c);
 	}
 }
 

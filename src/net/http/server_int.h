@@ -105,10 +105,10 @@ void http_conn_step(struct gs_http *h, struct conn *c);
 void http_conn_timed_out(struct gs_http *h, struct conn *c);
 
 /* No place is left for it: it gets 503, if that can be said at once, and is closed. */
-void http_conn_turn_away(struct gs_http *h, struct conn *c);
+void http_conn_refuse(struct gs_http *h, struct conn *c);
 
 /* The same, but for a vital question, for which it has a moment. */
-void http_conn_hear(struct gs_http *h, struct conn *c);
+void http_conn_admit_vital(struct gs_http *h, struct conn *c);
 
 /* The reply as bytes; the connection then writes. Takes over what the reply owns. */
 void http_conn_answer(struct gs_http *h, struct conn *c, struct gs_http_reply *reply,

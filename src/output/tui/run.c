@@ -17,7 +17,7 @@ struct run {
 	struct tui_ui ui;
 	struct tui_screen screen;
 	uint64_t next_ns;                                 /* when a recording goes on */
-	uint64_t heard_ns;                                /* when something came last */
+	uint64_t received_ns;                             /* when something came last */
 	bool is_silent;                                   /* the message says that nothing comes */
 	char said[sizeof(((struct tui_ui *)0)->message)]; /* the message on the screen */
 	uint64_t said_ns;                                 /* since when */
@@ -26,7 +26,7 @@ struct run {
 
 static int show_sample(struct run *r, struct gs_node_snapshot *node)
 {
-	r->heard_ns = gs_clock_mono_ns();
+	r->received_ns = gs_clock_mono_ns();
 	if (r->is_silent)
 		r->ui.message[0] = '\0';
 	r->is_silent = false;
@@ -74,7 +74,7 @@ static int take_samples(struct run *r, struct gs_err *err)
 			return 0;
 		if (r->ui.paused && r->ui.node && !r->source->is_replay) {
 			gs_node_snapshot_free(&node);
-			r->heard_ns = gs_clock_mono_ns();
+			r->received_ns = gs_clock_mono_ns();
 			continue;
 		}
 		e = show_sample(r, node);
@@ -127,7 +127,7 @@ static int answer_ui(struct run *r, struct tui_asked asked, struct gs_err *err)
 	}
 }
 
-static int hear_user(struct run *r, struct gs_err *err)
+static int handle_input(struct run *r, struct gs_err *err)
 {
 	int e = 0;
 
@@ -175,7 +175,7 @@ static int draw_screen(struct run *r)
 
 static void note_silence(struct run *r)
 {
-	uint64_t silent_ns = gs_clock_mono_ns() - r->heard_ns;
+	uint64_t silent_ns = gs_clock_mono_ns() - r->received_ns;
 
 	if (r->source->is_replay || silent_ns <= SILENT_NS + r->ui.options.interval_ns)
 		return;
@@ -215,7 +215,7 @@ static int run_loop(struct run *r, struct gs_err *err)
 			return gs_err_set(err, -errno, "poll: %s", strerror(errno));
 		if (n > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
 			return 0; /* the terminal was closed */
-		e = hear_user(r, err);
+		e = handle_input(r, err);
 		if (e < 0 || r->quit)
 			return e;
 		if (r->source->wake_fd >= 0) {
@@ -234,7 +234,7 @@ static int run_loop(struct run *r, struct gs_err *err)
 int gs_tui_run(const struct gs_tui_source *source, const struct gs_tui_options *options,
 	       struct gs_err *err)
 {
-	struct run r = {.source = source, .heard_ns = gs_clock_mono_ns()};
+	struct run r = {.source = source, .received_ns = gs_clock_mono_ns()};
 	int e = tui_ui_init(&r.ui, source, options);
 
 	if (e == 0)

@@ -199,7 +199,7 @@ void gs_registry_connected(struct gs_registry *cluster, int64_t id, const char *
 		return;
 	n->n_connections++;
 	n->healthy = true;
-	n->heard_ns = gs_clock_mono_ns();
+	n->received_ns = gs_clock_mono_ns();
 	snprintf(n->address, sizeof(n->address), "%s", address);
 	snprintf(n->version, sizeof(n->version), "%s", version);
 	unlock_changed(cluster);
@@ -251,7 +251,7 @@ static bool is_newer(const struct node *n, const struct gs_node_snapshot *snapsh
 
 	return !shown || snapshot->wall_ns >= shown->wall_ns ||
 	       snapshot->time_ns > shown->time_ns ||
-	       n->now.heard_ns - n->shown_ns > GS_REGISTRY_SILENT_NS;
+	       n->now.received_ns - n->shown_ns > GS_REGISTRY_SILENT_NS;
 }
 
 void gs_registry_apply(struct gs_registry *cluster, int64_t id, struct gs_node_snapshot **snapshot)
@@ -262,7 +262,7 @@ void gs_registry_apply(struct gs_registry *cluster, int64_t id, struct gs_node_s
 	pthread_mutex_lock(&cluster->lock);
 	n = find_node(cluster, id);
 	if (n) {
-		n->now.heard_ns = gs_clock_mono_ns();
+		n->now.received_ns = gs_clock_mono_ns();
 		n->now.healthy = n->now.n_connections > 0;
 		note_events(&n->now, *snapshot);
 		/* Without memory the one before is shown on. */
@@ -276,7 +276,7 @@ void gs_registry_apply(struct gs_registry *cluster, int64_t id, struct gs_node_s
 			n->latest = s;
 			n->now.latest = s->snapshot;
 			n->now.last_wall_ns = s->snapshot->wall_ns;
-			n->shown_ns = n->now.heard_ns;
+			n->shown_ns = n->now.received_ns;
 			s = before;
 			registry_history_add(&n->history, n->now.latest, &cluster->n_remembered);
 		} else {
@@ -324,7 +324,7 @@ void gs_registry_tick(struct gs_registry *cluster, uint64_t now_mono_ns,
 	for (size_t i = 0; i < cluster->n; i++) {
 		struct gs_registry_node *n = &cluster->node[i]->now;
 		bool healthy =
-			n->n_connections && now_mono_ns < n->heard_ns + GS_REGISTRY_SILENT_NS;
+			n->n_connections && now_mono_ns < n->received_ns + GS_REGISTRY_SILENT_NS;
 
 		if (healthy == n->healthy)
 			continue;

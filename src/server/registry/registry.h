@@ -55,7 +55,7 @@ struct gs_registry_node {
 	bool name_is_shared;    /* by a node of another machine: gs_node_label() */
 	unsigned n_connections; /* now: a node may come back before its old stream has ended */
 	bool healthy;           /* connected, and not silent */
-	uint64_t heard_ns;      /* monotonic, of this machine: its last sample; 0 never */
+	uint64_t received_ns;   /* monotonic, of this machine: its last sample; 0 never */
 	int64_t last_wall_ns;   /* of its newest sample, by its clock; 0 none */
 	uint64_t n_samples;     /* stored so far */
 	uint64_t lost_samples, missed_samples; /* as the node reports, in total */

@@ -629,7 +629,7 @@ bool attach_plan_dynstr_has(struct gs_elf *elf, const char *text)
 
 /* A program with code for GPUs (nvcc and the linker name its sections so) and no CUDA runtime as a
  * library has one inside, whose functions only the full symbol table names. */
-static void plan_tell_hidden_runtime(const struct gs_attach_plan_context *c)
+static void plan_report_hidden_runtime(const struct gs_attach_plan_context *c)
 {
 	struct gs_elf_part part;
 	bool wanted = false;
@@ -676,7 +676,7 @@ int gs_attach_plan_file(struct gs_attach_plan *plan,
 	if (r == 0)
 		r = attach_plan_mpi(plan, &c, file->is_exe, err);
 	if (r == 0 && file->is_exe)
-		plan_tell_hidden_runtime(&c);
+		plan_report_hidden_runtime(&c);
 	if (r == 0 && selection->unwind)
 		r = plan_catcher(plan, &c, err);
 	if (r == 0 && selection->operators)

@@ -95,7 +95,7 @@ static int take_text(void *ctx, const char *text)
 }
 
 /* A stripped program that MPI is linked into. What its texts do not say in time is not known. */
-static void tell_hidden_mpi(const struct gs_attach_plan_context *c)
+static void report_hidden_mpi(const struct gs_attach_plan_context *c)
 {
 	const char *reason = NULL;
 
@@ -131,7 +131,7 @@ int attach_plan_mpi(struct gs_attach_plan *plan, const struct gs_attach_plan_con
 		return 0;
 	if (!exports_starter(c->elf) && !(is_exe && gs_elf_has_symtab(c->elf))) {
 		if (is_exe)
-			tell_hidden_mpi(c);
+			report_hidden_mpi(c);
 		return 0;
 	}
 	r = gs_elf_find(c->elf, names, n, is_exe, symbols, err);

@@ -374,7 +374,7 @@ void gs_gpu_worker_waits_for(const struct gs_gpu_worker *w, uint64_t since_ns, c
 /* Without the lock, when it is time: say what a reading waits for, after a second and each ten
  * seconds from then on.
  */
-static void say_slow(struct gs_gpu_worker *w, uint64_t since_ns, uint64_t *next_ns)
+static void report_slow(struct gs_gpu_worker *w, uint64_t since_ns, uint64_t *next_ns)
 {
 	char text[160];
 
@@ -413,7 +413,7 @@ static bool wait_for_answer(struct gs_gpu_worker *w, uint64_t since_ns, uint64_t
 	/* First: who was stopped for long hears it too before the driver is said to hang. */
 	if (w->options.on_slow && gs_clock_mono_ns() >= *slow_ns) {
 		pthread_mutex_unlock(&w->lock);
-		say_slow(w, since_ns, slow_ns);
+		report_slow(w, since_ns, slow_ns);
 		pthread_mutex_lock(&w->lock);
 		if (!w->busy && !w->want_read)
 			return false;
