@@ -318,7 +318,7 @@ static void finish_job(struct gs_accounting *a, struct accounting_job *j, uint64
 		return;
 	judge_job(a, j);
 	if (j->is_turn)
-		gs_accounting_window_turn(&j->window, &j->total);
+		gs_accounting_window_mark(&j->window, &j->total);
 }
 
 /* --- telling --- */

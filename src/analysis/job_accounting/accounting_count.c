@@ -162,7 +162,7 @@ static int count_job(struct gs_accounting *a, uint32_t job)
 	gs_rows_sum(a->rows, job, elapsed_ns, &sum);
 	gs_rows_recent(a->rows, job, elapsed_ns, &j->pace);
 	if (j->is_turn)
-		gs_rows_turn(a->rows, job);
+		gs_rows_mark(a->rows, job);
 	gs_rows_visit_processes(a->rows, job, note_process, a);
 	gs_accounting_raise_work(&j->total.work, &sum.work);
 	j->account.pace = sum.pace;

@@ -169,9 +169,9 @@ static void take_window(struct gs_accounting_measure *m, size_t i, uint64_t wind
 		u->pace = (struct gs_job_pace){0};
 	gs_accounting_window_usage(&x->window, &now, u);
 	if (is_turn && m->rows)
-		gs_rows_turn(m->rows, (uint32_t)i);
+		gs_rows_mark(m->rows, (uint32_t)i);
 	if (is_turn)
-		gs_accounting_window_turn(&x->window, &now);
+		gs_accounting_window_mark(&x->window, &now);
 }
 
 static void report_one(struct gs_accounting_measure *m, size_t i, const struct gs_rules *rules,

@@ -20,7 +20,7 @@ bool gs_accounting_window_is_due(const struct gs_accounting_window *w, uint64_t 
 	return now_ns >= w->last.time_ns + window_ns / 2;
 }
 
-void gs_accounting_window_turn(struct gs_accounting_window *w, const struct gs_accounting_mark *now)
+void gs_accounting_window_mark(struct gs_accounting_window *w, const struct gs_accounting_mark *now)
 {
 	w->base = w->last;
 	w->last = *now;

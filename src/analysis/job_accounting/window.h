@@ -36,7 +36,7 @@ bool gs_accounting_window_is_due(const struct gs_accounting_window *window, uint
 				 uint64_t window_ns);
 
 /* Make the next mark, of the totals as they are now. */
-void gs_accounting_window_turn(struct gs_accounting_window *window,
+void gs_accounting_window_mark(struct gs_accounting_window *window,
 			       const struct gs_accounting_mark *now);
 
 /* What came in the window, into the usage: elapsed time, work, means of GPUs, quota, stalls,

@@ -105,7 +105,7 @@ void gs_rows_recent(const struct gs_rows *rows, uint32_t job, uint64_t elapsed_n
 		    struct gs_job_pace *ret_pace);
 
 /* Make a mark of what each process has done by the last reading. */
-void gs_rows_turn(struct gs_rows *rows, uint32_t job);
+void gs_rows_mark(struct gs_rows *rows, uint32_t job);
 
 struct gs_rows_calls {                     /* begins as all 0 */
 	struct gs_taskstats_call_row *row; /* owned; one of each id */

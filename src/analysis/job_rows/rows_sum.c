@@ -229,7 +229,7 @@ void gs_rows_recent(const struct gs_rows *k, uint32_t job, uint64_t elapsed_ns,
 	add_pace(k, job, elapsed_ns, ROWS_MARK_BASE, ret);
 }
 
-void gs_rows_turn(struct gs_rows *k, uint32_t job)
+void gs_rows_mark(struct gs_rows *k, uint32_t job)
 {
 	struct rows_ended *e = &k->ended[job];
 

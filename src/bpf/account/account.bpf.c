@@ -39,8 +39,8 @@ static __always_inline bool is_running(void)
 /* It is on a processor at the end of a turn, whatever is known of it. Now and then the kernel shows
  * neither a switch nor the wakeup before it (seen on 6.18, where ftrace misses the same ones: 37 of
  * 28,133 switches): then the turn's beginning was unseen, and the scheduler knows how long it was. */
-static __always_inline void end_turn(struct task_struct *p, struct gs_account *a, __u64 now,
-				     bool with_python)
+static __always_inline void end_run(struct task_struct *p, struct gs_account *a, __u64 now,
+				    bool with_python)
 {
 	__u64 ran = p->se.sum_exec_runtime, turn = ran - a->ran_ns, began = a->since_ns;
 
@@ -325,7 +325,7 @@ int gs_account_exit(__u64 *ctx)
 	now = bpf_ktime_get_ns();
 	/* A last turn that began unseen has not ended the wait before it. Where waits of Python code are
 	 * not asked for, nothing is sent. */
-	end_turn(p, a, now, true);
+	end_run(p, a, now, true);
 	account_move(a, GS_STATE_CPU, GS_INSIDE_NONE, now);
 	BPF_CORE_READ_INTO(&a->comm, p, comm);
 	*mark = 0;
@@ -365,7 +365,7 @@ static __always_inline void account_switch(__u64 *ctx, bool with_python)
 
 	if (a && is_running()) {
 		now = bpf_ktime_get_ns();
-		end_turn(prev, a, now, with_python);
+		end_run(prev, a, now, with_python);
 		if (gs_account_config.switch_state)
 			task_state = (__u32)ctx[3];
 		else

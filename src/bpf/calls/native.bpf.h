@@ -156,7 +156,7 @@ static __always_inline __u32 native_at_return(struct pt_regs *ctx, __u32 layer, 
 {
 	struct native_regs regs;
 
-	if (!(gs_config.native_stack_at & moment_of(op)))
+	if (!(gs_config.native_stack_at & stack_at_of(op)))
 		return 0;
 	native_take_regs(&regs, ctx);
 	if (before_ret && !native_after_ret(&regs))

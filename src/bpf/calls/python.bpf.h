@@ -496,7 +496,7 @@ __noinline __u32 py_stack_of(__u32 slot)
 /* The Python stack at a call of this class, where one is asked for there; else 0. */
 static __always_inline __u32 py_stack_at_call(__u32 slot, __u32 op)
 {
-	return gs_config.py_stack_at & moment_of(op) ? py_stack_of(slot) : 0;
+	return gs_config.py_stack_at & stack_at_of(op) ? py_stack_of(slot) : 0;
 }
 
 /* The same at the end of an operator or user's probe that took so long. */

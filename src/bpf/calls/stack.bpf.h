@@ -77,7 +77,7 @@ static __always_inline __u32 stack_send(struct stack_event *e, const struct stac
 }
 
 /* At which of the chosen moments a call of this class is (enum gs_stack_at). */
-static __always_inline __u32 moment_of(__u32 op)
+static __always_inline __u32 stack_at_of(__u32 op)
 {
 	switch (op) {
 	case GS_CLASS_LAUNCH:

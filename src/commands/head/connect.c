@@ -50,7 +50,7 @@ struct connect {
 	struct gs_gpu *gpu;
 	struct gs_sampler *sampler;
 	struct gs_buf records;
-	int signal_fd, wish_fd;
+	int signal_fd, desired_fd;
 	pthread_mutex_t lock;
 	struct gs_uplink_config desired; /* under the lock */
 	uint64_t n_read, n_missed, n_not_kept;
@@ -67,7 +67,7 @@ static void on_desired_config(void *ctx, const struct gs_uplink_config *desired)
 	pthread_mutex_lock(&c->lock);
 	c->desired = *desired;
 	pthread_mutex_unlock(&c->lock);
-	if (write(c->wish_fd, &one, sizeof(one)) < 0)
+	if (write(c->desired_fd, &one, sizeof(one)) < 0)
 		return; /* it is readable already */
 }
 
@@ -156,7 +156,7 @@ static double budget_of(uint64_t interval_ns)
 /* True: a signal says that it is enough. */
 static bool wait_until(struct connect *c, uint64_t due_ns)
 {
-	struct pollfd fds[2] = {{c->signal_fd, POLLIN, 0}, {c->wish_fd, POLLIN, 0}};
+	struct pollfd fds[2] = {{c->signal_fd, POLLIN, 0}, {c->desired_fd, POLLIN, 0}};
 	uint64_t now = gs_clock_mono_ns(), drop;
 
 	if (due_ns > now) {
@@ -167,7 +167,7 @@ static bool wait_until(struct connect *c, uint64_t due_ns)
 	} else {
 		(void)poll(fds, 2, 0);
 	}
-	if (fds[1].revents && read(c->wish_fd, &drop, sizeof(drop)) < 0)
+	if (fds[1].revents && read(c->desired_fd, &drop, sizeof(drop)) < 0)
 		drop = 0;
 	if (fds[0].revents) {
 		struct signalfd_siginfo info;
@@ -235,8 +235,8 @@ static int block_signals(struct connect *c, struct gs_err *err)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	c->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
-	c->wish_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (c->signal_fd < 0 || c->wish_fd < 0)
+	c->desired_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->signal_fd < 0 || c->desired_fd < 0)
 		return gs_err_set(err, -errno, "cannot wait for signals: %s", strerror(errno));
 	return 0;
 }
@@ -305,7 +305,7 @@ static int run_connect(struct connect_options *o)
 	struct connect c = {.o = o,
 			    .records = GS_BUF_INIT(RECORD_MAX),
 			    .signal_fd = -1,
-			    .wish_fd = -1,
+			    .desired_fd = -1,
 			    .lock = PTHREAD_MUTEX_INITIALIZER};
 	char token[512] = "", spool[640];
 	struct gs_uplink_stats st = {.state = 0};
@@ -356,7 +356,7 @@ static int run_connect(struct connect_options *o)
 	gs_gpu_close(&c.gpu);
 	gs_buf_fini(&c.records);
 	gs_close_p(&c.signal_fd);
-	gs_close_p(&c.wish_fd);
+	gs_close_p(&c.desired_fd);
 	return r < 0 ? gs_cli_exit_status_of(r) : refused ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
 

@@ -9,21 +9,21 @@
 #define MAX_BYTES     (32u << 10)
 #define RING_BYTES    (64u << 20) /* a stack is a hundred times as long as a call */
 
-static bool take_moment(struct trace_options *o, const char *word)
+static bool take_stack_at(struct trace_options *o, const char *word)
 {
 	static const struct {
 		const char *name;
 		unsigned at;
-	} moments[] = {
+	} choices[] = {
 		{"launch", GS_AT_LAUNCH},      {"collective", GS_AT_COLLECTIVE},
 		{"alloc", GS_AT_ALLOC},        {"copy", GS_AT_COPY},
 		{"sync", GS_AT_SYNC},          {"sample", GS_AT_SAMPLE},
 		{"slow-op", GS_AT_SLOW_SCOPE},
 	};
 
-	for (size_t i = 0; i < GS_ARRAY_LEN(moments); i++) {
-		if (strcmp(word, moments[i].name) == 0) {
-			o->native_stack_at |= moments[i].at;
+	for (size_t i = 0; i < GS_ARRAY_LEN(choices); i++) {
+		if (strcmp(word, choices[i].name) == 0) {
+			o->native_stack_at |= choices[i].at;
 			return true;
 		}
 	}
@@ -41,7 +41,7 @@ bool trace_stacks_take(struct trace_options *o, char *words)
 	if (strncmp(words, "native,at=", 10) != 0 || !words[10])
 		return false;
 	for (char *w = strtok_r(words + 10, "+", &save); w; w = strtok_r(NULL, "+", &save))
-		if (!take_moment(o, w))
+		if (!take_stack_at(o, w))
 			return false;
 	return o->native_stack_at;
 }

@@ -48,7 +48,7 @@ bool gpu_version_may_stay_open(uint32_t version)
 /* --- where it is --- */
 
 /* 13 of ".../libcudart.so.13.0.96"; 0: it says none. */
-static unsigned number_behind(const char *name, const char *stem)
+static unsigned number_after(const char *name, const char *stem)
 {
 	size_t n = strlen(stem);
 
@@ -64,8 +64,8 @@ static int check_module(struct dl_phdr_info *info, size_t bytes, void *ctx)
 	if (strncmp(name, "libcupti.so", 11) == 0 && !m->cupti[0])
 		snprintf(m->cupti, sizeof(m->cupti), "%s", info->dlpi_name);
 	for (size_t i = 0; i < sizeof(stems) / sizeof(stems[0]); i++)
-		if (number_behind(name, stems[i]) && !m->runtime_major) {
-			m->runtime_major = number_behind(name, stems[i]);
+		if (number_after(name, stems[i]) && !m->runtime_major) {
+			m->runtime_major = number_after(name, stems[i]);
 			snprintf(m->runtime, sizeof(m->runtime), "%.*s",
 				 (int)(slash - info->dlpi_name), info->dlpi_name);
 		}

@@ -180,14 +180,14 @@ static json_t *active_of(const struct http_options *o)
 	return all;
 }
 
-struct file_wish {
+struct file_request {
 	const struct http_options *o;
 	const char *id;
 };
 
 static int fill_file(void *fill_ctx, session_take take, void *ctx, struct gs_err *err)
 {
-	const struct file_wish *w = fill_ctx;
+	const struct file_request *w = fill_ctx;
 	atomic_bool stop = false;
 	char url[600];
 	struct gs_http_client_http q = {
@@ -213,7 +213,7 @@ static int fetch_stopped(const struct http_options *o, const json_t *active)
 	{
 		const char *name = json_string_value(json_object_get(s, "name")),
 			   *id = json_string_value(json_object_get(s, "id"));
-		struct file_wish w = {o, id};
+		struct file_request w = {o, id};
 		char file[300];
 		struct gs_err err = {{0}};
 		int r;

@@ -425,7 +425,7 @@ static int turn_wait_ms(const struct gs_http *h, uint64_t now)
 	return next <= now ? 0 : (int)((next - now) / 1000000 + 1);
 }
 
-static void apart_turn(struct gs_http *h)
+static void apart_step(struct gs_http *h)
 {
 	struct http_apart *a = h->apart;
 	bool full = a->out.bytes - a->sent_bytes >= OUT_FULL_BYTES;
@@ -458,7 +458,7 @@ void *http_apart_thread(void *http)
 	http_deferred_serving(h);
 	check_server(h, gs_clock_mono_ns());
 	while (!h->stopping)
-		apart_turn(h);
+		apart_step(h);
 	(void)end_server(h);
 	return NULL;
 }

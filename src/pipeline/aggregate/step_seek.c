@@ -48,7 +48,7 @@ static bool are_even(const uint32_t *gaps, uint32_t n, uint32_t usual, uint32_t 
 
 /* Of what comes between the places, is every second, third or fourth alike and the next one not?
  * Then the call comes several times in a step. sums: of what is before each call. */
-static bool are_in_turn(const struct step_place *places, uint32_t n, const uint64_t *sums)
+static bool repeats_in_cycle(const struct step_place *places, uint32_t n, const uint64_t *sums)
 {
 	uint32_t n_alike[TURNS + 1] = {0};
 
@@ -130,8 +130,9 @@ static bool judge_places(const struct gs_aggregate *v, const struct step_thread 
 		return false;
 	if (n_odd * 100 > n_gaps * STEP_ODD_PCT && n_odd > 1)
 		return false;
-	return !are_even(sums->gaps, n_gaps, usual, n_odd) && !are_in_turn(places, n, sums->keys) &&
-	       !are_in_turn(places, n, sums->functions);
+	return !are_even(sums->gaps, n_gaps, usual, n_odd) &&
+	       !repeats_in_cycle(places, n, sums->keys) &&
+	       !repeats_in_cycle(places, n, sums->functions);
 }
 
 static bool is_better(const struct step_choice *a, const struct step_choice *b)

@@ -164,7 +164,7 @@ static bool group_agrees(const struct gs_collectives *c, const struct group *g)
 	return true;
 }
 
-static void union_add_stretch(struct union_time *u, uint64_t from_ns, uint64_t to_ns)
+static void union_add_interval(struct union_time *u, uint64_t from_ns, uint64_t to_ns)
 {
 	if (from_ns < u->until_ns)
 		from_ns = u->until_ns;
@@ -179,7 +179,7 @@ static void member_add_lateness(struct member *m, uint64_t first_ns, uint64_t ar
 	struct member_figures *f = m->figures;
 	uint64_t late_ns = arrival_ns - first_ns;
 
-	union_add_stretch(&f->late_time, first_ns, arrival_ns);
+	union_add_interval(&f->late_time, first_ns, arrival_ns);
 	f->late[gs_hist_bucket(late_ns)]++;
 	f->late_max_ns = late_ns > f->late_max_ns ? late_ns : f->late_max_ns;
 }
@@ -189,7 +189,7 @@ static void member_add_margin(struct member *m, uint64_t before_ns, uint64_t las
 	struct member_figures *f = m->figures;
 	uint64_t margin_ns = last_ns - before_ns;
 
-	union_add_stretch(&f->missing, before_ns, last_ns);
+	union_add_interval(&f->missing, before_ns, last_ns);
 	f->n_last++;
 	f->margin[gs_hist_bucket(margin_ns)]++;
 	f->margin_sum_ns += margin_ns;

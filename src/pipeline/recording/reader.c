@@ -149,7 +149,7 @@ static int check_frame(struct gs_recording_reader *r, uint64_t off, struct gs_fr
 /* Where to look on when so many bytes from off on were looked at in vain. Within them, a frame may
  * begin that the damage has moved; but frames can be made so that each holds the next, or claims
  * the same bytes. */
-static uint64_t behind_vain(struct gs_recording_reader *r, uint64_t off, uint64_t seen)
+static uint64_t skip_vain(struct gs_recording_reader *r, uint64_t off, uint64_t seen)
 {
 	r->stats.vain_bytes += seen;
 	return r->stats.vain_bytes > VAIN_BYTES + VAIN_TIMES * off ? off + seen : off + 1;
@@ -187,7 +187,7 @@ static int find_frame(struct gs_recording_reader *r, uint64_t *off, struct gs_fr
 		if (e)
 			return e < 0 ? e : 0;
 		if (seen) {
-			*off = behind_vain(r, *off, seen);
+			*off = skip_vain(r, *off, seen);
 			continue;
 		}
 		e = peek_bytes(r, *off, sizeof(*h), &p, &n);
@@ -351,7 +351,7 @@ int gs_recording_next(struct gs_recording_reader *r, struct gs_batch *ret_batch)
 			return e < 0 ? e : end_of_file(r);
 		n_missing = h.sequence - r->next_sequence;
 		if (h.sequence < r->next_sequence) { /* was handed out already */
-			off = behind_vain(r, off, frame_bytes(&h));
+			off = skip_vain(r, off, frame_bytes(&h));
 			continue;
 		}
 		if (!(h.flags & GS_FRAME_SNAPSHOT) || r->has_gap || n_missing) {
@@ -359,7 +359,7 @@ int gs_recording_next(struct gs_recording_reader *r, struct gs_batch *ret_batch)
 			if (e < 0)
 				return e;
 			if (e == 0) {
-				off = behind_vain(r, off, frame_bytes(&h));
+				off = skip_vain(r, off, frame_bytes(&h));
 				continue;
 			}
 			note_skipped(r, off, n_missing);

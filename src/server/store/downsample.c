@@ -248,7 +248,7 @@ static int look_at(struct gs_store_scan *s, sqlite3_stmt *stmt)
 	return 0;
 }
 
-static int read_stretch(struct gs_store_scan *s, int64_t from_ns)
+static int read_interval(struct gs_store_scan *s, int64_t from_ns)
 {
 	STORE_STMT *stmt = NULL;
 	size_t kept = 0;
@@ -286,7 +286,7 @@ static int read_stretch(struct gs_store_scan *s, int64_t from_ns)
 }
 
 /* The begin of the next stretch with anything in it. GS_STORE_END: there is none before to. */
-static int next_stretch(struct gs_store_scan *s, int64_t *ret_from_ns)
+static int next_interval(struct gs_store_scan *s, int64_t *ret_from_ns)
 {
 	STORE_STMT *stmt = NULL;
 	int64_t first;
@@ -606,9 +606,9 @@ int gs_store_scan_next(struct gs_store_scan *scan, struct gs_store_piece **ret_p
 			scan->n_damaged += r == -ENOBUFS;
 			continue;
 		}
-		r = next_stretch(scan, &from_ns);
+		r = next_interval(scan, &from_ns);
 		if (r == 0)
-			r = read_stretch(scan, from_ns);
+			r = read_interval(scan, from_ns);
 		if (r != 0)
 			return r;
 	}

@@ -120,7 +120,7 @@ struct gs_rollup *gs_rollup_new(uint64_t interval_ns)
 	return c;
 }
 
-static void begin_anew(struct gs_rollup *c)
+static void clear_rollup(struct gs_rollup *c)
 {
 	gs_node_snapshot_free(&c->last);
 	free(c->gpu);
@@ -141,7 +141,7 @@ void gs_rollup_free(struct gs_rollup **coarse)
 
 	if (!c)
 		return;
-	begin_anew(c);
+	clear_rollup(c);
 	free(c->gpu_process);
 	free(c->host_process);
 	gs_free_p(coarse);
@@ -521,6 +521,6 @@ int gs_rollup_put(struct gs_rollup *c, struct gs_buf *out, int64_t *ret_wall_ns)
 	}
 	if (r < 0)
 		out->bytes = before;
-	begin_anew(c);
+	clear_rollup(c);
 	return r;
 }

@@ -17,7 +17,7 @@
 
 /* The evaluation function, whose entry that place is, has ways out that are not known, or that the
  * kernel has to single-step, which costs more than all else. */
-static bool is_dear(const struct gs_attach_plan *plan, size_t entry)
+static bool is_expensive(const struct gs_attach_plan *plan, size_t entry)
 {
 	for (size_t i = entry + 1; i < plan->n; i++)
 		if (plan->places[i].is_stepped)
@@ -45,7 +45,7 @@ static int plan_timed(struct gs_attach_plan *plan, const struct gs_attach_plan_c
 	if ((r < 0 && r != -EILSEQ && r != -E2BIG) || plan->n == before)
 		return r;
 	plan->places[before].cookie |= (uint64_t)layout << GS_COOKIE_CC_SHIFT;
-	if (is_dear(plan, before) && left->n) {
+	if (is_expensive(plan, before) && left->n) {
 		while (plan->n > before + 1)
 			plan->n_stepped -= plan->places[--plan->n].is_stepped;
 		return add_left(plan, c, layout, left);

@@ -240,7 +240,7 @@ void gs_nvml_read_rows(struct gs_nvml *nv, struct gs_nvml_device *dev,
 /* ---- parts: nvml_part.c ---- */
 
 /* A turn begins that asks for these groups. */
-void gs_nvml_part_turn(struct gs_nvml *nv, unsigned groups, uint64_t now_ns);
+void gs_nvml_begin_sample(struct gs_nvml *nv, unsigned groups, uint64_t now_ns);
 bool gs_nvml_part_due(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned part,
 		      unsigned groups, bool slow_turn, uint64_t now_ns);
 void gs_nvml_part_begin(struct gs_nvml_meter *meter);

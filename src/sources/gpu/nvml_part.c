@@ -413,7 +413,7 @@ static void update_focus(struct gs_nvml *nv)
 	}
 }
 
-void gs_nvml_part_turn(struct gs_nvml *nv, unsigned groups, uint64_t now_ns)
+void gs_nvml_begin_sample(struct gs_nvml *nv, unsigned groups, uint64_t now_ns)
 {
 	update_focus(nv);
 	note_budget(nv);

@@ -119,7 +119,7 @@ static void sample_nvidia(struct gs_gpu_worker *w, unsigned groups, struct gs_gp
 		rows->n = 0;
 		if (!nv->started)
 			return;
-		gs_nvml_part_turn(nv, groups, now_ns);
+		gs_nvml_begin_sample(nv, groups, now_ns);
 		for (unsigned i = 0; i < nv->n_devices && !nv->changed; i++) {
 			if (groups & ~(unsigned)GS_GPU_READ_EVENTS && !nv->device[i].out_of_focus)
 				gs_nvml_sample(nv, &nv->device[i], groups, gs_clock_mono_ns());

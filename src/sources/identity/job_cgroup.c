@@ -52,7 +52,7 @@ static void split_path(const char *from, size_t bytes, struct path *p)
 }
 
 /* The number after prefix, all of the rest of word. */
-static bool number_behind(const char *word, const char *prefix, int64_t *ret)
+static bool number_after(const char *word, const char *prefix, int64_t *ret)
 {
 	size_t n = strlen(prefix);
 	const char *d = word + n;
@@ -126,7 +126,7 @@ static void below_job(const struct path *p, size_t i, struct gs_job_cgroup *g)
 
 		if (strncmp(c, "step_", 5) == 0 && is_step(c + 5) && !g->step[0])
 			snprintf(g->step, sizeof(g->step), "%s", c + 5);
-		else if (number_behind(c, "task_", &n) && n <= INT32_MAX)
+		else if (number_after(c, "task_", &n) && n <= INT32_MAX)
 			g->task_id = (int32_t)n;
 		else if (strcmp(c, "task_special") == 0)
 			g->task_id = GS_JOB_TASK_SPECIAL;
@@ -145,10 +145,10 @@ static bool of_slurm(const struct path *p, const char *whole, struct gs_job_cgro
 			continue;
 		*g = (struct gs_job_cgroup){
 			.kind = GS_JOB_SLURM, .job_id = -1, .uid = -1, .task_id = -1};
-		if (number_behind(p->part[j], "uid_", &g->uid))
+		if (number_after(p->part[j], "uid_", &g->uid))
 			j++;
 		if (j >= p->n ||
-		    !(number_behind(p->part[j], "job_", &g->job_id) || is_sluid(p->part[j])))
+		    !(number_after(p->part[j], "job_", &g->job_id) || is_sluid(p->part[j])))
 			continue;
 		if (g->job_id < 0)
 			snprintf(g->sluid, sizeof(g->sluid), "%s", p->part[j]);

@@ -304,7 +304,7 @@ static void *close_links(void *links)
 
 /* The kernel takes long to remove probes (it waits until no thread can be in them); until then they
  * stand on functions that are no longer called. */
-static void close_behind(struct links *links)
+static void remove_links_later(struct links *links)
 {
 	pthread_attr_t detached;
 	pthread_t thread;
@@ -337,7 +337,7 @@ int gs_uprobe_measure_cost(const struct gs_uprobe_cost_options *o, struct gs_cos
 		b.links = calloc(1, sizeof(*b.links));
 		r = b.links ? measure_all(&b, o, ret_costs) : -ENOMEM;
 	}
-	close_behind(b.links);
+	remove_links_later(b.links);
 	uprobe_kernel_unload(&b.k);
 	return r < 0 ? gs_err_set(err, r, "the cost of a probe could not be measured: %s",
 				  strerror(-r))
