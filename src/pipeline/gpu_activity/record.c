@@ -185,7 +185,7 @@ void gs_activity_take_record(struct gs_activity *a, uint32_t process, const stru
 }
 
 static __attribute__((noinline)) struct activity_function *
-look_at_function(struct gs_activity *a, const struct gs_dict *dict, uint32_t id)
+find_function(struct gs_activity *a, const struct gs_dict *dict, uint32_t id)
 {
 	const struct gs_rec_function *f = gs_dict_function(dict, id);
 	const char *name = f ? gs_dict_string(dict, f->name_str) : "";
@@ -207,7 +207,7 @@ static void follow_call(struct gs_activity *a, const struct gs_dict *dict,
 	const struct gs_rec_thread *t;
 
 	if (!f || !f->is_known)
-		f = look_at_function(a, dict, c->function);
+		f = find_function(a, dict, c->function);
 	if (!f || f->meaning.kind == GS_ACTIVITY_NOTHING)
 		return;
 	t = gs_dict_thread(dict, c->thread);
