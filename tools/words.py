@@ -52,7 +52,7 @@ TEXT_PARTS = ("man/", "README.md", "NEWS.md", "SECURITY.md", "CONTRIBUTING.md", 
 NO_TEXT = ("doc/format.md", "doc/glossary.md", "doc/accuracy.md")
 PARTS = ("man", "doc", "README.md", "NEWS.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "packaging", "proto", "web", "tools",
          "bench", "src")
-SKIPPED = ("web/vendor/", "tests/fuzz/corpus/", "tests/golden/", "tools/words.py", "LICENSE")
+SKIPPED = ("web/vendor/", "tests/fuzz/corpus/", "tests/golden/", "tools/words.py", "tools/names.py", "LICENSE")
 # A literal of C, or what may look like a part of one.
 TOKENS = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
 # What has a form of its own that lines show: SQL, schemas of answers ({pid:int, name:text}), markup, assembler.

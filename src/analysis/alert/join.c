@@ -13,7 +13,7 @@ static const char *label_of(const struct gs_alert_message *m, const char *name)
 }
 
 /* Of one from before a restart the GPU's number is not known any more. */
-static bool says_same(const struct gs_alert_message *a, const struct gs_alert_message *b)
+static bool is_same_alert(const struct gs_alert_message *a, const struct gs_alert_message *b)
 {
 	return a->kind == GS_ALERT_GPU && b->kind == GS_ALERT_GPU && a->event == b->event &&
 	       strcmp(a->rule, b->rule) == 0 && strcmp(a->cause, b->cause) == 0 &&
@@ -55,7 +55,7 @@ void gs_alert_join(const struct gs_alert_message *m, size_t n, bool *taken,
 	ret->n_members = 0;
 	add_member(ret, &m[first]);
 	for (size_t i = first + 1; i < n && ret->n_members < GS_ALERT_MEMBERS_MAX; i++)
-		if (!taken[i] && says_same(&m[first], &m[i])) {
+		if (!taken[i] && is_same_alert(&m[first], &m[i])) {
 			taken[i] = true;
 			keep_labels(ret, &m[i]);
 			add_member(ret, &m[i]);

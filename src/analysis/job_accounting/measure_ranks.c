@@ -117,8 +117,8 @@ static struct process *grow_processes(struct gs_accounting_measure_ranks *r)
 
 /* What a process used since it was looked at before; the first look is where it begins, unless it
  * was born meanwhile: then sources/host counts from 0. */
-static void look_at(struct gs_accounting_measure_ranks *r, const struct gs_host_taskstats *host,
-		    uint32_t pid, uint64_t id)
+static void sample_rank_process(struct gs_accounting_measure_ranks *r,
+				const struct gs_host_taskstats *host, uint32_t pid, uint64_t id)
 {
 	struct gs_taskstats *work = &rank_of_id(r, id)->work;
 	struct gs_host_taskstats_process now;
@@ -175,7 +175,7 @@ void gs_accounting_measure_ranks_sample(struct gs_accounting_measure_ranks *r,
 	if (!host)
 		return;
 	gs_map_for_each (&r->id_of, s)
-		look_at(r, host, (uint32_t)s->key, s->value);
+		sample_rank_process(r, host, (uint32_t)s->key, s->value);
 }
 
 int gs_accounting_measure_ranks_report(struct gs_accounting_measure_ranks *r, uint32_t job,

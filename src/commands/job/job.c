@@ -232,7 +232,7 @@ static int show_live(const struct job_options *o, struct gs_accounting_measure *
 	return r;
 }
 
-static int look_for_alerts(struct gs_accounting_measure *m, const struct gs_rules *rules,
+static int evaluate_alerts(struct gs_accounting_measure *m, const struct gs_rules *rules,
 			   struct job_alert *alert, uint64_t now_ns)
 {
 	struct gs_job_report_session session;
@@ -380,7 +380,7 @@ static int watch_jobs(const struct job_options *o, struct gs_accounting_measure 
 			}
 		}
 		if (r == 0 && now_ns >= job_alert_next(alert))
-			r = look_for_alerts(m, rules, alert, now_ns);
+			r = evaluate_alerts(m, rules, alert, now_ns);
 		if (r == 0 && linger && now_ns >= save_ns)
 			save_ns = now_ns +
 				  (save_report(o, m, rules, head) ? SAVE_NS : SAVE_FAILED_NS);

@@ -244,7 +244,7 @@ static void report_samples(const struct report_options *o, const struct samples 
 }
 
 /* Who is under which function is known when the whole file has been read. */
-static int look_under(const char *path, struct gs_aggregate_under *under)
+static int collect_under(const char *path, struct gs_aggregate_under *under)
 {
 	struct gs_recording_reader *reader = NULL;
 	struct gs_err err = {{0}};
@@ -414,7 +414,7 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	if (r == 0)
 		r = begin_view(o, export, &view);
 	if (r == 0 && under)
-		r = look_under(o->path, under);
+		r = collect_under(o->path, under);
 	if (r == 0)
 		r = begin_findings(o, view, &findings);
 	if (r == 0) {

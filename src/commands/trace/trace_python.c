@@ -98,7 +98,7 @@ static void report_unreadable(struct trace_python *p, uint16_t version, const ch
 }
 
 /* 0: done with it; -EAGAIN: to be asked again. */
-static int look_for_python(struct trace_python *p, pid_t pid)
+static int find_python(struct trace_python *p, pid_t pid)
 {
 	struct gs_err err = {{0}};
 	struct gs_py_proc python = {0};
@@ -157,7 +157,7 @@ static void wait_for(struct trace_python *p, pid_t pid)
 
 void trace_python_find(struct trace_python *p, pid_t pid)
 {
-	if (p && look_for_python(p, pid) == -EAGAIN)
+	if (p && find_python(p, pid) == -EAGAIN)
 		wait_for(p, pid);
 }
 
@@ -184,7 +184,7 @@ int trace_python_tick(struct trace_python *p)
 			continue;
 		if (now >= w->next_ns) {
 			w->next_ns = now + wait_ns(++w->n_tries);
-			if (w->n_tries > MAX_TRIES || look_for_python(p, w->pid) != -EAGAIN) {
+			if (w->n_tries > MAX_TRIES || find_python(p, w->pid) != -EAGAIN) {
 				*w = (struct waiting){0};
 				continue;
 			}

@@ -43,7 +43,7 @@ static void see_process(void *ctx, const struct gs_store_found *found,
 }
 
 /* Farther and farther back, until it is found or the time is up. */
-static int look_back(struct process_request *r, struct gs_store *store)
+static int search_back(struct process_request *r, struct gs_store *store)
 {
 	static const int64_t reach_s[] = {600, 3600, 21600, 86400, 604800};
 	int64_t now = (int64_t)gs_clock_wall_ns(), end = now + API_SKEW_NS;
@@ -72,7 +72,7 @@ static void read_last(struct api_task *t)
 	int got;
 
 	r->document = GS_BUF_INIT(1u << 20);
-	got = look_back(r, t->store);
+	got = search_back(r, t->store);
 	if (r->seen_ns)
 		(void)gs_buf_put(gs_live_json(&reply), r->document.data, r->document.bytes);
 	else if (got < 0)

@@ -346,8 +346,8 @@ bool head_batch_check(const struct Gpuscope__V1__Batch *b, unsigned kind,
 
 /* The newest snapshot is shown, with the events of all. False: it is not what a node makes. ret_base_ns: the snapshot's wall
  * clock less its boot clock; 0 there is none. */
-static bool look_at(struct gs_head_stream *s, const Gpuscope__V1__Batch *b,
-		    struct gs_store_report **ret_report, int64_t *ret_base_ns)
+static bool accept_snapshots(struct gs_head_stream *s, const Gpuscope__V1__Batch *b,
+			     struct gs_store_report **ret_report, int64_t *ret_base_ns)
 {
 	struct gs_node_snapshot *newest;
 	bool ok;
@@ -382,7 +382,7 @@ static void on_batch(struct gs_head_stream *s, struct gs_grpc_call *call,
 		refuse_node(call, "a batch without a number");
 		return;
 	}
-	if (!look_at(s, b, &report, &base_ns)) {
+	if (!accept_snapshots(s, b, &report, &base_ns)) {
 		pthread_mutex_lock(&s->head->lock);
 		s->head->stats.refused++;
 		pthread_mutex_unlock(&s->head->lock);

@@ -184,7 +184,7 @@ static uint64_t hash_rows(const struct heat *h, const struct gs_live_snapshot *l
 }
 
 /* How many columns the client needs. */
-static void look_since(struct heat *h)
+static void limit_columns(struct heat *h)
 {
 	int64_t ago = number_of(h) - h->since_column;
 
@@ -263,7 +263,7 @@ LIVE_LOOK(live_heatmap)
 	h.end_wall_ns -= h.end_wall_ns % h.step_ns;
 	h.rows_hash = hash_rows(&h, l);
 	h.steps = GS_BUF_INIT((size_t)GS_REGISTRY_GPUS_MAX * GS_REGISTRY_POINTS * sizeof(uint16_t));
-	look_since(&h);
+	limit_columns(&h);
 	j_open(gs_live_json(reply), NULL, '{');
 	put_head(b, &h);
 	j_open(b, "rows", '[');

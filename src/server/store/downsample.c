@@ -219,7 +219,7 @@ static int by_stream(const void *a, const void *b)
 
 /* A row of the index. A stream is wanted when two of its samples are in one cell: several in a
  * batch that is too short for them, or of two batches that share one. */
-static int look_at(struct gs_store_scan *s, sqlite3_stmt *stmt)
+static int take_row(struct gs_store_scan *s, sqlite3_stmt *stmt)
 {
 	int64_t stream = sqlite3_column_int64(stmt, 1);
 	int64_t first = sqlite3_column_int64(stmt, 2), last = sqlite3_column_int64(stmt, 3);
@@ -269,7 +269,7 @@ static int read_interval(struct gs_store_scan *s, int64_t from_ns)
 	sqlite3_bind_int64(stmt, 1, from_ns);
 	sqlite3_bind_int64(stmt, 2, from_ns + s->width_ns);
 	while (r == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW)
-		r = look_at(s, stmt);
+		r = take_row(s, stmt);
 	if (r == 0 && rc != SQLITE_DONE)
 		r = store_error(s->store, rc);
 	for (size_t i = 0; r == 0 && i < s->n_rows; i++) {

@@ -191,8 +191,8 @@ static int add_object(struct loader *l, const char *path, size_t parent, bool *r
 
 /* ---- one name -------------------------------------------------------------------------- */
 
-static int look_in_folder(struct loader *l, const char *folder, const char *name, size_t parent,
-			  bool *ret_found)
+static int search_folder(struct loader *l, const char *folder, const char *name, size_t parent,
+			 bool *ret_found)
 {
 	char path[PATH_MAX];
 
@@ -202,8 +202,8 @@ static int look_in_folder(struct loader *l, const char *folder, const char *name
 	return add_object(l, path, parent, ret_found);
 }
 
-static int look_in_list(struct loader *l, const char *list, const char *separators,
-			const char *origin, const char *name, size_t parent, bool *ret_found)
+static int search_list(struct loader *l, const char *list, const char *separators,
+		       const char *origin, const char *name, size_t parent, bool *ret_found)
 {
 	char part[PATH_MAX], folder[PATH_MAX];
 	int r = 0;
@@ -211,13 +211,13 @@ static int look_in_list(struct loader *l, const char *list, const char *separato
 	*ret_found = false;
 	while (r == 0 && !*ret_found && gs_elf_list_next(&list, separators, part)) {
 		if (expand_tokens(part, origin, folder))
-			r = look_in_folder(l, folder, name, parent, ret_found);
+			r = search_folder(l, folder, name, parent, ret_found);
 	}
 	return r;
 }
 
 /* All of one name: which the loader takes of those for several kinds of processor is its choice. */
-static int look_in_cache(struct loader *l, const char *name, size_t parent, bool *ret_found)
+static int search_cache(struct loader *l, const char *name, size_t parent, bool *ret_found)
 {
 	long first = gs_ldcache_find(&l->cache, name);
 	const char *found, *path;
@@ -235,7 +235,7 @@ static int look_in_cache(struct loader *l, const char *name, size_t parent, bool
 	return r;
 }
 
-static int look_by_rules(struct loader *l, const char *name, size_t from, bool *ret_found)
+static int search_by_rules(struct loader *l, const char *name, size_t from, bool *ret_found)
 {
 	const char *runpath = l->objects[from].needs.runpath;
 	bool found = false;
@@ -246,17 +246,17 @@ static int look_by_rules(struct loader *l, const char *name, size_t from, bool *
 		const struct object *o = &l->objects[i];
 
 		if (o->needs.rpath && !o->needs.runpath)
-			r = look_in_list(l, o->needs.rpath, ":", o->origin, name, from, &found);
+			r = search_list(l, o->needs.rpath, ":", o->origin, name, from, &found);
 	}
 	if (r == 0 && !found && l->library_path)
-		r = look_in_list(l, l->library_path, ":;", l->objects[from].origin, name, from,
-				 &found);
+		r = search_list(l, l->library_path, ":;", l->objects[from].origin, name, from,
+				&found);
 	if (r == 0 && !found && runpath)
-		r = look_in_list(l, runpath, ":", l->objects[from].origin, name, from, &found);
+		r = search_list(l, runpath, ":", l->objects[from].origin, name, from, &found);
 	if (r == 0 && !found)
-		r = look_in_cache(l, name, from, &found);
+		r = search_cache(l, name, from, &found);
 	for (size_t i = 0; r == 0 && !found && i < GS_ARRAY_LEN(default_folders); i++)
-		r = look_in_folder(l, default_folders[i], name, from, &found);
+		r = search_folder(l, default_folders[i], name, from, &found);
 	*ret_found = found;
 	return r;
 }
@@ -278,7 +278,7 @@ static int load_needed(struct loader *l, const char *name, size_t from)
 		return 0;
 	r = gs_map_put(&l->names, hash, 1);
 	if (r == 0)
-		r = look_by_rules(l, name, from, &found);
+		r = search_by_rules(l, name, from, &found);
 	if (r == 0 && !found)
 		gs_log(GS_LOG_DEBUG, GS_LOG_FILES, "%s: not where the dynamic loader searches",
 		       name);

@@ -131,7 +131,7 @@ static bool of_slurms_group(const struct facts *f)
 }
 
 /* The number that its group, or else its environment, says; -1: only its sluid is known. */
-static int64_t said_number(const struct facts *f)
+static int64_t claimed_number(const struct facts *f)
 {
 	return of_slurms_group(f) ? f->group.job_id : f->environ.job.job_id;
 }
@@ -139,7 +139,7 @@ static int64_t said_number(const struct facts *f)
 /* That it is of the job is said by others than the process and its user. */
 static bool is_proven(struct gs_jobs *j, const struct facts *f)
 {
-	int64_t number = said_number(f);
+	int64_t number = claimed_number(f);
 
 	if (of_slurms_group(f) && f->group.owner == GS_JOB_OWNER_ROOT)
 		return true;
@@ -209,7 +209,7 @@ static struct job_entry *slurm_entry(struct gs_jobs *j, struct facts *f, struct 
 	struct gs_job_cgroup *g = &f->group;
 	bool by_group = of_slurms_group(f);
 	bool by_environ = f->has_environ && f->environ.job.kind == GS_JOB_SLURM;
-	int64_t job_id = said_number(f);
+	int64_t job_id = claimed_number(f);
 	bool is_claim = !is_proven(j, f);
 	uint64_t key;
 	struct job_entry *e;
@@ -473,7 +473,7 @@ static void read_process(struct gs_jobs *j, int folder, struct job_process *p,
 	has_claim = of_slurms_group(&f) || (f.has_environ && f.environ.job.kind == GS_JOB_SLURM);
 	/* What slurmd says of the process counts more than what the process says. */
 	is_slurms = has_claim &&
-		    (!f.reported || f.reported->job_id == said_number(&f) || is_proven(j, &f));
+		    (!f.reported || f.reported->job_id == claimed_number(&f) || is_proven(j, &f));
 	if (is_slurms)
 		e = slurm_entry(j, &f, p->job);
 	if (is_slurms && e) {

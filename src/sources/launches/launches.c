@@ -251,7 +251,7 @@ static struct follower unpack_follower(uint64_t v)
 }
 
 /* A process that maps the library later is seen at a later look. */
-static void look_for(struct gs_launches *c, uint32_t pid, uint32_t job)
+static void scan_process(struct gs_launches *c, uint32_t pid, uint32_t job)
 {
 	struct look look = {c, job};
 
@@ -267,7 +267,7 @@ static int check_program(void *ctx, const struct gs_mapped_file *file)
 }
 
 /* The probe has reported a file, and not whose it is: which jobs run it. */
-static void look_for_hidden(struct gs_launches *c)
+static void find_hidden(struct gs_launches *c)
 {
 	uint64_t one;
 
@@ -293,7 +293,7 @@ void gs_launches_follow(struct gs_launches *c, uint32_t pid, uint32_t job, int32
 	if (c->probe)
 		attach_process(c, pid);
 	else
-		look_for(c, pid, job);
+		scan_process(c, pid, job);
 }
 
 /* ---- what ---- */
@@ -387,7 +387,7 @@ void gs_launches_poll(struct gs_launches *c)
 		c->rescan_ns = now_ns;
 		gs_map_for_each (&c->job_of, at) {
 			if (!c->probe)
-				look_for(c, (uint32_t)at->key, unpack_follower(at->value).job);
+				scan_process(c, (uint32_t)at->key, unpack_follower(at->value).job);
 		}
 		return;
 	}
@@ -396,7 +396,7 @@ void gs_launches_poll(struct gs_launches *c)
 		c->rescan_ns = now_ns;
 		gs_uprobe_rescan(c->probe);
 		if (c->looks_for_hidden)
-			look_for_hidden(c);
+			find_hidden(c);
 	}
 	harvest_counts(c);
 }

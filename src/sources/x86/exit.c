@@ -455,7 +455,7 @@ static bool join_before(struct trial *t, const struct step *one)
 /* The smallest part of the function that holds the ret, is not left again, and is entered by what
  * can be probed. Each of its members is one of every such part, so when one must not be a member
  * there is none. */
-static void look_for_tail(struct steps *s, struct step *ret)
+static void find_tail(struct steps *s, struct step *ret)
 {
 	struct trial t = {.s = s};
 	bool found = true;
@@ -549,7 +549,7 @@ int gs_x86_find_exits(const uint8_t *code, size_t bytes, const struct gs_exit_ar
 		return r;
 	for (size_t i = 0; i < s.n_own && !s.is_unclear; i++)
 		if (s.items[i].flow == FLOW_RET && !s.items[i].in_tail)
-			look_for_tail(&s, &s.items[i]);
+			find_tail(&s, &s.items[i]);
 	for (size_t i = 0; i < s.n; i++) {
 		if (!exit_of(&s, i, &exit))
 			continue;
