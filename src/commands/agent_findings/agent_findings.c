@@ -173,7 +173,7 @@ void agent_findings_take(struct agent_findings *f, const struct gs_gpu_snapshot 
 		r = gs_findings_take_node(f->findings, node);
 	gs_node_snapshot_free(&node);
 	if (r < 0 && !f->reported_failed)
-		gs_cli_print_message("agent: a sample is missing among findings: %s", strerror(-r));
+		gs_cli_print_message("agent: cannot check a sample for findings: %s", strerror(-r));
 	f->reported_failed |= r < 0;
 	gs_findings_report(f->findings, keep_finding, f);
 }
@@ -232,7 +232,7 @@ void agent_findings_metrics(struct agent_findings *f, struct gs_metrics *p)
 		return;
 	pthread_mutex_lock(&f->lock);
 	gs_metrics_family(p, "gpuscope_finding", GS_METRICS_GAUGE, "",
-			  "1 for each finding that holds now, by detector and what it is about.");
+			  "Active findings: 1 for each, by detector and subject.");
 	for (size_t i = 0; i < N_KEPT; i++) {
 		const struct kept *k = &f->kept[i];
 		struct gs_metrics_label l[] = {{"detector", k->detector},
@@ -244,7 +244,7 @@ void agent_findings_metrics(struct agent_findings *f, struct gs_metrics *p)
 			gs_metrics_line(p, "", l, GS_ARRAY_LEN(l), 1, 0);
 	}
 	gs_metrics_family(p, "gpuscope_agent_findings", GS_METRICS_COUNTER, "",
-			  "Findings so far, by detector.");
+			  "Findings since the agent started, by detector.");
 	for (size_t i = 0; gs_detectors[i]; i++) {
 		struct gs_metrics_label l = {"detector", gs_detectors[i]->name};
 
