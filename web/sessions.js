@@ -63,7 +63,7 @@ export function sessions(may) {
 		if (!both.length) return null
 		return [h('h2', {}, 'GPU by GPU'), table(both.slice(0, 200), [
 			['GPU', g => `${g.node_name || g.node} GPU ${g.index}`], ['Utilisation, mean', pair('utilization_mean_ratio', percent), 'n'], ['median', pair('utilization_p50_ratio', percent), 'n'], ['95th percentile', pair('utilization_p95_ratio', percent), 'n'],
-			['Memory, most', pair('memory_most_ratio', percent), 'n'], ['Power, mean', pair('power_mean_watts', watts), 'n'], ['Energy', pair('energy_joules', energy), 'n'],
+			['Memory, max', pair('memory_max_ratio', percent), 'n'], ['Power, mean', pair('power_mean_watts', watts), 'n'], ['Energy', pair('energy_joules', energy), 'n'],
 		], ''), both.length > 200 ? h('p.note', {}, `The first 200 of ${both.length}.`) : null]
 	}
 
@@ -78,7 +78,7 @@ export function sessions(may) {
 				['GPUs', s => s.gpus.length, count], ['Samples', s => sum(s, 'samples'), count],
 				['Utilisation, mean', s => mean(s, 'utilization_mean_ratio'), percent], ['Utilisation, median', s => mean(s, 'utilization_p50_ratio'), percent], ['Utilisation, 95th percentile', s => mean(s, 'utilization_p95_ratio'), percent],
 				['Memory, mean', s => mean(s, 'memory_mean_ratio'), percent], ['Power, mean of a GPU', s => mean(s, 'power_mean_watts'), watts],
-				['Hottest', s => Math.max(...s.gpus.map(g => g.temperature_most_celsius || 0)) || null, celsius], ['Energy', s => sum(s, 'energy_joules'), energy],
+				['Hottest', s => Math.max(...s.gpus.map(g => g.temperature_max_celsius || 0)) || null, celsius], ['Energy', s => sum(s, 'energy_joules'), energy],
 			].map(([text, value, unit]) => ({ text, a: value(a), b: value(b), unit }))
 			compared.replaceChildren(...[h('h2', {}, 'Comparison'), table(rows, [
 				['', r => r.text], [a.session.name, r => r.unit(r.a), 'n'], [b.session.name, r => r.unit(r.b), 'n'],
@@ -99,7 +99,7 @@ export function sessions(may) {
 			['Nodes', x => x.nodes.join(', ') || 'all', 'hide-small'], ['Annotations', x => x.annotations, 'n'],
 			['', x => h('div.row', {}, may() && x.state === 'active' ? change(x, 'stop', 'Stopped') : null, may() && x.state !== 'active' ? change(x, 'resume', 'Resumed') : null,
 				h('a.button', { href: `#/plots/${x.id}`, 'aria-label': `Plots of ${x.name}` }, 'Plots'), exports(x), may() && x.state !== 'active' ? forget(x) : null)],
-		], 'No session yet. A session is a stretch of time with a name: start one, run your work, stop it, export it.'))
+		], 'No session yet. A session is an interval with a name: start one, run your work, stop it, export it.'))
 		if (focus) for (const e of list.querySelectorAll('[aria-label]')) if (e.getAttribute('aria-label') === focus) e.focus()
 		more.hidden = !s.next || shown >= 2000
 		form.hidden = !may()

@@ -261,7 +261,7 @@ function jobState(x) {
 export const jobColumns = [
 	['Job', x => (x.report ? jobLink(x.report) : x.job), '', x => x.job], ['User', x => x.user || none, '', x => x.user], ['GPUs', x => x.gpus, 'n', x => x.gpus], ['State', jobState, 'reason', x => (x.straggler ? 2 : x.idle ? 1 : 0)],
 	['Class', x => (x.report ? x.report.class : none), '', x => x.report && x.report.class], ['Score', x => (x.report ? score(x.report.score) : none), '', x => x.report && x.report.score],
-	['Last minute', x => bar(x.utilization_minute_ratio), '', x => x.utilization_minute_ratio], ['Least now', x => percent(x.utilization_least_ratio), 'n', x => x.utilization_least_ratio], ['Most now', x => percent(x.utilization_most_ratio), 'n', x => x.utilization_most_ratio],
+	['Last minute', x => bar(x.utilization_minute_ratio), '', x => x.utilization_minute_ratio], ['Min now', x => percent(x.utilization_min_ratio), 'n', x => x.utilization_min_ratio], ['Max now', x => percent(x.utilization_max_ratio), 'n', x => x.utilization_max_ratio],
 ]
 
 export function work() {

@@ -385,7 +385,7 @@ def sessions(t):
         def same():
             """What was measured before the stop may come between the two."""
             mine, exported = h.get(path + '/summary')['gpus'], json.loads(h.ask('GET', f'{path}/export?format=json')[2])['summary_by_device'].values()
-            return (figures(mine, 'samples', 'power_mean_watts', 'power_most_watts', 'temperature_most_celsius', 'energy_joules') ==
+            return (figures(mine, 'samples', 'power_mean_watts', 'power_max_watts', 'temperature_max_celsius', 'energy_joules') ==
                     figures(exported, 'samples', 'avg_power_watts', 'max_power_watts', 'max_temperature_celsius', 'energy_joules'))
 
         wait_until(same, 20, 'the same figures as in the file')

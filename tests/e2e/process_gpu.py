@@ -119,7 +119,7 @@ def _(t):
     t.equal('copies', one(m, 'copies_total', pid), sum(c['calls'] for c in copies))
     t.equal('bytes', one(m, 'copied_bytes_total', pid), sum(c['bytes'] for c in copies))
     t.true('in all directions', all(one(m, 'copies_total', pid, direction=d) > 0 for d in COPIES[:5]), m)
-    least, most = (one(m, 'active_seconds_total', pid, bound=b) for b in ('least', 'most'))
+    least, most = (one(m, 'active_seconds_total', pid, bound=b) for b in ('min', 'max'))
     t.true('active', 0 < least <= most, (least, most))
     t.true('waits', 8 * 0.002 <= one(m, 'wait_seconds_total', pid), m)
     t.true('cores', 0 < one(m, 'core_seconds_total', pid), m)
@@ -166,14 +166,14 @@ def _(t):
     pid = pids_of(a, 'streams')[0]
     wait_until(lambda: one(a.metrics(), 'launches_total', pid, kind='kernel') == 103 + 4 + 5 + 11 + 2, 20, 'its launches')
     # What it waited for last may be a reading later.
-    wait_until(lambda: (one(a.metrics(), 'active_seconds_total', pid, bound='most', uuid=GPU0) or 0) * 1e9 >= said['inner_ns'], 20, 'its waits')
+    wait_until(lambda: (one(a.metrics(), 'active_seconds_total', pid, bound='max', uuid=GPU0) or 0) * 1e9 >= said['inner_ns'], 20, 'its waits')
     m = a.metrics()
     by_gpu = {dict(k)['uuid'][:12]: v for k, v in series(m, 'gpuscope_process_gpu_launches_total', pid, kind='kernel').items()}
     t.equal('launches by GPU', by_gpu, {'GPU-00000000': 103 + 4 + 5 + 11, 'GPU-00000001': 2})
     t.equal('graphs', one(m, 'launches_total', pid, kind='graph'), 3)
     t.equal('copies', (one(m, 'copied_bytes_total', pid, direction='HtoD'), one(m, 'copied_bytes_total', pid, direction='DtoH')), (7000, 1500))
-    least = one(m, 'active_seconds_total', pid, bound='least', uuid=GPU0)
-    most = one(m, 'active_seconds_total', pid, bound='most', uuid=GPU0)
+    least = one(m, 'active_seconds_total', pid, bound='min', uuid=GPU0)
+    most = one(m, 'active_seconds_total', pid, bound='max', uuid=GPU0)
     t.true('active', 0.04 <= least <= most and most * 1e9 >= said['inner_ns'], (least, most, said))
     end_below(shell, holder)
 
@@ -208,7 +208,7 @@ def _(t):
             values = [total(m, name) for m in reader]
             t.true(f'{name} only grows', values == sorted(values), values)
             t.true(f'differences of {name} add up to it', abs(sum(b - a for a, b in zip(values, values[1:])) - (values[-1] - values[0])) < 1e-6, values)
-    active = [one(last, 'active_seconds_total', p.proc.pid, bound='most') for p in both]
+    active = [one(last, 'active_seconds_total', p.proc.pid, bound='max') for p in both]
     together = last[f'gpuscope_process_gpu_any_active_seconds_total{{uuid="{GPU0}"}}']
     t.true('the union is no sum', max(active) - 1e-6 <= together <= sum(active) + 1e-6, (active, together))
     for p in both:
@@ -225,7 +225,7 @@ def check_cores(t, a, socket, uuid, env, cores):
     wait_value(a, 'waits_total', p.proc.pid, 1)
     m, pid = a.metrics(), p.proc.pid
     t.equal('its UUID', {dict(k)['uuid'] for k in series(m, 'gpuscope_process_gpu_launches_total', pid)}, {uuid})
-    threads, most, got = one(m, 'kernel_threads_total', pid), one(m, 'active_seconds_total', pid, bound='most'), one(m, 'core_seconds_total', pid)
+    threads, most, got = one(m, 'kernel_threads_total', pid), one(m, 'active_seconds_total', pid, bound='max'), one(m, 'core_seconds_total', pid)
     t.true('active', 0.05 <= most, most)
     t.true(f'cores of {threads} threads', abs(got - most * min(threads, cores)) < 1e-3 * got, (got, most, threads))
     p.end()
@@ -330,7 +330,7 @@ def _(t):
         first = a.metrics()
         time.sleep(1.2)
         last = a.metrics()
-        active = one(last, 'active_seconds_total', pid, bound='most') - one(first, 'active_seconds_total', pid, bound='most')
+        active = one(last, 'active_seconds_total', pid, bound='max') - one(first, 'active_seconds_total', pid, bound='max')
         places = one(last, 'occupied_seconds_total', pid) - one(first, 'occupied_seconds_total', pid)
         return places / active if active else 0
 
@@ -362,7 +362,7 @@ def _(t):
         launches = 'sum by (kind) (rate(gpuscope_process_gpu_launches_total{comm="demo_train"}[5s]))'
         wait_until(lambda: p.ask(launches, 'kind').get('kernel', 0) > 100, 60, 'launches a second')
         active = 'max by (bound) (rate(gpuscope_process_gpu_active_seconds_total{comm="demo_train"}[5s]))'
-        wait_until(lambda: 0 < p.ask(active, 'bound').get('most', 0) <= 1.1, 60, 'active share')
+        wait_until(lambda: 0 < p.ask(active, 'bound').get('max', 0) <= 1.1, 60, 'active share')
         t.equal('ends', ctl(t, socket, 'trace-gpu', f'job:{job}', '--for', '0').returncode, 0)
         a.wait_metric('gpuscope_agent_process_gpu_probes', lambda v: v == 0, 60)
         before = sum(v for k, v in a.metrics().items() if k.startswith('gpuscope_process_gpu_launches'))

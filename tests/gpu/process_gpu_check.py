@@ -117,7 +117,7 @@ try:
         for direction, key in (('HtoD', 'htod'), ('DtoH', 'dtoh')):
             copied = growth(before, after, 'copied_bytes_total', pids[i], direction=direction)
             check(copied == said[key], f'bytes {direction} of {i}', f'{copied:.0f} of {said[key]}')
-        most, least = (growth(before, after, 'active_seconds_total', pids[i], bound=b) for b in ('most', 'least'))
+        most, least = (growth(before, after, 'active_seconds_total', pids[i], bound=b) for b in ('max', 'min'))
         check(0 < least <= most, f'active bounds of {i}', f'{least:.3f} to {most:.3f} s; device truth is not known')
         print(f'# a launch of {i}: {alone[i]:.0f} ns alone, {said["ns"]:.0f} ns traced: {100 * (said["ns"] / alone[i] - 1):.1f} %')
     held = settled()
@@ -143,7 +143,7 @@ try:
     after, seconds = metrics(), time.monotonic() - start
     shares = []
     for i, pid in enumerate(pids):
-        most, least = (growth(before, after, 'active_seconds_total', pid, bound=b) / seconds for b in ('most', 'least'))
+        most, least = (growth(before, after, 'active_seconds_total', pid, bound=b) / seconds for b in ('max', 'min'))
         nvml = sum(util[pid]) / len(util[pid]) if util[pid] else None
         detail = f'{100 * least:.0f} to {100 * most:.0f} % (host-side bounds), NVML {"-" if nvml is None else f"{100 * nvml:.0f} %"} (device, SMs)'
         check(0 < least <= most <= 1.1 and (nvml is None or nvml <= most + 0.1), f'active share of {i}', detail)

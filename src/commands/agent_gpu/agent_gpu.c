@@ -470,8 +470,8 @@ static void put_row_json(struct gs_buf *out, const struct gs_gpu_meter_row *r)
 	gs_json_text(out, "comm", r->comm);
 	gs_json_text(out, "gpu", r->gpu);
 	gs_json_bool(out, "ended", r->ended);
-	gs_json_double(out, "active_at_most_seconds", (double)s->active_max_ns / 1e9);
-	gs_json_double(out, "active_at_least_seconds", (double)s->active_min_ns / 1e9);
+	gs_json_double(out, "active_max_seconds", (double)s->active_max_ns / 1e9);
+	gs_json_double(out, "active_min_seconds", (double)s->active_min_ns / 1e9);
 	gs_json_double(out, "core_seconds", s->core_s);
 	gs_json_double(out, "core_share_seconds", s->core_share_s);
 	gs_json_double(out, "occupied_seconds", s->place_s);
@@ -573,12 +573,12 @@ static void put_rows(struct gs_metrics *p, const struct agent_gpu *g)
 {
 	gs_metrics_family(
 		p, "gpuscope_process_gpu_active_seconds", GS_METRICS_COUNTER, "seconds",
-		"Time in which work of the process was pending on the GPU, the union over its streams. bound: upper (most) or lower (least) bound, as seen from the host's calls; not measured on the device.");
+		"Time in which work of the process was pending on the GPU, the union over its streams. bound: max (upper bound) or min (lower bound), as seen from calls of the host; not measured on the device.");
 	for (size_t i = 0; i < g->n_rows; i++) {
 		const struct gs_process_gpu_row *s = &g->rows[i].sums;
 
-		put_line(p, &g->rows[i], "bound", "most", (double)s->active_max_ns / 1e9);
-		put_line(p, &g->rows[i], "bound", "least", (double)s->active_min_ns / 1e9);
+		put_line(p, &g->rows[i], "bound", "max", (double)s->active_max_ns / 1e9);
+		put_line(p, &g->rows[i], "bound", "min", (double)s->active_min_ns / 1e9);
 	}
 	for (size_t k = 0; k < GS_ARRAY_LEN(row_families); k++) {
 		const struct row_family *f = &row_families[k];

@@ -83,8 +83,8 @@ static const struct gs_api_schema schemas[] = {
 	 "{node:int, pid:int, source:text, complete:bool, step_seconds:number, time:[number], "
 	 "downsampled_seconds?:number, values:{*:Stretches}}"},
 	{"/api/v1/jobs", GET, NULL,
-	 "{jobs:[{job:text, user:text, gpus:int, utilization_least_ratio:number?, "
-	 "utilization_median_ratio:number?, utilization_most_ratio:number?, straggler:GpuPlace?, "
+	 "{jobs:[{job:text, user:text, gpus:int, utilization_min_ratio:number?, "
+	 "utilization_median_ratio:number?, utilization_max_ratio:number?, straggler:GpuPlace?, "
 	 "straggler_minute_ratio:number?, straggler_reason:text, idle:bool, "
 	 "utilization_minute_ratio:number?, report:JobReport?}], "
 	 "total:int}"},
@@ -118,8 +118,8 @@ static const struct gs_api_schema schemas[] = {
 	{"/api/v1/sessions/{}/summary", GET, NULL,
 	 "{session:Session, complete:bool, gpus:[{node:int, node_name:text, index:int, uuid:text, "
 	 "name:text, samples:int, utilization_mean_ratio:number?, utilization_p50_ratio:number?, "
-	 "utilization_p95_ratio:number?, memory_mean_ratio:number?, memory_most_ratio:number?, "
-	 "power_mean_watts:number?, power_most_watts:number?, temperature_most_celsius:number?, "
+	 "utilization_p95_ratio:number?, memory_mean_ratio:number?, memory_max_ratio:number?, "
+	 "power_mean_watts:number?, power_max_watts:number?, temperature_max_celsius:number?, "
 	 "energy_joules:number?}]}"},
 	{"/api/v1/sessions/{}/plot", GET, NULL, "@image/svg+xml,image/png,application/pdf"},
 	{"/api/v1/sessions/{}/annotations", GET, NULL, "{annotations:[Annotation]}"},

@@ -204,10 +204,10 @@ static void put_summary(struct gs_buf *b, const struct summary *m, bool complete
 		j_double(b, "utilization_p50_ratio", gs_session_export_sums_util(s, 0.5) / 100);
 		j_double(b, "utilization_p95_ratio", gs_session_export_sums_util(s, 0.95) / 100);
 		j_double(b, "memory_mean_ratio", gs_bucket_mean(&s->memory));
-		j_double(b, "memory_most_ratio", gs_bucket_max(&s->memory));
+		j_double(b, "memory_max_ratio", gs_bucket_max(&s->memory));
 		j_double(b, "power_mean_watts", gs_bucket_mean(&s->power));
-		j_double(b, "power_most_watts", gs_bucket_max(&s->power));
-		j_double(b, "temperature_most_celsius", gs_bucket_max(&s->temperature));
+		j_double(b, "power_max_watts", gs_bucket_max(&s->power));
+		j_double(b, "temperature_max_celsius", gs_bucket_max(&s->temperature));
 		j_double(b, "energy_joules", gs_energy_joules(&s->energy));
 		j_close(b, '}');
 	}

@@ -169,9 +169,9 @@ static int put_job(struct gs_buf *b, const struct live_job *j, gs_live_report_fn
 	j_text(b, "job", j->job);
 	j_text(b, "user", j->user);
 	j_u64(b, "gpus", j->n_gpus);
-	j_double(b, "utilization_least_ratio", j->least);
+	j_double(b, "utilization_min_ratio", j->least);
 	j_double(b, "utilization_median_ratio", j->median);
-	j_double(b, "utilization_most_ratio", j->most);
+	j_double(b, "utilization_max_ratio", j->most);
 	if (j->has_straggler) {
 		j_open(b, "straggler", '{');
 		j_i64(b, "node", j->node->id);
