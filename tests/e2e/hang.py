@@ -61,6 +61,11 @@ def dies(t):
     check_time(t, after_s, 0, PROMISE_S)
     t.match('of what', rf'  rank 2 \(process {pid}\) was killed by signal 9 \(Killed\), last called ncclAllGather', run.err)
     t.true('it has not come', 'hang over' not in run.err, run.err)
+    # The others end soon after, as NCCL makes them.
+    run, _, _ = run_stuck(t, 'die', 1000)
+    t.match('also when all end at once', r'hang: rank 2 \(process \d+\) has not arrived at collective 22 ', run.err)
+    t.match('of what', r'  rank 2 \(process \d+\) was killed by signal 9 \(Killed\), last called ncclAllGather', run.err)
+    t.equal('once', (run.err.count('hang: '), len(run.summary['hangs'])), (1, 1))
 
 
 @case('one rank leaves a collective out, or calls another function, count or type', timeout=180)

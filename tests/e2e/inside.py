@@ -195,6 +195,21 @@ def static_runtime(t):
     t.equal('bytes', run.function('cuMemAlloc_v2')['bytes'], 260 * 256)
 
 
+@case('a runtime that a Python wheel brought along under a name of its own')
+def wheel_runtime(t):
+    name = 'libcudart.faf08d9a.so.13'
+    subprocess.run(['gcc', '-shared', '-o', t.path(name), f'-Wl,-soname,{name}', '-Wl,--whole-archive', f'{harness.fake}/libcudart_fake_static.a',
+                    '-Wl,--no-whole-archive', f'-L{harness.fake}', '-l:libcuda.so.1', f'-Wl,-rpath,{os.path.abspath(harness.fake)}', '-pthread'], check=True)  # fmt: skip
+    with open(t.path('app.c'), 'w') as f:
+        f.write('int cudaMalloc(void **, unsigned long); int cudaFree(void *);\n'
+                'int main(void) { void *p; for (int i = 0; i < 17; i++) { cudaMalloc(&p, 256); cudaFree(p); } return 0; }\n')
+    subprocess.run(['gcc', '-o', t.path('app'), t.path('app.c'), t.path(name), f'-Wl,-rpath,{t.tmp}'], check=True)
+    run = t.trace(*INSIDE, command=[t.path('app')])
+    t.equal('calls', [run.calls('cudaMalloc'), run.calls('cudaFree')], [17, 17])
+    t.true('the library was seen', name in doors(run), doors(run))
+    all_inside(t, run)
+
+
 @case('processes that cannot be seen from inside are seen by probes, and none twice')
 def both_doors(t):
     app = ' '.join(t.app('cudaMalloc=17', 'cudaLaunchKernel=31'))

@@ -90,12 +90,12 @@ static int run_rank(ncclUniqueId id, int rank)
 
 	if (ncclCommInitRank(&comm, N_RANKS, id, rank) != ncclSuccess)
 		return 1;
-	if (is_mode("die"))
-		alarm(wait_ms / 1000);
 	for (int step = 0; step < N_STEPS; step++) {
 		usleep(2000);
 		if (step == AT_STEP && is_mode("idle"))
 			do_nothing();
+		if (step == AT_STEP && is_mode("die"))
+			alarm(wait_ms / 1000);
 		if (step == AT_STEP && rank == ODD)
 			gather_odd(comm, buf);
 		else

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What NCCL says of itself beside its log, probes, CUDA events and RAS: see inside_nccl.sh. `inside_nccl.py load OUT WHAT SECONDS` is the
-program that is looked at: a process for each GPU."""
+program that is looked at: a process for each GPU, two on a single one."""
 import collections
 import glob
 import json
@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import ranks_of_one_gpu
 
 ODD_BYTES = 1048577  # of the all-reduces of uint8, which NCCL's interface has no name for
 ODD_TIMES, AHEAD = 5, 3
@@ -109,7 +111,7 @@ def measure_steps(torch, dist, rank, what, seconds):
             dist.all_reduce(t)
     else:
         layers = [m for _ in range(6) for m in (torch.nn.Linear(1024, 1024), torch.nn.GELU())]
-        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers).cuda(), device_ids=[rank], bucket_cap_mb=4)
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers).cuda(), device_ids=[torch.cuda.current_device()], bucket_cap_mb=4)
         optimizer, x = torch.optim.SGD(model.parameters(), lr=1e-4), torch.randn(64, 1024, device="cuda")
         n = 20
 
@@ -138,8 +140,8 @@ def run_rank(rank, world, out, what, seconds):
     import torch.distributed as dist
 
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29541")
-    torch.cuda.set_device(rank)
-    dist.init_process_group("nccl", rank=rank, world_size=world, device_id=torch.device("cuda", rank))
+    device = ranks_of_one_gpu.choose_device(torch, rank)
+    dist.init_process_group("nccl", rank=rank, world_size=world, device_id=torch.device("cuda", device))
     said = {"pid": os.getpid(), "world": world, "version": torch.cuda.nccl.version()}
     if what == "known":
         known_operations(torch, dist, rank, world)
@@ -161,7 +163,7 @@ def load(out, what, seconds):
     import torch
     import torch.multiprocessing as mp
 
-    world = torch.cuda.device_count()
+    world = max(2, torch.cuda.device_count())
     mp.spawn(run_rank, args=(world, out, what, seconds), nprocs=world)
 
 
@@ -219,6 +221,16 @@ def read_log(pattern):
     return calls, chosen, channels
 
 
+def calls_of(summary):
+    """Calls and bytes by function; ncclBcast, which PyTorch calls, is a Broadcast."""
+    found = collections.defaultdict(lambda: (0, 0))
+    for f in summary["functions"]:
+        name = f["name"].removeprefix("nccl").replace("Bcast", "Broadcast")
+        if name in FUNCTIONS:
+            found[name] = found[name][0] + f["calls"], found[name][1] + f["bytes"]
+    return found
+
+
 def agree(folder, gpuscope):
     env = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "COLL,TUNING", "NCCL_DEBUG_FILE": os.path.join(folder, "nccl.%p")}
     ranks, summary = run(folder, gpuscope, "known", ["--inside=nccl", "--layer", "nccl"], env=env)
@@ -234,7 +246,7 @@ def agree(folder, gpuscope):
     said = collections.Counter()
     for c in n["choices"]:
         said[c["function"]] += c["operations"]
-    probes = {f["name"].removeprefix("nccl"): (f["calls"], f["bytes"]) for f in summary["functions"] if f["name"].removeprefix("nccl") in FUNCTIONS}
+    probes = {k: v for k, v in calls_of(summary).items() if v[0]}
     check("operations are the calls of NCCL's log", said == calls, f"{dict(said)}, {dict(calls)}")
     check("and those that probes see", dict(said) == {k: v[0] for k, v in probes.items()}, f"{ {k: v[0] for k, v in probes.items()} }")
     size = collections.Counter()

@@ -230,7 +230,7 @@ static void put_differs(const struct gs_hang_found *f, char *out)
 
 	if (!f->n_odd) {
 		snprintf(out, GS_HANG_TEXT_BYTES,
-			 "ranks call different functions as collective %" PRIu64
+			 "ranks make different calls as collective %" PRIu64
 			 " of communicator 0x%" PRIx64,
 			 f->call, f->id);
 		return;

@@ -5,6 +5,7 @@
  */
 #include "analysis/hang/hang_int.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -228,15 +229,15 @@ void gs_hang_end_member(struct gs_hang *h, uint32_t member)
 		m->has_left = true;
 }
 
-void gs_hang_end_process(struct gs_hang *h, uint32_t pid, uint8_t signal, uint64_t now_ns)
+void gs_hang_end_process(struct gs_hang *h, uint32_t pid, uint8_t signal, uint64_t end_ns)
 {
 	for (uint32_t i = 0; i < h->n_members; i++) {
 		struct member *m = &h->members[i];
 
 		if (!m->group || m->pid != pid)
 			continue;
-		if (!m->has_ended)
-			m->ended_ns = now_ns;
+		if (!m->has_ended || end_ns < m->ended_ns)
+			m->ended_ns = end_ns;
 		m->has_ended = true;
 		if (signal)
 			m->end_signal = signal;
@@ -263,11 +264,19 @@ bool gs_hang_is_quiet(const struct gs_hang *h, uint64_t now_ns)
 /* For the call after the last one that all ranks have made. */
 struct waiting {
 	uint64_t call;
-	bool any;             /* a rank that runs waits */
-	uint64_t since_ns;    /* the first arrived at it */
-	uint64_t progress_ns; /* newest call of those that have not arrived */
-	uint64_t hopeless_ns; /* one of these ended; 0: none has */
+	bool any;              /* a rank that runs waits */
+	uint64_t since_ns;     /* the first arrived at it */
+	uint64_t progress_ns;  /* newest call of those that have not arrived */
+	uint64_t hopeless_ns;  /* one of these ended; 0: none has */
+	uint64_t crashed_ns;   /* one of these was ended by a fault or killed; 0: none was */
+	uint64_t first_end_ns; /* of those that wait; UINT64_MAX: none has ended */
 };
+
+/* By which people and launchers stop what they started. */
+static bool is_request_to_stop(uint8_t signal)
+{
+	return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+}
 
 static void add_waiter(const struct member *m, struct waiting *w)
 {
@@ -279,6 +288,8 @@ static void add_waiter(const struct member *m, struct waiting *w)
 	if (c->start_ns < w->since_ns)
 		w->since_ns = c->start_ns;
 	w->any |= !m->has_ended && !m->has_left;
+	if (m->has_ended && m->ended_ns < w->first_end_ns)
+		w->first_end_ns = m->ended_ns;
 }
 
 static void add_missing(const struct member *m, struct waiting *w)
@@ -289,11 +300,14 @@ static void add_missing(const struct member *m, struct waiting *w)
 		w->progress_ns = c->start_ns;
 	if (m->has_ended && (!w->hopeless_ns || m->ended_ns < w->hopeless_ns))
 		w->hopeless_ns = m->ended_ns;
+	if (m->end_signal && !is_request_to_stop(m->end_signal) &&
+	    (!w->crashed_ns || m->ended_ns < w->crashed_ns))
+		w->crashed_ns = m->ended_ns;
 }
 
 static struct waiting find_waiting(const struct gs_hang *h, const struct group *g)
 {
-	struct waiting w = {.since_ns = UINT64_MAX};
+	struct waiting w = {.since_ns = UINT64_MAX, .first_end_ns = UINT64_MAX};
 	uint64_t least = UINT64_MAX;
 
 	for (uint32_t i = 0; i < g->n_members; i++)
@@ -311,18 +325,25 @@ static struct waiting find_waiting(const struct gs_hang *h, const struct group *
 	return w;
 }
 
-static bool wait_is_due(const struct gs_hang *h, const struct waiting *w, uint64_t now_ns)
+/* The others ended because of it: NCCL gives them an error when a rank is gone. */
+static bool was_crash_first(const struct waiting *w)
+{
+	return w->crashed_ns && w->first_end_ns != UINT64_MAX && w->crashed_ns < w->first_end_ns;
+}
+
+static bool wait_is_due(const struct gs_hang *h, const struct waiting *w, uint64_t now_ns,
+			bool is_last)
 {
 	uint64_t from_ns = w->since_ns > w->progress_ns ? w->since_ns : w->progress_ns;
 	uint64_t hopeless_ns = w->since_ns > w->hopeless_ns ? w->since_ns : w->hopeless_ns;
 
-	if (!w->any)
+	if (!w->any && !was_crash_first(w))
 		return false;
-	return now_ns >= from_ns + h->quiet_ns ||
+	return (is_last && !w->any) || now_ns >= from_ns + h->quiet_ns ||
 	       (w->hopeless_ns && now_ns >= hopeless_ns + GS_HANG_HOLD_NS);
 }
 
-static void check_waits(struct gs_hang *h, struct group *g, uint64_t now_ns)
+static void check_waits(struct gs_hang *h, struct group *g, uint64_t now_ns, bool is_last)
 {
 	struct waiting w = find_waiting(h, g);
 	struct found *f = g->waits ? &h->found[g->waits - 1] : NULL;
@@ -332,9 +353,11 @@ static void check_waits(struct gs_hang *h, struct group *g, uint64_t now_ns)
 		f->it.has_arrived = w.call > f->it.call;
 		f->is_due = true;
 		g->waits = 0;
-	} else if (!f && wait_is_due(h, &w, now_ns)) {
+		g->has_said_crash = !w.any;
+	} else if (!f && !g->has_said_crash && wait_is_due(h, &w, now_ns, is_last)) {
 		f = hang_add_found(h, g, GS_HANG_WAITS, w.call, w.since_ns, now_ns);
-		g->waits = f ? (uint32_t)(f - h->found) + 1 : 0;
+		g->waits = f && w.any ? (uint32_t)(f - h->found) + 1 : 0;
+		g->has_said_crash = !w.any;
 	}
 }
 
@@ -360,6 +383,6 @@ void gs_hang_check(struct gs_hang *h, uint64_t now_ns, bool is_last)
 		if (h->groups[i].is_lost)
 			continue;
 		check_difference(h, &h->groups[i], now_ns, is_last);
-		check_waits(h, &h->groups[i], now_ns);
+		check_waits(h, &h->groups[i], now_ns, is_last);
 	}
 }

@@ -103,7 +103,7 @@ void gs_hang_take_call(struct gs_hang *hang, uint32_t member, const struct gs_ha
 void gs_hang_end_member(struct gs_hang *hang, uint32_t member);
 
 /* A process ended; signal: that ended it, 0 none or not known. */
-void gs_hang_end_process(struct gs_hang *hang, uint32_t pid, uint8_t signal, uint64_t now_ns);
+void gs_hang_end_process(struct gs_hang *hang, uint32_t pid, uint8_t signal, uint64_t end_ns);
 
 /* Calls of a process (0: of any) were lost: its communicators of now are left alone. */
 void gs_hang_lose_calls(struct gs_hang *hang, uint32_t pid);

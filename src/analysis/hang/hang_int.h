@@ -37,6 +37,7 @@ struct group {
 	} first[GS_HANG_KEPT];           /* what the first rank called, by number */
 	uint64_t differs_at, differs_ns; /* number of the first call that differs, 0 none; when */
 	bool has_said_differs;           /* it was handed out */
+	bool has_said_crash;             /* that a rank was killed, after which the others ended */
 	uint32_t waits;                  /* place of the finding that holds, and 1; 0 none */
 };
 

@@ -20,6 +20,7 @@
 struct ended {
 	uint32_t pid;
 	uint8_t signal;
+	uint64_t time_ns;
 };
 
 struct trace_hang {
@@ -92,16 +93,18 @@ void trace_hang_free(struct trace_hang **hang)
 }
 
 /* Beyond the limit, or without memory, it is one that does not arrive. */
-static void note_end(struct trace_hang *h, uint32_t pid, uint8_t signal)
+static void note_end(struct trace_hang *h, uint32_t pid, uint8_t signal, uint64_t mono_ns)
 {
 	if (h->n_ended < ENDED_MAX && gs_vec_reserve(&h->ended, &h->cap_ended, h->n_ended + 1))
-		h->ended[h->n_ended++] = (struct ended){pid, signal};
+		h->ended[h->n_ended++] =
+			(struct ended){pid, signal, mono_ns + (uint64_t)h->boot_minus_mono_ns};
 }
 
-static void take_ends(struct trace_hang *h, uint64_t now_ns)
+static void take_ends(struct trace_hang *h)
 {
 	for (uint32_t i = 0; i < h->n_ended; i++)
-		gs_hang_end_process(h->hang, h->ended[i].pid, h->ended[i].signal, now_ns);
+		gs_hang_end_process(h->hang, h->ended[i].pid, h->ended[i].signal,
+				    h->ended[i].time_ns);
 	h->n_ended = 0;
 }
 
@@ -110,13 +113,13 @@ void trace_hang_event(struct trace_hang *h, const struct gs_event *event)
 	const struct gs_event_task *t = (const void *)event;
 
 	if (h && event->kind == GS_EV_TASK && t->change == GS_TASK_EXIT && t->tid == t->pid)
-		note_end(h, t->pid, 0);
+		note_end(h, t->pid, 0, t->time_ns);
 }
 
 void trace_hang_account(struct trace_hang *h, const struct gs_account_reading *reading)
 {
 	if (h && reading->ended && reading->end_signal)
-		note_end(h, reading->pid, reading->end_signal);
+		note_end(h, reading->pid, reading->end_signal, reading->now_mono_ns);
 }
 
 static void on_open_call(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
@@ -150,7 +153,7 @@ void trace_hang_tick(struct trace_hang *h, struct gs_uprobe *probe)
 
 	if (!h)
 		return;
-	take_ends(h, now_ns);
+	take_ends(h);
 	if (gs_hang_is_quiet(h->hang, now_ns))
 		gs_uprobe_peek_open(probe, &handler, INSIDE_NS);
 	gs_hang_check(h->hang, now_ns, false);
@@ -160,7 +163,7 @@ void trace_hang_stop(struct trace_hang *h)
 {
 	if (!h)
 		return;
-	take_ends(h, gs_clock_boot_ns());
+	take_ends(h);
 	gs_hang_check(h->hang, gs_clock_boot_ns(), true);
 }
 

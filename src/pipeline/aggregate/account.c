@@ -16,6 +16,7 @@
 #define MAX_DEPTH    8  /* launchers that start launchers */
 #define INACTIVE_PCT 20 /* of its time a thread does something that watches others */
 #define MIN_LAUNCHES 10 /* fewer say nothing of a pace */
+#define FIRST_SHARE  4  /* part of the launches of the thread with the most: a quarter */
 
 static uint64_t account_key(const struct gs_rec_account *r)
 {
@@ -159,6 +160,21 @@ static struct gs_account_thread *first_thread(struct gs_account_summary *a, uint
 	return NULL;
 }
 
+/* PyTorch's backward pass launches more than the forward pass, in a thread of its own, which the first
+ * thread waits for: that one sets the pace, as it waits for the GPU and for data, too. */
+static struct gs_account_thread *who_waits_for(struct gs_account_summary *a,
+					       struct gs_account_thread *launches)
+{
+	struct gs_account_thread *first = first_thread(a, launches->pid);
+
+	if (first &&
+	    first->launches + first->collectives >=
+		    (launches->launches + launches->collectives) / FIRST_SHARE &&
+	    active_ns(first) >= active_ns(launches))
+		return first;
+	return launches;
+}
+
 /* Of the processes whose parent is not traced, or (parent) of the children of that one, that whose
  * first thread was the most active. */
 static struct gs_account_thread *process_below(struct gs_account_summary *a, uint32_t parent)
@@ -245,8 +261,7 @@ int gs_aggregate_add_account(struct gs_aggregate *v, struct gs_summary *s)
 	}
 	qsort(a->threads, a->n_threads, sizeof(*a->threads), compare_threads);
 	pace = most_launches(a);
-	if (!pace)
-		pace = pace_without_launches(a);
+	pace = pace ? who_waits_for(a, pace) : pace_without_launches(a);
 	if (pace)
 		pace->critical = true;
 	return 0;

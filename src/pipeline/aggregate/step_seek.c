@@ -10,9 +10,11 @@
 #include "model/trace/mark.h"
 #include "pipeline/aggregate/step.h"
 
-#define STEP_ODD_PCT 5 /* of the distances may be others */
-#define SAME_RHYTHM  2 /* calls by which two anchors of the same steps may differ */
-#define TURNS        4 /* calls of one kind that a step may have */
+#define STEP_ODD_PCT 5  /* of the distances may be others */
+#define SAME_RHYTHM  2  /* calls by which two anchors of the same steps may differ */
+#define TURNS        4  /* calls of one kind that a step may have */
+#define BURST_RATIO  8  /* times the median from one call to the next: a burst is over */
+#define BURST_PCT    80 /* of the time is between bursts */
 
 static int compare_places(const void *a, const void *b)
 {
@@ -61,6 +63,42 @@ static bool repeats_in_cycle(const struct step_place *places, uint32_t n, const 
 		if (n_alike[turn] > n_alike[1] + n / 10)
 			return true;
 	return false;
+}
+
+static uint32_t ns_between(const struct step_call *a, const struct step_call *b)
+{
+	uint64_t ns = b->at_ns > a->at_ns ? b->at_ns - a->at_ns : 0;
+
+	return ns < UINT32_MAX ? (uint32_t)ns : UINT32_MAX;
+}
+
+/* Do the calls come in bursts of always as many, with nearly all of the time between the bursts? Then
+ * they are the calls of one step, whose other ones are of no class that begins steps: a chain of JAX's
+ * products is waited for by a function on the host. To be asked of few calls alone: whole steps come
+ * in such bursts, too, where a data loader has as many workers. Uses *sums. */
+static bool are_in_bursts(const struct step_thread *t, const struct step_place *places, uint32_t n,
+			  struct step_sums *sums)
+{
+	uint32_t n_gaps = n - 1, since = 0, before = 0, n_long = 0, n_same = 0;
+	uint64_t all_ns = 0, long_ns = 0, median_ns;
+
+	for (uint32_t i = 0; i < n_gaps; i++)
+		sums->gaps[i] = sums->sorted[i] =
+			ns_between(&t->calls[places[i].index], &t->calls[places[i + 1].index]);
+	qsort(sums->sorted, n_gaps, sizeof(*sums->sorted), compare_counts);
+	median_ns = sums->sorted[n_gaps / 2];
+	for (uint32_t i = 0; i < n_gaps; i++) {
+		since++;
+		all_ns += sums->gaps[i];
+		if (sums->gaps[i] < BURST_RATIO * median_ns)
+			continue;
+		long_ns += sums->gaps[i];
+		n_same += n_long++ && since == before;
+		before = since;
+		since = 0;
+	}
+	return n_long >= STEP_LEAST && before > 1 && n_same * 10 >= (n_long - 1) * 9 &&
+	       long_ns * 100 >= all_ns * BURST_PCT;
 }
 
 static unsigned rank_of(const struct gs_aggregate *v, uint32_t function)
@@ -132,7 +170,8 @@ static bool judge_places(const struct gs_aggregate *v, const struct step_thread 
 		return false;
 	return !are_even(sums->gaps, n_gaps, usual, n_odd) &&
 	       !repeats_in_cycle(places, n, sums->keys) &&
-	       !repeats_in_cycle(places, n, sums->functions);
+	       !repeats_in_cycle(places, n, sums->functions) &&
+	       (ret->rank || usual > TURNS || !are_in_bursts(t, places, n, sums));
 }
 
 static bool is_better(const struct step_choice *a, const struct step_choice *b)

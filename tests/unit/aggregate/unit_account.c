@@ -169,6 +169,37 @@ static void parked_helpers_decide_nothing(void **state)
 	assert_int_equal(n, 35);
 }
 
+static void put_launches(struct stream *s, uint32_t thread, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		put_call(s, thread, 1, (1 + i) * MS, 1000);
+}
+
+/* The first thread of PyTorch launches less than that of the backward pass, which it waits for. One
+ * that launches next to nothing, or does less, waits for nobody. */
+static void the_first_thread_waits_for_the_backward_pass(void **state)
+{
+	static const struct {
+		unsigned n_first, waits, tid;
+	} cases[] = {{60, GS_STATE_LOCK, 10}, {20, GS_STATE_LOCK, 11}, {60, GS_STATE_CPU, 11}};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct stream s = STREAM_INIT;
+		size_t n;
+
+		put_process(&s, 1, 10, "train");
+		put_thread(&s, 1, 1, 10, "train");
+		put_thread(&s, 2, 1, 11, "pt_autograd_0");
+		put_function(&s, 1, GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, "cudaLaunchKernel");
+		put_launches(&s, 1, cases[i].n_first);
+		put_launches(&s, 2, 100);
+		put_account(&s, 10, 10, 1, GS_STATE_CPU, 90 * MS, false);
+		put_account(&s, 10, 11, 1, cases[i].waits, 100 * MS, false);
+		assert_int_equal(critical_of(&s, &n), cases[i].tid);
+		stream_fini(&s);
+	}
+}
+
 static void more_states_than_known_are_of_no_reason(void **state)
 {
 	STREAM s = {.buf = GS_BUF_INIT(1 << 20)};
@@ -199,6 +230,7 @@ int main(void)
 		cmocka_unit_test(launchers_are_passed_over),
 		cmocka_unit_test(short_children_set_no_pace),
 		cmocka_unit_test(parked_helpers_decide_nothing),
+		cmocka_unit_test(the_first_thread_waits_for_the_backward_pass),
 		cmocka_unit_test(more_states_than_known_are_of_no_reason),
 	};
 

@@ -294,6 +294,28 @@ static void steps_one_by_one(void **state)
 	assert_true(all.sum_ns[t.slot] <= r.now_ns - begin_ns);
 }
 
+/* A chain of three products with a fill before each, that is waited for by none of the calls. */
+static void bursts_are_no_steps(void **state)
+{
+	struct run r;
+
+	run_begin(&r);
+	for (int i = 0; i < 900; i++) {
+		call_for(&r, REDUCE, 4096, 5);
+		call_for(&r, LAUNCH, 7, 5);
+		r.now_ns += i % 3 == 2 ? 4 * MS : 0;
+	}
+	assert_int_equal(steps_of(&r).n_steps, 0);
+	/* A step that is long now and then is one. */
+	run_begin(&r);
+	for (int i = 0; i < 900; i++) {
+		call_for(&r, REDUCE, 4096, 5);
+		call_for(&r, LAUNCH, 7, 5);
+		r.now_ns += MS + (i % 50 == 49 ? 20 * MS : 0);
+	}
+	assert_int_equal(steps_of(&r).n_steps, 900);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -306,6 +328,7 @@ int main(void)
 		cmocka_unit_test(no_steps),
 		cmocka_unit_test(other_phases_are_left_out),
 		cmocka_unit_test(steps_one_by_one),
+		cmocka_unit_test(bursts_are_no_steps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

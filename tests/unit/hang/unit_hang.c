@@ -245,6 +245,48 @@ static void test_all_end(void **state)
 	assert_null(wait_for(run, 5 * QUIET));
 }
 
+/* NCCL gives an error to the others, which end by it; who asks a job to end has no such wish to hear. */
+static void test_all_end_of_one(void **state)
+{
+	struct run *run = *state;
+	const struct gs_hang_found *f;
+
+	step_all(run, 5);
+	call_reduce(run, 0);
+	gs_hang_end_process(run->h, 1003, SIGTERM, run->now_ns);
+	for (uint32_t r = 0; r < 3; r++)
+		gs_hang_end_process(run->h, 1000 + r, SIGTERM, run->now_ns + SECOND);
+	gs_hang_check(run->h, run->now_ns + 2 * SECOND, true);
+	assert_null(gs_hang_next(run->h));
+	gs_hang_end_process(run->h, 1003, SIGSEGV, run->now_ns);
+	gs_hang_check(run->h, run->now_ns + SECOND, false);
+	assert_null(gs_hang_next(run->h)); /* calls may come that are not known yet */
+	gs_hang_check(run->h, run->now_ns + SECOND, true);
+	f = gs_hang_next(run->h);
+	assert_non_null(f);
+	assert_int_equal(f->kind, GS_HANG_WAITS);
+	assert_int_equal(f->call, 6);
+	for (size_t i = 0; i < f->n_odd; i++)
+		if (f->ranks[i].rank == 3)
+			assert_int_equal(f->ranks[i].end_signal, SIGSEGV);
+	assert_null(wait_for(run, 5 * QUIET)); /* once */
+}
+
+/* One that waited crashed first: the others are asked to end, and what they would have called is not known. */
+static void test_waiter_crashes(void **state)
+{
+	struct run *run = *state;
+
+	step_all(run, 5);
+	call_reduce(run, 0);
+	gs_hang_end_process(run->h, 1000, SIGSEGV, run->now_ns);
+	for (uint32_t r = 1; r < RANKS; r++)
+		gs_hang_end_process(run->h, 1000 + r, SIGKILL, run->now_ns + 1);
+	assert_null(wait_for(run, 5 * QUIET));
+	gs_hang_check(run->h, run->now_ns, true);
+	assert_null(gs_hang_next(run->h));
+}
+
 static void test_skipped(void **state)
 {
 	struct run *run = *state;
@@ -322,7 +364,7 @@ static void test_two_ranks(void **state)
 	assert_non_null(f);
 	assert_int_equal(f->n_odd, 0);
 	assert_string_equal(gs_hang_text(f, text),
-			    "ranks call different functions as collective 2 of communicator "
+			    "ranks make different calls as collective 2 of communicator "
 			    "0x7");
 	assert_string_equal(gs_hang_rank_text(f, &f->ranks[1], text),
 			    "rank 1 (process 1001) called ncclAllReduce of 1 int32 here");
@@ -370,11 +412,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, run_begin, run_end)
 	const struct CMUnitTest tests[] = {
-		TEST(test_missing_rank), TEST(test_slow_and_idle), TEST(test_far_behind),
-		TEST(test_call_inside),  TEST(test_dead_rank),     TEST(test_all_end),
-		TEST(test_given_up),     TEST(test_skipped),       TEST(test_differs),
-		TEST(test_two_ranks),    TEST(test_lost_calls),    TEST(test_other_node),
-		TEST(test_limits),
+		TEST(test_missing_rank), TEST(test_slow_and_idle),  TEST(test_far_behind),
+		TEST(test_call_inside),  TEST(test_dead_rank),      TEST(test_all_end),
+		TEST(test_given_up),     TEST(test_skipped),        TEST(test_differs),
+		TEST(test_two_ranks),    TEST(test_lost_calls),     TEST(test_other_node),
+		TEST(test_limits),       TEST(test_all_end_of_one), TEST(test_waiter_crashes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
