@@ -112,7 +112,7 @@ class Bench:
         except subprocess.TimeoutExpired:
             p.kill()
             p.wait()
-        if ended is not None:  # its probes went with it, so what was measured is not its price
+        if ended is not None:  # its probes went with it, so what was measured is not its cost
             with open(SHM + "/tool.out", errors="replace") as f:
                 return None, (f.read().strip().splitlines() or ["it ended early"])[-1][-200:]
         return out, ""
@@ -388,7 +388,7 @@ class Bench:
                     done = subprocess.run([self.build + "/src/gpuscope", "trace", "-q", "--format", "json", "--summary", SHM + "/summary.json",
                                            *options, "--", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True, text=True)
                     spent[name].append(json.loads(done.stdout)["cpu"])
-            # Others' work only adds: a program that was disturbed least is nearest to its price.
+            # Others' work only adds: a program that was disturbed least is nearest to its cost.
             base = min(spent["untraced"])
             added = [(min(spent[name]) / base - 1) * 100 for name in rows]
             say(f"  {load:36s}{base:10.2f} s" + "".join(f"{x:18.2f} %" for x in (*added, added[1] - added[0])))

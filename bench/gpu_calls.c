@@ -4,7 +4,7 @@
  * the median wall time and the mean processor time of this thread over TIMES calls. Rows of
  * FieldValues ask for one field each, and once for all; "within" is the time that the library
  * itself says the field took (latencyUsec). What a GPU does not support is shown with its error
- * number and its price, for it is paid too.
+ * number and its cost, for it is paid too.
  *
  * gpu_calls --floor [NVML LIBRARY] instead makes each call once on every GPU and shows what memory
  * this program, which has nothing else, then has: no program that reads these values by this

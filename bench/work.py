@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What counting a program's system calls and switches costs it: nothing, programs that do nothing (the
-kernel's own price, bench/floor_sys.c), gpuscope's probes of the host, bpftrace doing the same sums,
+kernel's own cost, bench/floor_sys.c), gpuscope's probes of the host, bpftrace doing the same sums,
 strace -c; interleaved in one run. Gives the least of all rounds, since whatever else runs on the machine
 only adds, what that adds to each call, and what share of a processor it is at 100,000 calls a second.
 

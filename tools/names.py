@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Functions of src/ are named as doc/internals/names.md says: static ones have two words or more, others begin with a word of their room.
+"""Functions of src/ are named as doc/internals/names.md says: static ones have two words or more, others begin with a word of their room,
+and none has a verb of REFUSED.
 
 usage: names.py           check; a line for each name that is wrong, and an exit status of 1
        names.py --count   how many functions there are, and how many have one word
@@ -19,6 +20,17 @@ EXCEPTIONS = {
         "cuptiActivityDisableContext", "cuptiActivityEnableDriverApi", "cuptiActivityEnableRuntimeApi",
         "cuptiActivityFlushAll", "cuptiSubscribe", "cuptiSubscribe_v2", "cuptiUnsubscribe", "cuptiFinalize"
     ), "stands before CUPTI's function of that name"),
+}
+# Verbs that do not say what a function does, each with those that do.
+REFUSED = {
+    r"look(?!_up)": "read, check, sample, find, search",
+    r"says?|said|tells?|told": "print, report, describe, answer",
+    r"hears?|heard": "receive, read",
+    r"behind": "after, later",
+    r"anew": "again, restart",
+    r"dear|price": "cost, expensive",
+    r"wish": "desired, request",
+    r"moment": "sample, snapshot, time",
 }
 DEFINITION = re.compile(r"^([A-Za-z_][^;{}=#\n(]*?(?:\n[^;{}=#\n(]+?)*?)\b([A-Za-z_]\w*)[ ]*\((?:[^;{}]*?)\)[^;{}()=]*\n\{", re.M)
 NOISE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', re.S | re.M)
@@ -51,6 +63,9 @@ def fault(name, is_static, words):
         return None
     if "_" not in name.strip("_"):
         return "one word: name what it does and with what"
+    for words_refused, better in REFUSED.items():
+        if re.search(rf"(?:^|_)(?:{words_refused})(?:_|$)", name):
+            return f"has a word that leaves open what it does: {better}"
     bare = name.removeprefix("gs_")
     if not is_static and words is not None and not any(bare == word or bare.startswith(word + "_") for word in words):
         return "begins with no word of its room: " + " ".join(words)

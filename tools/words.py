@@ -28,12 +28,13 @@ WORDS = {
     r"(?:in|for) want of": "for lack of",
     r"device truth": "measured by the GPU",
     r"(?:and|one of|all of) (?:its|their) kin": "derivatives, the like",
+    r"prices?|priced": "cost, overhead",
 }
 REFUSED = re.compile(r"\b(?:%s)\b" % "|".join(WORDS), re.I)
 # Names that others gave; and "behind" in its ordinary sense: left, too late, or with something in front.
 NAMES = re.compile(r"(?:receiver|name): nobody|\bnobody:nogroup\b|\"nobody\""
                    r"|(?:left|leave a child) behind|(?:be|being) behind|(?:so|too) far behind|\bbehind first\b"
-                   r"|clock .*behind|\"behind\"|behind (?:NVSwitch|vmagent|\d+ workers)", re.I)
+                   r"|clock .*behind|\"behind\"|behind (?:NVSwitch|vmagent|\d+ workers)|price=h200", re.I)
 TEXTS = {
     # A clause as the subject of a sentence that is no question.
     r"(?:^|(?<=[.;:|] ))What (?!(?:is|are|does|do|did|to|happens|if|limits)\b)[^.?|]*?"
@@ -51,7 +52,7 @@ TEXT_PARTS = ("man/", "README.md", "NEWS.md", "SECURITY.md", "CONTRIBUTING.md", 
 NO_TEXT = ("doc/format.md", "doc/glossary.md", "doc/accuracy.md")
 PARTS = ("man", "doc", "README.md", "NEWS.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "packaging", "proto", "web", "tools",
          "bench", "src")
-SKIPPED = ("web/vendor/", "tests/fuzz/corpus/", "tests/golden/", "tools/words.py", "LICENSE")
+SKIPPED = ("web/vendor/", "tests/fuzz/corpus/", "tests/golden/", "tools/words.py", "tools/names.py", "LICENSE")
 # A literal of C, or what may look like a part of one.
 TOKENS = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
 # What has a form of its own that lines show: SQL, schemas of answers ({pid:int, name:text}), markup, assembler.

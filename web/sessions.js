@@ -99,7 +99,7 @@ export function sessions(may) {
 			['Nodes', x => x.nodes.join(', ') || 'all', 'hide-small'], ['Annotations', x => x.annotations, 'n'],
 			['', x => h('div.row', {}, may() && x.state === 'active' ? change(x, 'stop', 'Stopped') : null, may() && x.state !== 'active' ? change(x, 'resume', 'Resumed') : null,
 				h('a.button', { href: `#/plots/${x.id}`, 'aria-label': `Plots of ${x.name}` }, 'Plots'), exports(x), may() && x.state !== 'active' ? forget(x) : null)],
-		], 'No session yet. A session is a stretch of time with a name: start one, run your work, stop it, export it.'))
+		], 'No session yet. A session is an interval with a name: start one, run your work, stop it, export it.'))
 		if (focus) for (const e of list.querySelectorAll('[aria-label]')) if (e.getAttribute('aria-label') === focus) e.focus()
 		more.hidden = !s.next || shown >= 2000
 		form.hidden = !may()

@@ -1,7 +1,7 @@
 """A program that is followed from its first instruction to its last, and what the kernel has counted of it.
 
 The program is held until gpuscope follows it. When it has ended it is left unreaped: a zombie's
-files in /proc still have all of its counters, so that both sides count the same stretch of time.
+files in /proc still have all of its counters, so that both sides count the same interval.
 """
 
 import json

@@ -109,7 +109,7 @@ def control_hung(t):
     a.stop()
 
 
-@case('what costs much is read seldom, and its age and price are served', needs=None)
+@case('what costs much is read seldom, and its age and cost are served', needs=None)
 def budget(t):
     a = Agent(t, config_text(more='sampling:\n  interval: 100ms\n  budget: 0.001%\n  leave_out: "fan,bar1"\n'),
               what='gpus=2,burn=DeviceGetUtilizationRates:1000')  # fmt: skip
@@ -119,7 +119,7 @@ def budget(t):
     t.true('seldom', m[reads % 'utilization'] < 10, m[reads % 'utilization'])
     t.true('not at all', reads % 'fan' not in m and not [k for k in m if k.startswith('gpuscope_gpu_fan')])
     cpu = m['gpuscope_agent_driver_call_cpu_seconds_total{call="nvmlDeviceGetUtilizationRates"}']
-    t.true('its price', cpu >= 0.001 * m[reads % 'utilization'], cpu)
+    t.true('its cost', cpu >= 0.001 * m[reads % 'utilization'], cpu)
     ages = {re.search(r'values="(\w+)"', k).group(1): v for k, v in m.items()
             if k.startswith('gpuscope_gpu_values_timestamp_seconds') and 'gpu="1"' in k}  # fmt: skip
     t.true('older than what is cheap', ages['memory_activity'] < ages['memory'], ages)

@@ -270,7 +270,7 @@ def taken_off_filtered(t):
             made['cudaGetDeviceCount'])  # fmt: skip
 
 
-@case('--estimate tells the price of single-stepped probes apart')
+@case('--estimate shows the cost of single-stepped probes apart')
 def plan_stepped(t):
     path = t.path('plan.json')
     t.tool('trace', '--estimate', '--format', 'json', '--summary', path, '--func', 'cudaGetDevice,cudaMalloc', '--disable-feature',
@@ -283,8 +283,8 @@ def plan_stepped(t):
     steps = {'cudaGetDevice': 1, 'cudaMalloc': 2}  # its ret, too: it may be unwound
     for x in got['functions']:
         n = steps[x['function']]
-        price = got['event_cost_ns'] + n * got['single_step_cost_ns']
-        t.true(f'price of {x["function"]}', abs(x['event_cost_ns'] - price) <= n, f'{x}, not {price}')  # rounded each
+        cost = got['event_cost_ns'] + n * got['single_step_cost_ns']
+        t.true(f'cost of {x["function"]}', abs(x['event_cost_ns'] - cost) <= n, f'{x}, not {cost}')  # rounded each
 
 
 @case('--estimate counts the single step of a ret once a call, whatever kind of link has its probe')
@@ -298,8 +298,8 @@ def plan_ret(t):
         rows = {x['function']: x for x in got['functions']}
         t.equal('single-stepped', {k: x['single_stepped'] for k, x in rows.items()},
                 {'cudaGetDevice': bool(avoid), 'cudaMalloc': True})  # fmt: skip
-        price = got['event_cost_ns'] + got['single_step_cost_ns']
-        t.true('price', abs(rows['cudaMalloc']['event_cost_ns'] - price) <= 1, f'{rows}, not {price}')  # rounded each
+        cost = got['event_cost_ns'] + got['single_step_cost_ns']
+        t.true('cost', abs(rows['cudaMalloc']['event_cost_ns'] - cost) <= 1, f'{rows}, not {cost}')  # rounded each
 
 
 @case('a row says when its times have single steps in them, and when more calls were made')
@@ -332,7 +332,7 @@ def unused_file(t):
         got = json.load(f)
     t.equal('calls', got['functions'][0]['calls'], 500)
     t.equal('single-stepped', got['functions'][0]['single_stepped'], False)
-    t.equal('its price', got['functions'][0]['event_cost_ns'], got['event_cost_ns'])
+    t.equal('its cost', got['functions'][0]['event_cost_ns'], got['event_cost_ns'])
 
 
 @case('more threads than processors: they wait for one, and do not look cheap by that', timeout=120)
@@ -428,7 +428,7 @@ def told(t):
     for key in ('tracing_cost_ppm', 'tracing_cost_worst_ppm', 'tracing_call_cost_ns'):
         if not isinstance(run.summary[key], int):
             t.fail(f'{key}: {run.summary[key]}')
-    t.true('a price', run.summary['tracing_call_cost_ns'] > 0)
+    t.true('a cost', run.summary['tracing_call_cost_ns'] > 0)
     for key in ('tracing_cost_ppm', 'tracing_cost_worst_ppm'):
         t.true(f'{key} is a part of all', 0 < run.summary[key] <= 1000000, run.summary[key])
     t.true('the worst is no less than the mean', run.summary['tracing_cost_worst_ppm'] >= run.summary['tracing_cost_ppm'], run.summary)
@@ -452,7 +452,7 @@ def plan(t):
         got = json.load(f)
     t.equal('calls', {f['function']: f['calls'] for f in got['functions']}, {'cudaGetDevice': 5000, 'cudaMalloc': 30})
     if got['event_cost_ns'] <= 0 or not got['functions'][0]['event_cost_ratio'] > 0:
-        t.fail(f'no price: {got}')
+        t.fail(f'no cost: {got}')
     table = t.tool('trace', '--estimate', '--func', 'cudaMalloc', '--', *t.app('cudaMalloc=30'), status=0)
     if not re.search(r'^cudaMalloc +30 ', table.err, re.M):
         t.fail('table: ' + table.err)

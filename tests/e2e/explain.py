@@ -236,7 +236,7 @@ def agent(t):
     a.wait_err(r'found.*firing|firing.*found|alert.*found')
     line = json.loads(t.tool('explain', '--live', '--duration=1', f'--control={socket}', '--format=json', status=0).out)
     t.equal('the same over the socket', line, document['findings'][0])
-    t.match('for people', r'^since \d\d:\d\d:\d\d: .* GPU 0: 100 % of the samples: held by a process, and idle\n'
+    t.match('for people', r'^since \d\d:\d\d:\d\d: .* GPU 0: 100 % of the samples: idle while processes hold its memory\n'
             r'    cause: \S+ \d+ holds 2\.\d+ GiB of it; see: gpuscope top\n    do: Ask its user whether the job still works; a waiting job needs no GPU\.\n$',
             t.tool('explain', '--live', '--duration=1', f'--control={socket}', status=0).out)  # fmt: skip
     t.equal('none of a job', t.tool('explain', '--job-id=4711', f'--control={socket}', status=0).out, '')
@@ -303,7 +303,7 @@ def other_files(t):
     t.match('short', 'no findings in 19 steps and 0 samples', done.out)
     t.match('why', '19 steps are too few to know what is usual', done.err)
     t.match('empty', 'neither steps nor samples: record calls', t.tool('explain', recording(t, 'empty'), status=4).err)
-    t.match('no file', 'which .gst file', t.tool('explain', status=2).err)
+    t.match('no file', 'no recording given: gpuscope explain FILE', t.tool('explain', status=2).err)
     t.match('two files', 'one file at a time', t.tool('explain', 'a.gst', 'b.gst', status=2).err)
     t.match('live', 'table or json', t.tool('explain', '--live', '--format=yaml', status=2).err)
     t.match('whose options', 'set in its configuration', t.tool('explain', '--job=1', '--set=idle.min_share=5%', status=2).err)

@@ -177,9 +177,9 @@ struct gs_detect_fragmentation_options {
 	double unused_bytes;    /* and at least so much */
 };
 
-/* launches, tiny, pageable, idle, throttle, overlap: a share of what happens in a stretch of time is large. */
+/* launches, tiny, pageable, idle, throttle, overlap: a share of what happens in an interval is large. */
 struct gs_detect_share_options {
-	int64_t window_samples; /* stretches of time that are judged together */
+	int64_t window_samples; /* intervals that are judged together */
 	double min_share;       /* of all that was in them */
 	double min_amount;      /* and so much was in each, in the mean */
 };

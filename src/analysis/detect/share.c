@@ -1,7 +1,7 @@
 /*
  * Shares: what was sampled is of a kind that costs time (launches of tiny kernels, copies of memory that is
  * not pinned, a GPU that is held and does nothing, clocks that are throttled), and there is enough of it to matter. A sample is the share
- * of one stretch of time, and how much there was in it. A finding begins when the share of all in the newest
+ * of one interval, and how much there was in it. A finding begins when the share of all in the newest
  * stretches is large, and ends below four fifths of that, so that it does not begin again and again.
  *
  * What is usual plays no part: a program that did nothing else from its begin on has the trouble, too.
@@ -85,7 +85,7 @@ static enum gs_detect_outcome feed_share(void *state, const void *options, uint6
 #define SHARE_ROW(row, window_, share_, amount_, amount_help_, reads_, finds_)                     \
 	static const struct gs_conf_key row##_keys[] = {                                           \
 		{"window_samples", GS_CONF_NUMBER, OPTION(window_samples), (window_),              \
-		 "Newest stretches of time that are judged together.", 2, 65536},                  \
+		 "Newest intervals that are judged together.", 2, 65536},                          \
 		{"min_share", GS_CONF_RATIO, OPTION(min_share), (share_),                          \
 		 "Least share of all that was in them."},                                          \
 		{"min_amount", GS_CONF_REAL, OPTION(min_amount), (amount_), (amount_help_), 0,     \
@@ -103,7 +103,7 @@ static enum gs_detect_outcome feed_share(void *state, const void *options, uint6
 		.name = #row,                                                                      \
 		.reads = (reads_),                                                                 \
 		.finds = (finds_),                                                                 \
-		.score = "share of the newest stretches of time",                                  \
+		.score = "share of the newest intervals",                                          \
 		.n_values = 2,                                                                     \
 		.options = &row##_schema,                                                          \
 		.state_bytes = share_bytes,                                                        \

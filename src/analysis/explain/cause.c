@@ -627,7 +627,7 @@ static double amount_in_calls(const struct window *w, unsigned part)
 	return to > from ? (double)(to - from) / (double)length_of(w) * 1e9 : 0;
 }
 
-static void say_calls(struct gs_explain_cause *c, unsigned part, double before, double after)
+static void describe_calls(struct gs_explain_cause *c, unsigned part, double before, double after)
 {
 	char was[GS_FMT_BYTES], is[GS_FMT_BYTES];
 
@@ -667,7 +667,7 @@ void explain_evidence_judge_calls(const struct evidence *e, const struct gs_expl
 		c.key = gs_account_part_name(part);
 		c.command = command_of_row(part);
 		c.confidence = fmin(1, share);
-		say_calls(&c, part, was, is);
+		describe_calls(&c, part, was, is);
 	}
 	if (!c.key && g)
 		c.key = find_gpu_cause(g, since_ns, until_ns, f->pid, c.text, sizeof(c.text),

@@ -41,7 +41,7 @@ static void put_step_text(const struct gs_explain_finding *f, char *out)
 			 put_amount(after, f->after, true), old);
 	else
 		snprintf(out, GS_EXPLAIN_TEXT_BYTES, "steps %s %.1f %% %s (%s -> %s)",
-			 strcmp(f->begun.detector, gs_detect_drift.name) == 0 ? "became slowly"
+			 strcmp(f->begun.detector, gs_detect_drift.name) == 0 ? "gradually became"
 									      : "take",
 			 fabs(pct), pct > 0 ? "longer" : "shorter", old,
 			 put_amount(after, f->after, true));
@@ -84,13 +84,13 @@ static const char *words_of_share(enum gs_explain_subject subject)
 	case GS_EXPLAIN_TINY_KERNELS:
 		return "of the kernels have fewer than 4,096 threads";
 	case GS_EXPLAIN_PAGEABLE:
-		return "of the bytes copied to and from GPUs are in host memory that is not pinned";
+		return "of the bytes copied to and from GPUs use host memory that is not pinned";
 	case GS_EXPLAIN_THROTTLED:
 		return "of its time at work: clocks held down by heat or by its hardware";
 	case GS_EXPLAIN_OVERLAP:
 		return "of the time in communication overlaps no computation";
 	default:
-		return "of the samples: held by a process, and idle";
+		return "of the samples: idle while processes hold its memory";
 	}
 }
 
@@ -105,7 +105,7 @@ static void put_allocator_text(const struct gs_explain_finding *f, char *out)
 	char unused[GS_FMT_BYTES];
 
 	snprintf(out, GS_EXPLAIN_TEXT_BYTES,
-		 "%s: PyTorch keeps %s of GPU memory that not even its peak of use needs (%.0f %%)",
+		 "%s: PyTorch's allocator holds %s of GPU memory more than its peak use (%.0f %%)",
 		 f->name, put_amount(unused, f->begun.after, false), f->begun.score * 100);
 }
 

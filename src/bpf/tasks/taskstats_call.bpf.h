@@ -1,7 +1,7 @@
 /*
  * System calls and operations of io_uring: counts, errors, times, and the bytes that they returned.
  * The entry notes the time only; all the rest is read at the exit from the saved registers. Reading
- * the clock twice and finding the thread's own memory are most of the price of a call that does not
+ * the clock twice and finding the thread's own memory are most of the cost of a call that does not
  * sleep: so one in some of those is timed, and the processor remembers who is on it.
  */
 #ifndef GS_BPF_TASKS_TASKSTATS_CALL_BPF_H

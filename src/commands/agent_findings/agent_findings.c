@@ -65,7 +65,7 @@ void agent_findings_take(struct agent_findings *f, const struct gs_gpu_snapshot 
 	int r = f ? gs_findings_node_take(f->node, gpu) : 0;
 
 	if (r < 0 && !f->reported_failed)
-		gs_cli_print_message("agent: a sample is missing among findings: %s", strerror(-r));
+		gs_cli_print_message("agent: cannot check a sample for findings: %s", strerror(-r));
 	if (r < 0)
 		f->reported_failed = true;
 }
@@ -141,7 +141,7 @@ void agent_findings_metrics(struct agent_findings *f, struct gs_metrics *p)
 		return;
 	gs_findings_node_lock(f->node);
 	gs_metrics_family(p, "gpuscope_finding", GS_METRICS_GAUGE, "",
-			  "1 for each finding that holds now, by detector and what it is about.");
+			  "Active findings: 1 for each, by detector and subject.");
 	for (uint64_t n = 0; (k = gs_findings_node_next(f->node, n)); n = k->number) {
 		struct gs_metrics_label l[] = {
 			{"detector", k->finding.begun.detector},
@@ -153,7 +153,7 @@ void agent_findings_metrics(struct agent_findings *f, struct gs_metrics *p)
 			gs_metrics_line(p, "", l, GS_ARRAY_LEN(l), 1, 0);
 	}
 	gs_metrics_family(p, "gpuscope_agent_findings", GS_METRICS_COUNTER, "",
-			  "Findings so far, by detector.");
+			  "Findings since the agent started, by detector.");
 	for (size_t i = 0; gs_detectors[i]; i++) {
 		struct gs_metrics_label l = {"detector", gs_detectors[i]->name};
 

@@ -321,7 +321,7 @@ static uint64_t linger_of(struct agent_gpu *g)
 }
 
 /* Where it cannot be, all is seen by probes. */
-static void look_inside(struct agent_gpu *g, struct gs_gpu_meter *meter)
+static void read_inside(struct agent_gpu *g, struct gs_gpu_meter *meter)
 {
 	struct gs_err err = {{0}};
 	bool reads;
@@ -330,7 +330,7 @@ static void look_inside(struct agent_gpu *g, struct gs_gpu_meter *meter)
 	pthread_mutex_lock(&g->lock);
 	reads = g->reads_inside;
 	pthread_mutex_unlock(&g->lock);
-	r = reads ? gs_gpu_meter_look_inside(meter, NULL, &err) : 0;
+	r = reads ? gs_gpu_meter_read_inside(meter, NULL, &err) : 0;
 	if (r < 0)
 		gs_cli_print_message("agent: reports from inside are not read: %s",
 				     gs_err_text(&err, r));
@@ -350,7 +350,7 @@ static void serve_while_asked(struct agent_gpu *g, struct gs_jobs *jobs)
 		pthread_mutex_unlock(&g->lock);
 		return;
 	}
-	look_inside(g, meter);
+	read_inside(g, meter);
 	do
 		trace_on(g, meter, jobs);
 	while (wait_for_request(g, linger_of(g)));
@@ -605,7 +605,7 @@ static void put_rows(struct gs_metrics *p, const struct agent_gpu *g)
 {
 	gs_metrics_family(
 		p, "gpuscope_process_gpu_active_seconds", GS_METRICS_COUNTER, "seconds",
-		"Time in which work of the process was pending on the GPU, the union over its streams. bound: upper (most) or lower (least) bound, as seen from the host's calls; not measured on the device.");
+		"Time in which work of the process was pending on the GPU, the union over its streams. bound: max (upper bound) or min (lower bound), as seen from calls of the host; not measured on the device.");
 	for (size_t i = 0; i < g->n_rows; i++) {
 		const struct gs_process_gpu_row *s = &g->rows[i].sums;
 

@@ -63,7 +63,9 @@ static int check_options(void *target, struct gs_err *err)
 	bool asks_agent = o->job || (o->live && !o->n_words && !o->pids);
 
 	if (!o->live && !o->job && !o->n_words)
-		return gs_err_set(err, -EINVAL, "which .gst file?");
+		return gs_err_set(
+			err, -EINVAL,
+			"no recording given: gpuscope explain FILE.gst (or --live, or --job-id JOB)");
 	if (!o->live && o->n_words > 1)
 		return gs_err_set(err, -EINVAL, "one file at a time");
 	if (!o->live && o->pids)
@@ -71,36 +73,38 @@ static int check_options(void *target, struct gs_err *err)
 	if (o->pids && o->n_words)
 		return gs_err_set(err, -EINVAL, "give either a command or -p, not both");
 	if (o->job && (o->n_words || o->pids))
-		return gs_err_set(err, -EINVAL,
-				  "--job-id asks the agent: it takes neither a file nor a program");
+		return gs_err_set(
+			err, -EINVAL,
+			"--job-id shows findings of the agent: leave out the file, -p and the command");
 	if (o->control && !asks_agent)
 		return gs_err_set(
 			err, -EINVAL,
-			"--control asks the agent: give it with --live alone, or with --job-id");
+			"--control is for findings of the agent: give it with --job-id, or with --live and no command or -p");
 	if (asks_agent && o->findings.n_settings)
-		return gs_err_set(err, -EINVAL,
-				  "--set: the detectors of the agent are set in its configuration");
+		return gs_err_set(
+			err, -EINVAL,
+			"--set does not reach the detectors of the agent: use findings.settings of its configuration");
 	if (o->findings.n_settings && check_settings(&o->findings, err) < 0)
 		return -EINVAL;
 	if (o->live && o->findings.format == GS_FINDINGS_YAML)
 		return gs_err_set(err, -EINVAL,
-				  "--live writes lines: --format takes table or json");
+				  "--live writes a line at a time: use --format table or json");
 	return 0;
 }
 
 #define AT(member) GS_CLI_AT(struct explain_options, member)
 
 static const struct gs_cli_option option_table[] = {
-	{"live", 0, NULL, "report findings as they come: of a command, -p, or the agent",
-	 GS_CLI_FLAG, AT(live)},
+	{"live", 0, NULL, "report findings as they occur (command, -p, or the agent)", GS_CLI_FLAG,
+	 AT(live)},
 	{"pid", 'p', "PID[,PID]", "with --live: trace these processes", GS_CLI_TEXT, AT(pids)},
 	{"duration", 'd', "TIME", "with --live: stop after this time", GS_CLI_TEXT, AT(duration)},
-	{"job-id", 'j', "JOB", "findings of a job that the agent of this node follows", GS_CLI_TEXT,
+	{"job-id", 'j', "JOB", "findings of one job, from the agent of this node", GS_CLI_TEXT,
 	 AT(job)},
 	{"control", 0, "PATH", "control socket of the agent", GS_CLI_TEXT, AT(control)},
 	{"format", 0, "FORMAT", "table, json, yaml", GS_CLI_WORD, AT(findings.format),
 	 .words = "table json yaml"},
-	{"set", 0, "KEY=VALUE", "an option of a detector, such as change.min_change=5%", GS_CLI_SET,
+	{"set", 0, "KEY=VALUE", "detector option, such as change.min_change=5%", GS_CLI_SET,
 	 .takes = "an option of a detector, such as change.min_change=5%", .set = add_setting},
 	GS_CLI_END};
 
@@ -108,7 +112,7 @@ const struct gs_cli_command gs_cli_explain = {
 	.name = "gpuscope explain",
 	.usage = "FILE.gst | --live [-p PID | -- COMMAND...] | --job-id JOB",
 	.about =
-		"Finds when a run changed: steps that became longer, stalls, memory that grows, GPUs in an unusual state, why, and what else changed then.",
+		"Finds when a run slowed down or stalled, memory leaked or a GPU was in an unusual state, the cause where it is known, and what else changed then.",
 	.notes =
 		"Steps come from calls (`gpuscope trace -o FILE.gst`), the rest from samples (`gpuscope top --record`).\n"
 		"Exit status: 0 done, with or without findings, 1 failed, 2 wrong usage, 3 not permitted, 4 neither steps nor samples.",

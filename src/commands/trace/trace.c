@@ -572,7 +572,7 @@ static int start_trace(struct trace *t)
 	const struct gs_reader_options reads_stacks = {.name = "stacks", .keeps_state = true};
 	struct gs_err err = {{0}};
 	char target[1024];
-	int r = trace_open_signals(&t->inherited, &t->signal_fd), priced;
+	int r = trace_open_signals(&t->inherited, &t->signal_fd), measured;
 
 	if (r == 0)
 		r = new_guards(t);
@@ -608,10 +608,10 @@ static int start_trace(struct trace *t)
 	if (!t->funcs)
 		return GS_EXIT_FAILED;
 	/* First, while nothing else takes memory. Without permission the probe says so. */
-	priced = trace_budget_new(&t->options, t->funcs, &t->budget, &err);
-	r = priced == 0 || priced == -EPERM ? start_probe(t, &err) : priced;
+	measured = trace_budget_new(&t->options, t->funcs, &t->budget, &err);
+	r = measured == 0 || measured == -EPERM ? start_probe(t, &err) : measured;
 	if (r == 0)
-		r = priced;
+		r = measured;
 	if (r == 0) /* the programs are loaded, the command is forked, no thread stays yet */
 		gs_sandbox_keep_tracing(GS_SANDBOX_GPU_COUNTERS);
 	if (r == 0 && trace_check_sight(&t->options) < 0)

@@ -97,14 +97,14 @@ static int check_inside(const struct trace_options *o)
 			"--inside needs a command to load its library into: gpuscope trace --inside=calls -- COMMAND");
 	if (o->layers & above || o->python_calls || o->ops.n || o->op_set_given || o->n_probe_files)
 		return refuse_trace(
-			"--inside=calls sees no operators, Python functions or described probes: leave out one or the other");
+			"--inside=calls cannot trace operators, Python functions or described probes: leave out one of the two");
 	if (o->native_stack_at & ~(unsigned)GS_AT_SAMPLE ||
 	    o->py_stack_at & ~(unsigned)GS_AT_SAMPLE)
 		return refuse_trace(
-			"--inside=calls takes no stacks at calls: leave it out, or --stacks and --python-at (at=sample works with it)");
+			"--inside=calls cannot record stacks at calls: leave it out, or use --stacks and --python-at with samples only (at=sample)");
 	if (o->min_dur_ns)
 		return refuse_trace(
-			"--inside=calls always records all calls: leave out it or --min-duration");
+			"--inside=calls records every call: leave out one of it and --min-duration");
 	if (o->estimate)
 		return refuse_trace(
 			"--estimate estimates the cost of probes, and --inside=calls places none: leave out one of the two");

@@ -290,7 +290,7 @@ static const struct gs_cli_option option_table[] = {
 	 .set = add_probe_file},
 	{"list", 0, NULL, "list the functions that can be traced", GS_CLI_FLAG, AT(list)},
 	{"inside", 0, "[WHAT[,WHAT]]",
-	 "trace calls, gpu, nccl (or all) by libraries in the command", GS_CLI_LIST,
+	 "trace calls, gpu, nccl (or all) by libraries loaded into it", GS_CLI_LIST,
 	 .words = "calls gpu nccl", .set = add_inside},
 	{"gpu-window", 0, "TIME/TIME", "GPU tracing window/period (1s/20s), or always", GS_CLI_SET,
 	 .takes =
@@ -317,7 +317,7 @@ static const struct gs_cli_option option_table[] = {
 	 .set = set_stacks},
 	{"stack-bytes", 0, "BYTES", "bytes of stack copied for unwinding (8K; up to 32K)",
 	 GS_CLI_SET, .takes = "512 to 32K", .set = set_stack_bytes},
-	{"hang-after", 0, "TIME", "report ranks that others wait for so long (60s; 0: never)",
+	{"hang-after", 0, "TIME", "report ranks that others wait for this long (60s; 0: off)",
 	 GS_CLI_TIME, AT(hang_after_ns)},
 	GS_CLI_TITLE("Output:"),
 	{"output", 'o', "FILE", "record calls, by the file's suffix; may be repeated", GS_CLI_SET,

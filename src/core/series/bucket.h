@@ -1,5 +1,5 @@
 /*
- * Values of one stretch of time: their mean, lowest and highest. What is not known is not counted,
+ * Values of one interval: their mean, lowest and highest. What is not known is not counted,
  * so a bucket without values is a gap, never 0.
  *
  * Charts, rollups and the sums of a session are made of buckets; which values of a stretch go into

@@ -1,6 +1,6 @@
 /*
  * Between the files of the room. accuracy.c takes samples and stretches in and compares them;
- * grid.c has rows of cells, in which each stretch of time is spread over the cells that it touches.
+ * grid.c has rows of cells, in which each interval is spread over the cells that it touches.
  *
  * All rows have the same grid, which begins with the first stretch and gets coarser for all of them
  * at once, so that cell i of one row is the same time as cell i of another.

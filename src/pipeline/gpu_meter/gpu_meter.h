@@ -7,7 +7,7 @@
  * Times are bounds that the host sees, counts are exact as long as nothing is lost, memory by kind is what
  * was allocated while it was watched, and the driver's figure is measured by the device.
  *
- * Processes of jobs that have their calls reported from inside are taken from there (gs_gpu_meter_look_inside), without probes
+ * Processes of jobs that have their calls reported from inside are taken from there (gs_gpu_meter_read_inside), without probes
  * and with the same figures.
  *
  * One thread.
@@ -56,7 +56,7 @@ void gs_gpu_meter_close(struct gs_gpu_meter **meter);
 
 /* Look into a folder (NULL: /dev/shm) for those that users have shared for reports from inside (sources/companion). Before
  * the first choice. A negative errno with err: all is seen by probes. */
-int gs_gpu_meter_look_inside(struct gs_gpu_meter *meter, const char *folder, struct gs_err *err);
+int gs_gpu_meter_read_inside(struct gs_gpu_meter *meter, const char *folder, struct gs_err *err);
 
 /* Functions whose calls that takes, by id: GS_FUNC_FIXED of them. */
 void gs_gpu_meter_functions(bool *ret_wanted);

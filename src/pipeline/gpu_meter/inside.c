@@ -21,7 +21,7 @@ static void on_missing(void *ctx, uint64_t n)
 	((struct gs_gpu_meter *)ctx)->n_lost += n;
 }
 
-int gs_gpu_meter_look_inside(struct gs_gpu_meter *m, const char *folder, struct gs_err *err)
+int gs_gpu_meter_read_inside(struct gs_gpu_meter *m, const char *folder, struct gs_err *err)
 {
 	const struct gs_companion_files_options o = {
 		.size = sizeof(o), .parent = folder, .takes = share_of, .ctx = m};

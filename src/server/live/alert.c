@@ -153,6 +153,8 @@ static void alerts_of_gpus(struct alerts *to, const struct gs_live_snapshot *l, 
 			alert_of_condition(to, n, (enum gs_gpu_condition)c, holds);
 }
 
+_Static_assert(GS_REGISTRY_SILENT_NS == 30000000000ull, "the text of a silent node says 30 s");
+
 /* What is wrong with a whole node. */
 static void alerts_of_node(struct alerts *to, const struct gs_live_snapshot *l, size_t at,
 			   enum gs_gpu_severity severity)
@@ -163,7 +165,7 @@ static void alerts_of_node(struct alerts *to, const struct gs_live_snapshot *l, 
 
 	if (severity == GS_GPU_SEVERITY_CRITICAL && !n->healthy)
 		add_alert(to, "critical", n, -1,
-			  n->n_connections ? "it is silent" : "it is not connected");
+			  n->n_connections ? "no samples for 30 s" : "it is not connected");
 	if (warns && n->latest && n->latest->gpu->state_text[0])
 		add_alert(to, "warning", n, -1, n->latest->gpu->state_text);
 	if (warns && n->lost_samples) {

@@ -1,4 +1,4 @@
-/* Reading batches of a stretch of time. */
+/* Reading batches of an interval. */
 #include "server/store/store_int.h"
 
 #include <errno.h>

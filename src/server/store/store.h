@@ -3,7 +3,7 @@
  * (head.db, write-ahead log). A batch is stored as it came, whole or not at all, and once: its
  * number is part of the same transaction. What gs_store_commit() returned 0 for is on the disk.
  *
- * A session does not hold data: it is a stretch of time, nodes and values, read out of what is
+ * A session does not hold data: it is an interval, nodes and values, read out of what is
  * stored anyway. So any number of them may overlap, and one that is resumed after the head was away
  * has what the nodes sent later, too.
  *

@@ -29,7 +29,7 @@ int companion_shared_open(struct companion_shared *shared, const char *parent);
 void companion_shared_close(struct companion_shared *shared);
 
 /* Look for folders that are new, at most once a second. True: it was looked. */
-bool companion_shared_look(struct companion_shared *shared);
+bool companion_shared_find_folders(struct companion_shared *shared);
 
 /* Is the process that user's, and did it run already at that (monotonic) time? A number is given away again. */
 bool companion_process_is_of(uint32_t pid, uid_t uid, uint64_t mono_ns);

@@ -341,7 +341,7 @@ static void find_in_folder(struct gs_companion_files *f, const struct companion_
 
 static void find_shared(struct gs_companion_files *f)
 {
-	bool looked = companion_shared_look(&f->shared);
+	bool looked = companion_shared_find_folders(&f->shared);
 
 	for (uint32_t i = 0; i < f->shared.n; i++)
 		find_in_folder(f, &f->shared.folder[i], looked);

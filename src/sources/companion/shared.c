@@ -86,7 +86,7 @@ static void drop_removed(struct companion_shared *s)
 	}
 }
 
-bool companion_shared_look(struct companion_shared *s)
+bool companion_shared_find_folders(struct companion_shared *s)
 {
 	uint64_t now_ns = gs_clock_mono_ns();
 	struct dirent *e;

@@ -30,7 +30,7 @@ struct gs_taskstats_options {
 	bool all;            /* every process of the machine; kernel threads are left out */
 	bool no_follow;      /* leave out children that the processes make from now on */
 	bool by_cgroup;      /* add up by cgroup instead of by process */
-	bool no_call_times;  /* count calls and errors only: half the price */
+	bool no_call_times;  /* count calls and errors only: half the cost */
 	uint32_t call_every; /* of calls that do not sleep time one in so many, at random; those
 				that sleep or move bytes are timed all the same. 1: all; 0: 16 */
 	uint32_t max_keys;   /* processes or cgroups held at once; 0: 4096 */
@@ -50,7 +50,7 @@ void gs_taskstats_probe_free(struct gs_taskstats_probe *probe);
 /* Follow one more, with the threads it has by now. -ESRCH: no such process. */
 int gs_taskstats_probe_follow_pid(struct gs_taskstats_probe *probe, uint32_t pid,
 				  struct gs_err *err);
-/* Several at once, for the price of one; those that have ended are passed over. A negative errno with
+/* Several at once, for the cost of one; those that have ended are passed over. A negative errno with
  * err. */
 int gs_taskstats_probe_follow_pids(struct gs_taskstats_probe *probe, const uint32_t *pids,
 				   size_t n_pids, struct gs_err *err);

@@ -591,7 +591,8 @@ static void memory_of_an_allocator(void **state)
 	finish(&m, 0, 0);
 	assert_int_equal(m.result.n_findings, 1);
 	assert_int_equal(m.result.findings[0].subject, GS_EXPLAIN_ALLOCATOR);
-	assert_non_null(strstr(gs_explain_text(&m.result.findings[0], text), "PyTorch keeps "));
+	assert_non_null(
+		strstr(gs_explain_text(&m.result.findings[0], text), "PyTorch's allocator holds "));
 	gs_explain_free(&m.e);
 }
 

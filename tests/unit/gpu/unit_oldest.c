@@ -70,7 +70,7 @@ static void read_turns(struct gs_gpu *gpu, unsigned n)
 	}
 }
 
-/* At the prices of an H200 all is in the budget: the expensive values wait, GPM among them, the cheap
+/* At the costs of an H200 all is in the budget: the expensive values wait, GPM among them, the cheap
  * one does not, and nothing gets older than it may. */
 static void test_what_costs_waits(void **state)
 {

@@ -1,4 +1,4 @@
-/* What is read when, and at which price: counted by the calls that the reader says it made. */
+/* What is read when, and at which cost: counted by the calls that the reader says it made. */
 #include "core/base/clock.h"
 #include "gpu_test.h"
 
@@ -145,7 +145,7 @@ static void test_costly_parts_wait(void **state)
 	/* Processes are listed in every snapshot, whether they were asked for or not. */
 	assert_int_equal(s->n_processes, 1);
 	gs_gpu_snapshot_free(&s);
-	/* They are read each time until the next plan, when the first one did not know their price.
+	/* They are read each time until the next plan, when the first one did not know their cost.
 	 */
 	for (n = 41; parts_read(gpu, "processes") == n * 2 && n < 41 + 60; n++) {
 		usleep(110000);

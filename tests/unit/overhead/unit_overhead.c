@@ -13,7 +13,7 @@
 #define MS 1000000ull
 
 /* An event 1,000 ns, added up 900, sampled 400, counted 390. */
-static const struct gs_costs prices = {.ns = {[GS_COST_CALL] = {1000, 900, 400, 390}}};
+static const struct gs_costs costs = {.ns = {[GS_COST_CALL] = {1000, 900, 400, 390}}};
 
 struct steps {
 	char text[512];
@@ -72,7 +72,7 @@ static void near(double got, double want)
 /* A share is of time on processors; the largest counts in an interval, all of them in the run. */
 static void share_of_processor_time(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0);
+	BUDGET *b = gs_overhead_new(&costs, 0);
 	struct steps steps;
 
 	assert_non_null(b);
@@ -94,10 +94,10 @@ static void share_of_processor_time(void **state)
 	assert_int_equal(gs_overhead_func_hits(b, 9), 0);
 }
 
-/* Prices are measured, and so never quite right; nothing costs more than all. */
+/* Costs are measured, and so never quite right; nothing costs more than all. */
 static void never_more_than_all(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0);
+	BUDGET *b = gs_overhead_new(&costs, 0);
 	struct steps steps;
 
 	near(gs_overhead_mean_ratio(b), 0);
@@ -111,7 +111,7 @@ static void never_more_than_all(void **state)
 /* Threads that wait for a processor: each had 5 ms of 500, and spent 4 of them in probes. */
 static void more_threads_than_processors(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0.05);
+	BUDGET *b = gs_overhead_new(&costs, 0.05);
 	struct steps steps;
 
 	place(b, 7, 7);
@@ -127,7 +127,7 @@ static void more_threads_than_processors(void **state)
 /* Another thread of the process that only computes does not hide one that calls. */
 static void busy_neighbour(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0.05);
+	BUDGET *b = gs_overhead_new(&costs, 0.05);
 	struct steps steps;
 
 	place(b, 7, 7);
@@ -143,7 +143,7 @@ static void busy_neighbour(void **state)
 /* What sleeps is not slowed down: 2 ms of probes in 3 ms of work in half a second. */
 static void idle_program(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0.05);
+	BUDGET *b = gs_overhead_new(&costs, 0.05);
 	struct steps steps;
 
 	tick(b, 0, &steps);
@@ -157,7 +157,7 @@ static void idle_program(void **state)
 
 static void below_the_limit(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0.02);
+	BUDGET *b = gs_overhead_new(&costs, 0.02);
 	struct steps steps;
 
 	tick(b, 0, &steps);
@@ -174,7 +174,7 @@ static void below_the_limit(void **state)
  */
 static void burst(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0.05);
+	BUDGET *b = gs_overhead_new(&costs, 0.05);
 	struct steps steps;
 
 	place(b, 7, 7);
@@ -193,7 +193,7 @@ static void burst(void **state)
  * that may be spent again; going on, it is answered too. */
 static void one_interval_after_a_step(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0.05);
+	BUDGET *b = gs_overhead_new(&costs, 0.05);
 	struct steps steps;
 	unsigned i = 0;
 
@@ -215,7 +215,7 @@ static void one_interval_after_a_step(void **state)
 /* Slightly too much is answered too, when it goes on. */
 static void slow_excess(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0.02);
+	BUDGET *b = gs_overhead_new(&costs, 0.02);
 	struct steps steps;
 	unsigned i = 0;
 
@@ -242,7 +242,7 @@ static void spend_all(struct gs_overhead *b, struct steps *steps)
 /* Only as far as needed: what costs most first, the others stay. */
 static void one_step(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0.02);
+	BUDGET *b = gs_overhead_new(&costs, 0.02);
 	struct steps steps;
 
 	spend_all(b, &steps);
@@ -279,7 +279,7 @@ static void one_step(void **state)
 /* Far too much: all the way at once, the lesser one too. */
 static void all_the_way(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0.02);
+	BUDGET *b = gs_overhead_new(&costs, 0.02);
 	struct steps steps;
 
 	place(b, 7, 9);
@@ -307,7 +307,7 @@ static void all_the_way(void **state)
 /* Counting is enough: it stays. */
 static void counting_is_enough(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0.35);
+	BUDGET *b = gs_overhead_new(&costs, 0.35);
 	struct steps steps;
 
 	spend_all(b, &steps);
@@ -326,7 +326,7 @@ static void counting_is_enough(void **state)
 /* Of several names that share probes none can be taken off. */
 static void shared_probes(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0.02);
+	BUDGET *b = gs_overhead_new(&costs, 0.02);
 	struct steps steps;
 
 	spend_all(b, &steps);
@@ -351,9 +351,9 @@ static double cost_of(unsigned func, const struct gs_costs *p, const struct gs_h
 	return gs_overhead_func_cost_in(b, func, mode);
 }
 
-/* Each function has the price of its probes, and single steps are counted as they are taken: a file
+/* Each function has the cost of its probes, and single steps are counted as they are taken: a file
  * that has the function and is not run makes nothing expensive. */
-static void prices_of_places(void **state)
+static void costs_of_places(void **state)
 {
 	const struct gs_costs p = {.ns = {[GS_COST_CALL] = {1000, 900, 400, 390},
 					  [GS_COST_PLACE] = {500, 450, 300, 290},
@@ -433,7 +433,7 @@ static void steps_where_left(void **state)
  * not chosen costs as much as counting, has no steps of its own, and others pay for it. */
 static void kept_and_watched(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0.02);
+	BUDGET *b = gs_overhead_new(&costs, 0.02);
 	struct steps steps;
 
 	gs_overhead_place(b, 7, &(struct gs_hit){.kind = GS_COST_CALL, .is_kept = true});
@@ -463,7 +463,7 @@ static void kept_and_watched(void **state)
 /* What must be understood is not touched, whatever it costs. */
 static void pinned(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0.02);
+	BUDGET *b = gs_overhead_new(&costs, 0.02);
 	struct steps steps;
 
 	gs_overhead_pin(b, 7);
@@ -481,7 +481,7 @@ static void pinned(void **state)
 /* Threads with a processor each are judged one by one: ten at 1 % each are no thread at 10 %. */
 static void many_threads(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0.02);
+	BUDGET *b = gs_overhead_new(&costs, 0.02);
 	struct steps steps;
 
 	tick(b, 0, &steps);
@@ -509,7 +509,7 @@ static void many_threads(void **state)
 /* The end comes a moment after an interval's: that moment decides nothing. */
 static void short_intervals(void **state)
 {
-	BUDGET *b = gs_overhead_new(&prices, 0.02);
+	BUDGET *b = gs_overhead_new(&costs, 0.02);
 	struct steps steps;
 	double ratio;
 
@@ -543,7 +543,7 @@ int main(void)
 		cmocka_unit_test(all_the_way),
 		cmocka_unit_test(counting_is_enough),
 		cmocka_unit_test(shared_probes),
-		cmocka_unit_test(prices_of_places),
+		cmocka_unit_test(costs_of_places),
 		cmocka_unit_test(steps_where_left),
 		cmocka_unit_test(pinned),
 		cmocka_unit_test(kept_and_watched),

@@ -266,7 +266,7 @@ static struct gs_uplink *start_link(const char *how)
 					    .kind = GS_UPLINK_SAMPLES,
 					    .machine_id = "m",
 					    .title = how,
-					    .say = on_say};
+					    .on_message = on_say};
 	const struct gs_uplink_span span = {1, 2, 1, 0};
 	const struct gs_batch records = {(const uint8_t *)"records", 8};
 	struct gs_uplink *link = NULL;
