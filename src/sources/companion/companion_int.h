@@ -28,7 +28,7 @@ struct companion_shared {
 int companion_shared_open(struct companion_shared *shared, const char *parent);
 void companion_shared_close(struct companion_shared *shared);
 
-/* Look for folders that are new, at most once a second. True: it was looked. */
+/* Find folders that are new, at most once a second. True: it has looked. */
 bool companion_shared_find_folders(struct companion_shared *shared);
 
 /* Is the process that user's, and did it run already at that (monotonic) time? A number is given away again. */
