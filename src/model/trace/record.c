@@ -90,45 +90,34 @@ int gs_record_put_string(struct gs_buf *buf, uint32_t id, const char *text, size
 	return 0;
 }
 
+/* Does what stands after the struct fit, n elements of items? */
+#define FITS(type, n, items)                                                                       \
+	(((const struct type *)r)->n <=                                                            \
+	 (r->bytes - sizeof(struct type)) / sizeof(((const struct type *)r)->items[0]))
+
 static bool tail_fits(const struct gs_record *r)
 {
-	if (r->kind == GS_REC_STRING) {
-		const struct gs_rec_string *s = (const void *)r;
+	const struct gs_rec_account *a = (const void *)r;
 
-		return s->text_bytes <= r->bytes - sizeof(*s);
-	}
-	if (r->kind == GS_REC_STATS) {
-		const struct gs_rec_stats *s = (const void *)r;
-
-		return s->n_buckets <= (r->bytes - sizeof(*s)) / sizeof(s->buckets[0]);
-	}
-	if (r->kind == GS_REC_STACK) {
-		const struct gs_rec_stack *s = (const void *)r;
-
-		return s->n_frames <= (r->bytes - sizeof(*s)) / sizeof(s->frames[0]);
-	}
-	if (r->kind == GS_REC_VALUES) {
-		const struct gs_rec_values *v = (const void *)r;
-
-		return v->n_values <= (r->bytes - sizeof(*v)) / sizeof(v->values[0]);
-	}
-	if (r->kind == GS_REC_ACCOUNT) {
-		const struct gs_rec_account *a = (const void *)r;
-
+	switch (r->kind) {
+	case GS_REC_STRING:
+		return FITS(gs_rec_string, text_bytes, text);
+	case GS_REC_STATS:
+		return FITS(gs_rec_stats, n_buckets, buckets);
+	case GS_REC_STACK:
+		return FITS(gs_rec_stack, n_frames, frames);
+	case GS_REC_VALUES:
+		return FITS(gs_rec_values, n_values, values);
+	case GS_REC_ACCOUNT:
 		return (size_t)a->n_states * a->n_insides <=
 		       (r->bytes - sizeof(*a)) / sizeof(a->ns[0]);
+	case GS_REC_HANG:
+		return FITS(gs_rec_hang, n_listed, ranks);
+	case GS_REC_AGGREGATE:
+		return FITS(gs_rec_aggregate, n_buckets, buckets);
+	default:
+		return true;
 	}
-	if (r->kind == GS_REC_HANG) {
-		const struct gs_rec_hang *h = (const void *)r;
-
-		return h->n_listed <= (r->bytes - sizeof(*h)) / sizeof(h->ranks[0]);
-	}
-	if (r->kind == GS_REC_AGGREGATE) {
-		const struct gs_rec_aggregate *a = (const void *)r;
-
-		return a->n_buckets <= (r->bytes - sizeof(*a)) / sizeof(a->buckets[0]);
-	}
-	return true;
 }
 
 const struct gs_record *gs_record_next(const struct gs_batch *batch, size_t *offset)
