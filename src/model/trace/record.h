@@ -74,6 +74,7 @@ enum gs_record_kind {
 	GS_REC_NCCL_OP = 40,      /* likewise */
 	GS_REC_NCCL_CHANNEL = 41, /* likewise */
 	GS_REC_HANG = 42,         /* model/trace/record_hang.h */
+	GS_REC_RANK = 43,         /* model/nccl/rank.h */
 	GS_REC_COUNT
 };
 

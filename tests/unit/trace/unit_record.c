@@ -15,6 +15,7 @@
 #include "model/trace/record_mark.h"
 #include "model/trace/record_memory.h"
 #include "model/trace/record_mpi.h"
+#include "model/nccl/rank.h"
 #include "model/nccl/record.h"
 #include "model/trace/record_node.h"
 #include "model/trace/record_account.h"
@@ -63,6 +64,7 @@ static const size_t struct_bytes[GS_REC_COUNT] = {
 	[GS_REC_NCCL_OP] = sizeof(struct gs_rec_nccl_op),
 	[GS_REC_NCCL_CHANNEL] = sizeof(struct gs_rec_nccl_channel),
 	[GS_REC_HANG] = sizeof(struct gs_rec_hang),
+	[GS_REC_RANK] = sizeof(struct gs_rec_rank),
 	[GS_REC_ROLLUP] = 24, /* a struct of the node (model/node/rollup.h) */
 };
 

@@ -1,0 +1,127 @@
+/*
+ * The head's half: ranks of jobs over many nodes, compared by what each adds up to (RANK records,
+ * model/nccl/rank.h). Found are a rank that arrives late at collectives, again and again, and
+ * ranks that wait for others that do not arrive, whichever node they are on.
+ *
+ * In come records of nodes, as checked bytes; gs_fleet_tick() says what time it is, and
+ * gs_fleet_next() hands out what has begun, changed or ended. Ranks of one communicator are those of one
+ * hash and size. All times in findings are ns of the head's clock since 1970.
+ *
+ * Times of nodes are compared with the head's estimate of their clocks. Where ranks are on several nodes a
+ * rank is late only by more than both estimates can be wrong. Ranks that are not heard of are not
+ * waited for, and where calls of a rank were lost its communicator is left alone.
+ *
+ * Memory is bounded by the limits below, whatever nodes send. One thread at a time.
+ */
+#ifndef GS_ANALYSIS_FLEET_FLEET_H
+#define GS_ANALYSIS_FLEET_FLEET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/nccl/rank.h"
+
+#define GS_FLEET_MAX_RANKS    16384 /* of all communicators; more are counted */
+#define GS_FLEET_MAX_COMMS    4096
+#define GS_FLEET_MAX_FINDINGS 256 /* that hold at one time; more are counted */
+#define GS_FLEET_MAX_LISTED   16  /* ranks that a finding lists */
+#define GS_FLEET_NAME_BYTES   66
+#define GS_FLEET_TEXT_BYTES   384
+
+#define GS_FLEET_HANG_NS  5000000000ull   /* so long without a call, while ranks wait */
+#define GS_FLEET_STALE_NS 15000000000ull  /* of which nothing came for so long is silent */
+#define GS_FLEET_GONE_NS  600000000000ull /* and after so long forgotten */
+
+/* A rank is late when it is this much of the time from one collective to the next later than the median rank, in
+ * this many comparisons one after the other that span so much time; likewise it is so no more. */
+#define GS_FLEET_LATE_RATIO 0.03
+#define GS_FLEET_LATE_TIMES 4
+#define GS_FLEET_LATE_NS    3000000000ull
+
+struct gs_fleet;
+
+struct gs_fleet_source {   /* of whom a record came */
+	int64_t node;      /* any number of its own, not 0 */
+	const char *name;  /* of the node; copied */
+	int64_t offset_ns; /* the head's clock less the node's */
+	uint64_t error_ns; /* by which that may be wrong */
+};
+
+enum gs_fleet_kind {
+	GS_FLEET_LATE = 1, /* a rank arrives late at collectives */
+	GS_FLEET_HANG = 2, /* ranks wait for others */
+};
+
+enum gs_fleet_state {
+	GS_FLEET_MISSING = 1, /* it runs, and has not arrived */
+	GS_FLEET_ENDED = 2,   /* its process ended */
+	GS_FLEET_LEFT = 3,    /* it gave the communicator up */
+	GS_FLEET_SILENT = 4,  /* its node sends nothing */
+};
+
+struct gs_fleet_rank { /* as a finding lists it */
+	int32_t rank;
+	uint32_t pid;                   /* on its node */
+	enum gs_fleet_state state;      /* of a hang; else 0 */
+	uint64_t calls;                 /* so far */
+	char node[GS_FLEET_NAME_BYTES]; /* its name */
+	char last_name[GS_RANK_NAME_BYTES];
+};
+
+struct gs_fleet_finding {
+	uint64_t number; /* from 1; the same when it comes again */
+	enum gs_fleet_kind kind;
+	uint64_t id;             /* of the communicator */
+	int32_t n_ranks, n_seen; /* of it; of these, heard of */
+	char job[GS_RANK_JOB_BYTES];
+	int64_t begin_ns, found_ns, end_ns; /* end 0: it holds */
+	/* Whom it is about: the late rank, or those that have not arrived, GS_FLEET_MAX_LISTED at most of n_about. */
+	struct gs_fleet_rank about[GS_FLEET_MAX_LISTED];
+	uint32_t n_about;
+
+	/* Of a late rank, as of the last comparison in which it was late. */
+	double late_ns;  /* after the median rank, a collective */
+	double ratio;    /* of the time from one collective to the next */
+	double error_ns; /* by which late_ns may be wrong */
+	/* Time inside of collectives, of all time: of the rank, and of the median rank. */
+	double inside_ratio, others_inside_ratio;
+	uint64_t n_late, n_compared; /* comparisons since it began */
+
+	/* Of a hang. */
+	uint32_t n_waiting; /* ranks that wait */
+	uint64_t call;      /* in which collective, from 1 */
+	char last_name
+		[GS_RANK_NAME_BYTES]; /* the function that was called last by one that waits */
+};
+
+struct gs_fleet *gs_fleet_new(void); /* NULL: no memory */
+void gs_fleet_free(struct gs_fleet **fleet);
+
+/* now_ns: of the head's clock. 0; -EINVAL: not what a node makes; -ENOBUFS: no place for it, which is counted;
+ * -EEXIST: a rank that another node has, which is counted likewise; -ENOMEM. */
+int gs_fleet_take(struct gs_fleet *fleet, const struct gs_fleet_source *source,
+		  const struct gs_rec_rank *record, int64_t now_ns);
+
+/* Compare what has come, and look for hangs. About once a second. */
+void gs_fleet_tick(struct gs_fleet *fleet, int64_t now_ns);
+
+/* The next finding that has begun, changed or ended since it was handed out last; lent until the next call.
+ * NULL: none. */
+const struct gs_fleet_finding *gs_fleet_next(struct gs_fleet *fleet);
+
+struct gs_fleet_counts {
+	uint32_t n_ranks, n_comms, n_holding; /* that are known now; findings that hold */
+	uint64_t n_left_out;                  /* records and findings without a place */
+};
+
+void gs_fleet_counts(const struct gs_fleet *fleet, struct gs_fleet_counts *ret_counts);
+
+/* One line: "rank 3 of 8 (node b) arrives last at collectives: ...". Returns out. */
+const char *gs_fleet_text(const struct gs_fleet_finding *finding, char out[GS_FLEET_TEXT_BYTES]);
+
+/* "late_rank", "hang"; "missing", "ended", "left", "silent": words of data. "" of none. */
+const char *gs_fleet_kind_name(enum gs_fleet_kind kind);
+const char *gs_fleet_state_name(enum gs_fleet_state state);
+
+#endif

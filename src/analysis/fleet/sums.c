@@ -1,0 +1,180 @@
+/* Sums of ranks, and the roundest number among the calls since the last record as their mark. */
+#include "analysis/fleet/sums.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/vec.h"
+#include "model/trace/func.h"
+#include "model/nccl/rank.h"
+
+struct sum {
+	uint64_t id; /* 0: the place is free */
+	int32_t rank, n_ranks;
+	uint32_t pid, flags; /* enum gs_rank_flag */
+	uint32_t function;   /* of the last call */
+	bool is_over;        /* its last record was made */
+	uint64_t calls, last_ns, arrivals_ns, inside_ns;
+	/* As of mark; taken since the last record when has_mark. */
+	uint64_t mark, mark_ns, mark_arrivals_ns, mark_inside_ns;
+	bool has_mark;
+	char job[GS_RANK_JOB_BYTES];
+};
+
+struct gs_fleet_sums {
+	struct sum *sums; /* owned; by the caller's number */
+	uint32_t n_sums;
+	uint64_t put_ns; /* when the last records were made; 0 never */
+};
+
+struct gs_fleet_sums *gs_fleet_sums_new(void)
+{
+	return calloc(1, sizeof(struct gs_fleet_sums));
+}
+
+void gs_fleet_sums_free(struct gs_fleet_sums **sums)
+{
+	if (!*sums)
+		return;
+	free((*sums)->sums);
+	free(*sums);
+	*sums = NULL;
+}
+
+static struct sum *find_sum(const struct gs_fleet_sums *f, uint32_t member)
+{
+	return member < f->n_sums && f->sums[member].id ? &f->sums[member] : NULL;
+}
+
+bool gs_fleet_sums_has_member(const struct gs_fleet_sums *sums, uint32_t member)
+{
+	return find_sum(sums, member) != NULL;
+}
+
+void gs_fleet_sums_set_member(struct gs_fleet_sums *f, uint32_t member, uint32_t pid, uint64_t id,
+			      int32_t rank, int32_t n_ranks, const char *job)
+{
+	struct sum *s;
+
+	if (member >= GS_FLEET_MAX_MEMBERS || !id || rank < 0 || n_ranks < 2 || rank >= n_ranks ||
+	    find_sum(f, member) || !gs_vec_reach(&f->sums, &f->n_sums, member))
+		return;
+	s = &f->sums[member];
+	*s = (struct sum){.id = id, .rank = rank, .n_ranks = n_ranks, .pid = pid};
+	snprintf(s->job, sizeof(s->job), "%s", job);
+}
+
+/* Every rank takes the mark at the same numbers, wherever its records begin and end: 8 rather than 7 or 9. */
+static void take_mark(struct sum *s)
+{
+	if (s->has_mark && __builtin_ctzll(s->calls) < __builtin_ctzll(s->mark))
+		return;
+	s->has_mark = true;
+	s->mark = s->calls;
+	s->mark_ns = s->last_ns;
+	s->mark_arrivals_ns = s->arrivals_ns;
+	s->mark_inside_ns = s->inside_ns;
+}
+
+void gs_fleet_sums_take_call(struct gs_fleet_sums *f, uint32_t member, uint32_t function,
+			     uint64_t start_ns, uint64_t dur_ns, bool is_inside)
+{
+	struct sum *s = find_sum(f, member);
+	bool is_known = s && s->calls && s->last_ns == start_ns;
+
+	if (!s || s->is_over)
+		return;
+	if (!is_known) {
+		s->calls++;
+		s->last_ns = start_ns;
+		s->arrivals_ns += start_ns;
+		s->function = function;
+		take_mark(s);
+	}
+	/* One that came before as not returned is counted when it has. */
+	if (!is_inside && (!is_known || s->flags & GS_RANK_INSIDE))
+		s->inside_ns += dur_ns;
+	s->flags = (s->flags & ~(uint32_t)GS_RANK_INSIDE) | (is_inside ? GS_RANK_INSIDE : 0);
+}
+
+void gs_fleet_sums_end_member(struct gs_fleet_sums *f, uint32_t member)
+{
+	struct sum *s = find_sum(f, member);
+
+	if (s)
+		s->flags |= GS_RANK_LEFT;
+}
+
+static void set_flags(struct gs_fleet_sums *f, uint32_t pid, uint32_t flags)
+{
+	for (uint32_t i = 0; i < f->n_sums; i++)
+		if (f->sums[i].id && (!pid || f->sums[i].pid == pid))
+			f->sums[i].flags |= flags;
+}
+
+void gs_fleet_sums_end_process(struct gs_fleet_sums *f, uint32_t pid)
+{
+	if (pid)
+		set_flags(f, pid, GS_RANK_ENDED);
+}
+
+void gs_fleet_sums_lose_calls(struct gs_fleet_sums *f, uint32_t pid)
+{
+	set_flags(f, pid, GS_RANK_LOST);
+}
+
+bool gs_fleet_sums_is_quiet(const struct gs_fleet_sums *f, uint64_t now_ns)
+{
+	uint64_t newest_ns = 0;
+	bool any = false;
+
+	for (uint32_t i = 0; i < f->n_sums; i++) {
+		const struct sum *s = &f->sums[i];
+
+		if (!s->id || s->flags & (GS_RANK_ENDED | GS_RANK_LEFT | GS_RANK_LOST))
+			continue;
+		any = true;
+		if (s->last_ns > newest_ns)
+			newest_ns = s->last_ns;
+	}
+	return any && now_ns > newest_ns && now_ns - newest_ns >= GS_FLEET_QUIET_NS;
+}
+
+static void put_sum(struct sum *s, uint64_t now_ns, int64_t wall_minus_boot_ns, bool is_last,
+		    struct gs_buf *out)
+{
+	const struct gs_func *func = s->calls ? gs_func_by_id(s->function) : NULL;
+	struct gs_rec_rank *r = gs_record_put(out, GS_REC_RANK, sizeof(*r), 0);
+
+	if (!r)
+		return;
+	r->head.flags = s->flags | (is_last ? GS_RANK_UNTRACED : 0);
+	r->id_hash = s->id;
+	r->rank = s->rank;
+	r->n_ranks = s->n_ranks;
+	r->pid = s->pid;
+	r->time_ns = now_ns;
+	r->wall_minus_boot_ns = wall_minus_boot_ns;
+	r->calls = s->calls;
+	r->last_ns = s->last_ns;
+	r->mark = s->mark;
+	r->mark_ns = s->mark_ns;
+	r->arrivals_ns = s->mark_arrivals_ns;
+	r->inside_ns = s->mark_inside_ns;
+	snprintf(r->last_name, sizeof(r->last_name), "%s", func ? func->name : "");
+	memcpy(r->job, s->job, sizeof(r->job));
+	s->has_mark = false;
+	s->is_over = s->flags & (GS_RANK_ENDED | GS_RANK_LEFT);
+}
+
+void gs_fleet_sums_put(struct gs_fleet_sums *f, uint64_t now_ns, int64_t wall_minus_boot_ns,
+		       bool is_last, struct gs_buf *out)
+{
+	if (!is_last && f->put_ns && now_ns - f->put_ns < GS_FLEET_EVERY_NS)
+		return;
+	f->put_ns = now_ns;
+	for (uint32_t i = 0; i < f->n_sums; i++)
+		if (f->sums[i].id && !f->sums[i].is_over)
+			put_sum(&f->sums[i], now_ns, wall_minus_boot_ns, is_last, out);
+}

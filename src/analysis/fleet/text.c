@@ -1,0 +1,84 @@
+/* Findings in words. */
+#include "analysis/fleet/fleet.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *gs_fleet_kind_name(enum gs_fleet_kind kind)
+{
+	switch (kind) {
+	case GS_FLEET_LATE:
+		return "late_rank";
+	case GS_FLEET_HANG:
+		return "hang";
+	}
+	return "";
+}
+
+const char *gs_fleet_state_name(enum gs_fleet_state state)
+{
+	switch (state) {
+	case GS_FLEET_MISSING:
+		return "missing";
+	case GS_FLEET_ENDED:
+		return "ended";
+	case GS_FLEET_LEFT:
+		return "left";
+	case GS_FLEET_SILENT:
+		return "silent";
+	}
+	return "";
+}
+
+static const char *text_of_state(enum gs_fleet_state state)
+{
+	switch (state) {
+	case GS_FLEET_ENDED:
+		return "whose process ended";
+	case GS_FLEET_LEFT:
+		return "which gave the communicator up";
+	case GS_FLEET_SILENT:
+		return "whose node sends nothing";
+	default:
+		return "which has not called it";
+	}
+}
+
+static void put_late(const struct gs_fleet_finding *f, char out[GS_FLEET_TEXT_BYTES])
+{
+	const struct gs_fleet_rank *r = &f->about[0];
+	char error[48] = "";
+
+	if (f->error_ns > 0)
+		snprintf(error, sizeof(error), " (+/- %.2g ms)", f->error_ns / 1e6);
+	snprintf(
+		out, GS_FLEET_TEXT_BYTES,
+		"rank %d of %d (%s, pid %u) arrives last at collectives: %.3g ms%s after the median rank, %.0f %% of the time between two of them; %llu of %llu comparisons",
+		r->rank, f->n_ranks, r->node, r->pid, f->late_ns / 1e6, error, 100 * f->ratio,
+		(unsigned long long)f->n_late, (unsigned long long)f->n_compared);
+}
+
+static void put_hang(const struct gs_fleet_finding *f, char out[GS_FLEET_TEXT_BYTES])
+{
+	const struct gs_fleet_rank *r = &f->about[0];
+	char others[32] = "", last[64] = "";
+
+	if (f->n_about > 1)
+		snprintf(others, sizeof(others), " and %u others", f->n_about - 1);
+	if (r->last_name[0])
+		snprintf(last, sizeof(last), "; its last: %s", r->last_name);
+	snprintf(out, GS_FLEET_TEXT_BYTES,
+		 "%u of %d ranks wait in collective %llu%s%s for rank %d (%s, pid %u)%s, %s%s",
+		 f->n_waiting, f->n_ranks, (unsigned long long)f->call, f->last_name[0] ? ", " : "",
+		 f->last_name, r->rank, r->node, r->pid, others, text_of_state(r->state), last);
+}
+
+const char *gs_fleet_text(const struct gs_fleet_finding *finding, char out[GS_FLEET_TEXT_BYTES])
+{
+	out[0] = '\0';
+	if (finding->n_about && finding->kind == GS_FLEET_LATE)
+		put_late(finding, out);
+	if (finding->n_about && finding->kind == GS_FLEET_HANG)
+		put_hang(finding, out);
+	return out;
+}

@@ -1,0 +1,44 @@
+/* What the collectives of one rank of a communicator add up to, about once a second while it is traced: the least
+ * by which a head can compare ranks of several nodes. */
+#ifndef GS_MODEL_NCCL_RANK_H
+#define GS_MODEL_NCCL_RANK_H
+
+#include "model/trace/record.h"
+
+enum gs_rank_flag {
+	GS_RANK_INSIDE = 1,    /* its last collective has not returned */
+	GS_RANK_ENDED = 2,     /* its process ended */
+	GS_RANK_LEFT = 4,      /* it gave the communicator up */
+	GS_RANK_LOST = 8,      /* calls of it are missing: its numbers say nothing */
+	GS_RANK_UNTRACED = 16, /* tracing ended: no more is known of it */
+};
+
+#define GS_RANK_NAME_BYTES 32 /* with the zero at their end */
+#define GS_RANK_JOB_BYTES  48
+
+/*
+ * Collectives of a rank are numbered from 1, from the making of the communicator on. Sums are of its
+ * calls up to mark, so that those of two ranks can be compared where their marks are the same: the mark
+ * is the number, of those since the record before, that is divisible by the largest power of two. Sums
+ * go on, whatever records are lost on the way; arrivals_ns wraps, and only differences of it mean
+ * something.
+ */
+struct gs_rec_rank {
+	struct gs_record head; /* flags: enum gs_rank_flag */
+	uint64_t id_hash;      /* of the communicator, as in COMM; not 0 */
+	int32_t rank, n_ranks; /* in it; of it */
+	uint32_t pid;
+	uint32_t pad;
+	uint64_t time_ns; /* as of when */
+	int64_t wall_minus_boot_ns;
+	uint64_t calls;         /* collectives so far */
+	uint64_t last_ns;       /* when the last was called; 0 none */
+	uint64_t mark, mark_ns; /* number of a call, and when it was made; 0 none */
+	uint64_t arrivals_ns;   /* sum of the times at which calls 1 to mark were made */
+	uint64_t inside_ns;     /* spent in the calls before mark */
+	char last_name[GS_RANK_NAME_BYTES]; /* function of the last call; "" none */
+	char job[GS_RANK_JOB_BYTES];        /* of the process; "" none, or not known */
+};
+_Static_assert(sizeof(struct gs_rec_rank) == 176, "rank");
+
+#endif
