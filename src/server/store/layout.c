@@ -76,7 +76,18 @@ static const char layout_3_sql[] =
 	" last_wall_ns + coalesce(clock_high_ns, 0), lost_samples, missed_samples FROM stream"
 	" WHERE lost_samples > 0 OR missed_samples > 0;";
 
-static const char *const steps[] = {layout_1_sql, layout_2_sql, layout_3_sql};
+/* Findings of jobs over many nodes. data: JSON. */
+static const char layout_4_sql[] =
+	"CREATE TABLE finding (id INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL,"
+	" number INTEGER NOT NULL, kind TEXT NOT NULL, job TEXT NOT NULL, node TEXT NOT NULL,"
+	" communicator INTEGER NOT NULL, rank INTEGER NOT NULL, n_ranks INTEGER NOT NULL,"
+	" begin_wall_ns INTEGER NOT NULL, found_wall_ns INTEGER NOT NULL,"
+	" end_wall_ns INTEGER NOT NULL, text TEXT NOT NULL, data TEXT NOT NULL,"
+	" UNIQUE (run, number)) STRICT;"
+	"CREATE INDEX finding_job ON finding (job, id);"
+	"CREATE INDEX finding_end ON finding (end_wall_ns);";
+
+static const char *const steps[] = {layout_1_sql, layout_2_sql, layout_3_sql, layout_4_sql};
 
 int store_layout_newest(void)
 {
