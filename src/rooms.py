@@ -297,7 +297,7 @@ ROOMS = [
     Room("server/session_export", BASE + " core/series core/scrub core/text model/trace model/node pipeline/recording server/store", "libm",
          "a stored session as JSON, CSV, .gst",
          "frames, clocks of nodes, keys of the files"),
-    Room("server/head", BASE + " core/scrub model/trace model/node analysis/job_report net/grpc net/http output/metrics_push server/store server/registry server/session_export", "proto threads libjansson",
+    Room("server/head", BASE + " core/scrub core/text model/trace model/node model/nccl analysis/fleet analysis/job_report net/grpc net/http output/metrics_push server/store server/registry server/session_export", "proto threads libjansson",
          "the head: services, the thread that stores, the one that downsamples, push",
          "the head's side of proto/, its configuration, its own metrics"),
     Room("server/live", BASE + " core/series core/scrub core/text model/trace model/node analysis/gpu_health net/http server/registry", "threads libm",

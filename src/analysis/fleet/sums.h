@@ -28,7 +28,7 @@ void gs_fleet_sums_free(struct gs_fleet_sums **sums);
 void gs_fleet_sums_set_member(struct gs_fleet_sums *sums, uint32_t member, uint32_t pid,
 			      uint64_t id, int32_t rank, int32_t n_ranks, const char *job);
 
-/* Is this a member that gs_fleet_sums_set_member() need not be told of any more? */
+/* Is this member known already? */
 bool gs_fleet_sums_has_member(const struct gs_fleet_sums *sums, uint32_t member);
 
 /* It called a collective; function: id, model/trace/func.h. The same call may come again, first as one that

@@ -106,7 +106,9 @@ int gs_head_start(const struct gs_head_options *options, struct gs_head **ret_he
 	h->o.interval_ns = options->interval_ns ? options->interval_ns : INTERVAL_NS;
 	h->raw = GS_BUF_INIT(GS_STORE_BATCH_MAX + 64);
 	h->cluster = gs_registry_new();
-	r = h->cluster ? head_store_start(h, err) : gs_err_set(err, -ENOMEM, "no memory");
+	r = h->cluster ? head_fleet_start(h, err) : gs_err_set(err, -ENOMEM, "no memory");
+	if (r == 0)
+		r = head_store_start(h, err);
 	if (r == 0)
 		r = head_reader_start(h, err);
 	if (r == 0)
@@ -134,6 +136,7 @@ void gs_head_stop(struct gs_head **head)
 	head_jobs_end(h);
 	head_export_stop(h);
 	head_store_stop(h);
+	head_fleet_stop(h);
 	free(h->methods);
 	free(h->active);
 	gs_registry_free(&h->cluster);
@@ -152,6 +155,7 @@ static void report_health(void *ctx, const struct gs_registry_node *node)
 void gs_head_tick(struct gs_head *head)
 {
 	gs_registry_tick(head->cluster, gs_clock_mono_ns(), report_health, head);
+	head_fleet_tick(head);
 	head_keep(head);
 }
 

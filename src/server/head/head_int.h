@@ -108,6 +108,8 @@ struct gs_head {
 
 	struct gs_buf raw; /* of the gRPC server's thread */
 
+	struct head_fleet *fleet; /* owned; it has a lock of its own */
+
 	pthread_t coarse_thread;
 	bool has_coarse_thread;
 	pthread_cond_t coarse_wake;       /* with the lock, as what follows */
@@ -135,6 +137,22 @@ void head_kept(struct gs_head *h,
 /* Downsampling, on a thread of its own: head_rollup.c */
 int head_rollup_start(struct gs_head *h, struct gs_err *err);
 void head_rollup_stop(struct gs_head *h);
+
+/* --- jobs over many nodes: head_fleet.c --- */
+
+struct gs_fleet_counts;
+
+int head_fleet_start(struct gs_head *h, struct gs_err *err);
+void head_fleet_stop(struct gs_head *h); /* when neither gRPC nor the store has a thread */
+
+/* What a batch of a trace says of ranks; offset_ns: the head's clock less the node's. The gRPC server's thread. */
+void head_fleet_take(struct gs_head_stream *s, const struct gs_batch *records, int64_t offset_ns);
+
+/* Now and then: ranks are compared, and what is found goes to the store. The thread that ticks. */
+void head_fleet_tick(struct gs_head *h);
+
+/* As of now. Any thread. */
+void head_fleet_counts(struct gs_head *h, struct gs_fleet_counts *ret_counts);
 
 /* --- sessions: head_session.c --- */
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/fleet/fleet.h"
 #include "server/head/head_int.h"
 
 static void put_cluster(struct gs_metrics *p, struct gs_registry *c)
@@ -98,9 +99,20 @@ static void put_coarse(struct gs_metrics *p, const struct gs_head_stats *s)
 		       "Batches that could not be read for downsampling and stay as they are.");
 }
 
+static void put_fleet(struct gs_metrics *p, const struct gs_fleet_counts *c)
+{
+	gs_metrics_one(p, "gpuscope_head_ranks", GS_METRICS_GAUGE, c->n_ranks,
+		       "Ranks of traced jobs that are compared over nodes.");
+	gs_metrics_one(p, "gpuscope_head_findings", GS_METRICS_GAUGE, c->n_holding,
+		       "Late ranks and hangs over nodes that hold now.");
+	gs_metrics_one(p, "gpuscope_head_ranks_left_out", GS_METRICS_COUNTER, (double)c->n_left_out,
+		       "Records of ranks, and findings, that found no place.");
+}
+
 void gs_head_metrics(struct gs_head *head, struct gs_metrics *p)
 {
 	struct gs_store_session *active = NULL;
+	struct gs_fleet_counts ranks;
 	struct gs_head_stats stats;
 	size_t n_active = 0;
 
@@ -110,6 +122,8 @@ void gs_head_metrics(struct gs_head *head, struct gs_metrics *p)
 	put_cluster(p, head->cluster);
 	put_head(p, &stats);
 	put_coarse(p, &stats);
+	head_fleet_counts(head, &ranks);
+	put_fleet(p, &ranks);
 	gs_metrics_one(p, "gpuscope_head_sessions_active", GS_METRICS_GAUGE, (double)n_active,
 		       "Active sessions.");
 	pthread_mutex_lock(&head->push_lock);

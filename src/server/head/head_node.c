@@ -391,6 +391,9 @@ static void on_batch(struct gs_head_stream *s, struct gs_grpc_call *call,
 	}
 	offset_ns = offset_of(s, b->seq, base_ns);
 	ask_clock(s);
+	if (s->stream.kind == GS_STORE_TRACE)
+		head_fleet_take(s, &(struct gs_batch){s->head->raw.data, s->head->raw.bytes},
+				offset_ns);
 	item = head_item_new(s, HEAD_BATCH, b->records.data, b->records.len);
 	if (!item) {
 		gs_grpc_call_finish(call, GS_GRPC_RESOURCE_EXHAUSTED, "the head has no memory");

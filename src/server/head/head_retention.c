@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "server/store/finding.h"
 
 #define EVERY_NS 10000000000ull
 #define AGAIN_NS 1000000000ull /* while there is more to remove */
@@ -32,16 +33,22 @@ static int too_old(uint64_t max_age_ns, struct gs_store *store)
 	int64_t before = (int64_t)(gs_clock_wall_ns() - max_age_ns);
 	int r = max_age_ns ? gs_store_expire(store, before, STEP) : 0;
 
-	return r == 0 && max_age_ns ? gs_store_report_expire(store, before, STEP) : r;
+	if (r == 0 && max_age_ns)
+		r = gs_store_report_expire(store, before, STEP);
+	return r == 0 && max_age_ns ? gs_store_finding_expire(store, before, STEP) : r;
 }
 
-/* Reports of jobs go when what was measured at their time is gone. */
+/* Reports of jobs and findings go when what was measured at their time is gone. */
 static int old_reports(struct gs_store *store)
 {
 	int64_t oldest = 0;
 	int r = gs_store_oldest(store, &oldest);
 
-	return r < 0 ? r : gs_store_report_expire(store, oldest ? oldest : INT64_MAX, STEP);
+	if (!oldest)
+		oldest = INT64_MAX;
+	if (r == 0)
+		r = gs_store_report_expire(store, oldest, STEP);
+	return r == 0 ? gs_store_finding_expire(store, oldest, STEP) : r;
 }
 
 static int too_much(struct gs_head *h, uint64_t max_bytes, struct gs_store *store)

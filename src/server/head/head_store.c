@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "core/base/clock.h"
+#include "server/store/finding.h"
 
 #define GATHER_NS       100000000ull /* at least between two transactions */
 #define RETRY_NS        1000000000ull
@@ -358,6 +359,10 @@ int head_store_start(struct gs_head *h, struct gs_err *err)
 			h,
 			"%d session%s interrupted when this head last ended: `gpuscope session list`, then `session resume NAME` or `session export NAME`",
 			r, r == 1 ? " was" : "s were");
+	r = gs_store_findings_interrupted(h->store);
+	if (r < 0)
+		return gs_err_set(err, r, "cannot read the findings: %s",
+				  gs_store_trouble(h->store));
 	r = gs_store_nodes(h->store, head_know_node, h);
 	if (r >= 0)
 		r = gs_store_streams(h->store, 0, head_know_stream, h);

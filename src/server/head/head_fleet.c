@@ -1,0 +1,208 @@
+/* Jobs over many nodes: RANK records of traces go to analysis/fleet, what it finds goes into the store. */
+#include "server/head/head_int.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "analysis/fleet/fleet.h"
+#include "core/base/clock.h"
+#include "core/text/json.h"
+#include "server/store/finding.h"
+
+#define EVERY_NS   1000000000ull
+#define UNKNOWN_NS 3600000000000ull /* by which a clock may be wrong that was not asked for yet */
+
+struct head_fleet {
+	struct gs_head *head;
+	uint64_t run; /* random, of this start */
+	uint64_t ticked_ns;
+	pthread_mutex_t lock; /* what follows */
+	struct gs_fleet *fleet;
+};
+
+int head_fleet_start(struct gs_head *h, struct gs_err *err)
+{
+	struct head_fleet *f = calloc(1, sizeof(*f));
+
+	if (f)
+		f->fleet = gs_fleet_new();
+	if (!f || !f->fleet) {
+		free(f);
+		return gs_err_set(err, -ENOMEM, "no memory");
+	}
+	pthread_mutex_init(&f->lock, NULL);
+	f->head = h;
+	h->fleet = f;
+	if (getrandom(&f->run, sizeof(f->run), 0) != (ssize_t)sizeof(f->run))
+		return gs_err_set(err, -EIO, "cannot read random numbers");
+	return 0;
+}
+
+void head_fleet_stop(struct gs_head *h)
+{
+	if (!h->fleet)
+		return;
+	gs_fleet_free(&h->fleet->fleet);
+	pthread_mutex_destroy(&h->fleet->lock);
+	gs_free_p(&h->fleet);
+}
+
+void head_fleet_take(struct gs_head_stream *s, const struct gs_batch *records, int64_t offset_ns)
+{
+	const struct gs_fleet_source source = {
+		.node = s->node_id,
+		.name = s->node.hostname,
+		.offset_ns = offset_ns,
+		.error_ns = s->best_at_ns ? s->best_trip_ns / 2 : UNKNOWN_NS,
+	};
+	struct head_fleet *f = s->head->fleet;
+	int64_t now_ns = (int64_t)gs_clock_wall_ns();
+
+	/* What has no place is counted there. */
+	gs_records_for_each (records, r)
+		if (r->kind == GS_REC_RANK) {
+			pthread_mutex_lock(&f->lock);
+			(void)gs_fleet_take(f->fleet, &source, (const void *)r, now_ns);
+			pthread_mutex_unlock(&f->lock);
+		}
+}
+
+void head_fleet_counts(struct gs_head *h, struct gs_fleet_counts *ret_counts)
+{
+	pthread_mutex_lock(&h->fleet->lock);
+	gs_fleet_counts(h->fleet->fleet, ret_counts);
+	pthread_mutex_unlock(&h->fleet->lock);
+}
+
+/* --- into the store --- */
+
+struct changes {
+	struct gs_head *head;
+	uint64_t run;
+	size_t n;
+	struct gs_fleet_finding findings[];
+};
+
+static void put_about(struct gs_buf *b, const struct gs_fleet_finding *f)
+{
+	uint32_t n = f->n_about < GS_FLEET_MAX_LISTED ? f->n_about : GS_FLEET_MAX_LISTED;
+
+	gs_json_open(b, "about", '[');
+	for (uint32_t i = 0; i < n; i++) {
+		const struct gs_fleet_rank *r = &f->about[i];
+
+		gs_json_open(b, NULL, '{');
+		gs_json_i64(b, "rank", r->rank);
+		gs_json_text(b, "node", r->node);
+		gs_json_u64(b, "pid", r->pid);
+		if (r->state)
+			gs_json_text(b, "state", gs_fleet_state_name(r->state));
+		gs_json_u64(b, "collectives", r->calls);
+		gs_json_text(b, "last", r->last_name);
+		gs_json_close(b, '}');
+	}
+	gs_json_close(b, ']');
+	gs_json_u64(b, "about_count", f->n_about);
+}
+
+/* All that columns do not hold. */
+static void put_data(struct gs_buf *b, const struct gs_fleet_finding *f)
+{
+	gs_json_open(b, NULL, '{');
+	gs_json_i64(b, "ranks_seen", f->n_seen);
+	if (f->kind == GS_FLEET_LATE) {
+		gs_json_double(b, "late_seconds", f->late_ns / 1e9);
+		gs_json_double(b, "late_ratio", f->ratio);
+		gs_json_double(b, "clock_error_seconds", f->error_ns / 1e9);
+		gs_json_double(b, "inside_ratio", f->inside_ratio);
+		gs_json_double(b, "others_inside_ratio", f->others_inside_ratio);
+		gs_json_u64(b, "late_comparisons", f->n_late);
+		gs_json_u64(b, "comparisons", f->n_compared);
+	} else {
+		gs_json_u64(b, "waiting_ranks", f->n_waiting);
+		gs_json_u64(b, "collective", f->call);
+		gs_json_text(b, "function", f->last_name);
+	}
+	put_about(b, f);
+	gs_json_close(b, '}');
+}
+
+static int store_finding(struct gs_store *store, uint64_t run, const struct gs_fleet_finding *f)
+{
+	GS_CLEANUP(gs_buf_fini) struct gs_buf data = GS_BUF_INIT(GS_STORE_FINDING_MAX);
+	struct gs_store_finding row = {
+		.run = run,
+		.number = f->number,
+		.communicator = f->id,
+		.rank = f->about[0].rank,
+		.n_ranks = f->n_ranks,
+		.begin_wall_ns = f->begin_ns,
+		.found_wall_ns = f->found_ns,
+		.end_wall_ns = f->end_ns,
+	};
+	char text[GS_FLEET_TEXT_BYTES];
+
+	_Static_assert(sizeof(text) == sizeof(row.text) && sizeof(f->job) == sizeof(row.job) &&
+			       sizeof(f->about[0].node) == sizeof(row.node),
+		       "the same texts");
+	snprintf(row.kind, sizeof(row.kind), "%s", gs_fleet_kind_name(f->kind));
+	memcpy(row.job, f->job, sizeof(row.job));
+	memcpy(row.node, f->about[0].node, sizeof(row.node));
+	memcpy(row.text, gs_fleet_text(f, text), sizeof(row.text));
+	put_data(&data, f);
+	if (data.r == 0)
+		(void)gs_buf_put(&data, "", 1);
+	return data.r < 0 ? data.r : gs_store_finding_put(store, &row, (const char *)data.data);
+}
+
+static void store_changes(void *arg, struct gs_store *store)
+{
+	struct changes *c = arg;
+	int r = store ? gs_store_begin(store) : 0;
+
+	for (size_t i = 0; store && r == 0 && i < c->n; i++)
+		r = store_finding(store, c->run, &c->findings[i]);
+	if (store && r == 0)
+		r = gs_store_commit(store);
+	if (r < 0) {
+		gs_store_rollback(store);
+		head_log(c->head, "cannot store %zu findings: %s (%s)", c->n, strerror(-r),
+			 gs_store_trouble(store));
+	}
+	free(c);
+}
+
+/* Once when it begins, and once when it ends. */
+static void report_change(struct gs_head *h, const struct gs_fleet_finding *f)
+{
+	char text[GS_FLEET_TEXT_BYTES];
+
+	head_log(h, "%s%s%s%s", f->job[0] ? "job " : "", f->job, f->end_ns ? ": over: " : ": ",
+		 gs_fleet_text(f, text));
+}
+
+void head_fleet_tick(struct gs_head *h)
+{
+	struct head_fleet *f = h->fleet;
+	uint64_t now_ns = gs_clock_mono_ns();
+	const struct gs_fleet_finding *found;
+	struct changes *c;
+
+	if (f->ticked_ns && now_ns - f->ticked_ns < EVERY_NS)
+		return;
+	c = malloc(sizeof(*c) + GS_FLEET_MAX_FINDINGS * sizeof(c->findings[0]));
+	if (!c)
+		return; /* next time */
+	*c = (struct changes){.head = h, .run = f->run};
+	f->ticked_ns = now_ns;
+	pthread_mutex_lock(&f->lock);
+	gs_fleet_tick(f->fleet, (int64_t)gs_clock_wall_ns());
+	while (c->n < GS_FLEET_MAX_FINDINGS && (found = gs_fleet_next(f->fleet)))
+		c->findings[c->n++] = *found;
+	pthread_mutex_unlock(&f->lock);
+	for (size_t i = 0; i < c->n; i++)
+		report_change(h, &c->findings[i]);
+	if (!c->n || gs_head_write(h, store_changes, c) < 0)
+		free(c);
+}
