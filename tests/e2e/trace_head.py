@@ -143,7 +143,6 @@ def usage(t):
     for words, text in (
         (['--tls'], 'need --head'),
         (['--head', '127.0.0.1:1', '--cert', 'x'], 'go together'),
-        (['--head', '127.0.0.1:1', '--summary-only'], 'nothing to deliver'),
         (['--head', '127.0.0.1:1', '--estimate'], '--estimate only counts'),
         (['--head', '127.0.0.1:1', '--spool-max', '5'], 'at least 1M'),
     ):

@@ -48,9 +48,6 @@ static int check_plan(const struct trace_options *o)
 /* What is sent only as events, or written only into files. */
 static int check_events(const struct trace_options *o)
 {
-	if (o->summary_only && o->head.n_addresses)
-		return refuse_trace(
-			"--summary-only sends no events, so there is nothing to deliver: leave out --head, or --summary-only");
 	if (o->summary_only && o->n_outputs) {
 		gs_cli_print_message(
 			"--summary-only sends no events, so there is nothing to write into %s: leave out one of the two",

@@ -1,9 +1,10 @@
-/* What is found by analysis/hang, out of what the trace sees. */
+/* From what the trace sees to analysis/hang and analysis/fleet. */
 #include "commands/trace_output/trace_hang.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/fleet/sums.h"
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/vec.h"
@@ -11,6 +12,7 @@
 #include "model/trace/func.h"
 #include "pipeline/aggregate/aggregate.h"
 #include "pipeline/ingest/ingest.h"
+#include "sources/identity/job.h"
 #include "sources/uprobe/uprobe.h"
 
 #define INSIDE_NS (GS_HANG_HOLD_NS / 2) /* calls open for so long: all before them are known */
@@ -24,18 +26,44 @@ struct ended {
 };
 
 struct trace_hang {
-	struct gs_hang *hang;      /* owned */
-	struct gs_aggregate *view; /* borrowed */
+	struct gs_hang *hang;       /* owned; NULL: hangs are not looked for */
+	struct gs_fleet_sums *sums; /* owned; NULL: no head wants them */
+	struct gs_jobs *jobs;       /* owned, with sums; NULL: jobs are not known */
+	struct gs_aggregate *view;  /* borrowed */
 	int64_t boot_minus_mono_ns;
 	/* Ends come as events, ahead of the records of what the process did before. */
 	struct ended *ended; /* owned */
 	uint32_t n_ended, cap_ended;
 };
 
+/* "" of none that a person has named or begun. */
+static const char *job_of(struct trace_hang *h, uint32_t pid)
+{
+	struct gs_job_task task;
+	const struct gs_job *job = h->jobs ? gs_jobs_lookup(h->jobs, pid, &task) : NULL;
+
+	return job && job->kind <= GS_JOB_UNIT ? job->id : "";
+}
+
 static void take_member(void *ctx, uint32_t member, uint32_t pid, uint64_t id, int32_t rank,
 			int32_t n_ranks)
 {
-	gs_hang_set_member(((struct trace_hang *)ctx)->hang, member, pid, id, rank, n_ranks);
+	struct trace_hang *h = ctx;
+
+	if (h->hang)
+		gs_hang_set_member(h->hang, member, pid, id, rank, n_ranks);
+	if (h->sums && !gs_fleet_sums_has_member(h->sums, member))
+		gs_fleet_sums_set_member(h->sums, member, pid, id, rank, n_ranks, job_of(h, pid));
+}
+
+static void pass_call(struct trace_hang *h, uint32_t member, const struct gs_hang_call *call,
+		      uint64_t dur_ns, bool is_inside)
+{
+	if (h->hang)
+		gs_hang_take_call(h->hang, member, call, is_inside);
+	if (h->sums)
+		gs_fleet_sums_take_call(h->sums, member, call->op.function, call->start_ns, dur_ns,
+					is_inside);
 }
 
 static void take_call(void *ctx, uint32_t member, uint32_t tid, const struct gs_rec_call *call)
@@ -45,21 +73,42 @@ static void take_call(void *ctx, uint32_t member, uint32_t tid, const struct gs_
 		.start_ns = call->start_ns,
 		.tid = tid};
 
-	gs_hang_take_call(((struct trace_hang *)ctx)->hang, member, &made,
-			  call->call_flags & GS_CALL_UNFINISHED);
+	pass_call(ctx, member, &made, call->dur_ns, call->call_flags & GS_CALL_UNFINISHED);
 }
 
 static void end_member(void *ctx, uint32_t member)
 {
-	gs_hang_end_member(((struct trace_hang *)ctx)->hang, member);
+	struct trace_hang *h = ctx;
+
+	if (h->hang)
+		gs_hang_end_member(h->hang, member);
+	if (h->sums)
+		gs_fleet_sums_end_member(h->sums, member);
 }
 
 static void lose_calls(void *ctx, uint32_t pid)
 {
-	gs_hang_lose_calls(((struct trace_hang *)ctx)->hang, pid);
+	struct trace_hang *h = ctx;
+
+	if (h->hang)
+		gs_hang_lose_calls(h->hang, pid);
+	if (h->sums)
+		gs_fleet_sums_lose_calls(h->sums, pid);
 }
 
-struct trace_hang *trace_hang_new(uint64_t quiet_ns, struct gs_aggregate *view,
+/* Sums go without the names of jobs where these cannot be had. */
+static bool begin_sums(struct trace_hang *h)
+{
+	const struct gs_jobs_options options = {
+		.size = sizeof(options), .no_node = true, .no_controller = true};
+
+	h->sums = gs_fleet_sums_new();
+	if (h->sums)
+		(void)gs_jobs_new(&options, &h->jobs, NULL);
+	return h->sums;
+}
+
+struct trace_hang *trace_hang_new(uint64_t quiet_ns, bool wants_sums, struct gs_aggregate *view,
 				  int64_t boot_minus_mono_ns)
 {
 	struct trace_hang *h = calloc(1, sizeof(*h));
@@ -71,9 +120,10 @@ struct trace_hang *trace_hang_new(uint64_t quiet_ns, struct gs_aggregate *view,
 
 	if (!h)
 		return NULL;
-	h->hang = gs_hang_new(quiet_ns);
-	if (!h->hang) {
-		free(h);
+	if (quiet_ns)
+		h->hang = gs_hang_new(quiet_ns);
+	if ((quiet_ns && !h->hang) || (wants_sums && !begin_sums(h))) {
+		trace_hang_free(&h);
 		return NULL;
 	}
 	h->view = view;
@@ -87,6 +137,8 @@ void trace_hang_free(struct trace_hang **hang)
 	if (!*hang)
 		return;
 	gs_hang_free(&(*hang)->hang);
+	gs_fleet_sums_free(&(*hang)->sums);
+	gs_jobs_free(&(*hang)->jobs);
 	free((*hang)->ended);
 	free(*hang);
 	*hang = NULL;
@@ -102,9 +154,13 @@ static void note_end(struct trace_hang *h, uint32_t pid, uint8_t signal, uint64_
 
 static void take_ends(struct trace_hang *h)
 {
-	for (uint32_t i = 0; i < h->n_ended; i++)
-		gs_hang_end_process(h->hang, h->ended[i].pid, h->ended[i].signal,
-				    h->ended[i].time_ns);
+	for (uint32_t i = 0; i < h->n_ended; i++) {
+		if (h->hang)
+			gs_hang_end_process(h->hang, h->ended[i].pid, h->ended[i].signal,
+					    h->ended[i].time_ns);
+		if (h->sums)
+			gs_fleet_sums_end_process(h->sums, h->ended[i].pid);
+	}
 	h->n_ended = 0;
 }
 
@@ -142,8 +198,14 @@ static void on_open_call(void *ctx, const struct gs_thread *thread, const struct
 	call = (struct gs_hang_call){.op = {.function = func->id, .aux = aux, .count = arg[0]},
 				     .start_ns = frame->start_ns + (uint64_t)h->boot_minus_mono_ns,
 				     .tid = thread->tid};
-	gs_hang_take_call(h->hang, gs_aggregate_find_member(h->view, thread->pid, arg[1]), &call,
-			  true);
+	pass_call(h, gs_aggregate_find_member(h->view, thread->pid, arg[1]), &call, 0, true);
+}
+
+/* Ranks that wait for others, here or perhaps on other nodes. */
+static bool is_quiet(const struct trace_hang *h, uint64_t now_ns)
+{
+	return (h->hang && gs_hang_is_quiet(h->hang, now_ns)) ||
+	       (h->sums && gs_fleet_sums_is_quiet(h->sums, now_ns));
 }
 
 void trace_hang_tick(struct trace_hang *h, struct gs_uprobe *probe)
@@ -154,9 +216,19 @@ void trace_hang_tick(struct trace_hang *h, struct gs_uprobe *probe)
 	if (!h)
 		return;
 	take_ends(h);
-	if (gs_hang_is_quiet(h->hang, now_ns))
+	if (is_quiet(h, now_ns))
 		gs_uprobe_peek_open(probe, &handler, INSIDE_NS);
-	gs_hang_check(h->hang, now_ns, false);
+	if (h->hang)
+		gs_hang_check(h->hang, now_ns, false);
+}
+
+void trace_hang_put_sums(struct trace_hang *h, bool is_last, struct gs_buf *out)
+{
+	uint64_t now_ns = gs_clock_boot_ns();
+
+	if (h && h->sums)
+		gs_fleet_sums_put(h->sums, now_ns, (int64_t)gs_clock_wall_ns() - (int64_t)now_ns,
+				  is_last, out);
 }
 
 void trace_hang_stop(struct trace_hang *h)
@@ -164,12 +236,13 @@ void trace_hang_stop(struct trace_hang *h)
 	if (!h)
 		return;
 	take_ends(h);
-	gs_hang_check(h->hang, gs_clock_boot_ns(), true);
+	if (h->hang)
+		gs_hang_check(h->hang, gs_clock_boot_ns(), true);
 }
 
 bool trace_hang_next(struct trace_hang *h, struct gs_hang_found *ret)
 {
-	const struct gs_hang_found *f = h ? gs_hang_next(h->hang) : NULL;
+	const struct gs_hang_found *f = h && h->hang ? gs_hang_next(h->hang) : NULL;
 
 	if (!f)
 		return false;

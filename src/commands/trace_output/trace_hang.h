@@ -1,6 +1,7 @@
 /*
- * From what is traced to the search for hangs (analysis/hang): communicators, collectives, ends of
- * processes, and calls that have not returned. All under the lock of the output.
+ * From what is traced to the search for hangs (analysis/hang) and to the sums of ranks that a head compares
+ * over nodes (analysis/fleet): communicators, collectives, ends of processes, and calls that have not
+ * returned. All under the lock of the output.
  */
 #ifndef GS_COMMANDS_TRACE_OUTPUT_TRACE_HANG_H
 #define GS_COMMANDS_TRACE_OUTPUT_TRACE_HANG_H
@@ -9,6 +10,7 @@
 #include <stdint.h>
 
 #include "analysis/hang/hang.h"
+#include "core/base/buf.h"
 #include "model/trace/account.h"
 #include "model/trace/event.h"
 
@@ -19,9 +21,9 @@ struct gs_thread;
 struct gs_uprobe;
 struct trace_hang;
 
-/* Takes the collectives of view, which is borrowed. boot_minus_mono_ns: as the calls of view have it. NULL: no
- * memory. */
-struct trace_hang *trace_hang_new(uint64_t quiet_ns, struct gs_aggregate *view,
+/* Takes the collectives of view, which is borrowed. quiet_ns: as of gs_hang_new(), 0: hangs are not looked for.
+ * boot_minus_mono_ns: as the calls of view have it. NULL: no memory. */
+struct trace_hang *trace_hang_new(uint64_t quiet_ns, bool wants_sums, struct gs_aggregate *view,
 				  int64_t boot_minus_mono_ns);
 void trace_hang_free(struct trace_hang **hang);
 
@@ -34,6 +36,10 @@ void trace_hang_tick(struct trace_hang *hang, struct gs_uprobe *probe);
 
 /* The end of tracing: all was handed over. */
 void trace_hang_stop(struct trace_hang *hang);
+
+/* Append what each rank adds up to, as RANK records, when a second has passed since the last time; is_last: tracing
+ * ends. */
+void trace_hang_put_sums(struct trace_hang *hang, bool is_last, struct gs_buf *out);
 
 /* The next that was found or has ended; ranks are the caller's to free. False: none. */
 bool trace_hang_next(struct trace_hang *hang, struct gs_hang_found *ret_found);

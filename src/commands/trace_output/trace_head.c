@@ -12,6 +12,7 @@
 struct trace_head {
 	struct to_head *to;
 	struct gs_sink sink;
+	bool sums_only; /* calls stay here */
 };
 
 /* --- records in --- */
@@ -40,6 +41,11 @@ static bool is_sample(const struct gs_record *r)
 	       r->kind == GS_REC_HOST_JOB;
 }
 
+static bool is_left_out(const struct trace_head *h, const struct gs_record *r)
+{
+	return is_sample(r) || (h->sums_only && r->kind == GS_REC_CALL);
+}
+
 static int push_chunk(struct trace_head *h, const uint8_t *data, size_t bytes,
 		      struct gs_uplink_span *span)
 {
@@ -60,14 +66,14 @@ static int push_batch(void *ctx, const struct gs_batch *batch)
 	int r = 0;
 
 	gs_records_for_each (batch, record) {
-		if (end - begin + record->bytes > CHUNK_BYTES || is_sample(record)) {
+		if (end - begin + record->bytes > CHUNK_BYTES || is_left_out(h, record)) {
 			r = push_chunk(h, batch->data + begin, end - begin, &span);
 			if (r < 0)
 				return r;
 			begin = end;
 			span = fresh;
 		}
-		if (is_sample(record)) {
+		if (is_left_out(h, record)) {
 			end += record->bytes;
 			begin = end;
 			continue;
@@ -81,7 +87,7 @@ static int push_batch(void *ctx, const struct gs_batch *batch)
 
 /* --- life --- */
 
-int trace_head_new(const struct to_head_options *options, const char *title,
+int trace_head_new(const struct to_head_options *options, const char *title, bool sums_only,
 		   struct trace_head **ret_head, struct gs_err *err)
 {
 	struct trace_head *h = calloc(1, sizeof(*h));
@@ -94,6 +100,7 @@ int trace_head_new(const struct to_head_options *options, const char *title,
 		gs_free_p(&h);
 		return r;
 	}
+	h->sums_only = sums_only;
 	h->sink = (struct gs_sink){.push = push_batch, .ctx = h};
 	*ret_head = h;
 	return 0;

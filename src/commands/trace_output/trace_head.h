@@ -6,8 +6,9 @@
 
 struct trace_head;
 
-/* Connects in the background; title: of the trace, copied. A negative errno with err. */
-int trace_head_new(const struct to_head_options *options, const char *title,
+/* Connects in the background; title: of the trace, copied; sums_only: calls are not sent. A negative errno with
+ * err. */
+int trace_head_new(const struct to_head_options *options, const char *title, bool sums_only,
 		   struct trace_head **ret_head, struct gs_err *err);
 const struct gs_sink *trace_head_sink(struct trace_head *head); /* lent as long as it lives */
 int trace_head_finish(struct trace_head **head);                /* as to_head_finish() */

@@ -206,8 +206,9 @@ static int build_summary(struct trace_output *o, const char *attach_mode, const 
 		o->source = trace_source_new();
 		r = o->source ? 0 : -ENOMEM;
 	}
-	if (r == 0 && options->hang_after_ns && !options->estimate) {
-		o->hang = trace_hang_new(options->hang_after_ns, o->view, fo.boot_minus_mono_ns);
+	if (r == 0 && (options->hang_after_ns || options->head.n_addresses) && !options->estimate) {
+		o->hang = trace_hang_new(options->hang_after_ns, options->head.n_addresses > 0,
+					 o->view, fo.boot_minus_mono_ns);
 		r = o->hang ? 0 : -ENOMEM;
 	}
 	if (r == 0 && options->line_filters.n)
@@ -228,7 +229,7 @@ static int build_summary(struct trace_output *o, const char *attach_mode, const 
 			gs_activity_set_sink(gs_aggregate_activity(o->view), take_span, o);
 	}
 	if (r == 0 && options->head.n_addresses) {
-		r = trace_head_new(&options->head, target, &o->head, err);
+		r = trace_head_new(&options->head, target, options->summary_only, &o->head, err);
 		if (r == 0)
 			r = gs_ingest_add_sink(o->feed, "to the head", trace_head_sink(o->head));
 	}
@@ -528,6 +529,19 @@ static void show_findings(struct trace_output *o)
 				 options->findings->format);
 }
 
+/* To the head alone: files have the calls themselves. What its spool has no room for is missed for a second. */
+static void send_sums(struct trace_output *o, bool is_last)
+{
+	GS_CLEANUP(gs_buf_fini) struct gs_buf records = GS_BUF_INIT(1u << 20);
+
+	if (!o->head)
+		return;
+	trace_hang_put_sums(o->hang, is_last, &records);
+	if (records.bytes)
+		(void)trace_head_sink(o->head)->push(
+			o->head, &(struct gs_batch){records.data, records.bytes});
+}
+
 bool trace_output_poll(struct trace_output *o, struct gs_uprobe *probe, bool harvest)
 {
 	struct gs_uprobe_handler h = handler_of(o);
@@ -544,6 +558,7 @@ bool trace_output_poll(struct trace_output *o, struct gs_uprobe *probe, bool har
 		report_losses(o, probe);
 		gs_ingest_flush(o->feed);
 		trace_hang_tick(o->hang, probe);
+		send_sums(o, false);
 		note_progress(o, probe);
 		show_findings(o);
 	}
@@ -603,6 +618,7 @@ void trace_output_stop(struct trace_output *o, struct gs_uprobe *probe)
 			       gs_correlate_untracked(o->span));
 	gs_ingest_flush(o->feed);
 	trace_hang_stop(o->hang);
+	send_sums(o, true);
 	pthread_mutex_unlock(&o->lock);
 }
 
