@@ -196,7 +196,7 @@ def answers(t):
     d = Description(t, h)
     get = lambda path: d.ask('GET', path)  # noqa: E731
     for path in ('/', '/clients', '/metrics/latest', '/api/v1/overview', '/api/v1/nodes', '/api/v1/nodes?limit=1', '/api/v1/gpus', '/api/v1/jobs',
-                 '/api/v1/gpus?sort=worst&limit=1', '/api/v1/alerts', '/api/v1/switches', '/api/v1/openapi.json', '/metrics', '/api/v1/metrics', '/web/app.js'):  # fmt: skip
+                 '/api/v1/gpus?sort=worst&limit=1', '/api/v1/alerts', '/api/v1/findings', '/api/v1/findings?job=1&holding=1&limit=1', '/api/v1/switches', '/api/v1/openapi.json', '/metrics', '/api/v1/metrics', '/web/app.js'):  # fmt: skip
         get(path)
     # Which of them comes first is not said.
     one = next(n['id'] for n in h.get('/api/v1/nodes')['nodes'] if n['machine_id'] == 'one')

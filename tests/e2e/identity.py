@@ -69,7 +69,7 @@ def control(t):
     t.true('the socket goes with it', not os.path.exists(socket))
 
 
-READING = {'ListSessions', 'ExportSession', 'GetHead', 'ListJobReports', 'GetStatus', 'ReadClusterStatus', 'ReadNodeStatus'}
+READING = {'ListSessions', 'ExportSession', 'GetHead', 'ListJobReports', 'ListFindings', 'GetStatus', 'ReadClusterStatus', 'ReadNodeStatus'}
 DELIVERING = {'Link', 'Connect', 'StreamMetrics'}  # what a node does; which one is asked elsewhere
 
 

@@ -96,6 +96,8 @@ struct gs_fleet_finding {
 };
 
 struct gs_fleet *gs_fleet_new(void); /* NULL: no memory */
+
+/* And all that it has handed out. NULL inside: nothing happens. */
 void gs_fleet_free(struct gs_fleet **fleet);
 
 /* now_ns: of the head's clock. 0; -EINVAL: not what a node makes; -ENOBUFS: no place for it, which is counted;
@@ -115,6 +117,7 @@ struct gs_fleet_counts {
 	uint64_t n_left_out;                  /* records and findings without a place */
 };
 
+/* As of now. */
 void gs_fleet_counts(const struct gs_fleet *fleet, struct gs_fleet_counts *ret_counts);
 
 /* One line: "rank 3 of 8 (node b) arrives last at collectives: ...". Returns out. */

@@ -21,6 +21,8 @@
 struct gs_fleet_sums;
 
 struct gs_fleet_sums *gs_fleet_sums_new(void); /* NULL: no memory */
+
+/* NULL inside: nothing happens. */
 void gs_fleet_sums_free(struct gs_fleet_sums **sums);
 
 /* The rank of a communicator, by a number of the caller's below GS_FLEET_MAX_MEMBERS. id: the same for all

@@ -20,6 +20,7 @@ enum allowed {                  /* which options a verb takes; ored */
 	       TAKES_FILE = 32,
 	       TAKES_JSON = 64,
 	       TAKES_ANNOTATION = 128,
+	       TAKES_JOB = 256,
 };
 
 struct words {
@@ -30,7 +31,7 @@ struct words {
 struct session_command {
 	struct remote_options remote;
 	const struct verb *verb;
-	const char *data, *format, *compat, *output, *session;
+	const char *data, *format, *compat, *output, *session, *job;
 	uint64_t interval_ns;
 	struct words metrics, nodes, reports;
 	Gpuscope__V1__Switch bandwidth, nvlink;
@@ -257,6 +258,11 @@ static int export_session(const struct session_command *c, struct remote *remote
 	return session_export_store(c->data, c->arg[0], (unsigned)format, c->output, err);
 }
 
+static int list_findings(const struct session_command *c, struct remote *remote, struct gs_err *err)
+{
+	return session_show_findings(c->job, wants_json(c), remote, err);
+}
+
 static const struct verb verbs[] = {
 	{GS_CLI_SUBCOMMAND("start", "[NAME]", "start a session"),
 	 TAKES_SHAPE | TAKES_SWITCH | TAKES_JSON, 0, 1, start_session},
@@ -276,6 +282,8 @@ static const struct verb verbs[] = {
 	{GS_CLI_SUBCOMMAND("annotate", "TEXT [KEY=NUMBER...]",
 			   "annotate the current time in active sessions"),
 	 TAKES_ANNOTATION, 1, LIST_MAX, annotate_session},
+	{GS_CLI_SUBCOMMAND("findings", "", "list late ranks and hangs of jobs over nodes"),
+	 TAKES_JOB | TAKES_JSON, 0, 0, list_findings},
 	{GS_CLI_SUBCOMMAND("set", "", "set what the head records without a session"),
 	 TAKES_SHAPE | TAKES_SWITCH | TAKES_JSON, 0, 0, set_values},
 };
@@ -433,6 +441,8 @@ static const struct gs_cli_option option_table[] = {
 	{"all", 0, NULL, "stop: every active session", GS_CLI_FLAG, AT(all), .data = TAKES_ALL},
 	{"state", 0, "STATE", "list: only active, stopped or recoverable sessions", GS_CLI_SET,
 	 .words = "active stopped recoverable", .data = TAKES_STATE, .set = set_state},
+	{"job", 0, "ID", "findings: only those of this job", GS_CLI_TEXT, AT(job),
+	 .data = TAKES_JOB},
 	GS_CLI_TITLE("Output:"),
 	{"format", 0, "FORMAT", "table or json; export: json, csv or gst", GS_CLI_TEXT, AT(format)},
 	{"compat", 0, "gswarm", "export: JSON in gswarm-profiler's form", GS_CLI_TEXT, AT(compat),

@@ -12,6 +12,10 @@ int session_show(Gpuscope__V1__Session *const *sessions, size_t n, bool json);
 /* How a head is, likewise. 0, or the first error of writing. */
 int session_show_head(const Gpuscope__V1__HeadStatus *head, bool json);
 
+/* What the head found of jobs over many nodes, newest first; job: of this one alone, NULL any. Lines, or JSON:
+ * {"findings": [...]}. 0 or a negative errno with err. */
+int session_show_findings(const char *job, bool json, struct remote *remote, struct gs_err *err);
+
 /* From a store that no head uses. state: 0 any. */
 int session_show_store(const char *dir, unsigned state, bool json, struct gs_err *err);
 

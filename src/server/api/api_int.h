@@ -76,6 +76,7 @@ GS_API_HANDLER(api_process_series);
 GS_API_HANDLER(api_job_reports);
 GS_API_HANDLER(api_job_report);
 GS_API_HANDLER(api_job_reports_compare);
+GS_API_HANDLER(api_findings);
 GS_API_HANDLER(api_sessions);
 GS_API_HANDLER(api_session);
 GS_API_HANDLER(api_session_start);

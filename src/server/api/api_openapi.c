@@ -91,6 +91,10 @@ static const struct gs_api_schema schemas[] = {
 	{"/api/v1/job-reports", GET, NULL, "{reports:[JobReport], next:text?}"},
 	{"/api/v1/job-reports/compare", GET, NULL, "{*:any}"},
 	{"/api/v1/job-reports/{}", GET, NULL, "{" JOB_REPORT ", document:{*:any}}"},
+	{"/api/v1/findings", GET, NULL,
+	 "{findings:[{id:int, kind:'late_rank'|'hang', job:text, node:text, rank:int, ranks:int, "
+	 "communicator:text, begin:time?, found:time?, end:time?, text:text, details:{*:any}}], "
+	 "next:int?}"},
 	{"/api/v1/alerts", GET, NULL,
 	 "{alerts:[{severity:'critical'|'warning'|'info', node:int?, node_name:text, gpu:int?, "
 	 "gpus:int, text:text, advice:text, since:time?, jobs:[text]}], total:int}"},
@@ -146,6 +150,7 @@ static const struct gs_openapi_name parameters[] = {
 	{"from", "number", "seconds since 1970; not positive: before now"},
 	{"to", "number", "seconds since 1970; not positive: before now"},
 	{"sort", "'worst'", "worst first, of the same state the least used"},
+	{"holding", "int", "1: only findings that have not ended"},
 	{"since", "text", "`cursor` of a previous answer: only changes since then"},
 	{"format", "text", "of the file"},
 	{"values", "text", "keys of values, with commas"},

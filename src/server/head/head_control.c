@@ -558,6 +558,11 @@ static void list_reports(struct ask *a, struct gs_store *store)
 	head_reports_list(a->head, a->call, a->message, store);
 }
 
+static void list_findings(struct ask *a, struct gs_store *store)
+{
+	head_findings_list(a->call, a->message, store);
+}
+
 /* --- the methods --- */
 
 static const struct {
@@ -575,6 +580,7 @@ static const struct {
 	{&gpuscope__v1__head_query__descriptor, get_head, false},
 	{&gpuscope__v1__switches__descriptor, set_values, false},
 	{&gpuscope__v1__job_report_query__descriptor, list_reports, false},
+	{&gpuscope__v1__finding_query__descriptor, list_findings, false},
 };
 
 static size_t row_of(const struct gs_grpc_call *call)
@@ -655,4 +661,5 @@ const struct gs_grpc_method head_control_methods[HEAD_N_CONTROL] = {
 	METHOD("GetHead", GS_HEAD_ROLE_READ),
 	METHOD("Set", GS_HEAD_ROLE_CONTROL),
 	METHOD("ListJobReports", GS_HEAD_ROLE_READ),
+	METHOD("ListFindings", GS_HEAD_ROLE_READ),
 };

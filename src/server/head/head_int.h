@@ -64,7 +64,7 @@ struct head_item {
 
 #define HEAD_QUEUE_MAX_BYTES (64u << 20)
 
-#define HEAD_N_CONTROL 10
+#define HEAD_N_CONTROL 11
 
 struct head_job;
 
@@ -212,6 +212,9 @@ bool head_report_check(const struct Gpuscope__V1__Batch *batch, struct gs_buf *r
 /* The answer to ListJobReports, on the reader's thread (NULL: the head ends). */
 void head_reports_list(const struct gs_head *h, struct gs_grpc_call *call, const void *query,
 		       struct gs_store *store);
+
+/* The answer to ListFindings, likewise. head_finding.c */
+void head_findings_list(struct gs_grpc_call *call, const void *query, struct gs_store *store);
 
 /* What who makes the call may see of other people's commands. Any thread. */
 enum gs_session_export_commands head_may_see(const struct gs_head *h,

@@ -1,0 +1,101 @@
+/* A finding into the store, and out of it as JSON. */
+#include "server/finding/finding.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/text/json.h"
+
+static void put_about(struct gs_buf *b, const struct gs_fleet_finding *f)
+{
+	uint32_t n = f->n_about < GS_FLEET_MAX_LISTED ? f->n_about : GS_FLEET_MAX_LISTED;
+
+	gs_json_open(b, "about", '[');
+	for (uint32_t i = 0; i < n; i++) {
+		const struct gs_fleet_rank *r = &f->about[i];
+
+		gs_json_open(b, NULL, '{');
+		gs_json_i64(b, "rank", r->rank);
+		gs_json_text(b, "node", r->node);
+		gs_json_u64(b, "pid", r->pid);
+		if (r->state)
+			gs_json_text(b, "state", gs_fleet_state_name(r->state));
+		gs_json_u64(b, "collectives", r->calls);
+		gs_json_text(b, "last", r->last_name);
+		gs_json_close(b, '}');
+	}
+	gs_json_close(b, ']');
+	gs_json_u64(b, "about_count", f->n_about);
+}
+
+/* All that columns do not hold. */
+static void put_data(struct gs_buf *b, const struct gs_fleet_finding *f)
+{
+	gs_json_open(b, NULL, '{');
+	gs_json_i64(b, "ranks_seen", f->n_seen);
+	if (f->kind == GS_FLEET_LATE) {
+		gs_json_double(b, "late_seconds", f->late_ns / 1e9);
+		gs_json_double(b, "late_ratio", f->ratio);
+		gs_json_double(b, "clock_error_seconds", f->error_ns / 1e9);
+		gs_json_double(b, "inside_ratio", f->inside_ratio);
+		gs_json_double(b, "others_inside_ratio", f->others_inside_ratio);
+		gs_json_u64(b, "late_comparisons", f->n_late);
+		gs_json_u64(b, "comparisons", f->n_compared);
+	} else {
+		gs_json_u64(b, "waiting_ranks", f->n_waiting);
+		gs_json_u64(b, "collective", f->call);
+		gs_json_text(b, "function", f->last_name);
+	}
+	put_about(b, f);
+	gs_json_close(b, '}');
+}
+
+int gs_finding_store(struct gs_store *store, uint64_t run, const struct gs_fleet_finding *f)
+{
+	GS_CLEANUP(gs_buf_fini) struct gs_buf data = GS_BUF_INIT(GS_STORE_FINDING_MAX);
+	struct gs_store_finding row = {
+		.run = run,
+		.number = f->number,
+		.communicator = f->id,
+		.rank = f->about[0].rank,
+		.n_ranks = f->n_ranks,
+		.begin_wall_ns = f->begin_ns,
+		.found_wall_ns = f->found_ns,
+		.end_wall_ns = f->end_ns,
+	};
+	char text[GS_FLEET_TEXT_BYTES];
+
+	_Static_assert(sizeof(text) == sizeof(row.text) && sizeof(f->job) == sizeof(row.job) &&
+			       sizeof(f->about[0].node) == sizeof(row.node),
+		       "the same texts");
+	snprintf(row.kind, sizeof(row.kind), "%s", gs_fleet_kind_name(f->kind));
+	memcpy(row.job, f->job, sizeof(row.job));
+	memcpy(row.node, f->about[0].node, sizeof(row.node));
+	memcpy(row.text, gs_fleet_text(f, text), sizeof(row.text));
+	put_data(&data, f);
+	if (data.r == 0)
+		(void)gs_buf_put(&data, "", 1);
+	return data.r < 0 ? data.r : gs_store_finding_put(store, &row, (const char *)data.data);
+}
+
+void gs_finding_put_json(struct gs_buf *out, const struct gs_store_finding *f, const char *data)
+{
+	char communicator[24];
+
+	snprintf(communicator, sizeof(communicator), "0x%016llx",
+		 (unsigned long long)f->communicator);
+	gs_json_open(out, NULL, '{');
+	gs_json_i64(out, "id", f->id);
+	gs_json_text(out, "kind", f->kind);
+	gs_json_text(out, "job", f->job);
+	gs_json_text(out, "node", f->node);
+	gs_json_i64(out, "rank", f->rank);
+	gs_json_i64(out, "ranks", f->n_ranks);
+	gs_json_text(out, "communicator", communicator);
+	gs_json_time(out, "begin", f->begin_wall_ns);
+	gs_json_time(out, "found", f->found_wall_ns);
+	gs_json_time(out, "end", f->end_wall_ns);
+	gs_json_text(out, "text", f->text);
+	gs_json_spelled(out, "details", data, strlen(data));
+	gs_json_close(out, '}');
+}

@@ -1,0 +1,16 @@
+/* What a head finds of jobs over many nodes (analysis/fleet), into its store and out of it as JSON. */
+#ifndef GS_SERVER_FINDING_FINDING_H
+#define GS_SERVER_FINDING_FINDING_H
+
+#include "analysis/fleet/fleet.h"
+#include "core/base/buf.h"
+#include "server/store/finding.h"
+
+/* Put it in, or in its own place again; run: of the head, random. In a transaction. 0 or a negative errno. */
+int gs_finding_store(struct gs_store *store, uint64_t run, const struct gs_fleet_finding *finding);
+
+/* One object with all that is known of it; data: as of gs_store_findings(). What the buffer refuses is in its r. */
+void gs_finding_put_json(struct gs_buf *out, const struct gs_store_finding *finding,
+			 const char *data);
+
+#endif
