@@ -5,6 +5,9 @@
  *
  *   cluster HEAD:PORT FIRST NODES GPUS VALUES SECONDS [now]
  *
+ * VALUES 0: each GPU is a rank of one job over all nodes instead, whose sums are delivered (RANK records),
+ * and of which number 3 is late by a tenth of a second.
+ *
  * FIRST: number of the first node, so that several of these are different nodes. It says one JSON
  * object a line: {"event": "ready"} when all nodes are connected and everything is made; then it
  * waits for a line on standard input (unless: now) and delivers; {"event": "back"} each time all
@@ -26,6 +29,7 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "gpuscope.pb-c.h"
+#include "model/nccl/rank.h"
 #include "model/node/record.h"
 #include "net/grpc/grpc_client.h"
 
@@ -123,6 +127,46 @@ static void measure(struct node *n, uint64_t seq, int64_t wall_ns)
 	}
 }
 
+/* As of its seq-th second, in each of which it made one collective. */
+static int put_ranks(const struct node *n, uint64_t seq, int64_t wall_ns)
+{
+	const uint64_t boot_ns = 1000 * SECOND_NS;
+	static int64_t first_wall_ns;
+
+	/* One clock, though nodes deliver at different times of a second. */
+	if (!first_wall_ns)
+		first_wall_ns = wall_ns;
+	for (unsigned i = 0; i < b.n_gpus; i++) {
+		struct gs_rec_rank *r = gs_record_put(&b.records, GS_REC_RANK, sizeof(*r), 0);
+		unsigned rank = (n->number - b.first) * b.n_gpus + i;
+		uint64_t late_ns = rank == 3 ? SECOND_NS / 10 : 0;
+
+		if (!r)
+			return -ENOMEM;
+		r->id_hash = 1;
+		r->rank = (int32_t)rank;
+		r->n_ranks = (int32_t)(b.n_nodes * b.n_gpus);
+		r->pid = 1000 + i;
+		r->time_ns = boot_ns + (seq + 1) * SECOND_NS;
+		r->wall_minus_boot_ns = first_wall_ns - (int64_t)boot_ns;
+		r->calls = r->mark = seq;
+		r->last_ns = r->mark_ns = boot_ns + seq * SECOND_NS + late_ns;
+		r->arrivals_ns = seq * (boot_ns + late_ns) + seq * (seq + 1) / 2 * SECOND_NS;
+		snprintf(r->last_name, sizeof(r->last_name), "ncclAllReduce");
+		snprintf(r->job, sizeof(r->job), "4711");
+	}
+	return 0;
+}
+
+static int put_records(struct node *n, uint64_t seq, int64_t wall_ns)
+{
+	gs_buf_reset(&b.records);
+	if (!b.n_values)
+		return put_ranks(n, seq, wall_ns);
+	measure(n, seq, wall_ns);
+	return gs_node_encode(&b.records, &b.moment);
+}
+
 static int make_batch(struct node *n, uint64_t seq, int64_t wall_ns)
 {
 	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
@@ -130,9 +174,7 @@ static int make_batch(struct node *n, uint64_t seq, int64_t wall_ns)
 	struct batch *made = &n->batches[seq - 1];
 	static uint8_t packed[1 << 20];
 
-	measure(n, seq, wall_ns);
-	gs_buf_reset(&b.records);
-	if (gs_node_encode(&b.records, &b.moment) < 0)
+	if (put_records(n, seq, wall_ns) < 0)
 		return -ENOMEM;
 	batch.seq = seq;
 	batch.first_wall_ns = batch.last_wall_ns = wall_ns;
@@ -183,6 +225,20 @@ static void on_ack(struct node *n, uint64_t seq)
 	}
 }
 
+static void answer_clock(struct node *n, uint64_t id)
+{
+	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
+	Gpuscope__V1__ClockReply reply = GPUSCOPE__V1__CLOCK_REPLY__INIT;
+	uint8_t out[64];
+
+	reply.id = id;
+	reply.receive_wall_ns = reply.send_wall_ns = (int64_t)gs_clock_wall_ns();
+	m.body_case = GPUSCOPE__V1__TO_HEAD__BODY_CLOCK;
+	m.clock = &reply;
+	if (gs_grpc_request_send(n->request, out, gpuscope__v1__to_head__pack(&m, out)) < 0)
+		b.failures++;
+}
+
 static void on_message(void *ctx, struct gs_grpc_request *request, const void *data, size_t bytes)
 {
 	Gpuscope__V1__ToNode *m = gpuscope__v1__to_node__unpack(NULL, bytes, data);
@@ -197,6 +253,8 @@ static void on_message(void *ctx, struct gs_grpc_request *request, const void *d
 		n->welcomed = true;
 	} else if (m->body_case == GPUSCOPE__V1__TO_NODE__BODY_ACK) {
 		on_ack(n, m->ack->seq);
+	} else if (m->body_case == GPUSCOPE__V1__TO_NODE__BODY_CLOCK && !b.n_values) {
+		answer_clock(n, m->clock->id);
 	}
 	gpuscope__v1__to_node__free_unpacked(m, NULL);
 	pump(n);
@@ -237,7 +295,8 @@ static void on_connected(void *ctx, const char *address)
 	hello.protocol = 1;
 	hello.machine_id = hello.hostname = name;
 	hello.stream = 1;
-	hello.kind = GPUSCOPE__V1__STREAM_KIND__STREAM_KIND_SAMPLES;
+	hello.kind = b.n_values ? GPUSCOPE__V1__STREAM_KIND__STREAM_KIND_SAMPLES
+				: GPUSCOPE__V1__STREAM_KIND__STREAM_KIND_TRACE;
 	hello.version = (char *)"bench";
 	m.body_case = GPUSCOPE__V1__TO_HEAD__BODY_HELLO;
 	m.hello = &hello;

@@ -4,7 +4,8 @@ nodes themselves. Each size runs twice: alone, and while a page refreshes and ea
 that come back at once after the head was killed. Prints tables in Markdown, with the load of the machine beside them.
 
 usage: cluster.py GPUSCOPE CLUSTER [--nodes N,N...] [--until-it-breaks] [--seconds S] [--best-of N] [--gpus N] [--values N]
-                  [--generators N] [--no-restart]"""
+                  [--generators N] [--no-restart]
+       cluster.py GPUSCOPE CLUSTER --ranks N     a job of so many ranks, 8 a node, one step a second: what comparing them costs the head"""
 
 import argparse
 import collections
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 HEAD = ('nodes', 'GPUs', 'asked', 'made', 'stored', 'head, cores', 'head, MiB', 'durable p50, ms', 'p99, ms', 'nodes, cores', 'kB/s', 'load',
         'verdict')  # fmt: skip
@@ -212,8 +214,8 @@ def merge(results, key):
     return counts
 
 
-def run(o, nodes, asked):
-    """One size once."""
+def run(o, nodes, asked, look=lambda head: None):
+    """One size once; look: at the head, before it ends."""
     folder = tempfile.mkdtemp(prefix='gpuscope_cluster_', dir=o.folder)
     head = Head(o.gpuscope, folder)
     load = Nodes(o, head, nodes, o.seconds)
@@ -238,6 +240,7 @@ def run(o, nodes, asked):
             raise SystemExit(f'the head ended: {head.said()}')
         if None in results:
             return {'broken': 'the nodes of the bench did not end', 'nodes': nodes, 'gpus': nodes * o.gpus, 'asked': asked}
+        look(head)
         for a in askers:
             a.join(130)
         found = {key: sum(r[key] for r in results) for key in ('made', 'acknowledged', 'bytes', 'cpu_cores', 'failures')}
@@ -352,6 +355,23 @@ def sizes(o):
         yield nodes
 
 
+def findings(head):
+    with urllib.request.urlopen(f'http://{head.http}/api/v1/findings', timeout=60) as f:
+        return [(x['kind'], x['rank']) for x in json.load(f)['findings']]
+
+
+def ranks(o):
+    """One job over all nodes; of its ranks number 3 is late, which the head has to find."""
+    o.values, o.generators = 0, 1
+    found = []
+    r = run(o, -(-o.ranks // o.gpus), False, lambda head: found.extend(findings(head)))
+    print(f'{o.ranks:,} ranks at one step a second for {o.seconds} s: the head used {r["head_cores"]:.3f} of a core and {r["rss"] / 2**20:.0f} MiB, '
+          f'{r["acknowledged"]} of {r["made"]} batches stored; found: {found}; load {r["load"]:.0f}')  # fmt: skip
+    wrong = troubles(r) or (['the late rank was not found'] if found != [('late_rank', 3)] else [])
+    if wrong:
+        raise SystemExit(', '.join(wrong))
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument('gpuscope')
@@ -365,7 +385,10 @@ def main():
     p.add_argument('--generators', type=int, default=0, help='processes that play nodes (default: one for 2,500)')
     p.add_argument('--folder', help='where the heads keep their data (default: that of temporary files)')
     p.add_argument('--no-restart', action='store_true')
+    p.add_argument('--ranks', type=int, default=0, help='of one job; 0: samples of GPUs')
     o = p.parse_args()
+    if o.ranks:
+        return ranks(o)
     print(f'{o.gpus} GPUs a node, {o.values} values each, once a second for {o.seconds} s; {CPUS} processors for the head, all nodes and the page '
           'together\n')  # fmt: skip
     line(*HEAD)
