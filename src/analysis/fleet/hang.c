@@ -14,12 +14,12 @@ struct look {
 	int64_t as_of_ns;         /* until when all that are heard of are known */
 };
 
-static bool is_heard(const struct rank *r, int64_t now_ns)
+static bool sends_sums(const struct rank *r, int64_t now_ns)
 {
 	return now_ns - r->as_of_ns < (int64_t)GS_FLEET_STALE_NS;
 }
 
-static struct look look_at(const struct gs_fleet *f, const struct comm *c, int64_t now_ns)
+static struct look sample_ranks(const struct gs_fleet *f, const struct comm *c, int64_t now_ns)
 {
 	struct look l = {.least = UINT64_MAX, .as_of_ns = now_ns};
 
@@ -28,7 +28,7 @@ static struct look look_at(const struct gs_fleet *f, const struct comm *c, int64
 
 		if (r->calls < l.least)
 			l.least = r->calls;
-		if (rank_is_over(r) || !is_heard(r, now_ns))
+		if (rank_is_over(r) || !sends_sums(r, now_ns))
 			continue;
 		if (!l.ahead || r->calls > l.ahead->calls)
 			l.ahead = r;
@@ -44,7 +44,7 @@ static enum gs_fleet_state state_of(const struct rank *r, int64_t now_ns)
 {
 	return r->flags & GS_RANK_ENDED  ? GS_FLEET_ENDED
 	       : r->flags & GS_RANK_LEFT ? GS_FLEET_LEFT
-	       : !is_heard(r, now_ns)    ? GS_FLEET_SILENT
+	       : !sends_sums(r, now_ns)  ? GS_FLEET_SILENT
 					 : GS_FLEET_MISSING;
 }
 
@@ -80,7 +80,7 @@ static void fill_finding(const struct gs_fleet *f, const struct comm *c, const s
 
 void fleet_seek_hang(struct gs_fleet *f, struct comm *c, int64_t now_ns)
 {
-	struct look l = look_at(f, c, now_ns);
+	struct look l = sample_ranks(f, c, now_ns);
 	struct gs_fleet_finding *finding, before;
 
 	if (!l.ahead || l.ahead->calls == l.least ||
