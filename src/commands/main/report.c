@@ -603,12 +603,9 @@ int gs_cmd_report(int argc, char **argv)
 		return gs_cmd_plot(o.reports, o.n_reports, o.plot, o.panels);
 	o.output = o.outputs[0];
 	r = report_recording(&o);
-	for (size_t i = 1; i < o.n_outputs; i++) {
-		int next;
-
+	for (size_t i = 1; i < o.n_outputs && r >= 0; i++) {
 		o.output = o.outputs[i];
-		next = report_recording(&o);
-		r = r < 0 ? r : next;
+		r = report_recording(&o);
 	}
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
