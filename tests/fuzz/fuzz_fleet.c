@@ -1,0 +1,63 @@
+/* What nodes say of ranks of jobs (RANK records), in any order and with any numbers: bounded, and what is
+ * found is well formed. */
+#include <assert.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/fleet/fleet.h"
+#include "replay_main.h"
+
+#define SECOND 1000000000ll
+
+static void check_finding(const struct gs_fleet_finding *f)
+{
+	char text[GS_FLEET_TEXT_BYTES];
+
+	assert(f->number && *gs_fleet_kind_name(f->kind));
+	assert(f->n_about <= GS_FLEET_MAX_LISTED || f->kind == GS_FLEET_HANG);
+	assert(memchr(f->job, '\0', sizeof(f->job)));
+	assert(memchr(f->last_name, '\0', sizeof(f->last_name)));
+	for (uint32_t i = 0; i < f->n_about && i < GS_FLEET_MAX_LISTED; i++)
+		assert(memchr(f->about[i].node, '\0', sizeof(f->about[i].node)));
+	assert(isfinite(f->late_ns) && isfinite(f->ratio) && isfinite(f->error_ns));
+	assert(isfinite(f->inside_ratio) && isfinite(f->others_inside_ratio));
+	assert(strlen(gs_fleet_text(f, text)) < sizeof(text));
+}
+
+/* Of each record a byte says of which node it is, and whether a second passes. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	static const char *const names[] = {"a", "b", "c", "d"};
+	struct gs_fleet *fleet = gs_fleet_new();
+	int64_t now_ns = 1700000000 * SECOND;
+	const struct gs_fleet_finding *f;
+	struct gs_fleet_counts counts;
+
+	for (; fleet && bytes > sizeof(struct gs_rec_rank);
+	     data += 1 + sizeof(struct gs_rec_rank), bytes -= 1 + sizeof(struct gs_rec_rank)) {
+		struct gs_fleet_source source = {.node = 1 + (*data & 3),
+						 .name = names[*data & 3],
+						 .offset_ns = *data >> 3,
+						 .error_ns = *data & 7};
+		struct gs_rec_rank record;
+
+		memcpy(&record, data + 1, sizeof(record));
+		record.head.bytes = sizeof(record);
+		(void)gs_fleet_take(fleet, &source, &record, now_ns);
+		if (!(*data & 0x80))
+			continue;
+		now_ns += SECOND;
+		gs_fleet_tick(fleet, now_ns);
+		while ((f = gs_fleet_next(fleet)))
+			check_finding(f);
+	}
+	if (fleet) {
+		gs_fleet_counts(fleet, &counts);
+		assert(counts.n_ranks <= GS_FLEET_MAX_RANKS &&
+		       counts.n_comms <= GS_FLEET_MAX_COMMS);
+	}
+	gs_fleet_free(&fleet);
+	return 0;
+}
