@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 
+import harness
 from harness import Skip, case, main, wait_until
 from page_help import Head
 
@@ -254,6 +255,12 @@ def answers(t):
     d.ask('GET', '/api/v1/sessions/two', status=404)
     d.ask('GET', '/api/v1/nodes/77', status=404)
     d.ask('GET', '/api/v1/nodes?limit=0', status=400)
+    # A rank of a job that does not arrive, for a finding.
+    ranks = t.start_trace('--head', h.grpc, '--machine-id', 'ranks', '--spool', t.path('spool'), '--summary-only',
+                          command=[f'{harness.fake}/stuck', 'sleep', '12000'])  # fmt: skip
+    wait_until(lambda: h.get('/api/v1/findings')['findings'], 60, 'a finding')
+    get('/api/v1/findings')
+    ranks.finish()
     described = {(m, path) for path, operations in d.document['paths'].items() for m in operations}
     t.equal('what is described and was not asked here', sorted(described - d.asked), [])
     t.equal('keys that are described and no answer had', d.unseen(), NOT_HERE)

@@ -306,9 +306,9 @@ def other_files(t):
     t.match('no file', 'no recording given: gpuscope explain FILE', t.tool('explain', status=2).err)
     t.match('two files', 'one file at a time', t.tool('explain', 'a.gst', 'b.gst', status=2).err)
     t.match('live', 'table or json', t.tool('explain', '--live', '--format=yaml', status=2).err)
-    t.match('whose options', 'set in its configuration', t.tool('explain', '--job=1', '--set=idle.min_share=5%', status=2).err)
+    t.match('whose options', 'findings.settings of its configuration', t.tool('explain', '--job=1', '--set=idle.min_share=5%', status=2).err)
     t.match('both', 'either a command or -p', t.tool('explain', '--live', '-p', '1', '--', 'true', status=2).err)
-    t.match('a file of no job', 'neither a file nor', t.tool('explain', '--job=1', 'a.gst', status=2).err)
+    t.match('a file of no job', 'leave out the file', t.tool('explain', '--job=1', 'a.gst', status=2).err)
     t.match('not there', 'cannot ', t.tool('explain', t.path('none.gst'), status=1).err)
     whole = open(recording(t, 'slow'), 'rb').read()
     with open(t.path('torn.gst'), 'wb') as f:
