@@ -12,8 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -28,6 +30,8 @@
 #define PIDS_MAX  (4u << 20) /* as many as there may be: include/linux/threads.h, PID_MAX_LIMIT */
 #define PARENT    "/dev/shm"
 #define FOLDER    "gpuscope-XXXXXX"
+#define STALE_S   60
+#define STALE_MAX 256 /* folders looked at, at each begin */
 /* Of what users share: bounds of what one reading takes, beyond which records are lost and counted by the writer. */
 #define SHARED_NAMES_MAX  8192u /* of a folder, looked at in one scan */
 #define SHARED_RING_MAX   (1u << 20)
@@ -61,6 +65,52 @@ struct gs_companion_files {
 	int reason;
 };
 
+static void empty_folder(int fd)
+{
+	DIR *dir = fdopendir(fd);
+	struct dirent *e;
+
+	if (!dir) {
+		close(fd);
+		return;
+	}
+	rewinddir(dir);
+	while ((e = readdir(dir)) != NULL)
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			unlinkat(dirfd(dir), e->d_name, 0);
+	closedir(dir);
+}
+
+/* A trace holds a shared lock on its folder for as long as it lives, and one that begins has it within STALE_S. A program that still
+ * writes to a file there keeps its memory, as if alone. */
+static void remove_if_stale(int parent_fd, const char *name)
+{
+	GS_CLOSE int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() ||
+	    time(NULL) - st.st_mtime < STALE_S || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return;
+	empty_folder(gs_take_fd(&fd));
+	unlinkat(parent_fd, name, AT_REMOVEDIR);
+}
+
+/* Of traces that were killed: their files are memory. */
+static void remove_stale_folders(const char *parent)
+{
+	DIR *dir = opendir(parent);
+	struct dirent *e;
+
+	for (unsigned n = 0; dir && n < STALE_MAX && (e = readdir(dir)) != NULL;)
+		if (strncmp(e->d_name, FOLDER, strlen(FOLDER) - 6) == 0 &&
+		    strlen(e->d_name) == strlen(FOLDER)) {
+			remove_if_stale(dirfd(dir), e->d_name);
+			n++;
+		}
+	if (dir)
+		closedir(dir);
+}
+
 static int make_folder(struct gs_companion_files *f, const char *parent, struct gs_err *err)
 {
 	struct stat st;
@@ -68,6 +118,7 @@ static int make_folder(struct gs_companion_files *f, const char *parent, struct 
 	if (snprintf(f->folder, sizeof(f->folder), "%s/" FOLDER, parent) >=
 	    (int)sizeof(f->folder) - GS_COMPANION_NAME_BYTES)
 		return gs_err_set(err, -ENAMETOOLONG, "%s: the name is too long", parent);
+	remove_stale_folders(parent);
 	if (!mkdtemp(f->folder)) {
 		int r = -errno;
 
@@ -76,7 +127,8 @@ static int make_folder(struct gs_companion_files *f, const char *parent, struct 
 				  strerror(-r));
 	}
 	f->folder_fd = open(f->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (f->folder_fd < 0 || stat("/proc/self/ns/pid", &st) < 0)
+	if (f->folder_fd < 0 || flock(f->folder_fd, LOCK_SH | LOCK_NB) < 0 ||
+	    stat("/proc/self/ns/pid", &st) < 0)
 		return gs_err_set(err, -errno, "%s: %s", f->folder, strerror(errno));
 	f->pid_namespace = st.st_ino;
 	return 0;
@@ -128,16 +180,8 @@ static void close_entry(struct entry *e)
 
 static void remove_folder(struct gs_companion_files *f)
 {
-	DIR *dir = f->folder_fd >= 0 ? fdopendir(gs_take_fd(&f->folder_fd)) : NULL;
-	struct dirent *e;
-
-	if (dir)
-		rewinddir(dir);
-	while (dir && (e = readdir(dir)) != NULL)
-		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-			unlinkat(dirfd(dir), e->d_name, 0);
-	if (dir)
-		closedir(dir);
+	if (f->folder_fd >= 0)
+		empty_folder(gs_take_fd(&f->folder_fd));
 	if (f->folder[0])
 		rmdir(f->folder);
 }

@@ -433,6 +433,56 @@ static void a_shared_file(void **state)
 	remove_folder(parent);
 }
 
+static void make_old_folder(const char *parent, const char *name)
+{
+	const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+	char path[400];
+
+	snprintf(path, sizeof(path), "%s/%s", parent, name);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/%s/1-a", parent, name);
+	close(open(path, O_RDWR | O_CREAT, 0600));
+	snprintf(path, sizeof(path), "%s/%s", parent, name);
+	assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+}
+
+static bool is_there(const char *parent, const char *name)
+{
+	char path[400];
+
+	snprintf(path, sizeof(path), "%s/%s", parent, name);
+	return access(path, F_OK) == 0;
+}
+
+/* What a killed trace left goes with the next one; what is in use, new, or another's stays. */
+static void left_by_a_killed_one(void **state)
+{
+	char parent[] = "/tmp/gs_companion_XXXXXX", path[400];
+	const struct gs_companion_files_options o = {.size = sizeof(o), .parent = parent};
+	struct gs_companion_files *first = NULL, *second = NULL;
+	const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+	struct gs_err err;
+
+	assert_non_null(mkdtemp(parent));
+	assert_int_equal(gs_companion_files_new(&o, &first, &err), 0);
+	assert_int_equal(utimensat(AT_FDCWD, gs_companion_files_folder(first), old, 0), 0);
+	make_old_folder(parent, "gpuscope-killed");
+	make_old_folder(parent, "gpuscope-inside-0");
+	snprintf(path, sizeof(path), "%s/gpuscope-linked", parent);
+	assert_int_equal(symlink("gpuscope-inside-0", path), 0);
+	snprintf(path, sizeof(path), "%s/gpuscope-recent", parent);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(gs_companion_files_new(&o, &second, &err), 0);
+	assert_false(is_there(parent, "gpuscope-killed"));
+	assert_true(is_there(parent, "gpuscope-inside-0/1-a"));
+	assert_true(is_there(parent, "gpuscope-recent"));
+	assert_int_equal(access(gs_companion_files_folder(first), F_OK), 0);
+	gs_companion_files_free(&first);
+	gs_companion_files_free(&second);
+	snprintf(path, sizeof(path), "rm -r %s", parent);
+	assert_int_equal(system(path), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -444,6 +494,7 @@ int main(void)
 		cmocka_unit_test(shared_folders),
 		cmocka_unit_test(shared_by_others),
 		cmocka_unit_test(a_shared_file),
+		cmocka_unit_test(left_by_a_killed_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
