@@ -113,7 +113,7 @@ def idle_options(t):
         args = [*words.split(), ''] if says is None else words.split()
         one_line(t, t.tool(*args, status=2), says or '--comm takes')
     t.true('nothing was written', not os.path.exists('x.gst') and not os.path.exists('x.csv'))
-    for words, says in (('--compare -o a.json -o b.csv', 'one file'), ('--flame time', '--flame'), ('--flame time -o a.csv', '--flame')):
+    for words, says in (('--compare -o a.json -o b.csv', 'one file'), ('-o a.json -o a.json', 'twice'), ('--flame time', '--flame'), ('--flame time -o a.csv', '--flame')):
         t.match(words, says, t.tool('report', 'calls.gst', *words.split(), status=2).err)
 
 

@@ -83,6 +83,9 @@ static const char *find_conflict(const struct report_options *o)
 		if (!gs_export_knows(o->outputs[i]))
 			return "--output takes a file ending in one of " GS_EXPORT_SUFFIXES;
 		is_flame |= gs_export_is_flame(o->outputs[i]);
+		for (size_t j = 0; j < i; j++)
+			if (strcmp(o->outputs[i], o->outputs[j]) == 0)
+				return "-o names the same file twice";
 	}
 	if (o->flame_by_given && !is_flame)
 		return "--flame is for flame graphs: add -o FILE.svg or -o FILE.folded";
