@@ -109,9 +109,9 @@ static enum gs_detect_outcome tick_errors(void *state, const void *options, uint
 		{"min_errors", GS_CONF_NUMBER, OPTION(min_errors), (errors_),                      \
 		 "Errors in the window.", 1, 1000000000},                                          \
 		{"window", GS_CONF_DURATION, OPTION(window_ns), "1m",                              \
-		 "Errors of so much time are added up.", 1000000, 86400000000000},                 \
+		 "Time over which errors are added up.", 1000000, 86400000000000},                 \
 		{"quiet", GS_CONF_DURATION, OPTION(quiet_ns), "10m",                               \
-		 "A finding ends when no error came for so long.", 1000000, 86400000000000},       \
+		 "Time without an error after which a finding ends.", 1000000, 86400000000000},    \
 	};                                                                                         \
 	static const struct gs_conf_section row##_sections[] = {                                   \
 		{"", "", 0, row##_keys, GS_ARRAY_LEN(row##_keys)}};                                \

@@ -111,25 +111,25 @@ static enum gs_detect_outcome feed_share(void *state, const void *options, uint6
 		.feed = feed_share,                                                                \
 	}
 
-SHARE_ROW(launches, "10", "50%", "1000", "And so many launches a second.",
+SHARE_ROW(launches, "10", "50%", "1000", "Least number of launches per second.",
 	  "of a thread: share of a second in launches beyond its waits for the GPU, and launches",
 	  "a thread is busy launching and hardly ever waits for the GPU");
-SHARE_ROW(tiny, "10", "80%", "1000", "And so many launches a second.",
+SHARE_ROW(tiny, "10", "80%", "1000", "Least number of launches per second.",
 	  "of a process: share of its launches with few threads, and launches a second",
 	  "most kernels are too small to fill a GPU");
 SHARE_ROW(
-	pageable, "10", "50%", "16777216", "And so many bytes a second.",
+	pageable, "10", "50%", "16777216", "Least number of bytes per second.",
 	"of a process: share of the bytes copied to and from GPUs whose host memory is not pinned, and bytes a second",
 	"copies go through memory of the host that is not pinned");
 SHARE_ROW(
-	idle, "600", "95%", "268435456", "And so many bytes held.",
+	idle, "600", "95%", "268435456", "Least number of bytes held.",
 	"of a GPU: 1 while a process holds memory of it and it does nothing, else 0, and bytes held",
 	"a GPU is held and does nothing");
 SHARE_ROW(
-	throttle, "10", "50%", "0.125", "And such a share of the time busy.",
+	throttle, "10", "50%", "0.125", "Least share of time that the GPU is busy.",
 	"of a GPU: 1 while heat or its hardware holds its clocks down, else 0, and how busy it is",
 	"a GPU at work is slowed by heat or by its hardware");
 SHARE_ROW(
-	overlap, "3", "80%", "0.125", "And such a share of the time in communication.",
+	overlap, "3", "80%", "0.125", "Least share of time in communication.",
 	"of a process on a GPU: share of its time in communication in which it computes nothing, and share of the time in communication",
 	"communication and computation take turns");
