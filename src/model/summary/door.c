@@ -40,7 +40,7 @@ void gs_summary_doors(const struct gs_summary *s, char *out, size_t bytes)
 	bool by_probes;
 
 	out[0] = '\0';
-	put_layer(out, bytes, s, "CUDA runtime", "libcudart.so");
+	put_layer(out, bytes, s, "CUDA runtime", "libcudart"); /* .so, or a wheel's own */
 	put_layer(out, bytes, s, "CUDA driver", "libcuda.so");
 	put_layer(out, bytes, s, "NCCL", "libnccl.so");
 	by_probes = !strstr(out, "from inside");
