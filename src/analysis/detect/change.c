@@ -13,6 +13,11 @@
  * wanted number of samples between false alarms (Siegmund, 1985, equation 2.49); scores that depend on
  * their predecessors, which would shorten it, are divided by what that adds to the deviation of a sum.
  *
+ * Where neighbours are alike, as on a machine that is busy at times, such a sum is slow to trust: ten
+ * times as long for 80 samples may not do. So RUN samples in a row beyond nearly all usual ones are a
+ * change, too: usual ones would be by chance once in 1 / 0.02^RUN, and times as busy as those before
+ * are among the usual ones.
+ *
  * A sum alone may also rise by a row of pauses, so the median since it left 0 must have changed, too.
  * The change is over when another sum, of the distances from half way back, is above END_LIMIT.
  */
@@ -36,6 +41,9 @@
 #define CHANGED_MIN     3    /* samples of a change before it is one */
 #define LEAST_SPREAD    1e-9
 #define END_LIMIT       6.0
+#define RUN             32 /* samples in a row beyond EXTREME of the usual ones that are a change */
+#define EXTREME         0.02 /* share of the usual samples on either side that single ones may be of */
+#define RUN_HELD        8    /* of those, from which none becomes usual */
 #define TRAINING_TRIALS 16 /* a series that does not settle is judged as it is */
 
 struct change {
@@ -44,6 +52,8 @@ struct change {
 	/* of usual samples; the deviation with what their dependence adds */
 	double score_mean, score_deviation;
 	double allowance[N_CLASSES], limit[N_CLASSES]; /* of the sums */
+	double extremes[2];   /* of usual samples: all but EXTREME are below, above */
+	uint32_t n_beyond[2]; /* newest samples in a row beyond each */
 	bool trained;
 	uint32_t n_trials;
 	/* usual samples, in a ring */
@@ -142,6 +152,8 @@ static void renew_model(struct change *c, const struct gs_detect_change_options 
 
 	memcpy(scratch, c->usual, n * sizeof(double));
 	c->centre = gs_detect_median(scratch, n);
+	c->extremes[0] = gs_detect_quantile(scratch, n, 1 - EXTREME);
+	c->extremes[1] = gs_detect_quantile(scratch, n, EXTREME);
 	/* Equal times to the digit have no deviation; a change must still be several of it. */
 	c->spread = fmax(gs_detect_spread(scratch, n, c->centre), fmax(smallest / 8, LEAST_SPREAD));
 	for (uint32_t i = 0; i < n; i++) {
@@ -212,6 +224,7 @@ static void train_model(struct change *c, const struct gs_detect_change_options 
 static void forget_sums(struct change *c)
 {
 	memset(c->sums, 0, sizeof(c->sums));
+	memset(c->n_beyond, 0, sizeof(c->n_beyond));
 	c->n_candidates = 0;
 }
 
@@ -258,9 +271,22 @@ static uint32_t count_changed(struct change *c, const struct gs_detect_change_op
 	return changed;
 }
 
+/* The newest n samples are changed, or of the remembered ones all, and n since since_ns. */
+static void begin_change(struct change *c, const struct gs_detect_change_options *o, int direction,
+			 uint32_t n, uint64_t since_ns, struct gs_detect_finding *f)
+{
+	c->direction = direction;
+	c->changed_centre = recent_median(c, o, n < RECENT ? n : RECENT);
+	c->n_changed = n;
+	c->begun_ns = since_ns;
+	c->end_sum = 0;
+	forget_sums(c);
+	report_change(c, f);
+}
+
 /* Sum i is above its limit: is the median elsewhere, too? */
-static bool begin_change(struct change *c, const struct gs_detect_change_options *o, unsigned i,
-			 struct gs_detect_finding *f)
+static bool judge_sum(struct change *c, const struct gs_detect_change_options *o, unsigned i,
+		      struct gs_detect_finding *f)
 {
 	int direction = i % 2 ? -1 : 1;
 	struct sum *sum = &c->sums[i];
@@ -273,17 +299,37 @@ static bool begin_change(struct change *c, const struct gs_detect_change_options
 		*sum = (struct sum){0};
 		return false;
 	}
-	c->direction = direction;
-	c->changed_centre = c->centre + moved;
-	/* All of those that are remembered: it may have begun before them. */
-	c->n_changed = n < RECENT ? n : sum->n;
-	c->begun_ns = n < RECENT ? c->recent_ns[(c->n_recent - n) % RECENT] : sum->since_ns;
-	c->end_sum = 0;
 	f->score = sum->value;
 	f->limit = c->limit[i / 2];
-	forget_sums(c);
-	report_change(c, f);
+	/* All of those that are remembered: it may have begun before them. */
+	if (n < RECENT)
+		begin_change(c, o, direction, n, c->recent_ns[(c->n_recent - n) % RECENT], f);
+	else
+		begin_change(c, o, direction, sum->n, sum->since_ns, f);
 	return true;
+}
+
+/* One more sample: so many in a row, beyond nearly all usual ones, that they are a change? */
+static bool judge_run(struct change *c, const struct gs_detect_change_options *o, double x,
+		      struct gs_detect_finding *f)
+{
+	for (unsigned side = 0; side < 2; side++) {
+		int direction = side ? -1 : 1;
+
+		if (direction * (x - c->extremes[side]) <= 0) {
+			c->n_beyond[side] = 0;
+			continue;
+		}
+		if (++c->n_beyond[side] < RUN ||
+		    direction * (recent_median(c, o, RUN) - c->centre) <
+			    REPORTED_SHARE * log1p(o->min_change))
+			continue;
+		f->score = c->n_beyond[side];
+		f->limit = RUN;
+		begin_change(c, o, direction, RUN, c->recent_ns[(c->n_recent - RUN) % RECENT], f);
+		return true;
+	}
+	return false;
 }
 
 static enum gs_detect_outcome follow_change(struct change *c,
@@ -314,11 +360,15 @@ static enum gs_detect_outcome follow_change(struct change *c,
 	return GS_DETECT_ENDED;
 }
 
-/* Samples become usual by the block, when neither sum has risen meanwhile. */
+/* Samples become usual by the block, when neither sum has risen meanwhile and no run is on. */
 static void add_candidate(struct change *c, const struct gs_detect_change_options *o, double x)
 {
 	double highest = 0;
 
+	if (c->n_beyond[0] >= RUN_HELD || c->n_beyond[1] >= RUN_HELD) {
+		c->n_candidates = 0;
+		return;
+	}
 	c->candidates[c->n_candidates++] = x;
 	if (c->n_candidates < RENEW)
 		return;
@@ -355,9 +405,11 @@ static enum gs_detect_outcome feed_change(void *state, const void *options, uint
 			*sum = (struct sum){.since_ns = time_ns};
 		sum->n++;
 		sum->value = fmax(0, sum->value + (i % 2 ? -score : score) - c->allowance[i / 2]);
-		if (sum->value > c->limit[i / 2] && begin_change(c, o, i, ret))
+		if (sum->value > c->limit[i / 2] && judge_sum(c, o, i, ret))
 			return GS_DETECT_BEGUN;
 	}
+	if (judge_run(c, o, x, ret))
+		return GS_DETECT_BEGUN;
 	add_candidate(c, o, x);
 	return GS_DETECT_NOTHING;
 }
@@ -394,7 +446,8 @@ const struct gs_detector gs_detect_change = {
 	.name = "change",
 	.reads = "times of steps or of calls",
 	.finds = "times become longer or shorter at one point, and stay so",
-	.score = "the cumulative sum of scores, in deviations",
+	.score =
+		"the cumulative sum of scores, in deviations; or samples in a row beyond nearly all usual ones",
 	.n_values = 1,
 	.takes_logarithm = true,
 	.options = &schema,

@@ -159,6 +159,40 @@ static void change_is_not_found(void **state)
 	gs_detect_free(&f.d);
 }
 
+/* Times of a machine that others use for a while, again and again: 20 ms, or two to six times that. */
+static void feed_busy_times(struct follow *f, unsigned n)
+{
+	double times = 1;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (i % 25 == 0)
+			times = i / 25 % 2 ? 2 + 4 * fabs(sin(i)) : 1;
+		feed_steps(f, 1, 20e6 * times, 0.02);
+	}
+}
+
+/* Ten times as long, after times that depend on the ones before so much that a sum of them says little:
+ * found at once. As busy as before: no finding. */
+static void change_on_a_busy_machine_is_found(void **state)
+{
+	struct follow f = start_follow(&gs_detect_change, NULL, 1);
+	uint64_t changed_ns;
+
+	feed_busy_times(&f, 1000);
+	assert_int_equal(f.n_begun, 0);
+	changed_ns = f.now_ns;
+	feed_steps(&f, 40, 200e6, 0.02);
+	assert_int_equal(f.n_begun, 1);
+	assert_true(f.begun.since_ns + S > changed_ns && f.begun.since_ns < changed_ns + S);
+	assert_true(fabs(f.begun.after / 200e6 - 1) < 0.02);
+	assert_true(f.begun.score >= f.begun.limit);
+	feed_steps(&f, 40, 20e6, 0.02);
+	assert_int_equal(f.n_ended, 1);
+	feed_busy_times(&f, 1000);
+	assert_int_equal(f.n_begun, 1);
+	gs_detect_free(&f.d);
+}
+
 static void change_becomes_usual(void **state)
 {
 	struct gs_detect_change_options o;
@@ -570,6 +604,7 @@ int main(void)
 		cmocka_unit_test(options_by_name),
 		cmocka_unit_test(change_is_found),
 		cmocka_unit_test(change_is_not_found),
+		cmocka_unit_test(change_on_a_busy_machine_is_found),
 		cmocka_unit_test(change_becomes_usual),
 		cmocka_unit_test(change_false_alarms),
 		cmocka_unit_test(drift_is_found),
