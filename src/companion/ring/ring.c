@@ -61,7 +61,8 @@ static bool take_slot(struct companion_self *s)
 		s->mask = ring_bytes - 1;
 		s->reserved = slot->written;
 		s->free_to = slot->taken + ring_bytes;
-		s->slot = slot;
+		__asm__ volatile("" ::: "memory");
+		s->slot = slot; /* last: what a signal handler finds is whole */
 		return true;
 	}
 	return false;
@@ -80,9 +81,11 @@ bool companion_join(struct companion_self *s)
 		s->n_missed = 0;
 	s->epoch = companion_live->epoch;
 	s->slot = NULL;
+	/* Counted first: a signal handler that comes now must not take a slot, too, and this one's ring. */
+	s->n_missed++;
+	__asm__ volatile("" ::: "memory");
 	if (take_slot(s))
 		return true;
-	s->n_missed++;
 	__atomic_fetch_add(&companion_live->head->no_slot, 1, __ATOMIC_RELAXED);
 	return false;
 }
