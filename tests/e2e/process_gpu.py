@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What processes ask of GPUs, traced on request by gpuscope agent: against programs that count, and in a real Prometheus."""
 
+import contextlib
 import json
 import os
 import re
@@ -90,7 +91,8 @@ def start_below(t, socket, a, command, env):
 def end_below(*processes):
     for p in processes:
         for child in harness.read_text(f'/proc/{p.pid}/task/{p.pid}/children').split():
-            os.kill(int(child), signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it may be ending by itself
+                os.kill(int(child), signal.SIGKILL)
         p.kill()
         p.communicate(timeout=20)
 
