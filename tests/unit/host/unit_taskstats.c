@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/mem.h"
 #include "sources/host/wait.h"
 #include "sources/host/taskstats.h"
 #include "tree.h"
@@ -52,6 +53,35 @@ static void links(void **state)
 	assert_int_equal(gs_host_wait_of_link("/home/u/data"), GS_TIME_DISK);
 	assert_int_equal(gs_host_wait_of_link("anon_inode:[timerfd]"), GS_TIME_SLEEP);
 	gs_host_wait_of_link("");
+}
+
+/* A thread of process 7 in io_uring_enter with ring 5, of which fdinfo says this. */
+static enum gs_taskstats_time wait_at_ring(const char *fdinfo)
+{
+	const struct host_syscall s = {.nr = 426, .arg = {5}};
+	enum gs_taskstats_time cause;
+	GS_CLOSE int proc_fd = -1;
+
+	tree_make();
+	tree_put("7/fdinfo/5", fdinfo);
+	proc_fd = open(tree_root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(proc_fd >= 0);
+	cause = gs_host_wait_cause(proc_fd, 7, 'S', &s);
+	tree_remove();
+	return cause;
+}
+
+static void rings(void **state)
+{
+	(void)state;
+	assert_int_equal(wait_at_ring("pos:\t0\nSqHead:\t17\nCachedSqHead:\t17\nCqTail:\t17\n"
+				      "CachedCqTail:\t17\nSQEs:\t0\n"),
+			 GS_TIME_OTHER);
+	assert_int_equal(wait_at_ring("pos:\t0\nCachedSqHead:\t18\nCachedCqTail:\t17\n"),
+			 GS_TIME_DISK);
+	/* Before Linux 5.14. */
+	assert_int_equal(wait_at_ring("pos:\t0\n"), GS_TIME_DISK);
+	assert_int_equal(wait_at_ring(""), GS_TIME_DISK);
 }
 
 static void pause_ms(long ms)
@@ -301,6 +331,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls),
 		cmocka_unit_test(links),
+		cmocka_unit_test(rings),
 		cmocka_unit_test(a_sleeper),
 		cmocka_unit_test(slow_readings),
 		cmocka_unit_test(the_pace_is_of_each_process),
