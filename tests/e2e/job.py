@@ -219,6 +219,28 @@ def locks(t, config):
     check_wall(job, 9)
 
 
+SERVER = '''
+import threading, time
+for _ in range(2):
+    threading.Thread(target=time.sleep, args=(1e6,), daemon=True).start()
+for _ in range(4):
+    event = threading.Event()
+    threading.Thread(target=lambda event=event: [event.wait(0.1) for _ in iter(int, 1)], daemon=True).start()
+threading.Event().wait()
+'''
+
+
+# As MariaDB's do: each waits on its condition, by the call that locks use, until its timer says so.
+@each_way('a server whose threads wait on conditions for work that does not come: Idle, not short of a lock')
+def server(t, config):
+    with Load(t, [sys.executable, '-c', SERVER]) as load:
+        wait_until(lambda: len(os.listdir(f'/proc/{load.pid}/task')) == 7, 30, 'six threads')
+        job = one(t, load, config)
+    t.true('idle', job['classification']['type'].startswith('Idle-heavy'), (job['classification'], job['figures']))
+    assert job['figures']['lock_percent'] < 1 and job['figures']['idle_percent'] > 95, job['figures']
+    check_wall(job, 7)
+
+
 def loader(t, config, workers, item_s, threads, size):
     """What is said of a training loop of PyTorch on the CPU whose items take so long."""
     python = '/usr/bin/python3'

@@ -21,6 +21,7 @@
 #define LOCK_WAIT_NS   2e8  /* longer mean waits are those of a pool that has no work */
 #define INPUT_READS    0.1  /* by second of waiting: fewer reads bring no data */
 #define LIKE           0.5  /* of two ratios that are the same in kind */
+#define LEAST_MOVED    0.01 /* of one thread's time, of a job in which a lock is held by a thread */
 
 /* What a process waited for in one kind of call. */
 struct wait {
@@ -222,6 +223,9 @@ void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_job_pace_process 
 		alone = own;
 	pace->n_all++;
 	pace->n_related += p->knows_related;
+	pace->moved_ns += (uint64_t)(cpu + disk + gpu + net);
+	if (p->elapsed_ns > pace->longest_ns)
+		pace->longest_ns = p->elapsed_ns;
 	if (own <= 0 || (active < LEAST_ACTIVE * wall && waited <= 0))
 		return;
 	by = active / own;
@@ -240,17 +244,29 @@ void gs_job_pace_add(struct gs_job_pace *pace, const struct gs_job_pace_process 
 	}
 }
 
+/* A thread that holds a lock for which others wait is at work, or wakes up often. Threads of a server
+ * without clients wait on conditions by the same system call, for a timer or for work. */
+static bool nothing_moves(const struct gs_job_pace *p)
+{
+	return (double)p->moved_ns < LEAST_MOVED * (double)p->longest_ns;
+}
+
 void gs_job_pace_shares(const struct gs_job_pace *p, struct gs_job_pace_share *ret)
 {
 	double by = p->wall_ns ? 1 / (double)p->wall_ns : 0;
+	double lock = (double)p->lock_ns, active = (double)p->active_ns;
 
+	if (nothing_moves(p)) {
+		active -= smaller_of(lock, active);
+		lock = 0;
+	}
 	*ret = (struct gs_job_pace_share){
-		.idle = 1 - smaller_of(by * (double)p->active_ns, 1),
+		.idle = 1 - smaller_of(by * active, 1),
 		.compute = by * (double)p->cpu_ns,
 		.alone = by * (double)p->alone_ns,
 		.disk = by * (double)p->disk_ns,
 		.network = by * (double)p->network_ns,
-		.lock = by * (double)p->lock_ns,
+		.lock = by * lock,
 		.gpu = by * (double)p->gpu_ns,
 		.input = p->fed_wall_ns
 				 ? smaller_of((double)p->input_ns / (double)p->fed_wall_ns, 1)

@@ -62,6 +62,9 @@ struct gs_job_pace {
 	/* Of processes that computed, and had data from workers that they had started: their time
 	 * in all, and what of it they waited for that data. */
 	uint64_t fed_wall_ns, input_ns;
+	/* Of all that were asked: at work, or waiting for peers that answer; and the longest time for
+	 * which one was followed. */
+	uint64_t moved_ns, longest_ns;
 };
 
 struct gs_job_pace_process { /* one process of a job, and what is known of those around it */
@@ -92,7 +95,8 @@ struct gs_job_pace_share { /* of the wall time of those that count, 0..1; idle: 
 	double alone; /* computing at least, if it never had to wait for a processor */
 	double input; /* of fed_wall_ns, waiting for data of own workers; 0 also without any */
 };
-/* All 0 but idle, 1, where no process counts. */
+/* All 0 but idle, 1, where no process counts. Where next to nothing moves, waits for locks are idle, too:
+ * they are waits for work. */
 void gs_job_pace_shares(const struct gs_job_pace *pace, struct gs_job_pace_share *ret_share);
 
 struct gs_job_usage {

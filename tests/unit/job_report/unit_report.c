@@ -217,6 +217,11 @@ static void threads_that_set_the_pace_decide(void **state)
 	/* One that does not keep up: it has no time to wait. */
 	const struct paced behind = {
 		.cpu = 3, .queue = 7.5, .sleep = 9.5, .lead_cpu = 2.9, .lead_queue = 7.1};
+	/* Threads of a server without clients, each on its condition, woken by timers; some sleep for good. */
+	const struct paced unused = {
+		.cpu = 0.001, .lock = 60, .sleep = 20, .lead_cpu = 0.0008, .lead_lock = 9.5};
+	/* A lock that is hardly held, but its holder is at work. */
+	const struct paced held = {.cpu = 0.15, .lock = 60, .lead_cpu = 0.019, .lead_lock = 8.7};
 	/* Processes that share a lock between them. */
 	const struct paced shared = {
 		.cpu = 2.5, .lock = 7.5, .lead_cpu = 2.5, .lead_lock = 7.5, .others = 7.5};
@@ -237,6 +242,10 @@ static void threads_that_set_the_pace_decide(void **state)
 	assert_true(f.v[GS_FIGURE_IDLE] < 1 && f.v[GS_FIGURE_COMPUTE] > 95);
 	f = paced_figures(&shared, 1);
 	assert_true(is_near(f.v[GS_FIGURE_LOCK], 75));
+	f = paced_figures(&unused, 1);
+	assert_true(f.v[GS_FIGURE_LOCK] == 0 && f.v[GS_FIGURE_IDLE] > 99);
+	f = paced_figures(&held, 1);
+	assert_true(f.v[GS_FIGURE_LOCK] > 80);
 }
 
 /* On processors that others use, too. */

@@ -4,6 +4,7 @@
  *   busy            one thread computes and never waits
  *   duty PERCENT    computes for that share of each 100 ms, by the clock, and sleeps the rest
  *   lock THREADS    threads that need one mutex for nearly all that they do
+ *   timers THREADS  threads that wait on a condition each, 150 ms at a time; one more sleeps for good
  *   stream          one thread copies arrays larger than the caches
  *   direct FILE N   reads 4 KiB at random places past the page cache, beside N parked threads
  *   mix FILE        two threads compute, one reads as direct does
@@ -103,6 +104,24 @@ static void *parked_thread(void *unused)
 	pthread_mutex_lock(&mutex);
 	for (;;)
 		pthread_cond_wait(&never, &mutex);
+	return NULL;
+}
+
+static void *timer_thread(void *unused)
+{
+	pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+	pthread_cond_t work = PTHREAD_COND_INITIALIZER;
+	struct timespec t;
+
+	(void)unused;
+	pthread_mutex_lock(&own);
+	for (;;) {
+		clock_gettime(CLOCK_REALTIME, &t);
+		t.tv_nsec += 150000000;
+		t.tv_sec += t.tv_nsec / 1000000000;
+		t.tv_nsec %= 1000000000;
+		pthread_cond_timedwait(&work, &own, &t);
+	}
 	return NULL;
 }
 
@@ -310,6 +329,10 @@ static void run_named(const char *what, const char *a, const char *b)
 	if (strcmp(what, "lock") == 0) {
 		start_threads(n - 1, lock_thread);
 		lock_thread(NULL);
+	}
+	if (strcmp(what, "timers") == 0) {
+		start_threads(n, timer_thread);
+		sleep_s(1e6);
 	}
 	if (strcmp(what, "stream") == 0)
 		run_stream();

@@ -90,6 +90,7 @@ JOBS = [
     Job('sleep', 'Idle', 'exec sleep 1000', MEMORY),
     Job('sleeps of 1 ms', 'Idle', 'exec {load} poll', MEMORY),
     Job('server without clients', 'Idle', 'exec {load} select', MEMORY),
+    Job('server of threads without clients', 'Idle', 'exec {load} timers 6', FEWER + MEMORY + ('locks',)),
     Job('sleep | cat', 'Idle', 'sleep 1000 | cat', MEMORY),
     Job('computes 50 % of the time', 'Mixed', 'exec {load} duty 50', MEMORY),
     Job('two compute, one reads', 'CPU-IO', 'exec {load} mix big', FEWER + MEMORY),
