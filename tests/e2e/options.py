@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Command lines: one grammar in all commands, man pages that have the same options as --help, completion."""
+import json
 import os
 import re
 import subprocess
 
 from harness import case, main
+from top_help import nvml
 
 MAN = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../man')
 PAGES = {'trace': 1, 'report': 1, 'open': 1, 'explain': 1, 'gpu': 1, 'job': 1, 'top': 1, 'agent': 8, 'head': 8, 'connect': 1, 'session': 1, 'probes': 1, 'devices': 8}
@@ -107,7 +109,9 @@ def wrong(t):
         ('trace --duratoin 3 -a', r'gpuscope trace: no option "--duratoin"; did you mean --duration\?'),
         ('head --keep 7d', r'no option "--keep"; .gpuscope head --help. lists them'),
         ('gpu --com x', r'"--com" may be --compat, --commands'),
-        ('gpu -z', r'no option "-z"'),
+        ('gpu -z', r'no option "-z"; .gpuscope gpu --help. lists them'),
+        ('gpu --josn', r'no option "--josn"; did you mean --json\?'),
+        ('gpu --xyz', r'no option "--xyz"; .gpuscope gpu --help. lists them'),
         ('gpu --devices=3', r'--devices takes no argument'),
         ('gpu --format', r'--format takes table, json, csv or yaml'),
         ('gpu --format xml', r'--format takes table, json, csv or yaml, not "xml"'),
@@ -126,6 +130,17 @@ def wrong(t):
         run = t.tool(*words.split(), status=2)
         t.match(words, says, run.err)
         t.equal(f'{words}: lines', len(run.err.strip().splitlines()), 1)
+
+
+@case('--json is --format=json in every command that has one', needs=None)
+def json_option(t):
+    for command in PAGES:
+        helped = rows(t, command)
+        t.equal(command, 'json' in helped, 'format' in helped)
+    for words in (['probes', nvml()], ['devices', str(os.getpid())], ['gpu', '--nvml', nvml(), '--devices']):
+        alias, whole = (json.loads(t.tool(*words, option).out) for option in ('--json', '--format=json'))
+        t.equal(words[0], list(alias), list(whole))
+    t.match('of two the last one', r'^ +gpu +util', t.tool('gpu', '--json', '--format=table', '--nvml', nvml()).out)
 
 
 @case('options may be shortened, joined, and follow words', needs=None)

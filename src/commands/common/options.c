@@ -253,6 +253,31 @@ static int set_value(const struct gs_cli_option *o, char *argument, char *target
 	}
 }
 
+/* The row of this name, which is there. */
+static size_t row_of_name(const struct gs_cli_command *command, const char *name, size_t bytes)
+{
+	const struct gs_cli_group *group;
+	const struct gs_cli_option *o;
+	size_t i = 0;
+
+	while ((o = gs_cli_option_at(command, i, &group)) != NULL &&
+	       (strlen(o->name) != bytes || strncmp(o->name, name, bytes) != 0))
+		i++;
+	return i;
+}
+
+static int take_option(const struct gs_cli_command *command, size_t row, char *argument,
+		       void *target);
+
+/* Another option with the argument that this one stands for. */
+static int take_same(const struct gs_cli_command *command, const char *same_as, void *target)
+{
+	char *equals = strchr(same_as, '=');
+
+	return take_option(command, row_of_name(command, same_as, (size_t)(equals - same_as)),
+			   equals + 1, target);
+}
+
 static int take_option(const struct gs_cli_command *command, size_t row, char *argument,
 		       void *target)
 {
@@ -262,6 +287,8 @@ static int take_option(const struct gs_cli_command *command, size_t row, char *a
 	char takes[300], given[120];
 	struct gs_err err = {{0}};
 
+	if (o->same_as)
+		return take_same(command, o->same_as, target);
 	snprintf(given, sizeof(given), "%s", argument ? argument : ""); /* set() may write to it */
 	if (set_value(o, argument, at, &err) < 0) {
 		describe_value(o, takes, sizeof(takes));
@@ -329,7 +356,8 @@ static const char *nearest_name(const struct parse *p, const char *word)
 {
 	const struct gs_cli_group *group;
 	const char *near = NULL;
-	unsigned best = 4, d;
+	/* More than half of a word that was typed wrongly makes another word. */
+	unsigned best = strlen(word) < 6 ? 1 + (unsigned)strlen(word) / 2 : 4, d;
 
 	for (size_t i = 0; i < p->n_rows; i++)
 		if (gs_cli_option_at(p->command, i, &group)->help &&
@@ -352,7 +380,8 @@ static int refuse_option(const struct parse *p, const char *word)
 		if (optopt > 0 && n < p->n_rows) /* --flag=ARGUMENT */
 			snprintf(text, sizeof(text), "--%s takes no argument", p->longs[n].name);
 		else
-			snprintf(text, sizeof(text), "no option \"-%c\"", optopt);
+			snprintf(text, sizeof(text), "no option \"-%c\"; '%s --help' lists them",
+				 optopt, p->command->name);
 		return gs_cli_usage_error(p->command, text);
 	}
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);

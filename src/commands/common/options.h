@@ -43,6 +43,9 @@ struct gs_cli_option {
 	const char *words;     /* all that it takes, with spaces between them; NULL: anything */
 	const char *takes;     /* "a file": what is said of wrong ones; NULL: made of the above */
 	unsigned data;         /* for set(), of BITS, and ored into the command's `used` */
+	/* "format=json": this option without an argument is that one of the same command with this
+	 * argument, which is not written to. NULL: it is an option of its own. */
+	const char *same_as;
 	/* 0, or a negative errno; without a text in err the usual one is made. argument is NULL where
 	 * it was left out, and may be written to. */
 	int (*set)(void *target, const struct gs_cli_option *option, char *argument,

@@ -90,6 +90,11 @@ int gs_cli_add_log_topic(void *target, const struct gs_cli_option *option, char 
 		"format", 0, "FORMAT", help, GS_CLI_SET, GS_CLI_AT(type, member),                  \
 			.words = "table json csv yaml", .set = gs_cli_set_format                   \
 	}
+/* After a row `format` that has json among its words. */
+#define GS_CLI_JSON                                                                                \
+	{                                                                                          \
+		.name = "json", .help = "same as --format=json", .same_as = "format=json"          \
+	}
 /* Rows of the summaries of `gpuscope trace` and `report`. */
 #define GS_CLI_BY(type, member)                                                                    \
 	{                                                                                          \

@@ -7,6 +7,7 @@
 #include "core/base/clock.h"
 #include "core/base/fmt.h"
 #include "commands/common/cli.h"
+#include "commands/common/shared.h"
 #include "commands/head/session.h"
 
 #define LIST_MAX 64
@@ -445,6 +446,7 @@ static const struct gs_cli_option option_table[] = {
 	 .data = TAKES_JOB},
 	GS_CLI_TITLE("Output:"),
 	{"format", 0, "FORMAT", "table or json; export: json, csv or gst", GS_CLI_TEXT, AT(format)},
+	GS_CLI_JSON,
 	{"compat", 0, "gswarm", "export: JSON in gswarm-profiler's form", GS_CLI_TEXT, AT(compat),
 	 .data = TAKES_FILE},
 	{"output", 'o', "FILE", "export: output file (NAME.json here; - standard output)",

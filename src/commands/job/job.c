@@ -630,6 +630,7 @@ static const struct gs_cli_option option_table[] = {
 	{"format", 0, "FORMAT", "table, json, csv, yaml, html", GS_CLI_SET,
 	 GS_CLI_GIVEN(struct job_options, format_given), .words = "table json csv yaml html",
 	 .set = set_format},
+	GS_CLI_JSON,
 	{"verbose", 'v', NULL, "show every figure and system call in tables", GS_CLI_FLAG,
 	 AT(verbose)},
 	GS_CLI_TITLE("Background recorders:"),

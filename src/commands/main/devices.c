@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "commands/common/cli.h"
+#include "commands/common/shared.h"
 #include "core/base/fmt.h"
 #include "core/text/doc.h"
 #include "sources/device_cgroup/device_cgroup.h"
@@ -87,6 +88,7 @@ static const struct gs_cli_option option_table[] = {
 	 AT(device.host_root)},
 	{"format", 0, "FORMAT", "table, json, yaml", GS_CLI_WORD, AT(format),
 	 .words = "table json yaml"},
+	GS_CLI_JSON,
 	GS_CLI_END};
 
 const struct gs_cli_command gs_cli_devices = {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "commands/common/cli.h"
+#include "commands/common/shared.h"
 #include "commands/common/findings.h"
 #include "commands/main/damage.h"
 #include "core/base/fmt.h"
@@ -104,6 +105,7 @@ static const struct gs_cli_option option_table[] = {
 	{"control", 0, "PATH", "control socket of the agent", GS_CLI_TEXT, AT(control)},
 	{"format", 0, "FORMAT", "table, json, yaml", GS_CLI_WORD, AT(findings.format),
 	 .words = "table json yaml"},
+	GS_CLI_JSON,
 	{"set", 0, "KEY=VALUE", "detector option, such as change.min_change=5%", GS_CLI_SET,
 	 .takes = "an option of a detector, such as change.min_change=5%", .set = add_setting},
 	GS_CLI_END};

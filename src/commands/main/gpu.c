@@ -384,6 +384,7 @@ static const struct gs_cli_option option_table[] = {
 	 AT(gpu.accounting)},
 	GS_CLI_TITLE("Output:"),
 	GS_CLI_FORMAT(struct gpu_options, style.format, "table, json, csv, yaml"),
+	GS_CLI_JSON,
 	{"dmon", 0, "[GROUPS]", "output of nvidia-smi dmon, groups p u c v m e t (puc)", GS_CLI_SET,
 	 .takes = "letters of p u c v m e t", .set = set_dmon},
 	{"pmon", 0, NULL, "output of nvidia-smi pmon", GS_CLI_SET, .set = set_pmon},

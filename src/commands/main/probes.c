@@ -20,6 +20,7 @@
 #include "core/base/map.h"
 #include "core/base/output.h"
 #include "commands/common/cli.h"
+#include "commands/common/shared.h"
 #include "core/base/foreign.h"
 #include "core/base/vec.h"
 #include "core/sandbox/sandbox.h"
@@ -106,6 +107,7 @@ static const struct gs_cli_option option_table[] = {
 	 GS_CLI_TEXT, AT(generate)},
 	{"format", 0, "FORMAT", "list format: table, json", GS_CLI_WORD, AT(format),
 	 .words = "table json"},
+	GS_CLI_JSON,
 	GS_CLI_END};
 
 const struct gs_cli_command gs_cli_probes = {

@@ -508,6 +508,7 @@ static const struct gs_cli_option option_table[] = {
 	 .words = "wall time launches bytes memory samples auto", .set = set_flame},
 	{"format", 0, "FORMAT", "summary format; with -o, also print the summary", GS_CLI_TEXT,
 	 AT(format_name)},
+	GS_CLI_JSON,
 	GS_CLI_BY(struct report_options, style),
 	GS_CLI_MEMORY(struct report_options, style),
 	{"threads", 0, NULL, "same as --by thread", GS_CLI_SET, .set = set_threads},

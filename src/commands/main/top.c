@@ -189,6 +189,7 @@ static const struct gs_cli_option option_table[] = {
 	{"once", '1', NULL, "print one view and end", GS_CLI_FLAG, AT(once)},
 	{"format", 0, "FORMAT", "format of --once: table, json, csv (processes)", GS_CLI_WORD,
 	 AT(format), GS_CLI_GIVEN(struct top_command, has_format), .words = "table json csv"},
+	GS_CLI_JSON,
 	{"record", 0, "FILE.gst", "also record all samples", GS_CLI_TEXT, AT(options.record)},
 	{"replay", 0, "FILE.gst", "replay a recording", GS_CLI_TEXT, AT(options.replay)},
 	{"read-only", 0, NULL, "send no signals", GS_CLI_FLAG, AT(options.tui.read_only)},

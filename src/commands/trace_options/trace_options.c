@@ -333,6 +333,7 @@ static const struct gs_cli_option option_table[] = {
 	{"summary-only", 0, NULL, "aggregate in the kernel (the default without -o)", GS_CLI_FLAG,
 	 AT(summary_only)},
 	GS_CLI_FORMAT(struct trace_options, format, "summary format: table, json, csv, yaml"),
+	GS_CLI_JSON,
 	{"summary", 0, "FILE", "write the summary to a file, or - (standard output)", GS_CLI_SET,
 	 .set = set_summary},
 	GS_CLI_BY(struct trace_options, style),
