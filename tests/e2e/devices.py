@@ -211,9 +211,9 @@ def formats(t):
         t.equal('one that is not there', sorted(gone), ['error', 'pid'])
         t.true('its error is said as well', gone['error'] in run.err, (gone, run.err))
         run = devices(t, 'revoke', '--no-drop-in', '--format', 'yaml', str(pid), status=0)
-        t.true('yaml', run.out.startswith(f'processes:\n  - pid: {pid}\n    cgroup_v1:\n') and 'state: revoked' in run.out, run.out)
+        t.true('yaml', run.out.startswith(f'version: 1\nprocesses:\n  - pid: {pid}\n    cgroup_v1:\n') and 'state: revoked' in run.out, run.out)
     run = devices(t, '--format', 'json', status=4, drivers='Character devices:\n')
-    t.equal('no process', json.loads(run.out), {'processes': []})
+    t.equal('no process', json.loads(run.out), {'version': 1, 'processes': []})
 
 
 @case('version 1: devices.allow, and only what was added is taken back', needs=None, beside='devices')

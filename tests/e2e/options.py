@@ -143,6 +143,15 @@ def json_option(t):
     t.match('of two the last one', r'^ +gpu +util', t.tool('gpu', '--json', '--format=table', '--nvml', nvml()).out)
 
 
+@case('each JSON document begins with its version', needs=None)
+def versions(t):
+    for words in ('gpu', 'gpu --devices', 'gpu --compat gswarm', 'top --once', f'probes {nvml()}', f'devices {os.getpid()}', f'job -p {os.getpid()} -d 1'):
+        library = ['--nvml', nvml()] if words.split()[0] in ('gpu', 'top', 'job') else []
+        out = t.tool(*words.split(), *library, '--json').out
+        t.match(words, r'^\{\s*"version": ?1,', out)
+        json.loads(out)
+
+
 @case('options may be shortened, joined, and follow words', needs=None)
 def forms(t):
     for words in ('probes /bin/true --form json', 'probes --format=json /bin/true', 'probes --usdt --format json -- /bin/true'):

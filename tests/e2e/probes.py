@@ -409,7 +409,7 @@ def python_stacks(t):
 def list_and_generate(t):
     program, path = os.path.join(harness.fake, 'probed'), t.path('made.yaml')
     run = t.tool('probes', program, '--match', '*re*', '--format', 'json', '--generate', path, status=0)
-    listed = {x['function']: x for x in json.loads(run.out)}
+    listed = {x['function']: x for x in json.loads(run.out)['probes']}
     t.true('recurse is listed', 'recurse' in listed, listed)
     t.equal('by name', list(listed), sorted(listed))
     made = t.tool('probes', program, '--match', '*re*', '--generate', '-', status=0).out
@@ -426,11 +426,11 @@ def list_and_generate(t):
         t.match(name, r'/libc\.so\.6', t.tool('probes', '--match', 'malloc', '--format', 'json', name, status=0).out)
     shutil.copy(program, t.path('libmine.so.1'))
     run = t.tool('probes', '--match', 'recurse', '--format', 'json', 'libmine.so.1', status=0, env={'LD_LIBRARY_PATH': f'/nowhere:{t.tmp}'})
-    t.equal('in LD_LIBRARY_PATH', [x['path'] for x in json.loads(run.out)], [os.path.realpath(t.path('libmine.so.1'))])
+    t.equal('in LD_LIBRARY_PATH', [x['path'] for x in json.loads(run.out)['probes']], [os.path.realpath(t.path('libmine.so.1'))])
     odd = t.path(os.fsdecode(b'lib"\xff\n.so'))  # what is no UTF-8 is U+FFFD, in JSON and in YAML
     shutil.copy(program, odd)
     run = t.tool('probes', odd, '--match', 'recurse', '--format', 'json', '--generate', path, status=0)
-    t.equal('any bytes', [x['path'] for x in json.loads(run.out)], [t.path('lib"\ufffd\n.so')])
+    t.equal('any bytes', [x['path'] for x in json.loads(run.out)['probes']], [t.path('lib"\ufffd\n.so')])
     with open(path, encoding='utf-8') as f:
         t.match('in the file', r'{lib: "[^"]*lib\\"\ufffd\\n\.so", function: "recurse"}', f.read())
     t.match('none', r'libnone\.so\.7: no such file, process, command or library', t.tool('probes', 'libnone.so.7', status=1).err)

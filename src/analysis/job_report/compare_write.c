@@ -160,6 +160,7 @@ static void put_doc(struct gs_pen *pen, const struct gs_job_report_comparison *c
 	struct gs_doc doc = {.ops = ops, .pen = pen};
 
 	gs_doc_begin_map(&doc, NULL);
+	gs_doc_put_version(&doc);
 	put_summary(&doc, c);
 	put_rows(&doc, c);
 	put_patterns(&doc, c);

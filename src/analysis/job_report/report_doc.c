@@ -556,6 +556,7 @@ void gs_job_report_put_doc(struct gs_pen *pen, const struct gs_job_report_sessio
 			     .pen = pen};
 
 	gs_doc_begin_map(&doc, NULL);
+	gs_doc_put_version(&doc);
 	if (style->delivery)
 		gs_job_report_put_delivery(&doc, style->delivery, style->trimmed);
 	put_session(&doc, s, style);

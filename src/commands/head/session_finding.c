@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "commands/head/session.h"
+#include "core/text/doc.h"
 #include "core/text/json.h"
 #include "core/text/text.h"
 
@@ -81,6 +82,7 @@ int session_show_findings(const char *job, bool json, struct remote *remote, str
 
 	if (json) {
 		gs_json_open(&l.out, NULL, '{');
+		gs_json_u64(&l.out, "version", GS_DOC_VERSION);
 		gs_json_open(&l.out, "findings", '[');
 	}
 	r = read_pages(&l, job, remote, err);

@@ -124,6 +124,7 @@ int session_show(Gpuscope__V1__Session *const *sessions, size_t n, bool json)
 	gs_pen_open(&pen, stdout);
 	if (json) {
 		gs_doc_begin_map(&d, NULL);
+		gs_doc_put_version(&d);
 		doc_sessions(&d, "sessions", sessions, n);
 		gs_doc_end(&d);
 		gs_pen_puts(&pen, "\n");
@@ -201,7 +202,8 @@ int session_show_head(const Gpuscope__V1__HeadStatus *h, bool json)
 	gs_pen_open(&pen, stdout);
 	if (json) {
 		gs_doc_begin_map(&d, NULL);
-		gs_doc_put_text(&d, "version", h->version);
+		gs_doc_put_version(&d);
+		gs_doc_put_text(&d, "head_version", h->version);
 		gs_doc_put_double(&d, "interval_seconds", (double)h->interval_ns / 1e9);
 		gs_doc_put_bool(&d, "bandwidth", h->bandwidth);
 		gs_doc_put_bool(&d, "nvlink", h->nvlink);

@@ -293,6 +293,7 @@ int gs_cmd_devices(int argc, char **argv)
 	if (o.format != DEVICES_TABLE) {
 		o.doc = &doc;
 		gs_doc_begin_map(&doc, NULL);
+		gs_doc_put_version(&doc);
 	}
 	status = work_on_all(&o);
 	if (o.doc) {

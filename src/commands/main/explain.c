@@ -231,6 +231,7 @@ static int put_result(const struct explain_options *o, const struct explain_run 
 
 	gs_pen_open(&pen, stdout);
 	gs_doc_begin_map(&doc, NULL);
+	gs_doc_put_version(&doc);
 	gs_doc_put_text(&doc, "file", o->words[0]);
 	gs_doc_put_time(&doc, "start", gs_findings_wall_of(run->findings, start_ns));
 	gs_doc_put_u64(&doc, "steps", result->n_steps);

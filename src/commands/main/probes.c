@@ -24,6 +24,7 @@
 #include "core/base/foreign.h"
 #include "core/base/vec.h"
 #include "core/sandbox/sandbox.h"
+#include "core/text/doc.h"
 #include "core/text/json.h"
 #include "core/text/text.h"
 #include "sources/elf/elf.h"
@@ -484,7 +485,7 @@ static int finish_probes(struct probes *p)
 	}
 	free(p->files);
 	if (p->format == LIST_JSON && p->out != stdout)
-		puts("\n]");
+		puts("\n]}");
 	if (p->out && p->out != stdout) {
 		struct gs_err err = {{0}};
 		int r = gs_output_close(&p->file, 0, &err);
@@ -539,7 +540,7 @@ int gs_cmd_probes(int argc, char **argv)
 		      p.out);
 	}
 	if (p.format == LIST_JSON && p.out != stdout)
-		putchar('[');
+		printf("{\"version\":%u,\"probes\":[", GS_DOC_VERSION);
 	for (size_t i = 0; i < p.n_targets; i++)
 		list_target(&p, p.targets[i]);
 	r = list_apart(&p);

@@ -43,6 +43,11 @@ void gs_doc_put_u64(struct gs_doc *doc, const char *key, uint64_t v)
 	gs_doc_put_spelled(doc, key, text, (size_t)(gs_put_u64(text, v) - text));
 }
 
+void gs_doc_put_version(struct gs_doc *doc)
+{
+	gs_doc_put_u64(doc, "version", GS_DOC_VERSION);
+}
+
 void gs_doc_put_u64_if(struct gs_doc *doc, const char *key, uint64_t v, bool known)
 {
 	if (known)

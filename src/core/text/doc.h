@@ -25,6 +25,8 @@ struct gs_doc_ops {
 };
 
 #define GS_DOC_DEPTH_MAX 12
+/* Of the documents that commands print: grows when a key of one of them goes or changes its meaning. */
+#define GS_DOC_VERSION 1
 
 struct gs_doc {
 	const struct gs_doc_ops *ops; /* the spelling: gs_doc_json, ... */
@@ -59,6 +61,8 @@ void gs_doc_put_u64_if(struct gs_doc *doc, const char *key, uint64_t v, bool kno
 void gs_doc_put_i64_if(struct gs_doc *doc, const char *key, int64_t v, bool known);
 void gs_doc_put_tenths(struct gs_doc *doc, const char *key, unsigned tenths);
 void gs_doc_put_double(struct gs_doc *doc, const char *key, double v); /* null when not finite */
+/* The first value of a document that a command prints: "version", GS_DOC_VERSION. */
+void gs_doc_put_version(struct gs_doc *doc);
 void gs_doc_put_bool(struct gs_doc *doc, const char *key, bool v);
 void gs_doc_put_text(struct gs_doc *doc, const char *key, const char *text); /* "" is null */
 /* Also "", which is a text here. */

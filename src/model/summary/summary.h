@@ -22,8 +22,6 @@
 #include "model/summary/step.h"
 #include "model/trace/account.h"
 
-#define GS_SUMMARY_VERSION 1
-
 /* One function, in one thread, in one process or over all. */
 struct gs_function_stats {
 	uint16_t layer;      /* enum gs_layer */

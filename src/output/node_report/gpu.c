@@ -119,6 +119,7 @@ static void put_doc(struct gs_pen *pen, const struct gs_gpu_snapshot *s,
 		gs_report_gpu_doc(&doc, s, style);
 	} else {
 		gs_doc_begin_map(&doc, NULL);
+		gs_doc_put_version(&doc);
 		gs_doc_put_time(&doc, "time", s->wall_ns);
 		if (parts & GS_GPU_SHOW_DEVICES)
 			rows_doc(&doc, "gpus", s, style, gs_report_gpu_row_device, s->n_gpus);

@@ -201,6 +201,7 @@ void gs_report_gpu_doc(struct gs_doc *doc, const struct gs_gpu_snapshot *s,
 	unsigned parts = style->parts ? style->parts : GS_GPU_SHOW_DEVICES | GS_GPU_SHOW_PROCESSES;
 
 	gs_doc_begin_map(doc, NULL);
+	gs_doc_put_version(doc);
 	gs_doc_put_time(doc, "time", s->wall_ns);
 	gs_doc_put_u64(doc, "time_boot_ns", s->time_ns);
 	gs_doc_put_text(doc, "state", gs_gpu_state_name(s->state));

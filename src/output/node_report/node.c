@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text/doc.h"
 #include "core/text/json.h"
 #include "core/text/put.h"
 #include "core/text/text.h"
@@ -223,6 +224,7 @@ int gs_report_node_json(FILE *out, const struct gs_node_snapshot *n)
 	const struct gs_gpu_snapshot *g = n->gpu;
 
 	gs_json_open(b, NULL, '{');
+	gs_json_u64(b, "version", GS_DOC_VERSION);
 	put_text(b, "host_name", n->name);
 	gs_json_time(b, "time", n->wall_ns);
 	put_int(b, "time_ns", (int64_t)n->time_ns, true);

@@ -313,7 +313,7 @@ void gs_report_summary_doc(struct gs_doc *doc, const struct gs_summary *s,
 							   : NULL;
 
 	gs_doc_begin_map(doc, NULL);
-	gs_doc_put_u64(doc, "version", GS_SUMMARY_VERSION);
+	gs_doc_put_version(doc);
 	gs_doc_put_text(doc, "command", s->command);
 	gs_doc_put_text(doc, "host", s->host);
 	gs_doc_put_text(doc, "kernel", s->kernel);

@@ -49,7 +49,7 @@ static uint8_t *start_export(struct gs_export *e, uint8_t *out)
 
 	p = gs_put(
 		p,
-		"{\"displayTimeUnit\":\"ns\",\"otherData\":{\"writer\":\"gpuscope\",\"clock\":\"CLOCK_BOOTTIME\"");
+		"{\"displayTimeUnit\":\"ns\",\"otherData\":{\"writer\":\"gpuscope\",\"version\":\"1\",\"clock\":\"CLOCK_BOOTTIME\"");
 	if (s) {
 		p = put_member(p, ",\"host\":", gs_dict_string(e->dict, s->host_str), GS_PUT_MAX);
 		p = put_member(p, ",\"command\":", gs_dict_string(e->dict, s->command_str),

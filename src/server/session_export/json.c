@@ -407,6 +407,8 @@ int session_export_json(struct archive *a, struct gs_pen *pen)
 	j.f.ctx = &j;
 	r = session_export_frames_open(&j.f, a);
 	gs_doc_begin_map(&j.doc, NULL);
+	if (!j.gswarm)
+		gs_doc_put_version(&j.doc);
 	if (r == 0) {
 		put_head(&j);
 		gs_doc_begin_list(&j.doc, "frames", 1);
