@@ -264,7 +264,7 @@ ROOMS = [
     Room("output/node_report", BASE + " core/text model/trace model/node analysis/gpu_health output/report", "threads libm",
          "GPU values and samples as table, JSON, CSV, YAML",
          "which keys and columns there are"),
-    Room("output/trace_export", BASE + " core/text model/trace model/node model/summary model/gpu_work model/nccl pipeline/correlate pipeline/flamegraph pipeline/gpu_activity", "threads libm",
+    Room("output/trace_export", BASE + " core/text model/trace model/node model/summary model/gpu_work model/nccl pipeline/correlate pipeline/flamegraph pipeline/gpu_activity", "threads libm libz",
          "trace files in the formats of other tools",
          "the text or bytes of each format"),
     Room("output/metrics", BASE + " core/text model/trace model/node", "libm",

@@ -13,44 +13,55 @@
 static const struct gs_export_writer *const writers[] = {
 	&gs_writer_perfetto, &gs_writer_json, &gs_writer_csv, &gs_writer_folded, &gs_writer_svg};
 
-static const struct gs_export_writer *writer_of(const char *path)
+static bool ends_in(const char *name, size_t name_bytes, const char *suffix)
+{
+	size_t bytes = strlen(suffix);
+
+	/* ".csv" is a name without a suffix */
+	return name_bytes > bytes && strncmp(name + name_bytes - bytes, suffix, bytes) == 0;
+}
+
+/* *ret_gzip: the file is compressed; may be NULL. */
+static const struct gs_export_writer *writer_of(const char *path, bool *ret_gzip)
 {
 	const char *name = strrchr(path, '/');
-	const char *dot;
+	size_t bytes;
+	bool gzip;
 
+	name = name ? name + 1 : path;
+	bytes = strlen(name);
+	gzip = ends_in(name, bytes, ".gz");
+	if (ret_gzip)
+		*ret_gzip = gzip;
 	if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0)
 		return &gs_writer_csv;
-	name = name ? name + 1 : path;
-	dot = strrchr(name, '.');
-	if (!dot || dot == name) /* ".csv" is a name without a suffix */
-		return NULL;
 	for (size_t i = 0; i < GS_ARRAY_LEN(writers); i++)
-		if (strcmp(dot, writers[i]->suffix) == 0)
-			return writers[i];
+		if (ends_in(name, gzip ? bytes - 3 : bytes, writers[i]->suffix))
+			return gzip && !writers[i]->can_gzip ? NULL : writers[i];
 	return NULL;
 }
 
 bool gs_export_knows(const char *path)
 {
-	return writer_of(path) != NULL;
+	return writer_of(path, NULL) != NULL;
 }
 
 bool gs_export_is_stdout(const char *path)
 {
 	return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0 ||
-	       (strncmp(path, "-.", 2) == 0 && !strchr(path, '/') && writer_of(path));
+	       (strncmp(path, "-.", 2) == 0 && !strchr(path, '/') && writer_of(path, NULL));
 }
 
 bool gs_export_is_flame(const char *path)
 {
-	const struct gs_export_writer *w = writer_of(path);
+	const struct gs_export_writer *w = writer_of(path, NULL);
 
 	return w == &gs_writer_folded || w == &gs_writer_svg;
 }
 
 bool gs_export_shows_streams(const char *path)
 {
-	const struct gs_export_writer *w = writer_of(path);
+	const struct gs_export_writer *w = writer_of(path, NULL);
 
 	return w && w->span;
 }
@@ -241,7 +252,8 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 		   struct gs_export **ret_export, struct gs_err *err)
 {
 	GS_CLEANUP(gs_export_abandon) struct gs_export *e = NULL;
-	const struct gs_export_writer *writer = writer_of(path);
+	bool gzip;
+	const struct gs_export_writer *writer = writer_of(path, &gzip);
 	/* A trace that was cut off can be read, half a picture cannot. */
 	unsigned flags = gs_export_is_flame(path) ? 0 : GS_OUTPUT_GROWS;
 	int r;
@@ -288,7 +300,7 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 		    offsetof(struct gs_export_options, is_private) + sizeof(options->is_private) &&
 	    options->is_private)
 		flags |= GS_OUTPUT_PRIVATE;
-	r = gs_export_out_open(&e->out, gs_export_is_stdout(path) ? NULL : path, flags, err);
+	r = gs_export_out_open(&e->out, gs_export_is_stdout(path) ? NULL : path, flags, gzip, err);
 	if (r < 0)
 		return r;
 	e->sink = (struct gs_sink){.push = push_batch, .flush = flush_export, .ctx = e};

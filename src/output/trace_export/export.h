@@ -15,8 +15,9 @@
 struct gs_export; /* an open trace file */
 
 struct gs_export_options {
-	size_t size;        /* of this struct */
-	uint64_t max_bytes; /* of the file; 0 no limit. When reached, later calls are left out and
+	size_t size; /* of this struct */
+	uint64_t
+		max_bytes; /* of the file (compressed); 0 no limit. When reached, later calls are left out and
 			     * counted, and the file is still closed in order */
 	enum gs_flame_by flame_by; /* what .folded and .svg show */
 	bool is_private;           /* the file is for its owner alone */
@@ -24,8 +25,8 @@ struct gs_export_options {
 			  * conversion. Otherwise it can be read while it grows */
 };
 
-/* True when the path ends in the suffix of a trace writer: ".pftrace", ".json", ".csv", ".folded",
- * ".svg". */
+/* True when the path ends in the suffix of a trace writer: ".pftrace", ".json", ".json.gz", ".csv",
+ * ".folded", ".svg". */
 bool gs_export_knows(const char *path);
 
 bool gs_export_is_flame(const char *path);      /* a flame graph */
@@ -35,7 +36,7 @@ bool gs_export_shows_streams(const char *path); /* spans of GPU work, by stream 
 bool gs_export_is_stdout(const char *path);
 
 /* The suffixes, for messages: ".pftrace, .json, ...". */
-#define GS_EXPORT_SUFFIXES ".pftrace, .json, .csv, .folded, .svg"
+#define GS_EXPORT_SUFFIXES ".pftrace, .json, .json.gz, .csv, .folded, .svg"
 
 /* Creates (or replaces) the file in the format of its suffix. -EINVAL: no format has it; with
  * err. */

@@ -33,17 +33,18 @@
  */
 struct gs_export_out {
 	struct gs_output file;
-	bool is_stdout; /* whose file may have had something before: never cut */
-	int error;      /* negative errno of the first failed write; nothing is written after it */
-	uint8_t *buf;   /* owned, GS_EXPORT_OUT_BYTES */
+	struct gs_export_gzip *gzip; /* owned; NULL: the file has the bytes as they are */
+	bool is_stdout;              /* whose file may have had something before: never cut */
+	int error;    /* negative errno of the first failed write; nothing is written after it */
+	uint8_t *buf; /* owned, GS_EXPORT_OUT_BYTES */
 	size_t used_bytes;
 	uint64_t file_bytes; /* in the file */
 	uint32_t n_marks;
 	uint32_t marks[GS_EXPORT_OUT_BYTES / GS_EXPORT_OUT_MARK_BYTES];
 };
 
-/* path NULL: standard output. flags: enum gs_output_flag. */
-int gs_export_out_open(struct gs_export_out *out, const char *path, unsigned flags,
+/* path NULL: standard output. flags: enum gs_output_flag. gzip: the file is compressed. */
+int gs_export_out_open(struct gs_export_out *out, const char *path, unsigned flags, bool gzip,
 		       struct gs_err *err);
 
 /* Put what is buffered into the file. 0, or the negative errno of this or an earlier failure. */
@@ -138,6 +139,7 @@ struct gs_export {
 struct gs_export_writer {
 	const char *suffix;
 	size_t state_bytes; /* zeroed at open */
+	bool can_gzip;      /* a name may also end in its suffix and .gz */
 	bool is_timeline;   /* calls nest by time, and flows are drawn */
 	bool at_end;        /* all is written by finish, which may begin and commit as often as
 			     * it likes, and keeps e->max_bytes itself */

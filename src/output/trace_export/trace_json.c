@@ -467,6 +467,7 @@ static uint8_t *finish_export(struct gs_export *e, uint8_t *out)
 }
 
 const struct gs_export_writer gs_writer_json = {
+	.can_gzip = true,
 	.suffix = ".json",
 	.is_timeline = true,
 	.state_bytes = sizeof(struct json),

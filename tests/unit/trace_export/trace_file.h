@@ -5,12 +5,14 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 #include <cmocka.h>
 
 #include "core/base/buf.h"
@@ -35,7 +37,7 @@ GS_UNUSED static const char *test_path(const char *suffix)
 
 GS_UNUSED static int remove_test_files(void **state)
 {
-	static const char *const suffixes[] = {".pftrace", ".json", ".csv"};
+	static const char *const suffixes[] = {".pftrace", ".json", ".csv", ".json.gz"};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(suffixes); i++)
 		unlink(test_path(suffixes[i]));
@@ -55,6 +57,30 @@ GS_UNUSED static struct gs_buf read_all(const char *path)
 	while ((n = fread(chunk, 1, sizeof(chunk), f)) > 0)
 		assert_int_equal(gs_buf_put(&b, chunk, n), 0);
 	assert_int_equal(gs_buf_put(&b, "", 1), 0); /* for strstr() */
+	b.bytes--;
+	return b;
+}
+
+/* What a gzip file says, up to where it was cut; *ret_whole: it has its end. */
+GS_UNUSED static struct gs_buf inflate_all(const struct gs_buf *file, bool *ret_whole)
+{
+	struct gs_buf b = GS_BUF_INIT(1u << 30);
+	z_stream z = {.next_in = file->data, .avail_in = (uInt)file->bytes};
+	uint8_t chunk[65536];
+	int r;
+
+	assert_int_equal(inflateInit2(&z, 31), Z_OK);
+	do {
+		z.next_out = chunk;
+		z.avail_out = sizeof(chunk);
+		r = inflate(&z, Z_NO_FLUSH);
+		assert_true(r == Z_OK || r == Z_STREAM_END || r == Z_BUF_ERROR);
+		assert_int_equal(gs_buf_put(&b, chunk, sizeof(chunk) - z.avail_out), 0);
+	} while (r == Z_OK);
+	assert_int_equal(z.avail_in, 0);
+	*ret_whole = r == Z_STREAM_END;
+	inflateEnd(&z);
+	assert_int_equal(gs_buf_put(&b, "", 1), 0);
 	b.bytes--;
 	return b;
 }

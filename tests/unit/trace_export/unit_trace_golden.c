@@ -106,6 +106,26 @@ static void golden_json(void **state)
 	check(".json");
 }
 
+/* The same bytes, also of a file that was flushed after each record. */
+static void compressed_json(void **state)
+{
+	struct gs_buf want = sample_file(".json", SIZE_MAX);
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct gs_buf file = sample_file(".json.gz", i ? 1 : SIZE_MAX), got;
+		bool whole;
+
+		got = inflate_all(&file, &whole);
+		assert_true(whole);
+		assert_true(i || file.bytes < want.bytes / 3);
+		assert_int_equal(got.bytes, want.bytes);
+		assert_memory_equal(got.data, want.data, want.bytes);
+		gs_buf_fini(&file);
+		gs_buf_fini(&got);
+	}
+	gs_buf_fini(&want);
+}
+
 static void golden_csv(void **state)
 {
 	check(".csv");
@@ -211,9 +231,9 @@ static void interned_texts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(golden_pftrace), cmocka_unit_test(golden_json),
-		cmocka_unit_test(golden_csv),     cmocka_unit_test(launch_args_as_model),
-		cmocka_unit_test(interned_texts),
+		cmocka_unit_test(golden_pftrace),       cmocka_unit_test(golden_json),
+		cmocka_unit_test(compressed_json),      cmocka_unit_test(golden_csv),
+		cmocka_unit_test(launch_args_as_model), cmocka_unit_test(interned_texts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, remove_test_files);

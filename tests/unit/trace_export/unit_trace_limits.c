@@ -103,9 +103,11 @@ static unsigned count_calls(const char *suffix, const struct gs_buf *file)
 
 static void names(void **state)
 {
-	static const char *const yes[] = {"x.pftrace", "/a.b/x.json", "./.x.csv", "a.gst.csv"};
-	static const char *const no[] = {"",     "x",       "x.gst", "x.CSV",      "x.csv.zst",
-					 "json", "a.csv/x", ".csv",  "d/.pftrace", "x.csv/"};
+	static const char *const yes[] = {"x.pftrace", "/a.b/x.json", "./.x.csv", "a.gst.csv",
+					  "x.json.gz"};
+	static const char *const no[] = {"",     "x",          "x.gst", "x.CSV",    "x.csv.zst",
+					 "json", "a.csv/x",    "x.gz",  "x.csv.gz", ".json.gz",
+					 ".csv", "d/.pftrace", "x.csv/"};
 	struct gs_export *e = NULL;
 	struct gs_err err;
 
@@ -288,6 +290,38 @@ static void file_size_limit(void **state)
 	gs_buf_fini(&c);
 }
 
+/* A compressed file is cut where what was written before can be read. */
+static void compressed_size_limit(void **state)
+{
+	struct gs_buf h = head(), c = calls(1000), file, text;
+	const rlim_t limit = 300000;
+	struct gs_export *e = NULL;
+	struct rlimit before;
+	struct gs_err err;
+	bool whole;
+	int r;
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	setrlimit(RLIMIT_FSIZE, &(struct rlimit){limit, before.rlim_max});
+	r = gs_export_open(test_path(".json.gz"), NULL, &e, &err);
+	if (r == 0)
+		r = push(e, &h);
+	for (int i = 0; i < 1000 && r == 0; i++)
+		r = push(e, &c);
+	setrlimit(RLIMIT_FSIZE, &before);
+	assert_int_equal(r, -EFBIG);
+	assert_int_equal(gs_export_close(&e, &err), -EFBIG);
+	file = read_all(test_path(".json.gz"));
+	assert_true(file.bytes > 0 && file.bytes <= limit);
+	text = inflate_all(&file, &whole);
+	assert_false(whole);
+	assert_true(text.bytes > file.bytes && strchr("}\n,", text.data[text.bytes - 1]));
+	gs_buf_fini(&text);
+	gs_buf_fini(&file);
+	gs_buf_fini(&h);
+	gs_buf_fini(&c);
+}
+
 /* A pipe whose reader went away is an error too. */
 static void reader_gone(void **state)
 {
@@ -423,11 +457,17 @@ static void no_allocation_per_call(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names),       cmocka_unit_test(short_streams),
-		cmocka_unit_test(size_limit),  cmocka_unit_test(options_short),
-		cmocka_unit_test(disk_full),   cmocka_unit_test(file_size_limit),
-		cmocka_unit_test(reader_gone), cmocka_unit_test(bad_records),
-		cmocka_unit_test(long_texts),  cmocka_unit_test(no_allocation_per_call),
+		cmocka_unit_test(names),
+		cmocka_unit_test(short_streams),
+		cmocka_unit_test(size_limit),
+		cmocka_unit_test(options_short),
+		cmocka_unit_test(disk_full),
+		cmocka_unit_test(file_size_limit),
+		cmocka_unit_test(compressed_size_limit),
+		cmocka_unit_test(reader_gone),
+		cmocka_unit_test(bad_records),
+		cmocka_unit_test(long_texts),
+		cmocka_unit_test(no_allocation_per_call),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, remove_test_files);
