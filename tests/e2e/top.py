@@ -500,6 +500,32 @@ def trouble(t):
     s.close()
 
 
+@case('-p, -u: only these processes; -n: so many views, and then it ends', needs=None)
+def chosen(t):
+    a, b = sleeper(t), sleeper(t)
+    me = str(os.getuid())
+    for words, wanted in ((('-p', f'{a.pid}'), {a.pid}), (('-p', f'{a.pid},{b.pid}', '-u', me), {a.pid, b.pid}), (('-p', str(a.pid), '-u', '4000000'), set())):
+        docs = [json.loads(line) for line in t.tool('top', '--once', '-n', '2', '--interval', '100ms', '--json', '--nvml', nvml(), *words, status=0).out.splitlines()]
+        t.equal(f'{words}: views', len(docs), 2)
+        for doc in docs:
+            t.equal(f'{words}', {p['pid'] for p in doc['processes']}, wanted)
+    t.equal('whose', {p['uid'] for p in json.loads(t.tool('top', '--once', '-u', me, '--json', '--nvml', nvml(), status=0).out)['processes']}, {os.getuid()})
+    t.match('none', 'No such process is running', t.tool('top', '--once', '-p', str(a.pid), '-u', '4000000', '--nvml', nvml(), status=0).out)
+    path = t.path('all.gst')
+    t.tool('top', '--once', '-p', str(a.pid), '--record', path, '--nvml', nvml(), status=0)
+    recorded = json.loads(t.tool('top', '--once', '--replay', path, '--json', status=0).out)['processes']
+    t.true('a recording has all', {a.pid, b.pid} <= {p['pid'] for p in recorded}, recorded)
+    replayed = json.loads(t.tool('top', '--once', '--replay', path, '-p', str(b.pid), '--json', status=0).out)['processes']
+    t.equal('replayed', {p['pid'] for p in replayed}, {b.pid})
+    s = Screen(t, '-n', '3', '-p', str(a.pid), env={'FAKE_NVML': 'gpus=1'})
+    text = s.wait('ended with 0')
+    t.true('it ends by itself', 'gpuscope' not in text, text)
+    s.close()
+    for words, says in ((('-p', '0'), '--pid takes process ids'), (('-p', '1x'), '--pid takes process ids'), (('-u', 'no-such-user'), '--user takes the name of a user'),
+                        (('-n', '0'), '--count takes a number of at least 1'), (('--once', '-n', '2', '--replay', path), 'leave out -n')):  # fmt: skip
+        t.match(f'{words}', says, t.tool('top', *words, status=2).err)
+
+
 @case('no driver: the machine, and why', needs=None)
 def no_driver(t):
     a = sleeper(t)

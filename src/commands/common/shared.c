@@ -1,11 +1,15 @@
 #include "commands/common/shared.h"
 
 #include <errno.h>
+#include <pwd.h>
+#include <stdlib.h>
 
 #include "commands/common/summary.h"
 #include "core/base/log.h"
 #include "pipeline/gpu_activity/gpu_activity.h"
 #include "sources/identity/identity.h"
+
+#define PID_MAX (1u << 22) /* PID_MAX_LIMIT, linux/threads.h */
 
 #define AT(member) GS_CLI_AT(struct gs_cli_connection, member)
 
@@ -28,6 +32,25 @@ int gs_cli_connection_check(void *connection, struct gs_err *err)
 		return gs_err_set(err, -EINVAL, "--cert and --key go together");
 	c->tls |= c->ca || c->cert;
 	return 0;
+}
+
+int gs_cli_parse_pid(const char *text, uint32_t *ret_pid)
+{
+	char *end;
+	unsigned long pid = strtoul(text, &end, 10);
+
+	*ret_pid = (uint32_t)pid;
+	return text[0] < '0' || text[0] > '9' || *end || !pid || pid > PID_MAX ? -EINVAL : 0;
+}
+
+int gs_cli_parse_user(const char *text, uint32_t *ret_uid)
+{
+	const struct passwd *pw = getpwnam(text);
+	char *end;
+	unsigned long uid = strtoul(text, &end, 10);
+
+	*ret_uid = pw ? pw->pw_uid : (uint32_t)uid;
+	return pw || (text[0] >= '0' && text[0] <= '9' && !*end && uid < UINT32_MAX) ? 0 : -EINVAL;
 }
 
 int gs_cli_set_commands(void *target, const struct gs_cli_option *option, char *argument,

@@ -23,6 +23,12 @@ int gs_cli_connection_check(void *connection, struct gs_err *err);
 			gs_cli_connection_check                                                    \
 	}
 
+/* A process id. 0, or -EINVAL: it is no number, or none that a process can have. */
+int gs_cli_parse_pid(const char *text, uint32_t *ret_pid);
+
+/* A user of this machine by name, or any by number. 0, or -EINVAL. */
+int gs_cli_parse_user(const char *text, uint32_t *ret_uid);
+
 /* For rows (gs_cli_option.set): --commands, for the whole program; --width, an int; --by, of a
  * struct gs_report_summary_style. 0, or -EINVAL without a text: the usual one is made. */
 int gs_cli_set_commands(void *target, const struct gs_cli_option *option, char *argument,

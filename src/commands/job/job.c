@@ -1,6 +1,5 @@
 /* gpuscope job: what jobs do with this machine, how well, and what to change. */
 #include <errno.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,15 +69,6 @@ static int set_ids(void *target, const struct gs_cli_option *option, char *argum
 	return o->measure.n_select ? select_by(o, GS_ACCOUNTING_OF_IDS, err) : -EINVAL;
 }
 
-static int parse_pid(const char *text, uint32_t *ret_pid)
-{
-	char *end;
-	unsigned long pid = strtoul(text, &end, 10);
-
-	*ret_pid = (uint32_t)pid;
-	return *end || !pid || pid > INT32_MAX || text[0] == '-' ? -EINVAL : 0;
-}
-
 static int add_pid(void *target, const struct gs_cli_option *option, char *argument,
 		   struct gs_err *err)
 {
@@ -87,7 +77,7 @@ static int add_pid(void *target, const struct gs_cli_option *option, char *argum
 	if (o->measure.n_select == GS_ACCOUNTING_SELECT_MAX)
 		return gs_err_set(err, -EINVAL, "--pid takes at most %d processes",
 				  GS_ACCOUNTING_SELECT_MAX);
-	if (parse_pid(argument, &o->measure.pids[o->measure.n_select++]) < 0)
+	if (gs_cli_parse_pid(argument, &o->measure.pids[o->measure.n_select++]) < 0)
 		return gs_err_set(err, -EINVAL, "--pid takes the ids of processes, not \"%s\"",
 				  argument);
 	return select_by(o, GS_ACCOUNTING_OF_PIDS, err);
@@ -96,21 +86,17 @@ static int add_pid(void *target, const struct gs_cli_option *option, char *argum
 static int set_parent(void *target, const struct gs_cli_option *option, char *argument,
 		      struct gs_err *err)
 {
-	return parse_pid(argument, &((struct job_options *)target)->measure.parent_pid);
+	return gs_cli_parse_pid(argument, &((struct job_options *)target)->measure.parent_pid);
 }
 
 static int set_user(void *target, const struct gs_cli_option *option, char *argument,
 		    struct gs_err *err)
 {
 	struct job_options *o = target;
-	const struct passwd *pw = getpwnam(argument);
-	char *end;
-	unsigned long uid = strtoul(argument, &end, 10);
 
-	if (!pw && (!*argument || *end || argument[0] == '-' || uid >= UINT32_MAX))
+	if (gs_cli_parse_user(argument, &o->measure.uid) < 0)
 		return gs_err_set(err, -EINVAL, "no user \"%s\" here", argument);
 	o->measure.user = argument;
-	o->measure.uid = pw ? pw->pw_uid : (uint32_t)uid;
 	return select_by(o, GS_ACCOUNTING_OF_USER, err);
 }
 

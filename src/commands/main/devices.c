@@ -41,8 +41,8 @@ static const struct gs_cli_subcommand *devices_subcommand_at(size_t i)
 static int add_word(void *target, char **words, struct gs_err *err)
 {
 	struct devices_options *o = target;
-	char names[40], *end;
-	long pid;
+	char names[40];
+	uint32_t pid;
 	int i = o->has_verb || o->n_pids ? -1 : gs_cli_find_subcommand(&gs_cli_devices, words[0]);
 
 	if (i >= 0) {
@@ -50,9 +50,7 @@ static int add_word(void *target, char **words, struct gs_err *err)
 		o->has_verb = true;
 		return 0;
 	}
-	errno = 0;
-	pid = strtol(words[0], &end, 10);
-	if (*end || end == words[0] || errno || pid <= 0 || pid > INT32_MAX)
+	if (gs_cli_parse_pid(words[0], &pid) < 0)
 		return gs_err_set(err, -EINVAL,
 				  "\"%s\" is not a process id; give %s, then process ids", words[0],
 				  gs_cli_list_subcommands(&gs_cli_devices, names, sizeof(names)));

@@ -18,7 +18,8 @@
 #define INTERVAL_LEAST_NS 50000000ull
 #define INTERVAL_MOST_NS  3600000000000ull
 #define ONCE_NS           500000000ull /* between the two readings that rates need */
-#define ONCE_COLUMNS      120          /* where the width is not a terminal's */
+#define PIDS_MAX          64
+#define ONCE_COLUMNS      120 /* where the width is not a terminal's */
 
 enum top_format { TOP_TABLE, TOP_JSON, TOP_CSV };
 
@@ -28,6 +29,7 @@ struct top_command {
 	enum gs_tui_theme theme;
 	enum top_format format;
 	char gpus[GS_GPU_LIST_BYTES];
+	uint32_t pids[PIDS_MAX];
 };
 
 static int add_gpus(void *target, const struct gs_cli_option *option, char *argument,
@@ -39,17 +41,44 @@ static int add_gpus(void *target, const struct gs_cli_option *option, char *argu
 	return gs_gpu_list_add(c->gpus, argument, err);
 }
 
+static int add_pid(void *target, const struct gs_cli_option *option, char *argument,
+		   struct gs_err *err)
+{
+	struct top_command *c = target;
+	struct gs_node_choice *choice = &c->options.choice;
+
+	if (choice->n_pids == PIDS_MAX || gs_cli_parse_pid(argument, &c->pids[choice->n_pids]) < 0)
+		return -EINVAL;
+	choice->pids = c->pids;
+	choice->n_pids++;
+	c->options.tui.all = true;
+	return 0;
+}
+
+static int set_user(void *target, const struct gs_cli_option *option, char *argument,
+		    struct gs_err *err)
+{
+	struct top_options *o = &((struct top_command *)target)->options;
+
+	o->choice.has_user = o->tui.all = true;
+	return gs_cli_parse_user(argument, &o->choice.uid);
+}
+
 static int check_options(void *target, struct gs_err *err)
 {
 	const struct top_command *c = target;
 	const struct top_options *o = &c->options;
+	bool chosen = o->choice.n_pids || o->choice.has_user;
 
 	if (c->has_format && !c->once)
 		return gs_err_set(err, -EINVAL, "--format is for --once");
+	if (c->once && o->replay && o->tui.count > 1)
+		return gs_err_set(err, -EINVAL,
+				  "--once prints the last sample of a recording: leave out -n");
 	if (o->replay && o->record)
 		return gs_err_set(err, -EINVAL,
 				  "--replay and --record exclude each other: copy the file");
-	if (o->replay && (o->nvml || o->tui.all))
+	if (o->replay && (o->nvml || (o->tui.all && !chosen)))
 		return gs_err_set(
 			err, -EINVAL,
 			"--replay shows what was recorded: --nvml and -a are for live data");
@@ -95,23 +124,29 @@ static int print_sample(const struct top_command *c, struct top_findings *findin
 static int once_live(const struct top_command *c, struct top_live *live, struct gs_err *err)
 {
 	GS_CLEANUP(gs_node_snapshot_free) struct gs_node_snapshot *before = NULL;
-	GS_CLEANUP(gs_node_snapshot_free) struct gs_node_snapshot *node = NULL;
-	uint64_t ns = c->options.interval_ns < ONCE_NS ? c->options.interval_ns : ONCE_NS;
-	struct timespec pause = {(time_t)(ns / 1000000000ull), (long)(ns % 1000000000ull)};
+	unsigned n = c->options.tui.count ? c->options.tui.count : 1;
 	int r = top_live_read(live, &before, err);
 
-	if (r < 0) {
-		gs_cli_print_message("%s", gs_err_text(err, r));
-		return r;
+	for (unsigned i = 0; i < n && r == 0; i++) {
+		uint64_t ns = i == 0 && c->options.interval_ns > ONCE_NS ? ONCE_NS
+									 : c->options.interval_ns;
+		struct timespec pause = {(time_t)(ns / 1000000000ull), (long)(ns % 1000000000ull)};
+		struct gs_node_snapshot *node = NULL;
+
+		while (nanosleep(&pause, &pause) < 0 && errno == EINTR)
+			;
+		r = top_live_read(live, &node, err);
+		if (r < 0)
+			break;
+		r = print_sample(c, top_live_findings(live), before, node);
+		gs_node_snapshot_free(&before);
+		before = node;
+		if (r < 0)
+			return r;
 	}
-	while (nanosleep(&pause, &pause) < 0 && errno == EINTR)
-		;
-	r = top_live_read(live, &node, err);
-	if (r < 0) {
+	if (r < 0)
 		gs_cli_print_message("%s", gs_err_text(err, r));
-		return r;
-	}
-	return print_sample(c, top_live_findings(live), before, node);
+	return r;
 }
 
 static int once_replay(const struct top_command *c, struct top_replay *replay, struct gs_err *err)
@@ -182,10 +217,16 @@ static const struct gs_cli_option option_table[] = {
 	 AT(options.interval_ns), .min = INTERVAL_LEAST_NS, .max = INTERVAL_MOST_NS},
 	{"id", 'i', "GPU[,GPU]", "GPUs by index, UUID, PCI bus id or INDEX:MIG-INSTANCE",
 	 GS_CLI_SET, .set = add_gpus},
+	{"pid", 'p', "PID[,PID]", "only these processes", GS_CLI_LIST,
+	 .takes = "process ids, such as 1234,1240 (at most 64)", .set = add_pid},
+	{"user", 'u', "USER", "only processes and jobs of this user", GS_CLI_SET,
+	 .takes = "the name of a user of this machine, or a number", .set = set_user},
 	{"all-processes", 'a', NULL, "show every process, not only those on GPUs", GS_CLI_FLAG,
 	 AT(options.tui.all)},
 	{"jobs", 0, NULL, "start with the jobs; with --once also print them", GS_CLI_FLAG,
 	 AT(options.tui.jobs)},
+	{"count", 'n', "N", "end after N samples; with --once print N views", GS_CLI_COUNT,
+	 AT(options.tui.count), .min = 1},
 	{"once", '1', NULL, "print one view and end", GS_CLI_FLAG, AT(once)},
 	{"format", 0, "FORMAT", "format of --once: table, json, csv (processes)", GS_CLI_WORD,
 	 AT(format), GS_CLI_GIVEN(struct top_command, has_format), .words = "table json csv"},

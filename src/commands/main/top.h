@@ -9,7 +9,9 @@ struct top_options {
 	const char *replay, *record; /* files; NULL none */
 	const char *nvml;            /* the library; NULL the usual one */
 	const char *gpus;            /* which, with commas (lent); NULL all */
-	struct gs_tui_options tui;   /* what the screen begins with */
+	struct gs_node_choice
+		choice;            /* which processes and jobs are shown, not which are recorded */
+	struct gs_tui_options tui; /* what the screen begins with */
 };
 
 /* --- findings --- */

@@ -252,8 +252,10 @@ int top_live_read(struct top_live *l, struct gs_node_snapshot **ret, struct gs_e
 {
 	int r = read_now(l, false, ret, err);
 
-	if (r == 0)
+	if (r == 0) {
 		top_findings_take(l->findings, *ret);
+		gs_node_snapshot_keep(*ret, &l->options->choice);
+	}
 	return r;
 }
 
@@ -336,6 +338,7 @@ static void *read_on(void *arg)
 
 	clock_gettime(CLOCK_MONOTONIC, &due);
 	if (read_early(l, &early) == 0) {
+		gs_node_snapshot_keep(early, &l->options->choice);
 		pthread_mutex_lock(&l->lock);
 		hand_over(l, early);
 		pthread_mutex_unlock(&l->lock);
@@ -351,8 +354,10 @@ static void *read_on(void *arg)
 		l->again = false;
 		pthread_mutex_unlock(&l->lock);
 		r = read_now(l, first, &n, &err);
-		if (r == 0)
+		if (r == 0) {
 			top_findings_take(l->findings, n);
+			gs_node_snapshot_keep(n, &l->options->choice);
+		}
 		pthread_mutex_lock(&l->lock);
 		if (r < 0) {
 			l->error = r;

@@ -109,6 +109,8 @@ static int next_sample(void *ctx, struct gs_node_snapshot **ret, struct gs_err *
 		p->at++;
 		if (e == 0)
 			e = top_select(p->options, &p->known, *ret, err);
+		if (e == 0)
+			gs_node_snapshot_keep(*ret, &p->options->choice);
 		if (e < 0)
 			gs_node_snapshot_free(ret);
 	}

@@ -1,6 +1,5 @@
 /* The command line of `gpuscope trace`. */
 #include <errno.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +25,9 @@ static int add_pid(void *target, const struct gs_cli_option *option, char *argum
 		   struct gs_err *err)
 {
 	struct trace_options *o = target;
-	char *end;
-	long pid = strtol(argument, &end, 10);
+	uint32_t pid;
 
-	if (*end || pid <= 0 || pid > (1 << 22) || o->n_pids == TRACE_MAX_PIDS)
+	if (o->n_pids == TRACE_MAX_PIDS || gs_cli_parse_pid(argument, &pid) < 0)
 		return -EINVAL;
 	o->pids[o->n_pids++] = (pid_t)pid;
 	return 0;
@@ -39,11 +37,11 @@ static int set_user(void *target, const struct gs_cli_option *option, char *argu
 		    struct gs_err *err)
 {
 	struct trace_options *o = target;
-	struct passwd *pw = getpwnam(argument);
-	char *end;
+	uint32_t uid;
+	int r = gs_cli_parse_user(argument, &uid);
 
-	o->uid = pw ? (int64_t)pw->pw_uid : strtol(argument, &end, 10);
-	return pw || (*argument && !*end && o->uid >= 0) ? 0 : -EINVAL;
+	o->uid = uid;
+	return r;
 }
 
 static int set_comm(void *target, const struct gs_cli_option *option, char *argument,

@@ -52,6 +52,41 @@ void gs_node_snapshot_free(struct gs_node_snapshot **ref)
 	*ref = NULL;
 }
 
+static bool is_chosen(const struct gs_node_choice *c, uint32_t pid, uint32_t uid)
+{
+	bool chosen = c->n_pids == 0;
+
+	for (unsigned i = 0; i < c->n_pids && !chosen; i++)
+		chosen = c->pids[i] == pid;
+	return chosen && (!c->has_user || c->uid == uid);
+}
+
+void gs_node_snapshot_keep(struct gs_node_snapshot *n, const struct gs_node_choice *c)
+{
+	uint32_t n_gpu = 0, n_host = 0, n_jobs = 0;
+
+	for (uint32_t i = 0; i < n->gpu->n_processes; i++) {
+		const struct gs_gpu_process *p = &n->gpu->process[i];
+		/* One that ended is not the process that has the pid now. */
+		const struct gs_host_process *h =
+			p->ended ? NULL : gs_host_process_of(n->host, p->pid);
+
+		if (is_chosen(c, p->pid, h ? h->uid : p->uid))
+			n->gpu->process[n_gpu++] = *p;
+	}
+	n->gpu->n_processes = n_gpu;
+	for (uint32_t i = 0; i < n->host->n_processes; i++)
+		if (is_chosen(c, n->host->process[i].pid, n->host->process[i].uid))
+			n->host->process[n_host++] = n->host->process[i];
+	n->host->n_processes = n_host;
+	if (!n->jobs || !c->has_user)
+		return;
+	for (uint32_t i = 0; i < n->jobs->n_accounts; i++)
+		if (n->jobs->account[i].job.uid == (int64_t)c->uid)
+			n->jobs->account[n_jobs++] = n->jobs->account[i];
+	n->jobs->n_accounts = n_jobs;
+}
+
 const struct gs_job_process *gs_node_process_times(const struct gs_node_snapshot *n,
 						   const struct gs_host_process *p)
 {

@@ -78,6 +78,17 @@ struct gs_node_snapshot {
 	uint32_t n_times;
 };
 
+/* Which processes and jobs of a snapshot someone asked for. */
+struct gs_node_choice {
+	const uint32_t *pids; /* lent; n_pids 0: all */
+	unsigned n_pids;
+	bool has_user; /* only those of uid */
+	uint32_t uid;
+};
+
+/* Leaves only those; jobs are chosen by their user alone. */
+void gs_node_snapshot_keep(struct gs_node_snapshot *node, const struct gs_node_choice *choice);
+
 /* Where the time of the threads of a process went; NULL: not known. */
 const struct gs_job_process *gs_node_process_times(const struct gs_node_snapshot *node,
 						   const struct gs_host_process *process);

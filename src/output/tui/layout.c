@@ -314,6 +314,7 @@ static void draw_main(struct tui_ui *ui, struct tui_screen *s)
 	if (!ui->table.n_rows && bottom - y >= 2)
 		tui_put(s, y + 1, 0, s->columns, TUI_DIM,
 			ui->table.n_hidden ? "No process passes the filter."
+			: ui->options.all  ? "No such process is running."
 					   : "No process is on a GPU.");
 }
 

@@ -21,6 +21,7 @@ struct run {
 	bool is_silent;                                   /* the message says that nothing comes */
 	char said[sizeof(((struct tui_ui *)0)->message)]; /* the message on the screen */
 	uint64_t said_ns;                                 /* since when */
+	unsigned n_shown; /* snapshots, without those before GPUs are known */
 	bool quit;
 };
 
@@ -30,6 +31,7 @@ static int show_sample(struct run *r, struct gs_node_snapshot *node)
 	if (r->is_silent)
 		r->ui.message[0] = '\0';
 	r->is_silent = false;
+	r->n_shown += node->gpu->state != GS_GPU_STATE_READING;
 	return tui_ui_show(&r->ui, node);
 }
 
@@ -206,7 +208,7 @@ static int run_loop(struct run *r, struct gs_err *err)
 		int n;
 
 		e = draw_screen(r);
-		if (e < 0)
+		if (e < 0 || (r->ui.options.count && r->n_shown >= r->ui.options.count))
 			return e;
 		r->next_ns =
 			r->next_ns ? r->next_ns : gs_clock_mono_ns() + r->ui.options.interval_ns;

@@ -75,6 +75,7 @@ struct gs_tui_options {
 	bool read_only;          /* no signals */
 	bool all;                /* begin with all processes, not only those on GPUs */
 	bool jobs;               /* begin with the jobs */
+	unsigned count;          /* end after so many snapshots with GPUs' values; 0: never */
 	uid_t uid;               /* of the user, for "only mine" */
 
 	/* Titles of the columns that are not shown, of processes and of jobs, with commas. */
