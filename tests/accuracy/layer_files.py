@@ -159,8 +159,9 @@ def requests_of(m, script, n_written=None):
         rows = [d for d in w.job['block_devices'] if loop.name in str(d.get('name', d.get('device', '')))]
         disk = rows[0] if rows else {}
         for key, unit in (('reads', ''), ('read_bytes', 'B'), ('writes', ''), ('write_bytes', 'B'), ('flushes', '')):
+            source = 'the program' if key == 'writes' and n_written is not None else '/proc/diskstats'
             if key in wanted and key in disk:
-                m.figure(f'{key.replace("_", " ")} of the device', disk.get(key), '/proc/diskstats', wanted[key], unit=unit)
+                m.figure(f'{key.replace("_", " ")} of the device', disk.get(key), source, wanted[key], unit=unit)
         timed = sum(b['count'] for b in disk.get('histogram', []))
         m.figure('requests with a time', timed, 'reads and writes', wanted['reads'] + wanted['writes'])
         return disk, wanted

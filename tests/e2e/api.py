@@ -229,6 +229,33 @@ def now(t):
     t.true('what is stored of each node is known to the next head', all(0 < x <= y for x, y in zip(before, after)), (before, after))
 
 
+@case('two instances on a machine: each has one name in answers, files and commands', timeout=120, needs=None)
+def one_name(t):
+    h = Head(t, '--interval', '200ms')
+    nodes = [h.node(name, 1) for name in ('n1', 'n2')]
+    h.wait_gpus(2)
+    h.json('POST', '/api/v1/sessions', {'name': 's', 'interval_seconds': 0.2, 'nodes': ['*']})
+    export = lambda format: h.ask('GET', f'/api/v1/sessions/s/export?format={format}')[2]
+    wait_until(lambda: len({line.split(',')[1] for line in export('csv').splitlines()[1:]}) == 2, 60, 'samples of both')
+    t.equal('stop', h.json('POST', '/api/v1/sessions/s/stop')[0], 200)
+    wanted = {f'{socket.gethostname()}/{name}' for name in ('n1', 'n2')}
+    exported, gswarm = json.loads(export('json')), json.loads(export('gswarm'))
+    listed = t.tool('session', 'status', '--head', h.grpc, '--json', status=0).out
+    for where, names in (
+        ('/api/v1/nodes', {n['name'] for n in h.get('/api/v1/nodes')['nodes']}),
+        ('/api/v1/gpus', {g['node_name'] for g in h.get('/api/v1/gpus')['gpus']}),
+        ('/api/v1/heatmap', {r['node_name'] for r in h.get('/api/v1/heatmap')['rows']}),
+        ('session status', {n['name'] for n in json.loads(listed)['nodes']}),
+        ('its table', {w for w in t.tool('session', 'status', '--head', h.grpc, status=0).out.split() if w in wanted}),
+        ('CSV', {line.split(',')[1] for line in export('csv').splitlines()[1:]}),
+        ('JSON', {d.rsplit(':', 2)[0] for d in exported['summary_by_device']}),
+        ("gswarm's JSON", {d.rsplit(':', 2)[0] for d in gswarm['summary_by_device']}),
+    ):  # fmt: skip
+        t.equal(where, names, wanted)
+    for n in nodes:
+        n.terminate()
+
+
 @case('command lines: for a token that reads scrubbed, for one that controls as they were kept', timeout=100, needs=None)
 def commands(t):
     with open(t.path('roles'), 'w') as f:

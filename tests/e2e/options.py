@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 
+import harness
 from harness import case, main
 from top_help import nvml
 
@@ -150,6 +151,24 @@ def versions(t):
         out = t.tool(*words.split(), *library, '--json').out
         t.match(words, r'^\{\s*"version": ?1,', out)
         json.loads(out)
+
+
+@case('gpu --dmon and --pmon repeat into a pipe, as those of nvidia-smi do, and --help says so; -n ends them', needs=None)
+def monitors(t):
+    text = ' '.join(t.tool('gpu', '--help', status=0).out.split())
+    t.match('the help', r'--dmon and --pmon repeat until interrupted, also into a pipe.*; -n 1 prints once', text)
+    for option in ('--dmon', '--pmon'):
+        env = {'FAKE_NVML': 'gpus=1'}
+        once = [line for line in t.tool('gpu', option, '-n', '1', '--nvml', nvml(), env=env, status=0).out.splitlines() if not line.startswith('#')]
+        t.equal(f'{option} -n 1', len(once), 1)
+        proc = subprocess.Popen([harness.gpuscope, 'gpu', option, '-w', '0.05', '--nvml', nvml()], stdout=subprocess.PIPE, env=t.envs(env))
+        n = 0
+        while n < 3:  # it would end the test's time if it did not
+            line = proc.stdout.readline()
+            assert line, f'{option} ended after {n} lines'
+            n += not line.startswith(b'#')
+        proc.kill()
+        proc.communicate()
 
 
 @case('options may be shortened, joined, and follow words', needs=None)

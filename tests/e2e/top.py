@@ -531,6 +531,12 @@ def no_driver(t):
     a = sleeper(t)
     run = t.tool('top', '--once', '--nvml', '/nowhere/libnvidia-ml.so.1', status=0)
     t.match('why', r'GPUs: .*nowhere', run.out)
+    # The option of the command that was typed, not a key of another one's configuration.
+    for words, pattern in ((('gpu',), r'set --nvml PATH$'), (('top', '--once', '-p', '4194303'), r'set --nvml PATH')):
+        other = t.tool(*words)
+        if 'libnvidia-ml.so.1 was not found' in other.out + other.err:  # the machine has no driver
+            t.match(f'{words}', pattern, other.out + other.err)
+            t.true(f'{words}', 'gpu.library' not in other.out + other.err, other.err)
     t.match('processes', rf'(?m)^ *{a.pid} ', run.out)
     doc = json.loads(t.tool('top', '--once', '--format', 'json', '--nvml', '/nowhere/x', status=0).out)
     t.equal('state', (doc['gpu_state'], doc['gpus']), ('no_library', []))

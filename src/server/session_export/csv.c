@@ -18,16 +18,6 @@ static void put_text(struct gs_pen *pen, const char *text)
 	gs_pen_check(pen, gs_text_csv(&pen->buf, text));
 }
 
-/* Twelve digits are more than any of these values has; the rest is noise of the arithmetic, such as
- * 0.006999999999999999 for 0.7 percent. */
-static void put_number(struct gs_pen *pen, double v)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%.12g", v);
-	gs_pen_double(pen, strtod(text, NULL));
-}
-
 static int write_sample(void *ctx, const struct session_export_sample *m)
 {
 	const struct csv *c = ctx;
@@ -53,7 +43,7 @@ static int write_sample(void *ctx, const struct session_export_sample *m)
 		for (size_t f = 0; f < c->n_fields; f++) {
 			gs_pen_puts(c->pen, ",");
 			if (gs_gpu_has(s, c->field[f]) && isfinite(s->value[c->field[f]]))
-				put_number(c->pen, s->value[c->field[f]]);
+				gs_pen_double(c->pen, s->value[c->field[f]]);
 		}
 		gs_pen_puts(c->pen, ",");
 		if (m->mark.n_samples)
@@ -61,7 +51,7 @@ static int write_sample(void *ctx, const struct session_export_sample *m)
 		gs_pen_puts(c->pen, ",");
 		age_s = session_export_age_s(s, c->field, c->n_fields);
 		if (!isnan(age_s))
-			put_number(c->pen, age_s);
+			gs_pen_double(c->pen, age_s);
 		gs_pen_puts(c->pen, GS_TEXT_CSV_EOL);
 		gs_pen_yield(c->pen);
 	}

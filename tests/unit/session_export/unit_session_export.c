@@ -346,6 +346,29 @@ static void coarse_then_fine(void **state)
 	json_decref(doc);
 }
 
+/* What the arithmetic of floating point adds to a value is not written. */
+static void digits(void **state)
+{
+	static const enum gs_session_export_format formats[] = {GS_SESSION_EXPORT_CSV,
+								GS_SESSION_EXPORT_JSON};
+	struct fixture *f = *state;
+	struct gs_node_snapshot *n = moment("host", BEGAN + SECOND / 2, 1, 0.07 * 0.1);
+	int64_t s = stream_of(f, "m", "host", GS_STORE_SAMPLES);
+
+	gs_gpu_set(&n->gpu->sample[0], GS_GPU_POWER, 0.1 * 3);
+	put(f, s, n, 0);
+	begin_session(f, SECOND, SECOND);
+	for (size_t i = 0; i < GS_ARRAY_LEN(formats); i++) {
+		GS_FREE char *text = text_of(f, formats[i], NULL);
+
+		assert_null(strstr(text, "0.3000000"));
+		assert_null(strstr(text, "9999999"));
+		assert_non_null(
+			strstr(text, formats[i] == GS_SESSION_EXPORT_CSV ? ",0.007," : "0.7"));
+		assert_non_null(strstr(text, "0.3"));
+	}
+}
+
 /* Ten samples in a frame: their mean. */
 static void means(void **state)
 {
@@ -664,6 +687,7 @@ int main(int argc, char **argv)
 		TEST(slower_than_frames),
 		TEST(coarse_then_fine),
 		TEST(means),
+		TEST(digits),
 		TEST(goldens),
 		TEST(long_values),
 		TEST(gst),
