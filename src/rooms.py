@@ -50,7 +50,7 @@ ROOMS = [
          "what crosses of it to user space, and ahead of which calls"),
     Room("model/trace", BASE + " model/gpu_queue", "",
          "raw events, records, function table, histogram: plain values and their names",
-         "any struct that crosses kernel and user space or reaches a disk; names of layers, losses, error codes"),
+         "any struct that crosses kernel and user space or reaches a disk; names of layers and their libraries, losses, error codes"),
     Room("model/summary", BELOW, "",
          "what a trace adds up to, as plain values: functions, processes, account, steps, arrivals, streams, verdict",
          "what a summary holds; who owns its memory"),

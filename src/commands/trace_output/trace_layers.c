@@ -2,26 +2,17 @@
 
 #include <string.h>
 
-#include "core/base/mem.h"
 #include "model/trace/attach.h"
-
-static const struct {
-	unsigned layer;
-	const char *library, *begin; /* its name, and how names of its kind begin */
-} libraries[] = {{GS_LAYER_CUDA_RUNTIME, "libcudart.so", "libcudart"},
-		 {GS_LAYER_CUDA_DRIVER, "libcuda.so", "libcuda.so"},
-		 {GS_LAYER_NCCL, "libnccl.so", "libnccl.so"}};
+#include "model/trace/event.h"
+#include "model/trace/library.h"
 
 void trace_layers_note(struct trace_layers *layers, const struct gs_attach *attach)
 {
-	const char *name = strrchr(attach->path, '/');
+	unsigned layer = gs_layer_of_file(attach->path);
 
-	if (!attach->reason || strcmp(attach->reason, GS_ATTACH_INSIDE) != 0)
-		return;
-	name = name ? name + 1 : attach->path;
-	for (size_t i = 0; i < GS_ARRAY_LEN(libraries); i++)
-		if (strncmp(name, libraries[i].begin, strlen(libraries[i].begin)) == 0)
-			layers->reported |= 1u << libraries[i].layer;
+	if (layer != GS_LAYER_NONE && attach->reason &&
+	    strcmp(attach->reason, GS_ATTACH_INSIDE) == 0)
+		layers->reported |= 1u << layer;
 }
 
 void trace_layers_put(const struct trace_layers *layers, struct gs_inside *inside,
@@ -29,8 +20,8 @@ void trace_layers_put(const struct trace_layers *layers, struct gs_inside *insid
 {
 	uint32_t left = gs_inside_layers(inside) & ~layers->reported;
 
-	for (size_t i = 0; i < GS_ARRAY_LEN(libraries); i++)
-		if (left >> libraries[i].layer & 1)
-			gs_ingest_attach(feed, &(struct gs_attach){.path = libraries[i].library,
+	for (unsigned layer = 0; layer < GS_LAYER_COUNT; layer++)
+		if (left >> layer & 1 && gs_layer_library(layer))
+			gs_ingest_attach(feed, &(struct gs_attach){.path = gs_layer_library(layer),
 								   .reason = GS_ATTACH_INSIDE});
 }

@@ -4,19 +4,20 @@
 
 #include "model/summary/summary.h"
 #include "model/trace/attach.h"
+#include "model/trace/event.h"
+#include "model/trace/library.h"
 
-/* Libraries of a layer, by the begin of their names: from inside, by probes, or some in each way. */
+/* Libraries of a layer: from inside, by probes, or some in each way. */
 static void put_layer(char *out, size_t bytes, const struct gs_summary *s, const char *title,
-		      const char *library)
+		      unsigned layer)
 {
 	bool inside = false, probes = false;
 	size_t n = strlen(out);
 
 	for (size_t i = 0; i < s->n_attached; i++) {
 		const struct gs_attach_status *a = &s->attached[i];
-		const char *name = a->path ? strrchr(a->path, '/') : NULL;
 
-		if (!a->path || strncmp(name ? name + 1 : a->path, library, strlen(library)) != 0)
+		if (!a->path || gs_layer_of_file(a->path) != layer)
 			continue;
 		probes |= a->n_probes > 0;
 		inside |= a->reason && strcmp(a->reason, GS_ATTACH_INSIDE) == 0;
@@ -40,9 +41,9 @@ void gs_summary_doors(const struct gs_summary *s, char *out, size_t bytes)
 	bool by_probes;
 
 	out[0] = '\0';
-	put_layer(out, bytes, s, "CUDA runtime", "libcudart"); /* .so, or a wheel's own */
-	put_layer(out, bytes, s, "CUDA driver", "libcuda.so");
-	put_layer(out, bytes, s, "NCCL", "libnccl.so");
+	put_layer(out, bytes, s, "CUDA runtime", GS_LAYER_CUDA_RUNTIME);
+	put_layer(out, bytes, s, "CUDA driver", GS_LAYER_CUDA_DRIVER);
+	put_layer(out, bytes, s, "NCCL", GS_LAYER_NCCL);
 	by_probes = !strstr(out, "from inside");
 	if (s->gpu_time)
 		put_text(out, bytes, "GPU work by CUPTI");

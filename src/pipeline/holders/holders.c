@@ -11,6 +11,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/vec.h"
+#include "model/trace/library.h"
 #include "pipeline/correlate/line.h"
 
 #define MAX_ROWS (1u << 17) /* of each sort */
@@ -62,12 +63,10 @@ static const char *base_name(const char *file)
 /* A function that allocates, of CUDA itself: what called it is meant. */
 static bool is_of_cuda(const char *function, const char *file)
 {
-	static const char *const files[] = {"libcuda.so", "libcudart", "libnccl"};
 	static const char *const functions[] = {"cuda", "cuMem", "ncclMem"};
-	file = base_name(file);
-	for (size_t i = 0; i < GS_ARRAY_LEN(files); i++)
-		if (strncmp(file, files[i], strlen(files[i])) == 0)
-			return true;
+
+	if (gs_layer_of_file(file) != GS_LAYER_NONE)
+		return true;
 	for (size_t i = 0; i < GS_ARRAY_LEN(functions); i++) {
 		size_t n = strlen(functions[i]);
 

@@ -13,6 +13,7 @@
 #include "core/base/vec.h"
 #include "model/companion/nccl.h"
 #include "model/trace/func.h"
+#include "model/trace/library.h"
 #include "pipeline/inside/gpu.h"
 #include "pipeline/inside/nccl.h"
 
@@ -564,23 +565,11 @@ static bool has_library(uint32_t pid)
 	return false;
 }
 
-/* Python wheels bring the runtime along under names of their own: libcudart.faf08d9a.so.13,
- * libcudart-9335f6a2.so.11.0. */
-static bool is_cuda(const char *path)
-{
-	const char *name = strrchr(path, '/');
-
-	name = name ? name + 1 : path;
-	return strncmp(name, "libcuda.so", 10) == 0 || strncmp(name, "libnccl.so", 10) == 0 ||
-	       (strncmp(name, "libcudart", 9) == 0 && (name[9] == '.' || name[9] == '-') &&
-		strstr(name, ".so"));
-}
-
 int gs_inside_attaches(struct gs_inside *in, uint32_t pid, const char *path)
 {
 	struct late_process *l;
 
-	if (!in || !in->has_calls || !is_cuda(path))
+	if (!in || !in->has_calls || gs_layer_of_file(path) == GS_LAYER_NONE)
 		return 1;
 	if (!pid || is_inside(in, pid, true))
 		return 0;

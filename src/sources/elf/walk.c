@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "model/trace/event.h"
+#include "model/trace/library.h"
 
 static void closedir_p(DIR **dir)
 {
@@ -47,9 +49,10 @@ int gs_elf_walk_file(struct gs_elf_walk *walk, const char *path, bool is_exe)
 bool gs_elf_is_traced_library(const char *name)
 {
 	/* Builds of PyTorch carry NCCL inside libtorch_cuda. The last one catches exceptions. */
-	static const char *const heads[] = {"libcudart",     "libcuda.so",   "libnccl",
-					    "libtorch_cuda", "libtorch_cpu", "libstdc++.so"};
+	static const char *const heads[] = {"libtorch_cuda", "libtorch_cpu", "libstdc++.so"};
 
+	if (gs_layer_of_file(name) != GS_LAYER_NONE)
+		return true;
 	if (!strstr(name, ".so"))
 		return false;
 	for (size_t i = 0; i < GS_ARRAY_LEN(heads); i++) {

@@ -17,6 +17,7 @@
 #include "core/base/mem.h"
 #include "core/base/vec.h"
 #include "model/trace/class.h"
+#include "model/trace/library.h"
 #include "sources/launches/launches_int.h"
 #include "sources/uprobe/uprobe.h"
 #include "core/reader/reader.h"
@@ -154,8 +155,7 @@ static int is_wanted(void *ctx, const struct gs_mapped_file *file)
 
 	if (c->want_mpi && (is_mpi_name(name) || (file->is_exe && holds_mpi(look, file))))
 		return 1;
-	return c->want_cuda && (starts_with(name, "libcuda.so") || starts_with(name, "libcudart") ||
-				starts_with(name, "libnccl"));
+	return c->want_cuda && gs_layer_of_file(name) != GS_LAYER_NONE;
 }
 
 static void on_attach(void *ctx, const struct gs_attach *attach)

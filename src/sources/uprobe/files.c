@@ -18,6 +18,7 @@
 #include "core/base/vec.h"
 #include "sources/elf/torch_name.h"
 #include "model/trace/func.h"
+#include "model/trace/library.h"
 #include "sources/attach_plan/remote.h"
 #include "sources/uprobe/uprobe_int.h"
 
@@ -394,7 +395,7 @@ static void attach_file(struct gs_uprobe *probe, struct file *f, const struct gs
 
 bool uprobe_files_scan_traced(const char *path)
 {
-	return strstr(path, "libcuda") || strstr(path, "libnccl") || strstr(path, "libtorch");
+	return gs_layer_of_file(path) != GS_LAYER_NONE || strstr(path, "libtorch");
 }
 
 /* The file's probes are there (1), or go (-1). */

@@ -1,0 +1,16 @@
+/*
+ * The libraries whose calls are traced, by the names of their files: the one place that knows how
+ * these begin. Python wheels bring the same libraries along under names with a hash:
+ * libcudart.faf08d9a.so.13, libcudart-9335f6a2.so.11.0.
+ */
+#ifndef GS_MODEL_TRACE_LIBRARY_H
+#define GS_MODEL_TRACE_LIBRARY_H
+
+/* enum gs_layer of a file of CUDA's runtime, its driver or NCCL, by its name, with or without a folder;
+ * GS_LAYER_NONE: another file. Plug-ins of NCCL (libnccl-net.so) are others. */
+unsigned gs_layer_of_file(const char *path);
+
+/* "libcudart.so": the usual name of the library of a layer; NULL: it has none of these. */
+const char *gs_layer_library(unsigned layer);
+
+#endif
