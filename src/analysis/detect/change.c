@@ -418,7 +418,7 @@ static void begin_state(void *state, const void *options)
 {
 }
 
-static const struct gs_conf_key keys[] = {
+static const struct gs_conf_key change_keys[] = {
 #define OPTION(field) offsetof(struct gs_detect_change_options, field)
 	{"training_samples", GS_CONF_NUMBER, OPTION(training_samples), "128",
 	 "Samples taken as usual before anything is judged.", 16, BASELINE_MAX},
@@ -433,14 +433,7 @@ static const struct gs_conf_key keys[] = {
 	 "A change that lasts so many samples is usual from then on.", 64, 1000000000},
 };
 
-static const struct gs_conf_section sections[] = {{"", "", 0, keys, GS_ARRAY_LEN(keys)}};
-
-static const struct gs_conf_schema schema = {
-	.comment = "Detector of change points.",
-	.bytes = sizeof(struct gs_detect_change_options),
-	.sections = sections,
-	.n_sections = GS_ARRAY_LEN(sections),
-};
+DETECT_SCHEMA(change, struct gs_detect_change_options, "Detector of change points.");
 
 const struct gs_detector gs_detect_change = {
 	.name = "change",
@@ -450,7 +443,7 @@ const struct gs_detector gs_detect_change = {
 		"the cumulative sum of scores, in deviations; or samples in a row beyond nearly all usual ones",
 	.n_values = 1,
 	.takes_logarithm = true,
-	.options = &schema,
+	.options = &change_schema,
 	.state_bytes = change_bytes,
 	.begin = begin_state,
 	.feed = feed_change,

@@ -226,7 +226,7 @@ static const struct gs_detect_mixture *mixture_of(const void *state)
 static const char *const covariances[] = {"full", "diagonal", NULL};
 static const char *const starts[] = {"kmeans", "quantile", NULL};
 
-static const struct gs_conf_key keys[] = {
+static const struct gs_conf_key density_keys[] = {
 #define OPTION(field) offsetof(struct gs_detect_density_options, field)
 	{"skipped_samples", GS_CONF_NUMBER, OPTION(skipped_samples), "64",
 	 "Samples at the begin that are not trained on: the warm-up.", 0, 1000000000},
@@ -255,14 +255,7 @@ static const struct gs_conf_key keys[] = {
 	 "A finding that lasts so many samples is usual from then on.", 64, 1000000000},
 };
 
-static const struct gs_conf_section sections[] = {{"", "", 0, keys, GS_ARRAY_LEN(keys)}};
-
-static const struct gs_conf_schema schema = {
-	.comment = "Detector of unusual densities.",
-	.bytes = sizeof(struct gs_detect_density_options),
-	.sections = sections,
-	.n_sections = GS_ARRAY_LEN(sections),
-};
+DETECT_SCHEMA(density, struct gs_detect_density_options, "Detector of unusual densities.");
 
 const struct gs_detector gs_detect_density = {
 	.name = "density",
@@ -271,7 +264,7 @@ const struct gs_detector gs_detect_density = {
 	.score = "share of the newest samples with a low density",
 	.n_values = 1,
 	.takes_logarithm = true,
-	.options = &schema,
+	.options = &density_schema,
 	.state_bytes = density_bytes,
 	.begin = begin_density,
 	.feed = feed_density,
@@ -284,7 +277,7 @@ const struct gs_detector gs_detect_gpu_density = {
 	.finds = "a GPU is in a state that it was not in during the training",
 	.score = "share of the newest samples with a low density",
 	.n_values = 3,
-	.options = &schema,
+	.options = &density_schema,
 	.state_bytes = gpu_density_bytes,
 	.begin = begin_gpu_density,
 	.feed = feed_density,

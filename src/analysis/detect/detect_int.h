@@ -5,6 +5,17 @@
 #include "analysis/detect/detect.h"
 #include "analysis/detect/robust.h"
 
+/* NAME_schema: the options of a detector, which NAME_keys are, in their struct. */
+#define DETECT_SCHEMA(name, type, text)                                                            \
+	static const struct gs_conf_section name##_sections[] = {                                  \
+		{"", "", 0, name##_keys, GS_ARRAY_LEN(name##_keys)}};                              \
+	static const struct gs_conf_schema name##_schema = {                                       \
+		.comment = (text),                                                                 \
+		.bytes = sizeof(type),                                                             \
+		.sections = name##_sections,                                                       \
+		.n_sections = GS_ARRAY_LEN(name##_sections),                                       \
+	}
+
 /* A parameter of the model into a finding; what does not fit is a bug, and is left out. */
 void detect_add_parameter(struct gs_detect_finding *f, const char *name, double value);
 

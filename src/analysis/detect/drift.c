@@ -42,7 +42,7 @@ static enum gs_detect_outcome feed_drift(void *state, const void *options, uint6
 	return outcome;
 }
 
-static const struct gs_conf_key keys[] = {
+static const struct gs_conf_key drift_keys[] = {
 #define OPTION(field) offsetof(struct gs_detect_drift_options, field)
 	{"bucket", GS_CONF_DURATION, OPTION(bucket_ns), "15s",
 	 "The median of so much time is one point of the trend.", 1000000, 86400000000000},
@@ -56,14 +56,7 @@ static const struct gs_conf_key keys[] = {
 	 "Least significance: z of Mann and Kendall's test.", 1, 100},
 };
 
-static const struct gs_conf_section sections[] = {{"", "", 0, keys, GS_ARRAY_LEN(keys)}};
-
-static const struct gs_conf_schema schema = {
-	.comment = "Detector of drift.",
-	.bytes = sizeof(struct gs_detect_drift_options),
-	.sections = sections,
-	.n_sections = GS_ARRAY_LEN(sections),
-};
+DETECT_SCHEMA(drift, struct gs_detect_drift_options, "Detector of drift.");
 
 const struct gs_detector gs_detect_drift = {
 	.name = "drift",
@@ -72,7 +65,7 @@ const struct gs_detector gs_detect_drift = {
 	.score = "z of Mann and Kendall's test for a trend",
 	.n_values = 1,
 	.takes_logarithm = true,
-	.options = &schema,
+	.options = &drift_schema,
 	.state_bytes = drift_bytes,
 	.begin = begin_drift,
 	.feed = feed_drift,

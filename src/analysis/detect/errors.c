@@ -113,14 +113,7 @@ static enum gs_detect_outcome tick_errors(void *state, const void *options, uint
 		{"quiet", GS_CONF_DURATION, OPTION(quiet_ns), "10m",                               \
 		 "Time without an error after which a finding ends.", 1000000, 86400000000000},    \
 	};                                                                                         \
-	static const struct gs_conf_section row##_sections[] = {                                   \
-		{"", "", 0, row##_keys, GS_ARRAY_LEN(row##_keys)}};                                \
-	static const struct gs_conf_schema row##_schema = {                                        \
-		.comment = "Detector " #row ".",                                                   \
-		.bytes = sizeof(struct gs_detect_errors_options),                                  \
-		.sections = row##_sections,                                                        \
-		.n_sections = GS_ARRAY_LEN(row##_sections),                                        \
-	};                                                                                         \
+	DETECT_SCHEMA(row, struct gs_detect_errors_options, "Detector " #row ".");                 \
 	const struct gs_detector gs_detect_##row = {                                               \
 		.name = #row,                                                                      \
 		.reads = (reads_),                                                                 \

@@ -71,7 +71,7 @@ static enum gs_detect_outcome feed_fragmentation(void *state, const void *option
 	return fragmented ? GS_DETECT_BEGUN : GS_DETECT_ENDED;
 }
 
-static const struct gs_conf_key keys[] = {
+static const struct gs_conf_key fragmentation_keys[] = {
 #define OPTION(field) offsetof(struct gs_detect_fragmentation_options, field)
 	{"window_samples", GS_CONF_NUMBER, OPTION(window_samples), "64",
 	 "Samples over which the peak of use is looked for: several steps.", 2, 65536},
@@ -81,14 +81,7 @@ static const struct gs_conf_key keys[] = {
 	 0, 1000000000000000},
 };
 
-static const struct gs_conf_section sections[] = {{"", "", 0, keys, GS_ARRAY_LEN(keys)}};
-
-static const struct gs_conf_schema schema = {
-	.comment = "Detector of fragmentation.",
-	.bytes = sizeof(struct gs_detect_fragmentation_options),
-	.sections = sections,
-	.n_sections = GS_ARRAY_LEN(sections),
-};
+DETECT_SCHEMA(fragmentation, struct gs_detect_fragmentation_options, "Detector of fragmentation.");
 
 const struct gs_detector gs_detect_fragmentation = {
 	.name = "fragmentation",
@@ -96,7 +89,7 @@ const struct gs_detector gs_detect_fragmentation = {
 	.finds = "memory is reserved that not even the peak of use needs",
 	.score = "share of the reserved memory that the peak does not use",
 	.n_values = 2,
-	.options = &schema,
+	.options = &fragmentation_schema,
 	.state_bytes = fragmentation_bytes,
 	.begin = begin_fragmentation,
 	.feed = feed_fragmentation,

@@ -75,7 +75,7 @@ static enum gs_detect_outcome feed_leak(void *state, const void *options, uint64
 	return found;
 }
 
-static const struct gs_conf_key keys[] = {
+static const struct gs_conf_key leak_keys[] = {
 #define OPTION(field) offsetof(struct gs_detect_leak_options, field)
 	{"skipped", GS_CONF_DURATION, OPTION(skipped_ns), "2m",
 	 "At the begin, while a program loads and its caches fill.", 0, 86400000000000},
@@ -91,14 +91,7 @@ static const struct gs_conf_key keys[] = {
 	 "Least significance: z of Mann and Kendall's test.", 1, 100},
 };
 
-static const struct gs_conf_section sections[] = {{"", "", 0, keys, GS_ARRAY_LEN(keys)}};
-
-static const struct gs_conf_schema schema = {
-	.comment = "Detector of leaks.",
-	.bytes = sizeof(struct gs_detect_leak_options),
-	.sections = sections,
-	.n_sections = GS_ARRAY_LEN(sections),
-};
+DETECT_SCHEMA(leak, struct gs_detect_leak_options, "Detector of leaks.");
 
 const struct gs_detector gs_detect_leak = {
 	.name = "leak",
@@ -106,7 +99,7 @@ const struct gs_detector gs_detect_leak = {
 	.finds = "memory grows steadily",
 	.score = "z of Mann and Kendall's test for a trend",
 	.n_values = 1,
-	.options = &schema,
+	.options = &leak_schema,
 	.state_bytes = leak_bytes,
 	.begin = begin_leak,
 	.feed = feed_leak,

@@ -91,14 +91,7 @@ static enum gs_detect_outcome feed_share(void *state, const void *options, uint6
 		{"min_amount", GS_CONF_REAL, OPTION(min_amount), (amount_), (amount_help_), 0,     \
 		 1000000000000000},                                                                \
 	};                                                                                         \
-	static const struct gs_conf_section row##_sections[] = {                                   \
-		{"", "", 0, row##_keys, GS_ARRAY_LEN(row##_keys)}};                                \
-	static const struct gs_conf_schema row##_schema = {                                        \
-		.comment = "Detector " #row ".",                                                   \
-		.bytes = sizeof(struct gs_detect_share_options),                                   \
-		.sections = row##_sections,                                                        \
-		.n_sections = GS_ARRAY_LEN(row##_sections),                                        \
-	};                                                                                         \
+	DETECT_SCHEMA(row, struct gs_detect_share_options, "Detector " #row ".");                  \
 	const struct gs_detector gs_detect_##row = {                                               \
 		.name = #row,                                                                      \
 		.reads = (reads_),                                                                 \

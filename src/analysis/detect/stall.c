@@ -101,7 +101,7 @@ static enum gs_detect_outcome feed_stall(void *state, const void *options, uint6
 	return ended ? GS_DETECT_ENDED : GS_DETECT_NOTHING;
 }
 
-static const struct gs_conf_key keys[] = {
+static const struct gs_conf_key stall_keys[] = {
 #define OPTION(field) offsetof(struct gs_detect_stall_options, field)
 	{"quiet", GS_CONF_DURATION, OPTION(quiet_ns), "30s",
 	 "Least time without a sample to report.", 1000000, 86400000000000},
@@ -115,14 +115,7 @@ static const struct gs_conf_key keys[] = {
 	 "With fewer times there is no rhythm yet.", 2, 65536},
 };
 
-static const struct gs_conf_section sections[] = {{"", "", 0, keys, GS_ARRAY_LEN(keys)}};
-
-static const struct gs_conf_schema schema = {
-	.comment = "Detector of stalls.",
-	.bytes = sizeof(struct gs_detect_stall_options),
-	.sections = sections,
-	.n_sections = GS_ARRAY_LEN(sections),
-};
+DETECT_SCHEMA(stall, struct gs_detect_stall_options, "Detector of stalls.");
 
 const struct gs_detector gs_detect_stall = {
 	.name = "stall",
@@ -130,7 +123,7 @@ const struct gs_detector gs_detect_stall = {
 	.finds = "nothing has come for longer than the series' rhythm explains",
 	.score = "seconds without a sample",
 	.n_values = 0,
-	.options = &schema,
+	.options = &stall_schema,
 	.state_bytes = stall_bytes,
 	.begin = begin_stall,
 	.feed = feed_stall,
