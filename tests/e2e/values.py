@@ -264,6 +264,17 @@ def conversion(t):
 
     t.equal('csv', rows('b.csv'), rows('a.csv'))
     t.equal('pftrace', slices(t, 'b.pftrace'), slices(t, 'a.pftrace'))
+    # All files by one reading, which is all that a FIFO gives.
+    os.mkfifo('once.gst')
+    feeder = subprocess.Popen(['cp', 'a.gst', 'once.gst'])
+    try:
+        t.tool('report', 'once.gst', '-o', 'c.json', '-o', 'c.csv', '-o', 'c.pftrace', status=0)
+    finally:
+        feeder.kill()
+        feeder.wait()
+    for suffix in ('json', 'csv', 'pftrace'):
+        with open(f'b.{suffix}', 'rb') as b, open(f'c.{suffix}', 'rb') as c:
+            t.true(f'the same {suffix}', b.read() == c.read())
 
 
 def slices(t, path):

@@ -30,8 +30,7 @@
 
 struct report_options {
 	const char *path;
-	const char *output; /* that is being written; NULL: only the summary */
-	const char *outputs[OUTPUTS_MAX];
+	const char *outputs[OUTPUTS_MAX]; /* files to convert it into; none: only the summary */
 	size_t n_outputs;
 	bool compare;
 	struct compare_from from; /* of --compare: a head */
@@ -285,9 +284,30 @@ static int choose_records(const struct choice *choice, struct gs_batch *batch)
 	return r;
 }
 
-static int replay_file(const char *path, struct gs_recording_reader *reader,
+/* The files that are written, in the order of -o. */
+struct report_files {
+	struct gs_export *at[OUTPUTS_MAX]; /* owned */
+	size_t n;
+};
+
+static int push_files(const struct report_options *o, const struct report_files *files,
+		      const struct gs_batch *batch)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < files->n && r == 0; i++) {
+		const struct gs_sink *file = gs_export_sink(files->at[i]);
+
+		r = file->push(file->ctx, batch);
+		if (r < 0)
+			gs_cli_print_message("cannot write %s: %s", o->outputs[i], strerror(-r));
+	}
+	return r;
+}
+
+static int replay_file(const struct report_options *o, struct gs_recording_reader *reader,
 		       const struct choice *choice, const struct gs_sink *view,
-		       const struct gs_sink *file, const char *file_path, struct samples *samples)
+		       const struct report_files *files, struct samples *samples)
 {
 	struct gs_batch batch;
 	int r;
@@ -297,19 +317,13 @@ static int replay_file(const char *path, struct gs_recording_reader *reader,
 		r = choose_records(choice, &batch);
 		if (r == 0)
 			r = view->push(view->ctx, &batch);
-		if (r == 0 && file) {
-			r = file->push(file->ctx, &batch);
-			if (r < 0) {
-				gs_cli_print_message("cannot write %s: %s", file_path,
-						     strerror(-r));
-				return r;
-			}
-		}
+		if (r == 0)
+			r = push_files(o, files, &batch);
 		if (r < 0)
 			return r;
 	}
 	if (r < 0)
-		gs_cli_print_message("cannot read %s: %s", path, strerror(-r));
+		gs_cli_print_message("cannot read %s: %s", o->path, strerror(-r));
 	return r < 0 ? r : 0;
 }
 
@@ -381,10 +395,13 @@ static int finish_findings(struct report_findings *f, const struct gs_summary *s
 
 static void take_span(void *ctx, const struct gs_activity_span *span)
 {
-	gs_export_take_span(ctx, span);
+	const struct report_files *files = ctx;
+
+	for (size_t i = 0; i < files->n; i++)
+		gs_export_take_span(files->at[i], span);
 }
 
-static int begin_view(const struct report_options *o, struct gs_export *export,
+static int begin_view(const struct report_options *o, struct report_files *files,
 		      struct gs_aggregate **ret_view)
 {
 	bool no_filter = o->n_line_filters == 1 && strcmp(o->line_filters[0], "none") == 0;
@@ -392,8 +409,8 @@ static int begin_view(const struct report_options *o, struct gs_export *export,
 
 	if (r == 0)
 		r = gs_activity_set_bounds(gs_aggregate_activity(*ret_view), &o->stream_limits);
-	if (r == 0 && export)
-		gs_activity_set_sink(gs_aggregate_activity(*ret_view), take_span, export);
+	if (r == 0 && files->n)
+		gs_activity_set_sink(gs_aggregate_activity(*ret_view), take_span, files);
 	if (r == 0 && o->n_line_filters)
 		r = gs_aggregate_set_line_filter(*ret_view, o->line_filters,
 						 no_filter ? 0 : o->n_line_filters);
@@ -402,7 +419,7 @@ static int begin_view(const struct report_options *o, struct gs_export *export,
 
 /* *ret_samples: the file has samples. */
 static int run_report(const struct report_options *o, struct gs_recording_reader *reader,
-		      struct gs_export *export, bool *ret_samples)
+		      struct report_files *files, bool *ret_samples)
 {
 	struct gs_report_summary_style style = o->style;
 	struct gs_summary *summary = NULL;
@@ -423,21 +440,20 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 
 	style.part = o->n_within || o->n_kernels;
 	if (r == 0)
-		r = begin_view(o, export, &view);
+		r = begin_view(o, files, &view);
 	if (r == 0 && under)
 		r = collect_under(o->path, under);
 	if (r == 0)
 		r = begin_findings(o, view, &findings);
 	if (r == 0) {
 		findings.view = gs_aggregate_sink(view);
-		r = replay_file(o->path, reader, &choice, &both,
-				export ? gs_export_sink(export) : NULL, o->output, &samples);
+		r = replay_file(o, reader, &choice, &both, files, &samples);
 	}
-	if (r == 0 && export)
-		gs_activity_report_pending(gs_aggregate_activity(view), gs_export_now_ns(export));
+	if (r == 0 && files->n)
+		gs_activity_report_pending(gs_aggregate_activity(view),
+					   gs_export_now_ns(files->at[0]));
 	gs_recording_stats(reader, &stats);
-	/* Once, however many files are written. */
-	if (r == 0 && o->output == o->outputs[0]) {
+	if (r == 0) {
 		cmd_report_damage(o->path, &stats);
 		if (under)
 			report_under(o, under);
@@ -454,7 +470,7 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 	if (r == 0 && samples.n_snapshots && (only_samples || o->style.verbose))
 		report_samples(o, &samples, only_samples);
 	/* A conversion prints no summary unless its format is asked for. */
-	if (r == 0 && (!export || (o->format_name && o->output == o->outputs[0])) &&
+	if (r == 0 && (!files->n || o->format_name) &&
 	    !(only_samples && o->format == GS_SUMMARY_TABLE)) {
 		if (!style.part)
 			gs_verdict_trace(summary);
@@ -471,8 +487,7 @@ static int run_report(const struct report_options *o, struct gs_recording_reader
 }
 
 /* r: how the reading went. A file that would show nothing is not written. */
-static int close_export(const struct report_options *o, struct gs_export **export, int r,
-			bool has_samples)
+static int close_export(const char *path, struct gs_export **export, int r, bool has_samples)
 {
 	const char *reason;
 	struct gs_err err = {{0}};
@@ -484,7 +499,7 @@ static int close_export(const struct report_options *o, struct gs_export **expor
 		if (r < 0)
 			return r;
 		gs_cli_print_message(
-			"%s is not written, as it would be empty: %s%s", o->output, reason,
+			"%s is not written, as it would be empty: %s%s", path, reason,
 			has_samples
 				? "; samples of GPUs can be seen in a .pftrace or .json file, and drawn by --plot FIGURE.svg"
 				: "");
@@ -494,7 +509,7 @@ static int close_export(const struct report_options *o, struct gs_export **expor
 	if (r < 0)
 		gs_cli_print_message("%s", gs_err_text(&err, r));
 	else
-		gs_cli_report_written(o->output, GS_CLI_OPENS_TRACE);
+		gs_cli_report_written(path, GS_CLI_OPENS_TRACE);
 	return r;
 }
 
@@ -561,33 +576,34 @@ const struct gs_cli_command gs_cli_report = {
 	.check = check_options,
 };
 
-/* Read it once, for the summary or for one file. */
+/* Read it once, for the summary or for all files. */
 static int report_recording(const struct report_options *o)
 {
 	struct gs_export_options eo = {.size = sizeof(eo)};
 	struct gs_recording_reader *reader = NULL;
-	struct gs_export *export = NULL;
+	struct report_files files = {.n = 0};
 	struct gs_err err = {{0}};
 	bool has_samples = false;
 	struct stat st;
-	int r = gs_recording_open(o->path, &reader, &err);
+	int r = gs_recording_open(o->path, &reader, &err), status = 0;
 
 	eo.flame_by = o->flame_by;
 	eo.when_whole = true;
 	/* What was for one user's eyes stays so in another format. */
 	eo.is_private = o->path && stat(o->path, &st) == 0 && !(st.st_mode & 077);
-	if (r == 0 && o->output)
-		r = gs_export_open(o->output, &eo, &export, &err);
-	if (r < 0) {
+	for (; r == 0 && files.n < o->n_outputs; files.n += r == 0)
+		r = gs_export_open(o->outputs[files.n], &eo, &files.at[files.n], &err);
+	if (r < 0)
 		gs_cli_print_message("%s", gs_err_text(&err, r));
-		gs_recording_reader_close(&reader);
-		return r;
+	else
+		r = run_report(o, reader, &files, &has_samples);
+	for (size_t i = 0; i < files.n; i++) {
+		int closed = close_export(o->outputs[i], &files.at[i], r, has_samples);
+
+		status = status < 0 ? status : closed;
 	}
-	r = run_report(o, reader, export, &has_samples);
-	if (export)
-		r = close_export(o, &export, r, has_samples);
 	gs_recording_reader_close(&reader);
-	return r;
+	return r < 0 ? r : status;
 }
 
 int gs_cmd_report(int argc, char **argv)
@@ -605,11 +621,6 @@ int gs_cmd_report(int argc, char **argv)
 		return gs_cmd_compare(o.reports, o.n_reports, &o.from, o.outputs[0], o.format_name);
 	if (o.plot)
 		return gs_cmd_plot(o.reports, o.n_reports, o.plot, o.panels);
-	o.output = o.outputs[0];
 	r = report_recording(&o);
-	for (size_t i = 1; i < o.n_outputs && r >= 0; i++) {
-		o.output = o.outputs[i];
-		r = report_recording(&o);
-	}
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
