@@ -38,7 +38,7 @@ enum gs_detect_outcome {
 
 struct gs_detect_parameter { /* of a model that a finding rests on */
 	const char *name;    /* static; with its unit, "training_spread_pct" */
-	double value;
+	double value;        /* in the unit of the name */
 };
 
 struct gs_detect_finding {
@@ -69,6 +69,7 @@ struct gs_detector {
 		*options; /* keys, defaults and ranges of its struct of options */
 	size_t (*state_bytes)(const void *options);
 	void (*begin)(void *state, const void *options); /* the state is all 0 */
+	/* The next sample: n_values of them, at this time of the series, which never goes back. */
 	enum gs_detect_outcome (*feed)(void *state, const void *options, uint64_t time_ns,
 				       const double *values, struct gs_detect_finding *ret);
 	/* Time has passed without a sample. NULL: nothing comes of that. */
@@ -134,11 +135,12 @@ struct gs_detect_drift_options {
 /* leak: memory that grows and grows. A point of the trend is the least of a bucket, since what is
  * given back within it is no leak. */
 struct gs_detect_leak_options {
-	uint64_t skipped_ns; /* of the begin of the series, in which memory grows anyway */
-	uint64_t bucket_ns;
-	int64_t max_buckets, min_buckets;
+	uint64_t skipped_ns;     /* of the begin of the series, in which memory grows anyway */
+	uint64_t bucket_ns;      /* a point of the trend is the least value of such a stretch */
+	int64_t max_buckets;     /* that are kept, the newest */
+	int64_t min_buckets;     /* with fewer nothing is reported */
 	double min_growth_bytes; /* over the buckets */
-	double min_z;
+	double min_z;            /* of the test of Mann and Kendall: how sure the trend is */
 };
 
 /* density, gpu_density: many samples where a Gaussian mixture of the usual ones has a low density. */
@@ -148,7 +150,7 @@ struct gs_detect_density_options {
 	int64_t max_components;   /* the number is chosen by BIC */
 	int covariance;           /* enum gs_detect_covariance */
 	int start;                /* enum gs_detect_start */
-	int64_t seed;
+	int64_t seed;             /* of random starts: the same series has the same model */
 	/* Added to variances (squared logarithms, or squared units): series that stand still would
 	 * else be unusual by their last digits. */
 	double floor;
@@ -191,7 +193,7 @@ struct gs_detect_errors_options {
 	uint64_t quiet_ns; /* without an error, until a finding is over */
 };
 
-union gs_detect_options { /* of any row */
+union gs_detect_options { /* of any row: the member that its detector is named for */
 	struct gs_detect_change_options change;
 	struct gs_detect_drift_options drift;
 	struct gs_detect_leak_options leak;

@@ -31,19 +31,19 @@ enum gs_detect_start {
 };
 
 struct gs_detect_fit {
-	unsigned n_values;     /* of a sample, 1 to GS_DETECT_MAX_VALUES */
-	unsigned n_components; /* 1 to GS_DETECT_MAX_COMPONENTS */
-	enum gs_detect_covariance covariance;
-	enum gs_detect_start start;
-	uint64_t seed;           /* of k-means++ */
+	unsigned n_values;                    /* of a sample, 1 to GS_DETECT_MAX_VALUES */
+	unsigned n_components;                /* 1 to GS_DETECT_MAX_COMPONENTS */
+	enum gs_detect_covariance covariance; /* which of its members are not 0 */
+	enum gs_detect_start start;           /* where the iterations begin */
+	uint64_t seed;                        /* of k-means++ */
 	double floor;            /* added to every variance, above 0; scikit-learn's reg_covar */
 	double tolerance;        /* ends when the mean log likelihood gains less */
 	unsigned max_iterations; /* at least 1 */
 };
 
 struct gs_detect_component {
-	double weight; /* all of a mixture's are 1 together */
-	double mean[GS_DETECT_MAX_VALUES];
+	double weight;                     /* all of a mixture's are 1 together */
+	double mean[GS_DETECT_MAX_VALUES]; /* in units of what it was fitted to, as is the next */
 	double covariance[GS_DETECT_MAX_VALUES][GS_DETECT_MAX_VALUES];
 	/* Derived: the inverse of the covariance's lower Cholesky factor, and the logarithm of
 	 * weight x the density at the mean. */
@@ -53,12 +53,12 @@ struct gs_detect_component {
 
 struct gs_detect_mixture {
 	unsigned n_values, n_components;
-	enum gs_detect_covariance covariance;
+	enum gs_detect_covariance covariance; /* as it was fitted */
 	unsigned n_iterations;
 	bool converged;         /* within max_iterations */
 	double mean_likelihood; /* logarithm, mean over the samples, of the finished model */
 	double bic;             /* Bayesian information criterion; less is better */
-	struct gs_detect_component component[GS_DETECT_MAX_COMPONENTS];
+	struct gs_detect_component component[GS_DETECT_MAX_COMPONENTS]; /* n_components of them */
 };
 
 /* Of n samples of n_values each, one after another. 0; -EINVAL: fewer samples than components, or a

@@ -85,17 +85,17 @@ struct gs_explain_cause {
 };
 
 struct gs_explain_finding {
-	enum gs_explain_subject subject;
+	enum gs_explain_subject subject;  /* what sort of series it is of */
 	char name[GS_EXPLAIN_NAME_BYTES]; /* whose series it is; "" of steps */
 	char job[GS_EXPLAIN_JOB_BYTES];   /* whose process or GPU it is; "" of none, or not known */
 	uint32_t gpu;                     /* 1 + its index in samples; 0: not of one */
 	uint32_t pid, tid; /* of steps, calls and processes; else, and where not known, 0 */
 	uint32_t xid;      /* its number; 0: not of one */
-	struct gs_explain_cause cause;
+	struct gs_explain_cause cause; /* judged again until GS_EXPLAIN_CAUSE_NS after its begin */
 	bool begun_reported, ended_reported; /* by gs_explain_report() */
-	struct gs_detect_finding begun;
-	uint64_t ended_ns;  /* 0: it holds until the end */
-	bool became_usual;  /* it ended because it is what is usual now */
+	struct gs_detect_finding begun;      /* as the detector reported its begin */
+	uint64_t ended_ns;                   /* 0: it holds until the end */
+	bool became_usual;                   /* it ended because it is what is usual now */
 	double after;       /* the median over all of it, where that is known at its end */
 	double calls_per_s; /* of calls: how many there were, until it was reported */
 	/* Others that begin within GS_EXPLAIN_NEAR_NS of its begin, the nearest first: places in the
@@ -120,7 +120,7 @@ struct gs_explain_call {
 	uint64_t start_ns, dur_ns;
 	uint64_t arg[4]; /* and aux: as in struct gs_event_call */
 	uint32_t aux;
-	bool failed;
+	bool failed;          /* it returned an error */
 	bool seen_from_begin; /* its process is traced since it began */
 };
 
@@ -156,7 +156,7 @@ enum gs_explain_stress_kind {
 };
 
 struct gs_explain_stress {
-	enum gs_explain_stress_kind kind;
+	enum gs_explain_stress_kind kind; /* what the machine was short of */
 	uint64_t time_ns;
 	double amount; /* since the one before of the same kind */
 };

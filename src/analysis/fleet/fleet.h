@@ -60,21 +60,21 @@ enum gs_fleet_state {
 	GS_FLEET_SILENT = 4,  /* its node sends nothing */
 };
 
-struct gs_fleet_rank { /* as a finding lists it */
-	int32_t rank;
-	uint32_t pid;                   /* on its node */
-	enum gs_fleet_state state;      /* of a hang; else 0 */
-	uint64_t calls;                 /* so far */
-	char node[GS_FLEET_NAME_BYTES]; /* its name */
-	char last_name[GS_RANK_NAME_BYTES];
+struct gs_fleet_rank {                      /* as a finding lists it */
+	int32_t rank;                       /* in the communicator, from 0 */
+	uint32_t pid;                       /* on its node */
+	enum gs_fleet_state state;          /* of a hang; else 0 */
+	uint64_t calls;                     /* so far */
+	char node[GS_FLEET_NAME_BYTES];     /* its name */
+	char last_name[GS_RANK_NAME_BYTES]; /* the function of its last collective; "" none */
 };
 
 struct gs_fleet_finding {
-	uint64_t number; /* from 1; the same when it comes again */
-	enum gs_fleet_kind kind;
-	uint64_t id;             /* of the communicator */
-	int32_t n_ranks, n_seen; /* of it; of these, heard of */
-	char job[GS_RANK_JOB_BYTES];
+	uint64_t number;                    /* from 1; the same when it comes again */
+	enum gs_fleet_kind kind;            /* a late rank, or a hang */
+	uint64_t id;                        /* of the communicator */
+	int32_t n_ranks, n_seen;            /* of it; of these, heard of */
+	char job[GS_RANK_JOB_BYTES];        /* of its processes; "" none */
 	int64_t begin_ns, found_ns, end_ns; /* end 0: it holds */
 	/* Whom it is about: the late rank, or those that have not arrived, GS_FLEET_MAX_LISTED at most of n_about. */
 	struct gs_fleet_rank about[GS_FLEET_MAX_LISTED];

@@ -36,8 +36,8 @@ struct gs_hang_op {
 };
 
 struct gs_hang_call {
-	struct gs_hang_op op;
-	uint64_t start_ns; /* when the rank arrived; two calls of a rank differ in it */
+	struct gs_hang_op op; /* what must be alike on all ranks */
+	uint64_t start_ns;    /* when the rank arrived; two calls of a rank differ in it */
 	uint32_t tid;
 };
 
@@ -60,23 +60,23 @@ enum gs_hang_state {
 struct gs_hang_rank {
 	int32_t rank; /* in the communicator */
 	uint32_t pid;
-	uint32_t tid; /* that made its last call; 0: none */
-	enum gs_hang_state state;
-	uint8_t end_signal;     /* that ended its process; 0: none, or not known */
-	bool is_inside;         /* its last call has not returned */
-	uint64_t n_calls;       /* so far */
-	uint64_t last_ns;       /* when the last was made; 0: none */
-	struct gs_hang_op last; /* that call */
+	uint32_t tid;             /* that made its last call; 0: none */
+	enum gs_hang_state state; /* where it is */
+	uint8_t end_signal;       /* that ended its process; 0: none, or not known */
+	bool is_inside;           /* its last call has not returned */
+	uint64_t n_calls;         /* so far */
+	uint64_t last_ns;         /* when the last was made; 0: none */
+	struct gs_hang_op last;   /* that call */
 	struct gs_hang_op
 		here; /* its call with the number of the finding; function 0: none, or not kept */
 };
 
 struct gs_hang_found {
-	uint32_t number; /* from 1; the same when it is handed out again, ended */
-	enum gs_hang_kind kind;
-	uint64_t id;     /* the same for all ranks of the communicator */
-	int32_t n_ranks; /* of it, with those that were not put in */
-	uint64_t call;   /* which collective of the communicator, from 1 */
+	uint32_t number;        /* from 1; the same when it is handed out again, ended */
+	enum gs_hang_kind kind; /* a hang, or calls that do not match */
+	uint64_t id;            /* the same for all ranks of the communicator */
+	int32_t n_ranks;        /* of it, with those that were not put in */
+	uint64_t call;          /* which collective of the communicator, from 1 */
 	uint64_t since_ns, found_ns;
 	uint64_t ended_ns; /* no rank waits any more; 0: they do */
 	bool has_arrived; /* because the last rank has arrived, and not because those that waited ended */

@@ -26,7 +26,7 @@
 enum gs_findings_format { GS_FINDINGS_TABLE = 0, GS_FINDINGS_JSON = 1, GS_FINDINGS_YAML = 2 };
 
 struct gs_findings_options {
-	enum gs_findings_format format;
+	enum gs_findings_format format;           /* of what is printed */
 	char *settings[GS_FINDINGS_SETTINGS_MAX]; /* KEY=VALUE; borrowed from argv */
 	unsigned n_settings;
 };

@@ -19,8 +19,8 @@
 struct gs_node_findings;
 
 struct gs_kept_finding {
-	uint64_t number; /* of its last change, from 1; 0: free */
-	struct gs_explain_finding finding;
+	uint64_t number;                   /* of its last change, from 1; 0: free */
+	struct gs_explain_finding finding; /* as it is now, ended or not */
 };
 
 /* options: NULL: the defaults. 0 or a negative errno with err; -EINVAL: a wrong option. */

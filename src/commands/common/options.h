@@ -75,7 +75,7 @@ struct gs_cli_group {
 
 /* A word that says what a command does: `start` of `gpuscope session`. */
 struct gs_cli_subcommand {
-	const char *name;
+	const char *name; /* as it is typed */
 	const char *args; /* what follows it, as the help shows it; "": nothing */
 	const char *help; /* at most 60 characters, lower case */
 };

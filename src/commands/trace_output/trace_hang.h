@@ -46,7 +46,7 @@ bool trace_hang_next(struct trace_hang *hang, struct gs_hang_found *ret_found);
 
 /* The stacks of a rank in words, the innermost frame first; NULL: not read. */
 struct trace_hang_stacks {
-	char *python, *native;
+	char *python, *native; /* owned */
 };
 
 /* Record what was found, or that it is over; stacks of the first n_stacks ranks. */

@@ -10,9 +10,9 @@
 struct trace_stress { /* all 0 at the begin */
 	uint32_t pid; /* whose cgroup and network are read; 0: none is known yet */
 	uint64_t read_ns;
-	bool is_known;                 /* the following are of this pid */
-	int64_t quota_ns, retransmits; /* as they were read last; -1: not known */
-	int64_t said_quota_ns, said_retransmits;
+	bool is_known;                           /* the following are of this pid */
+	int64_t quota_ns, retransmits;           /* as they were read last; -1: not known */
+	int64_t said_quota_ns, said_retransmits; /* as they were reported last; likewise */
 };
 
 /* A process that is traced; the first one that has not ended is taken. */

@@ -67,7 +67,7 @@ enum nccl_type {
 enum nccl_field { NCCL_FIELDS(NCCL_FIELD_NUMBER) NCCL_N_FIELDS };
 
 struct nccl_place {
-	uint8_t bytes;
+	uint8_t bytes;                   /* of the field; the same in all versions */
 	uint8_t offset[GS_NCCL_ABI_MAX]; /* by version - 1 */
 };
 extern const struct nccl_place nccl_place[NCCL_N_FIELDS];

@@ -11,8 +11,8 @@
 
 #include <stdint.h>
 
-struct gs_bucket { /* begins as all 0 */
-	double sum;
+struct gs_bucket {       /* begins as all 0 */
+	double sum;      /* of the n values; a mean counts as often as it is of values */
 	double min, max; /* min: of the values as they came, so of means where these are such */
 	uint64_t n;      /* measured values */
 };

@@ -19,7 +19,7 @@ enum gs_companion_nccl_kind {
  * record's end; "" it has none. */
 struct gs_companion_nccl_comm {
 	struct gs_companion_record head;
-	uint64_t time;
+	uint64_t time;   /* ticks of the processor, as in all records */
 	uint64_t hash;   /* the same for all ranks of the communicator; 0 not known */
 	uint32_t number; /* of this process: 1, 2, ... */
 	uint32_t what;   /* enum gs_nccl_comm_what */
@@ -38,18 +38,18 @@ _Static_assert(sizeof(struct gs_companion_nccl_comm) == 56, "gs_companion_nccl_c
 /* An operation that NCCL has handed to the GPU: from the begin to the end of the handing over. */
 struct gs_companion_nccl_op {
 	struct gs_companion_record head;
-	uint64_t start, end;
-	uint64_t hash;   /* of its communicator; 0 not known */
-	uint64_t seq;    /* of its function in its communicator, from 0; of collectives */
-	uint64_t count;  /* of elements */
-	uint32_t number; /* of this process: 1, 2, ...; one that is missing was lost */
-	uint32_t comm;   /* number of its communicator; 0: there were too many */
-	uint32_t group;  /* operations of one number are handed over together; 0 not known */
-	int32_t rank;    /* of this process in the communicator */
+	uint64_t start, end; /* ticks of the processor */
+	uint64_t hash;       /* of its communicator; 0 not known */
+	uint64_t seq;        /* of its function in its communicator, from 0; of collectives */
+	uint64_t count;      /* of elements */
+	uint32_t number;     /* of this process: 1, 2, ...; one that is missing was lost */
+	uint32_t comm;       /* number of its communicator; 0: there were too many */
+	uint32_t group;      /* operations of one number are handed over together; 0 not known */
+	int32_t rank;        /* of this process in the communicator */
 	int32_t peer; /* the other rank of a transfer; the root of a collective, 0 where it has none */
 	uint16_t channels; /* 0 not known */
-	uint8_t warps;
-	uint8_t what; /* enum gs_nccl_op_what */
+	uint8_t warps;     /* 0 not known */
+	uint8_t what;      /* enum gs_nccl_op_what */
 	/* As NCCL spells them, to the first zero or the member's end; "" it said none. */
 	char func[16];
 	char datatype[16];
@@ -67,10 +67,10 @@ struct gs_companion_nccl_channel {
 	uint32_t op;        /* number of the operation; 0 not known */
 	uint32_t what;      /* enum gs_nccl_channel_what */
 	uint16_t channel;
-	uint16_t is_send; /* of a proxy, as are the next three */
-	int32_t peer;
-	uint32_t steps;
-	uint32_t chunk_bytes;
+	uint16_t is_send;     /* of a proxy, as are the next three */
+	int32_t peer;         /* the rank that it sends to or receives from */
+	uint32_t steps;       /* of the transfer, as NCCL counts them */
+	uint32_t chunk_bytes; /* of a step */
 };
 _Static_assert(sizeof(struct gs_companion_nccl_channel) == 64, "gs_companion_nccl_channel");
 

@@ -32,14 +32,14 @@ struct gs_rec_nccl_op {
 	uint32_t thread;   /* id of the one that handed it over; 0 not known */
 	uint64_t start_ns; /* of the handing over */
 	uint64_t end_ns;
-	uint64_t hash;
-	uint64_t seq;    /* of its function in its communicator, from 0; of collectives */
-	uint64_t count;  /* of elements */
-	uint64_t bytes;  /* of these; GS_NCCL_BYTES_UNKNOWN: NCCL has no name for their type */
-	uint32_t number; /* of the process: 1, 2, ...; one that is missing was lost */
-	uint32_t comm;   /* number of its communicator; 0 not known */
-	uint32_t group;  /* those of one number were handed over together; 0 not known */
-	int32_t rank;
+	uint64_t hash;     /* of its communicator, the same for all ranks; 0 not known */
+	uint64_t seq;      /* of its function in its communicator, from 0; of collectives */
+	uint64_t count;    /* of elements */
+	uint64_t bytes;    /* of these; GS_NCCL_BYTES_UNKNOWN: NCCL has no name for their type */
+	uint32_t number;   /* of the process: 1, 2, ...; one that is missing was lost */
+	uint32_t comm;     /* number of its communicator; 0 not known */
+	uint32_t group;    /* those of one number were handed over together; 0 not known */
+	int32_t rank;      /* of this process in the communicator */
 	int32_t peer;      /* or root */
 	uint16_t channels; /* 0 not known */
 	uint16_t warps;    /* 0 not known */
@@ -61,10 +61,10 @@ struct gs_rec_nccl_channel {
 	uint64_t gpu_end_ns;
 	uint32_t what; /* enum gs_nccl_channel_what */
 	uint16_t channel;
-	uint16_t is_send; /* of a proxy, as are the next three */
-	int32_t peer;
-	uint32_t steps;
-	uint32_t chunk_bytes;
+	uint16_t is_send;     /* of a proxy, as are the next three */
+	int32_t peer;         /* the rank that it sends to or receives from */
+	uint32_t steps;       /* of the transfer, as NCCL counts them */
+	uint32_t chunk_bytes; /* of a step */
 	uint32_t pad;
 };
 _Static_assert(sizeof(struct gs_rec_nccl_channel) == 72, "nccl_channel");

@@ -82,8 +82,8 @@ struct gs_node_snapshot {
 struct gs_node_choice {
 	const uint32_t *pids; /* lent; n_pids 0: all */
 	unsigned n_pids;
-	bool has_user; /* only those of uid */
-	uint32_t uid;
+	bool has_user; /* only those of this user: */
+	uint32_t uid;  /* number of the user */
 };
 
 /* Leaves only those; jobs are chosen by their user alone. */

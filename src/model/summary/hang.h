@@ -10,13 +10,13 @@
 struct gs_hang_rank_summary {
 	int32_t rank; /* in the communicator */
 	uint32_t pid, tid;
-	uint32_t signal;      /* that ended its process; 0: none, or not known */
-	const char *state;    /* "missing" and others: model/trace/record_hang.h */
-	uint64_t calls;       /* collectives so far */
-	uint64_t last_age_ns; /* since the last, as of when it was found */
-	uint64_t last_count;  /* elements of it */
-	const char *last_function, *last_type;
-	const char *text, *python, *native; /* in words; its stacks, the innermost frame first */
+	uint32_t signal;                       /* that ended its process; 0: none, or not known */
+	const char *state;                     /* "missing" and others: model/trace/record_hang.h */
+	uint64_t calls;                        /* collectives so far */
+	uint64_t last_age_ns;                  /* since the last, as of when it was found */
+	uint64_t last_count;                   /* elements of it */
+	const char *last_function, *last_type; /* of the last; "" there was none */
+	const char *text, *python, *native;    /* in words; its stacks, the innermost frame first */
 };
 
 struct gs_hang_summary {

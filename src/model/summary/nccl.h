@@ -8,11 +8,11 @@
 
 /* Operations for which NCCL chose the same. */
 struct gs_nccl_choice {
-	const char *func;      /* "AllReduce" */
-	const char *algorithm; /* "RING"; "" NCCL says none, as of transfers */
-	const char *protocol;  /* "LL128"; likewise */
-	uint32_t channels;     /* 0 not known */
-	uint64_t ops;
+	const char *func;              /* "AllReduce" */
+	const char *algorithm;         /* "RING"; "" NCCL says none, as of transfers */
+	const char *protocol;          /* "LL128"; likewise */
+	uint32_t channels;             /* 0 not known */
+	uint64_t ops;                  /* how many */
 	uint64_t bytes;                /* of those whose bytes are known */
 	uint64_t sized;                /* how many these are */
 	uint64_t min_bytes, max_bytes; /* of one of them */
@@ -26,11 +26,11 @@ struct gs_nccl_choice {
 
 /* The ranks of one communicator that were seen. */
 struct gs_nccl_ranks {
-	uint64_t hash;
+	uint64_t hash;    /* the same for all ranks of the communicator */
 	const char *name; /* "" none */
 	int32_t n_ranks;  /* 0 not known */
-	uint32_t n_seen;
-	uint64_t ops;
+	uint32_t n_seen;  /* of these, ranks whose operations were reported */
+	uint64_t ops;     /* of all of them */
 	/* The rank that has handed over least of a function, of those seen: by how many operations it lags.
 	 * 0: all are equally far. */
 	uint64_t lag;
@@ -51,12 +51,12 @@ struct gs_nccl_summary {
 	size_t n_choices;
 	struct gs_nccl_ranks *comms; /* those that are stalled first, then most operations */
 	size_t n_comms;
-	uint64_t collectives, transfers;
-	uint64_t bytes, unsized; /* of all whose bytes are known; how many others there are */
-	uint64_t lost;           /* operations that were not reported */
-	uint64_t channels, proxies;
-	uint64_t unplaced; /* of these, those whose operation is not known */
-	uint64_t left_out; /* operations that found no room here */
+	uint64_t collectives, transfers; /* operations of either sort */
+	uint64_t bytes, unsized;    /* of all whose bytes are known; how many others there are */
+	uint64_t lost;              /* operations that were not reported */
+	uint64_t channels, proxies; /* how many were reported */
+	uint64_t unplaced;          /* of these, those whose operation is not known */
+	uint64_t left_out;          /* operations that found no room here */
 	uint64_t unranked; /* those whose communicator found none: by them no ranks are compared */
 	uint64_t
 		no_windows; /* communicators whose channels are not looked at, as their NCCL would mistake them */

@@ -22,11 +22,11 @@ enum gs_tls_fault {                           /* of a call that failed */
 };
 
 struct gs_tls_wire {
-	int fd;             /* owned; -1 none */
-	struct ssl_st *ssl; /* owned; NULL: plain */
-	short wants;        /* POLLIN, POLLOUT (EPOLLIN, EPOLLOUT): what -EAGAIN waits for */
-	enum gs_tls_fault fault;
-	const char *reason; /* in OpenSSL's words, lent for ever */
+	int fd;                  /* owned; -1 none */
+	struct ssl_st *ssl;      /* owned; NULL: plain */
+	short wants;             /* POLLIN, POLLOUT (EPOLLIN, EPOLLOUT): what -EAGAIN waits for */
+	enum gs_tls_fault fault; /* of the call that failed last */
+	const char *reason;      /* in OpenSSL's words, lent for ever */
 };
 
 #define GS_TLS_WIRE(socket) ((struct gs_tls_wire){.fd = (socket)})

@@ -156,16 +156,16 @@ struct gs_aggregate {
 	uint32_t n_threads;
 	struct acc *accs; /* owned; [0] is never used */
 	uint32_t n_accs, n_accs_room;
-	struct array comms;         /* struct view_comm */
-	struct gs_map comm_idx;     /* comm_key() -> index into comms, the newest */
-	struct array lost;          /* struct view_lost */
-	struct array attached;      /* struct gs_rec_attach */
-	struct array open;          /* struct view_open */
-	struct array aggregates;    /* struct view_aggregate */
-	struct array allocators;    /* struct gs_rec_allocator */
-	struct array leaks;         /* struct gs_rec_leak */
-	struct gs_holders *holders; /* owned; who holds memory */
-	struct gs_hangs hangs;
+	struct array comms;               /* struct view_comm */
+	struct gs_map comm_idx;           /* comm_key() -> index into comms, the newest */
+	struct array lost;                /* struct view_lost */
+	struct array attached;            /* struct gs_rec_attach */
+	struct array open;                /* struct view_open */
+	struct array aggregates;          /* struct view_aggregate */
+	struct array allocators;          /* struct gs_rec_allocator */
+	struct array leaks;               /* struct gs_rec_leak */
+	struct gs_holders *holders;       /* owned; who holds memory */
+	struct gs_hangs hangs;            /* found while the stream was recorded */
 	struct array mpi;                 /* struct view_mpi */
 	struct gs_map mpi_idx;            /* hash of who and where -> index into mpi */
 	struct gs_activity *activity;     /* owned; what streams were asked for */

@@ -100,7 +100,7 @@ void gs_ingest_gpu_window(struct gs_ingest *feed, uint32_t pid,
 
 /* As NCCL spells them; "" it said none. */
 struct gs_ingest_nccl_words {
-	const char *func, *datatype, *algorithm, *protocol;
+	const char *func, *datatype, *algorithm, *protocol; /* lent for the call */
 };
 
 /* What NCCL says of itself in a process, as records: ids and texts of what is given are left out, its times are

@@ -19,8 +19,8 @@ struct gs_session_export_sums { /* begins as all 0 */
 	struct gs_bucket power;              /* W */
 	struct gs_bucket temperature;        /* degrees Celsius */
 	uint64_t util_count[101];            /* samples by utilisation, in percent */
-	struct gs_energy energy;
-	int64_t before_ns; /* how long the last sample stood for */
+	struct gs_energy energy;             /* J, out of the counter, else of power */
+	int64_t before_ns;                   /* how long the last sample stood for */
 };
 
 /* A sample of this GPU (its number in the snapshot), as time goes on. One that was lost says nothing. */

@@ -10,7 +10,7 @@
 
 struct gs_thread_stack_python {    /* a frame */
 	char file[512], name[256]; /* UTF-8; the qualified name from 3.11 on */
-	uint32_t line;
+	uint32_t line;             /* from 1; 0 not known */
 };
 
 /* The Python stack of a thread, the innermost frame first, by what gs_pythons_find() said of its process: how
