@@ -137,10 +137,10 @@ struct gs_gpu_info {
 	int32_t n_sms;           /* -1 unknown */
 	int32_t compute_major, compute_minor; /* -1 unknown */
 	uint8_t persistence;                  /* 0 off, 1 on, 255 unknown */
-	uint8_t mig_enabled;                  /* the GPU is divided; its parts follow it */
-	uint8_t is_mig;                       /* this is such a part */
+	uint8_t mig_enabled;                  /* the GPU is in MIG mode; its instances follow it */
+	uint8_t is_mig;                       /* this is such an instance */
 	uint8_t pad;
-	int32_t gpu_instance, compute_instance; /* of a part; -1 */
+	int32_t gpu_instance, compute_instance; /* of a MIG instance; -1 */
 	char mig_profile[32];                   /* "1g.10gb" */
 };
 
@@ -152,7 +152,7 @@ uint32_t gs_gpu_sm_cores(int32_t major, int32_t minor);
 
 #define GS_GPU_NUMBER_BYTES 24
 
-/* What it is called for people, and after -i: "3", and "3:7" a part. Returns out. */
+/* What it is called for people, and after -i: "3", and "3:7" a MIG instance. Returns out. */
 const char *gs_gpu_number(char out[GS_GPU_NUMBER_BYTES], const struct gs_gpu_info *info);
 
 /* Errors that links of NVLink 5 count (Blackwell and newer), beside those of struct gs_gpu_link. */
@@ -326,7 +326,7 @@ struct gs_gpu_snapshot {
 	int64_t wall_ns;
 	uint32_t state;               /* enum gs_gpu_state */
 	char state_text[256];         /* what is wrong and what to do; "" nothing */
-	struct gs_gpu_info *info;     /* n_gpus; a divided GPU's parts follow it */
+	struct gs_gpu_info *info;     /* n_gpus; the MIG instances of a GPU follow it */
 	struct gs_gpu_sample *sample; /* n_gpus */
 	uint32_t n_gpus;
 	struct gs_gpu_process *process; /* by GPU, then by memory, most first */

@@ -82,16 +82,16 @@ static void put_gpus(struct gs_grid *g, const struct gs_gpu_snapshot *s, const i
 		const struct gs_gpu_info *info = &s->info[i];
 		const struct gs_gpu_sample *v = &s->sample[i];
 		char text[32], name[160];
-		bool part;
+		bool adds_profile;
 
 		gs_grid_right(g, GS_INK_BOLD, gs_gpu_number(text, info));
 		for (unsigned j = 0; j < n; j++)
 			gs_grid_right(g, v->lost ? GS_INK_DIM : ink_of(v, (unsigned)fields[j]),
 				      gs_report_gpu_value_text(text, v, (unsigned)fields[j]));
-		/* The driver's name of a part may have its profile already. */
-		part = info->is_mig && !strstr(info->name, info->mig_profile);
-		snprintf(name, sizeof(name), "%s%s%s%s", info->name, part ? " part " : "",
-			 part ? info->mig_profile : "",
+		/* The driver's name of a MIG instance may have its profile already. */
+		adds_profile = info->is_mig && !strstr(info->name, info->mig_profile);
+		snprintf(name, sizeof(name), "%s%s%s%s", info->name, adds_profile ? " MIG " : "",
+			 adds_profile ? info->mig_profile : "",
 			 v->lost ? " (lost: values are the last known)" : "");
 		gs_grid_rest(g, v->lost ? GS_INK_RED : GS_INK_PLAIN, name, GS_CUT_END);
 	}

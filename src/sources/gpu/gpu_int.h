@@ -28,7 +28,7 @@
 #include "sources/gpu/gpu.h"
 #include "sources/gpu/nvml_calls.h"
 
-#define GS_GPU_MAX         512  /* GPUs and their parts; more are not shown */
+#define GS_GPU_MAX         512  /* GPUs and MIG instances; more are not shown */
 #define GS_GPU_PROCESS_MAX 4096 /* on one GPU; more are not shown */
 #define GS_GPU_EVENTS_MAX  256  /* waiting to be reported; more are counted as lost */
 
@@ -117,7 +117,7 @@ struct gs_nvml_part {         /* of one device; nvml_part.c */
 
 struct gs_nvml_device {
 	nvml_dev handle;       /* NULL: the GPU was there and does not answer */
-	nvml_dev parent;       /* of a part, else NULL */
+	nvml_dev parent;       /* of a MIG instance, else NULL */
 	uint32_t parent_index; /* in the table of devices; its own of a whole GPU */
 	struct gs_gpu_info info;
 	struct gs_gpu_sample sample;
@@ -217,7 +217,7 @@ void gs_nvml_fini(struct gs_nvml *nv);
 
 /* Fill the table of devices; with what was known of them before, by UUID. */
 int gs_nvml_enumerate(struct gs_nvml *nv);
-/* True when the GPUs or their parts are not those of the table any more. */
+/* True when the GPUs or their MIG instances are not those of the table any more. */
 bool gs_nvml_layout_changed(struct gs_nvml *nv);
 void gs_nvml_device_fini(struct gs_nvml *nv, struct gs_nvml_device *dev);
 void gs_nvml_topology(struct gs_nvml *nv);

@@ -37,7 +37,7 @@ struct rule {
 	double weight;    /* of its age beside that of others */
 	double longest_s; /* 0: at every turn, whatever it costs */
 	bool slow;        /* without a budget: only at slow turns */
-	bool parts_too;   /* of MIG parts as well */
+	bool parts_too;   /* of MIG instances as well */
 	void (*read[2])(struct gs_nvml *nv, struct gs_nvml_device *dev);
 	const char *way[2];
 	enum gs_gpu_field proof; /* the field by which a way is seen to work */

@@ -356,7 +356,7 @@ int gs_nvml_processes(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t g
 	struct gs_nvml_meter meter;
 	int e;
 
-	/* A divided GPU's processes are those of its parts. */
+	/* Processes on a GPU in MIG mode are those on its instances. */
 	if (!dev->handle || dev->info.mig_enabled || dev->sample.lost)
 		return 0;
 	if (!nv->process_room)

@@ -411,7 +411,7 @@ void gs_nvml_sample(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned gro
 	gs_nvml_parts_read(nv, dev, groups, slow, now_ns);
 	if (s->lost)
 		return;
-	/* What belongs to the GPU as a whole is not there for a part of it. */
+	/* A MIG instance has no values of the whole GPU. */
 	if (dev->parent)
 		for (unsigned i = 0; i < GS_GPU_FIELD_COUNT; i++)
 			if (s->why[i] == GS_GPU_REASON_NOT_READ &&
