@@ -101,7 +101,8 @@ export class Chart {
 		return {
 			width: this.box.clientWidth || 400, height: 180,
 			scales: { y: { range: (u, min, max) => [0, Math.max(this.most, (max || 0) * 1.05, (this.limit || 0) * 1.05)] } },
-			axes: [axis, { ...axis, size: 80, values: (u, ticks) => ticks.map(v => `${v} ${unit}`) }],
+			/* Room for the first label, which may have date and time. */
+			axes: [{ ...axis, space: 100 }, { ...axis, size: 80, values: (u, ticks) => ticks.map(v => `${v} ${unit}`) }],
 			series: [{}, { label: 'min', show: true, stroke: 'transparent', value, points: { show: false } }, { label: 'mean', stroke, width: 1.6, value, points: { show: true, size: 4, fill: stroke, filter: lonely } }, { label: 'max', stroke: 'transparent', value, points: { show: false } }],
 			bands: [{ series: [3, 1], fill: stroke + '30' }],
 			/* One cursor over all charts of the page; its figures are shown while it is there. */

@@ -2,6 +2,7 @@
 import { get } from './api.js'
 import { Lines } from './chart.js'
 import { h, put, table, state, percent, watts, bytes, count, duration, time, none } from './dom.js'
+import { facts } from './report.js'
 import { onTheme } from './theme.js'
 import { alertList, gpuColumns, perProcess, processColumns } from './views.js'
 
@@ -19,12 +20,12 @@ const health = [
 /* Time in a step or a second, as explain writes it. */
 const nanoseconds = v => (v >= 1e9 ? `${(v / 1e9).toFixed(2)} s` : v >= 1e6 ? `${(v / 1e6).toFixed(1)} ms` : `${(v / 1e3).toFixed(1)} us`)
 
+const evidence = e => `${e.key} ${e.before_ns === undefined ? `${count(e.before_count)} \u2192 ${count(e.after_count)}` : `${nanoseconds(e.before_ns)} \u2192 ${nanoseconds(e.after_ns)}`}`
+
 const finding = f => h('li', {},
 	h('span', { class: `state ${f.ended_s === null ? 'warning' : 'ok'}` }, f.ended_s !== null ? f.became_usual ? 'usual now' : 'over' : 'holds'), ' ', f.text,
-	h('div.note', {}, 'since ', time(f.since), f.job ? `, job ${f.job}` : ''),
-	h('div.note', {}, 'cause: ', f.cause ? `${f.cause.text} (confidence ${percent(f.cause.confidence)})` : 'not known'),
-	f.evidence.length ? h('div.note', {}, 'evidence: ', f.evidence.map(e => `${e.key} ${e.before_ns === undefined ? `${count(e.before_count)} \u2192 ${count(e.after_count)}` : `${nanoseconds(e.before_ns)} \u2192 ${nanoseconds(e.after_ns)}`}`).join(', ')) : null,
-	f.advice ? h('div.note', {}, f.advice) : null, h('div.note', {}, 'see: ', h('code', {}, f.command)))
+	facts([['Since', `${time(f.since)}${f.job ? `, job ${f.job}` : ''}`], ['Cause', f.cause ? `${f.cause.text} (confidence ${percent(f.cause.confidence)})` : 'not known'],
+		['Evidence', f.evidence.map(evidence).join(', ')], ['What to do', f.advice], ['See', h('code', {}, f.command)]]))
 
 /* Those that hold first, the newest before the others. */
 function findingList(d) {
@@ -55,7 +56,7 @@ export function local() {
 	}
 	return {
 		title: 'Node', refresh, close: () => charts.forEach(c => c.close()),
-		element: h('div', {}, title, cards, h('div.split', {}, h('section.panel', {}, h('h2', {}, 'GPUs'), gpus), h('section.panel', {}, h('h2', {}, 'Alerts'), alerts)), h('section.panel', { 'aria-label': 'Findings' }, h('h2', {}, 'Findings'), findings), h('div.grid', {}, charts.map(c => c.element)), h('section.panel', {}, h('h2', {}, 'Processes'), processes),
+		element: h('div', {}, title, cards, h('div.split', {}, h('section.panel', {}, h('h2', {}, 'GPUs'), gpus), h('section.panel', {}, h('h2', {}, 'Alerts'), alerts)), h('section.panel', { 'aria-label': 'Findings' }, h('h2', {}, 'Findings'), findings), h('div.grid.pairs', {}, charts.map(c => c.element)), h('section.panel', {}, h('h2', {}, 'Processes'), processes),
 			h('section.panel', {}, h('h2', {}, 'This agent'), agent)),
 	}
 }

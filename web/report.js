@@ -28,7 +28,7 @@ const word = (title, value) => [title, r => h('bdi', { title: text(value(r)) }, 
 const figure = (title, key, write) => [title, r => write(r[key]), 'n', r => r[key]]
 const panel = (title, rows, columns, note) => rows.length ? h('section.panel', {}, h('h2', {}, title), note ? h('p.note', {}, note) : null, table(rows.slice(0, ROWS), columns, ''),
 	rows.length > ROWS ? h('p.note', {}, `and ${rows.length - ROWS} more`) : null) : null
-const facts = rows => h('dl.facts', {}, rows.filter(([, v]) => v && v !== none).map(([key, v]) => [h('dt', {}, key), h('dd', {}, h('bdi', {}, v))]))
+export const facts = rows => h('dl.facts', {}, rows.filter(([, v]) => v && v !== none).map(([key, v]) => [h('dt', {}, key), h('dd', {}, h('bdi', {}, v))]))
 
 /* How long each took: counts by powers of two, as bars. */
 function histogram(rows) {

@@ -6,6 +6,8 @@
 #include "output/screen/lines.h"
 #include "output/tui/layout.h"
 
+#define NAME_COLUMNS 9
+
 void tui_note_findings(struct tui_ui *ui)
 {
 	const struct gs_tui_source *s = ui->source;
@@ -64,11 +66,22 @@ int tui_put_findings(const struct tui_ui *ui, struct tui_screen *s, int y, int c
 	return put_words(s, y, columns, most, text);
 }
 
+#define CAUSE "cause: "
+#define SEE   "; see: "
+
+/* The text of a cause begins with its name and ends with the command that shows it, for a line of its own. */
 static void put_one(struct tui_lines *l, const struct gs_tui_finding *f)
 {
-	tui_line(l, f->since, "%s", f->text);
-	tui_line(l, "", "%s", f->cause);
-	tui_line(l, f->advice[0] ? "what to do" : "", "%s", f->advice);
+	bool is_named = strncmp(f->cause, CAUSE, strlen(CAUSE)) == 0;
+	const char *cause = f->cause + (is_named ? strlen(CAUSE) : 0);
+	const char *see = strstr(cause, SEE), *command = see ? see + strlen(SEE) : "";
+
+	tui_line_text(l, TUI_WARN, f->text);
+	tui_line(l, "  since", "%s", f->since);
+	tui_line(l, "  cause", "%.*s", see ? (int)(see - cause) : (int)strlen(cause), cause);
+	tui_line(l, "  do", "%s", f->advice);
+	/* That is this program. */
+	tui_line(l, "  see", "%s", strcmp(command, "gpuscope top") == 0 ? "" : command);
 	tui_lines_gap(l);
 }
 
@@ -79,7 +92,7 @@ void tui_draw_findings(struct tui_ui *ui, struct tui_screen *s)
 	do {
 		tui_clear(s, 0, 0, s->rows, s->columns);
 		tui_put(s, 0, 0, s->columns, TUI_TITLE, "gpuscope top: findings that hold");
-		tui_lines_begin(&l, s, 20, ui->detail_top);
+		tui_lines_begin(&l, s, NAME_COLUMNS, ui->detail_top);
 		l.style = TUI_KEY;
 		if (!ui->n_findings)
 			tui_line_text(&l, TUI_DIM, "None holds.");
