@@ -5,7 +5,7 @@
 #include "core/base/conf.h"
 #include "commands/common/cli.h"
 #include "net/http_client/http_client.h"
-#include "commands/main/completion.h"
+#include "commands/common/completion.h"
 #include "commands/main/main.h"
 #include "net/http/http.h"
 #include "net/uplink/uplink.h"
@@ -155,7 +155,7 @@ int gs_cmd_run(int argc, char **argv)
 		return GS_EXIT_DONE;
 	}
 	if (strcmp(argv[1], "completion") == 0)
-		return cmd_print_completion(argc - 1, argv + 1, command_lines);
+		return gs_cli_print_completion(argc - 1, argv + 1, command_lines);
 	if (main_is_version(argv[1])) {
 		puts("gpuscope " GS_VERSION);
 		return GS_EXIT_DONE;

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "commands/main/completion.h"
+#include "commands/common/completion.h"
 
 struct completion_options {
 	const char *shell;
@@ -277,7 +277,7 @@ static int set_shell(void *target, char **words, struct gs_err *err)
 
 static const struct gs_cli_option no_options[] = {GS_CLI_END};
 
-int cmd_print_completion(int argc, char **argv, const struct gs_cli_command *const *commands)
+int gs_cli_print_completion(int argc, char **argv, const struct gs_cli_command *const *commands)
 {
 	static const struct {
 		const char *name;
