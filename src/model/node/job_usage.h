@@ -65,6 +65,8 @@ struct gs_job_pace {
 	/* Of all that were asked: at work, or waiting for peers that answer; and the longest time for
 	 * which one was followed. */
 	uint64_t moved_ns, longest_ns;
+	/* Of all that were asked: what their threads waited for locks, and how often they left a processor. */
+	uint64_t waited_ns, n_leaves;
 };
 
 struct gs_job_pace_process { /* one process of a job, and what is known of those around it */
