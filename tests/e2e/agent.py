@@ -70,7 +70,7 @@ def prometheus(t):
 @case('promtool finds nothing to say, in each naming', timeout=60, needs=None)
 def promtool(t):
     need('promtool')
-    for names in ('native', 'dcgm', 'dcgm-new'):
+    for names in ('native', 'dcgm', 'dcgm-new', 'native,dcgm,dcgm-new'):
         a = Agent(t, config_text(more=f'metrics:\n  links: true\n  compat: {names}\n'))
         body = a.get()[2]
         done = subprocess.run(['promtool', 'check', 'metrics'], input=body, capture_output=True)
@@ -149,8 +149,14 @@ def dcgm(t):
         mib = m[f'DCGM_FI_DEV_{used}{labels(0, host)}'] / (1 if names == 'dcgm' else MIB)
         joules = m[f'DCGM_FI_DEV_{energy}{labels(0, host)}'] / (1000 if names == 'dcgm' else 1)
         t.equal(f'{names} energy of the same reading', joules, 1000 + 300 * (mib - 1024))
-        t.true(f'{names}: no native GPU names', not [k for k in m if k.startswith('gpuscope_gpu')])
+        t.true(f'{names}: no native GPU names', not [k for k in m if k.startswith('gpuscope_gpu_power')])
         t.true(f'{names}: own health stays', 'gpuscope_agent_samples_total' in m)
+        both = f'DCGM_FI_DEV_NVLINK_{"BANDWIDTH" if names == "dcgm" else "THROUGHPUT"}_TOTAL{labels(0, host)}'
+        a.wait_metric(both, lambda v: v is not None, 60)
+        m = a.metrics()
+        tx_rx = sum(m[f'DCGM_FI_PROF_NVLINK_{d}_BYTES{labels(0, host)}'] for d in ('TX', 'RX'))
+        step = 1024000 if names == 'dcgm' else 1
+        t.true(f'{names} NVLink, both ways', abs(m[both] * step - tx_rx) <= step + 2, (m[both], tx_rx))
         a.stop()
 
 
@@ -426,7 +432,7 @@ BAD = [
     ('http:\n  tls_cert: /c.pem\n', '2:3: tls_cert without tls_key: TLS needs both'),
     ('http:\n  tls_key: /k.pem\n', '2:3: tls_key without tls_cert: TLS needs both'),
     ('http:\n  tls_client_ca: /k.pem\n', '2:3: tls_client_ca without tls_cert and tls_key: there is no TLS'),
-    ('metrics:\n  compat: dcmg\n', '2:11: compat takes one of native, dcgm, dcgm-new, not "dcmg"'),
+    ('metrics:\n  compat: dcmg\n', '2:11: compat takes one or several of native, dcgm, dcgm-new, not "dcmg"'),
     ('metrics:\n  max_processes: many\n', '2:18: max_processes takes a whole number from 0 to 10000, not "many"'),
     ('metrics:\n  hostname: "a\\nb"\n', '2:13: hostname takes a text of at most 255 bytes, not "a?b"'),
     ('metrics:\n\tlinks: true\n', '2:1: not YAML: found character that cannot start any token while scanning for the next token'),

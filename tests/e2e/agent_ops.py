@@ -180,6 +180,27 @@ def alerts(t):
         t.equal(' '.join(args[:2]), (done.returncode, done.stdout + done.stderr if done.returncode else ''), (0, ''))
 
 
+@case('the rules for alerts work with the names of dcgm-exporter, too, in a real Prometheus', timeout=180, needs=None)
+def alerts_of_dcgm(t):
+    need('prometheus')
+    rules = os.path.join(PACKAGING, 'prometheus/alerts.yml')
+    names = set(re.findall(r'gpuscope_\w+', read_text(rules))) - {'gpuscope_gpu_xid_errors_total'}
+    for compat in ('native,dcgm', 'dcgm-new', 'dcgm'):
+        a = Agent(t, config_text(more=f'sampling:\n  interval: 200ms\nmetrics:\n  compat: {compat}\n'), what='gpus=2,board=h100')
+        text = a.get()[2].decode()
+        t.equal(f'metrics of the rules with {compat}', [n for n in names if not re.search(rf'^{n}[{{ ]', text, re.M)], [])
+        if compat != 'dcgm':
+            a.stop()
+    p = Prometheus(t, {'job_name': 'gpuscope', 'static_configs': [{'targets': [a.address]}]}, [rules])
+    p.wait_scrapes(2)
+    t.equal('DCGM names beside them', len(p.ask('DCGM_FI_DEV_GPU_UTIL')), 2)
+    t.equal('neither before', set(p.ask('ALERTS', 'alertname')) & {'GpuXidError', 'GpuLost'}, set())
+    for alert, what in (('GpuXidError', 'xid=1:79:1'), ('GpuLost', 'lost=1')):
+        a.pretend('gpus=2,board=h100,' + what)
+        wait_until(lambda alert=alert: p.ask(f'ALERTS{{alertname="{alert}"}}') == {'1': 1}, 60, alert)
+    a.stop()
+
+
 @case('systemd finds nothing wrong with the units, and what they may do little', timeout=60, needs=None)
 def units(t):
     need('systemd-analyze')

@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (r == 0) {
 		assert(memchr(conf.http.listen, '\0', sizeof(conf.http.listen)));
 		assert(conf.sampling.interval_ns >= 100000000);
-		assert(conf.metrics.names >= 0 && conf.metrics.names <= GS_METRICS_DCGM_NEW);
+		assert(!conf.metrics.compat[0] || gs_metrics_names_parse(conf.metrics.compat));
 		agent_conf_resolve(&conf);
 		for (int i = 0; i < AGENT_GROUPS; i++)
 			assert(conf.group[i].interval_ns >= 100000000 &&

@@ -719,7 +719,7 @@ static const struct gs_cli_option option_table[] = {
 	GS_CLI_CHECK_CONFIG(struct agent_options, check),
 	GS_CLI_PRINT_CONFIG(struct agent_options, print),
 	{"listen", 0, "HOST:PORT", "override http.listen", GS_CLI_TEXT, AT(listen)},
-	{"compat", 0, "NAMES", "override metrics.compat: native, dcgm, dcgm-new", GS_CLI_TEXT,
+	{"compat", 0, "NAMES,...", "override metrics.compat: native, dcgm, dcgm-new", GS_CLI_TEXT,
 	 AT(compat)},
 	{"configure-device-cgroups", 0, "[WHAT]",
 	 "keep NVIDIA devices allowed for self (default), jobs", GS_CLI_SET,

@@ -21,7 +21,10 @@ const unsigned agent_group_bit[AGENT_GROUPS] = {GS_GPU_READ_BASIC, GS_GPU_READ_P
 						GS_GPU_READ_GPM, GS_GPU_READ_LINKS,
 						GS_GPU_READ_HEALTH};
 
-static const char *const names_choices[] = {"native", "dcgm", "dcgm-new", NULL};
+static bool valid_names(const char *text)
+{
+	return gs_metrics_names_parse(text) != 0;
+}
 
 /* The part whose name stands at *at, which moves after it; -1: there is none of that name. */
 static int next_part(const char **at)
@@ -235,14 +238,17 @@ static const struct gs_conf_key processes_keys[] = {
 
 static const struct gs_conf_key metrics_keys[] = {
 	{.name = "compat",
-	 .kind = GS_CONF_CHOICE,
-	 .offset = AT(metrics, names),
+	 .kind = GS_CONF_LIST,
+	 .offset = AT(metrics, compat),
 	 .preset = "native",
 	 .comment =
-		 "Names, labels and units of GPU metrics: gpuscope's own, those of dcgm-exporter up to 4.8\n"
-		 "(%, MiB, mJ, MHz), or those of DCGM 4.7 and newer in base units. With the last two,\n"
-		 "dashboards made for dcgm-exporter work.",
-	 .choices = names_choices},
+		 "Names, labels and units of GPU metrics, one or several with commas: native (gpuscope's own),\n"
+		 "dcgm (dcgm-exporter up to 4.8: %, MiB, mJ, MHz), dcgm-new (DCGM 4.7 and newer: base units).\n"
+		 "With the last two, dashboards made for dcgm-exporter work. Without native, only those native\n"
+		 "metrics are exported that gpuscope's alert rules need.",
+	 .bytes = sizeof(((struct agent_conf *)0)->metrics.compat),
+	 .valid = valid_names,
+	 .expects = "one or several of native, dcgm, dcgm-new"},
 	{.name = "processes",
 	 .kind = GS_CONF_BOOL,
 	 .offset = AT(metrics, processes),

@@ -64,7 +64,7 @@ struct agent_conf { /* Fields as the keys of agent_conf.c, texts "" where not gi
 	} processes;
 	struct gs_push_conf push[GS_PUSH_PROTOCOLS];
 	struct {
-		int names; /* enum gs_metrics_names */
+		char compat[64]; /* gs_metrics_names_parse() */
 		bool processes, links, timestamps;
 		int64_t max_processes;
 		char hostname[256];

@@ -288,7 +288,7 @@ void agent_put_metrics(struct agent_state *s, struct gs_metrics *p)
 	unsigned dropped = 0;
 
 	pthread_mutex_lock(&s->lock);
-	o.names = (enum gs_metrics_names)s->conf.metrics.names;
+	o.names = gs_metrics_names_parse(s->conf.metrics.compat);
 	o.hostname = s->conf.metrics.hostname;
 	o.links = s->conf.metrics.links;
 	o.processes = s->conf.metrics.processes;

@@ -191,7 +191,7 @@ static void part_of(const struct gs_metrics_gpus *g, uint32_t gpu, const char **
 
 int gs_metrics_dcgm_labels(struct gs_metrics_gpus *g)
 {
-	bool is_new = g->options->names == GS_METRICS_DCGM_NEW;
+	bool is_new = g->names == GS_METRICS_DCGM_NEW;
 	int r = 0;
 
 	for (uint32_t i = 0; r == 0 && i < g->snapshot->n_gpus; i++) {
@@ -237,15 +237,42 @@ static uint32_t last_xid(const struct gs_metrics_gpus *g, const char *uuid)
 	return last ? last->xid : 0;
 }
 
+/* DCGM's field 449: not the counter that its name and dcgm-exporter up to 4.8 say, but the growth of
+ * NVML's counters, both ways, over the time between two readings: KiB/s divided by 1000
+ * (DcgmCacheManager::ReadAndCacheNvLinkBandwidth; dcgm-exporter#658). */
+static void nvlink_bandwidth(struct gs_metrics *p, const struct gs_metrics_gpus *g, bool is_new)
+{
+	const struct gs_gpu_snapshot *s = g->snapshot;
+
+	if (is_new)
+		gs_metrics_family(p, "DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL", GS_METRICS_GAUGE, "",
+				  "NVLink throughput of all links, both ways (in B/s).");
+	else
+		gs_metrics_family(p, "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL", GS_METRICS_GAUGE, "",
+				  "NVLink throughput of all links, both ways (in MB/s).");
+	for (uint32_t i = 0; i < s->n_gpus; i++) {
+		const struct gs_gpu_sample *x = &s->sample[i];
+		double sum = x->value[GS_GPU_NVLINK_TX_BPS] + x->value[GS_GPU_NVLINK_RX_BPS];
+
+		if (!g->hidden[i] && gs_gpu_has(x, GS_GPU_NVLINK_TX_BPS) &&
+		    gs_gpu_has(x, GS_GPU_NVLINK_RX_BPS))
+			gs_metrics_line(p, gs_metrics_gpu_labels(g, i), NULL, 0,
+					is_new ? sum : floor(sum / 1024000), g->time_ms[i]);
+	}
+}
+
 void gs_metrics_dcgm(struct gs_metrics *p, const struct gs_metrics_gpus *g)
 {
-	bool is_new = g->options->names == GS_METRICS_DCGM_NEW;
+	bool is_new = g->names == GS_METRICS_DCGM_NEW;
 	const struct gs_gpu_snapshot *s = g->snapshot;
 
 	for (size_t k = 0; k < GS_ARRAY_LEN(rows); k++) {
 		const struct row *row = &rows[k];
 		bool renamed = is_new && row->new_name;
 
+		/* A family is put once: with both sets, under the labels of the old one. */
+		if (is_new && !renamed && (g->options->names & GS_METRICS_DCGM))
+			continue;
 		gs_metrics_family(p, renamed ? row->new_name : row->name,
 				  row->counter ? GS_METRICS_BARE : GS_METRICS_GAUGE, "",
 				  renamed ? row->new_help : row->help);
@@ -264,6 +291,7 @@ void gs_metrics_dcgm(struct gs_metrics *p, const struct gs_metrics_gpus *g)
 					g->time_ms[i]);
 		}
 	}
+	nvlink_bandwidth(p, g, is_new);
 	gs_metrics_family(p, is_new ? "DCGM_FI_DEV_XID_ERROR" : "DCGM_FI_DEV_XID_ERRORS",
 			  GS_METRICS_GAUGE, "", "Value of the last XID error encountered.");
 	for (uint32_t i = 0; i < s->n_gpus; i++)

@@ -5,14 +5,37 @@
 
 #include "output/metrics/metrics_int.h"
 
+unsigned gs_metrics_names_parse(const char *text)
+{
+	static const struct {
+		const char *word;
+		enum gs_metrics_names names;
+	} words[] = {{"native", GS_METRICS_NATIVE},
+		     {"dcgm", GS_METRICS_DCGM},
+		     {"dcgm-new", GS_METRICS_DCGM_NEW}};
+	unsigned set = 0;
+
+	while (*text) {
+		size_t n = strcspn(text, ","), i = 0;
+
+		while (i < GS_ARRAY_LEN(words) &&
+		       (strlen(words[i].word) != n || memcmp(words[i].word, text, n) != 0))
+			i++;
+		if (i == GS_ARRAY_LEN(words) || (text[n] && !text[n + 1]))
+			return 0;
+		set |= words[i].names;
+		text += n + (text[n] == ',');
+	}
+	return set;
+}
+
 int gs_metrics_gpus_add(struct gs_metrics_gpus *g, uint32_t gpu,
 			const struct gs_metrics_label *labels, size_t n_labels)
 {
 	int r = 0;
 
 	g->label_offset[gpu] = g->labels.bytes;
-	for (size_t i = 0;
-	     r == 0 && g->options->names == GS_METRICS_NATIVE && i < g->options->n_labels; i++)
+	for (size_t i = 0; r == 0 && g->names == GS_METRICS_NATIVE && i < g->options->n_labels; i++)
 		r = gs_metrics_put_label(&g->labels, g->options->labels[i].name,
 					 g->options->labels[i].value);
 	for (size_t i = 0; r == 0 && i < n_labels; i++)
@@ -61,6 +84,23 @@ static int64_t time_ms_of(const struct gs_metrics_gpus *g, uint32_t gpu, unsigne
 	return (s->wall_ns - (int64_t)(s->time_ns - read_ns)) / 1000000;
 }
 
+/* What packaging/prometheus/alerts.yml asks for of gpu_field.h. */
+static bool is_for_alerts(const char *family)
+{
+	static const char *const families[] = {
+		"gpu_utilization_ratio",         "gpu_temperature_celsius",
+		"gpu_temperature_limit_celsius", "gpu_throttle_seconds",
+		"gpu_recovery_action",           "gpu_row_remap_failed",
+		"gpu_row_remap_pending",         "gpu_ecc_volatile_errors",
+		"gpu_pcie_link_width",           "gpu_nvlink_active_links",
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(families); i++)
+		if (strcmp(family, families[i]) == 0)
+			return true;
+	return false;
+}
+
 static void write_families(struct gs_metrics *p, const struct gs_metrics_gpus *g)
 {
 	static const char *const units[] = {"",        "ratio",   "bytes",
@@ -75,7 +115,7 @@ static void write_families(struct gs_metrics *p, const struct gs_metrics_gpus *g
 		for (unsigned before = 0; first && before < f; before++)
 			if (strcmp(gs_gpu_field_info(before)->family, first->family) == 0)
 				first = NULL;
-		if (!first)
+		if (!first || (g->alerts_only && !is_for_alerts(first->family)))
 			continue;
 		snprintf(name, sizeof(name), "gpuscope_%s", first->family);
 		gs_metrics_family(p, name, first->counter ? GS_METRICS_COUNTER : GS_METRICS_GAUGE,
@@ -147,6 +187,12 @@ static void write_presence(struct gs_metrics *p, const struct gs_metrics_gpus *g
 		if (s->sample[i].time_ns)
 			gs_metrics_line(p, gs_metrics_gpu_labels(g, i), NULL, 0,
 					(double)(wall_ns_of(s, i) / 1000000) / 1e3, 0);
+}
+
+static void write_missing(struct gs_metrics *p, const struct gs_metrics_gpus *g)
+{
+	const struct gs_gpu_snapshot *s = g->snapshot;
+
 	gs_metrics_family(p, "gpuscope_gpu_values_timestamp_seconds", GS_METRICS_GAUGE, "seconds",
 			  "When a set of values was last read, in seconds since 1970.");
 	for (uint32_t i = 0; i < s->n_gpus; i++)
@@ -345,7 +391,7 @@ static void write_processes(struct gs_metrics *p, const struct gs_metrics_gpus *
 		if (!g->hidden[i])
 			gs_metrics_line(p, gs_metrics_gpu_labels(g, i), NULL, 0, count[i],
 					g->time_ms[i]);
-	if (!g->options->processes)
+	if (!g->options->processes || g->alerts_only)
 		return;
 	qsort(list, n, sizeof(void *), by_memory);
 	if (n > g->options->max_processes) {
@@ -360,10 +406,13 @@ static void write_processes(struct gs_metrics *p, const struct gs_metrics_gpus *
 static void write_native(struct gs_metrics *p, const struct gs_metrics_gpus *g,
 			 unsigned *ret_dropped)
 {
-	write_identity(p, g);
+	if (!g->alerts_only)
+		write_identity(p, g);
 	write_presence(p, g);
+	if (!g->alerts_only)
+		write_missing(p, g);
 	write_families(p, g);
-	if (g->options->links) {
+	if (g->options->links && !g->alerts_only) {
 		link_family(p, g, "gpuscope_gpu_nvlink_link_up", GS_METRICS_GAUGE, "",
 			    "1 when this NVLink is up.");
 		link_family(p, g, "gpuscope_gpu_nvlink_link_bytes", GS_METRICS_COUNTER, "bytes",
@@ -380,7 +429,7 @@ static void driver_state(struct gs_metrics *p, const struct gs_gpu_snapshot *s,
 	struct gs_buf lead = GS_BUF_INIT(64 << 10);
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && o->names == GS_METRICS_NATIVE && i < o->n_labels; i++)
+	for (size_t i = 0; r == 0 && i < o->n_labels; i++)
 		r = gs_metrics_put_label(&lead, o->labels[i].name, o->labels[i].value);
 	if (r == 0)
 		r = gs_buf_put(&lead, "", 1);
@@ -397,14 +446,35 @@ static void driver_state(struct gs_metrics *p, const struct gs_gpu_snapshot *s,
 	gs_buf_fini(&lead);
 }
 
+/* All of one set of names. 0 or -ENOMEM. */
+static int write_names(struct gs_metrics *p, struct gs_metrics_gpus *g, enum gs_metrics_names names,
+		       unsigned *ret_dropped)
+{
+	int r;
+
+	g->names = names;
+	gs_buf_reset(&g->labels);
+	r = names == GS_METRICS_NATIVE ? native_labels(g) : gs_metrics_dcgm_labels(g);
+	if (r < 0)
+		return r;
+	if (names == GS_METRICS_NATIVE)
+		write_native(p, g, ret_dropped);
+	else
+		gs_metrics_dcgm(p, g);
+	return 0;
+}
+
 void gs_metrics_gpu(struct gs_metrics *p, const struct gs_gpu_snapshot *gpus,
 		    const struct gs_metrics_xid *xids, size_t n_xids,
 		    const struct gs_metrics_gpu_options *options, unsigned *ret_dropped)
 {
+	unsigned names = options->names ? options->names : GS_METRICS_NATIVE;
 	struct gs_metrics_gpus g = {.snapshot = gpus,
 				    .xids = xids,
 				    .n_xids = n_xids,
 				    .options = options,
+				    .names = GS_METRICS_NATIVE,
+				    .alerts_only = !(names & GS_METRICS_NATIVE),
 				    .labels = GS_BUF_INIT(8 << 20)};
 	uint32_t n = gpus ? gpus->n_gpus : 0;
 	int r = 0;
@@ -419,20 +489,18 @@ void gs_metrics_gpu(struct gs_metrics *p, const struct gs_gpu_snapshot *gpus,
 		r = -ENOMEM;
 	for (uint32_t i = 0; r == 0 && options->timestamps && i < n; i++)
 		g.time_ms[i] = wall_ns_of(gpus, i) / 1000000;
-	if (r == 0 && gpus)
-		r = options->names == GS_METRICS_NATIVE ? native_labels(&g)
-							: gs_metrics_dcgm_labels(&g);
-	if (r < 0)
-		p->error = r;
 	if (r == 0 && gpus) {
 		driver_state(p, gpus, options);
-		if (options->names == GS_METRICS_NATIVE)
-			write_native(p, &g, ret_dropped);
-		else
-			gs_metrics_dcgm(p, &g);
+		r = write_names(p, &g, GS_METRICS_NATIVE, ret_dropped);
 	}
-	if (r == 0 && options->names == GS_METRICS_NATIVE)
+	if (r == 0)
 		xid_family(p, &g);
+	if (r == 0 && gpus && (names & GS_METRICS_DCGM))
+		r = write_names(p, &g, GS_METRICS_DCGM, ret_dropped);
+	if (r == 0 && gpus && (names & GS_METRICS_DCGM_NEW))
+		r = write_names(p, &g, GS_METRICS_DCGM_NEW, ret_dropped);
+	if (r < 0)
+		p->error = r;
 	gs_buf_fini(&g.labels);
 	free(g.label_offset);
 	free(g.time_ms);

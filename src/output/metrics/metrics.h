@@ -100,10 +100,13 @@ int gs_metrics_put_label(struct gs_buf *lead, const char *name, const char *valu
 int gs_metrics_end(struct gs_metrics *p);
 
 enum gs_metrics_names {
-	GS_METRICS_NATIVE = 0,
-	GS_METRICS_DCGM = 1,     /* as dcgm-exporter up to 4.8: %, MiB, mJ, MHz */
-	GS_METRICS_DCGM_NEW = 2, /* as DCGM 4.7 and newer: base units */
+	GS_METRICS_NATIVE = 1,
+	GS_METRICS_DCGM = 2,     /* as dcgm-exporter up to 4.8: %, MiB, mJ, MHz */
+	GS_METRICS_DCGM_NEW = 4, /* as DCGM 4.7 and newer: base units */
 };
+
+/* "native,dcgm" as a set of enum gs_metrics_names; 0: a name is none of them, or there is none. */
+unsigned gs_metrics_names_parse(const char *text);
 
 /* XIDs of one code (xid) on one GPU (uuid, pci_bus_id) since the start: count. */
 struct gs_metrics_xid {
@@ -115,13 +118,13 @@ struct gs_metrics_xid {
 };
 
 struct gs_metrics_gpu_options {
-	size_t size;                 /* of this struct */
-	enum gs_metrics_names names; /* gpuscope's own, or those of dcgm-exporter */
-	const char *hostname;        /* label of the dcgm names; NULL or "": none */
-	bool links;                  /* families of single NVLinks */
-	bool processes;              /* families of single processes */
-	unsigned max_processes;      /* the largest by memory */
-	bool timestamps;             /* each line carries the time at which its value was read */
+	size_t size;            /* of this struct */
+	unsigned names;         /* set of enum gs_metrics_names; 0: native */
+	const char *hostname;   /* label of the dcgm names; NULL or "": none */
+	bool links;             /* families of single NVLinks */
+	bool processes;         /* families of single processes */
+	unsigned max_processes; /* the largest by memory */
+	bool timestamps;        /* each line carries the time at which its value was read */
 	/* Each carries that of its GPU's sample instead: when values of a node were read is known
 	 * to a millisecond, and engines refuse what is a millisecond older than what they have. */
 	bool sample_timestamps;
@@ -130,8 +133,9 @@ struct gs_metrics_gpu_options {
 	size_t n_labels;
 };
 
-/* All of a snapshot (may be NULL: nothing was read yet) and the XIDs so far. *ret_dropped:
- * processes left out for max_processes. */
+/* All of a snapshot (may be NULL: nothing was read yet) and the XIDs so far. Without the native
+ * names, those families are put natively all the same that packaging/prometheus/alerts.yml asks
+ * for. *ret_dropped: processes left out for max_processes. */
 void gs_metrics_gpu(struct gs_metrics *p, const struct gs_gpu_snapshot *gpus,
 		    const struct gs_metrics_xid *xids, size_t n_xids,
 		    const struct gs_metrics_gpu_options *options, unsigned *ret_dropped);

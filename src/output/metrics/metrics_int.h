@@ -15,10 +15,12 @@ struct gs_metrics_gpus {
 	const struct gs_metrics_xid *xids;
 	size_t n_xids;
 	const struct gs_metrics_gpu_options *options;
-	struct gs_buf labels; /* leads of all GPUs, each with a zero after it */
-	size_t *label_offset; /* n_gpus */
-	int64_t *time_ms;     /* n_gpus; 0 unless timestamps were asked for */
-	bool *hidden;         /* n_gpus; lost, or of no part of these names */
+	enum gs_metrics_names names; /* of options, those that are put now */
+	bool alerts_only;            /* native: only what alert rules ask for */
+	struct gs_buf labels;        /* leads of all GPUs, each with a zero after it */
+	size_t *label_offset;        /* n_gpus */
+	int64_t *time_ms;            /* n_gpus; 0 unless timestamps were asked for */
+	bool *hidden;                /* n_gpus; lost, or of no part of these names */
 };
 
 static inline const char *gs_metrics_gpu_labels(const struct gs_metrics_gpus *g, uint32_t gpu)

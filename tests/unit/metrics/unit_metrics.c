@@ -225,12 +225,8 @@ static void every_field_has_its_line(void **state)
 	assert_int_equal(dropped, 0);
 }
 
-/* Each family stands in one place, under one heading: what parsers insist on. */
-static void families_stand_together(void **state)
+static void one_heading_each(const char *all)
 {
-	unsigned dropped;
-	const char *all = render(&options, &dropped);
-
 	for (const char *line = all; (line = strstr(line, "# TYPE ")); line++) {
 		char name[128], heading[160];
 
@@ -238,6 +234,14 @@ static void families_stand_together(void **state)
 		snprintf(heading, sizeof(heading), "# TYPE %s ", name);
 		assert_null(strstr(line + 1, heading));
 	}
+}
+
+/* Each family stands in one place, under one heading: what parsers insist on. */
+static void families_stand_together(void **state)
+{
+	unsigned dropped;
+
+	one_heading_each(render(&options, &dropped));
 }
 
 static void what_is_not_there_has_no_line(void **state)
@@ -318,7 +322,21 @@ static void names_of_dcgm(void **state)
 	has(all, "DCGM_FI_DEV_XID_ERRORS" OLD " 0");
 	has(all, "# TYPE DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION counter");
 	has_not(all, "FAN_SPEED" OLD);
-	has_not(all, "gpuscope_gpu_");
+	/* Bytes a second of both directions, as DCGM counts MB. */
+	gs_gpu_set(&sample[0], GS_GPU_NVLINK_TX_BPS, 2048e6);
+	gs_gpu_set(&sample[0], GS_GPU_NVLINK_RX_BPS, 1024e6);
+	sample[1].why[GS_GPU_NVLINK_RX_BPS] = GS_GPU_REASON_NOT_SUPPORTED;
+	all = render(&o, &dropped);
+	has(all, "# TYPE DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL gauge");
+	has(all, "DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL" OLD " 3000");
+	has_not(all, "NVLINK_BANDWIDTH_TOTAL{gpu=\"1\",UUID=\"GPU-1\",pci_bus_id=\"B1\",device="
+		     "\"nvidia5\"");
+	/* Natively what alert rules ask for, and no more. */
+	has(all, "gpuscope_gpu_lost{gpu=\"0\",uuid=\"GPU-0\",pci_bus_id=\"B0\"} 0");
+	has_not(all, "gpuscope_gpu_power_watts");
+	has_not(all, "gpuscope_gpu_info");
+	has_not(all, "gpuscope_gpu_nvlink_link_");
+	has_not(all, "gpuscope_gpu_process_");
 	/* The newest, and a part under its GPU's UUID. */
 	has(all,
 	    "DCGM_FI_DEV_XID_ERRORS{gpu=\"1\",UUID=\"GPU-1\",pci_bus_id=\"B1\",device=\"nvidia5\","
@@ -336,7 +354,32 @@ static void names_of_dcgm(void **state)
 	has(all, "DCGM_FI_DEV_FB_USED_BYTES" NEW " 3145729");
 	has(all, "DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL" NEW " 1.5");
 	has(all, "DCGM_FI_DEV_SM_CLOCK_HERTZ" NEW " 1980000000");
+	has(all, "DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL" NEW " 3072000000");
 	has_not(all, "DCGM_FI_DEV_GPU_UTIL{");
+}
+
+static void several_names(void **state)
+{
+	struct gs_metrics_gpu_options o = options;
+	unsigned dropped;
+	const char *all;
+
+	o.names = GS_METRICS_NATIVE | GS_METRICS_DCGM | GS_METRICS_DCGM_NEW;
+	all = render(&o, &dropped);
+	has(all, "gpuscope_gpu_utilization_ratio{gpu=\"0\",uuid=\"GPU-0\",pci_bus_id=\"B0\"} 0");
+	has(all, "DCGM_FI_DEV_GPU_UTIL" OLD " 0");
+	has(all, "DCGM_FI_DEV_GPU_UTIL_RATIO" NEW " 0");
+	/* Of the same name in both sets. */
+	has_not(all, "DCGM_FI_DEV_ECC_MODE" NEW);
+	one_heading_each(all);
+	o.names = GS_METRICS_DCGM | GS_METRICS_DCGM_NEW;
+	one_heading_each(render(&o, &dropped));
+	assert_int_equal(gs_metrics_names_parse("native"), GS_METRICS_NATIVE);
+	assert_int_equal(gs_metrics_names_parse("dcgm-new,native"),
+			 GS_METRICS_NATIVE | GS_METRICS_DCGM_NEW);
+	assert_int_equal(gs_metrics_names_parse("dcgm,"), 0);
+	assert_int_equal(gs_metrics_names_parse("native,dcg"), 0);
+	assert_int_equal(gs_metrics_names_parse(""), 0);
 }
 
 static void nothing_was_read_yet(void **state)
@@ -361,6 +404,7 @@ int main(void)
 		cmocka_unit_test_setup(what_is_not_there_has_no_line, fill),
 		cmocka_unit_test_setup(processes_are_bounded_and_once, fill),
 		cmocka_unit_test_setup(names_of_dcgm, fill),
+		cmocka_unit_test_setup(several_names, fill),
 		cmocka_unit_test(nothing_was_read_yet),
 	};
 
