@@ -232,6 +232,10 @@ static bool take_request(struct gs_http *h, struct conn *c)
 		.http_1_0 = q.http_1_0,
 		.keep_alive = q.keep_alive && !h->stopping && !c->turned_away,
 	};
+	q.is_cross_origin = gs_http_origin_listed(s->origins, gs_http_header(&q, "origin"));
+	if (q.is_cross_origin)
+		snprintf(c->shape.origin, sizeof(c->shape.origin), "%s",
+			 gs_http_header(&q, "origin"));
 	gs_http_serve(&(struct gs_http_site){.routes = h->routes,
 					     .n_routes = h->n_routes,
 					     .ctx = h->ctx,

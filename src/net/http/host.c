@@ -160,6 +160,31 @@ bool gs_http_host_known(const struct gs_http_hosts *h, const char *name)
 	return own[0] && strcasecmp(own, name) == 0;
 }
 
+bool gs_http_origin_valid(const char *text)
+{
+	const char *host = strncmp(text, "http://", 7) == 0    ? text + 7
+			   : strncmp(text, "https://", 8) == 0 ? text + 8
+							       : NULL;
+	char name[GS_HTTP_HOST_MAX];
+
+	return host && strlen(text) < GS_HTTP_ORIGIN_MAX &&
+	       gs_http_host_parse(host, name) != GS_HTTP_HOST_INVALID;
+}
+
+bool gs_http_origin_listed(const char *list, const char *origin)
+{
+	size_t bytes = origin ? strlen(origin) : 0;
+
+	while (bytes && list && *list) {
+		size_t n = strcspn(list, ",");
+
+		if (n == bytes && strncasecmp(list, origin, n) == 0)
+			return true;
+		list += n + (list[n] == ',');
+	}
+	return false;
+}
+
 bool gs_http_hosts_valid(const char *text)
 {
 	char name[GS_HTTP_HOST_MAX];

@@ -27,6 +27,7 @@ enum gs_http_method {                  /* ored in routes */
 		      GS_HTTP_POST = 2,
 		      GS_HTTP_PUT = 4,
 		      GS_HTTP_DELETE = 8,
+		      GS_HTTP_OPTIONS = 16, /* the server answers it itself */
 };
 
 /* What who asks may see of processes of others. Without tokens, passwords and certificates of
@@ -54,7 +55,8 @@ struct gs_http_request {
 	/* What stands for the "{}" of the route's path, decoded. */
 	const char *param[GS_HTTP_PARAMS_MAX];
 	char params[GS_HTTP_PATH_MAX];
-	bool may_control; /* who asks may call routes of control */
+	bool may_control;     /* who asks may call routes of control */
+	bool is_cross_origin; /* from a page of another origin, one of options->origins */
 	enum gs_http_see see;
 	bool gzip;  /* Accept-Encoding takes it */
 	bool local; /* from this machine: making a body smaller costs more than it saves */
@@ -146,6 +148,9 @@ struct gs_http_options {
 	/* Names under which a server is asked for beside those of its machine, with commas; "*":
 	 * any; NULL: none. */
 	const char *hosts;
+	/* Origins ("https://grafana.example:3000", with commas) whose pages may ask as pages of our
+	 * own may (CORS). With apart they may read only. NULL: none. */
+	const char *origins;
 	/* Without tokens, passwords and certificates of clients: other machines get all routes, not
 	 * only those that are harmless. */
 	bool anonymous;
@@ -180,6 +185,9 @@ bool gs_http_listen_valid(const char *text);
 
 /* A name as options->hosts lists it. */
 bool gs_http_hosts_valid(const char *text);
+
+/* An origin as options->origins lists it: as browsers write it, scheme, host and port alone. */
+bool gs_http_origin_valid(const char *text);
 
 /* Reads the files, listens and starts the thread. A negative errno with err in one line: port in
  * use, file not readable, key of another certificate, ... */

@@ -19,6 +19,16 @@
 		.expects = "host names without ports, or *"                                                        \
 	}
 
+/* origins: a text of size_bytes, words with commas, for gs_http_options.origins. */
+#define GS_HTTP_CONF_ORIGINS(offset_bytes, size_bytes)                                             \
+	{                                                                                          \
+		.name = "origins", .kind = GS_CONF_LIST, .offset = (offset_bytes), .preset = "",   \
+		.comment = "Origins whose pages may use the API from a browser (CORS), such as\n"  \
+			   "https://grafana.example:3000. They need the same tokens as others.",   \
+		.bytes = (size_bytes), .valid = gs_http_origin_valid,                              \
+		.expects = "origins such as https://grafana.example:3000"                          \
+	}
+
 /* anonymous: a bool, for gs_http_options.anonymous. */
 #define GS_HTTP_CONF_ANONYMOUS(offset_bytes)                                                                  \
 	{                                                                                                     \

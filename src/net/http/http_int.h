@@ -63,6 +63,11 @@ void gs_http_hosts_load(struct gs_http_hosts *hosts, const char *listen, const c
 /* name: of gs_http_host_parse(). */
 bool gs_http_host_known(const struct gs_http_hosts *hosts, const char *name);
 
+#define GS_HTTP_ORIGIN_MAX 200 /* bytes, zero included */
+
+/* Whether this header Origin (may be NULL) is one of the list (with commas; may be NULL). */
+bool gs_http_origin_listed(const char *list, const char *origin);
+
 /* --- route.c --- */
 
 struct gs_http_site { /* lent */
@@ -100,6 +105,7 @@ enum gs_http_framing {
 /* What of a request shapes its reply. */
 struct gs_http_shape {
 	bool head, gzip, http_1_0, keep_alive;
+	char origin[GS_HTTP_ORIGIN_MAX]; /* whose page may read it; "" none but our own */
 };
 
 /* Head and body of the reply as bytes to send; the body is compressed when that is asked for and

@@ -128,6 +128,12 @@ static int write_head(struct gs_buf *out, const struct gs_http_shape *shape,
 			  reply->etag ? "no-cache" : "no-store",
 			  reply->policy ? reply->policy : NO_POLICY,
 			  shape->keep_alive ? "keep-alive" : "close");
+	if (r == 0 && shape->origin[0])
+		r = gs_buf_printf(out,
+				  "Access-Control-Allow-Origin: %s\r\n"
+				  "Access-Control-Expose-Headers: Content-Disposition\r\n"
+				  "Vary: Origin\r\n",
+				  shape->origin);
 	if (r == 0 && reply->etag)
 		r = gs_buf_printf(out, "ETag: %s\r\n", reply->etag);
 	if (r == 0 && reply->file_name[0])

@@ -69,11 +69,9 @@ static int parse_request_line(char *line, struct gs_http_request *r)
 	static const struct {
 		const char *name;
 		unsigned method;
-	} methods[] = {{"GET", GS_HTTP_GET},
-		       {"HEAD", GS_HTTP_GET},
-		       {"POST", GS_HTTP_POST},
-		       {"PUT", GS_HTTP_PUT},
-		       {"DELETE", GS_HTTP_DELETE}};
+	} methods[] = {{"GET", GS_HTTP_GET},  {"OPTIONS", GS_HTTP_OPTIONS},
+		       {"HEAD", GS_HTTP_GET}, {"POST", GS_HTTP_POST},
+		       {"PUT", GS_HTTP_PUT},  {"DELETE", GS_HTTP_DELETE}};
 	char *target = strchr(line, ' ');
 	char *version = target ? strchr(target + 1, ' ') : NULL;
 

@@ -303,6 +303,7 @@ static int settings_new(const struct gs_http_options *o, const char *listening,
 	s->guarded = o->guarded;
 	s->client_ca = tls && o->tls_client_ca && o->tls_client_ca[0];
 	gs_http_hosts_load(&s->hosts, o->listen, o->hosts);
+	snprintf(s->origins, sizeof(s->origins), "%s", o->origins ? o->origins : "");
 	r = gs_http_auth_load(&s->auth, o->token_file, o->basic_file, err);
 	if (o->token_role) {
 		s->auth.tokens = true;

@@ -23,6 +23,7 @@ struct settings {
 	struct gs_http_pem pem; /* of tls; kept for a server process */
 	struct gs_http_auth auth;
 	struct gs_http_hosts hosts;
+	char origins[1024];
 	bool client_ca, anonymous, guarded;
 	unsigned max_connections;
 	size_t max_head_bytes, max_body_bytes;

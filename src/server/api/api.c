@@ -149,6 +149,7 @@ static struct gs_http_options http_options(struct gs_api *a)
 		.max_streams = 256,
 		.max_body_bytes = 65536,
 		.hosts = a->o.hosts,
+		.origins = a->o.origins,
 		.anonymous = a->o.anonymous,
 		.guarded = a->o.guarded,
 		.routes = a->route,

@@ -23,8 +23,9 @@ struct gs_api_options {
 	const char *tls_cert, *tls_key; /* lent until the stop */
 	/* As in net/http/http.h; NULL: all may. */
 	unsigned (*token_role)(void *ctx, const char *token);
-	void *token_ctx;          /* of token_role; borrowed */
-	const char *hosts;        /* as in net/http/http.h, both; lent until the stop */
+	void *token_ctx;   /* of token_role; borrowed */
+	const char *hosts; /* as in net/http/http.h, all three; lent until the stop */
+	const char *origins;
 	bool anonymous, guarded;  /* as in net/http/http.h */
 	const char *grpc_address; /* shown on the page; lent */
 	const struct gs_api_addition
