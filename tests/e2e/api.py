@@ -9,9 +9,10 @@ import subprocess
 import time
 import urllib.parse
 
+import harness
 from certs import certificates
 from cluster_help import Stubs, messages
-from harness import case, main, wait_until
+from harness import case, main, read_text, wait_until
 from page_help import Head
 
 STATUS = {'freq', 'enable_bandwidth_profiling', 'enable_nvlink_profiling', 'is_profiling', 'output_filename', 'frame_id_counter',
@@ -86,8 +87,8 @@ def gswarm(t):
     status, r = h.json('POST', '/profiling/start', {'name': 'run', 'report_metrics': ['gpu_utilization']})
     run_id = h.get('/api/v1/sessions/run')['session']['id']
     # No file is written here: where to get what gswarm's head would have written is said instead.
-    t.equal('start', (status, r['success'], r['output_file']), (200, True, None))
-    t.equal('what to ask for', r['export'], f'/api/v1/sessions/{run_id}/export?format=gswarm')
+    url = f'/api/v1/sessions/{run_id}/export?format=gswarm'
+    t.equal('start', (status, r['success'], r['output_file'], r['export']), (200, True, url, url))
     status, r = h.json('POST', '/profiling/start', {'name': 'run'})
     t.equal('again', (status, r['success'], r['output_file'], r['error']['code']), (409, False, None, 'CONFLICT'))
     s = h.get('/status')
@@ -100,11 +101,11 @@ def gswarm(t):
     wait_until(lambda: h.get('/api/v1/sessions/run')['samples'] > 3, 60, 'samples')
     l = h.get('/profiling/sessions')
     t.equal('sessions', (l['total_sessions'], l['active_sessions']), (1, 1))
-    has(t, 'a session', l['sessions'][0], {'name', 'is_active', 'start_time', 'frame_count', 'output_file'})
-    t.equal('no file of it', l['sessions'][0]['output_file'], None)
+    has(t, 'a session', l['sessions'][0], {'name', 'is_active', 'active', 'start_time', 'frame_count', 'frames', 'output_file'})
+    t.equal('no file of it', l['sessions'][0]['output_file'], url)
     t.equal('unknown', h.json('POST', '/profiling/stop', {'name': 'other'})[0], 404)
     status, r = h.json('POST', '/profiling/stop', {})
-    t.equal('stop', (status, r['success'], r['output_file']), (200, True, None))
+    t.equal('stop', (status, r['success'], r['output_file']), (200, True, url))
     frames = h.get(r['export'])['frames']
     t.true('what gswarm wrote', len(frames) > 2 and 'gpu_util' in frames[0], frames[:1])
     status, r = h.json('POST', '/profiling/stop')
@@ -113,6 +114,110 @@ def gswarm(t):
     t.equal('the record', export['request_time_info']['a'], [{'queue_time': 1, 'processing_time': 2, 'other_times': {'k': 0.5}}])
     t.true('frames', len(export['frames']) > 2)
     node.terminate()
+
+
+@case('files of stopped sessions: they are there when the stop is answered, whoever stops', timeout=120, needs=None)
+def files(t):
+    folder = t.path('files')
+    bad = t.tool('head', '--data', t.path('x'), '--listen', '127.0.0.1:0', '--http-port', '0', '--output-dir', folder, status=1)
+    t.match('no such folder', rf"cannot write sessions' files to {folder}: No such file or directory", bad.err)
+    os.mkdir(folder)
+    h = Head(t, '--interval', '200ms', '--output-dir', folder)
+    node = h.node('one', 2)
+    h.wait_gpus(2)
+    for name, plots in (('a', ['gpu_utilization']), ('b', []), ('c', [])):
+        t.equal(f'start {name}', h.json('POST', '/profiling/start', {'name': name, 'report_metrics': plots})[0], 200)
+    path = lambda name: os.path.join(folder, name)  # noqa: E731
+    t.equal('announced', {s['name']: s['output_file'] for s in h.get('/profiling/sessions')['sessions']},
+            {name: path(f'{name}.json') for name in 'abc'})  # fmt: skip
+    t.equal('status', h.get('/status')['output_filename'], path('c.json'))
+    wait_until(lambda: h.get('/api/v1/sessions/c')['samples'] > 3, 60, 'samples')
+    status, r = h.json('POST', '/profiling/stop', {'name': 'a'})
+    t.equal('the file', (status, r['output_file']), (200, path('a.json')))
+    with open(path('a.json')) as f:
+        doc = json.load(f)
+    t.true("gswarm's form", len(doc['frames']) > 2 and isinstance(doc['frames'][0]['gpu_util'][0], str), doc['frames'][:1])
+    t.equal('of that session', doc['session_name'], 'a')
+    figures = os.path.exists(path('a.png'))
+    if figures:
+        with open(path('a.png'), 'rb') as f:
+            t.true('the figure', f.read(8) == b'\x89PNG\r\n\x1a\n')
+    else:
+        t.true('why there is no figure', h.said(r'session a has no figure: .*cairo'))
+    t.tool('session', 'stop', 'b', '--head', h.grpc)
+    wait_until(lambda: os.path.exists(path('b.json')), 60, 'what another command stopped')
+    grpc, _, gs = messages(t)
+    with grpc.insecure_channel(h.grpc) as channel:
+        t.equal('by gRPC', Stubs(channel, gs, 'ProfilerService').StopProfiling(gs.StopProfilingRequest(), timeout=300).success, True)
+    found = set(os.listdir(folder))
+    t.equal('all of them', {f'{x}.json' for x in 'abc'} - found, set())
+    t.equal('no rest of writing', [x for x in found if not x.endswith(('.json', '.png'))], [])
+    os.unlink(path('a.json'))
+    listed = {s['name']: s['output_file'] for s in h.get('/profiling/sessions')['sessions']}
+    t.equal('a file that is gone', listed['a'].split('/export')[0].startswith('/api/v1/sessions/'), True)
+    t.equal('one that is there', listed['b'], path('b.json'))
+    # A folder that cannot be written any more is told, and the stop succeeds.
+    os.rename(folder, folder + '2')
+    h.json('POST', '/profiling/start', {'name': 'd'})
+    status, r = h.json('POST', '/profiling/stop', {})
+    t.equal('without a folder', (status, r['success'], r['output_file'] == r['export']), (200, True, True))
+    t.true('told', h.said(r'session d has no file: cannot write \S+d\.json: No such file or directory'))
+    node.terminate()
+    h.stop()
+
+
+@case('gsprof start leaves files where it was started, for whoever stops a session', timeout=100, needs=None)
+def gsprof_files(t):
+    program = os.path.join(t.tmp, 'gsprof')
+    os.symlink(harness.gpuscope, program)
+    page = f'127.0.0.1:{harness.free_port()}'
+    head = subprocess.Popen([program, 'start', '--port', str(harness.free_port()), '--http-port', page.split(':')[1], '--anonymous-control'],
+                            cwd=t.tmp, env=t.envs(), stderr=subprocess.DEVNULL)  # fmt: skip
+
+    def ask(path, body):
+        c = http.client.HTTPConnection(page, timeout=300)
+        c.request('POST', path, json.dumps(body), {'Content-Type': 'application/json'})
+        return json.load(c.getresponse())
+
+    def answers():
+        try:
+            return ask('/profiling/start', {'name': 'curl'})['success']
+        except OSError:
+            return False
+
+    try:
+        wait_until(answers, 60, 'the head')
+        t.equal('output_file', ask('/profiling/stop', {'name': 'curl'})['output_file'], t.path('curl.json'))
+        t.equal('is there', json.loads(read_text(t.path('curl.json')))['session_name'], 'curl')
+    finally:
+        head.terminate()
+        head.wait(60)
+
+
+@case('pages of origins that are listed may use the API, and no others (CORS)', timeout=100, needs=None)
+def origins(t):
+    page = 'http://dashboard.example:3000'
+    for wrong in ('dashboard.example', 'ftp://x', 'http://x/path', '*'):
+        bad = t.tool('head', '--data', t.path('x'), '--http-origins', wrong, status=2)
+        t.match(wrong, r'--http-origins: origins takes origins such as https://grafana\.example:3000', bad.err)
+    h = Head(t, '--http-origins', f'https://other.example,{page}')
+    asked = {'Origin': page, 'Access-Control-Request-Method': 'POST', 'Access-Control-Request-Headers': 'content-type'}
+    status, headers, _ = h.ask('OPTIONS', '/profiling/start', headers=asked)
+    t.equal('preflight', (status, headers['access-control-allow-origin']), (204, page))
+    t.true('what it may', 'POST' in headers['access-control-allow-methods'] and 'Authorization' in headers['access-control-allow-headers'], headers)
+    cross = {'Origin': page, 'Sec-Fetch-Site': 'cross-site'}
+    status, headers, _ = h.ask('POST', '/profiling/start', {'name': 'from-a-page'}, headers=cross)
+    t.equal('start', (status, headers.get('access-control-allow-origin')), (200, page))
+    for path in ('/status', '/profiling/sessions', '/none'):
+        headers = h.ask('GET', path, headers=cross)[1]
+        t.equal(path, (headers.get('access-control-allow-origin'), 'Origin' in headers['vary']), (page, True))
+    for origin in ('http://dashboard.example:3001', 'https://dashboard.example:3000', 'http://dashboard.example:3000.evil.example', 'null'):
+        other = {'Origin': origin}
+        t.true(f'preflight of {origin}', h.ask('OPTIONS', '/profiling/start', headers={**asked, **other})[0] >= 400)
+        status, headers, _ = h.ask('POST', '/profiling/stop', {}, headers=other)
+        t.equal(origin, (status, 'access-control-allow-origin' in headers), (403, False))
+        t.true('nor to read', 'access-control-allow-origin' not in h.ask('GET', '/status', headers=other)[1])
+    h.stop()
 
 
 def check_series(t, h, node, uuid):

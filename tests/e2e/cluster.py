@@ -738,8 +738,8 @@ def gsprof(t):
         t.equal(f'gsprof {" ".join(args)} ({done.stderr[-200:]})', done.returncode, status)
         return done
 
-    prof('help')
-    prof('nonsense', status=2)
+    t.match('it lists them', r'generate-grpc', prof('help').stdout + prof('nonsense', status=2).stdout)
+    t.match('nothing to generate', r'^gpuscope: generate-grpc: there is nothing to generate.*\n$', prof('generate-grpc').stderr)
     t.match('help of one', '--freq', prof('help', 'start').stdout)
     prof('start', '--host', '127.0.0.2', '--port', str(port), '--freq', '100', '--enable-bandwidth', '--disable-nvlink', '--background',
          '--anonymous-control', '--http-port', str(http_port))  # fmt: skip
@@ -749,7 +749,7 @@ def gsprof(t):
     prof('profile', address, '--name', 'job 7')
     data = t.path('.gswarm_profiler_data')
     wait_stored(data, n_stored(data) + 10)
-    t.match('status', r'profiling: yes\noutput file: job 7.json', prof('status', address).stdout)
+    t.match('status', rf'profiling: yes\noutput file: {t.tmp}/job 7.json', prof('status', address).stdout)
     prof('stop', address, '--name', 'job 7')
     doc = json.loads(harness.read_text(t.path('job 7.json')))
     t.true('frames', len(doc['frames']) >= 3, doc)

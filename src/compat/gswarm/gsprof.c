@@ -350,8 +350,12 @@ static const struct gs_cli_option start_options[] = {
 	{"anonymous-control", 0, NULL, "let anyone who can connect control it, as gswarm does",
 	 GS_CLI_SET, .set = pass_option},
 	{"background", 'b', NULL, "return once it listens", GS_CLI_SET, .set = pass_option},
+	{"http-origins", 0, "URL,...", "origins whose pages may use the HTTP API (CORS)",
+	 GS_CLI_SET, .set = pass_option},
 	{"data", 0, "DIR", "data directory (.gswarm_profiler_data)", GS_CLI_SET,
 	 .set = pass_option},
+	{"output-dir", 0, "DIR", "write each stopped session to DIR: NAME.json, NAME.png (.)",
+	 GS_CLI_SET, .set = pass_option},
 	GS_CLI_END};
 
 static int start_head(int argc, char **argv)
@@ -366,6 +370,8 @@ static int start_head(int argc, char **argv)
 	pass_word(&s, "--allow-exit");
 	pass_word(&s, "--data");
 	pass_word(&s, ".gswarm_profiler_data");
+	pass_word(&s, "--output-dir"); /* as its head, where it was started */
+	pass_word(&s, ".");
 	if (!gs_cli_parse(&command, argc, argv, &s, &status))
 		return status;
 	pass_word(&s, "--interval");
@@ -393,7 +399,8 @@ static void print_help(FILE *out)
 	for (size_t i = 0; i < GS_ARRAY_LEN(calls); i++)
 		fprintf(out, "  %-8s %s\n", calls[i].name, calls[i].help);
 	fputs("  stat     Draws a session's file.\n"
-	      "  http-profile, http-stop, http-status  the same by a head's HTTP.\n",
+	      "  http-profile, http-stop, http-status  the same by a head's HTTP.\n"
+	      "  generate-grpc  needs nothing: the code for gRPC is built in.\n",
 	      out);
 	fputs("\nRun `gsprof COMMAND --help` for its options.\n", out);
 }
@@ -438,6 +445,11 @@ int gswarm_run_gsprof(int argc, char **argv)
 
 		argv[1] = name;
 		return gswarm_run_http(argc - 1, argv + 1, command);
+	}
+	if (strcmp(argv[1], "generate-grpc") == 0) {
+		gs_cli_print_message(
+			"generate-grpc: there is nothing to generate, the code for gRPC is built in (other programs generate theirs from proto/gswarm_profiler.proto of gpuscope's source)");
+		return GS_EXIT_DONE;
 	}
 	gs_cli_print_message("no command \"%s\": `gsprof help` lists them", argv[1]);
 	return GS_EXIT_USAGE;

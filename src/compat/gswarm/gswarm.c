@@ -44,7 +44,7 @@ static void start_profiling(struct ask *a, struct gs_store *store)
 	GswarmProfiler__StartProfilingResponse out =
 		GSWARM_PROFILER__START_PROFILING_RESPONSE__INIT;
 	struct gs_store_session s = {.number = 0};
-	char text[256], file[GS_STORE_SESSION_NAME_BYTES + 8];
+	char text[256], file[GSWARM_PATH_BYTES];
 	struct gs_head_switches own;
 	struct gs_err err = {{0}};
 	size_t at = 0;
@@ -64,7 +64,7 @@ static void start_profiling(struct ask *a, struct gs_store *store)
 	}
 	if (r == 0)
 		r = gs_head_session_start(a->head, store, &s, &err);
-	snprintf(file, sizeof(file), "%s.json", s.name);
+	gswarm_file_of(a->head, &s, file, sizeof(file));
 	snprintf(text, sizeof(text), "%s", r < 0 ? gs_err_text(&err, r) : "Profiling started");
 	out.success = r == 0;
 	out.message = text;
@@ -80,22 +80,45 @@ static void add_stopped(void *ctx, const struct gs_store_session *s)
 	snprintf(a->stopped + at, sizeof(a->stopped) - at, "%s%s", a->n++ ? ", " : "", s->name);
 }
 
+struct stop_answer {
+	struct gs_grpc_call *call; /* referenced */
+	bool success;
+	char text[320];
+};
+
+static void answer_stopped(void *ctx)
+{
+	GswarmProfiler__StopProfilingResponse out = GSWARM_PROFILER__STOP_PROFILING_RESPONSE__INIT;
+	struct stop_answer *answer = ctx;
+
+	out.success = answer->success;
+	out.message = answer->text;
+	gs_head_reply(answer->call, &out.base);
+	gs_grpc_call_unref(&answer->call);
+	free(answer);
+}
+
+/* Answered when the files are there, as gswarm-profiler's head does. */
 static void stop_profiling(struct ask *a, struct gs_store *store)
 {
 	const GswarmProfiler__StopProfilingRequest *m = a->message;
-	GswarmProfiler__StopProfilingResponse out = GSWARM_PROFILER__STOP_PROFILING_RESPONSE__INIT;
+	struct stop_answer *answer = calloc(1, sizeof(*answer));
 	struct gs_err err = {{0}};
-	int r = gs_head_session_stop(a->head, store, m->name, add_stopped, a, &err);
-	char text[320];
+	int r;
 
+	if (!answer) {
+		gs_grpc_call_finish(a->call, GS_GRPC_RESOURCE_EXHAUSTED, "the head has no memory");
+		return;
+	}
+	r = gs_head_session_stop(a->head, store, m->name, add_stopped, a, &err);
 	if (r == 0 && a->n)
-		snprintf(text, sizeof(text), "Profiling stopped: %s", a->stopped);
+		snprintf(answer->text, sizeof(answer->text), "Profiling stopped: %s", a->stopped);
 	else
-		snprintf(text, sizeof(text), "%s",
+		snprintf(answer->text, sizeof(answer->text), "%s",
 			 r < 0 ? gs_err_text(&err, r) : "No session is active");
-	out.success = r == 0 && a->n;
-	out.message = text;
-	gs_head_reply(a->call, &out.base);
+	answer->success = r == 0 && a->n;
+	answer->call = gs_grpc_call_ref(a->call);
+	gs_session_export_files_then(gs_head_files(a->head), answer_stopped, answer);
 }
 
 static void set_switch(struct ask *a, bool nvlink)

@@ -54,6 +54,13 @@ void gswarm_status(struct gs_head *h, struct gs_grpc_call *call);
 void gswarm_cluster(struct gs_head *h, struct gs_grpc_call *call);
 void gswarm_node(struct gs_head *h, struct gs_grpc_call *call, const char *node_id);
 
+/* Where the file of a session is, or will be once it is stopped: its path, or NAME.json where this
+ * head writes none, as `gsprof stop` calls it. */
+void gswarm_file_of(struct gs_head *h, const struct gs_store_session *session, char *out,
+		    size_t bytes);
+
+#define GSWARM_PATH_BYTES 4096
+
 /* --- uplink.c: delivery to its head --- */
 
 extern const struct gs_uplink_protocol gswarm_uplink;

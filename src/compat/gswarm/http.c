@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "compat/gswarm/gswarm_int.h"
 #include "core/base/clock.h"
@@ -13,24 +14,31 @@
 
 #define OTHERS_MAX 64
 
-/* No file: gswarm-profiler's head wrote NAME.json, this one stores. Where to have it from instead. */
-static void put_output(struct gs_buf *b, const struct gs_store_session *s)
+/* gswarm-profiler's head writes NAME.json when a session stops; so does this one into the folder
+ * that it is given. Where there is no file, output_file is the URL from which it can be had. */
+static void put_output(struct gs_buf *b, struct gs_head *head, const struct gs_store_session *s)
 {
-	char path[128];
+	char path[GSWARM_PATH_BYTES], url[128];
 
-	j_null(b, "output_file");
-	if (s) {
-		snprintf(path, sizeof(path), "/api/v1/sessions/%s/export?format=gswarm", s->id);
-		j_text(b, "export", path);
-	} else {
+	if (!s) {
+		j_null(b, "output_file");
 		j_null(b, "export");
+		return;
 	}
+	snprintf(url, sizeof(url), "/api/v1/sessions/%s/export?format=gswarm", s->id);
+	if (gs_session_export_files_path(gs_head_files(head), s, path, sizeof(path)) &&
+	    (s->state == GS_STORE_SESSION_ACTIVE || access(path, F_OK) == 0))
+		j_text(b, "output_file", path);
+	else
+		j_text(b, "output_file", url);
+	j_text(b, "export", url);
 }
 
 /* {"error": ...} and the keys that gswarm's own clients look at; s: the one session that was started
  * or stopped, or NULL. */
-static void answer_started(struct gs_http_reply *reply, int r, const struct gs_err *err,
-			   const char *message, const struct gs_store_session *s)
+static void answer_started(struct gs_http_reply *reply, struct gs_head *head, int r,
+			   const struct gs_err *err, const char *message,
+			   const struct gs_store_session *s)
 {
 	struct gs_buf *b = &reply->body;
 
@@ -45,7 +53,7 @@ static void answer_started(struct gs_http_reply *reply, int r, const struct gs_e
 	}
 	j_bool(b, "success", r == 0);
 	j_text(b, "message", message);
-	put_output(b, s);
+	put_output(b, head, s);
 	j_close(b, '}');
 }
 
@@ -125,18 +133,13 @@ static uint64_t frames_of(const struct gs_store_session *s, uint64_t head_interv
 						  : 0;
 }
 
-static void file_of(const struct gs_store_session *s, char *out, size_t bytes)
-{
-	snprintf(out, bytes, "%s.json", s->name);
-}
-
 GS_API_LOOK(answer_status)
 {
 	struct gs_head *head = gs_api_head(ctx);
 	struct gs_buf *b = gs_live_json(reply);
 	struct gs_store_session *active = NULL;
 	struct gs_head_switches s;
-	char file[GS_STORE_SESSION_NAME_BYTES + 8] = "";
+	char file[GSWARM_PATH_BYTES] = "";
 	size_t n_active = 0;
 
 	gs_head_switches(head, &s);
@@ -145,7 +148,7 @@ GS_API_LOOK(answer_status)
 		return;
 	}
 	if (n_active)
-		file_of(&active[n_active - 1], file, sizeof(file));
+		gswarm_file_of(head, &active[n_active - 1], file, sizeof(file));
 	j_open(b, NULL, '{');
 	j_u64(b, "freq", s.interval_ns / 1000000);
 	j_bool(b, "enable_bandwidth_profiling", s.bandwidth);
@@ -278,7 +281,9 @@ struct change {
 	struct gs_http_deferred *later;
 	struct gs_store_session session;
 	char name[GS_STORE_SESSION_NAME_BYTES];
-	size_t n;
+	size_t n; /* stopped */
+	int r;    /* of stopping; err says why */
+	struct gs_err err;
 	/* of a record */
 	char app[256];
 	char *keys[OTHERS_MAX + 2]; /* owned */
@@ -321,7 +326,7 @@ static void start_job(void *arg, struct gs_store *store)
 	int r = store ? gs_head_session_start(c->head, store, &c->session, &err) : -ESHUTDOWN;
 
 	snprintf(message, sizeof(message), "Profiling started: %s", c->session.name);
-	answer_started(&reply, r, &err, message, r == 0 ? &c->session : NULL);
+	answer_started(&reply, c->head, r, &err, message, r == 0 ? &c->session : NULL);
 	gs_http_answer(&c->later, &reply);
 	change_free(c);
 }
@@ -358,24 +363,34 @@ static void note_stopped(void *arg, const struct gs_store_session *s)
 	c->n++;
 }
 
-static void stop_job(void *arg, struct gs_store *store)
+static void answer_stopped(void *arg)
 {
 	struct change *c = arg;
 	struct gs_http_reply reply = gs_http_reply_new(c->later);
-	struct gs_err err = {{0}};
 	char message[GS_STORE_SESSION_NAME_BYTES + 48];
-	int r = store ? gs_head_session_stop(c->head, store, c->name, note_stopped, c, &err)
-		      : -ESHUTDOWN;
 
-	if (r >= 0 && !c->n)
-		r = gs_err_set(&err, -EALREADY, "no session is active");
 	if (c->n == 1)
 		snprintf(message, sizeof(message), "Profiling stopped: %s", c->session.name);
 	else
 		snprintf(message, sizeof(message), "Profiling stopped: %zu sessions", c->n);
-	answer_started(&reply, r < 0 ? r : 0, &err, message, c->n == 1 ? &c->session : NULL);
+	answer_started(&reply, c->head, c->r, &c->err, message, c->n == 1 ? &c->session : NULL);
 	gs_http_answer(&c->later, &reply);
 	change_free(c);
+}
+
+static void stop_job(void *arg, struct gs_store *store)
+{
+	struct change *c = arg;
+	int r = store ? gs_head_session_stop(c->head, store, c->name, note_stopped, c, &c->err)
+		      : -ESHUTDOWN;
+
+	if (r >= 0 && !c->n)
+		r = gs_err_set(&c->err, -EALREADY, "no session is active");
+	c->r = r < 0 ? r : 0;
+	if (store)
+		gs_session_export_files_then(gs_head_files(c->head), answer_stopped, c);
+	else
+		answer_stopped(c);
 }
 
 static GS_API_HANDLER(stop_profiling)
@@ -492,6 +507,7 @@ static GS_API_HANDLER(record_request)
 
 struct listing {
 	struct gs_buf *b;
+	struct gs_head *head;
 	uint64_t interval_ns;
 	uint64_t n, n_active;
 };
@@ -510,7 +526,7 @@ static int put_session(void *arg, const struct gs_store_session *s)
 	j_u64(l->b, "frames", frames_of(s, l->interval_ns));
 	j_time(l->b, "start_time", s->start_wall_ns);
 	j_u64(l->b, "frame_count", frames_of(s, l->interval_ns));
-	put_output(l->b, s);
+	put_output(l->b, l->head, s);
 	j_text(l->b, "id", s->id);
 	j_close(l->b, '}');
 	return 0;
@@ -521,7 +537,7 @@ static void list_job(void *arg, struct gs_store *store)
 	struct change *c = arg;
 	struct gs_http_reply reply = gs_http_reply_new(c->later);
 	struct gs_head_switches switches;
-	struct listing l = {.b = gs_live_json(&reply)};
+	struct listing l = {.b = gs_live_json(&reply), .head = c->head};
 	int r;
 
 	gs_head_switches(c->head, &switches);

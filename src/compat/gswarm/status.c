@@ -62,11 +62,18 @@ static size_t list_connected(struct gs_head *h, char ***ret_names)
 	return n;
 }
 
+void gswarm_file_of(struct gs_head *h, const struct gs_store_session *session, char *out,
+		    size_t bytes)
+{
+	if (!gs_session_export_files_path(gs_head_files(h), session, out, bytes))
+		snprintf(out, bytes, "%s.json", session->name);
+}
+
 void gswarm_status(struct gs_head *h, struct gs_grpc_call *call)
 {
 	GswarmProfiler__StatusResponse m = GSWARM_PROFILER__STATUS_RESPONSE__INIT;
 	struct gs_store_session *active = NULL;
-	char file[GS_STORE_SESSION_NAME_BYTES + 8] = "";
+	char file[GSWARM_PATH_BYTES] = "";
 	GS_FREE char *json = NULL;
 	struct gs_head_switches desired;
 	size_t n = 0;
@@ -87,7 +94,7 @@ void gswarm_status(struct gs_head *h, struct gs_grpc_call *call)
 	if (n) { /* the newest */
 		int64_t age = (int64_t)gs_clock_wall_ns() - active[n - 1].start_wall_ns;
 
-		snprintf(file, sizeof(file), "%s.json", active[n - 1].name);
+		gswarm_file_of(h, &active[n - 1], file, sizeof(file));
 		if (age > 0 && active[n - 1].interval_ns)
 			m.frame_id_counter = (int32_t)((uint64_t)age / active[n - 1].interval_ns);
 	}

@@ -90,6 +90,19 @@ static int start_rpc(struct gs_head *h, struct gs_err *err)
 	return gs_grpc_server_start(&o, &h->rpc, err);
 }
 
+static int start_files(struct gs_head *h, struct gs_err *err)
+{
+	const struct gs_session_export_files_options o = {h->o.output_dir, h->o.data,
+							  h->o.on_message, h->o.on_message_ctx};
+
+	return o.dir && o.dir[0] ? gs_session_export_files_open(&o, &h->files, err) : 0;
+}
+
+struct gs_session_export_files *gs_head_files(struct gs_head *head)
+{
+	return head->files;
+}
+
 int gs_head_start(const struct gs_head_options *options, struct gs_head **ret_head,
 		  struct gs_err *err)
 {
@@ -112,6 +125,8 @@ int gs_head_start(const struct gs_head_options *options, struct gs_head **ret_he
 	if (r == 0)
 		r = head_reader_start(h, err);
 	if (r == 0)
+		r = start_files(h, err);
+	if (r == 0)
 		r = head_rollup_start(h, err);
 	if (r == 0)
 		r = start_rpc(h, err);
@@ -132,11 +147,13 @@ void gs_head_stop(struct gs_head **head)
 	gs_head_push_end(h);
 	if (h->rpc)
 		gs_grpc_server_stop(&h->rpc, GRACE_NS);
+	gs_session_export_files_stop(h->files);
 	head_rollup_stop(h); /* it waits for a job at most */
 	head_jobs_end(h);
 	head_export_stop(h);
 	head_store_stop(h);
 	head_fleet_stop(h);
+	gs_session_export_files_free(&h->files);
 	free(h->methods);
 	free(h->active);
 	gs_registry_free(&h->cluster);
@@ -156,6 +173,7 @@ void gs_head_tick(struct gs_head *head)
 {
 	gs_registry_tick(head->cluster, gs_clock_mono_ns(), report_health, head);
 	head_fleet_tick(head);
+	gs_session_export_files_tick(head->files);
 	head_keep(head);
 }
 

@@ -75,8 +75,9 @@ struct gs_head_options {
 	 * traces only with some of it. Any thread. NULL: none of it. */
 	enum gs_session_export_commands (*may_see)(void *ctx, const struct gs_grpc_call *call);
 	void *may_see_ctx;
-	const char *denied;   /* the answer to a call that is not permitted; NULL: of its token */
-	uint64_t interval_ns; /* between samples when no session asks for less; 0: 1 s */
+	const char *denied;     /* the answer to a call that is not permitted; NULL: of its token */
+	const char *output_dir; /* each stopped session is written to it; NULL or "": none is */
+	uint64_t interval_ns;   /* between samples when no session asks for less; 0: 1 s */
 	bool bandwidth, nvlink;
 	struct gs_head_retention retention;
 	struct gs_head_service service; /* n_methods 0: none */

@@ -163,6 +163,7 @@ static const struct gs_conf_key http_keys[] = {
 	 .valid = valid_port,
 	 .expects = "0 (no HTTP) to 65535"},
 	GS_HTTP_CONF_HOSTS(AT(http, hosts), SIZE(http, hosts)),
+	GS_HTTP_CONF_ORIGINS(AT(http, origins), SIZE(http, origins)),
 	GS_HTTP_CONF_ANONYMOUS(AT(http, anonymous)),
 };
 
@@ -196,6 +197,14 @@ static const struct gs_conf_key store_keys[] = {
 	 .comment = "Data directory; empty: /var/lib/gpuscope/head, or for users other than root\n"
 		    "~/.local/state/gpuscope/head.",
 	 .bytes = SIZE(store, path)},
+	{.name = "output_dir",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(store, output_dir),
+	 .preset = "",
+	 .comment =
+		 "Directory to which each stopped session is written: NAME.json in gswarm-profiler's form, and\n"
+		 "its figure NAME.png. Empty: none. Not changed by a reload.",
+	 .bytes = SIZE(store, output_dir)},
 	{.name = "retention",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(store, retention),
@@ -389,6 +398,15 @@ static void keep_fixed(const char *old, char *now, size_t bytes, const char *nam
 	snprintf(names + n, names_bytes - n, "%s%s", n ? ", " : "", name);
 }
 
+static void keep_fixed_bool(bool old, bool *now, const char *name, char *names, size_t names_bytes)
+{
+	size_t n = strlen(names);
+
+	if (old != *now)
+		snprintf(names + n, names_bytes - n, "%s%s", n ? ", " : "", name);
+	*now = old;
+}
+
 void gs_head_conf_fixed(const struct gs_head_conf *old, struct gs_head_conf *now, char *ret_names,
 			size_t bytes)
 {
@@ -406,32 +424,18 @@ void gs_head_conf_fixed(const struct gs_head_conf *old, struct gs_head_conf *now
 	FIX(http, host);
 	FIX(http, port);
 	FIX(http, hosts);
+	FIX(http, origins);
 	FIX(store, path);
+	FIX(store, output_dir);
 #undef FIX
-	if (now->http.anonymous != old->http.anonymous) {
-		size_t n = strlen(ret_names);
-
-		now->http.anonymous = old->http.anonymous;
-		snprintf(ret_names + n, bytes - n, "%shttp.anonymous", n ? ", " : "");
-	}
-	if (now->nodes.certificate_names != old->nodes.certificate_names) {
-		size_t n = strlen(ret_names);
-
-		now->nodes.certificate_names = old->nodes.certificate_names;
-		snprintf(ret_names + n, bytes - n, "%snodes.certificate_names", n ? ", " : "");
-	}
-	if (now->nodes.anonymous_control != old->nodes.anonymous_control) {
-		size_t n = strlen(ret_names);
-
-		now->nodes.anonymous_control = old->nodes.anonymous_control;
-		snprintf(ret_names + n, bytes - n, "%snodes.anonymous_control", n ? ", " : "");
-	}
-	if (now->nodes.allow_exit != old->nodes.allow_exit) {
-		size_t n = strlen(ret_names);
-
-		now->nodes.allow_exit = old->nodes.allow_exit;
-		snprintf(ret_names + n, bytes - n, "%snodes.allow_exit", n ? ", " : "");
-	}
+#define FIX_BOOL(section, field)                                                                   \
+	keep_fixed_bool(old->section.field, &now->section.field, #section "." #field, ret_names,   \
+			bytes)
+	FIX_BOOL(http, anonymous);
+	FIX_BOOL(nodes, certificate_names);
+	FIX_BOOL(nodes, anonymous_control);
+	FIX_BOOL(nodes, allow_exit);
+#undef FIX_BOOL
 }
 
 static int apply_switches(struct gs_head *head, const struct gs_head_conf *old,

@@ -20,8 +20,8 @@ struct gs_head_conf { /* Fields as the keys of head_conf.c, texts "" where not g
 	} nodes;
 	struct {
 		char host[256];
-		char port[8];     /* "": the usual one, if it can be had; "0": none */
-		char hosts[1024]; /* with commas */
+		char port[8]; /* "": the usual one, if it can be had; "0": none */
+		char hosts[1024], origins[1024]; /* with commas */
 		bool anonymous;
 	} http;
 	struct {
@@ -30,6 +30,7 @@ struct gs_head_conf { /* Fields as the keys of head_conf.c, texts "" where not g
 	} sampling;
 	struct {
 		char path[512]; /* "": the usual one */
+		char output_dir[512];
 		char retention[32], retention_bytes[32];
 		struct gs_conf_rows downsample;
 		bool downsample_sessions;

@@ -108,7 +108,8 @@ struct gs_head {
 
 	struct gs_buf raw; /* of the gRPC server's thread */
 
-	struct head_fleet *fleet; /* owned; it has a lock of its own */
+	struct gs_session_export_files *files; /* owned; NULL: none are written */
+	struct head_fleet *fleet;              /* owned; it has a lock of its own */
 
 	pthread_t coarse_thread;
 	bool has_coarse_thread;

@@ -336,6 +336,7 @@ int gs_head_session_stop(struct gs_head *head, struct gs_store *store, const cha
 		r = publish_change(head, store);
 	for (size_t i = 0; r == 0 && i < l.n; i++) {
 		head_log(head, "session %s is stopped", l.session[i].name);
+		gs_session_export_files_put(head->files, &l.session[i]);
 		fn(ctx, &l.session[i]);
 	}
 	free(l.session);

@@ -11,6 +11,7 @@
 
 #include "core/base/err.h"
 #include "server/head/head.h"
+#include "server/session_export/files.h"
 #include "server/store/store.h"
 
 /* fn is called once, with the store to be used; NULL: the head ends, nothing can be done. 0 or
@@ -65,6 +66,9 @@ int gs_head_annotate(struct gs_head *head, struct gs_store *store,
 		     struct gs_err *err);
 
 /* --- any thread --- */
+
+/* The files of stopped sessions; lent until the stop. NULL: this head writes none. */
+struct gs_session_export_files *gs_head_files(struct gs_head *head);
 
 struct gs_head_switches {
 	uint64_t interval_ns;
